@@ -1,0 +1,129 @@
+// Package wire turns frames into messages and back. It is pure: it does no
+// I/O and keeps nothing between calls. docs/protocol.md is normative for the
+// bytes; this package refuses what that page does not allow.
+package wire
+
+import "ibrun/job"
+
+// Kind numbers the messages. A number is never reused.
+type Kind uint8
+
+const (
+	KindLaunch    Kind = 1  // down
+	KindReady     Kind = 2  // up
+	KindExit      Kind = 3  // up
+	KindOutput    Kind = 4  // up
+	KindGrant     Kind = 5  // down: credit for Output
+	KindStdin     Kind = 6  // down
+	KindStdinRoom Kind = 7  // up: credit for Stdin
+	KindSignal    Kind = 8  // down
+	KindEnd       Kind = 9  // down
+	KindFault     Kind = 10 // up
+	KindWaiting   Kind = 11 // up
+	KindBeat      Kind = 12 // both
+)
+
+// Message is one of the message types of this package.
+type Message interface{ Kind() Kind }
+
+// Launch is the first frame to a child: the job, and the child's subtree. The
+// child serves the first node of Nodes.
+type Launch struct {
+	Job    *job.Job
+	Nodes  job.Nodes // the subtree, with the ranks on each node
+	First  uint32    // index of its first node in the job
+	Level  uint32    // depth of the child in the tree; the root is 0
+	Credit uint32    // bytes of Output that may be sent before the first Grant
+}
+
+// Ready says that all of a subtree is settled: every agent of it runs or has failed.
+type Ready struct{ Up, Failed uint32 } // agents
+
+// Exit is the last message of a subtree: how its ranks ended, in rank order,
+// merged into runs, and what was left to report.
+type Exit struct {
+	Runs      []job.StatusRun
+	Truncated uint64 // bytes of output that were given up
+}
+
+// Output carries what a rank wrote: Stream 1 or 2.
+type Output struct {
+	Rank   uint32
+	Stream uint8
+	Data   []byte // 1 to MaxData bytes
+}
+
+// Grant returns credit for N bytes of Output.
+type Grant struct{ N uint32 }
+
+// Stdin carries standard input for the ranks that Job.Stdin names.
+type Stdin struct {
+	Data []byte // up to MaxData bytes; may be empty only with EOF
+	EOF  bool
+}
+
+// StdinRoom allows N more bytes of Stdin.
+type StdinRoom struct{ N uint32 }
+
+// Signal is sent on to every rank's process group.
+type Signal struct{ Number uint8 }
+
+// End orders the end of the job: CONT and Signal now, KILL after the grace.
+type End struct {
+	Signal  uint8
+	GraceMs uint32
+}
+
+// FaultKind says what went wrong.
+type FaultKind uint8
+
+const (
+	FaultRank   FaultKind = 1 // a rank ended badly: Rank, Status
+	FaultSpawn  FaultKind = 2 // ranks could not be started: Rank, Count, Status, Cause
+	FaultLaunch FaultKind = 3 // a session failed: Phase, Cause, Tail; Nodes agents never came
+	FaultLost   FaultKind = 4 // an agent was lost after it came up: Nodes agents with it
+)
+
+// Fault reports one failure at once, before Exit.
+type Fault struct {
+	What   FaultKind
+	Node   uint32 // index of the node
+	Nodes  uint32 // nodes concerned, from Node on
+	Rank   uint32
+	Count  uint32
+	Status job.Status
+	Host   string // of Node
+	Parent string // host of the agent that saw it
+	Phase  string // for FaultLaunch
+	Cause  string
+	Tail   string // the session's last lines
+	AgeMs  uint32 // since it was seen
+}
+
+// Waiting names sessions that are late: sent at most every few seconds, and
+// never in a launch that takes less than three.
+type Waiting struct{ Items []Late }
+
+// Late is one session that has not come up yet.
+type Late struct {
+	Node  uint32
+	Host  string
+	Phase string
+	ForMs uint32
+}
+
+// Beat shows that the sender's loop runs. It is sent on links idle for two seconds.
+type Beat struct{}
+
+func (Launch) Kind() Kind    { return KindLaunch }
+func (Ready) Kind() Kind     { return KindReady }
+func (Exit) Kind() Kind      { return KindExit }
+func (Output) Kind() Kind    { return KindOutput }
+func (Grant) Kind() Kind     { return KindGrant }
+func (Stdin) Kind() Kind     { return KindStdin }
+func (StdinRoom) Kind() Kind { return KindStdinRoom }
+func (Signal) Kind() Kind    { return KindSignal }
+func (End) Kind() Kind       { return KindEnd }
+func (Fault) Kind() Kind     { return KindFault }
+func (Waiting) Kind() Kind   { return KindWaiting }
+func (Beat) Kind() Kind      { return KindBeat }

@@ -1,0 +1,3 @@
+module ibrun
+
+go 1.26

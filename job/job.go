@@ -1,0 +1,81 @@
+// Package job holds the values that describe a parallel job: what the user
+// asked for (Spec), what every agent is told (Job), which node runs which
+// ranks (Nodes), and how ranks end (Status). It validates values; it does not
+// read files, resolve names or start anything.
+package job
+
+import "time"
+
+// Limits that keep every count in 32 bits and every table in memory.
+const (
+	MaxRanks    = 1 << 24 // ranks in one job
+	MaxNodes    = 1 << 20 // nodes in one job
+	MaxHostName = 255     // bytes of a host name, RFC 1123 section 2.1
+)
+
+// Job is what every agent of a job knows. It is the same bytes on each node.
+type Job struct {
+	ID        string   // 16 lower-case hexadecimal digits, unique per start
+	Secret    [32]byte // key of the job; travels in frames only
+	Size      uint32   // ranks in the whole job
+	Nodes     uint32   // nodes in the whole job
+	Programs  []Program
+	Umask     uint32
+	Limits    []Limit // resource limits of the user's shell
+	Output    Output
+	Stdin     Stdin
+	Launch    Launch
+	FirstHost string // host of rank 0, for MASTER_ADDR
+}
+
+// Program is one of the programs of a job; most jobs have one.
+type Program struct {
+	First, Count uint32   // ranks [First, First+Count)
+	Argv         []string // bytes, not text: any byte but NUL
+	Env          []string // NAME=VALUE, what the user's side contributes
+	Drop         []string // names (globs) that the node's own environment must not contribute
+	Dir          string   // working directory, absolute
+}
+
+// Limit is one resource limit, numbered as in getrlimit(2).
+type Limit struct {
+	Resource   uint8
+	Soft, Hard uint64 // ^uint64(0) is RLIM_INFINITY
+}
+
+// Output says where what ranks print goes.
+type Output struct {
+	StdoutFile string // pattern of a per-rank file on the node, with %r %h %t %j; empty: forward
+	StderrFile string
+	StdinFile  string // pattern of a per-rank input file on the node; empty: see Stdin
+	Merge      bool   // stderr joins stdout on the node
+	Unbuffered bool   // do not wait for the rest of a line
+}
+
+// StdinMode says which ranks get ibrun's standard input.
+type StdinMode uint8
+
+const (
+	StdinNone StdinMode = iota
+	StdinOne
+	StdinAll
+)
+
+// Stdin names the readers of ibrun's standard input; all others read /dev/null.
+type Stdin struct {
+	Mode StdinMode
+	Rank uint32 // for StdinOne
+}
+
+// Launch says how agents start their children.
+type Launch struct {
+	Launcher  string        // "ssh", "rsh", "local"
+	Exec      []string      // command that replaces the launcher's own; called as Exec... host command
+	Args      []string      // extra arguments of the launcher, before the host
+	Tree      string        // tree.Shape as text, for example "greedy:7ms,172ms"
+	Batch     uint32        // sessions in flight per parent; 0 lets each agent choose
+	Timeout   time.Duration // from the start of one session to the agent's first word
+	Grace     time.Duration // from TERM to KILL
+	AgentPath string        // path of an installed ibrun on the nodes; empty: find or ship
+	Verbose   bool
+}

@@ -1,0 +1,50 @@
+package job
+
+import "fmt"
+
+// StatusKind says how a rank ended.
+type StatusKind uint8
+
+const (
+	Exited   StatusKind = iota // Code is the exit code, 0 to 255
+	Signaled                   // Code is the signal's number
+	NotRun                     // never started: Code is 126 or 127, or 0 when the job ended first
+	Lost                       // its node or agent was lost; what became of it is not known
+)
+
+// Status is the end of one rank.
+type Status struct {
+	Kind StatusKind
+	Code uint8
+	Core bool // a core file was written
+}
+
+// OK reports whether the rank ended by itself with exit code 0.
+func (s Status) OK() bool { return s == Status{} }
+
+// ExitCode is the code by which a shell knows this end: the exit code itself,
+// 128 plus the signal, 126 or 127 for a program that could not be started,
+// 125 for a rank that was lost.
+func (s Status) ExitCode() int {
+	switch s.Kind {
+	case Exited:
+		return int(s.Code)
+	case Signaled:
+		return 128 + int(s.Code)
+	case NotRun:
+		if s.Code != 0 {
+			return int(s.Code)
+		}
+	}
+	return 125
+}
+
+// StatusRun gives one Status to the ranks [First, First+Count).
+type StatusRun struct {
+	First, Count uint32
+	Status       Status
+}
+
+func (r StatusRun) String() string {
+	return fmt.Sprintf("[%d,+%d) %v", r.First, r.Count, r.Status)
+}
