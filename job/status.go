@@ -1,6 +1,10 @@
 package job
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
 
 // StatusKind says how a rank ended.
 type StatusKind uint8
@@ -47,4 +51,20 @@ type StatusRun struct {
 
 func (r StatusRun) String() string {
 	return fmt.Sprintf("[%d,+%d) %v", r.First, r.Count, r.Status)
+}
+
+// MergeRuns sorts runs by rank and joins neighbours with the same Status.
+// The result shares no memory with the argument.
+func MergeRuns(runs []StatusRun) []StatusRun {
+	sorted := slices.Clone(runs)
+	slices.SortFunc(sorted, func(a, b StatusRun) int { return cmp.Compare(a.First, b.First) })
+	var out []StatusRun
+	for _, r := range sorted {
+		if last := len(out) - 1; last >= 0 && out[last].Status == r.Status && out[last].First+out[last].Count == r.First {
+			out[last].Count += r.Count
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
 }

@@ -24,7 +24,11 @@ const (
 )
 
 // Message is one of the message types of this package.
-type Message interface{ Kind() Kind }
+type Message interface {
+	Kind() Kind
+	String() string
+	append(*writer)
+}
 
 // Launch is the first frame to a child: the job, and the child's subtree. The
 // child serves the first node of Nodes.
@@ -114,16 +118,3 @@ type Late struct {
 
 // Beat shows that the sender's loop runs. It is sent on links idle for two seconds.
 type Beat struct{}
-
-func (Launch) Kind() Kind    { return KindLaunch }
-func (Ready) Kind() Kind     { return KindReady }
-func (Exit) Kind() Kind      { return KindExit }
-func (Output) Kind() Kind    { return KindOutput }
-func (Grant) Kind() Kind     { return KindGrant }
-func (Stdin) Kind() Kind     { return KindStdin }
-func (StdinRoom) Kind() Kind { return KindStdinRoom }
-func (Signal) Kind() Kind    { return KindSignal }
-func (End) Kind() Kind       { return KindEnd }
-func (Fault) Kind() Kind     { return KindFault }
-func (Waiting) Kind() Kind   { return KindWaiting }
-func (Beat) Kind() Kind      { return KindBeat }

@@ -1,0 +1,208 @@
+// Package core holds the decisions of one agent. A Core is a plain value that
+// is fed events and answers with effects; it does no I/O, reads no clock,
+// starts no goroutine, takes no lock and draws no random number, so the same
+// code runs under the real driver and, 65,536 times over, in a simulation.
+//
+// The root is an agent without ranks of its own that holds the policy; every
+// other agent reports facts and does what it is told. An agent that loses its
+// parent ends its part of the job by itself.
+package core
+
+import (
+	"time"
+
+	"ibrun/bootstrap/tree"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// Config is what an agent knows before its first event.
+type Config struct {
+	Root   bool
+	Host   string // this agent's host, as named in reports
+	Here   int    // root: index of the node that is this machine; -1: none
+	Window int    // sessions in flight when the job leaves the number to us; 0: 16
+	Policy Policy // root
+}
+
+// Policy is what the root does about failures.
+type Policy struct {
+	KillOnBad bool          // a rank that fails ends the job
+	Timeout   time.Duration // of the whole job; 0: none
+	Wait      time.Duration // after the first end of a node's ranks; 0: for ever
+}
+
+// The stages of an agent.
+//
+//	idle --Launch--> launching --all children settled--> running
+//	launching, running --End, parent lost--> ending --> done
+type stage uint8
+
+const (
+	idle stage = iota
+	launching
+	running
+	ending
+	done
+)
+
+// Core is one agent.
+type Core struct {
+	cfg   Config
+	now   time.Duration
+	out   []Effect
+	stage stage
+	job   *job.Job
+	level int
+	shape tree.Shape
+
+	clock  clock
+	kids   []kid
+	starts starts
+	ranks  ranks
+	flow   flow
+	input  input
+	finish finish
+	root   root
+}
+
+// New makes an agent that waits for its first event.
+func New(cfg Config) *Core {
+	if cfg.Window == 0 {
+		cfg.Window = defaultWindow
+	}
+	c := &Core{cfg: cfg}
+	c.clock.up.live = !cfg.Root
+	return c
+}
+
+// Step tells the agent what happened at time now, counted from any fixed
+// moment and never going back, and returns what to do about it. The slice is
+// the caller's until the next Step.
+func (c *Core) Step(now time.Duration, ev Event) []Effect {
+	c.now = max(now, c.now)
+	c.out = c.out[:0]
+	if c.stage == done {
+		return nil
+	}
+	c.apply(ev)
+	c.settle()
+	c.arm()
+	return c.out
+}
+
+func (c *Core) do(e Effect) { c.out = append(c.out, e) }
+
+// send puts a message on a link, if the link is there.
+func (c *Core) send(to Link, m wire.Message) {
+	l := c.life(to)
+	if !l.live {
+		return
+	}
+	l.sent = c.now
+	c.do(Send{to, m})
+}
+
+func (c *Core) apply(ev Event) {
+	switch ev := ev.(type) {
+	case Frame:
+		c.frame(ev.From, ev.Msg)
+	case Begin:
+		c.begin(ev.Launch)
+	case ChildUp:
+		c.childUp(ev.Child)
+	case ChildPhase:
+		c.childPhase(ev)
+	case ChildFailed:
+		c.childFailed(ev)
+	case LinkLost:
+		c.linkLost(ev)
+	case Spawned:
+		c.spawned(ev)
+	case RankOutput:
+		c.flow.push(chunk{from: Up, rank: ev.Rank, stream: ev.Stream, data: ev.Data})
+	case RankExited:
+		c.rankExited(ev)
+	case RankDrained:
+		c.ranks.undrained--
+	case RankTook:
+		c.rankTook(ev)
+	case RankDeaf:
+		c.deaf(ev.Rank)
+	case Swept:
+		c.finish.swept, c.finish.left = true, ev.Left
+	case GuardLost:
+		c.ownLoss("the guard of its agent was killed", 0)
+	case Told:
+		c.told(ev.Signal)
+	case Tick:
+		c.tick()
+	case Probed:
+		c.probed(ev)
+	case StdinRead:
+		c.stdinRead(ev)
+	case Wrote:
+		c.flow.credit += ev.N
+	case SinkFailed:
+		c.sinkFailed(ev)
+	case Interrupted:
+		c.interrupted(ev.Signal)
+	}
+}
+
+func (c *Core) frame(from Link, m wire.Message) {
+	c.life(from).heard = c.now
+	if from == Up {
+		c.order(m)
+		return
+	}
+	k := &c.kids[from]
+	if k.state != kidUp && k.state != kidReady {
+		return // it was given up; what it still says no longer counts
+	}
+	switch m := m.(type) {
+	case wire.Ready:
+		c.childReady(from, m)
+	case wire.Output:
+		c.flow.push(chunk{from: from, rank: m.Rank, stream: m.Stream, data: m.Data})
+	case wire.StdinRoom:
+		k.room += int(m.N)
+	case wire.Fault:
+		c.fault(m)
+	case wire.Waiting:
+		c.waiting(m)
+	case wire.Exit:
+		c.childExit(from, m)
+	}
+}
+
+// order obeys the parent.
+func (c *Core) order(m wire.Message) {
+	switch m := m.(type) {
+	case wire.Launch:
+		if c.stage == idle {
+			c.flow.credit = int(m.Credit)
+			c.start(m)
+		}
+	case wire.Grant:
+		c.flow.credit += int(m.N)
+	case wire.Stdin:
+		c.input.push(m)
+	case wire.Signal:
+		c.passSignal(m.Number)
+	case wire.End:
+		c.end(m)
+	}
+}
+
+// settle does what the last event made possible.
+func (c *Core) settle() {
+	if c.stage == idle {
+		return
+	}
+	c.startMore()
+	c.pumpOutput()
+	c.pumpInput()
+	c.checkReady()
+	c.checkExit()
+}

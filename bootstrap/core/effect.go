@@ -1,0 +1,134 @@
+package core
+
+import (
+	"time"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// Effect is something the driver must do, in the order given.
+type Effect interface{ effect() }
+
+// Send puts a message on a link. Output and Exit keep their order; other
+// messages may overtake them.
+type Send struct {
+	To  Link
+	Msg wire.Message
+}
+
+// StartChild opens a session. The driver answers ChildUp or ChildFailed, once.
+type StartChild struct {
+	Child Link
+	Node  job.Node
+	Local bool // this very machine: no remote shell
+}
+
+// CloseLink ends a link and kills its session. No event follows.
+type CloseLink struct{ Link Link }
+
+// Spawn starts this node's ranks. The driver answers Spawned.
+type Spawn struct {
+	Job   *job.Job
+	Node  job.Node
+	Index uint32 // of the node in the job
+}
+
+// Resume lets the reader of one stream of a rank read the next chunk.
+type Resume struct {
+	Rank   uint32
+	Stream uint8
+}
+
+// SignalRanks sends a signal to the process group of each live rank.
+type SignalRanks struct{ Number uint8 }
+
+// KillRanks kills the ranks and all that descends from them.
+type KillRanks struct{}
+
+// Sweep kills what the ranks left behind. The driver answers Swept.
+type Sweep struct{}
+
+// Feed writes to a rank's standard input; EOF closes it after Data.
+type Feed struct {
+	Rank uint32
+	Data []byte
+	EOF  bool
+}
+
+// SetTimer asks for one Tick at the given time; a later SetTimer replaces it.
+type SetTimer struct{ At time.Duration }
+
+// Probe asks whether the far kernel answers. The driver answers Probed.
+type Probe struct{ Link Link }
+
+// Finish ends an agent that is not the root.
+type Finish struct{}
+
+// Effects of the root only.
+
+// ReadStdin allows N more bytes to be read from standard input.
+type ReadStdin struct{ N int }
+
+// Write puts what a rank wrote on the root's output. The driver answers Wrote.
+type Write struct {
+	Rank   uint32
+	Stream uint8
+	Data   []byte
+}
+
+// Suspend stops the root itself, as its terminal asked.
+type Suspend struct{}
+
+// Report shows a person something while the job goes on: a wire.Fault or
+// wire.Waiting, or Started when all ranks run.
+type Report struct{ What any }
+
+// Started reports a launch that is complete.
+type Started struct{ Agents uint32 }
+
+// Done ends the root.
+type Done struct{ Outcome Outcome }
+
+// CauseKind says what ended a job.
+type CauseKind uint8
+
+const (
+	CauseNone    CauseKind = iota // all ranks ended by themselves
+	CauseFault                    // Outcome.Fault
+	CauseTimeout                  // the job's time was up
+	CauseSignal                   // ibrun was told to end: Outcome.Signal
+	CauseSink                     // ibrun's own output failed: Outcome.Text
+	CauseWait                     // -W: other ranks outlived the first too long
+)
+
+// Outcome is how a job ended.
+type Outcome struct {
+	Code      int
+	Cause     CauseKind
+	Fault     wire.Fault   // the first causal failure, for CauseFault
+	Faults    []wire.Fault // all that were reported, the first one included
+	Signal    uint8
+	Text      string
+	Runs      []job.StatusRun
+	Truncated uint64
+	Started   bool // every agent came up
+}
+
+func (Send) effect()        {}
+func (StartChild) effect()  {}
+func (CloseLink) effect()   {}
+func (Spawn) effect()       {}
+func (Resume) effect()      {}
+func (SignalRanks) effect() {}
+func (KillRanks) effect()   {}
+func (Sweep) effect()       {}
+func (Feed) effect()        {}
+func (SetTimer) effect()    {}
+func (Probe) effect()       {}
+func (Finish) effect()      {}
+func (ReadStdin) effect()   {}
+func (Write) effect()       {}
+func (Suspend) effect()     {}
+func (Report) effect()      {}
+func (Done) effect()        {}

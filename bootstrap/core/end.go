@@ -1,0 +1,199 @@
+package core
+
+import (
+	"strconv"
+	"time"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// exitSlack is the time beyond the grace that a subtree has to report its end.
+const exitSlack = 3 * time.Second
+
+// killSlack is the same when a person has asked twice.
+const killSlack = 700 * time.Millisecond
+
+// orphanGrace bounds the grace of ranks whose job is gone: nobody waits for
+// what they would still do. The promise is five seconds.
+const orphanGrace = 2 * time.Second
+
+// finish is the end of this subtree.
+type finish struct {
+	killAt   time.Duration // when the grace is over; 0: not ending
+	killed   bool
+	giveUpAt time.Duration // when children that do not report are given up
+	sweeping bool
+	swept    bool
+	left     int
+	gone     int // children that are gone
+	ends     []job.StatusRun
+	trunc    uint64
+}
+
+// end ends this subtree's part of the job. A second order can only shorten
+// the grace.
+func (c *Core) end(m wire.End) {
+	if c.stage == idle {
+		c.stage = done
+		c.do(Finish{})
+		return
+	}
+	f := &c.finish
+	grace := time.Duration(m.GraceMs) * time.Millisecond
+	if f.killAt > 0 && c.now+grace >= f.killAt {
+		return
+	}
+	slack := exitSlack
+	if m.Signal == sigKill {
+		slack = killSlack
+	}
+	f.killAt, f.giveUpAt = c.now+grace, c.now+grace+slack
+	c.stage = ending
+	c.clock.held = false
+	for i := range c.kids {
+		c.endChild(Link(i), m)
+	}
+	if c.ranks.alive > 0 {
+		c.ranks.stopped = true
+		c.do(SignalRanks{sigCont})
+		if m.Signal != 0 {
+			c.do(SignalRanks{m.Signal})
+		}
+	}
+	c.wakeAt(f.killAt)
+	c.wakeAt(f.giveUpAt)
+	c.checkDeadlines()
+}
+
+func (c *Core) endChild(l Link, m wire.End) {
+	switch k := &c.kids[l]; k.state {
+	case kidWaiting:
+		c.drop(l, job.Status{Kind: job.NotRun})
+	case kidStarting:
+		c.starts.inFlight--
+		c.do(CloseLink{l})
+		c.drop(l, job.Status{Kind: job.NotRun})
+	case kidUp, kidReady:
+		c.send(l, m)
+	}
+}
+
+// drop takes a child out; its ranks, if it did not report them, ended as s says.
+func (c *Core) drop(l Link, s job.Status) {
+	k := &c.kids[l]
+	if k.state == kidGone {
+		return
+	}
+	if k.state != kidReady {
+		c.starts.settled++
+		c.starts.failed += uint32(k.nodes.Len())
+	}
+	k.state, k.live = kidGone, false
+	c.finish.gone++
+	if n := k.nodes; !k.exited && n.Ranks() > 0 {
+		c.finish.ends = append(c.finish.ends, job.StatusRun{First: n.Base(), Count: n.Ranks(), Status: s})
+	}
+}
+
+func (c *Core) childExit(l Link, m wire.Exit) {
+	k := &c.kids[l]
+	k.exited = true
+	c.finish.ends = append(c.finish.ends, m.Runs...)
+	c.finish.trunc += m.Truncated
+	c.drop(l, job.Status{})
+	if c.cfg.Root {
+		c.rootHeardExit()
+	}
+}
+
+// checkDeadlines acts on what is due.
+func (c *Core) checkDeadlines() {
+	f := &c.finish
+	if c.cfg.Root {
+		c.rootDeadlines()
+	}
+	if f.killAt == 0 {
+		return
+	}
+	if c.now < f.killAt {
+		c.wakeAt(f.killAt)
+		return
+	}
+	if !f.killed {
+		f.killed = true
+		c.do(KillRanks{})
+	}
+	if c.now < f.giveUpAt {
+		c.wakeAt(f.giveUpAt)
+		return
+	}
+	for i := range c.kids {
+		if k := &c.kids[i]; k.state != kidGone {
+			c.do(CloseLink{Link(i)})
+			c.drop(Link(i), job.Status{Kind: job.Lost})
+		}
+	}
+}
+
+// checkExit ends this agent when nothing of its subtree is left: every rank
+// is dead and read to the end, every child has reported or is lost, all output
+// is passed on, and what the ranks left behind is swept up.
+func (c *Core) checkExit() {
+	f := &c.finish
+	if c.stage != running && c.stage != ending || f.gone < len(c.kids) || c.ranks.alive > 0 || c.ranks.undrained > 0 || !c.flow.empty() {
+		return
+	}
+	if c.cfg.Root {
+		c.rootExit()
+		return
+	}
+	if !c.starts.spawned {
+		return
+	}
+	if !f.sweeping {
+		f.sweeping = true
+		c.do(Sweep{})
+	}
+	if !f.swept {
+		return
+	}
+	runs := job.MergeRuns(append(f.ends, c.ranks.ends...))
+	c.send(Up, wire.Exit{Runs: runs, Truncated: f.trunc + c.flow.truncated})
+	c.stage = done
+	c.do(Finish{})
+}
+
+// orphaned ends this subtree because the parent is gone. Nothing more can be
+// said upwards; what the ranks still print is dropped.
+func (c *Core) orphaned() {
+	c.clock.up.live = false
+	c.flow.deaf = true
+	grace := uint32(0)
+	if c.job != nil {
+		grace = ms(min(c.job.Launch.Grace, orphanGrace))
+	}
+	c.end(wire.End{Signal: sigTerm, GraceMs: grace})
+}
+
+// ownLoss ends this subtree because this agent cannot go on.
+func (c *Core) ownLoss(cause string, grace time.Duration) {
+	if c.stage != ending && c.job != nil {
+		c.fault(wire.Fault{
+			What: wire.FaultLost, Node: c.ranks.index, Nodes: 1, Host: c.cfg.Host, Parent: c.cfg.Host, Cause: cause,
+		})
+	}
+	c.end(wire.End{Signal: sigTerm, GraceMs: ms(grace)})
+}
+
+// told ends this subtree on a signal from its own node.
+func (c *Core) told(signal uint8) {
+	if c.stage == ending {
+		return
+	}
+	grace := orphanGrace
+	if c.job != nil {
+		grace = c.job.Launch.Grace
+	}
+	c.ownLoss("its agent was told to end by signal "+strconv.Itoa(int(signal)), grace)
+}

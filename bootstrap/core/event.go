@@ -1,0 +1,141 @@
+package core
+
+import (
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// Link names one neighbour: Up is the parent, 0 and above are the children in
+// launch order.
+type Link int
+
+// Up is the link to the parent.
+const Up Link = -1
+
+// Event is something that happened to an agent.
+type Event interface{ event() }
+
+// Frame is a message that came over a link.
+type Frame struct {
+	From Link
+	Msg  wire.Message
+}
+
+// ChildUp says that a session is up and the agent behind it is of this build.
+type ChildUp struct{ Child Link }
+
+// ChildPhase says what a session that is still coming up is waiting for.
+type ChildPhase struct {
+	Child Link
+	Phase string
+}
+
+// ChildFailed says that a session never came up.
+type ChildFailed struct {
+	Child              Link
+	Phase, Cause, Tail string
+}
+
+// LinkLost says that a link which was up has ended.
+type LinkLost struct {
+	Link  Link
+	Cause string
+	Tail  string // last lines of the session
+}
+
+// Spawned ends the start of this node's ranks; Failed ranks never ran.
+type Spawned struct{ Failed []SpawnFailure }
+
+// SpawnFailure is a rank that could not be started; Code is 126 or 127.
+type SpawnFailure struct {
+	Rank  uint32
+	Code  uint8
+	Cause string
+}
+
+// RankOutput is one chunk of what a rank of this node wrote.
+type RankOutput struct {
+	Rank   uint32
+	Stream uint8
+	Data   []byte
+}
+
+// RankExited is the death of a rank of this node.
+type RankExited struct {
+	Rank   uint32
+	Status job.Status
+}
+
+// RankDrained says that all a rank wrote has been read.
+type RankDrained struct{ Rank uint32 }
+
+// RankTook says that a rank read N bytes of its standard input.
+type RankTook struct {
+	Rank uint32
+	N    int
+}
+
+// RankDeaf says that a rank closed its standard input.
+type RankDeaf struct{ Rank uint32 }
+
+// Swept ends a Sweep; Left processes could not be killed.
+type Swept struct{ Left int }
+
+// GuardLost says that the guard of this agent died.
+type GuardLost struct{}
+
+// Told says that somebody on this node sent the agent a signal to end.
+type Told struct{ Signal uint8 }
+
+// Tick is the timer that SetTimer asked for.
+type Tick struct{}
+
+// Probed answers a Probe: does the kernel at the far end of the link answer?
+type Probed struct {
+	Link           Link
+	Answers, Known bool
+}
+
+// Begin starts the root: the whole job.
+type Begin struct{ Launch wire.Launch }
+
+// StdinRead is what the root read from its own standard input.
+type StdinRead struct {
+	Data []byte
+	EOF  bool
+}
+
+// Wrote says that the root's sink took N bytes.
+type Wrote struct{ N int }
+
+// SinkFailed says that the root's own output can take no more. Pipe tells a
+// reader that went away from an error.
+type SinkFailed struct {
+	Pipe  bool
+	Cause string
+}
+
+// Interrupted is a signal to the root.
+type Interrupted struct{ Signal uint8 }
+
+func (Frame) event()       {}
+func (ChildUp) event()     {}
+func (ChildPhase) event()  {}
+func (ChildFailed) event() {}
+func (LinkLost) event()    {}
+func (Spawned) event()     {}
+func (RankOutput) event()  {}
+func (RankExited) event()  {}
+func (RankDrained) event() {}
+func (RankTook) event()    {}
+func (RankDeaf) event()    {}
+func (Swept) event()       {}
+func (GuardLost) event()   {}
+func (Told) event()        {}
+func (Tick) event()        {}
+func (Probed) event()      {}
+func (Begin) event()       {}
+func (StdinRead) event()   {}
+func (Wrote) event()       {}
+func (SinkFailed) event()  {}
+func (Interrupted) event() {}

@@ -1,0 +1,238 @@
+package core
+
+import (
+	"time"
+
+	"ibrun/bootstrap/tree"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// defaultWindow is the number of sessions a parent has in flight: enough to
+// cover the idle half of an ssh login on a few cores (facts measured by us:
+// throughput is flat from 16 on) and below sshd's MaxStartups for one target.
+const defaultWindow = 16
+
+// A session that takes longer than lateAfter is named to the user, and again
+// each lateEvery.
+const (
+	lateAfter = 3 * time.Second
+	lateEvery = 5 * time.Second
+)
+
+// The states of a child.
+//
+//	waiting --window--> starting --ChildUp--> up --Ready--> ready --Exit--> gone
+//	starting --ChildFailed--> gone; up, ready --link lost--> gone
+type kidState uint8
+
+const (
+	kidWaiting kidState = iota
+	kidStarting
+	kidUp
+	kidReady
+	kidGone
+)
+
+type kid struct {
+	life
+	nodes   job.Nodes // its subtree
+	first   uint32    // index of its first node
+	state   kidState
+	started time.Duration
+	phase   string
+	local   bool
+	exited  bool // its Exit came
+	room    int  // bytes of Stdin it can take
+	owed    int  // bytes of its Output taken and not granted back yet
+}
+
+// starts counts the launch.
+type starts struct {
+	next     int // first child not started
+	inFlight int
+	settled  int // children that are ready or gone
+	up       uint32
+	failed   uint32
+	readied  bool
+	spawned  bool
+	window   int
+	told     time.Duration // when late sessions were last named
+}
+
+// start begins the launch of a subtree. The root passes a whole job.
+func (c *Core) start(m wire.Launch) {
+	c.stage = launching
+	c.job = m.Job
+	c.level = int(m.Level)
+	c.starts.window = c.cfg.Window
+	if m.Job.Launch.Batch > 0 {
+		c.starts.window = int(m.Job.Launch.Batch)
+	}
+	// The text was written by this build's own root.
+	c.shape, _ = tree.Parse(m.Job.Launch.Tree)
+	below, first := m.Nodes, m.First
+	if !c.cfg.Root {
+		n := m.Nodes.At(0)
+		c.cfg.Host = n.Host
+		c.ranks.open(n, m.First)
+		c.do(Spawn{m.Job, n, m.First})
+		below, first = m.Nodes.Slice(1, m.Nodes.Len()), m.First+1
+		c.starts.up = 1
+	} else {
+		c.starts.spawned = true
+	}
+	c.adopt(below, first)
+	c.flow.open(len(c.kids))
+	c.input.open(c)
+}
+
+// adopt lays the children of the tree over the nodes below this agent. The
+// node that is this machine heads a subtree of the root, so that it needs no
+// session: the subtree it lies in is cut there.
+func (c *Core) adopt(below job.Nodes, first uint32) {
+	here := -1
+	if c.cfg.Root {
+		here = c.cfg.Here
+	}
+	at := 0
+	add := func(lo, hi int) {
+		if lo < hi {
+			c.kids = append(c.kids, kid{
+				nodes: below.Slice(lo, hi), first: first + uint32(lo),
+				local: lo == here, room: inputWindow,
+			})
+		}
+	}
+	for _, size := range c.shape.Split(c.level, below.Len()+1) {
+		cut := at
+		if here > at && here < at+size {
+			cut = here
+		}
+		add(at, cut)
+		add(cut, at+size)
+		at += size
+	}
+}
+
+func (c *Core) startMore() {
+	s := &c.starts
+	for c.stage == launching && s.next < len(c.kids) && s.inFlight < s.window {
+		k := &c.kids[s.next]
+		k.state, k.started, k.phase = kidStarting, c.now, "start"
+		s.inFlight++
+		c.do(StartChild{Link(s.next), k.nodes.At(0), k.local})
+		s.next++
+	}
+}
+
+func (c *Core) childUp(l Link) {
+	k := &c.kids[l]
+	if k.state != kidStarting {
+		return
+	}
+	c.starts.inFlight--
+	k.state = kidUp
+	k.life = life{live: true, heard: c.now}
+	c.send(l, wire.Launch{Job: c.job, Nodes: k.nodes, First: k.first, Level: uint32(c.level + 1), Credit: uint32(c.flow.window)})
+}
+
+func (c *Core) childPhase(ev ChildPhase) {
+	if k := &c.kids[ev.Child]; k.state == kidStarting {
+		k.phase = ev.Phase
+	}
+}
+
+func (c *Core) childFailed(ev ChildFailed) {
+	k := &c.kids[ev.Child]
+	if k.state != kidStarting {
+		return
+	}
+	c.starts.inFlight--
+	c.drop(ev.Child, job.Status{Kind: job.NotRun})
+	c.fault(wire.Fault{
+		What: wire.FaultLaunch, Node: k.first, Nodes: uint32(k.nodes.Len()), Host: k.nodes.At(0).Host,
+		Parent: c.cfg.Host, Phase: ev.Phase, Cause: ev.Cause, Tail: ev.Tail,
+	})
+}
+
+func (c *Core) childReady(l Link, m wire.Ready) {
+	k := &c.kids[l]
+	if k.state != kidUp {
+		return
+	}
+	k.state = kidReady
+	c.starts.settled++
+	c.starts.up += m.Up
+	c.starts.failed += m.Failed
+}
+
+func (c *Core) spawned(ev Spawned) {
+	c.starts.spawned = true
+	for _, f := range ev.Failed {
+		c.ranks.end(f.Rank, job.Status{Kind: job.NotRun, Code: f.Code})
+		c.ranks.undrained--
+		c.deaf(f.Rank)
+	}
+	if c.stage == ending && c.ranks.alive > 0 {
+		c.ranks.stopped = true
+		c.do(SignalRanks{sigTerm})
+		if c.finish.killed {
+			c.do(KillRanks{})
+		}
+	}
+	if len(ev.Failed) > 0 && c.stage != ending {
+		f := ev.Failed[0]
+		c.fault(wire.Fault{
+			What: wire.FaultSpawn, Node: c.ranks.index, Nodes: 1, Rank: f.Rank, Count: uint32(len(ev.Failed)),
+			Status: job.Status{Kind: job.NotRun, Code: f.Code}, Host: c.cfg.Host, Parent: c.cfg.Host, Cause: f.Cause,
+		})
+	}
+}
+
+// checkReady reports the subtree once, when every child is ready or gone.
+func (c *Core) checkReady() {
+	s := &c.starts
+	if c.stage != launching || s.readied || !s.spawned || s.settled < len(c.kids) {
+		return
+	}
+	s.readied = true
+	c.stage = running
+	if c.cfg.Root {
+		c.rootReady()
+		return
+	}
+	c.send(Up, wire.Ready{Up: s.up, Failed: s.failed})
+}
+
+// lateSessions names what the launch waits for.
+func (c *Core) lateSessions() {
+	s := &c.starts
+	if c.stage != launching || c.now-s.told < lateEvery {
+		return
+	}
+	var w wire.Waiting
+	for i := range c.kids[:s.next] {
+		k := &c.kids[i]
+		if k.state == kidStarting && c.now-k.started >= lateAfter && len(w.Items) < maxLate {
+			w.Items = append(w.Items, wire.Late{Node: k.first, Host: k.nodes.At(0).Host, Phase: k.phase, ForMs: ms(c.now - k.started)})
+		}
+	}
+	if len(w.Items) > 0 {
+		s.told = c.now
+		c.waiting(w)
+	}
+}
+
+// maxLate bounds one Waiting: a person reads a few names, not a thousand.
+const maxLate = 8
+
+func (c *Core) waiting(w wire.Waiting) {
+	if c.cfg.Root {
+		c.do(Report{w})
+		return
+	}
+	c.send(Up, w)
+}
+
+func ms(d time.Duration) uint32 { return uint32(min(d.Milliseconds(), 1<<31)) }

@@ -1,0 +1,162 @@
+package core
+
+import (
+	"time"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// Leases. A link that is idle carries a beat, so silence has a meaning: after
+// leaseHost the far kernel is asked; if it does not answer the host is cut off
+// or dead. If it does, the agent there has until leaseAgent: it may be stopped
+// or starved. docs/protocol.md, "Leases"; the promises are in docs/faults.md.
+const (
+	beatEvery  = 2 * time.Second
+	leaseHost  = 10 * time.Second
+	leaseAgent = 60 * time.Second
+	period     = time.Second // between looks at the links
+)
+
+// Signals the core itself knows, by their Linux numbers.
+const (
+	sigInt  = 2
+	sigKill = 9
+	sigTerm = 15
+	sigCont = 18
+	sigTstp = 20
+	sigPipe = 13
+)
+
+// life is the state of one link.
+type life struct {
+	live        bool
+	heard, sent time.Duration
+	asked       bool // a Probe is out
+}
+
+// clock is the agent's view of time.
+type clock struct {
+	up    life
+	next  time.Duration // of the timer that is set; 0: none
+	held  bool          // the job is stopped: silence means nothing
+	fixed time.Duration // a deadline to wake for besides the period; 0: none
+}
+
+func (c *Core) life(l Link) *life {
+	if l == Up {
+		return &c.clock.up
+	}
+	return &c.kids[l].life
+}
+
+func (k *clock) hold(signal uint8) {
+	switch signal {
+	case sigTstp:
+		k.held = true
+	case sigCont:
+		k.held = false
+	}
+}
+
+// wakeAt asks for a Tick at t at the latest.
+func (c *Core) wakeAt(t time.Duration) {
+	if c.clock.fixed == 0 || t < c.clock.fixed {
+		c.clock.fixed = t
+	}
+}
+
+// arm keeps one timer running while there is anything to watch.
+func (c *Core) arm() {
+	if c.stage == idle || c.stage == done {
+		return
+	}
+	at := c.clock.next
+	if at <= c.now {
+		at = c.now + period
+	}
+	if f := c.clock.fixed; f > 0 && f < at {
+		at = max(f, c.now)
+	}
+	if at != c.clock.next {
+		c.clock.next = at
+		c.do(SetTimer{at})
+	}
+}
+
+func (c *Core) tick() {
+	k := &c.clock
+	if late := c.now - k.next; k.next > 0 && late > period || k.held {
+		c.excuse(max(late, period))
+	}
+	k.next = 0
+	if k.fixed > 0 && k.fixed <= c.now {
+		k.fixed = 0
+	}
+	c.watch(Up)
+	for i := range c.kids {
+		c.watch(Link(i))
+	}
+	c.lateSessions()
+	c.checkDeadlines()
+}
+
+// excuse extends everybody's lease by the time this agent itself was late:
+// what it did not hear then, nobody may be blamed for.
+func (c *Core) excuse(by time.Duration) {
+	c.clock.up.heard = min(c.clock.up.heard+by, c.now)
+	for i := range c.kids {
+		c.kids[i].heard = min(c.kids[i].heard+by, c.now)
+	}
+}
+
+func (c *Core) watch(l Link) {
+	k := c.life(l)
+	if !k.live {
+		return
+	}
+	if c.now-k.sent >= beatEvery {
+		c.send(l, wire.Beat{})
+	}
+	switch silent := c.now - k.heard; {
+	case silent >= leaseAgent:
+		c.cut(l, "its host answers but its agent has been silent for 60 s")
+	case silent >= leaseHost && !k.asked:
+		k.asked = true
+		c.do(Probe{l})
+	}
+}
+
+func (c *Core) probed(ev Probed) {
+	k := c.life(ev.Link)
+	k.asked = false
+	if k.live && ev.Known && !ev.Answers && c.now-k.heard >= leaseHost {
+		c.cut(ev.Link, "its host has not answered for 10 s")
+	}
+}
+
+// cut gives up a link that is silent.
+func (c *Core) cut(l Link, cause string) {
+	c.do(CloseLink{l})
+	c.linkLost(LinkLost{Link: l, Cause: cause})
+}
+
+func (c *Core) linkLost(ev LinkLost) {
+	if ev.Link == Up {
+		c.orphaned()
+		return
+	}
+	k := &c.kids[ev.Link]
+	if k.state == kidGone {
+		k.live = false
+		return
+	}
+	lost := c.stage != ending
+	c.drop(ev.Link, job.Status{Kind: job.Lost})
+	if lost {
+		c.fault(wire.Fault{
+			What: wire.FaultLost, Node: k.first, Nodes: uint32(k.nodes.Len()), Host: k.nodes.At(0).Host,
+			Parent: c.cfg.Host, Cause: ev.Cause, Tail: ev.Tail,
+		})
+	}
+}

@@ -1,0 +1,90 @@
+package core
+
+import "ibrun/bootstrap/wire"
+
+// Credit for output, in bytes. A child may have window bytes on the way; the
+// parent returns credit when it has passed them on, so an agent never holds
+// more than one window per child plus one chunk per stream of its own ranks.
+const (
+	sinkWindow  = 1 << 20   // bytes the root hands to its own output at a time
+	creditTotal = 8 << 20   // bytes all children of an agent may have on the way
+	creditMost  = 512 << 10 // for one child
+	creditLeast = 4 * wire.MaxData
+)
+
+// chunk is output on its way up; from is Up for this node's own ranks.
+type chunk struct {
+	from   Link
+	rank   uint32
+	stream uint8
+	data   []byte
+}
+
+// flow is output on its way to the root.
+type flow struct {
+	queue     []chunk
+	head      int
+	credit    int // bytes that may be passed on
+	window    int // credit each child starts with
+	deaf      bool
+	truncated uint64
+}
+
+func (f *flow) open(children int) {
+	f.window = min(max(creditTotal/max(children, 1), creditLeast), creditMost)
+}
+
+func (f *flow) push(c chunk) {
+	if f.head > 64 && f.head > len(f.queue)/2 {
+		n := copy(f.queue, f.queue[f.head:])
+		clear(f.queue[n:])
+		f.queue, f.head = f.queue[:n], 0
+	}
+	f.queue = append(f.queue, c)
+}
+
+func (f *flow) empty() bool { return f.head == len(f.queue) }
+
+// pumpOutput passes on what credit allows, oldest first.
+func (c *Core) pumpOutput() {
+	f := &c.flow
+	for !f.empty() {
+		k := f.queue[f.head]
+		if !f.deaf && f.credit < len(k.data) {
+			return
+		}
+		f.queue[f.head] = chunk{}
+		f.head++
+		c.passOutput(k)
+		c.giveBack(k)
+	}
+	f.queue, f.head = f.queue[:0], 0
+}
+
+func (c *Core) passOutput(k chunk) {
+	f := &c.flow
+	switch {
+	case f.deaf:
+		f.truncated += uint64(len(k.data))
+		return
+	case c.cfg.Root:
+		c.do(Write{k.rank, k.stream, k.data})
+	default:
+		c.send(Up, wire.Output{Rank: k.rank, Stream: k.stream, Data: k.data})
+	}
+	f.credit -= len(k.data)
+}
+
+// giveBack lets the source of a chunk go on.
+func (c *Core) giveBack(k chunk) {
+	if k.from == Up {
+		c.do(Resume{k.rank, k.stream})
+		return
+	}
+	kid := &c.kids[k.from]
+	kid.owed += len(k.data)
+	if kid.owed >= c.flow.window/4 && kid.state != kidGone {
+		c.send(k.from, wire.Grant{N: uint32(kid.owed)})
+		kid.owed = 0
+	}
+}

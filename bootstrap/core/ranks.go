@@ -1,0 +1,61 @@
+package core
+
+import (
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// ranks are this node's own.
+type ranks struct {
+	index        uint32 // of the node
+	first, count uint32
+	alive        uint32
+	undrained    uint32
+	ends         []job.StatusRun
+	reported     bool // a rank's failure has been sent up
+	stopped      bool // the ranks were told to end
+}
+
+func (r *ranks) open(n job.Node, index uint32) {
+	r.index, r.first, r.count = index, n.First, n.Ranks
+	r.alive, r.undrained = n.Ranks, n.Ranks
+}
+
+func (r *ranks) end(rank uint32, s job.Status) {
+	r.alive--
+	r.ends = append(r.ends, job.StatusRun{First: rank, Count: 1, Status: s})
+}
+
+func (c *Core) rankExited(ev RankExited) {
+	c.ranks.end(ev.Rank, ev.Status)
+	c.deaf(ev.Rank)
+	if ev.Status.OK() || c.ranks.stopped || c.ranks.reported {
+		return
+	}
+	c.ranks.reported = true
+	c.fault(wire.Fault{
+		What: wire.FaultRank, Node: c.ranks.index, Nodes: 1, Rank: ev.Rank, Count: 1,
+		Status: ev.Status, Host: c.cfg.Host, Parent: c.cfg.Host,
+	})
+}
+
+// passSignal sends a signal to every rank of the subtree. A stop suspends the
+// leases below: a stopped job is not a dead one.
+func (c *Core) passSignal(n uint8) {
+	c.clock.hold(n)
+	for i := range c.kids {
+		c.send(Link(i), wire.Signal{Number: n})
+	}
+	if c.ranks.alive > 0 {
+		c.do(SignalRanks{n})
+	}
+}
+
+// fault reports a failure at once, ahead of any Exit.
+func (c *Core) fault(f wire.Fault) {
+	if c.cfg.Root {
+		c.rootFault(f)
+		return
+	}
+	c.send(Up, f)
+}

@@ -1,0 +1,212 @@
+package core
+
+import (
+	"time"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+const (
+	// launchSettle is how long the root waits, after the first session that
+	// failed, for others that fail too, so that one table names them all.
+	launchSettle = time.Second
+	// deafAfter is how long output that nobody takes may hold up an interrupt.
+	deafAfter = 500 * time.Millisecond
+	// maxFaults bounds what the root keeps of a job that fails everywhere.
+	maxFaults = 4096
+)
+
+// root is the policy's state.
+type root struct {
+	out       Outcome
+	timeoutAt time.Duration
+	settleAt  time.Duration
+	waitAt    time.Duration
+	deafAt    time.Duration
+	asked     int // interrupts so far
+}
+
+func (c *Core) begin(m wire.Launch) {
+	if c.stage != idle {
+		return
+	}
+	c.flow.credit = sinkWindow
+	if t := c.cfg.Policy.Timeout; t > 0 {
+		c.root.timeoutAt = c.now + t
+		c.wakeAt(c.root.timeoutAt)
+	}
+	c.start(m)
+}
+
+// because records the first cause; later ones are consequences.
+func (c *Core) because(k CauseKind, code int) bool {
+	o := &c.root.out
+	if o.Cause != CauseNone {
+		return false
+	}
+	o.Cause, o.Code = k, code
+	return true
+}
+
+func (c *Core) rootFault(f wire.Fault) {
+	o := &c.root.out
+	if len(o.Faults) < maxFaults {
+		o.Faults = append(o.Faults, f)
+	}
+	if c.because(CauseFault, faultCode(f)) {
+		o.Fault = f
+		if f.What != wire.FaultLaunch {
+			c.do(Report{f})
+		}
+	}
+	switch f.What {
+	case wire.FaultRank:
+		if c.cfg.Policy.KillOnBad {
+			c.endAll(sigTerm)
+		}
+	case wire.FaultLaunch:
+		if c.root.settleAt == 0 {
+			c.root.settleAt = c.now + launchSettle
+			c.wakeAt(c.root.settleAt)
+		}
+	default:
+		c.endAll(sigTerm)
+	}
+}
+
+// faultCode is the exit code for a job that ended because of f.
+func faultCode(f wire.Fault) int {
+	switch f.What {
+	case wire.FaultRank, wire.FaultSpawn:
+		return f.Status.ExitCode()
+	}
+	return codeSelf
+}
+
+// Exit codes that are not a rank's own.
+const (
+	codeTimeout = 124
+	codeSelf    = 125
+	codePipe    = 128 + sigPipe
+)
+
+// endAll ends the job with the job's own grace.
+func (c *Core) endAll(signal uint8) {
+	if c.stage != ending {
+		c.end(wire.End{Signal: signal, GraceMs: ms(c.job.Launch.Grace)})
+	}
+}
+
+func (c *Core) interrupted(signal uint8) {
+	switch signal {
+	case sigInt, sigTerm, sigHup, sigQuit:
+	case sigTstp:
+		c.passSignal(signal)
+		c.do(Suspend{})
+		return
+	default:
+		c.passSignal(signal)
+		return
+	}
+	r := &c.root
+	r.asked++
+	if c.stage == idle {
+		c.because(CauseSignal, 128+int(signal))
+		r.out.Signal = signal
+		c.rootDone()
+		return
+	}
+	if r.asked > 1 {
+		c.flow.deaf = true
+		c.end(wire.End{Signal: sigKill})
+		return
+	}
+	if c.because(CauseSignal, 128+int(signal)) {
+		r.out.Signal = signal
+	}
+	r.deafAt = c.now + deafAfter
+	c.wakeAt(r.deafAt)
+	c.endAll(signal)
+}
+
+const (
+	sigHup  = 1
+	sigQuit = 3
+)
+
+func (c *Core) sinkFailed(ev SinkFailed) {
+	c.flow.deaf = true
+	code := codeSelf
+	if ev.Pipe {
+		code = codePipe
+	}
+	if c.because(CauseSink, code) {
+		c.root.out.Text = ev.Cause
+	}
+	c.endAll(sigTerm)
+}
+
+// rootReady ends the launch.
+func (c *Core) rootReady() {
+	if c.starts.failed > 0 {
+		c.endAll(sigTerm) // every session has been heard of: no need to wait for settleAt
+		return
+	}
+	c.root.out.Started = true
+	c.do(Report{Started{Agents: c.starts.up}})
+}
+
+func (c *Core) rootHeardExit() {
+	if w := c.cfg.Policy.Wait; w > 0 && c.root.waitAt == 0 {
+		c.root.waitAt = c.now + w
+		c.wakeAt(c.root.waitAt)
+	}
+}
+
+// rootDeadlines acts on what is due at the root, and keeps the timer for the rest.
+func (c *Core) rootDeadlines() {
+	r := &c.root
+	due := func(at time.Duration) bool {
+		if at > c.now {
+			c.wakeAt(at)
+		}
+		return at > 0 && at <= c.now
+	}
+	if due(r.timeoutAt) && c.because(CauseTimeout, codeTimeout) {
+		c.endAll(sigTerm)
+	}
+	if due(r.settleAt) {
+		c.endAll(sigTerm)
+	}
+	if due(r.waitAt) && c.because(CauseWait, codeSelf) {
+		c.endAll(sigTerm)
+	}
+	if due(r.deafAt) && c.stage == ending {
+		c.flow.deaf = true
+	}
+}
+
+// rootExit ends the job when all output is written.
+func (c *Core) rootExit() {
+	if !c.flow.deaf && c.flow.credit < sinkWindow {
+		return
+	}
+	c.rootDone()
+}
+
+func (c *Core) rootDone() {
+	o := &c.root.out
+	o.Runs = job.MergeRuns(c.finish.ends)
+	o.Truncated = c.finish.trunc + c.flow.truncated
+	if o.Cause == CauseNone {
+		for _, r := range o.Runs {
+			if !r.Status.OK() {
+				o.Code = r.Status.ExitCode()
+				break
+			}
+		}
+	}
+	c.stage = done
+	c.do(Done{*o})
+}

@@ -1,0 +1,141 @@
+package wire
+
+import (
+	"math"
+	"time"
+
+	"ibrun/job"
+)
+
+func (m Launch) append(w *writer) {
+	w.u32(m.First)
+	w.u32(m.Level)
+	w.u32(m.Credit)
+	appendNodes(w, m.Nodes)
+	appendJob(w, m.Job)
+}
+
+func parseLaunch(r *reader) Message {
+	return Launch{First: r.u32(), Level: r.u32(), Credit: r.u32(), Nodes: parseNodes(r), Job: parseJob(r)}
+}
+
+func appendNodes(w *writer, n job.Nodes) {
+	w.u32(n.Base())
+	runs := n.Runs()
+	w.uint(uint64(len(runs)))
+	for _, r := range runs {
+		w.string(r.Prefix)
+		w.string(r.Suffix)
+		w.byte(r.Width)
+		w.uint(r.Lo)
+		w.u32(r.Count)
+		w.string(r.User)
+		w.string(r.HCA)
+		w.u32(r.Slots)
+		w.u32(r.Ranks)
+	}
+}
+
+func parseNodes(r *reader) job.Nodes {
+	base := r.u32()
+	var runs []job.Run
+	for range r.count(9) {
+		runs = append(runs, job.Run{
+			Prefix: r.string(), Suffix: r.string(), Width: r.byte(), Lo: r.uint(math.MaxInt64), Count: r.u32(),
+			User: r.string(), HCA: r.string(), Slots: r.u32(), Ranks: r.u32(),
+		})
+	}
+	n := job.NewNodes(base, runs)
+	if r.err == nil && len(n.Runs()) != len(runs) {
+		r.fail(ErrCanonical) // runs that should have been one, or an empty one
+	}
+	if n.Len() == 0 || n.Len() > job.MaxNodes {
+		r.fail(ErrRange)
+	}
+	return n
+}
+
+func appendJob(w *writer, j *job.Job) {
+	w.string(j.ID)
+	*w = append(*w, j.Secret[:]...)
+	w.u32(j.Size)
+	w.u32(j.Nodes)
+	w.uint(uint64(len(j.Programs)))
+	for _, p := range j.Programs {
+		w.u32(p.First)
+		w.u32(p.Count)
+		w.strings(p.Argv)
+		w.strings(p.Env)
+		w.strings(p.Drop)
+		w.string(p.Dir)
+	}
+	w.u32(j.Umask)
+	w.uint(uint64(len(j.Limits)))
+	for _, l := range j.Limits {
+		w.byte(l.Resource)
+		w.uint(l.Soft)
+		w.uint(l.Hard)
+	}
+	appendStreams(w, j)
+	appendHow(w, j.Launch)
+	w.string(j.FirstHost)
+}
+
+func parseJob(r *reader) *job.Job {
+	j := &job.Job{ID: r.string()}
+	for i := range j.Secret {
+		j.Secret[i] = r.byte()
+	}
+	j.Size, j.Nodes = r.u32(), r.u32()
+	for range r.count(6) {
+		j.Programs = append(j.Programs, job.Program{
+			First: r.u32(), Count: r.u32(), Argv: r.strings(), Env: r.strings(), Drop: r.strings(), Dir: r.string(),
+		})
+	}
+	j.Umask = r.u32()
+	for range r.count(3) {
+		j.Limits = append(j.Limits, job.Limit{Resource: r.byte(), Soft: r.uint(math.MaxUint64), Hard: r.uint(math.MaxUint64)})
+	}
+	parseStreams(r, j)
+	j.Launch = parseHow(r)
+	j.FirstHost = r.string()
+	return j
+}
+
+func appendStreams(w *writer, j *job.Job) {
+	w.string(j.Output.StdoutFile)
+	w.string(j.Output.StderrFile)
+	w.string(j.Output.StdinFile)
+	w.bool(j.Output.Merge)
+	w.bool(j.Output.Unbuffered)
+	w.byte(byte(j.Stdin.Mode))
+	w.u32(j.Stdin.Rank)
+}
+
+func parseStreams(r *reader, j *job.Job) {
+	j.Output = job.Output{StdoutFile: r.string(), StderrFile: r.string(), StdinFile: r.string(), Merge: r.bool(), Unbuffered: r.bool()}
+	j.Stdin = job.Stdin{Mode: job.StdinMode(r.byte()), Rank: r.u32()}
+	if j.Stdin.Mode > job.StdinAll {
+		r.fail(ErrRange)
+	}
+}
+
+func appendHow(w *writer, l job.Launch) {
+	w.string(l.Launcher)
+	w.strings(l.Exec)
+	w.strings(l.Args)
+	w.string(l.Tree)
+	w.u32(l.Batch)
+	w.uint(uint64(l.Timeout))
+	w.uint(uint64(l.Grace))
+	w.string(l.AgentPath)
+	w.bool(l.Verbose)
+}
+
+func parseHow(r *reader) job.Launch {
+	return job.Launch{
+		Launcher: r.string(), Exec: r.strings(), Args: r.strings(), Tree: r.string(), Batch: r.u32(),
+		Timeout: time.Duration(r.uint(math.MaxInt64)), Grace: time.Duration(r.uint(math.MaxInt64)),
+		AgentPath: r.string(), Verbose: r.bool(),
+	}
+}
