@@ -1,0 +1,125 @@
+package agent
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/wire"
+)
+
+// link is the sending side of the stream to one neighbour. It has two queues,
+// so that output never holds up control. Neither is bounded here: output is
+// bounded by the credit that the core keeps, control by what an agent says.
+// The loop fills the queues; one writer goroutine empties them.
+type link struct {
+	mu      sync.Mutex
+	control []wire.Message
+	ordered []wire.Message // Output, then Exit
+	closing bool
+	wake    chan struct{} // capacity 1; a full channel means the writer will look anyway
+	written chan struct{} // closed by the writer when it ends
+}
+
+func newLink() *link {
+	return &link{wake: make(chan struct{}, 1), written: make(chan struct{})}
+}
+
+func (l *link) send(m wire.Message) {
+	l.mu.Lock()
+	switch m.(type) {
+	case wire.Output, wire.Exit:
+		l.ordered = append(l.ordered, m)
+	default:
+		l.control = append(l.control, m)
+	}
+	l.mu.Unlock()
+	l.poke()
+}
+
+func (l *link) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// finish lets the writer end when the queues are empty.
+func (l *link) finish() {
+	l.mu.Lock()
+	l.closing = true
+	l.mu.Unlock()
+	l.poke()
+}
+
+// drain waits until all is written, the stream has failed, or the time is up.
+func (l *link) drain(most time.Duration) {
+	l.finish()
+	select {
+	case <-l.written:
+	case <-time.After(most):
+	}
+}
+
+// take moves up to a batch of messages into frames: all of the control ones
+// first, then as much output as makes a good write.
+func (l *link) take(buf []byte) (frames []byte, end bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.control {
+		buf = wire.Append(buf, m)
+	}
+	clear(l.control)
+	l.control = l.control[:0]
+	n := 0
+	for n < len(l.ordered) && len(buf) < batch {
+		buf = wire.Append(buf, l.ordered[n])
+		n++
+	}
+	rest := copy(l.ordered, l.ordered[n:])
+	clear(l.ordered[rest:])
+	l.ordered = l.ordered[:rest]
+	return buf, l.closing && rest == 0
+}
+
+// batch is the size, in bytes, from which a write gains nothing by growing.
+const batch = 64 << 10
+
+// write is the writer goroutine. It ends when the link is finished or w fails;
+// a failure shows on the reading side too, which is where it is reported.
+func (l *link) write(w io.WriteCloser) {
+	defer close(l.written)
+	defer w.Close()
+	var buf []byte
+	for {
+		frames, end := l.take(buf[:0])
+		if len(frames) > 0 {
+			if _, err := w.Write(frames); err != nil {
+				return
+			}
+			buf = frames
+			continue
+		}
+		if end {
+			return
+		}
+		<-l.wake
+	}
+}
+
+// read is the reader goroutine of a link. It ends with the stream and says why.
+func read(r io.Reader, from core.Link, post func(any)) error {
+	frames := wire.NewReader(r)
+	for {
+		m, err := frames.Next()
+		if errors.Is(err, io.EOF) {
+			return io.EOF
+		}
+		if err != nil {
+			return err
+		}
+		post(core.Frame{From: from, Msg: m})
+	}
+}

@@ -1,0 +1,274 @@
+// Package agent drives one agent: it turns events of the system into events
+// of a core, and a core's effects into system calls. It decides nothing.
+//
+// Goroutines: one loop that owns the core; a reader and a writer per link; a
+// starter per session that is coming up; what spawn and remote need of their
+// own. State is touched by the loop alone; all others post events.
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/remote"
+	"ibrun/bootstrap/spawn"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// eventQueue is the number of events that may wait for the loop. Posting to a
+// full queue waits: readers then stop reading, which is the back-pressure.
+const eventQueue = 256
+
+// session is a child's remote shell from the order to start it on.
+type session struct {
+	cancel context.CancelFunc
+	remote *remote.Session
+	link   *link
+}
+
+// loop runs one core.
+type loop struct {
+	core     *core.Core
+	began    time.Time
+	events   chan any // core.Event, sessionUp, spawn.Event
+	over     chan struct{}
+	timer    *time.Timer
+	ctx      context.Context
+	up       *link
+	sessions map[core.Link]*session
+	starter  *remote.Starter
+	ranks    *spawn.Set
+	warn     func(string)
+	helpers  sync.WaitGroup // starters of sessions
+	root     *rootSide      // nil unless this is the root
+}
+
+// sessionUp carries a session from its starter to the loop.
+type sessionUp struct {
+	child   core.Link
+	session *remote.Session
+}
+
+func newLoop(ctx context.Context, cfg core.Config) *loop {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &loop{
+		core: core.New(cfg), began: time.Now(), ctx: ctx,
+		events: make(chan any, eventQueue), over: make(chan struct{}),
+		timer: t, sessions: map[core.Link]*session{},
+		warn: func(string) {},
+	}
+}
+
+// post hands an event to the loop; after its end it does nothing.
+func (l *loop) post(ev any) {
+	select {
+	case l.events <- ev:
+	case <-l.over:
+	}
+}
+
+// run steps the core until it is done.
+func (l *loop) run() {
+	defer close(l.over)
+	for {
+		var ev core.Event
+		select {
+		case got := <-l.events:
+			ev = l.translate(got)
+		case <-l.timer.C:
+			ev = core.Tick{}
+		}
+		if ev == nil {
+			continue
+		}
+		for _, e := range l.core.Step(time.Since(l.began), ev) {
+			if l.perform(e) {
+				return
+			}
+		}
+	}
+}
+
+// translate takes in what is not an event of the core yet.
+func (l *loop) translate(got any) core.Event {
+	switch got := got.(type) {
+	case sessionUp:
+		return l.connected(got)
+	case spawn.Event:
+		return l.spawnEvent(got)
+	case core.Frame:
+		if m, ok := got.Msg.(wire.Launch); ok && l.starter == nil {
+			if err := l.launched(m.Job); err != nil {
+				return core.LinkLost{Link: core.Up, Cause: err.Error()}
+			}
+		}
+		return got
+	case core.Event:
+		return got
+	}
+	return nil
+}
+
+// perform does one effect and reports whether it was the last.
+func (l *loop) perform(e core.Effect) (last bool) {
+	switch e := e.(type) {
+	case core.Send:
+		l.linkTo(e.To).send(e.Msg)
+	case core.StartChild:
+		l.startChild(e)
+	case core.CloseLink:
+		l.closeLink(e.Link)
+	case core.SetTimer:
+		l.timer.Reset(max(0, e.At-time.Since(l.began)))
+	case core.Probe:
+		l.probe(e.Link)
+	case core.Finish:
+		return true
+	case core.Done:
+		l.root.outcome = e.Outcome
+		return true
+	default:
+		if !l.performRanks(e) {
+			l.root.perform(l, e)
+		}
+	}
+	return false
+}
+
+func (l *loop) linkTo(to core.Link) *link {
+	if to == core.Up {
+		return l.up
+	}
+	return l.sessions[to].link
+}
+
+// startChild opens a session in a goroutine of its own.
+func (l *loop) startChild(e core.StartChild) {
+	ctx, cancel := context.WithCancel(l.ctx)
+	l.sessions[e.Child] = &session{cancel: cancel}
+	target := remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local}
+	l.helpers.Go(func() {
+		s, err := l.starter.Start(ctx, target, func(p remote.Phase) {
+			l.post(core.ChildPhase{Child: e.Child, Phase: string(p)})
+		})
+		if err != nil {
+			l.post(failed(e.Child, err))
+			return
+		}
+		select {
+		case l.events <- sessionUp{e.Child, s}:
+		case <-l.over:
+			s.Kill()
+		}
+	})
+}
+
+// connected takes over a session that is up, unless it was given up meanwhile.
+func (l *loop) connected(up sessionUp) core.Event {
+	s := l.sessions[up.child]
+	if s.cancel == nil {
+		up.session.Kill()
+		return nil
+	}
+	s.remote, s.link = up.session, newLink()
+	go s.link.write(up.session.Stdin)
+	go func() {
+		err := read(up.session.Stdout, up.child, l.post)
+		cause, tail := l.ended(up.session, err)
+		l.post(core.LinkLost{Link: up.child, Cause: cause, Tail: tail})
+	}()
+	return core.ChildUp{Child: up.child}
+}
+
+// causeWait is how long the end of a stream waits for the end of its session,
+// which says why.
+const causeWait = 500 * time.Millisecond
+
+func (l *loop) ended(s *remote.Session, err error) (cause, tail string) {
+	if err != io.EOF {
+		s.Kill()
+		return err.Error(), s.Tail()
+	}
+	select {
+	case <-s.Done():
+	case <-time.After(causeWait):
+	}
+	return s.Cause(), s.Tail()
+}
+
+func (l *loop) closeLink(k core.Link) {
+	if k == core.Up {
+		return // the process ends soon, and the stream with it
+	}
+	s := l.sessions[k]
+	if s == nil || s.cancel == nil {
+		return
+	}
+	s.cancel()
+	s.cancel = nil
+	if s.remote != nil {
+		s.link.finish()
+		s.remote.Kill()
+	}
+}
+
+func (l *loop) probe(k core.Link) {
+	s := l.sessions[k]
+	go func() {
+		p := core.Probed{Link: k}
+		switch {
+		case k == core.Up:
+			p.Answers, p.Known = remote.UpstreamAnswers()
+		case s != nil && s.remote != nil:
+			p.Answers, p.Known = s.remote.PeerAnswers()
+		}
+		l.post(p)
+	}()
+}
+
+func failed(child core.Link, err error) core.ChildFailed {
+	f := core.ChildFailed{Child: child, Phase: "start", Cause: err.Error()}
+	var e *remote.Error
+	if errors.As(err, &e) {
+		f.Phase, f.Cause, f.Tail = string(e.Phase), e.Cause, e.Tail
+		if e.Hint != "" {
+			f.Cause += "; " + e.Hint
+		}
+	}
+	return f
+}
+
+// keep lists the processes of this agent's own sessions, which a sweep spares.
+func (l *loop) keep() []int {
+	var pids []int
+	for _, s := range l.sessions {
+		if s.remote != nil {
+			pids = append(pids, s.remote.Pid())
+		}
+	}
+	return pids
+}
+
+// fold ends every session: each child sees the end of its stream.
+func (l *loop) fold() {
+	for k, s := range l.sessions {
+		if s.link != nil {
+			s.link.drain(0)
+		}
+		l.closeLink(k)
+	}
+	l.helpers.Wait()
+}
+
+// launched prepares the starter when the job is known.
+func (l *loop) launched(j *job.Job) error {
+	s, err := remote.New(j.Launch, remote.Options{})
+	l.starter = s
+	return err
+}

@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"ibrun/bootstrap/core"
+	"ibrun/internal/build"
+	"ibrun/internal/proc"
+)
+
+// guardPipe is the descriptor whose other end only the guard holds.
+const guardPipe = 3
+
+// lastWords is how long an agent that is done waits for its parent to take
+// what it has to say. A parent that is silent for longer has lost its lease.
+const lastWords = 60 * time.Second
+
+// Main is an agent from its first word to its end. The parent is at its
+// standard input and output. It returns the process's exit code, which says
+// nothing about the job: 0, or 125 if the agent could not begin.
+func Main() int {
+	if err := proc.BecomeSubreaper(); err != nil {
+		fmt.Fprintf(os.Stderr, "ibrun: cannot adopt orphans on this node: %v\n", err)
+		return 125
+	}
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	l := newLoop(ctx, core.Config{Here: -1})
+	l.warn = func(text string) { fmt.Fprintf(os.Stderr, "ibrun: %s\n", text) }
+	l.up = newLink()
+	go l.watchGuard()
+	l.watchSignals()
+	if _, err := fmt.Printf("::ibrun-agent:1 %s %s %d::\n", build.ID(), build.Arch(), os.Getpid()); err != nil {
+		return 125
+	}
+	go l.up.write(os.Stdout)
+	go func() {
+		err := read(os.Stdin, core.Up, l.post)
+		l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
+	}()
+	l.run()
+	l.up.drain(lastWords)
+	l.fold()
+	return 0
+}
+
+// watchGuard posts the death of the guard. An agent that nobody guards, as in
+// a debugger, has no such descriptor.
+func (l *loop) watchGuard() {
+	f := os.NewFile(guardPipe, "guard")
+	var st syscall.Stat_t
+	if syscall.Fstat(guardPipe, &st) != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
+		return
+	}
+	syscall.CloseOnExec(guardPipe)
+	if _, err := io.Copy(io.Discard, f); err == nil {
+		l.post(core.GuardLost{})
+	}
+}
+
+func (l *loop) watchSignals() {
+	c := make(chan os.Signal, 8)
+	signal.Notify(c, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	go func() {
+		for s := range c {
+			l.post(core.Told{Signal: uint8(s.(syscall.Signal))})
+		}
+	}()
+}

@@ -1,0 +1,61 @@
+package agent
+
+import (
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/spawn"
+)
+
+// performRanks does the effects that concern this node's ranks and reports
+// whether e was one of them.
+func (l *loop) performRanks(e core.Effect) bool {
+	switch e := e.(type) {
+	case core.Spawn:
+		l.ranks = spawn.New(spawn.Config{Job: e.Job, Node: e.Node, NodeIndex: e.Index, Post: func(ev spawn.Event) { l.post(ev) }})
+		go l.ranks.Start()
+	case core.Resume:
+		l.ranks.Resume(e.Rank, e.Stream)
+	case core.Feed:
+		if len(e.Data) > 0 {
+			l.ranks.Write(e.Rank, e.Data)
+		}
+		if e.EOF {
+			l.ranks.CloseStdin(e.Rank)
+		}
+	case core.SignalRanks:
+		l.ranks.Signal(int(e.Number))
+	case core.KillRanks:
+		keep := l.keep()
+		go l.ranks.KillAll(keep)
+	case core.Sweep:
+		keep := l.keep()
+		go func() { l.post(core.Swept{Left: len(l.ranks.Sweep(keep))}) }()
+	default:
+		return false
+	}
+	return true
+}
+
+// spawnEvent turns what the ranks' side says into the core's words.
+func (l *loop) spawnEvent(ev spawn.Event) core.Event {
+	switch ev := ev.(type) {
+	case spawn.Spawned:
+		s := core.Spawned{}
+		for _, f := range ev.Failed {
+			s.Failed = append(s.Failed, core.SpawnFailure{Rank: f.Rank, Code: f.Code, Cause: f.Cause})
+		}
+		return s
+	case spawn.Output:
+		return core.RankOutput{Rank: ev.Rank, Stream: ev.Stream, Data: ev.Data}
+	case spawn.Exited:
+		return core.RankExited{Rank: ev.Rank, Status: ev.Status}
+	case spawn.Drained:
+		return core.RankDrained{Rank: ev.Rank}
+	case spawn.StdinRoom:
+		return core.RankTook{Rank: ev.Rank, N: ev.N}
+	case spawn.StdinGone:
+		return core.RankDeaf{Rank: ev.Rank}
+	case spawn.Warning:
+		l.warn(ev.Text)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/proc"
+	"ibrun/job"
+)
+
+// RootConfig is a whole job as its root runs it.
+type RootConfig struct {
+	Job    *job.Job
+	Nodes  job.Nodes // placed: each node knows its ranks
+	Here   int       // index of the node that is this machine; -1: none
+	Host   string    // name of this machine in reports
+	Policy core.Policy
+	Stdin  *os.File
+	Out    *Sink
+	Report func(what any) // wire.Fault, wire.Waiting, core.Started; called on the loop, must not block
+	Warn   func(text string)
+}
+
+// rootSide is what only the root's loop has.
+type rootSide struct {
+	cfg     RootConfig
+	stdin   chan int // bytes that may be read; the core owes at most a few windows
+	reading bool
+	outcome core.Outcome
+}
+
+// RunRoot runs a job to its end: all ranks dead, all output written or given
+// up, all sessions closed.
+func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
+	if err := proc.BecomeSubreaper(); err != nil {
+		return core.Outcome{Code: 125}, err
+	}
+	l := newLoop(ctx, core.Config{Root: true, Host: cfg.Host, Here: cfg.Here, Policy: cfg.Policy})
+	l.root = &rootSide{cfg: cfg, stdin: make(chan int, 1024)}
+	if cfg.Warn != nil {
+		l.warn = cfg.Warn
+	}
+	if err := l.launched(cfg.Job); err != nil {
+		return core.Outcome{Code: 125}, err
+	}
+	l.interrupts()
+	go cfg.Out.run(l.post)
+	l.post(core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
+	l.run()
+	l.fold()
+	cfg.Out.close()
+	return l.root.outcome, nil
+}
+
+// perform does the effects of the root.
+func (r *rootSide) perform(l *loop, e core.Effect) {
+	switch e := e.(type) {
+	case core.Write:
+		r.cfg.Out.put(e)
+	case core.ReadStdin:
+		if !r.reading {
+			r.reading = true
+			go readStdin(r.cfg.Stdin, r.stdin, l.post)
+		}
+		r.stdin <- e.N
+	case core.Report:
+		r.cfg.Report(e.What)
+	case core.Suspend:
+		suspend()
+	}
+}
+
+// suspend stops this process as its terminal asked; it returns when it goes on.
+func suspend() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+
+// interrupts posts the signals that concern the job. What the user's shell
+// told us to ignore, as nohup does, stays ignored.
+func (l *loop) interrupts() {
+	signal.Ignore(syscall.SIGPIPE)
+	c := make(chan os.Signal, 16)
+	for _, s := range []os.Signal{
+		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
+		syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGUSR1, syscall.SIGUSR2,
+	} {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+	go func() {
+		for s := range c {
+			l.post(core.Interrupted{Signal: uint8(s.(syscall.Signal))})
+		}
+	}()
+}
+
+// stdinChunk is the most that is read of standard input at a time.
+const stdinChunk = 32 << 10
+
+// backgroundPoll is how often a job in the background of a terminal looks
+// whether it has been brought to the front. Reading before that would stop it.
+const backgroundPoll = 500 * time.Millisecond
+
+// readStdin is the goroutine that reads standard input, as far as allowed.
+func readStdin(f *os.File, allowed <-chan int, post func(any)) {
+	may := 0
+	for {
+		for may == 0 {
+			may += <-allowed
+		}
+		for background(int(f.Fd())) {
+			time.Sleep(backgroundPoll)
+		}
+		buf := make([]byte, min(may, stdinChunk))
+		n, err := f.Read(buf)
+		may -= n
+		if n > 0 || err != nil {
+			post(core.StdinRead{Data: buf[:n], EOF: err != nil})
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// background reports whether fd is this process's terminal while another
+// process group owns it.
+func background(fd int) bool {
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	return err == nil && group != unix.Getpgrp()
+}

@@ -1,0 +1,164 @@
+package tree
+
+import (
+	"math"
+	"sort"
+	"time"
+)
+
+// DefaultCost is used before anything was measured: the paper's setting S1,
+// one rsh or a fast ssh over a cluster's own network.
+var DefaultCost = Cost{SEQ: 7 * time.Millisecond, REM: 172 * time.Millisecond}
+
+// Reach is N(t), the number of agents that can be up by time t, the first one
+// included, or most if there are more. In closed form, without a tree:
+//
+//	N(t) = sum over a >= 0 with a*REM <= t of C(a + floor((t - a*REM)/SEQ), a)
+//
+// (an agent is named by its depth a and by the turns that its ancestors waited). SEQ and REM must be above zero, as Parse sees to.
+func (c Cost) Reach(t time.Duration, most int) int {
+	if t < 0 {
+		return 0
+	}
+	total := 0
+	for a := int64(0); a*int64(c.REM) <= int64(t); a++ {
+		turns := (int64(t) - a*int64(c.REM)) / int64(c.SEQ)
+		total += choose(a+turns, a, most)
+		if total >= most {
+			return most
+		}
+	}
+	return total
+}
+
+// choose is the binomial coefficient, or most if it is larger.
+func choose(n, k int64, most int) int {
+	k = min(k, n-k)
+	r := 1.0
+	for i := int64(1); i <= k; i++ {
+		r = math.Round(r * float64(n-k+i) / float64(i))
+		if r >= float64(most) {
+			return most
+		}
+	}
+	return int(r)
+}
+
+// Optimum is T*(n), the least time in which n agents can be up, the root
+// included: the makespan of the greedy tree.
+func (c Cost) Optimum(n int) time.Duration {
+	if n <= 1 {
+		return 0
+	}
+	// T* is a*REM + b*SEQ for some depth a and turns b; the search runs over
+	// multiples of one nanosecond, the resolution of a Duration.
+	hi := c.REM + time.Duration(n-2)*c.SEQ
+	return time.Duration(sort.Search(int(hi), func(t int) bool { return c.Reach(time.Duration(t), n) >= n }))
+}
+
+// Makespan is the model's time until the last of n agents is up:
+//
+//	launch(child i) = launch(parent) + SEQ*(i-1) + REM
+//
+// It follows the tree itself, and so holds for every shape.
+func (s Shape) Makespan(n int) time.Duration {
+	type place struct {
+		level, n int
+		at       time.Duration
+	}
+	type key struct{ level, n int }
+	// Subtrees of one size at one level are alike: each is followed once, from
+	// the latest of its launches on.
+	todo := []place{{0, n, 0}}
+	var last time.Duration
+	for len(todo) > 0 {
+		next := map[key]time.Duration{}
+		for _, p := range todo {
+			last = max(last, p.at)
+			for i, size := range s.Split(p.level, p.n) {
+				k := key{p.level + 1, size}
+				next[k] = max(next[k], p.at+time.Duration(i)*s.Cost.SEQ+s.Cost.REM)
+			}
+		}
+		todo = todo[:0]
+		for k, at := range next {
+			todo = append(todo, place{k.level, k.n, at})
+		}
+	}
+	return last
+}
+
+// ClosedForm is Makespan without the tree, for the shapes that have one.
+func (s Shape) ClosedForm(n int) (time.Duration, bool) {
+	if n <= 1 {
+		return 0, true
+	}
+	c := s.Cost
+	switch s.Kind {
+	case Flat:
+		return c.REM + time.Duration(n-2)*c.SEQ, true
+	case Chain:
+		return time.Duration(n-1) * c.REM, true
+	case Greedy:
+		return c.Optimum(n), true
+	case Kary:
+		return s.karyClosed(n), true
+	}
+	return 0, false
+}
+
+// karyClosed looks at the two candidates for the last agent of a complete
+// k-ary tree: the last place of the deepest level, reached by the most turns
+// that are filled there, and the last place of the level above.
+func (s Shape) karyClosed(n int) time.Duration {
+	k, c := s.K, s.Cost
+	if k == 1 {
+		return time.Duration(n-1) * c.REM
+	}
+	depth, width, before := 0, 1, 1 // levels above the last, its places, agents before it
+	for n-before > width*k {
+		width *= k
+		before += width
+		depth++
+	}
+	filled := n - before // agents on level depth+1
+	full := time.Duration(depth) * (c.REM + time.Duration(k-1)*c.SEQ)
+	return max(full, time.Duration(depth+1)*c.REM+time.Duration(mostTurns(filled-1, k))*c.SEQ)
+}
+
+// mostTurns is the largest sum of base-k digits of a number in [0, last].
+func mostTurns(last, k int) int {
+	best := 0
+	sum, unit := 0, 1
+	for unit <= last/k {
+		unit *= k
+	}
+	low := 0
+	for u := unit; u > 1; u /= k {
+		low += k - 1
+	}
+	for rest := last; unit > 0; unit /= k {
+		d := rest / unit
+		if d > 0 {
+			best = max(best, sum+d-1+low)
+		}
+		sum += d
+		rest %= unit
+		low -= k - 1
+	}
+	return max(best, sum)
+}
+
+// Resolve turns Auto into the shape with the least predicted makespan for n
+// agents. Others are returned as they are.
+func (s Shape) Resolve(n int) Shape {
+	if s.Kind != Auto {
+		return s
+	}
+	best := Shape{Kind: Flat, Cost: s.Cost}
+	least, _ := best.ClosedForm(n)
+	if t := s.Cost.Optimum(n); t < least {
+		best.Kind = Greedy
+	}
+	return best
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// reporter says on standard error what happens to a job. Everything begins
+// with "ibrun:", and nothing of it goes to standard output.
+type reporter struct {
+	to      io.Writer
+	quiet   bool
+	verbose int
+	began   time.Time
+	agents  int
+}
+
+// event is called while the job goes on.
+func (r *reporter) event(what any) {
+	switch e := what.(type) {
+	case wire.Waiting:
+		if !r.quiet {
+			r.late(e)
+		}
+	case wire.Fault:
+		r.line("%s", faultLine(e))
+	case core.Started:
+		if r.verbose > 0 {
+			r.line("all %d agents are up after %v", e.Agents, time.Since(r.began).Round(time.Millisecond))
+		}
+	}
+}
+
+func (r *reporter) line(format string, args ...any) {
+	fmt.Fprintf(r.to, "ibrun: %s\n", printable(fmt.Sprintf(format, args...)))
+}
+
+func (r *reporter) late(w wire.Waiting) {
+	var items []string
+	for _, l := range w.Items {
+		items = append(items, fmt.Sprintf("%s (%s, %.0f s)", l.Host, l.Phase, float64(l.ForMs)/1000))
+	}
+	r.line("waiting for %s", strings.Join(items, ", "))
+}
+
+// faultLine is one failure in one line: who, what, why.
+func faultLine(f wire.Fault) string {
+	switch f.What {
+	case wire.FaultRank:
+		return fmt.Sprintf("rank %d on %s %s", f.Rank, f.Host, ending(f.Status))
+	case wire.FaultSpawn:
+		who := fmt.Sprintf("rank %d", f.Rank)
+		if f.Count > 1 {
+			who = fmt.Sprintf("rank %d and %d others", f.Rank, f.Count-1)
+		}
+		return fmt.Sprintf("%s on %s could not be started: %s", who, f.Host, f.Cause)
+	case wire.FaultLaunch:
+		return fmt.Sprintf("%s could not be reached from %s (%s): %s%s", f.Host, f.Parent, f.Phase, f.Cause, below(f))
+	}
+	return fmt.Sprintf("the agent on %s was lost (seen by %s): %s%s", f.Host, f.Parent, f.Cause, below(f))
+}
+
+// below says how many more nodes a failed agent would have started.
+func below(f wire.Fault) string {
+	if f.Nodes < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (and with it %s below it in the tree)", count(int(f.Nodes-1), "node"))
+}
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// ending says how a rank ended, in words.
+func ending(s job.Status) string {
+	switch s.Kind {
+	case job.Exited:
+		return fmt.Sprintf("exited with code %d", s.Code)
+	case job.Signaled:
+		text := fmt.Sprintf("was killed by signal %d (%s)", s.Code, strings.TrimPrefix(unix.SignalName(syscall.Signal(s.Code)), "SIG"))
+		if s.Core {
+			text += ", core dumped"
+		}
+		return text
+	case job.NotRun:
+		return "was not started"
+	}
+	return "was lost with its node"
+}
+
+// outcome is called once, at the end.
+func (r *reporter) outcome(o core.Outcome, timeout time.Duration, allCodes bool) {
+	switch o.Cause {
+	case core.CauseFault:
+		if o.Fault.What == wire.FaultLaunch {
+			r.launchTable(o)
+		} else if more := len(o.Faults) - 1; more > 0 && r.verbose > 0 {
+			for _, f := range o.Faults[1:] {
+				r.line("also: %s", faultLine(f))
+			}
+		}
+		if tail := o.Fault.Tail; tail != "" && o.Fault.What == wire.FaultLost {
+			r.tail(tail)
+		}
+	case core.CauseTimeout:
+		r.line("the job was ended: its time of %v (--timeout) was up", timeout)
+	case core.CauseSignal:
+		if !r.quiet {
+			r.line("the job was ended: ibrun got %s", unix.SignalName(syscall.Signal(o.Signal)))
+		}
+	case core.CauseSink:
+		if o.Code == 125 {
+			r.line("the job was ended: its output could not be written: %s", o.Text)
+		}
+	case core.CauseWait:
+		r.line("the job was ended: ranks were still running when the time of --wait was up")
+	}
+	if o.Truncated > 0 && o.Cause != core.CauseSink {
+		r.line("%d bytes of output were dropped, because the job ended before they could be written", o.Truncated)
+	}
+	if allCodes {
+		r.codes(o.Runs)
+	}
+}
+
+// launchTable is a table that a person can act on: a line for each session
+// that failed, and what it printed.
+func (r *reporter) launchTable(o core.Outcome) {
+	var failed []wire.Fault
+	nodes := 0
+	for _, f := range o.Faults {
+		if f.What == wire.FaultLaunch {
+			failed = append(failed, f)
+			nodes += int(f.Nodes)
+		}
+	}
+	sort.Slice(failed, func(i, j int) bool { return failed[i].Node < failed[j].Node })
+	r.line("the job was not started: %s could not be reached", count(nodes, "node"))
+	rows := [][4]string{{"host", "parent", "phase", "cause"}}
+	for _, f := range failed[:min(len(failed), maxRows)] {
+		rows = append(rows, [4]string{f.Host, f.Parent, f.Phase, f.Cause + below(f)})
+	}
+	var width [4]int
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], len(cell))
+		}
+	}
+	for i, row := range rows {
+		r.line("  %-*s  %-*s  %-*s  %s", width[0], row[0], width[1], row[1], width[2], row[2], row[3])
+		if i > 0 && failed[i-1].Tail != "" {
+			r.tail(failed[i-1].Tail)
+		}
+	}
+	if more := len(failed) - maxRows; more > 0 {
+		r.line("  and %d more", more)
+	}
+}
+
+// maxRows bounds the table: a job of a thousand nodes that all fail needs one
+// screen, not a thousand lines.
+const maxRows = 20
+
+// tail shows the last lines of a session, as that session printed them.
+func (r *reporter) tail(text string) {
+	lines := strings.Split(strings.TrimRight(text, "\r\n"), "\n")
+	for _, l := range lines[max(0, len(lines)-5):] {
+		r.line("      | %s", strings.TrimRight(l, "\r"))
+	}
+}
+
+func (r *reporter) codes(runs []job.StatusRun) {
+	for _, run := range runs {
+		who := fmt.Sprintf("rank %d", run.First)
+		if run.Count > 1 {
+			who = fmt.Sprintf("ranks %d-%d", run.First, run.First+run.Count-1)
+		}
+		r.line("%s %s", who, ending(run.Status))
+	}
+}
+
+// printable makes bytes from elsewhere harmless on a terminal.
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < 0x20 && c != '\t' || c == 0x7f || c >= 0x80 && c < 0xa0 {
+			return '?'
+		}
+		return c
+	}, s)
+}

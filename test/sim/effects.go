@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"fmt"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+func (w *World) perform(a *agent, eff core.Effect) {
+	switch e := eff.(type) {
+	case core.Send:
+		w.send(a, e)
+	case core.StartChild:
+		w.startChild(a, e)
+	case core.CloseLink:
+		if k := a.kids[e.Link]; k != nil {
+			w.post(w.cfg.Hop, k, core.LinkLost{Link: core.Up, Cause: "end of file"})
+		}
+		delete(a.kids, e.Link)
+	case core.SetTimer:
+		a.timer++
+		w.push(event{at: e.At, to: a, ev: core.Tick{}, tick: a.timer})
+	case core.Spawn:
+		w.spawn(a, e)
+	case core.SignalRanks:
+		if e.Number == 15 || e.Number == 2 {
+			w.end(a, job.Status{Kind: job.Signaled, Code: e.Number})
+		}
+	case core.KillRanks:
+		w.end(a, job.Status{Kind: job.Signaled, Code: 9})
+	case core.Sweep:
+		w.post(0, a, core.Swept{})
+	case core.Probe:
+		w.post(w.cfg.Hop, a, core.Probed{Link: e.Link, Answers: true, Known: true})
+	case core.Write:
+		w.post(0, a, core.Wrote{N: len(e.Data)})
+	case core.ReadStdin:
+	case core.Report:
+		w.Reports = append(w.Reports, e.What)
+	case core.Finish:
+		a.done = true
+		w.part(a)
+	case core.Done:
+		a.done = true
+		w.Outcome = &e.Outcome
+		w.part(a)
+	}
+}
+
+// send passes a message through the codec, as a real link does.
+func (w *World) send(a *agent, e core.Send) {
+	w.Sent[e.Msg.Kind()]++
+	to, from, edge := a.parent, a.slot, a.node
+	if e.To != core.Up {
+		to, from, edge = a.kids[e.To], core.Up, a.index[e.To]
+	}
+	counts := w.PerEdge[edge]
+	switch e.Msg.Kind() {
+	case wire.KindLaunch:
+		counts[0]++
+	case wire.KindReady:
+		counts[1]++
+	case wire.KindExit:
+		counts[2]++
+	}
+	w.PerEdge[edge] = counts
+	frame := wire.Append(nil, e.Msg)
+	m, err := wire.Parse(frame[4:])
+	if err != nil {
+		panic(fmt.Sprintf("sim: own frame does not parse: %v: %v", e.Msg, err))
+	}
+	if to != nil {
+		w.post(w.cfg.Hop, to, core.Frame{From: from, Msg: m})
+	}
+}
+
+func (w *World) startChild(a *agent, e core.StartChild) {
+	head := uint32(w.cfg.Nodes.NodeOf(e.Node.First))
+	if a.index == nil {
+		a.kids, a.index = map[core.Link]*agent{}, map[core.Link]uint32{}
+	}
+	a.index[e.Child] = head
+	if w.cfg.Deaf != nil && w.cfg.Deaf(head) {
+		w.post(w.cfg.Session, a, core.ChildFailed{Child: e.Child, Phase: "connect", Cause: "connection refused"})
+		return
+	}
+	k := &agent{node: head, parent: a, slot: e.Child, core: core.New(core.Config{Here: -1}), alive: map[uint32]bool{}, depth: a.depth + 1}
+	w.Depth = max(w.Depth, k.depth)
+	a.kids[e.Child] = k
+	w.agents[head] = k
+	w.post(w.cfg.Session, a, core.ChildUp{Child: e.Child})
+}
+
+func (w *World) spawn(a *agent, e core.Spawn) {
+	w.post(0, a, core.Spawned{})
+	a.rank = e.Node
+	for i := range e.Node.Ranks {
+		r := e.Node.First + i
+		a.alive[r] = true
+		if w.cfg.Silent != nil && w.cfg.Silent(r) {
+			continue
+		}
+		s := job.Status{}
+		if w.cfg.Status != nil {
+			s = w.cfg.Status(r)
+		}
+		w.At(w.now+w.cfg.Run, func() { w.exit(a, r, s) })
+	}
+}
+
+func (w *World) exit(a *agent, r uint32, s job.Status) {
+	if a.dead || !a.alive[r] {
+		return
+	}
+	delete(a.alive, r)
+	w.post(0, a, core.RankExited{Rank: r, Status: s})
+	w.post(0, a, core.RankDrained{Rank: r})
+}
+
+func (w *World) end(a *agent, s job.Status) {
+	for i := range a.rank.Ranks {
+		w.exit(a, a.rank.First+i, s)
+	}
+}

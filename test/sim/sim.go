@@ -1,0 +1,207 @@
+// Package sim runs whole jobs of production cores in one process. Messages
+// pass through the production codec; time is virtual; what would be a system
+// call is answered by the simulation. It has no goroutines, so a run is a
+// function of its arguments and any failure can be replayed.
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// Config is one simulated job.
+type Config struct {
+	Job     *job.Job
+	Nodes   job.Nodes
+	Here    int // -1: the root's machine is not in the list
+	Policy  core.Policy
+	Session time.Duration // from StartChild to ChildUp
+	Hop     time.Duration // a message's time on a link
+	Run     time.Duration // a rank's life, when it ends by itself
+	Seed    uint64
+	// Status says how a rank ends; nil: all exit 0.
+	Status func(rank uint32) job.Status
+	// Silent ranks run until they are killed.
+	Silent func(rank uint32) bool
+	// Deaf says that the session to a node fails.
+	Deaf func(node uint32) bool
+}
+
+// World is a job under way.
+type World struct {
+	cfg     Config
+	now     time.Duration
+	agents  map[uint32]*agent // by node; root apart
+	root    *agent
+	queue   events
+	seq     uint64
+	rand    *rand.Rand
+	Outcome *core.Outcome
+	// Sent counts messages by kind, for all links together.
+	Sent map[wire.Kind]int
+	// PerEdge counts Launch, Ready and Exit of each edge, named by its child.
+	PerEdge map[uint32][3]uint32
+	Reports []any
+	Depth   int
+	Events  int
+}
+
+type agent struct {
+	node   uint32 // of the subtree's head
+	core   *core.Core
+	parent *agent
+	slot   core.Link // this agent among the parent's children
+	kids   map[core.Link]*agent
+	index  map[core.Link]uint32
+	timer  uint64
+	dead   bool
+	frozen time.Duration // until when
+	done   bool
+	rank   job.Node
+	alive  map[uint32]bool
+	depth  int
+}
+
+type event struct {
+	at   time.Duration
+	seq  uint64
+	to   *agent
+	ev   core.Event
+	when func() // instead of ev
+	tick uint64 // timer generation; 0: not a timer
+}
+
+type events []event
+
+func (q events) Len() int { return len(q) }
+func (q events) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *events) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*q = old[:len(old)-1]
+	return e
+}
+
+// New makes a world in which nothing has happened yet.
+func New(cfg Config) *World {
+	w := &World{
+		cfg: cfg, agents: map[uint32]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),
+		Sent: map[wire.Kind]int{}, PerEdge: map[uint32][3]uint32{},
+	}
+	w.root = &agent{core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here, Policy: cfg.Policy})}
+	w.post(0, w.root, core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
+	return w
+}
+
+func (w *World) post(after time.Duration, to *agent, ev core.Event) {
+	w.push(event{at: w.now + after, to: to, ev: ev})
+}
+
+func (w *World) push(e event) {
+	w.seq++
+	e.seq = w.seq
+	heap.Push(&w.queue, e)
+}
+
+// At runs f at time t.
+func (w *World) At(t time.Duration, f func()) { w.push(event{at: t, when: f}) }
+
+// Now is the virtual time since the start.
+func (w *World) Now() time.Duration { return w.now }
+
+// Run goes on until the root is done, and then until every agent is, or until
+// the limit. It returns an error if anything of the job is left.
+func (w *World) Run(limit time.Duration) error {
+	for len(w.queue) > 0 {
+		e := heap.Pop(&w.queue).(event)
+		if e.at > limit {
+			break
+		}
+		w.now = e.at
+		w.Events++
+		if e.when != nil {
+			e.when()
+			continue
+		}
+		w.deliver(e)
+	}
+	if w.Outcome == nil {
+		return fmt.Errorf("at %v the root is not done", w.now)
+	}
+	for n, a := range w.agents {
+		if !a.done && !a.dead || len(a.alive) > 0 {
+			return fmt.Errorf("at %v node %d still has an agent or %d ranks", w.now, n, len(a.alive))
+		}
+	}
+	return nil
+}
+
+func (w *World) deliver(e event) {
+	a := e.to
+	if a.dead || a.done || e.tick != 0 && e.tick != a.timer {
+		return
+	}
+	if a.frozen > w.now {
+		e.at = a.frozen
+		w.push(e)
+		return
+	}
+	for _, eff := range a.core.Step(w.now, e.ev) {
+		w.perform(a, eff)
+	}
+}
+
+// Kill is SIGKILL to the agent of a node; its guard kills the ranks.
+func (w *World) Kill(node uint32) { w.kill(w.agents[node]) }
+
+// KillRoot is SIGKILL to the root.
+func (w *World) KillRoot() {
+	w.Outcome = &core.Outcome{Code: -1}
+	w.kill(w.root)
+}
+
+func (w *World) kill(a *agent) {
+	if a == nil || a.dead || a.done {
+		return
+	}
+	a.dead = true
+	clear(a.alive)
+	w.part(a)
+}
+
+// part tells the neighbours of an agent that its process is gone.
+func (w *World) part(a *agent) {
+	if a.parent != nil {
+		w.post(w.cfg.Hop, a.parent, core.LinkLost{Link: a.slot, Cause: "the session ended"})
+	}
+	for _, k := range a.kids {
+		w.post(w.cfg.Hop, k, core.LinkLost{Link: core.Up, Cause: "end of file"})
+	}
+}
+
+// Freeze stops the loop of a node's agent for a time; its kernel answers.
+func (w *World) Freeze(node uint32, d time.Duration) {
+	if a := w.agents[node]; a != nil {
+		a.frozen = w.now + d
+	}
+}
+
+// Agent reports whether a node's agent runs.
+func (w *World) Agent(node uint32) bool {
+	a := w.agents[node]
+	return a != nil && !a.dead && !a.done
+}
+
+// Interrupt sends the root a signal.
+func (w *World) Interrupt(signal uint8) { w.post(0, w.root, core.Interrupted{Signal: signal}) }
