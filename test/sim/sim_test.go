@@ -1,0 +1,188 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/tree"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// plan is a job of n nodes with so many ranks each.
+func plan(n, ranks int, shape string) Config {
+	s, err := tree.Parse(shape)
+	if err != nil {
+		panic(err)
+	}
+	nodes := job.NewNodes(0, []job.Run{{Prefix: "node", Width: 6, Lo: 1, Count: uint32(n), Ranks: uint32(ranks)}})
+	j := &job.Job{
+		ID: "0123456789abcdef", Size: uint32(n * ranks), Nodes: uint32(n), FirstHost: "node000001",
+		Programs: []job.Program{{Count: uint32(n * ranks), Argv: []string{"app"}, Env: []string{"A=b"}, Dir: "/"}},
+		Launch:   job.Launch{Launcher: "ssh", Tree: s.Resolve(n + 1).String(), Timeout: 15 * time.Second, Grace: 2 * time.Second},
+	}
+	return Config{Job: j, Nodes: nodes, Here: -1, Policy: core.Policy{KillOnBad: true}, Session: 10 * time.Millisecond, Hop: time.Microsecond, Run: time.Millisecond}
+}
+
+var shapes = []string{"flat", "chain", "kary:2", "kary:8", "binomial", "two-level", "greedy", "auto"}
+
+// succeed runs a job and checks that it cost exactly Launch, Ready and Exit on
+// each edge, and nothing besides.
+func succeed(t *testing.T, cfg Config) *World {
+	t.Helper()
+	w := New(cfg)
+	require.NoError(t, w.Run(time.Hour))
+	n := cfg.Nodes.Len()
+	require.Equal(t, 0, w.Outcome.Code)
+	require.True(t, w.Outcome.Started)
+	require.Equal(t, []job.StatusRun{{Count: cfg.Job.Size}}, w.Outcome.Runs)
+	beats := w.Sent[wire.KindBeat]
+	delete(w.Sent, wire.KindBeat)
+	if w.Now() < 2*time.Second {
+		require.Zero(t, beats)
+	}
+	require.Equal(t, map[wire.Kind]int{wire.KindLaunch: n, wire.KindReady: n, wire.KindExit: n}, w.Sent)
+	require.Len(t, w.PerEdge, n)
+	for edge, c := range w.PerEdge {
+		require.Equal(t, [3]uint32{1, 1, 1}, c, "edge to node %d", edge)
+	}
+	return w
+}
+
+func TestEveryNumberAndShape(t *testing.T) {
+	for _, shape := range shapes {
+		t.Run(shape, func(t *testing.T) {
+			t.Parallel()
+			for n := 1; n <= 1200; n += stride(n) {
+				succeed(t, plan(n, 1, shape))
+			}
+		})
+	}
+}
+
+func TestBudgetAtScale(t *testing.T) {
+	for _, shape := range []string{"kary:8", "two-level", "greedy"} {
+		w := succeed(t, plan(largest, 16, shape))
+		t.Logf("%s: %d agents, depth %d, %d events, ready in %v of virtual time", shape, largest, w.Depth, w.Events, w.Now())
+	}
+}
+
+// The node that is this machine is a child of the root wherever it stands.
+func TestHereAnywhere(t *testing.T) {
+	for _, shape := range shapes {
+		for _, n := range []int{1, 2, 3, 7, 20, 65} {
+			for here := range n {
+				cfg := plan(n, 2, shape)
+				cfg.Here = here
+				w := succeed(t, cfg)
+				require.Equal(t, 1, w.agents[uint32(here)].depth)
+			}
+		}
+	}
+}
+
+func TestFirstFailureDecides(t *testing.T) {
+	cfg := plan(40, 4, "kary:2")
+	cfg.Silent = func(r uint32) bool { return r != 77 }
+	cfg.Status = func(r uint32) job.Status { return job.Status{Code: 7} }
+	w := New(cfg)
+	require.NoError(t, w.Run(time.Minute))
+	require.Equal(t, 7, w.Outcome.Code)
+	require.Equal(t, uint32(77), w.Outcome.Fault.Rank)
+	require.Equal(t, "node000020", w.Outcome.Fault.Host)
+	require.Less(t, w.Now(), 10*time.Second)
+}
+
+func TestLaunchFailureNamesEveryHost(t *testing.T) {
+	cfg := plan(40, 4, "kary:4")
+	cfg.Silent = func(uint32) bool { return true }
+	cfg.Deaf = func(n uint32) bool { return n == 11 || n == 30 }
+	w := New(cfg)
+	require.NoError(t, w.Run(time.Minute))
+	require.Equal(t, 125, w.Outcome.Code)
+	require.False(t, w.Outcome.Started)
+	require.Len(t, w.Outcome.Faults, 2)
+}
+
+// Any one agent, killed at any time, ends the job and leaves nothing.
+func TestKillAnyAgent(t *testing.T) {
+	for _, shape := range shapes {
+		for node := range uint32(20) {
+			for _, at := range []time.Duration{5 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, time.Second} {
+				cfg := plan(20, 2, shape)
+				cfg.Silent = func(uint32) bool { return true }
+				w := New(cfg)
+				killed := false
+				w.At(at, func() { killed = w.Agent(node); w.Kill(node) })
+				w.At(10*time.Second, func() {
+					if !killed {
+						w.Interrupt(15)
+					}
+				})
+				require.NoError(t, w.Run(time.Minute), "%s node %d at %v", shape, node, at)
+				if killed {
+					require.Equal(t, 125, w.Outcome.Code)
+					require.Equal(t, wire.FaultLost, w.Outcome.Fault.What)
+					require.Equal(t, node, w.Outcome.Fault.Node)
+				}
+			}
+		}
+	}
+}
+
+func TestRootKilled(t *testing.T) {
+	cfg := plan(50, 2, "kary:2")
+	cfg.Silent = func(uint32) bool { return true }
+	w := New(cfg)
+	w.At(time.Second, w.KillRoot)
+	require.NoError(t, w.Run(time.Minute))
+	require.Less(t, w.Now(), 7*time.Second)
+}
+
+// An agent that is stopped for less than a minute does no harm; for ever, it
+// ends the job.
+func TestFrozenAgent(t *testing.T) {
+	for _, c := range []struct {
+		freeze time.Duration
+		code   int
+	}{{5 * time.Second, 0}, {50 * time.Second, 0}, {time.Hour, 125}} {
+		cfg := plan(15, 1, "kary:2")
+		cfg.Run = 3 * time.Minute
+		w := New(cfg)
+		w.At(time.Second, func() { w.Freeze(1, c.freeze) })
+		if c.freeze == time.Hour {
+			w.At(80*time.Second, func() { w.Kill(1) }) // its session is killed with the link
+		}
+		require.NoError(t, w.Run(2*time.Hour), "%v", c.freeze)
+		require.Equal(t, c.code, w.Outcome.Code, "%v", c.freeze)
+	}
+}
+
+func TestInterruptOnceAndTwice(t *testing.T) {
+	for times, most := range []time.Duration{1: 4 * time.Second, 2: 2 * time.Second} {
+		if times == 0 {
+			continue
+		}
+		cfg := plan(9, 2, "kary:2")
+		cfg.Silent = func(uint32) bool { return true }
+		w := New(cfg)
+		for i := range times {
+			w.At(time.Second+time.Duration(i)*100*time.Millisecond, func() { w.Interrupt(2) })
+		}
+		require.NoError(t, w.Run(time.Minute))
+		require.Equal(t, 130, w.Outcome.Code)
+		require.Less(t, w.Now(), time.Second+most)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	cfg := plan(9, 2, "flat")
+	cfg.Silent = func(uint32) bool { return true }
+	cfg.Policy.Timeout = 30 * time.Second
+	w := New(cfg)
+	require.NoError(t, w.Run(time.Minute))
+	require.Equal(t, 124, w.Outcome.Code)
+}
