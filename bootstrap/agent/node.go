@@ -29,7 +29,7 @@ func Main() int {
 		fmt.Fprintf(os.Stderr, "ibrun: cannot adopt orphans on this node: %v\n", err)
 		return 125
 	}
-	signal.Ignore(syscall.SIGPIPE)
+	proc.Shrug(syscall.SIGPIPE)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	l := newLoop(ctx, core.Config{Here: -1})

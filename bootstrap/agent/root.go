@@ -83,7 +83,7 @@ func suspend() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 // interrupts posts the signals that concern the job. What the user's shell
 // told us to ignore, as nohup does, stays ignored.
 func (l *loop) interrupts() {
-	signal.Ignore(syscall.SIGPIPE)
+	proc.Shrug(syscall.SIGPIPE)
 	c := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,

@@ -1,0 +1,99 @@
+package spawn
+
+import (
+	"hash/fnv"
+	"path"
+	"strconv"
+	"strings"
+
+	"ibrun/job"
+)
+
+// environ is a rank's whole environment: what this node contributes for the
+// names that are its own, then the user's side, then what tells the rank who
+// it is. A name comes once; later parts win.
+func environ(node []string, p *job.Program, own []string) []string {
+	env := make([]string, 0, len(p.Env)+len(own)+8)
+	at := make(map[string]int, cap(env))
+	add := func(entry string) {
+		name, _, _ := strings.Cut(entry, "=")
+		if i, known := at[name]; known {
+			env[i] = entry
+			return
+		}
+		at[name] = len(env)
+		env = append(env, entry)
+	}
+	for _, entry := range node {
+		if name, _, ok := strings.Cut(entry, "="); ok && matches(p.Drop, name) {
+			add(entry)
+		}
+	}
+	for _, entry := range p.Env {
+		add(entry)
+	}
+	for _, entry := range own {
+		add(entry)
+	}
+	return env
+}
+
+func matches(globs []string, name string) bool {
+	for _, g := range globs {
+		if ok, _ := path.Match(g, name); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// identity is what tells a rank who it is, in the words that programs of
+// several origins look for.
+func (s *Set) identity(r *rank) []string {
+	j, n := s.cfg.Job, s.cfg.Node
+	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
+	rank, size, local, locals := num(r.number), num(j.Size), num(r.local), num(n.Ranks)
+	app := 0
+	for i := range j.Programs {
+		if &j.Programs[i] == r.program {
+			app = i
+		}
+	}
+	return []string{
+		"PMI_RANK=" + rank, "PMI_SIZE=" + size,
+		"MPI_LOCALRANKID=" + local, "MPI_LOCALNRANKS=" + locals,
+		"OMPI_COMM_WORLD_RANK=" + rank, "OMPI_COMM_WORLD_SIZE=" + size,
+		"OMPI_COMM_WORLD_LOCAL_RANK=" + local, "OMPI_COMM_WORLD_LOCAL_SIZE=" + locals,
+		"OMPI_COMM_WORLD_NODE_RANK=" + local,
+		"MV2_COMM_WORLD_RANK=" + rank, "MV2_COMM_WORLD_SIZE=" + size,
+		"MV2_COMM_WORLD_LOCAL_RANK=" + local, "MV2_COMM_WORLD_LOCAL_SIZE=" + locals,
+		"RANK=" + rank, "WORLD_SIZE=" + size, "LOCAL_RANK=" + local, "LOCAL_WORLD_SIZE=" + locals,
+		"MASTER_ADDR=" + j.FirstHost, "MASTER_PORT=" + strconv.Itoa(masterPort(j.ID)),
+		"IBRUN_RANK=" + rank, "IBRUN_SIZE=" + size,
+		"IBRUN_LOCAL_RANK=" + local, "IBRUN_LOCAL_SIZE=" + locals,
+		"IBRUN_NODE=" + num(s.cfg.NodeIndex), "IBRUN_NODES=" + num(j.Nodes),
+		"IBRUN_HOST=" + n.Host, "IBRUN_JOB_ID=" + j.ID, "IBRUN_APPNUM=" + strconv.Itoa(app),
+		"PWD=" + r.program.Dir,
+	}
+}
+
+// masterPort is a port for programs that meet at rank 0's host, the same for
+// all ranks of a job and likely different for another: 20000 to 29999, below
+// Linux's ephemeral range.
+func masterPort(id string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id))
+	return 20000 + int(h.Sum32()%10000)
+}
+
+// expand fills in the pattern of a per-rank file: %r rank, %h host, %t rank on
+// its node, %j job, %% a per cent sign.
+func (s *Set) expand(pattern string, r *rank) string {
+	return strings.NewReplacer(
+		"%%", "%",
+		"%r", strconv.FormatUint(uint64(r.number), 10),
+		"%t", strconv.FormatUint(uint64(r.local), 10),
+		"%h", s.cfg.Node.Host,
+		"%j", s.cfg.Job.ID,
+	).Replace(pattern)
+}

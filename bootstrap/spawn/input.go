@@ -1,0 +1,99 @@
+package spawn
+
+import (
+	"os"
+	"sync"
+)
+
+// feeder writes standard input to one rank. What may be queued is bounded by
+// the core's credit; the goroutine ends with the input or the rank.
+type feeder struct {
+	rank uint32
+	post func(Event)
+
+	mu     sync.Mutex
+	queue  [][]byte
+	ending bool
+	closed bool
+	file   *os.File
+	wake   chan struct{} // capacity 1
+}
+
+func newFeeder(rank uint32, post func(Event)) *feeder {
+	return &feeder{rank: rank, post: post, wake: make(chan struct{}, 1)}
+}
+
+func (f *feeder) poke() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (f *feeder) start(file *os.File) {
+	f.mu.Lock()
+	f.file = file
+	f.mu.Unlock()
+	go f.run(file)
+}
+
+func (f *feeder) put(data []byte) {
+	f.mu.Lock()
+	f.queue = append(f.queue, data)
+	f.mu.Unlock()
+	f.poke()
+}
+
+func (f *feeder) end() {
+	f.mu.Lock()
+	f.ending = true
+	f.mu.Unlock()
+	f.poke()
+}
+
+// close ends the input at once: the rank is dead, or was never started.
+func (f *feeder) close() {
+	f.mu.Lock()
+	f.closed, f.queue = true, nil
+	if f.file != nil {
+		f.file.Close()
+	}
+	f.mu.Unlock()
+	f.poke()
+}
+
+// next returns what to write; ok is false at the end of the input.
+func (f *feeder) next() (data []byte, ok bool) {
+	for {
+		f.mu.Lock()
+		switch {
+		case f.closed:
+			f.mu.Unlock()
+			return nil, false
+		case len(f.queue) > 0:
+			data, f.queue = f.queue[0], f.queue[1:]
+			f.mu.Unlock()
+			return data, true
+		case f.ending:
+			f.mu.Unlock()
+			return nil, false
+		}
+		f.mu.Unlock()
+		<-f.wake
+	}
+}
+
+func (f *feeder) run(file *os.File) {
+	defer file.Close()
+	for {
+		data, ok := f.next()
+		if !ok {
+			return
+		}
+		if _, err := file.Write(data); err != nil {
+			f.post(StdinGone{f.rank})
+			return
+		}
+		f.post(StdinRoom{f.rank, len(data)})
+	}
+}

@@ -1,0 +1,196 @@
+// Package spawn starts and watches the ranks of one node: their processes,
+// output, standard input and signals. It decides nothing: what happens to a
+// rank is posted, what to do about it is told.
+package spawn
+
+import (
+	"sync"
+	"syscall"
+	"time"
+
+	"ibrun/internal/proc"
+	"ibrun/job"
+)
+
+// Event is what Config.Post gets: one of the types below.
+type Event any
+
+type (
+	// Spawned ends Start; it comes once, before anything else of a rank that failed.
+	Spawned struct{ Failed []Failure }
+	// Output is one chunk of at most chunkSize bytes. The reader waits for Resume.
+	Output struct {
+		Rank   uint32
+		Stream uint8 // 1 or 2
+		Data   []byte
+	}
+	// Exited is the death of a rank.
+	Exited struct {
+		Rank   uint32
+		Status job.Status
+	}
+	// Drained says that nothing more will come from a rank.
+	Drained struct{ Rank uint32 }
+	// StdinRoom says that a rank took N bytes.
+	StdinRoom struct {
+		Rank uint32
+		N    int
+	}
+	// StdinGone says that a rank reads no more.
+	StdinGone struct{ Rank uint32 }
+	// Warning is something a person should know that stops nothing.
+	Warning struct{ Text string }
+)
+
+// Failure is a rank that could not be started: Code is 127 if there is no such
+// program, else 126.
+type Failure struct {
+	Rank  uint32
+	Code  uint8
+	Cause string
+}
+
+// Config describes the ranks of one node. Post is called from any goroutine
+// and may block.
+type Config struct {
+	Job       *job.Job
+	Node      job.Node
+	NodeIndex uint32
+	Post      func(Event)
+}
+
+// Set is the ranks of one node.
+type Set struct {
+	cfg   Config
+	ranks []*rank
+	stub  []string // limits that a stub sets, as LimitMain reads them
+
+	mu     sync.Mutex
+	killed bool // no rank may be started any more
+}
+
+type rank struct {
+	number  uint32
+	local   uint32
+	program *job.Program
+
+	mu      sync.Mutex
+	process *proc.Process
+	readers [3]*reader // by stream; nil: nothing to read
+	feed    *feeder    // nil: the rank reads no input of ours
+}
+
+// New makes the ranks; Start starts them.
+func New(cfg Config) *Set {
+	s := &Set{cfg: cfg}
+	for i := range cfg.Node.Ranks {
+		r := &rank{number: cfg.Node.First + i, local: i}
+		for k := range cfg.Job.Programs {
+			if p := &cfg.Job.Programs[k]; r.number >= p.First && r.number-p.First < p.Count {
+				r.program = p
+			}
+		}
+		for stream := 1; stream <= 2; stream++ {
+			r.readers[stream] = newReader(r.number, uint8(stream), cfg)
+		}
+		if in := cfg.Job.Stdin; cfg.Job.Output.StdinFile == "" && (in.Mode == job.StdinAll || in.Mode == job.StdinOne && in.Rank == r.number) {
+			r.feed = newFeeder(r.number, cfg.Post)
+		}
+		s.ranks = append(s.ranks, r)
+	}
+	return s
+}
+
+// Start starts every rank, and posts Spawned when each runs or has failed.
+func (s *Set) Start() {
+	var failed []Failure
+	s.prepare()
+	for _, r := range s.ranks {
+		if f := s.startRank(r); f != nil {
+			failed = append(failed, *f)
+		}
+	}
+	s.cfg.Post(Spawned{failed})
+	for _, r := range s.ranks {
+		r.mu.Lock()
+		p := r.process
+		r.mu.Unlock()
+		if p != nil {
+			go s.watch(r, p)
+		}
+	}
+}
+
+// drainPatience is how long a rank's output may be held open by something that
+// the rank left behind.
+const drainPatience = 2 * time.Second
+
+// watch waits for one rank's end, and for the end of what it printed.
+func (s *Set) watch(r *rank, p *proc.Process) {
+	<-p.Done()
+	if r.feed != nil {
+		r.feed.close()
+	}
+	s.cfg.Post(Exited{r.number, status(p.Status())})
+	until := time.Now().Add(drainPatience)
+	for _, rd := range r.readers[1:] {
+		rd.wait(max(0, time.Until(until)))
+	}
+	s.cfg.Post(Drained{r.number})
+}
+
+func status(w syscall.WaitStatus) job.Status {
+	if w.Signaled() {
+		return job.Status{Kind: job.Signaled, Code: uint8(w.Signal()), Core: w.CoreDump()}
+	}
+	return job.Status{Kind: job.Exited, Code: uint8(w.ExitStatus())}
+}
+
+func (s *Set) rank(number uint32) *rank { return s.ranks[number-s.cfg.Node.First] }
+
+// Resume lets the reader of a stream post its next chunk.
+func (s *Set) Resume(number uint32, stream uint8) { s.rank(number).readers[stream].resume() }
+
+// Write queues input for a rank; StdinRoom says when it was taken.
+func (s *Set) Write(number uint32, data []byte) {
+	if f := s.rank(number).feed; f != nil {
+		f.put(data)
+	}
+}
+
+// CloseStdin ends a rank's input when all that was queued is taken.
+func (s *Set) CloseStdin(number uint32) {
+	if f := s.rank(number).feed; f != nil {
+		f.end()
+	}
+}
+
+// Signal sends a signal to the process group of each live rank.
+func (s *Set) Signal(number int) {
+	for _, r := range s.ranks {
+		r.mu.Lock()
+		p := r.process
+		r.mu.Unlock()
+		if p != nil {
+			p.SignalGroup(syscall.Signal(number))
+		}
+	}
+}
+
+// sweepPatience is how long a process may take to die of SIGKILL. One that
+// takes longer sleeps in the kernel, and is reported.
+const sweepPatience = 2 * time.Second
+
+// KillAll kills the ranks and everything below this process, except the
+// subtrees of the processes in keep. Ranks that were not started yet fail.
+func (s *Set) KillAll(keep []int) {
+	s.mu.Lock()
+	s.killed = true
+	s.mu.Unlock()
+	s.Sweep(keep)
+}
+
+// Sweep kills what ranks left behind, and returns what could not be killed.
+func (s *Set) Sweep(keep []int) (left []int) {
+	return proc.KillDescendants(sweepPatience, keep...)
+}

@@ -1,0 +1,200 @@
+package spawn
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"ibrun/internal/proc"
+)
+
+// startRank starts one rank, or says why not.
+func (s *Set) startRank(r *rank) *Failure {
+	fail := func(code uint8, err error) *Failure {
+		if r.feed != nil {
+			r.feed.close()
+		}
+		return &Failure{r.number, code, err.Error()}
+	}
+	s.mu.Lock()
+	killed := s.killed
+	s.mu.Unlock()
+	if killed {
+		return fail(126, errors.New("the job ended first"))
+	}
+	if st, err := os.Stat(r.program.Dir); err != nil || !st.IsDir() {
+		return fail(126, fmt.Errorf("working directory %s: %w", r.program.Dir, notDir(err)))
+	}
+	env := environ(os.Environ(), r.program, s.identity(r))
+	path, code, err := lookup(r.program.Argv[0], r.program.Dir, env)
+	if err != nil {
+		return fail(code, err)
+	}
+	ends, err := s.connect(r)
+	defer ends.close()
+	if err != nil {
+		return fail(126, err)
+	}
+	p, err := s.exec(path, r.program.Argv, env, r.program.Dir, ends.child)
+	if err != nil {
+		code := uint8(126)
+		if errors.Is(err, fs.ErrNotExist) {
+			code = 127 // a script whose interpreter is missing, or a lost race
+		}
+		return fail(code, err)
+	}
+	r.mu.Lock()
+	r.process = p
+	r.mu.Unlock()
+	for stream, f := range ends.read {
+		if f != nil {
+			r.readers[stream].start(f)
+			ends.read[stream] = nil
+		}
+	}
+	if ends.feed != nil {
+		r.feed.start(ends.feed)
+		ends.feed = nil
+	}
+	return nil
+}
+
+func notDir(err error) error {
+	if err == nil {
+		return syscall.ENOTDIR
+	}
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// exec starts the program itself, through the stub if limits ask for it. What
+// the kernel does not know how to run is given to the shell, as execvp does.
+func (s *Set) exec(path string, argv, env []string, dir string, files []*os.File) (*proc.Process, error) {
+	c := proc.Cmd{Path: path, Argv: argv, Env: env, Dir: dir, Files: files, Setsid: true}
+	if len(s.stub) > 0 {
+		c.Path = "/proc/self/exe"
+		c.Argv = append([]string{"ibrun", LimitRole, strings.Join(s.stub, ","), path}, argv...)
+	}
+	p, err := proc.Start(c)
+	if errors.Is(err, syscall.ENOEXEC) {
+		c.Path, c.Argv = "/bin/sh", append([]string{"sh", path}, argv[1:]...)
+		p, err = proc.Start(c)
+	}
+	return p, err
+}
+
+// lookup finds the program as a shell would in the rank's directory and with
+// the rank's PATH. The code goes with the error: 127 not found, 126 found but
+// not to be run.
+func lookup(name, dir string, env []string) (path string, code uint8, err error) {
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		code, err = runnable(name)
+		return name, code, err
+	}
+	list := "/usr/local/bin:/usr/bin:/bin"
+	for _, entry := range env {
+		if v, ok := strings.CutPrefix(entry, "PATH="); ok {
+			list = v
+		}
+	}
+	code, err = 127, fmt.Errorf("%s: not found in PATH (%s)", name, list)
+	for _, d := range filepath.SplitList(list) {
+		if !filepath.IsAbs(d) {
+			d = filepath.Join(dir, d)
+		}
+		p := filepath.Join(d, name)
+		c, e := runnable(p)
+		if e == nil {
+			return p, 0, nil
+		}
+		if c == 126 && code == 127 {
+			code, err = c, e
+		}
+	}
+	return "", code, err
+}
+
+// runnable says whether a file could be executed by this process.
+func runnable(path string) (code uint8, err error) {
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+		return 127, fmt.Errorf("%s: no such file", path)
+	case err != nil:
+		return 126, err
+	case st.IsDir():
+		return 126, fmt.Errorf("%s: is a directory", path)
+	case syscall.Access(path, 1) != nil:
+		return 126, fmt.Errorf("%s: is not executable; try chmod +x", path)
+	}
+	return 0, nil
+}
+
+// ends are the descriptors of one rank on both sides.
+type ends struct {
+	child []*os.File // 0, 1, 2 of the rank
+	read  [3]*os.File
+	feed  *os.File
+}
+
+// close closes the rank's side, and what nobody has taken of ours.
+func (e *ends) close() {
+	for i, f := range append(append(e.child, e.read[:]...), e.feed) {
+		if f != nil && !(i == 2 && f == e.child[1]) {
+			f.Close()
+		}
+	}
+}
+
+// connect opens the descriptors of one rank.
+func (s *Set) connect(r *rank) (e ends, err error) {
+	out := s.cfg.Job.Output
+	e.child = make([]*os.File, 3)
+	switch {
+	case out.StdinFile != "":
+		e.child[0], err = os.Open(s.inDir(r, s.expand(out.StdinFile, r)))
+	case r.feed != nil:
+		e.child[0], e.feed, err = os.Pipe()
+	default:
+		e.child[0], err = os.Open(os.DevNull)
+	}
+	if err != nil {
+		return e, err
+	}
+	names := [3]string{1: out.StdoutFile, 2: out.StderrFile}
+	if out.Merge {
+		names[2] = names[1]
+	}
+	for stream := 1; stream <= 2; stream++ {
+		name := s.expand(names[stream], r)
+		switch {
+		case stream == 2 && (out.Merge || name != "" && name == s.expand(names[1], r)):
+			e.child[2] = e.child[1]
+		case name != "":
+			e.child[stream], err = os.OpenFile(s.inDir(r, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+		default:
+			e.read[stream], e.child[stream], err = os.Pipe()
+		}
+		if err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+func (s *Set) inDir(r *rank, name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(r.program.Dir, name)
+}

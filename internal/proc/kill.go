@@ -1,0 +1,113 @@
+package proc
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// children returns the processes whose parent is pid. Zombies are left out:
+// nothing of them runs.
+func children(pid int) []int {
+	var kids []int
+	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	if len(lists) == 0 {
+		return childrenByParent(pid)
+	}
+	for _, f := range lists {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		for _, word := range strings.Fields(string(b)) {
+			if kid, err := strconv.Atoi(word); err == nil && !zombie(kid) {
+				kids = append(kids, kid)
+			}
+		}
+	}
+	return kids
+}
+
+// childrenByParent is children for kernels without CONFIG_PROC_CHILDREN.
+func childrenByParent(pid int) []int {
+	var kids []int
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, f := range stats {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		if len(fields) < 2 || fields[0] == "Z" || fields[1] != strconv.Itoa(pid) {
+			continue
+		}
+		if kid, err := strconv.Atoi(filepath.Base(filepath.Dir(f))); err == nil {
+			kids = append(kids, kid)
+		}
+	}
+	return kids
+}
+
+// state is the letter of /proc/PID/stat, proc(5); 0 if there is no process.
+func state(pid int) byte {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	// The name, in parentheses, may hold anything: the state follows the last.
+	i := bytes.LastIndexByte(b, ')')
+	if i < 0 || i+2 >= len(b) {
+		return 0
+	}
+	return b[i+2]
+}
+
+func zombie(pid int) bool {
+	s := state(pid)
+	return s == 'Z' || s == 'X' || s == 0
+}
+
+// Descendants returns every live process below pid, parents before children.
+// The subtrees of the processes in spare, and they themselves, are left out.
+func Descendants(pid int, spare ...int) []int {
+	skip := map[int]bool{}
+	for _, s := range spare {
+		skip[s] = true
+	}
+	todo := []int{pid}
+	var all []int
+	for len(todo) > 0 {
+		for _, kid := range children(todo[0]) {
+			if !skip[kid] {
+				skip[kid] = true
+				todo, all = append(todo, kid), append(all, kid)
+			}
+		}
+		todo = todo[1:]
+	}
+	return all
+}
+
+// killRound is the time between two looks at what is left.
+const killRound = 2 * time.Millisecond
+
+// KillDescendants kills every process below this one, spared subtrees aside,
+// in rounds, until a round finds none: what is forked in between is found by
+// the next. It returns those that live on after the time is up, which are in
+// uninterruptible sleep or belong to somebody else.
+func KillDescendants(most time.Duration, spare ...int) (left []int) {
+	self := os.Getpid()
+	for begin := time.Now(); ; time.Sleep(killRound) {
+		left = Descendants(self, spare...)
+		if len(left) == 0 || time.Since(begin) > most {
+			return left
+		}
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
