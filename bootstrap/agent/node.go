@@ -37,7 +37,7 @@ func Main() int {
 	l.up = newLink()
 	go l.watchGuard()
 	l.watchSignals()
-	if _, err := fmt.Printf("::ibrun-agent:1 %s %s %d::\n", build.ID(), build.Arch(), os.Getpid()); err != nil {
+	if _, err := fmt.Printf("::ibrun-agent:1 %s %s %d::\n", build.ID(), build.Machine(), os.Getpid()); err != nil {
 		return 125
 	}
 	go l.up.write(os.Stdout)

@@ -65,3 +65,12 @@ func Path() string {
 
 // Open opens this very binary for reading; the caller closes it.
 func Open() (*os.File, error) { return os.Open(self) }
+
+// Size is the number of bytes of this binary, 0 if that cannot be told.
+func Size() int64 {
+	st, err := os.Stat(self)
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}

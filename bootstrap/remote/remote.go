@@ -1,0 +1,183 @@
+// Package remote opens sessions: it starts the guard and agent on another
+// node, or on this one, and hands back the byte stream to the agent. It sends
+// nothing of the job; the remote command is a constant of the build. It does
+// not decide whom to start, when, or what a failure means.
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"time"
+
+	"ibrun/internal/build"
+	"ibrun/job"
+)
+
+// Phase is how far a session has come.
+type Phase string
+
+// The phases, in order. What a launcher does not tell apart is reported as the
+// later of the two.
+const (
+	Resolve      Phase = "resolve"
+	Connect      Phase = "connect"
+	Authenticate Phase = "authenticate"
+	Begin        Phase = "start" // the remote shell and its start-up files
+	Ship         Phase = "ship"  // the binary is on its way
+	Agent        Phase = "agent" // the agent's first word
+)
+
+// Error says why a session did not come up.
+type Error struct {
+	Host  string
+	Phase Phase
+	Cause string // as seen
+	Tail  string // the last lines that this session printed
+	Hint  string // what to try
+	early bool   // nothing was authenticated: trying again harms nobody
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s: %s: %s", e.Host, e.Phase, e.Cause)
+	if e.Hint != "" {
+		s += "; " + e.Hint
+	}
+	return s
+}
+
+// Target is the node to start an agent on.
+type Target struct {
+	Host, User string
+	Local      bool // this very machine
+}
+
+// Options are for tests; the zero value is right for all else.
+type Options struct {
+	Rand func() float64 // jitter, in [0, 1)
+}
+
+// Starter opens sessions. It is safe for concurrent use.
+type Starter struct {
+	how    job.Launch
+	prefix []string // the launcher with its arguments, up to the host
+	dashes bool     // the launcher knows "--"
+	local  bool
+	jitter func() float64
+	script string
+}
+
+// New makes a starter for a job's way of launching. The error says what is
+// wrong with the launcher itself.
+func New(how job.Launch, opt Options) (*Starter, error) {
+	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath)}
+	if s.jitter == nil {
+		s.jitter = rand.Float64
+	}
+	switch {
+	case len(how.Exec) > 0:
+		s.prefix = append(append(s.prefix, how.Exec...), how.Args...)
+	case how.Launcher == "local":
+		s.local = true
+		return s, nil
+	case how.Launcher == "ssh":
+		s.dashes = true
+		s.prefix = append([]string{
+			"ssh", "-T", "-x", "-a", "-e", "none", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
+			"-o", "ServerAliveInterval=15",
+		}, how.Args...)
+	case how.Launcher == "rsh":
+		s.prefix = append([]string{"rsh"}, how.Args...)
+	default:
+		return nil, fmt.Errorf("unknown launcher %q: write ssh, rsh or local, or give a command with --launcher-exec", how.Launcher)
+	}
+	return s, nil
+}
+
+// Check says whether the launcher can be found on this machine.
+func (s *Starter) Check() error {
+	if s.local {
+		return nil
+	}
+	if _, err := exec.LookPath(s.prefix[0]); err != nil {
+		return fmt.Errorf("launcher %s is not on this machine: %w; install it, or choose another with --launcher", s.prefix[0], errors.Unwrap(err))
+	}
+	return nil
+}
+
+// argv is the command of one session.
+func (s *Starter) argv(t Target) []string {
+	if s.local || t.Local {
+		return []string{"ibrun", ":guard"}
+	}
+	argv := append([]string(nil), s.prefix...)
+	if t.User != "" {
+		argv = append(argv, "-l", t.User)
+	}
+	if s.dashes {
+		argv = append(argv, "--")
+	}
+	return append(argv, t.Host, s.script)
+}
+
+// Retries before authentication: sshd drops connections at random when many
+// come at once (MaxStartups, 10:30:100 by default).
+const (
+	retries    = 6
+	retryFirst = 200 * time.Millisecond
+)
+
+// Start opens a session and blocks until the agent behind it has said its
+// first word. It ships the binary where the node has none. The error is an
+// *Error. Only what fails before authentication is tried again.
+func (s *Starter) Start(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
+	if strings.HasPrefix(t.Host, "-") {
+		return nil, &Error{Host: t.Host, Phase: Resolve, Cause: "not a host name"}
+	}
+	wait := retryFirst
+	for try := 1; ; try++ {
+		session, err := s.attempt(ctx, t, progress)
+		var e *Error
+		if err == nil || !errors.As(err, &e) || !e.early || try == retries {
+			return session, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(time.Duration((0.5 + s.jitter()) * float64(wait))):
+		}
+		wait *= 2
+	}
+}
+
+// attempt opens one session.
+func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
+	session, err := s.open(t)
+	if err != nil {
+		return nil, &Error{Host: t.Host, Phase: Begin, Cause: err.Error(), Hint: "is the launcher installed here?"}
+	}
+	progress(Begin)
+	stop := context.AfterFunc(ctx, session.Kill)
+	defer stop()
+	err = session.meet(t, s.how.Timeout, progress)
+	if err == nil {
+		return session, nil
+	}
+	session.Kill()
+	<-session.Done()
+	return nil, session.explain(t, err, s)
+}
+
+// ready checks the agent's first line.
+func ready(host string, words []string) error {
+	if len(words) != 3 {
+		return fmt.Errorf("its agent's first line is not understood: %q", words)
+	}
+	if words[0] != build.ID() {
+		return fmt.Errorf("it runs ibrun build %s, this is build %s: install the same build on both, or remove the other and let ibrun ship itself", words[0], build.ID())
+	}
+	return nil
+}
