@@ -1,0 +1,84 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// bridgeName is the bridge's name in its own network namespace.
+const bridgeName = "br0"
+
+// bridge is the cluster's switch: a network namespace with one bridge and one port per host. It owns the namespace by a
+// descriptor; when that is closed and the hosts are gone the kernel takes it all away.
+type bridge struct{ fd int }
+
+func newBridge() (*bridge, error) {
+	b := &bridge{fd: -1}
+	err := onThread(func() (err error) {
+		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("new network namespace: %w", err)
+		}
+		b.fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b, b.ip("link add name "+bridgeName+" type bridge", "link set dev "+bridgeName+" up")
+}
+
+// join gives every host a veth whose other end is a port of the bridge.
+func (b *bridge) join(hosts []*host) error {
+	lines := make([]string, 0, 2*len(hosts))
+	for _, h := range hosts {
+		lines = append(lines,
+			fmt.Sprintf("link add name %s type veth peer name eth0 netns %d", h.port(), h.pid()),
+			fmt.Sprintf("link set dev %s master %s up", h.port(), bridgeName))
+	}
+	return b.ip(lines...)
+}
+
+// cut takes the host's port out of the bridge: packets vanish both ways, and the host's link stays up, as behind a
+// broken switch.
+func (b *bridge) cut(h *host) error { return b.ip("link set dev " + h.port() + " nomaster") }
+
+func (b *bridge) heal(h *host) error {
+	return b.ip("link set dev " + h.port() + " master " + bridgeName)
+}
+
+func (b *bridge) close() error {
+	if b.fd < 0 {
+		return nil
+	}
+	return unix.Close(b.fd)
+}
+
+// ip runs lines of ip(8) in the bridge's namespace.
+func (b *bridge) ip(lines ...string) error {
+	return onThread(func() error {
+		if err := unix.Setns(b.fd, unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		cmd := exec.Command("ip", "-batch", "-")
+		cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return errors.Join(fmt.Errorf("ip -batch: %w: %s", err, strings.TrimSpace(string(out))))
+		}
+		return nil
+	})
+}
+
+// onThread calls f on a thread of its own that ends with it, so that f may change the thread's namespaces.
+func onThread(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		done <- f()
+	}()
+	return <-done
+}

@@ -1,0 +1,256 @@
+// Package cluster makes a virtual cluster on one machine: nodes with their own network, host name, process ids, mounts and
+// IPC, an sshd each, joined by a bridge that lives in a network namespace of its own.
+//
+// It refuses to touch the machine: no interface, mount, file or process outside the namespaces and one directory under
+// /tmp; after Close nothing is left, and a sweeper process sees to that even when the caller is killed. It needs root.
+//
+// Commands run on the front, a host beside the nodes with the machine's own process ids, /tmp and home directory but the
+// cluster's network, /etc and ssh keys. A program that imports this package is re-executed in hidden roles, see role.go.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// FrontName is the host name of the host from which commands are run.
+const FrontName = "front"
+
+// maxNodes is what one Linux bridge carries: 1,023 ports, one of them the front's.
+const maxNodes = 1022
+
+// ErrNotRoot is what Up returns when the caller may not create namespaces.
+var ErrNotRoot = errors.New("a virtual cluster needs root: network and mount namespaces are created; " +
+	"run as root, or use --launcher local for several agents without one")
+
+// Config says what Up makes.
+type Config struct {
+	Nodes int      // node0001 to nodeNNNN
+	RSH   bool     // also a real rsh server on each node: inetd with in.rshd
+	NoSSH bool     // no sshd: the rsh stand-in only, four times faster to come up
+	Kex   string   // key exchange of the nodes' sshd, for example curve25519-sha256; empty: the distribution's own
+	Share []string // directories visible on the nodes too, at the same path; the module's own directory always is
+}
+
+// Cluster is a running virtual cluster.
+type Cluster struct {
+	dir     string
+	config  Config
+	hosts   []*host // the front, then the nodes in order
+	byName  map[string]*host
+	bridge  *bridge
+	groups  groups
+	sweeper *exec.Cmd
+	hold    *os.File // the sweeper's standard input: its end of file is the order to sweep
+
+	closing  sync.Once
+	closeErr error
+}
+
+// Up makes a cluster and returns when every node answers. The context bounds the start only.
+func Up(ctx context.Context, cfg Config) (*Cluster, error) {
+	if os.Geteuid() != 0 {
+		return nil, ErrNotRoot
+	}
+	if cfg.Nodes < 1 || cfg.Nodes > maxNodes {
+		return nil, fmt.Errorf("vcluster: %d nodes: a bridge carries 1 to %d", cfg.Nodes, maxNodes)
+	}
+	if err := checkTools(cfg); err != nil {
+		return nil, err
+	}
+	liftLimits()
+	c := &Cluster{config: cfg, byName: map[string]*host{}}
+	if err := c.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("vcluster: %w", err), c.Close())
+	}
+	return c, nil
+}
+
+func checkTools(cfg Config) error {
+	need := map[string]string{"ip": "iproute2", "cp": "coreutils"}
+	if !cfg.NoSSH {
+		need["/usr/sbin/sshd"], need["ssh"], need["ssh-keygen"] = "openssh-server", "openssh-client", "openssh-client"
+	}
+	if cfg.RSH {
+		need["/usr/sbin/in.rshd"], need["rsh"], need["/usr/sbin/inetd"] = "rsh-redone-server", "rsh-redone-client", "openbsd-inetd"
+	}
+	for tool, pkg := range need {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("vcluster: no %s here: apt-get install %s", tool, pkg)
+		}
+	}
+	return nil
+}
+
+// start does Up's work. What it leaves half done is Close's to take away.
+func (c *Cluster) start(ctx context.Context) (err error) {
+	if c.dir, err = os.MkdirTemp("", "vcluster-"); err != nil {
+		return err
+	}
+	if err = c.startSweeper(); err != nil {
+		return err
+	}
+	if c.groups, err = makeGroups(filepath.Base(c.dir)); err != nil {
+		return err
+	}
+	for i := 0; i <= c.config.Nodes; i++ {
+		h := newHost(i)
+		c.hosts = append(c.hosts, h)
+		c.byName[h.name] = h
+	}
+	if err = writeFiles(c.dir, c.config, c.hosts); err != nil {
+		return err
+	}
+	if c.bridge, err = newBridge(); err != nil {
+		return err
+	}
+	if err = each(c.hosts, func(h *host) error { return h.start(c.dir, c.groups) }); err != nil {
+		return err
+	}
+	if err = c.bridge.join(c.hosts); err != nil {
+		return err
+	}
+	share := append([]string{filepath.Join(c.dir, "shared")}, c.config.Share...)
+	if root := moduleRoot(); root != "" {
+		share = append(share, root)
+	}
+	return each(c.hosts, func(h *host) error { return h.boot(ctx, c.dir, c.config, share) })
+}
+
+// each calls f for all hosts, a bounded number at a time, and returns the first error.
+func each(hosts []*host, f func(*host) error) error {
+	errs := make([]error, len(hosts))
+	gate := make(chan struct{}, 32)
+	var wait sync.WaitGroup
+	for i, h := range hosts {
+		gate <- struct{}{}
+		wait.Go(func() {
+			if err := f(h); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", h.name, err)
+			}
+			<-gate
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends every process of the cluster and takes all of it away. It is idempotent and returns the first cause.
+func (c *Cluster) Close() error {
+	c.closing.Do(func() { c.closeErr = c.close() })
+	return c.closeErr
+}
+
+func (c *Cluster) close() error {
+	var errs []error
+	for _, h := range c.hosts {
+		c.groups.thaw(h.name)
+	}
+	errs = append(errs, each(c.hosts, func(h *host) error { return h.stop() }))
+	if c.bridge != nil {
+		errs = append(errs, c.bridge.close())
+	}
+	if c.sweeper != nil {
+		errs = append(errs, c.hold.Close(), c.sweeper.Wait())
+	}
+	return errors.Join(errs...)
+}
+
+// Nodes returns the nodes' names in order: node0001 and so on.
+func (c *Cluster) Nodes() []string {
+	names := make([]string, 0, len(c.hosts))
+	for _, h := range c.hosts[1:] {
+		names = append(names, h.name)
+	}
+	return names
+}
+
+// Shared is a directory that the machine, the front and all nodes see at the same path.
+func (c *Cluster) Shared() string { return filepath.Join(c.dir, "shared") }
+
+// Etc is the directory that the front and all nodes see as /etc: change a file here, and it is changed everywhere.
+func (c *Cluster) Etc() string { return filepath.Join(c.dir, "etc") }
+
+// Log is the file with what a host's init, sshd and inetd wrote.
+func (c *Cluster) Log(name string) string { return filepath.Join(c.dir, "log", name) }
+
+// Address is the IPv4 address of a host, empty for an unknown one.
+func (c *Cluster) Address(name string) string {
+	if h := c.byName[name]; h != nil {
+		return h.address
+	}
+	return ""
+}
+
+// VRSH is the rsh stand-in's client, the same path on the front and all nodes: --launcher-exec takes it.
+func (c *Cluster) VRSH() string { return runDir + "/vrsh" }
+
+// Command returns a command to run on the front. Its process id is the program's own, so signals reach it directly;
+// directory, environment and files are those of any exec.Cmd. The directory must be visible there: /tmp, the home
+// directory and the module are.
+func (c *Cluster) Command(ctx context.Context, args ...string) *exec.Cmd {
+	front := c.hosts[0]
+	argv := append([]string{roleEnter, strconv.Itoa(front.pid()), c.groups.line(FrontName)}, args...)
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args = argv
+	return cmd
+}
+
+// Exec returns a command to run on a node as a child of its init, without a shell, in root's home directory and with a
+// login's environment. It works while the node is cut off. Killing the command kills the whole session on the node.
+func (c *Cluster) Exec(ctx context.Context, node string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args = append([]string{roleExec, filepath.Join(c.dir, "run", "rsh", node)}, args...)
+	return cmd
+}
+
+// startSweeper starts the process that takes the cluster's directory and cgroups away when this one is gone.
+func (c *Cluster) startSweeper() error {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{roleSweep, c.dir}
+	cmd.Stdin = read
+	cmd.Env = []string{"GOMAXPROCS=1"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, write.Close())
+	}
+	c.sweeper, c.hold = cmd, write
+	return nil
+}
+
+// moduleRoot is the nearest directory above the working directory that holds a go.mod.
+func moduleRoot() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == "/" {
+			return ""
+		}
+	}
+}
+
+// stopDeadline is how long a host's init may take to end with all its processes.
+const stopDeadline = 10 * time.Second

@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// Cut takes a host off the network: packets to and from it vanish, its own processes go on and its link stays up.
+func (c *Cluster) Cut(name string) error { return c.fault(name, c.bridge.cut) }
+
+// Heal undoes Cut.
+func (c *Cluster) Heal(name string) error { return c.fault(name, c.bridge.heal) }
+
+// Kill ends every process of a node at once, sshd included; its kernel answers on, so connections are closed and refused.
+func (c *Cluster) Kill(name string) error {
+	return c.fault(name, func(h *host) error {
+		if h.isFront() {
+			return killAll(h.pid(), h.pid())
+		}
+		if h.frozen {
+			// A frozen process dies when it is thawed, before it runs again.
+			if err := signalAll(h.pid(), syscall.SIGKILL, h.pid()); err != nil {
+				return err
+			}
+			if err := c.thaw(h); err != nil {
+				return err
+			}
+		}
+		return h.tell(time.Now().Add(stopDeadline), order{Do: "stop"})
+	})
+}
+
+// Crash is a loss of power: cut, then killed, so that no peer hears of it.
+func (c *Cluster) Crash(name string) error {
+	if err := c.Cut(name); err != nil {
+		return err
+	}
+	return c.Kill(name)
+}
+
+// Start starts the servers of a node again after Kill or Crash; after Crash it is still cut off.
+func (c *Cluster) Start(name string) error {
+	return c.fault(name, func(h *host) error {
+		if h.isFront() {
+			return errors.New("the front has no servers")
+		}
+		return h.tell(time.Now().Add(20*time.Second), order{Do: "start"})
+	})
+}
+
+// Freeze stops all processes of a host where they are: it hangs, and its kernel still answers.
+func (c *Cluster) Freeze(name string) error {
+	return c.fault(name, func(h *host) error {
+		h.frozen = true
+		if c.groups.freeze != "" {
+			return c.groups.set(h.name, true)
+		}
+		return signalAll(h.pid(), syscall.SIGSTOP, 0)
+	})
+}
+
+// Thaw undoes Freeze.
+func (c *Cluster) Thaw(name string) error { return c.fault(name, c.thaw) }
+
+func (c *Cluster) thaw(h *host) error {
+	h.frozen = false
+	if c.groups.freeze != "" {
+		return c.groups.set(h.name, false)
+	}
+	return signalAll(h.pid(), syscall.SIGCONT, 0)
+}
+
+// CPU is the CPU time that a host's processes have used so far, the dead ones included: the figure to trust where all
+// nodes share a few cores.
+func (c *Cluster) CPU(name string) (used time.Duration, err error) {
+	err = c.fault(name, func(h *host) (err error) {
+		used, err = c.groups.cpu(h.name)
+		return err
+	})
+	return used, err
+}
+
+func (c *Cluster) fault(name string, f func(*host) error) error {
+	h := c.byName[name]
+	if h == nil {
+		return fmt.Errorf("vcluster: no host %q: %s, node0001 to node%04d", name, FrontName, c.config.Nodes)
+	}
+	if err := f(h); err != nil {
+		return fmt.Errorf("vcluster: %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package cluster
+
+import (
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// reaper starts an init's children and collects everything that dies in the node, its own children or orphans.
+type reaper struct {
+	mu      sync.Mutex // held over fork and registration, so that no death is dispatched in between
+	waiters map[int]chan syscall.WaitStatus
+}
+
+func newReaper() *reaper {
+	r := &reaper{waiters: map[int]chan syscall.WaitStatus{}}
+	deaths := make(chan os.Signal, 1) // full means that a look is due anyway
+	signal.Notify(deaths, syscall.SIGCHLD)
+	go func() {
+		for range deaths {
+			r.reap()
+		}
+	}()
+	return r
+}
+
+func (r *reaper) reap() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		if done := r.waiters[pid]; done != nil {
+			done <- status // capacity one, sent once
+			delete(r.waiters, pid)
+		}
+	}
+}
+
+// start forks and executes; the status arrives on the channel once.
+func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (int, <-chan syscall.WaitStatus, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pid, err := syscall.ForkExec(path, argv, attr)
+	if err != nil {
+		return 0, nil, err
+	}
+	done := make(chan syscall.WaitStatus, 1)
+	r.waiters[pid] = done
+	return pid, done, nil
+}

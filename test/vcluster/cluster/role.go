@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The hidden roles: a program that imports this package takes one when its argument zero says so.
+const (
+	roleInit  = "vcluster-init"  // PID 1 of a node, holder of the front
+	roleEnter = "vcluster-enter" // becomes a command on the front
+	roleExec  = "vcluster-exec"  // runs a command on a node, from the machine
+	roleSweep = "vcluster-sweep" // takes everything away
+	roleVRSH  = "vrsh"           // the rsh stand-in's client
+)
+
+func init() {
+	if len(os.Args) == 0 {
+		return
+	}
+	switch filepath.Base(os.Args[0]) {
+	case roleInit:
+		os.Exit(runInit())
+	case roleEnter:
+		os.Exit(runEnter(os.Args[1:]))
+	case roleExec:
+		os.Exit(runExec(os.Args[1:]))
+	case roleSweep:
+		os.Exit(runSweep(os.Args[1]))
+	case roleVRSH:
+		os.Exit(runVRSH(os.Args[1:]))
+	}
+}
+
+// runEnter moves this process into the front's namespaces and becomes the command: front's pid, cgroups, command...
+func runEnter(args []string) int {
+	if len(args) < 3 {
+		fmt.Fprintln(os.Stderr, "vcluster: no command to run on the front")
+		return 2
+	}
+	wd, wdErr := os.Getwd()
+	for _, procs := range strings.Fields(args[1]) {
+		// Without its cgroup a process can still run, it is only neither frozen nor counted.
+		_ = os.WriteFile(procs, []byte("0"), 0)
+	}
+	if err := enter("/proc/" + args[0] + "/ns/"); err != nil {
+		fmt.Fprintf(os.Stderr, "vcluster: entering the front: %v (is the cluster still up?)\n", err)
+		return 125
+	}
+	if wdErr == nil && os.Chdir(wd) != nil {
+		wd = "/"
+		_ = os.Chdir(wd)
+	}
+	_ = os.Setenv("PATH", runDir+":"+os.Getenv("PATH"))
+	path, err := exec.LookPath(args[2])
+	if err == nil {
+		err = syscall.Exec(path, args[2:], os.Environ())
+	}
+	fmt.Fprintf(os.Stderr, "vcluster: %s: %v\n", args[2], err)
+	return 127
+}
+
+// enter moves the calling thread, and so whatever it executes, into the namespaces under dir.
+func enter(dir string) error {
+	runtime.LockOSThread()
+	var fds []int
+	for _, name := range []string{"net", "uts", "ipc", "mnt"} {
+		fd, err := unix.Open(dir+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		fds = append(fds, fd)
+	}
+	// A mount namespace is joined only by a thread that shares its working directory with no other.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return err
+	}
+	for _, fd := range fds {
+		if err := unix.Setns(fd, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package cluster
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// runSweep waits for the end of the cluster's maker, orderly or not, then thaws what is frozen, so that inits see the same
+// end, and removes cgroups and directory.
+func runSweep(dir string) int {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	id := filepath.Base(dir)
+	if !strings.HasPrefix(id, "vcluster-") {
+		return 2 // not a directory that this package made
+	}
+	groupsOf(id).remove()
+	for range 100 {
+		if os.RemoveAll(dir) == nil {
+			return 0
+		}
+	}
+	return 1
+}
+
+// liftLimits raises what a large cluster meets first, where the machine lets us. They stay raised: other clusters on this
+// machine may count on them.
+func liftLimits() {
+	for path, want := range map[string]string{
+		"/proc/sys/kernel/pid_max":                    "4194304",
+		"/proc/sys/net/core/somaxconn":                "4096",
+		"/proc/sys/net/ipv4/neigh/default/gc_thresh1": "16384",
+		"/proc/sys/net/ipv4/neigh/default/gc_thresh2": "65536",
+		"/proc/sys/net/ipv4/neigh/default/gc_thresh3": "131072",
+		"/proc/sys/kernel/pty/max":                    "16384",
+		"/proc/sys/fs/inotify/max_user_instances":     "8192",
+		"/proc/sys/kernel/keys/root_maxkeys":          "1000000",
+	} {
+		text, err := os.ReadFile(path)
+		have := strings.TrimSpace(string(text))
+		if err == nil && (len(have) < len(want) || len(have) == len(want) && have < want) {
+			_ = os.WriteFile(path, []byte(want), 0)
+		}
+	}
+}
