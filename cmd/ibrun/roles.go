@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"ibrun/bootstrap/agent"
+	"ibrun/bootstrap/spawn"
+	"ibrun/internal/build"
+	"ibrun/internal/proc"
+)
+
+// role runs the hidden roles of this binary, which its own kind starts; users
+// have no use for them. ok is false if the arguments are a user's.
+func role(args []string) (code int, ok bool) {
+	if len(args) == 0 || !strings.HasPrefix(args[0], ":") {
+		return 0, false
+	}
+	switch args[0] {
+	case ":guard":
+		unlinkShipped()
+		return proc.Guard("/proc/self/exe", []string{"ibrun", ":agent"}), true
+	case ":agent":
+		return agent.Main(), true
+	case spawn.LimitRole:
+		return spawn.LimitMain(args[1:]), true
+	case ":build":
+		fmt.Println(build.ID())
+		return 0, true
+	}
+	return 0, false
+}
+
+// unlinkShipped removes the folder that a parent's script made for this binary
+// because there was no better place. The binary itself lives on as long as it
+// runs.
+func unlinkShipped() {
+	dir := os.Getenv("IBRUN_SHIPPED_TO")
+	if dir == "" {
+		return
+	}
+	os.Unsetenv("IBRUN_SHIPPED_TO")
+	if filepath.Dir(build.Path()) == dir {
+		_ = os.Remove(build.Path())
+		_ = os.Remove(dir)
+	}
+}

@@ -1,0 +1,199 @@
+// Package hostlist reads the ways in which users write hosts: on the command
+// line and in host files. It resolves nothing, opens nothing, and expands no
+// range.
+package hostlist
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxHosts bounds what one range may name.
+const MaxHosts = 1 << 20
+
+// Entry is one host, or a range of hosts whose names differ in a number.
+type Entry struct {
+	Prefix, Suffix string // around the number; Width 0: the name is Prefix
+	Width          int    // digits of the number, zero-padded
+	Lo             uint64
+	Count          uint32
+	User           string
+	Slots          uint32 // 0: not written
+	HCA            string // "device" or "device:port"
+}
+
+// Inline reads "a:2,b,user@c,n[01-16,20]". Slots after a range hold for each
+// host of it.
+func Inline(text string) ([]Entry, error) {
+	var all []Entry
+	for _, item := range splitOutside(text, ',') {
+		item = strings.TrimSpace(item)
+		if item == "" {
+			return nil, fmt.Errorf("host list %q has an empty item: write hosts as a,b:2,n[01-16]", text)
+		}
+		entries, err := one(item)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, entries...)
+	}
+	return all, nil
+}
+
+// splitOutside splits at sep where it stands outside brackets.
+func splitOutside(s string, sep byte) []string {
+	var parts []string
+	depth, from := 0, 0
+	for i := range len(s) {
+		switch s[i] {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		case sep:
+			if depth <= 0 {
+				parts, from = append(parts, s[from:i]), i+1
+			}
+		}
+	}
+	return append(parts, s[from:])
+}
+
+// one reads one item: [user@]name[:slots[:hca[:port]]].
+func one(item string) ([]Entry, error) {
+	var e Entry
+	rest := item
+	if user, host, ok := strings.Cut(rest, "@"); ok {
+		if err := validUser(user); err != nil {
+			return nil, err
+		}
+		e.User, rest = user, host
+	}
+	name, tail := splitName(rest)
+	if tail != "" {
+		if err := e.options(tail, item); err != nil {
+			return nil, err
+		}
+	}
+	return expandBracket(e, name)
+}
+
+// splitName parts the name from what follows it after a colon. An IPv6 address
+// stands in brackets, or bare if nothing follows.
+func splitName(s string) (name, tail string) {
+	if strings.HasPrefix(s, "[") && strings.Contains(s, ":") {
+		if i := strings.IndexByte(s, ']'); i > 0 && strings.Contains(s[:i], ":") {
+			return s[1:i], strings.TrimPrefix(s[i+1:], ":")
+		}
+	}
+	if strings.Count(s, ":") > 1 && isIPv6(s) {
+		return s, ""
+	}
+	parts := splitOutside(s, ':')
+	return parts[0], strings.Join(parts[1:], ":")
+}
+
+// isIPv6 tells a bare address from name:slots:hca:port.
+func isIPv6(s string) bool {
+	return strings.Contains(s, "::") || strings.Count(s, ":") == 7
+}
+
+func (e *Entry) options(tail, item string) error {
+	slots, hca, _ := strings.Cut(tail, ":")
+	n, err := strconv.ParseUint(slots, 10, 32)
+	if err != nil || n < 1 || n > 1<<24 {
+		return fmt.Errorf("slots %q of host %q are not a number from 1 to %d", slots, item, 1<<24)
+	}
+	e.Slots = uint32(n)
+	return e.setHCA(hca)
+}
+
+func (e *Entry) setHCA(hca string) error {
+	for _, c := range hca {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == ':' || c == '-') {
+			return fmt.Errorf("HCA %q has a character that no device has", hca)
+		}
+	}
+	e.HCA = hca
+	return nil
+}
+
+// expandBracket reads the number ranges of a name. One pair of brackets stays
+// a range; a second pair is not supported, and said so.
+func expandBracket(e Entry, name string) ([]Entry, error) {
+	open := strings.IndexByte(name, '[')
+	if open < 0 {
+		if err := ValidName(name); err != nil {
+			return nil, err
+		}
+		e.Prefix, e.Count = name, 1
+		return []Entry{e}, nil
+	}
+	end := strings.IndexByte(name, ']')
+	if end < open || strings.ContainsAny(name[end+1:], "[]") {
+		return nil, fmt.Errorf("host range %q: write one pair of brackets, as in n[01-16,20]", name)
+	}
+	e.Prefix, e.Suffix = name[:open], name[end+1:]
+	var all []Entry
+	total := uint64(0)
+	for _, r := range strings.Split(name[open+1:end], ",") {
+		lo, hi, isRange := strings.Cut(r, "-")
+		if !isRange {
+			hi = lo
+		}
+		a, err1 := strconv.ParseUint(lo, 10, 62)
+		b, err2 := strconv.ParseUint(hi, 10, 62)
+		if err1 != nil || err2 != nil || a > b {
+			return nil, fmt.Errorf("host range %q: %q is not a range of numbers, as in 01-16", name, r)
+		}
+		total += b - a + 1
+		if b-a >= MaxHosts || total > MaxHosts {
+			return nil, fmt.Errorf("host range %q names more than %d hosts", name, MaxHosts)
+		}
+		x := e
+		x.Width, x.Lo, x.Count = len(lo), a, uint32(b-a+1)
+		if err := ValidName(fmt.Sprintf("%s%0*d%s", x.Prefix, x.Width, b, x.Suffix)); err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+// ValidName says whether a name can be given to a remote shell: letters,
+// digits, ".", "-", "_", and ":" and "%" for IPv6, 255 bytes at most, not
+// beginning with "-" (RFC 1123 section 2.1, RFC 4291, RFC 4007).
+func ValidName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("a host has no name")
+	case len(name) > 255:
+		return fmt.Errorf("host name of %d bytes: at most 255 are possible", len(name))
+	case name[0] == '-':
+		return fmt.Errorf("host %q begins with a dash: no host does", name)
+	case name[0] == '.' || strings.Contains(name, ".."):
+		return fmt.Errorf("host %q is not a name: it has an empty part", name)
+	}
+	for i := range len(name) {
+		if c := name[i]; !wordByte(c) && c != '.' && c != ':' && c != '%' {
+			return fmt.Errorf("host %q has a character that no host name has: %q", name, c)
+		}
+	}
+	return nil
+}
+
+func wordByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
+}
+
+func validUser(user string) error {
+	ok := user != "" && user[0] != '-' && len(user) <= 64
+	for i := range len(user) {
+		ok = ok && (wordByte(user[i]) || user[i] == '.')
+	}
+	if !ok {
+		return fmt.Errorf("login name %q has a character that no login name has", user)
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package job
+
+import "fmt"
+
+// Want is how many ranks are asked for; zero values were not asked for.
+type Want struct {
+	Ranks   uint64 // -n
+	PerNode uint64 // -ppn
+	Offset  uint64 // slots to skip first, the TACC wrapper's -o
+}
+
+// Singles returns the table's nodes as runs of one.
+func (n Nodes) singles() []Run {
+	all := make([]Run, 0, n.Len())
+	for _, r := range n.runs {
+		for i := range r.Count {
+			one := r
+			one.Lo, one.Count = r.Lo+uint64(i), 1
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// Unique joins what names the same host of the same user: its slots add up, a
+// mention without slots being one, and it stays where it was named first.
+func (n Nodes) Unique() Nodes {
+	if len(n.runs) < 2 {
+		return n
+	}
+	type key struct{ host, user string }
+	at := map[key]int{}
+	var out []Run
+	for _, r := range n.singles() {
+		k := key{r.Host(0), r.User}
+		if i, again := at[k]; again {
+			out[i].Slots = max(out[i].Slots, 1) + max(r.Slots, 1)
+			continue
+		}
+		at[k] = len(out)
+		out = append(out, r)
+	}
+	if len(out) == n.Len() {
+		return n
+	}
+	return NewNodes(n.base, out)
+}
+
+// Without leaves out the hosts for which drop says so.
+func (n Nodes) Without(drop func(host string) bool) Nodes {
+	var out []Run
+	for _, r := range n.singles() {
+		if !drop(r.Host(0)) {
+			out = append(out, r)
+		}
+	}
+	return NewNodes(n.base, out)
+}
+
+// Slots is the sum of the nodes' slots, a node without a number having one.
+func (n Nodes) Slots() uint64 {
+	total := uint64(0)
+	for _, r := range n.runs {
+		total += uint64(r.Count) * uint64(max(r.Slots, 1))
+	}
+	return total
+}
+
+// Place gives ranks to the nodes of an allocation, in order and in contiguous
+// ranges. Nodes that get none are left out. over says that there are more
+// ranks than slots that somebody wrote down.
+//
+//	-n not above the slots     nodes are filled in order
+//	-n above the slots         each node gets its share by slots, the first
+//	                           nodes one more where it does not come out even
+//	-ppn                       so many on each node, in order
+func Place(alloc Nodes, want Want) (placed Nodes, over bool, err error) {
+	alloc, err = alloc.skip(want.Offset)
+	if err != nil {
+		return Nodes{}, false, err
+	}
+	written := false
+	for _, r := range alloc.runs {
+		written = written || r.Slots > 0
+	}
+	weight := func(r Run) uint64 { return uint64(max(r.Slots, 1)) }
+	if want.PerNode > 0 {
+		weight = func(Run) uint64 { return want.PerNode }
+	}
+	total := uint64(0)
+	for _, r := range alloc.runs {
+		total += uint64(r.Count) * weight(r)
+	}
+	ranks := want.Ranks
+	if ranks == 0 {
+		ranks = total
+	}
+	if ranks > MaxRanks {
+		return Nodes{}, false, fmt.Errorf("%d ranks: at most %d are possible", ranks, MaxRanks)
+	}
+	if ranks <= total {
+		placed = alloc.fill(ranks, weight)
+	} else {
+		placed = alloc.share(ranks, total, weight)
+	}
+	return placed, written && ranks > alloc.Slots(), nil
+}
+
+// skip takes slots away from the front of the allocation.
+func (n Nodes) skip(slots uint64) (Nodes, error) {
+	if slots == 0 {
+		return n, nil
+	}
+	if have := n.Slots(); slots >= have {
+		return Nodes{}, fmt.Errorf("offset -o %d leaves nothing of %d slots", slots, have)
+	}
+	var out []Run
+	for _, r := range n.singles() {
+		s := uint64(max(r.Slots, 1))
+		if slots >= s {
+			slots -= s
+			continue
+		}
+		r.Slots, slots = uint32(s-slots), 0
+		out = append(out, r)
+	}
+	return NewNodes(0, out), nil
+}
+
+// fill gives each node its weight, in order, until the ranks are used up.
+func (n Nodes) fill(ranks uint64, weight func(Run) uint64) Nodes {
+	var out []Run
+	for _, r := range n.runs {
+		w := weight(r)
+		full := min(uint64(r.Count), ranks/w)
+		out = append(out, r.part(0, full, w))
+		ranks -= full * w
+		if full < uint64(r.Count) {
+			if ranks > 0 {
+				out = append(out, r.part(full, 1, ranks))
+			}
+			break
+		}
+	}
+	return NewNodes(0, out)
+}
+
+// share gives each node ranks in proportion to its weight; what is left over
+// goes to the first nodes, one each.
+func (n Nodes) share(ranks, total uint64, weight func(Run) uint64) Nodes {
+	given := uint64(0)
+	for _, r := range n.runs {
+		given += uint64(r.Count) * (ranks * weight(r) / total)
+	}
+	left := ranks - given // less than the number of nodes
+	var out []Run
+	for _, r := range n.runs {
+		base := ranks * weight(r) / total
+		more := min(left, uint64(r.Count))
+		out = append(out, r.part(0, more, base+1), r.part(more, uint64(r.Count)-more, base))
+		left -= more
+	}
+	return NewNodes(0, out)
+}
+
+// part is a stretch of a run with so many ranks on each node.
+func (r Run) part(from, count, ranks uint64) Run {
+	p := r
+	p.Lo, p.Count, p.Ranks = r.Lo+from, uint32(count), uint32(ranks)
+	return p
+}
