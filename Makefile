@@ -1,0 +1,60 @@
+# `make help` lists the targets. Go is all that must be there; the rest is installed by what needs it (as root, on Debian).
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+FUZZTIME ?= 10s
+NODES    ?= 64
+PPN      ?= 16
+ROUNDS   ?= 5
+
+RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
+TEST_PACKAGES := $(RUN_PACKAGES) gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich tcsh fish
+
+.PHONY: help build run test check bench bench-launch fuzz sim clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
+
+build: ## bin/ibrun, static
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ibrun ./cmd/ibrun
+
+run: ## 64 ranks of an example over ssh on four virtual nodes (as root; otherwise four local agents)
+	@if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); fi
+	@$(MAKE) --no-print-directory build
+	@CGO_ENABLED=0 go build -o bin/hello ./examples/hello
+	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
+	@examples/run
+
+test: ## vet, fuzz seeds, then all tests with the race detector (as root also the virtual cluster)
+	@test/packages $(TEST_PACKAGES)
+	go vet ./...
+	go test -count=1 -run '^Fuzz' ./... | grep -vE 'no test(s to run|\s*files)|\[no test' || true
+	go test -race -count=1 -timeout 15m ./...
+
+check: ## formatting, vet and the rules of the house: seconds
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: gofmt -w ." >&2; exit 1; }
+	go vet ./...
+	go test -count=1 -run Policy .
+
+bench: ## Go benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+bench-launch: ## ibrun against mpiexec.hydra on a virtual cluster; NODES=64 PPN=16 ROUNDS=5
+	@test/packages $(RUN_PACKAGES) mpich
+	@$(MAKE) --no-print-directory build
+	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
+	@bin/vcluster up $(NODES) -- test/bench/launch $(NODES) $(PPN) $(ROUNDS)
+
+fuzz: ## each fuzz target for FUZZTIME=10s
+	@found=0; while IFS=: read -r file _ line; do \
+		found=1; target=$${line#func }; target=$${target%%(*}; \
+		echo "fuzzing $$target in $$(dirname $$file) for $(FUZZTIME)"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
+	done < <(grep -rnE '^func Fuzz[A-Z_0-9]' --include='*_test.go' .); [ $$found = 1 ] || { echo "no fuzz target found" >&2; exit 1; }
+
+sim: ## the production cores at scale in one process
+	go test -count=1 -v ./test/sim
+
+clean: ## what the other targets built
+	rm -rf bin out

@@ -1,0 +1,261 @@
+package ibrun_test
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "ibrun"
+
+// floors says who may import whom: only from a lower floor (docs/decisions/0001-floors.md). The longest pattern that fits
+// a package's directory decides; /... stands for everything below.
+var floors = map[string]int{
+	"internal/...":     0,
+	"bootstrap/tree":   1,
+	"fabric":           1,
+	"cgo/verbs":        1,
+	"job":              2,
+	"bootstrap/wire":   3,
+	"bootstrap/core":   4,
+	"lazy/peer":        4,
+	"pmi":              4,
+	"topo":             4,
+	"bootstrap/remote": 5,
+	"bootstrap/spawn":  5,
+	"lazy":             5,
+	"fabric/...":       5,
+	"bootstrap/agent":  6,
+	".":                6,
+	"cmd/...":          7,
+	"examples/...":     7,
+	"test/...":         8, // may import anything, each other too
+}
+
+const testFloor = 8
+
+// pure packages decide and do nothing: what they import and call can neither wait, read a clock nor reach the machine.
+var pure = []string{"bootstrap/tree", "job", "bootstrap/wire", "bootstrap/core", "lazy/peer", "pmi", "topo"}
+
+var (
+	impureImport = regexp.MustCompile(`^(net|os|sync|syscall|unsafe|runtime|math/rand|crypto/rand|golang\.org/x/sys)(/|$)`)
+	impureTime   = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "NewTimer", "NewTicker", "Tick"}
+	vagueWord    = regexp.MustCompile(`^(manager|handler|helper|helpers|util|utils|common|info|data|impl)$`)
+	camelWord    = regexp.MustCompile(`[A-Z]?[a-z0-9]+|[A-Z]+`)
+)
+
+const maxLines = 500
+
+// source is one Go file: its path in the repository and its text.
+type source struct{ path, text string }
+
+// floorOf finds a package's floor by its directory.
+func floorOf(table map[string]int, dir string) (int, bool) {
+	if floor, ok := table[dir]; ok {
+		return floor, true
+	}
+	for up := dir; up != "."; {
+		up = path.Dir(up)
+		if floor, ok := table[up+"/..."]; ok {
+			return floor, true
+		}
+	}
+	return 0, false
+}
+
+// check holds all files against the rules and returns what breaks them.
+func check(table map[string]int, files []source) (faults []string) {
+	documented := map[string]bool{}
+	for _, f := range files {
+		dir := path.Dir(f.path)
+		fault := func(format string, args ...any) {
+			faults = append(faults, f.path+": "+fmt.Sprintf(format, args...))
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.text, parser.ParseComments)
+		if err != nil {
+			fault("%v", err)
+			continue
+		}
+		if nice, err := format.Source([]byte(f.text)); err != nil || !bytes.Equal(nice, []byte(f.text)) {
+			fault("not formatted: gofmt -w %s", f.path)
+		}
+		if n := strings.Count(f.text, "\n"); n > maxLines {
+			fault("%d lines: one idea per file, %d lines at most", n, maxLines)
+		}
+		if _, ok := floorOf(table, dir); !ok {
+			fault("package %s has no floor: give it one in policy_test.go", dir)
+		}
+		test := strings.HasSuffix(f.path, "_test.go")
+		if !test {
+			documented[dir] = documented[dir] || parsed.Doc != nil
+			checkImports(table, dir, parsed, fault)
+		}
+		if test && calls(parsed, "time", []string{"Sleep"}) != "" {
+			fault("time.Sleep in a test: wait for an event with a deadline")
+		}
+		for _, spec := range parsed.Imports {
+			if spec.Path.Value == `"C"` && !strings.HasPrefix(dir+"/", "cgo/") {
+				fault(`import "C" outside cgo/`)
+			}
+		}
+		checkNames(f.path, parsed, fault)
+	}
+	for dir, ok := range documented {
+		if !ok {
+			faults = append(faults, dir+": no package comment: say what it is and what it refuses to do")
+		}
+	}
+	slices.Sort(faults)
+	return faults
+}
+
+// checkImports finds arrows that go up or sideways, and what a pure package must not reach.
+func checkImports(table map[string]int, dir string, file *ast.File, fault func(string, ...any)) {
+	floor, _ := floorOf(table, dir)
+	isPure := slices.Contains(pure, dir)
+	for _, spec := range file.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue
+		}
+		if isPure && impureImport.MatchString(name) {
+			fault("a pure package imports %q", name)
+		}
+		to, ours := strings.CutPrefix(name, module+"/")
+		if name == module {
+			to, ours = ".", true
+		}
+		if !ours || floor == testFloor {
+			continue
+		}
+		if below, ok := floorOf(table, to); ok && below >= floor {
+			way := "up"
+			if below == floor {
+				way = "sideways"
+			}
+			fault("floor %d imports %q on floor %d: %s", floor, name, below, way)
+		}
+	}
+	if isPure {
+		if name := calls(file, "time", impureTime); name != "" {
+			fault("a pure package uses time.%s", name)
+		}
+	}
+}
+
+// calls returns the first of some names of a package that a file uses.
+func calls(file *ast.File, pkg string, names []string) (found string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && found == "" {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == pkg && slices.Contains(names, s.Sel.Name) {
+				found = s.Sel.Name
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// checkNames finds words that say nothing in the names of files and of what they declare.
+func checkNames(name string, file *ast.File, fault func(string, ...any)) {
+	names := strings.FieldsFunc(strings.TrimSuffix(name, ".go"), func(r rune) bool { return strings.ContainsRune("/_.-", r) })
+	for _, decl := range file.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			names = append(names, d.Name.Name)
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if t, ok := spec.(*ast.TypeSpec); ok {
+					names = append(names, t.Name.Name)
+				}
+			}
+		}
+	}
+	for _, name := range names {
+		for _, word := range camelWord.FindAllString(name, -1) {
+			if vagueWord.MatchString(strings.ToLower(word)) {
+				fault("%s: %q says nothing", name, word)
+			}
+		}
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	var files []source
+	require.NoError(t, fs.WalkDir(os.DirFS("."), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains([]string{".git", "bin", "out", "testdata"}, entry.Name()) {
+			return fs.SkipDir
+		}
+		if !entry.IsDir() && strings.HasSuffix(name, ".go") {
+			text, err := os.ReadFile(name)
+			files = append(files, source{name, string(text)})
+			return err
+		}
+		return nil
+	}))
+	require.Greater(t, len(files), 10)
+	require.Empty(t, check(floors, files))
+}
+
+// TestPolicyFails shows each rule failing on a file made for it.
+func TestPolicyFails(t *testing.T) {
+	file := func(name, body string) source {
+		return source{name, "// Package p is made up.\npackage p\n\n" + body}
+	}
+	for name, c := range map[string]struct {
+		file source
+		want string
+	}{
+		"arrow up":       {file("job/a.go", "import _ \"ibrun/bootstrap/core\"\n"), "floor 2 imports \"ibrun/bootstrap/core\" on floor 4: up"},
+		"arrow sideways": {file("pmi/a.go", "import _ \"ibrun/topo\"\n"), "floor 4 imports \"ibrun/topo\" on floor 4: sideways"},
+		"arrow to root":  {file("lazy/a.go", "import _ \"ibrun\"\n"), "floor 5 imports \"ibrun\" on floor 6: up"},
+		"no floor":       {file("new/a.go", "var a int\n"), "package new has no floor"},
+		"C":              {file("fabric/ib/a.go", "import \"C\"\n"), "import \"C\" outside cgo/"},
+		"socket":         {file("topo/a.go", "import _ \"net/netip\"\n"), "a pure package imports \"net/netip\""},
+		"process":        {file("topo/a.go", "import _ \"os/exec\"\n"), "a pure package imports \"os/exec\""},
+		"lock":           {file("pmi/a.go", "import _ \"sync\"\n"), "a pure package imports \"sync\""},
+		"randomness":     {file("job/a.go", "import _ \"math/rand/v2\"\n"), "a pure package imports \"math/rand/v2\""},
+		"clock":          {file("job/a.go", "import \"time\"\n\nvar now = time.Now\n"), "a pure package uses time.Now"},
+		"format":         {file("job/a.go", "var  a int\n"), "not formatted"},
+		"no comment":     {source{"job/a.go", "package job\n"}, "no package comment"},
+		"long":           {file("job/a.go", strings.Repeat("// line\n", 500)), "503 lines"},
+		"vague name":     {file("job/a.go", "type jobManager struct{}\n"), "jobManager: \"Manager\" says nothing"},
+		"vague file":     {file("internal/x/net_util.go", "var a int\n"), "\"util\" says nothing"},
+		"sleep":          {file("job/a_test.go", "import \"time\"\n\nfunc f() { time.Sleep(1) }\n"), "time.Sleep in a test"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			faults := check(floors, []source{c.file})
+			require.Len(t, faults, 1)
+			require.Contains(t, faults[0], c.want)
+		})
+	}
+	t.Run("right arrows", func(t *testing.T) {
+		require.Empty(t, check(floors, []source{
+			file("bootstrap/core/a.go", "import (\n\t\"time\"\n\n\t_ \"ibrun/job\"\n)\n\nvar d time.Duration\n"),
+			file("test/e2e/a.go", "import _ \"ibrun/test/vcluster/cluster\"\n"),
+			file("cgo/verbs/a.go", "import \"C\"\n"),
+		}))
+	})
+	t.Run("turned table", func(t *testing.T) {
+		turned := map[string]int{"job": 3, "bootstrap/wire": 2}
+		faults := check(turned, []source{file("bootstrap/wire/a.go", "import _ \"ibrun/job\"\n")})
+		require.Len(t, faults, 1)
+		require.Contains(t, faults[0], "up")
+	})
+}
