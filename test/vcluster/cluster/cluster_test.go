@@ -1,10 +1,12 @@
 package cluster_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -206,4 +208,52 @@ func leftovers(t *testing.T) []string {
 	}
 	slices.Sort(left)
 	return left
+}
+
+// TestMaker is the other half of TestMakerKilled: it makes a cluster, hangs a node and waits to be killed.
+func TestMaker(t *testing.T) {
+	if os.Getenv("VCLUSTER_MAKER") == "" {
+		return // no child of TestMakerKilled
+	}
+	c := cluster.Require(t, cluster.Config{Nodes: 2, NoSSH: true})
+	require.NoError(t, c.Command(t.Context(), "sh", "-c", "setsid sleep 4321 >/dev/null 2>&1 </dev/null &").Run())
+	require.NoError(t, c.Freeze("node0001"))
+	os.Stdout.WriteString("dir " + c.Shared() + "\n")
+	<-t.Context().Done()
+}
+
+func TestMakerKilled(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip(cluster.ErrNotRoot)
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestMaker$", "-test.v")
+	cmd.Env = append(os.Environ(), "VCLUSTER_MAKER=1")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	dir := ""
+	for lines := bufio.NewScanner(out); dir == "" && lines.Scan(); {
+		dir, _ = strings.CutPrefix(lines.Text(), "dir ")
+		if !strings.HasPrefix(dir, "/") {
+			dir = ""
+		}
+	}
+	require.DirExists(t, dir)
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	eventually(t, func() bool {
+		_, err := os.Stat(filepath.Dir(dir))
+		return os.IsNotExist(err) && !machineRuns(t, "4321")
+	})
+}
+
+// machineRuns tells whether any process of the machine has a word as its last argument.
+func machineRuns(t *testing.T, word string) bool {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	return slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.HasSuffix(string(text), "\x00"+word+"\x00")
+	})
 }

@@ -25,17 +25,18 @@ func init() {
 	if len(os.Args) == 0 {
 		return
 	}
+	// syscall.Exit, because under the race detector os.Exit sleeps for a second.
 	switch filepath.Base(os.Args[0]) {
 	case roleInit:
-		os.Exit(runInit())
+		syscall.Exit(runInit())
 	case roleEnter:
-		os.Exit(runEnter(os.Args[1:]))
+		syscall.Exit(runEnter(os.Args[1:]))
 	case roleExec:
-		os.Exit(runExec(os.Args[1:]))
+		syscall.Exit(runExec(os.Args[1:]))
 	case roleSweep:
-		os.Exit(runSweep(os.Args[1]))
+		syscall.Exit(runSweep(os.Args[1]))
 	case roleVRSH:
-		os.Exit(runVRSH(os.Args[1:]))
+		syscall.Exit(runVRSH(os.Args[1:]))
 	}
 }
 
