@@ -100,8 +100,6 @@ func (l *loop) translate(got any) core.Event {
 	switch got := got.(type) {
 	case sessionUp:
 		return l.connected(got)
-	case spawn.Event:
-		return l.spawnEvent(got)
 	case core.Frame:
 		if m, ok := got.Msg.(wire.Launch); ok && l.starter == nil {
 			if err := l.launched(m.Job); err != nil {
@@ -112,7 +110,7 @@ func (l *loop) translate(got any) core.Event {
 	case core.Event:
 		return got
 	}
-	return nil
+	return l.spawnEvent(got)
 }
 
 // perform does one effect and reports whether it was the last.

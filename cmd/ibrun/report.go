@@ -75,10 +75,10 @@ func below(f wire.Fault) string {
 	if f.Nodes < 2 {
 		return ""
 	}
-	return fmt.Sprintf(" (and with it %s below it in the tree)", count(int(f.Nodes-1), "node"))
+	return fmt.Sprintf(" (and with it %s below it in the tree)", plural(int(f.Nodes-1), "node"))
 }
 
-func count(n int, thing string) string {
+func plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
@@ -149,7 +149,7 @@ func (r *reporter) launchTable(o core.Outcome) {
 		}
 	}
 	sort.Slice(failed, func(i, j int) bool { return failed[i].Node < failed[j].Node })
-	r.line("the job was not started: %s could not be reached", count(nodes, "node"))
+	r.line("the job was not started: %s could not be reached", plural(nodes, "node"))
 	rows := [][4]string{{"host", "parent", "phase", "cause"}}
 	for _, f := range failed[:min(len(failed), maxRows)] {
 		rows = append(rows, [4]string{f.Host, f.Parent, f.Phase, f.Cause + below(f)})

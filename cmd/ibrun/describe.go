@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"ibrun/job"
+)
+
+// shownRuns bounds the table of a plan.
+const shownRuns = 64
+
+// describe prints a plan: who runs what, over which tree, and how long the
+// model says that the launch takes.
+func describe(w io.Writer, p *plan) {
+	n := p.nodes
+	fmt.Fprintf(w, "job      %s on %s\n", plural(int(p.job.Size), "rank"), plural(n.Len(), "node"))
+	for i, prog := range p.job.Programs {
+		fmt.Fprintf(w, "program  %d: ranks %s: %s\n", i, rankSpan(prog.First, prog.Count), quoteAll(prog.Argv))
+		fmt.Fprintf(w, "         in %s, %s forwarded\n", prog.Dir, plural(len(prog.Env), "variable"))
+	}
+	at := 0
+	for k, r := range n.Runs() {
+		if k == shownRuns {
+			fmt.Fprintf(w, "         and %s more\n", plural(n.Len()-at, "node"))
+			break
+		}
+		first, ranks := n.At(at), r.Count*r.Ranks
+		fmt.Fprintf(w, "nodes    %-28s %d each, ranks %s\n", runName(r), r.Ranks, rankSpan(first.First, ranks))
+		at += int(r.Count)
+	}
+	kids := p.shape.Split(0, n.Len()+1)
+	how := p.job.Launch.Launcher
+	if len(p.job.Launch.Exec) > 0 {
+		how = strings.Join(p.job.Launch.Exec, " ")
+	}
+	fmt.Fprintf(w, "tree     %s: %s at the root, %s deep, over %s\n", p.shape.Name(), plural(len(kids), "session"), plural(depth(p), "level"), how)
+	if p.here >= 0 {
+		fmt.Fprintf(w, "         %s is this machine and needs no session\n", n.At(p.here).Host)
+	}
+	fmt.Fprintf(w, "predict  all agents up after %v (SEQ %v, REM %v)\n", p.shape.Makespan(n.Len()+1).Round(time.Millisecond), p.shape.Cost.SEQ, p.shape.Cost.REM)
+}
+
+// depth is the number of sessions from the root to the farthest agent.
+func depth(p *plan) int {
+	levels, sizes := 0, map[int]bool{p.nodes.Len() + 1: true}
+	for {
+		next := map[int]bool{}
+		for n := range sizes {
+			for _, k := range p.shape.Split(levels, n) {
+				next[k] = true
+			}
+		}
+		if len(next) == 0 {
+			return levels
+		}
+		levels, sizes = levels+1, next
+	}
+}
+
+func runName(r job.Run) string {
+	name := r.Host(0)
+	if r.Count > 1 {
+		name = fmt.Sprintf("%s[%0*d-%0*d]%s", r.Prefix, r.Width, r.Lo, r.Width, r.Lo+uint64(r.Count)-1, r.Suffix)
+	}
+	if r.User != "" {
+		name = r.User + "@" + name
+	}
+	return name
+}
+
+func rankSpan(first, n uint32) string {
+	if n == 1 {
+		return fmt.Sprint(first)
+	}
+	return fmt.Sprintf("%d-%d", first, first+n-1)
+}
+
+// quoteAll shows words so that a shell would read them back.
+func quoteAll(words []string) string {
+	var out []string
+	for _, w := range words {
+		if len(w) > 60 {
+			w = w[:57] + "..."
+		}
+		if w == "" || strings.ContainsAny(w, " \t\n'\"$`\\*?[]{}();&|<>#~!") {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		out = append(out, printable(w))
+	}
+	return strings.Join(out, " ")
+}

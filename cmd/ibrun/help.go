@@ -1,0 +1,51 @@
+package main
+
+// helpText fits 80 columns. docs/cli.md has every option and spelling.
+const helpText = `usage: ibrun [options] [NAME=VALUE ...] program [arguments] [: more programs]
+
+ranks and hosts
+  -n N                   ranks in all (also -np, --ntasks)
+  -ppn N                 ranks per node (also --ntasks-per-node; IBRUN_TASKS_PER_NODE)
+  --hosts LIST           a,b:2,n[01-16,20] (also -host, -H, -w)
+  -f FILE                host file (also --hostfile, --machinefile)
+  --exclude LIST         hosts to leave out
+  -o N                   slots to skip first, with -n (as TACC's ibrun)
+  Without hosts everything runs on this machine.
+
+what ranks get
+  -wdir DIR              working directory
+  -x NAME[=V]            forward or set a variable (all are forwarded anyway, but
+                         those that belong to a node, like DISPLAY)
+  -env N V, -genv N V    set a variable for one program, for all
+  -envlist A,B -genvnone forward only these, or none
+  --stdin RANK|all|none  who reads standard input (rank 0)
+  --input FILE           per-rank input, %r rank, %h host, %t rank on node, %j job
+
+output
+  -l, --label            each line begins with its rank
+  --timestamp-output     and the time
+  --output FILE --error FILE   per-rank files on the nodes, same patterns
+  --merge-stderr-to-stdout, -u (unbuffered)
+
+end
+  --timeout T            of the whole job: 90, 90s, 10m (exit code 124)
+  --keep-going, -K[=0|1] whether a failing rank ends the job (it does)
+  -W T, --wait T         after the first node's ranks have ended
+  --kill-grace T         from TERM to KILL (2s)
+  --print-all-exitcodes
+
+launch
+  --launcher ssh|rsh|local     --launcher-exec "COMMAND"  called as COMMAND host command
+  --ssh-args "ARGS"      more arguments for the launcher
+  --tree auto|flat|chain|kary:K|binomial|two-level|greedy   --fanout K
+  --batch N              sessions in flight per parent
+  --launch-timeout T     for one session (15s)
+  --agent-path PATH      an ibrun that is installed on the nodes
+  --no-preflight         do not look for program and directory here first
+
+show
+  --dry-run (-show), --display map, -v, -q, -V, -h
+
+Exit code: that of the first rank that failed, 128 + signal if it was killed;
+2 usage, 124 time-out, 125 ibrun or a node failed, 126 and 127 no such program.
+`

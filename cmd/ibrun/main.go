@@ -1,0 +1,163 @@
+// Command ibrun starts a parallel program on many nodes over a tree of remote
+// shells. This package turns what a user typed into a job, and what became of
+// it into text and an exit code; everything else is below it.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/agent"
+	"ibrun/bootstrap/remote"
+	"ibrun/internal/build"
+	"ibrun/internal/limits"
+)
+
+// release is the version of the protocol and the command line.
+const release = "0.1"
+
+// Exit codes of ibrun's own; docs/cli.md has the whole rule.
+const (
+	exitUsage = 2
+	exitSelf  = 125
+)
+
+func main() {
+	if code, ok := role(os.Args[1:]); ok {
+		os.Exit(code)
+	}
+	os.Exit(launch(os.Args[1:]))
+}
+
+// launch is the whole of ibrun for a user, up to the exit code.
+func launch(args []string) int {
+	openStandard()
+	began := time.Now()
+	r, err := parse(args)
+	if err != nil {
+		return complain(err)
+	}
+	switch r.action {
+	case help:
+		_, _ = os.Stdout.WriteString(helpText)
+		return 0
+	case version:
+		fmt.Printf("ibrun %s, build %s, %s\n", release, build.ID(), build.Machine())
+		return 0
+	}
+	at, err := here()
+	if err != nil {
+		return complain(err)
+	}
+	p, err := makePlan(r, at)
+	if err != nil {
+		return complain(err)
+	}
+	say := &reporter{to: os.Stderr, quiet: r.quiet, verbose: r.verbose, began: began}
+	if !r.quiet {
+		for _, w := range p.warnings {
+			say.line("%s", w)
+		}
+	}
+	if r.action == dryRun {
+		describe(os.Stdout, p)
+		return 0
+	}
+	if r.showMap {
+		describe(os.Stderr, p)
+	}
+	starter, err := remote.New(p.job.Launch, remote.Options{})
+	if err == nil && (p.nodes.Len() > 1 || p.here < 0) {
+		err = starter.Check()
+	}
+	if err != nil {
+		return complain(err)
+	}
+	return start(r, p, at, say)
+}
+
+// start runs the job of a plan.
+func start(r *request, p *plan, at surroundings, say *reporter) int {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails: Go ends the program instead
+	_, _ = rand.Read(p.job.Secret[:])
+	p.job.ID = hex.EncodeToString(id[:])
+	style := agent.Style{Label: r.label, Timestamp: r.timestamp}
+	style.Escape[1], style.Escape[2] = terminal(1), terminal(2)
+	o, err := agent.RunRoot(context.Background(), agent.RootConfig{
+		Job: p.job, Nodes: p.nodes, Here: p.here, Host: at.host, Policy: p.policy, Stdin: os.Stdin,
+		Out:    agent.NewSink(os.Stdout, os.Stderr, style),
+		Report: say.event, Warn: func(text string) { say.line("%s", text) },
+	})
+	if err != nil {
+		return complain(err)
+	}
+	say.outcome(o, p.policy.Timeout, r.allCodes)
+	return o.Code
+}
+
+// complain says why there is no job, and returns the exit code for it.
+func complain(err error) int {
+	fmt.Fprintf(os.Stderr, "ibrun: %s\n", printable(err.Error()))
+	var usage usageError
+	var exit exitError
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &exit):
+		return exit.code
+	}
+	return exitSelf
+}
+
+// openStandard gives closed standard descriptors something harmless, so that
+// no file of ours lands on their numbers.
+func openStandard() {
+	for fd := range 3 {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
+			continue
+		}
+		mode := os.O_WRONLY
+		if fd == 0 {
+			mode = os.O_RDONLY
+		}
+		if f, err := os.OpenFile(os.DevNull, mode, 0); err == nil && int(f.Fd()) != fd {
+			_ = unix.Dup3(int(f.Fd()), fd, 0)
+			f.Close()
+		}
+	}
+}
+
+// here is what the job takes over from this process.
+func here() (surroundings, error) {
+	at := surroundings{env: os.Environ(), limits: limits.Original()}
+	var err error
+	if at.host, err = os.Hostname(); err != nil {
+		return at, err
+	}
+	at.host = strings.ToLower(at.host)
+	if at.cwd, err = os.Getwd(); err != nil {
+		return at, usagef("the working directory cannot be told: %v; change to one that exists", err)
+	}
+	if u, err := user.Current(); err == nil {
+		at.user = u.Username
+	}
+	mask := unix.Umask(0)
+	unix.Umask(mask)
+	at.umask = uint32(mask)
+	return at, nil
+}
+
+func terminal(fd int) bool {
+	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	return err == nil
+}

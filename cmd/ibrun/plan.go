@@ -1,0 +1,311 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/tree"
+	"ibrun/internal/hostlist"
+	"ibrun/internal/limits"
+	"ibrun/job"
+)
+
+// plan is a request made whole: everything that is needed to run it, and
+// nothing started.
+type plan struct {
+	job      *job.Job
+	nodes    job.Nodes
+	here     int
+	shape    tree.Shape
+	policy   core.Policy
+	warnings []string
+}
+
+// exitError ends ibrun with a code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e exitError) Error() string { return e.err.Error() }
+func (e exitError) Unwrap() error { return e.err }
+
+// surroundings is what a plan takes from the process it is made in.
+type surroundings struct {
+	host   string
+	user   string
+	cwd    string
+	env    []string
+	umask  uint32
+	limits [limits.Count]limits.Limit
+}
+
+// makePlan checks a request against this machine and its files.
+func makePlan(r *request, at surroundings) (*plan, error) {
+	p := &plan{warnings: append(strangeKnobs(at.env), r.warnings...)}
+	alloc, local, err := r.allocation(at)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.place(r, alloc, at); err != nil {
+		return nil, err
+	}
+	p.here = -1
+	if local {
+		p.here = 0
+	} else if r.launch.Launcher != "local" {
+		p.here = thisMachine(p.nodes, at)
+	}
+	if err := p.programs(r, at); err != nil {
+		return nil, err
+	}
+	j := p.job
+	j.Nodes, j.FirstHost = uint32(p.nodes.Len()), p.nodes.At(0).Host
+	j.Umask, j.Output, j.Launch = at.umask, r.output, r.launch
+	for n, l := range at.limits {
+		j.Limits = append(j.Limits, job.Limit{Resource: uint8(n), Soft: l.Soft, Hard: l.Hard})
+	}
+	if j.Stdin, err = r.reader(j.Size); err != nil {
+		return nil, err
+	}
+	p.shape, _ = tree.Parse(r.tree)
+	p.shape = p.shape.Resolve(p.nodes.Len() + 1)
+	j.Launch.Tree = p.shape.String()
+	p.policy = core.Policy{KillOnBad: r.killOnBad, Timeout: r.timeout, Wait: r.wait}
+	return p, nil
+}
+
+// reader says who reads standard input; rank 0 if nobody said so.
+func (r *request) reader(size uint32) (job.Stdin, error) {
+	switch {
+	case r.stdin == "none" || r.output.StdinFile != "":
+		return job.Stdin{}, nil
+	case r.stdin == "all":
+		return job.Stdin{Mode: job.StdinAll}, nil
+	case r.stdin == "":
+		return job.Stdin{Mode: job.StdinOne}, nil
+	}
+	n, _ := strconv.ParseUint(r.stdin, 10, 32) // checked when it was parsed
+	if n >= uint64(size) {
+		return job.Stdin{}, usagef("--stdin %s: the job has ranks 0 to %d", r.stdin, size-1)
+	}
+	return job.Stdin{Mode: job.StdinOne, Rank: uint32(n)}, nil
+}
+
+// allocation is the hosts, or this machine if none are named.
+func (r *request) allocation(at surroundings) (alloc job.Nodes, local bool, err error) {
+	entries := r.hosts
+	for _, name := range r.hostFiles {
+		content, err := readHostFile(name)
+		if err != nil {
+			return alloc, false, usageError{err.Error()}
+		}
+		more, err := hostlist.File(name, content)
+		if err != nil {
+			return alloc, false, usageError{err.Error()}
+		}
+		entries = append(entries, more...)
+	}
+	if len(entries) == 0 {
+		return job.NewNodes(0, []job.Run{{Prefix: at.host, Count: 1}}), true, nil
+	}
+	var runs []job.Run
+	total := uint64(0)
+	for _, e := range entries {
+		total += uint64(e.Count)
+		runs = append(runs, job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: e.Count, User: e.User, HCA: e.HCA, Slots: e.Slots})
+	}
+	if total > job.MaxNodes {
+		return alloc, false, usagef("%d hosts: at most %d are possible", total, job.MaxNodes)
+	}
+	alloc = job.NewNodes(0, runs).Unique()
+	if len(r.exclude) > 0 {
+		gone := map[string]bool{}
+		for _, e := range r.exclude {
+			for i := range e.Count {
+				gone[job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: 1}.Host(i)] = true
+			}
+		}
+		alloc = alloc.Without(func(h string) bool { return gone[h] })
+	}
+	if alloc.Len() == 0 {
+		return alloc, false, usagef("--exclude leaves no host")
+	}
+	return alloc, false, nil
+}
+
+// readHostFile reads a file that must be one: a pipe would block, and a
+// folder or device is a slip of the fingers.
+func readHostFile(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("host file %s: %w", name, errors.Unwrap(err))
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case st.IsDir():
+		return nil, fmt.Errorf("host file %s is a directory", name)
+	case !st.Mode().IsRegular():
+		return nil, fmt.Errorf("host file %s is not a regular file", name)
+	case st.Size() > hostlist.MaxFile:
+		return nil, fmt.Errorf("host file %s has %d bytes: is it a host file?", name, st.Size())
+	case st.Size() == 0:
+		return nil, fmt.Errorf("host file %s is empty", name)
+	}
+	return io.ReadAll(io.LimitReader(f, hostlist.MaxFile+1))
+}
+
+// place gives ranks to nodes and programs.
+func (p *plan) place(r *request, alloc job.Nodes, at surroundings) error {
+	p.job = &job.Job{}
+	want := job.Want{Offset: r.offset}
+	several := len(r.segments) > 1
+	for i := range r.segments {
+		s := &r.segments[i]
+		want.PerNode = max(want.PerNode, s.perNode)
+		if several && s.ranks == 0 {
+			s.ranks = 1
+		}
+		want.Ranks += s.ranks
+	}
+	if want.PerNode == 0 {
+		for _, entry := range at.env {
+			if v, ok := strings.CutPrefix(entry, "IBRUN_TASKS_PER_NODE="); ok {
+				if err := count(&want.PerNode, v, job.MaxRanks); err != nil {
+					return usagef("IBRUN_TASKS_PER_NODE: %v", err)
+				}
+			}
+		}
+	}
+	if r.offset > 0 && want.Ranks == 0 {
+		return usagef("option -o is the offset of the TACC wrapper and goes with -n")
+	}
+	nodes, over, err := job.Place(alloc, want)
+	if err != nil {
+		return usageError{err.Error()}
+	}
+	if over {
+		p.warnings = append(p.warnings, fmt.Sprintf("%d ranks on %d slots: the nodes are oversubscribed", nodes.Ranks(), alloc.Slots()))
+	}
+	p.nodes = nodes
+	p.job.Size = nodes.Ranks()
+	return nil
+}
+
+// programs checks the programs, and divides the ranks among them.
+func (p *plan) programs(r *request, at surroundings) error {
+	first := uint32(0)
+	for _, s := range r.segments {
+		prog := job.Program{First: first, Count: uint32(s.ranks), Argv: s.argv, Dir: at.cwd}
+		if len(r.segments) == 1 {
+			prog.Count = p.job.Size
+		}
+		first += prog.Count
+		if s.dir != "" {
+			prog.Dir = s.dir
+			if !filepath.IsAbs(prog.Dir) {
+				prog.Dir = filepath.Join(at.cwd, prog.Dir)
+			}
+		}
+		prog.Env, prog.Drop = r.env.apply(at.env, s.sets)
+		for _, w := range append(prog.Argv, prog.Env...) {
+			if strings.IndexByte(w, 0) >= 0 {
+				return usagef("an argument or variable contains a NUL byte")
+			}
+		}
+		if r.preflight {
+			if err := preflight(prog); err != nil {
+				return err
+			}
+		}
+		p.job.Programs = append(p.job.Programs, prog)
+	}
+	return nil
+}
+
+// preflight looks for directory and program on this machine, since what is
+// missing here is most likely missing everywhere.
+func preflight(p job.Program) error {
+	const hint = "; if it is on the nodes only, say --no-preflight"
+	if st, err := os.Stat(p.Dir); err != nil {
+		return usagef("working directory %s: %v%s", p.Dir, errors.Unwrap(err), hint)
+	} else if !st.IsDir() {
+		return usagef("working directory %s is not a directory", p.Dir)
+	}
+	name := p.Argv[0]
+	if name == "" {
+		return exitError{127, errors.New("the program's name is empty")}
+	}
+	if strings.Contains(name, "/") {
+		path := name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(p.Dir, path)
+		}
+		return runnable(path, name, hint)
+	}
+	list := "/usr/local/bin:/usr/bin:/bin"
+	for _, e := range p.Env {
+		if v, ok := strings.CutPrefix(e, "PATH="); ok {
+			list = v
+		}
+	}
+	var err error = exitError{127, fmt.Errorf("%s: not found in PATH%s", name, hint)}
+	for _, d := range filepath.SplitList(list) {
+		if !filepath.IsAbs(d) {
+			d = filepath.Join(p.Dir, d)
+		}
+		switch e := runnable(filepath.Join(d, name), name, hint); {
+		case e == nil:
+			return nil
+		case e.(exitError).code == 126:
+			err = e
+		}
+	}
+	return err
+}
+
+func runnable(path, name, hint string) error {
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+		text := fmt.Sprintf("%s: no such file%s", name, hint)
+		if !strings.Contains(name, "/") {
+			text = name
+		}
+		return exitError{127, errors.New(text)}
+	case err != nil:
+		return exitError{126, fmt.Errorf("%s: %w", name, errors.Unwrap(err))}
+	case st.IsDir():
+		return exitError{126, fmt.Errorf("%s: is a directory", name)}
+	case unix.Access(path, unix.X_OK) != nil:
+		return exitError{126, fmt.Errorf("%s: is not executable; try chmod +x %s", name, path)}
+	}
+	return nil
+}
+
+// thisMachine is the first node that is this very machine, which needs no
+// remote shell, or -1. Nothing is resolved: only names that cannot mean
+// another machine count.
+func thisMachine(n job.Nodes, at surroundings) int {
+	short, _, _ := strings.Cut(at.host, ".")
+	best := -1
+	for _, name := range []string{at.host, short, "localhost", "127.0.0.1", "::1"} {
+		i := n.Index(name)
+		if i >= 0 && (best < 0 || i < best) && (n.At(i).User == "" || n.At(i).User == at.user) {
+			best = i
+		}
+	}
+	return best
+}
