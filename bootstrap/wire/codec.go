@@ -104,6 +104,9 @@ func (r *reader) bytes(most int) []byte {
 		r.fail(ErrShort)
 		return nil
 	}
+	if n == 0 {
+		return nil
+	}
 	b := r.rest[:n:n]
 	r.rest = r.rest[n:]
 	return b

@@ -39,17 +39,25 @@ func appendNodes(w *writer, n job.Nodes) {
 func parseNodes(r *reader) job.Nodes {
 	base := r.u32()
 	var runs []job.Run
+	nodes, ranks := uint64(0), uint64(base)
 	for range r.count(9) {
-		runs = append(runs, job.Run{
+		run := job.Run{
 			Prefix: r.string(), Suffix: r.string(), Width: r.byte(), Lo: r.uint(math.MaxInt64), Count: r.u32(),
 			User: r.string(), HCA: r.string(), Slots: r.u32(), Ranks: r.u32(),
-		})
+		}
+		nodes += uint64(run.Count)
+		ranks += uint64(run.Count) * uint64(run.Ranks)
+		if run.Width > 20 || nodes > job.MaxNodes || ranks > job.MaxRanks {
+			r.fail(ErrRange)
+			return job.Nodes{}
+		}
+		runs = append(runs, run)
 	}
 	n := job.NewNodes(base, runs)
 	if r.err == nil && len(n.Runs()) != len(runs) {
 		r.fail(ErrCanonical) // runs that should have been one, or an empty one
 	}
-	if n.Len() == 0 || n.Len() > job.MaxNodes {
+	if n.Len() == 0 {
 		r.fail(ErrRange)
 	}
 	return n

@@ -1,0 +1,129 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/job"
+)
+
+// samples has at least one message of each kind.
+func samples() []Message {
+	j := &job.Job{
+		ID: "0123456789abcdef", Secret: [32]byte{1, 2, 31: 9}, Size: 1024, Nodes: 64, FirstHost: "node0001",
+		Programs: []job.Program{
+			{Count: 1000, Argv: []string{"./app", "", "a\nb'\"$(x)"}, Env: []string{"A=b", "X=\xff"}, Drop: []string{"SSH_*"}, Dir: "/w"},
+			{First: 1000, Count: 24, Argv: []string{"other"}, Dir: "/"},
+		},
+		Umask: 0o22, Limits: []job.Limit{{Resource: 7, Soft: 1024, Hard: ^uint64(0)}},
+		Output: job.Output{StdoutFile: "out.%r", Merge: true}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
+		Launch: job.Launch{Launcher: "ssh", Args: []string{"-p", "22"}, Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second},
+	}
+	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 62, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 32}})
+	return []Message{
+		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18},
+		Ready{Up: 63, Failed: 1}, Exit{Runs: []job.StatusRun{{First: 0, Count: 1023}, {First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}}, Truncated: 7},
+		Output{Rank: 300, Stream: 2, Data: []byte("hello\n")}, Grant{N: 65536},
+		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, StdinRoom{N: 1}, Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},
+		Fault{What: FaultLost, Node: 7, Nodes: 3, Host: "node0008", Parent: "node0002", Phase: "agent", Cause: "gone", Tail: "last words", AgeMs: 3},
+		Waiting{Items: []Late{{Node: 1, Host: "b", Phase: "connect", ForMs: 3100}}}, Beat{},
+	}
+}
+
+func TestEveryKindRoundTrips(t *testing.T) {
+	seen := map[Kind]bool{}
+	var stream []byte
+	for _, m := range samples() {
+		seen[m.Kind()] = true
+		frame := Append(nil, m)
+		got, err := Parse(frame[4:])
+		require.NoError(t, err, m.String())
+		require.Equal(t, m, got)
+		require.NotContains(t, m.String(), "\n")
+		stream = append(stream, frame...)
+	}
+	for k := KindLaunch; k <= KindBeat; k++ {
+		require.True(t, seen[k], "no sample of %v", k)
+		require.NotContains(t, k.String(), "(")
+	}
+	r := NewReader(iotest.OneByteReader(bytes.NewReader(stream)))
+	for _, m := range samples() {
+		got, err := r.Next()
+		require.NoError(t, err)
+		require.Equal(t, m, got)
+	}
+	_, err := r.Next()
+	require.Equal(t, io.EOF, err)
+}
+
+func TestSecretIsNeverPrinted(t *testing.T) {
+	m := samples()[0].(Launch)
+	m.Job.Secret = [32]byte([]byte(strings.Repeat("s3cr", 8)))
+	require.NotContains(t, m.String(), "s3cr")
+	require.NotContains(t, m.String(), "A=b")
+}
+
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		frame []byte
+		err   error
+	}{
+		"nothing":             {nil, ErrShort},
+		"kind 0":              {[]byte{0}, ErrKind},
+		"unknown kind":        {[]byte{200}, ErrKind},
+		"short":               {[]byte{byte(KindReady), 1}, ErrShort},
+		"trailing":            {[]byte{byte(KindBeat), 0}, ErrTrailing},
+		"long form of 1":      {[]byte{byte(KindGrant), 0x81, 0x00}, ErrCanonical},
+		"33 bits":             {[]byte{byte(KindGrant), 0x80, 0x80, 0x80, 0x80, 0x10}, ErrRange},
+		"stream 3":            {[]byte{byte(KindOutput), 0, 3, 1, 'x'}, ErrRange},
+		"empty output":        {[]byte{byte(KindOutput), 0, 1, 0}, ErrRange},
+		"empty input":         {[]byte{byte(KindStdin), 0, 0}, ErrRange},
+		"boolean 2":           {[]byte{byte(KindStdin), 2, 0}, ErrCanonical},
+		"signal 65":           {[]byte{byte(KindSignal), 65}, ErrRange},
+		"a billion runs":      {[]byte{byte(KindExit), 0, 0x80, 0x94, 0xeb, 0xdc, 0x03}, ErrShort},
+		"output beyond frame": {[]byte{byte(KindOutput), 0, 1, 100, 'x'}, ErrShort},
+	} {
+		_, err := Parse(c.frame)
+		require.ErrorIs(t, err, c.err, name)
+	}
+}
+
+// A frame that is announced and does not come costs little.
+func TestReaderAllocatesWhatCame(t *testing.T) {
+	head := []byte{0x03, 0xff, 0xff, 0xff}
+	body := bytes.Repeat([]byte{1}, 200<<10)
+	allocated := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, err := NewReader(io.MultiReader(bytes.NewReader(head), bytes.NewReader(body))).Next()
+			require.ErrorIs(b, err, io.ErrUnexpectedEOF)
+		}
+	}).AllocedBytesPerOp()
+	require.Less(t, allocated, int64(5*len(body)))
+	_, err := NewReader(bytes.NewReader([]byte{0xff, 0, 0, 0})).Next()
+	require.ErrorIs(t, err, ErrSize)
+}
+
+// What parses is encoded to the same bytes: there is one form of each message.
+func FuzzParse(f *testing.F) {
+	for _, m := range samples() {
+		f.Add(Append(nil, m)[4:])
+	}
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		m, err := Parse(frame)
+		if err != nil {
+			return
+		}
+		require.Equal(t, frame, Append(nil, m)[4:])
+		_ = m.String()
+		if l, ok := m.(Launch); ok {
+			_ = l.Nodes.At(l.Nodes.Len() - 1)
+		}
+	})
+}
