@@ -1,0 +1,118 @@
+package hostlist
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestInline(t *testing.T) {
+	for text, want := range map[string][]Entry{
+		"a":                    {{Prefix: "a", Count: 1}},
+		"a:2,b":                {{Prefix: "a", Count: 1, Slots: 2}, {Prefix: "b", Count: 1}},
+		"u.x@a:2:mlx5_0:1":     {{Prefix: "a", Count: 1, Slots: 2, User: "u.x", HCA: "mlx5_0:1"}},
+		"n[01-16,20]":          {{Prefix: "n", Width: 2, Lo: 1, Count: 16}, {Prefix: "n", Width: 2, Lo: 20, Count: 1}},
+		"n[1-3]-ib:4":          {{Prefix: "n", Suffix: "-ib", Width: 1, Lo: 1, Count: 3, Slots: 4}},
+		"10.0.0.1":             {{Prefix: "10.0.0.1", Count: 1}},
+		"[fe80::1]:4,::1":      {{Prefix: "fe80::1", Count: 1, Slots: 4}, {Prefix: "::1", Count: 1}},
+		"2001:db8:0:0:0:0:0:1": {{Prefix: "2001:db8:0:0:0:0:0:1", Count: 1}},
+	} {
+		got, err := Inline(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+}
+
+func TestInlineRefused(t *testing.T) {
+	for text, why := range map[string]string{
+		"":                       "empty item",
+		"a,,b":                   "empty item",
+		"-oProxyCommand=x":       "dash",
+		"a;b":                    "character",
+		"$(x)":                   "character",
+		"a b":                    "character",
+		"../x":                   "not a name",
+		"a/b":                    "character",
+		"a\x01":                  "character",
+		"a\n":                    "",
+		strings.Repeat("a", 256): "255",
+		"a:0":                    "slots",
+		"a:-1":                   "slots",
+		"a:9223372036854775808":  "slots",
+		"-l@a":                   "login name",
+		"a$b@c":                  "login name",
+		"n[5-1]":                 "range",
+		"n[1-9999999999]":        "more than",
+		"n[1-2][3-4]":            "one pair",
+		"n[1-2":                  "one pair",
+		"n[a-b]":                 "range of numbers",
+		"a:1:mlx5;0":             "HCA",
+	} {
+		_, err := Inline(text)
+		if why == "" {
+			require.NoError(t, err, "%q", text) // blanks around an item are harmless
+			continue
+		}
+		require.ErrorContains(t, err, why, "%q", text)
+	}
+}
+
+func TestFile(t *testing.T) {
+	got, err := File("h", []byte("\xef\xbb\xbf# all\r\na\r\nb:4\n\nc slots=2 max_slots=8 # x\nu@d\ne:4:mlx5_0:1\ngroup main ++shell ssh\nhost f ++cpus 3\nn[1-2]"))
+	require.NoError(t, err)
+	require.Equal(t, []Entry{
+		{Prefix: "a", Count: 1}, {Prefix: "b", Count: 1, Slots: 4}, {Prefix: "c", Count: 1, Slots: 2}, {Prefix: "d", Count: 1, User: "u"},
+		{Prefix: "e", Count: 1, Slots: 4, HCA: "mlx5_0:1"}, {Prefix: "f", Count: 1, Slots: 3}, {Prefix: "n", Width: 1, Lo: 1, Count: 2},
+	}, got)
+}
+
+func TestFileRefused(t *testing.T) {
+	for content, why := range map[string]string{
+		"":                 "names no host",
+		"# nothing\n":      "names no host",
+		"a\nb\x00c\n":      "h:2: binary data",
+		"a\nb;c\n":         "h:2: host",
+		"a slots=0":        "h:1: slots",
+		"a\n\nb whatever":  "h:3: \"whatever\"",
+		"host a ++cpus":    "no value",
+		"\xff\xfe\x41\x42": "binary data",
+	} {
+		_, err := File("h", []byte(content))
+		require.ErrorContains(t, err, why, "%q", content)
+	}
+	_, err := File("h", make([]byte, MaxFile+1))
+	require.ErrorContains(t, err, "MiB")
+}
+
+// whatever passes is a name that no shell and no launcher takes for another thing.
+func check(t *testing.T, entries []Entry) {
+	for _, e := range entries {
+		name := e.Prefix + strings.Repeat("0", e.Width) + e.Suffix
+		require.NoError(t, ValidName(name))
+		require.Positive(t, e.Count)
+		require.LessOrEqual(t, e.Count, uint32(MaxHosts))
+	}
+}
+
+func FuzzInline(f *testing.F) {
+	for _, s := range []string{"a:2,b", "n[01-16,20]", "u@a:4:mlx5_0:1", "[fe80::1]:4", "-o", "a;b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if e, err := Inline(s); err == nil {
+			check(t, e)
+		}
+	})
+}
+
+func FuzzFile(f *testing.F) {
+	for _, s := range []string{"a\nb slots=2\n", "\xef\xbb\xbfhost a ++cpus 2\r\n", "group main\n", "\x00"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if e, err := File("h", b); err == nil {
+			check(t, e)
+		}
+	})
+}
