@@ -1,0 +1,208 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/job"
+)
+
+// around is a made-up place to run ibrun in.
+func around(t *testing.T) surroundings {
+	return surroundings{host: "login1.cluster", user: "u", cwd: t.TempDir(), env: []string{"PATH=/usr/bin:/bin", "HOME=/h", "DISPLAY=:0", "EVIL=a b\n$(x)"}}
+}
+
+func planOf(t *testing.T, line ...string) (*plan, error) {
+	r, err := parse(line)
+	if err != nil {
+		return nil, err
+	}
+	return makePlan(r, around(t))
+}
+
+func mustPlan(t *testing.T, line ...string) *plan {
+	t.Helper()
+	p, err := planOf(t, line...)
+	require.NoError(t, err)
+	return p
+}
+
+func TestSpellings(t *testing.T) {
+	for _, line := range [][]string{
+		{"-n", "6", "-ppn", "2", "-H", "a,b,c", "true", "-n", "9"},
+		{"--np=6", "--ntasks-per-node=2", "--hosts=a,b,c", "true", "-n", "9"},
+		{"++p", "6", "++processPerHost", "2", "-hostlist", "a,b,c", "--", "true", "-n", "9"},
+		{"-np", "6", "--npernode", "2", "--nodelist", "a,b,c", "task_affinity", "true", "-n", "9"},
+	} {
+		p := mustPlan(t, line...)
+		require.Equal(t, uint32(6), p.job.Size, line)
+		require.Equal(t, 3, p.nodes.Len(), line)
+		require.Equal(t, []string{"true", "-n", "9"}, p.job.Programs[0].Argv, line)
+	}
+}
+
+func TestRefusedLines(t *testing.T) {
+	for line, why := range map[string]string{
+		"":                                  "no program",
+		"-n 4":                              "no program",
+		"-n 0 true":                         "whole number",
+		"-n -1 true":                        "whole number",
+		"-n 99999999 true":                  "whole number",
+		"-n 2 -n 3 true":                    "twice",
+		"-n":                                "no value",
+		"--hsots a true":                    "did you mean --hosts?",
+		"--labell true":                     "did you mean --label?",
+		"-N 2 true":                         "-ppn",
+		"-t 5 true":                         "--timeout",
+		"--label=x true":                    "takes no value",
+		"--tree star true":                  "unknown tree",
+		"--tree kary:0 true":                "fan-out",
+		"--launcher slurm true":             "ssh, rsh or local",
+		"--bind-to moon true":               "not known",
+		"--timeout x true":                  "not a time",
+		"--stdin 9 -n 2 true":               "ranks 0 to 1",
+		"--output out.%q true":              "after %",
+		"-H a -o 1 true":                    "goes with -n",
+		"-H a:2 -n 1 -o 2 true":             "leaves nothing",
+		"-H a --exclude a true":             "leaves no host",
+		"-H -oProxyCommand=x true":          "dash",
+		"-H a;b true":                       "character",
+		"-f /nonexistent true":              "no such file",
+		"-f / true":                         "directory",
+		"-f /dev/null true":                 "not a regular file",
+		"-wdir /nonexistent true":           "working directory",
+		"-K 2 : true":                       "not found",
+		"--agent-path a'b true":             "agent path",
+		"--fabric gold true":                "not known",
+		"-configfile /nonexistent/file tru": "no such file",
+	} {
+		_, err := planOf(t, strings.Fields(line)...)
+		require.ErrorContains(t, err, why, line)
+		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
+func TestProgramIsLookedFor(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	require.NoError(t, os.WriteFile(plain, nil, 0o600))
+	for program, code := range map[string]int{
+		"nonexistent-program": 127, "./nonexistent": 127, dir: 126, plain: 126, plain + "/x": 127, "": 127,
+	} {
+		_, err := planOf(t, "--", program)
+		var e exitError
+		require.ErrorAs(t, err, &e, program)
+		require.Equal(t, code, e.code, program)
+		_, err = planOf(t, "--no-preflight", "--", program)
+		require.NoError(t, err)
+	}
+}
+
+func TestHostFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(content string) string {
+		f := filepath.Join(dir, "hosts")
+		require.NoError(t, os.WriteFile(f, []byte(content), 0o600))
+		return f
+	}
+	p := mustPlan(t, "-f", write("\xef\xbb\xbfa:2\r\n# x\r\nb slots=3\r\nu@c"), "true")
+	require.Equal(t, uint32(6), p.job.Size)
+	_, err := planOf(t, "-f", write(""), "true")
+	require.ErrorContains(t, err, "empty")
+	_, err = planOf(t, "-f", write("a\x00"), "true")
+	require.ErrorContains(t, err, "binary")
+}
+
+func TestSeveralPrograms(t *testing.T) {
+	p := mustPlan(t, "-n", "2", "-H", "a:3,b:3", "A=1", "true", "x", ":", "-n", "4", "B=2", "false")
+	require.Equal(t, uint32(6), p.job.Size)
+	require.Len(t, p.job.Programs, 2)
+	require.Equal(t, uint32(2), p.job.Programs[1].First)
+	require.Equal(t, uint32(4), p.job.Programs[1].Count)
+	require.Contains(t, p.job.Programs[0].Env, "A=1")
+	require.NotContains(t, p.job.Programs[1].Env, "A=1")
+}
+
+func TestEnvironment(t *testing.T) {
+	env := func(line ...string) []string { return mustPlan(t, append(line, "true")...).job.Programs[0].Env }
+	require.Equal(t, []string{"PATH=/usr/bin:/bin", "HOME=/h", "EVIL=a b\n$(x)"}, env())
+	require.Contains(t, env("-x", "DISPLAY"), "DISPLAY=:0")
+	require.Contains(t, env("-x", "NEW=v=w"), "NEW=v=w")
+	require.Contains(t, env("-genv", "G", "x y"), "G=x y")
+	require.Equal(t, []string{"HOME=/h"}, env("-envlist", "HOME", "--no-preflight"))
+	require.Empty(t, env("-genvnone", "--no-preflight"))
+	require.Equal(t, []string{"HOME=/h", "Q=1"}, env("--export=HOME,Q=1", "--no-preflight"))
+	require.Contains(t, env("--export=ALL,Q=1"), "EVIL=a b\n$(x)")
+}
+
+func TestMisspeltKnob(t *testing.T) {
+	require.Len(t, strangeKnobs([]string{"IBRUN_TASKS_PER_NOD=4", "IBRUN_TASKS_PER_NODE=4", "IBRUN_RANK=1", "HOME=/"}), 1)
+}
+
+func TestThisMachine(t *testing.T) {
+	for hosts, want := range map[string]int{
+		"a,login1.cluster,b": 1, "a,login1": 1, "localhost": 0, "a,b": -1, "login1.other": -1, "other@login1": -1, "u@login1": 0, "a,127.0.0.1": 1,
+	} {
+		require.Equal(t, want, mustPlan(t, "-H", hosts, "true").here, hosts)
+	}
+	p := mustPlan(t, "-n", "3", "true")
+	require.Equal(t, 0, p.here)
+	require.Equal(t, "login1.cluster", p.job.FirstHost)
+}
+
+func TestLaterOptionsSaySo(t *testing.T) {
+	for _, o := range []string{"--bind-to=core", "--map-by=numa", "--cpu-bind=cores", "-c=4", "--fabric=ib", "--lazy", "--eager", "--hca=mlx5_0", "--mpi=mpich", "--bcast", "--report-bindings"} {
+		p := mustPlan(t, o, "true")
+		require.Len(t, p.warnings, 1, o)
+	}
+	require.Empty(t, mustPlan(t, "--bind-to=none", "--fabric=auto", "--oversubscribe", "true").warnings)
+}
+
+func TestTimes(t *testing.T) {
+	for text, want := range map[string]time.Duration{"90": 90 * time.Second, "90s": 90 * time.Second, "10m": 10 * time.Minute, "0.5": 500 * time.Millisecond} {
+		require.Equal(t, want, mustPlan(t, "--timeout", text, "true").policy.Timeout)
+	}
+}
+
+func TestStdin(t *testing.T) {
+	require.Equal(t, job.Stdin{Mode: job.StdinOne}, mustPlan(t, "true").job.Stdin)
+	require.Equal(t, job.Stdin{Mode: job.StdinOne, Rank: 2}, mustPlan(t, "-n", "3", "--stdin", "2", "true").job.Stdin)
+	require.Equal(t, job.Stdin{}, mustPlan(t, "--stdin", "none", "true").job.Stdin)
+}
+
+func TestHelpFits(t *testing.T) {
+	for _, l := range strings.Split(helpText, "\n") {
+		require.LessOrEqual(t, len(l), 92, l)
+	}
+}
+
+func TestSplitWords(t *testing.T) {
+	w, err := splitWords(`-n 2  'a b' "c\"d" e\ f ''`)
+	require.NoError(t, err)
+	require.Equal(t, []string{"-n", "2", "a b", `c"d`, "e f", ""}, w)
+	_, err = splitWords(`'a`)
+	require.Error(t, err)
+}
+
+// No line makes the parser fail otherwise than by saying so in one line.
+func FuzzCommandLine(f *testing.F) {
+	for _, s := range []string{"-n\x002\x00true", "--hosts\x00a,b\x00--tree=kary:2\x00x", "-x\x00A=b\x00:\x00-", "-env\x00A\x00b\x00p\x00:\x00q"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		words := strings.Split(s, "\x00")
+		for _, w := range words {
+			if strings.Contains(w, "configfile") {
+				return // would read files of this machine
+			}
+		}
+		if _, err := parse(words); err != nil {
+			require.NotEmpty(t, printable(err.Error()))
+		}
+	})
+}
