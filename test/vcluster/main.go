@@ -72,6 +72,9 @@ func run(args []string) int {
 	return code
 }
 
+// grace is how long a command may take to end after a signal that was passed on.
+const grace = 15 * time.Second
+
 // serve brings the cluster up, waits for the command or for Ctrl-C, and takes it down.
 func serve(cfg cluster.Config, command []string) (int, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -97,12 +100,14 @@ func serve(cfg cluster.Config, command []string) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return 125, errors.Join(err, c.Close())
 	}
-	// A terminal's Ctrl-C reaches the command by itself; what was sent to this process alone is passed on.
+	// A terminal's Ctrl-C reaches the command by itself; what was sent to this process alone is passed on. A command that
+	// does not end in time is killed.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		for s := range signals {
 			_ = cmd.Process.Signal(s)
+			time.AfterFunc(grace, func() { _ = cmd.Process.Kill() })
 		}
 	}()
 	err = cmd.Wait()
