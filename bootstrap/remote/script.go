@@ -20,8 +20,9 @@ const (
 // guard. It is read by any POSIX shell, and passes unchanged through csh and
 // fish as well as sh: no single quote, backslash, newline or exclamation mark.
 //
-// A build in the cache is trusted by its name, since the folder is the user's
-// own and nobody else may write there. Where that folder cannot be used (no
+// A build in the cache is trusted by its name, since folder and file are the
+// user's own. An ibrun where the parent's own lies, on a shared file system,
+// says itself, with code 88, that it is another build. Where that folder cannot be used (no
 // home, not executable, full) a fresh one is made elsewhere; its name is never
 // predictable.
 //
@@ -30,10 +31,10 @@ const (
 // has spoken, so it does no harm if head reads ahead.
 const script = `b=BUILD; n=ibrun-$b; ` +
 	`say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
-	`own() { test -d "$1" && test -O "$1" && test -z "$(find "$1" -prune -type l -o -prune -perm /022 2>/dev/null)"; }; ` +
+	`own() { test -d "$1" && test -O "$1" || return 1; if test -h "$1"; then return 1; fi; }; ` +
 	`c="${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/ibrun"; ` +
-	`if own "$c" && test -x "$c/$n"; then exec "$c/$n" :guard; fi; ` +
-	`p="PATH"; if test -x "$p" && test "$("$p" :build 2>/dev/null)" = "$b"; then exec "$p" :guard; fi; ` +
+	`if own "$c" && test -x "$c/$n" && test -O "$c/$n"; then exec "$c/$n" :guard; fi; ` +
+	`p="PATH"; if test -x "$p"; then "$p" :guard $b; r=$?; test $r = 88 || exit $r; fi; ` +
 	`umask 077; why=; ` +
 	`try() { ` +
 	`t=$(mktemp "$1/.tmp.XXXXXXXXXX" 2>/dev/null) || { why="$why $1 (not writable)"; return 1; }; ` +

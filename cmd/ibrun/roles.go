@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,18 +19,22 @@ func role(args []string) (code int, ok bool) {
 	}
 	switch args[0] {
 	case ":guard":
+		if len(args) > 1 && args[1] != build.ID() {
+			return otherBuild, true
+		}
 		unlinkShipped()
 		return proc.Guard("/proc/self/exe", []string{"ibrun", ":agent"}), true
 	case ":agent":
 		return agent.Main(), true
 	case spawn.LimitRole:
 		return spawn.LimitMain(args[1:]), true
-	case ":build":
-		fmt.Println(build.ID())
-		return 0, true
 	}
 	return 0, false
 }
+
+// otherBuild is the guard's exit code when it is not the build that its parent
+// is looking for; bootstrap/remote's script knows it.
+const otherBuild = 88
 
 // unlinkShipped removes the folder that a parent's script made for this binary
 // because there was no better place. The binary itself lives on as long as it

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // children returns the processes whose parent is pid. Zombies are left out:
@@ -92,6 +94,13 @@ func Descendants(pid int, spare ...int) []int {
 	return all
 }
 
+// childless asks the kernel whether this process has any child, dead or alive.
+// With orphans coming to it, one without children has no descendants, and the
+// walk through /proc, which costs more than all else at an agent's end, is spared.
+func childless() bool {
+	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil) == unix.ECHILD
+}
+
 // killRound is the time between two looks at what is left.
 const killRound = 2 * time.Millisecond
 
@@ -100,6 +109,9 @@ const killRound = 2 * time.Millisecond
 // the next. It returns those that live on after the time is up, which are in
 // uninterruptible sleep or belong to somebody else.
 func KillDescendants(most time.Duration, spare ...int) (left []int) {
+	if childless() {
+		return nil
+	}
 	self := os.Getpid()
 	for begin := time.Now(); ; time.Sleep(killRound) {
 		left = Descendants(self, spare...)
