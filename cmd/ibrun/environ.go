@@ -5,15 +5,21 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"ibrun/internal/option"
 )
 
 // nodeLocal are names, as globs, whose values mean something on one node only.
 // They are not forwarded; ranks see their own node's. docs/cli.md lists them.
 var nodeLocal = []string{
-	"HOSTNAME", "HOST", "SSH_*", "DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "DBUS_*", "WAYLAND_DISPLAY",
-	"TMUX", "TMUX_PANE", "STY", "WINDOWID", "SHLVL", "_", "OLDPWD", "MAIL", "GPG_AGENT_INFO", "GPG_TTY", "INVOCATION_ID",
-	"JOURNAL_STREAM", "TMPDIR",
+	"HOSTNAME", "HOST", "SSH_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_SEAT", "XDG_VTNR",
+	"DBUS_*", "TERM_PROGRAM*", "TERM_SESSION_ID", "TMUX*", "STY", "WINDOW", "WINDOWID", "SHLVL", "_", "OLDPWD", "MAIL", "GPG_AGENT_INFO",
+	"GPG_TTY", "KRB5CCNAME", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "LISTEN_*", "TMPDIR",
 }
+
+// stale are names, as globs, by which another launcher told its own process
+// who it was. A rank of ours is not that process.
+var stale = []string{"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "OMPI_COMM_WORLD_*", "MV2_COMM_WORLD_*", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "IBRUN_*"}
 
 // environRules say what of the user's environment ranks get.
 type environRules struct {
@@ -33,7 +39,7 @@ func (e *environRules) export(v string) error {
 		e.sets = append(e.sets, v)
 		return nil
 	}
-	if _, err := path.Match(v, ""); err != nil || v == "" {
+	if _, err := path.Match(v, "x"); err != nil || v == "" {
 		return fmt.Errorf("%q is no name and no pattern", v)
 	}
 	e.always = append(e.always, v)
@@ -42,8 +48,8 @@ func (e *environRules) export(v string) error {
 
 // only limits what is forwarded to some names.
 func (e *environRules) only(names []string) error {
-	if e.limit && len(e.chosen) > 0 && len(names) > 0 {
-		return fmt.Errorf("the list of names is given twice")
+	if slices.Contains(names, "") {
+		return fmt.Errorf("the list has an empty name")
 	}
 	e.limit, e.chosen = true, append(e.chosen, names...)
 	return nil
@@ -52,13 +58,18 @@ func (e *environRules) only(names []string) error {
 // slurm obeys --export=ALL, NONE, or a list of names and settings.
 func (e *environRules) slurm(v string) error {
 	all := false
-	for _, w := range strings.Split(v, ",") {
+	for i, w := range strings.Split(v, ",") {
 		switch {
+		case i > 0 && (w == "ALL" || w == "NONE") || all && w == "NONE":
+			return fmt.Errorf("%s: ALL or NONE stands first, and once", option.Quote(v))
 		case w == "ALL":
 			all = true
 		case w == "NONE":
 			e.limit = true
 		case strings.Contains(w, "="):
+			if err := validSet(w); err != nil {
+				return err
+			}
 			e.sets = append(e.sets, w)
 		case w == "":
 			return fmt.Errorf("%q has an empty name", v)
@@ -66,7 +77,7 @@ func (e *environRules) slurm(v string) error {
 			e.chosen = append(e.chosen, w)
 		}
 	}
-	e.limit = !all
+	e.limit = e.limit || !all
 	return nil
 }
 
@@ -79,16 +90,13 @@ func validSet(v string) error {
 
 // apply returns what of env goes to ranks, and which names are left to the nodes.
 func (e *environRules) apply(env, own []string) (forward, drop []string) {
-	match := func(globs []string, name string) bool {
-		return slices.ContainsFunc(globs, func(g string) bool { ok, _ := path.Match(g, name); return ok })
-	}
 	for _, entry := range env {
 		name, _, ok := strings.Cut(entry, "=")
 		switch {
 		case !ok || name == "":
 		case match(e.always, name), match(e.chosen, name):
 			forward = append(forward, entry)
-		case e.limit && !e.all, match(nodeLocal, name), strings.HasPrefix(name, "IBRUN_"):
+		case e.limit, match(nodeLocal, name), match(stale, name):
 		default:
 			forward = append(forward, entry)
 		}
@@ -106,8 +114,26 @@ func (e *environRules) apply(env, own []string) (forward, drop []string) {
 	return forward, drop
 }
 
-// knobs are the variables of the user's environment that ibrun itself reads.
-var knobs = []string{"IBRUN_TASKS_PER_NODE"}
+func match(globs []string, name string) bool {
+	return slices.ContainsFunc(globs, func(g string) bool { ok, _ := path.Match(g, name); return ok })
+}
+
+// missing names what -x and -envlist ask for and env has not.
+func (e *environRules) missing(env []string) (warnings []string) {
+	for _, g := range slices.Concat(e.always, e.chosen) {
+		found := slices.ContainsFunc(env, func(entry string) bool {
+			name, _, _ := strings.Cut(entry, "=")
+			return match([]string{g}, name)
+		})
+		if !found {
+			warnings = append(warnings, fmt.Sprintf("%s is not set here, so it is not forwarded", printable(g)))
+		}
+	}
+	return warnings
+}
+
+// readNames are the variables of ours in the user's environment that ibrun reads.
+var readNames = []string{"IBRUN_TASKS_PER_NODE"}
 
 // strangeKnobs names variables that look like ibrun's and are not read.
 func strangeKnobs(env []string) (warnings []string) {
@@ -115,46 +141,11 @@ func strangeKnobs(env []string) (warnings []string) {
 	for _, entry := range env {
 		name, _, _ := strings.Cut(entry, "=")
 		short, ours := strings.CutPrefix(name, "IBRUN_")
-		if !ours || slices.Contains(knobs, name) || slices.Contains(given, short) || strings.HasPrefix(short, "TEST_") {
+		if !ours || slices.Contains(readNames, name) || slices.Contains(given, short) || strings.HasPrefix(short, "TEST_") {
 			continue
 		}
-		best := slices.MinFunc(knobs, func(a, b string) int { return distance(name, a) - distance(name, b) })
-		warnings = append(warnings, fmt.Sprintf("%s is set and means nothing to ibrun; did you mean %s?", name, best))
+		best := slices.MinFunc(readNames, func(a, b string) int { return option.Distance(name, a) - option.Distance(name, b) })
+		warnings = append(warnings, fmt.Sprintf("%s is set and means nothing to ibrun; did you mean %s?", printable(name), best))
 	}
 	return warnings
-}
-
-// splitWords splits a line as a shell does, for blanks, quotes and backslashes;
-// nothing is expanded.
-func splitWords(line string) (words []string, err error) {
-	var word []byte
-	in, quote := false, byte(0)
-	for i := 0; i < len(line); i++ {
-		c := line[i]
-		switch {
-		case quote != 0 && c == quote:
-			quote = 0
-		case c == '\\' && quote != '\'' && i+1 < len(line):
-			i++
-			word, in = append(word, line[i]), true
-		case quote != 0:
-			word = append(word, c)
-		case c == '\'' || c == '"':
-			quote, in = c, true
-		case c == ' ' || c == '\t':
-			if in {
-				words = append(words, string(word))
-			}
-			word, in = word[:0], false
-		default:
-			word, in = append(word, c), true
-		}
-	}
-	if quote != 0 {
-		return nil, fmt.Errorf("%q: a quote is not closed", line)
-	}
-	if in {
-		words = append(words, string(word))
-	}
-	return words, nil
 }

@@ -5,7 +5,7 @@ const helpText = `usage: ibrun [options] [NAME=VALUE ...] program [arguments] [:
 
 ranks and hosts
   -n N                   ranks in all (also -np, --ntasks)
-  -ppn N                 ranks per node (also --ntasks-per-node; IBRUN_TASKS_PER_NODE)
+  -ppn N                 ranks per node (also --ntasks-per-node)
   --hosts LIST           a,b:2,n[01-16,20] (also -host, -H, -w)
   -f FILE                host file (also --hostfile, --machinefile)
   --exclude LIST         hosts to leave out
@@ -14,12 +14,12 @@ ranks and hosts
 
 what ranks get
   -wdir DIR              working directory
-  -x NAME[=V]            forward or set a variable (all are forwarded anyway, but
-                         those that belong to a node, like DISPLAY)
+  -x NAME[=V]            forward or set a variable (all are forwarded anyway
+                         but those that belong to a node, like DISPLAY)
   -env N V, -genv N V    set a variable for one program, for all
   -envlist A,B -genvnone forward only these, or none
   --stdin RANK|all|none  who reads standard input (rank 0)
-  --input FILE           per-rank input, %r rank, %h host, %t rank on node, %j job
+  --input FILE           per-rank input: %r rank, %h host, %t rank on node
 
 output
   -l, --label            each line begins with its rank
@@ -35,9 +35,10 @@ end
   --print-all-exitcodes
 
 launch
-  --launcher ssh|rsh|local     --launcher-exec "COMMAND"  called as COMMAND host command
+  --launcher ssh|rsh|local
+  --launcher-exec "CMD"  called as CMD host command
   --ssh-args "ARGS"      more arguments for the launcher
-  --tree auto|flat|chain|kary:K|binomial|two-level|greedy   --fanout K
+  --tree T               auto, flat, chain, kary:K, binomial, two-level, greedy
   --batch N              sessions in flight per parent
   --launch-timeout T     for one session (15s)
   --agent-path PATH      an ibrun that is installed on the nodes

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,11 +11,12 @@ import (
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/tree"
 	"ibrun/internal/hostlist"
+	"ibrun/internal/option"
 	"ibrun/job"
 )
 
 // charm names Charm++ options whose plain name means something else here.
-var charm = map[string]string{"p": "np", "nodelist": "hostfile", "ppn": "cpus-per-task", "timeout": "launch-timeout"}
+var charm = map[string]string{"p": "np", "ppn": "cpus-per-task", "timeout": "launch-timeout", "nodelist": "hostfile"}
 
 // refused are options that mean different things elsewhere, or that belong to
 // a resource manager.
@@ -31,166 +32,181 @@ var refused = map[string]string{
 }
 
 const (
-	noBinding = "binding and placement are not in this version yet; ranks run where the node's kernel puts them"
+	noBinding = "binding is not in this version yet; ranks run unbound"
+	noReport  = "binding is not in this version yet; there is nothing to report"
 	noFabric  = "there is no fabric in this version yet; programs use their own"
-	noCopy    = "copying files to nodes is not in this version yet; the program must be on the nodes"
+	noPMI     = "PMI is not in this version yet; MPI programs believe that they are alone"
+	noCopy    = "copying files to nodes is not in this version yet; put them where all nodes see them and leave the option out"
 )
 
-// optionTable is every option there is. docs/cli.md explains them, help.go
-// shows the usual ones.
-func optionTable() []option {
-	return []option{
-		{names: "n np ntasks", takes: value, set: func(r *request, v string) error {
-			if r.now.ranks > 0 {
-				return fmt.Errorf("the number of ranks is given twice")
-			}
-			return count(&r.now.ranks, v, job.MaxRanks)
-		}},
-		{names: "ppn perhost npernode ntasks-per-node tasks-per-node processPerHost", takes: value,
-			set: func(r *request, v string) error { return count(&r.now.perNode, v, job.MaxRanks) }},
-		{names: "c cpus-per-task cores-per-task", takes: value, later: noBinding,
-			set: func(_ *request, v string) error { var n uint64; return count(&n, v, 1<<16) }},
-		{names: "hosts host hostlist H w nodelist", takes: value, set: func(r *request, v string) error {
-			e, err := hostlist.Inline(v)
-			r.hosts = append(r.hosts, e...)
+// Short names for the table.
+const (
+	nothing  = option.Nothing
+	value    = option.Value
+	pair     = option.Pair
+	optional = option.Optional
+)
+
+// on makes a setter for an option without a value.
+func on(flag func(r *request) *bool) func(*request, string) error {
+	return func(r *request, _ string) error { *flag(r) = true; return nil }
+}
+
+// act makes a setter for an option that asks for something else than a job.
+func act(a action) func(*request, string) error {
+	return func(r *request, _ string) error { r.action = a; return nil }
+}
+
+// refuse makes a setter for what must not be ignored and cannot be done.
+func refuse(why string) func(*request, string) error {
+	return func(*request, string) error { return errors.New(why) }
+}
+
+// options is every option there is. docs/cli.md explains them, help.go shows
+// the usual ones.
+func options() []knob {
+	return slices.Concat(rankOptions, placeOptions, environOptions, outputOptions, endOptions, launchOptions)
+}
+
+var rankOptions = []knob{
+	{names: "n np ntasks", takes: value, local: true, set: func(r *request, v string) error { return count(&r.now.ranks, v, job.MaxRanks) }},
+	{names: "ppn perhost npernode ntasks-per-node tasks-per-node processPerHost", takes: value, set: (*request).setPerNode},
+	{names: "hosts host hostlist H w nodelist", takes: value, many: true, set: func(r *request, v string) error {
+		e, err := hostlist.Inline(v)
+		r.hosts = append(r.hosts, e...)
+		return err
+	}},
+	{names: "hostfile f machinefile nodefile", takes: value, many: true, set: func(r *request, v string) error {
+		if v == "" {
+			return errors.New("no file is named")
+		}
+		r.hostFiles = append(r.hostFiles, v)
+		return nil
+	}},
+	{names: "exclude", takes: value, many: true, set: func(r *request, v string) error {
+		e, err := hostlist.Inline(v)
+		r.exclude = append(r.exclude, e...)
+		return err
+	}},
+	{names: "o", takes: value, set: func(r *request, v string) (err error) {
+		if r.offset, err = strconv.ParseUint(v, 10, 32); err != nil {
+			return fmt.Errorf("%s is not an offset in the slot list, a whole number from 0 on", option.Quote(v))
+		}
+		return nil
+	}},
+	{names: "nolocal", set: on(func(r *request) *bool { return &r.noLocal })},
+	{names: "oversubscribe", set: on(func(r *request) *bool { return &r.crowd })},
+	{names: "configfile", takes: value, set: func(r *request, v string) error {
+		if v == "" {
+			return errors.New("no file is named")
+		}
+		r.configFile = v
+		return nil
+	}},
+	{names: "dry-run show", set: act(dryRun)},
+	{names: "display-map", set: on(func(r *request) *bool { return &r.showMap })},
+	{names: "display", takes: value, many: true, set: display},
+	{names: "verbose v", set: func(r *request, _ string) error { r.verbose++; r.launch.Verbose = true; return nil }},
+	{names: "quiet q", set: on(func(r *request) *bool { return &r.quiet })},
+	{names: "help h", set: act(help), last: true},
+	{names: "version V", set: act(version), last: true},
+}
+
+var environOptions = []knob{
+	{names: "x", takes: value, many: true, set: func(r *request, v string) error { return r.env.export(v) }},
+	{names: "env", takes: pair, many: true, local: true, set: func(r *request, v string) error { r.now.sets = append(r.now.sets, v); return validSet(v) }},
+	{names: "genv", takes: pair, many: true, set: func(r *request, v string) error { r.env.sets = append(r.env.sets, v); return validSet(v) }},
+	{names: "envlist genvlist", takes: value, set: func(r *request, v string) error { return r.env.only(strings.Split(v, ",")) }},
+	{names: "genvnone envnone", set: func(r *request, _ string) error { return r.env.only(nil) }},
+	{names: "genvall envall", set: on(func(r *request) *bool { return &r.env.all })},
+	{names: "export", takes: value, set: func(r *request, v string) error { return r.env.slurm(v) }},
+	{names: "wdir wd D chdir cwd", takes: value, local: true, set: func(r *request, v string) error {
+		if v == "" {
+			return errors.New("no directory is named")
+		}
+		r.now.dir = v
+		return nil
+	}},
+	{names: "bcast", takes: optional, set: refuse(noCopy)},
+	{names: "preload-binary", set: refuse(noCopy)},
+	{names: "preload-files", takes: value, set: refuse(noCopy)},
+	{names: "mca gmca", takes: pair, many: true, set: (*request).openMPI},
+	{names: "allow-run-as-root"},
+}
+
+var outputOptions = []knob{
+	{names: "label l prepend-rank tag-output", set: on(func(r *request) *bool { return &r.label })},
+	{names: "timestamp-output", set: on(func(r *request) *bool { return &r.timestamp })},
+	{names: "output outfile-pattern", takes: value, set: func(r *request, v string) error { return outFile(&r.output.StdoutFile, v) }},
+	{names: "error errfile-pattern", takes: value, set: func(r *request, v string) error { return outFile(&r.output.StderrFile, v) }},
+	{names: "input", takes: value, set: func(r *request, v string) error {
+		if v == "all" || v == "none" || isNumber(v) {
+			return r.setStdin(v) // srun's words for it
+		}
+		return pattern(&r.output.StdinFile, v)
+	}},
+	{names: "stdin", takes: value, set: (*request).setStdin},
+	{names: "unbuffered u", set: on(func(r *request) *bool { return &r.output.Unbuffered })},
+	{names: "merge-stderr-to-stdout", set: on(func(r *request) *bool { return &r.output.Merge })},
+}
+
+var endOptions = []knob{
+	{names: "timeout", takes: value, set: func(r *request, v string) error { return span(&r.timeout, v) }},
+	{names: "launch-timeout", takes: value, set: func(r *request, v string) error {
+		if err := span(&r.launch.Timeout, v); err != nil {
 			return err
-		}},
-		{names: "hostfile f machinefile nodefile", takes: value, set: func(r *request, v string) error {
-			r.hostFiles = append(r.hostFiles, v)
-			return nil
-		}},
-		{names: "exclude", takes: value, set: func(r *request, v string) error {
-			e, err := hostlist.Inline(v)
-			r.exclude = append(r.exclude, e...)
-			return err
-		}},
-		{names: "o", takes: value, set: func(r *request, v string) (err error) {
-			if r.offset, err = strconv.ParseUint(v, 10, 32); err != nil {
-				return fmt.Errorf("%q is not an offset in the slot list, a whole number from 0 on", v)
-			}
-			return nil
-		}},
+		}
+		if r.launch.Timeout == 0 {
+			return errors.New("a session without time cannot start: write 15s")
+		}
+		return nil
+	}},
+	{names: "kill-on-bad-exit K", takes: optional, set: func(r *request, v string) error {
+		if v != "" && v != "0" && v != "1" {
+			return fmt.Errorf("%s is neither 0 nor 1", option.Quote(v))
+		}
+		r.killOnBad, r.killGiven = v != "0", true
+		return nil
+	}},
+	{names: "keep-going", set: on(func(r *request) *bool { return &r.keepGoing })},
+	{names: "wait W", takes: value, set: func(r *request, v string) error { return span(&r.wait, v) }},
+	{names: "kill-grace", takes: value, set: func(r *request, v string) error { return span(&r.launch.Grace, v) }},
+	{names: "print-all-exitcodes", set: on(func(r *request) *bool { return &r.allCodes })},
+}
 
-		{names: "map-by rank-by cpu-bind m distribution", takes: value, later: noBinding},
-		{names: "bind-to", takes: value, set: func(r *request, v string) error {
-			word, _, _ := strings.Cut(v, ":")
-			if !slices.Contains([]string{"none", "hwthread", "core", "l3cache", "numa", "socket", "package", "auto"}, word) {
-				return fmt.Errorf("%q is not known: write none, hwthread, core, l3cache, numa, socket, package or auto", v)
-			}
-			if word != "none" {
-				r.warn("--bind-to: %s", noBinding)
-			}
-			return nil
-		}},
-		{names: "oversubscribe allow-run-as-root scalable-start hierarchical-start"},
-		{names: "nolocal report-bindings", later: noBinding},
-		{names: "display", takes: value, set: display},
-		{names: "display-map", set: func(r *request, _ string) error { r.showMap = true; return nil }},
+var launchOptions = []knob{
+	{names: "launcher bootstrap", takes: value, set: (*request).setLauncher},
+	{names: "launcher-exec bootstrap-exec launch-agent remote-shell", takes: value, set: (*request).setExec},
+	{names: "ssh-args launcher-args", takes: value, many: true, set: (*request).addArgs},
+	{names: "agent-path", takes: value, set: func(r *request, v string) error { r.launch.AgentPath = v; return remote.CheckAgentPath(v) }},
+	{names: "tree", takes: value, set: func(r *request, v string) error {
+		r.tree = v
+		if v == "kary" {
+			return nil // finish asks for --fanout
+		}
+		_, err := tree.Parse(v)
+		return err
+	}},
+	{names: "fanout treewidth branchfactor", takes: value, set: func(r *request, v string) error { return r.setFanout(v) }},
+	{names: "batch maxssh", takes: value, set: (*request).setBatch},
+	{names: "scalable-start hierarchical-start"},
+	{names: "no-preflight", set: func(r *request, _ string) error { r.preflight = false; return nil }},
 
-		{names: "dry-run show", set: func(r *request, _ string) error { r.action = dryRun; return nil }},
-		{names: "verbose v", set: func(r *request, _ string) error { r.verbose++; r.launch.Verbose = true; return nil }},
-		{names: "quiet q", set: func(r *request, _ string) error { r.quiet = true; return nil }},
-		{names: "help h", set: func(r *request, _ string) error { r.action = help; return nil }},
-		{names: "version V", set: func(r *request, _ string) error { r.action = version; return nil }},
-
-		{names: "x", takes: value, set: func(r *request, v string) error { return r.env.export(v) }},
-		{names: "env", takes: two, set: func(r *request, v string) error { r.now.sets = append(r.now.sets, v); return validSet(v) }},
-		{names: "genv", takes: two, set: func(r *request, v string) error { r.env.sets = append(r.env.sets, v); return validSet(v) }},
-		{names: "envlist genvlist", takes: value, set: func(r *request, v string) error { return r.env.only(strings.Split(v, ",")) }},
-		{names: "genvnone envnone", set: func(r *request, _ string) error { return r.env.only(nil) }},
-		{names: "genvall envall", set: func(r *request, _ string) error { r.env.all = true; return nil }},
-		{names: "export", takes: value, set: func(r *request, v string) error { return r.env.slurm(v) }},
-
-		{names: "wdir wd D chdir cwd", takes: value, set: func(r *request, v string) error { r.now.dir = v; return nil }},
-		{names: "bcast", takes: optional, later: noCopy},
-		{names: "preload-binary", later: noCopy},
-		{names: "preload-files", takes: value, later: noCopy},
-
-		{names: "label l prepend-rank tag-output", set: func(r *request, _ string) error { r.label = true; return nil }},
-		{names: "timestamp-output", set: func(r *request, _ string) error { r.timestamp = true; return nil }},
-		{names: "output outfile-pattern", takes: value, set: func(r *request, v string) error { return pattern(&r.output.StdoutFile, v) }},
-		{names: "error errfile-pattern", takes: value, set: func(r *request, v string) error { return pattern(&r.output.StderrFile, v) }},
-		{names: "input", takes: value, set: func(r *request, v string) error { return pattern(&r.output.StdinFile, v) }},
-		{names: "stdin", takes: value, set: func(r *request, v string) error {
-			if _, err := strconv.ParseUint(v, 10, 32); err != nil && v != "all" && v != "none" {
-				return fmt.Errorf("%q is not known: write a rank, all or none", v)
-			}
-			r.stdin = v
-			return nil
-		}},
-		{names: "unbuffered u", set: func(r *request, _ string) error { r.output.Unbuffered = true; return nil }},
-		{names: "merge-stderr-to-stdout", set: func(r *request, _ string) error { r.output.Merge = true; return nil }},
-
-		{names: "timeout", takes: value, set: func(r *request, v string) error { return span(&r.timeout, v) }},
-		{names: "launch-timeout", takes: value, set: func(r *request, v string) error { return span(&r.launch.Timeout, v) }},
-		{names: "kill-on-bad-exit K", takes: optional, set: func(r *request, v string) error {
-			if v != "" && v != "0" && v != "1" {
-				return fmt.Errorf("%q is neither 0 nor 1", v)
-			}
-			r.killOnBad = v != "0"
-			return nil
-		}},
-		{names: "keep-going", set: func(r *request, _ string) error { r.killOnBad = false; return nil }},
-		{names: "wait W", takes: value, set: func(r *request, v string) error { return span(&r.wait, v) }},
-		{names: "kill-grace", takes: value, set: func(r *request, v string) error { return span(&r.launch.Grace, v) }},
-		{names: "print-all-exitcodes", set: func(r *request, _ string) error { r.allCodes = true; return nil }},
-
-		{names: "launcher bootstrap rmk", takes: value, set: func(r *request, v string) error {
-			if v == "fork" {
-				v = "local"
-			}
-			if !slices.Contains([]string{"ssh", "rsh", "local"}, v) {
-				return fmt.Errorf("%q is not in this version: write ssh, rsh or local, or give a command with --launcher-exec", v)
-			}
-			r.launch.Launcher = v
-			return nil
-		}},
-		{names: "launcher-exec bootstrap-exec launch-agent remote-shell", takes: value, set: func(r *request, v string) error {
-			r.launch.Exec = strings.Fields(v)
-			if len(r.launch.Exec) == 0 {
-				return fmt.Errorf("no command")
-			}
-			return nil
-		}},
-		{names: "ssh-args launcher-args", takes: value, set: func(r *request, v string) (err error) {
-			r.launch.Args, err = splitWords(v)
-			return err
-		}},
-		{names: "agent-path", takes: value, set: func(r *request, v string) error { r.launch.AgentPath = v; return remote.CheckAgentPath(v) }},
-		{names: "tree", takes: value, set: func(r *request, v string) error { _, err := tree.Parse(v); r.tree = v; return err }},
-		{names: "fanout treewidth branchfactor", takes: value, set: func(r *request, v string) error {
-			r.tree = "kary:" + v
-			_, err := tree.Parse(r.tree)
-			return err
-		}},
-		{names: "batch maxssh", takes: value, set: func(r *request, v string) error {
-			var n uint64
-			err := count(&n, v, 1<<16)
-			r.launch.Batch = uint32(n)
-			return err
-		}},
-		{names: "no-preflight", set: func(r *request, _ string) error { r.preflight = false; return nil }},
-
-		{names: "fabric", takes: value, set: func(r *request, v string) error {
-			if !slices.Contains([]string{"auto", "ib", "udp", "tcp"}, v) {
-				return fmt.Errorf("%q is not known: write auto, ib, udp or tcp", v)
-			}
-			if v != "auto" {
-				r.warn("--fabric: %s", noFabric)
-			}
-			return nil
-		}},
-		{names: "lazy", takes: optional, later: noFabric},
-		{names: "eager", later: noFabric},
-		{names: "iface hca", takes: value, later: noFabric},
-		{names: "mpi", takes: value, later: "PMI is not in this version yet; MPI programs believe that they are alone"},
-
-		{names: "mca", takes: two, set: func(r *request, _ string) error {
-			r.warn("--mca is Open MPI's: taken and ignored")
-			return nil
-		}},
-		{names: "configfile", takes: value, set: func(r *request, v string) error { return r.readConfig(v) }},
-	}
+	{names: "fabric", takes: value, set: func(r *request, v string) error {
+		return r.later(v, noFabric, "auto", "ib", "udp", "tcp")
+	}},
+	{names: "lazy", takes: optional, set: func(r *request, v string) error {
+		if r.lazy = v; v == "" {
+			r.lazy = "on"
+		}
+		return r.later(r.lazy, noFabric, "auto", "on", "off")
+	}},
+	{names: "eager", later: noFabric, set: on(func(r *request) *bool { return &r.eager })},
+	{names: "iface", takes: value, later: noFabric, set: plainWord},
+	{names: "hca", takes: value, later: noFabric, set: plainWord},
+	{names: "mpi", takes: value, set: func(r *request, v string) error {
+		return r.later(v, noPMI, "none", "pmi", "pmi2", "pmix", "mpich", "openmpi")
+	}},
 }
 
 func display(r *request, v string) error {
@@ -199,36 +215,10 @@ func display(r *request, v string) error {
 		case "map", "allocation":
 			r.showMap = true
 		case "bind", "topo":
-			r.warn("--display %s: %s", w, noBinding)
+			r.warn("--display %s: %s", w, noReport)
 		default:
-			return fmt.Errorf("%q is not known: write map, bind, allocation or topo", w)
+			return fmt.Errorf("%s is not known: write map, bind, allocation or topo", option.Quote(w))
 		}
-	}
-	return nil
-}
-
-// readConfig puts the programs of a file, one a line, in place of the option.
-func (r *request) readConfig(name string) error {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	r.configFile = name
-	for i, line := range strings.Split(string(b), "\n") {
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
-			continue
-		}
-		words, err := splitWords(line)
-		if err != nil {
-			return fmt.Errorf("%s:%d: %w", name, i+1, err)
-		}
-		sub, err := parse(words)
-		if err != nil {
-			return fmt.Errorf("%s:%d: %w", name, i+1, err)
-		}
-		r.segments = append(r.segments, sub.segments...)
-		r.hosts = append(r.hosts, sub.hosts...)
-		r.warnings = append(r.warnings, sub.warnings...)
 	}
 	return nil
 }
@@ -236,7 +226,7 @@ func (r *request) readConfig(name string) error {
 func count(to *uint64, v string, most uint64) error {
 	n, err := strconv.ParseUint(v, 10, 64)
 	if err != nil || n < 1 || n > most {
-		return fmt.Errorf("%q is not a whole number from 1 to %d", v, most)
+		return fmt.Errorf("%s is not a whole number from 1 to %d", option.Quote(v), most)
 	}
 	*to = n
 	return nil
@@ -249,25 +239,8 @@ func span(to *time.Duration, v string) error {
 		d, err = time.Duration(secs*float64(time.Second)), nil
 	}
 	if err != nil || d < 0 || d > 10*365*24*time.Hour {
-		return fmt.Errorf("%q is not a time: write 90, 90s or 10m", v)
+		return fmt.Errorf("%s is not a time: write 90, 90s or 10m", option.Quote(v))
 	}
 	*to = d
-	return nil
-}
-
-// pattern checks the pattern of a per-rank file.
-func pattern(to *string, v string) error {
-	for i := 0; i < len(v); i++ {
-		if v[i] != '%' {
-			continue
-		}
-		if i++; i == len(v) || !strings.ContainsRune("rhtj%", rune(v[i])) {
-			return fmt.Errorf("file pattern %q: after %% stands r, h, t, j or %%", v)
-		}
-	}
-	if v == "" || strings.IndexByte(v, 0) >= 0 {
-		return fmt.Errorf("file pattern %q names no file", v)
-	}
-	*to = v
 	return nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"ibrun/internal/option"
 )
 
 // usageError is a command line that cannot be obeyed; ibrun ends with 2.
@@ -12,195 +14,164 @@ func (e usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
-// takes says what follows an option's name.
-type takes uint8
-
-const (
-	nothing  takes = iota
-	value          // --k v or --k=v
-	two            // -env NAME VALUE
-	optional       // --k or --k=v
-)
-
-// option is one row of the table in options.go.
-type option struct {
-	names string // without dashes, separated by blanks; the first is the usual one
-	takes takes
-	// set obeys the option. For two values, v is NAME=VALUE.
+// knob is one row of the table in options.go: how an option is written, and
+// what it does to a request.
+type knob struct {
+	names string // as in option.Option
+	takes option.Takes
+	// set obeys the option. For a pair, v is NAME=VALUE.
 	set func(r *request, v string) error
 	// later answers for options whose capability this version lacks.
 	later string
+	many  bool // may be given again with another value; each counts
+	local bool // belongs to one program; else to the whole job
+	last  bool // ends the reading of the line
 }
 
-// lookup finds an option by name, without its dashes.
-func lookup() map[string]*option {
-	m, options := map[string]*option{}, optionTable()
-	for i := range options {
-		for _, n := range strings.Fields(options[i].names) {
-			if m[n] != nil {
-				panic("ibrun: two options named " + n)
-			}
-			m[n] = &options[i]
-		}
+func grammar() *option.Parser {
+	g := option.Grammar{Plus: charm, Refused: refused, Words: map[string][2]string{
+		"task_affinity": {"bind-to", "auto"}, "tacc_affinity": {"bind-to", "auto"},
+	}}
+	for _, k := range options() {
+		g.Options = append(g.Options, option.Option{Names: k.names, Takes: k.takes, Last: k.last})
 	}
-	return m
+	return option.New(g)
 }
 
-// parse reads a whole command line into a request. Nothing is opened.
-func parse(args []string) (*request, error) {
+// parse reads a whole command line into a request. Nothing is opened but a
+// -configfile.
+func parse(args []string) (*request, error) { return parseWith(args, readText) }
+
+func parseWith(args []string, read func(name string) ([]byte, error)) (*request, error) {
 	r := newRequest()
-	table := lookup()
-	for {
-		rest, err := r.parseOptions(table, args)
-		if err != nil {
+	p := reading{request: r, grammar: grammar(), knobs: options(), global: map[int]option.Given{}}
+	programs, err := p.grammar.Parse(args)
+	if err != nil {
+		return nil, usageError{err.Error()}
+	}
+	for _, prog := range programs {
+		if err := p.program(prog, ""); err != nil {
 			return nil, err
 		}
 		if r.action == help || r.action == version {
 			return r, nil
 		}
-		rest = r.takeAssignments(rest)
-		end := len(rest)
-		for i, w := range rest {
-			if w == ":" {
-				end = i
-				break
-			}
-		}
-		r.now.argv = rest[:end]
-		if len(r.now.argv) == 0 {
-			return nil, usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
-		}
-		r.segments = append(r.segments, r.now)
-		if end == len(rest) {
-			return r, nil
-		}
-		args, r.now = rest[end+1:], segment{}
 	}
+	if r.configFile != "" {
+		if err := p.config(read); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.segments) == 0 {
+		return nil, usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
+	}
+	return r, r.finish()
 }
 
-// parseOptions obeys options up to the first word that is none.
-func (r *request) parseOptions(table map[string]*option, args []string) ([]string, error) {
-	for len(args) > 0 {
-		word := args[0]
-		if word == "--" {
-			return args[1:], nil
+// reading is a request on its way.
+type reading struct {
+	*request
+	grammar *option.Parser
+	knobs   []knob
+	global  map[int]option.Given // what was given for the whole job, by knob
+}
+
+// program obeys the options of one program. where, if not empty, says on which
+// line of a configuration file it stands.
+func (p *reading) program(prog option.Program, where string) error {
+	r := p.request
+	r.now = segment{argv: prog.Argv}
+	local := map[int]option.Given{}
+	for _, g := range prog.Given {
+		k := &p.knobs[g.Option]
+		seen := p.global
+		if k.local {
+			seen = local
 		}
-		if len(word) < 2 || word[0] != '-' && !strings.HasPrefix(word, "++") {
-			if (word == "task_affinity" || word == "tacc_affinity") && len(args) > 1 {
-				r.warnLater(word)
-				args = args[1:]
-				continue
-			}
-			return args, nil
+		before, again := seen[g.Option]
+		if again && before.Value != g.Value && !k.many {
+			return usagef("%soption %s contradicts %s: write one of them", where, shown(g), shown(before))
 		}
-		name, val, has := strings.Cut(strings.TrimLeft(word, "-+"), "=")
-		if strings.HasPrefix(word, "++") && charm[name] != "" {
-			name = charm[name]
+		if again && before.Value == g.Value && !k.many && k.takes != option.Nothing {
+			continue
 		}
-		o := table[name]
-		if o == nil {
-			if hint := refused[name]; hint != "" {
-				return nil, usagef("option %s is not taken: %s", word, hint)
-			}
-			return nil, usagef("unknown option %s%s", word, nearest(name, table))
+		seen[g.Option] = g
+		if strings.HasPrefix(g.Word, "++") && g.Word[2:] == "ppn" {
+			r.warn("++ppn %s: in Charm++ this means cores per rank, and so it does here (-c); for ranks per node write -ppn", printable(g.Value))
 		}
-		args = args[1:]
-		take := func() error {
-			if len(args) == 0 {
-				return usagef("option %s has no value", word)
-			}
-			val, args = args[0], args[1:]
-			return nil
+		if k.later != "" {
+			r.warn("%s: %s", printable(g.Word), k.later)
 		}
-		switch {
-		case o.takes == nothing && has:
-			return nil, usagef("option %s takes no value", word)
-		case o.takes == value && !has:
-			if err := take(); err != nil {
-				return nil, err
-			}
-		case o.takes == two:
-			if !has {
-				if err := take(); err != nil {
-					return nil, err
-				}
-			}
-			name := val
-			if err := take(); err != nil {
-				return nil, err
-			}
-			val = name + "=" + val
-		}
-		if o.later != "" {
-			r.warn("%s: %s", word, o.later)
-		}
-		if o.set != nil {
-			if err := o.set(r, val); err != nil {
-				return nil, usagef("option %s: %v", word, err)
+		if k.set != nil {
+			r.word = g.Word
+			if err := k.set(r, g.Value); err != nil {
+				return usagef("%soption %s: %v", where, g.Word, err)
 			}
 		}
 		if r.action == help || r.action == version {
-			return nil, nil
+			return nil
 		}
 	}
-	return nil, nil
+	r.now.sets = append(r.now.sets, prog.Sets...)
+	if len(prog.Argv) > 0 {
+		r.segments = append(r.segments, r.now)
+		return nil
+	}
+	switch {
+	case where == "" && r.configFile != "" && len(r.segments) == 0:
+		return nil
+	case where != "" || len(r.segments) > 0:
+		return usagef("%sno program after the options: write ibrun [options] program [arguments] : [options] program [arguments]", where)
+	}
+	return usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
 }
 
-// takeAssignments takes the words NAME=VALUE that stand before the program.
-func (r *request) takeAssignments(words []string) []string {
-	for len(words) > 0 {
-		name, _, ok := strings.Cut(words[0], "=")
-		if !ok || !isName(name) {
-			break
+func shown(g option.Given) string {
+	if g.Value == "" {
+		return g.Word
+	}
+	return g.Word + " " + option.Quote(g.Value)
+}
+
+// config takes the programs of a file, one a line; a line is what could stand
+// between two colons.
+func (p *reading) config(read func(string) ([]byte, error)) error {
+	r := p.request
+	if len(r.segments) > 0 {
+		return usagef("-configfile %s and a program: write the program into the file, or leave the file out", r.configFile)
+	}
+	content, err := read(r.configFile)
+	if err != nil {
+		return usagef("-configfile: %v", err)
+	}
+	name := r.configFile
+	for i, line := range strings.Split(string(content), "\n") {
+		where := fmt.Sprintf("%s:%d: ", name, i+1)
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
 		}
-		r.now.sets = append(r.now.sets, words[0])
-		words = words[1:]
-	}
-	return words
-}
-
-// isName reports whether s can name an environment variable in a shell.
-func isName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !(c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || i > 0 && c >= '0' && c <= '9') {
-			return false
+		if strings.IndexByte(line, 0) >= 0 {
+			return usagef("%sbinary data: is it a configuration file?", where)
 		}
-	}
-	return s != ""
-}
-
-// nearest names the option that an unknown one may have meant.
-func nearest(name string, table map[string]*option) string {
-	best, least := "", 3
-	for known := range table {
-		if d := distance(name, known); d < least || d == least && known < best {
-			best, least = known, d
+		words, err := option.Split(line)
+		if err != nil {
+			return usagef("%s%v", where, err)
 		}
-	}
-	if best == "" {
-		return "; ibrun -h shows the options"
-	}
-	return "; did you mean --" + best + "?"
-}
-
-// distance is the number of letters to change, add or drop (Levenshtein 1965).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
+		programs, err := p.grammar.Parse(words)
+		if err != nil {
+			return usagef("%s%v", where, err)
+		}
+		for _, prog := range programs {
+			if err := p.program(prog, where); err != nil {
+				return err
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
+			if r.configFile != name {
+				return usagef("%s-configfile inside a configuration file", where)
+			}
 		}
 	}
-	return row[len(b)]
+	if len(r.segments) == 0 {
+		return usagef("%s: names no program", name)
+	}
+	return nil
 }

@@ -3,10 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,10 +14,15 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/tree"
+	"ibrun/bootstrap/wire"
 	"ibrun/internal/hostlist"
 	"ibrun/internal/limits"
 	"ibrun/job"
 )
+
+// maxWords bounds arguments and environment together, in bytes: they travel in
+// one frame, and the rest of it is hosts.
+const maxWords = wire.MaxFrame / 2
 
 // plan is a request made whole: everything that is needed to run it, and
 // nothing started.
@@ -51,9 +56,14 @@ type surroundings struct {
 
 // makePlan checks a request against this machine and its files.
 func makePlan(r *request, at surroundings) (*plan, error) {
-	p := &plan{warnings: append(strangeKnobs(at.env), r.warnings...)}
+	p := &plan{warnings: slices.Concat(strangeKnobs(at.env), r.warnings, r.env.missing(at.env))}
 	alloc, local, err := r.allocation(at)
 	if err != nil {
+		return nil, err
+	}
+	if local {
+		p.warn(unreadAllocation(at.env))
+	} else if alloc, err = p.leaveOut(r, alloc, at); err != nil {
 		return nil, err
 	}
 	if err := p.place(r, alloc, at); err != nil {
@@ -68,8 +78,14 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	if err := p.programs(r, at); err != nil {
 		return nil, err
 	}
+	if err := p.files(r); err != nil {
+		return nil, err
+	}
 	j := p.job
 	j.Nodes, j.FirstHost = uint32(p.nodes.Len()), p.nodes.At(0).Host
+	if slices.Contains(ownNames(at)[2:], j.FirstHost) && p.nodes.Len() > 1 {
+		j.FirstHost = at.host // "localhost" would be another machine elsewhere
+	}
 	j.Umask, j.Output, j.Launch = at.umask, r.output, r.launch
 	for n, l := range at.limits {
 		j.Limits = append(j.Limits, job.Limit{Resource: uint8(n), Soft: l.Soft, Hard: l.Hard})
@@ -81,6 +97,11 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	p.shape = p.shape.Resolve(p.nodes.Len() + 1)
 	j.Launch.Tree = p.shape.String()
 	p.policy = core.Policy{KillOnBad: r.killOnBad, Timeout: r.timeout, Wait: r.wait}
+	if v, ok := lookupEnv(at.env, "MPIEXEC_TIMEOUT"); ok && r.timeout == 0 {
+		if err := span(&p.policy.Timeout, v); err != nil {
+			return nil, usagef("MPIEXEC_TIMEOUT: %v", err)
+		}
+	}
 	return p, nil
 }
 
@@ -105,9 +126,9 @@ func (r *request) reader(size uint32) (job.Stdin, error) {
 func (r *request) allocation(at surroundings) (alloc job.Nodes, local bool, err error) {
 	entries := r.hosts
 	for _, name := range r.hostFiles {
-		content, err := readHostFile(name)
+		content, err := readText(name)
 		if err != nil {
-			return alloc, false, usageError{err.Error()}
+			return alloc, false, usagef("host file %v", err)
 		}
 		more, err := hostlist.File(name, content)
 		if err != nil {
@@ -128,65 +149,24 @@ func (r *request) allocation(at surroundings) (alloc job.Nodes, local bool, err 
 		return alloc, false, usagef("%d hosts: at most %d are possible", total, job.MaxNodes)
 	}
 	alloc = job.NewNodes(0, runs).Unique()
-	if len(r.exclude) > 0 {
-		gone := map[string]bool{}
-		for _, e := range r.exclude {
-			for i := range e.Count {
-				gone[job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: 1}.Host(i)] = true
-			}
-		}
-		alloc = alloc.Without(func(h string) bool { return gone[h] })
-	}
-	if alloc.Len() == 0 {
-		return alloc, false, usagef("--exclude leaves no host")
-	}
 	return alloc, false, nil
-}
-
-// readHostFile reads a file that must be one: a pipe would block, and a
-// folder or device is a slip of the fingers.
-func readHostFile(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("host file %s: %w", name, errors.Unwrap(err))
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case st.IsDir():
-		return nil, fmt.Errorf("host file %s is a directory", name)
-	case !st.Mode().IsRegular():
-		return nil, fmt.Errorf("host file %s is not a regular file", name)
-	case st.Size() > hostlist.MaxFile:
-		return nil, fmt.Errorf("host file %s has %d bytes: is it a host file?", name, st.Size())
-	case st.Size() == 0:
-		return nil, fmt.Errorf("host file %s is empty", name)
-	}
-	return io.ReadAll(io.LimitReader(f, hostlist.MaxFile+1))
 }
 
 // place gives ranks to nodes and programs.
 func (p *plan) place(r *request, alloc job.Nodes, at surroundings) error {
 	p.job = &job.Job{}
-	want := job.Want{Offset: r.offset}
+	want := job.Want{Offset: r.offset, PerNode: r.perNode}
 	several := len(r.segments) > 1
 	for i := range r.segments {
 		s := &r.segments[i]
-		want.PerNode = max(want.PerNode, s.perNode)
 		if several && s.ranks == 0 {
 			s.ranks = 1
 		}
 		want.Ranks += s.ranks
 	}
-	if want.PerNode == 0 {
-		for _, entry := range at.env {
-			if v, ok := strings.CutPrefix(entry, "IBRUN_TASKS_PER_NODE="); ok {
-				if err := count(&want.PerNode, v, job.MaxRanks); err != nil {
-					return usagef("IBRUN_TASKS_PER_NODE: %v", err)
-				}
-			}
+	if v, ok := lookupEnv(at.env, "IBRUN_TASKS_PER_NODE"); ok && want.PerNode == 0 {
+		if err := count(&want.PerNode, v, job.MaxRanks); err != nil {
+			return usagef("IBRUN_TASKS_PER_NODE: %v", err)
 		}
 	}
 	if r.offset > 0 && want.Ranks == 0 {
@@ -196,7 +176,7 @@ func (p *plan) place(r *request, alloc job.Nodes, at surroundings) error {
 	if err != nil {
 		return usageError{err.Error()}
 	}
-	if over {
+	if over && !r.crowd {
 		p.warnings = append(p.warnings, fmt.Sprintf("%d ranks on %d slots: the nodes are oversubscribed", nodes.Ranks(), alloc.Slots()))
 	}
 	p.nodes = nodes
@@ -232,6 +212,15 @@ func (p *plan) programs(r *request, at surroundings) error {
 		}
 		p.job.Programs = append(p.job.Programs, prog)
 	}
+	size := 0
+	for _, prog := range p.job.Programs {
+		for _, w := range slices.Concat(prog.Argv, prog.Env) {
+			size += len(w) + 4
+		}
+	}
+	if size > maxWords {
+		return usagef("arguments and environment of all programs are %d MiB: at most %d are possible", size>>20, maxWords>>20)
+	}
 	return nil
 }
 
@@ -240,9 +229,9 @@ func (p *plan) programs(r *request, at surroundings) error {
 func preflight(p job.Program) error {
 	const hint = "; if it is on the nodes only, say --no-preflight"
 	if st, err := os.Stat(p.Dir); err != nil {
-		return usagef("working directory %s: %v%s", p.Dir, errors.Unwrap(err), hint)
+		return usagef("working directory %s: %v%s", p.Dir, cause(err), hint)
 	} else if !st.IsDir() {
-		return usagef("working directory %s is not a directory", p.Dir)
+		return usagef("working directory %s is not a directory%s", p.Dir, hint)
 	}
 	name := p.Argv[0]
 	if name == "" {
@@ -281,31 +270,13 @@ func runnable(path, name, hint string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
 		text := fmt.Sprintf("%s: no such file%s", name, hint)
-		if !strings.Contains(name, "/") {
-			text = name
-		}
 		return exitError{127, errors.New(text)}
 	case err != nil:
-		return exitError{126, fmt.Errorf("%s: %w", name, errors.Unwrap(err))}
+		return exitError{126, fmt.Errorf("%s: %w", name, cause(err))}
 	case st.IsDir():
 		return exitError{126, fmt.Errorf("%s: is a directory", name)}
 	case unix.Access(path, unix.X_OK) != nil:
 		return exitError{126, fmt.Errorf("%s: is not executable; try chmod +x %s", name, path)}
 	}
 	return nil
-}
-
-// thisMachine is the first node that is this very machine, which needs no
-// remote shell, or -1. Nothing is resolved: only names that cannot mean
-// another machine count.
-func thisMachine(n job.Nodes, at surroundings) int {
-	short, _, _ := strings.Cut(at.host, ".")
-	best := -1
-	for _, name := range []string{at.host, short, "localhost", "127.0.0.1", "::1"} {
-		i := n.Index(name)
-		if i >= 0 && (best < 0 || i < best) && (n.At(i).User == "" || n.At(i).User == at.user) {
-			best = i
-		}
-	}
-	return best
 }

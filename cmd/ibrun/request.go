@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"ibrun/bootstrap/tree"
@@ -20,18 +21,18 @@ const (
 
 // segment is one program of the command line, between colons.
 type segment struct {
-	ranks   uint64
-	perNode uint64
-	argv    []string
-	dir     string
-	sets    []string // NAME=VALUE for this program
+	ranks uint64
+	argv  []string
+	dir   string
+	sets  []string // NAME=VALUE for this program
 }
 
 // request is a command line as it was written. Files that it names have not
 // been opened.
 type request struct {
 	action   action
-	now      segment
+	now      segment // the program whose options are being read
+	word     string  // the option that is being obeyed, as written
 	segments []segment
 	warnings []string
 
@@ -39,6 +40,7 @@ type request struct {
 	hostFiles []string
 	exclude   []hostlist.Entry
 	offset    uint64
+	perNode   uint64
 
 	env        environRules
 	output     job.Output
@@ -56,6 +58,14 @@ type request struct {
 	preflight  bool
 	configFile string
 	showMap    bool
+	crowd      bool   // --oversubscribe: no word about it
+	noLocal    bool   // --nolocal
+	fanout     string // --fanout
+	lazy       string // "", auto, on, off
+	eager      bool
+	keepGoing  bool
+	killGiven  bool
+	mca        []string // Open MPI's settings that ibrun does not know
 }
 
 // Defaults that users may see.
@@ -82,4 +92,37 @@ func (r *request) warn(format string, args ...any) {
 }
 
 // warnLater gives the warning of an option whose capability is to come.
-func (r *request) warnLater(word string) { r.warn("%s: %s", word, noBinding) }
+// finish looks at what only the whole line can tell.
+func (r *request) finish() error {
+	for _, c := range []struct {
+		both bool
+		text string
+	}{
+		{len(r.hosts) > 0 && len(r.hostFiles) > 0, "--hosts and -f both name hosts: write one of them"},
+		{r.verbose > 0 && r.quiet, "-v contradicts -q: write one of them"},
+		{r.lazy == "on" && r.eager, "--lazy=on contradicts --eager: write one of them"},
+		{r.keepGoing && r.killGiven && r.killOnBad, "-K contradicts --keep-going: write one of them"},
+		{r.stdin != "" && r.output.StdinFile != "", "--stdin contradicts --input: write one of them"},
+		{r.output.Merge && r.output.StderrFile != "", "--error contradicts --merge-stderr-to-stdout: write one of them"},
+		{r.env.all && r.env.limit, "-genvall contradicts -genvnone and -envlist: write one of them"},
+		{r.noLocal && len(r.hosts)+len(r.hostFiles) == 0, "--nolocal leaves no host: name others with --hosts"},
+		{r.fanout != "" && r.tree != "auto" && r.tree != "kary" && r.tree != "kary:"+r.fanout, "--fanout contradicts --tree " + r.tree + ": write --tree kary:" + r.fanout},
+	} {
+		if c.both {
+			return usageError{c.text}
+		}
+	}
+	if r.fanout != "" {
+		r.tree = "kary:" + r.fanout
+	}
+	if _, err := tree.Parse(r.tree); err != nil {
+		return usagef("option --tree: %v", err)
+	}
+	if r.keepGoing {
+		r.killOnBad = false
+	}
+	if len(r.mca) > 0 {
+		r.warn("--mca %s: nothing that ibrun knows; programs get it as OMPI_MCA_* in their environment, as from mpirun", printable(strings.Join(r.mca, ", ")))
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestContradictions(t *testing.T) {
+	for line, why := range map[string]string{
+		"-n 2 --np 3 true":                         "--np 3 contradicts -n 2",
+		"--timeout 5 --timeout 6 true":             "contradicts",
+		"--lazy=on --eager true":                   "--lazy=on contradicts",
+		"-f x -H a true":                           "both name hosts",
+		"-v -q true":                               "-v contradicts -q",
+		"--keep-going -K true":                     "contradicts --keep-going",
+		"--tree flat --fanout 3 true":              "kary:3",
+		"--tree kary true":                         "fan-out",
+		"-ppn 2 --map-by ppr:3:node true":          "contradict",
+		"-genvall -genvnone true":                  "contradicts",
+		"--stdin 0 --input f true":                 "contradicts --input",
+		"--nolocal true":                           "leaves no host",
+		"-n 1 true : -n 2":                         "no program after",
+		"-n 2 --output=out true":                   "overwrite one file",
+		"-n 2 --output=3 true":                     "./3",
+		"--map-by node true":                       "in blocks",
+		"--map-by ppr:1:socket true":               "topology",
+		"--map-by moon true":                       "not known",
+		"--rank-by moon true":                      "not known",
+		"--distribution cyclic true":               "in blocks",
+		"-m plane=2 true":                          "in blocks",
+		"--cpu-bind map_cpu:x true":                "list of processors",
+		"--cpu-bind moon true":                     "not known",
+		"--bcast true":                             "not in this version",
+		"--preload-binary true":                    "not in this version",
+		"-c 0 true":                                "whole number",
+		"-p 2 true":                                "resource manager",
+		"-N2 true":                                 "ranks per node",
+		"--lunch-timeout 3 true":                   "did you mean --launch-timeout?",
+		"--export=A,NONE true":                     "stands first",
+		"-H a..b true":                             "empty part",
+		"-H ../x true":                             "not a name",
+		"-H a:0 true":                              "slots",
+		"-H a:-1 true":                             "slots",
+		"-H a:9223372036854775808 true":            "slots",
+		"-H a[1-2000000] true":                     "more than",
+		"-H " + strings.Repeat("a", 256) + " true": "at most 255",
+	} {
+		_, err := planOf(t, strings.Fields(line)...)
+		require.ErrorContains(t, err, why, line)
+		require.ErrorAs(t, err, new(usageError), line)
+	}
+	for _, host := range []string{"a b", "$(x)", "a\x01", "a\nb", "`x`", "a'"} {
+		_, err := planOf(t, "-H", host, "true")
+		require.ErrorContains(t, err, "character", host)
+	}
+}
+
+func TestTakenLines(t *testing.T) {
+	for line, warned := range map[string]string{
+		"-n 2 -n 2 true":                   "",
+		"--tree kary --fanout 3 true":      "",
+		"--map-by ppr:2:node true":         "",
+		"--map-by slot:OVERSUBSCRIBE true": "",
+		"-m block true":                    "",
+		"--allow-run-as-root true":         "",
+		"++ppn 4 true":                     "cores per rank",
+		"task_affinity true":               "task_affinity: binding",
+		"--mca btl self true":              "OMPI_MCA_*",
+		"--mca orte_tag_output 1 true":     "",
+		"-x NOSUCH true":                   "NOSUCH is not set",
+		"-H a,b --exclude c true":          "no such host",
+		"-H a:2:mlx5_0:1 true":             "HCA mlx5_0:1 is noted",
+		"-n 1 --output=out true":           "",
+		"-n 2 --output=/dev/null true":     "",
+		"-n 2 --output=o.%r true":          "",
+	} {
+		p := mustPlan(t, strings.Fields(line)...)
+		if warned == "" {
+			require.Empty(t, p.warnings, line)
+			continue
+		}
+		require.Len(t, p.warnings, 1, line)
+		require.Contains(t, p.warnings[0], warned, line)
+	}
+	require.Equal(t, uint32(6), mustPlan(t, "-H", "a,b,c", "--map-by", "ppr:2:node", "true").job.Size)
+	require.Equal(t, 1, mustPlan(t, "-H", "a,localhost", "--nolocal", "true").nodes.Len())
+	require.Equal(t, "login1.cluster", mustPlan(t, "-H", "localhost,b", "true").job.FirstHost)
+	require.Contains(t, mustPlan(t, "--mca", "btl", "self", "true").job.Programs[0].Env, "OMPI_MCA_btl=self")
+}
+
+func TestFilesThatAreNone(t *testing.T) {
+	dir := t.TempDir()
+	pipe, big, none := filepath.Join(dir, "pipe"), filepath.Join(dir, "big"), filepath.Join(dir, "none")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	require.NoError(t, os.WriteFile(big, nil, 0o600))
+	require.NoError(t, os.Truncate(big, 50<<20))
+	require.NoError(t, os.WriteFile(none, []byte("a\n"), 0))
+	for name, why := range map[string]string{pipe: "is a pipe", big: "50 MiB", dir: "directory", "/dev/null": "regular file"} {
+		for _, option := range []string{"-f", "-configfile"} {
+			_, err := planOf(t, option, name, "--", "true")
+			if option == "-configfile" {
+				_, err = parse([]string{option, name})
+			}
+			require.ErrorContains(t, err, why, name)
+			require.ErrorAs(t, err, new(usageError))
+		}
+	}
+	if os.Geteuid() != 0 {
+		_, err := planOf(t, "-f", none, "true")
+		require.ErrorContains(t, err, "permission denied")
+	}
+}
+
+func TestConfigFile(t *testing.T) {
+	const text = "# programs\n-n 2 -env A 'x y' true 'a b'\n\n-n 3 true\n"
+	r, err := parseWith([]string{"-v", "-configfile", "c"}, func(string) ([]byte, error) { return []byte(text), nil })
+	require.NoError(t, err)
+	p, err := makePlan(r, around(t))
+	require.NoError(t, err)
+	require.Equal(t, uint32(5), p.job.Size)
+	require.Equal(t, []string{"true", "a b"}, p.job.Programs[0].Argv)
+	require.Contains(t, p.job.Programs[0].Env, "A=x y")
+	for bad, why := range map[string]string{
+		"-n 2 'true":    "c:1: a ' is not closed",
+		"\n--nosuch x":  "c:2: unknown option",
+		"-n 1":          "c:1: no program",
+		"-configfile d": "c:1: ",
+		"true\x00":      "c:1: binary",
+		"#":             "names no program",
+	} {
+		_, err := parseWith([]string{"-configfile", "c"}, func(string) ([]byte, error) { return []byte(bad), nil })
+		require.ErrorContains(t, err, why, bad)
+	}
+}
+
+func TestFromTheEnvironment(t *testing.T) {
+	with := func(entry string, line ...string) (*plan, error) {
+		r, err := parse(append(line, "true"))
+		require.NoError(t, err)
+		at := around(t)
+		at.env = append(at.env, entry)
+		return makePlan(r, at)
+	}
+	p, err := with("MPIEXEC_TIMEOUT=7")
+	require.NoError(t, err)
+	require.Equal(t, 7*time.Second, p.policy.Timeout)
+	p, err = with("MPIEXEC_TIMEOUT=7", "--timeout", "9")
+	require.NoError(t, err)
+	require.Equal(t, 9*time.Second, p.policy.Timeout)
+	_, err = with("MPIEXEC_TIMEOUT=x")
+	require.ErrorContains(t, err, "MPIEXEC_TIMEOUT")
+	p, err = with("IBRUN_TASKS_PER_NODE=3", "-H", "a,b")
+	require.NoError(t, err)
+	require.Equal(t, uint32(6), p.job.Size)
+	_, err = with("IBRUN_TASKS_PER_NODE=0", "-H", "a,b")
+	require.ErrorContains(t, err, "IBRUN_TASKS_PER_NODE")
+	p, err = with("PMI_FD=9")
+	require.NoError(t, err)
+	require.NotContains(t, p.job.Programs[0].Env, "PMI_FD=9")
+	p, err = with("SLURM_JOB_NUM_NODES=4")
+	require.NoError(t, err)
+	require.Contains(t, p.warnings[0], "SLURM_JOB_NODELIST")
+}
+
+func TestArgumentsAreBytes(t *testing.T) {
+	words := []string{"true", "", "a b", "$(x)", "'\"`", "\n\t\xff", ":", "--", "-n", strings.Repeat("x", 128<<10)}
+	require.Equal(t, words, mustPlan(t, append([]string{"-n", "2", "--"}, words...)...).job.Programs[0].Argv)
+}
+
+// Each option stands in docs/cli.md with every spelling.
+func TestEveryOptionIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/cli.md")
+	require.NoError(t, err)
+	known := map[string]bool{}
+	for _, w := range strings.FieldsFunc(string(text), func(c rune) bool { return strings.ContainsRune(" `|,\n=[<(", c) }) {
+		known[w] = true
+	}
+	for _, k := range options() {
+		for _, n := range strings.Fields(k.names) {
+			require.True(t, known["-"+n] || known["--"+n] || known["++"+n], n)
+		}
+	}
+}
