@@ -122,7 +122,9 @@ func (c *Core) checkDeadlines() {
 	}
 	if !f.killed {
 		f.killed = true
-		c.do(KillRanks{})
+		if c.ranks.count > 0 {
+			c.do(KillRanks{})
+		}
 	}
 	if c.now < f.giveUpAt {
 		c.wakeAt(f.giveUpAt)

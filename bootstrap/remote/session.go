@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -71,7 +72,11 @@ func (s *Starter) open(t Target) (*Session, error) {
 		return nil, err
 	}
 	ses := &Session{Stdin: inW, Stdout: outR, local: local, drain: make(chan struct{})}
-	ses.cmd, err = proc.Start(proc.Cmd{Path: path, Argv: argv, Env: os.Environ(), Files: []*os.File{inR, outW, errW}, Setsid: true})
+	// A launcher dies with us, so that none is left behind. A guard of this very
+	// machine must not: it and its agent clean up first.
+	ses.cmd, err = proc.Start(proc.Cmd{
+		Path: path, Argv: argv, Env: environ(local), Files: []*os.File{inR, outW, errW}, Setsid: true, Orphan: local,
+	})
 	for _, f := range []*os.File{inR, outW, errW} {
 		f.Close()
 	}
@@ -87,6 +92,16 @@ func (s *Starter) open(t Target) (*Session, error) {
 		_, _ = io.Copy(&ses.stderr, errR)
 	}()
 	return ses, nil
+}
+
+// environ is what a session's process sees. A local agent is not behind the
+// connection by which the user came to this machine.
+func environ(local bool) []string {
+	env := os.Environ()
+	if !local {
+		return env
+	}
+	return slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "SSH_CONNECTION=") })
 }
 
 // meet reads until the agent's line, and ships the binary if asked to. Some

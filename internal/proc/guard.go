@@ -31,7 +31,13 @@ func Guard(path string, argv []string) int {
 		fmt.Fprintf(os.Stderr, "ibrun: guard: %v\n", err)
 		return 125
 	}
-	p, err := Start(Cmd{Path: path, Argv: argv, Env: os.Environ(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, watch}})
+	// The process outlives the guard for as long as it takes to clean up, and a
+	// signal to the guard's group does not reach it: if both died at once, what
+	// forked away from the ranks would stay.
+	p, err := Start(Cmd{
+		Path: path, Argv: argv, Env: os.Environ(), Setsid: true, Orphan: true,
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, watch},
+	})
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "ibrun: guard: %v\n", err)
 		return 125

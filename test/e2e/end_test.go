@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestExitCodes(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "plain")
+	require.NoError(t, os.WriteFile(plain, []byte("x"), 0o600))
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"true"}, 0, ""},
+		{[]string{"sh", "-c", "exit 1"}, 1, "rank 0 on "},
+		{[]string{"sh", "-c", "exit 7"}, 7, "exited with code 7"},
+		{[]string{"sh", "-c", "exit 255"}, 255, "exited with code 255"},
+		{[]string{"sh", "-c", "kill -SEGV $$"}, 139, "signal 11 (SEGV)"},
+		{[]string{"sh", "-c", "kill -KILL $$"}, 137, "signal 9 (KILL)"},
+		{[]string{"sh", "-c", "kill -TERM $$"}, 143, "signal 15 (TERM)"},
+		{[]string{"no-such-program"}, 127, "not found in PATH"},
+		{[]string{"--no-preflight", "no-such-program"}, 127, "could not be started"},
+		{[]string{plain}, 126, "not executable"},
+		{[]string{"--no-preflight", plain}, 126, "not executable"},
+		{[]string{"/"}, 126, "is a directory"},
+		{[]string{"--timeout", "0.5", "sleep", "100"}, 124, "--timeout"},
+		{[]string{"--no-such-option", "true"}, 2, "unknown option"},
+		{[]string{"-n", "8", "--launcher", "local", "--hosts", "a,b,c", "sh", "-c", "[ $RANK != 5 ] && exec sleep 100; exit 7"}, 7, "rank 5 on b exited with code 7"},
+		{[]string{"-n", "3", "--keep-going", "sh", "-c", "exit $RANK"}, 1, "rank 1 on"},
+		{[]string{"-n", "1", "true", ":", "-n", "1", "sh", "-c", "exit 9"}, 9, "rank 1 on"},
+	} {
+		o := ibrun(t, c.args...)
+		require.Equal(t, c.code, o.code, "%q: %s", c.args, o.stderr)
+		require.Contains(t, o.stderr, c.says, "%q", c.args)
+		require.Less(t, o.took, 5*time.Second, "%q", c.args)
+		if c.code == 0 {
+			require.Empty(t, o.stderr)
+		}
+	}
+}
+
+func TestSignals(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		signals []syscall.Signal
+		code    int
+		most    time.Duration
+	}{
+		{"Ctrl-C", []syscall.Signal{syscall.SIGINT}, 130, 4 * time.Second},
+		{"Ctrl-C twice", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}, 130, 1500 * time.Millisecond},
+		{"TERM", []syscall.Signal{syscall.SIGTERM}, 143, 4 * time.Second},
+		{"HUP", []syscall.Signal{syscall.SIGHUP}, 129, 4 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mark := mark(t)
+			// A rank that ignores what it is sent is killed.
+			cmd := command(t, "-n", "4", "--launcher", "local", "--hosts", "a,b", "sh", "-c", "trap '' INT TERM HUP; echo up; while :; do sleep 1; done")
+			cmd.Env = append(os.Environ(), mark)
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			buf := make([]byte, 64)
+			for got := 0; got < len("up\n")*4; {
+				n, err := out.Read(buf)
+				require.NoError(t, err)
+				got += n
+			}
+			began := time.Now()
+			for _, s := range c.signals {
+				require.NoError(t, cmd.Process.Signal(s))
+			}
+			_ = cmd.Wait()
+			require.Equal(t, c.code, cmd.ProcessState.ExitCode())
+			require.Less(t, time.Since(began), c.most)
+			eventually(t, time.Second, "nothing is left", func() bool { return len(marked(mark)) == 0 })
+		})
+	}
+}
+
+// Whatever of a job is killed, nothing of it survives.
+func TestNothingSurvives(t *testing.T) {
+	for _, role := range []string{"root", ":agent", ":guard"} {
+		for which := range 3 {
+			if role == "root" && which > 0 {
+				continue
+			}
+			t.Run(role+strconv.Itoa(which), func(t *testing.T) {
+				mark := mark(t)
+				cmd := command(t, "-n", "6", "--launcher", "local", "--hosts", "a,b,c", "--tree", "chain",
+					"sh", "-c", "(setsid sh -c 'sleep 1000 & exec sleep 1000' </dev/null >/dev/null 2>&1 &); exec sleep 1000")
+				cmd.Env = append(os.Environ(), mark)
+				var stderr lines
+				cmd.Stderr = &stderr
+				require.NoError(t, cmd.Start())
+				// Root; three guards and agents; per rank a sleep and two strays.
+				eventually(t, 10*time.Second, "all is up", func() bool { return len(marked(mark)) >= 1+6+18 })
+				victim := cmd.Process.Pid
+				if role != "root" {
+					victim = agents(role)[which]
+				}
+				require.NoError(t, syscall.Kill(victim, syscall.SIGKILL))
+				began := time.Now()
+				_ = cmd.Wait()
+				eventually(t, 5*time.Second-time.Since(began), "nothing is left", func() bool { return len(marked(mark)) == 0 })
+				if role != "root" {
+					require.Equal(t, 125, cmd.ProcessState.ExitCode())
+					require.Contains(t, stderr.String(), "was lost")
+				}
+			})
+		}
+	}
+}
+
+// What ranks leave behind does not outlive a job that succeeds either, nor
+// does it hold the job up for more than two seconds.
+func TestStrays(t *testing.T) {
+	mark := mark(t)
+	cmd := command(t, "-n", "2", "sh", "-c", "setsid sleep 1000 & echo done")
+	cmd.Env = append(os.Environ(), mark)
+	o := finish(t, cmd)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, "done\ndone\n", string(o.stdout))
+	require.Less(t, o.took, 5*time.Second)
+	require.Empty(t, marked(mark))
+}

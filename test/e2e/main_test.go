@@ -1,0 +1,154 @@
+// Package e2e runs the real binary on this machine: real processes, real
+// pipes, the tree of local agents. Nodes with sshd are package test/ssh's.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// binary is ibrun as it ships, built once; its path is unique to this run, so
+// that what is left of a job can be found by it.
+var binary string
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == ":digest" {
+		fmt.Println(digest(os.Args[2:], os.Environ()))
+		return
+	}
+	dir, err := os.MkdirTemp("", "ibrun-e2e")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "ibrun")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "ibrun/cmd/ibrun")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s\n", out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// digest names arguments and the variables whose names begin with E2E_.
+func digest(args, env []string) string {
+	h := sha256.New()
+	for _, a := range args {
+		fmt.Fprintf(h, "%d:%s", len(a), a)
+	}
+	for _, e := range env {
+		if strings.HasPrefix(e, "E2E_") {
+			fmt.Fprintf(h, "%d:%s", len(e), e)
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// outcome is what a finished ibrun showed.
+type outcome struct {
+	code   int
+	stdout []byte
+	stderr string
+	took   time.Duration
+}
+
+// patience bounds every job of these tests.
+const patience = 60 * time.Second
+
+// command makes an ibrun that is killed when the test's patience ends.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	c := exec.CommandContext(ctx, binary, args...)
+	c.Dir = t.TempDir()
+	return c
+}
+
+func finish(t *testing.T, c *exec.Cmd) outcome {
+	t.Helper()
+	var out, err bytes.Buffer
+	if c.Stdout == nil {
+		c.Stdout = &out
+	}
+	c.Stderr = &err
+	began := time.Now()
+	fail := c.Run()
+	if c.ProcessState == nil {
+		require.NoError(t, fail)
+	}
+	return outcome{c.ProcessState.ExitCode(), out.Bytes(), err.String(), time.Since(began)}
+}
+
+func ibrun(t *testing.T, args ...string) outcome {
+	t.Helper()
+	return finish(t, command(t, args...))
+}
+
+// eventually waits for something that is about to happen.
+func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, within, 10*time.Millisecond, what)
+}
+
+// mark is a variable by which the processes of one test are known.
+func mark(t *testing.T) string { return fmt.Sprintf("E2E_MARK=%s.%d", t.Name(), os.Getpid()) }
+
+// marked are the live processes that have a variable in their environment.
+func marked(entry string) (pids []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err == nil && bytes.Contains(append([]byte{0}, b...), []byte("\x00"+entry+"\x00")) {
+			pids = append(pids, filepath.Base(filepath.Dir(f)))
+		}
+	}
+	return pids
+}
+
+// agents are the live processes of one role of this run's binary.
+func agents(role string) (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil || !strings.HasSuffix(string(b), "\x00"+role+"\x00") {
+			continue
+		}
+		if exe, err := os.Readlink(filepath.Join(filepath.Dir(f), "exe")); err == nil && exe == binary {
+			var pid int
+			_, _ = fmt.Sscanf(filepath.Base(filepath.Dir(f)), "%d", &pid)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// noise is a stream of n bytes that do not repeat, and their digest.
+func noise(n int64) (io.Reader, func() string) {
+	h := sha256.New()
+	r := io.TeeReader(io.LimitReader(&counter{}, n), h)
+	return r, func() string { return fmt.Sprintf("%x", h.Sum(nil)) }
+}
+
+// counter is a cheap stream in which every 8 bytes differ.
+type counter struct{ n uint64 }
+
+func (c *counter) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(c.n >> (8 * (c.n & 3)) * 0x9e)
+		c.n++
+	}
+	return len(p), nil
+}
