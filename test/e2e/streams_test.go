@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// deep is a tree in which the last of four agents is four links away.
+var deep = []string{"--launcher", "local", "--hosts", "a,b,c,d", "--tree", "chain"}
+
+func args(front []string, more ...string) []string {
+	return append(append([]string(nil), front...), more...)
+}
+
+// 100 MB reach the reader, wherever it is, byte for byte; nobody else reads.
+func TestStdin(t *testing.T) {
+	const size = 100 << 20
+	for _, reader := range []string{"0", "3"} {
+		in, sum := noise(size)
+		cmd := command(t, args(deep, "-n", "4", "--stdin", reader, "sh", "-c", "if [ $RANK = "+reader+" ]; then sha256sum; else echo got $(wc -c); fi")...)
+		cmd.Stdin = in
+		o := finish(t, cmd)
+		require.Equal(t, 0, o.code, o.stderr)
+		require.Contains(t, string(o.stdout), sum())
+		require.Equal(t, 3, strings.Count(string(o.stdout), "got 0\n"))
+	}
+}
+
+func TestStdinToAll(t *testing.T) {
+	in, sum := noise(5 << 20)
+	cmd := command(t, args(deep, "-n", "8", "--stdin", "all", "sha256sum")...)
+	cmd.Stdin = in
+	o := finish(t, cmd)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, strings.Repeat(sum()+"  -\n", 8), string(o.stdout))
+}
+
+// A reader that stops reading holds nobody up.
+func TestStdinNotRead(t *testing.T) {
+	in, _ := noise(50 << 20)
+	cmd := command(t, args(deep, "-n", "4", "--stdin", "3", "head", "-c", "1000")...)
+	cmd.Stdin = in
+	o := finish(t, cmd)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Len(t, o.stdout, 1000)
+}
+
+// 1 GB from the end of the tree, binary, byte for byte.
+func TestOutput(t *testing.T) {
+	const size = 1 << 30
+	cmd := command(t, args(deep, "-n", "4", "sh", "-c", "[ $RANK = 3 ] && exec openssl enc -aes-128-ctr -K 0 -iv 0 -in /dev/zero 2>/dev/null | head -c "+strconv.Itoa(size)+"; exit 0")...)
+	h := sha256.New()
+	cmd.Stdout = h
+	o := finish(t, cmd)
+	require.Equal(t, 0, o.code, o.stderr)
+	want, err := exec.Command("sh", "-c", "openssl enc -aes-128-ctr -K 0 -iv 0 -in /dev/zero 2>/dev/null | head -c "+strconv.Itoa(size)+" | sha256sum").Output()
+	require.NoError(t, err)
+	require.Equal(t, strings.Fields(string(want))[0], fmt.Sprintf("%x", h.Sum(nil)))
+}
+
+// 1 MB from each of 256 ranks: every labelled line whole, in order, none lost.
+func TestLabels(t *testing.T) {
+	const ranks, count = 256, 11000 // lines of about 95 bytes
+	o := ibrun(t, "-n", strconv.Itoa(ranks), "--launcher", "local", "--hosts", "h[01-16]", "--tree", "kary:2", "-l",
+		"sh", "-c", "seq -f \"$RANK %.0f "+strings.Repeat("x", 80)+"\" "+strconv.Itoa(count))
+	require.Equal(t, 0, o.code, o.stderr)
+	next := make([]int, ranks)
+	for line := range bytes.Lines(o.stdout) {
+		var label, rank, n int
+		var tail string
+		got, err := fmt.Sscanf(string(line), "[%d] %d %d %s\n", &label, &rank, &n, &tail)
+		require.NoError(t, err, "%q", line)
+		require.Equal(t, 4, got)
+		require.Equal(t, label, rank)
+		require.Equal(t, next[rank]+1, n)
+		require.Len(t, tail, 80)
+		next[rank]++
+	}
+	for r, n := range next {
+		require.Equal(t, count, n, "rank %d", r)
+	}
+}
+
+func TestConsumerThatLeaves(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	cmd := command(t, args(deep, "-n", "4", "yes")...)
+	cmd.Env = append(os.Environ(), mark(t))
+	cmd.Stdout = w
+	require.NoError(t, cmd.Start())
+	w.Close()
+	_, err = io.ReadFull(r, make([]byte, 100))
+	require.NoError(t, err)
+	r.Close()
+	_ = cmd.Wait()
+	require.Equal(t, 141, cmd.ProcessState.ExitCode())
+	eventually(t, time.Second, "nothing is left", func() bool { return len(marked(mark(t))) == 0 })
+}
+
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	cmd := command(t, "echo", "x")
+	cmd.Stdout = full
+	o := finish(t, cmd)
+	require.Equal(t, 125, o.code)
+	require.Contains(t, o.stderr, "no space left")
+}
+
+// A consumer that takes nothing does not delay the end of an interrupted job.
+func TestSlowConsumer(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	cmd := command(t, args(deep, "-n", "4", "yes")...)
+	cmd.Stdout = w
+	require.NoError(t, cmd.Start())
+	w.Close()
+	_, err = io.ReadFull(r, make([]byte, 100))
+	require.NoError(t, err)
+	began := time.Now()
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	_ = cmd.Wait()
+	require.Equal(t, 130, cmd.ProcessState.ExitCode())
+	require.Less(t, time.Since(began), 3*time.Second)
+}
+
+func TestClosedDescriptors(t *testing.T) {
+	for _, closing := range []string{"<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"} {
+		sh := exec.Command("sh", "-c", "exec timeout -s KILL 20 "+binary+" -n 2 sh -c 'cat; echo out; echo err >&2' "+closing)
+		out, err := sh.Output()
+		require.NoError(t, err, closing)
+		if !strings.Contains(closing, ">&-") || closing == "2>&-" {
+			require.Equal(t, "out\nout\n", string(out), closing)
+		}
+	}
+}
+
+// Arguments and environment arrive byte for byte.
+func TestWordsAreExact(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	const longest = 128<<10 - 1 // MAX_ARG_STRLEN with its NUL
+	words := []string{":digest", "", "a b", "'", `"`, "$(touch canary)", "`x`", "new\nline", "\xff\xfe", "-n", "--", ":x", "*", "", strings.Repeat("w", longest)}
+	env := []string{"E2E_A=", "E2E_B=a b\n$(touch canary)'\"", "E2E_C=\xff", "E2E_D=" + strings.Repeat("v", longest-6)}
+	cmd := command(t, args(deep, append([]string{"-n", "4", self}, words...)...)...)
+	cmd.Env = append(os.Environ(), env...)
+	o := finish(t, cmd)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, strings.Repeat(digest(words[1:], env)+"\n", 4), string(o.stdout))
+	require.NoFileExists(t, cmd.Dir+"/canary")
+}
+
+func TestFilesPerRank(t *testing.T) {
+	cmd := command(t, args(deep, "-n", "8", "--output", "o.%r.%h.%t", "--error", "e.%r", "sh", "-c", "echo $RANK; echo e$RANK >&2")...)
+	o := finish(t, cmd)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Empty(t, o.stdout)
+	for r := range 8 {
+		out, err := os.ReadFile(fmt.Sprintf("%s/o.%d.%c.%d", cmd.Dir, r, 'a'+r/2, r%2))
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("%d\n", r), string(out))
+		out, err = os.ReadFile(fmt.Sprintf("%s/e.%d", cmd.Dir, r))
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("e%d\n", r), string(out))
+	}
+}
