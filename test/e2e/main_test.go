@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -18,9 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// binary is ibrun as it ships, built once; its path is unique to this run, so
+// program is ibrun as it ships, built once; its path is unique to this run, so
 // that what is left of a job can be found by it.
-var binary string
+var program string
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == ":digest" {
@@ -31,8 +32,8 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	binary = filepath.Join(dir, "ibrun")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "ibrun/cmd/ibrun")
+	program = filepath.Join(dir, "ibrun")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "ibrun/cmd/ibrun")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s\n", out)
@@ -72,7 +73,7 @@ const patience = 60 * time.Second
 func command(t *testing.T, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	c := exec.CommandContext(ctx, binary, args...)
+	c := exec.CommandContext(ctx, program, args...)
 	c.Dir = t.TempDir()
 	return c
 }
@@ -126,7 +127,7 @@ func agents(role string) (pids []int) {
 		if err != nil || !strings.HasSuffix(string(b), "\x00"+role+"\x00") {
 			continue
 		}
-		if exe, err := os.Readlink(filepath.Join(filepath.Dir(f), "exe")); err == nil && exe == binary {
+		if exe, err := os.Readlink(filepath.Join(filepath.Dir(f), "exe")); err == nil && exe == program {
 			var pid int
 			_, _ = fmt.Sscanf(filepath.Base(filepath.Dir(f)), "%d", &pid)
 			pids = append(pids, pid)
@@ -142,13 +143,20 @@ func noise(n int64) (io.Reader, func() string) {
 	return r, func() string { return fmt.Sprintf("%x", h.Sum(nil)) }
 }
 
-// counter is a cheap stream in which every 8 bytes differ.
-type counter struct{ n uint64 }
+// counter is a cheap stream in which no two blocks of 4 KiB are the same.
+type counter struct {
+	block [4096]byte
+	n     uint64
+	rest  []byte
+}
 
 func (c *counter) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = byte(c.n >> (8 * (c.n & 3)) * 0x9e)
+	if len(c.rest) == 0 {
 		c.n++
+		binary.LittleEndian.PutUint64(c.block[c.n*8%4096:], c.n)
+		c.rest = c.block[:]
 	}
-	return len(p), nil
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
 }

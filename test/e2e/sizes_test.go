@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The tree fails at no number of agents.
+func TestEveryNumberOfAgents(t *testing.T) {
+	trees := []string{"kary:2", "flat", "greedy", "two-level", "binomial"}
+	numbers := []int{1000}
+	for n := 1; n <= 200; n++ {
+		numbers = append(numbers, n)
+	}
+	for i, n := range numbers {
+		hosts := fmt.Sprintf("h[0001-%04d]", n)
+		tree := trees[i%len(trees)]
+		cmd := command(t, "--launcher", "local", "--hosts", hosts, "--tree", tree, "sh", "-c", "echo $IBRUN_HOST")
+		cmd.Env = append(os.Environ(), mark(t))
+		o := finish(t, cmd)
+		require.Equal(t, 0, o.code, "%d agents, %s: %s", n, tree, o.stderr)
+		seen := map[string]bool{}
+		for _, h := range strings.Fields(string(o.stdout)) {
+			seen[h] = true
+		}
+		require.Len(t, seen, n, tree)
+	}
+	// An agent that has said its last word is given the moment to be gone.
+	eventually(t, 2*time.Second, "nothing is left", func() bool {
+		return len(marked(mark(t)))+len(agents(":agent"))+len(agents(":guard")) == 0
+	})
+}
+
+// The bounds on size: an agent at 16 ranks is within 8 MiB, in a job of 16
+// ranks as in one of 4,096, and the binary within 10 MB.
+func TestSizes(t *testing.T) {
+	st, err := os.Stat(program)
+	require.NoError(t, err)
+	require.LessOrEqual(t, st.Size(), int64(10_000_000))
+	for _, nodes := range []int{1, 16} {
+		cmd := command(t, "-ppn", "16", "--launcher", "local", "--hosts", fmt.Sprintf("h[01-%02d]", nodes), "sleep", "1000")
+		cmd.Env = append(os.Environ(), mark(t))
+		require.NoError(t, cmd.Start())
+		ranks := 16 * nodes
+		eventually(t, patience, "all ranks run", func() bool { return len(marked(mark(t))) == 1+2*nodes+ranks })
+		for _, role := range []string{":agent", ":guard"} {
+			pids := agents(role)
+			require.Len(t, pids, nodes)
+			for _, pid := range pids {
+				require.LessOrEqual(t, peak(t, pid), 8<<10, "KiB of %s in a job of %d", role, ranks)
+			}
+		}
+		t.Logf("%d nodes: an agent's peak is %d KiB, a guard's %d KiB", nodes, peak(t, agents(":agent")[0]), peak(t, agents(":guard")[0]))
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		_ = cmd.Wait()
+	}
+}
+
+// peak is the most memory, in KiB, that a process has had resident.
+func peak(t *testing.T, pid int) int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(b), "VmHWM:")
+	require.True(t, ok)
+	n, err := strconv.Atoi(strings.Fields(rest)[0])
+	require.NoError(t, err)
+	return n
+}
