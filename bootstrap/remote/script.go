@@ -11,30 +11,34 @@ import (
 // The lines that the far side writes before there are frames.
 const (
 	agentMark = "::ibrun-agent:1 " // build, machine, pid
-	needMark  = "::ibrun-need:1 "  // machine: send me the binary
+	needMark  = "::ibrun-need:1 "  // machine: tell me how to install
+	sendMark  = "::ibrun-send:1"   // there is a place: send the binary
 	failMark  = "::ibrun-fail:1 "  // what is wrong, in words
 	lineEnd   = "::\n"
 )
 
-// script finds this very build on the node or asks for it, and becomes the
-// guard. It is read by any POSIX shell, and passes unchanged through csh and
-// fish as well as sh: no single quote, backslash, newline or exclamation mark.
+// find looks for this very build on the node and becomes the guard, or asks
+// what to do and does it. It is read by any POSIX shell, and passes unchanged
+// through csh and fish as well as sh: no single quote, backslash, newline or
+// exclamation mark. It is short, because in.rshd takes no more than a thousand
+// bytes.
 //
 // A build in the cache is trusted by its name, since folder and file are the
 // user's own. An ibrun where the parent's own lies, on a shared file system,
-// says itself, with code 88, that it is another build. Where that folder cannot be used (no
-// home, not executable, full) a fresh one is made elsewhere; its name is never
-// predictable.
-//
-// BUILD, PATH and SIZE are filled in. The parent answers a need line with one
-// line, digest and size, and the binary; nothing follows it until the agent
-// has spoken, so it does no harm if head reads ahead.
-const script = `b=BUILD; n=ibrun-$b; ` +
-	`say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
-	`own() { test -d "$1" && test -O "$1" || return 1; if test -h "$1"; then return 1; fi; }; ` +
-	`c="${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/ibrun"; ` +
-	`if own "$c" && test -x "$c/$n" && test -O "$c/$n"; then exec "$c/$n" :guard; fi; ` +
+// says itself, with code 88, that it is another build.
+const find = `b=BUILD; c="${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/ibrun"; f="$c/ibrun-$b"; ` +
+	`if test -O "$c" && test -O "$f" && test -x "$f"; then exec "$f" :guard; fi; ` +
 	`p="PATH"; if test -x "$p"; then "$p" :guard $b; r=$?; test $r = 88 || exit $r; fi; ` +
+	`echo "::ibrun-need:1 $(uname -m)::"; read -r s; eval "$s"`
+
+// install is the line that answers a need: it finds a folder that can hold the
+// binary and run it, asks for it, checks it, and becomes the guard. Where the
+// cache cannot be used (no home, not executable, full) a fresh folder is made
+// elsewhere, whose name is never predictable. SIZE is filled in. The parent
+// answers a send line with digest and size on a line, and the binary; nothing
+// follows it until the agent has spoken, so it does no harm if head reads ahead.
+const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
+	`own() { test -d "$1" && test -O "$1" || return 1; if test -h "$1"; then return 1; fi; }; ` +
 	`umask 077; why=; ` +
 	`try() { ` +
 	`t=$(mktemp "$1/.tmp.XXXXXXXXXX" 2>/dev/null) || { why="$why $1 (not writable)"; return 1; }; ` +
@@ -43,18 +47,23 @@ const script = `b=BUILD; n=ibrun-$b; ` +
 	`head -c SIZE /dev/zero >"$t" 2>/dev/null || { rm -f "$t"; why="$why $1 (full)"; return 1; }; ` +
 	`}; ` +
 	`t=; d=; mkdir -p "$c" 2>/dev/null && chmod 700 "$c" 2>/dev/null; ` +
-	`if own "$c" && try "$c"; then f="$c/$n"; else ` +
+	`if own "$c" && try "$c"; then :; else ` +
 	`for g in "$XDG_RUNTIME_DIR" "$TMPDIR" /tmp /var/tmp /dev/shm; do ` +
 	`test -n "$g" && test -d "$g" || continue; ` +
-	`d=$(mktemp -d "$g/ibrun.XXXXXXXXXX" 2>/dev/null) || { why="$why $g (not writable)"; continue; }; ` +
+	`d=$(mktemp -d "$g/ibrun.XXXXXXXXXX" 2>/dev/null) || { d=; why="$why $g (not writable)"; continue; }; ` +
 	`if try "$d"; then f="$d/ibrun"; break; fi; rmdir "$d"; d=; done; ` +
 	`test -n "$d" || say "no folder can hold and run the agent:$why"; fi; ` +
-	`echo "::ibrun-need:1 $(uname -m)::"; ` +
+	`echo "::ibrun-send:1::"; ` +
 	`read -r sum size; head -c "$size" >"$t" || { rm -f "$t"; say "the binary could not be written to $t"; }; ` +
 	`s=$(sha256sum <"$t"); test "${s%% *}" = "$sum" || { rm -f "$t"; say "the binary arrived damaged"; }; ` +
 	`chmod 700 "$t" && mv -f "$t" "$f" || say "the binary could not be put in place as $f"; ` +
 	`if test -n "$d"; then IBRUN_SHIPPED_TO="$d"; export IBRUN_SHIPPED_TO; fi; ` +
 	`exec "$f" :guard`
+
+// installer is install with its blank filled in, as a line.
+func installer() string {
+	return strings.ReplaceAll(install, "SIZE", strconv.FormatInt(build.Size(), 10)) + "\n"
+}
 
 // command is the remote command: one word for the login shell, whichever that
 // is. An agent that the user has installed is started as it is.
@@ -62,7 +71,7 @@ func command(agentPath string) string {
 	if agentPath != "" {
 		return "exec " + quote(agentPath) + " :guard"
 	}
-	text := strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(build.Path()), "SIZE", strconv.FormatInt(build.Size(), 10)).Replace(script)
+	text := strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(build.Path())).Replace(find)
 	return "exec /bin/sh -c '" + text + "'"
 }
 

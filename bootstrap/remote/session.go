@@ -138,7 +138,11 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 			return &Error{Host: t.Host, Phase: Ship, Cause: strings.Join(words, " ")}
 		case needMark:
 			progress(Ship)
-			if err := ses.ship(words); err != nil {
+			if err := ses.instruct(words); err != nil {
+				return err
+			}
+		case sendMark:
+			if err := ses.ship(); err != nil {
 				return err
 			}
 		default:
@@ -151,7 +155,7 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 // marked finds one of our marks in a line; noise without a newline may stand
 // before it.
 func marked(line []byte) (mark string, words []string) {
-	for _, m := range []string{agentMark, needMark, failMark} {
+	for _, m := range []string{agentMark, needMark, sendMark, failMark} {
 		i := bytes.Index(line, []byte(m))
 		if i >= 0 && bytes.HasSuffix(line, []byte(lineEnd)) {
 			return m, strings.Fields(string(line[i+len(m) : len(line)-len(lineEnd)]))
@@ -160,12 +164,19 @@ func marked(line []byte) (mark string, words []string) {
 	return "", nil
 }
 
-// ship sends this binary, as the far side's script reads it.
-func (ses *Session) ship(words []string) error {
+// instruct tells the far side how to install the binary, if it could run it.
+func (ses *Session) instruct(words []string) error {
 	if len(words) != 1 || words[0] != build.Machine() {
 		return &Error{Phase: Ship, Cause: fmt.Sprintf("the node is %s, this ibrun is built for %s", strings.Join(words, " "), build.Machine()),
 			Hint: "install an ibrun for that machine there and give its path with --agent-path"}
 	}
+	_ = ses.Stdout.SetReadDeadline(time.Now().Add(shipTime))
+	_, err := io.WriteString(ses.Stdin, installer())
+	return err
+}
+
+// ship sends this binary, as the far side's script reads it.
+func (ses *Session) ship() error {
 	f, err := build.Open()
 	if err != nil {
 		return err
@@ -179,7 +190,6 @@ func (ses *Session) ship(words []string) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	_ = ses.Stdout.SetReadDeadline(time.Now().Add(shipTime))
 	_ = ses.Stdin.SetWriteDeadline(time.Now().Add(shipTime))
 	defer ses.Stdin.SetWriteDeadline(time.Time{})
 	if _, err := fmt.Fprintf(ses.Stdin, "%x %d\n", sum.Sum(nil), size); err != nil {

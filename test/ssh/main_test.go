@@ -1,0 +1,108 @@
+// Package ssh runs the real binary over real sshd, rsh and the rsh stand-in,
+// on nodes of the virtual cluster, and breaks them.
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/vcluster/cluster"
+)
+
+// program is ibrun as it ships. It lies outside what the nodes see, so that
+// they have to be sent it.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "ibrun-ssh")
+	if err != nil {
+		panic(err)
+	}
+	program = filepath.Join(dir, "ibrun")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "ibrun/cmd/ibrun")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s\n", out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// outcome is what a finished ibrun showed.
+type outcome struct {
+	code   int
+	stdout string
+	stderr string
+	took   time.Duration
+}
+
+// job is an ibrun that runs.
+type job struct {
+	cmd    *exec.Cmd
+	out    bytes.Buffer
+	err    bytes.Buffer
+	began  time.Time
+	waited chan struct{}
+}
+
+// start runs ibrun on the cluster's front; it is killed after two minutes.
+func start(t *testing.T, c *cluster.Cluster, args ...string) *job {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	j := &job{cmd: c.Command(ctx, append([]string{program}, args...)...), began: time.Now(), waited: make(chan struct{})}
+	j.cmd.Stdout, j.cmd.Stderr = &j.out, &j.err
+	require.NoError(t, j.cmd.Start())
+	go func() {
+		defer close(j.waited)
+		_ = j.cmd.Wait()
+	}()
+	return j
+}
+
+func (j *job) wait() outcome {
+	<-j.waited
+	return outcome{j.cmd.ProcessState.ExitCode(), j.out.String(), j.err.String(), time.Since(j.began)}
+}
+
+func ibrun(t *testing.T, c *cluster.Cluster, args ...string) outcome {
+	return start(t, c, args...).wait()
+}
+
+// ours are the processes on a node that belong to a job: agents, guards, ranks.
+func ours(t *testing.T, c *cluster.Cluster, node string) (found []cluster.Proc) {
+	all, err := c.Processes(node)
+	require.NoError(t, err)
+	for _, p := range all {
+		role := len(p.Argv) > 1 && (p.Argv[1] == ":guard" || p.Argv[1] == ":agent")
+		if role || strings.Join(p.Argv, " ") == "sleep 1000" {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+func everywhere(t *testing.T, c *cluster.Cluster) (n int) {
+	for _, node := range c.Nodes() {
+		n += len(ours(t, c, node))
+	}
+	return n
+}
+
+func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, within, 50*time.Millisecond, what)
+}
+
+func sum(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
