@@ -38,7 +38,7 @@ func TestEveryNumberOfAgents(t *testing.T) {
 }
 
 // The bounds on size: an agent at 16 ranks is within 8 MiB, in a job of 16
-// ranks as in one of 4,096, and the binary within 10 MB.
+// ranks as in one of 256, and the binary within 10 MB.
 func TestSizes(t *testing.T) {
 	st, err := os.Stat(program)
 	require.NoError(t, err)
