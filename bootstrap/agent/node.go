@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -29,6 +30,9 @@ func Main() int {
 		fmt.Fprintf(os.Stderr, "ibrun: cannot adopt orphans on this node: %v\n", err)
 		return 125
 	}
+	// An agent shuffles bytes for ranks that want the cores: a second thread of
+	// Go code would mostly spin in search of work.
+	runtime.GOMAXPROCS(1)
 	proc.Shrug(syscall.SIGPIPE)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
