@@ -33,7 +33,7 @@ type Program struct {
 	First, Count uint32   // ranks [First, First+Count)
 	Argv         []string // bytes, not text: any byte but NUL
 	Env          []string // NAME=VALUE, what the user's side contributes
-	Drop         []string // names (globs) that the node's own environment must not contribute
+	Drop         []string // names (globs) that belong to a node: ranks see its own values for them
 	Dir          string   // working directory, absolute
 }
 

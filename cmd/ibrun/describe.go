@@ -36,6 +36,9 @@ func describe(w io.Writer, p *plan) {
 	if len(p.job.Launch.Exec) > 0 {
 		how = strings.Join(p.job.Launch.Exec, " ")
 	}
+	if p.here >= 0 && n.Len() == 1 {
+		how = "no session"
+	}
 	fmt.Fprintf(w, "tree     %s: %s at the root, %s deep, over %s\n", p.shape.Name(), plural(len(kids), "session"), plural(depth(p), "level"), how)
 	if p.here >= 0 {
 		fmt.Fprintf(w, "         %s is this machine and needs no session\n", n.At(p.here).Host)
