@@ -1,0 +1,121 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/build"
+	"ibrun/job"
+)
+
+// The command passes through sh, csh and fish, and is short enough for in.rshd.
+func TestCommandIsForEveryShell(t *testing.T) {
+	for name, text := range map[string]string{"find": find, "install": install} {
+		require.NotContains(t, text, "'", name)
+		require.NotContains(t, text, "\\", name)
+		require.NotContains(t, text, "!", name)
+		require.NotContains(t, text, "\n", name)
+	}
+	require.Less(t, len(find)+200, 1000)
+	require.NoError(t, CheckAgentPath("/opt/ibrun-1.0/bin/ibrun"))
+	for _, bad := range []string{"ibrun", "/a'b", "/a b", "/a;b", "/$x", "-x"} {
+		require.Error(t, CheckAgentPath(bad), bad)
+		require.Equal(t, bad == "ibrun" || bad == "-x", safePath(bad) == bad)
+	}
+}
+
+func TestMarks(t *testing.T) {
+	for line, want := range map[string]string{
+		"::ibrun-agent:1 b m 7::\n":             agentMark,
+		"noise without end::ibrun-need:1 m::\n": needMark,
+		"::ibrun-send:1::\n":                    sendMark,
+		"::ibrun-fail:1 no room::\n":            failMark,
+		"::ibrun-agent:1 b m 7\n":               "",
+		"hello\n":                               "",
+	} {
+		mark, _ := marked([]byte(line))
+		require.Equal(t, want, mark, line)
+	}
+	_, words := marked([]byte("x::ibrun-agent:1 b m 7::\n"))
+	require.Equal(t, []string{"b", "m", "7"}, words)
+	require.NoError(t, ready("h", []string{build.ID(), "m", "7"}))
+	require.ErrorContains(t, ready("h", []string{"other", "m", "7"}), "build other")
+}
+
+// fake is a launcher: a shell script that is called as launcher host command.
+func fake(t *testing.T, script string, timeout time.Duration) *Starter {
+	f := filepath.Join(t.TempDir(), "launcher")
+	require.NoError(t, os.WriteFile(f, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+	s, err := New(job.Launch{Exec: []string{f}, Timeout: timeout}, Options{Rand: func() float64 { return 0 }})
+	require.NoError(t, err)
+	return s
+}
+
+func TestFailuresAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		script string
+		phase  Phase
+		says   string
+	}{
+		{"echo ssh: Could not resolve hostname h: Name or service not known >&2; exit 255", Resolve, "getent hosts"},
+		{"echo ssh: connect to host h port 22: Connection refused >&2; exit 255", Connect, "refused"},
+		{"echo ssh: connect to host h port 22: Connection timed out >&2; exit 255", Connect, "timed out"},
+		{"echo Host key verification failed. >&2; exit 255", Authenticate, "known"},
+		{"echo 'root@h: Permission denied (publickey).' >&2; exit 255", Authenticate, "BatchMode"},
+		{"echo This account is currently not available.; exit 1", Begin, "code 1"},
+		{"echo '::ibrun-fail:1 no folder::'; exit 125", Ship, "no folder"},
+		{"echo '::ibrun-need:1 vax::'; cat >/dev/null", Ship, "vax"},
+		{"echo '::ibrun-agent:1 0000 x 1::'; cat >/dev/null", Agent, "build 0000"},
+		{"yes | head -c 70000; cat >/dev/null", Agent, "64 KiB"},
+		{"echo last words >&2; exec sleep 1000", Begin, "no word"},
+	} {
+		_, err := fake(t, c.script, 500*time.Millisecond).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
+		var e *Error
+		require.ErrorAs(t, err, &e, c.script)
+		require.Equal(t, c.phase, e.Phase, "%s: %v", c.script, err)
+		require.ErrorContains(t, err, c.says, c.script)
+		require.Equal(t, "h", e.Host)
+	}
+}
+
+// Only what fails before authentication is tried again.
+func TestRetries(t *testing.T) {
+	count := filepath.Join(t.TempDir(), "count")
+	tries := func() int { b, _ := os.ReadFile(count); return len(b) }
+	again := fake(t, "printf x >>"+count+"; if [ $(wc -c <"+count+") -lt 3 ]; then echo kex_exchange_identification: closed >&2; exit 255; fi; "+
+		fmt.Sprintf("printf noise; echo '::ibrun-agent:1 %s m 1::'; cat", build.ID()), 5*time.Second)
+	s, err := again.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
+	require.NoError(t, err)
+	require.Equal(t, 3, tries())
+	s.Kill()
+	<-s.Done()
+	require.NoError(t, os.Remove(count))
+	_, err = fake(t, "printf x >>"+count+"; echo Permission denied >&2; exit 255", time.Second).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
+	require.Error(t, err)
+	require.Equal(t, 1, tries())
+}
+
+func TestDashedHostIsRefused(t *testing.T) {
+	_, err := fake(t, "exit 0", time.Second).Start(context.Background(), Target{Host: "-oProxyCommand=x"}, func(Phase) {})
+	require.ErrorContains(t, err, "not a host name")
+	s, err := New(job.Launch{Launcher: "ssh"}, Options{})
+	require.NoError(t, err)
+	argv := strings.Join(s.argv(Target{Host: "h", User: "u"}), " ")
+	require.Contains(t, argv, "-l u -- h exec /bin/sh")
+}
+
+func TestSockets(t *testing.T) {
+	s, ok := parseSocket("   3: 0101004D:0016 0201004D:D431 01 00000024:00000000 01:000003E8 00000005     0        0 12345 4 0000000000000000 1600 4 30 10 -1")
+	require.True(t, ok)
+	require.Equal(t, tcpSocket{local: netip.MustParseAddrPort("77.0.1.1:22"), remote: netip.MustParseAddrPort("77.0.1.2:54321"), resent: 5, inode: "12345"}, s)
+	_, ok = parseSocket("  sl  local_address rem_address   st")
+	require.False(t, ok)
+}
