@@ -1,0 +1,61 @@
+// Package fabric holds the nouns of data transport: I-tuples, node blocks,
+// the sealed envelope of a datagram, and what a fabric must be able to do. It
+// opens nothing and sends nothing.
+package fabric
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// What a fabric's methods fail with.
+var (
+	// ErrClosed is returned by every method after Close.
+	ErrClosed = errors.New("fabric is closed")
+	// ErrTooLong is returned for a datagram over MTU.
+	ErrTooLong = errors.New("datagram is longer than the link takes")
+)
+
+// Fabric is one rank's way to ranks of other nodes. It moves datagrams, which
+// may be lost, doubled or overtaken but not changed, and makes byte streams.
+// It knows nothing of ranks, seals or messages. Methods may be called from any
+// goroutine.
+type Fabric interface {
+	// Name is "udp", "mem", "ib".
+	Name() string
+	// Tuple is where this endpoint is reached.
+	Tuple() Tuple
+	// MTU is the most bytes of one datagram that the local link carries
+	// without fragments.
+	MTU() int
+	// Post sends one datagram and keeps nothing of b. It does not wait: what
+	// the link cannot take now is lost. The error says that it can never work.
+	Post(to Tuple, b []byte) error
+	// Offer makes this endpoint ready to be dialled and returns what the other
+	// side needs for that besides the tuple, at most 64 bytes.
+	Offer() ([]byte, error)
+	// Dial opens a stream to an endpoint that made the offer.
+	Dial(ctx context.Context, to Tuple, offer []byte) (Stream, error)
+	// Close ends the endpoint; streams live on. It waits until no method of
+	// the sink runs, so it must not be called from there.
+	Close() error
+}
+
+// Stream is a reliable, ordered stream of bytes in both directions. Close
+// lets what was written arrive.
+type Stream interface {
+	io.ReadWriteCloser
+}
+
+// Sink takes what arrives. The fabric calls it from its own goroutine, one
+// datagram after the other.
+type Sink interface {
+	// Datagram gets one datagram. b is the fabric's again on return. from is
+	// where an answer may be sent; it is no proof of anything.
+	Datagram(from Tuple, b []byte)
+	// Accepted gets a stream that somebody dialled; nothing of it has been
+	// read, and the caller is a stranger until it has proved otherwise. It
+	// must not block.
+	Accepted(s Stream)
+}
