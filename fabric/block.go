@@ -1,0 +1,184 @@
+package fabric
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// Block is the I-tuples of one node's ranks: what they share once, and a
+// number for each. It is the unit of resolution: one answer serves every rank
+// of the asking node for every rank of the answered one.
+//
+//	version:4 kind:4 | flags:8 | epoch:16 | node:32 | first rank:32 | ranks:16 | ttl:8 | path:8
+//	base | bitmap of published ranks | number of each published rank | epochs, if they differ
+type Block struct {
+	Node  uint32
+	First uint32 // first rank of the node
+	TTL   uint8  // hops a datagram may take; 0: the kernel's own default
+	Base  Tuple  // what the ranks share; Num is not used
+	Ranks []Entry
+}
+
+// Entry is one rank of a block.
+type Entry struct {
+	Epoch uint16 // 0: it has not published an address
+	Num   uint32
+}
+
+// The flags of a block.
+const (
+	flagPartial = 1 << 0 // some ranks have not published
+	flagEpochs  = 1 << 1 // the ranks are of different epochs
+	flagsAll    = flagPartial | flagEpochs
+)
+
+const (
+	blockVersion = 1
+	blockHead    = 16
+)
+
+// MaxBlockRanks is the most ranks of one node.
+const MaxBlockRanks = 1<<16 - 1
+
+// ErrBlock is returned for bytes that are not a block in its one form.
+var ErrBlock = errors.New("not a node block")
+
+// Tuple returns the address of a rank and its epoch; ok is false if the rank
+// is not of this node or has not published.
+func (b *Block) Tuple(rank uint32) (t Tuple, epoch uint16, ok bool) {
+	i := rank - b.First
+	if i >= uint32(len(b.Ranks)) || b.Ranks[i].Epoch == 0 {
+		return t, 0, false
+	}
+	t = b.Base
+	t.Num = b.Ranks[i].Num
+	return t, b.Ranks[i].Epoch, true
+}
+
+// Partial says that some rank has not published.
+func (b *Block) Partial() bool {
+	for _, e := range b.Ranks {
+		if e.Epoch == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Epoch is the newest epoch of a published rank.
+func (b *Block) Epoch() (newest uint16) {
+	for _, e := range b.Ranks {
+		newest = max(newest, e.Epoch)
+	}
+	return newest
+}
+
+// mixed reports whether published ranks are of different epochs.
+func (b *Block) mixed() bool {
+	newest := b.Epoch()
+	for _, e := range b.Ranks {
+		if e.Epoch != 0 && e.Epoch != newest {
+			return true
+		}
+	}
+	return false
+}
+
+// Append adds the block's one form.
+func (b *Block) Append(dst []byte) []byte {
+	flags := byte(0)
+	if b.Partial() {
+		flags |= flagPartial
+	}
+	mixed := b.mixed()
+	if mixed {
+		flags |= flagEpochs
+	}
+	dst = append(dst, blockVersion<<4|byte(b.Base.Kind), flags)
+	dst = binary.BigEndian.AppendUint16(dst, b.Epoch())
+	dst = binary.BigEndian.AppendUint32(dst, b.Node)
+	dst = binary.BigEndian.AppendUint32(dst, b.First)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(b.Ranks)))
+	dst = append(dst, b.TTL, b.Base.Path&1|b.Base.Rails&3<<1)
+	dst = b.Base.appendBase(dst)
+	at := len(dst)
+	dst = append(dst, make([]byte, (len(b.Ranks)+7)/8)...)
+	t := b.Base
+	for i, e := range b.Ranks {
+		if e.Epoch == 0 {
+			continue
+		}
+		dst[at+i/8] |= 1 << (i % 8)
+		t.Num = e.Num
+		dst = t.appendNum(dst)
+	}
+	for _, e := range b.Ranks {
+		if mixed && e.Epoch != 0 {
+			dst = binary.BigEndian.AppendUint16(dst, e.Epoch)
+		}
+	}
+	return dst
+}
+
+// ParseBlock reads a block that fills all of b. What it returns shares nothing
+// with b.
+func ParseBlock(b []byte) (*Block, error) {
+	if len(b) < blockHead || b[0]>>4 != blockVersion || Kind(b[0]&15) >= kinds || b[1]&^flagsAll != 0 || b[15] > 7 {
+		return nil, ErrBlock
+	}
+	kind, count := Kind(b[0]&15), int(binary.BigEndian.Uint16(b[12:]))
+	blk := &Block{
+		Node: binary.BigEndian.Uint32(b[4:]), First: binary.BigEndian.Uint32(b[8:]), TTL: b[14],
+		Base: Tuple{Kind: kind, Path: b[15] & 1, Rails: b[15] >> 1},
+	}
+	rest, marks := b[blockHead:], (count+7)/8
+	if len(rest) < kind.baseLen()+marks {
+		return nil, ErrBlock
+	}
+	rest = blk.Base.parseBase(rest)
+	bitmap, rest := rest[:marks], rest[marks:]
+	if count%8 != 0 && bitmap[marks-1]>>(count%8) != 0 {
+		return nil, ErrBlock
+	}
+	size := kindParts[kind].num
+	blk.Ranks = make([]Entry, count)
+	epoch := binary.BigEndian.Uint16(b[2:])
+	published := 0
+	for i := range blk.Ranks {
+		if bitmap[i/8]>>(i%8)&1 == 0 {
+			continue
+		}
+		if len(rest) < size {
+			return nil, ErrBlock
+		}
+		blk.Ranks[i] = Entry{Epoch: epoch, Num: number(rest[:size])}
+		rest = rest[size:]
+		published++
+	}
+	if b[1]&flagEpochs != 0 {
+		if len(rest) != 2*published {
+			return nil, ErrBlock
+		}
+		for i := range blk.Ranks {
+			if blk.Ranks[i].Epoch != 0 || bitmap[i/8]>>(i%8)&1 == 1 {
+				blk.Ranks[i].Epoch, rest = binary.BigEndian.Uint16(rest), rest[2:]
+			}
+		}
+	}
+	return blk, blk.verify(b, rest, published, count)
+}
+
+// verify refuses what this build would have written otherwise.
+func (b *Block) verify(raw, rest []byte, published, count int) error {
+	partial, mixed := raw[1]&flagPartial != 0, raw[1]&flagEpochs != 0
+	live := 0
+	for _, e := range b.Ranks {
+		if e.Epoch != 0 {
+			live++
+		}
+	}
+	if len(rest) > 0 || live != published || partial != (published < count) || mixed != b.mixed() || b.Epoch() != binary.BigEndian.Uint16(raw[2:]) {
+		return ErrBlock
+	}
+	return nil
+}
