@@ -25,7 +25,18 @@ type Job struct {
 	Output    Output
 	Stdin     Stdin
 	Launch    Launch
+	Layout    Layout
+	Transport Transport
 	FirstHost string // host of rank 0, for MASTER_ADDR
+}
+
+// Transport says how ranks reach each other.
+type Transport struct {
+	Fabric string // "udp" or "tcp"
+	Iface  string // --iface as written, or empty
+	Eager  bool   // the whole table goes down the tree once
+	Why    string // why eager or lazy was chosen, for people
+	Stats  bool   // ranks and agents report what they counted
 }
 
 // Program is one of the programs of a job; most jobs have one.

@@ -86,6 +86,8 @@ func appendJob(w *writer, j *job.Job) {
 	}
 	appendStreams(w, j)
 	appendHow(w, j.Launch)
+	appendLayout(w, j.Layout)
+	appendTransport(w, j.Transport)
 	w.string(j.FirstHost)
 }
 
@@ -106,6 +108,8 @@ func parseJob(r *reader) *job.Job {
 	}
 	parseStreams(r, j)
 	j.Launch = parseHow(r)
+	j.Layout = parseLayout(r)
+	j.Transport = parseTransport(r)
 	j.FirstHost = r.string()
 	return j
 }
@@ -146,4 +150,43 @@ func parseHow(r *reader) job.Launch {
 		Timeout: time.Duration(r.uint(math.MaxInt64)), Grace: time.Duration(r.uint(math.MaxInt64)),
 		AgentPath: r.string(), Verbose: r.bool(),
 	}
+}
+
+func appendLayout(w *writer, l job.Layout) {
+	w.uint(uint64(len(l.Shares())))
+	for _, s := range l.Shares() {
+		w.u32(s.Nodes)
+		w.u32(s.Ranks)
+	}
+}
+
+func parseLayout(r *reader) job.Layout {
+	var shares []job.Share
+	nodes, ranks := uint64(0), uint64(0)
+	for range r.count(2) {
+		s := job.Share{Nodes: r.u32(), Ranks: r.u32()}
+		nodes, ranks = nodes+uint64(s.Nodes), ranks+uint64(s.Nodes)*uint64(s.Ranks)
+		if nodes > job.MaxNodes || ranks > job.MaxRanks {
+			r.fail(ErrRange)
+			return job.Layout{}
+		}
+		shares = append(shares, s)
+	}
+	l := job.NewLayout(shares)
+	if len(l.Shares()) != len(shares) {
+		r.fail(ErrCanonical)
+	}
+	return l
+}
+
+func appendTransport(w *writer, t job.Transport) {
+	w.string(t.Fabric)
+	w.string(t.Iface)
+	w.bool(t.Eager)
+	w.string(t.Why)
+	w.bool(t.Stats)
+}
+
+func parseTransport(r *reader) job.Transport {
+	return job.Transport{Fabric: r.string(), Iface: r.string(), Eager: r.bool(), Why: r.string(), Stats: r.bool()}
 }

@@ -21,6 +21,22 @@ const (
 	KindFault     Kind = 10 // up
 	KindWaiting   Kind = 11 // up
 	KindBeat      Kind = 12 // both
+	KindAsk       Kind = 13 // both, and from a rank
+	KindAnswer    Kind = 14 // both, and to a rank
+	KindCollect   Kind = 15 // up, and from a rank
+	KindRelease   Kind = 16 // down, and to a rank
+	KindBlocks    Kind = 17 // both: eager mode
+	KindTally     Kind = 18 // up, and from a rank
+
+	// Between a rank and its agent only.
+	KindHello    Kind = 64 // from a rank
+	KindWelcome  Kind = 65 // to a rank
+	KindPublish  Kind = 66 // from a rank
+	KindPut      Kind = 67 // from a rank
+	KindPutDone  Kind = 68 // to a rank
+	KindPair     Kind = 69 // both
+	KindAbort    Kind = 70 // from a rank
+	KindFinalize Kind = 71 // from a rank
 )
 
 // Message is one of the message types of this package.

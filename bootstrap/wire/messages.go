@@ -19,10 +19,24 @@ var kindNames = [...]string{
 	KindFault:     "Fault",
 	KindWaiting:   "Waiting",
 	KindBeat:      "Beat",
+	KindAsk:       "Ask",
+	KindAnswer:    "Answer",
+	KindCollect:   "Collect",
+	KindRelease:   "Release",
+	KindBlocks:    "Blocks",
+	KindTally:     "Tally",
+	KindHello:     "Hello",
+	KindWelcome:   "Welcome",
+	KindPublish:   "Publish",
+	KindPut:       "Put",
+	KindPutDone:   "PutDone",
+	KindPair:      "Pair",
+	KindAbort:     "Abort",
+	KindFinalize:  "Finalize",
 }
 
 func (k Kind) String() string {
-	if k == 0 || int(k) >= len(kindNames) {
+	if int(k) >= len(kindNames) || kindNames[k] == "" {
 		return fmt.Sprintf("Kind(%d)", uint8(k))
 	}
 	return kindNames[k]
@@ -55,6 +69,20 @@ var parsers = [256]func(*reader) Message{
 	KindFault:     parseFault,
 	KindWaiting:   parseWaiting,
 	KindBeat:      parseBeat,
+	KindAsk:       parseAsk,
+	KindAnswer:    parseAnswer,
+	KindCollect:   func(r *reader) Message { return Collect(parseGathered(r)) },
+	KindRelease:   func(r *reader) Message { return Release(parseGathered(r)) },
+	KindBlocks:    parseBlocks,
+	KindTally:     parseTally,
+	KindHello:     parseHello,
+	KindWelcome:   parseWelcome,
+	KindPublish:   parsePublish,
+	KindPut:       parsePut,
+	KindPutDone:   parsePutDone,
+	KindPair:      parsePair,
+	KindAbort:     parseAbort,
+	KindFinalize:  parseFinalize,
 }
 
 func (m Ready) append(w *writer)     { w.u32(m.Up); w.u32(m.Failed) }

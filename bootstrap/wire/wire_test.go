@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/fabric"
 	"ibrun/job"
 )
 
@@ -25,6 +26,10 @@ func samples() []Message {
 		Output: job.Output{StdoutFile: "out.%r", Merge: true}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
 		Launch: job.Launch{Launcher: "ssh", Args: []string{"-p", "22"}, Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second},
 	}
+	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}})
+	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Why: "because", Stats: true}
+	tally := job.Tally{Levels: []job.LevelTally{{Asked: 1, Hit: 2, Own: 3, Merged: 4, Relayed: 5}}}
+	tally.Sum[job.CountPeers], tally.Latency[9] = 1<<40, 4
 	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 62, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 32}})
 	return []Message{
 		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18},
@@ -33,6 +38,12 @@ func samples() []Message {
 		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, StdinRoom{N: 1}, Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},
 		Fault{What: FaultLost, Node: 7, Nodes: 3, Host: "node0008", Parent: "node0002", Phase: "agent", Cause: "gone", Tail: "last words", AgeMs: 3},
 		Waiting{Items: []Late{{Node: 1, Host: "b", Phase: "connect", ForMs: 3100}}}, Beat{},
+		Ask{Rank: 70000, Key: "where", Least: 3, Fresh: true}, Answer{Rank: 9, What: Found, Level: 2, Value: []byte{1, 2}}, Answer{Rank: 1 << 24, What: NoRank},
+		Collect{Op: 1, What: AllGather, Parcels: []Parcel{{3, Everyone, []byte("x")}, {4, 0, nil}}}, Release{Op: 9, What: Scatter, Root: 3, Trouble: "rank 3 ended"},
+		Blocks{Values: [][]byte{{1}, {2, 3}}}, Tally{&tally}, Hello{},
+		Welcome{JobID: "a", Rank: 3, Epoch: 2, Layout: j.Layout, Key: fabric.Key{7}, How: j.Transport, Path: "10.0.0.1"},
+		Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}}, Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Pair{Rank: 2, What: Failed},
+		Abort{Code: 3, Text: "because"}, Finalize{},
 	}
 }
 
@@ -48,9 +59,9 @@ func TestEveryKindRoundTrips(t *testing.T) {
 		require.NotContains(t, m.String(), "\n")
 		stream = append(stream, frame...)
 	}
-	for k := KindLaunch; k <= KindBeat; k++ {
-		require.True(t, seen[k], "no sample of %v", k)
-		require.NotContains(t, k.String(), "(")
+	for k := range parsers {
+		require.Equal(t, parsers[k] != nil, seen[Kind(k)], "samples of %v", Kind(k))
+		require.Equal(t, parsers[k] == nil, strings.Contains(Kind(k).String(), "("), "name of kind %d", k)
 	}
 	r := NewReader(iotest.OneByteReader(bytes.NewReader(stream)))
 	for _, m := range samples() {
@@ -86,6 +97,10 @@ func TestRefused(t *testing.T) {
 		"empty input":         {[]byte{byte(KindStdin), 0, 0}, ErrRange},
 		"boolean 2":           {[]byte{byte(KindStdin), 2, 0}, ErrCanonical},
 		"signal 65":           {[]byte{byte(KindSignal), 65}, ErrRange},
+		"collective 6":        {[]byte{byte(KindCollect), 1, 6, 0, 0, 0}, ErrRange},
+		"value that is not":   {[]byte{byte(KindAnswer), 1, 0, 0, 1, 0, 1, 7}, ErrRange},
+		"empty key":           {[]byte{byte(KindPut), 0, 1, 7}, ErrRange},
+		"long tuple":          {[]byte{byte(KindPublish), 2, 0xc0, 0}, ErrRange},
 		"a billion runs":      {[]byte{byte(KindExit), 0, 0x80, 0x94, 0xeb, 0xdc, 0x03}, ErrShort},
 		"output beyond frame": {[]byte{byte(KindOutput), 0, 1, 100, 'x'}, ErrShort},
 	} {

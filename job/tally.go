@@ -1,0 +1,107 @@
+package job
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Count names one of the sums of a Tally.
+type Count uint8
+
+// What ranks and agents count. The order is on the wire.
+const (
+	CountRanks        Count = iota // ranks that reported
+	CountPeers                     // peers used, summed over ranks, local ones included
+	CountLocal                     // of those, peers on the same node
+	CountLookups                   // questions that ranks asked their agents
+	CountAddressBytes              // bytes of frames and handshakes spent on addresses
+	CountConnections               // connections opened
+	CountReopened                  // of those, opened again after an idle close
+	CountStreams                   // pairs that moved to a stream
+	CountMessages                  // messages sent
+	CountBytes                     // bytes of messages sent
+	CountDatagrams                 // datagrams sent
+	CountRetransmits               // segments sent again
+	CountStrangers                 // datagrams of others, dropped
+	CountRejects                   // messages to an incarnation that is gone
+	Counts
+)
+
+// CountNames are the names of the sums in reports.
+var CountNames = [Counts]string{
+	"ranks", "peers", "local_peers", "lookups", "address_bytes", "connections", "reopened", "streams",
+	"messages", "bytes", "datagrams", "retransmits", "strangers", "rejects",
+}
+
+// LevelTally counts the questions that agents of one tree level were asked.
+type LevelTally struct {
+	Asked   uint64 // by ranks and neighbours
+	Hit     uint64 // answered from the cache
+	Own     uint64 // answered from the agent's own ranks
+	Merged  uint64 // joined a question in flight
+	Relayed uint64 // passed on
+}
+
+// Tally is what a job's --stats adds up. The zero value is empty.
+type Tally struct {
+	Sum     [Counts]uint64
+	Levels  []LevelTally // by depth; the root is 0
+	Latency Histogram    // of first messages: from Send to the peer's acknowledgement
+}
+
+// Add merges o into t.
+func (t *Tally) Add(o *Tally) {
+	for i := range t.Sum {
+		t.Sum[i] += o.Sum[i]
+	}
+	for i, l := range o.Levels {
+		*t.Level(i) = t.Level(i).plus(l)
+	}
+	for i := range t.Latency {
+		t.Latency[i] += o.Latency[i]
+	}
+}
+
+// Level returns the counts of one level, made if need be.
+func (t *Tally) Level(i int) *LevelTally {
+	for len(t.Levels) <= i {
+		t.Levels = append(t.Levels, LevelTally{})
+	}
+	return &t.Levels[i]
+}
+
+func (l LevelTally) plus(o LevelTally) LevelTally {
+	return LevelTally{l.Asked + o.Asked, l.Hit + o.Hit, l.Own + o.Own, l.Merged + o.Merged, l.Relayed + o.Relayed}
+}
+
+// Histogram counts durations in buckets of an eighth of a doubling, from a
+// microsecond to over a minute: about 9 % wide.
+type Histogram [8 * 27]uint32
+
+// Observe counts one duration.
+func (h *Histogram) Observe(d time.Duration) {
+	h[bucketOf(d)]++
+}
+
+func bucketOf(d time.Duration) int {
+	us := uint64(max(d, time.Microsecond) / (time.Microsecond / 8)) // eighths, at least 8
+	top := bits.Len64(us) - 4                                       // us>>top is 8 to 15
+	return min(top*8+int(us>>top)-8, len(Histogram{})-1)
+}
+
+// Quantile returns the upper bound of the bucket that holds the q-th part of
+// all observations, 0 <= q <= 1; 0 if there are none.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	total := uint64(0)
+	for _, n := range h {
+		total += uint64(n)
+	}
+	need, seen := uint64(q*float64(total)), uint64(0)
+	for i, n := range h {
+		seen += uint64(n)
+		if n > 0 && (seen > need || seen == total) {
+			return time.Duration(uint64(9+i%8)<<(i/8)) * time.Microsecond / 8
+		}
+	}
+	return 0
+}
