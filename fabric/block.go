@@ -182,3 +182,39 @@ func (b *Block) verify(raw, rest []byte, published, count int) error {
 	}
 	return nil
 }
+
+// Published returns the epoch of a rank in an encoded block, without taking
+// the block apart; 0 if it is not there or has not published.
+func Published(raw []byte, rank uint32) uint16 {
+	if len(raw) < blockHead || Kind(raw[0]&15) >= kinds {
+		return 0
+	}
+	i := rank - binary.BigEndian.Uint32(raw[8:])
+	at := blockHead + Kind(raw[0]&15).baseLen() + int(i/8)
+	if i >= uint32(binary.BigEndian.Uint16(raw[12:])) || at >= len(raw) || raw[at]>>(i%8)&1 == 0 {
+		return 0
+	}
+	if raw[1]&flagEpochs == 0 {
+		return binary.BigEndian.Uint16(raw[2:])
+	}
+	b, err := ParseBlock(raw)
+	if err != nil {
+		return 0
+	}
+	return b.Ranks[i].Epoch
+}
+
+// BlockNode returns the node of an encoded block.
+func BlockNode(raw []byte) (node uint32, ok bool) {
+	if len(raw) < blockHead {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(raw[4:]), true
+}
+
+// Older reports whether encoded block a must not replace b, which is of the
+// same node: its epoch is older, or it is partial and b of that epoch is not.
+func Older(a, b []byte) bool {
+	ea, eb := binary.BigEndian.Uint16(a[2:]), binary.BigEndian.Uint16(b[2:])
+	return ea < eb || ea == eb && a[1]&flagPartial != 0 && b[1]&flagPartial == 0
+}

@@ -20,6 +20,7 @@ import (
 type Config struct {
 	Root   bool
 	Host   string // this agent's host, as named in reports
+	Path   string // address that this node is reached by, or empty
 	Here   int    // root: index of the node that is this machine; -1: none
 	Window int    // sessions in flight when the job leaves the number to us; 0: 16
 	Policy Policy // root
@@ -64,6 +65,12 @@ type Core struct {
 	input  input
 	finish finish
 	root   root
+
+	own     own
+	resolve resolve
+	table   table
+	gathers map[uint32]*gathering
+	tally   job.Tally
 }
 
 // New makes an agent that waits for its first event.
@@ -125,6 +132,8 @@ func (c *Core) apply(ev Event) {
 		c.rankExited(ev)
 	case RankDrained:
 		c.ranks.undrained--
+	case RankSaid:
+		c.rankSaid(ev.Rank, ev.Msg)
 	case RankTook:
 		c.rankTook(ev)
 	case RankDeaf:
@@ -171,6 +180,16 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.fault(m)
 	case wire.Waiting:
 		c.waiting(m)
+	case wire.Ask:
+		c.asked(asker{link: from, ask: m})
+	case wire.Answer:
+		c.answered(from, m)
+	case wire.Collect:
+		c.collected(from, m)
+	case wire.Blocks:
+		c.table.heardKid(c, from, m)
+	case wire.Tally:
+		c.tally.Add(m.Of)
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -190,6 +209,16 @@ func (c *Core) order(m wire.Message) {
 		c.input.push(m)
 	case wire.Signal:
 		c.passSignal(m.Number)
+	case wire.Ask:
+		c.asked(asker{link: Up, ask: m})
+	case wire.Answer:
+		c.answered(Up, m)
+	case wire.Release:
+		c.release(m)
+	case wire.Blocks:
+		if c.job != nil {
+			c.table.arrive(c, m)
+		}
 	case wire.End:
 		c.end(m)
 	}

@@ -56,6 +56,16 @@ type Feed struct {
 	EOF  bool
 }
 
+// Tell sends a frame to a rank of this node that said hello.
+type Tell struct {
+	Rank uint32
+	Msg  wire.Message
+}
+
+// Connect makes a socket pair and hands its ends to two ranks of this node, each
+// beside a wire.Pair that names the other.
+type Connect struct{ A, B uint32 }
+
 // SetTimer asks for one Tick at the given time; a later SetTimer replaces it.
 type SetTimer struct{ At time.Duration }
 
@@ -113,6 +123,7 @@ type Outcome struct {
 	Runs      []job.StatusRun
 	Truncated uint64
 	Started   bool // every agent came up
+	Tally     job.Tally
 }
 
 func (Send) effect()        {}
@@ -124,6 +135,8 @@ func (SignalRanks) effect() {}
 func (KillRanks) effect()   {}
 func (Sweep) effect()       {}
 func (Feed) effect()        {}
+func (Tell) effect()        {}
+func (Connect) effect()     {}
 func (SetTimer) effect()    {}
 func (Probe) effect()       {}
 func (Finish) effect()      {}

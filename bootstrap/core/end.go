@@ -91,6 +91,17 @@ func (c *Core) drop(l Link, s job.Status) {
 	}
 	k.state, k.live = kidGone, false
 	c.finish.gone++
+	what := wire.Failed
+	if k.exited {
+		what = wire.Exited
+	}
+	c.routeGone(l, what)
+	c.checkGathers()
+	if !k.tabled {
+		k.tabled = true
+		c.table.heard++
+		c.table.publish(c)
+	}
 	if n := k.nodes; !k.exited && n.Ranks() > 0 {
 		c.finish.ends = append(c.finish.ends, job.StatusRun{First: n.Base(), Count: n.Ranks(), Status: s})
 	}
@@ -113,6 +124,7 @@ func (c *Core) checkDeadlines() {
 	if c.cfg.Root {
 		c.rootDeadlines()
 	}
+	c.resolveDue()
 	if f.killAt == 0 {
 		return
 	}
@@ -161,6 +173,9 @@ func (c *Core) checkExit() {
 		return
 	}
 	runs := job.MergeRuns(append(f.ends, c.ranks.ends...))
+	if c.job.Transport.Stats {
+		c.send(Up, wire.Tally{Of: &c.tally})
+	}
 	c.send(Up, wire.Exit{Runs: runs, Truncated: f.trunc + c.flow.truncated})
 	c.stage = done
 	c.do(Finish{})

@@ -69,6 +69,12 @@ type RankExited struct {
 // RankDrained says that all a rank wrote has been read.
 type RankDrained struct{ Rank uint32 }
 
+// RankSaid is a frame that a rank of this node sent to its agent.
+type RankSaid struct {
+	Rank uint32
+	Msg  wire.Message
+}
+
 // RankTook says that a rank read N bytes of its standard input.
 type RankTook struct {
 	Rank uint32
@@ -127,6 +133,7 @@ func (Spawned) event()     {}
 func (RankOutput) event()  {}
 func (RankExited) event()  {}
 func (RankDrained) event() {}
+func (RankSaid) event()    {}
 func (RankTook) event()    {}
 func (RankDeaf) event()    {}
 func (Swept) event()       {}

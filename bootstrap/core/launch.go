@@ -42,9 +42,11 @@ type kid struct {
 	started time.Duration
 	phase   string
 	local   bool
-	exited  bool // its Exit came
-	room    int  // bytes of Stdin it can take
-	owed    int  // bytes of its Output taken and not granted back yet
+	exited  bool   // its Exit came
+	tabled  bool   // its Blocks came
+	op      uint32 // the last collective that its subtree has joined
+	room    int    // bytes of Stdin it can take
+	owed    int    // bytes of its Output taken and not granted back yet
 }
 
 // starts counts the launch.
@@ -57,6 +59,7 @@ type starts struct {
 	readied  bool
 	spawned  bool
 	window   int
+	ranks    uint32        // of this subtree
 	told     time.Duration // when late sessions were last named
 }
 
@@ -79,6 +82,7 @@ func (c *Core) start(m wire.Launch) {
 		c.do(Spawn{m.Job, n, m.First})
 		below, first = m.Nodes.Slice(1, m.Nodes.Len()), m.First+1
 		c.starts.up = 1
+		c.starts.ranks = m.Nodes.Ranks()
 	} else {
 		c.starts.spawned = true
 	}
@@ -171,6 +175,7 @@ func (c *Core) spawned(ev Spawned) {
 	c.starts.spawned = true
 	for _, f := range ev.Failed {
 		c.ranks.end(f.Rank, job.Status{Kind: job.NotRun, Code: f.Code})
+		c.rankEnded(f.Rank, true)
 		c.ranks.undrained--
 		c.deaf(f.Rank)
 	}

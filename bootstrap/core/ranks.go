@@ -14,11 +14,13 @@ type ranks struct {
 	ends         []job.StatusRun
 	reported     bool // a rank's failure has been sent up
 	stopped      bool // the ranks were told to end
+	locals       []local
 }
 
 func (r *ranks) open(n job.Node, index uint32) {
 	r.index, r.first, r.count = index, n.First, n.Ranks
 	r.alive, r.undrained = n.Ranks, n.Ranks
+	r.locals = make([]local, n.Ranks)
 }
 
 func (r *ranks) end(rank uint32, s job.Status) {
@@ -29,6 +31,7 @@ func (r *ranks) end(rank uint32, s job.Status) {
 func (c *Core) rankExited(ev RankExited) {
 	c.ranks.end(ev.Rank, ev.Status)
 	c.deaf(ev.Rank)
+	c.rankEnded(ev.Rank, !ev.Status.OK())
 	if ev.Status.OK() || c.ranks.stopped || c.ranks.reported {
 		return
 	}

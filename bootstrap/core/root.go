@@ -78,7 +78,7 @@ func (c *Core) rootFault(f wire.Fault) {
 // faultCode is the exit code for a job that ended because of f.
 func faultCode(f wire.Fault) int {
 	switch f.What {
-	case wire.FaultRank, wire.FaultSpawn:
+	case wire.FaultRank, wire.FaultSpawn, wire.FaultAbort:
 		return f.Status.ExitCode()
 	}
 	return codeSelf
@@ -198,6 +198,7 @@ func (c *Core) rootExit() {
 func (c *Core) rootDone() {
 	o := &c.root.out
 	o.Runs = job.MergeRuns(c.finish.ends)
+	o.Tally = c.tally
 	o.Truncated = c.finish.trunc + c.flow.truncated
 	if o.Cause == CauseNone {
 		for _, r := range o.Runs {

@@ -102,6 +102,7 @@ const (
 	FaultSpawn  FaultKind = 2 // ranks could not be started: Rank, Count, Status, Cause
 	FaultLaunch FaultKind = 3 // a session failed: Phase, Cause, Tail; Nodes agents never came
 	FaultLost   FaultKind = 4 // an agent was lost after it came up: Nodes agents with it
+	FaultAbort  FaultKind = 5 // a rank asked for the end of the job: Rank, Status, Cause
 )
 
 // Fault reports one failure at once, before Exit.

@@ -1,0 +1,246 @@
+package core
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+)
+
+// epochFirst is the epoch of a rank that was never restarted.
+const epochFirst = 1
+
+// local is what this node's agent knows of one of its ranks.
+type local struct {
+	hello     bool
+	published bool
+	ended     bool // it exited, or said Finalize
+	failed    bool
+	op        uint32 // collectives it has joined
+	tuple     fabric.Tuple
+	values    map[string][]byte
+}
+
+// own is this node's side of resolution: its block, its values, and questions
+// that wait for them.
+type own struct {
+	base   fabric.Tuple // what the ranks' tuples share; of the first that published
+	based  bool
+	block  []byte // encoded, nil when out of date
+	parked []parked
+	pairs  map[[2]uint32]bool // asked for; true when settled
+	early  [][2]uint32        // asked for before both ranks had said hello
+}
+
+type parked struct {
+	asker
+	partialAt time.Duration // when a partial block will do; 0: the rank has not published
+}
+
+// has reports whether a rank is of this node.
+func (r *ranks) has(rank uint32) bool { return rank-r.first < r.count && rank >= r.first }
+
+func (c *Core) local(rank uint32) *local { return &c.ranks.locals[rank-c.ranks.first] }
+
+// rankSaid takes a frame from a rank of this node.
+func (c *Core) rankSaid(rank uint32, m wire.Message) {
+	r := c.local(rank)
+	if r.ended {
+		return
+	}
+	switch m := m.(type) {
+	case wire.Hello:
+		r.hello = true
+		c.do(Tell{rank, wire.Welcome{
+			JobID: c.job.ID, Rank: rank, Epoch: epochFirst, Layout: c.job.Layout,
+			Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
+		}})
+		c.retryPairs()
+	case wire.Publish:
+		c.publish(r, m)
+	case wire.Ask:
+		c.asked(asker{rank: rank, here: true, ask: m})
+	case wire.Put:
+		c.put(rank, r, m)
+	case wire.Collect:
+		c.joined(rank, r, m)
+	case wire.Pair:
+		c.pair(rank, m.Rank)
+	case wire.Tally:
+		c.tally.Add(m.Of)
+	case wire.Abort:
+		c.fault(wire.Fault{
+			What: wire.FaultAbort, Node: c.ranks.index, Nodes: 1, Rank: rank, Count: 1, Status: exitStatus(m.Code),
+			Host: c.cfg.Host, Parent: c.cfg.Host, Cause: m.Text,
+		})
+	case wire.Finalize:
+		c.rankEnded(rank, false)
+	}
+}
+
+func (c *Core) publish(r *local, m wire.Publish) {
+	base := m.Tuple
+	base.Num = 0
+	o := &c.own
+	if !o.based {
+		o.base, o.based = base, true
+	}
+	if r.published || base != o.base {
+		return // one address per rank; ranks of one node share the node's
+	}
+	r.published, r.tuple, o.block = true, m.Tuple, nil
+	c.unpark()
+}
+
+// rankEnded marks a rank that will not answer any more.
+func (c *Core) rankEnded(rank uint32, failed bool) {
+	r := c.local(rank)
+	if r.ended {
+		return
+	}
+	r.ended, r.failed, c.own.block = true, failed, nil
+	c.unpark()
+	c.retryPairs()
+	c.checkGathers()
+}
+
+// complete reports whether the node's block will not change any more, but for
+// ranks that end.
+func (c *Core) complete() bool {
+	return !slices.ContainsFunc(c.ranks.locals, func(r local) bool { return !r.published && !r.ended })
+}
+
+// ownBlock is this node's block as it is now.
+func (c *Core) ownBlock() []byte {
+	o := &c.own
+	if o.block != nil {
+		return o.block
+	}
+	b := fabric.Block{Node: c.ranks.index, First: c.ranks.first, Base: o.base, Ranks: make([]fabric.Entry, c.ranks.count)}
+	if !o.based {
+		b.Base.Kind = fabric.NONE
+	}
+	for i := range c.ranks.locals {
+		if r := &c.ranks.locals[i]; r.published && !r.ended {
+			b.Ranks[i] = fabric.Entry{Epoch: epochFirst, Num: r.tuple.Num}
+		}
+	}
+	o.block = b.Append(nil)
+	return o.block
+}
+
+// askOwn answers a question about a rank of this node, or parks it: not being
+// published yet is a state, not a time-out.
+func (c *Core) askOwn(a asker) {
+	if !c.tryOwn(a, 0) {
+		p := parked{asker: a}
+		if c.local(a.ask.Rank).published && a.ask.Key == "" {
+			p.partialAt = c.now + partialAfter
+			c.wakeAt(p.partialAt)
+		}
+		c.own.parked = append(c.own.parked, p)
+	}
+}
+
+// tryOwn answers if it can; partialAt is when a partial block will do.
+func (c *Core) tryOwn(a asker, partialAt time.Duration) bool {
+	r := c.local(a.ask.Rank)
+	switch v, ok := r.values[a.ask.Key]; {
+	case ok:
+		c.reply(a, wire.Found, v)
+	case r.ended && r.failed:
+		c.reply(a, wire.Failed, nil)
+	case r.ended:
+		c.reply(a, wire.Exited, nil)
+	case a.ask.Key == "" && r.published && a.ask.Least <= epochFirst && (c.complete() || partialAt > 0 && partialAt <= c.now):
+		c.reply(a, wire.Found, c.ownBlock())
+	default:
+		return false
+	}
+	return true
+}
+
+// unpark looks again at what waits for this node's ranks.
+func (c *Core) unpark() {
+	waiting := c.own.parked
+	c.own.parked = nil
+	for _, p := range waiting {
+		if p.partialAt == 0 && p.ask.Key == "" && c.local(p.ask.Rank).published {
+			p.partialAt = c.now + partialAfter
+		}
+		if c.tryOwn(p.asker, p.partialAt) {
+			continue
+		}
+		if p.partialAt > 0 {
+			c.wakeAt(p.partialAt)
+		}
+		c.own.parked = append(c.own.parked, p)
+	}
+	c.table.publish(c)
+}
+
+func (c *Core) put(rank uint32, r *local, m wire.Put) {
+	old, again := r.values[m.Key]
+	if again {
+		c.do(Tell{rank, wire.PutDone{Again: !bytes.Equal(old, m.Value)}})
+		return
+	}
+	if r.values == nil {
+		r.values = map[string][]byte{}
+	}
+	r.values[m.Key] = m.Value
+	c.do(Tell{rank, wire.PutDone{}})
+	c.unpark()
+}
+
+// pair connects two ranks of this node, when both have said hello.
+func (c *Core) pair(a, b uint32) {
+	if a == b || !c.ranks.has(b) {
+		c.do(Tell{a, wire.Pair{Rank: b, What: wire.NoRank}})
+		return
+	}
+	if c.own.pairs == nil {
+		c.own.pairs = map[[2]uint32]bool{}
+	}
+	key := [2]uint32{min(a, b), max(a, b)}
+	if settled, again := c.own.pairs[key]; again && !(settled && c.local(b).ended) {
+		return // asked for by both, or connected already
+	}
+	c.own.pairs[key] = false
+	c.tryPair(key)
+}
+
+// tryPair makes the socket pair of two ranks if both can take it.
+func (c *Core) tryPair(key [2]uint32) {
+	a, b := c.local(key[0]), c.local(key[1])
+	switch {
+	case a.ended && b.ended:
+	case a.ended || b.ended:
+		alive, dead := key[0], key[1]
+		if a.ended {
+			alive, dead = dead, alive
+		}
+		what := wire.Exited
+		if c.local(dead).failed {
+			what = wire.Failed
+		}
+		c.do(Tell{alive, wire.Pair{Rank: dead, What: what}})
+	case a.hello && b.hello:
+		c.do(Connect{key[0], key[1]})
+	default:
+		c.own.early = append(c.own.early, key)
+		return
+	}
+	c.own.pairs[key] = true
+}
+
+// retryPairs looks again at pairs of which one rank was not ready.
+func (c *Core) retryPairs() {
+	early := c.own.early
+	c.own.early = nil
+	for _, key := range early {
+		c.tryPair(key)
+	}
+}

@@ -1,0 +1,269 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+	"ibrun/job"
+)
+
+// The resolution of ranks: a question goes towards the agent of the asked
+// rank until somebody knows, and the answer is kept by all on its way back.
+//
+//	asked --own rank--> answered, or parked until it has published
+//	asked --cached--> answered
+//	asked --in flight already--> waits with the others
+//	asked --> passed on: to the child that covers the rank, else to the parent
+
+// asker is who waits for an answer: a rank of this node, or a link.
+type asker struct {
+	rank uint32 // of this node, if local
+	link Link
+	here bool
+	ask  wire.Ask
+}
+
+// subject is what one question in flight is about.
+type subject struct {
+	node  uint32
+	rank  uint32 // with a key; 0 for a node's block
+	key   string
+	fresh bool
+}
+
+// question is one question in flight.
+type question struct {
+	to      Link
+	waiting []asker
+}
+
+// resolve is an agent's part in answering questions.
+type resolve struct {
+	blocks map[uint32][]byte  // by node, in package fabric's form
+	values map[subject][]byte // of other nodes' ranks
+	kept   int                // bytes in values
+	open   map[subject]*question
+}
+
+// keepValues bounds the values of other nodes that an agent keeps, in bytes.
+// Blocks are not bounded: a node's is some sixty bytes, and there are as many
+// as nodes that this subtree talks to.
+const keepValues = 8 << 20
+
+// counts are this level's of the questions.
+func (c *Core) counts() *job.LevelTally { return c.tally.Level(c.level) }
+
+func (c *Core) subject(m wire.Ask) subject {
+	s := subject{node: c.job.Layout.NodeOf(m.Rank), key: m.Key, fresh: m.Fresh}
+	if m.Key != "" {
+		s.rank = m.Rank
+	}
+	return s
+}
+
+// asked takes a question from a rank or a link.
+func (c *Core) asked(a asker) {
+	if c.job == nil {
+		return
+	}
+	c.counts().Asked++
+	switch {
+	case a.ask.Rank >= c.job.Layout.Ranks():
+		c.answer(a, wire.Answer{What: wire.NoRank})
+	case c.ranks.has(a.ask.Rank):
+		c.counts().Own++
+		c.askOwn(a)
+	default:
+		c.lookUp(a)
+	}
+}
+
+// lookUp answers from the cache or asks on.
+func (c *Core) lookUp(a asker) {
+	if v, ok := c.known(a.ask); ok {
+		c.counts().Hit++
+		c.answer(a, wire.Answer{Value: v})
+		return
+	}
+	if c.table.waits(c, a) {
+		return
+	}
+	c.askOn(a)
+}
+
+// known returns what the cache has that satisfies a question.
+func (c *Core) known(m wire.Ask) ([]byte, bool) {
+	if m.Fresh {
+		return nil, false
+	}
+	if m.Key != "" {
+		v, ok := c.resolve.values[c.subject(m)]
+		return v, ok
+	}
+	v, ok := c.resolve.blocks[c.job.Layout.NodeOf(m.Rank)]
+	return v, ok && satisfies(v, m)
+}
+
+// satisfies reports whether a block has the asked rank in a new enough epoch.
+func satisfies(block []byte, m wire.Ask) bool {
+	epoch := fabric.Published(block, m.Rank)
+	return epoch > 0 && epoch >= m.Least
+}
+
+// askOn passes a question on, unless the same one is in flight.
+func (c *Core) askOn(a asker) {
+	s := c.subject(a.ask)
+	if q := c.resolve.open[s]; q != nil {
+		c.counts().Merged++
+		q.waiting = append(q.waiting, a)
+		return
+	}
+	to, gone := c.towards(a.ask.Rank)
+	if gone != wire.Found {
+		c.answer(a, wire.Answer{What: gone})
+		return
+	}
+	if c.resolve.open == nil {
+		c.resolve.open = map[subject]*question{}
+	}
+	c.resolve.open[s] = &question{to: to, waiting: []asker{a}}
+	c.counts().Relayed++
+	c.send(to, a.ask)
+}
+
+// towards is the link to the agent of a rank; gone says what became of it if
+// there is none.
+func (c *Core) towards(rank uint32) (to Link, gone wire.Answered) {
+	if !c.covers(rank) {
+		return Up, wire.Found
+	}
+	// Children hold contiguous ranges of ranks, in order.
+	i := sort.Search(len(c.kids), func(i int) bool { return c.kids[i].nodes.Base() > rank }) - 1
+	switch k := &c.kids[i]; {
+	case k.state != kidGone:
+		return Link(i), wire.Found
+	case k.exited:
+		return 0, wire.Exited
+	default:
+		return 0, wire.Failed
+	}
+}
+
+// answer gives an asker what it asked for.
+func (c *Core) answer(a asker, m wire.Answer) {
+	m.Rank, m.Key, m.Fresh = a.ask.Rank, a.ask.Key, a.ask.Fresh
+	if a.here {
+		c.do(Tell{a.rank, m})
+		return
+	}
+	c.send(a.link, m)
+}
+
+// reply answers from this very agent.
+func (c *Core) reply(a asker, what wire.Answered, value []byte) {
+	c.answer(a, wire.Answer{What: what, Level: uint8(min(c.level, 255)), Value: value})
+}
+
+// answered takes the answer to a question that this agent passed on. Those
+// who waited and are not served by it, because it names another rank of the
+// node or an older epoch, ask again.
+func (c *Core) answered(from Link, m wire.Answer) {
+	if c.job == nil || m.Rank >= c.job.Layout.Ranks() {
+		return
+	}
+	s := c.subject(wire.Ask{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh})
+	q := c.resolve.open[s]
+	if q == nil || q.to != from {
+		return
+	}
+	delete(c.resolve.open, s)
+	if m.What == wire.Found {
+		c.keep(s, m)
+	}
+	for _, a := range q.waiting {
+		served := a.ask.Rank == m.Rank
+		if m.What == wire.Found && m.Key == "" {
+			served = satisfies(m.Value, a.ask)
+		}
+		if served {
+			c.answer(a, m)
+		} else {
+			c.askOn(a)
+		}
+	}
+}
+
+// keep puts an answer into the cache. A block is not replaced by an older one
+// or by one that knows fewer ranks.
+func (c *Core) keep(s subject, m wire.Answer) {
+	if m.Key == "" {
+		c.keepBlock(m.Value)
+		return
+	}
+	s.fresh = false
+	r := &c.resolve
+	if r.values == nil {
+		r.values = map[subject][]byte{}
+	}
+	if r.kept += len(m.Key) + len(m.Value); r.kept > keepValues {
+		clear(r.values) // they are asked for again by those who still need them
+		r.kept = len(m.Key) + len(m.Value)
+	}
+	r.values[s] = m.Value
+}
+
+func (c *Core) keepBlock(raw []byte) {
+	node, ok := fabric.BlockNode(raw)
+	if !ok || node >= c.job.Layout.Nodes() {
+		return
+	}
+	r := &c.resolve
+	if r.blocks == nil {
+		r.blocks = map[uint32][]byte{}
+	}
+	if old := r.blocks[node]; old == nil || !fabric.Older(raw, old) {
+		r.blocks[node] = raw
+	}
+}
+
+// routeGone answers the questions that a child took with it.
+func (c *Core) routeGone(l Link, what wire.Answered) {
+	var gone []subject
+	for s, q := range c.resolve.open {
+		if q.to == l {
+			gone = append(gone, s)
+		}
+	}
+	slices.SortFunc(gone, subject.compare)
+	for _, s := range gone {
+		q := c.resolve.open[s]
+		delete(c.resolve.open, s)
+		for _, a := range q.waiting {
+			c.answer(a, wire.Answer{What: what})
+		}
+	}
+}
+
+// compare orders subjects, so that what is done for several is done in one order.
+func (s subject) compare(o subject) int {
+	return cmp.Or(cmp.Compare(s.node, o.node), cmp.Compare(s.rank, o.rank), cmp.Compare(s.key, o.key))
+}
+
+// resolveDue does what waited for a time.
+func (c *Core) resolveDue() {
+	if len(c.own.parked) > 0 {
+		c.unpark()
+	}
+	c.table.due(c)
+	if len(c.table.early) > 0 {
+		c.wakeAt(c.table.giveUp)
+	}
+}
+
+// partialAfter is how long a question about a rank that has published waits for
+// the other ranks of its node, so that one block serves for all.
+const partialAfter = 10 * time.Millisecond

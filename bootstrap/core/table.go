@@ -1,0 +1,93 @@
+package core
+
+import (
+	"time"
+
+	"ibrun/bootstrap/wire"
+)
+
+// table is eager resolution: the blocks of all nodes rise once, each subtree's
+// when it is complete, and the whole table comes down.
+type table struct {
+	blocks [][]byte // of the subtrees that have reported
+	heard  int      // children that have reported or are gone
+	sent   bool
+	here   bool
+	early  []asker // questions that wait for the table
+	giveUp time.Duration
+}
+
+// tablePatience is how long a question waits for the table. A node whose ranks
+// do not speak to ibrun would hold it up for ever; then the tree is asked.
+const tablePatience = 2 * time.Second
+
+// waits parks a question until the table is here, in eager mode.
+func (t *table) waits(c *Core, a asker) bool {
+	if !c.job.Transport.Eager || t.here || a.ask.Fresh || a.ask.Key != "" {
+		return false
+	}
+	if t.giveUp == 0 {
+		t.giveUp = c.now + tablePatience
+		c.wakeAt(t.giveUp)
+	}
+	if c.now >= t.giveUp {
+		return false
+	}
+	t.early = append(t.early, a)
+	return true
+}
+
+// publish sends this subtree's blocks up when they are complete.
+func (t *table) publish(c *Core) {
+	if c.job == nil || !c.job.Transport.Eager || t.sent || t.heard < len(c.kids) || !c.complete() {
+		return
+	}
+	t.sent = true
+	if c.cfg.Root {
+		t.arrive(c, wire.Blocks{Values: t.blocks})
+		return
+	}
+	c.send(Up, wire.Blocks{Values: append(t.blocks, c.ownBlock())})
+}
+
+// heardKid takes the blocks of a child's subtree.
+func (t *table) heardKid(c *Core, l Link, m wire.Blocks) {
+	if c.kids[l].tabled {
+		return
+	}
+	c.kids[l].tabled = true
+	t.blocks = append(t.blocks, m.Values...)
+	t.heard++
+	t.publish(c)
+}
+
+// arrive takes the whole table and passes it on.
+func (t *table) arrive(c *Core, m wire.Blocks) {
+	if t.here {
+		return
+	}
+	t.here, t.blocks = true, nil
+	for i := range c.kids {
+		c.send(Link(i), m)
+	}
+	for _, raw := range m.Values {
+		c.keepBlock(raw)
+	}
+	t.flush(c)
+}
+
+// flush looks up what waited for the table.
+func (t *table) flush(c *Core) {
+	early := t.early
+	t.early = nil
+	for _, a := range early {
+		c.lookUp(a)
+	}
+}
+
+// due asks the tree when the table has not come in time.
+func (t *table) due(c *Core) {
+	if t.giveUp > 0 && c.now >= t.giveUp && len(t.early) > 0 {
+		t.flush(c)
+	}
+}
