@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/remote"
 	"ibrun/internal/build"
 	"ibrun/internal/proc"
 )
@@ -36,7 +37,7 @@ func Main() int {
 	proc.Shrug(syscall.SIGPIPE)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	l := newLoop(ctx, core.Config{Here: -1})
+	l := newLoop(ctx, core.Config{Here: -1, Path: remote.LocalAddress()})
 	l.warn = func(text string) { fmt.Fprintf(os.Stderr, "ibrun: %s\n", text) }
 	l.up = newLink()
 	go l.watchGuard()

@@ -21,6 +21,10 @@ func (l *loop) performRanks(e core.Effect) bool {
 		if e.EOF {
 			l.ranks.CloseStdin(e.Rank)
 		}
+	case core.Tell:
+		l.ranks.Tell(e.Rank, e.Msg)
+	case core.Connect:
+		l.ranks.Connect(e.A, e.B)
 	case core.SignalRanks:
 		l.ranks.Signal(int(e.Number))
 	case core.KillRanks:
@@ -46,6 +50,8 @@ func (l *loop) spawnEvent(ev spawn.Event) core.Event {
 		return s
 	case spawn.Output:
 		return core.RankOutput{Rank: ev.Rank, Stream: ev.Stream, Data: ev.Data}
+	case spawn.Said:
+		return core.RankSaid{Rank: ev.Rank, Msg: ev.Msg}
 	case spawn.Exited:
 		return core.RankExited{Rank: ev.Rank, Status: ev.Status}
 	case spawn.Drained:

@@ -57,6 +57,27 @@ func UpstreamAnswers() (answers, known bool) {
 	})
 }
 
+// LocalAddress is the address by which the parent reaches this node: the near
+// end of the connection that the agent's session came in by. Empty: there is
+// none, or it cannot be told.
+func LocalAddress() string {
+	if words := strings.Fields(os.Getenv("SSH_CONNECTION")); len(words) == 4 {
+		return endpoint(words[2], words[3]).Addr().String()
+	}
+	inodes := map[string]bool{}
+	for _, n := range sockets("/proc/self/fd/[01]") {
+		inodes[n] = true
+	}
+	addr := ""
+	verdict(func(s tcpSocket) bool {
+		if inodes[s.inode] {
+			addr = s.local.Addr().String()
+		}
+		return inodes[s.inode]
+	})
+	return addr
+}
+
 // isPipe reports whether the link is a pipe to a process of this machine, as
 // with the local launcher.
 func isPipe() bool {

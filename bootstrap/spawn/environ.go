@@ -73,6 +73,7 @@ func (s *Set) identity(r *rank) []string {
 		"IBRUN_LOCAL_RANK=" + local, "IBRUN_LOCAL_SIZE=" + locals,
 		"IBRUN_NODE=" + num(s.cfg.NodeIndex), "IBRUN_NODES=" + num(j.Nodes),
 		"IBRUN_HOST=" + n.Host, "IBRUN_JOB_ID=" + j.ID, "IBRUN_APPNUM=" + strconv.Itoa(app),
+		"IBRUN_FD=" + strconv.Itoa(DoorNumber),
 		"PWD=" + r.program.Dir,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"ibrun/bootstrap/wire"
 	"ibrun/internal/proc"
 	"ibrun/job"
 )
@@ -38,6 +39,11 @@ type (
 	}
 	// StdinGone says that a rank reads no more.
 	StdinGone struct{ Rank uint32 }
+	// Said is a frame that a rank sent.
+	Said struct {
+		Rank uint32
+		Msg  wire.Message
+	}
 	// Warning is something a person should know that stops nothing.
 	Warning struct{ Text string }
 )
@@ -78,13 +84,14 @@ type rank struct {
 	process *proc.Process
 	readers [3]*reader // by stream; nil: nothing to read
 	feed    *feeder    // nil: the rank reads no input of ours
+	door    *door
 }
 
 // New makes the ranks; Start starts them.
 func New(cfg Config) *Set {
 	s := &Set{cfg: cfg}
 	for i := range cfg.Node.Ranks {
-		r := &rank{number: cfg.Node.First + i, local: i}
+		r := &rank{number: cfg.Node.First + i, local: i, door: newDoor(cfg.Node.First+i, cfg.Post)}
 		for k := range cfg.Job.Programs {
 			if p := &cfg.Job.Programs[k]; r.number >= p.First && r.number-p.First < p.Count {
 				r.program = p
@@ -116,6 +123,7 @@ func (s *Set) Start() {
 		p := r.process
 		r.mu.Unlock()
 		if p != nil {
+			r.door.serve()
 			go s.watch(r, p)
 		}
 	}
@@ -131,6 +139,7 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	if r.feed != nil {
 		r.feed.close()
 	}
+	r.door.close()
 	s.cfg.Post(Exited{r.number, status(p.Status())})
 	until := time.Now().Add(drainPatience)
 	for _, rd := range r.readers[1:] {

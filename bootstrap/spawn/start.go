@@ -18,6 +18,7 @@ func (s *Set) startRank(r *rank) *Failure {
 		if r.feed != nil {
 			r.feed.close()
 		}
+		r.door.close()
 		return &Failure{r.number, code, err.Error()}
 	}
 	s.mu.Lock()
@@ -142,7 +143,7 @@ func runnable(path string) (code uint8, err error) {
 
 // ends are the descriptors of one rank on both sides.
 type ends struct {
-	child []*os.File // 0, 1, 2 of the rank
+	child []*os.File // 0, 1, 2 of the rank, and its door
 	read  [3]*os.File
 	feed  *os.File
 }
@@ -159,7 +160,10 @@ func (e *ends) close() {
 // connect opens the descriptors of one rank.
 func (s *Set) connect(r *rank) (e ends, err error) {
 	out := s.cfg.Job.Output
-	e.child = make([]*os.File, 3)
+	e.child = make([]*os.File, DoorNumber+1)
+	if e.child[DoorNumber], err = r.door.open(); err != nil {
+		return e, err
+	}
 	switch {
 	case out.StdinFile != "":
 		e.child[0], err = os.Open(s.inDir(r, s.expand(out.StdinFile, r)))

@@ -1,0 +1,130 @@
+package ibrun
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"ibrun/bootstrap/wire"
+)
+
+// Put puts a value on the bulletin board under this rank's name. It is kept by
+// this node's agent; nothing is sent to other nodes until they ask. A key is
+// put once: the same value again does no harm, another is ErrPut. Keys have 1
+// to 1,024 bytes, values up to 1 MiB.
+func (w *World) Put(ctx context.Context, key string, value []byte) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	if key == "" || len(key) > wire.MaxKey || len(value) > wire.MaxValue {
+		return fmt.Errorf("ibrun: put: key of %d bytes, value of %d: 1 to %d and 0 to %d are possible", len(key), len(value), wire.MaxKey, wire.MaxValue)
+	}
+	if w.door == nil {
+		return w.putAlone(key, value)
+	}
+	done := make(chan bool, 1)
+	w.mu.Lock()
+	w.puts = append(w.puts, done)
+	err := w.door.Send(wire.Put{Key: key, Value: value})
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case again := <-done:
+		if again {
+			return fmt.Errorf("ibrun: put %q: %w", key, ErrPut)
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.over:
+		return w.gone()
+	}
+}
+
+func (w *World) putDone(m wire.PutDone) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.puts) > 0 {
+		w.puts[0] <- m.Again
+		w.puts = w.puts[1:]
+	}
+}
+
+// Get returns what a rank has put under a key. It waits until the rank has put
+// it; a rank that ends without is a *PeerError.
+func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
+	if err := w.usable(); err != nil {
+		return nil, err
+	}
+	if rank < 0 || rank >= w.Size() {
+		return nil, fmt.Errorf("ibrun: get from rank %d: %w", rank, ErrRank)
+	}
+	answer := make(chan wire.Answer, 1)
+	k := getKey{uint32(rank), key}
+	w.mu.Lock()
+	w.gets[k] = append(w.gets[k], answer)
+	var err error
+	if w.door == nil {
+		w.getAlone(k)
+	} else if len(w.gets[k]) == 1 {
+		err = w.door.Send(wire.Ask{Rank: k.rank, Key: key})
+	}
+	w.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case m := <-answer:
+		if m.What != wire.Found {
+			return nil, &PeerError{Rank: k.rank, Cause: fmt.Errorf("it never put %q: %v", key, m.What)}
+		}
+		return m.Value, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-w.over:
+		return nil, w.gone()
+	}
+}
+
+func (w *World) got(m wire.Answer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := getKey{m.Rank, m.Key}
+	for _, answer := range w.gets[k] {
+		answer <- m
+	}
+	delete(w.gets, k)
+}
+
+// putAlone is Put in a job of one rank.
+func (w *World) putAlone(key string, value []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if old, ok := w.board[key]; ok {
+		if !bytes.Equal(old, value) {
+			return fmt.Errorf("ibrun: put %q: %w", key, ErrPut)
+		}
+		return nil
+	}
+	if w.board == nil {
+		w.board = map[string][]byte{}
+	}
+	w.board[key] = bytes.Clone(value)
+	w.getAlone(getKey{0, key})
+	return nil
+}
+
+// getAlone serves those who wait for a key in a job of one rank; the caller
+// holds the lock.
+func (w *World) getAlone(k getKey) {
+	value, ok := w.board[k.key]
+	if !ok {
+		return
+	}
+	for _, answer := range w.gets[k] {
+		answer <- wire.Answer{Value: value}
+	}
+	delete(w.gets, k)
+}

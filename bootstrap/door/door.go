@@ -1,0 +1,159 @@
+// Package door is a rank's end of the descriptor that it inherits from its
+// agent: frames out, frames in, and the descriptors that come with some. It
+// knows nothing of what the frames are about.
+package door
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/wire"
+)
+
+// Variable names the environment variable that holds the descriptor's number.
+const Variable = "IBRUN_FD"
+
+// ErrNone says that this process was not started by ibrun.
+var ErrNone = errors.New("no agent: not started by ibrun")
+
+// Door is the open descriptor. Send may be called from any goroutine.
+type Door struct {
+	conn   *net.UnixConn
+	frames *wire.Reader
+	rights rights
+
+	mu  sync.Mutex // one frame at a time
+	buf []byte
+}
+
+// Open takes the descriptor that the environment names, says hello and waits
+// for the welcome. The variable is removed, so that programs which this one
+// starts do not take its place. The error is ErrNone outside ibrun.
+func Open() (*Door, wire.Welcome, error) {
+	text, ok := os.LookupEnv(Variable)
+	if !ok {
+		return nil, wire.Welcome{}, ErrNone
+	}
+	fd, err := strconv.Atoi(text)
+	if err != nil || fd < 0 {
+		return nil, wire.Welcome{}, fmt.Errorf("%s=%q is not a descriptor", Variable, text)
+	}
+	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || kind != unix.AF_UNIX {
+		return nil, wire.Welcome{}, fmt.Errorf("descriptor %d of %s is not an agent's; was it closed by a program in between?", fd, Variable)
+	}
+	os.Unsetenv(Variable)
+	return Over(os.NewFile(uintptr(fd), "agent"))
+}
+
+// Over is Open for a descriptor that is already in hand; it takes f over.
+func Over(f *os.File) (*Door, wire.Welcome, error) {
+	var w wire.Welcome
+	c, err := net.FileConn(f) // a duplicate that is closed on exec
+	f.Close()
+	if err != nil {
+		return nil, w, fmt.Errorf("descriptor of the agent: %w", err)
+	}
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		c.Close()
+		return nil, w, fmt.Errorf("descriptor of the agent is a %s socket", c.LocalAddr().Network())
+	}
+	d := &Door{conn: conn, rights: rights{conn: conn}}
+	d.frames = wire.NewReader(bufio.NewReader(&d.rights))
+	if err := d.Send(wire.Hello{}); err != nil {
+		conn.Close()
+		return nil, w, err
+	}
+	m, _, err := d.Next()
+	if err != nil {
+		conn.Close()
+		return nil, w, fmt.Errorf("the agent gave no answer: %w", err)
+	}
+	if w, ok = m.(wire.Welcome); !ok {
+		conn.Close()
+		return nil, w, fmt.Errorf("the agent answered %v", m)
+	}
+	return d, w, nil
+}
+
+// Send writes one frame.
+func (d *Door) Send(m wire.Message) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.buf = wire.Append(d.buf[:0], m)
+	if _, err := d.conn.Write(d.buf); err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	if cap(d.buf) > keptBuffer {
+		d.buf = nil
+	}
+	return nil
+}
+
+// keptBuffer bounds what is kept for the next frame, in bytes.
+const keptBuffer = 64 << 10
+
+// Next waits for a frame from the agent. With a wire.Pair that was found comes
+// a connection, which is the caller's. One goroutine may call it.
+func (d *Door) Next() (wire.Message, net.Conn, error) {
+	m, err := d.frames.Next()
+	if err != nil {
+		return nil, nil, err
+	}
+	if p, ok := m.(wire.Pair); ok && p.What == wire.Found {
+		c, err := d.rights.take()
+		return m, c, err
+	}
+	return m, nil, nil
+}
+
+// Close closes the descriptor; Next returns net.ErrClosed.
+func (d *Door) Close() error { return d.conn.Close() }
+
+// rights reads the stream and keeps the descriptors that come along, in order.
+type rights struct {
+	conn *net.UnixConn
+	fds  []int
+	oob  [128]byte
+}
+
+func (r *rights) Read(p []byte) (int, error) {
+	n, oobn, _, _, err := r.conn.ReadMsgUnix(p, r.oob[:])
+	if oobn > 0 {
+		r.collect(r.oob[:oobn])
+	}
+	if n == 0 && err == nil && len(p) > 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (r *rights) collect(oob []byte) {
+	list, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return
+	}
+	for i := range list {
+		if fds, err := unix.ParseUnixRights(&list[i]); err == nil {
+			r.fds = append(r.fds, fds...)
+		}
+	}
+}
+
+func (r *rights) take() (net.Conn, error) {
+	if len(r.fds) == 0 {
+		return nil, errors.New("the agent's answer lacks its socket; are too many files open? try ulimit -n 4096")
+	}
+	f := os.NewFile(uintptr(r.fds[0]), "peer")
+	r.fds = r.fds[1:]
+	defer f.Close()
+	return net.FileConn(f)
+}

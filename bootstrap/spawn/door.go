@@ -1,0 +1,199 @@
+package spawn
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/wire"
+)
+
+// DoorNumber is the descriptor through which a rank talks to its agent.
+const DoorNumber = 3
+
+// door is the agent's end of a rank's descriptor. A reader goroutine posts
+// what the rank says; a writer goroutine, started with the first frame to the
+// rank, empties a queue that the core's own questions and answers bound.
+type door struct {
+	rank uint32
+	post func(Event)
+
+	mu     sync.Mutex
+	file   *os.File // nil: not open
+	queue  []letter
+	wake   chan struct{} // capacity 1; full means the writer will look anyway
+	writer bool
+	closed bool
+}
+
+// letter is a frame and, if it carries one, the descriptor that goes with it.
+// The door owns the descriptor.
+type letter struct {
+	frame []byte
+	fd    int // -1: none
+}
+
+func newDoor(rank uint32, post func(Event)) *door {
+	return &door{rank: rank, post: post, wake: make(chan struct{}, 1)}
+}
+
+// socketPair makes two ends that children do not inherit by accident.
+func socketPair() (a, b int, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, -1, fmt.Errorf("socket pair: %w", err)
+	}
+	return fds[0], fds[1], nil
+}
+
+// open makes the descriptor; the rank's end is the caller's.
+func (d *door) open() (theirs *os.File, err error) {
+	ours, other, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	_ = unix.SetNonblock(ours, true) // the rank's end is another description, and stays as programs expect
+	d.mu.Lock()
+	d.file = os.NewFile(uintptr(ours), "door")
+	d.mu.Unlock()
+	return os.NewFile(uintptr(other), "rank's door"), nil
+}
+
+// serve starts the reader; the rank runs.
+func (d *door) serve() { go d.read() }
+
+func (d *door) read() {
+	frames := wire.NewReader(d.file)
+	for {
+		m, err := frames.Next()
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
+				d.post(Warning{fmt.Sprintf("rank %d wrote something else to descriptor %d: %v; it is not listened to any more", d.rank, DoorNumber, err)})
+			}
+			return
+		}
+		d.post(Said{d.rank, m})
+	}
+}
+
+// tell queues a frame, with a descriptor unless fd is -1.
+func (d *door) tell(m wire.Message, fd int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.file == nil || d.closed {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		return
+	}
+	d.queue = append(d.queue, letter{wire.Append(nil, m), fd})
+	if !d.writer {
+		d.writer = true
+		go d.write()
+	}
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (d *door) write() {
+	raw, err := d.file.SyscallConn()
+	for err == nil {
+		d.mu.Lock()
+		batch := d.queue
+		d.queue = nil
+		closed := d.closed
+		d.mu.Unlock()
+		for i, l := range batch {
+			if err = l.send(raw); err != nil {
+				discard(batch[i+1:])
+				break
+			}
+		}
+		if closed {
+			return
+		}
+		if len(batch) == 0 {
+			<-d.wake
+		}
+	}
+}
+
+// send writes a letter; the descriptor goes with its first byte, and is closed
+// here in any case.
+func (l letter) send(raw interface {
+	Write(func(fd uintptr) bool) error
+}) error {
+	var oob []byte
+	if l.fd >= 0 {
+		oob = unix.UnixRights(l.fd)
+		defer unix.Close(l.fd)
+	}
+	rest := l.frame
+	var fail error
+	err := raw.Write(func(fd uintptr) bool {
+		for len(rest) > 0 {
+			n, err := unix.SendmsgN(int(fd), rest, oob, nil, unix.MSG_NOSIGNAL)
+			switch err {
+			case nil:
+				rest, oob = rest[n:], nil
+			case unix.EINTR:
+			case unix.EAGAIN:
+				return false
+			default:
+				fail = err
+				return true
+			}
+		}
+		return true
+	})
+	return errors.Join(err, fail)
+}
+
+func discard(letters []letter) {
+	for _, l := range letters {
+		if l.fd >= 0 {
+			unix.Close(l.fd)
+		}
+	}
+}
+
+// close ends the door: the rank is dead, or was never started.
+func (d *door) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	d.closed = true
+	discard(d.queue)
+	d.queue = nil
+	if d.file != nil {
+		d.file.Close()
+	}
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Tell sends a frame to a rank.
+func (s *Set) Tell(number uint32, m wire.Message) { s.rank(number).door.tell(m, -1) }
+
+// Connect makes a socket pair for two ranks of this node and hands each its end.
+func (s *Set) Connect(a, b uint32) {
+	fa, fb, err := socketPair()
+	if err != nil {
+		s.cfg.Post(Warning{fmt.Sprintf("ranks %d and %d cannot be connected: %v", a, b, err)})
+		s.Tell(a, wire.Pair{Rank: b, What: wire.Failed})
+		s.Tell(b, wire.Pair{Rank: a, What: wire.Failed})
+		return
+	}
+	s.rank(a).door.tell(wire.Pair{Rank: b}, fa)
+	s.rank(b).door.tell(wire.Pair{Rank: a}, fb)
+}

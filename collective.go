@@ -1,0 +1,181 @@
+package ibrun
+
+import (
+	"context"
+	"fmt"
+
+	"ibrun/bootstrap/wire"
+)
+
+// CollectiveError says that a collective failed for every rank, and why: a
+// rank ended before it joined, ranks called different ones, or it was too big.
+type CollectiveError struct{ Cause string }
+
+func (e *CollectiveError) Error() string { return "collective failed: " + e.Cause }
+
+// Barrier waits until every rank has called it.
+func (w *World) Barrier(ctx context.Context) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	return w.barrier(ctx)
+}
+
+func (w *World) barrier(ctx context.Context) error {
+	_, err := w.gather(ctx, wire.Collect{What: wire.Barrier})
+	return err
+}
+
+// Broadcast gives every rank the root's value. The value of other ranks is not
+// used.
+func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, error) {
+	m := wire.Collect{What: wire.Broadcast, Root: uint32(root)}
+	if root == w.Rank() {
+		m.Parcels = []wire.Parcel{{From: w.welcome.Rank, To: wire.Everyone, Value: value}}
+	}
+	return first(w.collective(ctx, root, m))
+}
+
+// Gather gives the root the value of each rank, by rank; others get nil.
+func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, error) {
+	m := wire.Collect{What: wire.Gather, Root: uint32(root)}
+	m.Parcels = []wire.Parcel{{From: w.welcome.Rank, To: uint32(root), Value: value}}
+	parcels, err := w.collective(ctx, root, m)
+	if err != nil || root != w.Rank() {
+		return nil, err
+	}
+	return w.byRank(parcels), nil
+}
+
+// AllGather gives every rank the value of each rank, by rank.
+func (w *World) AllGather(ctx context.Context, value []byte) ([][]byte, error) {
+	m := wire.Collect{What: wire.AllGather}
+	m.Parcels = []wire.Parcel{{From: w.welcome.Rank, To: wire.Everyone, Value: value}}
+	parcels, err := w.collective(ctx, 0, m)
+	if err != nil {
+		return nil, err
+	}
+	return w.byRank(parcels), nil
+}
+
+// Scatter gives each rank its part of the root's values, of which there must be
+// Size(). The values of other ranks are not used.
+func (w *World) Scatter(ctx context.Context, root int, values [][]byte) ([]byte, error) {
+	m := wire.Collect{What: wire.Scatter, Root: uint32(root)}
+	if root == w.Rank() {
+		if err := w.onePerRank(values); err != nil {
+			return nil, err
+		}
+		m.Parcels = w.parcels(values)
+	}
+	return first(w.collective(ctx, root, m))
+}
+
+// AllToAll gives each rank, by rank, what every rank has for it. There must be
+// Size() values.
+func (w *World) AllToAll(ctx context.Context, values [][]byte) ([][]byte, error) {
+	if err := w.onePerRank(values); err != nil {
+		return nil, err
+	}
+	parcels, err := w.collective(ctx, 0, wire.Collect{What: wire.AllToAll, Parcels: w.parcels(values)})
+	if err != nil {
+		return nil, err
+	}
+	return w.byRank(parcels), nil
+}
+
+func (w *World) onePerRank(values [][]byte) error {
+	if len(values) != w.Size() {
+		return fmt.Errorf("ibrun: %d values for %d ranks", len(values), w.Size())
+	}
+	return nil
+}
+
+func (w *World) parcels(values [][]byte) []wire.Parcel {
+	p := make([]wire.Parcel, len(values))
+	for i, v := range values {
+		p[i] = wire.Parcel{From: w.welcome.Rank, To: uint32(i), Value: v}
+	}
+	return p
+}
+
+func (w *World) byRank(parcels []wire.Parcel) [][]byte {
+	values := make([][]byte, w.Size())
+	for _, p := range parcels {
+		if int(p.From) < len(values) {
+			values[p.From] = p.Value
+		}
+	}
+	return values
+}
+
+func first(parcels []wire.Parcel, err error) ([]byte, error) {
+	if err != nil || len(parcels) == 0 {
+		return nil, err
+	}
+	return parcels[0].Value, nil
+}
+
+func (w *World) usable() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.finalized {
+		return ErrFinalized
+	}
+	return w.lost
+}
+
+func (w *World) collective(ctx context.Context, root int, m wire.Collect) ([]wire.Parcel, error) {
+	if err := w.usable(); err != nil {
+		return nil, err
+	}
+	if root < 0 || root >= w.Size() {
+		return nil, fmt.Errorf("ibrun: %v of root %d: %w", m.What, root, ErrRank)
+	}
+	size := 0
+	for _, p := range m.Parcels {
+		size += len(p.Value)
+	}
+	if size > wire.MaxGather {
+		return nil, fmt.Errorf("ibrun: %v of %d bytes: at most %d go through the launch tree; use Send", m.What, size, wire.MaxGather)
+	}
+	return w.gather(ctx, m)
+}
+
+// gather takes part in one collective and waits for its outcome. If the
+// context ends first the rank has joined nevertheless.
+func (w *World) gather(ctx context.Context, m wire.Collect) ([]wire.Parcel, error) {
+	if w.door == nil {
+		return m.Parcels, nil
+	}
+	outcome := make(chan wire.Release, 1)
+	w.mu.Lock()
+	w.op++
+	m.Op = w.op
+	w.releases[m.Op] = outcome
+	err := w.door.Send(m) // under the lock: collectives leave in their order
+	w.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case r := <-outcome:
+		if r.Trouble != "" {
+			return nil, &CollectiveError{r.Trouble}
+		}
+		return r.Parcels, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-w.over:
+		return nil, w.gone()
+	}
+}
+
+func (w *World) released(m wire.Release) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if outcome := w.releases[m.Op]; outcome != nil {
+		delete(w.releases, m.Op)
+		outcome <- m
+	}
+}

@@ -1,0 +1,220 @@
+// Package ibrun is what an application imports to talk to the other ranks of
+// a job that the command ibrun started. A rank is addressed by its number; the
+// address behind it is looked up, and the connection made, when the first
+// message needs it.
+//
+//	w, err := ibrun.Init(ctx)
+//	...
+//	err = w.Send(ctx, (w.Rank()+1)%w.Size(), []byte("hello"))
+//	from, m, err := w.Recv(ctx)
+//	...
+//	err = w.Finalize(ctx)
+//
+// Outside ibrun, Init gives a job of one rank. The package starts no processes
+// and does not interpret messages.
+package ibrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+
+	"ibrun/bootstrap/door"
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+	"ibrun/job"
+	"ibrun/lazy"
+)
+
+// Errors that callers compare with errors.Is.
+var (
+	// ErrFull: TrySend cannot take the message now.
+	ErrFull = lazy.ErrFull
+	// ErrFinalized: the world is finalized.
+	ErrFinalized = lazy.ErrClosed
+	// ErrRank: the job has no such rank.
+	ErrRank = lazy.ErrRank
+	// ErrPut: another value was put under this key before.
+	ErrPut = errors.New("the key was put before, with another value")
+)
+
+// PeerError says that a rank can no longer be reached, and why.
+type PeerError = lazy.PeerError
+
+// World is this rank's view of its job. Its methods may be called from any
+// goroutine, but collectives must be called in the same order by every rank.
+type World struct {
+	table   *lazy.Table
+	door    *door.Door // nil: a job of one rank
+	welcome wire.Welcome
+	first   uint32 // ranks of this node
+	locals  uint32
+	over    chan struct{} // closed when the agent is lost or the world finalized
+	reader  sync.WaitGroup
+
+	mu        sync.Mutex
+	op        uint32
+	releases  map[uint32]chan wire.Release
+	gets      map[getKey][]chan wire.Answer
+	puts      []chan bool // in the order of the Puts
+	finalized bool
+	board     map[string][]byte // of a job of one rank
+	lost      error             // why the agent is lost
+}
+
+type getKey struct {
+	rank uint32
+	key  string
+}
+
+// Init joins the job: it says hello to this node's agent, opens the fabric and
+// publishes the rank's address. It asks nothing about other ranks. It may be
+// called once per process.
+func Init(ctx context.Context) (*World, error) {
+	d, welcome, err := door.Open()
+	if errors.Is(err, door.ErrNone) {
+		d, welcome = nil, wire.Welcome{Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}}), Epoch: 1}
+	} else if err != nil {
+		return nil, fmt.Errorf("ibrun: %w", err)
+	}
+	return join(d, welcome)
+}
+
+// join makes a world over an open door.
+func join(d *door.Door, welcome wire.Welcome) (*World, error) {
+	w := &World{
+		door: d, welcome: welcome, over: make(chan struct{}),
+		releases: map[uint32]chan wire.Release{}, gets: map[getKey][]chan wire.Answer{},
+	}
+	w.first, w.locals = welcome.Layout.RanksOn(welcome.Layout.NodeOf(welcome.Rank))
+	cfg := lazy.Config{
+		Rank: welcome.Rank, Epoch: welcome.Epoch, Layout: welcome.Layout, Agent: asker{d},
+		Seal: fabric.NewSeal(welcome.Key, welcome.Rank, welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
+	}
+	if welcome.Layout.Nodes() > 1 {
+		cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) { return openFabric(welcome, to) }
+	}
+	var err error
+	if w.table, err = lazy.New(cfg); err != nil {
+		return nil, fmt.Errorf("ibrun: rank %d: %w", welcome.Rank, err)
+	}
+	if d == nil {
+		return w, nil
+	}
+	if err := d.Send(wire.Publish{Tuple: w.table.Tuple()}); err != nil {
+		return nil, fmt.Errorf("ibrun: %w", err)
+	}
+	w.reader.Go(w.listen)
+	return w, nil
+}
+
+// asker puts the table's questions to the agent.
+type asker struct{ door *door.Door }
+
+func (a asker) Ask(m wire.Ask) error   { return a.door.Send(m) }
+func (a asker) Pair(rank uint32) error { return a.door.Send(wire.Pair{Rank: rank}) }
+
+// Rank is this rank's number, from 0 to Size()-1.
+func (w *World) Rank() int { return int(w.welcome.Rank) }
+
+// Size is the number of ranks in the job.
+func (w *World) Size() int { return int(w.welcome.Layout.Ranks()) }
+
+// LocalRank is this rank's number among those of its node, from 0 to LocalSize()-1.
+func (w *World) LocalRank() int { return int(w.welcome.Rank - w.first) }
+
+// LocalSize is the number of ranks on this node.
+func (w *World) LocalSize() int { return int(w.locals) }
+
+// NodeOf returns the number of the node that a rank runs on.
+func (w *World) NodeOf(rank int) int { return int(w.welcome.Layout.NodeOf(uint32(rank))) }
+
+// listen is the goroutine that takes what the agent says.
+func (w *World) listen() {
+	for {
+		m, conn, err := w.door.Next()
+		if err != nil {
+			w.lose(err)
+			return
+		}
+		switch m := m.(type) {
+		case wire.Answer:
+			if m.Key == "" {
+				w.table.Answered(m)
+			} else {
+				w.got(m)
+			}
+		case wire.Pair:
+			w.table.Paired(m.Rank, m.What, conn)
+		case wire.Release:
+			w.released(m)
+		case wire.PutDone:
+			w.putDone(m)
+		}
+	}
+}
+
+// lose ends what waits for the agent.
+func (w *World) lose(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lost != nil {
+		return
+	}
+	if w.lost = fmt.Errorf("ibrun: the agent of this node is lost: %w", err); w.finalized && errors.Is(err, net.ErrClosed) {
+		w.lost = ErrFinalized
+	}
+	close(w.over)
+}
+
+// gone is why the agent does not answer any more.
+func (w *World) gone() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lost
+}
+
+// Abort ends the whole job with an exit code: every rank, everywhere. It does
+// not return.
+func (w *World) Abort(code int, text string) {
+	if w.door != nil {
+		_ = w.door.Send(wire.Abort{Code: uint8(code), Text: text})
+		<-w.over // the agent ends this process
+	}
+	os.Exit(code)
+}
+
+// Finalize ends this rank's part in the job: it waits until what it sent has
+// arrived, and until the other ranks have come as far, so that none of them
+// waits for an acknowledgement from a rank that is gone. A rank that has ended
+// otherwise is not waited for. Messages that were not received are lost. The
+// error names a rank that messages did not reach.
+func (w *World) Finalize(ctx context.Context) error {
+	w.mu.Lock()
+	if w.finalized {
+		w.mu.Unlock()
+		return ErrFinalized
+	}
+	w.finalized = true
+	w.mu.Unlock()
+	err := w.table.Flush(ctx)
+	if w.door == nil {
+		return errors.Join(err, w.table.Close())
+	}
+	var trouble *CollectiveError
+	if e := w.barrier(ctx); !errors.As(e, &trouble) {
+		err = errors.Join(err, e)
+	}
+	if w.welcome.How.Stats {
+		tally := w.table.Tally()
+		_ = w.door.Send(wire.Tally{Of: &tally})
+	}
+	_ = w.door.Send(wire.Finalize{})
+	err = errors.Join(err, w.table.Close())
+	w.door.Close()
+	w.reader.Wait()
+	return err
+}

@@ -1,0 +1,507 @@
+package lazy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+	"ibrun/job"
+	"ibrun/lazy/peer"
+)
+
+// far is a peer on another node. Its fields belong to the table's far lock.
+type far struct {
+	t     *Table
+	rank  uint32
+	peer  *peer.Peer
+	timer *time.Timer
+	turn  chan struct{} // capacity 1: senders, one after the other
+	news  chan struct{} // capacity 1: something that the one sender may wait for
+	began time.Time     // of the first Send; zero when its latency is known
+	used  time.Duration
+	early int // bytes staged before the pair is connected
+	opens int
+	up    bool
+	to    fabric.Tuple // where the last datagram went
+	moved pair         // its stream
+
+	failures int   // so far
+	err      error // the last one
+	told     int   // failures that some Send, Flush or Finalize has returned
+	dead     error // it can never work again
+}
+
+// earlyLimit is what all peers that are not connected yet may have staged, in bytes.
+const earlyLimit = 64 << 10
+
+// longMessage is the length in bytes from which a message goes by stream.
+const longMessage = 16 << 10
+
+// far returns a peer, made at its first use.
+func (t *Table) far(rank uint32) *far {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.fars[rank]
+	if f == nil {
+		f = &far{t: t, rank: rank, turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
+		f.peer = peer.New(peer.Config{
+			Self: t.cfg.Rank, Rank: rank, Epoch: t.cfg.Epoch, Tuple: t.fabric.Tuple(), MTU: t.fabric.MTU() - fabric.Overhead,
+			Seed: uint64(t.cfg.Rank)<<32 | uint64(rank), Scratch: &t.scratch,
+		})
+		f.timer = time.AfterFunc(time.Hour, f.tick)
+		f.timer.Stop()
+		t.fars[rank] = f
+		t.in.onTaken(rank, f.taken)
+		t.count(func(s *sums) { s[countPeers]++ })
+	}
+	return f
+}
+
+// queued is an event for a peer that came up while effects were performed.
+type queued struct {
+	far *far
+	ev  peer.Event
+}
+
+// step gives a peer an event and performs what comes of it. The caller holds
+// the far lock.
+func (t *Table) step(f *far, ev peer.Event) {
+	t.todo = append(t.todo, queued{f, ev})
+	if len(t.todo) > 1 {
+		return // a step below us on the stack will take it
+	}
+	for i := 0; i < len(t.todo); i++ {
+		q := t.todo[i]
+		q.far.used = time.Since(t.began)
+		for _, e := range q.far.peer.Step(q.far.used, q.ev) {
+			t.perform(q.far, &e)
+		}
+	}
+	clear(t.todo)
+	t.todo = t.todo[:0]
+}
+
+func (t *Table) perform(f *far, e *peer.Effect) {
+	switch e.Kind {
+	case peer.Transmit:
+		t.transmit(f, e)
+	case peer.SetTimer:
+		f.timer.Reset(max(0, e.At-time.Since(t.began)))
+	case peer.Resolve:
+		t.resolve(f, e.Least, e.Fresh)
+	case peer.Deliver:
+		t.in.put(Message{f.rank, e.Msg})
+	case peer.DeliverControl:
+		f.control(e.Msg)
+	case peer.Opened:
+		f.opened()
+	case peer.Closed:
+		f.down()
+		f.notify()
+	case peer.Failed:
+		f.failed(e.Cause)
+	case peer.Refused:
+		f.fail(&PeerError{f.rank, errors.New("a message was refused by its own window")})
+	case peer.Writable:
+		f.notify()
+	case peer.Drained:
+		f.drained()
+	}
+}
+
+func (t *Table) transmit(f *far, e *peer.Effect) {
+	t.out = t.cfg.Seal.Append(t.out[:0], fabric.Envelope{Kind: uint8(e.Packet), Dst: f.rank, DstEpoch: e.DstEpoch, Gen: e.Gen}, e.Body)
+	if err := t.fabric.Post(e.To, t.out); err != nil && !errors.Is(err, fabric.ErrClosed) {
+		f.dead = &PeerError{f.rank, err}
+		f.notify()
+	}
+	f.to = e.To
+	t.datagrams++
+	if e.Packet == peer.PacketState {
+		t.handshakes += uint64(len(t.out))
+	}
+}
+
+func (f *far) notify() {
+	select {
+	case f.news <- struct{}{}:
+	default:
+	}
+}
+
+func (f *far) opened() {
+	t := f.t
+	t.early -= f.early
+	f.early = 0
+	f.opens++
+	f.up = true
+	t.live++
+	t.in.regain(f.rank)
+	t.count(func(s *sums) {
+		s[job.CountConnections]++
+		if f.opens > 1 {
+			s[job.CountReopened]++
+		}
+	})
+	f.notify()
+	if t.live > t.cfg.MaxLive {
+		t.restOldest(f)
+	}
+}
+
+// restOldest closes the connection that has been idle longest, if it is idle.
+func (t *Table) restOldest(but *far) {
+	var oldest *far
+	t.mu.Lock()
+	for _, f := range t.fars {
+		if f != but && f.peer.State() == peer.Up && !f.moved.started && (oldest == nil || f.used < oldest.used) {
+			oldest = f
+		}
+	}
+	t.mu.Unlock()
+	if oldest != nil {
+		t.step(oldest, peer.Event{Kind: peer.Rest})
+	}
+}
+
+func (f *far) failed(c peer.Cause) {
+	t := f.t
+	t.early -= f.early
+	f.early = 0
+	var cause error = errFailed
+	switch c {
+	case peer.Exited:
+		cause = errEnded
+	case peer.NoRank:
+		cause = ErrRank
+	case peer.TimedOut:
+		cause = errors.New("no answer for 30 s")
+	case peer.Restarted, peer.WasReset:
+		cause = errors.New(c.String())
+	}
+	f.down()
+	f.fail(&PeerError{f.rank, cause})
+}
+
+// down ends what only a connected pair has.
+func (f *far) down() {
+	if f.up {
+		f.up = false
+		f.t.live--
+	}
+	f.moved.reset()
+}
+
+// fail records a failure for whoever looks next.
+func (f *far) fail(err error) {
+	f.failures++
+	f.err = err
+	f.t.in.lose(f.rank, err)
+	f.notify()
+}
+
+func (f *far) drained() {
+	if !f.began.IsZero() {
+		f.t.latency(time.Since(f.began))
+		f.began = time.Time{}
+	}
+	f.notify()
+}
+
+func (f *far) tick() {
+	f.t.fmu.Lock()
+	defer f.t.fmu.Unlock()
+	if !f.t.stopped {
+		f.t.step(f, peer.Event{Kind: peer.Tick})
+	}
+}
+
+// taken opens the window again as the application receives.
+func (f *far) taken(bytes int) {
+	f.t.fmu.Lock()
+	defer f.t.fmu.Unlock()
+	if !f.moved.receiving && !f.t.stopped {
+		f.t.step(f, peer.Event{Kind: peer.Taken, N: bytes})
+	}
+}
+
+func (f *far) warm() {
+	f.t.fmu.Lock()
+	defer f.t.fmu.Unlock()
+	f.t.step(f, peer.Event{Kind: peer.Warm})
+}
+
+// report returns a failure that nobody has been told of; the caller holds the lock.
+func (f *far) report() error {
+	if f.dead != nil {
+		return f.dead
+	}
+	if f.told < f.failures {
+		f.told = f.failures
+		return f.err
+	}
+	return nil
+}
+
+// send waits for its turn and until the message is taken.
+func (f *far) send(ctx context.Context, m []byte) error {
+	select {
+	case f.turn <- struct{}{}:
+	default:
+		select {
+		case f.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer func() { <-f.turn }()
+	for {
+		out, err := f.offer(m)
+		if out != nil {
+			return f.byStream(ctx, out, m)
+		}
+		if !errors.Is(err, ErrFull) {
+			return err
+		}
+		select {
+		case <-f.news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// try is send without waiting.
+func (f *far) try(m []byte) error {
+	select {
+	case f.turn <- struct{}{}:
+	default:
+		return ErrFull
+	}
+	out, err := f.offer(m)
+	if out == nil {
+		<-f.turn
+		return err
+	}
+	select {
+	case out.turn <- struct{}{}:
+	default:
+		<-f.turn
+		return ErrFull
+	}
+	taken, err := out.try(m)
+	if !taken {
+		<-out.turn
+	}
+	<-f.turn
+	switch {
+	case taken:
+		return nil
+	case err != nil:
+		return &PeerError{f.rank, ended(err)}
+	}
+	return ErrFull
+}
+
+// offer hands a message to the window if it fits, or returns the stream that
+// it has to go by. ErrFull: neither yet; news will come.
+func (f *far) offer(m []byte) (*stream, error) {
+	t := f.t
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped {
+		return nil, ErrClosed
+	}
+	if err := f.report(); err != nil {
+		return nil, err
+	}
+	if f.opens == 0 && f.began.IsZero() {
+		f.began = time.Now()
+	}
+	if f.moved.sending {
+		return f.moved.stream, nil
+	}
+	if !f.moved.impossible && (len(m) > longMessage || t.cfg.Streams) {
+		if f.moved.stream != nil {
+			f.moved.sending = true
+			t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlSwitch}})
+			return f.moved.stream, nil
+		}
+		f.want()
+		return nil, ErrFull
+	}
+	if f.peer.Room() < len(m) {
+		if f.peer.Unacked() == 0 {
+			return nil, &PeerError{f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: is TCP between the nodes filtered?", len(m))}
+		}
+		if f.up {
+			f.want() // more waits than datagrams are good for
+		}
+		return nil, ErrFull
+	}
+	if !f.up {
+		if t.early > 0 && t.early+len(m) > earlyLimit {
+			t.step(f, peer.Event{Kind: peer.Warm})
+			return nil, ErrFull
+		}
+		f.early += len(m)
+		t.early += len(m)
+	}
+	t.step(f, peer.Event{Kind: peer.Send, Msg: append(make([]byte, 0, len(m)), m...)})
+	return nil, nil
+}
+
+// byStream writes a message to the pair's stream.
+func (f *far) byStream(ctx context.Context, s *stream, m []byte) error {
+	err := s.send(ctx, m)
+	if err == nil || ctx.Err() != nil {
+		f.t.fmu.Lock()
+		f.drained() // the kernel has it; there is no acknowledgement to wait for
+		f.t.fmu.Unlock()
+		return err
+	}
+	f.t.fmu.Lock()
+	defer f.t.fmu.Unlock()
+	if f.dead == nil {
+		f.dead = &PeerError{f.rank, ended(err)}
+	}
+	return f.dead
+}
+
+// resolve finds a peer's address in the table's blocks, or asks the agent.
+func (t *Table) resolve(f *far, least uint16, fresh bool) {
+	node := t.cfg.Layout.NodeOf(f.rank)
+	if !fresh {
+		if b := t.blocks[node]; b != nil {
+			if tuple, epoch, ok := b.Tuple(f.rank); ok && epoch >= least {
+				t.step(f, resolvedEvent(tuple, epoch))
+				return
+			}
+		}
+	}
+	waiting := t.asking[node]
+	t.asking[node] = append(waiting, waitingFar{f, least, fresh})
+	if !fresh && len(waiting) > 0 && !waiting[0].fresh {
+		return // the block is on its way
+	}
+	t.ask(waitingFar{f, least, fresh})
+}
+
+// waitingFar is a peer whose address has been asked for.
+type waitingFar struct {
+	*far
+	least uint16
+	fresh bool
+}
+
+func (t *Table) ask(w waitingFar) {
+	t.count(func(s *sums) { s[countLookups]++ })
+	_ = t.cfg.Agent.Ask(wire.Ask{Rank: w.rank, Least: w.least, Fresh: w.fresh}) // a lost agent ends the world
+}
+
+func resolvedEvent(tuple fabric.Tuple, epoch uint16) peer.Event {
+	if tuple.Kind == fabric.NONE {
+		return peer.Event{Kind: peer.Unresolved, Cause: peer.NoRank}
+	}
+	return peer.Event{Kind: peer.Resolved, Tuple: tuple, Epoch: epoch}
+}
+
+// Answered takes the agent's answer to a question for a block. It serves every
+// peer of that node which it can; others ask again.
+func (t *Table) Answered(m wire.Answer) {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped || m.Rank >= t.cfg.Layout.Ranks() {
+		return
+	}
+	t.count(func(s *sums) { s[countAddressBytes] += uint64(len(m.Value)) })
+	node := t.cfg.Layout.NodeOf(m.Rank)
+	var block *fabric.Block
+	if m.What == wire.Found {
+		b, err := fabric.ParseBlock(m.Value)
+		if err != nil || b.Node != node {
+			return
+		}
+		block, t.blocks[node] = b, b
+	}
+	waiting := t.asking[node]
+	delete(t.asking, node)
+	for _, w := range waiting {
+		if block != nil {
+			if tuple, epoch, ok := block.Tuple(w.rank); ok && epoch >= w.least && (!w.fresh || m.Fresh) {
+				t.step(w.far, resolvedEvent(tuple, epoch))
+				continue
+			}
+		} else if w.rank == m.Rank {
+			t.step(w.far, peer.Event{Kind: peer.Unresolved, Cause: causeOf(m.What)})
+			continue
+		}
+		t.asking[node] = append(t.asking[node], w)
+		if !w.fresh || m.Fresh {
+			t.ask(w) // its own question was not sent
+		}
+	}
+}
+
+func causeOf(what wire.Answered) peer.Cause {
+	switch what {
+	case wire.Exited:
+		return peer.Exited
+	case wire.NoRank:
+		return peer.NoRank
+	}
+	return peer.Broken
+}
+
+// Flush waits until all that was sent has been acknowledged or, on streams,
+// handed to the kernel. The error names the ranks that messages may not have
+// reached.
+func (t *Table) Flush(ctx context.Context) error {
+	t.mu.Lock()
+	fars := make([]*far, 0, len(t.fars))
+	for _, f := range t.fars {
+		fars = append(fars, f)
+	}
+	t.mu.Unlock()
+	var all error
+	for _, f := range fars {
+		if err := f.flush(ctx); err != nil {
+			all = errors.Join(all, err)
+		}
+	}
+	return all
+}
+
+func (f *far) flush(ctx context.Context) error {
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-f.turn }()
+	for {
+		f.t.fmu.Lock()
+		err, left := f.report(), f.peer.Unacked()
+		f.t.fmu.Unlock()
+		if err != nil || left == 0 {
+			return err
+		}
+		select {
+		case <-f.news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// close stops a peer; the table is stopped.
+func (f *far) close() {
+	f.timer.Stop()
+	f.t.fmu.Lock()
+	defer f.t.fmu.Unlock()
+	f.moved.reset()
+	f.notify()
+}

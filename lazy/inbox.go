@@ -1,0 +1,259 @@
+package lazy
+
+import (
+	"context"
+	"sync"
+)
+
+// Message is one message as it came.
+type Message struct {
+	From uint32
+	Body []byte // the receiver's
+}
+
+// inbox holds what has arrived and was not received yet, in the order of
+// arrival for all peers together and so for each.
+type inbox struct {
+	mu      sync.Mutex
+	first   *entry // oldest of all
+	last    *entry
+	from    map[uint32]*source
+	waiting []*waiter // receivers, in the order in which they came
+	err     error     // no more will come
+}
+
+// source is what one peer has in the inbox.
+type source struct {
+	queue []*entry // oldest first
+	bytes int
+	room  chan struct{} // closed when there is room again; nil: nobody waits
+	taken func(bytes int)
+	err   error // nothing more will come from this peer
+}
+
+type entry struct {
+	Message
+	prev, next *entry
+}
+
+// waiter is a receiver that found nothing.
+type waiter struct {
+	from   uint32
+	any    bool
+	woken  chan struct{} // capacity 1: written once, by whoever gives it a message
+	got    *entry
+	source *source
+}
+
+// inboxLimit is what one peer may have in the inbox before its stream is no
+// longer read, in bytes. A single longer message is let in.
+const inboxLimit = 4 << 20
+
+func newInbox() *inbox { return &inbox{from: map[uint32]*source{}} }
+
+// source returns a peer's part; the caller holds the lock.
+func (b *inbox) source(from uint32) *source {
+	s := b.from[from]
+	if s == nil {
+		s = &source{}
+		b.from[from] = s
+	}
+	return s
+}
+
+// put delivers a message.
+func (b *inbox) put(m Message) {
+	b.mu.Lock()
+	e := &entry{Message: m}
+	s := b.source(m.From)
+	for i, w := range b.waiting {
+		if w.any || w.from == m.From {
+			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
+			w.got, w.source = e, s
+			w.woken <- struct{}{}
+			b.mu.Unlock()
+			return
+		}
+	}
+	s.queue = append(s.queue, e)
+	s.bytes += len(m.Body)
+	if e.prev = b.last; e.prev == nil {
+		b.first = e
+	} else {
+		e.prev.next = e
+	}
+	b.last = e
+	b.mu.Unlock()
+}
+
+// full waits while a peer has more than its limit in the inbox.
+func (b *inbox) full(from uint32, done <-chan struct{}) {
+	b.mu.Lock()
+	s := b.source(from)
+	for s.bytes > inboxLimit && b.err == nil {
+		if s.room == nil {
+			s.room = make(chan struct{})
+		}
+		room := s.room
+		b.mu.Unlock()
+		select {
+		case <-room:
+		case <-done:
+			return
+		}
+		b.mu.Lock()
+	}
+	b.mu.Unlock()
+}
+
+// onTaken asks for a call with the size of each message that is received from
+// a peer.
+func (b *inbox) onTaken(from uint32, f func(bytes int)) {
+	b.mu.Lock()
+	b.source(from).taken = f
+	b.mu.Unlock()
+}
+
+// take waits for a message from one peer, or from any.
+func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error) {
+	b.mu.Lock()
+	if e, s := b.oldest(from, any); e != nil {
+		b.remove(e, s)
+		b.mu.Unlock()
+		s.received(e)
+		return e.Message, nil
+	}
+	if err := b.over(from, any); err != nil {
+		b.mu.Unlock()
+		return Message{}, err
+	}
+	w := &waiter{from: from, any: any, woken: make(chan struct{}, 1)}
+	b.waiting = append(b.waiting, w)
+	b.mu.Unlock()
+	select {
+	case <-w.woken:
+	case <-ctx.Done():
+		if !b.leave(w) {
+			<-w.woken // a message is on its way; it must not be lost
+			break
+		}
+		return Message{}, ctx.Err()
+	}
+	if w.got == nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return Message{}, b.over(from, any)
+	}
+	w.source.received(w.got)
+	return w.got.Message, nil
+}
+
+// over is why nothing will come any more, if so.
+func (b *inbox) over(from uint32, any bool) error {
+	if b.err != nil || any {
+		return b.err
+	}
+	return b.source(from).err
+}
+
+// leave takes a waiter back; false if it has been served.
+func (b *inbox) leave(w *waiter) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, o := range b.waiting {
+		if o == w {
+			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+func (b *inbox) oldest(from uint32, any bool) (*entry, *source) {
+	if any {
+		if b.first == nil {
+			return nil, nil
+		}
+		return b.first, b.source(b.first.From)
+	}
+	s := b.source(from)
+	if len(s.queue) == 0 {
+		return nil, s
+	}
+	return s.queue[0], s
+}
+
+// remove takes a peer's oldest entry out; the caller holds the lock.
+func (b *inbox) remove(e *entry, s *source) {
+	s.queue[0] = nil
+	if s.queue = s.queue[1:]; len(s.queue) == 0 {
+		s.queue = nil
+	}
+	s.bytes -= len(e.Body)
+	if s.room != nil && s.bytes <= inboxLimit {
+		close(s.room)
+		s.room = nil
+	}
+	if e.prev == nil {
+		b.first = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next == nil {
+		b.last = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+}
+
+func (s *source) received(e *entry) {
+	if s.taken != nil {
+		s.taken(len(e.Body))
+	}
+}
+
+// lose tells those who wait for one peer that it is gone; what it sent before
+// can still be received.
+func (b *inbox) lose(from uint32, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.source(from).err = err
+	b.wake(func(w *waiter) bool { return !w.any && w.from == from })
+}
+
+// regain takes lose back: the peer speaks again.
+func (b *inbox) regain(from uint32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := b.from[from]; s != nil {
+		s.err = nil
+	}
+}
+
+// close ends the inbox: who waits gets err.
+func (b *inbox) close(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = err
+	}
+	b.wake(func(*waiter) bool { return true })
+	for _, s := range b.from {
+		if s.room != nil {
+			close(s.room)
+			s.room = nil
+		}
+	}
+}
+
+func (b *inbox) wake(which func(*waiter) bool) {
+	rest := b.waiting[:0]
+	for _, w := range b.waiting {
+		if which(w) {
+			w.woken <- struct{}{}
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	b.waiting = rest
+}

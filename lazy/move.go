@@ -1,0 +1,260 @@
+package lazy
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"ibrun/fabric"
+	"ibrun/job"
+	"ibrun/lazy/peer"
+)
+
+// pair is a pair's way from datagrams to a stream. The lower rank dials, the
+// higher one makes the offer, whoever wants the stream; each direction changes
+// when its own sender says so, in the order of the messages.
+//
+//	none --want--> wanted --OFFER, dial, proof--> open --SWITCH--> this direction moved
+type pair struct {
+	started    bool // wanted or offered: the pair is not closed when idle
+	impossible bool // dialling failed: datagrams carry everything
+	stream     *stream
+	token      [tokenLen]byte // what the dialler proves to have been told
+	sending    bool           // our direction has moved
+	switched   bool           // the peer's has, and we wait for the stream
+	receiving  bool           // the peer's has
+}
+
+const tokenLen = 8
+
+// Controls, the first byte of a control message.
+const (
+	ctlWant   = 1 // lower rank to higher: offer
+	ctlOffer  = 2 // token, offer
+	ctlSwitch = 3 // the sender's next message is on the stream
+	ctlGiveUp = 4 // dialling failed
+)
+
+// helloKind is the kind of the envelope that opens a stream in each direction.
+const helloKind = 15
+
+// helloTime is how long a stranger has to prove that it is none.
+const helloTime = 5 * time.Second
+
+// dialTime is how long a stream may take to come up before datagrams do its work.
+const dialTime = 10 * time.Second
+
+func (p *pair) reset() {
+	if p.stream != nil {
+		p.stream.fail(net.ErrClosed)
+	}
+	*p = pair{}
+}
+
+// want asks for a stream, once.
+func (f *far) want() {
+	if f.moved.started || f.moved.impossible {
+		return
+	}
+	if f.t.cfg.Rank < f.rank {
+		f.moved.started = true
+		f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlWant}})
+		return
+	}
+	f.makeOffer()
+}
+
+// makeOffer lets the peer dial.
+func (f *far) makeOffer() {
+	if f.moved.token != [tokenLen]byte{} {
+		return
+	}
+	f.moved.started = true
+	offer, err := f.t.fabric.Offer()
+	if err != nil {
+		f.giveUp()
+		return
+	}
+	f.t.tokens++
+	binary.BigEndian.PutUint64(f.moved.token[:], f.t.tokens)
+	msg := append([]byte{ctlOffer}, f.moved.token[:]...)
+	f.t.step(f, peer.Event{Kind: peer.Control, Msg: append(msg, offer...)})
+}
+
+// giveUp goes on without a stream, on both sides.
+func (f *far) giveUp() {
+	f.moved.impossible = true
+	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlGiveUp}})
+	f.notify()
+}
+
+// control takes a control message of the peer.
+func (f *far) control(m []byte) {
+	t := f.t
+	t.step(f, peer.Event{Kind: peer.Taken, N: len(m)})
+	switch {
+	case len(m) == 0:
+	case m[0] == ctlWant && t.cfg.Rank > f.rank:
+		f.makeOffer()
+	case m[0] == ctlOffer && len(m) > 1+tokenLen && t.cfg.Rank < f.rank && f.moved.stream == nil:
+		f.moved.started = true
+		copy(f.moved.token[:], m[1:])
+		t.dial(f, m[1+tokenLen:])
+	case m[0] == ctlSwitch:
+		f.moved.switched = true
+		f.startReceiving()
+	case m[0] == ctlGiveUp:
+		f.moved.impossible = true
+		f.notify()
+	}
+}
+
+// dial opens the stream in a goroutine of its own.
+func (t *Table) dial(f *far, offer []byte) {
+	to, token := f.to, f.moved.token
+	t.readers.Go(func() {
+		ctx, cancel := context.WithTimeout(t.ctx, dialTime)
+		defer cancel()
+		s, err := t.fabric.Dial(ctx, to, offer)
+		if err == nil {
+			if err = t.prove(s, f.rank, token); err != nil {
+				s.Close()
+			}
+		}
+		t.fmu.Lock()
+		defer t.fmu.Unlock()
+		switch {
+		case t.stopped && err == nil:
+			s.Close()
+		case t.stopped:
+		case err != nil:
+			f.giveUp()
+		default:
+			f.gotStream(s)
+		}
+	})
+}
+
+// prove shows the listener who dials, and takes its proof.
+func (t *Table) prove(s fabric.Stream, rank uint32, token [tokenLen]byte) error {
+	deadline(s, helloTime)
+	if err := t.sayHello(s, rank, token); err != nil {
+		return err
+	}
+	e, body, err := t.hearHello(s)
+	if err == nil && (e.Src != rank || [tokenLen]byte(body) != token) {
+		err = fabric.ErrForged
+	}
+	deadline(s, 0)
+	return err
+}
+
+func (t *Table) sayHello(s fabric.Stream, rank uint32, token [tokenLen]byte) error {
+	return write(s, t.cfg.Seal.Append(nil, fabric.Envelope{Kind: helloKind, Dst: rank}, token[:]))
+}
+
+func (t *Table) hearHello(s fabric.Stream) (fabric.Envelope, []byte, error) {
+	b := make([]byte, fabric.Overhead+tokenLen)
+	if _, err := io.ReadFull(s, b); err != nil {
+		return fabric.Envelope{}, nil, err
+	}
+	e, body, err := t.cfg.Seal.Open(b)
+	if err == nil && e.Kind != helloKind {
+		err = fabric.ErrForged
+	}
+	return e, body, err
+}
+
+// deadline bounds reads and writes on streams that can be bounded; 0 frees them.
+func deadline(s fabric.Stream, d time.Duration) {
+	if c, ok := s.(interface{ SetDeadline(time.Time) error }); ok {
+		at := time.Time{}
+		if d > 0 {
+			at = time.Now().Add(d)
+		}
+		_ = c.SetDeadline(at)
+	}
+}
+
+// accept takes a stream from a stranger, in a goroutine of its own.
+func (t *Table) accept(s fabric.Stream) {
+	deadline(s, helloTime)
+	e, body, err := t.hearHello(s)
+	if err != nil || e.Src >= t.cfg.Layout.Ranks() || t.isNear(e.Src) {
+		t.count(func(s *sums) { s[job.CountStrangers]++ })
+		s.Close()
+		return
+	}
+	f := t.far(e.Src)
+	token := [tokenLen]byte(body)
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped || f.moved.stream != nil || f.moved.token != token || token == [tokenLen]byte{} {
+		s.Close()
+		return
+	}
+	if err := t.sayHello(s, f.rank, token); err != nil {
+		s.Close()
+		f.giveUp()
+		return
+	}
+	deadline(s, 0)
+	f.gotStream(s)
+}
+
+// gotStream takes over a stream that both sides have proved.
+func (f *far) gotStream(s fabric.Stream) {
+	f.moved.stream = newStream(s)
+	f.t.count(func(s *sums) { s[job.CountStreams]++ })
+	f.startReceiving()
+	f.notify()
+}
+
+// startReceiving reads the stream once the peer has moved to it.
+func (f *far) startReceiving() {
+	if !f.moved.switched || f.moved.stream == nil || f.moved.receiving {
+		return
+	}
+	f.moved.receiving = true
+	s, t := f.moved.stream, f.t
+	t.readers.Go(func() {
+		err := s.receive(f.rank, t.in, func(int) {})
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		t.fmu.Lock()
+		defer t.fmu.Unlock()
+		f.dead = &PeerError{f.rank, ended(err)}
+		f.fail(f.dead)
+	})
+}
+
+// sink takes what the fabric receives.
+type sink struct{ t *Table }
+
+func (s sink) Datagram(from fabric.Tuple, b []byte) {
+	t := s.t
+	e, body, err := t.cfg.Seal.Open(b)
+	if err != nil || e.Src >= t.cfg.Layout.Ranks() || t.isNear(e.Src) || e.Kind == helloKind {
+		t.count(func(s *sums) { s[job.CountStrangers]++ })
+		return
+	}
+	f := t.far(e.Src)
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped {
+		return
+	}
+	if peer.PacketKind(e.Kind) == peer.PacketReject {
+		t.rejects++
+	}
+	t.step(f, peer.Event{
+		Kind: peer.Packet, Packet: peer.PacketKind(e.Kind), Gen: e.Gen,
+		SrcEpoch: e.SrcEpoch, DstEpoch: e.DstEpoch, Body: body, Tuple: from,
+	})
+}
+
+func (s sink) Accepted(c fabric.Stream) { s.t.readers.Go(func() { s.t.accept(c) }) }

@@ -1,0 +1,160 @@
+package lazy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"ibrun/bootstrap/wire"
+)
+
+// near is a peer on the same node: a socket pair that the agent makes when one
+// of the two asks for it.
+//
+//	(nothing) --send--> asked --the agent's answer--> open --end of stream--> over
+//	(nothing) --the agent's answer--> open
+type near struct {
+	rank uint32
+	once sync.Once
+	open chan struct{} // closed when stream or err is there
+	s    *stream
+	err  error
+}
+
+func (t *Table) near(rank uint32) *near {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.nears[rank]
+	if n == nil {
+		n = &near{rank: rank, open: make(chan struct{})}
+		t.nears[rank] = n
+	}
+	return n
+}
+
+// ask asks the agent for the socket, once.
+func (n *near) ask(t *Table) {
+	n.once.Do(func() {
+		if err := t.cfg.Agent.Pair(n.rank); err != nil {
+			n.settle(nil, err)
+		}
+	})
+}
+
+// settle ends the wait for the socket; it is called once.
+func (n *near) settle(s *stream, err error) {
+	n.s, n.err = s, err
+	close(n.open)
+}
+
+// Paired takes the agent's answer: a connection to a rank of this node, or
+// what has become of that rank.
+func (t *Table) Paired(rank uint32, what wire.Answered, c net.Conn) {
+	n := t.near(rank)
+	select {
+	case <-n.open: // a second answer: the rank has ended meanwhile
+		if c != nil {
+			c.Close()
+		}
+		return
+	default:
+	}
+	if what != wire.Found {
+		err := &PeerError{rank, reason(what)}
+		n.settle(nil, err)
+		t.in.lose(rank, err)
+		return
+	}
+	t.count(func(s *sums) { s[countPeers]++; s[countLocal]++ })
+	s := newStream(c)
+	n.settle(s, nil)
+	t.readers.Go(func() {
+		err := s.receive(rank, t.in, func(int) {})
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if errors.Is(err, io.EOF) {
+			err = errEnded
+		}
+		t.in.lose(rank, &PeerError{rank, err})
+	})
+}
+
+func (n *near) send(ctx context.Context, t *Table, m []byte) error {
+	began := time.Time{}
+	select {
+	case <-n.open:
+	default:
+		began = time.Now()
+		n.ask(t)
+		select {
+		case <-n.open:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if n.err != nil {
+		return n.err
+	}
+	if err := n.s.send(ctx, m); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return &PeerError{n.rank, ended(err)}
+	}
+	if !began.IsZero() {
+		t.latency(time.Since(began))
+	}
+	return nil
+}
+
+// try is send without waiting for anything but the copy into the socket.
+func (n *near) try(t *Table, m []byte) error {
+	select {
+	case <-n.open:
+	default:
+		n.ask(t)
+		return ErrFull
+	}
+	if n.err != nil {
+		return n.err
+	}
+	select {
+	case n.s.turn <- struct{}{}:
+	default:
+		return ErrFull
+	}
+	taken, err := n.s.try(m)
+	if taken {
+		return nil
+	}
+	<-n.s.turn
+	if err != nil {
+		return &PeerError{n.rank, ended(err)}
+	}
+	return ErrFull
+}
+
+// close lets what was written arrive.
+func (n *near) close() {
+	n.once.Do(func() { n.settle(nil, ErrClosed) })
+	select {
+	case <-n.open:
+	default:
+		return
+	}
+	if n.s != nil {
+		n.s.fail(net.ErrClosed)
+	}
+}
+
+// ended puts the end of a peer's socket into words.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) || isReset(err) {
+		return errEnded
+	}
+	return err
+}

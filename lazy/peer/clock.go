@@ -1,0 +1,106 @@
+package peer
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	never      = time.Duration(math.MaxInt64)
+	firstRetry = 2 * time.Millisecond
+	lastRetry  = 250 * time.Millisecond
+	askAfter   = 3                // resends without an answer before the agent is asked
+	askEvery   = time.Second      // between questions to the agent
+	giveUp     = 30 * time.Second // without an answer
+	ackDelay   = time.Millisecond
+)
+
+// retry is what runs while an answer is awaited: of the handshake, of FIN, or
+// of segments.
+type retry struct {
+	at     time.Duration // of the next resend; never: nothing is awaited
+	since  time.Duration // of the last sign of progress
+	ask    time.Duration // of the next question to the agent
+	tries  int           // resends since then: how far the delay has doubled
+	silent int           // resends since the peer was last heard
+}
+
+// begin starts to wait for an answer.
+func (r *retry) begin(now, delay time.Duration) { *r = retry{at: now + delay, since: now} }
+
+func (r *retry) stop() { *r = retry{at: never} }
+
+// again counts a resend and waits for its answer.
+func (r *retry) again(now, delay time.Duration) {
+	r.tries++
+	r.silent++
+	r.at = now + delay
+}
+
+// overdue is when the peer counts as gone.
+func (r *retry) overdue() time.Duration { return r.since + giveUp }
+
+// next is when a Tick is due.
+func (r *retry) next() time.Duration {
+	if r.at == never {
+		return never
+	}
+	at := min(r.at, r.overdue())
+	if r.silent >= askAfter {
+		at = min(at, r.ask)
+	}
+	return at
+}
+
+func doubled(d time.Duration, times int) time.Duration {
+	return min(d<<min(times, 10), lastRetry)
+}
+
+// jitter spreads d by a quarter either way, so that a thousand ranks that
+// lost one switch do not come back in step.
+func (p *Peer) jitter(d time.Duration) time.Duration {
+	p.seed += 0x9e3779b97f4a7c15 // splitmix64
+	z := p.seed
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	z ^= z >> 31
+	return d*3/4 + time.Duration(z%uint64(d/2+1))
+}
+
+// arm sets the timer if what is set would come too late. A deadline that
+// moved away costs a needless Tick later and nothing now.
+func (p *Peer) arm() {
+	at := p.retry.next()
+	if p.state == Resolving {
+		at = p.retry.at // the agent parks a question as long as it takes
+	}
+	if p.win != nil {
+		at = min(at, p.win.ackAt)
+	}
+	if at < p.armed {
+		p.armed = at
+		p.emit(Effect{Kind: SetTimer, At: at})
+	}
+}
+
+// tick does what is due.
+func (p *Peer) tick() {
+	p.armed = never
+	if p.win != nil && p.win.ackAt <= p.now {
+		p.win.ackNow = true
+	}
+	r := &p.retry
+	switch {
+	case r.at == never:
+	case p.state != Resolving && r.overdue() <= p.now:
+		p.apply(inGiveUp, &cue{cause: TimedOut})
+	case r.at <= p.now:
+		p.apply(inResend, &cue{})
+		fallthrough
+	default:
+		if p.state != Resolving && r.silent >= askAfter && r.ask <= p.now {
+			r.ask = p.now + askEvery
+			p.question(true)
+		}
+	}
+}

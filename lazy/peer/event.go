@@ -1,0 +1,123 @@
+package peer
+
+import (
+	"time"
+
+	"ibrun/fabric"
+)
+
+// State is where a pair of ranks stands, as one of them sees it.
+type State uint8
+
+// The states. docs/states.md says how they follow each other.
+const (
+	Idle      State = iota // no connection; costs next to nothing
+	Resolving              // the agent has been asked where the peer is
+	Wait                   // we opened a generation; the peer has not answered
+	Half                   // we can receive from the peer; it may not know that yet
+	Up                     // both can receive
+	Closing                // we asked to close; nothing of ours is under way
+	states
+)
+
+func (s State) String() string {
+	return [...]string{"Idle", "Resolving", "Wait", "Half", "Up", "Closing"}[s]
+}
+
+// Cause says why a connection failed.
+type Cause uint8
+
+// The causes. The first three are also what Unresolved tells.
+const (
+	Exited     Cause = iota + 1 // the rank has ended
+	Broken                      // the rank has failed
+	NoRank                      // there is no such rank, or it has no address
+	TimedOut                    // 30 s without an answer
+	Restarted                   // a newer incarnation took the peer's place
+	WasReset                    // the peer has given this connection up
+	causeCount                  // keeps String in step
+)
+
+func (c Cause) String() string {
+	if c >= causeCount {
+		return "unknown"
+	}
+	return [...]string{"unknown", "exited", "failed", "no such rank", "timed out", "restarted", "reset by peer"}[c]
+}
+
+// EventKind tells the events apart.
+type EventKind uint8
+
+// The events, each with the fields of Event that it uses.
+const (
+	Send       EventKind = iota + 1 // Msg: becomes the Peer's; refused when longer than Room
+	Control                         // Msg: the same, delivered as DeliverControl and never refused
+	Warm                            // connect without a message
+	Resolved                        // Tuple, Epoch: answer to Resolve
+	Unresolved                      // Cause: answer to Resolve, one of Exited, Broken, NoRank
+	Packet                          // Packet, Gen, SrcEpoch, DstEpoch, Body, Tuple (where it came from)
+	Tick                            // the timer; early and needless ones do no harm
+	Rest                            // the owner would like this connection closed, if nothing is under way
+	Taken                           // N: the application took messages of that many bytes in all
+)
+
+// Event is one thing that happened. It is a plain struct so that no event costs memory.
+type Event struct {
+	Kind               EventKind
+	Packet             PacketKind
+	Cause              Cause
+	SrcEpoch, DstEpoch uint16       // incarnations that a packet names
+	Epoch              uint16       // incarnation that the agent names, 1 or more
+	Gen                uint32       // generation of a packet
+	N                  int          // bytes, 0 or more
+	Tuple              fabric.Tuple // an address
+	Msg                []byte       // a message
+	Body               []byte       // of a packet; used during the Step only
+}
+
+// EffectKind tells the effects apart.
+type EffectKind uint8
+
+// The effects, each with the fields of Effect that it uses.
+const (
+	Transmit       EffectKind = iota + 1 // Packet, Gen, DstEpoch, Body, To: add ranks, own epoch and seal, and post it
+	Resolve                              // Least, Fresh: ask the agent; Fresh: caches may not answer
+	SetTimer                             // At: a Tick then; replaces the timer that was set
+	Deliver                              // Msg: the next message of the peer; the owner's from now on
+	DeliverControl                       // Msg: the same, for one sent by Control
+	Opened                               // the pair is connected
+	Closed                               // the pair is no longer connected and nothing was lost; what is staged opens it anew
+	Failed                               // Cause, Lost: the oldest Lost unacknowledged messages are lost, or may be
+	Refused                              // Msg: there is no room; the caller's again
+	Writable                             // room has grown after a Refused or after half of the stage was in use
+	Drained                              // all that was sent is acknowledged
+)
+
+// Effect is one thing the owner has to do.
+type Effect struct {
+	Kind     EffectKind
+	Packet   PacketKind
+	Cause    Cause
+	Fresh    bool
+	DstEpoch uint16 // incarnation the packet is for
+	Least    uint16 // oldest incarnation that will do; 0: any
+	Gen      uint32
+	Lost     int           // messages, 0 or more
+	At       time.Duration // on the clock of Step
+	To       fabric.Tuple
+	Body     []byte // valid until the next Step of any Peer with the same Scratch
+	Msg      []byte
+}
+
+// Scratch is where effects and packet bodies are built. Peers that never run
+// at the same time may share one, so that a thousand of them cost one buffer.
+// The zero value is ready.
+type Scratch struct {
+	effects []Effect
+	bytes   []byte
+}
+
+func (s *Scratch) reset() {
+	clear(s.effects) // lets go of messages that the owner has taken
+	s.effects, s.bytes = s.effects[:0], s.bytes[:0]
+}

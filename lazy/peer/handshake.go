@@ -1,0 +1,48 @@
+package peer
+
+import "ibrun/fabric"
+
+// address keeps where the peer is, and what its STATE says besides.
+func (p *Peer) address(c *cue) {
+	if c.tuple.Kind != fabric.NONE {
+		p.to, p.known = c.tuple, true
+	}
+	if c.kind == PacketState {
+		p.mtu = min(p.cfg.MTU, int(c.mtu))
+		p.room = c.window
+	}
+}
+
+func (p *Peer) transmitState(flags uint8) {
+	k := packet{kind: PacketState, flags: flags, mtu: uint16(p.cfg.MTU), tuple: p.cfg.Tuple}
+	if p.untaken <= p.cfg.Inbox {
+		k.window = uint8(p.cfg.Window)
+	}
+	p.transmit(&k)
+}
+
+func (p *Peer) transmitFin() {
+	p.transmit(&packet{kind: PacketFin, attempt: p.fin.attempt, count: p.fin.sent})
+}
+
+// resend repeats what has not been answered.
+func (p *Peer) resend() {
+	switch p.state {
+	case Wait:
+		p.transmitState(flagAnswer)
+	case Half:
+		p.transmitState(flagHaveYou | flagAnswer)
+	case Closing:
+		p.transmitFin()
+	case Up:
+		if p.win.under() > 0 {
+			p.counts.TimedOut++
+			p.win.timedOut()
+		} else {
+			p.acknowledge(flagAsk)
+		}
+		p.retry.again(p.now, doubled(p.win.rto, p.retry.tries+1))
+		return
+	}
+	p.retry.again(p.now, p.jitter(doubled(firstRetry, p.retry.tries+1)))
+}

@@ -1,0 +1,224 @@
+// Package peer is one pair of ranks as one of them sees it: the handshake,
+// the window over datagrams that may be lost, doubled or overtaken, and the
+// close of a connection that rests. A Peer is a pure value: events and the
+// time go in, effects come out. It opens no socket, reads no clock, starts
+// nothing, locks nothing, and does not check seals: a packet that it is given
+// comes from the peer.
+//
+// A Peer must live as long as its two ranks do, since it knows which
+// generations have been used; at rest it is a few hundred bytes.
+package peer
+
+import (
+	"math"
+	"time"
+
+	"ibrun/fabric"
+)
+
+// Config is what a Peer knows at birth.
+type Config struct {
+	Self, Rank uint32       // our rank and the peer's
+	Epoch      uint16       // our incarnation, 1 or more
+	Tuple      fabric.Tuple // where we are reached
+	MTU        int          // most bytes of a packet's body that we take or send, 512 or more
+	Window     int          // segments that we take at a time, 1 to 64; 0: 64
+	Stage      int          // bytes that may be accepted and not acknowledged; 0: 256 KiB
+	Inbox      int          // bytes delivered and not taken before the window shuts; 0: 1 MiB
+	Seed       uint64       // of jitter
+	Scratch    *Scratch     // shared by Peers that never run at the same time; nil: its own
+}
+
+// Peer is the state of one pair. The zero value is not ready; see New.
+type Peer struct {
+	cfg   Config
+	now   time.Duration
+	armed time.Duration // the timer that is set; never: none
+	seed  uint64
+
+	state State
+	warm  bool         // a connection is wished for without a message
+	known bool         // to is an address of the peer
+	asked bool         // a question to the agent has not been answered
+	epoch uint16       // the peer's incarnation; 0: not known
+	gen   uint32       // last generation of this pair of incarnations
+	to    fabric.Tuple // where the peer is reached
+	mtu   int          // bytes of body, the lower of both sides
+	room  uint8        // the window the peer began with
+
+	retry   retry
+	fin     closing
+	queue   queue
+	held    int  // bytes accepted and not acknowledged
+	pending int  // messages accepted and not acknowledged
+	refused bool // somebody waits for Writable
+	untaken int  // bytes delivered and not taken
+	win     *window
+
+	counts  Counts
+	scratch *Scratch
+}
+
+// closing is what the two sides of one generation know about its end.
+type closing struct {
+	attempt  uint32 // our last
+	decided  uint32 // the peer's last that we decided
+	granted  bool   // and how
+	sent     uint64 // messages of ours that have gone into segments
+	received uint64 // messages of the peer that were delivered
+}
+
+// Counts are totals since New.
+type Counts struct {
+	Malformed uint64 // packets that were ignored because they do not parse
+	Doubled   uint64 // segments that were here already
+	Resent    uint64 // segments that were sent again
+	TimedOut  uint64 // times that the oldest segment was not acknowledged in time
+}
+
+// messageCost is what a message occupies of Stage besides its bytes.
+const messageCost = 64
+
+// New makes a Peer at rest.
+func New(cfg Config) *Peer {
+	cfg.MTU = min(max(cfg.MTU, leastMTU), math.MaxUint16)
+	if cfg.Window <= 0 || cfg.Window > ring {
+		cfg.Window = ring
+	}
+	if cfg.Stage <= 0 {
+		cfg.Stage = 256 << 10
+	}
+	if cfg.Inbox <= 0 {
+		cfg.Inbox = 1 << 20
+	}
+	p := &Peer{cfg: cfg, armed: never, seed: cfg.Seed, scratch: cfg.Scratch}
+	if p.scratch == nil {
+		p.scratch = &Scratch{}
+	}
+	p.retry.stop()
+	return p
+}
+
+// State is where the pair stands.
+func (p *Peer) State() State { return p.state }
+
+// Unacked is how many messages were accepted and are neither acknowledged nor
+// reported lost.
+func (p *Peer) Unacked() int { return p.pending }
+
+// Room is the length in bytes of the longest message that Send takes now;
+// below zero it takes none.
+func (p *Peer) Room() int { return p.cfg.Stage - p.held - messageCost }
+
+// Counts returns the totals.
+func (p *Peer) Counts() Counts { return p.counts }
+
+// Step takes one event at a time now, which never goes back, and returns what
+// is to be done, in this order. The slice is valid until the next Step.
+func (p *Peer) Step(now time.Duration, ev Event) []Effect {
+	p.now = now
+	p.scratch.reset()
+	held := p.held
+	switch ev.Kind {
+	case Send, Control:
+		p.send(ev)
+	case Warm:
+		if p.state != Up {
+			p.warm = true
+		}
+	case Resolved:
+		p.resolved(ev)
+	case Unresolved:
+		if p.asked {
+			p.asked = false
+			p.apply(inMissing, &cue{cause: ev.Cause})
+		}
+	case Packet:
+		p.arrived(ev)
+	case Tick:
+		p.tick()
+	case Rest:
+		p.rest()
+	case Taken:
+		p.taken(ev.N)
+	}
+	p.settle()
+	if p.held < held && (p.refused || held > p.cfg.Stage/2) {
+		p.refused = false
+		p.emit(Effect{Kind: Writable})
+	}
+	p.arm()
+	return p.scratch.effects
+}
+
+// settle does what follows from the state rather than from the event.
+func (p *Peer) settle() {
+	if p.state == Idle && (p.warm || p.pending > 0) {
+		p.apply(p.want(), &cue{})
+	}
+	if p.win == nil {
+		return
+	}
+	if p.state == Up {
+		p.pump()
+	}
+	if p.win.ackNow {
+		p.acknowledge(0)
+	}
+}
+
+func (p *Peer) want() input {
+	if p.known {
+		return inWantKnown
+	}
+	return inWant
+}
+
+func (p *Peer) send(ev Event) {
+	if ev.Kind == Send && len(ev.Msg) > p.Room() {
+		p.refused = true
+		p.emit(Effect{Kind: Refused, Msg: ev.Msg})
+		return
+	}
+	p.queue.push(message{ev.Msg, ev.Kind == Control})
+	p.held += len(ev.Msg) + messageCost
+	p.pending++
+	if p.state != Idle { // there, settle does it
+		p.apply(p.want(), &cue{})
+	}
+}
+
+func (p *Peer) rest() {
+	if p.pending > 0 {
+		return
+	}
+	if p.win != nil && p.win.owed > 0 {
+		p.acknowledge(0) // or the peer would have to refuse
+	}
+	p.apply(inRest, &cue{})
+}
+
+func (p *Peer) taken(n int) {
+	p.untaken -= min(n, p.untaken)
+	if p.win != nil && p.win.shut && p.untaken <= p.cfg.Inbox/2 {
+		p.win.shut = false
+		p.win.ackNow = true
+	}
+}
+
+func (p *Peer) emit(e Effect) { p.scratch.effects = append(p.scratch.effects, e) }
+
+// transmit builds a body in the scratch and sends it to the peer.
+func (p *Peer) transmit(k *packet) {
+	p.emit(Effect{
+		Kind: Transmit, Packet: k.kind, Gen: p.gen, DstEpoch: p.epoch, To: p.to, Body: p.body(k),
+	})
+}
+
+// body appends to the scratch. If that has to move, earlier bodies keep the
+// memory that they are in.
+func (p *Peer) body(k *packet) []byte {
+	from := len(p.scratch.bytes)
+	p.scratch.bytes = k.append(p.scratch.bytes)
+	return p.scratch.bytes[from:len(p.scratch.bytes):len(p.scratch.bytes)]
+}

@@ -1,0 +1,106 @@
+package peer
+
+type message struct {
+	body    []byte
+	control bool
+}
+
+// queue holds messages of which not everything is in segments yet.
+type queue struct {
+	list []message
+	head int // of list; those before it have gone
+	cut  int // bytes of the first message that are in segments
+}
+
+func (q *queue) len() int { return len(q.list) - q.head }
+
+func (q *queue) push(m message) {
+	if q.head > 0 && len(q.list) == cap(q.list) && q.head >= len(q.list)/2 {
+		n := copy(q.list, q.list[q.head:])
+		clear(q.list[n:])
+		q.list, q.head = q.list[:n], 0
+	}
+	q.list = append(q.list, m)
+}
+
+// pop forgets the first message. An empty queue keeps memory for few only.
+func (q *queue) pop() {
+	q.list[q.head] = message{}
+	q.head++
+	q.cut = 0
+	if q.head == len(q.list) {
+		q.list, q.head = q.list[:0], 0
+		if cap(q.list) > ring {
+			q.list = nil
+		}
+	}
+}
+
+// cutOff takes the next segment of at most size bytes from the front, and
+// tells the length of its message.
+func (q *queue) cutOff(size int) (payload []byte, flags uint8, whole int) {
+	m := &q.list[q.head]
+	whole = len(m.body)
+	if q.cut == 0 {
+		flags |= flagFirst
+	}
+	if m.control {
+		flags |= flagControl
+	}
+	end := min(q.cut+size, whole)
+	payload = m.body[q.cut:end]
+	q.cut = end
+	if end == whole {
+		flags |= flagLast
+		q.pop()
+	}
+	return payload, flags, whole
+}
+
+// loseBegun forgets every message of which a segment has been sent and which
+// is not acknowledged, and returns how many.
+func (p *Peer) loseBegun() (lost int) {
+	if w := p.win; w != nil {
+		for seq := w.una; seq != w.next; seq++ {
+			if s := w.slot(seq); s.flags&flagLast != 0 {
+				p.held -= s.cost
+				lost++
+			}
+		}
+	}
+	if p.queue.cut > 0 {
+		p.held -= len(p.queue.list[p.queue.head].body) + messageCost
+		p.queue.pop()
+		lost++
+	}
+	p.pending -= lost
+	return lost
+}
+
+// drop ends a connection. What was begun may or may not have arrived, so it
+// is reported; what is only staged goes out in the next generation.
+func (p *Peer) drop(cause Cause) {
+	if p.state == Resolving {
+		return // there is none
+	}
+	open := p.win != nil
+	lost := p.loseBegun()
+	p.state, p.win = Idle, nil
+	p.retry.stop()
+	switch {
+	case lost > 0:
+		p.emit(Effect{Kind: Failed, Cause: cause, Lost: lost})
+	case open:
+		p.emit(Effect{Kind: Closed})
+	}
+}
+
+// fail gives up everything. The next message asks for the address anew.
+func (p *Peer) fail(cause Cause) {
+	lost := p.pending
+	p.queue, p.held, p.pending = queue{}, 0, 0
+	p.win = nil
+	p.warm, p.known, p.asked = false, false, false
+	p.retry.stop()
+	p.emit(Effect{Kind: Failed, Cause: cause, Lost: lost})
+}

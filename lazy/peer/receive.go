@@ -1,0 +1,89 @@
+package peer
+
+// take takes what a SEGMENT or ACK brings.
+func (p *Peer) take(c *cue) {
+	p.heard(&c.packet)
+	if c.kind == PacketSegment {
+		p.receive(&c.packet)
+	} else if c.flags&flagAsk != 0 {
+		p.win.ackNow = true
+	}
+}
+
+// receive puts a segment in its place and delivers what is in order. Whatever
+// is not simply the next is acknowledged at once: the peer learns from it.
+func (p *Peer) receive(k *packet) {
+	w := p.win
+	ahead := int32(k.seq - w.want)
+	if ahead < 0 || ahead > 0 && ahead < ring && w.have>>(ahead-1)&1 != 0 {
+		p.counts.Doubled++
+		w.ackNow = true
+		return
+	}
+	if ahead >= ring {
+		w.ackNow = true // over every limit that we gave
+		return
+	}
+	if ahead > 0 {
+		w.have |= 1 << (ahead - 1)
+		w.in[k.seq%ring] = piece{clone(k.payload), k.flags}
+		w.ackNow = true
+		return
+	}
+	w.ackNow = w.ackNow || w.have != 0
+	p.assemble(k.payload, k.flags, false)
+	for more := true; more; {
+		more = w.have&1 != 0
+		w.have >>= 1
+		w.want++
+		if more {
+			next := &w.in[w.want%ring]
+			p.assemble(next.payload, next.flags, true)
+			*next = piece{}
+		}
+	}
+	if w.owed++; w.owed >= 2 {
+		w.ackNow = true
+	} else if w.ackAt == never {
+		w.ackAt = p.now + ackDelay
+	}
+}
+
+// assemble adds the next segment in order to its message. owned says that the
+// payload is ours to give away.
+func (p *Peer) assemble(payload []byte, flags uint8, owned bool) {
+	w := p.win
+	switch {
+	case flags&flagFirst == 0 && !w.open:
+		p.counts.Malformed++
+		return
+	case flags&flagFirst == 0:
+		w.partial = append(w.partial, payload...)
+	case owned:
+		w.partial, w.open = payload, true
+	default:
+		w.partial, w.open = clone(payload), true
+	}
+	if flags&flagLast == 0 {
+		return
+	}
+	msg := w.partial
+	w.partial, w.open = nil, false
+	p.fin.received++
+	if flags&flagControl != 0 {
+		p.emit(Effect{Kind: DeliverControl, Msg: msg})
+		return
+	}
+	p.untaken += len(msg)
+	p.emit(Effect{Kind: Deliver, Msg: msg})
+}
+
+// halfway reports whether part of a message is here and not delivered.
+func (w *window) halfway() bool { return w != nil && (w.open || w.have != 0) }
+
+// clone copies b; an empty message is not nil.
+func clone(b []byte) []byte {
+	c := make([]byte, len(b))
+	copy(c, b)
+	return c
+}

@@ -1,0 +1,227 @@
+package peer
+
+import "ibrun/fabric"
+
+// cue is what an input brings along for its actions.
+type cue struct {
+	packet
+	gen   uint32
+	from  fabric.Tuple
+	cause Cause
+}
+
+// arrived looks at a packet before the table does: is it for this incarnation
+// of ours, of which incarnation of the peer, of which generation.
+func (p *Peer) arrived(ev Event) {
+	var c cue
+	if !c.parse(ev.Packet, ev.Body) {
+		p.counts.Malformed++
+		return
+	}
+	c.gen, c.from = ev.Gen, ev.Tuple
+	if ev.DstEpoch != p.cfg.Epoch {
+		if ev.DstEpoch < p.cfg.Epoch && asksAnswer(c.kind) {
+			p.reject(ev.SrcEpoch, 0, ev.Tuple)
+		}
+		return
+	}
+	if ev.SrcEpoch < p.epoch || ev.SrcEpoch == 0 {
+		return
+	}
+	if ev.SrcEpoch > p.epoch {
+		p.succeeded(ev.SrcEpoch)
+	}
+	if c.kind == PacketReject {
+		if c.gen >= p.gen && (c.tuple.Kind != fabric.NONE || p.state != Resolving) {
+			p.apply(inReject, &c)
+		}
+		return
+	}
+	p.inGeneration(&c)
+}
+
+// asksAnswer reports whether the sender of such a packet waits for one back.
+func asksAnswer(k PacketKind) bool {
+	return k == PacketState || k == PacketSegment || k == PacketFin
+}
+
+func (p *Peer) inGeneration(c *cue) {
+	left := p.state == Idle || p.state == Resolving // the present generation has ended too
+	switch {
+	case c.gen > p.gen:
+		if c.kind != PacketState || c.flags&flagHaveYou != 0 {
+			return
+		}
+		p.drop(WasReset)
+		p.enter(c.gen)
+	case c.gen < p.gen, left && c.kind != PacketFin:
+		if asksAnswer(c.kind) {
+			p.apply(inStale, c)
+		}
+		return
+	}
+	switch c.kind {
+	case PacketState:
+		switch c.flags {
+		case flagAnswer:
+			p.apply(inState0, c)
+		case flagHaveYou:
+			p.apply(inState1, c)
+		default:
+			p.apply(inState1Ack, c)
+		}
+	case PacketSegment:
+		p.apply(inSegment, c)
+	case PacketAck:
+		p.apply(inAck, c)
+	case PacketFin:
+		if p.decide(c) {
+			p.apply(inFinGrant, c)
+		} else {
+			p.apply(inFinRefuse, c)
+		}
+	case PacketFinAck:
+		if c.attempt == p.fin.attempt {
+			p.apply(inFinAck, c)
+		}
+	case PacketFinNak:
+		if c.attempt == p.fin.attempt {
+			p.apply(inFinNak, c)
+		}
+	}
+}
+
+// decide grants or refuses a FIN. The peer goes on to its next attempt only
+// when the one before was refused, so older attempts need no memory.
+func (p *Peer) decide(c *cue) bool {
+	f := &p.fin
+	if c.attempt > f.decided && p.state != Wait {
+		f.decided = c.attempt
+		switch p.state {
+		case Half, Up:
+			f.granted = p.pending == 0 && c.count == f.received && !p.win.halfway()
+		case Closing:
+			f.granted = c.count == f.received && !p.win.halfway()
+		default:
+			f.granted = true
+		}
+	}
+	return c.attempt == f.decided && f.granted
+}
+
+// enter begins a generation.
+func (p *Peer) enter(gen uint32) {
+	p.gen = gen
+	p.fin = closing{}
+}
+
+// succeeded makes a newer incarnation the peer.
+func (p *Peer) succeeded(epoch uint16) {
+	p.drop(Restarted)
+	p.adopt(epoch)
+	p.asked = false
+	if p.state == Resolving {
+		p.question(false) // the answer to the first may be too old
+	}
+}
+
+func (p *Peer) adopt(epoch uint16) {
+	p.epoch = epoch
+	p.known = false
+	p.enter(0)
+}
+
+// resolved takes the agent's answer.
+func (p *Peer) resolved(ev Event) {
+	asked := p.asked
+	p.asked = false
+	switch {
+	case ev.Tuple.Kind == fabric.NONE:
+		if asked {
+			p.apply(inMissing, &cue{cause: NoRank})
+		}
+		return
+	case ev.Epoch < p.epoch:
+		if p.state == Resolving {
+			p.retry.begin(p.now, askEvery)
+		}
+		return
+	case ev.Epoch > p.epoch && p.state == Resolving:
+		p.adopt(ev.Epoch)
+	case ev.Epoch > p.epoch:
+		p.succeeded(ev.Epoch)
+	case !asked:
+		return // the peer itself has told us since
+	}
+	p.apply(inFound, &cue{packet: packet{tuple: ev.Tuple}})
+}
+
+// question asks the agent where the peer is.
+func (p *Peer) question(fresh bool) {
+	p.asked = true
+	p.emit(Effect{Kind: Resolve, Least: p.epoch, Fresh: fresh})
+}
+
+// reject tells a packet's sender who we are, or which generations have ended.
+func (p *Peer) reject(epoch uint16, gen uint32, to fabric.Tuple) {
+	k := packet{kind: PacketReject, epoch: p.cfg.Epoch, tuple: p.cfg.Tuple}
+	p.emit(Effect{Kind: Transmit, Packet: k.kind, Gen: gen, DstEpoch: epoch, To: to, Body: p.body(&k)})
+}
+
+// apply finds the row, does what it says and goes where it says.
+func (p *Peer) apply(in input, c *cue) {
+	r := index[p.state][in]
+	for _, a := range r.actions {
+		p.do(a, c)
+	}
+	p.state = r.next
+}
+
+func (p *Peer) do(a action, c *cue) {
+	switch a {
+	case doAsk:
+		p.question(false)
+	case doAddress:
+		p.address(c)
+	case doOpen:
+		p.enter(p.gen + 1)
+		p.transmitState(flagAnswer)
+		p.retry.begin(p.now, p.jitter(firstRetry))
+	case doOffer:
+		p.asked = false // what it says may be older than this
+		p.transmitState(flagHaveYou | flagAnswer)
+		p.retry.begin(p.now, p.jitter(firstRetry))
+	case doRepeat:
+		p.transmitState(flagHaveYou | flagAnswer)
+	case doConfirm:
+		p.transmitState(flagHaveYou)
+	case doUp:
+		p.retry.stop()
+		p.asked, p.warm = false, false
+		p.win = newWindow(p.room)
+		p.emit(Effect{Kind: Opened})
+	case doTake:
+		p.take(c)
+	case doResend:
+		p.resend()
+	case doFin:
+		p.fin.attempt++
+		p.transmitFin()
+		p.retry.begin(p.now, p.jitter(firstRetry))
+	case doGrant:
+		p.transmit(&packet{kind: PacketFinAck, attempt: c.attempt})
+	case doRefuse:
+		p.transmit(&packet{kind: PacketFinNak, attempt: c.attempt})
+	case doBack:
+		p.warm = false // it is open
+		p.retry.stop()
+	case doClose, doReset:
+		p.drop(WasReset)
+	case doFail:
+		p.fail(c.cause)
+	case doReject:
+		p.reject(p.epoch, p.gen, c.from)
+	case doLeave:
+		p.enter(max(p.gen, c.gen))
+	}
+}

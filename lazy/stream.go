@@ -1,0 +1,200 @@
+package lazy
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/fabric"
+)
+
+// MaxMessage is the length of the longest message in bytes.
+const MaxMessage = 1<<31 - 1
+
+// stream carries whole messages over a reliable stream of bytes, each behind
+// its length in four bytes, big-endian.
+type stream struct {
+	conn fabric.Stream
+	turn chan struct{} // capacity 1: whose it is may write
+	buf  []byte        // of the owner of turn
+	mu   sync.Mutex
+	err  error
+	done chan struct{} // closed with err
+}
+
+// smallMessage is copied behind its length, so that one write carries both.
+const smallMessage = 16 << 10
+
+func newStream(c fabric.Stream) *stream {
+	return &stream{conn: c, turn: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// send writes one message. The context is honoured until the first byte is on
+// its way.
+func (s *stream) send(ctx context.Context, m []byte) error {
+	select {
+	case s.turn <- struct{}{}:
+	default:
+		select {
+		case s.turn <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.done:
+			return s.cause()
+		}
+	}
+	defer func() { <-s.turn }()
+	if err := s.cause(); err != nil {
+		return err
+	}
+	return s.write(m)
+}
+
+// write writes one message; the caller owns the turn.
+func (s *stream) write(m []byte) error {
+	s.buf = binary.BigEndian.AppendUint32(s.buf[:0], uint32(len(m)))
+	if len(m) <= smallMessage {
+		s.buf = append(s.buf, m...)
+		return s.failed(write(s.conn, s.buf))
+	}
+	if c, ok := s.conn.(net.Conn); ok {
+		_, err := (&net.Buffers{s.buf, m}).WriteTo(c)
+		return s.failed(err)
+	}
+	return s.failed(errors.Join(write(s.conn, s.buf), write(s.conn, m)))
+}
+
+func write(w io.Writer, b []byte) error {
+	_, err := w.Write(b)
+	return err
+}
+
+// failed records the first error and passes on the one there is.
+func (s *stream) failed(err error) error {
+	if err != nil {
+		s.fail(err)
+	}
+	return err
+}
+
+// cause is why the stream is over, or nil.
+func (s *stream) cause() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// fail ends the stream. The first cause stays.
+func (s *stream) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+		close(s.done)
+		s.conn.Close()
+	}
+}
+
+// receive reads messages into the inbox until the stream ends, and says why:
+// io.EOF if it ended between two messages.
+func (s *stream) receive(from uint32, in *inbox, got func(bytes int)) error {
+	r := bufio.NewReaderSize(s.conn, 64<<10)
+	var head [4]byte
+	for {
+		in.full(from, s.done)
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return s.over(err)
+		}
+		size := binary.BigEndian.Uint32(head[:])
+		if size > MaxMessage {
+			return s.over(fmt.Errorf("a message of %d bytes is announced", size))
+		}
+		m, err := readBody(r, int(size))
+		if err != nil {
+			return s.over(err)
+		}
+		got(len(m))
+		in.put(Message{from, m})
+	}
+}
+
+// firstRead is the most that is allocated on the word of a length alone.
+const firstRead = 1 << 20
+
+func readBody(r io.Reader, size int) ([]byte, error) {
+	m := make([]byte, min(size, firstRead))
+	got := 0
+	for {
+		n, err := io.ReadFull(r, m[got:])
+		got += n
+		if err != nil {
+			return nil, io.ErrUnexpectedEOF
+		}
+		if got == size {
+			return m, nil
+		}
+		bigger := make([]byte, min(size, 4*got))
+		copy(bigger, m)
+		m = bigger
+	}
+}
+
+// over ends the stream for writers too, and returns the first cause.
+func (s *stream) over(err error) error {
+	s.fail(err)
+	return s.cause()
+}
+
+// try writes a message as far as the socket takes it at once; the caller owns
+// the turn, and keeps it unless the message was taken. What does not fit is
+// finished by a goroutine.
+func (s *stream) try(m []byte) (taken bool, err error) {
+	if err := s.cause(); err != nil {
+		return false, err
+	}
+	c, ok := s.conn.(syscall.Conn)
+	if !ok {
+		return false, errors.ErrUnsupported
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false, s.failed(err)
+	}
+	s.buf = append(binary.BigEndian.AppendUint32(s.buf[:0], uint32(len(m))), m...)
+	n, fail := 0, error(nil)
+	err = raw.Write(func(fd uintptr) bool {
+		n, fail = unix.SendmsgN(int(fd), s.buf, nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+		return true
+	})
+	switch {
+	case err != nil:
+		return false, s.failed(err)
+	case fail == unix.EAGAIN || fail == unix.EINTR:
+		return false, nil
+	case fail != nil:
+		return false, s.failed(fail)
+	case n == len(s.buf):
+		<-s.turn
+		return true, nil
+	}
+	rest := s.buf[n:]
+	s.buf = nil
+	go func() {
+		defer func() { <-s.turn }()
+		_ = s.failed(write(s.conn, rest))
+	}()
+	return true, nil
+}
+
+// isReset reports whether the other side of a socket is gone.
+func isReset(err error) bool {
+	return errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, io.ErrUnexpectedEOF)
+}

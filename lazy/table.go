@@ -1,0 +1,320 @@
+// Package lazy is one rank's table of peers: nothing is kept, asked or opened
+// for a peer before the first message to it or from it. Ranks of the same node
+// talk over socket pairs, others over a fabric, with package peer deciding. It
+// does not know how questions travel to other agents.
+package lazy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+	"ibrun/job"
+	"ibrun/lazy/peer"
+)
+
+// What sending and receiving fail with, besides the context's errors.
+var (
+	// ErrFull is returned by TrySend when a message cannot be taken at once.
+	ErrFull = errors.New("the peer cannot take a message now")
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("finalized")
+	// ErrRank is returned for a rank that the job does not have.
+	ErrRank = errors.New("no such rank")
+	// ErrTooLong is returned for a message over MaxMessage bytes.
+	ErrTooLong = errors.New("message is longer than 2 GiB")
+)
+
+var (
+	errEnded  = errors.New("it has ended")
+	errFailed = errors.New("it was lost")
+)
+
+// PeerError says that a peer can no longer be reached, and why.
+type PeerError struct {
+	Rank  uint32
+	Cause error
+}
+
+func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e.Cause) }
+
+// Unwrap returns the cause.
+func (e *PeerError) Unwrap() error { return e.Cause }
+
+// reason puts an agent's negative answer into words.
+func reason(what wire.Answered) error {
+	switch what {
+	case wire.Exited:
+		return errEnded
+	case wire.NoRank:
+		return ErrRank
+	}
+	return errFailed
+}
+
+// Agent is whom the table asks. Its methods may be called with the table's
+// locks held; answers come later, through Answered and Paired.
+type Agent interface {
+	Ask(m wire.Ask) error
+	Pair(rank uint32) error
+}
+
+// Config is what a table knows of the job.
+type Config struct {
+	Rank   uint32
+	Epoch  uint16
+	Layout job.Layout
+	Agent  Agent
+	Seal   *fabric.Seal
+	// Open opens the way to other nodes. It is called once, by New; nil: this
+	// job has one node.
+	Open func(fabric.Sink) (fabric.Fabric, error)
+	// Streams moves every pair to a stream before its first message.
+	Streams bool
+	// MaxLive is the number of connections over the fabric above which the
+	// longest idle is closed; 0: 1,024.
+	MaxLive int
+}
+
+// Table is the peers of one rank. Methods may be called from any goroutine.
+type Table struct {
+	cfg    Config
+	node   uint32
+	first  uint32 // ranks of this node
+	locals uint32
+	in     *inbox
+	fabric fabric.Fabric
+
+	began time.Time
+	ctx   context.Context // ends with Close
+	stop  context.CancelFunc
+
+	mu     sync.Mutex // of the maps of peers; taken last
+	nears  map[uint32]*near
+	fars   map[uint32]*far
+	closed bool
+
+	// fmu is the far lock: every far peer, the cache of blocks, and what they
+	// share. One lock for all, since a rank has one socket anyway.
+	fmu     sync.Mutex
+	scratch peer.Scratch
+	out     []byte // the datagram that is being sent
+	todo    []queued
+	blocks  map[uint32]*fabric.Block
+	asking  map[uint32][]waitingFar // by node: who waits for its block
+	live    int                     // fars that are connected
+	early   int                     // bytes staged for fars that are not
+	tokens  uint64
+	stopped bool
+
+	datagrams, handshakes, rejects uint64
+
+	readers sync.WaitGroup
+
+	stats struct {
+		sync.Mutex
+		sums
+		latency job.Histogram
+	}
+}
+
+// sums are the table's own counts.
+type sums [job.Counts]uint64
+
+// The counts that this package keeps.
+const (
+	countPeers        = job.CountPeers
+	countLocal        = job.CountLocal
+	countLookups      = job.CountLookups
+	countAddressBytes = job.CountAddressBytes
+)
+
+// New makes a table and opens its fabric.
+func New(cfg Config) (*Table, error) {
+	if cfg.MaxLive == 0 {
+		cfg.MaxLive = 1024
+	}
+	t := &Table{
+		cfg: cfg, in: newInbox(),
+		began: time.Now(),
+		nears: map[uint32]*near{}, fars: map[uint32]*far{}, blocks: map[uint32]*fabric.Block{}, asking: map[uint32][]waitingFar{},
+	}
+	t.ctx, t.stop = context.WithCancel(context.Background())
+	t.tokens = rand.Uint64()
+	t.node = cfg.Layout.NodeOf(cfg.Rank)
+	t.first, t.locals = cfg.Layout.RanksOn(t.node)
+	if cfg.Open != nil {
+		f, err := cfg.Open(sink{t})
+		if err != nil {
+			return nil, err
+		}
+		t.fabric = f
+	}
+	return t, nil
+}
+
+// Tuple is where other nodes reach this rank.
+func (t *Table) Tuple() fabric.Tuple {
+	if t.fabric == nil {
+		return fabric.Tuple{Kind: fabric.NONE}
+	}
+	return t.fabric.Tuple()
+}
+
+// isNear reports whether a rank shares this node.
+func (t *Table) isNear(rank uint32) bool { return rank >= t.first && rank-t.first < t.locals }
+
+func (t *Table) check(rank uint32, m []byte) error {
+	if rank >= t.cfg.Layout.Ranks() {
+		return fmt.Errorf("rank %d of 0 to %d: %w", rank, t.cfg.Layout.Ranks()-1, ErrRank)
+	}
+	if len(m) > MaxMessage {
+		return ErrTooLong
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// Send takes a message for a rank: when it returns, the message is copied or
+// written, and m is the caller's again. Messages of one sender to one receiver
+// arrive once, in order. The context is honoured until the first byte of a
+// long message is on its way. A *PeerError says that the rank is gone; it may
+// be about messages that were taken before.
+func (t *Table) Send(ctx context.Context, rank uint32, m []byte) error {
+	if err := t.check(rank, m); err != nil {
+		return err
+	}
+	t.sent(m)
+	switch {
+	case rank == t.cfg.Rank:
+		t.in.put(Message{rank, append([]byte(nil), m...)})
+		return nil
+	case t.isNear(rank):
+		return t.near(rank).send(ctx, t, m)
+	}
+	return t.far(rank).send(ctx, m)
+}
+
+// TrySend is Send that does not wait: it takes the message now or returns
+// ErrFull, in which case it has begun to connect if that was missing.
+func (t *Table) TrySend(rank uint32, m []byte) (err error) {
+	if err := t.check(rank, m); err != nil {
+		return err
+	}
+	switch {
+	case rank == t.cfg.Rank:
+		t.in.put(Message{rank, append([]byte(nil), m...)})
+	case t.isNear(rank):
+		err = t.near(rank).try(t, m)
+	default:
+		err = t.far(rank).try(m)
+	}
+	if err == nil {
+		t.sent(m)
+	}
+	return err
+}
+
+func (t *Table) sent(m []byte) {
+	t.count(func(s *sums) { s[job.CountMessages]++; s[job.CountBytes] += uint64(len(m)) })
+}
+
+// Recv waits for the next message of any rank.
+func (t *Table) Recv(ctx context.Context) (Message, error) { return t.in.take(ctx, 0, true) }
+
+// RecvFrom waits for the next message of one rank. When that rank is gone and
+// all it sent has been received, it returns a *PeerError.
+func (t *Table) RecvFrom(ctx context.Context, rank uint32) (Message, error) {
+	if err := t.check(rank, nil); err != nil {
+		return Message{}, err
+	}
+	return t.in.take(ctx, rank, false)
+}
+
+// Warm connects ahead of the first message. It does not wait.
+func (t *Table) Warm(ranks ...uint32) error {
+	for _, r := range ranks {
+		if err := t.check(r, nil); err != nil {
+			return err
+		}
+		switch {
+		case r == t.cfg.Rank:
+		case t.isNear(r):
+			t.near(r).ask(t)
+		default:
+			t.far(r).warm()
+		}
+	}
+	return nil
+}
+
+// count changes the sums.
+func (t *Table) count(f func(*sums)) {
+	t.stats.Lock()
+	f(&t.stats.sums)
+	t.stats.Unlock()
+}
+
+// latency records how long a first message took.
+func (t *Table) latency(d time.Duration) {
+	t.stats.Lock()
+	t.stats.latency.Observe(d)
+	t.stats.Unlock()
+}
+
+// Tally is what this rank has counted so far.
+func (t *Table) Tally() job.Tally {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stats.Lock()
+	defer t.stats.Unlock()
+	tally := job.Tally{Sum: t.stats.sums, Latency: t.stats.latency}
+	tally.Sum[job.CountRanks] = 1
+	tally.Sum[job.CountDatagrams], tally.Sum[job.CountRejects] = t.datagrams, t.rejects
+	tally.Sum[countAddressBytes] += t.handshakes
+	for _, f := range t.fars {
+		tally.Sum[job.CountRetransmits] += f.peer.Counts().Resent
+	}
+	return tally
+}
+
+// Close ends the table: those who wait get ErrClosed. What was not flushed may
+// be lost.
+func (t *Table) Close() error {
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return nil
+	}
+	t.closed = true
+	nears, fars := t.nears, t.fars
+	t.mu.Unlock()
+	t.fmu.Lock()
+	t.stopped = true
+	t.fmu.Unlock()
+	t.stop()
+	t.in.close(ErrClosed)
+	for _, n := range nears {
+		n.close()
+	}
+	for _, f := range fars {
+		f.close()
+	}
+	var err error
+	if t.fabric != nil {
+		err = t.fabric.Close()
+	}
+	t.readers.Wait()
+	return err
+}
