@@ -17,11 +17,12 @@ import (
 //	(nothing) --send--> asked --the agent's answer--> open --end of stream--> over
 //	(nothing) --the agent's answer--> open
 type near struct {
-	rank uint32
-	once sync.Once
-	open chan struct{} // closed when stream or err is there
-	s    *stream
-	err  error
+	rank    uint32
+	asking  sync.Once
+	settled sync.Once
+	open    chan struct{} // closed when s or err is there
+	s       *stream
+	err     error
 }
 
 func (t *Table) near(rank uint32) *near {
@@ -37,40 +38,39 @@ func (t *Table) near(rank uint32) *near {
 
 // ask asks the agent for the socket, once.
 func (n *near) ask(t *Table) {
-	n.once.Do(func() {
+	n.asking.Do(func() {
 		if err := t.cfg.Agent.Pair(n.rank); err != nil {
 			n.settle(nil, err)
 		}
 	})
 }
 
-// settle ends the wait for the socket; it is called once.
-func (n *near) settle(s *stream, err error) {
-	n.s, n.err = s, err
-	close(n.open)
+// settle ends the wait for the socket. The first outcome stays; it reports
+// whether this was the first.
+func (n *near) settle(s *stream, err error) (first bool) {
+	n.settled.Do(func() {
+		n.s, n.err, first = s, err, true
+		close(n.open)
+	})
+	return first
 }
 
 // Paired takes the agent's answer: a connection to a rank of this node, or
 // what has become of that rank.
 func (t *Table) Paired(rank uint32, what wire.Answered, c net.Conn) {
 	n := t.near(rank)
-	select {
-	case <-n.open: // a second answer: the rank has ended meanwhile
-		if c != nil {
-			c.Close()
-		}
-		return
-	default:
-	}
 	if what != wire.Found {
 		err := &PeerError{rank, reason(what)}
 		n.settle(nil, err)
 		t.in.lose(rank, err)
 		return
 	}
-	t.count(func(s *sums) { s[countPeers]++; s[countLocal]++ })
 	s := newStream(c)
-	n.settle(s, nil)
+	if !n.settle(s, nil) { // closed meanwhile
+		c.Close()
+		return
+	}
+	t.count(func(s *sums) { s[countPeers]++; s[countLocal]++ })
 	t.readers.Go(func() {
 		err := s.receive(rank, t.in, func(int) {})
 		if errors.Is(err, net.ErrClosed) {
@@ -140,12 +140,7 @@ func (n *near) try(t *Table, m []byte) error {
 
 // close lets what was written arrive.
 func (n *near) close() {
-	n.once.Do(func() { n.settle(nil, ErrClosed) })
-	select {
-	case <-n.open:
-	default:
-		return
-	}
+	n.settle(nil, ErrClosed)
 	if n.s != nil {
 		n.s.fail(net.ErrClosed)
 	}

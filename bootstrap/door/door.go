@@ -133,7 +133,7 @@ func (r *rights) Read(p []byte) (int, error) {
 	if n == 0 && err == nil && len(p) > 0 {
 		err = io.EOF
 	}
-	return n, err
+	return max(n, 0), err
 }
 
 func (r *rights) collect(oob []byte) {

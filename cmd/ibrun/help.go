@@ -44,6 +44,12 @@ launch
   --agent-path PATH      an ibrun that is installed on the nodes
   --no-preflight         do not look for program and directory here first
 
+ranks that use the package ibrun
+  --fabric auto|udp|tcp  datagrams first (auto, udp) or streams only (tcp)
+  --lazy[=on|off|auto]   look peers up when needed, or --eager: all at once
+  --iface NAME|ADDR/BITS the network interface for data
+  --stats[=json]         peers, look-ups, connections, on standard error
+
 show
   --dry-run (-show), --display map, -v, -q, -V, -h
 

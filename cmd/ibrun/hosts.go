@@ -64,7 +64,7 @@ func (p *plan) leaveOut(r *request, alloc job.Nodes, at surroundings) (job.Nodes
 	}
 	for _, run := range alloc.Runs() {
 		if run.HCA != "" {
-			p.warn(fmt.Sprintf("host %s: HCA %s is noted; %s", run.Host(0), run.HCA, noFabric))
+			p.warn(fmt.Sprintf("host %s: HCA %s is noted; %s", run.Host(0), run.HCA, noIB))
 			break
 		}
 	}

@@ -102,6 +102,12 @@ func start(r *request, p *plan, at surroundings, say *reporter) int {
 		return complain(err)
 	}
 	say.outcome(o, p.policy.Timeout, r.allCodes)
+	switch s := newStatistics(p.job, &o.Tally); r.stats {
+	case "json":
+		s.json(os.Stderr)
+	case "text":
+		s.text(say.line)
+	}
 	return o.Code
 }
 

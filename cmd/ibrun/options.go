@@ -34,7 +34,7 @@ var refused = map[string]string{
 const (
 	noBinding = "binding is not in this version yet; ranks run unbound"
 	noReport  = "binding is not in this version yet; there is nothing to report"
-	noFabric  = "there is no fabric in this version yet; programs use their own"
+	noIB      = "InfiniBand is not in this version yet; ranks talk over Ethernet"
 	noPMI     = "PMI is not in this version yet; MPI programs believe that they are alone"
 	noCopy    = "copying files to nodes is not in this version yet; put them where all nodes see them and leave the option out"
 )
@@ -65,7 +65,7 @@ func refuse(why string) func(*request, string) error {
 // options is every option there is. docs/cli.md explains them, help.go shows
 // the usual ones.
 func options() []knob {
-	return slices.Concat(rankOptions, placeOptions, environOptions, outputOptions, endOptions, launchOptions)
+	return slices.Concat(rankOptions, placeOptions, environOptions, outputOptions, endOptions, launchOptions, fabricOptions)
 }
 
 var rankOptions = []knob{
@@ -191,19 +191,6 @@ var launchOptions = []knob{
 	{names: "batch maxssh", takes: value, set: (*request).setBatch},
 	{names: "scalable-start hierarchical-start"},
 	{names: "no-preflight", set: func(r *request, _ string) error { r.preflight = false; return nil }},
-
-	{names: "fabric", takes: value, set: func(r *request, v string) error {
-		return r.later(v, noFabric, "auto", "ib", "udp", "tcp")
-	}},
-	{names: "lazy", takes: optional, set: func(r *request, v string) error {
-		if r.lazy = v; v == "" {
-			r.lazy = "on"
-		}
-		return r.later(r.lazy, noFabric, "auto", "on", "off")
-	}},
-	{names: "eager", later: noFabric, set: on(func(r *request) *bool { return &r.eager })},
-	{names: "iface", takes: value, later: noFabric, set: plainWord},
-	{names: "hca", takes: value, later: noFabric, set: plainWord},
 	{names: "mpi", takes: value, set: func(r *request, v string) error {
 		return r.later(v, noPMI, "none", "pmi", "pmi2", "pmix", "mpich", "openmpi")
 	}},

@@ -156,11 +156,11 @@ func TestThisMachine(t *testing.T) {
 }
 
 func TestLaterOptionsSaySo(t *testing.T) {
-	for _, o := range []string{"--bind-to=core", "--map-by=numa", "--cpu-bind=cores", "-c=4", "--fabric=ib", "--lazy", "--mpi=mpich", "--eager", "--hca=mlx5_0", "--report-bindings"} {
+	for _, o := range []string{"--bind-to=core", "--map-by=numa", "--cpu-bind=cores", "-c=4", "--fabric=ib", "--mpi=mpich", "--hca=mlx5_0", "--report-bindings"} {
 		p := mustPlan(t, o, "true")
 		require.Len(t, p.warnings, 1, o)
 	}
-	require.Empty(t, mustPlan(t, "--bind-to=none", "--fabric=auto", "--oversubscribe", "true").warnings)
+	require.Empty(t, mustPlan(t, "--bind-to=none", "--fabric=auto", "--lazy", "--iface=eth0", "--stats=json", "--oversubscribe", "true").warnings)
 }
 
 func TestTimes(t *testing.T) {

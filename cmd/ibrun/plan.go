@@ -93,6 +93,7 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	if j.Stdin, err = r.reader(j.Size); err != nil {
 		return nil, err
 	}
+	j.Layout, j.Transport = p.nodes.Layout(), r.transport(p.nodes.Len())
 	p.shape, _ = tree.Parse(r.tree)
 	p.shape = p.shape.Resolve(p.nodes.Len() + 1)
 	j.Launch.Tree = p.shape.String()

@@ -56,6 +56,11 @@ func (r *reporter) late(w wire.Waiting) {
 // faultLine is one failure in one line: who, what, why.
 func faultLine(f wire.Fault) string {
 	switch f.What {
+	case wire.FaultAbort:
+		if f.Cause == "" {
+			return fmt.Sprintf("rank %d on %s aborted the job with code %d", f.Rank, f.Host, f.Status.Code)
+		}
+		return fmt.Sprintf("rank %d on %s aborted the job with code %d: %s", f.Rank, f.Host, f.Status.Code, f.Cause)
 	case wire.FaultRank:
 		return fmt.Sprintf("rank %d on %s %s", f.Rank, f.Host, ending(f.Status))
 	case wire.FaultSpawn:

@@ -63,6 +63,9 @@ type request struct {
 	fanout     string // --fanout
 	lazy       string // "", auto, on, off
 	eager      bool
+	fabric     string // "", auto, ib, udp, tcp
+	iface      string
+	stats      string // "", text, json
 	keepGoing  bool
 	killGiven  bool
 	mca        []string // Open MPI's settings that ibrun does not know

@@ -58,7 +58,7 @@ const (
 	Packet                          // Packet, Gen, SrcEpoch, DstEpoch, Body, Tuple (where it came from)
 	Tick                            // the timer; early and needless ones do no harm
 	Rest                            // the owner would like this connection closed, if nothing is under way
-	Taken                           // N: the application took messages of that many bytes in all
+	Taken                           // N: messages of that many bytes in all have been taken from the owner's hands
 )
 
 // Event is one thing that happened. It is a plain struct so that no event costs memory.

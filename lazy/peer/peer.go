@@ -102,6 +102,9 @@ func New(cfg Config) *Peer {
 // State is where the pair stands.
 func (p *Peer) State() State { return p.state }
 
+// Address is where the peer is reached, as far as it is known: from Wait on.
+func (p *Peer) Address() fabric.Tuple { return p.to }
+
 // Unacked is how many messages were accepted and are neither acknowledged nor
 // reported lost.
 func (p *Peer) Unacked() int { return p.pending }

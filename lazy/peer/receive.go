@@ -70,11 +70,11 @@ func (p *Peer) assemble(payload []byte, flags uint8, owned bool) {
 	msg := w.partial
 	w.partial, w.open = nil, false
 	p.fin.received++
+	p.untaken += len(msg)
 	if flags&flagControl != 0 {
 		p.emit(Effect{Kind: DeliverControl, Msg: msg})
 		return
 	}
-	p.untaken += len(msg)
 	p.emit(Effect{Kind: Deliver, Msg: msg})
 }
 

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"ibrun/job"
+)
+
+// statistics is what --stats=json prints, in one line.
+type statistics struct {
+	Mode     string            `json:"mode"` // "lazy" or "eager"
+	Why      string            `json:"why"`
+	Fabric   string            `json:"fabric"`
+	Ranks    uint32            `json:"ranks"`
+	Nodes    uint32            `json:"nodes"`
+	Possible uint64            `json:"possible_peers"` // of one rank
+	Sums     map[string]uint64 `json:"sums"`           // over all ranks that reported
+	Levels   []levelStatistics `json:"levels"`         // of the tree; the root is 0
+	Share    float64           `json:"root_share"`     // questions that reached the root, of all that ranks asked
+	P50      float64           `json:"first_message_p50_us"`
+	P99      float64           `json:"first_message_p99_us"`
+}
+
+type levelStatistics struct {
+	Asked   uint64 `json:"asked"`
+	Hit     uint64 `json:"hit"`
+	Own     uint64 `json:"own"`
+	Merged  uint64 `json:"merged"`
+	Relayed uint64 `json:"relayed"`
+}
+
+func newStatistics(j *job.Job, t *job.Tally) statistics {
+	s := statistics{
+		Mode: "lazy", Why: j.Transport.Why, Fabric: j.Transport.Fabric, Ranks: j.Size, Nodes: j.Nodes,
+		Possible: uint64(j.Size) - 1, Sums: map[string]uint64{},
+		P50: microseconds(t.Latency.Quantile(0.5)), P99: microseconds(t.Latency.Quantile(0.99)),
+	}
+	if j.Transport.Eager {
+		s.Mode = "eager"
+	}
+	for i, name := range job.CountNames {
+		s.Sums[name] = t.Sum[i]
+	}
+	for _, l := range t.Levels {
+		s.Levels = append(s.Levels, levelStatistics(l))
+	}
+	if lookups := t.Sum[job.CountLookups]; lookups > 0 && len(t.Levels) > 0 {
+		s.Share = float64(t.Levels[0].Asked) / float64(lookups)
+	}
+	return s
+}
+
+func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func (s statistics) json(w io.Writer) {
+	_ = json.NewEncoder(w).Encode(s) // of numbers and strings: only the writer can fail
+}
+
+// text prints the same for people, on as many lines as there are ideas.
+func (s statistics) text(line func(format string, args ...any)) {
+	ranks := s.Sums["ranks"]
+	line("stats: %s over %s, %s (%s)", plural(int(s.Ranks), "rank"), plural(int(s.Nodes), "node"), s.Mode, s.Why)
+	if ranks == 0 {
+		line("stats: no rank reported: programs report when they call Finalize of the package ibrun")
+		return
+	}
+	per := func(name string) float64 { return float64(s.Sums[name]) / float64(ranks) }
+	line("stats: peers %.1f per rank of %d possible, %.1f of them on the same node", per("peers"), s.Possible, per("local_peers"))
+	line("stats: look-ups %d by %s, %.1f bytes per rank on addresses", s.Sums["lookups"], plural(int(ranks), "rank"), per("address_bytes"))
+	for i, l := range s.Levels {
+		if l.Asked > 0 {
+			line("stats: level %d was asked %d: %d from its cache, %d about its own ranks, %d joined another, %d passed on", i, l.Asked, l.Hit, l.Own, l.Merged, l.Relayed)
+		}
+	}
+	line("stats: the root saw %.1f %% of the look-ups", 100*s.Share)
+	line("stats: connections %d, %d of them again, %d moved to streams; %d messages, %d bytes; %d datagrams, %d retransmissions, %d strangers", s.Sums["connections"], s.Sums["reopened"],
+		s.Sums["streams"], s.Sums["messages"], s.Sums["bytes"], s.Sums["datagrams"], s.Sums["retransmits"], s.Sums["strangers"])
+	line("stats: first message to a peer: p50 %.0f us, p99 %.0f us", s.P50, s.P99)
+}

@@ -1,0 +1,168 @@
+package peer
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	oneSeed   = flag.Uint64("seed", 0, "run only this schedule of the simulator, and tell all")
+	schedules = flag.Int("schedules", 100_000, "schedules of two ranks; a tenth of that for eight")
+)
+
+// pick makes the weather of a schedule.
+func pick(seed uint64, ranks int) weather {
+	r := rand.New(rand.NewPCG(seed, 1))
+	of := func(list ...float64) float64 { return list[r.IntN(len(list))] }
+	span := func(list ...time.Duration) time.Duration { return list[r.IntN(len(list))] }
+	k := weather{
+		ranks: ranks,
+		loss:  of(0, 0.01, 0.1, 0.3, 0.5), dup: of(0, 0, 0.05, 0.3), late: of(0, 0.02, 0.1),
+		delay: span(20*time.Microsecond, 100*time.Microsecond, time.Millisecond), sway: span(0, 50*time.Microsecond, time.Millisecond, 20*time.Millisecond),
+		answer: span(0, time.Millisecond, 20*time.Millisecond, 300*time.Millisecond), stale: of(0, 0.3, 0.9),
+		active: span(20*time.Millisecond, 200*time.Millisecond, time.Second),
+		sends:  1 + r.IntN(16), rests: r.IntN(8), size: int(of(headLen, 600, 3000)),
+		restarts: r.IntN(4), splits: r.IntN(3), split: 300 * time.Millisecond,
+		cfg: Config{MTU: leastMTU + r.IntN(1000), Window: int(of(0, 1, 5)), Stage: int(of(0, 0, 5000)), Inbox: int(of(0, 1, 3000))},
+	}
+	if r.IntN(10) == 0 {
+		k.exits = 1
+	}
+	if r.IntN(30) == 0 {
+		k.active, k.split = 40*time.Second, 35*time.Second
+	}
+	return k
+}
+
+// plan puts everything that the ranks and the agent do on the calendar.
+func (w *world) plan() {
+	some := func(n int, do func(r *rank)) {
+		for range n {
+			r := w.ranks[w.rng.IntN(len(w.ranks))]
+			w.at(w.upTo(w.active), func() { do(r) })
+		}
+	}
+	other := func(r *rank) *end {
+		i := w.rng.IntN(len(w.ranks) - 1)
+		if i >= r.id {
+			i++
+		}
+		return r.ends[i]
+	}
+	n := len(w.ranks) / 2
+	some(w.sends*n, func(r *rank) {
+		e := other(r)
+		for range 1 + w.rng.IntN(4) {
+			e.send(w.rng.IntN(w.size+1), w.rng.IntN(10) == 0)
+		}
+		if w.rng.IntN(2) == 0 { // crossing
+			e.other.ends[r.id].send(w.rng.IntN(w.size+1), false)
+		}
+	})
+	some(w.rests*n, func(r *rank) {
+		e := other(r)
+		e.step(Event{Kind: Rest})
+		if w.rng.IntN(2) == 0 {
+			e.other.ends[r.id].step(Event{Kind: Rest})
+		}
+	})
+	some(2, func(r *rank) { other(r).step(Event{Kind: Tick}) })
+	some(w.rng.IntN(2), func(r *rank) { other(r).step(Event{Kind: Warm}) })
+	some(w.restarts, func(r *rank) {
+		if r.alive {
+			w.stop(r, false)
+			w.at(w.now+w.upTo(50*time.Millisecond), func() { w.start(r) })
+		}
+	})
+	some(w.exits, func(r *rank) {
+		if r.alive {
+			w.stop(r, true)
+		}
+	})
+	some(w.splits, func(r *rank) {
+		o := other(r).other
+		until := w.now + w.upTo(w.split)
+		w.cut[[2]int{r.id, o.id}] = until
+		if w.rng.IntN(2) == 0 {
+			w.cut[[2]int{o.id, r.id}] = until
+		}
+	})
+}
+
+// settled holds what is left at the end against what was promised.
+func (w *world) settled() error {
+	for _, r := range w.ranks {
+		for _, e := range r.ends {
+			if e == nil {
+				continue
+			}
+			if s := e.peer.State(); !e.dead && s != Idle && s != Up {
+				return fmt.Errorf("%d is %v towards %d at the end", r.id, s, e.other.id)
+			}
+			if n := e.peer.Unacked(); !e.dead && (n > 0 || e.peer.held > 0 || e.peer.armed != never) {
+				return fmt.Errorf("%d has %d messages, %d bytes for %d at the end", r.id, n, e.peer.held, e.other.id)
+			}
+			if !e.dead && e.peer.Counts().Malformed > 0 {
+				return fmt.Errorf("malformed packets")
+			}
+			if slices.Contains(e.causes, TimedOut) && w.active < giveUp {
+				return fmt.Errorf("%d timed out towards %d though the weather was fine for long", r.id, e.other.id)
+			}
+			for _, l := range e.flows {
+				for seq, m := range l.sent {
+					if !m.delivered && !m.lost && (m.acked || l == e.flow && !e.dead) {
+						return fmt.Errorf("%d->%d %d has vanished", r.id, e.other.id, seq)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (*world, error) {
+	k := pick(seed, ranks)
+	k.trace = trace
+	w := newWorld(seed, k)
+	w.plan()
+	if err := w.run(); err != nil {
+		return w, err
+	}
+	return w, w.settled()
+}
+
+// TestSchedules runs seeded schedules of loss, duplicates, reordering,
+// partitions, crossing requests, closes, restarts and stale answers. All must
+// converge. A failure prints the command that replays it.
+func TestSchedules(t *testing.T) {
+	for _, c := range []struct{ ranks, share int }{{2, 1}, {8, 10}} {
+		t.Run(fmt.Sprintf("of %d", c.ranks), func(t *testing.T) {
+			if *oneSeed > 0 {
+				_, err := runSchedule(*oneSeed, c.ranks, t.Logf)
+				require.NoError(t, err)
+				return
+			}
+			total := *schedules / c.share
+			if raced || testing.Short() {
+				total /= 10
+			}
+			shards := runtime.GOMAXPROCS(0)
+			for shard := range shards {
+				t.Run(fmt.Sprint(shard), func(t *testing.T) {
+					t.Parallel()
+					for seed := shard + 1; seed <= total; seed += shards {
+						_, err := runSchedule(uint64(seed), c.ranks, nil)
+						require.NoError(t, err, "go test ./lazy/peer -run 'TestSchedules/of_%d$' -v -seed %d", c.ranks, seed)
+					}
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,423 @@
+package peer
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"ibrun/fabric"
+)
+
+// weather is what one schedule does to its packets, answers and ranks.
+type weather struct {
+	ranks        int
+	loss, dup    float64
+	late         float64       // a copy comes again after up to half a second
+	delay, sway  time.Duration // one way, and at most that much more
+	answer       time.Duration // of the agent, at most
+	stale        float64       // answers from a cache that name an old incarnation
+	active       time.Duration // then the weather clears
+	sends, rests int
+	size         int // of messages, bytes
+	restarts     int
+	exits        int
+	splits       int           // partitions
+	split        time.Duration // how long, at most
+	cfg          Config
+	trace        func(format string, args ...any)
+}
+
+// world is ranks, a network and an agent under virtual time.
+type world struct {
+	weather
+	rng    *rand.Rand
+	now    time.Duration
+	serial uint64
+	heap   []entry
+	ranks  []*rank
+	cut    map[[2]int]time.Duration // no packets from, to, until
+	steps  int
+	fault  error
+	took   []time.Duration // from Send to Deliver
+	posts  [packetKinds]int
+	timers int // SetTimer effects
+}
+
+type entry struct {
+	at     time.Duration
+	serial uint64
+	do     func()
+}
+
+// rank is one incarnation after the other of one rank.
+type rank struct {
+	id     int
+	epoch  uint16
+	alive  bool
+	exited bool
+	tuple  fabric.Tuple
+	tuples []fabric.Tuple // by epoch - 1
+	ends   []*end         // by the other's id
+	from   []uint16       // by source: the newest incarnation that something was delivered of
+}
+
+// end is one Peer and what its owner knows.
+type end struct {
+	w       *world
+	self    *rank
+	other   *rank
+	peer    *Peer
+	flow    *flow
+	flows   []*flow // of all incarnations
+	waiting []int   // sent, neither acknowledged nor lost
+	timer   uint64  // serial of the timer that counts
+	dead    bool
+	opened  int
+	closed  int
+	causes  []Cause
+}
+
+// flow is what one incarnation sent to one rank.
+type flow struct {
+	epoch uint16
+	sent  []fate
+	last  int // delivered; -1: none
+}
+
+type fate struct {
+	at                     time.Duration
+	control                bool
+	delivered, lost, acked bool
+}
+
+func newWorld(seed uint64, k weather) *world {
+	w := &world{weather: k, rng: rand.New(rand.NewPCG(seed, 7)), cut: map[[2]int]time.Duration{}}
+	for id := range k.ranks {
+		w.ranks = append(w.ranks, &rank{id: id, ends: make([]*end, k.ranks), from: make([]uint16, k.ranks)})
+	}
+	w.weather.ranks = k.ranks
+	for _, r := range w.ranks {
+		w.start(r)
+	}
+	return w
+}
+
+func (w *world) log(format string, args ...any) {
+	if w.trace != nil {
+		w.trace("%12v "+format, append([]any{w.now}, args...)...)
+	}
+}
+
+// start begins a rank's next incarnation, at the old address or a new one.
+func (w *world) start(r *rank) {
+	r.epoch++
+	r.alive = true
+	if r.epoch == 1 || w.rng.IntN(2) == 0 {
+		r.tuple = fabric.Tuple{Kind: fabric.ETH4, Num: uint32(r.id)<<8 | uint32(r.epoch)}
+	}
+	r.tuples = append(r.tuples, r.tuple)
+	clear(r.from)
+	w.log("rank %d starts as incarnation %d at %d", r.id, r.epoch, r.tuple.Num)
+	scratch := &Scratch{}
+	for _, other := range w.ranks {
+		if other == r {
+			continue
+		}
+		e := &end{w: w, self: r, other: other, flow: &flow{epoch: r.epoch, last: -1}}
+		if old := r.ends[other.id]; old != nil {
+			old.dead = true
+			e.flows = old.flows
+		}
+		e.flows = append(e.flows, e.flow)
+		cfg := w.cfg
+		cfg.Self, cfg.Rank, cfg.Epoch, cfg.Tuple, cfg.Scratch = uint32(r.id), uint32(other.id), r.epoch, r.tuple, scratch
+		cfg.Seed = w.rng.Uint64()
+		e.peer = New(cfg)
+		r.ends[other.id] = e
+	}
+}
+
+func (w *world) stop(r *rank, forGood bool) {
+	w.log("rank %d stops, for good: %v", r.id, forGood)
+	r.alive, r.exited = false, forGood
+	for _, e := range r.ends {
+		if e != nil {
+			e.dead = true
+		}
+	}
+}
+
+// at runs do later.
+func (w *world) at(t time.Duration, do func()) {
+	w.serial++
+	w.heap = append(w.heap, entry{t, w.serial, do})
+	for i := len(w.heap) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !w.heap[i].before(&w.heap[up]) {
+			break
+		}
+		w.heap[i], w.heap[up] = w.heap[up], w.heap[i]
+		i = up
+	}
+}
+
+func (e *entry) before(o *entry) bool {
+	return e.at < o.at || e.at == o.at && e.serial < o.serial
+}
+
+func (w *world) pop() entry {
+	h := w.heap
+	top, n := h[0], len(h)-1
+	h[0] = h[n]
+	h[n] = entry{}
+	h = h[:n]
+	for i := 0; ; {
+		least := i
+		for c := 2*i + 1; c <= 2*i+2 && c < n; c++ {
+			if h[c].before(&h[least]) {
+				least = c
+			}
+		}
+		if least == i {
+			break
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
+	w.heap = h
+	return top
+}
+
+var errEndless = errors.New("does not come to rest")
+
+// run goes on until nothing is left to happen.
+func (w *world) run() error {
+	for len(w.heap) > 0 && w.fault == nil {
+		next := w.pop()
+		w.now = next.at
+		next.do()
+		if w.steps++; w.steps > 2_000_000 || w.now > w.active+10*time.Minute {
+			return errEndless
+		}
+	}
+	return w.fault
+}
+
+func (w *world) broken(format string, args ...any) {
+	if w.fault == nil {
+		w.fault = fmt.Errorf("at %v: "+format, append([]any{w.now}, args...)...)
+	}
+}
+
+func (w *world) clear() bool { return w.now >= w.active }
+
+func (w *world) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
+
+func (w *world) upTo(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(w.rng.Int64N(int64(d)))
+}
+
+// step is the owner of a Peer.
+func (e *end) step(ev Event) {
+	w := e.w
+	if e.dead || w.fault != nil {
+		return
+	}
+	for _, f := range e.peer.Step(w.now, ev) {
+		e.perform(&f)
+	}
+	for len(e.waiting) > e.peer.Unacked() {
+		m := &e.flow.sent[e.waiting[0]]
+		if !m.delivered {
+			w.broken("%d->%d: message %d is acknowledged and was not delivered", e.self.id, e.other.id, e.waiting[0])
+		}
+		m.acked = true
+		e.waiting = e.waiting[1:]
+	}
+	if len(e.waiting) != e.peer.Unacked() {
+		w.broken("%d->%d: %d messages wait, the Peer says %d", e.self.id, e.other.id, len(e.waiting), e.peer.Unacked())
+	}
+}
+
+func (e *end) perform(f *Effect) {
+	w := e.w
+	switch f.Kind {
+	case Transmit:
+		w.post(e, f)
+	case Resolve:
+		w.log("%d asks for %d, least %d fresh %v", e.self.id, e.other.id, f.Least, f.Fresh)
+		least, fresh := f.Least, f.Fresh
+		w.at(w.now+w.upTo(w.answer), func() { w.resolve(e, least, fresh) })
+	case SetTimer:
+		w.timers++
+		e.timer++
+		mine := e.timer
+		w.at(max(f.At, w.now), func() {
+			if mine == e.timer {
+				e.step(Event{Kind: Tick})
+			}
+		})
+	case Deliver, DeliverControl:
+		w.delivered(e, f)
+	case Opened:
+		e.opened++
+		w.log("%d up to %d, generation %d", e.self.id, e.other.id, e.peer.gen)
+	case Closed:
+		e.closed++
+		w.log("%d closed to %d", e.self.id, e.other.id)
+	case Failed:
+		w.log("%d failed to %d: %v, %d lost", e.self.id, e.other.id, f.Cause, f.Lost)
+		e.causes = append(e.causes, f.Cause)
+		if f.Lost > len(e.waiting) {
+			w.broken("%d of %d messages lost", f.Lost, len(e.waiting))
+			return
+		}
+		for _, m := range e.waiting[:f.Lost] {
+			e.flow.sent[m].lost = true
+		}
+		e.waiting = e.waiting[f.Lost:]
+	case Refused:
+		n := len(e.waiting) - 1
+		e.flow.sent = e.flow.sent[:e.waiting[n]]
+		e.waiting = e.waiting[:n]
+	}
+}
+
+const headLen = 20 // of a message of the simulator
+
+// send lets the application send one message.
+func (e *end) send(size int, control bool) {
+	if e.dead {
+		return
+	}
+	seq := len(e.flow.sent)
+	b := make([]byte, max(size, headLen))
+	binary.BigEndian.PutUint32(b, uint32(e.self.id))
+	binary.BigEndian.PutUint32(b[4:], uint32(e.other.id))
+	binary.BigEndian.PutUint16(b[8:], e.self.epoch)
+	binary.BigEndian.PutUint32(b[12:], uint32(seq))
+	binary.BigEndian.PutUint32(b[16:], uint32(len(b)))
+	for i := headLen; i < len(b); i++ {
+		b[i] = byte(seq + i)
+	}
+	e.flow.sent = append(e.flow.sent, fate{at: e.w.now, control: control})
+	e.waiting = append(e.waiting, seq)
+	kind := Send
+	if control {
+		kind = Control
+	}
+	e.w.log("%d sends %d to %d", e.self.id, seq, e.other.id)
+	e.step(Event{Kind: kind, Msg: b})
+}
+
+// delivered holds a message against all that was promised.
+func (w *world) delivered(e *end, f *Effect) {
+	b := f.Msg
+	if len(b) < headLen || int(binary.BigEndian.Uint32(b[16:])) != len(b) {
+		w.broken("a message of %d bytes", len(b))
+		return
+	}
+	src, dst := int(binary.BigEndian.Uint32(b)), int(binary.BigEndian.Uint32(b[4:]))
+	epoch, seq := binary.BigEndian.Uint16(b[8:]), int(binary.BigEndian.Uint32(b[12:]))
+	w.log("%d takes %d of %d incarnation %d", e.self.id, seq, src, epoch)
+	for i := headLen; i < len(b); i++ {
+		if b[i] != byte(seq+i) {
+			w.broken("message %d->%d %d is not what was sent", src, dst, seq)
+			return
+		}
+	}
+	if src != e.other.id || dst != e.self.id {
+		w.broken("message %d->%d came to %d from %d", src, dst, e.self.id, e.other.id)
+		return
+	}
+	if epoch < e.self.from[src] || epoch != e.peer.epoch {
+		w.broken("message of incarnation %d of %d after one of %d", epoch, src, e.self.from[src])
+	}
+	e.self.from[src] = epoch
+	l := e.other.ends[dst].flows[epoch-1]
+	if seq <= l.last {
+		w.broken("message %d->%d %d after %d", src, dst, seq, l.last)
+	}
+	l.last = seq
+	m := &l.sent[seq]
+	if m.delivered || m.control != (f.Kind == DeliverControl) {
+		w.broken("message %d->%d %d twice, or as what it is not", src, dst, seq)
+	}
+	m.delivered = true
+	w.took = append(w.took, w.now-m.at)
+	n := len(b)
+	w.at(w.now+w.upTo(4*w.delay), func() { e.step(Event{Kind: Taken, N: n}) })
+}
+
+// post is the network.
+func (w *world) post(e *end, f *Effect) {
+	w.posts[f.Packet]++
+	ev := Event{
+		Kind: Packet, Packet: f.Packet, Gen: f.Gen, SrcEpoch: e.self.epoch, DstEpoch: f.DstEpoch,
+		Body: clone(f.Body), Tuple: e.self.tuple,
+	}
+	if f.To.Num == 0 {
+		w.broken("%v to nowhere", f.Packet)
+		return
+	}
+	if w.trace != nil {
+		var k packet
+		k.parse(f.Packet, f.Body)
+		w.log("  %d>%d %v gen %d epochs %d>%d flags %d seq %d ack %d attempt %d", e.self.id, e.other.id, f.Packet, f.Gen,
+			ev.SrcEpoch, ev.DstEpoch, k.flags, k.seq, k.ack, k.attempt)
+	}
+	to, src, dst := f.To, e.self, e.other
+	arrive := func() {
+		if !dst.alive || dst.tuple != to {
+			return
+		}
+		o := dst.ends[src.id]
+		if ev.Packet == PacketSegment && o.peer.state == Wait && ev.Gen == o.peer.gen && ev.SrcEpoch == o.peer.epoch && ev.DstEpoch == dst.epoch {
+			w.broken("%d sends to %d before it may", src.id, dst.id)
+		}
+		o.step(ev)
+	}
+	if w.clear() {
+		w.at(w.now+w.delay, arrive)
+		return
+	}
+	if w.cut[[2]int{src.id, dst.id}] > w.now {
+		return
+	}
+	if !w.chance(w.loss) {
+		w.at(w.now+w.delay+w.upTo(w.sway), arrive)
+	}
+	if w.chance(w.dup) {
+		w.at(w.now+w.delay+w.upTo(w.sway), arrive)
+	}
+	if w.chance(w.late) {
+		w.at(w.now+w.upTo(500*time.Millisecond), arrive)
+	}
+}
+
+// resolve is the agent: it parks, it caches, it honours the least epoch.
+func (w *world) resolve(e *end, least uint16, fresh bool) {
+	o := e.other
+	switch {
+	case e.dead:
+	case o.exited:
+		e.step(Event{Kind: Unresolved, Cause: Exited})
+	case !o.alive && w.rng.IntN(4) == 0:
+		e.step(Event{Kind: Unresolved, Cause: Broken})
+	case !o.alive:
+		w.at(w.now+10*time.Millisecond, func() { w.resolve(e, least, fresh) })
+	default:
+		epoch := o.epoch
+		if !fresh && w.chance(w.stale) {
+			if least = max(least, 1); least < epoch {
+				epoch = least + uint16(w.rng.IntN(int(epoch-least)+1))
+			}
+		}
+		e.step(Event{Kind: Resolved, Epoch: epoch, Tuple: o.tuples[epoch-1]})
+	}
+}

@@ -1,0 +1,78 @@
+package ibrun
+
+import (
+	"context"
+	"fmt"
+
+	"ibrun/job"
+	"ibrun/lazy"
+)
+
+// Send sends a message to a rank, this one included. When it returns, the
+// message is on its way or in the care of this package, and m is the caller's
+// again; messages of one rank to another arrive once, in order. Send waits
+// while the receiver takes nothing. A *PeerError says that the rank is gone,
+// and may be about messages sent before; a later Send tries anew.
+func (w *World) Send(ctx context.Context, to int, m []byte) error {
+	rank, err := w.number(to)
+	if err != nil {
+		return err
+	}
+	return w.table.Send(ctx, rank, m)
+}
+
+// TrySend is Send that never waits: ErrFull says that nothing was sent.
+func (w *World) TrySend(to int, m []byte) error {
+	rank, err := w.number(to)
+	if err != nil {
+		return err
+	}
+	return w.table.TrySend(rank, m)
+}
+
+// Recv waits for the next message, from whichever rank. The message is the
+// caller's.
+func (w *World) Recv(ctx context.Context) (from int, m []byte, err error) {
+	got, err := w.table.Recv(ctx)
+	return int(got.From), got.Body, err
+}
+
+// RecvFrom waits for the next message of one rank. When that rank is known to be
+// gone and all it sent has been received, it returns a *PeerError.
+func (w *World) RecvFrom(ctx context.Context, from int) ([]byte, error) {
+	rank, err := w.number(from)
+	if err != nil {
+		return nil, err
+	}
+	got, err := w.table.RecvFrom(ctx, rank)
+	return got.Body, err
+}
+
+// Flush waits until what this rank sent has been acknowledged by the
+// receiving ranks or, for long messages, taken by the kernel. The error names
+// ranks that messages may not have reached.
+func (w *World) Flush(ctx context.Context) error { return w.table.Flush(ctx) }
+
+// Warm connects to ranks ahead of the first message, for instance before a
+// timed phase. It does not wait, and costs nothing for ranks that are
+// connected.
+func (w *World) Warm(ranks ...int) error {
+	list := make([]uint32, len(ranks))
+	for i, r := range ranks {
+		var err error
+		if list[i], err = w.number(r); err != nil {
+			return err
+		}
+	}
+	return w.table.Warm(list...)
+}
+
+// Stats is what this rank has counted so far.
+func (w *World) Stats() job.Tally { return w.table.Tally() }
+
+func (w *World) number(rank int) (uint32, error) {
+	if rank < 0 || rank >= w.Size() {
+		return 0, fmt.Errorf("rank %d of 0 to %d: %w", rank, w.Size()-1, lazy.ErrRank)
+	}
+	return uint32(rank), nil
+}
