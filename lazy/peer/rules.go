@@ -20,7 +20,7 @@ func (p *Peer) arrived(ev Event) {
 	}
 	c.gen, c.from = ev.Gen, ev.Tuple
 	if ev.DstEpoch != p.cfg.Epoch {
-		if ev.DstEpoch < p.cfg.Epoch && asksAnswer(c.kind) {
+		if ev.DstEpoch < p.cfg.Epoch && c.asksAnswer() {
 			p.reject(ev.SrcEpoch, 0, ev.Tuple)
 		}
 		return
@@ -40,9 +40,9 @@ func (p *Peer) arrived(ev Event) {
 	p.inGeneration(&c)
 }
 
-// asksAnswer reports whether the sender of such a packet waits for one back.
-func asksAnswer(k PacketKind) bool {
-	return k == PacketState || k == PacketSegment || k == PacketFin
+// asksAnswer reports whether the sender of the packet waits for one back.
+func (k *packet) asksAnswer() bool {
+	return k.kind == PacketState || k.kind == PacketSegment || k.kind == PacketFin || k.kind == PacketAck && k.flags&flagAsk != 0
 }
 
 func (p *Peer) inGeneration(c *cue) {
@@ -55,7 +55,7 @@ func (p *Peer) inGeneration(c *cue) {
 		p.drop(WasReset)
 		p.enter(c.gen)
 	case c.gen < p.gen, left && c.kind != PacketFin:
-		if asksAnswer(c.kind) {
+		if c.asksAnswer() {
 			p.apply(inStale, c)
 		}
 		return

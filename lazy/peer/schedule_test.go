@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -26,10 +25,10 @@ func pick(seed uint64, ranks int) weather {
 		ranks: ranks,
 		loss:  of(0, 0.01, 0.1, 0.3, 0.5), dup: of(0, 0, 0.05, 0.3), late: of(0, 0.02, 0.1),
 		delay: span(20*time.Microsecond, 100*time.Microsecond, time.Millisecond), sway: span(0, 50*time.Microsecond, time.Millisecond, 20*time.Millisecond),
-		answer: span(0, time.Millisecond, 20*time.Millisecond, 300*time.Millisecond), stale: of(0, 0.3, 0.9),
+		answer: span(0, time.Millisecond, 20*time.Millisecond, 300*time.Millisecond), stale: of(0, 0.3, 0.9), wrong: of(0, 0, 0.2),
 		active: span(20*time.Millisecond, 200*time.Millisecond, time.Second),
-		sends:  1 + r.IntN(16), rests: r.IntN(8), size: int(of(headLen, 600, 3000)),
-		restarts: r.IntN(4), splits: r.IntN(3), split: 300 * time.Millisecond,
+		sends:  1 + r.IntN(16), rests: int(of(0, 4, 40)), size: int(of(headLen, 600, 3000)),
+		restarts: max(r.IntN(5)-1, 0), splits: r.IntN(3), split: 300 * time.Millisecond,
 		cfg: Config{MTU: leastMTU + r.IntN(1000), Window: int(of(0, 1, 5)), Stage: int(of(0, 0, 5000)), Inbox: int(of(0, 1, 3000))},
 	}
 	if r.IntN(10) == 0 {
@@ -96,6 +95,21 @@ func (w *world) plan() {
 	})
 }
 
+// mayFail reports whether the schedule has a reason for such a failure.
+func (w *world) mayFail(c Cause) bool {
+	gone := w.restarts > 0 || w.exits > 0
+	long := w.active > giveUp
+	switch c {
+	case TimedOut:
+		return long
+	case Restarted:
+		return gone
+	case WasReset: // the other side has failed
+		return gone || long || w.wrong > 0
+	}
+	return gone || w.wrong > 0
+}
+
 // settled holds what is left at the end against what was promised.
 func (w *world) settled() error {
 	for _, r := range w.ranks {
@@ -112,8 +126,10 @@ func (w *world) settled() error {
 			if !e.dead && e.peer.Counts().Malformed > 0 {
 				return fmt.Errorf("malformed packets")
 			}
-			if slices.Contains(e.causes, TimedOut) && w.active < giveUp {
-				return fmt.Errorf("%d timed out towards %d though the weather was fine for long", r.id, e.other.id)
+			for _, c := range e.causes {
+				if !w.mayFail(c) {
+					return fmt.Errorf("%d failed towards %d without a reason: %v", r.id, e.other.id, c)
+				}
 			}
 			for _, l := range e.flows {
 				for seq, m := range l.sent {

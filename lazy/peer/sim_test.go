@@ -17,6 +17,7 @@ type weather struct {
 	late         float64       // a copy comes again after up to half a second
 	delay, sway  time.Duration // one way, and at most that much more
 	answer       time.Duration // of the agent, at most
+	wrong        float64       // answers that a living rank is gone
 	stale        float64       // answers from a cache that name an old incarnation
 	active       time.Duration // then the weather clears
 	sends, rests int
@@ -407,6 +408,8 @@ func (w *world) resolve(e *end, least uint16, fresh bool) {
 	case e.dead:
 	case o.exited:
 		e.step(Event{Kind: Unresolved, Cause: Exited})
+	case !w.clear() && w.chance(w.wrong):
+		e.step(Event{Kind: Unresolved, Cause: NoRank})
 	case !o.alive && w.rng.IntN(4) == 0:
 		e.step(Event{Kind: Unresolved, Cause: Broken})
 	case !o.alive:

@@ -11,7 +11,7 @@ const (
 	inState0                 // STATE without HY: "I would connect"
 	inState1Ack              // STATE with HY and ACK
 	inState1                 // STATE with HY alone
-	inStale                  // STATE, SEGMENT or FIN of a generation that we have left
+	inStale                  // what asks for an answer, of a generation that we have left
 	inSegment
 	inAck
 	inFinGrant  // FIN that may be granted, or was
@@ -203,7 +203,7 @@ func indexed(rows []row) (x [states][inputs]*row) {
 
 // rules are what is looked at before the table. They are part of docs/states.md.
 var rules = []string{
-	"A packet for another incarnation of ours: for an older one, answer REJECT with our epoch and tuple to where it came from (but never answer a REJECT, FINACK or FINNAK); no state changes.",
+	"A packet for another incarnation of ours: for an older one, answer REJECT with our epoch and tuple to where it came from if it asks for an answer (STATE, SEGMENT, FIN, and the ACK that probes a shut window); no state changes.",
 	"A packet of an older incarnation of the peer: ignore.",
 	"A packet or an agent's answer that names a newer incarnation of the peer: what was begun and not acknowledged fails as restarted; what is only staged stays; forget the address; generation 0; go on as Idle (Resolving: ask again).",
 	"STATE without HY of a newer generation: the peer has left ours. What was begun and not acknowledged fails as reset; take over the generation; go on as Idle.",

@@ -24,6 +24,12 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.push(event{at: e.At, to: a, ev: core.Tick{}, tick: a.timer})
 	case core.Spawn:
 		w.spawn(a, e)
+	case core.Tell:
+		w.RankBytes += uint64(len(wire.Append(nil, e.Msg)))
+		if w.cfg.Told != nil {
+			w.cfg.Told(a.node, e.Rank, e.Msg)
+		}
+	case core.Connect:
 	case core.SignalRanks:
 		if e.Number == 15 || e.Number == 2 {
 			w.end(a, job.Status{Kind: job.Signaled, Code: e.Number})
@@ -67,6 +73,10 @@ func (w *World) send(a *agent, e core.Send) {
 	}
 	w.PerEdge[edge] = counts
 	frame := wire.Append(nil, e.Msg)
+	w.Bytes[e.Msg.Kind()] += uint64(len(frame))
+	if w.cfg.Sent != nil {
+		w.cfg.Sent(edge, e.To == core.Up, e.Msg)
+	}
 	m, err := wire.Parse(frame[4:])
 	if err != nil {
 		panic(fmt.Sprintf("sim: own frame does not parse: %v: %v", e.Msg, err))

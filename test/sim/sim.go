@@ -29,6 +29,9 @@ type Config struct {
 	Status func(rank uint32) job.Status
 	// Silent ranks run until they are killed.
 	Silent func(rank uint32) bool
+	// Told gets what agents tell ranks; Sent what goes over the edge to a child.
+	Told func(node, rank uint32, m wire.Message)
+	Sent func(edge uint32, up bool, m wire.Message)
 	// Deaf says that the session to a node fails.
 	Deaf func(node uint32) bool
 }
@@ -47,9 +50,13 @@ type World struct {
 	Sent map[wire.Kind]int
 	// PerEdge counts Launch, Ready and Exit of each edge, named by its child.
 	PerEdge map[uint32][3]uint32
-	Reports []any
-	Depth   int
-	Events  int
+	// Bytes counts the frames between agents, by kind; RankBytes those between
+	// ranks and their agents.
+	Bytes     map[wire.Kind]uint64
+	RankBytes uint64
+	Reports   []any
+	Depth     int
+	Events    int
 }
 
 type agent struct {
@@ -97,7 +104,7 @@ func (q *events) Pop() any {
 func New(cfg Config) *World {
 	w := &World{
 		cfg: cfg, agents: map[uint32]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),
-		Sent: map[wire.Kind]int{}, PerEdge: map[uint32][3]uint32{},
+		Sent: map[wire.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[wire.Kind]uint64{},
 	}
 	w.root = &agent{core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here, Policy: cfg.Policy})}
 	w.post(0, w.root, core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
@@ -201,6 +208,12 @@ func (w *World) Freeze(node uint32, d time.Duration) {
 func (w *World) Agent(node uint32) bool {
 	a := w.agents[node]
 	return a != nil && !a.dead && !a.done
+}
+
+// Say lets a rank say something to its agent, now.
+func (w *World) Say(node, rank uint32, m wire.Message) {
+	w.RankBytes += uint64(len(wire.Append(nil, m)))
+	w.deliver(event{to: w.agents[node], ev: core.RankSaid{Rank: rank, Msg: m}})
 }
 
 // Interrupt sends the root a signal.

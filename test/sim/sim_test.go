@@ -24,6 +24,7 @@ func plan(n, ranks int, shape string) Config {
 		Programs: []job.Program{{Count: uint32(n * ranks), Argv: []string{"app"}, Env: []string{"A=b"}, Dir: "/"}},
 		Launch:   job.Launch{Launcher: "ssh", Tree: s.Resolve(n + 1).String(), Timeout: 15 * time.Second, Grace: 2 * time.Second},
 	}
+	j.Layout = nodes.Layout()
 	return Config{Job: j, Nodes: nodes, Here: -1, Policy: core.Policy{KillOnBad: true}, Session: 10 * time.Millisecond, Hop: time.Microsecond, Run: time.Millisecond}
 }
 

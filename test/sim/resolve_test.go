@@ -1,0 +1,261 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+)
+
+// tupleOf is the address that a rank publishes in these tests.
+func tupleOf(node, rank uint32) fabric.Tuple {
+	t := fabric.Tuple{Kind: fabric.ETH4, Num: 20000 + rank%40000}
+	t.Addr = [16]byte{10, byte(node >> 16), byte(node >> 8), byte(node)}
+	return t
+}
+
+// lookups is a job whose ranks publish at three seconds and then ask.
+type lookups struct {
+	*World
+	t        *testing.T
+	cfg      Config
+	asked    int
+	answered int
+	negative map[wire.Answered]int
+}
+
+// lookup prepares a job; ask gives the ranks that each rank asks for.
+func lookup(t *testing.T, cfg Config, ask func(rank uint32) []uint32) *lookups {
+	l := &lookups{t: t, negative: map[wire.Answered]int{}}
+	cfg.Run = time.Minute
+	cfg.Told = func(node, rank uint32, m wire.Message) {
+		a, ok := m.(wire.Answer)
+		if !ok {
+			return
+		}
+		l.answered++
+		if a.What != wire.Found {
+			l.negative[a.What]++
+			return
+		}
+		b, err := fabric.ParseBlock(a.Value)
+		if err != nil {
+			t.Fatalf("rank %d got a block that does not parse", rank)
+		}
+		if tuple, _, ok := b.Tuple(a.Rank); !ok || tuple != tupleOf(b.Node, a.Rank) {
+			t.Fatalf("rank %d asked for %d and got %v", rank, a.Rank, tuple)
+		}
+	}
+	l.cfg, l.World = cfg, New(cfg)
+	ppn := cfg.Job.Size / cfg.Job.Nodes
+	for node := range cfg.Job.Nodes {
+		l.At(3*time.Second, func() {
+			for i := range ppn {
+				l.Say(node, node*ppn+i, wire.Publish{Tuple: tupleOf(node, node*ppn+i)})
+			}
+		})
+		l.At(5*time.Second+time.Duration(node)*time.Microsecond, func() {
+			for i := range ppn {
+				for _, to := range ask(node*ppn + i) {
+					l.asked++
+					l.Say(node, node*ppn+i, wire.Ask{Rank: to})
+				}
+			}
+		})
+	}
+	return l
+}
+
+func (l *lookups) run() {
+	l.t.Helper()
+	require.NoError(l.t, l.Run(time.Hour))
+	require.Equal(l.t, 0, l.Outcome.Code)
+	require.Equal(l.t, l.asked, l.answered)
+}
+
+// addresses is the bytes between agents that addresses cost.
+func (l *lookups) addresses() uint64 {
+	return l.Bytes[wire.KindAsk] + l.Bytes[wire.KindAnswer] + l.Bytes[wire.KindBlocks]
+}
+
+// stencil gives the neighbours on other nodes in a box of ranks, one per node.
+func stencil(dims [3]int, ppn int) func(rank uint32) []uint32 {
+	return func(rank uint32) (list []uint32) {
+		stride := 1
+		for _, n := range dims {
+			at := int(rank) / stride % n
+			for _, to := range []int{int(rank) - stride, int(rank) + stride} {
+				inside := at > 0 && to < int(rank) || at < n-1 && to > int(rank)
+				if inside && to/ppn != int(rank)/ppn {
+					list = append(list, uint32(to))
+				}
+			}
+			stride *= n
+		}
+		return list
+	}
+}
+
+// A million ranks exchange with their neighbours in three dimensions: at most
+// 1/150 of the bytes that the whole table would cost, and next to nothing
+// passes the root.
+func TestStencilAtScale(t *testing.T) {
+	dims := [3]int{32, 16, 8}
+	if largest == 65536 {
+		dims = [3]int{128, 128, 64}
+	}
+	const ppn = 16
+	size := dims[0] * dims[1] * dims[2]
+	for _, shape := range []string{"kary:8", "auto"} {
+		cfg := plan(size/ppn, ppn, shape)
+		cfg.Job.Transport.Stats = true
+		l := lookup(t, cfg, stencil(dims, ppn))
+		l.run()
+		table := uint64(len(block(0, ppn).Append(nil))) * uint64(size/ppn)
+		eager := table * uint64(size/ppn) // down every edge; and up, which is not counted here
+		levels := l.Outcome.Tally.Levels
+		share := float64(levels[0].Asked) / float64(l.asked)
+		t.Logf("%s: %d ranks, %d look-ups; %.1f bytes per rank between agents, eager %.0f: 1/%.0f; the root saw %.3f %%",
+			shape, size, l.asked, float64(l.addresses())/float64(size), float64(eager)/float64(size), float64(eager)/float64(l.addresses()), 100*share)
+		if largest == 65536 {
+			require.Less(t, 150*l.addresses(), eager)
+			require.Less(t, share, 0.02)
+		}
+		var own, hit, merged, asked uint64
+		for _, v := range levels {
+			own, hit, merged, asked = own+v.Own, hit+v.Hit, merged+v.Merged, asked+v.Asked
+		}
+		require.Equal(t, asked, own+hit+merged+uint64(l.Sent[wire.KindAsk]))
+		require.Equal(t, l.Sent[wire.KindAsk], l.Sent[wire.KindAnswer])
+	}
+}
+
+func block(node, ppn uint32) *fabric.Block {
+	b := &fabric.Block{Node: node, First: node * ppn, Base: tupleOf(node, 0)}
+	b.Base.Num = 0
+	for i := range ppn {
+		b.Ranks = append(b.Ranks, fabric.Entry{Epoch: 1, Num: 20000 + (node*ppn+i)%40000})
+	}
+	return b
+}
+
+// Whoever talks to whom: a block crosses each edge at most once, and a
+// question costs at most twice its way.
+func TestRandomPairsCrossEdgesOnce(t *testing.T) {
+	for _, shape := range shapes {
+		nodes := 200
+		if shape == "chain" {
+			nodes = 60
+		}
+		cfg := plan(nodes, 4, shape)
+		crossed := map[[2]uint32]int{}
+		cfg.Sent = func(edge uint32, up bool, m wire.Message) {
+			if a, ok := m.(wire.Answer); ok && a.What == wire.Found {
+				node, _ := fabric.BlockNode(a.Value)
+				crossed[[2]uint32{edge, node}]++
+			}
+		}
+		rng := rand.New(rand.NewPCG(7, 7))
+		l := lookup(t, cfg, func(rank uint32) (list []uint32) {
+			for range 20 {
+				list = append(list, rng.Uint32N(cfg.Job.Size))
+			}
+			return list
+		})
+		l.run()
+		for edge, n := range crossed {
+			require.Equal(t, 1, n, "%s: block of node %d over the edge to node %d", shape, edge[1], edge[0])
+		}
+		require.Equal(t, len(crossed), l.Sent[wire.KindAnswer])
+		require.Equal(t, l.Sent[wire.KindAsk], l.Sent[wire.KindAnswer])
+	}
+}
+
+// One question between the ends of a chain costs its hops, twice.
+func TestOneQuestionCostsItsPath(t *testing.T) {
+	cfg := plan(20, 1, "chain")
+	l := lookup(t, cfg, func(rank uint32) []uint32 {
+		if rank == 19 {
+			return []uint32{0, 0, 0}
+		}
+		return nil
+	})
+	l.run()
+	require.Equal(t, 19, l.Sent[wire.KindAsk])
+	require.Equal(t, 19, l.Sent[wire.KindAnswer])
+}
+
+// Eager: one message up and one down on each edge, and no question after.
+func TestEagerCostsTwoMessagesPerEdge(t *testing.T) {
+	for _, shape := range shapes {
+		cfg := plan(100, 3, shape)
+		cfg.Job.Transport.Eager = true
+		l := lookup(t, cfg, func(rank uint32) []uint32 { return []uint32{(rank + 7) % 300, (rank * 31) % 300} })
+		l.run()
+		require.Equal(t, 200, l.Sent[wire.KindBlocks], shape)
+		require.Zero(t, l.Sent[wire.KindAsk], shape)
+	}
+}
+
+// Questions about ranks that have not published wait; about those that have
+// ended or do not exist they are answered at once.
+func TestParkedAndNegative(t *testing.T) {
+	for _, eager := range []bool{false, true} {
+		cfg := plan(30, 2, "kary:3")
+		cfg.Job.Transport.Eager = eager
+		l := lookup(t, cfg, func(uint32) []uint32 { return nil })
+		ask := func(at time.Duration, from, to uint32) {
+			l.At(at, func() { l.asked++; l.Say(from/2, from, wire.Ask{Rank: to, Fresh: at > 8*time.Second}) })
+		}
+		ask(500*time.Millisecond, 0, 59) // before anybody has published
+		ask(500*time.Millisecond, 0, 60)
+		ask(500*time.Millisecond, 0, 1<<31)
+		l.At(900*time.Millisecond, func() { require.Equal(t, 2, l.answered) })
+		l.At(7*time.Second, func() { require.Equal(t, 3, l.answered) })
+		l.At(8*time.Second, func() { l.Say(29, 59, wire.Finalize{}) })
+		ask(9*time.Second, 3, 59)
+		ask(9*time.Second, 4, 58) // the same node's other rank still answers
+		l.run()
+		require.Equal(t, map[wire.Answered]int{wire.NoRank: 2, wire.Exited: 1}, l.negative)
+	}
+}
+
+// A node that is lost with a question under way answers it: lost.
+func TestQuestionToALostNode(t *testing.T) {
+	cfg := plan(30, 1, "kary:3")
+	cfg.Policy.KillOnBad = false
+	l := lookup(t, cfg, func(uint32) []uint32 { return nil })
+	l.At(500*time.Millisecond, func() { l.asked++; l.Say(2, 2, wire.Ask{Rank: 29}) })
+	l.At(600*time.Millisecond, func() { l.Kill(29) })
+	require.NoError(t, l.Run(time.Hour))
+	require.Equal(t, 1, l.negative[wire.Failed])
+}
+
+// Two ranks of each node publish late: one block is enough for all who asked
+// before, and a partial one serves those who asked for a rank that has.
+func TestPartialBlocks(t *testing.T) {
+	cfg := plan(10, 4, "kary:2")
+	cfg.Run = time.Minute
+	got := map[uint32]time.Duration{}
+	var w *World
+	cfg.Told = func(_, rank uint32, m wire.Message) {
+		if a, ok := m.(wire.Answer); ok && a.What == wire.Found && fabric.Published(a.Value, a.Rank) == 1 {
+			got[rank] = w.Now()
+		}
+	}
+	w = New(cfg)
+	say := func(at time.Duration, rank uint32, m wire.Message) { w.At(at, func() { w.Say(rank/4, rank, m) }) }
+	say(time.Second, 36, wire.Publish{Tuple: tupleOf(9, 36)})
+	say(2*time.Second, 0, wire.Ask{Rank: 36})
+	say(2*time.Second, 1, wire.Ask{Rank: 37})
+	say(3*time.Second, 37, wire.Publish{Tuple: tupleOf(9, 37)})
+	say(4*time.Second, 38, wire.Publish{Tuple: tupleOf(9, 38)})
+	say(4*time.Second, 39, wire.Publish{Tuple: tupleOf(9, 39)})
+	require.NoError(t, w.Run(time.Hour))
+	require.InDelta(t, float64(2*time.Second+10*time.Millisecond), float64(got[0]), float64(time.Millisecond))
+	require.InDelta(t, float64(3*time.Second+10*time.Millisecond), float64(got[1]), float64(time.Millisecond))
+}
