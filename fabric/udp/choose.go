@@ -1,0 +1,101 @@
+package udp
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Choice is the address that a rank's data goes by.
+type Choice struct {
+	Addr   netip.Addr
+	Link   string
+	MTU    int
+	Reason string // one line for people
+}
+
+// containerNames are interfaces that container tools and hypervisors make, with
+// the same addresses on every node.
+var containerNames = []string{"docker*", "br-*", "virbr*", "veth*", "cni*", "flannel*", "lxcbr*", "podman*", "kube-*", "tun*", "tap*"}
+
+func containerName(name string) bool {
+	return slices.ContainsFunc(containerNames, func(glob string) bool { ok, _ := path.Match(glob, name); return ok })
+}
+
+// Choose picks the data address. want is what --iface says: names, addresses
+// or prefixes, separated by commas, in the order of preference; or empty. path
+// is the local address by which this node's agent was reached; the zero value
+// if that is not known. A proven path is taken whatever its interface is
+// called; without one, the first interface that is up and not loopback, bridge
+// or a container's; loopback only if there is nothing else.
+func Choose(want string, path netip.Addr, links []Link) (Choice, error) {
+	if want != "" {
+		return wanted(want, links)
+	}
+	if path.IsValid() && !path.IsLoopback() {
+		if c, ok := find(links, func(_ Link, a netip.Addr) bool { return a == path.Unmap() }); ok {
+			c.Reason = fmt.Sprintf("%v on %s: the address that this node was reached by", c.Addr, c.Link)
+			return c, nil
+		}
+	}
+	for _, four := range []bool{true, false} {
+		if c, ok := find(links, func(l Link, a netip.Addr) bool { return !l.Loopback && !l.Virtual && a.Is4() == four }); ok {
+			c.Reason = fmt.Sprintf("%v on %s: the first interface that is neither loopback nor a bridge", c.Addr, c.Link)
+			return c, nil
+		}
+	}
+	if c, ok := find(links, func(l Link, _ netip.Addr) bool { return l.Loopback }); ok {
+		c.Reason = fmt.Sprintf("%v on %s: there is no other; other machines cannot reach it", c.Addr, c.Link)
+		return c, nil
+	}
+	return Choice{}, fmt.Errorf("no network interface has an address; see them with: ip addr")
+}
+
+func wanted(want string, links []Link) (Choice, error) {
+	for _, word := range strings.Split(want, ",") {
+		prefix, isPrefix := parsePrefix(word)
+		if c, ok := find(links, func(l Link, a netip.Addr) bool {
+			return isPrefix && prefix.Contains(a) || l.Name == word
+		}); ok {
+			c.Reason = fmt.Sprintf("%v on %s: --iface %s", c.Addr, c.Link, want)
+			return c, nil
+		}
+	}
+	var names []string
+	for _, l := range links {
+		if l.Up && len(l.Addrs) > 0 {
+			names = append(names, l.Name)
+		}
+	}
+	return Choice{}, fmt.Errorf("--iface %s: this node has no such interface or address that is up; it has %s", want, strings.Join(names, ", "))
+}
+
+func parsePrefix(word string) (netip.Prefix, bool) {
+	if p, err := netip.ParsePrefix(word); err == nil {
+		return p, true
+	}
+	a, err := netip.ParseAddr(word)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(a, a.BitLen()), true
+}
+
+// find returns the first address that fits, IPv4 before IPv6 on each link.
+func find(links []Link, fits func(Link, netip.Addr) bool) (Choice, bool) {
+	for _, l := range links {
+		if !l.Up {
+			continue
+		}
+		for _, four := range []bool{true, false} {
+			for _, a := range l.Addrs {
+				if a.Is4() == four && fits(l, a) {
+					return Choice{Addr: a, Link: l.Name, MTU: l.MTU}, true
+				}
+			}
+		}
+	}
+	return Choice{}, false
+}

@@ -1,0 +1,71 @@
+package udp
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+)
+
+// Link is a network interface, as far as the choice of an address needs it.
+type Link struct {
+	Name     string
+	MTU      int // bytes
+	Up       bool
+	Loopback bool
+	Virtual  bool // a bridge, a port of one, or one that containers use: other nodes have the same
+	Addrs    []netip.Addr
+}
+
+// Links reads this node's interfaces.
+func Links() ([]Link, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("interfaces: %w", err)
+	}
+	links := make([]Link, 0, len(all))
+	for _, i := range all {
+		l := Link{
+			Name: i.Name, MTU: i.MTU, Up: i.Flags&net.FlagUp != 0, Loopback: i.Flags&net.FlagLoopback != 0,
+			Virtual: isBridge(i.Name) || containerName(i.Name),
+		}
+		addrs, err := i.Addrs()
+		if err != nil {
+			return nil, fmt.Errorf("addresses of %s: %w", i.Name, err)
+		}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLinkLocalUnicast() {
+				l.Addrs = append(l.Addrs, p.Addr().Unmap())
+			}
+		}
+		links = append(links, l)
+	}
+	return links, nil
+}
+
+// isBridge reports whether the kernel says that an interface is a bridge or
+// one of its ports (kernel: Documentation/ABI/testing/sysfs-class-net).
+func isBridge(name string) bool {
+	for _, entry := range []string{"bridge", "brport"} {
+		if _, err := os.Stat(filepath.Join("/sys/class/net", name, entry)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func linkMTU(addr netip.Addr) (int, error) {
+	links, err := Links()
+	if err != nil {
+		return 0, err
+	}
+	for _, l := range links {
+		for _, a := range l.Addrs {
+			if a == addr {
+				return l.MTU, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("udp: no interface has the address %v", addr)
+}
