@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +25,7 @@ type door struct {
 
 	mu     sync.Mutex
 	file   *os.File // nil: not open
+	ended  chan struct{} // closed when the reader has ended; nil: none was started
 	queue  []letter
 	wake   chan struct{} // capacity 1; full means the writer will look anyway
 	writer bool
@@ -64,14 +66,37 @@ func (d *door) open() (theirs *os.File, err error) {
 }
 
 // serve starts the reader; the rank runs.
-func (d *door) serve() { go d.read() }
+func (d *door) serve() {
+	d.mu.Lock()
+	d.ended = make(chan struct{})
+	d.mu.Unlock()
+	go d.read()
+}
+
+// lastWords is how long the door of a dead rank is still listened to when
+// something that the rank left behind holds it open.
+const lastWords = 100 * time.Millisecond
+
+// drain takes in what a dead rank has said, which must not come after its end.
+func (d *door) drain() {
+	d.mu.Lock()
+	ended := d.ended
+	if ended != nil {
+		_ = d.file.SetReadDeadline(time.Now().Add(lastWords))
+	}
+	d.mu.Unlock()
+	if ended != nil {
+		<-ended
+	}
+}
 
 func (d *door) read() {
+	defer close(d.ended)
 	frames := wire.NewReader(d.file)
 	for {
 		m, err := frames.Next()
 		if err != nil {
-			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, unix.ECONNRESET) {
 				d.post(Warning{fmt.Sprintf("rank %d wrote something else to descriptor %d: %v; it is not listened to any more", d.rank, DoorNumber, err)})
 			}
 			return

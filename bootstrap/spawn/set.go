@@ -139,6 +139,7 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	if r.feed != nil {
 		r.feed.close()
 	}
+	r.door.drain()
 	r.door.close()
 	s.cfg.Post(Exited{r.number, status(p.Status())})
 	until := time.Now().Add(drainPatience)

@@ -75,6 +75,7 @@ type end struct {
 	waiting []int   // sent, neither acknowledged nor lost
 	timer   uint64  // serial of the timer that counts
 	dead    bool
+	idle    bool // the application takes nothing
 	opened  int
 	closed  int
 	causes  []Cause
@@ -351,6 +352,9 @@ func (w *world) delivered(e *end, f *Effect) {
 	}
 	m.delivered = true
 	w.took = append(w.took, w.now-m.at)
+	if e.idle {
+		return
+	}
 	n := len(b)
 	w.at(w.now+w.upTo(4*w.delay), func() { e.step(Event{Kind: Taken, N: n}) })
 }

@@ -1,0 +1,184 @@
+package peer
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/fabric"
+)
+
+// fair is a world without faults: 200 us there and back.
+func fair(ranks int) weather {
+	return weather{ranks: ranks, delay: 100 * time.Microsecond, answer: 50 * time.Microsecond}
+}
+
+// connect lets one rank open the connection to another and waits for it.
+func (w *world) connect(from, to int) {
+	w.at(w.now, func() { w.ranks[from].ends[to].step(Event{Kind: Warm}) })
+	if err := w.run(); err != nil {
+		w.broken("%v", err)
+	}
+}
+
+func (w *world) pair() (a, b *end) { return w.ranks[0].ends[1], w.ranks[1].ends[0] }
+
+func only(t *testing.T, effects []Effect, kind EffectKind) Effect {
+	t.Helper()
+	i := slices.IndexFunc(effects, func(e Effect) bool { return e.Kind == kind })
+	require.GreaterOrEqual(t, i, 0, "no effect %d in %+v", kind, effects)
+	return effects[i]
+}
+
+func TestOneSided(t *testing.T) {
+	w := newWorld(1, fair(2))
+	a, b := w.pair()
+	w.at(0, func() { a.step(Event{Kind: Warm}) })
+	require.NoError(t, w.run())
+	require.Equal(t, 3, w.posts[PacketState], "STATE, STATE HY ACK, STATE HY")
+	require.Equal(t, Up, a.peer.State())
+	require.Equal(t, Up, b.peer.State())
+	require.Equal(t, 1, a.opened)
+	require.Equal(t, 1, b.opened)
+	require.Equal(t, b.self.tuple, a.peer.Address())
+}
+
+func TestFirstMessage(t *testing.T) {
+	w := newWorld(1, fair(2))
+	a, _ := w.pair()
+	w.at(0, func() { a.send(100, false) })
+	require.NoError(t, w.run())
+	require.Len(t, w.took, 1)
+	require.LessOrEqual(t, w.took[0], 50*time.Microsecond+3*w.delay, "one question, one round trip, and there")
+	require.Zero(t, a.peer.Unacked())
+}
+
+func TestCrossing(t *testing.T) {
+	w := newWorld(1, weather{ranks: 2, delay: 100 * time.Microsecond})
+	a, b := w.pair()
+	w.at(0, func() { a.step(Event{Kind: Warm}); b.step(Event{Kind: Warm}) })
+	require.NoError(t, w.run())
+	require.Equal(t, Up, a.peer.State())
+	require.Equal(t, Up, b.peer.State())
+	require.Equal(t, 4, w.posts[PacketState], "each asks and each answers: nobody wins and nobody starts again")
+	require.Equal(t, uint32(1), a.peer.gen)
+	require.Equal(t, uint32(1), b.peer.gen)
+}
+
+func TestClose(t *testing.T) {
+	w := newWorld(1, fair(2))
+	a, b := w.pair()
+	w.connect(0, 1)
+	w.at(w.now, func() { a.step(Event{Kind: Rest}); a.send(50, false) })
+	require.NoError(t, w.run())
+	require.Equal(t, 1, a.closed)
+	require.Equal(t, 1, b.closed)
+	require.Equal(t, 2, a.opened, "what was sent meanwhile opens it anew")
+	require.Len(t, w.took, 1)
+	require.Equal(t, uint32(2), a.peer.gen)
+	require.Empty(t, a.causes)
+
+	w.at(w.now, func() { a.step(Event{Kind: Rest}); b.step(Event{Kind: Rest}) })
+	require.NoError(t, w.run())
+	require.Equal(t, Idle, a.peer.State(), "crossing")
+	require.Equal(t, Idle, b.peer.State(), "crossing")
+	require.Nil(t, a.peer.win)
+	require.Nil(t, b.peer.win)
+	require.Equal(t, never, a.peer.armed)
+}
+
+// TestFinSticks: an attempt that was refused is refused for ever, one that was
+// granted is granted for ever.
+func TestFinSticks(t *testing.T) {
+	w := newWorld(1, fair(2))
+	a, _ := w.pair()
+	w.connect(0, 1)
+	fin := func(attempt uint32, count uint64) PacketKind {
+		k := packet{kind: PacketFin, attempt: attempt, count: count}
+		return only(t, a.peer.Step(w.now, Event{
+			Kind: Packet, Packet: PacketFin, Gen: 1, SrcEpoch: 1, DstEpoch: 1, Body: k.append(nil), Tuple: a.other.tuple,
+		}), Transmit).Packet
+	}
+	require.Equal(t, PacketFinNak, fin(1, 9), "nine messages are not here")
+	require.Equal(t, Up, a.peer.State())
+	require.Equal(t, PacketFinNak, fin(1, 0), "the same attempt, though it could be granted now")
+	require.Equal(t, PacketFinAck, fin(2, 0))
+	require.Equal(t, Idle, a.peer.State())
+	require.Equal(t, PacketFinNak, fin(1, 0), "a late duplicate")
+	require.Equal(t, PacketFinAck, fin(2, 0), "our FINACK was lost")
+}
+
+func TestRefused(t *testing.T) {
+	p := New(Config{Epoch: 1, MTU: 1000, Stage: 1000})
+	require.Equal(t, 1000-messageCost, p.Room())
+	require.Equal(t, Resolve, p.Step(0, Event{Kind: Send, Msg: make([]byte, 500)})[0].Kind)
+	long := make([]byte, p.Room()+1)
+	got := only(t, p.Step(0, Event{Kind: Send, Msg: long}), Refused)
+	require.Len(t, got.Msg, len(long), "the message is the caller's again")
+	require.Equal(t, 1, p.Unacked())
+	require.Empty(t, p.Step(0, Event{Kind: Control, Msg: long}), "control always fits")
+	require.Equal(t, 2, p.Unacked())
+	lost := p.Step(1, Event{Kind: Unresolved, Cause: Exited})
+	require.Equal(t, Effect{Kind: Failed, Cause: Exited, Lost: 2}, lost[0])
+	require.Equal(t, Writable, lost[1].Kind)
+	require.Equal(t, Idle, p.State())
+	require.Equal(t, Resolve, p.Step(2, Event{Kind: Send})[0].Kind, "a later message starts anew")
+}
+
+// TestGone: a peer that is silent is asked for after three resends and given
+// up after 30 s; one that has exited is known at once.
+func TestGone(t *testing.T) {
+	p := New(Config{Epoch: 1, MTU: 1000})
+	p.Step(0, Event{Kind: Send, Msg: []byte("x")})
+	effects := p.Step(0, Event{Kind: Resolved, Epoch: 4, Tuple: fabric.Tuple{Num: 1}})
+	require.Equal(t, uint16(4), only(t, effects, Transmit).DstEpoch)
+	first := slices.Clone(effects[0].Body)
+	now, asked, sent := time.Duration(0), []time.Duration(nil), 0
+	for {
+		set := slices.IndexFunc(effects, func(e Effect) bool { return e.Kind == SetTimer })
+		require.GreaterOrEqual(t, set, 0)
+		now = effects[set].At
+		effects = p.Step(now, Event{Kind: Tick})
+		for _, e := range effects {
+			switch e.Kind {
+			case Transmit:
+				require.Equal(t, first, e.Body, "the same bytes")
+				sent++
+			case Resolve:
+				require.True(t, e.Fresh)
+				require.Equal(t, uint16(4), e.Least)
+				asked = append(asked, now)
+			}
+		}
+		if p.State() == Idle {
+			break
+		}
+	}
+	require.Equal(t, Effect{Kind: Failed, Cause: TimedOut, Lost: 1}, effects[0])
+	require.Equal(t, giveUp, now)
+	require.Less(t, asked[0], 20*time.Millisecond)
+	require.InDelta(t, 30, len(asked), 1, "then once a second")
+	require.InDelta(t, 30_000/250, sent, 15)
+}
+
+// TestLeftGeneration: a rank whose attempts were all in vain is above its
+// peer; the peer learns that from REJECT and not by 30 s of silence.
+func TestLeftGeneration(t *testing.T) {
+	w := newWorld(1, fair(2))
+	a, b := w.pair()
+	w.connect(0, 1)
+	for range 3 {
+		a.peer.apply(inMissing, &cue{cause: Broken})
+		a.peer.enter(a.peer.gen + 1)
+	}
+	w.at(w.now, func() { b.send(30, false) })
+	require.NoError(t, w.run())
+	require.Equal(t, []Cause{WasReset}, b.causes, "it was Up and had sent")
+	w.at(w.now, func() { b.send(30, false) })
+	require.NoError(t, w.run())
+	require.Equal(t, uint32(5), b.peer.gen)
+	require.Zero(t, b.peer.Unacked())
+	require.Less(t, w.now, 50*time.Millisecond)
+}

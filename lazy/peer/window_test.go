@@ -1,0 +1,151 @@
+package peer
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestShut: a peer whose application takes nothing shuts its window, is asked
+// by timer, and the sender waits for as long as it takes.
+func TestShut(t *testing.T) {
+	k := fair(2)
+	k.cfg = Config{MTU: 1000, Inbox: 5000, Window: 4, Stage: 1 << 20}
+	w := newWorld(1, k)
+	a, b := w.pair()
+	w.connect(0, 1)
+	b.idle = true
+	w.at(w.now, func() {
+		for range 50 {
+			a.send(900, false)
+		}
+	})
+	stop := w.now + 2*giveUp
+	for len(w.heap) > 0 && w.now < stop {
+		next := w.pop()
+		w.now = next.at
+		next.do()
+	}
+	require.NoError(t, w.fault)
+	require.Equal(t, Up, a.peer.State(), "shut for a minute, but alive")
+	require.Empty(t, a.causes)
+	require.Greater(t, a.peer.Unacked(), 35)
+	require.LessOrEqual(t, b.peer.untaken, 5000+5*900)
+	require.Greater(t, w.posts[PacketAck], 100, "questions")
+	w.at(w.now, func() { b.step(Event{Kind: Taken, N: b.peer.untaken}) })
+	b.idle = false
+	require.NoError(t, w.run())
+	require.Zero(t, a.peer.Unacked())
+	require.Less(t, w.now-stop, time.Second)
+}
+
+// TestReopens: taking the messages says so at once, not when asked.
+func TestReopens(t *testing.T) {
+	k := fair(2)
+	k.cfg = Config{MTU: 1000, Inbox: 100, Window: 1, Stage: 1 << 20}
+	w := newWorld(1, k)
+	a, _ := w.pair()
+	w.connect(0, 1)
+	w.at(w.now, func() {
+		for range 3 {
+			a.send(500, false)
+		}
+	})
+	start := w.now
+	require.NoError(t, w.run())
+	require.Len(t, w.took, 3)
+	require.Less(t, w.took[2], 3*time.Millisecond)
+	require.Less(t, w.now-start, 100*time.Millisecond)
+}
+
+// TestLatency: one packet in a hundred is lost, and it costs little.
+func TestLatency(t *testing.T) {
+	k := fair(2)
+	k.loss, k.active = 0.01, time.Hour
+	k.cfg = Config{MTU: 1400}
+	w := newWorld(3, k)
+	a, b := w.pair()
+	w.connect(0, 1)
+	for i := range 20_000 {
+		w.at(w.now+time.Duration(i)*200*time.Microsecond, func() {
+			a.send(64, false)
+			if i%3 == 0 {
+				b.send(3000, false)
+			}
+		})
+	}
+	require.NoError(t, w.run())
+	require.Zero(t, a.peer.Unacked()+b.peer.Unacked())
+	slices.Sort(w.took)
+	p50, p99, most := w.took[len(w.took)/2], w.took[len(w.took)*99/100], w.took[len(w.took)-1]
+	t.Logf("p50 %v, p99 %v, most %v, %+v", p50, p99, most, a.peer.Counts())
+	require.Less(t, p50, 200*time.Microsecond)
+	require.Less(t, p99, 50*time.Millisecond)
+	require.Less(t, most, 500*time.Millisecond)
+}
+
+// TestBulk: a long queue fills the window, and a lost segment is found
+// without its timer.
+func TestBulk(t *testing.T) {
+	k := fair(2)
+	k.loss, k.active = 0.01, time.Hour
+	k.cfg = Config{MTU: 1400, Stage: 8 << 20}
+	w := newWorld(4, k)
+	a, _ := w.pair()
+	w.connect(0, 1)
+	start := w.now
+	for range 400 {
+		a.send(16<<10, false)
+	}
+	require.NoError(t, w.run())
+	require.Len(t, w.took, 400)
+	c := a.peer.Counts()
+	t.Logf("%v, %+v, round trip %v, time-out %v", slices.Max(w.took), c, a.peer.win.srtt, a.peer.win.rto)
+	require.Less(t, slices.Max(w.took), 500*time.Millisecond, "6.5 MB at about 10 segments in 200 us")
+	require.Less(t, c.TimedOut, uint64(10))
+	require.Greater(t, w.now, start)
+}
+
+// TestQuietTimer: a busy pair does not touch its timer for every message.
+func TestQuietTimer(t *testing.T) {
+	w := newWorld(1, fair(2))
+	a, b := w.pair()
+	w.connect(0, 1)
+	w.timers = 0
+	for i := range 1000 {
+		w.at(w.now+time.Duration(i)*200*time.Microsecond, func() { a.send(64, false) })
+		w.at(w.now+time.Duration(i)*200*time.Microsecond+100*time.Microsecond, func() { b.send(64, false) })
+	}
+	require.NoError(t, w.run())
+	require.Len(t, w.took, 2000)
+	require.Less(t, w.timers, 1000, "two Peers, 200 ms: for an acknowledgement and what follows it, each ms")
+	require.Less(t, w.posts[PacketAck], 20, "answers carry the acknowledgements")
+}
+
+// BenchmarkStep is a 64-byte message there and one back: four Steps.
+func BenchmarkStep(b *testing.B) {
+	w := newWorld(1, fair(2))
+	x, y := w.pair()
+	w.connect(0, 1)
+	now := w.now
+	msg := make([]byte, 64)
+	hand := func(from, to *end) {
+		var body [128]byte
+		for _, e := range from.peer.Step(now, Event{Kind: Send, Msg: msg}) {
+			if e.Kind == Transmit {
+				n := copy(body[:], e.Body)
+				to.peer.Step(now+1, Event{Kind: Packet, Packet: e.Packet, Gen: e.Gen, SrcEpoch: 1, DstEpoch: 1, Body: body[:n], Tuple: from.self.tuple})
+			}
+		}
+		to.peer.Step(now+2, Event{Kind: Taken, N: len(msg)})
+		now += 1000
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		hand(x, y)
+		hand(y, x)
+	}
+	require.LessOrEqual(b, x.peer.Unacked(), 1)
+}
