@@ -25,6 +25,7 @@ type far struct {
 	early int // bytes staged before the pair is connected
 	opens int
 	up    bool
+	slot  bool         // it has one of the places for handshakes
 	to    fabric.Tuple // where the last datagram went
 	moved pair         // its stream
 
@@ -136,6 +137,7 @@ func (f *far) opened() {
 	t := f.t
 	t.early -= f.early
 	f.early = 0
+	f.leaveSlot()
 	f.opens++
 	f.up = true
 	t.live++
@@ -188,6 +190,7 @@ func (f *far) failed(c peer.Cause) {
 
 // down ends what only a connected pair has.
 func (f *far) down() {
+	f.leaveSlot()
 	if f.up {
 		f.up = false
 		f.t.live--
@@ -377,7 +380,7 @@ func (t *Table) resolve(f *far, least uint16, fresh bool) {
 	if !fresh {
 		if b := t.blocks[node]; b != nil {
 			if tuple, epoch, ok := b.Tuple(f.rank); ok && epoch >= least {
-				t.step(f, resolvedEvent(tuple, epoch))
+				t.resolved(f, tuple, epoch)
 				return
 			}
 		}
@@ -402,11 +405,47 @@ func (t *Table) ask(w waitingFar) {
 	_ = t.cfg.Agent.Ask(wire.Ask{Rank: w.rank, Least: w.least, Fresh: w.fresh}) // a lost agent ends the world
 }
 
-func resolvedEvent(tuple fabric.Tuple, epoch uint16) peer.Event {
+// maxOpening is the number of handshakes that a rank has under way. A rank that
+// turns to a thousand others at once would otherwise drown them, and itself, in
+// repetitions.
+const maxOpening = 16
+
+// resolved gives a peer its address, and with it the word to begin the
+// handshake, unless too many are under way.
+func (t *Table) resolved(f *far, tuple fabric.Tuple, epoch uint16) {
 	if tuple.Kind == fabric.NONE {
-		return peer.Event{Kind: peer.Unresolved, Cause: peer.NoRank}
+		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: peer.NoRank})
+		return
 	}
-	return peer.Event{Kind: peer.Resolved, Tuple: tuple, Epoch: epoch}
+	ev := peer.Event{Kind: peer.Resolved, Tuple: tuple, Epoch: epoch}
+	if f.peer.State() == peer.Resolving && !f.slot {
+		if t.opening >= maxOpening {
+			t.ready = append(t.ready, queued{f, ev})
+			return
+		}
+		f.slot = true
+		t.opening++
+	}
+	t.step(f, ev)
+}
+
+// leaveSlot lets the next handshake begin.
+func (f *far) leaveSlot() {
+	if !f.slot {
+		return
+	}
+	t := f.t
+	f.slot = false
+	t.opening--
+	for t.opening < maxOpening && len(t.ready) > 0 {
+		next := t.ready[0]
+		t.ready = t.ready[1:]
+		if next.far.peer.State() == peer.Resolving { // otherwise its peer was faster
+			next.far.slot = true
+			t.opening++
+			t.step(next.far, next.ev)
+		}
+	}
 }
 
 // Answered takes the agent's answer to a question for a block. It serves every
@@ -432,7 +471,7 @@ func (t *Table) Answered(m wire.Answer) {
 	for _, w := range waiting {
 		if block != nil {
 			if tuple, epoch, ok := block.Tuple(w.rank); ok && epoch >= w.least && (!w.fresh || m.Fresh) {
-				t.step(w.far, resolvedEvent(tuple, epoch))
+				t.resolved(w.far, tuple, epoch)
 				continue
 			}
 		} else if w.rank == m.Rank {

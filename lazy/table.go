@@ -109,6 +109,8 @@ type Table struct {
 	asking  map[uint32][]waitingFar // by node: who waits for its block
 	live    int                     // fars that are connected
 	early   int                     // bytes staged for fars that are not
+	opening int                     // handshakes that we have begun and not ended
+	ready   []queued                // addresses for handshakes that wait for their turn
 	tokens  uint64
 	stopped bool
 

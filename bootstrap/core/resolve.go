@@ -230,16 +230,27 @@ func (c *Core) keepBlock(raw []byte) {
 	}
 }
 
-// routeGone answers the questions that a child took with it.
-func (c *Core) routeGone(l Link, what wire.Answered) {
-	var gone []subject
+// about lists the questions in flight that went to a link.
+func (c *Core) about(l Link) (list []subject) {
 	for s, q := range c.resolve.open {
 		if q.to == l {
-			gone = append(gone, s)
+			list = append(list, s)
 		}
 	}
-	slices.SortFunc(gone, subject.compare)
-	for _, s := range gone {
+	slices.SortFunc(list, subject.compare)
+	return list
+}
+
+// routeUp sends the questions that came up before the child did.
+func (c *Core) routeUp(l Link) {
+	for _, s := range c.about(l) {
+		c.send(l, c.resolve.open[s].waiting[0].ask)
+	}
+}
+
+// routeGone answers the questions that a child took with it.
+func (c *Core) routeGone(l Link, what wire.Answered) {
+	for _, s := range c.about(l) {
 		q := c.resolve.open[s]
 		delete(c.resolve.open, s)
 		for _, a := range q.waiting {

@@ -25,10 +25,13 @@ type retry struct {
 	silent int           // resends since the peer was last heard
 }
 
-// begin starts to wait for an answer.
-func (r *retry) begin(now, delay time.Duration) { *r = retry{at: now + delay, since: now} }
+// begin starts to wait for an answer. When the agent was asked last is not
+// forgotten: a link that loses half of everything would ask all the time.
+func (r *retry) begin(now, delay time.Duration) {
+	*r = retry{at: now + delay, since: now, ask: r.ask}
+}
 
-func (r *retry) stop() { *r = retry{at: never} }
+func (r *retry) stop() { r.at = never }
 
 // again counts a resend and waits for its answer.
 func (r *retry) again(now, delay time.Duration) {

@@ -57,6 +57,7 @@ type Peer struct {
 
 	counts  Counts
 	scratch *Scratch
+	trace   func(*row) // each row that was used; for tests
 }
 
 // closing is what the two sides of one generation know about its end.
@@ -193,9 +194,9 @@ func (p *Peer) send(ev Event) {
 
 func (p *Peer) rest() {
 	if p.pending > 0 {
-		return
+		return // a message of the peer may be half-way: it may have died there, and FIN finds out
 	}
-	if p.win != nil && p.win.owed > 0 {
+	if p.state == Up && p.win.owed > 0 {
 		p.acknowledge(0) // or the peer would have to refuse
 	}
 	p.apply(inRest, &cue{})

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -181,4 +182,34 @@ func TestLeftGeneration(t *testing.T) {
 	require.Equal(t, uint32(5), b.peer.gen)
 	require.Zero(t, b.peer.Unacked())
 	require.Less(t, w.now, 50*time.Millisecond)
+}
+
+// TestRestarted: what was sent to a dead incarnation is reported, what comes
+// after goes to the living one, and nobody has to ask the agent.
+func TestRestarted(t *testing.T) {
+	w := newWorld(1, fair(2))
+	a, _ := w.pair()
+	w.connect(0, 1)
+	r := w.ranks[1]
+	for r.epoch == 1 || r.tuple != r.tuples[0] { // a seed's coin decides about the address
+		w.stop(r, false)
+		w.start(r)
+	}
+	w.answer = time.Hour // would be noticed
+	start := w.now
+	w.at(start, func() { a.send(30, false) })
+	w.at(start+time.Millisecond, func() { a.send(30, false) })
+	require.NoError(t, w.run())
+	require.Equal(t, []Cause{Restarted}, a.causes)
+	require.True(t, a.flow.sent[0].lost)
+	require.True(t, a.flow.sent[1].delivered)
+	require.Less(t, w.took[0], 2*time.Millisecond)
+	require.Equal(t, r.epoch, a.peer.epoch)
+}
+
+// TestSmall: ten thousand Peers at rest are a few megabytes.
+func TestSmall(t *testing.T) {
+	require.LessOrEqual(t, int(reflect.TypeFor[Peer]().Size()), 512)
+	require.LessOrEqual(t, int(reflect.TypeFor[window]().Size()), 8<<10)
+	t.Log(reflect.TypeFor[Peer]().Size(), reflect.TypeFor[window]().Size(), reflect.TypeFor[Effect]().Size(), reflect.TypeFor[Event]().Size())
 }

@@ -171,6 +171,9 @@ func (p *Peer) reject(epoch uint16, gen uint32, to fabric.Tuple) {
 // apply finds the row, does what it says and goes where it says.
 func (p *Peer) apply(in input, c *cue) {
 	r := index[p.state][in]
+	if p.trace != nil {
+		p.trace(r)
+	}
 	for _, a := range r.actions {
 		p.do(a, c)
 	}
@@ -199,6 +202,7 @@ func (p *Peer) do(a action, c *cue) {
 		p.retry.stop()
 		p.asked, p.warm = false, false
 		p.win = newWindow(p.room)
+		p.win.shut = p.untaken > p.cfg.Inbox
 		p.emit(Effect{Kind: Opened})
 	case doTake:
 		p.take(c)

@@ -17,8 +17,9 @@ type weather struct {
 	late         float64       // a copy comes again after up to half a second
 	delay, sway  time.Duration // one way, and at most that much more
 	answer       time.Duration // of the agent, at most
-	wrong        float64       // answers that a living rank is gone
+	wrong        float64       // answers that a living rank is gone, or too old ones
 	stale        float64       // answers from a cache that name an old incarnation
+	slow         time.Duration // to take a message, at most
 	active       time.Duration // then the weather clears
 	sends, rests int
 	size         int // of messages, bytes
@@ -41,6 +42,7 @@ type world struct {
 	cut    map[[2]int]time.Duration // no packets from, to, until
 	steps  int
 	fault  error
+	used   [states][inputs]int
 	took   []time.Duration // from Send to Deliver
 	posts  [packetKinds]int
 	timers int // SetTimer effects
@@ -137,6 +139,10 @@ func (w *world) start(r *rank) {
 		cfg.Self, cfg.Rank, cfg.Epoch, cfg.Tuple, cfg.Scratch = uint32(r.id), uint32(other.id), r.epoch, r.tuple, scratch
 		cfg.Seed = w.rng.Uint64()
 		e.peer = New(cfg)
+		e.peer.trace = func(used *row) {
+			w.log("  %d (%d): %v + %v -> %v", r.id, other.id, used.state, used.input, used.next)
+			w.used[used.state][used.input]++
+		}
 		r.ends[other.id] = e
 	}
 }
@@ -205,6 +211,16 @@ func (w *world) run() error {
 		}
 	}
 	return w.fault
+}
+
+// runUntil goes on for a time only.
+func (w *world) runUntil(stop time.Duration) {
+	for len(w.heap) > 0 && w.heap[0].at <= stop {
+		next := w.pop()
+		w.now = next.at
+		next.do()
+	}
+	w.now = stop
 }
 
 func (w *world) broken(format string, args ...any) {
@@ -356,7 +372,7 @@ func (w *world) delivered(e *end, f *Effect) {
 		return
 	}
 	n := len(b)
-	w.at(w.now+w.upTo(4*w.delay), func() { e.step(Event{Kind: Taken, N: n}) })
+	w.at(w.now+w.upTo(w.slow), func() { e.step(Event{Kind: Taken, N: n}) })
 }
 
 // post is the network.
@@ -420,7 +436,9 @@ func (w *world) resolve(e *end, least uint16, fresh bool) {
 		w.at(w.now+10*time.Millisecond, func() { w.resolve(e, least, fresh) })
 	default:
 		epoch := o.epoch
-		if !fresh && w.chance(w.stale) {
+		if !w.clear() && w.chance(w.wrong) {
+			epoch = 1 + uint16(w.rng.IntN(int(epoch))) // whatever was asked
+		} else if !fresh && w.chance(w.stale) {
 			if least = max(least, 1); least < epoch {
 				epoch = least + uint16(w.rng.IntN(int(epoch-least)+1))
 			}

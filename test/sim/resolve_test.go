@@ -224,6 +224,30 @@ func TestParkedAndNegative(t *testing.T) {
 	}
 }
 
+// Questions may come before the agent that has to answer them.
+func TestQuestionsDuringTheLaunch(t *testing.T) {
+	for _, shape := range shapes {
+		cfg := plan(40, 1, shape)
+		l := lookup(t, cfg, func(uint32) []uint32 { return nil })
+		l.At(11*time.Millisecond, func() {
+			for node := range uint32(40) {
+				if l.Agent(node) && l.alive(node) {
+					for to := range uint32(40) {
+						l.asked++
+						l.Say(node, node, wire.Ask{Rank: to})
+					}
+				}
+			}
+		})
+		l.run()
+		require.NotZero(t, l.asked, shape)
+		require.Empty(t, l.negative)
+	}
+}
+
+// alive reports whether a node's ranks have been started.
+func (l *lookups) alive(node uint32) bool { return len(l.agents[node].alive) > 0 }
+
 // A node that is lost with a question under way answers it: lost.
 func TestQuestionToALostNode(t *testing.T) {
 	cfg := plan(30, 1, "kary:3")
