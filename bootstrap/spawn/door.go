@@ -24,7 +24,7 @@ type door struct {
 	post func(Event)
 
 	mu     sync.Mutex
-	file   *os.File // nil: not open
+	file   *os.File      // nil: not open
 	ended  chan struct{} // closed when the reader has ended; nil: none was started
 	queue  []letter
 	wake   chan struct{} // capacity 1; full means the writer will look anyway

@@ -57,7 +57,7 @@ type packet struct {
 	flags   uint8
 	window  uint8  // STATE, SEGMENT, ACK: segments the sender of this has room for, 0 to 64
 	mtu     uint16 // STATE: bytes of body
-	epoch   uint16 // REJECT: the living incarnation
+	epoch   uint16 // REJECT: the living incarnation, who says so itself
 	seq     uint32 // SEGMENT
 	ack     uint32 // SEGMENT, ACK: the next segment expected
 	attempt uint32 // FIN, FINACK, FINNAK: counts from 1 in each generation

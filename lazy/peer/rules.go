@@ -14,7 +14,7 @@ type cue struct {
 // of ours, of which incarnation of the peer, of which generation.
 func (p *Peer) arrived(ev Event) {
 	var c cue
-	if !c.parse(ev.Packet, ev.Body) {
+	if !c.parse(ev.Packet, ev.Body) || c.kind == PacketReject && c.epoch != ev.SrcEpoch || c.kind != PacketReject && ev.Gen == 0 {
 		p.counts.Malformed++
 		return
 	}

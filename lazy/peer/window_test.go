@@ -87,8 +87,11 @@ func TestBulk(t *testing.T) {
 	k.loss, k.active = 0.01, time.Hour
 	k.cfg = Config{MTU: 1400, Stage: 8 << 20}
 	w := newWorld(4, k)
-	a, _ := w.pair()
+	a, b := w.pair()
 	w.connect(0, 1)
+	x, y := a.peer.win, b.peer.win // numbers that are about to wrap
+	x.una, x.next, x.limit = x.una-100, x.next-100, x.limit-100
+	y.want -= 100
 	start := w.now
 	for range 400 {
 		a.send(16<<10, false)
