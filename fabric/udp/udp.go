@@ -146,7 +146,6 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 	return nil
 }
 
-
 // receive is the goroutine that hands datagrams to the sink.
 func (f *Fabric) receive() {
 	buf := make([]byte, 64<<10)
