@@ -21,6 +21,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"ibrun/bootstrap/door"
 	"ibrun/bootstrap/wire"
@@ -74,24 +75,25 @@ type getKey struct {
 // publishes the rank's address. It asks nothing about other ranks. It may be
 // called once per process.
 func Init(ctx context.Context) (*World, error) {
+	began := time.Now()
 	d, welcome, err := door.Open()
 	if errors.Is(err, door.ErrNone) {
 		d, welcome = nil, wire.Welcome{Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}}), Epoch: 1}
 	} else if err != nil {
 		return nil, fmt.Errorf("ibrun: %w", err)
 	}
-	return join(d, welcome)
+	return join(d, welcome, time.Since(began))
 }
 
 // join makes a world over an open door.
-func join(d *door.Door, welcome wire.Welcome) (*World, error) {
+func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, error) {
 	w := &World{
 		door: d, welcome: welcome, over: make(chan struct{}),
 		releases: map[uint32]chan wire.Release{}, gets: map[getKey][]chan wire.Answer{},
 	}
 	w.first, w.locals = welcome.Layout.RanksOn(welcome.Layout.NodeOf(welcome.Rank))
 	cfg := lazy.Config{
-		Rank: welcome.Rank, Epoch: welcome.Epoch, Layout: welcome.Layout, Agent: asker{d},
+		Rank: welcome.Rank, Epoch: welcome.Epoch, Layout: welcome.Layout, Agent: asker{d}, Answer: answer,
 		Seal: fabric.NewSeal(welcome.Key, welcome.Rank, welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
 	}
 	if welcome.Layout.Nodes() > 1 {

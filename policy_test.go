@@ -36,6 +36,7 @@ var floors = map[string]int{
 	"topo":             4,
 	"bootstrap/remote": 5,
 	"bootstrap/spawn":  5,
+	"bootstrap/door":   5,
 	"lazy":             5,
 	"fabric/...":       5,
 	"bootstrap/agent":  6,

@@ -114,7 +114,7 @@ func (f *far) control(m []byte) {
 
 // dial opens the stream in a goroutine of its own.
 func (t *Table) dial(f *far, offer []byte) {
-	to, token := f.to, f.moved.token
+	to, token := f.peer.Address(), f.moved.token
 	t.readers.Go(func() {
 		ctx, cancel := context.WithTimeout(t.ctx, dialTime)
 		defer cancel()
@@ -188,10 +188,10 @@ func (t *Table) accept(s fabric.Stream) {
 		s.Close()
 		return
 	}
-	f := t.far(e.Src)
 	token := [tokenLen]byte(body)
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
+	f := t.far(e.Src)
 	if t.stopped || f.moved.stream != nil || f.moved.token != token || token == [tokenLen]byte{} {
 		s.Close()
 		return
@@ -242,12 +242,12 @@ func (s sink) Datagram(from fabric.Tuple, b []byte) {
 		t.count(func(s *sums) { s[job.CountStrangers]++ })
 		return
 	}
-	f := t.far(e.Src)
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
 	if t.stopped {
 		return
 	}
+	f := t.far(e.Src)
 	if peer.PacketKind(e.Kind) == peer.PacketReject {
 		t.rejects++
 	}

@@ -76,6 +76,9 @@ type Config struct {
 	Open func(fabric.Sink) (fabric.Fabric, error)
 	// Streams moves every pair to a stream before its first message.
 	Streams bool
+	// Answer is how long this node's agent took to answer; 0: not known. What
+	// is slow on this node will be slow to answer others too.
+	Answer time.Duration
 	// MaxLive is the number of connections over the fabric above which the
 	// longest idle is closed; 0: 1,024.
 	MaxLive int
@@ -148,14 +151,18 @@ func New(cfg Config) (*Table, error) {
 	}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.tokens = rand.Uint64()
+	t.scratch.Expect(cfg.Answer)
 	t.node = cfg.Layout.NodeOf(cfg.Rank)
 	t.first, t.locals = cfg.Layout.RanksOn(t.node)
-	if cfg.Open != nil {
-		f, err := cfg.Open(sink{t})
-		if err != nil {
-			return nil, err
-		}
-		t.fabric = f
+	if cfg.Open == nil {
+		return t, nil
+	}
+	t.fmu.Lock() // the sink waits until the fabric is known
+	defer t.fmu.Unlock()
+	var err error
+	if t.fabric, err = cfg.Open(sink{t}); err != nil {
+		t.stopped = true
+		return nil, err
 	}
 	return t, nil
 }

@@ -9,11 +9,36 @@ const (
 	never      = time.Duration(math.MaxInt64)
 	firstRetry = 2 * time.Millisecond
 	lastRetry  = 250 * time.Millisecond
-	askAfter   = 3                // resends without an answer before the agent is asked
-	askEvery   = time.Second      // between questions to the agent
-	giveUp     = 30 * time.Second // without an answer
-	ackDelay   = time.Millisecond
+	askAfter   = 3           // resends without an answer before the agent is asked
+	askEvery   = time.Second // between questions to the agent
+	// A machine with more ranks than cores is late by some scheduling rounds; its
+	// agents must not be asked about each of them.
+	askNotBefore = 200 * time.Millisecond
+	giveUp       = 30 * time.Second // without an answer
+	ackDelay     = time.Millisecond
 )
+
+// pace is how long answers take of late, over all peers that share a Scratch.
+// What one of them learns keeps the others from repeating themselves while the
+// machine or the network is slow: a rank that turns to a hundred others at once
+// slows its own answers down.
+type pace struct{ smooth time.Duration }
+
+// learn takes one time from a packet to its answer. A resend in between makes it
+// too long rather than too short, which is the safe side.
+func (c *pace) learn(took time.Duration) {
+	took = min(took, lastRetry)
+	if took > c.smooth {
+		c.smooth += (took - c.smooth) / 4
+	} else {
+		c.smooth += (took - c.smooth) / 16
+	}
+}
+
+// first is when a packet is sent again for the first time.
+func (c *pace) first(least time.Duration) time.Duration {
+	return min(max(least, 2*c.smooth), lastRetry)
+}
 
 // retry is what runs while an answer is awaited: of the handshake, of FIN, or
 // of segments.
@@ -50,7 +75,7 @@ func (r *retry) next() time.Duration {
 	}
 	at := min(r.at, r.overdue())
 	if r.silent >= askAfter {
-		at = min(at, r.ask)
+		at = min(at, max(r.ask, r.since+askNotBefore))
 	}
 	return at
 }
@@ -101,7 +126,7 @@ func (p *Peer) tick() {
 		p.apply(inResend, &cue{})
 		fallthrough
 	default:
-		if p.state != Resolving && r.silent >= askAfter && r.ask <= p.now {
+		if p.state != Resolving && r.silent >= askAfter && max(r.ask, r.since+askNotBefore) <= p.now {
 			r.ask = p.now + askEvery
 			p.question(true)
 		}

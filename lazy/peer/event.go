@@ -115,7 +115,12 @@ type Effect struct {
 type Scratch struct {
 	effects []Effect
 	bytes   []byte
+	pace    pace
 }
+
+// Expect says that answers may take so long at first: what is sent is not
+// repeated sooner. What is measured later takes its place.
+func (s *Scratch) Expect(answer time.Duration) { s.pace.smooth = min(answer, lastRetry) }
 
 func (s *Scratch) reset() {
 	clear(s.effects) // lets go of messages that the owner has taken

@@ -41,8 +41,8 @@ func (p *Peer) resend() {
 		} else {
 			p.acknowledge(flagAsk)
 		}
-		p.retry.again(p.now, doubled(p.win.rto, p.retry.tries+1))
+		p.retry.again(p.now, doubled(p.rto(), p.retry.tries+1))
 		return
 	}
-	p.retry.again(p.now, p.jitter(doubled(firstRetry, p.retry.tries+1)))
+	p.retry.again(p.now, p.jitter(doubled(p.scratch.pace.first(firstRetry), p.retry.tries+1)))
 }

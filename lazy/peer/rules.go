@@ -189,16 +189,19 @@ func (p *Peer) do(a action, c *cue) {
 	case doOpen:
 		p.enter(p.gen + 1)
 		p.transmitState(flagAnswer)
-		p.retry.begin(p.now, p.jitter(firstRetry))
+		p.retry.begin(p.now, p.jitter(p.scratch.pace.first(firstRetry)))
 	case doOffer:
 		p.asked = false // what it says may be older than this
 		p.transmitState(flagHaveYou | flagAnswer)
-		p.retry.begin(p.now, p.jitter(firstRetry))
+		p.retry.begin(p.now, p.jitter(p.scratch.pace.first(firstRetry)))
 	case doRepeat:
 		p.transmitState(flagHaveYou | flagAnswer)
 	case doConfirm:
 		p.transmitState(flagHaveYou)
 	case doUp:
+		if p.retry.at != never {
+			p.scratch.pace.learn(p.now - p.retry.since)
+		}
 		p.retry.stop()
 		p.asked, p.warm = false, false
 		p.win = newWindow(p.room)
@@ -211,7 +214,7 @@ func (p *Peer) do(a action, c *cue) {
 	case doFin:
 		p.fin.attempt++
 		p.transmitFin()
-		p.retry.begin(p.now, p.jitter(firstRetry))
+		p.retry.begin(p.now, p.jitter(p.scratch.pace.first(firstRetry)))
 	case doGrant:
 		p.transmit(&packet{kind: PacketFinAck, attempt: c.attempt})
 	case doRefuse:

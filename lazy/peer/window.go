@@ -98,7 +98,7 @@ func (p *Peer) pump() {
 	case !waiting:
 		p.retry.stop()
 	case p.retry.at == never:
-		p.retry.begin(p.now, w.rto)
+		p.retry.begin(p.now, p.rto())
 	}
 }
 
@@ -177,7 +177,7 @@ func (p *Peer) heard(k *packet) {
 		got++
 	}
 	if got > 0 && p.retry.at != never && p.state == Up {
-		p.retry.begin(p.now, w.rto)
+		p.retry.begin(p.now, p.rto())
 	}
 	if before > 0 && p.pending == 0 {
 		p.emit(Effect{Kind: Drained})
@@ -193,6 +193,7 @@ func (p *Peer) arrivedThere(s *sent) {
 	}
 	if !s.resent {
 		w.measure(p.now - s.at)
+		p.scratch.pace.learn(p.now - s.at)
 	}
 	order := s.order
 	for i, top := range w.tops {
@@ -201,6 +202,10 @@ func (p *Peer) arrivedThere(s *sent) {
 		}
 	}
 }
+
+// rto is how long a segment waits for its acknowledgement: as this pair's own
+// round trips say, but no shorter than answers take elsewhere.
+func (p *Peer) rto() time.Duration { return p.scratch.pace.first(p.win.rto) }
 
 // measure takes a round trip into the time-out, RFC 6298.
 func (w *window) measure(r time.Duration) {

@@ -1,0 +1,128 @@
+package lazy
+
+import (
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+	"ibrun/lazy/peer"
+)
+
+// resolve finds a peer's address in the table's blocks, or asks the agent.
+func (t *Table) resolve(f *far, least uint16, fresh bool) {
+	node := t.cfg.Layout.NodeOf(f.rank)
+	if !fresh {
+		if b := t.blocks[node]; b != nil {
+			if tuple, epoch, ok := b.Tuple(f.rank); ok && epoch >= least {
+				t.resolved(f, tuple, epoch)
+				return
+			}
+		}
+	}
+	waiting := t.asking[node]
+	t.asking[node] = append(waiting, waitingFar{f, least, fresh})
+	if !fresh && len(waiting) > 0 && !waiting[0].fresh {
+		return // the block is on its way
+	}
+	t.ask(waitingFar{f, least, fresh})
+}
+
+// waitingFar is a peer whose address has been asked for.
+type waitingFar struct {
+	*far
+	least uint16
+	fresh bool
+}
+
+func (t *Table) ask(w waitingFar) {
+	t.count(func(s *sums) { s[countLookups]++ })
+	_ = t.cfg.Agent.Ask(wire.Ask{Rank: w.rank, Least: w.least, Fresh: w.fresh}) // a lost agent ends the world
+}
+
+// maxOpening is the number of handshakes that a rank has under way. A rank that
+// turns to a thousand others at once would otherwise drown them, and itself, in
+// repetitions.
+const maxOpening = 8
+
+// resolved gives a peer its address, and with it the word to begin the
+// handshake, unless too many are under way.
+func (t *Table) resolved(f *far, tuple fabric.Tuple, epoch uint16) {
+	if tuple.Kind == fabric.NONE {
+		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: peer.NoRank})
+		return
+	}
+	ev := peer.Event{Kind: peer.Resolved, Tuple: tuple, Epoch: epoch}
+	if f.peer.State() == peer.Resolving && !f.slot {
+		if t.opening >= maxOpening {
+			t.ready = append(t.ready, queued{f, ev})
+			return
+		}
+		f.slot = true
+		t.opening++
+	}
+	t.step(f, ev)
+}
+
+// leaveSlot lets the next handshake begin.
+func (f *far) leaveSlot() {
+	if !f.slot {
+		return
+	}
+	t := f.t
+	f.slot = false
+	t.opening--
+	for t.opening < maxOpening && len(t.ready) > 0 {
+		next := t.ready[0]
+		t.ready = t.ready[1:]
+		if next.far.peer.State() == peer.Resolving { // otherwise its peer was faster
+			next.far.slot = true
+			t.opening++
+			t.step(next.far, next.ev)
+		}
+	}
+}
+
+// Answered takes the agent's answer to a question for a block. It serves every
+// peer of that node which it can; others ask again.
+func (t *Table) Answered(m wire.Answer) {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped || m.Rank >= t.cfg.Layout.Ranks() {
+		return
+	}
+	t.count(func(s *sums) { s[countAddressBytes] += uint64(len(m.Value)) })
+	node := t.cfg.Layout.NodeOf(m.Rank)
+	var block *fabric.Block
+	if m.What == wire.Found {
+		b, err := fabric.ParseBlock(m.Value)
+		if err != nil || b.Node != node {
+			return
+		}
+		block, t.blocks[node] = b, b
+	}
+	waiting := t.asking[node]
+	delete(t.asking, node)
+	for _, w := range waiting {
+		if block != nil {
+			if tuple, epoch, ok := block.Tuple(w.rank); ok && epoch >= w.least && (!w.fresh || m.Fresh) {
+				t.resolved(w.far, tuple, epoch)
+				continue
+			}
+		} else if w.rank == m.Rank {
+			t.step(w.far, peer.Event{Kind: peer.Unresolved, Cause: causeOf(m.What)})
+			continue
+		}
+		t.asking[node] = append(t.asking[node], w)
+		if !w.fresh || m.Fresh {
+			t.ask(w) // its own question was not sent
+		}
+	}
+}
+
+func causeOf(what wire.Answered) peer.Cause {
+	switch what {
+	case wire.Exited:
+		return peer.Exited
+	case wire.NoRank:
+		return peer.NoRank
+	}
+	return peer.Broken
+}

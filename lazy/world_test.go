@@ -1,0 +1,180 @@
+package lazy
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+	"ibrun/fabric/mem"
+	"ibrun/fabric/udp"
+	"ibrun/job"
+)
+
+// world is a job of tables in one process, with agents that know everything.
+type world struct {
+	t      testing.TB
+	layout job.Layout
+	key    fabric.Key
+	open   func(fabric.Sink) (fabric.Fabric, error)
+	config func(*Config)
+
+	mu     sync.Mutex
+	tables map[uint32]*Table
+	ended  map[uint32]wire.Answered
+	asks   int
+	pairs  map[[2]uint32]bool
+	wg     sync.WaitGroup
+}
+
+func newWorld(t testing.TB, nodes, perNode uint32, open func(fabric.Sink) (fabric.Fabric, error)) *world {
+	w := &world{
+		t: t, layout: job.NewLayout([]job.Share{{Nodes: nodes, Ranks: perNode}}), key: fabric.DeriveKey([32]byte{7}), open: open,
+		tables: map[uint32]*Table{}, ended: map[uint32]wire.Answered{}, pairs: map[[2]uint32]bool{},
+	}
+	t.Cleanup(func() {
+		for _, table := range w.tables {
+			table.Close()
+		}
+		w.wg.Wait()
+	})
+	return w
+}
+
+// overMem and overUDP are fabrics of different luck.
+func overMem(n *mem.Network) func(fabric.Sink) (fabric.Fabric, error) {
+	return func(s fabric.Sink) (fabric.Fabric, error) { return n.Open(s), nil }
+}
+
+func overUDP(s fabric.Sink) (fabric.Fabric, error) {
+	return udp.Open(udp.Config{Addr: netip.MustParseAddr("127.0.0.1"), MTU: 1500}, s)
+}
+
+// start makes every rank's table.
+func (w *world) start() *world {
+	for r := range w.layout.Ranks() {
+		w.startRank(r, 1)
+	}
+	return w
+}
+
+func (w *world) startRank(rank uint32, epoch uint16) *Table {
+	cfg := Config{
+		Rank: rank, Epoch: epoch, Layout: w.layout, Agent: &agent{w, rank},
+		Seal: fabric.NewSeal(w.key, rank, epoch), Open: w.open,
+	}
+	if w.config != nil {
+		w.config(&cfg)
+	}
+	table, err := New(cfg)
+	require.NoError(w.t, err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tables[rank] = table
+	return table
+}
+
+func (w *world) table(rank uint32) *Table {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tables[rank]
+}
+
+// end closes a rank's table, and its agent says so from now on.
+func (w *world) end(rank uint32, as wire.Answered) {
+	w.mu.Lock()
+	w.ended[rank] = as
+	w.mu.Unlock()
+	w.table(rank).Close()
+}
+
+// agent answers one rank's questions, later, as a real one does.
+type agent struct {
+	w    *world
+	rank uint32
+}
+
+func (a *agent) Ask(m wire.Ask) error {
+	a.w.wg.Go(func() { a.w.answer(a.rank, m) })
+	return nil
+}
+
+func (w *world) answer(to uint32, m wire.Ask) {
+	w.mu.Lock()
+	w.asks++
+	answer := wire.Answer{Rank: m.Rank, Fresh: m.Fresh, What: w.ended[m.Rank]}
+	node := w.layout.NodeOf(m.Rank)
+	first, count := w.layout.RanksOn(node)
+	b := fabric.Block{Node: node, First: first}
+	for r := first; r < first+count; r++ {
+		e := fabric.Entry{}
+		if t := w.tables[r]; t != nil && w.ended[r] == wire.Found {
+			b.Base = t.Tuple()
+			e = fabric.Entry{Epoch: t.cfg.Epoch, Num: b.Base.Num}
+			// Ranks of one node share its address; in one process each has a port or, in mem, an address of its own.
+		}
+		b.Ranks = append(b.Ranks, e)
+	}
+	b.Base.Num = 0
+	if answer.What == wire.Found {
+		answer.Value = b.Append(nil)
+	}
+	table := w.tables[to]
+	w.mu.Unlock()
+	table.Answered(answer)
+}
+
+func (a *agent) Pair(rank uint32) error {
+	a.w.wg.Go(func() { a.w.pair(a.rank, rank) })
+	return nil
+}
+
+func (w *world) pair(a, b uint32) {
+	key := [2]uint32{min(a, b), max(a, b)}
+	w.mu.Lock()
+	again := w.pairs[key]
+	w.pairs[key] = true
+	what := w.ended[b]
+	ta, tb := w.tables[a], w.tables[b]
+	w.mu.Unlock()
+	if what != wire.Found {
+		ta.Paired(b, what, nil)
+		return
+	}
+	if again {
+		return
+	}
+	ca, cb := socketPair(w.t)
+	ta.Paired(b, wire.Found, ca)
+	tb.Paired(a, wire.Found, cb)
+}
+
+func socketPair(t testing.TB) (net.Conn, net.Conn) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	var ends [2]net.Conn
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "pair")
+		ends[i], err = net.FileConn(f)
+		require.NoError(t, err)
+		f.Close()
+	}
+	return ends[0], ends[1]
+}
+
+// patience bounds everything here.
+const patience = 60 * time.Second
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
