@@ -134,6 +134,10 @@ func (w *World) LocalSize() int { return int(w.locals) }
 // NodeOf returns the number of the node that a rank runs on.
 func (w *World) NodeOf(rank int) int { return int(w.welcome.Layout.NodeOf(uint32(rank))) }
 
+// Eager reports whether the job's whole address table was sent to every node,
+// rather than looked up when needed.
+func (w *World) Eager() bool { return w.welcome.How.Eager }
+
 // listen is the goroutine that takes what the agent says.
 func (w *World) listen() {
 	for {

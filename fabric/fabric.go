@@ -42,14 +42,27 @@ type Fabric interface {
 	Close() error
 }
 
+// Driver is a Fabric that whoever waits for a message may drive in place of
+// the fabric's own goroutine, which saves a switch of goroutines for each
+// datagram.
+type Driver interface {
+	Fabric
+	// Drive waits for one datagram and hands it to the sink in the caller's
+	// goroutine. It returns true when it is worth looking at what has arrived,
+	// and false at once if somebody else drives.
+	Drive() bool
+	// Wake makes a Drive that is under way, or the next one, return.
+	Wake()
+}
+
 // Stream is a reliable, ordered stream of bytes in both directions. Close
 // lets what was written arrive.
 type Stream interface {
 	io.ReadWriteCloser
 }
 
-// Sink takes what arrives. The fabric calls it from its own goroutine, one
-// datagram after the other.
+// Sink takes what arrives. The fabric calls it from its own goroutine or from
+// that of a driver, one datagram after the other.
 type Sink interface {
 	// Datagram gets one datagram. b is the fabric's again on return. from is
 	// where an answer may be sent; it is no proof of anything.

@@ -92,7 +92,7 @@ func (t *Table) perform(f *far, e *peer.Effect) {
 	case peer.Resolve:
 		t.resolve(f, e.Least, e.Fresh)
 	case peer.Deliver:
-		t.in.put(Message{f.rank, e.Msg})
+		t.in.arrived(Message{f.rank, e.Msg})
 	case peer.DeliverControl:
 		f.control(e.Msg)
 	case peer.Opened:

@@ -3,6 +3,8 @@ package lazy
 import (
 	"context"
 	"sync"
+
+	"ibrun/fabric"
 )
 
 // Message is one message as it came.
@@ -19,7 +21,9 @@ type inbox struct {
 	last    *entry
 	from    map[uint32]*source
 	waiting []*waiter // receivers, in the order in which they came
-	err     error     // no more will come
+	driver  fabric.Driver
+	driving int   // receivers that drive the fabric
+	err     error // no more will come
 }
 
 // source is what one peer has in the inbox.
@@ -61,9 +65,30 @@ func (b *inbox) source(from uint32) *source {
 	return s
 }
 
-// put delivers a message.
+// put delivers a message that came by another way than the fabric's datagrams.
 func (b *inbox) put(m Message) {
 	b.mu.Lock()
+	b.add(m)
+	b.wakeDriver()
+	b.mu.Unlock()
+}
+
+// arrived delivers a message out of the hands of whoever drives the fabric.
+func (b *inbox) arrived(m Message) {
+	b.mu.Lock()
+	b.add(m)
+	b.mu.Unlock()
+}
+
+// wakeDriver lets receivers who drive look again; the caller holds the lock.
+func (b *inbox) wakeDriver() {
+	if b.driving > 0 {
+		b.driver.Wake()
+	}
+}
+
+// add gives a message to a waiter or to the queue; the caller holds the lock.
+func (b *inbox) add(m Message) {
 	e := &entry{Message: m}
 	s := b.source(m.From)
 	for i, w := range b.waiting {
@@ -71,7 +96,6 @@ func (b *inbox) put(m Message) {
 			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
 			w.got, w.source = e, s
 			w.woken <- struct{}{}
-			b.mu.Unlock()
 			return
 		}
 	}
@@ -83,7 +107,6 @@ func (b *inbox) put(m Message) {
 		e.prev.next = e
 	}
 	b.last = e
-	b.mu.Unlock()
 }
 
 // full waits while a peer has more than its limit in the inbox.
@@ -117,15 +140,21 @@ func (b *inbox) onTaken(from uint32, f func(bytes int)) {
 // take waits for a message from one peer, or from any.
 func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error) {
 	b.mu.Lock()
-	if e, s := b.oldest(from, any); e != nil {
-		b.remove(e, s)
-		b.mu.Unlock()
-		s.received(e)
-		return e.Message, nil
-	}
-	if err := b.over(from, any); err != nil {
-		b.mu.Unlock()
-		return Message{}, err
+	for drove := b.driver != nil; ; {
+		if e, s := b.oldest(from, any); e != nil {
+			b.remove(e, s)
+			b.mu.Unlock()
+			s.received(e)
+			return e.Message, nil
+		}
+		if err := b.over(from, any); err != nil {
+			b.mu.Unlock()
+			return Message{}, err
+		}
+		if !drove || ctx.Err() != nil {
+			break
+		}
+		drove = b.drive(ctx)
 	}
 	w := &waiter{from: from, any: any, woken: make(chan struct{}, 1)}
 	b.waiting = append(b.waiting, w)
@@ -146,6 +175,25 @@ func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error
 	}
 	w.source.received(w.got)
 	return w.got.Message, nil
+}
+
+// drive reads the fabric in this goroutine until something has arrived. The
+// caller holds the lock, which is free meanwhile. It returns false if somebody
+// else drives.
+func (b *inbox) drive(ctx context.Context) bool {
+	b.driving++
+	b.mu.Unlock()
+	var stop func() bool
+	if ctx.Done() != nil {
+		stop = context.AfterFunc(ctx, b.driver.Wake)
+	}
+	drove := b.driver.Drive()
+	if stop != nil {
+		stop()
+	}
+	b.mu.Lock()
+	b.driving--
+	return drove
 }
 
 // over is why nothing will come any more, if so.
@@ -247,6 +295,7 @@ func (b *inbox) close(err error) {
 }
 
 func (b *inbox) wake(which func(*waiter) bool) {
+	b.wakeDriver()
 	rest := b.waiting[:0]
 	for _, w := range b.waiting {
 		if which(w) {

@@ -164,6 +164,7 @@ func New(cfg Config) (*Table, error) {
 		t.stopped = true
 		return nil, err
 	}
+	t.in.driver, _ = t.fabric.(fabric.Driver)
 	return t, nil
 }
 

@@ -49,6 +49,8 @@ type Fabric struct {
 	mtu     int
 	granted int
 	lost    atomic.Uint64
+	drive   *wheel
+	buf     []byte // of whoever drives
 
 	mu       sync.Mutex
 	closed   bool
@@ -69,7 +71,7 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 	if err != nil {
 		return nil, fmt.Errorf("udp: %w", err)
 	}
-	f := &Fabric{sink: sink, conn: conn, addr: cfg.Addr}
+	f := &Fabric{sink: sink, conn: conn, addr: cfg.Addr, buf: make([]byte, 64<<10)}
 	f.tuple = fabric.Ethernet(conn.LocalAddr().(*net.UDPAddr).AddrPort())
 	f.mtu = min(cfg.MTU-overhead4, mostBody)
 	if cfg.Addr.Is6() && !cfg.Addr.Is4In6() {
@@ -85,6 +87,7 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 		conn.Close()
 		return nil, fmt.Errorf("udp: %w", err)
 	}
+	f.drive = newWheel()
 	f.loops.Go(f.receive)
 	return f, nil
 }
@@ -144,20 +147,6 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 	}
 	f.lost.Add(1)
 	return nil
-}
-
-// receive is the goroutine that hands datagrams to the sink.
-func (f *Fabric) receive() {
-	buf := make([]byte, 64<<10)
-	for {
-		n, from, err := f.conn.ReadFromUDPAddrPort(buf)
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err == nil { // others are of datagrams that were sent before
-			f.sink.Datagram(fabric.Ethernet(from), buf[:n])
-		}
-	}
 }
 
 // Offer listens for TCP connections, from the first call on, and returns the port.
@@ -233,6 +222,7 @@ func (f *Fabric) Close() error {
 	l := f.listener
 	f.mu.Unlock()
 	f.conn.Close()
+	f.drive.end()
 	if l != nil {
 		l.Close()
 	}

@@ -1,0 +1,135 @@
+package udp
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ibrun/fabric"
+)
+
+// wheel says whose turn it is to read the socket: the fabric's own goroutine,
+// or somebody who waits for a message and has nothing better to do. When the
+// last driver has left for a while, the goroutine takes over, so that
+// acknowledgements do not wait for the application.
+type wheel struct {
+	turn   chan struct{} // capacity 1: who takes the token may read
+	asked  atomic.Bool   // a driver was refused: the goroutine should make way
+	left   atomic.Int64  // when the last driver left, in ns since began
+	armed  atomic.Bool   // the timer runs
+	timer  *time.Timer
+	vacant chan struct{} // capacity 1: the goroutine should look
+	over   chan struct{}
+	once   sync.Once
+	began  time.Time
+}
+
+// standBy is how long the socket is left to drivers: longer than a program
+// takes from one receive to the next when it does nothing else, and shorter
+// than anybody's patience for an acknowledgement.
+const standBy = 200 * time.Microsecond
+
+func newWheel() *wheel {
+	w := &wheel{turn: make(chan struct{}, 1), vacant: make(chan struct{}, 1), over: make(chan struct{}), began: time.Now()}
+	w.turn <- struct{}{}
+	w.timer = time.AfterFunc(time.Hour, w.look)
+	w.timer.Stop()
+	return w
+}
+
+func (w *wheel) end() {
+	w.once.Do(func() { close(w.over) })
+	w.timer.Stop()
+}
+
+// look wakes the goroutine.
+func (w *wheel) look() {
+	w.armed.Store(false)
+	select {
+	case w.vacant <- struct{}{}:
+	default:
+	}
+}
+
+// leave gives the turn back.
+func (w *wheel) leave() {
+	w.left.Store(int64(time.Since(w.began)))
+	w.turn <- struct{}{}
+	if !w.armed.Swap(true) {
+		w.timer.Reset(standBy)
+	}
+}
+
+// wait returns with the turn when no driver has had it for a while, or false
+// at the end.
+func (w *wheel) wait() bool {
+	for {
+		select {
+		case <-w.vacant:
+		case <-w.over:
+			return false
+		}
+		if since := time.Since(w.began) - time.Duration(w.left.Load()); since < standBy {
+			if !w.armed.Swap(true) {
+				w.timer.Reset(standBy - since)
+			}
+			continue
+		}
+		select {
+		case <-w.turn:
+			return true
+		default: // somebody drives; leave will call us
+		}
+	}
+}
+
+// receive is the fabric's own goroutine.
+func (f *Fabric) receive() {
+	<-f.drive.turn
+	for {
+		if err := f.read(); errors.Is(err, net.ErrClosed) {
+			f.drive.turn <- struct{}{}
+			return
+		}
+		if f.drive.asked.Load() {
+			f.drive.asked.Store(false)
+			f.drive.leave()
+			if !f.drive.wait() {
+				return
+			}
+		}
+	}
+}
+
+// Drive implements fabric.Driver.
+func (f *Fabric) Drive() bool {
+	select {
+	case <-f.drive.turn:
+	default:
+		f.drive.asked.Store(true)
+		return false
+	}
+	err := f.read()
+	f.drive.leave()
+	return !errors.Is(err, net.ErrClosed)
+}
+
+// Wake implements fabric.Driver.
+func (f *Fabric) Wake() { _ = f.conn.SetReadDeadline(past) }
+
+var past = time.Unix(1, 0)
+
+// read hands one datagram to the sink; the caller has the turn.
+func (f *Fabric) read() error {
+	n, from, err := f.conn.ReadFromUDPAddrPort(f.buf)
+	switch {
+	case err == nil:
+		f.sink.Datagram(fabric.Ethernet(from), f.buf[:n])
+	case errors.Is(err, os.ErrDeadlineExceeded): // Wake
+		_ = f.conn.SetReadDeadline(time.Time{})
+	}
+	return err // others are of datagrams that were sent before
+}
