@@ -11,7 +11,7 @@ ROUNDS   ?= 5
 RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
 TEST_PACKAGES := $(RUN_PACKAGES) gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich tcsh fish
 
-.PHONY: help build run test check bench bench-launch fuzz sim clean
+.PHONY: help build run test check bench bench-launch bench-lazy fuzz sim clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -46,6 +46,12 @@ bench-launch: ## ibrun against mpiexec.hydra on a virtual cluster; NODES=64 PPN=
 	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
 	@bin/vcluster up $(NODES) -- test/bench/launch $(NODES) $(PPN) $(ROUNDS)
 
+bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each beside its floor
+	@$(MAKE) --no-print-directory build
+	@CGO_ENABLED=0 go build -o bin/bench-lazy ./test/bench/lazy
+	@bin/bench-lazy bin/ibrun
+	@go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric
+
 fuzz: ## each fuzz target for FUZZTIME=10s
 	@found=0; while IFS=: read -r file _ line; do \
 		found=1; target=$${line#func }; target=$${target%%(*}; \
@@ -55,6 +61,7 @@ fuzz: ## each fuzz target for FUZZTIME=10s
 
 sim: ## the production cores at scale in one process
 	go test -count=1 -v ./test/sim
+	go test -count=1 -v -run Schedules ./lazy/peer
 
 clean: ## what the other targets built
 	rm -rf bin out

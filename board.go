@@ -16,8 +16,8 @@ func (w *World) Put(ctx context.Context, key string, value []byte) error {
 	if err := w.usable(); err != nil {
 		return err
 	}
-	if key == "" || len(key) > wire.MaxKey || len(value) > wire.MaxValue {
-		return fmt.Errorf("ibrun: put: key of %d bytes, value of %d: 1 to %d and 0 to %d are possible", len(key), len(value), wire.MaxKey, wire.MaxValue)
+	if err := sizes(key, value); err != nil {
+		return fmt.Errorf("ibrun: put: %w", err)
 	}
 	if w.door == nil {
 		return w.putAlone(key, value)
@@ -43,6 +43,16 @@ func (w *World) Put(ctx context.Context, key string, value []byte) error {
 	}
 }
 
+// sizes says what is wrong with those of a key and a value. The agent would
+// take a question without a key for one about an address, and would not listen
+// any more to a rank with longer ones.
+func sizes(key string, value []byte) error {
+	if key == "" || len(key) > wire.MaxKey || len(value) > wire.MaxValue {
+		return fmt.Errorf("key of %d bytes, value of %d: 1 to %d and 0 to %d are possible", len(key), len(value), wire.MaxKey, wire.MaxValue)
+	}
+	return nil
+}
+
 func (w *World) putDone(m wire.PutDone) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,6 +70,9 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	}
 	if rank < 0 || rank >= w.Size() {
 		return nil, fmt.Errorf("ibrun: get from rank %d: %w", rank, ErrRank)
+	}
+	if err := sizes(key, nil); err != nil {
+		return nil, fmt.Errorf("ibrun: get: %w", err)
 	}
 	answer := make(chan wire.Answer, 1)
 	k := getKey{uint32(rank), key}

@@ -48,6 +48,12 @@ func (w *World) RecvFrom(ctx context.Context, from int) ([]byte, error) {
 	return got.Body, err
 }
 
+// Free gives the memory of a message from Recv or RecvFrom back, to be used
+// for another; the caller must not touch it again. Nobody has to call it. For
+// streams of long messages it saves the cost of fresh memory, which is about
+// that of the transfer.
+func (w *World) Free(m []byte) { w.table.Free(m) }
+
 // Flush waits until what this rank sent has been acknowledged by the
 // receiving ranks or, for long messages, taken by the kernel. The error names
 // ranks that messages may not have reached.

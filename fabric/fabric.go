@@ -47,10 +47,17 @@ type Fabric interface {
 // datagram.
 type Driver interface {
 	Fabric
+	// Turn gives one goroutine at a time the right to drive. Who takes it must
+	// call Drive or Pass, either of which gives it back.
+	Turn() <-chan struct{}
+	// Want makes the fabric's own goroutine give the turn up after its next
+	// datagram.
+	Want()
 	// Drive waits for one datagram and hands it to the sink in the caller's
-	// goroutine. It returns true when it is worth looking at what has arrived,
-	// and false at once if somebody else drives.
-	Drive() bool
+	// goroutine.
+	Drive()
+	// Pass gives the turn back unused.
+	Pass()
 	// Wake makes a Drive that is under way, or the next one, return.
 	Wake()
 }

@@ -137,10 +137,11 @@ func (b *inbox) onTaken(from uint32, f func(bytes int)) {
 	b.mu.Unlock()
 }
 
-// take waits for a message from one peer, or from any.
+// take waits for a message from one peer, or from any. While it waits, it
+// drives the fabric if nobody else does.
 func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error) {
-	b.mu.Lock()
-	for drove := b.driver != nil; ; {
+	for {
+		b.mu.Lock()
 		if e, s := b.oldest(from, any); e != nil {
 			b.remove(e, s)
 			b.mu.Unlock()
@@ -151,49 +152,74 @@ func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error
 			b.mu.Unlock()
 			return Message{}, err
 		}
-		if !drove || ctx.Err() != nil {
-			break
+		if err := ctx.Err(); err != nil {
+			b.mu.Unlock()
+			return Message{}, err
 		}
-		drove = b.drive(ctx)
-	}
-	w := &waiter{from: from, any: any, woken: make(chan struct{}, 1)}
-	b.waiting = append(b.waiting, w)
-	b.mu.Unlock()
-	select {
-	case <-w.woken:
-	case <-ctx.Done():
-		if !b.leave(w) {
-			<-w.woken // a message is on its way; it must not be lost
-			break
+		select {
+		case <-b.turn():
+			b.drive(ctx)
+		default:
+			if m, err, done := b.wait(ctx, &waiter{from: from, any: any, woken: make(chan struct{}, 1)}); done {
+				return m, err
+			}
 		}
-		return Message{}, ctx.Err()
 	}
-	if w.got == nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return Message{}, b.over(from, any)
-	}
-	w.source.received(w.got)
-	return w.got.Message, nil
 }
 
-// drive reads the fabric in this goroutine until something has arrived. The
-// caller holds the lock, which is free meanwhile. It returns false if somebody
-// else drives.
-func (b *inbox) drive(ctx context.Context) bool {
+// turn is the driver's, or nil if there is none.
+func (b *inbox) turn() <-chan struct{} {
+	if b.driver == nil {
+		return nil
+	}
+	return b.driver.Turn()
+}
+
+// drive reads the fabric in this goroutine, which has the turn, until
+// something has arrived. The caller holds the lock, which this gives back.
+func (b *inbox) drive(ctx context.Context) {
 	b.driving++
 	b.mu.Unlock()
 	var stop func() bool
 	if ctx.Done() != nil {
 		stop = context.AfterFunc(ctx, b.driver.Wake)
 	}
-	drove := b.driver.Drive()
+	b.driver.Drive()
 	if stop != nil {
 		stop()
 	}
 	b.mu.Lock()
 	b.driving--
-	return drove
+	b.mu.Unlock()
+}
+
+// wait waits until somebody gives this receiver a message, or the turn. The
+// caller holds the lock, which this gives back.
+func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, err error, done bool) {
+	b.waiting = append(b.waiting, w)
+	b.mu.Unlock()
+	if b.driver != nil {
+		b.driver.Want()
+	}
+	select {
+	case <-w.woken:
+	case <-b.turn():
+		b.driver.Pass() // whoever comes next may drive, most likely this goroutine
+		if b.leave(w) {
+			return m, nil, false
+		}
+		<-w.woken
+	case <-ctx.Done():
+		if b.leave(w) {
+			return m, ctx.Err(), true
+		}
+		<-w.woken // a message is on its way; it must not be lost
+	}
+	if w.got == nil {
+		return m, nil, false // why, take will see
+	}
+	w.source.received(w.got)
+	return w.got.Message, nil, true
 }
 
 // over is why nothing will come any more, if so.

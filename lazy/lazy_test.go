@@ -170,7 +170,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 			w.config = func(c *Config) { c.MaxLive = 2 }
 			w.start()
 			ctx := within(t)
-			for round := range uint32(20) {
+			for round := range uint32(8) {
 				for to := uint32(1); to < 8; to++ {
 					require.NoError(t, w.table(0).Send(ctx, to, payload(0, to, round, 10)))
 					m, err := w.table(to).RecvFrom(ctx, 0)
@@ -180,7 +180,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 				}
 			}
 			tally := w.table(0).Tally()
-			require.Greater(t, tally.Sum[job.CountReopened], uint64(20))
+			require.Greater(t, tally.Sum[job.CountReopened], uint64(7))
 		})
 	}
 }
@@ -281,7 +281,7 @@ func TestStrangers(t *testing.T) {
 			_ = stranger.Post(to, b)
 		}
 	})
-	for n := range uint32(500) {
+	for n := range uint32(200) {
 		require.NoError(t, w.table(0).Send(ctx, 1, payload(0, 1, n, 100)))
 		m, err := w.table(1).Recv(ctx)
 		require.NoError(t, err)

@@ -221,7 +221,7 @@ func (f *far) startReceiving() {
 	f.moved.receiving = true
 	s, t := f.moved.stream, f.t
 	t.readers.Go(func() {
-		err := s.receive(f.rank, t.in, func(int) {})
+		err := s.receive(f.rank, t.in, &t.memory)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}

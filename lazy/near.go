@@ -72,7 +72,7 @@ func (t *Table) Paired(rank uint32, what wire.Answered, c net.Conn) {
 	}
 	t.count(func(s *sums) { s[countPeers]++; s[countLocal]++ })
 	t.readers.Go(func() {
-		err := s.receive(rank, t.in, func(int) {})
+		err := s.receive(rank, t.in, &t.memory)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}

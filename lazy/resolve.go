@@ -8,21 +8,27 @@ import (
 
 // resolve finds a peer's address in the table's blocks, or asks the agent.
 func (t *Table) resolve(f *far, least uint16, fresh bool) {
-	node := t.cfg.Layout.NodeOf(f.rank)
 	if !fresh {
-		if b := t.blocks[node]; b != nil {
-			if tuple, epoch, ok := b.Tuple(f.rank); ok && epoch >= least {
-				t.resolved(f, tuple, epoch)
-				return
-			}
+		if tuple, epoch, ok := t.known(f.rank, least); ok {
+			t.resolved(f, tuple, epoch)
+			return
 		}
 	}
+	node := t.cfg.Layout.NodeOf(f.rank)
 	waiting := t.asking[node]
 	t.asking[node] = append(waiting, waitingFar{f, least, fresh})
 	if !fresh && len(waiting) > 0 && !waiting[0].fresh {
 		return // the block is on its way
 	}
 	t.ask(waitingFar{f, least, fresh})
+}
+
+// known looks a rank up in the blocks that this rank has.
+func (t *Table) known(rank uint32, least uint16) (tuple fabric.Tuple, epoch uint16, ok bool) {
+	if b := t.blocks[t.cfg.Layout.NodeOf(rank)]; b != nil {
+		tuple, epoch, ok = b.Tuple(rank)
+	}
+	return tuple, epoch, ok && epoch >= least
 }
 
 // waitingFar is a peer whose address has been asked for.

@@ -105,7 +105,7 @@ func (s *stream) fail(err error) {
 
 // receive reads messages into the inbox until the stream ends, and says why:
 // io.EOF if it ended between two messages.
-func (s *stream) receive(from uint32, in *inbox, got func(bytes int)) error {
+func (s *stream) receive(from uint32, in *inbox, memory *pool) error {
 	r := bufio.NewReaderSize(s.conn, 64<<10)
 	var head [4]byte
 	for {
@@ -117,11 +117,10 @@ func (s *stream) receive(from uint32, in *inbox, got func(bytes int)) error {
 		if size > MaxMessage {
 			return s.over(fmt.Errorf("a message of %d bytes is announced", size))
 		}
-		m, err := readBody(r, int(size))
+		m, err := readBody(r, int(size), memory)
 		if err != nil {
 			return s.over(err)
 		}
-		got(len(m))
 		in.put(Message{from, m})
 	}
 }
@@ -129,7 +128,11 @@ func (s *stream) receive(from uint32, in *inbox, got func(bytes int)) error {
 // firstRead is the most that is allocated on the word of a length alone.
 const firstRead = 1 << 20
 
-func readBody(r io.Reader, size int) ([]byte, error) {
+func readBody(r io.Reader, size int, memory *pool) ([]byte, error) {
+	if m := memory.get(size); m != nil {
+		_, err := io.ReadFull(r, m)
+		return m, err
+	}
 	m := make([]byte, min(size, firstRead))
 	got := 0
 	for {

@@ -91,6 +91,7 @@ type Table struct {
 	first  uint32 // ranks of this node
 	locals uint32
 	in     *inbox
+	memory pool
 	fabric fabric.Fabric
 
 	began time.Time
@@ -249,6 +250,10 @@ func (t *Table) RecvFrom(ctx context.Context, rank uint32) (Message, error) {
 	}
 	return t.in.take(ctx, rank, false)
 }
+
+// Free gives the memory of a received message back, to be used for another.
+// The caller must not touch it again. It need not be called.
+func (t *Table) Free(m []byte) { t.memory.put(m) }
 
 // Warm connects ahead of the first message. It does not wait.
 func (t *Table) Warm(ranks ...uint32) error {

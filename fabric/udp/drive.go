@@ -17,7 +17,7 @@ import (
 // acknowledgements do not wait for the application.
 type wheel struct {
 	turn   chan struct{} // capacity 1: who takes the token may read
-	asked  atomic.Bool   // a driver was refused: the goroutine should make way
+	wanted atomic.Bool   // somebody waits for the turn: the goroutine should make way
 	left   atomic.Int64  // when the last driver left, in ns since began
 	armed  atomic.Bool   // the timer runs
 	timer  *time.Timer
@@ -94,8 +94,7 @@ func (f *Fabric) receive() {
 			f.drive.turn <- struct{}{}
 			return
 		}
-		if f.drive.asked.Load() {
-			f.drive.asked.Store(false)
+		if f.drive.wanted.Swap(false) {
 			f.drive.leave()
 			if !f.drive.wait() {
 				return
@@ -104,18 +103,20 @@ func (f *Fabric) receive() {
 	}
 }
 
+// Turn implements fabric.Driver.
+func (f *Fabric) Turn() <-chan struct{} { return f.drive.turn }
+
+// Want implements fabric.Driver.
+func (f *Fabric) Want() { f.drive.wanted.Store(true) }
+
 // Drive implements fabric.Driver.
-func (f *Fabric) Drive() bool {
-	select {
-	case <-f.drive.turn:
-	default:
-		f.drive.asked.Store(true)
-		return false
-	}
-	err := f.read()
+func (f *Fabric) Drive() {
+	_ = f.read() // what ends it, ends the receiver's wait too
 	f.drive.leave()
-	return !errors.Is(err, net.ErrClosed)
 }
+
+// Pass implements fabric.Driver.
+func (f *Fabric) Pass() { f.drive.leave() }
 
 // Wake implements fabric.Driver.
 func (f *Fabric) Wake() { _ = f.conn.SetReadDeadline(past) }

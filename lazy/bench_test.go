@@ -1,0 +1,71 @@
+package lazy
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+	"ibrun/fabric/mem"
+	"ibrun/job"
+)
+
+// full is a table that knows every node of a large job.
+func full(t testing.TB, nodes, ppn uint32) *Table {
+	layout := job.NewLayout([]job.Share{{Nodes: nodes, Ranks: ppn}})
+	table, err := New(Config{Rank: 0, Epoch: 1, Layout: layout, Agent: silent{}, Seal: fabric.NewSeal(fabric.Key{}, 0, 1), Open: overMem(mem.New(1, mem.Faults{}))})
+	require.NoError(t, err)
+	t.Cleanup(func() { table.Close() })
+	for node := uint32(1); node < nodes; node++ {
+		b := fabric.Block{Node: node, First: node * ppn, Base: table.Tuple()}
+		b.Base.Num = 0
+		for i := range ppn {
+			b.Ranks = append(b.Ranks, fabric.Entry{Epoch: 1, Num: 1 + i})
+		}
+		table.Answered(wire.Answer{Rank: node * ppn, Value: b.Append(nil)})
+	}
+	return table
+}
+
+// A cached look-up is arithmetic and one map: under a microsecond, and no memory.
+func BenchmarkCachedLookup(b *testing.B) {
+	table := full(b, 4096, 16)
+	b.ReportAllocs()
+	rank := uint32(16)
+	for b.Loop() {
+		if _, _, ok := table.known(rank, 1); !ok {
+			b.Fatal(rank)
+		}
+		if rank += 977; rank >= 4096*16 {
+			rank -= 4095 * 16
+		}
+	}
+}
+
+func TestCachedLookupAllocatesNothing(t *testing.T) {
+	table := full(t, 64, 16)
+	require.Zero(t, testing.AllocsPerRun(100, func() { _, _, _ = table.known(777, 1) }))
+}
+
+// BenchmarkLivePeer reports what a connected peer costs, in bytes.
+func BenchmarkLivePeer(b *testing.B) {
+	const peers = 500
+	for b.Loop() {
+		w := newWorld(b, peers+1, 1, overMem(mem.New(1, mem.Faults{}))).start()
+		ctx := within(b)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for to := uint32(1); to <= peers; to++ {
+			require.NoError(b, w.table(0).Send(ctx, to, []byte("x")))
+			_, err := w.table(to).Recv(ctx)
+			require.NoError(b, err)
+		}
+		require.NoError(b, w.table(0).Flush(ctx))
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/peers/2, "bytes/peer") // both sides are in this process
+	}
+}
