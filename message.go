@@ -57,7 +57,15 @@ func (w *World) Free(m []byte) { w.table.Free(m) }
 // Flush waits until what this rank sent has been acknowledged by the
 // receiving ranks or, for long messages, taken by the kernel. The error names
 // ranks that messages may not have reached.
-func (w *World) Flush(ctx context.Context) error { return w.table.Flush(ctx) }
+func (w *World) Flush(ctx context.Context) error {
+	w.mu.Lock()
+	finalized := w.finalized
+	w.mu.Unlock()
+	if finalized {
+		return ErrFinalized // and no news of ranks that have finalized as well
+	}
+	return w.table.Flush(ctx)
+}
 
 // Warm connects to ranks ahead of the first message, for instance before a
 // timed phase. It does not wait, and costs nothing for ranks that are

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -79,11 +80,16 @@ func number(s string) int {
 }
 
 // value is what a rank has for another: n bytes that belong to the two and to
-// the size.
+// the size, and of which no two blocks are the same.
 func value(from, to, n int) []byte {
-	v := make([]byte, n)
-	_, _ = rand.NewChaCha8([32]byte{byte(from), byte(to), byte(n), byte(n >> 8), byte(n >> 16)}).Read(v)
-	return v
+	block := make([]byte, 1021)
+	_, _ = rand.NewChaCha8([32]byte{byte(from), byte(to), byte(n), byte(n >> 8), byte(n >> 16)}).Read(block[:min(n, len(block))])
+	v := make([]byte, 0, n+len(block))
+	for len(v) < n {
+		binary.LittleEndian.PutUint16(block, binary.LittleEndian.Uint16(block)+1)
+		v = append(v, block...)
+	}
+	return v[:n]
 }
 
 // same is a short complaint about long values.
@@ -266,7 +272,7 @@ func (r *rank) large() {
 		require.False(r, errors.As(err, &failed))
 	}
 	require.NoError(r, r.Barrier(r.ctx))
-	_, err := r.Gather(r.ctx, 0, make([]byte, 49<<20/r.Size()))
+	_, err := r.AllGather(r.ctx, make([]byte, 49<<20/r.Size()))
 	r.fails(err, "too much for the launch tree")
 	require.NoError(r, r.Barrier(r.ctx))
 }
@@ -403,6 +409,7 @@ func (r *rank) messages() {
 	defer cancel()
 	_, _, err := r.Recv(brief)
 	require.ErrorIs(r, err, context.DeadlineExceeded)
+	require.NoError(r, r.Barrier(r.ctx)) // nothing came, since nobody has gone on
 }
 
 // receiveAny takes what all ranks send, in whichever order of the ranks.

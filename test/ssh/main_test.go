@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ type outcome struct {
 // job is an ibrun that runs.
 type job struct {
 	cmd    *exec.Cmd
-	out    bytes.Buffer
+	out    screen
 	err    bytes.Buffer
 	began  time.Time
 	waited chan struct{}
@@ -69,6 +70,24 @@ func start(t *testing.T, c *cluster.Cluster, args ...string) *job {
 		_ = j.cmd.Wait()
 	}()
 	return j
+}
+
+// screen is output that can be looked at while it comes.
+type screen struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
 }
 
 func (j *job) wait() outcome {

@@ -1,0 +1,155 @@
+package ssh
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/vcluster/cluster"
+)
+
+// example builds a program of this repository for the nodes.
+func example(t *testing.T, c *cluster.Cluster, pkg string) string {
+	t.Helper()
+	path := filepath.Join(c.Shared(), filepath.Base(pkg))
+	build := exec.Command("go", "build", "-trimpath", "-o", path, "ibrun/"+pkg)
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return path
+}
+
+// statistics is the part of --stats=json that these tests look at.
+type statistics struct {
+	Mode, Why string
+	Ranks     int
+	Sums      map[string]int
+	Levels    []struct{ Asked, Own, Relayed int }
+	P99       float64 `json:"first_message_p99_us"`
+}
+
+func stats(t *testing.T, o outcome) (s statistics) {
+	t.Helper()
+	for line := range strings.Lines(o.stderr) {
+		if strings.HasPrefix(line, "{") {
+			require.NoError(t, json.Unmarshal([]byte(line), &s))
+			return s
+		}
+	}
+	require.Fail(t, "no statistics in: "+o.stderr)
+	return s
+}
+
+// A ring of 256 ranks on 16 nodes: each uses two peers, and each node's last
+// rank asks for the next node: 16 look-ups, each of which crosses the root of a
+// flat tree.
+func TestLazyRing(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 16})
+	ring := example(t, c, "examples/ring")
+	for _, tree := range []string{"flat", "kary:2", "auto"} {
+		o := ibrun(t, c, "-n", "256", "--hosts", "node[0001-0016]", "--tree", tree, "--lazy", "--stats=json", ring)
+		require.Equal(t, 0, o.code, o.stderr)
+		require.Equal(t, "the token went 3 times around 256 ranks\n", o.stdout)
+		s := stats(t, o)
+		require.Equal(t, "lazy", s.Mode)
+		require.Equal(t, 256, s.Sums["ranks"])
+		require.Equal(t, 2*256, s.Sums["peers"])
+		require.Equal(t, 2*240, s.Sums["local_peers"])
+		require.Equal(t, 16, s.Sums["lookups"], "one at each border of two nodes")
+		require.Equal(t, 32, s.Sums["connections"])
+		asked, own := 0, 0
+		for _, l := range s.Levels {
+			asked, own = asked+l.Asked, own+l.Own
+		}
+		require.Equal(t, 16, own, "each is answered by the agent of the asked node")
+		if tree == "flat" {
+			require.Equal(t, 16*3, asked, "the rank's agent, the root, the owner's agent")
+		}
+	}
+	o := ibrun(t, c, "-n", "256", "--hosts", "node[0001-0016]", "--lazy", "--stats", ring)
+	require.Contains(t, o.stderr, "peers 2.0 per rank of 255 possible")
+	require.Contains(t, o.stderr, "look-ups 16 by 256 ranks")
+}
+
+// Everybody with everybody, lazily and eagerly, at 16 and at 256 ranks; auto
+// takes the one that is faster in the same run, or as fast.
+func TestLazyAllToAll(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 16})
+	program := example(t, c, "examples/alltoall")
+	took := regexp.MustCompile(`^(\d+) ranks sent \d+ messages of 64 bytes in (\S+)\n$`)
+	for _, ranks := range []int{16, 256} {
+		best := map[string]time.Duration{}
+		rounds := 5
+		if ranks == 256 {
+			rounds = 3
+		}
+		for range rounds {
+			for _, mode := range []string{"--lazy", "--eager", "--lazy=auto"} {
+				o := ibrun(t, c, "-n", strconv.Itoa(ranks), "--hosts", "node[0001-0016]", "-ppn", strconv.Itoa(ranks/16), mode, "--stats=json", program)
+				require.Equal(t, 0, o.code, o.stderr)
+				m := took.FindStringSubmatch(o.stdout)
+				require.NotNil(t, m, o.stdout)
+				require.Equal(t, strconv.Itoa(ranks), m[1])
+				d, err := time.ParseDuration(m[2])
+				require.NoError(t, err)
+				s := stats(t, o)
+				require.Equal(t, ranks*(ranks-1), s.Sums["peers"])
+				if mode == "--lazy=auto" {
+					mode += " is " + s.Mode
+				}
+				if b, ok := best[mode]; !ok || d < b {
+					best[mode] = d
+				}
+			}
+		}
+		t.Logf("%d ranks: %v", ranks, best)
+		for mode, auto := range best {
+			if strings.Contains(mode, "auto") {
+				require.Less(t, float64(auto), 1.3*float64(min(best["--lazy"], best["--eager"])), "%v", best)
+			}
+		}
+	}
+}
+
+// A rank that is killed: all who send to it, on its node and on others, are told
+// soon, by name.
+func TestLazyRankKilled(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	talker := example(t, c, "test/talker")
+	for _, fabric := range []string{"udp", "tcp"} {
+		o := ibrun(t, c, "-n", "16", "-ppn", "4", "--hosts", "node[0001-0004]", "--keep-going", "--fabric", fabric, talker, "-victim", "5", "-die", "500ms")
+		require.NotZero(t, o.code)
+		said := regexp.MustCompile(`rank (\d+): after (\d+) ms: rank 5: (\w+)`).FindAllStringSubmatch(o.stdout, -1)
+		require.Len(t, said, 15, "%s%s", o.stdout, o.stderr)
+		for _, m := range said {
+			ms, err := strconv.Atoi(m[2])
+			require.NoError(t, err)
+			require.Less(t, ms, 5000, m[0])
+		}
+	}
+}
+
+// A node that is cut off in the middle: the survivors' sends report it.
+func TestLazyNodeCut(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	talker := example(t, c, "test/talker")
+	j := start(t, c, "-n", "8", "-ppn", "2", "--hosts", "node[0001-0004]", "--kill-grace", "5", talker, "-victim", "7")
+	eventually(t, 20*time.Second, "they talk", func() bool { return strings.Count(j.out.String(), "sends") >= 7 })
+	require.NoError(t, c.Cut("node0004"))
+	o := j.wait()
+	require.Equal(t, 125, o.code, o.stderr)
+	said := regexp.MustCompile(`rank (\d+): after (\d+) ms: rank 7: (\w+)`).FindAllStringSubmatch(o.stdout, -1)
+	seen := map[string]bool{}
+	for _, m := range said {
+		seen[m[1]] = true
+	}
+	require.Len(t, seen, 6, fmt.Sprintf("all but the victim's own node: %s%s", o.stdout, o.stderr))
+}
