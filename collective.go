@@ -134,7 +134,7 @@ func (w *World) collective(ctx context.Context, root int, m wire.Collect) ([]wir
 	}
 	size := 0
 	for _, p := range m.Parcels {
-		size += len(p.Value)
+		size += len(p.Value) + wire.ParcelHead
 	}
 	if size > wire.MaxGather {
 		return nil, fmt.Errorf("ibrun: %v of %d bytes: at most %d go through the launch tree; use Send", m.What, size, wire.MaxGather)

@@ -17,6 +17,7 @@ type far struct {
 	rank  uint32
 	peer  *peer.Peer
 	timer *time.Timer
+	watch *time.Timer   // runs while somebody waits for a message of this rank
 	turn  chan struct{} // capacity 1: senders, one after the other
 	news  chan struct{} // capacity 1: something that the one sender may wait for
 	began time.Time     // of the first Send; zero when its latency is known
@@ -36,6 +37,10 @@ type far struct {
 // earlyLimit is what all peers that are not connected yet may have staged, in bytes.
 const earlyLimit = 64 << 10
 
+// moveAt is the number of bytes, 64 for each message included, that may wait
+// for acknowledgement before the pair moves to a stream.
+const moveAt = 64 << 10
+
 // longMessage is the length in bytes from which a message goes by stream.
 const longMessage = 16 << 10
 
@@ -48,10 +53,12 @@ func (t *Table) far(rank uint32) *far {
 		f = &far{t: t, rank: rank, turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
 		f.peer = peer.New(peer.Config{
 			Self: t.cfg.Rank, Rank: rank, Epoch: t.cfg.Epoch, Tuple: t.fabric.Tuple(), MTU: t.fabric.MTU() - fabric.Overhead,
-			Seed: uint64(t.cfg.Rank)<<32 | uint64(rank), Scratch: &t.scratch,
+			Stage: moveAt, Seed: uint64(t.cfg.Rank)<<32 | uint64(rank), Scratch: &t.scratch,
 		})
 		f.timer = time.AfterFunc(time.Hour, f.tick)
 		f.timer.Stop()
+		f.watch = time.AfterFunc(time.Hour, f.suspect)
+		f.watch.Stop()
 		t.fars[rank] = f
 		t.in.onTaken(rank, f.taken)
 		t.count(func(s *sums) { s[countPeers]++ })
@@ -216,6 +223,17 @@ func (f *far) tick() {
 	defer f.t.fmu.Unlock()
 	if !f.t.stopped {
 		f.t.step(f, peer.Event{Kind: peer.Tick})
+	}
+}
+
+// suspect asks the agent whether a peer that keeps a receiver waiting still
+// runs; Answered tells the receiver if not.
+func (f *far) suspect() {
+	f.t.fmu.Lock()
+	defer f.t.fmu.Unlock()
+	if !f.t.stopped {
+		f.t.ask(waitingFar{far: f, fresh: true})
+		f.watch.Reset(2 * suspectAfter)
 	}
 }
 
@@ -415,6 +433,7 @@ func (f *far) flush(ctx context.Context) error {
 // close stops a peer; the table is stopped.
 func (f *far) close() {
 	f.timer.Stop()
+	f.watch.Stop()
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
 	f.moved.reset()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -216,6 +217,39 @@ func TestDeadPeers(t *testing.T) {
 			require.ErrorAs(t, err, &gone)
 		})
 	}
+}
+
+// A receiver that waits for a dead rank is told, though it sends nothing.
+func TestReceiverOfADeadPeer(t *testing.T) {
+	w := newWorld(t, 2, 1, overUDP).start()
+	ctx := within(t)
+	require.NoError(t, w.table(1).Send(ctx, 0, []byte("last words")))
+	require.NoError(t, w.table(1).Flush(ctx))
+	w.end(1, wire.Failed)
+	m, err := w.table(0).RecvFrom(ctx, 1)
+	require.NoError(t, err)
+	require.Equal(t, "last words", string(m.Body))
+	_, err = w.table(0).RecvFrom(ctx, 1)
+	var gone *PeerError
+	require.ErrorAs(t, err, &gone)
+	require.Equal(t, uint32(1), gone.Rank)
+}
+
+// A lossy link costs milliseconds, not time-outs of half a second.
+func TestOnePerCentLoss(t *testing.T) {
+	w := newWorld(t, 2, 1, overMem(mem.New(5, mem.Faults{Loss: 0.01, Delay: 50 * time.Microsecond}))).start()
+	ctx := within(t)
+	var took []time.Duration
+	for n := range uint32(2000) {
+		began := time.Now()
+		require.NoError(t, w.table(0).Send(ctx, 1, payload(0, 1, n, 50)))
+		_, err := w.table(1).Recv(ctx)
+		require.NoError(t, err)
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	t.Logf("p50 %v, p99 %v, worst %v", took[1000], took[1980], took[1999])
+	require.Less(t, took[1980], 50*time.Millisecond)
 }
 
 // A peer that is restarted is found again, and nothing old reaches it.

@@ -248,8 +248,23 @@ func (t *Table) RecvFrom(ctx context.Context, rank uint32) (Message, error) {
 	if err := t.check(rank, nil); err != nil {
 		return Message{}, err
 	}
-	return t.in.take(ctx, rank, false)
+	if !t.isFar(rank) {
+		return t.in.take(ctx, rank, false)
+	}
+	f := t.far(rank)
+	f.watch.Reset(suspectAfter)
+	m, err := t.in.take(ctx, rank, false)
+	f.watch.Stop()
+	return m, err
 }
+
+// suspectAfter is how long a receiver waits for one rank of another node before
+// the agent is asked whether that rank still runs. Nothing else would tell: who
+// only receives sends nothing that could stay without an answer.
+const suspectAfter = 2 * time.Second
+
+// isFar reports whether a rank is reached over the fabric.
+func (t *Table) isFar(rank uint32) bool { return rank != t.cfg.Rank && !t.isNear(rank) }
 
 // Free gives the memory of a received message back, to be used for another.
 // The caller must not touch it again. It need not be called.

@@ -59,7 +59,7 @@ func (c *Core) gather(m wire.Collect, who string) {
 		g.fail(fmt.Sprintf("%s called %v of root %d, others %v of root %d", who, m.What, m.Root, g.what, g.root))
 	}
 	for _, p := range m.Parcels {
-		g.size += len(p.Value) + parcelHead
+		g.size += len(p.Value) + wire.ParcelHead
 		if p.To != wire.Everyone && c.covers(p.To) {
 			g.kept = append(g.kept, p)
 		} else {
@@ -67,12 +67,13 @@ func (c *Core) gather(m wire.Collect, who string) {
 		}
 	}
 	if g.size > wire.MaxGather {
-		g.fail(fmt.Sprintf("%v of more than %d MB: too much for the launch tree; send such values from rank to rank", g.what, wire.MaxGather>>20))
+		g.fail(tooMuch(g.what))
 	}
 }
 
-// parcelHead is the most that a parcel takes on the wire besides its value.
-const parcelHead = 15
+func tooMuch(what wire.Collective) string {
+	return fmt.Sprintf("%v of more than %d MB: too much for the launch tree; send such values from rank to rank", what, wire.MaxGather>>20)
+}
 
 // fail records why a collective fails; what it carried is not needed any more.
 func (g *gathering) fail(trouble string) {
@@ -153,15 +154,14 @@ func (c *Core) release(m wire.Release) {
 	to := func(base, count uint32) wire.Release {
 		part := m
 		part.Parcels = slices.Concat(parcels[firstTo(parcels, base):firstTo(parcels, base+count)], everyone)
+		if size(part.Parcels) > wire.MaxGather {
+			part.Parcels, part.Trouble = nil, tooMuch(m.What)
+		}
 		return part
 	}
 	for i := range c.kids {
 		k := &c.kids[i]
-		part := to(k.nodes.Base(), k.nodes.Ranks())
-		if size(part.Parcels) > wire.MaxGather {
-			part.Parcels, part.Trouble = nil, fmt.Sprintf("%v of more than %d MB on one link; send such values from rank to rank", m.What, wire.MaxGather>>20)
-		}
-		c.send(Link(i), part)
+		c.send(Link(i), to(k.nodes.Base(), k.nodes.Ranks()))
 	}
 	for i := range c.ranks.locals {
 		if rank := c.ranks.first + uint32(i); !c.local(rank).ended {
@@ -178,7 +178,7 @@ func firstTo(parcels []wire.Parcel, rank uint32) int {
 
 func size(parcels []wire.Parcel) (n int) {
 	for _, p := range parcels {
-		n += len(p.Value) + parcelHead
+		n += len(p.Value) + wire.ParcelHead
 	}
 	return n
 }

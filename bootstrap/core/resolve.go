@@ -54,8 +54,14 @@ type resolve struct {
 // as nodes that this subtree talks to.
 const keepValues = 8 << 20
 
-// counts are this level's of the questions.
-func (c *Core) counts() *job.LevelTally { return c.tally.Level(c.level) }
+// counts are this level's of the questions about addresses. Those about values
+// of the bulletin board are not counted with them.
+func (c *Core) counts(m wire.Ask) *job.LevelTally {
+	if m.Key != "" {
+		return &job.LevelTally{}
+	}
+	return c.tally.Level(c.level)
+}
 
 func (c *Core) subject(m wire.Ask) subject {
 	s := subject{node: c.job.Layout.NodeOf(m.Rank), key: m.Key, fresh: m.Fresh}
@@ -70,12 +76,12 @@ func (c *Core) asked(a asker) {
 	if c.job == nil {
 		return
 	}
-	c.counts().Asked++
+	c.counts(a.ask).Asked++
 	switch {
 	case a.ask.Rank >= c.job.Layout.Ranks():
 		c.answer(a, wire.Answer{What: wire.NoRank})
 	case c.ranks.has(a.ask.Rank):
-		c.counts().Own++
+		c.counts(a.ask).Own++
 		c.askOwn(a)
 	default:
 		c.lookUp(a)
@@ -85,7 +91,7 @@ func (c *Core) asked(a asker) {
 // lookUp answers from the cache or asks on.
 func (c *Core) lookUp(a asker) {
 	if v, ok := c.known(a.ask); ok {
-		c.counts().Hit++
+		c.counts(a.ask).Hit++
 		c.answer(a, wire.Answer{Value: v})
 		return
 	}
@@ -118,7 +124,7 @@ func satisfies(block []byte, m wire.Ask) bool {
 func (c *Core) askOn(a asker) {
 	s := c.subject(a.ask)
 	if q := c.resolve.open[s]; q != nil {
-		c.counts().Merged++
+		c.counts(a.ask).Merged++
 		q.waiting = append(q.waiting, a)
 		return
 	}
@@ -131,7 +137,7 @@ func (c *Core) askOn(a asker) {
 		c.resolve.open = map[subject]*question{}
 	}
 	c.resolve.open[s] = &question{to: to, waiting: []asker{a}}
-	c.counts().Relayed++
+	c.counts(a.ask).Relayed++
 	c.send(to, a.ask)
 }
 
@@ -165,7 +171,7 @@ func (c *Core) answer(a asker, m wire.Answer) {
 
 // reply answers from this very agent.
 func (c *Core) reply(a asker, what wire.Answered, value []byte) {
-	c.answer(a, wire.Answer{What: what, Level: uint8(min(c.level, 255)), Value: value})
+	c.answer(a, wire.Answer{What: what, Value: value})
 }
 
 // answered takes the answer to a question that this agent passed on. Those

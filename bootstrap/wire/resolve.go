@@ -14,15 +14,14 @@ const (
 	Exited  Answered = 1 // the rank has ended well; it will never answer
 	Failed  Answered = 2 // the rank, its agent or its node was lost
 	NoRank  Answered = 3 // there is no such rank
-	Unaware Answered = 4 // the rank runs and does not speak to ibrun
-	answers Answered = 5
+	answers Answered = 4
 )
 
 func (a Answered) String() string {
 	if a >= answers {
 		return fmt.Sprintf("answer(%d)", uint8(a))
 	}
-	return [...]string{"found", "exited", "failed", "no such rank", "unaware"}[a]
+	return [...]string{"found", "exited", "failed", "no such rank"}[a]
 }
 
 // Ask is a question: the block of the node that holds Rank, or, with a Key,
@@ -40,7 +39,6 @@ type Answer struct {
 	Key   string
 	Fresh bool
 	What  Answered
-	Level uint8  // depth of the agent that answered, 255 at most
 	Value []byte // a block in the form of package fabric, or a value
 }
 
@@ -98,7 +96,8 @@ type Tally struct{ Of *job.Tally }
 const (
 	MaxKey     = 1 << 10  // bytes of a key
 	MaxValue   = 1 << 20  // bytes of a value
-	MaxGather  = 48 << 20 // bytes of all parcels on one link
+	MaxGather  = 48 << 20 // bytes of all parcels in one message, each with ParcelHead
+	ParcelHead = 15       // the most that a parcel takes besides its value
 	maxLevels  = 1 << 16
 	maxTrouble = 1 << 10
 )
@@ -126,12 +125,11 @@ func (m Answer) append(w *writer) {
 	w.string(m.Key)
 	w.bool(m.Fresh)
 	w.byte(byte(m.What))
-	w.byte(m.Level)
 	w.bytes(m.Value)
 }
 
 func parseAnswer(r *reader) Message {
-	m := Answer{Rank: r.u32(), Key: string(r.bytes(MaxKey)), Fresh: r.bool(), What: Answered(r.byte()), Level: r.byte(), Value: r.bytes(MaxValue)}
+	m := Answer{Rank: r.u32(), Key: string(r.bytes(MaxKey)), Fresh: r.bool(), What: Answered(r.byte()), Value: r.bytes(MaxValue)}
 	if m.What >= answers || m.What != Found && len(m.Value) > 0 {
 		r.fail(ErrRange)
 	}
@@ -222,7 +220,7 @@ func (m Ask) String() string {
 	return fmt.Sprintf("Ask rank=%d key=%q least=%d fresh=%t", m.Rank, m.Key, m.Least, m.Fresh)
 }
 func (m Answer) String() string {
-	return fmt.Sprintf("Answer rank=%d key=%q fresh=%t %v level=%d bytes=%d", m.Rank, m.Key, m.Fresh, m.What, m.Level, len(m.Value))
+	return fmt.Sprintf("Answer rank=%d key=%q fresh=%t %v bytes=%d", m.Rank, m.Key, m.Fresh, m.What, len(m.Value))
 }
 func (m Collect) String() string { return "Collect " + gathered(m).String() }
 func (m Release) String() string { return "Release " + gathered(m).String() }

@@ -160,7 +160,7 @@ func TestLaterOptionsSaySo(t *testing.T) {
 		p := mustPlan(t, o, "true")
 		require.Len(t, p.warnings, 1, o)
 	}
-	require.Empty(t, mustPlan(t, "--bind-to=none", "--fabric=auto", "--lazy", "--iface=eth0", "--stats=json", "--oversubscribe", "true").warnings)
+	require.Empty(t, mustPlan(t, "--bind-to=none", "--fabric=auto", "--lazy", "--iface=eth0,10.0.0.0/8", "--stats=json", "--oversubscribe", "true").warnings)
 }
 
 func TestTimes(t *testing.T) {

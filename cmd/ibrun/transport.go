@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"ibrun/internal/option"
 	"ibrun/job"
@@ -24,7 +25,7 @@ var fabricOptions = []knob{
 		return oneOf(r.lazy, "auto", "on", "off")
 	}},
 	{names: "eager", set: on(func(r *request) *bool { return &r.eager })},
-	{names: "iface", takes: value, set: func(r *request, v string) error { r.iface = v; return plainWord(r, v) }},
+	{names: "iface", takes: value, set: func(r *request, v string) error { r.iface = v; return plainWord(r, strings.ReplaceAll(v, "/", "")) }},
 	{names: "hca", takes: value, later: noIB, set: plainWord},
 	{names: "stats", takes: optional, set: func(r *request, v string) error {
 		if r.stats = v; v == "" {
@@ -42,9 +43,10 @@ func oneOf(v string, known ...string) error {
 }
 
 // eagerNodes is the number of nodes up to which --lazy=auto sends the whole
-// table: below it a look-up's way through the tree costs more than the table
-// does (docs/decisions/0005-when-eager.md has the measurement).
-const eagerNodes = 4
+// table: there a program that needs all of it is served better, and one that
+// needs little loses little (docs/decisions/0005-when-eager.md has the
+// measurement).
+const eagerNodes = 16
 
 // transport decides how ranks find each other.
 func (r *request) transport(nodes int) job.Transport {

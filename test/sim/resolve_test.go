@@ -9,6 +9,7 @@ import (
 
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
+	"ibrun/job"
 )
 
 // tupleOf is the address that a rank publishes in these tests.
@@ -198,6 +199,94 @@ func TestEagerCostsTwoMessagesPerEdge(t *testing.T) {
 		l.run()
 		require.Equal(t, 200, l.Sent[wire.KindBlocks], shape)
 		require.Zero(t, l.Sent[wire.KindAsk], shape)
+	}
+}
+
+// A collective is one message up and one down on each edge, whatever it is.
+func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
+	for _, shape := range shapes {
+		cfg := plan(60, 3, shape)
+		const size = 180
+		got := map[uint32]int{}
+		var w *World
+		cfg.Run = time.Minute
+		cfg.Told = func(_, rank uint32, m wire.Message) {
+			r, ok := m.(wire.Release)
+			if !ok {
+				return
+			}
+			require.Empty(t, r.Trouble)
+			want := map[wire.Collective]int{wire.Barrier: 0, wire.Broadcast: 1, wire.AllGather: size, wire.AllToAll: size, wire.Scatter: 1}[r.What]
+			if r.What == wire.Gather && rank == 77 {
+				want = size
+			}
+			require.Len(t, r.Parcels, want, "%v at rank %d", r.What, rank)
+			for _, p := range r.Parcels {
+				require.True(t, p.To == rank || p.To == wire.Everyone)
+				require.Equal(t, []byte{byte(p.From), byte(p.To)}, p.Value)
+			}
+			got[rank]++
+		}
+		w = New(cfg)
+		value := func(from, to uint32) wire.Parcel {
+			return wire.Parcel{From: from, To: to, Value: []byte{byte(from), byte(to)}}
+		}
+		for op, what := range []wire.Collective{wire.Barrier, wire.Broadcast, wire.Gather, wire.AllGather, wire.Scatter, wire.AllToAll} {
+			w.At(time.Duration(3+op)*time.Second, func() {
+				for rank := range uint32(size) {
+					m := wire.Collect{Op: uint32(op + 1), What: what}
+					switch what {
+					case wire.Broadcast, wire.Gather, wire.Scatter:
+						m.Root = 77
+					}
+					switch {
+					case what == wire.Broadcast && rank == 77, what == wire.AllGather:
+						m.Parcels = []wire.Parcel{value(rank, wire.Everyone)}
+					case what == wire.Gather:
+						m.Parcels = []wire.Parcel{value(rank, 77)}
+					case what == wire.Scatter && rank == 77, what == wire.AllToAll:
+						for to := range uint32(size) {
+							m.Parcels = append(m.Parcels, value(rank, to))
+						}
+					}
+					w.Say(rank/3, rank, m)
+				}
+			})
+		}
+		require.NoError(t, w.Run(time.Hour))
+		require.Equal(t, 0, w.Outcome.Code)
+		require.Equal(t, 6*60, w.Sent[wire.KindCollect], shape)
+		require.Equal(t, 6*60, w.Sent[wire.KindRelease], shape)
+		require.Len(t, got, size)
+		for rank, n := range got {
+			require.Equal(t, 6, n, "rank %d", rank)
+		}
+	}
+}
+
+// A rank that ends before it joins fails the collective for all, by name.
+func TestCollectiveWithoutARank(t *testing.T) {
+	for _, shape := range shapes {
+		cfg := plan(20, 2, shape)
+		cfg.Run = time.Minute
+		told := 0
+		cfg.Told = func(_, _ uint32, m wire.Message) {
+			if r, ok := m.(wire.Release); ok {
+				require.Equal(t, "rank 31 ended before it joined", r.Trouble)
+				told++
+			}
+		}
+		w := New(cfg)
+		w.At(3*time.Second, func() {
+			for rank := range uint32(40) {
+				if rank != 31 {
+					w.Say(rank/2, rank, wire.Collect{Op: 1, What: wire.Barrier})
+				}
+			}
+		})
+		w.At(4*time.Second, func() { w.exit(w.agents[15], 31, job.Status{}) })
+		require.NoError(t, w.Run(time.Hour))
+		require.Equal(t, 39, told, shape)
 	}
 }
 

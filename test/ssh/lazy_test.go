@@ -103,7 +103,7 @@ func TestLazyAllToAll(t *testing.T) {
 				s := stats(t, o)
 				require.Equal(t, ranks*(ranks-1), s.Sums["peers"])
 				if mode == "--lazy=auto" {
-					mode += " is " + s.Mode
+					mode = "auto: " + s.Mode
 				}
 				if b, ok := best[mode]; !ok || d < b {
 					best[mode] = d
@@ -111,11 +111,11 @@ func TestLazyAllToAll(t *testing.T) {
 			}
 		}
 		t.Logf("%d ranks: %v", ranks, best)
-		for mode, auto := range best {
-			if strings.Contains(mode, "auto") {
-				require.Less(t, float64(auto), 1.3*float64(min(best["--lazy"], best["--eager"])), "%v", best)
-			}
-		}
+		// What auto took must be no slower than the other, but for the noise of a machine
+		// with two cores; its runs count for the mode that they were in.
+		eager, lazy := min(best["--eager"], best["auto: eager"]), best["--lazy"]
+		require.NotZero(t, best["auto: eager"], "at 16 nodes auto sends the table: %v", best)
+		require.Less(t, float64(eager), 1.3*float64(lazy), "%v", best)
 	}
 }
 
