@@ -183,11 +183,15 @@ func (w *World) gone() error {
 	return w.lost
 }
 
-// Abort ends the whole job with an exit code: every rank, everywhere. It does
-// not return.
+// abortText is the most of a text, in bytes, that goes with an Abort. The
+// agent would not listen to more.
+const abortText = 1000
+
+// Abort ends the whole job with an exit code: every rank, everywhere. A long
+// text is cut. It does not return.
 func (w *World) Abort(code int, text string) {
 	if w.door != nil {
-		_ = w.door.Send(wire.Abort{Code: uint8(code), Text: text})
+		_ = w.door.Send(wire.Abort{Code: uint8(code), Text: text[:min(len(text), abortText)]})
 		<-w.over // the agent ends this process
 	}
 	os.Exit(code)

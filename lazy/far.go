@@ -163,12 +163,16 @@ func (t *Table) restOldest(but *far) {
 	var oldest *far
 	t.mu.Lock()
 	for _, f := range t.fars {
-		if f != but && f.peer.State() == peer.Up && !f.moved.started && (oldest == nil || f.used < oldest.used) {
+		if f != but && f.peer.State() == peer.Up && !f.moved.wind.ours && (oldest == nil || f.used < oldest.used) {
 			oldest = f
 		}
 	}
 	t.mu.Unlock()
-	if oldest != nil {
+	switch {
+	case oldest == nil:
+	case oldest.moved.started:
+		oldest.leaveStream()
+	default:
 		t.step(oldest, peer.Event{Kind: peer.Rest})
 	}
 }
@@ -216,6 +220,9 @@ func (f *far) drained() {
 		f.began = time.Time{}
 	}
 	f.notify()
+	if f.t.live > f.t.cfg.MaxLive {
+		f.t.restOldest(nil) // some connection that was busy when its turn came may be idle now
+	}
 }
 
 func (f *far) tick() {
@@ -339,10 +346,17 @@ func (f *far) offer(m []byte) (*stream, error) {
 	if f.opens == 0 && f.began.IsZero() {
 		f.began = time.Now()
 	}
+	f.used = time.Since(t.began)
+	if f.moved.wind.marked {
+		return nil, ErrFull // what follows the end mark waits for the peer to have read it
+	}
 	if f.moved.sending {
 		return f.moved.stream, nil
 	}
 	if !f.moved.impossible && (len(m) > longMessage || t.cfg.Streams) {
+		if f.moved.wind.ours {
+			return nil, ErrFull // the next stream comes when this one is gone
+		}
 		if f.moved.stream != nil {
 			f.moved.sending = true
 			t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlSwitch}})

@@ -186,6 +186,49 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	}
 }
 
+// Streams are given up like other connections, and made again.
+func TestIdleStreamsAreClosed(t *testing.T) {
+	for name, open := range fabrics() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 6, 1, open)
+			w.config = func(c *Config) { c.MaxLive = 2 }
+			w.start()
+			ctx := within(t)
+			for round := range uint32(6) {
+				for to := uint32(1); to < 6; to++ {
+					size := 100_000 * int(round%2) // long and short ones in turns
+					require.NoError(t, w.table(0).Send(ctx, to, payload(0, to, round, size)))
+					m, err := w.table(to).RecvFrom(ctx, 0)
+					require.NoError(t, err)
+					require.Equal(t, payload(0, to, round, size), m.Body)
+					if round%3 == 2 { // and both ways
+						require.NoError(t, w.table(to).Send(ctx, 0, m.Body))
+						back, err := w.table(0).RecvFrom(ctx, to)
+						require.NoError(t, err)
+						require.Equal(t, m.Body, back.Body)
+					}
+				}
+			}
+			tally := w.table(0).Tally()
+			require.Greater(t, tally.Sum[job.CountReopened], uint64(3))
+			require.Greater(t, tally.Sum[job.CountStreams], uint64(5), "some pair has moved twice")
+		})
+	}
+}
+
+// Ranks that send long and short messages to each other at random, with far
+// more pairs than live connections: nothing is lost, doubled or out of order.
+func TestChurn(t *testing.T) {
+	for name, open := range fabrics() {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 6, 1, open)
+			w.config = func(c *Config) { c.MaxLive = 2 }
+			w.start()
+			exchange(t, w, 60)
+		})
+	}
+}
+
 // A peer that has ended is an error that names it, and soon.
 func TestDeadPeers(t *testing.T) {
 	for name, open := range fabrics() {

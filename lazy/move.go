@@ -26,6 +26,7 @@ type pair struct {
 	sending    bool           // our direction has moved
 	switched   bool           // the peer's has, and we wait for the stream
 	receiving  bool           // the peer's has
+	wind       winding
 }
 
 const tokenLen = 8
@@ -36,6 +37,10 @@ const (
 	ctlOffer  = 2 // token, offer
 	ctlSwitch = 3 // the sender's next message is on the stream
 	ctlGiveUp = 4 // dialling failed
+
+	ctlLeave    = 5 // the stream is not needed any more
+	ctlStay     = 6 // it is: answer to LEAVE
+	ctlReturned = 7 // your direction is read to its end mark
 )
 
 // helloKind is the kind of the envelope that opens a stream in each direction.
@@ -109,6 +114,13 @@ func (f *far) control(m []byte) {
 	case m[0] == ctlGiveUp:
 		f.moved.impossible = true
 		f.notify()
+	case m[0] == ctlLeave && f.moved.stream != nil:
+		f.heardLeave()
+	case m[0] == ctlStay:
+		f.moved.wind.ours, f.moved.wind.theirs = false, false
+		f.notify()
+	case m[0] == ctlReturned:
+		f.returned()
 	}
 }
 
@@ -227,6 +239,13 @@ func (f *far) startReceiving() {
 		}
 		t.fmu.Lock()
 		defer t.fmu.Unlock()
+		if t.stopped {
+			return
+		}
+		if errors.Is(err, errEndMark) {
+			f.readToTheEnd()
+			return
+		}
 		f.dead = &PeerError{f.rank, ended(err)}
 		f.fail(f.dead)
 	})

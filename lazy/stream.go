@@ -104,7 +104,7 @@ func (s *stream) fail(err error) {
 }
 
 // receive reads messages into the inbox until the stream ends, and says why:
-// io.EOF if it ended between two messages.
+// io.EOF if it ended between two messages, errEndMark if it may go on later.
 func (s *stream) receive(from uint32, in *inbox, memory *pool) error {
 	r := bufio.NewReaderSize(s.conn, 64<<10)
 	var head [4]byte
@@ -114,6 +114,9 @@ func (s *stream) receive(from uint32, in *inbox, memory *pool) error {
 			return s.over(err)
 		}
 		size := binary.BigEndian.Uint32(head[:])
+		if size == endMark {
+			return errEndMark
+		}
 		if size > MaxMessage {
 			return s.over(fmt.Errorf("a message of %d bytes is announced", size))
 		}

@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"path"
@@ -10,10 +11,11 @@ import (
 
 // Choice is the address that a rank's data goes by.
 type Choice struct {
-	Addr   netip.Addr
-	Link   string
-	MTU    int
-	Reason string // one line for people
+	Addr      netip.Addr
+	Interface string
+	MTU       int    // bytes of the link's packets
+	Local     bool   // loopback: no other machine can reach it
+	Reason    string // one line for people
 }
 
 // containerNames are interfaces that container tools and hypervisors make, with
@@ -29,37 +31,40 @@ func containerName(name string) bool {
 // is the local address by which this node's agent was reached; the zero value
 // if that is not known. A proven path is taken whatever its interface is
 // called; without one, the first interface that is up and not loopback, bridge
-// or a container's; loopback only if there is nothing else.
+// or a container's, IPv4 before IPv6; loopback only if there is nothing else. It
+// cannot know of an address that another node has too: that is for who sees both.
 func Choose(want string, path netip.Addr, links []Link) (Choice, error) {
 	if want != "" {
 		return wanted(want, links)
 	}
 	if path.IsValid() && !path.IsLoopback() {
 		if c, ok := find(links, func(_ Link, a netip.Addr) bool { return a == path.Unmap() }); ok {
-			c.Reason = fmt.Sprintf("%v on %s: the address that this node was reached by", c.Addr, c.Link)
+			c.Reason = fmt.Sprintf("%v on %s: the address that this node was reached by", c.Addr, c.Interface)
 			return c, nil
 		}
 	}
 	for _, four := range []bool{true, false} {
 		if c, ok := find(links, func(l Link, a netip.Addr) bool { return !l.Loopback && !l.Virtual && a.Is4() == four }); ok {
-			c.Reason = fmt.Sprintf("%v on %s: the first interface that is neither loopback nor a bridge", c.Addr, c.Link)
+			c.Reason = fmt.Sprintf("%v on %s: the first interface that is neither loopback nor a bridge", c.Addr, c.Interface)
 			return c, nil
 		}
 	}
 	if c, ok := find(links, func(l Link, _ netip.Addr) bool { return l.Loopback }); ok {
-		c.Reason = fmt.Sprintf("%v on %s: there is no other; other machines cannot reach it", c.Addr, c.Link)
+		c.Reason = fmt.Sprintf("%v on %s: there is no other; other machines cannot reach it", c.Addr, c.Interface)
 		return c, nil
 	}
-	return Choice{}, fmt.Errorf("no network interface has an address; see them with: ip addr")
+	return Choice{}, errors.New("no network interface has an address; see them with: ip addr")
 }
 
+// wanted is the choice of --iface.
 func wanted(want string, links []Link) (Choice, error) {
 	for _, word := range strings.Split(want, ",") {
+		word = strings.TrimSpace(word)
 		prefix, isPrefix := parsePrefix(word)
 		if c, ok := find(links, func(l Link, a netip.Addr) bool {
 			return isPrefix && prefix.Contains(a) || l.Name == word
 		}); ok {
-			c.Reason = fmt.Sprintf("%v on %s: --iface %s", c.Addr, c.Link, want)
+			c.Reason = fmt.Sprintf("%v on %s: --iface %s", c.Addr, c.Interface, want)
 			return c, nil
 		}
 	}
@@ -72,15 +77,14 @@ func wanted(want string, links []Link) (Choice, error) {
 	return Choice{}, fmt.Errorf("--iface %s: this node has no such interface or address that is up; it has %s", want, strings.Join(names, ", "))
 }
 
+// parsePrefix reads an address as the prefix that has no other.
 func parsePrefix(word string) (netip.Prefix, bool) {
 	if p, err := netip.ParsePrefix(word); err == nil {
 		return p, true
 	}
 	a, err := netip.ParseAddr(word)
-	if err != nil {
-		return netip.Prefix{}, false
-	}
-	return netip.PrefixFrom(a, a.BitLen()), true
+	a = a.Unmap()
+	return netip.PrefixFrom(a, a.BitLen()), err == nil
 }
 
 // find returns the first address that fits, IPv4 before IPv6 on each link.
@@ -90,9 +94,9 @@ func find(links []Link, fits func(Link, netip.Addr) bool) (Choice, bool) {
 			continue
 		}
 		for _, four := range []bool{true, false} {
-			for _, a := range l.Addrs {
-				if a.Is4() == four && fits(l, a) {
-					return Choice{Addr: a, Link: l.Name, MTU: l.MTU}, true
+			for _, p := range l.Addrs {
+				if a := p.Addr(); a.Is4() == four && fits(l, a) {
+					return Choice{Addr: a, Interface: l.Name, MTU: l.MTU, Local: l.Loopback}, true
 				}
 			}
 		}

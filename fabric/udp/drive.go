@@ -128,6 +128,8 @@ func (f *Fabric) read() error {
 	n, from, err := f.conn.ReadFromUDPAddrPort(f.buf)
 	switch {
 	case err == nil:
+		f.received.Add(1)
+		f.receivedBytes.Add(uint64(n))
 		f.sink.Datagram(fabric.Ethernet(from), f.buf[:n])
 	case errors.Is(err, os.ErrDeadlineExceeded): // Wake
 		_ = f.conn.SetReadDeadline(time.Time{})

@@ -15,10 +15,11 @@ type Link struct {
 	Up       bool
 	Loopback bool
 	Virtual  bool // a bridge, a port of one, or one that containers use: other nodes have the same
-	Addrs    []netip.Addr
+	Addrs    []netip.Prefix
 }
 
-// Links reads this node's interfaces.
+// Links reads this node's interfaces. Link-local addresses are left out: they
+// mean nothing without the interface, which an I-tuple does not say.
 func Links() ([]Link, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -36,7 +37,7 @@ func Links() ([]Link, error) {
 		}
 		for _, a := range addrs {
 			if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLinkLocalUnicast() {
-				l.Addrs = append(l.Addrs, p.Addr().Unmap())
+				l.Addrs = append(l.Addrs, p)
 			}
 		}
 		links = append(links, l)
@@ -45,7 +46,8 @@ func Links() ([]Link, error) {
 }
 
 // isBridge reports whether the kernel says that an interface is a bridge or
-// one of its ports (kernel: Documentation/ABI/testing/sysfs-class-net).
+// one of its ports (kernel: Documentation/ABI/testing/sysfs-class-net). Having
+// a master says less: a port of a VRF has one, and addresses of its own.
 func isBridge(name string) bool {
 	for _, entry := range []string{"bridge", "brport"} {
 		if _, err := os.Stat(filepath.Join("/sys/class/net", name, entry)); err == nil {
@@ -55,14 +57,15 @@ func isBridge(name string) bool {
 	return false
 }
 
+// linkMTU is the MTU of the interface that has an address.
 func linkMTU(addr netip.Addr) (int, error) {
 	links, err := Links()
 	if err != nil {
 		return 0, err
 	}
 	for _, l := range links {
-		for _, a := range l.Addrs {
-			if a == addr {
+		for _, p := range l.Addrs {
+			if p.Addr() == addr || l.Loopback && p.Contains(addr) { // all of 127.0.0.0/8 can be bound
 				return l.MTU, nil
 			}
 		}

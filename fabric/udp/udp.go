@@ -1,10 +1,10 @@
 // Package udp is the Ethernet fabric: one UDP socket per rank for datagrams,
-// TCP for streams. It never fragments, and knows nothing of ranks or messages.
+// TCP for streams, and the choice of the address for both. It never fragments,
+// never waits to send, and knows nothing of ranks or messages.
 package udp
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -21,13 +21,15 @@ import (
 
 // Config says where an endpoint is.
 type Config struct {
-	Addr   netip.Addr // local address; the port is the kernel's choice
-	MTU    int        // bytes of the link's packets; 0: ask the link that has Addr
-	Buffer int        // receive buffer that is asked for, in bytes; 0: 4 MiB
+	Addr        netip.Addr    // local address; the port is the kernel's choice
+	MTU         int           // bytes of the link's packets; 0: ask the link that has Addr
+	Buffer      int           // receive buffer that is asked for, in bytes; 0: 4 MiB
+	DialTimeout time.Duration // bounds Dial besides its context; 0: 10 s
 }
 
 const (
-	defaultBuffer = 4 << 20
+	defaultBuffer      = 4 << 20
+	defaultDialTimeout = 10 * time.Second
 	// mostBody keeps datagrams on links with huge MTU, such as loopback, to a
 	// size that a receive buffer holds many of.
 	mostBody  = 60 << 10
@@ -35,31 +37,42 @@ const (
 	overhead6 = 48 // IPv6 and UDP headers
 )
 
-// userTimeout ends a TCP connection whose far kernel does not acknowledge.
-// Keepalive alone misses a cut while data is under way.
-const userTimeout = 10 * time.Second
+// Counters is what an endpoint has done so far.
+type Counters struct {
+	Sent, SentBytes         uint64 // datagrams that the kernel took
+	Received, ReceivedBytes uint64 // datagrams that the sink got
+	Lost                    uint64 // datagrams that the kernel did not take: no room, or no way there now
+	Dialled, Accepted       uint64 // streams
+}
 
 // Fabric is one endpoint.
 type Fabric struct {
+	cfg     Config
 	sink    fabric.Sink
 	conn    *net.UDPConn
 	raw     syscall.RawConn
-	addr    netip.Addr
 	tuple   fabric.Tuple
 	mtu     int
 	granted int
-	lost    atomic.Uint64
 	drive   *wheel
 	buf     []byte // of whoever drives
 
+	ending context.Context // done once Close is called
+	end    context.CancelFunc
+	loops  sync.WaitGroup
+
 	mu       sync.Mutex
-	closed   bool
 	listener *net.TCPListener
-	loops    sync.WaitGroup
+
+	sent, sentBytes, received, receivedBytes, lost, dialled, accepted atomic.Uint64
 }
 
 // Open makes an endpoint and starts to receive.
 func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
+	cfg.Addr = cfg.Addr.Unmap()
+	if !cfg.Addr.IsValid() || cfg.Addr.IsUnspecified() {
+		return nil, fmt.Errorf("udp: %v is no address that others can send to", cfg.Addr)
+	}
 	if cfg.MTU == 0 {
 		mtu, err := linkMTU(cfg.Addr)
 		if err != nil {
@@ -67,26 +80,33 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 		}
 		cfg.MTU = mtu
 	}
-	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(cfg.Addr, 0)))
-	if err != nil {
-		return nil, fmt.Errorf("udp: %w", err)
-	}
-	f := &Fabric{sink: sink, conn: conn, addr: cfg.Addr, buf: make([]byte, 64<<10)}
-	f.tuple = fabric.Ethernet(conn.LocalAddr().(*net.UDPAddr).AddrPort())
-	f.mtu = min(cfg.MTU-overhead4, mostBody)
-	if cfg.Addr.Is6() && !cfg.Addr.Is4In6() {
-		f.mtu = min(cfg.MTU-overhead6, mostBody)
-	}
 	if cfg.Buffer == 0 {
 		cfg.Buffer = defaultBuffer
 	}
+	if cfg.DialTimeout == 0 {
+		cfg.DialTimeout = defaultDialTimeout
+	}
+	f := &Fabric{cfg: cfg, sink: sink, buf: make([]byte, 64<<10), mtu: min(cfg.MTU-overhead4, mostBody)}
+	network := "udp4"
+	if cfg.Addr.Is6() {
+		network, f.mtu = "udp6", min(cfg.MTU-overhead6, mostBody)
+	}
+	if f.mtu < 1 {
+		return nil, fmt.Errorf("udp: an MTU of %d has no room for a datagram", cfg.MTU)
+	}
+	conn, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(netip.AddrPortFrom(cfg.Addr, 0)))
+	if err != nil {
+		return nil, fmt.Errorf("udp: %w", err)
+	}
+	f.conn, f.tuple = conn, fabric.Ethernet(conn.LocalAddr().(*net.UDPAddr).AddrPort())
 	if f.raw, err = conn.SyscallConn(); err == nil {
-		err = f.tune(cfg.Buffer)
+		err = f.tune()
 	}
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("udp: %w", err)
 	}
+	f.ending, f.end = context.WithCancel(context.Background())
 	f.drive = newWheel()
 	f.loops.Go(f.receive)
 	return f, nil
@@ -94,7 +114,7 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 
 // tune forbids fragments and asks for a receive buffer: the default one holds
 // some 280 small datagrams.
-func (f *Fabric) tune(buffer int) error {
+func (f *Fabric) tune() error {
 	var fail error
 	err := f.raw.Control(func(fd uintptr) {
 		s := int(fd)
@@ -103,8 +123,8 @@ func (f *Fabric) tune(buffer int) error {
 		} else {
 			fail = unix.SetsockoptInt(s, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
 		}
-		if unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer) != nil { // only for root
-			_ = unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer)
+		if unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, f.cfg.Buffer) != nil { // only for root
+			_ = unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_RCVBUF, f.cfg.Buffer)
 		}
 		f.granted, _ = unix.GetsockoptInt(s, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	})
@@ -120,105 +140,82 @@ func (f *Fabric) Tuple() fabric.Tuple { return f.tuple }
 // MTU is the most bytes of one datagram.
 func (f *Fabric) MTU() int { return f.mtu }
 
-// Granted is the receive buffer that the kernel gave, in its own count of bytes.
+// Granted is the receive buffer that the kernel gave, in its own count of
+// bytes: twice what was asked for, if that was allowed.
 func (f *Fabric) Granted() int { return f.granted }
 
-// Lost is the number of datagrams that the kernel did not take.
-func (f *Fabric) Lost() uint64 { return f.lost.Load() }
+// Counters is what the endpoint has done so far.
+func (f *Fabric) Counters() Counters {
+	return Counters{
+		Sent: f.sent.Load(), SentBytes: f.sentBytes.Load(), Received: f.received.Load(), ReceivedBytes: f.receivedBytes.Load(),
+		Lost: f.lost.Load(), Dialled: f.dialled.Load(), Accepted: f.accepted.Load(),
+	}
+}
+
+// outgoing is one system call to send. The pool keeps its closure, so that a
+// Post allocates nothing.
+type outgoing struct {
+	b    []byte
+	to   unix.Sockaddr
+	four unix.SockaddrInet4
+	six  unix.SockaddrInet6
+	err  error
+	call func(fd uintptr) (done bool)
+}
+
+var outgoings = sync.Pool{New: func() any {
+	o := &outgoing{}
+	o.call = func(fd uintptr) bool {
+		o.err = unix.Sendto(int(fd), o.b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, o.to)
+		return true // package net would wait for room here
+	}
+	return o
+}}
 
 // Post sends one datagram. When the kernel has no room, or knows no way now,
 // the datagram is lost, as it could be anywhere on its way.
 func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
-	if len(b) > f.mtu {
+	switch {
+	case f.ending.Err() != nil:
+		return fabric.ErrClosed
+	case len(b) > f.mtu:
 		return fabric.ErrTooLong
+	case to.Kind != f.tuple.Kind:
+		return fmt.Errorf("udp: %v is no address that %v can send to", to, f.cfg.Addr)
 	}
-	at := to.AddrPort()
-	if !at.IsValid() || at.Addr().Is4() != f.addr.Is4() {
-		return fmt.Errorf("udp: %v is no address that %v can send to", to, f.addr)
+	o := outgoings.Get().(*outgoing)
+	if to.Kind == fabric.ETH4 {
+		o.four.Port, o.four.Addr = int(to.Num), [4]byte(to.Addr[:4])
+		o.to = &o.four
+	} else {
+		o.six.Port, o.six.Addr = int(to.Num), to.Addr
+		o.to = &o.six
 	}
-	_, err := f.conn.WriteToUDPAddrPort(b, at)
+	o.b = b
+	if err := f.raw.Write(o.call); err != nil {
+		o.err = err
+	}
+	err := o.err
+	o.b, o.err = nil, nil
+	outgoings.Put(o)
 	switch {
 	case err == nil:
+		f.sent.Add(1)
+		f.sentBytes.Add(uint64(len(b)))
 		return nil
 	case errors.Is(err, net.ErrClosed):
 		return fabric.ErrClosed
-	case errors.Is(err, unix.EMSGSIZE):
+	case err == unix.EMSGSIZE:
 		return fabric.ErrTooLong
 	}
 	f.lost.Add(1)
 	return nil
 }
 
-// Offer listens for TCP connections, from the first call on, and returns the port.
-func (f *Fabric) Offer() ([]byte, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return nil, fabric.ErrClosed
-	}
-	if f.listener == nil {
-		l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(f.addr, 0)))
-		if err != nil {
-			return nil, fmt.Errorf("udp: listen for streams: %w", err)
-		}
-		f.listener = l
-		f.loops.Go(func() { f.accept(l) })
-	}
-	port := f.listener.Addr().(*net.TCPAddr).Port
-	return binary.BigEndian.AppendUint16(nil, uint16(port)), nil
-}
-
-func (f *Fabric) accept(l *net.TCPListener) {
-	for {
-		c, err := l.AcceptTCP()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // out of descriptors, or a dialler that left: the next one may do better
-			continue
-		}
-		bound(c)
-		f.sink.Accepted(c)
-	}
-}
-
-// bound makes a dead far kernel show itself.
-func bound(c *net.TCPConn) {
-	raw, err := c.SyscallConn()
-	if err == nil {
-		_ = raw.Control(func(fd uintptr) {
-			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout.Milliseconds()))
-		})
-	}
-	_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: userTimeout / 2, Interval: userTimeout / 4, Count: 3})
-}
-
-// Dial opens a TCP connection to the endpoint's offer, from this endpoint's
-// own address.
-func (f *Fabric) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabric.Stream, error) {
-	f.mu.Lock()
-	closed := f.closed
-	f.mu.Unlock()
-	if closed {
-		return nil, fabric.ErrClosed
-	}
-	if len(offer) != 2 {
-		return nil, fmt.Errorf("udp: an offer of %d bytes is not a port", len(offer))
-	}
-	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(f.addr, 0))}
-	at := netip.AddrPortFrom(to.AddrPort().Addr(), binary.BigEndian.Uint16(offer))
-	c, err := d.DialContext(ctx, "tcp", at.String())
-	if err != nil {
-		return nil, fmt.Errorf("udp: %w", err)
-	}
-	bound(c.(*net.TCPConn))
-	return c, nil
-}
-
-// Close ends the endpoint and waits for its goroutines.
+// Close ends the endpoint and waits for its goroutines and for who drives.
 func (f *Fabric) Close() error {
 	f.mu.Lock()
-	f.closed = true
+	f.end()
 	l := f.listener
 	f.mu.Unlock()
 	f.conn.Close()
@@ -227,5 +224,7 @@ func (f *Fabric) Close() error {
 		l.Close()
 	}
 	f.loops.Wait()
+	<-f.drive.turn // whoever had it has left the sink, and will find the socket closed
+	f.drive.turn <- struct{}{}
 	return nil
 }

@@ -1,15 +1,29 @@
 package udp
 
 import (
+	"context"
+	"encoding/binary"
 	"net"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
 	"ibrun/fabric/fabrictest"
 )
+
+var here = netip.MustParseAddr("127.0.0.1")
+
+func open(t *testing.T, cfg Config) (*Fabric, *fabrictest.Box) {
+	x := fabrictest.NewBox()
+	f, err := Open(cfg, x)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	return f, x
+}
 
 func TestLaw(t *testing.T) {
 	for _, text := range []string{"127.0.0.1", "::1"} {
@@ -28,67 +42,145 @@ func TestLaw(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	f, err := Open(Config{Addr: netip.MustParseAddr("127.0.0.1"), MTU: 1500, Buffer: 1 << 20}, fabrictest.NewBox())
-	require.NoError(t, err)
-	defer f.Close()
+	f, _ := open(t, Config{Addr: here, MTU: 1500, Buffer: 1 << 20})
 	require.Equal(t, 1472, f.MTU())
 	require.GreaterOrEqual(t, f.Granted(), 200<<10, "more than the kernel's default")
-	require.Equal(t, "127.0.0.1", f.Tuple().AddrPort().Addr().String())
+	require.Equal(t, here, f.Tuple().AddrPort().Addr())
 	require.Error(t, f.Post(fabric.Tuple{Kind: fabric.IB, LID: 3}, []byte("x")), "an address of another fabric")
-	_, err = Open(Config{Addr: netip.MustParseAddr("192.0.2.1")}, fabrictest.NewBox())
-	require.ErrorContains(t, err, "192.0.2.1")
-}
+	require.Error(t, f.Post(fabric.Ethernet(netip.MustParseAddrPort("[::1]:9")), []byte("x")), "of the other family")
 
-func links() []Link {
-	a := netip.MustParseAddr
-	return []Link{
-		{Name: "lo", MTU: 65536, Up: true, Loopback: true, Addrs: []netip.Addr{a("127.0.0.1"), a("::1")}},
-		{Name: "docker0", MTU: 1500, Up: true, Virtual: true, Addrs: []netip.Addr{a("172.17.0.1")}},
-		{Name: "eth1", MTU: 1500, Addrs: []netip.Addr{a("10.9.0.1")}},
-		{Name: "eth0", MTU: 9000, Up: true, Addrs: []netip.Addr{a("fd00::7"), a("10.1.0.7")}},
-		{Name: "ib0", MTU: 2044, Up: true, Addrs: []netip.Addr{a("10.2.0.7")}},
-		{Name: "veth7", MTU: 1400, Up: true, Virtual: true, Addrs: []netip.Addr{a("10.200.0.2")}},
-	}
-}
-
-func TestChoose(t *testing.T) {
-	for name, c := range map[string]struct {
-		want, path string
-		links      []Link
-		addr, why  string
-	}{
-		"the way in":             {"", "10.2.0.7", links(), "10.2.0.7", "ib0: the address that this node was reached by"},
-		"the way in, mapped":     {"", "::ffff:10.1.0.7", links(), "10.1.0.7", "eth0"},
-		"the way in, virtual":    {"", "10.200.0.2", links(), "10.200.0.2", "veth7"},
-		"no way in":              {"", "", links(), "10.1.0.7", "neither loopback nor a bridge"},
-		"way in by loopback":     {"", "127.0.0.1", links(), "10.1.0.7", "neither loopback nor a bridge"},
-		"way in behind NAT":      {"", "203.0.113.9", links(), "10.1.0.7", "eth0"},
-		"only loopback":          {"", "", links()[:2], "127.0.0.1", "other machines cannot reach it"},
-		"by name":                {"ib0", "10.1.0.7", links(), "10.2.0.7", "--iface ib0"},
-		"by address":             {"10.2.0.7", "", links(), "10.2.0.7", "--iface"},
-		"by prefix":              {"10.2.0.0/16", "", links(), "10.2.0.7", "--iface"},
-		"second choice":          {"ib7,ib0", "", links(), "10.2.0.7", "--iface ib7,ib0"},
-		"a bridge, if asked for": {"docker0", "", links(), "172.17.0.1", "docker0"},
-		"IPv6, if asked for":     {"fd00::/64", "", links(), "fd00::7", "eth0"},
+	mapped, _ := open(t, Config{Addr: netip.MustParseAddr("::ffff:127.0.0.1"), MTU: 1400})
+	require.Equal(t, fabric.ETH4, mapped.Tuple().Kind)
+	require.Equal(t, 1372, mapped.MTU())
+	loopback, _ := open(t, Config{Addr: here})
+	require.Equal(t, 61440, loopback.MTU(), "however much the link takes")
+	for name, bad := range map[string]Config{
+		"203.0.113.9":     {Addr: netip.MustParseAddr("203.0.113.9")},
+		"203.0.113.9:0":   {Addr: netip.MustParseAddr("203.0.113.9"), MTU: 1500},
+		"no address":      {MTU: 1500},
+		"0.0.0.0":         {Addr: netip.IPv4Unspecified(), MTU: 1500},
+		"an MTU of 28":    {Addr: here, MTU: 28},
+		"an MTU of -1500": {Addr: here, MTU: -1500},
 	} {
-		path, _ := netip.ParseAddr(c.path)
-		got, err := Choose(c.want, path, c.links)
-		require.NoError(t, err, name)
-		require.Equal(t, c.addr, got.Addr.String(), name)
-		require.Contains(t, got.Reason, c.why, name)
-		require.NotZero(t, got.MTU, name)
+		_, err := Open(bad, fabrictest.NewBox())
+		require.ErrorContains(t, err, name)
 	}
-	_, err := Choose("eth1", netip.Addr{}, links())
-	require.ErrorContains(t, err, "it has lo, docker0, eth0, ib0, veth7", "one that is down")
-	_, err = Choose("", netip.Addr{}, nil)
-	require.Error(t, err)
 }
 
-func TestLinks(t *testing.T) {
-	all, err := Links()
+// What is longer than the path takes fails, it is not cut into fragments.
+func TestNoFragments(t *testing.T) {
+	for _, text := range []string{"127.0.0.1", "::1"} {
+		addr := netip.MustParseAddr(text)
+		mtu, err := linkMTU(addr)
+		if err != nil || mtu > 65536 {
+			continue
+		}
+		f, _ := open(t, Config{Addr: addr})
+		f.mtu = 1 << 20 // so that the kernel is asked
+		require.NoError(t, f.Post(f.Tuple(), make([]byte, 1000)))
+		require.ErrorIs(t, f.Post(f.Tuple(), make([]byte, 65536)), fabric.ErrTooLong)
+		require.NoError(t, f.raw.Control(func(fd uintptr) {
+			level, option, want := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO
+			if addr.Is6() {
+				level, option, want = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO
+			}
+			got, err := unix.GetsockoptInt(int(fd), level, option)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}))
+	}
+}
+
+// No way there is a loss, not an error: it may be there again.
+func TestUnreachable(t *testing.T) {
+	f, _ := open(t, Config{Addr: here, MTU: 1500})
+	require.NoError(t, f.Post(fabric.Ethernet(netip.MustParseAddrPort("203.0.113.9:9")), []byte("from 127.0.0.1 nothing goes there")))
+	require.EqualValues(t, 1, f.Counters().Lost)
+}
+
+func TestPostAllocatesNothing(t *testing.T) {
+	f, _ := open(t, Config{Addr: here, MTU: 1500})
+	m, to := make([]byte, 64), fabric.Ethernet(netip.MustParseAddrPort("127.0.0.1:9"))
+	require.Less(t, testing.AllocsPerRun(1000, func() { _ = f.Post(to, m) }), 1.0)
+}
+
+// option reads one of a stream's socket options.
+func option(t *testing.T, s fabric.Stream, level, name int) (n int) {
+	raw, err := s.(*net.TCPConn).SyscallConn()
 	require.NoError(t, err)
-	live, err := net.Interfaces()
+	require.NoError(t, raw.Control(func(fd uintptr) { n, err = unix.GetsockoptInt(int(fd), level, name) }))
 	require.NoError(t, err)
-	require.Len(t, all, len(live))
-	require.True(t, containerName("docker0") && containerName("br-12ab") && !containerName("bond0") && !containerName("eth0"))
+	return n
+}
+
+// arrived is a sink that passes streams on.
+type arrived chan fabric.Stream
+
+func (a arrived) Datagram(fabric.Tuple, []byte) {}
+func (a arrived) Accepted(s fabric.Stream)      { a <- s }
+
+func TestStreamsAreBound(t *testing.T) {
+	a, _ := open(t, Config{Addr: here})
+	streams := make(arrived, 1)
+	b, err := Open(Config{Addr: here}, streams)
+	require.NoError(t, err)
+	defer b.Close()
+	offer, err := b.Offer()
+	require.NoError(t, err)
+	require.Len(t, offer, 2)
+	near, err := a.Dial(t.Context(), b.Tuple(), offer)
+	require.NoError(t, err)
+	defer near.Close()
+	far := <-streams
+	defer far.Close()
+	for _, s := range []fabric.Stream{near, far} {
+		require.Equal(t, 20_000, option(t, s, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT))
+		require.Equal(t, 1, option(t, s, unix.IPPROTO_TCP, unix.TCP_NODELAY))
+		require.Equal(t, 1, option(t, s, unix.SOL_SOCKET, unix.SO_KEEPALIVE))
+	}
+	require.EqualValues(t, 1, a.Counters().Dialled)
+	require.EqualValues(t, 1, b.Counters().Accepted)
+}
+
+// silence is a listener whose queue is full, so that a dial gets no answer.
+func silence(t *testing.T) (fabric.Tuple, []byte) {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { unix.Close(s) })
+	require.NoError(t, unix.Bind(s, &unix.SockaddrInet4{Addr: here.As4()}))
+	require.NoError(t, unix.Listen(s, 0))
+	name, err := unix.Getsockname(s)
+	require.NoError(t, err)
+	at := netip.AddrPortFrom(here, uint16(name.(*unix.SockaddrInet4).Port))
+	for range 8 {
+		c, err := net.DialTimeout("tcp", at.String(), 100*time.Millisecond)
+		if err != nil {
+			return fabric.Ethernet(at), binary.BigEndian.AppendUint16(nil, at.Port())
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	t.Skip("a full queue answers on this machine")
+	return fabric.Tuple{}, nil
+}
+
+// A dial that nobody answers ends with its context, its own limit, or Close.
+func TestDialEnds(t *testing.T) {
+	to, offer := silence(t)
+	began := time.Now()
+	f, _ := open(t, Config{Addr: here, DialTimeout: time.Minute})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err := f.Dial(ctx, to, offer)
+	require.ErrorIs(t, err, context.Canceled)
+
+	short, _ := open(t, Config{Addr: here, DialTimeout: 50 * time.Millisecond})
+	_, err = short.Dial(t.Context(), to, offer)
+	var timeout net.Error
+	require.ErrorAs(t, err, &timeout)
+	require.True(t, timeout.Timeout())
+
+	time.AfterFunc(50*time.Millisecond, func() { f.Close() })
+	_, err = f.Dial(t.Context(), to, offer)
+	require.ErrorIs(t, err, fabric.ErrClosed)
+	require.Less(t, time.Since(began), 30*time.Second)
 }

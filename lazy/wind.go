@@ -1,0 +1,100 @@
+package lazy
+
+import (
+	"context"
+	"errors"
+
+	"ibrun/lazy/peer"
+)
+
+// A pair that is idle too long gives its stream up. Both sides must agree, and
+// each direction must be empty, before the stream is closed; then the pair
+// talks by datagrams again, and may rest like any other.
+//
+//	open --LEAVE sent or agreed to--> winding --our end mark, RETURNED--> our direction is back
+//	winding, both directions back, LEAVE heard --> none
+//
+// A side that is sending answers LEAVE with STAY.
+type winding struct {
+	ours, theirs bool // LEAVE was sent; was heard
+	marked       bool // the end mark was sent, and RETURNED has not come
+}
+
+// endMark stands where a length would, as the last word of one direction.
+const endMark = ^uint32(0)
+
+var errEndMark = errors.New("the other side goes back to datagrams")
+
+// leaveStream begins to give the stream up, if nobody is sending.
+func (f *far) leaveStream() (begun bool) {
+	m := &f.moved
+	if m.stream == nil || m.wind.ours {
+		return m.wind.ours
+	}
+	select {
+	case f.turn <- struct{}{}:
+	default:
+		return false
+	}
+	m.wind.ours = true
+	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlLeave}})
+	if !m.sending {
+		<-f.turn
+		return true
+	}
+	m.wind.marked = true
+	s := m.stream
+	f.t.readers.Go(func() { // the write may wait, and the far lock must not
+		_ = s.mark(f.t.ctx)
+		<-f.turn
+	})
+	return true
+}
+
+// heardLeave agrees if this side has nothing to send.
+func (f *far) heardLeave() {
+	f.moved.wind.theirs = true
+	if !f.leaveStream() {
+		f.moved.wind.theirs = false
+		f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlStay}})
+	}
+	f.unwind()
+}
+
+// returned says that the peer has read our direction to its end.
+func (f *far) returned() {
+	f.moved.sending, f.moved.wind.marked = false, false
+	f.unwind()
+	f.notify()
+}
+
+// readToTheEnd tells the peer that its direction is empty.
+func (f *far) readToTheEnd() {
+	f.moved.receiving, f.moved.switched = false, false
+	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlReturned}})
+	f.unwind()
+}
+
+// unwind closes the stream when both directions are back.
+func (f *far) unwind() {
+	m := &f.moved
+	if !m.wind.ours || !m.wind.theirs || m.sending || m.wind.marked || m.receiving || m.switched {
+		return
+	}
+	m.reset()
+	f.notify()
+	if f.t.live > f.t.cfg.MaxLive {
+		f.t.step(f, peer.Event{Kind: peer.Rest})
+	}
+}
+
+// mark writes the end mark of this direction.
+func (s *stream) mark(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.turn }()
+	return s.failed(write(s.conn, []byte{0xff, 0xff, 0xff, 0xff}))
+}
