@@ -97,7 +97,7 @@ func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, err
 		Seal: fabric.NewSeal(welcome.Key, welcome.Rank, welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
 	}
 	if welcome.Layout.Nodes() > 1 {
-		cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) { return openFabric(welcome, to) }
+		cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) { return openFabric(welcome, welcome.Rank == w.first, to) }
 	}
 	var err error
 	if w.table, err = lazy.New(cfg); err != nil {

@@ -37,6 +37,7 @@ type Transport struct {
 	Eager  bool   // the whole table goes down the tree once
 	Why    string // why eager or lazy was chosen, for people
 	Stats  bool   // ranks and agents report what they counted
+	Tell   bool   // the first rank of each node says which address it chose, and why
 }
 
 // Program is one of the programs of a job; most jobs have one.

@@ -13,7 +13,8 @@ const (
 	CountRanks        Count = iota // ranks that reported
 	CountPeers                     // peers used, summed over ranks, local ones included
 	CountLocal                     // of those, peers on the same node
-	CountLookups                   // questions that ranks asked their agents
+	CountLookups                   // blocks that ranks asked their agents for
+	CountChecks                    // questions whether a slow peer is still where it was, past all caches
 	CountAddressBytes              // bytes of frames and handshakes spent on addresses
 	CountConnections               // connections opened
 	CountReopened                  // of those, opened again after an idle close
@@ -29,7 +30,7 @@ const (
 
 // CountNames are the names of the sums in reports.
 var CountNames = [Counts]string{
-	"ranks", "peers", "local_peers", "lookups", "address_bytes", "connections", "reopened", "streams",
+	"ranks", "peers", "local_peers", "lookups", "checks", "address_bytes", "connections", "reopened", "streams",
 	"messages", "bytes", "datagrams", "retransmits", "strangers", "rejects",
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"ibrun/fabric"
@@ -106,6 +108,7 @@ func (t *Table) perform(f *far, e *peer.Effect) {
 		f.opened()
 	case peer.Closed:
 		f.down()
+		f.moved.rested()
 		f.notify()
 	case peer.Failed:
 		f.failed(e.Cause)
@@ -193,17 +196,17 @@ func (f *far) failed(c peer.Cause) {
 		cause = errors.New(c.String())
 	}
 	f.down()
+	f.moved.reset()
 	f.fail(&PeerError{f.rank, cause})
 }
 
-// down ends what only a connected pair has.
+// down takes a pair off those that are connected.
 func (f *far) down() {
 	f.leaveSlot()
 	if f.up {
 		f.up = false
 		f.t.live--
 	}
-	f.moved.reset()
 }
 
 // fail records a failure for whoever looks next.
@@ -220,7 +223,7 @@ func (f *far) drained() {
 		f.began = time.Time{}
 	}
 	f.notify()
-	if f.t.live > f.t.cfg.MaxLive {
+	if f.t.live > f.t.cfg.MaxLive && !f.t.stopped {
 		f.t.restOldest(nil) // some connection that was busy when its turn came may be idle now
 	}
 }
@@ -256,7 +259,9 @@ func (f *far) taken(bytes int) {
 func (f *far) warm() {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
-	f.t.step(f, peer.Event{Kind: peer.Warm})
+	if !f.t.stopped {
+		f.t.step(f, peer.Event{Kind: peer.Warm})
+	}
 }
 
 // report returns a failure that nobody has been told of; the caller holds the lock.
@@ -408,10 +413,7 @@ func (f *far) byStream(ctx context.Context, s *stream, m []byte) error {
 // reached.
 func (t *Table) Flush(ctx context.Context) error {
 	t.mu.Lock()
-	fars := make([]*far, 0, len(t.fars))
-	for _, f := range t.fars {
-		fars = append(fars, f)
-	}
+	fars := slices.Collect(maps.Values(t.fars))
 	t.mu.Unlock()
 	var all error
 	for _, f := range fars {

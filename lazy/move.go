@@ -59,6 +59,15 @@ func (p *pair) reset() {
 	*p = pair{}
 }
 
+// rested is for a connection that was closed because it was idle. An offer may
+// be staged for the next one: its token stays good.
+func (p *pair) rested() {
+	if p.stream != nil {
+		p.reset()
+	}
+	p.impossible = false
+}
+
 // want asks for a stream, once.
 func (f *far) want() {
 	if f.moved.started || f.moved.impossible {
@@ -89,10 +98,15 @@ func (f *far) makeOffer() {
 	f.t.step(f, peer.Event{Kind: peer.Control, Msg: append(msg, offer...)})
 }
 
-// giveUp goes on without a stream, on both sides.
+// giveUp goes on without a stream, on both sides, until the pair has rested.
 func (f *far) giveUp() {
-	f.moved.impossible = true
+	f.withoutStream()
 	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlGiveUp}})
+}
+
+func (f *far) withoutStream() {
+	f.moved.reset()
+	f.moved.impossible = true
 	f.notify()
 }
 
@@ -111,10 +125,9 @@ func (f *far) control(m []byte) {
 	case m[0] == ctlSwitch:
 		f.moved.switched = true
 		f.startReceiving()
-	case m[0] == ctlGiveUp:
-		f.moved.impossible = true
-		f.notify()
-	case m[0] == ctlLeave && f.moved.stream != nil:
+	case m[0] == ctlGiveUp && !f.moved.sending: // else the stream itself will tell, as messages on it are lost
+		f.withoutStream()
+	case m[0] == ctlLeave:
 		f.heardLeave()
 	case m[0] == ctlStay:
 		f.moved.wind.ours, f.moved.wind.theirs = false, false

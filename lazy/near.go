@@ -32,6 +32,9 @@ func (t *Table) near(rank uint32) *near {
 	if n == nil {
 		n = &near{rank: rank, open: make(chan struct{})}
 		t.nears[rank] = n
+		if t.closed { // since the caller looked
+			n.settle(nil, ErrClosed)
+		}
 	}
 	return n
 }
@@ -66,7 +69,9 @@ func (t *Table) Paired(rank uint32, what wire.Answered, c net.Conn) {
 		return
 	}
 	s := newStream(c)
-	if !n.settle(s, nil) { // closed meanwhile
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || !n.settle(s, nil) {
 		c.Close()
 		return
 	}

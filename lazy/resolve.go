@@ -39,7 +39,11 @@ type waitingFar struct {
 }
 
 func (t *Table) ask(w waitingFar) {
-	t.count(func(s *sums) { s[countLookups]++ })
+	count := countLookups
+	if w.fresh {
+		count = countChecks
+	}
+	t.count(func(s *sums) { s[count]++ })
 	_ = t.cfg.Agent.Ask(wire.Ask{Rank: w.rank, Least: w.least, Fresh: w.fresh}) // a lost agent ends the world
 }
 

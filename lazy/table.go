@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -137,6 +139,7 @@ const (
 	countPeers        = job.CountPeers
 	countLocal        = job.CountLocal
 	countLookups      = job.CountLookups
+	countChecks       = job.CountChecks
 	countAddressBytes = job.CountAddressBytes
 )
 
@@ -328,7 +331,7 @@ func (t *Table) Close() error {
 		return nil
 	}
 	t.closed = true
-	nears, fars := t.nears, t.fars
+	nears, fars := slices.Collect(maps.Values(t.nears)), slices.Collect(maps.Values(t.fars))
 	t.mu.Unlock()
 	t.fmu.Lock()
 	t.stopped = true

@@ -38,7 +38,7 @@ func (f *far) leaveStream() (begun bool) {
 	}
 	m.wind.ours = true
 	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlLeave}})
-	if !m.sending {
+	if !m.sending || m.wind.marked { // the mark may be left of an attempt that was answered STAY
 		<-f.turn
 		return true
 	}
@@ -51,7 +51,8 @@ func (f *far) leaveStream() (begun bool) {
 	return true
 }
 
-// heardLeave agrees if this side has nothing to send.
+// heardLeave agrees if this side has nothing to send, and is not about to get
+// the stream that the peer has already.
 func (f *far) heardLeave() {
 	f.moved.wind.theirs = true
 	if !f.leaveStream() {

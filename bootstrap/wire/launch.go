@@ -185,8 +185,9 @@ func appendTransport(w *writer, t job.Transport) {
 	w.bool(t.Eager)
 	w.string(t.Why)
 	w.bool(t.Stats)
+	w.bool(t.Tell)
 }
 
 func parseTransport(r *reader) job.Transport {
-	return job.Transport{Fabric: r.string(), Iface: r.string(), Eager: r.bool(), Why: r.string(), Stats: r.bool()}
+	return job.Transport{Fabric: r.string(), Iface: r.string(), Eager: r.bool(), Why: r.string(), Stats: r.bool(), Tell: r.bool()}
 }

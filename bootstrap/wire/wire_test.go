@@ -27,7 +27,7 @@ func samples() []Message {
 		Launch: job.Launch{Launcher: "ssh", Args: []string{"-p", "22"}, Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second},
 	}
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}})
-	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Why: "because", Stats: true}
+	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Why: "because", Stats: true, Tell: true}
 	tally := job.Tally{Levels: []job.LevelTally{{Asked: 1, Hit: 2, Own: 3, Merged: 4, Relayed: 5}}}
 	tally.Sum[job.CountPeers], tally.Latency[9] = 1<<40, 4
 	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 62, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 32}})

@@ -46,7 +46,7 @@ func newStatistics(j *job.Job, t *job.Tally) statistics {
 	for _, l := range t.Levels {
 		s.Levels = append(s.Levels, levelStatistics(l))
 	}
-	if lookups := t.Sum[job.CountLookups]; lookups > 0 && len(t.Levels) > 0 {
+	if lookups := t.Sum[job.CountLookups] + t.Sum[job.CountChecks]; lookups > 0 && len(t.Levels) > 0 {
 		s.Share = float64(t.Levels[0].Asked) / float64(lookups)
 	}
 	return s
@@ -68,7 +68,7 @@ func (s statistics) text(line func(format string, args ...any)) {
 	}
 	per := func(name string) float64 { return float64(s.Sums[name]) / float64(ranks) }
 	line("stats: peers %.1f per rank of %d possible, %.1f of them on the same node", per("peers"), s.Possible, per("local_peers"))
-	line("stats: look-ups %d by %s, %.1f bytes per rank on addresses", s.Sums["lookups"], plural(int(ranks), "rank"), per("address_bytes"))
+	line("stats: look-ups %d by %s, %d checks of slow peers, %.1f bytes per rank on addresses", s.Sums["lookups"], plural(int(ranks), "rank"), s.Sums["checks"], per("address_bytes"))
 	for i, l := range s.Levels {
 		if l.Asked > 0 {
 			line("stats: level %d was asked %d: %d from its cache, %d about its own ranks, %d joined another, %d passed on", i, l.Asked, l.Hit, l.Own, l.Merged, l.Relayed)

@@ -50,7 +50,7 @@ const eagerNodes = 16
 
 // transport decides how ranks find each other.
 func (r *request) transport(nodes int) job.Transport {
-	t := job.Transport{Fabric: "udp", Iface: r.iface, Stats: r.stats != ""}
+	t := job.Transport{Fabric: "udp", Iface: r.iface, Stats: r.stats != "", Tell: r.verbose > 0}
 	if r.fabric == "tcp" {
 		t.Fabric = "tcp"
 	}

@@ -2,6 +2,7 @@ package fabrictest
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -136,25 +137,30 @@ func closeWaitsForDriver(t *testing.T, open Opener, _ Options) {
 	x := NewBox()
 	inside, stuck := make(chan struct{}, 1), make(chan struct{})
 	release := sync.OnceFunc(func() { close(stuck) })
+	var driving atomic.Bool // the next datagram is the driver's, who has the turn and takes one
 	x.seen = func(_ fabric.Tuple, b []byte) {
-		if string(b) == "stay" {
+		if driving.Swap(false) && string(b) == "stay" {
 			inside <- struct{}{}
 			<-stuck
 		}
 	}
 	d, from := driver(t, open, x)
 	t.Cleanup(release)
-	takeTurn(t, d, from)
-	back := make(chan struct{})
-	go func() { d.Drive(); close(back) }()
+	var back chan struct{}
+	drive := func() {
+		takeTurn(t, d, from)
+		driving.Store(true)
+		done := make(chan struct{})
+		go func() { d.Drive(); close(done) }()
+		back = done
+	}
+	drive()
 	for range int(patience / again) {
 		require.NoError(t, from.Post(d.Tuple(), []byte("stay")))
 		select {
 		case <-inside:
 		case <-back: // it drove what was left of takeTurn
-			takeTurn(t, d, from)
-			back = make(chan struct{})
-			go func(back chan struct{}) { d.Drive(); close(back) }(back)
+			drive()
 			continue
 		case <-time.After(again):
 			continue

@@ -198,6 +198,15 @@ func TestWorldStats(t *testing.T) {
 	}
 }
 
+// With -v the first rank of each node says which address it took, and why.
+func TestWorldTellsItsAddress(t *testing.T) {
+	s := five("--lazy", "flat")
+	s.args = append([]string{"-v"}, s.args...)
+	o := worlds(t, s, "ring")
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, 5, strings.Count(o.stderr, ": data goes by 127.0.0.1 on lo: --iface lo\n"), o.stderr)
+}
+
 func TestWorldProcesses(t *testing.T) {
 	succeeds(t, stage{"", []string{"-n", "3"}}, "child")
 	succeeds(t, five("--lazy", "flat"), "child")
