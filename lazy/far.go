@@ -276,16 +276,26 @@ func (f *far) report() error {
 	return nil
 }
 
-// send waits for its turn and until the message is taken.
-func (f *far) send(ctx context.Context, m []byte) error {
+// await takes the senders' turn, which the caller gives back. A turn that is
+// free is taken even if the context has ended.
+func (f *far) await(ctx context.Context) error {
 	select {
 	case f.turn <- struct{}{}:
+		return nil
 	default:
-		select {
-		case f.turn <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	}
+	select {
+	case f.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// send waits for its turn and until the message is taken.
+func (f *far) send(ctx context.Context, m []byte) error {
+	if err := f.await(ctx); err != nil {
+		return err
 	}
 	defer func() { <-f.turn }()
 	for {
@@ -425,10 +435,8 @@ func (t *Table) Flush(ctx context.Context) error {
 }
 
 func (f *far) flush(ctx context.Context) error {
-	select {
-	case f.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := f.await(ctx); err != nil {
+		return err
 	}
 	defer func() { <-f.turn }()
 	for {
