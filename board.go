@@ -68,17 +68,17 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if err := w.usable(); err != nil {
 		return nil, err
 	}
-	if rank < 0 || rank >= w.Size() {
-		return nil, fmt.Errorf("ibrun: get from rank %d: %w", rank, ErrRank)
+	seat, err := w.number(rank)
+	if err != nil {
+		return nil, fmt.Errorf("ibrun: get: %w", err)
 	}
 	if err := sizes(key, nil); err != nil {
 		return nil, fmt.Errorf("ibrun: get: %w", err)
 	}
 	answer := make(chan wire.Answer, 1)
-	k := getKey{uint32(rank), key}
+	k := getKey{seat, key}
 	w.mu.Lock()
 	w.gets[k] = append(w.gets[k], answer)
-	var err error
 	if w.door == nil {
 		w.getAlone(k)
 	} else if len(w.gets[k]) == 1 {
@@ -91,7 +91,7 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	select {
 	case m := <-answer:
 		if m.What != wire.Found {
-			return nil, &PeerError{Rank: k.rank, Cause: fmt.Errorf("it never put %q: %v", key, m.What)}
+			return nil, &PeerError{Rank: uint32(rank), Cause: fmt.Errorf("it never put %q: %v", key, m.What)}
 		}
 		return m.Value, nil
 	case <-ctx.Done():

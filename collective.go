@@ -39,7 +39,9 @@ func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, 
 // Gather gives the root the value of each rank, by rank; others get nil.
 func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, error) {
 	m := wire.Collect{What: wire.Gather, Root: uint32(root)}
-	m.Parcels = []wire.Parcel{{From: w.welcome.Rank, To: uint32(root), Value: value}}
+	if seat, err := w.number(root); err == nil { // otherwise collective says so
+		m.Parcels = []wire.Parcel{{From: w.welcome.Rank, To: seat, Value: value}}
+	}
 	parcels, err := w.collective(ctx, root, m)
 	if err != nil || root != w.Rank() {
 		return nil, err
@@ -94,7 +96,7 @@ func (w *World) onePerRank(values [][]byte) error {
 func (w *World) parcels(values [][]byte) []wire.Parcel {
 	p := make([]wire.Parcel, len(values))
 	for i, v := range values {
-		p[i] = wire.Parcel{From: w.welcome.Rank, To: uint32(i), Value: v}
+		p[i] = wire.Parcel{From: w.welcome.Rank, To: w.welcome.Layout.Seat(uint32(i)), Value: v}
 	}
 	return p
 }
@@ -103,7 +105,7 @@ func (w *World) byRank(parcels []wire.Parcel) [][]byte {
 	values := make([][]byte, w.Size())
 	for _, p := range parcels {
 		if int(p.From) < len(values) {
-			values[p.From] = p.Value
+			values[w.rank(p.From)] = p.Value
 		}
 	}
 	return values

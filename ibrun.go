@@ -101,7 +101,7 @@ func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, err
 	}
 	var err error
 	if w.table, err = lazy.New(cfg); err != nil {
-		return nil, fmt.Errorf("ibrun: rank %d: %w", welcome.Rank, err)
+		return nil, fmt.Errorf("ibrun: rank %d: %w", w.Rank(), err)
 	}
 	if d == nil {
 		return w, nil
@@ -120,7 +120,7 @@ func (a asker) Ask(m wire.Ask) error   { return a.door.Send(m) }
 func (a asker) Pair(rank uint32) error { return a.door.Send(wire.Pair{Rank: rank}) }
 
 // Rank is this rank's number, from 0 to Size()-1.
-func (w *World) Rank() int { return int(w.welcome.Rank) }
+func (w *World) Rank() int { return w.rank(w.welcome.Rank) }
 
 // Size is the number of ranks in the job.
 func (w *World) Size() int { return int(w.welcome.Layout.Ranks()) }
@@ -132,7 +132,10 @@ func (w *World) LocalRank() int { return int(w.welcome.Rank - w.first) }
 func (w *World) LocalSize() int { return int(w.locals) }
 
 // NodeOf returns the number of the node that a rank runs on.
-func (w *World) NodeOf(rank int) int { return int(w.welcome.Layout.NodeOf(uint32(rank))) }
+func (w *World) NodeOf(rank int) int {
+	l := w.welcome.Layout
+	return int(l.NodeOf(l.Seat(uint32(rank))))
+}
 
 // Eager reports whether the job's whole address table was sent to every node,
 // rather than looked up when needed.

@@ -14,37 +14,37 @@ import (
 // while the receiver takes nothing. A *PeerError says that the rank is gone,
 // and may be about messages sent before; a later Send tries anew.
 func (w *World) Send(ctx context.Context, to int, m []byte) error {
-	rank, err := w.number(to)
+	seat, err := w.number(to)
 	if err != nil {
 		return err
 	}
-	return w.table.Send(ctx, rank, m)
+	return w.table.Send(ctx, seat, m)
 }
 
 // TrySend is Send that never waits: ErrFull says that nothing was sent.
 func (w *World) TrySend(to int, m []byte) error {
-	rank, err := w.number(to)
+	seat, err := w.number(to)
 	if err != nil {
 		return err
 	}
-	return w.table.TrySend(rank, m)
+	return w.table.TrySend(seat, m)
 }
 
 // Recv waits for the next message, from whichever rank. The message is the
 // caller's.
 func (w *World) Recv(ctx context.Context) (from int, m []byte, err error) {
 	got, err := w.table.Recv(ctx)
-	return int(got.From), got.Body, err
+	return w.rank(got.From), got.Body, err
 }
 
 // RecvFrom waits for the next message of one rank. When that rank is known to be
 // gone and all it sent has been received, it returns a *PeerError.
 func (w *World) RecvFrom(ctx context.Context, from int) ([]byte, error) {
-	rank, err := w.number(from)
+	seat, err := w.number(from)
 	if err != nil {
 		return nil, err
 	}
-	got, err := w.table.RecvFrom(ctx, rank)
+	got, err := w.table.RecvFrom(ctx, seat)
 	return got.Body, err
 }
 
@@ -84,9 +84,13 @@ func (w *World) Warm(ranks ...int) error {
 // Stats is what this rank has counted so far.
 func (w *World) Stats() job.Tally { return w.table.Tally() }
 
+// number is the seat of a rank.
 func (w *World) number(rank int) (uint32, error) {
 	if rank < 0 || rank >= w.Size() {
 		return 0, fmt.Errorf("rank %d of 0 to %d: %w", rank, w.Size()-1, lazy.ErrRank)
 	}
-	return uint32(rank), nil
+	return w.welcome.Layout.Seat(uint32(rank)), nil
 }
+
+// rank is the rank of a seat.
+func (w *World) rank(seat uint32) int { return int(w.welcome.Layout.Rank(seat)) }

@@ -27,6 +27,7 @@ type Job struct {
 	Launch    Launch
 	Layout    Layout
 	Transport Transport
+	Binding   Binding
 	FirstHost string // host of rank 0, for MASTER_ADDR
 }
 

@@ -6,13 +6,15 @@ import "sort"
 type Share struct{ Nodes, Ranks uint32 }
 
 // Layout is which node holds which ranks, for the whole job: node 0 the first
-// ranks, node 1 those that follow. It is kept as runs, so that rank to node is
+// ranks, node 1 those that follow, as long as ranks are not dealt (see Dealt).
+// It is kept as runs, so that rank to node is
 // arithmetic for a job of like nodes and a short search otherwise. It is a
 // value; the zero one has no nodes.
 type Layout struct {
 	shares []Share
 	nodes  []uint32 // nodes before share i, with a closing total
 	ranks  []uint32 // ranks before share i, with a closing total
+	plane  uint32   // see Dealt
 }
 
 // NewLayout makes a layout. Shares that continue each other are joined, and

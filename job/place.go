@@ -7,6 +7,10 @@ type Want struct {
 	Ranks   uint64 // -n
 	PerNode uint64 // -ppn
 	Offset  uint64 // slots to skip first, the TACC wrapper's -o
+	Plane   uint64 // ranks are dealt so many at a time; 0: nodes are filled
+	// Weight, if not nil, is what each host gets ranks in proportion to. Without
+	// -n there is a rank for each hundred.
+	Weight map[string]uint32
 }
 
 // Singles returns the table's nodes as runs of one.
@@ -74,6 +78,8 @@ func (n Nodes) Slots() uint64 {
 //	-n above the slots         each node gets its share by slots, the first
 //	                           nodes one more where it does not come out even
 //	-ppn                       so many on each node, in order
+//	--map-by node, cyclic      dealt, up to -ppn or the slots
+//	--map-by load              in proportion to what is free
 func Place(alloc Nodes, want Want) (placed Nodes, over bool, err error) {
 	alloc, err = alloc.skip(want.Offset)
 	if err != nil {
@@ -84,7 +90,15 @@ func Place(alloc Nodes, want Want) (placed Nodes, over bool, err error) {
 		written = written || r.Slots > 0
 	}
 	weight := func(r Run) uint64 { return uint64(max(r.Slots, 1)) }
-	if want.PerNode > 0 {
+	switch {
+	case want.Weight != nil:
+		one := alloc.singles()
+		for i := range one {
+			one[i].Slots = want.Weight[one[i].Host(0)]
+		}
+		alloc, written = NewNodes(0, one), false
+		weight = func(r Run) uint64 { return uint64(r.Slots) }
+	case want.PerNode > 0:
 		weight = func(Run) uint64 { return want.PerNode }
 	}
 	total := uint64(0)
@@ -94,13 +108,21 @@ func Place(alloc Nodes, want Want) (placed Nodes, over bool, err error) {
 	ranks := want.Ranks
 	if ranks == 0 {
 		ranks = total
+		if want.Weight != nil {
+			ranks = max(1, total/100)
+		}
 	}
 	if ranks > MaxRanks {
 		return Nodes{}, false, fmt.Errorf("%d ranks: at most %d are possible", ranks, MaxRanks)
 	}
-	if ranks <= total {
+	switch {
+	case want.Weight != nil && total > 0:
+		placed = alloc.share(ranks, total, weight)
+	case ranks <= total && want.Plane > 0:
+		placed = alloc.deal(ranks, want.Plane, weight)
+	case ranks <= total:
 		placed = alloc.fill(ranks, weight)
-	} else {
+	default:
 		placed = alloc.share(ranks, total, weight)
 	}
 	return placed, written && ranks > alloc.Slots(), nil
@@ -157,7 +179,10 @@ func (n Nodes) share(ranks, total uint64, weight func(Run) uint64) Nodes {
 	for _, r := range n.runs {
 		base := ranks * weight(r) / total
 		more := min(left, uint64(r.Count))
-		out = append(out, r.part(0, more, base+1), r.part(more, uint64(r.Count)-more, base))
+		out = append(out, r.part(0, more, base+1))
+		if base > 0 {
+			out = append(out, r.part(more, uint64(r.Count)-more, base))
+		}
 		left -= more
 	}
 	return NewNodes(0, out)

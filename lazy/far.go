@@ -113,7 +113,7 @@ func (t *Table) perform(f *far, e *peer.Effect) {
 	case peer.Failed:
 		f.failed(e.Cause)
 	case peer.Refused:
-		f.fail(&PeerError{f.rank, errors.New("a message was refused by its own window")})
+		f.fail(f.t.about(f.rank, errors.New("a message was refused by its own window")))
 	case peer.Writable:
 		f.notify()
 	case peer.Drained:
@@ -124,7 +124,7 @@ func (t *Table) perform(f *far, e *peer.Effect) {
 func (t *Table) transmit(f *far, e *peer.Effect) {
 	t.out = t.cfg.Seal.Append(t.out[:0], fabric.Envelope{Kind: uint8(e.Packet), Dst: f.rank, DstEpoch: e.DstEpoch, Gen: e.Gen}, e.Body)
 	if err := t.fabric.Post(e.To, t.out); err != nil && !errors.Is(err, fabric.ErrClosed) {
-		f.dead = &PeerError{f.rank, err}
+		f.dead = f.t.about(f.rank, err)
 		f.notify()
 	}
 	t.datagrams++
@@ -197,7 +197,7 @@ func (f *far) failed(c peer.Cause) {
 	}
 	f.down()
 	f.moved.reset()
-	f.fail(&PeerError{f.rank, cause})
+	f.fail(f.t.about(f.rank, cause))
 }
 
 // down takes a pair off those that are connected.
@@ -341,7 +341,7 @@ func (f *far) try(m []byte) error {
 	case taken:
 		return nil
 	case err != nil:
-		return &PeerError{f.rank, ended(err)}
+		return f.t.about(f.rank, ended(err))
 	}
 	return ErrFull
 }
@@ -382,7 +382,7 @@ func (f *far) offer(m []byte) (*stream, error) {
 	}
 	if f.peer.Room() < len(m) {
 		if f.peer.Unacked() == 0 {
-			return nil, &PeerError{f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: is TCP between the nodes filtered?", len(m))}
+			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: is TCP between the nodes filtered?", len(m)))
 		}
 		if f.up {
 			f.want() // more waits than datagrams are good for
@@ -413,7 +413,7 @@ func (f *far) byStream(ctx context.Context, s *stream, m []byte) error {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
 	if f.dead == nil {
-		f.dead = &PeerError{f.rank, ended(err)}
+		f.dead = f.t.about(f.rank, ended(err))
 	}
 	return f.dead
 }

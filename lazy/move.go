@@ -259,7 +259,7 @@ func (f *far) startReceiving() {
 			f.readToTheEnd()
 			return
 		}
-		f.dead = &PeerError{f.rank, ended(err)}
+		f.dead = f.t.about(f.rank, ended(err))
 		f.fail(f.dead)
 	})
 }

@@ -63,7 +63,7 @@ func (n *near) settle(s *stream, err error) (first bool) {
 func (t *Table) Paired(rank uint32, what wire.Answered, c net.Conn) {
 	n := t.near(rank)
 	if what != wire.Found {
-		err := &PeerError{rank, reason(what)}
+		err := t.about(rank, reason(what))
 		n.settle(nil, err)
 		t.in.lose(rank, err)
 		return
@@ -84,7 +84,7 @@ func (t *Table) Paired(rank uint32, what wire.Answered, c net.Conn) {
 		if errors.Is(err, io.EOF) {
 			err = errEnded
 		}
-		t.in.lose(rank, &PeerError{rank, err})
+		t.in.lose(rank, t.about(rank, err))
 	})
 }
 
@@ -108,7 +108,7 @@ func (n *near) send(ctx context.Context, t *Table, m []byte) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		return &PeerError{n.rank, ended(err)}
+		return t.about(n.rank, ended(err))
 	}
 	if !began.IsZero() {
 		t.latency(time.Since(began))
@@ -138,7 +138,7 @@ func (n *near) try(t *Table, m []byte) error {
 	}
 	<-n.s.turn
 	if err != nil {
-		return &PeerError{n.rank, ended(err)}
+		return t.about(n.rank, ended(err))
 	}
 	return ErrFull
 }

@@ -109,7 +109,7 @@ func (t *Table) Answered(m wire.Answer) {
 		block, t.blocks[node] = b, b
 	}
 	if block == nil {
-		t.in.lose(m.Rank, &PeerError{m.Rank, reason(m.What)})
+		t.in.lose(m.Rank, t.about(m.Rank, reason(m.What)))
 	}
 	waiting := t.asking[node]
 	delete(t.asking, node)

@@ -1,4 +1,4 @@
-// Package lazy is one rank's table of peers: nothing is kept, asked or opened
+// Package lazy is one rank's table of peers, numbered by seat (job.Layout): nothing is kept, asked or opened
 // for a peer before the first message to it or from it. Ranks of the same node
 // talk over socket pairs, others over a fabric, with package peer deciding. It
 // does not know how questions travel to other agents.
@@ -39,8 +39,13 @@ var (
 
 // PeerError says that a peer can no longer be reached, and why.
 type PeerError struct {
-	Rank  uint32
+	Rank  uint32 // as the user counts
 	Cause error
+}
+
+// about makes an error about a peer, whose number here is its seat.
+func (t *Table) about(seat uint32, cause error) *PeerError {
+	return &PeerError{t.cfg.Layout.Rank(seat), cause}
 }
 
 func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e.Cause) }

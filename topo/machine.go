@@ -61,6 +61,35 @@ type Machine struct {
 	Notes []string
 }
 
+// Objects are a machine's parts of one kind, in the order of the tree. PUs are
+// those that are online; there may be no L3s.
+func (m *Machine) Objects(k Kind) []Object {
+	var all []Object
+	switch k {
+	case PU:
+		for _, c := range m.Cores {
+			for pu := range c.CPUs.All() {
+				all = append(all, Object{pu, cpuset.Of(pu)})
+			}
+		}
+	case Core:
+		all = m.Cores
+	case L3:
+		all = m.L3s
+	case NUMA:
+		for _, n := range m.Memories {
+			if !n.CPUs.Empty() {
+				all = append(all, n.Object)
+			}
+		}
+	case Package:
+		all = m.Packages
+	case Node:
+		all = []Object{{0, m.Online}}
+	}
+	return all
+}
+
 // Place is where a device is attached.
 type Place struct {
 	NUMA int        // ID of its NUMA node; -1: not known
@@ -72,6 +101,7 @@ type Place struct {
 type HCA struct {
 	Name string // mlx5_0
 	Place
+	IWARP bool   // an RNIC, which UCX, NCCL and MVAPICH2 do not drive as they do InfiniBand and RoCE
 	Ports []Port // by number
 }
 

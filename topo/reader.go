@@ -1,12 +1,12 @@
 package topo
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
 	"slices"
 	"strconv"
-	"strings"
 
 	"ibrun/internal/cpuset"
 )
@@ -22,6 +22,13 @@ type reader struct {
 // longer ones, of which cpuinfo and meminfo matter.
 const mostText = 4 << 20
 
+// mostSet bounds a list or mask: the longest list, every other of mostCPUs, has
+// 20 kB.
+const mostSet = 32 << 10
+
+// mostHead is how much of a file matters that says the first thing first.
+const mostHead = 4 << 10
+
 // mostNotes bounds what a hostile tree can make us say.
 const mostNotes = 16
 
@@ -32,22 +39,32 @@ func (r *reader) note(format string, args ...any) {
 	}
 }
 
-// text is a file without the white space around it. The path is from the root
-// of the tree, without a slash before it.
-func (r *reader) text(path string) (string, bool) {
+// text is a file without the white space around it and without the NUL that old
+// kernels wrote behind lists. The path is from the root of the tree, without a
+// slash before it.
+func (r *reader) text(path string) (string, bool) { return r.start(path, mostText) }
+
+// head is the beginning of a file; empty: there is none.
+func (r *reader) head(path string) string {
+	text, _ := r.start(path, mostHead)
+	return text
+}
+
+func (r *reader) start(path string, most int64) (string, bool) {
 	f, err := r.fsys.Open(path)
 	if err != nil {
 		return "", false
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, mostText))
-	return strings.TrimSpace(string(b)), err == nil
+	b, err := io.ReadAll(io.LimitReader(f, most))
+	return string(bytes.Trim(b, " \t\n\x00")), err == nil
 }
 
-// number is a file that holds one decimal number.
+// number is a file that holds one decimal number. An empty file is a missing
+// one: in captures it stands for a file that could not be read.
 func (r *reader) number(path string) (int, bool) {
 	text, ok := r.text(path)
-	if !ok {
+	if !ok || text == "" {
 		return 0, false
 	}
 	n, err := strconv.Atoi(text)
@@ -65,7 +82,11 @@ func (r *reader) mask(path string) (cpuset.Set, bool) { return r.set(path, cpuse
 
 func (r *reader) set(path string, parse func(string) (cpuset.Set, error)) (cpuset.Set, bool) {
 	text, ok := r.text(path)
-	if !ok {
+	if !ok || text == "" {
+		return cpuset.Set{}, ok
+	}
+	if len(text) > mostSet {
+		r.note("%s is longer than a set of CPUs can be", path)
 		return cpuset.Set{}, false
 	}
 	s, err := parse(text)

@@ -60,6 +60,8 @@ func (l *loop) spawnEvent(ev spawn.Event) core.Event {
 		return core.RankTook{Rank: ev.Rank, N: ev.N}
 	case spawn.StdinGone:
 		return core.RankDeaf{Rank: ev.Rank}
+	case spawn.Placed:
+		return core.Placed{Placed: ev.Placed}
 	case spawn.Warning:
 		l.warn(ev.Text)
 	}

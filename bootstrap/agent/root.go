@@ -24,7 +24,7 @@ type RootConfig struct {
 	Policy core.Policy
 	Stdin  *os.File
 	Out    *Sink
-	Report func(what any) // wire.Fault, wire.Waiting, core.Started; called on the loop, must not block
+	Report func(what any) // wire.Fault, wire.Waiting, wire.Placed, core.Started; called on the loop, must not block
 	Warn   func(text string)
 }
 
@@ -63,6 +63,7 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 func (r *rootSide) perform(l *loop, e core.Effect) {
 	switch e := e.(type) {
 	case core.Write:
+		e.Rank = r.cfg.Job.Layout.Rank(e.Rank)
 		r.cfg.Out.put(e)
 	case core.ReadStdin:
 		if !r.reading {

@@ -126,6 +126,8 @@ func (c *Core) apply(ev Event) {
 		c.linkLost(ev)
 	case Spawned:
 		c.spawned(ev)
+	case Placed:
+		c.placed(ev.Placed)
 	case RankOutput:
 		c.flow.push(chunk{from: Up, rank: ev.Rank, stream: ev.Stream, data: ev.Data})
 	case RankExited:
@@ -190,6 +192,8 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.table.heardKid(c, from, m)
 	case wire.Tally:
 		c.tally.Add(m.Of)
+	case wire.Placed:
+		c.placed(m)
 	case wire.Exit:
 		c.childExit(from, m)
 	}

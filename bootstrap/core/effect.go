@@ -90,8 +90,8 @@ type Write struct {
 // Suspend stops the root itself, as its terminal asked.
 type Suspend struct{}
 
-// Report shows a person something while the job goes on: a wire.Fault or
-// wire.Waiting, or Started when all ranks run.
+// Report shows a person something while the job goes on: a wire.Fault,
+// wire.Waiting or wire.Placed, or Started when all ranks run.
 type Report struct{ What any }
 
 // Started reports a launch that is complete.

@@ -46,7 +46,10 @@ type LinkLost struct {
 // Spawned ends the start of this node's ranks; Failed ranks never ran.
 type Spawned struct{ Failed []SpawnFailure }
 
-// SpawnFailure is a rank that could not be started; Code is 126 or 127.
+// Placed is where this node's ranks run. It comes before Spawned, if at all.
+type Placed struct{ wire.Placed }
+
+// SpawnFailure is a rank that could not be started; Code is 125, 126 or 127.
 type SpawnFailure struct {
 	Rank  uint32
 	Code  uint8
@@ -137,6 +140,7 @@ func (RankSaid) event()    {}
 func (RankTook) event()    {}
 func (RankDeaf) event()    {}
 func (Swept) event()       {}
+func (Placed) event()      {}
 func (GuardLost) event()   {}
 func (Told) event()        {}
 func (Tick) event()        {}

@@ -27,9 +27,9 @@ type gathering struct {
 func (c *Core) joined(rank uint32, r *local, m wire.Collect) {
 	r.op++
 	if m.Op != r.op {
-		m.Op, m.Trouble = r.op, fmt.Sprintf("rank %d counts its collectives wrongly", rank)
+		m.Op, m.Trouble = r.op, c.named(rank, 1)+" counts its collectives wrongly"
 	}
-	c.gather(m, fmt.Sprintf("rank %d", rank))
+	c.gather(m, c.named(rank, 1))
 	c.checkGather(m.Op)
 }
 
@@ -40,8 +40,20 @@ func (c *Core) collected(l Link, m wire.Collect) {
 		return
 	}
 	k.op = m.Op
-	c.gather(m, fmt.Sprintf("rank %d or one after it", k.nodes.Base()))
+	c.gather(m, c.named(k.nodes.Base(), 1)+" or one after it")
 	c.checkGather(m.Op)
+}
+
+// named is a stretch of seats as the user knows their ranks.
+func (c *Core) named(seat, count uint32) string {
+	l := c.job.Layout
+	switch {
+	case count == 1:
+		return fmt.Sprintf("rank %d", l.Rank(seat))
+	case l.Plane() == 0:
+		return fmt.Sprintf("ranks %d to %d", seat, seat+count-1)
+	}
+	return fmt.Sprintf("rank %d and %d more", l.Rank(seat), count-1)
 }
 
 // gather adds a part to its collective.
@@ -118,7 +130,7 @@ func (c *Core) checkGather(op uint32) {
 			if !r.ended {
 				return
 			}
-			g.fail(fmt.Sprintf("rank %d ended before it joined", c.ranks.first+uint32(i)))
+			g.fail(c.named(c.ranks.first+uint32(i), 1) + " ended before it joined")
 		}
 	}
 	for i := range c.kids {
@@ -126,7 +138,7 @@ func (c *Core) checkGather(op uint32) {
 			if k.state != kidGone {
 				return
 			}
-			g.fail(fmt.Sprintf("ranks %d to %d ended before they joined", k.nodes.Base(), k.nodes.Base()+k.nodes.Ranks()-1))
+			g.fail(c.named(k.nodes.Base(), k.nodes.Ranks()) + " ended before all had joined")
 		}
 	}
 	g.sent = true

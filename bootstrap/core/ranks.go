@@ -54,6 +54,15 @@ func (c *Core) passSignal(n uint8) {
 	}
 }
 
+// placed passes on where a node's ranks run.
+func (c *Core) placed(m wire.Placed) {
+	if c.cfg.Root {
+		c.do(Report{m})
+		return
+	}
+	c.send(Up, m)
+}
+
 // fault reports a failure at once, ahead of any Exit.
 func (c *Core) fault(f wire.Fault) {
 	if c.cfg.Root {

@@ -10,9 +10,10 @@ import (
 )
 
 // environ is a rank's whole environment: what this node contributes for the
-// names that are its own, then the user's side, then what tells the rank who
-// it is. A name comes once; later parts win.
-func environ(node []string, p *job.Program, own []string) []string {
+// names that are its own, what tells libraries of the rank's devices, then the
+// user's side, then what tells the rank who it is. A name comes once; later
+// parts win.
+func environ(node []string, p *job.Program, devices, own []string) []string {
 	env := make([]string, 0, len(p.Env)+len(own)+8)
 	at := make(map[string]int, cap(env))
 	add := func(entry string) {
@@ -28,6 +29,9 @@ func environ(node []string, p *job.Program, own []string) []string {
 		if name, _, ok := strings.Cut(entry, "="); ok && matches(p.Drop, name) {
 			add(entry)
 		}
+	}
+	for _, entry := range devices {
+		add(entry)
 	}
 	for _, entry := range p.Env {
 		add(entry)
@@ -52,7 +56,7 @@ func matches(globs []string, name string) bool {
 func (s *Set) identity(r *rank) []string {
 	j, n := s.cfg.Job, s.cfg.Node
 	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
-	rank, size, local, locals := num(r.number), num(j.Size), num(r.local), num(n.Ranks)
+	rank, size, local, locals := num(r.shown), num(j.Size), num(r.local), num(n.Ranks)
 	app := 0
 	for i := range j.Programs {
 		if &j.Programs[i] == r.program {
@@ -92,7 +96,7 @@ func masterPort(id string) int {
 func (s *Set) expand(pattern string, r *rank) string {
 	return strings.NewReplacer(
 		"%%", "%",
-		"%r", strconv.FormatUint(uint64(r.number), 10),
+		"%r", strconv.FormatUint(uint64(r.shown), 10),
 		"%t", strconv.FormatUint(uint64(r.local), 10),
 		"%h", s.cfg.Node.Host,
 		"%j", s.cfg.Job.ID,

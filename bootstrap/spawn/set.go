@@ -11,6 +11,7 @@ import (
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/proc"
 	"ibrun/job"
+	"ibrun/topo"
 )
 
 // Event is what Config.Post gets: one of the types below.
@@ -44,12 +45,14 @@ type (
 		Rank uint32
 		Msg  wire.Message
 	}
+	// Placed is where the ranks run. It comes before Spawned, if it was asked for.
+	Placed struct{ wire.Placed }
 	// Warning is something a person should know that stops nothing.
 	Warning struct{ Text string }
 )
 
 // Failure is a rank that could not be started: Code is 127 if there is no such
-// program, else 126.
+// program, 125 if this node cannot place ranks as was asked, else 126.
 type Failure struct {
 	Rank  uint32
 	Code  uint8
@@ -71,14 +74,19 @@ type Set struct {
 	ranks []*rank
 	stub  []string // limits that a stub sets, as LimitMain reads them
 
+	machine *topo.Machine // of place
+	notes   []string
+
 	mu     sync.Mutex
 	killed bool // no rank may be started any more
 }
 
 type rank struct {
-	number  uint32
+	number  uint32 // its seat
+	shown   uint32 // what the program knows it by
 	local   uint32
 	program *job.Program
+	place   place
 
 	mu      sync.Mutex
 	process *proc.Process
@@ -91,9 +99,9 @@ type rank struct {
 func New(cfg Config) *Set {
 	s := &Set{cfg: cfg}
 	for i := range cfg.Node.Ranks {
-		r := &rank{number: cfg.Node.First + i, local: i, door: newDoor(cfg.Node.First+i, cfg.Post)}
+		r := &rank{number: cfg.Node.First + i, shown: cfg.Job.Layout.Rank(cfg.Node.First + i), local: i, door: newDoor(cfg.Node.First+i, cfg.Post)}
 		for k := range cfg.Job.Programs {
-			if p := &cfg.Job.Programs[k]; r.number >= p.First && r.number-p.First < p.Count {
+			if p := &cfg.Job.Programs[k]; r.shown >= p.First && r.shown-p.First < p.Count {
 				r.program = p
 			}
 		}
@@ -112,10 +120,14 @@ func New(cfg Config) *Set {
 func (s *Set) Start() {
 	var failed []Failure
 	s.prepare()
+	refused := s.place()
 	for _, r := range s.ranks {
-		if f := s.startRank(r); f != nil {
+		if f := s.startRank(r, refused); f != nil {
 			failed = append(failed, *f)
 		}
+	}
+	if b := s.cfg.Job.Binding; refused == nil && (b.Report || b.Topo) {
+		s.cfg.Post(s.placed())
 	}
 	s.cfg.Post(Spawned{failed})
 	for _, r := range s.ranks {

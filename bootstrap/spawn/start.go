@@ -12,14 +12,18 @@ import (
 	"ibrun/internal/proc"
 )
 
-// startRank starts one rank, or says why not.
-func (s *Set) startRank(r *rank) *Failure {
+// startRank starts one rank, or says why not. refused is why none of this node
+// may start.
+func (s *Set) startRank(r *rank, refused error) *Failure {
 	fail := func(code uint8, err error) *Failure {
 		if r.feed != nil {
 			r.feed.close()
 		}
 		r.door.close()
 		return &Failure{r.number, code, err.Error()}
+	}
+	if refused != nil {
+		return fail(125, refused)
 	}
 	s.mu.Lock()
 	killed := s.killed
@@ -30,7 +34,7 @@ func (s *Set) startRank(r *rank) *Failure {
 	if st, err := os.Stat(r.program.Dir); err != nil || !st.IsDir() {
 		return fail(126, fmt.Errorf("working directory %s: %w", r.program.Dir, notDir(err)))
 	}
-	env := environ(os.Environ(), r.program, s.identity(r))
+	env := environ(os.Environ(), r.program, r.place.devices, s.identity(r))
 	path, code, err := lookup(r.program.Argv[0], r.program.Dir, env)
 	if err != nil {
 		return fail(code, err)
@@ -40,7 +44,7 @@ func (s *Set) startRank(r *rank) *Failure {
 	if err != nil {
 		return fail(126, err)
 	}
-	p, err := s.exec(path, r.program.Argv, env, r.program.Dir, ends.child)
+	p, err := s.exec(path, r.program.Argv, env, r, ends.child)
 	if err != nil {
 		code := uint8(126)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -77,8 +81,8 @@ func notDir(err error) error {
 
 // exec starts the program itself, through the stub if limits ask for it. What
 // the kernel does not know how to run is given to the shell, as execvp does.
-func (s *Set) exec(path string, argv, env []string, dir string, files []*os.File) (*proc.Process, error) {
-	c := proc.Cmd{Path: path, Argv: argv, Env: env, Dir: dir, Files: files, Setsid: true}
+func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File) (*proc.Process, error) {
+	c := proc.Cmd{Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Thread: r.place.thread}
 	if len(s.stub) > 0 {
 		c.Path = "/proc/self/exe"
 		c.Argv = append([]string{"ibrun", LimitRole, strings.Join(s.stub, ","), path}, argv...)

@@ -88,6 +88,7 @@ func appendJob(w *writer, j *job.Job) {
 	appendHow(w, j.Launch)
 	appendLayout(w, j.Layout)
 	appendTransport(w, j.Transport)
+	appendBinding(w, j.Binding)
 	w.string(j.FirstHost)
 }
 
@@ -110,6 +111,7 @@ func parseJob(r *reader) *job.Job {
 	j.Launch = parseHow(r)
 	j.Layout = parseLayout(r)
 	j.Transport = parseTransport(r)
+	j.Binding = parseBinding(r)
 	j.FirstHost = r.string()
 	return j
 }
@@ -153,6 +155,7 @@ func parseHow(r *reader) job.Launch {
 }
 
 func appendLayout(w *writer, l job.Layout) {
+	w.u32(l.Plane())
 	w.uint(uint64(len(l.Shares())))
 	for _, s := range l.Shares() {
 		w.u32(s.Nodes)
@@ -161,6 +164,7 @@ func appendLayout(w *writer, l job.Layout) {
 }
 
 func parseLayout(r *reader) job.Layout {
+	plane := r.u32()
 	var shares []job.Share
 	nodes, ranks := uint64(0), uint64(0)
 	for range r.count(2) {
@@ -172,7 +176,7 @@ func parseLayout(r *reader) job.Layout {
 		}
 		shares = append(shares, s)
 	}
-	l := job.NewLayout(shares)
+	l := job.NewLayout(shares).Dealt(plane)
 	if len(l.Shares()) != len(shares) {
 		r.fail(ErrCanonical)
 	}

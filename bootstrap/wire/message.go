@@ -27,6 +27,7 @@ const (
 	KindRelease   Kind = 16 // down, and to a rank
 	KindBlocks    Kind = 17 // both: eager mode
 	KindTally     Kind = 18 // up, and from a rank
+	KindPlaced    Kind = 19 // up
 
 	// Between a rank and its agent only.
 	KindHello    Kind = 64 // from a rank

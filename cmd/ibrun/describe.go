@@ -27,8 +27,7 @@ func describe(w io.Writer, p *plan) {
 			fmt.Fprintf(w, "         and %s more\n", plural(n.Len()-at, "node"))
 			break
 		}
-		first, ranks := n.At(at), r.Count*r.Ranks
-		fmt.Fprintf(w, "nodes    %-28s %d each, ranks %s\n", runName(r), r.Ranks, rankSpan(first.First, ranks))
+		fmt.Fprintf(w, "nodes    %-28s %d each, %s\n", runName(r), r.Ranks, ranksOf(p.job.Layout, n.At(at), r.Count*r.Ranks))
 		at += int(r.Count)
 	}
 	kids := p.shape.Split(0, n.Len()+1)
@@ -44,6 +43,25 @@ func describe(w io.Writer, p *plan) {
 		fmt.Fprintf(w, "         %s is this machine and needs no session\n", n.At(p.here).Host)
 	}
 	fmt.Fprintf(w, "predict  all agents up after %v (SEQ %v, REM %v)\n", p.shape.Makespan(n.Len()+1).Round(time.Millisecond), p.shape.Cost.SEQ, p.shape.Cost.REM)
+}
+
+// shownRanks bounds the ranks of a node that are listed one by one.
+const shownRanks = 8
+
+// ranksOf names the ranks of some nodes, of which first is the first.
+func ranksOf(l job.Layout, first job.Node, ranks uint32) string {
+	if l.Plane() == 0 {
+		return "ranks " + rankSpan(first.First, ranks)
+	}
+	var some []string
+	for i := range first.Ranks {
+		if i == shownRanks {
+			some = append(some, "...")
+			break
+		}
+		some = append(some, fmt.Sprint(l.Rank(first.First+i)))
+	}
+	return fmt.Sprintf("dealt %s at a time: %s has ranks %s", plural(int(l.Plane()), "rank"), first.Host, strings.Join(some, ","))
 }
 
 // depth is the number of sessions from the root to the farthest agent.

@@ -12,6 +12,14 @@ ranks and hosts
   -o N                   slots to skip first, with -n (as TACC's ibrun)
   Without hosts everything runs on this machine.
 
+where ranks run (docs/placement.md; by default each gets its share of a node)
+  --map-by OBJECT        slot, node, load, core, l3cache, numa, package, ppr:N:OBJ
+                         with :PE=N (cores per rank), :SPAN, :OVERSUBSCRIBE
+  --bind-to OBJECT       none, hwthread, core, l3cache, numa, package
+  -c N                   cores per rank; -m, --cpu-bind as in srun
+  --hca LIST             mlx5_0,mlx5_1:2 instead of the nearest
+  --report-bindings      where they are, as the kernel says; --json: as data
+
 what ranks get
   -wdir DIR              working directory
   -x NAME[=V]            forward or set a variable (all are forwarded anyway
@@ -51,7 +59,8 @@ ranks that use the package ibrun
   --stats[=json]         peers, look-ups, connections, on standard error
 
 show
-  --dry-run (-show), --display map, -v, -q, -V, -h
+  --dry-run (-show), --display map,bind,topo, -v, -q, -V, -h
+  --capture FILE, --topo-input FILE   a node's sysfs, for bug reports
 
 Exit code: that of the first rank that failed, 128 + signal if it was killed;
 2 usage, 124 time-out, 125 ibrun or a node failed, 126 and 127 no such program.

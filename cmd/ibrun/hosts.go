@@ -22,8 +22,7 @@ func (p *plan) warn(text string) {
 	}
 }
 
-// leaveOut takes out of an allocation what --exclude and --nolocal name, and
-// says what of it is noted only.
+// leaveOut takes out of an allocation what --exclude and --nolocal name.
 func (p *plan) leaveOut(r *request, alloc job.Nodes, at surroundings) (job.Nodes, error) {
 	gone, found, total := map[string]bool{}, map[string]bool{}, uint64(0)
 	for _, e := range r.exclude {
@@ -60,12 +59,6 @@ func (p *plan) leaveOut(r *request, alloc job.Nodes, at surroundings) (job.Nodes
 		}
 		if alloc = alloc.Without(func(h string) bool { return self[h] }); alloc.Len() == 0 {
 			return alloc, usagef("--nolocal leaves no host")
-		}
-	}
-	for _, run := range alloc.Runs() {
-		if run.HCA != "" {
-			p.warn(fmt.Sprintf("host %s: HCA %s is noted; %s", run.Host(0), run.HCA, noIB))
-			break
 		}
 	}
 	return alloc, nil

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/agent"
+	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/remote"
 	"ibrun/internal/build"
 	"ibrun/internal/limits"
@@ -50,6 +51,10 @@ func launch(args []string) int {
 	case help:
 		_, _ = os.Stdout.WriteString(helpText)
 		return 0
+	case makeCapture:
+		return captureTo(r.capture)
+	case showTopo:
+		return showMachine(r)
 	case version:
 		fmt.Printf("ibrun %s, build %s, %s\n", release, build.ID(), build.Machine())
 		return 0
@@ -58,11 +63,19 @@ func launch(args []string) int {
 	if err != nil {
 		return complain(err)
 	}
+	say := &reporter{to: os.Stderr, quiet: r.quiet, verbose: r.verbose, began: began, json: r.json}
+	if r.byLoad && r.action == run {
+		if code, err := r.weigh(at, say); err != nil {
+			return complain(err)
+		} else if code != 0 {
+			return code
+		}
+	}
 	p, err := makePlan(r, at)
 	if err != nil {
 		return complain(err)
 	}
-	say := &reporter{to: os.Stderr, quiet: r.quiet, verbose: r.verbose, began: began}
+	say.layout = p.job.Layout
 	if !r.quiet {
 		for _, w := range p.warnings {
 			say.line("%s", w)
@@ -70,34 +83,14 @@ func launch(args []string) int {
 	}
 	if r.action == dryRun {
 		describe(os.Stdout, p)
-		return 0
+		return predict(r, p)
 	}
 	if r.showMap {
 		describe(os.Stderr, p)
 	}
-	starter, err := remote.New(p.job.Launch, remote.Options{})
-	if err == nil && (p.nodes.Len() > 1 || p.here < 0) {
-		err = starter.Check()
-	}
-	if err != nil {
-		return complain(err)
-	}
-	return start(r, p, at, say)
-}
-
-// start runs the job of a plan.
-func start(r *request, p *plan, at surroundings, say *reporter) int {
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails: Go ends the program instead
-	_, _ = rand.Read(p.job.Secret[:])
-	p.job.ID = hex.EncodeToString(id[:])
 	style := agent.Style{Label: r.label, Timestamp: r.timestamp}
 	style.Escape[1], style.Escape[2] = terminal(1), terminal(2)
-	o, err := agent.RunRoot(context.Background(), agent.RootConfig{
-		Job: p.job, Nodes: p.nodes, Here: p.here, Host: at.host, Policy: p.policy, Stdin: os.Stdin,
-		Out:    agent.NewSink(os.Stdout, os.Stderr, style),
-		Report: say.event, Warn: func(text string) { say.line("%s", text) },
-	})
+	o, err := conduct(p, at, say, agent.NewSink(os.Stdout, os.Stderr, style))
 	if err != nil {
 		return complain(err)
 	}
@@ -109,6 +102,25 @@ func start(r *request, p *plan, at surroundings, say *reporter) int {
 		s.text(say.line)
 	}
 	return o.Code
+}
+
+// conduct runs the job of a plan to its end.
+func conduct(p *plan, at surroundings, say *reporter, out *agent.Sink) (core.Outcome, error) {
+	starter, err := remote.New(p.job.Launch, remote.Options{})
+	if err == nil && (p.nodes.Len() > 1 || p.here < 0) {
+		err = starter.Check()
+	}
+	if err != nil {
+		return core.Outcome{}, err
+	}
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails: Go ends the program instead
+	_, _ = rand.Read(p.job.Secret[:])
+	p.job.ID = hex.EncodeToString(id[:])
+	return agent.RunRoot(context.Background(), agent.RootConfig{
+		Job: p.job, Nodes: p.nodes, Here: p.here, Host: at.host, Policy: p.policy, Stdin: os.Stdin, Out: out,
+		Report: say.event, Warn: func(text string) { say.line("%s", text) },
+	})
 }
 
 // complain says why there is no job, and returns the exit code for it.

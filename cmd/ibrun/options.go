@@ -32,11 +32,9 @@ var refused = map[string]string{
 }
 
 const (
-	noBinding = "binding is not in this version yet; ranks run unbound"
-	noReport  = "binding is not in this version yet; there is nothing to report"
-	noIB      = "InfiniBand is not in this version yet; ranks talk over Ethernet"
-	noPMI     = "PMI is not in this version yet; MPI programs believe that they are alone"
-	noCopy    = "copying files to nodes is not in this version yet; put them where all nodes see them and leave the option out"
+	noIB   = "InfiniBand is not in this version yet; ranks talk over Ethernet"
+	noPMI  = "PMI is not in this version yet; MPI programs believe that they are alone"
+	noCopy = "copying files to nodes is not in this version yet; put them where all nodes see them and leave the option out"
 )
 
 // Short names for the table.
@@ -201,8 +199,10 @@ func display(r *request, v string) error {
 		switch w {
 		case "map", "allocation":
 			r.showMap = true
-		case "bind", "topo":
-			r.warn("--display %s: %s", w, noReport)
+		case "bind":
+			r.binding.Report = true
+		case "topo":
+			r.binding.Topo = true
 		default:
 			return fmt.Errorf("%s is not known: write map, bind, allocation or topo", option.Quote(w))
 		}

@@ -62,6 +62,9 @@ func parseWith(args []string, read func(name string) ([]byte, error)) (*request,
 			return nil, err
 		}
 	}
+	if r.action == makeCapture || r.action == showTopo {
+		return r, nil
+	}
 	if len(r.segments) == 0 {
 		return nil, usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
 	}
@@ -119,6 +122,11 @@ func (p *reading) program(prog option.Program, where string) error {
 	}
 	switch {
 	case where == "" && r.configFile != "" && len(r.segments) == 0:
+		return nil
+	case where == "" && r.action == makeCapture && len(r.segments) == 0:
+		return nil
+	case where == "" && r.binding.Topo && r.action == run && len(r.segments) == 0:
+		r.action = showTopo
 		return nil
 	case where != "" || len(r.segments) > 0:
 		return usagef("%sno program after the options: write ibrun [options] program [arguments] : [options] program [arguments]", where)

@@ -156,11 +156,85 @@ func TestThisMachine(t *testing.T) {
 }
 
 func TestLaterOptionsSaySo(t *testing.T) {
-	for _, o := range []string{"--bind-to=core", "--map-by=numa", "--cpu-bind=cores", "-c=4", "--fabric=ib", "--mpi=mpich", "--hca=mlx5_0", "--report-bindings"} {
+	for _, o := range []string{"--fabric=ib", "--mpi=mpich"} {
 		p := mustPlan(t, o, "true")
 		require.Len(t, p.warnings, 1, o)
 	}
 	require.Empty(t, mustPlan(t, "--bind-to=none", "--fabric=auto", "--lazy", "--iface=eth0,10.0.0.0/8", "--stats=json", "--oversubscribe", "true").warnings)
+}
+
+func TestPlacementWords(t *testing.T) {
+	for line, want := range map[string]job.Binding{
+		"":                                      {},
+		"--bind-to auto":                        {},
+		"tacc_affinity":                         {},
+		"--map-by slot":                         {},
+		"-m block":                              {},
+		"--bind-to none":                        {Bind: job.Unbound},
+		"--bind-to socket":                      {Bind: job.Package},
+		"--bind-to core:overload-allowed":       {Bind: job.Core, Overload: true},
+		"--map-by core --bind-to hwthread":      {Map: job.Core, Bind: job.HWThread},
+		"--map-by l3cache:PE=2":                 {Map: job.L3, PE: 2},
+		"--map-by :PE=4":                        {PE: 4},
+		"-c 4":                                  {PE: 4},
+		"++ppn 4":                               {PE: 4},
+		"-c 4 --map-by numa:PE=4:OVERSUBSCRIBE": {Map: job.NUMA, PE: 4, Overload: true},
+		"--map-by ppr:2:package -ppn 4":         {Map: job.Package, PerObj: 2},
+		"--map-by package --rank-by fill":       {Map: job.Package, Fill: true},
+		"--cpu-bind verbose,cores":              {Bind: job.Core, Report: true},
+		"--cpu-bind map_cpu:0,2":                {CPUs: []string{"0", "2"}},
+		"--cpu-bind mask_cpu:0x3,c":             {CPUs: []string{"0-1", "2-3"}},
+		"-m block:cyclic":                       {Map: job.Package},
+		"-m cyclic:block":                       {Map: job.Core},
+		"--hca mlx5_0:1,mlx5_1":                 {HCA: "mlx5_0:1,mlx5_1"},
+		"--report-bindings":                     {Report: true},
+		"--display bind,topo":                   {Report: true, Topo: true},
+	} {
+		p := mustPlan(t, append(strings.Fields(line), "true")...)
+		require.Equal(t, want, p.job.Binding, line)
+	}
+	for line, want := range map[string]string{
+		"--bind-to cores":                    "is not known",
+		"--map-by nodes":                     "is not known",
+		"--map-by ppr:2":                     "write ppr:N:node",
+		"--map-by ppr:2:rack":                "is not known",
+		"--map-by core:PE=0":                 "not a whole number",
+		"--map-by core:PE=2 -c 3":            "contradict",
+		"--map-by core:SPUN":                 "modifier",
+		"--cpu-bind map_cpu:0,2,0x":          "is not a list of processors",
+		"--cpu-bind mask_cpu:":               "is not a list of processors",
+		"--cpu-bind rank":                    "is not known",
+		"-m cyclic --map-by node -m plane=2": "contradicts",
+		"-m plane=2 --rank-by node":          "dealt by",
+		"--rank-by package:3":                "is not known",
+		"--hca $(x)":                         "names no device",
+	} {
+		_, err := parse(append(strings.Fields(line), "true"))
+		require.ErrorContains(t, err, want, line)
+		require.ErrorAs(t, err, new(usageError))
+	}
+}
+
+func TestDealtToNodes(t *testing.T) {
+	for line, want := range map[string][]uint32{
+		"-n 8 -H a:4,b:4 -m cyclic":             {0, 2, 4, 6, 1, 3, 5, 7},
+		"-n 8 -H a:4,b:4 --map-by node":         {0, 2, 4, 6, 1, 3, 5, 7},
+		"-n 8 -H a:4,b:4 --rank-by node":        {0, 2, 4, 6, 1, 3, 5, 7},
+		"-n 8 -H a:4,b:4 -m plane=2":            {0, 1, 4, 5, 2, 3, 6, 7},
+		"-n 6 -H a:4,b:4 -m cyclic":             {0, 2, 4, 1, 3, 5},
+		"-n 6 -H a:4,b:4":                       {0, 1, 2, 3, 4, 5},
+		"-n 6 -H a:4,b:4 --map-by package:SPAN": {0, 1, 2, 3, 4, 5},
+		"-n 4 -H a,b --map-by node":             {0, 2, 1, 3},
+	} {
+		p := mustPlan(t, append(strings.Fields(line), "true")...)
+		var ranks []uint32
+		for seat := range p.job.Size {
+			ranks = append(ranks, p.job.Layout.Rank(seat))
+		}
+		require.Equal(t, want, ranks, line)
+	}
+	require.Equal(t, uint32(3), mustPlan(t, "-n", "6", "-H", "a:4,b:4", "--map-by", "package:SPAN", "true").nodes.At(1).Ranks)
+	require.Equal(t, job.Stdin{Mode: job.StdinOne, Rank: 2}, mustPlan(t, "-n", "4", "-H", "a:2,b:2", "-m", "cyclic", "--stdin", "1", "true").job.Stdin, "its seat")
 }
 
 func TestTimes(t *testing.T) {

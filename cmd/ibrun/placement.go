@@ -1,96 +1,126 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
+	"ibrun/internal/cpuset"
 	"ibrun/internal/option"
 	"ibrun/job"
 )
 
-// placeOptions put ranks on nodes and processors. This version fills nodes in
-// order and binds nothing: what asks for binding is warned of, and what would
-// put ranks on other nodes is refused.
+// placeOptions put ranks on nodes, processors and devices. docs/placement.md
+// has the rules.
 var placeOptions = []knob{
-	{names: "c cpus-per-task cores-per-task", takes: value, set: func(r *request, v string) error {
-		var n uint64
-		if err := count(&n, v, 1<<16); err != nil {
-			return err
-		}
-		if n > 1 && r.word != "++ppn" {
-			r.warn("%s %s: %s", r.word, v, noBinding)
+	{names: "c cpus-per-task cores-per-task", takes: value, set: func(r *request, v string) error { return r.setPE(v) }},
+	{names: "map-by", takes: value, set: mapBy},
+	{names: "rank-by", takes: value, set: func(r *request, v string) error {
+		switch v {
+		case "fill":
+			r.binding.Fill = true
+		case "node":
+			return r.setPlane(1)
+		case "slot", "span", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "socket", "package":
+		default:
+			return fmt.Errorf("%s is not known: write slot, fill, span or node", option.Quote(v))
 		}
 		return nil
 	}},
-	{names: "map-by", takes: value, set: mapBy},
-	{names: "rank-by", takes: value, set: func(r *request, v string) error {
-		if v == "node" {
-			return otherNodes
-		}
-		return r.later(v, noBinding, "slot", "fill", "span", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "socket", "package")
-	}},
 	{names: "bind-to", takes: value, set: func(r *request, v string) error {
 		word, more, _ := strings.Cut(v, ":")
-		if more != "" && more != "overload-allowed" && more != "if-supported" {
+		switch more {
+		case "overload-allowed":
+			r.binding.Overload = true
+		case "", "if-supported":
+		default:
 			return fmt.Errorf("%s is not known", option.Quote(more))
 		}
-		if strings.HasSuffix(r.word, "_affinity") {
-			r.warn("%s: %s", r.word, noBinding)
-			return nil
-		}
-		return r.later(word, noBinding, "none", "hwthread", "core", "l3cache", "numa", "socket", "package", "auto")
+		return object(&r.binding.Bind, word)
 	}},
 	{names: "cpu-bind", takes: value, set: cpuBind},
 	{names: "distribution m", takes: value, set: distribution},
-	{names: "report-bindings", later: noReport},
+	{names: "report-bindings", set: on(func(r *request) *bool { return &r.binding.Report })},
+	{names: "topo-input", takes: value, set: func(r *request, v string) error { r.topoInput = v; return nil }},
+	{names: "capture", takes: value, set: func(r *request, v string) error { r.action, r.capture = makeCapture, v; return nil }},
+	{names: "json", set: on(func(r *request) *bool { return &r.json })},
 }
 
-var otherNodes = errors.New("ranks go to the nodes in blocks in this version; order the hosts as you want the blocks, and leave the option out")
+// objectNames are the words for what a rank can be placed by or bound to.
+var objectNames = map[string]job.Object{
+	"auto": job.Unsaid, "none": job.Unbound, "hwthread": job.HWThread, "core": job.Core, "l3cache": job.L3, "numa": job.NUMA,
+	"socket": job.Package, "package": job.Package,
+}
 
-// mapBy checks slot, core, ppr:N:obj and the like, with their modifiers.
-// ppr:N:node is so many ranks per node, which this version does.
+func object(to *job.Object, word string) error {
+	o, ok := objectNames[word]
+	if !ok {
+		return fmt.Errorf("%s is not known: write none, hwthread, core, l3cache, numa, socket, package or auto", option.Quote(word))
+	}
+	*to = o
+	return nil
+}
+
+func (r *request) setPE(v string) error {
+	var n uint64
+	if err := count(&n, v, cpuset.Max); err != nil {
+		return err
+	}
+	if pe := r.binding.PE; pe != 0 && uint64(pe) != n {
+		return fmt.Errorf("%d cores per rank contradict %d", n, pe)
+	}
+	r.binding.PE = uint32(n)
+	return nil
+}
+
+// setPlane deals ranks to nodes, so many at a time.
+func (r *request) setPlane(n uint64) error {
+	if r.plane != 0 && r.plane != n {
+		return fmt.Errorf("ranks cannot be dealt by %d and by %d", n, r.plane)
+	}
+	r.plane = n
+	return nil
+}
+
+// mapBy obeys slot, core, ppr:N:obj and the like, with their modifiers.
 func mapBy(r *request, v string) error {
 	parts := strings.Split(v, ":")
-	object, rest := parts[0], parts[1:]
-	if object == "ppr" {
+	word, rest := parts[0], parts[1:]
+	switch {
+	case word == "ppr":
 		if len(rest) < 2 {
-			return fmt.Errorf("%s: write ppr:N:node", option.Quote(v))
+			return fmt.Errorf("%s: write ppr:N:node or ppr:N:package", option.Quote(v))
 		}
-		if rest[1] != "node" {
-			return fmt.Errorf("%s needs the nodes' topology, which is not in this version yet: write ppr:N:node or -ppn N", option.Quote(v))
-		}
-		if err := r.setPerNode(rest[0]); err != nil {
+		if err := r.perObject(rest[0], rest[1]); err != nil {
 			return err
 		}
 		rest = rest[2:]
-	} else if object == "node" {
-		return otherNodes
-	} else if object != "" {
-		if err := r.later(object, noBinding, "slot", "hwthread", "core", "l3cache", "numa", "socket", "package"); err != nil {
+	case word == "node":
+		if err := r.setPlane(1); err != nil {
 			return err
+		}
+	case word == "load":
+		r.byLoad = true
+	case word == "slot" || word == "":
+	default:
+		if err := object(&r.binding.Map, word); err != nil || r.binding.Map <= job.Unbound {
+			return fmt.Errorf("%s is not known: write slot, node, load, hwthread, core, l3cache, numa, package or ppr:N:obj", option.Quote(word))
 		}
 	}
 	for _, m := range rest {
 		name, n, _ := strings.Cut(strings.ToUpper(m), "=")
 		switch name {
 		case "PE":
-			var pe uint64
-			if err := count(&pe, n, 1<<16); err != nil {
+			if err := r.setPE(n); err != nil {
 				return err
 			}
-			if pe > 1 {
-				r.warn("%s %s: %s", r.word, printable(v), noBinding)
-			}
 		case "OVERSUBSCRIBE":
-			r.crowd = true
+			r.crowd, r.binding.Overload = true, true
 		case "NOLOCAL":
 			r.noLocal = true
 		case "NOOVERSUBSCRIBE":
 		case "SPAN":
-			return otherNodes
+			r.span = true
 		default:
 			return fmt.Errorf("modifier %s is not known: write PE=n, SPAN, OVERSUBSCRIBE or NOLOCAL", option.Quote(m))
 		}
@@ -98,57 +128,85 @@ func mapBy(r *request, v string) error {
 	return nil
 }
 
-func cpuBind(r *request, v string) error {
-	v = strings.TrimPrefix(strings.TrimPrefix(v, "verbose,"), "quiet,")
-	word, list, has := strings.Cut(v, ":")
-	if word == "map_cpu" || word == "mask_cpu" {
-		for _, cpu := range strings.Split(list, ",") {
-			base := 0
-			if word == "mask_cpu" {
-				base, cpu = 16, strings.TrimPrefix(cpu, "0x")
-			}
-			if _, err := strconv.ParseUint(cpu, base, 64); err != nil && (base == 0 || strings.Trim(cpu, "0123456789abcdefABCDEF") != "" || cpu == "") {
-				return fmt.Errorf("%s is not a list of processors: write map_cpu:0,2 or mask_cpu:0x3,0xc", option.Quote(v))
-			}
-		}
-		r.warn("%s %s: %s", r.word, word, noBinding)
-		return nil
+// perObject is ppr:N:obj: so many ranks per node, or on each object of a node.
+func (r *request) perObject(n, word string) error {
+	if word == "node" {
+		return r.setPerNode(n)
 	}
-	if has {
-		return fmt.Errorf("%s is not known: write none, cores, sockets, threads, map_cpu:LIST or mask_cpu:LIST", option.Quote(v))
+	var per uint64
+	if err := count(&per, n, job.MaxRanks); err != nil {
+		return err
 	}
-	if v == "no" {
-		v = "none"
+	if err := object(&r.binding.Map, word); err != nil || r.binding.Map <= job.Unbound {
+		return fmt.Errorf("%s is not known: write node, hwthread, core, l3cache, numa or package", option.Quote(word))
 	}
-	return r.later(v, noBinding, "none", "cores", "sockets", "threads")
+	r.binding.PerObj = uint32(per)
+	return nil
 }
 
-// distribution checks srun's -m: the first word is about nodes, the others
+func cpuBind(r *request, v string) error {
+	if more, ok := strings.CutPrefix(v, "verbose,"); ok {
+		v, r.binding.Report = more, true
+	}
+	v = strings.TrimPrefix(v, "quiet,")
+	word, list, has := strings.Cut(v, ":")
+	if word == "map_cpu" || word == "mask_cpu" {
+		parse := cpuset.ParseList
+		if word == "mask_cpu" {
+			parse = cpuset.ParseMask
+		}
+		for _, part := range strings.Split(list, ",") {
+			s, err := parse(part)
+			if err != nil || s.Empty() || word == "map_cpu" && s.Len() > 1 {
+				return fmt.Errorf("%s is not a list of processors: write map_cpu:0,2 or mask_cpu:0x3,0xc", option.Quote(v))
+			}
+			r.binding.CPUs = append(r.binding.CPUs, s.String())
+		}
+		return nil
+	}
+	o, ok := map[string]job.Object{
+		"none": job.Unbound, "no": job.Unbound, "cores": job.Core, "sockets": job.Package, "threads": job.HWThread, "ldoms": job.NUMA,
+	}[v]
+	if has || !ok {
+		return fmt.Errorf("%s is not known: write none, cores, sockets, threads, ldoms, map_cpu:LIST or mask_cpu:LIST", option.Quote(v))
+	}
+	r.binding.Bind = o
+	return nil
+}
+
+// distribution obeys srun's -m: the first word is about nodes, the others
 // about what is inside them.
 func distribution(r *request, v string) error {
 	nodes, inside, _ := strings.Cut(v, ":")
 	nodes, _, _ = strings.Cut(nodes, ",")
+	plane := uint64(0)
 	if n, ok := strings.CutPrefix(nodes, "plane="); ok {
-		var size uint64
-		if err := count(&size, n, job.MaxRanks); err != nil {
+		if err := count(&plane, n, job.MaxRanks); err != nil {
 			return err
 		}
-		return otherNodes
+		nodes = "plane"
 	}
 	switch nodes {
 	case "cyclic":
-		return otherNodes
-	case "block", "*":
+		plane = 1
+	case "plane", "block", "*":
 	default:
 		return fmt.Errorf("%s is not known: write block, cyclic or plane=N", option.Quote(v))
 	}
-	for _, w := range strings.Split(inside, ":") {
+	words := strings.Split(inside, ":")
+	for _, w := range words {
 		if !slices.Contains([]string{"", "block", "cyclic", "fcyclic", "*"}, w) {
 			return fmt.Errorf("%s is not known: write block, cyclic or fcyclic", option.Quote(w))
 		}
 	}
-	if inside != "" {
-		r.warn("%s %s: %s", r.word, v, noBinding)
+	switch words[0] {
+	case "block":
+		r.binding.Map = job.Core
+	case "cyclic", "fcyclic":
+		r.binding.Map = job.Package
 	}
-	return nil
+	if plane == 0 {
+		return nil
+	}
+	return r.setPlane(plane)
 }

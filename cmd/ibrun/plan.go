@@ -90,10 +90,10 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	for n, l := range at.limits {
 		j.Limits = append(j.Limits, job.Limit{Resource: uint8(n), Soft: l.Soft, Hard: l.Hard})
 	}
-	if j.Stdin, err = r.reader(j.Size); err != nil {
+	j.Layout, j.Transport, j.Binding = p.nodes.Layout().Dealt(uint32(r.plane)), r.transport(p.nodes.Len()), r.binding
+	if j.Stdin, err = r.reader(j.Layout); err != nil {
 		return nil, err
 	}
-	j.Layout, j.Transport = p.nodes.Layout(), r.transport(p.nodes.Len())
 	p.shape, _ = tree.Parse(r.tree)
 	p.shape = p.shape.Resolve(p.nodes.Len() + 1)
 	j.Launch.Tree = p.shape.String()
@@ -107,7 +107,7 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 }
 
 // reader says who reads standard input; rank 0 if nobody said so.
-func (r *request) reader(size uint32) (job.Stdin, error) {
+func (r *request) reader(l job.Layout) (job.Stdin, error) {
 	switch {
 	case r.stdin == "none" || r.output.StdinFile != "":
 		return job.Stdin{}, nil
@@ -117,10 +117,10 @@ func (r *request) reader(size uint32) (job.Stdin, error) {
 		return job.Stdin{Mode: job.StdinOne}, nil
 	}
 	n, _ := strconv.ParseUint(r.stdin, 10, 32) // checked when it was parsed
-	if n >= uint64(size) {
+	if size := l.Ranks(); n >= uint64(size) {
 		return job.Stdin{}, usagef("--stdin %s: the job has ranks 0 to %d", r.stdin, size-1)
 	}
-	return job.Stdin{Mode: job.StdinOne, Rank: uint32(n)}, nil
+	return job.Stdin{Mode: job.StdinOne, Rank: l.Seat(uint32(n))}, nil
 }
 
 // allocation is the hosts, or this machine if none are named.
@@ -156,7 +156,10 @@ func (r *request) allocation(at surroundings) (alloc job.Nodes, local bool, err 
 // place gives ranks to nodes and programs.
 func (p *plan) place(r *request, alloc job.Nodes, at surroundings) error {
 	p.job = &job.Job{}
-	want := job.Want{Offset: r.offset, PerNode: r.perNode}
+	want := job.Want{Offset: r.offset, PerNode: r.perNode, Plane: r.plane, Weight: r.weights}
+	if r.span {
+		want.Plane = max(want.Plane, 1)
+	}
 	several := len(r.segments) > 1
 	for i := range r.segments {
 		s := &r.segments[i]
@@ -169,6 +172,15 @@ func (p *plan) place(r *request, alloc job.Nodes, at surroundings) error {
 		if err := count(&want.PerNode, v, job.MaxRanks); err != nil {
 			return usagef("IBRUN_TASKS_PER_NODE: %v", err)
 		}
+	}
+	if per := r.binding.PerObj; per > 0 && want.PerNode == 0 {
+		m, err := r.machine()
+		if err != nil {
+			return err
+		}
+		objects := len(m.Objects(kinds[r.binding.Map]))
+		want.PerNode = uint64(per) * uint64(objects)
+		p.warn(fmt.Sprintf("ppr: %d ranks per node, since %s has %s; nodes that differ will refuse: -ppn says another number", want.PerNode, r.example(), plural(objects, r.binding.Map.String())))
 	}
 	if r.offset > 0 && want.Ranks == 0 {
 		return usagef("option -o is the offset of the TACC wrapper and goes with -n")

@@ -22,7 +22,8 @@ type reporter struct {
 	quiet   bool
 	verbose int
 	began   time.Time
-	agents  int
+	layout  job.Layout
+	json    bool // --json: places as data
 }
 
 // event is called while the job goes on.
@@ -33,7 +34,9 @@ func (r *reporter) event(what any) {
 			r.late(e)
 		}
 	case wire.Fault:
-		r.line("%s", faultLine(e))
+		r.line("%s", r.faultLine(e))
+	case wire.Placed:
+		r.placed(e)
 	case core.Started:
 		if r.verbose > 0 {
 			r.line("all %d agents are up after %v", e.Agents, time.Since(r.began).Round(time.Millisecond))
@@ -54,19 +57,20 @@ func (r *reporter) late(w wire.Waiting) {
 }
 
 // faultLine is one failure in one line: who, what, why.
-func faultLine(f wire.Fault) string {
+func (r *reporter) faultLine(f wire.Fault) string {
+	rank := r.layout.Rank
 	switch f.What {
 	case wire.FaultAbort:
 		if f.Cause == "" {
-			return fmt.Sprintf("rank %d on %s aborted the job with code %d", f.Rank, f.Host, f.Status.Code)
+			return fmt.Sprintf("rank %d on %s aborted the job with code %d", rank(f.Rank), f.Host, f.Status.Code)
 		}
-		return fmt.Sprintf("rank %d on %s aborted the job with code %d: %s", f.Rank, f.Host, f.Status.Code, f.Cause)
+		return fmt.Sprintf("rank %d on %s aborted the job with code %d: %s", rank(f.Rank), f.Host, f.Status.Code, f.Cause)
 	case wire.FaultRank:
-		return fmt.Sprintf("rank %d on %s %s", f.Rank, f.Host, ending(f.Status))
+		return fmt.Sprintf("rank %d on %s %s", rank(f.Rank), f.Host, ending(f.Status))
 	case wire.FaultSpawn:
-		who := fmt.Sprintf("rank %d", f.Rank)
+		who := fmt.Sprintf("rank %d", rank(f.Rank))
 		if f.Count > 1 {
-			who = fmt.Sprintf("rank %d and %d others", f.Rank, f.Count-1)
+			who = fmt.Sprintf("rank %d and %d others", rank(f.Rank), f.Count-1)
 		}
 		return fmt.Sprintf("%s on %s could not be started: %s", who, f.Host, f.Cause)
 	case wire.FaultLaunch:
@@ -115,8 +119,11 @@ func (r *reporter) outcome(o core.Outcome, timeout time.Duration, allCodes bool)
 			r.launchTable(o)
 		} else if more := len(o.Faults) - 1; more > 0 && r.verbose > 0 {
 			for _, f := range o.Faults[1:] {
-				r.line("also: %s", faultLine(f))
+				r.line("also: %s", r.faultLine(f))
 			}
+		}
+		if o.Fault.What == wire.FaultSpawn {
+			r.same(o)
 		}
 		if tail := o.Fault.Tail; tail != "" && o.Fault.What == wire.FaultLost {
 			r.tail(tail)
@@ -139,6 +146,19 @@ func (r *reporter) outcome(o core.Outcome, timeout time.Duration, allCodes bool)
 	}
 	if allCodes {
 		r.codes(o.Runs)
+	}
+}
+
+// same says how many more nodes had the problem that was reported.
+func (r *reporter) same(o core.Outcome) {
+	more := -1
+	for _, f := range o.Faults {
+		if f.What == wire.FaultSpawn && f.Cause == o.Fault.Cause {
+			more++
+		}
+	}
+	if more > 0 {
+		r.line("the same on %s more", plural(more, "node"))
 	}
 }
 
@@ -189,13 +209,34 @@ func (r *reporter) tail(text string) {
 }
 
 func (r *reporter) codes(runs []job.StatusRun) {
-	for _, run := range runs {
+	for _, run := range dealt(runs, r.layout) {
 		who := fmt.Sprintf("rank %d", run.First)
 		if run.Count > 1 {
 			who = fmt.Sprintf("ranks %d-%d", run.First, run.First+run.Count-1)
 		}
 		r.line("%s %s", who, ending(run.Status))
 	}
+}
+
+// dealt turns what became of seats into what became of ranks.
+func dealt(runs []job.StatusRun, l job.Layout) (out []job.StatusRun) {
+	if l.Plane() == 0 {
+		return runs
+	}
+	became := make([]job.Status, l.Ranks())
+	for _, run := range runs {
+		for seat := run.First; seat < run.First+run.Count; seat++ {
+			became[l.Rank(seat)] = run.Status
+		}
+	}
+	for rank, s := range became {
+		if last := len(out) - 1; last >= 0 && out[last].Status == s {
+			out[last].Count++
+			continue
+		}
+		out = append(out, job.StatusRun{First: uint32(rank), Count: 1, Status: s})
+	}
+	return out
 }
 
 // printable makes bytes from elsewhere harmless on a terminal.

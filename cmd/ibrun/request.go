@@ -17,6 +17,8 @@ const (
 	help
 	version
 	dryRun
+	makeCapture
+	showTopo
 )
 
 // segment is one program of the command line, between colons.
@@ -41,6 +43,14 @@ type request struct {
 	exclude   []hostlist.Entry
 	offset    uint64
 	perNode   uint64
+	plane     uint64            // ranks are dealt to nodes so many at a time; 0: nodes are filled
+	span      bool              // :SPAN: evenly over all nodes
+	byLoad    bool              // --map-by load
+	weights   map[string]uint32 // of --map-by load, by host
+	binding   job.Binding
+	topoInput string // --topo-input: another machine's capture instead of this machine
+	capture   string // --capture: the file that one goes to
+	json      bool
 
 	env        environRules
 	output     job.Output

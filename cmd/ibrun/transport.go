@@ -26,7 +26,7 @@ var fabricOptions = []knob{
 	}},
 	{names: "eager", set: on(func(r *request) *bool { return &r.eager })},
 	{names: "iface", takes: value, set: func(r *request, v string) error { r.iface = v; return plainWord(r, strings.ReplaceAll(v, "/", "")) }},
-	{names: "hca", takes: value, later: noIB, set: plainWord},
+	{names: "hca", takes: value, set: func(r *request, v string) error { r.binding.HCA = v; return plainWord(r, v) }},
 	{names: "stats", takes: optional, set: func(r *request, v string) error {
 		if r.stats = v; v == "" {
 			r.stats = "text"

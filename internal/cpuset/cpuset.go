@@ -31,9 +31,7 @@ func Of(numbers ...int) Set {
 // Span makes the set of lo to hi, both included.
 func Span(lo, hi int) Set {
 	var s Set
-	for n := lo; n <= hi; n++ {
-		s.Add(n)
-	}
+	s.fill(lo, hi)
 	return s
 }
 
@@ -46,6 +44,23 @@ func (s *Set) Add(n int) {
 		s.words = append(s.words, 0)
 	}
 	s.words[n/64] |= 1 << (n % 64)
+}
+
+// fill puts lo to hi in, a word at a time: a short list may name the whole range
+// many times.
+func (s *Set) fill(lo, hi int) {
+	if lo > hi {
+		return
+	}
+	s.Add(lo)
+	s.Add(hi)
+	for n := lo; n <= hi; n = n/64*64 + 64 {
+		word := ^uint64(0) << (n % 64)
+		if last := hi - n/64*64; last < 63 {
+			word &= 1<<(last+1) - 1
+		}
+		s.words[n/64] |= word
+	}
 }
 
 // Has reports whether n is in the set; any n may be asked for.
@@ -185,9 +200,7 @@ func ParseList(text string) (Set, error) {
 		if err != nil || err2 != nil || a > b || b >= Max {
 			return Set{}, fmt.Errorf("%.40q is not a list of numbers like 0-3,8", text)
 		}
-		for n := a; n <= b; n++ {
-			s.Add(int(n))
-		}
+		s.fill(int(a), int(b))
 	}
 	return s, nil
 }

@@ -22,6 +22,7 @@ type Cmd struct {
 	Dir    string     // empty: this process's own
 	Files  []*os.File // descriptors 0, 1, 2, ...; nil is closed
 	Setsid bool       // a session, and so a process group, of its own
+	Thread Thread     // what it inherits besides
 	// Orphan lets the process outlive this one; otherwise it is killed with it.
 	Orphan bool
 }
@@ -46,7 +47,7 @@ var reaper struct {
 // that lives as long as the process.
 var spawners struct {
 	start  sync.Once
-	orders chan func()
+	orders chan func(original)
 }
 
 // spawnerThreads is the number of threads that fork: more gain nothing, since
@@ -54,12 +55,13 @@ var spawners struct {
 const spawnerThreads = 2
 
 func startSpawners() {
-	spawners.orders = make(chan func())
+	spawners.orders = make(chan func(original))
 	for range spawnerThreads {
 		go func() {
 			runtime.LockOSThread()
+			own, _ := currentAffinity() // without it a thread stays where its last rank went, which is the lesser evil
 			for order := range spawners.orders {
-				order()
+				order(own)
 			}
 		}()
 	}
@@ -74,16 +76,19 @@ func BecomeSubreaper() error {
 }
 
 // Start starts a process. The error is an *os.PathError with the errno of
-// fork, chdir or exec.
+// fork, chdir or exec, or says what the thread could not be given.
 func Start(c Cmd) (*Process, error) {
 	spawners.start.Do(startSpawners)
 	reaper.start.Do(startReaper)
 	var p *Process
 	var err error
 	finished := make(chan struct{})
-	spawners.orders <- func() {
+	spawners.orders <- func(own original) {
 		defer close(finished)
-		p, err = start(c)
+		defer c.Thread.giveBack(own)
+		if err = c.Thread.take(); err == nil {
+			p, err = start(c)
+		}
 	}
 	<-finished
 	return p, err

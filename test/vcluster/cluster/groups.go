@@ -23,6 +23,7 @@ const (
 type groups struct {
 	freeze string // directory of the cluster in the hierarchy that freezes
 	count  string // directory in the one that counts
+	pin    string // directory in the hierarchy that restricts CPUs, if Restrict made one
 	v1     bool
 }
 
@@ -149,7 +150,11 @@ func (g groups) cpu(name string) (time.Duration, error) {
 
 // remove takes the cluster's cgroups away; what still runs in them is killed.
 func (g groups) remove() {
-	for _, dir := range g.dirs() {
+	dirs := g.dirs()
+	if g.pin != "" {
+		dirs = append(dirs, g.pin)
+	}
+	for _, dir := range dirs {
 		for deadline := time.Now().Add(stopDeadline); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 			names, err := os.ReadDir(dir)
 			if err != nil {

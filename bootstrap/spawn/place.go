@@ -1,0 +1,147 @@
+package spawn
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/cpuset"
+	"ibrun/internal/proc"
+	"ibrun/job"
+	"ibrun/topo"
+	"ibrun/topo/bind"
+	"ibrun/topo/draw"
+	"ibrun/topo/near"
+)
+
+// place is where one rank of a node runs.
+type place struct {
+	thread  proc.Thread
+	port    string   // its HCA and port, or empty
+	devices []string // what its environment says of them
+}
+
+// places decides where a node's ranks run. It is the same for a node that is
+// and for one that could be. The error is the same on all nodes that have the
+// same problem.
+func places(m *topo.Machine, want job.Binding, n job.Node, omp int) (all []place, notes []string, err error) {
+	if n.HCA != "" {
+		want.HCA = n.HCA
+	}
+	found, notes, err := bind.Places(m, want, int(n.Ranks), omp)
+	if err != nil {
+		return nil, nil, err
+	}
+	cpus := make([]cpuset.Set, len(found))
+	for i, p := range found {
+		cpus[i] = p.CPUs
+	}
+	ports, err := near.Ports(m, want.HCA, cpus)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, p := range found {
+		at := place{thread: proc.Thread{CPUs: p.CPUs, Mems: p.Mems, Interleave: p.Interleave}}
+		if i < len(ports) && ports[i].Port != nil {
+			at.port = fmt.Sprintf("%s:%d", ports[i].HCA.Name, ports[i].Port.Number)
+			at.devices = ports[i].Env("")
+		}
+		all = append(all, at)
+	}
+	return all, notes, nil
+}
+
+// place decides where this node's ranks run, from the node's own sysfs.
+func (s *Set) place() error {
+	s.machine = topo.Read(os.DirFS("/"))
+	all, notes, err := places(s.machine, s.cfg.Job.Binding, s.cfg.Node, threads(s.ranks[0].program))
+	if err != nil {
+		return err
+	}
+	s.notes = notes
+	for i, r := range s.ranks {
+		r.place = all[i]
+	}
+	return nil
+}
+
+// Predict is what Placed would say of a node if it were like m.
+func Predict(m *topo.Machine, j *job.Job, n job.Node) (wire.Placed, error) {
+	p := &j.Programs[0]
+	for i := range j.Programs {
+		if rank := j.Layout.Rank(n.First); rank >= j.Programs[i].First && rank-j.Programs[i].First < j.Programs[i].Count {
+			p = &j.Programs[i]
+		}
+	}
+	all, notes, err := places(m, j.Binding, n, threads(p))
+	placed := wire.Placed{Host: n.Host, Notes: notes}
+	for i, at := range all {
+		cpus, mems := at.thread.CPUs, m.AllowedMems
+		if cpus.Empty() {
+			cpus = m.Allowed
+		}
+		placed.Ranks = append(placed.Ranks, wire.Placement{
+			Rank: n.First + uint32(i), CPUs: cpus.String(), Mems: mems.String(), Policy: at.thread.Policy(), HCA: at.port, Drawing: draw.Binding(m, cpus),
+		})
+	}
+	return placed, err
+}
+
+// threads is OMP_NUM_THREADS of a program, or 0. Of a list for nested regions
+// the first level counts.
+func threads(p *job.Program) int {
+	for _, e := range p.Env {
+		if v, ok := strings.CutPrefix(e, "OMP_NUM_THREADS="); ok {
+			first, _, _ := strings.Cut(v, ",")
+			n, _ := strconv.Atoi(strings.TrimSpace(first)) // what is no number counts as not said
+			return max(0, n)
+		}
+	}
+	return 0
+}
+
+// placed reports where the ranks run, as the kernel tells.
+func (s *Set) placed() Placed {
+	m := wire.Placed{Node: s.cfg.NodeIndex, Host: s.cfg.Node.Host, Notes: s.notes}
+	if s.cfg.Job.Binding.Topo {
+		m.Picture = draw.Picture(s.machine)
+	}
+	if !s.cfg.Job.Binding.Report {
+		return Placed{m}
+	}
+	for _, r := range s.ranks {
+		r.mu.Lock()
+		p := r.process
+		r.mu.Unlock()
+		if p == nil {
+			continue
+		}
+		at := wire.Placement{Rank: r.number, HCA: r.place.port, Policy: r.place.thread.Policy()}
+		at.CPUs, at.Mems = allowed(p.Pid())
+		if cpus, err := cpuset.ParseList(at.CPUs); err == nil && at.CPUs != "" {
+			at.Drawing = draw.Binding(s.machine, cpus)
+		}
+		m.Ranks = append(m.Ranks, at)
+	}
+	return Placed{m}
+}
+
+// allowed is what the kernel says of a process; nothing if it has ended.
+func allowed(pid int) (cpus, mems string) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return "", ""
+	}
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(line, ":")
+		switch name {
+		case "Cpus_allowed_list":
+			cpus = strings.TrimSpace(value)
+		case "Mems_allowed_list":
+			mems = strings.TrimSpace(value)
+		}
+	}
+	return cpus, mems
+}

@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"fmt"
+
+	"ibrun/job"
+)
+
+// Placed says where the ranks of one node run, as its kernel tells after they
+// were started. It is sent only if somebody asked.
+type Placed struct {
+	Node    uint32
+	Host    string
+	Picture string   // the node, drawn; empty unless --display topo
+	Notes   []string // what the node has to say about the request
+	Ranks   []Placement
+}
+
+// Placement is one rank's part of Placed.
+type Placement struct {
+	Rank    uint32
+	CPUs    string // Cpus_allowed_list of /proc/PID/status
+	Mems    string // Mems_allowed_list
+	Policy  string // of memory: "interleave 0-1", "prefer 2"; empty: the kernel's default, which is local
+	HCA     string // "mlx5_0:1"; empty: none
+	Drawing string
+}
+
+func (Placed) Kind() Kind { return KindPlaced }
+
+func (m Placed) append(w *writer) {
+	w.u32(m.Node)
+	w.string(m.Host)
+	w.string(m.Picture)
+	w.strings(m.Notes)
+	w.uint(uint64(len(m.Ranks)))
+	for _, p := range m.Ranks {
+		w.u32(p.Rank)
+		for _, s := range []string{p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing} {
+			w.string(s)
+		}
+	}
+}
+
+func parsePlaced(r *reader) Message {
+	m := Placed{Node: r.u32(), Host: r.string(), Picture: r.string(), Notes: r.strings()}
+	for range r.count(6) {
+		m.Ranks = append(m.Ranks, Placement{
+			Rank: r.u32(), CPUs: r.string(), Mems: r.string(), Policy: r.string(), HCA: r.string(), Drawing: r.string(),
+		})
+	}
+	return m
+}
+
+func (m Placed) String() string {
+	return fmt.Sprintf("Placed node=%d host=%q ranks=%d notes=%q", m.Node, m.Host, len(m.Ranks), m.Notes)
+}
+
+func appendBinding(w *writer, b job.Binding) {
+	w.byte(byte(b.Map))
+	w.bool(b.Fill)
+	w.byte(byte(b.Bind))
+	w.u32(b.PE)
+	w.u32(b.PerObj)
+	w.strings(b.CPUs)
+	w.bool(b.Overload)
+	w.string(b.HCA)
+	w.bool(b.Report)
+	w.bool(b.Topo)
+}
+
+func parseBinding(r *reader) job.Binding {
+	b := job.Binding{
+		Map: job.Object(r.byte()), Fill: r.bool(), Bind: job.Object(r.byte()), PE: r.u32(), PerObj: r.u32(),
+		CPUs: r.strings(), Overload: r.bool(), HCA: r.string(), Report: r.bool(), Topo: r.bool(),
+	}
+	if !b.Map.Valid() || !b.Bind.Valid() {
+		r.fail(ErrRange)
+	}
+	return b
+}

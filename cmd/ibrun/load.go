@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+
+	"ibrun/bootstrap/agent"
+	"ibrun/job"
+	"ibrun/topo"
+)
+
+// weighRole is the hidden role that says what a node has to give.
+const weighRole = ":weigh"
+
+// weighMain prints how many cores' worth of time is free here, in hundredths.
+func weighMain() int {
+	fmt.Println(weight(topo.Read(os.DirFS("/"))))
+	return 0
+}
+
+// weight is what a node has to give, in hundredths of a core: the cores that
+// are allowed, no more than cpu.max grants, less what runs already. A busy node
+// keeps a tenth, so that it is not left out for a passing load.
+func weight(m *topo.Machine) uint32 {
+	cores := 0
+	for _, c := range m.Cores {
+		if c.CPUs.Meets(m.Allowed) {
+			cores++
+		}
+	}
+	have := float64(cores)
+	if m.Quota > 0 {
+		have = min(have, m.Quota)
+	}
+	free := max(have-max(m.Load, 0), have/10)
+	return uint32(math.Ceil(100 * free))
+}
+
+// weigh asks every node of the allocation what it has to give, with a job of
+// one rank on each that runs ibrun itself. The code is not 0 if a node could
+// not be asked, which the reporter has said then.
+func (r *request) weigh(at surroundings, say *reporter) (code int, err error) {
+	ask := newRequest()
+	ask.hosts, ask.hostFiles, ask.exclude, ask.noLocal = r.hosts, r.hostFiles, r.exclude, r.noLocal
+	ask.launch, ask.tree, ask.perNode, ask.preflight, ask.stdin = r.launch, r.tree, 1, false, "none"
+	ask.binding.Bind = job.Unbound
+	ask.segments = []segment{{argv: []string{"/proc/self/exe", weighRole}, dir: "/"}}
+	p, err := makePlan(ask, at)
+	if err != nil {
+		return 0, err
+	}
+	var out bytes.Buffer
+	o, err := conduct(p, at, say, agent.NewSink(&out, os.Stderr, agent.Style{Label: true}))
+	if err != nil || o.Code != 0 {
+		return o.Code, err
+	}
+	r.weights = map[string]uint32{}
+	for line := range strings.Lines(out.String()) {
+		var rank int
+		var w uint32
+		if n, _ := fmt.Sscanf(line, "[%d] %d", &rank, &w); n == 2 && rank < p.nodes.Len() {
+			r.weights[p.nodes.At(rank).Host] = w
+		}
+	}
+	if len(r.weights) < p.nodes.Len() {
+		return 0, fmt.Errorf("--map-by load: %s of %d did not say what they have to give", plural(p.nodes.Len()-len(r.weights), "node"), p.nodes.Len())
+	}
+	return 0, nil
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"ibrun/bootstrap/wire"
+)
+
+// placement is a rank's line of --report-bindings --json.
+type placement struct {
+	Rank    uint32 `json:"rank"`
+	Host    string `json:"host"`
+	CPUs    string `json:"cpus"`          // that the kernel lets it run on; empty: it had ended before it was asked
+	Mems    string `json:"numa_nodes"`    // that the kernel lets it have memory of
+	Policy  string `json:"memory_policy"` // "interleave 0-1", "prefer 2"; empty: the node that each CPU is on
+	HCA     string `json:"hca"`           // "mlx5_0:1"; empty: none
+	Drawing string `json:"drawing"`
+}
+
+// placed shows where one node's ranks run.
+func (r *reporter) placed(m wire.Placed) {
+	if m.Picture != "" {
+		fmt.Fprintf(r.to, "ibrun: %s:\n", printable(m.Host))
+		for line := range strings.Lines(m.Picture) {
+			fmt.Fprintf(r.to, "  %s\n", printable(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	for _, note := range m.Notes {
+		r.line("%s: %s", m.Host, note)
+	}
+	for _, p := range m.Ranks {
+		p.Rank = r.layout.Rank(p.Rank)
+		if r.json {
+			_ = json.NewEncoder(r.to).Encode(placement{p.Rank, m.Host, p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing})
+			continue
+		}
+		r.line("%s", placeLine(m.Host, p))
+	}
+}
+
+// placeLine is where a rank runs, for people.
+func placeLine(host string, p wire.Placement) string {
+	if p.CPUs == "" {
+		return fmt.Sprintf("rank %d on %s had ended before its place could be read", p.Rank, host)
+	}
+	text := fmt.Sprintf("rank %d on %s: CPUs %s, NUMA nodes %s", p.Rank, host, p.CPUs, p.Mems)
+	if p.Policy != "" {
+		text += " (" + p.Policy + ")"
+	}
+	if p.HCA != "" {
+		text += ", HCA " + p.HCA
+	}
+	return text + "  " + p.Drawing
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"ibrun/bootstrap/spawn"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+	"ibrun/topo"
+	"ibrun/topo/capture"
+	"ibrun/topo/draw"
+)
+
+// kinds are what objects of a command line are called in a machine.
+var kinds = map[job.Object]topo.Kind{
+	job.HWThread: topo.PU, job.Core: topo.Core, job.L3: topo.L3, job.NUMA: topo.NUMA, job.Package: topo.Package,
+}
+
+// machine reads --topo-input, or this machine.
+func (r *request) machine() (*topo.Machine, error) {
+	if r.topoInput == "" {
+		return topo.Read(os.DirFS("/")), nil
+	}
+	tree, err := capture.Open(r.topoInput)
+	if err != nil {
+		return nil, usagef("--topo-input: %v", err)
+	}
+	return topo.Read(tree), nil
+}
+
+// example is the machine that nodes are taken to be like before they are asked.
+func (r *request) example() string {
+	if r.topoInput == "" {
+		return "this machine"
+	}
+	return r.topoInput
+}
+
+// showMachine is ibrun --display topo without a program.
+func showMachine(r *request) int {
+	m, err := r.machine()
+	if err != nil {
+		return complain(err)
+	}
+	if err := writeMachine(os.Stdout, m, r.json); err != nil {
+		return complain(err)
+	}
+	return 0
+}
+
+func writeMachine(w io.Writer, m *topo.Machine, asJSON bool) error {
+	text := draw.Picture(m)
+	if asJSON {
+		b, err := draw.JSON(m)
+		if err != nil {
+			return err
+		}
+		text = strings.TrimSuffix(string(b), "\n") + "\n"
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// captureTo is ibrun --capture FILE.
+func captureTo(name string) int {
+	f, err := os.Create(name)
+	if err != nil {
+		return complain(usagef("--capture: %v", err))
+	}
+	err = capture.Write(f, os.DirFS("/"))
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return complain(fmt.Errorf("--capture %s: %w", name, err))
+	}
+	return 0
+}
+
+// predict adds to a dry run what --display bind and topo ask for, as if every
+// node were like one machine.
+func predict(r *request, p *plan) int {
+	b := p.job.Binding
+	if !b.Report && !b.Topo {
+		return 0
+	}
+	m, err := r.machine()
+	if err != nil {
+		return complain(err)
+	}
+	if b.Topo {
+		fmt.Printf("topology of %s, which every node is taken to be like:\n", r.example())
+		if err := writeMachine(os.Stdout, m, r.json); err != nil {
+			return complain(err)
+		}
+	}
+	if !b.Report {
+		return 0
+	}
+	say := &reporter{to: os.Stdout, layout: p.job.Layout, json: r.json}
+	at := 0
+	for k, run := range p.nodes.Runs() {
+		if k == shownRuns {
+			fmt.Printf("         and %s more\n", plural(p.nodes.Len()-at, "node"))
+			break
+		}
+		placed, err := spawn.Predict(m, p.job, p.nodes.At(at))
+		if err != nil {
+			return complain(exitError{exitSelf, fmt.Errorf("%s: %w", run.Host(0), err)})
+		}
+		for i := range run.Count {
+			n := p.nodes.At(at + int(i))
+			say.predicted(n, placed)
+		}
+		at += int(run.Count)
+	}
+	return 0
+}
+
+// predicted shows one node's ranks as they would be placed.
+func (r *reporter) predicted(n job.Node, m wire.Placed) {
+	m.Host = n.Host
+	for i := range m.Ranks {
+		m.Ranks[i].Rank = n.First + uint32(i)
+	}
+	r.placed(m)
+}

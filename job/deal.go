@@ -1,0 +1,113 @@
+package job
+
+import "sort"
+
+// Inside ibrun ranks are numbered by seat: node 0 has the first ones, node 1
+// those that follow, so that a subtree's are contiguous. What the user calls a
+// rank is the same number, unless ranks were dealt to the nodes like cards
+// (--map-by node, -m cyclic, -m plane=N): then programs and people see the
+// number of the deal, and the two are converted where they meet.
+
+// Dealt returns the layout with ranks dealt plane at a time, each node getting
+// its turn as long as it has seats; 0: not dealt.
+func (l Layout) Dealt(plane uint32) Layout {
+	l.plane = plane
+	return l
+}
+
+// Plane is how many ranks a node is dealt at a time; 0: rank and seat are the same.
+func (l Layout) Plane() uint32 { return l.plane }
+
+// Rank is the user's number of a seat, which must be below Ranks.
+func (l Layout) Rank(seat uint32) uint32 {
+	if l.plane == 0 {
+		return seat
+	}
+	node := l.NodeOf(seat)
+	first, _ := l.RanksOn(node)
+	round := (seat - first) / l.plane
+	rank := l.before(round) + (seat-first)%l.plane
+	for i, s := range l.shares {
+		rank += min(s.Nodes, node-min(node, l.nodes[i])) * l.turn(s, round)
+	}
+	return rank
+}
+
+// Seat is the reverse of Rank; the rank must be below Ranks.
+func (l Layout) Seat(rank uint32) uint32 {
+	if l.plane == 0 {
+		return rank
+	}
+	most := uint32(0)
+	for _, s := range l.shares {
+		most = max(most, s.Ranks)
+	}
+	rounds := int((uint64(most) + uint64(l.plane) - 1) / uint64(l.plane))
+	round := uint32(sort.Search(rounds, func(k int) bool { return l.before(uint32(k)+1) > rank }))
+	rest := rank - l.before(round)
+	for i, s := range l.shares {
+		each := l.turn(s, round)
+		if rest < s.Nodes*each {
+			return l.ranks[i] + rest/each*s.Ranks + round*l.plane + rest%each
+		}
+		rest -= s.Nodes * each
+	}
+	panic("job: a rank beyond the layout's")
+}
+
+// before is how many ranks all rounds before this one dealt.
+func (l Layout) before(round uint32) uint32 {
+	sum := uint32(0)
+	for _, s := range l.shares {
+		sum += s.Nodes * uint32(min(uint64(s.Ranks), uint64(round)*uint64(l.plane)))
+	}
+	return sum
+}
+
+// turn is how many ranks one node of a share is dealt in a round.
+func (l Layout) turn(s Share, round uint32) uint32 {
+	from := uint64(round) * uint64(l.plane)
+	if from >= uint64(s.Ranks) {
+		return 0
+	}
+	return uint32(min(uint64(l.plane), uint64(s.Ranks)-from))
+}
+
+// deal gives each node plane ranks at a time, in turn, up to its weight, until
+// the ranks are used up.
+func (n Nodes) deal(ranks, plane uint64, weight func(Run) uint64) Nodes {
+	most := uint64(0)
+	for _, r := range n.runs {
+		most = max(most, min(weight(r), ranks))
+	}
+	dealt := func(rounds uint64) (sum uint64) {
+		for _, r := range n.runs {
+			sum += uint64(r.Count) * min(weight(r), rounds*plane)
+		}
+		return sum
+	}
+	// All rounds but the last are whole.
+	whole := uint64(sort.Search(int((most+plane-1)/plane), func(k int) bool { return dealt(uint64(k)+1) > ranks }))
+	left := ranks - dealt(whole)
+	var out []Run
+	for _, r := range n.runs {
+		have := min(weight(r), whole*plane)
+		turn := min(weight(r)-have, plane)
+		full := uint64(0)
+		if turn > 0 {
+			full = min(uint64(r.Count), left/turn)
+		}
+		left -= full * turn
+		out = append(out, r.part(0, full, have+turn))
+		if full < uint64(r.Count) {
+			rest := []Run{r.part(full, 1, have+left), r.part(full+1, uint64(r.Count)-full-1, have)}
+			left = 0
+			for _, p := range rest {
+				if p.Ranks > 0 {
+					out = append(out, p)
+				}
+			}
+		}
+	}
+	return NewNodes(0, out)
+}

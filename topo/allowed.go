@@ -1,0 +1,61 @@
+package topo
+
+import (
+	"strings"
+
+	"ibrun/internal/cpuset"
+)
+
+// allowed finds what this process may use: what its affinity, its memory policy's
+// bounds (proc/self/status) and its cgroups leave. In a capture, it is the
+// process that made it. A restriction that leaves nothing is no restriction of
+// this machine and is passed over.
+func (r *reader) allowed(m *Machine) {
+	var mems cpuset.Set
+	for i := range m.Memories {
+		mems.Add(m.Memories[i].ID)
+	}
+	m.Allowed, m.AllowedMems = m.Online, mems
+	narrow := func(to *cpuset.Set, by cpuset.Set, what, from string) {
+		if by.Empty() {
+			return
+		}
+		if !to.Meets(by) {
+			r.note("%s allows %s %.60s, of which there is none: passed over", from, what, by)
+			return
+		}
+		*to = to.And(by)
+	}
+	narrow(&m.Allowed, r.status("Cpus_allowed_list"), "CPUs", "proc/self/status")
+	narrow(&m.AllowedMems, r.status("Mems_allowed_list"), "NUMA nodes", "proc/self/status")
+	for _, g := range r.groups() {
+		switch g.kind {
+		case unified:
+			narrow(&m.Allowed, r.nearest(g, "cpuset.cpus.effective"), "CPUs", g.dir())
+			narrow(&m.AllowedMems, r.nearest(g, "cpuset.mems.effective"), "NUMA nodes", g.dir())
+			m.Quota = tighter(m.Quota, r.quota(g, r.max))
+		case legacySet:
+			narrow(&m.Allowed, r.nearest(g, "cpuset.effective_cpus", "cpuset.cpus", "cpus"), "CPUs", g.dir())
+			narrow(&m.AllowedMems, r.nearest(g, "cpuset.effective_mems", "cpuset.mems", "mems"), "NUMA nodes", g.dir())
+		case legacyTime:
+			m.Quota = tighter(m.Quota, r.quota(g, r.cfs))
+		}
+	}
+}
+
+// status is a list of proc/self/status; empty: there is none.
+func (r *reader) status(name string) cpuset.Set {
+	text, _ := r.text("proc/self/status")
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(line, ":")
+		if key != name || len(value) > mostSet {
+			continue
+		}
+		s, err := cpuset.ParseList(value)
+		if err != nil {
+			r.note("proc/self/status: %s: %v", name, err)
+		}
+		return s
+	}
+	return cpuset.Set{}
+}

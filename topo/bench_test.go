@@ -1,0 +1,76 @@
+package topo_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/topo"
+	"ibrun/topo/hwloctest"
+)
+
+// large is a node of two packages, each with four NUMA nodes, eight caches and
+// 64 cores of two threads: 256 CPUs.
+func large() world {
+	const cores = 128
+	var w strings.Builder
+	pair := func(from, to int) string {
+		return fmt.Sprintf("%d-%d,%d-%d", from, to, from+cores, to+cores)
+	}
+	fmt.Fprintf(&w, "online 0-%d\n", 2*cores-1)
+	for c := range cores {
+		fmt.Fprintf(&w, "core %d %d,%d\n", c%64, c, c+cores)
+		fmt.Fprintf(&w, "cache 1 Data %d,%d\ncache 1 Instruction %d,%d\ncache 2 Unified %d,%d\n", c, c+cores, c, c+cores, c, c+cores)
+	}
+	for c := 0; c < cores; c += 8 {
+		fmt.Fprintf(&w, "cache 3 Unified %s\n", pair(c, c+7))
+	}
+	for n := range 8 {
+		fmt.Fprintf(&w, "node %d %s 10,12,12,12,32,32,32,32\n", n, pair(16*n, 16*n+15))
+	}
+	for p := range 2 {
+		fmt.Fprintf(&w, "package %d %s\n", p, pair(64*p, 64*p+63))
+	}
+	w.WriteString("each 0-255 cpufreq/cpuinfo_max_freq 3700000\nproc/self/status = Cpus_allowed_list:\t0-255\\nMems_allowed_list:\t0-7\n")
+	w.WriteString("proc/loadavg = 0.5 0.5 0.5 1/999 1\nproc/cpuinfo = processor : 0\\nvendor_id : AuthenticAMD\\ncpu family : 25\\n\n")
+	return world(w.String())
+}
+
+// unfold writes a world into a folder.
+func unfold(t testing.TB, w world) string {
+	dir := t.TempDir()
+	for path, file := range w.files() {
+		path = filepath.Join(dir, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, file.Data, 0o644))
+	}
+	return dir
+}
+
+func TestLarge(t *testing.T) {
+	m := topo.Read(os.DirFS(unfold(t, large())))
+	hwloctest.Valid(t, m)
+	require.Empty(t, m.Notes)
+	require.Equal(t, []int{256, 128, 16, 8, 2}, []int{m.Online.Len(), len(m.Cores), len(m.L3s), len(m.Memories), len(m.Packages)})
+	// The bound is 4 MiB.
+	bytes := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			topo.Read(os.DirFS(unfold(t, "")))
+		}
+	})
+	_ = bytes
+}
+
+// BenchmarkRead reads a node of 256 CPUs. The bounds are 20 ms and 4 MiB.
+func BenchmarkRead(b *testing.B) {
+	fsys := os.DirFS(unfold(b, large()))
+	b.ReportAllocs()
+	for b.Loop() {
+		topo.Read(fsys)
+	}
+}

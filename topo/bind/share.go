@@ -1,0 +1,205 @@
+package bind
+
+// mostGroups bounds the work for machines that are made up: where more groups
+// than this are to be divided among fewer ranks, their borders do not count.
+const mostGroups = 512
+
+// shares divides pieces among n ranks, 1 <= n <= len(pieces): contiguous, all
+// of them, and along the borders of the tree. If each rank can have wish pieces
+// it has, even if borders are crossed for it; otherwise wish does not count.
+func shares(pieces []piece, n, wish int) [][]piece {
+	if wish < 1 || wish > len(pieces)/n {
+		wish = 1
+	}
+	return divide(pieces, n, wish, 0)
+}
+
+// divide is shares for pieces whose paths agree above a depth.
+func divide(pieces []piece, n, wish, depth int) [][]piece {
+	if n == 1 {
+		return [][]piece{pieces}
+	}
+	if depth == depths {
+		return cut(pieces, n)
+	}
+	groups := split(pieces, depth)
+	switch k := len(groups); {
+	case k == 1:
+		return divide(pieces, n, wish, depth+1)
+	case k == len(pieces):
+		return cut(pieces, n)
+	case n < k:
+		if k > mostGroups {
+			return cut(pieces, n)
+		}
+		all := join(groups, n)
+		for _, share := range all {
+			if len(share) < wish {
+				return cut(pieces, n)
+			}
+		}
+		return all
+	}
+	counts, ok := apportion(groups, n, wish)
+	if !ok {
+		return cut(pieces, n)
+	}
+	var all [][]piece
+	for i, g := range groups {
+		all = append(all, divide(g, counts[i], wish, depth+1)...)
+	}
+	return all
+}
+
+// split makes groups of neighbours whose paths agree down to a depth.
+func split(pieces []piece, depth int) (groups [][]piece) {
+	from := 0
+	for i := 1; i <= len(pieces); i++ {
+		if i == len(pieces) || !alike(pieces[from], pieces[i], depth) {
+			groups = append(groups, pieces[from:i])
+			from = i
+		}
+	}
+	return groups
+}
+
+func alike(a, b piece, depth int) bool {
+	for d := range depth + 1 {
+		if a.path[d] != b.path[d] {
+			return false
+		}
+	}
+	return true
+}
+
+// cut divides pieces evenly, the larger shares first.
+func cut(pieces []piece, n int) (all [][]piece) {
+	for left := n; left > 0; left-- {
+		size := (len(pieces) + left - 1) / left
+		all = append(all, pieces[:size])
+		pieces = pieces[size:]
+	}
+	return all
+}
+
+// apportion says how many of n ranks each group gets, n >= len(groups): in
+// proportion to its size, at least one, and the rest to the largest remainders,
+// of equal ones to the first. It fails if a rank would have fewer than wish
+// pieces whatever the remainders do.
+func apportion(groups [][]piece, n, wish int) (counts []int, ok bool) {
+	size := 0
+	for _, g := range groups {
+		size += len(g)
+	}
+	counts = make([]int, len(groups))
+	// A group whose part is below one has one; the others share what is left,
+	// by which another may fall below one.
+	ranks := n
+	for again := true; again; {
+		again = false
+		for i, g := range groups {
+			if counts[i] == 0 && ranks*len(g) < size {
+				counts[i] = 1
+				ranks--
+				size -= len(g)
+				again = true
+			}
+		}
+	}
+	rest := make([]int, len(groups)) // in size-ths of a rank
+	left := n
+	for i, g := range groups {
+		if counts[i] == 0 {
+			counts[i] = ranks * len(g) / size
+			rest[i] = ranks * len(g) % size
+		}
+		if counts[i]*wish > len(g) {
+			return nil, false
+		}
+		left -= counts[i]
+	}
+	for ; left > 0; left-- {
+		best := -1
+		for i, g := range groups {
+			if (counts[i]+1)*wish <= len(g) && (best < 0 || rest[i] > rest[best]) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return nil, false
+		}
+		counts[best]++
+		rest[best] -= size
+	}
+	return counts, true
+}
+
+// join makes n shares, n < len(groups), of whole groups side by side: the
+// least sum of the squares of their sizes, and of equal ones the one with the
+// largest shares first.
+func join(groups [][]piece, n int) (all [][]piece) {
+	// best[left][i] is the least sum for the groups from i on and so many shares.
+	k := len(groups)
+	best := make([][]int, n+1)
+	for left := range best {
+		best[left] = make([]int, k+1)
+		for i := range best[left] {
+			best[left][i] = -1
+		}
+	}
+	best[0][k] = 0
+	for left := 1; left <= n; left++ {
+		for i := k - left; i >= 0; i-- {
+			size, least := 0, -1
+			for end := i + 1; end <= k-left+1 && (least < 0 || size*size < least); end++ {
+				size += len(groups[end-1])
+				if rest := best[left-1][end]; rest >= 0 && (least < 0 || size*size+rest < least) {
+					least = size*size + rest
+				}
+			}
+			best[left][i] = least
+		}
+	}
+	from := 0
+	for left := n; left > 0; left-- {
+		end, size := from, 0
+		for e := from + 1; e <= k; e++ {
+			size += len(groups[e-1])
+			if rest := best[left-1][e]; rest >= 0 && size*size+rest == best[left][from] {
+				end = e
+			}
+		}
+		all = append(all, flat(groups[from:end]))
+		from = end
+	}
+	return all
+}
+
+// flat is the pieces of groups that lie side by side in one list.
+func flat(groups [][]piece) (pieces []piece) {
+	for _, g := range groups {
+		pieces = append(pieces, g...)
+	}
+	return pieces
+}
+
+// runs gives n ranks size pieces each, n*size <= len(pieces): one after the
+// other, inside the smallest kind of group in which all of them fit whole.
+func runs(pieces []piece, n, size int) (all [][]piece) {
+	for depth := depths - 1; depth >= 0; depth-- {
+		all = all[:0]
+		for _, g := range split(pieces, depth) {
+			for ; len(g) >= size && len(all) < n; g = g[size:] {
+				all = append(all, g[:size])
+			}
+		}
+		if len(all) == n {
+			return all
+		}
+	}
+	all = all[:0]
+	for ; len(all) < n; pieces = pieces[size:] {
+		all = append(all, pieces[:size])
+	}
+	return all
+}

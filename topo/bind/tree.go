@@ -1,0 +1,179 @@
+package bind
+
+import (
+	"slices"
+
+	"ibrun/internal/cpuset"
+	"ibrun/job"
+	"ibrun/topo"
+)
+
+// depths is the number of levels that a path has: package and NUMA node, the
+// outer one first, then last-level cache, speed and core.
+const depths = 5
+
+// kinds is the number of kinds of objects that a piece can be in.
+const kinds = job.Package + 1
+
+// piece is what a rank gets whole: the allowed CPUs of a core, or one of them.
+type piece struct {
+	cpus   cpuset.Set
+	thread int         // how many allowed CPUs of its core come before it
+	path   [depths]int // from the outermost group to the core
+	in     [kinds]int  // the number of the object of each kind that it is in
+}
+
+// tree is what a machine allows, in the order in which it is shared.
+type tree struct {
+	cores   []piece
+	cpus    int                 // that are allowed
+	objects [kinds][]cpuset.Set // allowed CPUs of each object, by number
+	caches  bool                // whether there are caches that cores share
+}
+
+// numbers gives out 0, 1, 2 and so on as new keys come up.
+type numbers map[[3]int]int
+
+func (n numbers) of(a, b, c int) int {
+	key := [3]int{a, b, c}
+	if _, ok := n[key]; !ok {
+		n[key] = len(n)
+	}
+	return n[key]
+}
+
+func newTree(m *topo.Machine) *tree {
+	t := &tree{caches: len(m.L3s) > 0}
+	var memories []topo.Object
+	for _, n := range m.Memories {
+		memories = append(memories, n.Object)
+	}
+	inPackage, inNUMA, inL3 := index(m.Packages), index(memories), index(m.L3s)
+
+	// The cores are in tree order, so objects get their numbers as cores first
+	// touch them. Lists in another order do no harm.
+	packages, numas, caches := numbers{}, numbers{}, numbers{}
+	var pairs [][2]int
+	for i, c := range m.Cores {
+		cpu := c.CPUs.First()
+		p := packages.of(inPackage.of(cpu), 0, 0)
+		n := numas.of(inNUMA.of(cpu), 0, 0)
+		pairs = append(pairs, [2]int{p, n})
+		l := inL3.of(cpu)
+		if l < 0 {
+			l = caches.of(-1, p, n) // a cache that no other core shares is not listed: such cores are together
+		} else {
+			l = caches.of(l, 0, 0)
+		}
+		speed := 0
+		if m.Slower.Has(cpu) {
+			speed = 1
+		}
+		core := piece{cpus: c.CPUs.And(m.Allowed), path: [depths]int{p, n, l, speed, i}}
+		core.in[job.Core], core.in[job.L3], core.in[job.NUMA], core.in[job.Package] = i, l, n, p
+		if !core.cpus.Empty() {
+			t.cores = append(t.cores, core)
+			t.cpus += core.cpus.Len()
+		}
+	}
+	if holdsPackages(pairs) {
+		for i := range t.cores {
+			path := &t.cores[i].path
+			path[0], path[1] = path[1], path[0]
+		}
+	}
+	slices.SortStableFunc(t.cores, func(a, b piece) int { return slices.Compare(a.path[:], b.path[:]) })
+	t.objects = [kinds][]cpuset.Set{
+		job.Core: make([]cpuset.Set, len(m.Cores)), job.L3: make([]cpuset.Set, len(caches)),
+		job.NUMA: make([]cpuset.Set, len(numas)), job.Package: make([]cpuset.Set, len(packages)),
+	}
+	for _, p := range t.cores {
+		for kind := job.Core; kind < kinds; kind++ {
+			add(&t.objects[kind][p.in[kind]], p.cpus)
+		}
+	}
+	return t
+}
+
+// holdsPackages reports whether NUMA nodes are the outer objects: whether one
+// has several packages, and no package has several of them. The pairs are of a
+// package and a NUMA node each.
+func holdsPackages(pairs [][2]int) bool {
+	packageOf, numaOf := map[int]int{}, map[int]int{}
+	holds := false
+	for _, pair := range pairs {
+		p, n := pair[0], pair[1]
+		if other, ok := numaOf[p]; ok && other != n {
+			return false
+		}
+		if other, ok := packageOf[n]; ok && other != p {
+			holds = true
+		}
+		numaOf[p], packageOf[n] = n, p
+	}
+	return holds
+}
+
+// places tells in which object of a list each CPU is.
+type places []int
+
+func index(objects []topo.Object) (in places) {
+	for i, o := range objects {
+		for cpu := range o.CPUs.All() {
+			for len(in) <= cpu {
+				in = append(in, -1)
+			}
+			if in[cpu] < 0 {
+				in[cpu] = i
+			}
+		}
+	}
+	return in
+}
+
+// of is the place in the list of the object that a CPU is in, or -1.
+func (in places) of(cpu int) int {
+	if cpu < 0 || cpu >= len(in) {
+		return -1
+	}
+	return in[cpu]
+}
+
+func add(to *cpuset.Set, cpus cpuset.Set) {
+	for cpu := range cpus.All() {
+		to.Add(cpu)
+	}
+}
+
+// threads are the CPUs of cores, in the order of the cores.
+func threads(cores []piece) (all []piece) {
+	for _, c := range cores {
+		n := 0
+		for cpu := range c.cpus.All() {
+			t := c
+			t.cpus, t.thread = cpuset.Of(cpu), n
+			all = append(all, t)
+			n++
+		}
+	}
+	return all
+}
+
+// within are the cores of each object of a kind that allows any, in tree
+// order; all cores together for what is no part of the machine.
+func (t *tree) within(kind job.Object) (groups [][]piece) {
+	if kind < job.Core {
+		return [][]piece{t.cores}
+	}
+	place := map[int]int{}
+	for _, c := range t.cores {
+		i, ok := place[c.in[kind]]
+		if !ok {
+			i = len(groups)
+			place[c.in[kind]] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], c)
+	}
+	return groups
+}

@@ -1,0 +1,97 @@
+package hwloctest
+
+import (
+	"archive/tar"
+	"compress/bzip2"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Variable names the folder of captured machines: NAME.tar.bz2 with one folder
+// inside, which holds sys/ and proc/. A relative path is from the root of the
+// module, not from the package under test.
+const Variable = "IBRUN_CAPTURES"
+
+const suffix = ".tar.bz2"
+
+// Captures unpacks all captures below t's own folder and returns, for the name
+// of each, the folder that holds its sys/ and proc/. The test is skipped where
+// there are none; whoever sets the variable to a folder without captures is
+// told so by a failure.
+func Captures(t testing.TB) map[string]string {
+	t.Helper()
+	from := os.Getenv(Variable)
+	if from == "" {
+		t.Skipf("%s is not set: set it to a folder with captured machines (NAME%s) to compare with them", Variable, suffix)
+	}
+	if !filepath.IsAbs(from) {
+		from = filepath.Join(moduleRoot(t), from)
+	}
+	tars, err := filepath.Glob(filepath.Join(from, "*"+suffix))
+	require.NoError(t, err)
+	require.NotEmpty(t, tars, "%s=%s has no captures", Variable, from)
+	captures := map[string]string{}
+	for _, path := range tars {
+		name := strings.TrimSuffix(filepath.Base(path), suffix)
+		to := filepath.Join(t.TempDir(), name)
+		unpack(t, path, to)
+		inside, err := filepath.Glob(filepath.Join(to, "*", "sys"))
+		require.NoError(t, err)
+		require.Len(t, inside, 1, "%s: one folder with sys/ is wanted", path)
+		captures[name] = filepath.Dir(inside[0])
+	}
+	return captures
+}
+
+// moduleRoot is the folder of go.mod.
+func moduleRoot(t testing.TB) string {
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		require.NotEqual(t, dir, filepath.Dir(dir), "no go.mod above the working directory")
+		dir = filepath.Dir(dir)
+	}
+}
+
+// unpack writes what a tarball holds below a folder. Modes are not kept: sysfs
+// has files that nobody may read, and the folders must go away afterwards.
+func unpack(t testing.TB, path, to string) {
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	for in := tar.NewReader(bzip2.NewReader(f)); ; {
+		head, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(t, err, path)
+		require.True(t, filepath.IsLocal(head.Name), "%s holds %q", path, head.Name)
+		name := filepath.Join(to, head.Name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		switch head.Typeflag {
+		case tar.TypeDir:
+			err = os.MkdirAll(name, 0o755)
+		case tar.TypeSymlink:
+			err = os.Symlink(head.Linkname, name)
+		case tar.TypeLink:
+			err = os.Link(filepath.Join(to, head.Linkname), name)
+		case tar.TypeReg:
+			var b []byte
+			b, err = io.ReadAll(in)
+			require.NoError(t, err, path)
+			err = os.WriteFile(name, b, 0o644)
+		default:
+			t.Fatalf("%s: %s is of type %c", path, head.Name, head.Typeflag)
+		}
+		require.NoError(t, err)
+	}
+}
