@@ -99,6 +99,19 @@ func TestHCAs(t *testing.T) {
 	require.False(t, hcas[1].Ports[1].Active())
 }
 
+func TestTables(t *testing.T) {
+	var lines strings.Builder
+	for i := range 128 {
+		fmt.Fprintf(&lines, "sys/class/infiniband/mlx5_0/ports/1/pkeys/%d: 0x0000\n", i)
+	}
+	fsys := tree(lines.String())
+	for i, key := range map[int]string{0: "0xffff", 32: "0x8001", 64: "0x2", 97: "0x3"} {
+		fsys[fmt.Sprint("sys/class/infiniband/mlx5_0/ports/1/pkeys/", i)].Data = []byte(key)
+	}
+	r := &reader{fsys: fsys}
+	require.Equal(t, []uint16{0xffff, 0x8001, 2}, r.hcas()[0].Ports[0].PKeys, "holes of 31 entries are passed, one of 32 is the end")
+}
+
 // What copies of sysfs look like that kept no links, or that followed them.
 func TestHCAInFolders(t *testing.T) {
 	for name, lines := range map[string]string{

@@ -43,44 +43,65 @@ func (r *reader) port(dir string, number int) Port {
 	}
 }
 
+// mostUnused is how many unused entries of a table may follow each other before
+// the rest is not read. Tables are filled from the front and may have holes;
+// they have up to 256 entries, of which some drivers ask the firmware one by one.
+const mostUnused = 32
+
+// table goes through the entries of a folder. use reports whether an entry is
+// in use.
+func (r *reader) table(dir string, use func(index int) bool) {
+	unused := 0
+	for _, i := range r.entries(dir) {
+		if unused++; use(i) {
+			unused = 0
+		}
+		if unused == mostUnused {
+			return
+		}
+	}
+}
+
 // gids are the entries of a port's table that are in use. The attributes of
 // the others cannot be read (EINVAL).
-func (r *reader) gids(port string) []GID {
-	var gids []GID
-	for _, i := range r.entries(port + "/gids") {
+func (r *reader) gids(port string) (gids []GID) {
+	r.table(port+"/gids", func(i int) bool {
 		n := "/" + strconv.Itoa(i)
 		text, ok := r.text(port + "/gids" + n)
 		if !ok || text == "" {
-			continue
+			return false
 		}
 		g := GID{Index: i}
 		b, err := hex.DecodeString(strings.ReplaceAll(text, ":", ""))
 		if err != nil || len(b) != len(g.GID) {
 			r.note("%s/gids%s holds %.50q, which is no GID", port, n, text)
-			continue
+			return false
 		}
 		copy(g.GID[:], b)
 		// An empty entry of an InfiniBand port has the subnet's prefix and
 		// nothing else.
 		if [8]byte(b[8:]) == ([8]byte{}) {
-			continue
+			return false
 		}
 		g.Type = r.word(port + "/gid_attrs/types" + n)
 		g.Link = r.word(port + "/gid_attrs/ndevs" + n)
 		gids = append(gids, g)
-	}
+		return true
+	})
 	return gids
 }
 
 // pkeys are a port's partition keys. The low 15 bits are the partition; 0 is
 // none.
-func (r *reader) pkeys(dir string) []uint16 {
-	var keys []uint16
-	for _, i := range r.entries(dir) {
-		if key := uint16(r.unsigned(dir+"/"+strconv.Itoa(i), 16)); key&0x7fff != 0 {
-			keys = append(keys, key)
+func (r *reader) pkeys(dir string) (keys []uint16) {
+	r.table(dir, func(i int) bool {
+		key := uint16(r.unsigned(dir+"/"+strconv.Itoa(i), 16))
+		if key&0x7fff == 0 {
+			return false
 		}
-	}
+		keys = append(keys, key)
+		return true
+	})
 	return keys
 }
 

@@ -1,6 +1,7 @@
 package topo_test
 
 import (
+	"os"
 	"testing"
 	"testing/fstest"
 
@@ -47,6 +48,7 @@ func (e example) run(t *testing.T) {
 		m := topo.Read(e.world.files())
 		hwloctest.Valid(t, m)
 		shows(t, m, e.want)
+		if os.Getenv("ZZ") != "" { dir := e.world.unfold(t); hwloctest.Compare(t, topo.Read(os.DirFS(dir)), dir) }
 	})
 }
 

@@ -3,6 +3,8 @@ package topo_test
 import (
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,6 +120,43 @@ func set(text string) cpuset.Set {
 		return cpuset.Set{}
 	}
 	return s
+}
+
+// unfold writes a world into a folder of the test's own. As in sysfs, there is a
+// mask beside each list, which hwloc reads.
+func (w world) unfold(t testing.TB) string {
+	dir := t.TempDir()
+	put := func(path string, text []byte) {
+		path = filepath.Join(dir, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, text, 0o644))
+	}
+	masks := strings.NewReplacer("_cpu_list", "_cpu_map", "_cpus_list", "_cpus", "/cpulist", "/cpumap")
+	for path, file := range w.files() {
+		if file.Mode.IsDir() {
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, path), 0o755))
+			continue
+		}
+		put(path, file.Data)
+		if as := masks.Replace(path); as != path {
+			put(as, []byte(mask(set(string(file.Data)))))
+		}
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "proc"), 0o755))
+	return dir
+}
+
+// mask is a set in the kernel's other form.
+func mask(s cpuset.Set) string {
+	words := make([]uint32, s.Last()/32+1)
+	for n := range s.All() {
+		words[n/32] |= 1 << (n % 32)
+	}
+	text := ""
+	for _, w := range slices.Backward(words) {
+		text += fmt.Sprintf(",%08x", w)
+	}
+	return strings.TrimPrefix(text, ",") + "\n"
 }
 
 // picture is a machine in lines, each with a word for what it shows.

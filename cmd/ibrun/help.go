@@ -13,8 +13,8 @@ ranks and hosts
   Without hosts everything runs on this machine.
 
 where ranks run (docs/placement.md; by default each gets its share of a node)
-  --map-by OBJECT        slot, node, load, core, l3cache, numa, package, ppr:N:OBJ
-                         with :PE=N (cores per rank), :SPAN, :OVERSUBSCRIBE
+  --map-by OBJECT        slot, node, load, core, l3cache, numa, package or
+                         ppr:N:OBJECT; :PE=N (cores per rank), :SPAN may follow
   --bind-to OBJECT       none, hwthread, core, l3cache, numa, package
   -c N                   cores per rank; -m, --cpu-bind as in srun
   --hca LIST             mlx5_0,mlx5_1:2 instead of the nearest

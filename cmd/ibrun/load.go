@@ -41,7 +41,7 @@ func weight(m *topo.Machine) uint32 {
 
 // weigh asks every node of the allocation what it has to give, with a job of
 // one rank on each that runs ibrun itself. The code is not 0 if a node could
-// not be asked, which the reporter has said then.
+// not be asked, which the reporter has said by then.
 func (r *request) weigh(at surroundings, say *reporter) (code int, err error) {
 	ask := newRequest()
 	ask.hosts, ask.hostFiles, ask.exclude, ask.noLocal = r.hosts, r.hostFiles, r.exclude, r.noLocal
@@ -54,8 +54,12 @@ func (r *request) weigh(at surroundings, say *reporter) (code int, err error) {
 	}
 	var out bytes.Buffer
 	o, err := conduct(p, at, say, agent.NewSink(&out, os.Stderr, agent.Style{Label: true}))
-	if err != nil || o.Code != 0 {
-		return o.Code, err
+	if err != nil {
+		return 0, err
+	}
+	if o.Code != 0 {
+		say.outcome(o, 0, false)
+		return o.Code, nil
 	}
 	r.weights = map[string]uint32{}
 	for line := range strings.Lines(out.String()) {

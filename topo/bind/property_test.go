@@ -52,7 +52,11 @@ func anyMachine(r *rand.Rand) *topo.Machine {
 		b.Allowed = some(r, b.Online)
 	}
 	if r.IntN(4) == 0 {
-		b.Slower = some(r, b.Online)
+		for _, c := range b.Cores {
+			if r.IntN(2) == 0 {
+				b.Slower = b.Slower.Or(c.CPUs)
+			}
+		}
 	}
 	for i := range b.Memories {
 		if r.IntN(5) == 0 {
@@ -133,9 +137,12 @@ func anyRequest(r *rand.Rand) (want job.Binding, omp int) {
 // seeds runs a check on many machines, and says which one failed.
 func seeds(t *testing.T, n int, check func(t *testing.T, r *rand.Rand)) {
 	for seed := range uint64(n) {
-		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { check(t, rand.New(rand.NewPCG(seed, 4))) }) {
-			return
-		}
+		defer func() {
+			if t.Failed() {
+				t.Logf("seed %d", seed)
+			}
+		}()
+		check(t, rand.New(rand.NewPCG(seed, 4)))
 	}
 }
 
@@ -149,17 +156,30 @@ func cores(m *topo.Machine, cpus cpuset.Set) (touched []int) {
 	return touched
 }
 
+// groups are the allowed CPUs of each package, NUMA node and cache.
+func groups(m *topo.Machine) (all []cpuset.Set) {
+	objects := slices.Concat(m.Packages, m.L3s)
+	for _, n := range m.Memories {
+		objects = append(objects, n.Object)
+	}
+	for _, o := range objects {
+		if cpus := o.CPUs.And(m.Allowed); !cpus.Empty() {
+			all = append(all, cpus)
+		}
+	}
+	return all
+}
+
 // TestDefault holds the rule for shares against machines of all shapes.
 func TestDefault(t *testing.T) {
 	seeds(t, machines, func(t *testing.T, r *rand.Rand) {
 		m := anyMachine(r)
-		allowed := cores(m, m.Allowed)
+		allowed := len(cores(m, m.Allowed))
 		for range 4 {
-			n := 1 + r.IntN(m.Allowed.Len())
+			n, omp := 1+r.IntN(m.Allowed.Len()), r.IntN(5)
 			if r.IntN(2) == 0 {
-				n = 1 + r.IntN(len(allowed))
+				n = 1 + r.IntN(allowed)
 			}
-			omp := r.IntN(5)
 			places, notes, err := Places(m, job.Binding{}, n, omp)
 			require.NoError(t, err)
 			require.Len(t, places, n)
@@ -167,42 +187,205 @@ func TestDefault(t *testing.T) {
 			var all cpuset.Set
 			for _, p := range places {
 				require.False(t, p.CPUs.Empty(), "a rank without CPUs")
-				require.True(t, p.CPUs.In(m.Allowed), "%s leaves %s", p.CPUs, m.Allowed)
 				require.False(t, p.CPUs.Meets(all), "%s is somebody else's too", p.CPUs)
 				all = all.Or(p.CPUs)
-				if n*omp <= len(allowed) {
+				if n*omp <= allowed {
 					require.GreaterOrEqual(t, len(cores(m, p.CPUs)), omp, "fewer cores than threads")
 				}
 			}
 			require.True(t, all.Equal(m.Allowed), "%s of %s", all, m.Allowed)
-			contiguous(t, m, places, n <= len(allowed))
-			if omp < 2 {
-				within(t, m, places)
+			contiguous(t, m, places)
+			if n <= allowed {
+				fair(t, m, places)
 			}
-			fair(t, m, places, n <= len(allowed))
+			if n*omp > allowed || omp < 2 {
+				nested(t, m, places)
+			}
 		}
 	})
 }
 
-// contiguous checks that shares follow each other in an order of the cores in
-// which each package and each NUMA node is in one piece. Nobody takes a part of
-// a core as long as there are cores enough.
-func contiguous(t *testing.T, m *topo.Machine, places []Place, whole bool) {
-	var order []int
-	for _, p := range places {
-		for _, c := range cores(m, p.CPUs) {
-			if whole {
-				require.True(t, m.Cores[c].CPUs.And(m.Allowed).In(p.CPUs), "core %s is split", m.Cores[c].CPUs)
-			}
-			if !slices.Contains(order, c) {
-				order = append(order, c)
+// contiguous checks that the ranks, one after the other, come to each object
+// once and do not return to it.
+func contiguous(t *testing.T, m *topo.Machine, places []Place) {
+	for _, g := range groups(m) {
+		var inside []int
+		for rank, p := range places {
+			if p.CPUs.Meets(g) {
+				inside = append(inside, rank)
 			}
 		}
+		for i, rank := range inside {
+			require.Equal(t, inside[0]+i, rank, "ranks come back to %s", g)
+			// One that crosses a border of the group is the first or the last there.
+			crosses := !places[rank].CPUs.In(g)
+			require.False(t, crosses && i > 0 && i < len(inside)-1, "a rank in the middle of %s is elsewhere too", g)
+		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(speeds(m, a), speeds(m, b)) })
-	require.True(t, slices.IsSorted(order), "%v is not the order of the cores", order)
 }
 
-// speeds sorts cores of one cache by their speed, so that the order in which
-// they are shared can be told from a wrong one.
-func speeds(m *topo.Machine, core int) []int { return []int{core} }
+// fair checks that cores stay whole, and that ranks between the same borders
+// have the same number of them, the first ones at most one more.
+func fair(t *testing.T, m *topo.Machine, places []Place) {
+	borders := append(groups(m), m.Slower.And(m.Allowed))
+	size, where := -1, ""
+	for _, p := range places {
+		for _, c := range m.Cores {
+			require.True(t, !c.CPUs.Meets(p.CPUs) || c.CPUs.And(m.Allowed).In(p.CPUs), "core %s is split", c.CPUs)
+		}
+		here, inside := "", true
+		for _, g := range borders {
+			if p.CPUs.Meets(g) {
+				here += g.String() + ";"
+				inside = inside && p.CPUs.In(g)
+			}
+		}
+		n := len(cores(m, p.CPUs))
+		if inside && here == where {
+			require.True(t, n == size || n == size-1, "%d cores beside %d in %s", n, size, here)
+		}
+		size, where = n, here
+		if !inside {
+			where = ""
+		}
+	}
+}
+
+// nested checks that each share is inside an object, holds all of it, or has
+// nothing of it.
+func nested(t *testing.T, m *topo.Machine, places []Place) {
+	for _, p := range places {
+		for _, g := range groups(m) {
+			require.True(t, p.CPUs.In(g) || g.In(p.CPUs) || !g.Meets(p.CPUs), "%s crosses %s", p.CPUs, g)
+		}
+	}
+}
+
+// TestWords asks for all sorts of things, on all sorts of machines.
+func TestWords(t *testing.T) {
+	met := 0
+	seeds(t, machines, func(t *testing.T, r *rand.Rand) {
+		m := anyMachine(r)
+		for range 8 {
+			want, omp := anyRequest(r)
+			want.CPUs = nil
+			n := 1 + r.IntN(2*m.Allowed.Len())
+			places, notes, err := Places(m, want, n, omp)
+			again, notesAgain, errAgain := Places(m, want, n, omp)
+			require.Equal(t, [3]any{places, notes, err}, [3]any{again, notesAgain, errAgain})
+			if err != nil {
+				require.True(t, want.PE > 0 || want.PerObj > 0 || want.Map == job.L3 || want.Bind == job.L3, "%v", err)
+				require.Empty(t, places)
+				continue
+			}
+			require.Len(t, places, n)
+			if places[0].CPUs.Empty() {
+				require.True(t, len(notes) == 1 || want.Bind == job.Unbound)
+				for _, p := range places {
+					require.Equal(t, Place{}, p)
+				}
+				continue
+			}
+			met++
+			for _, p := range places {
+				obeys(t, m, want, p)
+			}
+			if !want.Overload && want.Map != job.HWThread && want.Bind <= job.Core {
+				apart(t, places)
+			}
+			if want.PerObj > 0 && (want.Map == job.NUMA || want.Map == job.Package) && want.Bind == job.Unsaid {
+				each(t, m, want, places)
+			}
+		}
+	})
+	require.Greater(t, met, machines)
+}
+
+// obeys checks one place against the words.
+func obeys(t *testing.T, m *topo.Machine, want job.Binding, p Place) {
+	require.False(t, p.CPUs.Empty())
+	require.True(t, p.CPUs.In(m.Allowed), "%s leaves %s", p.CPUs, m.Allowed)
+	require.True(t, p.Mems.In(m.AllowedMems), "memory of %s, where %s is allowed", p.Mems, m.AllowedMems)
+	require.False(t, p.Mems.Empty())
+	require.Equal(t, p.Mems.Len() > 1, p.Interleave)
+	touched := cores(m, p.CPUs)
+	perCPU := want.Map == job.HWThread || want.Bind == job.HWThread
+	if pe := int(want.PE); pe > 0 && want.Bind < job.L3 {
+		if perCPU {
+			require.GreaterOrEqual(t, p.CPUs.Len(), pe)
+		} else {
+			require.Len(t, touched, pe)
+		}
+	}
+	switch want.Bind {
+	case job.Core:
+		for _, c := range touched {
+			require.True(t, m.Cores[c].CPUs.And(m.Allowed).In(p.CPUs))
+		}
+	case job.NUMA, job.Package:
+		objects := m.Packages
+		if want.Bind == job.NUMA {
+			objects = nil
+			for _, n := range m.Memories {
+				objects = append(objects, n.Object)
+			}
+		}
+		for _, o := range objects {
+			cpus := o.CPUs.And(m.Allowed)
+			require.True(t, !cpus.Meets(p.CPUs) || cpus.In(p.CPUs), "%s has a part of %s", p.CPUs, cpus)
+		}
+	}
+}
+
+// apart checks that no two ranks share a CPU.
+func apart(t *testing.T, places []Place) {
+	var all cpuset.Set
+	for _, p := range places {
+		require.False(t, p.CPUs.Meets(all), "%s is somebody else's too", p.CPUs)
+		all = all.Or(p.CPUs)
+	}
+}
+
+// each checks that objects have their number of ranks, but for the last one.
+func each(t *testing.T, m *topo.Machine, want job.Binding, places []Place) {
+	objects := m.Packages
+	if want.Map == job.NUMA {
+		objects = nil
+		for _, n := range m.Memories {
+			objects = append(objects, n.Object)
+		}
+	}
+	for first := 0; first < len(places); first += int(want.PerObj) {
+		i := slices.IndexFunc(objects, func(o topo.Object) bool { return o.CPUs.Meets(places[first].CPUs) })
+		n := 0
+		for rank, p := range places {
+			if p.CPUs.In(objects[i].CPUs) {
+				require.GreaterOrEqual(t, rank, first)
+				n++
+			}
+		}
+		require.Equal(t, min(int(want.PerObj), len(places)-first), n)
+	}
+}
+
+// TestOdd only wants answers: machines that keep no more than the promises of
+// topo.Machine, and lists of CPUs as users may write them.
+func TestOdd(t *testing.T) {
+	seeds(t, machines, func(t *testing.T, r *rand.Rand) {
+		m := oddMachine(r)
+		for range 8 {
+			want, omp := anyRequest(r)
+			n := r.IntN(2*m.Allowed.Len() + 2)
+			places, _, err := Places(m, want, n, omp)
+			if err != nil {
+				require.Empty(t, places)
+				continue
+			}
+			require.Len(t, places, n)
+			for _, p := range places {
+				require.True(t, p.CPUs.In(m.Allowed))
+				require.True(t, p.Mems.In(m.AllowedMems))
+			}
+		}
+	})
+}

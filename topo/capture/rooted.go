@@ -23,6 +23,7 @@ type rooted struct {
 	under fs.FS
 	keep  func(name string) bool // links that are taken for folders; nil: none
 	seen  map[string]entry       // by path without links
+	dirs  map[string]string      // paths without links of folders
 }
 
 // entry is a folder, a file or a link.
@@ -31,7 +32,7 @@ type entry struct {
 	target string // of a link
 }
 
-func newRooted(under fs.FS) *rooted { return &rooted{under: under, seen: map[string]entry{}} }
+func newRooted(under fs.FS) *rooted { return &rooted{under: under, seen: map[string]entry{}, dirs: map[string]string{}} }
 
 // look finds out what is at a path without links before its end.
 func (r *rooted) look(name string) (entry, error) {
@@ -60,7 +61,21 @@ func (r *rooted) real(name string, follow bool) (string, error) {
 	if !fs.ValidPath(name) {
 		return "", fs.ErrInvalid
 	}
-	at, links := ".", 0
+	dir := path.Dir(name)
+	at, ok := r.dirs[dir]
+	if !ok {
+		var err error
+		if at, err = r.walk(".", dir, true); err != nil {
+			return "", err
+		}
+		r.dirs[dir] = at
+	}
+	return r.walk(at, path.Base(name), follow)
+}
+
+// walk resolves a name that is meant from a folder.
+func (r *rooted) walk(at, name string, follow bool) (string, error) {
+	links := 0
 	for todo := strings.Split(name, "/"); len(todo) > 0; {
 		part := todo[0]
 		todo = todo[1:]

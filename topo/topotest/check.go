@@ -92,7 +92,7 @@ func (m Machine) checkDevices(mems cpuset.Set) error {
 			return fmt.Errorf("%s is at NUMA node %d: the machine has %s", name, numa, mems)
 		}
 		for i, address := range pci {
-			if _, ok := parseAddress(address); ok == (i == 0) || len(pci) == 1 {
+			if _, ok := parseAddress(strings.TrimPrefix(address, "pci") + rest(i)); !ok || strings.HasPrefix(address, "pci") != (i == 0) || len(pci) == 1 {
 				return fmt.Errorf("%s is at %s, which is not like pci0000:40/0000:40:03.0/0000:41:00.0", name, strings.Join(pci, "/"))
 			}
 		}
