@@ -11,7 +11,7 @@ ROUNDS   ?= 5
 RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
 TEST_PACKAGES := $(RUN_PACKAGES) gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich tcsh fish
 
-.PHONY: help build run test check bench bench-launch bench-lazy fuzz sim clean
+.PHONY: help build run test check bench bench-launch bench-lazy bench-topo fuzz sim clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -51,6 +51,12 @@ bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each besi
 	@CGO_ENABLED=0 go build -o bin/bench-lazy ./test/bench/lazy
 	@bin/bench-lazy bin/ibrun
 	@go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric
+
+bench-topo: ## reading 256 CPUs beside lstopo, and what binding adds to a start
+	@test/packages hwloc-nox
+	@$(MAKE) --no-print-directory build
+	@CGO_ENABLED=0 go build -o bin/bench-topo ./test/bench/topo
+	@bin/bench-topo bin/ibrun
 
 fuzz: ## each fuzz target for FUZZTIME=10s
 	@found=0; while IFS=: read -r file _ line; do \

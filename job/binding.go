@@ -37,3 +37,8 @@ type Binding struct {
 	Report   bool     // --report-bindings: each rank's place goes up the tree
 	Topo     bool     // --display topo: each node's picture goes up the tree
 }
+
+// Worded reports whether the user said where ranks should run.
+func (b *Binding) Worded() bool {
+	return b.Map != Unsaid || b.Bind > Unbound || b.PE > 0 || len(b.CPUs) > 0
+}

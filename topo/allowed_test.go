@@ -10,7 +10,7 @@ import (
 
 const (
 	v1       = "proc/mounts = proc /proc proc rw 0 0\\ncgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\\ncgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n"
-	v2       = "proc/mounts = cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n"
+	v2       = "proc/mounts = cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\nsys/fs/cgroup/cgroup.controllers = cpuset cpu\n"
 	root     = "sys/fs/cgroup/"
 	v1Groups = "proc/self/cgroup = 3:cpuset:/batch/job1\\n2:cpu,cpuacct:/batch/job1\\n1:name=systemd:/\n"
 )
@@ -29,32 +29,41 @@ func TestAllowed(t *testing.T) {
 		{"all kinds", two + twoGroups, "allowed 0-3\nmems 0-1\nquota 3\n" + twoAll},
 		{"affinity", two + "proc/self/status = Name: x\\nCpus_allowed:\tf0\\nCpus_allowed_list:\t4-7\\nMems_allowed_list:\t1", "allowed 4-7\nmems 1"},
 		{"affinity beyond what is online", two + "proc/self/status = Cpus_allowed_list: 6-127", "allowed 6-7"},
-		{"affinity to nothing that is there", two + "proc/self/status = Cpus_allowed_list: 64-127\\nMems_allowed_list: 5", "allowed 0-7\nmems 0-1\nnote CPUs 64-127, of which there is none\nnote NUMA nodes 5, of which there is none"},
-		{"affinity that is no list", two + "proc/self/status = Cpus_allowed_list: many", "allowed 0-7\nnote Cpus_allowed_list: \"many\""},
 
 		{"v1", two + v1 + v1Groups + root + "cpuset/batch/job1/cpuset.cpus = 1,5\n" + root + "cpuset/batch/job1/cpuset.mems = 0", "allowed 1,5\nmems 0"},
-		{"v1, what is in effect", two + v1 + v1Groups + root + "cpuset/batch/job1/cpuset.cpus = 0-7\n" + root + "cpuset/batch/job1/cpuset.effective_cpus = 0-2", "allowed 0-2"},
 		{"v1 with affinity", two + v1 + v1Groups + root + "cpuset/batch/job1/cpuset.cpus = 1,5\nproc/self/status = Cpus_allowed_list: 5-7", "allowed 5"},
 		{"v1 without a prefix, before there was proc/self/cgroup", two + "proc/self/cpuset = /prout\nproc/mounts = cpuset /dev/cpuset cgroup rw,relatime,cpuset,noprefix 0 0\ndev/cpuset/prout/cpus = 0-1,4\ndev/cpuset/prout/mems = 1", "allowed 0-1,4\nmems 1"},
 		{"before there were cgroups", two + "proc/self/cpuset = /a\nproc/mounts = none /dev/my\\040sets cpuset rw 0 0\ndev/my sets/a/cpus = 7", "allowed 7"},
-		{"v1 in a container, the host's path", two + v1 + world(strings.ReplaceAll(v1Groups, "/batch/job1", "/docker/0123")) + root + "cpuset/cpuset.cpus = 2,3", "allowed 2-3"},
 		{"v1, no restriction", two + v1 + v1Groups + root + "cpuset/cpuset.cpus = 0-7", "allowed 0-7"},
 		{"v1, a quota", two + v1 + v1Groups + root + "cpu,cpuacct/batch/job1/cpu.cfs_quota_us = 50000\n" + root + "cpu,cpuacct/batch/job1/cpu.cfs_period_us = 100000", "quota 0.5"},
 		{"v1, no quota", two + v1 + v1Groups + root + "cpu,cpuacct/batch/job1/cpu.cfs_quota_us = -1\n" + root + "cpu,cpuacct/batch/job1/cpu.cfs_period_us = 100000", "quota 0"},
 
 		{"v2", two + v2 + "proc/self/cgroup = 0::/user.slice/a:b\n" + root + "user.slice/a:b/cpuset.cpus.effective = 3\n" + root + "user.slice/a:b/cpuset.mems.effective = 1", "allowed 3\nmems 1"},
+		{"v2, the least quota upwards", two + v2 + "proc/self/cgroup = 0::/a/b/c\n" + root + "a/cpu.max = 150000 100000\n" + root + "a/b/cpu.max = 400000 100000\n" + root + "a/b/c/cpu.max = max 100000", "quota 1.5"},
+		{"v2, a quota that is none", two + v2 + "proc/self/cgroup = 0::/\n" + root + "cpu.max = 0 100000", "quota 0\nnote limit of CPU time"},
+		{"a group but no mount", two + v1Groups + root + "cpuset/batch/job1/cpuset.cpus = 1,5", "allowed 0-7"},
+		{"a mount but no group", two + v1 + root + "cpuset/cpuset.cpus = 1,5", "allowed 0-7"},
+		{"a path that is too long", two + v2 + "proc/self/cgroup = 0::" + world(strings.Repeat("/a", 1<<20)), "allowed 0-7\nnote longer than a path can be"},
+	} {
+		e.compared(t)
+	}
+}
+
+// TestAllowedAlone is of what hwloc does not read: several hierarchies at once,
+// groups above ours, cpusets of v1 in effect, affinity in files.
+func TestAllowedAlone(t *testing.T) {
+	for _, e := range []example{
+		{"affinity to nothing that is there", two + "proc/self/status = Cpus_allowed_list: 64-127\\nMems_allowed_list: 5", "allowed 0-7\nmems 0-1\nnote CPUs 64-127, of which there is none\nnote NUMA nodes 5, of which there is none"},
+		{"affinity that is no list", two + "proc/self/status = Cpus_allowed_list: many", "allowed 0-7\nnote Cpus_allowed_list: \"many\""},
+		{"v1, what is in effect", two + v1 + v1Groups + root + "cpuset/batch/job1/cpuset.cpus = 0-7\n" + root + "cpuset/batch/job1/cpuset.effective_cpus = 0-2", "allowed 0-2"},
+		{"v1 in a container, the host's path", two + v1 + world(strings.ReplaceAll(v1Groups, "/batch/job1", "/docker/0123")) + root + "cpuset/cpuset.cpus = 2,3", "allowed 2-3"},
 		{"v2, the group above has the controller", two + v2 + "proc/self/cgroup = 0::/a/b/c\n" + root + "a/b/c/cgroup.controllers = cpu\n" + root + "a/cpuset.cpus.effective = 2-5", "allowed 2-5"},
 		{"v2 in a container, the host's path", two + v2 + "proc/self/cgroup = 0::/kubepods/pod1\n" + root + "cpuset.cpus.effective = 6", "allowed 6"},
 		{"v2, outside of its namespace", two + v2 + "proc/self/cgroup = 0::/../../other\n" + root + "cpuset.cpus.effective = 6", "allowed 6"},
-		{"v2, the least quota upwards", two + v2 + "proc/self/cgroup = 0::/a/b/c\n" + root + "a/cpu.max = 150000 100000\n" + root + "a/b/cpu.max = 400000 100000\n" + root + "a/b/c/cpu.max = max 100000", "quota 1.5"},
-		{"v2, a quota that is none", two + v2 + "proc/self/cgroup = 0::/\n" + root + "cpu.max = 0 100000", "quota 0\nnote limit of CPU time"},
 		{"v2 in part, v1 in part", two + "proc/mounts = cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\\ncgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\nproc/self/cgroup = 3:cpuset:/x\\n0::/y\n" +
 			root + "cpuset/x/cpuset.cpus = 0-1\n" + root + "unified/y/cpuset.cpus.effective = 1-2", "allowed 1"},
 		{"groups that contradict each other", two + "proc/mounts = cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\\ncgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\nproc/self/cgroup = 3:cpuset:/x\\n0::/y\n" +
 			root + "cpuset/x/cpuset.cpus = 0-1\n" + root + "unified/y/cpuset.cpus.effective = 2-3", "allowed 2-3\nnote cpuset/x allows CPUs 0-1, of which there is none"},
-		{"a group but no mount", two + v1Groups + root + "cpuset/batch/job1/cpuset.cpus = 1,5", "allowed 0-7"},
-		{"a mount but no group", two + v1 + root + "cpuset/cpuset.cpus = 1,5", "allowed 0-7"},
-		{"a path that is too long", two + v2 + "proc/self/cgroup = 0::" + world(strings.Repeat("/a", 1<<20)), "allowed 0-7\nnote longer than a path can be"},
 	} {
 		e.run(t)
 	}

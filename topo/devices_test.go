@@ -153,6 +153,7 @@ func TestOddHCAs(t *testing.T) {
 		"ports/1/rate: NaN Gb/sec":              "no rate",
 		"ports/1/rate: 56":                      "no rate",
 		"ports/1/rate: -1 Gb/sec":               "no rate",
+		"ports/1/rate: 1000000 Gb/sec":          "no rate",
 		"ports/1/gids/0: fe80::1":               "no GID",
 		"ports/1/gids/x: y":                     "which is no number",
 		"ports/one/state: 4: ACTIVE":            "which is no number",
@@ -228,7 +229,16 @@ func TestLinks(t *testing.T) {
 		sys/class/net/ib0/speed: 4294967295
 		sys/class/net/ib0/carrier: 1
 		sys/class/net/ib0/device -> ../../../devices/pci0000:80/0000:82:00.0
-		sys/class/net/gone -> ../../devices/virtual/net/gone`)}
+		sys/class/net/gone -> ../../devices/virtual/net/gone
+		sys/class/net/gone1 -> ../../devices/pci0000:40/0000:40:03.0/net/gone1
+		sys/class/net/lo1/type: 772
+		sys/class/net/lo2/flags: 0x8
+		sys/class/net/wlan0 -> ../../devices/virtual/mac80211_hwsim/hwsim0/net/wlan0
+		sys/devices/virtual/mac80211_hwsim/hwsim0/net/wlan0/device -> ../../../hwsim0
+		sys/class/net/tap0/operstate: unknown
+		sys/class/net/tap0/carrier: 1
+		sys/class/net/tap0/flags: 0x1002
+		sys/class/net/tap0/type: 1`)}
 	require.Equal(t, []Link{
 		{Name: "eth2", Place: Place{NUMA: 1, PCI: []string{"pci0000:40", "0000:40:03.0"}}, Type: 1},
 		{Name: "eth3", Place: Place{NUMA: -1}, Type: 1},
@@ -237,10 +247,34 @@ func TestLinks(t *testing.T) {
 			Up: true, MTU: 9000, Speed: 200000, Type: 1,
 		},
 		{Name: "gone", Place: Place{NUMA: -1}, Virtual: true},
+		{Name: "gone1", Place: Place{NUMA: 1, PCI: []string{"pci0000:40", "0000:40:03.0"}}},
 		{Name: "ib0", Place: Place{NUMA: -1}, Up: true, Type: 32},
 		{Name: "lo", Place: Place{NUMA: -1}, Up: true, Loopback: true, Virtual: true, MTU: 65536, Type: 772},
+		{Name: "lo1", Place: Place{NUMA: -1}, Loopback: true, Virtual: true, Type: 772},
+		{Name: "lo2", Place: Place{NUMA: -1}, Loopback: true, Virtual: true},
+		{Name: "tap0", Place: Place{NUMA: -1}, Virtual: true, Type: 1},
+		{Name: "wlan0", Place: Place{NUMA: -1}, Virtual: true},
 	}, r.links())
 	require.Empty(t, r.notes)
+}
+
+func TestPCIPath(t *testing.T) {
+	for of, want := range map[string]string{
+		"":                           "",
+		"sys/devices/virtual/net/lo": "",
+		"sys/devices/platform/soc/4000000.pcie/pci0002:00/0002:00:00.0/0002:01:00.1/net/eth0": "sys/devices/platform/soc/4000000.pcie/pci0002:00/0002:00:00.0/0002:01:00.1",
+		"sys/devices/platform/0000:00:00.0/net/eth0":                                          "",
+		"sys/devices/pci0000:00/0000:00:1f.8g/0000:00:1f/0000:00:1F.0/x0000:00:1f.0/00:1f.0":  "sys/devices/pci0000:00",
+		"sys/devices/pci00:00/pci/0000:00:00.0":                                               "",
+	} {
+		folder, pci := pciPath(of)
+		require.Equal(t, want, folder)
+		if want != "" {
+			require.Equal(t, path.Base(want), pci[len(pci)-1])
+		} else {
+			require.Nil(t, pci)
+		}
+	}
 }
 
 func TestManyLinks(t *testing.T) {

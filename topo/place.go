@@ -141,12 +141,9 @@ func pciPath(of string) (folder string, pci []string) {
 	parts := strings.Split(of, "/")
 	for i, part := range parts {
 		root := strings.HasPrefix(part, "pci") && pciFunction(part[3:]+":00.0")
-		switch {
-		case root || pci != nil && pciFunction(part):
+		if root || pci != nil && pciFunction(part) {
 			pci = append(pci, part)
 			folder = strings.Join(parts[:i+1], "/")
-		case pci != nil:
-			return folder, pci
 		}
 	}
 	return folder, pci

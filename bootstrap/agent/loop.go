@@ -44,6 +44,7 @@ type loop struct {
 	starter  *remote.Starter
 	ranks    *spawn.Set
 	warn     func(string)
+	path     string         // address that this node was reached by; or empty
 	helpers  sync.WaitGroup // starters of sessions
 	root     *rootSide      // nil unless this is the root
 }
@@ -58,7 +59,7 @@ func newLoop(ctx context.Context, cfg core.Config) *loop {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
 	return &loop{
-		core: core.New(cfg), began: time.Now(), ctx: ctx,
+		core: core.New(cfg), path: cfg.Path, began: time.Now(), ctx: ctx,
 		events: make(chan any, eventQueue), over: make(chan struct{}),
 		timer: t, sessions: map[core.Link]*session{},
 		warn: func(string) {},

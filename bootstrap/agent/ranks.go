@@ -10,7 +10,9 @@ import (
 func (l *loop) performRanks(e core.Effect) bool {
 	switch e := e.(type) {
 	case core.Spawn:
-		l.ranks = spawn.New(spawn.Config{Job: e.Job, Node: e.Node, NodeIndex: e.Index, Post: func(ev spawn.Event) { l.post(ev) }})
+		l.ranks = spawn.New(spawn.Config{
+			Job: e.Job, Node: e.Node, NodeIndex: e.Index, Interfaces: interfaces(e.Job, l.path), Post: func(ev spawn.Event) { l.post(ev) },
+		})
 		go l.ranks.Start()
 	case core.Resume:
 		l.ranks.Resume(e.Rank, e.Stream)

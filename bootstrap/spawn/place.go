@@ -26,7 +26,7 @@ type place struct {
 // places decides where a node's ranks run. It is the same for a node that is
 // and for one that could be. The error is the same on all nodes that have the
 // same problem.
-func places(m *topo.Machine, want job.Binding, n job.Node, omp int) (all []place, notes []string, err error) {
+func places(m *topo.Machine, want job.Binding, n job.Node, omp int, links []string) (all []place, notes []string, err error) {
 	if n.HCA != "" {
 		want.HCA = n.HCA
 	}
@@ -42,21 +42,45 @@ func places(m *topo.Machine, want job.Binding, n job.Node, omp int) (all []place
 	if err != nil {
 		return nil, nil, err
 	}
+	if links = worth(m, links); len(ports) == 0 {
+		ports = make([]near.Choice, len(found))
+	}
 	for i, p := range found {
 		at := place{thread: proc.Thread{CPUs: p.CPUs, Mems: p.Mems, Interleave: p.Interleave}}
-		if i < len(ports) && ports[i].Port != nil {
-			at.port = fmt.Sprintf("%s:%d", ports[i].HCA.Name, ports[i].Port.Number)
-			at.devices = ports[i].Env("")
+		if ports[i].Port != nil {
+			at.port = ports[i].String()
 		}
+		at.devices = ports[i].Env(near.Link(m, p.CPUs, links))
 		all = append(all, at)
 	}
 	return all, notes, nil
 }
 
+// worth is the interfaces that libraries should be told of: not the one that
+// the node happened to be reached by if there is a faster one, which they will
+// find themselves.
+func worth(m *topo.Machine, links []string) []string {
+	if len(links) != 1 {
+		return links
+	}
+	speed := 0
+	for _, l := range m.Links {
+		if l.Name == links[0] {
+			speed = l.Speed
+		}
+	}
+	for _, l := range m.Links {
+		if l.Up && !l.Virtual && !l.Loopback && l.Speed > speed {
+			return nil
+		}
+	}
+	return links
+}
+
 // place decides where this node's ranks run, from the node's own sysfs.
 func (s *Set) place() error {
 	s.machine = topo.Read(os.DirFS("/"))
-	all, notes, err := places(s.machine, s.cfg.Job.Binding, s.cfg.Node, threads(s.ranks[0].program))
+	all, notes, err := places(s.machine, s.cfg.Job.Binding, s.cfg.Node, threads(s.ranks[0].program), s.cfg.Interfaces)
 	if err != nil {
 		return err
 	}
@@ -75,7 +99,7 @@ func Predict(m *topo.Machine, j *job.Job, n job.Node) (wire.Placed, error) {
 			p = &j.Programs[i]
 		}
 	}
-	all, notes, err := places(m, j.Binding, n, threads(p))
+	all, notes, err := places(m, j.Binding, n, threads(p), nil)
 	placed := wire.Placed{Host: n.Host, Notes: notes}
 	for i, at := range all {
 		cpus, mems := at.thread.CPUs, m.AllowedMems
@@ -100,6 +124,13 @@ func threads(p *job.Program) int {
 		}
 	}
 	return 0
+}
+
+// heard reports whether somebody should hear how ranks were placed: who asked,
+// and who said how and does not get it.
+func (s *Set) heard() bool {
+	b := s.cfg.Job.Binding
+	return b.Report || b.Topo || len(s.notes) > 0 && b.Worded()
 }
 
 // placed reports where the ranks run, as the kernel tells.

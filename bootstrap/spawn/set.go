@@ -65,7 +65,10 @@ type Config struct {
 	Job       *job.Job
 	Node      job.Node
 	NodeIndex uint32
-	Post      func(Event)
+	// Interfaces are the network interfaces that ranks may be told of, the
+	// first being the one that their data goes by.
+	Interfaces []string
+	Post       func(Event)
 }
 
 // Set is the ranks of one node.
@@ -126,7 +129,7 @@ func (s *Set) Start() {
 			failed = append(failed, *f)
 		}
 	}
-	if b := s.cfg.Job.Binding; refused == nil && (b.Report || b.Topo) {
+	if refused == nil && s.heard() {
 		s.cfg.Post(s.placed())
 	}
 	s.cfg.Post(Spawned{failed})

@@ -21,6 +21,7 @@ import (
 	"ibrun/bootstrap/remote"
 	"ibrun/internal/build"
 	"ibrun/internal/limits"
+	"ibrun/topo"
 )
 
 // release is the version of the protocol and the command line.
@@ -76,6 +77,9 @@ func launch(args []string) int {
 		return complain(err)
 	}
 	say.layout = p.job.Layout
+	if p.here >= 0 {
+		p.warn(narrow(topo.Read(os.DirFS("/")), int(p.nodes.At(p.here).Ranks)))
+	}
 	if !r.quiet {
 		for _, w := range p.warnings {
 			say.line("%s", w)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"ibrun/bootstrap/wire"
@@ -28,7 +29,10 @@ func (r *reporter) placed(m wire.Placed) {
 		}
 	}
 	for _, note := range m.Notes {
-		r.line("%s: %s", m.Host, note)
+		if !slices.Contains(r.noted, note) { // nodes are alike: once is enough
+			r.noted = append(r.noted, note)
+			r.line("%s: %s", m.Host, note)
+		}
 	}
 	for _, p := range m.Ranks {
 		p.Rank = r.layout.Rank(p.Rank)

@@ -23,7 +23,8 @@ type reporter struct {
 	verbose int
 	began   time.Time
 	layout  job.Layout
-	json    bool // --json: places as data
+	json    bool     // --json: places as data
+	noted   []string // what nodes have said
 }
 
 // event is called while the job goes on.

@@ -128,3 +128,13 @@ func (r *reporter) predicted(n job.Node, m wire.Placed) {
 	}
 	r.placed(m)
 }
+
+// narrow says if this machine's ranks are crowded because whoever started ibrun
+// left it few of the CPUs: a resource manager's step does that easily.
+func narrow(m *topo.Machine, ranks int) string {
+	if ranks <= m.Allowed.Len() || m.Allowed.Len() == m.Online.Len() {
+		return ""
+	}
+	return fmt.Sprintf("this process may use CPUs %v of %v here, as whoever started it left it: %s share them unbound; start ibrun with all CPUs of the allocation (srun: --cpu-bind=none, -c)",
+		m.Allowed, m.Online, plural(ranks, "rank"))
+}

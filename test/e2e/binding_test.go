@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,6 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/topo"
+	"ibrun/topo/draw"
+	"ibrun/topo/hwloctest"
+	"ibrun/topo/topotest"
 )
 
 // where lets a rank say what its own kernel tells of it.
@@ -69,6 +73,24 @@ func TestBindingAsData(t *testing.T) {
 	}
 }
 
+// An ibrun that was started with a narrow mask says so, and once.
+func TestInheritedMask(t *testing.T) {
+	m := topo.Read(os.DirFS("/"))
+	if m.Online.Len() < 2 {
+		t.Fatal("one CPU: no mask is narrow; run the tests where there are two")
+	}
+	c := command(t, "-n", "2", "true")
+	c.Args = append([]string{"taskset", "-c", fmt.Sprint(m.Allowed.First())}, c.Args...)
+	c.Args[3] = c.Path
+	var err error
+	c.Path, err = exec.LookPath("taskset")
+	require.NoError(t, err)
+	o := finish(t, c)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, 1, strings.Count(o.stderr, "\n"), o.stderr)
+	require.Contains(t, o.stderr, fmt.Sprintf("may use CPUs %d of %s", m.Allowed.First(), m.Online))
+}
+
 // What cannot be done is refused before any rank starts, once for all nodes.
 func TestImpossibleBindings(t *testing.T) {
 	for args, want := range map[string]string{
@@ -120,4 +142,46 @@ func TestDisplayAndCapture(t *testing.T) {
 	require.Equal(t, 0, live.code, live.stderr)
 	require.Contains(t, live.stderr, "ibrun: a:\n")
 	require.Contains(t, live.stderr, "ibrun: b:\n")
+}
+
+// What --topo-input shows of a capture is what package topo reads, which its
+// own tests hold against hwloc.
+func TestTopoInput(t *testing.T) {
+	for name, dir := range hwloctest.Captures(t) {
+		o := ibrun(t, "--display", "topo", "--json", "--topo-input", dir)
+		require.Equal(t, 0, o.code, "%s: %s", name, o.stderr)
+		m := topo.Read(os.DirFS(dir))
+		hwloctest.Compare(t, m, dir)
+		want, err := draw.JSON(m)
+		require.NoError(t, err)
+		require.JSONEq(t, string(want), string(o.stdout), name)
+	}
+}
+
+// Four quad-core nodes: the Ranger shape, as a dry run over a generated tree.
+func TestRangerDryRun(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, topotest.Ranger.Files()))
+	for _, c := range []struct {
+		args string
+		cpus string // of each rank
+	}{
+		{"-n 16", "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15"},
+		{"-n 4 --map-by :PE=4", "0-3,4-7,8-11,12-15"},
+		{"-n 4", "0-3,4-7,8-11,12-15"},
+		{"-n 2", "0-7,8-15"},
+		{"-n 3", "0-7,8-11,12-15"},
+		{"-n 5", "0-1,2-3,4-7,8-11,12-15"},
+		{"-n 7", "0-1,2-3,4-5,6-7,8-9,10-11,12-15"},
+		{"-n 17", strings.Repeat("0-15,", 16) + "0-15"},
+	} {
+		o := ibrun(t, append(strings.Fields(c.args), "--dry-run", "--display", "bind", "--topo-input", dir, "true")...)
+		require.Equal(t, 0, o.code, o.stderr)
+		var cpus []string
+		for _, f := range reported.FindAllStringSubmatch(string(o.stdout), -1) {
+			cpus = append(cpus, f[2])
+		}
+		require.Equal(t, c.cpus, strings.Join(cpus, ","), c.args)
+		require.Equal(t, len(cpus), strings.Count(string(o.stdout), ", HCA mthca0:1"), string(o.stdout))
+	}
 }

@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"errors"
 	"fmt"
 
 	"ibrun/internal/cpuset"
@@ -14,7 +15,7 @@ func listed(m *topo.Machine, lists []string, ranks int) ([]cpuset.Set, error) {
 	sets := make([]cpuset.Set, ranks)
 	for i := range sets {
 		if i >= len(lists) {
-			sets[i] = sets[i-len(lists)]
+			sets[i] = sets[i-len(lists)].Or(cpuset.Set{}) // its own copy
 			continue
 		}
 		cpus, err := cpuset.ParseList(lists[i])
@@ -22,7 +23,7 @@ func listed(m *topo.Machine, lists []string, ranks int) ([]cpuset.Set, error) {
 			return nil, fmt.Errorf("--cpu-bind: %w", err)
 		}
 		if cpus.Empty() {
-			return nil, fmt.Errorf("--cpu-bind: a list without CPUs: write map_cpu:0,2 or mask_cpu:0x3,0xc")
+			return nil, errors.New("--cpu-bind: a list without CPUs: write map_cpu:0,2 or mask_cpu:0x3,0xc")
 		}
 		if off := cpus.Without(m.Online); !off.Empty() {
 			return nil, fmt.Errorf("--cpu-bind: no CPU %s runs on this node, which has %s: the numbers are the kernel's, as in /proc/cpuinfo", off, m.Online)

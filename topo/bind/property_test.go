@@ -13,7 +13,8 @@ import (
 	"ibrun/topo"
 )
 
-const machines = 4000
+// machines is for each test; each machine gets several requests.
+const machines = 1500
 
 // anyMachine makes a machine that Read could have made: CPUs numbered anyhow,
 // cores of one to three threads, objects of all sizes, holes in what is
@@ -136,12 +137,13 @@ func anyRequest(r *rand.Rand) (want job.Binding, omp int) {
 
 // seeds runs a check on many machines, and says which one failed.
 func seeds(t *testing.T, n int, check func(t *testing.T, r *rand.Rand)) {
-	for seed := range uint64(n) {
-		defer func() {
-			if t.Failed() {
-				t.Logf("seed %d", seed)
-			}
-		}()
+	var seed uint64
+	defer func() {
+		if t.Failed() {
+			t.Logf("it was seed %d", seed)
+		}
+	}()
+	for seed = range uint64(n) {
 		check(t, rand.New(rand.NewPCG(seed, 4)))
 	}
 }

@@ -5,13 +5,20 @@ package bind
 const mostGroups = 512
 
 // shares divides pieces among n ranks, 1 <= n <= len(pieces): contiguous, all
-// of them, and along the borders of the tree. If each rank can have wish pieces
-// it has, even if borders are crossed for it; otherwise wish does not count.
+// of them, and along the borders of the tree. If there are wish cores for each
+// rank, each has as many pieces, even if borders are crossed for it; otherwise
+// wish does not count.
 func shares(pieces []piece, n, wish int) [][]piece {
-	if wish < 1 || wish > len(pieces)/n {
+	cores := 0
+	for _, p := range pieces {
+		if p.thread == 0 {
+			cores++
+		}
+	}
+	if wish > cores/n {
 		wish = 1
 	}
-	return divide(pieces, n, wish, 0)
+	return divide(pieces, n, max(wish, 1), 0)
 }
 
 // divide is shares for pieces whose paths agree above a depth.

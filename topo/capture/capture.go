@@ -29,7 +29,7 @@ const (
 )
 
 // Write writes a tar of what topo.Read reads of a machine: os.DirFS("/") for
-// the live one, or what Open returned. Files that cannot be read are left out.
+// the live one, or what Open returned. Files that cannot be read are empty or left out.
 // The same machine gives the same bytes, apart from its load and free memory. It
 // fails if to does, or if more was read than a capture may hold.
 func Write(to io.Writer, fsys fs.FS) error {

@@ -29,7 +29,7 @@ func small() fstest.MapFS {
 		"sys/devices/pci0000:40/0000:40:03.0/net/ib0/device":  link("../.."),
 		"sys/class/net/ib0":             link("../../devices/pci0000:40/0000:40:03.0/net/ib0"),
 		"sys/class/net/ib1":             link("../../devices/not/read"),
-		"sys/class/net/bonding_masters": file(""),
+		"sys/class/net/bonding_masters": file("not read"),
 		"sys/absolute":                  link("/sys/class/net"),
 		"sys/round":                     link("round"),
 		"sys/pipe":                      {Mode: fs.ModeNamedPipe},
@@ -118,11 +118,12 @@ func TestRoundTrip(t *testing.T) {
 	}))
 	require.Equal(t, []string{
 		".", "proc", "proc/mounts", "proc/self", "proc/self/mounts", "proc/self/status",
-		"sys", "sys/absolute", "sys/class", "sys/class/net", "sys/class/net/ib0", "sys/class/net/ib1",
+		"sys", "sys/absolute", "sys/class", "sys/class/net", "sys/class/net/bonding_masters", "sys/class/net/ib0", "sys/class/net/ib1",
 		"sys/devices", "sys/devices/pci0000:40", "sys/devices/pci0000:40/0000:40:03.0", "sys/devices/pci0000:40/0000:40:03.0/net",
 		"sys/devices/pci0000:40/0000:40:03.0/net/ib0", "sys/devices/pci0000:40/0000:40:03.0/net/ib0/device",
 		"sys/devices/pci0000:40/0000:40:03.0/net/ib0/mtu", "sys/devices/pci0000:40/0000:40:03.0/numa_node",
 	}, all, "what was read, and nothing else")
+	require.Empty(t, text(t, fsys, "sys/class/net/bonding_masters"), "listed, not read")
 	require.Equal(t, "Cpus_allowed:\tf\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0\n", text(t, fsys, "proc/self/status"))
 	require.Equal(t, "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", text(t, fsys, "proc/self/mounts"))
 	for tr := tar.NewReader(bytes.NewReader(b)); ; {
@@ -184,7 +185,8 @@ func TestUnreadableFilesAreLeftOut(t *testing.T) {
 	require.NoError(t, err)
 	_, err = r.Lstat("proc/other")
 	require.NoError(t, err)
-	require.NoError(t, func() error { _, err := r.Open("sys/class/net/ib0/mtu"); return err }())
+	_, err = r.Open("sys/class/net/ib0/mtu")
+	require.NoError(t, err)
 	var b bytes.Buffer
 	require.NoError(t, r.WriteTar(&b))
 	tr, err := unpack(&b)
@@ -192,6 +194,13 @@ func TestUnreadableFilesAreLeftOut(t *testing.T) {
 	require.NotContains(t, tr.nodes, file)
 	require.Contains(t, tr.nodes, "sys/devices/pci0000:40/0000:40:03.0/net/ib0/mtu")
 	require.Contains(t, tr.nodes, "proc/other", "a file that somebody asked for is there")
+
+	require.NotEmpty(t, names(t, r, "sys/devices/pci0000:40/0000:40:03.0"))
+	b.Reset()
+	require.NoError(t, r.WriteTar(&b))
+	tr, err = unpack(&b)
+	require.NoError(t, err)
+	require.Empty(t, text(t, tr, file), "it was listed")
 }
 
 func TestTooMuchToRecord(t *testing.T) {

@@ -148,7 +148,10 @@ func inside(name string) (string, error) {
 	if len(name) > mostPath {
 		return "", fmt.Errorf("the path %.200q... has %d bytes, at most %d can be", name, len(name), mostPath)
 	}
-	return path.Clean(name), nil
+	if name = path.Clean(name); !fs.ValidPath(name) {
+		return "", fmt.Errorf("%.200q is no path", name)
+	}
+	return name, nil
 }
 
 // bounded is a stream that fails where it is longer than it may be.

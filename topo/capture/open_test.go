@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/topo"
 )
 
 // packed is a tar of headers; a file's text is its name.
@@ -100,6 +102,7 @@ func TestHostileTars(t *testing.T) {
 	}{
 		"up":              {packed(t, file("sys/../../etc/passwd")), `"sys/../../etc/passwd" leads out of the capture`},
 		"up at the end":   {packed(t, file("sys/a"), tar.Header{Typeflag: tar.TypeDir, Name: "sys/.."}), "leads out of the capture"},
+		"no text":         {packed(t, file("sys/a\xff")), `"sys/a\xff" is no path`},
 		"absolute":        {packed(t, file("/etc/passwd")), `"/etc/passwd" leads out of the capture`},
 		"hard link out":   {packed(t, tar.Header{Typeflag: tar.TypeLink, Name: "sys/a", Linkname: "../etc/passwd"}), "leads out of the capture"},
 		"hard link first": {packed(t, tar.Header{Typeflag: tar.TypeLink, Name: "sys/a", Linkname: "sys/b"}), "is a hard link to no file before it"},
@@ -179,4 +182,39 @@ func TestOpenFolders(t *testing.T) {
 			require.ErrorIs(t, err, fs.ErrNotExist)
 		}
 	}
+}
+
+// Whatever is in a tar, it is refused or gives a machine. A line of the input is
+// an entry: its kind, its name and where it leads.
+func FuzzOpen(f *testing.F) {
+	f.Add("0 sys/a\n2 sys/b ../sys/a\n0 proc/stat")
+	f.Add("5 node1/sys/devices/system/cpu/cpu0\n2 node1/sys/class class\n1 node1/sys/b node1/sys/a")
+	f.Add("2 sys /proc\n2 proc /sys\n0 a/../b")
+	f.Add("0 sys/class/net/a/mtu\n2 sys/class/infiniband net")
+	f.Fuzz(func(t *testing.T, lines string) {
+		if strings.Contains(lines, "\x00") {
+			return // ends a path in any tar
+		}
+		tr := newTree()
+		for line := range strings.Lines(lines) {
+			words := append(strings.Fields(line), "", "", "")
+			h := tar.Header{Name: words[1], Linkname: words[2]}
+			if words[0] != "" {
+				h.Typeflag = words[0][0]
+			}
+			if tr.add(&h, strings.NewReader(words[1])) != nil {
+				return
+			}
+		}
+		fsys, err := top("fuzz", tr)
+		if err != nil {
+			return
+		}
+		m := topo.Read(fsys)
+		var b bytes.Buffer
+		require.NoError(t, Write(&b, fsys))
+		again, err := unpack(&b)
+		require.NoError(t, err)
+		require.Equal(t, m, topo.Read(newRooted(again)))
+	})
 }

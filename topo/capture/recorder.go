@@ -13,19 +13,21 @@ import (
 )
 
 // Recorder is a file system that remembers what was read through it: files with
-// their text, the links on the way to them, and the folders and links in those
-// folders that were listed. So a tar of it gives the same answers to the same
-// reader. One goroutine at a time may use it.
+// their text, the links on the way to them, and what is in folders that were
+// listed. So a tar of it gives the same answers to the same reader. A file that
+// was listed, but not read, or could not be, is empty in the tar: what hwloc's
+// captures have for it too. One goroutine at a time may use it.
 type Recorder struct {
 	*rooted
-	texts map[string][]byte // of files, by path without links
-	bytes int               // of all texts
-	err   error             // what did not fit
+	texts  map[string][]byte // of files, by path without links
+	listed map[string]bool   // files in folders that were listed
+	bytes  int               // of all texts
+	err    error             // what did not fit
 }
 
 // NewRecorder records what is read of a file system.
 func NewRecorder(under fs.FS) *Recorder {
-	r := &Recorder{rooted: newRooted(under), texts: map[string][]byte{}}
+	r := &Recorder{rooted: newRooted(under), texts: map[string][]byte{}, listed: map[string]bool{}}
 	// To the kernel this is a link to the process that asks; in a capture its
 	// number would say nothing and differ each time.
 	r.keep = func(name string) bool { return name == "proc/self" }
@@ -85,16 +87,16 @@ func (r *Recorder) Lstat(name string) (fs.FileInfo, error) {
 	return found, nil
 }
 
-// list remembers the folders and links in a folder. Files are remembered when
-// they are read.
+// list remembers what is in a folder.
 func (r *Recorder) list(dir string) error {
 	entries, err := fs.ReadDir(r.under, dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if e.IsDir() || e.Type() == fs.ModeSymlink {
-			_, _ = r.look(path.Join(dir, e.Name())) // what went away meanwhile is left out
+		at := path.Join(dir, e.Name())
+		if e, err := r.look(at); err == nil && e.kind == 0 { // it may be gone meanwhile
+			r.listed[at] = true
 		}
 	}
 	return nil
@@ -172,8 +174,8 @@ func (r *Recorder) WriteTar(to io.Writer) error {
 		case fs.ModeSymlink:
 			h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, e.target, 0o777
 		default:
-			var ok bool
-			if text, ok = r.texts[name]; !ok {
+			var read bool
+			if text, read = r.texts[name]; e.kind != 0 || !read && !r.listed[name] {
 				continue
 			}
 			h.Typeflag, h.Size, h.Mode = tar.TypeReg, int64(len(text)), 0o644

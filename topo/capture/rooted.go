@@ -32,7 +32,9 @@ type entry struct {
 	target string // of a link
 }
 
-func newRooted(under fs.FS) *rooted { return &rooted{under: under, seen: map[string]entry{}, dirs: map[string]string{}} }
+func newRooted(under fs.FS) *rooted {
+	return &rooted{under: under, seen: map[string]entry{}, dirs: map[string]string{}}
+}
 
 // look finds out what is at a path without links before its end.
 func (r *rooted) look(name string) (entry, error) {

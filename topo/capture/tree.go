@@ -42,9 +42,6 @@ func (t *tree) put(name string, n node) error {
 		old.text, old.target = n.text, n.target
 		return nil
 	}
-	if len(t.nodes) >= mostEntries {
-		return fmt.Errorf("more than %d files and folders", mostEntries)
-	}
 	dir := path.Dir(name)
 	if t.nodes[dir] == nil {
 		if err := t.put(dir, node{kind: fs.ModeDir}); err != nil {
@@ -53,6 +50,9 @@ func (t *tree) put(name string, n node) error {
 	}
 	if t.nodes[dir].kind != fs.ModeDir {
 		return fmt.Errorf("%.200q is below something that is no folder", name)
+	}
+	if len(t.nodes) >= mostEntries {
+		return fmt.Errorf("more than %d files and folders", mostEntries)
 	}
 	n.name = path.Base(name)
 	t.nodes[name] = &n

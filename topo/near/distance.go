@@ -40,11 +40,8 @@ func nearer(m *topo.Machine, sites []topo.Place) func(cpus cpuset.Set) []int {
 
 // distance is how far it is from the nearest of some CPUs to the nearest of a
 // device's NUMA nodes: the minimum, since a rank on several nodes can be served
-// by any. CPUs that are anywhere are near to everything.
+// by any. No CPUs, which is anywhere, are equally far from everything.
 func distance(m *topo.Machine, cpus cpuset.Set, homes []int) int {
-	if cpus.Empty() {
-		return local
-	}
 	least := unknown
 	for i, from := range m.Memories {
 		if !from.CPUs.Meets(cpus) {
@@ -93,7 +90,7 @@ func home(m *topo.Machine, p topo.Place) []int {
 func said(m *topo.Machine, p topo.Place) (nodes []int) {
 	tells := !m.Online.In(p.CPUs)
 	for i, n := range m.Memories {
-		if p.NUMA >= 0 && n.ID == p.NUMA || tells && n.CPUs.Meets(p.CPUs) {
+		if n.ID == p.NUMA || tells && n.CPUs.Meets(p.CPUs) {
 			nodes = append(nodes, i)
 		}
 	}

@@ -36,8 +36,8 @@ func (m Machine) Check() error {
 		return fmt.Errorf("the affinity is %s, of which the cgroup allows nothing", m.Affinity)
 	case l.Mems.Empty():
 		return fmt.Errorf("the cgroup allows NUMA nodes %s: the machine has %s", m.AllowedMems, mems)
-	case m.Quota < 0 || m.Load < 0:
-		return fmt.Errorf("quota %g and load %g must not be negative", m.Quota, m.Load)
+	case !(m.Quota >= 0 && m.Quota < Most && m.Load >= 0 && m.Load < Most):
+		return fmt.Errorf("quota %g and load %g must be numbers from 0 on", m.Quota, m.Load)
 	}
 	return m.checkDevices(mems)
 }
@@ -64,6 +64,11 @@ func (m Machine) checkCounts() error {
 	if m.CoresPerPackage%m.CoresPerL2 != 0 {
 		return fmt.Errorf("%d cores cannot share an L2 by %d", m.CoresPerPackage, m.CoresPerL2)
 	}
+	for _, holes := range []cpuset.Set{m.CPUHoles, m.CoreHoles, m.PackageHoles, m.NUMAHoles} {
+		if holes.Last() >= Most {
+			return fmt.Errorf("only numbers below %d can be holes", Most)
+		}
+	}
 	if m.Cgroup > 2 || m.Cgroup < 1 || m.Order > Cyclic {
 		return fmt.Errorf("no kernel has cgroups of version %d or order %d of CPUs", m.Cgroup, m.Order)
 	}
@@ -83,48 +88,69 @@ func (m Machine) checkCounts() error {
 }
 
 func (m Machine) checkDevices(mems cpuset.Set) error {
-	names := []string{"lo"}
-	check := func(name string, numa int, pci []string) error {
-		if name == "" || strings.ContainsAny(name, "/ ,:=") || slices.Contains(names, name) {
-			return fmt.Errorf("%q is no name for a device, or there are two", name)
-		}
-		if numa != -1 && !mems.Has(numa) {
-			return fmt.Errorf("%s is at NUMA node %d: the machine has %s", name, numa, mems)
-		}
-		for i, address := range pci {
-			if _, ok := parseAddress(strings.TrimPrefix(address, "pci") + rest(i)); !ok || strings.HasPrefix(address, "pci") != (i == 0) || len(pci) == 1 {
-				return fmt.Errorf("%s is at %s, which is not like pci0000:40/0000:40:03.0/0000:41:00.0", name, strings.Join(pci, "/"))
-			}
-		}
-		names = append(names, name)
-		return nil
-	}
 	if len(m.HCAs)+len(m.Links) > mostCards {
 		return fmt.Errorf("a machine may have %d HCAs and links", mostCards)
 	}
+	names := []string{"lo"}
 	for _, h := range m.HCAs {
-		if err := check(h.Name, h.NUMA, h.PCI); err != nil {
+		if err := h.check(mems, names); err != nil {
 			return err
 		}
-		for _, p := range h.Ports {
-			if p.State != "" && !slices.Contains(states, p.State) {
-				return fmt.Errorf("a port of %s is %s: only %v are known", h.Name, p.State, states)
-			}
-		}
+		names = append(names, h.Name)
 	}
 	for _, l := range m.Links {
-		numa := l.NUMA
-		if l.HCA != "" {
-			if !slices.ContainsFunc(m.HCAs, func(h HCA) bool { return h.Name == l.HCA }) {
-				return fmt.Errorf("%s is on %s, which the machine has not", l.Name, l.HCA)
-			}
+		if l.HCA != "" && !slices.Contains(names, l.HCA) {
+			return fmt.Errorf("%s is on %s, which the machine has not", l.Name, l.HCA)
 		}
 		if l.HCA != "" || l.Virtual {
-			numa = -1
+			l.NUMA = -1 // it does not count
 		}
-		if err := check(l.Name, numa, l.PCI); err != nil {
+		if l.Speed < 0 || l.MTU < 0 {
+			return fmt.Errorf("%s has a speed of %d and packets of %d", l.Name, l.Speed, l.MTU)
+		}
+		if err := checkCard(l.Name, l.NUMA, l.PCI, mems, names); err != nil {
 			return err
 		}
+		names = append(names, l.Name)
 	}
 	return nil
+}
+
+func (h HCA) check(mems cpuset.Set, names []string) error {
+	for _, p := range h.Ports {
+		if p.State != "" && !slices.Contains(states, p.State) {
+			return fmt.Errorf("a port of %s is %s: only %v are known", h.Name, p.State, states)
+		}
+		if !(p.Rate >= 0 && p.Rate < 1e6) {
+			return fmt.Errorf("a port of %s has a rate of %g", h.Name, p.Rate)
+		}
+	}
+	return checkCard(h.Name, h.NUMA, h.PCI, mems, names)
+}
+
+func checkCard(name string, numa int, pci []string, mems cpuset.Set, names []string) error {
+	if strings.Trim(name, ".") == "" || strings.ContainsAny(name, "/ ,:=") || slices.Contains(names, name) {
+		return fmt.Errorf("%q is no name for a device, or there are two", name)
+	}
+	if numa != -1 && !mems.Has(numa) {
+		return fmt.Errorf("%s is at NUMA node %d: the machine has %s", name, numa, mems)
+	}
+	if pci != nil && !onBus(pci) {
+		return fmt.Errorf("%s is at %s, which is not like pci0000:40/0000:40:03.0/0000:41:00.0", name, strings.Join(pci, "/"))
+	}
+	return nil
+}
+
+// onBus reports whether addresses lead from a root bus to a device.
+func onBus(pci []string) bool {
+	root, ok := strings.CutPrefix(pci[0], "pci")
+	if _, bus := parseAddress(root + ":00.0"); !ok || !bus {
+		return false
+	}
+	for _, text := range pci[1:] {
+		if _, ok := parseAddress(text); !ok {
+			return false
+		}
+	}
+	return len(pci) > 1
 }

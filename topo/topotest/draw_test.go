@@ -12,6 +12,9 @@ import (
 // is what costs time here.
 const mostDrawn = 48
 
+// machine is one of those that the tests read, always the same for a seed.
+func machine(seed uint64) topotest.Machine { return draw(rand.New(rand.NewPCG(4, seed))) }
+
 // draw makes a machine by chance. What Check refuses is drawn again.
 func draw(r *rand.Rand) topotest.Machine {
 	for {

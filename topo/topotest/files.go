@@ -32,7 +32,7 @@ func (t *tree) cpus(m Machine, l Layout) {
 	t.list(cpuDir+"present", l.Present)
 	t.list(cpuDir+"online", l.Online)
 	t.list(cpuDir+"offline", possible.Without(l.Online))
-	t.text(cpuDir+"kernel_max", "%d", Most-1)
+	t.text(cpuDir+"kernel_max", "%d", 2*Most-1) // CPUs and holes
 	var fast, slow cpuset.Set
 	for _, c := range l.cpus {
 		dir := fmt.Sprintf("%scpu%d/", cpuDir, c.number)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/xml"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
@@ -274,7 +273,7 @@ func TestRangerWithHwloc(t *testing.T) {
 // say, and lets hwloc read them.
 func TestHundredMachines(t *testing.T) {
 	for seed := range uint64(100) {
-		m := draw(rand.New(rand.NewPCG(4, seed)))
+		m := machine(seed)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			t.Log(m)

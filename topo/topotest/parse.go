@@ -49,7 +49,7 @@ var words = []word{
 //	slow:4  memonly:1  mib:8192                 SlowPerPackage, MemoryOnly, MiBPerNUMA
 //	order:adjacent|split|cyclic                 Order
 //	cpuholes:4-7 coreholes:3 packholes:1 numaholes:1-7
-//	offline:3,7 allowed:0-15 mems:0 affinity:0-3 quota:2.5 load:0.5 cgroup:1 old
+//	offline:3,7 allowed:0-15 mems:0 affinity:0-3 quota:2.5 load:0.5 cgroup:1 old:yes
 //	hca:mlx5_0,numa=1,rate=200,lid=0x3a4,down   ports in order: lid= is up, down is not, roce=eth0 is Ethernet
 //	hca:mlx4_0,pci=pci0000:80/0000:80:02.2/0000:82:00.0,lid=7
 //	link:ib0,hca=mlx5_0  link:eth0,numa=0,speed=25000,mtu=9000,down  link:docker0,virtual
@@ -161,7 +161,7 @@ func number(name string, at func(*Machine) *float64) word {
 	}}
 }
 
-// flag is a word without a value.
+// flag is a word with only one value.
 func flag(name string, at func(*Machine) *bool) word {
 	get := func(m Machine) string {
 		if *at(&m) {
@@ -170,8 +170,8 @@ func flag(name string, at func(*Machine) *bool) word {
 		return ""
 	}
 	return word{name, get, func(m *Machine, value string) error {
-		if value != "" && value != "yes" {
-			return fmt.Errorf("it takes no value")
+		if value != "yes" {
+			return fmt.Errorf("it can only be yes")
 		}
 		*at(m) = true
 		return nil

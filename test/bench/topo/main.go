@@ -1,0 +1,123 @@
+// Command topo measures what placement costs: reading a node of 256 CPUs, in this process and beside lstopo as a process of its own, and
+// what binding adds to the start of a rank. `make bench-topo` runs it; it fails if a bound of docs/placement.md is not kept.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"time"
+
+	"ibrun/internal/cpuset"
+	"ibrun/internal/proc"
+	"ibrun/topo"
+	"ibrun/topo/topotest"
+)
+
+const (
+	mostTime   = 20 * time.Millisecond // to read 256 CPUs
+	mostMemory = 4 << 20               // bytes allocated by that
+	mostBind   = 50 * time.Microsecond // of a start
+	rounds     = 41
+	starts     = 400
+)
+
+func main() {
+	err := errors.New("usage: topo IBRUN")
+	if len(os.Args) == 2 {
+		err = bench(os.Args[1])
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func bench(launcher string) error {
+	dir, err := os.MkdirTemp("", "bench-topo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	machine := topotest.Must("pack:2 numa:4 l3:16 core:64 pu:2 hca:mlx5_0,numa=1,lid=1 hca:mlx5_1,numa=6,lid=2 link:eth0,numa=0")
+	if err := os.CopyFS(dir, machine.Files()); err != nil {
+		return err
+	}
+	return errors.Join(reading(launcher, dir), binding())
+}
+
+// reading compares within one run, in turns.
+func reading(launcher, dir string) error {
+	var own, shown, theirs []time.Duration
+	var before, after runtime.MemStats
+	bytes := uint64(0)
+	for range rounds {
+		runtime.ReadMemStats(&before)
+		began := time.Now()
+		m := topo.Read(os.DirFS(dir))
+		own = append(own, time.Since(began))
+		runtime.ReadMemStats(&after)
+		bytes = max(bytes, after.TotalAlloc-before.TotalAlloc)
+		if m.Online.Len() != 256 || len(m.Notes) > 0 {
+			return fmt.Errorf("%d CPUs were read, not 256: %q", m.Online.Len(), m.Notes)
+		}
+		for _, c := range []struct {
+			to   *[]time.Duration
+			argv []string
+		}{
+			{&shown, []string{launcher, "--display", "topo", "--json", "--topo-input", dir}},
+			{&theirs, []string{"lstopo-no-graphics", "--input", dir, "--of", "xml"}},
+		} {
+			began := time.Now()
+			if out, err := exec.Command(c.argv[0], c.argv[1:]...).Output(); err != nil || len(out) == 0 {
+				return fmt.Errorf("%v: %w", c.argv, err)
+			}
+			*c.to = append(*c.to, time.Since(began))
+		}
+	}
+	fmt.Printf("256 CPUs, medians of %d rounds\n", rounds)
+	fmt.Printf("  topo.Read                       %8v, %.2f MiB allocated     (bounds: %v, %d MiB)\n", median(own), float64(bytes)/(1<<20), mostTime, mostMemory>>20)
+	fmt.Printf("  ibrun --display topo --json     %8v\n", median(shown))
+	fmt.Printf("  lstopo-no-graphics --of xml     %8v     ibrun/lstopo %.2f (bound: 1)\n", median(theirs), float64(median(shown))/float64(median(theirs)))
+	var err error
+	if median(own) > mostTime || bytes > mostMemory {
+		err = errors.New("reading is over its bound")
+	}
+	if median(shown) > median(theirs) {
+		err = errors.Join(err, errors.New("lstopo is faster"))
+	}
+	return err
+}
+
+// binding compares starts with and without, in turns.
+func binding() error {
+	first := topo.Read(os.DirFS("/")).Allowed.First()
+	threads := []proc.Thread{{}, {CPUs: cpuset.Of(first), Mems: cpuset.Of(0)}}
+	took := make([][]time.Duration, len(threads))
+	for range starts {
+		for i, t := range threads {
+			began := time.Now()
+			p, err := proc.Start(proc.Cmd{Path: "/bin/true", Argv: []string{"true"}, Thread: t})
+			if err != nil {
+				return err
+			}
+			took[i] = append(took[i], time.Since(began))
+			<-p.Done()
+		}
+	}
+	more := median(took[1]) - median(took[0])
+	fmt.Printf("a start, unbound %v, bound %v: %v more (bound: %v)\n", median(took[0]), median(took[1]), more, mostBind)
+	if more > mostBind {
+		return errors.New("binding is over its bound")
+	}
+	return nil
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Clone(d)
+	slices.Sort(d)
+	return d[len(d)/2].Round(time.Microsecond)
+}

@@ -1,0 +1,68 @@
+package topotest_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/topo"
+	"ibrun/topo/hwloctest"
+	"ibrun/topo/topotest"
+)
+
+// TestReader lets topo.Read read a hundred machines, and holds what it finds
+// against hwloc's reading and against what only the description knows.
+func TestReader(t *testing.T) {
+	for seed := range uint64(100) {
+		m := machine(seed)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			t.Log(m)
+			dir := write(t, m)
+			got := topo.Read(os.DirFS(dir))
+			t.Log(got.Notes)
+			hwloctest.Valid(t, got)
+			hwloctest.Compare(t, got, dir)
+			hwloctest.CompareDevices(t, got, dir)
+			require.Equal(t, got, topo.Read(m.Files()), "in memory")
+			compareReading(t, m, got)
+		})
+	}
+}
+
+// compareReading holds a reading against what hwloc does not look at, or does
+// not tell.
+func compareReading(t testing.TB, m topotest.Machine, got *topo.Machine) {
+	l := m.Layout()
+	require.Equal(t, l.Online.String(), got.Online.String())
+	require.Equal(t, l.Allowed.String(), got.Allowed.String(), "cgroup and affinity")
+	require.Equal(t, l.Mems.String(), got.AllowedMems.String())
+	require.Equal(t, l.Slower.String(), got.Slower.String())
+	require.Equal(t, m.Quota, got.Quota)
+	require.Equal(t, m.Load, got.Load)
+	require.Empty(t, got.Notes)
+	require.Len(t, got.HCAs, len(m.HCAs))
+	require.Len(t, got.Links, 1+len(m.Links))
+	for i, h := range m.HCAs {
+		require.Equal(t, h.Name, got.HCAs[i].Name)
+		if len(l.Memories) > 0 {
+			require.Equal(t, h.NUMA, got.HCAs[i].NUMA)
+		}
+		for j, p := range h.Ports {
+			port := got.HCAs[i].Ports[j]
+			require.Equal(t, p.LID, port.LID)
+			require.Equal(t, p.SMLID, port.SMLID)
+			require.Equal(t, p.State == "", port.Active())
+			require.Equal(t, p.Layer == "Ethernet", port.Layer == "Ethernet")
+			if p.Rate > 0 {
+				require.Equal(t, p.Rate, port.Rate)
+			}
+			for _, g := range port.GIDs {
+				require.Equal(t, p.Link, g.Link)
+			}
+			require.Equal(t, []uint16{0xffff}, port.PKeys)
+		}
+	}
+}
