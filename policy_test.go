@@ -25,6 +25,7 @@ const module = "ibrun"
 // a package's directory decides; /... stands for everything below.
 var floors = map[string]int{
 	"internal/...":     0,
+	"internal/proc":    1, // over cpuset
 	"bootstrap/tree":   1,
 	"fabric":           1,
 	"cgo/verbs":        1,
@@ -50,7 +51,7 @@ var floors = map[string]int{
 const testFloor = 8
 
 // pure packages decide and do nothing: what they import and call can neither wait, read a clock nor reach the machine.
-var pure = []string{"bootstrap/tree", "job", "bootstrap/wire", "bootstrap/core", "lazy/peer", "pmi", "topo"}
+var pure = []string{"bootstrap/tree", "job", "bootstrap/wire", "bootstrap/core", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw"}
 
 var (
 	impureImport = regexp.MustCompile(`^(net|os|sync|syscall|unsafe|runtime|math/rand|crypto/rand|golang\.org/x/sys)(/|$)`)
@@ -225,7 +226,7 @@ func TestPolicyFails(t *testing.T) {
 		want string
 	}{
 		"arrow up":       {file("job/a.go", "import _ \"ibrun/bootstrap/core\"\n"), "floor 2 imports \"ibrun/bootstrap/core\" on floor 4: up"},
-		"arrow sideways": {file("pmi/a.go", "import _ \"ibrun/topo\"\n"), "floor 4 imports \"ibrun/topo\" on floor 4: sideways"},
+		"arrow sideways": {file("pmi/a.go", "import _ \"ibrun/topo/bind\"\n"), "floor 4 imports \"ibrun/topo/bind\" on floor 4: sideways"},
 		"arrow to root":  {file("lazy/a.go", "import _ \"ibrun\"\n"), "floor 5 imports \"ibrun\" on floor 6: up"},
 		"no floor":       {file("new/a.go", "var a int\n"), "package new has no floor"},
 		"C":              {file("fabric/ib/a.go", "import \"C\"\n"), "import \"C\" outside cgo/"},

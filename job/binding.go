@@ -36,6 +36,7 @@ type Binding struct {
 	HCA      string   // --hca as written: names or NAME:PORT with commas between them; empty: the nearest
 	Report   bool     // --report-bindings: each rank's place goes up the tree
 	Topo     bool     // --display topo: each node's picture goes up the tree
+	Data     bool     // --json: as data
 }
 
 // Worded reports whether the user said where ranks should run.

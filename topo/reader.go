@@ -33,8 +33,10 @@ const mostHead = 4 << 10
 const mostNotes = 16
 
 func (r *reader) note(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if len(r.notes) < mostNotes && !slices.Contains(r.notes, text) {
+	if len(r.notes) == mostNotes {
+		return
+	}
+	if text := fmt.Sprintf(format, args...); !slices.Contains(r.notes, text) {
 		r.notes = append(r.notes, text)
 	}
 }

@@ -136,7 +136,10 @@ func (s *Set) heard() bool {
 // placed reports where the ranks run, as the kernel tells.
 func (s *Set) placed() Placed {
 	m := wire.Placed{Node: s.cfg.NodeIndex, Host: s.cfg.Node.Host, Notes: s.notes}
-	if s.cfg.Job.Binding.Topo {
+	if b := s.cfg.Job.Binding; b.Topo && b.Data {
+		data, _ := draw.JSON(s.machine) // of numbers and strings: it cannot fail
+		m.Picture = string(data)
+	} else if b.Topo {
 		m.Picture = draw.Picture(s.machine)
 	}
 	if !s.cfg.Job.Binding.Report {

@@ -11,7 +11,7 @@ import (
 type Placed struct {
 	Node    uint32
 	Host    string
-	Picture string   // the node, drawn; empty unless --display topo
+	Picture string   // the node, drawn or as JSON; empty unless --display topo
 	Notes   []string // what the node has to say about the request
 	Ranks   []Placement
 }
@@ -67,12 +67,13 @@ func appendBinding(w *writer, b job.Binding) {
 	w.string(b.HCA)
 	w.bool(b.Report)
 	w.bool(b.Topo)
+	w.bool(b.Data)
 }
 
 func parseBinding(r *reader) job.Binding {
 	b := job.Binding{
 		Map: job.Object(r.byte()), Fill: r.bool(), Bind: job.Object(r.byte()), PE: r.u32(), PerObj: r.u32(),
-		CPUs: r.strings(), Overload: r.bool(), HCA: r.string(), Report: r.bool(), Topo: r.bool(),
+		CPUs: r.strings(), Overload: r.bool(), HCA: r.string(), Report: r.bool(), Topo: r.bool(), Data: r.bool(),
 	}
 	if !b.Map.Valid() || !b.Bind.Valid() {
 		r.fail(ErrRange)

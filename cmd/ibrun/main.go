@@ -64,7 +64,7 @@ func launch(args []string) int {
 	if err != nil {
 		return complain(err)
 	}
-	say := &reporter{to: os.Stderr, quiet: r.quiet, verbose: r.verbose, began: began, json: r.json}
+	say := &reporter{to: os.Stderr, quiet: r.quiet, verbose: r.verbose, began: began, json: r.binding.Data}
 	if r.byLoad && r.action == run {
 		if code, err := r.weigh(at, say); err != nil {
 			return complain(err)

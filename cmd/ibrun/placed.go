@@ -20,9 +20,17 @@ type placement struct {
 	Drawing string `json:"drawing"`
 }
 
+// node is a node's line of --display topo --json.
+type node struct {
+	Host     string          `json:"host"`
+	Topology json.RawMessage `json:"topology"` // as of ibrun --display topo --json
+}
+
 // placed shows where one node's ranks run.
 func (r *reporter) placed(m wire.Placed) {
-	if m.Picture != "" {
+	if m.Picture != "" && r.json {
+		_ = json.NewEncoder(r.to).Encode(node{m.Host, json.RawMessage(m.Picture)})
+	} else if m.Picture != "" {
 		fmt.Fprintf(r.to, "ibrun: %s:\n", printable(m.Host))
 		for line := range strings.Lines(m.Picture) {
 			fmt.Fprintf(r.to, "  %s\n", printable(strings.TrimSuffix(line, "\n")))

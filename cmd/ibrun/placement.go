@@ -43,7 +43,7 @@ var placeOptions = []knob{
 	{names: "report-bindings", set: on(func(r *request) *bool { return &r.binding.Report })},
 	{names: "topo-input", takes: value, set: func(r *request, v string) error { r.topoInput = v; return nil }},
 	{names: "capture", takes: value, set: func(r *request, v string) error { r.action, r.capture = makeCapture, v; return nil }},
-	{names: "json", set: on(func(r *request) *bool { return &r.json })},
+	{names: "json", set: on(func(r *request) *bool { return &r.binding.Data })},
 }
 
 // objectNames are the words for what a rank can be placed by or bound to.

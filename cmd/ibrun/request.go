@@ -50,7 +50,6 @@ type request struct {
 	binding   job.Binding
 	topoInput string // --topo-input: another machine's capture instead of this machine
 	capture   string // --capture: the file that one goes to
-	json      bool
 
 	env        environRules
 	output     job.Output

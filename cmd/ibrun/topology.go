@@ -45,7 +45,7 @@ func showMachine(r *request) int {
 	if err != nil {
 		return complain(err)
 	}
-	if err := writeMachine(os.Stdout, m, r.json); err != nil {
+	if err := writeMachine(os.Stdout, m, r.binding.Data); err != nil {
 		return complain(err)
 	}
 	return 0
@@ -93,14 +93,14 @@ func predict(r *request, p *plan) int {
 	}
 	if b.Topo {
 		fmt.Printf("topology of %s, which every node is taken to be like:\n", r.example())
-		if err := writeMachine(os.Stdout, m, r.json); err != nil {
+		if err := writeMachine(os.Stdout, m, r.binding.Data); err != nil {
 			return complain(err)
 		}
 	}
 	if !b.Report {
 		return 0
 	}
-	say := &reporter{to: os.Stdout, layout: p.job.Layout, json: r.json}
+	say := &reporter{to: os.Stdout, layout: p.job.Layout, json: r.binding.Data}
 	at := 0
 	for k, run := range p.nodes.Runs() {
 		if k == shownRuns {

@@ -57,7 +57,7 @@ func TestBindingStaysWithTheRank(t *testing.T) {
 	require.Equal(t, 3, strings.Count(string(o.stdout), "Cpus_allowed_list:"+m.Allowed.String()+"\n"), string(o.stdout))
 }
 
-func TestBindingAsData(t *testing.T) {
+func TestBindingInJSON(t *testing.T) {
 	o := ibrun(t, "-n", "2", "--report-bindings", "--json", "sleep", "0.2")
 	require.Equal(t, 0, o.code, o.stderr)
 	lines := strings.Split(strings.TrimSpace(o.stderr), "\n")
@@ -142,6 +142,14 @@ func TestDisplayAndCapture(t *testing.T) {
 	require.Equal(t, 0, live.code, live.stderr)
 	require.Contains(t, live.stderr, "ibrun: a:\n")
 	require.Contains(t, live.stderr, "ibrun: b:\n")
+	live = ibrun(t, "--display", "topo", "--json", "--launcher", "local", "--hosts", "a", "true")
+	var node struct {
+		Host     string
+		Topology map[string]any
+	}
+	require.NoError(t, json.Unmarshal([]byte(live.stderr), &node), live.stderr)
+	require.Equal(t, "a", node.Host)
+	require.Equal(t, a["packages"], node.Topology["packages"])
 }
 
 // What --topo-input shows of a capture is what package topo reads, which its

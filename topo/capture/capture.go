@@ -28,12 +28,14 @@ const (
 	mostPath    = 4096      // bytes of a path: PATH_MAX
 )
 
-// Write writes a tar of what topo.Read reads of a machine: os.DirFS("/") for
-// the live one, or what Open returned. Files that cannot be read are empty or left out.
+// Write writes a tar of what topo.Read reads of a machine, and of what the kernel
+// says besides of processors, caches and memory: os.DirFS("/") for the live one,
+// or what Open returned. Files that cannot be read are empty or left out.
 // The same machine gives the same bytes, apart from its load and free memory. It
 // fails if to does, or if more was read than a capture may hold.
 func Write(to io.Writer, fsys fs.FS) error {
 	r := NewRecorder(fsys)
 	topo.Read(r)
+	r.complete()
 	return r.WriteTar(to)
 }

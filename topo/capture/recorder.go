@@ -140,6 +140,8 @@ func public(at string, text []byte) []byte {
 		wanted = func(line string) bool {
 			return strings.HasPrefix(line, "Cpus_allowed") || strings.HasPrefix(line, "Mems_allowed")
 		}
+	case "proc/cpuinfo": // of some ARM boards
+		wanted = func(line string) bool { return !strings.HasPrefix(line, "Serial") }
 	default:
 		return text
 	}

@@ -61,8 +61,8 @@ func (m Machine) checkCounts() error {
 	if m.Packages%m.PackagesPerNUMA != 0 || m.PackagesPerNUMA > 1 && m.NUMAPerPackage != 1 {
 		return fmt.Errorf("%d packages cannot have a NUMA node for %d each", m.Packages, m.PackagesPerNUMA)
 	}
-	if m.CoresPerPackage%m.CoresPerL2 != 0 {
-		return fmt.Errorf("%d cores cannot share an L2 by %d", m.CoresPerPackage, m.CoresPerL2)
+	if m.CoresPerPackage%m.CoresPerL2 != 0 || m.CoresPerL2*m.L3PerPackage > m.CoresPerPackage {
+		return fmt.Errorf("of %d cores in %d caches, %d cannot share an L2", m.CoresPerPackage, m.L3PerPackage, m.CoresPerL2)
 	}
 	for _, holes := range []cpuset.Set{m.CPUHoles, m.CoreHoles, m.PackageHoles, m.NUMAHoles} {
 		if holes.Last() >= Most {

@@ -270,9 +270,9 @@ func TestRangerWithHwloc(t *testing.T) {
 }
 
 // TestHundredMachines draws a hundred machines over all that a description can
-// say, and lets hwloc read them.
+// say, and lets hwloc and package topo read them.
 func TestHundredMachines(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range uint64(1200) {
 		m := machine(seed)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -281,7 +281,8 @@ func TestHundredMachines(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, m, again, "text form")
 			dir := write(t, m)
-			compare(t, m, look(t, dir))
+			t.Run("hwloc", func(t *testing.T) { compare(t, m, look(t, dir)) })
+			t.Run("topo", func(t *testing.T) { read(t, m, dir) })
 		})
 	}
 }
