@@ -59,6 +59,7 @@ func TestAllowedAlone(t *testing.T) {
 		{"v1 in a container, the host's path", two + v1 + world(strings.ReplaceAll(v1Groups, "/batch/job1", "/docker/0123")) + root + "cpuset/cpuset.cpus = 2,3", "allowed 2-3"},
 		{"v2, the group above has the controller", two + v2 + "proc/self/cgroup = 0::/a/b/c\n" + root + "a/b/c/cgroup.controllers = cpu\n" + root + "a/cpuset.cpus.effective = 2-5", "allowed 2-5"},
 		{"v2 in a container, the host's path", two + v2 + "proc/self/cgroup = 0::/kubepods/pod1\n" + root + "cpuset.cpus.effective = 6", "allowed 6"},
+		{"v2, a path without a slash", two + v2 + "proc/self/cgroup = 0::a\n" + root + "cpuset.cpus.effective = 6", "allowed 6"},
 		{"v2, outside of its namespace", two + v2 + "proc/self/cgroup = 0::/../../other\n" + root + "cpuset.cpus.effective = 6", "allowed 6"},
 		{"v2 in part, v1 in part", two + "proc/mounts = cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\\ncgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\nproc/self/cgroup = 3:cpuset:/x\\n0::/y\n" +
 			root + "cpuset/x/cpuset.cpus = 0-1\n" + root + "unified/y/cpuset.cpus.effective = 1-2", "allowed 1"},

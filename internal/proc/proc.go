@@ -47,7 +47,7 @@ var reaper struct {
 // that lives as long as the process.
 var spawners struct {
 	start  sync.Once
-	orders chan func(original)
+	orders chan func(*station)
 }
 
 // spawnerThreads is the number of threads that fork: more gain nothing, since
@@ -55,13 +55,13 @@ var spawners struct {
 const spawnerThreads = 2
 
 func startSpawners() {
-	spawners.orders = make(chan func(original))
+	spawners.orders = make(chan func(*station))
 	for range spawnerThreads {
 		go func() {
 			runtime.LockOSThread()
-			own, _ := currentAffinity() // without it a thread stays where its last rank went, which is the lesser evil
+			here := newStation()
 			for order := range spawners.orders {
-				order(own)
+				order(here)
 			}
 		}()
 	}
@@ -83,10 +83,9 @@ func Start(c Cmd) (*Process, error) {
 	var p *Process
 	var err error
 	finished := make(chan struct{})
-	spawners.orders <- func(own original) {
+	spawners.orders <- func(here *station) {
 		defer close(finished)
-		defer c.Thread.giveBack(own)
-		if err = c.Thread.take(); err == nil {
+		if err = here.become(c.Thread); err == nil {
 			p, err = start(c)
 		}
 	}

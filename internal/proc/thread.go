@@ -36,45 +36,51 @@ const (
 	mpolInterleave = 3
 )
 
-// take gives the calling thread, which must be locked, these properties.
-func (t Thread) take() error {
-	if !t.CPUs.Empty() {
-		if err := setAffinity(t.CPUs.Words()); err != nil {
-			return fmt.Errorf("CPUs %v: sched_setaffinity: %w", t.CPUs, err)
-		}
-	}
-	if !t.Mems.Empty() {
-		mode := mpolPreferred
-		if t.Interleave {
-			mode = mpolInterleave
-		}
-		if err := setMemory(mode, t.Mems.Words()); err != nil {
-			return fmt.Errorf("memory of NUMA nodes %v: set_mempolicy: %w", t.Mems, err)
-		}
-	}
-	return nil
+// station is what a spawner's thread is at present.
+type station struct {
+	own []uint64 // its affinity at the beginning; empty: not known, and then it stays where its last process went
+	now Thread
 }
 
-// original is the affinity that a thread had before the first take.
-type original []uint64
-
-func currentAffinity() (original, error) {
+// newStation is the calling thread's, which must be locked.
+func newStation() *station {
 	mask := make([]uint64, cpuset.Max/64)
 	n, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, 0, uintptr(8*len(mask)), uintptr(unsafe.Pointer(&mask[0])))
 	if errno != 0 {
-		return nil, errno
+		n = 0
 	}
-	return mask[:n/8], nil
+	return &station{own: mask[:n/8]}
 }
 
-// giveBack undoes take.
-func (t Thread) giveBack(o original) {
-	if !t.CPUs.Empty() && len(o) > 0 {
-		_ = setAffinity(o)
+// become changes the thread for the next process. It stays so until a process
+// wants something else: most are started in a row, and each change of CPUs
+// costs the thread a move.
+func (s *station) become(t Thread) error {
+	cpus := t.CPUs.Words()
+	if t.CPUs.Empty() {
+		cpus = s.own
 	}
-	if !t.Mems.Empty() {
-		_ = setMemory(mpolDefault, nil)
+	if !t.CPUs.Equal(s.now.CPUs) && len(cpus) > 0 {
+		if err := setAffinity(cpus); err != nil {
+			return fmt.Errorf("CPUs %v: sched_setaffinity: %w", t.CPUs, err)
+		}
 	}
+	s.now.CPUs = t.CPUs
+	if t.Mems.Equal(s.now.Mems) && t.Interleave == s.now.Interleave {
+		return nil
+	}
+	mode := mpolPreferred
+	switch {
+	case t.Mems.Empty():
+		mode = mpolDefault
+	case t.Interleave:
+		mode = mpolInterleave
+	}
+	if err := setMemory(mode, t.Mems.Words()); err != nil {
+		return fmt.Errorf("memory of NUMA nodes %v: set_mempolicy: %w", t.Mems, err)
+	}
+	s.now = t
+	return nil
 }
 
 func setAffinity(mask []uint64) error {
@@ -90,7 +96,7 @@ func setAffinity(mask []uint64) error {
 func setMemory(mode int, nodes []uint64) error {
 	var at unsafe.Pointer
 	bits := 0
-	if len(nodes) > 0 {
+	if mode != mpolDefault {
 		at, bits = unsafe.Pointer(&nodes[0]), 64*len(nodes)+1
 	}
 	if _, _, errno := unix.RawSyscall(unix.SYS_SET_MEMPOLICY, uintptr(mode), uintptr(at), uintptr(bits)); errno != 0 {

@@ -184,6 +184,19 @@ var shapes = map[string]string{
 	"hybrid": `
 		0 0 a: 0+1 2+3 4 5 6 7
 		slower 4-7`,
+	"little": `
+		0 0 a: 0 1 2 3
+		slower 0-1`,
+	"crossed": `
+		0 0 -: 0 1
+		1 1 -: 2 3
+		2 0 -: 4 5
+		3 1 -: 6 7`,
+	"lone": `
+		0 0 a: 0 1
+		0 0 -: 2
+		1 1 b: 3 4
+		1 1 -: 5`,
 	"one":   "0 0 -: 0 1 2 3\nallow 2",
 	"quota": shape(1, 1, 1, 8, 1) + "quota 1.5",
 	"holes": shape(2, 1, 1, 4, 1) + "allow 0,5-7",

@@ -34,7 +34,7 @@ func divide(pieces []piece, n, wish, depth int) [][]piece {
 	case k == 1:
 		return divide(pieces, n, wish, depth+1)
 	case k == len(pieces):
-		return cut(pieces, n)
+		return cut(pieces, n) // joining them one by one comes to the same
 	case n < k:
 		if k > mostGroups {
 			return cut(pieces, n)

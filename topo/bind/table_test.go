@@ -52,6 +52,8 @@ var table = map[string]string{
 		n=4 map=core bind=package | 0-3*4
 		n=20 map=core | note: oversubscribed: 20 ranks on 16 allowed CPUs
 		n=20 map=core overload | 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 0 1 2 3
+		n=20 map=core omp=2 overload | 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 0 1 2 3
+		n=5 pe=4 bind=package | error: 5 ranks with 4 cores each need 20 cores; this node allows 16
 		n=4 map=package | 0-3 4-7 8-11 12-15
 		n=8 map=package | 0-1 4-5 8-9 12-13 2-3 6-7 10-11 14-15
 		n=6 map=package bind=core | 0 4 8 12 1 5
@@ -174,6 +176,19 @@ var table = map[string]string{
 		n=3 | 0-3 4-5 6-7
 		n=6 | 0-1 2-3 4 5 6 7
 		n=7 | 0 1 2 3 4-5 6 7`,
+	"little": `
+		n=2 | 2-3 0-1
+		n=3 map=core | 2 3 0`,
+	"crossed": `
+		n=2 | 0-1,4-5 2-3,6-7
+		n=3 | 0-1 4-5 2-3,6-7
+		n=4 | 0-1 4-5 2-3 6-7
+		n=4 map=package bind=core | 0 4 2 6
+		n=2 pe=3 | 0-1,4 2-3,6`,
+	"lone": `
+		n=2 map=l3cache bind=l3cache | 0-1 2
+		n=4 map=l3cache | 0-1 2 3-4 5
+		n=6 map=core bind=l3cache | 0-1*2 2 3-4*2 5`,
 	"one": `
 		n=1 | 2
 		n=3 | note: this node allows only CPU 2 to its 3 ranks`,

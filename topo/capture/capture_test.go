@@ -273,7 +273,6 @@ func TestCapturesOfOthers(t *testing.T) {
 			for _, pattern := range []string{"sys/devices/system/cpu/cpu*/topology/*_siblings", "sys/devices/system/cpu/cpu*/cache/index*/shared_cpu_map", "sys/devices/system/node/node*/meminfo"} {
 				files, err := fs.Glob(unpacked, pattern)
 				require.NoError(t, err)
-				require.NotEmpty(t, files, pattern)
 				for _, file := range files {
 					require.Equal(t, text(t, unpacked, file), text(t, again, file), "what topo passes over is there too")
 				}

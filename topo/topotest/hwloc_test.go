@@ -200,8 +200,9 @@ func compareMemory(t testing.TB, m topotest.Machine, l topotest.Layout, v view) 
 	}
 	require.Equal(t, show(l.Memories, true), show(seen, true), "NUMA nodes")
 	var table []string
+	files := m.Files()
 	for _, o := range l.Memories {
-		row, err := m.Files().ReadFile(fmt.Sprintf("sys/devices/system/node/node%d/distance", o.ID))
+		row, err := files.ReadFile(fmt.Sprintf("sys/devices/system/node/node%d/distance", o.ID))
 		require.NoError(t, err)
 		table = append(table, strings.TrimSpace(string(row)))
 		require.EqualValues(t, max(m.MiBPerNUMA, 4096)<<20, v.memory[o.ID], "memory")
@@ -272,8 +273,10 @@ func TestRangerWithHwloc(t *testing.T) {
 // TestHundredMachines draws a hundred machines over all that a description can
 // say, and lets hwloc and package topo read them.
 func TestHundredMachines(t *testing.T) {
-	for seed := range uint64(1200) {
+	var all strings.Builder
+	for seed := range uint64(100) {
 		m := machine(seed)
+		all.WriteString(m.String() + "\n")
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			t.Log(m)
@@ -284,5 +287,10 @@ func TestHundredMachines(t *testing.T) {
 			t.Run("hwloc", func(t *testing.T) { compare(t, m, look(t, dir)) })
 			t.Run("topo", func(t *testing.T) { read(t, m, dir) })
 		})
+	}
+	for _, word := range []string{"die:", "numa:2", "numa:4", "numa:1/2", "numa:none", "l3:", "l3:none", "l2:", "slow:", "pu:", "memonly:", "order:split", "order:cyclic",
+		"cpuholes:", "coreholes:", "packholes:", "numaholes:", "offline:", "allowed:", "mems:", "affinity:", "quota:", "cgroup:1", "old:yes",
+		"numa=-1", "pci=", ",lid=", ",roce=", ",down", ",virtual"} {
+		require.GreaterOrEqual(t, strings.Count(all.String(), word), 5, "machines with %s", word)
 	}
 }

@@ -22,7 +22,8 @@ const (
 	mostMemory = 4 << 20               // bytes allocated by that
 	mostBind   = 50 * time.Microsecond // of a start
 	rounds     = 41
-	starts     = 400
+	starts     = 640
+	inARow     = 16 // as the ranks of a node are
 )
 
 func main() {
@@ -94,19 +95,20 @@ func reading(launcher, dir string) error {
 
 // binding compares starts with and without, in turns.
 func binding() error {
-	first := topo.Read(os.DirFS("/")).Allowed.First()
-	threads := []proc.Thread{{}, {CPUs: cpuset.Of(first), Mems: cpuset.Of(0)}}
-	took := make([][]time.Duration, len(threads))
-	for range starts {
-		for i, t := range threads {
-			began := time.Now()
-			p, err := proc.Start(proc.Cmd{Path: "/bin/true", Argv: []string{"true"}, Thread: t})
-			if err != nil {
-				return err
-			}
-			took[i] = append(took[i], time.Since(began))
-			<-p.Done()
+	cpus := slices.Collect(topo.Read(os.DirFS("/")).Allowed.All())
+	var took [2][]time.Duration
+	for n := range 2 * starts {
+		i, thread := n/inARow%2, proc.Thread{}
+		if i == 1 { // each rank has its own CPU
+			thread = proc.Thread{CPUs: cpuset.Of(cpus[n%len(cpus)]), Mems: cpuset.Of(0)}
 		}
+		began := time.Now()
+		p, err := proc.Start(proc.Cmd{Path: "/bin/true", Argv: []string{"true"}, Thread: thread})
+		if err != nil {
+			return err
+		}
+		took[i] = append(took[i], time.Since(began))
+		<-p.Done()
 	}
 	more := median(took[1]) - median(took[0])
 	fmt.Printf("a start, unbound %v, bound %v: %v more (bound: %v)\n", median(took[0]), median(took[1]), more, mostBind)
