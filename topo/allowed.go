@@ -21,7 +21,7 @@ func (r *reader) allowed(m *Machine) {
 			return
 		}
 		if !to.Meets(by) {
-			r.note("%s allows %s %.60s, of which there is none: passed over", from, what, by)
+			r.note("%.80q allows %s %.60s, of which there is none: passed over", from, what, by)
 			return
 		}
 		*to = to.And(by)

@@ -64,7 +64,7 @@ func TestAllowedAlone(t *testing.T) {
 		{"v2 in part, v1 in part", two + "proc/mounts = cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\\ncgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\nproc/self/cgroup = 3:cpuset:/x\\n0::/y\n" +
 			root + "cpuset/x/cpuset.cpus = 0-1\n" + root + "unified/y/cpuset.cpus.effective = 1-2", "allowed 1"},
 		{"groups that contradict each other", two + "proc/mounts = cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\\ncgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\nproc/self/cgroup = 3:cpuset:/x\\n0::/y\n" +
-			root + "cpuset/x/cpuset.cpus = 0-1\n" + root + "unified/y/cpuset.cpus.effective = 2-3", "allowed 2-3\nnote cpuset/x allows CPUs 0-1, of which there is none"},
+			root + "cpuset/x/cpuset.cpus = 0-1\n" + root + "unified/y/cpuset.cpus.effective = 2-3", "allowed 2-3\nnote cpuset/x\" allows CPUs 0-1, of which there is none"},
 	} {
 		e.run(t)
 	}

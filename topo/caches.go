@@ -1,9 +1,6 @@
 package topo
 
-import (
-	"slices"
-	"strings"
-)
+import "strconv"
 
 // caches are the last-level caches: for each CPU that of level 3 or, where there
 // is none, that of the highest level. A level of which no cache serves two cores
@@ -37,33 +34,31 @@ func (r *reader) caches(m *Machine) []Object {
 	return kept
 }
 
-// cache is the last-level cache of a CPU (drivers/base/cacheinfo.c), and its level.
+// cache is the last-level cache of a CPU (drivers/base/cacheinfo.c), and its
+// level. The highest indices are mostly the highest levels.
 func (r *reader) cache(cpu int) (best Object, level int, ok bool) {
 	dir := folder(cpu) + "/cache"
+	there := r.numbered(dir, "index")
 	where := ""
-	for _, name := range slices.Backward(r.names(dir)) {
-		if !strings.HasPrefix(name, "index") {
+	for n := there.Last(); n >= 0 && level < 3; n-- {
+		if !there.Has(n) {
 			continue
 		}
-		index := dir + "/" + name + "/"
-		n, ok := r.number(index + "level")
-		if !ok || n <= level || n > 3 {
+		index := dir + "/index" + strconv.Itoa(n)
+		l, ok := r.number(index + "/level")
+		if !ok || l <= level || l > 3 {
 			continue
 		}
-		if kind, _ := r.text(index + "type"); kind == "Instruction" {
-			continue
-		}
-		where, level = index, n
-		if level == 3 {
-			break
+		if kind, _ := r.text(index + "/type"); kind != "Instruction" {
+			where, level = index, l
 		}
 	}
 	if where == "" {
 		return Object{}, 0, false
 	}
-	set, ok := r.either(where+"shared_cpu_list", where+"shared_cpu_map")
+	set, ok := r.either(where+"/shared_cpu_list", where+"/shared_cpu_map")
 	if !ok {
 		return Object{}, 0, false
 	}
-	return Object{r.id(where + "id"), set}, level, true
+	return Object{r.id(where + "/id"), set}, level, true
 }

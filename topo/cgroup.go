@@ -173,7 +173,7 @@ func (r *reader) share(dir, quota, period string) float64 {
 	q, err := strconv.ParseUint(quota, 10, 53)
 	p, err2 := strconv.ParseUint(period, 10, 53)
 	if err != nil || err2 != nil || q == 0 || p == 0 {
-		r.note("%.60s has a limit of CPU time %.20q in %.20q us: passed over", dir, quota, period)
+		r.note("%.80q has a limit of CPU time %.20q in %.20q us: passed over", dir, quota, period)
 		return 0
 	}
 	return float64(q) / float64(p)

@@ -1,8 +1,6 @@
 package topo
 
-import (
-	"ibrun/internal/cpuset"
-)
+import "ibrun/internal/cpuset"
 
 // slower are the CPUs of cores that are slower than others of a hybrid machine.
 // Intel's kernels name the kinds by their performance counters
@@ -15,32 +13,32 @@ func (r *reader) slower(m *Machine) cpuset.Set {
 	if slow := atom.Or(low).And(m.Online).Without(fast); fast.Meets(m.Online) && !slow.Empty() {
 		return slow
 	}
-	if slow, ok := r.below(m, "/cpu_capacity"); ok {
+	if slow := r.below(m, "/cpu_capacity"); !slow.Empty() {
 		return slow
 	}
-	slow, _ := r.below(m, "/cpufreq/cpuinfo_max_freq")
-	return slow
+	// Kernels give all cores of some hybrids, such as AMD's, the same capacity.
+	return r.below(m, "/cpufreq/cpuinfo_max_freq")
 }
 
 // below are the CPUs of cores of which a file of the first CPU has less than
 // four fifths of the highest value. Cores of one kind differ too: favoured ones
 // turbo higher, by up to an eighth (3.5 and 4.0 GHz), while the slow kind of
-// hybrids has three quarters of the fast kind's frequency or less. It is not ok
-// where any core says nothing: the others may have been read badly as well.
-func (r *reader) below(m *Machine, file string) (slow cpuset.Set, ok bool) {
+// hybrids has three quarters of the fast kind's frequency or less. There are
+// none where any core says nothing.
+func (r *reader) below(m *Machine, file string) (slow cpuset.Set) {
 	values := make([]int, len(m.Cores))
 	top := 0
 	for i, core := range m.Cores {
-		values[i], ok = r.number(folder(core.CPUs.First()) + file)
-		if !ok || values[i] <= 0 || values[i] > 1<<40 {
-			return cpuset.Set{}, false
+		value, ok := r.number(folder(core.CPUs.First()) + file)
+		if !ok || value <= 0 || value > 1<<28 {
+			return cpuset.Set{}
 		}
-		top = max(top, values[i])
+		values[i], top = value, max(top, value)
 	}
 	for i, core := range m.Cores {
 		if values[i]*5 < top*4 {
 			slow = slow.Or(core.CPUs)
 		}
 	}
-	return slow, true
+	return slow
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -64,16 +66,14 @@ func writeMachine(w io.Writer, m *topo.Machine, asJSON bool) error {
 	return err
 }
 
-// captureTo is ibrun --capture FILE.
+// captureTo is ibrun --capture FILE: a tar, packed, since most of it is zeros.
 func captureTo(name string) int {
 	f, err := os.Create(name)
 	if err != nil {
 		return complain(usagef("--capture: %v", err))
 	}
-	err = capture.Write(f, os.DirFS("/"))
-	if e := f.Close(); err == nil {
-		err = e
-	}
+	z := gzip.NewWriter(f)
+	err = errors.Join(capture.Write(z, os.DirFS("/")), z.Close(), f.Close())
 	if err != nil {
 		return complain(fmt.Errorf("--capture %s: %w", name, err))
 	}

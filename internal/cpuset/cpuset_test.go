@@ -75,3 +75,15 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestSpan(t *testing.T) {
+	for lo := range 140 {
+		for hi := range 140 {
+			var one Set
+			for n := lo; n <= hi; n++ {
+				one.Add(n)
+			}
+			require.Equal(t, one.String(), Span(lo, hi).String(), "%d to %d", lo, hi)
+		}
+	}
+}

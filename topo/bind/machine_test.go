@@ -192,6 +192,7 @@ var shapes = map[string]string{
 		1 1 -: 2 3
 		2 0 -: 4 5
 		3 1 -: 6 7`,
+	"lopsided": shape(2, 1, 1, 8, 1) + "allow 0,8-15",
 	"lone": `
 		0 0 a: 0 1
 		0 0 -: 2

@@ -8,7 +8,7 @@ import (
 // memory knows which NUMA nodes are near which CPUs.
 type memory struct {
 	all    []topo.Memory
-	in     places
+	in     byCPU
 	usable []bool // in the order of all
 }
 

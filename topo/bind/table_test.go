@@ -70,6 +70,7 @@ var table = map[string]string{
 		n=6 bind=numa | 0-3*2 4-7*2 8-11 12-15
 		n=2 bind=none | free*2
 		n=2 bind=none pe=64 | free*2
+		n=4 ppr=2 | 0-3 4-7 8-11 12-15
 		n=4 map=package ppr=2 | 0-1 2-3 4-5 6-7
 		n=4 map=package ppr=2 bind=core | 0 1 4 5
 		n=4 map=package ppr=2 pe=2 | 0-1 2-3 4-5 6-7
@@ -157,7 +158,9 @@ var table = map[string]string{
 		n=10 bind=core overload | 0,8 1,9 2,10 3,11 4,12 5,13 6,14 7,15 0,8 1,9
 		n=12 map=core bind=numa | 0-3,8-11*4 4-7,12-15*4 0-3,8-11*4
 		n=20 bind=numa | note: oversubscribed: 20 ranks on 16 allowed CPUs
-		n=2 pe=3 bind=hwthread | 0-1,8 2,9-10`,
+		n=2 pe=3 bind=hwthread | 0-1,8 2,9-10
+		n=2 map=hwthread ppr=1 | 0 8
+		n=4 map=hwthread ppr=2 | note: oversubscribed: 2 ranks on each hwthread`,
 	"epyc": `
 		n=3 | 0-15 16-23 24-31
 		n=6 | 0-3 4-7 8-11 12-15 16-23 24-31
@@ -185,6 +188,15 @@ var table = map[string]string{
 		n=4 | 0-1 4-5 2-3 6-7
 		n=4 map=package bind=core | 0 4 2 6
 		n=2 pe=3 | 0-1,4 2-3,6`,
+	"lopsided": `
+		n=2 | 0 8-15
+		n=3 | 0 8-11 12-15
+		n=9 map=package bind=core | 0 8 9 10 11 12 13 14 15
+		n=4 map=package | 0 8-10 11-13 14-15
+		n=4 map=package omp=2 | 0 8-10 11-13 14-15
+		n=4 omp=2 | 0,8-9 10-11 12-13 14-15
+		n=4 map=package pe=2 | 8-9 10-11 12-13 14-15
+		n=3 map=package ppr=2 pe=2 | error: 2 ranks with 2 cores each do not fit into every package`,
 	"lone": `
 		n=2 map=l3cache bind=l3cache | 0-1 2
 		n=4 map=l3cache | 0-1 2 3-4 5

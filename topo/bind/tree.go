@@ -83,16 +83,20 @@ func newTree(m *topo.Machine) *tree {
 		}
 	}
 	slices.SortStableFunc(t.cores, func(a, b piece) int { return slices.Compare(a.path[:], b.path[:]) })
-	t.objects = [kinds][]cpuset.Set{
-		job.Core: make([]cpuset.Set, len(m.Cores)), job.L3: make([]cpuset.Set, len(caches)),
-		job.NUMA: make([]cpuset.Set, len(numas)), job.Package: make([]cpuset.Set, len(packages)),
-	}
-	for _, p := range t.cores {
-		for kind := job.Core; kind < kinds; kind++ {
-			add(&t.objects[kind][p.in[kind]], p.cpus)
+	t.fill(len(m.Cores), len(caches), len(numas), len(packages))
+	return t
+}
+
+// fill makes the objects of the cores that are in them. The lengths are for
+// each kind from Core on.
+func (t *tree) fill(lengths ...int) {
+	for i, n := range lengths {
+		kind := job.Core + job.Object(i)
+		t.objects[kind] = make([]cpuset.Set, n)
+		for _, c := range t.cores {
+			add(&t.objects[kind][c.in[kind]], c.cpus)
 		}
 	}
-	return t
 }
 
 // holdsPackages reports whether NUMA nodes are the outer objects: whether one
@@ -114,10 +118,10 @@ func holdsPackages(pairs [][2]int) bool {
 	return holds
 }
 
-// places tells in which object of a list each CPU is.
-type places []int
+// byCPU tells in which object of a list each CPU is.
+type byCPU []int
 
-func index(objects []topo.Object) (in places) {
+func index(objects []topo.Object) (in byCPU) {
 	for i, o := range objects {
 		for cpu := range o.CPUs.All() {
 			for len(in) <= cpu {
@@ -132,7 +136,7 @@ func index(objects []topo.Object) (in places) {
 }
 
 // of is the place in the list of the object that a CPU is in, or -1.
-func (in places) of(cpu int) int {
+func (in byCPU) of(cpu int) int {
 	if cpu < 0 || cpu >= len(in) {
 		return -1
 	}

@@ -55,6 +55,8 @@ func (b *binder) sharing() bool {
 	return b.size == 0 && (b.Map <= job.Unbound || b.Bind == job.Unsaid && (wide(b.Map) || b.PerObj > 0))
 }
 
+// bind deals the ranks to objects, finds pieces for them in each, and makes
+// CPUs of those.
 func (b *binder) bind() ([]cpuset.Set, error) {
 	kind := b.Map
 	if b.PerObj == 0 && !wide(kind) {
@@ -117,47 +119,53 @@ func (b *binder) objectsOf(kind job.Object) [][]piece {
 }
 
 // deal says to which object each rank goes.
-func (b *binder) deal(room []int) ([]int, error) {
+func (b *binder) deal(room []int) (turns []int, err error) {
 	// Ranks that are bound to something wide may share it as long as there is
 	// a CPU for each.
 	again := b.Overload && !b.plain() || b.size == 0 && wide(b.Bind) && b.ranks <= b.cpus
-	if each := int(b.PerObj); each > 0 {
-		if need := (b.ranks + each - 1) / each; need > len(room) {
-			return nil, fmt.Errorf("%s with %d on each %s need %d of them; this node allows %d: write ppr:%d:%s or more, or start fewer ranks here with -ppn",
-				count(b.ranks, "rank"), each, b.Map, need, len(room), (b.ranks+len(room)-1)/max(len(room), 1), b.Map)
-		}
-		turns := make([]int, b.ranks)
-		for rank := range turns {
-			turns[rank] = rank / each
-		}
-		for i, n := range tally(turns, len(room)) {
-			if n > room[i] && (!again || room[i] == 0) {
-				return nil, b.full(room)
-			}
-		}
-		return turns, nil
+	if b.PerObj > 0 {
+		return b.dealEach(room, again)
 	}
-	var turns []int
-	used := make([]int, len(room))
-	for o, idle := 0, 0; len(turns) < b.ranks; {
-		switch {
-		case used[o] < room[o]:
+	total := 0
+	for _, n := range room {
+		total += n
+	}
+	if total == 0 || b.ranks > total && !again {
+		return nil, b.full(total)
+	}
+	used, free := make([]int, len(room)), total
+	for o := 0; len(turns) < b.ranks; {
+		if free == 0 {
+			clear(used)
+			free, o = total, 0
+		}
+		if used[o] < room[o] {
 			turns = append(turns, o)
 			used[o]++
-			idle = 0
+			free--
 			if b.Fill {
 				continue
 			}
-		case idle < len(room):
-			idle++
-		case !again || len(turns) == 0:
-			return nil, b.full(room)
-		default:
-			clear(used)
-			idle = 0
-			o = -1
 		}
 		o = (o + 1) % len(room)
+	}
+	return turns, nil
+}
+
+// dealEach is deal for so many ranks on each object.
+func (b *binder) dealEach(room []int, again bool) (turns []int, err error) {
+	each := int(b.PerObj)
+	if need := (b.ranks + each - 1) / each; need > len(room) {
+		return nil, fmt.Errorf("%s with %d on each %s need %d of them; this node allows %d: write ppr:%d:%s or more, or start fewer ranks here with -ppn",
+			count(b.ranks, "rank"), each, b.Map, need, len(room), (b.ranks+len(room)-1)/len(room), b.Map)
+	}
+	for rank := range b.ranks {
+		turns = append(turns, rank/each)
+	}
+	for i, n := range tally(turns, len(room)) {
+		if n > room[i] && (!again || room[i] == 0) {
+			return nil, b.full(0)
+		}
 	}
 	return turns, nil
 }
@@ -174,8 +182,9 @@ func tally(turns []int, objects int) []int {
 	return n
 }
 
-// full is what to say of too little room: an error if a size was demanded.
-func (b *binder) full(room []int) error {
+// full is what to say of too little room: an error if a size was demanded. The
+// objects have room for fits ranks together.
+func (b *binder) full(fits int) error {
 	if b.PE == 0 {
 		return errFull
 	}
@@ -199,10 +208,6 @@ func (b *binder) full(room []int) error {
 	if b.PerObj > 0 {
 		return fmt.Errorf("%s with %s each do not fit into every %s of this node: write a smaller PE, or fewer ranks per %s",
 			count(int(b.PerObj), "rank"), count(each, noun), b.Map, b.Map)
-	}
-	fits := 0
-	for _, n := range room {
-		fits += n
 	}
 	return fmt.Errorf("%s cannot fit into the %s objects of this node, which have room for %d: write --map-by core:PE=%d, which crosses their borders where it has to",
 		who, b.Map, fits, each)

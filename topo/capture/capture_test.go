@@ -6,6 +6,7 @@ import (
 	"compress/bzip2"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -201,6 +202,24 @@ func TestUnreadableFilesAreLeftOut(t *testing.T) {
 	tr, err = unpack(&b)
 	require.NoError(t, err)
 	require.Empty(t, text(t, tr, file), "it was listed")
+}
+
+// The number of the process that made a capture says nothing, and would make
+// each capture another one.
+func TestOwnProcess(t *testing.T) {
+	for _, pid := range []string{"77", "78"} {
+		r := NewRecorder(fstest.MapFS{
+			"proc/self":               {Data: []byte(pid), Mode: fs.ModeSymlink},
+			"proc/mounts":             {Data: []byte("self/mounts"), Mode: fs.ModeSymlink},
+			"proc/" + pid + "/mounts": {Data: []byte("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")},
+		})
+		require.NotEmpty(t, text(t, r, "proc/mounts"))
+		var b bytes.Buffer
+		require.NoError(t, r.WriteTar(&b))
+		tr, err := unpack(&b)
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{".", "proc", "proc/mounts", "proc/self", "proc/self/mounts"}, slices.Collect(maps.Keys(tr.nodes)))
+	}
 }
 
 func TestTooMuchToRecord(t *testing.T) {

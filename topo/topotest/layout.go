@@ -23,7 +23,7 @@ type Layout struct {
 	Mems    cpuset.Set // NUMA nodes that may be used
 	Slower  cpuset.Set // online CPUs of slow cores, if others are online too
 
-	Cores, L2s, L3s, Dies, Packages []Object
+	Cores, L2s, L3s, Dies, Packages []Object // an Old kernel does not tell of dies
 	Memories                        []Object // NUMA nodes, by number; those for memory alone come last
 
 	cpus []cpu // by number
@@ -48,6 +48,7 @@ func (m Machine) Layout() Layout {
 	return m.filled().layout()
 }
 
+// layout is Layout for counts that are filled in and make sense.
 func (m Machine) layout() Layout {
 	var l Layout
 	seats := m.seats()
@@ -56,6 +57,7 @@ func (m Machine) layout() Layout {
 	for i, s := range seats {
 		c := cpu{number: number[i], slow: m.slow(s.core)}
 		l.Present.Add(c.number)
+		// Of so many parts per package, this seat's, counted over the machine.
 		index := func(perPackage int) int { return s.pkg*perPackage + s.core*perPackage/m.CoresPerPackage }
 		c.core = cores.at(index(m.CoresPerPackage), unholed(s.core, m.CoreHoles))
 		c.l2 = l2s.number(index(m.CoresPerPackage/m.CoresPerL2), cpuset.Set{})
@@ -74,7 +76,17 @@ func (m Machine) layout() Layout {
 			mems.number(len(mems), m.NUMAHoles)
 		}
 	}
-	l.Online = l.Present.Without(m.Offline)
+	slices.SortFunc(l.cpus, func(a, b cpu) int { return a.number - b.number })
+	l.fill(m.Offline)
+	l.Cores, l.L2s, l.L3s = cores.used(), l2s.used(), l3s.used()
+	l.Dies, l.Packages, l.Memories = dies.used(), pkgs.used(), mems.all()
+	m.restrict(&l)
+	return l
+}
+
+// fill puts the CPUs that are online into the objects around them.
+func (l *Layout) fill(offline cpuset.Set) {
+	l.Online = l.Present.Without(offline)
 	for _, c := range l.cpus {
 		if !l.Online.Has(c.number) {
 			continue
@@ -91,11 +103,6 @@ func (m Machine) layout() Layout {
 	if l.Slower.Equal(l.Online) {
 		l.Slower = cpuset.Set{}
 	}
-	slices.SortFunc(l.cpus, func(a, b cpu) int { return a.number - b.number })
-	l.Cores, l.L2s, l.L3s = cores.used(), l2s.used(), l3s.used()
-	l.Dies, l.Packages, l.Memories = dies.used(), pkgs.used(), mems.all()
-	m.restrict(&l)
-	return l
 }
 
 // restrict finds what cgroup and affinity leave.

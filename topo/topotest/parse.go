@@ -87,8 +87,8 @@ func Must(text string) Machine {
 	return m
 }
 
-// String is the text form of all but tables of GIDs and keys, which it does not
-// have.
+// String is the text form. What that cannot say is left out: states of ports but
+// up and down, LMCs, several rates of one HCA, tables of GIDs and keys.
 func (m Machine) String() string {
 	var out []string
 	for _, w := range words {

@@ -1,7 +1,9 @@
 package topotest_test
 
 import (
+	"cmp"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,9 +29,7 @@ func read(t testing.TB, m topotest.Machine, dir string) {
 	if empty == m.MemoryOnly {
 		hwloctest.Compare(t, got, dir)
 	}
-	if empty == 0 {
-		hwloctest.CompareDevices(t, got, dir)
-	}
+	hwloctest.CompareDevices(t, got, dir)
 	require.Equal(t, got, topo.Read(m.Files()), "in memory")
 	compareReading(t, m, got)
 }
@@ -59,19 +59,33 @@ func compareReading(t testing.TB, m topotest.Machine, got *topo.Machine) {
 		if len(l.Memories) > 0 {
 			require.Equal(t, h.NUMA, got.HCAs[i].NUMA)
 		}
-		for j, p := range h.Ports {
-			port := got.HCAs[i].Ports[j]
-			require.Equal(t, p.LID, port.LID)
-			require.Equal(t, p.SMLID, port.SMLID)
-			require.Equal(t, p.State == "", port.Active())
-			require.Equal(t, p.Layer == "Ethernet", port.Layer == "Ethernet")
-			if p.Rate > 0 {
-				require.Equal(t, p.Rate, port.Rate)
-			}
-			for _, g := range port.GIDs {
-				require.Equal(t, p.Link, g.Link)
-			}
-			require.Equal(t, []uint16{0xffff}, port.PKeys)
+		comparePorts(t, h.Ports, got.HCAs[i].Ports)
+	}
+	for _, link := range m.Links {
+		i := slices.IndexFunc(got.Links, func(g topo.Link) bool { return g.Name == link.Name })
+		require.GreaterOrEqual(t, i, 0, link.Name)
+		g := got.Links[i]
+		if link.Down {
+			link.Speed = 0
+		}
+		require.Equal(t, []any{!link.Down, false, link.Virtual, cmp.Or(link.MTU, 1500), link.Speed},
+			[]any{g.Up, g.Loopback, g.Virtual, g.MTU, g.Speed}, link.Name)
+	}
+}
+
+func comparePorts(t testing.TB, ports []topotest.Port, got []topo.Port) {
+	require.Len(t, got, len(ports))
+	for i, p := range ports {
+		g := got[i]
+		require.Equal(t, i+1, g.Number)
+		require.Equal(t, p.LID, g.LID)
+		require.Equal(t, p.SMLID, g.SMLID)
+		require.Equal(t, p.State == "", g.Active())
+		require.Equal(t, p.Layer == "Ethernet", g.Layer == "Ethernet")
+		require.Equal(t, cmp.Or(p.Rate, 100), g.Rate)
+		require.Equal(t, []uint16{0xffff}, g.PKeys)
+		for _, gid := range g.GIDs {
+			require.Equal(t, p.Link, gid.Link)
 		}
 	}
 }

@@ -40,6 +40,8 @@ func TestRanger(t *testing.T) {
 	require.Len(t, l.Cores, 16)
 	require.Equal(t, "0-15", l.Allowed.String())
 
+	require.Equal(t, Ranger, Must(Ranger.String()))
+
 	tree := Ranger.Files()
 	for name, want := range map[string]string{
 		"sys/devices/system/cpu/cpu5/topology/thread_siblings":            "00000020",
