@@ -323,9 +323,21 @@ func TestTableOfCaptures(t *testing.T) {
 			require.Contains(t, folders, capture)
 			m := topo.Read(os.DirFS(folders[capture]))
 			if name == "opteron" {
-				m.Allowed = m.Online
+				m.Allowed, m.AllowedMems = m.Online, list("0-3")
+				local(t, m)
 			}
 			holds(t, m, table[name])
 		})
+	}
+}
+
+// local checks that 16 ranks on four packages of four cores have their memory
+// beside them.
+func local(t *testing.T, m *topo.Machine) {
+	places, _, err := Places(m, job.Binding{}, 16, 0)
+	require.NoError(t, err)
+	for rank, p := range places {
+		require.Equal(t, fmt.Sprint(rank/4), p.Mems.String())
+		require.False(t, p.Interleave)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/cpuset"
 	"ibrun/topo"
 )
 
@@ -118,16 +117,8 @@ func comparePlace(t testing.TB, m *topo.Machine, name string, p topo.Place, s se
 		}
 	}
 	require.Equal(t, s.bus, bus, "%s: addresses", name)
-	var bare cpuset.Set // nodes of memory only: hwloc puts them and their devices where it likes
-	for _, n := range m.Memories {
-		if n.CPUs.Empty() {
-			bare.Add(n.ID)
-		}
-	}
-	if p.NUMA >= 0 && !bare.Has(p.NUMA) {
-		nodes, err := parse(s.nodes)
-		require.NoError(t, err, name)
-		require.Equal(t, strconv.Itoa(p.NUMA), nodes.Without(bare).String(), "%s: NUMA node", name)
+	if p.NUMA >= 0 && !bare(m).Has(p.NUMA) {
+		require.Equal(t, strconv.Itoa(p.NUMA), cpus(t, s.nodes).Without(bare(m)).String(), "%s: NUMA node of %q", name, s.nodes)
 	}
 }
 
