@@ -1,6 +1,7 @@
 package topo
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -120,6 +121,20 @@ func (r *reader) pkg(cpu int) (Object, bool) {
 		return Object{}, false
 	}
 	return Object{r.id(dir + "/physical_package_id"), set}, true
+}
+
+// dies are the dies inside packages. They are known since Linux 5.2.
+func (r *reader) dies(m *Machine) []Object {
+	dies, _ := r.parts(m.Online, "die", func(cpu int) (Object, bool) {
+		dir := topology(cpu)
+		set, ok := r.either(dir+"/die_cpus_list", dir+"/die_cpus")
+		return Object{r.id(dir + "/die_id"), set}, ok
+	})
+	inPackages, inCores := levelOf(m.Packages), levelOf(m.Cores)
+	return slices.DeleteFunc(dies, func(d Object) bool {
+		pkg, _ := inPackages.at(d.CPUs.First())
+		return d.CPUs.Len() < 2 || pkg.CPUs.In(d.CPUs) || r.crosses("die", d, inPackages, "package", false) || r.crosses("die", d, inCores, "core", true)
+	})
 }
 
 // computeUnits reports whether the siblings of a CPU may be cores of their own:

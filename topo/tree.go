@@ -52,9 +52,12 @@ func (r *reader) agree(m *Machine) {
 	m.Cores = r.divide(m.Cores, inNodes, "NUMA node")
 	inCores := levelOf(m.Cores)
 	m.L3s = slices.DeleteFunc(m.L3s, func(c Object) bool {
-		return r.crosses(c, inPackages, "package", false) || r.crosses(c, inNodes, "NUMA node", true) || r.crosses(c, inCores, "core", true)
+		return r.crosses(cache, c, inPackages, "package", false) || r.crosses(cache, c, inNodes, "NUMA node", true) || r.crosses(cache, c, inCores, "core", true)
 	})
+	m.Dies = r.dies(m)
 }
+
+const cache = "last-level cache"
 
 // join makes one package of all that meet a node which cuts one of them.
 func (r *reader) join(packages, nodes []Object) (fewer []Object, joined bool) {
@@ -102,13 +105,13 @@ func (r *reader) divide(cores []Object, borders level, what string) []Object {
 	return parts
 }
 
-// crosses reports whether a cache crosses an object of a level, or holds one
-// where it must not.
-func (r *reader) crosses(cache Object, l level, what string, mayHold bool) bool {
-	for cpu := range cache.CPUs.All() {
+// crosses reports whether a cache or die crosses an object of a level, or holds
+// one where it must not.
+func (r *reader) crosses(kind string, part Object, l level, what string, mayHold bool) bool {
+	for cpu := range part.CPUs.All() {
 		o, ok := l.at(cpu)
-		if ok && !cache.CPUs.In(o.CPUs) && !(mayHold && o.CPUs.In(cache.CPUs)) {
-			r.note("the last-level cache of CPU %d reaches into another %s: left out", cache.CPUs.First(), what)
+		if ok && !part.CPUs.In(o.CPUs) && !(mayHold && o.CPUs.In(part.CPUs)) {
+			r.note("the %s of CPU %d reaches into another %s: left out", kind, part.CPUs.First(), what)
 			return true
 		}
 	}
@@ -150,7 +153,7 @@ func (m *Machine) order() {
 		rank[w.cpu] = i
 	}
 	// The CPUs of an object have neighbouring ranks, so that any of them will do.
-	for _, objects := range [][]Object{m.Packages, m.L3s, m.Cores} {
+	for _, objects := range [][]Object{m.Packages, m.Dies, m.L3s, m.Cores} {
 		slices.SortFunc(objects, func(a, b Object) int { return rank[a.CPUs.First()] - rank[b.CPUs.First()] })
 	}
 }

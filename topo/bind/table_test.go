@@ -58,6 +58,7 @@ var table = map[string]string{
 		n=8 map=package | 0-1 4-5 8-9 12-13 2-3 6-7 10-11 14-15
 		n=6 map=package bind=core | 0 4 8 12 1 5
 		n=6 map=package bind=core fill | 0 1 2 3 4 5
+		n=18 map=package bind=core fill overload | 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 0 1
 		n=6 map=package pe=2 | 0-1 4-5 8-9 12-13 2-3 6-7
 		n=6 map=package pe=2 fill | 0-1 2-3 4-5 6-7 8-9 10-11
 		n=5 map=package pe=3 | error: 5 ranks with 3 cores each cannot fit into the package objects of this node, which have room for 4: write --map-by core:PE=3
@@ -147,7 +148,8 @@ var table = map[string]string{
 		n=3 bind=core | 0 2 3
 		n=3 map=core | 0 4 8
 		n=5 map=package bind=hwthread | 0 1 2 3 4
-		n=2 map=l3cache | error: l3cache: this node has no cache that several cores share`,
+		n=2 map=l3cache | error: l3cache: this node has no cache that several cores share
+		n=2 bind=l3cache | error: l3cache: this node has no cache that several cores share: write numa or package`,
 	"threads": `
 		n=8 | 0,8 1,9 2,10 3,11 4,12 5,13 6,14 7,15
 		n=9 | 0 8 1,9 2,10 3,11 4,12 5,13 6,14 7,15

@@ -12,6 +12,7 @@ import (
 type (
 	machine struct {
 		Packages []object   `json:"packages"`
+		Dies     []object   `json:"dies"` // with several CPUs, but fewer than their package
 		NUMA     []numaNode `json:"numa_nodes"`
 		Caches   []object   `json:"caches"` // last-level caches that several cores share
 		Cores    []object   `json:"cores"`
@@ -78,7 +79,7 @@ type (
 // JSON is all of a machine as data: one object in one line, with names in
 // lower_snake_case that stay. Lists that are empty are [] and not null. It has
 //
-//   - packages, caches, cores: id, cpus
+//   - packages, dies, caches, cores: id, cpus
 //   - numa_nodes: id, cpus, memory_bytes, distances
 //   - slower_cpus, online_cpus, allowed_cpus, allowed_numa_nodes: lists like
 //     "0-3,8"
@@ -93,7 +94,7 @@ type (
 // It fails if Quota, Load or a Rate is infinite or not a number.
 func JSON(m *topo.Machine) ([]byte, error) {
 	b, err := json.Marshal(machine{
-		Packages: each(m.Packages, newObject),
+		Packages: each(m.Packages, newObject), Dies: each(m.Dies, newObject),
 		NUMA: each(m.Memories, func(mem topo.Memory) numaNode {
 			return numaNode{newObject(mem.Object), mem.Bytes, list(mem.Distance)}
 		}),

@@ -17,6 +17,7 @@ import (
 func full() *topo.Machine {
 	m := holes()
 	m.Memories[0].Distance = []int{10, 20, 30}
+	m.Dies = []topo.Object{{ID: 1, CPUs: cpuset.Of(0, 8)}}
 	m.L3s, m.Slower = []topo.Object{{ID: 2, CPUs: cpuset.Of(0, 8, 9)}}, cpuset.Of(5)
 	at := topo.Place{NUMA: 1, CPUs: cpuset.Of(4, 5), PCI: []string{"pci0000:40", "0000:41:00.0"}}
 	m.HCAs = []topo.HCA{{Name: "mlx5_0", Place: at, Ports: []topo.Port{{
@@ -34,6 +35,7 @@ func TestJSON(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{
 		"packages": [{"id": 0, "cpus": "0,8-9"}, {"id": 3, "cpus": "4-5,12"}],
+		"dies": [{"id": 1, "cpus": "0,8"}],
 		"numa_nodes": [
 			{"id": 0, "cpus": "0,8-9", "memory_bytes": 4294967296, "distances": [10, 20, 30]},
 			{"id": 1, "cpus": "4-5,12", "memory_bytes": 536870912, "distances": []},

@@ -85,7 +85,11 @@ func broken(text, after string, width int) (lines []string) {
 // summary is what is asked first: how much is there, and how much of it for us.
 func (p *picture) summary() {
 	m := p.m
-	words := []string{plural(len(m.Packages), "package"), plural(len(m.Memories), "NUMA node")}
+	words := []string{plural(len(m.Packages), "package")}
+	if len(m.Dies) > 0 {
+		words = append(words, plural(len(m.Dies), "die"))
+	}
+	words = append(words, plural(len(m.Memories), "NUMA node"))
 	if len(m.L3s) > 0 {
 		words = append(words, plural(len(m.L3s), "shared cache"))
 	}

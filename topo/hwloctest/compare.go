@@ -73,6 +73,7 @@ func Compare(t testing.TB, m *topo.Machine, dir string) {
 	require.Equal(t, mems.And(status(t, dir, "Mems_allowed_list", mems)).String(), m.AllowedMems.String(), "allowed NUMA nodes")
 
 	whole.compare(t, m, m.Online, whole.levels())
+	require.Equal(t, whole.find("Die"), lines(m.Dies, m.Online), "dies") // of the whole: it forgets which were worth it where CPUs are forbidden
 	require.Equal(t, whole.memories(bare(m)), memories(m, m.Online), "NUMA nodes")
 	for _, d := range whole.Distances {
 		if d.Type == "NUMANode" && d.Name == "NUMALatency" {

@@ -36,6 +36,11 @@ func compareReading(t testing.TB, m topotest.Machine, got *topo.Machine) {
 		}
 		require.Equal(t, show(l.Memories, true), show(nodes, true))
 	}
+	var found []topotest.Object
+	for _, d := range got.Dies {
+		found = append(found, topotest.Object(d))
+	}
+	require.Equal(t, show(dies(m, l), true), show(found, true))
 	require.Equal(t, l.Allowed.String(), got.Allowed.String(), "cgroup and affinity")
 	require.Equal(t, l.Mems.String(), got.AllowedMems.String())
 	require.Equal(t, l.Slower.String(), got.Slower.String())
