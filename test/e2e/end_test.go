@@ -34,7 +34,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"--timeout", "0.5", "sleep", "100"}, 124, "--timeout"},
 		{[]string{"--no-such-option", "true"}, 2, "unknown option"},
 		{[]string{"-n", "8", "--launcher", "local", "--hosts", "a,b,c", "sh", "-c", "[ $RANK != 5 ] && exec sleep 100; exit 7"}, 7, "rank 5 on b exited with code 7"},
-		{[]string{"-n", "3", "--keep-going", "sh", "-c", "exit $RANK"}, 1, "rank 1 on"},
+		{[]string{"-n", "3", "--keep-going", "sh", "-c", "[ $RANK = 2 ] && sleep 0.5; exit $RANK"}, 1, "rank 1 on"},
 		{[]string{"-n", "1", "true", ":", "-n", "1", "sh", "-c", "exit 9"}, 9, "rank 1 on"},
 	} {
 		o := ibrun(t, c.args...)
