@@ -2,6 +2,7 @@ package near_test
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -53,4 +54,42 @@ func links(t *testing.T, captures map[string]string) {
 	require.Equal(t, "eth0", near.Link(four, cpuset.Of(0), []string{"ib0", "eth0"}))
 	require.Equal(t, "ib0", near.Link(four, cpuset.Of(1), []string{"eth0", "ib0"}))
 	require.Equal(t, "eth0", near.Link(four, cpuset.Of(2), []string{"eth0", "ib0"}), "both are two hops away")
+}
+
+// The capture has three folders of an HCA called qib0, below the buses of three
+// packages, and one of them in its class. With the others linked there too, as
+// a kernel would have them, there are three active ports on NUMA nodes 1 to 3,
+// and none on node 0.
+func TestThreeActivePorts(t *testing.T) {
+	dir := hwloctest.Captures(t)["fakepcilocalities"]
+	for name, bus := range map[string]string{"qib1": "pci0000:80/0000:80:03.0", "qib2": "pci0000:c0/0000:c0:03.0"} {
+		require.NoError(t, os.Symlink("../../devices/"+bus+"/0000:43:00.0/infiniband/qib0", filepath.Join(dir, "sys/class/infiniband", name)))
+	}
+	home := []int{1, 2, 3, 1, 2, 3, 1, 2, 3} // ranks by NUMA node
+	choose := func(nodes []int) (ports []string) {
+		m := topo.Read(os.DirFS(dir))
+		var places []cpuset.Set
+		for _, n := range nodes {
+			places = append(places, m.Memories[n].CPUs)
+		}
+		choices, err := near.Ports(m, "", places)
+		require.NoError(t, err)
+		for _, c := range choices {
+			ports = append(ports, c.String())
+			env := strings.Join(c.Env(""), " ")
+			require.Contains(t, env, "UCX_NET_DEVICES="+c.String())
+			require.Contains(t, env, "NCCL_IB_HCA=="+c.String())
+			require.Contains(t, env, "MV2_IBA_HCA="+c.HCA.Name)
+		}
+		return ports
+	}
+	var nearest []string
+	for _, n := range home {
+		nearest = append(nearest, []string{"", "qib0:1", "qib1:1", "qib2:1"}[n])
+	}
+	require.Equal(t, nearest, choose(home), "each has the one of its node")
+	require.Equal(t, []string{"qib0:1", "qib1:1", "qib2:1", "qib0:1", "qib1:1", "qib2:1"}, choose([]int{0, 0, 0, 0, 0, 0}), "ties take turns")
+	state := filepath.Join(dir, "sys/devices/pci0000:80/0000:80:03.0/0000:43:00.0/infiniband/qib0/ports/1/state")
+	require.NoError(t, os.WriteFile(state, []byte("1: DOWN\n"), 0o600))
+	require.Equal(t, []string{"qib0:1", "qib2:1", "qib0:1", "qib2:1"}, choose([]int{0, 0, 2, 2}), "one that is down is not there")
 }
