@@ -25,6 +25,9 @@ const (
 	CountRetransmits               // segments sent again
 	CountStrangers                 // datagrams of others, dropped
 	CountRejects                   // messages to an incarnation that is gone
+	CountPuts                      // PMI: values put
+	CountGets                      // PMI: values asked for
+	CountFences                    // PMI: barriers and fences that a rank took part in
 	Counts
 )
 
@@ -32,6 +35,7 @@ const (
 var CountNames = [Counts]string{
 	"ranks", "peers", "local_peers", "lookups", "checks", "address_bytes", "connections", "reopened", "streams",
 	"messages", "bytes", "datagrams", "retransmits", "strangers", "rejects",
+	"pmi_puts", "pmi_gets", "pmi_fences",
 }
 
 // LevelTally counts the questions that agents of one tree level were asked.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/exchange"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
@@ -43,6 +44,8 @@ type loop struct {
 	sessions map[core.Link]*session
 	starter  *remote.Starter
 	ranks    *spawn.Set
+	hub      *exchange.Hub // of ranks
+	said     []core.Event  // by ranks, in answer to effects of the present step
 	warn     func(string)
 	path     string         // address that this node was reached by; or empty
 	helpers  sync.WaitGroup // starters of sessions
@@ -78,40 +81,68 @@ func (l *loop) post(ev any) {
 func (l *loop) run() {
 	defer close(l.over)
 	for {
-		var ev core.Event
+		var evs []core.Event
 		select {
 		case got := <-l.events:
-			ev = l.translate(got)
+			evs = l.translate(got)
 		case <-l.timer.C:
-			ev = core.Tick{}
+			evs = []core.Event{core.Tick{}}
 		}
-		if ev == nil {
-			continue
-		}
-		for _, e := range l.core.Step(time.Since(l.began), ev) {
-			if l.perform(e) {
-				return
+		for ; len(evs) > 0; evs = append(evs[1:], l.said...) {
+			l.said = nil
+			for _, e := range l.core.Step(time.Since(l.began), evs[0]) {
+				if l.perform(e) {
+					return
+				}
 			}
 		}
 	}
 }
 
 // translate takes in what is not an event of the core yet.
-func (l *loop) translate(got any) core.Event {
+func (l *loop) translate(got any) []core.Event {
 	switch got := got.(type) {
 	case sessionUp:
-		return l.connected(got)
+		return events(l.connected(got))
 	case core.Frame:
 		if m, ok := got.Msg.(wire.Launch); ok && l.starter == nil {
 			if err := l.launched(m.Job); err != nil {
-				return core.LinkLost{Link: core.Up, Cause: err.Error()}
+				return events(core.LinkLost{Link: core.Up, Cause: err.Error()})
 			}
 		}
-		return got
+		return events(got)
 	case core.Event:
-		return got
+		return events(got)
+	case spawn.Spoke:
+		return l.exchange(l.hub.Spoke(got.Rank, got.Words))
+	case spawn.Exited:
+		before := l.exchange(l.hub.Exited(got.Rank, got.Status.OK()))
+		return append(before, l.spawnEvent(got))
 	}
-	return l.spawnEvent(got)
+	return events(l.spawnEvent(got))
+}
+
+// events is a list of what there is.
+func events(ev core.Event) []core.Event {
+	if ev == nil {
+		return nil
+	}
+	return []core.Event{ev}
+}
+
+// exchange obeys the hub, and returns what the core should hear.
+func (l *loop) exchange(effects []exchange.Effect) (evs []core.Event) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case exchange.Words:
+			l.ranks.Reply(e.Rank, e.Bytes)
+		case exchange.Say:
+			evs = append(evs, core.RankSaid{Rank: e.Rank, Msg: e.Msg})
+		case exchange.Warn:
+			l.warn(e.Text)
+		}
+	}
+	return evs
 }
 
 // perform does one effect and reports whether it was the last.

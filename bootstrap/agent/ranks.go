@@ -2,6 +2,7 @@ package agent
 
 import (
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/exchange"
 	"ibrun/bootstrap/spawn"
 )
 
@@ -10,6 +11,7 @@ import (
 func (l *loop) performRanks(e core.Effect) bool {
 	switch e := e.(type) {
 	case core.Spawn:
+		l.hub = exchange.New(e.Job)
 		l.ranks = spawn.New(spawn.Config{
 			Job: e.Job, Node: e.Node, NodeIndex: e.Index, Interfaces: interfaces(e.Job, l.path), Post: func(ev spawn.Event) { l.post(ev) },
 		})
@@ -24,7 +26,15 @@ func (l *loop) performRanks(e core.Effect) bool {
 			l.ranks.CloseStdin(e.Rank)
 		}
 	case core.Tell:
-		l.ranks.Tell(e.Rank, e.Msg)
+		if l.hub.Speaks(e.Rank) {
+			l.said = append(l.said, l.exchange(l.hub.Told(e.Rank, e.Msg))...)
+		} else {
+			l.ranks.Tell(e.Rank, e.Msg)
+		}
+	case core.Named:
+		if l.hub != nil {
+			l.hub.Named(e.Name)
+		}
 	case core.Connect:
 		l.ranks.Connect(e.A, e.B)
 	case core.SignalRanks:

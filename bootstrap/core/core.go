@@ -71,6 +71,7 @@ type Core struct {
 	table   table
 	gathers map[uint32]*gathering
 	tally   job.Tally
+	names   []wire.Name // that have been published, in their order
 }
 
 // New makes an agent that waits for its first event.
@@ -194,6 +195,8 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.tally.Add(m.Of)
 	case wire.Placed:
 		c.placed(m)
+	case wire.Name:
+		c.name(m)
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -219,6 +222,8 @@ func (c *Core) order(m wire.Message) {
 		c.answered(Up, m)
 	case wire.Release:
 		c.release(m)
+	case wire.Name:
+		c.spread(m)
 	case wire.Blocks:
 		if c.job != nil {
 			c.table.arrive(c, m)

@@ -70,6 +70,8 @@ func (c *Core) rankSaid(rank uint32, m wire.Message) {
 		c.pair(rank, m.Rank)
 	case wire.Tally:
 		c.tally.Add(m.Of)
+	case wire.Name:
+		c.name(m)
 	case wire.Abort:
 		c.fault(wire.Fault{
 			What: wire.FaultAbort, Node: c.ranks.index, Nodes: 1, Rank: rank, Count: 1, Status: exitStatus(m.Code),

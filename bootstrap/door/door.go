@@ -50,6 +50,7 @@ func Open() (*Door, wire.Welcome, error) {
 		return nil, wire.Welcome{}, fmt.Errorf("descriptor %d of %s is not an agent's; was it closed by a program in between?", fd, Variable)
 	}
 	os.Unsetenv(Variable)
+	os.Unsetenv("PMI_FD") // the same descriptor, for another protocol
 	return Over(os.NewFile(uintptr(fd), "agent"))
 }
 

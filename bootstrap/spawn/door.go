@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -32,8 +33,8 @@ type door struct {
 	closed bool
 }
 
-// letter is a frame and, if it carries one, the descriptor that goes with it.
-// The door owns the descriptor.
+// letter is a frame or words of PMI and, if it carries one, the descriptor that
+// goes with it. The door owns the descriptor.
 type letter struct {
 	frame []byte
 	fd    int // -1: none
@@ -90,9 +91,16 @@ func (d *door) drain() {
 	}
 }
 
+// read is the reader. A frame begins with a length of at most 64 MiB, so that
+// its first byte is small; words of PMI begin with a letter.
 func (d *door) read() {
 	defer close(d.ended)
-	frames := wire.NewReader(d.file)
+	in := bufio.NewReaderSize(d.file, pmiChunk)
+	if first, err := in.Peek(1); err == nil && first[0] >= 'A' {
+		d.readPMI(in)
+		return
+	}
+	frames := wire.NewReader(in)
 	for {
 		m, err := frames.Next()
 		if err != nil {
@@ -105,8 +113,27 @@ func (d *door) read() {
 	}
 }
 
+// pmiChunk is the most of what a rank says by PMI that is posted at a time.
+const pmiChunk = 4096
+
+func (d *door) readPMI(in io.Reader) {
+	for {
+		b := make([]byte, pmiChunk)
+		n, err := in.Read(b)
+		if n > 0 {
+			d.post(Spoke{d.rank, b[:n]})
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
 // tell queues a frame, with a descriptor unless fd is -1.
-func (d *door) tell(m wire.Message, fd int) {
+func (d *door) tell(m wire.Message, fd int) { d.enqueue(wire.Append(nil, m), fd) }
+
+// enqueue queues bytes, with a descriptor unless fd is -1.
+func (d *door) enqueue(b []byte, fd int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.file == nil || d.closed {
@@ -115,7 +142,7 @@ func (d *door) tell(m wire.Message, fd int) {
 		}
 		return
 	}
-	d.queue = append(d.queue, letter{wire.Append(nil, m), fd})
+	d.queue = append(d.queue, letter{b, fd})
 	if !d.writer {
 		d.writer = true
 		go d.write()
@@ -206,6 +233,9 @@ func (d *door) close() {
 	default:
 	}
 }
+
+// Reply sends words of PMI to a rank.
+func (s *Set) Reply(number uint32, words []byte) { s.rank(number).door.enqueue(words, -1) }
 
 // Tell sends a frame to a rank.
 func (s *Set) Tell(number uint32, m wire.Message) { s.rank(number).door.tell(m, -1) }

@@ -64,7 +64,7 @@ func (s *Set) identity(r *rank) []string {
 		}
 	}
 	return []string{
-		"PMI_RANK=" + rank, "PMI_SIZE=" + size,
+		"PMI_RANK=" + rank, "PMI_SIZE=" + size, "PMI_FD=" + strconv.Itoa(DoorNumber), "PMI_SPAWNED=0", "PMI_JOBID=" + j.ID,
 		"MPI_LOCALRANKID=" + local, "MPI_LOCALNRANKS=" + locals,
 		"OMPI_COMM_WORLD_RANK=" + rank, "OMPI_COMM_WORLD_SIZE=" + size,
 		"OMPI_COMM_WORLD_LOCAL_RANK=" + local, "OMPI_COMM_WORLD_LOCAL_SIZE=" + locals,

@@ -45,6 +45,11 @@ type (
 		Rank uint32
 		Msg  wire.Message
 	}
+	// Spoke is what a rank said by PMI, in whatever pieces it came.
+	Spoke struct {
+		Rank  uint32
+		Words []byte
+	}
 	// Placed is where the ranks run. It comes before Spawned, if it was asked for.
 	Placed struct{ wire.Placed }
 	// Warning is something a person should know that stops nothing.

@@ -28,6 +28,7 @@ const (
 	KindBlocks    Kind = 17 // both: eager mode
 	KindTally     Kind = 18 // up, and from a rank
 	KindPlaced    Kind = 19 // up
+	KindName      Kind = 20 // both
 
 	// Between a rank and its agent only.
 	KindHello    Kind = 64 // from a rank

@@ -1,0 +1,96 @@
+// Package exchange is what the PMI clients of one node share: values, names
+// and attributes. It turns what a client asks for into what any rank says to
+// its agent (package wire), and the answers back into words of PMI. It is pure:
+// no I/O, clock or goroutine; the agent's loop owns it.
+//
+// A fence is a Barrier that carries, for everyone, what each rank has put since
+// the last one: one frame up and one down on each edge, and every node has all
+// values afterwards, so that no Get leaves its node.
+package exchange
+
+import (
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+	"ibrun/pmi"
+)
+
+// Effect is Words, Say or Warn.
+type Effect any
+
+type (
+	// Words go to a rank.
+	Words struct {
+		Rank  uint32
+		Bytes []byte
+	}
+	// Say is a frame that the core takes as if the rank had sent it.
+	Say struct {
+		Rank uint32
+		Msg  wire.Message
+	}
+	// Warn is for people.
+	Warn struct{ Text string }
+)
+
+// Hub is one node's.
+type Hub struct {
+	job     *job.Job
+	mapping string
+	clients map[uint32]*client
+	values  map[string]string // known to all ranks, and what this node's have put since
+	names   map[string]string // services that are published
+	attrs   map[string]string // of this node
+	waiting []waiter          // for an attribute
+	merged  uint32            // the last fence whose values are here
+	out     []Effect
+}
+
+// client is a rank that speaks PMI.
+type client struct {
+	rank   uint32 // seat
+	engine *pmi.Engine
+	op     uint32    // fences and rings so far
+	ring   *pmi.Ring // the one that it waits for; nil: it waits for a fence, if at all
+	fresh  []byte    // what it has put since the last fence
+	over   bool      // not listened to any more
+	counts job.Tally
+}
+
+type waiter struct {
+	*client
+	key string
+}
+
+// New makes the hub of a node of a job.
+func New(j *job.Job) *Hub {
+	return &Hub{
+		job: j, mapping: pmi.Mapping(j.Layout),
+		clients: map[uint32]*client{}, values: map[string]string{}, names: map[string]string{}, attrs: map[string]string{},
+	}
+}
+
+// Speaks reports whether a rank has spoken PMI: what the core tells it is ours.
+func (h *Hub) Speaks(rank uint32) bool { return h.clients[rank] != nil }
+
+// done hands the effects out.
+func (h *Hub) done() []Effect {
+	out := h.out
+	h.out = nil
+	return out
+}
+
+func (h *Hub) do(e Effect) { h.out = append(h.out, e) }
+
+// Spoke takes what a rank has said, in whatever pieces.
+func (h *Hub) Spoke(rank uint32, words []byte) []Effect {
+	c := h.clients[rank]
+	if c == nil {
+		c = &client{rank: rank, engine: pmi.New(h.config(rank))}
+		h.clients[rank] = c
+	}
+	if c.over {
+		return nil
+	}
+	h.obey(c, c.engine.Feed(words))
+	return h.done()
+}

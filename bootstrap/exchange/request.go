@@ -1,0 +1,228 @@
+package exchange
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+	"ibrun/pmi"
+)
+
+func (h *Hub) config(rank uint32) pmi.Config {
+	l := h.job.Layout
+	app := 0
+	for i, p := range h.job.Programs {
+		if n := l.Rank(rank); n >= p.First && n-p.First < p.Count {
+			app = i
+		}
+	}
+	return pmi.Config{
+		Rank: int(l.Rank(rank)), Size: int(h.job.Size), AppNum: app, Universe: int(h.job.Size),
+		KVS: "kvs_" + h.job.ID, JobID: h.job.ID, Mapping: h.mapping,
+	}
+}
+
+// step obeys one step of a client's engine.
+func (h *Hub) step(c *client, s pmi.Step) {
+	switch {
+	case s.Err != nil:
+		c.over = true
+		h.do(Warn{fmt.Sprintf("rank %d: %v; it is not listened to any more", h.job.Layout.Rank(c.rank), s.Err)})
+	case s.Request == nil:
+		h.do(Words{c.rank, s.Bytes})
+	default:
+		h.ask(c, s.Request)
+	}
+}
+
+func (h *Hub) answer(c *client, a pmi.Answer) { h.obey(c, c.engine.Answer(a)) }
+
+func (h *Hub) obey(c *client, steps []pmi.Step) {
+	for _, s := range steps {
+		h.step(c, s)
+	}
+}
+
+func (h *Hub) count(c *client, n job.Count) { c.counts.Sum[n]++ }
+
+// ask does what a client wants.
+func (h *Hub) ask(c *client, r pmi.Request) {
+	switch r := r.(type) {
+	case pmi.Put:
+		h.count(c, job.CountPuts)
+		h.values[r.Key] = r.Value
+		c.fresh = appendPair(c.fresh, r.Key, r.Value)
+		h.answer(c, pmi.Answer{})
+	case pmi.Get:
+		h.count(c, job.CountGets)
+		v, ok := h.values[r.Key]
+		h.answer(c, pmi.Answer{Found: ok, Value: v})
+	case pmi.Fence:
+		h.count(c, job.CountFences)
+		h.join(c, wire.Barrier, c.fresh)
+		c.fresh = nil
+	case pmi.Ring:
+		c.ring = &r
+		h.join(c, wire.AllGather, binary.AppendUvarint(appendPair(nil, r.Left, r.Right), uint64(max(0, r.Count))))
+	case pmi.Publish:
+		h.names[r.Service] = r.Port
+		h.do(Say{c.rank, wire.Name{Service: r.Service, Port: r.Port}})
+		h.answer(c, pmi.Answer{})
+	case pmi.Lookup:
+		port, ok := h.names[r.Service]
+		h.answer(c, pmi.Answer{Found: ok, Value: port})
+	case pmi.Unpublish:
+		_, ok := h.names[r.Service]
+		delete(h.names, r.Service)
+		h.do(Say{c.rank, wire.Name{Service: r.Service, Gone: true}})
+		h.answer(c, pmi.Answer{Found: ok})
+	case pmi.NodePut:
+		h.attrs[r.Key] = r.Value
+		h.answer(c, pmi.Answer{})
+		h.serve(r.Key)
+	case pmi.NodeGet:
+		v, ok := h.attrs[r.Key]
+		if !ok && r.Wait {
+			h.waiting = append(h.waiting, waiter{c, r.Key})
+			return
+		}
+		h.answer(c, pmi.Answer{Found: ok, Value: v})
+	case pmi.Abort:
+		h.do(Say{c.rank, wire.Abort{Code: uint8(r.Code), Text: r.Text}})
+	case pmi.Finalize:
+		if h.job.Transport.Stats {
+			c.counts.Sum[job.CountRanks] = 1
+			h.do(Say{c.rank, wire.Tally{Of: &c.counts}})
+		}
+		h.do(Say{c.rank, wire.Finalize{}})
+	default:
+		h.answer(c, pmi.Answer{Refused: "not supported"})
+	}
+}
+
+// join takes part in a collective, with a value for everyone.
+func (h *Hub) join(c *client, what wire.Collective, value []byte) {
+	c.op++
+	m := wire.Collect{Op: c.op, What: what}
+	if len(value) > 0 {
+		m.Parcels = []wire.Parcel{{From: c.rank, To: wire.Everyone, Value: value}}
+	}
+	h.do(Say{c.rank, m})
+}
+
+// serve answers those who wait for an attribute of the node.
+func (h *Hub) serve(key string) {
+	rest := h.waiting[:0]
+	for _, w := range h.waiting {
+		if w.key == key {
+			h.answer(w.client, pmi.Answer{Found: true, Value: h.attrs[key]})
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	h.waiting = rest
+}
+
+// Told takes what the core tells a rank: the end of a fence or a ring.
+func (h *Hub) Told(rank uint32, m wire.Message) []Effect {
+	r, ok := m.(wire.Release)
+	c := h.clients[rank]
+	if !ok || c.over {
+		return nil
+	}
+	if r.Trouble != "" {
+		c.over = true
+		h.do(Say{rank, wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: " + r.Trouble}})
+		return h.done()
+	}
+	if r.Op > h.merged {
+		h.merged = r.Op
+		for _, p := range r.Parcels {
+			if c.ring == nil {
+				h.merge(p.Value)
+			}
+		}
+	}
+	if c.ring != nil {
+		h.ringed(c, r.Parcels)
+		return h.done()
+	}
+	h.answer(c, pmi.Answer{})
+	return h.done()
+}
+
+// ringed gives a client its neighbours' words.
+func (h *Hub) ringed(c *client, parcels []wire.Parcel) {
+	l := h.job.Layout
+	me, size := l.Rank(c.rank), l.Ranks()
+	var a pmi.Answer
+	for _, p := range parcels {
+		left, right, rest := nextPair(p.Value)
+		count, _ := binary.Uvarint(rest)
+		from := l.Rank(p.From)
+		if from < me {
+			a.Count += int(count)
+		}
+		if from == (me+size-1)%size {
+			a.Left = right
+		}
+		if from == (me+1)%size {
+			a.Right = left
+		}
+	}
+	c.ring = nil
+	h.answer(c, a)
+}
+
+// merge takes in what a rank has put.
+func (h *Hub) merge(pairs []byte) {
+	for len(pairs) > 0 {
+		key, value, rest := nextPair(pairs)
+		h.values[key] = value
+		pairs = rest
+	}
+}
+
+// Named takes what a rank of any node has published or taken back.
+func (h *Hub) Named(m wire.Name) {
+	if m.Gone {
+		delete(h.names, m.Service)
+	} else {
+		h.names[m.Service] = m.Port
+	}
+}
+
+// Exited takes the end of a rank's process, and says what the core should hear
+// first: a rank that leaves others waiting for it has failed, whatever its code.
+func (h *Hub) Exited(rank uint32, well bool) []Effect {
+	c := h.clients[rank]
+	if c == nil || c.engine.Version() == 0 || c.engine.Finalized() || c.over || !well || h.job.Size == 1 {
+		return nil
+	}
+	c.over = true
+	h.do(Say{rank, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}})
+	return h.done()
+}
+
+// appendPair and nextPair are how values travel: key and value, each behind its
+// length.
+func appendPair(to []byte, key, value string) []byte {
+	for _, s := range []string{key, value} {
+		to = append(binary.AppendUvarint(to, uint64(len(s))), s...)
+	}
+	return to
+}
+
+// nextPair is empty, and nothing is left, if the bytes are no pairs.
+func nextPair(b []byte) (key, value string, rest []byte) {
+	var parts [2]string
+	for i := range parts {
+		n, used := binary.Uvarint(b)
+		if used <= 0 || n > uint64(len(b)-used) {
+			return "", "", nil
+		}
+		parts[i], b = string(b[used:used+int(n)]), b[used+int(n):]
+	}
+	return parts[0], parts[1], b
+}

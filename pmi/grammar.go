@@ -1,0 +1,322 @@
+package pmi
+
+import (
+	"strconv"
+	"strings"
+)
+
+// command is a row of the grammar. Replies are written as they go over the
+// wire, with % where a value goes; a reply's rc is 0 when the command was done.
+type command struct {
+	version int
+	name    string
+	in      string  // fields; those with ? may be missing, others not named here are ignored
+	makes   Request // what it asks of the owner; nil: the engine answers
+	reply   string  // the reply's command; empty: there is none
+	ok      string
+	absent  string // nothing was found; empty: cannot be
+	no      string // refused
+	take    func(*Engine, *command, message)
+}
+
+// grammar is all that we understand. Sources: recorded sessions (testdata), and
+// what clients of MPICH and Slurm read; only lookups differ between the
+// two, value and port, so the reply has both.
+var grammar []command
+
+func init() {
+	grammar = []command{
+		{1, "initack", "pmiid", Identify{}, "initack", "rc=0\ncmd=set size=%\ncmd=set rank=%\ncmd=set debug=0", "", "rc=-1 msg=%", (*Engine).initack},
+		{1, "init", "pmi_version pmi_subversion", nil, "response_to_init", "pmi_version=% pmi_subversion=% rc=0", "", "pmi_version=2 pmi_subversion=0 rc=-1 msg=%", (*Engine).init},
+		{1, "get_maxes", "", nil, "maxes", "kvsname_max=% keylen_max=% vallen_max=% rc=0", "", "rc=-1 msg=%", (*Engine).maxes},
+		{1, "get_appnum", "", nil, "appnum", "appnum=% rc=0", "", "rc=-1 msg=%", (*Engine).appnum},
+		{1, "get_my_kvsname", "", nil, "my_kvsname", "kvsname=% rc=0", "", "rc=-1 msg=%", (*Engine).kvsname},
+		{1, "get_universe_size", "", nil, "universe_size", "size=% rc=0", "", "rc=-1 msg=%", (*Engine).universe},
+		{1, "put", "kvsname key value", Put{}, "put_result", "rc=0 msg=success", "", "rc=-1 msg=%", (*Engine).put},
+		{1, "get", "kvsname key", Get{}, "get_result", "rc=0 msg=success value=%", "rc=-1 msg=key_not_found value=unknown", "rc=-1 msg=% value=unknown", (*Engine).get},
+		{1, "barrier_in", "", Fence{}, "barrier_out", "rc=0", "", "rc=-1 msg=%", (*Engine).fence},
+		{1, "publish_name", "service port", Publish{}, "publish_result", "rc=0 msg=success info=ok", "", "rc=-1 msg=% info=none", (*Engine).publish},
+		{1, "lookup_name", "service", Lookup{}, "lookup_result", "rc=0 port=% info=ok", "rc=1 msg=service_not_found info=none", "rc=-1 msg=% info=none", (*Engine).lookup},
+		{1, "unpublish_name", "service", Unpublish{}, "unpublish_result", "rc=0 info=ok", "rc=1 msg=service_not_found info=none", "rc=-1 msg=% info=none", (*Engine).unpublish},
+		{1, "spawn", "nprocs execname ?totspawns ?spawnssofar ?argcnt ?preput_num ?info_num", Spawn{}, "spawn_result", "rc=0", "", "rc=-1 msg=%", nil},
+		{1, "finalize", "", Finalize{}, "finalize_ack", "rc=0", "", "rc=-1 msg=%", (*Engine).finalize},
+		{1, "abort", "?exitcode", Abort{}, "", "", "", "", (*Engine).abort},
+
+		{2, "fullinit", "?pmijobid ?pmirank ?threaded", nil, "fullinit-response", "pmi-version=2;pmi-subversion=0;rank=%;size=%;appnum=%;debugged=FALSE;pmiverbose=FALSE;rc=0", "", refused2, (*Engine).fullinit},
+		{2, "job-getid", "", nil, "job-getid-response", "jobid=%;rc=0", "", refused2, (*Engine).jobid},
+		{2, "kvs-put", "key value", Put{}, "kvs-put-response", "rc=0", "", refused2, (*Engine).put},
+		{2, "kvs-get", "key ?jobid ?srcid", Get{}, "kvs-get-response", "found=TRUE;value=%;rc=0", "found=FALSE;rc=0", "found=FALSE;" + refused2, (*Engine).get},
+		{2, "kvs-fence", "", Fence{}, "kvs-fence-response", "rc=0", "", refused2, (*Engine).fence},
+		{2, "info-getjobattr", "key", nil, "info-getjobattr-response", "found=TRUE;value=%;rc=0", "found=FALSE;rc=0", "found=FALSE;" + refused2, (*Engine).jobAttr},
+		{2, "info-putnodeattr", "key value", NodePut{}, "info-putnodeattr-response", "rc=0", "", refused2, (*Engine).nodePut},
+		{2, "info-getnodeattr", "key ?wait", NodeGet{}, "info-getnodeattr-response", "found=TRUE;value=%;rc=0", "found=FALSE;rc=0", "found=FALSE;" + refused2, (*Engine).nodeGet},
+		{2, "ring", "ring-count ring-left ring-right", Ring{}, "ring-response", "rc=0;ring-count=%;ring-left=%;ring-right=%", "", refused2, (*Engine).ring},
+		{2, "name-publish", "name port ?infokeycount", Publish{}, "name-publish-response", "rc=0", "", refused2, (*Engine).publish},
+		{2, "name-lookup", "name ?infokeycount", Lookup{}, "name-lookup-response", "found=TRUE;value=%;port=%;rc=0", "found=FALSE;rc=1;errmsg=service not found", "found=FALSE;" + refused2, (*Engine).lookup},
+		{2, "name-unpublish", "name ?infokeycount", Unpublish{}, "name-unpublish-response", "rc=0", "rc=1;errmsg=service not found", refused2, (*Engine).unpublish},
+		{2, "spawn", "", nil, "spawn-response", "", "", refused2, (*Engine).noSpawn},
+		{2, "finalize", "", Finalize{}, "finalize-response", "rc=0", "", refused2, (*Engine).finalize},
+		{2, "abort", "?isworld ?msg", Abort{}, "", "", "", "", (*Engine).abort},
+	}
+}
+
+const refused2 = "rc=-1;errmsg=%"
+
+// find returns the row of a command; nil: unknown.
+func find(version int, name string) *command {
+	for i := range grammar {
+		if grammar[i].version == version && grammar[i].name == name {
+			return &grammar[i]
+		}
+	}
+	return nil
+}
+
+// mappingKey is where MPI libraries look for Config.Mapping.
+const mappingKey = "PMI_process_mapping"
+
+func (e *Engine) initack(c *command, m message) {
+	id, err := strconv.Atoi(m.value("pmiid"))
+	switch {
+	case err != nil || id < 0 || id >= e.cfg.Size:
+		e.refuse(c, "no such rank")
+		e.fail("initack of rank %s of %d", seen(m.value("pmiid")), e.cfg.Size)
+	case e.cfg.Rank < 0:
+		e.ask(c, Identify{id})
+	case e.cfg.Rank != id:
+		e.refuse(c, "another rank is expected")
+		e.fail("initack of rank %d instead of rank %d", id, e.cfg.Rank)
+	default:
+		e.answered(c, Identify{id}, Answer{Rank: id})
+	}
+}
+
+// init agrees on a version: 1.1 for all 1.x, 2.0 for all 2.x.
+func (e *Engine) init(c *command, m message) {
+	major, errMajor := strconv.Atoi(m.value("pmi_version"))
+	_, errMinor := strconv.Atoi(m.value("pmi_subversion"))
+	switch {
+	case errMajor != nil || errMinor != nil || major != 1 && major != 2:
+		e.refuse(c, "versions 1.1 and 2.0 are spoken here")
+	case major == 1:
+		e.version, e.state = 1, open
+		e.done(c, "1", "1")
+	default:
+		e.done(c, "2", "0")
+		e.version, e.state = 2, greeted
+	}
+}
+
+func (e *Engine) maxes(c *command, _ message) {
+	e.done(c, strconv.Itoa(MaxName), strconv.Itoa(MaxKey), strconv.Itoa(e.cfg.MaxValue))
+}
+
+func (e *Engine) appnum(c *command, _ message) { e.done(c, strconv.Itoa(e.cfg.AppNum)) }
+
+func (e *Engine) kvsname(c *command, _ message) { e.done(c, e.cfg.KVS) }
+
+func (e *Engine) universe(c *command, _ message) {
+	e.done(c, strconv.Itoa(max(e.cfg.Universe, -1)))
+}
+
+func (e *Engine) jobid(c *command, _ message) { e.done(c, e.cfg.JobID) }
+
+func (e *Engine) fullinit(c *command, m message) {
+	if rank, ok := m.get("pmirank"); ok && rank != strconv.Itoa(e.cfg.Rank) {
+		e.refuse(c, "this is the descriptor of rank "+strconv.Itoa(e.cfg.Rank))
+		return
+	}
+	e.state = open
+	e.done(c, strconv.Itoa(e.cfg.Rank), strconv.Itoa(e.cfg.Size), strconv.Itoa(e.cfg.AppNum))
+}
+
+func (e *Engine) put(c *command, m message) {
+	key, value := m.value("key"), m.value("value")
+	switch bad := e.wrong(m, key, value); {
+	case bad != "":
+		e.refuse(c, bad)
+	case key == mappingKey:
+		e.refuse(c, "reserved key")
+	case e.version == 1 && !e.fits(find(1, "get"), value):
+		e.refuse(c, "value too long for a line")
+	default:
+		e.ask(c, Put{key, value})
+	}
+}
+
+func (e *Engine) get(c *command, m message) {
+	key := m.value("key")
+	switch bad := e.wrong(m, key, ""); {
+	case bad != "":
+		e.refuse(c, bad)
+	case key == mappingKey:
+		e.own(c, e.cfg.Mapping)
+	default:
+		e.ask(c, Get{key})
+	}
+}
+
+// wrong says what is wrong with a put or get; empty: nothing.
+func (e *Engine) wrong(m message, key, value string) string {
+	if name, ok := m.get("kvsname"); ok && name != e.cfg.KVS {
+		return "no such kvsname"
+	}
+	if id := m.value("jobid"); e.version == 2 && id != "" && id != e.cfg.JobID {
+		return "no such jobid"
+	}
+	return e.wrongPair(key, value)
+}
+
+func (e *Engine) wrongPair(key, value string) string {
+	switch {
+	case key == "":
+		return "empty key"
+	case len(key) > MaxKey:
+		return "key longer than " + strconv.Itoa(MaxKey)
+	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == '=' || r == 0x7f }):
+		return "key with a space or ="
+	case len(value) > e.cfg.MaxValue:
+		return "value longer than " + strconv.Itoa(e.cfg.MaxValue)
+	}
+	return ""
+}
+
+// own answers with a value of the engine's; empty: there is none.
+func (e *Engine) own(c *command, value string) {
+	if value == "" || !e.fits(c, value) {
+		e.reply(c, c.absent)
+		return
+	}
+	e.done(c, value)
+}
+
+func (e *Engine) jobAttr(c *command, m message) {
+	switch m.value("key") {
+	case mappingKey:
+		e.own(c, e.cfg.Mapping)
+	case "universeSize":
+		if e.cfg.Universe > 0 {
+			e.done(c, strconv.Itoa(e.cfg.Universe))
+			return
+		}
+		e.reply(c, c.absent)
+	default:
+		e.reply(c, c.absent)
+	}
+}
+
+func (e *Engine) nodePut(c *command, m message) {
+	key, value := m.value("key"), m.value("value")
+	if bad := e.wrongPair(key, value); bad != "" {
+		e.refuse(c, bad)
+		return
+	}
+	e.ask(c, NodePut{key, value})
+}
+
+func (e *Engine) nodeGet(c *command, m message) {
+	if bad := e.wrongPair(m.value("key"), ""); bad != "" {
+		e.refuse(c, bad)
+		return
+	}
+	e.ask(c, NodeGet{m.value("key"), m.value("wait") == "TRUE"})
+}
+
+func (e *Engine) ring(c *command, m message) {
+	count, err := strconv.ParseInt(m.value("ring-count"), 10, 32)
+	left, right := m.value("ring-left"), m.value("ring-right")
+	switch {
+	case err != nil:
+		e.refuse(c, "ring-count is no number")
+	case max(len(left), len(right)) > e.cfg.MaxValue:
+		e.refuse(c, "value longer than "+strconv.Itoa(e.cfg.MaxValue))
+	default:
+		e.ask(c, Ring{int(count), left, right})
+	}
+}
+
+func (e *Engine) fence(c *command, _ message) { e.ask(c, Fence{}) }
+
+// service is its name, and what is wrong with it.
+func (e *Engine) service(m message) (name, bad string) {
+	name, ok := m.get("service")
+	if !ok {
+		name = m.value("name")
+	}
+	if name == "" || len(name) > e.cfg.MaxValue {
+		return "", "service name of no bytes or more than " + strconv.Itoa(e.cfg.MaxValue)
+	}
+	return name, ""
+}
+
+func (e *Engine) publish(c *command, m message) {
+	name, bad := e.service(m)
+	port := m.value("port")
+	switch {
+	case bad != "":
+		e.refuse(c, bad)
+	case len(port) > e.cfg.MaxValue, e.version == 1 && !e.fits(find(1, "lookup_name"), port):
+		e.refuse(c, "port too long")
+	default:
+		e.ask(c, Publish{name, port})
+	}
+}
+
+func (e *Engine) lookup(c *command, m message) {
+	if name, bad := e.service(m); bad != "" {
+		e.refuse(c, bad)
+	} else {
+		e.ask(c, Lookup{name})
+	}
+}
+
+func (e *Engine) unpublish(c *command, m message) {
+	if name, bad := e.service(m); bad != "" {
+		e.refuse(c, bad)
+	} else {
+		e.ask(c, Unpublish{name})
+	}
+}
+
+func (e *Engine) noSpawn(c *command, _ message) { e.refuse(c, "spawn is not supported over PMI-2") }
+
+func (e *Engine) finalize(c *command, _ message) {
+	e.tell(Finalize{})
+	e.done(c)
+	e.state = closed
+}
+
+// abort ends the engine: the client expects no reply, and exits.
+func (e *Engine) abort(_ *command, m message) {
+	code := 1
+	if n, err := strconv.Atoi(m.value("exitcode")); err == nil {
+		code = n
+	}
+	e.tell(Abort{code, m.value("msg")})
+	e.state = ended
+}
+
+// answered replies to a command with the owner's answer.
+func (e *Engine) answered(c *command, r Request, a Answer) {
+	switch r.(type) {
+	case Identify:
+		e.cfg.Rank, e.state = a.Rank, named
+		e.done(c, strconv.Itoa(e.cfg.Size), strconv.Itoa(a.Rank))
+	case Get, NodeGet, Lookup:
+		if !a.Found {
+			e.reply(c, c.absent)
+			return
+		}
+		e.done(c, a.Value)
+	case Unpublish:
+		if !a.Found {
+			e.reply(c, c.absent)
+			return
+		}
+		e.done(c)
+	case Ring:
+		e.done(c, strconv.Itoa(a.Count), a.Left, a.Right)
+	default:
+		e.done(c)
+	}
+}

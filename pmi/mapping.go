@@ -1,0 +1,83 @@
+package pmi
+
+import (
+	"strconv"
+	"strings"
+
+	"ibrun/job"
+)
+
+// Mapping is the value of PMI_process_mapping for a layout:
+// (vector,(first node, nodes, ranks of each),...), blocks in the order of the
+// user's ranks. Readers that run out of blocks before they run out of ranks
+// begin again with the first; that is used only when it saves blocks, which
+// ranks dealt to nodes in turn need. It takes time and memory in proportion
+// to the ranks, so make it once for a job. It may come out longer than
+// a PMI-1 line has room for (a thousand bytes) when ranks were dealt to
+// unlike nodes; such clients are then told that there is none, and ask each
+// other for the names of their hosts. An empty layout has none: "".
+func Mapping(l job.Layout) string {
+	nodes := make([]uint32, l.Ranks())
+	for seat := range l.Ranks() {
+		nodes[l.Rank(seat)] = l.NodeOf(seat)
+	}
+	if len(nodes) == 0 {
+		return ""
+	}
+	all := blocks(nodes)
+	if once := blocks(nodes[:period(nodes)]); len(once) < len(all) {
+		all = once
+	}
+	var b strings.Builder
+	b.WriteString("(vector")
+	for _, s := range all {
+		b.WriteString(",(")
+		b.WriteString(strconv.FormatUint(uint64(s.first), 10))
+		b.WriteByte(',')
+		b.WriteString(strconv.FormatUint(uint64(s.nodes), 10))
+		b.WriteByte(',')
+		b.WriteString(strconv.FormatUint(uint64(s.each), 10))
+		b.WriteByte(')')
+	}
+	b.WriteByte(')')
+	return b.String()
+}
+
+// stretch is a block of a mapping: nodes that follow each other, with like
+// numbers of ranks.
+type stretch struct{ first, nodes, each uint32 }
+
+// blocks makes the fewest blocks that say which node each rank is on.
+func blocks(nodes []uint32) (all []stretch) {
+	for len(nodes) > 0 {
+		n := 1
+		for n < len(nodes) && nodes[n] == nodes[0] {
+			n++
+		}
+		node, each := nodes[0], uint32(n)
+		nodes = nodes[n:]
+		if last := len(all) - 1; last >= 0 && all[last].each == each && all[last].first+all[last].nodes == node {
+			all[last].nodes++
+			continue
+		}
+		all = append(all, stretch{node, 1, each})
+	}
+	return all
+}
+
+// period is the least number of ranks after which all that follow repeat: the
+// length less that of the longest proper border (Knuth, Morris and Pratt).
+func period(nodes []uint32) int {
+	border := make([]int, len(nodes))
+	for i := 1; i < len(nodes); i++ {
+		k := border[i-1]
+		for k > 0 && nodes[i] != nodes[k] {
+			k = border[k-1]
+		}
+		if nodes[i] == nodes[k] {
+			k++
+		}
+		border[i] = k
+	}
+	return len(nodes) - border[len(nodes)-1]
+}

@@ -1,0 +1,292 @@
+package pmi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// message is a line or a frame, taken apart.
+type message struct {
+	cmd    string
+	multi  bool // a line mcmd=, the first of several
+	fields []Pair
+	odd    string // the first word of a line that is no field; empty: none
+}
+
+// get finds a field; the first one counts.
+func (m message) get(name string) (string, bool) {
+	for _, f := range m.fields {
+		if f.Key == name {
+			return f.Value, true
+		}
+	}
+	return "", false
+}
+
+func (m message) value(name string) string {
+	v, _ := m.get(name)
+	return v
+}
+
+// mostLine is the longest line that we take, in bytes with its end: of the
+// client's, so that a value too long can be refused politely.
+func (e *Engine) mostLine() int { return e.cfg.MaxValue + maxLine }
+
+// mostFrame is the longest frame that we take or send, without its length. It
+// has room for a value of which each byte is escaped.
+func (e *Engine) mostFrame() int { return max(maxFrame, 2*e.cfg.MaxValue+1024) }
+
+// mostReply is the longest line that we send, with its end.
+func (e *Engine) mostReply() int {
+	if e.cfg.MaxValue > MaxValue {
+		return e.mostLine()
+	}
+	return maxLine
+}
+
+// next finds the first whole line or frame of some bytes, and how many of
+// them it takes; 0: there is none yet.
+func (e *Engine) next(b []byte) (text string, n int, err error) {
+	if len(b) == 0 {
+		return "", 0, nil
+	}
+	if e.version == 2 {
+		return e.nextFrame(b)
+	}
+	end := bytes.IndexByte(b, '\n')
+	if end >= e.mostLine() || end < 0 && len(b) >= e.mostLine() {
+		return "", 0, fmt.Errorf("a line of more than %d bytes: %s", e.mostLine(), seen(string(b[:64])))
+	}
+	if at := bytes.IndexByte(b[:max(end, 0)], 0); at >= 0 || end < 0 && bytes.IndexByte(b, 0) >= 0 {
+		return "", 0, errNUL
+	}
+	if end < 0 {
+		return "", 0, nil
+	}
+	return string(b[:end]), end + 1, nil
+}
+
+// lengthSize is how many characters say a frame's length: digits, and spaces
+// before or behind them.
+const lengthSize = 6
+
+func (e *Engine) nextFrame(b []byte) (text string, n int, err error) {
+	if len(b) < lengthSize {
+		return "", 0, nil
+	}
+	length, err := strconv.ParseUint(strings.Trim(string(b[:lengthSize]), " "), 10, 32)
+	if err != nil {
+		return "", 0, fmt.Errorf("a frame's length should be a number of %d characters, not %s", lengthSize, seen(string(b[:lengthSize])))
+	}
+	if length > uint64(e.mostFrame()) {
+		return "", 0, fmt.Errorf("a frame of %d bytes; at most %d are taken", length, e.mostFrame())
+	}
+	n = lengthSize + int(length)
+	if len(b) < n {
+		return "", 0, nil
+	}
+	if bytes.IndexByte(b[lengthSize:n], 0) >= 0 {
+		return "", 0, errNUL
+	}
+	return string(b[lengthSize:n]), n, nil
+}
+
+func (e *Engine) parse(text string) (message, error) {
+	if e.version == 2 {
+		return parseFrame(text)
+	}
+	return parseLine(text)
+}
+
+// parseLine takes a PMI-1 line apart, without its end. What follows value= is
+// the value, whatever is in it.
+func parseLine(text string) (m message, err error) {
+	for rest := text; rest != ""; {
+		var word string
+		if strings.HasPrefix(rest, "value=") {
+			word, rest = rest, ""
+		} else {
+			word, rest, _ = strings.Cut(rest, " ")
+		}
+		name, value, ok := strings.Cut(word, "=")
+		switch {
+		case word == "":
+		case m.cmd == "" && ok && (name == "cmd" || name == "mcmd") && value != "":
+			m.cmd, m.multi = value, name == "mcmd"
+		case m.cmd == "":
+			return m, errNoCommand(text)
+		case !ok && m.odd == "":
+			m.odd = word
+		case ok:
+			m.fields = append(m.fields, Pair{name, value})
+		}
+	}
+	if m.cmd == "" {
+		return m, errNoCommand(text)
+	}
+	return m, nil
+}
+
+// parseFrame takes a PMI-2 frame apart: name=value; and so on, where ;; in a
+// value stands for one.
+func parseFrame(text string) (m message, err error) {
+	for rest := text; rest != ""; {
+		name, after, ok := strings.Cut(rest, "=")
+		end := 0
+		for ok && end < len(after) && (after[end] != ';' || strings.HasPrefix(after[end:], ";;")) {
+			if after[end] == ';' {
+				end++
+			}
+			end++
+		}
+		if !ok || end >= len(after) || strings.Contains(name, ";") {
+			return m, fmt.Errorf("a frame that is not name=value; and so on: %s", seen(text))
+		}
+		value := strings.ReplaceAll(after[:end], ";;", ";")
+		rest = after[end+1:]
+		if m.cmd != "" {
+			m.fields = append(m.fields, Pair{name, value})
+			continue
+		}
+		if name != "cmd" || value == "" {
+			return m, errNoCommand(text)
+		}
+		m.cmd = value
+	}
+	if m.cmd == "" {
+		return m, errNoCommand(text)
+	}
+	return m, nil
+}
+
+func errNoCommand(text string) error {
+	return errors.New("no command: " + seen(text))
+}
+
+// isAbort says whether a line or frame may overtake a request that waits.
+func (e *Engine) isAbort(text string) bool {
+	m, err := e.parse(text)
+	return err == nil && m.cmd == "abort" && !m.multi && e.version != 0
+}
+
+// done replies that a command was done, with the values of its row.
+func (e *Engine) done(c *command, values ...string) {
+	if c.name == "name-lookup" {
+		values = append(values, values...) // once for each kind of client
+	}
+	text, ok := e.write(c.reply, c.ok, values)
+	if !ok {
+		e.refuse(c, "value does not fit")
+		return
+	}
+	e.steps = append(e.steps, Step{Bytes: text})
+}
+
+// reply sends one of a row's other replies, which has no values.
+func (e *Engine) reply(c *command, form string) {
+	text, _ := e.write(c.reply, form, nil)
+	e.steps = append(e.steps, Step{Bytes: text})
+}
+
+// refuse replies that a command was not done, and why. PMI-1 clients read the
+// reason up to a space.
+func (e *Engine) refuse(c *command, why string) {
+	if c.reply == "" {
+		return
+	}
+	why = clean(why)
+	if e.version != 2 {
+		why = strings.ReplaceAll(why, " ", "_")
+	}
+	text, _ := e.write(c.reply, c.no, []string{why})
+	e.steps = append(e.steps, Step{Bytes: text})
+}
+
+// unknown refuses a PMI-2 command that is in no row.
+func (e *Engine) unknown(m message) {
+	e.thrid = m.value("thrid")
+	e.refuse(&command{reply: clean(m.cmd) + "-response", no: refused2}, "unknown command")
+}
+
+// fits says whether a value fits the reply to a command.
+func (e *Engine) fits(c *command, value string) bool {
+	_, ok := e.write(c.reply, c.ok, []string{value})
+	return ok
+}
+
+// write puts a reply together; ok is false when a value cannot be said.
+func (e *Engine) write(cmd, form string, values []string) (text []byte, ok bool) {
+	if e.version == 2 {
+		return e.writeFrame(cmd, form, values)
+	}
+	text = append(append(text, "cmd="...), cmd...)
+	text = append(text, ' ')
+	for i, part := range strings.Split(form, "%") {
+		text = append(text, part...)
+		if i >= len(values) {
+			continue
+		}
+		stop := " \n\x00"
+		if strings.HasSuffix(part, " value=") {
+			stop = "\n\x00"
+		}
+		if strings.ContainsAny(values[i], stop) {
+			return nil, false
+		}
+		text = append(text, values[i]...)
+	}
+	text = append(text, '\n')
+	return text, len(text) <= e.mostReply()
+}
+
+func (e *Engine) writeFrame(cmd, form string, values []string) (text []byte, ok bool) {
+	text = append(text, "      cmd="...)
+	text = append(text, escape(cmd)...)
+	text = append(text, ';')
+	if e.thrid != "" {
+		text = append(append(text, "thrid="...), escape(e.thrid)...)
+		text = append(text, ';')
+	}
+	for i, part := range strings.Split(form, "%") {
+		text = append(text, part...)
+		if i >= len(values) {
+			continue
+		}
+		if len(values[i]) > e.cfg.MaxValue || strings.IndexByte(values[i], 0) >= 0 {
+			return nil, false
+		}
+		text = append(text, escape(values[i])...)
+	}
+	text = append(text, ';')
+	copy(text, fmt.Sprintf("%*d", lengthSize, len(text)-lengthSize))
+	return text, len(text)-lengthSize <= e.mostFrame()
+}
+
+func escape(value string) string { return strings.ReplaceAll(value, ";", ";;") }
+
+// mostSeen is how much of what a client said is repeated to people, in bytes.
+const mostSeen = 64
+
+// seen quotes what a client said, for people.
+func seen(text string) string {
+	if len(text) > mostSeen {
+		return strconv.Quote(text[:mostSeen]) + "..."
+	}
+	return strconv.Quote(text)
+}
+
+// clean makes a text that fits any reply: short, and printable.
+func clean(text string) string {
+	if len(text) > mostSeen {
+		text = text[:mostSeen]
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || r == '%' {
+			return '?'
+		}
+		return r
+	}, text)
+}
