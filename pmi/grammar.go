@@ -24,7 +24,7 @@ type command struct {
 // two, value and port, so the reply has both.
 var grammar []command
 
-func init() {
+func init() { // not above: what the rows do looks rows up
 	grammar = []command{
 		{1, "initack", "pmiid", Identify{}, "initack", "rc=0\ncmd=set size=%\ncmd=set rank=%\ncmd=set debug=0", "", "rc=-1 msg=%", (*Engine).initack},
 		{1, "init", "pmi_version pmi_subversion", nil, "response_to_init", "pmi_version=% pmi_subversion=% rc=0", "", "pmi_version=2 pmi_subversion=0 rc=-1 msg=%", (*Engine).init},

@@ -25,7 +25,7 @@ func Mapping(l job.Layout) string {
 		return ""
 	}
 	all := blocks(nodes)
-	if once := blocks(nodes[:period(nodes)]); len(once) < len(all) {
+	if once := blocks(nodes[:round(nodes)]); len(once) < len(all) {
 		all = once
 	}
 	var b strings.Builder
@@ -47,7 +47,8 @@ func Mapping(l job.Layout) string {
 // numbers of ranks.
 type stretch struct{ first, nodes, each uint32 }
 
-// blocks makes the fewest blocks that say which node each rank is on.
+// blocks makes the fewest blocks that say which node each rank is on without
+// taking ranks apart that follow each other on a node.
 func blocks(nodes []uint32) (all []stretch) {
 	for len(nodes) > 0 {
 		n := 1
@@ -65,19 +66,18 @@ func blocks(nodes []uint32) (all []stretch) {
 	return all
 }
 
-// period is the least number of ranks after which all that follow repeat: the
-// length less that of the longest proper border (Knuth, Morris and Pratt).
-func period(nodes []uint32) int {
-	border := make([]int, len(nodes))
-	for i := 1; i < len(nodes); i++ {
-		k := border[i-1]
-		for k > 0 && nodes[i] != nodes[k] {
-			k = border[k-1]
-		}
-		if nodes[i] == nodes[k] {
-			k++
-		}
-		border[i] = k
+// round is how many ranks it takes until all that follow repeat; all of them
+// if they do not. Ranks are dealt in rounds that begin with node 0 and can only
+// get smaller, so that the first round is the one to try.
+func round(nodes []uint32) int {
+	n := 1
+	for n < len(nodes) && (nodes[n] != nodes[0] || nodes[n-1] == nodes[0]) {
+		n++
 	}
-	return len(nodes) - border[len(nodes)-1]
+	for i := n; i < len(nodes); i++ {
+		if nodes[i] != nodes[i-n] {
+			return len(nodes)
+		}
+	}
+	return n
 }

@@ -40,6 +40,7 @@ const (
 	maxLine   = 1023    // of a line to a stock client, with its end: it reads into 1024 bytes
 	maxFrame  = 1 << 16 // of a PMI-2 frame without its length: what clients allocate
 	maxBlock  = 1 << 16 // of all lines of one spawn
+	keep      = 1 << 12 // of the input's buffer between commands
 	mostValue = 1 << 18 // of Config.MaxValue: a frame of it has six digits
 )
 
@@ -111,8 +112,9 @@ func (e *Engine) Rank() int { return e.cfg.Rank }
 // Waiting says whether a request awaits its answer.
 func (e *Engine) Waiting() bool { return e.asked != nil }
 
-// Feed takes bytes from the client, in any pieces, and returns what comes of
-// them, in order. The engine keeps neither b nor the result.
+// Feed takes bytes from the client, in any pieces of at most 64 KiB, and
+// returns what comes of them, in order. The engine keeps neither b nor the
+// result. A client that does not wait for its answers may run 64 KiB ahead.
 func (e *Engine) Feed(b []byte) []Step {
 	if e.state == ended {
 		return nil
@@ -146,6 +148,12 @@ func (e *Engine) run() []Step {
 	used := 0
 	for e.state != ended {
 		text, n, err := e.next(e.in[used:])
+		if e.asked != nil && (err != nil || !e.isAbort(text)) {
+			if rest := len(e.in) - used; rest > e.mostFrame() {
+				e.fail("%d bytes sent before an answer came", rest)
+			}
+			break // whatever is wrong with it will be wrong after the answer
+		}
 		if err != nil {
 			e.end(err)
 			break
@@ -153,18 +161,16 @@ func (e *Engine) run() []Step {
 		if n == 0 {
 			break
 		}
-		if e.asked != nil && !e.isAbort(text) {
-			if len(e.in)-used > max(e.mostLine(), e.mostFrame()) {
-				e.fail("%d bytes sent before an answer came", len(e.in)-used)
-			}
-			break
-		}
 		used += n
 		e.hear(text)
 	}
-	e.in = append(e.in[:0], e.in[used:]...)
-	if e.state == ended {
+	switch {
+	case e.state == ended:
 		e.in, e.block, e.asked = nil, nil, nil
+	case used == len(e.in) && cap(e.in) > keep:
+		e.in = nil
+	case used > 0:
+		e.in = append(e.in[:0], e.in[used:]...)
 	}
 	steps := e.steps
 	e.steps = nil
@@ -190,19 +196,19 @@ func (e *Engine) hear(text string) {
 		e.fail("unknown command: %s", seen(text))
 	case m.multi != (c.version == 1 && c.name == "spawn"):
 		e.fail("unknown command: %s", seen(text))
+	case m.multi && e.version == 1:
+		e.begin() // whether it may come now is looked at when all of it is there
 	case !e.inOrder(c):
 		if e.version == 0 && c.name == "init" && e.state == fresh {
 			e.fail("init without initack: the client did not say which rank it is")
 		} else if e.version == 0 {
 			e.fail("before init: %s", seen(text))
 		} else {
-			e.thrid = m.value("thrid")
+			e.thrid = m.thread()
 			e.refuse(c, e.disorder())
 		}
-	case m.multi:
-		e.begin()
 	default:
-		e.thrid = m.value("thrid")
+		e.thrid = m.thread()
 		e.handle(c, m)
 	}
 }

@@ -41,9 +41,13 @@ func (e *Engine) spawning(text string) {
 	b.open = false
 	c := find(1, "spawn")
 	part, ok := b.command()
-	if !ok {
+	if !ok || !e.inOrder(c) {
 		e.block = nil
-		e.refuse(c, "malformed spawn")
+		why := "malformed spawn"
+		if ok {
+			why = e.disorder()
+		}
+		e.refuse(c, why)
 		return
 	}
 	b.spawn.Commands = append(b.spawn.Commands, part)

@@ -31,6 +31,15 @@ func (m message) value(name string) string {
 	return v
 }
 
+// thread is the mark by which a PMI-2 client finds the thread that waits: an
+// address in hexadecimal. One that is no such thing is not echoed.
+func (m message) thread() string {
+	if mark := m.value("thrid"); len(mark) <= MaxKey {
+		return mark
+	}
+	return ""
+}
+
 // mostLine is the longest line that we take, in bytes with its end: of the
 // client's, so that a value too long can be refused politely.
 func (e *Engine) mostLine() int { return e.cfg.MaxValue + maxLine }
@@ -207,7 +216,7 @@ func (e *Engine) refuse(c *command, why string) {
 
 // unknown refuses a PMI-2 command that is in no row.
 func (e *Engine) unknown(m message) {
-	e.thrid = m.value("thrid")
+	e.thrid = m.thread()
 	e.refuse(&command{reply: clean(m.cmd) + "-response", no: refused2}, "unknown command")
 }
 

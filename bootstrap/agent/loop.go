@@ -45,7 +45,7 @@ type loop struct {
 	starter  *remote.Starter
 	ranks    *spawn.Set
 	hub      *exchange.Hub // of ranks
-	said     []core.Event  // by ranks, in answer to effects of the present step
+	said     []core.Event  // by ranks or this agent, while the present event or effect is seen to
 	warn     func(string)
 	path     string         // address that this node was reached by; or empty
 	helpers  sync.WaitGroup // starters of sessions
@@ -88,7 +88,8 @@ func (l *loop) run() {
 		case <-l.timer.C:
 			evs = []core.Event{core.Tick{}}
 		}
-		for ; len(evs) > 0; evs = append(evs[1:], l.said...) {
+		evs = append(evs, l.said...)
+		for l.said = nil; len(evs) > 0; evs = append(evs[1:], l.said...) {
 			l.said = nil
 			for _, e := range l.core.Step(time.Since(l.began), evs[0]) {
 				if l.perform(e) {

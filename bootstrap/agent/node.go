@@ -12,6 +12,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/remote"
+	"ibrun/bootstrap/wire"
 	"ibrun/internal/build"
 	"ibrun/internal/proc"
 )
@@ -38,7 +39,9 @@ func Main() int {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	l := newLoop(ctx, core.Config{Here: -1, Path: remote.LocalAddress()})
-	l.warn = func(text string) { fmt.Fprintf(os.Stderr, "ibrun: %s\n", text) }
+	l.warn = func(text string) { // people read the root's standard error, not this one
+		l.said = append(l.said, core.Placed{Placed: wire.Placed{Notes: []string{text}}})
+	}
 	l.up = newLink()
 	go l.watchGuard()
 	l.watchSignals()

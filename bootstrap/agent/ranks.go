@@ -31,10 +31,6 @@ func (l *loop) performRanks(e core.Effect) bool {
 		} else {
 			l.ranks.Tell(e.Rank, e.Msg)
 		}
-	case core.Named:
-		if l.hub != nil {
-			l.hub.Named(e.Name)
-		}
 	case core.Connect:
 		l.ranks.Connect(e.A, e.B)
 	case core.SignalRanks:

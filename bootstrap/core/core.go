@@ -71,7 +71,7 @@ type Core struct {
 	table   table
 	gathers map[uint32]*gathering
 	tally   job.Tally
-	names   []wire.Name // that have been published, in their order
+	names   map[string]string // ports by service, at the root
 }
 
 // New makes an agent that waits for its first event.
@@ -196,7 +196,7 @@ func (c *Core) frame(from Link, m wire.Message) {
 	case wire.Placed:
 		c.placed(m)
 	case wire.Name:
-		c.name(m)
+		c.nameUp(m)
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -223,7 +223,7 @@ func (c *Core) order(m wire.Message) {
 	case wire.Release:
 		c.release(m)
 	case wire.Name:
-		c.spread(m)
+		c.nameDown(m)
 	case wire.Blocks:
 		if c.job != nil {
 			c.table.arrive(c, m)

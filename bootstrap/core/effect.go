@@ -62,9 +62,6 @@ type Tell struct {
 	Msg  wire.Message
 }
 
-// Named tells this node's ranks that speak PMI what was published.
-type Named struct{ wire.Name }
-
 // Connect makes a socket pair and hands its ends to two ranks of this node, each
 // beside a wire.Pair that names the other.
 type Connect struct{ A, B uint32 }
@@ -130,7 +127,6 @@ type Outcome struct {
 }
 
 func (Send) effect()        {}
-func (Named) effect()       {}
 func (StartChild) effect()  {}
 func (CloseLink) effect()   {}
 func (Spawn) effect()       {}

@@ -139,7 +139,6 @@ func (c *Core) childUp(l Link) {
 	k.state = kidUp
 	k.life = life{live: true, heard: c.now}
 	c.send(l, wire.Launch{Job: c.job, Nodes: k.nodes, First: k.first, Level: uint32(c.level + 1), Credit: uint32(c.flow.window)})
-	c.nameAll(l)
 	c.routeUp(l)
 }
 

@@ -2,33 +2,41 @@ package core
 
 import "ibrun/bootstrap/wire"
 
-// name passes on what a rank has published or taken back: up to the root, which
-// tells every agent. What is said before a barrier is known everywhere after
-// it, since both go the same way.
-func (c *Core) name(m wire.Name) {
+// nameUp passes on what a rank of the subtree wants of MPI's name service. The
+// root has the names, since no rank owns them; its answer goes back to the rank.
+func (c *Core) nameUp(m wire.Name) {
 	if !c.cfg.Root {
 		c.send(Up, m)
 		return
 	}
-	c.spread(m)
-}
-
-// spread takes what the root tells.
-func (c *Core) spread(m wire.Name) {
-	c.names = append(c.names, m)
-	for i := range c.kids {
-		if s := c.kids[i].state; s == kidUp || s == kidReady {
-			c.send(Link(i), m)
+	port, known := c.names[m.Service]
+	switch m.Do {
+	case wire.NamePublish:
+		if c.names == nil {
+			c.names = map[string]string{}
 		}
+		if known = !known; known {
+			c.names[m.Service] = m.Port
+		}
+	case wire.NameUnpublish:
+		delete(c.names, m.Service)
+	case wire.NameLookup:
+		m.Port = port
 	}
-	if !c.cfg.Root {
-		c.do(Named{m})
-	}
+	m.Done = known
+	c.nameDown(m)
 }
 
-// nameAll tells a child that came up late.
-func (c *Core) nameAll(l Link) {
-	for _, m := range c.names {
-		c.send(l, m)
+// nameDown brings the answer to the rank.
+func (c *Core) nameDown(m wire.Name) {
+	if c.job == nil {
+		return
+	}
+	if c.ranks.has(m.Rank) {
+		c.do(Tell{m.Rank, m})
+		return
+	}
+	if to, gone := c.towards(m.Rank); to != Up && gone == wire.Found {
+		c.send(to, m)
 	}
 }

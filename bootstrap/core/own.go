@@ -71,7 +71,8 @@ func (c *Core) rankSaid(rank uint32, m wire.Message) {
 	case wire.Tally:
 		c.tally.Add(m.Of)
 	case wire.Name:
-		c.name(m)
+		m.Rank = rank
+		c.nameUp(m)
 	case wire.Abort:
 		c.fault(wire.Fault{
 			What: wire.FaultAbort, Node: c.ranks.index, Nodes: 1, Rank: rank, Count: 1, Status: exitStatus(m.Code),

@@ -54,8 +54,11 @@ func (c *Core) passSignal(n uint8) {
 	}
 }
 
-// placed passes on where a node's ranks run.
+// placed passes on where a node's ranks run, and what it has to say.
 func (c *Core) placed(m wire.Placed) {
+	if m.Host == "" {
+		m.Host = c.cfg.Host
+	}
 	if c.cfg.Root {
 		c.do(Report{m})
 		return

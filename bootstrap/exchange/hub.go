@@ -38,7 +38,6 @@ type Hub struct {
 	mapping string
 	clients map[uint32]*client
 	values  map[string]string // known to all ranks, and what this node's have put since
-	names   map[string]string // services that are published
 	attrs   map[string]string // of this node
 	waiting []waiter          // for an attribute
 	merged  uint32            // the last fence whose values are here
@@ -65,7 +64,7 @@ type waiter struct {
 func New(j *job.Job) *Hub {
 	return &Hub{
 		job: j, mapping: pmi.Mapping(j.Layout),
-		clients: map[uint32]*client{}, values: map[string]string{}, names: map[string]string{}, attrs: map[string]string{},
+		clients: map[uint32]*client{}, values: map[string]string{}, attrs: map[string]string{},
 	}
 }
 

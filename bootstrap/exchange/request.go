@@ -66,17 +66,11 @@ func (h *Hub) ask(c *client, r pmi.Request) {
 		c.ring = &r
 		h.join(c, wire.AllGather, binary.AppendUvarint(appendPair(nil, r.Left, r.Right), uint64(max(0, r.Count))))
 	case pmi.Publish:
-		h.names[r.Service] = r.Port
-		h.do(Say{c.rank, wire.Name{Service: r.Service, Port: r.Port}})
-		h.answer(c, pmi.Answer{})
+		h.do(Say{c.rank, wire.Name{Do: wire.NamePublish, Service: r.Service, Port: r.Port}})
 	case pmi.Lookup:
-		port, ok := h.names[r.Service]
-		h.answer(c, pmi.Answer{Found: ok, Value: port})
+		h.do(Say{c.rank, wire.Name{Do: wire.NameLookup, Service: r.Service}})
 	case pmi.Unpublish:
-		_, ok := h.names[r.Service]
-		delete(h.names, r.Service)
-		h.do(Say{c.rank, wire.Name{Service: r.Service, Gone: true}})
-		h.answer(c, pmi.Answer{Found: ok})
+		h.do(Say{c.rank, wire.Name{Do: wire.NameUnpublish, Service: r.Service}})
 	case pmi.NodePut:
 		h.attrs[r.Key] = r.Value
 		h.answer(c, pmi.Answer{})
@@ -124,17 +118,27 @@ func (h *Hub) serve(key string) {
 	h.waiting = rest
 }
 
-// Told takes what the core tells a rank: the end of a fence or a ring.
+// Told takes what the core tells a rank: the end of a fence or a ring, or word
+// of a service.
 func (h *Hub) Told(rank uint32, m wire.Message) []Effect {
-	r, ok := m.(wire.Release)
 	c := h.clients[rank]
-	if !ok || c.over {
+	if c.over {
 		return nil
 	}
+	switch m := m.(type) {
+	case wire.Release:
+		h.released(c, m)
+	case wire.Name:
+		h.named(c, m)
+	}
+	return h.done()
+}
+
+func (h *Hub) released(c *client, r wire.Release) {
 	if r.Trouble != "" {
 		c.over = true
-		h.do(Say{rank, wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: " + r.Trouble}})
-		return h.done()
+		h.do(Say{c.rank, wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: " + r.Trouble}})
+		return
 	}
 	if r.Op > h.merged {
 		h.merged = r.Op
@@ -146,10 +150,9 @@ func (h *Hub) Told(rank uint32, m wire.Message) []Effect {
 	}
 	if c.ring != nil {
 		h.ringed(c, r.Parcels)
-		return h.done()
+		return
 	}
 	h.answer(c, pmi.Answer{})
-	return h.done()
 }
 
 // ringed gives a client its neighbours' words.
@@ -184,13 +187,13 @@ func (h *Hub) merge(pairs []byte) {
 	}
 }
 
-// Named takes what a rank of any node has published or taken back.
-func (h *Hub) Named(m wire.Name) {
-	if m.Gone {
-		delete(h.names, m.Service)
-	} else {
-		h.names[m.Service] = m.Port
+// named takes the root's word about a service.
+func (h *Hub) named(c *client, m wire.Name) {
+	a := pmi.Answer{Found: m.Done, Value: m.Port}
+	if m.Do == wire.NamePublish && !m.Done {
+		a.Refused = "service is published already"
 	}
+	h.answer(c, a)
 }
 
 // Exited takes the end of a rank's process, and says what the core should hear

@@ -63,23 +63,27 @@ func (s *Set) identity(r *rank) []string {
 			app = i
 		}
 	}
-	return []string{
-		"PMI_RANK=" + rank, "PMI_SIZE=" + size, "PMI_FD=" + strconv.Itoa(DoorNumber), "PMI_SPAWNED=0", "PMI_JOBID=" + j.ID,
-		"MPI_LOCALRANKID=" + local, "MPI_LOCALNRANKS=" + locals,
-		"OMPI_COMM_WORLD_RANK=" + rank, "OMPI_COMM_WORLD_SIZE=" + size,
-		"OMPI_COMM_WORLD_LOCAL_RANK=" + local, "OMPI_COMM_WORLD_LOCAL_SIZE=" + locals,
-		"OMPI_COMM_WORLD_NODE_RANK=" + local,
-		"MV2_COMM_WORLD_RANK=" + rank, "MV2_COMM_WORLD_SIZE=" + size,
-		"MV2_COMM_WORLD_LOCAL_RANK=" + local, "MV2_COMM_WORLD_LOCAL_SIZE=" + locals,
-		"RANK=" + rank, "WORLD_SIZE=" + size, "LOCAL_RANK=" + local, "LOCAL_WORLD_SIZE=" + locals,
-		"MASTER_ADDR=" + j.FirstHost, "MASTER_PORT=" + strconv.Itoa(masterPort(j.ID)),
-		"IBRUN_RANK=" + rank, "IBRUN_SIZE=" + size,
-		"IBRUN_LOCAL_RANK=" + local, "IBRUN_LOCAL_SIZE=" + locals,
-		"IBRUN_NODE=" + num(s.cfg.NodeIndex), "IBRUN_NODES=" + num(j.Nodes),
-		"IBRUN_HOST=" + n.Host, "IBRUN_JOB_ID=" + j.ID, "IBRUN_APPNUM=" + strconv.Itoa(app),
-		"IBRUN_FD=" + strconv.Itoa(DoorNumber),
-		"PWD=" + r.program.Dir,
+	var pmi []string
+	if j.PMI {
+		pmi = []string{"PMI_FD=" + strconv.Itoa(DoorNumber), "PMI_SPAWNED=0", "PMI_JOBID=" + j.ID}
 	}
+	return append(pmi,
+		"PMI_RANK="+rank, "PMI_SIZE="+size,
+		"MPI_LOCALRANKID="+local, "MPI_LOCALNRANKS="+locals,
+		"OMPI_COMM_WORLD_RANK="+rank, "OMPI_COMM_WORLD_SIZE="+size,
+		"OMPI_COMM_WORLD_LOCAL_RANK="+local, "OMPI_COMM_WORLD_LOCAL_SIZE="+locals,
+		"OMPI_COMM_WORLD_NODE_RANK="+local,
+		"MV2_COMM_WORLD_RANK="+rank, "MV2_COMM_WORLD_SIZE="+size,
+		"MV2_COMM_WORLD_LOCAL_RANK="+local, "MV2_COMM_WORLD_LOCAL_SIZE="+locals,
+		"RANK="+rank, "WORLD_SIZE="+size, "LOCAL_RANK="+local, "LOCAL_WORLD_SIZE="+locals,
+		"MASTER_ADDR="+j.FirstHost, "MASTER_PORT="+strconv.Itoa(masterPort(j.ID)),
+		"IBRUN_RANK="+rank, "IBRUN_SIZE="+size,
+		"IBRUN_LOCAL_RANK="+local, "IBRUN_LOCAL_SIZE="+locals,
+		"IBRUN_NODE="+num(s.cfg.NodeIndex), "IBRUN_NODES="+num(j.Nodes),
+		"IBRUN_HOST="+n.Host, "IBRUN_JOB_ID="+j.ID, "IBRUN_APPNUM="+strconv.Itoa(app),
+		"IBRUN_FD="+strconv.Itoa(DoorNumber),
+		"PWD="+r.program.Dir,
+	)
 }
 
 // masterPort is a port for programs that meet at rank 0's host, the same for

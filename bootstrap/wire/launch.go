@@ -89,6 +89,7 @@ func appendJob(w *writer, j *job.Job) {
 	appendLayout(w, j.Layout)
 	appendTransport(w, j.Transport)
 	appendBinding(w, j.Binding)
+	w.bool(j.PMI)
 	w.string(j.FirstHost)
 }
 
@@ -112,6 +113,7 @@ func parseJob(r *reader) *job.Job {
 	j.Layout = parseLayout(r)
 	j.Transport = parseTransport(r)
 	j.Binding = parseBinding(r)
+	j.PMI = r.bool()
 	j.FirstHost = r.string()
 	return j
 }

@@ -2,12 +2,24 @@ package wire
 
 import "fmt"
 
-// Name says that a rank has published a port under a service's name (MPI's
-// name service), or has taken it back.
+// Name is a question to the root's table of named ports (MPI's name service) on
+// its way up, and the answer on its way back to the rank.
 type Name struct {
+	Rank          uint32 // who asks
+	Do            Naming
 	Service, Port string
-	Gone          bool
+	Done          bool // in the answer: published, taken back, found
 }
+
+// Naming is what a Name wants.
+type Naming uint8
+
+const (
+	NamePublish   Naming = iota // fails if the service has a port already
+	NameUnpublish               // fails if it has none
+	NameLookup                  // the answer has the port
+	namings
+)
 
 // maxName is the most bytes of a service or port: PMI has no longer lines.
 const maxName = 1 << 10
@@ -15,13 +27,21 @@ const maxName = 1 << 10
 func (Name) Kind() Kind { return KindName }
 
 func (m Name) append(w *writer) {
+	w.u32(m.Rank)
+	w.byte(byte(m.Do))
 	w.string(m.Service)
 	w.string(m.Port)
-	w.bool(m.Gone)
+	w.bool(m.Done)
 }
 
 func parseName(r *reader) Message {
-	return Name{Service: string(r.bytes(maxName)), Port: string(r.bytes(maxName)), Gone: r.bool()}
+	m := Name{Rank: r.u32(), Do: Naming(r.byte()), Service: string(r.bytes(maxName)), Port: string(r.bytes(maxName)), Done: r.bool()}
+	if m.Do >= namings {
+		r.fail(ErrRange)
+	}
+	return m
 }
 
-func (m Name) String() string { return fmt.Sprintf("Name %q gone=%t", m.Service, m.Gone) }
+func (m Name) String() string {
+	return fmt.Sprintf("Name rank=%d do=%d %q done=%t", m.Rank, m.Do, m.Service, m.Done)
+}

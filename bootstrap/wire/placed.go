@@ -7,12 +7,12 @@ import (
 )
 
 // Placed says where the ranks of one node run, as its kernel tells after they
-// were started. It is sent only if somebody asked.
+// were started, if somebody asked; and what the node has to say to people.
 type Placed struct {
 	Node    uint32
 	Host    string
 	Picture string   // the node, drawn or as JSON; empty unless --display topo
-	Notes   []string // what the node has to say about the request
+	Notes   []string // a sentence each
 	Ranks   []Placement
 }
 

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mpiProgram compiles testdata/mpi.c with MPICH's compiler.
+func mpiProgram(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mpi")
+	out, err := exec.Command("mpicc.mpich", "-o", path, "testdata/mpi.c").CombinedOutput()
+	require.NoError(t, err, "packages mpich and libmpich-dev are needed: %s", out)
+	return path
+}
+
+// pmiClient builds the PMI client that needs no MPI library.
+func pmiClient(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pmi")
+	out, err := exec.Command("go", "build", "-o", path, "ibrun/test/pmi").CombinedOutput()
+	require.NoError(t, err, string(out))
+	return path
+}
+
+// Stock MPICH programs, with nothing recompiled for ibrun.
+func TestMPICH(t *testing.T) {
+	program := mpiProgram(t)
+	for _, what := range []string{"hello", "ring", "collectives", "names"} {
+		o := ibrun(t, "-n", "4", program, what)
+		require.Equal(t, 0, o.code, o.stderr)
+		for rank := range 4 {
+			require.Contains(t, string(o.stdout), fmt.Sprintf("rank %d of 4: %s\n", rank, what))
+		}
+	}
+	o := ibrun(t, "-n", "3", "sh", "-c", `"$0" ring; exit $?`, program) // behind a shell
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, 3, strings.Count(string(o.stdout), "of 3: ring\n"))
+	o = ibrun(t, "-n", "2", program, "hello", ":", "-n", "1", program, "hello") // two programs
+	require.Equal(t, 3, strings.Count(string(o.stdout), "of 3: hello\n"), o.stderr)
+	o = ibrun(t, "--mpi", "none", "-n", "2", program, "hello")
+	require.Equal(t, 2, strings.Count(string(o.stdout), "rank 0 of 1: hello\n"), o.stderr)
+}
+
+// Ranks that leave in another way than by MPI_Finalize end the job, with the
+// right code and line.
+func TestMPICHEnds(t *testing.T) {
+	program := mpiProgram(t)
+	for _, c := range []struct {
+		args, says string
+		code       int
+	}{
+		{"abort 7", "aborted the job with code 7", 7},
+		{"abort 0", "aborted the job with code 0", 0},
+		{"leave", "it exited without MPI_Finalize", 1},
+		{"die", "was killed by signal 6 (ABRT)", 134},
+	} {
+		o := ibrun(t, append([]string{"-n", "4", program}, strings.Fields(c.args)...)...)
+		require.Equal(t, c.code, o.code, "%s: %s", c.args, o.stderr)
+		require.Contains(t, o.stderr, c.says)
+		require.Contains(t, o.stderr, "ibrun: rank 1 on ")
+		require.Equal(t, 1, strings.Count(o.stderr, "ibrun: "), o.stderr)
+		require.Less(t, o.took, 5*time.Second)
+	}
+}
+
+// What MPICH asks for at N ranks on one node: N+1 puts, N-1 gets for the name of
+// the shared memory and N for the addresses, 4 barriers. Those for the mapping
+// of ranks to nodes concern no key-value store and are not counted.
+func TestMPICHCounts(t *testing.T) {
+	const ranks = 4
+	o := ibrun(t, "-n", fmt.Sprint(ranks), "--stats=json", mpiProgram(t), "hello")
+	require.Equal(t, 0, o.code, o.stderr)
+	var n struct{ Sums map[string]int }
+	require.NoError(t, json.Unmarshal([]byte(o.stderr), &n), o.stderr)
+	require.Equal(t, ranks, n.Sums["ranks"])
+	require.Equal(t, ranks+1, n.Sums["pmi_puts"])
+	require.Equal(t, (ranks-1)+ranks, n.Sums["pmi_gets"])
+	require.Equal(t, 4*ranks, n.Sums["pmi_fences"])
+}
+
+// A PMI client over all kinds of trees: each value is what its rank has put.
+func TestPMIOverTheTree(t *testing.T) {
+	client := pmiClient(t)
+	for _, s := range stages() {
+		o := ibrun(t, append(append([]string{}, s.args...), client, "-all", "-bytes", "900")...)
+		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
+		require.Regexp(t, `^\d+ ranks exchanged\n$`, string(o.stdout))
+	}
+}
+
+// What is no PMI is named and hurts nobody else.
+func TestPMINonsense(t *testing.T) {
+	client := pmiClient(t)
+	for _, words := range []string{"cmd=nonsense", "hello", "cmd=put key=a b=c value=d", "cmd=init pmi_version=1 pmi_subversion=1\ncmd=barrier_on"} {
+		o := ibrun(t, "--keep-going", "-n", "1", "sh", "-c", `printf '%s\n' "$0" >&3; sleep 0.1`, words)
+		require.Equal(t, 0, o.code, "%q: %s", words, o.stderr)
+		require.Equal(t, 1, strings.Count(o.stderr, "\n"), "%q: %s", words, o.stderr)
+		require.Contains(t, o.stderr, "rank 0: pmi-1: ")
+	}
+	o := ibrun(t, "-n", "3", client)
+	require.Equal(t, "3 ranks exchanged\n", string(o.stdout), o.stderr)
+}

@@ -1,0 +1,93 @@
+// Command pmi is a PMI-1 client without an MPI library: it puts a value, waits for all, gets those of some others, and takes its leave,
+// as MPI_Init and MPI_Finalize do. With -all it gets everybody's. It exits with 1 if an answer is not what it must be.
+package main
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+type client struct {
+	in         *bufio.Reader
+	out        *os.File
+	rank, size int
+	kvs        string
+}
+
+func main() {
+	all := flag.Bool("all", false, "get the values of all ranks")
+	bytes := flag.Int("bytes", 400, "of each value")
+	flag.Parse()
+	var err error
+	c := &client{}
+	if c.rank, err = strconv.Atoi(os.Getenv("PMI_RANK")); err == nil {
+		c.size, err = strconv.Atoi(os.Getenv("PMI_SIZE"))
+	}
+	fd, e := strconv.Atoi(os.Getenv("PMI_FD"))
+	if err != nil || e != nil {
+		fail("no PMI: PMI_RANK, PMI_SIZE or PMI_FD is missing")
+	}
+	c.out = os.NewFile(uintptr(fd), "pmi")
+	c.in = bufio.NewReader(c.out)
+	c.run(*all, *bytes)
+}
+
+func fail(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "pmi: "+format+"\n", args...)
+	os.Exit(1)
+}
+
+// ask says a line and returns the fields of the answer.
+func (c *client) ask(line, want string) map[string]string {
+	if _, err := c.out.WriteString(line + "\n"); err != nil {
+		fail("rank %d: %s: %v", c.rank, line, err)
+	}
+	text, err := c.in.ReadString('\n')
+	if err != nil {
+		fail("rank %d: %s: %v", c.rank, line, err)
+	}
+	fields := map[string]string{}
+	for _, f := range strings.Fields(text) {
+		k, v, _ := strings.Cut(f, "=")
+		fields[k] = v
+	}
+	if fields["cmd"] != want || fields["rc"] != "0" && fields["rc"] != "" {
+		fail("rank %d: %s: %s", c.rank, line, text)
+	}
+	return fields
+}
+
+func (c *client) value(rank, bytes int) string {
+	word := fmt.Sprintf("%08x", rank*2654435761)
+	return strings.Repeat(word, bytes/len(word)+1)[:bytes]
+}
+
+func (c *client) run(all bool, bytes int) {
+	c.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")
+	c.ask("cmd=get_maxes", "maxes")
+	c.kvs = c.ask("cmd=get_my_kvsname", "my_kvsname")["kvsname"]
+	c.ask("cmd=barrier_in", "barrier_out")
+	c.ask(fmt.Sprintf("cmd=put kvsname=%s key=addr-%d value=%s", c.kvs, c.rank, c.value(c.rank, bytes)), "put_result")
+	c.ask("cmd=barrier_in", "barrier_out")
+	for d := 1; d < c.size; {
+		from := (c.rank + d) % c.size
+		got := c.ask(fmt.Sprintf("cmd=get kvsname=%s key=addr-%d", c.kvs, from), "get_result")["value"]
+		if got != c.value(from, bytes) {
+			fail("rank %d: of %d: %.40s", c.rank, from, got)
+		}
+		if all {
+			d++
+		} else {
+			d *= 2
+		}
+	}
+	c.ask("cmd=barrier_in", "barrier_out")
+	c.ask("cmd=finalize", "finalize_ack")
+	if c.rank == 0 {
+		fmt.Printf("%d ranks exchanged\n", c.size)
+	}
+}
