@@ -35,7 +35,7 @@ type (
 // Hub is one node's.
 type Hub struct {
 	job     *job.Job
-	mapping string
+	mapping string // PMI_process_mapping, made for the first client; it costs as much as there are ranks
 	clients map[uint32]*client
 	values  map[string]string // known to all ranks, and what this node's have put since
 	attrs   map[string]string // of this node
@@ -63,7 +63,7 @@ type waiter struct {
 // New makes the hub of a node of a job.
 func New(j *job.Job) *Hub {
 	return &Hub{
-		job: j, mapping: pmi.Mapping(j.Layout),
+		job:     j,
 		clients: map[uint32]*client{}, values: map[string]string{}, attrs: map[string]string{},
 	}
 }

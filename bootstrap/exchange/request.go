@@ -11,6 +11,9 @@ import (
 
 func (h *Hub) config(rank uint32) pmi.Config {
 	l := h.job.Layout
+	if len(h.clients) == 0 {
+		h.mapping = pmi.Mapping(l)
+	}
 	app := 0
 	for i, p := range h.job.Programs {
 		if n := l.Rank(rank); n >= p.First && n-p.First < p.Count {

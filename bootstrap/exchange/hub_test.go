@@ -1,0 +1,212 @@
+package exchange
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// cluster is the hubs of a job's nodes, with a core that releases a collective
+// when all ranks have joined it, and a root that has the names.
+type cluster struct {
+	t      *testing.T
+	job    *job.Job
+	hubs   []*Hub
+	heard  map[uint32]string // words that came to a rank and were not looked at yet
+	joined map[uint32][]wire.Parcel
+	count  map[uint32]uint32
+	names  map[string]string
+	said   map[uint32][]wire.Message // other frames
+	warned []string
+}
+
+func newCluster(t *testing.T, plane uint32, shares ...job.Share) *cluster {
+	j := &job.Job{ID: "j", Layout: job.NewLayout(shares).Dealt(plane), PMI: true}
+	j.Size, j.Programs = j.Layout.Ranks(), []job.Program{{Count: j.Layout.Ranks()}}
+	c := &cluster{
+		t: t, job: j, heard: map[uint32]string{}, joined: map[uint32][]wire.Parcel{}, count: map[uint32]uint32{},
+		names: map[string]string{}, said: map[uint32][]wire.Message{},
+	}
+	for range j.Layout.Nodes() {
+		c.hubs = append(c.hubs, New(j))
+	}
+	return c
+}
+
+func (c *cluster) hub(seat uint32) *Hub { return c.hubs[c.job.Layout.NodeOf(seat)] }
+
+func (c *cluster) obey(effects []Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case Words:
+			c.heard[e.Rank] += string(e.Bytes)
+		case Warn:
+			c.warned = append(c.warned, e.Text)
+		case Say:
+			c.say(e.Rank, e.Msg)
+		}
+	}
+}
+
+func (c *cluster) say(seat uint32, m wire.Message) {
+	switch m := m.(type) {
+	case wire.Collect:
+		c.joined[m.Op] = append(c.joined[m.Op], m.Parcels...)
+		if c.count[m.Op]++; c.count[m.Op] < c.job.Size {
+			return
+		}
+		for seat := range c.job.Size {
+			c.obey(c.hub(seat).Told(seat, wire.Release{Op: m.Op, What: m.What, Parcels: c.joined[m.Op]}))
+		}
+	case wire.Name:
+		port, known := c.names[m.Service]
+		switch m.Do {
+		case wire.NamePublish:
+			if known = !known; known {
+				c.names[m.Service] = m.Port
+			}
+		case wire.NameUnpublish:
+			delete(c.names, m.Service)
+		case wire.NameLookup:
+			m.Port = port
+		}
+		m.Done = known
+		c.obey(c.hub(seat).Told(seat, m))
+	default:
+		c.said[seat] = append(c.said[seat], m)
+	}
+}
+
+// speak lets a rank, as the user counts, say a line, and returns what it hears.
+func (c *cluster) speak(rank uint32, format string, args ...any) string {
+	seat := c.job.Layout.Seat(rank)
+	c.obey(c.hub(seat).Spoke(seat, fmt.Appendf(nil, format, args...)))
+	return c.hear(rank)
+}
+
+func (c *cluster) hear(rank uint32) string {
+	seat := c.job.Layout.Seat(rank)
+	text := c.heard[seat]
+	delete(c.heard, seat)
+	return text
+}
+
+func (c *cluster) start() *cluster {
+	for rank := range c.job.Size {
+		require.Contains(c.t, c.speak(rank, "cmd=init pmi_version=1 pmi_subversion=1\n"), "rc=0")
+	}
+	return c
+}
+
+// fence lets all ranks come to a barrier, and sees that nobody leaves it early.
+func (c *cluster) fence() {
+	for rank := range c.job.Size {
+		require.Equal(c.t, rank+1 == c.job.Size, c.speak(rank, "cmd=barrier_in\n") != "")
+	}
+	for rank := range c.job.Size - 1 {
+		require.Equal(c.t, "cmd=barrier_out rc=0\n", c.hear(rank))
+	}
+}
+
+// What a rank puts is everywhere after the fence, in blocks and dealt, several
+// times over.
+func TestFence(t *testing.T) {
+	for _, plane := range []uint32{0, 1, 2} {
+		c := newCluster(t, plane, job.Share{Nodes: 2, Ranks: 3}, job.Share{Nodes: 1, Ranks: 1}).start()
+		for round := range 3 {
+			for rank := range c.job.Size {
+				require.Contains(t, c.speak(rank, "cmd=put kvsname=kvs_j key=k%d-%d value=of %d\n", round, rank, rank), "rc=0")
+			}
+			c.fence()
+			for rank := range c.job.Size {
+				for from := range c.job.Size {
+					require.Contains(t, c.speak(rank, "cmd=get kvsname=kvs_j key=k%d-%d\n", round, from), fmt.Sprintf("value=of %d\n", from))
+				}
+			}
+			require.Contains(t, c.speak(0, "cmd=get kvsname=kvs_j key=none\n"), "rc=-1")
+		}
+		require.Contains(t, c.speak(1, "cmd=get kvsname=kvs_j key=PMI_process_mapping\n"), "value=(vector,")
+	}
+}
+
+func TestNames(t *testing.T) {
+	c := newCluster(t, 0, job.Share{Nodes: 2, Ranks: 1}).start()
+	require.Contains(t, c.speak(0, "cmd=lookup_name service=s\n"), "rc=1")
+	require.Contains(t, c.speak(0, "cmd=publish_name service=s port=p#1\n"), "rc=0")
+	require.Contains(t, c.speak(1, "cmd=lookup_name service=s\n"), "port=p#1")
+	require.NotContains(t, c.speak(1, "cmd=publish_name service=s port=q\n"), "rc=0", "it has a port")
+	require.Contains(t, c.speak(1, "cmd=unpublish_name service=s\n"), "rc=0")
+	require.Contains(t, c.speak(0, "cmd=lookup_name service=s\n"), "rc=1")
+}
+
+// frame is a PMI-2 command.
+func frame(text string) string { return fmt.Sprintf("%6d%s", len(text), text) }
+
+// PMI-2: the ring's neighbours and sums, and attributes of the node, which may
+// be waited for.
+func TestPMI2(t *testing.T) {
+	c := newCluster(t, 0, job.Share{Nodes: 2, Ranks: 2})
+	for rank := range c.job.Size {
+		c.speak(rank, "cmd=init pmi_version=2 pmi_subversion=0\n")
+		require.Contains(t, c.speak(rank, "%s", frame(fmt.Sprintf("cmd=fullinit;pmijobid=j;pmirank=%d;threaded=FALSE;", rank))), "rc=0")
+	}
+	for rank := range c.job.Size {
+		c.speak(rank, "%s", frame(fmt.Sprintf("cmd=ring;ring-count=%d;ring-left=L%d;ring-right=R%d;", rank+1, rank, rank)))
+		if rank+1 < c.job.Size {
+			require.Empty(t, c.heard)
+		}
+	}
+	for rank, want := range []string{"ring-count=0;ring-left=R3;ring-right=L1;", "ring-count=1;ring-left=R0;ring-right=L2;", "ring-count=3;ring-left=R1;ring-right=L3;"} {
+		require.Contains(t, c.hear(uint32(rank)), want)
+	}
+	c.hear(3)
+	require.Empty(t, c.speak(0, "%s", frame("cmd=info-getnodeattr;key=a;wait=TRUE;")))
+	require.Contains(t, c.speak(1, "%s", frame("cmd=info-putnodeattr;key=a;value=v;")), "rc=0")
+	require.Contains(t, c.hear(0), "value=v;")
+	require.Contains(t, c.speak(2, "%s", frame("cmd=info-getnodeattr;key=a;wait=FALSE;")), "found=FALSE")
+}
+
+// Who leaves in the wrong way ends the job; who says nonsense is named and not
+// heard any more; who finalizes is done.
+func TestLeaving(t *testing.T) {
+	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 4}).start()
+	h := c.hubs[0]
+	require.Contains(t, c.speak(0, "cmd=finalize\n"), "finalize_ack rc=0")
+	require.Equal(t, []wire.Message{wire.Finalize{}}, c.said[0])
+	require.Empty(t, h.Exited(0, true))
+	require.Equal(t, []Effect{Say{1, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}}}, h.Exited(1, true))
+	require.Empty(t, h.Exited(1, true), "once")
+	require.Empty(t, h.Exited(2, false), "its end speaks for itself")
+	require.Empty(t, c.speak(3, "cmd=nonsense\n"))
+	require.Len(t, c.warned, 1)
+	require.True(t, strings.HasPrefix(c.warned[0], "rank 3: pmi-1: "), c.warned[0])
+	require.Empty(t, c.speak(3, "cmd=get_maxes\n"))
+	c.speak(2, "cmd=abort exitcode=7\n")
+	require.Equal(t, []wire.Message{wire.Abort{Code: 7}}, c.said[2])
+	require.False(t, newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).hubs[0].Speaks(0))
+}
+
+// A fence that cannot end ends the job.
+func TestFenceInVain(t *testing.T) {
+	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 2}).start()
+	c.speak(0, "cmd=barrier_in\n")
+	c.obey(c.hubs[0].Told(0, wire.Release{Op: 1, Trouble: "rank 1 ended before it joined"}))
+	require.Equal(t, []wire.Message{wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: rank 1 ended before it joined"}}, c.said[0])
+}
+
+func FuzzPairs(f *testing.F) {
+	f.Add(appendPair(appendPair(nil, "a", "b"), "", ""))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for rest := b; len(rest) > 0; {
+			key, value, next := nextPair(rest)
+			require.Less(t, len(next), len(rest))
+			require.LessOrEqual(t, len(key)+len(value), len(rest))
+			rest = next
+		}
+	})
+}
