@@ -11,7 +11,7 @@ ROUNDS   ?= 5
 RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
 TEST_PACKAGES := $(RUN_PACKAGES) gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich libmpich-dev tcsh fish hwloc-nox
 
-.PHONY: help build run test check bench bench-launch bench-lazy bench-topo fuzz sim clean
+.PHONY: help build run test check bench bench-launch bench-lazy bench-mpi bench-topo fuzz sim clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -51,6 +51,13 @@ bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each besi
 	@CGO_ENABLED=0 go build -o bin/bench-lazy ./test/bench/lazy
 	@bin/bench-lazy bin/ibrun
 	@go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric
+
+bench-mpi: ## a PMI exchange under ibrun and mpiexec.hydra, on 4, 16 and 64 virtual nodes; ROUNDS=5
+	@test/packages $(RUN_PACKAGES) mpich
+	@$(MAKE) --no-print-directory build
+	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
+	@CGO_ENABLED=0 go build -o bin/pmi ./test/pmi
+	@for n in 4 16 64; do for p in 1 16; do bin/vcluster up $$n -- test/bench/launch $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
 
 bench-topo: ## reading 256 CPUs beside lstopo, and what binding adds to a start
 	@test/packages hwloc-nox
