@@ -54,6 +54,11 @@ func Main() int {
 		l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
 	}()
 	l.run()
+	if l.hub != nil {
+		for _, path := range l.hub.Shared() {
+			_ = os.Remove(path) // most are gone
+		}
+	}
 	l.up.drain(lastWords)
 	l.fold()
 	return 0

@@ -9,6 +9,10 @@
 package exchange
 
 import (
+	"bytes"
+	"encoding/hex"
+	"strings"
+
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 	"ibrun/pmi"
@@ -41,6 +45,7 @@ type Hub struct {
 	attrs   map[string]string // of this node
 	waiting []waiter          // for an attribute
 	merged  uint32            // the last fence whose values are here
+	shared  []string          // files of shared memory that ranks of this node have told each other of
 	out     []Effect
 }
 
@@ -92,4 +97,24 @@ func (h *Hub) Spoke(rank uint32, words []byte) []Effect {
 	}
 	h.obey(c, c.engine.Feed(words))
 	return h.done()
+}
+
+// Shared are files in /dev/shm that ranks of this node have made and told each
+// other of. They unlink them when all have opened them; ranks that die before
+// leave them behind, and who ends them should remove them.
+func (h *Hub) Shared() []string { return h.shared }
+
+const sharedDir = "/dev/shm/"
+
+// noteShared looks for the name of such a file in a value, where MPICH puts it
+// in hexadecimal digits.
+func (h *Hub) noteShared(value string) {
+	if len(value) > 2*256 {
+		return
+	}
+	b, err := hex.DecodeString(value)
+	name, inside := strings.CutPrefix(string(bytes.TrimRight(b, "\x00")), sharedDir)
+	if err == nil && inside && name != "" && !strings.ContainsAny(name, "/\x00") && name != "." && name != ".." {
+		h.shared = append(h.shared, sharedDir+name)
+	}
 }

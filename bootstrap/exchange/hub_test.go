@@ -191,6 +191,16 @@ func TestLeaving(t *testing.T) {
 	require.False(t, newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).hubs[0].Speaks(0))
 }
 
+// Names of shared memory are noted, and nothing else that looks like one.
+func TestShared(t *testing.T) {
+	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).start()
+	for i, path := range []string{"/dev/shm/mpich_shar_tmpRKtUkT", "/dev/shm/", "/dev/shm/..", "/dev/shm/../x", "/dev/shm/a/b", "/tmp/x", "/dev/shm/with\x00zero"} {
+		c.speak(0, "cmd=put kvsname=kvs_j key=k%d value=%X\n", i, path)
+	}
+	c.speak(0, "cmd=put kvsname=kvs_j key=x value=nothex\n")
+	require.Equal(t, []string{"/dev/shm/mpich_shar_tmpRKtUkT"}, c.hubs[0].Shared())
+}
+
 // A fence that cannot end ends the job.
 func TestFenceInVain(t *testing.T) {
 	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 2}).start()

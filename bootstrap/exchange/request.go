@@ -55,6 +55,7 @@ func (h *Hub) ask(c *client, r pmi.Request) {
 	case pmi.Put:
 		h.count(c, job.CountPuts)
 		h.values[r.Key] = r.Value
+		h.noteShared(r.Value)
 		c.fresh = appendPair(c.fresh, r.Key, r.Value)
 		h.answer(c, pmi.Answer{})
 	case pmi.Get:

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -107,4 +108,15 @@ func TestPMINonsense(t *testing.T) {
 	}
 	o := ibrun(t, "-n", "3", client)
 	require.Equal(t, "3 ranks exchanged\n", string(o.stdout), o.stderr)
+}
+
+// Shared memory that ranks have told each other of and left behind is removed.
+func TestSharedMemoryIsRemoved(t *testing.T) {
+	f, err := os.CreateTemp("/dev/shm", "ibrun-test-")
+	require.NoError(t, err)
+	f.Close()
+	t.Cleanup(func() { os.Remove(f.Name()) })
+	o := ibrun(t, "-n", "1", "sh", "-c", `printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=put kvsname=kvs_%s key=k value=%s\n' "$IBRUN_JOB_ID" "$0" >&3; sleep 0.2; kill -9 $$`, fmt.Sprintf("%X", f.Name()))
+	require.Equal(t, 137, o.code, o.stderr)
+	require.NoFileExists(t, f.Name())
 }
