@@ -24,7 +24,7 @@ type RootConfig struct {
 	Policy core.Policy
 	Stdin  *os.File
 	Out    *Sink
-	Report func(what any) // wire.Fault, wire.Waiting, wire.Placed, core.Started; called on the loop, must not block
+	Report func(what any) // what core.Report carries; called on the loop, must not block
 	Warn   func(text string)
 }
 

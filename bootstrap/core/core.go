@@ -128,7 +128,9 @@ func (c *Core) apply(ev Event) {
 	case Spawned:
 		c.spawned(ev)
 	case Placed:
-		c.placed(ev.Placed)
+		c.tellPeople(ev.Placed)
+	case Notice:
+		c.tellPeople(wire.Notice{Host: c.cfg.Host, Text: ev.Text})
 	case RankOutput:
 		c.flow.push(chunk{from: Up, rank: ev.Rank, stream: ev.Stream, data: ev.Data})
 	case RankExited:
@@ -193,8 +195,8 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.table.heardKid(c, from, m)
 	case wire.Tally:
 		c.tally.Add(m.Of)
-	case wire.Placed:
-		c.placed(m)
+	case wire.Placed, wire.Notice:
+		c.tellPeople(m)
 	case wire.Name:
 		c.nameUp(m)
 	case wire.Exit:

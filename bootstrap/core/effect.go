@@ -91,7 +91,7 @@ type Write struct {
 type Suspend struct{}
 
 // Report shows a person something while the job goes on: a wire.Fault,
-// wire.Waiting or wire.Placed, or Started when all ranks run.
+// wire.Waiting, wire.Placed or wire.Notice, or Started when all ranks run.
 type Report struct{ What any }
 
 // Started reports a launch that is complete.

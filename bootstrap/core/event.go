@@ -49,6 +49,9 @@ type Spawned struct{ Failed []SpawnFailure }
 // Placed is where this node's ranks run. It comes before Spawned, if at all.
 type Placed struct{ wire.Placed }
 
+// Notice is something that people should know and that ends nothing.
+type Notice struct{ Text string }
+
 // SpawnFailure is a rank that could not be started; Code is 125, 126 or 127.
 type SpawnFailure struct {
 	Rank  uint32
@@ -141,6 +144,7 @@ func (RankTook) event()    {}
 func (RankDeaf) event()    {}
 func (Swept) event()       {}
 func (Placed) event()      {}
+func (Notice) event()      {}
 func (GuardLost) event()   {}
 func (Told) event()        {}
 func (Tick) event()        {}

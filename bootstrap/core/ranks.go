@@ -54,11 +54,8 @@ func (c *Core) passSignal(n uint8) {
 	}
 }
 
-// placed passes on where a node's ranks run, and what it has to say.
-func (c *Core) placed(m wire.Placed) {
-	if m.Host == "" {
-		m.Host = c.cfg.Host
-	}
+// tellPeople passes on what is for people: wire.Placed or wire.Notice.
+func (c *Core) tellPeople(m wire.Message) {
 	if c.cfg.Root {
 		c.do(Report{m})
 		return

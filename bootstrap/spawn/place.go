@@ -84,15 +84,25 @@ func (s *Set) place() error {
 	if err != nil {
 		return err
 	}
-	s.notes = notes
+	if !proc.HasMemoryPolicies() {
+		for i := range all {
+			all[i].thread.Mems = cpuset.Set{}
+		}
+		notes = append(notes, "memory policies cannot be set here, as in many containers: memory comes from where a rank first runs")
+	}
 	for i, r := range s.ranks {
 		r.place = all[i]
+	}
+	if b := s.cfg.Job.Binding; b.Report || b.Topo || b.Worded() { // who said nothing takes what he gets
+		for _, n := range notes {
+			s.cfg.Post(Warning{n})
+		}
 	}
 	return nil
 }
 
-// Predict is what Placed would say of a node if it were like m.
-func Predict(m *topo.Machine, j *job.Job, n job.Node) (wire.Placed, error) {
+// Predict is what Placed and Warnings would say of a node if it were like m.
+func Predict(m *topo.Machine, j *job.Job, n job.Node) (placed wire.Placed, notes []string, err error) {
 	p := &j.Programs[0]
 	for i := range j.Programs {
 		if rank := j.Layout.Rank(n.First); rank >= j.Programs[i].First && rank-j.Programs[i].First < j.Programs[i].Count {
@@ -100,7 +110,7 @@ func Predict(m *topo.Machine, j *job.Job, n job.Node) (wire.Placed, error) {
 		}
 	}
 	all, notes, err := places(m, j.Binding, n, threads(p), nil)
-	placed := wire.Placed{Host: n.Host, Notes: notes}
+	placed.Host = n.Host
 	for i, at := range all {
 		cpus, mems := at.thread.CPUs, m.AllowedMems
 		if cpus.Empty() {
@@ -110,7 +120,7 @@ func Predict(m *topo.Machine, j *job.Job, n job.Node) (wire.Placed, error) {
 			Rank: n.First + uint32(i), CPUs: cpus.String(), Mems: mems.String(), Policy: at.thread.Policy(), HCA: at.port, Drawing: draw.Binding(m, cpus),
 		})
 	}
-	return placed, err
+	return placed, notes, err
 }
 
 // threads is OMP_NUM_THREADS of a program, or 0. Of a list for nested regions
@@ -126,16 +136,9 @@ func threads(p *job.Program) int {
 	return 0
 }
 
-// heard reports whether somebody should hear how ranks were placed: who asked,
-// and who said how and does not get it.
-func (s *Set) heard() bool {
-	b := s.cfg.Job.Binding
-	return b.Report || b.Topo || len(s.notes) > 0 && b.Worded()
-}
-
 // placed reports where the ranks run, as the kernel tells.
 func (s *Set) placed() Placed {
-	m := wire.Placed{Node: s.cfg.NodeIndex, Host: s.cfg.Node.Host, Notes: s.notes}
+	m := wire.Placed{Node: s.cfg.NodeIndex, Host: s.cfg.Node.Host}
 	if b := s.cfg.Job.Binding; b.Topo && b.Data {
 		data, _ := draw.JSON(s.machine) // of numbers and strings: it cannot fail
 		m.Picture = string(data)

@@ -83,7 +83,6 @@ type Set struct {
 	stub  []string // limits that a stub sets, as LimitMain reads them
 
 	machine *topo.Machine // of place
-	notes   []string
 
 	mu     sync.Mutex
 	killed bool // no rank may be started any more
@@ -134,7 +133,7 @@ func (s *Set) Start() {
 			failed = append(failed, *f)
 		}
 	}
-	if refused == nil && s.heard() {
+	if refused == nil && (s.cfg.Job.Binding.Report || s.cfg.Job.Binding.Topo) {
 		s.cfg.Post(s.placed())
 	}
 	s.cfg.Post(Spawned{failed})

@@ -29,6 +29,7 @@ const (
 	KindTally     Kind = 18 // up, and from a rank
 	KindPlaced    Kind = 19 // up
 	KindName      Kind = 20 // both
+	KindNotice    Kind = 21 // up
 
 	// Between a rank and its agent only.
 	KindHello    Kind = 64 // from a rank

@@ -7,12 +7,11 @@ import (
 )
 
 // Placed says where the ranks of one node run, as its kernel tells after they
-// were started, if somebody asked; and what the node has to say to people.
+// were started. It is sent only if somebody asked.
 type Placed struct {
 	Node    uint32
 	Host    string
-	Picture string   // the node, drawn or as JSON; empty unless --display topo
-	Notes   []string // a sentence each
+	Picture string // the node, drawn or as JSON; empty unless --display topo
 	Ranks   []Placement
 }
 
@@ -32,7 +31,6 @@ func (m Placed) append(w *writer) {
 	w.u32(m.Node)
 	w.string(m.Host)
 	w.string(m.Picture)
-	w.strings(m.Notes)
 	w.uint(uint64(len(m.Ranks)))
 	for _, p := range m.Ranks {
 		w.u32(p.Rank)
@@ -43,7 +41,7 @@ func (m Placed) append(w *writer) {
 }
 
 func parsePlaced(r *reader) Message {
-	m := Placed{Node: r.u32(), Host: r.string(), Picture: r.string(), Notes: r.strings()}
+	m := Placed{Node: r.u32(), Host: r.string(), Picture: r.string()}
 	for range r.count(6) {
 		m.Ranks = append(m.Ranks, Placement{
 			Rank: r.u32(), CPUs: r.string(), Mems: r.string(), Policy: r.string(), HCA: r.string(), Drawing: r.string(),
@@ -53,8 +51,22 @@ func parsePlaced(r *reader) Message {
 }
 
 func (m Placed) String() string {
-	return fmt.Sprintf("Placed node=%d host=%q ranks=%d notes=%q", m.Node, m.Host, len(m.Ranks), m.Notes)
+	return fmt.Sprintf("Placed node=%d host=%q ranks=%d", m.Node, m.Host, len(m.Ranks))
 }
+
+// Notice is what a node has to say to people: a sentence that ends nothing.
+type Notice struct{ Host, Text string }
+
+func (Notice) Kind() Kind { return KindNotice }
+
+func (m Notice) append(w *writer) {
+	w.string(m.Host)
+	w.string(m.Text)
+}
+
+func parseNotice(r *reader) Message { return Notice{Host: r.string(), Text: r.string()} }
+
+func (m Notice) String() string { return fmt.Sprintf("Notice host=%q text=%q", m.Host, m.Text) }
 
 func appendBinding(w *writer, b job.Binding) {
 	w.byte(byte(b.Map))

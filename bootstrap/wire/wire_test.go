@@ -46,8 +46,9 @@ func samples() []Message {
 		Welcome{JobID: "a", Rank: 3, Epoch: 2, Layout: j.Layout, Key: fabric.Key{7}, How: j.Transport, Path: "10.0.0.1"},
 		Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}}, Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Pair{Rank: 2, What: Failed},
 		Abort{Code: 3, Text: "because"}, Finalize{},
+		Notice{Host: "a", Text: "n"},
 		Name{Rank: 7, Do: NameLookup, Service: "s", Port: "tag#0$", Done: true},
-		Placed{Node: 3, Host: "a", Picture: "x\ny", Notes: []string{"n"}, Ranks: []Placement{{Rank: 9, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"}}},
+		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: []Placement{{Rank: 9, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"}}},
 	}
 }
 

@@ -36,12 +36,6 @@ func (r *reporter) placed(m wire.Placed) {
 			fmt.Fprintf(r.to, "  %s\n", printable(strings.TrimSuffix(line, "\n")))
 		}
 	}
-	for _, note := range m.Notes {
-		if !slices.Contains(r.noted, note) { // nodes are alike: once is enough
-			r.noted = append(r.noted, note)
-			r.line("%s: %s", m.Host, note)
-		}
-	}
 	for _, p := range m.Ranks {
 		p.Rank = r.layout.Rank(p.Rank)
 		if r.json {
@@ -49,6 +43,14 @@ func (r *reporter) placed(m wire.Placed) {
 			continue
 		}
 		r.line("%s", placeLine(m.Host, p))
+	}
+}
+
+// notice shows what a node has to say, once: nodes are alike.
+func (r *reporter) notice(m wire.Notice) {
+	if !r.quiet && !slices.Contains(r.noted, m.Text) {
+		r.noted = append(r.noted, m.Text)
+		r.line("%s: %s", m.Host, m.Text)
 	}
 }
 

@@ -38,6 +38,8 @@ func (r *reporter) event(what any) {
 		r.line("%s", r.faultLine(e))
 	case wire.Placed:
 		r.placed(e)
+	case wire.Notice:
+		r.notice(e)
 	case core.Started:
 		if r.verbose > 0 {
 			r.line("all %d agents are up after %v", e.Agents, time.Since(r.began).Round(time.Millisecond))

@@ -107,9 +107,12 @@ func predict(r *request, p *plan) int {
 			fmt.Printf("         and %s more\n", plural(p.nodes.Len()-at, "node"))
 			break
 		}
-		placed, err := spawn.Predict(m, p.job, p.nodes.At(at))
+		placed, notes, err := spawn.Predict(m, p.job, p.nodes.At(at))
 		if err != nil {
 			return complain(exitError{exitSelf, fmt.Errorf("%s: %w", run.Host(0), err)})
+		}
+		for _, text := range notes {
+			say.notice(wire.Notice{Host: run.Host(0), Text: text})
 		}
 		for i := range run.Count {
 			n := p.nodes.At(at + int(i))

@@ -29,6 +29,15 @@ func (t Thread) Policy() string {
 	return "prefer " + t.Mems.String()
 }
 
+// HasMemoryPolicies reports whether this process may give others a memory
+// policy. Kernels without NUMA cannot, and the usual filter of containers
+// (seccomp) forbids it.
+func HasMemoryPolicies() bool {
+	var mode uintptr
+	_, _, errno := unix.RawSyscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), 0, 0, 0, 0, 0)
+	return errno == 0
+}
+
 // Memory policies of set_mempolicy(2).
 const (
 	mpolDefault    = 0
