@@ -163,13 +163,18 @@ func TestStagingIsBounded(t *testing.T) {
 	require.ErrorIs(t, table.Send(ctx, 999, make([]byte, 1000)), context.DeadlineExceeded)
 }
 
+// crowded is ranks of which each may have two connections at a time.
+func crowded(t *testing.T, ranks uint32, open func(fabric.Sink) (fabric.Fabric, error)) *world {
+	w := newWorld(t, ranks, 1, open)
+	w.config = func(c *Config) { c.MaxLive = 2 }
+	return w.start()
+}
+
 // Connections above the limit are closed when idle, and opened again.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	for name, open := range fabrics() {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 8, 1, open)
-			w.config = func(c *Config) { c.MaxLive = 2 }
-			w.start()
+			w := crowded(t, 8, open)
 			ctx := within(t)
 			for round := range uint32(8) {
 				for to := uint32(1); to < 8; to++ {
@@ -190,9 +195,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 func TestIdleStreamsAreClosed(t *testing.T) {
 	for name, open := range fabrics() {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 6, 1, open)
-			w.config = func(c *Config) { c.MaxLive = 2 }
-			w.start()
+			w := crowded(t, 6, open)
 			ctx := within(t)
 			for round := range uint32(6) {
 				for to := uint32(1); to < 6; to++ {
@@ -221,9 +224,7 @@ func TestIdleStreamsAreClosed(t *testing.T) {
 func TestChurn(t *testing.T) {
 	for name, open := range fabrics() {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 6, 1, open)
-			w.config = func(c *Config) { c.MaxLive = 2 }
-			w.start()
+			w := crowded(t, 6, open)
 			exchange(t, w, 60)
 		})
 	}

@@ -66,8 +66,15 @@ func closeWaits(t *testing.T, open Opener, _ Options) {
 		require.NoError(t, b.Post(a.Tuple(), []byte("x")))
 	}
 	soon(t, inside, "no datagram")
+	closesAfter(t, a, release)
+}
+
+// closesAfter closes an endpoint whose sink is held up, which Close must wait
+// for, and lets the sink go.
+func closesAfter(t *testing.T, f fabric.Fabric, release func()) {
+	t.Helper()
 	done := make(chan error, 1)
-	go func() { done <- a.Close() }()
+	go func() { done <- f.Close() }()
 	select {
 	case <-done:
 		require.FailNow(t, "Close returned while the sink was busy")

@@ -165,15 +165,7 @@ func closeWaitsForDriver(t *testing.T, open Opener, _ Options) {
 		case <-time.After(again):
 			continue
 		}
-		done := make(chan error, 1)
-		go func() { done <- d.Close() }()
-		select {
-		case <-done:
-			require.FailNow(t, "Close returned while a driver was in the sink")
-		case <-time.After(again):
-		}
-		release()
-		require.NoError(t, soon(t, done, "Close hangs"))
+		closesAfter(t, d, release)
 		soon(t, back, "a driver does not come back")
 		return
 	}

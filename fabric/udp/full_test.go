@@ -2,6 +2,7 @@ package udp
 
 import (
 	"net/netip"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -17,14 +18,14 @@ import (
 // ownNetwork moves the test's goroutine to a network namespace of its own, in
 // which no neighbour answers. Its thread ends with the test.
 func ownNetwork(t *testing.T) (addr, neighbour netip.Addr) {
-	runtime.LockOSThread()
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("a network namespace: %v", err)
+	if os.Geteuid() != 0 {
+		t.Skip("only root may make a network namespace")
 	}
+	runtime.LockOSThread()
+	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET))
 	for _, line := range []string{"link add v0 type veth peer name v1", "addr add 198.51.100.1/24 dev v0", "link set v0 up", "link set v1 up"} {
-		if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
-			t.Skipf("ip %s: %v: %s", line, err, out)
-		}
+		out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput()
+		require.NoError(t, err, "ip %s: %s", line, out)
 	}
 	return netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("198.51.100.2")
 }

@@ -159,7 +159,7 @@ func silence(t *testing.T) (fabric.Tuple, []byte) {
 		}
 		t.Cleanup(func() { c.Close() })
 	}
-	t.Skip("a full queue answers on this machine")
+	require.FailNow(t, "a full queue answers")
 	return fabric.Tuple{}, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/topo"
+	"ibrun/topo/hwloctest"
 )
 
 // small is a tree with links of each kind.
@@ -258,20 +259,8 @@ func TestLiveMachine(t *testing.T) {
 	require.Equal(t, b.Bytes(), again.Bytes(), "a capture of a capture is the same")
 }
 
-// captures are the tars of other machines.
-func captures(t *testing.T) []string {
-	dir := os.Getenv("IBRUN_CAPTURES")
-	if dir == "" {
-		t.Skip("IBRUN_CAPTURES is not set: give the folder with captures of other machines")
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.tar.bz2"))
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	return files
-}
-
 func TestCapturesOfOthers(t *testing.T) {
-	for _, file := range captures(t) {
+	for _, file := range hwloctest.Tars(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".tar.bz2"), func(t *testing.T) {
 			straight, err := Open(file)
 			require.NoError(t, err)

@@ -20,11 +20,10 @@ const Variable = "IBRUN_CAPTURES"
 
 const suffix = ".tar.bz2"
 
-// Captures unpacks all captures below t's own folder and returns, for the name
-// of each, the folder that holds its sys/ and proc/. The test is skipped where
-// there are none; whoever sets the variable to a folder without captures is
-// told so by a failure.
-func Captures(t testing.TB) map[string]string {
+// Tars are the captures as they are kept. The test is skipped where there are
+// none; whoever sets the variable to a folder without captures is told so by a
+// failure.
+func Tars(t testing.TB) []string {
 	t.Helper()
 	from := os.Getenv(Variable)
 	if from == "" {
@@ -36,8 +35,15 @@ func Captures(t testing.TB) map[string]string {
 	tars, err := filepath.Glob(filepath.Join(from, "*"+suffix))
 	require.NoError(t, err)
 	require.NotEmpty(t, tars, "%s=%s has no captures", Variable, from)
+	return tars
+}
+
+// Captures unpacks all Tars below t's own folder and returns, for the name of
+// each, the folder that holds its sys/ and proc/.
+func Captures(t testing.TB) map[string]string {
+	t.Helper()
 	captures := map[string]string{}
-	for _, path := range tars {
+	for _, path := range Tars(t) {
 		name := strings.TrimSuffix(filepath.Base(path), suffix)
 		to := filepath.Join(t.TempDir(), name)
 		unpack(t, path, to)
