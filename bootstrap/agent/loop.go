@@ -45,7 +45,7 @@ type loop struct {
 	starter  *remote.Starter
 	ranks    *spawn.Set
 	hub      *exchange.Hub // of ranks
-	said     []core.Event  // by ranks or this agent, while the present event or effect is seen to
+	heard    []core.Event  // that the core has not taken yet; empty between events
 	warn     func(string)
 	path     string         // address that this node was reached by; or empty
 	helpers  sync.WaitGroup // starters of sessions
@@ -81,17 +81,16 @@ func (l *loop) post(ev any) {
 func (l *loop) run() {
 	defer close(l.over)
 	for {
-		var evs []core.Event
 		select {
 		case got := <-l.events:
-			evs = l.translate(got)
+			l.translate(got)
 		case <-l.timer.C:
-			evs = []core.Event{core.Tick{}}
+			l.hear(core.Tick{})
 		}
-		evs = append(evs, l.said...)
-		for l.said = nil; len(evs) > 0; evs = append(evs[1:], l.said...) {
-			l.said = nil
-			for _, e := range l.core.Step(time.Since(l.began), evs[0]) {
+		for len(l.heard) > 0 {
+			ev := l.heard[0]
+			l.heard = l.heard[1:]
+			for _, e := range l.core.Step(time.Since(l.began), ev) {
 				if l.perform(e) {
 					return
 				}
@@ -100,50 +99,51 @@ func (l *loop) run() {
 	}
 }
 
+// hear lets the core take an event, if there is one, when it has taken those
+// before it.
+func (l *loop) hear(ev core.Event) {
+	if ev != nil {
+		l.heard = append(l.heard, ev)
+	}
+}
+
 // translate takes in what is not an event of the core yet.
-func (l *loop) translate(got any) []core.Event {
+func (l *loop) translate(got any) {
 	switch got := got.(type) {
 	case sessionUp:
-		return events(l.connected(got))
+		l.hear(l.connected(got))
 	case core.Frame:
 		if m, ok := got.Msg.(wire.Launch); ok && l.starter == nil {
 			if err := l.launched(m.Job); err != nil {
-				return events(core.LinkLost{Link: core.Up, Cause: err.Error()})
+				l.hear(core.LinkLost{Link: core.Up, Cause: err.Error()})
+				return
 			}
 		}
-		return events(got)
+		l.hear(got)
 	case core.Event:
-		return events(got)
+		l.hear(got)
 	case spawn.Spoke:
-		return l.exchange(l.hub.Spoke(got.Rank, got.Words))
+		l.exchange(l.hub.Spoke(got.Rank, got.Words))
 	case spawn.Exited:
-		before := l.exchange(l.hub.Exited(got.Rank, got.Status.OK()))
-		return append(before, l.spawnEvent(got))
+		l.exchange(l.hub.Exited(got.Rank, got.Status.OK()))
+		l.hear(l.spawnEvent(got))
+	default:
+		l.hear(l.spawnEvent(got))
 	}
-	return events(l.spawnEvent(got))
 }
 
-// events is a list of what there is.
-func events(ev core.Event) []core.Event {
-	if ev == nil {
-		return nil
-	}
-	return []core.Event{ev}
-}
-
-// exchange obeys the hub, and returns what the core should hear.
-func (l *loop) exchange(effects []exchange.Effect) (evs []core.Event) {
+// exchange obeys the hub.
+func (l *loop) exchange(effects []exchange.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case exchange.Words:
 			l.ranks.Reply(e.Rank, e.Bytes)
 		case exchange.Say:
-			evs = append(evs, core.RankSaid{Rank: e.Rank, Msg: e.Msg})
+			l.hear(core.RankSaid{Rank: e.Rank, Msg: e.Msg})
 		case exchange.Warn:
 			l.warn(e.Text)
 		}
 	}
-	return evs
 }
 
 // perform does one effect and reports whether it was the last.

@@ -39,7 +39,7 @@ func Main() int {
 	defer stop()
 	l := newLoop(ctx, core.Config{Here: -1, Path: remote.LocalAddress()})
 	l.warn = func(text string) { // people read the root's standard error, not this one
-		l.said = append(l.said, core.Notice{Text: text})
+		l.hear(core.Notice{Text: text})
 	}
 	l.up = newLink()
 	go l.watchGuard()

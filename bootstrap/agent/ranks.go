@@ -27,7 +27,7 @@ func (l *loop) performRanks(e core.Effect) bool {
 		}
 	case core.Tell:
 		if l.hub.Speaks(e.Rank) {
-			l.said = append(l.said, l.exchange(l.hub.Told(e.Rank, e.Msg))...)
+			l.exchange(l.hub.Told(e.Rank, e.Msg))
 		} else {
 			l.ranks.Tell(e.Rank, e.Msg)
 		}

@@ -144,17 +144,15 @@ func (h *Hub) released(c *client, r wire.Release) {
 		h.do(Say{c.rank, wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: " + r.Trouble}})
 		return
 	}
-	if r.Op > h.merged {
-		h.merged = r.Op
-		for _, p := range r.Parcels {
-			if c.ring == nil {
-				h.merge(p.Value)
-			}
-		}
-	}
 	if c.ring != nil {
 		h.ringed(c, r.Parcels)
 		return
+	}
+	if r.Op > h.merged { // the first of this node's ranks to be told
+		h.merged = r.Op
+		for _, p := range r.Parcels {
+			h.merge(p.Value)
+		}
 	}
 	h.answer(c, pmi.Answer{})
 }
