@@ -66,11 +66,7 @@ bench-topo: ## reading 256 CPUs beside lstopo, and what binding adds to a start
 	@bin/bench-topo bin/ibrun
 
 fuzz: ## each fuzz target for FUZZTIME=10s
-	@found=0; while IFS=: read -r file _ line; do \
-		found=1; target=$${line#func }; target=$${target%%(*}; \
-		echo "fuzzing $$target in $$(dirname $$file) for $(FUZZTIME)"; \
-		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
-	done < <(grep -rnE '^func Fuzz[A-Z_0-9]' --include='*_test.go' .); [ $$found = 1 ] || { echo "no fuzz target found" >&2; exit 1; }
+	@test/fuzz $(FUZZTIME)
 
 sim: ## the production cores at scale in one process
 	go test -count=1 -v ./test/sim
