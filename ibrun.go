@@ -106,11 +106,20 @@ func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, err
 	if d == nil {
 		return w, nil
 	}
-	if err := d.Send(wire.Publish{Tuple: w.table.Tuple()}); err != nil {
+	if err := w.publish(cfg.Late); err != nil {
 		return nil, fmt.Errorf("ibrun: %w", err)
 	}
 	w.reader.Go(w.listen)
 	return w, nil
+}
+
+// publish tells the agent where this rank is reached, or that it will when it is
+// wanted.
+func (w *World) publish(later bool) error {
+	if later {
+		return w.door.Send(wire.Later{})
+	}
+	return w.door.Send(wire.Publish{Tuple: w.table.Tuple()})
 }
 
 // asker puts the table's questions to the agent.
@@ -162,6 +171,8 @@ func (w *World) listen() {
 			w.released(m)
 		case wire.PutDone:
 			w.putDone(m)
+		case wire.Wanted:
+			w.table.Wanted(func(err error) { w.Abort(1, err.Error()) })
 		}
 	}
 }

@@ -11,11 +11,13 @@ import (
 //
 //	version:4 kind:4 | flags:8 | epoch:16 | node:32 | first rank:32 | ranks:16 | ttl:8 | path:8
 //	base | bitmap of published ranks | number of each published rank | epochs, if they differ
+//	count of further bases:8 | those | index of each published rank's base, 0 being the first: only if there are several
 type Block struct {
 	Node  uint32
-	First uint32 // first rank of the node
-	TTL   uint8  // hops a datagram may take; 0: the kernel's own default
-	Base  Tuple  // what the ranks share; Num is not used
+	First uint32  // first rank of the node
+	TTL   uint8   // hops a datagram may take; 0: the kernel's own default
+	Base  Tuple   // what the ranks share; Num is not used
+	More  []Tuple // further bases, for ranks at other HCAs: same kind, path and rails; at most MaxBases-1
 	Ranks []Entry
 }
 
@@ -23,13 +25,15 @@ type Block struct {
 type Entry struct {
 	Epoch uint16 // 0: it has not published an address
 	Num   uint32
+	Base  uint8 // 0: the block's Base; i: its More[i-1]
 }
 
 // The flags of a block.
 const (
 	flagPartial = 1 << 0 // some ranks have not published
 	flagEpochs  = 1 << 1 // the ranks are of different epochs
-	flagsAll    = flagPartial | flagEpochs
+	flagBases   = 1 << 2 // there are several bases
+	flagsAll    = flagPartial | flagEpochs | flagBases
 )
 
 const (
@@ -39,6 +43,9 @@ const (
 
 // MaxBlockRanks is the most ranks of one node.
 const MaxBlockRanks = 1<<16 - 1
+
+// MaxBases is the most bases of one block: ports of one node that ranks use.
+const MaxBases = 1 << 8
 
 // ErrBlock is returned for bytes that are not a block in its one form.
 var ErrBlock = errors.New("not a node block")
@@ -51,6 +58,9 @@ func (b *Block) Tuple(rank uint32) (t Tuple, epoch uint16, ok bool) {
 		return t, 0, false
 	}
 	t = b.Base
+	if n := b.Ranks[i].Base; n > 0 {
+		t = b.More[n-1]
+	}
 	t.Num = b.Ranks[i].Num
 	return t, b.Ranks[i].Epoch, true
 }
@@ -94,6 +104,9 @@ func (b *Block) Append(dst []byte) []byte {
 	if mixed {
 		flags |= flagEpochs
 	}
+	if len(b.More) > 0 {
+		flags |= flagBases
+	}
 	dst = append(dst, blockVersion<<4|byte(b.Base.Kind), flags)
 	dst = binary.BigEndian.AppendUint16(dst, b.Epoch())
 	dst = binary.BigEndian.AppendUint32(dst, b.Node)
@@ -115,6 +128,18 @@ func (b *Block) Append(dst []byte) []byte {
 	for _, e := range b.Ranks {
 		if mixed && e.Epoch != 0 {
 			dst = binary.BigEndian.AppendUint16(dst, e.Epoch)
+		}
+	}
+	if len(b.More) == 0 {
+		return dst
+	}
+	dst = append(dst, byte(len(b.More)))
+	for _, base := range b.More {
+		dst = base.appendBase(dst)
+	}
+	for _, e := range b.Ranks {
+		if e.Epoch != 0 {
+			dst = append(dst, e.Base)
 		}
 	}
 	return dst
@@ -156,7 +181,7 @@ func ParseBlock(b []byte) (*Block, error) {
 		published++
 	}
 	if b[1]&flagEpochs != 0 {
-		if len(rest) != 2*published {
+		if len(rest) < 2*published {
 			return nil, ErrBlock
 		}
 		for i := range blk.Ranks {
@@ -165,7 +190,36 @@ func ParseBlock(b []byte) (*Block, error) {
 			}
 		}
 	}
+	if b[1]&flagBases != 0 {
+		var ok bool
+		if rest, ok = blk.parseMore(rest); !ok {
+			return nil, ErrBlock
+		}
+	}
 	return blk, blk.verify(b, rest, published, count)
+}
+
+// parseMore takes the further bases and whose they are.
+func (b *Block) parseMore(rest []byte) (left []byte, ok bool) {
+	if len(rest) == 0 || rest[0] == 0 || len(rest) < 1+int(rest[0])*b.Base.Kind.baseLen() {
+		return nil, false
+	}
+	b.More = make([]Tuple, rest[0])
+	rest = rest[1:]
+	for i := range b.More {
+		b.More[i] = Tuple{Kind: b.Base.Kind, Path: b.Base.Path, Rails: b.Base.Rails}
+		rest = b.More[i].parseBase(rest)
+	}
+	for i := range b.Ranks {
+		if b.Ranks[i].Epoch == 0 {
+			continue
+		}
+		if len(rest) == 0 || int(rest[0]) > len(b.More) {
+			return nil, false
+		}
+		b.Ranks[i].Base, rest = rest[0], rest[1:]
+	}
+	return rest, true
 }
 
 // verify refuses what this build would have written otherwise.

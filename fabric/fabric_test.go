@@ -49,10 +49,11 @@ func blocks() []*Block {
 	}
 	four := tuples()[0]
 	four.Num = 0
-	partial := &Block{Node: 0, First: 0, Base: four, TTL: 1, Ranks: []Entry{{1, 1000}, {}, {1, 1001}}}
-	mixed := &Block{Node: 9, First: 90, Base: four, Ranks: []Entry{{1, 1000}, {3, 7}, {}, {2, 1001}}}
-	none := &Block{Node: 9, First: 90, Base: Tuple{Kind: NONE}, Ranks: []Entry{{1, 0}, {1, 0}}}
-	return []*Block{full, partial, mixed, none, {Base: Tuple{Kind: ETH6}, Ranks: []Entry{}}}
+	partial := &Block{Node: 0, First: 0, Base: four, TTL: 1, Ranks: []Entry{{1, 1000, 0}, {}, {1, 1001, 0}}}
+	mixed := &Block{Node: 9, First: 90, Base: four, Ranks: []Entry{{1, 1000, 0}, {3, 7, 0}, {}, {2, 1001, 0}}}
+	none := &Block{Node: 9, First: 90, Base: Tuple{Kind: NONE}, Ranks: []Entry{{1, 0, 0}, {1, 0, 0}}}
+	ports := &Block{Node: 2, First: 8, Base: Tuple{Kind: IB, LID: 7, Path: 1}, More: []Tuple{{Kind: IB, LID: 9, Path: 1}}, Ranks: []Entry{{1, 5, 1}, {}, {2, 6, 0}}}
+	return []*Block{full, partial, mixed, none, ports, {Base: Tuple{Kind: ETH6}, Ranks: []Entry{}}}
 }
 
 func TestBlocks(t *testing.T) {
@@ -76,6 +77,9 @@ func TestBlocks(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, uint16(3), epoch)
 	require.Equal(t, "10.1.2.3:7", tuple.String())
+	tuple, _, ok = blocks()[4].Tuple(8)
+	require.True(t, ok)
+	require.Equal(t, Tuple{Kind: IB, LID: 9, Path: 1, Num: 5}, tuple, "at the second port")
 	for _, rank := range []uint32{89, 94, 0} {
 		_, _, ok = mixed.Tuple(rank)
 		require.False(t, ok)

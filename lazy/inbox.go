@@ -197,14 +197,15 @@ func (b *inbox) drive(ctx context.Context) {
 // caller holds the lock, which this gives back.
 func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, err error, done bool) {
 	b.waiting = append(b.waiting, w)
+	driver, turn := b.driver, b.turn() // a fabric that opens later is not waited for: its own goroutine receives
 	b.mu.Unlock()
-	if b.driver != nil {
-		b.driver.Want()
+	if driver != nil {
+		driver.Want()
 	}
 	select {
 	case <-w.woken:
-	case <-b.turn():
-		b.driver.Pass() // whoever comes next may drive, most likely this goroutine
+	case <-turn:
+		driver.Pass() // whoever comes next may drive, most likely this goroutine
 		if b.leave(w) {
 			return m, nil, false
 		}

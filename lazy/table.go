@@ -78,9 +78,14 @@ type Config struct {
 	Layout job.Layout
 	Agent  Agent
 	Seal   *fabric.Seal
-	// Open opens the way to other nodes. It is called once, by New; nil: this
+	// Open opens the way to other nodes. It is called once at most; nil: this
 	// job has one node.
 	Open func(fabric.Sink) (fabric.Fabric, error)
+	// Late opens it when the first message needs it, or with Reach, rather than
+	// in New: some devices take long to open, and many ranks never leave their
+	// node. Opened hears of it, with the table's locks held; it may be nil.
+	Late   bool
+	Opened func(fabric.Tuple)
 	// Streams moves every pair to a stream before its first message.
 	Streams bool
 	// Answer is how long this node's agent took to answer; 0: not known. What
@@ -94,12 +99,13 @@ type Config struct {
 // Table is the peers of one rank. Methods may be called from any goroutine.
 type Table struct {
 	cfg    Config
+	way    way
 	node   uint32
 	first  uint32 // ranks of this node
 	locals uint32
 	in     *inbox
 	memory pool
-	fabric fabric.Fabric
+	fabric fabric.Fabric // nil before Reach
 
 	began time.Time
 	ctx   context.Context // ends with Close
@@ -148,7 +154,7 @@ const (
 	countAddressBytes = job.CountAddressBytes
 )
 
-// New makes a table and opens its fabric.
+// New makes a table and opens its fabric, unless that is to be late.
 func New(cfg Config) (*Table, error) {
 	if cfg.MaxLive == 0 {
 		cfg.MaxLive = 1024
@@ -163,26 +169,12 @@ func New(cfg Config) (*Table, error) {
 	t.scratch.Expect(cfg.Answer)
 	t.node = cfg.Layout.NodeOf(cfg.Rank)
 	t.first, t.locals = cfg.Layout.RanksOn(t.node)
-	if cfg.Open == nil {
-		return t, nil
+	if cfg.Open != nil && !cfg.Late {
+		if err := t.Reach(); err != nil {
+			return nil, err
+		}
 	}
-	t.fmu.Lock() // the sink waits until the fabric is known
-	defer t.fmu.Unlock()
-	var err error
-	if t.fabric, err = cfg.Open(sink{t}); err != nil {
-		t.stopped = true
-		return nil, err
-	}
-	t.in.driver, _ = t.fabric.(fabric.Driver)
 	return t, nil
-}
-
-// Tuple is where other nodes reach this rank.
-func (t *Table) Tuple() fabric.Tuple {
-	if t.fabric == nil {
-		return fabric.Tuple{Kind: fabric.NONE}
-	}
-	return t.fabric.Tuple()
 }
 
 // isNear reports whether a rank shares this node.
@@ -220,6 +212,9 @@ func (t *Table) Send(ctx context.Context, rank uint32, m []byte) error {
 	case t.isNear(rank):
 		return t.near(rank).send(ctx, t, m)
 	}
+	if err := t.Reach(); err != nil {
+		return t.about(rank, err)
+	}
 	return t.far(rank).send(ctx, m)
 }
 
@@ -235,6 +230,9 @@ func (t *Table) TrySend(rank uint32, m []byte) (err error) {
 	case t.isNear(rank):
 		err = t.near(rank).try(t, m)
 	default:
+		if err = t.Reach(); err != nil {
+			return t.about(rank, err)
+		}
 		err = t.far(rank).try(m)
 	}
 	if err == nil {
@@ -258,6 +256,9 @@ func (t *Table) RecvFrom(ctx context.Context, rank uint32) (Message, error) {
 	}
 	if !t.isFar(rank) {
 		return t.in.take(ctx, rank, false)
+	}
+	if err := t.Reach(); err != nil {
+		return Message{}, t.about(rank, err)
 	}
 	f := t.far(rank)
 	f.watch.Reset(suspectAfter)
@@ -288,11 +289,26 @@ func (t *Table) Warm(ranks ...uint32) error {
 		case r == t.cfg.Rank:
 		case t.isNear(r):
 			t.near(r).ask(t)
+		case t.Tuple().Kind == fabric.NONE:
+			t.apart(func() {
+				if t.Reach() == nil {
+					t.far(r).warm()
+				}
+			})
 		default:
 			t.far(r).warm()
 		}
 	}
 	return nil
+}
+
+// apart runs f in a goroutine that Close waits for.
+func (t *Table) apart(f func()) {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if !t.stopped {
+		t.readers.Go(f)
+	}
 }
 
 // count changes the sums.
@@ -349,10 +365,7 @@ func (t *Table) Close() error {
 	for _, f := range fars {
 		f.close()
 	}
-	var err error
-	if t.fabric != nil {
-		err = t.fabric.Close()
-	}
+	err := t.way.close(t)
 	t.readers.Wait()
 	return err
 }

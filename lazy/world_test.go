@@ -31,6 +31,7 @@ type world struct {
 	tables map[uint32]*Table
 	ended  map[uint32]wire.Answered
 	asks   int
+	later  map[uint32]bool // ranks that open when they are wanted
 	pairs  map[[2]uint32]bool
 	wg     sync.WaitGroup
 }
@@ -110,6 +111,14 @@ func (a *agent) Ask(m wire.Ask) error {
 func (w *world) answer(to uint32, m wire.Ask) {
 	w.mu.Lock()
 	w.asks++
+	if w.later[m.Rank] {
+		delete(w.later, m.Rank)
+		table := w.tables[m.Rank]
+		w.mu.Unlock()
+		table.Wanted(func(err error) { require.NoError(w.t, err) })
+		require.Eventually(w.t, func() bool { return table.Tuple().Kind != fabric.NONE }, patience, time.Millisecond)
+		w.mu.Lock()
+	}
 	answer := wire.Answer{Rank: m.Rank, Fresh: m.Fresh, What: w.ended[m.Rank]}
 	node := w.layout.NodeOf(m.Rank)
 	first, count := w.layout.RanksOn(node)

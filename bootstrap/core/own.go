@@ -16,6 +16,7 @@ const epochFirst = 1
 type local struct {
 	hello     bool
 	published bool
+	later     bool // it will publish when it is wanted
 	ended     bool // it exited, or said Finalize
 	failed    bool
 	op        uint32 // collectives it has joined
@@ -26,9 +27,8 @@ type local struct {
 // own is this node's side of resolution: its block, its values, and questions
 // that wait for them.
 type own struct {
-	base   fabric.Tuple // what the ranks' tuples share; of the first that published
-	based  bool
-	block  []byte // encoded, nil when out of date
+	bases  []fabric.Tuple // what the ranks' tuples share, one for each port that ranks use
+	block  []byte         // encoded, nil when out of date
 	parked []parked
 	pairs  map[[2]uint32]bool // asked for; true when settled
 	early  [][2]uint32        // asked for before both ranks had said hello
@@ -60,6 +60,9 @@ func (c *Core) rankSaid(rank uint32, m wire.Message) {
 		c.retryPairs()
 	case wire.Publish:
 		c.publish(r, m)
+	case wire.Later:
+		r.later = !r.published
+		c.unpark()
 	case wire.Ask:
 		c.asked(asker{rank: rank, here: true, ask: m})
 	case wire.Put:
@@ -87,14 +90,22 @@ func (c *Core) publish(r *local, m wire.Publish) {
 	base := m.Tuple
 	base.Num = 0
 	o := &c.own
-	if !o.based {
-		o.base, o.based = base, true
+	if r.published || len(o.bases) > 0 && !alike(base, o.bases[0]) {
+		return // one address per rank; one block holds those of a node
 	}
-	if r.published || base != o.base {
-		return // one address per rank; ranks of one node share the node's
+	if !slices.Contains(o.bases, base) {
+		if len(o.bases) == fabric.MaxBases {
+			return
+		}
+		o.bases = append(o.bases, base)
 	}
-	r.published, r.tuple, o.block = true, m.Tuple, nil
+	r.published, r.later, r.tuple, o.block = true, false, m.Tuple, nil
 	c.unpark()
+}
+
+// alike reports whether tuples can be in one block.
+func alike(a, b fabric.Tuple) bool {
+	return a.Kind == b.Kind && a.Path == b.Path && a.Rails == b.Rails
 }
 
 // rankEnded marks a rank that will not answer any more.
@@ -109,10 +120,10 @@ func (c *Core) rankEnded(rank uint32, failed bool) {
 	c.checkGathers()
 }
 
-// complete reports whether the node's block will not change any more, but for
-// ranks that end.
+// complete reports whether the node's block will not change soon by itself, but
+// for ranks that end.
 func (c *Core) complete() bool {
-	return !slices.ContainsFunc(c.ranks.locals, func(r local) bool { return !r.published && !r.ended })
+	return !slices.ContainsFunc(c.ranks.locals, func(r local) bool { return !r.published && !r.ended && !r.later })
 }
 
 // ownBlock is this node's block as it is now.
@@ -121,13 +132,16 @@ func (c *Core) ownBlock() []byte {
 	if o.block != nil {
 		return o.block
 	}
-	b := fabric.Block{Node: c.ranks.index, First: c.ranks.first, Base: o.base, Ranks: make([]fabric.Entry, c.ranks.count)}
-	if !o.based {
-		b.Base.Kind = fabric.NONE
+	b := fabric.Block{Node: c.ranks.index, First: c.ranks.first, Ranks: make([]fabric.Entry, c.ranks.count)}
+	b.Base.Kind = fabric.NONE
+	if len(o.bases) > 0 {
+		b.Base, b.More = o.bases[0], o.bases[1:]
 	}
 	for i := range c.ranks.locals {
 		if r := &c.ranks.locals[i]; r.published && !r.ended {
-			b.Ranks[i] = fabric.Entry{Epoch: epochFirst, Num: r.tuple.Num}
+			base := r.tuple
+			base.Num = 0
+			b.Ranks[i] = fabric.Entry{Epoch: epochFirst, Num: r.tuple.Num, Base: uint8(slices.Index(o.bases, base))}
 		}
 	}
 	o.block = b.Append(nil)
@@ -138,12 +152,21 @@ func (c *Core) ownBlock() []byte {
 // published yet is a state, not a time-out.
 func (c *Core) askOwn(a asker) {
 	if !c.tryOwn(a, 0) {
+		c.want(a)
 		p := parked{asker: a}
 		if c.local(a.ask.Rank).published && a.ask.Key == "" {
 			p.partialAt = c.now + partialAfter
 			c.wakeAt(p.partialAt)
 		}
 		c.own.parked = append(c.own.parked, p)
+	}
+}
+
+// want tells a rank that it is wanted, if it waits for that.
+func (c *Core) want(a asker) {
+	if r := c.local(a.ask.Rank); r.later && a.ask.Key == "" {
+		r.later = false
+		c.do(Tell{a.ask.Rank, wire.Wanted{}})
 	}
 }
 
@@ -176,6 +199,7 @@ func (c *Core) unpark() {
 		if c.tryOwn(p.asker, p.partialAt) {
 			continue
 		}
+		c.want(p.asker)
 		if p.partialAt > 0 {
 			c.wakeAt(p.partialAt)
 		}

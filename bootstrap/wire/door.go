@@ -50,6 +50,13 @@ type Abort struct {
 // Finalize says that the rank sends and takes no more messages.
 type Finalize struct{}
 
+// Later says, in place of a Publish, that the rank opens its way to other nodes
+// when it is wanted; a Publish follows then.
+type Later struct{}
+
+// Wanted tells such a rank that another node asks for its address.
+type Wanted struct{}
+
 func (Hello) Kind() Kind    { return KindHello }
 func (Welcome) Kind() Kind  { return KindWelcome }
 func (Publish) Kind() Kind  { return KindPublish }
@@ -58,9 +65,13 @@ func (PutDone) Kind() Kind  { return KindPutDone }
 func (Pair) Kind() Kind     { return KindPair }
 func (Abort) Kind() Kind    { return KindAbort }
 func (Finalize) Kind() Kind { return KindFinalize }
+func (Later) Kind() Kind    { return KindLater }
+func (Wanted) Kind() Kind   { return KindWanted }
 
 func (Hello) append(*writer)       {}
 func (Finalize) append(*writer)    {}
+func (Later) append(*writer)       {}
+func (Wanted) append(*writer)      {}
 func (m Publish) append(w *writer) { w.bytes(m.Tuple.Append(nil)) }
 func (m Put) append(w *writer)     { w.string(m.Key); w.bytes(m.Value) }
 func (m PutDone) append(w *writer) { w.bool(m.Again) }
@@ -79,6 +90,8 @@ func (m Welcome) append(w *writer) {
 
 func parseHello(*reader) Message    { return Hello{} }
 func parseFinalize(*reader) Message { return Finalize{} }
+func parseLater(*reader) Message    { return Later{} }
+func parseWanted(*reader) Message   { return Wanted{} }
 func parsePutDone(r *reader) Message {
 	return PutDone{r.bool()}
 }
@@ -128,3 +141,5 @@ func (m PutDone) String() string { return fmt.Sprintf("PutDone again=%t", m.Agai
 func (m Pair) String() string    { return fmt.Sprintf("Pair rank=%d %v", m.Rank, m.What) }
 func (m Abort) String() string   { return fmt.Sprintf("Abort code=%d text=%q", m.Code, m.Text) }
 func (Finalize) String() string  { return "Finalize" }
+func (Later) String() string     { return "Later" }
+func (Wanted) String() string    { return "Wanted" }

@@ -40,6 +40,8 @@ const (
 	KindPair     Kind = 69 // both
 	KindAbort    Kind = 70 // from a rank
 	KindFinalize Kind = 71 // from a rank
+	KindLater    Kind = 72 // from a rank
+	KindWanted   Kind = 73 // to a rank
 )
 
 // Message is one of the message types of this package.

@@ -36,6 +36,8 @@ var kindNames = [...]string{
 	KindPair:      "Pair",
 	KindAbort:     "Abort",
 	KindFinalize:  "Finalize",
+	KindLater:     "Later",
+	KindWanted:    "Wanted",
 }
 
 func (k Kind) String() string {
@@ -89,6 +91,8 @@ var parsers = [256]func(*reader) Message{
 	KindPair:      parsePair,
 	KindAbort:     parseAbort,
 	KindFinalize:  parseFinalize,
+	KindLater:     parseLater,
+	KindWanted:    parseWanted,
 }
 
 func (m Ready) append(w *writer)     { w.u32(m.Up); w.u32(m.Failed) }

@@ -44,7 +44,7 @@ func samples() []Message {
 		Collect{Op: 1, What: AllGather, Parcels: []Parcel{{3, Everyone, []byte("x")}, {4, 0, nil}}}, Release{Op: 9, What: Scatter, Root: 3, Trouble: "rank 3 ended"},
 		Blocks{Values: [][]byte{{1}, {2, 3}}}, Tally{&tally}, Hello{},
 		Welcome{JobID: "a", Rank: 3, Epoch: 2, Layout: j.Layout, Key: fabric.Key{7}, How: j.Transport, Path: "10.0.0.1"},
-		Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}}, Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Pair{Rank: 2, What: Failed},
+		Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}}, Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Later{}, Wanted{}, Pair{Rank: 2, What: Failed},
 		Abort{Code: 3, Text: "because"}, Finalize{},
 		Notice{Host: "a", Text: "n"},
 		Name{Rank: 7, Do: NameLookup, Service: "s", Port: "tag#0$", Done: true},

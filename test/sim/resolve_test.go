@@ -372,3 +372,38 @@ func TestPartialBlocks(t *testing.T) {
 	require.InDelta(t, float64(2*time.Second+10*time.Millisecond), float64(got[0]), float64(time.Millisecond))
 	require.InDelta(t, float64(3*time.Second+10*time.Millisecond), float64(got[1]), float64(time.Millisecond))
 }
+
+// Ranks that publish when they are wanted are told once, the others of their
+// node are not waited for, and at different ports they share one block.
+func TestPublishedWhenWanted(t *testing.T) {
+	cfg := plan(10, 4, "kary:2")
+	cfg.Run = time.Minute
+	at := func(rank uint32) fabric.Tuple { return fabric.Tuple{Kind: fabric.IB, LID: uint16(7 + rank%2), Num: rank} }
+	got, wanted := map[uint32]fabric.Tuple{}, map[uint32]int{}
+	var w *World
+	cfg.Told = func(node, rank uint32, m wire.Message) {
+		switch m := m.(type) {
+		case wire.Wanted:
+			wanted[rank]++
+			w.Say(node, rank, wire.Publish{Tuple: at(rank)})
+		case wire.Answer:
+			b, err := fabric.ParseBlock(m.Value)
+			require.NoError(t, err)
+			require.Equal(t, 2*time.Second, w.Now().Truncate(time.Second), "nothing has waited")
+			got[rank], _, _ = b.Tuple(m.Rank)
+		}
+	}
+	w = New(cfg)
+	for rank := range cfg.Job.Size {
+		w.At(time.Second, func() { w.Say(rank/4, rank, wire.Later{}) })
+	}
+	asked := map[uint32]uint32{0: 36, 1: 37, 5: 36, 9: 39}
+	for rank, about := range asked {
+		w.At(2*time.Second, func() { w.Say(rank/4, rank, wire.Ask{Rank: about}) })
+	}
+	require.NoError(t, w.Run(time.Hour))
+	require.Equal(t, map[uint32]int{36: 1, 37: 1, 39: 1}, wanted)
+	for rank, about := range asked {
+		require.Equal(t, at(about), got[rank])
+	}
+}

@@ -1,0 +1,71 @@
+package lazy
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"ibrun/fabric"
+)
+
+// way is how a table comes to its fabric: once, and perhaps late.
+type way struct {
+	once   sync.Once
+	opened atomic.Pointer[fabric.Tuple]
+	err    error
+}
+
+// Reach opens the way to other nodes if it is not open yet, and waits for that.
+// Its error is that of every later call too.
+func (t *Table) Reach() error {
+	t.way.once.Do(func() { t.way.err = t.open() })
+	return t.way.err
+}
+
+func (t *Table) open() error {
+	t.fmu.Lock() // the sink waits until the fabric is known
+	defer t.fmu.Unlock()
+	if t.stopped {
+		return ErrClosed
+	}
+	opened, err := t.cfg.Open(sink{t})
+	if err != nil {
+		return err
+	}
+	t.fabric = opened
+	tuple := opened.Tuple()
+	t.way.opened.Store(&tuple)
+	t.in.mu.Lock()
+	t.in.driver, _ = opened.(fabric.Driver)
+	t.in.mu.Unlock()
+	if t.cfg.Opened != nil {
+		t.cfg.Opened(tuple)
+	}
+	return nil
+}
+
+// Wanted opens the way in the background: another node asks for this rank. Why
+// it cannot be opened, those who send will hear, and failed now.
+func (t *Table) Wanted(failed func(error)) {
+	t.apart(func() {
+		if err := t.Reach(); err != nil && err != ErrClosed {
+			failed(err)
+		}
+	})
+}
+
+// Tuple is where other nodes reach this rank, once the way there is open.
+func (t *Table) Tuple() fabric.Tuple {
+	if tuple := t.way.opened.Load(); tuple != nil {
+		return *tuple
+	}
+	return fabric.Tuple{Kind: fabric.NONE}
+}
+
+// close closes the fabric, or makes sure that it is never opened.
+func (w *way) close(t *Table) error {
+	w.once.Do(func() { w.err = ErrClosed })
+	if t.fabric == nil {
+		return nil
+	}
+	return t.fabric.Close()
+}

@@ -1,0 +1,80 @@
+package lazy
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/fabric"
+	"ibrun/fabric/mem"
+)
+
+// lateWorld is ranks that open when they must; opened counts.
+func lateWorld(t *testing.T, nodes, perNode uint32, open func(fabric.Sink) (fabric.Fabric, error)) (w *world, opened *atomic.Int32) {
+	opened = &atomic.Int32{}
+	w = newWorld(t, nodes, perNode, open)
+	w.later = map[uint32]bool{}
+	for r := range nodes * perNode {
+		w.later[r] = true
+	}
+	w.config = func(c *Config) {
+		c.Late, c.Opened = true, func(tuple fabric.Tuple) {
+			opened.Add(1)
+			require.NotEqual(t, fabric.NONE, tuple.Kind)
+		}
+	}
+	return w.start(), opened
+}
+
+// Only ranks that talk off their node open the fabric: the one that sends, and
+// the one that it sends to.
+func TestOpenedWhenNeeded(t *testing.T) {
+	w, opened := lateWorld(t, 2, 2, overMem(mem.New(1, mem.Faults{})))
+	ctx := within(t)
+	require.NoError(t, w.table(0).Send(ctx, 1, []byte("near")))
+	_, err := w.table(1).Recv(ctx)
+	require.NoError(t, err)
+	require.Zero(t, opened.Load(), "a rank of the same node needs no fabric")
+	require.Equal(t, fabric.NONE, w.table(0).Tuple().Kind)
+	require.NoError(t, w.table(0).Send(ctx, 3, []byte("far")))
+	m, err := w.table(3).Recv(ctx)
+	require.NoError(t, err)
+	require.Equal(t, Message{0, []byte("far")}, m)
+	require.EqualValues(t, 2, opened.Load())
+	require.NoError(t, w.table(3).Send(ctx, 0, []byte("back")))
+	_, err = w.table(0).RecvFrom(ctx, 3)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, opened.Load())
+	require.NoError(t, w.table(2).Warm(1))
+	require.Eventually(t, func() bool { return opened.Load() == 4 }, patience, 1)
+}
+
+// What cannot be opened is said to who sends, and again each time.
+func TestCannotBeOpened(t *testing.T) {
+	cause := errors.New("no device")
+	w, _ := lateWorld(t, 2, 1, func(fabric.Sink) (fabric.Fabric, error) { return nil, cause })
+	for range 2 {
+		err := w.table(0).Send(within(t), 1, nil)
+		require.ErrorIs(t, err, cause)
+		require.EqualError(t, err, "rank 1: no device")
+	}
+	require.ErrorIs(t, w.table(0).TrySend(1, nil), cause)
+	_, err := w.table(0).RecvFrom(within(t), 1)
+	require.ErrorIs(t, err, cause)
+	said := make(chan error, 1)
+	w.table(1).Wanted(func(err error) { said <- err })
+	require.Equal(t, cause, <-said)
+	w.table(0).Close()
+	require.ErrorIs(t, w.table(0).Send(within(t), 1, nil), ErrClosed)
+}
+
+// A table that is closed opens nothing any more.
+func TestClosedBeforeItIsOpened(t *testing.T) {
+	w, opened := lateWorld(t, 2, 1, overMem(mem.New(1, mem.Faults{})))
+	require.NoError(t, w.table(0).Close())
+	require.ErrorIs(t, w.table(0).Reach(), ErrClosed)
+	w.table(0).Wanted(func(err error) { require.NoError(t, err) })
+	require.Zero(t, opened.Load())
+}
