@@ -10,8 +10,12 @@ ROUNDS   ?= 5
 
 RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
 TEST_PACKAGES := $(RUN_PACKAGES) gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich libmpich-dev tcsh fish hwloc-nox
+IB_PACKAGES   := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-utils
 
-.PHONY: help build run test check bench bench-launch bench-lazy bench-mpi bench-topo fuzz sim clean
+# Tests that boot a machine; the race detector would only make it slow.
+BOOTING := ibrun/test/(rdmavm|ib)
+
+.PHONY: help build run test test-ib check bench bench-launch bench-lazy bench-mpi bench-topo fuzz sim clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -29,8 +33,13 @@ run: ## 64 ranks of an example over ssh on four virtual nodes (as root; otherwis
 test: ## vet, fuzz seeds, then all tests with the race detector (as root also the virtual cluster)
 	@test/packages $(TEST_PACKAGES)
 	go vet ./...
-	go test -count=1 -run '^Fuzz' ./...
-	go test -race -count=1 -p 1 -timeout 15m ./...
+	@$(MAKE) --no-print-directory test-ib
+	go test -count=1 -run '^Fuzz' $$(go list ./... | grep -vxE '$(BOOTING)')
+	go test -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)')
+
+test-ib: ## tests on real verbs devices: Soft-RoCE in a virtual machine, and a made-up HCA (as root)
+	@test/packages $(IB_PACKAGES)
+	go test -count=1 -p 1 -v $$(go list ./... | grep -xE '$(BOOTING)')
 
 check: ## formatting, vet and the rules of the house: seconds
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: gofmt -w ." >&2; exit 1; }

@@ -1,0 +1,136 @@
+package ib
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"ibrun/test/rdmavm/inside"
+)
+
+func TestMain(m *testing.M) {
+	inside.Main(m, inside.Config{Programs: []string{"ibrun/cmd/ibrun"}})
+}
+
+// output runs a program to its end and returns what it printed.
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	require.NoError(t, err, "%s %v: %s", name, args, out)
+	return string(out)
+}
+
+func TestDevicesAreActive(t *testing.T) {
+	inside.Require(t)
+	text := output(t, "ibv_devinfo")
+	require.Equal(t, 2, strings.Count(text, "PORT_ACTIVE"), text)
+	for _, device := range []string{"rxe0", "rxe1"} {
+		require.Regexp(t, `hca_id:\s+`+device+`\n`, text)
+	}
+	var locked unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_MEMLOCK, &locked))
+	require.Equal(t, uint64(unix.RLIM_INFINITY), locked.Cur)
+}
+
+// received is how many packets came in at a device.
+func received(t *testing.T, device string) int {
+	text, err := os.ReadFile("/sys/class/infiniband/" + device + "/ports/1/hw_counters/rcvd_pkts")
+	require.NoError(t, err)
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	return n
+}
+
+// TestPingpong lets rdma-core's own program talk from one device to the other, with each kind of GID.
+func TestPingpong(t *testing.T) {
+	inside.Require(t)
+	const rounds, port = 50, 18515
+	for gid, kind := range []string{"link-local", "IPv4"} {
+		t.Run(kind, func(t *testing.T) {
+			before := []int{received(t, "rxe0"), received(t, "rxe1")}
+			common := []string{"-e", "-n", strconv.Itoa(rounds), "-g", strconv.Itoa(gid), "-p", strconv.Itoa(port)}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			server := exec.CommandContext(ctx, "ibv_rc_pingpong", append(common, "-d", "rxe0")...)
+			var heard bytes.Buffer
+			server.Stdout, server.Stderr = &heard, &heard
+			require.NoError(t, server.Start())
+			require.Eventually(t, func() bool { return listens(t, port) }, 20*time.Second, 10*time.Millisecond)
+			out := output(t, "ibv_rc_pingpong", append(common, "-d", "rxe1", "10.77.0.1")...)
+			require.Contains(t, out, fmt.Sprintf("%d iters", rounds))
+			require.NoError(t, server.Wait(), heard.String())
+			// A message of 4096 bytes is four packets of this MTU, and each device has all messages of the other.
+			for i, device := range []string{"rxe0", "rxe1"} {
+				require.GreaterOrEqual(t, received(t, device)-before[i], 4*rounds, device)
+			}
+		})
+	}
+}
+
+// listens reports whether something listens on a TCP port.
+func listens(t *testing.T, port int) bool {
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		text, err := os.ReadFile(table)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(line)
+			if strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) && fields[3] == "0A" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestTopology reads the ports as ibrun does.
+func TestTopology(t *testing.T) {
+	inside.Require(t)
+	type gid struct {
+		GID, Type, Interface string
+	}
+	type port struct {
+		State string
+		Layer string `json:"link_layer"`
+		LID   int
+		GIDs  []gid
+	}
+	type hca struct {
+		Name  string
+		Ports []port
+	}
+	var machine struct{ HCAs []hca }
+	require.NoError(t, json.Unmarshal([]byte(output(t, inside.Program("ibrun"), "--display", "topo", "--json")), &machine))
+	var want []hca
+	for i := range 2 {
+		link := fmt.Sprintf("eth%d", i)
+		want = append(want, hca{Name: fmt.Sprintf("rxe%d", i), Ports: []port{{State: "ACTIVE", Layer: "Ethernet", GIDs: []gid{
+			{fmt.Sprintf("fe80:0000:0000:0000:0000:00ff:fe00:770%d", i), "RoCE v2", link},
+			{fmt.Sprintf("0000:0000:0000:0000:0000:ffff:0a4d:000%d", i+1), "RoCE v2", link},
+		}}}})
+	}
+	require.Equal(t, want, machine.HCAs)
+}
+
+// TestGuest holds that the host's files can be written, and that a process left behind is collected: tests of ibrun count both.
+func TestGuest(t *testing.T) {
+	inside.Require(t)
+	name := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(name, []byte("kept in the guest's memory"), 0o600))
+	out := output(t, "sh", "-c", "(sleep 0.01 & echo $!)")
+	pid, err := strconv.Atoi(strings.TrimSpace(out))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return unix.Kill(pid, 0) == unix.ESRCH }, 20*time.Second, 10*time.Millisecond)
+}

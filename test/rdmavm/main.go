@@ -1,0 +1,190 @@
+// Command rdmavm gives a command InfiniBand verbs on a machine that has none: `rdmavm run -- command...` runs it in a small
+// virtual machine with Soft-RoCE devices, `rdmavm sys -- command...` shows it a made-up HCA under /sys, without a machine.
+//
+// It refuses to do anything but parse its arguments and show an HCA: the machine is package vm's.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"ibrun/test/rdmavm/vm"
+)
+
+const usage = `usage: rdmavm run [options] -- command...   in a machine with Soft-RoCE; its exit code, 125 if the machine failed
+options: -devices 2      rxe0, rxe1, ... over eth0, eth1, ... with 10.77.0.1, 10.77.0.2, ...
+         -mem 1G         memory, which also holds what the command writes: it sees all files of this machine, and changes none
+         -share DIR      but those below DIR
+         -memlock SIZE   limit of locked memory (64k); unlimited
+         -i              with standard input
+         -timeout 120s   for booting and the command
+       rdmavm image                         builds the newest kernel's image, unless it is there, and says where it is
+       rdmavm sys [options] -- command...   with a made-up HCA under /sys and /dev (as root); its exit code
+options: -name mlx5_0 -lid 27 -state ACTIVE -layer InfiniBand -numa 0 -rate 100
+`
+
+// failed is the exit code when it is not the command's.
+const failed = 125
+
+func main() {
+	if os.Getpid() == 1 && os.Args[0] == vm.Init {
+		vm.Guest()
+	}
+	code, err := run(os.Args[1:])
+	if errors.Is(err, errUsage) {
+		fmt.Fprint(os.Stderr, usage)
+		code = 2
+	} else if err != nil {
+		fmt.Fprintln(os.Stderr, "rdmavm:", err)
+		code = failed
+	}
+	os.Exit(code)
+}
+
+// leastMemory is what the kernel comes up with.
+const leastMemory = 192 << 20
+
+var errUsage = errors.New("usage")
+
+func run(args []string) (int, error) {
+	if len(args) == 0 {
+		return 0, errUsage
+	}
+	switch args[0] {
+	case "run":
+		return inMachine(args[1:])
+	case "image":
+		image, err := vm.Build(say)
+		if err == nil {
+			fmt.Println(image.Kernel)
+		}
+		return 0, err
+	case "sys":
+		return withHCA(args[1:])
+	case within:
+		return 0, becomeWithHCA(args[1:])
+	}
+	return 0, errUsage
+}
+
+func say(line string) { fmt.Fprintln(os.Stderr, "rdmavm:", line) }
+
+// options parses a sub-command's options up to its command.
+func options(flags *flag.FlagSet, args []string) ([]string, error) {
+	flags.Usage = func() {}
+	flags.SetOutput(os.Stderr)
+	if flags.Parse(args) != nil || flags.NArg() == 0 {
+		return nil, errUsage
+	}
+	return flags.Args(), nil
+}
+
+func inMachine(args []string) (int, error) {
+	cfg := vm.Config{Env: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Memlock: vm.Unlimited}
+	flags := flag.NewFlagSet("run", flag.ContinueOnError)
+	memory := size(1 << 30)
+	flags.IntVar(&cfg.Devices, "devices", 2, "")
+	flags.Var(&memory, "mem", "")
+	flags.StringVar(&cfg.Share, "share", "", "")
+	flags.Var((*size)(&cfg.Memlock), "memlock", "")
+	input := flags.Bool("i", false, "")
+	timeout := flags.Duration("timeout", 2*time.Minute, "")
+	command, err := options(flags, args)
+	if err != nil {
+		return 0, err
+	}
+	if cfg.Devices < 0 || cfg.Devices > vm.MostDevices {
+		return 0, fmt.Errorf("-devices %d: 0 to %d", cfg.Devices, vm.MostDevices)
+	}
+	if memory < leastMemory {
+		return 0, fmt.Errorf("-mem: at least %dM", leastMemory>>20)
+	}
+	cfg.Command, cfg.MiB = command, int(memory>>20)
+	if *input {
+		cfg.Stdin = os.Stdin
+	}
+	if cfg.Dir, err = os.Getwd(); err != nil {
+		return 0, err
+	}
+	if cfg.Share, err = folder(cfg.Share); err != nil {
+		return 0, err
+	}
+	image, err := vm.Cached(say)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), *timeout, fmt.Errorf("no end within the time-out of %v", *timeout))
+	defer cancel()
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	return vm.Run(ctx, image, cfg)
+}
+
+// folder is the absolute name of one that exists; "" stays "".
+func folder(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	absolute, err := filepath.Abs(name)
+	if err == nil {
+		absolute, err = filepath.EvalSymlinks(absolute)
+	}
+	if err != nil {
+		return "", err
+	}
+	if there, err := os.Stat(absolute); err != nil || !there.IsDir() {
+		return "", fmt.Errorf("-share %s: not a folder", name)
+	}
+	return absolute, nil
+}
+
+// withHCA starts this program again in a mount namespace of its own.
+func withHCA(args []string) (int, error) {
+	if os.Getuid() != 0 {
+		return 0, errors.New("mounting needs root")
+	}
+	runtime.LockOSThread() // Pdeathsig is sent when the thread that forked ends
+	cmd := exec.Command("/proc/self/exe", append([]string{within}, args...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return 0, err
+	}
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return cmd.ProcessState.ExitCode(), nil
+}
+
+// size is a number of bytes: 64k, 1G, or unlimited.
+type size uint64
+
+func (s *size) String() string { return strconv.FormatUint(uint64(*s), 10) }
+
+func (s *size) Set(text string) error {
+	if text == "unlimited" {
+		*s = size(vm.Unlimited)
+		return nil
+	}
+	digits := strings.TrimRight(text, "kMG")
+	shift, ok := map[string]int{"": 0, "k": 10, "M": 20, "G": 30}[text[len(digits):]]
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || !ok {
+		return errors.New("neither a size like 64k, 512M, 1G nor unlimited")
+	}
+	*s = size(n << shift)
+	return nil
+}

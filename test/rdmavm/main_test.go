@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/rdmavm/inside"
+)
+
+// bin is the folder of the programs under test.
+var bin string
+
+func TestMain(m *testing.M) {
+	code, err := build(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func build(m *testing.M) (code int, err error) {
+	if bin, err = os.MkdirTemp("", "rdmavm-"); err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(bin)
+	cmd := exec.Command("go", "build", "-o", bin, "ibrun/test/rdmavm", "ibrun/cmd/ibrun")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("%w: %s", err, out)
+	}
+	return m.Run(), nil
+}
+
+// outcome is how a program ended.
+type outcome struct {
+	code        int
+	out, errout string
+}
+
+// limit is more than any run here takes.
+const limit = 2 * time.Minute
+
+func rdmavm(t *testing.T, change func(*exec.Cmd), args ...string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "rdmavm"), args...)
+	var out, errout bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errout
+	if change != nil {
+		change(cmd)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return outcome{cmd.ProcessState.ExitCode(), out.String(), errout.String()}
+}
+
+// image builds the image before the first test that needs it, so that no other test is told of that.
+var image sync.Once
+
+func requireQemu(t *testing.T) {
+	t.Helper()
+	if why := inside.Missing(); why != "" {
+		t.Skip(why)
+	}
+	image.Do(func() {
+		o := rdmavm(t, nil, "image")
+		require.Equal(t, 0, o.code, o.errout)
+	})
+}
+
+// TestCommand does in one machine all that a command can see: bytes both ways, environment, folder, limits, devices, files, a
+// process left behind, and the exit code.
+func TestCommand(t *testing.T) {
+	requireQemu(t)
+	var input [300000]byte
+	rand.NewChaCha8([32]byte{}).Read(input[:])
+	dir, share := t.TempDir(), filepath.Join(t.TempDir(), "a,b")
+	require.NoError(t, os.Mkdir(share, 0o755))
+	o := rdmavm(t, func(cmd *exec.Cmd) {
+		cmd.Dir, cmd.Stdin = dir, bytes.NewReader(input[:])
+		cmd.Env = append(os.Environ(), "WORD=two words ")
+	}, "run", "-i", "-devices", "3", "-memlock", "64k", "-share", share, "--", "sh", "-c", `
+		cat
+		sleep 1000 &
+		exec >&2
+		pwd; hostname; echo "[$WORD]" "$RDMAVM" "$2"; ulimit -l
+		echo $((0x$(sed -n 's/^CapEff:\t//p' /proc/self/status) >> 14 & 1))
+		ls /sys/class/infiniband
+		echo lost >file && cat file
+		echo written >"$1/file"
+		exit 7`, "sh", share, "one\ttwo'")
+	require.Equal(t, 7, o.code, o.errout)
+	require.True(t, string(input[:]) == o.out, "%d bytes of %d came back", len(o.out), len(input))
+	require.Equal(t, dir+"\nrdmavm\n[two words ] 1 one\ttwo'\n64\n0\nrxe0\nrxe1\nrxe2\nlost\n", o.errout)
+	require.NoFileExists(t, filepath.Join(dir, "file"))
+	text, err := os.ReadFile(filepath.Join(share, "file"))
+	require.NoError(t, err)
+	require.Equal(t, "written\n", string(text))
+}
+
+// TestKilled kills rdmavm and finds that its machine went with it; a signal that it can catch does so before the machine is up.
+func TestKilled(t *testing.T) {
+	requireQemu(t)
+	for _, signal := range []os.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, filepath.Join(bin, "rdmavm"), "run", "--", "sh", "-c", "echo up; exec sleep 1000")
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			if signal == syscall.SIGKILL {
+				up := make([]byte, 3)
+				_, err = out.Read(up)
+				require.NoError(t, err)
+				require.Equal(t, "up\n", string(up))
+			}
+			var machine []string
+			require.Eventually(t, func() bool { machine = children(t, cmd.Process.Pid); return len(machine) == 1 }, 10*time.Second, 10*time.Millisecond)
+			require.True(t, runs(machine[0]))
+			require.NoError(t, cmd.Process.Signal(signal))
+			require.Error(t, cmd.Wait())
+			require.Eventually(t, func() bool { return !runs(machine[0]) }, 10*time.Second, 10*time.Millisecond)
+		})
+	}
+}
+
+func children(t *testing.T, pid int) (pids []string) {
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	require.NoError(t, err)
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		require.NoError(t, err)
+		pids = append(pids, strings.Fields(string(text))...)
+	}
+	return pids
+}
+
+// runs reports whether a process is there and not dead, collected or not.
+func runs(pid string) bool {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	return err == nil && !strings.Contains(string(text), ") Z ")
+}
+
+func TestSignalsAndRefusals(t *testing.T) {
+	requireQemu(t)
+	// What the command wrote last is there, though a process that it left behind holds the pipe.
+	o := rdmavm(t, nil, "run", "--", "sh", "-c", "sleep 1000 & head -c 60000 /dev/zero | tr '\\0' x; kill -9 $$")
+	require.Equal(t, outcome{code: 128 + int(syscall.SIGKILL), out: strings.Repeat("x", 60000)}, o)
+	o = rdmavm(t, nil, "run", "--", "no-such-program")
+	require.Equal(t, 127, o.code)
+	require.Contains(t, o.errout, "no-such-program: executable file not found")
+}
+
+func TestTimeOut(t *testing.T) {
+	requireQemu(t)
+	o := rdmavm(t, nil, "run", "-timeout", "1ms", "--", "true")
+	require.Equal(t, 125, o.code)
+	require.Contains(t, o.errout, "rdmavm: no end within the time-out of 1ms")
+}
+
+// TestNoBoot gives kernels that do not come up: one that is none, and one without its modules.
+func TestNoBoot(t *testing.T) {
+	requireQemu(t)
+	real := strings.TrimSpace(rdmavm(t, nil, "image").out)
+	cache := t.TempDir()
+	dir := filepath.Join(cache, "ibrun-rdmavm", filepath.Base(filepath.Dir(real)))
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	fake := func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache) }
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "modules.cpio"), nil, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "vmlinux"), []byte("no kernel"), 0o644))
+	o := rdmavm(t, fake, "run", "--", "true")
+	require.Equal(t, 125, o.code)
+	require.Regexp(t, `(?s)the machine ended before the command did; the console's end:\nqemu.*kernel`, o.errout)
+
+	require.NoError(t, os.Remove(filepath.Join(dir, "vmlinux")))
+	require.NoError(t, os.Symlink(real, filepath.Join(dir, "vmlinux")))
+	o = rdmavm(t, fake, "run", "--", "true")
+	require.Equal(t, 125, o.code)
+	require.Regexp(t, `(?s)the machine ended before the command did; the console's end:\n.*open /modules: no such file`, o.errout)
+}
+
+func TestMissingPackages(t *testing.T) {
+	bare := func(cmd *exec.Cmd) { cmd.Env = []string{"PATH=/nonexistent", "XDG_CACHE_HOME=" + t.TempDir()} }
+	o := rdmavm(t, bare, "image")
+	require.Equal(t, 125, o.code)
+	require.Contains(t, o.errout, "apt-get, dpkg-deb, xz: not found; apt-get install -y --no-install-recommends apt dpkg xz-utils")
+	requireQemu(t) // and so an image
+	o = rdmavm(t, func(cmd *exec.Cmd) { cmd.Env = []string{"PATH=/nonexistent", "HOME=" + os.Getenv("HOME")} }, "run", "--", "true")
+	require.Equal(t, 125, o.code)
+	require.Contains(t, o.errout, "--no-install-recommends qemu-system-x86 iproute2")
+}
+
+func TestBadArguments(t *testing.T) {
+	for _, args := range []string{"", "walk", "run", "run -devices x -- true", "run -memlock 64q -- true", "run -memlock -- true", "sys"} {
+		o := rdmavm(t, nil, strings.Fields(args)...)
+		require.Equal(t, 2, o.code, args)
+		require.Contains(t, o.errout, "usage: rdmavm run", args)
+	}
+	for args, why := range map[string]string{
+		"run -devices 65 -- true":       "0 to 64",
+		"run -mem 1k -- true":           "-mem: at least",
+		"run -share /nowhere -- true":   "/nowhere: no such file",
+		"run -share /dev/null -- true":  "not a folder",
+		"run -memlock 5000000T -- true": "usage",
+	} {
+		require.Contains(t, rdmavm(t, nil, strings.Fields(args)...).errout, why)
+	}
+}
+
+// TestMadeUpHCA reads the HCA as ibrun and rdma-core do, and finds the rest of /sys and /dev as it is.
+func TestMadeUpHCA(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	before, err := os.ReadDir("/sys/class")
+	require.NoError(t, err)
+	type port struct {
+		State string
+		Layer string `json:"link_layer"`
+		LID   int
+		Rate  float64 `json:"rate_gbps"`
+	}
+	type hca struct {
+		Name  string
+		NUMA  int `json:"numa_node"`
+		Ports []port
+	}
+	type machine struct {
+		HCAs       []hca
+		Interfaces []map[string]any
+		Packages   []map[string]any
+	}
+	read := func(o outcome) (m machine) {
+		require.Equal(t, 0, o.code, o.errout)
+		require.NoError(t, json.Unmarshal([]byte(o.out), &m))
+		return m
+	}
+	show := []string{filepath.Join(bin, "ibrun"), "--display", "topo", "--json"}
+	text, err := exec.Command(show[0], show[1:]...).Output()
+	require.NoError(t, err)
+	plain := read(outcome{out: string(text)})
+	made := read(rdmavm(t, nil, append([]string{"sys", "-name", "hfi1_0", "-lid", "0x3a4", "-state", "INIT", "-numa", "0", "-rate", "56", "--"}, show...)...))
+	require.Equal(t, append([]hca{{"hfi1_0", 0, []port{{"INIT", "InfiniBand", 0x3a4, 56}}}}, plain.HCAs...), made.HCAs)
+	require.Equal(t, plain.Interfaces, made.Interfaces)
+	require.Equal(t, plain.Packages, made.Packages)
+
+	o := rdmavm(t, nil, "sys", "--", "sh", "-c", "ls -d /sys/fs/cgroup /dev/null /dev/infiniband/uverbs0; cat /sys/class/infiniband/mlx5_0/ports/1/lid; echo x >/dev/null; kill -9 $$")
+	require.Equal(t, outcome{137, "/dev/infiniband/uverbs0\n/dev/null\n/sys/fs/cgroup\n0x1b\n", ""}, o)
+	if _, err := exec.LookPath("ibv_devices"); err == nil {
+		require.Contains(t, rdmavm(t, nil, "sys", "--", "ibv_devices").out, "mlx5_0")
+	}
+	after, err := os.ReadDir("/sys/class")
+	require.NoError(t, err)
+	require.Equal(t, len(before), len(after))
+	o = rdmavm(t, nil, "sys", "-state", "SLEEPING", "--", "true")
+	require.Equal(t, 125, o.code)
+	require.Contains(t, o.errout, "SLEEPING")
+	require.Contains(t, rdmavm(t, nil, "sys", "--", "no-such-program").errout, "executable file not found")
+}

@@ -1,0 +1,48 @@
+package vm
+
+import (
+	"fmt"
+	"io"
+)
+
+// archive writes a cpio archive of the kind that kernels unpack as their first file system (the "newc" format of the kernel's
+// Documentation/driver-api/early-userspace/buffer-format.rst). Several archives may follow each other in one file.
+type archive struct {
+	to    io.Writer
+	count int
+	err   error
+}
+
+// Modes of what an archive holds.
+const (
+	modeDir     = 0o040755
+	modeProgram = 0o100755
+)
+
+func (a *archive) dir(name string)               { a.entry(name, modeDir, nil) }
+func (a *archive) program(name string, b []byte) { a.entry(name, modeProgram, b) }
+
+// end writes the trailer and returns the first error of all writes.
+func (a *archive) end() error {
+	a.entry("TRAILER!!!", 0, nil)
+	return a.err
+}
+
+func (a *archive) entry(name string, mode int, content []byte) {
+	a.count++
+	header := "070701"
+	for _, field := range []int{a.count, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0} {
+		header += fmt.Sprintf("%08x", field)
+	}
+	a.padded([]byte(header + name + "\x00"))
+	a.padded(content)
+}
+
+// padded writes up to the next multiple of four bytes.
+func (a *archive) padded(b []byte) {
+	for _, part := range [][]byte{b, make([]byte, -len(b)&3)} {
+		if a.err == nil {
+			_, a.err = a.to.Write(part)
+		}
+	}
+}

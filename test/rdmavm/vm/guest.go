@@ -1,0 +1,309 @@
+package vm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Init is the path under which the kernel starts this program; its first argument there, and nowhere else.
+const Init = "/init"
+
+// Folders of the guest's first file system, and names of what qemu offers.
+const (
+	moduleDir = "/modules"
+	procDir   = "/proc"
+	sysDir    = "/sys"
+	hostDir   = "/host" // this machine's files, read-only
+	overDir   = "/over" // what is written over them
+	rootDir   = "/root" // both together, the root of the command
+	hostTag   = "host"
+	shareTag  = "share"
+	portName  = "line"
+)
+
+// Guest is the first process of the guest. It never returns: the host ends the machine when it has heard the end.
+func Guest() {
+	runtime.LockOSThread() // limits and rights that the command inherits are this thread's
+	l, err := begin()
+	if err == nil {
+		err = serve(l)
+	}
+	if err != nil {
+		fmt.Println("rdmavm:", err)
+		if l != nil {
+			_ = l.send(frameFailed, []byte(err.Error()))
+		} else {
+			_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+		}
+	}
+	for {
+		_ = unix.Pause()
+	}
+}
+
+// begin loads the modules and opens the line.
+func begin() (*line, error) {
+	m := mounts{}
+	m.mount(procDir, "proc", "proc", 0, "")
+	m.mount(sysDir, "sysfs", "sysfs", 0, "")
+	m.mount("/dev", "devtmpfs", "devtmpfs", 0, "")
+	if m.err != nil {
+		return nil, m.err
+	}
+	entries, err := os.ReadDir(moduleDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if err := load(filepath.Join(moduleDir, entry.Name())); err != nil {
+			return nil, fmt.Errorf("loading %s: %w", entry.Name(), err)
+		}
+	}
+	port, err := openPort()
+	if err != nil {
+		return nil, err
+	}
+	return newLine(port), nil
+}
+
+func load(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return unix.FinitModule(int(file.Fd()), "", 0)
+}
+
+// openPort opens the serial port of the line. The device learns its name some time after its driver was loaded.
+func openPort() (*os.File, error) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		names, err := filepath.Glob("/sys/class/virtio-ports/*/name")
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if text, err := os.ReadFile(name); err == nil && strings.TrimSpace(string(text)) == portName {
+				fd, err := unix.Open("/dev/"+filepath.Base(filepath.Dir(name)), unix.O_RDWR|unix.O_CLOEXEC, 0)
+				return os.NewFile(uintptr(fd), portName), err
+			}
+		}
+	}
+	return nil, errors.New("there is no serial port " + portName)
+}
+
+// serve does the host's job and says how it ended.
+func serve(l *line) error {
+	if err := l.send(frameUp, nil); err != nil {
+		return err
+	}
+	kind, content, err := l.receive()
+	if err != nil {
+		return err
+	}
+	var j job
+	if err := json.Unmarshal(content, &j); err != nil || kind != frameJob {
+		return fmt.Errorf("no job but %q: %w", kind, err)
+	}
+	if err := enter(j.Share); err != nil {
+		return err
+	}
+	if err := network(j.Devices); err != nil {
+		return err
+	}
+	if err := limit(j.Memlock); err != nil {
+		return err
+	}
+	code, err := run(l, j)
+	if err != nil {
+		return err
+	}
+	unix.Sync() // to the shared folder
+	return l.sendJSON(frameEnd, code)
+}
+
+// mounts keeps the first error of a row of mounts.
+type mounts struct{ err error }
+
+func (m *mounts) mount(target, kind, source string, flags uintptr, options string) {
+	if m.err != nil {
+		return
+	}
+	if err := unix.Mount(source, target, kind, flags, options); err != nil {
+		m.err = fmt.Errorf("mount %s on %s: %w", kind, target, err)
+	}
+}
+
+// enter makes the host's files, with memory over them, the root of this process.
+func enter(share string) error {
+	const plan9 = "trans=virtio,version=9p2000.L,msize=512000,"
+	upper, work := overDir+"/upper", overDir+"/work"
+	m := mounts{}
+	m.mount(hostDir, "9p", hostTag, unix.MS_RDONLY, plan9+"cache=loose")
+	m.mount(overDir, "tmpfs", "tmpfs", 0, "")
+	if m.err == nil {
+		m.err = errors.Join(os.Mkdir(upper, 0o755), os.Mkdir(work, 0o755))
+	}
+	m.mount(rootDir, "overlay", "overlay", 0, "lowerdir="+hostDir+",upperdir="+upper+",workdir="+work)
+	m.mount(rootDir+"/proc", "proc", "proc", 0, "")
+	m.mount(rootDir+"/sys", "sysfs", "sysfs", 0, "")
+	m.mount(rootDir+"/sys/fs/cgroup", "cgroup2", "cgroup2", 0, "")
+	m.mount(rootDir+"/dev", "devtmpfs", "devtmpfs", 0, "")
+	m.mount(rootDir+"/run", "tmpfs", "tmpfs", unix.MS_NOSUID, "mode=0755")
+	if m.err == nil {
+		m.err = errors.Join(os.MkdirAll(rootDir+"/dev/pts", 0o755), os.MkdirAll(rootDir+"/dev/shm", 0o1777),
+			os.Symlink("/proc/self/fd", rootDir+"/dev/fd"))
+	}
+	m.mount(rootDir+"/dev/pts", "devpts", "devpts", 0, "ptmxmode=0666,mode=0620,gid=5")
+	m.mount(rootDir+"/dev/shm", "tmpfs", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")
+	if share != "" {
+		m.mount(rootDir+share, "9p", shareTag, 0, plan9+"cache=mmap")
+	}
+	if m.err != nil {
+		return m.err
+	}
+	if err := unix.Chroot(rootDir); err != nil {
+		return err
+	}
+	return os.Chdir("/")
+}
+
+// limit sets what the command may lock and open. Root may lock all memory unless it is told otherwise by its capabilities.
+func limit(memlock uint64) error {
+	err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: memlock, Max: memlock})
+	const files = 1 << 16
+	err = errors.Join(err, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: files, Max: files}))
+	if memlock < Unlimited {
+		err = errors.Join(err, unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_IPC_LOCK, 0, 0, 0))
+	}
+	return err
+}
+
+// run starts the command, collects all that dies, and returns the command's exit code when its output is on the line.
+func run(l *line, j job) (code int, err error) {
+	os.Clearenv() // of what the kernel gave, for the look-up by the command's own PATH
+	for _, pair := range append(j.Env, "RDMAVM=1") {
+		name, value, _ := strings.Cut(pair, "=")
+		if err := os.Setenv(name, value); err != nil {
+			return 0, fmt.Errorf("environment %q: %w", name, err)
+		}
+	}
+	if err := os.Chdir(j.Dir); err != nil {
+		return 0, err
+	}
+	path, err := exec.LookPath(j.Command[0])
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		return refused(l, j, err)
+	}
+	input, toInput, err := inputOf(j)
+	if err != nil {
+		return 0, err
+	}
+	out, toOut, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	complaint, toErr, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	command, err := os.StartProcess(path, j.Command, &os.ProcAttr{Files: []*os.File{input, toOut, toErr}, Sys: &syscall.SysProcAttr{Setsid: true}})
+	if err != nil {
+		return refused(l, j, err)
+	}
+	for _, theirs := range []*os.File{input, toOut, toErr} {
+		theirs.Close()
+	}
+	if j.Input {
+		go feed(l, toInput)
+	}
+	sent := map[byte]chan error{frameOut: make(chan error, 1), frameErr: make(chan error, 1)}
+	go func() { sent[frameOut] <- l.stream(frameOut, out) }()
+	go func() { sent[frameErr] <- l.stream(frameErr, complaint) }()
+	status, err := reap(command.Pid)
+	if err != nil {
+		return 0, err
+	}
+	for _, pipe := range []struct {
+		kind byte
+		file *os.File
+	}{{frameOut, out}, {frameErr, complaint}} {
+		// Whoever was left behind may hold it open for long: the stream ends here, after what was written until now.
+		if err := pipe.file.SetReadDeadline(time.Now()); err != nil {
+			return 0, err
+		}
+		if err := <-sent[pipe.kind]; err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return 0, err
+		}
+		if err := l.send(pipe.kind, remains(pipe.file)); err != nil {
+			return 0, err
+		}
+	}
+	if status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return status.ExitStatus(), nil
+}
+
+// remains is what a pipe holds at this moment.
+func remains(pipe *os.File) []byte {
+	const capacity = 1 << 16 // of a pipe that nobody has changed
+	b, n := make([]byte, capacity), 0
+	if conn, err := pipe.SyscallConn(); err == nil && pipe.SetReadDeadline(time.Time{}) == nil {
+		_ = conn.Read(func(fd uintptr) bool {
+			n, _ = unix.Read(int(fd), b) // fails when it is empty
+			return true
+		})
+	}
+	return b[:max(n, 0)]
+}
+
+// refused says like a shell why the command cannot be run.
+func refused(l *line, j job, why error) (code int, err error) {
+	code = 126
+	if errors.Is(why, exec.ErrNotFound) || errors.Is(why, os.ErrNotExist) {
+		code = 127
+	}
+	return code, l.send(frameErr, fmt.Appendf(nil, "rdmavm: %s: %v\n", j.Command[0], errors.Unwrap(why)))
+}
+
+// inputOf is the command's standard input, and where to write it, if the host sends any.
+func inputOf(j job) (read, write *os.File, err error) {
+	if j.Input {
+		return os.Pipe()
+	}
+	read, err = os.Open(os.DevNull)
+	return read, nil, err
+}
+
+// feed writes what the host sends, until its end. A command that does not read it all is no error.
+func feed(l *line, to *os.File) {
+	defer to.Close()
+	for {
+		kind, content, err := l.receive()
+		if err != nil || kind != frameInput || len(content) == 0 {
+			return
+		}
+		_, _ = to.Write(content)
+	}
+}
+
+// reap collects the dead, orphans too, until one of them is pid.
+func reap(pid int) (status syscall.WaitStatus, err error) {
+	for {
+		got, err := syscall.Wait4(-1, &status, 0, nil)
+		if got == pid || err != nil && err != syscall.EINTR {
+			return status, err
+		}
+	}
+}

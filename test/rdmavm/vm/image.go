@@ -1,0 +1,214 @@
+package vm
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Image is what is booted: files in the cache.
+type Image struct {
+	Kernel  string // an ELF image
+	Modules string // a cpio archive, in the order of loading
+}
+
+// builder is the text of what builds an image. An image of another builder is not used.
+//
+//go:embed cpio.go kernel.go image.go
+var builder embed.FS
+
+// cache is where images are kept, below the user's cache directory.
+const cache = "ibrun-rdmavm"
+
+// source is the package that depends on the newest kernel with all its drivers.
+const source = "linux-image-amd64"
+
+// images is the cache's folder and the end of the name of images that are this builder's.
+func images() (dir, suffix string, err error) {
+	dir, err = os.UserCacheDir()
+	if err != nil {
+		return "", "", err
+	}
+	sum := sha256.New()
+	entries, err := builder.ReadDir(".")
+	if err != nil {
+		return "", "", err
+	}
+	for _, entry := range entries {
+		text, err := builder.ReadFile(entry.Name())
+		if err != nil {
+			return "", "", err
+		}
+		sum.Write(text)
+	}
+	return filepath.Join(dir, cache), fmt.Sprintf("-%.6x", sum.Sum(nil)), nil
+}
+
+func at(dir string) Image {
+	return Image{Kernel: filepath.Join(dir, "vmlinux"), Modules: filepath.Join(dir, "modules.cpio")}
+}
+
+// Cached is the image that is there, of whatever kernel, and else a new one. say hears what takes long.
+func Cached(say func(string)) (Image, error) {
+	dir, suffix, err := images()
+	if err != nil {
+		return Image{}, err
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "linux-image-*"+suffix))
+	if err != nil || len(found) == 0 {
+		return Build(say)
+	}
+	return at(found[len(found)-1]), nil
+}
+
+// Build makes the image of the newest kernel, unless it is there, and removes those of other kernels. It needs no root: the
+// package is unpacked, not installed.
+func Build(say func(string)) (Image, error) {
+	if err := need("apt-get", "apt", "dpkg-deb", "dpkg", "xz", "xz-utils"); err != nil {
+		return Image{}, err
+	}
+	dir, suffix, err := images()
+	if err != nil {
+		return Image{}, err
+	}
+	depends, err := output("", "apt-cache", "depends", "--important", source)
+	if err != nil {
+		return Image{}, err
+	}
+	name := regexp.MustCompile(`linux-image-[0-9]\S*`).FindString(depends)
+	if name == "" {
+		return Image{}, fmt.Errorf("apt knows no kernel package behind %s: run apt-get update, on Debian", source)
+	}
+	target := filepath.Join(dir, name+suffix)
+	if _, err := os.Stat(target); err == nil {
+		return at(target), nil
+	}
+	say("building an image of " + name + ", once: a download of about 70 MB")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return Image{}, err
+	}
+	// Whoever builds at the same time does so elsewhere, and the first one's is kept.
+	if err := sweep(dir); err != nil {
+		return Image{}, err
+	}
+	work, err := os.MkdirTemp(dir, building)
+	if err != nil {
+		return Image{}, err
+	}
+	defer os.RemoveAll(work)
+	if err := download(work, name); err != nil {
+		return Image{}, err
+	}
+	made := filepath.Join(work, "made")
+	if err := os.Mkdir(made, 0o755); err != nil {
+		return Image{}, err
+	}
+	if err := convert(work, at(made)); err != nil {
+		return Image{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := os.Rename(made, target); err != nil && !errors.Is(err, os.ErrExist) {
+		return Image{}, err
+	}
+	all, err := filepath.Glob(filepath.Join(dir, "linux-image-*"+suffix))
+	for _, image := range all {
+		if image != target {
+			err = errors.Join(err, os.RemoveAll(image))
+		}
+	}
+	if err != nil {
+		return Image{}, err
+	}
+	return at(target), nil
+}
+
+// building begins the names of folders in which somebody builds.
+const building = "building-"
+
+// sweep removes what builders left that were killed.
+func sweep(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, building+"*"))
+	for _, work := range left {
+		if there, statErr := os.Stat(work); statErr == nil && time.Since(there.ModTime()) > time.Hour {
+			err = errors.Join(err, os.RemoveAll(work))
+		}
+	}
+	return err
+}
+
+// download gets the package and unpacks it into dir. Lists that are too old to have it are renewed once, which needs root.
+func download(dir, name string) error {
+	_, err := output(dir, "apt-get", "download", name)
+	if err != nil && os.Getuid() == 0 {
+		if _, err := output(dir, "apt-get", "update"); err != nil {
+			return err
+		}
+		_, err = output(dir, "apt-get", "download", name)
+	}
+	if err != nil {
+		return err
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "*.deb"))
+	if err != nil || len(found) != 1 {
+		return fmt.Errorf("apt-get download %s left %d packages", name, len(found))
+	}
+	_, err = output(dir, "dpkg-deb", "-x", found[0], dir)
+	return err
+}
+
+// convert makes the image's files of an unpacked package, wherever that has its modules (below /usr since Debian 13).
+func convert(unpacked string, to Image) error {
+	kernels, err := filepath.Glob(filepath.Join(unpacked, "boot", "vmlinuz-*"))
+	if err != nil || len(kernels) != 1 {
+		return fmt.Errorf("the package has %d kernels", len(kernels))
+	}
+	packed, err := os.ReadFile(kernels[0])
+	if err != nil {
+		return err
+	}
+	kernel, err := unpackKernel(packed)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(to.Kernel, kernel, 0o644); err != nil {
+		return err
+	}
+	paths, err := modules(unpacked)
+	if err != nil {
+		return err
+	}
+	return pack(to.Modules, paths)
+}
+
+// output runs a program to its end, in dir. What it complained of is part of the error.
+func output(dir, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	var complaint bytes.Buffer
+	cmd.Dir, cmd.Stderr = dir, &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(complaint.String()))
+	}
+	return string(out), nil
+}
+
+// need reports the programs that are missing, by the packages that have them: pairs of both.
+func need(programs ...string) error {
+	var names, packages []string
+	for i := 0; i < len(programs); i += 2 {
+		if _, err := exec.LookPath(programs[i]); err != nil {
+			names, packages = append(names, programs[i]), append(packages, programs[i+1])
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: not found; apt-get install -y --no-install-recommends %s", strings.Join(names, ", "), strings.Join(packages, " "))
+}

@@ -1,0 +1,94 @@
+package vm
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Kinds of frames on the line between host and guest, one serial port with bytes in order. The guest begins with up, the host
+// answers with the job and what standard input has; output follows, and end or failed is the last.
+const (
+	frameUp     = 'u'
+	frameJob    = 'j' // a job as JSON
+	frameInput  = 'i' // empty: the end of it
+	frameOut    = 'o'
+	frameErr    = 'e'
+	frameEnd    = 'x' // the exit code as JSON
+	frameFailed = 'f' // why the guest could not run the command
+)
+
+// job is what the guest is to do.
+type job struct {
+	Command []string
+	Dir     string
+	Env     []string
+	Share   string // a folder of the host that is written through; empty: none
+	Devices int
+	Memlock uint64 // bytes
+	Input   bool   // frames of input follow
+}
+
+// most bounds a frame, so that a broken line is found out.
+const most = 1 << 20
+
+// line sends and receives frames. Several goroutines may send.
+type line struct {
+	mu   sync.Mutex
+	port io.Writer
+	from *bufio.Reader
+}
+
+func newLine(port io.ReadWriter) *line { return &line{port: port, from: bufio.NewReader(port)} }
+
+func (l *line) send(kind byte, content []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	frame := binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(content)))
+	_, err := l.port.Write(append(frame, content...))
+	return err
+}
+
+func (l *line) sendJSON(kind byte, value any) error {
+	content, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return l.send(kind, content)
+}
+
+func (l *line) receive() (kind byte, content []byte, err error) {
+	var head [5]byte
+	if _, err := io.ReadFull(l.from, head[:]); err != nil {
+		return 0, nil, err
+	}
+	n := binary.BigEndian.Uint32(head[1:])
+	if n > most {
+		return 0, nil, fmt.Errorf("a frame %q of %d bytes", head[0], n)
+	}
+	content = make([]byte, n)
+	_, err = io.ReadFull(l.from, content)
+	return head[0], content, err
+}
+
+// stream sends all that a reader has as frames of one kind.
+func (l *line) stream(kind byte, from io.Reader) error {
+	b := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(b)
+		if n > 0 {
+			if err := l.send(kind, b[:n]); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

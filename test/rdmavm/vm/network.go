@@ -1,0 +1,67 @@
+package vm
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const hostName = "rdmavm"
+
+// network makes the devices rxe0, rxe1, ... in the guest, each on an Ethernet of its own name that reaches all others. All are
+// in one namespace, the only one in which Soft-RoCE listens.
+func network(devices int) error {
+	if err := unix.Sethostname([]byte(hostName)); err != nil {
+		return err
+	}
+	hosts, err := os.OpenFile("/etc/hosts", os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	if err == nil {
+		_, err = fmt.Fprintf(hosts, "127.0.0.1 localhost %s\n", hostName)
+		hosts.Close()
+	}
+	if err != nil {
+		return err
+	}
+	// Packets come in that have this machine's own addresses as their source, and addresses are good at once.
+	for name, value := range map[string]string{"ipv4/conf/all/accept_local": "1", "ipv4/conf/default/accept_local": "1",
+		"ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0", "ipv6/conf/default/accept_dad": "0"} {
+		if err := os.WriteFile("/proc/sys/net/"+name, []byte(value), 0); err != nil {
+			return err
+		}
+	}
+	if err := os.Setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"); err != nil {
+		return err
+	}
+	links, neighbours, rxe := plan(devices)
+	for _, step := range []struct{ program, batch string }{{"ip", links}, {"ip", neighbours}, {"rdma", rxe}} {
+		cmd := exec.Command(step.program, "-b", "-")
+		cmd.Stdin = strings.NewReader(step.batch)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s -b: %w: %s", step.program, err, out)
+		}
+	}
+	return nil
+}
+
+// plan is the batches of ip and rdma. The Ethernets are macvlans over dummy0, which comes with its module. The neighbours are told, since nobody answers a question that comes from the asker's own
+// address.
+func plan(devices int) (links, neighbours, rxe string) {
+	var l, n, r strings.Builder
+	l.WriteString("link set lo up\nlink set dummy0 up\n")
+	for i := range devices {
+		fmt.Fprintf(&l, "link add link dummy0 name eth%d address 02:00:00:00:77:%02x type macvlan mode bridge\n", i, i)
+		fmt.Fprintf(&l, "addr add 10.77.0.%d/24 dev eth%d\nlink set eth%d up\n", i+1, i, i)
+		fmt.Fprintf(&r, "link add rxe%d type rxe netdev eth%d\n", i, i)
+		for to := range devices {
+			if to != i {
+				for _, address := range []string{fmt.Sprintf("10.77.0.%d", to+1), fmt.Sprintf("fe80::ff:fe00:77%02x", to)} {
+					fmt.Fprintf(&n, "neigh add %s lladdr 02:00:00:00:77:%02x dev eth%d nud permanent\n", address, to, i)
+				}
+			}
+		}
+	}
+	return l.String(), n.String(), r.String()
+}

@@ -1,0 +1,228 @@
+// Package vm gives a command a machine with Soft-RoCE: it boots Debian's kernel under qemu, shows it the files of this machine,
+// and runs the command there. Run is the host's side and Guest the guest's, whose first process is this same program. What the
+// command writes stays in the guest's memory, but for one shared folder.
+//
+// It refuses to keep a machine between two commands, and to install anything here.
+package vm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Unlimited is a Memlock without a limit.
+const Unlimited = uint64(unix.RLIM_INFINITY)
+
+// MostDevices bounds Config.Devices.
+const MostDevices = 64
+
+// Config says what to run in which machine.
+type Config struct {
+	Command        []string
+	Dir            string   // where it runs, a folder of this machine
+	Env            []string // besides, RDMAVM=1
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+
+	Devices int    // rxe0 and on, over eth0 and on, with addresses from 10.77.0.1 on; each reaches all
+	MiB     int    // of memory, which also holds what the command writes
+	Share   string // a folder that the command may change; empty: none
+	Memlock uint64 // limit of locked memory in bytes; below Unlimited the command also lacks the right to exceed it
+}
+
+// bootTime is how long the guest may take until it speaks. It takes 3 s on a machine that has nothing else to do.
+const bootTime = time.Minute
+
+// Run boots, runs the command and returns its exit code; 128 + N after signal N, 127 and 126 where it cannot be run. An error
+// says what went wrong with the machine, or why ctx ended. The machine is gone when Run returns, or when this process ends.
+func Run(ctx context.Context, image Image, cfg Config) (code int, err error) {
+	if err := need("qemu-system-x86_64", "qemu-system-x86", "ip", "iproute2", "rdma", "iproute2"); err != nil {
+		return 0, err
+	}
+	first, err := initramfs(image)
+	if err != nil {
+		return 0, err
+	}
+	defer first.Close()
+	ours, theirs, err := pair()
+	if err != nil {
+		return 0, err
+	}
+	defer ours.Close()
+	defer theirs.Close()
+
+	console := &tail{}
+	qemu := exec.Command("qemu-system-x86_64", arguments(image, cfg)...)
+	qemu.Stdout, qemu.Stderr = console, console
+	qemu.ExtraFiles = []*os.File{theirs, first}
+	qemu.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	// The kernel sends Pdeathsig when the thread that forked ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := qemu.Start(); err != nil {
+		return 0, err
+	}
+	theirs.Close()
+	booted := make(chan struct{})
+	type result struct {
+		code int
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		code, err := converse(newLine(ours), cfg, func() { close(booted) })
+		done <- result{code, err}
+	}()
+	boot := time.NewTimer(bootTime)
+	defer boot.Stop()
+	var r result
+	for waiting := true; waiting; {
+		select {
+		case r = <-done:
+			waiting = false
+		case <-booted:
+			boot.Stop()
+			booted = nil
+		case <-boot.C:
+			r.err, waiting = fmt.Errorf("the kernel did not come up within %v", bootTime), false
+		case <-ctx.Done():
+			r.err, waiting = context.Cause(ctx), false
+		}
+	}
+	_ = qemu.Process.Kill() // what the guest had to say is said
+	_ = qemu.Wait()
+	if r.err != nil {
+		return 0, fmt.Errorf("%w%s", r.err, console)
+	}
+	return r.code, nil
+}
+
+// converse is the host's part of the talk with the guest.
+func converse(l *line, cfg Config, booted func()) (code int, err error) {
+	for {
+		kind, content, err := l.receive()
+		if err != nil {
+			return 0, errors.New("the machine ended before the command did")
+		}
+		switch kind {
+		case frameUp:
+			booted()
+			j := job{cfg.Command, cfg.Dir, cfg.Env, cfg.Share, cfg.Devices, cfg.Memlock, cfg.Stdin != nil}
+			if err = l.sendJSON(frameJob, j); cfg.Stdin != nil {
+				go func() {
+					_ = l.stream(frameInput, cfg.Stdin) // a reader that fails has ended, too
+					_ = l.send(frameInput, nil)
+				}()
+			}
+		case frameOut:
+			_, err = cfg.Stdout.Write(content)
+		case frameErr:
+			_, err = cfg.Stderr.Write(content)
+		case frameEnd:
+			return code, json.Unmarshal(content, &code)
+		case frameFailed:
+			return 0, errors.New("in the guest: " + string(content))
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Descriptors that qemu inherits.
+const (
+	lineFD  = 3
+	firstFD = 4
+)
+
+func arguments(image Image, cfg Config) []string {
+	args := []string{
+		// Soft-RoCE's packets go through one queue per QP; a second CPU would only make the first one wait.
+		"-machine", "q35", "-cpu", "max", "-smp", "1", "-m", fmt.Sprint(cfg.MiB),
+		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
+		"-kernel", image.Kernel, "-initrd", fmt.Sprintf("/proc/self/fd/%d", firstFD),
+		"-append", "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off audit=0 random.trust_cpu=on tsc=reliable no_timer_check cryptomgr.notests",
+		"-device", "virtio-serial-pci", "-chardev", fmt.Sprintf("socket,id=line,fd=%d", lineFD), "-device", "virtserialport,chardev=line,name=" + portName,
+	}
+	// KVM without these extensions is one that cannot run a kernel as it is (kvm_pvm).
+	if cpu, err := os.ReadFile("/proc/cpuinfo"); err == nil && (strings.Contains(string(cpu), " vmx") || strings.Contains(string(cpu), " svm")) {
+		args = append(args, "-accel", "kvm")
+	}
+	args = append(args, "-accel", "tcg") // where KVM does not work
+	folder := func(tag, path, more string) {
+		args = append(args, "-fsdev", fmt.Sprintf("local,id=%s,path=%s,security_model=none,multidevs=remap%s", tag, strings.ReplaceAll(path, ",", ",,"), more),
+			"-device", fmt.Sprintf("virtio-9p-pci,fsdev=%[1]s,mount_tag=%[1]s", tag))
+	}
+	folder(hostTag, "/", ",readonly=on")
+	if cfg.Share != "" {
+		folder(shareTag, cfg.Share, "")
+	}
+	return args
+}
+
+// initramfs is the guest's first file system, in memory: the image's modules, and this program as /init.
+func initramfs(image Image) (*os.File, error) {
+	modules, err := os.ReadFile(image.Modules)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate("initramfs", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), "initramfs")
+	_, err = file.Write(modules)
+	a := archive{to: file, err: err}
+	for _, dir := range []string{procDir, sysDir, hostDir, overDir, rootDir} {
+		a.dir(dir[1:])
+	}
+	a.program(Init[1:], self)
+	if err := a.end(); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// pair makes a connected pair of sockets.
+func pair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(fds[0]), "line"), os.NewFile(uintptr(fds[1]), "line"), nil
+}
+
+// tail keeps the end of what the console and qemu say.
+type tail struct{ text []byte }
+
+const tailLength = 4 << 10
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.text = append(t.text, b...)
+	t.text = t.text[max(0, len(t.text)-tailLength):]
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	text := strings.TrimSpace(strings.ReplaceAll(string(t.text), "\r", ""))
+	if text == "" {
+		return ""
+	}
+	return "; the console's end:\n" + text
+}
