@@ -52,8 +52,8 @@ type outcome struct {
 	out, errout string
 }
 
-// limit is more than any run here takes.
-const limit = 2 * time.Minute
+// limit is more than rdmavm gives itself.
+const limit = 3 * time.Minute
 
 func rdmavm(t *testing.T, change func(*exec.Cmd), args ...string) outcome {
 	t.Helper()
@@ -90,6 +90,7 @@ func requireQemu(t *testing.T) {
 // process left behind, and the exit code.
 func TestCommand(t *testing.T) {
 	requireQemu(t)
+	t.Parallel()
 	var input [300000]byte
 	rand.NewChaCha8([32]byte{}).Read(input[:])
 	dir, share := t.TempDir(), filepath.Join(t.TempDir(), "a,b")
@@ -119,6 +120,7 @@ func TestCommand(t *testing.T) {
 // TestKilled kills rdmavm and finds that its machine went with it; a signal that it can catch does so before the machine is up.
 func TestKilled(t *testing.T) {
 	requireQemu(t)
+	t.Parallel()
 	for _, signal := range []os.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -162,6 +164,7 @@ func runs(pid string) bool {
 
 func TestSignalsAndRefusals(t *testing.T) {
 	requireQemu(t)
+	t.Parallel()
 	// What the command wrote last is there, though a process that it left behind holds the pipe.
 	o := rdmavm(t, nil, "run", "--", "sh", "-c", "sleep 1000 & head -c 60000 /dev/zero | tr '\\0' x; kill -9 $$")
 	require.Equal(t, outcome{code: 128 + int(syscall.SIGKILL), out: strings.Repeat("x", 60000)}, o)
@@ -180,6 +183,7 @@ func TestTimeOut(t *testing.T) {
 // TestNoBoot gives kernels that do not come up: one that is none, and one without its modules.
 func TestNoBoot(t *testing.T) {
 	requireQemu(t)
+	t.Parallel()
 	real := strings.TrimSpace(rdmavm(t, nil, "image").out)
 	cache := t.TempDir()
 	dir := filepath.Join(cache, "ibrun-rdmavm", filepath.Base(filepath.Dir(real)))

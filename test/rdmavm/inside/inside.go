@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -82,7 +83,8 @@ func outside(cfg Config) (code int, err error) {
 	if err := build(append(os.Environ(), "CGO_ENABLED=0"), vm, "ibrun/test/rdmavm"); err != nil {
 		return 0, err
 	}
-	cmd := exec.Command(vm, append(append([]string{"run"}, cfg.Options...), append([]string{"--", self}, os.Args[1:]...)...)...)
+	args := slices.Concat([]string{"run", "-timeout", "10m"}, cfg.Options, []string{"--", self}, os.Args[1:]) // go test's own time-out
+	cmd := exec.Command(vm, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), programs+"="+dir)
 	runtime.LockOSThread() // Pdeathsig is sent when the thread that forked ends

@@ -1,0 +1,141 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// run starts the command, collects all that dies, and returns the command's exit code when its output is on the line.
+func run(l *line, j job) (code int, err error) {
+	os.Clearenv() // of what the kernel gave, for the look-up by the command's own PATH
+	for _, pair := range append(j.Env, "RDMAVM=1") {
+		name, value, _ := strings.Cut(pair, "=")
+		if err := os.Setenv(name, value); err != nil {
+			return 0, fmt.Errorf("environment %q: %w", name, err)
+		}
+	}
+	if err := os.Chdir(j.Dir); err != nil {
+		return 0, err
+	}
+	path, err := exec.LookPath(j.Command[0])
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		return refused(l, j, err)
+	}
+	input, toInput, err := inputOf(j)
+	if err != nil {
+		return 0, err
+	}
+	out, toOut, outErr := newStream(l, frameOut)
+	complaint, toErr, complaintErr := newStream(l, frameErr)
+	if err := errors.Join(outErr, complaintErr); err != nil {
+		return 0, err
+	}
+	theirs := []*os.File{input, toOut, toErr}
+	command, err := os.StartProcess(path, j.Command, &os.ProcAttr{Files: theirs, Sys: &syscall.SysProcAttr{Setsid: true}})
+	if err != nil {
+		return refused(l, j, err)
+	}
+	for _, file := range theirs {
+		file.Close()
+	}
+	if j.Input {
+		go feed(l, toInput)
+	}
+	status, err := reap(command.Pid)
+	if err := errors.Join(err, out.end(l), complaint.end(l)); err != nil {
+		return 0, err
+	}
+	if status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return status.ExitStatus(), nil
+}
+
+// stream is one of the command's outputs on its way to the line.
+type stream struct {
+	kind byte
+	pipe *os.File
+	done chan error
+}
+
+// newStream begins to read what the command is going to write to the second file.
+func newStream(l *line, kind byte) (s stream, write *os.File, err error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return s, nil, err
+	}
+	s = stream{kind, read, make(chan error, 1)}
+	go func() { s.done <- l.stream(kind, read) }()
+	return s, write, nil
+}
+
+// end sends what the command wrote until now, and no more: whoever it left behind may hold the pipe for long.
+func (s stream) end(l *line) error {
+	if err := s.pipe.SetReadDeadline(time.Now()); err != nil {
+		return err
+	}
+	if err := <-s.done; err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return l.send(s.kind, remains(s.pipe))
+}
+
+// remains is what a pipe holds at this moment.
+func remains(pipe *os.File) []byte {
+	const capacity = 1 << 16 // of a pipe that nobody has changed
+	b, n := make([]byte, capacity), 0
+	if conn, err := pipe.SyscallConn(); err == nil && pipe.SetReadDeadline(time.Time{}) == nil {
+		_ = conn.Read(func(fd uintptr) bool {
+			n, _ = unix.Read(int(fd), b) // fails when it is empty
+			return true
+		})
+	}
+	return b[:max(n, 0)]
+}
+
+// refused says like a shell why the command cannot be run.
+func refused(l *line, j job, why error) (code int, err error) {
+	code = 126
+	if errors.Is(why, exec.ErrNotFound) || errors.Is(why, os.ErrNotExist) {
+		code = 127
+	}
+	return code, l.send(frameErr, fmt.Appendf(nil, "rdmavm: %s: %v\n", j.Command[0], errors.Unwrap(why)))
+}
+
+// inputOf is the command's standard input, and where to write it, if the host sends any.
+func inputOf(j job) (read, write *os.File, err error) {
+	if j.Input {
+		return os.Pipe()
+	}
+	read, err = os.Open(os.DevNull)
+	return read, nil, err
+}
+
+// feed writes what the host sends, until its end. A command that does not read it all is no error.
+func feed(l *line, to *os.File) {
+	defer to.Close()
+	for {
+		kind, content, err := l.receive()
+		if err != nil || kind != frameInput || len(content) == 0 {
+			return
+		}
+		_, _ = to.Write(content)
+	}
+}
+
+// reap collects the dead, orphans too, until one of them is pid.
+func reap(pid int) (status syscall.WaitStatus, err error) {
+	for {
+		got, err := syscall.Wait4(-1, &status, 0, nil)
+		if got == pid || err != nil && err != syscall.EINTR {
+			return status, err
+		}
+	}
+}
