@@ -79,13 +79,9 @@ func Build(say func(string)) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	depends, err := output("", "apt-cache", "depends", "--important", source)
+	name, err := newest()
 	if err != nil {
 		return Image{}, err
-	}
-	name := regexp.MustCompile(`linux-image-[0-9]\S*`).FindString(depends)
-	if name == "" {
-		return Image{}, fmt.Errorf("apt knows no kernel package behind %s: run apt-get update, on Debian", source)
 	}
 	target := filepath.Join(dir, name+suffix)
 	if _, err := os.Stat(target); err == nil {
@@ -143,16 +139,37 @@ func sweep(dir string) error {
 	return err
 }
 
-// download gets the package and unpacks it into dir. Lists that are too old to have it are renewed once, which needs root.
-func download(dir, name string) error {
-	_, err := output(dir, "apt-get", "download", name)
-	if err != nil && os.Getuid() == 0 {
-		if _, err := output(dir, "apt-get", "update"); err != nil {
-			return err
-		}
-		_, err = output(dir, "apt-get", "download", name)
+// listed does what needs apt's lists. Where they are missing or too old they are renewed once, which needs root.
+func listed(do func() error) error {
+	err := do()
+	if err == nil || os.Getuid() != 0 {
+		return err
 	}
-	if err != nil {
+	if _, err := output("", "apt-get", "update"); err != nil {
+		return err
+	}
+	return do()
+}
+
+// newest is the name of the newest kernel's package.
+func newest() (name string, err error) {
+	err = listed(func() error {
+		depends, err := output("", "apt-cache", "depends", "--important", source)
+		name = regexp.MustCompile(`linux-image-[0-9]\S*`).FindString(depends)
+		if err == nil && name == "" {
+			err = fmt.Errorf("apt knows no kernel package behind %s: run apt-get update, on Debian", source)
+		}
+		return err
+	})
+	return name, err
+}
+
+// download gets the package and unpacks it into dir.
+func download(dir, name string) error {
+	if err := listed(func() error {
+		_, err := output(dir, "apt-get", "download", name)
+		return err
+	}); err != nil {
 		return err
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "*.deb"))

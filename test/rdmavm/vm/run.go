@@ -41,7 +41,8 @@ type Config struct {
 	Memlock uint64 // limit of locked memory in bytes; below Unlimited the command also lacks the right to exceed it
 }
 
-// bootTime is how long the guest may take until it speaks: 3 s on a machine that has nothing else to do, half a minute where 60 others run.
+// bootTime is how long the guest may take until it speaks: 3 s where nothing else runs, a minute where
+// dozens of processes share two cores.
 const bootTime = 100 * time.Second
 
 // Run boots, runs the command and returns its exit code; 128 + N after signal N, 127 and 126 where it cannot be run. An error
