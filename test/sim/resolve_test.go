@@ -378,7 +378,9 @@ func TestPartialBlocks(t *testing.T) {
 func TestPublishedWhenWanted(t *testing.T) {
 	cfg := plan(10, 4, "kary:2")
 	cfg.Run = time.Minute
-	at := func(rank uint32) fabric.Tuple { return fabric.Tuple{Kind: fabric.IB, LID: uint16(7 + rank%2), Num: rank} }
+	at := func(rank uint32) fabric.Tuple {
+		return fabric.Tuple{Kind: fabric.IB, LID: uint16(7 + rank%2), Num: rank}
+	}
 	got, wanted := map[uint32]fabric.Tuple{}, map[uint32]int{}
 	var w *World
 	cfg.Told = func(node, rank uint32, m wire.Message) {
