@@ -28,6 +28,9 @@ const (
 	CountPuts                      // PMI: values put
 	CountGets                      // PMI: values asked for
 	CountFences                    // PMI: barriers and fences that a rank took part in
+	CountBarriers                  // messages on the edges of the tree for barriers, PMI's and others
+	CountAway                      // questions about values that left their node, PMI's and others
+	CountPools                     // PMI: times that all values were sent to all who asked
 	Counts
 )
 
@@ -35,7 +38,7 @@ const (
 var CountNames = [Counts]string{
 	"ranks", "peers", "local_peers", "lookups", "checks", "address_bytes", "connections", "reopened", "streams",
 	"messages", "bytes", "datagrams", "retransmits", "strangers", "rejects",
-	"pmi_puts", "pmi_gets", "pmi_fences",
+	"pmi_puts", "pmi_gets", "pmi_fences", "barrier_messages", "value_questions", "pmi_bulk_transfers",
 }
 
 // LevelTally counts the questions that agents of one tree level were asked.

@@ -150,6 +150,7 @@ func (e *Engine) get(c *command, m message) {
 	case bad != "":
 		e.refuse(c, bad)
 	case key == mappingKey:
+		e.mapped++
 		e.own(c, e.cfg.Mapping)
 	default:
 		e.ask(c, Get{key})

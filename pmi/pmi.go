@@ -88,6 +88,8 @@ type Engine struct {
 	asked Request // that awaits its answer; nil: none
 	by    *command
 	thrid string // of PMI-2's threads, echoed
+
+	mapped int // gets of the mapping
 }
 
 // New makes an engine for a client that has not said anything.
@@ -102,6 +104,10 @@ func New(cfg Config) *Engine {
 // Version is the protocol's that the client speaks, 1 or 2; 0 as long as it
 // has not said.
 func (e *Engine) Version() int { return e.version }
+
+// Mapped is how many times the client has got the mapping, of which its owner
+// hears nothing.
+func (e *Engine) Mapped() int { return e.mapped }
 
 // Finalized says whether the client has taken its leave.
 func (e *Engine) Finalized() bool { return e.state == closed }

@@ -61,6 +61,7 @@ type sessionUp struct {
 func newLoop(ctx context.Context, cfg core.Config) *loop {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
+	cfg.Join = exchange.Join
 	return &loop{
 		core: core.New(cfg), path: cfg.Path, began: time.Now(), ctx: ctx,
 		events: make(chan any, eventQueue), over: make(chan struct{}),
@@ -140,6 +141,8 @@ func (l *loop) exchange(effects []exchange.Effect) {
 			l.ranks.Reply(e.Rank, e.Bytes)
 		case exchange.Say:
 			l.hear(core.RankSaid{Rank: e.Rank, Msg: e.Msg})
+		case exchange.Wish:
+			l.hear(core.Wished{Fence: e.Fence})
 		case exchange.Warn:
 			l.warn(e.Text)
 		}

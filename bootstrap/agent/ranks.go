@@ -31,6 +31,10 @@ func (l *loop) performRanks(e core.Effect) bool {
 		} else {
 			l.ranks.Tell(e.Rank, e.Msg)
 		}
+	case core.Give:
+		l.hear(core.Given{Fence: e.Fence, Value: l.hub.Give(e.Fence)})
+	case core.Pooled:
+		l.exchange(l.hub.Pooled(e.Fence, e.Values))
 	case core.Connect:
 		l.ranks.Connect(e.A, e.B)
 	case core.SignalRanks:

@@ -24,6 +24,10 @@ type Config struct {
 	Here   int    // root: index of the node that is this machine; -1: none
 	Window int    // sessions in flight when the job leaves the number to us; 0: 16
 	Policy Policy // root
+
+	// Join makes one of what the parts of a Barrier carry, before it goes on;
+	// nil: parcels go on as they came. It must be pure.
+	Join func([]wire.Parcel) []wire.Parcel
 }
 
 // Policy is what the root does about failures.
@@ -70,6 +74,7 @@ type Core struct {
 	resolve resolve
 	table   table
 	gathers map[uint32]*gathering
+	pool    pool
 	tally   job.Tally
 	names   map[string]string // ports by service, at the root
 }
@@ -139,6 +144,10 @@ func (c *Core) apply(ev Event) {
 		c.ranks.undrained--
 	case RankSaid:
 		c.rankSaid(ev.Rank, ev.Msg)
+	case Wished:
+		c.wish(Up, ev.Fence)
+	case Given:
+		c.gave(ev)
 	case RankTook:
 		c.rankTook(ev)
 	case RankDeaf:
@@ -193,6 +202,10 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.collected(from, m)
 	case wire.Blocks:
 		c.table.heardKid(c, from, m)
+	case wire.Wish:
+		c.wish(from, m.Fence)
+	case wire.Pool:
+		c.kidGave(from, m)
 	case wire.Tally:
 		c.tally.Add(m.Of)
 	case wire.Placed, wire.Notice:
@@ -230,6 +243,10 @@ func (c *Core) order(m wire.Message) {
 		if c.job != nil {
 			c.table.arrive(c, m)
 		}
+	case wire.Wish:
+		c.call(m.Fence)
+	case wire.Pool:
+		c.pooled(m)
 	case wire.End:
 		c.end(m)
 	}

@@ -66,6 +66,17 @@ type Tell struct {
 // beside a wire.Pair that names the other.
 type Connect struct{ A, B uint32 }
 
+// Give asks for what this node has for the pool of a fence. The driver answers
+// Given.
+type Give struct{ Fence uint32 }
+
+// Pooled answers Wished: what all nodes that are there have given. The driver
+// must not change it.
+type Pooled struct {
+	Fence  uint32
+	Values [][]byte
+}
+
 // SetTimer asks for one Tick at the given time; a later SetTimer replaces it.
 type SetTimer struct{ At time.Duration }
 
@@ -137,6 +148,8 @@ func (Sweep) effect()       {}
 func (Feed) effect()        {}
 func (Tell) effect()        {}
 func (Connect) effect()     {}
+func (Give) effect()        {}
+func (Pooled) effect()      {}
 func (SetTimer) effect()    {}
 func (Probe) effect()       {}
 func (Finish) effect()      {}

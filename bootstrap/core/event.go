@@ -81,6 +81,15 @@ type RankSaid struct {
 	Msg  wire.Message
 }
 
+// Wished says that this node wants the pool of a fence that it has passed.
+type Wished struct{ Fence uint32 }
+
+// Given answers a Give. The core keeps Value until it has passed it on.
+type Given struct {
+	Fence uint32
+	Value []byte // nothing: this node has nothing to give
+}
+
 // RankTook says that a rank read N bytes of its standard input.
 type RankTook struct {
 	Rank uint32
@@ -141,6 +150,8 @@ func (RankExited) event()  {}
 func (RankDrained) event() {}
 func (RankSaid) event()    {}
 func (RankTook) event()    {}
+func (Wished) event()      {}
+func (Given) event()       {}
 func (RankDeaf) event()    {}
 func (Swept) event()       {}
 func (Placed) event()      {}

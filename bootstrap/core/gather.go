@@ -142,12 +142,23 @@ func (c *Core) checkGather(op uint32) {
 		}
 	}
 	g.sent = true
+	if g.what == wire.Barrier && c.cfg.Join != nil {
+		g.leaving = c.cfg.Join(g.leaving)
+	}
 	if c.cfg.Root {
 		c.release(wire.Release{Op: op, What: g.what, Root: g.root, Trouble: g.trouble, Parcels: g.leaving})
 		return
 	}
 	c.send(Up, wire.Collect{Op: op, What: g.what, Root: g.root, Trouble: g.trouble, Parcels: g.leaving})
 	g.leaving = nil
+	c.countBarrier(g.what)
+}
+
+// countBarrier counts what a barrier sends over the edge to the parent.
+func (c *Core) countBarrier(what wire.Collective) {
+	if what == wire.Barrier && !c.cfg.Root {
+		c.tally.Sum[job.CountBarriers]++
+	}
 }
 
 // release hands the outcome of a collective to the ranks and subtrees below.
@@ -157,6 +168,7 @@ func (c *Core) release(m wire.Release) {
 		return
 	}
 	delete(c.gathers, m.Op)
+	c.countBarrier(m.What)
 	parcels := append(m.Parcels, g.kept...)
 	if m.Trouble != "" {
 		parcels = nil

@@ -45,6 +45,8 @@ type kid struct {
 	exited  bool   // its Exit came
 	tabled  bool   // its Blocks came
 	op      uint32 // the last collective that its subtree has joined
+	wish    uint32 // fence of the pool that it waits for; 0: none
+	gave    uint32 // fence of the last pool that it gave to
 	room    int    // bytes of Stdin it can take
 	owed    int    // bytes of its Output taken and not granted back yet
 }

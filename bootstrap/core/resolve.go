@@ -138,6 +138,9 @@ func (c *Core) askOn(a asker) {
 	}
 	c.resolve.open[s] = &question{to: to, waiting: []asker{a}}
 	c.counts(a.ask).Relayed++
+	if a.here && a.ask.Key != "" {
+		c.tally.Sum[job.CountAway]++
+	}
 	c.send(to, a.ask)
 }
 

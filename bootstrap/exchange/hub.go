@@ -3,9 +3,10 @@
 // its agent (package wire), and the answers back into words of PMI. It is pure:
 // no I/O, clock or goroutine; the agent's loop owns it.
 //
-// A fence is a Barrier that carries, for everyone, what each rank has put since
-// the last one: one frame up and one down on each edge, and every node has all
-// values afterwards, so that no Get leaves its node.
+// A fence is a Barrier: one frame up and one down on each edge. What it carries
+// for everyone is policy: all values that were put since the last one, so that
+// no Get leaves its node; or who has put what, so that a Get finds the node that
+// has the value. The package does not know how a question gets there.
 package exchange
 
 import (
@@ -18,7 +19,7 @@ import (
 	"ibrun/pmi"
 )
 
-// Effect is Words, Say or Warn.
+// Effect is Words, Say, Wish or Warn.
 type Effect any
 
 type (
@@ -32,6 +33,8 @@ type (
 		Rank uint32
 		Msg  wire.Message
 	}
+	// Wish is for the values of all nodes up to a fence. The answer is Pooled.
+	Wish struct{ Fence uint32 }
 	// Warn is for people.
 	Warn struct{ Text string }
 )
@@ -41,10 +44,10 @@ type Hub struct {
 	job     *job.Job
 	mapping string // PMI_process_mapping, made for the first client; it costs as much as there are ranks
 	clients map[uint32]*client
-	values  map[string]string // known to all ranks, and what this node's have put since
+	store
 	attrs   map[string]string // of this node
 	waiting []waiter          // for an attribute
-	merged  uint32            // the last fence whose values are here
+	told    uint32            // number of the last collective whose outcome is here
 	shared  []string          // files of shared memory that ranks of this node have told each other of
 	out     []Effect
 }
@@ -55,8 +58,10 @@ type client struct {
 	engine *pmi.Engine
 	op     uint32    // fences and rings so far
 	ring   *pmi.Ring // the one that it waits for; nil: it waits for a fence, if at all
-	fresh  []byte    // what it has put since the last fence
-	over   bool      // not listened to any more
+	fences uint32    // of those the fences that it has joined
+	fresh  []string  // keys that it has put since the last one
+	wants  string    // key of its get, if that waits
+	over   bool      // not listened to any more, or gone
 	counts job.Tally
 }
 
@@ -67,10 +72,7 @@ type waiter struct {
 
 // New makes the hub of a node of a job.
 func New(j *job.Job) *Hub {
-	return &Hub{
-		job:     j,
-		clients: map[uint32]*client{}, values: map[string]string{}, attrs: map[string]string{},
-	}
+	return &Hub{job: j, store: newStore(j), clients: map[uint32]*client{}, attrs: map[string]string{}}
 }
 
 // Speaks reports whether a rank has spoken PMI: what the core tells it is ours.

@@ -2,6 +2,8 @@ package exchange
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,14 +25,26 @@ type cluster struct {
 	names  map[string]string
 	said   map[uint32][]wire.Message // other frames
 	warned []string
+
+	boards   map[uint32]map[string][]byte // what ranks have put for those who ask
+	asked    int                          // questions about it
+	speaking int                          // node of the rank that speaks
+	held     map[int]uint32               // wishes that are not granted yet, by node
+	lost     map[int]bool                 // nodes that are gone
 }
 
 func newCluster(t *testing.T, plane uint32, shares ...job.Share) *cluster {
+	return newClusterOf(t, job.Transport{Eager: true}, plane, shares...)
+}
+
+func newClusterOf(t *testing.T, how job.Transport, plane uint32, shares ...job.Share) *cluster {
 	j := &job.Job{ID: "j", Layout: job.NewLayout(shares).Dealt(plane), PMI: true}
+	j.Transport = how
 	j.Size, j.Programs = j.Layout.Ranks(), []job.Program{{Count: j.Layout.Ranks()}}
 	c := &cluster{
 		t: t, job: j, heard: map[uint32]string{}, joined: map[uint32][]wire.Parcel{}, count: map[uint32]uint32{},
 		names: map[string]string{}, said: map[uint32][]wire.Message{},
+		boards: map[uint32]map[string][]byte{}, held: map[int]uint32{}, lost: map[int]bool{},
 	}
 	for range j.Layout.Nodes() {
 		c.hubs = append(c.hubs, New(j))
@@ -47,10 +61,26 @@ func (c *cluster) obey(effects []Effect) {
 			c.heard[e.Rank] += string(e.Bytes)
 		case Warn:
 			c.warned = append(c.warned, e.Text)
+		case Wish:
+			c.held[c.speaking] = e.Fence
 		case Say:
 			c.say(e.Rank, e.Msg)
 		}
 	}
+}
+
+// grant gives the nodes that wish for a pool what all nodes have.
+func (c *cluster) grant() {
+	var values [][]byte
+	for node, h := range c.hubs {
+		if !c.lost[node] {
+			values = append(values, h.Give(slices.Max(slices.Collect(maps.Values(c.held)))))
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(c.held)) {
+		c.obey(c.hubs[node].Pooled(c.held[node], values))
+	}
+	clear(c.held)
 }
 
 func (c *cluster) say(seat uint32, m wire.Message) {
@@ -60,9 +90,29 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 		if c.count[m.Op]++; c.count[m.Op] < c.job.Size {
 			return
 		}
-		for seat := range c.job.Size {
-			c.obey(c.hub(seat).Told(seat, wire.Release{Op: m.Op, What: m.What, Parcels: c.joined[m.Op]}))
+		parcels := c.joined[m.Op]
+		if m.What == wire.Barrier {
+			parcels = Join(parcels)
 		}
+		for seat := range c.job.Size {
+			c.obey(c.hub(seat).Told(seat, wire.Release{Op: m.Op, What: m.What, Parcels: parcels}))
+		}
+	case wire.Put:
+		if c.boards[seat] == nil {
+			c.boards[seat] = map[string][]byte{}
+		}
+		require.NotContains(c.t, c.boards[seat], m.Key, "a key of the board is put once")
+		c.boards[seat][m.Key] = m.Value
+		c.obey(c.hub(seat).Told(seat, wire.PutDone{}))
+	case wire.Ask:
+		c.asked++
+		require.NotEqual(c.t, c.job.Layout.NodeOf(seat), c.job.Layout.NodeOf(m.Rank), "a question that need not leave its node")
+		a := wire.Answer{Rank: m.Rank, Key: m.Key, Value: c.boards[m.Rank][m.Key]}
+		require.NotEmpty(c.t, a.Value, "rank %d was asked for %q", m.Rank, m.Key)
+		if c.lost[int(c.job.Layout.NodeOf(m.Rank))] {
+			a.What, a.Value = wire.Failed, nil
+		}
+		c.obey(c.hub(seat).Told(seat, a))
 	case wire.Name:
 		port, known := c.names[m.Service]
 		switch m.Do {
@@ -85,6 +135,7 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 // speak lets a rank, as the user counts, say a line, and returns what it hears.
 func (c *cluster) speak(rank uint32, format string, args ...any) string {
 	seat := c.job.Layout.Seat(rank)
+	c.speaking = int(c.job.Layout.NodeOf(seat))
 	c.obey(c.hub(seat).Spoke(seat, fmt.Appendf(nil, format, args...)))
 	return c.hear(rank)
 }
@@ -116,8 +167,8 @@ func (c *cluster) fence() {
 // What a rank puts is everywhere after the fence, in blocks and dealt, several
 // times over.
 func TestFence(t *testing.T) {
-	for _, plane := range []uint32{0, 1, 2} {
-		c := newCluster(t, plane, job.Share{Nodes: 2, Ranks: 3}, job.Share{Nodes: 1, Ranks: 1}).start()
+	for i := range 6 {
+		c := newClusterOf(t, job.Transport{Eager: i%2 == 0}, uint32(i/2), job.Share{Nodes: 2, Ranks: 3}, job.Share{Nodes: 1, Ranks: 1}).start()
 		for round := range 3 {
 			for rank := range c.job.Size {
 				require.Contains(t, c.speak(rank, "cmd=put kvsname=kvs_j key=k%d-%d value=of %d\n", round, rank, rank), "rc=0")
@@ -181,13 +232,13 @@ func TestLeaving(t *testing.T) {
 	require.Empty(t, h.Exited(0, true))
 	require.Equal(t, []Effect{Say{1, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}}}, h.Exited(1, true))
 	require.Empty(t, h.Exited(1, true), "once")
-	require.Empty(t, h.Exited(2, false), "its end speaks for itself")
 	require.Empty(t, c.speak(3, "cmd=nonsense\n"))
 	require.Len(t, c.warned, 1)
 	require.True(t, strings.HasPrefix(c.warned[0], "rank 3: pmi-1: "), c.warned[0])
 	require.Empty(t, c.speak(3, "cmd=get_maxes\n"))
 	c.speak(2, "cmd=abort exitcode=7\n")
 	require.Equal(t, []wire.Message{wire.Abort{Code: 7}}, c.said[2])
+	require.Empty(t, h.Exited(2, false), "its end speaks for itself")
 	require.False(t, newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).hubs[0].Speaks(0))
 }
 
@@ -207,16 +258,4 @@ func TestFenceInVain(t *testing.T) {
 	c.speak(0, "cmd=barrier_in\n")
 	c.obey(c.hubs[0].Told(0, wire.Release{Op: 1, Trouble: "rank 1 ended before it joined"}))
 	require.Equal(t, []wire.Message{wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: rank 1 ended before it joined"}}, c.said[0])
-}
-
-func FuzzPairs(f *testing.F) {
-	f.Add(appendPair(appendPair(nil, "a", "b"), "", ""))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		for rest := b; len(rest) > 0; {
-			key, value, next := nextPair(rest)
-			require.Less(t, len(next), len(rest))
-			require.LessOrEqual(t, len(key)+len(value), len(rest))
-			rest = next
-		}
-	})
 }

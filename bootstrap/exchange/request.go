@@ -54,21 +54,17 @@ func (h *Hub) ask(c *client, r pmi.Request) {
 	switch r := r.(type) {
 	case pmi.Put:
 		h.count(c, job.CountPuts)
-		h.values[r.Key] = r.Value
-		h.noteShared(r.Value)
-		c.fresh = appendPair(c.fresh, r.Key, r.Value)
-		h.answer(c, pmi.Answer{})
+		h.put(c, r.Key, r.Value)
 	case pmi.Get:
 		h.count(c, job.CountGets)
-		v, ok := h.values[r.Key]
-		h.answer(c, pmi.Answer{Found: ok, Value: v})
+		h.get(c, r.Key)
 	case pmi.Fence:
 		h.count(c, job.CountFences)
-		h.join(c, wire.Barrier, c.fresh)
-		c.fresh = nil
+		c.fences++
+		h.join(c, wire.Barrier, h.news(c))
 	case pmi.Ring:
 		c.ring = &r
-		h.join(c, wire.AllGather, binary.AppendUvarint(appendPair(nil, r.Left, r.Right), uint64(max(0, r.Count))))
+		h.join(c, wire.AllGather, binary.AppendUvarint(appendPair(nil, r.Left, []byte(r.Right)), uint64(max(0, r.Count))))
 	case pmi.Publish:
 		h.do(Say{c.rank, wire.Name{Do: wire.NamePublish, Service: r.Service, Port: r.Port}})
 	case pmi.Lookup:
@@ -91,6 +87,7 @@ func (h *Hub) ask(c *client, r pmi.Request) {
 	case pmi.Finalize:
 		if h.job.Transport.Stats {
 			c.counts.Sum[job.CountRanks] = 1
+			c.counts.Sum[job.CountGets] += uint64(c.engine.Mapped())
 			h.do(Say{c.rank, wire.Tally{Of: &c.counts}})
 		}
 		h.do(Say{c.rank, wire.Finalize{}})
@@ -122,10 +119,14 @@ func (h *Hub) serve(key string) {
 	h.waiting = rest
 }
 
-// Told takes what the core tells a rank: the end of a fence or a ring, or word
-// of a service.
+// Told takes what the core tells a rank: the end of a fence or a ring, word of a
+// service, or a value.
 func (h *Hub) Told(rank uint32, m wire.Message) []Effect {
 	c := h.clients[rank]
+	if a, ok := m.(wire.Answer); ok {
+		h.fetched(a) // others may wait for it too
+		return h.done()
+	}
 	if c.over {
 		return nil
 	}
@@ -148,11 +149,9 @@ func (h *Hub) released(c *client, r wire.Release) {
 		h.ringed(c, r.Parcels)
 		return
 	}
-	if r.Op > h.merged { // the first of this node's ranks to be told
-		h.merged = r.Op
-		for _, p := range r.Parcels {
-			h.merge(p.Value)
-		}
+	if r.Op > h.told { // the first of this node's ranks to be told
+		h.told = r.Op
+		h.passed(c.fences, r.Parcels)
 	}
 	h.answer(c, pmi.Answer{})
 }
@@ -163,8 +162,8 @@ func (h *Hub) ringed(c *client, parcels []wire.Parcel) {
 	me, size := l.Rank(c.rank), l.Ranks()
 	var a pmi.Answer
 	for _, p := range parcels {
-		left, right, rest := nextPair(p.Value)
-		count, _ := binary.Uvarint(rest)
+		in := reader{p.Value, true}
+		left, right, count := in.text(), in.text(), in.number(1<<31)
 		from := l.Rank(p.From)
 		if from < me {
 			a.Count += int(count)
@@ -180,15 +179,6 @@ func (h *Hub) ringed(c *client, parcels []wire.Parcel) {
 	h.answer(c, a)
 }
 
-// merge takes in what a rank has put.
-func (h *Hub) merge(pairs []byte) {
-	for len(pairs) > 0 {
-		key, value, rest := nextPair(pairs)
-		h.values[key] = value
-		pairs = rest
-	}
-}
-
 // named takes the root's word about a service.
 func (h *Hub) named(c *client, m wire.Name) {
 	a := pmi.Answer{Found: m.Done, Value: m.Port}
@@ -202,32 +192,14 @@ func (h *Hub) named(c *client, m wire.Name) {
 // first: a rank that leaves others waiting for it has failed, whatever its code.
 func (h *Hub) Exited(rank uint32, well bool) []Effect {
 	c := h.clients[rank]
-	if c == nil || c.engine.Version() == 0 || c.engine.Finalized() || c.over || !well || h.job.Size == 1 {
+	if c == nil {
 		return nil
 	}
+	gone := c.over
 	c.over = true
+	if c.engine.Version() == 0 || c.engine.Finalized() || gone || !well || h.job.Size == 1 {
+		return nil
+	}
 	h.do(Say{rank, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}})
 	return h.done()
-}
-
-// appendPair and nextPair are how values travel: key and value, each behind its
-// length.
-func appendPair(to []byte, key, value string) []byte {
-	for _, s := range []string{key, value} {
-		to = append(binary.AppendUvarint(to, uint64(len(s))), s...)
-	}
-	return to
-}
-
-// nextPair is empty, and nothing is left, if the bytes are no pairs.
-func nextPair(b []byte) (key, value string, rest []byte) {
-	var parts [2]string
-	for i := range parts {
-		n, used := binary.Uvarint(b)
-		if used <= 0 || n > uint64(len(b)-used) {
-			return "", "", nil
-		}
-		parts[i], b = string(b[used:used+int(n)]), b[used+int(n):]
-	}
-	return parts[0], parts[1], b
 }

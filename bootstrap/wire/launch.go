@@ -189,11 +189,12 @@ func appendTransport(w *writer, t job.Transport) {
 	w.string(t.Fabric)
 	w.string(t.Iface)
 	w.bool(t.Eager)
+	w.bool(t.Learn)
 	w.string(t.Why)
 	w.bool(t.Stats)
 	w.bool(t.Tell)
 }
 
 func parseTransport(r *reader) job.Transport {
-	return job.Transport{Fabric: r.string(), Iface: r.string(), Eager: r.bool(), Why: r.string(), Stats: r.bool(), Tell: r.bool()}
+	return job.Transport{Fabric: r.string(), Iface: r.string(), Eager: r.bool(), Learn: r.bool(), Why: r.string(), Stats: r.bool(), Tell: r.bool()}
 }

@@ -30,6 +30,8 @@ const (
 	KindPlaced    Kind = 19 // up
 	KindName      Kind = 20 // both
 	KindNotice    Kind = 21 // up
+	KindWish      Kind = 22 // both: values, lazily
+	KindPool      Kind = 23 // both
 
 	// Between a rank and its agent only.
 	KindHello    Kind = 64 // from a rank

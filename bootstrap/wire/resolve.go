@@ -163,20 +163,8 @@ func parseGathered(r *reader) gathered {
 	return m
 }
 
-func (m Blocks) append(w *writer) {
-	w.uint(uint64(len(m.Values)))
-	for _, v := range m.Values {
-		w.bytes(v)
-	}
-}
-
-func parseBlocks(r *reader) Message {
-	var m Blocks
-	for range r.count(1) {
-		m.Values = append(m.Values, r.bytes(MaxValue))
-	}
-	return m
-}
+func (m Blocks) append(w *writer)   { appendValues(w, m.Values) }
+func parseBlocks(r *reader) Message { return Blocks{parseValues(r, MaxValue)} }
 
 func (m Tally) append(w *writer) {
 	for _, n := range m.Of.Sum {

@@ -27,7 +27,7 @@ func samples() []Message {
 		Launch: job.Launch{Launcher: "ssh", Args: []string{"-p", "22"}, Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second},
 	}
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
-	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Why: "because", Stats: true, Tell: true}
+	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true, Tell: true}
 	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
 	j.PMI = true
 	tally := job.Tally{Levels: []job.LevelTally{{Asked: 1, Hit: 2, Own: 3, Merged: 4, Relayed: 5}}}
@@ -47,6 +47,7 @@ func samples() []Message {
 		Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}}, Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Later{}, Wanted{}, Pair{Rank: 2, What: Failed},
 		Abort{Code: 3, Text: "because"}, Finalize{},
 		Notice{Host: "a", Text: "n"},
+		Wish{Fence: 3}, Pool{Fence: 70000, Values: [][]byte{{1}, []byte("two")}}, Pool{Fence: 1},
 		Name{Rank: 7, Do: NameLookup, Service: "s", Port: "tag#0$", Done: true},
 		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: []Placement{{Rank: 9, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"}}},
 	}
@@ -103,6 +104,8 @@ func TestRefused(t *testing.T) {
 		"boolean 2":           {[]byte{byte(KindStdin), 2, 0}, ErrCanonical},
 		"signal 65":           {[]byte{byte(KindSignal), 65}, ErrRange},
 		"collective 6":        {[]byte{byte(KindCollect), 1, 6, 0, 0, 0}, ErrRange},
+		"wish for fence 0":    {[]byte{byte(KindWish), 0}, ErrRange},
+		"pool of fence 0":     {[]byte{byte(KindPool), 0, 0}, ErrRange},
 		"value that is not":   {[]byte{byte(KindAnswer), 1, 0, 0, 1, 1, 7}, ErrRange},
 		"empty key":           {[]byte{byte(KindPut), 0, 1, 7}, ErrRange},
 		"long tuple":          {[]byte{byte(KindPublish), 2, 0xc0, 0}, ErrRange},

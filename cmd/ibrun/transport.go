@@ -64,7 +64,7 @@ func (r *request) transport(nodes int) job.Transport {
 	case nodes <= eagerNodes:
 		t.Eager, t.Why = true, fmt.Sprintf("%d nodes: up to %d, the whole table is cheaper than look-ups", nodes, eagerNodes)
 	default:
-		t.Why = fmt.Sprintf("%d nodes: above %d, look-ups are cheaper than the whole table", nodes, eagerNodes)
+		t.Learn, t.Why = true, fmt.Sprintf("%d nodes: above %d, look-ups are cheaper than the whole table", nodes, eagerNodes)
 	}
 	return t
 }

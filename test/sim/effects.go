@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/exchange"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -29,6 +30,10 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		if w.cfg.Told != nil {
 			w.cfg.Told(a.node, e.Rank, e.Msg)
 		}
+	case core.Give:
+		w.post(0, a, core.Given{Fence: e.Fence, Value: w.cfg.Give(a.node, e.Fence)})
+	case core.Pooled:
+		w.cfg.Pooled(a.node, e.Fence, e.Values)
 	case core.Connect:
 	case core.SignalRanks:
 		if e.Number == 15 || e.Number == 2 {
@@ -74,6 +79,9 @@ func (w *World) send(a *agent, e core.Send) {
 	w.PerEdge[edge] = counts
 	frame := wire.Append(nil, e.Msg)
 	w.Bytes[e.Msg.Kind()] += uint64(len(frame))
+	if a == w.root || to == w.root {
+		w.RootBytes[e.Msg.Kind()] += uint64(len(frame))
+	}
 	if w.cfg.Sent != nil {
 		w.cfg.Sent(edge, e.To == core.Up, e.Msg)
 	}
@@ -96,7 +104,7 @@ func (w *World) startChild(a *agent, e core.StartChild) {
 		w.post(w.cfg.Session, a, core.ChildFailed{Child: e.Child, Phase: "connect", Cause: "connection refused"})
 		return
 	}
-	k := &agent{node: head, parent: a, slot: e.Child, core: core.New(core.Config{Here: -1}), alive: map[uint32]bool{}, depth: a.depth + 1}
+	k := &agent{node: head, parent: a, slot: e.Child, core: core.New(core.Config{Here: -1, Join: exchange.Join}), alive: map[uint32]bool{}, depth: a.depth + 1}
 	w.Depth = max(w.Depth, k.depth)
 	a.kids[e.Child] = k
 	w.agents[head] = k

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/exchange"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -32,6 +33,9 @@ type Config struct {
 	// Told gets what agents tell ranks; Sent what goes over the edge to a child.
 	Told func(node, rank uint32, m wire.Message)
 	Sent func(edge uint32, up bool, m wire.Message)
+	// Give is what a node has for a pool; Pooled gets what all have given.
+	Give   func(node, fence uint32) []byte
+	Pooled func(node, fence uint32, values [][]byte)
 	// Deaf says that the session to a node fails.
 	Deaf func(node uint32) bool
 }
@@ -50,9 +54,10 @@ type World struct {
 	Sent map[wire.Kind]int
 	// PerEdge counts Launch, Ready and Exit of each edge, named by its child.
 	PerEdge map[uint32][3]uint32
-	// Bytes counts the frames between agents, by kind; RankBytes those between
-	// ranks and their agents.
+	// Bytes counts the frames between agents, by kind, and RootBytes those of them
+	// that the root sends or takes; RankBytes those between ranks and their agents.
 	Bytes     map[wire.Kind]uint64
+	RootBytes map[wire.Kind]uint64
 	RankBytes uint64
 	Reports   []any
 	Depth     int
@@ -104,9 +109,9 @@ func (q *events) Pop() any {
 func New(cfg Config) *World {
 	w := &World{
 		cfg: cfg, agents: map[uint32]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),
-		Sent: map[wire.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[wire.Kind]uint64{},
+		Sent: map[wire.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[wire.Kind]uint64{}, RootBytes: map[wire.Kind]uint64{},
 	}
-	w.root = &agent{core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here, Policy: cfg.Policy})}
+	w.root = &agent{core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here, Policy: cfg.Policy, Join: exchange.Join})}
 	w.post(0, w.root, core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
 	return w
 }
@@ -215,6 +220,9 @@ func (w *World) Say(node, rank uint32, m wire.Message) {
 	w.RankBytes += uint64(len(wire.Append(nil, m)))
 	w.deliver(event{to: w.agents[node], ev: core.RankSaid{Rank: rank, Msg: m}})
 }
+
+// Post lets something happen at a node, after what happens now.
+func (w *World) Post(node uint32, ev core.Event) { w.post(0, w.agents[node], ev) }
 
 // Interrupt sends the root a signal.
 func (w *World) Interrupt(signal uint8) { w.post(0, w.root, core.Interrupted{Signal: signal}) }

@@ -1,0 +1,84 @@
+package exchange
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// directory is who has put which key, and in which fence, as all fences so far
+// have listed it. The zero value is empty.
+type directory struct {
+	sets  map[shape][]stretch
+	whole map[string]place
+}
+
+// place is where the newest value of a key is.
+type place struct{ seat, fence uint32 }
+
+// stretch is a span whose seats have put a shape's key last in one fence.
+type stretch struct {
+	span
+	fence uint32
+}
+
+// add takes in a fence's listing, newer than all before it.
+func (d *directory) add(l listing, fence uint32) {
+	if d.sets == nil {
+		d.sets, d.whole = map[shape][]stretch{}, map[string]place{}
+	}
+	for s, set := range l.sets {
+		d.sets[s] = overlay(d.sets[s], set, fence)
+	}
+	for key, seat := range l.whole {
+		d.whole[key] = place{seat, fence}
+	}
+}
+
+// overlay puts a newer fence's seats over older ones.
+func overlay(old []stretch, fresh []span, fence uint32) []stretch {
+	out := make([]stretch, 0, len(old)+2*len(fresh))
+	next := 0
+	for _, o := range old {
+		at := o.first
+		for next < len(fresh) && fresh[next].end <= at {
+			next++
+		}
+		for i := next; i < len(fresh) && fresh[i].first < o.end; i++ {
+			if fresh[i].first > at {
+				out = append(out, stretch{span{at, fresh[i].first}, o.fence})
+			}
+			at = max(at, fresh[i].end)
+		}
+		if at < o.end {
+			out = append(out, stretch{span{at, o.end}, o.fence})
+		}
+	}
+	for _, f := range fresh {
+		out = append(out, stretch{f, fence})
+	}
+	slices.SortFunc(out, func(a, b stretch) int { return cmp.Compare(a.first, b.first) })
+	return out
+}
+
+// find returns where the newest value of a key is. seatOf turns a rank into its
+// seat, if there is such a rank.
+func (d *directory) find(key string, seatOf func(rank uint32) (seat uint32, ok bool)) (at place, listed bool) {
+	at, listed = d.whole[key]
+	if len(d.sets) == 0 {
+		return at, listed
+	}
+	numbers(key, func(s shape, rank uint32) bool {
+		seat, ok := seatOf(rank)
+		set := d.sets[s]
+		if !ok || len(set) == 0 {
+			return false
+		}
+		i := sort.Search(len(set), func(i int) bool { return set[i].end > seat })
+		if i < len(set) && set[i].first <= seat && (!listed || set[i].fence > at.fence) {
+			at, listed = place{seat, set[i].fence}, true
+		}
+		return false
+	})
+	return at, listed
+}

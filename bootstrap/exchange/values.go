@@ -1,0 +1,288 @@
+package exchange
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strconv"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+	"ibrun/pmi"
+)
+
+// policy says what comes down with a fence (docs/decisions/0008-lazy-values.md).
+type policy uint8
+
+const (
+	alone policy = iota // one node: nothing, all is here
+	eager               // all values
+	lazy                // a listing; values are asked for
+)
+
+// What a parcel of a fence holds: its first byte.
+const (
+	holdsValues  = 1 // pairs
+	holdsListing = 2
+)
+
+// A node that has had to ask for so many values, and for one in so many of those
+// that were listed, wishes for all of them.
+const (
+	manyAsked = 8
+	oneIn     = 8
+)
+
+// kept is a value that this node has, and the fence of its put. The bytes are
+// shared with frames and with the core, and never changed.
+type kept struct {
+	value []byte
+	fence uint32
+}
+
+// written is a value that a rank of this node has put, by key.
+type written struct {
+	key   string
+	fence uint32
+}
+
+// store is what a hub knows of the key-value space.
+type store struct {
+	policy policy
+	values map[string]kept
+	dir    directory
+	fence  uint32 // the newest that this node has passed
+
+	asking map[string][]*client // who waits for an answer, by key of the board
+	asked  int                  // questions since the last pool
+	listed int                  // keys since then
+	given  []written            // by this node's ranks, since then
+	wished uint32               // fence of the pool that is wished for; 0: none
+	pooled uint32               // fence of the last that came
+	parked []*client            // whose gets wait for it
+}
+
+func newStore(j *job.Job) store {
+	s := store{policy: lazy, values: map[string]kept{}, asking: map[string][]*client{}}
+	if j.Transport.Eager {
+		s.policy = eager
+	}
+	if j.Layout.Nodes() == 1 {
+		s.policy = alone
+	}
+	return s
+}
+
+// board is the key of the bulletin board under which a value can be asked for.
+// A fence's values have keys of their own, so that no cache has an old one.
+func board(fence uint32, key string) string { return strconv.FormatUint(uint64(fence), 10) + " " + key }
+
+// put keeps a value, for this node at once, for the others with the next fence.
+func (h *Hub) put(c *client, key, value string) {
+	h.noteShared(value)
+	h.values[key] = kept{[]byte(value), c.fences + 1}
+	if h.policy != alone {
+		c.fresh = append(c.fresh, key)
+	}
+	h.answer(c, pmi.Answer{})
+}
+
+// news is what a fence carries of what a rank has put since the last one.
+func (h *Hub) news(c *client) (parcel []byte) {
+	keys := c.fresh
+	c.fresh = nil
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	if len(keys) == 0 {
+		return nil
+	}
+	if h.policy == eager {
+		parcel = []byte{holdsValues}
+		for _, key := range keys {
+			parcel = appendPair(parcel, key, h.values[key].value)
+		}
+		return parcel
+	}
+	var l listing
+	rank := h.job.Layout.Rank(c.rank)
+	for _, key := range keys {
+		l.add(c.rank, rank, key)
+		h.do(Say{c.rank, wire.Put{Key: board(c.fences, key), Value: h.values[key].value}})
+		if h.job.Transport.Learn {
+			h.given = append(h.given, written{key, c.fences})
+		}
+	}
+	return l.append([]byte{holdsListing})
+}
+
+// Join makes one parcel of those that hold values, and one of those that hold
+// listings. What is neither goes on as it is.
+func Join(parcels []wire.Parcel) []wire.Parcel {
+	var pairs, lists []wire.Parcel
+	var rest []wire.Parcel
+	var all listing
+	for _, p := range parcels {
+		if len(p.Value) > 0 && p.To == wire.Everyone {
+			switch l, ok := parseListing(p.Value[1:]); {
+			case p.Value[0] == holdsValues:
+				pairs = append(pairs, p)
+				continue
+			case p.Value[0] == holdsListing && ok:
+				all.join(l)
+				lists = append(lists, p)
+				continue
+			}
+		}
+		rest = append(rest, p)
+	}
+	if len(pairs) > 1 {
+		joined := []byte{holdsValues}
+		for _, p := range pairs {
+			joined = append(joined, p.Value[1:]...)
+		}
+		pairs = one(pairs, joined)
+	}
+	if len(lists) > 1 {
+		lists = one(lists, all.append([]byte{holdsListing}))
+	}
+	return slices.Concat(rest, pairs, lists)
+}
+
+// one is a parcel in the place of several.
+func one(parcels []wire.Parcel, value []byte) []wire.Parcel {
+	first := slices.MinFunc(parcels, func(a, b wire.Parcel) int { return cmp.Compare(a.From, b.From) })
+	return []wire.Parcel{{From: first.From, To: wire.Everyone, Value: value}}
+}
+
+// passed takes in what a fence brought.
+func (h *Hub) passed(fence uint32, parcels []wire.Parcel) {
+	h.fence = fence
+	for _, p := range parcels {
+		if len(p.Value) == 0 {
+			continue
+		}
+		switch p.Value[0] {
+		case holdsValues:
+			h.take(p.Value[1:], fence)
+		case holdsListing:
+			if l, ok := parseListing(p.Value[1:]); ok {
+				h.dir.add(l, fence)
+				h.listed += l.keys()
+			}
+		}
+	}
+}
+
+// take keeps pairs, unless there is a newer value.
+func (h *Hub) take(pairs []byte, fence uint32) {
+	for r := (reader{pairs, true}); len(r.rest) > 0; {
+		if key, value := r.text(), r.bytes(); r.ok {
+			h.keep(key, kept{value, fence})
+		}
+	}
+}
+
+func (h *Hub) keep(key string, v kept) {
+	if old, ok := h.values[key]; !ok || old.fence <= v.fence {
+		h.values[key] = v
+	}
+}
+
+// get answers from what the node has if that is the newest, and asks otherwise.
+func (h *Hub) get(c *client, key string) {
+	v, here := h.values[key]
+	at, listed := h.dir.find(key, h.seatOf)
+	switch {
+	case here && (!listed || v.fence >= at.fence):
+		h.answer(c, pmi.Answer{Found: true, Value: string(v.value)})
+	case !listed:
+		h.answer(c, pmi.Answer{})
+	default:
+		h.fetch(c, key, at)
+	}
+}
+
+func (h *Hub) seatOf(rank uint32) (seat uint32, ok bool) {
+	if rank >= h.job.Layout.Ranks() {
+		return 0, false
+	}
+	return h.job.Layout.Seat(rank), true
+}
+
+// fetch asks the tree for a value, once for all clients that want it, or waits
+// for the pool.
+func (h *Hub) fetch(c *client, key string, at place) {
+	c.wants = key
+	if h.job.Transport.Learn && h.wished == 0 && h.asked >= manyAsked && h.asked*oneIn >= h.listed && h.pooled < h.fence {
+		h.wished = h.fence
+		h.do(Wish{h.fence})
+	}
+	if h.wished > 0 {
+		h.parked = append(h.parked, c)
+		return
+	}
+	name := board(at.fence, key)
+	h.asking[name] = append(h.asking[name], c)
+	if len(h.asking[name]) == 1 {
+		h.asked++
+		h.do(Say{c.rank, wire.Ask{Rank: at.seat, Key: name}})
+	}
+}
+
+// fetched takes the answer. A rank that is gone took its values with it.
+func (h *Hub) fetched(m wire.Answer) {
+	waiting := h.asking[m.Key]
+	delete(h.asking, m.Key)
+	if len(waiting) == 0 {
+		return
+	}
+	found := m.What == wire.Found
+	if found {
+		digits := 0
+		for digits < len(m.Key) && m.Key[digits] != ' ' {
+			digits++
+		}
+		fence, _ := strconv.ParseUint(m.Key[:digits], 10, 32) // board wrote it
+		h.keep(waiting[0].wants, kept{m.Value, uint32(fence)})
+	}
+	for _, c := range waiting {
+		h.answer(c, pmi.Answer{Found: found, Value: string(m.Value)})
+	}
+}
+
+// Give returns what this node's ranks have put up to a fence, since the last
+// time: for each value its fence and the pair.
+func (h *Hub) Give(fence uint32) (value []byte) {
+	rest := h.given[:0]
+	for _, w := range h.given {
+		if w.fence > fence {
+			rest = append(rest, w)
+		} else if v := h.values[w.key]; v.fence == w.fence { // otherwise it was put again
+			value = appendPair(binary.AppendUvarint(value, uint64(w.fence)), w.key, v.value)
+		}
+	}
+	h.given = rest
+	return value
+}
+
+// Pooled takes what all nodes gave, and answers the gets that wait for it.
+func (h *Hub) Pooled(fence uint32, values [][]byte) []Effect {
+	for _, v := range values {
+		for r := (reader{v, true}); len(r.rest) > 0; {
+			of, pair := r.number(1<<32-1), r.rest
+			r.bytes()
+			r.bytes()
+			h.take(pair[:len(pair)-len(r.rest)], of)
+		}
+	}
+	h.pooled, h.wished, h.asked, h.listed = fence, 0, 0, 0
+	parked := h.parked
+	h.parked = nil
+	for _, c := range parked {
+		if c.over {
+			continue // the core does not ask for the dead
+		}
+		h.get(c, c.wants) // what nobody gave is asked for
+	}
+	return h.done()
+}

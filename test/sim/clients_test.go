@@ -1,0 +1,181 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/exchange"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// clients is a job whose ranks speak PMI: production hubs beside production
+// cores. Each rank puts a value, waits for all, gets some, waits for all, and
+// takes its leave.
+type clients struct {
+	*World
+	t     *testing.T
+	cfg   Config
+	hubs  []*exchange.Hub
+	ranks []client
+	gets  func(rank, i int) (from int, more bool) // the i-th value that a rank gets
+	ready []heard
+	busy  bool
+	wrong func(rank, from int, words string) // a get that was answered otherwise than it should
+	taken int                                // gets that were answered
+}
+
+type client struct{ at, got, from int }
+
+type heard struct {
+	rank  int
+	words string
+}
+
+// The steps of a rank, named by what it waits for.
+const (
+	greeted = iota
+	told
+	fenced
+	reading
+	closing
+	leaving
+	gone
+)
+
+const valueSize = 400
+
+func valueOf(rank int) string {
+	word := fmt.Sprintf("%08x", uint32(rank)*2654435761)
+	return strings.Repeat(word, valueSize/len(word))
+}
+
+// pmi prepares a job of PMI clients.
+func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (int, bool)) *clients {
+	x := &clients{t: t, gets: gets, ranks: make([]client, cfg.Job.Size)}
+	x.wrong = func(rank, from int, words string) {
+		t.Fatalf("rank %d wants the value of %d and hears %q", rank, from, words)
+	}
+	cfg.Run, cfg.Job.Transport, cfg.Job.PMI = time.Hour, how, true
+	cfg.Job.Transport.Stats = true
+	cfg.Told = func(node, rank uint32, m wire.Message) {
+		x.obey(node, x.hubs[node].Told(rank, m))
+	}
+	cfg.Give = func(node, fence uint32) []byte { return x.hubs[node].Give(fence) }
+	cfg.Pooled = func(node, fence uint32, values [][]byte) { x.obey(node, x.hubs[node].Pooled(fence, values)) }
+	for range cfg.Job.Nodes {
+		x.hubs = append(x.hubs, exchange.New(cfg.Job))
+	}
+	x.cfg, x.World = cfg, New(cfg)
+	x.At(3*time.Second, func() {
+		for rank := range x.ranks {
+			x.say(rank, "cmd=init pmi_version=1 pmi_subversion=1\n")
+		}
+	})
+	return x
+}
+
+func (x *clients) node(rank int) uint32 { return x.cfg.Job.Layout.NodeOf(uint32(rank)) }
+
+func (x *clients) say(rank int, words string) {
+	x.obey(x.node(rank), x.hubs[x.node(rank)].Spoke(uint32(rank), []byte(words)))
+}
+
+func (x *clients) obey(node uint32, effects []exchange.Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case exchange.Words:
+			x.ready = append(x.ready, heard{int(e.Rank), string(e.Bytes)})
+		case exchange.Say:
+			x.Post(node, core.RankSaid{Rank: e.Rank, Msg: e.Msg})
+		case exchange.Wish:
+			x.Post(node, core.Wished{Fence: e.Fence})
+		case exchange.Warn:
+			x.t.Fatal(e.Text)
+		}
+	}
+	if x.busy {
+		return // below us on the stack somebody empties the queue
+	}
+	x.busy = true
+	for len(x.ready) > 0 {
+		h := x.ready[0]
+		x.ready = x.ready[1:]
+		x.next(h.rank, h.words)
+	}
+	x.busy = false
+}
+
+// next takes a rank's next step.
+func (x *clients) next(rank int, words string) {
+	c := &x.ranks[rank]
+	switch c.at {
+	case greeted:
+		c.at = told
+		x.say(rank, fmt.Sprintf("cmd=put kvsname=kvs_%s key=addr-%d value=%s\n", x.cfg.Job.ID, rank, valueOf(rank)))
+	case told:
+		c.at = fenced
+		x.say(rank, "cmd=barrier_in\n")
+	case reading:
+		x.taken++
+		if words != "cmd=get_result rc=0 msg=success value="+valueOf(c.from)+"\n" {
+			x.wrong(rank, c.from, words)
+		}
+		fallthrough
+	case fenced:
+		if from, more := x.gets(rank, c.got); more {
+			c.at, c.from = reading, from
+			c.got++
+			x.say(rank, "cmd=get kvsname=kvs_"+x.cfg.Job.ID+" key=addr-"+strconv.Itoa(from)+"\n")
+			return
+		}
+		c.at = closing
+		x.say(rank, "cmd=barrier_in\n")
+	case closing:
+		c.at = leaving
+		x.say(rank, "cmd=finalize\n")
+	case leaving:
+		c.at = gone
+		x.At(x.Now(), func() { x.exit(x.agents[x.node(rank)], uint32(rank), job.Status{}) })
+	}
+}
+
+// run runs the job to its end.
+func (x *clients) run() {
+	x.t.Helper()
+	require.NoError(x.t, x.Run(2*time.Hour))
+	require.Equal(x.t, 0, x.Outcome.Code, "%+v", x.Outcome.Fault)
+	for rank, c := range x.ranks {
+		require.Equal(x.t, gone, c.at, "rank %d", rank)
+	}
+}
+
+// kinds are the messages that PMI costs on the tree.
+var kinds = []wire.Kind{wire.KindCollect, wire.KindRelease, wire.KindAsk, wire.KindAnswer, wire.KindWish, wire.KindPool}
+
+// bytes is what PMI costs on all edges, and on the root's.
+func (x *clients) bytes() (all, root uint64) {
+	for _, k := range kinds {
+		all, root = all+x.Bytes[k], root+x.RootBytes[k]
+	}
+	return all, root
+}
+
+// everybody gets the value of each other rank, once for each node.
+func everybody(size, ppn int) func(rank, i int) (int, bool) {
+	return func(rank, i int) (int, bool) {
+		from := (rank/ppn*ppn + ppn + rank%ppn + i*ppn) % size // one rank of each other node
+		return from, i < size/ppn-1
+	}
+}
+
+// doubling gets what is 1, 2, 4 and so on ahead: log2 n values.
+func doubling(size int) func(rank, i int) (int, bool) {
+	return func(rank, i int) (int, bool) { return (rank + 1<<i) % size, 1<<i < size }
+}

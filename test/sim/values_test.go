@@ -1,0 +1,169 @@
+package sim
+
+import (
+	"encoding/binary"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+var (
+	eagerly  = job.Transport{Eager: true}
+	lazily   = job.Transport{}
+	learning = job.Transport{Learn: true}
+)
+
+// subtrees notes the ranks below each edge, by the edge's child.
+func subtrees(cfg *Config) map[uint32]int {
+	below := map[uint32]int{}
+	sent := cfg.Sent
+	cfg.Sent = func(edge uint32, up bool, m wire.Message) {
+		if l, ok := m.(wire.Launch); ok {
+			below[edge] = int(l.Nodes.Ranks())
+		}
+		if sent != nil {
+			sent(edge, up, m)
+		}
+	}
+	return below
+}
+
+// frame is a message's size on the wire.
+func frame(m wire.Message) uint64 { return uint64(len(wire.Append(nil, m))) }
+
+// digits sums what f gives for keys of each length, over the ranks [first, end).
+func digits(first, end int, f func(key string) uint64) (sum uint64) {
+	for low, high := 0, 10; first < end; low, high = high, high*10 {
+		if n := min(end, high) - max(first, low); n > 0 {
+			sum += uint64(n) * f("addr-"+strconv.Itoa(max(first, low)))
+			first = min(end, high)
+		}
+	}
+	return sum
+}
+
+// pairs is what all values of ranks take in a parcel or a pool.
+func pairs(first, end int, more uint64) uint64 {
+	return digits(first, end, func(key string) uint64 { return uint64(1+len(key)+2+valueSize) + more })
+}
+
+// asking is what it costs to ask for the values of ranks over one edge, once each.
+func asking(first, end int) (sum uint64) {
+	value := make([]byte, valueSize)
+	for _, w := range []int{1 << 7, 1 << 14, 1 << 21, 1 << 28} { // lengths of a rank's number
+		if to := min(end, w); first < to {
+			sum += digits(first, to, func(key string) uint64 {
+				key = "1 " + key
+				return frame(wire.Ask{Rank: uint32(w - 1), Key: key}) + frame(wire.Answer{Rank: uint32(w - 1), Key: key, Value: value})
+			})
+			first = to
+		}
+	}
+	return sum
+}
+
+// holding is the size of a message with one part of so many bytes, given the
+// message with that part empty.
+func holding(m wire.Message, bytes uint64) uint64 {
+	return frame(m) - 1 + uint64(len(binary.AppendUvarint(nil, bytes))) + bytes
+}
+
+// reckonEager is what clients of this package cost on all edges with policy eager.
+func reckonEager(below map[uint32]int, size, ppn int) (sum uint64) {
+	carrying := func(first, end int) uint64 {
+		m := wire.Release{Op: 1, Parcels: []wire.Parcel{{From: uint32(first), To: wire.Everyone}}}
+		return holding(m, 1+pairs(first, end, 0))
+	}
+	for edge, ranks := range below {
+		first := int(edge) * ppn
+		sum += carrying(first, first+ranks) + carrying(0, size) + 2*frame(wire.Release{Op: 2})
+	}
+	return sum
+}
+
+// reckonPool is what a pool of theirs costs that all nodes wish for, with the wishes.
+func reckonPool(below map[uint32]int, size, ppn int) (sum uint64) {
+	whole := uint64(0)
+	node := func(first int) uint64 {
+		n := pairs(first, first+ppn, 1)
+		return n + uint64(len(binary.AppendUvarint(nil, n)))
+	}
+	for first := 0; first < size; first += ppn {
+		whole += node(first)
+	}
+	carrying := func(nodes int) uint64 {
+		return frame(wire.Pool{Fence: 1, Values: make([][]byte, nodes)}) - uint64(nodes)
+	}
+	for edge, ranks := range below {
+		sum += whole + carrying(size/ppn) + carrying(ranks/ppn) + 2*frame(wire.Wish{Fence: 1})
+		for i := range ranks / ppn {
+			sum += node((int(edge) + i) * ppn)
+		}
+	}
+	return sum
+}
+
+// Over all trees and with each policy: a barrier is one message up and one down
+// on each edge; eagerly nothing else is said; lazily each value that is asked
+// for from anywhere crosses each edge once; a job that learns has one pool.
+func TestBarrierCostsTwoMessagesPerEdge(t *testing.T) {
+	const nodes, ppn, size = 24, 3, 24 * 3
+	for _, shape := range shapes {
+		for name, how := range map[string]job.Transport{"eager": eagerly, "lazy": lazily, "learning": learning} {
+			cfg := plan(nodes, ppn, shape)
+			below, crossed := subtrees(&cfg), 0
+			x := pmi(t, cfg, how, everybody(size, ppn))
+			x.run()
+			for _, ranks := range below {
+				if ranks < size { // otherwise nobody is on the other side
+					crossed += size
+				}
+			}
+			require.Equal(t, 2*nodes, x.Sent[wire.KindCollect], "%s %s", shape, name)
+			require.Equal(t, 2*nodes, x.Sent[wire.KindRelease], "%s %s", shape, name)
+			require.Equal(t, size*(nodes-1), x.taken)
+			sums := x.Outcome.Tally.Sum
+			require.Equal(t, uint64(2*2*nodes), sums[job.CountBarriers])
+			require.Equal(t, uint64(x.taken), sums[job.CountGets])
+			require.Equal(t, x.Sent[wire.KindAsk], x.Sent[wire.KindAnswer])
+			switch name {
+			case "eager":
+				require.Zero(t, x.Sent[wire.KindAsk]+x.Sent[wire.KindWish])
+			case "lazy":
+				require.Equal(t, crossed, x.Sent[wire.KindAsk])
+				require.Zero(t, x.Sent[wire.KindWish])
+			case "learning":
+				require.Equal(t, uint64(1), sums[job.CountPools])
+				require.Equal(t, 2*nodes, x.Sent[wire.KindPool], "once up and once down on each edge")
+				require.LessOrEqual(t, sums[job.CountAway], uint64(nodes*(size/8+ppn)))
+				require.Less(t, x.Sent[wire.KindAsk], nodes*size/2)
+			}
+		}
+	}
+}
+
+// What the figures at scale are reckoned from is exact where it can be run.
+func TestReckonedBytes(t *testing.T) {
+	const nodes, ppn, size = 20, 8, 20 * 8
+	cfg := plan(nodes, ppn, "kary:3")
+	below := subtrees(&cfg)
+	x := pmi(t, cfg, eagerly, everybody(size, ppn))
+	x.run()
+	all, root := x.bytes()
+	require.Equal(t, reckonEager(below, size, ppn), all)
+	require.Less(t, root, all)
+
+	cfg = plan(nodes, ppn, "kary:3")
+	x = pmi(t, cfg, lazily, everybody(size, ppn))
+	x.run()
+	require.Equal(t, uint64(nodes)*asking(0, size), x.Bytes[wire.KindAsk]+x.Bytes[wire.KindAnswer])
+
+	cfg = plan(nodes, ppn, "kary:3")
+	x = pmi(t, cfg, learning, everybody(size, ppn))
+	x.run()
+	require.Equal(t, reckonPool(below, size, ppn), x.Bytes[wire.KindPool]+x.Bytes[wire.KindWish])
+}
