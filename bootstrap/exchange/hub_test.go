@@ -29,8 +29,10 @@ type cluster struct {
 	boards   map[uint32]map[string][]byte // what ranks have put for those who ask
 	asked    int                          // questions about it
 	speaking int                          // node of the rank that speaks
-	held     map[int]uint32               // wishes that are not granted yet, by node
-	lost     map[int]bool                 // nodes that are gone
+	holding  bool                         // answers wait in answers
+	answers  []func()
+	held     map[int]uint32 // wishes that are not granted yet, by node
+	lost     map[int]bool   // nodes that are gone
 }
 
 func newCluster(t *testing.T, plane uint32, shares ...job.Share) *cluster {
@@ -111,6 +113,10 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 		require.NotEmpty(c.t, a.Value, "rank %d was asked for %q", m.Rank, m.Key)
 		if c.lost[int(c.job.Layout.NodeOf(m.Rank))] {
 			a.What, a.Value = wire.Failed, nil
+		}
+		if c.holding {
+			c.answers = append(c.answers, func() { c.obey(c.hub(seat).Told(seat, a)) })
+			return
 		}
 		c.obey(c.hub(seat).Told(seat, a))
 	case wire.Name:

@@ -29,6 +29,8 @@ type clients struct {
 	busy  bool
 	wrong func(rank, from int, words string) // a get that was answered otherwise than it should
 	taken int                                // gets that were answered
+
+	held func(rank int) bool // ranks that wait for resume after the first barrier, and leave without a second
 }
 
 type client struct{ at, got, from int }
@@ -43,6 +45,7 @@ const (
 	greeted = iota
 	told
 	fenced
+	resting
 	reading
 	closing
 	leaving
@@ -129,20 +132,35 @@ func (x *clients) next(rank int, words string) {
 		}
 		fallthrough
 	case fenced:
-		if from, more := x.gets(rank, c.got); more {
-			c.at, c.from = reading, from
-			c.got++
-			x.say(rank, "cmd=get kvsname=kvs_"+x.cfg.Job.ID+" key=addr-"+strconv.Itoa(from)+"\n")
+		if c.at == fenced && x.held != nil && x.held(rank) {
+			c.at = resting
 			return
 		}
-		c.at = closing
-		x.say(rank, "cmd=barrier_in\n")
+		x.read(rank)
 	case closing:
 		c.at = leaving
 		x.say(rank, "cmd=finalize\n")
 	case leaving:
 		c.at = gone
 		x.At(x.Now(), func() { x.exit(x.agents[x.node(rank)], uint32(rank), job.Status{}) })
+	}
+}
+
+// read lets a rank get its next value, or end.
+func (x *clients) read(rank int) {
+	c := &x.ranks[rank]
+	from, more := x.gets(rank, c.got)
+	switch {
+	case more:
+		c.at, c.from = reading, from
+		c.got++
+		x.say(rank, "cmd=get kvsname=kvs_"+x.cfg.Job.ID+" key=addr-"+strconv.Itoa(from)+"\n")
+	case x.held != nil:
+		c.at = leaving
+		x.say(rank, "cmd=finalize\n")
+	default:
+		c.at = closing
+		x.say(rank, "cmd=barrier_in\n")
 	}
 }
 

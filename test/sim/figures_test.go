@@ -1,45 +1,49 @@
 package sim
 
 import (
+	"math/bits"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/wire"
-	"ibrun/job"
 )
 
 // What PMI costs on the wire when 65,536 ranks on 4,096 nodes put 400 bytes
-// each: if every node reads all of it, and if each rank reads log2 n values. The
-// second is run. The first would be 100 GB of copies, and is reckoned by what
-// TestReckonedBytes finds exact.
+// each: if each rank reads log2 n values, and if every node reads all of them.
+// The first is run. The second would be 100 GB of copies, and is reckoned in the
+// way that TestReckonedBytes finds exact, where caches hold what passes them.
 func TestPMIBytesAtScale(t *testing.T) {
 	nodes, ppn := largest/16, 16
 	size := nodes * ppn
-	var directory, few, fewRoot uint64
-	var below map[uint32]int
-	for _, how := range []job.Transport{lazily, learning} {
-		cfg := plan(nodes, ppn, "kary:8")
-		below = subtrees(&cfg)
-		x := pmi(t, cfg, how, doubling(size))
-		x.run()
-		require.Equal(t, size*len(x.ranksAhead(size)), x.taken)
-		require.Zero(t, x.Sent[wire.KindWish], "log2 n values are no reason to send all of them")
-		require.Equal(t, 2*nodes, x.Sent[wire.KindCollect])
-		require.Equal(t, 2*nodes, x.Sent[wire.KindRelease])
-		directory = x.Bytes[wire.KindCollect] + x.Bytes[wire.KindRelease]
-		few, fewRoot = x.bytes()
-		t.Logf("%d questions left their node", x.Outcome.Tally.Sum[job.CountAway])
+	cfg := plan(nodes, ppn, "kary:8")
+	below, atRoot := subtrees(&cfg)
+	x := pmi(t, cfg, learning, doubling(size))
+	x.run()
+	require.Equal(t, size*bits.Len(uint(size-1)), x.taken)
+	require.Equal(t, 2*nodes, x.Sent[wire.KindCollect])
+	require.Equal(t, 2*nodes, x.Sent[wire.KindRelease])
+	require.Zero(t, x.Sent[wire.KindWish], "log2 n values are no reason to send all: auto and lazy are the same")
+	few, fewRoot := x.bytes()
+	lists := x.Bytes[wire.KindCollect] + x.Bytes[wire.KindRelease]
+	listsRoot := x.RootBytes[wire.KindCollect] + x.RootBytes[wire.KindRelease]
+	eager, eagerRoot := reckonEager(below, size, ppn), reckonEager(atRoot, size, ppn)
+	lazy := func(edges map[uint32]int) uint64 { return uint64(len(edges)) * asking(0, size) }
+	auto := func(edges map[uint32]int) uint64 { return reckonAsked(edges, size, ppn) + reckonPool(edges, size, ppn) }
+	line := func(pattern, policy string, all, root uint64) {
+		t.Logf("%-24s %-14s %11.1f MB on all edges, %8.2f MB on the root's; %.4f of eager's", pattern, policy, float64(all)/1e6, float64(root)/1e6, float64(all)/float64(eager))
 	}
-	_ = directory
-	_ = fewRoot
-	eager := reckonEager(below, size, ppn)
-	t.Logf("eager %d few %d directory %d", eager, few, directory)
-}
-
-func (x *clients) ranksAhead(size int) (list []int) {
-	for i := 0; 1<<i < size; i++ {
-		list = append(list, 1<<i)
+	t.Logf("%d ranks on %d nodes put %d bytes each; a fence without values is %.0f bytes on an edge", size, nodes, valueSize, float64(lists)/float64(nodes)/2)
+	line("log2 n gets per rank:", "eager", eager, eagerRoot)
+	line("", "lazy and auto", few, fewRoot)
+	line("each node reads all:", "eager", eager, eagerRoot)
+	line("", "lazy", lists+lazy(below), listsRoot+lazy(atRoot))
+	line("", "auto, at most", lists+auto(below), listsRoot+auto(atRoot))
+	require.Less(t, lists, uint64(128*nodes), "a fence is as short for many ranks as for few")
+	require.Less(t, 5*(lists+lazy(below)), 6*eager)
+	require.Less(t, 4*(lists+auto(below)), 5*eager)
+	if largest == 65536 {
+		require.Less(t, 80*few, eager)
+		require.Less(t, fewRoot, eagerRoot)
 	}
-	return list
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,19 +18,22 @@ var (
 	learning = job.Transport{Learn: true}
 )
 
-// subtrees notes the ranks below each edge, by the edge's child.
-func subtrees(cfg *Config) map[uint32]int {
-	below := map[uint32]int{}
+// subtrees notes the ranks below each edge, by the edge's child, and apart those
+// below the root's edges.
+func subtrees(cfg *Config) (below, atRoot map[uint32]int) {
+	below, atRoot = map[uint32]int{}, map[uint32]int{}
 	sent := cfg.Sent
 	cfg.Sent = func(edge uint32, up bool, m wire.Message) {
 		if l, ok := m.(wire.Launch); ok {
-			below[edge] = int(l.Nodes.Ranks())
+			if below[edge] = int(l.Nodes.Ranks()); l.Level == 1 {
+				atRoot[edge] = below[edge]
+			}
 		}
 		if sent != nil {
 			sent(edge, up, m)
 		}
 	}
-	return below
+	return below, atRoot
 }
 
 // frame is a message's size on the wire.
@@ -107,6 +111,17 @@ func reckonPool(below map[uint32]int, size, ppn int) (sum uint64) {
 	return sum
 }
 
+// reckonAsked is what nodes ask for at most before they wish for a pool, when each
+// reads the nodes behind it in their order: an eighth of the values, and what its
+// ranks ask for at the same time; each value crosses an edge once.
+func reckonAsked(below map[uint32]int, size, ppn int) (sum uint64) {
+	eighth := size/8 + 2*ppn
+	for _, ranks := range below {
+		sum += uint64(eighth+min(eighth, ranks)) * asking(size-1, size)
+	}
+	return sum
+}
+
 // Over all trees and with each policy: a barrier is one message up and one down
 // on each edge; eagerly nothing else is said; lazily each value that is asked
 // for from anywhere crosses each edge once; a job that learns has one pool.
@@ -115,7 +130,8 @@ func TestBarrierCostsTwoMessagesPerEdge(t *testing.T) {
 	for _, shape := range shapes {
 		for name, how := range map[string]job.Transport{"eager": eagerly, "lazy": lazily, "learning": learning} {
 			cfg := plan(nodes, ppn, shape)
-			below, crossed := subtrees(&cfg), 0
+			crossed := 0
+			below, _ := subtrees(&cfg)
 			x := pmi(t, cfg, how, everybody(size, ppn))
 			x.run()
 			for _, ranks := range below {
@@ -150,12 +166,12 @@ func TestBarrierCostsTwoMessagesPerEdge(t *testing.T) {
 func TestReckonedBytes(t *testing.T) {
 	const nodes, ppn, size = 20, 8, 20 * 8
 	cfg := plan(nodes, ppn, "kary:3")
-	below := subtrees(&cfg)
+	below, atRoot := subtrees(&cfg)
 	x := pmi(t, cfg, eagerly, everybody(size, ppn))
 	x.run()
 	all, root := x.bytes()
 	require.Equal(t, reckonEager(below, size, ppn), all)
-	require.Less(t, root, all)
+	require.Equal(t, reckonEager(atRoot, size, ppn), root)
 
 	cfg = plan(nodes, ppn, "kary:3")
 	x = pmi(t, cfg, lazily, everybody(size, ppn))
@@ -166,4 +182,45 @@ func TestReckonedBytes(t *testing.T) {
 	x = pmi(t, cfg, learning, everybody(size, ppn))
 	x.run()
 	require.Equal(t, reckonPool(below, size, ppn), x.Bytes[wire.KindPool]+x.Bytes[wire.KindWish])
+	asked := x.Bytes[wire.KindAsk] + x.Bytes[wire.KindAnswer]
+	require.LessOrEqual(t, asked, reckonAsked(below, size, ppn))
+	require.Greater(t, 2*asked, reckonAsked(below, size, ppn))
+}
+
+// Nodes that have left, or leave while the pool is gathered, take their values
+// with them: it comes all the same, and a get of theirs is answered, by a no.
+func TestPoolWithoutSomeNodes(t *testing.T) {
+	const nodes, ppn, size = 40, 2, 80
+	leaves := func(rank int) bool { return rank/ppn%9 == 8 }
+	const leaving = 4 // nodes
+	for _, shape := range shapes {
+		for _, after := range []time.Duration{-1_000_000, 6, 20, 40} { // microseconds after the others begin to read
+			cfg := plan(nodes, ppn, shape)
+			rest := everybody(size, ppn)
+			x := pmi(t, cfg, learning, func(rank, i int) (int, bool) {
+				from, more := rest(rank, i)
+				return from, more && !leaves(rank)
+			})
+			x.held = func(int) bool { return true }
+			refused := 0
+			x.wrong = func(rank, from int, words string) {
+				require.True(t, leaves(from), "rank %d was refused the value of %d: %s", rank, from, words)
+				require.Contains(t, words, "rc=-1")
+				refused++
+			}
+			for rank := range x.ranks {
+				at := 10 * time.Second
+				if leaves(rank) {
+					at += after * time.Microsecond
+				}
+				x.At(at, func() { x.read(rank) })
+			}
+			x.run()
+			require.Equal(t, (size-leaving*ppn)*(nodes-1), x.taken, shape)
+			require.Equal(t, uint64(1), x.Outcome.Tally.Sum[job.CountPools], shape)
+			if shape == "flat" && after < 0 { // elsewhere their agents may be there for others
+				require.Equal(t, (nodes-leaving)*leaving*ppn, refused)
+			}
+		}
+	}
 }

@@ -1,0 +1,61 @@
+package core
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// rootOfThree is a root with three children of one rank each, which are up.
+func rootOfThree(t *testing.T) *Core {
+	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 1, Lo: 1, Count: 3, Ranks: 1}})
+	j := &job.Job{ID: "j", Size: 3, Nodes: 3, Layout: nodes.Layout(), Launch: job.Launch{Tree: "flat"}}
+	c := New(Config{Root: true, Here: -1})
+	c.Step(0, Begin{wire.Launch{Job: j, Nodes: nodes}})
+	for l := range Link(3) {
+		c.Step(0, ChildUp{l})
+	}
+	require.Len(t, c.kids, 3)
+	return c
+}
+
+// sends is what an event makes an agent send of pools.
+func sends(c *Core, ev Event) (list []Send) {
+	for _, e := range c.Step(0, ev) {
+		if s, ok := e.(Send); ok && (s.Msg.Kind() == wire.KindWish || s.Msg.Kind() == wire.KindPool) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// A child that leaves while a pool is gathered gives nothing; who wishes late
+// has the pool that is there; an older wish than the call has the newer pool.
+func TestPoolGoesOnWithoutAChild(t *testing.T) {
+	for _, leaves := range []Event{Frame{1, wire.Exit{}}, LinkLost{Link: 1, Cause: "the session ended"}} {
+		c := rootOfThree(t)
+		call := wire.Wish{Fence: 2}
+		require.Equal(t, []Send{{0, call}, {1, call}, {2, call}}, sends(c, Frame{0, call}))
+		require.Empty(t, sends(c, Frame{0, call}), "once")
+		require.Empty(t, sends(c, Frame{0, wire.Pool{Fence: 2, Values: [][]byte{{1}}}}))
+		require.Empty(t, sends(c, Frame{0, wire.Pool{Fence: 2, Values: [][]byte{{9}}}}), "a child gives once")
+		require.Empty(t, sends(c, Frame{2, wire.Pool{Fence: 1, Values: [][]byte{{8}}}}), "of another call")
+		require.Empty(t, sends(c, Frame{2, wire.Pool{Fence: 2}}))
+		all := wire.Pool{Fence: 2, Values: [][]byte{{1}}}
+		require.Equal(t, []Send{{0, all}}, sends(c, leaves))
+		require.Equal(t, []Send{{2, all}}, sends(c, Frame{2, wire.Wish{Fence: 1}}))
+	}
+}
+
+// What is too much for the tree stays where it is, and the pool comes without it.
+func TestPoolOfTooMuch(t *testing.T) {
+	c := rootOfThree(t)
+	sends(c, Frame{0, wire.Wish{Fence: 1}})
+	most := make([]byte, wire.MaxGather)
+	sends(c, Frame{0, wire.Pool{Fence: 1, Values: [][]byte{most}}})
+	sends(c, Frame{1, wire.Pool{Fence: 1}})
+	require.Equal(t, []Send{{0, wire.Pool{Fence: 1}}}, sends(c, Frame{2, wire.Pool{Fence: 1}}))
+}

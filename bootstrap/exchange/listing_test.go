@@ -1,0 +1,100 @@
+package exchange
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// spans draws a set of seats below 64, as spans and one by one.
+func spans(rng *rand.Rand) (set []span, has [64]bool) {
+	for range rng.IntN(6) {
+		first := rng.Uint32N(64)
+		end := first + 1 + rng.Uint32N(min(12, 64-first))
+		set = union(set, []span{{first, end}})
+		for i := first; i < end; i++ {
+			has[i] = true
+		}
+	}
+	return set, has
+}
+
+// Sets are as if each seat were looked at alone; so is what later fences leave
+// of earlier ones.
+func TestSetsAgainstSeatsOneByOne(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 8))
+	for range 2000 {
+		a, inA := spans(rng)
+		b, inB := spans(rng)
+		both := union(a, b)
+		for i := 1; i < len(both); i++ {
+			require.Less(t, both[i-1].end, both[i].first, "apart and in order: %v", both)
+		}
+		l := listing{sets: map[shape][]span{{before: "k"}: both}}
+		total := 0
+		var d directory
+		var fenceOf [64]uint32
+		for fence := uint32(1); fence < 5; fence++ {
+			set, has := spans(rng)
+			d.add(listing{sets: map[shape][]span{{before: "k"}: set}}, fence)
+			for seat, in := range has {
+				if in {
+					fenceOf[seat] = fence
+				}
+			}
+		}
+		for seat := range uint32(64) {
+			in := false
+			for _, s := range both {
+				in = in || s.first <= seat && seat < s.end
+			}
+			require.Equal(t, inA[seat] || inB[seat], in)
+			if in {
+				total++
+			}
+			at, listed := d.find("k"+strconv.Itoa(int(seat)), func(rank uint32) (uint32, bool) { return rank, true })
+			require.Equal(t, fenceOf[seat] > 0, listed)
+			if listed {
+				require.Equal(t, place{seat, fenceOf[seat]}, at)
+			}
+		}
+		require.Equal(t, total, l.keys())
+	}
+}
+
+// What parses is encoded to the same listing; what does not hurts nobody.
+func FuzzListing(f *testing.F) {
+	var l listing
+	for seat := range uint32(40) {
+		if seat%7 > 0 {
+			l.add(seat, seat, "bc-12")
+			l.add(seat, seat, "bc-"+string([]byte{'0' + byte(seat%10)}))
+		}
+	}
+	l.add(3, 3, "x03")
+	f.Add(l.append(nil))
+	f.Add([]byte{})
+	f.Add([]byte{1, 1, 'a', 0, 0, 2, 3, 1, 0xff, 0xff, 0xff, 0x07, 1, 1, 'k', 7})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		parcels := []wire.Parcel{{To: wire.Everyone, Value: append([]byte{holdsListing}, b...)}, {From: 1, To: wire.Everyone, Value: append([]byte{holdsListing}, b...)}}
+		joined := Join(parcels)
+		h := New(&job.Job{Layout: job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}})})
+		h.passed(1, joined)
+		h.passed(2, []wire.Parcel{{Value: append([]byte{holdsValues}, b...)}})
+		h.Pooled(1, [][]byte{b})
+		l, ok := parseListing(b)
+		if !ok {
+			require.Len(t, joined, 2)
+			return
+		}
+		again, ok := parseListing(l.append(nil))
+		require.True(t, ok)
+		require.Equal(t, l.append(nil), again.append(nil))
+		require.Equal(t, l.keys(), again.keys())
+	})
+}
