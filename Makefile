@@ -61,11 +61,13 @@ bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each besi
 	@bin/bench-lazy bin/ibrun
 	@go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric
 
-bench-mpi: ## a PMI exchange under ibrun and mpiexec.hydra, on 4, 16 and 64 virtual nodes; ROUNDS=5
+bench-mpi: ## a local put and get, then a PMI exchange under ibrun and mpiexec.hydra, on 4, 16 and 64 virtual nodes; ROUNDS=5
 	@test/packages $(RUN_PACKAGES) mpich
 	@$(MAKE) --no-print-directory build
 	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
 	@CGO_ENABLED=0 go build -o bin/pmi ./test/pmi
+	@go test -run '^$$' -bench Local ./bootstrap/exchange
+	@for how in --eager --lazy; do echo "$$how, two local agents:"; bin/ibrun --launcher local --hosts a,b $$how -n 2 bin/pmi -time 20000 | grep put; done
 	@for n in 4 16 64; do for p in 1 16; do bin/vcluster up $$n -- test/bench/launch $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
 
 bench-topo: ## reading 256 CPUs beside lstopo, and what binding adds to a start

@@ -66,6 +66,10 @@ func (s statistics) text(line func(format string, args ...any)) {
 		line("stats: no rank reported: programs report when they call Finalize of the package ibrun")
 		return
 	}
+	if s.Sums["pmi_fences"] > 0 {
+		line("stats: PMI: %d puts, %d gets, %d fences; %d questions about values left their node, all values were sent %s; barriers cost %d messages on the edges of the tree",
+			s.Sums["pmi_puts"], s.Sums["pmi_gets"], s.Sums["pmi_fences"], s.Sums["value_questions"], plural(int(s.Sums["pmi_bulk_transfers"]), "time"), s.Sums["barrier_messages"])
+	}
 	per := func(name string) float64 { return float64(s.Sums[name]) / float64(ranks) }
 	line("stats: peers %.1f per rank of %d possible, %.1f of them on the same node", per("peers"), s.Possible, per("local_peers"))
 	line("stats: look-ups %d by %s, %d checks of slow peers, %.1f bytes per rank on addresses", s.Sums["lookups"], plural(int(ranks), "rank"), s.Sums["checks"], per("address_bytes"))

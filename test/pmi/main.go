@@ -1,5 +1,6 @@
 // Command pmi is a PMI-1 client without an MPI library: it puts a value, waits for all, gets those of some others, and takes its leave,
-// as MPI_Init and MPI_Finalize do. With -all it gets everybody's. It exits with 1 if an answer is not what it must be.
+// as MPI_Init and MPI_Finalize do. With -all it gets everybody's; with -time N rank 0 puts and gets so many values of its own besides, and prints
+// the median of each round trip to its agent. It exits with 1 if an answer is not what it must be.
 package main
 
 import (
@@ -7,8 +8,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 type client struct {
@@ -21,6 +24,7 @@ type client struct {
 func main() {
 	all := flag.Bool("all", false, "get the values of all ranks")
 	bytes := flag.Int("bytes", 400, "of each value")
+	rounds := flag.Int("time", 0, "puts and gets that rank 0 times")
 	flag.Parse()
 	var err error
 	c := &client{}
@@ -33,7 +37,7 @@ func main() {
 	}
 	c.out = os.NewFile(uintptr(fd), "pmi")
 	c.in = bufio.NewReader(c.out)
-	c.run(*all, *bytes)
+	c.run(*all, *bytes, *rounds)
 }
 
 func fail(format string, args ...any) {
@@ -66,13 +70,40 @@ func (c *client) value(rank, bytes int) string {
 	return strings.Repeat(word, bytes/len(word)+1)[:bytes]
 }
 
-func (c *client) run(all bool, bytes int) {
+// timed does something so many times and returns the median, in microseconds.
+func timed(rounds int, do func(i int)) float64 {
+	took := make([]time.Duration, rounds)
+	for i := range took {
+		began := time.Now()
+		do(i)
+		took[i] = time.Since(began)
+	}
+	slices.Sort(took)
+	return float64(took[rounds/2].Nanoseconds()) / 1000
+}
+
+// measure times puts and gets that need not leave the node, beside a request
+// that the agent answers without looking anything up.
+func (c *client) measure(bytes, rounds int) {
+	value := c.value(0, bytes)
+	put := timed(rounds, func(i int) {
+		c.ask(fmt.Sprintf("cmd=put kvsname=%s key=t-%d-%d value=%s", c.kvs, c.rank, i, value), "put_result")
+	})
+	get := timed(rounds, func(i int) { c.ask(fmt.Sprintf("cmd=get kvsname=%s key=t-%d-%d", c.kvs, c.rank, i), "get_result") })
+	floor := timed(rounds, func(int) { c.ask("cmd=get_my_kvsname", "my_kvsname") })
+	fmt.Printf("put %.1f us, get %.1f us, a request without a value %.1f us: medians of %d round trips to the agent\n", put, get, floor, rounds)
+}
+
+func (c *client) run(all bool, bytes, rounds int) {
 	c.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")
 	c.ask("cmd=get_maxes", "maxes")
 	c.kvs = c.ask("cmd=get_my_kvsname", "my_kvsname")["kvsname"]
 	c.ask("cmd=barrier_in", "barrier_out")
 	c.ask(fmt.Sprintf("cmd=put kvsname=%s key=addr-%d value=%s", c.kvs, c.rank, c.value(c.rank, bytes)), "put_result")
 	c.ask("cmd=barrier_in", "barrier_out")
+	if rounds > 0 && c.rank == 0 {
+		c.measure(bytes, rounds)
+	}
 	for d := 1; d < c.size; {
 		from := (c.rank + d) % c.size
 		got := c.ask(fmt.Sprintf("cmd=get kvsname=%s key=addr-%d", c.kvs, from), "get_result")["value"]
