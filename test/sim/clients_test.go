@@ -30,7 +30,9 @@ type clients struct {
 	wrong func(rank, from int, words string) // a get that was answered otherwise than it should
 	taken int                                // gets that were answered
 
-	held func(rank int) bool // ranks that wait for resume after the first barrier, and leave without a second
+	// leaves is when a rank leaves at the earliest, if there is no barrier at the
+	// end. Then ranks read when the test says so.
+	leaves func(rank int) time.Duration
 }
 
 type client struct{ at, got, from int }
@@ -132,7 +134,7 @@ func (x *clients) next(rank int, words string) {
 		}
 		fallthrough
 	case fenced:
-		if c.at == fenced && x.held != nil && x.held(rank) {
+		if c.at == fenced && x.leaves != nil {
 			c.at = resting
 			return
 		}
@@ -155,9 +157,9 @@ func (x *clients) read(rank int) {
 		c.at, c.from = reading, from
 		c.got++
 		x.say(rank, "cmd=get kvsname=kvs_"+x.cfg.Job.ID+" key=addr-"+strconv.Itoa(from)+"\n")
-	case x.held != nil:
+	case x.leaves != nil:
 		c.at = leaving
-		x.say(rank, "cmd=finalize\n")
+		x.At(max(x.Now(), x.leaves(rank)), func() { x.say(rank, "cmd=finalize\n") })
 	default:
 		c.at = closing
 		x.say(rank, "cmd=barrier_in\n")

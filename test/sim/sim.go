@@ -5,7 +5,6 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -89,20 +88,46 @@ type event struct {
 	tick uint64 // timer generation; 0: not a timer
 }
 
+// events is a heap, the earliest first. It is not container/heap's, which makes
+// garbage of each event that it takes.
 type events []event
 
-func (q events) Len() int { return len(q) }
-func (q events) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
+
+func (q *events) push(e event) {
+	h := append(*q, e)
+	*q = h
+	for i := len(h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h[i].before(&h[up]) {
+			return
+		}
+		h[i], h[up] = h[up], h[i]
+		i = up
+	}
 }
-func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *events) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*q = old[:len(old)-1]
-	return e
+
+func (q *events) pop() event {
+	h := *q
+	first, last := h[0], len(h)-1
+	h[0] = h[last]
+	h[last] = event{}
+	h = h[:last]
+	*q = h
+	for i := 0; ; {
+		least := 2*i + 1
+		if least >= last {
+			return first
+		}
+		if right := least + 1; right < last && h[right].before(&h[least]) {
+			least = right
+		}
+		if !h[least].before(&h[i]) {
+			return first
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
 }
 
 // New makes a world in which nothing has happened yet.
@@ -123,7 +148,7 @@ func (w *World) post(after time.Duration, to *agent, ev core.Event) {
 func (w *World) push(e event) {
 	w.seq++
 	e.seq = w.seq
-	heap.Push(&w.queue, e)
+	w.queue.push(e)
 }
 
 // At runs f at time t.
@@ -136,7 +161,7 @@ func (w *World) Now() time.Duration { return w.now }
 // the limit. It returns an error if anything of the job is left.
 func (w *World) Run(limit time.Duration) error {
 	for len(w.queue) > 0 {
-		e := heap.Pop(&w.queue).(event)
+		e := w.queue.pop()
 		if e.at > limit {
 			break
 		}

@@ -6,4 +6,6 @@ package sim
 // goroutines: with it a sample of the sizes is run. `make sim` runs them all.
 const largest = 4096
 
+const clientNodes = 64
+
 func stride(n int) int { return 1 + n/8 }
