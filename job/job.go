@@ -28,7 +28,8 @@ type Job struct {
 	Layout    Layout
 	Transport Transport
 	Binding   Binding
-	PMI       bool   // ranks may speak PMI through their descriptor
+	PMI       bool   // ranks may speak PMI
+	PMIPort   bool   // through a port of their node's loopback, instead of their descriptor
 	FirstHost string // host of rank 0, for MASTER_ADDR
 }
 

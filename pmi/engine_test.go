@@ -331,8 +331,13 @@ func TestIdentify(t *testing.T) {
 	e := New(usual(-1, 8))
 	require.Equal(t, -1, e.Rank())
 	require.Equal(t, []Step{{Request: Identify{5}}}, e.Feed([]byte("cmd=initack pmiid=5\n")))
-	require.Equal(t, "cmd=initack rc=0\ncmd=set size=8\ncmd=set rank=5\ncmd=set debug=0\n", string(e.Answer(Answer{Rank: 5})[0].Bytes))
+	require.Equal(t, "cmd=initack rc=0\ncmd=set size=8\ncmd=set rank=5\ncmd=set debug=0\n", string(e.Answer(Answer{Rank: 5, App: 2})[0].Bytes))
 	require.Equal(t, 5, e.Rank())
+	e.Feed([]byte("cmd=init pmi_version=1 pmi_subversion=1\n"))
+	require.Equal(t, "cmd=appnum appnum=2 rc=0\n", string(e.Feed([]byte("cmd=get_appnum\n"))[0].Bytes))
+
+	e = New(usual(-1, 8)) // the owner knows what numbers mean
+	require.Equal(t, []Step{{Request: Identify{2147483647}}}, e.Feed([]byte("cmd=initack pmiid=2147483647\n")))
 
 	e = New(usual(5, 8)) // the rank is known, and right
 	require.Equal(t, "cmd=initack rc=0\ncmd=set size=8\ncmd=set rank=5\ncmd=set debug=0\n", string(e.Feed([]byte("cmd=initack pmiid=5\n"))[0].Bytes))
@@ -342,7 +347,7 @@ func TestIdentify(t *testing.T) {
 	steps := e.Answer(Answer{Refused: "it is here already"})
 	require.Len(t, steps, 2)
 	require.Equal(t, "cmd=initack rc=-1 msg=it_is_here_already\n", string(steps[0].Bytes))
-	require.EqualError(t, steps[1].Err, "pmi-1: no place for rank 5: it is here already")
+	require.EqualError(t, steps[1].Err, "pmi-1: no place for number 5: it is here already")
 }
 
 func BenchmarkPutAndGet(b *testing.B) {

@@ -78,16 +78,16 @@ const mappingKey = "PMI_process_mapping"
 func (e *Engine) initack(c *command, m message) {
 	id, err := strconv.Atoi(m.value("pmiid"))
 	switch {
+	case err == nil && id >= 0 && e.cfg.Rank < 0:
+		e.ask(c, Identify{id})
 	case err != nil || id < 0 || id >= e.cfg.Size:
 		e.refuse(c, "no such rank")
 		e.fail("initack of rank %s of %d", seen(m.value("pmiid")), e.cfg.Size)
-	case e.cfg.Rank < 0:
-		e.ask(c, Identify{id})
 	case e.cfg.Rank != id:
 		e.refuse(c, "another rank is expected")
 		e.fail("initack of rank %d instead of rank %d", id, e.cfg.Rank)
 	default:
-		e.answered(c, Identify{id}, Answer{Rank: id})
+		e.answered(c, Identify{id}, Answer{Rank: id, App: e.cfg.AppNum})
 	}
 }
 
@@ -300,7 +300,7 @@ func (e *Engine) abort(_ *command, m message) {
 func (e *Engine) answered(c *command, r Request, a Answer) {
 	switch r.(type) {
 	case Identify:
-		e.cfg.Rank, e.state = a.Rank, named
+		e.cfg.Rank, e.cfg.AppNum, e.state = a.Rank, a.App, named
 		e.done(c, strconv.Itoa(e.cfg.Size), strconv.Itoa(a.Rank))
 	case Get, NodeGet, Lookup:
 		if !a.Found {

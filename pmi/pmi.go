@@ -46,7 +46,7 @@ const (
 
 // Config is what an Engine knows at birth.
 type Config struct {
-	Rank     int    // the client's; -1: it says so itself, see Identify
+	Rank     int    // the client's; -1: it says so itself, see Identify, and AppNum comes with the answer
 	Size     int    // ranks of the job, 1 or more
 	AppNum   int    // which of the job's programs it runs, from 0
 	Universe int    // ranks that could run; 0: Size; negative: not known
@@ -135,7 +135,7 @@ func (e *Engine) Answer(a Answer) []Step {
 	if a.Refused != "" {
 		e.refuse(c, a.Refused)
 		if r, ok := req.(Identify); ok {
-			e.fail("no place for rank %d: %s", r.Rank, a.Refused)
+			e.fail("no place for number %d: %s", r.ID, a.Refused)
 		}
 	} else {
 		e.answered(c, req, a)

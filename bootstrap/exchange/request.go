@@ -9,31 +9,38 @@ import (
 	"ibrun/pmi"
 )
 
-func (h *Hub) config(rank uint32) pmi.Config {
-	l := h.job.Layout
-	if len(h.clients) == 0 {
-		h.mapping = pmi.Mapping(l)
+// config is a client's of whom it is not known yet which rank it is.
+func (h *Hub) config() pmi.Config {
+	if h.mapping == "" {
+		h.mapping = pmi.Mapping(h.job.Layout)
 	}
-	app := 0
+	return pmi.Config{
+		Rank: -1, Size: int(h.job.Size), Universe: int(h.job.Size),
+		KVS: "kvs_" + h.job.ID, JobID: h.job.ID, Mapping: h.mapping,
+	}
+}
+
+// app is which of the job's programs a rank runs.
+func (h *Hub) app(rank uint32) (app int) {
+	n := h.job.Layout.Rank(rank)
 	for i, p := range h.job.Programs {
-		if n := l.Rank(rank); n >= p.First && n-p.First < p.Count {
+		if n >= p.First && n-p.First < p.Count {
 			app = i
 		}
 	}
-	return pmi.Config{
-		Rank: int(l.Rank(rank)), Size: int(h.job.Size), AppNum: app, Universe: int(h.job.Size),
-		KVS: "kvs_" + h.job.ID, JobID: h.job.ID, Mapping: h.mapping,
-	}
+	return app
 }
 
 // step obeys one step of a client's engine.
 func (h *Hub) step(c *client, s pmi.Step) {
 	switch {
+	case !c.known:
+		h.introduce(c, s)
 	case s.Err != nil:
 		c.over = true
 		h.do(Warn{fmt.Sprintf("rank %d: %v; it is not listened to any more", h.job.Layout.Rank(c.rank), s.Err)})
 	case s.Request == nil:
-		h.do(Words{c.rank, s.Bytes})
+		h.do(Words{c.rank, c.call, s.Bytes})
 	default:
 		h.ask(c, s.Request)
 	}
@@ -202,6 +209,9 @@ func (h *Hub) named(c *client, m wire.Name) {
 // first: a rank that leaves others waiting for it has failed, whatever its code.
 func (h *Hub) Exited(rank uint32, well bool) []Effect {
 	c := h.clients[rank]
+	if c != nil {
+		delete(h.calls, c.call)
+	}
 	if c == nil || c.engine.Version() == 0 || c.engine.Finalized() || c.over || !well || h.job.Size == 1 {
 		return nil
 	}

@@ -37,7 +37,8 @@ type door struct {
 // goes with it. The door owns the descriptor.
 type letter struct {
 	frame []byte
-	fd    int // -1: none
+	fd    int  // -1: none
+	last  bool // the door closes when it is sent
 }
 
 func newDoor(rank uint32, post func(Event)) *door {
@@ -97,7 +98,7 @@ func (d *door) read() {
 	defer close(d.ended)
 	in := bufio.NewReaderSize(d.file, pmiChunk)
 	if first, err := in.Peek(1); err == nil && first[0] >= 'A' {
-		d.readPMI(in)
+		readPMI(in, func(words []byte) { d.post(Spoke{d.rank, words}) })
 		return
 	}
 	frames := wire.NewReader(in)
@@ -116,12 +117,12 @@ func (d *door) read() {
 // pmiChunk is the most of what a rank says by PMI that is posted at a time.
 const pmiChunk = 4096
 
-func (d *door) readPMI(in io.Reader) {
+func readPMI(in io.Reader, said func(words []byte)) {
 	for {
 		b := make([]byte, pmiChunk)
 		n, err := in.Read(b)
 		if n > 0 {
-			d.post(Spoke{d.rank, b[:n]})
+			said(b[:n])
 		}
 		if err != nil {
 			return
@@ -133,16 +134,19 @@ func (d *door) readPMI(in io.Reader) {
 func (d *door) tell(m wire.Message, fd int) { d.enqueue(wire.Append(nil, m), fd) }
 
 // enqueue queues bytes, with a descriptor unless fd is -1.
-func (d *door) enqueue(b []byte, fd int) {
+func (d *door) enqueue(b []byte, fd int) { d.mail(letter{frame: b, fd: fd}) }
+
+// finish closes the door when all that is queued is sent.
+func (d *door) finish() { d.mail(letter{fd: -1, last: true}) }
+
+func (d *door) mail(l letter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.file == nil || d.closed {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
+		discard([]letter{l})
 		return
 	}
-	d.queue = append(d.queue, letter{b, fd})
+	d.queue = append(d.queue, l)
 	if !d.writer {
 		d.writer = true
 		go d.write()
@@ -165,6 +169,10 @@ func (d *door) write() {
 			if err = l.send(raw); err != nil {
 				discard(batch[i+1:])
 				break
+			}
+			if l.last {
+				d.close()
+				return
 			}
 		}
 		if closed {

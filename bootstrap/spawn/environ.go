@@ -67,6 +67,9 @@ func (s *Set) identity(r *rank) []string {
 	if j.PMI {
 		pmi = []string{"PMI_FD=" + strconv.Itoa(DoorNumber), "PMI_SPAWNED=0", "PMI_JOBID=" + j.ID}
 	}
+	if j.PMIPort {
+		pmi = append(s.port.environ(r.number), pmi[1:]...)
+	}
 	return append(pmi,
 		"PMI_RANK="+rank, "PMI_SIZE="+size,
 		"MPI_LOCALRANKID="+local, "MPI_LOCALNRANKS="+locals,

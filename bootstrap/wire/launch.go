@@ -90,6 +90,7 @@ func appendJob(w *writer, j *job.Job) {
 	appendTransport(w, j.Transport)
 	appendBinding(w, j.Binding)
 	w.bool(j.PMI)
+	w.bool(j.PMIPort)
 	w.string(j.FirstHost)
 }
 
@@ -113,7 +114,7 @@ func parseJob(r *reader) *job.Job {
 	j.Layout = parseLayout(r)
 	j.Transport = parseTransport(r)
 	j.Binding = parseBinding(r)
-	j.PMI = r.bool()
+	j.PMI, j.PMIPort = r.bool(), r.bool()
 	j.FirstHost = r.string()
 	return j
 }

@@ -68,6 +68,7 @@ type request struct {
 	configFile string
 	showMap    bool
 	noPMI      bool   // --mpi none
+	pmiPort    bool   // --pmi-port
 	crowd      bool   // --oversubscribe: no word about it
 	noLocal    bool   // --nolocal
 	fanout     string // --fanout
@@ -115,6 +116,7 @@ func (r *request) finish() error {
 		{r.verbose > 0 && r.quiet, "-v contradicts -q: write one of them"},
 		{r.lazy == "on" && r.eager, "--lazy=on contradicts --eager: write one of them"},
 		{r.keepGoing && r.killGiven && r.killOnBad, "-K contradicts --keep-going: write one of them"},
+		{r.noPMI && r.pmiPort, "--mpi none contradicts --pmi-port: write one of them"},
 		{r.stdin != "" && r.output.StdinFile != "", "--stdin contradicts --input: write one of them"},
 		{r.output.Merge && r.output.StderrFile != "", "--error contradicts --merge-stderr-to-stdout: write one of them"},
 		{r.env.all && r.env.limit, "-genvall contradicts -genvnone and -envlist: write one of them"},

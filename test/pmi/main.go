@@ -1,19 +1,19 @@
 // Command pmi is a PMI-1 client without an MPI library: it puts a value, waits for all, gets those of some others, and takes its leave,
-// as MPI_Init and MPI_Finalize do. With -all it gets everybody's. It exits with 1 if an answer is not what it must be.
+// as MPI_Init and MPI_Finalize do. With -all it gets everybody's; with -charm it does what Charm++ does. It exits with 1 if an answer is not what it must be.
 package main
 
 import (
 	"bufio"
 	"flag"
 	"fmt"
+	"io"
 	"os"
-	"strconv"
 	"strings"
 )
 
 type client struct {
 	in         *bufio.Reader
-	out        *os.File
+	out        io.Writer
 	rank, size int
 	kvs        string
 }
@@ -21,18 +21,13 @@ type client struct {
 func main() {
 	all := flag.Bool("all", false, "get the values of all ranks")
 	bytes := flag.Int("bytes", 400, "of each value")
+	charm := flag.Bool("charm", false, "exchange as Charm++'s ucx layer does")
 	flag.Parse()
-	var err error
-	c := &client{}
-	if c.rank, err = strconv.Atoi(os.Getenv("PMI_RANK")); err == nil {
-		c.size, err = strconv.Atoi(os.Getenv("PMI_SIZE"))
+	c := connect()
+	if *charm {
+		c.charm(*bytes)
+		return
 	}
-	fd, e := strconv.Atoi(os.Getenv("PMI_FD"))
-	if err != nil || e != nil {
-		fail("no PMI: PMI_RANK, PMI_SIZE or PMI_FD is missing")
-	}
-	c.out = os.NewFile(uintptr(fd), "pmi")
-	c.in = bufio.NewReader(c.out)
 	c.run(*all, *bytes)
 }
 
@@ -43,9 +38,14 @@ func fail(format string, args ...any) {
 
 // ask says a line and returns the fields of the answer.
 func (c *client) ask(line, want string) map[string]string {
-	if _, err := c.out.WriteString(line + "\n"); err != nil {
+	if _, err := io.WriteString(c.out, line+"\n"); err != nil {
 		fail("rank %d: %s: %v", c.rank, line, err)
 	}
+	return c.hear(line, want)
+}
+
+// hear returns the fields of an answer to a line.
+func (c *client) hear(line, want string) map[string]string {
 	text, err := c.in.ReadString('\n')
 	if err != nil {
 		fail("rank %d: %s: %v", c.rank, line, err)
@@ -71,14 +71,11 @@ func (c *client) run(all bool, bytes int) {
 	c.ask("cmd=get_maxes", "maxes")
 	c.kvs = c.ask("cmd=get_my_kvsname", "my_kvsname")["kvsname"]
 	c.ask("cmd=barrier_in", "barrier_out")
-	c.ask(fmt.Sprintf("cmd=put kvsname=%s key=addr-%d value=%s", c.kvs, c.rank, c.value(c.rank, bytes)), "put_result")
+	c.put(fmt.Sprintf("addr-%d", c.rank), c.value(c.rank, bytes))
 	c.ask("cmd=barrier_in", "barrier_out")
 	for d := 1; d < c.size; {
 		from := (c.rank + d) % c.size
-		got := c.ask(fmt.Sprintf("cmd=get kvsname=%s key=addr-%d", c.kvs, from), "get_result")["value"]
-		if got != c.value(from, bytes) {
-			fail("rank %d: of %d: %.40s", c.rank, from, got)
-		}
+		c.expect(fmt.Sprintf("addr-%d", from), c.value(from, bytes))
 		if all {
 			d++
 		} else {
