@@ -31,7 +31,12 @@ type Job struct {
 	PMI       bool   // ranks may speak PMI
 	PMIPort   bool   // through a port of their node's loopback, instead of their descriptor
 	FirstHost string // host of rank 0, for MASTER_ADDR
+	Spawned   bool   // by a rank of another job
+	Preput    []Pair // what its key-value space begins with
 }
+
+// Pair is a key and a value.
+type Pair struct{ Key, Value string }
 
 // Transport says how ranks reach each other.
 type Transport struct {

@@ -325,6 +325,9 @@ func TestSpawn(t *testing.T) {
 	for _, bad := range []string{"nprocs=0\nexecname=a\n", "nprocs=x\nexecname=a\n", "nprocs=1\n", "nprocs=1\nexecname=a\nargcnt=2\narg1=b\n", "nprocs=1\nexecname=a\nargcnt=2000000000\n"} {
 		require.Equal(t, "cmd=spawn_result rc=-1 msg=malformed_spawn\n", string(e.Feed([]byte("mcmd=spawn\n" + bad + "endcmd\n"))[0].Bytes))
 	}
+	for value, why := range map[string]string{strings.Repeat("v", 1025): "value_longer_than_1024", strings.Repeat("v", 1020): "value_too_long_for_a_line"} {
+		require.Equal(t, "cmd=spawn_result rc=-1 msg=preput:_"+why+"\n", string(e.Feed([]byte("mcmd=spawn\nnprocs=1\nexecname=a\npreput_num=1\npreput_key_0=k\npreput_val_0=" + value + "\nendcmd\n"))[0].Bytes))
+	}
 }
 
 func TestIdentify(t *testing.T) {

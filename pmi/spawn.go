@@ -50,8 +50,20 @@ func (e *Engine) spawning(text string) {
 		e.refuse(c, why)
 		return
 	}
+	preput := b.pairs("preput_num", "preput_key_", "preput_val_")
+	for _, p := range preput {
+		bad := e.wrongPair(p.Key, p.Value)
+		if bad == "" && !e.fits(find(1, "get"), p.Value) {
+			bad = "value too long for a line"
+		}
+		if bad != "" {
+			e.block = nil
+			e.refuse(c, "preput: "+bad)
+			return
+		}
+	}
 	b.spawn.Commands = append(b.spawn.Commands, part)
-	b.spawn.Preput = append(b.spawn.Preput, b.pairs("preput_num", "preput_key_", "preput_val_")...)
+	b.spawn.Preput = append(b.spawn.Preput, preput...)
 	if b.number("spawnssofar") < b.number("totspawns") {
 		return
 	}

@@ -24,6 +24,8 @@ type Config struct {
 	Here   int    // root: index of the node that is this machine; -1: none
 	Window int    // sessions in flight when the job leaves the number to us; 0: 16
 	Policy Policy // root
+
+	Spawned bool // root: by a rank of another job, whose root has the names
 }
 
 // Policy is what the root does about failures.
@@ -157,6 +159,14 @@ func (c *Core) apply(ev Event) {
 		c.stdinRead(ev)
 	case Wrote:
 		c.flow.credit += ev.N
+	case JobAnswered:
+		c.spawnDown(wire.Spawned{Rank: ev.Rank, Refused: ev.Refused})
+	case JobAsked:
+		c.nameAsked(ev.Job, ev.Name)
+	case JobEnded:
+		c.jobEnded(ev)
+	case ParentSaid:
+		c.parentSaid(ev.Name)
 	case SinkFailed:
 		c.sinkFailed(ev)
 	case Interrupted:
@@ -199,6 +209,8 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.tellPeople(m)
 	case wire.Name:
 		c.nameUp(m)
+	case wire.Spawn:
+		c.spawnUp(m)
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -225,7 +237,9 @@ func (c *Core) order(m wire.Message) {
 	case wire.Release:
 		c.release(m)
 	case wire.Name:
-		c.nameDown(m)
+		c.toRank(m.Rank, m)
+	case wire.Spawned:
+		c.spawnDown(m)
 	case wire.Blocks:
 		if c.job != nil {
 			c.table.arrive(c, m)

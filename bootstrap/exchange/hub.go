@@ -71,10 +71,14 @@ type waiter struct {
 
 // New makes the hub of a node of a job.
 func New(j *job.Job) *Hub {
-	return &Hub{
+	h := &Hub{
 		job:     j,
 		clients: map[uint32]*client{}, calls: map[uint32]*client{}, values: map[string]string{}, attrs: map[string]string{},
 	}
+	for _, p := range j.Preput {
+		h.values[p.Key] = p.Value
+	}
+	return h
 }
 
 // Speaks reports whether a rank has spoken PMI: what the core tells it is ours.

@@ -82,6 +82,8 @@ func (h *Hub) ask(c *client, r pmi.Request) {
 		h.do(Say{c.rank, wire.Name{Do: wire.NameLookup, Service: r.Service}})
 	case pmi.Unpublish:
 		h.do(Say{c.rank, wire.Name{Do: wire.NameUnpublish, Service: r.Service}})
+	case pmi.Spawn:
+		h.spawn(c, r)
 	case pmi.NodePut:
 		h.attrs[r.Key] = r.Value
 		h.answer(c, pmi.Answer{})
@@ -104,6 +106,25 @@ func (h *Hub) ask(c *client, r pmi.Request) {
 	default:
 		h.answer(c, pmi.Answer{Refused: "not supported"})
 	}
+}
+
+// spawn asks for further programs. Of the hints only the working directory is
+// known.
+func (h *Hub) spawn(c *client, r pmi.Spawn) {
+	var m wire.Spawn
+	for _, from := range r.Commands {
+		to := wire.Command{Argv: from.Argv, Ranks: uint32(min(from.Ranks, job.MaxRanks))}
+		for _, hint := range from.Hints {
+			if hint.Key == "wdir" || hint.Key == "wd" {
+				to.Dir = hint.Value
+			}
+		}
+		m.Commands = append(m.Commands, to)
+	}
+	for _, p := range r.Preput {
+		m.Preput = append(m.Preput, job.Pair(p))
+	}
+	h.do(Say{c.rank, m})
 }
 
 // join takes part in a collective, with a value for everyone.
@@ -141,6 +162,11 @@ func (h *Hub) Told(rank uint32, m wire.Message) []Effect {
 		h.released(c, m)
 	case wire.Name:
 		h.named(c, m)
+	case wire.Spawned:
+		if m.Refused != "" { // the protocol has no room for all of it
+			h.do(Warn{fmt.Sprintf("rank %d: nothing was spawned: %s", h.job.Layout.Rank(rank), m.Refused)})
+		}
+		h.answer(c, pmi.Answer{Refused: m.Refused})
 	}
 	return h.done()
 }

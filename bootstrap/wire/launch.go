@@ -92,6 +92,8 @@ func appendJob(w *writer, j *job.Job) {
 	w.bool(j.PMI)
 	w.bool(j.PMIPort)
 	w.string(j.FirstHost)
+	w.bool(j.Spawned)
+	appendPairs(w, j.Preput)
 }
 
 func parseJob(r *reader) *job.Job {
@@ -116,6 +118,7 @@ func parseJob(r *reader) *job.Job {
 	j.Binding = parseBinding(r)
 	j.PMI, j.PMIPort = r.bool(), r.bool()
 	j.FirstHost = r.string()
+	j.Spawned, j.Preput = r.bool(), parsePairs(r)
 	return j
 }
 

@@ -30,6 +30,9 @@ const (
 	KindPlaced    Kind = 19 // up
 	KindName      Kind = 20 // both
 	KindNotice    Kind = 21 // up
+	KindSpawn     Kind = 30 // up
+	KindSpawned   Kind = 31 // down, and to a root from the one that it has started
+	KindOffspring Kind = 32 // to a root from the one that has started it
 
 	// Between a rank and its agent only.
 	KindHello    Kind = 64 // from a rank

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/tree"
+	"ibrun/bootstrap/wire"
 	"ibrun/internal/hostlist"
 	"ibrun/job"
 )
@@ -140,4 +141,9 @@ func (r *request) finish() error {
 		r.warn("--mca %s: nothing that ibrun knows; programs get it as OMPI_MCA_* in their environment, as from mpirun", printable(strings.Join(r.mca, ", ")))
 	}
 	return nil
+}
+
+// offspring is what jobs that ranks spawn take over of the command line.
+func (r *request) offspring() wire.Offspring {
+	return wire.Offspring{Tree: r.tree, Preflight: r.preflight, Label: r.label, Timestamp: r.timestamp, Quiet: r.quiet, Verbose: uint32(r.verbose)}
 }

@@ -22,10 +22,16 @@ func main() {
 	all := flag.Bool("all", false, "get the values of all ranks")
 	bytes := flag.Int("bytes", 400, "of each value")
 	charm := flag.Bool("charm", false, "exchange as Charm++'s ucx layer does")
+	spawn := flag.Int("spawn", 0, "ranks of the program behind the options that rank 0 spawns")
+	child := flag.Bool("child", false, "be one that was spawned so")
 	flag.Parse()
 	c := connect()
 	if *charm {
 		c.charm(*bytes)
+		return
+	}
+	if *child || *spawn > 0 {
+		c.family(*child, *spawn, flag.Args())
 		return
 	}
 	c.run(*all, *bytes)
