@@ -31,7 +31,8 @@ type Job struct {
 	PMI       bool   // ranks may speak PMI
 	PMIPort   bool   // through a port of their node's loopback, instead of their descriptor
 	FirstHost string // host of rank 0, for MASTER_ADDR
-	Spawned   bool   // by a rank of another job
+	Spawner   string // id of the job whose rank has spawned this one; empty: a user has started it
+	Depth     uint32 // spawners up to the user
 	Preput    []Pair // what its key-value space begins with
 }
 

@@ -1,6 +1,7 @@
 package pmi
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -58,7 +59,10 @@ func TestRefusals(t *testing.T) {
 		{2, "cmd=name-lookup;name=a;infokeycount=0;", "cmd=name-lookup-response;found=FALSE;rc=1;errmsg=service not found;"},
 		{2, "cmd=name-publish;name=;port=b;", "cmd=name-publish-response;rc=-1;errmsg=service name of no bytes or more than 1024;"},
 		{2, "cmd=name-unpublish;name=a;", "cmd=name-unpublish-response;rc=1;errmsg=service not found;"},
-		{2, "cmd=spawn;ncmds=1;preputcount=0;subcmd=a;maxprocs=1;argc=0;", "cmd=spawn-response;rc=-1;errmsg=spawn is not supported over PMI-2;"},
+		{2, "cmd=spawn;ncmds=2;preputcount=0;subcmd=a;maxprocs=1;argc=0;", "cmd=spawn-response;rc=-1;errmsg=malformed spawn;"},
+		{2, "cmd=spawn;ncmds=0;preputcount=0;", "cmd=spawn-response;rc=-1;errmsg=malformed spawn;"},
+		{2, "cmd=spawn;ncmds=1;subcmd=a;maxprocs=0;", "cmd=spawn-response;rc=-1;errmsg=malformed spawn;"},
+		{2, "cmd=spawn;ncmds=1;preputcount=1;ppkey0=a b;ppval0=c;subcmd=a;maxprocs=1;", "cmd=spawn-response;rc=-1;errmsg=preput: key with a space or =;"},
 		{2, "cmd=fullinit;pmirank=0;", "cmd=fullinit-response;rc=-1;errmsg=a second init: two programs on one descriptor?;"},
 		{2, "cmd=job-connect;jobid=other;thrid=a;;b;", "cmd=job-connect-response;thrid=a;;b;rc=-1;errmsg=unknown command;"},
 		{2, "cmd=job-getid;thrid=" + long + ";", "cmd=job-getid-response;jobid=ibrun.0;rc=0;"},
@@ -319,6 +323,18 @@ func TestSpawn(t *testing.T) {
 		Preput:   []Pair{{"k", "v w"}},
 	}}}, e.Feed([]byte(second)))
 	require.Equal(t, "cmd=spawn_result rc=0\n", string(e.Answer(Answer{})[0].Bytes))
+
+	child := New(Config{Size: 2, JobID: "c", Spawner: "p;q"})
+	child.Feed([]byte("cmd=init pmi_version=2 pmi_subversion=0\n"))
+	require.Contains(t, string(child.Feed([]byte("    13cmd=fullinit;"))[0].Bytes), ";pmiverbose=FALSE;rc=0;spawner-jobid=p;;q;")
+
+	two := one(t, 2).engines[0] // what Slurm's PMI2_Job_Spawn sends
+	text := "cmd=spawn;ncmds=2;preputcount=1;ppkey0=PARENT;ppval0=val ue;;x;subcmd=./s2;maxprocs=2;argc=2;argv0=x;argv1=y z;infokeycount=1;infokey0=wdir;infoval0=/tmp;subcmd=/bin/true;maxprocs=1;argc=0;infokeycount=0;"
+	require.Equal(t, []Step{{Request: Spawn{
+		Commands: []Command{{Argv: []string{"./s2", "x", "y z"}, Ranks: 2, Hints: []Pair{{"wdir", "/tmp"}}}, {Argv: []string{"/bin/true"}, Ranks: 1}},
+		Preput:   []Pair{{"PARENT", "val ue;x"}},
+	}}}, two.Feed(fmt.Appendf(nil, "%6d%s", len(text), text)))
+	require.Equal(t, "    41cmd=spawn-response;rc=0;jobid=J2;nerrs=0;", string(two.Answer(Answer{Value: "J2"})[0].Bytes))
 
 	require.Len(t, e.Feed([]byte("mcmd=spawn\nnprocs=1\nexecname=c\nendcmd\n")), 1)
 	require.Equal(t, "cmd=spawn_result rc=-1 msg=not_supported:_no\n", string(e.Answer(Answer{Refused: "not supported: no"})[0].Bytes))

@@ -54,7 +54,7 @@ func init() { // not above: what the rows do looks rows up
 		{2, "name-publish", "name port ?infokeycount", Publish{}, "name-publish-response", "rc=0", "", refused2, (*Engine).publish},
 		{2, "name-lookup", "name ?infokeycount", Lookup{}, "name-lookup-response", "found=TRUE;value=%;port=%;rc=0", "found=FALSE;rc=1;errmsg=service not found", "found=FALSE;" + refused2, (*Engine).lookup},
 		{2, "name-unpublish", "name ?infokeycount", Unpublish{}, "name-unpublish-response", "rc=0", "rc=1;errmsg=service not found", refused2, (*Engine).unpublish},
-		{2, "spawn", "", nil, "spawn-response", "", "", refused2, (*Engine).noSpawn},
+		{2, "spawn", "ncmds", Spawn{}, "spawn-response", "rc=0;jobid=%;nerrs=0", "", refused2, (*Engine).spawnFrame},
 		{2, "finalize", "", Finalize{}, "finalize-response", "rc=0", "", refused2, (*Engine).finalize},
 		{2, "abort", "?isworld ?msg", Abort{}, "", "", "", "", (*Engine).abort},
 	}
@@ -127,7 +127,12 @@ func (e *Engine) fullinit(c *command, m message) {
 		return
 	}
 	e.state = open
-	e.done(c, strconv.Itoa(e.cfg.Rank), strconv.Itoa(e.cfg.Size), strconv.Itoa(e.cfg.AppNum))
+	values := []string{strconv.Itoa(e.cfg.Rank), strconv.Itoa(e.cfg.Size), strconv.Itoa(e.cfg.AppNum)}
+	row := *c
+	if e.cfg.Spawner != "" { // by this a client knows that it was spawned
+		row.ok, values = c.ok+";spawner-jobid=%", append(values, e.cfg.Spawner)
+	}
+	e.done(&row, values...)
 }
 
 func (e *Engine) put(c *command, m message) {
@@ -278,8 +283,6 @@ func (e *Engine) unpublish(c *command, m message) {
 	}
 }
 
-func (e *Engine) noSpawn(c *command, _ message) { e.refuse(c, "spawn is not supported over PMI-2") }
-
 func (e *Engine) finalize(c *command, _ message) {
 	e.tell(Finalize{})
 	e.done(c)
@@ -302,6 +305,12 @@ func (e *Engine) answered(c *command, r Request, a Answer) {
 	case Identify:
 		e.cfg.Rank, e.cfg.AppNum, e.state = a.Rank, a.App, named
 		e.done(c, strconv.Itoa(e.cfg.Size), strconv.Itoa(a.Rank))
+	case Spawn:
+		if c.version == 2 {
+			e.done(c, a.Value)
+			return
+		}
+		e.done(c)
 	case Get, NodeGet, Lookup:
 		if !a.Found {
 			e.reply(c, c.absent)

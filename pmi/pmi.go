@@ -52,6 +52,7 @@ type Config struct {
 	Universe int    // ranks that could run; 0: Size; negative: not known
 	KVS      string // name of the job's key-value space, at most MaxName bytes, without spaces
 	JobID    string // PMI-2's name of the job
+	Spawner  string // PMI-2's name of the job that has spawned this one; empty: none has
 	Mapping  string // which node holds which ranks, see Mapping; empty: not told
 	MaxValue int    // bytes of a value: MaxValue (or 0) to 256 KiB, even; more than MaxValue only for clients that take longer lines
 }

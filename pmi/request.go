@@ -58,7 +58,7 @@ type Command struct {
 }
 
 // Spawn starts further programs, whose key-value space begins with Preput.
-// Answer: nothing in it; Refused when it is not supported.
+// Answer: Value is the new job's name, for PMI-2; Refused when it was not done.
 type Spawn struct {
 	Commands []Command
 	Preput   []Pair

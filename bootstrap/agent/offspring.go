@@ -76,7 +76,7 @@ func (o *offspring) listen(from *os.File, e core.StartJob, post func(any)) {
 		switch m := m.(type) {
 		case wire.Spawned:
 			answered, ran = true, m.Refused == ""
-			post(core.JobAnswered{Rank: e.Spawn.Rank, Refused: m.Refused})
+			post(core.JobAnswered{Rank: e.Spawn.Rank, JobID: m.JobID, Refused: m.Refused})
 		case wire.Name:
 			post(core.JobAsked{Job: e.Job, Name: m})
 		}
@@ -122,9 +122,15 @@ func OpenParent() (*Parent, wire.Offspring, error) {
 	return p, what, nil
 }
 
-// Answer says that all ranks run, or why they do not; later words do nothing.
-func (p *Parent) Answer(refused string) {
-	p.once.Do(func() { p.link.send(wire.Spawned{Refused: refused}) })
+// Runs says that all ranks of the job run. After it, and after Refuse, both do
+// nothing.
+func (p *Parent) Runs(jobID string) {
+	p.once.Do(func() { p.link.send(wire.Spawned{JobID: jobID}) })
+}
+
+// Refuse says why there is no such job.
+func (p *Parent) Refuse(why string) {
+	p.once.Do(func() { p.link.send(wire.Spawned{Refused: why}) })
 }
 
 // Close lets the parent read to the end of what was said.

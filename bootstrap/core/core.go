@@ -160,7 +160,7 @@ func (c *Core) apply(ev Event) {
 	case Wrote:
 		c.flow.credit += ev.N
 	case JobAnswered:
-		c.spawnDown(wire.Spawned{Rank: ev.Rank, Refused: ev.Refused})
+		c.spawnDown(wire.Spawned{Rank: ev.Rank, JobID: ev.JobID, Refused: ev.Refused})
 	case JobAsked:
 		c.nameAsked(ev.Job, ev.Name)
 	case JobEnded:

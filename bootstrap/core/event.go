@@ -130,6 +130,7 @@ type SinkFailed struct {
 // JobAnswered says that what a rank has spawned runs, or why not.
 type JobAnswered struct {
 	Rank    uint32 // who has asked
+	JobID   string
 	Refused string
 }
 

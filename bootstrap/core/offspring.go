@@ -11,8 +11,12 @@ type offspring struct {
 	names  []uint32 // jobs whose questions about names are with the parent, in order; 0: this one
 }
 
-// mostOffspring bounds the jobs of a program that spawns without end.
-const mostOffspring = 256
+// A program that spawns without end is stopped at so many jobs that run under
+// one root, and so many roots under each other.
+const (
+	mostOffspring = 256
+	mostDepth     = 8
+)
 
 // spawnUp passes on a rank's wish for further programs.
 func (c *Core) spawnUp(m wire.Spawn) {
@@ -21,7 +25,7 @@ func (c *Core) spawnUp(m wire.Spawn) {
 		c.send(Up, m)
 	case c.stage == ending:
 		c.spawnDown(wire.Spawned{Rank: m.Rank, Refused: "the job is ending"})
-	case c.root.offspring.live >= mostOffspring:
+	case c.root.offspring.live >= mostOffspring || c.job.Depth >= mostDepth:
 		c.spawnDown(wire.Spawned{Rank: m.Rank, Refused: "too many spawned jobs are running"})
 	default:
 		o := &c.root.offspring

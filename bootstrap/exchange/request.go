@@ -16,7 +16,7 @@ func (h *Hub) config() pmi.Config {
 	}
 	return pmi.Config{
 		Rank: -1, Size: int(h.job.Size), Universe: int(h.job.Size),
-		KVS: "kvs_" + h.job.ID, JobID: h.job.ID, Mapping: h.mapping,
+		KVS: "kvs_" + h.job.ID, JobID: h.job.ID, Spawner: h.job.Spawner, Mapping: h.mapping,
 	}
 }
 
@@ -166,7 +166,7 @@ func (h *Hub) Told(rank uint32, m wire.Message) []Effect {
 		if m.Refused != "" { // the protocol has no room for all of it
 			h.do(Warn{fmt.Sprintf("rank %d: nothing was spawned: %s", h.job.Layout.Rank(rank), m.Refused)})
 		}
-		h.answer(c, pmi.Answer{Refused: m.Refused})
+		h.answer(c, pmi.Answer{Value: m.JobID, Refused: m.Refused})
 	}
 	return h.done()
 }

@@ -64,7 +64,7 @@ func (s *Set) identity(r *rank) []string {
 		}
 	}
 	spawned := "0"
-	if j.Spawned {
+	if j.Spawner != "" {
 		spawned = "1"
 	}
 	var pmi []string

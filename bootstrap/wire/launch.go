@@ -92,7 +92,8 @@ func appendJob(w *writer, j *job.Job) {
 	w.bool(j.PMI)
 	w.bool(j.PMIPort)
 	w.string(j.FirstHost)
-	w.bool(j.Spawned)
+	w.string(j.Spawner)
+	w.u32(j.Depth)
 	appendPairs(w, j.Preput)
 }
 
@@ -118,7 +119,7 @@ func parseJob(r *reader) *job.Job {
 	j.Binding = parseBinding(r)
 	j.PMI, j.PMIPort = r.bool(), r.bool()
 	j.FirstHost = r.string()
-	j.Spawned, j.Preput = r.bool(), parsePairs(r)
+	j.Spawner, j.Depth, j.Preput = r.string(), r.u32(), parsePairs(r)
 	return j
 }
 

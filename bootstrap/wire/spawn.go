@@ -26,6 +26,7 @@ type Command struct {
 // Spawned answers a Spawn: all ranks run, or Refused says why not.
 type Spawned struct {
 	Rank    uint32
+	JobID   string // of the new job
 	Refused string
 }
 
@@ -48,6 +49,7 @@ type Offspring struct {
 const (
 	maxSpawnWord = 1 << 16 // bytes of an argument, directory, key or value
 	maxRefusal   = 1 << 12 // bytes of the reason
+	maxJobID     = 16
 )
 
 func (Spawn) Kind() Kind     { return KindSpawn }
@@ -106,11 +108,12 @@ func parsePairs(r *reader) (pairs []job.Pair) {
 
 func (m Spawned) append(w *writer) {
 	w.u32(m.Rank)
+	w.string(m.JobID)
 	w.string(m.Refused[:min(len(m.Refused), maxRefusal)])
 }
 
 func parseSpawned(r *reader) Message {
-	return Spawned{Rank: r.u32(), Refused: string(r.bytes(maxRefusal))}
+	return Spawned{Rank: r.u32(), JobID: string(r.bytes(maxJobID)), Refused: string(r.bytes(maxRefusal))}
 }
 
 func (m Offspring) append(w *writer) {

@@ -30,7 +30,7 @@ func samples() []Message {
 	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Why: "because", Stats: true, Tell: true}
 	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
 	j.PMI, j.PMIPort = true, true
-	j.Spawned, j.Preput = true, []job.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}}
+	j.Spawner, j.Depth, j.Preput = "p", 3, []job.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}}
 	wish := Spawn{Rank: 9, Commands: []Command{{Argv: []string{"a", ""}, Ranks: 3, Dir: "/d"}, {Argv: []string{"b"}, Ranks: 1}}, Preput: j.Preput}
 	tally := job.Tally{Levels: []job.LevelTally{{Asked: 1, Hit: 2, Own: 3, Merged: 4, Relayed: 5}}}
 	tally.Sum[job.CountPeers], tally.Latency[9] = 1<<40, 4
@@ -49,7 +49,7 @@ func samples() []Message {
 		Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}}, Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Later{}, Wanted{}, Pair{Rank: 2, What: Failed},
 		Abort{Code: 3, Text: "because"}, Finalize{},
 		Notice{Host: "a", Text: "n"},
-		wish, Spawned{Rank: 9, Refused: "why"},
+		wish, Spawned{Rank: 9, Refused: "why"}, Spawned{JobID: "0123456789abcdef"},
 		Offspring{Job: j, Alloc: nodes, Spawn: wish, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second, Label: true, Timestamp: true, Quiet: true, Verbose: 2},
 		Name{Rank: 7, Do: NameLookup, Service: "s", Port: "tag#0$", Done: true},
 		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: []Placement{{Rank: 9, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"}}},

@@ -25,7 +25,7 @@ func spawnedMain() int {
 	}
 	defer parent.Close()
 	refuse := func(err error) int {
-		parent.Answer(printable(err.Error()))
+		parent.Refuse(printable(err.Error()))
 		return exitSelf
 	}
 	at, err := here()
@@ -42,10 +42,10 @@ func spawnedMain() int {
 		switch what := what.(type) {
 		case core.Started:
 			ran = true
-			parent.Answer("")
+			parent.Runs(p.job.ID)
 		case wire.Fault:
 			if !ran {
-				parent.Answer(say.faultLine(what))
+				parent.Refuse(say.faultLine(what))
 				return
 			}
 		}
@@ -58,9 +58,9 @@ func spawnedMain() int {
 	case err != nil:
 		return refuse(err)
 	case !ran && len(o.Faults) > 0:
-		parent.Answer(say.faultLine(o.Faults[0]))
+		parent.Refuse(say.faultLine(o.Faults[0]))
 	case !ran:
-		parent.Answer("the job was ended first")
+		parent.Refuse("the job was ended first")
 	default:
 		say.outcome(o, 0, false)
 	}
@@ -75,7 +75,7 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	j.Programs, j.Size, j.Stdin = nil, 0, job.Stdin{}
 	j.Output = job.Output{Merge: j.Output.Merge, Unbuffered: j.Output.Unbuffered}
 	j.Transport.Stats, j.Binding.Report, j.Binding.Topo = false, false, false
-	j.Spawned, j.Preput = true, from.Spawn.Preput
+	j.Spawner, j.Depth, j.Preput = j.ID, j.Depth+1, from.Spawn.Preput
 	for _, c := range from.Spawn.Commands {
 		prog := job.Program{First: j.Size, Count: c.Ranks, Argv: c.Argv, Env: asker.Env, Drop: asker.Drop, Dir: asker.Dir}
 		if c.Dir != "" {
