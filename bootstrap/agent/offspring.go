@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/proc"
 )
@@ -41,13 +42,14 @@ func (r *rootSide) startJob(l *loop, e core.StartJob) {
 	go o.listen(ours, e, l.post)
 }
 
+// bear starts it; our end of the pair is the caller's.
 func bear() (*offspring, *os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	a, b, err := spawn.SocketPair()
 	if err != nil {
-		return nil, nil, fmt.Errorf("socket pair: %w", err)
+		return nil, nil, err
 	}
-	_ = unix.SetNonblock(fds[0], true)
-	ours, theirs := os.NewFile(uintptr(fds[0]), "offspring"), os.NewFile(uintptr(fds[1]), "parent")
+	_ = unix.SetNonblock(a, true)
+	ours, theirs := os.NewFile(uintptr(a), "offspring"), os.NewFile(uintptr(b), "parent")
 	defer theirs.Close()
 	empty, err := os.Open(os.DevNull)
 	if err == nil {
@@ -83,18 +85,11 @@ func (o *offspring) listen(from *os.File, e core.StartJob, post func(any)) {
 	}
 	<-o.process.Done()
 	o.link.finish()
-	s := status(o.process.Status())
+	code := spawn.StatusOf(o.process.Status()).ExitCode()
 	if !answered {
-		post(core.JobAnswered{Rank: e.Spawn.Rank, Refused: fmt.Sprintf("its ibrun ended with code %d before all ranks ran", s)})
+		post(core.JobAnswered{Rank: e.Spawn.Rank, Refused: fmt.Sprintf("its ibrun ended with code %d before all ranks ran", code)})
 	}
-	post(core.JobEnded{Ran: ran, Code: s})
-}
-
-func status(w syscall.WaitStatus) int {
-	if w.Signaled() {
-		return 128 + int(w.Signal())
-	}
-	return w.ExitStatus()
+	post(core.JobEnded{Ran: ran, Code: code})
 }
 
 // Parent is the root of the job by whose rank this one was spawned.

@@ -45,8 +45,8 @@ func newDoor(rank uint32, post func(Event)) *door {
 	return &door{rank: rank, post: post, wake: make(chan struct{}, 1)}
 }
 
-// socketPair makes two ends that children do not inherit by accident.
-func socketPair() (a, b int, err error) {
+// SocketPair makes two ends that children do not inherit by accident.
+func SocketPair() (a, b int, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, -1, fmt.Errorf("socket pair: %w", err)
@@ -56,7 +56,7 @@ func socketPair() (a, b int, err error) {
 
 // open makes the descriptor; the rank's end is the caller's.
 func (d *door) open() (theirs *os.File, err error) {
-	ours, other, err := socketPair()
+	ours, other, err := SocketPair()
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +250,7 @@ func (s *Set) Tell(number uint32, m wire.Message) { s.rank(number).door.tell(m, 
 
 // Connect makes a socket pair for two ranks of this node and hands each its end.
 func (s *Set) Connect(a, b uint32) {
-	fa, fb, err := socketPair()
+	fa, fb, err := SocketPair()
 	if err != nil {
 		s.cfg.Post(Warning{fmt.Sprintf("ranks %d and %d cannot be connected: %v", a, b, err)})
 		s.Tell(a, wire.Pair{Rank: b, What: wire.Failed})

@@ -172,7 +172,7 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	r.door.drain()
 	r.door.close()
 	s.port.end(r.number)
-	s.cfg.Post(Exited{r.number, status(p.Status())})
+	s.cfg.Post(Exited{r.number, StatusOf(p.Status())})
 	until := time.Now().Add(drainPatience)
 	for _, rd := range r.readers[1:] {
 		rd.wait(max(0, time.Until(until)))
@@ -180,7 +180,8 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	s.cfg.Post(Drained{r.number})
 }
 
-func status(w syscall.WaitStatus) job.Status {
+// StatusOf is how a process ended.
+func StatusOf(w syscall.WaitStatus) job.Status {
 	if w.Signaled() {
 		return job.Status{Kind: job.Signaled, Code: uint8(w.Signal()), Core: w.CoreDump()}
 	}
