@@ -38,14 +38,18 @@ func spawnedMain() int {
 	}
 	say := &reporter{to: os.Stderr, quiet: from.Quiet, verbose: int(from.Verbose), began: began, layout: p.job.Layout, whose: "spawned job: "}
 	ran := false
+	var early []wire.Fault // of ranks that ended while others were still being started
 	tell := func(what any) {
 		switch what := what.(type) {
 		case core.Started:
 			ran = true
 			parent.Runs(p.job.ID)
+			for _, f := range early {
+				say.event(f)
+			}
 		case wire.Fault:
 			if !ran {
-				parent.Refuse(say.faultLine(what))
+				early = append(early, what)
 				return
 			}
 		}
@@ -61,7 +65,7 @@ func spawnedMain() int {
 		parent.Refuse(say.faultLine(o.Faults[0]))
 	case !ran:
 		parent.Refuse("the job was ended first")
-	default:
+	case o.Cause != core.CauseSignal: // that is the parent's doing, and it says why
 		say.outcome(o, 0, false)
 	}
 	return o.Code

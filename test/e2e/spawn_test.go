@@ -112,13 +112,17 @@ func TestSpawnLeavesNothing(t *testing.T) {
 	} {
 		entry := mark(t) + strconv.Itoa(end.code)
 		c := command(t, "--launcher", "local", "--hosts", "a,b", "-x", entry, "-n", "2", "sh", "-c", `"$@"; sleep 1000`, "sh",
-			client, "-spawn", "2", "--", "sh", "-c", "exec sleep 1000")
+			client, "-spawn", "2", "--", "sh", "-c", `trap "echo told; exit 1" TERM; sleep 1000 & wait`)
 		done := make(chan outcome, 1)
 		go func() { done <- finish(t, c) }()
 		eventually(t, 10*time.Second, "two sleeps of the parent's, two of the child's", func() bool { return sleeping(marked(entry)) == 4 })
 		require.NoError(t, syscall.Kill(end.whom(c), end.signal))
 		o := <-done
 		require.Equal(t, end.code, o.code, "%s: %s", end.name, o.stderr)
+		if end.signal == syscall.SIGINT { // all of the family may say goodbye, and one of it tells people why
+			require.Equal(t, []string{"cmd=spawn_result rc=0", "told", "told"}, printed(o))
+			require.Equal(t, "ibrun: the job was ended: ibrun got SIGINT\n", o.stderr)
+		}
 		eventually(t, 10*time.Second, end.name+": all are gone", func() bool {
 			return len(marked(entry)) == 0 && len(agents(":spawned"))+len(agents(":agent")) == 0
 		})
