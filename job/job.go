@@ -28,9 +28,16 @@ type Job struct {
 	Layout    Layout
 	Transport Transport
 	Binding   Binding
-	PMI       bool   // ranks may speak PMI through their descriptor
+	PMI       bool   // ranks may speak PMI
+	PMIPort   bool   // through a port of their node's loopback, instead of their descriptor
 	FirstHost string // host of rank 0, for MASTER_ADDR
+	Spawner   string // id of the job whose rank has spawned this one; empty: a user has started it
+	Depth     uint32 // spawners up to the user
+	Preput    []Pair // what its key-value space begins with
 }
+
+// Pair is a key and a value.
+type Pair struct{ Key, Value string }
 
 // Transport says how ranks reach each other.
 type Transport struct {

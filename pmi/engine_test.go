@@ -1,6 +1,7 @@
 package pmi
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -58,7 +59,10 @@ func TestRefusals(t *testing.T) {
 		{2, "cmd=name-lookup;name=a;infokeycount=0;", "cmd=name-lookup-response;found=FALSE;rc=1;errmsg=service not found;"},
 		{2, "cmd=name-publish;name=;port=b;", "cmd=name-publish-response;rc=-1;errmsg=service name of no bytes or more than 1024;"},
 		{2, "cmd=name-unpublish;name=a;", "cmd=name-unpublish-response;rc=1;errmsg=service not found;"},
-		{2, "cmd=spawn;ncmds=1;preputcount=0;subcmd=a;maxprocs=1;argc=0;", "cmd=spawn-response;rc=-1;errmsg=spawn is not supported over PMI-2;"},
+		{2, "cmd=spawn;ncmds=2;preputcount=0;subcmd=a;maxprocs=1;argc=0;", "cmd=spawn-response;rc=-1;errmsg=malformed spawn;"},
+		{2, "cmd=spawn;ncmds=0;preputcount=0;", "cmd=spawn-response;rc=-1;errmsg=malformed spawn;"},
+		{2, "cmd=spawn;ncmds=1;subcmd=a;maxprocs=0;", "cmd=spawn-response;rc=-1;errmsg=malformed spawn;"},
+		{2, "cmd=spawn;ncmds=1;preputcount=1;ppkey0=a b;ppval0=c;subcmd=a;maxprocs=1;", "cmd=spawn-response;rc=-1;errmsg=preput: key with a space or =;"},
 		{2, "cmd=fullinit;pmirank=0;", "cmd=fullinit-response;rc=-1;errmsg=a second init: two programs on one descriptor?;"},
 		{2, "cmd=job-connect;jobid=other;thrid=a;;b;", "cmd=job-connect-response;thrid=a;;b;rc=-1;errmsg=unknown command;"},
 		{2, "cmd=job-getid;thrid=" + long + ";", "cmd=job-getid-response;jobid=ibrun.0;rc=0;"},
@@ -320,10 +324,25 @@ func TestSpawn(t *testing.T) {
 	}}}, e.Feed([]byte(second)))
 	require.Equal(t, "cmd=spawn_result rc=0\n", string(e.Answer(Answer{})[0].Bytes))
 
+	child := New(Config{Size: 2, JobID: "c", Spawner: "p;q"})
+	child.Feed([]byte("cmd=init pmi_version=2 pmi_subversion=0\n"))
+	require.Contains(t, string(child.Feed([]byte("    13cmd=fullinit;"))[0].Bytes), ";pmiverbose=FALSE;rc=0;spawner-jobid=p;;q;")
+
+	two := one(t, 2).engines[0] // what Slurm's PMI2_Job_Spawn sends
+	text := "cmd=spawn;ncmds=2;preputcount=1;ppkey0=PARENT;ppval0=val ue;;x;subcmd=./s2;maxprocs=2;argc=2;argv0=x;argv1=y z;infokeycount=1;infokey0=wdir;infoval0=/tmp;subcmd=/bin/true;maxprocs=1;argc=0;infokeycount=0;"
+	require.Equal(t, []Step{{Request: Spawn{
+		Commands: []Command{{Argv: []string{"./s2", "x", "y z"}, Ranks: 2, Hints: []Pair{{"wdir", "/tmp"}}}, {Argv: []string{"/bin/true"}, Ranks: 1}},
+		Preput:   []Pair{{"PARENT", "val ue;x"}},
+	}}}, two.Feed(fmt.Appendf(nil, "%6d%s", len(text), text)))
+	require.Equal(t, "    41cmd=spawn-response;rc=0;jobid=J2;nerrs=0;", string(two.Answer(Answer{Value: "J2"})[0].Bytes))
+
 	require.Len(t, e.Feed([]byte("mcmd=spawn\nnprocs=1\nexecname=c\nendcmd\n")), 1)
 	require.Equal(t, "cmd=spawn_result rc=-1 msg=not_supported:_no\n", string(e.Answer(Answer{Refused: "not supported: no"})[0].Bytes))
 	for _, bad := range []string{"nprocs=0\nexecname=a\n", "nprocs=x\nexecname=a\n", "nprocs=1\n", "nprocs=1\nexecname=a\nargcnt=2\narg1=b\n", "nprocs=1\nexecname=a\nargcnt=2000000000\n"} {
 		require.Equal(t, "cmd=spawn_result rc=-1 msg=malformed_spawn\n", string(e.Feed([]byte("mcmd=spawn\n" + bad + "endcmd\n"))[0].Bytes))
+	}
+	for value, why := range map[string]string{strings.Repeat("v", 1025): "value_longer_than_1024", strings.Repeat("v", 1020): "value_too_long_for_a_line"} {
+		require.Equal(t, "cmd=spawn_result rc=-1 msg=preput:_"+why+"\n", string(e.Feed([]byte("mcmd=spawn\nnprocs=1\nexecname=a\npreput_num=1\npreput_key_0=k\npreput_val_0=" + value + "\nendcmd\n"))[0].Bytes))
 	}
 }
 
@@ -331,8 +350,13 @@ func TestIdentify(t *testing.T) {
 	e := New(usual(-1, 8))
 	require.Equal(t, -1, e.Rank())
 	require.Equal(t, []Step{{Request: Identify{5}}}, e.Feed([]byte("cmd=initack pmiid=5\n")))
-	require.Equal(t, "cmd=initack rc=0\ncmd=set size=8\ncmd=set rank=5\ncmd=set debug=0\n", string(e.Answer(Answer{Rank: 5})[0].Bytes))
+	require.Equal(t, "cmd=initack rc=0\ncmd=set size=8\ncmd=set rank=5\ncmd=set debug=0\n", string(e.Answer(Answer{Rank: 5, App: 2})[0].Bytes))
 	require.Equal(t, 5, e.Rank())
+	e.Feed([]byte("cmd=init pmi_version=1 pmi_subversion=1\n"))
+	require.Equal(t, "cmd=appnum appnum=2 rc=0\n", string(e.Feed([]byte("cmd=get_appnum\n"))[0].Bytes))
+
+	e = New(usual(-1, 8)) // the owner knows what numbers mean
+	require.Equal(t, []Step{{Request: Identify{2147483647}}}, e.Feed([]byte("cmd=initack pmiid=2147483647\n")))
 
 	e = New(usual(5, 8)) // the rank is known, and right
 	require.Equal(t, "cmd=initack rc=0\ncmd=set size=8\ncmd=set rank=5\ncmd=set debug=0\n", string(e.Feed([]byte("cmd=initack pmiid=5\n"))[0].Bytes))
@@ -342,7 +366,7 @@ func TestIdentify(t *testing.T) {
 	steps := e.Answer(Answer{Refused: "it is here already"})
 	require.Len(t, steps, 2)
 	require.Equal(t, "cmd=initack rc=-1 msg=it_is_here_already\n", string(steps[0].Bytes))
-	require.EqualError(t, steps[1].Err, "pmi-1: no place for rank 5: it is here already")
+	require.EqualError(t, steps[1].Err, "pmi-1: no place for number 5: it is here already")
 }
 
 func BenchmarkPutAndGet(b *testing.B) {

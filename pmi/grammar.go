@@ -54,7 +54,7 @@ func init() { // not above: what the rows do looks rows up
 		{2, "name-publish", "name port ?infokeycount", Publish{}, "name-publish-response", "rc=0", "", refused2, (*Engine).publish},
 		{2, "name-lookup", "name ?infokeycount", Lookup{}, "name-lookup-response", "found=TRUE;value=%;port=%;rc=0", "found=FALSE;rc=1;errmsg=service not found", "found=FALSE;" + refused2, (*Engine).lookup},
 		{2, "name-unpublish", "name ?infokeycount", Unpublish{}, "name-unpublish-response", "rc=0", "rc=1;errmsg=service not found", refused2, (*Engine).unpublish},
-		{2, "spawn", "", nil, "spawn-response", "", "", refused2, (*Engine).noSpawn},
+		{2, "spawn", "ncmds", Spawn{}, "spawn-response", "rc=0;jobid=%;nerrs=0", "", refused2, (*Engine).spawnFrame},
 		{2, "finalize", "", Finalize{}, "finalize-response", "rc=0", "", refused2, (*Engine).finalize},
 		{2, "abort", "?isworld ?msg", Abort{}, "", "", "", "", (*Engine).abort},
 	}
@@ -78,16 +78,16 @@ const mappingKey = "PMI_process_mapping"
 func (e *Engine) initack(c *command, m message) {
 	id, err := strconv.Atoi(m.value("pmiid"))
 	switch {
+	case err == nil && id >= 0 && e.cfg.Rank < 0:
+		e.ask(c, Identify{id})
 	case err != nil || id < 0 || id >= e.cfg.Size:
 		e.refuse(c, "no such rank")
 		e.fail("initack of rank %s of %d", seen(m.value("pmiid")), e.cfg.Size)
-	case e.cfg.Rank < 0:
-		e.ask(c, Identify{id})
 	case e.cfg.Rank != id:
 		e.refuse(c, "another rank is expected")
 		e.fail("initack of rank %d instead of rank %d", id, e.cfg.Rank)
 	default:
-		e.answered(c, Identify{id}, Answer{Rank: id})
+		e.answered(c, Identify{id}, Answer{Rank: id, App: e.cfg.AppNum})
 	}
 }
 
@@ -127,7 +127,12 @@ func (e *Engine) fullinit(c *command, m message) {
 		return
 	}
 	e.state = open
-	e.done(c, strconv.Itoa(e.cfg.Rank), strconv.Itoa(e.cfg.Size), strconv.Itoa(e.cfg.AppNum))
+	values := []string{strconv.Itoa(e.cfg.Rank), strconv.Itoa(e.cfg.Size), strconv.Itoa(e.cfg.AppNum)}
+	row := *c
+	if e.cfg.Spawner != "" { // by this a client knows that it was spawned
+		row.ok, values = c.ok+";spawner-jobid=%", append(values, e.cfg.Spawner)
+	}
+	e.done(&row, values...)
 }
 
 func (e *Engine) put(c *command, m message) {
@@ -279,8 +284,6 @@ func (e *Engine) unpublish(c *command, m message) {
 	}
 }
 
-func (e *Engine) noSpawn(c *command, _ message) { e.refuse(c, "spawn is not supported over PMI-2") }
-
 func (e *Engine) finalize(c *command, _ message) {
 	e.tell(Finalize{})
 	e.done(c)
@@ -301,8 +304,14 @@ func (e *Engine) abort(_ *command, m message) {
 func (e *Engine) answered(c *command, r Request, a Answer) {
 	switch r.(type) {
 	case Identify:
-		e.cfg.Rank, e.state = a.Rank, named
+		e.cfg.Rank, e.cfg.AppNum, e.state = a.Rank, a.App, named
 		e.done(c, strconv.Itoa(e.cfg.Size), strconv.Itoa(a.Rank))
+	case Spawn:
+		if c.version == 2 {
+			e.done(c, a.Value)
+			return
+		}
+		e.done(c)
 	case Get, NodeGet, Lookup:
 		if !a.Found {
 			e.reply(c, c.absent)

@@ -74,7 +74,7 @@ func (o *owner) serve(rank int, r Request) {
 	}
 	switch r := r.(type) {
 	case Identify:
-		o.answer(rank, Answer{Rank: r.Rank})
+		o.answer(rank, Answer{Rank: r.ID})
 	case Put:
 		o.staged[r.Key] = r.Value
 		o.answer(rank, Answer{})

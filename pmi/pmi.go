@@ -46,12 +46,13 @@ const (
 
 // Config is what an Engine knows at birth.
 type Config struct {
-	Rank     int    // the client's; -1: it says so itself, see Identify
+	Rank     int    // the client's; -1: it says so itself, see Identify, and AppNum comes with the answer
 	Size     int    // ranks of the job, 1 or more
 	AppNum   int    // which of the job's programs it runs, from 0
 	Universe int    // ranks that could run; 0: Size; negative: not known
 	KVS      string // name of the job's key-value space, at most MaxName bytes, without spaces
 	JobID    string // PMI-2's name of the job
+	Spawner  string // PMI-2's name of the job that has spawned this one; empty: none has
 	Mapping  string // which node holds which ranks, see Mapping; empty: not told
 	MaxValue int    // bytes of a value: MaxValue (or 0) to 256 KiB, even; more than MaxValue only for clients that take longer lines
 }
@@ -141,7 +142,7 @@ func (e *Engine) Answer(a Answer) []Step {
 	if a.Refused != "" {
 		e.refuse(c, a.Refused)
 		if r, ok := req.(Identify); ok {
-			e.fail("no place for rank %d: %s", r.Rank, a.Refused)
+			e.fail("no place for number %d: %s", r.ID, a.Refused)
 		}
 	} else {
 		e.answered(c, req, a)

@@ -6,8 +6,9 @@ package pmi
 type Request interface{ request() }
 
 // Identify asks which rank this is: a client that came through PMI_PORT says a
-// number, PMI_ID, that it was started with. Answer: Rank.
-type Identify struct{ Rank int }
+// number from 0 on, PMI_ID, that it was started with; what the number means is
+// the owner's. Answer: Rank, App.
+type Identify struct{ ID int }
 
 // Put stores a value, at most MaxValue bytes, under a key, at most MaxKey. No
 // one may see it before the next Fence. Answer: nothing in it.
@@ -57,7 +58,7 @@ type Command struct {
 }
 
 // Spawn starts further programs, whose key-value space begins with Preput.
-// Answer: nothing in it; Refused when it is not supported.
+// Answer: Value is the new job's name, for PMI-2; Refused when it was not done.
 type Spawn struct {
 	Commands []Command
 	Preput   []Pair
@@ -93,7 +94,7 @@ type Answer struct {
 	Refused     string // why not, for the client; empty: done
 	Found       bool
 	Value       string
-	Rank        int
+	Rank, App   int // who the client is; App as in Config.AppNum
 	Count       int
 	Left, Right string
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// block is what a PMI-1 client has said of a spawn: one block of lines, from
-// mcmd=spawn to endcmd, for each program.
+// block is what a client has said of a spawn. In PMI-1 it is one block of
+// lines, from mcmd=spawn to endcmd, for each program.
 type block struct {
 	open   bool
 	bytes  int
@@ -50,14 +50,81 @@ func (e *Engine) spawning(text string) {
 		e.refuse(c, why)
 		return
 	}
+	if !e.preput(c, b) {
+		e.block = nil
+		return
+	}
 	b.spawn.Commands = append(b.spawn.Commands, part)
-	b.spawn.Preput = append(b.spawn.Preput, b.pairs("preput_num", "preput_key_", "preput_val_")...)
 	if b.number("spawnssofar") < b.number("totspawns") {
 		return
 	}
 	e.block = nil
 	e.thrid = ""
 	e.ask(c, b.spawn)
+}
+
+// preput takes the values for the new job from a block, or refuses them.
+func (e *Engine) preput(c *command, b *block) bool {
+	for _, p := range b.pairs("preput_num", "preput_key_", "preput_val_") {
+		bad := e.wrongPair(p.Key, p.Value)
+		if get := find(1, "get"); bad == "" && e.version == 1 && !e.fits(get, p.Value) {
+			bad = "value too long for a line"
+		}
+		if bad != "" {
+			e.refuse(c, "preput: "+bad)
+			return false
+		}
+		b.spawn.Preput = append(b.spawn.Preput, p)
+	}
+	return true
+}
+
+// inBlock is what PMI-2 calls the fields of a block, by prefix.
+var inBlock = []struct{ frame, block string }{
+	{"preputcount", "preput_num"}, {"ppkey", "preput_key_"}, {"ppval", "preput_val_"},
+	{"subcmd", "execname"}, {"maxprocs", "nprocs"}, {"argc", "argcnt"}, {"argv", "arg"},
+	{"infokeycount", "info_num"}, {"infokey", "info_key_"}, {"infoval", "info_val_"},
+}
+
+// spawnFrame takes a PMI-2 spawn: one frame, in which each program begins with
+// its subcmd, and what stands before the first is for all.
+func (e *Engine) spawnFrame(c *command, m message) {
+	b := &block{fields: map[string]string{}}
+	blocks := []*block{b}
+	for _, f := range m.fields {
+		if f.Key == "subcmd" {
+			b = &block{fields: map[string]string{}}
+			blocks = append(blocks, b)
+		}
+		for _, w := range inBlock {
+			number, is := strings.CutPrefix(f.Key, w.frame)
+			if !is {
+				continue
+			}
+			if n, err := strconv.Atoi(number); err == nil && w.frame == "argv" {
+				number = strconv.Itoa(n + 1) // blocks count arguments from 1
+			}
+			b.fields[w.block+number] = f.Value
+			break
+		}
+	}
+	all := blocks[0]
+	if !e.preput(c, all) {
+		return
+	}
+	for _, b := range blocks[1:] {
+		part, ok := b.command()
+		if !ok {
+			e.refuse(c, "malformed spawn")
+			return
+		}
+		all.spawn.Commands = append(all.spawn.Commands, part)
+	}
+	if m.value("ncmds") != strconv.Itoa(len(all.spawn.Commands)) || len(all.spawn.Commands) == 0 {
+		e.refuse(c, "malformed spawn")
+		return
+	}
+	e.ask(c, all.spawn)
 }
 
 // command makes the program of a block.

@@ -201,6 +201,8 @@ func TestGrammarRequests(t *testing.T) {
 				o = newOwner(t, 1, func(int) Config { return cfg })
 			case c.name == "spawn" && c.version == 1:
 				text = "mcmd=spawn\n" + strings.ReplaceAll(strings.TrimPrefix(text, "cmd=spawn "), " ", "\n") + "\narg1=1\narg2=1\narg3=1\narg4=1\narg5=1\narg6=1\narg7=1\nendcmd"
+			case c.name == "spawn":
+				text = "cmd=spawn;ncmds=1;subcmd=a;maxprocs=1;"
 			case c.version == 2:
 				text += ";"
 			}

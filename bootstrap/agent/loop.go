@@ -125,6 +125,10 @@ func (l *loop) translate(got any) {
 		l.hear(got)
 	case spawn.Spoke:
 		l.exchange(l.hub.Spoke(got.Rank, got.Words))
+	case spawn.Called:
+		l.exchange(l.hub.Called(got.Call, got.Words))
+	case spawn.Hung:
+		l.hub.Hung(got.Call)
 	case spawn.Exited:
 		l.exchange(l.hub.Exited(got.Rank, got.Status.OK()))
 		l.hear(l.spawnEvent(got))
@@ -138,7 +142,16 @@ func (l *loop) exchange(effects []exchange.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case exchange.Words:
-			l.ranks.Reply(e.Rank, e.Bytes)
+			if e.Call != 0 {
+				l.ranks.Answer(e.Call, e.Bytes)
+			} else {
+				l.ranks.Reply(e.Rank, e.Bytes)
+			}
+		case exchange.Bind:
+			rank, refused := l.ranks.Bind(e.Call, e.ID)
+			l.exchange(l.hub.Bound(e.Call, rank, refused))
+		case exchange.HangUp:
+			l.ranks.HangUp(e.Call)
 		case exchange.Say:
 			l.hear(core.RankSaid{Rank: e.Rank, Msg: e.Msg})
 		case exchange.Wish:

@@ -26,6 +26,9 @@ type RootConfig struct {
 	Out    *Sink
 	Report func(what any) // what core.Report carries; called on the loop, must not block
 	Warn   func(text string)
+
+	Parent    *Parent        // of a spawned job
+	Offspring wire.Offspring // what jobs that ranks spawn take over; Job and Spawn are filled in here
 }
 
 // rootSide is what only the root's loop has.
@@ -34,6 +37,8 @@ type rootSide struct {
 	stdin   chan int // bytes that may be read; the core owes at most a few windows
 	reading bool
 	outcome core.Outcome
+
+	offspring map[uint32]*offspring
 }
 
 // RunRoot runs a job to its end: all ranks dead, all output written or given
@@ -42,8 +47,8 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	if err := proc.BecomeSubreaper(); err != nil {
 		return core.Outcome{Code: 125}, err
 	}
-	l := newLoop(ctx, core.Config{Root: true, Host: cfg.Host, Here: cfg.Here, Policy: cfg.Policy})
-	l.root = &rootSide{cfg: cfg, stdin: make(chan int, 1024)}
+	l := newLoop(ctx, core.Config{Root: true, Host: cfg.Host, Here: cfg.Here, Policy: cfg.Policy, Spawned: cfg.Job.Spawner != ""})
+	l.root = &rootSide{cfg: cfg, stdin: make(chan int, 1024), offspring: map[uint32]*offspring{}}
 	if cfg.Warn != nil {
 		l.warn = cfg.Warn
 	}
@@ -52,6 +57,9 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	}
 	l.interrupts()
 	go cfg.Out.run(l.post)
+	if cfg.Parent != nil {
+		go cfg.Parent.listen(l.post)
+	}
 	l.post(core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
 	l.run()
 	l.fold()
@@ -75,6 +83,8 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 		r.cfg.Report(e.What)
 	case core.Suspend:
 		suspend()
+	default:
+		r.performJobs(l, e)
 	}
 }
 

@@ -27,7 +27,8 @@ type Config struct {
 
 	// Join makes one of what the parts of a Barrier carry, before it goes on;
 	// nil: parcels go on as they came. It must be pure.
-	Join func([]wire.Parcel) []wire.Parcel
+	Join    func([]wire.Parcel) []wire.Parcel
+	Spawned bool // root: by a rank of another job, whose root has the names
 }
 
 // Policy is what the root does about failures.
@@ -166,6 +167,14 @@ func (c *Core) apply(ev Event) {
 		c.stdinRead(ev)
 	case Wrote:
 		c.flow.credit += ev.N
+	case JobAnswered:
+		c.spawnDown(wire.Spawned{Rank: ev.Rank, JobID: ev.JobID, Refused: ev.Refused})
+	case JobAsked:
+		c.nameAsked(ev.Job, ev.Name)
+	case JobEnded:
+		c.jobEnded(ev)
+	case ParentSaid:
+		c.parentSaid(ev.Name)
 	case SinkFailed:
 		c.sinkFailed(ev)
 	case Interrupted:
@@ -212,6 +221,8 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.tellPeople(m)
 	case wire.Name:
 		c.nameUp(m)
+	case wire.Spawn:
+		c.spawnUp(m)
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -238,7 +249,9 @@ func (c *Core) order(m wire.Message) {
 	case wire.Release:
 		c.release(m)
 	case wire.Name:
-		c.nameDown(m)
+		c.toRank(m.Rank, m)
+	case wire.Spawned:
+		c.spawnDown(m)
 	case wire.Blocks:
 		if c.job != nil {
 			c.table.arrive(c, m)

@@ -108,6 +108,26 @@ type Report struct{ What any }
 // Started reports a launch that is complete.
 type Started struct{ Agents uint32 }
 
+// StartJob starts what a rank has spawned. The driver answers JobAnswered,
+// unless it is gone, and in any case JobEnded.
+type StartJob struct {
+	Job   uint32
+	Spawn wire.Spawn
+}
+
+// SignalJobs sends a signal to the spawned jobs.
+type SignalJobs struct{ Number uint8 }
+
+// TellJob answers a spawned job.
+type TellJob struct {
+	Job  uint32
+	Name wire.Name
+}
+
+// TellParent asks the root of the job that this one was spawned by. The driver
+// answers ParentSaid, in the order of the questions.
+type TellParent struct{ Name wire.Name }
+
 // Done ends the root.
 type Done struct{ Outcome Outcome }
 
@@ -115,12 +135,13 @@ type Done struct{ Outcome Outcome }
 type CauseKind uint8
 
 const (
-	CauseNone    CauseKind = iota // all ranks ended by themselves
-	CauseFault                    // Outcome.Fault
-	CauseTimeout                  // the job's time was up
-	CauseSignal                   // ibrun was told to end: Outcome.Signal
-	CauseSink                     // ibrun's own output failed: Outcome.Text
-	CauseWait                     // -W: other ranks outlived the first too long
+	CauseNone      CauseKind = iota // all ranks ended by themselves
+	CauseFault                      // Outcome.Fault
+	CauseTimeout                    // the job's time was up
+	CauseSignal                     // ibrun was told to end: Outcome.Signal
+	CauseSink                       // ibrun's own output failed: Outcome.Text
+	CauseWait                       // -W: other ranks outlived the first too long
+	CauseOffspring                  // a job that a rank has spawned failed
 )
 
 // Outcome is how a job ended.
@@ -157,4 +178,8 @@ func (ReadStdin) effect()   {}
 func (Write) effect()       {}
 func (Suspend) effect()     {}
 func (Report) effect()      {}
+func (StartJob) effect()    {}
+func (SignalJobs) effect()  {}
+func (TellJob) effect()     {}
+func (TellParent) effect()  {}
 func (Done) effect()        {}

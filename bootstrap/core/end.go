@@ -61,6 +61,7 @@ func (c *Core) end(m wire.End) {
 			c.do(SignalRanks{m.Signal})
 		}
 	}
+	c.signalJobs(sigTerm) // the second one hurries them
 	c.wakeAt(f.killAt)
 	c.wakeAt(f.giveUpAt)
 	c.checkDeadlines()
@@ -148,6 +149,10 @@ func (c *Core) checkDeadlines() {
 			c.do(CloseLink{Link(i)})
 			c.drop(Link(i), job.Status{Kind: job.Lost})
 		}
+	}
+	if o := &c.root.offspring; !o.killed {
+		o.killed = true
+		c.signalJobs(sigKill)
 	}
 }
 

@@ -136,6 +136,28 @@ type SinkFailed struct {
 	Cause string
 }
 
+// JobAnswered says that what a rank has spawned runs, or why not.
+type JobAnswered struct {
+	Rank    uint32 // who has asked
+	JobID   string
+	Refused string
+}
+
+// JobAsked is a spawned job's question about a service.
+type JobAsked struct {
+	Job  uint32
+	Name wire.Name
+}
+
+// JobEnded is the end of a spawned job; Ran: JobAnswered was without a refusal.
+type JobEnded struct {
+	Ran  bool
+	Code int
+}
+
+// ParentSaid answers TellParent.
+type ParentSaid struct{ Name wire.Name }
+
 // Interrupted is a signal to the root.
 type Interrupted struct{ Signal uint8 }
 
@@ -164,4 +186,8 @@ func (Begin) event()       {}
 func (StdinRead) event()   {}
 func (Wrote) event()       {}
 func (SinkFailed) event()  {}
+func (JobAnswered) event() {}
+func (JobAsked) event()    {}
+func (JobEnded) event()    {}
+func (ParentSaid) event()  {}
 func (Interrupted) event() {}

@@ -9,6 +9,11 @@ func (c *Core) nameUp(m wire.Name) {
 		c.send(Up, m)
 		return
 	}
+	c.nameAsked(0, m)
+}
+
+// served does what is wanted of the table of names, and returns the answer.
+func (c *Core) served(m wire.Name) wire.Name {
 	port, known := c.names[m.Service]
 	switch m.Do {
 	case wire.NamePublish:
@@ -24,19 +29,5 @@ func (c *Core) nameUp(m wire.Name) {
 		m.Port = port
 	}
 	m.Done = known
-	c.nameDown(m)
-}
-
-// nameDown brings the answer to the rank.
-func (c *Core) nameDown(m wire.Name) {
-	if c.job == nil {
-		return
-	}
-	if c.ranks.has(m.Rank) {
-		c.do(Tell{m.Rank, m})
-		return
-	}
-	if to, gone := c.towards(m.Rank); to != Up && gone == wire.Found {
-		c.send(to, m)
-	}
+	return m
 }

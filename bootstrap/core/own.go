@@ -76,6 +76,9 @@ func (c *Core) rankSaid(rank uint32, m wire.Message) {
 	case wire.Name:
 		m.Rank = rank
 		c.nameUp(m)
+	case wire.Spawn:
+		m.Rank = rank
+		c.spawnUp(m)
 	case wire.Abort:
 		c.fault(wire.Fault{
 			What: wire.FaultAbort, Node: c.ranks.index, Nodes: 1, Rank: rank, Count: 1, Status: exitStatus(m.Code),

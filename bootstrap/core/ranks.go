@@ -52,6 +52,7 @@ func (c *Core) passSignal(n uint8) {
 	if c.ranks.alive > 0 {
 		c.do(SignalRanks{n})
 	}
+	c.signalJobs(n)
 }
 
 // tellPeople passes on what is for people: wire.Placed or wire.Notice.

@@ -25,6 +25,7 @@ type root struct {
 	waitAt    time.Duration
 	deafAt    time.Duration
 	asked     int // interrupts so far
+	offspring offspring
 }
 
 func (c *Core) begin(m wire.Launch) {
@@ -189,7 +190,7 @@ func (c *Core) rootDeadlines() {
 
 // rootExit ends the job when all output is written.
 func (c *Core) rootExit() {
-	if !c.flow.deaf && c.flow.credit < sinkWindow {
+	if c.root.offspring.live > 0 || !c.flow.deaf && c.flow.credit < sinkWindow {
 		return
 	}
 	c.rootDone()

@@ -19,14 +19,15 @@ import (
 	"ibrun/pmi"
 )
 
-// Effect is Words, Say, Wish or Warn.
+// Effect is Words, Say, Wish, Warn, Bind or HangUp.
 type Effect any
 
 type (
-	// Words go to a rank.
+	// Words go to a rank, by its descriptor if Call is 0, else to a caller,
+	// whose rank may not be known.
 	Words struct {
-		Rank  uint32
-		Bytes []byte
+		Rank, Call uint32
+		Bytes      []byte
 	}
 	// Say is a frame that the core takes as if the rank had sent it.
 	Say struct {
@@ -44,6 +45,7 @@ type Hub struct {
 	job     *job.Job
 	mapping string // PMI_process_mapping, made for the first client; it costs as much as there are ranks
 	clients map[uint32]*client
+	calls   map[uint32]*client // that came through the port, by call
 	store
 	attrs   map[string]string // of this node
 	waiting []waiter          // for an attribute
@@ -55,6 +57,8 @@ type Hub struct {
 // client is a rank that speaks PMI.
 type client struct {
 	rank   uint32 // seat
+	call   uint32 // that it came by; 0: by its descriptor
+	known  bool   // rank is known
 	engine *pmi.Engine
 	op     uint32    // fences and rings so far
 	ring   *pmi.Ring // the one that it waits for; nil: it waits for a fence, if at all
@@ -72,7 +76,10 @@ type waiter struct {
 
 // New makes the hub of a node of a job.
 func New(j *job.Job) *Hub {
-	return &Hub{job: j, store: newStore(j), clients: map[uint32]*client{}, attrs: map[string]string{}}
+	return &Hub{
+		job: j, store: newStore(j),
+		clients: map[uint32]*client{}, calls: map[uint32]*client{}, attrs: map[string]string{},
+	}
 }
 
 // Speaks reports whether a rank has spoken PMI: what the core tells it is ours.
@@ -91,10 +98,12 @@ func (h *Hub) do(e Effect) { h.out = append(h.out, e) }
 func (h *Hub) Spoke(rank uint32, words []byte) []Effect {
 	c := h.clients[rank]
 	if c == nil {
-		c = &client{rank: rank, engine: pmi.New(h.config(rank))}
+		cfg := h.config()
+		cfg.Rank, cfg.AppNum = int(h.job.Layout.Rank(rank)), h.app(rank)
+		c = &client{rank: rank, known: true, engine: pmi.New(cfg)}
 		h.clients[rank] = c
 	}
-	if c.over {
+	if c.over || c.call != 0 { // who came through the port speaks there
 		return nil
 	}
 	h.obey(c, c.engine.Feed(words))

@@ -9,31 +9,38 @@ import (
 	"ibrun/pmi"
 )
 
-func (h *Hub) config(rank uint32) pmi.Config {
-	l := h.job.Layout
-	if len(h.clients) == 0 {
-		h.mapping = pmi.Mapping(l)
+// config is a client's of whom it is not known yet which rank it is.
+func (h *Hub) config() pmi.Config {
+	if h.mapping == "" {
+		h.mapping = pmi.Mapping(h.job.Layout)
 	}
-	app := 0
+	return pmi.Config{
+		Rank: -1, Size: int(h.job.Size), Universe: int(h.job.Size),
+		KVS: "kvs_" + h.job.ID, JobID: h.job.ID, Spawner: h.job.Spawner, Mapping: h.mapping,
+	}
+}
+
+// app is which of the job's programs a rank runs.
+func (h *Hub) app(rank uint32) (app int) {
+	n := h.job.Layout.Rank(rank)
 	for i, p := range h.job.Programs {
-		if n := l.Rank(rank); n >= p.First && n-p.First < p.Count {
+		if n >= p.First && n-p.First < p.Count {
 			app = i
 		}
 	}
-	return pmi.Config{
-		Rank: int(l.Rank(rank)), Size: int(h.job.Size), AppNum: app, Universe: int(h.job.Size),
-		KVS: "kvs_" + h.job.ID, JobID: h.job.ID, Mapping: h.mapping,
-	}
+	return app
 }
 
 // step obeys one step of a client's engine.
 func (h *Hub) step(c *client, s pmi.Step) {
 	switch {
+	case !c.known:
+		h.introduce(c, s)
 	case s.Err != nil:
 		c.over = true
 		h.do(Warn{fmt.Sprintf("rank %d: %v; it is not listened to any more", h.job.Layout.Rank(c.rank), s.Err)})
 	case s.Request == nil:
-		h.do(Words{c.rank, s.Bytes})
+		h.do(Words{c.rank, c.call, s.Bytes})
 	default:
 		h.ask(c, s.Request)
 	}
@@ -71,6 +78,8 @@ func (h *Hub) ask(c *client, r pmi.Request) {
 		h.do(Say{c.rank, wire.Name{Do: wire.NameLookup, Service: r.Service}})
 	case pmi.Unpublish:
 		h.do(Say{c.rank, wire.Name{Do: wire.NameUnpublish, Service: r.Service}})
+	case pmi.Spawn:
+		h.spawn(c, r)
 	case pmi.NodePut:
 		h.attrs[r.Key] = r.Value
 		h.answer(c, pmi.Answer{})
@@ -94,6 +103,25 @@ func (h *Hub) ask(c *client, r pmi.Request) {
 	default:
 		h.answer(c, pmi.Answer{Refused: "not supported"})
 	}
+}
+
+// spawn asks for further programs. Of the hints only the working directory is
+// known.
+func (h *Hub) spawn(c *client, r pmi.Spawn) {
+	var m wire.Spawn
+	for _, from := range r.Commands {
+		to := wire.Command{Argv: from.Argv, Ranks: uint32(min(from.Ranks, job.MaxRanks))}
+		for _, hint := range from.Hints {
+			if hint.Key == "wdir" || hint.Key == "wd" {
+				to.Dir = hint.Value
+			}
+		}
+		m.Commands = append(m.Commands, to)
+	}
+	for _, p := range r.Preput {
+		m.Preput = append(m.Preput, job.Pair(p))
+	}
+	h.do(Say{c.rank, m})
 }
 
 // join takes part in a collective, with a value for everyone.
@@ -135,6 +163,11 @@ func (h *Hub) Told(rank uint32, m wire.Message) []Effect {
 		h.released(c, m)
 	case wire.Name:
 		h.named(c, m)
+	case wire.Spawned:
+		if m.Refused != "" { // the protocol has no room for all of it
+			h.do(Warn{fmt.Sprintf("rank %d: nothing was spawned: %s", h.job.Layout.Rank(rank), m.Refused)})
+		}
+		h.answer(c, pmi.Answer{Value: m.JobID, Refused: m.Refused})
 	}
 	return h.done()
 }
@@ -195,6 +228,7 @@ func (h *Hub) Exited(rank uint32, well bool) []Effect {
 	if c == nil {
 		return nil
 	}
+	delete(h.calls, c.call)
 	gone := c.over
 	c.over = true
 	if c.engine.Version() == 0 || c.engine.Finalized() || gone || !well || h.job.Size == 1 {

@@ -70,6 +70,9 @@ func newStore(j *job.Job) store {
 	if j.Layout.Nodes() == 1 {
 		s.policy = alone
 	}
+	for _, p := range j.Preput { // every node has them from the start
+		s.values[p.Key] = kept{value: []byte(p.Value)}
+	}
 	return s
 }
 

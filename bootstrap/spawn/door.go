@@ -37,15 +37,16 @@ type door struct {
 // goes with it. The door owns the descriptor.
 type letter struct {
 	frame []byte
-	fd    int // -1: none
+	fd    int  // -1: none
+	last  bool // the door closes when it is sent
 }
 
 func newDoor(rank uint32, post func(Event)) *door {
 	return &door{rank: rank, post: post, wake: make(chan struct{}, 1)}
 }
 
-// socketPair makes two ends that children do not inherit by accident.
-func socketPair() (a, b int, err error) {
+// SocketPair makes two ends that children do not inherit by accident.
+func SocketPair() (a, b int, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, -1, fmt.Errorf("socket pair: %w", err)
@@ -55,7 +56,7 @@ func socketPair() (a, b int, err error) {
 
 // open makes the descriptor; the rank's end is the caller's.
 func (d *door) open() (theirs *os.File, err error) {
-	ours, other, err := socketPair()
+	ours, other, err := SocketPair()
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func (d *door) read() {
 	defer close(d.ended)
 	in := bufio.NewReaderSize(d.file, pmiChunk)
 	if first, err := in.Peek(1); err == nil && first[0] >= 'A' {
-		d.readPMI(in)
+		readPMI(in, func(words []byte) { d.post(Spoke{d.rank, words}) })
 		return
 	}
 	frames := wire.NewReader(in)
@@ -116,12 +117,12 @@ func (d *door) read() {
 // pmiChunk is the most of what a rank says by PMI that is posted at a time.
 const pmiChunk = 4096
 
-func (d *door) readPMI(in io.Reader) {
+func readPMI(in io.Reader, said func(words []byte)) {
 	for {
 		b := make([]byte, pmiChunk)
 		n, err := in.Read(b)
 		if n > 0 {
-			d.post(Spoke{d.rank, b[:n]})
+			said(b[:n])
 		}
 		if err != nil {
 			return
@@ -133,16 +134,19 @@ func (d *door) readPMI(in io.Reader) {
 func (d *door) tell(m wire.Message, fd int) { d.enqueue(wire.Append(nil, m), fd) }
 
 // enqueue queues bytes, with a descriptor unless fd is -1.
-func (d *door) enqueue(b []byte, fd int) {
+func (d *door) enqueue(b []byte, fd int) { d.mail(letter{frame: b, fd: fd}) }
+
+// finish closes the door when all that is queued is sent.
+func (d *door) finish() { d.mail(letter{fd: -1, last: true}) }
+
+func (d *door) mail(l letter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.file == nil || d.closed {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
+		discard([]letter{l})
 		return
 	}
-	d.queue = append(d.queue, letter{b, fd})
+	d.queue = append(d.queue, l)
 	if !d.writer {
 		d.writer = true
 		go d.write()
@@ -165,6 +169,10 @@ func (d *door) write() {
 			if err = l.send(raw); err != nil {
 				discard(batch[i+1:])
 				break
+			}
+			if l.last {
+				d.close()
+				return
 			}
 		}
 		if closed {
@@ -242,7 +250,7 @@ func (s *Set) Tell(number uint32, m wire.Message) { s.rank(number).door.tell(m, 
 
 // Connect makes a socket pair for two ranks of this node and hands each its end.
 func (s *Set) Connect(a, b uint32) {
-	fa, fb, err := socketPair()
+	fa, fb, err := SocketPair()
 	if err != nil {
 		s.cfg.Post(Warning{fmt.Sprintf("ranks %d and %d cannot be connected: %v", a, b, err)})
 		s.Tell(a, wire.Pair{Rank: b, What: wire.Failed})

@@ -63,9 +63,16 @@ func (s *Set) identity(r *rank) []string {
 			app = i
 		}
 	}
+	spawned := "0"
+	if j.Spawner != "" {
+		spawned = "1"
+	}
 	var pmi []string
 	if j.PMI {
-		pmi = []string{"PMI_FD=" + strconv.Itoa(DoorNumber), "PMI_SPAWNED=0", "PMI_JOBID=" + j.ID}
+		pmi = []string{"PMI_FD=" + strconv.Itoa(DoorNumber), "PMI_SPAWNED=" + spawned, "PMI_JOBID=" + j.ID}
+	}
+	if j.PMIPort {
+		pmi = append(s.port.environ(r.number), pmi[1:]...)
 	}
 	return append(pmi,
 		"PMI_RANK="+rank, "PMI_SIZE="+size,

@@ -50,6 +50,13 @@ type (
 		Rank  uint32
 		Words []byte
 	}
+	// Called is what a caller of the node's port said, in whatever pieces.
+	Called struct {
+		Call  uint32
+		Words []byte
+	}
+	// Hung is the end of a call. Nothing comes of it any more.
+	Hung struct{ Call uint32 }
 	// Placed is where the ranks run. It comes before Spawned, if it was asked for.
 	Placed struct{ wire.Placed }
 	// Warning is something a person should know that stops nothing.
@@ -83,6 +90,7 @@ type Set struct {
 	stub  []string // limits that a stub sets, as LimitMain reads them
 
 	machine *topo.Machine // of place
+	port    port
 
 	mu     sync.Mutex
 	killed bool // no rank may be started any more
@@ -128,6 +136,9 @@ func (s *Set) Start() {
 	var failed []Failure
 	s.prepare()
 	refused := s.place()
+	if s.cfg.Job.PMIPort && refused == nil {
+		refused = s.port.open(s.cfg.Node, s.cfg.Post)
+	}
 	for _, r := range s.ranks {
 		if f := s.startRank(r, refused); f != nil {
 			failed = append(failed, *f)
@@ -160,7 +171,8 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	}
 	r.door.drain()
 	r.door.close()
-	s.cfg.Post(Exited{r.number, status(p.Status())})
+	s.port.end(r.number)
+	s.cfg.Post(Exited{r.number, StatusOf(p.Status())})
 	until := time.Now().Add(drainPatience)
 	for _, rd := range r.readers[1:] {
 		rd.wait(max(0, time.Until(until)))
@@ -168,7 +180,8 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	s.cfg.Post(Drained{r.number})
 }
 
-func status(w syscall.WaitStatus) job.Status {
+// StatusOf is how a process ended.
+func StatusOf(w syscall.WaitStatus) job.Status {
 	if w.Signaled() {
 		return job.Status{Kind: job.Signaled, Code: uint8(w.Signal()), Core: w.CoreDump()}
 	}

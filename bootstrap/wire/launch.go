@@ -90,7 +90,11 @@ func appendJob(w *writer, j *job.Job) {
 	appendTransport(w, j.Transport)
 	appendBinding(w, j.Binding)
 	w.bool(j.PMI)
+	w.bool(j.PMIPort)
 	w.string(j.FirstHost)
+	w.string(j.Spawner)
+	w.u32(j.Depth)
+	appendPairs(w, j.Preput)
 }
 
 func parseJob(r *reader) *job.Job {
@@ -113,8 +117,9 @@ func parseJob(r *reader) *job.Job {
 	j.Layout = parseLayout(r)
 	j.Transport = parseTransport(r)
 	j.Binding = parseBinding(r)
-	j.PMI = r.bool()
+	j.PMI, j.PMIPort = r.bool(), r.bool()
 	j.FirstHost = r.string()
+	j.Spawner, j.Depth, j.Preput = r.string(), r.u32(), parsePairs(r)
 	return j
 }
 

@@ -32,6 +32,9 @@ const (
 	KindNotice    Kind = 21 // up
 	KindWish      Kind = 22 // both: values, lazily
 	KindPool      Kind = 23 // both
+	KindSpawn     Kind = 30 // up
+	KindSpawned   Kind = 31 // down, and to a root from the one that it has started
+	KindOffspring Kind = 32 // to a root from the one that has started it
 
 	// Between a rank and its agent only.
 	KindHello    Kind = 64 // from a rank

@@ -29,7 +29,9 @@ func samples() []Message {
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true, Tell: true}
 	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
-	j.PMI = true
+	j.PMI, j.PMIPort = true, true
+	j.Spawner, j.Depth, j.Preput = "p", 3, []job.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}}
+	wish := Spawn{Rank: 9, Commands: []Command{{Argv: []string{"a", ""}, Ranks: 3, Dir: "/d"}, {Argv: []string{"b"}, Ranks: 1}}, Preput: j.Preput}
 	tally := job.Tally{Levels: []job.LevelTally{{Asked: 1, Hit: 2, Own: 3, Merged: 4, Relayed: 5}}}
 	tally.Sum[job.CountPeers], tally.Latency[9] = 1<<40, 4
 	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 62, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 32}})
@@ -48,6 +50,8 @@ func samples() []Message {
 		Abort{Code: 3, Text: "because"}, Finalize{},
 		Notice{Host: "a", Text: "n"},
 		Wish{Fence: 3}, Pool{Fence: 70000, Values: [][]byte{{1}, []byte("two")}}, Pool{Fence: 1},
+		wish, Spawned{Rank: 9, Refused: "why"}, Spawned{JobID: "0123456789abcdef"},
+		Offspring{Job: j, Alloc: nodes, Spawn: wish, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second, Label: true, Timestamp: true, Quiet: true, Verbose: 2},
 		Name{Rank: 7, Do: NameLookup, Service: "s", Port: "tag#0$", Done: true},
 		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: []Placement{{Rank: 9, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"}}},
 	}
@@ -101,6 +105,8 @@ func TestRefused(t *testing.T) {
 		"stream 3":            {[]byte{byte(KindOutput), 0, 3, 1, 'x'}, ErrRange},
 		"empty output":        {[]byte{byte(KindOutput), 0, 1, 0}, ErrRange},
 		"empty input":         {[]byte{byte(KindStdin), 0, 0}, ErrRange},
+		"spawn of nothing":    {[]byte{byte(KindSpawn), 0, 0, 0}, ErrRange},
+		"spawn of 0 ranks":    {[]byte{byte(KindSpawn), 0, 1, 1, 1, 'a', 0, 0, 0}, ErrRange},
 		"boolean 2":           {[]byte{byte(KindStdin), 2, 0}, ErrCanonical},
 		"signal 65":           {[]byte{byte(KindSignal), 65}, ErrRange},
 		"collective 6":        {[]byte{byte(KindCollect), 1, 6, 0, 0, 0}, ErrRange},

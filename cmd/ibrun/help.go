@@ -50,6 +50,7 @@ launch
   --batch N              sessions in flight per parent
   --launch-timeout T     for one session (15s)
   --agent-path PATH      an ibrun that is installed on the nodes
+  --pmi-port             PMI over 127.0.0.1 instead of a descriptor
   --no-preflight         do not look for program and directory here first
 
 ranks that use the package ibrun

@@ -53,7 +53,7 @@ func (r *request) weigh(at surroundings, say *reporter) (code int, err error) {
 		return 0, err
 	}
 	var out bytes.Buffer
-	o, err := conduct(p, at, say, agent.NewSink(&out, os.Stderr, agent.Style{Label: true}))
+	o, err := conduct(p, at, agent.RootConfig{Out: agent.NewSink(&out, os.Stderr, agent.Style{Label: true}), Report: say.event, Warn: say.warn})
 	if err != nil {
 		return 0, err
 	}

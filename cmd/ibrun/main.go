@@ -92,9 +92,9 @@ func launch(args []string) int {
 	if r.showMap {
 		describe(os.Stderr, p)
 	}
-	style := agent.Style{Label: r.label, Timestamp: r.timestamp}
-	style.Escape[1], style.Escape[2] = terminal(1), terminal(2)
-	o, err := conduct(p, at, say, agent.NewSink(os.Stdout, os.Stderr, style))
+	o, err := conduct(p, at, agent.RootConfig{
+		Out: agent.NewSink(os.Stdout, os.Stderr, style(r.label, r.timestamp)), Report: say.event, Warn: say.warn, Offspring: r.offspring(),
+	})
 	if err != nil {
 		return complain(err)
 	}
@@ -108,8 +108,13 @@ func launch(args []string) int {
 	return o.Code
 }
 
-// conduct runs the job of a plan to its end.
-func conduct(p *plan, at surroundings, say *reporter, out *agent.Sink) (core.Outcome, error) {
+// style is how output is shown on our standard output and error.
+func style(label, timestamp bool) agent.Style {
+	return agent.Style{Label: label, Timestamp: timestamp, Escape: [3]bool{1: terminal(1), 2: terminal(2)}}
+}
+
+// conduct runs the job of a plan to its end. The plan's part of cfg is filled in.
+func conduct(p *plan, at surroundings, cfg agent.RootConfig) (core.Outcome, error) {
 	starter, err := remote.New(p.job.Launch, remote.Options{})
 	if err == nil && (p.nodes.Len() > 1 || p.here < 0) {
 		err = starter.Check()
@@ -121,10 +126,9 @@ func conduct(p *plan, at surroundings, say *reporter, out *agent.Sink) (core.Out
 	_, _ = rand.Read(id[:]) // never fails: Go ends the program instead
 	_, _ = rand.Read(p.job.Secret[:])
 	p.job.ID = hex.EncodeToString(id[:])
-	return agent.RunRoot(context.Background(), agent.RootConfig{
-		Job: p.job, Nodes: p.nodes, Here: p.here, Host: at.host, Policy: p.policy, Stdin: os.Stdin, Out: out,
-		Report: say.event, Warn: func(text string) { say.line("%s", text) },
-	})
+	cfg.Job, cfg.Nodes, cfg.Here, cfg.Host, cfg.Policy, cfg.Stdin = p.job, p.nodes, p.here, at.host, p.policy, os.Stdin
+	cfg.Offspring.Alloc, cfg.Offspring.KillOnBad, cfg.Offspring.Wait = p.alloc, p.policy.KillOnBad, p.policy.Wait
+	return agent.RunRoot(context.Background(), cfg)
 }
 
 // complain says why there is no job, and returns the exit code for it.

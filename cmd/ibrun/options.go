@@ -189,6 +189,7 @@ var launchOptions = []knob{
 	{names: "batch maxssh", takes: value, set: (*request).setBatch},
 	{names: "scalable-start hierarchical-start"},
 	{names: "no-preflight", set: func(r *request, _ string) error { r.preflight = false; return nil }},
+	{names: "pmi-port", set: on(func(r *request) *bool { return &r.pmiPort })},
 	{names: "mpi", takes: value, set: func(r *request, v string) error {
 		switch v {
 		case "auto", "pmi", "pmi2", "mpich":

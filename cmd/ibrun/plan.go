@@ -29,6 +29,7 @@ const maxWords = wire.MaxFrame / 2
 type plan struct {
 	job      *job.Job
 	nodes    job.Nodes
+	alloc    job.Nodes // that nodes were chosen from
 	here     int
 	shape    tree.Shape
 	policy   core.Policy
@@ -69,6 +70,7 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	if err := p.place(r, alloc, at); err != nil {
 		return nil, err
 	}
+	p.alloc = alloc
 	p.here = -1
 	if local {
 		p.here = 0
@@ -82,22 +84,18 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 		return nil, err
 	}
 	j := p.job
-	j.Nodes, j.FirstHost = uint32(p.nodes.Len()), p.nodes.At(0).Host
-	if slices.Contains(ownNames(at)[2:], j.FirstHost) && p.nodes.Len() > 1 {
-		j.FirstHost = at.host // "localhost" would be another machine elsewhere
-	}
+	p.layOut(at, uint32(r.plane))
 	j.Umask, j.Output, j.Launch = at.umask, r.output, r.launch
 	for n, l := range at.limits {
 		j.Limits = append(j.Limits, job.Limit{Resource: uint8(n), Soft: l.Soft, Hard: l.Hard})
 	}
-	j.Layout, j.Transport, j.Binding = p.nodes.Layout().Dealt(uint32(r.plane)), r.transport(p.nodes.Len()), r.binding
-	j.PMI = !r.noPMI
+	j.Transport, j.Binding = r.transport(p.nodes.Len()), r.binding
+	j.PMI, j.PMIPort = !r.noPMI, r.pmiPort
 	if j.Stdin, err = r.reader(j.Layout); err != nil {
 		return nil, err
 	}
 	p.shape, _ = tree.Parse(r.tree)
-	p.shape = p.shape.Resolve(p.nodes.Len() + 1)
-	j.Launch.Tree = p.shape.String()
+	p.grow()
 	p.policy = core.Policy{KillOnBad: r.killOnBad, Timeout: r.timeout, Wait: r.wait}
 	if v, ok := lookupEnv(at.env, "MPIEXEC_TIMEOUT"); ok && r.timeout == 0 {
 		if err := span(&p.policy.Timeout, v); err != nil {
@@ -105,6 +103,21 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// layOut tells the job of the nodes that it was placed on.
+func (p *plan) layOut(at surroundings, plane uint32) {
+	j := p.job
+	j.Nodes, j.FirstHost, j.Layout = uint32(p.nodes.Len()), p.nodes.At(0).Host, p.nodes.Layout().Dealt(plane)
+	if slices.Contains(ownNames(at)[2:], j.FirstHost) && p.nodes.Len() > 1 {
+		j.FirstHost = at.host // "localhost" would be another machine elsewhere
+	}
+}
+
+// grow fits the tree to the number of agents.
+func (p *plan) grow() {
+	p.shape = p.shape.Resolve(p.nodes.Len() + 1)
+	p.job.Launch.Tree = p.shape.String()
 }
 
 // reader says who reads standard input; rank 0 if nobody said so.
@@ -208,10 +221,7 @@ func (p *plan) programs(r *request, at surroundings) error {
 		}
 		first += prog.Count
 		if s.dir != "" {
-			prog.Dir = s.dir
-			if !filepath.IsAbs(prog.Dir) {
-				prog.Dir = filepath.Join(at.cwd, prog.Dir)
-			}
+			prog.Dir = absolute(s.dir, at.cwd)
 		}
 		prog.Env, prog.Drop = r.env.apply(at.env, s.sets)
 		for _, w := range append(prog.Argv, prog.Env...) {
@@ -236,6 +246,14 @@ func (p *plan) programs(r *request, at surroundings) error {
 		return usagef("arguments and environment of all programs are %d MiB: at most %d are possible", size>>20, maxWords>>20)
 	}
 	return nil
+}
+
+// absolute is a directory as seen from another.
+func absolute(dir, from string) string {
+	if filepath.IsAbs(dir) {
+		return dir
+	}
+	return filepath.Join(from, dir)
 }
 
 // preflight looks for directory and program on this machine, since what is

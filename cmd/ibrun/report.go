@@ -22,6 +22,7 @@ type reporter struct {
 	quiet   bool
 	verbose int
 	began   time.Time
+	whose   string // goes before each line; empty: the job that the user has started
 	layout  job.Layout
 	json    bool     // --json: places as data
 	noted   []string // what nodes have said
@@ -48,8 +49,10 @@ func (r *reporter) event(what any) {
 }
 
 func (r *reporter) line(format string, args ...any) {
-	fmt.Fprintf(r.to, "ibrun: %s\n", printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(r.to, "ibrun: %s%s\n", r.whose, printable(fmt.Sprintf(format, args...)))
 }
+
+func (r *reporter) warn(text string) { r.line("%s", text) }
 
 func (r *reporter) late(w wire.Waiting) {
 	var items []string
@@ -141,6 +144,8 @@ func (r *reporter) outcome(o core.Outcome, timeout time.Duration, allCodes bool)
 		if o.Code == 125 {
 			r.line("the job was ended: its output could not be written: %s", o.Text)
 		}
+	case core.CauseOffspring:
+		r.line("the job was ended: a job that it had spawned failed with code %d", o.Code)
 	case core.CauseWait:
 		r.line("the job was ended: ranks were still running when the time of --wait was up")
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/tree"
+	"ibrun/bootstrap/wire"
 	"ibrun/internal/hostlist"
 	"ibrun/job"
 )
@@ -68,6 +69,7 @@ type request struct {
 	configFile string
 	showMap    bool
 	noPMI      bool   // --mpi none
+	pmiPort    bool   // --pmi-port
 	crowd      bool   // --oversubscribe: no word about it
 	noLocal    bool   // --nolocal
 	fanout     string // --fanout
@@ -115,6 +117,7 @@ func (r *request) finish() error {
 		{r.verbose > 0 && r.quiet, "-v contradicts -q: write one of them"},
 		{r.lazy == "on" && r.eager, "--lazy=on contradicts --eager: write one of them"},
 		{r.keepGoing && r.killGiven && r.killOnBad, "-K contradicts --keep-going: write one of them"},
+		{r.noPMI && r.pmiPort, "--mpi none contradicts --pmi-port: write one of them"},
 		{r.stdin != "" && r.output.StdinFile != "", "--stdin contradicts --input: write one of them"},
 		{r.output.Merge && r.output.StderrFile != "", "--error contradicts --merge-stderr-to-stdout: write one of them"},
 		{r.env.all && r.env.limit, "-genvall contradicts -genvnone and -envlist: write one of them"},
@@ -138,4 +141,9 @@ func (r *request) finish() error {
 		r.warn("--mca %s: nothing that ibrun knows; programs get it as OMPI_MCA_* in their environment, as from mpirun", printable(strings.Join(r.mca, ", ")))
 	}
 	return nil
+}
+
+// offspring is what jobs that ranks spawn take over of the command line.
+func (r *request) offspring() wire.Offspring {
+	return wire.Offspring{Tree: r.tree, Preflight: r.preflight, Label: r.label, Timestamp: r.timestamp, Quiet: r.quiet, Verbose: uint32(r.verbose)}
 }

@@ -26,6 +26,8 @@ func role(args []string) (code int, ok bool) {
 		return proc.Guard("/proc/self/exe", []string{"ibrun", ":agent"}), true
 	case ":agent":
 		return agent.Main(), true
+	case agent.SpawnedRole:
+		return spawnedMain(), true
 	case weighRole:
 		return weighMain(), true
 	case spawn.LimitRole:

@@ -1,22 +1,22 @@
 // Command pmi is a PMI-1 client without an MPI library: it puts a value, waits for all, gets those of some others, and takes its leave,
 // as MPI_Init and MPI_Finalize do. With -all it gets everybody's; with -time N rank 0 puts and gets so many values of its own besides, and prints
-// the median of each round trip to its agent. It exits with 1 if an answer is not what it must be.
+// the median of each round trip to its agent; with -charm it does what Charm++ does. It exits with 1 if an answer is not what it must be.
 package main
 
 import (
 	"bufio"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
 
 type client struct {
 	in         *bufio.Reader
-	out        *os.File
+	out        io.Writer
 	rank, size int
 	kvs        string
 }
@@ -25,18 +25,19 @@ func main() {
 	all := flag.Bool("all", false, "get the values of all ranks")
 	bytes := flag.Int("bytes", 400, "of each value")
 	rounds := flag.Int("time", 0, "puts and gets that rank 0 times")
+	charm := flag.Bool("charm", false, "exchange as Charm++'s ucx layer does")
+	spawn := flag.Int("spawn", 0, "ranks of the program behind the options that rank 0 spawns")
+	child := flag.Bool("child", false, "be one that was spawned so")
 	flag.Parse()
-	var err error
-	c := &client{}
-	if c.rank, err = strconv.Atoi(os.Getenv("PMI_RANK")); err == nil {
-		c.size, err = strconv.Atoi(os.Getenv("PMI_SIZE"))
+	c := connect()
+	if *charm {
+		c.charm(*bytes)
+		return
 	}
-	fd, e := strconv.Atoi(os.Getenv("PMI_FD"))
-	if err != nil || e != nil {
-		fail("no PMI: PMI_RANK, PMI_SIZE or PMI_FD is missing")
+	if *child || *spawn > 0 {
+		c.family(*child, *spawn, flag.Args())
+		return
 	}
-	c.out = os.NewFile(uintptr(fd), "pmi")
-	c.in = bufio.NewReader(c.out)
 	c.run(*all, *bytes, *rounds)
 }
 
@@ -47,9 +48,14 @@ func fail(format string, args ...any) {
 
 // ask says a line and returns the fields of the answer.
 func (c *client) ask(line, want string) map[string]string {
-	if _, err := c.out.WriteString(line + "\n"); err != nil {
+	if _, err := io.WriteString(c.out, line+"\n"); err != nil {
 		fail("rank %d: %s: %v", c.rank, line, err)
 	}
+	return c.hear(line, want)
+}
+
+// hear returns the fields of an answer to a line.
+func (c *client) hear(line, want string) map[string]string {
 	text, err := c.in.ReadString('\n')
 	if err != nil {
 		fail("rank %d: %s: %v", c.rank, line, err)
@@ -99,17 +105,14 @@ func (c *client) run(all bool, bytes, rounds int) {
 	c.ask("cmd=get_maxes", "maxes")
 	c.kvs = c.ask("cmd=get_my_kvsname", "my_kvsname")["kvsname"]
 	c.ask("cmd=barrier_in", "barrier_out")
-	c.ask(fmt.Sprintf("cmd=put kvsname=%s key=addr-%d value=%s", c.kvs, c.rank, c.value(c.rank, bytes)), "put_result")
+	c.put(fmt.Sprintf("addr-%d", c.rank), c.value(c.rank, bytes))
 	c.ask("cmd=barrier_in", "barrier_out")
 	if rounds > 0 && c.rank == 0 {
 		c.measure(bytes, rounds)
 	}
 	for d := 1; d < c.size; {
 		from := (c.rank + d) % c.size
-		got := c.ask(fmt.Sprintf("cmd=get kvsname=%s key=addr-%d", c.kvs, from), "get_result")["value"]
-		if got != c.value(from, bytes) {
-			fail("rank %d: of %d: %.40s", c.rank, from, got)
-		}
+		c.expect(fmt.Sprintf("addr-%d", from), c.value(from, bytes))
 		if all {
 			d++
 		} else {

@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/spawn"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/proc"
+)
+
+// SpawnedRole is the hidden role of ibrun in which it runs a job that a rank
+// has spawned. Its descriptor 3 leads to the root of the rank's job.
+const SpawnedRole = ":spawned"
+
+const parentNumber = 3
+
+// offspring is a spawned job, as the root of the job that it comes from sees it.
+type offspring struct {
+	process *proc.Process
+	link    *link
+}
+
+// startJob starts an ibrun for what a rank has spawned. It dies with this one.
+func (r *rootSide) startJob(l *loop, e core.StartJob) {
+	o, ours, err := bear()
+	if err != nil {
+		l.hear(core.JobAnswered{Rank: e.Spawn.Rank, Refused: err.Error()})
+		l.hear(core.JobEnded{})
+		return
+	}
+	r.offspring[e.Job] = o
+	what := r.cfg.Offspring
+	what.Job, what.Spawn = r.cfg.Job, e.Spawn
+	o.link.send(what)
+	go o.link.write(ours)
+	go o.listen(ours, e, l.post)
+}
+
+// bear starts it; our end of the pair is the caller's.
+func bear() (*offspring, *os.File, error) {
+	a, b, err := spawn.SocketPair()
+	if err != nil {
+		return nil, nil, err
+	}
+	_ = unix.SetNonblock(a, true)
+	ours, theirs := os.NewFile(uintptr(a), "offspring"), os.NewFile(uintptr(b), "parent")
+	defer theirs.Close()
+	empty, err := os.Open(os.DevNull)
+	if err == nil {
+		defer empty.Close()
+		p, fail := proc.Start(proc.Cmd{
+			Path: "/proc/self/exe", Argv: []string{"ibrun", SpawnedRole}, Env: os.Environ(),
+			Files: []*os.File{empty, os.Stdout, os.Stderr, theirs}, Setsid: true,
+		})
+		if err = fail; err == nil {
+			return &offspring{p, newLink()}, ours, nil
+		}
+	}
+	ours.Close()
+	return nil, nil, err
+}
+
+// listen takes what a spawned job's root says, to its end.
+func (o *offspring) listen(from *os.File, e core.StartJob, post func(any)) {
+	frames := wire.NewReader(from)
+	answered, ran := false, false
+	for {
+		m, err := frames.Next()
+		if err != nil {
+			break
+		}
+		switch m := m.(type) {
+		case wire.Spawned:
+			answered, ran = true, m.Refused == ""
+			post(core.JobAnswered{Rank: e.Spawn.Rank, JobID: m.JobID, Refused: m.Refused})
+		case wire.Name:
+			post(core.JobAsked{Job: e.Job, Name: m})
+		}
+	}
+	<-o.process.Done()
+	o.link.finish()
+	code := spawn.StatusOf(o.process.Status()).ExitCode()
+	if !answered {
+		post(core.JobAnswered{Rank: e.Spawn.Rank, Refused: fmt.Sprintf("its ibrun ended with code %d before all ranks ran", code)})
+	}
+	post(core.JobEnded{Ran: ran, Code: code})
+}
+
+// Parent is the root of the job by whose rank this one was spawned.
+type Parent struct {
+	in   *wire.Reader
+	link *link
+	once sync.Once
+}
+
+// OpenParent finds out what is to be spawned. Close the parent at the end.
+func OpenParent() (*Parent, wire.Offspring, error) {
+	unix.CloseOnExec(parentNumber)
+	_ = unix.SetNonblock(parentNumber, true)
+	f := os.NewFile(parentNumber, "parent")
+	p := &Parent{in: wire.NewReader(f), link: newLink()}
+	m, err := p.in.Next()
+	what, ok := m.(wire.Offspring)
+	if err == nil && !ok {
+		err = fmt.Errorf("%v came instead of Offspring", m.Kind())
+	}
+	if err != nil {
+		return nil, what, fmt.Errorf("descriptor %d leads to no parent: %w", parentNumber, err)
+	}
+	go p.link.write(f)
+	return p, what, nil
+}
+
+// Runs says that all ranks of the job run. After it, and after Refuse, both do
+// nothing.
+func (p *Parent) Runs(jobID string) {
+	p.once.Do(func() { p.link.send(wire.Spawned{JobID: jobID}) })
+}
+
+// Refuse says why there is no such job.
+func (p *Parent) Refuse(why string) {
+	p.once.Do(func() { p.link.send(wire.Spawned{Refused: why}) })
+}
+
+// Close lets the parent read to the end of what was said.
+func (p *Parent) Close() { p.link.drain(lastWords) }
+
+// listen takes what the parent says; when it is gone, this job has to end.
+func (p *Parent) listen(post func(any)) {
+	for {
+		m, err := p.in.Next()
+		if err != nil {
+			post(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
+			return
+		}
+		if name, ok := m.(wire.Name); ok {
+			post(core.ParentSaid{Name: name})
+		}
+	}
+}
+
+// performJobs does the effects that concern related jobs.
+func (r *rootSide) performJobs(l *loop, e core.Effect) {
+	switch e := e.(type) {
+	case core.StartJob:
+		r.startJob(l, e)
+	case core.SignalJobs:
+		for _, o := range r.offspring {
+			o.process.Signal(syscall.Signal(e.Number))
+		}
+	case core.TellJob:
+		r.offspring[e.Job].link.send(e.Name)
+	case core.TellParent:
+		r.cfg.Parent.link.send(e.Name)
+	}
+}

@@ -1,0 +1,103 @@
+package core
+
+import "ibrun/bootstrap/wire"
+
+// offspring is what the root keeps of jobs that its ranks have spawned: each
+// is an ibrun of its own, which the driver starts and watches.
+type offspring struct {
+	live   int
+	last   uint32   // number of the last one, from 1
+	killed bool     // they were, since they would not end
+	names  []uint32 // jobs whose questions about names are with the parent, in order; 0: this one
+}
+
+// A program that spawns without end is stopped at so many jobs that run under
+// one root, and so many roots under each other.
+const (
+	mostOffspring = 256
+	mostDepth     = 8
+)
+
+// spawnUp passes on a rank's wish for further programs.
+func (c *Core) spawnUp(m wire.Spawn) {
+	switch {
+	case !c.cfg.Root:
+		c.send(Up, m)
+	case c.stage == ending:
+		c.spawnDown(wire.Spawned{Rank: m.Rank, Refused: "the job is ending"})
+	case c.root.offspring.live >= mostOffspring || c.job.Depth >= mostDepth:
+		c.spawnDown(wire.Spawned{Rank: m.Rank, Refused: "too many spawned jobs are running"})
+	default:
+		o := &c.root.offspring
+		o.live++
+		o.last++
+		c.do(StartJob{o.last, m})
+	}
+}
+
+// spawnDown brings the answer to the rank.
+func (c *Core) spawnDown(m wire.Spawned) { c.toRank(m.Rank, m) }
+
+// toRank brings the root's answer to a rank of the subtree.
+func (c *Core) toRank(rank uint32, m wire.Message) {
+	if c.job == nil {
+		return
+	}
+	if c.ranks.has(rank) {
+		c.do(Tell{rank, m})
+		return
+	}
+	if to, gone := c.towards(rank); to != Up && gone == wire.Found {
+		c.send(to, m)
+	}
+}
+
+// jobEnded takes the end of a spawned job. One that ran and failed has failed
+// like a rank.
+func (c *Core) jobEnded(ev JobEnded) {
+	c.root.offspring.live--
+	if !ev.Ran || ev.Code == 0 {
+		return
+	}
+	c.because(CauseOffspring, ev.Code)
+	if c.cfg.Policy.KillOnBad {
+		c.endAll(sigTerm)
+	}
+}
+
+// signalJobs passes a signal to the spawned jobs.
+func (c *Core) signalJobs(n uint8) {
+	if c.root.offspring.live > 0 {
+		c.do(SignalJobs{n})
+	}
+}
+
+// nameAsked answers a question about a service from this job (0) or one that
+// it has spawned. All related jobs share the names of the first.
+func (c *Core) nameAsked(from uint32, m wire.Name) {
+	if c.cfg.Spawned {
+		c.root.offspring.names = append(c.root.offspring.names, from)
+		c.do(TellParent{m})
+		return
+	}
+	c.nameAnswered(from, c.served(m))
+}
+
+// parentSaid takes the parent's answer to the oldest question.
+func (c *Core) parentSaid(m wire.Name) {
+	o := &c.root.offspring
+	if len(o.names) == 0 {
+		return
+	}
+	from := o.names[0]
+	o.names = o.names[1:]
+	c.nameAnswered(from, m)
+}
+
+func (c *Core) nameAnswered(from uint32, m wire.Name) {
+	if from == 0 {
+		c.toRank(m.Rank, m)
+		return
+	}
+	c.do(TellJob{from, m})
+}

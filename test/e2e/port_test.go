@@ -1,0 +1,211 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Programs that find their agent through PMI_PORT, over all kinds of trees.
+func TestPort(t *testing.T) {
+	client := pmiClient(t)
+	for _, s := range stages() {
+		o := ibrun(t, append(append([]string{"--pmi-port"}, s.args...), client, "-all")...)
+		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
+		require.Regexp(t, `^\d+ ranks exchanged\n$`, string(o.stdout))
+		require.Empty(t, o.stderr)
+	}
+	o := ibrun(t, "--pmi-port", "-n", "2", "sh", "-c", `echo "$PMI_FD.$PMI_PORT" | sed 's/[0-9]*$/N/'`)
+	require.Equal(t, strings.Repeat(".127.0.0.1:N\n", 2), string(o.stdout), o.stderr)
+}
+
+// Stock MPICH through the port: what it asks for, and how it ends.
+func TestPortMPICH(t *testing.T) {
+	program := mpiProgram(t)
+	for _, what := range []string{"ring", "names"} {
+		o := ibrun(t, "--pmi-port", "-n", "4", program, what)
+		require.Equal(t, 0, o.code, o.stderr)
+		for rank := range 4 {
+			require.Contains(t, string(o.stdout), fmt.Sprintf("rank %d of 4: %s\n", rank, what))
+		}
+	}
+	for _, c := range []struct {
+		args, says string
+		code       int
+	}{
+		{"abort 7", "aborted the job with code 7", 7},
+		{"leave", "it exited without MPI_Finalize", 1},
+		{"die", "was killed by signal 6 (ABRT)", 134},
+	} {
+		o := ibrun(t, append([]string{"--pmi-port", "-n", "4", program}, strings.Fields(c.args)...)...)
+		require.Equal(t, c.code, o.code, "%s: %s", c.args, o.stderr)
+		require.Contains(t, o.stderr, c.says)
+		require.Equal(t, 1, strings.Count(o.stderr, "ibrun: "), o.stderr)
+	}
+}
+
+// caller is a connection to a rank's port that this test makes.
+type caller struct {
+	t *testing.T
+	net.Conn
+	in *bufio.Reader
+}
+
+func callPort(t *testing.T, at string) *caller {
+	c, err := net.Dial("tcp", at)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+	return &caller{t, c, bufio.NewReader(c)}
+}
+
+func (c *caller) say(line string) {
+	_, err := io.WriteString(c, line+"\n")
+	require.NoError(c.t, err)
+}
+
+func (c *caller) hears(lines ...string) {
+	for _, want := range lines {
+		got, err := c.in.ReadString('\n')
+		require.NoError(c.t, err, "instead of %s", want)
+		require.Equal(c.t, want+"\n", got)
+	}
+}
+
+func (c *caller) isHungUpOn() {
+	rest, err := io.ReadAll(c.in) // a reset is an end too
+	require.Empty(c.t, string(rest))
+	require.NotErrorIs(c.t, err, os.ErrDeadlineExceeded, "the call goes on")
+}
+
+// Anybody on the machine can call: who has no number of a rank's, or comes when
+// another has come, gets the protocol's error or nothing, and the ranks notice
+// nothing.
+func TestPortStrangers(t *testing.T) {
+	dir := t.TempDir()
+	c := command(t, "--pmi-port", "-n", "3", "sh", "-c",
+		`echo "$PMI_PORT $PMI_ID" > "$0/$PMI_RANK.part"; mv "$0/$PMI_RANK.part" "$0/$PMI_RANK"; until [ -e "$0/go" ]; do sleep 0.05; done; [ $PMI_RANK = 0 ] || exec "$1" -all`, dir, pmiClient(t))
+	done := make(chan outcome, 1)
+	go func() { done <- finish(t, c) }()
+	var at string
+	var id [3]string
+	for rank := range id {
+		name := filepath.Join(dir, fmt.Sprint(rank))
+		eventually(t, 10*time.Second, "the rank is there", func() bool { _, err := os.Stat(name); return err == nil })
+		b, err := os.ReadFile(name)
+		require.NoError(t, err)
+		_, err = fmt.Sscan(string(b), &at, &id[rank])
+		require.NoError(t, err)
+	}
+	require.NotEqual(t, id[0], id[1])
+
+	silent := callPort(t, at)
+	for range 70 {
+		callPort(t, at)
+	}
+	silent.isHungUpOn() // the oldest of too many
+	for _, wrong := range []string{"0", "1", "2147483647"} {
+		s := callPort(t, at)
+		s.say("cmd=initack pmiid=" + wrong)
+		s.hears("cmd=initack rc=-1 msg=no_rank_has_this_PMI_ID")
+		s.isHungUpOn()
+	}
+	for _, nonsense := range []string{"cmd=init pmi_version=1 pmi_subversion=1", "GET / HTTP/1.1", "cmd=initack pmiid=-1", "\x00\x01", strings.Repeat("x", 5000)} {
+		s := callPort(t, at)
+		s.say(nonsense)
+		_, _ = s.in.ReadString('\n') // the error, where the protocol has one
+		s.isHungUpOn()
+	}
+
+	first, second := callPort(t, at), callPort(t, at)
+	first.say("cmd=initack pmiid=" + id[0])
+	first.hears("cmd=initack rc=0", "cmd=set size=3", "cmd=set rank=0", "cmd=set debug=0")
+	second.say("cmd=initack pmiid=" + id[0])
+	second.hears("cmd=initack rc=-1 msg=another_program_speaks_for_this_rank_already")
+	second.isHungUpOn()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	first.isHungUpOn() // its rank has ended, which had not said init
+	o := <-done
+	require.NotEqual(t, 0, o.code, "two ranks waited for one that left") // as through a descriptor
+	require.Contains(t, o.stderr, "rank 0: a program that came through PMI_PORT was refused")
+	require.NotContains(t, o.stderr, "pmi-1")
+}
+
+// What listens on this machine in the name of a job: one port for each agent,
+// and none unless it was asked for.
+func TestPortOnlyWhenAsked(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		entry := mark(t) + fmt.Sprint(asked)
+		args := []string{"--launcher", "local", "--hosts", "a,b,c", "-x", entry, "-n", "3", "--stdin", "all", "sh", "-c", "read x || true"}
+		if asked {
+			args = append([]string{"--pmi-port"}, args...)
+		}
+		c := command(t, args...)
+		stdin, err := c.StdinPipe()
+		require.NoError(t, err)
+		done := make(chan outcome, 1)
+		go func() { done <- finish(t, c) }()
+		eventually(t, 10*time.Second, "the ranks run", func() bool { return len(marked(entry)) == 3 })
+		ours := listening(t, agents(":agent"))
+		if asked {
+			require.Len(t, ours, 3)
+		} else {
+			require.Empty(t, ours)
+		}
+		for _, at := range ours {
+			require.Contains(t, at, "0100007F:") // 127.0.0.1
+		}
+		stdin.Close()
+		require.Equal(t, 0, (<-done).code)
+	}
+}
+
+// listening are the addresses, as the kernel writes them, at which some
+// processes listen.
+func listening(t *testing.T, pids []int) (at []string) {
+	b, err := os.ReadFile("/proc/self/net/tcp")
+	require.NoError(t, err)
+	require.Len(t, pids, 3)
+	for _, pid := range pids {
+		links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		require.NoError(t, err)
+		for _, l := range links {
+			socket, _ := os.Readlink(l)
+			for line := range strings.Lines(string(b)) {
+				f := strings.Fields(line)
+				if f[3] == listens && socket == "socket:["+f[9]+"]" {
+					at = append(at, f[1])
+				}
+			}
+		}
+	}
+	return at
+}
+
+// listens is the state of a socket that does, as the kernel writes it.
+const listens = "0A"
+
+// Charm++'s exchange over several agents: 2 puts and 2 gets of each rank's for
+// each rank, 12 barriers.
+func TestCharm(t *testing.T) {
+	client := pmiClient(t)
+	const ranks = 10
+	o := ibrun(t, "--launcher", "local", "--hosts", "a:1,b:4,c:2,d:3", "-n", fmt.Sprint(ranks), "--tree", "kary:2", "--stats=json", client, "-charm")
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, "10 ranks exchanged\n", string(o.stdout))
+	var n struct{ Sums map[string]int }
+	require.NoError(t, json.Unmarshal([]byte(o.stderr), &n), o.stderr)
+	require.Equal(t, ranks, n.Sums["ranks"])
+	require.Equal(t, 2*ranks, n.Sums["pmi_puts"])
+	require.Equal(t, 2*ranks*ranks, n.Sums["pmi_gets"])
+	require.Equal(t, 12*ranks, n.Sums["pmi_fences"])
+}
