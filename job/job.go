@@ -28,7 +28,7 @@ type Job struct {
 	Layout    Layout
 	Transport Transport
 	Binding   Binding
-	PMI       bool   // ranks may speak PMI through their descriptor
+	MPI       MPI
 	FirstHost string // host of rank 0, for MASTER_ADDR
 }
 

@@ -26,7 +26,7 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T, plane uint32, shares ...job.Share) *cluster {
-	j := &job.Job{ID: "j", Layout: job.NewLayout(shares).Dealt(plane), PMI: true}
+	j := &job.Job{ID: "j", Layout: job.NewLayout(shares).Dealt(plane)}
 	j.Size, j.Programs = j.Layout.Ranks(), []job.Program{{Count: j.Layout.Ranks()}}
 	c := &cluster{
 		t: t, job: j, heard: map[uint32]string{}, joined: map[uint32][]wire.Parcel{}, count: map[uint32]uint32{},

@@ -83,6 +83,7 @@ type Set struct {
 	stub  []string // limits that a stub sets, as LimitMain reads them
 
 	machine *topo.Machine // of place
+	mpi     library       // of prepareMPI
 
 	mu     sync.Mutex
 	killed bool // no rank may be started any more
@@ -219,7 +220,10 @@ func (s *Set) KillAll(keep []int) {
 	s.Sweep(keep)
 }
 
-// Sweep kills what ranks left behind, and returns what could not be killed.
+// Sweep kills what ranks left behind, and returns what could not be killed. It
+// removes their files of shared memory.
 func (s *Set) Sweep(keep []int) (left []int) {
-	return proc.KillDescendants(sweepPatience, keep...)
+	left = proc.KillDescendants(sweepPatience, keep...)
+	s.tidy()
+	return left
 }

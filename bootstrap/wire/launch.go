@@ -89,7 +89,7 @@ func appendJob(w *writer, j *job.Job) {
 	appendLayout(w, j.Layout)
 	appendTransport(w, j.Transport)
 	appendBinding(w, j.Binding)
-	w.bool(j.PMI)
+	w.byte(byte(j.MPI))
 	w.string(j.FirstHost)
 }
 
@@ -113,7 +113,9 @@ func parseJob(r *reader) *job.Job {
 	j.Layout = parseLayout(r)
 	j.Transport = parseTransport(r)
 	j.Binding = parseBinding(r)
-	j.PMI = r.bool()
+	if j.MPI = job.MPI(r.byte()); j.MPI >= job.MPIs {
+		r.fail(ErrRange)
+	}
 	j.FirstHost = r.string()
 	return j
 }

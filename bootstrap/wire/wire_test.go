@@ -29,7 +29,7 @@ func samples() []Message {
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Why: "because", Stats: true, Tell: true}
 	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
-	j.PMI = true
+	j.MPI = job.MPIOpen
 	tally := job.Tally{Levels: []job.LevelTally{{Asked: 1, Hit: 2, Own: 3, Merged: 4, Relayed: 5}}}
 	tally.Sum[job.CountPeers], tally.Latency[9] = 1<<40, 4
 	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 62, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 32}})

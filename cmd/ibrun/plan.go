@@ -91,7 +91,7 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 		j.Limits = append(j.Limits, job.Limit{Resource: uint8(n), Soft: l.Soft, Hard: l.Hard})
 	}
 	j.Layout, j.Transport, j.Binding = p.nodes.Layout().Dealt(uint32(r.plane)), r.transport(p.nodes.Len()), r.binding
-	j.PMI = !r.noPMI
+	j.MPI = r.mpi
 	if j.Stdin, err = r.reader(j.Layout); err != nil {
 		return nil, err
 	}

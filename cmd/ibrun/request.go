@@ -67,7 +67,7 @@ type request struct {
 	preflight  bool
 	configFile string
 	showMap    bool
-	noPMI      bool   // --mpi none
+	mpi        job.MPI
 	crowd      bool   // --oversubscribe: no word about it
 	noLocal    bool   // --nolocal
 	fanout     string // --fanout
