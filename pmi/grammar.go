@@ -250,8 +250,8 @@ func (e *Engine) service(m message) (name, bad string) {
 	if !ok {
 		name = m.value("name")
 	}
-	if name == "" || len(name) > e.cfg.MaxValue {
-		return "", "service name of no bytes or more than " + strconv.Itoa(e.cfg.MaxValue)
+	if name == "" || len(name) > MaxValue {
+		return "", "service name of no bytes or more than " + strconv.Itoa(MaxValue)
 	}
 	return name, ""
 }
@@ -262,7 +262,7 @@ func (e *Engine) publish(c *command, m message) {
 	switch {
 	case bad != "":
 		e.refuse(c, bad)
-	case len(port) > e.cfg.MaxValue, e.version == 1 && !e.fits(find(1, "lookup_name"), port):
+	case len(port) > MaxValue, e.version == 1 && !e.fits(find(1, "lookup_name"), port):
 		e.refuse(c, "port too long")
 	default:
 		e.ask(c, Publish{name, port})

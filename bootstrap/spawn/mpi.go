@@ -126,7 +126,8 @@ const sharedMemory = "/dev/shm"
 
 // tidy removes what ranks of Open MPI leave behind when they do not end by
 // MPI_Finalize: the file of shared memory of each, and its folder in the
-// session's. All ranks have ended.
+// session's. All ranks have ended. The folder above is every job's, and stays:
+// one that starts may be about to use it.
 func (s *Set) tidy() {
 	if s.mpi.file == nil {
 		return
@@ -140,9 +141,8 @@ func (s *Set) tidy() {
 		for _, r := range s.ranks {
 			remove(os.RemoveAll, fmt.Sprintf("%s/%d/%d", family, id&0xffff, r.shown))
 		}
-		for _, empty := range []string{fmt.Sprintf("%s/%d", family, id&0xffff), family, filepath.Dir(family)} {
-			remove(os.Remove, empty) // fails while others have something there
-		}
+		remove(os.Remove, fmt.Sprintf("%s/%d", family, id&0xffff)) // fails while other agents' ranks have something there
+		remove(os.Remove, family)
 	}
 }
 

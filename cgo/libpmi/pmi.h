@@ -77,7 +77,7 @@ int PMI_Get_clique_ranks(int ranks[], int length);
 /* Named ports, seen by all ranks of the job. */
 int PMI_Publish_name(const char service[], const char port[]);
 int PMI_Unpublish_name(const char service[]);
-int PMI_Lookup_name(const char service[], char port[]); /* port: 1024 bytes */
+int PMI_Lookup_name(const char service[], char port[]); /* port: 1024 bytes long */
 
 /* Starts further programs. argvs[i] ends with NULL, or is NULL; errors[i] is 0 for each that runs. */
 int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], const int maxprocs[],
