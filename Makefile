@@ -27,15 +27,14 @@ LDFLAGS_OF_OURS := -shared -s -Wl,--build-id=none -Wl,-z,relro -Wl,-z,noseparate
 build: libpmi ## bin/ibrun, static, with libpmi inside where there is a C compiler
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ibrun ./cmd/ibrun
 
-libpmi: ## the C libraries: libpmi, which travels inside ibrun, and bin/libpmgr.{a,so}; without a compiler none
+libpmi: ## the C libraries: libpmi, which travels inside ibrun, and libpmgr, in bin with their headers
 	@command -v $(CC) >/dev/null || { echo "no C compiler: programs of Open MPI will not run under this ibrun" >&2; exit 0; }; \
 	mkdir -p bin; \
-	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmi.so.0 -o bin/libpmi.so.new cgo/libpmi/pmi.c; \
-	cmp -s bin/libpmi.so.new internal/libpmi/built/libpmi.so || mv bin/libpmi.so.new internal/libpmi/built/libpmi.so; \
-	rm -f bin/libpmi.so.new; \
+	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmi.so.0 -o bin/libpmi.so cgo/libpmi/pmi.c; \
+	cmp -s bin/libpmi.so internal/libpmi/built/libpmi.so || cp bin/libpmi.so internal/libpmi/built/; \
 	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmgr.so.0 -o bin/libpmgr.so cgo/pmgr/pmgr.c; \
 	$(CC) $(CFLAGS_OF_OURS) -c -o bin/pmgr.o cgo/pmgr/pmgr.c; \
-	rm -f bin/libpmgr.a; ar rcD bin/libpmgr.a bin/pmgr.o; rm bin/pmgr.o; cp cgo/pmgr/pmgr.h bin/
+	rm -f bin/libpmgr.a; ar rcD bin/libpmgr.a bin/pmgr.o; rm bin/pmgr.o; cp cgo/libpmi/pmi.h cgo/pmgr/pmgr.h bin/
 
 run: ## 64 ranks of an example over ssh on four virtual nodes (as root; otherwise four local agents)
 	@if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); fi
