@@ -15,8 +15,8 @@ import (
 
 // library is what a node's ranks are given of Open MPI's side of PMI.
 type library struct {
-	kinds map[string]kind // of programs, by path
-	file  *os.File        // of libpmi, open as long as the agent lives; nil: not offered
+	kinds map[string]kind // of programs, by path; Start's alone
+	file  *os.File        // of libpmi, open as long as the agent lives; nil: not offered. Under Set.mu
 	err   error           // why not
 }
 
@@ -64,17 +64,15 @@ func (s *Set) prepareMPI(r *rank, path string, env *environment) error {
 	if want == job.MPIAuto && s.kind(path, r.program.Argv[0]).mpich {
 		return nil
 	}
-	if s.mpi.file == nil && s.mpi.err == nil {
-		s.mpi.file, s.mpi.err = libpmi.Open(os.TempDir(), sharedMemory)
-	}
-	if s.mpi.err != nil {
+	file, err := s.offer()
+	if err != nil {
 		if want == job.MPIOpen {
-			return s.mpi.err
+			return err
 		}
 		return nil
 	}
 	env.set("FLUX_JOB_ID=" + strconv.FormatUint(uint64(openJob(s.cfg.Job.ID)), 10))
-	env.set("FLUX_PMI_LIBRARY_PATH=" + libpmi.Path(s.mpi.file))
+	env.set("FLUX_PMI_LIBRARY_PATH=" + libpmi.Path(file))
 	if int(s.cfg.Node.Ranks) > s.machine.Allowed.Len() {
 		env.suggest("OMPI_MCA_mpi_yield_when_idle=1") // those who wait must not keep those who work from the CPU
 	}
@@ -82,6 +80,16 @@ func (s *Set) prepareMPI(r *rank, path string, env *environment) error {
 		env.suggest("OMPI_MCA_btl=self,tcp") // vader's shared memory is named by host and place on the node, which are not unique here
 	}
 	return nil
+}
+
+// offer opens libpmi, once.
+func (s *Set) offer() (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mpi.file == nil && s.mpi.err == nil {
+		s.mpi.file, s.mpi.err = libpmi.Open(os.TempDir(), sharedMemory)
+	}
+	return s.mpi.file, s.mpi.err
 }
 
 // kind is a program's, looked at once. The first node tells people of it.
@@ -129,7 +137,10 @@ const sharedMemory = "/dev/shm"
 // session's. All ranks have ended. The folder above is every job's, and stays:
 // one that starts may be about to use it.
 func (s *Set) tidy() {
-	if s.mpi.file == nil {
+	s.mu.Lock()
+	offered := s.mpi.file != nil
+	s.mu.Unlock()
+	if !offered {
 		return
 	}
 	id, uid := openJob(s.cfg.Job.ID), os.Getuid()

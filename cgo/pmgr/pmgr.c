@@ -28,7 +28,7 @@ enum {
 	most_frame = 64 << 20,	/* of kind and payload */
 	parcel_head = 15,	/* the most that a parcel takes besides its value */
 	most_text = 1000,	/* of an abort */
-	most_ranks = 1 << 28,
+	most_ranks = 1 << 24,
 };
 
 /* A frame in the making. Memory that was not to be had is remembered. */

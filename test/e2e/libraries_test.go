@@ -13,6 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
 )
 
 // withLibrary compiles a program of testdata together with a library of cgo, as
@@ -36,13 +39,14 @@ func TestPMGR(t *testing.T) {
 	program := withLibrary(t, "pmgr", "pmgr")
 	t.Run("collectives", func(t *testing.T) { eachCollective(t, program) })
 	t.Run("ends", func(t *testing.T) { badEnds(t, program) })
+	t.Run("lies", func(t *testing.T) { lyingAgent(t, program) })
 }
 
 // eachCollective runs each with each root, over all kinds of trees.
 func eachCollective(t *testing.T, program string) {
 	unequal := "a:1,b:4,c:2,d:1,e:3"
 	for _, s := range []stage{
-		{"one rank", []string{"-n", "1"}}, {"one node", []string{"-n", "5"}}, five("--lazy", "flat"), five("--lazy", "chain"),
+		{"one rank", []string{"-n", "1"}}, {"one node", []string{"-n", "5"}}, five("--lazy", "flat"),
 		local("--lazy", "kary:2", unequal), local("--lazy", "kary:2", unequal, "-m", "cyclic"), local("--lazy", "chain", unequal, "-m", "plane=2"),
 	} {
 		o := ibrun(t, append(append([]string{}, s.args...), program, "all")...)
@@ -108,9 +112,10 @@ var (
 	}
 )
 
-// answered runs "libpmi any" as rank 2 of 4 under a launcher that says some
-// words, whatever it is asked, and returns what the program printed and asked.
-func answered(t *testing.T, program, words string) (printed, asked string) {
+// answered runs a program's "any" as rank 2 of 4 under a launcher that says some
+// words, whatever it is asked, and returns what the program printed and asked,
+// and its exit code.
+func answered(t *testing.T, program, words string, env ...string) (printed, asked string, code int) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -122,7 +127,7 @@ func answered(t *testing.T, program, words string) (printed, asked string) {
 	ours.Close()
 	defer conn.Close()
 	c := exec.Command(program, "any")
-	c.Env = append(os.Environ(), "PMI_FD=3", "PMI_RANK=2", "PMI_SIZE=4")
+	c.Env = append(os.Environ(), env...)
 	c.ExtraFiles = []*os.File{theirs}
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
@@ -134,14 +139,15 @@ func answered(t *testing.T, program, words string) (printed, asked string) {
 	}()
 	var heard bytes.Buffer
 	_, _ = heard.ReadFrom(conn) // until the program ends, which may be rude
-	require.NoError(t, c.Wait(), "%s", out.String())
-	return out.String(), heard.String()
+	_ = c.Wait() // the code says it
+	return out.String(), heard.String(), c.ProcessState.ExitCode()
 }
 
 // anyAnswers runs libpmi under a launcher that is not ours, where it is a client
 // like any other; what makes no sense hurts nobody.
 func anyAnswers(t *testing.T, program string) {
-	printed, asked := answered(t, program, strings.Join(stock, "\n")+"\n")
+	env := []string{"PMI_FD=3", "PMI_RANK=2", "PMI_SIZE=4"}
+	printed, asked, _ := answered(t, program, strings.Join(stock, "\n")+"\n", env...)
 	require.Equal(t, strings.Join(answers, "\n")+"\n", printed)
 	require.True(t, strings.HasPrefix(asked, "cmd=init pmi_version=1 pmi_subversion=1 ibrun_values=16384\ncmd=get_maxes\n"), asked)
 	require.Contains(t, asked, "cmd=put kvsname=space_1 key=key value=value\n")
@@ -155,7 +161,8 @@ func anyAnswers(t *testing.T, program string) {
 			k := rng.IntN(len(lines))
 			lines[k] = spoiled(rng, lines[k])
 		}
-		printed, _ := answered(t, program, strings.Join(lines, "\n")+"\n")
+		printed, _, code := answered(t, program, strings.Join(lines, "\n")+"\n", env...)
+		require.Zero(t, code, "%q: %s", lines, printed)
 		require.Regexp(t, `^(init -?\d+|rank 2 of 4\n(.+\n)*finalize -?\d+)\n$`, printed, "%q", lines)
 	}
 }
@@ -180,4 +187,61 @@ func spoiled(rng *rand.Rand, line string) string {
 		return stock[rng.IntN(len(stock))]
 	}
 	return line[at:] + line[:at]
+}
+
+// lyingAgent is one that spoils its frames: nothing is read or written out of
+// bounds, and the program ends.
+func lyingAgent(t *testing.T, program string) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	env := []string{"IBRUN_FD=3", "RANK=2", "WORLD_SIZE=4"}
+	good, bad := "allgather 0\nbcast 0\ngather 0\nscatter 0\n", 0
+	for i := range 400 {
+		l := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 1}, {Nodes: 1, Ranks: 2}}).Dealt(uint32(i % 3))
+		value := make([]byte, 100)
+		var all []wire.Parcel
+		for seat := range l.Ranks() {
+			all = append(all, wire.Parcel{From: seat, To: wire.Everyone, Value: value})
+		}
+		messages := []wire.Message{
+			wire.Welcome{JobID: "j", Rank: l.Seat(2), Epoch: 1, Layout: l},
+			wire.Release{Op: 1, What: wire.AllGather, Parcels: all},
+			wire.Pair{Rank: 1, What: wire.Failed}, // of other programs' concern
+			wire.Release{Op: 2, What: wire.Broadcast, Root: 1, Parcels: all[1:2]},
+			wire.Release{Op: 3, What: wire.Gather, Root: 2, Parcels: all},
+			wire.Release{Op: 4, What: wire.Scatter, Parcels: all[:1]},
+		}
+		spoil := rng.IntN(len(messages))
+		var words []byte
+		for k, m := range messages {
+			f := wire.Append(nil, m)
+			if k == spoil && i > 2 {
+				f = spoiledFrame(rng, f)
+			}
+			words = append(words, f...)
+		}
+		printed, _, code := answered(t, program, string(words), env...)
+		require.Contains(t, []int{0, 1, 99}, code, "%v: %s", messages[spoil], printed)
+		require.NotRegexp(t, "Sanitizer|runtime error", printed, "%v", messages[spoil])
+		if i <= 2 {
+			require.Equal(t, good, printed)
+		} else if printed != good {
+			bad++
+		}
+	}
+	require.Greater(t, bad, 150) // much of it shows; a bit of a value need not
+}
+
+// spoiledFrame changes a frame: a bit, a byte, its end or its length.
+func spoiledFrame(rng *rand.Rand, f []byte) []byte {
+	switch at := 4 + rng.IntN(min(24, len(f)-4)); rng.IntN(4) {
+	case 0:
+		f[at] ^= byte(1 << rng.IntN(8))
+	case 1:
+		f[at] = 0xff
+	case 2:
+		return f[:at]
+	default:
+		f[rng.IntN(4)] = byte(rng.IntN(256))
+	}
+	return f
 }

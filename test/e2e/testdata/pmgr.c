@@ -114,6 +114,19 @@ static void mistakes(void)
 	must(pmgr_barrier(), "barrier after unlike sizes");
 }
 
+/* One of each, whatever comes of it. */
+static void any(void)
+{
+	uint8_t give[400] = {0}, get[400];
+	if (size > 4)
+		exit(1);
+	printf("allgather %d\n", pmgr_allgather(give, 100, get));
+	printf("bcast %d\n", pmgr_bcast(get, 100, 1));
+	printf("gather %d\n", pmgr_gather(give, 100, get, rank));
+	printf("scatter %d\n", pmgr_scatter(give, 100, get, 0));
+	exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "all";
@@ -125,6 +138,8 @@ int main(int argc, char **argv)
 		wrong("open", 0, 0);
 	if (!strcmp(what, "all"))
 		all();
+	else if (!strcmp(what, "any"))
+		any();
 	else if (!strcmp(what, "mistakes"))
 		mistakes();
 	else if (!strcmp(what, "abort") && rank == 1)
