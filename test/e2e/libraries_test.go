@@ -233,7 +233,7 @@ func lyingAgent(t *testing.T, program string) {
 
 // spoiledFrame changes a frame: a bit, a byte, its end or its length.
 func spoiledFrame(rng *rand.Rand, f []byte) []byte {
-	switch at := 4 + rng.IntN(min(24, len(f)-4)); rng.IntN(4) {
+	switch at := 4 + rng.IntN(min(12, len(f)-4)); rng.IntN(4) {
 	case 0:
 		f[at] ^= byte(1 << rng.IntN(8))
 	case 1:
