@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -115,6 +116,30 @@ func TestOpenMPIEnds(t *testing.T) {
 		require.NoError(t, err, "%s: %s", c.args, o.stdout)
 		require.Empty(t, leftOvers(t, id), c.args)
 	}
+}
+
+// An ibrun that its user may execute but not read serves Open MPI all the same.
+func TestOpenMPIUnreadable(t *testing.T) {
+	built := openMPIProgram(t)
+	dir, err := os.MkdirTemp("", "ibrun-e2e-open")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	for name, from := range map[string]string{"ibrun": program, "openmpi": built} {
+		b, err := os.ReadFile(from)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(dir+"/"+name, b, 0o755))
+	}
+	require.NoError(t, os.Chmod(dir+"/ibrun", 0o111))
+	c := command(t, "-n", "2", dir+"/openmpi", "ring")
+	c.Path, c.Dir, c.Env = dir+"/ibrun", dir, append(os.Environ(), "HOME="+dir)
+	if os.Getuid() == 0 {
+		const nobody = 65534
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	o := finish(t, c)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, 2, strings.Count(string(o.stdout), "of 2: ring\n"))
 }
 
 // leftOvers are files of a job of Open MPI.
