@@ -139,7 +139,7 @@ func answered(t *testing.T, program, words string, env ...string) (printed, aske
 	}()
 	var heard bytes.Buffer
 	_, _ = heard.ReadFrom(conn) // until the program ends, which may be rude
-	_ = c.Wait() // the code says it
+	_ = c.Wait()                // the code says it
 	return out.String(), heard.String(), c.ProcessState.ExitCode()
 }
 
