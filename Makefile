@@ -96,4 +96,4 @@ sim: ## the production cores at scale in one process
 	go test -count=1 -v -run Schedules ./lazy/peer
 
 clean: ## what the other targets built
-	rm -rf bin out
+	rm -rf bin out internal/libpmi/built/*.so
