@@ -9,19 +9,32 @@ PPN      ?= 16
 ROUNDS   ?= 5
 
 RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
-TEST_PACKAGES := $(RUN_PACKAGES) gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich libmpich-dev libpmi2-0-dev tcsh fish hwloc-nox
+TEST_PACKAGES := $(RUN_PACKAGES) gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich libmpich-dev libpmi2-0-dev openmpi-bin libopenmpi-dev tcsh fish hwloc-nox
 IB_PACKAGES   := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-utils
 
 # Tests that boot a machine; the race detector would only make it slow.
 BOOTING := ibrun/test/(rdmavm|ib)
 
-.PHONY: help build run test test-ib check bench bench-launch bench-lazy bench-mpi bench-topo fuzz sim clean
+.PHONY: help build libpmi run test test-ib check bench bench-launch bench-lazy bench-mpi bench-topo fuzz sim clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
 
-build: ## bin/ibrun, static
+# No word about paths or time may get into these: the same compiler makes the same bytes anywhere.
+CFLAGS_OF_OURS := -std=c11 -O2 -Wall -Wextra -Werror -fPIC -fvisibility=hidden -ffile-prefix-map=$(CURDIR)=.
+LDFLAGS_OF_OURS := -shared -s -Wl,--build-id=none -Wl,-z,relro -Wl,-z,noseparate-code
+
+build: libpmi ## bin/ibrun, static, with libpmi inside where there is a C compiler
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ibrun ./cmd/ibrun
+
+libpmi: ## the C libraries: libpmi, which travels inside ibrun, and libpmgr, in bin with their headers
+	@command -v $(CC) >/dev/null || { echo "no C compiler: programs of Open MPI will not run under this ibrun" >&2; exit 0; }; \
+	mkdir -p bin; \
+	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmi.so.0 -o bin/libpmi.so cgo/libpmi/pmi.c; \
+	cmp -s bin/libpmi.so internal/libpmi/built/libpmi.so || cp bin/libpmi.so internal/libpmi/built/; \
+	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmgr.so.0 -o bin/libpmgr.so cgo/pmgr/pmgr.c; \
+	$(CC) $(CFLAGS_OF_OURS) -c -o bin/pmgr.o cgo/pmgr/pmgr.c; \
+	rm -f bin/libpmgr.a; ar rcD bin/libpmgr.a bin/pmgr.o; rm bin/pmgr.o; cp cgo/libpmi/pmi.h cgo/pmgr/pmgr.h bin/
 
 run: ## 64 ranks of an example over ssh on four virtual nodes (as root; otherwise four local agents)
 	@if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); fi
@@ -32,6 +45,7 @@ run: ## 64 ranks of an example over ssh on four virtual nodes (as root; otherwis
 
 test: ## vet, fuzz seeds, then all tests with the race detector (as root also the virtual cluster)
 	@test/packages $(TEST_PACKAGES)
+	@$(MAKE) --no-print-directory libpmi
 	go vet ./...
 	@$(MAKE) --no-print-directory test-ib
 	go test -count=1 -run '^Fuzz' $$(go list ./... | grep -vxE '$(BOOTING)')
@@ -84,4 +98,4 @@ sim: ## the production cores at scale in one process
 	go test -count=1 -v -run Schedules ./lazy/peer
 
 clean: ## what the other targets built
-	rm -rf bin out
+	rm -rf bin out internal/libpmi/built/*.so

@@ -28,8 +28,8 @@ type Job struct {
 	Layout    Layout
 	Transport Transport
 	Binding   Binding
-	PMI       bool   // ranks may speak PMI
-	PMIPort   bool   // through a port of their node's loopback, instead of their descriptor
+	MPI       MPI
+	PMIPort   bool   // PMI through a port of their node's loopback, instead of ranks' descriptors
 	FirstHost string // host of rank 0, for MASTER_ADDR
 	Spawner   string // id of the job whose rank has spawned this one; empty: a user has started it
 	Depth     uint32 // spawners up to the user

@@ -312,6 +312,22 @@ func TestLongValues(t *testing.T) {
 	require.Equal(t, "cmd=get_result rc=0 msg=success value="+value, o.say("cmd=get kvsname=kvs_ibrun_0 key=a"))
 }
 
+// Our own library says what it takes; others are told what they always were.
+func TestLongValuesAskedFor(t *testing.T) {
+	for field, most := range map[string]string{
+		"": "1024", " ibrun_values=16384": "16384", " ibrun_values=999999999": "16384", " ibrun_values=2049": "2048",
+		" ibrun_values=8": "1024", " ibrun_values=-5": "1024", " ibrun_values=x": "1024", " ibrun_values=": "1024", " other_values=16384": "1024",
+	} {
+		o := newOwner(t, 1, func(rank int) Config { return usual(rank, 1) })
+		require.Equal(t, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0", o.say("cmd=init pmi_version=1 pmi_subversion=1"+field), field)
+		require.Equal(t, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max="+most+" rc=0", o.say("cmd=get_maxes"), field)
+	}
+	o := newOwner(t, 1, func(rank int) Config { return usual(rank, 1) })
+	o.say("cmd=init pmi_version=1 pmi_subversion=1 ibrun_values=16384")
+	port := strings.Repeat("p", MaxValue+1) // a port is no value: the tree takes so much
+	require.Equal(t, "cmd=publish_result rc=-1 msg=port_too_long info=none", o.say("cmd=publish_name service=a port="+port))
+}
+
 func TestSpawn(t *testing.T) {
 	e := one(t, 1).engines[0]
 	first := "mcmd=spawn\nnprocs=2\nexecname=./a b\ntotspawns=2\nspawnssofar=1\nargcnt=2\narg1=x = y\narg2=cmd=abort\n" +

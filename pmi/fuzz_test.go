@@ -29,6 +29,7 @@ func FuzzFeed(f *testing.F) {
 		two + frame("cmd=abort;isworld=TRUE;msg=so;"),
 		two + frame("cmd=ring;ring-count=1;ring-left=a;ring-right=b;thrid=2;") + frame("cmd=what;"),
 		"cmd=put kvsname=kvs_ibrun_0 key=a value=b\n",
+		"cmd=init pmi_version=1 pmi_subversion=1 ibrun_values=2048\ncmd=get_maxes\ncmd=put kvsname=kvs_ibrun_0 key=a value=" + strings.Repeat("b", 2000) + "\n",
 	} {
 		f.Add([]byte(text), uint8(1), false)
 	}
@@ -68,7 +69,7 @@ func drive(t *testing.T, b []byte, piece int, port bool) (out []byte, last strin
 			default:
 				if p, ok := r.(Put); ok {
 					require.LessOrEqual(t, len(p.Key), MaxKey)
-					require.LessOrEqual(t, len(p.Value), MaxValue)
+					require.LessOrEqual(t, len(p.Value), e.cfg.MaxValue)
 				}
 				require.True(t, e.Waiting())
 				turn++
@@ -95,7 +96,7 @@ func checkOutput(t *testing.T, e *Engine, out []byte) {
 		require.True(t, bytes.HasPrefix(out, []byte("cmd=")), "%q", out)
 		line, rest, ok := bytes.Cut(out, []byte("\n"))
 		require.True(t, ok, "%q", out)
-		require.Less(t, len(line), maxLine)
+		require.Less(t, len(line), e.mostReply())
 		require.NotContains(t, string(line), "\x00")
 		m, err := parseLine(string(line))
 		require.NoError(t, err)

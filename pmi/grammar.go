@@ -27,7 +27,7 @@ var grammar []command
 func init() { // not above: what the rows do looks rows up
 	grammar = []command{
 		{1, "initack", "pmiid", Identify{}, "initack", "rc=0\ncmd=set size=%\ncmd=set rank=%\ncmd=set debug=0", "", "rc=-1 msg=%", (*Engine).initack},
-		{1, "init", "pmi_version pmi_subversion", nil, "response_to_init", "pmi_version=% pmi_subversion=% rc=0", "", "pmi_version=2 pmi_subversion=0 rc=-1 msg=%", (*Engine).init},
+		{1, "init", "pmi_version pmi_subversion ?" + longValues, nil, "response_to_init", "pmi_version=% pmi_subversion=% rc=0", "", "pmi_version=2 pmi_subversion=0 rc=-1 msg=%", (*Engine).init},
 		{1, "get_maxes", "", nil, "maxes", "kvsname_max=% keylen_max=% vallen_max=% rc=0", "", "rc=-1 msg=%", (*Engine).maxes},
 		{1, "get_appnum", "", nil, "appnum", "appnum=% rc=0", "", "rc=-1 msg=%", (*Engine).appnum},
 		{1, "get_my_kvsname", "", nil, "my_kvsname", "kvsname=% rc=0", "", "rc=-1 msg=%", (*Engine).kvsname},
@@ -61,6 +61,10 @@ func init() { // not above: what the rows do looks rows up
 }
 
 const refused2 = "rc=-1;errmsg=%"
+
+// longValues is a field of init by which our own library (cgo/libpmi) says how
+// long values may be that it takes; get_maxes then says what was agreed on.
+const longValues = "ibrun_values"
 
 // find returns the row of a command; nil: unknown.
 func find(version int, name string) *command {
@@ -100,6 +104,9 @@ func (e *Engine) init(c *command, m message) {
 		e.refuse(c, "versions 1.1 and 2.0 are spoken here")
 	case major == 1:
 		e.version, e.state = 1, open
+		if long, err := strconv.Atoi(m.value(longValues)); err == nil {
+			e.cfg.MaxValue = max(e.cfg.MaxValue, min(long, MaxLong)&^1)
+		}
 		e.done(c, "1", "1")
 	default:
 		e.done(c, "2", "0")
@@ -249,8 +256,8 @@ func (e *Engine) service(m message) (name, bad string) {
 	if !ok {
 		name = m.value("name")
 	}
-	if name == "" || len(name) > e.cfg.MaxValue {
-		return "", "service name of no bytes or more than " + strconv.Itoa(e.cfg.MaxValue)
+	if name == "" || len(name) > MaxValue {
+		return "", "service name of no bytes or more than " + strconv.Itoa(MaxValue)
 	}
 	return name, ""
 }
@@ -261,7 +268,7 @@ func (e *Engine) publish(c *command, m message) {
 	switch {
 	case bad != "":
 		e.refuse(c, bad)
-	case len(port) > e.cfg.MaxValue, e.version == 1 && !e.fits(find(1, "lookup_name"), port):
+	case len(port) > MaxValue, e.version == 1 && !e.fits(find(1, "lookup_name"), port):
 		e.refuse(c, "port too long")
 	default:
 		e.ask(c, Publish{name, port})

@@ -31,9 +31,10 @@ import (
 // Limits of PMI-1, in bytes, as announced to clients. Programs in the field
 // expect exactly these.
 const (
-	MaxName  = 256  // of a name of a key-value space
-	MaxKey   = 64   // of a key
-	MaxValue = 1024 // of a value, unless Config raises it
+	MaxName  = 256     // of a name of a key-value space
+	MaxKey   = 64      // of a key
+	MaxValue = 1024    // of a value, unless Config raises it or the client takes more
+	MaxLong  = 1 << 14 // of a value for a client that says it takes longer lines
 )
 
 const (

@@ -40,7 +40,7 @@ func newCluster(t *testing.T, plane uint32, shares ...job.Share) *cluster {
 }
 
 func newClusterOf(t *testing.T, how job.Transport, plane uint32, shares ...job.Share) *cluster {
-	j := &job.Job{ID: "j", Layout: job.NewLayout(shares).Dealt(plane), PMI: true}
+	j := &job.Job{ID: "j", Layout: job.NewLayout(shares).Dealt(plane)}
 	j.Transport = how
 	j.Size, j.Programs = j.Layout.Ranks(), []job.Program{{Count: j.Layout.Ranks()}}
 	c := &cluster{

@@ -9,35 +9,50 @@ import (
 	"ibrun/job"
 )
 
+// environment is a list of NAME=VALUE in which a name comes once.
+type environment struct {
+	list []string
+	at   map[string]int // where a name is
+}
+
+// set makes an entry count, whatever was there.
+func (e *environment) set(entry string) {
+	name, _, _ := strings.Cut(entry, "=")
+	if i, known := e.at[name]; known {
+		e.list[i] = entry
+		return
+	}
+	e.at[name] = len(e.list)
+	e.list = append(e.list, entry)
+}
+
+// suggest makes an entry count if the name is not there yet.
+func (e *environment) suggest(entry string) {
+	name, _, _ := strings.Cut(entry, "=")
+	if _, known := e.at[name]; !known {
+		e.set(entry)
+	}
+}
+
 // environ is a rank's whole environment: what this node contributes for the
 // names that are its own, what tells libraries of the rank's devices, then the
-// user's side, then what tells the rank who it is. A name comes once; later
-// parts win.
-func environ(node []string, p *job.Program, devices, own []string) []string {
-	env := make([]string, 0, len(p.Env)+len(own)+8)
-	at := make(map[string]int, cap(env))
-	add := func(entry string) {
-		name, _, _ := strings.Cut(entry, "=")
-		if i, known := at[name]; known {
-			env[i] = entry
-			return
-		}
-		at[name] = len(env)
-		env = append(env, entry)
-	}
+// user's side, then what tells the rank who it is. Later parts win.
+func environ(node []string, p *job.Program, devices, own []string) *environment {
+	most := len(p.Env) + len(own) + 8
+	env := &environment{make([]string, 0, most), make(map[string]int, most)}
 	for _, entry := range node {
 		if name, _, ok := strings.Cut(entry, "="); ok && matches(p.Drop, name) {
-			add(entry)
+			env.set(entry)
 		}
 	}
 	for _, entry := range devices {
-		add(entry)
+		env.set(entry)
 	}
 	for _, entry := range p.Env {
-		add(entry)
+		env.set(entry)
 	}
 	for _, entry := range own {
-		add(entry)
+		env.set(entry)
 	}
 	return env
 }
@@ -68,7 +83,7 @@ func (s *Set) identity(r *rank) []string {
 		spawned = "1"
 	}
 	var pmi []string
-	if j.PMI {
+	if j.MPI != job.MPINone {
 		pmi = []string{"PMI_FD=" + strconv.Itoa(DoorNumber), "PMI_SPAWNED=" + spawned, "PMI_JOBID=" + j.ID}
 	}
 	if j.PMIPort {

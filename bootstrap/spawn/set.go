@@ -91,6 +91,7 @@ type Set struct {
 
 	machine *topo.Machine // of place
 	port    port
+	mpi     library // of prepareMPI
 
 	mu     sync.Mutex
 	killed bool // no rank may be started any more
@@ -232,7 +233,10 @@ func (s *Set) KillAll(keep []int) {
 	s.Sweep(keep)
 }
 
-// Sweep kills what ranks left behind, and returns what could not be killed.
+// Sweep kills what ranks left behind, and returns what could not be killed. It
+// removes their files of shared memory.
 func (s *Set) Sweep(keep []int) (left []int) {
-	return proc.KillDescendants(sweepPatience, keep...)
+	left = proc.KillDescendants(sweepPatience, keep...)
+	s.tidy()
+	return left
 }

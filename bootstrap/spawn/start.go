@@ -35,16 +35,19 @@ func (s *Set) startRank(r *rank, refused error) *Failure {
 		return fail(126, fmt.Errorf("working directory %s: %w", r.program.Dir, notDir(err)))
 	}
 	env := environ(os.Environ(), r.program, r.place.devices, s.identity(r))
-	path, code, err := lookup(r.program.Argv[0], r.program.Dir, env)
+	path, code, err := lookup(r.program.Argv[0], r.program.Dir, env.list)
 	if err != nil {
 		return fail(code, err)
+	}
+	if err := s.prepareMPI(r, path, env); err != nil {
+		return fail(126, err)
 	}
 	ends, err := s.connect(r)
 	defer ends.close()
 	if err != nil {
 		return fail(126, err)
 	}
-	p, err := s.exec(path, r.program.Argv, env, r, ends.child)
+	p, err := s.exec(path, r.program.Argv, env.list, r, ends.child)
 	if err != nil {
 		code := uint8(126)
 		if errors.Is(err, fs.ErrNotExist) {

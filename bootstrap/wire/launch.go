@@ -89,7 +89,7 @@ func appendJob(w *writer, j *job.Job) {
 	appendLayout(w, j.Layout)
 	appendTransport(w, j.Transport)
 	appendBinding(w, j.Binding)
-	w.bool(j.PMI)
+	w.byte(byte(j.MPI))
 	w.bool(j.PMIPort)
 	w.string(j.FirstHost)
 	w.string(j.Spawner)
@@ -117,7 +117,10 @@ func parseJob(r *reader) *job.Job {
 	j.Layout = parseLayout(r)
 	j.Transport = parseTransport(r)
 	j.Binding = parseBinding(r)
-	j.PMI, j.PMIPort = r.bool(), r.bool()
+	if j.MPI = job.MPI(r.byte()); j.MPI >= job.MPIs {
+		r.fail(ErrRange)
+	}
+	j.PMIPort = r.bool()
 	j.FirstHost = r.string()
 	j.Spawner, j.Depth, j.Preput = r.string(), r.u32(), parsePairs(r)
 	return j

@@ -19,7 +19,7 @@ var nodeLocal = []string{
 
 // stale are names, as globs, by which another launcher told its own process
 // who it was. A rank of ours is not that process.
-var stale = []string{"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "OMPI_COMM_WORLD_*", "MV2_COMM_WORLD_*", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "IBRUN_*"}
+var stale = []string{"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "OMPI_COMM_WORLD_*", "FLUX_JOB_ID", "FLUX_PMI_*", "MV2_COMM_WORLD_*", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "IBRUN_*"}
 
 // environRules say what of the user's environment ranks get.
 type environRules struct {

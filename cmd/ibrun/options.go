@@ -33,7 +33,7 @@ var refused = map[string]string{
 
 const (
 	noIB   = "InfiniBand is not in this version yet; ranks talk over Ethernet"
-	noPMIx = "PMIx is not in this version yet; programs of Open MPI believe that they are alone"
+	noPMIx = "PMIx is not in this version yet; programs of Open MPI 4 do without it, others believe that they are alone"
 	noCopy = "copying files to nodes is not in this version yet; put them where all nodes see them and leave the option out"
 )
 
@@ -190,19 +190,7 @@ var launchOptions = []knob{
 	{names: "scalable-start hierarchical-start"},
 	{names: "no-preflight", set: func(r *request, _ string) error { r.preflight = false; return nil }},
 	{names: "pmi-port", set: on(func(r *request) *bool { return &r.pmiPort })},
-	{names: "mpi", takes: value, set: func(r *request, v string) error {
-		switch v {
-		case "auto", "pmi", "pmi2", "mpich":
-			r.noPMI = false
-		case "none":
-			r.noPMI = true
-		case "pmix", "openmpi":
-			r.warn("%s %s: %s", r.word, v, noPMIx)
-		default:
-			return fmt.Errorf("%s is not known: write auto, mpich, pmi, pmi2, openmpi, pmix or none", option.Quote(v))
-		}
-		return nil
-	}},
+	{names: "mpi", takes: value, set: (*request).setMPI},
 }
 
 func display(r *request, v string) error {

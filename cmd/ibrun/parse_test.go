@@ -156,7 +156,7 @@ func TestThisMachine(t *testing.T) {
 }
 
 func TestLaterOptionsSaySo(t *testing.T) {
-	for _, o := range []string{"--fabric=ib", "--mpi=openmpi"} {
+	for _, o := range []string{"--fabric=ib", "--mpi=pmix"} {
 		p := mustPlan(t, o, "true")
 		require.Len(t, p.warnings, 1, o)
 	}

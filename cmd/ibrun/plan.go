@@ -90,7 +90,7 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 		j.Limits = append(j.Limits, job.Limit{Resource: uint8(n), Soft: l.Soft, Hard: l.Hard})
 	}
 	j.Transport, j.Binding = r.transport(p.nodes.Len()), r.binding
-	j.PMI, j.PMIPort = !r.noPMI, r.pmiPort
+	j.MPI, j.PMIPort = r.mpi, r.pmiPort
 	if j.Stdin, err = r.reader(j.Layout); err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ type request struct {
 	preflight  bool
 	configFile string
 	showMap    bool
-	noPMI      bool   // --mpi none
+	mpi        job.MPI
 	pmiPort    bool   // --pmi-port
 	crowd      bool   // --oversubscribe: no word about it
 	noLocal    bool   // --nolocal
@@ -117,7 +117,8 @@ func (r *request) finish() error {
 		{r.verbose > 0 && r.quiet, "-v contradicts -q: write one of them"},
 		{r.lazy == "on" && r.eager, "--lazy=on contradicts --eager: write one of them"},
 		{r.keepGoing && r.killGiven && r.killOnBad, "-K contradicts --keep-going: write one of them"},
-		{r.noPMI && r.pmiPort, "--mpi none contradicts --pmi-port: write one of them"},
+		{r.mpi == job.MPIOpen && r.pmiPort, "--mpi openmpi contradicts --pmi-port, since libpmi has the descriptor only: write one of them"},
+		{r.mpi == job.MPINone && r.pmiPort, "--mpi none contradicts --pmi-port: write one of them"},
 		{r.stdin != "" && r.output.StdinFile != "", "--stdin contradicts --input: write one of them"},
 		{r.output.Merge && r.output.StderrFile != "", "--error contradicts --merge-stderr-to-stdout: write one of them"},
 		{r.env.all && r.env.limit, "-genvall contradicts -genvnone and -envlist: write one of them"},

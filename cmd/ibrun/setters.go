@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ibrun/internal/libpmi"
 	"ibrun/internal/option"
 	"ibrun/job"
 )
@@ -167,4 +168,24 @@ func collides(file string, size, perNode uint32) bool {
 	plain := strings.ReplaceAll(file, "%%", "")
 	host, local := strings.Contains(plain, "%h"), strings.Contains(plain, "%t")
 	return !strings.Contains(plain, "%r") && !(host && (local || perNode < 2)) && !(local && perNode == size)
+}
+
+func (r *request) setMPI(v string) error {
+	switch v {
+	case "auto":
+		r.mpi = job.MPIAuto
+	case "pmi", "pmi2", "mpich":
+		r.mpi = job.MPIPlain
+	case "openmpi":
+		if r.mpi = job.MPIOpen; libpmi.Image() == nil {
+			return libpmi.ErrNone
+		}
+	case "pmix":
+		r.warn("%s %s: %s", r.word, v, noPMIx)
+	case "none":
+		r.mpi = job.MPINone
+	default:
+		return fmt.Errorf("%s is not known: write auto, mpich, openmpi, pmi, pmi2, pmix or none", option.Quote(v))
+	}
+	return nil
 }

@@ -67,7 +67,7 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 	x.wrong = func(rank, from int, words string) {
 		t.Fatalf("rank %d wants the value of %d and hears %q", rank, from, words)
 	}
-	cfg.Run, cfg.Job.Transport, cfg.Job.PMI = time.Hour, how, true
+	cfg.Run, cfg.Job.Transport = time.Hour, how
 	cfg.Job.Transport.Stats = true
 	cfg.Told = func(node, rank uint32, m wire.Message) {
 		x.obey(node, x.hubs[node].Told(rank, m))

@@ -1,0 +1,470 @@
+/* A rank's side of docs/protocol.md, as far as collectives need it: frames over the descriptor that the agent left in
+ * IBRUN_FD. A frame is a length of four bytes, a kind, and a payload of numbers (LEB128) and strings (a number, so many
+ * bytes). On the wire ranks are seats, numbered node by node; people's numbers differ when ranks were dealt to nodes
+ * like cards, and are converted here. What the agent sends is parsed strictly. */
+#define _GNU_SOURCE
+#include "pmgr.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define API __attribute__((visibility("default")))
+
+/* Kinds of frames, and of collectives. */
+enum { kind_collect = 15, kind_release = 16, kind_hello = 64, kind_welcome = 65, kind_abort = 70, kind_finalize = 71 };
+enum { barrier, broadcast, gather, allgather, scatter, alltoall };
+
+enum {
+	head = 5,		/* bytes before a payload */
+	most_frame = 64 << 20,	/* of kind and payload */
+	parcel_head = 15,	/* the most that a parcel takes besides its value */
+	most_text = 1000,	/* of an abort */
+	most_ranks = 1 << 24,
+};
+
+/* A frame in the making. Memory that was not to be had is remembered. */
+struct frame {
+	uint8_t *at;
+	size_t used, room;
+	bool lost;
+};
+
+/* What is left of a payload to read. After the first mistake everything is empty. */
+struct view {
+	const uint8_t *at;
+	size_t left;
+	bool bad;
+};
+
+static enum { fresh, joined, over } state;
+static int fd = -1;
+static uint32_t my_seat, job_size, op;
+static uint32_t *seat_of, *rank_of;	/* NULL: ranks were not dealt, and are seats */
+static char reason[1200] = "nothing failed";
+
+/* fail says why, and is -1. */
+__attribute__((format(printf, 1, 2))) static int fail(const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vsnprintf(reason, sizeof reason, format, args);
+	va_end(args);
+	return -1;
+}
+
+static void put(struct frame *f, const void *bytes, size_t n)
+{
+	if (f->lost || n > most_frame || f->used > most_frame) {
+		f->lost = true;
+		return;
+	}
+	if (f->used + n > f->room) {
+		size_t room = 2 * (f->used + n) + 64;
+		uint8_t *at = realloc(f->at, room);
+		if (!at) {
+			f->lost = true;
+			return;
+		}
+		f->at = at;
+		f->room = room;
+	}
+	if (n)
+		memcpy(f->at + f->used, bytes, n);
+	f->used += n;
+}
+
+static void put_number(struct frame *f, uint64_t n)
+{
+	do {
+		uint8_t b = (uint8_t)(n & 0x7f) | (n > 0x7f ? 0x80 : 0);
+		put(f, &b, 1);
+	} while (n >>= 7);
+}
+
+static void put_string(struct frame *f, const void *bytes, size_t n)
+{
+	put_number(f, n);
+	put(f, bytes, n);
+}
+
+static void start(struct frame *f, uint8_t kind)
+{
+	const uint8_t first[head] = {0, 0, 0, 0, kind};
+	put(f, first, head);
+}
+
+/* deliver sends a frame and frees it. */
+static int deliver(struct frame *f)
+{
+	size_t length = f->used - 4;
+	int err = 0;
+	if (f->lost || length > most_frame)
+		err = fail("no memory for a message of this size");
+	else
+		for (int i = 0; i < 4; i++)
+			f->at[i] = (uint8_t)(length >> (24 - 8 * i));
+	for (size_t done = 0; !err && done < f->used;) {
+		ssize_t n = send(fd, f->at + done, f->used - done, MSG_NOSIGNAL);
+		if (n >= 0)
+			done += (size_t)n;
+		else if (errno != EINTR)
+			err = fail("the agent of this node is gone: %s", strerror(errno));
+	}
+	free(f->at);
+	return err;
+}
+
+static int read_all(uint8_t *to, size_t n)
+{
+	while (n) {
+		ssize_t got = read(fd, to, n);
+		if (got == 0)
+			return fail("the agent of this node is gone");
+		if (got < 0 && errno != EINTR)
+			return fail("the agent of this node is gone: %s", strerror(errno));
+		if (got > 0) {
+			to += got;
+			n -= (size_t)got;
+		}
+	}
+	return 0;
+}
+
+/* await reads frames up to one of a kind; others are for programs that ask for them. The payload is the caller's. */
+static int await(uint8_t kind, uint8_t **payload, size_t *length)
+{
+	for (;;) {
+		uint8_t first[head];
+		if (read_all(first, head))
+			return -1;
+		size_t n = (size_t)first[0] << 24 | (size_t)first[1] << 16 | (size_t)first[2] << 8 | first[3];
+		if (n < 1 || n > most_frame)
+			return fail("the agent sent a frame of %zu bytes", n);
+		*length = n - 1;
+		*payload = malloc(n);
+		if (!*payload)
+			return fail("no memory for an answer of %zu bytes", n);
+		if (read_all(*payload, *length)) {
+			free(*payload);
+			return -1;
+		}
+		if (first[4] == kind)
+			return 0;
+		free(*payload);
+	}
+}
+
+static const uint8_t *take(struct view *v, uint64_t n)
+{
+	if (v->bad || n > v->left) {
+		v->bad = true;
+		v->left = 0;
+		return NULL;
+	}
+	const uint8_t *at = v->at;
+	v->at += n;
+	v->left -= (size_t)n;
+	return at;
+}
+
+static uint64_t take_number(struct view *v, uint64_t most)
+{
+	uint64_t n = 0;
+	for (unsigned shift = 0; shift < 63; shift += 7) {
+		const uint8_t *b = take(v, 1);
+		if (!b)
+			return 0;
+		n |= (uint64_t)(*b & 0x7f) << shift;
+		if (*b & 0x80)
+			continue;
+		if (n <= most && (*b || !shift))
+			return n;
+		break;
+	}
+	v->bad = true;
+	v->left = 0;
+	return 0;
+}
+
+static uint32_t take_u32(struct view *v)
+{
+	return (uint32_t)take_number(v, UINT32_MAX);
+}
+
+static const uint8_t *take_string(struct view *v, size_t *n)
+{
+	*n = (size_t)take_number(v, most_frame);
+	return take(v, *n);
+}
+
+/* A stretch of nodes with as many ranks each. */
+struct share {
+	uint32_t nodes, ranks;
+};
+
+/* deal gives out ranks as the launcher did: plane at a time, each node in its turn as long as it has seats. */
+static int deal(const struct share *of, uint32_t shares, uint32_t plane)
+{
+	seat_of = calloc(job_size, sizeof *seat_of);
+	rank_of = calloc(job_size, sizeof *rank_of);
+	if (!seat_of || !rank_of)
+		return fail("no memory for %u ranks", job_size);
+	uint32_t rank = 0;
+	for (uint64_t from = 0; rank < job_size; from += plane) {
+		uint32_t first = 0;	/* seat of a node */
+		for (uint32_t i = 0; i < shares; i++)
+			for (uint32_t n = 0; n < of[i].nodes; n++, first += of[i].ranks)
+				for (uint64_t k = from; k < from + plane && k < of[i].ranks; k++) {
+					rank_of[first + k] = rank;
+					seat_of[rank++] = first + (uint32_t)k;
+				}
+	}
+	return 0;
+}
+
+/* arrange reads the layout: plane, then the stretches. */
+static int arrange(struct view *v)
+{
+	uint32_t plane = take_u32(v);
+	uint64_t count = take_number(v, v->left / 2), ranks = 0;
+	struct share *of = calloc((size_t)count + 1, sizeof *of);
+	if (!of)
+		return fail("no memory for a layout of %llu parts", (unsigned long long)count);
+	for (uint64_t i = 0; i < count; i++) {
+		of[i].nodes = take_u32(v);
+		of[i].ranks = take_u32(v);
+		ranks += (uint64_t)of[i].nodes * of[i].ranks;
+		if (ranks > most_ranks)
+			v->bad = true;
+	}
+	int err = 0;
+	if (v->bad || !ranks || my_seat >= ranks) {
+		err = fail("the agent's welcome makes no sense");
+	} else {
+		job_size = (uint32_t)ranks;
+		err = plane ? deal(of, (uint32_t)count, plane) : 0;
+	}
+	free(of);
+	return err;
+}
+
+/* greet says hello and reads the welcome as far as the layout: job's name, seat, epoch, layout. */
+static int greet(void)
+{
+	struct frame hello = {0};
+	uint8_t *payload;
+	size_t n;
+	start(&hello, kind_hello);
+	if (deliver(&hello) || await(kind_welcome, &payload, &n))
+		return -1;
+	struct view v = {payload, n, false};
+	take_string(&v, &n);
+	my_seat = take_u32(&v);
+	take_number(&v, UINT16_MAX);
+	int err = arrange(&v);
+	free(payload);
+	return err;
+}
+
+API int pmgr_open(int *rank, int *size)
+{
+	const char *text = getenv("IBRUN_FD");
+	char *end;
+	int domain;
+	socklen_t n = sizeof domain;
+	if (!rank || !size)
+		return fail("pmgr_open without a place for rank and size");
+	if (state != fresh)
+		return fail("pmgr_open was called before");
+	if (!text)
+		return fail("not started by ibrun: there is no IBRUN_FD; try ibrun -n 2 and the program");
+	errno = 0;
+	long number = strtol(text, &end, 10);
+	if (errno || !*text || *end || number < 0 || number > INT_MAX)
+		return fail("IBRUN_FD=%.40s is not a descriptor", text);
+	fd = (int)number;
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) || domain != AF_UNIX || fcntl(fd, F_SETFD, FD_CLOEXEC))
+		return fail("descriptor %d of IBRUN_FD is not an agent's; was it closed by a program in between?", fd);
+	/* Programs that this one starts must not speak in its place. */
+	unsetenv("IBRUN_FD");
+	unsetenv("PMI_FD");
+	state = over;
+	if (greet())
+		return -1;
+	state = joined;
+	*rank = (int)(rank_of ? rank_of[my_seat] : my_seat);
+	*size = (int)job_size;
+	return 0;
+}
+
+/* A collective: what this rank gives, and where it puts what it gets. */
+struct call {
+	int what, root;		/* root: a rank, 0 where there is none */
+	const uint8_t *give;	/* parcels of count bytes */
+	uint32_t gives;		/* how many: 0, 1, or one for each rank */
+	bool to_all, to_root;	/* whom the one parcel is for */
+	uint8_t *get;
+	uint32_t gets;		/* how many: 0, 1, or one from each rank */
+	size_t count;
+};
+
+static int join(const struct call *c)
+{
+	struct frame f = {0};
+	if (c->gives && (c->count > PMGR_MOST || (c->count + parcel_head) * (uint64_t)c->gives > PMGR_MOST))
+		return fail("%zu bytes for each of %u ranks: at most %u in all go through the launch tree", c->count, c->gives, PMGR_MOST);
+	start(&f, kind_collect);
+	put_number(&f, op + 1);
+	put_number(&f, (uint64_t)c->what);
+	put_number(&f, (uint64_t)c->root);
+	put_number(&f, 0);	/* no trouble */
+	put_number(&f, c->gives);
+	for (uint32_t i = 0; i < c->gives; i++) {
+		uint32_t to = c->to_root ? (uint32_t)c->root : i;
+		put_number(&f, my_seat);
+		put_number(&f, c->to_all ? 0 : (uint64_t)(seat_of ? seat_of[to] : to) + 1);
+		put_string(&f, c->count ? c->give + i * c->count : NULL, c->count);
+	}
+	if (deliver(&f))
+		return -1;
+	op++;
+	return 0;
+}
+
+/* unpack puts the parcels where they belong. */
+static int unpack(const struct call *c, struct view *v)
+{
+	size_t n;
+	uint64_t parcels, left = c->gets;
+	const uint8_t *trouble = take_string(v, &n);
+	if (n && trouble)
+		return fail("collective failed: %.*s", (int)(n < sizeof reason ? n : sizeof reason), (const char *)trouble);
+	uint8_t *have = calloc((size_t)c->gets + 1, 1);
+	if (!have)
+		return fail("no memory for %u parcels", c->gets);
+	for (parcels = take_number(v, v->left); parcels && !v->bad; parcels--) {
+		uint32_t from = take_u32(v);
+		take_u32(v);	/* it is for us */
+		const uint8_t *value = take_string(v, &n);
+		uint32_t place = c->gets == 1 || from >= job_size ? 0 : rank_of ? rank_of[from] : from;
+		if (v->bad || place >= c->gets || from >= job_size || have[place]) {
+			v->bad = true;
+		} else if (n != c->count) {
+			free(have);
+			return fail("rank %u gave %zu bytes, not %zu", rank_of ? rank_of[from] : from, n, c->count);
+		} else {
+			have[place] = 1;
+			left--;
+			if (n)
+				memcpy(c->get + place * n, value, n);
+		}
+	}
+	free(have);
+	return v->bad || v->left || left ? fail("the agent's answer makes no sense") : 0;
+}
+
+static int collective(const struct call *c)
+{
+	uint8_t *payload;
+	size_t n;
+	if (state != joined)
+		return fail(state == fresh ? "pmgr_open was not called" : "the job was left, or never joined");
+	if (c->root < 0 || (uint32_t)c->root >= job_size)
+		return fail("rank %d as root: there are ranks 0 to %u", c->root, job_size - 1);
+	if (c->count && ((c->gives && !c->give) || (c->gets && !c->get)))
+		return fail("no buffer for %zu bytes", c->count);
+	if (join(c) || await(kind_release, &payload, &n))
+		return -1;
+	struct view v = {payload, n, false};
+	bool ours = take_u32(&v) == op;
+	ours = take_number(&v, alltoall) == (uint64_t)c->what && ours;
+	take_u32(&v);	/* the root */
+	int err = ours && !v.bad ? unpack(c, &v) : fail("the agent's answer makes no sense");
+	free(payload);
+	return err;
+}
+
+static bool is_me(int root)
+{
+	return root >= 0 && (uint32_t)root == (rank_of ? rank_of[my_seat] : my_seat);
+}
+
+API int pmgr_barrier(void)
+{
+	return collective(&(struct call){.what = barrier});
+}
+
+API int pmgr_bcast(void *buf, size_t count, int root)
+{
+	uint32_t mine = is_me(root) ? 1 : 0;
+	return collective(&(struct call){.what = broadcast, .root = root, .give = buf, .gives = mine, .to_all = true, .get = buf, .gets = 1, .count = count});
+}
+
+API int pmgr_gather(const void *sendbuf, size_t count, void *recvbuf, int root)
+{
+	uint32_t all = is_me(root) ? job_size : 0;
+	return collective(&(struct call){.what = gather, .root = root, .give = sendbuf, .gives = 1, .to_root = true, .get = recvbuf, .gets = all, .count = count});
+}
+
+API int pmgr_scatter(const void *sendbuf, size_t count, void *recvbuf, int root)
+{
+	uint32_t all = is_me(root) ? job_size : 0;
+	return collective(&(struct call){.what = scatter, .root = root, .give = sendbuf, .gives = all, .get = recvbuf, .gets = 1, .count = count});
+}
+
+API int pmgr_allgather(const void *sendbuf, size_t count, void *recvbuf)
+{
+	return collective(&(struct call){.what = allgather, .give = sendbuf, .gives = 1, .to_all = true, .get = recvbuf, .gets = job_size, .count = count});
+}
+
+API int pmgr_alltoall(const void *sendbuf, size_t count, void *recvbuf)
+{
+	return collective(&(struct call){.what = alltoall, .give = sendbuf, .gives = job_size, .get = recvbuf, .gets = job_size, .count = count});
+}
+
+API int pmgr_close(void)
+{
+	struct frame f = {0};
+	if (state != joined)
+		return fail(state == fresh ? "pmgr_open was not called" : "the job was left, or never joined");
+	start(&f, kind_finalize);
+	int err = deliver(&f);
+	close(fd);
+	free(seat_of);
+	free(rank_of);
+	seat_of = rank_of = NULL;
+	state = over;
+	return err;
+}
+
+API void pmgr_abort(int code, const char *text)
+{
+	struct frame f = {0};
+	uint8_t c = (uint8_t)code, end[1];
+	size_t n = text ? strnlen(text, most_text) : 0;
+	if (state == joined) {
+		start(&f, kind_abort);
+		put(&f, &c, 1);
+		put_string(&f, text, n);
+		ssize_t got = deliver(&f);
+		while (!got || (got < 0 && errno == EINTR))
+			got = read(fd, end, 1) > 0 ? 0 : -1;	/* the agent ends this process */
+	} else if (text) {
+		fprintf(stderr, "%s\n", text);
+	}
+	exit(code);
+}
+
+API const char *pmgr_error(void)
+{
+	return reason;
+}

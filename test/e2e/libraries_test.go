@@ -1,0 +1,247 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// withLibrary compiles a program of testdata together with a library of cgo, as
+// strictly as gcc can, and so that a step out of bounds ends it.
+func withLibrary(t *testing.T, program, library string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), program)
+	sources, err := filepath.Glob("../../cgo/" + library + "/*.c")
+	require.NoError(t, err)
+	require.NotEmpty(t, sources)
+	args := append([]string{
+		"-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-fanalyzer",
+		"-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-I../../cgo/" + library, "-o", path, "testdata/" + program + ".c",
+	}, sources...)
+	out, err := exec.Command("gcc", args...).CombinedOutput()
+	require.NoError(t, err, "packages gcc and libc6-dev are needed: %s", out)
+	return path
+}
+
+func TestPMGR(t *testing.T) {
+	program := withLibrary(t, "pmgr", "pmgr")
+	t.Run("collectives", func(t *testing.T) { eachCollective(t, program) })
+	t.Run("ends", func(t *testing.T) { badEnds(t, program) })
+	t.Run("lies", func(t *testing.T) { lyingAgent(t, program) })
+}
+
+// eachCollective runs each with each root, over all kinds of trees.
+func eachCollective(t *testing.T, program string) {
+	unequal := "a:1,b:4,c:2,d:1,e:3"
+	for _, s := range []stage{
+		{"one rank", []string{"-n", "1"}}, {"one node", []string{"-n", "5"}}, five("--lazy", "flat"),
+		local("--lazy", "kary:2", unequal), local("--lazy", "kary:2", unequal, "-m", "cyclic"), local("--lazy", "chain", unequal, "-m", "plane=2"),
+	} {
+		o := ibrun(t, append(append([]string{}, s.args...), program, "all")...)
+		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
+		require.Regexp(t, `^\d+ ranks: all\n$`, string(o.stdout))
+		t.Logf("%s: %v", s.name, o.took)
+	}
+}
+
+// badEnds sees mistakes told to those whom they concern, and the end of a rank to
+// all.
+func badEnds(t *testing.T, program string) {
+	o := ibrun(t, "-n", "4", program, "mistakes")
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, 4, strings.Count(string(o.stdout), "collective failed: "), "%s", o.stdout)
+	require.Contains(t, string(o.stdout), "4 ranks: mistakes\n")
+	o = ibrun(t, "-n", "4", program, "leave")
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, strings.Repeat("collective failed: rank 1 ended before it joined\n", 3), string(o.stdout))
+	o = ibrun(t, "-n", "4", program, "abort")
+	require.Equal(t, 7, o.code, o.stderr)
+	require.Contains(t, o.stderr, "aborted the job with code 7: because\n")
+	o = ibrun(t, "-n", "4", "--launcher", "local", "--hosts", "a,b", program, "die")
+	require.Equal(t, 137, o.code, o.stderr)
+	require.Contains(t, o.stderr, "ibrun: rank 1 on a was killed by signal 9 (KILL)\n")
+	out, err := exec.Command(program).CombinedOutput()
+	require.Error(t, err)
+	require.Equal(t, "not started by ibrun: there is no IBRUN_FD; try ibrun -n 2 and the program\n", string(out))
+}
+
+func TestLibpmi(t *testing.T) {
+	program := withLibrary(t, "libpmi", "libpmi")
+	t.Run("ibrun", func(t *testing.T) { longValues(t, program) })
+	t.Run("others", func(t *testing.T) { anyAnswers(t, program) })
+}
+
+// longValues runs libpmi under ibrun and alone: values of 16 KiB, and the ranks of
+// a node however they were dealt.
+func longValues(t *testing.T, program string) {
+	for _, s := range []stage{{"one node", []string{"-n", "5"}}, five("--lazy", "flat"), local("--lazy", "kary:2", "a:1,b:4,c:2,d:1", "-m", "cyclic")} {
+		o := ibrun(t, append(append([]string{}, s.args...), program, "exchange")...)
+		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
+		require.Regexp(t, `^\d+ ranks, values of 16384 bytes\n$`, string(o.stdout))
+	}
+	out, err := exec.Command(program, "exchange").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, "1 ranks, values of 16384 bytes\n", string(out))
+}
+
+// stock is what a launcher that does not know libpmi answers to the calls of
+// "libpmi any", and anything what they print.
+var (
+	stock = []string{
+		"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0",
+		"cmd=my_kvsname kvsname=space_1 rc=0", "cmd=universe_size size=-1 rc=0", "cmd=appnum appnum=3 rc=0", "cmd=put_result rc=0 msg=success", "cmd=barrier_out",
+		"cmd=get_result rc=0 msg=success value=a b=c", "cmd=get_result rc=0 msg=success value=a b=c",
+		"cmd=get_result rc=0 msg=success value=(vector,(0,2,1),(0,1,2))", "cmd=get_result rc=0 msg=success value=(vector,(0,2,1))",
+		"cmd=publish_result rc=0 info=ok", "cmd=lookup_result rc=0 port=p info=ok", "cmd=unpublish_result rc=1 msg=x", "cmd=spawn_result rc=0", "cmd=finalize_ack rc=0",
+	}
+	answers = []string{
+		"rank 2 of 4", "universe -1", "appnum 3", "values 923", "name space_1", "put 0", "barrier 0", "get 0", "get short 8",
+		"clique 3", "ranks 0", "publish 0", "lookup 0", "unpublish -1", "spawn 0", "finalize 0",
+	}
+)
+
+// answered runs a program's "any" as rank 2 of 4 under a launcher that says some
+// words, whatever it is asked, and returns what the program printed and asked,
+// and its exit code.
+func answered(t *testing.T, program, words string, env ...string) (printed, asked string, code int) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	theirs := os.NewFile(uintptr(fds[1]), "theirs")
+	defer theirs.Close()
+	ours := os.NewFile(uintptr(fds[0]), "ours")
+	conn, err := net.FileConn(ours)
+	require.NoError(t, err)
+	ours.Close()
+	defer conn.Close()
+	c := exec.Command(program, "any")
+	c.Env = append(os.Environ(), env...)
+	c.ExtraFiles = []*os.File{theirs}
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	require.NoError(t, c.Start())
+	theirs.Close()
+	go func() {
+		_, _ = conn.Write([]byte(words)) // unless the program has had enough before
+		_ = conn.(*net.UnixConn).CloseWrite()
+	}()
+	var heard bytes.Buffer
+	_, _ = heard.ReadFrom(conn) // until the program ends, which may be rude
+	_ = c.Wait()                // the code says it
+	return out.String(), heard.String(), c.ProcessState.ExitCode()
+}
+
+// anyAnswers runs libpmi under a launcher that is not ours, where it is a client
+// like any other; what makes no sense hurts nobody.
+func anyAnswers(t *testing.T, program string) {
+	env := []string{"PMI_FD=3", "PMI_RANK=2", "PMI_SIZE=4"}
+	printed, asked, _ := answered(t, program, strings.Join(stock, "\n")+"\n", env...)
+	require.Equal(t, strings.Join(answers, "\n")+"\n", printed)
+	require.True(t, strings.HasPrefix(asked, "cmd=init pmi_version=1 pmi_subversion=1 ibrun_values=16384\ncmd=get_maxes\n"), asked)
+	require.Contains(t, asked, "cmd=put kvsname=space_1 key=key value=value\n")
+	require.Contains(t, asked, "mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=2\nspawnssofar=1\narg1=x\nargcnt=1\npreput_num=1\npreput_key_0=k\npreput_val_0=v\ninfo_num=0\nendcmd\nmcmd=spawn\n")
+	require.True(t, strings.HasSuffix(asked, "cmd=finalize\n"), asked)
+
+	rng := rand.New(rand.NewPCG(5, 5))
+	for range 300 {
+		lines := append([]string{}, stock...)
+		for range 1 + rng.IntN(3) {
+			k := rng.IntN(len(lines))
+			lines[k] = spoiled(rng, lines[k])
+		}
+		printed, _, code := answered(t, program, strings.Join(lines, "\n")+"\n", env...)
+		require.Zero(t, code, "%q: %s", lines, printed)
+		require.Regexp(t, `^(init -?\d+|rank 2 of 4\n(.+\n)*finalize -?\d+)\n$`, printed, "%q", lines)
+	}
+}
+
+// spoiled makes another line of one.
+func spoiled(rng *rand.Rand, line string) string {
+	at := rng.IntN(len(line))
+	switch rng.IntN(8) {
+	case 0:
+		return line[:at]
+	case 1:
+		return line + strings.Repeat("9", rng.IntN(40000))
+	case 2:
+		return line[:at] + string(rune(rng.IntN(256))) + line[at+1:]
+	case 3:
+		return line[:at] + "\n" + line[at:]
+	case 4:
+		return strings.NewReplacer("0", "99999999999", "1", "-1", "2", "2147483647").Replace(line)
+	case 5:
+		return strings.ReplaceAll(line, "(0,2,1)", fmt.Sprintf("(%d,%d,%d)", rng.IntN(3), rng.Uint32(), rng.IntN(3)))
+	case 6:
+		return stock[rng.IntN(len(stock))]
+	}
+	return line[at:] + line[:at]
+}
+
+// lyingAgent is one that spoils its frames: nothing is read or written out of
+// bounds, and the program ends.
+func lyingAgent(t *testing.T, program string) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	env := []string{"IBRUN_FD=3", "RANK=2", "WORLD_SIZE=4"}
+	good, bad := "allgather 0\nbcast 0\ngather 0\nscatter 0\n", 0
+	for i := range 400 {
+		l := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 1}, {Nodes: 1, Ranks: 2}}).Dealt(uint32(i % 3))
+		value := make([]byte, 100)
+		var all []wire.Parcel
+		for seat := range l.Ranks() {
+			all = append(all, wire.Parcel{From: seat, To: wire.Everyone, Value: value})
+		}
+		messages := []wire.Message{
+			wire.Welcome{JobID: "j", Rank: l.Seat(2), Epoch: 1, Layout: l},
+			wire.Release{Op: 1, What: wire.AllGather, Parcels: all},
+			wire.Pair{Rank: 1, What: wire.Failed}, // of other programs' concern
+			wire.Release{Op: 2, What: wire.Broadcast, Root: 1, Parcels: all[1:2]},
+			wire.Release{Op: 3, What: wire.Gather, Root: 2, Parcels: all},
+			wire.Release{Op: 4, What: wire.Scatter, Parcels: all[:1]},
+		}
+		spoil := rng.IntN(len(messages))
+		var words []byte
+		for k, m := range messages {
+			f := wire.Append(nil, m)
+			if k == spoil && i > 2 {
+				f = spoiledFrame(rng, f)
+			}
+			words = append(words, f...)
+		}
+		printed, _, code := answered(t, program, string(words), env...)
+		require.Contains(t, []int{0, 1, 99}, code, "%v: %s", messages[spoil], printed)
+		require.NotRegexp(t, "Sanitizer|runtime error", printed, "%v", messages[spoil])
+		if i <= 2 {
+			require.Equal(t, good, printed)
+		} else if printed != good {
+			bad++
+		}
+	}
+	require.Greater(t, bad, 150) // much of it shows; a bit of a value need not
+}
+
+// spoiledFrame changes a frame: a bit, a byte, its end or its length.
+func spoiledFrame(rng *rand.Rand, f []byte) []byte {
+	switch at := 4 + rng.IntN(min(12, len(f)-4)); rng.IntN(4) {
+	case 0:
+		f[at] ^= byte(1 << rng.IntN(8))
+	case 1:
+		f[at] = 0xff
+	case 2:
+		return f[:at]
+	default:
+		f[rng.IntN(4)] = byte(rng.IntN(256))
+	}
+	return f
+}
