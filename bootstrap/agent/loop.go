@@ -140,6 +140,8 @@ func (l *loop) exchange(effects []exchange.Effect) {
 			l.ranks.Reply(e.Rank, e.Bytes)
 		case exchange.Say:
 			l.hear(core.RankSaid{Rank: e.Rank, Msg: e.Msg})
+		case exchange.Spoke:
+			l.hear(core.MPISeen{MPISeen: job.MPISeen{Spoke: true}})
 		case exchange.Warn:
 			l.warn(e.Text)
 		}

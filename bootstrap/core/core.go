@@ -139,6 +139,8 @@ func (c *Core) apply(ev Event) {
 		c.ranks.undrained--
 	case RankSaid:
 		c.rankSaid(ev.Rank, ev.Msg)
+	case MPISeen:
+		c.finish.mpi.Add(ev.MPISeen)
 	case RankTook:
 		c.rankTook(ev)
 	case RankDeaf:

@@ -81,6 +81,9 @@ type RankSaid struct {
 	Msg  wire.Message
 }
 
+// MPISeen is what this node has seen of MPI, once or piece by piece.
+type MPISeen struct{ job.MPISeen }
+
 // RankTook says that a rank read N bytes of its standard input.
 type RankTook struct {
 	Rank uint32
@@ -140,6 +143,7 @@ func (RankOutput) event()  {}
 func (RankExited) event()  {}
 func (RankDrained) event() {}
 func (RankSaid) event()    {}
+func (MPISeen) event()     {}
 func (RankTook) event()    {}
 func (RankDeaf) event()    {}
 func (Swept) event()       {}

@@ -193,7 +193,7 @@ func (c *Core) rootExit() {
 func (c *Core) rootDone() {
 	o := &c.root.out
 	o.Runs = job.MergeRuns(c.finish.ends)
-	o.Tally = c.tally
+	o.Tally, o.MPI = c.tally, c.finish.mpi
 	o.Truncated = c.finish.trunc + c.flow.truncated
 	if o.Cause == CauseNone {
 		for _, r := range o.Runs {

@@ -18,7 +18,7 @@ import (
 	"ibrun/pmi"
 )
 
-// Effect is Words, Say or Warn.
+// Effect is Words, Say, Spoke or Warn.
 type Effect any
 
 type (
@@ -32,6 +32,8 @@ type (
 		Rank uint32
 		Msg  wire.Message
 	}
+	// Spoke says that a rank of this node speaks PMI; it comes once.
+	Spoke struct{}
 	// Warn is for people.
 	Warn struct{ Text string }
 )
@@ -89,6 +91,9 @@ func (h *Hub) do(e Effect) { h.out = append(h.out, e) }
 func (h *Hub) Spoke(rank uint32, words []byte) []Effect {
 	c := h.clients[rank]
 	if c == nil {
+		if len(h.clients) == 0 {
+			h.do(Spoke{})
+		}
 		c = &client{rank: rank, engine: pmi.New(h.config(rank))}
 		h.clients[rank] = c
 	}

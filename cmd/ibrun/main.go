@@ -99,6 +99,9 @@ func launch(args []string) int {
 		return complain(err)
 	}
 	say.outcome(o, p.policy.Timeout, r.allCodes)
+	if hint := alone(o, p.job.Size, r.toldMPI); hint != "" && !r.quiet && !r.noPMI {
+		say.line("%s", hint)
+	}
 	switch s := newStatistics(p.job, &o.Tally); r.stats {
 	case "json":
 		s.json(os.Stderr)

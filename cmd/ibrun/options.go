@@ -190,9 +190,12 @@ var launchOptions = []knob{
 	{names: "scalable-start hierarchical-start"},
 	{names: "no-preflight", set: func(r *request, _ string) error { r.preflight = false; return nil }},
 	{names: "mpi", takes: value, set: func(r *request, v string) error {
+		r.toldMPI = ""
 		switch v {
-		case "auto", "pmi", "pmi2", "mpich":
+		case "auto":
 			r.noPMI = false
+		case "pmi", "pmi2", "mpich":
+			r.noPMI, r.toldMPI = false, "--mpi "+v
 		case "none":
 			r.noPMI = true
 		case "pmix", "openmpi":

@@ -68,6 +68,7 @@ type request struct {
 	configFile string
 	showMap    bool
 	noPMI      bool   // --mpi none
+	toldMPI    string // --mpi mpich or another that is sure; else ""
 	crowd      bool   // --oversubscribe: no word about it
 	noLocal    bool   // --nolocal
 	fanout     string // --fanout
