@@ -156,6 +156,8 @@ func (l *loop) exchange(effects []exchange.Effect) {
 			l.hear(core.RankSaid{Rank: e.Rank, Msg: e.Msg})
 		case exchange.Wish:
 			l.hear(core.Wished{Fence: e.Fence})
+		case exchange.Spoke:
+			l.hear(core.MPISeen{MPISeen: job.MPISeen{Spoke: true}})
 		case exchange.Warn:
 			l.warn(e.Text)
 		}

@@ -4,6 +4,7 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/exchange"
 	"ibrun/bootstrap/spawn"
+	"ibrun/job"
 )
 
 // performRanks does the effects that concern this node's ranks and reports
@@ -74,6 +75,8 @@ func (l *loop) spawnEvent(ev spawn.Event) core.Event {
 		return core.RankDeaf{Rank: ev.Rank}
 	case spawn.Placed:
 		return core.Placed{Placed: ev.Placed}
+	case spawn.Linked:
+		return core.MPISeen{MPISeen: job.MPISeen{Library: ev.Library}}
 	case spawn.Warning:
 		l.warn(ev.Text)
 	}

@@ -149,6 +149,8 @@ func (c *Core) apply(ev Event) {
 		c.wish(Up, ev.Fence)
 	case Given:
 		c.gave(ev)
+	case MPISeen:
+		c.finish.mpi.Add(ev.MPISeen)
 	case RankTook:
 		c.rankTook(ev)
 	case RankDeaf:

@@ -156,6 +156,7 @@ type Outcome struct {
 	Truncated uint64
 	Started   bool // every agent came up
 	Tally     job.Tally
+	MPI       job.MPISeen
 }
 
 func (Send) effect()        {}

@@ -29,6 +29,7 @@ type finish struct {
 	gone     int // children that are gone
 	ends     []job.StatusRun
 	trunc    uint64
+	mpi      job.MPISeen
 }
 
 // end ends this subtree's part of the job. A second order can only shorten
@@ -114,6 +115,7 @@ func (c *Core) childExit(l Link, m wire.Exit) {
 	k.exited = true
 	c.finish.ends = append(c.finish.ends, m.Runs...)
 	c.finish.trunc += m.Truncated
+	c.finish.mpi.Add(m.MPI)
 	c.drop(l, job.Status{})
 	if c.cfg.Root {
 		c.rootHeardExit()
@@ -182,7 +184,7 @@ func (c *Core) checkExit() {
 	if c.job.Transport.Stats {
 		c.send(Up, wire.Tally{Of: &c.tally})
 	}
-	c.send(Up, wire.Exit{Runs: runs, Truncated: f.trunc + c.flow.truncated})
+	c.send(Up, wire.Exit{Runs: runs, Truncated: f.trunc + c.flow.truncated, MPI: f.mpi})
 	c.stage = done
 	c.do(Finish{})
 }

@@ -90,6 +90,9 @@ type Given struct {
 	Value []byte // nothing: this node has nothing to give
 }
 
+// MPISeen is what this node has seen of MPI, once or piece by piece.
+type MPISeen struct{ job.MPISeen }
+
 // RankTook says that a rank read N bytes of its standard input.
 type RankTook struct {
 	Rank uint32
@@ -171,6 +174,7 @@ func (RankOutput) event()  {}
 func (RankExited) event()  {}
 func (RankDrained) event() {}
 func (RankSaid) event()    {}
+func (MPISeen) event()     {}
 func (RankTook) event()    {}
 func (Wished) event()      {}
 func (Given) event()       {}

@@ -32,7 +32,7 @@ func (c *Core) rankExited(ev RankExited) {
 	c.ranks.end(ev.Rank, ev.Status)
 	c.deaf(ev.Rank)
 	c.rankEnded(ev.Rank, !ev.Status.OK())
-	if ev.Status.OK() || c.ranks.stopped || c.ranks.reported {
+	if ev.Status.OK() || c.ranks.stopped && !c.killed(ev.Status) || c.ranks.reported {
 		return
 	}
 	c.ranks.reported = true
@@ -40,6 +40,12 @@ func (c *Core) rankExited(ev RankExited) {
 		What: wire.FaultRank, Node: c.ranks.index, Nodes: 1, Rank: ev.Rank, Count: 1,
 		Status: ev.Status, Host: c.cfg.Host, Parent: c.cfg.Host,
 	})
+}
+
+// killed reports whether somebody else killed a rank of a job that is ending:
+// nothing but SIGKILL ends a process so, and this agent has not sent it yet.
+func (c *Core) killed(s job.Status) bool {
+	return s.Kind == job.Signaled && s.Code == sigKill && !c.finish.killed
 }
 
 // passSignal sends a signal to every rank of the subtree. A stop suspends the

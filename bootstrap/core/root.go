@@ -22,6 +22,7 @@ type root struct {
 	out       Outcome
 	timeoutAt time.Duration
 	settleAt  time.Duration
+	blameAt   time.Duration // when people are told of an abort; 0: there is none that they have not been told of
 	waitAt    time.Duration
 	deafAt    time.Duration
 	asked     int // interrupts so far
@@ -51,16 +52,7 @@ func (c *Core) because(k CauseKind, code int) bool {
 }
 
 func (c *Core) rootFault(f wire.Fault) {
-	o := &c.root.out
-	if len(o.Faults) < maxFaults {
-		o.Faults = append(o.Faults, f)
-	}
-	if c.because(CauseFault, faultCode(f)) {
-		o.Fault = f
-		if f.What != wire.FaultLaunch {
-			c.do(Report{f})
-		}
-	}
+	c.blame(f)
 	switch f.What {
 	case wire.FaultRank:
 		if c.cfg.Policy.KillOnBad {
@@ -183,6 +175,9 @@ func (c *Core) rootDeadlines() {
 	if due(r.waitAt) && c.because(CauseWait, codeSelf) {
 		c.endAll(sigTerm)
 	}
+	if due(r.blameAt) {
+		c.tellBlame()
+	}
 	if due(r.deafAt) && c.stage == ending {
 		c.flow.deaf = true
 	}
@@ -199,7 +194,7 @@ func (c *Core) rootExit() {
 func (c *Core) rootDone() {
 	o := &c.root.out
 	o.Runs = job.MergeRuns(c.finish.ends)
-	o.Tally = c.tally
+	o.Tally, o.MPI = c.tally, c.finish.mpi
 	o.Truncated = c.finish.trunc + c.flow.truncated
 	if o.Cause == CauseNone {
 		for _, r := range o.Runs {
@@ -209,6 +204,7 @@ func (c *Core) rootDone() {
 			}
 		}
 	}
+	c.tellBlame()
 	c.stage = done
 	c.do(Done{*o})
 }

@@ -52,7 +52,7 @@ func (h *Hub) Bound(call, rank uint32, refused string) []Effect {
 		return h.done()
 	}
 	c.rank, c.known = rank, true
-	h.clients[rank] = c
+	h.admit(c)
 	h.answer(c, pmi.Answer{Rank: int(h.job.Layout.Rank(rank)), App: h.app(rank)})
 	return h.done()
 }

@@ -18,7 +18,7 @@ func TestCalls(t *testing.T) {
 	require.Equal(t, []Effect{Bind{1, 77}}, h.Called(1, []byte("pmiid=77\n")))
 	require.False(t, h.Speaks(2))
 	words := []byte("cmd=initack rc=0\ncmd=set size=3\ncmd=set rank=2\ncmd=set debug=0\n")
-	require.Equal(t, []Effect{Words{2, 1, words}}, h.Bound(1, 2, ""))
+	require.Equal(t, []Effect{Spoke{}, Words{2, 1, words}}, h.Bound(1, 2, ""))
 	require.True(t, h.Speaks(2))
 	h.Called(1, []byte("cmd=init pmi_version=1 pmi_subversion=1\n"))
 	require.Equal(t, []Effect{Words{2, 1, []byte("cmd=put_result rc=0 msg=success\n")}}, h.Called(1, []byte("cmd=put kvsname=kvs_j key=k value=v\n")))

@@ -19,7 +19,7 @@ import (
 	"ibrun/pmi"
 )
 
-// Effect is Words, Say, Wish, Warn, Bind or HangUp.
+// Effect is Words, Say, Wish, Spoke, Warn, Bind or HangUp.
 type Effect any
 
 type (
@@ -36,6 +36,8 @@ type (
 	}
 	// Wish is for the values of all nodes up to a fence. The answer is Pooled.
 	Wish struct{ Fence uint32 }
+	// Spoke says that a rank of this node speaks PMI; it comes once.
+	Spoke struct{}
 	// Warn is for people.
 	Warn struct{ Text string }
 )
@@ -101,13 +103,21 @@ func (h *Hub) Spoke(rank uint32, words []byte) []Effect {
 		cfg := h.config()
 		cfg.Rank, cfg.AppNum = int(h.job.Layout.Rank(rank)), h.app(rank)
 		c = &client{rank: rank, known: true, engine: pmi.New(cfg)}
-		h.clients[rank] = c
+		h.admit(c)
 	}
 	if c.over || c.call != 0 { // who came through the port speaks there
 		return nil
 	}
 	h.obey(c, c.engine.Feed(words))
 	return h.done()
+}
+
+// admit takes a rank that speaks PMI.
+func (h *Hub) admit(c *client) {
+	if len(h.clients) == 0 {
+		h.do(Spoke{})
+	}
+	h.clients[c.rank] = c
 }
 
 // Shared are files in /dev/shm that ranks of this node have made and told each

@@ -102,6 +102,9 @@ func (s *Set) kind(path, name string) kind {
 		s.mpi.kinds = map[string]kind{}
 	}
 	s.mpi.kinds[path] = k
+	if k.mpich || k.open && libpmi.Image() != nil {
+		s.cfg.Post(Linked{k.soname})
+	}
 	if k.open && libpmi.Image() == nil {
 		s.cfg.Post(Warning{fmt.Sprintf("%s is a program of Open MPI (%s), whose ranks will each believe to be alone: %v", name, k.soname, libpmi.ErrNone)})
 	} else if s.cfg.Job.Launch.Verbose && s.cfg.NodeIndex == 0 {

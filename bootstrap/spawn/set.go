@@ -59,6 +59,8 @@ type (
 	Hung struct{ Call uint32 }
 	// Placed is where the ranks run. It comes before Spawned, if it was asked for.
 	Placed struct{ wire.Placed }
+	// Linked names an MPI library that a program is linked with and is served.
+	Linked struct{ Library string }
 	// Warning is something a person should know that stops nothing.
 	Warning struct{ Text string }
 )

@@ -74,6 +74,7 @@ type Ready struct{ Up, Failed uint32 } // agents
 type Exit struct {
 	Runs      []job.StatusRun
 	Truncated uint64 // bytes of output that were given up
+	MPI       job.MPISeen
 }
 
 // Output carries what a rank wrote: Stream 1 or 2.

@@ -116,6 +116,8 @@ func (m Stdin) append(w *writer)     { w.bool(m.EOF); w.bytes(m.Data) }
 
 func (m Exit) append(w *writer) {
 	w.uint(m.Truncated)
+	w.bool(m.MPI.Spoke)
+	w.string(m.MPI.Library)
 	w.uint(uint64(len(m.Runs)))
 	for _, r := range m.Runs {
 		w.u32(r.First)
@@ -192,7 +194,7 @@ func parseStdin(r *reader) Message {
 }
 
 func parseExit(r *reader) Message {
-	m := Exit{Truncated: r.uint(1<<63 - 1)}
+	m := Exit{Truncated: r.uint(1<<63 - 1), MPI: job.MPISeen{Spoke: r.bool(), Library: r.string()}}
 	for range r.count(5) {
 		m.Runs = append(m.Runs, job.StatusRun{First: r.u32(), Count: r.u32(), Status: parseStatus(r)})
 	}

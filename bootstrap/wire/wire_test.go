@@ -37,7 +37,7 @@ func samples() []Message {
 	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 62, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 32}})
 	return []Message{
 		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18},
-		Ready{Up: 63, Failed: 1}, Exit{Runs: []job.StatusRun{{First: 0, Count: 1023}, {First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}}, Truncated: 7},
+		Ready{Up: 63, Failed: 1}, Exit{Runs: []job.StatusRun{{First: 0, Count: 1023}, {First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}}, Truncated: 7, MPI: job.MPISeen{Spoke: true, Library: "libmpi.so.40"}},
 		Output{Rank: 300, Stream: 2, Data: []byte("hello\n")}, Grant{N: 65536},
 		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, StdinRoom{N: 1}, Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},
 		Fault{What: FaultLost, Node: 7, Nodes: 3, Host: "node0008", Parent: "node0002", Phase: "agent", Cause: "gone", Tail: "last words", AgeMs: 3},
@@ -115,7 +115,7 @@ func TestRefused(t *testing.T) {
 		"value that is not":   {[]byte{byte(KindAnswer), 1, 0, 0, 1, 1, 7}, ErrRange},
 		"empty key":           {[]byte{byte(KindPut), 0, 1, 7}, ErrRange},
 		"long tuple":          {[]byte{byte(KindPublish), 2, 0xc0, 0}, ErrRange},
-		"a billion runs":      {[]byte{byte(KindExit), 0, 0x80, 0x94, 0xeb, 0xdc, 0x03}, ErrShort},
+		"a billion runs":      {[]byte{byte(KindExit), 0, 0, 0, 0x80, 0x94, 0xeb, 0xdc, 0x03}, ErrShort},
 		"output beyond frame": {[]byte{byte(KindOutput), 0, 1, 100, 'x'}, ErrShort},
 	} {
 		_, err := Parse(c.frame)

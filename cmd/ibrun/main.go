@@ -21,6 +21,7 @@ import (
 	"ibrun/bootstrap/remote"
 	"ibrun/internal/build"
 	"ibrun/internal/limits"
+	"ibrun/job"
 	"ibrun/topo"
 )
 
@@ -99,6 +100,9 @@ func launch(args []string) int {
 		return complain(err)
 	}
 	say.outcome(o, p.policy.Timeout, r.allCodes)
+	if hint := alone(o, p.job.Size, r.toldMPI); hint != "" && !r.quiet && r.mpi != job.MPINone {
+		say.line("%s", hint)
+	}
 	switch s := newStatistics(p.job, &o.Tally); r.stats {
 	case "json":
 		s.json(os.Stderr)

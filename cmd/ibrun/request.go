@@ -70,6 +70,7 @@ type request struct {
 	showMap    bool
 	mpi        job.MPI
 	pmiPort    bool   // --pmi-port
+	toldMPI    string // --mpi mpich or another that is sure; else ""
 	crowd      bool   // --oversubscribe: no word about it
 	noLocal    bool   // --nolocal
 	fanout     string // --fanout

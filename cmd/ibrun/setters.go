@@ -171,12 +171,14 @@ func collides(file string, size, perNode uint32) bool {
 }
 
 func (r *request) setMPI(v string) error {
+	r.toldMPI = ""
 	switch v {
 	case "auto":
 		r.mpi = job.MPIAuto
 	case "pmi", "pmi2", "mpich":
-		r.mpi = job.MPIPlain
+		r.mpi, r.toldMPI = job.MPIPlain, "--mpi "+v
 	case "openmpi":
+		r.toldMPI = "--mpi openmpi"
 		if r.mpi = job.MPIOpen; libpmi.Image() == nil {
 			return libpmi.ErrNone
 		}

@@ -54,6 +54,18 @@ func TestOpenMPI(t *testing.T) {
 	require.Equal(t, 12, strings.Count(string(o.stdout), "of 12: collectives\n"), o.stderr)
 }
 
+// An interpreter tells nothing of the library that its script will load: Debian's
+// mpi4py is built with Open MPI. The python is the distribution's, as mpi4py is.
+func TestMPI4Py(t *testing.T) {
+	script, err := filepath.Abs("testdata/peers.py")
+	require.NoError(t, err)
+	o := ibrun(t, "-n", "3", "/usr/bin/python3", script)
+	require.Equal(t, 0, o.code, o.stderr)
+	for rank := range 3 {
+		require.Contains(t, string(o.stdout), fmt.Sprintf("rank %d of 3: mpi4py\n", rank))
+	}
+}
+
 // What was found out is told under -v, once, by the first node.
 func TestMPIDetected(t *testing.T) {
 	o := ibrun(t, "-v", "-n", "4", "--launcher", "local", "--hosts", "a,b", openMPIProgram(t), "hello")

@@ -25,23 +25,20 @@ func mpiProgram(t *testing.T, c *cluster.Cluster) string {
 	return path
 }
 
-// Stock MPICH over real nodes and real ssh, one rank each; aborted or killed, all
-// end at once.
+// Stock MPICH over real nodes and real ssh, one rank each and several. There is
+// no MPI_Finalize: this MPICH hangs in it when more than two nodes talk, and at
+// times between two, under mpiexec.hydra too (docs/mpi-programs.md).
 func TestMPICHOverNodes(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	program := mpiProgram(t, c)
-	// More than two nodes that talk are not judged: there this MPICH hangs in
-	// MPI_Finalize most of the time, under mpiexec.hydra too.
 	for _, what := range []string{"hello", "ring", "collectives", "names"} {
-		o := ibrun(t, c, "--hosts", "node[0001-0002]", "--timeout", "60", "-x", overTCP, program, what)
+		o := ibrun(t, c, "--hosts", "node[0001-0004]", "--timeout", "60", "-x", overTCP, program, what, "unfinished")
 		require.Equal(t, 0, o.code, "%s: %s", what, o.stderr)
-		require.Equal(t, 2, strings.Count(o.stdout, "of 2: "+what+"\n"), o.stdout)
+		require.Equal(t, 4, strings.Count(o.stdout, "of 4: "+what+"\n"), o.stdout)
+		require.Contains(t, o.stderr, "aborted the job with code 0\n")
 	}
 	o := ibrun(t, c, "-n", "16", "--hosts", "node[0001-0004]", "--timeout", "60", "-x", overTCP, program, "abort", "7")
 	require.Equal(t, 7, o.code, o.stderr)
-	o = ibrun(t, c, "--hosts", "node[0001-0004]", "--timeout", "60", "-x", overTCP, "sh", "-c", `[ $RANK = 2 ] && { sleep 1; kill -9 $$; } & exec "$0" spin`, program)
-	require.Equal(t, 137, o.code, o.stderr)
-	require.Contains(t, o.stderr, "rank 2 on node0003 was killed by signal 9")
 	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
 }
 

@@ -1,0 +1,16 @@
+package job
+
+// MPISeen is what a job's nodes have seen of MPI: whether ranks that should have
+// found each other did.
+type MPISeen struct {
+	Spoke   bool   // a rank has spoken PMI
+	Library string // an MPI library that a program is linked with; "" if none was seen
+}
+
+// Add takes in what others have seen. Of several libraries one is kept.
+func (s *MPISeen) Add(o MPISeen) {
+	s.Spoke = s.Spoke || o.Spoke
+	if s.Library == "" {
+		s.Library = o.Library
+	}
+}
