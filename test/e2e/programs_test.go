@@ -47,7 +47,8 @@ func TestPrograms(t *testing.T) {
 // What MPICH asks for at N ranks on K nodes: N puts of an address, and one more
 // on each node of several ranks for the name of their shared memory; all N
 // addresses on each node, the name by all but one of its ranks, the mapping by
-// each rank; four barriers.
+// each rank; four barriers, or three where no node has several ranks and nothing is
+// shared.
 func TestMPICHCountsOverNodes(t *testing.T) {
 	mpi := mpiProgram(t)
 	for _, ranks := range [][]int{{1, 1}, {2, 3}, {2, 2, 1}, {1, 1, 1, 1}} {
@@ -67,7 +68,11 @@ func TestMPICHCountsOverNodes(t *testing.T) {
 		require.Equal(t, n, seen.Sums["ranks"], ranks)
 		require.Equal(t, n+crowded, seen.Sums["pmi_puts"], ranks)
 		require.Equal(t, n*k+(n-k)+n, seen.Sums["pmi_gets"], ranks)
-		require.Equal(t, 4*n, seen.Sums["pmi_fences"], ranks)
+		barriers := 3
+		if crowded > 0 {
+			barriers = 4
+		}
+		require.Equal(t, barriers*n, seen.Sums["pmi_fences"], ranks)
 	}
 }
 
