@@ -76,6 +76,15 @@ func TestMPICHCountsOverNodes(t *testing.T) {
 	}
 }
 
+// A program of MPICH that never comes to MPI_Init is seen by what it is linked with.
+func TestMutePrograms(t *testing.T) {
+	o := ibrun(t, "--launcher", "local", "--hosts", "a,b,c", mpiProgram(t), "mute")
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Regexp(t, `^ibrun: no rank said a word of PMI, though the program is linked with libmpich\.so\.12: [^\n]*\n$`, o.stderr)
+	o = ibrun(t, "-n", "3", "--mpi", "none", mpiProgram(t), "mute")
+	require.Empty(t, o.stderr)
+}
+
 // A program of MPICH under a word that gives it nothing, or another program
 // under a word that promises PMI, gets a hint; what is no MPI program gets none.
 func TestNobodySpeaksPMI(t *testing.T) {
