@@ -2,7 +2,6 @@ package sim
 
 import (
 	"math/bits"
-	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +14,6 @@ import (
 // The first is run. The second would be 100 GB of copies, and is reckoned in the
 // way that TestReckonedBytes finds exact, where caches hold what passes them.
 func TestPMIBytesAtScale(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(200)) // little of it is garbage
 	nodes, ppn := clientNodes, 16
 	size := nodes * ppn
 	cfg := plan(nodes, ppn, "kary:8")
