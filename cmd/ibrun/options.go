@@ -102,6 +102,7 @@ var rankOptions = []knob{
 		return nil
 	}},
 	{names: "dry-run show", set: act(dryRun)},
+	{names: "doctor", set: act(examineNodes)},
 	{names: "display-map", set: on(func(r *request) *bool { return &r.showMap })},
 	{names: "display", takes: value, many: true, set: display},
 	{names: "verbose v", set: func(r *request, _ string) error { r.verbose++; r.launch.Verbose = true; return nil }},

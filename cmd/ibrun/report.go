@@ -25,6 +25,7 @@ type reporter struct {
 	whose   string // goes before each line; empty: the job that the user has started
 	layout  job.Layout
 	json    bool     // --json: places as data
+	tabled  bool     // faults go into a table of their own
 	noted   []string // what nodes have said
 }
 
@@ -36,7 +37,9 @@ func (r *reporter) event(what any) {
 			r.late(e)
 		}
 	case wire.Fault:
-		r.line("%s", r.faultLine(e))
+		if !r.tabled {
+			r.line("%s", r.faultLine(e))
+		}
 	case wire.Placed:
 		r.placed(e)
 	case wire.Notice:

@@ -103,7 +103,9 @@ func JSON(m *topo.Machine) ([]byte, error) {
 		Caches: each(m.L3s, newObject), Cores: each(m.Cores, newObject),
 		Slower: m.Slower.String(), Online: m.Online.String(), Allowed: m.Allowed.String(), Mems: m.AllowedMems.String(),
 		Quota: m.Quota, Memory: m.MemoryLimit, Load: m.Load,
-		HCAs: each(m.HCAs, func(h topo.HCA) hca { return hca{h.Name, newPlace(h.Place), h.IWARP, grouped(h.GUID[:]), each(h.Ports, newPort)} }),
+		HCAs: each(m.HCAs, func(h topo.HCA) hca {
+			return hca{h.Name, newPlace(h.Place), h.IWARP, grouped(h.GUID[:]), each(h.Ports, newPort)}
+		}),
 		Links: each(m.Links, func(l topo.Link) netLink {
 			return netLink{l.Name, newPlace(l.Place), l.Up, l.Loopback, l.Virtual, l.MTU, l.Speed, l.Type}
 		}),

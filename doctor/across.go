@@ -1,0 +1,117 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// same finds nodes that are one machine by several names. From then on each
+// machine counts once, since it would only be found equal to itself.
+func (j *verdict) same() {
+	names := map[string][]string{}
+	var once []*Node
+	for _, n := range j.machines {
+		key := n.Report.Boot + " " + n.Report.Host
+		if n.Report.Boot == "" {
+			key = "node " + n.Name
+		}
+		if names[key] == nil {
+			once = append(once, n)
+		}
+		names[key] = append(names[key], n.Name)
+	}
+	j.machines = once
+	for _, key := range sorted(names) {
+		if len(names[key]) > 1 {
+			j.find(Note, "name", "these are names of one machine", "", names[key]...)
+		}
+	}
+}
+
+// systems compares kernels and processors.
+func (j *verdict) systems() {
+	var kernels, machines, cpus, locked values
+	for _, n := range j.machines {
+		r := n.Report
+		kernels.add(r.Kernel, n.Name)
+		machines.add(r.Machine, n.Name)
+		cpus.add(fmt.Sprint(r.CPUs.Many), n.Name)
+		if len(r.HCAs) > 0 {
+			text := "unlimited"
+			if r.Memlock.Soft >= 0 {
+				text = Size(uint64(r.Memlock.Soft))
+			}
+			locked.add(text, n.Name)
+		}
+	}
+	for _, c := range []struct {
+		worth         Severity
+		subject, text string
+		v             values
+	}{
+		{Note, "kernel", "kernels differ: ", kernels},
+		{Warning, "machine", "kinds of machine differ: ", machines},
+		{Note, "cpus", "numbers of CPUs that ranks may use differ: ", cpus},
+		{Note, "memlock", "limits of locked memory differ: ", locked},
+	} {
+		if len(c.v) > 1 {
+			j.find(c.worth, c.subject, c.text+c.v.text(), "", c.v.names()...)
+		}
+	}
+}
+
+// networks compares data paths, and finds addresses that several nodes have.
+func (j *verdict) networks() {
+	var mtus, speeds, kinds values
+	owners := map[string][]string{}
+	data, virtual := map[string]bool{}, map[string]bool{}
+	for _, n := range j.machines {
+		d := n.Report.Data
+		if d.Fault == "" && !d.Local {
+			mtus.add(fmt.Sprint(d.MTU), n.Name)
+			if d.Speed > 0 {
+				speeds.add(fmt.Sprintf("%d Mb/s", d.Speed), n.Name)
+			}
+			kind := "IPv4"
+			if strings.Contains(d.Addr, ":") {
+				kind = "IPv6"
+			}
+			kinds.add(kind, n.Name)
+			data[d.Addr] = true
+		}
+		for _, a := range n.Report.Addrs {
+			if !slices.Contains(owners[a.Addr], n.Name) {
+				owners[a.Addr] = append(owners[a.Addr], n.Name)
+			}
+			virtual[a.Addr] = a.Virtual
+		}
+	}
+	for _, c := range []struct {
+		worth      Severity
+		what, hint string
+		v          values
+	}{
+		{Warning, "MTU", "make them equal: ip link set dev INTERFACE mtu 9000; ping -M do -s 8972 HOST", mtus},
+		{Warning, "speed", "ethtool INTERFACE; another interface may be meant: --iface", speeds},
+		{Error, "kind of address", "name networks that all have: --iface 10.0.0.0/8", kinds},
+	} {
+		if len(c.v) > 1 {
+			j.find(c.worth, "data path", fmt.Sprintf("%s differs: %s", c.what, c.v.text()), c.hint, c.v.names()...)
+		}
+	}
+	for _, addr := range sorted(owners) {
+		names := owners[addr]
+		if len(names) < 2 {
+			continue
+		}
+		switch {
+		case data[addr]:
+			j.find(Error, "address", fmt.Sprintf("%s, by which data would go, is an address of several nodes", addr), "choose another interface: --iface; see: ip addr", names...)
+		case virtual[addr]:
+			j.find(Note, "address", fmt.Sprintf("%s is an address of several nodes, as of container bridges; data does not go by it", addr), "", names...)
+		default:
+			j.find(Warning, "address", fmt.Sprintf("%s is an address of several nodes", addr), "see who has it: ip addr", names...)
+		}
+	}
+}
