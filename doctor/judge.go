@@ -39,8 +39,10 @@ type Want struct {
 // is one finding.
 func Judge(nodes []Node, want Want) []Finding {
 	j := &verdict{want: want, at: map[string]int{}}
+	order := map[string]int{}
 	for i := range nodes {
 		n := &nodes[i]
+		order[n.Name] = i
 		j.reached(n)
 		if n.Report != nil {
 			j.machines = append(j.machines, n)
@@ -54,6 +56,9 @@ func Judge(nodes []Node, want Want) []Finding {
 	j.systems()
 	j.networks()
 	j.fabrics()
+	for _, f := range j.found {
+		slices.SortStableFunc(f.Nodes, func(a, b string) int { return order[a] - order[b] })
+	}
 	slices.SortStableFunc(j.found, func(a, b Finding) int { return cmp.Compare(b.Severity, a.Severity) })
 	return j.found
 }
