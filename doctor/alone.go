@@ -158,7 +158,7 @@ func (j *verdict) verbs(n *Node) {
 		}
 	}
 	if v.Deaf != "" {
-		j.find(worth, "rdma", "sysfs has devices, but the kernel does not list them: "+v.Deaf, "rdma dev", n.Name)
+		j.find(worth, "netlink", "sysfs has devices, but the kernel does not list them: "+v.Deaf, "rdma dev", n.Name)
 	}
 }
 

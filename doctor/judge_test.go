@@ -119,7 +119,7 @@ func TestJudge(t *testing.T) {
 			}
 		}, false, []string{"no mlx5_0:2"}},
 		"another namespace": {func(n []Node) { n[0].Report.Verbs.Listed = nil }, false, []string{"warning mlx5_0 n1: another network namespace"}},
-		"not listed":        {func(n []Node) { n[0].Report.Verbs.Deaf = "protocol not supported" }, false, []string{"warning rdma n1: does not list them"}},
+		"not listed":        {func(n []Node) { n[0].Report.Verbs.Deaf = "protocol not supported" }, false, []string{"warning netlink n1: does not list them"}},
 
 		"no RDMA, ib":  {func(n []Node) { bare(&n[0]); bare(&n[1]); bare(&n[2]) }, true, []string{"error rdma n[1-3]: no RDMA device; the kernel says: protocol not supported", "no mlx5_0:2"}},
 		"RDMA on some": {func(n []Node) { bare(&n[0]) }, false, []string{"warning rdma n[1-3]: active ports on n[2-3], no device on n1", "no mlx5_0:2", "note mlx5_0:2 n[2-3]: DOWN"}},
