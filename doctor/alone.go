@@ -142,7 +142,7 @@ func (j *verdict) verbs(n *Node) {
 		}
 		verbs++
 		if f.Fault != "" {
-			j.find(worth, f.Path, "this user cannot open it: "+f.Fault, fmt.Sprintf("ls -l %s; a udev rule sets it: KERNEL==\"uverbs*\", MODE=\"0666\"", f.Path), n.Name)
+			j.find(worth, f.Path, "this user cannot open it: "+f.Fault, fmt.Sprintf("see who may: ls -l %s; a udev rule for all: KERNEL==\"uverbs*\", MODE=\"0666\"", f.Path), n.Name)
 		}
 	}
 	if verbs == 0 && v.ABI != "" {
@@ -150,7 +150,7 @@ func (j *verdict) verbs(n *Node) {
 	}
 	if l := r.Memlock; l.Soft >= 0 && l.Soft < leastLocked {
 		j.find(worth, "memlock", fmt.Sprintf("a process may lock %s of memory (hard limit %s), and verbs lock what they send from", Size(uint64(l.Soft)), l.hard()),
-			"* - memlock unlimited in /etc/security/limits.conf, LimitMEMLOCK=infinity for sshd; then see: ulimit -l", n.Name)
+			"in /etc/security/limits.conf: * - memlock unlimited; for sshd: LimitMEMLOCK=infinity; then see: ssh HOST ulimit -l", n.Name)
 	}
 	for _, h := range r.HCAs {
 		if v.Deaf == "" && !listed(v.Listed, h.Name) {

@@ -15,7 +15,7 @@ type row struct {
 	cells  []string // in the order of heads, without what spreads
 	ports  []string // each on a line of its own, without its LID
 	load   spread
-	free   spread // GiB of memory
+	free   spread // of memory, per cent
 	answer spread // seconds
 	lids   []spread
 }
@@ -62,7 +62,7 @@ func rowOf(n *doctor.Node) row {
 	}
 	one := func(v float64) spread { return spread{v, v} }
 	o := row{
-		names: []string{n.Name}, load: one(r.CPUs.Load), answer: one(n.Answer), free: one(float64(r.Memory.Available) / (1 << 30)),
+		names: []string{n.Name}, load: one(r.CPUs.Load), answer: one(n.Answer), free: one(100 * float64(r.Memory.Available) / float64(max(r.Memory.Total, 1))),
 		cells: []string{n.How, r.Kernel + " " + r.Machine, cpusText(r.CPUs), doctor.Size(r.Memory.Total), routeText(r.Data), memlockText(r.Memlock)},
 	}
 	for _, h := range r.HCAs {
@@ -126,7 +126,7 @@ func (r row) lines() (lines [][]string) {
 	}
 	first := []string{
 		doctor.Fold(r.names), fmt.Sprintf("%s %s s", r.cells[0], r.answer.text("%.1f")), r.cells[1], r.cells[2], r.load.text("%.1f"),
-		fmt.Sprintf("%s of %s", r.free.text("%.1f"), r.cells[3]), r.cells[4], r.cells[5], ports[0],
+		fmt.Sprintf("%s %% of %s", r.free.text("%.0f"), r.cells[3]), r.cells[4], r.cells[5], ports[0],
 	}
 	lines = append(lines, first)
 	for _, p := range ports[1:] {
