@@ -31,19 +31,12 @@ func (j *verdict) same() {
 
 // systems compares kernels and processors.
 func (j *verdict) systems() {
-	var kernels, machines, cpus, locked values
+	var kernels, machines, cpus values
 	for _, n := range j.machines {
 		r := n.Report
 		kernels.add(r.Kernel, n.Name)
 		machines.add(r.Machine, n.Name)
 		cpus.add(fmt.Sprint(r.CPUs.Many), n.Name)
-		if len(r.HCAs) > 0 {
-			text := "unlimited"
-			if r.Memlock.Soft >= 0 {
-				text = Size(uint64(r.Memlock.Soft))
-			}
-			locked.add(text, n.Name)
-		}
 	}
 	for _, c := range []struct {
 		worth         Severity
@@ -53,7 +46,6 @@ func (j *verdict) systems() {
 		{Note, "kernel", "kernels differ: ", kernels},
 		{Warning, "machine", "kinds of machine differ: ", machines},
 		{Note, "cpus", "numbers of CPUs that ranks may use differ: ", cpus},
-		{Note, "memlock", "limits of locked memory differ: ", locked},
 	} {
 		if len(c.v) > 1 {
 			j.find(c.worth, c.subject, c.text+c.v.text(), "", c.v.names()...)

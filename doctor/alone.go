@@ -22,12 +22,11 @@ func (j *verdict) reached(n *Node) {
 			"let nodes log in to each other: ssh "+d.From+" ssh HOST true; or start all from here: --tree flat", n.Name)
 	}
 	if l := n.Lost; l != nil {
-		from := ""
+		why := "was not examined"
 		if l.From != "" {
-			from = " from " + l.From
+			why += ": " + l.From + " could not reach it"
 		}
-		text := fmt.Sprintf("was not examined: no answer%s (%s): %s", from, l.Phase, l.Cause)
-		j.find(Error, "launch", text, "see more: ssh -v HOST true; or leave it out: --exclude HOST", n.Name)
+		j.find(Error, "launch", fmt.Sprintf("%s (%s): %s", why, l.Phase, l.Cause), "see more: ssh -v HOST true; or leave it out: --exclude HOST", n.Name)
 		return
 	}
 	if n.Report == nil {

@@ -20,7 +20,7 @@ type Node struct {
 
 // Lost is a session or a process that failed.
 type Lost struct {
-	From  string `json:"from"`  // the node that tried
+	From  string `json:"from"`  // the node that could not reach it; empty: it was reached
 	Phase string `json:"phase"` // resolve, connect, authenticate, ...
 	Cause string `json:"cause"` // with a hint, if the launcher had one
 	Tail  string `json:"tail"`  // what the session printed last

@@ -211,7 +211,7 @@ func (e *examination) round(p *plan, first bool) (code int, err error) {
 		if node == nil || node.Report != nil || node.Lost != nil {
 			continue
 		}
-		lost := &doctor.Lost{From: f.Parent, Phase: f.Phase, Cause: f.Cause, Tail: f.Tail}
+		lost := &doctor.Lost{Phase: f.Phase, Cause: f.Cause, Tail: f.Tail}
 		switch {
 		case f.What == wire.FaultRank:
 			lost.Phase, lost.Cause = "examine", "its examination "+ending(f.Status)
@@ -219,6 +219,8 @@ func (e *examination) round(p *plan, first bool) (code int, err error) {
 			lost.Phase = "start"
 		case f.What == wire.FaultLost:
 			lost.Phase = "lost"
+		case f.What == wire.FaultLaunch:
+			lost.From = f.Parent
 		}
 		if first && f.What == wire.FaultLaunch && f.Parent != e.at.host {
 			node.Detour = lost // perhaps only its parent cannot reach it

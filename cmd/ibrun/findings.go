@@ -66,10 +66,11 @@ func lost(nodes []doctor.Node) (n int) {
 // tailLines is how much is shown of what a session printed.
 const tailLines = 3
 
-// tails is what the sessions of a finding's nodes printed, of the first one.
+// tails is what the session of a finding's first node printed, if that is more
+// than the cause already says.
 func tails(nodes []doctor.Node, f doctor.Finding) string {
 	for _, n := range nodes {
-		if n.Name != f.Nodes[0] || n.Lost == nil || n.Lost.Tail == "" || f.Severity != doctor.Error {
+		if n.Name != f.Nodes[0] || n.Lost == nil || strings.Contains(n.Lost.Cause, strings.TrimSpace(n.Lost.Tail)) || f.Severity != doctor.Error {
 			continue
 		}
 		var b strings.Builder

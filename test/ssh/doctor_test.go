@@ -79,7 +79,7 @@ func TestDoctorOnTroubledNodes(t *testing.T) {
 	require.NotNil(t, e.Nodes[2].Lost)
 	require.Nil(t, e.Nodes[2].Report)
 	found := e.found()
-	require.Contains(t, found["launch node0003"], "error: was not examined: no answer from front")
+	require.Contains(t, found["launch node0003"], "error: was not examined: front could not reach it (")
 	if all.Len() > 1 {
 		require.Contains(t, found["cpuset node0002"], "note: ranks may use CPUs")
 	}
