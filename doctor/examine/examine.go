@@ -38,7 +38,7 @@ type Node struct {
 	Write   func(dir string) error                        // whether a file can be made in it
 	Listed  func() ([]doctor.Listed, error)               // RDMA devices over netlink
 	Own     func(hca string) []string                     // device files of an HCA
-	Over    func(link topo.Link) string                   // the HCA below a network interface; empty: none
+	Over    func(link topo.Link) string                   // the HCA on the PCI device of a network interface; empty: none
 	Now     func() int64                                  // Unix time in ns
 }
 
@@ -181,6 +181,13 @@ func (n Node) hcas(m *topo.Machine) []doctor.HCA {
 		}
 	}
 	for _, h := range m.HCAs {
+		for _, p := range h.Ports {
+			for _, g := range p.GIDs { // what has no PCI device, as Soft-RoCE, is known by its table
+				if g.Link != "" && !slices.Contains(over[h.Name], g.Link) {
+					over[h.Name] = append(over[h.Name], g.Link)
+				}
+			}
+		}
 		one := doctor.HCA{Name: h.Name, IWARP: h.IWARP, Files: list(n.Own(h.Name)), Links: list(over[h.Name]), Ports: []doctor.Port{}}
 		if h.GUID != ([8]byte{}) {
 			one.GUID = fmt.Sprintf("%x", h.GUID)

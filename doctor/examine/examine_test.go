@@ -77,7 +77,7 @@ func node(files fstest.MapFS) Node {
 			return []doctor.Listed{{Name: "mlx5_1"}, {Name: "mlx5_0", GUID: "0002c90300010000", Firmware: "20.30", Ports: 2}}, nil
 		},
 		Own:  func(hca string) []string { return []string{"/dev/infiniband/u" + hca, "/dev/infiniband/a" + hca} },
-		Over: func(l topo.Link) string { return map[string]string{"ib0": "mlx5_0", "eth2": "mlx5_1"}[l.Name] },
+		Over: func(l topo.Link) string { return map[string]string{"ib0": "mlx5_0"}[l.Name] }, // eth2 is in the table of GIDs
 		Now:  func() int64 { return 1700000000000000000 },
 	}
 	n.Route = func() (udp.Choice, error) { return udp.Choose("", netip.Addr{}, n.Links) }

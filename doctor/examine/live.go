@@ -98,27 +98,16 @@ func straight(guid string) string {
 	return strings.ReplaceAll(b.String(), ":", "")
 }
 
-// Types of interfaces, from include/uapi/linux/if_arp.h.
-const (
-	typeEthernet   = 1
-	typeInfiniBand = 32
-)
-
-// over is the HCA below an interface: for Ethernet what the tables of GIDs say.
-// For IPoIB rdmamap compares the node's GUID, which is wrong on second ports, so
-// the PCI device decides.
+// over is the HCA of an interface's PCI device, if that has one. It does not ask
+// rdmamap for the device of an interface by name: that opens every entry of every
+// table of GIDs, used or not, for each interface, and takes the node's GUID for
+// the port's with IPoIB.
 func over(l topo.Link) string {
-	switch {
-	case l.Type == typeEthernet:
-		hca, err := rdmamap.GetRdmaDeviceForNetdevice(l.Name)
-		if err != nil { // there is none
-			return ""
-		}
-		return hca
-	case l.Type == typeInfiniBand && len(l.PCI) > 0:
-		if all := rdmamap.GetRdmaDevicesForPcidev(l.PCI[len(l.PCI)-1]); len(all) == 1 {
-			return all[0]
-		}
+	if len(l.PCI) == 0 {
+		return ""
+	}
+	if all := rdmamap.GetRdmaDevicesForPcidev(l.PCI[len(l.PCI)-1]); len(all) == 1 {
+		return all[0]
 	}
 	return ""
 }
