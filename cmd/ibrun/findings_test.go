@@ -61,7 +61,7 @@ func TestFindingsForPeople(t *testing.T) {
 	require.Contains(t, brief.String(), "1 note\n", "they are counted all the same")
 }
 
-func TestFindingsAsData(t *testing.T) {
+func TestFindingsInJSON(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, writeFindings(&b, []doctor.Node{examinedNode("n1", 27, 1)}, nil))
 	var all map[string]any
