@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -153,7 +155,8 @@ func TestDoctorRefuses(t *testing.T) {
 	}
 }
 
-// A program that answers for the doctor's role with something else is said.
+// A session that says nothing is said, and so is a node that hangs: here the
+// library that is looked for is a pipe that nobody writes.
 func TestDoctorIsNotHungUp(t *testing.T) {
 	shell := t.TempDir() + "/shell"
 	require.NoError(t, os.WriteFile(shell, []byte("#!/bin/sh\nexec sleep 60\n"), 0o700))
@@ -161,4 +164,26 @@ func TestDoctorIsNotHungUp(t *testing.T) {
 	require.Equal(t, 1, o.code, o.stderr)
 	require.Contains(t, string(o.stdout), "error    deaf: launch: was not examined")
 	require.Contains(t, string(o.stdout), "0 nodes examined, 1 not")
+
+	dir := t.TempDir()
+	require.NoError(t, syscall.Mkfifo(dir+"/libibverbs.so.1", 0o600))
+	c := command(t, "--doctor", "--timeout", "1", "--launcher", "local", "--hosts", "a,b")
+	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir)
+	o = finish(t, c)
+	require.Equal(t, 1, o.code, o.stderr)
+	require.Contains(t, string(o.stdout), "error    a,b: launch: was not examined (examine): no word in 1s (--timeout)")
+}
+
+// Ctrl-C ends an examination as it ends a job.
+func TestDoctorIsInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, syscall.Mkfifo(dir+"/libibverbs.so.1", 0o600))
+	c := command(t, "--doctor", "--launcher", "local", "--hosts", "a,b")
+	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir)
+	require.NoError(t, c.Start())
+	eventually(t, 20*time.Second, "both nodes are examined", func() bool { return len(agents(":agent")) == 2 })
+	require.NoError(t, c.Process.Signal(os.Interrupt))
+	_ = c.Wait()
+	require.Equal(t, 130, c.ProcessState.ExitCode())
+	eventually(t, 5*time.Second, "nothing is left", func() bool { return len(agents(":agent")) == 0 })
 }
