@@ -38,19 +38,9 @@ func (j *verdict) systems() {
 		machines.add(r.Machine, n.Name)
 		cpus.add(fmt.Sprint(r.CPUs.Many), n.Name)
 	}
-	for _, c := range []struct {
-		worth         Severity
-		subject, text string
-		v             values
-	}{
-		{Note, "kernel", "kernels differ: ", kernels},
-		{Warning, "machine", "kinds of machine differ: ", machines},
-		{Note, "cpus", "numbers of CPUs that ranks may use differ: ", cpus},
-	} {
-		if len(c.v) > 1 {
-			j.find(c.worth, c.subject, c.text+c.v.text(), "", c.v.names()...)
-		}
-	}
+	j.unequal(Note, "kernel", "kernel differs", "", kernels)
+	j.unequal(Warning, "machine", "kind of machine differs", "", machines)
+	j.unequal(Note, "cpus", "number of CPUs that ranks may use differs", "", cpus)
 }
 
 // networks compares data paths, and finds addresses that several nodes have.
@@ -79,19 +69,9 @@ func (j *verdict) networks() {
 			virtual[a.Addr] = a.Virtual
 		}
 	}
-	for _, c := range []struct {
-		worth      Severity
-		what, hint string
-		v          values
-	}{
-		{Warning, "MTU", "make them equal: ip link set dev INTERFACE mtu 9000; ping -M do -s 8972 HOST", mtus},
-		{Warning, "speed", "ethtool INTERFACE; another interface may be meant: --iface", speeds},
-		{Error, "kind of address", "name networks that all have: --iface 10.0.0.0/8", kinds},
-	} {
-		if len(c.v) > 1 {
-			j.find(c.worth, "data path", fmt.Sprintf("%s differs: %s", c.what, c.v.text()), c.hint, c.v.names()...)
-		}
-	}
+	j.unequal(Warning, "data path", "MTU differs", "make them equal: ip link set dev INTERFACE mtu 9000; ping -M do -s 8972 HOST", mtus)
+	j.unequal(Warning, "data path", "speed differs", "ethtool INTERFACE; another interface may be meant: --iface", speeds)
+	j.unequal(Error, "data path", "kind of address differs", "name networks that all have: --iface 10.0.0.0/8", kinds)
 	for _, addr := range sorted(owners) {
 		names := owners[addr]
 		if len(names) < 2 {

@@ -99,6 +99,13 @@ func (j *verdict) forVerbs(other Severity) Severity {
 	return other
 }
 
+// unequal says who has what, if not all have the same.
+func (j *verdict) unequal(s Severity, subject, what, hint string, v values) {
+	if len(v) > 1 {
+		j.find(s, subject, what+": "+v.text(), hint, v.names()...)
+	}
+}
+
 // group is the nodes that have the same value of something.
 type group struct {
 	value string

@@ -134,6 +134,10 @@ func TestJudge(t *testing.T) {
 		"no GUIDs":     {func(n []Node) { n[0].Report.HCAs[0].GUID, n[1].Report.HCAs[0].GUID = "", "" }, false, nil},
 		"LID":          {func(n []Node) { port(&n[2]).LID = port(&n[0]).LID }, false, []string{"error LID n1,n3: n1 mlx5_0:1 and n3 mlx5_0:1 both have LID 16"}},
 		"LID in LMC":   {func(n []Node) { port(&n[1]).LID = port(&n[0]).LID + 1 }, false, []string{"error LID n[1-2]: both have LID 17"}},
+		"none is up":   {func(n []Node) { n[0].Report.HCAs[0].Ports[1].State = "INIT" }, false, []string{"note mlx5_0:2 n1: no subnet manager", "note mlx5_0:2 n[2-3]: DOWN"}},
+		"LID of old": {func(n []Node) {
+			*port(&n[2]) = Port{Number: 1, State: "DOWN", Physical: "Polling", Layer: "InfiniBand", LID: port(&n[0]).LID, GIDs: port(&n[2]).GIDs}
+		}, false, []string{"warning mlx5_0:1 n3: DOWN (Polling)", "warning rdma n[1-3]: no active port on n3", "warning mlx5_0:1 n[1-3]: state differs", "warning mlx5_0:2 n3: DOWN", "note mlx5_0:2 n[1-2]: DOWN"}},
 		"LID elsewhere": {func(n []Node) {
 			port(&n[1]).LID = port(&n[0]).LID
 			port(&n[1]).GIDs[0].GID = "fec0000000000001" + port(&n[1]).GIDs[0].GID[16:]

@@ -197,27 +197,14 @@ func (j *verdict) alike(name string, ports []seen) {
 			subnets.add(subnet, s.node.Name)
 		}
 	}
-	for _, c := range []struct {
-		what   string
-		v      values
-		breaks bool // nothing goes between ports that differ in this
-		hint   string
-	}{
-		{"state", states, false, "ibstat; rdma link"},
-		{"link layer", layers, true, "name ports that fit with --hca; mlxconfig query LINK_TYPE_P1"},
-		{"rate", rates, false, "a bad cable or an older card: iblinkinfo; ibstat"},
-		{"MTU", mtus, false, "the lowest is used: ip link set dev INTERFACE mtu 4200"},
-		{"subnet prefix", subnets, true, "name ports of one fabric with --hca; ibstat"},
-	} {
-		if len(c.v) < 2 || c.what == "state" && len(up) == 0 {
-			continue
-		}
-		worth := Warning
-		if c.breaks {
-			worth = j.forVerbs(Warning)
-		}
-		j.find(worth, name, fmt.Sprintf("%s differs: %s", c.what, c.v.text()), c.hint, c.v.names()...)
+	if len(up) > 0 {
+		j.unequal(Warning, name, "state differs", "ibstat; rdma link", states)
 	}
+	breaks := j.forVerbs(Warning) // nothing goes between ports that differ in these
+	j.unequal(breaks, name, "link layer differs", "name ports that fit with --hca; mlxconfig query LINK_TYPE_P1", layers)
+	j.unequal(breaks, name, "subnet prefix differs", "name ports of one fabric with --hca; ibstat", subnets)
+	j.unequal(Warning, name, "rate differs", "a bad cable or an older card: iblinkinfo; ibstat", rates)
+	j.unequal(Warning, name, "MTU differs", "the lowest is used: ip link set dev INTERFACE mtu 4200", mtus)
 	j.shared(name, up)
 }
 
