@@ -144,6 +144,8 @@ func TestDoctorRefuses(t *testing.T) {
 		"--doctor -n 3":                    "leave out -n",
 		"--doctor -ppn 3":                  "leave out -n, -ppn",
 		"--doctor --hosts a --display map": "contradicts --display",
+		"--doctor --dry-run":               "already asks for something else than a job",
+		"--dry-run --doctor":               "already asks for something else than a job",
 		"--doctor --hosts a..b":            "empty part",
 		"--doctor --hosts a -f b":          "both name hosts",
 		"--doctor --nolocal":               "leaves no host",
