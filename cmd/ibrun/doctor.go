@@ -132,7 +132,7 @@ func (e *examination) all() (code int, err error) {
 // plan is a job of one rank on each node that runs the hidden role. Its
 // environment is the node's own, but for where libraries are.
 func (e *examination) plan(ask *request) (*plan, error) {
-	ask.launch, ask.perNode, ask.preflight, ask.stdin, ask.noPMI = e.launch, 1, false, "none", true
+	ask.launch, ask.perNode, ask.preflight, ask.stdin, ask.mpi = e.launch, 1, false, "none", job.MPINone
 	ask.killOnBad, ask.timeout = false, e.timeout
 	if ask.timeout == 0 {
 		ask.timeout = doctorTime
@@ -197,7 +197,14 @@ func (e *examination) giveUp(phase, cause string) {
 func (e *examination) round(p *plan, first bool) (code int, err error) {
 	began := time.Now()
 	heard := &answers{}
-	o, err := conduct(p, e.at, e.say, agent.NewSink(heard, os.Stderr, agent.Style{Label: true}))
+	o, err := conduct(p, e.at, agent.RootConfig{
+		Out: agent.NewSink(heard, os.Stderr, agent.Style{Label: true}), Warn: e.say.warn,
+		Report: func(what any) {
+			if _, is := what.(wire.Fault); !is { // those go into the table
+				e.say.event(what)
+			}
+		},
+	})
 	if err != nil {
 		return 0, err
 	}

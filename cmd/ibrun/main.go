@@ -66,7 +66,6 @@ func launch(args []string) int {
 	}
 	say := &reporter{to: os.Stderr, quiet: r.quiet, verbose: r.verbose, began: began, json: r.binding.Data}
 	if r.action == examineNodes {
-		say.tabled = true
 		return r.examine(at, say)
 	}
 	if r.byLoad && r.action == run {

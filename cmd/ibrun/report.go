@@ -25,7 +25,6 @@ type reporter struct {
 	whose   string // goes before each line; empty: the job that the user has started
 	layout  job.Layout
 	json    bool     // --json: places as data
-	tabled  bool     // faults go into a table of their own
 	noted   []string // what nodes have said
 }
 
@@ -37,9 +36,7 @@ func (r *reporter) event(what any) {
 			r.late(e)
 		}
 	case wire.Fault:
-		if !r.tabled {
-			r.line("%s", r.faultLine(e))
-		}
+		r.line("%s", r.faultLine(e))
 	case wire.Placed:
 		r.placed(e)
 	case wire.Notice:
