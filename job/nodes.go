@@ -120,6 +120,14 @@ func (r Run) Host(off uint32) string {
 	return fmt.Sprintf("%s%0*d%s", r.Prefix, int(r.Width), r.Lo+uint64(off), r.Suffix)
 }
 
+// String is the names of the run, as a host list has them: n[01-16].
+func (r Run) String() string {
+	if r.Count < 2 {
+		return r.Host(0)
+	}
+	return fmt.Sprintf("%s[%0*d-%0*d]%s", r.Prefix, r.Width, r.Lo, r.Width, r.Lo+uint64(r.Count)-1, r.Suffix)
+}
+
 // Slice returns nodes [lo, hi) as a table of their own.
 func (n Nodes) Slice(lo, hi int) Nodes {
 	if lo >= hi {

@@ -34,11 +34,14 @@ func (r *reader) allowed(m *Machine) {
 			narrow(&m.Allowed, r.nearest(g, "cpuset.cpus.effective"), "CPUs", g.dir())
 			narrow(&m.AllowedMems, r.nearest(g, "cpuset.mems.effective"), "NUMA nodes", g.dir())
 			m.Quota = tighter(m.Quota, r.quota(g, r.max))
+			m.MemoryLimit = tighter(m.MemoryLimit, r.bytes(g, "memory.max"))
 		case legacySet:
 			narrow(&m.Allowed, r.nearest(g, "cpuset.effective_cpus", "cpuset.cpus", "cpus"), "CPUs", g.dir())
 			narrow(&m.AllowedMems, r.nearest(g, "cpuset.effective_mems", "cpuset.mems", "mems"), "NUMA nodes", g.dir())
 		case legacyTime:
 			m.Quota = tighter(m.Quota, r.quota(g, r.cfs))
+		case legacyMemory:
+			m.MemoryLimit = tighter(m.MemoryLimit, r.bytes(g, "memory.limit_in_bytes"))
 		}
 	}
 }

@@ -15,6 +15,9 @@ const (
 	v1Groups = "proc/self/cgroup = 3:cpuset:/batch/job1\\n2:cpu,cpuacct:/batch/job1\\n1:name=systemd:/\n"
 )
 
+// v1Memory is a group of the memory controller.
+const v1Memory = "proc/mounts = cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\nproc/self/cgroup = 4:memory:/batch\n"
+
 // twoGroups are restrictions of each kind for the machine two.
 const twoGroups = v1 + v1Groups + `
 	sys/fs/cgroup/cpuset/batch/job1/cpuset.cpus = 0-5
@@ -63,6 +66,10 @@ func TestAllowedAlone(t *testing.T) {
 		{"v2, outside of its namespace", two + v2 + "proc/self/cgroup = 0::/../../other\n" + root + "cpuset.cpus.effective = 6", "allowed 6"},
 		{"v2 in part, v1 in part", two + "proc/mounts = cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\\ncgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\nproc/self/cgroup = 3:cpuset:/x\\n0::/y\n" +
 			root + "cpuset/x/cpuset.cpus = 0-1\n" + root + "unified/y/cpuset.cpus.effective = 1-2", "allowed 1"},
+		{"v2, the least memory upwards", two + v2 + "proc/self/cgroup = 0::/a/b/c\n" + root + "a/memory.max = 1073741824\n" + root + "a/b/memory.max = max\n" + root + "a/b/c/memory.max = 2147483648", "limit 1073741824"},
+		{"v2, memory that is no number", two + v2 + "proc/self/cgroup = 0::/a\n" + root + "a/memory.max = much", "limit 0\nnote limit of memory \"much\""},
+		{"v1, memory", two + v1Memory + root + "memory/batch/memory.limit_in_bytes = 536870912\n" + root + "memory/memory.limit_in_bytes = 9223372036854771712", "limit 536870912"},
+		{"v1, no limit of memory", two + v1Memory + root + "memory/batch/memory.limit_in_bytes = 9223372036854771712", "limit 0"},
 		{"groups that contradict each other", two + "proc/mounts = cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\\ncgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\nproc/self/cgroup = 3:cpuset:/x\\n0::/y\n" +
 			root + "cpuset/x/cpuset.cpus = 0-1\n" + root + "unified/y/cpuset.cpus.effective = 2-3", "allowed 2-3\nnote cpuset/x\" allows CPUs 0-1, of which there is none"},
 	} {

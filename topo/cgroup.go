@@ -13,10 +13,12 @@ import (
 type groupKind uint8
 
 const (
-	noGroup    groupKind = iota
-	unified              // v2: all controllers
-	legacySet            // v1 with cpuset
-	legacyTime           // v1 with cpu
+	noGroup      groupKind = iota
+	unified                // v2: all controllers
+	legacySet              // v1 with cpuset
+	legacyTime             // v1 with cpu
+	legacyMemory           // v1 with memory
+	groupKinds
 )
 
 // group is where this process is in a hierarchy.
@@ -59,7 +61,7 @@ func (r *reader) groups() []group {
 
 // mounts are the folders where hierarchies are mounted, by kind, from proc/mounts:
 // "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0".
-func (r *reader) mounts() (mounts [legacyTime + 1]string) {
+func (r *reader) mounts() (mounts [groupKinds]string) {
 	text, _ := r.text("proc/mounts")
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -78,6 +80,9 @@ func (r *reader) mounts() (mounts [legacyTime + 1]string) {
 		}
 		if words[2] == "cgroup" && slices.Contains(options, "cpu") {
 			kinds = append(kinds, legacyTime)
+		}
+		if words[2] == "cgroup" && slices.Contains(options, "memory") {
+			kinds = append(kinds, legacyMemory)
 		}
 		for _, kind := range kinds {
 			if mounts[kind] == "" {
@@ -104,7 +109,8 @@ func (r *reader) membership(kind groupKind) (string, bool) {
 		controllers := strings.Split(words[1], ",")
 		if kind == unified && words[0] == "0" && words[1] == "" ||
 			kind == legacySet && slices.Contains(controllers, "cpuset") ||
-			kind == legacyTime && slices.Contains(controllers, "cpu") {
+			kind == legacyTime && slices.Contains(controllers, "cpu") ||
+			kind == legacyMemory && slices.Contains(controllers, "memory") {
 			return words[2], true
 		}
 	}
@@ -179,8 +185,32 @@ func (r *reader) share(dir, quota, period string) float64 {
 	return float64(q) / float64(p)
 }
 
+// bytes is the least memory that a group and those above it leave, by files
+// like memory.max. "max" is no limit, and so is more than any machine has, as
+// v1 writes it.
+func (r *reader) bytes(g group, file string) (least uint64) {
+	for dir := range g.up {
+		text, ok := r.text(path.Join(dir, file))
+		if !ok || text == "" || text == "max" {
+			continue
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			r.note("%.80q has a limit of memory %.20q: passed over", dir, text)
+			continue
+		}
+		if n < mostBytes {
+			least = tighter(least, n)
+		}
+	}
+	return least
+}
+
+// mostBytes is more memory than a machine has: 2^60.
+const mostBytes = 1 << 60
+
 // tighter is the lower of two limits, of which 0 is none.
-func tighter(a, b float64) float64 {
+func tighter[T float64 | uint64](a, b T) T {
 	if a == 0 || b == 0 {
 		return a + b
 	}

@@ -45,6 +45,7 @@ sys/devices/pci0000:40/0000:40:03.0/0000:41:00.0/numa_node: 1
 sys/devices/pci0000:40/0000:40:03.0/0000:41:00.0/local_cpulist: 8-15
 sys/devices/pci0000:40/0000:40:03.0/0000:41:00.0/infiniband/mlx5_10/device -> ../../../0000:41:00.0
 sys/devices/pci0000:40/0000:40:03.0/0000:41:00.0/infiniband/mlx5_10/node_type: 1: CA
+sys/devices/pci0000:40/0000:40:03.0/0000:41:00.0/infiniband/mlx5_10/node_guid: 0002:c903:00f9:bfa0
 sys/devices/pci0000:40/0000:40:03.0/0000:41:00.0/infiniband/mlx5_10/ports/10/state: 1: DOWN
 sys/devices/pci0000:40/0000:40:03.0/0000:41:00.0/infiniband/mlx5_10/ports/2/state: 2: INIT
 sys/devices/pci0000:40/0000:40:03.0/0000:41:00.0/infiniband/mlx5_10/ports/1/state: 4: ACTIVE
@@ -85,6 +86,7 @@ func TestHCAs(t *testing.T) {
 		Ports: []Port{{Number: 1, State: "ARMED"}},
 	}, {
 		Name:  "mlx5_10",
+		GUID:  [8]byte{0, 2, 0xc9, 3, 0, 0xf9, 0xbf, 0xa0},
 		Place: Place{NUMA: 1, CPUs: cpuset.Span(8, 15), PCI: []string{"pci0000:40", "0000:40:03.0", "0000:41:00.0"}},
 		Ports: []Port{
 			{

@@ -19,7 +19,7 @@ func (r *reader) hcas() []HCA {
 			r.note("%s has no ports: left out", dir)
 			continue
 		}
-		h := HCA{Name: name, Place: r.place(dir), IWARP: r.word(dir+"/node_type") == "RNIC"}
+		h := HCA{Name: name, Place: r.place(dir), IWARP: r.word(dir+"/node_type") == "RNIC", GUID: r.guid(dir + "/node_guid")}
 		for _, n := range numbers {
 			h.Ports = append(h.Ports, r.port(dir+"/ports/"+strconv.Itoa(n), n))
 		}
@@ -41,6 +41,19 @@ func (r *reader) port(dir string, number int) Port {
 		GIDs:     r.gids(dir),
 		PKeys:    r.pkeys(dir + "/pkeys"),
 	}
+}
+
+// guid is a file like "0002:c903:00f9:bfa0"; zero where there is none.
+func (r *reader) guid(path string) (guid [8]byte) {
+	text, _ := r.text(path)
+	b, err := hex.DecodeString(strings.ReplaceAll(text, ":", ""))
+	if err != nil || len(b) != len(guid) {
+		if text != "" {
+			r.note("%s holds %.50q, which is no GUID", path, text)
+		}
+		return guid
+	}
+	return [8]byte(b)
 }
 
 // mostUnused is how many unused entries of a table may follow each other before

@@ -53,6 +53,7 @@ type Machine struct {
 	Allowed     cpuset.Set // CPUs of Online that cgroup and affinity leave to this process; never empty
 	AllowedMems cpuset.Set // IDs of Memories that may be used; never empty
 	Quota       float64    // CPUs' worth of time that cpu.max leaves; 0: no limit
+	MemoryLimit uint64     // bytes that cgroups leave; 0: no limit
 	Load        float64    // processes that ran or wanted to, over the last minute; -1: not known
 
 	HCAs  []HCA
@@ -102,8 +103,9 @@ type Place struct {
 type HCA struct {
 	Name string // mlx5_0
 	Place
-	IWARP bool   // an RNIC, which UCX, NCCL and MVAPICH2 do not drive as they do InfiniBand and RoCE
-	Ports []Port // by number
+	IWARP bool    // an RNIC, which UCX, NCCL and MVAPICH2 do not drive as they do InfiniBand and RoCE
+	GUID  [8]byte // of the node, which no other HCA has; zero: not known
+	Ports []Port  // by number
 }
 
 // Port is one port of an HCA.

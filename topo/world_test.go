@@ -181,7 +181,7 @@ func picture(m *topo.Machine) map[string]string {
 		"online": m.Online.String(), "cores": objects(m.Cores), "packages": objects(m.Packages), "caches": objects(m.L3s),
 		"nodes": strings.Join(nodes, " "), "distances": strings.Join(distances, " "), "memory": strings.Join(bytes, " "),
 		"slower": m.Slower.String(), "allowed": m.Allowed.String(), "mems": m.AllowedMems.String(),
-		"quota": fmt.Sprint(m.Quota), "load": fmt.Sprint(m.Load),
+		"quota": fmt.Sprint(m.Quota), "load": fmt.Sprint(m.Load), "limit": fmt.Sprint(m.MemoryLimit),
 	}
 }
 

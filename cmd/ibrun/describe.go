@@ -82,10 +82,7 @@ func depth(p *plan) int {
 }
 
 func runName(r job.Run) string {
-	name := r.Host(0)
-	if r.Count > 1 {
-		name = fmt.Sprintf("%s[%0*d-%0*d]%s", r.Prefix, r.Width, r.Lo, r.Width, r.Lo+uint64(r.Count)-1, r.Suffix)
-	}
+	name := r.String()
 	if r.User != "" {
 		name = r.User + "@" + name
 	}

@@ -61,6 +61,7 @@ ranks that use the package ibrun
 
 show
   --dry-run (-show), --display map,bind,topo, -v, -q, -V, -h
+  --doctor               examine the nodes of --hosts instead of running; --json
   --capture FILE, --topo-input FILE   a node's sysfs, for bug reports
 
 Exit code: that of the first rank that failed, 128 + signal if it was killed;

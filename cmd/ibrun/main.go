@@ -66,6 +66,9 @@ func launch(args []string) int {
 		return complain(err)
 	}
 	say := &reporter{to: os.Stderr, quiet: r.quiet, verbose: r.verbose, began: began, json: r.binding.Data}
+	if r.action == examineNodes {
+		return r.examine(at, say)
+	}
 	if r.byLoad && r.action == run {
 		if code, err := r.weigh(at, say); err != nil {
 			return complain(err)

@@ -50,9 +50,16 @@ func on(flag func(r *request) *bool) func(*request, string) error {
 	return func(r *request, _ string) error { *flag(r) = true; return nil }
 }
 
-// act makes a setter for an option that asks for something else than a job.
+// act makes a setter for an option that asks for something else than a job,
+// of which there can be one; help and version win over all.
 func act(a action) func(*request, string) error {
-	return func(r *request, _ string) error { r.action = a; return nil }
+	return func(r *request, _ string) error {
+		if r.action != run && r.action != a && a != help && a != version {
+			return errors.New("another option already asks for something else than a job: write one of them")
+		}
+		r.action = a
+		return nil
+	}
 }
 
 // refuse makes a setter for what must not be ignored and cannot be done.
@@ -102,6 +109,7 @@ var rankOptions = []knob{
 		return nil
 	}},
 	{names: "dry-run show", set: act(dryRun)},
+	{names: "doctor", set: act(examineNodes)},
 	{names: "display-map", set: on(func(r *request) *bool { return &r.showMap })},
 	{names: "display", takes: value, many: true, set: display},
 	{names: "verbose v", set: func(r *request, _ string) error { r.verbose++; r.launch.Verbose = true; return nil }},

@@ -65,6 +65,9 @@ func parseWith(args []string, read func(name string) ([]byte, error)) (*request,
 	if r.action == makeCapture || r.action == showTopo {
 		return r, nil
 	}
+	if r.action == examineNodes {
+		return r, r.checkDoctor()
+	}
 	if len(r.segments) == 0 {
 		return nil, usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
 	}
@@ -123,7 +126,7 @@ func (p *reading) program(prog option.Program, where string) error {
 	switch {
 	case where == "" && r.configFile != "" && len(r.segments) == 0:
 		return nil
-	case where == "" && r.action == makeCapture && len(r.segments) == 0:
+	case where == "" && (r.action == makeCapture || r.action == examineNodes) && len(r.segments) == 0:
 		return nil
 	case where == "" && r.binding.Topo && r.action == run && len(r.segments) == 0:
 		r.action = showTopo

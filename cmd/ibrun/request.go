@@ -20,6 +20,7 @@ const (
 	dryRun
 	makeCapture
 	showTopo
+	examineNodes
 )
 
 // segment is one program of the command line, between colons.

@@ -30,6 +30,8 @@ func role(args []string) (code int, ok bool) {
 		return spawnedMain(), true
 	case weighRole:
 		return weighMain(), true
+	case doctorRole:
+		return doctorMain(args[1:]), true
 	case spawn.LimitRole:
 		return spawn.LimitMain(args[1:]), true
 	}

@@ -280,3 +280,15 @@ func TestMadeUpHCA(t *testing.T) {
 	require.Contains(t, o.errout, "SLEEPING")
 	require.Contains(t, rdmavm(t, nil, "sys", "--", "no-such-program").errout, "executable file not found")
 }
+
+// TestDoctorOnMadeUpHCA examines the HCA that is not there: its LID is seen, and that it cannot be used is said.
+func TestDoctorOnMadeUpHCA(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	o := rdmavm(t, nil, "sys", "-lid", "0x3a4", "-rate", "56", "--", filepath.Join(bin, "ibrun"), "--doctor", "--fabric", "ib")
+	require.Equal(t, 1, o.code, o.errout)
+	require.Regexp(t, `mlx5_0:1 ACTIVE InfiniBand 56 Gb/s LID 932\n`, o.out)
+	require.Contains(t, o.out, ": netlink: sysfs has devices, but the kernel does not list them")
+	require.NotContains(t, o.out, "no RDMA device")
+}

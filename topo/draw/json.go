@@ -21,6 +21,7 @@ type (
 		Allowed  string     `json:"allowed_cpus"`       // that this process may use
 		Mems     string     `json:"allowed_numa_nodes"` // whose memory this process may use
 		Quota    float64    `json:"quota_cpus"`         // CPUs' worth of time; 0: no limit
+		Memory   uint64     `json:"memory_limit_bytes"` // that cgroups leave; 0: no limit
 		Load     float64    `json:"load"`               // over the last minute; -1: not known
 		HCAs     []hca      `json:"hcas"`
 		Links    []netLink  `json:"interfaces"`
@@ -44,6 +45,7 @@ type (
 		Name string `json:"name"`
 		place
 		IWARP bool      `json:"iwarp"`
+		GUID  string    `json:"node_guid"` // as sysfs writes it; all 0: not known
 		Ports []hcaPort `json:"ports"`
 	}
 	hcaPort struct {
@@ -83,9 +85,9 @@ type (
 //   - numa_nodes: id, cpus, memory_bytes, distances
 //   - slower_cpus, online_cpus, allowed_cpus, allowed_numa_nodes: lists like
 //     "0-3,8"
-//   - quota_cpus (0: no limit), load (-1: not known)
+//   - quota_cpus, memory_limit_bytes (0: no limit), load (-1: not known)
 //   - hcas: name, numa_node (-1: not known), local_cpus, pci_path, iwarp,
-//     ports: number, state, physical_state, link_layer, lid, sm_lid, lmc, rate_gbps,
+//     node_guid, ports: number, state, physical_state, link_layer, lid, sm_lid, lmc, rate_gbps,
 //     gids (index, gid, type, interface), pkeys
 //   - interfaces: name, numa_node, local_cpus, pci_path, up, loopback, virtual,
 //     mtu_bytes, speed_mbps, arphrd
@@ -100,8 +102,10 @@ func JSON(m *topo.Machine) ([]byte, error) {
 		}),
 		Caches: each(m.L3s, newObject), Cores: each(m.Cores, newObject),
 		Slower: m.Slower.String(), Online: m.Online.String(), Allowed: m.Allowed.String(), Mems: m.AllowedMems.String(),
-		Quota: m.Quota, Load: m.Load,
-		HCAs: each(m.HCAs, func(h topo.HCA) hca { return hca{h.Name, newPlace(h.Place), h.IWARP, each(h.Ports, newPort)} }),
+		Quota: m.Quota, Memory: m.MemoryLimit, Load: m.Load,
+		HCAs: each(m.HCAs, func(h topo.HCA) hca {
+			return hca{h.Name, newPlace(h.Place), h.IWARP, grouped(h.GUID[:]), each(h.Ports, newPort)}
+		}),
 		Links: each(m.Links, func(l topo.Link) netLink {
 			return netLink{l.Name, newPlace(l.Place), l.Up, l.Loopback, l.Virtual, l.MTU, l.Speed, l.Type}
 		}),
@@ -120,15 +124,15 @@ func newPlace(p topo.Place) place { return place{p.NUMA, p.CPUs.String(), list(p
 func newPort(p topo.Port) hcaPort {
 	return hcaPort{
 		p.Number, p.State, p.Physical, p.Layer, p.LID, p.SMLID, p.LMC, p.Rate,
-		each(p.GIDs, func(g topo.GID) tableGID { return tableGID{g.Index, gid(g.GID), g.Type, g.Link} }),
+		each(p.GIDs, func(g topo.GID) tableGID { return tableGID{g.Index, grouped(g.GID[:]), g.Type, g.Link} }),
 		list(p.PKeys),
 	}
 }
 
-// gid is a GID as the kernel's %pI6 writes it.
-func gid(g [16]byte) string {
-	text := fmt.Sprintf("%x", g)
-	for at := 28; at > 0; at -= 4 {
+// grouped is a GID or GUID as the kernel writes it, in groups of two bytes.
+func grouped(id []byte) string {
+	text := fmt.Sprintf("%x", id)
+	for at := len(text) - 4; at > 0; at -= 4 {
 		text = text[:at] + ":" + text[at:]
 	}
 	return text

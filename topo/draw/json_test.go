@@ -44,9 +44,9 @@ func TestJSON(t *testing.T) {
 		"caches": [{"id": 2, "cpus": "0,8-9"}],
 		"cores": [{"id": 0, "cpus": "0,8"}, {"id": 1, "cpus": "9"}, {"id": 0, "cpus": "4,12"}, {"id": 1, "cpus": "5"}],
 		"slower_cpus": "5", "online_cpus": "0,4-5,8-9,12", "allowed_cpus": "0,4-5,9", "allowed_numa_nodes": "0,7",
-		"quota_cpus": 1.5, "load": 0.5,
+		"quota_cpus": 1.5, "memory_limit_bytes": 1073741824, "load": 0.5,
 		"hcas": [{
-			"name": "mlx5_0", "numa_node": 1, "local_cpus": "4-5", "pci_path": ["pci0000:40", "0000:41:00.0"], "iwarp": false,
+			"name": "mlx5_0", "numa_node": 1, "local_cpus": "4-5", "pci_path": ["pci0000:40", "0000:41:00.0"], "iwarp": false, "node_guid": "0000:0000:0000:0000",
 			"ports": [{
 				"number": 1, "state": "ACTIVE", "physical_state": "LinkUp", "link_layer": "InfiniBand",
 				"lid": 932, "sm_lid": 1, "lmc": 2, "rate_gbps": 56,

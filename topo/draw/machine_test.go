@@ -104,7 +104,7 @@ func holes() *topo.Machine {
 			{Object: object(7), Bytes: 1 << 40},
 		},
 		Online: cpuset.Of(0, 4, 5, 8, 9, 12), Allowed: cpuset.Of(0, 4, 5, 9), AllowedMems: cpuset.Of(0, 7),
-		Quota: 1.5, Load: -1,
+		Quota: 1.5, MemoryLimit: 1 << 30, Load: -1,
 		Notes: []string{"sys/devices/system/cpu/cpu7/topology/core_id holds \"x\", which is no number"},
 	}
 }
