@@ -75,14 +75,16 @@ bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each besi
 	@bin/bench-lazy bin/ibrun
 	@go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric
 
-bench-mpi: ## a local put and get, then a PMI exchange under ibrun and mpiexec.hydra, on 4, 16 and 64 virtual nodes; ROUNDS=5
-	@test/packages $(RUN_PACKAGES) mpich
+bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64 and 128 nodes; MPICH and Open MPI beside their own launchers on 4 and 16; ROUNDS=5
+	@test/packages $(RUN_PACKAGES) mpich libmpich-dev openmpi-bin libopenmpi-dev
 	@$(MAKE) --no-print-directory build
 	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
 	@CGO_ENABLED=0 go build -o bin/pmi ./test/pmi
 	@go test -run '^$$' -bench Local ./bootstrap/exchange
 	@for how in --eager --lazy; do echo "$$how, two local agents:"; bin/ibrun --launcher local --hosts a,b $$how -n 2 bin/pmi -time 20000 | grep put; done
-	@for n in 4 16 64; do for p in 1 16; do bin/vcluster up $$n -- test/bench/launch $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
+	@for n in 16 64 128; do for p in 1 16; do bin/vcluster up $$n -- test/bench/launch $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
+	@mpicc.mpich -o bin/mpi.mpich test/e2e/testdata/mpi.c; mpicc.openmpi -o bin/mpi.openmpi test/e2e/testdata/mpi.c
+	@for n in 4 16; do bin/vcluster up $$n -- test/bench/mpi $$n 1 $(ROUNDS) $(CURDIR)/bin/mpi.mpich $(CURDIR)/bin/mpi.openmpi; done
 
 bench-topo: ## reading 256 CPUs beside lstopo, and what binding adds to a start
 	@test/packages hwloc-nox
