@@ -26,9 +26,14 @@ func (e *end) toReceive(q *verbs.QP, route verbs.Route, peer, psn uint32) error 
 		ReadsIn: 4, MinRNR: 1})
 }
 
-// toSend has short time-outs: 4.096 us << 8 is 1 ms, four times.
-func toSend(q *verbs.QP, psn uint32, rnr uint8) error {
-	return q.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: psn, Timeout: 8, Retry: 3, RNRRetry: rnr, ReadsOut: 4})
+// toSend has time-outs for a busy machine: 4.096 us << 14 is 67 ms, eight times.
+func toSend(q *verbs.QP, psn uint32) error {
+	return q.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: psn, Timeout: 14, Retry: 7, RNRRetry: 7, ReadsOut: 4})
+}
+
+// toGiveUp has short ones, for those who wait for the error: 1 ms, twice.
+func toGiveUp(q *verbs.QP, psn uint32) error {
+	return q.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: psn, Timeout: 8, Retry: 1, RNRRetry: 1, ReadsOut: 4})
 }
 
 // queuePair makes one in Init that is closed with the test.
@@ -69,8 +74,8 @@ func connected(t testing.TB, a, b *end, change func(*verbs.QPConfig)) (p, q *ver
 	p, q = a.queuePair(t, verbs.RC, change), b.queuePair(t, verbs.RC, change)
 	require.NoError(t, a.toReceive(p, a.route(b), q.Number(), back))
 	require.NoError(t, b.toReceive(q, b.route(a), p.Number(), forth))
-	require.NoError(t, toSend(p, forth, 7))
-	require.NoError(t, toSend(q, back, 7))
+	require.NoError(t, toSend(p, forth))
+	require.NoError(t, toSend(q, back))
 	return p, q
 }
 

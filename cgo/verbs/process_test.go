@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,7 +68,7 @@ func (s *side) connect(c card) error {
 	if err := s.toReceive(s.rc, s.to(c), c.Stream, c.PSN); err != nil {
 		return err
 	}
-	return toSend(s.rc, s.psn, 7)
+	return toSend(s.rc, s.psn)
 }
 
 // play is what this program does as another node's process.
@@ -315,7 +314,7 @@ func TestFaultsHappen(t *testing.T) {
 func TestReliableOverLoss(t *testing.T) {
 	needsFake(t)
 	node := machine()
-	node.Faults = fakeverbs.Faults{Seed: 1, RCLose: 5}
+	node.Faults = fakeverbs.Faults{Seed: 1, RCLose: 2}
 	cmd := exec.Command(os.Args[0], "-test.run", "^(TestConnectedPingPong|TestRemoteMemory|TestSharedQueue)$", "-test.count=1")
 	cmd.Env = append(os.Environ(), append(network.Env(node), realVariable+"=lossy")...)
 	out, err := cmd.CombinedOutput()

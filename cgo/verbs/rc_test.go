@@ -122,8 +122,8 @@ func TestSharedQueue(t *testing.T) {
 			p, q := a.queuePair(t, verbs.RC, nil), b.queuePair(t, verbs.RC, mine)
 			require.NoError(t, a.toReceive(p, a.route(b), q.Number(), 5))
 			require.NoError(t, b.toReceive(q, b.route(a), p.Number(), 6))
-			require.NoError(t, toSend(p, 6, 7))
-			require.NoError(t, toSend(q, 5, 7))
+			require.NoError(t, toSend(p, 6))
+			require.NoError(t, toSend(q, 5))
 			from[i] = p
 		}
 		for i := range n {
@@ -157,7 +157,7 @@ func TestNobodyListens(t *testing.T) {
 				postReceive(t, q, b.at(1, 0, 64))
 				require.NoError(t, a.toReceive(p, a.route(b), q.Number(), 0))
 				require.NoError(t, prepare(p, q))
-				require.NoError(t, toSend(p, 9000, 7))
+				require.NoError(t, toGiveUp(p, 9000))
 				postSend(t, p, a.send(1, 0, 8), a.send(2, 0, 8))
 				got := a.done(t, 2)
 				require.Equal(t, verbs.RetryExceeded, got[0].Status, got[0].Status.String())
@@ -191,7 +191,7 @@ func TestNoReceives(t *testing.T) {
 		p, q := a.queuePair(t, verbs.RC, nil), b.queuePair(t, verbs.RC, nil)
 		require.NoError(t, a.toReceive(p, a.route(b), q.Number(), 0))
 		require.NoError(t, b.toReceive(q, b.route(a), p.Number(), 1))
-		require.NoError(t, toSend(p, 1, 2))
+		require.NoError(t, toGiveUp(p, 1))
 		postSend(t, p, a.send(1, 0, 8))
 		got := a.done(t, 1)[0]
 		require.Equal(t, verbs.NotReady, got.Status, got.Status.String())

@@ -129,7 +129,7 @@ struct work {
 	unsigned flags;
 	__be32 imm;
 	uint8_t *addr, *copy; /* copy: of an inline send */
-	uint32_t length, lkey, rkey, first, packets, got;
+	uint32_t length, lkey, rkey, first, packets, got, asked;
 };
 
 struct qp {

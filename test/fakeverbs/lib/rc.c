@@ -305,7 +305,12 @@ static void data_arrived(struct qp *qp, struct incoming *in)
 		return;
 	struct work *w = &qp->ring[qp->head];
 	uint32_t mtu = mtu_bytes(qp->attr.path_mtu);
-	if (w->op != IBV_WR_RDMA_READ || in->packet.psn != step(w->first, w->got / mtu) || w->got + in->packet.size > w->length)
+	int32_t off = ahead(in->packet.psn, step(w->first, w->got / mtu));
+	if (w->op == IBV_WR_RDMA_READ && off > 0 && w->asked <= w->got) {
+		w->asked = w->got + 1; /* once for each gap */
+		again(qp);
+	}
+	if (w->op != IBV_WR_RDMA_READ || off != 0 || w->got + in->packet.size > w->length)
 		return;
 	memcpy(w->addr + w->got, in->payload, in->packet.size);
 	w->got += in->packet.size;
