@@ -114,7 +114,7 @@ func TestPortDown(t *testing.T) {
 	require.NoError(t, p.Modify(verbs.QPState{State: verbs.Reset}))
 	require.NoError(t, toInit(p, verbs.RC))
 	require.NoError(t, a.toReceive(p, a.route(b), q.Number(), 0x123456))
-	require.NoError(t, p.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: 0xfffffe, Timeout: 12, Retry: 7, RNRRetry: 7, ReadsOut: 1}))
+	require.NoError(t, p.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: 0xfffffe, Timeout: 12, Retry: 6, RNRRetry: 7, ReadsOut: 1}))
 	_, err := network.Order("port mlx5_1 1 down")
 	require.NoError(t, err)
 	postReceive(t, q, b.at(1, 0, 64))

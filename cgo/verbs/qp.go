@@ -204,7 +204,7 @@ type QPState struct {
 	ReadsOut   uint8
 	MinRNR     uint8 // code of the pause that a peer without receives asks for: 12 is 0.64 ms, 0 is 655 ms
 	Timeout    uint8 // 4.096 us << Timeout until a resend; 0 is for ever
-	Retry      uint8 // 0 to 7 resends
+	Retry      uint8 // 0 to 6 resends; 7 is for ever on rxe, and seven on hardware
 	RNRRetry   uint8 // 0 to 6; 7 is for ever
 }
 

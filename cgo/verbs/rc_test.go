@@ -174,7 +174,7 @@ func TestLate(t *testing.T) {
 		p, q := a.queuePair(t, verbs.RC, nil), b.queuePair(t, verbs.RC, nil)
 		postReceive(t, q, b.at(1, 0, 64)) // in Init
 		require.NoError(t, a.toReceive(p, a.route(b), q.Number(), 0))
-		require.NoError(t, p.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: 11, Timeout: 12, Retry: 7, RNRRetry: 7, ReadsOut: 1}))
+		require.NoError(t, p.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: 11, Timeout: 12, Retry: 6, RNRRetry: 7, ReadsOut: 1}))
 		postSend(t, p, a.send(1, 0, 8))
 		n, err := a.cq.Poll(make([]verbs.Completion, 1))
 		require.NoError(t, err)
@@ -205,10 +205,10 @@ func TestTooLongForTheReceive(t *testing.T) {
 		postReceive(t, q, b.at(7, 0, 16))
 		postSend(t, p, a.send(1, 0, 17))
 		got := a.done(t, 1)[0]
-		require.Equal(t, verbs.RemoteInvalid, got.Status, got.Status.String())
+		require.Contains(t, []verbs.Status{verbs.RemoteInvalid, verbs.RemoteOperation}, got.Status, got.Status.String())
 		got = b.done(t, 1)[0]
 		require.Equal(t, uint64(7), got.ID)
-		require.Equal(t, verbs.LocalLength, got.Status, got.Status.String())
+		require.Contains(t, []verbs.Status{verbs.LocalLength, verbs.LocalQP}, got.Status, got.Status.String())
 	})
 }
 

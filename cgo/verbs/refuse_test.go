@@ -86,23 +86,29 @@ func TestRefusals(t *testing.T) {
 			t.Cleanup(func() { require.NoError(t, q.Close()) })
 			return q
 		}
-		refused := func(want syscall.Errno, err error) {
-			t.Helper()
-			require.ErrorIs(t, err, want)
+		var taken []string // what should have been refused
+		refused := func(what string, err error) {
+			if !errors.Is(err, syscall.EINVAL) {
+				taken = append(taken, fmt.Sprintf("%s: %v", what, err))
+			}
 		}
 		q := fresh(verbs.RC)
-		refused(syscall.EINVAL, q.Modify(verbs.QPState{State: verbs.ReadyToSend}))
-		refused(syscall.EINVAL, e.toReceive(q, e.route(e), 1, 1))
-		refused(syscall.EINVAL, q.Modify(verbs.QPState{State: verbs.Init, Port: 9}))
-		refused(syscall.EINVAL, q.Modify(verbs.QPState{State: verbs.Init, Port: 1, PKeyIndex: 99}))
+		refused("reset to ready to send", q.Modify(verbs.QPState{State: verbs.ReadyToSend}))
+		refused("reset to ready to receive", e.toReceive(q, e.route(e), 1, 1))
+		refused("port", q.Modify(verbs.QPState{State: verbs.Init, Port: 9}))
+		if !onReal { // rxe has one key and takes any index
+			refused("pkey", q.Modify(verbs.QPState{State: verbs.Init, Port: 1, PKeyIndex: 99}))
+			_, err := q.PostReceive([]verbs.Receive{e.at(1, 0, 8)})
+			refused("receive in reset", err)
+		}
 		require.NoError(t, toInit(q, verbs.RC))
 		_, err := q.PostSend([]verbs.Send{e.send(1, 0, 8)})
-		refused(syscall.EINVAL, err)
+		refused("send in init", err)
 		wrong := e.route(e)
 		wrong.Global, wrong.SGIDIndex = true, uint8(e.port.GIDs)
-		refused(syscall.EINVAL, e.toReceive(q, wrong, 1, 1))
-		if e.port.MTU < verbs.MTU4096 {
-			refused(syscall.EINVAL, q.Modify(verbs.QPState{State: verbs.ReadyToReceive, Route: e.route(e), MTU: verbs.MTU4096, ReadsIn: 1}))
+		refused("GID index", e.toReceive(q, wrong, 1, 1))
+		if e.port.MTU < verbs.MTU4096 && !onReal { // rxe fragments
+			refused("MTU", q.Modify(verbs.QPState{State: verbs.ReadyToReceive, Route: e.route(e), MTU: verbs.MTU4096, ReadsIn: 1}))
 		}
 		require.NoError(t, e.toReceive(q, e.route(e), 1, 1))
 		state, err := q.State()
@@ -110,19 +116,22 @@ func TestRefusals(t *testing.T) {
 		require.Equal(t, verbs.ReadyToReceive, state.State)
 
 		u := fresh(verbs.UD)
-		require.Error(t, u.Modify(verbs.QPState{State: verbs.Init, Port: 1, QKey: 0x80000001})) // the top bit is the kernel's
+		if !onReal { // the kernel refuses it to users, and we are root there
+			require.ErrorIs(t, u.Modify(verbs.QPState{State: verbs.Init, Port: 1, QKey: 0x80000001}), syscall.EPERM)
+		}
 		require.NoError(t, toInit(u, verbs.UD))
 		_, err = e.pd.NewAH(wrong)
-		refused(syscall.EINVAL, err)
+		refused("GID index of a handle", err)
 		if e.port.Link == verbs.LinkEthernet {
 			_, err = e.pd.NewAH(verbs.Route{DLID: 1, Port: 1})
-			refused(syscall.EINVAL, err)
-			require.Contains(t, err.Error(), "an Ethernet port needs a GID in every address")
+			refused("LID on Ethernet", err)
+			require.ErrorContains(t, err, "an Ethernet port needs a GID in every address")
 		}
 		_, err = e.pd.Register(make([]byte, 64), verbs.RemoteWrite)
-		refused(syscall.EINVAL, err)
+		refused("remote write without local", err)
 		_, err = e.ctx.Port(7)
-		refused(syscall.EINVAL, err)
+		refused("asking another port", err)
+		require.Empty(t, taken)
 	})
 }
 
@@ -150,7 +159,7 @@ func TestWrongKeyOfOwnMemory(t *testing.T) {
 		s.LKey ^= 0x5a5a00
 		postSend(t, p, s)
 		got := a.done(t, 1)[0]
-		require.Equal(t, verbs.LocalProtection, got.Status, got.Status.String())
+		require.Contains(t, []verbs.Status{verbs.LocalProtection, verbs.LocalQP}, got.Status, got.Status.String())
 	})
 }
 

@@ -71,7 +71,7 @@ static int post_one(struct qp *qp, struct ibv_send_wr *wr)
 		memcpy(w.copy, w.addr, sge->length);
 		w.addr = w.copy;
 	} else if (sge->length && !mapped(qp->context, sge->lkey, w.addr, sge->length, w.op == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0)) {
-		complete_send(qp, &w, IBV_WC_LOC_PROT_ERR);
+		complete_send(qp, &w, IBV_WC_LOC_QP_OP_ERR); /* as rxe; hardware says protection */
 		qp_fail(qp);
 		return 0;
 	}

@@ -199,7 +199,7 @@ static bool take_send(struct qp *qp, struct incoming *in)
 		qp->at = 0;
 	}
 	if (qp->at + p->size > qp->into.length) {
-		receive_failed(qp, IBV_WC_LOC_LEN_ERR, p->psn, NAK_INVALID);
+		receive_failed(qp, IBV_WC_LOC_QP_OP_ERR, p->psn, NAK_OPERATION); /* as rxe; hardware says length, and invalid */
 		return false;
 	}
 	if (p->size && !mapped(qp->context, qp->into.lkey, qp->into.addr + qp->at, p->size, IBV_ACCESS_LOCAL_WRITE)) {
@@ -356,7 +356,7 @@ uint64_t rc_timers(struct qp *qp, uint64_t t)
 	}
 	if (qp->deadline && t >= qp->deadline) {
 		qp->deadline = 0;
-		if (qp->retries-- == 0)
+		if (qp->attr.retry_cnt != 7 && qp->retries-- == 0) /* 7 is for ever on rxe, against the specification */
 			broken(qp, IBV_WC_RETRY_EXC_ERR);
 		else
 			again(qp);
