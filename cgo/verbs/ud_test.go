@@ -103,3 +103,26 @@ func TestDatagramsNotForMe(t *testing.T) {
 		require.Equal(t, uint64(1), b.done(t, 1)[0].ID)
 	})
 }
+
+// TestDatagramTooLong: a message longer than the MTU is said to be sent and is not, as on rxe; one that is longer
+// than its receive ends the queue pair.
+func TestDatagramTooLong(t *testing.T) {
+	pairs(t, func(t *testing.T, first, second string) {
+		a, b := open(t, first), open(t, second)
+		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, b)
+		postReceive(t, q, b.at(1, 0, 8192), b.at(2, 0, 8+verbs.GRHSize-1), b.at(3, 0, 128))
+		postSend(t, p, a.datagram(1, 0, a.port.MTU.Bytes()+1, there, q), a.datagram(2, 0, 8, there, q), a.datagram(3, 0, 8, there, q))
+		for _, c := range a.done(t, 3) {
+			require.Equal(t, verbs.Success, c.Status)
+		}
+		got := b.done(t, 3)
+		require.Equal(t, verbs.Success, got[0].Status)
+		require.Equal(t, uint32(8+verbs.GRHSize), got[0].Length)
+		require.Equal(t, uint64(2), got[1].ID)
+		require.Contains(t, []verbs.Status{verbs.LocalLength, verbs.LocalQP}, got[1].Status, got[1].Status.String())
+		require.Equal(t, verbs.Flushed, got[2].Status)
+		state, err := q.State()
+		require.NoError(t, err)
+		require.Equal(t, verbs.Failed, state.State)
+	})
+}

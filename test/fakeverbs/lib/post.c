@@ -11,7 +11,7 @@ int fake_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 			rc = EINVAL;
 		else if (ibv->state == IBV_QPS_ERR)
 			cq_push((struct cq *)ibv->recv_cq,
-				(struct ibv_wc){.wr_id = wr->wr_id, .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .qp_num = ibv->qp_num},
+				(struct ibv_wc){.wr_id = wr->wr_id, .status = IBV_WC_WR_FLUSH_ERR, .qp_num = ibv->qp_num},
 				NULL, 0);
 		else
 			rc = more_recvs(&qp->queue, wr);

@@ -117,7 +117,6 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 	struct qp *qp = calloc(1, sizeof *qp);
 	if (init->srq)
 		init->cap.max_recv_wr = 0;
-	init->cap.max_inline_data = init->cap.max_inline_data ? MOST_INLINE : 0;
 	qp->context = c;
 	qp->cap = init->cap;
 	qp->signal_all = init->sq_sig_all;
@@ -215,7 +214,7 @@ static void flush(struct qp *qp)
 {
 	for (; qp->count; qp->count--, qp->head = (qp->head + 1) % qp->cap.max_send_wr)
 		complete_send(qp, &qp->ring[qp->head], IBV_WC_WR_FLUSH_ERR);
-	struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .qp_num = qp->ibv.qp_num};
+	struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->ibv.qp_num}; /* as rxe: no opcode */
 	if (qp->receiving) {
 		wc.wr_id = qp->into.id;
 		cq_push((struct cq *)qp->ibv.recv_cq, wc, NULL, 0);

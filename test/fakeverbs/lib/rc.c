@@ -179,7 +179,7 @@ static void refuse(struct qp *qp, uint32_t psn, int reason, enum ibv_event_type 
 
 static void receive_failed(struct qp *qp, enum ibv_wc_status status, uint32_t psn, int reason)
 {
-	struct ibv_wc wc = {.wr_id = qp->into.id, .status = status, .opcode = IBV_WC_RECV, .qp_num = qp->ibv.qp_num};
+	struct ibv_wc wc = {.wr_id = qp->into.id, .status = status, .qp_num = qp->ibv.qp_num};
 	qp->receiving = false;
 	answer(qp, RC_NAK, psn, reason);
 	cq_push((struct cq *)qp->ibv.recv_cq, wc, NULL, 0);

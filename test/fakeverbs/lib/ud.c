@@ -41,11 +41,12 @@ void ud_arrived(struct context *c, struct qp *qp, struct incoming *in)
 		.pkey_index = qp->attr.pkey_index,
 	};
 	if (r.length < p->size + GRH)
-		wc.status = IBV_WC_LOC_LEN_ERR;
+		wc.status = IBV_WC_LOC_QP_OP_ERR; /* as rxe; hardware says length */
 	else if (!mapped(c, r.lkey, r.addr, p->size + GRH, IBV_ACCESS_LOCAL_WRITE))
 		wc.status = IBV_WC_LOC_PROT_ERR;
 	if (wc.status != IBV_WC_SUCCESS) {
-		cq_push((struct cq *)qp->ibv.recv_cq, wc, NULL, 0);
+		struct ibv_wc failed = {.wr_id = r.id, .status = wc.status, .qp_num = qp->ibv.qp_num};
+		cq_push((struct cq *)qp->ibv.recv_cq, failed, NULL, 0);
 		qp_fail(qp);
 		return;
 	}
