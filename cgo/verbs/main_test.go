@@ -14,10 +14,12 @@ import (
 
 	"ibrun/cgo/verbs"
 	"ibrun/test/fakeverbs"
+	"ibrun/test/rdmavm/inside"
 )
 
 // realVariable makes these tests use the machine's own devices, not the fake:
-// two ports of one link layer that reach each other.
+// two ports of one link layer that reach each other. "vm" is a machine that
+// test/rdmavm boots for it.
 const realVariable = "IBRUN_TEST_VERBS_REAL"
 
 // patience bounds every wait; nothing takes so long unless it hangs.
@@ -56,7 +58,15 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv("VERBS_ROLE"); role != "" {
 		os.Exit(play(role))
 	}
-	if onReal {
+	switch os.Getenv(realVariable) {
+	case "":
+	case "vm":
+		if why := inside.Missing(); why != "" && !inside.In() {
+			fmt.Println("skipped:", why)
+			os.Exit(0)
+		}
+		inside.Main(m, inside.Config{})
+	default:
 		os.Exit(m.Run())
 	}
 	dir, err := os.MkdirTemp("", "fakeverbs")
