@@ -68,7 +68,7 @@ func (s *side) connect(c card) error {
 	if err := s.toReceive(s.rc, s.to(c), c.Stream, c.PSN); err != nil {
 		return err
 	}
-	return toSend(s.rc, s.psn)
+	return s.rc.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: s.psn, Timeout: 15, Retry: 6, RNRRetry: 7, ReadsOut: 4}) // a second
 }
 
 // play is what this program does as another node's process.
