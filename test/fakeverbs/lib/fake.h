@@ -159,7 +159,7 @@ struct qp {
 };
 
 enum kind { UD_SEND, RC_SEND, RC_WRITE, RC_READ, RC_DATA, RC_ACK, RC_NAK };
-enum { LAST = 1, FIRST = 2, WITH_IMM = 4, ASK = 8, GLOBAL = 16, SOLICITED = 32 };
+enum { LAST = 1, FIRST = 2, WITH_IMM = 4, ASK = 8, GLOBAL = 16 };
 enum { MAGIC = 0x69627266, NAK_SEQUENCE = 0, NAK_INVALID = 1, NAK_ACCESS = 2, NAK_OPERATION = 3, NAK_NOT_READY = 4 };
 
 struct packet {
@@ -189,8 +189,7 @@ struct counts {
 struct context {
 	struct verbs_context v;
 	struct device *device;
-	struct port *port; /* of this process's view: states change */
-	struct port ports[MOST_PORTS];
+	struct port ports[MOST_PORTS]; /* this process's view: states change */
 	struct mailbox box;
 	int net, folder, socket; /* descriptors: the network's folder, the device's, our socket */
 	char name[16];           /* of the socket in the network's folder */

@@ -10,7 +10,7 @@ void ud_send(struct qp *qp, struct work *w, const struct ibv_send_wr *wr)
 	struct port *port = port_of(c, qp->attr.port_num);
 	struct packet p = {
 		.kind = UD_SEND,
-		.flags = (w->op == IBV_WR_SEND_WITH_IMM ? WITH_IMM : 0) | (w->flags & IBV_SEND_SOLICITED ? SOLICITED : 0),
+		.flags = w->op == IBV_WR_SEND_WITH_IMM ? WITH_IMM : 0,
 		.pkey = port->pkey[qp->attr.pkey_index], .to = wr->wr.ud.remote_qpn & 0xffffff, .from = qp->ibv.qp_num,
 		.qkey = wr->wr.ud.remote_qkey, .imm = w->imm, .length = w->length, .size = w->length,
 	};
