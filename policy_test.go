@@ -199,8 +199,55 @@ func checkNames(name string, file *ast.File, fault func(string, ...any)) {
 	}
 }
 
-func TestPolicy(t *testing.T) {
-	var files []source
+// withC lists what the program of a package links that has C in it, through our own packages.
+func withC(files []source, main string) (found []string) {
+	imports := map[string][]string{}
+	for _, f := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.text, parser.ImportsOnly)
+		if err != nil || strings.HasSuffix(f.path, "_test.go") {
+			continue
+		}
+		for _, spec := range parsed.Imports {
+			name, _ := strconv.Unquote(spec.Path.Value)
+			imports[path.Dir(f.path)] = append(imports[path.Dir(f.path)], name)
+		}
+	}
+	seen := map[string]bool{}
+	var visit func(dir, by string)
+	visit = func(dir, by string) {
+		if seen[dir] {
+			return
+		}
+		seen[dir] = true
+		by += " " + dir
+		for _, name := range imports[dir] {
+			to, ours := strings.CutPrefix(name, module+"/")
+			switch {
+			case name == "C":
+				found = append(found, by[1:])
+			case name == module:
+				visit(".", by)
+			case ours:
+				visit(to, by)
+			}
+		}
+	}
+	visit(main, "")
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// TestPolicyLauncherHasNoC: ibrun is one static binary that ships itself; C is
+// for applications.
+func TestPolicyLauncherHasNoC(t *testing.T) {
+	files := sources(t)
+	require.Empty(t, withC(files, "cmd/ibrun"))
+	require.Equal(t, []string{"cgo/verbs"}, withC(files, "cgo/verbs"))
+	files = append(files, source{"bootstrap/agent/a.go", "package agent\n\nimport _ \"ibrun/cgo/verbs\"\n"})
+	require.Equal(t, []string{"cmd/ibrun bootstrap/agent cgo/verbs"}, withC(files, "cmd/ibrun"))
+}
+
+func sources(t *testing.T) (files []source) {
 	require.NoError(t, fs.WalkDir(os.DirFS("."), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -216,7 +263,11 @@ func TestPolicy(t *testing.T) {
 		return nil
 	}))
 	require.Greater(t, len(files), 10)
-	require.Empty(t, check(floors, files))
+	return files
+}
+
+func TestPolicy(t *testing.T) {
+	require.Empty(t, check(floors, sources(t)))
 }
 
 // TestPolicyFails shows each rule failing on a file made for it.

@@ -1,0 +1,45 @@
+/* What a test may order while the program runs. */
+#include "fake.h"
+
+static void port_order(struct context *c, int number, const char *state)
+{
+	struct port *p = port_of(c, number);
+	bool up = !strcmp(state, "active");
+	if (!p)
+		return;
+	p->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	mailbox_put(&c->box, (struct ibv_async_event){
+				     .element.port_num = number, .event_type = up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR});
+}
+
+void control(struct context *c, const char *words, char *answer, size_t most)
+{
+	char order[32] = "", device[64] = "", state[32] = "";
+	unsigned number = 0;
+	struct counts *n = &c->counts;
+	sscanf(words, "%31s %63s %u %31s", order, device, &number, state);
+	if (*device && strcmp(device, c->device->ibv.name)) {
+		snprintf(answer, most, "another");
+		return;
+	}
+	if (!strcmp(order, "port"))
+		port_order(c, number, state);
+	if (!strcmp(order, "fatal")) {
+		c->dead = true;
+		for (struct qp *qp = c->qps; qp; qp = qp->next)
+			qp_fail(qp);
+		mailbox_put(&c->box, (struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
+	}
+	struct qp *qp = !strcmp(order, "qp") ? find_qp(c, number) : NULL;
+	if (qp) {
+		qp_fail(qp);
+		async_qp(qp, IBV_EVENT_QP_FATAL);
+	}
+	snprintf(answer, most,
+		 "dev=%s pd=%d mr=%d channel=%d cq=%d srq=%d qp=%d ah=%d pinned=%llu sent=%llu lost=%llu double=%llu swapped=%llu "
+		 "received=%llu dropped=%llu rclost=%llu resent=%llu",
+		 c->device->ibv.name, n->pd, n->mr, n->channel, n->cq, n->srq, n->qp, n->ah, (unsigned long long)n->pinned,
+		 (unsigned long long)n->sent, (unsigned long long)n->lost, (unsigned long long)n->twice,
+		 (unsigned long long)n->swapped, (unsigned long long)n->received, (unsigned long long)n->dropped,
+		 (unsigned long long)n->rc_lost, (unsigned long long)n->resent);
+}
