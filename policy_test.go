@@ -24,31 +24,32 @@ const module = "ibrun"
 // floors says who may import whom: only from a lower floor (docs/decisions/0001-floors.md). The longest pattern that fits
 // a package's directory decides; /... stands for everything below.
 var floors = map[string]int{
-	"internal/...":       0,
-	"internal/proc":      1, // over cpuset
-	"bootstrap/tree":     1,
-	"fabric":             1,
-	"cgo/verbs":          1,
-	"job":                2,
-	"bootstrap/wire":     3,
-	"bootstrap/core":     4,
-	"lazy/peer":          4,
-	"pmi":                4,
-	"topo":               3,
-	"topo/...":           4,
-	"doctor":             4,
-	"doctor/examine":     6,
-	"bootstrap/remote":   5,
-	"bootstrap/spawn":    5,
-	"bootstrap/door":     5,
-	"bootstrap/exchange": 5,
-	"lazy":               5,
-	"fabric/...":         5,
-	"bootstrap/agent":    6,
-	".":                  6,
-	"cmd/...":            7,
-	"examples/...":       7,
-	"test/...":           8, // may import anything, each other too
+	"internal/...":            0,
+	"internal/proc":           1, // over cpuset
+	"bootstrap/tree":          1,
+	"fabric":                  1,
+	"cgo/verbs":               1,
+	"job":                     2,
+	"bootstrap/wire":          3,
+	"bootstrap/core":          4,
+	"lazy/peer":               4,
+	"pmi":                     4,
+	"topo":                    3,
+	"topo/...":                4,
+	"doctor":                  4,
+	"doctor/examine":          6,
+	"bootstrap/remote":        5,
+	"bootstrap/remote/native": 4,
+	"bootstrap/spawn":         5,
+	"bootstrap/door":          5,
+	"bootstrap/exchange":      5,
+	"lazy":                    5,
+	"fabric/...":              5,
+	"bootstrap/agent":         6,
+	".":                       6,
+	"cmd/...":                 7,
+	"examples/...":            7,
+	"test/...":                8, // may import anything, each other too
 }
 
 const testFloor = 8

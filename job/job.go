@@ -94,6 +94,7 @@ type Launch struct {
 	Launcher  string        // "ssh", "rsh", "local"
 	Exec      []string      // command that replaces the launcher's own; called as Exec... host command
 	Args      []string      // extra arguments of the launcher, before the host
+	SSH       string        // "native": without the program ssh; "exec": with it; "auto": as each host's configuration allows
 	Tree      string        // tree.Shape as text, for example "greedy:7ms,172ms"
 	Batch     uint32        // sessions in flight per parent; 0 lets each agent choose
 	Timeout   time.Duration // from the start of one session to the agent's first word

@@ -298,7 +298,7 @@ func (l *loop) keep() []int {
 	var pids []int
 	for _, s := range l.sessions {
 		if s.remote != nil {
-			pids = append(pids, s.remote.Pid())
+			pids = append(pids, s.remote.Pids()...)
 		}
 	}
 	return pids
@@ -317,7 +317,11 @@ func (l *loop) fold() {
 
 // launched prepares the starter when the job is known.
 func (l *loop) launched(j *job.Job) error {
-	s, err := remote.New(j.Launch, remote.Options{})
+	opt := remote.Options{}
+	if j.Launch.Verbose {
+		opt.Say = func(text string) { l.post(core.Notice{Text: text}) }
+	}
+	s, err := remote.New(j.Launch, opt)
 	l.starter = s
 	return err
 }

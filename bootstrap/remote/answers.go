@@ -29,12 +29,7 @@ func (ses *Session) PeerAnswers() (answers, known bool) {
 	if ses.local {
 		return true, true
 	}
-	inodes := map[string]bool{}
-	for _, pid := range append([]int{ses.Pid()}, family(ses.Pid())...) {
-		for _, n := range sockets("/proc/" + strconv.Itoa(pid) + "/fd/*") {
-			inodes[n] = true
-		}
-	}
+	inodes := ses.line.inodes()
 	return verdict(func(s tcpSocket) bool { return inodes[s.inode] })
 }
 

@@ -48,17 +48,19 @@ func (ses *Session) explain(t Target, err error, s *Starter) error {
 		own.Host, own.Tail = t.Host, e.Tail
 		return own
 	}
-	status := ses.cmd.Status()
+	end := ses.line.end()
 	switch {
 	case errors.Is(err, errSilent):
 		e.Cause = fmt.Sprintf("%v (%v)", err, s.how.Timeout)
 		e.Hint = "does a login there hang or wait for input? try " + s.trial(t) + ", or allow more with --launch-timeout"
 	case !errors.Is(err, io.EOF):
 		e.Phase, e.Cause = Agent, err.Error()
-	case status.Signaled():
-		e.Cause = fmt.Sprintf("%s was killed by signal %d", s.name(), status.Signal())
+	case end.lost != nil:
+		e.Cause = fmt.Sprintf("the connection was lost before the agent spoke: %v", end.lost)
+	case end.signal != 0:
+		e.Cause = fmt.Sprintf("%s was killed by signal %d", s.name(), end.signal)
 	default:
-		e.Cause = fmt.Sprintf("%s ended with code %d before the agent spoke", s.name(), status.ExitStatus())
+		e.Cause = fmt.Sprintf("%s ended with code %d before the agent spoke", s.name(), end.code)
 		e.Hint = "try " + s.trial(t)
 	}
 	if errors.Is(err, io.EOF) {

@@ -11,9 +11,11 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	"ibrun/internal/build"
+	"ibrun/internal/sshconfig"
 	"ibrun/job"
 )
 
@@ -25,10 +27,10 @@ type Phase string
 const (
 	Resolve      Phase = "resolve"
 	Connect      Phase = "connect"
-	Authenticate Phase = "authenticate"
-	Begin        Phase = "start" // the remote shell and its start-up files
-	Ship         Phase = "ship"  // the binary is on its way
-	Agent        Phase = "agent" // the agent's first word
+	Authenticate Phase = "authenticate" // native ssh tells more apart: package native's phases
+	Begin        Phase = "start"        // the remote shell and its start-up files
+	Ship         Phase = "ship"         // the binary is on its way
+	Agent        Phase = "agent"        // the agent's first word
 )
 
 // Error says why a session did not come up.
@@ -55,9 +57,10 @@ type Target struct {
 	Local      bool // this very machine
 }
 
-// Options are for tests; the zero value is right for all else.
+// Options may be left out.
 type Options struct {
-	Rand func() float64 // jitter, in [0, 1)
+	Rand func() float64    // jitter, in [0, 1); for tests
+	Say  func(text string) // why a host is left to the user's ssh, each reason once; from any goroutine
 }
 
 // Starter opens sessions. It is safe for concurrent use.
@@ -68,12 +71,17 @@ type Starter struct {
 	local  bool
 	jitter func() float64
 	script string
+	native bool             // make ssh sessions in this process, where that can be done
+	system sshconfig.System // what the user's configuration depends on
+	say    func(string)
+	mu     sync.Mutex
+	said   []string // reasons
 }
 
 // New makes a starter for a job's way of launching. The error says what is
 // wrong with the launcher itself.
 func New(how job.Launch, opt Options) (*Starter, error) {
-	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath)}
+	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath), say: opt.Say}
 	if s.jitter == nil {
 		s.jitter = rand.Float64
 	}
@@ -89,6 +97,13 @@ func New(how job.Launch, opt Options) (*Starter, error) {
 			"ssh", "-T", "-x", "-a", "-e", "none", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
 			"-o", "ServerAliveInterval=15",
 		}, how.Args...)
+		if how.SSH != "exec" {
+			system, err := sshconfig.Here()
+			if err != nil && how.SSH == "native" {
+				return nil, fmt.Errorf("native ssh: who you are on this machine cannot be told: %w", err)
+			}
+			s.system, s.native = system, err == nil
+		}
 	case how.Launcher == "rsh":
 		s.prefix = append([]string{"rsh"}, how.Args...)
 	default:
@@ -99,7 +114,7 @@ func New(how job.Launch, opt Options) (*Starter, error) {
 
 // Check says whether the launcher can be found on this machine.
 func (s *Starter) Check() error {
-	if s.local {
+	if s.local || s.native {
 		return nil
 	}
 	if _, err := exec.LookPath(s.prefix[0]); err != nil {
@@ -155,20 +170,35 @@ func (s *Starter) Start(ctx context.Context, t Target, progress func(Phase)) (*S
 
 // attempt opens one session.
 func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
-	session, err := s.open(t)
+	began := time.Now()
+	session, err := s.open(ctx, t, progress)
 	if err != nil {
-		return nil, &Error{Host: t.Host, Phase: Begin, Cause: err.Error(), Hint: "is the launcher installed here?"}
+		return nil, err
 	}
 	progress(Begin)
 	stop := context.AfterFunc(ctx, session.Kill)
 	defer stop()
-	err = session.meet(t, s.how.Timeout, progress)
+	err = session.meet(t, max(s.how.Timeout-time.Since(began), time.Millisecond), progress)
 	if err == nil {
 		return session, nil
 	}
 	session.Kill()
 	<-session.Done()
 	return nil, session.explain(t, err, s)
+}
+
+// open makes the session, in this process if that can be done.
+func (s *Starter) open(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
+	if s.native && !t.Local {
+		if session, err := s.dial(ctx, t, progress); !errors.Is(err, errSSH) {
+			return session, err
+		}
+	}
+	session, err := s.spawn(t)
+	if err != nil {
+		return nil, &Error{Host: t.Host, Phase: Begin, Cause: err.Error(), Hint: "is the launcher installed here?"}
+	}
+	return session, nil
 }
 
 // ready checks the agent's first line.

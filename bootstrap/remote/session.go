@@ -7,27 +7,43 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"ibrun/internal/build"
-	"ibrun/internal/proc"
 )
 
 // Session is one remote shell. Stdin and Stdout are the link to the agent once
 // Start has returned; they are the caller's then, and end with the session.
 type Session struct {
-	Stdin  *os.File
-	Stdout *os.File
+	Stdin  io.WriteCloser
+	Stdout io.Reader
 	local  bool
-	cmd    *proc.Process
+	line   line
 	stderr tail
-	noise  []byte // what came on Stdout before the agent spoke
-	drain  chan struct{}
+	noise  []byte    // what came on Stdout before the agent spoke
+	limit  time.Time // when the line's patience ends; zero: it has no limit
+}
+
+// line is what carries a session: a process of a launcher, or a connection of
+// our own.
+type line interface {
+	Kill()
+	Done() <-chan struct{}
+	end() ending              // once Done
+	pids() []int              // processes that belong to it
+	inodes() map[string]bool  // its sockets, as /proc names them
+	setLimit(time.Time)       // reads and writes fail from then on; zero: never
+	drained() <-chan struct{} // closed when all of standard error has been read
+}
+
+// ending is how a session ended: what could be seen of it.
+type ending struct {
+	code   int
+	signal syscall.Signal // that ended it; 0: none
+	lost   error          // the connection went first
 }
 
 const (
@@ -42,73 +58,11 @@ var (
 	errNoise  = errors.New("it printed more than 64 KiB before the agent spoke")
 )
 
-// open starts the launcher's process.
-func (s *Starter) open(t Target) (*Session, error) {
-	argv := s.argv(t)
-	path := "/proc/self/exe"
-	local := s.local || t.Local
-	if !local {
-		p, err := exec.LookPath(argv[0])
-		if err != nil {
-			return nil, err
-		}
-		path = p
-	}
-	inR, inW, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		inR.Close()
-		inW.Close()
-		return nil, err
-	}
-	errR, errW, err := os.Pipe()
-	if err != nil {
-		for _, f := range []*os.File{inR, inW, outR, outW} {
-			f.Close()
-		}
-		return nil, err
-	}
-	ses := &Session{Stdin: inW, Stdout: outR, local: local, drain: make(chan struct{})}
-	// A launcher dies with us, so that none is left behind. A guard of this very
-	// machine must not: it and its agent clean up first.
-	ses.cmd, err = proc.Start(proc.Cmd{
-		Path: path, Argv: argv, Env: environ(local), Files: []*os.File{inR, outW, errW}, Setsid: true, Orphan: local,
-	})
-	for _, f := range []*os.File{inR, outW, errW} {
-		f.Close()
-	}
-	if err != nil {
-		for _, f := range []*os.File{inW, outR, errR} {
-			f.Close()
-		}
-		return nil, err
-	}
-	go func() {
-		defer close(ses.drain)
-		defer errR.Close()
-		_, _ = io.Copy(&ses.stderr, errR)
-	}()
-	return ses, nil
-}
-
-// environ is what a session's process sees. A local agent is not behind the
-// connection by which the user came to this machine.
-func environ(local bool) []string {
-	env := os.Environ()
-	if !local {
-		return env
-	}
-	return slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "SSH_CONNECTION=") })
-}
-
 // meet reads until the agent's line, and ships the binary if asked to. Some
 // reading deadline always stands.
 func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) error {
-	defer ses.Stdout.SetReadDeadline(time.Time{})
-	_ = ses.Stdout.SetReadDeadline(time.Now().Add(most))
+	defer ses.allow(0)
+	ses.allow(most)
 	var line []byte
 	one := make([]byte, 1)
 	for {
@@ -116,7 +70,7 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 		// is a few dozen reads in a session's life, unless there is noise.
 		if _, err := ses.Stdout.Read(one); err != nil {
 			ses.noise = append(ses.noise, line...)
-			if errors.Is(err, os.ErrDeadlineExceeded) {
+			if errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(ses.limit) {
 				return errSilent
 			}
 			return err
@@ -152,6 +106,15 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 	}
 }
 
+// allow sets how long the session may take from now on; 0: for ever.
+func (ses *Session) allow(most time.Duration) {
+	ses.limit = time.Time{}
+	if most > 0 {
+		ses.limit = time.Now().Add(most)
+	}
+	ses.line.setLimit(ses.limit)
+}
+
 // marked finds one of our marks in a line; noise without a newline may stand
 // before it.
 func marked(line []byte) (mark string, words []string) {
@@ -170,7 +133,7 @@ func (ses *Session) instruct(words []string) error {
 		return &Error{Phase: Ship, Cause: fmt.Sprintf("the node is %s, this ibrun is built for %s", strings.Join(words, " "), build.Machine()),
 			Hint: "install an ibrun for that machine there and give its path with --agent-path"}
 	}
-	_ = ses.Stdout.SetReadDeadline(time.Now().Add(shipTime))
+	ses.allow(shipTime)
 	_, err := io.WriteString(ses.Stdin, installer())
 	return err
 }
@@ -190,8 +153,7 @@ func (ses *Session) ship() error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	_ = ses.Stdin.SetWriteDeadline(time.Now().Add(shipTime))
-	defer ses.Stdin.SetWriteDeadline(time.Time{})
+	ses.allow(shipTime)
 	if _, err := fmt.Fprintf(ses.Stdin, "%x %d\n", sum.Sum(nil), size); err != nil {
 		return err
 	}
@@ -199,19 +161,20 @@ func (ses *Session) ship() error {
 	return err
 }
 
-// Pid is the launcher's process.
-func (ses *Session) Pid() int { return ses.cmd.Pid() }
+// Pids are the processes that belong to the session; none if it is a connection
+// of this process.
+func (ses *Session) Pids() []int { return ses.line.pids() }
 
-// Kill ends the session: the launcher's whole process group.
-func (ses *Session) Kill() { ses.cmd.SignalGroup(syscall.SIGKILL) }
+// Kill ends the session at once.
+func (ses *Session) Kill() { ses.line.Kill() }
 
-// Done is closed when the launcher's process has ended.
-func (ses *Session) Done() <-chan struct{} { return ses.cmd.Done() }
+// Done is closed when the session has ended.
+func (ses *Session) Done() <-chan struct{} { return ses.line.Done() }
 
 // Tail returns the last lines that the session printed besides frames.
 func (ses *Session) Tail() string {
 	select {
-	case <-ses.drain:
+	case <-ses.line.drained():
 	case <-time.After(stderrWait):
 	}
 	text := ses.stderr.String()
@@ -232,14 +195,16 @@ func (ses *Session) Cause() string {
 	if ses.local {
 		what = "its guard"
 	}
-	switch s := ses.cmd.Status(); {
-	case s.Signaled():
-		return fmt.Sprintf("%s was killed by signal %d (%v)", what, s.Signal(), s.Signal())
-	case s.ExitStatus() > 128:
-		n := syscall.Signal(s.ExitStatus() - 128)
+	switch e := ses.line.end(); {
+	case e.lost != nil:
+		return fmt.Sprintf("the connection to its sshd was lost: %v", e.lost)
+	case e.signal != 0:
+		return fmt.Sprintf("%s was killed by signal %d (%v)", what, e.signal, e.signal)
+	case e.code > 128:
+		n := syscall.Signal(e.code - 128)
 		return fmt.Sprintf("the agent was killed by signal %d (%v)", n, n)
 	default:
-		return fmt.Sprintf("%s ended with code %d", what, s.ExitStatus())
+		return fmt.Sprintf("%s ended with code %d", what, e.code)
 	}
 }
 

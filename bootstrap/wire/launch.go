@@ -148,6 +148,7 @@ func appendHow(w *writer, l job.Launch) {
 	w.string(l.Launcher)
 	w.strings(l.Exec)
 	w.strings(l.Args)
+	w.string(l.SSH)
 	w.string(l.Tree)
 	w.u32(l.Batch)
 	w.uint(uint64(l.Timeout))
@@ -158,7 +159,7 @@ func appendHow(w *writer, l job.Launch) {
 
 func parseHow(r *reader) job.Launch {
 	return job.Launch{
-		Launcher: r.string(), Exec: r.strings(), Args: r.strings(), Tree: r.string(), Batch: r.u32(),
+		Launcher: r.string(), Exec: r.strings(), Args: r.strings(), SSH: r.string(), Tree: r.string(), Batch: r.u32(),
 		Timeout: time.Duration(r.uint(math.MaxInt64)), Grace: time.Duration(r.uint(math.MaxInt64)),
 		AgentPath: r.string(), Verbose: r.bool(),
 	}

@@ -184,6 +184,7 @@ var launchOptions = []knob{
 	{names: "launcher bootstrap", takes: value, set: (*request).setLauncher},
 	{names: "launcher-exec bootstrap-exec launch-agent remote-shell", takes: value, set: (*request).setExec},
 	{names: "ssh-args launcher-args", takes: value, many: true, set: (*request).addArgs},
+	{names: "ssh", takes: value, set: (*request).setSSH},
 	{names: "agent-path", takes: value, set: func(r *request, v string) error { r.launch.AgentPath = v; return remote.CheckAgentPath(v) }},
 	{names: "tree", takes: value, set: func(r *request, v string) error {
 		r.tree = v

@@ -94,7 +94,7 @@ const (
 func newRequest() *request {
 	return &request{
 		killOnBad: true, preflight: true, tree: tree.Shape{Kind: tree.Auto}.Name(),
-		launch: job.Launch{Launcher: "ssh", Timeout: launchTimeout, Grace: killGrace},
+		launch: job.Launch{Launcher: "ssh", SSH: "auto", Timeout: launchTimeout, Grace: killGrace},
 	}
 }
 

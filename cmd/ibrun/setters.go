@@ -71,6 +71,14 @@ func (r *request) setLauncher(v string) error {
 	return nil
 }
 
+func (r *request) setSSH(v string) error {
+	if !slices.Contains([]string{"auto", "native", "exec"}, v) {
+		return fmt.Errorf("%s is not known: write auto, native or exec", option.Quote(v))
+	}
+	r.launch.SSH = v
+	return nil
+}
+
 func (r *request) setExec(v string) (err error) {
 	r.launch.Exec, err = option.Split(v)
 	if err == nil && (len(r.launch.Exec) == 0 || r.launch.Exec[0] == "") {

@@ -1,0 +1,85 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/remote/native"
+	"ibrun/internal/sshconfig"
+)
+
+// connection is a session's line when this process is its own ssh client.
+type connection struct {
+	*native.Session
+}
+
+func (c connection) pids() []int { return nil }
+
+func (c connection) inodes() map[string]bool { return map[string]bool{c.Inode(): true} }
+
+func (c connection) setLimit(t time.Time) { c.Limit(t) }
+
+func (c connection) drained() <-chan struct{} { return c.Done() }
+
+func (c connection) end() ending {
+	e := c.End()
+	if e.Signal != "" {
+		return ending{signal: unix.SignalNum("SIG" + e.Signal)}
+	}
+	return ending{code: e.Code, lost: e.Lost}
+}
+
+// errSSH is returned by dial where the user's ssh has to make the session.
+var errSSH = errors.New("not for native ssh")
+
+// dial makes a session without a launcher, or returns errSSH.
+func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
+	cfg, err := sshconfig.Resolve(s.system, t.Host, t.User, s.how.Args)
+	if err != nil {
+		return nil, s.leave(t, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.how.Timeout)
+	defer cancel()
+	ses := &Session{}
+	n, err := native.Start(ctx, cfg, s.script, &ses.stderr, func(p native.Phase) { progress(Phase(p)) })
+	var unfit *sshconfig.Unfit
+	var e *native.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &unfit):
+		return nil, s.leave(t, err)
+	case errors.As(err, &e):
+		return nil, &Error{
+			Host: t.Host, Phase: Phase(e.Phase), Cause: e.Cause, Hint: strings.ReplaceAll(e.Hint, "HOST", t.Host),
+			Tail: strings.TrimSpace(ses.stderr.String()), early: e.Early,
+		}
+	default:
+		return nil, &Error{Host: t.Host, Phase: Connect, Cause: err.Error()}
+	}
+	ses.Stdin, ses.Stdout, ses.line = n.Stdin, n.Stdout, connection{n}
+	return ses, nil
+}
+
+// leave gives a host to the user's ssh and says so, each reason once; or says
+// why not, when the user wants native ssh.
+func (s *Starter) leave(t Target, why error) error {
+	if s.how.SSH == "native" {
+		return &Error{Host: t.Host, Phase: Resolve, Cause: "native ssh cannot do what is configured: " + why.Error(), Hint: "leave --ssh native out"}
+	}
+	s.mu.Lock()
+	known := slices.Contains(s.said, why.Error())
+	if !known {
+		s.said = append(s.said, why.Error())
+	}
+	s.mu.Unlock()
+	if !known && s.say != nil {
+		s.say(fmt.Sprintf("%s: by ssh itself: %v", t.Host, why))
+	}
+	return errSSH
+}

@@ -1,0 +1,113 @@
+package remote
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"ibrun/internal/proc"
+)
+
+// process is a session's line when a program carries it: ssh, rsh, or the guard
+// of this very machine.
+type process struct {
+	*proc.Process
+	in, out *os.File
+	drain   chan struct{}
+}
+
+// spawn starts the launcher's process.
+func (s *Starter) spawn(t Target) (*Session, error) {
+	argv := s.argv(t)
+	path := "/proc/self/exe"
+	local := s.local || t.Local
+	if !local {
+		p, err := exec.LookPath(argv[0])
+		if err != nil {
+			return nil, err
+		}
+		path = p
+	}
+	var ends [3][2]*os.File // of the pipes for descriptors 0, 1 and 2: reading and writing
+	closeAll := func(at ...int) {
+		for _, e := range ends {
+			for _, i := range at {
+				if e[i] != nil {
+					e[i].Close()
+				}
+			}
+		}
+	}
+	for i := range ends {
+		var err error
+		if ends[i][0], ends[i][1], err = os.Pipe(); err != nil {
+			closeAll(0, 1)
+			return nil, err
+		}
+	}
+	theirs := []*os.File{ends[0][0], ends[1][1], ends[2][1]}
+	in, out, errs := ends[0][1], ends[1][0], ends[2][0]
+	// A launcher dies with us, so that none is left behind. A guard of this very
+	// machine must not: it and its agent clean up first.
+	p, err := proc.Start(proc.Cmd{Path: path, Argv: argv, Env: environ(local), Files: theirs, Setsid: true, Orphan: local})
+	if err != nil {
+		closeAll(0, 1)
+		return nil, err
+	}
+	for _, f := range theirs {
+		f.Close()
+	}
+	l := &process{p, in, out, make(chan struct{})}
+	ses := &Session{Stdin: in, Stdout: out, local: local, line: l}
+	go func() {
+		defer close(l.drain)
+		defer errs.Close()
+		_, _ = io.Copy(&ses.stderr, errs)
+	}()
+	return ses, nil
+}
+
+// environ is what a session's process sees. A local agent is not behind the
+// connection by which the user came to this machine.
+func environ(local bool) []string {
+	env := os.Environ()
+	if !local {
+		return env
+	}
+	return slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "SSH_CONNECTION=") })
+}
+
+// Kill ends the launcher's whole process group.
+func (p *process) Kill() { p.SignalGroup(syscall.SIGKILL) }
+
+func (p *process) pids() []int { return []int{p.Pid()} }
+
+func (p *process) drained() <-chan struct{} { return p.drain }
+
+func (p *process) setLimit(t time.Time) {
+	_ = p.out.SetReadDeadline(t)
+	_ = p.in.SetWriteDeadline(t)
+}
+
+func (p *process) end() ending {
+	s := p.Status()
+	if s.Signaled() {
+		return ending{signal: s.Signal()}
+	}
+	return ending{code: s.ExitStatus()}
+}
+
+func (p *process) inodes() map[string]bool {
+	found := map[string]bool{}
+	for _, pid := range append(p.pids(), family(p.Pid())...) {
+		for _, n := range sockets("/proc/" + strconv.Itoa(pid) + "/fd/*") {
+			found[n] = true
+		}
+	}
+	return found
+}
