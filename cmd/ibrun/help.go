@@ -46,7 +46,7 @@ launch
   --launcher ssh|rsh|local
   --launcher-exec "CMD"  called as CMD host command
   --ssh-args "ARGS"      more arguments for the launcher
-  --ssh auto|native|exec who makes ssh sessions: ibrun where it can, ibrun, the program ssh
+  --ssh auto|native|exec by ibrun itself, by the program ssh
   --tree T               auto, flat, chain, kary:K, binomial, two-level, greedy
   --batch N              sessions in flight per parent
   --launch-timeout T     for one session (15s)
