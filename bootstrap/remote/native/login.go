@@ -134,9 +134,10 @@ func (l *login) dial(ctx context.Context, by time.Time) (*net.TCPConn, error) {
 		}
 	}
 	var dns *net.DNSError
+	var family *net.AddrError
 	var timeout net.Error
 	switch {
-	case errors.As(err, &dns):
+	case errors.As(err, &dns), errors.As(err, &family):
 		// The C library may know more places to look than we do.
 		return nil, &sshconfig.Unfit{Why: fmt.Sprintf("%s is not found without the C library", l.cfg.Host)}
 	case errors.Is(err, syscall.ECONNREFUSED):
