@@ -18,7 +18,7 @@ BOOTING := ibrun/test/(rdmavm|ib)
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-packages test-ib check bench bench-launch bench-lazy bench-mpi bench-topo fuzz sim clean
+.PHONY: help build libpmi run test test-packages test-ib check bench bench-launch bench-lazy bench-mpi bench-ssh bench-topo fuzz sim clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -92,6 +92,12 @@ bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64
 	@for n in 16 64 128; do for p in 1 16; do bin/vcluster up $$n -- test/bench/launch $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
 	@mpicc.mpich -o bin/mpi.mpich test/e2e/testdata/mpi.c; mpicc.openmpi -o bin/mpi.openmpi test/e2e/testdata/mpi.c
 	@for n in 4 16; do bin/vcluster up $$n -- test/bench/mpi $$n 1 $(ROUNDS) $(CURDIR)/bin/mpi.mpich $(CURDIR)/bin/mpi.openmpi; done
+
+bench-ssh: ## one ssh hop: native ssh, ssh, and ssh with curve25519, turn by turn; ROUNDS=5, times 8
+	@test/packages $(RUN_PACKAGES)
+	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
+	@CGO_ENABLED=0 go build -o bin/bench-ssh ./test/bench/ssh
+	@bin/vcluster up 1 -- bin/bench-ssh $$(($(ROUNDS) * 8)) node0001
 
 bench-topo: ## reading 256 CPUs beside lstopo, and what binding adds to a start
 	@test/packages hwloc-nox

@@ -55,6 +55,23 @@ func client(t *testing.T, parent int) int {
 	return 0
 }
 
+// server is the sshd of a session on a node, by its number on the machine: the
+// parent of the guard.
+func server(t *testing.T, c *cluster.Cluster, node string) int {
+	for _, p := range ours(t, c, node) {
+		if len(p.Argv) > 1 && p.Argv[1] == ":guard" {
+			stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid) + "/stat")
+			require.NoError(t, err)
+			words := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+			parent, err := strconv.Atoi(words[1])
+			require.NoError(t, err)
+			return parent
+		}
+	}
+	t.Fatalf("no guard on %s", node)
+	return 0
+}
+
 func TestKills(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 7})
 	for _, k := range []struct {
@@ -62,15 +79,19 @@ func TestKills(t *testing.T) {
 		victim func(j *job) int
 		code   int
 		says   string
+		ssh    string
 	}{
-		{"root", func(j *job) int { return j.cmd.Process.Pid }, -1, ""},
-		{"child of the root", func(*job) int { return agentOf(t, c, "node0001") }, 125, "the agent on node0001 was lost"},
-		{"inner agent", func(*job) int { return agentOf(t, c, "node0002") }, 125, "the agent on node0002 was lost"},
-		{"leaf agent", func(*job) int { return agentOf(t, c, "node0007") }, 125, "the agent on node0007 was lost"},
-		{"ssh client", func(j *job) int { return client(t, agentOf(t, c, "node0001")) }, 125, "was killed by signal 9"},
+		{"root", func(j *job) int { return j.cmd.Process.Pid }, -1, "", "native"},
+		{"root with ssh", func(j *job) int { return j.cmd.Process.Pid }, -1, "", "exec"},
+		{"child of the root", func(*job) int { return agentOf(t, c, "node0001") }, 125, "the agent on node0001 was lost", "native"},
+		{"inner agent", func(*job) int { return agentOf(t, c, "node0002") }, 125, "the agent on node0002 was lost", "native"},
+		{"inner agent with ssh", func(*job) int { return agentOf(t, c, "node0002") }, 125, "the agent on node0002 was lost", "exec"},
+		{"leaf agent", func(*job) int { return agentOf(t, c, "node0007") }, 125, "the agent on node0007 was lost", "native"},
+		{"ssh client", func(j *job) int { return client(t, agentOf(t, c, "node0001")) }, 125, "was killed by signal 9", "exec"},
+		{"sshd of an inner agent", func(*job) int { return server(t, c, "node0002") }, 125, "the connection to its sshd was lost", "native"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
-			j := endless(t, c)
+			j := endless(t, c, "--ssh", k.ssh)
 			began := time.Now()
 			require.NoError(t, syscall.Kill(k.victim(j), syscall.SIGKILL))
 			o := j.wait()

@@ -104,8 +104,8 @@ func TestLaunchFailures(t *testing.T) {
 	}{
 		{"unknown host", func() {}, []string{"--hosts", "node0001,nowhere"}, 5 * time.Second, []string{"nowhere", "resolve", "getent hosts nowhere"}},
 		{"refused", func() {}, []string{"--hosts", "node0001,node0002", "--ssh-args", "-p 9"}, 3 * time.Second, []string{"node0001", "node0002", "connect", "refused"}},
-		{"no key", func() {}, []string{"--hosts", "node0001", "--ssh-args", "-o IdentityFile=/dev/null -o IdentitiesOnly=yes"}, 5 * time.Second, []string{"authenticate", "Permission denied"}},
-		{"unknown host key", func() {}, []string{"--hosts", "node0001", "--ssh-args", "-o UserKnownHostsFile=/dev/null -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes"}, 3 * time.Second, []string{"authenticate", "Host key verification failed"}},
+		{"no key", func() {}, []string{"--hosts", "node0001", "--ssh-args", "-o IdentityFile=/dev/null -o IdentitiesOnly=yes"}, 5 * time.Second, []string{"authenticate", "permission denied", "/dev/null is no private key"}},
+		{"unknown host key", func() {}, []string{"--hosts", "node0001", "--ssh-args", "-o UserKnownHostsFile=/dev/null -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes"}, 3 * time.Second, []string{"authenticate", "host key verification failed", "ssh-ed25519 SHA256:"}},
 		{"start-up file that exits", func() { rc("node0002", "echo bye >&2; exit 3") }, []string{"--hosts", "node0001,node0002"}, 5 * time.Second, []string{"node0002", "start", "bye"}},
 		{"start-up file that sleeps", func() { rc("node0002", "echo dozing; sleep 999") }, []string{"--hosts", "node0002", "--launch-timeout", "3"}, 8 * time.Second, []string{"node0002", "start", "no word", "dozing"}},
 		{"absent launcher", func() {}, []string{"--hosts", "node0001", "--launcher-exec", "no-such-shell"}, 2 * time.Second, []string{"no-such-shell"}},

@@ -96,19 +96,15 @@ func (k *keyring) load(name string, given bool) []ssh.Signer {
 		}
 		return nil
 	}
-	// A key that others can read is none, as to ssh.
-	if st, err := os.Stat(name); err == nil && st.Mode()&0o077 != 0 && int(st.Sys().(*syscall.Stat_t).Uid) == os.Getuid() {
-		if _, _, _, _, err := ssh.ParseAuthorizedKey(text); err != nil {
-			k.why = append(k.why, fmt.Sprintf("%s may be read by others: chmod 600 %s", name, name))
-		}
-		return nil
-	}
 	signer, err := ssh.ParsePrivateKey(text)
 	var locked *ssh.PassphraseMissingError
+	held := errors.As(err, &locked)
 	switch {
+	case (err == nil || held) && exposed(name):
+		k.why = append(k.why, fmt.Sprintf("%s may be read by others: chmod 600 %s", name, name))
 	case err == nil:
 		return []ssh.Signer{signer}
-	case errors.As(err, &locked):
+	case held:
 		if locked.PublicKey != nil {
 			k.locked = append(k.locked, locked.PublicKey.Marshal())
 		}
@@ -121,6 +117,13 @@ func (k *keyring) load(name string, given bool) []ssh.Signer {
 		}
 	}
 	return nil
+}
+
+// exposed reports whether others can read a key of this user's. To ssh such a
+// key is none.
+func exposed(name string) bool {
+	st, err := os.Stat(name)
+	return err == nil && st.Mode()&0o077 != 0 && int(st.Sys().(*syscall.Stat_t).Uid) == os.Getuid()
 }
 
 // named reports whether an agent's key is one of the files of the configuration.

@@ -43,6 +43,18 @@ func (l *login) fail(hint, format string, args ...any) *Error {
 	return &Error{Phase: l.at(), Cause: fmt.Sprintf(format, args...), Hint: hint}
 }
 
+// silent is the error of a server that stopped answering.
+func (l *login) silent() *Error {
+	return l.fail("does a login there hang? ssh -v -o BatchMode=yes HOST true", "no answer from its sshd in time")
+}
+
+// expired reports whether a context is over, or its deadline, which the
+// connection shares, has come and the context is about to be.
+func expired(ctx context.Context) bool {
+	limit, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(limit)
+}
+
 // connect brings a login up to where sessions can be opened.
 func (l *login) connect(ctx context.Context) (*ssh.Client, *conn, error) {
 	config, err := l.prepare()
@@ -82,7 +94,7 @@ func (l *login) connect(ctx context.Context) (*ssh.Client, *conn, error) {
 	up, channels, requests, err := ssh.NewClientConn(c, l.cfg.Host, config)
 	if err != nil {
 		tcp.Close()
-		return nil, nil, l.explain(ctx, err, most)
+		return nil, nil, l.explain(ctx, err, by, most)
 	}
 	return ssh.NewClient(up, channels, requests), c, nil
 }
@@ -196,7 +208,7 @@ func (l *login) denied() error {
 }
 
 // explain names what ended a handshake.
-func (l *login) explain(ctx context.Context, err error, most time.Duration) error {
+func (l *login) explain(ctx context.Context, err error, by time.Time, most time.Duration) error {
 	var own *Error
 	var unfit *sshconfig.Unfit
 	var none *ssh.AlgorithmNegotiationError
@@ -213,14 +225,13 @@ func (l *login) explain(ctx context.Context, err error, most time.Duration) erro
 		return unfit
 	case errors.As(err, &none):
 		return &sshconfig.Unfit{Why: "the server knows no " + none.What + " that native ssh has"}
-	case errors.As(err, &slow) && slow.Timeout(), errors.Is(err, os.ErrDeadlineExceeded), ctx.Err() != nil:
-		switch l.at() {
-		case Version:
+	case errors.As(err, &slow) && slow.Timeout(), errors.Is(err, os.ErrDeadlineExceeded), expired(ctx), l.at() != Authenticate && time.Now().After(by):
+		if l.at() == Version {
 			return l.fail("something accepts connections there and says nothing: is it sshd?", "no word from it in %v", most)
-		default:
-			return l.fail("does a login there hang? ssh -v -o BatchMode=yes HOST true", "no answer from its sshd in time")
 		}
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return l.silent()
+	// The library closes the connection when reading fails, and may report that.
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		e := l.fail("the server there turns connections away (sshd: MaxStartups?)", "its sshd closed the connection")
 		e.Early = l.at() != Authenticate
 		return e

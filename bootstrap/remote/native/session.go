@@ -49,8 +49,8 @@ func Start(ctx context.Context, cfg *sshconfig.Config, command string, stderr io
 	s, err := l.run(client, c, command, stderr)
 	if err != nil {
 		client.Close()
-		if ctx.Err() != nil {
-			return nil, l.fail("does a login there hang? ssh -v -o BatchMode=yes HOST true", "no answer from its sshd in time")
+		if expired(ctx) {
+			return nil, l.silent()
 		}
 		return nil, err
 	}

@@ -1,0 +1,224 @@
+package native
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+)
+
+// A server that hangs is named by the step in which it does.
+func TestHangs(t *testing.T) {
+	for _, c := range []struct {
+		phase Phase
+		hang  func(s *server)
+	}{
+		{Version, func(s *server) { s.accept(func(net.Conn) { <-s.ended }) }},
+		{KeyExchange, func(s *server) {
+			s.accept(func(c net.Conn) {
+				_, _ = io.WriteString(c, "SSH-2.0-tarpit\r\n")
+				<-s.ended
+			})
+		}},
+		{Authenticate, func(s *server) {
+			s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+				<-s.ended
+				return nil, nil
+			}
+			s.sessions(nil)
+		}},
+		{Open, func(s *server) {
+			s.accept(func(c net.Conn) {
+				if _, _, requests, err := ssh.NewServerConn(c, &s.config); err == nil {
+					ssh.DiscardRequests(requests)
+				}
+			})
+		}},
+		{Exec, func(s *server) {
+			s.accept(func(c net.Conn) {
+				_, channels, requests, err := ssh.NewServerConn(c, &s.config)
+				if err != nil {
+					return
+				}
+				go ssh.DiscardRequests(requests)
+				for n := range channels {
+					_, _, _ = n.Accept()
+				}
+			})
+		}},
+	} {
+		t.Run(string(c.phase), func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t)
+			c.hang(s)
+			_, phases, err := try(s.login(t), 400*time.Millisecond, io.Discard)
+			var e *Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, c.phase, e.Phase, err)
+			require.Equal(t, c.phase, phases[len(phases)-1])
+			require.NotEmpty(t, e.Hint)
+			require.False(t, e.Early)
+		})
+	}
+}
+
+// A host that does not even answer: its queue of connections is full.
+func TestHangsInConnect(t *testing.T) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	f := os.NewFile(uintptr(fd), "full")
+	defer f.Close()
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	require.NoError(t, syscall.Listen(fd, 0))
+	at, err := syscall.Getsockname(fd)
+	require.NoError(t, err)
+	cfg := newServer(t).login(t)
+	cfg.Port = uint16(at.(*syscall.SockaddrInet4).Port)
+	filler, err := net.Dial("tcp", (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(cfg.Port)}).String())
+	require.NoError(t, err)
+	defer filler.Close()
+	_, _, err = try(cfg, 300*time.Millisecond, io.Discard)
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, Connect, e.Phase)
+	require.Contains(t, e.Cause, "timed out")
+}
+
+// Only what comes before authentication may be tried again.
+func TestTurnedAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		early bool
+		do    func(s *server)
+	}{
+		"at once":           {true, func(s *server) { s.accept(func(net.Conn) {}) }},
+		"after the version": {true, func(s *server) { s.accept(func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-x\r\n") }) }},
+		"with a key": {false, func(s *server) {
+			s.accept(func(c net.Conn) {
+				s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { c.Close(); return nil, io.EOF }
+				_, _, _, _ = ssh.NewServerConn(c, &s.config)
+			})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			c.do(s)
+			_, _, err := try(s.login(t), 5*time.Second, io.Discard)
+			var e *Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, c.early, e.Early, err)
+		})
+	}
+}
+
+func TestSession(t *testing.T) {
+	s := newServer(t)
+	s.config.BannerCallback = func(ssh.ConnMetadata) string { return "be good\n" }
+	s.sessions(func(ch ssh.Channel, command string) {
+		_, _ = io.WriteString(ch.Stderr(), "warning: "+command)
+		_, _ = io.Copy(ch, ch)
+		_, _ = ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Code uint32 }{137}))
+	})
+	var stderr bytes.Buffer
+	n, phases, err := try(s.login(t), 5*time.Second, &stderr)
+	require.NoError(t, err)
+	require.Equal(t, []Phase{Connect, Version, KeyExchange, Authenticate, Open, Exec}, phases)
+	require.NotEqual(t, "0", n.Inode())
+	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		_, _ = n.Stdin.Write(sent)
+		_ = n.Stdin.Close()
+	})
+	got, err := io.ReadAll(n.Stdout)
+	require.NoError(t, err)
+	wait.Wait()
+	require.Equal(t, sent, got)
+	<-n.Done()
+	require.Equal(t, End{Code: 137}, n.End())
+	require.Equal(t, "be good\nwarning: command", stderr.String())
+}
+
+func TestEndBySignal(t *testing.T) {
+	s := newServer(t)
+	s.sessions(func(ch ssh.Channel, _ string) {
+		_, _ = ch.SendRequest("exit-signal", false, ssh.Marshal(struct {
+			Name        string
+			Core        bool
+			Error, Lang string
+		}{"KILL", false, "", ""}))
+	})
+	n, _, err := try(s.login(t), 5*time.Second, io.Discard)
+	require.NoError(t, err)
+	<-n.Done()
+	require.Equal(t, End{Signal: "KILL"}, n.End())
+}
+
+// Kill ends it on both sides at once; so does the loss of the connection.
+func TestDeath(t *testing.T) {
+	for _, byServer := range []bool{false, true} {
+		s := newServer(t)
+		gone, lose := make(chan struct{}), make(chan struct{})
+		s.accept(func(c net.Conn) {
+			conn, channels, requests, err := ssh.NewServerConn(c, &s.config)
+			if err != nil {
+				return
+			}
+			go ssh.DiscardRequests(requests)
+			go func() {
+				<-lose
+				c.Close()
+			}()
+			for n := range channels {
+				channel, requests, _ := n.Accept()
+				go func() {
+					for r := range requests {
+						_ = r.Reply(true, nil)
+					}
+				}()
+				_, _ = io.Copy(io.Discard, channel)
+			}
+			_ = conn.Wait()
+			close(gone)
+		})
+		n, _, err := try(s.login(t), 5*time.Second, io.Discard)
+		require.NoError(t, err)
+		if byServer {
+			close(lose)
+		} else {
+			n.Kill()
+		}
+		_, err = io.ReadAll(n.Stdout)
+		require.NoError(t, err)
+		<-n.Done()
+		require.Error(t, n.End().Lost)
+		<-gone
+	}
+}
+
+// Many megabytes in both directions while keys are exchanged anew.
+func TestRekey(t *testing.T) {
+	s := newServer(t)
+	s.config.RekeyThreshold = 1 << 18
+	s.sessions(func(ch ssh.Channel, _ string) { _, _ = io.Copy(ch, ch) })
+	cfg := s.login(t)
+	cfg.RekeyBytes = 1 << 18
+	n, _, err := try(cfg, 5*time.Second, io.Discard)
+	require.NoError(t, err)
+	sent := bytes.Repeat([]byte("rekey!"), 1<<20)
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		_, _ = n.Stdin.Write(sent)
+		_ = n.Stdin.Close()
+	})
+	got, err := io.ReadAll(n.Stdout)
+	require.NoError(t, err)
+	wait.Wait()
+	require.True(t, bytes.Equal(sent, got), "%d of %d bytes", len(got), len(sent))
+}
