@@ -43,6 +43,7 @@ type loop struct {
 	up       *link
 	sessions map[core.Link]*session
 	starter  *remote.Starter
+	cores    cores
 	ranks    *spawn.Set
 	hub      *exchange.Hub // of ranks
 	heard    []core.Event  // that the core has not taken yet; empty between events
@@ -202,7 +203,9 @@ func (l *loop) startChild(e core.StartChild) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	l.sessions[e.Child] = &session{cancel: cancel}
 	target := remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local}
+	l.cores.begin()
 	l.helpers.Go(func() {
+		defer l.cores.end()
 		s, err := l.starter.Start(ctx, target, func(p remote.Phase) {
 			l.post(core.ChildPhase{Child: e.Child, Phase: string(p)})
 		})

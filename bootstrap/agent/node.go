@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -31,13 +30,11 @@ func Main() int {
 		fmt.Fprintf(os.Stderr, "ibrun: cannot adopt orphans on this node: %v\n", err)
 		return 125
 	}
-	// An agent shuffles bytes for ranks that want the cores: a second thread of
-	// Go code would mostly spin in search of work.
-	runtime.GOMAXPROCS(1)
 	proc.Shrug(syscall.SIGPIPE)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	l := newLoop(ctx, core.Config{Here: -1, Path: remote.LocalAddress()})
+	l.cores.save()
 	l.warn = func(text string) { // people read the root's standard error, not this one
 		l.hear(core.Notice{Text: text})
 	}

@@ -3,6 +3,7 @@ package sshconfig
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -68,16 +69,19 @@ func (r *reader) file(name string, s scope, must bool) error {
 		return &Unfit{"", err.Error()}
 	}
 	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return &Unfit{"", err.Error()}
+	}
+	if !st.Mode().IsRegular() && name != os.DevNull {
+		return &Unfit{name, "no regular file"} // a pipe can be read once, and that should be ssh
+	}
 	if s.user && !must || s.depth > 0 {
-		st, err := f.Stat()
-		if err != nil {
-			return &Unfit{"", err.Error()}
-		}
 		if owner := st.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != r.sys.UID || st.Mode()&0o022 != 0 {
 			return &Unfit{name, "others may write it"}
 		}
 	}
-	text, err := os.ReadFile(name)
+	text, err := io.ReadAll(f)
 	if err != nil {
 		return &Unfit{"", err.Error()}
 	}

@@ -34,15 +34,17 @@ func number(v string) int {
 	return int(n)
 }
 
+const week = 7 * 24 * time.Hour
+
 // seconds reads a time as sshd_config(5), "TIME FORMATS", has it: 90, 1m30s.
 func seconds(v string) time.Duration {
 	total, n := time.Duration(0), ""
 	for _, c := range v + "s" {
-		unit := map[rune]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}[c|0x20]
+		unit := map[rune]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': week}[c|0x20]
 		switch {
 		case c >= '0' && c <= '9':
 			n += string(c)
-		case unit == 0 || len(n) > 6:
+		case unit == 0 || len(n) > 4 && unit > time.Second || len(n) > 9 || total > 1e4*week:
 			return 0
 		case n != "":
 			total += time.Duration(number(n)) * unit
