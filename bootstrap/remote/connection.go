@@ -35,12 +35,17 @@ func (c connection) end() ending {
 	return ending{code: e.Code, lost: e.Lost}
 }
 
-// errSSH is returned by dial where the user's ssh has to make the session.
-var errSSH = errors.New("not for native ssh")
+// errSSH is in what dial returns where the user's ssh has to make the session.
+var errSSH = errors.New("native ssh leaves it to ssh")
 
-// dial makes a session without a launcher, or returns errSSH.
+// dial makes a session without a launcher. The error is an *Error or has errSSH
+// in it.
 func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
-	cfg, err := sshconfig.Resolve(s.system, t.Host, t.User, s.how.Args)
+	system, err := s.system()
+	if err != nil {
+		return nil, s.leave(t, &sshconfig.Unfit{Why: "who you are here cannot be told: " + err.Error()})
+	}
+	cfg, err := sshconfig.Resolve(system, t.Host, t.User, s.how.Args)
 	if err != nil {
 		return nil, s.leave(t, err)
 	}
@@ -79,7 +84,7 @@ func (s *Starter) leave(t Target, why error) error {
 	}
 	s.mu.Unlock()
 	if !known && s.say != nil {
-		s.say(fmt.Sprintf("%s: by ssh itself: %v", t.Host, why))
+		s.say(fmt.Sprintf("native ssh leaves %s to ssh: %v", t.Host, why))
 	}
-	return errSSH
+	return fmt.Errorf("%w: %w", errSSH, why)
 }

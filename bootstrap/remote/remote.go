@@ -71,8 +71,8 @@ type Starter struct {
 	local  bool
 	jitter func() float64
 	script string
-	native bool             // make ssh sessions in this process, where that can be done
-	system sshconfig.System // what the user's configuration depends on
+	native bool                             // make ssh sessions in this process, where that can be done
+	system func() (sshconfig.System, error) // what the user's configuration depends on; most agents never ask
 	say    func(string)
 	mu     sync.Mutex
 	said   []string // reasons
@@ -81,7 +81,7 @@ type Starter struct {
 // New makes a starter for a job's way of launching. The error says what is
 // wrong with the launcher itself.
 func New(how job.Launch, opt Options) (*Starter, error) {
-	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath), say: opt.Say}
+	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath), say: opt.Say, system: sync.OnceValues(sshconfig.Here)}
 	if s.jitter == nil {
 		s.jitter = rand.Float64
 	}
@@ -97,13 +97,7 @@ func New(how job.Launch, opt Options) (*Starter, error) {
 			"ssh", "-T", "-x", "-a", "-e", "none", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
 			"-o", "ServerAliveInterval=15",
 		}, how.Args...)
-		if how.SSH != "exec" {
-			system, err := sshconfig.Here()
-			if err != nil && how.SSH == "native" {
-				return nil, fmt.Errorf("native ssh: who you are on this machine cannot be told: %w", err)
-			}
-			s.system, s.native = system, err == nil
-		}
+		s.native = how.SSH != "exec"
 	case how.Launcher == "rsh":
 		s.prefix = append([]string{"rsh"}, how.Args...)
 	default:
@@ -189,14 +183,17 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 
 // open makes the session, in this process if that can be done.
 func (s *Starter) open(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
+	var left error
 	if s.native && !t.Local {
-		if session, err := s.dial(ctx, t, progress); !errors.Is(err, errSSH) {
+		session, err := s.dial(ctx, t, progress)
+		if !errors.Is(err, errSSH) {
 			return session, err
 		}
+		left = err
 	}
 	session, err := s.spawn(t)
 	if err != nil {
-		return nil, &Error{Host: t.Host, Phase: Begin, Cause: err.Error(), Hint: "is the launcher installed here?"}
+		return nil, &Error{Host: t.Host, Phase: Begin, Cause: strings.ReplaceAll(errors.Join(left, err).Error(), "\n", "; "), Hint: "is the launcher installed here?"}
 	}
 	return session, nil
 }

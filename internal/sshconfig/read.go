@@ -52,7 +52,12 @@ type scope struct {
 	active bool
 }
 
-func (s *scope) where() string { return fmt.Sprintf("%s:%d", s.name, s.line) }
+func (s *scope) where() string {
+	if s.line == 0 {
+		return s.name
+	}
+	return fmt.Sprintf("%s:%d", s.name, s.line)
+}
 
 func (s *scope) unfit(format string, args ...any) error {
 	return &Unfit{s.where(), fmt.Sprintf(format, args...)}

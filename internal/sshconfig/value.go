@@ -44,7 +44,7 @@ func seconds(v string) time.Duration {
 		switch {
 		case c >= '0' && c <= '9':
 			n += string(c)
-		case unit == 0 || len(n) > 4 && unit > time.Second || len(n) > 9 || total > 1e4*week:
+		case unit == 0 || len(n) > 4 && unit > time.Second || len(n) > 9 || total > 100*week:
 			return 0
 		case n != "":
 			total += time.Duration(number(n)) * unit
