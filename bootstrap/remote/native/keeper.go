@@ -12,7 +12,8 @@ import (
 type keeper struct {
 	conn   *conn
 	client *ssh.Client
-	most   int
+	most   int           // questions without an answer
+	every  time.Duration // of silence
 
 	mu     sync.Mutex
 	timer  *time.Timer
@@ -20,11 +21,11 @@ type keeper struct {
 	ended  bool
 }
 
-func keep(c *conn, client *ssh.Client, most int) *keeper {
-	k := &keeper{conn: c, client: client, most: most}
+func keep(c *conn, client *ssh.Client, most int, every time.Duration) *keeper {
+	k := &keeper{conn: c, client: client, most: most, every: every}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.timer = time.AfterFunc(aliveInterval, k.tick)
+	k.timer = time.AfterFunc(k.every, k.tick)
 	return k
 }
 
@@ -35,9 +36,9 @@ func (k *keeper) tick() {
 		return
 	}
 	quiet := time.Since(time.Unix(0, k.conn.heard.Load()))
-	if quiet < aliveInterval {
+	if quiet < k.every {
 		k.missed = 0
-		k.timer.Reset(aliveInterval - quiet)
+		k.timer.Reset(k.every - quiet)
 		return
 	}
 	if k.missed++; k.missed > k.most {
@@ -46,7 +47,7 @@ func (k *keeper) tick() {
 	}
 	// It ends with the answer, whatever that is, or with the connection.
 	go func() { _, _, _ = k.client.SendRequest("keepalive@openssh.com", true, nil) }()
-	k.timer.Reset(aliveInterval)
+	k.timer.Reset(k.every)
 }
 
 func (k *keeper) stop() {

@@ -70,7 +70,7 @@ func (l *login) run(client *ssh.Client, c *conn, command string, stderr io.Write
 		_, _ = channel.SendRequest("env", false, ssh.Marshal(struct{ Name, Value string }{name, value}))
 	}
 	s := &Session{
-		Stdin: stdin{channel}, Stdout: channel, client: client, conn: c, done: make(chan struct{}), alive: keep(c, client, l.cfg.AliveCount),
+		Stdin: stdin{channel}, Stdout: channel, client: client, conn: c, done: make(chan struct{}), alive: keep(c, client, l.cfg.AliveCount, aliveInterval),
 	}
 	var drained sync.WaitGroup
 	drained.Go(func() { _, _ = io.Copy(stderr, channel.Stderr()) })
