@@ -41,7 +41,11 @@ func TestKeeper(t *testing.T) {
 		})
 		n, _, err := try(s.login(t), 5*time.Second, io.Discard)
 		require.NoError(t, err)
-		k := keep(n.conn, n.client, 2, 20*time.Millisecond)
+		most := 2
+		if answers {
+			most = 200 // on a machine however busy
+		}
+		k := keep(n.conn, n.client, most, 20*time.Millisecond)
 		if answers {
 			require.Eventually(t, func() bool { return asked.Load() > 6 }, 10*time.Second, 5*time.Millisecond)
 			select {
