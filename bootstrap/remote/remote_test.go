@@ -103,6 +103,40 @@ func TestRetries(t *testing.T) {
 	require.Equal(t, 1, tries())
 }
 
+// What native ssh cannot do the user's ssh does, and each reason is said once;
+// unless the user wants native ssh and nothing else.
+func TestLeftToSSH(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	script := fmt.Sprintf("#!/bin/sh\necho '::ibrun-agent:1 %s m 1::'; cat\n", build.ID())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o700))
+	how := job.Launch{Launcher: "ssh", Args: []string{"-J", "gate"}, Timeout: 5 * time.Second}
+	var said []string
+	s, err := New(how, Options{Say: func(text string) { said = append(said, text) }})
+	require.NoError(t, err)
+	require.NoError(t, s.Check())
+	for _, host := range []string{"a", "b"} {
+		session, err := s.Start(context.Background(), Target{Host: host}, func(Phase) {})
+		require.NoError(t, err)
+		require.Len(t, session.Pids(), 1)
+		session.Kill()
+		<-session.Done()
+	}
+	require.Equal(t, []string{"native ssh leaves a to ssh: --ssh-args: -J"}, said)
+	how.SSH = "native"
+	s, err = New(how, Options{})
+	require.NoError(t, err)
+	_, err = s.Start(context.Background(), Target{Host: "a"}, func(Phase) {})
+	require.ErrorContains(t, err, "leave --ssh native out")
+	require.NoError(t, os.Remove(filepath.Join(dir, "ssh")))
+	t.Setenv("PATH", dir)
+	how.SSH = "auto"
+	s, err = New(how, Options{})
+	require.NoError(t, err)
+	_, err = s.Start(context.Background(), Target{Host: "a"}, func(Phase) {})
+	require.ErrorContains(t, err, "--ssh-args: -J; exec: \"ssh\"")
+}
+
 func TestDashedHostIsRefused(t *testing.T) {
 	_, err := fake(t, "exit 0", time.Second).Start(context.Background(), Target{Host: "-oProxyCommand=x"}, func(Phase) {})
 	require.ErrorContains(t, err, "not a host name")

@@ -117,6 +117,19 @@ func TestTurnedAway(t *testing.T) {
 	}
 }
 
+// echoes sends all of something and wants it back.
+func echoes(t *testing.T, n *Session, sent []byte) {
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		_, _ = n.Stdin.Write(sent)
+		_ = n.Stdin.Close()
+	})
+	got, err := io.ReadAll(n.Stdout)
+	require.NoError(t, err)
+	wait.Wait()
+	require.True(t, bytes.Equal(sent, got), "%d of %d bytes", len(got), len(sent))
+}
+
 func TestSession(t *testing.T) {
 	s := newServer(t)
 	s.config.BannerCallback = func(ssh.ConnMetadata) string { return "be good\n" }
@@ -130,16 +143,7 @@ func TestSession(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []Phase{Connect, Version, KeyExchange, Authenticate, Open, Exec}, phases)
 	require.NotEqual(t, "0", n.Inode())
-	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		_, _ = n.Stdin.Write(sent)
-		_ = n.Stdin.Close()
-	})
-	got, err := io.ReadAll(n.Stdout)
-	require.NoError(t, err)
-	wait.Wait()
-	require.Equal(t, sent, got)
+	echoes(t, n, bytes.Repeat([]byte("0123456789abcdef"), 1<<16))
 	<-n.Done()
 	require.Equal(t, End{Code: 137}, n.End())
 	require.Equal(t, "be good\nwarning: command", stderr.String())
@@ -211,14 +215,5 @@ func TestRekey(t *testing.T) {
 	cfg.RekeyBytes = 1 << 18
 	n, _, err := try(cfg, 5*time.Second, io.Discard)
 	require.NoError(t, err)
-	sent := bytes.Repeat([]byte("rekey!"), 1<<20)
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		_, _ = n.Stdin.Write(sent)
-		_ = n.Stdin.Close()
-	})
-	got, err := io.ReadAll(n.Stdout)
-	require.NoError(t, err)
-	wait.Wait()
-	require.True(t, bytes.Equal(sent, got), "%d of %d bytes", len(got), len(sent))
+	echoes(t, n, bytes.Repeat([]byte("rekey!"), 1<<20))
 }
