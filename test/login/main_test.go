@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -22,6 +23,7 @@ const probeVariable = "IBRUN_TEST_PROBE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(probeVariable) == "" {
+		_ = flag.Set("test.parallel", "8") // a login mostly waits; -parallel still counts
 		os.Exit(m.Run())
 	}
 	os.Exit(probe(os.Args[1:]))
