@@ -24,7 +24,7 @@ func TestProgramsOverNodes(t *testing.T) {
 		{coarrays + "co_sum_test", "Test passed"},
 		{coarrays + "atomics", "Test passed"},
 	} {
-		o := ibrun(t, c, append([]string{"--hosts", "node[0001-0002]", "--timeout", "60", "-x", overTCP}, strings.Fields(p.argv)...)...)
+		o := ibrun(t, c, append([]string{"--hosts", "node[0001-0002]", "--timeout", "60", "-x", overTCP, "--bind-to", "none"}, strings.Fields(p.argv)...)...)
 		require.Equal(t, 0, o.code, "%s: %s", p.argv, o.stderr)
 		require.Equal(t, 1, strings.Count(o.stdout+o.stderr, p.says), "%s: %s\n%s", p.argv, o.stdout, o.stderr)
 	}
@@ -61,7 +61,7 @@ func TestKilledInAllreduce(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	program := mpiProgram(t, c)
 	for _, perNode := range []string{"1", "2"} {
-		j := start(t, c, "--hosts", "node[0001-0004]", "-ppn", perNode, "--timeout", "100", "-x", overTCP, program, "spin")
+		j := start(t, c, "--hosts", "node[0001-0004]", "-ppn", perNode, "--timeout", "100", "-x", overTCP, "--bind-to", "none", program, "spin")
 		eventually(t, time.Minute, "it has added up a hundred times", func() bool { return strings.Contains(j.out.String(), "spinning") })
 		pids := running(t, c, "node0003", program)
 		require.Equal(t, perNode, fmt.Sprint(len(pids)))
