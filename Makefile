@@ -46,12 +46,11 @@ run: ## 64 ranks of an example over ssh on four virtual nodes (as root; otherwis
 	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
 	@examples/run
 
-test: test-packages ## vet, fuzz seeds, then all tests with the race detector (as root also the virtual cluster)
+test: test-packages ## vet, then all tests and fuzz seeds with the race detector (as root also the virtual cluster)
 	@$(MAKE) --no-print-directory libpmi
 	go vet $(TAGS) ./...
 	CGO_ENABLED=0 go vet ./cgo/verbs && CGO_ENABLED=0 go test -count=1 ./cgo/verbs
 	@$(MAKE) --no-print-directory test-ib
-	go test $(TAGS) -count=1 -run '^Fuzz' $$(go list ./... | grep -vxE '$(BOOTING)')
 	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)')
 
 test-packages:

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -102,22 +103,28 @@ func TestSpawnLeavesNothing(t *testing.T) {
 	client := pmiClient(t)
 	for _, end := range []struct {
 		name   string
-		whom   func(c *exec.Cmd) int
+		role   string // of the process that is ended; empty: the command
 		signal syscall.Signal
 		code   int
 	}{
-		{"parent interrupted", func(c *exec.Cmd) int { return c.Process.Pid }, syscall.SIGINT, 130},
-		{"parent killed", func(c *exec.Cmd) int { return c.Process.Pid }, syscall.SIGKILL, -1},
-		{"child killed", func(*exec.Cmd) int { return agents(":spawned")[0] }, syscall.SIGKILL, 137},
+		{"parent interrupted", "", syscall.SIGINT, 130},
+		{"parent killed", "", syscall.SIGKILL, -1},
+		{"child killed", ":spawned", syscall.SIGKILL, 137},
 	} {
 		entry := mark(t) + strconv.Itoa(end.code)
 		c := command(t, "--launcher", "local", "--hosts", "a,b", "-x", entry, "-n", "2", "sh", "-c", `"$@"; sleep 1000`, "sh",
 			client, "-spawn", "2", "--", "sh", "-c", `trap "echo told; exit 1" TERM; sleep 1000 & wait`)
-		done := make(chan outcome, 1)
-		go func() { done <- finish(t, c) }()
+		var out, stderr bytes.Buffer
+		c.Stdout, c.Stderr = &out, &stderr
+		require.NoError(t, c.Start())
 		eventually(t, 10*time.Second, "two sleeps of the parent's, two of the child's", func() bool { return sleeping(marked(entry)) == 4 })
-		require.NoError(t, syscall.Kill(end.whom(c), end.signal))
-		o := <-done
+		whom := c.Process.Pid
+		if end.role != "" {
+			whom = agents(end.role)[0]
+		}
+		require.NoError(t, syscall.Kill(whom, end.signal))
+		_ = c.Wait() // how it ended is looked at below
+		o := outcome{code: c.ProcessState.ExitCode(), stdout: out.Bytes(), stderr: stderr.String()}
 		require.Equal(t, end.code, o.code, "%s: %s", end.name, o.stderr)
 		if end.signal == syscall.SIGINT { // all of the family may say goodbye, and one of it tells people why
 			require.Equal(t, []string{"cmd=spawn_result rc=0", "told", "told"}, printed(o))

@@ -14,6 +14,7 @@ import (
 // The first is run. The second would be 100 GB of copies, and is reckoned in the
 // way that TestReckonedBytes finds exact, where caches hold what passes them.
 func TestPMIBytesAtScale(t *testing.T) {
+	t.Parallel()
 	nodes, ppn := clientNodes, 16
 	size := nodes * ppn
 	cfg := plan(nodes, ppn, "kary:8")

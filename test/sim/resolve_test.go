@@ -105,6 +105,7 @@ func stencil(dims [3]int, ppn int) func(rank uint32) []uint32 {
 // 1/150 of the bytes that the whole table would cost, and next to nothing
 // passes the root.
 func TestStencilAtScale(t *testing.T) {
+	t.Parallel()
 	dims := [3]int{32, 16, 8}
 	if largest == 65536 {
 		dims = [3]int{128, 128, 64}

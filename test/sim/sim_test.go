@@ -65,6 +65,7 @@ func TestEveryNumberAndShape(t *testing.T) {
 }
 
 func TestBudgetAtScale(t *testing.T) {
+	t.Parallel()
 	for _, shape := range []string{"kary:8", "two-level", "greedy"} {
 		w := succeed(t, plan(largest, 16, shape))
 		t.Logf("%s: %d agents, depth %d, %d events, ready in %v of virtual time", shape, largest, w.Depth, w.Events, w.Now())
