@@ -256,7 +256,9 @@ func (c *Core) tryPair(key [2]uint32) {
 		if c.local(dead).failed {
 			what = wire.Failed
 		}
-		c.do(Tell{alive, wire.Pair{Rank: dead, What: what}})
+		if c.local(alive).hello { // it asks when it wants one; until then its first frame is Welcome
+			c.do(Tell{alive, wire.Pair{Rank: dead, What: what}})
+		}
 	case a.hello && b.hello:
 		c.do(Connect{key[0], key[1]})
 	default:
