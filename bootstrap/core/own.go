@@ -246,7 +246,6 @@ func (c *Core) pair(a, b uint32) {
 func (c *Core) tryPair(key [2]uint32) {
 	a, b := c.local(key[0]), c.local(key[1])
 	switch {
-	case a.ended && b.ended:
 	case a.ended || b.ended:
 		alive, dead := key[0], key[1]
 		if a.ended {
