@@ -63,8 +63,6 @@ func (c *Core) end(m wire.End) {
 		}
 	}
 	c.signalJobs(sigTerm) // the second one hurries them
-	c.wakeAt(f.killAt)
-	c.wakeAt(f.giveUpAt)
 	c.checkDeadlines()
 }
 
