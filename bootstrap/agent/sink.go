@@ -38,6 +38,7 @@ type Sink struct {
 	ended  chan struct{}
 	part   map[source][]byte // lines that are not complete yet, when labelled
 	failed bool
+	last   byte // that was written, to whichever stream: both may be one terminal
 }
 
 type source struct {
@@ -112,15 +113,23 @@ func (s *Sink) write(w core.Write, post func(any)) {
 	if s.style.Label || s.style.Timestamp {
 		out = s.lines(source{w.Rank, w.Stream}, w.Data)
 	}
-	if s.style.Escape[w.Stream] {
-		out = escape(out)
-	}
-	if _, err := s.to[w.Stream].Write(out); err != nil {
+	if _, err := s.to[w.Stream].Write(s.shown(w.Stream, out)); err != nil {
 		s.failed = true
 		post(core.SinkFailed{Pipe: errors.Is(err, syscall.EPIPE), Cause: err.Error()})
 		return
 	}
 	post(core.Wrote{N: len(w.Data)})
+}
+
+// shown is what a stream is to show of some bytes.
+func (s *Sink) shown(stream uint8, out []byte) []byte {
+	if s.style.Escape[stream] {
+		out = escape(out, s.last)
+	}
+	if len(out) > 0 {
+		s.last = out[len(out)-1]
+	}
+	return out
 }
 
 // lines returns the complete lines of a source, each with its label, and
@@ -165,29 +174,29 @@ func (s *Sink) flush() {
 	})
 	for _, from := range order {
 		out := append(append(s.label(nil, from), s.part[from]...), '\n')
-		if s.style.Escape[from.stream] {
-			out = escape(out)
-		}
-		_, _ = s.to[from.stream].Write(out)
+		_, _ = s.to[from.stream].Write(s.shown(from.stream, out))
 	}
 }
 
 // escape makes control bytes visible, so that what a rank prints cannot
 // command the user's terminal. Tab, line feed, carriage return and backspace
-// stay: programs draw progress with them.
-func escape(b []byte) []byte {
+// stay: programs draw progress with them. A control character of two bytes may
+// begin with the last one that was written before.
+func escape(b []byte, last byte) []byte {
 	plain := func(c byte) bool { return c >= 0x20 && c != 0x7f || c >= '\b' && c <= '\n' || c == '\r' }
-	if bytes.IndexFunc(b, func(r rune) bool { return r < 0x80 && !plain(byte(r)) || r >= 0x80 && r < 0xa0 }) < 0 {
+	second := func(before, c byte) bool { return before == 0xc2 && c >= 0x80 && c < 0xa0 }
+	begun := len(b) > 0 && second(last, b[0])
+	if !begun && bytes.IndexFunc(b, func(r rune) bool { return r < 0x80 && !plain(byte(r)) || r >= 0x80 && r < 0xa0 }) < 0 {
 		return b
 	}
 	out := make([]byte, 0, len(b)+16)
-	for i, c := range b {
-		c1 := c >= 0x80 && c < 0xa0 && i > 0 && b[i-1] == 0xc2
-		if plain(c) && !c1 {
+	for _, c := range b {
+		if plain(c) && !second(last, c) {
 			out = append(out, c)
-			continue
+		} else {
+			out = fmt.Appendf(out, "\\x%02x", c)
 		}
-		out = fmt.Appendf(out, "\\x%02x", c)
+		last = c
 	}
 	return out
 }

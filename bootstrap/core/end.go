@@ -63,8 +63,6 @@ func (c *Core) end(m wire.End) {
 		}
 	}
 	c.signalJobs(sigTerm) // the second one hurries them
-	c.wakeAt(f.killAt)
-	c.wakeAt(f.giveUpAt)
 	c.checkDeadlines()
 }
 
@@ -81,12 +79,9 @@ func (c *Core) endChild(l Link, m wire.End) {
 	}
 }
 
-// drop takes a child out; its ranks, if it did not report them, ended as s says.
+// drop takes a child out that is not gone yet; its ranks, if it did not report them, ended as s says.
 func (c *Core) drop(l Link, s job.Status) {
 	k := &c.kids[l]
-	if k.state == kidGone {
-		return
-	}
 	if k.state != kidReady {
 		c.starts.settled++
 		c.starts.failed += uint32(k.nodes.Len())
@@ -168,9 +163,6 @@ func (c *Core) checkExit() {
 	}
 	if c.cfg.Root {
 		c.rootExit()
-		return
-	}
-	if !c.starts.spawned {
 		return
 	}
 	if !f.sweeping {

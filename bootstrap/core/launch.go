@@ -62,7 +62,7 @@ type starts struct {
 	spawned  bool
 	window   int
 	ranks    uint32        // of this subtree
-	told     time.Duration // when late sessions were last named
+	told     time.Duration // when late sessions were last named; 0: never
 }
 
 // start begins the launch of a subtree. The root passes a whole job.
@@ -216,7 +216,7 @@ func (c *Core) checkReady() {
 // lateSessions names what the launch waits for.
 func (c *Core) lateSessions() {
 	s := &c.starts
-	if c.stage != launching || c.now-s.told < lateEvery {
+	if c.stage != launching || s.told > 0 && c.now-s.told < lateEvery {
 		return
 	}
 	var w wire.Waiting

@@ -246,7 +246,6 @@ func (c *Core) pair(a, b uint32) {
 func (c *Core) tryPair(key [2]uint32) {
 	a, b := c.local(key[0]), c.local(key[1])
 	switch {
-	case a.ended && b.ended:
 	case a.ended || b.ended:
 		alive, dead := key[0], key[1]
 		if a.ended {
@@ -256,7 +255,9 @@ func (c *Core) tryPair(key [2]uint32) {
 		if c.local(dead).failed {
 			what = wire.Failed
 		}
-		c.do(Tell{alive, wire.Pair{Rank: dead, What: what}})
+		if c.local(alive).hello { // it asks when it wants one; until then its first frame is Welcome
+			c.do(Tell{alive, wire.Pair{Rank: dead, What: what}})
+		}
 	case a.hello && b.hello:
 		c.do(Connect{key[0], key[1]})
 	default:

@@ -30,9 +30,6 @@ type root struct {
 }
 
 func (c *Core) begin(m wire.Launch) {
-	if c.stage != idle {
-		return
-	}
 	c.flow.credit = sinkWindow
 	if t := c.cfg.Policy.Timeout; t > 0 {
 		c.root.timeoutAt = c.now + t

@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/wire"
+)
+
+// frames are the messages in a stretch of bytes.
+func frames(t *testing.T, from io.Reader) (list []wire.Message) {
+	for in := wire.NewReader(from); ; {
+		m, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		require.NoError(t, err)
+		list = append(list, m)
+	}
+}
+
+// What is queued leaves in this order: control first, then output as it came,
+// then Exit, which nothing of the subtree may follow.
+func TestControlOvertakesOutput(t *testing.T) {
+	l := newLink()
+	first, second := wire.Output{Rank: 1, Stream: 1, Data: []byte("a")}, wire.Output{Rank: 2, Stream: 2, Data: []byte("b")}
+	exit := wire.Exit{Truncated: 1}
+	for _, m := range []wire.Message{first, wire.Grant{N: 1}, second, wire.Beat{}, exit, wire.StdinRoom{N: 2}} {
+		l.send(m)
+	}
+	r, w := io.Pipe()
+	l.finish()
+	go l.write(w)
+	require.Equal(t, []wire.Message{wire.Grant{N: 1}, wire.Beat{}, wire.StdinRoom{N: 2}, first, second, exit}, frames(t, r))
+	<-l.written
+}
+
+// Output is written a batch at a time, so that control that comes meanwhile
+// waits for one batch at most.
+func TestControlWaitsForOneBatch(t *testing.T) {
+	l := newLink()
+	const chunks, size = 20, batch / 4
+	for range chunks {
+		l.send(wire.Output{Stream: 1, Data: make([]byte, size)})
+	}
+	buf, end := l.take(nil)
+	require.False(t, end)
+	require.GreaterOrEqual(t, len(buf), batch)
+	require.Less(t, len(buf), batch+size+16)
+	l.send(wire.Signal{Number: 2})
+	l.finish()
+	buf, end = l.take(buf[:0])
+	require.False(t, end, "there is output left")
+	require.Equal(t, wire.Append(nil, wire.Signal{Number: 2}), buf[:len(wire.Append(nil, wire.Signal{Number: 2}))])
+	taken := 2
+	for ; !end; taken++ {
+		buf, end = l.take(buf[:0])
+		require.NotEmpty(t, buf)
+	}
+	require.Equal(t, chunks/4, taken)
+	buf, end = l.take(buf[:0])
+	require.True(t, end && len(buf) == 0)
+}
+
+// A neighbour that reads nothing: sending never waits, and drain waits as long
+// as it was told to, to the moment.
+func TestDrainWithoutAReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLink()
+		r, w := io.Pipe()
+		go l.write(w)
+		for range 1000 {
+			l.send(wire.Output{Stream: 1, Data: make([]byte, 1000)})
+		}
+		began := time.Now()
+		l.drain(lastWords)
+		require.Equal(t, lastWords, time.Since(began))
+		r.Close() // the session is killed
+		<-l.written
+		began = time.Now()
+		l.drain(lastWords)
+		require.Zero(t, time.Since(began), "the stream has failed: there is nothing to wait for")
+	})
+}
+
+// When all is taken, drain does not wait, and the stream ends.
+func TestDrainWithAReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLink()
+		r, w := io.Pipe()
+		go l.write(w)
+		l.send(wire.Beat{})
+		got := make(chan []wire.Message, 1)
+		go func() { got <- frames(t, r) }()
+		began := time.Now()
+		l.drain(lastWords)
+		require.Zero(t, time.Since(began))
+		require.Equal(t, []wire.Message{wire.Beat{}}, <-got)
+	})
+}
+
+// The reading side posts frames as they come, and says why it ends: at the end
+// of the stream, within a frame, or at what is no frame.
+func TestReadSaysWhyItEnds(t *testing.T) {
+	beat := wire.Append(nil, wire.Beat{})
+	for _, c := range []struct {
+		then []byte
+		want error
+	}{
+		{nil, io.EOF},
+		{beat[:len(beat)-1], io.ErrUnexpectedEOF},
+		{[]byte{0, 0, 0, 1, 0xff}, nil},
+	} {
+		r, w := io.Pipe()
+		go func() {
+			_, _ = w.Write(append(wire.Append(nil, wire.Grant{N: 3}), c.then...))
+			w.Close()
+		}()
+		var posted []any
+		err := read(r, 4, func(ev any) { posted = append(posted, ev) })
+		require.Error(t, err)
+		if c.want != nil {
+			require.ErrorIs(t, err, c.want)
+		} else {
+			require.NotErrorIs(t, err, io.EOF)
+		}
+		require.Equal(t, []any{core.Frame{From: 4, Msg: wire.Grant{N: 3}}}, posted)
+	}
+}

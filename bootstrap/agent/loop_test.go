@@ -1,0 +1,183 @@
+package agent
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/exchange"
+	"ibrun/bootstrap/remote"
+	"ibrun/bootstrap/spawn"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// A full queue of events holds up who posts, reader of a link or starter of a
+// session, until the loop takes one; the loop's end lets all of them go.
+func TestPostWaitsForTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLoop(t.Context(), core.Config{})
+		for range eventQueue {
+			l.post(core.Tick{})
+		}
+		posted := make(chan int, 3)
+		for i := range 3 {
+			go func() {
+				l.post(core.Tick{})
+				posted <- i
+			}()
+		}
+		synctest.Wait()
+		require.Empty(t, posted)
+		<-l.events
+		synctest.Wait()
+		require.Len(t, posted, 1)
+		close(l.over)
+		synctest.Wait()
+		require.Len(t, posted, 3)
+		require.Len(t, l.events, eventQueue)
+	})
+}
+
+// parent is the other end of an agent's link, in memory.
+type parent struct {
+	t    *testing.T
+	loop *loop
+	in   *wire.Reader
+	out  io.WriteCloser
+}
+
+// node starts an agent's loop and its link, and returns a launch for it. Its one
+// rank is of a program that is not there, so that it starts no process.
+func node(t *testing.T) (*parent, wire.Launch) {
+	l := newLoop(t.Context(), core.Config{Here: -1})
+	l.warn = func(text string) { l.hear(core.Notice{Text: text}) }
+	l.up = newLink()
+	up, toParent := io.Pipe()
+	fromParent, down := io.Pipe()
+	go l.up.write(toParent)
+	go func() {
+		err := read(fromParent, core.Up, l.post)
+		l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
+	}()
+	go l.run()
+	t.Cleanup(func() {
+		down.Close()
+		<-l.over
+		l.up.drain(0)
+		up.Close()
+		<-l.up.written
+	})
+	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Count: 1, Ranks: 1}})
+	j := &job.Job{
+		ID: "j", Size: 1, Nodes: 1, Layout: nodes.Layout(), Umask: 0o022, Launch: job.Launch{Launcher: "local", Tree: "flat"},
+		Programs: []job.Program{{Count: 1, Argv: []string{"/no/such/program"}, Dir: "/"}},
+	}
+	return &parent{t, l, wire.NewReader(up), down}, wire.Launch{Job: j, Nodes: nodes, Level: 1, Credit: 100}
+}
+
+func (p *parent) say(m wire.Message) {
+	_, err := p.out.Write(wire.Append(nil, m))
+	require.NoError(p.t, err)
+}
+
+func (p *parent) hears(want wire.Message) {
+	m, err := p.in.Next()
+	require.NoError(p.t, err)
+	require.Equal(p.t, want, m)
+}
+
+// An agent's whole life over its link.
+func TestAgentOverItsLink(t *testing.T) {
+	p, launch := node(t)
+	p.loop.post(spawn.Warning{Text: "no huge pages"})
+	p.hears(wire.Notice{Text: "no huge pages"})
+	p.say(launch)
+	status := job.Status{Kind: job.NotRun, Code: 127}
+	p.hears(wire.Fault{
+		What: wire.FaultSpawn, Nodes: 1, Count: 1, Status: status, Host: "n", Parent: "n", Cause: "/no/such/program: no such file",
+	})
+	p.hears(wire.Ready{Up: 1})
+	p.hears(wire.Exit{Runs: []job.StatusRun{{Count: 1, Status: status}}})
+	<-p.loop.over
+	p.loop.post(core.Tick{}) // does not wait, and does nothing
+}
+
+// A job that this agent cannot serve ends it.
+func TestUnknownLauncher(t *testing.T) {
+	p, launch := node(t)
+	launch.Job.Launch.Launcher = "pigeon"
+	p.say(launch)
+	<-p.loop.over
+}
+
+// The end of the stream is the order to end.
+func TestStreamEnds(t *testing.T) {
+	p, _ := node(t)
+	require.NoError(t, p.out.Close())
+	<-p.loop.over
+}
+
+// What one event brings is heard in its order, before the next event: the
+// core must not learn of a rank's end before its last words.
+func TestHeardInOrder(t *testing.T) {
+	l := newLoop(t.Context(), core.Config{})
+	l.warn = func(text string) { l.hear(core.Notice{Text: text}) }
+	l.hub = exchange.New(&job.Job{ID: "j", Size: 1, Nodes: 1, Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})})
+	l.exchange([]exchange.Effect{
+		exchange.Spoke{}, exchange.Say{Rank: 1, Msg: wire.Hello{}}, exchange.Warn{Text: "w"}, exchange.Wish{Fence: 2}, exchange.Say{Rank: 1, Msg: wire.Finalize{}},
+	})
+	l.translate(spawn.Exited{Rank: 0, Status: job.Status{Code: 3}})
+	l.hear(nil)
+	l.perform(core.Give{Fence: 7}) // is answered at once, and after what was there
+	require.Equal(t, []core.Event{
+		core.MPISeen{MPISeen: job.MPISeen{Spoke: true}}, core.RankSaid{Rank: 1, Msg: wire.Hello{}}, core.Notice{Text: "w"}, core.Wished{Fence: 2},
+		core.RankSaid{Rank: 1, Msg: wire.Finalize{}}, core.RankExited{Rank: 0, Status: job.Status{Code: 3}}, core.Given{Fence: 7},
+	}, l.heard)
+}
+
+// Each word of the ranks' side is one of the core's.
+func TestSpawnEvents(t *testing.T) {
+	l := newLoop(t.Context(), core.Config{})
+	var warned []string
+	l.warn = func(text string) { warned = append(warned, text) }
+	for _, c := range []struct {
+		in   spawn.Event
+		want core.Event
+	}{
+		{spawn.Spawned{Failed: []spawn.Failure{{Rank: 3, Code: 127, Cause: "c"}}}, core.Spawned{Failed: []core.SpawnFailure{{Rank: 3, Code: 127, Cause: "c"}}}},
+		{spawn.Output{Rank: 1, Stream: 2, Data: []byte("x")}, core.RankOutput{Rank: 1, Stream: 2, Data: []byte("x")}},
+		{spawn.Said{Rank: 1, Msg: wire.Later{}}, core.RankSaid{Rank: 1, Msg: wire.Later{}}},
+		{spawn.Drained{Rank: 2}, core.RankDrained{Rank: 2}},
+		{spawn.StdinRoom{Rank: 2, N: 7}, core.RankTook{Rank: 2, N: 7}},
+		{spawn.StdinGone{Rank: 2}, core.RankDeaf{Rank: 2}},
+		{spawn.Placed{Placed: wire.Placed{Host: "n"}}, core.Placed{Placed: wire.Placed{Host: "n"}}},
+		{spawn.Linked{Library: "libmpi.so"}, core.MPISeen{MPISeen: job.MPISeen{Library: "libmpi.so"}}},
+		{spawn.Warning{Text: "w"}, nil},
+	} {
+		require.Equal(t, c.want, l.spawnEvent(c.in))
+	}
+	require.Equal(t, []string{"w"}, warned)
+}
+
+// A session that comes up after it was given up is killed and not heard of; one
+// that never came up says where and why, with what to try.
+func TestSessionsGivenUp(t *testing.T) {
+	l := newLoop(t.Context(), core.Config{})
+	cancelled := false
+	l.sessions[0] = &session{cancel: func() { cancelled = true }}
+	l.closeLink(core.Up)
+	l.closeLink(5)
+	l.closeLink(0)
+	require.True(t, cancelled)
+	require.Nil(t, l.sessions[0].cancel)
+	l.closeLink(0)
+	require.Empty(t, l.keep())
+	require.Equal(t, core.ChildFailed{Child: 2, Phase: "start", Cause: "boom"}, failed(2, errors.New("boom")))
+	require.Equal(t, core.ChildFailed{Child: 2, Phase: "login", Cause: "no; try this", Tail: "last"},
+		failed(2, &remote.Error{Phase: "login", Cause: "no", Hint: "try this", Tail: "last"}))
+}

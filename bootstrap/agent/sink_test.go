@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core"
+)
+
+// written is what a sink makes of some writes: its outputs and its events.
+func written(style Style, writes ...core.Write) (stdout, stderr string, events []any) {
+	var out, err bytes.Buffer
+	s := NewSink(&out, &err, style)
+	for _, w := range writes {
+		s.put(w)
+	}
+	s.closed = true
+	s.run(func(ev any) { events = append(events, ev) })
+	return out.String(), err.String(), events
+}
+
+func write(rank uint32, stream uint8, text string) core.Write {
+	return core.Write{Rank: rank, Stream: stream, Data: []byte(text)}
+}
+
+// What is not labelled passes as it is, each chunk at once, and is counted.
+func TestSinkPasses(t *testing.T) {
+	out, err, events := written(Style{}, write(0, 1, "a\x1b["), write(1, 2, "e"), write(0, 1, "b\n"))
+	require.Equal(t, "a\x1b[b\n", out)
+	require.Equal(t, "e", err)
+	require.Equal(t, []any{core.Wrote{N: 3}, core.Wrote{N: 1}, core.Wrote{N: 2}}, events)
+}
+
+// Labelled lines are whole: what two ranks print at the same time is not mixed,
+// and a line that its rank never ends is ended at last, in the order of ranks.
+func TestSinkLabels(t *testing.T) {
+	out, err, events := written(Style{Label: true},
+		write(7, 1, "on"), write(2, 1, "two\nhal"), write(7, 1, "e\n\n"), write(7, 2, "x"), write(7, 1, "rest"), write(2, 1, "f"))
+	require.Equal(t, "[2] two\n[7] one\n[7] \n[2] half\n[7] rest\n", out)
+	require.Equal(t, "[7] x\n", err)
+	require.Len(t, events, 6)
+}
+
+// A line is held up to a megabyte, and then is one.
+func TestSinkLongLine(t *testing.T) {
+	half := strings.Repeat("x", longestLine/2)
+	out, _, _ := written(Style{Label: true}, write(0, 1, half), write(0, 1, half), write(0, 1, "y\n"))
+	require.Equal(t, "[0] "+half+half+"\n[0] y\n", out)
+}
+
+func TestSinkTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, _, _ := written(Style{Label: true, Timestamp: true}, write(3, 1, "a\n"))
+		require.Equal(t, time.Now().Format("2006-01-02 15:04:05.000")+" [3] a\n", out)
+	})
+}
+
+// A terminal is shown no control bytes that could command it, one-byte and
+// two-byte ones, even if a rank writes the two apart; text and progress bars stay.
+func TestSinkEscapes(t *testing.T) {
+	style := Style{Escape: [3]bool{1: true}}
+	for _, c := range []struct{ in, want string }{
+		{"plain, ümlaut €\t\r\b\n", "plain, ümlaut €\t\r\b\n"},
+		{"\x1b[2J\x00\x7f", "\\x1b[2J\\x00\\x7f"},
+		{"\u009b2J", "\xc2\\x9b2J"},
+		{"à\x9b", "à\x9b"}, // not of UTF-8: a terminal shows a mark
+		{"Â\u00a0", "Â\u00a0"},
+	} {
+		out, _, _ := written(style, write(0, 1, c.in))
+		require.Equal(t, c.want, out)
+		var apart []core.Write
+		for i := range len(c.in) {
+			apart = append(apart, write(0, 1, c.in[i:i+1]))
+		}
+		out, _, _ = written(style, apart...)
+		require.Equal(t, c.want, out, "byte by byte")
+	}
+	out, _, _ := written(Style{Label: true, Escape: style.Escape}, write(0, 1, "\x1b]0;title\x07"))
+	require.Equal(t, "[0] \\x1b]0;title\\x07\n", out)
+}
+
+// failing takes some writes and then fails.
+type failing struct {
+	left int
+	with error
+}
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.left--; f.left < 0 {
+		return 0, f.with
+	}
+	return len(p), nil
+}
+
+// An output that fails is said once, with whether somebody hung up; what comes
+// after it is dropped, and the sink ends all the same.
+func TestSinkFails(t *testing.T) {
+	for _, c := range []struct {
+		with error
+		pipe bool
+	}{{fmt.Errorf("write |1: %w", syscall.EPIPE), true}, {errors.New("no space left on device"), false}} {
+		s := NewSink(&failing{1, c.with}, io.Discard, Style{})
+		for range 4 {
+			s.put(write(0, 1, "abc"))
+		}
+		var events []any
+		s.closed = true
+		s.run(func(ev any) { events = append(events, ev) })
+		require.Equal(t, []any{core.Wrote{N: 3}, core.SinkFailed{Pipe: c.pipe, Cause: c.with.Error()}}, events)
+	}
+}
+
+// Nobody waits for a consumer that takes nothing: putting does not, and closing
+// does for a moment.
+func TestSinkWithoutAReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		s := NewSink(w, io.Discard, Style{})
+		go s.run(func(any) {})
+		for range 100 {
+			s.put(write(0, 1, "x"))
+		}
+		began := time.Now()
+		s.close()
+		require.Equal(t, sinkPatience, time.Since(began))
+		r.Close()
+		<-s.ended
+	})
+}

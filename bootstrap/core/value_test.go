@@ -1,0 +1,189 @@
+package core
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+	"ibrun/job"
+)
+
+// The values of fields in stories: name=value, and the name alone for true.
+// Bytes and text are quoted where they must be; #1000 is so many zero bytes.
+//
+//	status=exit:3, signal:9, norun:127, lost
+//	runs=[0+4:exit:0 4+1:lost]           first rank, ranks, status
+//	parcels=[{from=1 value=a to=0}]      to=everyone is ^0
+//	value=@1/2/10.0.0.1:7,-              the block of node 1, first rank 2; "-" has not published
+
+// words are the values of small enumerations.
+var words = map[reflect.Type][]string{
+	reflect.TypeFor[wire.FaultKind]():  {"-", "rank", "spawn", "launch", "lost", "abort"},
+	reflect.TypeFor[CauseKind]():       {"none", "fault", "timeout", "signal", "sink", "wait", "offspring"},
+	reflect.TypeFor[wire.Naming]():     {"publish", "unpublish", "lookup"},
+	reflect.TypeFor[wire.Answered]():   {"found", "exited", "failed", "norank"},
+	reflect.TypeFor[wire.Collective](): {"Barrier", "Broadcast", "Gather", "AllGather", "Scatter", "AllToAll"},
+	reflect.TypeFor[job.StatusKind]():  {"exit", "signal", "norun", "lost"},
+}
+
+// said are fields that are shown though they are zero.
+func said(name string, t reflect.Type) bool {
+	return t == reflect.TypeFor[Link]() || name == "rank" || name == "what"
+}
+
+func showFields(v reflect.Value) string {
+	var parts []string
+	for i := range v.NumField() {
+		f, ft := v.Field(i), v.Type().Field(i)
+		name := strings.ToLower(ft.Name)
+		if ft.Anonymous {
+			parts = append(parts, showFields(f))
+			continue
+		}
+		switch {
+		case f.IsZero() && !said(name, ft.Type), ft.Type == reflect.TypeFor[*job.Job](), ft.Type == reflect.TypeFor[job.Layout](), ft.Type == reflect.TypeFor[fabric.Key]():
+		case f.Kind() == reflect.Bool:
+			parts = append(parts, name)
+		default:
+			if text := showValue(f); text != "[]" {
+				parts = append(parts, name+"="+text)
+			}
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+func showValue(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case []byte:
+		return showBytes(x)
+	case string:
+		return showBytes([]byte(x))
+	case time.Duration:
+		return x.String()
+	case fabric.Tuple:
+		return x.String()
+	case job.Status:
+		return showStatus(x)
+	case job.StatusRun:
+		return fmt.Sprintf("%d+%d:%s", x.First, x.Count, showStatus(x.Status))
+	case job.Nodes:
+		if x.Len() == 1 {
+			return x.At(0).Host
+		}
+		return x.At(0).Host + ".." + x.At(x.Len()-1).Host
+	case job.Tally:
+		return "{" + showTally(&x) + "}"
+	case *job.Tally:
+		return "{" + showTally(x) + "}"
+	case Link:
+		if x == Up {
+			return "up"
+		}
+		return strconv.Itoa(int(x))
+	}
+	if names, ok := words[v.Type()]; ok {
+		return names[v.Uint()]
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		return "{" + showFields(v) + "}"
+	case reflect.Slice:
+		var list []string
+		for i := range v.Len() {
+			list = append(list, showValue(v.Index(i)))
+		}
+		return "[" + strings.Join(list, " ") + "]"
+	}
+	if v.Kind() == reflect.Uint32 && uint32(v.Uint()) == wire.Everyone {
+		return "everyone"
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+func showTally(t *job.Tally) string {
+	var parts []string
+	for i, n := range t.Sum {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s=%d", job.CountNames[i], n))
+		}
+	}
+	if len(t.Levels) > 0 {
+		parts = append(parts, "levels="+showValue(reflect.ValueOf(t.Levels)))
+	}
+	return strings.Join(parts, " ")
+}
+
+func showStatus(s job.Status) string {
+	text := fmt.Sprintf("%s:%d", words[reflect.TypeOf(s.Kind)][s.Kind], s.Code)
+	if s.Kind == job.Lost {
+		text = "lost"
+	}
+	return text
+}
+
+const longBytes = 100
+
+func showBytes(b []byte) string {
+	if block, err := fabric.ParseBlock(b); err == nil {
+		return showBlock(block)
+	}
+	if len(b) > longBytes && bytes.Count(b, []byte{0}) == len(b) {
+		return fmt.Sprintf("#%d", len(b))
+	}
+	if text := string(b); strings.IndexFunc(text, func(r rune) bool {
+		return !strings.ContainsRune("-.:/", r) && (r < '0' || r > 'z' || r > '9' && r < 'A')
+	}) < 0 && text != "" && text[0] != '@' {
+		return text
+	}
+	return strconv.Quote(string(b))
+}
+
+func showBlock(b *fabric.Block) string {
+	var ranks []string
+	for i := range b.Ranks {
+		text := "-"
+		if t, _, ok := b.Tuple(b.First + uint32(i)); ok {
+			text = t.String()
+		}
+		ranks = append(ranks, text)
+	}
+	return fmt.Sprintf("@%d/%d/%s", b.Node, b.First, strings.Join(ranks, ","))
+}
+
+// readBlock is the reverse of showBlock.
+func readBlock(text string) ([]byte, error) {
+	b := fabric.Block{}
+	var list string
+	if _, err := fmt.Sscanf(text, "@%d/%d/%s", &b.Node, &b.First, &list); err != nil {
+		return nil, err
+	}
+	var bases []fabric.Tuple
+	for _, word := range strings.Split(list, ",") {
+		if word == "-" {
+			b.Ranks = append(b.Ranks, fabric.Entry{})
+			continue
+		}
+		at, err := netip.ParseAddrPort(word)
+		if err != nil {
+			return nil, err
+		}
+		base := fabric.Ethernet(netip.AddrPortFrom(at.Addr(), 0))
+		if !slices.Contains(bases, base) {
+			bases = append(bases, base)
+		}
+		b.Ranks = append(b.Ranks, fabric.Entry{Epoch: epochFirst, Num: uint32(at.Port()), Base: uint8(slices.Index(bases, base))})
+	}
+	b.Base.Kind = fabric.NONE
+	if len(bases) > 0 {
+		b.Base, b.More = bases[0], bases[1:]
+	}
+	return b.Append(nil), nil
+}

@@ -1,0 +1,98 @@
+package core
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"ibrun/bootstrap/wire"
+)
+
+// What a story says is the names of this package and of wire, in one line:
+//
+//	RankExited rank=2 status=exit:3
+//	0 -> Ready up=1                  a frame came over a link: up, or the number of a child
+//	up <- Fault what=rank ...        a frame is sent
+//	rank 2 -> Hello, rank 2 <- ...   the same with a rank of this node
+//
+// value_test.go has the fields.
+
+// named are the types that stories name: what can happen, and what is sent.
+var named = map[string]reflect.Type{}
+
+func init() {
+	for _, v := range []any{
+		ChildUp{}, ChildPhase{}, ChildFailed{}, LinkLost{}, Spawned{}, Placed{}, Notice{}, RankOutput{}, RankExited{}, RankDrained{}, Wished{},
+		Given{}, MPISeen{}, RankTook{}, RankDeaf{}, Swept{}, GuardLost{}, Told{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
+		JobAnswered{}, JobAsked{}, JobEnded{}, ParentSaid{}, Interrupted{},
+	} {
+		named[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
+	}
+	for _, v := range []any{
+		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
+		wire.Beat{}, wire.Ask{}, wire.Answer{}, wire.Collect{}, wire.Release{}, wire.Blocks{}, wire.Tally{}, wire.Placed{}, wire.Name{}, wire.Notice{},
+		wire.Wish{}, wire.Pool{}, wire.Spawn{}, wire.Spawned{}, wire.Hello{}, wire.Publish{}, wire.Put{}, wire.Pair{}, wire.Abort{}, wire.Finalize{}, wire.Later{},
+	} {
+		named["-> "+reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
+	}
+}
+
+// readEvent reads an event's line.
+func readEvent(line string) (Event, error) {
+	from, frame, isFrame := strings.Cut(line, " -> ")
+	if !isFrame {
+		v, err := readNamed(line, "")
+		ev, _ := v.(Event)
+		return ev, err
+	}
+	v, err := readNamed(frame, "-> ")
+	m, _ := v.(wire.Message)
+	if rank, ok := strings.CutPrefix(from, "rank "); ok && err == nil {
+		n, err := strconv.Atoi(rank)
+		return RankSaid{uint32(n), m}, err
+	}
+	link := Up
+	if from != "up" && err == nil {
+		var n int
+		n, err = strconv.Atoi(from)
+		link = Link(n)
+	}
+	return Frame{link, m}, err
+}
+
+func readNamed(line, kind string) (any, error) {
+	name, rest, _ := strings.Cut(line, " ")
+	t, ok := named[kind+name]
+	if !ok {
+		return nil, fmt.Errorf("%s is no event", name)
+	}
+	v := reflect.New(t).Elem()
+	r := &reader{rest: rest}
+	if r.fields(v); r.err == nil && r.rest != "" {
+		r.err = fmt.Errorf("%q is left", r.rest)
+	}
+	return v.Interface(), r.err
+}
+
+// showEffect is an effect's line.
+func showEffect(e Effect) string {
+	switch e := e.(type) {
+	case Send:
+		to := "up"
+		if e.To != Up {
+			to = strconv.Itoa(int(e.To))
+		}
+		return to + " <- " + showNamed(e.Msg)
+	case Tell:
+		return fmt.Sprintf("rank %d <- %s", e.Rank, showNamed(e.Msg))
+	case Report:
+		return "Report " + showNamed(e.What)
+	}
+	return showNamed(e)
+}
+
+func showNamed(v any) string {
+	t := reflect.TypeOf(v)
+	return strings.TrimSpace(t.Name() + " " + showFields(reflect.ValueOf(v)))
+}

@@ -1,0 +1,146 @@
+package spawn
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/job"
+)
+
+// patience is the most that a test waits for an event.
+const patience = 10 * time.Second
+
+func next(t *testing.T, events <-chan Event) Event {
+	t.Helper()
+	select {
+	case ev := <-events:
+		return ev
+	case <-time.After(patience):
+		require.FailNow(t, "nothing came")
+		return nil
+	}
+}
+
+// printing is a rank's stream 1: the reader of it, what it posts, and the
+// rank's end of the pipe.
+func printing(t *testing.T, out job.Output) (*reader, <-chan Event, *os.File) {
+	events := make(chan Event, 100)
+	r := newReader(3, 1, Config{Job: &job.Job{Output: out}, Post: func(ev Event) { events <- ev }})
+	from, to, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { to.Close() })
+	r.start(from)
+	return r, events, to
+}
+
+func chunk(text string) Event { return Output{Rank: 3, Stream: 1, Data: []byte(text)} }
+
+// The beginning of a line waits for the rest; a whole line does not.
+func TestOutputGathersLines(t *testing.T) {
+	_, events, to := printing(t, job.Output{})
+	for _, piece := range []string{"h", "el", "lo\n"} {
+		_, err := to.WriteString(piece)
+		require.NoError(t, err)
+	}
+	require.Equal(t, chunk("hello\n"), next(t, events))
+}
+
+// A prompt without an end of line comes a moment later all the same, and with
+// --unbuffered nothing waits.
+func TestOutputOfPrompts(t *testing.T) {
+	for _, unbuffered := range []bool{false, true} {
+		_, events, to := printing(t, job.Output{Unbuffered: unbuffered})
+		_, err := to.WriteString("name? ")
+		require.NoError(t, err)
+		require.Equal(t, chunk("name? "), next(t, events))
+	}
+}
+
+// One chunk is on its way at a time: the rank that prints on has to wait, and
+// what it printed meanwhile comes in one piece when the reader may go on.
+func TestOutputWaitsForResume(t *testing.T) {
+	r, events, to := printing(t, job.Output{})
+	_, _ = to.WriteString("one\n")
+	require.Equal(t, chunk("one\n"), next(t, events))
+	_, _ = to.WriteString("two\n")
+	_, _ = to.WriteString(strings.Repeat("x", chunkSize))
+	to.Close()
+	require.Empty(t, events)
+	r.resume()
+	got := next(t, events).(Output)
+	require.Len(t, got.Data, chunkSize)
+	require.Equal(t, "two\n", string(got.Data[:4]))
+	require.Empty(t, events)
+	r.resume()
+	require.Len(t, next(t, events).(Output).Data, 4)
+	r.resume()
+	r.wait(patience)
+	require.Empty(t, events)
+}
+
+// A rank is dead and something that it left behind holds its output open: what
+// was printed is read, and the rest is given up.
+func TestOutputHeldOpen(t *testing.T) {
+	r, events, to := printing(t, job.Output{})
+	_, _ = to.WriteString("last words")
+	require.Equal(t, chunk("last words"), next(t, events))
+	r.resume()
+	r.wait(time.Millisecond)
+	_, err := to.WriteString("too late")
+	require.ErrorContains(t, err, "broken pipe")
+	require.Empty(t, events)
+	newReader(1, 2, Config{Job: &job.Job{}}).wait(patience) // of a rank that prints into a file: nothing to wait for
+}
+
+// What a rank is fed is counted when it is taken, in order, and its end comes
+// after it.
+func TestFeed(t *testing.T) {
+	events := make(chan Event, 10)
+	f := newFeeder(2, func(ev Event) { events <- ev })
+	f.put([]byte("ab"))
+	f.put([]byte("c"))
+	f.end()
+	from, to, err := os.Pipe()
+	require.NoError(t, err)
+	f.start(to)
+	require.Equal(t, StdinRoom{2, 2}, next(t, events))
+	require.Equal(t, StdinRoom{2, 1}, next(t, events))
+	b := make([]byte, 10)
+	n, err := from.Read(b)
+	require.NoError(t, err)
+	require.Equal(t, "abc", string(b[:n]))
+	_, err = from.Read(b)
+	require.Error(t, err, "the end")
+	from.Close()
+	f.close()
+}
+
+// A rank that closes its input says so once; one that dies while it is fed
+// holds nobody up.
+func TestFeedEndsEarly(t *testing.T) {
+	events := make(chan Event, 10)
+	f := newFeeder(2, func(ev Event) { events <- ev })
+	from, to, err := os.Pipe()
+	require.NoError(t, err)
+	f.start(to)
+	from.Close()
+	f.put([]byte("x"))
+	require.Equal(t, StdinGone{2}, next(t, events))
+
+	f = newFeeder(2, func(ev Event) { events <- ev })
+	from, to, err = os.Pipe()
+	require.NoError(t, err)
+	defer from.Close()
+	f.start(to)
+	f.put(make([]byte, 1<<20)) // more than a pipe holds: the feeder waits in write
+	_, err = from.Read(make([]byte, 1))
+	require.NoError(t, err)
+	f.close()
+	require.Equal(t, StdinGone{2}, next(t, events))
+	f.put([]byte("late"))
+	require.Empty(t, events)
+}

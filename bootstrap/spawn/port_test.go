@@ -1,0 +1,157 @@
+package spawn
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/job"
+)
+
+// listening is a node of two ranks, 4 and 5, with an open port.
+func listening(t *testing.T) (*Set, chan Event) {
+	events := make(chan Event, 1000)
+	s := &Set{cfg: Config{Post: func(ev Event) { events <- ev }}}
+	require.NoError(t, s.port.open(job.Node{First: 4, Ranks: 2}, s.cfg.Post))
+	return s, events
+}
+
+// told is what a rank's environment says of the port.
+func (p *port) told(t *testing.T, rank uint32) (address string, id int) {
+	env := p.environ(rank)
+	require.Len(t, env, 2)
+	address, ok := strings.CutPrefix(env[0], "PMI_PORT=")
+	require.True(t, ok)
+	text, ok := strings.CutPrefix(env[1], "PMI_ID=")
+	require.True(t, ok)
+	id, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return address, id
+}
+
+// dial calls the port, says something and waits until the call is known.
+func dial(t *testing.T, s *Set, events <-chan Event, words string) (net.Conn, uint32) {
+	at, _ := s.port.told(t, 4)
+	c, err := net.DialTimeout("tcp4", at, patience)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+	_, err = c.Write([]byte(words))
+	require.NoError(t, err)
+	ev, ok := next(t, events).(Called)
+	require.True(t, ok)
+	require.Equal(t, words, string(ev.Words))
+	return c, ev.Call
+}
+
+// The port is on the loopback; each rank has a number of its own, which nobody
+// guesses from another's and which fits the int that clients read it into.
+func TestPortNumbersAreSecret(t *testing.T) {
+	seen := map[int]bool{}
+	for range 20 {
+		var p port
+		require.NoError(t, p.open(job.Node{First: 4, Ranks: 50}, func(Event) {}))
+		for rank := uint32(4); rank < 54; rank++ {
+			at, id := p.told(t, rank)
+			require.True(t, strings.HasPrefix(at, "127.0.0.1:"))
+			require.True(t, 0 <= id && id < 1<<31)
+			seen[id] = true
+		}
+		require.Nil(t, p.environ(54))
+	}
+	require.Greater(t, len(seen), 990)
+	small := 0
+	for id := range seen {
+		if id < 1<<24 {
+			small++
+		}
+	}
+	require.Less(t, small, 100, "all bits are drawn")
+}
+
+// A caller is nobody's until it says a number that was given out; and what is
+// said to it goes to it alone.
+func TestPortBinds(t *testing.T) {
+	s, events := listening(t)
+	_, id := s.port.told(t, 5)
+	a, first := dial(t, s, events, "cmd=init\n")
+	_, second := dial(t, s, events, "cmd=other\n")
+	require.NotEqual(t, first, second)
+	require.Equal(t, []uint32{first, second}, s.port.silent)
+
+	_, other := s.port.told(t, 4)
+	wrong := id ^ 1
+	if wrong == other {
+		wrong = id ^ 2
+	}
+	_, refused := s.Bind(first, wrong)
+	require.Equal(t, "no rank has this PMI_ID", refused)
+	require.Equal(t, []uint32{first, second}, s.port.silent)
+	_, refused = s.Bind(99, id)
+	require.Equal(t, "the call is over", refused)
+
+	rank, refused := s.Bind(first, id)
+	require.Empty(t, refused)
+	require.Equal(t, uint32(5), rank)
+	require.Equal(t, []uint32{second}, s.port.silent)
+
+	s.Answer(first, []byte("hello\n"))
+	s.HangUp(first)
+	s.Answer(99, []byte("nobody"))
+	said, err := io.ReadAll(a)
+	require.NoError(t, err)
+	require.Equal(t, "hello\n", string(said))
+	require.Equal(t, Hung{first}, next(t, events))
+	require.Nil(t, s.port.call(first))
+}
+
+// The end of a rank ends the calls that are bound to it, after their last words,
+// and no others.
+func TestPortEndsWithTheRank(t *testing.T) {
+	s, events := listening(t)
+	_, id := s.port.told(t, 4)
+	a, first := dial(t, s, events, "a")
+	_, second := dial(t, s, events, "b")
+	_, refused := s.Bind(first, id)
+	require.Empty(t, refused)
+	_, err := a.Write([]byte("last words"))
+	require.NoError(t, err)
+	require.NoError(t, a.(*net.TCPConn).CloseWrite())
+	s.port.end(5)
+	s.port.end(4)
+	require.Equal(t, Called{first, []byte("last words")}, next(t, events))
+	require.Equal(t, Hung{first}, next(t, events))
+	require.NotNil(t, s.port.call(second))
+}
+
+// So many callers may be silent; when there is one more, the one that has been
+// so for longest goes. Those that belong to ranks stay.
+func TestPortBoundsSilentCallers(t *testing.T) {
+	s, events := listening(t)
+	_, id := s.port.told(t, 4)
+	_, ours := dial(t, s, events, "ours")
+	_, refused := s.Bind(ours, id)
+	require.Empty(t, refused)
+	silent, oldest := dial(t, s, events, "0")
+	for i := range mostSilent - 1 {
+		dial(t, s, events, fmt.Sprint(i))
+	}
+	require.Len(t, s.port.silent, mostSilent)
+	at, _ := s.port.told(t, 4)
+	c, err := net.Dial("tcp4", at)
+	require.NoError(t, err)
+	defer c.Close()
+	require.Equal(t, Hung{oldest}, next(t, events))
+	_, err = silent.Read(make([]byte, 1))
+	require.Error(t, err)
+	s.port.mu.Lock()
+	defer s.port.mu.Unlock()
+	require.Len(t, s.port.silent, mostSilent)
+	require.NotNil(t, s.port.calls[ours])
+}

@@ -1,0 +1,158 @@
+package proc
+
+import (
+	"bufio"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patience is the most that a test waits for an event.
+const patience = 10 * time.Second
+
+// shell starts a script; what it prints comes line by line.
+func shell(t *testing.T, script string) (*Process, func() string) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer w.Close()
+	p, err := Start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Files: []*os.File{nil, w, w}, Setsid: true, Env: []string{"PATH=/usr/bin:/bin"}})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		p.SignalGroup(syscall.SIGKILL)
+		ended(t, p)
+		r.Close()
+	})
+	lines := bufio.NewReader(r)
+	return p, func() string {
+		require.NoError(t, r.SetReadDeadline(time.Now().Add(patience)))
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		return strings.TrimSpace(line)
+	}
+}
+
+func ended(t *testing.T, p *Process) syscall.WaitStatus {
+	select {
+	case <-p.Done():
+		return p.Status()
+	case <-time.After(patience):
+		require.FailNow(t, "it lives on")
+		return 0
+	}
+}
+
+// How a process ended is told apart, whichever of many ends first.
+func TestStatuses(t *testing.T) {
+	var all []*Process
+	for code := range 20 {
+		p, _ := shell(t, "exit "+strconv.Itoa(code))
+		all = append(all, p)
+	}
+	killed, _ := shell(t, "kill -9 $$")
+	for code, p := range all {
+		require.Equal(t, code, ended(t, p).ExitStatus())
+	}
+	require.Equal(t, syscall.SIGKILL, ended(t, killed).Signal())
+	killed.Signal(syscall.SIGTERM) // its number may be another's by now: nothing is sent
+}
+
+// What cannot be started says why, with the kernel's own error.
+func TestStartFails(t *testing.T) {
+	dir := t.TempDir()
+	text, plain := dir+"/text", dir+"/plain"
+	require.NoError(t, os.WriteFile(text, []byte("echo hello\n"), 0o755))
+	require.NoError(t, os.WriteFile(plain, nil, 0o644))
+	for _, c := range []struct {
+		cmd  Cmd
+		want error
+	}{
+		{Cmd{Path: "/no/such/program"}, fs.ErrNotExist},
+		{Cmd{Path: "/bin/sh", Dir: "/no/such/place"}, fs.ErrNotExist},
+		{Cmd{Path: plain}, fs.ErrPermission},
+		{Cmd{Path: text}, syscall.ENOEXEC},
+	} {
+		c.cmd.Argv = []string{"x"}
+		_, err := Start(c.cmd)
+		var p *fs.PathError
+		require.ErrorAs(t, err, &p)
+		require.ErrorIs(t, err, c.want)
+	}
+}
+
+// Nothing is inherited but what is named: descriptor 1 is there, 0, 2 and those
+// above are not, and the environment is as given.
+func TestNothingElseIsInherited(t *testing.T) {
+	open, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer open.Close()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	p, err := Start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", `for fd in 0 1 2 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$fd ] && echo $fd; done; echo "$A"`}, Env: []string{"A=b"}, Files: []*os.File{nil, w}})
+	require.NoError(t, err)
+	w.Close()
+	ended(t, p)
+	b := make([]byte, 100)
+	n, err := r.Read(b)
+	require.NoError(t, err)
+	require.Equal(t, "1\nb\n", string(b[:n]))
+}
+
+// A signal to the group reaches what the process has started; one to the
+// process does not.
+func TestSignalsToGroups(t *testing.T) {
+	p, line := shell(t, `sh -c 'exec 2>/dev/null; trap "echo child; exit" TERM; echo ready; while :; do sleep 0.01; done' & trap "echo self" TERM; wait $!; wait $!`)
+	require.Equal(t, "ready", line())
+	p.Signal(syscall.SIGTERM)
+	require.Equal(t, "self", line())
+	p.SignalGroup(syscall.SIGTERM)
+	got := []string{line(), line()}
+	slices.Sort(got)
+	require.Equal(t, []string{"child", "self"}, got)
+}
+
+// Descendants are found in any session and at any depth, parents first; a
+// spared one is left out with all below it. Both ways of looking agree.
+func TestDescendants(t *testing.T) {
+	p, line := shell(t, `setsid sh -c 'echo $$; sh -c "echo \$\$; exec sleep 100" & wait' & wait`)
+	child, err := strconv.Atoi(line())
+	require.NoError(t, err)
+	grandchild, err := strconv.Atoi(line())
+	require.NoError(t, err)
+	all := Descendants(p.Pid())
+	require.Contains(t, all, child)
+	require.Contains(t, all, grandchild)
+	require.Less(t, slices.Index(all, child), slices.Index(all, grandchild))
+	require.Empty(t, Descendants(p.Pid(), all[0]))
+	require.Contains(t, children(child), grandchild)
+	require.ElementsMatch(t, children(child), childrenByParent(child))
+	require.False(t, zombie(grandchild))
+	require.True(t, zombie(1<<30), "there is none")
+	require.False(t, childless())
+
+	require.NoError(t, BecomeSubreaper())
+	left := KillDescendants(patience, p.Pid())
+	require.Empty(t, left)
+	require.False(t, zombie(grandchild), "it was spared")
+	require.Empty(t, KillDescendants(patience))
+	require.True(t, ended(t, p).Signaled())
+	require.Eventually(t, func() bool { return zombie(grandchild) && childless() }, patience, time.Millisecond, "adopted orphans are reaped")
+	require.Empty(t, KillDescendants(patience))
+}
+
+// A signal that is shrugged off does nothing here, and is not ignored by what
+// this process starts.
+func TestShrug(t *testing.T) {
+	Shrug(syscall.SIGUSR2)
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGUSR2))
+	p, _ := shell(t, "kill -USR2 $$; exit 0")
+	status := ended(t, p)
+	require.True(t, status.Signaled() && status.Signal() == syscall.SIGUSR2)
+}
