@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"cgo/verbs":               1,
 	"job":                     2,
 	"bootstrap/wire":          3,
+	"bootstrap/timing":        3,
 	"bootstrap/core":          4,
 	"lazy/peer":               4,
 	"pmi":                     4,

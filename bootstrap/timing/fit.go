@@ -27,7 +27,10 @@ const mostPairs = 1 << 12
 // parent's i-th child, counted from 0, that it is up SEQ*i + REM after its
 // parent began: SEQ is the median slope over all pairs of children of one parent
 // (Theil's estimate, which a third of outliers cannot move far), REM the median
-// of what is left. Ok is false if there was no session.
+// of what is left. Children count in the order in which they were begun; those
+// that were all in flight together, in the order in which they came up, since
+// they share their parent then and the order of beginning says nothing. Ok is
+// false if there was no session.
 func (l *Launch) Fit() (fit Fit, ok bool) {
 	var slopes []float64
 	type point struct {
@@ -43,7 +46,14 @@ func (l *Launch) Fit() (fit Fit, ok bool) {
 				points = append(points, point{len(points), up - l.Nodes[list[0]].At[job.Started]})
 			}
 		}
-		fit.Window = max(fit.Window, l.inFlight(list))
+		window := l.inFlight(list)
+		if window == len(points) {
+			slices.SortFunc(points, func(a, b point) int { return int(a.up - b.up) })
+			for i := range points {
+				points[i].turn = i
+			}
+		}
+		fit.Window = max(fit.Window, window)
 		step := 1 + len(points)*len(points)/2/mostPairs
 		at := 0
 		for a := range points {

@@ -40,6 +40,18 @@ func TestFitIsRobust(t *testing.T) {
 	require.InEpsilon(t, 172e6, float64(fit.REM), 0.25)
 }
 
+// Sessions that a parent begins at once come up one after the other, in any order.
+func TestFitOfSessionsThatShareTheirParent(t *testing.T) {
+	l := made(6, "flat:7ms,172ms")
+	for i, turn := range []int{3, 5, 0, 4, 1, 2} {
+		l.Nodes[i].At[job.Started] = 0
+		l.Nodes[i].At[job.Launched] = time.Duration(turn)*12*time.Millisecond + 60*time.Millisecond
+	}
+	fit, _ := l.Fit()
+	require.Equal(t, tree.Cost{SEQ: 12 * time.Millisecond, REM: 60 * time.Millisecond}, fit.Cost)
+	require.Equal(t, 6, fit.Window)
+}
+
 func TestFitOfNothing(t *testing.T) {
 	l := made(3, "chain")
 	for i := range l.Nodes {

@@ -30,6 +30,8 @@ type progress struct {
 // newProgress begins to wait for the launch of so many nodes.
 func newProgress(to io.Writer, nodes int, after time.Duration) *progress {
 	p := &progress{to: to, began: time.Now(), nodes: nodes}
+	p.mu.Lock() // draw needs the timer
+	defer p.mu.Unlock()
 	p.timer = time.AfterFunc(after, p.draw)
 	return p
 }

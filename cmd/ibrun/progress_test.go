@@ -38,7 +38,9 @@ func TestProgressMakesWayForOutput(t *testing.T) {
 	p := newProgress(s, 64, 0)
 	p.set(3)
 	<-s.wrote
-	require.Eventually(t, func() bool { return bytes.HasSuffix([]byte(s.String()), []byte("ibrun: launching, 3 of 64 nodes settled (0 s)\x1b[K")) }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return bytes.HasSuffix([]byte(s.String()), []byte("ibrun: launching, 3 of 64 nodes settled (0 s)\x1b[K"))
+	}, 5*time.Second, time.Millisecond)
 	_, err := p.under(s).Write([]byte("output\n"))
 	require.NoError(t, err)
 	require.Contains(t, s.String(), "\x1b[K\r\x1b[Koutput\n")
