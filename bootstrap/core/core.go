@@ -84,7 +84,7 @@ type Core struct {
 // New makes an agent that waits for its first event.
 func New(cfg Config) *Core {
 	if cfg.Window == 0 {
-		cfg.Window = defaultWindow
+		cfg.Window = tree.Window
 	}
 	c := &Core{cfg: cfg}
 	c.clock.up.live = !cfg.Root

@@ -8,11 +8,6 @@ import (
 	"ibrun/job"
 )
 
-// defaultWindow is the number of sessions a parent has in flight: enough to
-// cover the idle half of an ssh login on a few cores (facts measured by us:
-// throughput is flat from 16 on) and below sshd's MaxStartups for one target.
-const defaultWindow = 16
-
 // A session that takes longer than lateAfter is named to the user, and again
 // each lateEvery.
 const (

@@ -92,14 +92,14 @@ func (b Book) find(launcher, site string) int {
 // Cost is what launches to a site have cost, and how many there were; ok is
 // false if there was none. A parent that has w sessions in flight, each for REM,
 // starts one every REM/w in the long run, however closely the first ones
-// followed each other: SEQ is at least that.
+// followed each other: SEQ is at least that, for tree.Window.
 func (b Book) Cost(launcher, site string) (c tree.Cost, launches int, ok bool) {
 	i := b.find(launcher, site)
 	if i < 0 {
 		return c, 0, false
 	}
-	c, window, _ := b.Places[i].Middle()
-	c.SEQ = max(c.SEQ, c.REM/time.Duration(max(1, window)))
+	c, _, _ = b.Places[i].Middle()
+	c.SEQ = max(c.SEQ, c.REM/tree.Window)
 	return c, len(b.Places[i].Seen), true
 }
 

@@ -38,7 +38,9 @@ func TestBookKeepsMedians(t *testing.T) {
 // parent has no more than its window in flight.
 func TestCostIsBoundByTheWindow(t *testing.T) {
 	b := ParseBook(nil)
-	b.Note("ssh", "node", seen(leastCost, 160*time.Millisecond))
+	few := seen(leastCost, 160*time.Millisecond)
+	few.Window, few.Most = 8, 8 // as many as there were: that was no bound
+	b.Note("ssh", "node", few)
 	c, _, _ := b.Cost("ssh", "node")
 	require.Equal(t, 10*time.Millisecond, c.SEQ)
 }

@@ -67,7 +67,11 @@ func (l *Launch) Picture() string {
 	row := rowHeight(len(l.Nodes))
 	top := float64(headHeight + curveHeight + gapHeight)
 	bottom := top + row*float64(len(l.Nodes)+1)
-	c := &canvas{scale: scale{end: l.End(), left: plotLeft, width: pictureWidth - plotLeft - plotRight}}
+	end := l.End()
+	if fit, ok := l.Fit(); ok {
+		end = max(end, quantile(l.Replay(fit.Cost), 1)) // the model may be slower
+	}
+	c := &canvas{scale: scale{end: end, left: plotLeft, width: pictureWidth - plotLeft - plotRight}}
 	c.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %s" role="img" aria-label="%s">`, pictureWidth, px(bottom+34), html.EscapeString(l.title()))
 	c.put("<style>%s</style>", pictureStyle)
 	c.put(`<rect width="100%%" height="100%%" fill="#fff"/>`)
@@ -132,7 +136,7 @@ func (c *canvas) steps(class string, at []time.Duration, y func(int) float64) {
 	var path strings.Builder
 	fmt.Fprintf(&path, "M%s %s", px(c.left), px(y(0)))
 	for i, t := range at {
-		fmt.Fprintf(&path, "H%sV%s", px(math.Min(c.x(t), c.left+c.width)), px(y(i+1)))
+		fmt.Fprintf(&path, "H%sV%s", px(c.x(t)), px(y(i+1)))
 	}
 	c.put(`<path class="%s" d="%sH%s"/>`, class, path.String(), px(c.left+c.width))
 }
@@ -169,7 +173,7 @@ func (c *canvas) rows(l *Launch, top, row float64) {
 	}
 	name(0, l.Root, top)
 	c.put(`<rect x="%s" y="%s" width="%s" height="%s" rx="1.5" fill="#cbd2d9"><title>%s, the root</title></rect>`,
-		px(c.left), px(top+row*0.25), px(c.width), px(row*0.5), html.EscapeString(l.Root))
+		px(c.left), px(top+row*0.25), px(c.x(l.End())-c.left), px(row*0.5), html.EscapeString(l.Root))
 	for i := range l.Nodes {
 		n := &l.Nodes[i]
 		y := at[n.Node+1]

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -105,6 +106,30 @@ func TestFailedLaunchIsSeen(t *testing.T) {
 	html, err := os.ReadFile(page)
 	require.NoError(t, err)
 	require.Equal(t, 3, strings.Count(string(html), `class="failed"`))
+}
+
+// A launch that lasts shows how far it is on a terminal, and nowhere else.
+func TestProgressOnATerminal(t *testing.T) {
+	dir := t.TempDir()
+	slow := filepath.Join(dir, "slow")
+	require.NoError(t, os.WriteFile(slow, []byte("#!/bin/sh\nsleep 1.6\nshift\nexec sh -c \"$*\"\n"), 0o700))
+	line := program + " --launcher-exec " + slow + " --hosts n1 echo said"
+	onTerminal := finish(t, under(t, "script", "-qec", line, "/dev/null"))
+	require.Equal(t, 0, onTerminal.code, string(onTerminal.stdout))
+	require.Contains(t, string(onTerminal.stdout), "\ribrun: launching, 0 of 1 node settled (1 s)\x1b[K")
+	require.Regexp(t, `\x1b\[K\r\x1b\[K(said\r\n)?`, string(onTerminal.stdout), "it goes away")
+	elsewhere := finish(t, under(t, "sh", "-c", line))
+	require.Equal(t, "said\n", string(elsewhere.stdout))
+	require.Empty(t, elsewhere.stderr)
+}
+
+// under is another program that runs ibrun.
+func under(t *testing.T, name string, args ...string) *exec.Cmd {
+	c := command(t)
+	path, err := exec.LookPath(name)
+	require.NoError(t, err)
+	c.Path, c.Args = path, append([]string{name}, args...)
+	return c
 }
 
 // Launches with enough sessions are remembered, and the next is planned with that.
