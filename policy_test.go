@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"cgo/verbs":               1,
 	"job":                     2,
 	"bootstrap/wire":          3,
+	"bootstrap/timing":        3,
 	"bootstrap/core":          4,
 	"lazy/peer":               4,
 	"pmi":                     4,
@@ -55,7 +56,7 @@ var floors = map[string]int{
 const testFloor = 8
 
 // pure packages decide and do nothing: what they import and call can neither wait, read a clock nor reach the machine.
-var pure = []string{"bootstrap/tree", "job", "bootstrap/wire", "bootstrap/core", "bootstrap/exchange", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor"}
+var pure = []string{"bootstrap/tree", "bootstrap/timing", "job", "bootstrap/wire", "bootstrap/core", "bootstrap/exchange", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor"}
 
 var (
 	impureImport = regexp.MustCompile(`^(net|os|sync|syscall|unsafe|runtime|math/rand|crypto/rand|golang\.org/x/sys)(/|$)`)

@@ -101,4 +101,5 @@ type Launch struct {
 	Grace     time.Duration // from TERM to KILL
 	AgentPath string        // path of an installed ibrun on the nodes; empty: find or ship
 	Verbose   bool
+	Timed     bool // agents tell how their part of the launch went
 }

@@ -48,6 +48,7 @@ type loop struct {
 	hub      *exchange.Hub // of ranks
 	heard    []core.Event  // that the core has not taken yet; empty between events
 	warn     func(string)
+	timed    bool           // the launch
 	path     string         // address that this node was reached by; or empty
 	helpers  sync.WaitGroup // starters of sessions
 	root     *rootSide      // nil unless this is the root
@@ -207,7 +208,7 @@ func (l *loop) startChild(e core.StartChild) {
 	l.helpers.Go(func() {
 		defer l.cores.end()
 		s, err := l.starter.Start(ctx, target, func(p remote.Phase) {
-			l.post(core.ChildPhase{Child: e.Child, Phase: string(p)})
+			l.post(core.ChildPhase{Child: e.Child, Phase: string(p), Moment: moment(p)})
 		})
 		if err != nil {
 			l.post(failed(e.Child, err))
@@ -235,7 +236,11 @@ func (l *loop) connected(up sessionUp) core.Event {
 		cause, tail := l.ended(up.session, err)
 		l.post(core.LinkLost{Link: up.child, Cause: cause, Tail: tail})
 	}()
-	return core.ChildUp{Child: up.child}
+	ev := core.ChildUp{Child: up.child}
+	if l.timed {
+		ev.CPU = up.session.CPU()
+	}
+	return ev
 }
 
 // causeWait is how long the end of a stream waits for the end of its session,
@@ -325,6 +330,6 @@ func (l *loop) launched(j *job.Job) error {
 		opt.Say = func(text string) { l.post(core.Notice{Text: text}) }
 	}
 	s, err := remote.New(j.Launch, opt)
-	l.starter = s
+	l.starter, l.timed = s, j.Launch.Timed
 	return err
 }

@@ -65,6 +65,7 @@ type Core struct {
 	clock  clock
 	kids   []kid
 	starts starts
+	times  times
 	ranks  ranks
 	flow   flow
 	input  input
@@ -83,7 +84,7 @@ type Core struct {
 // New makes an agent that waits for its first event.
 func New(cfg Config) *Core {
 	if cfg.Window == 0 {
-		cfg.Window = defaultWindow
+		cfg.Window = tree.Window
 	}
 	c := &Core{cfg: cfg}
 	c.clock.up.live = !cfg.Root
@@ -124,7 +125,7 @@ func (c *Core) apply(ev Event) {
 	case Begin:
 		c.begin(ev.Launch)
 	case ChildUp:
-		c.childUp(ev.Child)
+		c.childUp(ev)
 	case ChildPhase:
 		c.childPhase(ev)
 	case ChildFailed:
@@ -197,6 +198,8 @@ func (c *Core) frame(from Link, m wire.Message) {
 	switch m := m.(type) {
 	case wire.Ready:
 		c.childReady(from, m)
+	case wire.Times:
+		c.kidTimed(from, m)
 	case wire.Output:
 		c.flow.push(chunk{from: from, rank: m.Rank, stream: m.Stream, data: m.Data})
 	case wire.StdinRoom:

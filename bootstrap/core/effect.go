@@ -102,11 +102,20 @@ type Write struct {
 type Suspend struct{}
 
 // Report shows a person something while the job goes on: a wire.Fault,
-// wire.Waiting, wire.Placed or wire.Notice, or Started when all ranks run.
+// wire.Waiting, wire.Placed or wire.Notice, Progress while the launch goes on, or
+// Started when all ranks run.
 type Report struct{ What any }
 
-// Started reports a launch that is complete.
-type Started struct{ Agents uint32 }
+// Progress counts the nodes below the root that are settled, subtree by subtree.
+type Progress struct{ Nodes int }
+
+// Started reports a launch that is complete. Without Launch.Timed it has the
+// times of the root's own sessions, as far as the root sees them.
+type Started struct {
+	Agents  uint32
+	Times   []job.NodeTimes // nodes in order
+	Missing uint32          // nodes that Times lacks because there are too many
+}
 
 // StartJob starts what a rank has spawned. The driver answers JobAnswered,
 // unless it is gone, and in any case JobEnded.
@@ -157,6 +166,7 @@ type Outcome struct {
 	Started   bool // every agent came up
 	Tally     job.Tally
 	MPI       job.MPISeen
+	Times     []job.NodeTimes // of a launch that was not completed: what is known of it
 }
 
 func (Send) effect()        {}

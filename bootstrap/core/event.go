@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -22,12 +24,17 @@ type Frame struct {
 }
 
 // ChildUp says that a session is up and the agent behind it is of this build.
-type ChildUp struct{ Child Link }
-
-// ChildPhase says what a session that is still coming up is waiting for.
-type ChildPhase struct {
+type ChildUp struct {
 	Child Link
-	Phase string
+	CPU   time.Duration // that its launcher's process has taken; 0: unknown
+}
+
+// ChildPhase says what a session that is still coming up is waiting for, and
+// which moment of its launch that is; Moments: none.
+type ChildPhase struct {
+	Child  Link
+	Phase  string
+	Moment job.Moment
 }
 
 // ChildFailed says that a session never came up.

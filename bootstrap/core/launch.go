@@ -8,11 +8,6 @@ import (
 	"ibrun/job"
 )
 
-// defaultWindow is the number of sessions a parent has in flight: enough to
-// cover the idle half of an ssh login on a few cores (facts measured by us:
-// throughput is flat from 16 on) and below sshd's MaxStartups for one target.
-const defaultWindow = 16
-
 // A session that takes longer than lateAfter is named to the user, and again
 // each lateEvery.
 const (
@@ -49,6 +44,7 @@ type kid struct {
 	gave    uint32 // fence of the last pool that it gave to
 	room    int    // bytes of Stdin it can take
 	owed    int    // bytes of its Output taken and not granted back yet
+	times   *kidTimes
 }
 
 // starts counts the launch.
@@ -70,6 +66,7 @@ func (c *Core) start(m wire.Launch) {
 	c.stage = launching
 	c.job = m.Job
 	c.level = int(m.Level)
+	c.openTimes(m.First)
 	c.starts.window = c.cfg.Window
 	if m.Job.Launch.Batch > 0 {
 		c.starts.window = int(m.Job.Launch.Batch)
@@ -126,13 +123,15 @@ func (c *Core) startMore() {
 	for c.stage == launching && s.next < len(c.kids) && s.inFlight < s.window {
 		k := &c.kids[s.next]
 		k.state, k.started, k.phase = kidStarting, c.now, "start"
+		c.markKid(k, job.Started)
 		s.inFlight++
 		c.do(StartChild{Link(s.next), k.nodes.At(0), k.local})
 		s.next++
 	}
 }
 
-func (c *Core) childUp(l Link) {
+func (c *Core) childUp(ev ChildUp) {
+	l := ev.Child
 	k := &c.kids[l]
 	if k.state != kidStarting {
 		return
@@ -140,6 +139,10 @@ func (c *Core) childUp(l Link) {
 	c.starts.inFlight--
 	k.state = kidUp
 	k.life = life{live: true, heard: c.now}
+	c.markKid(k, job.Launched)
+	if k.times != nil {
+		k.times.head.CPU = ev.CPU
+	}
 	c.send(l, wire.Launch{Job: c.job, Nodes: k.nodes, First: k.first, Level: uint32(c.level + 1), Credit: uint32(c.flow.window)})
 	c.routeUp(l)
 }
@@ -147,6 +150,9 @@ func (c *Core) childUp(l Link) {
 func (c *Core) childPhase(ev ChildPhase) {
 	if k := &c.kids[ev.Child]; k.state == kidStarting {
 		k.phase = ev.Phase
+		if ev.Moment < job.Moments {
+			c.markKid(k, ev.Moment)
+		}
 	}
 }
 
@@ -169,13 +175,16 @@ func (c *Core) childReady(l Link, m wire.Ready) {
 		return
 	}
 	k.state = kidReady
+	c.markKid(k, job.Heard)
 	c.starts.settled++
+	c.progress(k)
 	c.starts.up += m.Up
 	c.starts.failed += m.Failed
 }
 
 func (c *Core) spawned(ev Spawned) {
 	c.starts.spawned = true
+	c.markOwn(job.RanksUp)
 	for _, f := range ev.Failed {
 		c.ranks.end(f.Rank, job.Status{Kind: job.NotRun, Code: f.Code})
 		c.rankEnded(f.Rank, true)
@@ -210,6 +219,7 @@ func (c *Core) checkReady() {
 		c.rootReady()
 		return
 	}
+	c.sendTimes()
 	c.send(Up, wire.Ready{Up: s.up, Failed: s.failed})
 }
 

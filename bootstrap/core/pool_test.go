@@ -16,7 +16,7 @@ func rootOfThree(t *testing.T) *Core {
 	c := New(Config{Root: true, Here: -1})
 	c.Step(0, Begin{wire.Launch{Job: j, Nodes: nodes}})
 	for l := range Link(3) {
-		c.Step(0, ChildUp{l})
+		c.Step(0, ChildUp{Child: l})
 	}
 	require.Len(t, c.kids, 3)
 	return c

@@ -27,6 +27,7 @@ type root struct {
 	deafAt    time.Duration
 	asked     int // interrupts so far
 	offspring offspring
+	settled   int // nodes
 }
 
 func (c *Core) begin(m wire.Launch) {
@@ -144,7 +145,16 @@ func (c *Core) rootReady() {
 		return
 	}
 	c.root.out.Started = true
-	c.do(Report{Started{Agents: c.starts.up}})
+	nodes, missing := c.allTimes()
+	c.do(Report{Started{Agents: c.starts.up, Times: nodes, Missing: missing}})
+}
+
+// progress tells people how far a launch is. The root counts what it hears anyway.
+func (c *Core) progress(k *kid) {
+	if c.cfg.Root && c.stage == launching {
+		c.root.settled += k.nodes.Len()
+		c.do(Report{Progress{c.root.settled}})
+	}
 }
 
 func (c *Core) rootHeardExit() {
@@ -191,6 +201,9 @@ func (c *Core) rootExit() {
 func (c *Core) rootDone() {
 	o := &c.root.out
 	o.Runs = job.MergeRuns(c.finish.ends)
+	if !o.Started {
+		o.Times, _ = c.allTimes()
+	}
 	o.Tally, o.MPI = c.tally, c.finish.mpi
 	o.Truncated = c.finish.trunc + c.flow.truncated
 	if o.Cause == CauseNone {

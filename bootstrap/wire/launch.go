@@ -155,13 +155,14 @@ func appendHow(w *writer, l job.Launch) {
 	w.uint(uint64(l.Grace))
 	w.string(l.AgentPath)
 	w.bool(l.Verbose)
+	w.bool(l.Timed)
 }
 
 func parseHow(r *reader) job.Launch {
 	return job.Launch{
 		Launcher: r.string(), Exec: r.strings(), Args: r.strings(), SSH: r.string(), Tree: r.string(), Batch: r.u32(),
 		Timeout: time.Duration(r.uint(math.MaxInt64)), Grace: time.Duration(r.uint(math.MaxInt64)),
-		AgentPath: r.string(), Verbose: r.bool(),
+		AgentPath: r.string(), Verbose: r.bool(), Timed: r.bool(),
 	}
 }
 

@@ -32,6 +32,7 @@ const (
 	KindNotice    Kind = 21 // up
 	KindWish      Kind = 22 // both: values, lazily
 	KindPool      Kind = 23 // both
+	KindTimes     Kind = 24 // up
 	KindSpawn     Kind = 30 // up
 	KindSpawned   Kind = 31 // down, and to a root from the one that it has started
 	KindOffspring Kind = 32 // to a root from the one that has started it

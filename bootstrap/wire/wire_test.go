@@ -24,7 +24,7 @@ func samples() []Message {
 		},
 		Umask: 0o22, Limits: []job.Limit{{Resource: 7, Soft: 1024, Hard: ^uint64(0)}},
 		Output: job.Output{StdoutFile: "out.%r", Merge: true}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
-		Launch: job.Launch{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second},
+		Launch: job.Launch{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second, Timed: true},
 	}
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true, Tell: true}
@@ -49,6 +49,7 @@ func samples() []Message {
 		Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}}, Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Later{}, Wanted{}, Pair{Rank: 2, What: Failed},
 		Abort{Code: 3, Text: "because"}, Finalize{},
 		Notice{Host: "a", Text: "n"},
+		Times{Span: 7 * time.Millisecond, Missing: 2, Nodes: []job.NodeTimes{job.NewNodeTimes(0), {Node: 70000, Parent: 1, Local: true, At: [job.Moments]time.Duration{3: time.Hour, 4: job.Never}, CPU: time.Second, Error: time.Microsecond}}},
 		Wish{Fence: 3}, Pool{Fence: 70000, Values: [][]byte{{1}, []byte("two")}}, Pool{Fence: 1},
 		wish, Spawned{Rank: 9, Refused: "why"}, Spawned{JobID: "0123456789abcdef"},
 		Offspring{Job: j, Alloc: nodes, Spawn: wish, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second, Label: true, Timestamp: true, Quiet: true, Verbose: 2},

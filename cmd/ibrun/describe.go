@@ -42,7 +42,8 @@ func describe(w io.Writer, p *plan) {
 	if p.here >= 0 {
 		fmt.Fprintf(w, "         %s is this machine and needs no session\n", n.At(p.here).Host)
 	}
-	fmt.Fprintf(w, "predict  all agents up after %v (SEQ %v, REM %v)\n", p.shape.Makespan(n.Len()+1).Round(time.Millisecond), p.shape.Cost.SEQ, p.shape.Cost.REM)
+	fmt.Fprintf(w, "predict  all agents up after %v (SEQ %v, REM %v, %s)\n", p.shape.Makespan(n.Len()+1).Round(time.Millisecond),
+		p.shape.Cost.SEQ.Round(costDigit), p.shape.Cost.REM.Round(costDigit), p.source)
 }
 
 // shownRanks bounds the ranks of a node that are listed one by one.

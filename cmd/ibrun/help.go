@@ -52,6 +52,8 @@ launch
   --launch-timeout T     for one session (15s)
   --agent-path PATH      an ibrun that is installed on the nodes
   --pmi-port             PMI over 127.0.0.1 instead of a descriptor
+  --timing, --trace FILE, --report FILE.html   see the launch (docs/timing.md)
+  --calibrate            what earlier launches have cost, by which trees grow
   --no-preflight         do not look for program and directory here first
 
 ranks that use the package ibrun

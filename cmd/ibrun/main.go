@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"strings"
@@ -65,6 +66,10 @@ func launch(args []string) int {
 	if err != nil {
 		return complain(err)
 	}
+	if r.action == printCosts {
+		showCosts(os.Stdout, bookFile(at.env))
+		return 0
+	}
 	say := &reporter{to: os.Stderr, quiet: r.quiet, verbose: r.verbose, began: began, json: r.binding.Data}
 	if r.action == examineNodes {
 		return r.examine(at, say)
@@ -96,11 +101,25 @@ func launch(args []string) int {
 	if r.showMap {
 		describe(os.Stderr, p)
 	}
+	if say.views, err = newViews(r, p, at.host, say.line); err != nil {
+		return complain(err)
+	}
+	var out, errs io.Writer = os.Stdout, os.Stderr
+	if terminal(2) && !r.quiet {
+		say.progress = newProgress(os.Stderr, p.nodes.Len(), progressAfter)
+		out, errs = say.progress.under(out), say.progress.under(errs)
+		say.to = errs
+	}
 	o, err := conduct(p, at, agent.RootConfig{
-		Out: agent.NewSink(os.Stdout, os.Stderr, style(r.label, r.timestamp)), Report: say.event, Warn: say.warn, Offspring: r.offspring(),
+		Out: agent.NewSink(out, errs, style(r.label, r.timestamp)), Report: say.event, Warn: say.warn, Offspring: r.offspring(),
 	})
+	say.launched()
+	say.views.finish(o)
 	if err != nil {
 		return complain(err)
+	}
+	if seen := say.views.seen; seen != nil && o.Started {
+		noteCosts(bookFile(at.env), p, seen)
 	}
 	say.outcome(o, p.policy.Timeout, r.allCodes)
 	if hint := alone(o, p.job.Size, r.toldMPI); hint != "" && !r.quiet && r.mpi != job.MPINone {
@@ -181,6 +200,7 @@ func here() (surroundings, error) {
 	if at.cwd, err = os.Getwd(); err != nil {
 		return at, usagef("the working directory cannot be told: %v; change to one that exists", err)
 	}
+	at.book = readBook(bookFile(at.env))
 	if u, err := user.Current(); err == nil {
 		at.user = u.Username
 	}

@@ -62,7 +62,7 @@ func parseWith(args []string, read func(name string) ([]byte, error)) (*request,
 			return nil, err
 		}
 	}
-	if r.action == makeCapture || r.action == showTopo {
+	if r.action == makeCapture || r.action == showTopo || r.action == printCosts {
 		return r, nil
 	}
 	if r.action == examineNodes {
@@ -126,7 +126,7 @@ func (p *reading) program(prog option.Program, where string) error {
 	switch {
 	case where == "" && r.configFile != "" && len(r.segments) == 0:
 		return nil
-	case where == "" && (r.action == makeCapture || r.action == examineNodes) && len(r.segments) == 0:
+	case where == "" && (r.action == makeCapture || r.action == examineNodes || r.action == printCosts) && len(r.segments) == 0:
 		return nil
 	case where == "" && r.binding.Topo && r.action == run && len(r.segments) == 0:
 		r.action = showTopo

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/timing"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/hostlist"
@@ -34,6 +35,7 @@ type plan struct {
 	shape    tree.Shape
 	policy   core.Policy
 	warnings []string
+	source   string // of the costs in shape, in words
 }
 
 // exitError ends ibrun with a code of its own.
@@ -51,6 +53,7 @@ type surroundings struct {
 	user   string
 	cwd    string
 	env    []string
+	book   timing.Book // costs of earlier launches
 	umask  uint32
 	limits [limits.Count]limits.Limit
 }
@@ -94,7 +97,9 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	if j.Stdin, err = r.reader(j.Layout); err != nil {
 		return nil, err
 	}
+	j.Launch.Timed = r.wantsViews()
 	p.shape, _ = tree.Parse(r.tree)
+	p.measured(r, at.book)
 	p.grow()
 	p.policy = core.Policy{KillOnBad: r.killOnBad, Timeout: r.timeout, Wait: r.wait}
 	if v, ok := lookupEnv(at.env, "MPIEXEC_TIMEOUT"); ok && r.timeout == 0 {

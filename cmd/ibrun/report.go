@@ -26,6 +26,9 @@ type reporter struct {
 	layout  job.Layout
 	json    bool     // --json: places as data
 	noted   []string // what nodes have said
+
+	progress *progress // nil: there is no terminal
+	views    *views    // nil: of no job that the user has started
 }
 
 // event is called while the job goes on.
@@ -41,10 +44,23 @@ func (r *reporter) event(what any) {
 		r.placed(e)
 	case wire.Notice:
 		r.notice(e)
+	case core.Progress:
+		if r.progress != nil {
+			r.progress.set(e.Nodes)
+		}
 	case core.Started:
+		r.launched()
+		r.views.show(e.Times, e.Missing)
 		if r.verbose > 0 {
 			r.line("all %d agents are up after %v", e.Agents, time.Since(r.began).Round(time.Millisecond))
 		}
+	}
+}
+
+// launched is called when the launch is over, however it ended.
+func (r *reporter) launched() {
+	if r.progress != nil {
+		r.progress.end()
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	makeCapture
 	showTopo
 	examineNodes
+	printCosts
 )
 
 // segment is one program of the command line, between colons.
@@ -81,6 +82,9 @@ type request struct {
 	iface      string
 	stats      string // "", text, json
 	keepGoing  bool
+	timing     bool
+	trace      string // the file, or empty
+	report     string
 	killGiven  bool
 	mca        []string // Open MPI's settings that ibrun does not know
 }
@@ -136,6 +140,9 @@ func (r *request) finish() error {
 	}
 	if _, err := tree.Parse(r.tree); err != nil {
 		return usagef("option --tree: %v", err)
+	}
+	if err := r.checkViews(); err != nil {
+		return err
 	}
 	if r.keepGoing {
 		r.killOnBad = false

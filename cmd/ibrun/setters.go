@@ -93,6 +93,15 @@ func (r *request) addArgs(v string) error {
 	return err
 }
 
+// fileName takes the name of a file that ibrun itself writes.
+func fileName(to *string, v string) error {
+	if v == "" || strings.IndexByte(v, 0) >= 0 {
+		return errors.New("no file is named")
+	}
+	*to = v
+	return nil
+}
+
 func (r *request) setFanout(v string) error {
 	var n uint64
 	r.fanout = v

@@ -1,0 +1,106 @@
+package timing
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/tree"
+)
+
+func seen(seq, rem time.Duration) Fit {
+	return Fit{Cost: tree.Cost{SEQ: seq, REM: rem}, Window: 16, Sessions: 40, Most: 40}
+}
+
+func TestBookKeepsMedians(t *testing.T) {
+	b := ParseBook(nil)
+	for i := range 40 {
+		rem := 100 * time.Millisecond
+		if i%3 == 0 {
+			rem = time.Minute // a bad day
+		}
+		require.True(t, b.Note("ssh", "node", seen(20*time.Millisecond, rem)))
+	}
+	b = ParseBook(b.Bytes())
+	c, launches, ok := b.Cost("ssh", "node")
+	require.True(t, ok)
+	require.Equal(t, mostSeen, launches)
+	require.Equal(t, tree.Cost{SEQ: 20 * time.Millisecond, REM: 100 * time.Millisecond}, c)
+	_, _, ok = b.Cost("rsh", "node")
+	require.False(t, ok)
+}
+
+// Sessions that all ran at the same time show no time between starts, but a
+// parent has no more than its window in flight.
+func TestCostIsBoundByTheWindow(t *testing.T) {
+	b := ParseBook(nil)
+	few := seen(leastCost, 160*time.Millisecond)
+	few.Window, few.Most = 8, 8 // as many as there were: that was no bound
+	b.Note("ssh", "node", few)
+	c, _, _ := b.Cost("ssh", "node")
+	require.Equal(t, 10*time.Millisecond, c.SEQ)
+}
+
+func TestTooFewSessionsAreNotNoted(t *testing.T) {
+	b := ParseBook(nil)
+	f := seen(time.Millisecond, time.Second)
+	f.Most = EnoughSessions - 1
+	require.False(t, b.Note("ssh", "node", f))
+	require.Empty(t, b.Places)
+}
+
+func TestBookIsBounded(t *testing.T) {
+	b := ParseBook(nil)
+	for i := range 3 * mostSites {
+		b.Note("ssh", strconv.Itoa(i), seen(time.Millisecond, time.Second))
+	}
+	require.Len(t, b.Places, mostSites)
+	_, _, ok := b.Cost("ssh", strconv.Itoa(3*mostSites-1))
+	require.True(t, ok, "the newest stays")
+}
+
+// Whatever a file holds, there is a book; what is impossible in it does not count.
+func TestGarbageIsAnEmptyBook(t *testing.T) {
+	good := ParseBook(nil)
+	good.Note("ssh", "node", seen(time.Millisecond, time.Second))
+	other := good
+	other.Version = 2
+	wild := Book{Version: bookVersion, Places: []Site{{Launcher: "ssh", Site: "node", Seen: []Entry{{SEQ: -1, REM: time.Second}, {SEQ: time.Second, REM: 1 << 62}}}}}
+	for name, text := range map[string]string{
+		"empty": "", "binary": "\x00\xff\x1f", "text": "hello", "array": "[]", "half": string(good.Bytes()[:40]), "huge": strings.Repeat(" ", maxBook) + "{}",
+		"another version": string(other.Bytes()), "other types": `{"version":1,"places":[{"seen":[{"seq_ns":"x"}]}]}`, "impossible": string(wild.Bytes()), "null": `{"version":1,"places":null}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := ParseBook([]byte(text))
+			require.Empty(t, b.Places)
+			require.Equal(t, bookVersion, b.Version)
+		})
+	}
+	require.Len(t, ParseBook(good.Bytes()).Places, 1)
+}
+
+func FuzzParseBook(f *testing.F) {
+	good := ParseBook(nil)
+	good.Note("ssh", "node", seen(time.Millisecond, time.Second))
+	f.Add(good.Bytes())
+	f.Fuzz(func(t *testing.T, text []byte) {
+		b := ParseBook(text)
+		for _, s := range b.Places {
+			c, _, ok := b.Cost(s.Launcher, s.Site)
+			require.True(t, ok)
+			require.Positive(t, c.SEQ)
+			require.Positive(t, c.REM)
+		}
+		require.True(t, json.Valid(b.Bytes()))
+	})
+}
+
+func TestSiteOf(t *testing.T) {
+	for host, want := range map[string]string{"node0042": "node", "a.example.org": "example.org", "10.0.0.7": "10.0.0.", "7": "7", "login": "login", "rack3-n12": "rack3-n"} {
+		require.Equal(t, want, SiteOf(host))
+	}
+}

@@ -1,0 +1,74 @@
+package timing
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/tree"
+	"ibrun/job"
+)
+
+// What a launch was made with is what is found, in every shape.
+func TestFitFindsWhatALaunchWasMadeWith(t *testing.T) {
+	for _, shape := range []string{"flat:7ms,172ms", "kary:3:7ms,172ms", "two-level:3ms,90ms", "binomial:20ms,30ms", "greedy:13ms,485ms"} {
+		for _, n := range []int{2, 15, 64, 511} {
+			l := made(n, shape)
+			fit, ok := l.Fit()
+			require.True(t, ok)
+			require.Equal(t, n, fit.Sessions)
+			require.InDelta(t, float64(l.Shape.Cost.SEQ), float64(fit.SEQ), 1000, "%s %d", shape, n)
+			require.InDelta(t, float64(l.Shape.Cost.REM), float64(fit.REM), 1000, "%s %d", shape, n)
+			up := l.Replay(fit.Cost)
+			require.Len(t, up, n)
+			require.InDelta(t, float64(l.Shape.Makespan(n+1)), float64(up[n-1]), 1e6, "%s %d", shape, n)
+		}
+	}
+}
+
+// A fifth of the nodes ten times slower moves neither constant by a quarter.
+func TestFitIsRobust(t *testing.T) {
+	l := made(100, "flat:7ms,172ms")
+	for i := range l.Nodes {
+		if i%5 == 2 {
+			l.Nodes[i].At[job.Launched] += 9 * 172 * time.Millisecond
+		}
+	}
+	fit, _ := l.Fit()
+	require.InEpsilon(t, 7e6, float64(fit.SEQ), 0.25)
+	require.InEpsilon(t, 172e6, float64(fit.REM), 0.25)
+}
+
+// Sessions that a parent begins at once come up one after the other, in any order.
+func TestFitOfSessionsThatShareTheirParent(t *testing.T) {
+	l := made(6, "flat:7ms,172ms")
+	for i, turn := range []int{3, 5, 0, 4, 1, 2} {
+		l.Nodes[i].At[job.Started] = 0
+		l.Nodes[i].At[job.Launched] = time.Duration(turn)*12*time.Millisecond + 60*time.Millisecond
+	}
+	fit, _ := l.Fit()
+	require.Equal(t, tree.Cost{SEQ: 12 * time.Millisecond, REM: 60 * time.Millisecond}, fit.Cost)
+	require.Equal(t, 6, fit.Window)
+}
+
+func TestFitOfNothing(t *testing.T) {
+	l := made(3, "chain")
+	for i := range l.Nodes {
+		l.Nodes[i].Local = true
+	}
+	_, ok := l.Fit()
+	require.False(t, ok)
+	_, ok = (&Launch{}).Fit()
+	require.False(t, ok)
+	require.Empty(t, (&Launch{}).Replay(tree.DefaultCost))
+}
+
+func TestWindowIsWhatWasInFlight(t *testing.T) {
+	fit, _ := made(40, "flat:10ms,45ms").Fit()
+	require.Equal(t, 5, fit.Window)
+	require.Equal(t, 40, fit.Most)
+	fit, _ = made(40, "kary:2:10ms,45ms").Fit()
+	require.Equal(t, 2, fit.Window)
+	require.Equal(t, 2, fit.Most)
+}

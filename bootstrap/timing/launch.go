@@ -1,0 +1,139 @@
+// Package timing turns the times of a launch into what people look at: a
+// summary, a trace, a picture and a page; and into the costs that trees are
+// planned with. Values go in, text comes out: it reads no clock and no file.
+package timing
+
+import (
+	"slices"
+	"time"
+
+	"ibrun/bootstrap/tree"
+	"ibrun/job"
+)
+
+// Launch is one launch, as its root has seen it.
+type Launch struct {
+	Root     string // host of the root
+	Launcher string // by which sessions were made
+	Agents   int    // that the job needs, besides the root
+	Ranks    int
+	Missing  int        // nodes that are not in Nodes, because they are too many
+	Shape    tree.Shape // with the costs that it was planned with
+	Source   string     // where those costs are from, in words
+	Nodes    []Node     // parents before their children
+}
+
+// Node is the launch of one node, in the root's clock.
+type Node struct {
+	Host string
+	job.NodeTimes
+}
+
+// Phase is a part of a node's launch.
+type Phase uint8
+
+// The phases, in order. Where a launcher does not tell them apart, what is not
+// told is in the phase before.
+const (
+	Connect      Phase = iota // name, address, connection
+	Authenticate              // versions, keys, user
+	Begin                     // remote shell, agent's start
+	Ship                      // the binary goes there
+	Order                     // Launch goes there
+	Spawn                     // the node's ranks
+	Below                     // waiting for the nodes that this one starts
+	Phases
+)
+
+var phaseNames = [Phases]string{"connect", "authenticate", "start", "ship", "order", "spawn", "wait"}
+
+func (p Phase) String() string { return phaseNames[p] }
+
+// begins says which phase a moment begins; the phase ends when the next one
+// that is known begins.
+var begins = map[job.Moment]Phase{
+	job.Started: Connect, job.Authenticating: Authenticate, job.Beginning: Begin, job.Shipping: Ship,
+	job.Spoke: Order, job.Spawning: Spawn, job.RanksUp: Below,
+}
+
+// Span is one phase of one node.
+type Span struct {
+	Phase    Phase
+	From, To time.Duration // since the root began
+}
+
+// order is the moments by which a node's launch is cut into spans.
+var order = []job.Moment{job.Started, job.Authenticating, job.Beginning, job.Shipping, job.Spoke, job.Spawning, job.RanksUp, job.Settled}
+
+// Spans are the phases that a node has been through.
+func (n *Node) Spans() (spans []Span) {
+	last := job.Moments
+	for _, m := range order {
+		if n.At[m] == job.Never {
+			continue
+		}
+		if p, ok := begins[last]; ok {
+			spans = append(spans, Span{p, n.At[last], max(n.At[last], n.At[m])})
+		}
+		last = m
+	}
+	return spans
+}
+
+// Up is when a node could start others: it had its Launch, or that was sent, or
+// job.Never.
+func (n *Node) Up() time.Duration {
+	if n.At[job.Got] != job.Never {
+		return n.At[job.Got]
+	}
+	return n.At[job.Launched]
+}
+
+// LastUp is when the last of the agents was up, and how many there were.
+func (l *Launch) LastUp() (last time.Duration, agents int) {
+	for i := range l.Nodes {
+		if up := l.Nodes[i].Up(); up != job.Never {
+			last, agents = max(last, up), agents+1
+		}
+	}
+	return last, agents
+}
+
+// End is the last moment of all.
+func (l *Launch) End() (end time.Duration) {
+	for i := range l.Nodes {
+		end = max(end, slices.Max(l.Nodes[i].At[:]))
+	}
+	return end
+}
+
+// children are the indices in Nodes of what each parent has started, in the
+// order in which it began. The key is that of NodeTimes.Parent.
+func (l *Launch) children() map[uint32][]int {
+	kids := map[uint32][]int{}
+	for i := range l.Nodes {
+		if l.Nodes[i].At[job.Started] != job.Never {
+			kids[l.Nodes[i].Parent] = append(kids[l.Nodes[i].Parent], i)
+		}
+	}
+	for _, list := range kids {
+		slices.SortStableFunc(list, func(a, b int) int {
+			return int(l.Nodes[a].At[job.Started] - l.Nodes[b].At[job.Started])
+		})
+	}
+	return kids
+}
+
+// ups are the times at which agents were up, in rising order.
+func (l *Launch) ups() (at []time.Duration) {
+	for i := range l.Nodes {
+		if up := l.Nodes[i].Up(); up != job.Never {
+			at = append(at, up)
+		}
+	}
+	slices.Sort(at)
+	return at
+}
+
+// lastSeen is the last moment of a node that is known.
+func (n *Node) lastSeen() time.Duration { return max(0, slices.Max(n.At[:])) }

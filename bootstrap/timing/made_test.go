@@ -1,0 +1,38 @@
+package timing
+
+import (
+	"fmt"
+	"time"
+
+	"ibrun/bootstrap/tree"
+	"ibrun/job"
+)
+
+// made is a launch that went exactly as the model says; each of its sessions
+// has all phases.
+func made(n int, shape string) *Launch {
+	s, err := tree.Parse(shape)
+	if err != nil {
+		panic(err)
+	}
+	l := &Launch{Root: "front", Launcher: "ssh", Agents: n, Ranks: 16 * n, Shape: s, Source: "built in"}
+	var grow func(parent uint32, level, below int, at time.Duration)
+	grow = func(parent uint32, level, below int, at time.Duration) {
+		for turn, size := range s.Split(level, below) {
+			t := job.NewNodeTimes(uint32(len(l.Nodes)))
+			t.Parent = parent
+			up := at + time.Duration(turn)*s.Cost.SEQ + s.Cost.REM
+			from := up - s.Cost.REM
+			for i, m := range []job.Moment{job.Started, job.Connecting, job.Authenticating, job.Beginning, job.Shipping, job.Spoke} {
+				t.At[m] = from + s.Cost.REM*time.Duration(i)/6
+			}
+			t.At[job.Launched], t.At[job.Got], t.At[job.Spawning] = up, up, up
+			t.At[job.RanksUp] = up + 5*time.Millisecond
+			t.At[job.Settled], t.At[job.Heard] = up+9*time.Millisecond, up+9*time.Millisecond
+			l.Nodes = append(l.Nodes, Node{Host: fmt.Sprintf("node%04d", len(l.Nodes)+1), NodeTimes: t})
+			grow(t.Node+1, level+1, size, up)
+		}
+	}
+	grow(0, 0, n+1, 0)
+	return l
+}

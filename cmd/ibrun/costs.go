@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ibrun/bootstrap/timing"
+	"ibrun/bootstrap/tree"
+)
+
+// bookFile is where the costs of earlier launches are kept; empty: nowhere. A
+// XDG_CACHE_HOME that is not absolute does not count (XDG Base Directory
+// Specification 0.8).
+func bookFile(env []string) string {
+	if dir, ok := lookupEnv(env, "XDG_CACHE_HOME"); ok && filepath.IsAbs(dir) {
+		return filepath.Join(dir, "ibrun", "costs.json")
+	}
+	if home, ok := lookupEnv(env, "HOME"); ok && filepath.IsAbs(home) {
+		return filepath.Join(home, ".cache", "ibrun", "costs.json")
+	}
+	return ""
+}
+
+// costDigit is the precision of costs for people.
+const costDigit = 10 * time.Microsecond
+
+// mostBook is how much of a file is read: no book is longer.
+const mostBook = 1<<20 + 1
+
+// readBook reads the costs of earlier launches. Whatever goes wrong, there were none.
+func readBook(name string) timing.Book {
+	f, err := os.Open(name)
+	if err != nil {
+		return timing.ParseBook(nil)
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, mostBook))
+	return timing.ParseBook(text)
+}
+
+// noteCosts adds a launch to the costs that are kept. It is a memory and not
+// part of the job: what cannot be written is not.
+func noteCosts(name string, p *plan, l *timing.Launch) {
+	fit, ok := l.Fit()
+	if !ok || name == "" {
+		return
+	}
+	book := readBook(name) // again: another job may have ended meanwhile
+	if !book.Note(l.Launcher, timing.SiteOf(p.nodes.At(p.nodes.Len()-1).Host), fit) {
+		return
+	}
+	dir := filepath.Dir(name)
+	if os.MkdirAll(dir, 0o700) != nil {
+		return
+	}
+	f, err := os.CreateTemp(dir, ".costs")
+	if err != nil {
+		return
+	}
+	_, err = f.Write(book.Bytes())
+	if err2 := f.Close(); err != nil || err2 != nil || os.Rename(f.Name(), name) != nil {
+		_ = os.Remove(f.Name())
+	}
+}
+
+// measured puts the costs of earlier launches in place of the built-in ones,
+// unless the user has named some.
+func (p *plan) measured(r *request, book timing.Book) {
+	p.source = "built in"
+	if strings.Contains(r.tree, ",") {
+		p.source = "as --tree says"
+		return
+	}
+	c, launches, ok := book.Cost(launcherName(r.launch), timing.SiteOf(p.nodes.At(p.nodes.Len()-1).Host))
+	if ok {
+		p.shape.Cost, p.source = c, fmt.Sprintf("median of %s", plural(launches, "measurement"))
+	}
+}
+
+// showCosts prints what is kept.
+func showCosts(w io.Writer, name string) {
+	book := readBook(name)
+	if len(book.Places) == 0 {
+		fmt.Fprintf(w, "no launch was measured yet (at least %d sessions by one parent are needed): trees are planned with %s\n",
+			timing.EnoughSessions, timing.CostText(tree.DefaultCost))
+		return
+	}
+	fmt.Fprintf(w, "%-24s %-20s %8s %8s %12s %12s %6s\n", "launcher", "site", "launches", "sessions", "SEQ", "REM", "window")
+	for _, s := range book.Places {
+		c, window, sessions := s.Middle()
+		fmt.Fprintf(w, "%-24s %-20s %8d %8d %12s %12s %6d\n", printable(s.Launcher), printable(s.Site), len(s.Seen), sessions, c.SEQ.Round(costDigit), c.REM.Round(costDigit), window)
+	}
+	fmt.Fprintf(w, "kept in %s\n", name)
+}

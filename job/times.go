@@ -1,0 +1,64 @@
+package job
+
+import "time"
+
+// Moment numbers what is timed of one node's launch.
+type Moment uint8
+
+// The moments, in the order in which they come. Those up to Launched and Heard
+// are the parent's to see, the others the node's own.
+const (
+	Started        Moment = iota // the parent begins the session
+	Connecting                   // to the node
+	Authenticating               // the connection stands; versions, keys and the user are next
+	Beginning                    // the remote shell is asked for, or the launcher's program runs
+	Shipping                     // the node has no binary, and gets it
+	Spoke                        // the agent's first line is here
+	Launched                     // Launch is sent
+	Got                          // Launch is there
+	Spawning                     // the node's ranks are being started
+	RanksUp                      // they run, or have failed
+	Settled                      // the whole subtree is; Ready is sent
+	Heard                        // Ready is here
+	Moments
+)
+
+// Never is the time of what has not happened, or was not seen.
+const Never = time.Duration(-1)
+
+// NodeTimes is when the launch of one node came how far, in the clock of
+// whoever holds it, from when that agent got its own Launch.
+type NodeTimes struct {
+	Node   uint32 // its index in the job
+	Parent uint32 // index of the node that has started it, plus one; 0: the root
+	Local  bool   // without a remote shell
+	At     [Moments]time.Duration
+	CPU    time.Duration // of the launcher's process up to Spoke; 0: unknown
+	Error  time.Duration // by which the node's own moments may be off
+}
+
+// NewNodeTimes is a node of which nothing has been seen.
+func NewNodeTimes(node uint32) NodeTimes {
+	t := NodeTimes{Node: node}
+	for m := range t.At {
+		t.At[m] = Never
+	}
+	return t
+}
+
+// Mark notes that a moment has come. The first time counts.
+func (t *NodeTimes) Mark(m Moment, at time.Duration) {
+	if t.At[m] == Never {
+		t.At[m] = at
+	}
+}
+
+// Shift moves all moments into a clock that began so much earlier.
+func (t *NodeTimes) Shift(by, err time.Duration) {
+	for m, at := range t.At {
+		if at != Never {
+			t.At[m] = at + by
+		}
+	}
+	t.Error += err
+}

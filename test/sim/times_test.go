@@ -1,0 +1,102 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// started is what the root was told of a complete launch.
+func started(t *testing.T, w *World) core.Started {
+	for _, r := range w.Reports {
+		if s, ok := r.(core.Started); ok {
+			return s
+		}
+	}
+	require.FailNow(t, "no launch was completed")
+	return core.Started{}
+}
+
+// A launch that is timed costs one Times on each edge besides what it costs
+// anyway, and the root has all moments of all nodes, to within a message's time.
+func TestTimesOfEveryNode(t *testing.T) {
+	for _, shape := range shapes {
+		for _, n := range []int{1, 2, 9, 64, 300} {
+			cfg := plan(n, 1, shape)
+			cfg.Job.Launch.Timed = true
+			cfg.Hop, cfg.Run = 3*time.Millisecond, time.Second
+			w := New(cfg)
+			require.NoError(t, w.Run(time.Hour))
+			require.Equal(t, map[wire.Kind]int{wire.KindLaunch: n, wire.KindTimes: n, wire.KindReady: n, wire.KindExit: n}, withoutBeats(w.Sent))
+			s := started(t, w)
+			require.Zero(t, s.Missing)
+			require.Len(t, s.Times, n)
+			up := map[uint32]time.Duration{0: 0}
+			for i, at := range s.Times {
+				require.Equal(t, uint32(i), at.Node)
+				require.Contains(t, up, at.Parent, "parents come before their children")
+				require.GreaterOrEqual(t, at.At[job.Started], up[at.Parent]-time.Microsecond)
+				require.Equal(t, cfg.Session, at.At[job.Launched]-at.At[job.Started])
+				// Both ways take as long here, so the middle is right.
+				require.InDelta(t, float64(at.At[job.Launched]+cfg.Hop), float64(at.At[job.Got]), float64(10*time.Microsecond))
+				require.InDelta(t, float64(at.At[job.Settled]+cfg.Hop), float64(at.At[job.Heard]), float64(10*time.Microsecond))
+				require.GreaterOrEqual(t, at.Error, cfg.Hop)
+				require.LessOrEqual(t, at.At[job.RanksUp], at.At[job.Settled])
+				up[at.Node+1] = at.At[job.Got]
+			}
+		}
+	}
+}
+
+func withoutBeats(sent map[wire.Kind]int) map[wire.Kind]int {
+	delete(sent, wire.KindBeat)
+	return sent
+}
+
+// Without the wish the root has what it has seen itself, and nothing is sent
+// for it: succeed counts.
+func TestTimesOfOwnSessions(t *testing.T) {
+	cfg := plan(64, 1, "kary:4")
+	w := succeed(t, cfg)
+	s := started(t, w)
+	require.Len(t, s.Times, 4)
+	for _, at := range s.Times {
+		require.Zero(t, at.Parent)
+		require.Equal(t, cfg.Session, at.At[job.Launched])
+		require.Equal(t, job.Never, at.At[job.Got])
+	}
+}
+
+// A launch that fails is shown as far as it came.
+func TestTimesOfAFailedLaunch(t *testing.T) {
+	cfg := plan(8, 1, "flat")
+	cfg.Job.Launch.Timed = true
+	cfg.Silent = func(uint32) bool { return true }
+	cfg.Deaf = func(node uint32) bool { return node == 5 }
+	w := New(cfg)
+	require.NoError(t, w.Run(time.Minute))
+	require.Len(t, w.Outcome.Times, 8)
+	for i, at := range w.Outcome.Times {
+		require.Equal(t, i != 5, at.At[job.Launched] != job.Never, "node %d", i)
+		require.Equal(t, i != 5, at.At[job.Settled] != job.Never, "node %d", i)
+	}
+}
+
+// How far a launch is counts nodes, and only up.
+func TestProgressCountsNodes(t *testing.T) {
+	w := succeed(t, plan(100, 1, "kary:8"))
+	var seen []int
+	for _, r := range w.Reports {
+		if p, ok := r.(core.Progress); ok {
+			seen = append(seen, p.Nodes)
+		}
+	}
+	require.Len(t, seen, 8)
+	require.IsIncreasing(t, seen)
+	require.Equal(t, 100, seen[7])
+}
