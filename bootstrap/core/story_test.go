@@ -222,7 +222,7 @@ func newStory(t *testing.T, plan string) *story {
 func (s *story) launched(hello bool) {
 	s.step(s.begin)
 	for i := range s.core.kids {
-		s.step(ChildUp{Link(i)})
+		s.step(ChildUp{Child: Link(i)})
 		s.step(Frame{Link(i), wire.Ready{Up: uint32(s.core.kids[i].nodes.Len())}})
 	}
 	if !s.core.cfg.Root {
