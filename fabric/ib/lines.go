@@ -1,0 +1,455 @@
+package ib
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"sync"
+
+	"ibrun/cgo/verbs"
+)
+
+const (
+	// piece is the size of a message's buffer: 4 KiB of the application's, a
+	// header of ours, and room for one of theirs.
+	piece = 4096 + 256
+	// pieces of one stream, for sending, and smalls: messages that fit one go
+	// without a piece. Together they are 32 KiB.
+	pieces    = 7
+	small     = 64
+	depth     = 32 // work requests of one stream under way, and small messages
+	endMemory = pieces*piece + depth*small
+
+	// The shared receives are posted as streams come.
+	firstShared  = 64
+	sharedBy     = 16 // for each stream
+	mostShared   = 512
+	perCQ        = 32 // streams whose sends complete in one queue
+	spares       = 2  // queue pairs ready before they are needed
+	leastWindow  = 2 * piece
+	mostWindow   = 1 << 24
+	streamWindow = 64 << 10
+)
+
+// end is a queue pair in state Init with its send memory.
+type end struct {
+	qp    *verbs.QP
+	mr    *verbs.MR
+	queue *sends
+}
+
+// sends is a completion queue of several queue pairs.
+type sends struct {
+	cq   *verbs.CQ
+	used int
+}
+
+// lines is what the streams of an endpoint share: one shared receive queue, its
+// memory, completion queues, and the goroutine that serves them. It
+// outlives the endpoint until the last stream has gone.
+//
+//	open --leave--> leaving --no end is in use--> closed by its goroutine
+type lines struct {
+	f       *Fabric
+	dev     *device
+	cookie  uint64
+	channel *verbs.Channel
+	cq      *verbs.CQ // of receives
+	srq     *verbs.SRQ
+	fetches *pool
+	filling sync.WaitGroup
+
+	mu      sync.Mutex
+	rings   []ring
+	queues  []*sends
+	free    []*verbs.MR // of ends that are gone
+	spare   []*end
+	inUse   int // ends that are neither spare nor gone
+	serial  uint32
+	byQPN   map[uint32]*stream
+	calls   map[callKey]*stream // nil: it is being made
+	retired []*stream
+	leaving bool
+	fatal   error // why there will be no stream any more
+}
+
+func randomPSN() uint32 { return rand.Uint32() & (1<<24 - 1) }
+
+// pause lets others run in a loop that does not wait.
+func pause() { runtime.Gosched() }
+
+// rail returns what streams need, made when the first one is wanted.
+func (f *Fabric) rail() (*lines, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lines != nil || f.ending.Err() != nil {
+		return f.lines, f.gone()
+	}
+	l := &lines{f: f, dev: f.dev, cookie: rand.Uint64(), byQPN: map[uint32]*stream{}, calls: map[callKey]*stream{}}
+	if err := l.open(); err != nil {
+		l.close()
+		return nil, fmt.Errorf("ib: port %v: %w", &f.dev.port, err)
+	}
+	f.dev.hold()
+	f.lines = l
+	go l.serve()
+	l.refill()
+	return l, nil
+}
+
+func (l *lines) open() (err error) {
+	if l.channel, err = l.dev.ctx.NewChannel(); err != nil {
+		return err
+	}
+	size := mostShared
+	if most := l.dev.limits.MaxSharedWork; most > 0 {
+		size = min(size, most)
+	}
+	if l.cq, err = l.dev.ctx.NewCQ(size+1, l.channel, 0); err != nil {
+		return err
+	}
+	if l.srq, err = l.dev.pd.NewSRQ(size); err != nil {
+		return err
+	}
+	l.fetches = newPool(l.f)
+	return l.addShared(min(firstShared, size))
+}
+
+// addShared posts more shared receives; the caller holds the lock, or is alone.
+func (l *lines) addShared(slots int) error {
+	mr, err := l.f.register(slots*piece, verbs.LocalWrite)
+	if err != nil {
+		return err
+	}
+	r := ring{mr: mr, slots: slots}
+	if n := len(l.rings); n > 0 {
+		r.first = l.rings[n-1].first + l.rings[n-1].slots
+	}
+	l.rings = append(l.rings, r)
+	batch := make([]verbs.Receive, slots)
+	for i := range batch {
+		batch[i] = r.request(r.first + i)
+	}
+	_, err = l.srq.Post(batch)
+	return err
+}
+
+// request is the shared receive of a slot.
+func (r *ring) request(slot int) verbs.Receive {
+	return verbs.Receive{ID: uint64(slot), Addr: r.mr.Addr() + uint64(slot-r.first)*piece, Length: piece, LKey: r.mr.LKey()}
+}
+
+// ringOf is where a slot is.
+func (l *lines) ringOf(slot int) (r ring) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r = range l.rings {
+		if slot < r.first+r.slots {
+			break
+		}
+	}
+	return r
+}
+
+// newEnd makes a queue pair in Init; the caller holds the lock.
+func (l *lines) newEnd() (e *end, err error) {
+	e = &end{}
+	defer func() {
+		if err != nil {
+			l.discard(e)
+		}
+	}()
+	for _, q := range l.queues {
+		if q.used < perCQ {
+			e.queue = q
+		}
+	}
+	if e.queue == nil {
+		q := &sends{}
+		// Half as many again: what was flushed of those that are gone may still be there.
+		if q.cq, err = l.dev.ctx.NewCQ(perCQ*depth*3/2, l.channel, 0); err != nil {
+			return nil, err
+		}
+		if err = q.cq.Arm(); err != nil {
+			q.cq.Close()
+			return nil, err
+		}
+		l.queues, e.queue = append(l.queues, q), q
+	}
+	e.queue.used++
+	if n := len(l.free); n > 0 {
+		e.mr, l.free = l.free[n-1], l.free[:n-1]
+	} else if e.mr, err = l.f.register(endMemory, verbs.LocalWrite); err != nil {
+		return nil, err
+	}
+	if e.qp, err = newQP(l.dev.pd, verbs.QPConfig{
+		Type: verbs.RC, Send: e.queue.cq, Receive: l.cq, Shared: l.srq, MaxSend: depth, MaxInline: inlineBytes,
+	}); err != nil {
+		return nil, err
+	}
+	l.f.counters.made.Add(1)
+	at := &l.dev.at
+	err = e.qp.Modify(verbs.QPState{State: verbs.Init, Port: at.port, PKeyIndex: at.pkey, Access: verbs.LocalWrite | verbs.RemoteRead})
+	return e, err
+}
+
+// discard frees an end; the caller holds the lock.
+func (l *lines) discard(e *end) {
+	if e.qp != nil {
+		e.qp.Close()
+	}
+	if e.queue != nil {
+		e.queue.used--
+	}
+	switch {
+	case e.mr == nil:
+	case len(l.free) < spares:
+		l.free = append(l.free, e.mr)
+	default:
+		l.f.unregister(e.mr)
+	}
+}
+
+// take returns an end that the caller gives back with drop or as a stream's.
+func (l *lines) take() (*end, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fatal != nil {
+		return nil, l.fatal
+	}
+	e, err := (*end)(nil), error(nil)
+	if n := len(l.spare); n > 0 {
+		e, l.spare = l.spare[n-1], l.spare[:n-1]
+	} else {
+		l.f.counters.cold.Add(1)
+		e, err = l.newEnd()
+	}
+	if err == nil {
+		l.inUse++
+		if posted := l.posted(); posted < l.srq.Size() && posted < l.inUse*sharedBy {
+			_ = l.addShared(min(firstShared, l.srq.Size()-posted)) // fewer will do, too
+		}
+	}
+	return e, err
+}
+
+// posted is how many shared receives there are.
+func (l *lines) posted() int {
+	last := l.rings[len(l.rings)-1]
+	return last.first + last.slots
+}
+
+// drop gives back an end that became no stream.
+func (l *lines) drop(e *end) {
+	l.mu.Lock()
+	l.discard(e)
+	l.inUse--
+	l.mu.Unlock()
+	l.poke()
+}
+
+// refill makes spare ends in the background.
+func (l *lines) refill() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leaving || l.fatal != nil {
+		return
+	}
+	l.filling.Go(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for len(l.spare) < spares && !l.leaving {
+			e, err := l.newEnd()
+			if err != nil {
+				return // whoever needs one will hear of it
+			}
+			l.spare = append(l.spare, e)
+		}
+	})
+}
+
+// leave is the endpoint's end: streams that nobody has yet end, others live on.
+func (l *lines) leave() {
+	l.mu.Lock()
+	l.leaving = true
+	var all []*stream
+	for _, s := range l.byQPN {
+		all = append(all, s)
+	}
+	l.mu.Unlock()
+	for _, s := range all {
+		s.orphan()
+	}
+	l.poke()
+}
+
+// retire lets the goroutine free a stream's queue pair.
+func (l *lines) retire(s *stream) {
+	l.mu.Lock()
+	l.retired = append(l.retired, s)
+	l.mu.Unlock()
+	l.poke()
+}
+
+// poke ends the goroutine's wait.
+func (l *lines) poke() { _ = l.channel.SetDeadline(past) }
+
+// add makes a stream of an end that is connected. One that we were called for
+// is known by its key, too.
+func (l *lines) add(e *end, mine, theirs side, key *callKey) *stream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.serial++
+	s := newStream(l, e, l.serial, mine, theirs)
+	l.byQPN[e.qp.Number()] = s
+	if key != nil {
+		s.key = *key
+		l.calls[*key] = s
+	}
+	return s
+}
+
+func (l *lines) of(qpn uint32) *stream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byQPN[qpn]
+}
+
+// serve is the goroutine that takes what the device has done for streams.
+func (l *lines) serve() {
+	ends, again := make([]verbs.Completion, pollBatch), make([]verbs.Receive, 0, pollBatch)
+	cookies := make([]uint64, 16)
+	for arm := false; ; {
+		if l.sweep() {
+			l.close()
+			l.dev.release()
+			return
+		}
+		n, err := l.turn(ends, again, arm)
+		switch {
+		case err != nil:
+			l.breaks(err)
+			arm = true
+		case n > 0:
+			arm = false
+			continue
+		case l.f.cfg.Spin:
+			pause()
+			continue
+		case !arm:
+			arm = true
+			continue
+		}
+		if _, err := l.channel.Wait(cookies); errors.Is(err, os.ErrDeadlineExceeded) {
+			_ = l.channel.SetDeadline(noDeadline)
+		} else if err != nil {
+			l.breaks(err)
+		}
+		arm = true
+	}
+}
+
+// turn polls every queue once.
+func (l *lines) turn(ends []verbs.Completion, again []verbs.Receive, arm bool) (total int, err error) {
+	poll := (*verbs.CQ).Poll
+	if arm {
+		poll = (*verbs.CQ).ArmPoll
+	}
+	n, err := poll(l.cq, ends)
+	for i := range ends[:max(n, 0)] {
+		c := &ends[i]
+		r := l.ringOf(int(c.ID))
+		if s := l.of(c.QPN); s != nil {
+			s.received(c, r.mr.Bytes()[(int(c.ID)-r.first)*piece:])
+		}
+		again = append(again, r.request(int(c.ID)))
+	}
+	if n > 0 && err == nil {
+		_, err = l.srq.Post(again)
+	}
+	l.mu.Lock()
+	queues := l.queues
+	l.mu.Unlock()
+	total = n
+	for _, q := range queues {
+		n, e := poll(q.cq, ends)
+		for i := range ends[:max(n, 0)] {
+			if s := l.of(ends[i].QPN); s != nil {
+				s.completed(&ends[i])
+			}
+		}
+		total, err = total+n, errors.Join(err, e)
+	}
+	return total, err
+}
+
+// sweep frees the queue pairs of streams that are through. It reports whether
+// nothing is left to do for ever.
+func (l *lines) sweep() (over bool) {
+	l.mu.Lock()
+	retired := l.retired
+	l.retired = nil
+	over = l.leaving && l.inUse == 0 && len(retired) == 0
+	l.mu.Unlock()
+	for _, s := range retired {
+		e := s.detach()
+		if e == nil {
+			continue
+		}
+		l.mu.Lock()
+		delete(l.byQPN, e.qp.Number())
+		delete(l.calls, s.key)
+		l.discard(e)
+		l.inUse--
+		l.mu.Unlock()
+	}
+	return over
+}
+
+// breaks ends all streams.
+func (l *lines) breaks(err error) {
+	l.mu.Lock()
+	if l.fatal == nil {
+		l.fatal = err
+	}
+	var all []*stream
+	for _, s := range l.byQPN {
+		all = append(all, s)
+	}
+	l.mu.Unlock()
+	for _, s := range all {
+		s.fail(err)
+	}
+}
+
+// close frees everything; the goroutine has ended, or was never there.
+func (l *lines) close() {
+	l.filling.Wait()
+	for _, e := range l.spare {
+		e.qp.Close()
+		l.f.unregister(e.mr)
+	}
+	for _, mr := range l.free {
+		l.f.unregister(mr)
+	}
+	for _, q := range l.queues {
+		q.cq.Close()
+	}
+	if l.fetches != nil {
+		l.fetches.close()
+	}
+	if l.srq != nil {
+		l.srq.Close()
+	}
+	for _, r := range l.rings {
+		l.f.unregister(r.mr)
+	}
+	if l.cq != nil {
+		l.cq.Close()
+	}
+	if l.channel != nil {
+		l.channel.Close()
+	}
+}
