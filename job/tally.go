@@ -31,6 +31,11 @@ const (
 	CountBarriers                  // messages on the edges of the tree for barriers, PMI's and others
 	CountAway                      // questions about values that left their node, PMI's and others
 	CountPools                     // PMI: times that all values were sent to all who asked
+	CountDatagramPairs             // queue pairs for datagrams
+	CountStreamPairs               // queue pairs that streams were made of
+	CountCold                      // of those, made when they were needed already
+	CountPinned                    // bytes of memory registered at the end
+	CountOpening                   // microseconds that opening devices took
 	Counts
 )
 
@@ -39,6 +44,7 @@ var CountNames = [Counts]string{
 	"ranks", "peers", "local_peers", "lookups", "checks", "address_bytes", "connections", "reopened", "streams",
 	"messages", "bytes", "datagrams", "retransmits", "strangers", "rejects",
 	"pmi_puts", "pmi_gets", "pmi_fences", "barrier_messages", "value_questions", "pmi_bulk_transfers",
+	"datagram_queue_pairs", "stream_queue_pairs", "cold_queue_pairs", "pinned_bytes", "opening_us",
 }
 
 // LevelTally counts the questions that agents of one tree level were asked.

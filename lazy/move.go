@@ -110,6 +110,13 @@ func (f *far) withoutStream() {
 	f.notify()
 }
 
+// move sends our direction over the stream from the next message on.
+func (f *far) move() *stream {
+	f.moved.sending = true
+	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlSwitch}})
+	return f.moved.stream
+}
+
 // control takes a control message of the peer.
 func (f *far) control(m []byte) {
 	t := f.t

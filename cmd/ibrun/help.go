@@ -55,7 +55,9 @@ launch
   --no-preflight         do not look for program and directory here first
 
 ranks that use the package ibrun
-  --fabric auto|udp|tcp  datagrams first (auto, udp) or streams only (tcp)
+  --fabric auto|ib|udp|tcp   InfiniBand where there is some (auto), or only; Ethernet,
+                         datagrams first (udp) or streams only (tcp)
+  --hca, --gid-index N, --sl N, --pkey KEY, --poll spin   of InfiniBand
   --lazy[=on|off|auto]   look peers up when needed, or --eager: all at once
   --iface NAME|ADDR/BITS the network interface for data
   --stats[=json]         peers, look-ups, connections, on standard error

@@ -13,6 +13,7 @@ import (
 
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
+	"ibrun/job"
 )
 
 // Config says where an endpoint is.
@@ -185,3 +186,17 @@ func (f *Fabric) Close() error {
 	})
 	return f.closed
 }
+
+// Count adds what a job's --stats says of InfiniBand.
+func (f *Fabric) Count(t *job.Tally) {
+	c := f.Counters()
+	t.Sum[job.CountDatagramPairs]++
+	t.Sum[job.CountStreamPairs] += c.Dialled + c.Accepted
+	t.Sum[job.CountCold] += c.Cold
+	t.Sum[job.CountPinned] += c.Pinned
+	t.Sum[job.CountOpening] += uint64(c.Opening.Microseconds())
+}
+
+// MostStreams is how many streams the device has queue pairs for, those of
+// other processes of this node included.
+func (f *Fabric) MostStreams() int { return f.dev.limits.MaxQP / 2 }

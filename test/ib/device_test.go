@@ -20,7 +20,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	inside.Main(m, inside.Config{Programs: []string{"ibrun/cmd/ibrun"}})
+	inside.Main(m, inside.Config{Programs: []string{
+		"ibrun/cmd/ibrun", "ibrun/examples/stencil3d", "ibrun/examples/ring", "ibrun/examples/alltoall", "ibrun/examples/pingpong",
+	}})
 }
 
 // output runs a program to its end and returns what it printed.
