@@ -55,9 +55,9 @@ launch
   --no-preflight         do not look for program and directory here first
 
 ranks that use the package ibrun
-  --fabric auto|ib|udp|tcp   InfiniBand where there is some (auto), or only; Ethernet,
+  --fabric auto|ib|udp|tcp   InfiniBand where it is (auto), or only; Ethernet by
                          datagrams first (udp) or streams only (tcp)
-  --hca, --gid-index N, --sl N, --pkey KEY, --poll spin   of InfiniBand
+  --gid-index N, --sl N, --pkey KEY, --poll spin       InfiniBand and RoCE
   --lazy[=on|off|auto]   look peers up when needed, or --eager: all at once
   --iface NAME|ADDR/BITS the network interface for data
   --stats[=json]         peers, look-ups, connections, on standard error

@@ -20,6 +20,7 @@ type Opener func(t *testing.T, sink fabric.Sink) fabric.Fabric
 // Options says what may be missing of a fabric under test.
 type Options struct {
 	Lossy bool // datagrams may be lost, doubled or overtaken even if few are under way
+	Flood int  // datagrams of the test that sends most; 0: 100,000
 }
 
 // patience bounds every wait of these tests. It is for busy machines: nothing

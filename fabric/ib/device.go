@@ -106,7 +106,7 @@ func (v *device) choosePort(w wish) (first error) {
 		}
 		v.port = found{device: v.ctx.Device(), number: n, port: port}
 		if err = v.port.usable(); err == nil {
-			v.readTables()
+			v.readTables(w)
 			return nil
 		}
 		if first == nil {
@@ -116,19 +116,24 @@ func (v *device) choosePort(w wish) (first error) {
 	return first
 }
 
+// gap is the number of empty entries after which a table is taken for read. Each
+// entry costs a system call, and RoCE's tables have a thousand.
+const gap = 16
+
 // readTables reads GIDs and partition keys. What cannot be read is left empty:
 // containers refuse single entries.
-func (v *device) readTables() {
+func (v *device) readTables(w wish) {
 	p := &v.port
-	p.gids, p.pkeys = make([]verbs.GID, p.port.GIDs), make([]uint16, p.port.PKeys)
-	for i := range p.gids {
-		if g, err := v.ctx.GID(p.number, i); err == nil {
-			p.gids[i] = g
+	for i, empty := 0, 0; i < p.port.GIDs && (empty < gap || i <= w.gid); i, empty = i+1, empty+1 {
+		g, err := v.ctx.GID(p.number, i)
+		if p.gids = append(p.gids, g); err == nil && g.Addr != [16]byte{} {
+			empty = -1
 		}
 	}
-	for i := range p.pkeys {
-		if k, err := v.ctx.PKey(p.number, i); err == nil {
-			p.pkeys[i] = k
+	for i, empty := 0, 0; i < p.port.PKeys && empty < gap; i, empty = i+1, empty+1 {
+		k, err := v.ctx.PKey(p.number, i)
+		if p.pkeys = append(p.pkeys, k); err == nil && k != 0 {
+			empty = -1
 		}
 	}
 }

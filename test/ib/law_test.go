@@ -19,5 +19,5 @@ func TestFabric(t *testing.T) {
 		f, err := ib.Open(ib.Config{Port: "rxe0:1", GIDIndex: -1, QKey: 0x11223344, DialTimeout: 3 * time.Second}, sink)
 		require.NoError(t, err)
 		return f
-	}, fabrictest.Options{Lossy: true})
+	}, fabrictest.Options{Lossy: true, Flood: 5000})
 }
