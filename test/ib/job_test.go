@@ -43,7 +43,7 @@ func launch(t *testing.T, args ...string) (stdout string, stats figures) {
 // TestStencil: a queue pair at each end of each pair of ranks that talk off their node, and no more.
 func TestStencil(t *testing.T) {
 	inside.Require(t)
-	_, stats := launch(t, "-n", "16", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", inside.Program("stencil3d"), "-steps", "40")
+	_, stats := launch(t, "-n", "16", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", inside.Program("stencil3d"), "-steps", "20")
 	off := stats.Sums["peers"] - stats.Sums["local_peers"]
 	require.Equal(t, off, stats.Sums["stream_queue_pairs"])
 	require.Equal(t, 16, stats.Sums["datagram_queue_pairs"])
