@@ -2,6 +2,7 @@ package ib
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -57,8 +58,9 @@ type ring struct {
 	slots int
 }
 
-// slot is the size of a datagram's receive.
-func (f *Fabric) slot() int { return verbs.GRHSize + f.mtu }
+// slot is the size of a datagram's receive. A peer whose port has a larger MTU
+// sends up to mostBody, and too long a datagram would end the queue pair.
+func (f *Fabric) slot() int { return verbs.GRHSize + mostBody }
 
 // openDatagrams makes the queue pair that the I-tuple names.
 func (f *Fabric) openDatagrams() (err error) {
@@ -209,7 +211,9 @@ func (f *Fabric) post(to fabric.Tuple, b []byte, mark uint32) error {
 func (s *sender) reclaim() bool {
 	n, err := s.cq.Poll(s.ends[:])
 	for _, c := range s.ends[:max(n, 0)] {
-		s.done = max(s.done, c.ID+1)
+		if s.done = max(s.done, c.ID+1); c.Status != verbs.Success && s.broken == nil {
+			s.broken = fmt.Errorf("ib: datagrams cannot be sent: %v", c.Status)
+		}
 	}
 	return err == nil && s.posted-s.done < uint64(s.size)
 }
@@ -296,12 +300,15 @@ func (f *Fabric) deliver(ends []verbs.Completion) {
 			b := mr.Bytes()[offset:][:c.Length]
 			from := f.dev.at.source(c, b)
 			if body := b[verbs.GRHSize:]; c.Flags&verbs.HasImm != 0 && c.Imm == controlMark {
-				f.heard(from, body)
+				f.heard(body)
 			} else {
 				f.counters.received.Add(1)
 				f.counters.receivedBytes.Add(uint64(len(body)))
 				f.sink.Datagram(from, body)
 			}
+		}
+		if c.Status != verbs.Success {
+			f.breaks(fmt.Errorf("ib: datagrams cannot be received: %v", c.Status))
 		}
 		if c.Status == verbs.Flushed {
 			continue // the queue pair is in error, and takes nothing

@@ -150,13 +150,14 @@ func (f *Fabric) tell(to fabric.Tuple, c control) {
 }
 
 // heard takes a control datagram.
-func (f *Fabric) heard(_ fabric.Tuple, b []byte) {
+func (f *Fabric) heard(b []byte) {
 	c, ok := parseControl(b)
 	if !ok {
 		return
 	}
+	l := f.streams()
 	f.mu.Lock()
-	l, d := f.lines, f.dials[c.nonce]
+	d := f.dials[c.nonce]
 	f.mu.Unlock()
 	switch c.call {
 	case connect:

@@ -74,6 +74,7 @@ type Fabric struct {
 	accepting sync.Mutex // held while the sink takes a stream
 	over      bool       // under accepting
 
+	health   health
 	counters counters
 }
 
@@ -121,6 +122,7 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 	f.tuple.Num = f.out.qp.Number()
 	f.counters.opening = time.Since(began)
 	f.loops.Go(f.receive)
+	go f.watch()
 	return f, nil
 }
 
@@ -174,10 +176,7 @@ func (f *Fabric) Close() error {
 		f.in.stop()
 		f.loops.Wait()
 		f.closed = f.closeDatagrams()
-		f.mu.Lock()
-		l := f.lines
-		f.mu.Unlock()
-		if l != nil {
+		if l := f.streams(); l != nil {
 			l.leave()
 		}
 		if err := f.dev.release(); f.closed == nil {

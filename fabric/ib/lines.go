@@ -3,9 +3,11 @@ package ib
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 
 	"ibrun/cgo/verbs"
@@ -274,12 +276,8 @@ func (l *lines) refill() {
 func (l *lines) leave() {
 	l.mu.Lock()
 	l.leaving = true
-	var all []*stream
-	for _, s := range l.byQPN {
-		all = append(all, s)
-	}
 	l.mu.Unlock()
-	for _, s := range all {
+	for _, s := range l.all() {
 		s.orphan()
 	}
 	l.poke()
@@ -408,18 +406,25 @@ func (l *lines) sweep() (over bool) {
 	return over
 }
 
-// breaks ends all streams.
+// breaks ends all streams for good.
 func (l *lines) breaks(err error) {
 	l.mu.Lock()
 	if l.fatal == nil {
 		l.fatal = err
 	}
-	var all []*stream
-	for _, s := range l.byQPN {
-		all = append(all, s)
-	}
 	l.mu.Unlock()
-	for _, s := range all {
+	l.failAll(err)
+}
+
+// all is the streams there are.
+func (l *lines) all() []*stream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Values(l.byQPN))
+}
+
+func (l *lines) failAll(err error) {
+	for _, s := range l.all() {
 		s.fail(err)
 	}
 }
