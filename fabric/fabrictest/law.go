@@ -125,7 +125,8 @@ func (x *Box) onlyOf(t *testing.T, sent map[string]bool) {
 	require.False(t, x.overlap, "the sink gets one datagram at a time")
 }
 
-func (x *Box) stream(t *testing.T) fabric.Stream {
+// Stream waits for the next stream that was accepted.
+func (x *Box) Stream(t *testing.T) fabric.Stream {
 	t.Helper()
 	return soon(t, x.accepted, "no stream was accepted")
 }

@@ -211,7 +211,7 @@ func (f *Fabric) post(to fabric.Tuple, b []byte, mark uint32) error {
 func (s *sender) reclaim() bool {
 	n, err := s.cq.Poll(s.ends[:])
 	for _, c := range s.ends[:max(n, 0)] {
-		if s.done = max(s.done, c.ID+1); c.Status != verbs.Success && s.broken == nil {
+		if s.done = max(s.done, c.ID+1); c.Status != verbs.Success && c.Status != verbs.Flushed && s.broken == nil {
 			s.broken = fmt.Errorf("ib: datagrams cannot be sent: %v", c.Status)
 		}
 	}
@@ -307,11 +307,11 @@ func (f *Fabric) deliver(ends []verbs.Completion) {
 				f.sink.Datagram(from, body)
 			}
 		}
+		if c.Status == verbs.Flushed {
+			continue // the queue pair is in error, and takes nothing. Whoever put it there says why
+		}
 		if c.Status != verbs.Success {
 			f.breaks(fmt.Errorf("ib: datagrams cannot be received: %v", c.Status))
-		}
-		if c.Status == verbs.Flushed {
-			continue // the queue pair is in error, and takes nothing
 		}
 		again = append(again, f.request(slot))
 	}

@@ -46,6 +46,10 @@ func machine() fakeverbs.Node {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(aloneVariable) != "" {
+		network = fakeverbs.Join()
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("", "fakeverbs")
 	if err == nil {
 		network, err = fakeverbs.New(dir)
@@ -61,6 +65,10 @@ func TestMain(m *testing.M) {
 	}
 	setenv(network.Env(node))
 	code := m.Run()
+	if left, closed, err := fakeverbs.Left(node.Log); code == 0 && (err != nil || len(left) > 0 || closed == 0) {
+		fmt.Fprintf(os.Stderr, "%d devices were closed, not all in order: %q %v\n", closed, left, err)
+		code = 1
+	}
 	os.RemoveAll(dir)
 	os.Exit(code)
 }

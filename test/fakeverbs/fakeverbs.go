@@ -206,6 +206,26 @@ func (n *Network) Order(words string) ([]Counts, error) {
 	return all, nil
 }
 
+// Left returns the lines of a log that say of a device that something was still
+// open on it when it was closed, and how many devices were closed.
+func Left(log string) (left []string, closed int, err error) {
+	text, err := os.ReadFile(log)
+	if err != nil {
+		return nil, 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "close ") {
+			continue
+		}
+		closed++
+		c := ParseCounts(line)
+		if c["pd"]+c["mr"]+c["channel"]+c["cq"]+c["srq"]+c["qp"]+c["ah"]+c["pinned"] > 0 {
+			left = append(left, line)
+		}
+	}
+	return left, closed, nil
+}
+
 // ParseCounts reads the numbers of a line of the log or of an answer.
 func ParseCounts(line string) Counts {
 	c := Counts{}
