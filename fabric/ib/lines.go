@@ -44,9 +44,13 @@ type end struct {
 
 // sends is a completion queue of several queue pairs.
 type sends struct {
-	cq   *verbs.CQ
-	used int
+	cq     *verbs.CQ
+	number int
+	used   int
 }
+
+// cookie is the bit of a queue in lines.due; many queues share the last one.
+func (q *sends) cookie() uint64 { return uint64(min(1+q.number, 63)) }
 
 // lines is what the streams of an endpoint share: one shared receive queue, its
 // memory, completion queues, and the goroutine that serves them. It
@@ -75,6 +79,14 @@ type lines struct {
 	retired []*stream
 	leaving bool
 	fatal   error // why there will be no stream any more
+
+	// Of the goroutine.
+	due     uint64 // queues that have said that they have something, by cookie
+	again   uint64 // those that may have more
+	more    bool
+	cookies [16]uint64
+	ends    [pollBatch]verbs.Completion
+	reposts [pollBatch]verbs.Receive
 }
 
 func randomPSN() uint32 { return rand.Uint32() & (1<<24 - 1) }
@@ -89,7 +101,7 @@ func (f *Fabric) rail() (*lines, error) {
 	if f.lines != nil || f.ending.Err() != nil {
 		return f.lines, f.gone()
 	}
-	l := &lines{f: f, dev: f.dev, cookie: rand.Uint64(), byQPN: map[uint32]*stream{}, calls: map[callKey]*stream{}}
+	l := &lines{f: f, dev: f.dev, cookie: rand.Uint64(), more: true, due: 1, byQPN: map[uint32]*stream{}, calls: map[callKey]*stream{}}
 	if err := l.open(); err != nil {
 		l.close()
 		return nil, fmt.Errorf("ib: port %v: %w", &f.dev.port, err)
@@ -169,9 +181,9 @@ func (l *lines) newEnd() (e *end, err error) {
 		}
 	}
 	if e.queue == nil {
-		q := &sends{}
+		q := &sends{number: len(l.queues)}
 		// Half as many again: what was flushed of those that are gone may still be there.
-		if q.cq, err = l.dev.ctx.NewCQ(perCQ*depth*3/2, l.channel, 0); err != nil {
+		if q.cq, err = l.dev.ctx.NewCQ(perCQ*depth*3/2, l.channel, q.cookie()); err != nil {
 			return nil, err
 		}
 		if err = q.cq.Arm(); err != nil {
@@ -317,47 +329,54 @@ func (l *lines) of(qpn uint32) *stream {
 
 // serve is the goroutine that takes what the device has done for streams.
 func (l *lines) serve() {
-	ends, again := make([]verbs.Completion, pollBatch), make([]verbs.Receive, 0, pollBatch)
-	cookies := make([]uint64, 16)
-	for arm := false; ; {
-		if l.sweep() {
-			l.close()
-			l.dev.release()
-			return
-		}
-		n, err := l.turn(ends, again, arm)
-		switch {
-		case err != nil:
-			l.breaks(err)
-			arm = true
-		case n > 0:
-			arm = false
-			continue
-		case l.f.cfg.Spin:
-			pause()
-			continue
-		case !arm:
-			arm = true
-			continue
-		}
-		if _, err := l.channel.Wait(cookies); errors.Is(err, os.ErrDeadlineExceeded) {
-			_ = l.channel.SetDeadline(noDeadline)
-		} else if err != nil {
-			l.breaks(err)
-		}
-		arm = true
+	for !l.sweep() {
+		l.step()
 	}
+	l.close()
+	l.dev.release()
 }
 
-// turn polls every queue once.
-func (l *lines) turn(ends []verbs.Completion, again []verbs.Receive, arm bool) (total int, err error) {
-	poll := (*verbs.CQ).Poll
-	if arm {
-		poll = (*verbs.CQ).ArmPoll
+// step waits for the device, or a poke, and takes what has been done.
+func (l *lines) step() {
+	if !l.f.cfg.Spin && !l.more {
+		n, err := l.channel.Wait(l.cookies[:])
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded): // poke
+			_ = l.channel.SetDeadline(noDeadline)
+		case err != nil:
+			l.breaks(err)
+		}
+		for _, c := range l.cookies[:n] {
+			l.due |= 1 << c
+		}
 	}
-	n, err := poll(l.cq, ends)
-	for i := range ends[:max(n, 0)] {
-		c := &ends[i]
+	l.more = false
+	poll := (*verbs.CQ).ArmPoll // armed first: what is not in this batch makes an event
+	if l.f.cfg.Spin {
+		poll = (*verbs.CQ).Poll
+		l.due = ^uint64(0)
+		pause()
+	}
+	if l.due&1 != 0 {
+		l.receives(poll)
+	}
+	if l.due>>1 != 0 {
+		l.completes(poll)
+	}
+	l.due = l.again
+	l.again = 0
+	l.more = l.due != 0
+}
+
+// pollInto is CQ.Poll or CQ.ArmPoll.
+type pollInto func(*verbs.CQ, []verbs.Completion) (int, error)
+
+// receives takes one batch of what has arrived.
+func (l *lines) receives(poll pollInto) {
+	n, err := poll(l.cq, l.ends[:])
+	again := l.reposts[:0]
+	for i := range l.ends[:max(n, 0)] {
+		c := &l.ends[i]
 		r := l.ringOf(int(c.ID))
 		if s := l.of(c.QPN); s != nil {
 			s.received(c, r.mr.Bytes()[(int(c.ID)-r.first)*piece:])
@@ -367,20 +386,37 @@ func (l *lines) turn(ends []verbs.Completion, again []verbs.Receive, arm bool) (
 	if n > 0 && err == nil {
 		_, err = l.srq.Post(again)
 	}
+	if n == len(l.ends) {
+		l.again |= 1
+	}
+	if err != nil {
+		l.breaks(err)
+	}
+}
+
+// completes takes one batch of what was sent from each queue that has some.
+func (l *lines) completes(poll pollInto) {
 	l.mu.Lock()
 	queues := l.queues
 	l.mu.Unlock()
-	total = n
-	for _, q := range queues {
-		n, e := poll(q.cq, ends)
-		for i := range ends[:max(n, 0)] {
-			if s := l.of(ends[i].QPN); s != nil {
-				s.completed(&ends[i])
+	for i, q := range queues {
+		bit := uint64(1) << q.cookie()
+		if l.due&bit == 0 {
+			continue
+		}
+		n, err := poll(q.cq, l.ends[:])
+		for j := range l.ends[:max(n, 0)] {
+			if s := l.of(l.ends[j].QPN); s != nil {
+				s.completed(&l.ends[j])
 			}
 		}
-		total, err = total+n, errors.Join(err, e)
+		if n == len(l.ends) {
+			l.again |= bit
+		}
+		if err != nil {
+			l.breaks(fmt.Errorf("queue %d: %w", i, err))
+		}
 	}
-	return total, err
 }
 
 // sweep frees the queue pairs of streams that are through. It reports whether

@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	node := machine()
 	node.Log = dir + "/log"
 	if faults := os.Getenv(faultsVariable); faults != "" {
-		node.Faults = fakeverbs.Faults{Seed: 1, Lose: 30, Double: 5, Swap: 5, RCLose: 3}
+		node.Faults = fakeverbs.Faults{Seed: 1, Lose: 30, Double: 5, Swap: 5, RCLose: 1}
 	}
 	setenv(network.Env(node))
 	code := m.Run()

@@ -11,7 +11,7 @@ const (
 	// lendLength is the length of a write from which the other side reads it
 	// where it is.
 	lendLength = 64 << 10
-	fetchPiece = 64 << 10
+	fetchPiece = 256 << 10
 	fetchAhead = 4  // reads under way for one Read
 	mostPieces = 16 // of all streams
 )

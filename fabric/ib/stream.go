@@ -372,7 +372,7 @@ func (s *stream) hear(m message) {
 		if !s.in.put(m.body, int(s.mine.window)) {
 			s.failed(errBreach)
 		}
-		s.readable.Signal()
+		s.readable.Broadcast()
 	case kindCredit:
 	case kindFin:
 		s.ended = true
@@ -386,7 +386,7 @@ func (s *stream) hear(m message) {
 			return
 		}
 		s.granted = g
-		s.readable.Signal()
+		s.readable.Broadcast()
 	case kindReturn:
 		if s.lent == nil {
 			s.failed(errBreach)
