@@ -40,14 +40,14 @@ func onInfiniBand(how job.Transport) (yes bool, why string) {
 // openInfiniBand opens the port that the agent chose for this rank, or the first
 // that is active.
 func openInfiniBand(w wire.Welcome, first bool, to fabric.Sink) (fabric.Fabric, error) {
-	host, _ := os.Hostname()
 	f, err := ib.Open(ib.Config{
 		Port: os.Getenv(hcaVariable), GIDIndex: int(w.How.GID) - 1, SL: w.How.SL, PKey: w.How.PKey, QKey: w.Key.QKey(), Spin: w.How.Spin,
 	}, to)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; see ibrun --doctor, or use --fabric udp", host, err)
+		return nil, fmt.Errorf("%w; see ibrun --doctor, or use --fabric udp", err)
 	}
 	if w.How.Tell && first {
+		host, _ := os.Hostname()
 		fmt.Fprintf(os.Stderr, "ibrun: %s: data goes by %v on %s\n", host, f.Tuple(), f.Port())
 	}
 	return f, nil

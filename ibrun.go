@@ -108,10 +108,14 @@ func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, err
 			cfg.Worth = streamAfter
 		}
 		cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) {
-			if fast {
-				return openInfiniBand(welcome, first, to)
+			if !fast {
+				return openEthernet(welcome, first, why, to)
 			}
-			return openEthernet(welcome, first, why, to)
+			f, err := openInfiniBand(welcome, first, to)
+			if err != nil {
+				w.Abort(1, err.Error()) // the same holds for every rank of this node: one of them says it
+			}
+			return f, nil
 		}
 	}
 	var err error

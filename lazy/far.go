@@ -1,6 +1,7 @@
 package lazy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -391,7 +392,7 @@ func (f *far) offer(m []byte) (*stream, error) {
 	}
 	if f.peer.Room() < len(m) {
 		if f.peer.Unacked() == 0 {
-			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: is TCP between the nodes filtered?", len(m)))
+			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w", len(m), cmp.Or(f.moved.why, errGaveUp)))
 		}
 		if f.up {
 			f.want() // more waits than datagrams are good for
