@@ -77,5 +77,5 @@ func openEthernet(w wire.Welcome, first bool, why string, to fabric.Sink) (fabri
 }
 
 // streamAfter is the number of messages after which a pair is worth a reliable queue
-// pair (docs/decisions/0011-infiniband.md).
+// pair (docs/decisions/0012-infiniband.md).
 const streamAfter = 16

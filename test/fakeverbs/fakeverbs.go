@@ -53,6 +53,11 @@ func New(dir string) (*Network, error) {
 	return n, nil
 }
 
+// Another makes an empty network in a folder, with the same library.
+func (n *Network) Another(dir string) (*Network, error) {
+	return &Network{dir: dir, library: n.library}, os.MkdirAll(dir, 0o777)
+}
+
 // Join is the network of this process's own environment.
 func Join() *Network {
 	n := &Network{library: os.Getenv(verbs.LibraryVariable)}
