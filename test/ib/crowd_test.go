@@ -48,7 +48,7 @@ func idle(t *testing.T, before map[string]uint64) {
 func TestSixtyFour(t *testing.T) {
 	inside.Require(t)
 	before := resources(t)
-	_, stats := launch(t, "-n", "64", "--map-by", "node", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", "--hca", "rxe0", inside.Program("ring"), "-rounds", "20")
+	_, stats := launch(t, "-n", "64", "--map-by", "node", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", "--hca", "rxe0", inside.Program("ring"), "-rounds", "17")
 	require.Equal(t, 64, stats.Sums["datagram_queue_pairs"])
 	require.Equal(t, 2*64, stats.Sums["peers"]-stats.Sums["local_peers"])
 	require.Positive(t, stats.Sums["stream_queue_pairs"])

@@ -24,7 +24,7 @@ type figures struct {
 // launch runs a job of an example and returns what it printed, and its figures.
 func launch(t *testing.T, args ...string) (stdout string, stats figures) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // 64 processes take turns at one slow CPU
 	defer cancel()
 	cmd := exec.CommandContext(ctx, inside.Program("ibrun"), append([]string{"--launcher", "local", "--launch-timeout", "2m", "--stats=json"}, args...)...)
 	var out, errs bytes.Buffer
