@@ -18,7 +18,7 @@ BOOTING := ibrun/test/(rdmavm|ib)
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-packages test-ib check bench bench-launch bench-lazy bench-mpi bench-ssh bench-topo fuzz sim clean
+.PHONY: help build libpmi run test test-packages test-ib check bench bench-ib bench-launch bench-lazy bench-mpi bench-ssh bench-topo fuzz sim clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -97,6 +97,12 @@ bench-ssh: ## one ssh hop: native ssh, ssh, and ssh with curve25519, turn by tur
 	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
 	@CGO_ENABLED=0 go build -o bin/bench-ssh ./test/bench/ssh
 	@bin/vcluster up 1 -- bin/bench-ssh $$(($(ROUNDS) * 8)) node0001
+
+bench-ib: ## InfiniBand beside ibv_rc_pingpong, in a machine with Soft-RoCE (as root)
+	@test/packages $(IB_PACKAGES)
+	@CGO_ENABLED=0 go build -o bin/rdmavm ./test/rdmavm
+	@go build -o bin/bench-ib ./test/bench/ib
+	@bin/rdmavm run -timeout 5m -- bin/bench-ib rxe0
 
 bench-topo: ## reading 256 CPUs beside lstopo, and what binding adds to a start
 	@test/packages hwloc-nox

@@ -6,14 +6,57 @@ import (
 	"os"
 
 	"ibrun/bootstrap/wire"
+	"ibrun/cgo/verbs"
 	"ibrun/fabric"
+	"ibrun/fabric/ib"
 	"ibrun/fabric/udp"
+	"ibrun/job"
 )
 
-// openFabric opens what the job's --fabric names, on the address that --iface
-// or the agent's own path to its parent gives. With -v, the first rank of each
-// node says which that is, and why.
-func openFabric(w wire.Welcome, first bool, to fabric.Sink) (fabric.Fabric, error) {
+// hcaVariable names the port that this node's agent chose for the rank.
+const hcaVariable = "IBRUN_HCA"
+
+// onInfiniBand decides between InfiniBand and Ethernet without opening a
+// device, and says why not InfiniBand if that was not asked for.
+func onInfiniBand(how job.Transport) (yes bool, why string) {
+	switch {
+	case how.Fabric == "ib":
+		return true, ""
+	case how.Fabric != "auto":
+		return false, ""
+	case how.Iface != "":
+		return false, "--iface names an interface"
+	case os.Getenv(hcaVariable) == "":
+		return false, "no InfiniBand or RoCE port is active here"
+	case !ib.Present():
+		return false, "/dev/infiniband is not there"
+	}
+	if _, err := verbs.Open(); err != nil {
+		return false, err.Error()
+	}
+	return true, ""
+}
+
+// openInfiniBand opens the port that the agent chose for this rank, or the first
+// that is active.
+func openInfiniBand(w wire.Welcome, first bool, to fabric.Sink) (fabric.Fabric, error) {
+	f, err := ib.Open(ib.Config{
+		Port: os.Getenv(hcaVariable), GIDIndex: int(w.How.GID) - 1, SL: w.How.SL, PKey: w.How.PKey, QKey: w.Key.QKey(), Spin: w.How.Spin,
+	}, to)
+	if err != nil {
+		return nil, fmt.Errorf("%w; see ibrun --doctor, or use --fabric udp", err)
+	}
+	if w.How.Tell && first {
+		host, _ := os.Hostname()
+		fmt.Fprintf(os.Stderr, "ibrun: %s: data goes by %v on %s\n", host, f.Tuple(), f.Port())
+	}
+	return f, nil
+}
+
+// openEthernet opens an address that --iface or the agent's own path to its
+// parent gives. With -v, the first rank of each node says which that is, and
+// why, and why it is not InfiniBand.
+func openEthernet(w wire.Welcome, first bool, why string, to fabric.Sink) (fabric.Fabric, error) {
 	links, err := udp.Links()
 	if err != nil {
 		return nil, err
@@ -26,6 +69,13 @@ func openFabric(w wire.Welcome, first bool, to fabric.Sink) (fabric.Fabric, erro
 	if w.How.Tell && first {
 		host, _ := os.Hostname()
 		fmt.Fprintf(os.Stderr, "ibrun: %s: data goes by %s\n", host, at.Reason)
+		if why != "" {
+			fmt.Fprintf(os.Stderr, "ibrun: %s: data does not go by InfiniBand: %s\n", host, why)
+		}
 	}
 	return udp.Open(udp.Config{Addr: at.Addr, MTU: at.MTU}, to)
 }
+
+// streamAfter is the number of messages after which a pair is worth a reliable queue
+// pair (docs/decisions/0012-infiniband.md).
+const streamAfter = 16

@@ -97,7 +97,26 @@ func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, err
 		Seal: fabric.NewSeal(welcome.Key, welcome.Rank, welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
 	}
 	if welcome.Layout.Nodes() > 1 {
-		cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) { return openFabric(welcome, welcome.Rank == w.first, to) }
+		first := welcome.Rank == w.first
+		fast, why := onInfiniBand(welcome.How)
+		if fast {
+			// A device takes long to open, and many ranks never leave their
+			// node. Where all addresses are sent at once, they are needed now.
+			if cfg.Late = !welcome.How.Eager; cfg.Late {
+				cfg.Opened = func(t fabric.Tuple) { _ = d.Send(wire.Publish{Tuple: t}) }
+			}
+			cfg.Worth = streamAfter
+		}
+		cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) {
+			if !fast {
+				return openEthernet(welcome, first, why, to)
+			}
+			f, err := openInfiniBand(welcome, first, to)
+			if err != nil {
+				w.Abort(1, err.Error()) // the same holds for every rank of this node: one of them says it
+			}
+			return f, nil
+		}
 	}
 	var err error
 	if w.table, err = lazy.New(cfg); err != nil {

@@ -68,6 +68,13 @@ type Stream interface {
 	io.ReadWriteCloser
 }
 
+// TryWriter is a Stream that is no socket and can write without waiting.
+type TryWriter interface {
+	Stream
+	// TryWrite takes as much of b as it can at once, which may be nothing.
+	TryWrite(b []byte) (int, error)
+}
+
 // Sink takes what arrives. The fabric calls it from its own goroutine or from
 // that of a driver, one datagram after the other.
 type Sink interface {

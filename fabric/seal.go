@@ -40,12 +40,20 @@ type Key [32]byte
 // DeriveKey makes the ranks' key from the job's secret, so that a rank never
 // holds the secret itself.
 func DeriveKey(secret [32]byte) (k Key) {
-	b, err := hkdf.Expand(sha256.New, secret[:], "ibrun datagrams", len(k))
+	copy(k[:], derive(secret, "ibrun datagrams", len(k)))
+	return k
+}
+
+// QKey is what InfiniBand puts into each datagram to keep jobs apart. It goes
+// over the wire as it is, so it protects nothing.
+func (k Key) QKey() uint32 { return binary.BigEndian.Uint32(derive(k, "ibrun queue key", 4)) }
+
+func derive(from [32]byte, purpose string, size int) []byte {
+	b, err := hkdf.Expand(sha256.New, from[:], purpose, size)
 	if err != nil {
 		panic(err) // only for lengths that no caller can ask for
 	}
-	copy(k[:], b)
-	return k
+	return b
 }
 
 // Seal signs and checks the datagrams of one rank: AES-GMAC (NIST SP 800-38D)

@@ -41,14 +41,23 @@ type Pair struct{ Key, Value string }
 
 // Transport says how ranks reach each other.
 type Transport struct {
-	Fabric string // "udp" or "tcp"
+	Fabric string // "auto", "ib", "udp" or "tcp"
 	Iface  string // --iface as written, or empty
 	Eager  bool   // the whole table goes down the tree once, and what PMI clients put with each fence
 	Learn  bool   // lazy, but nodes that read much of what PMI clients put may have all of it at once
 	Why    string // why eager or lazy was chosen, for people
 	Stats  bool   // ranks and agents report what they counted
 	Tell   bool   // the first rank of each node says which address it chose, and why
+
+	// Of InfiniBand.
+	SL   uint8  // service level
+	PKey uint16 // partition; 0: the first that the port is a full member of
+	GID  uint8  // 1 + the index in the port's table; 0: chosen
+	Spin bool   // poll without pause
 }
+
+// MaxSL is the highest service level of InfiniBand.
+const MaxSL = 15
 
 // Program is one of the programs of a job; most jobs have one.
 type Program struct {

@@ -10,27 +10,32 @@ type Count uint8
 
 // What ranks and agents count. The order is on the wire.
 const (
-	CountRanks        Count = iota // ranks that reported
-	CountPeers                     // peers used, summed over ranks, local ones included
-	CountLocal                     // of those, peers on the same node
-	CountLookups                   // blocks that ranks asked their agents for
-	CountChecks                    // questions whether a slow peer is still where it was, past all caches
-	CountAddressBytes              // bytes of frames and handshakes spent on addresses
-	CountConnections               // connections opened
-	CountReopened                  // of those, opened again after an idle close
-	CountStreams                   // pairs that moved to a stream
-	CountMessages                  // messages sent
-	CountBytes                     // bytes of messages sent
-	CountDatagrams                 // datagrams sent
-	CountRetransmits               // segments sent again
-	CountStrangers                 // datagrams of others, dropped
-	CountRejects                   // messages to an incarnation that is gone
-	CountPuts                      // PMI: values put
-	CountGets                      // PMI: values asked for
-	CountFences                    // PMI: barriers and fences that a rank took part in
-	CountBarriers                  // messages on the edges of the tree for barriers, PMI's and others
-	CountAway                      // questions about values that left their node, PMI's and others
-	CountPools                     // PMI: times that all values were sent to all who asked
+	CountRanks         Count = iota // ranks that reported
+	CountPeers                      // peers used, summed over ranks, local ones included
+	CountLocal                      // of those, peers on the same node
+	CountLookups                    // blocks that ranks asked their agents for
+	CountChecks                     // questions whether a slow peer is still where it was, past all caches
+	CountAddressBytes               // bytes of frames and handshakes spent on addresses
+	CountConnections                // connections opened
+	CountReopened                   // of those, opened again after an idle close
+	CountStreams                    // pairs that moved to a stream
+	CountMessages                   // messages sent
+	CountBytes                      // bytes of messages sent
+	CountDatagrams                  // datagrams sent
+	CountRetransmits                // segments sent again
+	CountStrangers                  // datagrams of others, dropped
+	CountRejects                    // messages to an incarnation that is gone
+	CountPuts                       // PMI: values put
+	CountGets                       // PMI: values asked for
+	CountFences                     // PMI: barriers and fences that a rank took part in
+	CountBarriers                   // messages on the edges of the tree for barriers, PMI's and others
+	CountAway                       // questions about values that left their node, PMI's and others
+	CountPools                      // PMI: times that all values were sent to all who asked
+	CountDatagramPairs              // queue pairs for datagrams
+	CountStreamPairs                // queue pairs that streams were made of
+	CountCold                       // of those, made when they were needed already
+	CountPinned                     // bytes of memory registered at the end
+	CountOpening                    // microseconds that opening devices took
 	Counts
 )
 
@@ -39,6 +44,7 @@ var CountNames = [Counts]string{
 	"ranks", "peers", "local_peers", "lookups", "checks", "address_bytes", "connections", "reopened", "streams",
 	"messages", "bytes", "datagrams", "retransmits", "strangers", "rejects",
 	"pmi_puts", "pmi_gets", "pmi_fences", "barrier_messages", "value_questions", "pmi_bulk_transfers",
+	"datagram_queue_pairs", "stream_queue_pairs", "cold_queue_pairs", "pinned_bytes", "opening_us",
 }
 
 // LevelTally counts the questions that agents of one tree level were asked.

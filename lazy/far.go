@@ -1,6 +1,7 @@
 package lazy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type far struct {
 	news  chan struct{} // capacity 1: something that the one sender may wait for
 	began time.Time     // of the first Send; zero when its latency is known
 	used  time.Duration
+	worth int // messages and times 4 KiB offered while connected; Config.Worth
 	early int // bytes staged before the pair is connected
 	opens int
 	up    bool
@@ -45,6 +47,9 @@ const moveAt = 64 << 10
 
 // longMessage is the length in bytes from which a message goes by stream.
 const longMessage = 16 << 10
+
+// worthBytes is the length of a message that counts as two for Config.Worth.
+const worthBytes = 4 << 10
 
 // far returns a peer, made at its first use.
 func (t *Table) far(rank uint32) *far {
@@ -373,16 +378,21 @@ func (f *far) offer(m []byte) (*stream, error) {
 			return nil, ErrFull // the next stream comes when this one is gone
 		}
 		if f.moved.stream != nil {
-			f.moved.sending = true
-			t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlSwitch}})
-			return f.moved.stream, nil
+			return f.move(), nil
 		}
 		f.want()
 		return nil, ErrFull
 	}
+	if t.cfg.Worth > 0 && f.up && !f.moved.impossible && !f.moved.wind.ours {
+		if f.worth += 1 + len(m)/worthBytes; f.worth >= t.cfg.Worth && f.moved.stream != nil {
+			return f.move(), nil
+		} else if f.worth >= t.cfg.Worth {
+			f.want()
+		}
+	}
 	if f.peer.Room() < len(m) {
 		if f.peer.Unacked() == 0 {
-			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: is TCP between the nodes filtered?", len(m)))
+			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w", len(m), cmp.Or(f.moved.why, errGaveUp)))
 		}
 		if f.up {
 			f.want() // more waits than datagrams are good for

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -21,13 +22,29 @@ import (
 	"ibrun/job"
 )
 
+// more are fabrics that not every build has.
+var (
+	more        = map[string]func(fabric.Sink) (fabric.Fabric, error){}
+	removeLater []string // folders
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, dir := range removeLater {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
 // fabrics are the ways between nodes that the tests go.
 func fabrics() map[string]func(fabric.Sink) (fabric.Fabric, error) {
-	return map[string]func(fabric.Sink) (fabric.Fabric, error){
+	all := map[string]func(fabric.Sink) (fabric.Fabric, error){
 		"mem":       overMem(mem.New(1, mem.Faults{})),
 		"mem nasty": overMem(mem.New(2, mem.Faults{Loss: 0.2, Dup: 0.1, Reorder: 0.1, Delay: 100 * time.Microsecond, Jitter: 300 * time.Microsecond})),
 		"udp":       overUDP,
 	}
+	maps.Copy(all, more)
+	return all
 }
 
 // payload is a message that shows from whom, to whom and which it is.
@@ -426,55 +443,4 @@ func TestBadCalls(t *testing.T) {
 	require.ErrorIs(t, <-waiting, ErrClosed)
 	require.ErrorIs(t, table.Send(ctx, 1, nil), ErrClosed)
 	require.NoError(t, table.Close())
-}
-
-// One long message each way, at the same time.
-func TestLongMessages(t *testing.T) {
-	w := newWorld(t, 2, 1, overUDP).start()
-	ctx := within(t)
-	var all sync.WaitGroup
-	for me := range uint32(2) {
-		all.Go(func() {
-			if err := w.table(me).Send(ctx, 1-me, payload(me, 1-me, 0, 30<<20)); err != nil {
-				t.Error(err)
-			}
-		})
-		all.Go(func() {
-			m, err := w.table(me).Recv(ctx)
-			if err != nil || !bytes.Equal(m.Body, payload(1-me, me, 0, 30<<20)) {
-				t.Errorf("rank %d: %v", me, err)
-			}
-		})
-	}
-	all.Wait()
-}
-
-// TrySend takes what fits, and what it took arrives.
-func TestTrySend(t *testing.T) {
-	for _, to := range []uint32{1, 2} { // on the node, and off it
-		w := newWorld(t, 2, 2, overUDP).start()
-		ctx := within(t)
-		sent := uint32(0)
-		full := 0
-		until := time.Now().Add(patience)
-		for full < 3 && time.Now().Before(until) {
-			switch err := w.table(0).TrySend(to, payload(0, to, sent, 5000)); {
-			case err == nil:
-				sent++
-			case errors.Is(err, ErrFull):
-				if sent > 0 {
-					full++
-				}
-				runtime.Gosched()
-			default:
-				require.NoError(t, err)
-			}
-		}
-		require.NotZero(t, full)
-		for n := range sent {
-			m, err := w.table(to).Recv(ctx)
-			require.NoError(t, err)
-			require.Equal(t, payload(0, to, n, 5000), m.Body)
-		}
-	}
 }

@@ -21,6 +21,7 @@ import (
 type pair struct {
 	started    bool // wanted or offered: the pair is not closed when idle
 	impossible bool // dialling failed: datagrams carry everything
+	why        error
 	stream     *stream
 	token      [tokenLen]byte // what the dialler proves to have been told
 	sending    bool           // our direction has moved
@@ -89,7 +90,7 @@ func (f *far) makeOffer() {
 	f.moved.started = true
 	offer, err := f.t.fabric.Offer()
 	if err != nil {
-		f.giveUp()
+		f.giveUp(err)
 		return
 	}
 	f.t.tokens++
@@ -99,16 +100,25 @@ func (f *far) makeOffer() {
 }
 
 // giveUp goes on without a stream, on both sides, until the pair has rested.
-func (f *far) giveUp() {
-	f.withoutStream()
+func (f *far) giveUp(why error) {
+	f.withoutStream(why)
 	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlGiveUp}})
 }
 
-func (f *far) withoutStream() {
+func (f *far) withoutStream(why error) {
 	f.moved.reset()
-	f.moved.impossible = true
+	f.moved.impossible, f.moved.why = true, why
 	f.notify()
 }
+
+// move sends our direction over the stream from the next message on.
+func (f *far) move() *stream {
+	f.moved.sending = true
+	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlSwitch}})
+	return f.moved.stream
+}
+
+var errGaveUp = errors.New("the other side could not")
 
 // control takes a control message of the peer.
 func (f *far) control(m []byte) {
@@ -126,7 +136,7 @@ func (f *far) control(m []byte) {
 		f.moved.switched = true
 		f.startReceiving()
 	case m[0] == ctlGiveUp && !f.moved.sending: // else the stream itself will tell, as messages on it are lost
-		f.withoutStream()
+		f.withoutStream(errGaveUp)
 	case m[0] == ctlLeave:
 		f.heardLeave()
 	case m[0] == ctlStay:
@@ -156,7 +166,7 @@ func (t *Table) dial(f *far, offer []byte) {
 			s.Close()
 		case t.stopped:
 		case err != nil:
-			f.giveUp()
+			f.giveUp(err)
 		default:
 			f.gotStream(s)
 		}
@@ -223,7 +233,7 @@ func (t *Table) accept(s fabric.Stream) {
 	}
 	if err := t.sayHello(s, f.rank, token); err != nil {
 		s.Close()
-		f.giveUp()
+		f.giveUp(err)
 		return
 	}
 	deadline(s, 0)

@@ -159,34 +159,43 @@ func (s *stream) over(err error) error {
 	return s.cause()
 }
 
-// try writes a message as far as the socket takes it at once; the caller owns
+// writeSome writes what a stream takes at once, which may be nothing.
+func writeSome(to fabric.Stream, b []byte) (n int, err error) {
+	switch c := to.(type) {
+	case fabric.TryWriter:
+		return c.TryWrite(b)
+	case syscall.Conn:
+		raw, err := c.SyscallConn()
+		if err != nil {
+			return 0, err
+		}
+		var fail error
+		err = raw.Write(func(fd uintptr) bool {
+			n, fail = unix.SendmsgN(int(fd), b, nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+			return true
+		})
+		if fail == unix.EAGAIN || fail == unix.EINTR {
+			n, fail = 0, nil
+		}
+		return max(n, 0), errors.Join(err, fail)
+	}
+	return 0, errors.ErrUnsupported
+}
+
+// try writes a message as far as the stream takes it at once; the caller owns
 // the turn, and keeps it unless the message was taken. What does not fit is
 // finished by a goroutine.
 func (s *stream) try(m []byte) (taken bool, err error) {
 	if err := s.cause(); err != nil {
 		return false, err
 	}
-	c, ok := s.conn.(syscall.Conn)
-	if !ok {
-		return false, errors.ErrUnsupported
-	}
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return false, s.failed(err)
-	}
 	s.buf = append(binary.BigEndian.AppendUint32(s.buf[:0], uint32(len(m))), m...)
-	n, fail := 0, error(nil)
-	err = raw.Write(func(fd uintptr) bool {
-		n, fail = unix.SendmsgN(int(fd), s.buf, nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
-		return true
-	})
+	n, err := writeSome(s.conn, s.buf)
 	switch {
 	case err != nil:
 		return false, s.failed(err)
-	case fail == unix.EAGAIN || fail == unix.EINTR:
+	case n == 0:
 		return false, nil
-	case fail != nil:
-		return false, s.failed(fail)
 	case n == len(s.buf):
 		<-s.turn
 		return true, nil

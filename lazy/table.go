@@ -86,6 +86,10 @@ type Config struct {
 	// node. Opened hears of it, with the table's locks held; it may be nil.
 	Late   bool
 	Opened func(fabric.Tuple)
+	// Worth is the number of messages, or of times 4 KiB, after which a pair
+	// moves to a stream while datagrams go on; 0: only when they do not
+	// suffice.
+	Worth int
 	// Streams moves every pair to a stream before its first message.
 	Streams bool
 	// Answer is how long this node's agent took to answer; 0: not known. What
@@ -339,6 +343,9 @@ func (t *Table) Tally() job.Tally {
 	tally.Sum[countAddressBytes] += t.handshakes
 	for _, f := range t.fars {
 		tally.Sum[job.CountRetransmits] += f.peer.Counts().Resent
+	}
+	if c, ok := t.fabric.(Counter); ok {
+		c.Count(&tally)
 	}
 	return tally
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"ibrun/fabric"
+	"ibrun/job"
 )
 
 // way is how a table comes to its fabric: once, and perhaps late.
@@ -13,6 +14,12 @@ type way struct {
 	opened atomic.Pointer[fabric.Tuple]
 	err    error
 }
+
+// Counter is a fabric with counts of its own for --stats.
+type Counter interface{ Count(*job.Tally) }
+
+// Bounded is a fabric whose device has room for so many streams of one node.
+type Bounded interface{ MostStreams() int }
 
 // Reach opens the way to other nodes if it is not open yet, and waits for that.
 // Its error is that of every later call too.
@@ -32,6 +39,9 @@ func (t *Table) open() error {
 		return err
 	}
 	t.fabric = opened
+	if b, ok := opened.(Bounded); ok {
+		t.cfg.MaxLive = min(t.cfg.MaxLive, max(1, b.MostStreams()/int(t.locals)))
+	}
 	tuple := opened.Tuple()
 	t.way.opened.Store(&tuple)
 	t.in.mu.Lock()

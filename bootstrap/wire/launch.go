@@ -203,8 +203,19 @@ func appendTransport(w *writer, t job.Transport) {
 	w.string(t.Why)
 	w.bool(t.Stats)
 	w.bool(t.Tell)
+	w.byte(t.SL)
+	w.uint(uint64(t.PKey))
+	w.byte(t.GID)
+	w.bool(t.Spin)
 }
 
 func parseTransport(r *reader) job.Transport {
-	return job.Transport{Fabric: r.string(), Iface: r.string(), Eager: r.bool(), Learn: r.bool(), Why: r.string(), Stats: r.bool(), Tell: r.bool()}
+	t := job.Transport{
+		Fabric: r.string(), Iface: r.string(), Eager: r.bool(), Learn: r.bool(), Why: r.string(), Stats: r.bool(), Tell: r.bool(),
+		SL: r.byte(), PKey: uint16(r.uint(math.MaxUint16)), GID: r.byte(), Spin: r.bool(),
+	}
+	if t.SL > job.MaxSL {
+		r.fail(ErrRange)
+	}
+	return t
 }

@@ -96,7 +96,7 @@ func (e *environRules) apply(env, own []string) (forward, drop []string) {
 		case !ok || name == "":
 		case match(e.always, name), match(e.chosen, name):
 			forward = append(forward, entry)
-		case e.limit, match(nodeLocal, name), match(stale, name):
+		case e.limit, match(nodeLocal, name), match(stale, name) && name != libraryVariable:
 		default:
 			forward = append(forward, entry)
 		}
@@ -133,7 +133,10 @@ func (e *environRules) missing(env []string) (warnings []string) {
 }
 
 // readNames are the variables of ours in the user's environment that ibrun reads.
-var readNames = []string{"IBRUN_TASKS_PER_NODE"}
+var readNames = []string{"IBRUN_TASKS_PER_NODE", libraryVariable}
+
+// libraryVariable names another libibverbs to the ranks (package cgo/verbs, which this program does without).
+const libraryVariable = "IBRUN_LIBIBVERBS"
 
 // strangeKnobs names variables that look like ibrun's and are not read.
 func strangeKnobs(env []string) (warnings []string) {

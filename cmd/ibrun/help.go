@@ -57,7 +57,9 @@ launch
   --no-preflight         do not look for program and directory here first
 
 ranks that use the package ibrun
-  --fabric auto|udp|tcp  datagrams first (auto, udp) or streams only (tcp)
+  --fabric auto|ib|udp|tcp   InfiniBand where it is (auto), or only; Ethernet by
+                         datagrams first (udp) or streams only (tcp)
+  --gid-index N, --sl N, --pkey KEY, --poll spin       InfiniBand and RoCE
   --lazy[=on|off|auto]   look peers up when needed, or --eager: all at once
   --iface NAME|ADDR/BITS the network interface for data
   --stats[=json]         peers, look-ups, connections, on standard error

@@ -32,7 +32,6 @@ var refused = map[string]string{
 }
 
 const (
-	noIB   = "InfiniBand is not in this version yet; ranks talk over Ethernet"
 	noPMIx = "PMIx is not in this version yet; programs of Open MPI 4 do without it, others believe that they are alone"
 	noCopy = "copying files to nodes is not in this version yet; put them where all nodes see them and leave the option out"
 )

@@ -79,6 +79,9 @@ func TestRefusedLines(t *testing.T) {
 		"-K 2 : true":                   "not found",
 		"--agent-path a'b true":         "agent path",
 		"--fabric gold true":            "not known",
+		"--sl 16 true":                  "a number from 0 to 15",
+		"--pkey 0 true":                 "a number from 1 to 65535",
+		"--poll often true":             "not known",
 		"-configfile /nonexistent/file": "no such file",
 	} {
 		_, err := planOf(t, strings.Fields(line)...)
@@ -155,11 +158,15 @@ func TestThisMachine(t *testing.T) {
 	require.Equal(t, "login1.cluster", p.job.FirstHost)
 }
 
+func TestInfiniBandOptions(t *testing.T) {
+	how := mustPlan(t, "--fabric=ib", "--sl=3", "--pkey=0x8001", "--gid-index=0", "--poll=spin", "true").job.Transport
+	require.Equal(t, "ib", how.Fabric)
+	require.Equal(t, []any{uint8(3), uint16(0x8001), uint8(1), true}, []any{how.SL, how.PKey, how.GID, how.Spin})
+	require.Equal(t, "auto", mustPlan(t, "true").job.Transport.Fabric)
+}
+
 func TestLaterOptionsSaySo(t *testing.T) {
-	for _, o := range []string{"--fabric=ib", "--mpi=pmix"} {
-		p := mustPlan(t, o, "true")
-		require.Len(t, p.warnings, 1, o)
-	}
+	require.Len(t, mustPlan(t, "--mpi=pmix", "true").warnings, 1)
 	require.Empty(t, mustPlan(t, "--bind-to=none", "--fabric=auto", "--lazy", "--iface=eth0,10.0.0.0/8", "--stats=json", "--oversubscribe", "true").warnings)
 }
 

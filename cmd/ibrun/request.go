@@ -79,6 +79,9 @@ type request struct {
 	lazy       string // "", auto, on, off
 	eager      bool
 	fabric     string // "", auto, ib, udp, tcp
+	sl, gid    uint8
+	pkey       uint16
+	spin       bool
 	iface      string
 	stats      string // "", text, json
 	keepGoing  bool

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ibrun/internal/option"
@@ -12,11 +14,27 @@ import (
 // fabricOptions say how ranks that use the package ibrun reach each other.
 var fabricOptions = []knob{
 	{names: "fabric", takes: value, set: func(r *request, v string) error {
-		if r.fabric = v; v == "ib" {
-			r.warn("--fabric ib: %s", noIB)
-			return nil
-		}
+		r.fabric = v
 		return oneOf(v, "auto", "ib", "udp", "tcp")
+	}},
+	{names: "sl", takes: value, set: func(r *request, v string) error {
+		n, err := number(v, 0, job.MaxSL)
+		r.sl = uint8(n)
+		return err
+	}},
+	{names: "pkey", takes: value, set: func(r *request, v string) error {
+		n, err := number(v, 1, 1<<16-1)
+		r.pkey = uint16(n)
+		return err
+	}},
+	{names: "gid-index", takes: value, set: func(r *request, v string) error {
+		n, err := number(v, 0, 1<<8-2)
+		r.gid = uint8(n + 1)
+		return err
+	}},
+	{names: "poll", takes: value, set: func(r *request, v string) error {
+		r.spin = v == "spin"
+		return oneOf(v, "events", "spin")
 	}},
 	{names: "lazy", takes: optional, set: func(r *request, v string) error {
 		if r.lazy = v; v == "" {
@@ -35,6 +53,15 @@ var fabricOptions = []knob{
 	}},
 }
 
+// number reads a number within bounds, which may be written as 0x8001.
+func number(v string, least, most uint64) (uint64, error) {
+	n, err := strconv.ParseUint(v, 0, 64)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%s is not a number from %d to %d", option.Quote(v), least, most)
+	}
+	return n, nil
+}
+
 func oneOf(v string, known ...string) error {
 	if !slices.Contains(known, v) {
 		return fmt.Errorf("%s is not known: write one of %v", option.Quote(v), known)
@@ -50,9 +77,9 @@ const eagerNodes = 16
 
 // transport decides how ranks find each other.
 func (r *request) transport(nodes int) job.Transport {
-	t := job.Transport{Fabric: "udp", Iface: r.iface, Stats: r.stats != "", Tell: r.verbose > 0}
-	if r.fabric == "tcp" {
-		t.Fabric = "tcp"
+	t := job.Transport{
+		Fabric: cmp.Or(r.fabric, "auto"), Iface: r.iface, Stats: r.stats != "", Tell: r.verbose > 0,
+		SL: r.sl, PKey: r.pkey, GID: r.gid, Spin: r.spin,
 	}
 	switch {
 	case r.eager || r.lazy == "off":

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -15,20 +16,22 @@ import (
 )
 
 func main() {
-	if err := run(context.Background()); err != nil {
+	most := flag.Int("trips", 2000, "round trips of each length, at most; 16 at least")
+	flag.Parse()
+	if err := run(context.Background(), *most); err != nil {
 		fmt.Fprintln(os.Stderr, "pingpong:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, most int) error {
 	w, err := ibrun.Init(ctx)
 	if err != nil {
 		return err
 	}
 	last := w.Size() - 1
 	for _, size := range []int{8, 64, 1024, 16 << 10, 256 << 10, 4 << 20} {
-		trips := max(16, min(2000, (16<<20)/size))
+		trips := max(16, min(most, (16<<20)/size))
 		switch w.Rank() {
 		case 0:
 			if err := ping(ctx, w, last, make([]byte, size), trips); err != nil {

@@ -1,6 +1,7 @@
 package fabrictest
 
 import (
+	"cmp"
 	"sync"
 	"testing"
 
@@ -76,7 +77,7 @@ func nobody(t *testing.T, open Opener, o Options) {
 }
 
 // flood sends to a sink that takes nothing.
-func flood(t *testing.T, open Opener, _ Options) {
+func flood(t *testing.T, open Opener, o Options) {
 	a, _ := endpoint(t, open)
 	stuck := make(chan struct{})
 	release := sync.OnceFunc(func() { close(stuck) })
@@ -87,7 +88,7 @@ func flood(t *testing.T, open Opener, _ Options) {
 	m, after := pattern(64, 9), pattern(64, 10)
 	var all sync.WaitGroup
 	all.Go(func() {
-		for range 100_000 {
+		for range cmp.Or(o.Flood, 100_000) {
 			if err := a.Post(b.Tuple(), m); err != nil {
 				t.Error(err)
 				return

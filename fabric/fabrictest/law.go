@@ -20,6 +20,7 @@ type Opener func(t *testing.T, sink fabric.Sink) fabric.Fabric
 // Options says what may be missing of a fabric under test.
 type Options struct {
 	Lossy bool // datagrams may be lost, doubled or overtaken even if few are under way
+	Flood int  // datagrams of the test that sends most; 0: 100,000
 }
 
 // patience bounds every wait of these tests. It is for busy machines: nothing
@@ -124,7 +125,8 @@ func (x *Box) onlyOf(t *testing.T, sent map[string]bool) {
 	require.False(t, x.overlap, "the sink gets one datagram at a time")
 }
 
-func (x *Box) stream(t *testing.T) fabric.Stream {
+// Stream waits for the next stream that was accepted.
+func (x *Box) Stream(t *testing.T) fabric.Stream {
 	t.Helper()
 	return soon(t, x.accepted, "no stream was accepted")
 }

@@ -22,7 +22,7 @@ func dial(t *testing.T, a, b fabric.Fabric, x *Box) (fabric.Stream, fabric.Strea
 	defer cancel()
 	near, err := a.Dial(ctx, b.Tuple(), offer)
 	require.NoError(t, err)
-	far := x.stream(t)
+	far := x.Stream(t)
 	t.Cleanup(func() { near.Close(); far.Close() })
 	return near, far
 }
@@ -143,7 +143,7 @@ func dials(t *testing.T, open Opener, _ Options) {
 	}
 	seen := map[string]bool{}
 	for range n {
-		s := x.stream(t)
+		s := x.Stream(t)
 		got, err := io.ReadAll(s)
 		require.NoError(t, err)
 		require.Len(t, got, 1)

@@ -53,6 +53,11 @@ func New(dir string) (*Network, error) {
 	return n, nil
 }
 
+// Another makes an empty network in a folder, with the same library.
+func (n *Network) Another(dir string) (*Network, error) {
+	return &Network{dir: dir, library: n.library}, os.MkdirAll(dir, 0o777)
+}
+
 // Join is the network of this process's own environment.
 func Join() *Network {
 	n := &Network{library: os.Getenv(verbs.LibraryVariable)}
@@ -204,6 +209,26 @@ func (n *Network) Order(words string) ([]Counts, error) {
 		}
 	}
 	return all, nil
+}
+
+// Left returns the lines of a log that say of a device that something was still
+// open on it when it was closed, and how many devices were closed.
+func Left(log string) (left []string, closed int, err error) {
+	text, err := os.ReadFile(log)
+	if err != nil {
+		return nil, 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "close ") {
+			continue
+		}
+		closed++
+		c := ParseCounts(line)
+		if c["pd"]+c["mr"]+c["channel"]+c["cq"]+c["srq"]+c["qp"]+c["ah"]+c["pinned"] > 0 {
+			left = append(left, line)
+		}
+	}
+	return left, closed, nil
 }
 
 // ParseCounts reads the numbers of a line of the log or of an answer.

@@ -20,7 +20,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	inside.Main(m, inside.Config{Programs: []string{"ibrun/cmd/ibrun"}})
+	inside.Main(m, inside.Config{Programs: []string{
+		"ibrun/cmd/ibrun", "ibrun/examples/stencil3d", "ibrun/examples/ring", "ibrun/examples/alltoall", "ibrun/examples/pingpong",
+	}})
 }
 
 // output runs a program to its end and returns what it printed.
@@ -133,4 +135,19 @@ func TestGuest(t *testing.T) {
 	pid, err := strconv.Atoi(strings.TrimSpace(out))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return unix.Kill(pid, 0) == unix.ESRCH }, 20*time.Second, 10*time.Millisecond)
+}
+
+// children are the processes of a program.
+func children(t *testing.T, program string) (pids []int) {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*/comm")
+	require.NoError(t, err)
+	for _, name := range names {
+		if text, err := os.ReadFile(name); err == nil && strings.TrimSpace(string(text)) == program {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			require.NoError(t, err)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

@@ -328,12 +328,17 @@ static bool stale(struct context *c, const char *name)
 	return gone;
 }
 
+/* Numbers go up from one opening of a device to the next, as those of real devices do. */
+static uint32_t last_qpn;
+
 int net_claim(struct context *c, uint32_t *qpn)
 {
 	char name[16], target[32];
 	snprintf(target, sizeof target, "../%s", c->name);
 	int rc = 0;
 	flock(c->folder, LOCK_EX);
+	if (!settings.qpn && c->next_qpn < last_qpn)
+		c->next_qpn = last_qpn;
 	for (;;) {
 		*qpn = c->next_qpn++ & 0xffffff;
 		snprintf(name, sizeof name, "q%u", *qpn);
@@ -347,6 +352,7 @@ int net_claim(struct context *c, uint32_t *qpn)
 			break;
 		}
 	}
+	last_qpn = c->next_qpn;
 	flock(c->folder, LOCK_UN);
 	return rc;
 }

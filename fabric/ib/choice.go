@@ -1,0 +1,191 @@
+package ib
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"ibrun/cgo/verbs"
+	"ibrun/fabric"
+)
+
+// wish is what the user asked for.
+type wish struct {
+	device string // "": any
+	port   int    // 0: the first active one
+	gid    int    // index in the port's table; -1: chosen
+	pkey   uint16 // 0: the first full membership
+	sl     uint8
+}
+
+// parsePort reads "mlx5_0:1", "mlx5_0" or nothing.
+func parsePort(text string) (w wish, err error) {
+	name, number, found := strings.Cut(text, ":")
+	w.device = name
+	if !found {
+		return w, nil
+	}
+	if w.port, err = strconv.Atoi(number); err != nil || w.port < 1 || name == "" {
+		return w, fmt.Errorf("%q is no port: write DEVICE:PORT, as in mlx5_0:1", text)
+	}
+	return w, nil
+}
+
+// found is what a port says of itself; empty entries of its tables are zero.
+type found struct {
+	device string
+	number int
+	port   verbs.Port
+	gids   []verbs.GID
+	pkeys  []uint16
+}
+
+func (p *found) String() string { return fmt.Sprintf("%s:%d", p.device, p.number) }
+
+// usable says why a port cannot carry anything, or nil.
+func (p *found) usable() error {
+	switch {
+	case p.port.State != verbs.PortActive && p.port.Link != verbs.LinkEthernet && p.port.State == verbs.PortInit:
+		return fmt.Errorf("port %v is in state init: it has a cable, and no subnet manager has configured it; see sminfo, or start opensm", p)
+	case p.port.State != verbs.PortActive:
+		return fmt.Errorf("port %v is %v: see ibstat %s, or choose another with --hca", p, p.port.State, p.device)
+	case p.port.Link != verbs.LinkEthernet && p.port.LID == 0:
+		return fmt.Errorf("port %v has no LID: no subnet manager has been there; see sminfo", p)
+	}
+	return nil
+}
+
+// pkeyIndex finds a partition key. Zero takes the first full membership, since limited
+// members do not reach each other. The top bit of what is wanted does not count.
+func (p *found) pkeyIndex(want uint16) (uint16, error) {
+	const full = 1 << 15
+	var have []string
+	for i, k := range p.pkeys {
+		switch {
+		case k&^full == 0:
+			continue
+		case want == 0 && k&full != 0, want != 0 && k&^full == want&^full:
+			return uint16(i), nil
+		}
+		have = append(have, fmt.Sprintf("%#04x", k))
+	}
+	if want != 0 {
+		return 0, fmt.Errorf("port %v is not in partition %#04x: it has %s; choose one of these with --pkey", p, want, strings.Join(have, ", "))
+	}
+	if p.port.Link == verbs.LinkEthernet || len(have) == 0 {
+		return 0, nil
+	}
+	return 0, fmt.Errorf("port %v is no full member of any partition: it has %s; name one with --pkey to try", p, strings.Join(have, ", "))
+}
+
+// gidOrder lists the entries of a RoCE port's table in the order in which they
+// are tried: v2 over IPv4, v2 over IPv6, v1. Wanted alone is
+// tried if it is not -1.
+func (p *found) gidOrder(want int) ([]int, error) {
+	if want >= 0 {
+		if want >= len(p.gids) || p.gids[want].Addr == [16]byte{} {
+			return nil, fmt.Errorf("port %v has no GID at index %d: see /sys/class/infiniband/%s/ports/%d/gids, or leave --gid-index out", p, want, p.device, p.number)
+		}
+		return []int{want}, nil
+	}
+	var order []int
+	for _, fits := range []func(verbs.GID) bool{
+		func(g verbs.GID) bool { return g.Type == verbs.GIDRoCEv2 && isIPv4(g.Addr) },
+		func(g verbs.GID) bool { return g.Type == verbs.GIDRoCEv2 && !isIPv4(g.Addr) },
+		func(g verbs.GID) bool { return g.Type != verbs.GIDRoCEv2 },
+	} {
+		for i, g := range p.gids {
+			if g.Addr != [16]byte{} && fits(g) {
+				order = append(order, i)
+			}
+		}
+	}
+	if len(order) == 0 {
+		return nil, fmt.Errorf("port %v has no GID: its network interface has no address; see ip addr", p)
+	}
+	return order, nil
+}
+
+func isIPv4(addr [16]byte) bool { return [12]byte(addr[:12]) == [12]byte{10: 0xff, 11: 0xff} }
+
+// local is where an endpoint is on the network, and how it sends.
+type local struct {
+	tuple  fabric.Tuple // Num is 0
+	port   uint8
+	sgid   uint8 // index; counts where packets have a GRH
+	bits   uint8 // which of the port's LIDs
+	sl     uint8
+	pkey   uint16 // index
+	v1     bool   // RoCE v1
+	mtu    verbs.MTU
+	global bool // packets have a GRH
+}
+
+// place makes the address of a port by one of its GIDs; -1 is none, which
+// InfiniBand within a subnet does not need.
+func (p *found) place(gid int, w wish, pkey uint16) local {
+	l := local{port: uint8(p.number), sl: w.sl, pkey: pkey, mtu: p.port.MTU}
+	if gid >= 0 {
+		l.sgid, l.global = uint8(gid), true
+	}
+	switch {
+	case p.port.Link == verbs.LinkEthernet && isIPv4(p.gids[gid].Addr):
+		l.tuple.Kind = fabric.ROCE4
+		copy(l.tuple.Addr[:], p.gids[gid].Addr[12:])
+	case p.port.Link == verbs.LinkEthernet:
+		l.tuple.Kind, l.tuple.Addr = fabric.ROCE6, p.gids[gid].Addr
+		if p.gids[gid].Type == verbs.GIDRoCEv1 {
+			l.tuple.Path, l.v1 = 1, true // tells v1 from v2, which do not reach each other
+		}
+	case gid >= 0:
+		l.tuple.Kind, l.tuple.LID, l.tuple.Addr = fabric.IBGID, p.port.LID, p.gids[gid].Addr
+	default:
+		l.tuple.Kind, l.tuple.LID = fabric.IB, p.port.LID
+	}
+	return l
+}
+
+// route is the way from here to a tuple, or why there is none.
+func (l *local) route(to fabric.Tuple) (verbs.Route, error) {
+	r := verbs.Route{Port: l.port, SL: l.sl, PathBits: l.bits, Global: l.global, SGIDIndex: l.sgid, HopLimit: 255}
+	if !l.global {
+		r.HopLimit = 0
+	}
+	if to.Kind != l.tuple.Kind {
+		return r, fmt.Errorf("ib: %v is no address that %v can send to: it is %v, and this port %v", to, l.tuple, to.Kind, l.tuple.Kind)
+	}
+	switch to.Kind {
+	case fabric.ROCE4:
+		r.DGID[10], r.DGID[11] = 0xff, 0xff
+		copy(r.DGID[12:], to.Addr[:4])
+	case fabric.ROCE6:
+		if to.Path != l.tuple.Path {
+			return r, fmt.Errorf("ib: %v and %v are of RoCE v1 and v2, which do not reach each other: choose GIDs of one kind with --gid-index", to, l.tuple)
+		}
+		r.DGID = to.Addr
+	case fabric.IBGID:
+		r.DGID, r.DLID = to.Addr, to.LID
+	default:
+		r.DLID = to.LID
+	}
+	return r, nil
+}
+
+// source is where a datagram came from, by its completion and the 40 bytes
+// before it.
+func (l *local) source(c *verbs.Completion, head []byte) fabric.Tuple {
+	from := fabric.Tuple{Kind: l.tuple.Kind, Num: c.Source}
+	switch from.Kind {
+	case fabric.ROCE4:
+		copy(from.Addr[:4], head[32:36]) // source address of the IPv4 header in the last 20 bytes
+	case fabric.ROCE6:
+		from.Path = l.tuple.Path
+		copy(from.Addr[:], head[8:24])
+	case fabric.IBGID:
+		from.LID = c.LID
+		copy(from.Addr[:], head[8:24])
+	default:
+		from.LID = c.LID
+	}
+	return from
+}

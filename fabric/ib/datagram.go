@@ -1,0 +1,361 @@
+package ib
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"ibrun/cgo/verbs"
+	"ibrun/fabric"
+)
+
+const (
+	// A rank without peers has these, and more with the first one.
+	fewSends    = 8
+	fewReceives = 16
+	manySends   = 128
+	// pollBatch is the number of completions taken in one crossing into C.
+	pollBatch = 32
+	// inlineBytes is how much a work request may carry in itself.
+	inlineBytes = 64
+)
+
+// sender is the sending half of the datagram queue pair. Slots of its ring are
+// used in turn; a completion of one is that of all before it.
+type sender struct {
+	mu      sync.Mutex
+	qp      *verbs.QP
+	cq      *verbs.CQ // polled when slots are short; nobody waits for it
+	slots   *verbs.MR
+	old     *verbs.MR // the small ring, until Close
+	size    int       // slots
+	posted  uint64
+	done    uint64
+	grown   bool
+	inline  int
+	handles map[fabric.Tuple]*verbs.AH
+	closed  bool
+	broken  error // why no datagram can be sent any more
+	batch   [1]verbs.Send
+	ends    [pollBatch]verbs.Completion
+}
+
+// receiver is the receiving half.
+type receiver struct {
+	cq      *verbs.CQ
+	channel *verbs.Channel
+	rings   []ring
+	ends    [pollBatch]verbs.Completion
+	again   [pollBatch]verbs.Receive
+}
+
+// ring is registered memory for receives, in slots of one size.
+type ring struct {
+	mr    *verbs.MR
+	first int // number of its first slot
+	slots int
+}
+
+// slot is the size of a datagram's receive. A peer whose port has a larger MTU
+// sends up to mostBody, and too long a datagram would end the queue pair.
+func (f *Fabric) slot() int { return verbs.GRHSize + mostBody }
+
+// openDatagrams makes the queue pair that the I-tuple names.
+func (f *Fabric) openDatagrams() (err error) {
+	out, in, d := &f.out, &f.in, f.dev
+	out.handles = map[fabric.Tuple]*verbs.AH{}
+	if in.channel, err = d.ctx.NewChannel(); err != nil {
+		return err
+	}
+	if in.cq, err = d.ctx.NewCQ(f.cfg.Receives+fewReceives, in.channel, 0); err != nil {
+		return err
+	}
+	if out.cq, err = d.ctx.NewCQ(manySends+1, nil, 0); err != nil {
+		return err
+	}
+	if out.qp, err = newQP(d.pd, verbs.QPConfig{
+		Type: verbs.UD, Send: out.cq, Receive: in.cq, MaxSend: manySends, MaxReceive: f.cfg.Receives + fewReceives, MaxInline: inlineBytes,
+	}); err != nil {
+		return err
+	}
+	out.inline = out.qp.Granted().MaxInline
+	if err = out.qp.Modify(verbs.QPState{State: verbs.Init, Port: d.at.port, PKeyIndex: d.at.pkey, QKey: f.cfg.QKey}); err != nil {
+		return err
+	}
+	if out.slots, err = f.register(fewSends*f.mtu, verbs.LocalWrite); err != nil {
+		return err
+	}
+	out.size = fewSends
+	if err = f.addReceives(fewReceives); err != nil {
+		return err
+	}
+	if err = out.qp.Modify(verbs.QPState{State: verbs.ReadyToReceive}); err != nil {
+		return err
+	}
+	return out.qp.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: randomPSN()})
+}
+
+// newQP makes a queue pair, without inline sends where the device has none.
+func newQP(pd *verbs.PD, cfg verbs.QPConfig) (*verbs.QP, error) {
+	qp, err := pd.NewQP(cfg)
+	if err != nil && cfg.MaxInline > 0 {
+		cfg.MaxInline = 0
+		if plain, again := pd.NewQP(cfg); again == nil {
+			return plain, nil
+		}
+	}
+	return qp, err
+}
+
+func (f *Fabric) addReceives(slots int) error {
+	mr, err := f.register(slots*f.slot(), verbs.LocalWrite)
+	if err != nil {
+		return err
+	}
+	r := ring{mr: mr, slots: slots}
+	if n := len(f.in.rings); n > 0 {
+		r.first = f.in.rings[n-1].first + f.in.rings[n-1].slots
+	}
+	f.in.rings = append(f.in.rings, r)
+	batch := make([]verbs.Receive, slots)
+	for i := range batch {
+		batch[i] = f.request(r.first + i)
+	}
+	_, err = f.out.qp.PostReceive(batch)
+	return err
+}
+
+// at is the memory of a slot.
+func (f *Fabric) at(slot int) (mr *verbs.MR, offset int) {
+	r := &f.in.rings[0]
+	for i := range f.in.rings {
+		if r = &f.in.rings[i]; slot < r.first+r.slots {
+			break
+		}
+	}
+	return r.mr, (slot - r.first) * f.slot()
+}
+
+// request is the receive of a slot.
+func (f *Fabric) request(slot int) verbs.Receive {
+	mr, offset := f.at(slot)
+	return verbs.Receive{ID: uint64(slot), Addr: mr.Addr() + uint64(offset), Length: uint32(f.slot()), LKey: mr.LKey()}
+}
+
+// Post sends one datagram. What the device cannot take now is lost.
+func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
+	err := f.post(to, b, 0)
+	if err == nil {
+		f.counters.sent.Add(1)
+		f.counters.sentBytes.Add(uint64(len(b)))
+	}
+	if errors.Is(err, errFull) {
+		f.counters.lost.Add(1)
+		return nil
+	}
+	return err
+}
+
+var errFull = errors.New("no room in the send queue")
+
+// post sends a datagram; one with a mark is the fabric's own.
+func (f *Fabric) post(to fabric.Tuple, b []byte, mark uint32) error {
+	out := &f.out
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	switch {
+	case out.closed || f.ending.Err() != nil:
+		return fabric.ErrClosed
+	case len(b) > f.mtu:
+		return fabric.ErrTooLong
+	case out.broken != nil:
+		return out.broken
+	}
+	ah, err := f.handle(to)
+	if err != nil {
+		return err
+	}
+	if !out.grown {
+		f.growSends()
+	}
+	if out.posted-out.done >= uint64(out.size) && !out.reclaim() {
+		return errFull
+	}
+	offset := int(out.posted%uint64(out.size)) * f.mtu
+	copy(out.slots.Bytes()[offset:], b)
+	s := verbs.Send{
+		ID: out.posted, Addr: out.slots.Addr() + uint64(offset), Length: uint32(len(b)), LKey: out.slots.LKey(),
+		AH: ah.Ref(), QPN: to.Num, QKey: f.cfg.QKey, Op: verbs.OpSend,
+	}
+	if len(b) <= out.inline {
+		s.Flags |= verbs.Inline
+	}
+	if out.posted%uint64(out.size/4) == 0 {
+		s.Flags |= verbs.Signaled
+	}
+	if mark != 0 {
+		s.Op, s.Imm = verbs.OpSendImm, mark
+	}
+	out.batch[0] = s
+	if _, err := out.qp.PostSend(out.batch[:]); err != nil {
+		return errFull // as far as one can know, for now
+	}
+	out.posted++
+	return nil
+}
+
+// reclaim looks for sends that are through. It does not wait, but lets the
+// device work.
+func (s *sender) reclaim() bool {
+	n, err := s.cq.Poll(s.ends[:])
+	for _, c := range s.ends[:max(n, 0)] {
+		if s.done = max(s.done, c.ID+1); c.Status != verbs.Success && c.Status != verbs.Flushed && s.broken == nil {
+			s.broken = fmt.Errorf("ib: datagrams cannot be sent: %v", c.Status)
+		}
+	}
+	return err == nil && s.posted-s.done < uint64(s.size)
+}
+
+// growSends takes more slots at the first peer. The memory of the old ones stays,
+// since the device may still read it.
+func (f *Fabric) growSends() {
+	out := &f.out
+	out.grown = true
+	mr, err := f.register(manySends*f.mtu, verbs.LocalWrite)
+	if err != nil {
+		return // it works with few, too
+	}
+	out.old, out.slots, out.size = out.slots, mr, manySends
+}
+
+// handle is the address handle of a tuple's node.
+func (f *Fabric) handle(to fabric.Tuple) (*verbs.AH, error) {
+	out := &f.out
+	to.Num = 0
+	if ah := out.handles[to]; ah != nil {
+		return ah, nil
+	}
+	route, err := f.dev.at.route(to)
+	if err != nil {
+		return nil, err
+	}
+	ah, err := f.dev.pd.NewAH(route)
+	if err != nil {
+		return nil, err
+	}
+	out.handles[to] = ah
+	return ah, nil
+}
+
+// past ends a wait.
+var past, noDeadline = time.Unix(1, 0), time.Time{}
+
+// stop ends receive.
+func (r *receiver) stop() {
+	if r.channel != nil {
+		_ = r.channel.SetDeadline(past)
+	}
+}
+
+// receive is the goroutine that calls the sink with datagrams.
+func (f *Fabric) receive() {
+	cookies := make([]uint64, 4)
+	grown := false
+	for f.ending.Err() == nil {
+		n, err := f.in.cq.Poll(f.in.ends[:])
+		if n == 0 && err == nil && !f.cfg.Spin {
+			n, err = f.in.cq.ArmPoll(f.in.ends[:])
+		}
+		if err != nil {
+			f.breaks(err)
+			return
+		}
+		if n == 0 {
+			if f.cfg.Spin {
+				pause()
+			} else if _, err := f.in.channel.Wait(cookies); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				f.breaks(err)
+				return
+			}
+			continue
+		}
+		f.deliver(f.in.ends[:n])
+		if !grown {
+			grown = true
+			_ = f.addReceives(f.cfg.Receives) // it works with few, too
+		}
+	}
+}
+
+// deliver hands datagrams on and posts their slots again.
+func (f *Fabric) deliver(ends []verbs.Completion) {
+	again := f.in.again[:0]
+	for i := range ends {
+		c := &ends[i]
+		slot := int(c.ID)
+		if c.Status == verbs.Success && c.Length >= verbs.GRHSize && f.ending.Err() == nil {
+			mr, offset := f.at(slot)
+			b := mr.Bytes()[offset:][:c.Length]
+			from := f.dev.at.source(c, b)
+			if body := b[verbs.GRHSize:]; c.Flags&verbs.HasImm != 0 && c.Imm == controlMark {
+				f.heard(body)
+			} else {
+				f.counters.received.Add(1)
+				f.counters.receivedBytes.Add(uint64(len(body)))
+				f.sink.Datagram(from, body)
+			}
+		}
+		if c.Status == verbs.Flushed {
+			continue // the queue pair is in error, and takes nothing. Whoever put it there says why
+		}
+		if c.Status != verbs.Success {
+			f.breaks(fmt.Errorf("ib: datagrams cannot be received: %v", c.Status))
+		}
+		again = append(again, f.request(slot))
+	}
+	_, _ = f.out.qp.PostReceive(again)
+}
+
+// breaks makes Post say why nothing can be sent any more.
+func (f *Fabric) breaks(err error) {
+	f.out.mu.Lock()
+	defer f.out.mu.Unlock()
+	if f.out.broken == nil {
+		f.out.broken = err
+	}
+}
+
+// closeDatagrams frees all that openDatagrams made, as far as it came.
+func (f *Fabric) closeDatagrams() (err error) {
+	out, in := &f.out, &f.in
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	out.closed = true
+	keep := func(e error) {
+		if err == nil {
+			err = e
+		}
+	}
+	if out.qp != nil {
+		keep(out.qp.Close())
+	}
+	for _, ah := range out.handles {
+		keep(ah.Close())
+	}
+	for _, r := range in.rings {
+		f.unregister(r.mr)
+	}
+	f.unregister(out.slots)
+	f.unregister(out.old)
+	for _, q := range []*verbs.CQ{in.cq, out.cq} {
+		if q != nil {
+			keep(q.Close())
+		}
+	}
+	if in.channel != nil {
+		keep(in.channel.Close())
+	}
+	return err
+}

@@ -1,0 +1,190 @@
+package ib
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"ibrun/cgo/verbs"
+)
+
+// device is an open device with what all on it share. It closes when nobody
+// holds it.
+type device struct {
+	ctx    *verbs.Context
+	pd     *verbs.PD
+	limits verbs.Limits
+	port   found
+	at     local
+	watch  sync.WaitGroup
+
+	mu    sync.Mutex
+	holds int
+}
+
+// openDevice finds the port that is wanted and opens its device.
+func openDevice(w wish) (*device, error) {
+	lib, err := verbs.Open()
+	if err != nil {
+		return nil, err
+	}
+	list, err := lib.Devices()
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list, func(a, b verbs.Device) int { return cmp.Compare(a.Name, b.Name) })
+	if len(list) == 0 {
+		return nil, errors.New("this node has no InfiniBand device: see /sys/class/infiniband, or use --fabric udp")
+	}
+	var first error
+	for _, d := range list {
+		if w.device != "" && d.Name != w.device {
+			continue
+		}
+		opened, err := tryDevice(lib, d, w)
+		if err == nil {
+			return opened, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if first == nil {
+		var names []string
+		for _, d := range list {
+			names = append(names, d.Name)
+		}
+		first = fmt.Errorf("this node has no device %s: it has %v; choose one with --hca", w.device, names)
+	}
+	return nil, first
+}
+
+// tryDevice opens a device if one of its ports will do.
+func tryDevice(lib *verbs.Library, d verbs.Device, w wish) (*device, error) {
+	if d.Transport == verbs.TransportIWARP {
+		return nil, fmt.Errorf("%s speaks iWARP, which has no datagrams: use --fabric udp", d.Name)
+	}
+	ctx, err := lib.OpenDevice(d.Name)
+	if err != nil {
+		return nil, err
+	}
+	v := &device{ctx: ctx, holds: 1}
+	if v.limits, err = ctx.Limits(); err == nil {
+		err = v.choosePort(w)
+	}
+	if err == nil {
+		v.pd, err = ctx.NewPD()
+	}
+	if err == nil {
+		err = v.chooseAddress(w)
+	}
+	if err != nil {
+		if v.pd != nil {
+			v.pd.Close()
+		}
+		ctx.Close()
+		return nil, err
+	}
+	return v, nil
+}
+
+// choosePort takes the wanted port, or the first that is active.
+func (v *device) choosePort(w wish) (first error) {
+	if w.port > v.limits.Ports {
+		return fmt.Errorf("%s has no port %d: it has %d", v.ctx.Device(), w.port, v.limits.Ports)
+	}
+	for n := 1; n <= v.limits.Ports; n++ {
+		if w.port != 0 && w.port != n {
+			continue
+		}
+		port, err := v.ctx.Port(n)
+		if err != nil {
+			return err
+		}
+		v.port = found{device: v.ctx.Device(), number: n, port: port}
+		if err = v.port.usable(); err == nil {
+			v.readTables(w)
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// gap is the number of empty entries after which a table is taken for read. Each
+// entry costs a system call, and RoCE's tables have a thousand.
+const gap = 16
+
+// readTables reads GIDs and partition keys. What cannot be read is left empty:
+// containers refuse single entries.
+func (v *device) readTables(w wish) {
+	p := &v.port
+	for i, empty := 0, 0; i < p.port.GIDs && (empty < gap || i <= w.gid); i, empty = i+1, empty+1 {
+		g, err := v.ctx.GID(p.number, i)
+		if p.gids = append(p.gids, g); err == nil && g.Addr != [16]byte{} {
+			empty = -1
+		}
+	}
+	for i, empty := 0, 0; i < p.port.PKeys && empty < gap; i, empty = i+1, empty+1 {
+		k, err := v.ctx.PKey(p.number, i)
+		if p.pkeys = append(p.pkeys, k); err == nil && k != 0 {
+			empty = -1
+		}
+	}
+}
+
+// chooseAddress settles partition and GID. A GID is taken if an address handle
+// to itself can be made: a wrong one would connect, and lose every packet.
+func (v *device) chooseAddress(w wish) error {
+	pkey, err := v.port.pkeyIndex(w.pkey)
+	if err != nil {
+		return err
+	}
+	if v.port.port.Link != verbs.LinkEthernet && w.gid < 0 {
+		v.at = v.port.place(-1, w, pkey)
+		return nil
+	}
+	order, err := v.port.gidOrder(w.gid)
+	if err != nil {
+		return err
+	}
+	for _, gid := range order {
+		v.at = v.port.place(gid, w, pkey)
+		to, _ := v.at.route(v.at.tuple)
+		var self *verbs.AH
+		if self, err = v.pd.NewAH(to); err == nil {
+			return self.Close()
+		}
+	}
+	return fmt.Errorf("port %v: no GID of it works: %w", &v.port, err)
+}
+
+func (v *device) hold() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.holds++
+}
+
+// release gives up a hold; the last one closes the device.
+func (v *device) release() error {
+	v.mu.Lock()
+	v.holds--
+	last := v.holds == 0
+	v.mu.Unlock()
+	if !last {
+		return nil
+	}
+	err := v.pd.Close()
+	return errors.Join(err, v.ctx.Close())
+}
+
+// Present reports whether this node's kernel shows users InfiniBand devices.
+func Present() bool {
+	_, err := os.Stat("/dev/infiniband")
+	return err == nil
+}

@@ -1,0 +1,268 @@
+package ib
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"ibrun/cgo/verbs"
+	"ibrun/fabric"
+)
+
+// Attributes of connections; facts/lazy.md has the sources.
+const (
+	ackTimeout = 18 // 4.096 us << 18: 1.07 s until a resend
+	retries    = 7
+	minRNR     = 12 // a peer without receives is asked again after 0.64 ms
+	mostReads  = 16 // RDMA reads under way
+)
+
+const (
+	firstRepeat = 2 * time.Millisecond
+	lastRepeat  = 250 * time.Millisecond
+	offerLen    = 9
+)
+
+// callKey tells streams that others have asked for.
+type callKey struct {
+	nonce uint64
+	from  fabric.Tuple
+}
+
+// dialling is a Dial that waits for an answer.
+type dialling struct {
+	answer chan control // capacity 1: further ones repeat the first
+}
+
+// gone is fabric.ErrClosed after Close.
+func (f *Fabric) gone() error {
+	if f.ending.Err() != nil {
+		return fabric.ErrClosed
+	}
+	return nil
+}
+
+// Offer makes the endpoint ready for streams and returns the cookie that a
+// dialler has to know.
+func (f *Fabric) Offer() ([]byte, error) {
+	l, err := f.rail()
+	if err != nil {
+		return nil, err
+	}
+	return binary.BigEndian.AppendUint64([]byte{controlVersion}, l.cookie), nil
+}
+
+// Dial opens a stream: CONNECT over datagrams until ACCEPT comes, then a first
+// message on the stream itself.
+func (f *Fabric) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabric.Stream, error) {
+	if err := f.gone(); err != nil {
+		return nil, err
+	}
+	if _, err := f.dev.at.route(to); err != nil {
+		return nil, err
+	}
+	if len(offer) != offerLen || offer[0] != controlVersion {
+		return nil, fmt.Errorf("ib: an offer of %d bytes is none of this fabric", len(offer))
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.DialTimeout)
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("ib: dial %v: %w", to, err)
+	}
+	l, err := f.rail()
+	if err != nil {
+		return nil, err
+	}
+	e, err := l.take()
+	if err != nil {
+		return nil, fmt.Errorf("ib: dial %v: %w", to, err)
+	}
+	defer l.refill()
+	s, err := f.call(ctx, l, e, to, binary.BigEndian.Uint64(offer[1:]))
+	if err != nil {
+		l.drop(e)
+		if f.ending.Err() != nil {
+			return nil, fabric.ErrClosed
+		}
+		return nil, fmt.Errorf("ib: dial %v: %w", to, err)
+	}
+	f.counters.dialled.Add(1)
+	return s, nil
+}
+
+// call asks until there is an answer, and connects the end.
+func (f *Fabric) call(ctx context.Context, l *lines, e *end, to fabric.Tuple, cookie uint64) (*stream, error) {
+	ask := control{call: connect, cookie: cookie, nonce: rand.Uint64(), from: f.tuple, side: f.side(e)}
+	d := &dialling{answer: make(chan control, 1)}
+	f.mu.Lock()
+	f.dials[ask.nonce] = d
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		delete(f.dials, ask.nonce)
+		f.mu.Unlock()
+	}()
+	repeat := firstRepeat
+	timer := time.NewTimer(repeat)
+	defer timer.Stop()
+	for {
+		f.tell(to, ask)
+		select {
+		case answer := <-d.answer:
+			if answer.call == refuse {
+				return nil, errors.New("refused: the other side has no queue pair for it, or did not make the offer")
+			}
+			if err := l.connect(e, ask.side, answer); err != nil {
+				ask.call = abandon
+				f.tell(to, ask)
+				return nil, err
+			}
+			s := l.add(e, ask.side, answer.side, nil)
+			s.begin()
+			return s, nil
+		case <-timer.C:
+			repeat = min(2*repeat, lastRepeat)
+			timer.Reset(repeat)
+		case <-ctx.Done():
+			ask.call = abandon
+			f.tell(to, ask)
+			return nil, fmt.Errorf("no answer: %w", ctx.Err())
+		case <-f.ending.Done():
+			return nil, fabric.ErrClosed
+		}
+	}
+}
+
+// side is what an end tells the other.
+func (f *Fabric) side(e *end) side {
+	return side{qpn: e.qp.Number(), psn: randomPSN(), window: streamWindow, tag: uint16(rand.Uint32()), mtu: f.dev.at.mtu}
+}
+
+// tell sends a control datagram. If it is lost, another will come.
+func (f *Fabric) tell(to fabric.Tuple, c control) {
+	var b [controlHead + fabric.MaxTuple]byte
+	if f.post(to, c.append(b[:0]), controlMark) == nil {
+		f.counters.control.Add(1)
+	}
+}
+
+// heard takes a control datagram.
+func (f *Fabric) heard(b []byte) {
+	c, ok := parseControl(b)
+	if !ok {
+		return
+	}
+	l := f.streams()
+	f.mu.Lock()
+	d := f.dials[c.nonce]
+	f.mu.Unlock()
+	switch c.call {
+	case connect:
+		f.called(l, c)
+	case accept, refuse:
+		if d != nil {
+			select {
+			case d.answer <- c:
+			default:
+			}
+		}
+	case abandon:
+		if l != nil {
+			l.mu.Lock()
+			s := l.calls[callKey{c.nonce, c.from}]
+			l.mu.Unlock()
+			if s != nil {
+				s.orphan()
+			}
+		}
+	}
+}
+
+// called answers a CONNECT: the same as before if it is repeated.
+func (f *Fabric) called(l *lines, c control) {
+	if l == nil || l.cookie != c.cookie {
+		f.tell(c.from, control{call: refuse, nonce: c.nonce, from: f.tuple})
+		return
+	}
+	key := callKey{c.nonce, c.from}
+	l.mu.Lock()
+	s, known := l.calls[key]
+	if !known {
+		l.calls[key] = nil
+	}
+	l.mu.Unlock()
+	switch {
+	case s != nil:
+		f.answer(s, c)
+	case !known:
+		f.loops.Go(func() { f.listen(l, key, c) }) // it may take as long as a queue pair takes to make
+	}
+}
+
+func (f *Fabric) answer(s *stream, c control) {
+	f.tell(c.from, control{call: accept, cookie: c.cookie, nonce: c.nonce, side: s.mine, from: f.tuple})
+}
+
+// listen connects an end to a dialler's.
+func (f *Fabric) listen(l *lines, key callKey, c control) {
+	forget := func() {
+		l.mu.Lock()
+		delete(l.calls, key)
+		l.mu.Unlock()
+		f.tell(c.from, control{call: refuse, nonce: c.nonce, from: f.tuple})
+	}
+	e, err := l.take()
+	if err != nil {
+		forget()
+		return
+	}
+	defer l.refill()
+	mine := f.side(e)
+	if err := l.connect(e, mine, c); err != nil {
+		forget()
+		l.drop(e)
+		return
+	}
+	s := l.add(e, mine, c.side, &key)
+	s.await(f.cfg.DialTimeout)
+	if f.ending.Err() != nil { // leave may not have seen it
+		s.orphan()
+		return
+	}
+	f.answer(s, c)
+}
+
+// connect brings an end to where it can send and receive.
+func (l *lines) connect(e *end, mine side, c control) error {
+	route, err := l.dev.at.route(c.from)
+	if err != nil {
+		return err
+	}
+	limits := &l.dev.limits
+	if err := e.qp.Modify(verbs.QPState{
+		State: verbs.ReadyToReceive, Route: route, MTU: min(mine.mtu, c.side.mtu), Peer: c.side.qpn, ReceivePSN: c.side.psn,
+		ReadsIn: uint8(min(mostReads, limits.MaxReadsIn)), MinRNR: minRNR,
+	}); err != nil {
+		return err
+	}
+	return e.qp.Modify(verbs.QPState{
+		State: verbs.ReadyToSend, SendPSN: mine.psn, Timeout: ackTimeout, Retry: retries, RNRRetry: retries,
+		ReadsOut: uint8(min(mostReads, limits.MaxReadsOut)),
+	})
+}
+
+// hand gives a stream that has shown itself to the sink, unless the endpoint
+// is closed.
+func (f *Fabric) hand(s *stream) (taken bool) {
+	f.accepting.Lock()
+	defer f.accepting.Unlock()
+	if f.over {
+		return false
+	}
+	f.counters.accepted.Add(1)
+	f.sink.Accepted(s)
+	return true
+}

@@ -1,0 +1,91 @@
+package ib
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"ibrun/cgo/verbs"
+)
+
+// health is what asynchronous events have said of the port.
+//
+//	up --port down--> down since then --grace--> its streams fail; down --port active--> up
+type health struct {
+	mu    sync.Mutex
+	down  error
+	timer *time.Timer
+}
+
+// watch is the goroutine that takes events until the device is closed.
+func (f *Fabric) watch() {
+	for {
+		e, err := f.dev.ctx.Event()
+		if err != nil {
+			return
+		}
+		f.happened(e)
+	}
+}
+
+// happened gives an event to whom it concerns. What says nothing about this
+// endpoint's traffic is left alone: keys and subnet managers may change.
+func (f *Fabric) happened(e verbs.Event) {
+	switch e.Type {
+	case verbs.EventPortError, verbs.EventPortActive:
+		if e.Port == f.dev.port.number {
+			f.portIs(e.Type == verbs.EventPortActive)
+		}
+	case verbs.EventQPFatal, verbs.EventQPRequest, verbs.EventQPAccess:
+		err := fmt.Errorf("ib: queue pair %d of %s: %v", e.QPN, f.dev.ctx.Device(), e.Type)
+		if e.QPN == f.tuple.Num {
+			f.breaks(err)
+		} else if l := f.streams(); l != nil {
+			if s := l.of(e.QPN); s != nil {
+				s.fail(err)
+			}
+		}
+	case verbs.EventDeviceFatal, verbs.EventCQError, verbs.EventSRQError:
+		err := fmt.Errorf("ib: %s: %v; see the kernel's log with: dmesg", f.dev.ctx.Device(), e.Type)
+		f.breaks(err)
+		if l := f.streams(); l != nil {
+			l.breaks(err)
+		}
+	}
+}
+
+// portIs notes that the port is up or down. Streams get over a while without it,
+// since the device sends again.
+func (f *Fabric) portIs(up bool) {
+	f.health.mu.Lock()
+	defer f.health.mu.Unlock()
+	switch {
+	case up:
+		f.health.down = nil
+		if f.health.timer != nil {
+			f.health.timer.Stop()
+		}
+	case f.health.down == nil:
+		err := fmt.Errorf("port %v went down: see ibstat %s", &f.dev.port, f.dev.ctx.Device())
+		f.health.down = err
+		f.health.timer = time.AfterFunc(f.cfg.PortGrace, func() {
+			if l := f.streams(); l != nil && f.down() == err {
+				l.failAll(fmt.Errorf("ib: %w", err))
+			}
+		})
+	}
+}
+
+// down says that the port is down, or nil.
+func (f *Fabric) down() error {
+	f.health.mu.Lock()
+	defer f.health.mu.Unlock()
+	return f.health.down
+}
+
+// streams is what streams share, or nil as long as there was none.
+func (f *Fabric) streams() *lines {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lines
+}

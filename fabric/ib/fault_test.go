@@ -1,0 +1,311 @@
+//go:build cgo && !noib
+
+package ib
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/cgo/verbs"
+	"ibrun/fabric"
+	"ibrun/fabric/fabrictest"
+	"ibrun/test/fakeverbs"
+)
+
+// aloneVariable names the test that a process was started for.
+const aloneVariable = "IBRUN_TEST_ALONE"
+
+// alone runs a test in a process of its own, with the devices of another node, and reports whether this is it.
+func alone(t *testing.T, node fakeverbs.Node) bool {
+	t.Helper()
+	if os.Getenv(aloneVariable) == t.Name() {
+		return true
+	}
+	own, err := network.Another(t.TempDir())
+	require.NoError(t, err)
+	words := strings.Split(t.Name(), "/")
+	cmd := exec.Command(os.Args[0], "-test.run", "^"+strings.Join(words, "$/^")+"$")
+	cmd.Env = append(append(os.Environ(), aloneVariable+"="+t.Name()), own.Env(node)...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "PASS")
+	return false
+}
+
+// fdr is a node with an FDR HCA of two ports, the second without a cable, and a peer of it in the same subnet.
+func fdr() fakeverbs.Node {
+	guid := func(last byte) []verbs.GID {
+		return []verbs.GID{{Type: verbs.GIDIB, Addr: [16]byte{0: 0xfe, 1: 0x80, 9: 2, 10: 0xc9, 11: 3, 13: 0xf9, 14: 0xbf, 15: last}}}
+	}
+	return fakeverbs.Node{Devices: []fakeverbs.Device{
+		{Name: "mlx4_0", GUID: 0x0002c90300f9bfa0, Ports: []fakeverbs.Port{
+			{LID: 0x3a4, SMLID: 1, GIDs: guid(0xa1), PKeys: []uint16{0xffff, 0x8005}}, {State: verbs.PortDown, GIDs: guid(0xa2)},
+		}},
+		{Name: "mlx4_1", GUID: 0x0002c90300f9bfb0, Ports: []fakeverbs.Port{
+			{LID: 0x2b0, SMLID: 1, LMC: 1, MTU: verbs.MTU2048, GIDs: guid(0xb1), PKeys: []uint16{0xffff, 0x8005}},
+		}},
+	}}
+}
+
+func openAt(t *testing.T, cfg Config) (*Fabric, *fabrictest.Box) {
+	t.Helper()
+	x := fabrictest.NewBox()
+	f, err := Open(cfg, x)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	return f, x
+}
+
+func dialled(t *testing.T, a, b *Fabric, x *fabrictest.Box) (near, far *stream) {
+	t.Helper()
+	offer, err := b.Offer()
+	require.NoError(t, err)
+	s, err := a.Dial(t.Context(), b.Tuple(), offer)
+	require.NoError(t, err)
+	near, far = s.(*stream), x.Stream(t).(*stream)
+	t.Cleanup(func() { near.Close(); far.Close() })
+	return near, far
+}
+
+// TestLIDs goes from the subnet manager's LIDs to the fields of address handle and connection, as the library is told them.
+func TestLIDs(t *testing.T) {
+	node := fdr()
+	node.Log = os.Getenv("FDR_LOG")
+	if node.Log == "" {
+		node.Log = t.TempDir() + "/log"
+		t.Setenv("FDR_LOG", node.Log)
+	}
+	if !alone(t, node) {
+		return
+	}
+	a, _ := openAt(t, Config{Port: "mlx4_0", GIDIndex: -1, SL: 2, PKey: 5})
+	b, x := openAt(t, Config{Port: "mlx4_1:1", GIDIndex: -1, SL: 2, PKey: 5})
+	require.Equal(t, fabric.Tuple{Kind: fabric.IB, LID: 0x3a4, Num: a.Tuple().Num}, a.Tuple())
+	require.Len(t, a.Tuple().Append(nil), 6)
+	near, far := dialled(t, a, b, x)
+	_, err := near.Write([]byte("by LID"))
+	require.NoError(t, err)
+	got := make([]byte, 6)
+	_, err = io.ReadFull(far, got)
+	require.NoError(t, err)
+	require.Equal(t, "by LID", string(got))
+	text, err := os.ReadFile(node.Log)
+	require.NoError(t, err)
+	log := string(text)
+	require.Regexp(t, `ah dev=mlx4_0 port=1 dlid=688 sl=2 src_path_bits=0 static_rate=0 is_global=0 .*refused=0`, log)
+	require.Regexp(t, `ah dev=mlx4_1 port=1 dlid=932 sl=2 src_path_bits=0 static_rate=0 is_global=0 .*refused=0`, log)
+	for _, way := range []string{
+		fmt.Sprintf("rtr dev=mlx4_0 qpn=%d dest_qpn=%d dlid=688 sl=2", near.mine.qpn, near.theirs.qpn),
+		fmt.Sprintf("rtr dev=mlx4_1 qpn=%d dest_qpn=%d dlid=932 sl=2", far.mine.qpn, far.theirs.qpn),
+	} {
+		require.Contains(t, log, way)
+	}
+	require.Equal(t, 2, strings.Count(log, "path_mtu=4"), "2048, the lower of both: %s", log)
+	_, err = Open(Config{Port: "mlx4_0:2", GIDIndex: -1}, x)
+	require.EqualError(t, err, "ib: port mlx4_0:2 is down: see ibstat mlx4_0, or choose another with --hca")
+}
+
+// TestPartition: ports of different partitions do not hear each other.
+func TestPartition(t *testing.T) {
+	if !alone(t, fdr()) {
+		return
+	}
+	a, _ := openAt(t, Config{Port: "mlx4_0", GIDIndex: -1, DialTimeout: 200 * time.Millisecond})
+	b, _ := openAt(t, Config{Port: "mlx4_1", GIDIndex: -1, PKey: 5})
+	offer, err := b.Offer()
+	require.NoError(t, err)
+	_, err = a.Dial(t.Context(), b.Tuple(), offer)
+	require.ErrorContains(t, err, "no answer")
+}
+
+// TestCannotOpen: what is missing is said in one line, with what to do.
+func TestCannotOpen(t *testing.T) {
+	with := func(change func(*fakeverbs.Node)) fakeverbs.Node {
+		n := machine()
+		change(&n)
+		return n
+	}
+	for name, c := range map[string]struct {
+		node fakeverbs.Node
+		cfg  Config
+		want string
+	}{
+		"no device":     {with(func(n *fakeverbs.Node) { n.Devices = nil }), Config{GIDIndex: -1}, "ib: this node has no InfiniBand device: see /sys/class/infiniband, or use --fabric udp"},
+		"another":       {machine(), Config{Port: "mlx5_7", GIDIndex: -1}, "ib: this node has no device mlx5_7: it has [mlx5_0 roce0]; choose one with --hca"},
+		"another port":  {machine(), Config{Port: "mlx5_0:2", GIDIndex: -1}, "ib: mlx5_0 has no port 2: it has 1"},
+		"no permission": {with(func(n *fakeverbs.Node) { n.Open = int(syscall.EACCES) }), Config{GIDIndex: -1}, "permission denied: ls -l /dev/infiniband"},
+		"memlock":       {with(func(n *fakeverbs.Node) { n.MemLock = 16 << 10 }), Config{GIDIndex: -1}, "locked memory is"},
+		"pkey":          {machine(), Config{GIDIndex: -1, PKey: 0x8123}, "port mlx5_0:1 is not in partition 0x8123: it has 0xffff"},
+		"gid index":     {machine(), Config{Port: "roce0", GIDIndex: 9}, "port roce0:1 has no GID at index 9"},
+		"service level": {machine(), Config{GIDIndex: -1, SL: 16}, "service level 16: 0 to 15"},
+		"port down": {
+			with(func(n *fakeverbs.Node) { n.Devices = n.Devices[:1]; n.Devices[0].Ports[0].State = verbs.PortDown }),
+			Config{GIDIndex: -1}, "port mlx5_0:1 is down: see ibstat mlx5_0",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !alone(t, c.node) {
+				return
+			}
+			_, err := Open(c.cfg, fabrictest.NewBox())
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+// TestLittleMemory: where long writes cannot be registered, they go through buffers.
+func TestLittleMemory(t *testing.T) {
+	node := machine()
+	node.MemLock = 1200 << 10
+	if !alone(t, node) {
+		return
+	}
+	a, _ := openAt(t, config("mlx5_0"))
+	b, x := openAt(t, config("mlx5_0"))
+	near, far := dialled(t, a, b, x)
+	want := bytes.Repeat([]byte("0123456789abcde"), 1<<18)
+	go near.Write(want)
+	got := make([]byte, len(want))
+	_, err := io.ReadFull(far, got)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(want, got))
+}
+
+// readFails waits for the error of a read that is under way.
+func readFails(t *testing.T, s *stream) error {
+	t.Helper()
+	require.NoError(t, s.SetReadDeadline(time.Now().Add(patience)))
+	_, err := s.Read(make([]byte, 1))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	return err
+}
+
+// TestEvents: what happens to port, queue pair and device ends streams with the cause.
+func TestEvents(t *testing.T) {
+	order := func(t *testing.T, words string) {
+		_, err := fakeverbs.Join().Order(words)
+		require.NoError(t, err)
+	}
+	pair := func(t *testing.T, cfg Config) (a *Fabric, near, far *stream) {
+		a, _ = openAt(t, cfg)
+		b, x := openAt(t, config("roce0"))
+		if strings.HasPrefix(cfg.Port, "mlx5") {
+			b, x = openAt(t, config("mlx5_0"))
+		}
+		near, far = dialled(t, a, b, x)
+		return a, near, far
+	}
+	t.Run("queue pair", func(t *testing.T) {
+		_, near, _ := pair(t, config("mlx5_0"))
+		order(t, fmt.Sprintf("qp mlx5_0 %d", near.mine.qpn))
+		require.ErrorContains(t, readFails(t, near), "queue pair failed")
+		_, err := near.Write([]byte("x"))
+		require.Error(t, err)
+	})
+	t.Run("port", func(t *testing.T) {
+		if !alone(t, machine()) {
+			return
+		}
+		cfg := config("mlx5_0")
+		cfg.PortGrace = 50 * time.Millisecond
+		_, near, _ := pair(t, cfg)
+		order(t, "port mlx5_0 1 down")
+		require.EqualError(t, readFails(t, near), "ib: port mlx5_0:1 went down: see ibstat mlx5_0")
+	})
+	t.Run("port comes back", func(t *testing.T) {
+		if !alone(t, machine()) {
+			return
+		}
+		a, near, far := pair(t, config("mlx5_0"))
+		order(t, "port mlx5_0 1 down")
+		require.Eventually(t, func() bool { return a.down() != nil }, patience, time.Millisecond)
+		order(t, "port mlx5_0 1 active")
+		require.Eventually(t, func() bool { return a.down() == nil }, patience, time.Millisecond)
+		_, err := near.Write([]byte("x"))
+		require.NoError(t, err)
+		_, err = io.ReadFull(far, make([]byte, 1))
+		require.NoError(t, err)
+	})
+	t.Run("device", func(t *testing.T) {
+		if !alone(t, machine()) {
+			return
+		}
+		a, near, far := pair(t, config("mlx5_0"))
+		order(t, "fatal mlx5_0")
+		for _, s := range []*stream{near, far} {
+			require.ErrorContains(t, readFails(t, s), "mlx5_0: device failed")
+		}
+		require.Eventually(t, func() bool { return a.Post(a.Tuple(), []byte("x")) != nil }, patience, time.Millisecond)
+		require.ErrorContains(t, a.Post(a.Tuple(), []byte("x")), "device failed")
+		offer, err := a.Offer()
+		require.NoError(t, err)
+		_, err = a.Dial(t.Context(), a.Tuple(), offer)
+		require.ErrorContains(t, err, "device failed")
+	})
+}
+
+// TestStale: a message of a stream that had the number before is dropped.
+func TestStale(t *testing.T) {
+	a, _ := openAt(t, config("mlx5_0"))
+	b, x := openAt(t, config("mlx5_0"))
+	near, far := dialled(t, a, b, x)
+	old := message{kind: kindData, tag: far.mine.tag + 1, body: []byte("old")}
+	buf := make([]byte, 64)
+	n := old.put(buf)
+	far.received(&verbs.Completion{Length: uint32(n)}, buf)
+	_, err := near.Write([]byte("new"))
+	require.NoError(t, err)
+	got := make([]byte, 3)
+	_, err = io.ReadFull(far, got)
+	require.NoError(t, err)
+	require.Equal(t, "new", string(got))
+}
+
+// TestMemory: what is registered without peers, and for each stream besides what all share.
+func TestMemory(t *testing.T) {
+	a, _ := openAt(t, config("mlx5_0"))
+	b, x := openAt(t, config("mlx5_0"))
+	require.LessOrEqual(t, a.Counters().Pinned, uint64(64<<10))
+	dialled(t, a, b, x)
+	ready := func() bool { return a.Counters().Made >= 1+spares }
+	require.Eventually(t, ready, patience, time.Millisecond)
+	shared := func() (n uint64) {
+		a.lines.mu.Lock()
+		defer a.lines.mu.Unlock()
+		for _, r := range a.lines.rings {
+			n += uint64(len(r.mr.Bytes()))
+		}
+		return n
+	}
+	before := a.Counters().Pinned - shared()
+	const more = 20
+	for range more {
+		dialled(t, a, b, x)
+	}
+	require.Eventually(t, func() bool { return a.Counters().Made >= 1+spares+more }, patience, time.Millisecond)
+	require.LessOrEqual(t, a.Counters().Pinned-shared()-before, uint64(more*32<<10))
+	require.LessOrEqual(t, shared(), uint64(mostShared*piece))
+}
+
+// TestConnectCost: four datagrams at most, both ways, where none is lost.
+func TestConnectCost(t *testing.T) {
+	a, _ := openAt(t, config("mlx5_0"))
+	b, x := openAt(t, config("mlx5_0"))
+	dialled(t, a, b, x) // the first waits for queue pairs that are made, and asks again
+	require.Eventually(t, func() bool {
+		before := a.Counters().Control + b.Counters().Control
+		dialled(t, a, b, x)
+		return a.Counters().Control+b.Counters().Control-before == 2
+	}, patience, time.Millisecond)
+}

@@ -1,0 +1,179 @@
+package ib
+
+import "ibrun/cgo/verbs"
+
+const (
+	// dataDepth leaves work requests for the fabric's own messages.
+	dataDepth = depth - 8
+	// signalEvery is how many small messages, and signalPieces how many pieces, are
+	// under way for each completion that says they are through.
+	signalEvery  = 8
+	signalPieces = 3
+)
+
+// outgoing is the sending half of a stream. Work requests are counted; the
+// completion of one is that of all before it. Bytes are counted too, and the
+// other side says how many it has read.
+type outgoing struct {
+	next, done uint32 // work requests posted, and through
+	unsignaled int
+	unmarked   int // pieces since the last signal
+	last       [pieces]uint32
+	head, tail int    // pieces posted, and through
+	sent       uint32 // bytes of data in all
+	allowed    uint32 // up to which the other side takes them
+	window     uint32
+	finish     bool // FIN is to be sent
+	finSent    bool
+	finAt      uint32
+	batch      [pieces + 1]verbs.Send
+}
+
+func (o *outgoing) open(window uint32) { o.allowed, o.window = window, window }
+
+// credit hears how much the other side has read in all.
+func (o *outgoing) credit(consumed uint32) {
+	if more := consumed + o.window - o.sent; more <= o.window && more > o.allowed-o.sent {
+		o.allowed = consumed + o.window
+	}
+}
+
+// complete hears that a work request is through.
+func (o *outgoing) complete(id uint32) {
+	if id+1-o.done > o.next-o.done {
+		return
+	}
+	o.done = id + 1
+	for o.tail < o.head && o.last[o.tail%pieces]-o.done > 1<<31 {
+		o.tail++
+	}
+}
+
+// signal decides whether a work request is to say that it is through.
+func (o *outgoing) signal(isPiece, always bool) uint32 {
+	o.unsignaled++
+	if isPiece {
+		o.unmarked++
+	}
+	if always || o.unsignaled >= signalEvery || o.unmarked >= signalPieces {
+		o.unsignaled, o.unmarked = 0, 0
+		return verbs.Signaled
+	}
+	return 0
+}
+
+// incoming is the receiving half: a queue of what has been copied out of the
+// shared receives.
+type incoming struct {
+	ready    bool // the dialler's first message has come
+	queue    []byte
+	head     int // index of the first byte
+	size     int
+	consumed uint32 // bytes handed to the reader in all
+	told     uint32 // of those the other side has heard
+	owed     bool   // it is to hear at once
+}
+
+// put adds bytes; false: they are more than was allowed.
+func (i *incoming) put(b []byte, window int) bool {
+	if i.size+len(b) > window {
+		return false
+	}
+	if i.queue == nil {
+		i.queue = make([]byte, window)
+	}
+	at := (i.head + i.size) % len(i.queue)
+	n := copy(i.queue[at:], b)
+	copy(i.queue, b[n:])
+	i.size += len(b)
+	return true
+}
+
+// take moves bytes to the reader.
+func (i *incoming) take(p []byte) int {
+	p = p[:min(len(p), i.size)]
+	n := copy(p, i.queue[i.head:])
+	n += copy(p[n:], i.queue)
+	i.head = (i.head + n) % len(i.queue)
+	i.size -= n
+	i.consumed += uint32(n)
+	return n
+}
+
+// returns says whether the other side should hear now how much was read.
+func (i *incoming) returns(window uint32) bool { return i.consumed-i.told >= window/2 }
+
+// room is how many pieces and work requests data may take now.
+func (s *stream) room() (free, requests int) {
+	o := &s.out
+	return pieces - (o.head - o.tail), dataDepth - int(o.next-o.done)
+}
+
+// push posts as much of p as there is room for, in one crossing into C, and
+// says how much that was; the caller holds the lock.
+func (s *stream) push(p []byte) (n int) {
+	if s.end == nil || s.retired {
+		return 0
+	}
+	o, batch := &s.out, s.out.batch[:0]
+	for n < len(p) && len(batch) < cap(o.batch[:]) {
+		free, requests := s.room()
+		credit := int(o.allowed - o.sent)
+		size := min(len(p)-n, piece-headSize, credit)
+		if requests <= 0 || size <= 0 || size < len(p)-n && size < (piece-headSize)/2 {
+			break // a little later it can be a longer one
+		}
+		isPiece := headSize+size > small
+		if isPiece && free == 0 {
+			break
+		}
+		batch = append(batch, s.work(message{kind: kindData, body: p[n : n+size]}, isPiece, false))
+		o.sent += uint32(size)
+		n += size
+	}
+	if len(batch) == 0 || !s.post(batch) {
+		return 0
+	}
+	return n
+}
+
+// work writes a message to memory and makes the request that sends it.
+func (s *stream) work(m message, isPiece, always bool) verbs.Send {
+	o, mr := &s.out, s.end.mr
+	m.tag, m.consumed = s.theirs.tag, s.in.consumed
+	s.in.told = s.in.consumed
+	offset := pieces*piece + int(o.next%depth)*small
+	if isPiece {
+		offset = o.head % pieces * piece
+		o.last[o.head%pieces] = o.next
+		o.head++
+	}
+	w := verbs.Send{
+		ID: uint64(s.serial)<<32 | uint64(o.next), Addr: mr.Addr() + uint64(offset), Length: uint32(m.put(mr.Bytes()[offset:])),
+		LKey: mr.LKey(), Op: verbs.OpSend, Flags: o.signal(isPiece, always),
+	}
+	if int(w.Length) <= s.end.qp.Granted().MaxInline {
+		w.Flags |= verbs.Inline
+	}
+	o.next++
+	return w
+}
+
+// post hands requests to the device. What it refuses ends the stream.
+func (s *stream) post(batch []verbs.Send) bool {
+	if _, err := s.end.qp.PostSend(batch); err != nil {
+		s.failed(err)
+		return false
+	}
+	return true
+}
+
+// control sends a message of the fabric's own if there is room for it; the caller
+// holds the lock.
+func (s *stream) control(k kind, body []byte) bool {
+	if s.end == nil || s.retired || s.out.next-s.out.done >= depth {
+		return false
+	}
+	s.out.batch[0] = s.work(message{kind: k, body: body}, false, k == kindFin)
+	return s.post(s.out.batch[:1])
+}

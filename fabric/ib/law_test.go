@@ -1,0 +1,33 @@
+//go:build cgo && !noib
+
+package ib
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/fabric/fabrictest"
+)
+
+// The law, over both link layers. A ring of receives that is full loses, on a good network too.
+func TestFabric(t *testing.T) {
+	for _, port := range []string{"mlx5_0:1", "roce0:1"} {
+		t.Run(port, func(t *testing.T) { fabrictest.Run(t, opener(config(port)), fabrictest.Options{Lossy: true}) })
+	}
+}
+
+// TestBadNetwork runs the law again where 30 % of the datagrams are lost, others come twice or late, and packets of streams are
+// lost, too.
+func TestBadNetwork(t *testing.T) {
+	if os.Getenv(faultsVariable) != "" {
+		t.Skip("this is it")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestFabric$/^mlx5_0")
+	cmd.Env = append(os.Environ(), faultsVariable+"=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "PASS")
+}

@@ -1,0 +1,496 @@
+package ib
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+
+	"ibrun/cgo/verbs"
+)
+
+const (
+	// piece is the size of a message's buffer: 4 KiB of the application's, a
+	// header of ours, and room for one of theirs.
+	piece = 4096 + 256
+	// pieces of one stream, for sending, and smalls: messages that fit one go
+	// without a piece. Together they are 32 KiB.
+	pieces    = 7
+	small     = 64
+	depth     = 32 // work requests of one stream under way, and small messages
+	endMemory = pieces*piece + depth*small
+
+	// The shared receives are posted as streams come.
+	firstShared  = 64
+	sharedBy     = 16 // for each stream
+	mostShared   = 512
+	perCQ        = 32 // streams whose sends complete in one queue
+	spares       = 2  // queue pairs ready before they are needed
+	leastWindow  = 2 * piece
+	mostWindow   = 1 << 24
+	streamWindow = 64 << 10
+)
+
+// end is a queue pair in state Init with its send memory.
+type end struct {
+	qp    *verbs.QP
+	mr    *verbs.MR
+	queue *sends
+}
+
+// sends is a completion queue of several queue pairs.
+type sends struct {
+	cq     *verbs.CQ
+	number int
+	used   int
+}
+
+// cookie is the bit of a queue in lines.due; many queues share the last one.
+func (q *sends) cookie() uint64 { return uint64(min(1+q.number, 63)) }
+
+// lines is what the streams of an endpoint share: one shared receive queue, its
+// memory, completion queues, and the goroutine that serves them. It
+// outlives the endpoint until the last stream has gone.
+//
+//	open --leave--> leaving --no end is in use--> closed by its goroutine
+type lines struct {
+	f       *Fabric
+	dev     *device
+	cookie  uint64
+	channel *verbs.Channel
+	cq      *verbs.CQ // of receives
+	srq     *verbs.SRQ
+	fetches *pool
+	filling sync.WaitGroup
+
+	mu      sync.Mutex
+	rings   []ring
+	queues  []*sends
+	free    []*verbs.MR // of ends that are gone
+	spare   []*end
+	inUse   int // ends that are neither spare nor gone
+	serial  uint32
+	byQPN   map[uint32]*stream
+	calls   map[callKey]*stream // nil: it is being made
+	retired []*stream
+	leaving bool
+	fatal   error // why there will be no stream any more
+
+	// Of the goroutine.
+	due     uint64 // queues that have said that they have something, by cookie
+	again   uint64 // those that may have more
+	more    bool
+	cookies [16]uint64
+	ends    [pollBatch]verbs.Completion
+	reposts [pollBatch]verbs.Receive
+}
+
+func randomPSN() uint32 { return rand.Uint32() & (1<<24 - 1) }
+
+// pause lets others run in a loop that does not wait.
+func pause() { runtime.Gosched() }
+
+// rail returns what streams need, made when the first one is wanted.
+func (f *Fabric) rail() (*lines, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lines != nil || f.ending.Err() != nil {
+		return f.lines, f.gone()
+	}
+	l := &lines{f: f, dev: f.dev, cookie: rand.Uint64(), more: true, due: 1, byQPN: map[uint32]*stream{}, calls: map[callKey]*stream{}}
+	if err := l.open(); err != nil {
+		l.close()
+		return nil, fmt.Errorf("ib: port %v: %w", &f.dev.port, err)
+	}
+	f.dev.hold()
+	f.lines = l
+	go l.serve()
+	l.refill()
+	return l, nil
+}
+
+func (l *lines) open() (err error) {
+	if l.channel, err = l.dev.ctx.NewChannel(); err != nil {
+		return err
+	}
+	size := mostShared
+	if most := l.dev.limits.MaxSharedWork; most > 0 {
+		size = min(size, most)
+	}
+	if l.cq, err = l.dev.ctx.NewCQ(size+1, l.channel, 0); err != nil {
+		return err
+	}
+	if l.srq, err = l.dev.pd.NewSRQ(size); err != nil {
+		return err
+	}
+	l.fetches = newPool(l.f)
+	return l.addShared(min(firstShared, size))
+}
+
+// addShared posts more shared receives; the caller holds the lock, or is alone.
+func (l *lines) addShared(slots int) error {
+	mr, err := l.f.register(slots*piece, verbs.LocalWrite)
+	if err != nil {
+		return err
+	}
+	r := ring{mr: mr, slots: slots}
+	if n := len(l.rings); n > 0 {
+		r.first = l.rings[n-1].first + l.rings[n-1].slots
+	}
+	l.rings = append(l.rings, r)
+	batch := make([]verbs.Receive, slots)
+	for i := range batch {
+		batch[i] = r.request(r.first + i)
+	}
+	_, err = l.srq.Post(batch)
+	return err
+}
+
+// request is the shared receive of a slot.
+func (r *ring) request(slot int) verbs.Receive {
+	return verbs.Receive{ID: uint64(slot), Addr: r.mr.Addr() + uint64(slot-r.first)*piece, Length: piece, LKey: r.mr.LKey()}
+}
+
+// ringOf is where a slot is.
+func (l *lines) ringOf(slot int) (r ring) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r = range l.rings {
+		if slot < r.first+r.slots {
+			break
+		}
+	}
+	return r
+}
+
+// newEnd makes a queue pair in Init; the caller holds the lock.
+func (l *lines) newEnd() (e *end, err error) {
+	e = &end{}
+	defer func() {
+		if err != nil {
+			l.discard(e)
+		}
+	}()
+	for _, q := range l.queues {
+		if q.used < perCQ {
+			e.queue = q
+		}
+	}
+	if e.queue == nil {
+		q := &sends{number: len(l.queues)}
+		// Half as many again: what was flushed of those that are gone may still be there.
+		if q.cq, err = l.dev.ctx.NewCQ(perCQ*depth*3/2, l.channel, q.cookie()); err != nil {
+			return nil, err
+		}
+		if err = q.cq.Arm(); err != nil {
+			q.cq.Close()
+			return nil, err
+		}
+		l.queues, e.queue = append(l.queues, q), q
+	}
+	e.queue.used++
+	if n := len(l.free); n > 0 {
+		e.mr, l.free = l.free[n-1], l.free[:n-1]
+	} else if e.mr, err = l.f.register(endMemory, verbs.LocalWrite); err != nil {
+		return nil, err
+	}
+	if e.qp, err = newQP(l.dev.pd, verbs.QPConfig{
+		Type: verbs.RC, Send: e.queue.cq, Receive: l.cq, Shared: l.srq, MaxSend: depth, MaxInline: inlineBytes,
+	}); err != nil {
+		return nil, err
+	}
+	l.f.counters.made.Add(1)
+	at := &l.dev.at
+	err = e.qp.Modify(verbs.QPState{State: verbs.Init, Port: at.port, PKeyIndex: at.pkey, Access: verbs.LocalWrite | verbs.RemoteRead})
+	return e, err
+}
+
+// discard frees an end; the caller holds the lock.
+func (l *lines) discard(e *end) {
+	if e.qp != nil {
+		e.qp.Close()
+	}
+	if e.queue != nil {
+		e.queue.used--
+	}
+	switch {
+	case e.mr == nil:
+	case len(l.free) < spares:
+		l.free = append(l.free, e.mr)
+	default:
+		l.f.unregister(e.mr)
+	}
+}
+
+// take returns an end that the caller gives back with drop or as a stream's.
+func (l *lines) take() (*end, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fatal != nil {
+		return nil, l.fatal
+	}
+	e, err := (*end)(nil), error(nil)
+	if n := len(l.spare); n > 0 {
+		e, l.spare = l.spare[n-1], l.spare[:n-1]
+	} else {
+		l.f.counters.cold.Add(1)
+		e, err = l.newEnd()
+	}
+	if err == nil {
+		l.inUse++
+		if posted := l.posted(); posted < l.srq.Size() && posted < l.inUse*sharedBy {
+			_ = l.addShared(min(firstShared, l.srq.Size()-posted)) // fewer will do, too
+		}
+	}
+	return e, err
+}
+
+// posted is how many shared receives there are.
+func (l *lines) posted() int {
+	last := l.rings[len(l.rings)-1]
+	return last.first + last.slots
+}
+
+// drop gives back an end that became no stream.
+func (l *lines) drop(e *end) {
+	l.mu.Lock()
+	l.discard(e)
+	l.inUse--
+	l.mu.Unlock()
+	l.poke()
+}
+
+// refill makes spare ends in the background.
+func (l *lines) refill() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leaving || l.fatal != nil {
+		return
+	}
+	l.filling.Go(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for len(l.spare) < spares && !l.leaving {
+			e, err := l.newEnd()
+			if err != nil {
+				return // whoever needs one will hear of it
+			}
+			l.spare = append(l.spare, e)
+		}
+	})
+}
+
+// leave is the endpoint's end: streams that nobody has yet end, others live on.
+func (l *lines) leave() {
+	l.mu.Lock()
+	l.leaving = true
+	l.mu.Unlock()
+	for _, s := range l.all() {
+		s.orphan()
+	}
+	l.poke()
+}
+
+// retire lets the goroutine free a stream's queue pair.
+func (l *lines) retire(s *stream) {
+	l.mu.Lock()
+	l.retired = append(l.retired, s)
+	l.mu.Unlock()
+	l.poke()
+}
+
+// poke ends the goroutine's wait.
+func (l *lines) poke() { _ = l.channel.SetDeadline(past) }
+
+// add makes a stream of an end that is connected. One that we were called for
+// is known by its key, too.
+func (l *lines) add(e *end, mine, theirs side, key *callKey) *stream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.serial++
+	s := newStream(l, e, l.serial, mine, theirs)
+	l.byQPN[e.qp.Number()] = s
+	if key != nil {
+		s.key = *key
+		l.calls[*key] = s
+	}
+	return s
+}
+
+func (l *lines) of(qpn uint32) *stream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byQPN[qpn]
+}
+
+// serve is the goroutine that takes what the device has done for streams.
+func (l *lines) serve() {
+	for !l.sweep() {
+		l.step()
+	}
+	l.close()
+	l.dev.release()
+}
+
+// step waits for the device, or a poke, and takes what has been done.
+func (l *lines) step() {
+	if !l.f.cfg.Spin && !l.more {
+		n, err := l.channel.Wait(l.cookies[:])
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded): // poke
+			_ = l.channel.SetDeadline(noDeadline)
+		case err != nil:
+			l.breaks(err)
+		}
+		for _, c := range l.cookies[:n] {
+			l.due |= 1 << c
+		}
+	}
+	l.more = false
+	poll := (*verbs.CQ).ArmPoll // armed first: what is not in this batch makes an event
+	if l.f.cfg.Spin {
+		poll = (*verbs.CQ).Poll
+		l.due = ^uint64(0)
+		pause()
+	}
+	if l.due&1 != 0 {
+		l.receives(poll)
+	}
+	if l.due>>1 != 0 {
+		l.completes(poll)
+	}
+	l.due = l.again
+	l.again = 0
+	l.more = l.due != 0
+}
+
+// pollInto is CQ.Poll or CQ.ArmPoll.
+type pollInto func(*verbs.CQ, []verbs.Completion) (int, error)
+
+// receives takes one batch of what has arrived.
+func (l *lines) receives(poll pollInto) {
+	n, err := poll(l.cq, l.ends[:])
+	again := l.reposts[:0]
+	for i := range l.ends[:max(n, 0)] {
+		c := &l.ends[i]
+		r := l.ringOf(int(c.ID))
+		if s := l.of(c.QPN); s != nil {
+			s.received(c, r.mr.Bytes()[(int(c.ID)-r.first)*piece:])
+		}
+		again = append(again, r.request(int(c.ID)))
+	}
+	if n > 0 && err == nil {
+		_, err = l.srq.Post(again)
+	}
+	if n == len(l.ends) {
+		l.again |= 1
+	}
+	if err != nil {
+		l.breaks(err)
+	}
+}
+
+// completes takes one batch of what was sent from each queue that has some.
+func (l *lines) completes(poll pollInto) {
+	l.mu.Lock()
+	queues := l.queues
+	l.mu.Unlock()
+	for i, q := range queues {
+		bit := uint64(1) << q.cookie()
+		if l.due&bit == 0 {
+			continue
+		}
+		n, err := poll(q.cq, l.ends[:])
+		for j := range l.ends[:max(n, 0)] {
+			if s := l.of(l.ends[j].QPN); s != nil {
+				s.completed(&l.ends[j])
+			}
+		}
+		if n == len(l.ends) {
+			l.again |= bit
+		}
+		if err != nil {
+			l.breaks(fmt.Errorf("queue %d: %w", i, err))
+		}
+	}
+}
+
+// sweep frees the queue pairs of streams that are through. It reports whether
+// nothing is left to do for ever.
+func (l *lines) sweep() (over bool) {
+	l.mu.Lock()
+	retired := l.retired
+	l.retired = nil
+	over = l.leaving && l.inUse == 0 && len(retired) == 0
+	l.mu.Unlock()
+	for _, s := range retired {
+		e := s.detach()
+		if e == nil {
+			continue
+		}
+		l.mu.Lock()
+		delete(l.byQPN, e.qp.Number())
+		delete(l.calls, s.key)
+		l.discard(e)
+		l.inUse--
+		l.mu.Unlock()
+	}
+	return over
+}
+
+// breaks ends all streams for good.
+func (l *lines) breaks(err error) {
+	l.mu.Lock()
+	if l.fatal == nil {
+		l.fatal = err
+	}
+	l.mu.Unlock()
+	l.failAll(err)
+}
+
+// all is the streams there are.
+func (l *lines) all() []*stream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Values(l.byQPN))
+}
+
+func (l *lines) failAll(err error) {
+	for _, s := range l.all() {
+		s.fail(err)
+	}
+}
+
+// close frees everything; the goroutine has ended, or was never there.
+func (l *lines) close() {
+	l.filling.Wait()
+	for _, e := range l.spare {
+		e.qp.Close()
+		l.f.unregister(e.mr)
+	}
+	for _, mr := range l.free {
+		l.f.unregister(mr)
+	}
+	for _, q := range l.queues {
+		q.cq.Close()
+	}
+	if l.fetches != nil {
+		l.fetches.close()
+	}
+	if l.srq != nil {
+		l.srq.Close()
+	}
+	for _, r := range l.rings {
+		l.f.unregister(r.mr)
+	}
+	if l.cq != nil {
+		l.cq.Close()
+	}
+	if l.channel != nil {
+		l.channel.Close()
+	}
+}

@@ -1,0 +1,443 @@
+package ib
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"ibrun/cgo/verbs"
+)
+
+// Why a stream fails that the near side has not ended.
+var (
+	errLeft   = errors.New("ib: the other side is closed")
+	errBreach = errors.New("ib: the other side broke the rules of streams")
+)
+
+// stream is one end of a stream of bytes over a reliable queue pair.
+//
+//	awaiting (dialled by another; its first message has not come) --READY--> open
+//	open --Close or the other's FIN--> FIN sent --FIN acknowledged and the other's FIN here, or lingerTime--> retired
+//	any --error--> retired; retired --by the goroutine of lines--> no queue pair
+type stream struct {
+	l      *lines
+	serial uint32
+	key    callKey
+	mine   side
+	theirs side
+
+	mu       sync.Mutex
+	readable sync.Cond
+	writable sync.Cond
+	end      *end // nil once the goroutine of lines has freed it
+	retired  bool
+	awaiting bool
+	closed   bool  // by us
+	ended    bool  // by the other side: what is in the queue can be read
+	err      error // neither
+	linger   *time.Timer
+	readBy   deadline
+	writeBy  deadline
+
+	out outgoing
+	in  incoming
+
+	writing bool // somebody is in Write
+	fetches bool // somebody reads remote memory
+	lent    *loan
+	granted *grant
+}
+
+// lingerTime is how long a closed stream waits for the other side's end.
+const lingerTime = time.Second
+
+func newStream(l *lines, e *end, serial uint32, mine, theirs side) *stream {
+	s := &stream{l: l, end: e, serial: serial, mine: mine, theirs: theirs}
+	s.readable.L, s.writable.L = &s.mu, &s.mu
+	s.out.open(theirs.window)
+	return s
+}
+
+// begin sends the first message, which tells the listener that we can receive.
+func (s *stream) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.control(kindReady, nil)
+}
+
+// await bounds the wait for that message.
+func (s *stream) await(within time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.awaiting = !s.in.ready; s.awaiting {
+		s.linger = time.AfterFunc(within, s.orphan)
+	}
+}
+
+// orphan ends a stream that nobody has been given.
+func (s *stream) orphan() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.awaiting {
+		s.awaiting, s.closed = false, true
+		s.retire()
+	}
+}
+
+// wake lets all who wait look again.
+func (s *stream) wake() {
+	s.readable.Broadcast()
+	s.writable.Broadcast()
+}
+
+// retire gives the queue pair up; the caller holds the lock.
+func (s *stream) retire() {
+	if s.retired {
+		return
+	}
+	s.retired = true
+	if s.linger != nil {
+		s.linger.Stop()
+	}
+	s.wake()
+	s.l.retire(s)
+}
+
+// detach is the goroutine of lines taking the queue pair.
+func (s *stream) detach() *end {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.end
+	s.end = nil
+	s.wake()
+	return e
+}
+
+// fail ends the stream for both directions at once.
+func (s *stream) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed(err)
+}
+
+func (s *stream) failed(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+	s.retire()
+}
+
+// Close ends this end; what was written arrives, and then io.EOF.
+func (s *stream) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		s.finish()
+		s.wake()
+	}
+	return nil
+}
+
+// finish sends FIN, or sees to it that it is sent; the caller holds the lock.
+func (s *stream) finish() {
+	if s.out.finish || s.retired {
+		return
+	}
+	s.out.finish = true
+	s.settle()
+}
+
+// settle sends what is owed to the other side and cannot wait, and retires a
+// stream that is through.
+func (s *stream) settle() {
+	if s.retired {
+		return
+	}
+	if s.in.owed && s.control(kindCredit, nil) {
+		s.in.owed = false
+	}
+	if s.out.finish && !s.out.finSent && s.control(kindFin, nil) {
+		s.out.finSent, s.out.finAt = true, s.out.next
+	}
+	if s.out.finSent && s.out.done >= s.out.finAt {
+		if s.ended {
+			s.retire()
+		} else if s.linger == nil {
+			s.linger = time.AfterFunc(lingerTime, s.through)
+		}
+	}
+}
+
+func (s *stream) through() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retire()
+}
+
+// unreadable says why a Read would fail, or nil if it may wait.
+func (s *stream) unreadable() error {
+	switch {
+	case s.closed:
+		return net.ErrClosed
+	case s.readBy.over():
+		return os.ErrDeadlineExceeded
+	case s.in.size > 0 || s.granted != nil && !s.retired:
+		return nil
+	case s.ended && s.granted == nil:
+		return io.EOF
+	case s.ended && s.err == nil:
+		return errLeft // with memory of its that was still to be read
+	}
+	return s.err
+}
+
+// Read takes what has come, waiting for the first byte.
+func (s *stream) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		err := s.unreadable()
+		switch {
+		case err != nil:
+			return 0, err
+		case len(p) == 0:
+			return 0, nil
+		case s.in.size > 0:
+			n := s.in.take(p)
+			if s.in.returns(s.mine.window) {
+				s.in.owed = true
+				s.settle()
+			}
+			return n, nil
+		case s.granted != nil && !s.fetches:
+			return s.fetch(p)
+		}
+		s.readable.Wait()
+	}
+}
+
+// unwritable says why a Write would fail, or nil if it may wait.
+func (s *stream) unwritable() error {
+	switch {
+	case s.closed:
+		return net.ErrClosed
+	case s.ended:
+		return errLeft
+	case s.err != nil:
+		return s.err
+	case s.writeBy.over():
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// Write returns when all of p is on its way. From lendLength on it is read
+// from where it is, and Write waits for that.
+func (s *stream) Write(p []byte) (n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.writing {
+		if err := s.unwritable(); err != nil {
+			return 0, err
+		}
+		s.writable.Wait()
+	}
+	s.writing = true
+	defer func() {
+		s.writing = false
+		s.writable.Broadcast()
+	}()
+	if len(p) >= lendLength {
+		if ok, err := s.lend(p); ok {
+			if err != nil {
+				return 0, err
+			}
+			return len(p), nil
+		}
+	}
+	for {
+		if err := s.unwritable(); err != nil || n == len(p) {
+			return n, err
+		}
+		if k := s.push(p[n:]); k > 0 {
+			n += k
+		} else {
+			s.writable.Wait()
+		}
+	}
+}
+
+// TryWrite writes as much of p as can go at once.
+func (s *stream) TryWrite(p []byte) (n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.unwritable(); err != nil || s.writing {
+		return 0, err
+	}
+	for n < len(p) {
+		k := s.push(p[n:])
+		if k == 0 {
+			break
+		}
+		n += k
+	}
+	return n, nil
+}
+
+// SetDeadline is that of net.Conn. A Write that is cut off by it while the
+// other side reads its memory ends the stream.
+func (s *stream) SetDeadline(at time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.readBy.set(at, s)
+	s.writeBy.set(at, s)
+	return nil
+}
+
+// SetReadDeadline is that of net.Conn.
+func (s *stream) SetReadDeadline(at time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.readBy.set(at, s)
+	return nil
+}
+
+// SetWriteDeadline is that of net.Conn; see SetDeadline.
+func (s *stream) SetWriteDeadline(at time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writeBy.set(at, s)
+	return nil
+}
+
+// deadline is when one direction stops waiting.
+type deadline struct {
+	at    time.Time
+	timer *time.Timer
+}
+
+func (d *deadline) over() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
+
+// set needs the stream's lock.
+func (d *deadline) set(at time.Time, s *stream) {
+	d.at = at
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	if !at.IsZero() {
+		d.timer = time.AfterFunc(time.Until(at), func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.wake()
+		})
+	}
+	s.wake()
+}
+
+// received takes a message of the other side, or the failure of a receive.
+func (s *stream) received(c *verbs.Completion, b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.retired:
+		return
+	case c.Status != verbs.Success:
+		s.failed(s.cause(c.Status))
+		return
+	}
+	m, ok := parseMessage(b[:min(int(c.Length), len(b))])
+	if !ok || m.tag != s.mine.tag {
+		return // of another stream, which had this number before
+	}
+	s.out.credit(m.consumed)
+	s.hear(m)
+	s.writable.Broadcast()
+	if s.awaiting && s.in.ready {
+		s.handOver()
+	}
+}
+
+// hear does what a message says; the caller holds the lock.
+func (s *stream) hear(m message) {
+	switch m.kind {
+	case kindReady:
+		s.in.ready = true
+	case kindData:
+		if !s.in.put(m.body, int(s.mine.window)) {
+			s.failed(errBreach)
+		}
+		s.readable.Broadcast()
+	case kindCredit:
+	case kindFin:
+		s.ended = true
+		s.finish()
+		s.settle()
+		s.wake()
+	case kindLend:
+		g, ok := parseGrant(m.body)
+		if !ok || s.granted != nil {
+			s.failed(errBreach)
+			return
+		}
+		s.granted = g
+		s.readable.Broadcast()
+	case kindReturn:
+		if s.lent == nil {
+			s.failed(errBreach)
+			return
+		}
+		s.lent.returned = true
+	}
+}
+
+// handOver gives the stream to the sink, without the lock.
+func (s *stream) handOver() {
+	s.awaiting = false
+	s.linger.Stop()
+	s.linger = nil
+	s.mu.Unlock()
+	taken := s.l.f.hand(s)
+	s.mu.Lock()
+	if !taken {
+		s.closed = true
+		s.retire()
+	}
+}
+
+// completed takes the end of a work request, and so of all before it.
+func (s *stream) completed(c *verbs.Completion) {
+	if uint32(c.ID>>32) != s.serial {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.retired {
+		return
+	}
+	if c.Status != verbs.Success {
+		if c.Status != verbs.Flushed || s.err == nil {
+			s.failed(s.cause(c.Status))
+		}
+		return
+	}
+	s.out.complete(uint32(c.ID))
+	s.settle()
+	s.writable.Broadcast()
+	if s.fetches {
+		s.readable.Broadcast()
+	}
+}
+
+// cause puts a failed work request into words.
+func (s *stream) cause(status verbs.Status) error {
+	if down := s.l.f.down(); down != nil {
+		return fmt.Errorf("ib: %w: %v", down, status)
+	}
+	return fmt.Errorf("ib: %v (queue pair %d to %d)", status, s.mine.qpn, s.theirs.qpn)
+}

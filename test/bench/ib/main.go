@@ -1,0 +1,261 @@
+// Command ib measures the InfiniBand fabric on a real verbs device beside ibv_rc_pingpong with events: round trips in turns
+// between two processes each, connecting, and memory. `make bench-ib` runs it in a machine with Soft-RoCE.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"ibrun/fabric"
+	"ibrun/fabric/ib"
+)
+
+// Of each length, so many round trips in each of so many turns.
+var lengths = []struct{ bytes, trips int }{{8, 200}, {4 << 10, 200}, {1 << 20, 10}}
+
+const turns = 5
+
+func main() {
+	var err error
+	if len(os.Args) == 3 && os.Args[1] == ":echo" {
+		err = echo(os.Args[2])
+	} else if len(os.Args) == 2 {
+		err = drive(os.Args[1])
+	} else {
+		err = fmt.Errorf("usage: ib DEVICE")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// box is a sink that keeps streams.
+type box struct{ streams chan fabric.Stream }
+
+func (box) Datagram(fabric.Tuple, []byte) {}
+func (b box) Accepted(s fabric.Stream)    { b.streams <- s }
+func open(device string) (*ib.Fabric, box, error) {
+	b := box{make(chan fabric.Stream, 16)}
+	f, err := ib.Open(ib.Config{Port: device, GIDIndex: -1, QKey: 0x1234567}, b)
+	return f, b, err
+}
+
+// echo is the other process: it sends back what comes, in pieces of the length that the first four digits say.
+func echo(device string) error {
+	f, b, err := open(device)
+	if err != nil {
+		return err
+	}
+	offer, err := f.Offer()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%x %x\n", f.Tuple().Append(nil), offer)
+	for s := range b.streams {
+		go func() {
+			defer s.Close()
+			head := make([]byte, 8)
+			if _, err := io.ReadFull(s, head); err != nil {
+				return
+			}
+			size, _ := strconv.Atoi(string(head))
+			for m := make([]byte, size); ; {
+				if _, err := io.ReadFull(s, m); err != nil {
+					return
+				}
+				if _, err := s.Write(m); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	return nil
+}
+
+func drive(device string) error {
+	f, _, err := open(device)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("memory registered: %d bytes without a peer (bound 65536); opening took %v\n", f.Counters().Pinned, f.Counters().Opening)
+	other := exec.Command("/proc/self/exe", ":echo", device)
+	other.Stderr = os.Stderr
+	out, err := other.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := other.Start(); err != nil {
+		return err
+	}
+	defer func() { other.Process.Kill(); other.Wait() }()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	var tuple, offer string
+	if _, err := fmt.Sscan(line, &tuple, &offer); err != nil {
+		return err
+	}
+	raw, _ := hex.DecodeString(tuple)
+	to, _, err := fabric.ParseTuple(raw)
+	if err != nil {
+		return err
+	}
+	p := peer{f: f, to: to}
+	if p.offer, err = hex.DecodeString(offer); err != nil {
+		return err
+	}
+	if err := p.connects(); err != nil {
+		return err
+	}
+	fmt.Printf("\n%10s  %14s  %16s  %6s   median of %d turns each, round trip\n", "bytes", "ibrun", "ibv_rc_pingpong", "ratio", turns)
+	for _, l := range lengths {
+		var ours, theirs []float64
+		for range turns {
+			took, err := p.pingpong(l.bytes, l.trips)
+			if err != nil {
+				return err
+			}
+			floor, err := verbs(device, l.bytes, l.trips)
+			if err != nil {
+				return err
+			}
+			ours, theirs = append(ours, took), append(theirs, floor)
+		}
+		a, b := median(ours), median(theirs)
+		fmt.Printf("%10d  %11.1f us  %13.1f us  %6.2f   bandwidth %.2f of it\n", l.bytes, a, b, a/b, b/a)
+	}
+	c := f.Counters()
+	fmt.Printf("\nmemory registered with one peer: %d bytes; queue pairs made: %d\n", c.Pinned, c.Made)
+	return nil
+}
+
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// peer is the other process.
+type peer struct {
+	f     *ib.Fabric
+	to    fabric.Tuple
+	offer []byte
+}
+
+// dial returns a stream whose other end echoes messages of a length.
+func (p *peer) dial(size int) (fabric.Stream, error) {
+	s, err := p.f.Dial(context.Background(), p.to, p.offer)
+	if err == nil {
+		_, err = fmt.Fprintf(s, "%08d", size)
+	}
+	return s, err
+}
+
+// connects measures from Dial to the first echo: the first time, with all that streams share to be made, and then with queue pairs
+// that wait.
+func (p *peer) connects() error {
+	var warm []float64
+	most := uint64(0)
+	for i := range 12 {
+		before, began := p.f.Counters(), time.Now()
+		s, err := p.dial(8)
+		if err == nil {
+			err = trip(s, make([]byte, 8))
+		}
+		if err != nil {
+			return err
+		}
+		took, after := microseconds(time.Since(began)), p.f.Counters()
+		s.Close()
+		if i == 0 {
+			fmt.Printf("connect and first echo, cold: %.0f us, %d datagrams sent\n", took, after.Control-before.Control)
+		} else if after.Cold == before.Cold {
+			warm, most = append(warm, took), max(most, after.Control-before.Control)
+		}
+		for until := time.Now().Add(time.Second); p.f.Counters().Made < uint64(i)+3 && time.Now().Before(until); { // the next one is ready
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if len(warm) > 0 {
+		fmt.Printf("connect and first echo, warm: %.0f us, median of %d; %d datagrams sent at most, and as many received\n", median(warm), len(warm), most)
+	}
+	return nil
+}
+
+func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func trip(s fabric.Stream, m []byte) error {
+	if _, err := s.Write(m); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(s, m)
+	return err
+}
+
+// pingpong is the time of a round trip in microseconds.
+func (p *peer) pingpong(size, trips int) (float64, error) {
+	s, err := p.dial(size)
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	m := make([]byte, size)
+	if err := trip(s, m); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	for range trips {
+		if err := trip(s, m); err != nil {
+			return 0, err
+		}
+	}
+	return microseconds(time.Since(began)) / float64(trips), nil
+}
+
+var perTrip = regexp.MustCompile(`= ([0-9.]+) usec/iter`)
+
+// verbs is the same of ibv_rc_pingpong, which waits for events, too.
+func verbs(device string, size, trips int) (float64, error) {
+	args := []string{"-e", "-d", device, "-g", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(trips), "-p", "18517"}
+	server := exec.Command("ibv_rc_pingpong", args...)
+	if err := server.Start(); err != nil {
+		return 0, err
+	}
+	defer server.Wait()
+	defer server.Process.Kill()
+	for until := time.Now().Add(20 * time.Second); !listens(18517); {
+		if time.Now().After(until) {
+			return 0, fmt.Errorf("ibv_rc_pingpong does not listen")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	out, err := exec.Command("ibv_rc_pingpong", append(args, "127.0.0.1")...).CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("ibv_rc_pingpong: %w\n%s", err, out)
+	}
+	found := perTrip.FindSubmatch(out)
+	if found == nil {
+		return 0, fmt.Errorf("ibv_rc_pingpong says no time: %s", out)
+	}
+	return strconv.ParseFloat(string(found[1]), 64)
+}
+
+// listens reports whether a port of this machine is taken.
+func listens(port int) bool {
+	l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+	if err == nil {
+		l.Close()
+	}
+	return err != nil
+}

@@ -1,0 +1,76 @@
+package ib
+
+import (
+	"bytes"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+
+	"ibrun/test/rdmavm/inside"
+)
+
+// resources is what the kernel counts of all devices: queue pairs, memory regions and so on.
+func resources(t *testing.T) map[string]uint64 {
+	t.Helper()
+	list, err := netlink.RdmaResourceList()
+	require.NoError(t, err)
+	sum := map[string]uint64{}
+	for _, r := range list {
+		for name, n := range r.RdmaResourceSummaryEntries {
+			sum[name] += n
+		}
+	}
+	require.Contains(t, sum, "qp")
+	return sum
+}
+
+// idle waits until there is again what there was before.
+func idle(t *testing.T, before map[string]uint64) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		now := resources(t)
+		for name, n := range now {
+			if n > before[name] {
+				t.Logf("%s: %d, and %d before", name, n, before[name])
+				return false
+			}
+		}
+		return true
+	}, 20*time.Second, 50*time.Millisecond)
+}
+
+// TestSixtyFour has 64 processes at one device, of which a ring makes all talk off their node.
+func TestSixtyFour(t *testing.T) {
+	inside.Require(t)
+	before := resources(t)
+	_, stats := launch(t, "-n", "64", "--map-by", "node", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", "--hca", "rxe0", inside.Program("ring"), "-rounds", "17")
+	require.Equal(t, 64, stats.Sums["datagram_queue_pairs"])
+	require.Equal(t, 2*64, stats.Sums["peers"]-stats.Sums["local_peers"])
+	require.Positive(t, stats.Sums["stream_queue_pairs"])
+	require.LessOrEqual(t, stats.Sums["stream_queue_pairs"], 2*64)
+	idle(t, before)
+}
+
+// TestKilled ends a job in the middle, so that nothing is closed by those who opened it.
+func TestKilled(t *testing.T) {
+	inside.Require(t)
+	before := resources(t)
+	var errs bytes.Buffer
+	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "--launch-timeout", "2m", "-n", "8", "--hosts", "a,b", "--map-by", "node", "--fabric", "ib", "--lazy", "--kill-grace", "0",
+		inside.Program("ring"), "-rounds", "1000000")
+	cmd.Stderr = &errs
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool { return resources(t)["qp"] >= before["qp"]+8*2 }, time.Minute, 20*time.Millisecond)
+	ranks := children(t, "ring")
+	require.NotEmpty(t, ranks)
+	require.NoError(t, syscall.Kill(ranks[0], syscall.SIGKILL))
+	require.Error(t, cmd.Wait())
+	require.Contains(t, errs.String(), "ibrun: ")
+	idle(t, before)
+	require.Empty(t, slices.DeleteFunc(children(t, "ring"), func(pid int) bool { return syscall.Kill(pid, 0) != nil }))
+}

@@ -1,0 +1,77 @@
+package ib
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/rdmavm/inside"
+)
+
+// figures is what --stats=json prints.
+type figures struct {
+	Mode, Fabric string
+	Ranks, Nodes int
+	Sums         map[string]int
+}
+
+// launch runs a job of an example and returns what it printed, and its figures.
+func launch(t *testing.T, args ...string) (stdout string, stats figures) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // 64 processes take turns at one slow CPU
+	defer cancel()
+	cmd := exec.CommandContext(ctx, inside.Program("ibrun"), append([]string{"--launcher", "local", "--launch-timeout", "2m", "--stats=json"}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	require.NoError(t, cmd.Run(), "%v: %s%s", args, out.String(), errs.String())
+	for line := range strings.Lines(errs.String()) {
+		if line = strings.TrimPrefix(line, "ibrun: "); strings.HasPrefix(line, "{") {
+			require.NoError(t, json.Unmarshal([]byte(line), &stats))
+		}
+	}
+	require.NotZero(t, stats.Ranks, errs.String())
+	t.Logf("%v: %s%v", args, out.String(), stats.Sums)
+	return out.String(), stats
+}
+
+// TestStencil: a queue pair at each end of each pair of ranks that talk off their node, and no more. Faces are so long that each pair
+// is worth one.
+func TestStencil(t *testing.T) {
+	inside.Require(t)
+	_, stats := launch(t, "-n", "16", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", inside.Program("stencil3d"), "-steps", "3", "-face", "20000")
+	off := stats.Sums["peers"] - stats.Sums["local_peers"]
+	require.Equal(t, off, stats.Sums["stream_queue_pairs"])
+	require.Equal(t, 16, stats.Sums["datagram_queue_pairs"])
+}
+
+func TestExamples(t *testing.T) {
+	inside.Require(t)
+	common := []string{"-n", "16", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy"}
+	for _, example := range []string{"alltoall", "ring"} {
+		t.Run(example, func(t *testing.T) {
+			out, stats := launch(t, append(common, inside.Program(example))...)
+			require.NotEmpty(t, out)
+			require.Equal(t, 16, stats.Sums["ranks"])
+		})
+	}
+	t.Run("pingpong", func(t *testing.T) {
+		out, _ := launch(t, "-n", "2", "--hosts", "a,b", "--fabric", "ib", "--lazy", inside.Program("pingpong"), "-trips", "16")
+		require.NotEmpty(t, out)
+	})
+}
+
+// TestTwoDevices: neighbours are at different ports, which reach each other.
+func TestTwoDevices(t *testing.T) {
+	inside.Require(t)
+	before := []int{received(t, "rxe0"), received(t, "rxe1")}
+	launch(t, "-n", "8", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", "--hca", "rxe0,rxe1", inside.Program("alltoall"))
+	for i, device := range []string{"rxe0", "rxe1"} {
+		require.Greater(t, received(t, device), before[i], device)
+	}
+}
