@@ -15,6 +15,9 @@ IB_PACKAGES   := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-uti
 # Tests that boot a machine; the race detector would only make it slow.
 BOOTING := ibrun/test/(rdmavm|ib)
 
+# Tests that compute and wait for nothing: two packages at once. All others watch a clock now and then, and have the machine for themselves.
+COMPUTING := ibrun/(bootstrap/(core|exchange|timing|tree|wire)|examples/.*|internal/(build|cpuset|hostlist|libpmi|limits|option|sshconfig)|job|lazy/peer|pmi|test/(bench/.*|sim)|topo.*)
+
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
@@ -51,7 +54,8 @@ test: test-packages ## vet, then all tests and fuzz seeds with the race detector
 	go vet $(TAGS) ./...
 	CGO_ENABLED=0 go vet ./cgo/verbs && CGO_ENABLED=0 go test -count=1 ./cgo/verbs
 	@$(MAKE) --no-print-directory test-ib
-	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)')
+	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(COMPUTING)')
+	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)')
 
 test-packages:
 	@test/packages $(TEST_PACKAGES)
