@@ -142,7 +142,9 @@ func TestPortBoundsSilentCallers(t *testing.T) {
 	for i := range mostSilent - 1 {
 		dial(t, s, events, fmt.Sprint(i))
 	}
+	s.port.mu.Lock()
 	require.Len(t, s.port.silent, mostSilent)
+	s.port.mu.Unlock()
 	at, _ := s.port.told(t, 4)
 	c, err := net.Dial("tcp4", at)
 	require.NoError(t, err)
