@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-FUZZTIME ?= 10s
+FUZZTIME ?= 100000x
 NODES    ?= 64
 PPN      ?= 16
 ROUNDS   ?= 5
@@ -114,7 +114,7 @@ bench-topo: ## reading 256 CPUs beside lstopo, and what binding adds to a start
 	@CGO_ENABLED=0 go build -o bin/bench-topo ./test/bench/topo
 	@bin/bench-topo bin/ibrun
 
-fuzz: ## each fuzz target for FUZZTIME=10s
+fuzz: ## each fuzz target with FUZZTIME=100000x inputs
 	@test/fuzz $(FUZZTIME)
 
 sim: ## the production cores at scale in one process
