@@ -36,7 +36,7 @@ build: libpmi ## bin/ibrun, static, with libpmi inside where there is a C compil
 libpmi: ## the C libraries: libpmi, which travels inside ibrun, and libpmgr, in bin with their headers
 	@command -v $(CC) >/dev/null || { echo "no C compiler: programs of Open MPI will not run under this ibrun" >&2; exit 0; }; \
 	mkdir -p bin; \
-	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmi.so.0 -o bin/libpmi.so cgo/libpmi/pmi.c; \
+	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmi.so.0 -o bin/libpmi.so cgo/libpmi/*.c; \
 	cmp -s bin/libpmi.so internal/libpmi/built/libpmi.so || cp bin/libpmi.so internal/libpmi/built/; \
 	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmgr.so.0 -o bin/libpmgr.so cgo/pmgr/pmgr.c; \
 	$(CC) $(CFLAGS_OF_OURS) -c -o bin/pmgr.o cgo/pmgr/pmgr.c; \

@@ -31,7 +31,8 @@ func (w *World) TrySend(to int, m []byte) error {
 }
 
 // Recv waits for the next message, from whichever rank. The message is the
-// caller's.
+// caller's. A *PeerError says, once, that messages of this rank to another were
+// lost on the way, so that the other may wait for ever.
 func (w *World) Recv(ctx context.Context) (from int, m []byte, err error) {
 	got, err := w.table.Recv(ctx)
 	return w.rank(got.From), got.Body, err

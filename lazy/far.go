@@ -29,8 +29,10 @@ type far struct {
 	early int // bytes staged before the pair is connected
 	opens int
 	up    bool
-	slot  bool // it has one of the places for handshakes
-	moved pair // its stream
+	slot  uint64 // its ticket for the handshake under way; 0: none
+	moved pair   // its stream
+
+	before uint64 // Repeated when it took the slot
 
 	failures int   // so far
 	err      error // the last one
@@ -128,8 +130,9 @@ func (t *Table) perform(f *far, e *peer.Effect) {
 
 func (t *Table) transmit(f *far, e *peer.Effect) {
 	t.out = t.cfg.Seal.Append(t.out[:0], fabric.Envelope{Kind: uint8(e.Packet), Dst: f.rank, DstEpoch: e.DstEpoch, Gen: e.Gen}, e.Body)
-	if err := t.fabric.Post(e.To, t.out); err != nil && !errors.Is(err, fabric.ErrClosed) {
+	if err := t.fabric.Post(e.To, t.out); err != nil && !errors.Is(err, fabric.ErrClosed) && f.dead == nil {
 		f.dead = f.t.about(f.rank, err)
+		f.t.in.alarm(f.dead)
 		f.notify()
 	}
 	t.datagrams++
@@ -203,6 +206,9 @@ func (f *far) failed(c peer.Cause) {
 	f.down()
 	f.moved.reset()
 	f.fail(f.t.about(f.rank, cause))
+	if c == peer.TimedOut { // it runs, and may wait for what was lost: nobody else would end that
+		t.in.alarm(f.err)
+	}
 }
 
 // down takes a pair off those that are connected.

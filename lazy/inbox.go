@@ -22,8 +22,9 @@ type inbox struct {
 	from    map[uint32]*source
 	waiting []*waiter // receivers, in the order in which they came
 	driver  fabric.Driver
-	driving int   // receivers that drive the fabric
-	err     error // no more will come
+	driving int     // receivers that drive the fabric
+	err     error   // no more will come
+	alarms  []error // of which no receiver has been told
 }
 
 // source is what one peer has in the inbox.
@@ -223,10 +224,17 @@ func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, err error, done
 	return w.got.Message, nil, true
 }
 
-// over is why nothing will come any more, if so.
-func (b *inbox) over(from uint32, any bool) error {
-	if b.err != nil || any {
+// over is why nothing will come any more, if so, or what a receiver must know
+// instead of waiting on.
+func (b *inbox) over(from uint32, any bool) (err error) {
+	switch {
+	case b.err != nil:
 		return b.err
+	case any && len(b.alarms) > 0:
+		err, b.alarms = b.alarms[0], b.alarms[1:]
+		return err
+	case any:
+		return nil
 	}
 	return b.source(from).err
 }
@@ -294,6 +302,20 @@ func (b *inbox) lose(from uint32, err error) {
 	defer b.mu.Unlock()
 	b.source(from).err = err
 	b.wake(func(w *waiter) bool { return !w.any && w.from == from })
+}
+
+// alarm tells one receiver, of those who take messages of any peer, the next to
+// find none.
+func (b *inbox) alarm(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.alarms = append(b.alarms, err)
+	told := false
+	b.wake(func(w *waiter) bool {
+		first := w.any && !told
+		told = told || first
+		return first
+	})
 }
 
 // regain takes lose back: the peer speaks again.

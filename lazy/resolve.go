@@ -47,11 +47,6 @@ func (t *Table) ask(w waitingFar) {
 	_ = t.cfg.Agent.Ask(wire.Ask{Rank: w.rank, Least: w.least, Fresh: w.fresh}) // a lost agent ends the world
 }
 
-// maxOpening is the number of handshakes that a rank has under way. A rank that
-// turns to a thousand others at once would otherwise drown them, and itself, in
-// repetitions.
-const maxOpening = 8
-
 // resolved gives a peer its address, and with it the word to begin the
 // handshake, unless too many are under way.
 func (t *Table) resolved(f *far, tuple fabric.Tuple, epoch uint16) {
@@ -60,31 +55,38 @@ func (t *Table) resolved(f *far, tuple fabric.Tuple, epoch uint16) {
 		return
 	}
 	ev := peer.Event{Kind: peer.Resolved, Tuple: tuple, Epoch: epoch}
-	if f.peer.State() == peer.Resolving && !f.slot {
-		if t.opening >= maxOpening {
-			t.ready = append(t.ready, queued{f, ev})
-			return
-		}
-		f.slot = true
-		t.opening++
+	if f.peer.State() == peer.Resolving && !f.takeSlot() {
+		t.ready = append(t.ready, queued{f, ev})
+		return
 	}
 	t.step(f, ev)
 }
 
-// leaveSlot lets the next handshake begin.
+// takeSlot reports whether the handshake may begin.
+func (f *far) takeSlot() bool {
+	if f.slot == 0 {
+		f.slot, _ = f.t.opening.Begin()
+		f.before = f.peer.Counts().Repeated
+	}
+	return f.slot > 0
+}
+
+// leaveSlot lets the next handshakes begin.
 func (f *far) leaveSlot() {
-	if !f.slot {
+	if f.slot == 0 {
 		return
 	}
 	t := f.t
-	f.slot = false
-	t.opening--
-	for t.opening < maxOpening && len(t.ready) > 0 {
+	t.opening.End(f.slot, f.peer.Counts().Repeated > f.before)
+	f.slot = 0
+	for len(t.ready) > 0 {
 		next := t.ready[0]
+		waits := next.far.peer.State() == peer.Resolving // otherwise its peer was faster
+		if waits && !next.far.takeSlot() {
+			return
+		}
 		t.ready = t.ready[1:]
-		if next.far.peer.State() == peer.Resolving { // otherwise its peer was faster
-			next.far.slot = true
-			t.opening++
+		if waits {
 			t.step(next.far, next.ev)
 		}
 	}

@@ -130,7 +130,7 @@ type Table struct {
 	asking  map[uint32][]waitingFar // by node: who waits for its block
 	live    int                     // fars that are connected
 	early   int                     // bytes staged for fars that are not
-	opening int                     // handshakes that we have begun and not ended
+	opening peer.Openings           // handshakes that we have begun and not ended
 	ready   []queued                // addresses for handshakes that wait for their turn
 	tokens  uint64
 	stopped bool
@@ -249,7 +249,9 @@ func (t *Table) sent(m []byte) {
 	t.count(func(s *sums) { s[job.CountMessages]++; s[job.CountBytes] += uint64(len(m)) })
 }
 
-// Recv waits for the next message of any rank.
+// Recv waits for the next message of any rank. When messages to a rank were lost
+// on the way, by 30 s without an answer or a device that does not send, it
+// returns that *PeerError once: that rank may be waiting for them for ever.
 func (t *Table) Recv(ctx context.Context) (Message, error) { return t.in.take(ctx, 0, true) }
 
 // RecvFrom waits for the next message of one rank. When that rank is gone and

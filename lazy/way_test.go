@@ -1,9 +1,12 @@
 package lazy
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -77,4 +80,35 @@ func TestClosedBeforeItIsOpened(t *testing.T) {
 	require.ErrorIs(t, w.table(0).Reach(), ErrClosed)
 	w.table(0).Wanted(func(err error) { require.NoError(t, err) })
 	require.Zero(t, opened.Load())
+}
+
+// Who only receives is told that what it sent before was lost: the peer may be
+// waiting for that.
+func TestLostMessagesAreToldToReceivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2, 1, overMem(mem.New(1, mem.Faults{Loss: 1}))).start()
+		ctx := context.Background()
+		require.NoError(t, w.table(0).Send(ctx, 1, []byte("into the void")))
+		_, err := w.table(0).Recv(ctx)
+		require.EqualError(t, err, "rank 1: no answer for 30 s")
+		short, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		_, err = w.table(0).Recv(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "told once")
+	})
+}
+
+// deaf is a fabric that cannot send.
+type deaf struct{ fabric.Fabric }
+
+func (deaf) Post(fabric.Tuple, []byte) error { return errors.New("the port is down") }
+
+func TestBrokenDevicesAreToldToReceivers(t *testing.T) {
+	n := mem.New(1, mem.Faults{})
+	w := newWorld(t, 2, 1, func(s fabric.Sink) (fabric.Fabric, error) {
+		return deaf{n.Open(s)}, nil
+	}).start()
+	require.NoError(t, w.table(0).Send(within(t), 1, []byte("into the void")))
+	_, err := w.table(0).Recv(within(t))
+	require.EqualError(t, err, "rank 1: the port is down")
 }

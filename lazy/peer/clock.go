@@ -9,8 +9,9 @@ const (
 	never      = time.Duration(math.MaxInt64)
 	firstRetry = 2 * time.Millisecond
 	lastRetry  = 250 * time.Millisecond
-	askAfter   = 3           // resends without an answer before the agent is asked
-	askEvery   = time.Second // between questions to the agent
+	slowest    = 4 * time.Second // answer that is waited for before a packet is repeated
+	askAfter   = 3               // resends without an answer before the agent is asked
+	askEvery   = time.Second     // between questions to the agent
 	// A machine with more ranks than cores is late by some scheduling rounds; its
 	// agents must not be asked about each of them.
 	askNotBefore = 200 * time.Millisecond
@@ -24,10 +25,9 @@ const (
 // slows its own answers down.
 type pace struct{ smooth time.Duration }
 
-// learn takes one time from a packet to its answer. A resend in between makes it
-// too long rather than too short, which is the safe side.
+// learn takes one time from a packet to its answer, and no other time: what is
+// taken for a slow answer and was a lost packet would hold up the next ones.
 func (c *pace) learn(took time.Duration) {
-	took = min(took, lastRetry)
 	if took > c.smooth {
 		c.smooth += (took - c.smooth) / 4
 	} else {
@@ -37,7 +37,7 @@ func (c *pace) learn(took time.Duration) {
 
 // first is when a packet is sent again for the first time.
 func (c *pace) first(least time.Duration) time.Duration {
-	return min(max(least, 2*c.smooth), lastRetry)
+	return min(max(least, 2*c.smooth), slowest)
 }
 
 // retry is what runs while an answer is awaited: of the handshake, of FIN, or
@@ -80,8 +80,36 @@ func (r *retry) next() time.Duration {
 	return at
 }
 
+// doubled is how long to wait after so many resends.
 func doubled(d time.Duration, times int) time.Duration {
-	return min(d<<min(times, 10), lastRetry)
+	return max(d, min(d<<min(times, 10), lastRetry))
+}
+
+// stampUnit is what stamps count, and stamps how many of them there are: they
+// come again long after giveUp.
+const (
+	stampUnit = time.Millisecond
+	stamps    = 1<<16 - 1
+)
+
+// stamp is a time for the peer to send back; never 0.
+func stamp(now time.Duration) uint16 { return uint16(now/stampUnit%stamps) + 1 }
+
+// since is how long ago something was stamped.
+func since(now time.Duration, then uint16) time.Duration {
+	return time.Duration((int(stamp(now))+stamps-int(then))%stamps) * stampUnit
+}
+
+// answered learns how long the answer took that has come. After a resend only an
+// echo tells which packet it answers.
+func (p *Peer) answered(c *cue) {
+	switch {
+	case p.retry.at == never:
+	case p.retry.tries == 0:
+		p.scratch.pace.learn(p.now - p.retry.since)
+	case c.kind == PacketState && c.echo > 0:
+		p.scratch.pace.learn(since(p.now, c.echo))
+	}
 }
 
 // jitter spreads d by a quarter either way, so that a thousand ranks that

@@ -13,8 +13,10 @@ func (p *Peer) address(c *cue) {
 	}
 }
 
-func (p *Peer) transmitState(flags uint8) {
-	k := packet{kind: PacketState, flags: flags, mtu: uint16(p.cfg.MTU), tuple: p.cfg.Tuple}
+// transmitState sends STATE. One that answers another at once has an echo; what a
+// timer repeats has none, since the time in between was not the way's.
+func (p *Peer) transmitState(flags uint8, echo uint16) {
+	k := packet{kind: PacketState, flags: flags, mtu: uint16(p.cfg.MTU), stamp: stamp(p.now), echo: echo, tuple: p.cfg.Tuple}
 	if p.untaken <= p.cfg.Inbox {
 		k.window = uint8(p.cfg.Window)
 	}
@@ -29,9 +31,11 @@ func (p *Peer) transmitFin() {
 func (p *Peer) resend() {
 	switch p.state {
 	case Wait:
-		p.transmitState(flagAnswer)
+		p.counts.Repeated++
+		p.transmitState(flagAnswer, 0)
 	case Half:
-		p.transmitState(flagHaveYou | flagAnswer)
+		p.counts.Repeated++
+		p.transmitState(flagHaveYou|flagAnswer, 0)
 	case Closing:
 		p.transmitFin()
 	case Up:

@@ -47,7 +47,7 @@ const (
 const (
 	ring       = 64  // most segments under way, the width of the selective acknowledgement
 	leastMTU   = 512 // bytes of body that everybody takes
-	stateHead  = 4
+	stateHead  = 8
 	segmentLen = 18 // of a SEGMENT before its payload
 )
 
@@ -57,6 +57,8 @@ type packet struct {
 	flags   uint8
 	window  uint8  // STATE, SEGMENT, ACK: segments the sender of this has room for, 0 to 64
 	mtu     uint16 // STATE: bytes of body
+	stamp   uint16 // STATE: when it was sent, by its sender's clock; 1 and more
+	echo    uint16 // STATE: the stamp of the one that this answers; 0: none
 	epoch   uint16 // REJECT: the living incarnation, who says so itself
 	seq     uint32 // SEGMENT
 	ack     uint32 // SEGMENT, ACK: the next segment expected
@@ -74,6 +76,8 @@ func (k *packet) append(b []byte) []byte {
 		b = append(b, k.flags)
 		b = binary.BigEndian.AppendUint16(b, k.mtu)
 		b = append(b, k.window)
+		b = binary.BigEndian.AppendUint16(b, k.stamp)
+		b = binary.BigEndian.AppendUint16(b, k.echo)
 		return k.tuple.Append(b)
 	case PacketReject:
 		b = binary.BigEndian.AppendUint16(b, k.epoch)
@@ -107,7 +111,8 @@ func (k *packet) parse(kind PacketKind, b []byte) bool {
 			return false
 		}
 		k.flags, k.mtu, k.window = b[0], binary.BigEndian.Uint16(b[1:]), b[3]
-		return k.flags&^flagsState == 0 && k.flags != 0 && k.mtu >= leastMTU && k.window <= ring &&
+		k.stamp, k.echo = binary.BigEndian.Uint16(b[4:]), binary.BigEndian.Uint16(b[6:])
+		return k.flags&^flagsState == 0 && k.flags != 0 && k.mtu >= leastMTU && k.window <= ring && k.stamp > 0 &&
 			k.parseTuple(b[stateHead:]) && k.tuple.Kind != fabric.NONE
 	case PacketReject:
 		if len(b) < 2 {

@@ -74,6 +74,7 @@ type Counts struct {
 	Malformed uint64 // packets that were ignored because they do not parse
 	Doubled   uint64 // segments that were here already
 	Resent    uint64 // segments that were sent again
+	Repeated  uint64 // handshake packets that were sent again
 	TimedOut  uint64 // times that the oldest segment was not acknowledged in time
 }
 

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"encoding/binary"
 	"reflect"
 	"slices"
 	"testing"
@@ -145,7 +146,8 @@ func TestGone(t *testing.T) {
 		for _, e := range effects {
 			switch e.Kind {
 			case Transmit:
-				require.Equal(t, first, e.Body, "the same bytes")
+				require.Equal(t, stamp(now), binary.BigEndian.Uint16(e.Body[4:]))
+				require.Equal(t, first, slices.Concat(e.Body[:4], first[4:6], e.Body[6:]), "the same bytes but for the stamp")
 				sent++
 			case Resolve:
 				require.True(t, e.Fresh)

@@ -188,20 +188,18 @@ func (p *Peer) do(a action, c *cue) {
 		p.address(c)
 	case doOpen:
 		p.enter(p.gen + 1)
-		p.transmitState(flagAnswer)
+		p.transmitState(flagAnswer, 0)
 		p.retry.begin(p.now, p.jitter(p.scratch.pace.first(firstRetry)))
 	case doOffer:
 		p.asked = false // what it says may be older than this
-		p.transmitState(flagHaveYou | flagAnswer)
+		p.transmitState(flagHaveYou|flagAnswer, c.stamp)
 		p.retry.begin(p.now, p.jitter(p.scratch.pace.first(firstRetry)))
 	case doRepeat:
-		p.transmitState(flagHaveYou | flagAnswer)
+		p.transmitState(flagHaveYou|flagAnswer, c.stamp)
 	case doConfirm:
-		p.transmitState(flagHaveYou)
+		p.transmitState(flagHaveYou, c.stamp)
 	case doUp:
-		if p.retry.at != never {
-			p.scratch.pace.learn(p.now - p.retry.since)
-		}
+		p.answered(c)
 		p.retry.stop()
 		p.asked, p.warm = false, false
 		p.win = newWindow(p.room)

@@ -27,6 +27,8 @@ type weather struct {
 	exits        int
 	splits       int           // partitions
 	split        time.Duration // how long, at most
+	work         time.Duration // all ranks share one core, which a packet takes so long
+	room         int           // packets that wait for a rank before more are lost
 	cfg          Config
 	trace        func(format string, args ...any)
 }
@@ -34,18 +36,21 @@ type weather struct {
 // world is ranks, a network and an agent under virtual time.
 type world struct {
 	weather
-	rng    *rand.Rand
-	now    time.Duration
-	serial uint64
-	heap   []entry
-	ranks  []*rank
-	cut    map[[2]int]time.Duration // no packets from, to, until
-	steps  int
-	fault  error
-	used   [states][inputs]int
-	took   []time.Duration // from Send to Deliver
-	posts  [packetKinds]int
-	timers int // SetTimer effects
+	rng     *rand.Rand
+	now     time.Duration
+	serial  uint64
+	heap    []entry
+	ranks   []*rank
+	cut     map[[2]int]time.Duration // no packets from, to, until
+	steps   int
+	fault   error
+	used    [states][inputs]int
+	took    []time.Duration // from Send to Deliver
+	posts   [packetKinds]int
+	running bool // somebody has the core
+	next    int  // rank that had it last
+	posted  int  // packets that this turn has handled
+	timers  int  // SetTimer effects
 }
 
 type entry struct {
@@ -64,6 +69,8 @@ type rank struct {
 	tuples []fabric.Tuple // by epoch - 1
 	ends   []*end         // by the other's id
 	from   []uint16       // by source: the newest incarnation that something was delivered of
+	todo   []func()       // what waits for the core
+	behind int            // packets among it
 }
 
 // end is one Peer and what its owner knows.
@@ -81,6 +88,8 @@ type end struct {
 	opened  int
 	closed  int
 	causes  []Cause
+
+	whenOpened func() // called once; may be nil
 }
 
 // flow is what one incarnation sent to one rank.
@@ -275,15 +284,24 @@ func (e *end) perform(f *Effect) {
 		w.timers++
 		e.timer++
 		mine := e.timer
-		w.at(max(f.At, w.now), func() {
+		tick := func() {
 			if mine == e.timer {
 				e.step(Event{Kind: Tick})
 			}
-		})
+		}
+		if w.work > 0 {
+			ring := tick
+			tick = func() { w.queue(e.self, false, ring) }
+		}
+		w.at(max(f.At, w.now), tick)
 	case Deliver, DeliverControl:
 		w.delivered(e, f)
 	case Opened:
 		e.opened++
+		if do := e.whenOpened; do != nil {
+			e.whenOpened = nil
+			do()
+		}
 		w.log("%d up to %d, generation %d", e.self.id, e.other.id, e.peer.gen)
 	case Closed:
 		e.closed++
@@ -403,6 +421,11 @@ func (w *world) post(e *end, f *Effect) {
 		}
 		o.step(ev)
 	}
+	if w.work > 0 {
+		w.posted++
+		w.queue(dst, true, arrive)
+		return
+	}
 	if w.clear() {
 		w.at(w.now+w.delay, arrive)
 		return
@@ -419,6 +442,50 @@ func (w *world) post(e *end, f *Effect) {
 	if w.chance(w.late) {
 		w.at(w.now+w.upTo(500*time.Millisecond), arrive)
 	}
+}
+
+// turns of ranks that share a core end after so many events.
+const turn = 8
+
+// queue lets an event wait until its rank has the core.
+func (w *world) queue(r *rank, isPacket bool, do func()) {
+	if isPacket {
+		if r.behind == w.room {
+			return
+		}
+		r.behind++
+	}
+	r.todo = append(r.todo, func() {
+		if isPacket {
+			r.behind--
+			w.posted++
+		}
+		do()
+	})
+	if !w.running {
+		w.running = true
+		w.at(w.now, w.turn)
+	}
+}
+
+// turn gives the core to the next rank that has something to do.
+func (w *world) turn() {
+	for range w.ranks {
+		w.next = (w.next + 1) % len(w.ranks)
+		r := w.ranks[w.next]
+		if len(r.todo) == 0 {
+			continue
+		}
+		w.posted = 0
+		for i := 0; i < turn && len(r.todo) > 0; i++ {
+			do := r.todo[0]
+			r.todo = r.todo[1:]
+			do()
+		}
+		w.at(w.now+time.Duration(w.posted)*w.work, w.turn)
+		return
+	}
+	w.running = false
 }
 
 // resolve is the agent: it parks, it caches, it honours the least epoch.
