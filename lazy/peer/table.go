@@ -213,5 +213,5 @@ var rules = []string{
 	"FIN is granted if nothing of ours is staged or unacknowledged (in Closing: whatever is staged) and exactly the messages that it counts have been delivered. An attempt that was decided once is decided the same way ever after; older attempts were refused.",
 	"Rest is looked at only if nothing of ours is staged or unacknowledged.",
 	"In Idle with something staged or a connection wished for: \"send\", at the end of the step.",
-	"Timers: 2, 4, 8 .. 250 ms with a quarter of jitter, or from twice the time that answers took of late if that is longer; segments by the measured round trip, 4 .. 250 ms. After 3 resends without an answer, and 200 ms at the soonest, ask the agent, fresh, and again each second. Resolving has no timer: the agent parks a question as long as it takes.",
+	"Timers: 2, 4, 8 .. 250 ms with a quarter of jitter, or twice the time that answers took of late, up to 4 s, if that is longer; segments by the measured round trip, 4 .. 250 ms. After 3 resends without an answer, and 200 ms at the soonest, ask the agent, fresh, and again each second. Resolving has no timer: the agent parks a question as long as it takes.",
 }

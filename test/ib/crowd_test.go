@@ -46,7 +46,7 @@ func idle(t *testing.T, before map[string]uint64) {
 
 // TestSixtyFour has 64 processes at one device, of which a ring makes all talk off their node.
 func TestSixtyFour(t *testing.T) {
-	withJobs(t)
+	inside.Require(t)
 	before := resources(t)
 	_, stats := launch(t, "-n", "64", "--map-by", "node", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", "--hca", "rxe0", inside.Program("ring"), "-rounds", "17")
 	require.Equal(t, 64, stats.Sums["datagram_queue_pairs"])
@@ -58,7 +58,7 @@ func TestSixtyFour(t *testing.T) {
 
 // TestKilled ends a job in the middle, so that nothing is closed by those who opened it.
 func TestKilled(t *testing.T) {
-	withJobs(t)
+	inside.Require(t)
 	before := resources(t)
 	var errs bytes.Buffer
 	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "--launch-timeout", "2m", "-n", "8", "--hosts", "a,b", "--map-by", "node", "--fabric", "ib", "--lazy", "--kill-grace", "0",

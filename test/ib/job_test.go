@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -41,19 +40,10 @@ func launch(t *testing.T, args ...string) (stdout string, stats figures) {
 	return out.String(), stats
 }
 
-// withJobs is for tests of whole jobs. On Soft-RoCE such a job comes to a stand now and then, and why is not known yet
-// (docs/decisions/0012-infiniband.md), so that they run only when asked for.
-func withJobs(t *testing.T) {
-	inside.Require(t)
-	if os.Getenv("IBRUN_TEST_IB_JOBS") == "" {
-		t.Skip("NOT TESTED: jobs over Soft-RoCE hang now and then, an open fault; IBRUN_TEST_IB_JOBS=1 runs them")
-	}
-}
-
 // TestStencil: a queue pair at each end of each pair of ranks that talk off their node, and no more. Faces are so long that each pair
 // is worth one.
 func TestStencil(t *testing.T) {
-	withJobs(t)
+	inside.Require(t)
 	_, stats := launch(t, "-n", "16", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", inside.Program("stencil3d"), "-steps", "3", "-face", "20000")
 	off := stats.Sums["peers"] - stats.Sums["local_peers"]
 	require.Equal(t, off, stats.Sums["stream_queue_pairs"])
@@ -61,7 +51,7 @@ func TestStencil(t *testing.T) {
 }
 
 func TestExamples(t *testing.T) {
-	withJobs(t)
+	inside.Require(t)
 	common := []string{"-n", "16", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy"}
 	for _, example := range []string{"ring", "alltoall"} {
 		t.Run(example, func(t *testing.T) {
@@ -78,7 +68,7 @@ func TestExamples(t *testing.T) {
 
 // TestTwoDevices: neighbours are at different ports, which reach each other.
 func TestTwoDevices(t *testing.T) {
-	withJobs(t)
+	inside.Require(t)
 	before := []int{received(t, "rxe0"), received(t, "rxe1")}
 	launch(t, "-n", "8", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", "--hca", "rxe0,rxe1", inside.Program("alltoall"))
 	for i, device := range []string{"rxe0", "rxe1"} {

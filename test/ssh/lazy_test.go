@@ -3,7 +3,6 @@ package ssh
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -86,13 +85,7 @@ func TestLazyAllToAll(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 16})
 	program := example(t, c, "examples/alltoall")
 	took := regexp.MustCompile(`^(\d+) ranks sent \d+ messages of 64 bytes in (\S+)\n$`)
-	sizes := []int{16}
-	if os.Getenv("IBRUN_TEST_ALLTOALL") != "" {
-		sizes = append(sizes, 256) // a run of 256 has hung once, an open fault: see docs/decisions/0012-infiniband.md
-	} else {
-		t.Log("NOT TESTED: 256 ranks, of which one run has hung; IBRUN_TEST_ALLTOALL=1 runs them")
-	}
-	for _, ranks := range sizes {
+	for _, ranks := range []int{16, 256} {
 		best := map[string]time.Duration{}
 		rounds := 5
 		if ranks == 256 {
