@@ -118,7 +118,7 @@ func (p *port) take(f *os.File) {
 	}
 	go func() {
 		defer close(c.ended)
-		readPMI(f, func(words []byte) { p.post(Called{number, words}) })
+		readPMI(&mouth{File: f}, func(words []byte) { p.post(Called{number, words}) })
 		c.close()
 		p.forget(number)
 		p.post(Hung{number})
