@@ -106,7 +106,7 @@ bench-ib: ## InfiniBand beside ibv_rc_pingpong, in a machine with Soft-RoCE (as 
 	@test/packages $(IB_PACKAGES)
 	@CGO_ENABLED=0 go build -o bin/rdmavm ./test/rdmavm
 	@go build -o bin/bench-ib ./test/bench/ib
-	@bin/rdmavm run -timeout 5m -- bin/bench-ib rxe0
+	@for cpus in 1 2; do echo "$$cpus CPU(s):"; bin/rdmavm run -cpus $$cpus -timeout 5m -- bin/bench-ib rxe0; done
 
 bench-topo: ## reading 256 CPUs beside lstopo, and what binding adds to a start
 	@test/packages hwloc-nox

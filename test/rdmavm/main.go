@@ -24,6 +24,7 @@ import (
 
 const usage = `usage: rdmavm run [options] -- command...   in a machine with Soft-RoCE; its exit code, 125 if the machine failed
 options: -devices 2      rxe0, rxe1, ... over eth0, eth1, ... with 10.77.0.1, 10.77.0.2, ...
+         -cpus 1         of which it needs no more: what Soft-RoCE does for one queue pair, it does on one
          -mem 1G         memory, which also holds what the command writes: it sees all files of this machine, and changes none
          -share DIR      but those below DIR
          -memlock SIZE   limit of locked memory (64k); unlimited
@@ -95,6 +96,7 @@ func inMachine(args []string) (int, error) {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	memory := size(1 << 30)
 	flags.IntVar(&cfg.Devices, "devices", 2, "")
+	flags.IntVar(&cfg.CPUs, "cpus", 1, "")
 	flags.Var(&memory, "mem", "")
 	flags.StringVar(&cfg.Share, "share", "", "")
 	flags.Var((*size)(&cfg.Memlock), "memlock", "")
@@ -106,6 +108,9 @@ func inMachine(args []string) (int, error) {
 	}
 	if cfg.Devices < 0 || cfg.Devices > vm.MostDevices {
 		return 0, fmt.Errorf("-devices %d: 0 to %d", cfg.Devices, vm.MostDevices)
+	}
+	if cfg.CPUs < 1 || cfg.CPUs > vm.MostCPUs {
+		return 0, fmt.Errorf("-cpus %d: 1 to %d", cfg.CPUs, vm.MostCPUs)
 	}
 	if memory < leastMemory {
 		return 0, fmt.Errorf("-mem: at least %dM", leastMemory>>20)

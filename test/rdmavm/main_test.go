@@ -98,11 +98,11 @@ func TestCommand(t *testing.T) {
 	o := rdmavm(t, func(cmd *exec.Cmd) {
 		cmd.Dir, cmd.Stdin = dir, bytes.NewReader(input[:])
 		cmd.Env = append(os.Environ(), "WORD=two words ")
-	}, "run", "-i", "-devices", "3", "-memlock", "64k", "-share", share, "--", "sh", "-c", `
+	}, "run", "-i", "-devices", "3", "-cpus", "2", "-memlock", "64k", "-share", share, "--", "sh", "-c", `
 		cat
 		sleep 1000 &
 		exec >&2
-		pwd; hostname; echo "[$WORD]" "$RDMAVM" "$2"; ulimit -l
+		pwd; hostname; echo "[$WORD]" "$RDMAVM" "$2"; nproc; ulimit -l
 		echo $((0x$(sed -n 's/^CapEff:\t//p' /proc/self/status) >> 14 & 1))
 		ls /sys/class/infiniband
 		echo lost >file && cat file
@@ -110,7 +110,7 @@ func TestCommand(t *testing.T) {
 		exit 7`, "sh", share, "one\ttwo'")
 	require.Equal(t, 7, o.code, o.errout)
 	require.True(t, string(input[:]) == o.out, "%d bytes of %d came back", len(o.out), len(input))
-	require.Equal(t, dir+"\nrdmavm\n[two words ] 1 one\ttwo'\n64\n0\nrxe0\nrxe1\nrxe2\nlost\n", o.errout)
+	require.Equal(t, dir+"\nrdmavm\n[two words ] 1 one\ttwo'\n2\n64\n0\nrxe0\nrxe1\nrxe2\nlost\n", o.errout)
 	require.NoFileExists(t, filepath.Join(dir, "file"))
 	text, err := os.ReadFile(filepath.Join(share, "file"))
 	require.NoError(t, err)
@@ -221,6 +221,7 @@ func TestBadArguments(t *testing.T) {
 	}
 	for args, why := range map[string]string{
 		"run -devices 65 -- true":       "0 to 64",
+		"run -cpus 0 -- true":           "1 to 16",
 		"run -mem 1k -- true":           "-mem: at least",
 		"run -share /nowhere -- true":   "/nowhere: no such file",
 		"run -share /dev/null -- true":  "not a folder",

@@ -36,10 +36,14 @@ type Config struct {
 	Stdout, Stderr io.Writer
 
 	Devices int    // rxe0 and on, over eth0 and on, with addresses from 10.77.0.1 on; each reaches all
+	CPUs    int    // 0: one
 	MiB     int    // of memory, which also holds what the command writes
 	Share   string // a folder that the command may change; empty: none
 	Memlock uint64 // limit of locked memory in bytes; below Unlimited the command also lacks the right to exceed it
 }
+
+// MostCPUs is as many as a machine may have.
+const MostCPUs = 16
 
 // bootTime is how long the guest may take until it speaks: 3 s where nothing else runs, a minute where
 // dozens of processes share two cores.
@@ -149,8 +153,7 @@ const (
 
 func arguments(image Image, cfg Config) []string {
 	args := []string{
-		// Soft-RoCE's packets go through one queue per QP; a second CPU would only make the first one wait.
-		"-machine", "q35", "-cpu", "max", "-smp", "1", "-m", fmt.Sprint(cfg.MiB),
+		"-machine", "q35", "-cpu", "max", "-smp", fmt.Sprint(max(1, cfg.CPUs)), "-m", fmt.Sprint(cfg.MiB),
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
 		"-kernel", image.Kernel, "-initrd", fmt.Sprintf("/proc/self/fd/%d", firstFD),
 		"-append", "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off audit=0 random.trust_cpu=on tsc=reliable no_timer_check cryptomgr.notests",
