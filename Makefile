@@ -92,7 +92,7 @@ bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64
 	@CGO_ENABLED=0 go build -o bin/pmi ./test/pmi
 	@go test -run '^$$' -bench Local ./bootstrap/exchange
 	@for how in --eager --lazy; do echo "$$how, two local agents:"; bin/ibrun --launcher local --hosts a,b $$how -n 2 bin/pmi -time 20000 | grep put; done
-	@for n in 16 64 128; do for p in 1 16; do bin/vcluster up $$n -- test/bench/launch $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
+	@for n in 16 64 128; do for p in 1 16; do bin/vcluster up $$n -- test/bench/turns $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
 	@mpicc.mpich -o bin/mpi.mpich test/e2e/testdata/mpi.c; mpicc.openmpi -o bin/mpi.openmpi test/e2e/testdata/mpi.c
 	@for n in 4 16; do bin/vcluster up $$n -- test/bench/mpi $$n 1 $(ROUNDS) $(CURDIR)/bin/mpi.mpich $(CURDIR)/bin/mpi.openmpi; done
 
