@@ -21,7 +21,7 @@ COMPUTING := ibrun/(bootstrap/(core|exchange|timing|tree|wire)|examples/.*|inter
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-packages test-ib check bench bench-ib bench-launch bench-lazy bench-mpi bench-ssh bench-topo fuzz sim clean
+.PHONY: help build libpmi run test test-packages test-ib check bench bench-ib bench-launch bench-lazy bench-mpi bench-ssh bench-topo bench-tree fuzz sim sim-launch clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -92,7 +92,7 @@ bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64
 	@CGO_ENABLED=0 go build -o bin/pmi ./test/pmi
 	@go test -run '^$$' -bench Local ./bootstrap/exchange
 	@for how in --eager --lazy; do echo "$$how, two local agents:"; bin/ibrun --launcher local --hosts a,b $$how -n 2 bin/pmi -time 20000 | grep put; done
-	@for n in 16 64 128; do for p in 1 16; do bin/vcluster up $$n -- test/bench/launch $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
+	@for n in 16 64 128; do for p in 1 16; do bin/vcluster up $$n -- test/bench/turns $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
 	@mpicc.mpich -o bin/mpi.mpich test/e2e/testdata/mpi.c; mpicc.openmpi -o bin/mpi.openmpi test/e2e/testdata/mpi.c
 	@for n in 4 16; do bin/vcluster up $$n -- test/bench/mpi $$n 1 $(ROUNDS) $(CURDIR)/bin/mpi.mpich $(CURDIR)/bin/mpi.openmpi; done
 
@@ -114,12 +114,21 @@ bench-topo: ## reading 256 CPUs beside lstopo, and what binding adds to a start
 	@CGO_ENABLED=0 go build -o bin/bench-topo ./test/bench/topo
 	@bin/bench-topo bin/ibrun
 
+bench-tree: ## launches of 15 to 511 agents over a remote shell with latency, beside the best tree for the same costs; ROUNDS=5
+	@$(MAKE) --no-print-directory build
+	@CGO_ENABLED=0 go build -o bin/bench-tree ./test/bench/tree
+	@bin/bench-tree bin/ibrun $(ROUNDS)
+
 fuzz: ## each fuzz target with FUZZTIME=100000x inputs
 	@test/fuzz $(FUZZTIME)
 
 sim: ## the production cores at scale in one process
 	go test -count=1 -v ./test/sim
 	go test -count=1 -v -run Schedules ./lazy/peer
+
+sim-launch: ## planning for 100,000 and 1,000,000 nodes, and a simulated launch of 1,048,576 ranks on 16,384 nodes beside the model
+	@go test -count=1 -run '^$$' -bench 'Plan|WholeTree' ./bootstrap/tree
+	@go test -count=1 -v -run 'MillionRanks' ./test/sim
 
 clean: ## what the other targets built
 	rm -rf bin out internal/libpmi/built/*.so

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // A host that is cut off or dead leaves what we send unacknowledged, and our
@@ -59,18 +61,21 @@ func LocalAddress() string {
 	if words := strings.Fields(os.Getenv("SSH_CONNECTION")); len(words) == 4 {
 		return endpoint(words[2], words[3]).Addr().String()
 	}
-	inodes := map[string]bool{}
-	for _, n := range sockets("/proc/self/fd/[01]") {
-		inodes[n] = true
-	}
-	addr := ""
-	verdict(func(s tcpSocket) bool {
-		if inodes[s.inode] {
-			addr = s.local.Addr().String()
+	// The descriptor is asked, and not /proc/net/tcp, which on a machine with much
+	// memory takes milliseconds to read however few connections there are.
+	for fd := range 2 {
+		name, err := unix.Getsockname(fd)
+		if err != nil {
+			continue // no socket
 		}
-		return inodes[s.inode]
-	})
-	return addr
+		switch name := name.(type) {
+		case *unix.SockaddrInet4:
+			return netip.AddrFrom4(name.Addr).String()
+		case *unix.SockaddrInet6:
+			return netip.AddrFrom16(name.Addr).Unmap().String()
+		}
+	}
+	return ""
 }
 
 // isPipe reports whether the link is a pipe to a process of this machine, as

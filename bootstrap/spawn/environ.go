@@ -9,16 +9,32 @@ import (
 	"ibrun/job"
 )
 
-// environment is a list of NAME=VALUE in which a name comes once.
+// environment is a list of NAME=VALUE in which a name comes once. Of what is the
+// same for all ranks of a program there is one, which theirs begin with.
 type environment struct {
-	list []string
-	at   map[string]int // where a name is
+	list  []string
+	at    map[string]int // where a name is
+	below map[string]int // the same of what it began with, which is not changed
+	user  int            // how many entries of the list, its first, are the user's
+}
+
+func newEnvironment(most int) *environment {
+	return &environment{list: make([]string, 0, most), at: make(map[string]int, most)}
+}
+
+// find says where a name is.
+func (e *environment) find(entry string) (name string, i int, known bool) {
+	name, _, _ = strings.Cut(entry, "=")
+	if i, known = e.at[name]; !known {
+		i, known = e.below[name]
+	}
+	return name, i, known
 }
 
 // set makes an entry count, whatever was there.
 func (e *environment) set(entry string) {
-	name, _, _ := strings.Cut(entry, "=")
-	if i, known := e.at[name]; known {
+	name, i, known := e.find(entry)
+	if known {
 		e.list[i] = entry
 		return
 	}
@@ -28,28 +44,41 @@ func (e *environment) set(entry string) {
 
 // suggest makes an entry count if the name is not there yet.
 func (e *environment) suggest(entry string) {
-	name, _, _ := strings.Cut(entry, "=")
-	if _, known := e.at[name]; !known {
+	if _, _, known := e.find(entry); !known {
 		e.set(entry)
 	}
 }
 
-// environ is a rank's whole environment: what this node contributes for the
-// names that are its own, what tells libraries of the rank's devices, then the
-// user's side, then what tells the rank who it is. Later parts win.
-func environ(node []string, p *job.Program, devices, own []string) *environment {
-	most := len(p.Env) + len(own) + 8
-	env := &environment{make([]string, 0, most), make(map[string]int, most)}
-	for _, entry := range node {
-		if name, _, ok := strings.Cut(entry, "="); ok && matches(p.Drop, name) {
-			env.set(entry)
-		}
-	}
-	for _, entry := range devices {
-		env.set(entry)
-	}
+// shared is what the ranks of a program have in common: the user's side, and
+// what this node contributes for the names that are its own.
+func shared(node []string, p *job.Program) *environment {
+	env := newEnvironment(len(p.Env) + 8)
 	for _, entry := range p.Env {
 		env.set(entry)
+	}
+	env.user = len(env.list)
+	for _, entry := range node {
+		if name, _, ok := strings.Cut(entry, "="); ok && matches(p.Drop, name) {
+			env.suggest(entry)
+		}
+	}
+	return env
+}
+
+// spare is the room for what is set besides in a rank's environment.
+const spare = 8
+
+// of is a rank's whole environment: what tells libraries of the rank's devices,
+// unless the user's side does, and what tells the rank who it is.
+func (e *environment) of(devices, own []string) *environment {
+	most := len(devices) + len(own) + spare
+	env := newEnvironment(most)
+	env.list = append(make([]string, 0, len(e.list)+most), e.list...)
+	env.below = e.at
+	for _, entry := range devices {
+		if _, i, known := e.find(entry); !known || i >= e.user {
+			env.set(entry)
+		}
 	}
 	for _, entry := range own {
 		env.set(entry)

@@ -15,14 +15,18 @@ import (
 func TestEnvironParts(t *testing.T) {
 	node := []string{"TMPDIR=/node", "PATH=/node", "SLURM_JOB=1", "odd", "SLURM_X=2=3"}
 	p := &job.Program{Env: []string{"PATH=/user", "SLURM_X=user", "UCX_NET_DEVICES=mine", "EMPTY="}, Drop: []string{"TMPDIR", "SLURM_*"}}
-	env := environ(node, p, []string{"UCX_NET_DEVICES=mlx5_0:1", "GLOO=eth0"}, []string{"IBRUN_RANK=3", "EMPTY=x"})
+	all := shared(node, p)
+	env := all.of([]string{"UCX_NET_DEVICES=mlx5_0:1", "GLOO=eth0", "SLURM_JOB=2"}, []string{"IBRUN_RANK=3", "EMPTY=x"})
 	require.Equal(t, []string{
-		"TMPDIR=/node", "SLURM_JOB=1", "SLURM_X=user", "UCX_NET_DEVICES=mine", "GLOO=eth0", "PATH=/user", "EMPTY=x", "IBRUN_RANK=3",
+		"PATH=/user", "SLURM_X=user", "UCX_NET_DEVICES=mine", "EMPTY=x", "TMPDIR=/node", "SLURM_JOB=2", "GLOO=eth0", "IBRUN_RANK=3",
 	}, env.list)
 	env.suggest("PATH=/ours")
 	env.suggest("NEW=1")
 	require.Contains(t, env.list, "PATH=/user")
 	require.Equal(t, "NEW=1", env.list[len(env.list)-1])
+	// What one rank is told, the next does not see.
+	require.Equal(t, []string{"PATH=/user", "SLURM_X=user", "UCX_NET_DEVICES=mine", "EMPTY=", "TMPDIR=/node", "SLURM_JOB=1"}, all.list)
+	require.Equal(t, append(slices.Clone(all.list), "IBRUN_RANK=4"), all.of(nil, []string{"IBRUN_RANK=4"}).list)
 }
 
 // twoPrograms is node 1 of a job: ranks 2 to 4, the last of the second program.

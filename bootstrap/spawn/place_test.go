@@ -78,7 +78,7 @@ func TestInterfaces(t *testing.T) {
 // rank is over both.
 func TestUsersVariableWins(t *testing.T) {
 	p := &job.Program{Env: []string{"UCX_NET_DEVICES=mine", "RANK=7"}, Drop: []string{"NODE_*"}}
-	env := environ([]string{"NODE_X=1", "OTHER=2"}, p, []string{"UCX_NET_DEVICES=mlx5_0:1", "MV2_IBA_HCA=mlx5_0"}, []string{"RANK=0"}).list
+	env := shared([]string{"NODE_X=1", "OTHER=2"}, p).of([]string{"UCX_NET_DEVICES=mlx5_0:1", "MV2_IBA_HCA=mlx5_0"}, []string{"RANK=0"}).list
 	slices.Sort(env)
 	require.Equal(t, []string{"MV2_IBA_HCA=mlx5_0", "NODE_X=1", "RANK=0", "UCX_NET_DEVICES=mine"}, env)
 }

@@ -91,7 +91,8 @@ type Set struct {
 	ranks []*rank
 	stub  []string // limits that a stub sets, as LimitMain reads them
 
-	machine *topo.Machine // of place
+	machine *topo.Machine                 // of place
+	bases   map[*job.Program]*environment // of shared
 	port    port
 	mpi     library // of prepareMPI
 
@@ -142,11 +143,13 @@ func (s *Set) Start() {
 	if s.cfg.Job.PMIPort && refused == nil {
 		refused = s.port.open(s.cfg.Node, s.cfg.Post)
 	}
-	for _, r := range s.ranks {
-		if f := s.startRank(r, refused); f != nil {
-			failed = append(failed, *f)
+	proc.Row(func(start func(proc.Cmd) (*proc.Process, error)) {
+		for _, r := range s.ranks {
+			if f := s.startRank(r, refused, start); f != nil {
+				failed = append(failed, *f)
+			}
 		}
-	}
+	})
 	if refused == nil && (s.cfg.Job.Binding.Report || s.cfg.Job.Binding.Topo) {
 		s.cfg.Post(s.placed())
 	}

@@ -10,11 +10,15 @@ import (
 	"syscall"
 
 	"ibrun/internal/proc"
+	"ibrun/job"
 )
+
+// starter starts a process: proc.Start, or its like within proc.Row.
+type starter func(proc.Cmd) (*proc.Process, error)
 
 // startRank starts one rank, or says why not. refused is why none of this node
 // may start.
-func (s *Set) startRank(r *rank, refused error) *Failure {
+func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	fail := func(code uint8, err error) *Failure {
 		if r.feed != nil {
 			r.feed.close()
@@ -34,7 +38,7 @@ func (s *Set) startRank(r *rank, refused error) *Failure {
 	if st, err := os.Stat(r.program.Dir); err != nil || !st.IsDir() {
 		return fail(126, fmt.Errorf("working directory %s: %w", r.program.Dir, notDir(err)))
 	}
-	env := environ(os.Environ(), r.program, r.place.devices, s.identity(r))
+	env := s.shared(r.program).of(r.place.devices, s.identity(r))
 	path, code, err := lookup(r.program.Argv[0], r.program.Dir, env.list)
 	if err != nil {
 		return fail(code, err)
@@ -47,7 +51,7 @@ func (s *Set) startRank(r *rank, refused error) *Failure {
 	if err != nil {
 		return fail(126, err)
 	}
-	p, err := s.exec(path, r.program.Argv, env.list, r, ends.child)
+	p, err := s.exec(path, r.program.Argv, env.list, r, ends.child, start)
 	if err != nil {
 		code := uint8(126)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -71,6 +75,20 @@ func (s *Set) startRank(r *rank, refused error) *Failure {
 	return nil
 }
 
+// shared is made once for each program: matching this node's names against all
+// that are a node's own takes longer than a fork. It is Start's alone.
+func (s *Set) shared(p *job.Program) *environment {
+	env := s.bases[p]
+	if env == nil {
+		if s.bases == nil {
+			s.bases = map[*job.Program]*environment{}
+		}
+		env = shared(os.Environ(), p)
+		s.bases[p] = env
+	}
+	return env
+}
+
 func notDir(err error) error {
 	if err == nil {
 		return syscall.ENOTDIR
@@ -84,16 +102,16 @@ func notDir(err error) error {
 
 // exec starts the program itself, through the stub if limits ask for it. What
 // the kernel does not know how to run is given to the shell, as execvp does.
-func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File) (*proc.Process, error) {
+func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, start starter) (*proc.Process, error) {
 	c := proc.Cmd{Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Thread: r.place.thread}
 	if len(s.stub) > 0 {
 		c.Path = "/proc/self/exe"
 		c.Argv = append([]string{"ibrun", LimitRole, strings.Join(s.stub, ","), path}, argv...)
 	}
-	p, err := proc.Start(c)
+	p, err := start(c)
 	if errors.Is(err, syscall.ENOEXEC) {
 		c.Path, c.Argv = "/bin/sh", append([]string{"sh", path}, argv[1:]...)
-		p, err = proc.Start(c)
+		p, err = start(c)
 	}
 	return p, err
 }
@@ -175,7 +193,7 @@ func (s *Set) connect(r *rank) (e ends, err error) {
 	case out.StdinFile != "":
 		e.child[0], err = os.Open(s.inDir(r, s.expand(out.StdinFile, r)))
 	case r.feed != nil:
-		e.child[0], e.feed, err = os.Pipe()
+		e.child[0], e.feed, err = proc.PipeTo()
 	default:
 		e.child[0], err = os.Open(os.DevNull)
 	}
@@ -194,7 +212,7 @@ func (s *Set) connect(r *rank) (e ends, err error) {
 		case name != "":
 			e.child[stream], err = os.OpenFile(s.inDir(r, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 		default:
-			e.read[stream], e.child[stream], err = os.Pipe()
+			e.read[stream], e.child[stream], err = proc.PipeFrom()
 		}
 		if err != nil {
 			return e, err

@@ -78,7 +78,7 @@ func (b *Book) Note(launcher, site string, f Fit) bool {
 		s = b.Places[i]
 		b.Places = slices.Delete(b.Places, i, i+1)
 	}
-	s.Seen = append(s.Seen, Entry{f.SEQ, f.REM, f.Window, f.Sessions})
+	s.Seen = append(s.Seen, Entry{f.SEQ, f.REM, f.InFlight, f.Sessions})
 	s.Seen = s.Seen[max(0, len(s.Seen)-mostSeen):]
 	b.Places = slices.Insert(b.Places, 0, s)
 	b.Places = b.Places[:min(len(b.Places), mostSites)]
@@ -90,16 +90,13 @@ func (b Book) find(launcher, site string) int {
 }
 
 // Cost is what launches to a site have cost, and how many there were; ok is
-// false if there was none. A parent that has w sessions in flight, each for REM,
-// starts one every REM/w in the long run, however closely the first ones
-// followed each other: SEQ is at least that, for tree.Window.
+// false if there was none. The window is not among them: it belongs to a job.
 func (b Book) Cost(launcher, site string) (c tree.Cost, launches int, ok bool) {
 	i := b.find(launcher, site)
 	if i < 0 {
 		return c, 0, false
 	}
 	c, _, _ = b.Places[i].Middle()
-	c.SEQ = max(c.SEQ, c.REM/tree.Window)
 	return c, len(b.Places[i].Seen), true
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 func seen(seq, rem time.Duration) Fit {
-	return Fit{Cost: tree.Cost{SEQ: seq, REM: rem}, Window: 16, Sessions: 40, Most: 40}
+	return Fit{Cost: tree.Cost{SEQ: seq, REM: rem}, InFlight: 16, Sessions: 40, Most: 40}
 }
 
 func TestBookKeepsMedians(t *testing.T) {
@@ -32,17 +32,6 @@ func TestBookKeepsMedians(t *testing.T) {
 	require.Equal(t, tree.Cost{SEQ: 20 * time.Millisecond, REM: 100 * time.Millisecond}, c)
 	_, _, ok = b.Cost("rsh", "node")
 	require.False(t, ok)
-}
-
-// Sessions that all ran at the same time show no time between starts, but a
-// parent has no more than its window in flight.
-func TestCostIsBoundByTheWindow(t *testing.T) {
-	b := ParseBook(nil)
-	few := seen(leastCost, 160*time.Millisecond)
-	few.Window, few.Most = 8, 8 // as many as there were: that was no bound
-	b.Note("ssh", "node", few)
-	c, _, _ := b.Cost("ssh", "node")
-	require.Equal(t, 10*time.Millisecond, c.SEQ)
 }
 
 func TestTooFewSessionsAreNotNoted(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 
 // Fit is the launch model's constants as one launch shows them.
 type Fit struct {
-	tree.Cost
-	Window   int // most sessions that a parent had in flight
-	Sessions int // that the constants are from
-	Most     int // sessions of the parent that made most
+	tree.Cost     // with the window that the tree was planned with
+	InFlight  int // most sessions that a parent had at a time
+	Sessions  int // that the constants are from
+	Most      int // sessions of the parent that made most
 }
 
 // leastCost keeps what was measured on something unusually fast a tree that
@@ -29,8 +29,9 @@ const mostPairs = 1 << 12
 // (Theil's estimate, which a third of outliers cannot move far), REM the median
 // of what is left. Children count in the order in which they were begun; those
 // that were all in flight together, in the order in which they came up, since
-// they share their parent then and the order of beginning says nothing. Ok is
-// false if there was no session.
+// they share their parent then and the order of beginning says nothing. Of a
+// parent with more children than its window only the first windowful counts: the
+// others waited for room. Ok is false if there was no session.
 func (l *Launch) Fit() (fit Fit, ok bool) {
 	var slopes []float64
 	type point struct {
@@ -46,14 +47,17 @@ func (l *Launch) Fit() (fit Fit, ok bool) {
 				points = append(points, point{len(points), up - l.Nodes[list[0]].At[job.Started]})
 			}
 		}
-		window := l.inFlight(list)
-		if window == len(points) {
+		together := l.inFlight(list)
+		if w := l.Shape.Cost.Window; w > 0 {
+			points = points[:min(w, len(points))]
+		}
+		if together >= len(points) {
 			slices.SortFunc(points, func(a, b point) int { return int(a.up - b.up) })
 			for i := range points {
 				points[i].turn = i
 			}
 		}
-		fit.Window = max(fit.Window, window)
+		fit.InFlight = max(fit.InFlight, together)
 		step := 1 + len(points)*len(points)/2/mostPairs
 		at := 0
 		for a := range points {
@@ -68,7 +72,7 @@ func (l *Launch) Fit() (fit Fit, ok bool) {
 	if len(all) == 0 {
 		return fit, false
 	}
-	fit.Sessions = len(all)
+	fit.Sessions, fit.Window = len(all), l.Shape.Cost.Window
 	fit.SEQ = leastCost
 	if len(slopes) > 0 {
 		slices.Sort(slopes)
@@ -112,7 +116,7 @@ func (l *Launch) Replay(c tree.Cost) (up []time.Duration) {
 		for _, i := range kids[p.parent] {
 			at := p.at
 			if !l.Nodes[i].Local {
-				at += time.Duration(turn)*c.SEQ + c.REM
+				at += c.Start(turn) + c.REM
 				turn++
 			}
 			up = append(up, at)

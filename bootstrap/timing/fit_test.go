@@ -12,12 +12,15 @@ import (
 
 // What a launch was made with is what is found, in every shape.
 func TestFitFindsWhatALaunchWasMadeWith(t *testing.T) {
-	for _, shape := range []string{"flat:7ms,172ms", "kary:3:7ms,172ms", "two-level:3ms,90ms", "binomial:20ms,30ms", "greedy:13ms,485ms"} {
+	for _, shape := range []string{"flat:7ms,172ms", "kary:3:7ms,172ms", "two-level:3ms,90ms", "binomial:20ms,30ms", "greedy:13ms,485ms", "flat:7ms,172ms,16", "greedy:1ms,300ms,4", "greedy:30ms,300ms,16"} {
 		for _, n := range []int{2, 15, 64, 511} {
 			l := made(n, shape)
 			fit, ok := l.Fit()
 			require.True(t, ok)
-			require.Equal(t, n, fit.Sessions)
+			require.Equal(t, l.Shape.Cost.Window, fit.Window)
+			if fit.Window == 0 {
+				require.Equal(t, n, fit.Sessions)
+			}
 			require.InDelta(t, float64(l.Shape.Cost.SEQ), float64(fit.SEQ), 1000, "%s %d", shape, n)
 			require.InDelta(t, float64(l.Shape.Cost.REM), float64(fit.REM), 1000, "%s %d", shape, n)
 			up := l.Replay(fit.Cost)
@@ -49,7 +52,7 @@ func TestFitOfSessionsThatShareTheirParent(t *testing.T) {
 	}
 	fit, _ := l.Fit()
 	require.Equal(t, tree.Cost{SEQ: 12 * time.Millisecond, REM: 60 * time.Millisecond}, fit.Cost)
-	require.Equal(t, 6, fit.Window)
+	require.Equal(t, 6, fit.InFlight)
 }
 
 func TestFitOfNothing(t *testing.T) {
@@ -66,9 +69,9 @@ func TestFitOfNothing(t *testing.T) {
 
 func TestWindowIsWhatWasInFlight(t *testing.T) {
 	fit, _ := made(40, "flat:10ms,45ms").Fit()
-	require.Equal(t, 5, fit.Window)
+	require.Equal(t, 5, fit.InFlight)
 	require.Equal(t, 40, fit.Most)
 	fit, _ = made(40, "kary:2:10ms,45ms").Fit()
-	require.Equal(t, 2, fit.Window)
+	require.Equal(t, 2, fit.InFlight)
 	require.Equal(t, 2, fit.Most)
 }

@@ -21,7 +21,7 @@ func made(n int, shape string) *Launch {
 		for turn, size := range s.Split(level, below) {
 			t := job.NewNodeTimes(uint32(len(l.Nodes)))
 			t.Parent = parent
-			up := at + time.Duration(turn)*s.Cost.SEQ + s.Cost.REM
+			up := at + s.Cost.Start(turn) + s.Cost.REM
 			from := up - s.Cost.REM
 			for i, m := range []job.Moment{job.Started, job.Connecting, job.Authenticating, job.Beginning, job.Shipping, job.Spoke} {
 				t.At[m] = from + s.Cost.REM*time.Duration(i)/6

@@ -72,7 +72,7 @@ func (l *Launch) Summarize() Summary {
 			LastUp: millis(l.Shape.Makespan(l.Agents + 1)), Optimum: millis(l.Shape.Cost.Optimum(l.Agents + 1))},
 	}
 	if fit, ok := l.Fit(); ok {
-		s.Measured = &Model{SEQ: millis(fit.SEQ), REM: millis(fit.REM), Source: "this launch", Window: fit.Window, Sessions: fit.Sessions,
+		s.Measured = &Model{SEQ: millis(fit.SEQ), REM: millis(fit.REM), Source: "this launch", Window: fit.InFlight, Sessions: fit.Sessions,
 			LastUp: millis(quantile(l.Replay(fit.Cost), 1)), Optimum: millis(fit.Optimum(l.Agents + 1))}
 	}
 	var took [Phases][]phaseOf

@@ -22,14 +22,18 @@ var DefaultCost = Cost{SEQ: 7 * time.Millisecond, REM: 172 * time.Millisecond}
 //	N(t) = sum over a >= 0 with a*REM <= t of C(a + floor((t - a*REM)/SEQ), a)
 //
 // (an agent is named by its depth a and by the turns that its ancestors waited). SEQ and REM must be above zero, as Parse sees to.
+// With a window that makes parents wait, see reachInWaves.
 func (c Cost) Reach(t time.Duration, most int) int {
-	if t < 0 {
+	switch {
+	case t < 0:
 		return 0
+	case c.waits():
+		return c.reachInWaves(t, most)
 	}
 	total := 0
 	for a := int64(0); a*int64(c.REM) <= int64(t); a++ {
 		turns := (int64(t) - a*int64(c.REM)) / int64(c.SEQ)
-		total += choose(a+turns, a, most)
+		total += int(choose(a+turns, a, float64(most)))
 		if total >= most {
 			return most
 		}
@@ -38,16 +42,16 @@ func (c Cost) Reach(t time.Duration, most int) int {
 }
 
 // choose is the binomial coefficient, or most if it is larger.
-func choose(n, k int64, most int) int {
+func choose(n, k int64, most float64) float64 {
 	k = min(k, n-k)
 	r := 1.0
 	for i := int64(1); i <= k; i++ {
 		r = math.Round(r * float64(n-k+i) / float64(i))
-		if r >= float64(most) {
+		if r >= most {
 			return most
 		}
 	}
-	return int(r)
+	return r
 }
 
 // Optimum is T*(n), the least time in which n agents can be up, the root
@@ -58,13 +62,13 @@ func (c Cost) Optimum(n int) time.Duration {
 	}
 	// T* is a*REM + b*SEQ for some depth a and turns b; the search runs over
 	// multiples of one nanosecond, the resolution of a Duration.
-	hi := c.REM + time.Duration(n-2)*c.SEQ
+	hi := c.REM + c.Start(n-2)
 	return time.Duration(sort.Search(int(hi), func(t int) bool { return c.Reach(time.Duration(t), n) >= n }))
 }
 
 // Makespan is the model's time until the last of n agents is up:
 //
-//	launch(child i) = launch(parent) + SEQ*(i-1) + REM
+//	launch(child i) = launch(parent) + Start(i) + REM
 //
 // It follows the tree itself, and so holds for every shape.
 func (s Shape) Makespan(n int) time.Duration {
@@ -83,7 +87,7 @@ func (s Shape) Makespan(n int) time.Duration {
 			last = max(last, p.at)
 			for i, size := range s.Split(p.level, p.n) {
 				k := key{p.level + 1, size}
-				next[k] = max(next[k], p.at+time.Duration(i)*s.Cost.SEQ+s.Cost.REM)
+				next[k] = max(next[k], p.at+s.Cost.Start(i)+s.Cost.REM)
 			}
 		}
 		todo = todo[:0]
@@ -102,13 +106,13 @@ func (s Shape) ClosedForm(n int) (time.Duration, bool) {
 	c := s.Cost
 	switch s.Kind {
 	case Flat:
-		return c.REM + time.Duration(n-2)*c.SEQ, true
+		return c.REM + c.Start(n-2), true
 	case Chain:
 		return time.Duration(n-1) * c.REM, true
 	case Greedy:
 		return c.Optimum(n), true
 	case Kary:
-		return s.karyClosed(n), true
+		return s.karyClosed(n), !c.waits() || s.K <= c.Window
 	}
 	return 0, false
 }

@@ -24,6 +24,9 @@ const (
 type Cost struct {
 	SEQ time.Duration // a parent's time between two starts
 	REM time.Duration // from the start of a remote launch until the child can launch
+	// Window is how many launches a parent has under way at most, each until its
+	// child can launch; 0: as many as it likes, as in the paper.
+	Window int
 }
 
 // Shape names one tree for every number of nodes. It is a value and is sent

@@ -96,8 +96,8 @@ func splitGreedy(c Cost, n int) []int {
 	horizon := c.Optimum(n)
 	var sizes []int
 	rest := n - 1
-	for left := horizon - c.REM; left >= 0 && rest > 0; left -= c.SEQ {
-		size := min(c.Reach(left, rest), rest)
+	for i := 0; rest > 0; i++ {
+		size := min(c.Reach(horizon-c.REM-c.Start(i), rest), rest)
 		sizes = append(sizes, size)
 		rest -= size
 	}

@@ -12,13 +12,18 @@ var names = [...]string{Flat: "flat", Chain: "chain", Kary: "kary", Binomial: "b
 // MaxFanOut bounds K: more children than this at one agent is a flat tree.
 const MaxFanOut = 1 << 20
 
-// String is the text that Parse reads: "kary:8:7ms,172ms".
+// String is the text that Parse reads: "kary:8:7ms,172ms", or
+// "kary:8:7ms,172ms,16" with a window.
 func (s Shape) String() string {
 	text := names[s.Kind]
 	if s.Kind == Kary {
 		text += ":" + strconv.Itoa(s.K)
 	}
-	return fmt.Sprintf("%s:%v,%v", text, s.Cost.SEQ, s.Cost.REM)
+	text = fmt.Sprintf("%s:%v,%v", text, s.Cost.SEQ, s.Cost.REM)
+	if s.Cost.Window > 0 {
+		text += "," + strconv.Itoa(s.Cost.Window)
+	}
+	return text
 }
 
 // Name is the shape without its costs, as a user writes it.
@@ -30,7 +35,7 @@ func (s Shape) Name() string {
 }
 
 // Parse reads flat, chain, kary:K, binomial, two-level, greedy or auto, each
-// followed by :SEQ,REM if the costs are not to be the default.
+// followed by :SEQ,REM or :SEQ,REM,WINDOW if the costs are not to be the default.
 func Parse(text string) (Shape, error) {
 	parts := strings.Split(text, ":")
 	s := Shape{Cost: DefaultCost}
@@ -57,10 +62,18 @@ func Parse(text string) (Shape, error) {
 	if len(parts) == 0 {
 		return s, nil
 	}
-	seq, rem, two := strings.Cut(parts[0], ",")
+	seq, rest, two := strings.Cut(parts[0], ",")
+	rem, window, three := strings.Cut(rest, ",")
 	var err1, err2 error
 	s.Cost.SEQ, err1 = time.ParseDuration(seq)
 	s.Cost.REM, err2 = time.ParseDuration(rem)
+	if three {
+		w, err := strconv.Atoi(window)
+		if err != nil || w < 1 || w > MaxFanOut {
+			return s, fmt.Errorf("window %q of tree %q is not a number from 1 to %d", window, text, MaxFanOut)
+		}
+		s.Cost.Window = w
+	}
 	if len(parts) > 1 || !two || err1 != nil || err2 != nil || s.Cost.SEQ <= 0 || s.Cost.REM <= 0 || s.Cost.REM > time.Hour || s.Cost.SEQ > time.Hour {
 		return s, fmt.Errorf("costs of tree %q are not two times above zero: write greedy:7ms,172ms", text)
 	}

@@ -36,14 +36,16 @@ func TestCostsAreKeptAndPlannedWith(t *testing.T) {
 	p, err := makePlan(r, at)
 	require.NoError(t, err)
 	require.Equal(t, "built in", p.source)
-	require.Equal(t, tree.DefaultCost, p.shape.Cost)
+	builtIn := tree.DefaultCost
+	builtIn.Window = tree.Window
+	require.Equal(t, builtIn, p.shape.Cost)
 
 	noteCosts(name, p, twentyNodes())
 	at.book = readBook(name)
 	p, err = makePlan(r, at)
 	require.NoError(t, err)
 	require.Equal(t, "median of 1 measurement", p.source)
-	require.Equal(t, tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond}, p.shape.Cost)
+	require.Equal(t, tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond, Window: tree.Window}, p.shape.Cost)
 	require.Equal(t, p.shape.String(), p.job.Launch.Tree)
 	var text bytes.Buffer
 	describe(&text, p)

@@ -119,8 +119,12 @@ func (p *plan) layOut(at surroundings, plane uint32) {
 	}
 }
 
-// grow fits the tree to the number of agents.
+// grow fits the tree to the number of agents, and to how many sessions each has in flight.
 func (p *plan) grow() {
+	p.shape.Cost.Window = tree.Window
+	if n := p.job.Launch.Batch; n > 0 {
+		p.shape.Cost.Window = int(n)
+	}
 	p.shape = p.shape.Resolve(p.nodes.Len() + 1)
 	p.job.Launch.Tree = p.shape.String()
 }

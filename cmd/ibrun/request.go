@@ -141,7 +141,9 @@ func (r *request) finish() error {
 	if r.fanout != "" {
 		r.tree = "kary:" + r.fanout
 	}
-	if _, err := tree.Parse(r.tree); err != nil {
+	if s, err := tree.Parse(r.tree); err == nil && s.Cost.Window > 0 {
+		return usagef("tree %q names a window: write --batch %d for that", r.tree, s.Cost.Window)
+	} else if err != nil {
 		return usagef("option --tree: %v", err)
 	}
 	if err := r.checkViews(); err != nil {

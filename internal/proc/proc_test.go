@@ -2,6 +2,9 @@ package proc
 
 import (
 	"bufio"
+	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -12,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // patience is the most that a test waits for an event.
@@ -155,4 +159,63 @@ func TestShrug(t *testing.T) {
 	p, _ := shell(t, "kill -USR2 $$; exit 0")
 	status := ended(t, p)
 	require.True(t, status.Signaled() && status.Signal() == syscall.SIGUSR2)
+}
+
+// A child's end of a pipe blocks, ours does not, and both are closed on exec.
+func TestPipesOfAChild(t *testing.T) {
+	flags := func(f *os.File) (nonblock, cloexec bool) {
+		raw, err := f.SyscallConn()
+		require.NoError(t, err)
+		require.NoError(t, raw.Control(func(fd uintptr) {
+			status, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
+			require.NoError(t, err)
+			close, err := unix.FcntlInt(fd, unix.F_GETFD, 0)
+			require.NoError(t, err)
+			nonblock, cloexec = status&unix.O_NONBLOCK != 0, close&unix.FD_CLOEXEC != 0
+		}))
+		return nonblock, cloexec
+	}
+	out, theirs, err := PipeFrom()
+	require.NoError(t, err)
+	in, mine, err := PipeTo()
+	require.NoError(t, err)
+	for f, want := range map[*os.File]bool{out: true, mine: true, theirs: false, in: false} {
+		defer f.Close()
+		nonblock, cloexec := flags(f)
+		require.Equal(t, want, nonblock)
+		require.True(t, cloexec)
+	}
+	p, err := Start(Cmd{Path: "/bin/cat", Argv: []string{"cat"}, Files: []*os.File{in, theirs}})
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(in.Close(), theirs.Close()))
+	_, err = mine.WriteString("through")
+	require.NoError(t, err)
+	require.NoError(t, mine.Close())
+	said, err := io.ReadAll(out)
+	require.NoError(t, err)
+	require.Equal(t, "through", string(said))
+	<-p.Done()
+}
+
+// What is started in a row is started by one thread, and each process is its own.
+func TestRow(t *testing.T) {
+	var all []*Process
+	var fails []error
+	threads := map[int]bool{}
+	Row(func(start func(Cmd) (*Process, error)) {
+		for i := range 8 {
+			p, err := start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", fmt.Sprintf("exit %d", i)}})
+			threads[unix.Gettid()] = true
+			all, fails = append(all, p), append(fails, err)
+		}
+		_, err := start(Cmd{Path: "/nonexistent", Argv: []string{"x"}})
+		fails = append(fails, err)
+	})
+	require.NoError(t, errors.Join(fails[:8]...))
+	require.ErrorIs(t, fails[8], os.ErrNotExist)
+	require.Len(t, threads, 1)
+	for i, p := range all {
+		<-p.Done()
+		require.Equal(t, i, p.Status().ExitStatus())
+	}
 }

@@ -67,6 +67,30 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// What an agent does before it does anything: the initialisation of its packages.
+// A library that is linked in for a small thing and sets up tables at its start
+// shows here, and costs every node of every job.
+func TestStartUp(t *testing.T) {
+	cmd := command(t, ":agent")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	o := finish(t, cmd)
+	packages, bytes, allocations := 0, 0, 0
+	for line := range strings.Lines(o.stderr) {
+		var name string
+		var at, clock float64
+		var b, a int
+		if n, _ := fmt.Sscanf(line, "init %s @%f ms, %f ms clock, %d bytes, %d allocs", &name, &at, &clock, &b, &a); n == 5 {
+			packages, bytes, allocations = packages+1, bytes+b, allocations+a
+			require.NotContains(t, []string{"net/http", "text/template", "html/template", "testing", "expvar"}, name)
+		}
+	}
+	t.Logf("%d packages, %d bytes in %d allocations before main", packages, bytes, allocations)
+	require.Greater(t, packages, 10, "the trace was not understood: %s", o.stderr)
+	require.LessOrEqual(t, packages, 100)
+	require.LessOrEqual(t, bytes, 96<<10)
+	require.LessOrEqual(t, allocations, 800)
+}
+
 // memory is a line of a process's status, in KiB (proc_pid_status(5)).
 func memory(t *testing.T, pid int, line string) int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

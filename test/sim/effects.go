@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"time"
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/exchange"
@@ -49,6 +50,9 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.post(0, a, core.Wrote{N: len(e.Data)})
 	case core.ReadStdin:
 	case core.Report:
+		if _, ready := e.What.(core.Started); ready {
+			w.Ready = w.now
+		}
 		w.Reports = append(w.Reports, e.What)
 	case core.Finish:
 		a.done = true
@@ -108,11 +112,14 @@ func (w *World) startChild(a *agent, e core.StartChild) {
 	w.Depth = max(w.Depth, k.depth)
 	a.kids[e.Child] = k
 	w.agents[head] = k
-	w.post(w.cfg.Session, a, core.ChildUp{Child: e.Child})
+	turn := max(w.now, a.turn)
+	a.turn = turn + w.cfg.Turn
+	w.post(turn+w.cfg.Session-w.now, a, core.ChildUp{Child: e.Child})
 }
 
 func (w *World) spawn(a *agent, e core.Spawn) {
-	w.post(0, a, core.Spawned{})
+	starts := time.Duration(e.Node.Ranks) * w.cfg.Start
+	w.post(starts, a, core.Spawned{})
 	a.rank = e.Node
 	for i := range e.Node.Ranks {
 		r := e.Node.First + i
@@ -124,7 +131,7 @@ func (w *World) spawn(a *agent, e core.Spawn) {
 		if w.cfg.Status != nil {
 			s = w.cfg.Status(r)
 		}
-		w.At(w.now+w.cfg.Run, func() { w.exit(a, r, s) })
+		w.At(w.now+starts+w.cfg.Run, func() { w.exit(a, r, s) })
 	}
 }
 

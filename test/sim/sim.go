@@ -21,7 +21,9 @@ type Config struct {
 	Nodes   job.Nodes
 	Here    int // -1: the root's machine is not in the list
 	Policy  core.Policy
-	Session time.Duration // from StartChild to ChildUp
+	Session time.Duration // from StartChild to ChildUp, when its turn comes
+	Turn    time.Duration // of a session at its parent, which attends to one at a time
+	Start   time.Duration // of a rank, one after the other on a node
 	Hop     time.Duration // a message's time on a link
 	Run     time.Duration // a rank's life, when it ends by itself
 	Seed    uint64
@@ -59,6 +61,7 @@ type World struct {
 	RootBytes map[wire.Kind]uint64
 	RankBytes uint64
 	Reports   []any
+	Ready     time.Duration // when the root knew that all ranks run; 0: it never did
 	Depth     int
 	Events    int
 }
@@ -71,6 +74,7 @@ type agent struct {
 	kids   map[core.Link]*agent
 	index  map[core.Link]uint32
 	timer  uint64
+	turn   time.Duration // when it can attend to another session
 	dead   bool
 	frozen time.Duration // until when
 	done   bool

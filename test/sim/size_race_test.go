@@ -8,4 +8,6 @@ const largest = 4096
 
 const clientNodes = 64
 
+const millionNodes = 256
+
 func stride(n int) int { return 1 + n/8 }

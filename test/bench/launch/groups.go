@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ibrun/test/vcluster/cluster"
+)
+
+// group is launches over one kind of session.
+type group struct {
+	nodes, ppn []int
+	cluster    cluster.Config
+	stand      bool          // the rsh stand-in instead of ssh
+	latency    time.Duration // of each session besides
+	alone      bool          // only ibrun and the floor
+}
+
+// groups by name.
+var groups = map[string]group{
+	"ssh":     {nodes: []int{4, 16, 64, 128}, ppn: []int{1, 16}},
+	"tuned":   {nodes: []int{64}, ppn: []int{1, 16}, cluster: cluster.Config{Kex: "curve25519-sha256"}},
+	"rsh":     {nodes: []int{4, 16, 64, 128}, ppn: []int{1, 16}, stand: true},
+	"latency": {nodes: []int{128}, ppn: []int{1}, stand: true, latency: 50 * time.Millisecond},
+	"own":     {nodes: []int{64}, ppn: []int{1}, stand: true, alone: true},
+	"own-ssh": {nodes: []int{64}, ppn: []int{1}, alone: true},
+}
+
+// size is one case of a group.
+type size struct{ nodes, ppn int }
+
+// named is a group, or of ssh:64x16 one case of it.
+func named(text string) (name string, g group, err error) {
+	name, one, some := strings.Cut(text, ":")
+	g, ok := groups[name]
+	if !ok {
+		return name, g, fmt.Errorf("no group %q: %s", name, strings.Join(slices.Sorted(maps.Keys(groups)), ", "))
+	}
+	if some {
+		var s size
+		if _, err := fmt.Sscanf(one, "%dx%d", &s.nodes, &s.ppn); err != nil {
+			return name, g, fmt.Errorf("%q is no size: write 64x16", one)
+		}
+		g.nodes, g.ppn = []int{s.nodes}, []int{s.ppn}
+	}
+	return name, g, nil
+}
+
+func (g group) cases() (all []size) {
+	for _, n := range g.nodes {
+		for _, p := range g.ppn {
+			all = append(all, size{n, p})
+		}
+	}
+	return all
+}
+
+// program is what the ranks run: it prints a line, so that none can be missing.
+const program = "hostname"
+
+// contestant is one way of running a job.
+type contestant struct {
+	name  string
+	argv  []string
+	lines int // that it prints
+}
+
+// Names of contestants that are judged.
+const (
+	ours       = "ibrun"
+	hydra      = "mpiexec.hydra"
+	openMPI    = "mpirun"
+	floorName  = "bare sessions"
+	floorNodes = "node[0001-%04d]"
+)
+
+// contestants are those that are installed here. A shell is the remote shell in
+// place of ssh, or empty.
+func (g group) contestants(ibrun, self, shell, hydraHosts, openHosts string, s size) []contestant {
+	ranks := s.nodes * s.ppn
+	n := strconv.Itoa(ranks)
+	how := shell
+	if how == "" {
+		how = "native"
+	}
+	nodes := fmt.Sprintf(floorNodes, s.nodes)
+	mine := contestant{ours, []string{ibrun, "-n", n, "-f", hydraHosts}, ranks}
+	bare := contestant{floorName, []string{self, floorRole, how, strconv.Itoa(s.nodes), program}, s.nodes}
+	theirs := []contestant{
+		{hydra, []string{"mpiexec.hydra", "-launcher", "ssh", "-n", n, "-f", hydraHosts, program}, ranks},
+		{openMPI, []string{"mpirun.openmpi", "--hostfile", openHosts, "-n", n, program}, ranks},
+	}
+	if s.ppn == 1 && shell == "" {
+		theirs = append(theirs, contestant{"pdsh", []string{"pdsh", "-R", "ssh", "-w", nodes, program}, ranks},
+			contestant{"parallel-ssh", []string{"parallel-ssh", "-P", "-p", "32", "-H", nodes, program}, ranks})
+	}
+	if shell != "" {
+		mine.argv = append(mine.argv, "--launcher-exec", shell)
+		theirs[0].argv = []string{"mpiexec.hydra", "-launcher", "rsh", "-launcher-exec", shell, "-n", n, "-f", hydraHosts, program}
+		theirs[1].argv = []string{"mpirun.openmpi", "--mca", "plm_rsh_agent", shell, "--hostfile", openHosts, "-n", n, program}
+	}
+	all := []contestant{mine}
+	if shell == "" && !g.alone {
+		all = append(all, contestant{"ibrun --ssh exec", append(append([]string{}, mine.argv...), "--ssh", "exec", program), ranks})
+	}
+	all[0].argv = append(append([]string{}, mine.argv...), program)
+	all = append(all, bare)
+	if g.alone {
+		return all
+	}
+	for _, c := range theirs {
+		if _, err := exec.LookPath(c.argv[0]); err == nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}

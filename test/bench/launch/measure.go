@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"ibrun/test/bench/figure"
+	"ibrun/test/vcluster/cluster"
+)
+
+const patience = 3 * time.Minute
+
+// stage is a cluster with what contestants need.
+type stage struct {
+	*cluster.Cluster
+	shell       string // the remote shell in place of ssh, or empty
+	hydra, open string // files of hosts
+	self        string
+	cache       string   // costs that ibrun remembers
+	hosts       []string // whose CPU time counts
+}
+
+// build brings up a cluster.
+func build(g group, s size) (*stage, error) {
+	cfg := g.cluster
+	cfg.Nodes, cfg.NoSSH = s.nodes, g.stand
+	c, err := cluster.Up(context.Background(), cfg)
+	if err != nil {
+		return nil, err
+	}
+	st := &stage{Cluster: c, hydra: filepath.Join(c.Shared(), "hydra"), open: filepath.Join(c.Shared(), "openmpi"), cache: filepath.Join(c.Shared(), "cache"),
+		hosts: append(c.Nodes(), cluster.FrontName)}
+	var hydra, open bytes.Buffer
+	for _, n := range c.Nodes() {
+		fmt.Fprintf(&hydra, "%s:%d\n", n, s.ppn)
+		fmt.Fprintf(&open, "%s slots=%d\n", n, s.ppn)
+	}
+	if err = os.WriteFile(st.hydra, hydra.Bytes(), 0o644); err == nil {
+		err = os.WriteFile(st.open, open.Bytes(), 0o644)
+	}
+	if err == nil {
+		st.self, err = os.Executable()
+	}
+	if g.stand {
+		st.shell = c.VRSH()
+	}
+	if err == nil && g.latency > 0 {
+		st.shell = filepath.Join(c.Shared(), lagPrefix+g.latency.String())
+		err = os.Symlink(st.self, st.shell)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return st, nil
+}
+
+// cpu is what all hosts have used so far.
+func (s *stage) cpu() (sum time.Duration, err error) {
+	for _, h := range s.hosts {
+		used, err := s.CPU(h)
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
+}
+
+// launch runs one job.
+func (s *stage) launch(c contestant) (wall, used time.Duration, err error) {
+	before, err := s.cpu()
+	if err != nil {
+		return 0, 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := s.Command(ctx, c.argv...)
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+s.cache, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	began := time.Now()
+	out, err := cmd.Output()
+	wall = time.Since(began)
+	if lines := bytes.Count(out, []byte("\n")); err == nil && lines != c.lines {
+		err = fmt.Errorf("%d lines instead of %d", lines, c.lines)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s: %w: %s", c.name, err, said.Bytes())
+	}
+	after, err := s.cpu()
+	return wall, after - before, err
+}
+
+// measure lets all contestants launch, turn by turn, after a round that does not count.
+func measure(ibrun string, rounds int, g group, s size) (r row, err error) {
+	st, err := build(g, s)
+	if err != nil {
+		return r, err
+	}
+	defer st.Close()
+	ibrun, err = filepath.Abs(ibrun)
+	if err != nil {
+		return r, err
+	}
+	all := g.contestants(ibrun, st.self, st.shell, st.hydra, st.open, s)
+	walls, cpus := make([][]time.Duration, len(all)), make([][]time.Duration, len(all))
+	for round := range rounds + 1 {
+		for i, c := range all {
+			wall, used, err := st.launch(c)
+			if err != nil {
+				return r, err
+			}
+			if round > 0 {
+				walls[i], cpus[i] = append(walls[i], wall), append(cpus[i], used)
+			}
+		}
+	}
+	r = row{Machine: figure.Machine(), Nodes: s.nodes, PerNode: s.ppn, Rounds: rounds}
+	for i, c := range all {
+		r.Ways = append(r.Ways, wayOf(c.name, walls[i], cpus[i], s.nodes))
+	}
+	return r, nil
+}
+
+// spreadLaunches of spreadNodes may differ by mostSpread.
+const (
+	spreadLaunches = 20
+	spreadNodes    = 64
+	mostSpread     = 1.5
+)
+
+// spread shows how much launches of the same job differ.
+func spread(ibrun string) error {
+	fmt.Println(figure.Machine())
+	bounds := figure.Bounds{To: os.Stdout}
+	for _, g := range []group{{}, {stand: true}} {
+		g.alone = true
+		s := size{spreadNodes, 1}
+		st, err := build(g, s)
+		if err != nil {
+			return err
+		}
+		defer st.Close()
+		if ibrun, err = filepath.Abs(ibrun); err != nil {
+			return err
+		}
+		c := g.contestants(ibrun, st.self, st.shell, st.hydra, st.open, s)[0]
+		var walls []time.Duration
+		for i := range spreadLaunches + 1 {
+			wall, _, err := st.launch(c)
+			if err != nil {
+				return err
+			}
+			if i > 0 { // the first one learns what a session costs
+				walls = append(walls, wall)
+			}
+		}
+		how := "ssh"
+		if g.stand {
+			how = "the rsh stand-in"
+		}
+		least, most := slices.Min(walls), slices.Max(walls)
+		fmt.Printf("%d launches of %d nodes over %s: %v to %v, median %v\n", spreadLaunches, spreadNodes, how, least.Round(time.Millisecond), most.Round(time.Millisecond), figure.Median(walls).Round(time.Millisecond))
+		bounds.AtMost("slowest / fastest over "+how, most.Seconds()/least.Seconds(), mostSpread)
+		if err := st.Close(); err != nil {
+			return err
+		}
+	}
+	return bounds.Err()
+}

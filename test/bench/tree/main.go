@@ -1,0 +1,152 @@
+// Command tree holds launches against the best tree that there could be. The
+// remote shell is one of its own, which waits a given time before it runs the
+// command here; the costs are those that the same launch shows. `make
+// bench-tree` runs it; it fails if a launch takes more than 1.10 of the optimum.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"ibrun/bootstrap/tree"
+	"ibrun/test/bench/figure"
+)
+
+const (
+	mostOfOptimum = 1.10
+	lagRole       = "lag"
+	patience      = 2 * time.Minute
+)
+
+// launches are the numbers of agents with the latency of a session. It grows
+// with them, so that two cores, on which all agents share, are not what is measured.
+var launches = []struct {
+	agents  int
+	latency time.Duration
+}{{15, 300 * time.Millisecond}, {63, time.Second}, {127, time.Second}, {255, 2 * time.Second}, {511, 4 * time.Second}}
+
+func main() {
+	err := errors.New("usage: bench-tree IBRUN ROUNDS")
+	switch {
+	case len(os.Args) > 4 && os.Args[1] == lagRole:
+		err = lag(os.Args[2], os.Args[4:])
+	case len(os.Args) == 3:
+		err = bench(os.Args[1], os.Args[2])
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// lag is the remote shell: it waits, and becomes the command.
+func lag(latency string, words []string) error {
+	d, err := time.ParseDuration(latency)
+	if err != nil {
+		return err
+	}
+	<-time.After(d)
+	return syscall.Exec("/bin/sh", []string{"sh", "-c", strings.Join(words, " ")}, os.Environ())
+}
+
+func bench(ibrun, times string) error {
+	rounds, err := strconv.Atoi(times)
+	if err != nil || rounds < 1 {
+		return fmt.Errorf("%q rounds", times)
+	}
+	fmt.Println(figure.Machine())
+	fmt.Printf("medians of %d launches after one that is only learned from; T* is the makespan of the best tree for SEQ, REM and window of the same launch;\n", rounds)
+	fmt.Printf("floor is that of the best tree if a session took its latency and nothing else: no processor does that\n")
+	fmt.Printf("%6s %9s %9s %9s %9s %10s %10s %10s %10s %7s\n", "agents", "latency", "SEQ", "REM", "in flight", "all up", "all ready", "T*", "floor", "up / T*")
+	bounds := figure.Bounds{To: os.Stdout}
+	for _, l := range launches {
+		ratio, err := series(ibrun, rounds, l.agents, l.latency)
+		if err != nil {
+			return fmt.Errorf("%d agents: %w", l.agents, err)
+		}
+		bounds.AtMost(fmt.Sprintf("%d agents, makespan / T*", l.agents), ratio, mostOfOptimum)
+	}
+	return bounds.Err()
+}
+
+// measured is one launch.
+type measured struct {
+	Up    float64 `json:"last_agent_up_ms"`
+	Ready float64 `json:"ready_ms"`
+	Fit   struct {
+		SEQ    float64 `json:"seq_ms"`
+		REM    float64 `json:"rem_ms"`
+		Window int     `json:"window"` // in flight at a time
+	} `json:"measured"`
+	optimum float64
+}
+
+// series is some launches of one size, planned with what the ones before have cost.
+func series(ibrun string, rounds, agents int, latency time.Duration) (ratio float64, err error) {
+	cache, err := os.MkdirTemp("", "bench-tree-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(cache)
+	var list []measured
+	for range rounds + 1 {
+		m, err := launch(ibrun, cache, agents, latency)
+		if err != nil {
+			return 0, err
+		}
+		list = append(list, m)
+	}
+	list = list[1:]
+	middle := func(of func(m measured) float64) float64 {
+		var values []float64
+		for _, m := range list {
+			values = append(values, of(m))
+		}
+		return figure.Median(values)
+	}
+	ratio = middle(func(m measured) float64 { return m.Up / m.optimum })
+	floor := tree.Cost{SEQ: time.Microsecond, REM: latency, Window: tree.Window}.Optimum(agents + 1)
+	fmt.Printf("%6d %9v %6.2f ms %6.0f ms %9d %7.0f ms %7.0f ms %7.0f ms %7d ms %7.2f\n", agents, latency,
+		middle(func(m measured) float64 { return m.Fit.SEQ }), middle(func(m measured) float64 { return m.Fit.REM }), list[0].Fit.Window,
+		middle(func(m measured) float64 { return m.Up }), middle(func(m measured) float64 { return m.Ready }), middle(func(m measured) float64 { return m.optimum }), floor.Milliseconds(), ratio)
+	return ratio, nil
+}
+
+// launch is one job of `true` on agents of this machine behind the slow shell.
+func launch(ibrun, cache string, agents int, latency time.Duration) (m measured, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return m, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, ibrun, "--launcher-exec", self+" "+lagRole+" "+latency.String(),
+		"--hosts", fmt.Sprintf("n[0001-%04d]", agents), "--timing", "--json", "true")
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Run(); err != nil {
+		return m, fmt.Errorf("%w: %s", err, said.Bytes())
+	}
+	at := bytes.Index(said.Bytes(), []byte(`{"nodes"`))
+	if at < 0 {
+		return m, fmt.Errorf("no line of times: %s", said.Bytes())
+	}
+	if err := json.NewDecoder(bytes.NewReader(said.Bytes()[at:])).Decode(&m); err != nil {
+		return m, err
+	}
+	cost := tree.Cost{SEQ: milliseconds(m.Fit.SEQ), REM: milliseconds(m.Fit.REM), Window: tree.Window}
+	m.optimum = cost.Optimum(agents+1).Seconds() * 1000
+	return m, nil
+}
+
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
