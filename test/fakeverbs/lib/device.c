@@ -79,7 +79,6 @@ struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 	struct context *c = calloc(1, sizeof *c);
 	c->device = d;
 	memcpy(c->ports, d->port, sizeof c->ports);
-	c->random = settings.seed * 0x9e3779b97f4a7c15 + d->guid + 1;
 	c->next_qpn = settings.qpn ? settings.qpn : 17 + getpid() * 61 % 0x8000;
 	c->next_key = 0x100;
 	c->v.sz = sizeof c->v;
@@ -97,6 +96,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 	int rc = mailbox_open(&c->box);
 	if (rc == 0)
 		rc = net_open(c);
+	c->random = (settings.seed + strtoull(c->name + 1, NULL, 10) + 1) * 0x9e3779b97f4a7c15 + d->guid; /* endpoints differ in luck */
 	if (rc) {
 		free(c);
 		errno = rc;
