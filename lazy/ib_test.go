@@ -63,7 +63,7 @@ const stormVariable = "IBRUN_TEST_STORM"
 func TestStormsOverInfiniBand(t *testing.T) {
 	if inside.In() || os.Getenv(stormVariable) != "" {
 		const together = 15 // they mostly wait
-		weather(t, together, func(t *testing.T, seed uint64) *storm {
+		weather(t, *storms, together, func(t *testing.T, seed uint64) *storm {
 			s := draw(t, seed, overIB)
 			s.run()
 			return s

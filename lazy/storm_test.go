@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	storms   = flag.Int("storms", 30, "schedules of real tables over each fabric that has them")
+	storms   = flag.Int("storms", 30, "schedules of real tables over a device; ten times that in virtual time")
 	oneStorm = flag.Uint64("seed", 0, "run only this one")
 )
 
@@ -319,7 +319,7 @@ func (s *storm) atRest() bool {
 // TestStorms runs the schedules over a network in this process, in virtual time.
 func TestStorms(t *testing.T) {
 	faults := mem.Faults{Loss: 0.3, Dup: 0.1, Reorder: 0.1, Delay: 100 * time.Microsecond, Jitter: 300 * time.Microsecond}
-	weather(t, 1, func(t *testing.T, seed uint64) *storm {
+	weather(t, 10**storms, 1, func(t *testing.T, seed uint64) *storm {
 		var s *storm
 		synctest.Test(t, func(t *testing.T) {
 			s = draw(t, seed, overMem(mem.New(seed, faults)))
@@ -329,8 +329,8 @@ func TestStorms(t *testing.T) {
 	})
 }
 
-// weather runs storms, some at a time, and holds that they were some.
-func weather(t *testing.T, shards int, run func(t *testing.T, seed uint64) *storm) {
+// weather runs so many storms, some at a time, and holds that they were some.
+func weather(t *testing.T, count, shards int, run func(t *testing.T, seed uint64) *storm) {
 	if *oneStorm > 0 {
 		run(t, *oneStorm)
 		return
@@ -342,7 +342,7 @@ func weather(t *testing.T, shards int, run func(t *testing.T, seed uint64) *stor
 		for shard := range shards {
 			t.Run(fmt.Sprint(shard), func(t *testing.T) {
 				t.Parallel()
-				for seed := 1 + shard; seed <= *storms && !t.Failed(); seed += shards {
+				for seed := 1 + shard; seed <= count && !t.Failed(); seed += shards {
 					s := run(t, uint64(seed))
 					mu.Lock()
 					again += s.restarts

@@ -33,11 +33,11 @@ func alone(t *testing.T, node fakeverbs.Node) bool {
 	own, err := network.Another(t.TempDir())
 	require.NoError(t, err)
 	words := strings.Split(t.Name(), "/")
-	cmd := exec.Command(os.Args[0], "-test.run", "^"+strings.Join(words, "$/^")+"$")
+	cmd := exec.Command(os.Args[0], "-test.v", "-test.run", "^"+strings.Join(words, "$/^")+"$")
 	cmd.Env = append(append(os.Environ(), aloneVariable+"="+t.Name()), own.Env(node)...)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "PASS")
+	require.Contains(t, string(out), "--- PASS: "+t.Name())
 	return false
 }
 
