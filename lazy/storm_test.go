@@ -36,6 +36,7 @@ type storm struct {
 	rests    int // one message in so many is followed by a rest
 	flushes  int
 	restarts int
+	at       int // restarts that got the address of the incarnation before
 	senders  sync.WaitGroup
 	takers   sync.WaitGroup
 	ledger   ledger
@@ -260,6 +261,9 @@ func (s *storm) again(ctx context.Context, rank uint32) {
 	require.NoError(s.t, old.Close())
 	s.ledger.excuse(0, func(k line) bool { return k.to == rank })
 	s.begin(ctx, rank, old.cfg.Epoch+1)
+	if s.table(rank).Tuple() == old.Tuple() {
+		s.at++
+	}
 }
 
 // run is the whole of it.
@@ -329,11 +333,11 @@ func TestStorms(t *testing.T) {
 	})
 }
 
-// weather runs so many storms, some at a time, and holds that they were some.
-func weather(t *testing.T, count, shards int, run func(t *testing.T, seed uint64) *storm) {
+// weather runs so many storms, some at a time, and holds that they were some. It returns how many ranks started again at their
+// old address.
+func weather(t *testing.T, count, shards int, run func(t *testing.T, seed uint64) *storm) (at int) {
 	if *oneStorm > 0 {
-		run(t, *oneStorm)
-		return
+		return run(t, *oneStorm).at
 	}
 	var mu sync.Mutex
 	var sum sums
@@ -346,6 +350,7 @@ func weather(t *testing.T, count, shards int, run func(t *testing.T, seed uint64
 					s := run(t, uint64(seed))
 					mu.Lock()
 					again += s.restarts
+					at += s.at
 					for r := range s.layout.Ranks() {
 						tally := s.table(r).Tally()
 						for i, n := range tally.Sum {
@@ -357,10 +362,11 @@ func weather(t *testing.T, count, shards int, run func(t *testing.T, seed uint64
 			})
 		}
 	})
-	t.Logf("%d messages, %d connections, %d of them again, %d streams, %d datagrams, %d sent again, %d ranks started again",
-		sum[job.CountMessages], sum[job.CountConnections], sum[job.CountReopened], sum[job.CountStreams], sum[job.CountDatagrams], sum[job.CountRetransmits], again)
+	t.Logf("%d messages, %d connections, %d of them again, %d streams, %d datagrams, %d sent again, %d ranks started again, %d of them at the same address",
+		sum[job.CountMessages], sum[job.CountConnections], sum[job.CountReopened], sum[job.CountStreams], sum[job.CountDatagrams], sum[job.CountRetransmits], again, at)
 	for _, c := range []job.Count{job.CountReopened, job.CountStreams, job.CountRetransmits} {
 		require.NotZero(t, sum[c])
 	}
 	require.NotZero(t, again)
+	return at
 }
