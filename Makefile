@@ -21,7 +21,7 @@ COMPUTING := ibrun/(bootstrap/(core|exchange|timing|tree|wire)|examples/.*|inter
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-packages test-ib check bench bench-ib bench-launch bench-lazy bench-mpi bench-ssh bench-topo bench-tree fuzz sim sim-launch clean
+.PHONY: help build libpmi run test test-packages test-ib ib-packages check bench bench-ib bench-launch bench-lazy bench-mpi bench-ssh bench-topo bench-tree fuzz sim sim-launch clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -60,10 +60,15 @@ test: test-packages ## vet, then all tests and fuzz seeds with the race detector
 test-packages:
 	@test/packages $(TEST_PACKAGES)
 
-test-ib: ## tests on real verbs devices: Soft-RoCE in a virtual machine, and a made-up HCA (as root)
-	@test/packages $(IB_PACKAGES)
-	go test $(TAGS) -count=1 -p 1 -v $$(go list ./... | grep -xE '$(BOOTING)')
+# As root nothing is skipped here, nor left out of the build: IBRUN_TEST_ALL.
+test-ib: ib-packages ## tests on real verbs devices: Soft-RoCE in a virtual machine, and a made-up HCA (as root)
+	@[ "$$(id -u)" != 0 ] || [ -z "$(TAGS)" ] || { echo "no header of libibverbs, though it was installed" >&2; exit 1; }
+	[ "$$(id -u)" != 0 ] || export IBRUN_TEST_ALL=1; go test $(TAGS) -count=1 -p 1 -v $$(go list ./... | grep -xE '$(BOOTING)')
 	IBRUN_TEST_VERBS_REAL=vm go test $(TAGS) -count=1 ./cgo/verbs
+	IBRUN_TEST_VERBS_REAL=vm go test $(TAGS) -count=1 -v -run StormsOver ./lazy -storms=6
+
+ib-packages:
+	@test/packages $(IB_PACKAGES)
 
 check: ## formatting, vet and the rules of the house: seconds
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: gofmt -w ." >&2; exit 1; }

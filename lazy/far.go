@@ -457,10 +457,13 @@ func (f *far) flush(ctx context.Context) error {
 	defer func() { <-f.turn }()
 	for {
 		f.t.fmu.Lock()
-		err, left := f.report(), f.peer.Unacked()
+		err, left, stopped := f.report(), f.peer.Unacked(), f.t.stopped
 		f.t.fmu.Unlock()
 		if err != nil || left == 0 {
 			return err
+		}
+		if stopped {
+			return ErrClosed
 		}
 		select {
 		case <-f.news:

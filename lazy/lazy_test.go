@@ -20,6 +20,7 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
 	"ibrun/job"
+	"ibrun/test/rdmavm/inside"
 )
 
 // more are fabrics that not every build has.
@@ -29,6 +30,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv("IBRUN_TEST_VERBS_REAL") == "vm" && !inside.In() {
+		inside.Only(inside.Config{})
+	}
 	code := m.Run()
 	for _, dir := range removeLater {
 		os.RemoveAll(dir)

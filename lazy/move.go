@@ -19,7 +19,7 @@ import (
 //
 //	none --want--> wanted --OFFER, dial, proof--> open --SWITCH--> this direction moved
 type pair struct {
-	started    bool // wanted or offered: the pair is not closed when idle
+	started    bool // wanted or offered: the pair is not closed when idle, also not by a FIN that is older than the offer
 	impossible bool // dialling failed: datagrams carry everything
 	why        error
 	stream     *stream
@@ -295,7 +295,7 @@ func (s sink) Datagram(from fabric.Tuple, b []byte) {
 	}
 	t.step(f, peer.Event{
 		Kind: peer.Packet, Packet: peer.PacketKind(e.Kind), Gen: e.Gen,
-		SrcEpoch: e.SrcEpoch, DstEpoch: e.DstEpoch, Body: body, Tuple: from,
+		SrcEpoch: e.SrcEpoch, DstEpoch: e.DstEpoch, Body: body, Tuple: from, Keep: f.moved.started,
 	})
 }
 

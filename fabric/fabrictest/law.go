@@ -114,6 +114,11 @@ func (x *Box) has(what func(got map[string]int) bool, within time.Duration) bool
 	}
 }
 
+// Has waits for one datagram.
+func (x *Box) Has(b string) bool {
+	return x.has(func(got map[string]int) bool { return got[b] > 0 }, patience)
+}
+
 // onlyOf checks that nothing has arrived but these, and one at a time.
 func (x *Box) onlyOf(t *testing.T, sent map[string]bool) {
 	t.Helper()

@@ -2,6 +2,7 @@ package ib
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -51,8 +52,21 @@ func (p *found) usable() error {
 		return fmt.Errorf("port %v is %v: see ibstat %s, or choose another with --hca", p, p.port.State, p.device)
 	case p.port.Link != verbs.LinkEthernet && p.port.LID == 0:
 		return fmt.Errorf("port %v has no LID: no subnet manager has been there; see sminfo", p)
+	case p.port.MTU.Bytes() < mostBody: // peers do not know it when they send first, and what is too long is dropped without a word
+		return fmt.Errorf("port %v has an MTU of %d bytes, and %d are needed: for RoCE, ip link set its interface to an mtu of 1500; see ibv_devinfo -d %s", p, p.port.MTU.Bytes(), mostBody, p.device)
 	}
 	return nil
+}
+
+// defaultSubnet is the prefix of a subnet that nobody has given another.
+var defaultSubnet = [8]byte{0xfe, 0x80}
+
+// subnet is the prefix of an InfiniBand port's own GID, which is the first.
+func (p *found) subnet() [8]byte {
+	if len(p.gids) == 0 || p.gids[0].Addr == [16]byte{} {
+		return defaultSubnet
+	}
+	return [8]byte(p.gids[0].Addr[:8])
 }
 
 // pkeyIndex finds a partition key. Zero takes the first full membership, since limited
@@ -110,6 +124,7 @@ func isIPv4(addr [16]byte) bool { return [12]byte(addr[:12]) == [12]byte{10: 0xf
 
 // local is where an endpoint is on the network, and how it sends.
 type local struct {
+	name   string
 	tuple  fabric.Tuple // Num is 0
 	port   uint8
 	sgid   uint8 // index; counts where packets have a GRH
@@ -124,7 +139,7 @@ type local struct {
 // place makes the address of a port by one of its GIDs; -1 is none, which
 // InfiniBand within a subnet does not need.
 func (p *found) place(gid int, w wish, pkey uint16) local {
-	l := local{port: uint8(p.number), sl: w.sl, pkey: pkey, mtu: p.port.MTU}
+	l := local{name: p.String(), port: uint8(p.number), sl: w.sl, pkey: pkey, mtu: p.port.MTU}
 	if gid >= 0 {
 		l.sgid, l.global = uint8(gid), true
 	}
@@ -139,10 +154,56 @@ func (p *found) place(gid int, w wish, pkey uint16) local {
 		}
 	case gid >= 0:
 		l.tuple.Kind, l.tuple.LID, l.tuple.Addr = fabric.IBGID, p.port.LID, p.gids[gid].Addr
+	case p.subnet() != defaultSubnet: // or a LID of another subnet would be taken for one of this
+		l.tuple.Kind, l.tuple.LID, l.tuple.Addr = fabric.IBGID, p.port.LID, p.gids[0].Addr
 	default:
 		l.tuple.Kind, l.tuple.LID = fabric.IB, p.port.LID
 	}
 	return l
+}
+
+// medium says what an address is one of.
+func medium(t fabric.Tuple) string {
+	switch t.Kind {
+	case fabric.IB, fabric.IBGID:
+		return fmt.Sprintf("InfiniBand (LID %d)", t.LID)
+	case fabric.ROCE4:
+		return fmt.Sprintf("RoCE (%v)", netip.AddrFrom4([4]byte(t.Addr[:4])))
+	case fabric.ROCE6:
+		return fmt.Sprintf("RoCE v%d (%v)", 2-t.Path, netip.AddrFrom16(t.Addr))
+	case fabric.ETH4, fabric.ETH6:
+		return fmt.Sprintf("Ethernet (%v)", t.AddrPort().Addr())
+	}
+	return t.Kind.String()
+}
+
+// subnetOf is the prefix of the subnet that an address is in, if it is one of InfiniBand.
+func subnetOf(t fabric.Tuple) (prefix [8]byte, ok bool) {
+	switch t.Kind {
+	case fabric.IB:
+		return defaultSubnet, true
+	case fabric.IBGID:
+		return [8]byte(t.Addr[:8]), true
+	}
+	return prefix, false
+}
+
+// apart says why a tuple cannot be reached from here, or nil.
+func (l *local) apart(to fabric.Tuple) error {
+	there, theirs := subnetOf(to)
+	here, ours := subnetOf(l.tuple)
+	switch {
+	case theirs && ours && there != here:
+		return fmt.Errorf("ib: its port (LID %d) is in subnet %x, and port %s of this node (LID %d) in %x; there is no way from one subnet to another: choose ports of one with --hca (ibrun --doctor lists them), or use --fabric udp",
+			to.LID, there, l.name, l.tuple.LID, here)
+	case theirs && ours:
+		return nil
+	case to.Kind != l.tuple.Kind && (to.Kind == fabric.ROCE4 || to.Kind == fabric.ROCE6) && !ours, to.Path != l.tuple.Path && to.Kind == fabric.ROCE6 && !ours:
+		return fmt.Errorf("ib: its node is at %s, and port %s of this node at %s, which do not reach each other: choose GIDs of one kind with --gid-index", medium(to), l.name, medium(l.tuple))
+	case to.Kind != l.tuple.Kind:
+		return fmt.Errorf("ib: its node goes by %s, and port %s of this node by %s: choose ports of one kind with --hca (ibrun --doctor lists them), or use --fabric udp", medium(to), l.name, medium(l.tuple))
+	}
+	return nil
 }
 
 // route is the way from here to a tuple, or why there is none.
@@ -151,22 +212,20 @@ func (l *local) route(to fabric.Tuple) (verbs.Route, error) {
 	if !l.global {
 		r.HopLimit = 0
 	}
-	if to.Kind != l.tuple.Kind {
-		return r, fmt.Errorf("ib: %v is no address that %v can send to: it is %v, and this port %v", to, l.tuple, to.Kind, l.tuple.Kind)
+	if err := l.apart(to); err != nil {
+		return r, err
 	}
 	switch to.Kind {
 	case fabric.ROCE4:
 		r.DGID[10], r.DGID[11] = 0xff, 0xff
 		copy(r.DGID[12:], to.Addr[:4])
 	case fabric.ROCE6:
-		if to.Path != l.tuple.Path {
-			return r, fmt.Errorf("ib: %v and %v are of RoCE v1 and v2, which do not reach each other: choose GIDs of one kind with --gid-index", to, l.tuple)
-		}
 		r.DGID = to.Addr
-	case fabric.IBGID:
-		r.DGID, r.DLID = to.Addr, to.LID
 	default:
 		r.DLID = to.LID
+		if l.global {
+			r.DGID = to.Addr
+		}
 	}
 	return r, nil
 }
@@ -183,7 +242,9 @@ func (l *local) source(c *verbs.Completion, head []byte) fabric.Tuple {
 		copy(from.Addr[:], head[8:24])
 	case fabric.IBGID:
 		from.LID = c.LID
-		copy(from.Addr[:], head[8:24])
+		if copy(from.Addr[:8], l.tuple.Addr[:8]); c.Flags&verbs.HasGRH != 0 {
+			copy(from.Addr[:], head[8:24])
+		}
 	default:
 		from.LID = c.LID
 	}

@@ -1,6 +1,7 @@
 package ib
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,6 +44,7 @@ func TestParsePort(t *testing.T) {
 // What cannot carry anything says why, and what to do.
 func TestUsable(t *testing.T) {
 	for want, change := range map[string]func(*found){
+		"has an MTU of 512 bytes, and 1024":   func(p *found) { p.port.MTU = verbs.MTU512 },
 		"no subnet manager has configured it": func(p *found) { p.port.State = verbs.PortInit },
 		"mlx5_0:1 is down: see ibstat mlx5_0": func(p *found) { p.port.State = verbs.PortDown },
 		"mlx5_0:1 has no LID":                 func(p *found) { p.port.LID = 0 },
@@ -108,7 +110,7 @@ func TestAddresses(t *testing.T) {
 		"lid": {infiniband(), -1, fabric.Tuple{Kind: fabric.IB, LID: 932}, verbs.Route{DLID: 932, Port: 1, SL: 3}, verbs.Completion{LID: 932}, nil},
 		"lid and gid": {
 			infiniband(), 0, fabric.Tuple{Kind: fabric.IBGID, LID: 932, Addr: linkLocal(0, 9).Addr},
-			verbs.Route{DLID: 932, Port: 1, SL: 3, Global: true, DGID: linkLocal(0, 9).Addr, HopLimit: 255}, verbs.Completion{LID: 932}, grh(linkLocal(0, 9).Addr),
+			verbs.Route{DLID: 932, Port: 1, SL: 3, Global: true, DGID: linkLocal(0, 9).Addr, HopLimit: 255}, verbs.Completion{LID: 932, Flags: verbs.HasGRH}, grh(linkLocal(0, 9).Addr),
 		},
 		"roce over IPv4": {
 			roce(ip6, v4(10, 0, 0, 1)), 1, fabric.Tuple{Kind: fabric.ROCE4, Addr: [16]byte{10, 0, 0, 1}},
@@ -135,18 +137,57 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Ports of different kinds do not reach each other, and it is said which they are.
+// inSubnet is a port of a subnet that has a prefix of its own.
+func inSubnet(last byte) found {
+	p := infiniband()
+	p.gids = []verbs.GID{{Type: verbs.GIDIB, Addr: [16]byte{0: 0xfe, 1: 0xc0, 7: last, 15: 9}}}
+	return p
+}
+
+// Ports that do not reach each other: it is said where both are, and what to do.
 func TestNoRoute(t *testing.T) {
-	ib, v1, v2 := infiniband(), roce(linkLocal(verbs.GIDRoCEv1, 1)), roce(linkLocal(verbs.GIDRoCEv2, 1))
-	here := v2.place(0, wish{}, 0)
-	for want, other := range map[string]fabric.Tuple{
-		"it is ib, and this port roce6": ib.place(-1, wish{}, 0).tuple,
-		"choose GIDs of one kind":       v1.place(0, wish{}, 0).tuple,
-		"it is eth4":                    {Kind: fabric.ETH4},
-	} {
-		_, err := here.route(other)
-		require.ErrorContains(t, err, want)
+	at := func(p found, gid int) *local {
+		l := p.place(gid, wish{}, 0)
+		return &l
 	}
+	lid, subnet1, subnet2 := at(infiniband(), -1), at(inSubnet(1), -1), at(inSubnet(2), -1)
+	v1, v2, ip4 := at(roce(linkLocal(verbs.GIDRoCEv1, 1)), 0), at(roce(linkLocal(verbs.GIDRoCEv2, 1)), 0), at(roce(v4(10, 0, 0, 1)), 0)
+	ethernet := fabric.Ethernet(netip.MustParseAddrPort("10.0.0.3:4000"))
+	for want, c := range map[string]struct {
+		here *local
+		to   fabric.Tuple
+	}{
+		"its port (LID 932) is in subnet fec0000000000001, and port mlx5_0:1 of this node (LID 932) in fe80000000000000; there is no way from one subnet to another: choose ports of one with --hca": {lid, subnet1.tuple},
+		"is in subnet fe80000000000000, and port mlx5_0:1 of this node (LID 932) in fec0000000000001":                                                                                                {subnet1, lid.tuple},
+		"is in subnet fec0000000000001, and port mlx5_0:1 of this node (LID 932) in fec0000000000002":                                                                                                {subnet2, subnet1.tuple},
+		"its node goes by InfiniBand (LID 932), and port roce0:2 of this node by RoCE v2 (fe80::1)":                                                                                                  {v2, lid.tuple},
+		"its node goes by RoCE (10.0.0.1), and port mlx5_0:1 of this node by InfiniBand (LID 932)":                                                                                                   {lid, ip4.tuple},
+		"its node goes by Ethernet (10.0.0.3), and port mlx5_0:1 of this node by InfiniBand":                                                                                                         {lid, ethernet},
+		"its node is at RoCE v1 (fe80::1), and port roce0:2 of this node at RoCE v2 (fe80::1), which":                                                                                                {v2, v1.tuple},
+		"its node is at RoCE v2 (fe80::1), and port roce0:2 of this node at RoCE (10.0.0.1), which":                                                                                                  {ip4, v2.tuple},
+	} {
+		_, err := c.here.route(c.to)
+		require.ErrorContains(t, err, want)
+		require.Regexp(t, "--(hca|gid-index)", err.Error())
+		_, err = c.here.route(c.here.tuple)
+		require.NoError(t, err)
+	}
+}
+
+// In a subnet of another prefix the address names it, and packets go by LID all the same.
+func TestSubnet(t *testing.T) {
+	here := new(found)
+	*here = inSubnet(1)
+	l := here.place(-1, wish{}, 0)
+	require.Equal(t, fabric.Tuple{Kind: fabric.IBGID, LID: 932, Addr: here.gids[0].Addr}, l.tuple)
+	route, err := l.route(l.tuple)
+	require.NoError(t, err)
+	require.Equal(t, verbs.Route{DLID: 932, Port: 1}, route)
+	from := l.source(&verbs.Completion{LID: 7, Source: 5}, make([]byte, verbs.GRHSize))
+	require.Equal(t, fabric.Tuple{Kind: fabric.IBGID, LID: 7, Addr: [16]byte{0: 0xfe, 1: 0xc0, 7: 1}, Num: 5}, from)
+	route, err = l.route(from)
+	require.NoError(t, err)
+	require.Equal(t, uint16(7), route.DLID)
 }
 
 func FuzzControl(f *testing.F) {

@@ -15,7 +15,8 @@ import (
 // Attributes of connections; facts/lazy.md has the sources.
 const (
 	ackTimeout = 18 // 4.096 us << 18: 1.07 s until a resend
-	retries    = 7
+	resends    = 6  // 7 is for ever on Soft-RoCE, and a stream to a queue pair that is gone would never end (docs/verbs.md)
+	rnrResends = 7  // for ever: the other side posts receives again as soon as it runs
 	minRNR     = 12 // a peer without receives is asked again after 0.64 ms
 	mostReads  = 16 // RDMA reads under way
 )
@@ -249,7 +250,7 @@ func (l *lines) connect(e *end, mine side, c control) error {
 		return err
 	}
 	return e.qp.Modify(verbs.QPState{
-		State: verbs.ReadyToSend, SendPSN: mine.psn, Timeout: ackTimeout, Retry: retries, RNRRetry: retries,
+		State: verbs.ReadyToSend, SendPSN: mine.psn, Timeout: ackTimeout, Retry: resends, RNRRetry: rnrResends,
 		ReadsOut: uint8(min(mostReads, limits.MaxReadsOut)),
 	})
 }

@@ -33,11 +33,11 @@ func alone(t *testing.T, node fakeverbs.Node) bool {
 	own, err := network.Another(t.TempDir())
 	require.NoError(t, err)
 	words := strings.Split(t.Name(), "/")
-	cmd := exec.Command(os.Args[0], "-test.run", "^"+strings.Join(words, "$/^")+"$")
+	cmd := exec.Command(os.Args[0], "-test.v", "-test.run", "^"+strings.Join(words, "$/^")+"$")
 	cmd.Env = append(append(os.Environ(), aloneVariable+"="+t.Name()), own.Env(node)...)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "PASS")
+	require.Contains(t, string(out), "--- PASS: "+t.Name())
 	return false
 }
 
@@ -127,6 +127,36 @@ func TestPartition(t *testing.T) {
 	require.ErrorContains(t, err, "no answer")
 }
 
+// TestSubnets: three ports, of which two are in one subnet that has a prefix of its own. These reach each other by LID; the
+// third is told why it does not, and so are they.
+func TestSubnets(t *testing.T) {
+	node := fakeverbs.Node{}
+	for i, subnet := range []byte{0x80, 0xc0, 0xc0} {
+		node.Devices = append(node.Devices, fakeverbs.Device{Name: fmt.Sprintf("mlx5_%d", i), GUID: uint64(i + 1), Ports: []fakeverbs.Port{{
+			LID: uint16(5 + i), SMLID: 1, GIDs: []verbs.GID{{Type: verbs.GIDIB, Addr: [16]byte{0: 0xfe, 1: subnet, 15: byte(i + 1)}}},
+		}}})
+	}
+	if !alone(t, node) {
+		return
+	}
+	a, _ := openAt(t, config("mlx5_0"))
+	b, heard := openAt(t, config("mlx5_1"))
+	c, x := openAt(t, config("mlx5_2"))
+	near, far := dialled(t, b, c, x)
+	_, err := near.Write([]byte("in one subnet"))
+	require.NoError(t, err)
+	_, err = io.ReadFull(far, make([]byte, 13))
+	require.NoError(t, err)
+	require.NoError(t, c.Post(b.Tuple(), []byte("a datagram")))
+	require.True(t, heard.Has("a datagram"))
+	offer, err := c.Offer()
+	require.NoError(t, err)
+	_, err = a.Dial(t.Context(), c.Tuple(), offer)
+	require.ErrorContains(t, err, "its port (LID 7) is in subnet fec0000000000000, and port mlx5_0:1 of this node (LID 5) in fe80000000000000")
+	require.Equal(t, err, a.Post(c.Tuple(), []byte("x")))
+	require.ErrorContains(t, c.Post(a.Tuple(), []byte("x")), "its port (LID 5) is in subnet fe80000000000000")
+}
+
 // TestCannotOpen: what is missing is said in one line, with what to do.
 func TestCannotOpen(t *testing.T) {
 	with := func(change func(*fakeverbs.Node)) fakeverbs.Node {
@@ -147,6 +177,7 @@ func TestCannotOpen(t *testing.T) {
 		"pkey":          {machine(), Config{GIDIndex: -1, PKey: 0x8123}, "port mlx5_0:1 is not in partition 0x8123: it has 0xffff"},
 		"gid index":     {machine(), Config{Port: "roce0", GIDIndex: 9}, "port roce0:1 has no GID at index 9"},
 		"service level": {machine(), Config{GIDIndex: -1, SL: 16}, "service level 16: 0 to 15"},
+		"mtu":           {with(func(n *fakeverbs.Node) { n.Devices[0].Ports[0].MTU = verbs.MTU512 }), Config{Port: "mlx5_0", GIDIndex: -1}, "has an MTU of 512 bytes, and 1024 are needed"},
 		"port down": {
 			with(func(n *fakeverbs.Node) { n.Devices = n.Devices[:1]; n.Devices[0].Ports[0].State = verbs.PortDown }),
 			Config{GIDIndex: -1}, "port mlx5_0:1 is down: see ibstat mlx5_0",

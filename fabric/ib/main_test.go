@@ -107,5 +107,9 @@ func opener(cfg Config) fabrictest.Opener {
 }
 
 func config(port string) Config {
-	return Config{Port: port, GIDIndex: -1, QKey: 0x11223344, DialTimeout: 2 * time.Second}
+	c := Config{Port: port, GIDIndex: -1, QKey: 0x11223344, DialTimeout: 2 * time.Second}
+	if os.Getenv(faultsVariable) != "" {
+		c.DialTimeout = 5 * time.Second // a stream's first packet may be lost twice
+	}
+	return c
 }

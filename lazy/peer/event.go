@@ -55,7 +55,7 @@ const (
 	Warm                            // connect without a message
 	Resolved                        // Tuple, Epoch: answer to Resolve
 	Unresolved                      // Cause: answer to Resolve, one of Exited, Broken, NoRank
-	Packet                          // Packet, Gen, SrcEpoch, DstEpoch, Body, Tuple (where it came from)
+	Packet                          // Packet, Gen, SrcEpoch, DstEpoch, Body, Tuple (where it came from), Keep
 	Tick                            // the timer; early and needless ones do no harm
 	Rest                            // the owner would like this connection closed, if nothing is under way
 	Taken                           // N: messages of that many bytes in all have been taken from the owner's hands
@@ -73,6 +73,7 @@ type Event struct {
 	Tuple              fabric.Tuple // an address
 	Msg                []byte       // a message
 	Body               []byte       // of a packet; used during the Step only
+	Keep               bool         // the owner has made something on this connection: no FIN may be granted
 }
 
 // EffectKind tells the effects apart.

@@ -112,6 +112,24 @@ func TestFinSticks(t *testing.T) {
 	require.Equal(t, PacketFinAck, fin(2, 0), "our FINACK was lost")
 }
 
+// A FIN that comes late is refused where the owner has made something on the connection, and the other side learns of it.
+func TestKept(t *testing.T) {
+	w := newWorld(1, fair(2))
+	w.connect(0, 1)
+	a, b := w.pair()
+	b.keep = true
+	a.step(Event{Kind: Rest})
+	require.NoError(t, w.run())
+	require.Equal(t, Up, a.peer.State())
+	require.Equal(t, Up, b.peer.State())
+	require.Zero(t, a.closed+b.closed)
+	b.keep = false
+	a.step(Event{Kind: Rest})
+	require.NoError(t, w.run())
+	require.Equal(t, Idle, a.peer.State())
+	require.Equal(t, 1, b.closed)
+}
+
 func TestRefused(t *testing.T) {
 	p := New(Config{Epoch: 1, MTU: 1000, Stage: 1000})
 	require.Equal(t, 1000-messageCost, p.Room())

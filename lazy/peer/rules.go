@@ -8,6 +8,7 @@ type cue struct {
 	gen   uint32
 	from  fabric.Tuple
 	cause Cause
+	keep  bool
 }
 
 // arrived looks at a packet before the table does: is it for this incarnation
@@ -18,7 +19,7 @@ func (p *Peer) arrived(ev Event) {
 		p.counts.Malformed++
 		return
 	}
-	c.gen, c.from = ev.Gen, ev.Tuple
+	c.gen, c.from, c.keep = ev.Gen, ev.Tuple, ev.Keep
 	if ev.DstEpoch != p.cfg.Epoch {
 		if ev.DstEpoch < p.cfg.Epoch && c.asksAnswer() {
 			p.reject(ev.SrcEpoch, 0, ev.Tuple)
@@ -99,9 +100,9 @@ func (p *Peer) decide(c *cue) bool {
 		f.decided = c.attempt
 		switch p.state {
 		case Half, Up:
-			f.granted = p.pending == 0 && c.count == f.received && !p.win.halfway()
+			f.granted = p.pending == 0 && c.count == f.received && !p.win.halfway() && !c.keep
 		case Closing:
-			f.granted = c.count == f.received && !p.win.halfway()
+			f.granted = c.count == f.received && !p.win.halfway() && !c.keep
 		default:
 			f.granted = true
 		}

@@ -40,6 +40,7 @@ func pick(seed uint64, ranks int) weather {
 	if r.IntN(30) == 0 {
 		k.active, k.split = 40*time.Second, 35*time.Second
 	}
+	k.kept = of(0, 0, 0.3)
 	return k
 }
 

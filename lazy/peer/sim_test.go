@@ -25,6 +25,7 @@ type weather struct {
 	size         int // of messages, bytes
 	restarts     int
 	exits        int
+	kept         float64       // FINs that come to a connection on which something was made
 	splits       int           // partitions
 	split        time.Duration // how long, at most
 	work         time.Duration // all ranks share one core, which a packet takes so long
@@ -85,6 +86,7 @@ type end struct {
 	timer   uint64  // serial of the timer that counts
 	dead    bool
 	idle    bool // the application takes nothing
+	keep    bool // it has made something on the connection
 	opened  int
 	closed  int
 	causes  []Cause
@@ -419,6 +421,7 @@ func (w *world) post(e *end, f *Effect) {
 		if ev.Packet == PacketSegment && o.peer.state == Wait && ev.Gen == o.peer.gen && ev.SrcEpoch == o.peer.epoch && ev.DstEpoch == dst.epoch {
 			w.broken("%d sends to %d before it may", src.id, dst.id)
 		}
+		ev.Keep = o.keep || !w.clear() && w.chance(w.kept)
 		o.step(ev)
 	}
 	if w.work > 0 {

@@ -210,7 +210,7 @@ var rules = []string{
 	"Anything else of a newer generation: cannot be, since the peer needs our HY first; ignore.",
 	"An older generation, and in Idle and Resolving also the present one, which has ended: \"left generation\" if it asks for an answer, else ignore. FIN of the present generation is decided in these states too.",
 	"REJECT counts if it names our generation or a newer one.",
-	"FIN is granted if nothing of ours is staged or unacknowledged (in Closing: whatever is staged) and exactly the messages that it counts have been delivered. An attempt that was decided once is decided the same way ever after; older attempts were refused.",
+	"FIN is granted if nothing of ours is staged or unacknowledged (in Closing: whatever is staged) and exactly the messages that it counts have been delivered, and the owner has not made a stream on this connection meanwhile: a FIN may be older than what has come since. An attempt that was decided once is decided the same way ever after; older attempts were refused.",
 	"Rest is looked at only if nothing of ours is staged or unacknowledged.",
 	"In Idle with something staged or a connection wished for: \"send\", at the end of the step.",
 	"Timers: 2, 4, 8 .. 250 ms with a quarter of jitter, or twice the time that answers took of late, up to 4 s, if that is longer; segments by the measured round trip, 4 .. 250 ms. After 3 resends without an answer, and 200 ms at the soonest, ask the agent, fresh, and again each second. Resolving has no timer: the agent parks a question as long as it takes.",

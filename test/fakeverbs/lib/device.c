@@ -79,7 +79,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 	struct context *c = calloc(1, sizeof *c);
 	c->device = d;
 	memcpy(c->ports, d->port, sizeof c->ports);
-	c->random = settings.seed * 0x9e3779b97f4a7c15 + d->guid + 1;
+	static _Atomic uint64_t opened;
+	c->random = (settings.seed + opened++) * 0x9e3779b97f4a7c15 + d->guid + 1; /* endpoints of one process differ in luck */
 	c->next_qpn = settings.qpn ? settings.qpn : 17 + getpid() * 61 % 0x8000;
 	c->next_key = 0x100;
 	c->v.sz = sizeof c->v;

@@ -41,11 +41,23 @@ func Missing() string {
 	return ""
 }
 
+// allVariable is set where nothing may be skipped: make test-ib does so as root, when it has installed what is needed.
+const allVariable = "IBRUN_TEST_ALL"
+
+// Skip skips a test that cannot be done here, unless nothing may be skipped.
+func Skip(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv(allVariable) != "" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
 // Require skips a test where there cannot be a machine.
 func Require(t testing.TB) {
 	t.Helper()
 	if !In() {
-		t.Skip(Missing())
+		Skip(t, Missing())
 	}
 }
 
@@ -54,6 +66,15 @@ func Require(t testing.TB) {
 func Main(m *testing.M, cfg Config) {
 	if In() || Missing() != "" {
 		os.Exit(m.Run())
+	}
+	Only(cfg)
+}
+
+// Only is Main for tests that mean nothing without a machine: it is an error that there is none.
+func Only(cfg Config) {
+	if why := Missing(); why != "" {
+		fmt.Fprintln(os.Stderr, why)
+		os.Exit(1)
 	}
 	code, err := outside(cfg)
 	if err != nil {

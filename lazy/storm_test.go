@@ -1,0 +1,372 @@
+package lazy
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/fabric"
+	"ibrun/fabric/mem"
+	"ibrun/job"
+	"ibrun/lazy/peer"
+)
+
+var (
+	storms   = flag.Int("storms", 30, "schedules of real tables over a device; ten times that in virtual time")
+	oneStorm = flag.Uint64("seed", 0, "run only this one")
+)
+
+// storm is what lazy/peer's schedules are, with real tables over a real fabric: who sends how much to whom, which pairs rest
+// meanwhile and who starts again comes from a seed. Who comes first in the end is the machine's.
+type storm struct {
+	*world
+	seed     uint64
+	count    int // messages of each incarnation to each rank
+	most     int // bytes of one
+	rests    int // one message in so many is followed by a rest
+	flushes  int
+	restarts int
+	at       int // restarts that got the address of the incarnation before
+	senders  sync.WaitGroup
+	takers   sync.WaitGroup
+	ledger   ledger
+}
+
+// draw makes the schedule of a seed. A message that is lost with a stream is an error for good, so that ranks start again only
+// where datagrams carry all.
+func draw(t testing.TB, seed uint64, open func(fabric.Sink) (fabric.Fabric, error)) *storm {
+	r := rand.New(rand.NewPCG(seed, 3))
+	of := func(list ...int) int { return list[r.IntN(len(list))] }
+	s := &storm{
+		seed: seed, count: of(5, 20, 40), most: of(40, 600, 3000), rests: of(2, 5, 10, 1000), flushes: of(3, 1000),
+		ledger: ledger{flows: map[line]*flow{}, news: make(chan struct{}, 1)},
+	}
+	ranks, worth, live := of(2, 2, 2, 5), of(0, 4, 4, 16), of(0, 1, 2)
+	if seed%3 == 0 {
+		s.restarts, worth, s.most = of(1, 2, 3), 0, min(s.most, 600)
+	}
+	s.world = newWorld(t, uint32(ranks), 1, open)
+	s.config = func(c *Config) { c.Worth, c.MaxLive = worth, live }
+	return s
+}
+
+// line is what one incarnation of a rank sends to another rank.
+type line struct {
+	from  uint32
+	epoch uint16
+	to    uint32
+}
+
+type flow struct {
+	sent    int // taken by Send, or about to be
+	excused int // those before it may be lost: an error said so, or the receiver is another
+	got     []bool
+	last    int
+}
+
+// ledger is what was sent and what has come.
+type ledger struct {
+	mu    sync.Mutex
+	flows map[line]*flow
+	total int           // that have come
+	news  chan struct{} // capacity 1: one more has come
+}
+
+func (l *ledger) of(k line) *flow {
+	if l.flows[k] == nil {
+		l.flows[k] = &flow{last: -1}
+	}
+	return l.flows[k]
+}
+
+// begin gives the next message its number.
+func (l *ledger) begin(k line) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.of(k)
+	f.sent++
+	f.got = append(f.got, false)
+	return f.sent - 1
+}
+
+// excuse says that what was sent so far, but for the newest few, may be lost.
+func (l *ledger) excuse(but int, which func(line) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for k, f := range l.flows {
+		if which(k) {
+			f.excused = max(f.excused, f.sent-but)
+		}
+	}
+}
+
+// came holds a message against what was promised.
+func (l *ledger) came(k line, n int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.flows[k]
+	switch {
+	case f == nil || n >= f.sent:
+		return fmt.Errorf("message %d of %v was never sent", n, k)
+	case f.got[n]:
+		return fmt.Errorf("message %d of %v came twice", n, k)
+	case n < f.last:
+		return fmt.Errorf("message %d of %v came after %d", n, k, f.last)
+	}
+	f.got[n], f.last = true, n
+	l.total++
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// missing is a message that has not come and has no excuse.
+func (l *ledger) missing(lives func(line) bool) (what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for k, f := range l.flows {
+		for n := f.excused; n < f.sent && lives(k); n++ {
+			if !f.got[n] {
+				return fmt.Sprintf("message %d of %d of %v", n, f.sent, k)
+			}
+		}
+	}
+	return ""
+}
+
+const stormHead = 14
+
+// text is the message of a number: it shows whose and which it is.
+func (k line) text(n, size int) []byte {
+	m := make([]byte, stormHead+size)
+	binary.BigEndian.PutUint32(m, k.from)
+	binary.BigEndian.PutUint16(m[4:], k.epoch)
+	binary.BigEndian.PutUint32(m[6:], k.to)
+	binary.BigEndian.PutUint32(m[10:], uint32(n))
+	for i := range m[stormHead:] {
+		m[stormHead+i] = byte(n*7 + i)
+	}
+	return m
+}
+
+// begin starts what one incarnation of a rank does.
+func (s *storm) begin(ctx context.Context, rank uint32, epoch uint16) {
+	table := s.startRank(rank, epoch)
+	s.takers.Go(func() { s.take(ctx, table, rank) })
+	for to := range s.layout.Ranks() {
+		if to != rank {
+			s.senders.Go(func() { s.send(ctx, table, line{rank, epoch, to}) })
+		}
+	}
+}
+
+// send is one sender.
+func (s *storm) send(ctx context.Context, table *Table, k line) {
+	r := rand.New(rand.NewPCG(s.seed, uint64(k.from)<<32|uint64(k.epoch)<<16|uint64(k.to)))
+	for range s.count {
+		m := k.text(s.ledger.begin(k), r.IntN(s.most))
+		if !s.until(ctx, k, 1, func() error { return table.Send(ctx, k.to, m) }) {
+			return
+		}
+		rest := r.IntN(s.rests) == 0
+		if (rest || r.IntN(s.flushes) == 0) && !s.until(ctx, k, 0, func() error { return table.far(k.to).flush(ctx) }) {
+			return
+		}
+		if rest {
+			table.rest(k.to)
+		}
+	}
+	s.until(ctx, k, 0, func() error { return table.far(k.to).flush(ctx) })
+}
+
+// until does something that may fail because the other rank has started again, which excuses what was lost by it. It reports
+// false when this rank itself has ended.
+func (s *storm) until(ctx context.Context, k line, but int, do func() error) bool {
+	for {
+		err := do()
+		var gone *PeerError
+		switch {
+		case err == nil:
+			return true
+		case errors.Is(err, ErrClosed) && s.restarts > 0:
+			return false
+		case !errors.As(err, &gone) || s.restarts == 0:
+			s.t.Errorf("seed %d: %v: %v", s.seed, k, err)
+			return false
+		}
+		s.ledger.excuse(but, func(l line) bool { return l == k })
+	}
+}
+
+// rest closes the pair as MaxLive would, if it is idle.
+func (t *Table) rest(rank uint32) {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if f := t.far(rank); t.stopped {
+		return
+	} else if f.moved.started {
+		f.leaveStream()
+	} else {
+		t.step(f, peer.Event{Kind: peer.Rest})
+	}
+}
+
+// take receives all that comes for one incarnation.
+func (s *storm) take(ctx context.Context, table *Table, rank uint32) {
+	newest := map[uint32]uint16{}
+	for {
+		m, err := table.Recv(ctx)
+		if err != nil {
+			if !errors.Is(err, ErrClosed) {
+				s.t.Errorf("seed %d: rank %d: %v", s.seed, rank, err)
+			}
+			return
+		}
+		if len(m.Body) < stormHead {
+			s.t.Errorf("seed %d: rank %d got %d bytes of %d", s.seed, rank, len(m.Body), m.From)
+			return
+		}
+		k := line{binary.BigEndian.Uint32(m.Body), binary.BigEndian.Uint16(m.Body[4:]), binary.BigEndian.Uint32(m.Body[6:])}
+		n := int(binary.BigEndian.Uint32(m.Body[10:]))
+		switch {
+		case k.from != m.From || k.to != rank || !bytes.Equal(m.Body, k.text(n, len(m.Body)-stormHead)):
+			err = fmt.Errorf("message %d of %v is not what was sent, or came to %d", n, k, rank)
+		case k.epoch < newest[k.from]:
+			err = fmt.Errorf("message %d of %v came after one of incarnation %d", n, k, newest[k.from])
+		default:
+			err = s.ledger.came(k, n)
+		}
+		newest[k.from] = k.epoch
+		if err != nil {
+			s.t.Errorf("seed %d: %v", s.seed, err)
+		}
+	}
+}
+
+// again ends a rank without a word and starts it as its next incarnation.
+func (s *storm) again(ctx context.Context, rank uint32) {
+	old := s.table(rank)
+	require.NoError(s.t, old.Close())
+	s.ledger.excuse(0, func(k line) bool { return k.to == rank })
+	s.begin(ctx, rank, old.cfg.Epoch+1)
+	if s.table(rank).Tuple() == old.Tuple() {
+		s.at++
+	}
+}
+
+// run is the whole of it.
+func (s *storm) run() {
+	ctx := within(s.t)
+	ranks := s.layout.Ranks()
+	for r := range ranks {
+		s.begin(ctx, r, 1)
+	}
+	for n := range s.restarts {
+		for s.ledger.seen() < (n+1)*s.count/4 {
+			select {
+			case <-s.ledger.news:
+			case <-ctx.Done():
+				require.FailNow(s.t, "nothing comes", "seed %d", s.seed)
+			}
+		}
+		s.again(ctx, uint32(s.seed+uint64(n))%ranks)
+	}
+	s.senders.Wait()
+	lives := func(k line) bool { return s.table(k.from).cfg.Epoch == k.epoch }
+	require.Eventually(s.t, func() bool { return s.ledger.missing(lives) == "" }, patience, time.Millisecond, "seed %d", s.seed)
+	// What is open on one side is open on the other, and closes when asked.
+	require.Eventually(s.t, func() bool { return s.atRest() }, patience, 5*time.Millisecond, "seed %d", s.seed)
+	for r := range ranks {
+		require.NoError(s.t, s.table(r).Close())
+	}
+	s.takers.Wait()
+	require.Empty(s.t, s.ledger.missing(lives), "seed %d", s.seed)
+}
+
+func (l *ledger) seen() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.total
+}
+
+// atRest asks all pairs to rest, and says whether they do.
+func (s *storm) atRest() bool {
+	all := true
+	for r := range s.layout.Ranks() {
+		for to := range s.layout.Ranks() {
+			if to == r {
+				continue
+			}
+			t := s.table(r)
+			t.rest(to)
+			t.fmu.Lock()
+			f := t.far(to)
+			all = all && f.peer.State() == peer.Idle && f.moved.stream == nil
+			t.fmu.Unlock()
+		}
+	}
+	return all
+}
+
+// TestStorms runs the schedules over a network in this process, in virtual time.
+func TestStorms(t *testing.T) {
+	faults := mem.Faults{Loss: 0.3, Dup: 0.1, Reorder: 0.1, Delay: 100 * time.Microsecond, Jitter: 300 * time.Microsecond}
+	weather(t, 10**storms, 1, func(t *testing.T, seed uint64) *storm {
+		var s *storm
+		synctest.Test(t, func(t *testing.T) {
+			s = draw(t, seed, overMem(mem.New(seed, faults)))
+			s.run()
+		})
+		return s
+	})
+}
+
+// weather runs so many storms, some at a time, and holds that they were some. It returns how many ranks started again at their
+// old address.
+func weather(t *testing.T, count, shards int, run func(t *testing.T, seed uint64) *storm) (at int) {
+	if *oneStorm > 0 {
+		return run(t, *oneStorm).at
+	}
+	var mu sync.Mutex
+	var sum sums
+	again := 0
+	t.Run("shard", func(t *testing.T) {
+		for shard := range shards {
+			t.Run(fmt.Sprint(shard), func(t *testing.T) {
+				t.Parallel()
+				for seed := 1 + shard; seed <= count && !t.Failed(); seed += shards {
+					s := run(t, uint64(seed))
+					mu.Lock()
+					again += s.restarts
+					at += s.at
+					for r := range s.layout.Ranks() {
+						tally := s.table(r).Tally()
+						for i, n := range tally.Sum {
+							sum[i] += n
+						}
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	t.Logf("%d messages, %d connections, %d of them again, %d streams, %d datagrams, %d sent again, %d ranks started again, %d of them at the same address",
+		sum[job.CountMessages], sum[job.CountConnections], sum[job.CountReopened], sum[job.CountStreams], sum[job.CountDatagrams], sum[job.CountRetransmits], again, at)
+	for _, c := range []job.Count{job.CountReopened, job.CountStreams, job.CountRetransmits} {
+		require.NotZero(t, sum[c])
+	}
+	require.NotZero(t, again)
+	return at
+}
