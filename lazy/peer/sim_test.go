@@ -447,50 +447,6 @@ func (w *world) post(e *end, f *Effect) {
 	}
 }
 
-// turns of ranks that share a core end after so many events.
-const turn = 8
-
-// queue lets an event wait until its rank has the core.
-func (w *world) queue(r *rank, isPacket bool, do func()) {
-	if isPacket {
-		if r.behind == w.room {
-			return
-		}
-		r.behind++
-	}
-	r.todo = append(r.todo, func() {
-		if isPacket {
-			r.behind--
-			w.posted++
-		}
-		do()
-	})
-	if !w.running {
-		w.running = true
-		w.at(w.now, w.turn)
-	}
-}
-
-// turn gives the core to the next rank that has something to do.
-func (w *world) turn() {
-	for range w.ranks {
-		w.next = (w.next + 1) % len(w.ranks)
-		r := w.ranks[w.next]
-		if len(r.todo) == 0 {
-			continue
-		}
-		w.posted = 0
-		for i := 0; i < turn && len(r.todo) > 0; i++ {
-			do := r.todo[0]
-			r.todo = r.todo[1:]
-			do()
-		}
-		w.at(w.now+time.Duration(w.posted)*w.work, w.turn)
-		return
-	}
-	w.running = false
-}
-
 // resolve is the agent: it parks, it caches, it honours the least epoch.
 func (w *world) resolve(e *end, least uint16, fresh bool) {
 	o := e.other
