@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/test/product"
 )
 
 // program is ibrun as it ships, built once; its path is unique to this run, so
@@ -28,22 +30,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(digest(os.Args[2:], os.Environ()))
 		return
 	}
-	dir, err := os.MkdirTemp("", "ibrun-e2e")
-	if err != nil {
-		panic(err)
-	}
-	program = filepath.Join(dir, "ibrun")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "ibrun/cmd/ibrun")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s\n", out)
-		os.Exit(1)
-	}
-	// What launches of tests cost must not plan those of others, nor the user's.
-	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(product.Run(m, &program))
 }
 
 // digest names arguments and the variables whose names begin with E2E_.

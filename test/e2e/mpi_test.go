@@ -54,22 +54,30 @@ func TestMPICH(t *testing.T) {
 // right code and line.
 func TestMPICHEnds(t *testing.T) {
 	program := mpiProgram(t)
-	for _, c := range []struct {
-		args, says string
-		code       int
-	}{
-		{"abort 7", "aborted the job with code 7", 7},
-		{"abort 0", "aborted the job with code 0", 0},
-		{"leave", "it exited without MPI_Finalize", 1},
-		{"die", "was killed by signal 6 (ABRT)", 134},
-	} {
-		o := ibrun(t, append([]string{"-n", "4", program}, strings.Fields(c.args)...)...)
-		require.Equal(t, c.code, o.code, "%s: %s", c.args, o.stderr)
-		require.Contains(t, o.stderr, c.says)
-		require.Contains(t, o.stderr, "ibrun: rank 1 on ")
-		require.Equal(t, 1, strings.Count(o.stderr, "ibrun: "), o.stderr)
-		require.Less(t, o.took, 5*time.Second)
+	for _, c := range mpiEnds {
+		c.judge(t, ibrun(t, append([]string{"-n", "4", program}, strings.Fields(c.args)...)...))
 	}
+}
+
+// mpiEnd is how an MPI program can end, and what ibrun makes of it.
+type mpiEnd struct {
+	args, says string
+	code       int
+}
+
+var mpiEnds = []mpiEnd{
+	{"abort 7", "aborted the job with code 7", 7},
+	{"abort 0", "aborted the job with code 0", 0},
+	{"leave", "it exited without MPI_Finalize", 1},
+	{"die", "was killed by signal 6 (ABRT)", 134},
+}
+
+func (c mpiEnd) judge(t *testing.T, o outcome) {
+	require.Equal(t, c.code, o.code, "%s: %s", c.args, o.stderr)
+	require.Contains(t, o.stderr, c.says)
+	require.Contains(t, o.stderr, "ibrun: rank 1 on ")
+	require.Equal(t, 1, strings.Count(o.stderr, "ibrun: "), o.stderr)
+	require.Less(t, o.took, 5*time.Second)
 }
 
 // What MPICH asks for at N ranks on one node: N+1 puts, N gets for the mapping of

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/test/product"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -25,22 +25,7 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "ibrun-ssh")
-	if err != nil {
-		panic(err)
-	}
-	program = filepath.Join(dir, "ibrun")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "ibrun/cmd/ibrun")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s\n", out)
-		os.Exit(1)
-	}
-	// What launches of tests cost must not plan those of others, nor the user's.
-	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(product.Run(m, &program))
 }
 
 // outcome is what a finished ibrun showed.

@@ -1,0 +1,31 @@
+// Package product builds ibrun as it ships, for tests that run it as a program.
+package product
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Run builds ibrun, sets path to where it lies, outside of the checkout, and
+// runs the tests. What launches of tests cost is kept there too: it must not plan
+// those of others, nor the user's. It returns the exit code.
+func Run(m *testing.M, path *string) int {
+	dir, err := os.MkdirTemp("", "ibrun-test")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	*path = filepath.Join(dir, "ibrun")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", *path, "ibrun/cmd/ibrun")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s\n", out)
+		return 1
+	}
+	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	return m.Run()
+}
