@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A job of one rank keeps what it puts: of each key, the last. */
+/* A job of one rank keeps what it puts. The newest comes first, so that of each key the last is found. */
 struct pair {
 	struct pair *next;
-	char *key, *value;
+	char *value;	/* behind the key */
+	char key[];
 };
 
 static struct pair *own;
@@ -89,34 +90,21 @@ static struct pair *find(const char *key)
 
 static int keep(const char *key, const char *value)
 {
-	struct pair *p = find(key);
-	char *text = strdup(value);
-	if (text && p) {
-		free(p->value);
-		p->value = text;
-		return PMI_SUCCESS;
-	}
-	p = malloc(sizeof *p);
-	if (p)
-		*p = (struct pair){own, strdup(key), text};
-	if (!p || !p->key || !text) {
-		if (p)
-			free(p->key);
-		free(p);
-		free(text);
+	size_t keyed = strlen(key) + 1, valued = strlen(value) + 1;
+	struct pair *p = malloc(sizeof *p + keyed + valued);
+	if (!p)
 		return PMI_ERR_NOMEM;
-	}
+	memcpy(p->key, key, keyed);
+	p->value = memcpy(p->key + keyed, value, valued);
+	p->next = own;
 	own = p;
 	return PMI_SUCCESS;
 }
 
 void forget_pairs(void)
 {
-	for (struct pair *p; (p = own); free(p)) {
+	for (struct pair *p; (p = own); free(p))
 		own = p->next;
-		free(p->key);
-		free(p->value);
-	}
 }
 
 API int PMI_KVS_Put(const char kvsname[], const char key[], const char value[])
