@@ -5,6 +5,7 @@ package lazy
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
 	"ibrun/fabric/ib"
+	"ibrun/fabric/udp"
 	"ibrun/test/fakeverbs"
 	"ibrun/test/rdmavm/inside"
 )
@@ -160,4 +162,33 @@ func TestBrokenStream(t *testing.T) {
 	m, err := w.table(2).Recv(ctx)
 	require.NoError(t, err)
 	require.Equal(t, "y", string(m.Body))
+}
+
+// TestMixed: of two nodes one has InfiniBand. Each side is told at once where both are, and what to do; nobody waits for an answer
+// that cannot come.
+func TestMixed(t *testing.T) {
+	w := newWorld(t, 2, 1, overIB)
+	w.config = func(c *Config) {
+		if c.Rank == 1 {
+			c.Open = func(s fabric.Sink) (fabric.Fabric, error) {
+				return udp.Open(udp.Config{Addr: netip.MustParseAddr("127.0.0.1"), MTU: 1500, Instead: "/dev/infiniband is not there"}, s)
+			}
+		}
+	}
+	w.start()
+	ctx := within(t)
+	for me, want := range []string{
+		`^rank 1: ib: its node goes by Ethernet \(127\.0\.0\.1\), having no InfiniBand or RoCE that works, and port mlx5_0:1 of this node by InfiniBand \(LID 3\): use --fabric udp for all`,
+		`^rank 0: udp: its node goes by InfiniBand or RoCE \(lid 3 qpn \d+\), and this one by Ethernet \(127\.0\.0\.1\), since /dev/infiniband is not there: use --fabric udp for all`,
+	} {
+		table, other := w.table(uint32(me)), uint32(1-me)
+		waits := make(chan error, 1)
+		go func() { _, err := table.RecvFrom(ctx, other); waits <- err }()
+		err := table.Send(ctx, other, []byte("x"))
+		if err == nil {
+			err = table.Flush(ctx)
+		}
+		require.Regexp(t, want, err.Error())
+		require.Regexp(t, want, (<-waits).Error())
+	}
 }
