@@ -331,6 +331,26 @@ func TestKilledPeer(t *testing.T) {
 	require.ErrorContains(t, err, "ib: no answer from the peer (queue pair")
 }
 
+// TestLastStream: a stream that nobody takes ends after its endpoint, with nothing else going on, and all is freed.
+func TestLastStream(t *testing.T) {
+	if !alone(t, machine()) {
+		return
+	}
+	a, _ := openAt(t, config("mlx5_0"))
+	b, x := openAt(t, config("mlx5_0"))
+	near, far := dialled(t, a, b, x)
+	require.NoError(t, a.Close())
+	require.NoError(t, b.Close())
+	for _, s := range []*stream{near, far} {
+		s.through() // as the timer does
+	}
+	gone := func() bool {
+		all, err := fakeverbs.Join().Order("count mlx5_0")
+		return err == nil && len(all) == 0
+	}
+	require.Eventually(t, gone, patience, 10*time.Millisecond)
+}
+
 // TestStale: a message of a stream that had the number before is dropped.
 func TestStale(t *testing.T) {
 	a, _ := openAt(t, config("mlx5_0"))
