@@ -73,7 +73,7 @@ func openEthernet(w wire.Welcome, first bool, why string, to fabric.Sink) (fabri
 			fmt.Fprintf(os.Stderr, "ibrun: %s: data does not go by InfiniBand: %s\n", host, why)
 		}
 	}
-	return udp.Open(udp.Config{Addr: at.Addr, MTU: at.MTU}, to)
+	return udp.Open(udp.Config{Addr: at.Addr, MTU: at.MTU, Instead: why}, to)
 }
 
 // streamAfter is the number of messages after which a pair is worth a reliable queue

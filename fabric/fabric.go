@@ -75,6 +75,13 @@ type TryWriter interface {
 	TryWrite(b []byte) (int, error)
 }
 
+// Watcher is a Sink that hears when its endpoint will never work again: nothing
+// will arrive, and every Post fails. It may be called beside the others.
+type Watcher interface {
+	Sink
+	Broken(err error)
+}
+
 // Sink takes what arrives. The fabric calls it from its own goroutine or from
 // that of a driver, one datagram after the other.
 type Sink interface {

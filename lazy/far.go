@@ -68,6 +68,10 @@ func (t *Table) far(rank uint32) *far {
 		f.timer.Stop()
 		f.watch = time.AfterFunc(time.Hour, f.suspect)
 		f.watch.Stop()
+		if t.broken != nil {
+			f.dead = t.about(rank, t.broken)
+			t.in.lose(rank, f.dead)
+		}
 		t.fars[rank] = f
 		t.in.onTaken(rank, f.taken)
 		t.count(func(s *sums) { s[countPeers]++ })
@@ -131,14 +135,21 @@ func (t *Table) perform(f *far, e *peer.Effect) {
 func (t *Table) transmit(f *far, e *peer.Effect) {
 	t.out = t.cfg.Seal.Append(t.out[:0], fabric.Envelope{Kind: uint8(e.Packet), Dst: f.rank, DstEpoch: e.DstEpoch, Gen: e.Gen}, e.Body)
 	if err := t.fabric.Post(e.To, t.out); err != nil && !errors.Is(err, fabric.ErrClosed) && f.dead == nil {
-		f.dead = f.t.about(f.rank, err)
-		f.t.in.alarm(f.dead)
-		f.notify()
+		f.kill(err)
+		t.in.alarm(f.dead)
 	}
 	t.datagrams++
 	if e.Packet == peer.PacketState {
 		t.handshakes += uint64(len(t.out))
 	}
+}
+
+// kill says that a peer can never be reached again, to whoever waits and to whoever comes.
+func (f *far) kill(why error) {
+	if f.dead == nil {
+		f.dead = f.t.about(f.rank, why)
+	}
+	f.fail(f.dead)
 }
 
 func (f *far) notify() {
@@ -428,9 +439,7 @@ func (f *far) byStream(ctx context.Context, s *stream, m []byte) error {
 	}
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
-	if f.dead == nil {
-		f.dead = f.t.about(f.rank, ended(err))
-	}
+	f.lostStream(err)
 	return f.dead
 }
 

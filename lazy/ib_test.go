@@ -3,7 +3,9 @@
 package lazy
 
 import (
+	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
 	"ibrun/fabric/ib"
+	"ibrun/fabric/udp"
 	"ibrun/test/fakeverbs"
 	"ibrun/test/rdmavm/inside"
 )
@@ -29,9 +32,13 @@ var fakeLibrary = sync.OnceValue(func() error {
 	if err != nil {
 		return err
 	}
-	port := fakeverbs.Port{LID: 3, SMLID: 1, GIDs: []verbs.GID{{Type: verbs.GIDIB, Addr: [16]byte{0: 0xfe, 1: 0x80, 15: 1}}}}
-	node := fakeverbs.Node{Devices: []fakeverbs.Device{{Name: "mlx5_0", GUID: 1, Ports: []fakeverbs.Port{port}}}}
-	if os.Getenv(stormVariable) != "" {
+	node := fakeverbs.Node{}
+	for i := range 2 {
+		node.Devices = append(node.Devices, fakeverbs.Device{Name: fmt.Sprintf("mlx5_%d", i), GUID: uint64(i + 1), Ports: []fakeverbs.Port{{
+			LID: uint16(i + 3), SMLID: 1, GIDs: []verbs.GID{{Type: verbs.GIDIB, Addr: [16]byte{0: 0xfe, 1: 0x80, 15: byte(i + 1)}}},
+		}}})
+	}
+	if os.Getenv(ownVariable) == stormTest {
 		node.Faults = fakeverbs.Faults{Seed: *oneStorm + 1, Lose: 30, Double: 10, Swap: 10}
 		node.QPN = 100 // the lowest free number, so that the next incarnation has the queue pair of the one before
 	}
@@ -56,26 +63,132 @@ func overIB(s fabric.Sink) (fabric.Fabric, error) {
 
 func init() { more["ib"] = overIB }
 
-// stormVariable gives this process a bad network.
-const stormVariable = "IBRUN_TEST_STORM"
+// ownVariable names the test that this process was started for.
+const ownVariable = "IBRUN_TEST_OWN"
+
+// own runs a test in a process of its own, whose device may break, and reports whether this is it.
+func own(t *testing.T, args ...string) bool {
+	t.Helper()
+	if os.Getenv(ownVariable) == t.Name() {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], append([]string{"-test.v", "-test.run", "^" + t.Name() + "$"}, args...)...)
+	cmd.Env = append(os.Environ(), ownVariable+"="+t.Name())
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: "+t.Name())
+	t.Logf("%s", out)
+	return false
+}
+
+const stormTest = "TestStormsOverInfiniBand"
 
 // TestStormsOverInfiniBand runs the schedules in a process where 30 % of the datagrams are lost, those that make streams
 // included, and others come twice or late. In a machine with Soft-RoCE the network is what it is.
 func TestStormsOverInfiniBand(t *testing.T) {
-	if inside.In() || os.Getenv(stormVariable) != "" {
-		const together = 15 // they mostly wait
-		at := weather(t, *storms, together, func(t *testing.T, seed uint64) *storm {
-			s := draw(t, seed, overIB)
-			s.run()
-			return s
-		})
-		require.True(t, at > 0 || inside.In() || *oneStorm > 0)
+	if !inside.In() && !own(t, "-test.parallel=15", fmt.Sprintf("-storms=%d", *storms), fmt.Sprintf("-seed=%d", *oneStorm)) {
 		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestStormsOverInfiniBand$", "-test.v", "-test.parallel=15", fmt.Sprintf("-storms=%d", *storms), fmt.Sprintf("-seed=%d", *oneStorm))
-	cmd.Env = append(os.Environ(), stormVariable+"=1")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "--- PASS: TestStormsOverInfiniBand")
-	t.Logf("%s", out)
+	const together = 15 // they mostly wait
+	at := weather(t, *storms, together, func(t *testing.T, seed uint64) *storm {
+		s := draw(t, seed, overIB)
+		s.run()
+		return s
+	})
+	require.True(t, at > 0 || inside.In() || *oneStorm > 0)
+}
+
+// waiters are receivers of a rank that waits for another, and for any.
+func waiters(ctx context.Context, table *Table, from uint32) <-chan error {
+	failed := make(chan error, 2)
+	go func() { _, err := table.RecvFrom(ctx, from); failed <- err }()
+	go func() { _, err := table.Recv(ctx); failed <- err }()
+	return failed
+}
+
+// TestBrokenDevice: who only waits for messages is told, too, and so is who comes later.
+func TestBrokenDevice(t *testing.T) {
+	if !own(t) {
+		return
+	}
+	w := newWorld(t, 3, 1, overIB).start()
+	ctx := within(t)
+	require.NoError(t, w.table(1).Send(ctx, 0, []byte("x")))
+	_, err := w.table(0).Recv(ctx)
+	require.NoError(t, err)
+	failed := waiters(ctx, w.table(0), 1)
+	_, err = fakeverbs.Join().Order("fatal mlx5_0")
+	require.NoError(t, err)
+	for range 2 {
+		require.ErrorContains(t, <-failed, "mlx5_0: device failed")
+	}
+	for _, to := range []uint32{1, 2} {
+		require.ErrorContains(t, w.table(0).Send(ctx, to, []byte("x")), fmt.Sprintf("rank %d: ib: mlx5_0: device failed", to))
+	}
+}
+
+// TestBrokenStream: a queue pair that fails in the middle of a stream is an error on both sides, also for who sends nothing on it;
+// other pairs go on.
+func TestBrokenStream(t *testing.T) {
+	if !own(t) {
+		return
+	}
+	w := newWorld(t, 3, 1, overIB)
+	w.config = func(c *Config) {
+		if c.Streams = c.Rank < 2; c.Rank == 1 {
+			c.Open = func(s fabric.Sink) (fabric.Fabric, error) {
+				return ib.Open(ib.Config{Port: "mlx5_1", GIDIndex: -1, QKey: 7}, s)
+			}
+		}
+	}
+	w.start()
+	ctx := within(t)
+	require.NoError(t, w.table(0).Send(ctx, 1, []byte("x")))
+	_, err := w.table(1).Recv(ctx)
+	require.NoError(t, err)
+	// Rank 1's fails; rank 0 only receives, and its own queue pair does not hear of that.
+	failed := make(chan error, 1)
+	go func() { _, err := w.table(0).RecvFrom(ctx, 1); failed <- err }()
+	for n := range uint32(4) { // those after the one for datagrams are for streams
+		_, err = fakeverbs.Join().Order(fmt.Sprintf("qp mlx5_1 %d", w.table(1).Tuple().Num+1+n))
+		require.NoError(t, err)
+	}
+	for err == nil {
+		err = w.table(1).Send(ctx, 0, make([]byte, 100))
+	}
+	require.ErrorContains(t, err, "rank 0: ib: queue pair")
+	require.EqualError(t, <-failed, "rank 1: the stream failed on its side")
+	require.NoError(t, w.table(0).Send(ctx, 2, []byte("y")))
+	m, err := w.table(2).Recv(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "y", string(m.Body))
+}
+
+// TestMixed: of two nodes one has InfiniBand. Each side is told at once where both are, and what to do; nobody waits for an answer
+// that cannot come.
+func TestMixed(t *testing.T) {
+	w := newWorld(t, 2, 1, overIB)
+	w.config = func(c *Config) {
+		if c.Rank == 1 {
+			c.Open = func(s fabric.Sink) (fabric.Fabric, error) {
+				return udp.Open(udp.Config{Addr: netip.MustParseAddr("127.0.0.1"), MTU: 1500, Instead: "/dev/infiniband is not there"}, s)
+			}
+		}
+	}
+	w.start()
+	ctx := within(t)
+	for me, want := range []string{
+		`^rank 1: ib: its node goes by Ethernet \(127\.0\.0\.1\), having no InfiniBand or RoCE that works, and port mlx5_0:1 of this node by InfiniBand \(LID 3\): use --fabric udp for all`,
+		`^rank 0: udp: its node goes by InfiniBand or RoCE \(lid 3 qpn \d+\), and this one by Ethernet \(127\.0\.0\.1\), since /dev/infiniband is not there: use --fabric udp for all`,
+	} {
+		table, other := w.table(uint32(me)), uint32(1-me)
+		waits := make(chan error, 1)
+		go func() { _, err := table.RecvFrom(ctx, other); waits <- err }()
+		err := table.Send(ctx, other, []byte("x"))
+		if err == nil {
+			err = table.Flush(ctx)
+		}
+		require.Regexp(t, want, err.Error())
+		require.Regexp(t, want, (<-waits).Error())
+	}
 }

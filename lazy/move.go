@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"time"
 
 	"ibrun/fabric"
@@ -42,6 +44,8 @@ const (
 	ctlLeave    = 5 // the stream is not needed any more
 	ctlStay     = 6 // it is: answer to LEAVE
 	ctlReturned = 7 // your direction is read to its end mark
+
+	ctlBroken = 8 // the stream failed here, with what was on it
 )
 
 // helloKind is the kind of the envelope that opens a stream in each direction.
@@ -144,6 +148,10 @@ func (f *far) control(m []byte) {
 		f.notify()
 	case m[0] == ctlReturned:
 		f.returned()
+	case m[0] == ctlBroken && f.moved.stream != nil:
+		f.moved.stream.fail(errBroken)
+		f.kill(errBroken)
+		t.in.alarm(f.dead)
 	}
 }
 
@@ -269,9 +277,41 @@ func (f *far) startReceiving() {
 			f.readToTheEnd()
 			return
 		}
-		f.dead = f.t.about(f.rank, ended(err))
-		f.fail(f.dead)
+		f.lostStream(err)
 	})
+}
+
+var errBroken = errors.New("the stream failed on its side")
+
+// lostStream ends a pair whose stream failed with what was on it. The other side
+// may not see that by itself, as a queue pair that only receives hears nothing.
+func (f *far) lostStream(err error) {
+	fresh := f.dead == nil && !errors.Is(err, io.EOF) && !isReset(err)
+	if fresh {
+		f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlBroken}})
+	}
+	f.kill(ended(err))
+	if fresh {
+		f.t.in.alarm(f.dead) // the peer runs, and who takes messages of any may wait for what was lost
+	}
+}
+
+// Broken ends all pairs: the fabric will never work again.
+func (s sink) Broken(err error) {
+	t := s.t
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped {
+		return
+	}
+	t.mu.Lock()
+	t.broken = err
+	fars := slices.Collect(maps.Values(t.fars))
+	t.mu.Unlock()
+	for _, f := range fars {
+		f.kill(err)
+	}
+	t.in.alarm(err)
 }
 
 // sink takes what the fabric receives.

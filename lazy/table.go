@@ -119,6 +119,7 @@ type Table struct {
 	nears  map[uint32]*near
 	fars   map[uint32]*far
 	closed bool
+	broken error // why the fabric will never work again
 
 	// fmu is the far lock: every far peer, the cache of blocks, and what they
 	// share. One lock for all, since a rank has one socket anyway.

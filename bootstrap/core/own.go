@@ -2,6 +2,7 @@ package core
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"time"
 
@@ -59,7 +60,7 @@ func (c *Core) rankSaid(rank uint32, m wire.Message) {
 		}})
 		c.retryPairs()
 	case wire.Publish:
-		c.publish(r, m)
+		c.publish(rank, r, m)
 	case wire.Later:
 		r.later = !r.published
 		c.unpark()
@@ -80,21 +81,31 @@ func (c *Core) rankSaid(rank uint32, m wire.Message) {
 		m.Rank = rank
 		c.spawnUp(m)
 	case wire.Abort:
-		c.fault(wire.Fault{
-			What: wire.FaultAbort, Node: c.ranks.index, Nodes: 1, Rank: rank, Count: 1, Status: exitStatus(m.Code),
-			Host: c.cfg.Host, Parent: c.cfg.Host, Cause: m.Text,
-		})
+		c.aborted(rank, m)
 	case wire.Finalize:
 		c.rankEnded(rank, false)
 	}
 }
 
-func (c *Core) publish(r *local, m wire.Publish) {
+// aborted says that a rank wants the job to end.
+func (c *Core) aborted(rank uint32, m wire.Abort) {
+	c.fault(wire.Fault{
+		What: wire.FaultAbort, Node: c.ranks.index, Nodes: 1, Rank: rank, Count: 1, Status: exitStatus(m.Code),
+		Host: c.cfg.Host, Parent: c.cfg.Host, Cause: m.Text,
+	})
+}
+
+func (c *Core) publish(rank uint32, r *local, m wire.Publish) {
 	base := m.Tuple
 	base.Num = 0
 	o := &c.own
-	if r.published || len(o.bases) > 0 && !alike(base, o.bases[0]) {
-		return // one address per rank; one block holds those of a node
+	switch {
+	case r.published:
+		return // one address per rank
+	case len(o.bases) > 0 && !alike(base, o.bases[0]):
+		// One block holds those of a node. Who asks for this rank would wait for ever.
+		c.aborted(rank, wire.Abort{Code: 1, Text: fmt.Sprintf("its address (%v) is of another network than those of the other ranks there (%v): choose ports or interfaces that are alike with --hca or --iface, or use --fabric udp", m.Tuple, o.bases[0])})
+		return
 	}
 	if !slices.Contains(o.bases, base) {
 		if len(o.bases) == fabric.MaxBases {

@@ -5,6 +5,7 @@
  * inline functions of verbs.h do. */
 #define _GNU_SOURCE
 #include <endian.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <infiniband/verbs.h>
@@ -48,15 +49,24 @@ int ibrun_arm_poll_cq(void *cq, struct ibrun_completion *out, int max)
 	return rc < 0 ? rc : ibrun_poll_cq(cq, out, max);
 }
 
+/* Batches are not empty. This counts those that were posted, or those before the one that was refused. False: that is all. */
+static bool took(struct ibrun_batch *got, int rc, int some, int before)
+{
+	got->done += rc ? before : some;
+	got->err = rc;
+	return !rc;
+}
+
 struct ibrun_batch ibrun_post_send(void *object, const struct ibrun_send *batch, int n)
 {
 	struct ibv_qp *qp = object;
 	struct ibv_send_wr wr[CHUNK], *bad;
 	struct ibv_sge sge[CHUNK];
 	struct ibrun_batch got = {0, 0};
-	while (got.done < n) {
+	int some, rc;
+	do {
 		const struct ibrun_send *from = batch + got.done;
-		int some = n - got.done < CHUNK ? n - got.done : CHUNK;
+		some = n - got.done < CHUNK ? n - got.done : CHUNK;
 		for (int i = 0; i < some; i++) {
 			sge[i] = (struct ibv_sge){.addr = from[i].addr, .length = from[i].length, .lkey = from[i].lkey};
 			wr[i] = (struct ibv_send_wr){
@@ -74,14 +84,8 @@ struct ibrun_batch ibrun_post_send(void *object, const struct ibrun_send *batch,
 			}
 		}
 		bad = NULL;
-		int rc = result(ibv_post_send(qp, wr, &bad));
-		if (rc) {
-			got.done += bad ? bad - wr : 0;
-			got.err = rc;
-			return got;
-		}
-		got.done += some;
-	}
+		rc = result(ibv_post_send(qp, wr, &bad));
+	} while (took(&got, rc, some, bad ? bad - wr : 0) && got.done < n);
 	return got;
 }
 
@@ -91,9 +95,10 @@ static struct ibrun_batch post(struct ibv_qp *qp, struct ibv_srq *srq, const str
 	struct ibv_recv_wr wr[CHUNK], *bad;
 	struct ibv_sge sge[CHUNK];
 	struct ibrun_batch got = {0, 0};
-	while (got.done < n) {
+	int some, rc;
+	do {
 		const struct ibrun_receive *from = batch + got.done;
-		int some = n - got.done < CHUNK ? n - got.done : CHUNK;
+		some = n - got.done < CHUNK ? n - got.done : CHUNK;
 		for (int i = 0; i < some; i++) {
 			sge[i] = (struct ibv_sge){.addr = from[i].addr, .length = from[i].length, .lkey = from[i].lkey};
 			wr[i] = (struct ibv_recv_wr){
@@ -102,14 +107,8 @@ static struct ibrun_batch post(struct ibv_qp *qp, struct ibv_srq *srq, const str
 			};
 		}
 		bad = NULL;
-		int rc = result(qp ? ibv_post_recv(qp, wr, &bad) : ibv_post_srq_recv(srq, wr, &bad));
-		if (rc) {
-			got.done += bad ? bad - wr : 0;
-			got.err = rc;
-			return got;
-		}
-		got.done += some;
-	}
+		rc = result(qp ? ibv_post_recv(qp, wr, &bad) : ibv_post_srq_recv(srq, wr, &bad));
+	} while (took(&got, rc, some, bad ? bad - wr : 0) && got.done < n);
 	return got;
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -64,53 +63,7 @@ func TestMain(m *testing.M) {
 	if onReal {
 		os.Exit(m.Run())
 	}
-	dir, err := os.MkdirTemp("", "fakeverbs")
-	if err == nil {
-		network, err = fakeverbs.New(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	node := machine()
-	node.Log = dir + "/log"
-	for _, v := range network.Env(node) {
-		name, value, _ := strings.Cut(v, "=")
-		os.Setenv(name, value)
-	}
-	code := m.Run()
-	if code == 0 {
-		code = leaks(node.Log)
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-// leaks reads what the fake counted whenever a device was closed: all objects
-// have to be gone by then.
-func leaks(log string) (code int) {
-	text, err := os.ReadFile(log)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	closed := 0
-	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(line, "close ") {
-			continue
-		}
-		closed++
-		c := fakeverbs.ParseCounts(line)
-		if c["pd"]+c["mr"]+c["channel"]+c["cq"]+c["srq"]+c["qp"]+c["ah"]+c["pinned"] > 0 {
-			fmt.Fprintf(os.Stderr, "left when the device was closed: %s", line)
-			code = 1
-		}
-	}
-	if closed == 0 {
-		fmt.Fprintln(os.Stderr, "no device was closed")
-		code = 1
-	}
-	return code
+	os.Exit(fakeverbs.Run(m, machine(), func(n *fakeverbs.Network) { network = n }))
 }
 
 // needsFake skips what no real device does on order.

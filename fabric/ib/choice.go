@@ -200,6 +200,8 @@ func (l *local) apart(to fabric.Tuple) error {
 		return nil
 	case to.Kind != l.tuple.Kind && (to.Kind == fabric.ROCE4 || to.Kind == fabric.ROCE6) && !ours, to.Path != l.tuple.Path && to.Kind == fabric.ROCE6 && !ours:
 		return fmt.Errorf("ib: its node is at %s, and port %s of this node at %s, which do not reach each other: choose GIDs of one kind with --gid-index", medium(to), l.name, medium(l.tuple))
+	case to.Kind == fabric.ETH4 || to.Kind == fabric.ETH6:
+		return fmt.Errorf("ib: its node goes by %s, having no InfiniBand or RoCE that works, and port %s of this node by %s: use --fabric udp for all, or see ibrun --doctor", medium(to), l.name, medium(l.tuple))
 	case to.Kind != l.tuple.Kind:
 		return fmt.Errorf("ib: its node goes by %s, and port %s of this node by %s: choose ports of one kind with --hca (ibrun --doctor lists them), or use --fabric udp", medium(to), l.name, medium(l.tuple))
 	}

@@ -162,13 +162,13 @@ func TestNoRoute(t *testing.T) {
 		"is in subnet fec0000000000001, and port mlx5_0:1 of this node (LID 932) in fec0000000000002":                                                                                                {subnet2, subnet1.tuple},
 		"its node goes by InfiniBand (LID 932), and port roce0:2 of this node by RoCE v2 (fe80::1)":                                                                                                  {v2, lid.tuple},
 		"its node goes by RoCE (10.0.0.1), and port mlx5_0:1 of this node by InfiniBand (LID 932)":                                                                                                   {lid, ip4.tuple},
-		"its node goes by Ethernet (10.0.0.3), and port mlx5_0:1 of this node by InfiniBand":                                                                                                         {lid, ethernet},
+		"its node goes by Ethernet (10.0.0.3), having no InfiniBand or RoCE that works, and port mlx5_0:1 of this node by InfiniBand":                                                                {lid, ethernet},
 		"its node is at RoCE v1 (fe80::1), and port roce0:2 of this node at RoCE v2 (fe80::1), which":                                                                                                {v2, v1.tuple},
 		"its node is at RoCE v2 (fe80::1), and port roce0:2 of this node at RoCE (10.0.0.1), which":                                                                                                  {ip4, v2.tuple},
 	} {
 		_, err := c.here.route(c.to)
 		require.ErrorContains(t, err, want)
-		require.Regexp(t, "--(hca|gid-index)", err.Error())
+		require.Regexp(t, "--(hca|gid-index|fabric udp)", err.Error())
 		_, err = c.here.route(c.here.tuple)
 		require.NoError(t, err)
 	}

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"ibrun/cgo/verbs"
+	"ibrun/fabric"
 )
 
 // health is what asynchronous events have said of the port.
 //
-//	up --port down--> down since then --grace--> its streams fail; down --port active--> up
+//	up --port down--> down since then --grace--> the endpoint is lost; down --port active--> up
 type health struct {
 	mu    sync.Mutex
 	down  error
@@ -39,7 +40,7 @@ func (f *Fabric) happened(e verbs.Event) {
 	case verbs.EventQPFatal, verbs.EventQPRequest, verbs.EventQPAccess:
 		err := fmt.Errorf("ib: queue pair %d of %s: %v", e.QPN, f.dev.ctx.Device(), e.Type)
 		if e.QPN == f.tuple.Num {
-			f.breaks(err)
+			f.lost(err)
 		} else if l := f.streams(); l != nil {
 			if s := l.of(e.QPN); s != nil {
 				s.fail(err)
@@ -47,10 +48,19 @@ func (f *Fabric) happened(e verbs.Event) {
 		}
 	case verbs.EventDeviceFatal, verbs.EventCQError, verbs.EventSRQError:
 		err := fmt.Errorf("ib: %s: %v; see the kernel's log with: dmesg", f.dev.ctx.Device(), e.Type)
-		f.breaks(err)
 		if l := f.streams(); l != nil {
 			l.breaks(err)
 		}
+		f.lost(err)
+	}
+}
+
+// lost says that the endpoint will never work again, also to those who only
+// wait for what others send.
+func (f *Fabric) lost(err error) {
+	f.breaks(err)
+	if w, ok := f.sink.(fabric.Watcher); ok && f.ending.Err() == nil {
+		w.Broken(err)
 	}
 }
 
@@ -69,9 +79,14 @@ func (f *Fabric) portIs(up bool) {
 		err := fmt.Errorf("port %v went down: see ibstat %s", &f.dev.port, f.dev.ctx.Device())
 		f.health.down = err
 		f.health.timer = time.AfterFunc(f.cfg.PortGrace, func() {
-			if l := f.streams(); l != nil && f.down() == err {
-				l.failAll(fmt.Errorf("ib: %w", err))
+			if f.down() != err {
+				return
 			}
+			err := fmt.Errorf("ib: %w, and was not up again within %v; --fabric udp does without", err, f.cfg.PortGrace)
+			if l := f.streams(); l != nil {
+				l.breaks(err)
+			}
+			f.lost(err)
 		})
 	}
 }

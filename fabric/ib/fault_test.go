@@ -250,9 +250,12 @@ func TestEvents(t *testing.T) {
 		}
 		cfg := config("mlx5_0")
 		cfg.PortGrace = 50 * time.Millisecond
-		_, near, _ := pair(t, cfg)
+		a, near, _ := pair(t, cfg)
 		order(t, "port mlx5_0 1 down")
-		require.EqualError(t, readFails(t, near), "ib: port mlx5_0:1 went down: see ibstat mlx5_0")
+		const why = "ib: port mlx5_0:1 went down: see ibstat mlx5_0, and was not up again within 50ms; --fabric udp does without"
+		require.EqualError(t, readFails(t, near), why)
+		require.Eventually(t, func() bool { return a.Post(a.Tuple(), []byte("x")) != nil }, patience, time.Millisecond)
+		require.EqualError(t, a.Post(a.Tuple(), []byte("x")), why)
 	})
 	t.Run("port comes back", func(t *testing.T) {
 		if !alone(t, machine()) {
@@ -284,6 +287,68 @@ func TestEvents(t *testing.T) {
 		_, err = a.Dial(t.Context(), a.Tuple(), offer)
 		require.ErrorContains(t, err, "device failed")
 	})
+}
+
+// listenVariable makes a process of TestKilledPeer the one that is killed.
+const listenVariable = "IBRUN_TEST_LISTEN"
+
+// TestKilledPeer: a stream to a process that was killed fails, with Soft-RoCE's count of resends too, and does not hang.
+func TestKilledPeer(t *testing.T) {
+	if os.Getenv(listenVariable) != "" {
+		b, x := openAt(t, config("mlx5_0"))
+		offer, err := b.Offer()
+		require.NoError(t, err)
+		fmt.Printf("listens %x %x\n", b.Tuple().Append(nil), offer)
+		_, err = io.Copy(io.Discard, x.Stream(t))
+		require.NoError(t, err, "it should have been killed")
+		return
+	}
+	t.Parallel() // it waits for the device's resends
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestKilledPeer$")
+	cmd.Env = append(os.Environ(), aloneVariable+"="+t.Name(), listenVariable+"=1") // in this network
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	var where, offer []byte
+	_, err = fmt.Fscanf(out, "listens %x %x\n", &where, &offer)
+	require.NoError(t, err)
+	to, _, err := fabric.ParseTuple(where)
+	require.NoError(t, err)
+	a, _ := openAt(t, config("mlx5_0"))
+	s, err := a.Dial(t.Context(), to, offer)
+	require.NoError(t, err)
+	defer s.Close()
+	_, err = s.Write([]byte("x"))
+	require.NoError(t, err)
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	_, err = s.Write([]byte("y"))
+	if err == nil {
+		err = readFails(t, s.(*stream))
+	}
+	require.ErrorContains(t, err, "ib: no answer from the peer (queue pair")
+}
+
+// TestLastStream: a stream that nobody takes ends after its endpoint, with nothing else going on, and all is freed.
+func TestLastStream(t *testing.T) {
+	if !alone(t, machine()) {
+		return
+	}
+	a, _ := openAt(t, config("mlx5_0"))
+	b, x := openAt(t, config("mlx5_0"))
+	near, far := dialled(t, a, b, x)
+	require.NoError(t, a.Close())
+	require.NoError(t, b.Close())
+	for _, s := range []*stream{near, far} {
+		s.through() // as the timer does
+	}
+	gone := func() bool {
+		all, err := fakeverbs.Join().Order("count mlx5_0")
+		return err == nil && len(all) == 0
+	}
+	require.Eventually(t, gone, patience, 10*time.Millisecond)
 }
 
 // TestStale: a message of a stream that had the number before is dropped.

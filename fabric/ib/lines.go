@@ -421,11 +421,10 @@ func (l *lines) completes(poll pollInto) {
 
 // sweep frees the queue pairs of streams that are through. It reports whether
 // nothing is left to do for ever.
-func (l *lines) sweep() (over bool) {
+func (l *lines) sweep() bool {
 	l.mu.Lock()
 	retired := l.retired
 	l.retired = nil
-	over = l.leaving && l.inUse == 0 && len(retired) == 0
 	l.mu.Unlock()
 	for _, s := range retired {
 		e := s.detach()
@@ -439,7 +438,9 @@ func (l *lines) sweep() (over bool) {
 		l.inUse--
 		l.mu.Unlock()
 	}
-	return over
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leaving && l.inUse == 0 && len(l.retired) == 0 // the last one pokes nobody when it is gone
 }
 
 // breaks ends all streams for good.

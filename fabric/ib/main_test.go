@@ -3,10 +3,7 @@
 package ib
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,13 +23,6 @@ const faultsVariable = "IBRUN_TEST_FAULTS"
 
 var network *fakeverbs.Network
 
-func setenv(env []string) {
-	for _, v := range env {
-		name, value, _ := strings.Cut(v, "=")
-		os.Setenv(name, value)
-	}
-}
-
 // machine has an InfiniBand and a RoCE device.
 func machine() fakeverbs.Node {
 	return fakeverbs.Node{Devices: []fakeverbs.Device{
@@ -51,51 +41,11 @@ func TestMain(m *testing.M) {
 		network = fakeverbs.Join()
 		os.Exit(m.Run())
 	}
-	dir, err := os.MkdirTemp("", "fakeverbs")
-	if err == nil {
-		network, err = fakeverbs.New(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
 	node := machine()
-	node.Log = dir + "/log"
-	if faults := os.Getenv(faultsVariable); faults != "" {
+	if os.Getenv(faultsVariable) != "" {
 		node.Faults = fakeverbs.Faults{Seed: 1, Lose: 30, Double: 5, Swap: 5, RCLose: 1}
 	}
-	setenv(network.Env(node))
-	code := m.Run()
-	if err := closedInOrder(node.Log); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-// closedInOrder reads what the library counted whenever a device was closed. The last may wait for the end of a stream.
-func closedInOrder(log string) error {
-	look, late := time.NewTicker(10*time.Millisecond), time.After(patience)
-	defer look.Stop()
-	for {
-		left, closed, err := fakeverbs.Left(log)
-		switch {
-		case errors.Is(err, os.ErrNotExist):
-			return nil // no device was opened
-		case err != nil:
-			return err
-		case len(left) > 0:
-			return fmt.Errorf("left when a device was closed: %q", left)
-		case closed > 0:
-			return nil
-		}
-		select {
-		case <-look.C:
-		case <-late:
-			return errors.New("no device was closed")
-		}
-	}
+	os.Exit(fakeverbs.Run(m, node, func(n *fakeverbs.Network) { network = n }))
 }
 
 func opener(cfg Config) fabrictest.Opener {

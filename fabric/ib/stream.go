@@ -439,5 +439,8 @@ func (s *stream) cause(status verbs.Status) error {
 	if down := s.l.f.down(); down != nil {
 		return fmt.Errorf("ib: %w: %v", down, status)
 	}
+	if status == verbs.Flushed { // what made it fail is told by an event, which may come later
+		return fmt.Errorf("ib: queue pair %d to %d of %s has failed", s.mine.qpn, s.theirs.qpn, s.l.dev.ctx.Device())
+	}
 	return fmt.Errorf("ib: %v (queue pair %d to %d)", status, s.mine.qpn, s.theirs.qpn)
 }

@@ -25,6 +25,7 @@ type Config struct {
 	MTU         int           // bytes of the link's packets; 0: ask the link that has Addr
 	Buffer      int           // receive buffer that is asked for, in bytes; 0: 4 MiB
 	DialTimeout time.Duration // bounds Dial besides its context; 0: 10 s
+	Instead     string        // why this node does not go by InfiniBand, for the errors about peers that do
 }
 
 const (
@@ -181,7 +182,7 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 	case len(b) > f.mtu:
 		return fabric.ErrTooLong
 	case to.Kind != f.tuple.Kind:
-		return fmt.Errorf("udp: %v is no address that %v can send to", to, f.cfg.Addr)
+		return f.apart(to)
 	}
 	o := outgoings.Get().(*outgoing)
 	if to.Kind == fabric.ETH4 {
@@ -210,6 +211,14 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 	}
 	f.lost.Add(1)
 	return nil
+}
+
+// apart says why a tuple of another kind cannot be reached.
+func (f *Fabric) apart(to fabric.Tuple) error {
+	if f.cfg.Instead == "" || to.Kind == fabric.ETH4 || to.Kind == fabric.ETH6 {
+		return fmt.Errorf("udp: %v is no address that %v can send to", to, f.cfg.Addr)
+	}
+	return fmt.Errorf("udp: its node goes by InfiniBand or RoCE (%v), and this one by Ethernet (%v), since %s: use --fabric udp for all, or see ibrun --doctor", to, f.cfg.Addr, f.cfg.Instead)
 }
 
 // Close ends the endpoint and waits for its goroutines and for who drives.

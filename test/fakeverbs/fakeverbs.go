@@ -7,6 +7,7 @@ package fakeverbs
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -51,6 +52,63 @@ func New(dir string) (*Network, error) {
 		return nil, fmt.Errorf("compiling the fake libibverbs: %w\n%s", err, out)
 	}
 	return n, nil
+}
+
+// Run is what a TestMain does: the tests run with the library as a node of a network of its own, which is told before. They fail
+// if something was left open on a device that was closed.
+func Run(m interface{ Run() int }, node Node, told func(*Network)) (code int) {
+	fail := func(err error) int {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	dir, err := os.MkdirTemp("", "fakeverbs")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.RemoveAll(dir)
+	n, err := New(dir)
+	if err != nil {
+		return fail(err)
+	}
+	told(n)
+	node.Log = filepath.Join(dir, "log")
+	for _, v := range n.Env(node) {
+		name, value, _ := strings.Cut(v, "=")
+		if err := os.Setenv(name, value); err != nil {
+			return fail(err)
+		}
+	}
+	if code = m.Run(); code != 0 {
+		return code
+	}
+	if err := closedInOrder(node.Log); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// closedInOrder reads what the library counted whenever a device was closed. The last may wait for the end of a stream.
+func closedInOrder(log string) error {
+	look, late := time.NewTicker(10*time.Millisecond), time.After(30*time.Second)
+	defer look.Stop()
+	for {
+		left, closed, err := Left(log)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return nil // no device was opened
+		case err != nil:
+			return err
+		case len(left) > 0:
+			return fmt.Errorf("left when a device was closed: %q", left)
+		case closed > 0:
+			return nil
+		}
+		select {
+		case <-look.C:
+		case <-late:
+			return errors.New("no device was closed")
+		}
+	}
 }
 
 // Another makes an empty network in a folder, with the same library.
