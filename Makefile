@@ -4,9 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 FUZZTIME ?= 100000x
-NODES    ?= 64
-PPN      ?= 16
 ROUNDS   ?= 5
+CASES    ?= ssh tuned rsh latency own own-ssh
 
 RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
 TEST_PACKAGES := $(RUN_PACKAGES) gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich libmpich-dev libpmi2-0-dev openmpi-bin libopenmpi-dev netpipe-mpich2 scalapack-mpi-test libcoarrays-mpich-dev python3-mpi4py tcsh fish hwloc-nox libibverbs-dev chromium chromium-driver fonts-dejavu-core
@@ -21,7 +20,8 @@ COMPUTING := ibrun/(bootstrap/(core|exchange|timing|tree|wire)|examples/.*|inter
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-packages test-ib ib-packages check bench bench-ib bench-launch bench-lazy bench-mpi bench-ssh bench-topo bench-tree fuzz sim sim-launch clean
+.PHONY: help build libpmi run test test-packages test-ib ib-packages check bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
+	bench-ssh bench-topo bench-tree fuzz sim sim-launch clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -78,11 +78,17 @@ check: ## formatting, vet and the rules of the house: seconds
 bench: ## Go benchmarks
 	go test $(TAGS) -run '^$$' -bench . -benchmem ./...
 
-bench-launch: ## ibrun against mpiexec.hydra on a virtual cluster; NODES=64 PPN=16 ROUNDS=5
-	@test/packages $(RUN_PACKAGES) mpich
+bench-launch: ## ibrun beside mpiexec.hydra, mpirun and bare sessions on 4 to 128 virtual nodes, over ssh and the rsh stand-in; ROUNDS=5 CASES="ssh tuned rsh latency own own-ssh", or rsh:64x16
+	@test/packages $(RUN_PACKAGES) mpich openmpi-bin
 	@$(MAKE) --no-print-directory build
-	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
-	@bin/vcluster up $(NODES) -- test/bench/launch $(NODES) $(PPN) $(ROUNDS)
+	@CGO_ENABLED=0 go build -o bin/bench-launch ./test/bench/launch
+	@kept=0; bin/bench-launch turns bin/ibrun $(ROUNDS) docs/launch-figures.json $(CASES) || kept=$$?; bin/bench-launch plot docs/launch-figures.json docs/launch-figures.svg; exit $$kept
+
+bench-spread: ## 20 launches of 64 nodes, over ssh and the rsh stand-in: slowest beside fastest
+	@test/packages $(RUN_PACKAGES)
+	@$(MAKE) --no-print-directory build
+	@CGO_ENABLED=0 go build -o bin/bench-launch ./test/bench/launch
+	@bin/bench-launch spread bin/ibrun
 
 bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each beside its floor
 	@$(MAKE) --no-print-directory build
@@ -118,6 +124,13 @@ bench-topo: ## reading 256 CPUs beside lstopo, and what binding adds to a start
 	@$(MAKE) --no-print-directory build
 	@CGO_ENABLED=0 go build -o bin/bench-topo ./test/bench/topo
 	@bin/bench-topo bin/ibrun
+
+bench-spawn: ## the start of a rank beside posix_spawn of the same binary; ROUNDS=5, times 8
+	@test/packages gcc libc6-dev
+	@CGO_ENABLED=0 go build -o bin/bench-spawn ./test/bench/spawn
+	@gcc $(filter-out -fPIC,$(CFLAGS_OF_OURS)) -o bin/bench-posix test/bench/spawn/c/posix.c
+	@gcc -O2 -static -o bin/bench-rank test/bench/spawn/c/rank.c
+	@bin/bench-spawn $$(($(ROUNDS) * 8)) bin/bench-posix bin/bench-rank
 
 bench-tree: ## launches of 15 to 511 agents over a remote shell with latency, beside the best tree for the same costs; ROUNDS=5
 	@$(MAKE) --no-print-directory build

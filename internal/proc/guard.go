@@ -13,6 +13,10 @@ import (
 // guardPatience is how long the guard goes on killing what will not die.
 const guardPatience = 10 * time.Second
 
+// oneThread lets Go's runtime begin with what the agent wants, instead of
+// stopping it for a change. Ranks do not see the agent's environment.
+const oneThread = "GOMAXPROCS=1"
+
 // Guard runs argv and sees to it that nothing outlives it: when the process
 // dies, of whatever cause, every descendant is killed, however it was forked
 // and whatever session it is in. The process gets this one's descriptors 0, 1
@@ -35,7 +39,7 @@ func Guard(path string, argv []string) int {
 	// signal to the guard's group does not reach it: if both died at once, what
 	// forked away from the ranks would stay.
 	p, err := Start(Cmd{
-		Path: path, Argv: argv, Env: os.Environ(), Setsid: true, Orphan: true,
+		Path: path, Argv: argv, Env: append(os.Environ(), oneThread), Setsid: true, Orphan: true,
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, watch},
 	})
 	if err != nil {

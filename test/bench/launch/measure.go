@@ -104,6 +104,7 @@ func measure(ibrun string, rounds int, g group, s size) (r row, err error) {
 		return r, err
 	}
 	defer st.Close()
+	r = row{Machine: figure.Machine(), Nodes: s.nodes, PerNode: s.ppn, Rounds: rounds}
 	ibrun, err = filepath.Abs(ibrun)
 	if err != nil {
 		return r, err
@@ -121,7 +122,6 @@ func measure(ibrun string, rounds int, g group, s size) (r row, err error) {
 			}
 		}
 	}
-	r = row{Machine: figure.Machine(), Nodes: s.nodes, PerNode: s.ppn, Rounds: rounds}
 	for i, c := range all {
 		r.Ways = append(r.Ways, wayOf(c.name, walls[i], cpus[i], s.nodes))
 	}

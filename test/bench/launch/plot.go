@@ -7,6 +7,7 @@ import (
 	"html"
 	"io"
 	"os"
+	"strings"
 )
 
 // Measures of the picture, in its units.
@@ -52,12 +53,14 @@ func (k *results) draw(w io.Writer) {
 	}
 	text(margin, 32, "title", "start", "From the command to the last line of all ranks")
 	text(margin, 50, "sub", "start", "Medians of launches in turns on a virtual cluster, whose nodes share one machine. Bars of a case are to one scale, cases are not.")
-	text(margin, 67, "sub", "start", k.Rows[len(k.Rows)-1].Machine)
+	machine, _ := k.Rows[0].where()
+	text(margin, 67, "sub", "start", machine+". Load is what the machine did besides in the minute before a case.")
 	y := top
 	for _, r := range k.Rows {
 		y += rowSpace
+		_, load := r.where()
 		text(margin, y-8, "case", "start", r.title())
-		text(width-margin, y-8, "sub", "end", fmt.Sprintf("%d rounds; CPU of all hosts per node", r.Rounds))
+		text(width-margin, y-8, "sub", "end", fmt.Sprintf("%d rounds, load %s; CPU of all hosts per node", r.Rounds, load))
 		most := 0.0
 		for _, way := range r.Ways {
 			most = max(most, way.Median)
@@ -75,6 +78,12 @@ func (k *results) draw(w io.Writer) {
 		}
 	}
 	fmt.Fprint(w, "</svg>\n")
+}
+
+// where is the machine, and its load when the row was begun to be measured.
+func (r *row) where() (machine, load string) {
+	machine, load, _ = strings.Cut(r.Machine, ", load ")
+	return machine, load
 }
 
 func seconds(ms float64) string {

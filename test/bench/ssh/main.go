@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"ibrun/bootstrap/remote/native"
 	"ibrun/internal/sshconfig"
+	"ibrun/test/bench/figure"
 )
 
 // The bounds of the project: native ssh against ssh as it is, against ssh with
@@ -77,11 +77,6 @@ type series struct {
 	name string
 	wall []time.Duration
 	cpu  time.Duration // of all rounds
-}
-
-func (s *series) median() time.Duration {
-	slices.Sort(s.wall)
-	return s.wall[len(s.wall)/2]
 }
 
 func (s *series) each() time.Duration { return s.cpu / time.Duration(len(s.wall)) }
@@ -148,27 +143,17 @@ func (s *series) login(host string, more []string) error {
 
 func report(ours *series, theirs []*series) error {
 	version, _ := exec.Command("ssh", "-V").CombinedOutput() // for people
-	fmt.Printf("one ssh hop, %d rounds turn by turn, %d CPUs, %s\n", len(ours.wall), runtime.NumCPU(), strings.TrimSpace(string(version)))
+	fmt.Println(figure.Machine())
+	fmt.Printf("one ssh hop, %d rounds turn by turn, %s\n", len(ours.wall), strings.TrimSpace(string(version)))
 	for _, s := range append([]*series{ours}, theirs...) {
-		fmt.Printf("%-16s median %6.1f ms (least %.1f), client CPU %5.1f ms\n", s.name, ms(s.median()), ms(s.wall[0]), ms(s.each()))
+		fmt.Printf("%-16s median %6.1f ms (least %.1f), client CPU %5.1f ms\n", s.name, ms(figure.Median(s.wall)), ms(slices.Min(s.wall)), ms(s.each()))
 	}
-	var missed []string
-	bound := func(what string, got, want float64, atLeast bool) {
-		word := "met"
-		if atLeast != (got >= want) {
-			word = "MISSED"
-			missed = append(missed, what)
-		}
-		fmt.Printf("%s: %.2f, bound %.2f: %s\n", what, got, want, word)
-	}
-	bound("wall, ssh / native", ms(theirs[0].median())/ms(ours.median()), againstDefault, true)
-	bound("wall, ssh with curve25519 / native", ms(theirs[1].median())/ms(ours.median()), againstCheap, true)
-	bound("client CPU, native / ssh", ms(ours.each())/ms(theirs[0].each()), shareOfCPU, false)
+	bounds := figure.Bounds{To: os.Stdout}
+	bounds.AtLeast("wall, ssh / native", ms(figure.Median(theirs[0].wall))/ms(figure.Median(ours.wall)), againstDefault)
+	bounds.AtLeast("wall, ssh with curve25519 / native", ms(figure.Median(theirs[1].wall))/ms(figure.Median(ours.wall)), againstCheap)
+	bounds.AtMost("client CPU, native / ssh", ms(ours.each())/ms(theirs[0].each()), shareOfCPU)
 	fmt.Printf("client CPU, native / ssh with curve25519: %.2f\n", ms(ours.each())/ms(theirs[1].each()))
-	if missed != nil {
-		return fmt.Errorf("missed: %s", strings.Join(missed, "; "))
-	}
-	return nil
+	return bounds.Err()
 }
 
 func ms(d time.Duration) float64 { return d.Seconds() * 1000 }

@@ -13,6 +13,7 @@ import (
 
 	"ibrun/internal/cpuset"
 	"ibrun/internal/proc"
+	"ibrun/test/bench/figure"
 	"ibrun/topo"
 	"ibrun/topo/topotest"
 )
@@ -79,6 +80,7 @@ func reading(launcher, dir string) error {
 			*c.to = append(*c.to, time.Since(began))
 		}
 	}
+	fmt.Println(figure.Machine())
 	fmt.Printf("256 CPUs, medians of %d rounds\n", rounds)
 	fmt.Printf("  topo.Read                       %8v, %.2f MiB allocated     (bounds: %v, %d MiB)\n", median(own), float64(bytes)/(1<<20), mostTime, mostMemory>>20)
 	fmt.Printf("  ibrun --display topo --json     %8v\n", median(shown))
@@ -118,8 +120,4 @@ func binding() error {
 	return nil
 }
 
-func median(d []time.Duration) time.Duration {
-	d = slices.Clone(d)
-	slices.Sort(d)
-	return d[len(d)/2].Round(time.Microsecond)
-}
+func median(d []time.Duration) time.Duration { return figure.Median(d).Round(time.Microsecond) }
