@@ -21,7 +21,8 @@ type Send struct {
 type StartChild struct {
 	Child Link
 	Node  job.Node
-	Local bool // this very machine: no remote shell
+	Local bool          // this very machine: no remote shell
+	Most  time.Duration // that it may take; 0: what the job says
 }
 
 // CloseLink ends a link and kills its session. No event follows.

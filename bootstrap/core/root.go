@@ -28,9 +28,11 @@ type root struct {
 	asked     int // interrupts so far
 	offspring offspring
 	settled   int // nodes
+	seats     seats
 }
 
 func (c *Core) begin(m wire.Launch) {
+	c.root.seats.spares = c.cfg.Policy.Spares
 	c.flow.credit = sinkWindow
 	if t := c.cfg.Policy.Timeout; t > 0 {
 		c.root.timeoutAt = c.now + t
@@ -50,6 +52,9 @@ func (c *Core) because(k CauseKind, code int) bool {
 }
 
 func (c *Core) rootFault(f wire.Fault) {
+	if f.What == wire.FaultLaunch && c.reseat(f) {
+		return
+	}
 	c.blame(f)
 	switch f.What {
 	case wire.FaultRank:
@@ -57,6 +62,10 @@ func (c *Core) rootFault(f wire.Fault) {
 			c.endAll(sigTerm)
 		}
 	case wire.FaultLaunch:
+		all := c.root.seats.all
+		if lo, hi := f.Node-all.First, f.Node-all.First+f.Nodes; lo < hi && hi <= uint32(all.Nodes.Len()) {
+			c.ended(job.Parts{all.Slice(int(lo), int(hi))}, job.Status{Kind: job.NotRun})
+		}
 		if c.root.settleAt == 0 {
 			c.root.settleAt = c.now + launchSettle
 			c.wakeAt(c.root.settleAt)
@@ -140,9 +149,12 @@ func (c *Core) sinkFailed(ev SinkFailed) {
 
 // rootReady ends the launch.
 func (c *Core) rootReady() {
-	if c.starts.failed > 0 {
+	if c.root.settleAt > 0 {
 		c.endAll(sigTerm) // every session has been heard of: no need to wait for settleAt
 		return
+	}
+	if c.job.Launch.Held {
+		c.seated(c.root.seats.settled(c.job))
 	}
 	c.root.out.Started = true
 	nodes, missing := c.allTimes()
@@ -152,7 +164,7 @@ func (c *Core) rootReady() {
 // progress tells people how far a launch is. The root counts what it hears anyway.
 func (c *Core) progress(k *kid) {
 	if c.cfg.Root && c.stage == launching {
-		c.root.settled += k.nodes.Len()
+		c.root.settled += k.part.Len()
 		c.do(Report{Progress{c.root.settled}})
 	}
 }

@@ -223,7 +223,7 @@ func (s *story) launched(hello bool) {
 	s.step(s.begin)
 	for i := range s.core.kids {
 		s.step(ChildUp{Child: Link(i)})
-		s.step(Frame{Link(i), wire.Ready{Up: uint32(s.core.kids[i].nodes.Len())}})
+		s.step(Frame{Link(i), wire.Ready{Up: uint32(s.core.kids[i].part.Len())}})
 	}
 	if !s.core.cfg.Root {
 		s.step(Spawned{})

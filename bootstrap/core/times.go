@@ -1,6 +1,8 @@
 package core
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"ibrun/bootstrap/wire"
@@ -29,7 +31,6 @@ func (c *Core) openTimes(first uint32) {
 	if t.on && !c.cfg.Root {
 		t.own = job.NewNodeTimes(first)
 		t.own.Mark(job.Got, 0)
-		t.own.Mark(job.Spawning, 0)
 	}
 }
 
@@ -46,7 +47,7 @@ func (c *Core) markKid(k *kid, m job.Moment) {
 		return
 	}
 	if k.times == nil {
-		k.times = &kidTimes{head: job.NewNodeTimes(k.first)}
+		k.times = &kidTimes{head: job.NewNodeTimes(k.head.First)}
 		k.times.head.Local = k.local
 		if !c.cfg.Root {
 			k.times.head.Parent = c.ranks.index + 1
@@ -76,7 +77,7 @@ func (c *Core) kidTimed(l Link, m wire.Times) {
 	t.below, t.missing = m.Nodes[1:], m.Missing
 }
 
-// allTimes is what this agent knows of its subtree, nodes in order.
+// allTimes is what this agent knows of its subtree; at the root, nodes in order.
 func (c *Core) allTimes() (nodes []job.NodeTimes, missing uint32) {
 	if !c.cfg.Root {
 		nodes = append(nodes, c.times.own)
@@ -88,6 +89,9 @@ func (c *Core) allTimes() (nodes []job.NodeTimes, missing uint32) {
 		}
 		nodes = append(append(nodes, t.head), t.below...)
 		missing += t.missing
+	}
+	if c.cfg.Root {
+		slices.SortStableFunc(nodes, func(a, b job.NodeTimes) int { return cmp.Compare(a.Node, b.Node) })
 	}
 	if over := len(nodes) - wire.MaxTimes; over > 0 {
 		nodes, missing = nodes[:wire.MaxTimes], missing+uint32(over)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"time"
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/exchange"
@@ -100,20 +101,43 @@ func (w *World) startChild(a *agent, e core.StartChild) {
 		a.kids, a.index = map[core.Link]*agent{}, map[core.Link]uint32{}
 	}
 	a.index[e.Child] = head
-	if w.cfg.Deaf != nil && w.cfg.Deaf(head) {
-		w.post(w.cfg.Session, a, core.ChildFailed{Child: e.Child, Phase: "connect", Cause: "connection refused"})
+	takes, comes := w.session(a.host, e, head)
+	a.busy = max(a.busy, w.now) + w.cfg.Start
+	takes += a.busy - w.cfg.Start - w.now
+	if !comes {
+		w.post(takes, a, core.ChildFailed{Child: e.Child, Phase: "connect", Cause: "connection refused"})
 		return
 	}
-	k := &agent{node: head, parent: a, slot: e.Child, core: core.New(core.Config{Here: -1, Join: exchange.Join}), alive: map[uint32]bool{}, depth: a.depth + 1}
+	k := &agent{host: e.Node.Host, node: head, parent: a, slot: e.Child, core: core.New(core.Config{Here: -1, Join: exchange.Join}), alive: map[uint32]bool{}, depth: a.depth + 1}
 	w.Depth = max(w.Depth, k.depth)
 	a.kids[e.Child] = k
 	w.agents[head] = k
-	w.post(w.cfg.Session, a, core.ChildUp{Child: e.Child})
+	w.At(w.now+takes, func() {
+		w.Up[k.host] = w.now
+		w.deliver(event{to: a, ev: core.ChildUp{Child: e.Child}})
+	})
+}
+
+// session is how long a session takes, and whether it comes up then.
+func (w *World) session(parent string, e core.StartChild, head uint32) (takes time.Duration, comes bool) {
+	takes, comes = w.cfg.Session, w.cfg.Deaf == nil || !w.cfg.Deaf(head)
+	if w.cfg.Takes != nil {
+		takes, comes = w.cfg.Takes(parent, e.Node.Host)
+	}
+	most := w.cfg.Job.Launch.Timeout
+	if e.Most > 0 {
+		most = e.Most
+	}
+	return min(takes, most), comes && takes <= most
 }
 
 func (w *World) spawn(a *agent, e core.Spawn) {
+	w.Spawned[a.node]++
 	w.post(0, a, core.Spawned{})
 	a.rank = e.Node
+	if w.cfg.Began != nil {
+		w.At(w.now, func() { w.cfg.Began(a.node) })
+	}
 	for i := range e.Node.Ranks {
 		r := e.Node.First + i
 		a.alive[r] = true

@@ -22,6 +22,7 @@ type Config struct {
 	Here    int // -1: the root's machine is not in the list
 	Policy  core.Policy
 	Session time.Duration // from StartChild to ChildUp
+	Start   time.Duration // a parent's time between two starts
 	Hop     time.Duration // a message's time on a link
 	Run     time.Duration // a rank's life, when it ends by itself
 	Seed    uint64
@@ -29,6 +30,8 @@ type Config struct {
 	Status func(rank uint32) job.Status
 	// Silent ranks run until they are killed.
 	Silent func(rank uint32) bool
+	// Began is called when the ranks of a node have started.
+	Began func(node uint32)
 	// Told gets what agents tell ranks; Sent what goes over the edge to a child.
 	Told func(node, rank uint32, m wire.Message)
 	Sent func(edge uint32, up bool, m wire.Message)
@@ -37,6 +40,9 @@ type Config struct {
 	Pooled func(node, fence uint32, values [][]byte)
 	// Deaf says that the session to a node fails.
 	Deaf func(node uint32) bool
+	// Takes, in place of Session and Deaf, is how long a session takes, and whether
+	// it comes up then. The root's own machine is host "root".
+	Takes func(parent, host string) (time.Duration, bool)
 }
 
 // World is a job under way.
@@ -60,7 +66,11 @@ type World struct {
 	RankBytes uint64
 	Reports   []any
 	Depth     int
-	Events    int
+	// Spawned counts, by seat, how often a node's ranks were started; Up is when the
+	// session to a host came up.
+	Spawned map[uint32]int
+	Up      map[string]time.Duration
+	Events  int
 }
 
 type agent struct {
@@ -73,7 +83,9 @@ type agent struct {
 	timer  uint64
 	dead   bool
 	frozen time.Duration // until when
+	busy   time.Duration // until when it starts a session
 	done   bool
+	host   string
 	rank   job.Node
 	alive  map[uint32]bool
 	depth  int
@@ -134,9 +146,9 @@ func (q *events) pop() event {
 func New(cfg Config) *World {
 	w := &World{
 		cfg: cfg, agents: map[uint32]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),
-		Sent: map[wire.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[wire.Kind]uint64{}, RootBytes: map[wire.Kind]uint64{},
+		Sent: map[wire.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[wire.Kind]uint64{}, RootBytes: map[wire.Kind]uint64{}, Spawned: map[uint32]int{}, Up: map[string]time.Duration{},
 	}
-	w.root = &agent{core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here, Policy: cfg.Policy, Join: exchange.Join})}
+	w.root = &agent{host: "root", core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here, Policy: cfg.Policy, Join: exchange.Join})}
 	w.post(0, w.root, core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
 	return w
 }
