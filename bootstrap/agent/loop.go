@@ -203,7 +203,7 @@ func (l *loop) linkTo(to core.Link) *link {
 func (l *loop) startChild(e core.StartChild) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	l.sessions[e.Child] = &session{cancel: cancel}
-	target := remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local}
+	target := remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local, Most: e.Most}
 	l.cores.begin()
 	l.helpers.Go(func() {
 		defer l.cores.end()

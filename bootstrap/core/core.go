@@ -37,6 +37,7 @@ type Policy struct {
 	Timeout   time.Duration // of the whole job; 0: none
 	Wait      time.Duration // after the first end of a node's ranks; 0: for ever
 	Spares    job.Nodes     // that take the seats of nodes that are dead, in order
+	SpareHere string        // the one of them that is this machine, or empty
 	MinNodes  int           // that a job must have if nodes are dead and spares used up; 0: all
 }
 

@@ -143,7 +143,7 @@ func (c *Core) here(p job.Part) int {
 func (c *Core) adopt(p job.Part, t tried) {
 	c.kids = append(c.kids, kid{
 		head: p.Slice(0, 1), part: job.Parts{p}, planned: p, tried: t,
-		local: c.here(p) == 0 && !t.spare, room: inputWindow,
+		local: c.here(p) == 0 && !t.spare || t.spare && p.Nodes.At(0).Host == c.cfg.Policy.SpareHere, room: inputWindow,
 	})
 }
 

@@ -49,7 +49,7 @@ func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Se
 	if err != nil {
 		return nil, s.leave(t, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.how.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.most(t))
 	defer cancel()
 	ses := &Session{}
 	n, err := native.Start(ctx, cfg, s.script, &ses.stderr, func(p native.Phase) { progress(Phase(p)) })
