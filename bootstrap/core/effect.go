@@ -160,6 +160,7 @@ type Outcome struct {
 	Cause     CauseKind
 	Fault     wire.Fault   // the first causal failure, for CauseFault
 	Faults    []wire.Fault // all that were reported, the first one included
+	Detours   []wire.Fault // sessions that failed where another one did not
 	Signal    uint8
 	Text      string
 	Runs      []job.StatusRun

@@ -52,7 +52,11 @@ func (c *Core) because(k CauseKind, code int) bool {
 }
 
 func (c *Core) rootFault(f wire.Fault) {
-	if f.What == wire.FaultLaunch && c.reseat(f) {
+	switch {
+	case f.What == wire.FaultDetour:
+		c.detour(f)
+		return
+	case f.What == wire.FaultLaunch && c.reseat(f):
 		return
 	}
 	c.blame(f)
@@ -72,6 +76,18 @@ func (c *Core) rootFault(f wire.Fault) {
 		}
 	default:
 		c.endAll(sigTerm)
+	}
+}
+
+// detour notes a node that could be reached from elsewhere only. People are told
+// of the first one.
+func (c *Core) detour(f wire.Fault) {
+	o := &c.root.out
+	if len(o.Detours) == 0 {
+		c.do(Report{f})
+	}
+	if len(o.Detours) < maxFaults {
+		o.Detours = append(o.Detours, f)
 	}
 }
 

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"time"
 
 	"ibrun/bootstrap/tree"
@@ -22,7 +21,6 @@ type stock struct {
 	came   int
 	failed int  // that were the first try of their node
 	alone  bool // nodes cannot reach each other: nothing is shared
-	told   bool // people know of a node that only its parent's parent could reach
 }
 
 // tried is what was done before for a node.
@@ -80,9 +78,8 @@ func (s *stock) take(c *Core) bool {
 func (c *Core) came(k *kid) {
 	s := &c.stock
 	s.came++
-	if t := k.tried; t.by != "" && !s.told {
-		s.told = true
-		c.tellPeople(wire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("%s could not start the agent of %s (%s: %s), but %s could", t.by, k.host(), t.phase, t.cause, c.cfg.Host)})
+	if t := k.tried; t.by != "" {
+		c.fault(wire.Fault{What: wire.FaultDetour, Node: k.head.First, Nodes: 1, Host: k.host(), Parent: t.by, Phase: t.phase, Cause: t.cause})
 	}
 	took := max(c.now-k.started, time.Microsecond)
 	switch {

@@ -219,7 +219,7 @@ func parseWaiting(r *reader) Message {
 
 func parseFault(r *reader) Message {
 	m := Fault{What: FaultKind(r.byte())}
-	if m.What < FaultRank || m.What > FaultAbort {
+	if m.What < FaultRank || m.What > FaultDetour {
 		r.fail(ErrRange)
 	}
 	for _, n := range []*uint32{&m.Node, &m.Nodes, &m.Rank, &m.Count, &m.AgeMs} {
