@@ -114,7 +114,7 @@ type Progress struct{ Nodes int }
 // times of the root's own sessions, as far as the root sees them.
 type Started struct {
 	Agents  uint32
-	Times   []job.NodeTimes // nodes in order
+	Times   []job.NodeTimes // parents before their children
 	Missing uint32          // nodes that Times lacks because there are too many
 }
 

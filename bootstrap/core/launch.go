@@ -200,6 +200,9 @@ func (c *Core) childFailed(ev ChildFailed) {
 	c.starts.inFlight--
 	part, last := k.planned, k.tried.last(c)
 	k.part = nil // they are somebody else's now
+	if !last {
+		k.times = nil // and have other times there
+	}
 	c.drop(ev.Child, job.Status{})
 	if last {
 		c.starts.failed += uint32(part.Nodes.Len())

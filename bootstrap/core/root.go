@@ -228,6 +228,12 @@ func (c *Core) rootExit() {
 
 func (c *Core) rootDone() {
 	o := &c.root.out
+	if !o.Started { // else they are no part of the job
+		for _, node := range c.root.seats.dropped {
+			at := int(node - c.root.seats.all.First)
+			c.ended(job.Parts{c.root.seats.all.Slice(at, at+1)}, job.Status{Kind: job.NotRun})
+		}
+	}
 	o.Runs = job.MergeRuns(c.finish.ends)
 	if !o.Started {
 		o.Times, _ = c.allTimes()

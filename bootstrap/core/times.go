@@ -1,8 +1,6 @@
 package core
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"ibrun/bootstrap/wire"
@@ -77,7 +75,7 @@ func (c *Core) kidTimed(l Link, m wire.Times) {
 	t.below, t.missing = m.Nodes[1:], m.Missing
 }
 
-// allTimes is what this agent knows of its subtree; at the root, nodes in order.
+// allTimes is what this agent knows of its subtree, parents before their children.
 func (c *Core) allTimes() (nodes []job.NodeTimes, missing uint32) {
 	if !c.cfg.Root {
 		nodes = append(nodes, c.times.own)
@@ -89,9 +87,6 @@ func (c *Core) allTimes() (nodes []job.NodeTimes, missing uint32) {
 		}
 		nodes = append(append(nodes, t.head), t.below...)
 		missing += t.missing
-	}
-	if c.cfg.Root {
-		slices.SortStableFunc(nodes, func(a, b job.NodeTimes) int { return cmp.Compare(a.Node, b.Node) })
 	}
 	if over := len(nodes) - wire.MaxTimes; over > 0 {
 		nodes, missing = nodes[:wire.MaxTimes], missing+uint32(over)

@@ -170,24 +170,24 @@ func (s Shape) Resolve(n int) Shape {
 }
 
 // Share is how many of n nodes that nobody has begun a child should take that
-// can begin now: what it can do in the least time in which it, its parent, and
-// others that will be up after the given times, each taking a share then, can
-// do all of them.
+// can begin now. It is the child's part of what can be done in the least time in
+// which it, its parent, and others that will be up after the given times, each
+// taking a share then, can do all of them.
 func (c Cost) Share(n int, waits []time.Duration) int {
 	if n <= 0 {
 		return 0
 	}
 	below := func(t time.Duration) int { return max(c.Reach(t, n+1)-1, 0) }
-	enough := func(t time.Duration) bool {
+	all := func(t time.Duration) int {
 		sum := 2 * below(t)
 		for _, w := range waits {
 			sum += below(t - w)
 		}
-		return sum >= n
+		return sum
 	}
 	hi := c.REM + time.Duration(n)*c.SEQ
-	t := time.Duration(sort.Search(int(hi), func(t int) bool { return enough(time.Duration(t)) }))
-	return min(below(t), n)
+	t := time.Duration(sort.Search(int(hi), func(t int) bool { return all(time.Duration(t)) >= n }))
+	return (n*below(t) + all(t) - 1) / all(t)
 }
 
 // Windowed is the cost at a parent that has at most w sessions in flight.
