@@ -22,7 +22,8 @@ type Config struct {
 	Host   string // this agent's host, as named in reports
 	Path   string // address that this node is reached by, or empty
 	Here   int    // root: index of the node that is this machine; -1: none
-	Window int    // sessions in flight when the job leaves the number to us; 0: 16
+	Window int    // sessions in flight when the job leaves the number to us and nothing is measured; 0: 16
+	Cores  int    // processors that sessions may use; 0: the window stays as it is
 	Policy Policy // root
 
 	// Join makes one of what the parts of a Barrier carry, before it goes on;

@@ -62,6 +62,7 @@ type starts struct {
 	begun    bool // the ranks have been ordered to start
 	spawned  bool
 	window   int
+	pace     pace
 	told     time.Duration // when late sessions were last named; 0: never
 }
 
@@ -175,7 +176,7 @@ func (c *Core) childUp(ev ChildUp) {
 	if k.times != nil {
 		k.times.head.CPU = ev.CPU
 	}
-	c.came(k)
+	c.came(k, ev.Spent)
 	m := wire.Launch{Job: c.job, Nodes: k.planned.Nodes, First: k.planned.First, Level: uint32(c.level + 1), Credit: uint32(c.flow.window)}
 	if c.job.Launch.Late {
 		m.Share = c.stock.share(c, k)

@@ -16,11 +16,12 @@ import (
 //	stock --ChildUp of another--> that agent's stock --Yield--> back
 //	session --ChildFailed--> the parent's session --ChildFailed--> dead: the root's
 type stock struct {
-	nodes  job.Parts
-	cost   tree.Cost // of sessions from here: as planned, until one has come up
-	came   int
-	failed int  // that were the first try of their node
-	alone  bool // nodes cannot reach each other: nothing is shared
+	nodes    job.Parts
+	cost     tree.Cost // of sessions from here: as planned, until one has come up
+	came     int
+	sessions int  // of those, over a remote shell
+	failed   int  // that were the first try of their node
+	alone    bool // nodes cannot reach each other: nothing is shared
 }
 
 // tried is what was done before for a node.
@@ -75,16 +76,19 @@ func (s *stock) take(c *Core) bool {
 }
 
 // came learns from a session that came up.
-func (c *Core) came(k *kid) {
+func (c *Core) came(k *kid, spent time.Duration) {
 	s := &c.stock
 	s.came++
 	if t := k.tried; t.by != "" {
 		c.fault(wire.Fault{What: wire.FaultDetour, Node: k.head.First, Nodes: 1, Host: k.host(), Parent: t.by, Phase: t.phase, Cause: t.cause})
 	}
+	if k.local {
+		return
+	}
 	took := max(c.now-k.started, time.Microsecond)
-	switch {
-	case k.local:
-	case s.came == 1:
+	c.paced(took, spent)
+	switch s.sessions++; s.sessions {
+	case 1:
 		s.cost.REM = took
 	default: // one that is slow moves it by an eighth at most
 		s.cost.REM += (min(took, 2*s.cost.REM) - s.cost.REM) / 8

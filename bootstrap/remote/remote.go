@@ -77,6 +77,7 @@ type Starter struct {
 	say    func(string)
 	mu     sync.Mutex
 	said   []string // reasons
+	gate   gate     // of native sessions
 }
 
 // New makes a starter for a job's way of launching. The error says what is
@@ -165,7 +166,6 @@ func (s *Starter) Start(ctx context.Context, t Target, progress func(Phase)) (*S
 
 // attempt opens one session.
 func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
-	began := time.Now()
 	session, err := s.open(ctx, t, progress)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 	progress(Begin)
 	stop := context.AfterFunc(ctx, session.Kill)
 	defer stop()
-	err = session.meet(t, max(s.most(t)-time.Since(began), time.Millisecond), progress)
+	err = session.meet(t, max(s.most(t)-time.Since(session.began), time.Millisecond), progress)
 	if err == nil {
 		return session, nil
 	}

@@ -195,3 +195,19 @@ func (c Cost) Windowed(w int) Cost {
 	c.SEQ = max(c.SEQ, c.REM/time.Duration(w))
 	return c
 }
+
+// Bounds of a window that follows what is measured. Fewer sessions would leave a
+// parent idle whenever one is slow; more only wait for each other.
+const (
+	leastWindow = 4
+	mostWindow  = 64
+)
+
+// Saturate is W*, the least number of sessions in flight that keeps a parent's
+// cores busy: each takes so much of the parent's CPU time, and rem in all if it
+// has the parent to itself. A larger one makes every child late, a smaller one
+// leaves cores idle.
+func Saturate(cores int, rem, cpu time.Duration) int {
+	w := (time.Duration(cores)*rem + cpu - 1) / cpu
+	return int(min(max(w, leastWindow), mostWindow))
+}
