@@ -111,4 +111,6 @@ type Launch struct {
 	AgentPath string        // path of an installed ibrun on the nodes; empty: find or ship
 	Verbose   bool
 	Timed     bool // agents tell how their part of the launch went
+	Late      bool // subtrees are handed out as agents come up; for a greedy Tree
+	Held      bool // ranks wait until it is settled which nodes take part
 }

@@ -41,6 +41,17 @@ func NewLayout(shares []Share) Layout {
 	return l
 }
 
+// Without is the layout without some nodes; those after them move up.
+func (l Layout) Without(first, count uint32) Layout {
+	var shares []Share
+	for k, s := range l.shares {
+		before := min(max(first, l.nodes[k]), l.nodes[k+1]) - l.nodes[k]
+		after := l.nodes[k+1] - min(max(first+count, l.nodes[k]), l.nodes[k+1])
+		shares = append(shares, Share{before, s.Ranks}, Share{after, s.Ranks})
+	}
+	return NewLayout(shares).Dealt(l.plane)
+}
+
 // Layout is the table's own, without the names.
 func (n Nodes) Layout() Layout {
 	shares := make([]Share, len(n.runs))

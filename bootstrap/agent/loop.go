@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"sync"
 	"time"
 
@@ -63,7 +64,7 @@ type sessionUp struct {
 func newLoop(ctx context.Context, cfg core.Config) *loop {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
-	cfg.Join = exchange.Join
+	cfg.Join, cfg.Cores = exchange.Join, min(runtime.NumCPU(), mostCores)
 	return &loop{
 		core: core.New(cfg), path: cfg.Path, began: time.Now(), ctx: ctx,
 		events: make(chan any, eventQueue), over: make(chan struct{}),
@@ -203,7 +204,7 @@ func (l *loop) linkTo(to core.Link) *link {
 func (l *loop) startChild(e core.StartChild) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	l.sessions[e.Child] = &session{cancel: cancel}
-	target := remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local}
+	target := remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local, Most: e.Most}
 	l.cores.begin()
 	l.helpers.Go(func() {
 		defer l.cores.end()
@@ -236,9 +237,10 @@ func (l *loop) connected(up sessionUp) core.Event {
 		cause, tail := l.ended(up.session, err)
 		l.post(core.LinkLost{Link: up.child, Cause: cause, Tail: tail})
 	}()
-	ev := core.ChildUp{Child: up.child}
+	cpu := up.session.CPU()
+	ev := core.ChildUp{Child: up.child, Spent: cpu + l.cores.spent()}
 	if l.timed {
-		ev.CPU = up.session.CPU()
+		ev.CPU = cpu
 	}
 	return ev
 }

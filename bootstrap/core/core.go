@@ -22,7 +22,8 @@ type Config struct {
 	Host   string // this agent's host, as named in reports
 	Path   string // address that this node is reached by, or empty
 	Here   int    // root: index of the node that is this machine; -1: none
-	Window int    // sessions in flight when the job leaves the number to us; 0: 16
+	Window int    // sessions in flight when the job leaves the number to us and nothing is measured; 0: 16
+	Cores  int    // processors that sessions may use; 0: the window stays as it is
 	Policy Policy // root
 
 	// Join makes one of what the parts of a Barrier carry, before it goes on;
@@ -36,6 +37,9 @@ type Policy struct {
 	KillOnBad bool          // a rank that fails ends the job
 	Timeout   time.Duration // of the whole job; 0: none
 	Wait      time.Duration // after the first end of a node's ranks; 0: for ever
+	Spares    job.Nodes     // that take the seats of nodes that are dead, in order
+	SpareHere string        // the one of them that is this machine, or empty
+	MinNodes  int           // that a job must have if nodes are dead and spares used up; 0: all
 }
 
 // The stages of an agent.
@@ -65,6 +69,9 @@ type Core struct {
 	clock  clock
 	kids   []kid
 	starts starts
+	stock  stock
+	owners []owner
+	early  []Event // that wait until this subtree is final
 	times  times
 	ranks  ranks
 	flow   flow
@@ -119,6 +126,10 @@ func (c *Core) send(to Link, m wire.Message) {
 }
 
 func (c *Core) apply(ev Event) {
+	if c.tooEarly(ev) {
+		c.early = append(c.early, ev)
+		return
+	}
 	switch ev := ev.(type) {
 	case Frame:
 		c.frame(ev.From, ev.Msg)
@@ -204,7 +215,12 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.flow.push(chunk{from: from, rank: m.Rank, stream: m.Stream, data: m.Data})
 	case wire.StdinRoom:
 		k.room += int(m.N)
+	case wire.Hand:
+		c.handed(from, m)
 	case wire.Fault:
+		if m.What == wire.FaultLaunch {
+			c.forget(from, m)
+		}
 		c.fault(m)
 	case wire.Waiting:
 		c.waiting(m)
@@ -241,6 +257,10 @@ func (c *Core) order(m wire.Message) {
 			c.flow.credit = int(m.Credit)
 			c.start(m)
 		}
+	case wire.Yield:
+		c.stock.yield(c)
+	case wire.Settled:
+		c.seated(m)
 	case wire.Grant:
 		c.flow.credit += int(m.N)
 	case wire.Stdin:
@@ -276,8 +296,49 @@ func (c *Core) settle() {
 		return
 	}
 	c.startMore()
+	c.checkReady()
+	c.goOn()
 	c.pumpOutput()
 	c.pumpInput()
-	c.checkReady()
 	c.checkExit()
+}
+
+// tooEarly reports whether an event has to wait until it is certain who starts
+// which node of this subtree: what goes through the tree on a rank's behalf.
+func (c *Core) tooEarly(ev Event) bool {
+	if c.stage != launching {
+		return false
+	}
+	switch ev := ev.(type) {
+	case RankSaid:
+		switch m := ev.Msg.(type) {
+		case wire.Ask:
+			return !c.ranks.has(m.Rank)
+		case wire.Collect, wire.Name, wire.Spawn:
+			return true
+		}
+	case Wished:
+		return true
+	case Frame:
+		switch ev.Msg.(type) {
+		case wire.Ask, wire.Collect, wire.Name, wire.Spawn, wire.Blocks, wire.Wish, wire.Pool:
+			return ev.From != Up
+		}
+	}
+	return false
+}
+
+// goOn lets happen what was too early.
+func (c *Core) goOn() {
+	if c.stage == launching || c.owners != nil {
+		return
+	}
+	c.route()
+	c.input.openKids(c)
+	early := c.early
+	c.early = nil
+	for _, ev := range early {
+		c.apply(ev)
+	}
+	c.table.publish(c)
 }

@@ -21,7 +21,8 @@ type Send struct {
 type StartChild struct {
 	Child Link
 	Node  job.Node
-	Local bool // this very machine: no remote shell
+	Local bool          // this very machine: no remote shell
+	Most  time.Duration // that it may take; 0: what the job says
 }
 
 // CloseLink ends a link and kills its session. No event follows.
@@ -113,7 +114,7 @@ type Progress struct{ Nodes int }
 // times of the root's own sessions, as far as the root sees them.
 type Started struct {
 	Agents  uint32
-	Times   []job.NodeTimes // nodes in order
+	Times   []job.NodeTimes // parents before their children
 	Missing uint32          // nodes that Times lacks because there are too many
 }
 
@@ -159,6 +160,7 @@ type Outcome struct {
 	Cause     CauseKind
 	Fault     wire.Fault   // the first causal failure, for CauseFault
 	Faults    []wire.Fault // all that were reported, the first one included
+	Detours   []wire.Fault // sessions that failed where another one did not
 	Signal    uint8
 	Text      string
 	Runs      []job.StatusRun

@@ -52,6 +52,10 @@ func (c *Core) end(m wire.End) {
 	f.killAt, f.giveUpAt = c.now+grace, c.now+grace+slack
 	c.stage = ending
 	c.clock.held = false
+	c.ended(c.stock.nodes, job.Status{Kind: job.NotRun})
+	c.starts.failed += uint32(c.stock.nodes.Len())
+	c.stock.nodes = nil
+	c.unseated()
 	for i := range c.kids {
 		c.endChild(Link(i), m)
 	}
@@ -84,7 +88,7 @@ func (c *Core) drop(l Link, s job.Status) {
 	k := &c.kids[l]
 	if k.state != kidReady {
 		c.starts.settled++
-		c.starts.failed += uint32(k.nodes.Len())
+		c.starts.failed += uint32(k.part.Len())
 	}
 	k.state, k.live = kidGone, false
 	c.finish.gone++
@@ -100,8 +104,17 @@ func (c *Core) drop(l Link, s job.Status) {
 		c.table.heard++
 		c.table.publish(c)
 	}
-	if n := k.nodes; !k.exited && n.Ranks() > 0 {
-		c.finish.ends = append(c.finish.ends, job.StatusRun{First: n.Base(), Count: n.Ranks(), Status: s})
+	if !k.exited {
+		c.ended(k.part, s)
+	}
+}
+
+// ended records how the ranks of nodes ended that will not report them.
+func (c *Core) ended(nodes job.Parts, s job.Status) {
+	for _, p := range nodes {
+		if n := p.Nodes; n.Ranks() > 0 {
+			c.finish.ends = append(c.finish.ends, job.StatusRun{First: n.Base(), Count: n.Ranks(), Status: s})
+		}
 	}
 }
 
@@ -124,6 +137,7 @@ func (c *Core) checkDeadlines() {
 		c.rootDeadlines()
 	}
 	c.resolveDue()
+	c.stock.askBack(c)
 	if f.killAt == 0 {
 		return
 	}
@@ -167,7 +181,9 @@ func (c *Core) checkExit() {
 	}
 	if !f.sweeping {
 		f.sweeping = true
-		c.do(Sweep{})
+		if f.swept = !c.starts.begun; !f.swept { // what never ran left nothing
+			c.do(Sweep{})
+		}
 	}
 	if !f.swept {
 		return

@@ -27,6 +27,7 @@ type Frame struct {
 type ChildUp struct {
 	Child Link
 	CPU   time.Duration // that its launcher's process has taken; 0: unknown
+	Spent time.Duration // CPU of this machine for it, this process's part included; 0: unknown
 }
 
 // ChildPhase says what a session that is still coming up is waiting for, and

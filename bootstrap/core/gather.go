@@ -40,7 +40,7 @@ func (c *Core) collected(l Link, m wire.Collect) {
 		return
 	}
 	k.op = m.Op
-	c.gather(m, c.named(k.nodes.Base(), 1)+" or one after it")
+	c.gather(m, c.named(k.part[0].Nodes.Base(), 1)+" or one after it")
 	c.checkGather(m.Op)
 }
 
@@ -98,12 +98,9 @@ func (g *gathering) fail(trouble string) {
 	g.leaving, g.kept, g.size = nil, nil, 0
 }
 
-// covers reports whether a rank is of this subtree.
+// covers reports whether a rank is of this subtree, which must be final.
 func (c *Core) covers(rank uint32) bool {
-	if c.cfg.Root {
-		return rank < c.job.Layout.Ranks()
-	}
-	return rank >= c.ranks.first && rank-c.ranks.first < c.starts.ranks
+	return c.cfg.Root || c.ranks.has(rank) || c.owner(rank) != nil
 }
 
 // checkGathers looks at every open collective: somebody has ended.
@@ -138,7 +135,9 @@ func (c *Core) checkGather(op uint32) {
 			if k.state != kidGone {
 				return
 			}
-			g.fail(c.named(k.nodes.Base(), k.nodes.Ranks()) + " ended before all had joined")
+			for _, p := range k.part {
+				g.fail(c.named(p.Nodes.Base(), p.Nodes.Ranks()) + " ended before all had joined")
+			}
 		}
 	}
 	g.sent = true
@@ -175,9 +174,13 @@ func (c *Core) release(m wire.Release) {
 	}
 	slices.SortStableFunc(parcels, func(a, b wire.Parcel) int { return int(int64(a.To) - int64(b.To)) })
 	everyone := parcels[firstTo(parcels, wire.Everyone):]
-	to := func(base, count uint32) wire.Release {
+	to := func(of ...owner) wire.Release {
 		part := m
-		part.Parcels = slices.Concat(parcels[firstTo(parcels, base):firstTo(parcels, base+count)], everyone)
+		part.Parcels = nil
+		for _, o := range of {
+			part.Parcels = append(part.Parcels, parcels[firstTo(parcels, o.first):firstTo(parcels, o.first+o.count)]...)
+		}
+		part.Parcels = append(part.Parcels, everyone...)
 		if size(part.Parcels) > wire.MaxGather {
 			part.Parcels, part.Trouble = nil, tooMuch(m.What)
 		}
@@ -185,11 +188,11 @@ func (c *Core) release(m wire.Release) {
 	}
 	for i := range c.kids {
 		k := &c.kids[i]
-		c.send(Link(i), to(k.nodes.Base(), k.nodes.Ranks()))
+		c.send(Link(i), to(k.owners(Link(i))...))
 	}
 	for i := range c.ranks.locals {
 		if rank := c.ranks.first + uint32(i); !c.local(rank).ended {
-			c.do(Tell{rank, to(rank, 1)})
+			c.do(Tell{rank, to(owner{first: rank, count: 1})})
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -21,28 +23,35 @@ type input struct {
 
 func (in *input) push(m wire.Stdin) { in.queue = append(in.queue, m) }
 
-// open finds the readers below this agent.
-func (in *input) open(c *Core) {
+// reads reports whether one of some ranks reads standard input.
+func (c *Core) reads(first, count uint32) bool {
 	s := c.job.Stdin
-	if s.Mode == job.StdinNone {
-		return
+	return s.Mode == job.StdinAll && count > 0 || s.Mode == job.StdinOne && s.Rank >= first && s.Rank-first < count
+}
+
+// open begins to read, at the root.
+func (in *input) open(c *Core) {
+	if c.cfg.Root && c.job.Stdin.Mode != job.StdinNone {
+		c.do(ReadStdin{inputWindow})
 	}
-	reads := func(first, count uint32) bool {
-		return s.Mode == job.StdinAll && count > 0 || s.Rank >= first && s.Rank-first < count
-	}
+}
+
+// openKids finds the readers below this agent, when it is certain who they are.
+func (in *input) openKids(c *Core) {
 	for i := range c.kids {
-		if n := c.kids[i].nodes; reads(n.Base(), n.Ranks()) {
+		if slices.ContainsFunc(c.kids[i].part, func(p job.Part) bool { return c.reads(p.Nodes.Base(), p.Nodes.Ranks()) }) {
 			in.kids = append(in.kids, Link(i))
 		}
 	}
+}
+
+// openOwn finds the readers of this node, before they start.
+func (in *input) openOwn(c *Core) {
 	in.own = map[uint32]int{}
 	for i := range c.ranks.count {
-		if r := c.ranks.first + i; reads(r, 1) {
+		if r := c.ranks.first + i; c.reads(r, 1) {
 			in.own[r] = inputWindow
 		}
-	}
-	if c.cfg.Root {
-		c.do(ReadStdin{inputWindow})
 	}
 }
 
@@ -50,8 +59,8 @@ func (in *input) open(c *Core) {
 // any more is taken and dropped, so that its sender is not held up.
 func (c *Core) pumpInput() {
 	in := &c.input
-	if c.stage == launching && !c.inputOpen() {
-		return
+	if c.stage == launching {
+		return // a reader that is not up yet would miss it
 	}
 	for len(in.queue) > 0 && c.inputRoom(len(in.queue[0].Data)) {
 		m := in.queue[0]
@@ -80,17 +89,6 @@ func (c *Core) pumpInput() {
 		}
 		in.owed = 0
 	}
-}
-
-// inputOpen reports whether every reader has been started: a child that is
-// not up yet would miss what is sent now.
-func (c *Core) inputOpen() bool {
-	for _, l := range c.input.kids {
-		if s := c.kids[l].state; s == kidWaiting || s == kidStarting {
-			return false
-		}
-	}
-	return true
 }
 
 func (c *Core) inputRoom(n int) bool {

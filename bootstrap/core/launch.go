@@ -15,10 +15,11 @@ const (
 	lateEvery = 5 * time.Second
 )
 
-// The states of a child.
+// The states of a child. docs/decisions/0013-late-binding.md says who has which
+// node in hand.
 //
 //	waiting --window--> starting --ChildUp--> up --Ready--> ready --Exit--> gone
-//	starting --ChildFailed--> gone; up, ready --link lost--> gone
+//	starting --ChildFailed--> gone, its nodes handed on; up, ready --link lost--> gone
 type kidState uint8
 
 const (
@@ -31,8 +32,11 @@ const (
 
 type kid struct {
 	life
-	nodes   job.Nodes // its subtree
-	first   uint32    // index of its first node
+	head    job.Part  // the node that it serves itself
+	part    job.Parts // all that it answers for, the head included
+	planned job.Part  // what Launch is to give it, the head first
+	tried   tried
+	due     due
 	state   kidState
 	started time.Duration
 	phase   string
@@ -55,9 +59,10 @@ type starts struct {
 	up       uint32
 	failed   uint32
 	readied  bool
+	begun    bool // the ranks have been ordered to start
 	spawned  bool
 	window   int
-	ranks    uint32        // of this subtree
+	pace     pace
 	told     time.Duration // when late sessions were last named; 0: never
 }
 
@@ -73,59 +78,87 @@ func (c *Core) start(m wire.Launch) {
 	}
 	// The text was written by this build's own root.
 	c.shape, _ = tree.Parse(m.Job.Launch.Tree)
-	below, first := m.Nodes, m.First
-	if !c.cfg.Root {
-		n := m.Nodes.At(0)
-		c.cfg.Host = n.Host
-		c.ranks.open(n, m.First)
-		c.do(Spawn{m.Job, n, m.First})
-		below, first = m.Nodes.Slice(1, m.Nodes.Len()), m.First+1
-		c.starts.up = 1
-		c.starts.ranks = m.Nodes.Ranks()
+	c.stock.cost = c.shape.Cost
+	all := job.Part{First: m.First, Nodes: m.Nodes}
+	if c.cfg.Root {
+		c.starts.begun, c.starts.spawned = true, true
+		c.root.seats.open(all)
 	} else {
-		c.starts.spawned = true
+		c.cfg.Host = m.Nodes.At(0).Host
+		c.starts.up = 1
+		c.ranks.open(m.Nodes.At(0), m.First)
+		if !m.Job.Launch.Held {
+			c.spawn()
+		}
+		all = all.Slice(1, m.Nodes.Len())
 	}
-	c.adopt(below, first)
-	c.flow.open(len(c.kids))
+	below := job.Parts(m.Share)
+	if all.Nodes.Len() > 0 {
+		below = below.Add(all)
+	}
+	if m.Job.Launch.Late {
+		c.stock.open(c, below)
+	} else {
+		c.plan(below)
+	}
+	c.flow.open(len(c.shape.Split(c.level, below.Len()+1)))
 	c.input.open(c)
 }
 
-// adopt lays the children of the tree over the nodes below this agent. The
+// spawn starts this node's ranks.
+func (c *Core) spawn() {
+	r := &c.ranks
+	c.starts.begun = true
+	c.markOwn(job.Spawning)
+	c.input.openOwn(c)
+	c.do(Spawn{c.job, r.node, r.index})
+}
+
+// plan lays the children of a fixed tree over the nodes below this agent. The
 // node that is this machine heads a subtree of the root, so that it needs no
 // session: the subtree it lies in is cut there.
-func (c *Core) adopt(below job.Nodes, first uint32) {
-	here := -1
-	if c.cfg.Root {
-		here = c.cfg.Here
-	}
-	at := 0
-	add := func(lo, hi int) {
-		if lo < hi {
-			c.kids = append(c.kids, kid{
-				nodes: below.Slice(lo, hi), first: first + uint32(lo),
-				local: lo == here, room: inputWindow,
-			})
-		}
-	}
+func (c *Core) plan(below job.Parts) {
 	for _, size := range c.shape.Split(c.level, below.Len()+1) {
-		cut := at
-		if here > at && here < at+size {
-			cut = here
+		var of job.Parts
+		of, below = below.Cut(size)
+		for _, p := range of {
+			if cut := c.here(p); cut > 0 {
+				c.adopt(p.Slice(0, cut), tried{})
+				p = p.Slice(cut, p.Nodes.Len())
+			}
+			c.adopt(p, tried{})
 		}
-		add(at, cut)
-		add(cut, at+size)
-		at += size
 	}
+}
+
+// here is where in a part the node is that is this machine, or -1.
+func (c *Core) here(p job.Part) int {
+	if at := uint32(c.cfg.Here); c.cfg.Root && c.cfg.Here >= 0 && at >= p.First && at < p.End() {
+		return int(at - p.First)
+	}
+	return -1
+}
+
+// adopt adds a child for the first node of a part, which takes the others with
+// it. It waits for its turn.
+func (c *Core) adopt(p job.Part, t tried) {
+	c.kids = append(c.kids, kid{
+		head: p.Slice(0, 1), part: job.Parts{p}, planned: p, tried: t,
+		local: c.here(p) == 0 && !t.spare || t.spare && p.Nodes.At(0).Host == c.cfg.Policy.SpareHere, room: inputWindow,
+	})
 }
 
 func (c *Core) startMore() {
 	s := &c.starts
-	for c.stage == launching && s.next < len(c.kids) && s.inFlight < s.window {
+	for c.stage == launching && s.inFlight < s.window {
+		if s.next == len(c.kids) && !c.stock.take(c) {
+			return
+		}
 		k := &c.kids[s.next]
 		k.state, k.started, k.phase = kidStarting, c.now, "start"
 		c.markKid(k, job.Started)
 		s.inFlight++
-		c.do(StartChild{Link(s.next), k.nodes.At(0), k.local})
+		c.do(StartChild{Child: Link(s.next), Node: k.head.Nodes.At(0), Local: k.local, Most: k.tried.most(c.job.Launch.Timeout)})
 		s.next++
 	}
 }
@@ -143,8 +176,12 @@ func (c *Core) childUp(ev ChildUp) {
 	if k.times != nil {
 		k.times.head.CPU = ev.CPU
 	}
-	c.send(l, wire.Launch{Job: c.job, Nodes: k.nodes, First: k.first, Level: uint32(c.level + 1), Credit: uint32(c.flow.window)})
-	c.routeUp(l)
+	c.came(k, ev.Spent)
+	m := wire.Launch{Job: c.job, Nodes: k.planned.Nodes, First: k.planned.First, Level: uint32(c.level + 1), Credit: uint32(c.flow.window)}
+	if c.job.Launch.Late {
+		m.Share = c.stock.share(c, k)
+	}
+	c.send(l, m)
 }
 
 func (c *Core) childPhase(ev ChildPhase) {
@@ -162,11 +199,21 @@ func (c *Core) childFailed(ev ChildFailed) {
 		return
 	}
 	c.starts.inFlight--
-	c.drop(ev.Child, job.Status{Kind: job.NotRun})
-	c.fault(wire.Fault{
-		What: wire.FaultLaunch, Node: k.first, Nodes: uint32(k.nodes.Len()), Host: k.nodes.At(0).Host,
-		Parent: c.cfg.Host, Phase: ev.Phase, Cause: ev.Cause, Tail: ev.Tail,
-	})
+	part, last := k.planned, k.tried.last(c)
+	k.part = nil // they are somebody else's now
+	if !last {
+		k.times = nil // and have other times there
+	}
+	c.drop(ev.Child, job.Status{})
+	if last {
+		c.starts.failed += uint32(part.Nodes.Len())
+		c.fault(wire.Fault{
+			What: wire.FaultLaunch, Node: part.First, Nodes: uint32(part.Nodes.Len()), Host: part.Nodes.At(0).Host,
+			Parent: c.cfg.Host, Phase: ev.Phase, Cause: ev.Cause, Tail: ev.Tail,
+		})
+		return
+	}
+	c.handUp(part, ev)
 }
 
 func (c *Core) childReady(l Link, m wire.Ready) {
@@ -210,7 +257,7 @@ func (c *Core) spawned(ev Spawned) {
 // checkReady reports the subtree once, when every child is ready or gone.
 func (c *Core) checkReady() {
 	s := &c.starts
-	if c.stage != launching || s.readied || !s.spawned || s.settled < len(c.kids) {
+	if c.stage != launching || s.readied || s.begun && !s.spawned || s.settled < len(c.kids) || c.stock.nodes.Len() > 0 {
 		return
 	}
 	s.readied = true
@@ -233,7 +280,7 @@ func (c *Core) lateSessions() {
 	for i := range c.kids[:s.next] {
 		k := &c.kids[i]
 		if k.state == kidStarting && c.now-k.started >= lateAfter && len(w.Items) < maxLate {
-			w.Items = append(w.Items, wire.Late{Node: k.first, Host: k.nodes.At(0).Host, Phase: k.phase, ForMs: ms(c.now - k.started)})
+			w.Items = append(w.Items, wire.Late{Node: k.head.First, Host: k.host(), Phase: k.phase, ForMs: ms(c.now - k.started)})
 		}
 	}
 	if len(w.Items) > 0 {
@@ -252,5 +299,8 @@ func (c *Core) waiting(w wire.Waiting) {
 	}
 	c.send(Up, w)
 }
+
+// host is the name of a child's own node.
+func (k *kid) host() string { return k.head.Nodes.At(0).Host }
 
 func ms(d time.Duration) uint32 { return uint32(min(d.Milliseconds(), 1<<31)) }

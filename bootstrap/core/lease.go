@@ -155,7 +155,7 @@ func (c *Core) linkLost(ev LinkLost) {
 	c.drop(ev.Link, job.Status{Kind: job.Lost})
 	if lost {
 		c.fault(wire.Fault{
-			What: wire.FaultLost, Node: k.first, Nodes: uint32(k.nodes.Len()), Host: k.nodes.At(0).Host,
+			What: wire.FaultLost, Node: k.head.First, Nodes: uint32(k.part.Len()), Host: k.host(),
 			Parent: c.cfg.Host, Cause: ev.Cause, Tail: ev.Tail,
 		})
 	}

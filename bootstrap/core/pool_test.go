@@ -17,6 +17,7 @@ func rootOfThree(t *testing.T) *Core {
 	c.Step(0, Begin{wire.Launch{Job: j, Nodes: nodes}})
 	for l := range Link(3) {
 		c.Step(0, ChildUp{Child: l})
+		c.Step(0, Frame{l, wire.Ready{Up: 1}})
 	}
 	require.Len(t, c.kids, 3)
 	return c

@@ -7,6 +7,7 @@ import (
 
 // ranks are this node's own.
 type ranks struct {
+	node         job.Node
 	index        uint32 // of the node
 	first, count uint32
 	alive        uint32
@@ -18,7 +19,7 @@ type ranks struct {
 }
 
 func (r *ranks) open(n job.Node, index uint32) {
-	r.index, r.first, r.count = index, n.First, n.Ranks
+	r.node, r.index, r.first, r.count = n, index, n.First, n.Ranks
 	r.alive, r.undrained = n.Ranks, n.Ranks
 	r.locals = make([]local, n.Ranks)
 }

@@ -64,7 +64,7 @@ func (r *reader) count(v reflect.Value, name string) {
 // value reads one value of any type.
 func (r *reader) value(v reflect.Value) {
 	scalar := v.Kind() != reflect.Struct || slices.Contains([]reflect.Type{
-		reflect.TypeFor[job.Status](), reflect.TypeFor[job.StatusRun](), reflect.TypeFor[fabric.Tuple](),
+		reflect.TypeFor[job.Status](), reflect.TypeFor[job.StatusRun](), reflect.TypeFor[fabric.Tuple](), reflect.TypeFor[job.Nodes](),
 	}, v.Type())
 	switch {
 	case v.Kind() == reflect.Pointer:
@@ -134,6 +134,9 @@ func setScalar(v reflect.Value, text string) (err error) {
 		at, err := netip.ParseAddrPort(text)
 		*x = fabric.Ethernet(at)
 		return err
+	case *job.Nodes:
+		*x, err = readNodes(text)
+		return err
 	case *Link:
 		if *x = Up; text == "up" {
 			return nil
@@ -148,6 +151,19 @@ func setScalar(v reflect.Value, text string) (err error) {
 	}
 	_, err = fmt.Sscan(text, v.Addr().Interface())
 	return err
+}
+
+// readNodes reads n2 or n2..n4, nodes of one rank each in a job of such nodes.
+func readNodes(text string) (job.Nodes, error) {
+	first, last, several := strings.Cut(text, "..")
+	if !several {
+		last = first
+	}
+	var lo, hi uint32
+	if _, err := fmt.Sscanf(first+" "+last, "n%d n%d", &lo, &hi); err != nil {
+		return job.Nodes{}, err
+	}
+	return job.NewNodes(lo, []job.Run{{Prefix: "n", Width: 1, Lo: uint64(lo), Count: hi - lo + 1, Ranks: 1}}), nil
 }
 
 func readBytes(text string) ([]byte, error) {

@@ -129,6 +129,9 @@ func (c *Core) askOn(a asker) {
 		return
 	}
 	to, gone := c.towards(a.ask.Rank)
+	if gone == wire.Found && to == Up && !a.here && a.link == Up {
+		gone = wire.Failed // it was to be here, and never started
+	}
 	if gone != wire.Found {
 		c.answer(a, wire.Answer{What: gone})
 		return
@@ -147,19 +150,52 @@ func (c *Core) askOn(a asker) {
 // towards is the link to the agent of a rank; gone says what became of it if
 // there is none.
 func (c *Core) towards(rank uint32) (to Link, gone wire.Answered) {
-	if !c.covers(rank) {
+	o := c.owner(rank)
+	if o == nil {
+		if c.cfg.Root {
+			return 0, wire.Failed // its node was never started
+		}
 		return Up, wire.Found
 	}
-	// Children hold contiguous ranges of ranks, in order.
-	i := sort.Search(len(c.kids), func(i int) bool { return c.kids[i].nodes.Base() > rank }) - 1
-	switch k := &c.kids[i]; {
+	switch k := &c.kids[o.link]; {
 	case k.state != kidGone:
-		return Link(i), wire.Found
+		return o.link, wire.Found
 	case k.exited:
 		return 0, wire.Exited
 	default:
 		return 0, wire.Failed
 	}
+}
+
+// owner is a child and a stretch of ranks of its subtree.
+type owner struct {
+	first, count uint32
+	link         Link
+}
+
+func (k *kid) owners(l Link) (list []owner) {
+	for _, p := range k.part {
+		list = append(list, owner{p.Nodes.Base(), p.Nodes.Ranks(), l})
+	}
+	return list
+}
+
+// route finds out which child has which ranks, when that is certain.
+func (c *Core) route() {
+	c.owners = make([]owner, 0, len(c.kids))
+	for i := range c.kids {
+		c.owners = append(c.owners, c.kids[i].owners(Link(i))...)
+	}
+	slices.SortFunc(c.owners, func(a, b owner) int { return cmp.Compare(a.first, b.first) })
+}
+
+// owner is who has a rank below this agent, or nil.
+func (c *Core) owner(rank uint32) *owner {
+	i := sort.Search(len(c.owners), func(i int) bool { return c.owners[i].first > rank }) - 1
+	if i < 0 || rank-c.owners[i].first >= c.owners[i].count {
+		return nil
+	}
+	return &c.owners[i]
 }
 
 // answer gives an asker what it asked for.
@@ -248,13 +284,6 @@ func (c *Core) about(l Link) (list []subject) {
 	}
 	slices.SortFunc(list, subject.compare)
 	return list
-}
-
-// routeUp sends the questions that came up before the child did.
-func (c *Core) routeUp(l Link) {
-	for _, s := range c.about(l) {
-		c.send(l, c.resolve.open[s].waiting[0].ask)
-	}
 }
 
 // routeGone answers the questions that a child took with it.

@@ -28,9 +28,11 @@ type root struct {
 	asked     int // interrupts so far
 	offspring offspring
 	settled   int // nodes
+	seats     seats
 }
 
 func (c *Core) begin(m wire.Launch) {
+	c.root.seats.spares = c.cfg.Policy.Spares
 	c.flow.credit = sinkWindow
 	if t := c.cfg.Policy.Timeout; t > 0 {
 		c.root.timeoutAt = c.now + t
@@ -50,6 +52,13 @@ func (c *Core) because(k CauseKind, code int) bool {
 }
 
 func (c *Core) rootFault(f wire.Fault) {
+	switch {
+	case f.What == wire.FaultDetour:
+		c.detour(f)
+		return
+	case f.What == wire.FaultLaunch && c.reseat(f):
+		return
+	}
 	c.blame(f)
 	switch f.What {
 	case wire.FaultRank:
@@ -57,12 +66,28 @@ func (c *Core) rootFault(f wire.Fault) {
 			c.endAll(sigTerm)
 		}
 	case wire.FaultLaunch:
+		all := c.root.seats.all
+		if lo, hi := f.Node-all.First, f.Node-all.First+f.Nodes; lo < hi && hi <= uint32(all.Nodes.Len()) {
+			c.ended(job.Parts{all.Slice(int(lo), int(hi))}, job.Status{Kind: job.NotRun})
+		}
 		if c.root.settleAt == 0 {
 			c.root.settleAt = c.now + launchSettle
 			c.wakeAt(c.root.settleAt)
 		}
 	default:
 		c.endAll(sigTerm)
+	}
+}
+
+// detour notes a node that could be reached from elsewhere only. People are told
+// of the first one.
+func (c *Core) detour(f wire.Fault) {
+	o := &c.root.out
+	if len(o.Detours) == 0 {
+		c.do(Report{f})
+	}
+	if len(o.Detours) < maxFaults {
+		o.Detours = append(o.Detours, f)
 	}
 }
 
@@ -140,9 +165,12 @@ func (c *Core) sinkFailed(ev SinkFailed) {
 
 // rootReady ends the launch.
 func (c *Core) rootReady() {
-	if c.starts.failed > 0 {
+	if c.root.settleAt > 0 {
 		c.endAll(sigTerm) // every session has been heard of: no need to wait for settleAt
 		return
+	}
+	if c.job.Launch.Held {
+		c.seated(c.root.seats.settled(c.job))
 	}
 	c.root.out.Started = true
 	nodes, missing := c.allTimes()
@@ -152,7 +180,7 @@ func (c *Core) rootReady() {
 // progress tells people how far a launch is. The root counts what it hears anyway.
 func (c *Core) progress(k *kid) {
 	if c.cfg.Root && c.stage == launching {
-		c.root.settled += k.nodes.Len()
+		c.root.settled += k.part.Len()
 		c.do(Report{Progress{c.root.settled}})
 	}
 }
@@ -200,6 +228,12 @@ func (c *Core) rootExit() {
 
 func (c *Core) rootDone() {
 	o := &c.root.out
+	if !o.Started { // else they are no part of the job
+		for _, node := range c.root.seats.dropped {
+			at := int(node - c.root.seats.all.First)
+			c.ended(job.Parts{c.root.seats.all.Slice(at, at+1)}, job.Status{Kind: job.NotRun})
+		}
+	}
 	o.Runs = job.MergeRuns(c.finish.ends)
 	if !o.Started {
 		o.Times, _ = c.allTimes()

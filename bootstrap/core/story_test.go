@@ -136,12 +136,13 @@ func inOne(parcels []wire.Parcel) []wire.Parcel {
 //	root | agent LO HI           the root, or the agent of nodes LO to HI-1; node i is "ni"
 //	nodes 1 2 1                  ranks on each node
 //	tree kary:2, grace 2s, batch 1, stdin all, stdin 3, here 1, timeout 9s, patience 9s,
-//	kill-on-bad, eager, stats, dealt, join, offspring, depth 8, credit 65536
+//	kill-on-bad, eager, stats, dealt, join, offspring, depth 8, credit 65536,
+//	late, held, spares 2 (s0 and s1), least 3
 //	from running | from hello    the launch is over; and the agent's ranks have said hello
 func newStory(t *testing.T, plan string) *story {
 	s := &story{t: t}
 	cfg := Config{Root: true, Host: "front", Here: -1}
-	j := &job.Job{ID: "j", Launch: job.Launch{Tree: "flat", Grace: 2 * time.Second}}
+	j := &job.Job{ID: "j", Launch: job.Launch{Tree: "flat", Grace: 2 * time.Second, Timeout: 15 * time.Second}}
 	var nodes job.Nodes
 	launch := wire.Launch{Job: j, Level: 1, Credit: 1 << 20}
 	from, lo, hi := "", 0, 0
@@ -182,6 +183,15 @@ func newStory(t *testing.T, plan string) *story {
 			cfg.Policy.Wait = s.duration(words[1])
 		case "join":
 			cfg.Join = inOne
+		case "late":
+			j.Launch.Late = true
+		case "held":
+			j.Launch.Held = true
+			j.FirstHost = "n0"
+		case "spares":
+			cfg.Policy.Spares = job.NewNodes(0, []job.Run{{Prefix: "s", Width: 1, Count: uint32(number(1))}})
+		case "least":
+			cfg.Policy.MinNodes = number(1)
 		case "kill-on-bad":
 			cfg.Policy.KillOnBad = true
 		case "eager":
@@ -202,6 +212,7 @@ func newStory(t *testing.T, plan string) *story {
 			require.Fail(t, "the plan has an unknown word", line)
 		}
 	}
+	j.Programs = []job.Program{{Count: nodes.Ranks()}}
 	j.Size, j.Nodes, j.Layout = nodes.Ranks(), uint32(nodes.Len()), nodes.Layout().Dealt(j.Layout.Plane())
 	if cfg.Root {
 		lo, hi = 0, nodes.Len()
@@ -223,7 +234,7 @@ func (s *story) launched(hello bool) {
 	s.step(s.begin)
 	for i := range s.core.kids {
 		s.step(ChildUp{Child: Link(i)})
-		s.step(Frame{Link(i), wire.Ready{Up: uint32(s.core.kids[i].nodes.Len())}})
+		s.step(Frame{Link(i), wire.Ready{Up: uint32(s.core.kids[i].part.Len())}})
 	}
 	if !s.core.cfg.Root {
 		s.step(Spawned{})

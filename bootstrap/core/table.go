@@ -39,7 +39,7 @@ func (t *table) waits(c *Core, a asker) bool {
 
 // publish sends this subtree's blocks up when they are complete.
 func (t *table) publish(c *Core) {
-	if c.job == nil || !c.job.Transport.Eager || t.sent || t.heard < len(c.kids) || !c.complete() {
+	if c.job == nil || !c.job.Transport.Eager || t.sent || c.stage == launching || t.heard < len(c.kids) || !c.complete() {
 		return
 	}
 	t.sent = true

@@ -29,7 +29,6 @@ func (c *Core) openTimes(first uint32) {
 	if t.on && !c.cfg.Root {
 		t.own = job.NewNodeTimes(first)
 		t.own.Mark(job.Got, 0)
-		t.own.Mark(job.Spawning, 0)
 	}
 }
 
@@ -46,7 +45,7 @@ func (c *Core) markKid(k *kid, m job.Moment) {
 		return
 	}
 	if k.times == nil {
-		k.times = &kidTimes{head: job.NewNodeTimes(k.first)}
+		k.times = &kidTimes{head: job.NewNodeTimes(k.head.First)}
 		k.times.head.Local = k.local
 		if !c.cfg.Root {
 			k.times.head.Parent = c.ranks.index + 1
@@ -76,7 +75,7 @@ func (c *Core) kidTimed(l Link, m wire.Times) {
 	t.below, t.missing = m.Nodes[1:], m.Missing
 }
 
-// allTimes is what this agent knows of its subtree, nodes in order.
+// allTimes is what this agent knows of its subtree, parents before their children.
 func (c *Core) allTimes() (nodes []job.NodeTimes, missing uint32) {
 	if !c.cfg.Root {
 		nodes = append(nodes, c.times.own)

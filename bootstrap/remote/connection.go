@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,10 +51,20 @@ func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Se
 	if err != nil {
 		return nil, s.leave(t, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.how.Timeout)
+	leave, err := s.gate.enter(ctx, net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port))))
+	if err != nil {
+		return nil, &Error{Host: t.Host, Phase: Connect, Cause: err.Error()}
+	}
+	defer leave()
+	ses := &Session{began: time.Now()}
+	ctx, cancel := context.WithTimeout(ctx, s.most(t))
 	defer cancel()
-	ses := &Session{}
-	n, err := native.Start(ctx, cfg, s.script, &ses.stderr, func(p native.Phase) { progress(Phase(p)) })
+	n, err := native.Start(ctx, cfg, s.script, &ses.stderr, func(p native.Phase) {
+		if p == native.Open {
+			leave() // it is authenticated
+		}
+		progress(Phase(p))
+	})
 	var unfit *sshconfig.Unfit
 	var e *native.Error
 	switch {

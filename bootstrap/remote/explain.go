@@ -51,7 +51,7 @@ func (ses *Session) explain(t Target, err error, s *Starter) error {
 	end := ses.line.end()
 	switch {
 	case errors.Is(err, errSilent):
-		e.Cause = fmt.Sprintf("%v (%v)", err, s.how.Timeout)
+		e.Cause = fmt.Sprintf("%v (%v)", err, s.most(t))
 		e.Hint = "does a login there hang or wait for input? try " + s.trial(t) + ", or allow more with --launch-timeout"
 	case !errors.Is(err, io.EOF):
 		e.Phase, e.Cause = Agent, err.Error()

@@ -63,7 +63,7 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 		f.Close()
 	}
 	l := &process{p, in, out, make(chan struct{})}
-	ses := &Session{Stdin: in, Stdout: out, local: local, line: l}
+	ses := &Session{Stdin: in, Stdout: out, local: local, line: l, began: time.Now()}
 	go func() {
 		defer close(l.drain)
 		defer errs.Close()

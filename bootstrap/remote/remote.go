@@ -54,7 +54,8 @@ func (e *Error) Error() string {
 // Target is the node to start an agent on.
 type Target struct {
 	Host, User string
-	Local      bool // this very machine
+	Local      bool          // this very machine
+	Most       time.Duration // that the session may take; 0: what the job says
 }
 
 // Options may be left out.
@@ -76,6 +77,7 @@ type Starter struct {
 	say    func(string)
 	mu     sync.Mutex
 	said   []string // reasons
+	gate   gate     // of native sessions
 }
 
 // New makes a starter for a job's way of launching. The error says what is
@@ -164,7 +166,6 @@ func (s *Starter) Start(ctx context.Context, t Target, progress func(Phase)) (*S
 
 // attempt opens one session.
 func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
-	began := time.Now()
 	session, err := s.open(ctx, t, progress)
 	if err != nil {
 		return nil, err
@@ -172,13 +173,21 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 	progress(Begin)
 	stop := context.AfterFunc(ctx, session.Kill)
 	defer stop()
-	err = session.meet(t, max(s.how.Timeout-time.Since(began), time.Millisecond), progress)
+	err = session.meet(t, max(s.most(t)-time.Since(session.began), time.Millisecond), progress)
 	if err == nil {
 		return session, nil
 	}
 	session.Kill()
 	<-session.Done()
 	return nil, session.explain(t, err, s)
+}
+
+// most is how long a session may take.
+func (s *Starter) most(t Target) time.Duration {
+	if t.Most > 0 {
+		return t.Most
+	}
+	return s.how.Timeout
 }
 
 // open makes the session, in this process if that can be done.

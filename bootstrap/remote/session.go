@@ -21,6 +21,7 @@ type Session struct {
 	Stdin  io.WriteCloser
 	Stdout io.Reader
 	local  bool
+	began  time.Time
 	line   line
 	stderr tail
 	noise  []byte    // what came on Stdout before the agent spoke

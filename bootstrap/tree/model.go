@@ -172,3 +172,46 @@ func (s Shape) Resolve(n int) Shape {
 	}
 	return best
 }
+
+// Share is how many of n nodes that nobody has begun a child should take that
+// can begin now. It is the child's part of what can be done in the least time in
+// which it, its parent, and others that will be up after the given times, each
+// taking a share then, can do all of them.
+func (c Cost) Share(n int, waits []time.Duration) int {
+	if n <= 0 {
+		return 0
+	}
+	below := func(t time.Duration) int { return max(c.Reach(t, n+1)-1, 0) }
+	all := func(t time.Duration) int {
+		sum := 2 * below(t)
+		for _, w := range waits {
+			sum += below(t - w)
+		}
+		return sum
+	}
+	hi := c.REM + time.Duration(n)*c.SEQ
+	t := time.Duration(sort.Search(int(hi), func(t int) bool { return all(time.Duration(t)) >= n }))
+	return (n*below(t) + all(t) - 1) / all(t)
+}
+
+// Windowed is the cost at a parent that has at most w sessions in flight.
+func (c Cost) Windowed(w int) Cost {
+	c.SEQ = max(c.SEQ, c.REM/time.Duration(w))
+	return c
+}
+
+// Bounds of a window that follows what is measured. Fewer sessions would leave a
+// parent idle whenever one is slow; more only wait for each other.
+const (
+	leastWindow = 4
+	mostWindow  = 64
+)
+
+// Saturate is W*, the least number of sessions in flight that keeps a parent's
+// cores busy: each takes so much of the parent's CPU time, and rem in all if it
+// has the parent to itself. A larger one makes every child late, a smaller one
+// leaves cores idle.
+func Saturate(cores int, rem, cpu time.Duration) int {
+	w := (time.Duration(cores)*rem + cpu - 1) / cpu
+	return int(min(max(w, leastWindow), mostWindow))
+}

@@ -12,12 +12,31 @@ func (m Launch) append(w *writer) {
 	w.u32(m.Level)
 	w.u32(m.Credit)
 	appendNodes(w, m.Nodes)
+	w.uint(uint64(len(m.Share)))
+	for _, p := range m.Share {
+		appendPart(w, p)
+	}
 	appendJob(w, m.Job)
 }
 
 func parseLaunch(r *reader) Message {
-	return Launch{First: r.u32(), Level: r.u32(), Credit: r.u32(), Nodes: parseNodes(r), Job: parseJob(r)}
+	m := Launch{First: r.u32(), Level: r.u32(), Credit: r.u32(), Nodes: parseNodes(r)}
+	for range r.count(partLeast) {
+		m.Share = append(m.Share, parsePart(r))
+	}
+	m.Job = parseJob(r)
+	return m
 }
+
+// partLeast is the least size of a part, in bytes.
+const partLeast = 12
+
+func appendPart(w *writer, p job.Part) {
+	w.u32(p.First)
+	appendNodes(w, p.Nodes)
+}
+
+func parsePart(r *reader) job.Part { return job.Part{First: r.u32(), Nodes: parseNodes(r)} }
 
 func appendNodes(w *writer, n job.Nodes) {
 	w.u32(n.Base())
@@ -156,13 +175,15 @@ func appendHow(w *writer, l job.Launch) {
 	w.string(l.AgentPath)
 	w.bool(l.Verbose)
 	w.bool(l.Timed)
+	w.bool(l.Late)
+	w.bool(l.Held)
 }
 
 func parseHow(r *reader) job.Launch {
 	return job.Launch{
 		Launcher: r.string(), Exec: r.strings(), Args: r.strings(), SSH: r.string(), Tree: r.string(), Batch: r.u32(),
 		Timeout: time.Duration(r.uint(math.MaxInt64)), Grace: time.Duration(r.uint(math.MaxInt64)),
-		AgentPath: r.string(), Verbose: r.bool(), Timed: r.bool(),
+		AgentPath: r.string(), Verbose: r.bool(), Timed: r.bool(), Late: r.bool(), Held: r.bool(),
 	}
 }
 

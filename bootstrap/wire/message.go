@@ -33,6 +33,9 @@ const (
 	KindWish      Kind = 22 // both: values, lazily
 	KindPool      Kind = 23 // both
 	KindTimes     Kind = 24 // up
+	KindYield     Kind = 25 // down
+	KindHand      Kind = 26 // up
+	KindSettled   Kind = 27 // down: with spares or fewer nodes allowed
 	KindSpawn     Kind = 30 // up
 	KindSpawned   Kind = 31 // down, and to a root from the one that it has started
 	KindOffspring Kind = 32 // to a root from the one that has started it
@@ -57,14 +60,15 @@ type Message interface {
 	append(*writer)
 }
 
-// Launch is the first frame to a child: the job, and the child's subtree. The
-// child serves the first node of Nodes.
+// Launch is the first frame to a child: the job, and what the child answers for.
+// It serves the first node of Nodes, and starts the others and those of Share.
 type Launch struct {
 	Job    *job.Job
-	Nodes  job.Nodes // the subtree, with the ranks on each node
-	First  uint32    // index of its first node in the job
-	Level  uint32    // depth of the child in the tree; the root is 0
-	Credit uint32    // bytes of Output that may be sent before the first Grant
+	Nodes  job.Nodes // with the ranks on each
+	Share  []job.Part
+	First  uint32 // index of its first node in the job
+	Level  uint32 // depth of the child in the tree; the root is 0
+	Credit uint32 // bytes of Output that may be sent before the first Grant
 }
 
 // Ready says that all of a subtree is settled: every agent of it runs or has failed.
@@ -115,6 +119,7 @@ const (
 	FaultLaunch FaultKind = 3 // a session failed: Phase, Cause, Tail; Nodes agents never came
 	FaultLost   FaultKind = 4 // an agent was lost after it came up: Nodes agents with it
 	FaultAbort  FaultKind = 5 // a rank asked for the end of the job: Rank, Status, Cause
+	FaultDetour FaultKind = 6 // a session failed and another one from elsewhere did not: no harm; Phase, Cause
 )
 
 // Fault reports one failure at once, before Exit.

@@ -31,6 +31,9 @@ var kindNames = [...]string{
 	KindWish:      "Wish",
 	KindPool:      "Pool",
 	KindTimes:     "Times",
+	KindYield:     "Yield",
+	KindHand:      "Hand",
+	KindSettled:   "Settled",
 	KindSpawn:     "Spawn",
 	KindSpawned:   "Spawned",
 	KindOffspring: "Offspring",
@@ -92,6 +95,9 @@ var parsers = [256]func(*reader) Message{
 	KindWish:      parseWish,
 	KindPool:      parsePool,
 	KindTimes:     parseTimes,
+	KindYield:     parseYield,
+	KindHand:      parseHand,
+	KindSettled:   parseSettled,
 	KindSpawn:     parseSpawn,
 	KindSpawned:   parseSpawned,
 	KindOffspring: parseOffspring,
@@ -213,7 +219,7 @@ func parseWaiting(r *reader) Message {
 
 func parseFault(r *reader) Message {
 	m := Fault{What: FaultKind(r.byte())}
-	if m.What < FaultRank || m.What > FaultAbort {
+	if m.What < FaultRank || m.What > FaultDetour {
 		r.fail(ErrRange)
 	}
 	for _, n := range []*uint32{&m.Node, &m.Nodes, &m.Rank, &m.Count, &m.AgeMs} {
@@ -227,7 +233,7 @@ func parseFault(r *reader) Message {
 }
 
 func (m Launch) String() string {
-	return fmt.Sprintf("Launch job=%s first=%d nodes=%d ranks=%d level=%d credit=%d", m.Job.ID, m.First, m.Nodes.Len(), m.Nodes.Ranks(), m.Level, m.Credit)
+	return fmt.Sprintf("Launch job=%s first=%d nodes=%d share=%d ranks=%d level=%d credit=%d", m.Job.ID, m.First, m.Nodes.Len(), job.Parts(m.Share).Len(), m.Nodes.Ranks(), m.Level, m.Credit)
 }
 func (m Ready) String() string { return fmt.Sprintf("Ready up=%d failed=%d", m.Up, m.Failed) }
 func (m Exit) String() string  { return fmt.Sprintf("Exit runs=%v truncated=%d", m.Runs, m.Truncated) }

@@ -30,6 +30,12 @@ func describe(w io.Writer, p *plan) {
 		fmt.Fprintf(w, "nodes    %-28s %d each, %s\n", runName(r), r.Ranks, ranksOf(p.job.Layout, n.At(at), r.Count*r.Ranks))
 		at += int(r.Count)
 	}
+	for _, s := range p.policy.Spares.Runs() {
+		fmt.Fprintf(w, "spares   %s\n", runName(s))
+	}
+	if p.policy.MinNodes > 0 {
+		fmt.Fprintf(w, "least    %s: ranks start when it is known which nodes there are\n", plural(p.policy.MinNodes, "node"))
+	}
 	kids := p.shape.Split(0, n.Len()+1)
 	how := p.job.Launch.Launcher
 	if len(p.job.Launch.Exec) > 0 {

@@ -230,10 +230,15 @@ func (e *examination) round(p *plan, first bool) (code int, err error) {
 			lost.From = f.Parent
 		}
 		if first && f.What == wire.FaultLaunch && f.Parent != e.at.host {
-			node.Detour = lost // perhaps only its parent cannot reach it
+			node.Detour = lost // perhaps only those two cannot reach it
 			continue
 		}
 		node.Lost, node.Detour = lost, nil
+	}
+	for _, f := range o.Detours {
+		if node := e.node[f.Host]; node != nil && node.Lost == nil {
+			node.Detour = &doctor.Lost{From: f.Parent, Phase: f.Phase, Cause: f.Cause}
+		}
 	}
 	switch o.Cause {
 	case core.CauseSignal:

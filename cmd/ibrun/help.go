@@ -9,6 +9,8 @@ ranks and hosts
   --hosts LIST           a,b:2,n[01-16,20] (also -host, -H, -w)
   -f FILE                host file (also --hostfile, --machinefile)
   --exclude LIST         hosts to leave out
+  --spares N             the last N hosts take the place of nodes that are dead
+  --min-nodes M          go on with fewer ranks if M nodes can be started
   -o N                   slots to skip first, with -n (as TACC's ibrun)
   Without hosts everything runs on this machine.
 

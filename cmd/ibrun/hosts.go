@@ -64,6 +64,38 @@ func (p *plan) leaveOut(r *request, alloc job.Nodes, at surroundings) (job.Nodes
 	return alloc, nil
 }
 
+// holdBack takes the spares from the end of an allocation.
+func (p *plan) holdBack(r *request, alloc job.Nodes, at surroundings) (job.Nodes, error) {
+	left := alloc.Len() - int(r.spares)
+	if r.spares == 0 {
+		return alloc, nil
+	}
+	if left < 1 {
+		return alloc, usagef("--spares %d of %s leaves none to run on: name more hosts", r.spares, plural(alloc.Len(), "host"))
+	}
+	p.policy.Spares = alloc.Slice(left, alloc.Len())
+	if i := thisMachine(p.policy.Spares, at); i >= 0 && r.launch.Launcher != "local" {
+		p.policy.SpareHere = p.policy.Spares.At(i).Host
+	}
+	return alloc.Slice(0, left), nil
+}
+
+// fewer checks --min-nodes against the plan.
+func (p *plan) fewer(r *request) error {
+	switch {
+	case r.minNodes == 0:
+		return nil
+	case r.minNodes > uint64(p.nodes.Len()):
+		return usagef("--min-nodes %d: the job has %s", r.minNodes, plural(p.nodes.Len(), "node"))
+	case len(r.segments) > 1:
+		return usagef("--min-nodes: with several programs it cannot be said whose ranks may be missing; use --spares")
+	case r.plane > 0 || r.span:
+		return usagef("--min-nodes needs ranks that are placed node by node: leave --map-by node, :SPAN and --distribution out, or use --spares")
+	}
+	p.policy.MinNodes = int(r.minNodes)
+	return nil
+}
+
 // shortName is a host's name without its domain; an address has none.
 func shortName(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {

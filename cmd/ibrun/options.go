@@ -92,6 +92,8 @@ var rankOptions = []knob{
 		r.exclude = append(r.exclude, e...)
 		return err
 	}},
+	{names: "spares", takes: value, set: func(r *request, v string) error { return count(&r.spares, v, job.MaxNodes) }},
+	{names: "min-nodes", takes: value, set: func(r *request, v string) error { return count(&r.minNodes, v, job.MaxNodes) }},
 	{names: "o", takes: value, set: func(r *request, v string) (err error) {
 		if r.offset, err = strconv.ParseUint(v, 10, 32); err != nil {
 			return fmt.Errorf("%s is not an offset in the slot list, a whole number from 0 on", option.Quote(v))

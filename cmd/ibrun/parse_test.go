@@ -48,41 +48,50 @@ func TestSpellings(t *testing.T) {
 
 func TestRefusedLines(t *testing.T) {
 	for line, why := range map[string]string{
-		"":                              "no program",
-		"-n 4":                          "no program",
-		"-n 0 true":                     "whole number",
-		"-n -1 true":                    "whole number",
-		"-n 99999999 true":              "whole number",
-		"-n 2 -n 3 true":                "contradicts",
-		"-n":                            "no value",
-		"--hsots a true":                "did you mean --hosts?",
-		"--labell true":                 "did you mean --label?",
-		"-N 2 true":                     "-ppn",
-		"-t 5 true":                     "--timeout",
-		"--label=x true":                "takes no value",
-		"--tree star true":              "unknown tree",
-		"--tree kary:0 true":            "fan-out",
-		"--launcher slurm true":         "ssh, rsh or local",
-		"--bind-to moon true":           "not known",
-		"--timeout x true":              "not a time",
-		"--stdin 9 -n 2 true":           "ranks 0 to 1",
-		"--output out.%q true":          "after %",
-		"-H a -o 1 true":                "goes with -n",
-		"-H a:2 -n 1 -o 2 true":         "leaves nothing",
-		"-H a --exclude a true":         "leaves no host",
-		"-H -oProxyCommand=x true":      "dash",
-		"-H a;b true":                   "character",
-		"-f /nonexistent true":          "no such file",
-		"-f / true":                     "directory",
-		"-f /dev/null true":             "not a regular file",
-		"-wdir /nonexistent true":       "working directory",
-		"-K 2 : true":                   "not found",
-		"--agent-path a'b true":         "agent path",
-		"--fabric gold true":            "not known",
-		"--sl 16 true":                  "a number from 0 to 15",
-		"--pkey 0 true":                 "a number from 1 to 65535",
-		"--poll often true":             "not known",
-		"-configfile /nonexistent/file": "no such file",
+		"":                                       "no program",
+		"-n 4":                                   "no program",
+		"-n 0 true":                              "whole number",
+		"-n -1 true":                             "whole number",
+		"-n 99999999 true":                       "whole number",
+		"-n 2 -n 3 true":                         "contradicts",
+		"-n":                                     "no value",
+		"--hsots a true":                         "did you mean --hosts?",
+		"--labell true":                          "did you mean --label?",
+		"-N 2 true":                              "-ppn",
+		"-t 5 true":                              "--timeout",
+		"--label=x true":                         "takes no value",
+		"--tree star true":                       "unknown tree",
+		"--tree kary:0 true":                     "fan-out",
+		"--launcher slurm true":                  "ssh, rsh or local",
+		"--bind-to moon true":                    "not known",
+		"--timeout x true":                       "not a time",
+		"--stdin 9 -n 2 true":                    "ranks 0 to 1",
+		"--output out.%q true":                   "after %",
+		"-H a -o 1 true":                         "goes with -n",
+		"-H a:2 -n 1 -o 2 true":                  "leaves nothing",
+		"-H a --exclude a true":                  "leaves no host",
+		"-H a,b --spares 2 true":                 "--spares 2 of 2 hosts leaves none to run on",
+		"--spares 1 true":                        "--spares 1 of 1 host leaves none",
+		"-H a,b --spares 0 true":                 "not a whole number from 1",
+		"-H a,b --min-nodes x true":              "not a whole number from 1",
+		"-H a,b --min-nodes 3 true":              "--min-nodes 3: the job has 2 nodes",
+		"-H a,b,c --spares 1 --min-nodes 3 true": "the job has 2 nodes",
+		"-H a,b --min-nodes 1 -n 1 true : -n 1 true":           "with several programs",
+		"-H a,b --min-nodes 1 --map-by node -n 4 true":         "node by node",
+		"-H a,b --min-nodes 1 --distribution cyclic -n 4 true": "node by node",
+		"-H -oProxyCommand=x true":                             "dash",
+		"-H a;b true":                                          "character",
+		"-f /nonexistent true":                                 "no such file",
+		"-f / true":                                            "directory",
+		"-f /dev/null true":                                    "not a regular file",
+		"-wdir /nonexistent true":                              "working directory",
+		"-K 2 : true":                                          "not found",
+		"--agent-path a'b true":                                "agent path",
+		"--fabric gold true":                                   "not known",
+		"--sl 16 true":                                         "a number from 0 to 15",
+		"--pkey 0 true":                                        "a number from 1 to 65535",
+		"--poll often true":                                    "not known",
+		"-configfile /nonexistent/file":                        "no such file",
 	} {
 		_, err := planOf(t, strings.Fields(line)...)
 		require.ErrorContains(t, err, why, line)
@@ -277,4 +286,22 @@ func FuzzCommandLine(f *testing.F) {
 			require.NotEmpty(t, r.segments)
 		}
 	})
+}
+
+// Spares are the last hosts, and no rank is placed on them; ranks wait where nodes
+// may change or be missing.
+func TestSparesAreHeldBack(t *testing.T) {
+	p := mustPlan(t, "-H", "n[1-6]", "--spares", "2", "-n", "8", "true")
+	require.Equal(t, 4, p.nodes.Len())
+	require.Equal(t, "n4", p.nodes.At(3).Host)
+	require.Equal(t, 2, p.policy.Spares.Len())
+	require.Equal(t, "n5", p.policy.Spares.At(0).Host)
+	require.True(t, p.job.Launch.Held)
+	p = mustPlan(t, "-H", "n[1-6]", "--min-nodes", "5", "true")
+	require.Equal(t, 5, p.policy.MinNodes)
+	require.True(t, p.job.Launch.Held)
+	p = mustPlan(t, "-H", "n[1-200]", "true")
+	require.False(t, p.job.Launch.Held)
+	require.True(t, p.job.Launch.Late, "a tree by the model is bound late")
+	require.False(t, mustPlan(t, "-H", "n[1-200]", "--tree", "kary:2", "true").job.Launch.Late)
 }

@@ -70,7 +70,13 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	} else if alloc, err = p.leaveOut(r, alloc, at); err != nil {
 		return nil, err
 	}
+	if alloc, err = p.holdBack(r, alloc, at); err != nil {
+		return nil, err
+	}
 	if err := p.place(r, alloc, at); err != nil {
+		return nil, err
+	}
+	if err := p.fewer(r); err != nil {
 		return nil, err
 	}
 	p.alloc = alloc
@@ -101,7 +107,8 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	p.shape, _ = tree.Parse(r.tree)
 	p.measured(r, at.book)
 	p.grow()
-	p.policy = core.Policy{KillOnBad: r.killOnBad, Timeout: r.timeout, Wait: r.wait}
+	j.Launch.Held = r.spares > 0 || r.minNodes > 0
+	p.policy.KillOnBad, p.policy.Timeout, p.policy.Wait = r.killOnBad, r.timeout, r.wait
 	if v, ok := lookupEnv(at.env, "MPIEXEC_TIMEOUT"); ok && r.timeout == 0 {
 		if err := span(&p.policy.Timeout, v); err != nil {
 			return nil, usagef("MPIEXEC_TIMEOUT: %v", err)
@@ -126,7 +133,7 @@ func (p *plan) grow() {
 		p.shape.Cost.Window = int(n)
 	}
 	p.shape = p.shape.Resolve(p.nodes.Len() + 1)
-	p.job.Launch.Tree = p.shape.String()
+	p.job.Launch.Tree, p.job.Launch.Late = p.shape.String(), p.shape.Kind == tree.Greedy
 }
 
 // reader says who reads standard input; rank 0 if nobody said so.

@@ -44,6 +44,8 @@ type request struct {
 	hosts     []hostlist.Entry
 	hostFiles []string
 	exclude   []hostlist.Entry
+	spares    uint64 // hosts held back, the last ones
+	minNodes  uint64 // 0: all
 	offset    uint64
 	perNode   uint64
 	plane     uint64            // ranks are dealt to nodes so many at a time; 0: nodes are filled

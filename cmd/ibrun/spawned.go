@@ -79,6 +79,7 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	j.Programs, j.Size, j.Stdin = nil, 0, job.Stdin{}
 	j.Output = job.Output{Merge: j.Output.Merge, Unbuffered: j.Output.Unbuffered}
 	j.Transport.Stats, j.Binding.Report, j.Binding.Topo = false, false, false
+	j.Launch.Held = false
 	j.Spawner, j.Depth, j.Preput = j.ID, j.Depth+1, from.Spawn.Preput
 	for _, c := range from.Spawn.Commands {
 		prog := job.Program{First: j.Size, Count: c.Ranks, Argv: c.Argv, Env: asker.Env, Drop: asker.Drop, Dir: asker.Dir}

@@ -104,23 +104,44 @@ func (w *World) startChild(a *agent, e core.StartChild) {
 		a.kids, a.index = map[core.Link]*agent{}, map[core.Link]uint32{}
 	}
 	a.index[e.Child] = head
-	if w.cfg.Deaf != nil && w.cfg.Deaf(head) {
-		w.post(w.cfg.Session, a, core.ChildFailed{Child: e.Child, Phase: "connect", Cause: "connection refused"})
+	takes, comes := w.session(a.host, e, head)
+	takes += max(a.turn-w.now, 0)
+	a.turn = max(a.turn, w.now) + w.cfg.Turn
+	if !comes {
+		w.post(takes, a, core.ChildFailed{Child: e.Child, Phase: "connect", Cause: "connection refused"})
 		return
 	}
-	k := &agent{node: head, parent: a, slot: e.Child, core: core.New(core.Config{Here: -1, Join: exchange.Join}), alive: map[uint32]bool{}, depth: a.depth + 1}
+	k := &agent{host: e.Node.Host, node: head, parent: a, slot: e.Child, core: core.New(core.Config{Here: -1, Join: exchange.Join}), alive: map[uint32]bool{}, depth: a.depth + 1}
 	w.Depth = max(w.Depth, k.depth)
 	a.kids[e.Child] = k
 	w.agents[head] = k
-	turn := max(w.now, a.turn)
-	a.turn = turn + w.cfg.Turn
-	w.post(turn+w.cfg.Session-w.now, a, core.ChildUp{Child: e.Child})
+	w.At(w.now+takes, func() {
+		w.Up[k.host] = w.now
+		w.deliver(event{to: a, ev: core.ChildUp{Child: e.Child}})
+	})
+}
+
+// session is how long a session takes, and whether it comes up then.
+func (w *World) session(parent string, e core.StartChild, head uint32) (takes time.Duration, comes bool) {
+	takes, comes = w.cfg.Session, w.cfg.Deaf == nil || !w.cfg.Deaf(head)
+	if w.cfg.Takes != nil {
+		takes, comes = w.cfg.Takes(parent, e.Node.Host)
+	}
+	most := w.cfg.Job.Launch.Timeout
+	if e.Most > 0 {
+		most = e.Most
+	}
+	return min(takes, most), comes && takes <= most
 }
 
 func (w *World) spawn(a *agent, e core.Spawn) {
+	w.Spawned[a.node]++
 	starts := time.Duration(e.Node.Ranks) * w.cfg.Start
 	w.post(starts, a, core.Spawned{})
 	a.rank = e.Node
+	if w.cfg.Began != nil {
+		w.At(w.now, func() { w.cfg.Began(a.node) })
+	}
 	for i := range e.Node.Ranks {
 		r := e.Node.First + i
 		a.alive[r] = true

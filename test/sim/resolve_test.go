@@ -29,8 +29,8 @@ type lookups struct {
 	negative map[wire.Answered]int
 }
 
-// lookup prepares a job; ask gives the ranks that each rank asks for.
-func lookup(t *testing.T, cfg Config, ask func(rank uint32) []uint32) *lookups {
+// answers prepares a job whose ranks may ask.
+func answers(t *testing.T, cfg Config) *lookups {
 	l := &lookups{t: t, negative: map[wire.Answered]int{}}
 	cfg.Run = time.Minute
 	cfg.Told = func(node, rank uint32, m wire.Message) {
@@ -52,6 +52,12 @@ func lookup(t *testing.T, cfg Config, ask func(rank uint32) []uint32) *lookups {
 		}
 	}
 	l.cfg, l.World = cfg, New(cfg)
+	return l
+}
+
+// lookup prepares a job; ask gives the ranks that each rank asks for.
+func lookup(t *testing.T, cfg Config, ask func(rank uint32) []uint32) *lookups {
+	l := answers(t, cfg)
 	ppn := cfg.Job.Size / cfg.Job.Nodes
 	for node := range cfg.Job.Nodes {
 		l.At(3*time.Second, func() {

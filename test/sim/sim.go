@@ -31,6 +31,8 @@ type Config struct {
 	Status func(rank uint32) job.Status
 	// Silent ranks run until they are killed.
 	Silent func(rank uint32) bool
+	// Began is called when the ranks of a node have started.
+	Began func(node uint32)
 	// Told gets what agents tell ranks; Sent what goes over the edge to a child.
 	Told func(node, rank uint32, m wire.Message)
 	Sent func(edge uint32, up bool, m wire.Message)
@@ -39,6 +41,9 @@ type Config struct {
 	Pooled func(node, fence uint32, values [][]byte)
 	// Deaf says that the session to a node fails.
 	Deaf func(node uint32) bool
+	// Takes, in place of Session and Deaf, is how long a session takes, and whether
+	// it comes up then. The root's own machine is host "root".
+	Takes func(parent, host string) (time.Duration, bool)
 }
 
 // World is a job under way.
@@ -63,7 +68,11 @@ type World struct {
 	Reports   []any
 	Ready     time.Duration // when the root knew that all ranks run; 0: it never did
 	Depth     int
-	Events    int
+	// Spawned counts, by seat, how often a node's ranks were started; Up is when the
+	// session to a host came up.
+	Spawned map[uint32]int
+	Up      map[string]time.Duration
+	Events  int
 }
 
 type agent struct {
@@ -78,6 +87,7 @@ type agent struct {
 	dead   bool
 	frozen time.Duration // until when
 	done   bool
+	host   string
 	rank   job.Node
 	alive  map[uint32]bool
 	depth  int
@@ -138,9 +148,9 @@ func (q *events) pop() event {
 func New(cfg Config) *World {
 	w := &World{
 		cfg: cfg, agents: map[uint32]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),
-		Sent: map[wire.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[wire.Kind]uint64{}, RootBytes: map[wire.Kind]uint64{},
+		Sent: map[wire.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[wire.Kind]uint64{}, RootBytes: map[wire.Kind]uint64{}, Spawned: map[uint32]int{}, Up: map[string]time.Duration{},
 	}
-	w.root = &agent{core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here, Policy: cfg.Policy, Join: exchange.Join})}
+	w.root = &agent{host: "root", core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here, Policy: cfg.Policy, Join: exchange.Join})}
 	w.post(0, w.root, core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
 	return w
 }

@@ -1,0 +1,147 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// seats is what the root knows of who takes which seat. A seat whose node is
+// dead goes to a spare, or is dropped if the job may have fewer nodes, or ends
+// the job. docs/decisions/0013-late-binding.md.
+type seats struct {
+	all     job.Part
+	spares  job.Nodes         // that are left
+	taken   map[uint32]string // seats that spares have: their hosts
+	dropped []uint32
+}
+
+func (s *seats) open(all job.Part) { s.all = all }
+
+// reseat finds what becomes of the nodes of a session that failed; false: the
+// job cannot go on. Only the first of them is dead.
+func (c *Core) reseat(f wire.Fault) bool {
+	s, p := &c.root.seats, c.cfg.Policy
+	first := int(f.Node - s.all.First)
+	if c.stage != launching || f.Node < s.all.First || first+int(f.Nodes) > s.all.Nodes.Len() || f.Nodes == 0 {
+		return false
+	}
+	part, t, then := s.all.Slice(first, first+int(f.Nodes)), tried{spare: true}, ""
+	switch {
+	case s.spares.Len() > 0:
+		run := s.spares.Slice(0, 1).Runs()[0]
+		s.spares = s.spares.Slice(1, s.spares.Len())
+		run.Ranks = part.Nodes.At(0).Ranks
+		rest := part.Nodes.Slice(1, part.Nodes.Len())
+		part.Nodes = job.NewNodes(part.Nodes.Base(), slices.Concat([]job.Run{run}, rest.Runs()))
+		if s.taken == nil {
+			s.taken = map[uint32]string{}
+		}
+		s.taken[f.Node] = run.Host(0)
+		then = fmt.Sprintf("spare %s takes its place", run.Host(0))
+	case p.MinNodes > 0 && s.all.Nodes.Len()-len(s.dropped) > p.MinNodes:
+		s.dropped = append(s.dropped, f.Node)
+		part, t = part.Slice(1, part.Nodes.Len()), tried{}
+		left := s.all.Nodes.Len() - len(s.dropped)
+		then = fmt.Sprintf("the job goes on with %d of %d nodes", left, s.all.Nodes.Len())
+	default:
+		return false
+	}
+	c.tellPeople(wire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("%s could not be started from %s (%s: %s); %s", f.Host, f.Parent, f.Phase, f.Cause, then)})
+	if part.Nodes.Len() > 0 {
+		c.adopt(part, t)
+	}
+	return true
+}
+
+// settled is what ranks wait for.
+func (s *seats) settled(j *job.Job) wire.Settled {
+	m := wire.Settled{FirstHost: j.FirstHost}
+	slices.Sort(s.dropped)
+	first := s.all.First
+	for _, node := range s.dropped {
+		if node == first {
+			first++
+		}
+		if last := len(m.Dropped) - 1; last >= 0 && m.Dropped[last].First+m.Dropped[last].Count == node {
+			m.Dropped[last].Count++
+			continue
+		}
+		m.Dropped = append(m.Dropped, wire.Seats{First: node, Count: 1})
+	}
+	if host, ok := s.taken[first]; ok {
+		m.FirstHost = host
+	} else if first != s.all.First {
+		m.FirstHost = s.all.Nodes.At(int(first - s.all.First)).Host
+	}
+	return m
+}
+
+// seated lets the ranks of this subtree start: the seats are settled.
+func (c *Core) seated(m wire.Settled) {
+	if c.stage != running || c.starts.begun && !c.cfg.Root {
+		return
+	}
+	c.renumber(m)
+	for i := range c.kids {
+		c.send(Link(i), m)
+	}
+	if !c.cfg.Root {
+		c.spawn()
+	}
+}
+
+// renumber closes the gaps that dropped nodes leave.
+func (c *Core) renumber(m wire.Settled) {
+	j := *c.job
+	j.FirstHost = m.FirstHost
+	c.job = &j
+	if len(m.Dropped) == 0 {
+		return
+	}
+	gone := uint32(0)
+	for _, d := range m.Dropped {
+		j.Layout = j.Layout.Without(d.First-gone, d.Count)
+		gone += d.Count
+	}
+	j.Nodes, j.Size = j.Layout.Nodes(), j.Layout.Ranks()
+	j.Programs = slices.Clone(j.Programs)
+	j.Programs[0].Count = j.Size // where nodes may be dropped, there is one
+	move := func(p job.Part) job.Part {
+		for _, d := range slices.Backward(m.Dropped) {
+			if d.First < p.First {
+				p.First -= d.Count
+			}
+		}
+		first, _ := j.Layout.RanksOn(p.First)
+		p.Nodes = job.NewNodes(first, p.Nodes.Runs())
+		return p
+	}
+	for i := range c.kids {
+		k := &c.kids[i]
+		k.head = move(k.head)
+		var moved job.Parts
+		for _, p := range k.part {
+			moved = moved.Add(move(p))
+		}
+		k.part = moved
+	}
+	if r := &c.ranks; !c.cfg.Root {
+		own := move(job.Part{First: r.index, Nodes: job.NewNodes(0, []job.Run{{Count: 1, Ranks: r.count}})})
+		r.index, r.first = own.First, own.Nodes.Base()
+		r.node.First = r.first
+	}
+	c.route()
+}
+
+// unseated ends the ranks of this node that were never started.
+func (c *Core) unseated() {
+	r := &c.ranks
+	if c.starts.begun || r.count == 0 {
+		return
+	}
+	r.ends = append(r.ends, job.StatusRun{First: r.first, Count: r.count, Status: job.Status{Kind: job.NotRun}})
+	r.count, r.alive, r.undrained, r.locals = 0, 0, 0, nil
+}

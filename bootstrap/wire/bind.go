@@ -1,0 +1,82 @@
+package wire
+
+import (
+	"fmt"
+
+	"ibrun/job"
+)
+
+// Yield asks a child that is slow to hand back half of the nodes that it has
+// not begun. It answers with Hand, or not if there are none.
+type Yield struct{}
+
+// Hand gives nodes to the parent: from then on they are the parent's to start.
+type Hand struct {
+	Part   job.Part
+	Barren bool   // the sender could reach no node at all
+	Phase  string // in which the session to the first of them failed
+	Cause  string // of that; empty: nobody has tried
+}
+
+// Settled says that no seat will change its node any more, so that ranks may start.
+type Settled struct {
+	FirstHost string // host of rank 0
+	Dropped   []Seats
+}
+
+// Seats are nodes of a job, by their index.
+type Seats struct{ First, Count uint32 }
+
+func (Yield) Kind() Kind   { return KindYield }
+func (Hand) Kind() Kind    { return KindHand }
+func (Settled) Kind() Kind { return KindSettled }
+
+func (Yield) append(*writer) {}
+
+func (m Hand) append(w *writer) {
+	appendPart(w, m.Part)
+	w.bool(m.Barren)
+	w.string(m.Phase)
+	w.string(m.Cause)
+}
+
+func (m Settled) append(w *writer) {
+	w.string(m.FirstHost)
+	w.uint(uint64(len(m.Dropped)))
+	for _, d := range m.Dropped {
+		w.u32(d.First)
+		w.u32(d.Count)
+	}
+}
+
+func parseYield(*reader) Message { return Yield{} }
+
+func parseHand(r *reader) Message {
+	return Hand{Part: parsePart(r), Barren: r.bool(), Phase: r.string(), Cause: r.string()}
+}
+
+// parseSettled reads the dropped seats, which are in order and do not touch.
+func parseSettled(r *reader) Message {
+	m := Settled{FirstHost: r.string()}
+	next := uint64(0)
+	for i := range r.count(2) {
+		s := Seats{First: r.u32(), Count: r.u32()}
+		if s.Count == 0 || uint64(s.First) < next || i > 0 && uint64(s.First) == next {
+			r.fail(ErrCanonical)
+		}
+		if next = uint64(s.First) + uint64(s.Count); next > job.MaxNodes {
+			r.fail(ErrRange)
+			return m
+		}
+		m.Dropped = append(m.Dropped, s)
+	}
+	return m
+}
+
+func (Yield) String() string { return "Yield" }
+func (m Hand) String() string {
+	return fmt.Sprintf("Hand first=%d nodes=%d barren=%t phase=%s cause=%q", m.Part.First, m.Part.Nodes.Len(), m.Barren, m.Phase, m.Cause)
+}
+func (m Settled) String() string {
+	return fmt.Sprintf("Settled first host=%s dropped=%v", m.FirstHost, m.Dropped)
+}

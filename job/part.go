@@ -1,0 +1,76 @@
+package job
+
+import (
+	"slices"
+	"sort"
+)
+
+// Part is nodes that follow each other in a job.
+type Part struct {
+	First uint32 // index of the first
+	Nodes Nodes  // with their ranks; at least one
+}
+
+// End is the index after the last node.
+func (p Part) End() uint32 { return p.First + uint32(p.Nodes.Len()) }
+
+// Slice is nodes [lo, hi) of the part.
+func (p Part) Slice(lo, hi int) Part { return Part{p.First + uint32(lo), p.Nodes.Slice(lo, hi)} }
+
+// Parts are nodes of a job in order of their index, each once, and those that
+// touch are one part. No method changes what it is called on.
+type Parts []Part
+
+// Len is the number of nodes.
+func (l Parts) Len() (n int) {
+	for _, p := range l {
+		n += p.Nodes.Len()
+	}
+	return n
+}
+
+// Add takes in nodes that are not there yet.
+func (l Parts) Add(more ...Part) Parts {
+	all := slices.Clone(l)
+	for _, p := range more {
+		i := sort.Search(len(all), func(i int) bool { return all[i].First > p.First })
+		all = slices.Insert(all, i, p)
+	}
+	var out Parts
+	for _, p := range all {
+		if last := len(out) - 1; last >= 0 && out[last].End() == p.First {
+			out[last].Nodes = NewNodes(out[last].Nodes.Base(), slices.Concat(out[last].Nodes.Runs(), p.Nodes.Runs()))
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// Without is what is left without nodes [first, end).
+func (l Parts) Without(first, end uint32) (rest Parts) {
+	for _, p := range l {
+		if hi := min(first, p.End()); hi > p.First {
+			rest = append(rest, p.Slice(0, int(hi-p.First)))
+		}
+		if lo := max(end, p.First); lo < p.End() {
+			rest = append(rest, p.Slice(int(lo-p.First), p.Nodes.Len()))
+		}
+	}
+	return rest
+}
+
+// Cut divides the nodes into the first n and the rest.
+func (l Parts) Cut(n int) (first, rest Parts) {
+	for _, p := range l {
+		k := min(n, p.Nodes.Len())
+		n -= k
+		if k > 0 {
+			first = append(first, p.Slice(0, k))
+		}
+		if k < p.Nodes.Len() {
+			rest = append(rest, p.Slice(k, p.Nodes.Len()))
+		}
+	}
+	return first, rest
+}
