@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -32,6 +33,11 @@ const mostPairs = 1 << 12
 // they share their parent then and the order of beginning says nothing. Of a
 // parent with more children than its window only the first windowful counts: the
 // others waited for room. Ok is false if there was no session.
+//
+// A machine that stood still for a while in between leaves slopes that say
+// nothing. No session takes less than REM, and no parent longer to start one than
+// a session takes as a whole: so REM is at least the shortest session, and SEQ at
+// most REM. Without that, such a launch would have the next one planned as a chain.
 func (l *Launch) Fit() (fit Fit, ok bool) {
 	var slopes []float64
 	type point struct {
@@ -39,14 +45,17 @@ func (l *Launch) Fit() (fit Fit, ok bool) {
 		up   time.Duration // after the first start
 	}
 	var all []point
+	shortest := time.Duration(math.MaxInt64)
 	for _, list := range l.children() {
 		var points []point
 		for _, i := range list {
 			n := &l.Nodes[i]
 			if up := n.At[job.Launched]; up != job.Never && !n.Local {
 				points = append(points, point{len(points), up - l.Nodes[list[0]].At[job.Started]})
+				shortest = min(shortest, n.session())
 			}
 		}
+		fit.Most = max(fit.Most, len(points))
 		together := l.inFlight(list)
 		if w := l.Shape.Cost.Window; w > 0 {
 			points = points[:min(w, len(points))]
@@ -67,7 +76,7 @@ func (l *Launch) Fit() (fit Fit, ok bool) {
 				}
 			}
 		}
-		all, fit.Most = append(all, points...), max(fit.Most, len(points))
+		all = append(all, points...)
 	}
 	if len(all) == 0 {
 		return fit, false
@@ -82,7 +91,8 @@ func (l *Launch) Fit() (fit Fit, ok bool) {
 	for _, p := range all {
 		rest = append(rest, p.up-time.Duration(p.turn)*fit.SEQ)
 	}
-	fit.REM = max(leastCost, quantile(rest, 0.5))
+	fit.REM = max(leastCost, shortest, quantile(rest, 0.5))
+	fit.SEQ = min(fit.SEQ, fit.REM)
 	return fit, true
 }
 

@@ -55,6 +55,43 @@ func TestFitOfSessionsThatShareTheirParent(t *testing.T) {
 	require.Equal(t, 6, fit.InFlight)
 }
 
+// A machine that stands still for four seconds while sessions come up does not
+// have the next launch planned as a chain.
+func TestFitOfAMachineThatStoodStill(t *testing.T) {
+	l := made(16, "flat:1ms,100ms,16")
+	for i := range l.Nodes {
+		l.Nodes[i].At[job.Started] = 0
+		l.Nodes[i].At[job.Launched] = 100*time.Millisecond + time.Duration(i)*time.Millisecond
+		if i%2 == 1 {
+			l.Nodes[i].At[job.Launched] += 4 * time.Second
+		}
+	}
+	fit, ok := l.Fit()
+	require.True(t, ok)
+	require.Equal(t, 16, fit.Most)
+	require.GreaterOrEqual(t, fit.REM, 100*time.Millisecond)
+	require.LessOrEqual(t, fit.SEQ, fit.REM)
+	next := tree.Shape{Kind: tree.Auto, Cost: fit.Cost}.Resolve(65)
+	usual := tree.Cost{SEQ: time.Millisecond, REM: 100 * time.Millisecond}
+	last := time.Duration(0)
+	var follow func(level, n int, at time.Duration)
+	follow = func(level, n int, at time.Duration) {
+		last = max(last, at)
+		for i, size := range next.Split(level, n) {
+			follow(level+1, size, at+usual.Start(i)+usual.REM)
+		}
+	}
+	follow(0, 65, 0)
+	require.Less(t, last, time.Second, "the next launch, by sessions as they are")
+}
+
+// A small window is no reason not to remember a launch.
+func TestFitCountsAllSessionsOfAParent(t *testing.T) {
+	fit, _ := made(40, "flat:1ms,100ms,4").Fit()
+	require.Equal(t, 40, fit.Most)
+	require.Equal(t, 4, fit.Sessions)
+}
+
 func TestFitOfNothing(t *testing.T) {
 	l := made(3, "chain")
 	for i := range l.Nodes {
