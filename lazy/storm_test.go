@@ -48,7 +48,7 @@ func draw(t testing.TB, seed uint64, open func(fabric.Sink) (fabric.Fabric, erro
 	r := rand.New(rand.NewPCG(seed, 3))
 	of := func(list ...int) int { return list[r.IntN(len(list))] }
 	s := &storm{
-		seed: seed, count: of(5, 20, 40), most: of(40, 600, 3000), rests: of(2, 5, 10, 1000), flushes: of(3, 1000),
+		seed: seed, count: of(5, 20, 40), most: of(40, 600, 3000, 30000), rests: of(2, 5, 10, 1000), flushes: of(3, 1000),
 		ledger: ledger{flows: map[line]*flow{}, news: make(chan struct{}, 1)},
 	}
 	ranks, worth, live := of(2, 2, 2, 5), of(0, 4, 4, 16), of(0, 1, 2)
