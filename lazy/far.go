@@ -174,6 +174,7 @@ func (f *far) opened() {
 			s[job.CountReopened]++
 		}
 	})
+	f.askAgain()
 	f.notify()
 	if t.live > t.cfg.MaxLive {
 		t.restOldest(f)
@@ -439,7 +440,7 @@ func (f *far) byStream(ctx context.Context, s *stream, m []byte) error {
 	}
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
-	f.lostStream(err)
+	f.lostStream(s, err)
 	return f.dead
 }
 

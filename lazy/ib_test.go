@@ -91,7 +91,7 @@ func TestStormsOverInfiniBand(t *testing.T) {
 	}
 	const together = 15 // they mostly wait
 	at := weather(t, *storms, together, func(t *testing.T, seed uint64) *storm {
-		s := draw(t, seed, overIB)
+		s := draw(t, seed, false, overIB)
 		s.run()
 		return s
 	})

@@ -1,6 +1,7 @@
 package lazy
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -26,6 +27,8 @@ type pair struct {
 	why        error
 	stream     *stream
 	token      [tokenLen]byte // what the dialler proves to have been told
+	offer      []byte         // what goes with it, of who made the offer
+	asked      int            // the connection, by far.opens, in which WANT or OFFER was said last
 	sending    bool           // our direction has moved
 	switched   bool           // the peer's has, and we wait for the stream
 	receiving  bool           // the peer's has
@@ -80,10 +83,32 @@ func (f *far) want() {
 	}
 	if f.t.cfg.Rank < f.rank {
 		f.moved.started = true
-		f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlWant}})
+		f.ask()
 		return
 	}
 	f.makeOffer()
+}
+
+// ask says WANT or OFFER, in this connection or in the next.
+func (f *far) ask() {
+	f.moved.asked = f.opens
+	if !f.up {
+		f.moved.asked++
+	}
+	msg := []byte{ctlWant}
+	if f.moved.offer != nil {
+		msg = append(append([]byte{ctlOffer}, f.moved.token[:]...), f.moved.offer...)
+	}
+	f.t.step(f, peer.Event{Kind: peer.Control, Msg: msg})
+}
+
+// askAgain is for a connection that opens: who was asked in the one before may
+// be another incarnation now, or have forgotten. Whoever has not is not
+// disturbed, as the token is the same.
+func (f *far) askAgain() {
+	if m := &f.moved; m.started && m.stream == nil && m.asked != 0 && m.asked < f.opens {
+		f.ask()
+	}
 }
 
 // makeOffer lets the peer dial.
@@ -99,8 +124,8 @@ func (f *far) makeOffer() {
 	}
 	f.t.tokens++
 	binary.BigEndian.PutUint64(f.moved.token[:], f.t.tokens)
-	msg := append([]byte{ctlOffer}, f.moved.token[:]...)
-	f.t.step(f, peer.Event{Kind: peer.Control, Msg: append(msg, offer...)})
+	f.moved.offer = offer
+	f.ask()
 }
 
 // giveUp goes on without a stream, on both sides, until the pair has rested.
@@ -132,7 +157,7 @@ func (f *far) control(m []byte) {
 	case len(m) == 0:
 	case m[0] == ctlWant && t.cfg.Rank > f.rank:
 		f.makeOffer()
-	case m[0] == ctlOffer && len(m) > 1+tokenLen && t.cfg.Rank < f.rank && f.moved.stream == nil:
+	case m[0] == ctlOffer && len(m) > 1+tokenLen && t.cfg.Rank < f.rank && f.moved.stream == nil && !bytes.Equal(m[1:1+tokenLen], f.moved.token[:]):
 		f.moved.started = true
 		copy(f.moved.token[:], m[1:])
 		t.dial(f, m[1+tokenLen:])
@@ -169,10 +194,11 @@ func (t *Table) dial(f *far, offer []byte) {
 		}
 		t.fmu.Lock()
 		defer t.fmu.Unlock()
+		late := t.stopped || f.moved.token != token // another attempt has begun, or none is wanted
 		switch {
-		case t.stopped && err == nil:
+		case late && err == nil:
 			s.Close()
-		case t.stopped:
+		case late:
 		case err != nil:
 			f.giveUp(err)
 		default:
@@ -277,7 +303,7 @@ func (f *far) startReceiving() {
 			f.readToTheEnd()
 			return
 		}
-		f.lostStream(err)
+		f.lostStream(s, err)
 	})
 }
 
@@ -285,8 +311,8 @@ var errBroken = errors.New("the stream failed on its side")
 
 // lostStream ends a pair whose stream failed with what was on it. The other side
 // may not see that by itself, as a queue pair that only receives hears nothing.
-func (f *far) lostStream(err error) {
-	fresh := f.dead == nil && !errors.Is(err, io.EOF) && !isReset(err)
+func (f *far) lostStream(s *stream, err error) {
+	fresh := f.dead == nil && f.moved.stream == s && !errors.Is(err, io.EOF) && !isReset(err) // of an older one its end has been told
 	if fresh {
 		f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlBroken}})
 	}
