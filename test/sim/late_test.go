@@ -169,7 +169,7 @@ func disorder(seed uint64) (Config, *rand.Rand) {
 	}
 	x := trouble(seed, n, 0, min(rand.IntN(4), n-1))
 	cfg.Job.Launch.Held = rand.IntN(2) == 0 // or ranks start, and ask, while nodes still change hands
-	cfg.Policy.Spares = spares(3 * n) // who is out of reach for two counts as dead
+	cfg.Policy.Spares = spares(3 * n)       // who is out of reach for two counts as dead
 	shut := rand.IntN(4)
 	cfg.Takes = func(parent, host string) (time.Duration, bool) {
 		d := time.Duration(1+rand.IntN(300)) * time.Millisecond
