@@ -47,6 +47,11 @@ func (l Parts) Add(more ...Part) Parts {
 	return out
 }
 
+// Within is what of the nodes is in [first, end).
+func (l Parts) Within(first, end uint32) Parts {
+	return l.Without(0, first).Without(end, MaxNodes)
+}
+
 // Without is what is left without nodes [first, end).
 func (l Parts) Without(first, end uint32) (rest Parts) {
 	for _, p := range l {

@@ -29,6 +29,7 @@ func TestPartsAreSets(t *testing.T) {
 					parts, in[lo] = parts.Add(all.Slice(lo, lo+1)), true
 				}
 			case 2:
+				require.Equal(t, parts, parts.Without(uint32(lo), uint32(hi)).Add(parts.Within(uint32(lo), uint32(hi))...))
 				first, rest := parts.Cut(lo)
 				require.Equal(t, min(lo, len(in)), first.Len())
 				require.Equal(t, parts, first.Add(rest...))

@@ -218,10 +218,9 @@ func (c *Core) frame(from Link, m wire.Message) {
 	case wire.Hand:
 		c.handed(from, m)
 	case wire.Fault:
-		if m.What == wire.FaultLaunch {
-			c.forget(from, m)
+		if m.What != wire.FaultLaunch || c.forget(from, m) {
+			c.fault(m)
 		}
-		c.fault(m)
 	case wire.Waiting:
 		c.waiting(m)
 	case wire.Ask:

@@ -114,8 +114,9 @@ type Progress struct{ Nodes int }
 // times of the root's own sessions, as far as the root sees them.
 type Started struct {
 	Agents  uint32
-	Times   []job.NodeTimes // parents before their children
-	Missing uint32          // nodes that Times lacks because there are too many
+	Times   []job.NodeTimes   // parents before their children
+	Missing uint32            // nodes that Times lacks because there are too many
+	Spares  map[uint32]string // seats that spares have taken: their hosts
 }
 
 // StartJob starts what a rank has spawned. The driver answers JobAnswered,

@@ -174,7 +174,7 @@ func (c *Core) rootReady() {
 	}
 	c.root.out.Started = true
 	nodes, missing := c.allTimes()
-	c.do(Report{Started{Agents: c.starts.up, Times: nodes, Missing: missing}})
+	c.do(Report{Started{Agents: c.starts.up, Times: nodes, Missing: missing, Spares: c.root.seats.taken}})
 }
 
 // progress tells people how far a launch is. The root counts what it hears anyway.

@@ -185,16 +185,17 @@ func (c *Core) handUp(part job.Part, why ChildFailed) {
 // on is ignored.
 func (c *Core) handed(from Link, m wire.Hand) {
 	k := &c.kids[from]
-	rest := k.part.Without(m.Part.First, m.Part.End())
-	if k.state != kidUp || k.part.Len()-rest.Len() != m.Part.Nodes.Len() {
+	mine := k.part.Within(m.Part.First, m.Part.End())
+	if k.state != kidUp || mine.Len() != m.Part.Nodes.Len() {
 		return
 	}
-	k.part = rest
+	part := mine[0] // under the names that it was given with
+	k.part = k.part.Without(part.First, part.End())
 	if k.due.at > 0 {
 		k.due.wait, k.due.at = k.due.every, c.now+k.due.every
 	}
 	if c.stage != launching {
-		c.ended(job.Parts{m.Part}, job.Status{Kind: job.NotRun})
+		c.ended(mine, job.Status{Kind: job.NotRun})
 		return
 	}
 	s := &c.stock
@@ -205,19 +206,24 @@ func (c *Core) handed(from Link, m wire.Hand) {
 	}
 	switch {
 	case c.job.Launch.Late && m.Cause == "":
-		s.nodes = s.nodes.Add(m.Part)
+		s.nodes = s.nodes.Add(part)
 	case s.alone:
-		for i := range m.Part.Nodes.Len() {
-			c.adopt(m.Part.Slice(i, i+1), t)
+		for i := range part.Nodes.Len() {
+			c.adopt(part.Slice(i, i+1), t)
 			t = tried{}
 		}
 	default:
-		c.adopt(m.Part, t)
+		c.adopt(part, t)
 	}
 }
 
-// forget takes nodes from a child that are dead: they are the root's.
-func (c *Core) forget(from Link, f wire.Fault) {
+// forget takes nodes from a child that are dead: they are the root's. It reports
+// whether they were the child's.
+func (c *Core) forget(from Link, f wire.Fault) bool {
 	k := &c.kids[from]
+	if f.Nodes == 0 || uint32(k.part.Within(f.Node, f.Node+f.Nodes).Len()) != f.Nodes {
+		return false
+	}
 	k.part = k.part.Without(f.Node, f.Node+f.Nodes)
+	return true
 }

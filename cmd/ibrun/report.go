@@ -50,7 +50,7 @@ func (r *reporter) event(what any) {
 		}
 	case core.Started:
 		r.launched()
-		r.views.show(e.Times, e.Missing)
+		r.views.show(e.Times, e.Missing, e.Spares)
 		if r.verbose > 0 {
 			r.line("all %d agents are up after %v", e.Agents, time.Since(r.began).Round(time.Millisecond))
 		}

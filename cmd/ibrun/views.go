@@ -78,11 +78,11 @@ func newViews(r *request, p *plan, root string, line func(string, ...any)) (v *v
 }
 
 // show shows a launch, once, without holding up the caller.
-func (v *views) show(times []job.NodeTimes, missing uint32) {
+func (v *views) show(times []job.NodeTimes, missing uint32, spares map[uint32]string) {
 	if v == nil || v.seen != nil {
 		return
 	}
-	v.seen = v.plan.timed(v.root, times, missing)
+	v.seen = v.plan.timed(v.root, times, missing, spares)
 	v.shown.Go(v.write)
 }
 
@@ -117,7 +117,7 @@ func (v *views) write() {
 // until all is written.
 func (v *views) finish(o core.Outcome) {
 	if len(o.Times) > 0 {
-		v.show(o.Times, 0)
+		v.show(o.Times, 0, nil)
 	}
 	v.shown.Wait()
 	if v.seen == nil {
@@ -126,14 +126,19 @@ func (v *views) finish(o core.Outcome) {
 	}
 }
 
-// timed gives the nodes of a launch their names.
-func (p *plan) timed(root string, times []job.NodeTimes, missing uint32) *timing.Launch {
+// timed gives the nodes of a launch their names. A spare that is up stands where
+// the node stood whose seat it has.
+func (p *plan) timed(root string, times []job.NodeTimes, missing uint32, spares map[uint32]string) *timing.Launch {
 	l := &timing.Launch{
 		Root: root, Launcher: launcherName(p.job.Launch), Agents: p.nodes.Len(), Ranks: int(p.job.Size), Missing: int(missing),
 		Shape: p.shape, Source: p.source,
 	}
 	for _, t := range times {
-		l.Nodes = append(l.Nodes, timing.Node{Host: p.nodes.At(int(t.Node)).Host, NodeTimes: t})
+		host := p.nodes.At(int(t.Node)).Host
+		if spare, ok := spares[t.Node]; ok && t.At[job.Launched] != job.Never {
+			host = spare
+		}
+		l.Nodes = append(l.Nodes, timing.Node{Host: host, NodeTimes: t})
 	}
 	return l
 }

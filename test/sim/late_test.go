@@ -168,8 +168,8 @@ func disorder(seed uint64) (Config, *rand.Rand) {
 		cfg.Here = rand.IntN(n)
 	}
 	x := trouble(seed, n, 0, min(rand.IntN(4), n-1))
-	cfg.Job.Launch.Held = true
-	cfg.Policy.Spares = spares(3 * n) // who is out of reach for two counts as dead
+	cfg.Job.Launch.Held = rand.IntN(2) == 0 // or ranks start, and ask, while nodes still change hands
+	cfg.Policy.Spares = spares(3 * n)       // who is out of reach for two counts as dead
 	shut := rand.IntN(4)
 	cfg.Takes = func(parent, host string) (time.Duration, bool) {
 		d := time.Duration(1+rand.IntN(300)) * time.Millisecond
@@ -199,6 +199,7 @@ func TestLateInAnyOrder(t *testing.T) {
 		}
 		l = answers(t, cfg)
 		l.run()
+		require.Empty(t, l.negative, "seed %d: nobody is told that a rank is gone", seed)
 		wholeJob(t, l.World, fmt.Sprint("seed ", seed))
 		for k, n := range l.Sent {
 			sent[k] += n
@@ -263,6 +264,7 @@ func TestFewerNodes(t *testing.T) {
 		n, ppn := int(cfg.Job.Nodes), cfg.Job.Size/cfg.Job.Nodes
 		x := trouble(seed, n, 0, rand.IntN(min(n, 9)))
 		takes := cfg.Takes
+		cfg.Job.Launch.Held = true
 		cfg.Takes = func(_, host string) (time.Duration, bool) {
 			d, _ := takes("root", host)
 			return d, !slices.Contains(x.dead, host)
@@ -290,6 +292,7 @@ func TestFewerNodes(t *testing.T) {
 		}
 		l = answers(t, cfg)
 		l.run()
+		require.Empty(t, l.negative, "seed %d", seed)
 		require.Len(t, began, left)
 		require.Equal(t, []job.StatusRun{{Count: uint32(left) * ppn}}, l.Outcome.Runs, "seed %d", seed)
 		require.Equal(t, left, n-len(x.dead)+cfg.Policy.Spares.Len()*min(len(x.dead), 1))
@@ -302,5 +305,36 @@ func TestFewerNodes(t *testing.T) {
 			require.Equal(t, 125, w.Outcome.Code, "seed %d: one node more is asked for than there are", seed)
 			require.Empty(t, w.Spawned, "no rank has begun")
 		}
+	}
+}
+
+// A collective that ranks join as they start, while nodes still change hands, is
+// done once all are there, and each rank has what was meant for it.
+func TestLateCollective(t *testing.T) {
+	for seed := range uint64(60) {
+		cfg, _ := disorder(seed)
+		size := cfg.Job.Size
+		ppn := size / cfg.Job.Nodes
+		sent, got := uint32(0), 0
+		cfg.Told = func(_, rank uint32, m wire.Message) {
+			if r, ok := m.(wire.Release); ok {
+				require.Equal(t, size, sent, "seed %d: released before all had joined", seed)
+				require.Empty(t, r.Trouble)
+				require.Len(t, r.Parcels, 1)
+				require.Equal(t, rank, (r.Parcels[0].From+3)%size, "seed %d", seed)
+				got++
+			}
+		}
+		var w *World
+		cfg.Began = func(node uint32) {
+			for i := range ppn {
+				rank := node*ppn + i
+				w.Say(node, rank, wire.Collect{Op: 1, What: wire.AllToAll, Parcels: []wire.Parcel{{From: rank, To: (rank + 3) % size, Value: []byte("x")}}})
+				sent++
+			}
+		}
+		w = New(cfg)
+		require.NoError(t, w.Run(time.Hour), "seed %d", seed)
+		require.Equal(t, int(size), got, "seed %d", seed)
 	}
 }
