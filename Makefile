@@ -144,9 +144,9 @@ sim: ## the production cores at scale in one process
 	go test -count=1 -v ./test/sim
 	go test -count=1 -v -run Schedules ./lazy/peer
 
-sim-launch: ## planning for 100,000 and 1,000,000 nodes, and a simulated launch of 1,048,576 ranks on 16,384 nodes beside the model
+sim-launch: ## planning for 100,000 and 1,000,000 nodes; simulated launches beside the model: 1,048,576 ranks on 16,384 nodes, and nodes that are slow and dead
 	@go test -count=1 -run '^$$' -bench 'Plan|WholeTree' ./bootstrap/tree
-	@go test -count=1 -v -run 'MillionRanks' ./test/sim
+	@go test -count=1 -v -run 'MillionRanks|SlowAndDead' ./test/sim
 
 clean: ## what the other targets built
 	rm -rf bin out internal/libpmi/built/*.so
