@@ -20,7 +20,7 @@ COMPUTING := ibrun/(bootstrap/(core|exchange|timing|tree|wire)|examples/.*|inter
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-packages test-ib ib-packages check bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
+.PHONY: help build libpmi run test test-packages test-computing test-ib ib-packages check bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
 	bench-ssh bench-topo bench-tree fuzz sim sim-launch clean
 
 help: ## this list
@@ -53,9 +53,11 @@ test: test-packages ## vet, then all tests and fuzz seeds with the race detector
 	@$(MAKE) --no-print-directory libpmi
 	go vet $(TAGS) ./...
 	CGO_ENABLED=0 go vet ./cgo/verbs && CGO_ENABLED=0 go test -count=1 ./cgo/verbs
-	@$(MAKE) --no-print-directory test-ib
-	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(COMPUTING)')
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-ib test-computing
 	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)')
+
+test-computing: # beside test-ib, whose machines use one core and wait a lot
+	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(COMPUTING)')
 
 test-packages:
 	@test/packages $(TEST_PACKAGES)
