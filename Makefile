@@ -14,8 +14,9 @@ IB_PACKAGES   := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-uti
 # Tests that boot a machine; the race detector would only make it slow.
 BOOTING := ibrun/test/(rdmavm|ib)
 
-# Tests that compute and wait for nothing: two packages at once. All others watch a clock now and then, and have the machine for themselves.
-COMPUTING := ibrun/(bootstrap/(core|exchange|timing|tree|wire)|examples/.*|internal/(build|cpuset|hostlist|libpmi|limits|option|sshconfig)|job|lazy/peer|pmi|test/(bench/.*|sim)|topo.*)
+# Tests that compute, or wait for what comes whoever else is busy: two packages at once, beside machines that boot. All others watch a clock now and then, and have the
+# machine for themselves.
+COMPUTING := ibrun/(bootstrap/(core|exchange|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|sshconfig)|job|lazy(/peer)?|pmi|test/(bench/.*|sim)|topo.*)
 
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
