@@ -135,25 +135,29 @@ func TestKilled(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, "up\n", string(up))
 			}
-			var machine []string
-			require.Eventually(t, func() bool { machine = children(t, cmd.Process.Pid); return len(machine) == 1 }, 10*time.Second, 10*time.Millisecond)
-			require.True(t, runs(machine[0]))
+			var machine string
+			require.Eventually(t, func() bool { machine = qemuOf(t, cmd.Process.Pid); return machine != "" }, 10*time.Second, 10*time.Millisecond)
+			require.True(t, runs(machine))
 			require.NoError(t, cmd.Process.Signal(signal))
 			require.Error(t, cmd.Wait())
-			require.Eventually(t, func() bool { return !runs(machine[0]) }, 10*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return !runs(machine) }, 10*time.Second, 10*time.Millisecond)
 		})
 	}
 }
 
-func children(t *testing.T, pid int) (pids []string) {
+// qemuOf returns the qemu among a process's children ("" when there is none yet): what makes the kernel and the image ready is a child for a while, too.
+func qemuOf(t *testing.T, pid int) string {
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	require.NoError(t, err)
 	for _, list := range lists {
-		text, err := os.ReadFile(list)
-		require.NoError(t, err)
-		pids = append(pids, strings.Fields(string(text))...)
+		text, _ := os.ReadFile(list) // a thread that ended meanwhile has none
+		for _, child := range strings.Fields(string(text)) {
+			if name, _ := os.ReadFile("/proc/" + child + "/comm"); strings.HasPrefix(string(name), "qemu") {
+				return child
+			}
+		}
 	}
-	return pids
+	return ""
 }
 
 // runs reports whether a process is there and not dead, collected or not.
