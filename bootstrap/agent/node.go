@@ -10,13 +10,11 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/guard"
 	"ibrun/bootstrap/remote"
 	"ibrun/internal/build"
 	"ibrun/internal/proc"
 )
-
-// guardPipe is the descriptor whose other end only the guard holds.
-const guardPipe = 3
 
 // lastWords is how long an agent that is done waits for its parent to take
 // what it has to say. A parent that is silent for longer has lost its lease.
@@ -63,12 +61,12 @@ func Main() int {
 // watchGuard posts the death of the guard. An agent that nobody guards, as in
 // a debugger, has no such descriptor.
 func (l *loop) watchGuard() {
-	f := os.NewFile(guardPipe, "guard")
+	f := os.NewFile(guard.Pipe, "guard")
 	var st syscall.Stat_t
-	if syscall.Fstat(guardPipe, &st) != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
+	if syscall.Fstat(guard.Pipe, &st) != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
 		return
 	}
-	syscall.CloseOnExec(guardPipe)
+	syscall.CloseOnExec(guard.Pipe)
 	if _, err := io.Copy(io.Discard, f); err == nil {
 		l.post(core.GuardLost{})
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"ibrun/bootstrap/guard"
 	"ibrun/internal/build"
 	"ibrun/internal/sshconfig"
 	"ibrun/job"
@@ -122,7 +123,7 @@ func (s *Starter) Check() error {
 // argv is the command of one session.
 func (s *Starter) argv(t Target) []string {
 	if s.local || t.Local {
-		return []string{"ibrun", ":guard"}
+		return []string{"ibrun", guard.Role}
 	}
 	argv := append([]string(nil), s.prefix...)
 	if t.User != "" {

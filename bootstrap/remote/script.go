@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ibrun/bootstrap/guard"
 	"ibrun/internal/build"
 )
 
@@ -69,7 +70,7 @@ func installer() string {
 // is. An agent that the user has installed is started as it is.
 func command(agentPath string) string {
 	if agentPath != "" {
-		return "exec " + quote(agentPath) + " :guard"
+		return "exec " + quote(agentPath) + " " + guard.Role
 	}
 	text := strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(build.Path())).Replace(find)
 	return "exec /bin/sh -c '" + text + "'"

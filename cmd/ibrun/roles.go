@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"ibrun/bootstrap/agent"
+	"ibrun/bootstrap/guard"
 	"ibrun/bootstrap/spawn"
 	"ibrun/internal/build"
-	"ibrun/internal/proc"
 )
 
 // role runs the hidden roles of this binary, which its own kind starts; users
@@ -18,14 +18,16 @@ func role(args []string) (code int, ok bool) {
 		return 0, false
 	}
 	switch args[0] {
-	case ":guard":
+	case guard.Role:
+		return guard.Main(args[1:]), true
+	case guard.Agent:
 		if len(args) > 1 && args[1] != build.ID() {
 			return otherBuild, true
 		}
 		unlinkShipped()
-		return proc.Guard("/proc/self/exe", []string{"ibrun", ":agent"}), true
-	case ":agent":
 		return agent.Main(), true
+	case guard.Sweep:
+		return guard.SweepMain(args[1:]), true
 	case agent.SpawnedRole:
 		return spawnedMain(), true
 	case weighRole:
@@ -38,8 +40,8 @@ func role(args []string) (code int, ok bool) {
 	return 0, false
 }
 
-// otherBuild is the guard's exit code when it is not the build that its parent
-// is looking for; bootstrap/remote's script knows it.
+// otherBuild is the agent's, and so the guard's, exit code when it is not the
+// build that its parent is looking for; bootstrap/remote's script knows it.
 const otherBuild = 88
 
 // unlinkShipped removes the folder that a parent's script made for this binary

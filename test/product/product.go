@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"runtime"
+	"syscall"
 	"testing"
 )
 
@@ -20,12 +23,28 @@ func Run(m *testing.M, path *string) int {
 	}
 	defer os.RemoveAll(dir)
 	*path = filepath.Join(dir, "ibrun")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", *path, "ibrun/cmd/ibrun")
+	flags := "-s -w"
+	if runtime.GOARCH == "amd64" {
+		flags += " -E ibrun/bootstrap/guard.entry"
+	}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", flags, "-o", *path, "ibrun/cmd/ibrun")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s\n", out)
 		return 1
 	}
 	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	hearSignals()
 	return m.Run()
+}
+
+// hearSignals gives programs that tests start the signals that a login shell
+// leaves alone, and nohup or a script's & do not: a signal that is caught here is not
+// ignored there.
+func hearSignals() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 }

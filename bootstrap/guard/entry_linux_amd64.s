@@ -1,0 +1,171 @@
+#include "textflag.h"
+
+// The guard before Go. A binary linked with -E ibrun/bootstrap/guard.entry begins
+// here, on the stack that execve(2) has made (System V ABI for x86-64, 3.4.1):
+//
+//	0(SP) argc   8(SP) argv[0]   16(SP) argv[1] ...   NULL   environment ...   NULL
+//
+// Any program but a guard goes on to Go at once, with nothing changed. A guard
+// forks here: its child goes on to Go as the agent, and it itself never starts
+// Go's runtime, unless there is something to clean up. guard.go does the same in Go,
+// and says why; it also takes over when a call here fails, and reports it.
+//
+// Registers that the kernel leaves alone (it takes RCX and R11): R12 is the
+// agent's pid, R13 its exit code, R14 and R15 the pipe's ends for reading and
+// writing. Below SP lie, as nothing here is called: -8 status, -16 the pipe's
+// descriptors, -24 the signals, -64 the words of an exec.
+
+#define SYS_close 3
+#define SYS_rt_sigprocmask 14
+#define SYS_dup2 33
+#define SYS_clone 56
+#define SYS_execve 59
+#define SYS_exit 60
+#define SYS_wait4 61
+#define SYS_setsid 112
+#define SYS_prctl 157
+#define SYS_pipe2 293
+
+#define CALL0(number) MOVL $number, AX; SYSCALL
+#define CALL1(number, a) MOVQ a, DI; CALL0(number)
+#define CALL2(number, a, b) MOVQ b, SI; CALL1(number, a)
+
+#define PR_SET_CHILD_SUBREAPER 36
+#define O_CLOEXEC 0x80000
+#define SIGCHLD 17
+#define SHRUGGED 0x5003 // a bit each for SIGHUP (1), SIGINT (2), SIGPIPE (13) and SIGTERM (15)
+#define WNOHANG 1
+#define ECHILD 10
+
+// The words, as they lie in memory: GUARD_0 from byte 0 and GUARD_3 from byte 3 overlap.
+#define GUARD_0 0x6175673a // ":gua"
+#define GUARD_3 0x00647261 // "ard" and the end
+#define AGENT_0 0x6567613a // ":age"
+#define AGENT_4 0x746e // "nt"
+
+TEXT ·entry(SB), NOSPLIT|NOFRAME|TOPFRAME, $0
+	CMPQ 0(SP), $2
+	JLT  program
+	MOVQ 16(SP), BX
+	CMPL (BX), $GUARD_0
+	JNE  program
+	CMPL 3(BX), $GUARD_3
+	JNE  program
+
+	XORL DX, DX
+	XORL R10, R10
+	XORL R8, R8
+	CALL2(SYS_prctl, $PR_SET_CHILD_SUBREAPER, $1)
+	TESTQ AX, AX
+	JNE  program
+	LEAQ -16(SP), DI
+	MOVL $O_CLOEXEC, SI
+	CALL0(SYS_pipe2)
+	TESTQ AX, AX
+	JNE  program
+	MOVLQSX -16(SP), R14
+	MOVLQSX -12(SP), R15
+	XORL DX, DX // a fork: own memory, and no thread identifiers
+	XORL R10, R10
+	XORL R8, R8
+	CALL2(SYS_clone, $SIGCHLD, $0)
+	TESTQ AX, AX
+	JLT  failed
+	JEQ  agent
+	MOVQ AX, R12
+
+	MOVQ $SHRUGGED, -24(SP)
+	XORL DX, DX
+	LEAQ -24(SP), SI
+	MOVL $8, R10
+	CALL1(SYS_rt_sigprocmask, $0) // SIG_BLOCK
+	// The link is the agent's alone. Go would open /dev/null on descriptors
+	// that it finds closed.
+	CALL1(SYS_close, R14)
+	CALL1(SYS_close, $0)
+	CALL1(SYS_close, $1)
+	CALL1(SYS_close, $2)
+
+wait:
+	XORL DX, DX
+	XORL R10, R10
+	LEAQ -8(SP), SI
+	CALL1(SYS_wait4, $-1)
+	CMPQ AX, R12
+	JNE  wait // an orphan, or a signal came between
+
+	MOVL -8(SP), R13
+	MOVL R13, AX
+	ANDL $0x7f, AX
+	JNE  killed
+	SHRL $8, R13
+	ANDL $0xff, R13
+	JMP  orphans
+killed:
+	LEAL 128(AX), R13
+
+orphans:
+	MOVL $WNOHANG, DX
+	XORL R10, R10
+	XORL SI, SI
+	CALL1(SYS_wait4, $-1)
+	CMPQ AX, $0
+	JGT  orphans
+	JEQ  sweep
+	CMPQ AX, $-ECHILD
+	JNE  orphans
+	CALL1(SYS_exit, R13)
+
+	// Something lives on: exec ibrun :sweep CODE, whose children they stay. The
+	// code takes three digits, at the status' place.
+sweep:
+	MOVL R13, AX
+	MOVL $10, CX
+	MOVL $0, -8(SP)
+	XORL DX, DX
+	DIVL CX
+	ADDB $'0', DX
+	MOVB DX, -6(SP)
+	XORL DX, DX
+	DIVL CX
+	ADDB $'0', DX
+	MOVB DX, -7(SP)
+	ADDB $'0', AX
+	MOVB AX, -8(SP)
+	MOVQ 8(SP), AX
+	MOVQ AX, -64(SP)
+	LEAQ ·sweepWord(SB), AX
+	MOVQ AX, -56(SP)
+	LEAQ -8(SP), AX
+	MOVQ AX, -48(SP)
+	MOVQ $0, -40(SP)
+	MOVQ 0(SP), AX
+	LEAQ 16(SP)(AX*8), DX // the environment
+	LEAQ -64(SP), SI
+	LEAQ ·selfPath(SB), DI
+	CALL0(SYS_execve)
+	CALL1(SYS_exit, R13)
+
+agent:
+	CALL0(SYS_setsid)
+	CALL1(SYS_close, R15)
+	CMPQ R14, $3
+	JEQ  named
+	CALL2(SYS_dup2, R14, $3)
+named:
+	MOVL $AGENT_0, (BX)
+	MOVW $AGENT_4, 4(BX)
+	JMP  program
+
+failed:
+	CALL1(SYS_close, R14)
+	CALL1(SYS_close, R15)
+
+program:
+	JMP _rt0_amd64_linux(SB)
+
+DATA ·sweepWord+0(SB)/8, $":sweep\x00\x00"
+GLOBL ·sweepWord(SB), RODATA, $8
+DATA ·selfPath+0(SB)/8, $"/proc/se"
+DATA ·selfPath+8(SB)/8, $"lf/exe\x00\x00"
+GLOBL ·selfPath(SB), RODATA, $16

@@ -1,0 +1,169 @@
+package guard_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// guarded is a run of testdata/guarded.
+type guarded struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	errs bytes.Buffer
+}
+
+// both runs a test with a guard that begins in Go, and with one that begins before.
+func both(t *testing.T, test func(t *testing.T, start func(what string, number int) *guarded)) {
+	entries := map[string]string{"go": ""}
+	if runtime.GOARCH == "amd64" {
+		entries["entry"] = "-E ibrun/bootstrap/guard.entry"
+	}
+	for name, flags := range entries {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "guarded")
+			build := exec.Command("go", "build", "-ldflags", flags, "-o", path, "./testdata/guarded")
+			build.Env = append(os.Environ(), "CGO_ENABLED=0")
+			out, err := build.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			test(t, func(what string, number int) *guarded {
+				g := &guarded{cmd: exec.Command(path, ":guard", what, strconv.Itoa(number))}
+				g.cmd.Env, g.cmd.Stderr = []string{"GREETING=hello", "PATH=" + os.Getenv("PATH")}, &g.errs
+				g.in, err = g.cmd.StdinPipe()
+				require.NoError(t, err)
+				out, err := g.cmd.StdoutPipe()
+				require.NoError(t, err)
+				g.out = bufio.NewReader(out)
+				require.NoError(t, g.cmd.Start())
+				t.Cleanup(func() { _ = g.cmd.Process.Kill() })
+				return g
+			})
+		})
+	}
+}
+
+func (g *guarded) line(t *testing.T) string {
+	text, err := g.out.ReadString('\n')
+	require.NoError(t, err, "%s", &g.errs)
+	return strings.TrimSuffix(text, "\n")
+}
+
+func (g *guarded) agent(t *testing.T) (pid int) {
+	var guard, session int
+	var greeting string
+	_, err := fmt.Sscan(g.line(t), &guard, &pid, &session, &greeting)
+	require.NoError(t, err)
+	require.Equal(t, g.cmd.Process.Pid, guard)
+	require.Equal(t, pid, session, "the agent leads a session of its own")
+	require.Equal(t, "hello", greeting)
+	return pid
+}
+
+// end lets the agent do what it is there for, and returns the guard's exit code.
+func (g *guarded) end(t *testing.T) int {
+	_, err := g.in.Write([]byte("\n"))
+	require.NoError(t, err)
+	_, err = io.ReadAll(g.out)
+	require.NoError(t, err)
+	_ = g.cmd.Wait()
+	return g.cmd.ProcessState.ExitCode()
+}
+
+func status(t *testing.T, pid int, word string) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(text), word+":")
+	require.True(t, found)
+	return strings.TrimSpace(rest[:strings.IndexByte(rest, '\n')])
+}
+
+func TestExitCode(t *testing.T) {
+	both(t, func(t *testing.T, start func(string, int) *guarded) {
+		for _, code := range []int{0, 7, 255} {
+			g := start("exit", code)
+			g.agent(t)
+			require.Equal(t, code, g.end(t))
+		}
+		for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+			g := start("die", int(signal))
+			g.agent(t)
+			require.Equal(t, 128+int(signal), g.end(t))
+		}
+	})
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	both(t, func(t *testing.T, start func(string, int) *guarded) {
+		g := start("leave", int(syscall.SIGKILL))
+		left, err := strconv.Atoi(g.line(t))
+		require.NoError(t, err)
+		g.agent(t)
+		require.NoError(t, syscall.Kill(left, 0))
+		require.Equal(t, 128+int(syscall.SIGKILL), g.end(t))
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", left)) // dead, whether or not init has reaped it
+		require.True(t, err != nil || bytes.Contains(state, []byte(") Z ")), "%s", state)
+	})
+}
+
+func TestSignalsDoNothing(t *testing.T) {
+	both(t, func(t *testing.T, start func(string, int) *guarded) {
+		g := start("exit", 3)
+		agent := g.agent(t)
+		// The guard has let go of the link when it is ready for signals: before, they would end it.
+		require.Eventually(t, func() bool { return !holds(t, g.cmd.Process.Pid, agent) }, 10*time.Second, time.Millisecond)
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGTERM} {
+			require.NoError(t, syscall.Kill(g.cmd.Process.Pid, s))
+		}
+		require.Equal(t, "0000000000000000", status(t, agent, "SigBlk"))
+		require.Equal(t, "0000000000000000", status(t, agent, "SigIgn"))
+		require.Equal(t, 3, g.end(t))
+	})
+}
+
+// holds reports whether a guard has its agent's standard input open.
+func holds(t *testing.T, guard, agent int) bool {
+	link, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", agent))
+	require.NoError(t, err)
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", guard))
+	require.NoError(t, err)
+	for _, f := range files {
+		if to, _ := os.Readlink(f); to == link {
+			return true
+		}
+	}
+	return false
+}
+
+func TestGuardKilled(t *testing.T) {
+	both(t, func(t *testing.T, start func(string, int) *guarded) {
+		g := start("exit", 0)
+		g.agent(t)
+		require.NoError(t, g.cmd.Process.Kill())
+		require.Equal(t, "no guard", g.line(t))
+	})
+}
+
+// TestEntryIsSmall shows that a guard that begins before Go is no Go program.
+func TestEntryIsSmall(t *testing.T) {
+	both(t, func(t *testing.T, start func(string, int) *guarded) {
+		g := start("exit", 0)
+		g.agent(t)
+		threads, err := strconv.Atoi(status(t, g.cmd.Process.Pid, "Threads"))
+		require.NoError(t, err)
+		require.Equal(t, strings.HasSuffix(t.Name(), "/entry"), threads == 1, "%d threads", threads)
+		require.Equal(t, 0, g.end(t))
+	})
+}

@@ -1,0 +1,55 @@
+// Command guarded is a guard whose agent does what the test says: "exit" with a
+// code, "die" of a signal, or "leave" a process behind that has forked away, to die
+// of a signal. Whatever it is, it waits for a line of standard input first, or for
+// the guard's death, which it tells.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+
+	"ibrun/bootstrap/guard"
+)
+
+func main() {
+	switch args := os.Args[1:]; args[0] {
+	case guard.Role:
+		os.Exit(guard.Main(args[1:]))
+	case guard.Sweep:
+		os.Exit(guard.SweepMain(args[1:]))
+	case guard.Agent:
+		number, err := strconv.Atoi(args[2])
+		if err != nil {
+			panic(err)
+		}
+		agent(args[1], number)
+	}
+}
+
+func agent(what string, number int) {
+	if what == "leave" {
+		out, err := exec.Command("sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!").Output()
+		if err != nil {
+			panic(err)
+		}
+		os.Stdout.Write(out)
+	}
+	sid, _, _ := syscall.RawSyscall(syscall.SYS_GETSID, 0, 0, 0)
+	fmt.Println(os.Getppid(), os.Getpid(), sid, os.Getenv("GREETING"))
+	go func() {
+		_, _ = io.Copy(io.Discard, os.NewFile(guard.Pipe, "guard"))
+		fmt.Println("no guard")
+		os.Exit(0)
+	}()
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	if what == "exit" {
+		os.Exit(number)
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.Signal(number))
+	select {}
+}
