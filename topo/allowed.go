@@ -26,8 +26,9 @@ func (r *reader) allowed(m *Machine) {
 		}
 		*to = to.And(by)
 	}
-	narrow(&m.Allowed, r.status("Cpus_allowed_list"), "CPUs", "proc/self/status")
-	narrow(&m.AllowedMems, r.status("Mems_allowed_list"), "NUMA nodes", "proc/self/status")
+	status, _ := r.text("proc/self/status")
+	narrow(&m.Allowed, r.status(status, "Cpus_allowed_list"), "CPUs", "proc/self/status")
+	narrow(&m.AllowedMems, r.status(status, "Mems_allowed_list"), "NUMA nodes", "proc/self/status")
 	for _, g := range r.groups() {
 		switch g.kind {
 		case unified:
@@ -46,9 +47,8 @@ func (r *reader) allowed(m *Machine) {
 	}
 }
 
-// status is a list of proc/self/status; empty: there is none.
-func (r *reader) status(name string) cpuset.Set {
-	text, _ := r.text("proc/self/status")
+// status is a list in the text of proc/self/status; empty: there is none.
+func (r *reader) status(text, name string) cpuset.Set {
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(line, ":")
 		if key != name || len(value) > mostSet {

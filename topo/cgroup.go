@@ -39,11 +39,12 @@ const mostPath = 4096
 // first mount of a kind is used.
 func (r *reader) groups() []group {
 	var groups []group
+	members, _ := r.text("proc/self/cgroup")
 	for kind, mount := range r.mounts() {
 		if mount == "" {
 			continue
 		}
-		at, ok := r.membership(groupKind(kind))
+		at, ok := r.membership(members, groupKind(kind))
 		if !ok {
 			continue
 		}
@@ -96,11 +97,10 @@ func (r *reader) mounts() (mounts [groupKinds]string) {
 // unescape undoes how procfs writes white space in paths: \040.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace
 
-// membership is the path of the process's group in a hierarchy. Lines of
-// proc/self/cgroup are like "3:cpuset:/batch", for v2 "0::/batch". Kernels that
-// had cpusets only have the path in proc/self/cpuset.
-func (r *reader) membership(kind groupKind) (string, bool) {
-	text, _ := r.text("proc/self/cgroup")
+// membership is the path of the process's group in a hierarchy, from the text of
+// proc/self/cgroup. Its lines are like "3:cpuset:/batch", for v2 "0::/batch".
+// Kernels that had cpusets only have the path in proc/self/cpuset.
+func (r *reader) membership(text string, kind groupKind) (string, bool) {
 	for line := range strings.Lines(text) {
 		words := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		if len(words) < 3 {

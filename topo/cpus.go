@@ -157,7 +157,8 @@ func (r *reader) flat() cpuset.Set {
 		cpus, from = r.listed("proc/stat", statNumber), "proc/stat"
 	}
 	if cpus.Empty() {
-		cpus, from = r.status("Cpus_allowed_list").And(cpuset.Span(0, mostCPUs-1)), "proc/self/status"
+		status, _ := r.text("proc/self/status")
+		cpus, from = r.status(status, "Cpus_allowed_list").And(cpuset.Span(0, mostCPUs-1)), "proc/self/status"
 	}
 	if cpus.Empty() {
 		cpus, from = cpuset.Of(0), "none, so there is one"

@@ -151,6 +151,10 @@ func (r *reader) word(path string) string {
 // many bits; 0 where there is none.
 func (r *reader) unsigned(path string, bits int) uint64 {
 	text, _ := r.text(path)
+	return r.parseUnsigned(text, path, bits)
+}
+
+func (r *reader) parseUnsigned(text, path string, bits int) uint64 {
 	if text == "" {
 		return 0
 	}

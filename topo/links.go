@@ -55,10 +55,11 @@ func (r *reader) up(dir string, flags uint64) bool {
 // where it is not known there is -1, which some kernels cut to 16 bits or take
 // as unsigned.
 func (r *reader) speed(path string) int {
-	if text, _ := r.text(path); text == "-1" {
+	text, _ := r.text(path)
+	if text == "-1" {
 		return 0
 	}
-	n := r.unsigned(path, 32)
+	n := r.parseUnsigned(text, path, 32)
 	if n == math.MaxUint16 || n > math.MaxInt32 {
 		return 0
 	}

@@ -52,14 +52,22 @@ func (r *reader) head(path string) string {
 	return text
 }
 
-func (r *reader) start(path string, most int64) (string, bool) {
+func (r *reader) start(path string, most int) (string, bool) {
+	start := r.open
+	if quick, ok := r.fsys.(here); ok {
+		start = quick.start
+	}
+	b, err := start(path, most)
+	return string(bytes.Trim(b, " \t\n\x00")), err == nil
+}
+
+func (r *reader) open(path string, most int) ([]byte, error) {
 	f, err := r.fsys.Open(path)
 	if err != nil {
-		return "", false
+		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most))
-	return string(bytes.Trim(b, " \t\n\x00")), err == nil
+	return io.ReadAll(io.LimitReader(f, int64(most)))
 }
 
 // number is a file that holds one decimal number. An empty file is a missing

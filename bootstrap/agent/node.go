@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +16,9 @@ import (
 	"ibrun/internal/build"
 	"ibrun/internal/proc"
 )
+
+// linkBuffer holds the small frames that come together; large ones pass it by.
+const linkBuffer = 4 << 10
 
 // lastWords is how long an agent that is done waits for its parent to take
 // what it has to say. A parent that is silent for longer has lost its lease.
@@ -44,7 +48,7 @@ func Main() int {
 	}
 	go l.up.write(os.Stdout)
 	go func() {
-		err := read(os.Stdin, core.Up, l.post)
+		err := read(bufio.NewReaderSize(os.Stdin, linkBuffer), core.Up, l.post)
 		l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
 	}()
 	l.run()

@@ -155,6 +155,17 @@ agent:
 named:
 	MOVL $AGENT_0, (BX)
 	MOVW $AGENT_4, 4(BX)
+	// The environment gets a first word, oneThread of guard.go: what lies before it
+	// moves down, and the word takes the place of the NULL.
+	MOVQ 0(SP), CX
+	ADDQ $2, CX
+	LEAQ 0(SP), SI
+	SUBQ $8, SP
+	MOVQ SP, DI
+	CLD
+	REP; MOVSQ
+	LEAQ ·oneThreadWord(SB), AX
+	MOVQ AX, (DI)
 	JMP  program
 
 failed:
@@ -166,6 +177,9 @@ program:
 
 DATA ·sweepWord+0(SB)/8, $":sweep\x00\x00"
 GLOBL ·sweepWord(SB), RODATA, $8
+DATA ·oneThreadWord+0(SB)/8, $"GOMAXPRO"
+DATA ·oneThreadWord+8(SB)/8, $"CS=1\x00\x00\x00\x00"
+GLOBL ·oneThreadWord(SB), RODATA, $16
 DATA ·selfPath+0(SB)/8, $"/proc/se"
 DATA ·selfPath+8(SB)/8, $"lf/exe\x00\x00"
 GLOBL ·selfPath(SB), RODATA, $16

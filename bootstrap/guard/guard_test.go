@@ -63,12 +63,12 @@ func (g *guarded) line(t *testing.T) string {
 
 func (g *guarded) agent(t *testing.T) (pid int) {
 	var guard, session int
-	var greeting string
-	_, err := fmt.Sscan(g.line(t), &guard, &pid, &session, &greeting)
+	var rest string
+	_, err := fmt.Sscanf(g.line(t), "%d %d %d %s", &guard, &pid, &session, &rest)
 	require.NoError(t, err)
 	require.Equal(t, g.cmd.Process.Pid, guard)
 	require.Equal(t, pid, session, "the agent leads a session of its own")
-	require.Equal(t, "hello", greeting)
+	require.Equal(t, "hello;1;3;4", rest, "the environment, with one word more, and the arguments")
 	return pid
 }
 

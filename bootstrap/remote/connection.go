@@ -59,7 +59,7 @@ func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Se
 	ses := &Session{began: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, s.most(t))
 	defer cancel()
-	n, err := native.Start(ctx, cfg, s.script, &ses.stderr, func(p native.Phase) {
+	n, err := native.Start(ctx, cfg, s.command(t), &ses.stderr, func(p native.Phase) {
 		if p == native.Open {
 			leave() // it is authenticated
 		}

@@ -57,6 +57,7 @@ type Target struct {
 	Host, User string
 	Local      bool          // this very machine
 	Most       time.Duration // that the session may take; 0: what the job says
+	other      bool          // where this binary lies here is another build there
 }
 
 // Options may be left out.
@@ -72,7 +73,8 @@ type Starter struct {
 	dashes bool     // the launcher knows "--"
 	local  bool
 	jitter func() float64
-	script string
+	script string                           // that finds an agent
+	blind  string                           // the same, but does not look where this binary lies here
 	native bool                             // make ssh sessions in this process, where that can be done
 	system func() (sshconfig.System, error) // what the user's configuration depends on; most agents never ask
 	say    func(string)
@@ -84,7 +86,7 @@ type Starter struct {
 // New makes a starter for a job's way of launching. The error says what is
 // wrong with the launcher itself.
 func New(how job.Launch, opt Options) (*Starter, error) {
-	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath), say: opt.Say, system: sync.OnceValues(sshconfig.Here)}
+	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath, build.Path()), blind: command(how.AgentPath, ""), say: opt.Say, system: sync.OnceValues(sshconfig.Here)}
 	if s.jitter == nil {
 		s.jitter = rand.Float64
 	}
@@ -132,7 +134,15 @@ func (s *Starter) argv(t Target) []string {
 	if s.dashes {
 		argv = append(argv, "--")
 	}
-	return append(argv, t.Host, s.script)
+	return append(argv, t.Host, s.command(t))
+}
+
+// command is what a session runs there.
+func (s *Starter) command(t Target) string {
+	if t.other {
+		return s.blind
+	}
+	return s.script
 }
 
 // Retries before authentication: sshd drops connections at random when many
@@ -152,6 +162,10 @@ func (s *Starter) Start(ctx context.Context, t Target, progress func(Phase)) (*S
 	wait := retryFirst
 	for try := 1; ; try++ {
 		session, err := s.attempt(ctx, t, progress)
+		if errors.Is(err, errOther) && !t.other {
+			t.other = true // once: the error is an *Error then
+			continue
+		}
 		var e *Error
 		if err == nil || !errors.As(err, &e) || !e.early || try == retries {
 			return session, err
@@ -180,6 +194,9 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 	}
 	session.Kill()
 	<-session.Done()
+	if errors.Is(err, errOther) && !t.other {
+		return nil, err
+	}
 	return nil, session.explain(t, err, s)
 }
 

@@ -38,6 +38,7 @@ func TestMarks(t *testing.T) {
 		"noise without end::ibrun-need:1 m::\n": needMark,
 		"::ibrun-send:1::\n":                    sendMark,
 		"::ibrun-fail:1 no room::\n":            failMark,
+		"::ibrun-other:1::\n":                   otherMark,
 		"::ibrun-agent:1 b m 7\n":               "",
 		"hello\n":                               "",
 	} {
@@ -101,6 +102,27 @@ func TestRetries(t *testing.T) {
 	_, err = fake(t, "printf x >>"+count+"; echo Permission denied >&2; exit 255", time.Second).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
 	require.Error(t, err)
 	require.Equal(t, 1, tries())
+}
+
+// Where this binary lies here may be another build there: then one is looked for
+// elsewhere, with a second session, and no third.
+func TestAnotherBuild(t *testing.T) {
+	var refusal strings.Builder
+	require.False(t, Refuse(&refusal, build.ID()))
+	require.False(t, Refuse(&refusal, ""))
+	require.True(t, Refuse(&refusal, "0123456789abcdef"))
+	look := `case "$2" in *'p="` + build.Path() + `"'*) printf '` + refusal.String() + `'; exit 125;; esac; `
+	s := fake(t, look+fmt.Sprintf("echo '::ibrun-agent:1 %s m 1::'; cat", build.ID()), 5*time.Second)
+	session, err := s.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
+	require.NoError(t, err)
+	session.Kill()
+	<-session.Done()
+	s = fake(t, "printf '"+refusal.String()+"'", 5*time.Second)
+	_, err = s.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, Agent, e.Phase)
+	require.ErrorContains(t, err, "another build")
 }
 
 // What native ssh cannot do the user's ssh does, and each reason is said once;

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,7 @@ const (
 	needMark  = "::ibrun-need:1 "  // machine: tell me how to install
 	sendMark  = "::ibrun-send:1"   // there is a place: send the binary
 	failMark  = "::ibrun-fail:1 "  // what is wrong, in words
+	otherMark = "::ibrun-other:1"  // where this binary lies here is another build there
 	lineEnd   = "::\n"
 )
 
@@ -25,11 +27,12 @@ const (
 // bytes.
 //
 // A build in the cache is trusted by its name, since folder and file are the
-// user's own. An ibrun where the parent's own lies, on a shared file system,
-// says itself, with code 88, that it is another build.
+// user's own. An ibrun where the parent's own lies, as on a shared file system,
+// says itself if it is another build, and the parent comes again and does not
+// look there. No shell waits for it: a node has enough processes of ours.
 const find = `b=BUILD; c="${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/ibrun"; f="$c/ibrun-$b"; ` +
 	`if test -O "$c" && test -O "$f" && test -x "$f"; then exec "$f" :guard; fi; ` +
-	`p="PATH"; if test -x "$p"; then "$p" :guard $b; r=$?; test $r = 88 || exit $r; fi; ` +
+	`p="PATH"; if test -x "$p"; then exec "$p" :guard $b; fi; ` +
 	`echo "::ibrun-need:1 $(uname -m)::"; read -r s; eval "$s"`
 
 // install is the line that answers a need: it finds a folder that can hold the
@@ -61,24 +64,38 @@ const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`if test -n "$d"; then IBRUN_SHIPPED_TO="$d"; export IBRUN_SHIPPED_TO; fi; ` +
 	`exec "$f" :guard`
 
+// Refuse is what a guard and agent of another build say when they are looked for
+// where the parent's binary lies: wanted is the parent's build, or empty if any will do.
+func Refuse(to io.Writer, wanted string) (refused bool) {
+	if wanted == "" || wanted == build.ID() {
+		return false
+	}
+	_, _ = io.WriteString(to, otherMark+lineEnd)
+	return true
+}
+
 // installer is install with its blank filled in, as a line.
 func installer() string {
 	return strings.ReplaceAll(install, "SIZE", strconv.FormatInt(build.Size(), 10)) + "\n"
 }
 
 // command is the remote command: one word for the login shell, whichever that
-// is. An agent that the user has installed is started as it is.
-func command(agentPath string) string {
+// is. An agent that the user has installed is started as it is; otherwise one is
+// looked for where this binary lies here, unless that is empty.
+func command(agentPath, here string) string {
 	if agentPath != "" {
 		return "exec " + quote(agentPath) + " " + guard.Role
 	}
-	text := strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(build.Path())).Replace(find)
+	text := strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(here)).Replace(find)
 	return "exec /bin/sh -c '" + text + "'"
 }
 
 // safePath is a path that may stand in double quotes within single quotes in
 // any shell, or one that does not exist: then the node is sent the binary.
 func safePath(p string) string {
+	if p == "" {
+		return "/nonexistent"
+	}
 	for _, c := range p {
 		if !strings.ContainsRune("/._-+@%:,=", c) && !(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z') {
 			return "/nonexistent"

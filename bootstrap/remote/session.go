@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"errors"
@@ -57,6 +58,7 @@ const (
 var (
 	errSilent = errors.New("no word from it in time")
 	errNoise  = errors.New("it printed more than 64 KiB before the agent spoke")
+	errOther  = errors.New("another build of ibrun is there")
 )
 
 // meet reads until the agent's line, and ships the binary if asked to. Some
@@ -64,24 +66,24 @@ var (
 func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) error {
 	defer ses.allow(0)
 	ses.allow(most)
+	in := bufio.NewReaderSize(ses.Stdout, 4<<10)
+	ses.Stdout = in // frames may have come with the line
 	var line []byte
-	one := make([]byte, 1)
 	for {
-		// Byte by byte, so that no frame that follows the line is swallowed: this
-		// is a few dozen reads in a session's life, unless there is noise.
-		if _, err := ses.Stdout.Read(one); err != nil {
+		one, err := in.ReadByte()
+		if err != nil {
 			ses.noise = append(ses.noise, line...)
 			if errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(ses.limit) {
 				return errSilent
 			}
 			return err
 		}
-		line = append(line, one[0])
+		line = append(line, one)
 		if len(ses.noise)+len(line) > maxNoise {
 			ses.noise = append(ses.noise, line...)
 			return errNoise
 		}
-		if one[0] != '\n' {
+		if one != '\n' {
 			continue
 		}
 		mark, words := marked(line)
@@ -91,6 +93,8 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 			return ready(t.Host, words)
 		case failMark:
 			return &Error{Host: t.Host, Phase: Ship, Cause: strings.Join(words, " ")}
+		case otherMark:
+			return errOther
 		case needMark:
 			progress(Ship)
 			if err := ses.instruct(words); err != nil {
@@ -119,7 +123,7 @@ func (ses *Session) allow(most time.Duration) {
 // marked finds one of our marks in a line; noise without a newline may stand
 // before it.
 func marked(line []byte) (mark string, words []string) {
-	for _, m := range []string{agentMark, needMark, sendMark, failMark} {
+	for _, m := range []string{agentMark, needMark, sendMark, failMark, otherMark} {
 		i := bytes.Index(line, []byte(m))
 		if i >= 0 && bytes.HasSuffix(line, []byte(lineEnd)) {
 			return m, strings.Fields(string(line[i+len(m) : len(line)-len(lineEnd)]))

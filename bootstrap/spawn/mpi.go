@@ -147,16 +147,26 @@ func (s *Set) tidy() {
 		return
 	}
 	id, uid := openJob(s.cfg.Job.ID), os.Getuid()
+	local := map[string]bool{} // most jobs leave nothing: to look once is enough
 	for _, r := range s.ranks {
-		remove(os.Remove, fmt.Sprintf("%s/vader_segment.*.%d.%x.%d", sharedMemory, uid, id, r.local))
+		local[strconv.FormatUint(uint64(r.local), 10)] = true
 	}
-	for _, tmp := range s.folders() {
-		family := fmt.Sprintf("%s/ompi.*.%d/jf.%d", tmp, uid, id>>16)
-		for _, r := range s.ranks {
-			remove(os.RemoveAll, fmt.Sprintf("%s/%d/%d", family, id&0xffff, r.shown))
+	remove(func(path string) error {
+		if !local[strings.TrimPrefix(filepath.Ext(path), ".")] {
+			return nil
 		}
-		remove(os.Remove, fmt.Sprintf("%s/%d", family, id&0xffff)) // fails while other agents' ranks have something there
-		remove(os.Remove, family)
+		return os.Remove(path)
+	}, fmt.Sprintf("%s/vader_segment.*.%d.%x.*", sharedMemory, uid, id))
+	for _, tmp := range s.folders() {
+		families, _ := filepath.Glob(fmt.Sprintf("%s/ompi.*.%d/jf.%d", tmp, uid, id>>16))
+		for _, family := range families {
+			mine := fmt.Sprintf("%s/%d", family, id&0xffff)
+			for _, r := range s.ranks {
+				_ = os.RemoveAll(fmt.Sprintf("%s/%d", mine, r.shown))
+			}
+			_ = os.Remove(mine) // fails while other agents' ranks have something there
+			_ = os.Remove(family)
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ func worth(m *topo.Machine, links []string) []string {
 
 // place decides where this node's ranks run, from the node's own sysfs.
 func (s *Set) place() error {
-	s.machine = topo.Read(os.DirFS("/"))
+	s.machine = topo.Here()
 	all, notes, err := places(s.machine, s.cfg.Job.Binding, s.cfg.Node, threads(s.ranks[0].program), s.cfg.Interfaces)
 	if err != nil {
 		return err

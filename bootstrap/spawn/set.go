@@ -91,8 +91,8 @@ type Set struct {
 	ranks []*rank
 	stub  []string // limits that a stub sets, as LimitMain reads them
 
-	machine *topo.Machine                 // of place
-	bases   map[*job.Program]*environment // of shared
+	machine *topo.Machine // of place
+	commons map[*job.Program]*common
 	port    port
 	mpi     library // of prepareMPI
 

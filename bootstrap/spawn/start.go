@@ -35,14 +35,11 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	if killed {
 		return fail(126, errors.New("the job ended first"))
 	}
-	if st, err := os.Stat(r.program.Dir); err != nil || !st.IsDir() {
-		return fail(126, fmt.Errorf("working directory %s: %w", r.program.Dir, notDir(err)))
+	common := s.common(r.program)
+	if common.err != nil {
+		return fail(common.code, common.err)
 	}
-	env := s.shared(r.program).of(r.place.devices, s.identity(r))
-	path, code, err := lookup(r.program.Argv[0], r.program.Dir, env.list)
-	if err != nil {
-		return fail(code, err)
-	}
+	path, env := common.path, common.env.of(r.place.devices, s.identity(r))
 	if err := s.prepareMPI(r, path, env); err != nil {
 		return fail(126, err)
 	}
@@ -75,18 +72,33 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	return nil
 }
 
-// shared is made once for each program: matching this node's names against all
-// that are a node's own takes longer than a fork. It is Start's alone.
-func (s *Set) shared(p *job.Program) *environment {
-	env := s.bases[p]
-	if env == nil {
-		if s.bases == nil {
-			s.bases = map[*job.Program]*environment{}
-		}
-		env = shared(os.Environ(), p)
-		s.bases[p] = env
+// common is what the ranks of a program have in common on this node, or why none
+// of them can be started.
+type common struct {
+	env  *environment
+	path string
+	code uint8
+	err  error
+}
+
+// common is made once for each program: to match this node's names against all
+// that are a node's own takes longer than a fork, and to look the program up almost
+// as long. It is Start's alone.
+func (s *Set) common(p *job.Program) *common {
+	if c := s.commons[p]; c != nil {
+		return c
 	}
-	return env
+	c := &common{env: shared(os.Environ(), p)}
+	if st, err := os.Stat(p.Dir); err != nil || !st.IsDir() {
+		c.code, c.err = 126, fmt.Errorf("working directory %s: %w", p.Dir, notDir(err))
+	} else {
+		c.path, c.code, c.err = lookup(p.Argv[0], p.Dir, c.env.list)
+	}
+	if s.commons == nil {
+		s.commons = map[*job.Program]*common{}
+	}
+	s.commons[p] = c
+	return c
 }
 
 func notDir(err error) error {
@@ -116,8 +128,8 @@ func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, s
 	return p, err
 }
 
-// lookup finds the program as a shell would in the rank's directory and with
-// the rank's PATH. The code goes with the error: 127 not found, 126 found but
+// lookup finds the program as a shell would in the ranks' directory and with
+// the ranks' PATH. The code goes with the error: 127 not found, 126 found but
 // not to be run.
 func lookup(name, dir string, env []string) (path string, code uint8, err error) {
 	if strings.Contains(name, "/") {

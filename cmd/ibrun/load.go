@@ -17,7 +17,7 @@ const weighRole = ":weigh"
 
 // weighMain prints how many cores' worth of time is free here, in hundredths.
 func weighMain() int {
-	fmt.Println(weight(topo.Read(os.DirFS("/"))))
+	fmt.Println(weight(topo.Here()))
 	return 0
 }
 

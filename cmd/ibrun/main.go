@@ -1,11 +1,3 @@
-// Two processes of this program start on each node. Before anything else Go's
-// runtime would look for the limits of their control group, in files that take a
-// third of all that a start takes, to decide on a number of threads that agent
-// and guard set to one anyway (runtime/cgroup_linux.go).
-
-//go:debug containermaxprocs=0
-//go:debug updatemaxprocs=0
-
 // Command ibrun starts a parallel program on many nodes over a tree of remote
 // shells. This package turns what a user typed into a job, and what became of
 // it into text and an exit code; everything else is below it.
@@ -95,7 +87,7 @@ func launch(args []string) int {
 	}
 	say.layout = p.job.Layout
 	if p.here >= 0 {
-		p.warn(narrow(topo.Read(os.DirFS("/")), int(p.nodes.At(p.here).Ranks)))
+		p.warn(narrow(topo.Here(), int(p.nodes.At(p.here).Ranks)))
 	}
 	if !r.quiet {
 		for _, w := range p.warnings {

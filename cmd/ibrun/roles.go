@@ -7,6 +7,7 @@ import (
 
 	"ibrun/bootstrap/agent"
 	"ibrun/bootstrap/guard"
+	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
 	"ibrun/internal/build"
 )
@@ -21,8 +22,8 @@ func role(args []string) (code int, ok bool) {
 	case guard.Role:
 		return guard.Main(args[1:]), true
 	case guard.Agent:
-		if len(args) > 1 && args[1] != build.ID() {
-			return otherBuild, true
+		if len(args) > 1 && remote.Refuse(os.Stdout, args[1]) {
+			return exitSelf, true
 		}
 		unlinkShipped()
 		return agent.Main(), true
@@ -39,10 +40,6 @@ func role(args []string) (code int, ok bool) {
 	}
 	return 0, false
 }
-
-// otherBuild is the agent's, and so the guard's, exit code when it is not the
-// build that its parent is looking for; bootstrap/remote's script knows it.
-const otherBuild = 88
 
 // unlinkShipped removes the folder that a parent's script made for this binary
 // because there was no better place. The binary itself lives on as long as it

@@ -24,7 +24,7 @@ var kinds = map[job.Object]topo.Kind{
 // machine reads --topo-input, or this machine.
 func (r *request) machine() (*topo.Machine, error) {
 	if r.topoInput == "" {
-		return topo.Read(os.DirFS("/")), nil
+		return topo.Here(), nil
 	}
 	tree, err := capture.Open(r.topoInput)
 	if err != nil {

@@ -10,36 +10,47 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ibrun/internal/pseudo"
 )
+
+// mostStat bounds what is read of a process; the name in it has 64 bytes at most.
+const mostStat = 4 << 10
 
 // children returns the processes whose parent is pid. Zombies are left out:
 // nothing of them runs.
 func children(pid int) []int {
 	var kids []int
-	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
-	if len(lists) == 0 {
-		return childrenByParent(pid)
-	}
-	for _, f := range lists {
-		b, err := os.ReadFile(f)
+	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
+	threads, _ := os.ReadDir(dir)
+	known := len(threads) == 0 // whether this kernel has the files
+	for _, thread := range threads {
+		b, err := pseudo.Read(dir+thread.Name()+"/children", mostChildren)
 		if err != nil {
 			continue
 		}
+		known = true
 		for _, word := range strings.Fields(string(b)) {
 			if kid, err := strconv.Atoi(word); err == nil && !zombie(kid) {
 				kids = append(kids, kid)
 			}
 		}
 	}
+	if !known {
+		return childrenByParent(pid)
+	}
 	return kids
 }
+
+// mostChildren bounds a list of children: a million have 8 MB.
+const mostChildren = 16 << 20
 
 // childrenByParent is children for kernels without CONFIG_PROC_CHILDREN.
 func childrenByParent(pid int) []int {
 	var kids []int
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, f := range stats {
-		b, err := os.ReadFile(f)
+		b, err := pseudo.Read(f, mostStat)
 		if err != nil {
 			continue
 		}
@@ -56,7 +67,7 @@ func childrenByParent(pid int) []int {
 
 // state is the letter of /proc/PID/stat, proc(5); 0 if there is no process.
 func state(pid int) byte {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	b, err := pseudo.Read("/proc/"+strconv.Itoa(pid)+"/stat", mostStat)
 	if err != nil {
 		return 0
 	}

@@ -97,7 +97,7 @@ func reading(launcher, dir string) error {
 
 // binding compares starts with and without, in turns.
 func binding() error {
-	cpus := slices.Collect(topo.Read(os.DirFS("/")).Allowed.All())
+	cpus := slices.Collect(topo.Here().Allowed.All())
 	var took [2][]time.Duration
 	for n := range 2 * starts {
 		i, thread := n/inARow%2, proc.Thread{}
