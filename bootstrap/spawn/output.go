@@ -11,6 +11,9 @@ import (
 const (
 	// chunkSize bounds one chunk of output; it is wire.MaxData.
 	chunkSize = 32 << 10
+	// firstChunk is the room for a stream until it has filled that once: most say
+	// little, and a node has many.
+	firstChunk = 1 << 10
 	// gather is how long the beginning of a line waits for the rest. MPI
 	// libraries unbuffer stdout: one printf becomes many one-byte writes.
 	gather = 5 * time.Millisecond
@@ -97,9 +100,12 @@ func (r *reader) pass(data []byte) {
 func (r *reader) run() {
 	defer close(r.ended)
 	defer r.file.Close()
-	buf := make([]byte, chunkSize)
+	buf := make([]byte, firstChunk)
 	for {
 		n, err := r.read(buf, 0)
+		if n == len(buf) && n < chunkSize {
+			buf = append(make([]byte, 0, chunkSize), buf...)[:chunkSize]
+		}
 		// The beginning of a line waits a little for the rest.
 		for n > 0 && n < len(buf) && err == nil && !r.unbuffered && buf[n-1] != '\n' {
 			var k int

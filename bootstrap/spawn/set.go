@@ -4,6 +4,7 @@
 package spawn
 
 import (
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -93,6 +94,7 @@ type Set struct {
 
 	machine *topo.Machine // of place
 	commons map[*job.Program]*common
+	null    *os.File // for ranks that read nothing, open as long as the agent lives; Start's alone
 	port    port
 	mpi     library // of prepareMPI
 

@@ -183,12 +183,13 @@ type ends struct {
 	child []*os.File // 0, 1, 2 of the rank, and its door
 	read  [3]*os.File
 	feed  *os.File
+	null  *os.File // among the rank's: it is the others', too
 }
 
 // close closes the rank's side, and what nobody has taken of ours.
 func (e *ends) close() {
 	for i, f := range append(append(e.child, e.read[:]...), e.feed) {
-		if f != nil && !(i == 2 && f == e.child[1]) {
+		if f != nil && f != e.null && !(i == 2 && f == e.child[1]) {
 			f.Close()
 		}
 	}
@@ -207,7 +208,10 @@ func (s *Set) connect(r *rank) (e ends, err error) {
 	case r.feed != nil:
 		e.child[0], e.feed, err = proc.PipeTo()
 	default:
-		e.child[0], err = os.Open(os.DevNull)
+		if s.null == nil {
+			s.null, err = os.Open(os.DevNull)
+		}
+		e.child[0], e.null = s.null, s.null
 	}
 	if err != nil {
 		return e, err
