@@ -43,6 +43,7 @@ var floors = map[string]int{
 	"bootstrap/remote/native": 4,
 	"bootstrap/spawn":         5,
 	"bootstrap/door":          5,
+	"bootstrap/guard":         4, // below remote, which names its role
 	"bootstrap/exchange":      5,
 	"lazy":                    5,
 	"fabric/...":              5,

@@ -9,7 +9,7 @@ import (
 )
 
 // Read makes a Machine of the sysfs and procfs below sys/ and proc/ of a folder:
-// / for the machine we run on, or a capture of another one. It never fails. What
+// pseudo.Here for the machine we run on, or a capture of another one. It never fails. What
 // is missing is guessed, at the worst as one flat node; what contradicts the rest
 // is left out; Machine.Notes tells.
 //

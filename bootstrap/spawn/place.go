@@ -9,6 +9,7 @@ import (
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/cpuset"
 	"ibrun/internal/proc"
+	"ibrun/internal/pseudo"
 	"ibrun/job"
 	"ibrun/topo"
 	"ibrun/topo/bind"
@@ -79,7 +80,7 @@ func worth(m *topo.Machine, links []string) []string {
 
 // place decides where this node's ranks run, from the node's own sysfs.
 func (s *Set) place() error {
-	s.machine = topo.Here()
+	s.machine = topo.Read(pseudo.Here())
 	all, notes, err := places(s.machine, s.cfg.Job.Binding, s.cfg.Node, threads(s.ranks[0].program), s.cfg.Interfaces)
 	if err != nil {
 		return err

@@ -93,7 +93,7 @@ type Set struct {
 	stub  []string // limits that a stub sets, as LimitMain reads them
 
 	machine *topo.Machine // of place
-	commons map[*job.Program]*common
+	recipes map[*job.Program]*recipe
 	null    *os.File // for ranks that read nothing, open as long as the agent lives; Start's alone
 	port    port
 	mpi     library // of prepareMPI

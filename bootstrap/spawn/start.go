@@ -35,11 +35,11 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	if killed {
 		return fail(126, errors.New("the job ended first"))
 	}
-	common := s.common(r.program)
-	if common.err != nil {
-		return fail(common.code, common.err)
+	what := s.recipe(r.program)
+	if what.err != nil {
+		return fail(what.code, what.err)
 	}
-	path, env := common.path, common.env.of(r.place.devices, s.identity(r))
+	path, env := what.path, what.env.of(r.place.devices, s.identity(r))
 	if err := s.prepareMPI(r, path, env); err != nil {
 		return fail(126, err)
 	}
@@ -72,32 +72,32 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	return nil
 }
 
-// common is what the ranks of a program have in common on this node, or why none
-// of them can be started.
-type common struct {
+// recipe is what all ranks of a program are started with on this node, or why none
+// of them can be.
+type recipe struct {
 	env  *environment
 	path string
 	code uint8
 	err  error
 }
 
-// common is made once for each program: to match this node's names against all
+// recipe is made once for each program: to match this node's names against all
 // that are a node's own takes longer than a fork, and to look the program up almost
 // as long. It is Start's alone.
-func (s *Set) common(p *job.Program) *common {
-	if c := s.commons[p]; c != nil {
+func (s *Set) recipe(p *job.Program) *recipe {
+	if c := s.recipes[p]; c != nil {
 		return c
 	}
-	c := &common{env: shared(os.Environ(), p)}
+	c := &recipe{env: shared(os.Environ(), p)}
 	if st, err := os.Stat(p.Dir); err != nil || !st.IsDir() {
 		c.code, c.err = 126, fmt.Errorf("working directory %s: %w", p.Dir, notDir(err))
 	} else {
 		c.path, c.code, c.err = lookup(p.Argv[0], p.Dir, c.env.list)
 	}
-	if s.commons == nil {
-		s.commons = map[*job.Program]*common{}
+	if s.recipes == nil {
+		s.recipes = map[*job.Program]*recipe{}
 	}
-	s.commons[p] = c
+	s.recipes[p] = c
 	return c
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ibrun/bootstrap/agent"
+	"ibrun/internal/pseudo"
 	"ibrun/job"
 	"ibrun/topo"
 )
@@ -17,7 +18,7 @@ const weighRole = ":weigh"
 
 // weighMain prints how many cores' worth of time is free here, in hundredths.
 func weighMain() int {
-	fmt.Println(weight(topo.Here()))
+	fmt.Println(weight(topo.Read(pseudo.Here())))
 	return 0
 }
 

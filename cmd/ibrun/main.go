@@ -22,6 +22,7 @@ import (
 	"ibrun/bootstrap/remote"
 	"ibrun/internal/build"
 	"ibrun/internal/limits"
+	"ibrun/internal/pseudo"
 	"ibrun/job"
 	"ibrun/topo"
 )
@@ -87,7 +88,7 @@ func launch(args []string) int {
 	}
 	say.layout = p.job.Layout
 	if p.here >= 0 {
-		p.warn(narrow(topo.Here(), int(p.nodes.At(p.here).Ranks)))
+		p.warn(narrow(topo.Read(pseudo.Here()), int(p.nodes.At(p.here).Ranks)))
 	}
 	if !r.quiet {
 		for _, w := range p.warnings {

@@ -10,6 +10,7 @@ import (
 
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/pseudo"
 	"ibrun/job"
 	"ibrun/topo"
 	"ibrun/topo/capture"
@@ -24,7 +25,7 @@ var kinds = map[job.Object]topo.Kind{
 // machine reads --topo-input, or this machine.
 func (r *request) machine() (*topo.Machine, error) {
 	if r.topoInput == "" {
-		return topo.Here(), nil
+		return topo.Read(pseudo.Here()), nil
 	}
 	tree, err := capture.Open(r.topoInput)
 	if err != nil {

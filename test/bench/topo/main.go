@@ -13,6 +13,7 @@ import (
 
 	"ibrun/internal/cpuset"
 	"ibrun/internal/proc"
+	"ibrun/internal/pseudo"
 	"ibrun/test/bench/figure"
 	"ibrun/topo"
 	"ibrun/topo/topotest"
@@ -97,7 +98,7 @@ func reading(launcher, dir string) error {
 
 // binding compares starts with and without, in turns.
 func binding() error {
-	cpus := slices.Collect(topo.Here().Allowed.All())
+	cpus := slices.Collect(topo.Read(pseudo.Here()).Allowed.All())
 	var took [2][]time.Duration
 	for n := range 2 * starts {
 		i, thread := n/inARow%2, proc.Thread{}
