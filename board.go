@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+	"ibrun/lazy"
 )
 
 // Put puts a value on the bulletin board under this rank's name. It is kept by
 // this node's agent; nothing is sent to other nodes until they ask. A key is
 // put once: the same value again does no harm, another is ErrPut. Keys have 1
-// to 1,024 bytes, values up to 1 MiB.
+// to 1,024 bytes, the first of which is not zero, values up to 1 MiB.
 func (w *World) Put(ctx context.Context, key string, value []byte) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -22,11 +25,7 @@ func (w *World) Put(ctx context.Context, key string, value []byte) error {
 	if w.door == nil {
 		return w.putAlone(key, value)
 	}
-	done := make(chan bool, 1)
-	w.mu.Lock()
-	w.puts = append(w.puts, done)
-	err := w.door.Send(wire.Put{Key: key, Value: value})
-	w.mu.Unlock()
+	done, err := w.put(key, value)
 	if err != nil {
 		return err
 	}
@@ -43,10 +42,27 @@ func (w *World) Put(ctx context.Context, key string, value []byte) error {
 	}
 }
 
+// put sends a Put, whose answer is for done.
+func (w *World) put(key string, value []byte) (done chan bool, err error) {
+	done = make(chan bool, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.puts = append(w.puts, done)
+	return done, w.door.Send(wire.Put{Key: key, Value: value})
+}
+
+// putBeside puts this rank's second address where those look for it who need it.
+func (w *World) putBeside(tuple fabric.Tuple) {
+	_, _ = w.put(lazy.BesideKey, tuple.Append(nil)) // a lost agent ends the world
+}
+
 // sizes says what is wrong with those of a key and a value. The agent would
 // take a question without a key for one about an address, and would not listen
 // any more to a rank with longer ones.
 func sizes(key string, value []byte) error {
+	if strings.HasPrefix(key, "\x00") {
+		return fmt.Errorf("key %q: those that begin with a zero byte are ibrun's own", key)
+	}
 	if key == "" || len(key) > wire.MaxKey || len(value) > wire.MaxValue {
 		return fmt.Errorf("key of %d bytes, value of %d: 1 to %d and 0 to %d are possible", len(key), len(value), wire.MaxKey, wire.MaxValue)
 	}

@@ -57,12 +57,7 @@ func openInfiniBand(w wire.Welcome, first bool, to fabric.Sink) (fabric.Fabric, 
 // parent gives. With -v, the first rank of each node says which that is, and
 // why, and why it is not InfiniBand.
 func openEthernet(w wire.Welcome, first bool, why string, to fabric.Sink) (fabric.Fabric, error) {
-	links, err := udp.Links()
-	if err != nil {
-		return nil, err
-	}
-	path, _ := netip.ParseAddr(w.Path) // none is the zero value
-	at, err := udp.Choose(w.How.Iface, path, links)
+	at, err := chooseEthernet(w)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +69,29 @@ func openEthernet(w wire.Welcome, first bool, why string, to fabric.Sink) (fabri
 		}
 	}
 	return udp.Open(udp.Config{Addr: at.Addr, MTU: at.MTU, Instead: why}, to)
+}
+
+func chooseEthernet(w wire.Welcome) (udp.Choice, error) {
+	links, err := udp.Links()
+	if err != nil {
+		return udp.Choice{}, err
+	}
+	path, _ := netip.ParseAddr(w.Path) // none is the zero value
+	return udp.Choose(w.How.Iface, path, links)
+}
+
+// openBeside opens an Ethernet address for peers whose node has no InfiniBand; nil:
+// there is none, and those will be told where both are.
+func openBeside(w wire.Welcome, to fabric.Sink) fabric.Fabric {
+	at, err := chooseEthernet(w)
+	if err != nil {
+		return nil
+	}
+	f, err := udp.Open(udp.Config{Addr: at.Addr, MTU: at.MTU}, to)
+	if err != nil {
+		return nil
+	}
+	return f
 }
 
 // streamAfter is the number of messages after which a pair is worth a reliable queue

@@ -106,6 +106,10 @@ func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, err
 				cfg.Opened = func(t fabric.Tuple) { _ = d.Send(wire.Publish{Tuple: t}) }
 			}
 			cfg.Worth = streamAfter
+			if welcome.How.Fabric == "auto" { // other nodes may have none
+				cfg.Beside = func(to fabric.Sink) fabric.Fabric { return openBeside(welcome, to) }
+				cfg.Besides = w.putBeside
+			}
 		}
 		cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) {
 			if !fast {
@@ -179,7 +183,7 @@ func (w *World) listen() {
 		}
 		switch m := m.(type) {
 		case wire.Answer:
-			if m.Key == "" {
+			if m.Key == "" || m.Key == lazy.BesideKey {
 				w.table.Answered(m)
 			} else {
 				w.got(m)

@@ -38,6 +38,9 @@ func (k Kind) String() string {
 	return kindParts[k].name
 }
 
+// Ethernet reports whether a kind is an address of a UDP endpoint.
+func (k Kind) Ethernet() bool { return k == ETH4 || k == ETH6 }
+
 // baseLen is the length of what all ranks of a node share.
 func (k Kind) baseLen() int { return kindParts[k].lid + kindParts[k].addr }
 

@@ -33,6 +33,7 @@ type far struct {
 	moved pair   // its stream
 
 	before uint64 // Repeated when it took the slot
+	beside beside
 
 	failures int   // so far
 	err      error // the last one
@@ -60,10 +61,14 @@ func (t *Table) far(rank uint32) *far {
 	f := t.fars[rank]
 	if f == nil {
 		f = &far{t: t, rank: rank, turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
-		f.peer = peer.New(peer.Config{
-			Self: t.cfg.Rank, Rank: rank, Epoch: t.cfg.Epoch, Tuple: t.fabric.Tuple(), MTU: t.fabric.MTU() - fabric.Overhead,
+		cfg := peer.Config{
+			Self: t.cfg.Rank, Rank: rank, Epoch: t.cfg.Epoch, Tuple: t.fabric.Tuple(), MTU: t.mtu(),
 			Stage: moveAt, Seed: uint64(t.cfg.Rank)<<32 | uint64(rank), Scratch: &t.scratch,
-		})
+		}
+		if t.beside != nil {
+			cfg.Beside = t.beside.Tuple()
+		}
+		f.peer = peer.New(cfg)
 		f.timer = time.AfterFunc(time.Hour, f.tick)
 		f.timer.Stop()
 		f.watch = time.AfterFunc(time.Hour, f.suspect)
@@ -134,7 +139,7 @@ func (t *Table) perform(f *far, e *peer.Effect) {
 
 func (t *Table) transmit(f *far, e *peer.Effect) {
 	t.out = t.cfg.Seal.Append(t.out[:0], fabric.Envelope{Kind: uint8(e.Packet), Dst: f.rank, DstEpoch: e.DstEpoch, Gen: e.Gen}, e.Body)
-	if err := t.fabric.Post(e.To, t.out); err != nil && !errors.Is(err, fabric.ErrClosed) && f.dead == nil {
+	if err := t.by(e.To).Post(e.To, t.out); err != nil && !errors.Is(err, fabric.ErrClosed) && f.dead == nil {
 		f.kill(err)
 		t.in.alarm(f.dead)
 	}

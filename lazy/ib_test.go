@@ -3,6 +3,7 @@
 package lazy
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/netip"
@@ -164,18 +165,69 @@ func TestBrokenStream(t *testing.T) {
 	require.Equal(t, "y", string(m.Body))
 }
 
-// TestMixed: of two nodes one has InfiniBand. Each side is told at once where both are, and what to do; nobody waits for an answer
-// that cannot come.
-func TestMixed(t *testing.T) {
-	w := newWorld(t, 2, 1, overIB)
+// overEthernet is a node without InfiniBand.
+func overEthernet(s fabric.Sink) (fabric.Fabric, error) {
+	return udp.Open(udp.Config{Addr: netip.MustParseAddr("127.0.0.1"), MTU: 1500, Instead: "/dev/infiniband is not there"}, s)
+}
+
+// mixed is a world of four nodes, of which two have InfiniBand, and Ethernet
+// besides unless beside is nil.
+func mixed(t *testing.T, beside func(fabric.Sink) fabric.Fabric) *world {
+	w := newWorld(t, 4, 1, overIB)
+	w.besides = map[uint32]fabric.Tuple{}
 	w.config = func(c *Config) {
-		if c.Rank == 1 {
-			c.Open = func(s fabric.Sink) (fabric.Fabric, error) {
-				return udp.Open(udp.Config{Addr: netip.MustParseAddr("127.0.0.1"), MTU: 1500, Instead: "/dev/infiniband is not there"}, s)
+		c.Worth = 16
+		if rank := c.Rank; rank%2 == 1 {
+			c.Open = overEthernet
+		} else {
+			c.Beside, c.Besides = beside, func(tuple fabric.Tuple) { w.besides[rank] = tuple }
+		}
+	}
+	return w.start()
+}
+
+// TestMixed: of four nodes two have InfiniBand. Everybody reaches everybody, whoever is first: over InfiniBand where both have it, by
+// datagrams and by streams.
+func TestMixed(t *testing.T) {
+	w := mixed(t, func(s fabric.Sink) fabric.Fabric {
+		f, err := overEthernet(s)
+		require.NoError(t, err)
+		return f
+	})
+	ctx := within(t)
+	long := bytes.Repeat([]byte("long"), longMessage)
+	for from := range uint32(4) { // the first of a pair is, by turns, on either side
+		for n := range uint32(40) {
+			for to := range uint32(4) {
+				if from == to {
+					continue
+				}
+				text := fmt.Appendf(nil, "%d to %d, %d", from, to, n)
+				if n == 30 {
+					text = long
+				}
+				require.NoError(t, w.table(from).Send(ctx, to, text))
+				m, err := w.table(to).RecvFrom(ctx, from)
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(text, m.Body))
 			}
 		}
 	}
-	w.start()
+	for rank := range uint32(4) {
+		table := w.table(rank)
+		require.NoError(t, table.Flush(ctx))
+		for _, f := range table.fars {
+			both := rank%2 == 0 && f.rank%2 == 0
+			require.Equal(t, !both, f.peer.Address().Kind.Ethernet(), "%d to %d: %v", rank, f.rank, f.peer.Address())
+			require.NotNil(t, f.moved.stream, "%d to %d", rank, f.rank)
+		}
+	}
+}
+
+// TestMixedApart: where a node with InfiniBand has nothing besides, each side is told at once where both are, and what to do; nobody
+// waits for an answer that cannot come.
+func TestMixedApart(t *testing.T) {
+	w := mixed(t, func(fabric.Sink) fabric.Fabric { return nil })
 	ctx := within(t)
 	for me, want := range []string{
 		`^rank 1: ib: its node goes by Ethernet \(127\.0\.0\.1\), having no InfiniBand or RoCE that works, and port mlx5_0:1 of this node by InfiniBand \(LID 3\): use --fabric udp for all`,

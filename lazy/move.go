@@ -117,7 +117,7 @@ func (f *far) makeOffer() {
 		return
 	}
 	f.moved.started = true
-	offer, err := f.t.fabric.Offer()
+	offer, err := f.t.by(f.peer.Address()).Offer()
 	if err != nil {
 		f.giveUp(err)
 		return
@@ -186,7 +186,7 @@ func (t *Table) dial(f *far, offer []byte) {
 	t.readers.Go(func() {
 		ctx, cancel := context.WithTimeout(t.ctx, dialTime)
 		defer cancel()
-		s, err := t.fabric.Dial(ctx, to, offer)
+		s, err := t.by(to).Dial(ctx, to, offer)
 		if err == nil {
 			if err = t.prove(s, f.rank, token); err != nil {
 				s.Close()

@@ -54,6 +54,15 @@ func (t *Table) resolved(f *far, tuple fabric.Tuple, epoch uint16) {
 		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: peer.NoRank})
 		return
 	}
+	if t.fabric.Tuple().Kind.Ethernet() && !tuple.Kind.Ethernet() {
+		if f.beside.epoch != epoch {
+			t.askBeside(f, epoch)
+			return
+		}
+		if f.beside.tuple.Kind != fabric.NONE { // else the fabric says why it cannot
+			tuple = f.beside.tuple
+		}
+	}
 	ev := peer.Event{Kind: peer.Resolved, Tuple: tuple, Epoch: epoch}
 	if f.peer.State() == peer.Resolving && !f.takeSlot() {
 		t.ready = append(t.ready, queued{f, ev})
@@ -98,6 +107,10 @@ func (t *Table) Answered(m wire.Answer) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
 	if t.stopped || m.Rank >= t.cfg.Layout.Ranks() {
+		return
+	}
+	if m.Key == BesideKey {
+		t.answeredBeside(m)
 		return
 	}
 	t.count(func(s *sums) { s[countAddressBytes] += uint64(len(m.Value)) })

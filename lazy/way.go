@@ -1,6 +1,7 @@
 package lazy
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -42,6 +43,7 @@ func (t *Table) open() error {
 	if b, ok := opened.(Bounded); ok {
 		t.cfg.MaxLive = min(t.cfg.MaxLive, max(1, b.MostStreams()/int(t.locals)))
 	}
+	t.openBeside()
 	tuple := opened.Tuple()
 	t.way.opened.Store(&tuple)
 	t.in.mu.Lock()
@@ -51,6 +53,37 @@ func (t *Table) open() error {
 		t.cfg.Opened(tuple)
 	}
 	return nil
+}
+
+// openBeside opens the second way, if there is to be one.
+func (t *Table) openBeside() {
+	if t.cfg.Beside == nil {
+		return
+	}
+	tuple := fabric.Tuple{Kind: fabric.NONE}
+	if t.beside = t.cfg.Beside(sink{t}); t.beside != nil {
+		tuple = t.beside.Tuple()
+	}
+	if t.cfg.Besides != nil {
+		t.cfg.Besides(tuple)
+	}
+}
+
+// by is the way to an address.
+func (t *Table) by(to fabric.Tuple) fabric.Fabric {
+	if t.beside != nil && to.Kind.Ethernet() {
+		return t.beside
+	}
+	return t.fabric
+}
+
+// mtu is what every peer's packets may have.
+func (t *Table) mtu() int {
+	most := t.fabric.MTU()
+	if t.beside != nil {
+		most = min(most, t.beside.MTU())
+	}
+	return most - fabric.Overhead
 }
 
 // Wanted opens the way in the background: another node asks for this rank. Why
@@ -74,8 +107,11 @@ func (t *Table) Tuple() fabric.Tuple {
 // close closes the fabric, or makes sure that it is never opened.
 func (w *way) close(t *Table) error {
 	w.once.Do(func() { w.err = ErrClosed })
-	if t.fabric == nil {
-		return nil
+	var err error
+	for _, f := range []fabric.Fabric{t.fabric, t.beside} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
 	}
-	return t.fabric.Close()
+	return err
 }

@@ -27,13 +27,14 @@ type world struct {
 	open   func(fabric.Sink) (fabric.Fabric, error)
 	config func(*Config)
 
-	mu     sync.Mutex
-	tables map[uint32]*Table
-	ended  map[uint32]wire.Answered
-	asks   int
-	later  map[uint32]bool // ranks that open when they are wanted
-	pairs  map[[2]uint32]bool
-	wg     sync.WaitGroup
+	mu      sync.Mutex
+	tables  map[uint32]*Table
+	ended   map[uint32]wire.Answered
+	asks    int
+	besides map[uint32]fabric.Tuple // second addresses; as they were before any question
+	later   map[uint32]bool         // ranks that open when they are wanted
+	pairs   map[[2]uint32]bool
+	wg      sync.WaitGroup
 }
 
 func newWorld(t testing.TB, nodes, perNode uint32, open func(fabric.Sink) (fabric.Fabric, error)) *world {
@@ -119,7 +120,13 @@ func (w *world) answer(to uint32, m wire.Ask) {
 		require.Eventually(w.t, func() bool { return table.Tuple().Kind != fabric.NONE }, patience, time.Millisecond)
 		w.mu.Lock()
 	}
-	answer := wire.Answer{Rank: m.Rank, Fresh: m.Fresh, What: w.ended[m.Rank]}
+	answer := wire.Answer{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh, What: w.ended[m.Rank]}
+	if table := w.tables[to]; m.Key != "" {
+		answer.Value = w.besides[m.Rank].Append(nil)
+		w.mu.Unlock()
+		table.Answered(answer)
+		return
+	}
 	node := w.layout.NodeOf(m.Rank)
 	first, count := w.layout.RanksOn(node)
 	b := fabric.Block{Node: node, First: first}

@@ -13,10 +13,18 @@ func (p *Peer) address(c *cue) {
 	}
 }
 
+// own is where a peer with such an address reaches us.
+func (p *Peer) own(to fabric.Tuple) fabric.Tuple {
+	if to.Kind.Ethernet() && p.cfg.Beside != (fabric.Tuple{}) {
+		return p.cfg.Beside
+	}
+	return p.cfg.Tuple
+}
+
 // transmitState sends STATE. One that answers another at once has an echo; what a
 // timer repeats has none, since the time in between was not the way's.
 func (p *Peer) transmitState(flags uint8, echo uint16) {
-	k := packet{kind: PacketState, flags: flags, mtu: uint16(p.cfg.MTU), stamp: stamp(p.now), echo: echo, tuple: p.cfg.Tuple}
+	k := packet{kind: PacketState, flags: flags, mtu: uint16(p.cfg.MTU), stamp: stamp(p.now), echo: echo, tuple: p.own(p.to)}
 	if p.untaken <= p.cfg.Inbox {
 		k.window = uint8(p.cfg.Window)
 	}

@@ -21,6 +21,7 @@ type Config struct {
 	Self, Rank uint32       // our rank and the peer's
 	Epoch      uint16       // our incarnation, 1 or more
 	Tuple      fabric.Tuple // where we are reached
+	Beside     fabric.Tuple // where peers on Ethernet reach us, if Tuple is none for them; zero: nowhere else
 	MTU        int          // most bytes of a packet's body that we take or send, 512 or more
 	Window     int          // segments that we take at a time, 1 to 64; 0: 64
 	Stage      int          // bytes that may be accepted and not acknowledged; 0: 256 KiB

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"encoding/binary"
+	"net/netip"
 	"reflect"
 	"slices"
 	"testing"
@@ -202,6 +203,39 @@ func TestLeftGeneration(t *testing.T) {
 	require.Equal(t, uint32(5), b.peer.gen)
 	require.Zero(t, b.peer.Unacked())
 	require.Less(t, w.now, 50*time.Millisecond)
+}
+
+// Who has an address beside the first says that one to peers on Ethernet, and to
+// no others.
+func TestBeside(t *testing.T) {
+	first, beside := fabric.Tuple{Kind: fabric.IB, LID: 7, Num: 8}, fabric.Ethernet(netip.MustParseAddrPort("10.0.0.1:9"))
+	for to, says := range map[fabric.Tuple]fabric.Tuple{
+		{Kind: fabric.IB, LID: 1, Num: 2}:                          first,
+		fabric.Ethernet(netip.MustParseAddrPort("10.0.0.2:10")):    beside,
+		fabric.Ethernet(netip.MustParseAddrPort("[fd00::2]:10")):   beside,
+		{Kind: fabric.ROCE4, Addr: [16]byte{10, 0, 0, 2}, Num: 11}: first,
+	} {
+		old := packet{kind: PacketFin, attempt: 1}
+		p := New(Config{Self: 1, Rank: 2, Epoch: 2, Tuple: first, Beside: beside, MTU: 1000})
+		p.Step(0, Event{Kind: Warm})
+		told := 0
+		for at, ev := range []Event{
+			{Kind: Resolved, Tuple: to, Epoch: 1},
+			{Kind: Packet, Packet: PacketFin, Gen: 9, SrcEpoch: 1, DstEpoch: 1, Tuple: to, Body: old.append(nil)}, // to an incarnation before: REJECT
+		} {
+			for _, e := range p.Step(time.Duration(at), ev) {
+				if e.Kind != Transmit {
+					continue
+				}
+				var k packet
+				require.True(t, k.parse(e.Packet, e.Body))
+				require.Equal(t, to, e.To)
+				require.Equal(t, says, k.tuple, e.Packet)
+				told++
+			}
+		}
+		require.Equal(t, 2, told)
+	}
 }
 
 // TestRestarted: what was sent to a dead incarnation is reported, what comes

@@ -165,7 +165,7 @@ func (p *Peer) question(fresh bool) {
 
 // reject tells a packet's sender who we are, or which generations have ended.
 func (p *Peer) reject(epoch uint16, gen uint32, to fabric.Tuple) {
-	k := packet{kind: PacketReject, epoch: p.cfg.Epoch, tuple: p.cfg.Tuple}
+	k := packet{kind: PacketReject, epoch: p.cfg.Epoch, tuple: p.own(to)}
 	p.emit(Effect{Kind: Transmit, Packet: k.kind, Gen: gen, DstEpoch: epoch, To: to, Body: p.body(&k)})
 }
 
