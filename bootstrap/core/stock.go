@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"ibrun/bootstrap/tree"
@@ -112,7 +113,11 @@ func (s *stock) share(c *Core, k *kid) job.Parts {
 			waits = append(waits, max(cost.REM-(c.now-o.started), 0))
 		}
 	}
-	part, rest := s.nodes.Cut(cost.Share(n, waits))
+	own := time.Duration(0) // until there is a slot for one node more
+	if c.starts.inFlight+1 >= c.starts.window && len(waits) > 0 {
+		own = slices.Min(waits)
+	}
+	part, rest := s.nodes.Cut(cost.Share(n, own, waits))
 	if len(part) == 0 {
 		return nil
 	}

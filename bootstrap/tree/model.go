@@ -175,15 +175,15 @@ func (s Shape) Resolve(n int) Shape {
 
 // Share is how many of n nodes that nobody has begun a child should take that
 // can begin now. It is the child's part of what can be done in the least time in
-// which it, its parent, and others that will be up after the given times, each
-// taking a share then, can do all of them.
-func (c Cost) Share(n int, waits []time.Duration) int {
+// which it, its parent, which can begin after own, and others that will be up after
+// the given times, each taking a share then, can do all of them.
+func (c Cost) Share(n int, own time.Duration, waits []time.Duration) int {
 	if n <= 0 {
 		return 0
 	}
 	below := func(t time.Duration) int { return max(c.Reach(t, n+1)-1, 0) }
 	all := func(t time.Duration) int {
-		sum := 2 * below(t)
+		sum := below(t) + below(t-own)
 		for _, w := range waits {
 			sum += below(t - w)
 		}

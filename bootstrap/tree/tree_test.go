@@ -184,15 +184,18 @@ func TestSaturate(t *testing.T) {
 // more than one can do in time is not given to it.
 func TestShare(t *testing.T) {
 	c := Cost{SEQ: 10 * time.Millisecond, REM: 100 * time.Millisecond}
-	require.Zero(t, c.Share(0, nil))
-	require.Equal(t, 1, c.Share(1, nil))
+	require.Zero(t, c.Share(0, 0, nil))
+	require.Equal(t, 1, c.Share(1, 0, nil))
 	for n := 2; n <= 3000; n += n/7 + 1 {
-		half := c.Share(n, nil)
+		half := c.Share(n, 0, nil)
 		require.InDelta(t, float64(n)/2, float64(half), 1, "%d nodes", n)
-		others := c.Share(n, []time.Duration{0, 0})
+		others := c.Share(n, 0, []time.Duration{0, 0})
 		require.InDelta(t, float64(n)/4, float64(others), 1, "%d nodes", n)
-		late := c.Share(n, []time.Duration{50 * time.Millisecond})
+		busy := c.Share(n, c.REM, nil)
+		require.GreaterOrEqual(t, busy, half, "its parent can begin none now")
+		require.Equal(t, n, c.Share(n, time.Hour, nil), "nor ever")
+		late := c.Share(n, 0, []time.Duration{50 * time.Millisecond})
 		require.LessOrEqual(t, late, half)
-		require.GreaterOrEqual(t, late, c.Share(n, []time.Duration{0}))
+		require.GreaterOrEqual(t, late, c.Share(n, 0, []time.Duration{0}))
 	}
 }
