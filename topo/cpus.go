@@ -64,8 +64,7 @@ func (r *reader) online() cpuset.Set {
 // cores are the cores of the CPUs that are said to be online, and those of the
 // CPUs that have a core.
 func (r *reader) cores(online cpuset.Set) ([]Object, cpuset.Set) {
-	units := r.computeUnits()
-	cores, rest := r.parts(online, "core", func(cpu int) (Object, bool) { return r.core(cpu, units) })
+	cores, rest := r.parts(online, "core", r.core)
 	var bare cpuset.Set
 	for cpu := range rest.All() {
 		if len(r.names(topology(cpu))) == 0 {
@@ -89,7 +88,7 @@ func (r *reader) cores(online cpuset.Set) ([]Object, cpuset.Set) {
 // core is the core of a CPU. The same core_id may be in several packages and
 // dies, so that only the siblings tell what it is. Their files had other names
 // before Linux 5.2.
-func (r *reader) core(cpu int, units bool) (Object, bool) {
+func (r *reader) core(cpu int) (Object, bool) {
 	dir := topology(cpu)
 	set, ok := r.either(dir+"/core_cpus_list", dir+"/core_cpus")
 	if !ok {
@@ -99,7 +98,7 @@ func (r *reader) core(cpu int, units bool) (Object, bool) {
 		return Object{}, false
 	}
 	core := Object{r.id(dir + "/core_id"), set}
-	if units && set.Has(cpu) {
+	if set.Len() > 1 && set.Has(cpu) && r.computeUnits() {
 		core.CPUs = cpuset.Of(cpu)
 		for other := range set.All() {
 			if other < mostCPUs && r.id(topology(other)+"/core_id") == core.ID {
@@ -141,13 +140,18 @@ func (r *reader) dies(m *Machine) []Object {
 // AMD family 21, whose pairs of cores share one front end and one floating-point
 // unit. Where each has its own core_id, hwloc takes them for cores, as AMD does.
 func (r *reader) computeUnits() bool {
+	if r.units != nil {
+		return *r.units
+	}
 	first, _, _ := strings.Cut(r.head("proc/cpuinfo"), "\n\n")
 	fields := map[string]string{}
 	for line := range strings.Lines(first) {
 		key, value, _ := strings.Cut(line, ":")
 		fields[strings.TrimSpace(key)] = strings.TrimSpace(value)
 	}
-	return fields["vendor_id"] == "AuthenticAMD" && fields["cpu family"] == "21"
+	units := fields["vendor_id"] == "AuthenticAMD" && fields["cpu family"] == "21"
+	r.units = &units
+	return units
 }
 
 // flat are the CPUs of a machine without sysfs, as containers may be.

@@ -80,6 +80,9 @@ func (r *reader) place(dir string) Place {
 	p := Place{NUMA: -1}
 	device := dir + "/device"
 	to, _ := r.target(dir)
+	if strings.Contains(to, "/virtual/") {
+		return p
+	}
 	folder, pci := pciPath(path.Join(path.Dir(dir), to))
 	if to == "" {
 		folder, pci = r.pciFolder(device)

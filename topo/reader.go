@@ -16,6 +16,7 @@ import (
 type reader struct {
 	fsys  fs.FS
 	notes []string
+	units *bool // of computeUnits; nil: not asked for yet
 }
 
 // mostText bounds a file. Attributes of sysfs are at most a page; procfs has

@@ -45,18 +45,25 @@ var reaper struct {
 // spawners take orders to fork. A parent-death signal comes when the thread
 // that forked dies (golang.org/issue/27505), so each is locked to a thread
 // that lives as long as the process.
-var spawners struct {
-	start  sync.Once
+var spawners = struct {
 	orders chan func(*station)
-}
+	room   chan struct{} // of threads that may still be started
+}{make(chan func(*station)), make(chan struct{}, spawnerThreads)}
 
-// spawnerThreads is the number of threads that fork: more gain nothing, since
-// the runtime lets one fork at a time.
+// spawnerThreads is the most threads that fork: more gain nothing, since the
+// runtime lets one fork at a time. Most agents need one.
 const spawnerThreads = 2
 
-func startSpawners() {
-	spawners.orders = make(chan func(*station))
-	for range spawnerThreads {
+// spawn gives an order to a thread that is free, or to one that is started for it,
+// or waits.
+func spawn(order func(*station)) {
+	select {
+	case spawners.orders <- order:
+		return
+	default:
+	}
+	select {
+	case spawners.room <- struct{}{}:
 		go func() {
 			runtime.LockOSThread()
 			here := newStation()
@@ -64,7 +71,9 @@ func startSpawners() {
 				order(here)
 			}
 		}()
+	default:
 	}
+	spawners.orders <- order
 }
 
 // BecomeSubreaper makes this process the parent of all orphans below it.
@@ -86,10 +95,9 @@ func Start(c Cmd) (p *Process, err error) {
 // all of it runs on one of the threads that fork, since going there and back for
 // each process takes half as long as the fork. f must not call Start.
 func Row(f func(start func(Cmd) (*Process, error))) {
-	spawners.start.Do(startSpawners)
 	reaper.start.Do(startReaper)
 	finished := make(chan struct{})
-	spawners.orders <- func(here *station) {
+	spawn(func(here *station) {
 		defer close(finished)
 		f(func(c Cmd) (*Process, error) {
 			if err := here.become(c.Thread); err != nil {
@@ -97,7 +105,7 @@ func Row(f func(start func(Cmd) (*Process, error))) {
 			}
 			return start(c)
 		})
-	}
+	})
 	<-finished
 }
 
