@@ -5,7 +5,6 @@ SHELL := /bin/bash
 
 FUZZTIME ?= 100000x
 ROUNDS   ?= 5
-BESIDE   ?= # further targets that compute, for CI
 CASES    ?= ssh tuned rsh latency own own-ssh
 
 RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
@@ -58,7 +57,7 @@ test: test-packages ## vet, then all tests and fuzz seeds with the race detector
 	@$(MAKE) --no-print-directory libpmi
 	go vet $(TAGS) ./...
 	CGO_ENABLED=0 go vet ./cgo/verbs && CGO_ENABLED=0 go test -count=1 ./cgo/verbs
-	@$(MAKE) --no-print-directory -j2 --output-sync=target $(BESIDE) test-ib test-computing
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-ib test-computing
 	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)')
 
 test-computing: # beside test-ib, whose machines use one core and wait a lot

@@ -384,6 +384,8 @@ func TestMemory(t *testing.T) {
 		}
 		return n
 	}
+	// The ring of receives grows after the first datagram, when its goroutine comes to it.
+	require.Eventually(t, func() bool { return a.Counters().Pinned-shared() >= defaultReceives*mostBody }, patience, time.Millisecond)
 	before := a.Counters().Pinned - shared()
 	const more = 20
 	for range more {
