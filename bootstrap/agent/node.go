@@ -62,14 +62,6 @@ func Main() int {
 	return 0
 }
 
-// polled is a descriptor that this process has begun with, and shares with nobody
-// who runs. Nonblocking, it is waited for by the runtime's poller; otherwise a
-// thread of its own would, and keep others waiting each time until it is missed.
-func polled(fd int, name string) *os.File {
-	_ = syscall.SetNonblock(fd, true) // it then is as it was
-	return os.NewFile(uintptr(fd), name)
-}
-
 // watchGuard posts the death of the guard. An agent that nobody guards, as in
 // a debugger, has no such descriptor.
 func (l *loop) watchGuard() {
@@ -78,7 +70,8 @@ func (l *loop) watchGuard() {
 		return
 	}
 	syscall.CloseOnExec(guard.Pipe)
-	f := polled(guard.Pipe, "guard")
+	_ = syscall.SetNonblock(guard.Pipe, true) // the runtime's poller waits then, and no thread
+	f := os.NewFile(guard.Pipe, "guard")
 	if _, err := io.Copy(io.Discard, f); err == nil {
 		l.post(core.GuardLost{})
 	}

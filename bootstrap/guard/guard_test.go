@@ -27,22 +27,42 @@ type guarded struct {
 	errs bytes.Buffer
 }
 
+// programs are testdata/guarded, by where it begins.
+var programs = map[string]string{}
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "guarded")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	flags := map[string]string{"go": ""}
+	if runtime.GOARCH == "amd64" {
+		flags["entry"] = "-E ibrun/bootstrap/guard.entry"
+	}
+	for begin, flags := range flags {
+		programs[begin] = filepath.Join(dir, begin)
+		build := exec.Command("go", "build", "-ldflags", flags, "-o", programs[begin], "./testdata/guarded")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "%s\n", out)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
 // both runs a test with a guard that begins in Go, and with one that begins before.
 func both(t *testing.T, test func(t *testing.T, start func(what string, number int) *guarded)) {
-	entries := map[string]string{"go": ""}
-	if runtime.GOARCH == "amd64" {
-		entries["entry"] = "-E ibrun/bootstrap/guard.entry"
-	}
-	for name, flags := range entries {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "guarded")
-			build := exec.Command("go", "build", "-ldflags", flags, "-o", path, "./testdata/guarded")
-			build.Env = append(os.Environ(), "CGO_ENABLED=0")
-			out, err := build.CombinedOutput()
-			require.NoError(t, err, "%s", out)
+	for begin, path := range programs {
+		t.Run(begin, func(t *testing.T) {
 			test(t, func(what string, number int) *guarded {
 				g := &guarded{cmd: exec.Command(path, ":guard", what, strconv.Itoa(number))}
 				g.cmd.Env, g.cmd.Stderr = []string{"GREETING=hello", "PATH=" + os.Getenv("PATH")}, &g.errs
+				var err error
 				g.in, err = g.cmd.StdinPipe()
 				require.NoError(t, err)
 				out, err := g.cmd.StdoutPipe()

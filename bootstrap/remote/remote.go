@@ -74,7 +74,6 @@ type Starter struct {
 	local  bool
 	jitter func() float64
 	script string                           // that finds an agent
-	blind  string                           // the same, but does not look where this binary lies here
 	native bool                             // make ssh sessions in this process, where that can be done
 	system func() (sshconfig.System, error) // what the user's configuration depends on; most agents never ask
 	say    func(string)
@@ -86,7 +85,7 @@ type Starter struct {
 // New makes a starter for a job's way of launching. The error says what is
 // wrong with the launcher itself.
 func New(how job.Launch, opt Options) (*Starter, error) {
-	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath, build.Path()), blind: command(how.AgentPath, ""), say: opt.Say, system: sync.OnceValues(sshconfig.Here)}
+	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath, build.Path()), say: opt.Say, system: sync.OnceValues(sshconfig.Here)}
 	if s.jitter == nil {
 		s.jitter = rand.Float64
 	}
@@ -140,7 +139,7 @@ func (s *Starter) argv(t Target) []string {
 // command is what a session runs there.
 func (s *Starter) command(t Target) string {
 	if t.other {
-		return s.blind
+		return command(s.how.AgentPath, "")
 	}
 	return s.script
 }

@@ -151,12 +151,12 @@ func (s *Set) tidy() {
 	for _, r := range s.ranks {
 		local[strconv.FormatUint(uint64(r.local), 10)] = true
 	}
-	remove(func(path string) error {
-		if !local[strings.TrimPrefix(filepath.Ext(path), ".")] {
-			return nil
+	segments, _ := filepath.Glob(fmt.Sprintf("%s/vader_segment.*.%d.%x.*", sharedMemory, uid, id)) // the pattern is a good one
+	for _, path := range segments {
+		if local[strings.TrimPrefix(filepath.Ext(path), ".")] {
+			_ = os.Remove(path) // most are gone
 		}
-		return os.Remove(path)
-	}, fmt.Sprintf("%s/vader_segment.*.%d.%x.*", sharedMemory, uid, id))
+	}
 	for _, tmp := range s.folders() {
 		families, _ := filepath.Glob(fmt.Sprintf("%s/ompi.*.%d/jf.%d", tmp, uid, id>>16))
 		for _, family := range families {
@@ -182,11 +182,4 @@ func (s *Set) folders() []string {
 		}
 	}
 	return list
-}
-
-func remove(by func(string) error, pattern string) {
-	found, _ := filepath.Glob(pattern) // the pattern is a good one
-	for _, path := range found {
-		_ = by(path) // most are gone, or in use
-	}
 }

@@ -17,11 +17,16 @@ func driver(t *testing.T, open Opener, x *Box) (fabric.Driver, fabric.Fabric) {
 	f := open(t, x)
 	t.Cleanup(func() { f.Close() })
 	d, ok := f.(fabric.Driver)
-	if !ok {
-		t.Skip("this fabric is no driver")
-	}
+	require.True(t, ok)
 	from, _ := endpoint(t, open)
 	return d, from
+}
+
+// driverOrNone sees to it that the laws for drivers are not passed over.
+func driverOrNone(t *testing.T, open Opener, o Options) {
+	f, _ := endpoint(t, open)
+	_, is := f.(fabric.Driver)
+	require.Equal(t, o.Driver, is)
 }
 
 // takeTurn gets the turn from the fabric's goroutine, which gives it up after a

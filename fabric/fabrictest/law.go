@@ -17,22 +17,26 @@ import (
 // Opener makes an endpoint; all of one test reach each other.
 type Opener func(t *testing.T, sink fabric.Sink) fabric.Fabric
 
-// Options says what may be missing of a fabric under test.
+// Options says what a fabric under test is, and what may be missing of it.
 type Options struct {
-	Lossy bool // datagrams may be lost, doubled or overtaken even if few are under way
-	Flood int  // datagrams of the test that sends most; 0: 100,000
+	Driver bool // it is a fabric.Driver, and held to what that promises
+	Lossy  bool // datagrams may be lost, doubled or overtaken even if few are under way
+	Flood  int  // datagrams of the test that sends most; 0: 100,000
 }
 
 // patience bounds every wait of these tests. It is for busy machines: nothing
 // takes so long unless it hangs.
 const patience = 30 * time.Second
 
+// law is one promise.
+type law struct {
+	name string
+	hold func(*testing.T, Opener, Options)
+}
+
 // Run holds a fabric against the law.
 func Run(t *testing.T, open Opener, o Options) {
-	for _, law := range []struct {
-		name string
-		hold func(*testing.T, Opener, Options)
-	}{
+	laws := []law{
 		{"datagrams are whole", whole},
 		{"too long", tooLong},
 		{"many senders", manySenders},
@@ -48,12 +52,14 @@ func Run(t *testing.T, open Opener, o Options) {
 		{"dial and context", dialContext},
 		{"closed", closed},
 		{"close waits for the sink", closeWaits},
-		{"driven by many", drivenByMany},
-		{"a drive ends", driveEnds},
-		{"close waits for a driver", closeWaitsForDriver},
+		{"a driver or none", driverOrNone},
 		{"nothing is left", nothingLeft},
 		{"another endpoint differs", differs},
-	} {
+	}
+	if o.Driver {
+		laws = append(laws, law{"driven by many", drivenByMany}, law{"a drive ends", driveEnds}, law{"close waits for a driver", closeWaitsForDriver})
+	}
+	for _, law := range laws {
 		t.Run(law.name, func(t *testing.T) { law.hold(t, open, o) })
 	}
 }

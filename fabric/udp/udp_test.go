@@ -36,7 +36,7 @@ func TestLaw(t *testing.T) {
 				f, err := Open(Config{Addr: addr}, s)
 				require.NoError(t, err)
 				return f
-			}, fabrictest.Options{})
+			}, fabrictest.Options{Driver: true})
 		})
 	}
 }
