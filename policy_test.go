@@ -87,7 +87,7 @@ func floorOf(table map[string]int, dir string) (int, bool) {
 
 // check holds all files against the rules and returns what breaks them.
 func check(table map[string]int, files []source) (faults []string) {
-	documented := map[string]bool{}
+	documented := map[string][]string{} // the files with a package comment, by directory
 	for _, f := range files {
 		dir := path.Dir(f.path)
 		fault := func(format string, args ...any) {
@@ -109,7 +109,11 @@ func check(table map[string]int, files []source) (faults []string) {
 		}
 		test := strings.HasSuffix(f.path, "_test.go")
 		if !test {
-			documented[dir] = documented[dir] || parsed.Doc != nil
+			where := documented[dir]
+			if parsed.Doc != nil {
+				where = append(where, f.path)
+			}
+			documented[dir] = where
 			checkImports(table, dir, parsed, fault)
 		}
 		if test && calls(parsed, "time", []string{"Sleep"}) != "" {
@@ -122,9 +126,13 @@ func check(table map[string]int, files []source) (faults []string) {
 		}
 		checkNames(f.path, parsed, fault)
 	}
-	for dir, ok := range documented {
-		if !ok {
+	for dir, where := range documented {
+		switch len(where) {
+		case 0:
 			faults = append(faults, dir+": no package comment: say what it is and what it refuses to do")
+		case 1:
+		default:
+			faults = append(faults, fmt.Sprintf("%s: package comments in %s: one, or go doc shows both", dir, strings.Join(where, " and ")))
 		}
 	}
 	slices.Sort(faults)
@@ -305,6 +313,10 @@ func TestPolicyFails(t *testing.T) {
 			require.Contains(t, faults[0], c.want)
 		})
 	}
+	t.Run("two comments", func(t *testing.T) {
+		faults := check(floors, []source{file("job/a.go", "var a int\n"), file("job/b.go", "var b int\n")})
+		require.Equal(t, []string{"job: package comments in job/a.go and job/b.go: one, or go doc shows both"}, faults)
+	})
 	t.Run("right arrows", func(t *testing.T) {
 		require.Empty(t, check(floors, []source{
 			file("bootstrap/core/a.go", "import (\n\t\"time\"\n\n\t_ \"ibrun/job\"\n)\n\nvar d time.Duration\n"),
