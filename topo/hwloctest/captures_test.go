@@ -1,7 +1,9 @@
 package hwloctest_test
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,4 +16,19 @@ func TestCaptures(t *testing.T) {
 		require.DirExists(t, filepath.Join(dir, "sys", "devices", "system", "cpu"), name)
 		require.DirExists(t, filepath.Join(dir, "proc"), name)
 	}
+}
+
+// TestRealMachines says whether the tests of captures had any of real machines.
+func TestRealMachines(t *testing.T) {
+	if os.Getenv(hwloctest.Variable) == "" {
+		t.Skipf("captures of real machines are compared with hwloc only where %s names a folder with them (NAME.tar.bz2)",
+			hwloctest.Variable)
+	}
+	real := 0
+	for name := range hwloctest.Machines(t) {
+		if !strings.HasPrefix(name, "made-") {
+			real++
+		}
+	}
+	require.Positive(t, real)
 }
