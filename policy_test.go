@@ -120,6 +120,9 @@ func check(table map[string]int, files []source) (faults []string) {
 		if test && calls(parsed, "time", []string{"Sleep"}) != "" {
 			fault("time.Sleep in a test: wait for an event with a deadline")
 		}
+		if name := methods(parsed, []string{"Skip", "Skipf", "SkipNow"}); name != "" && dir != "internal/skip" {
+			fault("%s: use skip.Because, or make test does not tell what was left out", name)
+		}
 		for _, spec := range parsed.Imports {
 			if spec.Path.Value == `"C"` && !strings.HasPrefix(dir+"/", "cgo/") {
 				fault(`import "C" outside cgo/`)
@@ -179,6 +182,19 @@ func calls(file *ast.File, pkg string, names []string) (found string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok && found == "" {
 			if x, ok := s.X.(*ast.Ident); ok && x.Name == pkg && slices.Contains(names, s.Sel.Name) {
+				found = s.Sel.Name
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// methods returns the first of some names that a file calls of anything.
+func methods(file *ast.File, names []string) (found string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && found == "" {
+			if s, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(names, s.Sel.Name) {
 				found = s.Sel.Name
 			}
 		}
@@ -306,6 +322,7 @@ func TestPolicyFails(t *testing.T) {
 		"long":           {file("job/a.go", strings.Repeat("// line\n", 500)), "503 lines"},
 		"vague name":     {file("job/a.go", "type jobManager struct{}\n"), "jobManager: \"Manager\" says nothing"},
 		"vague file":     {file("internal/x/net_util.go", "var a int\n"), "\"util\" says nothing"},
+		"skip":           {file("job/a_test.go", "func f(t T) { t.Skipf(\"why\") }\n"), "Skipf: use skip.Because"},
 		"sleep":          {file("job/a_test.go", "import \"time\"\n\nfunc f() { time.Sleep(1) }\n"), "time.Sleep in a test"},
 	} {
 		t.Run(name, func(t *testing.T) {

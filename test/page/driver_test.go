@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/skip"
 )
 
 // browser is one session of ChromeDriver (W3C WebDriver over HTTP).
@@ -33,7 +35,7 @@ const patience = 60 * time.Second
 func open(t *testing.T) *browser {
 	for _, program := range []string{"chromium", "chromedriver"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("NOT TESTED: %s is not on this machine; apt-get install chromium chromium-driver", program)
+			skip.Because(t, "the page was not opened in a browser: no "+program+"; apt-get install chromium chromium-driver")
 		}
 	}
 	driver := exec.Command("chromedriver", "--port=0")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/skip"
 	"ibrun/topo/hwloctest"
 )
 
@@ -21,8 +22,7 @@ func TestCaptures(t *testing.T) {
 // TestRealMachines says whether the tests of captures had any of real machines.
 func TestRealMachines(t *testing.T) {
 	if os.Getenv(hwloctest.Variable) == "" {
-		t.Skipf("captures of real machines are compared with hwloc only where %s names a folder with them (NAME.tar.bz2)",
-			hwloctest.Variable)
+		skip.Because(t, "captures of real machines: "+hwloctest.Variable+" names no folder with some (NAME.tar.bz2)")
 	}
 	real := 0
 	for name := range hwloctest.Machines(t) {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/cpuset"
+	"ibrun/internal/skip"
 	"ibrun/topo"
 	"ibrun/topo/hwloctest"
 	"ibrun/topo/near"
@@ -94,7 +95,7 @@ func TestThreeActivePorts(t *testing.T) {
 func TestThreeActivePortsOfACapture(t *testing.T) {
 	dir, ok := hwloctest.Captures(t)["fakepcilocalities"]
 	if !ok {
-		t.Skipf("the capture fakepcilocalities is not in the folder that %s names", hwloctest.Variable)
+		skip.Because(t, "captures of real machines: "+hwloctest.Variable+" names no folder with fakepcilocalities")
 	}
 	for name, bus := range map[string]string{"qib1": "pci0000:80/0000:80:03.0", "qib2": "pci0000:c0/0000:c0:03.0"} {
 		require.NoError(t, os.Symlink("../../devices/"+bus+"/0000:43:00.0/infiniband/qib0", filepath.Join(dir, "sys/class/infiniband", name)))
