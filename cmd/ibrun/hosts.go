@@ -123,21 +123,6 @@ func thisMachine(n job.Nodes, at surroundings) int {
 	return best
 }
 
-// unreadAllocation says that a resource manager has given nodes which nobody
-// named on the command line.
-func unreadAllocation(env []string) string {
-	const text = "%s is set, and this version does not read it: ranks run on this machine; write %s"
-	if n, ok := lookupEnv(env, "SLURM_JOB_NUM_NODES"); ok && n != "1" {
-		return fmt.Sprintf(text, "SLURM_JOB_NODELIST", `--hosts "$SLURM_JOB_NODELIST"`)
-	}
-	for _, name := range []string{"PBS_NODEFILE", "LSB_DJOB_HOSTFILE"} {
-		if _, ok := lookupEnv(env, name); ok {
-			return fmt.Sprintf(text, name, `-f "$`+name+`"`)
-		}
-	}
-	return ""
-}
-
 // lookupEnv finds a variable; the last of several counts, and an empty one is
 // not set.
 func lookupEnv(env []string, name string) (value string, ok bool) {

@@ -65,10 +65,10 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if local {
-		p.warn(unreadAllocation(at.env))
-	} else if alloc, err = p.leaveOut(r, alloc, at); err != nil {
-		return nil, err
+	if !local {
+		if alloc, err = p.leaveOut(r, alloc, at); err != nil {
+			return nil, err
+		}
 	}
 	if alloc, err = p.holdBack(r, alloc, at); err != nil {
 		return nil, err
@@ -168,6 +168,9 @@ func (r *request) allocation(at surroundings) (alloc job.Nodes, local bool, err 
 		entries = append(entries, more...)
 	}
 	if len(entries) == 0 {
+		if err := r.unread(at.env); err != nil {
+			return alloc, false, err
+		}
 		return job.NewNodes(0, []job.Run{{Prefix: at.host, Count: 1}}), true, nil
 	}
 	var runs []job.Run

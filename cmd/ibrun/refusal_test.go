@@ -160,9 +160,6 @@ func TestFromTheEnvironment(t *testing.T) {
 	p, err = with("PMI_FD=9")
 	require.NoError(t, err)
 	require.NotContains(t, p.job.Programs[0].Env, "PMI_FD=9")
-	p, err = with("SLURM_JOB_NUM_NODES=4")
-	require.NoError(t, err)
-	require.Contains(t, p.warnings[0], "SLURM_JOB_NODELIST")
 }
 
 func TestArgumentsAreBytes(t *testing.T) {
