@@ -28,6 +28,7 @@ func (o Object) String() string {
 type Binding struct {
 	Map      Object   // --map-by: where a node's ranks go one after the other; Unsaid: equal shares
 	Fill     bool     // --rank-by fill: an object of Map is filled before the next; otherwise they take turns
+	Rank     Object   // --rank-by: the places are numbered with the objects taking turns; Unsaid: in the order of Map
 	Bind     Object   // --bind-to: how wide a rank's place is; Unsaid: its share
 	PE       uint32   // cores per rank, CPUs if Map or Bind is HWThread; 0: nobody said
 	PerObj   uint32   // ppr:N:obj: exactly so many ranks on each object of Map; 0: as many as fit

@@ -70,6 +70,17 @@ func (n Nodes) Slots() uint64 {
 	return total
 }
 
+// Crowded is the first node that has more ranks than slots, if there is one. A node without a
+// number of slots has one.
+func (n Nodes) Crowded() (Node, bool) {
+	for i, r := range n.runs {
+		if r.Ranks > max(r.Slots, 1) {
+			return n.At(int(n.nodes[i])), true
+		}
+	}
+	return Node{}, false
+}
+
 // Place gives ranks to the nodes of an allocation, in order and in contiguous
 // ranges. Nodes that get none are left out. over says that there are more
 // ranks than slots that somebody wrote down.

@@ -71,6 +71,7 @@ func (m Notice) String() string { return fmt.Sprintf("Notice host=%q text=%q", m
 func appendBinding(w *writer, b job.Binding) {
 	w.byte(byte(b.Map))
 	w.bool(b.Fill)
+	w.byte(byte(b.Rank))
 	w.byte(byte(b.Bind))
 	w.u32(b.PE)
 	w.u32(b.PerObj)
@@ -84,10 +85,10 @@ func appendBinding(w *writer, b job.Binding) {
 
 func parseBinding(r *reader) job.Binding {
 	b := job.Binding{
-		Map: job.Object(r.byte()), Fill: r.bool(), Bind: job.Object(r.byte()), PE: r.u32(), PerObj: r.u32(),
-		CPUs: r.strings(), Overload: r.bool(), HCA: r.string(), Report: r.bool(), Topo: r.bool(), Data: r.bool(),
+		Map: job.Object(r.byte()), Fill: r.bool(), Rank: job.Object(r.byte()), Bind: job.Object(r.byte()),
+		PE: r.u32(), PerObj: r.u32(), CPUs: r.strings(), Overload: r.bool(), HCA: r.string(), Report: r.bool(), Topo: r.bool(), Data: r.bool(),
 	}
-	if !b.Map.Valid() || !b.Bind.Valid() {
+	if !b.Map.Valid() || !b.Rank.Valid() || !b.Bind.Valid() {
 		r.fail(ErrRange)
 	}
 	return b

@@ -28,7 +28,7 @@ func samples() []Message {
 	}
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true, Tell: true}
-	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
+	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Rank: job.Package, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
 	j.MPI, j.PMIPort = job.MPIOpen, true
 	j.Spawner, j.Depth, j.Preput = "p", 3, []job.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}}
 	wish := Spawn{Rank: 9, Commands: []Command{{Argv: []string{"a", ""}, Ranks: 3, Dir: "/d"}, {Argv: []string{"b"}, Ranks: 1}}, Preput: j.Preput}

@@ -26,18 +26,22 @@ func weighMain() int {
 // are allowed, no more than cpu.max grants, less what runs already. A busy node
 // keeps a tenth, so that it is not left out for a passing load.
 func weight(m *topo.Machine) uint32 {
-	cores := 0
-	for _, c := range m.Cores {
-		if c.CPUs.Meets(m.Allowed) {
-			cores++
-		}
-	}
-	have := float64(cores)
+	have := float64(allowedCores(m))
 	if m.Quota > 0 {
 		have = min(have, m.Quota)
 	}
 	free := max(have-max(m.Load, 0), have/10)
 	return uint32(math.Ceil(100 * free))
+}
+
+// allowedCores is the number of cores of which something is allowed.
+func allowedCores(m *topo.Machine) (n uint32) {
+	for _, c := range m.Cores {
+		if c.CPUs.Meets(m.Allowed) {
+			n++
+		}
+	}
+	return n
 }
 
 // weigh asks every node of the allocation what it has to give, with a job of

@@ -102,6 +102,7 @@ var rankOptions = []knob{
 	}},
 	{names: "nolocal", set: on(func(r *request) *bool { return &r.noLocal })},
 	{names: "oversubscribe", set: on(func(r *request) *bool { return &r.crowd })},
+	{names: "nooversubscribe", set: on(func(r *request) *bool { return &r.strict })},
 	{names: "configfile", takes: value, set: func(r *request, v string) error {
 		if v == "" {
 			return errors.New("no file is named")
@@ -168,10 +169,7 @@ var endOptions = []knob{
 		}
 		return nil
 	}},
-	{names: "kill-on-bad-exit K", takes: optional, set: func(r *request, v string) error {
-		if v != "" && v != "0" && v != "1" {
-			return fmt.Errorf("%s is neither 0 nor 1", option.Quote(v))
-		}
+	{names: "kill-on-bad-exit K", takes: optional, words: []string{"", "0", "1"}, set: func(r *request, v string) error {
 		r.killOnBad, r.killGiven = v != "0", true
 		return nil
 	}},
@@ -185,7 +183,10 @@ var launchOptions = []knob{
 	{names: "launcher bootstrap", takes: value, set: (*request).setLauncher},
 	{names: "launcher-exec bootstrap-exec launch-agent remote-shell", takes: value, set: (*request).setExec},
 	{names: "ssh-args launcher-args", takes: value, many: true, set: (*request).addArgs},
-	{names: "ssh", takes: value, set: (*request).setSSH},
+	{names: "ssh", takes: value, words: []string{"auto", "native", "exec"}, set: func(r *request, v string) error {
+		r.launch.SSH = v
+		return nil
+	}},
 	{names: "agent-path", takes: value, set: func(r *request, v string) error { r.launch.AgentPath = v; return remote.CheckAgentPath(v) }},
 	{names: "tree", takes: value, set: func(r *request, v string) error {
 		r.tree = v
@@ -204,7 +205,7 @@ var launchOptions = []knob{
 	{names: "calibrate", set: act(printCosts)},
 	{names: "no-preflight", set: func(r *request, _ string) error { r.preflight = false; return nil }},
 	{names: "pmi-port", set: on(func(r *request) *bool { return &r.pmiPort })},
-	{names: "mpi", takes: value, set: (*request).setMPI},
+	{names: "mpi", takes: value, words: mpiWords, set: (*request).setMPI},
 }
 
 func display(r *request, v string) error {

@@ -19,10 +19,9 @@ func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(fo
 type knob struct {
 	names string // as in option.Option
 	takes option.Takes
+	words []string // all that its value may be; nil: set judges
 	// set obeys the option. For a pair, v is NAME=VALUE.
-	set func(r *request, v string) error
-	// later answers for options whose capability this version lacks.
-	later string
+	set   func(r *request, v string) error
 	many  bool // may be given again with another value; each counts
 	local bool // belongs to one program; else to the whole job
 	last  bool // ends the reading of the line
@@ -105,8 +104,8 @@ func (p *reading) program(prog option.Program, where string) error {
 		if strings.HasPrefix(g.Word, "++") && g.Word[2:] == "ppn" {
 			r.warn("++ppn %s: in Charm++ this means cores per rank, and so it does here (-c); for ranks per node write -ppn", printable(g.Value))
 		}
-		if k.later != "" {
-			r.warn("%s: %s", printable(g.Word), k.later)
+		if err := oneOf(g.Value, k.words); err != nil {
+			return usagef("%soption %s: %v", where, g.Word, err)
 		}
 		if k.set != nil {
 			r.word = g.Word

@@ -221,7 +221,7 @@ func TestPlacementWords(t *testing.T) {
 		"--cpu-bind mask_cpu:":               "is not a list of processors",
 		"--cpu-bind rank":                    "is not known",
 		"-m cyclic --map-by node -m plane=2": "contradicts",
-		"-m plane=2 --rank-by node":          "dealt by",
+		"-m plane=2 --rank-by node":          "number the ranks",
 		"--rank-by package:3":                "is not known",
 		"--hca $(x)":                         "names no device",
 	} {

@@ -32,6 +32,7 @@ type plan struct {
 	nodes    job.Nodes
 	alloc    job.Nodes // that nodes were chosen from
 	here     int
+	plane    uint32 // nodes take turns in numbering, so many ranks at a time; 0: they do not
 	shape    tree.Shape
 	policy   core.Policy
 	warnings []string
@@ -76,6 +77,9 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	if err := p.place(r, alloc, at); err != nil {
 		return nil, err
 	}
+	if err := p.roomy(r, local); err != nil {
+		return nil, err
+	}
 	if err := p.fewer(r); err != nil {
 		return nil, err
 	}
@@ -93,12 +97,15 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 		return nil, err
 	}
 	j := p.job
-	p.layOut(at, uint32(r.plane))
+	p.layOut(at)
 	j.Umask, j.Output, j.Launch = at.umask, r.output, r.launch
 	for n, l := range at.limits {
 		j.Limits = append(j.Limits, job.Limit{Resource: uint8(n), Soft: l.Soft, Hard: l.Hard})
 	}
 	j.Transport, j.Binding = r.transport(p.nodes.Len()), r.binding
+	if r.number.span {
+		j.Binding.Rank = j.Binding.Map
+	}
 	j.MPI, j.PMIPort = r.mpi, r.pmiPort
 	if j.Stdin, err = r.reader(j.Layout); err != nil {
 		return nil, err
@@ -118,9 +125,9 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 }
 
 // layOut tells the job of the nodes that it was placed on.
-func (p *plan) layOut(at surroundings, plane uint32) {
+func (p *plan) layOut(at surroundings) {
 	j := p.job
-	j.Nodes, j.FirstHost, j.Layout = uint32(p.nodes.Len()), p.nodes.At(0).Host, p.nodes.Layout().Dealt(plane)
+	j.Nodes, j.FirstHost, j.Layout = uint32(p.nodes.Len()), p.nodes.At(0).Host, p.nodes.Layout().Dealt(p.plane)
 	if slices.Contains(ownNames(at)[2:], j.FirstHost) && p.nodes.Len() > 1 {
 		j.FirstHost = at.host // "localhost" would be another machine elsewhere
 	}
@@ -206,14 +213,8 @@ func (p *plan) place(r *request, alloc job.Nodes, at surroundings) error {
 			return usagef("IBRUN_TASKS_PER_NODE: %v", err)
 		}
 	}
-	if per := r.binding.PerObj; per > 0 && want.PerNode == 0 {
-		m, err := r.machine()
-		if err != nil {
-			return err
-		}
-		objects := len(m.Objects(kinds[r.binding.Map]))
-		want.PerNode = uint64(per) * uint64(objects)
-		p.warn(fmt.Sprintf("ppr: %d ranks per node, since %s has %s; nodes that differ will refuse: -ppn says another number", want.PerNode, r.example(), plural(objects, r.binding.Map.String())))
+	if err := p.goByObjects(r, &want); err != nil {
+		return err
 	}
 	if r.offset > 0 && want.Ranks == 0 {
 		return usagef("option -o is the offset of the TACC wrapper and goes with -n")
@@ -227,6 +228,54 @@ func (p *plan) place(r *request, alloc job.Nodes, at surroundings) error {
 	}
 	p.nodes = nodes
 	p.job.Size = nodes.Ranks()
+	return nil
+}
+
+// roomy obeys --nooversubscribe. Without hosts, this machine has as many slots as it allows cores.
+func (p *plan) roomy(r *request, local bool) error {
+	n, crowded := p.nodes.Crowded()
+	if !r.strict || !crowded {
+		return nil
+	}
+	slots := max(n.Slots, 1)
+	if local {
+		m, err := r.machine()
+		if err != nil {
+			return err
+		}
+		if slots = allowedCores(m); n.Ranks <= slots {
+			return nil
+		}
+	}
+	return usagef("%s would get %s on %s, which --nooversubscribe forbids; hint: name more hosts, or more slots: --hosts %s:%d",
+		n.Host, plural(int(n.Ranks), "rank"), plural(int(slots), "slot"), n.Host, n.Ranks)
+}
+
+// goByObjects does what goes by the objects of a node, of which the root knows only what this
+// machine is like: ranks per node of ppr, and the turns of --rank-by span.
+func (p *plan) goByObjects(r *request, want *job.Want) error {
+	ppr := r.binding.PerObj > 0 && want.PerNode == 0
+	p.plane = uint32(r.plane)
+	if r.number.said {
+		p.plane = uint32(r.number.plane)
+	}
+	if !ppr && !r.number.span {
+		return nil
+	}
+	m, err := r.machine()
+	if err != nil {
+		return err
+	}
+	objects := len(m.Objects(kinds[r.binding.Map]))
+	have := fmt.Sprintf("%s has %s", r.example(), plural(objects, r.binding.Map.String()))
+	if ppr {
+		want.PerNode = uint64(r.binding.PerObj) * uint64(objects)
+		p.warn(fmt.Sprintf("ppr: %d ranks per node, since %s; nodes that differ will refuse: -ppn says another number", want.PerNode, have))
+	}
+	if r.number.span {
+		p.plane = uint32(objects)
+		p.warn(fmt.Sprintf("--rank-by span: nodes take turns of %s, since %s; nodes that differ are numbered alike", plural(objects, "rank"), have))
+	}
 	return nil
 }
 

@@ -49,6 +49,8 @@ type request struct {
 	offset    uint64
 	perNode   uint64
 	plane     uint64            // ranks are dealt to nodes so many at a time; 0: nodes are filled
+	number    numbering         // --rank-by, -m
+	scatter   bool              // -m with fcyclic
 	span      bool              // :SPAN: evenly over all nodes
 	byLoad    bool              // --map-by load
 	weights   map[string]uint32 // of --map-by load, by host
@@ -76,6 +78,7 @@ type request struct {
 	pmiPort    bool   // --pmi-port
 	toldMPI    string // --mpi mpich or another that is sure; else ""
 	crowd      bool   // --oversubscribe: no word about it
+	strict     bool   // --nooversubscribe: no more ranks on a node than slots
 	noLocal    bool   // --nolocal
 	fanout     string // --fanout
 	lazy       string // "", auto, on, off
@@ -117,7 +120,6 @@ func (r *request) warn(format string, args ...any) {
 	r.warnings = append(r.warnings, text)
 }
 
-// warnLater gives the warning of an option whose capability is to come.
 // finish looks at what only the whole line can tell.
 func (r *request) finish() error {
 	for _, c := range []struct {
@@ -133,6 +135,12 @@ func (r *request) finish() error {
 		{r.stdin != "" && r.output.StdinFile != "", "--stdin contradicts --input: write one of them"},
 		{r.output.Merge && r.output.StderrFile != "", "--error contradicts --merge-stderr-to-stdout: write one of them"},
 		{r.env.all && r.env.limit, "-genvall contradicts -genvnone and -envlist: write one of them"},
+		{r.crowd && r.strict, "--oversubscribe contradicts --nooversubscribe: write one of them"},
+		{r.byLoad && r.strict, "--map-by load goes by what is free and not by slots, so it contradicts --nooversubscribe: write one of them"},
+		{r.scatter && r.binding.PE > 1, "-m with fcyclic would spread the cores of a rank over packages, which is not done: write cyclic"},
+		{r.number.span && r.binding.Map <= job.Unbound, "--rank-by span goes with --map-by OBJECT, whose objects take turns"},
+		{r.topoInput != "" && r.action == run && r.binding.PerObj == 0 && !r.number.span,
+			"--topo-input goes with --dry-run, --display topo without a program, or ppr: nodes read their own topology"},
 		{r.noLocal && len(r.hosts)+len(r.hostFiles) == 0, "--nolocal leaves no host: name others with --hosts"},
 		{r.fanout != "" && r.tree != "auto" && r.tree != "kary" && r.tree != "kary:"+r.fanout, "--fanout contradicts --tree " + r.tree + ": write --tree kary:" + r.fanout},
 	} {

@@ -3,26 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"ibrun/internal/libpmi"
 	"ibrun/internal/option"
 	"ibrun/job"
 )
-
-// later checks a value whose capability this version lacks. The first word is
-// what happens anyway, and needs no warning.
-func (r *request) later(v, text string, known ...string) error {
-	if !slices.Contains(known, v) {
-		last := len(known) - 1
-		return fmt.Errorf("%s is not known: write %s or %s", option.Quote(v), strings.Join(known[:last], ", "), known[last])
-	}
-	if v != known[0] {
-		r.warn("%s %s: %s", r.word, v, text)
-	}
-	return nil
-}
 
 // plainWord refuses what can name no device.
 func plainWord(_ *request, v string) error {
@@ -68,14 +54,6 @@ func (r *request) setLauncher(v string) error {
 		return fmt.Errorf("%s is not in this version: write ssh, rsh or local, or give a command with --launcher-exec", option.Quote(v))
 	}
 	r.launch.Launcher = v
-	return nil
-}
-
-func (r *request) setSSH(v string) error {
-	if !slices.Contains([]string{"auto", "native", "exec"}, v) {
-		return fmt.Errorf("%s is not known: write auto, native or exec", option.Quote(v))
-	}
-	r.launch.SSH = v
 	return nil
 }
 
@@ -187,6 +165,9 @@ func collides(file string, size, perNode uint32) bool {
 	return !strings.Contains(plain, "%r") && !(host && (local || perNode < 2)) && !(local && perNode == size)
 }
 
+// mpiWords are what --mpi takes.
+var mpiWords = []string{"auto", "mpich", "openmpi", "pmi", "pmi2", "pmix", "none"}
+
 func (r *request) setMPI(v string) error {
 	r.toldMPI = ""
 	switch v {
@@ -203,8 +184,6 @@ func (r *request) setMPI(v string) error {
 		r.warn("%s %s: %s", r.word, v, noPMIx)
 	case "none":
 		r.mpi = job.MPINone
-	default:
-		return fmt.Errorf("%s is not known: write auto, mpich, openmpi, pmi, pmi2, pmix or none", option.Quote(v))
 	}
 	return nil
 }

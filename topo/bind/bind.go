@@ -41,7 +41,7 @@ func Places(m *topo.Machine, want job.Binding, ranks, omp int) (places []Place, 
 		bound, cause := t.bind(want, ranks, omp)
 		switch {
 		case cause == nil:
-			sets = bound
+			sets = t.numbered(bound, want.Rank)
 		case !errors.Is(cause, errFull):
 			err = cause
 		case !narrow(m, ranks):

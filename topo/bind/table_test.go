@@ -75,6 +75,13 @@ var table = map[string]string{
 		n=4 map=package ppr=2 bind=core | 0 1 4 5
 		n=4 map=package ppr=2 pe=2 | 0-1 2-3 4-5 6-7
 		n=4 map=package ppr=2 pe=3 | error: 2 ranks with 3 cores each do not fit into every package of this node
+		n=4 map=package ppr=2 bind=core rank=package | 0 4 1 5
+		n=6 map=core bind=core rank=package | 0 4 1 5 2 3
+		n=8 rank=package | 0-1 4-5 8-9 12-13 2-3 6-7 10-11 14-15
+		n=4 map=package rank=package | 0-3 4-7 8-11 12-15
+		n=6 map=package bind=core rank=core | 0 1 4 5 8 12
+		n=6 map=package bind=core rank=hwthread | 0 1 4 5 8 12
+		n=17 rank=core | note: oversubscribed: 17 ranks on 16 allowed CPUs
 		n=9 map=package ppr=2 | error: 9 ranks with 2 on each package need 5 of them; this node allows 4: write ppr:3:package
 		n=10 map=package ppr=5 | note: oversubscribed: 5 ranks on each package
 		n=10 map=package ppr=5 bind=package | 0-3*5 4-7*5
@@ -235,6 +242,8 @@ func request(text string) (want job.Binding, ranks, omp int) {
 			want.Bind = objects[v]
 		case "cpus":
 			want.CPUs = strings.Split(v, "/")
+		case "rank":
+			want.Rank = objects[v]
 		case "fill":
 			want.Fill = true
 		case "overload":
