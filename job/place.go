@@ -32,7 +32,6 @@ func (n Nodes) Unique() Nodes {
 	if len(n.runs) < 2 {
 		return n
 	}
-	type key struct{ host, user string }
 	at := map[key]int{}
 	var out []Run
 	for _, r := range n.singles() {

@@ -194,6 +194,12 @@ func appendLayout(w *writer, l job.Layout) {
 		w.u32(s.Nodes)
 		w.u32(s.Ranks)
 	}
+	w.uint(uint64(len(l.Order())))
+	for _, s := range l.Order() {
+		w.u32(s.Node)
+		w.u32(s.Nodes)
+		w.u32(s.Ranks)
+	}
 }
 
 func parseLayout(r *reader) job.Layout {
@@ -213,7 +219,23 @@ func parseLayout(r *reader) job.Layout {
 	if len(l.Shares()) != len(shares) {
 		r.fail(ErrCanonical)
 	}
-	return l
+	return parseOrder(r, l)
+}
+
+// parseOrder reads the order of ranks of a layout, if it has one of its own.
+func parseOrder(r *reader, l job.Layout) job.Layout {
+	var order []job.Stretch
+	for range r.count(3) {
+		order = append(order, job.Stretch{Node: r.u32(), Nodes: r.u32(), Ranks: r.u32()})
+	}
+	if len(order) == 0 || r.err != nil {
+		return l
+	}
+	ordered, ok := l.Ordered(order)
+	if !ok || l.Plane() != 0 {
+		r.fail(ErrCanonical)
+	}
+	return ordered
 }
 
 func appendTransport(w *writer, t job.Transport) {

@@ -35,6 +35,7 @@ func samples() []Message {
 	tally := job.Tally{Levels: []job.LevelTally{{Asked: 1, Hit: 2, Own: 3, Merged: 4, Relayed: 5}}}
 	tally.Sum[job.CountPeers], tally.Latency[9] = 1<<40, 4
 	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 62, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 32}})
+	ordered := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]uint32{1, 2, 0, 0, 1})
 	return []Message{
 		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18, Share: []job.Part{{First: 80, Nodes: nodes}}},
 		Yield{}, Hand{Part: job.Part{First: 80, Nodes: nodes}, Barren: true, Phase: "connect", Cause: "refused"},
@@ -48,7 +49,7 @@ func samples() []Message {
 		Collect{Op: 1, What: AllGather, Parcels: []Parcel{{3, Everyone, []byte("x")}, {4, 0, nil}}}, Release{Op: 9, What: Scatter, Root: 3, Trouble: "rank 3 ended"},
 		Blocks{Values: [][]byte{{1}, {2, 3}}}, Tally{&tally}, Hello{},
 		Welcome{JobID: "a", Rank: 3, Epoch: 2, Layout: j.Layout, Key: fabric.Key{7}, How: j.Transport, Path: "10.0.0.1"},
-		Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}}, Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Later{}, Wanted{}, Pair{Rank: 2, What: Failed},
+		Welcome{JobID: "a", Layout: ordered, How: j.Transport}, Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}}, Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Later{}, Wanted{}, Pair{Rank: 2, What: Failed},
 		Abort{Code: 3, Text: "because"}, Finalize{},
 		Notice{Host: "a", Text: "n"},
 		Times{Span: 7 * time.Millisecond, Missing: 2, Nodes: []job.NodeTimes{job.NewNodeTimes(0), {Node: 70000, Parent: 1, Local: true, At: [job.Moments]time.Duration{3: time.Hour, 4: job.Never}, CPU: time.Second, Error: time.Microsecond}}},
@@ -93,6 +94,12 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 	require.NotContains(t, m.String(), "A=b")
 }
 
+// welcome is one with a layout of two nodes with a rank each, and an order.
+func welcome(plane byte, order ...byte) []byte {
+	frame := []byte{byte(KindWelcome), 0, 0, 0, plane, 1, 2, 1, byte(len(order) / 3)}
+	return append(append(frame, order...), make([]byte, 64)...)
+}
+
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		frame []byte
@@ -123,6 +130,9 @@ func TestRefused(t *testing.T) {
 		"empty key":           {[]byte{byte(KindPut), 0, 1, 7}, ErrRange},
 		"long tuple":          {[]byte{byte(KindPublish), 2, 0xc0, 0}, ErrRange},
 		"a billion runs":      {[]byte{byte(KindExit), 0, 0, 0, 0x80, 0x94, 0xeb, 0xdc, 0x03}, ErrShort},
+		"order of nodes":      {welcome(0, 0, 1, 1, 0, 1, 1, 1), ErrCanonical},
+		"order and turns":     {welcome(1, 1, 1, 1, 0, 1, 1), ErrCanonical},
+		"order of too many":   {welcome(0, 1, 1, 1, 0, 1, 2), ErrCanonical},
 		"output beyond frame": {[]byte{byte(KindOutput), 0, 1, 100, 'x'}, ErrShort},
 	} {
 		_, err := Parse(c.frame)

@@ -57,7 +57,7 @@ const shownRanks = 8
 
 // ranksOf names the ranks of some nodes, of which first is the first.
 func ranksOf(l job.Layout, first job.Node, ranks uint32) string {
-	if l.Plane() == 0 {
+	if l.Plain() {
 		return "ranks " + rankSpan(first.First, ranks)
 	}
 	var some []string
@@ -67,6 +67,9 @@ func ranksOf(l job.Layout, first job.Node, ranks uint32) string {
 			break
 		}
 		some = append(some, fmt.Sprint(l.Rank(first.First+i)))
+	}
+	if l.Plane() == 0 {
+		return fmt.Sprintf("%s has ranks %s", first.Host, strings.Join(some, ","))
 	}
 	return fmt.Sprintf("dealt %s at a time: %s has ranks %s", plural(int(l.Plane()), "rank"), first.Host, strings.Join(some, ","))
 }

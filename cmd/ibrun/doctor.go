@@ -100,7 +100,7 @@ type examination struct {
 
 func (e *examination) all() (code int, err error) {
 	ask := newRequest()
-	ask.hosts, ask.hostFiles, ask.exclude, ask.noLocal, ask.tree = e.hosts, e.hostFiles, e.exclude, e.noLocal, e.tree
+	ask.hosts, ask.exclude, ask.noLocal, ask.tree = e.hosts, e.exclude, e.noLocal, e.tree
 	for first := true; ; first = false {
 		p, err := e.plan(ask)
 		if err != nil {
@@ -118,8 +118,8 @@ func (e *examination) all() (code int, err error) {
 		if code, err := e.round(p, first); err != nil || code != 0 {
 			return code, err
 		}
-		ask.hosts, ask.hostFiles, ask.exclude, ask.noLocal, ask.tree = e.rest(p), nil, nil, false, "flat"
-		if len(ask.hosts) == 0 {
+		ask.hosts, ask.exclude, ask.noLocal, ask.tree = hostList{entries: e.rest(p)}, nil, false, "flat"
+		if !ask.hosts.named() {
 			return 0, nil
 		}
 		if !first && e.settled() == before {

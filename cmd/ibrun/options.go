@@ -75,16 +75,16 @@ func options() []knob {
 var rankOptions = []knob{
 	{names: "n np ntasks", takes: value, local: true, set: func(r *request, v string) error { return count(&r.now.ranks, v, job.MaxRanks) }},
 	{names: "ppn perhost npernode ntasks-per-node tasks-per-node processPerHost", takes: value, set: (*request).setPerNode},
-	{names: "hosts host hostlist H w nodelist", takes: value, many: true, set: func(r *request, v string) error {
+	{names: "hosts host hostlist H w nodelist", takes: value, many: true, local: true, set: func(r *request, v string) error {
 		e, err := hostlist.Inline(v)
-		r.hosts = append(r.hosts, e...)
+		r.now.hosts.entries = append(r.now.hosts.entries, e...)
 		return err
 	}},
-	{names: "hostfile f machinefile nodefile", takes: value, many: true, set: func(r *request, v string) error {
+	{names: "hostfile f machinefile nodefile", takes: value, many: true, local: true, set: func(r *request, v string) error {
 		if v == "" {
 			return errors.New("no file is named")
 		}
-		r.hostFiles = append(r.hostFiles, v)
+		r.now.hosts.files = append(r.now.hosts.files, v)
 		return nil
 	}},
 	{names: "exclude", takes: value, many: true, set: func(r *request, v string) error {

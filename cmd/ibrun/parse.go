@@ -117,11 +117,15 @@ func (p *reading) program(prog option.Program, where string) error {
 			return nil
 		}
 	}
+	if r.now.hosts.entries != nil && r.now.hosts.files != nil {
+		return usagef("%s--hosts and -f both name hosts: write one of them", where)
+	}
 	r.now.sets = append(r.now.sets, prog.Sets...)
 	if len(prog.Argv) > 0 {
 		r.segments = append(r.segments, r.now)
 		return nil
 	}
+	r.hosts = r.now.hosts // no program's
 	switch {
 	case where == "" && r.configFile != "" && len(r.segments) == 0:
 		return nil

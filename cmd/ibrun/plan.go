@@ -16,7 +16,6 @@ import (
 	"ibrun/bootstrap/timing"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/hostlist"
 	"ibrun/internal/limits"
 	"ibrun/job"
 )
@@ -33,6 +32,7 @@ type plan struct {
 	alloc    job.Nodes // that nodes were chosen from
 	here     int
 	plane    uint32 // nodes take turns in numbering, so many ranks at a time; 0: they do not
+	layout   job.Layout
 	shape    tree.Shape
 	policy   core.Policy
 	warnings []string
@@ -62,30 +62,30 @@ type surroundings struct {
 // makePlan checks a request against this machine and its files.
 func makePlan(r *request, at surroundings) (*plan, error) {
 	p := &plan{warnings: slices.Concat(strangeKnobs(at.env), r.warnings, r.env.missing(at.env))}
-	alloc, local, err := r.allocation(at)
+	from, err := r.allocation(at)
 	if err != nil {
 		return nil, err
 	}
-	if !local {
-		if alloc, err = p.leaveOut(r, alloc, at); err != nil {
+	if !from.local {
+		if err = p.leaveOut(r, &from, at); err != nil {
 			return nil, err
 		}
 	}
-	if alloc, err = p.holdBack(r, alloc, at); err != nil {
+	if err = p.holdBack(r, &from, at); err != nil {
 		return nil, err
 	}
-	if err := p.place(r, alloc, at); err != nil {
+	if err := p.place(r, from, at); err != nil {
 		return nil, err
 	}
-	if err := p.roomy(r, local); err != nil {
+	if err := p.roomy(r, from.local); err != nil {
 		return nil, err
 	}
 	if err := p.fewer(r); err != nil {
 		return nil, err
 	}
-	p.alloc = alloc
+	p.alloc = from.all
 	p.here = -1
-	if local {
+	if from.local {
 		p.here = 0
 	} else if r.launch.Launcher != "local" {
 		p.here = thisMachine(p.nodes, at)
@@ -127,7 +127,7 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 // layOut tells the job of the nodes that it was placed on.
 func (p *plan) layOut(at surroundings) {
 	j := p.job
-	j.Nodes, j.FirstHost, j.Layout = uint32(p.nodes.Len()), p.nodes.At(0).Host, p.nodes.Layout().Dealt(p.plane)
+	j.Nodes, j.FirstHost, j.Layout = uint32(p.nodes.Len()), p.nodes.At(0).Host, p.layout
 	if slices.Contains(ownNames(at)[2:], j.FirstHost) && p.nodes.Len() > 1 {
 		j.FirstHost = at.host // "localhost" would be another machine elsewhere
 	}
@@ -158,125 +158,6 @@ func (r *request) reader(l job.Layout) (job.Stdin, error) {
 		return job.Stdin{}, usagef("--stdin %s: the job has ranks 0 to %d", r.stdin, size-1)
 	}
 	return job.Stdin{Mode: job.StdinOne, Rank: l.Seat(uint32(n))}, nil
-}
-
-// allocation is the hosts, or this machine if none are named.
-func (r *request) allocation(at surroundings) (alloc job.Nodes, local bool, err error) {
-	entries := r.hosts
-	for _, name := range r.hostFiles {
-		content, err := readText(name)
-		if err != nil {
-			return alloc, false, usagef("host file %v", err)
-		}
-		more, err := hostlist.File(name, content)
-		if err != nil {
-			return alloc, false, usageError{err.Error()}
-		}
-		entries = append(entries, more...)
-	}
-	if len(entries) == 0 {
-		if err := r.unread(at.env); err != nil {
-			return alloc, false, err
-		}
-		return job.NewNodes(0, []job.Run{{Prefix: at.host, Count: 1}}), true, nil
-	}
-	var runs []job.Run
-	total := uint64(0)
-	for _, e := range entries {
-		total += uint64(e.Count)
-		runs = append(runs, job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: e.Count, User: e.User, HCA: e.HCA, Slots: e.Slots})
-	}
-	if total > job.MaxNodes {
-		return alloc, false, usagef("%d hosts: at most %d are possible", total, job.MaxNodes)
-	}
-	alloc = job.NewNodes(0, runs).Unique()
-	return alloc, false, nil
-}
-
-// place gives ranks to nodes and programs.
-func (p *plan) place(r *request, alloc job.Nodes, at surroundings) error {
-	p.job = &job.Job{}
-	want := job.Want{Offset: r.offset, PerNode: r.perNode, Plane: r.plane, Weight: r.weights}
-	if r.span {
-		want.Plane = max(want.Plane, 1)
-	}
-	several := len(r.segments) > 1
-	for i := range r.segments {
-		s := &r.segments[i]
-		if several && s.ranks == 0 {
-			s.ranks = 1
-		}
-		want.Ranks += s.ranks
-	}
-	if v, ok := lookupEnv(at.env, "IBRUN_TASKS_PER_NODE"); ok && want.PerNode == 0 {
-		if err := count(&want.PerNode, v, job.MaxRanks); err != nil {
-			return usagef("IBRUN_TASKS_PER_NODE: %v", err)
-		}
-	}
-	if err := p.goByObjects(r, &want); err != nil {
-		return err
-	}
-	if r.offset > 0 && want.Ranks == 0 {
-		return usagef("option -o is the offset of the TACC wrapper and goes with -n")
-	}
-	nodes, over, err := job.Place(alloc, want)
-	if err != nil {
-		return usageError{err.Error()}
-	}
-	if over && !r.crowd {
-		p.warnings = append(p.warnings, fmt.Sprintf("%d ranks on %d slots: the nodes are oversubscribed", nodes.Ranks(), alloc.Slots()))
-	}
-	p.nodes = nodes
-	p.job.Size = nodes.Ranks()
-	return nil
-}
-
-// roomy obeys --nooversubscribe. Without hosts, this machine has as many slots as it allows cores.
-func (p *plan) roomy(r *request, local bool) error {
-	n, crowded := p.nodes.Crowded()
-	if !r.strict || !crowded {
-		return nil
-	}
-	slots := max(n.Slots, 1)
-	if local {
-		m, err := r.machine()
-		if err != nil {
-			return err
-		}
-		if slots = allowedCores(m); n.Ranks <= slots {
-			return nil
-		}
-	}
-	return usagef("%s would get %s on %s, which --nooversubscribe forbids; hint: name more hosts, or more slots: --hosts %s:%d",
-		n.Host, plural(int(n.Ranks), "rank"), plural(int(slots), "slot"), n.Host, n.Ranks)
-}
-
-// goByObjects does what goes by the objects of a node, of which the root knows only what this
-// machine is like: ranks per node of ppr, and the turns of --rank-by span.
-func (p *plan) goByObjects(r *request, want *job.Want) error {
-	ppr := r.binding.PerObj > 0 && want.PerNode == 0
-	p.plane = uint32(r.plane)
-	if r.number.said {
-		p.plane = uint32(r.number.plane)
-	}
-	if !ppr && !r.number.span {
-		return nil
-	}
-	m, err := r.machine()
-	if err != nil {
-		return err
-	}
-	objects := len(m.Objects(kinds[r.binding.Map]))
-	have := fmt.Sprintf("%s has %s", r.example(), plural(objects, r.binding.Map.String()))
-	if ppr {
-		want.PerNode = uint64(r.binding.PerObj) * uint64(objects)
-		p.warn(fmt.Sprintf("ppr: %d ranks per node, since %s; nodes that differ will refuse: -ppn says another number", want.PerNode, have))
-	}
-	if r.number.span {
-		p.plane = uint32(objects)
-		p.warn(fmt.Sprintf("--rank-by span: nodes take turns of %s, since %s; nodes that differ are numbered alike", plural(objects, "rank"), have))
-	}
-	return nil
 }
 
 // programs checks the programs, and divides the ranks among them.

@@ -246,7 +246,7 @@ func (r *reporter) codes(runs []job.StatusRun) {
 
 // dealt turns what became of seats into what became of ranks.
 func dealt(runs []job.StatusRun, l job.Layout) (out []job.StatusRun) {
-	if l.Plane() == 0 {
+	if l.Plain() {
 		return runs
 	}
 	became := make([]job.Status, l.Ranks())

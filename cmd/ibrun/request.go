@@ -30,6 +30,7 @@ type segment struct {
 	argv  []string
 	dir   string
 	sets  []string // NAME=VALUE for this program
+	hosts hostList
 }
 
 // request is a command line as it was written. Files that it names have not
@@ -41,8 +42,7 @@ type request struct {
 	segments []segment
 	warnings []string
 
-	hosts     []hostlist.Entry
-	hostFiles []string
+	hosts     hostList // of the whole job; see shareHosts
 	exclude   []hostlist.Entry
 	spares    uint64 // hosts held back, the last ones
 	minNodes  uint64 // 0: all
@@ -122,11 +122,16 @@ func (r *request) warn(format string, args ...any) {
 
 // finish looks at what only the whole line can tell.
 func (r *request) finish() error {
+	if err := r.shareHosts(); err != nil {
+		return err
+	}
+	several := len(r.segments) > 1 && r.segments[0].hosts.named()
 	for _, c := range []struct {
 		both bool
 		text string
 	}{
-		{len(r.hosts) > 0 && len(r.hostFiles) > 0, "--hosts and -f both name hosts: write one of them"},
+		{several && r.spares > 0, "--spares: with hosts for each program it cannot be said whose are held back; write one list for all"},
+		{several && r.offset > 0, "-o: with hosts for each program it cannot be said whose slots are skipped; write one list for all"},
 		{r.verbose > 0 && r.quiet, "-v contradicts -q: write one of them"},
 		{r.lazy == "on" && r.eager, "--lazy=on contradicts --eager: write one of them"},
 		{r.keepGoing && r.killGiven && r.killOnBad, "-K contradicts --keep-going: write one of them"},
@@ -141,7 +146,7 @@ func (r *request) finish() error {
 		{r.number.span && r.binding.Map <= job.Unbound, "--rank-by span goes with --map-by OBJECT, whose objects take turns"},
 		{r.topoInput != "" && r.action == run && r.binding.PerObj == 0 && !r.number.span,
 			"--topo-input goes with --dry-run, --display topo without a program, or ppr: nodes read their own topology"},
-		{r.noLocal && len(r.hosts)+len(r.hostFiles) == 0, "--nolocal leaves no host: name others with --hosts"},
+		{r.noLocal && !r.everywhere().named(), "--nolocal leaves no host: name others with --hosts"},
 		{r.fanout != "" && r.tree != "auto" && r.tree != "kary" && r.tree != "kary:"+r.fanout, "--fanout contradicts --tree " + r.tree + ": write --tree kary:" + r.fanout},
 	} {
 		if c.both {

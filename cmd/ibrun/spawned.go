@@ -105,7 +105,7 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	if j.Launch.Launcher != "local" {
 		p.here = thisMachine(p.nodes, at)
 	}
-	p.plane = j.Layout.Plane()
+	p.layout = p.nodes.Layout().Dealt(j.Layout.Plane())
 	p.layOut(at)
 	p.shape, _ = tree.Parse(from.Tree) // the parent has
 	p.grow()
