@@ -156,14 +156,25 @@ func (s *Set) placed() Placed {
 		if p == nil {
 			continue
 		}
-		at := wire.Placement{Rank: r.number, HCA: r.place.port, Policy: r.place.thread.Policy()}
-		at.CPUs, at.Mems = allowed(p.Pid())
-		if cpus, err := cpuset.ParseList(at.CPUs); err == nil && at.CPUs != "" {
-			at.Drawing = draw.Binding(s.machine, cpus)
-		}
-		m.Ranks = append(m.Ranks, at)
+		m.Ranks = append(m.Ranks, placement(s.machine, r, p.Pid()))
 	}
 	return Placed{m}
+}
+
+// placement is where one rank runs, or ran.
+func placement(m *topo.Machine, r *rank, pid int) wire.Placement {
+	at := wire.Placement{Rank: r.number, HCA: r.place.port, Policy: r.place.thread.Policy()}
+	if at.CPUs, at.Mems = allowed(pid); at.CPUs == "" {
+		at.Ended = true
+		at.CPUs, at.Mems = r.place.thread.CPUs.String(), m.AllowedMems.String()
+		if at.CPUs == "" {
+			at.CPUs = m.Allowed.String()
+		}
+	}
+	if cpus, err := cpuset.ParseList(at.CPUs); err == nil {
+		at.Drawing = draw.Binding(m, cpus)
+	}
+	return at
 }
 
 // allowed is what the kernel says of a process; nothing if it has ended.

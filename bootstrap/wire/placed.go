@@ -20,6 +20,7 @@ type Placement struct {
 	Rank    uint32
 	CPUs    string // Cpus_allowed_list of /proc/PID/status
 	Mems    string // Mems_allowed_list
+	Ended   bool   // before the kernel could be asked: CPUs and Mems are those that it was started with
 	Policy  string // of memory: "interleave 0-1", "prefer 2"; empty: the kernel's default, which is local
 	HCA     string // "mlx5_0:1"; empty: none
 	Drawing string
@@ -34,6 +35,7 @@ func (m Placed) append(w *writer) {
 	w.uint(uint64(len(m.Ranks)))
 	for _, p := range m.Ranks {
 		w.u32(p.Rank)
+		w.bool(p.Ended)
 		for _, s := range []string{p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing} {
 			w.string(s)
 		}
@@ -42,9 +44,9 @@ func (m Placed) append(w *writer) {
 
 func parsePlaced(r *reader) Message {
 	m := Placed{Node: r.u32(), Host: r.string(), Picture: r.string()}
-	for range r.count(6) {
+	for range r.count(7) {
 		m.Ranks = append(m.Ranks, Placement{
-			Rank: r.u32(), CPUs: r.string(), Mems: r.string(), Policy: r.string(), HCA: r.string(), Drawing: r.string(),
+			Rank: r.u32(), Ended: r.bool(), CPUs: r.string(), Mems: r.string(), Policy: r.string(), HCA: r.string(), Drawing: r.string(),
 		})
 	}
 	return m

@@ -57,7 +57,7 @@ func samples() []Message {
 		wish, Spawned{Rank: 9, Refused: "why"}, Spawned{JobID: "0123456789abcdef"},
 		Offspring{Job: j, Alloc: nodes, Spawn: wish, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second, Label: true, Timestamp: true, Quiet: true, Verbose: 2},
 		Name{Rank: 7, Do: NameLookup, Service: "s", Port: "tag#0$", Done: true},
-		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: []Placement{{Rank: 9, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"}}},
+		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: []Placement{{Rank: 9, Ended: true, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"}}},
 	}
 }
 
