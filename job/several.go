@@ -117,3 +117,25 @@ func (n Nodes) left(ranks uint64, slots func(Run) uint64) Nodes {
 	}
 	return NewNodes(n.base, some)
 }
+
+// PlaceAt gives each rank the node of an allocation, by its index. Nodes are in the order of their
+// first rank.
+func PlaceAt(alloc Nodes, at []uint32) (placed Nodes, layout Layout) {
+	where := map[uint32]int{}
+	var table []Run
+	nodes := make([]uint32, len(at))
+	for rank, i := range at {
+		k, ok := where[i]
+		if !ok {
+			k = len(table)
+			where[i] = k
+			one := alloc.Slice(int(i), int(i)+1).runs[0]
+			one.Ranks = 0
+			table = append(table, one)
+		}
+		table[k].Ranks++
+		nodes[rank] = uint32(k)
+	}
+	placed = NewNodes(0, table)
+	return placed, placed.Layout().By(nodes)
+}

@@ -66,3 +66,42 @@ func TestPlaceEach(t *testing.T) {
 	_, _, _, err := PlaceEach([]Group{{lettered("a"), MaxRanks}, {lettered("b"), 1}}, Want{}, 0)
 	require.ErrorContains(t, err, "at most")
 }
+
+func TestPlaceAt(t *testing.T) {
+	alloc := NewNodes(0, []Run{{Prefix: "n", Width: 1, Lo: 1, Count: 3, Slots: 2}, {Prefix: "x", Count: 1}})
+	placed, layout := PlaceAt(alloc, []uint32{2, 0, 2, 3, 1})
+	var hosts []string
+	for rank := range layout.Ranks() {
+		hosts = append(hosts, placed.At(int(layout.NodeOf(layout.Seat(rank)))).Host)
+	}
+	require.Equal(t, []string{"n3", "n1", "n3", "x", "n2"}, hosts)
+	require.Equal(t, "n3", placed.At(0).Host)
+	placed, layout = PlaceAt(alloc, []uint32{0, 0, 1})
+	require.True(t, layout.Plain())
+	require.Equal(t, 2, placed.Len())
+}
+
+func TestEachNodeGetsARank(t *testing.T) {
+	for _, c := range []struct {
+		hosts string
+		ranks uint64
+		want  []uint32
+	}{
+		{"a:4 b:1 c:1", 6, []uint32{4, 1, 1}}, // srun -N3 -n6 on three nodes of which the first has four CPUs
+		{"a:4 b:4 c:4", 6, []uint32{4, 1, 1}},
+		{"a:4 b:4 c:4", 7, []uint32{4, 2, 1}},
+		{"a:4 b:4 c:4", 3, []uint32{1, 1, 1}},
+		{"a:4 b:4 c:4", 2, []uint32{2}},
+		{"a:2 b c:3", 4, []uint32{2, 1, 1}},
+		{"a:2 b c:3", 6, []uint32{2, 1, 3}},
+		{"a:2 b c:3", 8, []uint32{3, 1, 4}}, // too many: shares
+	} {
+		placed, _, err := Place(lettered(c.hosts), Want{Ranks: c.ranks, Each: true})
+		require.NoError(t, err)
+		var got []uint32
+		for i := range placed.Len() {
+			got = append(got, placed.At(i).Ranks)
+		}
+		require.Equal(t, c.want, got, "%d on %s", c.ranks, c.hosts)
+	}
+}

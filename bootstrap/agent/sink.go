@@ -17,10 +17,14 @@ import (
 
 // Style says how ranks' output is shown.
 type Style struct {
-	Label     bool    // each line begins with its rank
-	Timestamp bool    // and the time
-	Escape    [3]bool // by stream: show control bytes, since it is a terminal
+	Label     bool                     // each line begins with its rank
+	Timestamp bool                     // and the time
+	Prefix    func(rank uint32) string // and with this; nil: with nothing
+	Escape    [3]bool                  // by stream: show control bytes, since it is a terminal
 }
+
+// labels reports whether lines begin with something.
+func (s Style) labels() bool { return s.Label || s.Timestamp || s.Prefix != nil }
 
 // longestLine is the most, in bytes, of one line that is held until it ends.
 const longestLine = 1 << 20
@@ -110,7 +114,7 @@ func (s *Sink) write(w core.Write, post func(any)) {
 		return
 	}
 	out := w.Data
-	if s.style.Label || s.style.Timestamp {
+	if s.style.labels() {
 		out = s.lines(source{w.Rank, w.Stream}, w.Data)
 	}
 	if _, err := s.to[w.Stream].Write(s.shown(w.Stream, out)); err != nil {
@@ -163,6 +167,9 @@ func (s *Sink) label(out []byte, from source) []byte {
 	}
 	if s.style.Label {
 		out = fmt.Appendf(out, "[%d] ", from.rank)
+	}
+	if s.style.Prefix != nil {
+		out = append(out, s.style.Prefix(from.rank)...)
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package spawn
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ type reader struct {
 	unbuffered bool
 	post       func(Event)
 	file       *os.File      // nil: nothing is read
+	copy       *os.File      // gets what is read, too; nil: nothing does
 	more       chan struct{} // capacity 1; filled by resume, one chunk a time
 	ended      chan struct{}
 
@@ -41,9 +43,22 @@ func newReader(rank uint32, stream uint8, cfg Config) *reader {
 	}
 }
 
-func (r *reader) start(f *os.File) {
-	r.file = f
+func (r *reader) start(f, copy *os.File) {
+	r.file, r.copy = f, copy
 	go r.run()
+}
+
+// keep writes to the per-rank file what is forwarded, too. A file that takes no more is given up,
+// and said so once.
+func (r *reader) keep(data []byte) {
+	if r.copy == nil {
+		return
+	}
+	if _, err := r.copy.Write(data); err != nil {
+		r.post(Warning{fmt.Sprintf("%v; what else the rank prints is only forwarded", err)})
+		r.copy.Close()
+		r.copy = nil
+	}
 }
 
 func (r *reader) resume() {
@@ -100,6 +115,11 @@ func (r *reader) pass(data []byte) {
 func (r *reader) run() {
 	defer close(r.ended)
 	defer r.file.Close()
+	defer func() {
+		if r.copy != nil {
+			r.copy.Close()
+		}
+	}()
 	buf := make([]byte, firstChunk)
 	for {
 		n, err := r.read(buf, 0)
@@ -113,6 +133,7 @@ func (r *reader) run() {
 			n += k
 		}
 		if n > 0 {
+			r.keep(buf[:n])
 			r.pass(buf[:n])
 		}
 		if late := errors.Is(err, os.ErrDeadlineExceeded); err != nil && !late || late && r.over() {

@@ -122,7 +122,7 @@ func New(cfg Config) *Set {
 	for i := range cfg.Node.Ranks {
 		r := &rank{number: cfg.Node.First + i, shown: cfg.Job.Layout.Rank(cfg.Node.First + i), local: i, door: newDoor(cfg.Node.First+i, cfg.Post)}
 		for k := range cfg.Job.Programs {
-			if p := &cfg.Job.Programs[k]; r.shown >= p.First && r.shown-p.First < p.Count {
+			if p := &cfg.Job.Programs[k]; p.Has(r.shown) {
 				r.program = p
 			}
 		}

@@ -78,6 +78,7 @@ func appendBinding(w *writer, b job.Binding) {
 	w.u32(b.PE)
 	w.u32(b.PerObj)
 	w.strings(b.CPUs)
+	w.strings(b.Slots)
 	w.bool(b.Overload)
 	w.string(b.HCA)
 	w.bool(b.Report)
@@ -88,7 +89,7 @@ func appendBinding(w *writer, b job.Binding) {
 func parseBinding(r *reader) job.Binding {
 	b := job.Binding{
 		Map: job.Object(r.byte()), Fill: r.bool(), Rank: job.Object(r.byte()), Bind: job.Object(r.byte()),
-		PE: r.u32(), PerObj: r.u32(), CPUs: r.strings(), Overload: r.bool(), HCA: r.string(), Report: r.bool(), Topo: r.bool(), Data: r.bool(),
+		PE: r.u32(), PerObj: r.u32(), CPUs: r.strings(), Slots: r.strings(), Overload: r.bool(), HCA: r.string(), Report: r.bool(), Topo: r.bool(), Data: r.bool(),
 	}
 	if !b.Map.Valid() || !b.Rank.Valid() || !b.Bind.Valid() {
 		r.fail(ErrRange)

@@ -20,15 +20,16 @@ func samples() []Message {
 		ID: "0123456789abcdef", Secret: [32]byte{1, 2, 31: 9}, Size: 1024, Nodes: 64, FirstHost: "node0001",
 		Programs: []job.Program{
 			{Count: 1000, Argv: []string{"./app", "", "a\nb'\"$(x)"}, Env: []string{"A=b", "X=\xff"}, Drop: []string{"SSH_*"}, Dir: "/w"},
-			{First: 1000, Count: 24, Argv: []string{"other"}, Dir: "/"},
+			{First: 1000, Count: 20, App: 1, Argv: []string{"other", "%t"}, Expand: true, Dir: "/"},
+			{First: 1020, Count: 4, App: 1, Offset: 20, Argv: []string{"other"}, Dir: "/"},
 		},
 		Umask: 0o22, Limits: []job.Limit{{Resource: 7, Soft: 1024, Hard: ^uint64(0)}},
-		Output: job.Output{StdoutFile: "out.%r", Merge: true}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
+		Output: job.Output{StdoutFile: "out.%r", Merge: true, Copy: true, Dirs: true}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
 		Launch: job.Launch{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second, Timed: true, Late: true, Held: true},
 	}
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true, Tell: true}
-	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Rank: job.Package, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
+	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Rank: job.Package, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Slots: []string{"0:1"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
 	j.MPI, j.PMIPort = job.MPIOpen, true
 	j.Spawner, j.Depth, j.Preput = "p", 3, []job.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}}
 	wish := Spawn{Rank: 9, Commands: []Command{{Argv: []string{"a", ""}, Ranks: 3, Dir: "/d"}, {Argv: []string{"b"}, Ranks: 1}}, Preput: j.Preput}
@@ -55,7 +56,7 @@ func samples() []Message {
 		Times{Span: 7 * time.Millisecond, Missing: 2, Nodes: []job.NodeTimes{job.NewNodeTimes(0), {Node: 70000, Parent: 1, Local: true, At: [job.Moments]time.Duration{3: time.Hour, 4: job.Never}, CPU: time.Second, Error: time.Microsecond}}},
 		Wish{Fence: 3}, Pool{Fence: 70000, Values: [][]byte{{1}, []byte("two")}}, Pool{Fence: 1},
 		wish, Spawned{Rank: 9, Refused: "why"}, Spawned{JobID: "0123456789abcdef"},
-		Offspring{Job: j, Alloc: nodes, Spawn: wish, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second, Label: true, Timestamp: true, Quiet: true, Verbose: 2},
+		Offspring{Job: j, Alloc: nodes, Spawn: wish, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second, Prefix: "%r ", Label: true, Timestamp: true, Quiet: true, Verbose: 2},
 		Name{Rank: 7, Do: NameLookup, Service: "s", Port: "tag#0$", Done: true},
 		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: []Placement{{Rank: 9, Ended: true, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"}}},
 	}

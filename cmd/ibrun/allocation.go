@@ -45,14 +45,20 @@ var allocators = []allocator{
 // unread is an error for those who named no hosts where a resource manager has given nodes: one
 // rank on this machine is not what they meant.
 func (r *request) unread(env []string) error {
-	if r.launch.Launcher == "local" {
+	if r.launch.Launcher == "local" || r.manager == "user" || r.manager == "none" {
 		return nil
 	}
 	for _, a := range allocators {
+		if r.manager != "" && a.word != r.manager {
+			continue
+		}
 		if _, ok := lookupEnv(env, a.variable); ok {
 			return usagef("%s is set, so nodes come from %s, which this version does not read; "+
 				"hint: write %s, or --hosts localhost for this machine alone", a.variable, a.name, a.option(env))
 		}
+	}
+	if r.manager != "" {
+		return usagef("-rmk %s: none of the variables that it sets in its jobs is there; hint: name the hosts with --hosts, or leave -rmk out", r.manager)
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ func (e *examination) all() (code int, err error) {
 // environment is the node's own, but for where libraries are.
 func (e *examination) plan(ask *request) (*plan, error) {
 	ask.launch, ask.perNode, ask.preflight, ask.stdin, ask.mpi = e.launch, 1, false, "none", job.MPINone
-	ask.killOnBad, ask.timeout = false, e.timeout
+	ask.killOnBad, ask.timeout, ask.manager = false, e.timeout, e.manager
 	if ask.timeout == 0 {
 		ask.timeout = doctorTime
 	}

@@ -100,9 +100,9 @@ func (p *plan) fewer(r *request) error {
 		return nil
 	case r.minNodes > uint64(p.nodes.Len()):
 		return usagef("--min-nodes %d: the job has %s", r.minNodes, plural(p.nodes.Len(), "node"))
-	case len(r.segments) > 1:
+	case len(r.segments) > 1 || r.segments[0].multi:
 		return usagef("--min-nodes: with several programs it cannot be said whose ranks may be missing; use --spares")
-	case r.plane > 0 || r.span || p.plane > 0:
+	case r.plane > 0 || r.span || p.plane > 0 || r.rankFile != "":
 		return usagef("--min-nodes needs ranks that are placed node by node: leave --map-by node, --rank-by, :SPAN and --distribution out, or use --spares")
 	}
 	p.policy.MinNodes = int(r.minNodes)

@@ -50,6 +50,7 @@ func allowedCores(m *topo.Machine) (n uint32) {
 func (r *request) weigh(at surroundings, say *reporter) (code int, err error) {
 	ask := newRequest()
 	ask.hosts, ask.exclude, ask.noLocal = r.everywhere(), r.exclude, r.noLocal
+	ask.manager = r.manager
 	ask.launch, ask.tree, ask.perNode, ask.preflight, ask.stdin = r.launch, r.tree, 1, false, "none"
 	ask.binding.Bind = job.Unbound
 	ask.segments = []segment{{argv: []string{"/proc/self/exe", weighRole}, dir: "/"}}

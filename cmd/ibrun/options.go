@@ -21,7 +21,6 @@ var charm = map[string]string{"p": "np", "ppn": "cpus-per-task", "timeout": "lau
 // refused are options that mean different things elsewhere, or that belong to
 // a resource manager.
 var refused = map[string]string{
-	"N": "it means nodes in srun and ranks per node in mpirun; write -ppn for ranks per node, or name the hosts with --hosts",
 	"t": "it means minutes in srun and seconds elsewhere; write --timeout 90s or --timeout 10m",
 	"p": "it is the resource manager's; give it to salloc or sbatch, or write -n for ranks",
 	"A": "it is the resource manager's; give it to salloc or sbatch",
@@ -69,7 +68,7 @@ func refuse(why string) func(*request, string) error {
 // options is every option there is. docs/cli.md explains them, help.go shows
 // the usual ones.
 func options() []knob {
-	return slices.Concat(rankOptions, placeOptions, environOptions, outputOptions, endOptions, launchOptions, fabricOptions)
+	return slices.Concat(rankOptions, placeOptions, environOptions, outputOptions, endOptions, launchOptions, fabricOptions, srunOptions, otherOptions)
 }
 
 var rankOptions = []knob{
@@ -102,8 +101,7 @@ var rankOptions = []knob{
 	}},
 	{names: "nolocal", set: on(func(r *request) *bool { return &r.noLocal })},
 	{names: "oversubscribe", set: on(func(r *request) *bool { return &r.crowd })},
-	{names: "nooversubscribe", set: on(func(r *request) *bool { return &r.strict })},
-	{names: "configfile", takes: value, set: func(r *request, v string) error {
+	{names: "configfile app", takes: value, set: func(r *request, v string) error {
 		if v == "" {
 			return errors.New("no file is named")
 		}
@@ -112,7 +110,6 @@ var rankOptions = []knob{
 	}},
 	{names: "dry-run show", set: act(dryRun)},
 	{names: "doctor", set: act(examineNodes)},
-	{names: "display-map", set: on(func(r *request) *bool { return &r.showMap })},
 	{names: "display", takes: value, many: true, set: display},
 	{names: "verbose v", set: func(r *request, _ string) error { r.verbose++; r.launch.Verbose = true; return nil }},
 	{names: "quiet q", set: on(func(r *request) *bool { return &r.quiet })},
@@ -211,8 +208,10 @@ var launchOptions = []knob{
 func display(r *request, v string) error {
 	for _, w := range strings.Split(v, ",") {
 		switch w {
-		case "map", "allocation":
+		case "map":
 			r.showMap = true
+		case "allocation":
+			r.showAlloc = true
 		case "bind":
 			r.binding.Report = true
 		case "topo":

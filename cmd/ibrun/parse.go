@@ -28,7 +28,7 @@ type knob struct {
 }
 
 func grammar() *option.Parser {
-	g := option.Grammar{Plus: charm, Refused: refused, Words: map[string][2]string{
+	g := option.Grammar{Plus: charm, Refused: refused, Short: short, Words: map[string][2]string{
 		"task_affinity": {"bind-to", "auto"}, "tacc_affinity": {"bind-to", "auto"},
 	}}
 	for _, k := range options() {
@@ -141,7 +141,7 @@ func (p *reading) program(prog option.Program, where string) error {
 }
 
 func shown(g option.Given) string {
-	if g.Value == "" {
+	if g.Value == "" || g.Short {
 		return g.Word
 	}
 	return g.Word + " " + option.Quote(g.Value)

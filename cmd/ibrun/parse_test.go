@@ -57,7 +57,7 @@ func TestRefusedLines(t *testing.T) {
 		"-n":                                     "no value",
 		"--hsots a true":                         "did you mean --hosts?",
 		"--labell true":                          "did you mean --label?",
-		"-N 2 true":                              "-ppn",
+		"-N 2 -H a,b,c true":                     "-ppn",
 		"-t 5 true":                              "--timeout",
 		"--label=x true":                         "takes no value",
 		"--tree star true":                       "unknown tree",

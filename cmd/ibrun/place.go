@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ibrun/internal/hostlist"
+	"ibrun/internal/rankfile"
 	"ibrun/job"
 )
 
@@ -93,12 +94,17 @@ type allocation struct {
 	lists []job.Nodes // one for all programs, or one for each
 	all   job.Nodes   // each host once
 	local bool        // this machine, since no host was named
+
+	places []rankfile.Entry // of a rank file
 }
 
 // allocation reads the hosts of a request.
 func (r *request) allocation(at surroundings) (from allocation, err error) {
 	lists := []hostList{r.hosts}
-	if !r.hosts.named() && r.everywhere().named() {
+	if from.places, lists[0], err = r.readRanks(); err != nil {
+		return from, err
+	}
+	if !lists[0].named() && r.everywhere().named() {
 		lists = nil
 		for _, s := range r.segments {
 			lists = append(lists, s.hosts)
@@ -109,7 +115,7 @@ func (r *request) allocation(at surroundings) (from allocation, err error) {
 			return from, err
 		}
 		here := job.NewNodes(0, []job.Run{{Prefix: at.host, Count: 1}})
-		return allocation{[]job.Nodes{here}, here, true}, nil
+		return allocation{lists: []job.Nodes{here}, all: here, local: true}, nil
 	}
 	for _, list := range lists {
 		n, err := list.nodes()
@@ -148,7 +154,7 @@ func (p *plan) place(r *request, from allocation, at surroundings) error {
 	if r.offset > 0 && want.Ranks == 0 {
 		return usagef("option -o is the offset of the TACC wrapper and goes with -n")
 	}
-	over, err := p.spread(r, from, want)
+	over, err := p.spreadBy(r, from, want)
 	if err != nil {
 		return usageError{err.Error()}
 	}
@@ -157,6 +163,23 @@ func (p *plan) place(r *request, from allocation, at surroundings) error {
 	}
 	p.job.Size = p.nodes.Ranks()
 	return nil
+}
+
+// spreadBy gives ranks to nodes, by whatever says how.
+func (p *plan) spreadBy(r *request, from allocation, want job.Want) (over bool, err error) {
+	switch {
+	case from.places != nil:
+		return false, p.spreadRanks(r, from, want.Ranks)
+	case r.either.least > 0:
+		return p.spreadN(r, from, want)
+	case r.nodes.least > 0:
+		list, err := p.chosen(r.nodes, from.lists[0], &want)
+		if err != nil {
+			return false, fmt.Errorf("--nodes %d: %w", r.nodes.least, err)
+		}
+		from.lists = []job.Nodes{list}
+	}
+	return p.spread(r, from, want)
 }
 
 // spread gives ranks to nodes: all programs to one list, or each to its own.

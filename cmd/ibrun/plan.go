@@ -33,6 +33,8 @@ type plan struct {
 	here     int
 	plane    uint32 // nodes take turns in numbering, so many ranks at a time; 0: they do not
 	layout   job.Layout
+	slots    []string // of a rank file, by rank
+	name     string   // --job-name
 	shape    tree.Shape
 	policy   core.Policy
 	warnings []string
@@ -96,13 +98,15 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	if err := p.files(r); err != nil {
 		return nil, err
 	}
+	p.name = r.jobName
 	j := p.job
 	p.layOut(at)
-	j.Umask, j.Output, j.Launch = at.umask, r.output, r.launch
+	j.Umask, j.Output, j.Launch = at.umask, p.output(r, at.cwd), r.launch
 	for n, l := range at.limits {
 		j.Limits = append(j.Limits, job.Limit{Resource: uint8(n), Soft: l.Soft, Hard: l.Hard})
 	}
 	j.Transport, j.Binding = r.transport(p.nodes.Len()), r.binding
+	j.Binding.Slots = p.slots
 	if r.number.span {
 		j.Binding.Rank = j.Binding.Map
 	}
@@ -162,39 +166,50 @@ func (r *request) reader(l job.Layout) (job.Stdin, error) {
 
 // programs checks the programs, and divides the ranks among them.
 func (p *plan) programs(r *request, at surroundings) error {
-	first := uint32(0)
-	for _, s := range r.segments {
-		prog := job.Program{First: first, Count: uint32(s.ranks), Argv: s.argv, Dir: at.cwd}
+	first, size := uint32(0), 0
+	for i, s := range r.segments {
+		some := []job.Program{{First: first, Count: uint32(s.ranks), App: uint32(i), Argv: s.argv}}
 		if len(r.segments) == 1 {
-			prog.Count = p.job.Size
+			some[0].Count = p.job.Size
 		}
-		first += prog.Count
-		if s.dir != "" {
-			prog.Dir = absolute(s.dir, at.cwd)
-		}
-		prog.Env, prog.Drop = r.env.apply(at.env, s.sets)
-		for _, w := range append(prog.Argv, prog.Env...) {
-			if strings.IndexByte(w, 0) >= 0 {
-				return usagef("an argument or variable contains a NUL byte")
-			}
-		}
-		if r.preflight {
-			if err := preflight(prog); err != nil {
+		first += some[0].Count
+		if s.multi {
+			var err error
+			if some, err = multiProg(s.argv, p.job.Size); err != nil {
 				return err
 			}
 		}
-		p.job.Programs = append(p.job.Programs, prog)
-	}
-	size := 0
-	for _, prog := range p.job.Programs {
-		for _, w := range slices.Concat(prog.Argv, prog.Env) {
-			size += len(w) + 4
+		env, drop := r.env.apply(at.env, s.sets)
+		size += room(env)
+		for _, prog := range some {
+			prog.Env, prog.Drop, prog.Dir = env, drop, at.cwd
+			if s.dir != "" {
+				prog.Dir = absolute(s.dir, at.cwd)
+			}
+			if slices.ContainsFunc(slices.Concat(prog.Argv, prog.Env), func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
+				return usagef("an argument or variable contains a NUL byte")
+			}
+			if r.preflight {
+				if err := preflight(prog); err != nil {
+					return err
+				}
+			}
+			size += room(prog.Argv)
+			p.job.Programs = append(p.job.Programs, prog)
 		}
 	}
 	if size > maxWords {
 		return usagef("arguments and environment of all programs are %d MiB: at most %d are possible", size>>20, maxWords>>20)
 	}
 	return nil
+}
+
+// room is how much room words take in a frame.
+func room(words []string) (n int) {
+	for _, w := range words {
+		n += len(w) + 4
+	}
+	return n
 }
 
 // absolute is a directory as seen from another.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,7 @@ type segment struct {
 	dir   string
 	sets  []string // NAME=VALUE for this program
 	hosts hostList
+	multi bool // --multi-prog: argv names a file of programs
 }
 
 // request is a command line as it was written. Files that it names have not
@@ -44,8 +46,12 @@ type request struct {
 
 	hosts     hostList // of the whole job; see shareHosts
 	exclude   []hostlist.Entry
-	spares    uint64 // hosts held back, the last ones
-	minNodes  uint64 // 0: all
+	manager   string // -rmk
+	nodes     nodeSpan
+	either    nodeSpan // -N
+	rankFile  string   // --rankfile
+	spares    uint64   // hosts held back, the last ones
+	minNodes  uint64   // 0: all
 	offset    uint64
 	perNode   uint64
 	plane     uint64            // ranks are dealt to nodes so many at a time; 0: nodes are filled
@@ -61,6 +67,9 @@ type request struct {
 	env        environRules
 	output     job.Output
 	label      bool
+	prefix     string // -prepend-pattern
+	outputDir  outputDir
+	jobName    string
 	timestamp  bool
 	stdin      string // "", "none", "all" or a rank
 	launch     job.Launch
@@ -74,6 +83,7 @@ type request struct {
 	preflight  bool
 	configFile string
 	showMap    bool
+	showAlloc  bool
 	mpi        job.MPI
 	pmiPort    bool   // --pmi-port
 	toldMPI    string // --mpi mpich or another that is sure; else ""
@@ -130,6 +140,13 @@ func (r *request) finish() error {
 		both bool
 		text string
 	}{
+		{r.rankFile != "" && r.said(), "--rankfile says where each rank goes: leave out the other options that do"},
+		{several && (r.nodes.least > 0 || r.rankFile != ""), "--nodes and --rankfile need one list of hosts for all programs"},
+		{r.nodes.least > 0 && r.either.least > 0, "-N contradicts --nodes: write one of them"},
+		{r.prefix != "" && r.label, "-prepend-pattern contradicts -l: write one of them, %r is the rank"},
+		{strings.ContainsAny(job.Letters(r.prefix), "hp") && r.minNodes > 0, "-prepend-pattern with %h or %p contradicts --min-nodes: which host has a rank is not known before"},
+		{r.outputDir.name != "" && r.output.StdoutFile+r.output.StderrFile != "", "--output-filename contradicts --output and --error: write one of them"},
+		{len(r.segments) > 1 && slices.ContainsFunc(r.segments, func(s segment) bool { return s.multi }), "--multi-prog names the programs of the whole job: write it alone, or the programs between colons"},
 		{several && r.spares > 0, "--spares: with hosts for each program it cannot be said whose are held back; write one list for all"},
 		{several && r.offset > 0, "-o: with hosts for each program it cannot be said whose slots are skipped; write one list for all"},
 		{r.verbose > 0 && r.quiet, "-v contradicts -q: write one of them"},
@@ -173,7 +190,14 @@ func (r *request) finish() error {
 	return nil
 }
 
+// said reports whether an option besides --rankfile says where ranks go.
+func (r *request) said() bool {
+	b := r.binding
+	return b.Map != job.Unsaid || b.Rank != job.Unsaid || b.PE+b.PerObj > 0 || len(b.CPUs) > 0 || b.Bind > job.Unbound ||
+		r.plane+r.perNode+r.offset > 0 || r.span || r.byLoad || r.number.said || r.nodes.least+r.either.least > 0
+}
+
 // offspring is what jobs that ranks spawn take over of the command line.
 func (r *request) offspring() wire.Offspring {
-	return wire.Offspring{Tree: r.tree, Preflight: r.preflight, Label: r.label, Timestamp: r.timestamp, Quiet: r.quiet, Verbose: uint32(r.verbose)}
+	return wire.Offspring{Tree: r.tree, Preflight: r.preflight, Label: r.label, Prefix: r.prefix, Timestamp: r.timestamp, Quiet: r.quiet, Verbose: uint32(r.verbose)}
 }

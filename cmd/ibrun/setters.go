@@ -125,13 +125,9 @@ func (r *request) openMPI(v string) error {
 
 // pattern checks the pattern of a per-rank file.
 func pattern(to *string, v string) error {
-	for i := 0; i < len(v); i++ {
-		if v[i] != '%' {
-			continue
-		}
-		if i++; i == len(v) || !strings.ContainsRune("rhtj%", rune(v[i])) {
-			return fmt.Errorf("file pattern %s: after %% stands r, h, t, j or %%", option.Quote(v))
-		}
+	_, err := job.Expand(v, func(letter byte, _ int) (string, bool) { return "", strings.IndexByte("rhtjx", letter) >= 0 })
+	if err != nil {
+		return fmt.Errorf("file pattern %s: %w: after %% stands r, h, t, j, x or %%", option.Quote(v), err)
 	}
 	if v == "" || strings.IndexByte(v, 0) >= 0 {
 		return fmt.Errorf("file pattern %s names no file", option.Quote(v))
@@ -160,9 +156,9 @@ func collides(file string, size, perNode uint32) bool {
 	if size < 2 || file == "" || strings.HasPrefix(file, "/dev/") {
 		return false
 	}
-	plain := strings.ReplaceAll(file, "%%", "")
-	host, local := strings.Contains(plain, "%h"), strings.Contains(plain, "%t")
-	return !strings.Contains(plain, "%r") && !(host && (local || perNode < 2)) && !(local && perNode == size)
+	letters := job.Letters(file)
+	host, local := strings.Contains(letters, "h"), strings.Contains(letters, "t")
+	return !strings.Contains(letters, "r") && !(host && (local || perNode < 2)) && !(local && perNode == size)
 }
 
 // mpiWords are what --mpi takes.

@@ -34,6 +34,8 @@ func Places(m *topo.Machine, want job.Binding, ranks, omp int) (places []Place, 
 	notes = limits(m, ranks)
 	switch {
 	case len(sets) == 0 || want.Bind == job.Unbound:
+	case len(want.Slots) > 0:
+		sets, err = slotted(m, want.Slots, ranks)
 	case len(want.CPUs) > 0:
 		sets, err = listed(m, want.CPUs, ranks)
 	default:

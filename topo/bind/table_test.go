@@ -85,6 +85,13 @@ var table = map[string]string{
 		n=9 map=package ppr=2 | error: 9 ranks with 2 on each package need 5 of them; this node allows 4: write ppr:3:package
 		n=10 map=package ppr=5 | note: oversubscribed: 5 ranks on each package
 		n=10 map=package ppr=5 bind=package | 0-3*5 4-7*5
+		n=4 slots=0:0/3:1-2/5,7/1:*;0:3 | 0 13-14 5,7 3-7
+		n=2 slots=*/0-3 | 0-15 0-3
+		n=1 slots=4:0 | error: rank file: no package 4: this node has packages 0-3
+		n=1 slots=1:4 | error: rank file: slot 1:4: package 1 has cores 0-3
+		n=1 slots=16 | error: rank file: slot 16: this node has cores 0-15
+		n=2 slots=0 | error: 2 ranks and 1 places
+		n=1 slots=x | error: is not the number of a core
 		n=3 cpus=0/5/2-3 | 0 5 2-3
 		n=5 cpus=0/5/2-3 | 0 5 2-3 0 5
 		n=1 cpus=0/77 | 0
@@ -98,6 +105,8 @@ var table = map[string]string{
 		n=2 map=package bind=package | 0-3*2
 		n=2 map=package ppr=1 | error: 2 ranks with 1 on each package need 2 of them; this node allows 1: write ppr:2:package
 		n=2 pe=3 | error: 2 ranks with 3 cores each need 6 cores; this node allows 4: write PE=2 or less
+		n=2 slots=0-5/1 | 0-3 1
+		n=2 slots=0/1:0 | error: rank file: slot 1:0: none of its CPUs is allowed on this node, which allows 0-3
 		n=2 cpus=4/0 | error: CPU 4 is not allowed here`,
 	"offlines": `
 		n=1 | 0-1,3-4,6-12,15
@@ -244,6 +253,8 @@ func request(text string) (want job.Binding, ranks, omp int) {
 			want.CPUs = strings.Split(v, "/")
 		case "rank":
 			want.Rank = objects[v]
+		case "slots":
+			want.Slots = strings.Split(v, "/")
 		case "fill":
 			want.Fill = true
 		case "overload":
