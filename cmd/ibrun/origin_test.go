@@ -217,7 +217,7 @@ func TestPrependPattern(t *testing.T) {
 	}
 }
 
-func TestManagerThatWasNamed(t *testing.T) {
+func TestRmk(t *testing.T) {
 	at := around(t)
 	at.env = append(at.env, "SLURM_JOB_NODELIST=n[1-2]", "PBS_NODEFILE=/f")
 	for word, why := range map[string]string{
