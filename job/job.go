@@ -89,7 +89,13 @@ type Output struct {
 	Copy       bool   // what goes to per-rank files is forwarded, too
 	Dirs       bool   // folders of per-rank files are made
 	Unbuffered bool   // do not wait for the rest of a line
+	Lines      bool   // standard output is a terminal on the node, so that programs write line by line
+	Terminal   bool   // the rank that reads standard input has a terminal
+	Window     Window // of that terminal
 }
+
+// Window is the size of a terminal; zero: not known.
+type Window struct{ Rows, Cols uint16 }
 
 // StdinMode says which ranks get ibrun's standard input.
 type StdinMode uint8

@@ -20,7 +20,10 @@ type Style struct {
 	Label     bool                     // each line begins with its rank
 	Timestamp bool                     // and the time
 	Prefix    func(rank uint32) string // and with this; nil: with nothing
-	Escape    [3]bool                  // by stream: show control bytes, since it is a terminal
+	// Direct, if not nil, gets what rank Terminal prints, byte for byte: the rank has a terminal.
+	Direct   io.Writer
+	Terminal uint32
+	Escape   [3]bool // by stream: show control bytes, since it is a terminal
 }
 
 // labels reports whether lines begin with something.
@@ -117,7 +120,13 @@ func (s *Sink) write(w core.Write, post func(any)) {
 	if s.style.labels() {
 		out = s.lines(source{w.Rank, w.Stream}, w.Data)
 	}
-	if _, err := s.to[w.Stream].Write(s.shown(w.Stream, out)); err != nil {
+	to := s.to[w.Stream]
+	if s.style.Direct != nil && w.Rank == s.style.Terminal {
+		to = s.style.Direct
+	} else {
+		out = s.shown(w.Stream, out)
+	}
+	if _, err := to.Write(out); err != nil {
 		s.failed = true
 		post(core.SinkFailed{Pipe: errors.Is(err, syscall.EPIPE), Cause: err.Error()})
 		return

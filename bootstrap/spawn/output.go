@@ -7,6 +7,9 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"ibrun/internal/proc"
+	"ibrun/job"
 )
 
 const (
@@ -44,8 +47,20 @@ func newReader(rank uint32, stream uint8, cfg Config) *reader {
 }
 
 func (r *reader) start(f, copy *os.File) {
+	r.mu.Lock()
 	r.file, r.copy = f, copy
+	r.mu.Unlock()
 	go r.run()
+}
+
+// resize tells the program of a terminal of the new size.
+func (r *reader) resize(to job.Window) {
+	r.mu.Lock()
+	f := r.file
+	r.mu.Unlock()
+	if f != nil {
+		_ = proc.Resize(f, to.Rows, to.Cols) // fails when the rank has ended
+	}
 }
 
 // keep writes to the per-rank file what is forwarded, too. A file that takes no more is given up,

@@ -135,7 +135,7 @@ func notDir(err error) error {
 // exec starts the program itself, through the stub if limits ask for it. What
 // the kernel does not know how to run is given to the shell, as execvp does.
 func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, start starter) (*proc.Process, error) {
-	c := proc.Cmd{Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Thread: r.place.thread}
+	c := proc.Cmd{Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Terminal: r.terminal, Thread: r.place.thread}
 	if len(s.stub) > 0 {
 		c.Path = "/proc/self/exe"
 		c.Argv = append([]string{"ibrun", LimitRole, strings.Join(s.stub, ","), path}, argv...)

@@ -49,10 +49,25 @@ func (s *Set) connect(r *rank) (e ends, err error) {
 	if e.child[DoorNumber], err = r.door.open(); err != nil {
 		return e, err
 	}
+	if r.terminal {
+		return e, s.connectTerminal(&e)
+	}
 	if err := s.connectInput(r, &e); err != nil {
 		return e, err
 	}
 	return e, s.connectOutput(r, &e)
+}
+
+// connectTerminal gives a rank a terminal, whose other end is read and written.
+func (s *Set) connectTerminal(e *ends) (err error) {
+	size := s.cfg.Job.Output.Window
+	ours, theirs, err := proc.OpenTerminal(size.Rows, size.Cols, false)
+	if err != nil {
+		return err
+	}
+	e.read[1], e.child[0], e.child[1], e.child[2] = ours, theirs, theirs, theirs
+	e.feed, err = proc.Again(ours)
+	return err
 }
 
 func (s *Set) connectInput(r *rank, e *ends) (err error) {
@@ -96,7 +111,11 @@ func (s *Set) connectOutput(r *rank, e *ends) (err error) {
 			continue
 		}
 		e.copy[stream] = file
-		if e.read[stream], e.child[stream], err = proc.PipeFrom(); err != nil {
+		open := proc.PipeFrom
+		if stream == 1 && out.Lines {
+			open = func() (ours, theirs *os.File, err error) { return proc.OpenTerminal(0, 0, true) }
+		}
+		if e.read[stream], e.child[stream], err = open(); err != nil {
 			return err
 		}
 	}

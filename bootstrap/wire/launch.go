@@ -188,6 +188,9 @@ func appendStreams(w *writer, j *job.Job) {
 	w.bool(j.Output.Copy)
 	w.bool(j.Output.Dirs)
 	w.bool(j.Output.Unbuffered)
+	w.bool(j.Output.Lines)
+	w.bool(j.Output.Terminal)
+	appendWindow(w, j.Output.Window)
 	w.byte(byte(j.Stdin.Mode))
 	w.u32(j.Stdin.Rank)
 }
@@ -196,11 +199,21 @@ func parseStreams(r *reader, j *job.Job) {
 	j.Output = job.Output{
 		StdoutFile: r.string(), StderrFile: r.string(), StdinFile: r.string(),
 		Merge: r.bool(), Copy: r.bool(), Dirs: r.bool(), Unbuffered: r.bool(),
+		Lines: r.bool(), Terminal: r.bool(), Window: parseWindow(r),
 	}
 	j.Stdin = job.Stdin{Mode: job.StdinMode(r.byte()), Rank: r.u32()}
 	if j.Stdin.Mode > job.StdinAll {
 		r.fail(ErrRange)
 	}
+}
+
+func appendWindow(w *writer, size job.Window) {
+	w.uint(uint64(size.Rows))
+	w.uint(uint64(size.Cols))
+}
+
+func parseWindow(r *reader) job.Window {
+	return job.Window{Rows: uint16(r.uint(math.MaxUint16)), Cols: uint16(r.uint(math.MaxUint16))}
 }
 
 func appendHow(w *writer, l job.Launch) {

@@ -24,7 +24,7 @@ func samples() []Message {
 			{First: 1020, Count: 4, App: 1, Offset: 20, Argv: []string{"other"}, Dir: "/"},
 		},
 		Umask: 0o22, Limits: []job.Limit{{Resource: 7, Soft: 1024, Hard: ^uint64(0)}},
-		Output: job.Output{StdoutFile: "out.%r", Merge: true, Copy: true, Dirs: true}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
+		Output: job.Output{StdoutFile: "out.%r", Merge: true, Copy: true, Dirs: true, Lines: true, Terminal: true, Window: job.Window{Rows: 50, Cols: 132}}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
 		Launch: job.Launch{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second, Timed: true, Late: true, Held: true},
 	}
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
@@ -43,7 +43,7 @@ func samples() []Message {
 		Settled{FirstHost: "a", Dropped: []Seats{{First: 0, Count: 2}, {First: 7, Count: 1}}},
 		Ready{Up: 63, Failed: 1}, Exit{Runs: []job.StatusRun{{First: 0, Count: 1023}, {First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}}, Truncated: 7, MPI: job.MPISeen{Spoke: true, Library: "libmpi.so.40"}},
 		Output{Rank: 300, Stream: 2, Data: []byte("hello\n")}, Grant{N: 65536},
-		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, StdinRoom{N: 1}, Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},
+		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, Stdin{Window: job.Window{Rows: 24, Cols: 80}}, StdinRoom{N: 1}, Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},
 		Fault{What: FaultLost, Node: 7, Nodes: 3, Host: "node0008", Parent: "node0002", Phase: "agent", Cause: "gone", Tail: "last words", AgeMs: 3},
 		Waiting{Items: []Late{{Node: 1, Host: "b", Phase: "connect", ForMs: 3100}}}, Beat{},
 		Ask{Rank: 70000, Key: "where", Least: 3, Fresh: true}, Answer{Rank: 9, What: Found, Value: []byte{1, 2}}, Answer{Rank: 1 << 24, What: NoRank},
@@ -115,7 +115,7 @@ func TestRefused(t *testing.T) {
 		"33 bits":             {[]byte{byte(KindGrant), 0x80, 0x80, 0x80, 0x80, 0x10}, ErrRange},
 		"stream 3":            {[]byte{byte(KindOutput), 0, 3, 1, 'x'}, ErrRange},
 		"empty output":        {[]byte{byte(KindOutput), 0, 1, 0}, ErrRange},
-		"empty input":         {[]byte{byte(KindStdin), 0, 0}, ErrRange},
+		"empty input":         {[]byte{byte(KindStdin), 0, 0, 0, 0}, ErrRange},
 		"seats of nothing":    {[]byte{byte(KindSettled), 0, 1, 3, 0}, ErrCanonical},
 		"seats that touch":    {[]byte{byte(KindSettled), 0, 2, 3, 1, 4, 1}, ErrCanonical},
 		"seats backwards":     {[]byte{byte(KindSettled), 0, 2, 3, 1, 1, 1}, ErrCanonical},

@@ -112,14 +112,18 @@ func launch(args []string) int {
 		return complain(err)
 	}
 	var out, errs io.Writer = os.Stdout, os.Stderr
+	user := openTerminal(p.job)
+	defer user.give()
 	if terminal(2) && !r.quiet {
 		say.progress = newProgress(os.Stderr, p.nodes.Len(), progressAfter)
 		out, errs = say.progress.under(out), say.progress.under(errs)
-		say.to = errs
 	}
+	out, errs = user.under(out), user.under(errs)
+	say.to, say.begun = errs, user.take
 	o, err := conduct(p, at, agent.RootConfig{
 		Out: agent.NewSink(out, errs, p.style(r.label, r.timestamp, r.prefix, say)), Report: say.event, Warn: say.warn, Offspring: r.offspring(),
 	})
+	user.give()
 	say.launched()
 	say.views.finish(o)
 	if err != nil {

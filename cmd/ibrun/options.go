@@ -68,7 +68,7 @@ func refuse(why string) func(*request, string) error {
 // options is every option there is. docs/cli.md explains them, help.go shows
 // the usual ones.
 func options() []knob {
-	return slices.Concat(rankOptions, placeOptions, environOptions, outputOptions, endOptions, launchOptions, fabricOptions, srunOptions, otherOptions)
+	return slices.Concat(rankOptions, placeOptions, environOptions, outputOptions, endOptions, launchOptions, fabricOptions, srunOptions, otherOptions, ptyOptions)
 }
 
 var rankOptions = []knob{

@@ -31,6 +31,7 @@ type reporter struct {
 
 	progress *progress                         // nil: there is no terminal
 	views    *views                            // nil: of no job that the user has started
+	begun    func()                            // called when the ranks have started; nil: nobody wants to know
 	taken    atomic.Pointer[map[uint32]string] // hosts of the nodes whose place a spare has taken
 }
 
@@ -55,6 +56,9 @@ func (r *reporter) event(what any) {
 		r.launched()
 		taken := maps.Clone(e.Spares)
 		r.taken.Store(&taken)
+		if r.begun != nil {
+			r.begun()
+		}
 		r.views.show(e.Times, e.Missing, e.Spares)
 		if r.verbose > 0 {
 			r.line("all %d agents are up after %v", e.Agents, time.Since(r.began).Round(time.Millisecond))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strconv"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 // style is how output is shown on our standard output and error.
 func (p *plan) style(label, timestamp bool, prefix string, say *reporter) agent.Style {
 	s := agent.Style{Label: label, Timestamp: timestamp, Escape: [3]bool{1: terminal(1), 2: terminal(2)}}
+	if p.job.Output.Terminal {
+		s.Direct, s.Terminal = os.Stdout, p.layout.Rank(p.job.Stdin.Rank)
+	}
 	if prefix != "" {
 		s.Prefix = func(rank uint32) string { return p.prefix(prefix, rank, say.hostOf) }
 	}
