@@ -185,6 +185,11 @@ func (r *request) perObject(n, word string) error {
 	return decide(&r.binding.Map, objectNames[word])
 }
 
+// cpuBindNames are srun's words for what a rank can be bound to.
+var cpuBindNames = map[string]job.Object{
+	"none": job.Unbound, "no": job.Unbound, "cores": job.Core, "sockets": job.Package, "threads": job.HWThread, "ldoms": job.NUMA,
+}
+
 func cpuBind(r *request, v string) error {
 	if more, ok := strings.CutPrefix(v, "verbose,"); ok {
 		v, r.binding.Report = more, true
@@ -205,9 +210,7 @@ func cpuBind(r *request, v string) error {
 		}
 		return nil
 	}
-	o, ok := map[string]job.Object{
-		"none": job.Unbound, "no": job.Unbound, "cores": job.Core, "sockets": job.Package, "threads": job.HWThread, "ldoms": job.NUMA,
-	}[v]
+	o, ok := cpuBindNames[v]
 	if has || !ok {
 		return fmt.Errorf("%s is not known: write none, cores, sockets, threads, ldoms, map_cpu:LIST or mask_cpu:LIST", option.Quote(v))
 	}
