@@ -84,7 +84,7 @@ var effects = []effect{
 	{with: "--keep-going"},
 	{with: "--wait 9"},
 	{with: "--kill-grace 9"},
-	{with: "--print-all-exitcodes", base: local, prog: "sh -c exit+$IBRUN_RANK", shows: `rank 0 exited with code 0`},
+	{with: "--print-all-exitcodes", base: local + " --keep-going", prog: "sh -c exit+$IBRUN_RANK", shows: `rank 0 exited with code 0`},
 
 	{with: "--launcher ssh", nothing: "--launcher ssh"},
 	{with: "--launcher rsh"},
