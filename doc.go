@@ -1,5 +1,22 @@
-// Package ibrun will be what an application imports: rank, size, send, receive, collectives. So far it holds the rules of
-// the house, in policy_test.go.
+// Package ibrun is what an application imports to talk to the other ranks of
+// the job that the command ibrun started.
 //
-// It refuses to start processes: that is the ibrun command's.
+//	w, err := ibrun.Init(ctx)
+//	...
+//	err = w.Send(ctx, (w.Rank()+1)%w.Size(), []byte("hello"))
+//	from, m, err := w.Recv(ctx)
+//	...
+//	err = w.Finalize(ctx)
+//
+// A rank is addressed by its number. The address behind the number is looked
+// up, and the connection made, when the first message needs it. Messages
+// between two ranks arrive once and in order. Besides messages there are
+// collectives (Barrier, Broadcast, AllGather and others) and a bulletin board
+// (Put, Get), both of which go through the tree of agents and open no
+// connection between ranks.
+//
+// A rank that is gone is reported as a *PeerError by the calls that need it.
+//
+// A program that ibrun did not start is a job of one rank. The package starts
+// no processes, does not interpret messages, and is not MPI.
 package ibrun

@@ -1,17 +1,3 @@
-// Package ibrun is what an application imports to talk to the other ranks of
-// a job that the command ibrun started. A rank is addressed by its number; the
-// address behind it is looked up, and the connection made, when the first
-// message needs it.
-//
-//	w, err := ibrun.Init(ctx)
-//	...
-//	err = w.Send(ctx, (w.Rank()+1)%w.Size(), []byte("hello"))
-//	from, m, err := w.Recv(ctx)
-//	...
-//	err = w.Finalize(ctx)
-//
-// Outside ibrun, Init gives a job of one rank. The package starts no processes
-// and does not interpret messages.
 package ibrun
 
 import (

@@ -37,6 +37,7 @@ var floors = map[string]int{
 	"pmi":                     4,
 	"topo":                    3,
 	"topo/...":                4,
+	"topo/hwloctest":          5, // for tests, over all of topo
 	"doctor":                  4,
 	"doctor/examine":          6,
 	"bootstrap/remote":        5,
@@ -87,7 +88,7 @@ func floorOf(table map[string]int, dir string) (int, bool) {
 
 // check holds all files against the rules and returns what breaks them.
 func check(table map[string]int, files []source) (faults []string) {
-	documented := map[string]bool{}
+	documented := map[string][]string{} // the files with a package comment, by directory
 	for _, f := range files {
 		dir := path.Dir(f.path)
 		fault := func(format string, args ...any) {
@@ -109,11 +110,18 @@ func check(table map[string]int, files []source) (faults []string) {
 		}
 		test := strings.HasSuffix(f.path, "_test.go")
 		if !test {
-			documented[dir] = documented[dir] || parsed.Doc != nil
+			where := documented[dir]
+			if parsed.Doc != nil {
+				where = append(where, f.path)
+			}
+			documented[dir] = where
 			checkImports(table, dir, parsed, fault)
 		}
 		if test && calls(parsed, "time", []string{"Sleep"}) != "" {
 			fault("time.Sleep in a test: wait for an event with a deadline")
+		}
+		if name := methods(parsed, []string{"Skip", "Skipf", "SkipNow"}); name != "" && dir != "internal/skip" {
+			fault("%s: use skip.Because, or make test does not tell what was left out", name)
 		}
 		for _, spec := range parsed.Imports {
 			if spec.Path.Value == `"C"` && !strings.HasPrefix(dir+"/", "cgo/") {
@@ -122,9 +130,13 @@ func check(table map[string]int, files []source) (faults []string) {
 		}
 		checkNames(f.path, parsed, fault)
 	}
-	for dir, ok := range documented {
-		if !ok {
+	for dir, where := range documented {
+		switch len(where) {
+		case 0:
 			faults = append(faults, dir+": no package comment: say what it is and what it refuses to do")
+		case 1:
+		default:
+			faults = append(faults, fmt.Sprintf("%s: package comments in %s: one, or go doc shows both", dir, strings.Join(where, " and ")))
 		}
 	}
 	slices.Sort(faults)
@@ -170,6 +182,19 @@ func calls(file *ast.File, pkg string, names []string) (found string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok && found == "" {
 			if x, ok := s.X.(*ast.Ident); ok && x.Name == pkg && slices.Contains(names, s.Sel.Name) {
+				found = s.Sel.Name
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// methods returns the first of some names that a file calls of anything.
+func methods(file *ast.File, names []string) (found string) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && found == "" {
+			if s, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(names, s.Sel.Name) {
 				found = s.Sel.Name
 			}
 		}
@@ -297,6 +322,7 @@ func TestPolicyFails(t *testing.T) {
 		"long":           {file("job/a.go", strings.Repeat("// line\n", 500)), "503 lines"},
 		"vague name":     {file("job/a.go", "type jobManager struct{}\n"), "jobManager: \"Manager\" says nothing"},
 		"vague file":     {file("internal/x/net_util.go", "var a int\n"), "\"util\" says nothing"},
+		"skip":           {file("job/a_test.go", "func f(t T) { t.Skipf(\"why\") }\n"), "Skipf: use skip.Because"},
 		"sleep":          {file("job/a_test.go", "import \"time\"\n\nfunc f() { time.Sleep(1) }\n"), "time.Sleep in a test"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -305,6 +331,10 @@ func TestPolicyFails(t *testing.T) {
 			require.Contains(t, faults[0], c.want)
 		})
 	}
+	t.Run("two comments", func(t *testing.T) {
+		faults := check(floors, []source{file("job/a.go", "var a int\n"), file("job/b.go", "var b int\n")})
+		require.Equal(t, []string{"job: package comments in job/a.go and job/b.go: one, or go doc shows both"}, faults)
+	})
 	t.Run("right arrows", func(t *testing.T) {
 		require.Empty(t, check(floors, []source{
 			file("bootstrap/core/a.go", "import (\n\t\"time\"\n\n\t_ \"ibrun/job\"\n)\n\nvar d time.Duration\n"),

@@ -28,10 +28,12 @@ func (o Object) String() string {
 type Binding struct {
 	Map      Object   // --map-by: where a node's ranks go one after the other; Unsaid: equal shares
 	Fill     bool     // --rank-by fill: an object of Map is filled before the next; otherwise they take turns
+	Rank     Object   // --rank-by: the places are numbered with the objects taking turns; Unsaid: in the order of Map
 	Bind     Object   // --bind-to: how wide a rank's place is; Unsaid: its share
 	PE       uint32   // cores per rank, CPUs if Map or Bind is HWThread; 0: nobody said
 	PerObj   uint32   // ppr:N:obj: exactly so many ranks on each object of Map; 0: as many as fit
 	CPUs     []string // map_cpu and mask_cpu as kernel lists: the node's rank i takes the i-th, from the start again after the last
+	Slots    []string // --rankfile: cores of each rank of the job, by its number, as rankfile.Slots reads them
 	Overload bool     // several ranks may share CPUs that they are bound to
 	HCA      string   // --hca as written: names or NAME:PORT with commas between them; empty: the nearest
 	Report   bool     // --report-bindings: each rank's place goes up the tree
@@ -41,5 +43,5 @@ type Binding struct {
 
 // Worded reports whether the user said where ranks should run.
 func (b *Binding) Worded() bool {
-	return b.Map != Unsaid || b.Bind > Unbound || b.PE > 0 || len(b.CPUs) > 0
+	return b.Map != Unsaid || b.Bind > Unbound || b.PE > 0 || len(b.CPUs)+len(b.Slots) > 0
 }

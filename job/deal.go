@@ -5,22 +5,26 @@ import "sort"
 // Inside ibrun ranks are numbered by seat: node 0 has the first ones, node 1
 // those that follow, so that a subtree's are contiguous. What the user calls a
 // rank is the same number, unless ranks were dealt to the nodes like cards
-// (--map-by node, -m cyclic, -m plane=N): then programs and people see the
-// number of the deal, and the two are converted where they meet.
+// (--map-by node, -m cyclic, -m plane=N), or have an order of their own
+// (order.go): then programs and people see that number, and the two are
+// converted where they meet.
 
 // Dealt returns the layout with ranks dealt plane at a time, each node getting
 // its turn as long as it has seats; 0: not dealt.
 func (l Layout) Dealt(plane uint32) Layout {
-	l.plane = plane
+	l.plane, l.order, l.starts = plane, nil, nil
 	return l
 }
 
-// Plane is how many ranks a node is dealt at a time; 0: rank and seat are the same.
+// Plane is how many ranks a node is dealt at a time; 0: they are not dealt.
 func (l Layout) Plane() uint32 { return l.plane }
 
 // Rank is the user's number of a seat, which must be below Ranks.
 func (l Layout) Rank(seat uint32) uint32 {
-	if l.plane == 0 {
+	switch {
+	case l.order != nil:
+		return l.orderedRank(seat)
+	case l.plane == 0:
 		return seat
 	}
 	node := l.NodeOf(seat)
@@ -35,7 +39,10 @@ func (l Layout) Rank(seat uint32) uint32 {
 
 // Seat is the reverse of Rank; the rank must be below Ranks.
 func (l Layout) Seat(rank uint32) uint32 {
-	if l.plane == 0 {
+	switch {
+	case l.order != nil:
+		return l.orderedSeat(rank)
+	case l.plane == 0:
 		return rank
 	}
 	most := uint32(0)

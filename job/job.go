@@ -66,7 +66,13 @@ type Program struct {
 	Env          []string // NAME=VALUE, what the user's side contributes
 	Drop         []string // names (globs) that belong to a node: ranks see its own values for them
 	Dir          string   // working directory, absolute
+	App          uint32   // the application's number: programs of one line of --multi-prog share it
+	Offset       uint32   // ranks of the application before First
+	Expand       bool     // arguments are patterns: %t is the rank, %o its place in the application
 }
+
+// Has reports whether a rank runs the program.
+func (p *Program) Has(rank uint32) bool { return rank-p.First < p.Count }
 
 // Limit is one resource limit, numbered as in getrlimit(2).
 type Limit struct {
@@ -80,8 +86,16 @@ type Output struct {
 	StderrFile string
 	StdinFile  string // pattern of a per-rank input file on the node; empty: see Stdin
 	Merge      bool   // stderr joins stdout on the node
+	Copy       bool   // what goes to per-rank files is forwarded, too
+	Dirs       bool   // folders of per-rank files are made
 	Unbuffered bool   // do not wait for the rest of a line
+	Lines      bool   // standard output is a terminal on the node, so that programs write line by line
+	Terminal   bool   // the rank that reads standard input has a terminal
+	Window     Window // of that terminal
 }
+
+// Window is the size of a terminal; zero: not known.
+type Window struct{ Rows, Cols uint16 }
 
 // StdinMode says which ranks get ibrun's standard input.
 type StdinMode uint8

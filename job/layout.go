@@ -6,8 +6,8 @@ import "sort"
 type Share struct{ Nodes, Ranks uint32 }
 
 // Layout is which node holds which ranks, for the whole job: node 0 the first
-// ranks, node 1 those that follow, as long as ranks are not dealt (see Dealt).
-// It is kept as runs, so that rank to node is
+// ranks, node 1 those that follow, as long as ranks are not dealt or ordered
+// (see Dealt and Ordered). It is kept as runs, so that rank to node is
 // arithmetic for a job of like nodes and a short search otherwise. It is a
 // value; the zero one has no nodes.
 type Layout struct {
@@ -15,6 +15,10 @@ type Layout struct {
 	nodes  []uint32 // nodes before share i, with a closing total
 	ranks  []uint32 // ranks before share i, with a closing total
 	plane  uint32   // see Dealt
+
+	// See Ordered.
+	order  []Stretch
+	starts []uint32 // ranks before stretch i
 }
 
 // NewLayout makes a layout. Shares that continue each other are joined, and
@@ -49,7 +53,11 @@ func (l Layout) Without(first, count uint32) Layout {
 		after := l.nodes[k+1] - min(max(first+count, l.nodes[k]), l.nodes[k+1])
 		shares = append(shares, Share{before, s.Ranks}, Share{after, s.Ranks})
 	}
-	return NewLayout(shares).Dealt(l.plane)
+	rest := NewLayout(shares).Dealt(l.plane)
+	if l.order != nil {
+		return rest.By(l.orderWithout(first, count))
+	}
+	return rest
 }
 
 // Layout is the table's own, without the names.

@@ -8,6 +8,7 @@ type Want struct {
 	PerNode uint64 // -ppn
 	Offset  uint64 // slots to skip first, the TACC wrapper's -o
 	Plane   uint64 // ranks are dealt so many at a time; 0: nodes are filled
+	Each    bool   // each node gets a rank before nodes are filled, srun's way
 	// Weight, if not nil, is what each host gets ranks in proportion to. Without
 	// -n there is a rank for each hundred.
 	Weight map[string]uint32
@@ -32,7 +33,6 @@ func (n Nodes) Unique() Nodes {
 	if len(n.runs) < 2 {
 		return n
 	}
-	type key struct{ host, user string }
 	at := map[key]int{}
 	var out []Run
 	for _, r := range n.singles() {
@@ -68,6 +68,17 @@ func (n Nodes) Slots() uint64 {
 		total += uint64(r.Count) * uint64(max(r.Slots, 1))
 	}
 	return total
+}
+
+// Crowded is the first node that has more ranks than slots, if there is one. A node without a
+// number of slots has one.
+func (n Nodes) Crowded() (Node, bool) {
+	for i, r := range n.runs {
+		if r.Ranks > max(r.Slots, 1) {
+			return n.At(int(n.nodes[i])), true
+		}
+	}
+	return Node{}, false
 }
 
 // Place gives ranks to the nodes of an allocation, in order and in contiguous
@@ -120,6 +131,8 @@ func Place(alloc Nodes, want Want) (placed Nodes, over bool, err error) {
 		placed = alloc.share(ranks, total, weight)
 	case ranks <= total && want.Plane > 0:
 		placed = alloc.deal(ranks, want.Plane, weight)
+	case ranks <= total && want.Each && ranks >= uint64(alloc.Len()):
+		placed = alloc.fillEach(ranks, weight)
 	case ranks <= total:
 		placed = alloc.fill(ranks, weight)
 	default:
@@ -163,6 +176,26 @@ func (n Nodes) fill(ranks uint64, weight func(Run) uint64) Nodes {
 			}
 			break
 		}
+	}
+	return NewNodes(0, out)
+}
+
+// fillEach gives each node a rank, and then fills them in order up to their weight.
+func (n Nodes) fillEach(ranks uint64, weight func(Run) uint64) Nodes {
+	left := ranks - uint64(n.Len())
+	var out []Run
+	for _, r := range n.runs {
+		more, full := weight(r)-1, uint64(r.Count)
+		if more > 0 {
+			full = min(full, left/more)
+		}
+		out = append(out, r.part(0, full, more+1))
+		left -= full * more
+		if full < uint64(r.Count) && left > 0 {
+			out = append(out, r.part(full, 1, left+1))
+			full, left = full+1, 0
+		}
+		out = append(out, r.part(full, uint64(r.Count)-full, 1))
 	}
 	return NewNodes(0, out)
 }

@@ -20,6 +20,9 @@ func (l *loop) performRanks(e core.Effect) bool {
 	case core.Resume:
 		l.ranks.Resume(e.Rank, e.Stream)
 	case core.Feed:
+		if e.Window != (job.Window{}) {
+			l.ranks.Resize(e.Rank, e.Window)
+		}
 		if len(e.Data) > 0 {
 			l.ranks.Write(e.Rank, e.Data)
 		}

@@ -56,6 +56,9 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 		return core.Outcome{Code: 125}, err
 	}
 	l.interrupts()
+	if cfg.Job.Output.Terminal {
+		l.resizes(cfg.Stdin)
+	}
 	go cfg.Out.run(l.post)
 	if cfg.Parent != nil {
 		go cfg.Parent.listen(l.post)
@@ -76,7 +79,11 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 	case core.ReadStdin:
 		if !r.reading {
 			r.reading = true
-			go readStdin(r.cfg.Stdin, r.stdin, l.post)
+			var typed *escapes
+			if r.cfg.Job.Output.Terminal && WindowOf(r.cfg.Stdin) != (job.Window{}) {
+				typed = &escapes{}
+			}
+			go readStdin(r.cfg.Stdin, r.stdin, typed, l.post)
 		}
 		r.stdin <- e.N
 	case core.Report:
@@ -118,11 +125,12 @@ const stdinChunk = 32 << 10
 // whether it has been brought to the front. Reading before that would stop it.
 const backgroundPoll = 500 * time.Millisecond
 
-// readStdin is the goroutine that reads standard input, as far as allowed.
-func readStdin(f *os.File, allowed <-chan int, post func(any)) {
+// readStdin is the goroutine that reads standard input, as far as allowed. typed,
+// if not nil, looks for what is meant for ibrun itself.
+func readStdin(f *os.File, allowed <-chan int, typed *escapes, post func(any)) {
 	may := 0
 	for {
-		for may == 0 {
+		for may <= 0 {
 			may += <-allowed
 		}
 		for background(int(f.Fd())) {
@@ -130,9 +138,16 @@ func readStdin(f *os.File, allowed <-chan int, post func(any)) {
 		}
 		buf := make([]byte, min(may, stdinChunk))
 		n, err := f.Read(buf)
-		may -= n
-		if n > 0 || err != nil {
-			post(core.StdinRead{Data: buf[:n], EOF: err != nil})
+		data := buf[:n]
+		if typed != nil {
+			var end bool
+			if data, end = typed.filter(data); end {
+				post(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
+			}
+		}
+		may -= len(data)
+		if len(data) > 0 || err != nil {
+			post(core.StdinRead{Data: data, EOF: err != nil})
 		}
 		if err != nil {
 			return

@@ -17,10 +17,17 @@ import (
 
 // Style says how ranks' output is shown.
 type Style struct {
-	Label     bool    // each line begins with its rank
-	Timestamp bool    // and the time
-	Escape    [3]bool // by stream: show control bytes, since it is a terminal
+	Label     bool                     // each line begins with its rank
+	Timestamp bool                     // and the time
+	Prefix    func(rank uint32) string // and with this; nil: with nothing
+	// Direct, if not nil, gets what rank Terminal prints, byte for byte: the rank has a terminal.
+	Direct   io.Writer
+	Terminal uint32
+	Escape   [3]bool // by stream: show control bytes, since it is a terminal
 }
+
+// labels reports whether lines begin with something.
+func (s Style) labels() bool { return s.Label || s.Timestamp || s.Prefix != nil }
 
 // longestLine is the most, in bytes, of one line that is held until it ends.
 const longestLine = 1 << 20
@@ -110,10 +117,16 @@ func (s *Sink) write(w core.Write, post func(any)) {
 		return
 	}
 	out := w.Data
-	if s.style.Label || s.style.Timestamp {
+	if s.style.labels() {
 		out = s.lines(source{w.Rank, w.Stream}, w.Data)
 	}
-	if _, err := s.to[w.Stream].Write(s.shown(w.Stream, out)); err != nil {
+	to := s.to[w.Stream]
+	if s.style.Direct != nil && w.Rank == s.style.Terminal {
+		to = s.style.Direct
+	} else {
+		out = s.shown(w.Stream, out)
+	}
+	if _, err := to.Write(out); err != nil {
 		s.failed = true
 		post(core.SinkFailed{Pipe: errors.Is(err, syscall.EPIPE), Cause: err.Error()})
 		return
@@ -163,6 +176,9 @@ func (s *Sink) label(out []byte, from source) []byte {
 	}
 	if s.style.Label {
 		out = fmt.Appendf(out, "[%d] ", from.rank)
+	}
+	if s.style.Prefix != nil {
+		out = append(out, s.style.Prefix(from.rank)...)
 	}
 	return out
 }

@@ -50,11 +50,13 @@ type KillRanks struct{}
 // Sweep kills what the ranks left behind. The driver answers Swept.
 type Sweep struct{}
 
-// Feed writes to a rank's standard input; EOF closes it after Data.
+// Feed writes to a rank's standard input; EOF closes it after Data. A window that
+// is not zero is the new size of its terminal.
 type Feed struct {
-	Rank uint32
-	Data []byte
-	EOF  bool
+	Rank   uint32
+	Data   []byte
+	EOF    bool
+	Window job.Window
 }
 
 // Tell sends a frame to a rank of this node that said hello.

@@ -131,10 +131,12 @@ type Probed struct {
 // Begin starts the root: the whole job.
 type Begin struct{ Launch wire.Launch }
 
-// StdinRead is what the root read from its own standard input.
+// StdinRead is what the root read from its own standard input, or the new size
+// of its terminal.
 type StdinRead struct {
-	Data []byte
-	EOF  bool
+	Data   []byte
+	EOF    bool
+	Window job.Window
 }
 
 // Wrote says that the root's sink took N bytes.

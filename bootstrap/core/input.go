@@ -75,7 +75,7 @@ func (c *Core) pumpInput() {
 			r := c.ranks.first + i
 			if _, reads := in.own[r]; reads {
 				in.own[r] -= len(m.Data)
-				c.do(Feed{r, m.Data, m.EOF})
+				c.do(Feed{r, m.Data, m.EOF, m.Window})
 			}
 		}
 		in.owed += len(m.Data)
@@ -115,5 +115,7 @@ func (c *Core) rankTook(ev RankTook) {
 func (c *Core) deaf(rank uint32) { delete(c.input.own, rank) }
 
 func (c *Core) stdinRead(ev StdinRead) {
-	c.input.push(wire.Stdin{Data: ev.Data, EOF: ev.EOF})
+	if !c.input.eof { // nothing follows the end, not even a size
+		c.input.push(wire.Stdin{Data: ev.Data, EOF: ev.EOF, Window: ev.Window})
+	}
 }

@@ -20,12 +20,12 @@ func (h *Hub) config() pmi.Config {
 	}
 }
 
-// app is which of the job's programs a rank runs.
+// app is the number of the application that a rank runs.
 func (h *Hub) app(rank uint32) (app int) {
 	n := h.job.Layout.Rank(rank)
-	for i, p := range h.job.Programs {
-		if n >= p.First && n-p.First < p.Count {
-			app = i
+	for i := range h.job.Programs {
+		if p := &h.job.Programs[i]; p.Has(n) {
+			app = int(p.App)
 		}
 	}
 	return app

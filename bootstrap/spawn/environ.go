@@ -101,12 +101,6 @@ func (s *Set) identity(r *rank) []string {
 	j, n := s.cfg.Job, s.cfg.Node
 	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
 	rank, size, local, locals := num(r.shown), num(j.Size), num(r.local), num(n.Ranks)
-	app := 0
-	for i := range j.Programs {
-		if &j.Programs[i] == r.program {
-			app = i
-		}
-	}
 	spawned := "0"
 	if j.Spawner != "" {
 		spawned = "1"
@@ -131,7 +125,7 @@ func (s *Set) identity(r *rank) []string {
 		"IBRUN_RANK="+rank, "IBRUN_SIZE="+size,
 		"IBRUN_LOCAL_RANK="+local, "IBRUN_LOCAL_SIZE="+locals,
 		"IBRUN_NODE="+num(s.cfg.NodeIndex), "IBRUN_NODES="+num(j.Nodes),
-		"IBRUN_HOST="+n.Host, "IBRUN_JOB_ID="+j.ID, "IBRUN_APPNUM="+strconv.Itoa(app),
+		"IBRUN_HOST="+n.Host, "IBRUN_JOB_ID="+j.ID, "IBRUN_APPNUM="+num(r.program.App),
 		"IBRUN_FD="+strconv.Itoa(DoorNumber),
 		"PWD="+r.program.Dir,
 	)
@@ -147,16 +141,19 @@ func masterPort(id string) int {
 }
 
 // expand fills in the pattern of a per-rank file: %r rank, %h host, %t rank on
-// its node, %j job, %% a per cent sign.
-func (s *Set) expand(pattern string, r *rank) string {
-	if !strings.Contains(pattern, "%") {
-		return pattern // most are empty, and a replacer takes longer to make than a pipe
-	}
-	return strings.NewReplacer(
-		"%%", "%",
-		"%r", strconv.FormatUint(uint64(r.shown), 10),
-		"%t", strconv.FormatUint(uint64(r.local), 10),
-		"%h", s.cfg.Node.Host,
-		"%j", s.cfg.Job.ID,
-	).Replace(pattern)
+// its node, %j job.
+func (s *Set) expand(pattern string, r *rank) (string, error) {
+	return job.Expand(pattern, func(letter byte, width int) (string, bool) {
+		switch letter {
+		case 'r':
+			return job.Padded(uint64(r.shown), width), true
+		case 't':
+			return job.Padded(uint64(r.local), width), true
+		case 'h':
+			return s.cfg.Node.Host, true
+		case 'j':
+			return s.cfg.Job.ID, true
+		}
+		return "", false
+	})
 }

@@ -33,7 +33,7 @@ func TestEnvironParts(t *testing.T) {
 func twoPrograms(change func(*job.Job)) *Set {
 	j := &job.Job{
 		ID: "00000000000000ff", Size: 5, Nodes: 2, Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 2}, {Nodes: 1, Ranks: 3}}), FirstHost: "n0",
-		Programs: []job.Program{{Count: 4, Dir: "/a"}, {First: 4, Count: 1, Dir: "/b"}},
+		Programs: []job.Program{{Count: 4, Dir: "/a"}, {First: 4, Count: 1, App: 1, Dir: "/b"}},
 	}
 	if change != nil {
 		change(j)
@@ -82,5 +82,9 @@ func TestMasterPort(t *testing.T) {
 
 func TestExpand(t *testing.T) {
 	s := twoPrograms(nil)
-	require.Equal(t, "out.4.2.n1.00000000000000ff%r%x", s.expand("out.%r.%t.%h.%j%%r%x", s.rank(4)))
+	name, err := s.expand("out.%r.%3t.%h.%j%%r", s.rank(4))
+	require.NoError(t, err)
+	require.Equal(t, "out.4.002.n1.00000000000000ff%r", name)
+	_, err = s.expand("%x", s.rank(4))
+	require.ErrorContains(t, err, "%x")
 }

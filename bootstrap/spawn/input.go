@@ -10,6 +10,8 @@ import (
 type feeder struct {
 	rank uint32
 	post func(Event)
+	// terminal says that the rank reads from one: its end of input is a character.
+	terminal bool
 
 	mu     sync.Mutex
 	queue  [][]byte
@@ -17,6 +19,8 @@ type feeder struct {
 	closed bool
 	file   *os.File
 	wake   chan struct{} // capacity 1
+
+	last byte // that was written; run's alone
 }
 
 func newFeeder(rank uint32, post func(Event)) *feeder {
@@ -83,13 +87,36 @@ func (f *feeder) next() (data []byte, ok bool) {
 	}
 }
 
+func (f *feeder) isClosed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed
+}
+
+// endOfInput is what a terminal takes for the end of input at the beginning of a line (VEOF of
+// termios(3)); elsewhere it ends the line.
+const endOfInput = 4
+
+// endTerminal ends the input of a program that reads from a terminal, which stays open.
+func (f *feeder) endTerminal(file *os.File) {
+	end := []byte{endOfInput}
+	if f.last != 0 && f.last != '\n' && f.last != '\r' {
+		end = append(end, endOfInput)
+	}
+	_, _ = file.Write(end) // fails when the rank has ended
+}
+
 func (f *feeder) run(file *os.File) {
 	defer file.Close()
 	for {
 		data, ok := f.next()
+		if !ok && f.terminal && !f.isClosed() {
+			f.endTerminal(file)
+		}
 		if !ok {
 			return
 		}
+		f.last = data[len(data)-1]
 		if _, err := file.Write(data); err != nil {
 			f.post(StdinGone{f.rank})
 			return

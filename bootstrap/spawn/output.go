@@ -3,9 +3,13 @@ package spawn
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
+
+	"ibrun/internal/proc"
+	"ibrun/job"
 )
 
 const (
@@ -27,6 +31,7 @@ type reader struct {
 	unbuffered bool
 	post       func(Event)
 	file       *os.File      // nil: nothing is read
+	copy       *os.File      // gets what is read, too; nil: nothing does
 	more       chan struct{} // capacity 1; filled by resume, one chunk a time
 	ended      chan struct{}
 
@@ -41,9 +46,34 @@ func newReader(rank uint32, stream uint8, cfg Config) *reader {
 	}
 }
 
-func (r *reader) start(f *os.File) {
-	r.file = f
+func (r *reader) start(f, copy *os.File) {
+	r.mu.Lock()
+	r.file, r.copy = f, copy
+	r.mu.Unlock()
 	go r.run()
+}
+
+// resize tells the program of a terminal of the new size.
+func (r *reader) resize(to job.Window) {
+	r.mu.Lock()
+	f := r.file
+	r.mu.Unlock()
+	if f != nil {
+		_ = proc.Resize(f, to.Rows, to.Cols) // fails when the rank has ended
+	}
+}
+
+// keep writes to the per-rank file what is forwarded, too. A file that takes no more is given up,
+// and said so once.
+func (r *reader) keep(data []byte) {
+	if r.copy == nil {
+		return
+	}
+	if _, err := r.copy.Write(data); err != nil {
+		r.post(Warning{fmt.Sprintf("%v; what else the rank prints is only forwarded", err)})
+		r.copy.Close()
+		r.copy = nil
+	}
 }
 
 func (r *reader) resume() {
@@ -100,6 +130,11 @@ func (r *reader) pass(data []byte) {
 func (r *reader) run() {
 	defer close(r.ended)
 	defer r.file.Close()
+	defer func() {
+		if r.copy != nil {
+			r.copy.Close()
+		}
+	}()
 	buf := make([]byte, firstChunk)
 	for {
 		n, err := r.read(buf, 0)
@@ -113,6 +148,7 @@ func (r *reader) run() {
 			n += k
 		}
 		if n > 0 {
+			r.keep(buf[:n])
 			r.pass(buf[:n])
 		}
 		if late := errors.Is(err, os.ErrDeadlineExceeded); err != nil && !late || late && r.over() {

@@ -33,7 +33,7 @@ func printing(t *testing.T, out job.Output) (*reader, <-chan Event, *os.File) {
 	from, to, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { to.Close() })
-	r.start(from)
+	r.start(from, nil)
 	return r, events, to
 }
 

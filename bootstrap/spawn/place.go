@@ -57,6 +57,21 @@ func places(m *topo.Machine, want job.Binding, n job.Node, omp int, links []stri
 	return all, notes, nil
 }
 
+// own is what the user said of the ranks of one node.
+func own(j *job.Job, n job.Node) job.Binding {
+	b := j.Binding
+	if len(b.Slots) == 0 {
+		return b
+	}
+	b.Slots = nil
+	for seat := n.First; seat < n.First+n.Ranks; seat++ {
+		if rank := int(j.Layout.Rank(seat)); rank < len(j.Binding.Slots) {
+			b.Slots = append(b.Slots, j.Binding.Slots[rank])
+		}
+	}
+	return b
+}
+
 // worth is the interfaces that libraries should be told of: not the one that
 // the node happened to be reached by if there is a faster one, which they will
 // find themselves.
@@ -81,7 +96,7 @@ func worth(m *topo.Machine, links []string) []string {
 // place decides where this node's ranks run, from the node's own sysfs.
 func (s *Set) place() error {
 	s.machine = topo.Read(pseudo.Here())
-	all, notes, err := places(s.machine, s.cfg.Job.Binding, s.cfg.Node, threads(s.ranks[0].program), s.cfg.Interfaces)
+	all, notes, err := places(s.machine, own(s.cfg.Job, s.cfg.Node), s.cfg.Node, threads(s.ranks[0].program), s.cfg.Interfaces)
 	if err != nil {
 		return err
 	}
@@ -106,11 +121,11 @@ func (s *Set) place() error {
 func Predict(m *topo.Machine, j *job.Job, n job.Node) (placed wire.Placed, notes []string, err error) {
 	p := &j.Programs[0]
 	for i := range j.Programs {
-		if rank := j.Layout.Rank(n.First); rank >= j.Programs[i].First && rank-j.Programs[i].First < j.Programs[i].Count {
+		if j.Programs[i].Has(j.Layout.Rank(n.First)) {
 			p = &j.Programs[i]
 		}
 	}
-	all, notes, err := places(m, j.Binding, n, threads(p), nil)
+	all, notes, err := places(m, own(j, n), n, threads(p), nil)
 	placed.Host = n.Host
 	for i, at := range all {
 		cpus, mems := at.thread.CPUs, m.AllowedMems
@@ -156,14 +171,25 @@ func (s *Set) placed() Placed {
 		if p == nil {
 			continue
 		}
-		at := wire.Placement{Rank: r.number, HCA: r.place.port, Policy: r.place.thread.Policy()}
-		at.CPUs, at.Mems = allowed(p.Pid())
-		if cpus, err := cpuset.ParseList(at.CPUs); err == nil && at.CPUs != "" {
-			at.Drawing = draw.Binding(s.machine, cpus)
-		}
-		m.Ranks = append(m.Ranks, at)
+		m.Ranks = append(m.Ranks, placement(s.machine, r, p.Pid()))
 	}
 	return Placed{m}
+}
+
+// placement is where one rank runs, or ran.
+func placement(m *topo.Machine, r *rank, pid int) wire.Placement {
+	at := wire.Placement{Rank: r.number, HCA: r.place.port, Policy: r.place.thread.Policy()}
+	if at.CPUs, at.Mems = allowed(pid); at.CPUs == "" {
+		at.Ended = true
+		at.CPUs, at.Mems = r.place.thread.CPUs.String(), m.AllowedMems.String()
+		if at.CPUs == "" {
+			at.CPUs = m.Allowed.String()
+		}
+	}
+	if cpus, err := cpuset.ParseList(at.CPUs); err == nil {
+		at.Drawing = draw.Binding(m, cpus)
+	}
+	return at
 }
 
 // allowed is what the kernel says of a process; nothing if it has ended.

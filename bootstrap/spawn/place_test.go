@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -88,4 +89,19 @@ func TestThreads(t *testing.T) {
 		require.Equal(t, want, threads(&job.Program{Env: []string{"A=1", "OMP_NUM_THREADS=" + value}}), value)
 	}
 	require.Zero(t, threads(&job.Program{}))
+}
+
+// A rank that has ended before the kernel could be asked is reported all the same.
+func TestPlacementOfTheDead(t *testing.T) {
+	m := machine(t)
+	all, _, err := places(m, job.Binding{}, job.Node{Ranks: 4}, 0, nil)
+	require.NoError(t, err)
+	const nobody = 1<<22 + 1 // above PID_MAX_LIMIT
+	at := placement(m, &rank{number: 7, place: all[2]}, nobody)
+	require.Equal(t, uint32(7), at.Rank)
+	require.Equal(t, []any{"4-5", "0-1", true}, []any{at.CPUs, at.Mems, at.Ended})
+	require.NotEmpty(t, at.Drawing)
+	at = placement(m, &rank{}, nobody)
+	require.Equal(t, []any{"0-7", true}, []any{at.CPUs, at.Ended}, "not bound")
+	require.False(t, placement(m, &rank{}, os.Getpid()).Ended)
 }

@@ -108,6 +108,8 @@ type rank struct {
 	local   uint32
 	program *job.Program
 	place   place
+	// terminal says that its standard streams are a terminal.
+	terminal bool
 
 	mu      sync.Mutex
 	process *proc.Process
@@ -122,7 +124,7 @@ func New(cfg Config) *Set {
 	for i := range cfg.Node.Ranks {
 		r := &rank{number: cfg.Node.First + i, shown: cfg.Job.Layout.Rank(cfg.Node.First + i), local: i, door: newDoor(cfg.Node.First+i, cfg.Post)}
 		for k := range cfg.Job.Programs {
-			if p := &cfg.Job.Programs[k]; r.shown >= p.First && r.shown-p.First < p.Count {
+			if p := &cfg.Job.Programs[k]; p.Has(r.shown) {
 				r.program = p
 			}
 		}
@@ -131,6 +133,8 @@ func New(cfg Config) *Set {
 		}
 		if in := cfg.Job.Stdin; cfg.Job.Output.StdinFile == "" && (in.Mode == job.StdinAll || in.Mode == job.StdinOne && in.Rank == r.number) {
 			r.feed = newFeeder(r.number, cfg.Post)
+			r.terminal = cfg.Job.Output.Terminal
+			r.feed.terminal, r.readers[1].unbuffered = r.terminal, r.terminal || cfg.Job.Output.Unbuffered
 		}
 		s.ranks = append(s.ranks, r)
 	}
@@ -205,6 +209,13 @@ func (s *Set) Resume(number uint32, stream uint8) { s.rank(number).readers[strea
 func (s *Set) Write(number uint32, data []byte) {
 	if f := s.rank(number).feed; f != nil {
 		f.put(data)
+	}
+}
+
+// Resize tells a rank with a terminal how large that is now.
+func (s *Set) Resize(number uint32, to job.Window) {
+	if r := s.rank(number); r.terminal {
+		r.readers[1].resize(to)
 	}
 }
 

@@ -48,7 +48,11 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	if err != nil {
 		return fail(126, err)
 	}
-	p, err := s.exec(path, r.program.Argv, env.list, r, ends.child, start)
+	argv, err := r.argv()
+	if err != nil {
+		return fail(126, err)
+	}
+	p, err := s.exec(path, argv, env.list, r, ends.child, start)
 	if err != nil {
 		code := uint8(126)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -59,17 +63,33 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	r.mu.Lock()
 	r.process = p
 	r.mu.Unlock()
-	for stream, f := range ends.read {
-		if f != nil {
-			r.readers[stream].start(f)
-			ends.read[stream] = nil
+	ends.give(r)
+	return nil
+}
+
+// argv is the rank's arguments.
+func (r *rank) argv() ([]string, error) {
+	p := r.program
+	if !p.Expand {
+		return p.Argv, nil
+	}
+	argv := make([]string, len(p.Argv))
+	for i, arg := range p.Argv {
+		var err error
+		argv[i], err = job.Expand(arg, func(letter byte, width int) (string, bool) {
+			switch letter {
+			case 't':
+				return job.Padded(uint64(r.shown), width), true
+			case 'o':
+				return job.Padded(uint64(p.Offset+r.shown-p.First), width), true
+			}
+			return "", false
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
-	if ends.feed != nil {
-		r.feed.start(ends.feed)
-		ends.feed = nil
-	}
-	return nil
+	return argv, nil
 }
 
 // recipe is what all ranks of a program are started with on this node, or why none
@@ -115,7 +135,7 @@ func notDir(err error) error {
 // exec starts the program itself, through the stub if limits ask for it. What
 // the kernel does not know how to run is given to the shell, as execvp does.
 func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, start starter) (*proc.Process, error) {
-	c := proc.Cmd{Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Thread: r.place.thread}
+	c := proc.Cmd{Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Terminal: r.terminal, Thread: r.place.thread}
 	if len(s.stub) > 0 {
 		c.Path = "/proc/self/exe"
 		c.Argv = append([]string{"ibrun", LimitRole, strings.Join(s.stub, ","), path}, argv...)
@@ -176,70 +196,4 @@ func runnable(path string) (code uint8, err error) {
 		return 126, fmt.Errorf("%s: is not executable; try chmod +x", path)
 	}
 	return 0, nil
-}
-
-// ends are the descriptors of one rank on both sides.
-type ends struct {
-	child []*os.File // 0, 1, 2 of the rank, and its door
-	read  [3]*os.File
-	feed  *os.File
-	null  *os.File // among the rank's: it is the others', too
-}
-
-// close closes the rank's side, and what nobody has taken of ours.
-func (e *ends) close() {
-	for i, f := range append(append(e.child, e.read[:]...), e.feed) {
-		if f != nil && f != e.null && !(i == 2 && f == e.child[1]) {
-			f.Close()
-		}
-	}
-}
-
-// connect opens the descriptors of one rank.
-func (s *Set) connect(r *rank) (e ends, err error) {
-	out := s.cfg.Job.Output
-	e.child = make([]*os.File, DoorNumber+1)
-	if e.child[DoorNumber], err = r.door.open(); err != nil {
-		return e, err
-	}
-	switch {
-	case out.StdinFile != "":
-		e.child[0], err = os.Open(s.inDir(r, s.expand(out.StdinFile, r)))
-	case r.feed != nil:
-		e.child[0], e.feed, err = proc.PipeTo()
-	default:
-		if s.null == nil {
-			s.null, err = os.Open(os.DevNull)
-		}
-		e.child[0], e.null = s.null, s.null
-	}
-	if err != nil {
-		return e, err
-	}
-	names := [3]string{1: out.StdoutFile, 2: out.StderrFile}
-	if out.Merge {
-		names[2] = names[1]
-	}
-	for stream := 1; stream <= 2; stream++ {
-		name := s.expand(names[stream], r)
-		switch {
-		case stream == 2 && (out.Merge || name != "" && name == s.expand(names[1], r)):
-			e.child[2] = e.child[1]
-		case name != "":
-			e.child[stream], err = os.OpenFile(s.inDir(r, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
-		default:
-			e.read[stream], e.child[stream], err = proc.PipeFrom()
-		}
-		if err != nil {
-			return e, err
-		}
-	}
-	return e, nil
-}
-
-func (s *Set) inDir(r *rank, name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(r.program.Dir, name)
 }

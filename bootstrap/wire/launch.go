@@ -2,6 +2,7 @@ package wire
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"ibrun/job"
@@ -87,15 +88,7 @@ func appendJob(w *writer, j *job.Job) {
 	*w = append(*w, j.Secret[:]...)
 	w.u32(j.Size)
 	w.u32(j.Nodes)
-	w.uint(uint64(len(j.Programs)))
-	for _, p := range j.Programs {
-		w.u32(p.First)
-		w.u32(p.Count)
-		w.strings(p.Argv)
-		w.strings(p.Env)
-		w.strings(p.Drop)
-		w.string(p.Dir)
-	}
+	appendPrograms(w, j.Programs)
 	w.u32(j.Umask)
 	w.uint(uint64(len(j.Limits)))
 	for _, l := range j.Limits {
@@ -116,17 +109,59 @@ func appendJob(w *writer, j *job.Job) {
 	appendPairs(w, j.Preput)
 }
 
+// appendPrograms writes programs. Of those that have their surroundings from the one before, which
+// with --multi-prog may be a thousand, these are written once.
+func appendPrograms(w *writer, programs []job.Program) {
+	w.uint(uint64(len(programs)))
+	for i, p := range programs {
+		w.u32(p.First)
+		w.u32(p.Count)
+		w.u32(p.App)
+		w.u32(p.Offset)
+		w.bool(p.Expand)
+		w.strings(p.Argv)
+		again := i > 0 && sameAround(programs[i-1], p)
+		w.bool(again)
+		if !again {
+			w.strings(p.Env)
+			w.strings(p.Drop)
+			w.string(p.Dir)
+		}
+	}
+}
+
+func sameAround(a, b job.Program) bool {
+	return slices.Equal(a.Env, b.Env) && slices.Equal(a.Drop, b.Drop) && a.Dir == b.Dir
+}
+
+func parsePrograms(r *reader) (programs []job.Program) {
+	for i := range r.count(7) {
+		p := job.Program{First: r.u32(), Count: r.u32(), App: r.u32(), Offset: r.u32(), Expand: r.bool(), Argv: r.strings()}
+		again := r.bool()
+		switch {
+		case again && i == 0:
+			r.fail(ErrRange)
+		case again:
+			before := programs[i-1]
+			p.Env, p.Drop, p.Dir = before.Env, before.Drop, before.Dir
+		default:
+			p.Env, p.Drop, p.Dir = r.strings(), r.strings(), r.string()
+			if i > 0 && sameAround(programs[i-1], p) {
+				r.fail(ErrCanonical)
+			}
+		}
+		programs = append(programs, p)
+	}
+	return programs
+}
+
 func parseJob(r *reader) *job.Job {
 	j := &job.Job{ID: r.string()}
 	for i := range j.Secret {
 		j.Secret[i] = r.byte()
 	}
 	j.Size, j.Nodes = r.u32(), r.u32()
-	for range r.count(6) {
-		j.Programs = append(j.Programs, job.Program{
-			First: r.u32(), Count: r.u32(), Argv: r.strings(), Env: r.strings(), Drop: r.strings(), Dir: r.string(),
-		})
-	}
+	j.Programs = parsePrograms(r)
 	j.Umask = r.u32()
 	for range r.count(3) {
 		j.Limits = append(j.Limits, job.Limit{Resource: r.byte(), Soft: r.uint(math.MaxUint64), Hard: r.uint(math.MaxUint64)})
@@ -150,17 +185,35 @@ func appendStreams(w *writer, j *job.Job) {
 	w.string(j.Output.StderrFile)
 	w.string(j.Output.StdinFile)
 	w.bool(j.Output.Merge)
+	w.bool(j.Output.Copy)
+	w.bool(j.Output.Dirs)
 	w.bool(j.Output.Unbuffered)
+	w.bool(j.Output.Lines)
+	w.bool(j.Output.Terminal)
+	appendWindow(w, j.Output.Window)
 	w.byte(byte(j.Stdin.Mode))
 	w.u32(j.Stdin.Rank)
 }
 
 func parseStreams(r *reader, j *job.Job) {
-	j.Output = job.Output{StdoutFile: r.string(), StderrFile: r.string(), StdinFile: r.string(), Merge: r.bool(), Unbuffered: r.bool()}
+	j.Output = job.Output{
+		StdoutFile: r.string(), StderrFile: r.string(), StdinFile: r.string(),
+		Merge: r.bool(), Copy: r.bool(), Dirs: r.bool(), Unbuffered: r.bool(),
+		Lines: r.bool(), Terminal: r.bool(), Window: parseWindow(r),
+	}
 	j.Stdin = job.Stdin{Mode: job.StdinMode(r.byte()), Rank: r.u32()}
 	if j.Stdin.Mode > job.StdinAll {
 		r.fail(ErrRange)
 	}
+}
+
+func appendWindow(w *writer, size job.Window) {
+	w.uint(uint64(size.Rows))
+	w.uint(uint64(size.Cols))
+}
+
+func parseWindow(r *reader) job.Window {
+	return job.Window{Rows: uint16(r.uint(math.MaxUint16)), Cols: uint16(r.uint(math.MaxUint16))}
 }
 
 func appendHow(w *writer, l job.Launch) {
@@ -194,6 +247,12 @@ func appendLayout(w *writer, l job.Layout) {
 		w.u32(s.Nodes)
 		w.u32(s.Ranks)
 	}
+	w.uint(uint64(len(l.Order())))
+	for _, s := range l.Order() {
+		w.u32(s.Node)
+		w.u32(s.Nodes)
+		w.u32(s.Ranks)
+	}
 }
 
 func parseLayout(r *reader) job.Layout {
@@ -213,7 +272,23 @@ func parseLayout(r *reader) job.Layout {
 	if len(l.Shares()) != len(shares) {
 		r.fail(ErrCanonical)
 	}
-	return l
+	return parseOrder(r, l)
+}
+
+// parseOrder reads the order of ranks of a layout, if it has one of its own.
+func parseOrder(r *reader, l job.Layout) job.Layout {
+	var order []job.Stretch
+	for range r.count(3) {
+		order = append(order, job.Stretch{Node: r.u32(), Nodes: r.u32(), Ranks: r.u32()})
+	}
+	if len(order) == 0 || r.err != nil {
+		return l
+	}
+	ordered, ok := l.Ordered(order)
+	if !ok || l.Plane() != 0 {
+		r.fail(ErrCanonical)
+	}
+	return ordered
 }
 
 func appendTransport(w *writer, t job.Transport) {

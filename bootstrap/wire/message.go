@@ -94,8 +94,9 @@ type Grant struct{ N uint32 }
 
 // Stdin carries standard input for the ranks that Job.Stdin names.
 type Stdin struct {
-	Data []byte // up to MaxData bytes; may be empty only with EOF
-	EOF  bool
+	Data   []byte // up to MaxData bytes; may be empty only with EOF or a window
+	EOF    bool
+	Window job.Window // if not zero, the terminal has this size from here on
 }
 
 // StdinRoom allows N more bytes of Stdin.

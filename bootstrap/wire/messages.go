@@ -120,7 +120,7 @@ func (m Signal) append(w *writer)    { w.byte(m.Number) }
 func (m End) append(w *writer)       { w.byte(m.Signal); w.u32(m.GraceMs) }
 func (Beat) append(*writer)          {}
 func (m Output) append(w *writer)    { w.u32(m.Rank); w.byte(m.Stream); w.bytes(m.Data) }
-func (m Stdin) append(w *writer)     { w.bool(m.EOF); w.bytes(m.Data) }
+func (m Stdin) append(w *writer)     { w.bool(m.EOF); w.bytes(m.Data); appendWindow(w, m.Window) }
 
 func (m Exit) append(w *writer) {
 	w.uint(m.Truncated)
@@ -194,8 +194,8 @@ func parseOutput(r *reader) Message {
 }
 
 func parseStdin(r *reader) Message {
-	m := Stdin{EOF: r.bool(), Data: r.bytes(MaxData)}
-	if len(m.Data) == 0 && !m.EOF {
+	m := Stdin{EOF: r.bool(), Data: r.bytes(MaxData), Window: parseWindow(r)}
+	if len(m.Data) == 0 && !m.EOF && m.Window == (job.Window{}) {
 		r.fail(ErrRange)
 	}
 	return m

@@ -20,6 +20,7 @@ type Placement struct {
 	Rank    uint32
 	CPUs    string // Cpus_allowed_list of /proc/PID/status
 	Mems    string // Mems_allowed_list
+	Ended   bool   // before the kernel could be asked: CPUs and Mems are those that it was started with
 	Policy  string // of memory: "interleave 0-1", "prefer 2"; empty: the kernel's default, which is local
 	HCA     string // "mlx5_0:1"; empty: none
 	Drawing string
@@ -34,6 +35,7 @@ func (m Placed) append(w *writer) {
 	w.uint(uint64(len(m.Ranks)))
 	for _, p := range m.Ranks {
 		w.u32(p.Rank)
+		w.bool(p.Ended)
 		for _, s := range []string{p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing} {
 			w.string(s)
 		}
@@ -42,9 +44,9 @@ func (m Placed) append(w *writer) {
 
 func parsePlaced(r *reader) Message {
 	m := Placed{Node: r.u32(), Host: r.string(), Picture: r.string()}
-	for range r.count(6) {
+	for range r.count(7) {
 		m.Ranks = append(m.Ranks, Placement{
-			Rank: r.u32(), CPUs: r.string(), Mems: r.string(), Policy: r.string(), HCA: r.string(), Drawing: r.string(),
+			Rank: r.u32(), Ended: r.bool(), CPUs: r.string(), Mems: r.string(), Policy: r.string(), HCA: r.string(), Drawing: r.string(),
 		})
 	}
 	return m
@@ -71,10 +73,12 @@ func (m Notice) String() string { return fmt.Sprintf("Notice host=%q text=%q", m
 func appendBinding(w *writer, b job.Binding) {
 	w.byte(byte(b.Map))
 	w.bool(b.Fill)
+	w.byte(byte(b.Rank))
 	w.byte(byte(b.Bind))
 	w.u32(b.PE)
 	w.u32(b.PerObj)
 	w.strings(b.CPUs)
+	w.strings(b.Slots)
 	w.bool(b.Overload)
 	w.string(b.HCA)
 	w.bool(b.Report)
@@ -84,10 +88,10 @@ func appendBinding(w *writer, b job.Binding) {
 
 func parseBinding(r *reader) job.Binding {
 	b := job.Binding{
-		Map: job.Object(r.byte()), Fill: r.bool(), Bind: job.Object(r.byte()), PE: r.u32(), PerObj: r.u32(),
-		CPUs: r.strings(), Overload: r.bool(), HCA: r.string(), Report: r.bool(), Topo: r.bool(), Data: r.bool(),
+		Map: job.Object(r.byte()), Fill: r.bool(), Rank: job.Object(r.byte()), Bind: job.Object(r.byte()),
+		PE: r.u32(), PerObj: r.u32(), CPUs: r.strings(), Slots: r.strings(), Overload: r.bool(), HCA: r.string(), Report: r.bool(), Topo: r.bool(), Data: r.bool(),
 	}
-	if !b.Map.Valid() || !b.Bind.Valid() {
+	if !b.Map.Valid() || !b.Rank.Valid() || !b.Bind.Valid() {
 		r.fail(ErrRange)
 	}
 	return b

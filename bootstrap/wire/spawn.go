@@ -41,6 +41,7 @@ type Offspring struct {
 
 	KillOnBad, Preflight    bool
 	Wait                    time.Duration
+	Prefix                  string // pattern of what lines of output begin with
 	Label, Timestamp, Quiet bool
 	Verbose                 uint32
 }
@@ -121,6 +122,7 @@ func (m Offspring) append(w *writer) {
 	appendNodes(w, m.Alloc)
 	m.Spawn.append(w)
 	w.string(m.Tree)
+	w.string(m.Prefix)
 	w.uint(uint64(m.Wait))
 	w.u32(m.Verbose)
 	for _, b := range []bool{m.KillOnBad, m.Preflight, m.Label, m.Timestamp, m.Quiet} {
@@ -130,7 +132,8 @@ func (m Offspring) append(w *writer) {
 
 func parseOffspring(r *reader) Message {
 	return Offspring{
-		Job: parseJob(r), Alloc: parseNodes(r), Spawn: spawnOf(r), Tree: r.string(), Wait: time.Duration(r.uint(math.MaxInt64)), Verbose: r.u32(),
+		Job: parseJob(r), Alloc: parseNodes(r), Spawn: spawnOf(r), Tree: r.string(), Prefix: r.string(),
+		Wait: time.Duration(r.uint(math.MaxInt64)), Verbose: r.u32(),
 		KillOnBad: r.bool(), Preflight: r.bool(), Label: r.bool(), Timestamp: r.bool(), Quiet: r.bool(),
 	}
 }

@@ -20,43 +20,45 @@ func samples() []Message {
 		ID: "0123456789abcdef", Secret: [32]byte{1, 2, 31: 9}, Size: 1024, Nodes: 64, FirstHost: "node0001",
 		Programs: []job.Program{
 			{Count: 1000, Argv: []string{"./app", "", "a\nb'\"$(x)"}, Env: []string{"A=b", "X=\xff"}, Drop: []string{"SSH_*"}, Dir: "/w"},
-			{First: 1000, Count: 24, Argv: []string{"other"}, Dir: "/"},
+			{First: 1000, Count: 20, App: 1, Argv: []string{"other", "%t"}, Expand: true, Dir: "/"},
+			{First: 1020, Count: 4, App: 1, Offset: 20, Argv: []string{"other"}, Dir: "/"},
 		},
 		Umask: 0o22, Limits: []job.Limit{{Resource: 7, Soft: 1024, Hard: ^uint64(0)}},
-		Output: job.Output{StdoutFile: "out.%r", Merge: true}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
+		Output: job.Output{StdoutFile: "out.%r", Merge: true, Copy: true, Dirs: true, Lines: true, Terminal: true, Window: job.Window{Rows: 50, Cols: 132}}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
 		Launch: job.Launch{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second, Timed: true, Late: true, Held: true},
 	}
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true, Tell: true}
-	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
+	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Rank: job.Package, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Slots: []string{"0:1"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
 	j.MPI, j.PMIPort = job.MPIOpen, true
 	j.Spawner, j.Depth, j.Preput = "p", 3, []job.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}}
 	wish := Spawn{Rank: 9, Commands: []Command{{Argv: []string{"a", ""}, Ranks: 3, Dir: "/d"}, {Argv: []string{"b"}, Ranks: 1}}, Preput: j.Preput}
 	tally := job.Tally{Levels: []job.LevelTally{{Asked: 1, Hit: 2, Own: 3, Merged: 4, Relayed: 5}}}
 	tally.Sum[job.CountPeers], tally.Latency[9] = 1<<40, 4
 	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 62, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 32}})
+	ordered := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]uint32{1, 2, 0, 0, 1})
 	return []Message{
 		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18, Share: []job.Part{{First: 80, Nodes: nodes}}},
 		Yield{}, Hand{Part: job.Part{First: 80, Nodes: nodes}, Barren: true, Phase: "connect", Cause: "refused"},
 		Settled{FirstHost: "a", Dropped: []Seats{{First: 0, Count: 2}, {First: 7, Count: 1}}},
 		Ready{Up: 63, Failed: 1}, Exit{Runs: []job.StatusRun{{First: 0, Count: 1023}, {First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}}, Truncated: 7, MPI: job.MPISeen{Spoke: true, Library: "libmpi.so.40"}},
 		Output{Rank: 300, Stream: 2, Data: []byte("hello\n")}, Grant{N: 65536},
-		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, StdinRoom{N: 1}, Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},
+		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, Stdin{Window: job.Window{Rows: 24, Cols: 80}}, StdinRoom{N: 1}, Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},
 		Fault{What: FaultLost, Node: 7, Nodes: 3, Host: "node0008", Parent: "node0002", Phase: "agent", Cause: "gone", Tail: "last words", AgeMs: 3},
 		Waiting{Items: []Late{{Node: 1, Host: "b", Phase: "connect", ForMs: 3100}}}, Beat{},
 		Ask{Rank: 70000, Key: "where", Least: 3, Fresh: true}, Answer{Rank: 9, What: Found, Value: []byte{1, 2}}, Answer{Rank: 1 << 24, What: NoRank},
 		Collect{Op: 1, What: AllGather, Parcels: []Parcel{{3, Everyone, []byte("x")}, {4, 0, nil}}}, Release{Op: 9, What: Scatter, Root: 3, Trouble: "rank 3 ended"},
 		Blocks{Values: [][]byte{{1}, {2, 3}}}, Tally{&tally}, Hello{},
 		Welcome{JobID: "a", Rank: 3, Epoch: 2, Layout: j.Layout, Key: fabric.Key{7}, How: j.Transport, Path: "10.0.0.1"},
-		Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}}, Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Later{}, Wanted{}, Pair{Rank: 2, What: Failed},
+		Welcome{JobID: "a", Layout: ordered, How: j.Transport}, Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}}, Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Later{}, Wanted{}, Pair{Rank: 2, What: Failed},
 		Abort{Code: 3, Text: "because"}, Finalize{},
 		Notice{Host: "a", Text: "n"},
 		Times{Span: 7 * time.Millisecond, Missing: 2, Nodes: []job.NodeTimes{job.NewNodeTimes(0), {Node: 70000, Parent: 1, Local: true, At: [job.Moments]time.Duration{3: time.Hour, 4: job.Never}, CPU: time.Second, Error: time.Microsecond}}},
 		Wish{Fence: 3}, Pool{Fence: 70000, Values: [][]byte{{1}, []byte("two")}}, Pool{Fence: 1},
 		wish, Spawned{Rank: 9, Refused: "why"}, Spawned{JobID: "0123456789abcdef"},
-		Offspring{Job: j, Alloc: nodes, Spawn: wish, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second, Label: true, Timestamp: true, Quiet: true, Verbose: 2},
+		Offspring{Job: j, Alloc: nodes, Spawn: wish, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second, Prefix: "%r ", Label: true, Timestamp: true, Quiet: true, Verbose: 2},
 		Name{Rank: 7, Do: NameLookup, Service: "s", Port: "tag#0$", Done: true},
-		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: []Placement{{Rank: 9, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"}}},
+		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: []Placement{{Rank: 9, Ended: true, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"}}},
 	}
 }
 
@@ -93,6 +95,12 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 	require.NotContains(t, m.String(), "A=b")
 }
 
+// welcome is one with a layout of two nodes with a rank each, and an order.
+func welcome(plane byte, order ...byte) []byte {
+	frame := []byte{byte(KindWelcome), 0, 0, 0, plane, 1, 2, 1, byte(len(order) / 3)}
+	return append(append(frame, order...), make([]byte, 64)...)
+}
+
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		frame []byte
@@ -107,7 +115,7 @@ func TestRefused(t *testing.T) {
 		"33 bits":             {[]byte{byte(KindGrant), 0x80, 0x80, 0x80, 0x80, 0x10}, ErrRange},
 		"stream 3":            {[]byte{byte(KindOutput), 0, 3, 1, 'x'}, ErrRange},
 		"empty output":        {[]byte{byte(KindOutput), 0, 1, 0}, ErrRange},
-		"empty input":         {[]byte{byte(KindStdin), 0, 0}, ErrRange},
+		"empty input":         {[]byte{byte(KindStdin), 0, 0, 0, 0}, ErrRange},
 		"seats of nothing":    {[]byte{byte(KindSettled), 0, 1, 3, 0}, ErrCanonical},
 		"seats that touch":    {[]byte{byte(KindSettled), 0, 2, 3, 1, 4, 1}, ErrCanonical},
 		"seats backwards":     {[]byte{byte(KindSettled), 0, 2, 3, 1, 1, 1}, ErrCanonical},
@@ -123,6 +131,9 @@ func TestRefused(t *testing.T) {
 		"empty key":           {[]byte{byte(KindPut), 0, 1, 7}, ErrRange},
 		"long tuple":          {[]byte{byte(KindPublish), 2, 0xc0, 0}, ErrRange},
 		"a billion runs":      {[]byte{byte(KindExit), 0, 0, 0, 0x80, 0x94, 0xeb, 0xdc, 0x03}, ErrShort},
+		"order of nodes":      {welcome(0, 0, 1, 1, 0, 1, 1, 1), ErrCanonical},
+		"order and turns":     {welcome(1, 1, 1, 1, 0, 1, 1), ErrCanonical},
+		"order of too many":   {welcome(0, 1, 1, 1, 0, 1, 2), ErrCanonical},
 		"output beyond frame": {[]byte{byte(KindOutput), 0, 1, 100, 'x'}, ErrShort},
 	} {
 		_, err := Parse(c.frame)

@@ -206,55 +206,85 @@ static const uint8_t *take_string(struct view *v, size_t *n)
 	return take(v, *n);
 }
 
-/* A stretch of nodes with as many ranks each. */
-struct share {
-	uint32_t nodes, ranks;
+/* The seats of a node that have no rank yet. */
+struct room {
+	uint32_t next, end;
 };
 
-/* deal gives out ranks as the launcher did: plane at a time, each node in its turn as long as it has seats. */
-static int deal(const struct share *of, uint32_t shares, uint32_t plane)
+/* rooms has one for each node, and there is room for a number for each rank; null and told if there is no memory. */
+static struct room *rooms(struct view shares, uint64_t n, uint32_t nodes)
 {
+	uint32_t node = 0, seat = 0;
+	struct room *of = calloc(nodes, sizeof *of);
 	seat_of = calloc(job_size, sizeof *seat_of);
 	rank_of = calloc(job_size, sizeof *rank_of);
-	if (!seat_of || !rank_of)
-		return fail("no memory for %u ranks", job_size);
-	uint32_t rank = 0;
-	for (uint64_t from = 0; rank < job_size; from += plane) {
-		uint32_t first = 0;	/* seat of a node */
-		for (uint32_t i = 0; i < shares; i++)
-			for (uint32_t n = 0; n < of[i].nodes; n++, first += of[i].ranks)
-				for (uint64_t k = from; k < from + plane && k < of[i].ranks; k++) {
-					rank_of[first + k] = rank;
-					seat_of[rank++] = first + (uint32_t)k;
-				}
+	if (!of || !seat_of || !rank_of) {
+		free(of);
+		fail("no memory for %u ranks", job_size);
+		return NULL;
 	}
-	return 0;
+	for (uint64_t i = 0; i < n; i++) {
+		uint32_t end = node + take_u32(&shares), each = take_u32(&shares);
+		for (; node < end; node++) {
+			of[node].next = seat;
+			of[node].end = seat += each;
+		}
+	}
+	return of;
 }
 
-/* arrange reads the layout: plane, then the stretches. */
+/* place gives the next ranks, so many, to a node, or as many as it has room for. */
+static uint32_t place(struct room *of, uint32_t rank, uint32_t many)
+{
+	for (; many && of->next < of->end; many--) {
+		seat_of[rank] = of->next;
+		rank_of[of->next++] = rank++;
+	}
+	return rank;
+}
+
+/* number gives out ranks as the launcher did: nodes take turns by plane, or by stretches (first node, nodes, ranks of each). */
+static bool number(struct view *v, struct room *of, uint32_t nodes, uint32_t plane, uint64_t stretches)
+{
+	uint32_t rank = 0;
+	while (plane && rank < job_size)
+		for (uint32_t node = 0; node < nodes; node++)
+			rank = place(of + node, rank, plane);
+	for (uint64_t i = 0; i < stretches; i++) {
+		uint32_t node = take_u32(v), many = take_u32(v), each = take_u32(v);
+		if (v->bad || plane || node >= nodes || many > nodes - node)
+			return false;
+		for (uint32_t end = node + many, was = rank; node < end; node++, was = rank)
+			if ((rank = place(of + node, rank, each)) - was != each)
+				return false;
+	}
+	return rank == job_size;
+}
+
+/* arrange reads the layout: plane, the shares in the order of nodes, and the stretches in the order of ranks, if there are some. */
 static int arrange(struct view *v)
 {
 	uint32_t plane = take_u32(v);
-	uint64_t count = take_number(v, v->left / 2), ranks = 0;
-	struct share *of = calloc((size_t)count + 1, sizeof *of);
-	if (!of)
-		return fail("no memory for a layout of %llu parts", (unsigned long long)count);
+	uint64_t count = take_number(v, v->left / 2), nodes = 0, ranks = 0;
+	struct view shares = *v;
 	for (uint64_t i = 0; i < count; i++) {
-		of[i].nodes = take_u32(v);
-		of[i].ranks = take_u32(v);
-		ranks += (uint64_t)of[i].nodes * of[i].ranks;
-		if (ranks > most_ranks)
+		uint64_t of = take_u32(v), each = take_u32(v);
+		nodes += of;
+		ranks += of * each;
+		if (ranks > most_ranks || nodes > most_ranks)
 			v->bad = true;
 	}
-	int err = 0;
-	if (v->bad || !ranks || my_seat >= ranks) {
-		err = fail("the agent's welcome makes no sense");
-	} else {
-		job_size = (uint32_t)ranks;
-		err = plane ? deal(of, (uint32_t)count, plane) : 0;
+	uint64_t stretches = take_number(v, v->left / 3);
+	bool right = !v->bad && ranks && my_seat < ranks;
+	job_size = right ? (uint32_t)ranks : 0;
+	if (right && (plane || stretches)) {
+		struct room *all = rooms(shares, count, (uint32_t)nodes);
+		if (!all)
+			return -1;
+		right = number(v, all, (uint32_t)nodes, plane, stretches);
+		free(all);
 	}
-	free(of);
-	return err;
+	return right ? 0 : fail("the agent's welcome makes no sense");
 }
 
 /* greet says hello and reads the welcome as far as the layout: job's name, seat, epoch, layout. */

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/cgo/verbs"
+	"ibrun/internal/skip"
 	"ibrun/test/fakeverbs"
 	"ibrun/test/rdmavm/inside"
 )
@@ -69,7 +70,7 @@ func TestMain(m *testing.M) {
 // needsFake skips what no real device does on order.
 func needsFake(t *testing.T) {
 	if onReal {
-		t.Skip("only the fake library does this")
+		skip.Done(t, "the run over the fake library, which alone does this")
 	}
 }
 

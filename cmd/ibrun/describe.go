@@ -16,7 +16,11 @@ const shownRuns = 64
 // model says that the launch takes.
 func describe(w io.Writer, p *plan) {
 	n := p.nodes
-	fmt.Fprintf(w, "job      %s on %s\n", plural(int(p.job.Size), "rank"), plural(n.Len(), "node"))
+	name := ""
+	if p.name != "" {
+		name = printable(p.name) + ": "
+	}
+	fmt.Fprintf(w, "job      %s%s on %s\n", name, plural(int(p.job.Size), "rank"), plural(n.Len(), "node"))
 	for i, prog := range p.job.Programs {
 		fmt.Fprintf(w, "program  %d: ranks %s: %s\n", i, rankSpan(prog.First, prog.Count), quoteAll(prog.Argv))
 		fmt.Fprintf(w, "         in %s, %s forwarded\n", prog.Dir, plural(len(prog.Env), "variable"))
@@ -52,12 +56,27 @@ func describe(w io.Writer, p *plan) {
 		p.shape.Cost.SEQ.Round(costDigit), p.shape.Cost.REM.Round(costDigit), p.source)
 }
 
+// describeAllocation prints the nodes that ranks could be placed on, with their slots.
+func describeAllocation(w io.Writer, p *plan) {
+	fmt.Fprintf(w, "alloc    %s, %s\n", plural(p.alloc.Len(), "node"), plural(int(p.alloc.Slots()), "slot"))
+	for k, r := range p.alloc.Runs() {
+		if k == shownRuns {
+			fmt.Fprintf(w, "         and more\n")
+			break
+		}
+		fmt.Fprintf(w, "         %-28s %d each\n", runName(r), max(r.Slots, 1))
+	}
+	for _, s := range p.policy.Spares.Runs() {
+		fmt.Fprintf(w, "spares   %s\n", runName(s))
+	}
+}
+
 // shownRanks bounds the ranks of a node that are listed one by one.
 const shownRanks = 8
 
 // ranksOf names the ranks of some nodes, of which first is the first.
 func ranksOf(l job.Layout, first job.Node, ranks uint32) string {
-	if l.Plane() == 0 {
+	if l.Plain() {
 		return "ranks " + rankSpan(first.First, ranks)
 	}
 	var some []string
@@ -67,6 +86,9 @@ func ranksOf(l job.Layout, first job.Node, ranks uint32) string {
 			break
 		}
 		some = append(some, fmt.Sprint(l.Rank(first.First+i)))
+	}
+	if l.Plane() == 0 {
+		return fmt.Sprintf("%s has ranks %s", first.Host, strings.Join(some, ","))
 	}
 	return fmt.Sprintf("dealt %s at a time: %s has ranks %s", plural(int(l.Plane()), "rank"), first.Host, strings.Join(some, ","))
 }

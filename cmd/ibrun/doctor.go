@@ -100,7 +100,7 @@ type examination struct {
 
 func (e *examination) all() (code int, err error) {
 	ask := newRequest()
-	ask.hosts, ask.hostFiles, ask.exclude, ask.noLocal, ask.tree = e.hosts, e.hostFiles, e.exclude, e.noLocal, e.tree
+	ask.hosts, ask.exclude, ask.noLocal, ask.tree = e.hosts, e.exclude, e.noLocal, e.tree
 	for first := true; ; first = false {
 		p, err := e.plan(ask)
 		if err != nil {
@@ -118,8 +118,8 @@ func (e *examination) all() (code int, err error) {
 		if code, err := e.round(p, first); err != nil || code != 0 {
 			return code, err
 		}
-		ask.hosts, ask.hostFiles, ask.exclude, ask.noLocal, ask.tree = e.rest(p), nil, nil, false, "flat"
-		if len(ask.hosts) == 0 {
+		ask.hosts, ask.exclude, ask.noLocal, ask.tree = hostList{entries: e.rest(p)}, nil, false, "flat"
+		if !ask.hosts.named() {
 			return 0, nil
 		}
 		if !first && e.settled() == before {
@@ -133,7 +133,7 @@ func (e *examination) all() (code int, err error) {
 // environment is the node's own, but for where libraries are.
 func (e *examination) plan(ask *request) (*plan, error) {
 	ask.launch, ask.perNode, ask.preflight, ask.stdin, ask.mpi = e.launch, 1, false, "none", job.MPINone
-	ask.killOnBad, ask.timeout = false, e.timeout
+	ask.killOnBad, ask.timeout, ask.manager = false, e.timeout, e.manager
 	if ask.timeout == 0 {
 		ask.timeout = doctorTime
 	}

@@ -12,6 +12,7 @@ ranks and hosts
   --spares N             the last N hosts take the place of nodes that are dead
   --min-nodes M          go on with fewer ranks if M nodes can be started
   -o N                   slots to skip first, with -n (as TACC's ibrun)
+  --nodes N              the first N hosts; --rankfile FILE as in mpirun
   Without hosts everything runs on this machine.
 
 where ranks run (docs/placement.md; by default each gets its share of a node)
@@ -35,7 +36,9 @@ output
   -l, --label            each line begins with its rank
   --timestamp-output     and the time
   --output FILE --error FILE   per-rank files on the nodes, same patterns
-  --merge-stderr-to-stdout, -u (unbuffered)
+  --output-filename DIR  both: files below DIR on the nodes, and the terminal
+  --merge-stderr-to-stdout, -u (unbuffered), --line-buffered
+  --pty                  rank 0 (or that of --stdin) has the terminal
 
 end
   --timeout T            of the whole job: 90, 90s, 10m (exit code 124)
@@ -67,7 +70,7 @@ ranks that use the package ibrun
   --stats[=json]         peers, look-ups, connections, on standard error
 
 show
-  --dry-run (-show), --display map,bind,topo, -v, -q, -V, -h
+  --dry-run (-show), --display map,bind,topo,allocation, -v, -q, -V, -h
   --doctor               examine the nodes of --hosts instead of running; --json
   --capture FILE, --topo-input FILE   a node's sysfs, for bug reports
 

@@ -23,18 +23,18 @@ func (p *plan) warn(text string) {
 }
 
 // leaveOut takes out of an allocation what --exclude and --nolocal name.
-func (p *plan) leaveOut(r *request, alloc job.Nodes, at surroundings) (job.Nodes, error) {
+func (p *plan) leaveOut(r *request, from *allocation, at surroundings) error {
 	gone, found, total := map[string]bool{}, map[string]bool{}, uint64(0)
 	for _, e := range r.exclude {
 		if total += uint64(e.Count); total > job.MaxNodes {
-			return alloc, usagef("--exclude names more than %d hosts", job.MaxNodes)
+			return usagef("--exclude names more than %d hosts", job.MaxNodes)
 		}
 		for i := range e.Count {
 			gone[job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: 1}.Host(i)] = true
 		}
 	}
 	if len(gone) > 0 {
-		alloc = alloc.Without(func(h string) bool {
+		err := from.without("--exclude", func(h string) bool {
 			for _, name := range []string{h, shortName(h)} {
 				if gone[name] {
 					found[name] = true
@@ -48,36 +48,49 @@ func (p *plan) leaveOut(r *request, alloc job.Nodes, at surroundings) (job.Nodes
 				p.warn(fmt.Sprintf("--exclude %s: no such host in the list", job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo}.Host(0)))
 			}
 		}
-	}
-	if alloc.Len() == 0 {
-		return alloc, usagef("--exclude leaves no host")
-	}
-	if r.noLocal {
-		self := map[string]bool{}
-		for _, name := range ownNames(at) {
-			self[name] = true
-		}
-		if alloc = alloc.Without(func(h string) bool { return self[h] }); alloc.Len() == 0 {
-			return alloc, usagef("--nolocal leaves no host")
+		if err != nil {
+			return err
 		}
 	}
-	return alloc, nil
+	if !r.noLocal {
+		return nil
+	}
+	self := map[string]bool{}
+	for _, name := range ownNames(at) {
+		self[name] = true
+	}
+	return from.without("--nolocal", func(h string) bool { return self[h] })
+}
+
+// without takes hosts out of all lists.
+func (a *allocation) without(option string, drop func(host string) bool) error {
+	for i, list := range a.lists {
+		if a.lists[i] = list.Without(drop); a.lists[i].Len() == 0 && len(a.lists) == 1 {
+			return usagef("%s leaves no host", option)
+		} else if a.lists[i].Len() == 0 {
+			return usagef("%s leaves no host to program %d", option, i)
+		}
+	}
+	a.all = job.Union(a.lists)
+	return nil
 }
 
 // holdBack takes the spares from the end of an allocation.
-func (p *plan) holdBack(r *request, alloc job.Nodes, at surroundings) (job.Nodes, error) {
-	left := alloc.Len() - int(r.spares)
+func (p *plan) holdBack(r *request, from *allocation, at surroundings) error {
+	left := from.all.Len() - int(r.spares)
 	if r.spares == 0 {
-		return alloc, nil
+		return nil
 	}
 	if left < 1 {
-		return alloc, usagef("--spares %d of %s leaves none to run on: name more hosts", r.spares, plural(alloc.Len(), "host"))
+		return usagef("--spares %d of %s leaves none to run on: name more hosts", r.spares, plural(from.all.Len(), "host"))
 	}
-	p.policy.Spares = alloc.Slice(left, alloc.Len())
+	p.policy.Spares = from.all.Slice(left, from.all.Len())
 	if i := thisMachine(p.policy.Spares, at); i >= 0 && r.launch.Launcher != "local" {
 		p.policy.SpareHere = p.policy.Spares.At(i).Host
 	}
-	return alloc.Slice(0, left), nil
+	from.all = from.all.Slice(0, left)
+	from.lists = []job.Nodes{from.all} // finish has seen to it that there is one
+	return nil
 }
 
 // fewer checks --min-nodes against the plan.
@@ -87,10 +100,10 @@ func (p *plan) fewer(r *request) error {
 		return nil
 	case r.minNodes > uint64(p.nodes.Len()):
 		return usagef("--min-nodes %d: the job has %s", r.minNodes, plural(p.nodes.Len(), "node"))
-	case len(r.segments) > 1:
+	case len(r.segments) > 1 || r.segments[0].multi:
 		return usagef("--min-nodes: with several programs it cannot be said whose ranks may be missing; use --spares")
-	case r.plane > 0 || r.span:
-		return usagef("--min-nodes needs ranks that are placed node by node: leave --map-by node, :SPAN and --distribution out, or use --spares")
+	case r.plane > 0 || r.span || p.plane > 0 || r.rankFile != "":
+		return usagef("--min-nodes needs ranks that are placed node by node: leave --map-by node, --rank-by, :SPAN and --distribution out, or use --spares")
 	}
 	p.policy.MinNodes = int(r.minNodes)
 	return nil
@@ -121,21 +134,6 @@ func thisMachine(n job.Nodes, at surroundings) int {
 		}
 	}
 	return best
-}
-
-// unreadAllocation says that a resource manager has given nodes which nobody
-// named on the command line.
-func unreadAllocation(env []string) string {
-	const text = "%s is set, and this version does not read it: ranks run on this machine; write %s"
-	if n, ok := lookupEnv(env, "SLURM_JOB_NUM_NODES"); ok && n != "1" {
-		return fmt.Sprintf(text, "SLURM_JOB_NODELIST", `--hosts "$SLURM_JOB_NODELIST"`)
-	}
-	for _, name := range []string{"PBS_NODEFILE", "LSB_DJOB_HOSTFILE"} {
-		if _, ok := lookupEnv(env, name); ok {
-			return fmt.Sprintf(text, name, `-f "$`+name+`"`)
-		}
-	}
-	return ""
 }
 
 // lookupEnv finds a variable; the last of several counts, and an empty one is

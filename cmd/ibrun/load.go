@@ -26,13 +26,7 @@ func weighMain() int {
 // are allowed, no more than cpu.max grants, less what runs already. A busy node
 // keeps a tenth, so that it is not left out for a passing load.
 func weight(m *topo.Machine) uint32 {
-	cores := 0
-	for _, c := range m.Cores {
-		if c.CPUs.Meets(m.Allowed) {
-			cores++
-		}
-	}
-	have := float64(cores)
+	have := float64(allowedCores(m))
 	if m.Quota > 0 {
 		have = min(have, m.Quota)
 	}
@@ -40,12 +34,23 @@ func weight(m *topo.Machine) uint32 {
 	return uint32(math.Ceil(100 * free))
 }
 
+// allowedCores is the number of cores of which something is allowed.
+func allowedCores(m *topo.Machine) (n uint32) {
+	for _, c := range m.Cores {
+		if c.CPUs.Meets(m.Allowed) {
+			n++
+		}
+	}
+	return n
+}
+
 // weigh asks every node of the allocation what it has to give, with a job of
 // one rank on each that runs ibrun itself. The code is not 0 if a node could
 // not be asked, which the reporter has said by then.
 func (r *request) weigh(at surroundings, say *reporter) (code int, err error) {
 	ask := newRequest()
-	ask.hosts, ask.hostFiles, ask.exclude, ask.noLocal = r.hosts, r.hostFiles, r.exclude, r.noLocal
+	ask.hosts, ask.exclude, ask.noLocal = r.everywhere(), r.exclude, r.noLocal
+	ask.manager = r.manager
 	ask.launch, ask.tree, ask.perNode, ask.preflight, ask.stdin = r.launch, r.tree, 1, false, "none"
 	ask.binding.Bind = job.Unbound
 	ask.segments = []segment{{argv: []string{"/proc/self/exe", weighRole}, dir: "/"}}

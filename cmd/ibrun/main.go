@@ -96,8 +96,14 @@ func launch(args []string) int {
 		}
 	}
 	if r.action == dryRun {
+		if r.showAlloc {
+			describeAllocation(os.Stdout, p)
+		}
 		describe(os.Stdout, p)
 		return predict(r, p)
+	}
+	if r.showAlloc {
+		describeAllocation(os.Stderr, p)
 	}
 	if r.showMap {
 		describe(os.Stderr, p)
@@ -106,14 +112,18 @@ func launch(args []string) int {
 		return complain(err)
 	}
 	var out, errs io.Writer = os.Stdout, os.Stderr
+	user := openTerminal(p.job)
+	defer user.give()
 	if terminal(2) && !r.quiet {
 		say.progress = newProgress(os.Stderr, p.nodes.Len(), progressAfter)
 		out, errs = say.progress.under(out), say.progress.under(errs)
-		say.to = errs
 	}
+	out, errs = user.under(out), user.under(errs)
+	say.to, say.begun = errs, user.take
 	o, err := conduct(p, at, agent.RootConfig{
-		Out: agent.NewSink(out, errs, style(r.label, r.timestamp)), Report: say.event, Warn: say.warn, Offspring: r.offspring(),
+		Out: agent.NewSink(out, errs, p.style(r.label, r.timestamp, r.prefix, say)), Report: say.event, Warn: say.warn, Offspring: r.offspring(),
 	})
+	user.give()
 	say.launched()
 	say.views.finish(o)
 	if err != nil {
@@ -133,11 +143,6 @@ func launch(args []string) int {
 		s.text(say.line)
 	}
 	return o.Code
-}
-
-// style is how output is shown on our standard output and error.
-func style(label, timestamp bool) agent.Style {
-	return agent.Style{Label: label, Timestamp: timestamp, Escape: [3]bool{1: terminal(1), 2: terminal(2)}}
 }
 
 // conduct runs the job of a plan to its end. The plan's part of cfg is filled in.

@@ -21,7 +21,6 @@ var charm = map[string]string{"p": "np", "ppn": "cpus-per-task", "timeout": "lau
 // refused are options that mean different things elsewhere, or that belong to
 // a resource manager.
 var refused = map[string]string{
-	"N": "it means nodes in srun and ranks per node in mpirun; write -ppn for ranks per node, or name the hosts with --hosts",
 	"t": "it means minutes in srun and seconds elsewhere; write --timeout 90s or --timeout 10m",
 	"p": "it is the resource manager's; give it to salloc or sbatch, or write -n for ranks",
 	"A": "it is the resource manager's; give it to salloc or sbatch",
@@ -69,22 +68,22 @@ func refuse(why string) func(*request, string) error {
 // options is every option there is. docs/cli.md explains them, help.go shows
 // the usual ones.
 func options() []knob {
-	return slices.Concat(rankOptions, placeOptions, environOptions, outputOptions, endOptions, launchOptions, fabricOptions)
+	return slices.Concat(rankOptions, placeOptions, environOptions, outputOptions, endOptions, launchOptions, fabricOptions, srunOptions, otherOptions, ptyOptions)
 }
 
 var rankOptions = []knob{
 	{names: "n np ntasks", takes: value, local: true, set: func(r *request, v string) error { return count(&r.now.ranks, v, job.MaxRanks) }},
 	{names: "ppn perhost npernode ntasks-per-node tasks-per-node processPerHost", takes: value, set: (*request).setPerNode},
-	{names: "hosts host hostlist H w nodelist", takes: value, many: true, set: func(r *request, v string) error {
+	{names: "hosts host hostlist H w nodelist", takes: value, many: true, local: true, set: func(r *request, v string) error {
 		e, err := hostlist.Inline(v)
-		r.hosts = append(r.hosts, e...)
+		r.now.hosts.entries = append(r.now.hosts.entries, e...)
 		return err
 	}},
-	{names: "hostfile f machinefile nodefile", takes: value, many: true, set: func(r *request, v string) error {
+	{names: "hostfile f machinefile nodefile", takes: value, many: true, local: true, set: func(r *request, v string) error {
 		if v == "" {
 			return errors.New("no file is named")
 		}
-		r.hostFiles = append(r.hostFiles, v)
+		r.now.hosts.files = append(r.now.hosts.files, v)
 		return nil
 	}},
 	{names: "exclude", takes: value, many: true, set: func(r *request, v string) error {
@@ -102,7 +101,7 @@ var rankOptions = []knob{
 	}},
 	{names: "nolocal", set: on(func(r *request) *bool { return &r.noLocal })},
 	{names: "oversubscribe", set: on(func(r *request) *bool { return &r.crowd })},
-	{names: "configfile", takes: value, set: func(r *request, v string) error {
+	{names: "configfile app", takes: value, set: func(r *request, v string) error {
 		if v == "" {
 			return errors.New("no file is named")
 		}
@@ -111,7 +110,6 @@ var rankOptions = []knob{
 	}},
 	{names: "dry-run show", set: act(dryRun)},
 	{names: "doctor", set: act(examineNodes)},
-	{names: "display-map", set: on(func(r *request) *bool { return &r.showMap })},
 	{names: "display", takes: value, many: true, set: display},
 	{names: "verbose v", set: func(r *request, _ string) error { r.verbose++; r.launch.Verbose = true; return nil }},
 	{names: "quiet q", set: on(func(r *request) *bool { return &r.quiet })},
@@ -168,10 +166,7 @@ var endOptions = []knob{
 		}
 		return nil
 	}},
-	{names: "kill-on-bad-exit K", takes: optional, set: func(r *request, v string) error {
-		if v != "" && v != "0" && v != "1" {
-			return fmt.Errorf("%s is neither 0 nor 1", option.Quote(v))
-		}
+	{names: "kill-on-bad-exit K", takes: optional, words: []string{"", "0", "1"}, set: func(r *request, v string) error {
 		r.killOnBad, r.killGiven = v != "0", true
 		return nil
 	}},
@@ -185,7 +180,10 @@ var launchOptions = []knob{
 	{names: "launcher bootstrap", takes: value, set: (*request).setLauncher},
 	{names: "launcher-exec bootstrap-exec launch-agent remote-shell", takes: value, set: (*request).setExec},
 	{names: "ssh-args launcher-args", takes: value, many: true, set: (*request).addArgs},
-	{names: "ssh", takes: value, set: (*request).setSSH},
+	{names: "ssh", takes: value, words: []string{"auto", "native", "exec"}, set: func(r *request, v string) error {
+		r.launch.SSH = v
+		return nil
+	}},
 	{names: "agent-path", takes: value, set: func(r *request, v string) error { r.launch.AgentPath = v; return remote.CheckAgentPath(v) }},
 	{names: "tree", takes: value, set: func(r *request, v string) error {
 		r.tree = v
@@ -204,14 +202,16 @@ var launchOptions = []knob{
 	{names: "calibrate", set: act(printCosts)},
 	{names: "no-preflight", set: func(r *request, _ string) error { r.preflight = false; return nil }},
 	{names: "pmi-port", set: on(func(r *request) *bool { return &r.pmiPort })},
-	{names: "mpi", takes: value, set: (*request).setMPI},
+	{names: "mpi", takes: value, words: mpiWords, set: (*request).setMPI},
 }
 
 func display(r *request, v string) error {
 	for _, w := range strings.Split(v, ",") {
 		switch w {
-		case "map", "allocation":
+		case "map":
 			r.showMap = true
+		case "allocation":
+			r.showAlloc = true
 		case "bind":
 			r.binding.Report = true
 		case "topo":

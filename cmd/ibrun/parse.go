@@ -19,17 +19,16 @@ func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(fo
 type knob struct {
 	names string // as in option.Option
 	takes option.Takes
+	words []string // all that its value may be; nil: set judges
 	// set obeys the option. For a pair, v is NAME=VALUE.
-	set func(r *request, v string) error
-	// later answers for options whose capability this version lacks.
-	later string
+	set   func(r *request, v string) error
 	many  bool // may be given again with another value; each counts
 	local bool // belongs to one program; else to the whole job
 	last  bool // ends the reading of the line
 }
 
 func grammar() *option.Parser {
-	g := option.Grammar{Plus: charm, Refused: refused, Words: map[string][2]string{
+	g := option.Grammar{Plus: charm, Refused: refused, Short: short, Words: map[string][2]string{
 		"task_affinity": {"bind-to", "auto"}, "tacc_affinity": {"bind-to", "auto"},
 	}}
 	for _, k := range options() {
@@ -105,8 +104,8 @@ func (p *reading) program(prog option.Program, where string) error {
 		if strings.HasPrefix(g.Word, "++") && g.Word[2:] == "ppn" {
 			r.warn("++ppn %s: in Charm++ this means cores per rank, and so it does here (-c); for ranks per node write -ppn", printable(g.Value))
 		}
-		if k.later != "" {
-			r.warn("%s: %s", printable(g.Word), k.later)
+		if err := oneOf(g.Value, k.words); err != nil {
+			return usagef("%soption %s: %v", where, g.Word, err)
 		}
 		if k.set != nil {
 			r.word = g.Word
@@ -118,11 +117,15 @@ func (p *reading) program(prog option.Program, where string) error {
 			return nil
 		}
 	}
+	if r.now.hosts.entries != nil && r.now.hosts.files != nil {
+		return usagef("%s--hosts and -f both name hosts: write one of them", where)
+	}
 	r.now.sets = append(r.now.sets, prog.Sets...)
 	if len(prog.Argv) > 0 {
 		r.segments = append(r.segments, r.now)
 		return nil
 	}
+	r.hosts = r.now.hosts // no program's
 	switch {
 	case where == "" && r.configFile != "" && len(r.segments) == 0:
 		return nil
@@ -138,7 +141,7 @@ func (p *reading) program(prog option.Program, where string) error {
 }
 
 func shown(g option.Given) string {
-	if g.Value == "" {
+	if g.Value == "" || g.Short {
 		return g.Word
 	}
 	return g.Word + " " + option.Quote(g.Value)

@@ -57,7 +57,7 @@ func TestRefusedLines(t *testing.T) {
 		"-n":                                     "no value",
 		"--hsots a true":                         "did you mean --hosts?",
 		"--labell true":                          "did you mean --label?",
-		"-N 2 true":                              "-ppn",
+		"-N 2 -H a,b,c true":                     "-ppn",
 		"-t 5 true":                              "--timeout",
 		"--label=x true":                         "takes no value",
 		"--tree star true":                       "unknown tree",
@@ -221,7 +221,7 @@ func TestPlacementWords(t *testing.T) {
 		"--cpu-bind mask_cpu:":               "is not a list of processors",
 		"--cpu-bind rank":                    "is not known",
 		"-m cyclic --map-by node -m plane=2": "contradicts",
-		"-m plane=2 --rank-by node":          "dealt by",
+		"-m plane=2 --rank-by node":          "number the ranks",
 		"--rank-by package:3":                "is not known",
 		"--hca $(x)":                         "names no device",
 	} {

@@ -13,11 +13,12 @@ import (
 type placement struct {
 	Rank    uint32 `json:"rank"`
 	Host    string `json:"host"`
-	CPUs    string `json:"cpus"`          // that the kernel lets it run on; empty: it had ended before it was asked
+	CPUs    string `json:"cpus"`          // that the kernel lets it run on
 	Mems    string `json:"numa_nodes"`    // that the kernel lets it have memory of
 	Policy  string `json:"memory_policy"` // "interleave 0-1", "prefer 2"; empty: the node that each CPU is on
 	HCA     string `json:"hca"`           // "mlx5_0:1"; empty: none
 	Drawing string `json:"drawing"`
+	Ended   bool   `json:"ended,omitempty"` // before the kernel could be asked: this is what it was started with
 }
 
 // node is a node's line of --display topo --json.
@@ -39,7 +40,7 @@ func (r *reporter) placed(m wire.Placed) {
 	for _, p := range m.Ranks {
 		p.Rank = r.layout.Rank(p.Rank)
 		if r.json {
-			_ = json.NewEncoder(r.to).Encode(placement{p.Rank, m.Host, p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing})
+			_ = json.NewEncoder(r.to).Encode(placement{p.Rank, m.Host, p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing, p.Ended})
 			continue
 		}
 		r.line("%s", placeLine(m.Host, p))
@@ -56,15 +57,15 @@ func (r *reporter) notice(m wire.Notice) {
 
 // placeLine is where a rank runs, for people.
 func placeLine(host string, p wire.Placement) string {
-	if p.CPUs == "" {
-		return fmt.Sprintf("rank %d on %s had ended before its place could be read", p.Rank, host)
-	}
 	text := fmt.Sprintf("rank %d on %s: CPUs %s, NUMA nodes %s", p.Rank, host, p.CPUs, p.Mems)
 	if p.Policy != "" {
 		text += " (" + p.Policy + ")"
 	}
 	if p.HCA != "" {
 		text += ", HCA " + p.HCA
+	}
+	if p.Ended {
+		text += ", as it was started: it has ended"
 	}
 	return text + "  " + p.Drawing
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,18 +16,7 @@ import (
 var placeOptions = []knob{
 	{names: "c cpus-per-task cores-per-task", takes: value, set: func(r *request, v string) error { return r.setPE(v) }},
 	{names: "map-by", takes: value, set: mapBy},
-	{names: "rank-by", takes: value, set: func(r *request, v string) error {
-		switch v {
-		case "fill":
-			r.binding.Fill = true
-		case "node":
-			return r.setPlane(1)
-		case "slot", "span", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "socket", "package":
-		default:
-			return fmt.Errorf("%s is not known: write slot, fill, span or node", option.Quote(v))
-		}
-		return nil
-	}},
+	{names: "rank-by", takes: value, words: rankWords, set: rankBy},
 	{names: "bind-to", takes: value, set: func(r *request, v string) error {
 		word, more, _ := strings.Cut(v, ":")
 		switch more {
@@ -57,8 +47,55 @@ func object(to *job.Object, word string) error {
 	if !ok {
 		return fmt.Errorf("%s is not known: write none, hwthread, core, l3cache, numa, socket, package or auto", option.Quote(word))
 	}
-	*to = o
+	return decide(to, o)
+}
+
+// decide sets what ranks are placed by or bound to, which several options say; those that say
+// something else than before are refused.
+func decide(to *job.Object, o job.Object) error {
+	if o != job.Unsaid && *to != job.Unsaid && *to != o {
+		return fmt.Errorf("%s contradicts %s, which another option says", o, *to)
+	}
+	if o != job.Unsaid {
+		*to = o
+	}
 	return nil
+}
+
+// numbering is in which order ranks are numbered over the nodes.
+type numbering struct {
+	said  bool
+	plane uint64 // nodes take turns, so many ranks at a time; 0: one node after the other
+	span  bool   // the objects of Map take turns, of all nodes
+}
+
+// numberBy says how ranks are numbered, which is as they are dealt to nodes if nobody says so.
+func (r *request) numberBy(n numbering) error {
+	n.said = true
+	if r.number.said && r.number != n {
+		return errors.New("two options number the ranks, each in another way: write one of them")
+	}
+	r.number = n
+	return nil
+}
+
+// rankWords are what --rank-by takes.
+var rankWords = []string{"slot", "fill", "node", "span", "hwthread", "core", "l3cache", "numa", "socket", "package"}
+
+func rankBy(r *request, v string) error {
+	switch v {
+	case "slot":
+		return r.numberBy(numbering{})
+	case "fill":
+		r.binding.Fill = true
+		return r.numberBy(numbering{})
+	case "node":
+		return r.numberBy(numbering{plane: 1})
+	case "span":
+		return r.numberBy(numbering{span: true})
+	}
+	r.binding.Rank = objectNames[v]
+	return r.numberBy(numbering{})
 }
 
 func (r *request) setPE(v string) error {
@@ -103,8 +140,11 @@ func mapBy(r *request, v string) error {
 		r.byLoad = true
 	case word == "slot" || word == "":
 	default:
-		if err := object(&r.binding.Map, word); err != nil || r.binding.Map <= job.Unbound {
+		if objectNames[word] <= job.Unbound {
 			return fmt.Errorf("%s is not known: write slot, node, load, hwthread, core, l3cache, numa, package or ppr:N:obj", option.Quote(word))
+		}
+		if err := decide(&r.binding.Map, objectNames[word]); err != nil {
+			return err
 		}
 	}
 	for _, m := range rest {
@@ -119,10 +159,11 @@ func mapBy(r *request, v string) error {
 		case "NOLOCAL":
 			r.noLocal = true
 		case "NOOVERSUBSCRIBE":
+			r.strict = true
 		case "SPAN":
 			r.span = true
 		default:
-			return fmt.Errorf("modifier %s is not known: write PE=n, SPAN, OVERSUBSCRIBE or NOLOCAL", option.Quote(m))
+			return fmt.Errorf("modifier %s is not known: write PE=n, SPAN, OVERSUBSCRIBE, NOOVERSUBSCRIBE or NOLOCAL", option.Quote(m))
 		}
 	}
 	return nil
@@ -137,11 +178,16 @@ func (r *request) perObject(n, word string) error {
 	if err := count(&per, n, job.MaxRanks); err != nil {
 		return err
 	}
-	if err := object(&r.binding.Map, word); err != nil || r.binding.Map <= job.Unbound {
+	if objectNames[word] <= job.Unbound {
 		return fmt.Errorf("%s is not known: write node, hwthread, core, l3cache, numa or package", option.Quote(word))
 	}
 	r.binding.PerObj = uint32(per)
-	return nil
+	return decide(&r.binding.Map, objectNames[word])
+}
+
+// cpuBindNames are srun's words for what a rank can be bound to.
+var cpuBindNames = map[string]job.Object{
+	"none": job.Unbound, "no": job.Unbound, "cores": job.Core, "sockets": job.Package, "threads": job.HWThread, "ldoms": job.NUMA,
 }
 
 func cpuBind(r *request, v string) error {
@@ -164,49 +210,75 @@ func cpuBind(r *request, v string) error {
 		}
 		return nil
 	}
-	o, ok := map[string]job.Object{
-		"none": job.Unbound, "no": job.Unbound, "cores": job.Core, "sockets": job.Package, "threads": job.HWThread, "ldoms": job.NUMA,
-	}[v]
+	o, ok := cpuBindNames[v]
 	if has || !ok {
 		return fmt.Errorf("%s is not known: write none, cores, sockets, threads, ldoms, map_cpu:LIST or mask_cpu:LIST", option.Quote(v))
 	}
-	r.binding.Bind = o
+	return decide(&r.binding.Bind, o)
+}
+
+// distribution obeys srun's -m: the first word is about nodes, the second about the packages of a
+// node. The third, about the cores of a package, has nothing to say where a rank gets whole cores.
+func distribution(r *request, v string) error {
+	v, pack, _ := strings.Cut(v, ",")
+	words := strings.Split(v, ":")
+	if len(words) > 3 {
+		return fmt.Errorf("%s has more than three words", option.Quote(v))
+	}
+	for len(words) < 3 {
+		words = append(words, "*")
+	}
+	if err := r.distributeNodes(words[0], pack); err != nil {
+		return err
+	}
+	inside, third := words[1], words[2]
+	for _, w := range words[1:] {
+		if !slices.Contains([]string{"block", "cyclic", "fcyclic", "*"}, w) {
+			return fmt.Errorf("%s is not known: write block, cyclic or fcyclic", option.Quote(w))
+		}
+	}
+	if third != "*" && third != inside {
+		return fmt.Errorf("the third word, %s, is about the cores of a package: a rank gets whole cores here, so leave it out or write --map-by hwthread", third)
+	}
+	switch inside {
+	case "block":
+		return decide(&r.binding.Map, job.Core)
+	case "cyclic", "fcyclic":
+		r.scatter = inside == "fcyclic"
+		return decide(&r.binding.Map, job.Package)
+	}
 	return nil
 }
 
-// distribution obeys srun's -m: the first word is about nodes, the others
-// about what is inside them.
-func distribution(r *request, v string) error {
-	nodes, inside, _ := strings.Cut(v, ":")
-	nodes, _, _ = strings.Cut(nodes, ",")
+// distributeNodes obeys the first word of -m, and what follows its comma.
+func (r *request) distributeNodes(word, pack string) error {
 	plane := uint64(0)
-	if n, ok := strings.CutPrefix(nodes, "plane="); ok {
+	if n, ok := strings.CutPrefix(word, "plane="); ok {
 		if err := count(&plane, n, job.MaxRanks); err != nil {
 			return err
 		}
-		nodes = "plane"
+		word = "plane"
 	}
-	switch nodes {
+	switch word {
 	case "cyclic":
 		plane = 1
 	case "plane", "block", "*":
 	default:
-		return fmt.Errorf("%s is not known: write block, cyclic or plane=N", option.Quote(v))
+		return fmt.Errorf("%s is not known: write block, cyclic or plane=N", option.Quote(word))
 	}
-	words := strings.Split(inside, ":")
-	for _, w := range words {
-		if !slices.Contains([]string{"", "block", "cyclic", "fcyclic", "*"}, w) {
-			return fmt.Errorf("%s is not known: write block, cyclic or fcyclic", option.Quote(w))
-		}
+	switch pack = strings.ToLower(pack); {
+	case pack == "" || pack == "pack" && plane == 0: // nodes are filled in order
+	case pack == "nopack" && plane == 0:
+		r.span = true
+	case pack == "nopack" && plane == 1: // nodes have their turns
+	default:
+		return fmt.Errorf("%s after %s is not done: leave it out", option.Quote(pack), option.Quote(word))
 	}
-	switch words[0] {
-	case "block":
-		r.binding.Map = job.Core
-	case "cyclic", "fcyclic":
-		r.binding.Map = job.Package
-	}
-	if plane == 0 {
+	if word == "*" {
 		return nil
+	}
+	if err := r.numberBy(numbering{plane: plane}); err != nil || plane == 0 {
+		return err
 	}
 	return r.setPlane(plane)
 }

@@ -16,7 +16,6 @@ import (
 	"ibrun/bootstrap/timing"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/hostlist"
 	"ibrun/internal/limits"
 	"ibrun/job"
 )
@@ -32,6 +31,10 @@ type plan struct {
 	nodes    job.Nodes
 	alloc    job.Nodes // that nodes were chosen from
 	here     int
+	plane    uint32 // nodes take turns in numbering, so many ranks at a time; 0: they do not
+	layout   job.Layout
+	slots    []string // of a rank file, by rank
+	name     string   // --job-name
 	shape    tree.Shape
 	policy   core.Policy
 	warnings []string
@@ -61,27 +64,30 @@ type surroundings struct {
 // makePlan checks a request against this machine and its files.
 func makePlan(r *request, at surroundings) (*plan, error) {
 	p := &plan{warnings: slices.Concat(strangeKnobs(at.env), r.warnings, r.env.missing(at.env))}
-	alloc, local, err := r.allocation(at)
+	from, err := r.allocation(at)
 	if err != nil {
 		return nil, err
 	}
-	if local {
-		p.warn(unreadAllocation(at.env))
-	} else if alloc, err = p.leaveOut(r, alloc, at); err != nil {
+	if !from.local {
+		if err = p.leaveOut(r, &from, at); err != nil {
+			return nil, err
+		}
+	}
+	if err = p.holdBack(r, &from, at); err != nil {
 		return nil, err
 	}
-	if alloc, err = p.holdBack(r, alloc, at); err != nil {
+	if err := p.place(r, from, at); err != nil {
 		return nil, err
 	}
-	if err := p.place(r, alloc, at); err != nil {
+	if err := p.roomy(r, from.local); err != nil {
 		return nil, err
 	}
 	if err := p.fewer(r); err != nil {
 		return nil, err
 	}
-	p.alloc = alloc
+	p.alloc = from.all
 	p.here = -1
-	if local {
+	if from.local {
 		p.here = 0
 	} else if r.launch.Launcher != "local" {
 		p.here = thisMachine(p.nodes, at)
@@ -92,13 +98,18 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	if err := p.files(r); err != nil {
 		return nil, err
 	}
+	p.name = r.jobName
 	j := p.job
-	p.layOut(at, uint32(r.plane))
-	j.Umask, j.Output, j.Launch = at.umask, r.output, r.launch
+	p.layOut(at)
+	j.Umask, j.Output, j.Launch = at.umask, p.output(r, at.cwd), r.launch
 	for n, l := range at.limits {
 		j.Limits = append(j.Limits, job.Limit{Resource: uint8(n), Soft: l.Soft, Hard: l.Hard})
 	}
 	j.Transport, j.Binding = r.transport(p.nodes.Len()), r.binding
+	j.Binding.Slots = p.slots
+	if r.number.span {
+		j.Binding.Rank = j.Binding.Map
+	}
 	j.MPI, j.PMIPort = r.mpi, r.pmiPort
 	if j.Stdin, err = r.reader(j.Layout); err != nil {
 		return nil, err
@@ -118,9 +129,9 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 }
 
 // layOut tells the job of the nodes that it was placed on.
-func (p *plan) layOut(at surroundings, plane uint32) {
+func (p *plan) layOut(at surroundings) {
 	j := p.job
-	j.Nodes, j.FirstHost, j.Layout = uint32(p.nodes.Len()), p.nodes.At(0).Host, p.nodes.Layout().Dealt(plane)
+	j.Nodes, j.FirstHost, j.Layout = uint32(p.nodes.Len()), p.nodes.At(0).Host, p.layout
 	if slices.Contains(ownNames(at)[2:], j.FirstHost) && p.nodes.Len() > 1 {
 		j.FirstHost = at.host // "localhost" would be another machine elsewhere
 	}
@@ -153,115 +164,52 @@ func (r *request) reader(l job.Layout) (job.Stdin, error) {
 	return job.Stdin{Mode: job.StdinOne, Rank: l.Seat(uint32(n))}, nil
 }
 
-// allocation is the hosts, or this machine if none are named.
-func (r *request) allocation(at surroundings) (alloc job.Nodes, local bool, err error) {
-	entries := r.hosts
-	for _, name := range r.hostFiles {
-		content, err := readText(name)
-		if err != nil {
-			return alloc, false, usagef("host file %v", err)
-		}
-		more, err := hostlist.File(name, content)
-		if err != nil {
-			return alloc, false, usageError{err.Error()}
-		}
-		entries = append(entries, more...)
-	}
-	if len(entries) == 0 {
-		return job.NewNodes(0, []job.Run{{Prefix: at.host, Count: 1}}), true, nil
-	}
-	var runs []job.Run
-	total := uint64(0)
-	for _, e := range entries {
-		total += uint64(e.Count)
-		runs = append(runs, job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: e.Count, User: e.User, HCA: e.HCA, Slots: e.Slots})
-	}
-	if total > job.MaxNodes {
-		return alloc, false, usagef("%d hosts: at most %d are possible", total, job.MaxNodes)
-	}
-	alloc = job.NewNodes(0, runs).Unique()
-	return alloc, false, nil
-}
-
-// place gives ranks to nodes and programs.
-func (p *plan) place(r *request, alloc job.Nodes, at surroundings) error {
-	p.job = &job.Job{}
-	want := job.Want{Offset: r.offset, PerNode: r.perNode, Plane: r.plane, Weight: r.weights}
-	if r.span {
-		want.Plane = max(want.Plane, 1)
-	}
-	several := len(r.segments) > 1
-	for i := range r.segments {
-		s := &r.segments[i]
-		if several && s.ranks == 0 {
-			s.ranks = 1
-		}
-		want.Ranks += s.ranks
-	}
-	if v, ok := lookupEnv(at.env, "IBRUN_TASKS_PER_NODE"); ok && want.PerNode == 0 {
-		if err := count(&want.PerNode, v, job.MaxRanks); err != nil {
-			return usagef("IBRUN_TASKS_PER_NODE: %v", err)
-		}
-	}
-	if per := r.binding.PerObj; per > 0 && want.PerNode == 0 {
-		m, err := r.machine()
-		if err != nil {
-			return err
-		}
-		objects := len(m.Objects(kinds[r.binding.Map]))
-		want.PerNode = uint64(per) * uint64(objects)
-		p.warn(fmt.Sprintf("ppr: %d ranks per node, since %s has %s; nodes that differ will refuse: -ppn says another number", want.PerNode, r.example(), plural(objects, r.binding.Map.String())))
-	}
-	if r.offset > 0 && want.Ranks == 0 {
-		return usagef("option -o is the offset of the TACC wrapper and goes with -n")
-	}
-	nodes, over, err := job.Place(alloc, want)
-	if err != nil {
-		return usageError{err.Error()}
-	}
-	if over && !r.crowd {
-		p.warnings = append(p.warnings, fmt.Sprintf("%d ranks on %d slots: the nodes are oversubscribed", nodes.Ranks(), alloc.Slots()))
-	}
-	p.nodes = nodes
-	p.job.Size = nodes.Ranks()
-	return nil
-}
-
 // programs checks the programs, and divides the ranks among them.
 func (p *plan) programs(r *request, at surroundings) error {
-	first := uint32(0)
-	for _, s := range r.segments {
-		prog := job.Program{First: first, Count: uint32(s.ranks), Argv: s.argv, Dir: at.cwd}
+	first, size := uint32(0), 0
+	for i, s := range r.segments {
+		some := []job.Program{{First: first, Count: uint32(s.ranks), App: uint32(i), Argv: s.argv}}
 		if len(r.segments) == 1 {
-			prog.Count = p.job.Size
+			some[0].Count = p.job.Size
 		}
-		first += prog.Count
-		if s.dir != "" {
-			prog.Dir = absolute(s.dir, at.cwd)
-		}
-		prog.Env, prog.Drop = r.env.apply(at.env, s.sets)
-		for _, w := range append(prog.Argv, prog.Env...) {
-			if strings.IndexByte(w, 0) >= 0 {
-				return usagef("an argument or variable contains a NUL byte")
-			}
-		}
-		if r.preflight {
-			if err := preflight(prog); err != nil {
+		first += some[0].Count
+		if s.multi {
+			var err error
+			if some, err = multiProg(s.argv, p.job.Size); err != nil {
 				return err
 			}
 		}
-		p.job.Programs = append(p.job.Programs, prog)
-	}
-	size := 0
-	for _, prog := range p.job.Programs {
-		for _, w := range slices.Concat(prog.Argv, prog.Env) {
-			size += len(w) + 4
+		env, drop := r.env.apply(at.env, s.sets)
+		size += room(env)
+		for _, prog := range some {
+			prog.Env, prog.Drop, prog.Dir = env, drop, at.cwd
+			if s.dir != "" {
+				prog.Dir = absolute(s.dir, at.cwd)
+			}
+			if slices.ContainsFunc(slices.Concat(prog.Argv, prog.Env), func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
+				return usagef("an argument or variable contains a NUL byte")
+			}
+			if r.preflight {
+				if err := preflight(prog); err != nil {
+					return err
+				}
+			}
+			size += room(prog.Argv)
+			p.job.Programs = append(p.job.Programs, prog)
 		}
 	}
 	if size > maxWords {
 		return usagef("arguments and environment of all programs are %d MiB: at most %d are possible", size>>20, maxWords>>20)
 	}
 	return nil
+}
+
+// room is how much room words take in a frame.
+func room(words []string) (n int) {
+	for _, w := range words {
+		n += len(w) + 4
+	}
+	return n
 }
 
 // absolute is a directory as seen from another.

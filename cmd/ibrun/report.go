@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"sort"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,8 +29,10 @@ type reporter struct {
 	json    bool     // --json: places as data
 	noted   []string // what nodes have said
 
-	progress *progress // nil: there is no terminal
-	views    *views    // nil: of no job that the user has started
+	progress *progress                         // nil: there is no terminal
+	views    *views                            // nil: of no job that the user has started
+	begun    func()                            // called when the ranks have started; nil: nobody wants to know
+	taken    atomic.Pointer[map[uint32]string] // hosts of the nodes whose place a spare has taken
 }
 
 // event is called while the job goes on.
@@ -50,6 +54,11 @@ func (r *reporter) event(what any) {
 		}
 	case core.Started:
 		r.launched()
+		taken := maps.Clone(e.Spares)
+		r.taken.Store(&taken)
+		if r.begun != nil {
+			r.begun()
+		}
 		r.views.show(e.Times, e.Missing, e.Spares)
 		if r.verbose > 0 {
 			r.line("all %d agents are up after %v", e.Agents, time.Since(r.began).Round(time.Millisecond))
@@ -246,7 +255,7 @@ func (r *reporter) codes(runs []job.StatusRun) {
 
 // dealt turns what became of seats into what became of ranks.
 func dealt(runs []job.StatusRun, l job.Layout) (out []job.StatusRun) {
-	if l.Plane() == 0 {
+	if l.Plain() {
 		return runs
 	}
 	became := make([]job.Status, l.Ranks())

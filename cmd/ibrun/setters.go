@@ -3,26 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"ibrun/internal/libpmi"
 	"ibrun/internal/option"
 	"ibrun/job"
 )
-
-// later checks a value whose capability this version lacks. The first word is
-// what happens anyway, and needs no warning.
-func (r *request) later(v, text string, known ...string) error {
-	if !slices.Contains(known, v) {
-		last := len(known) - 1
-		return fmt.Errorf("%s is not known: write %s or %s", option.Quote(v), strings.Join(known[:last], ", "), known[last])
-	}
-	if v != known[0] {
-		r.warn("%s %s: %s", r.word, v, text)
-	}
-	return nil
-}
 
 // plainWord refuses what can name no device.
 func plainWord(_ *request, v string) error {
@@ -68,14 +54,6 @@ func (r *request) setLauncher(v string) error {
 		return fmt.Errorf("%s is not in this version: write ssh, rsh or local, or give a command with --launcher-exec", option.Quote(v))
 	}
 	r.launch.Launcher = v
-	return nil
-}
-
-func (r *request) setSSH(v string) error {
-	if !slices.Contains([]string{"auto", "native", "exec"}, v) {
-		return fmt.Errorf("%s is not known: write auto, native or exec", option.Quote(v))
-	}
-	r.launch.SSH = v
 	return nil
 }
 
@@ -147,13 +125,9 @@ func (r *request) openMPI(v string) error {
 
 // pattern checks the pattern of a per-rank file.
 func pattern(to *string, v string) error {
-	for i := 0; i < len(v); i++ {
-		if v[i] != '%' {
-			continue
-		}
-		if i++; i == len(v) || !strings.ContainsRune("rhtj%", rune(v[i])) {
-			return fmt.Errorf("file pattern %s: after %% stands r, h, t, j or %%", option.Quote(v))
-		}
+	_, err := job.Expand(v, func(letter byte, _ int) (string, bool) { return "", strings.IndexByte("rhtjx", letter) >= 0 })
+	if err != nil {
+		return fmt.Errorf("file pattern %s: %w: after %% stands r, h, t, j, x or %%", option.Quote(v), err)
 	}
 	if v == "" || strings.IndexByte(v, 0) >= 0 {
 		return fmt.Errorf("file pattern %s names no file", option.Quote(v))
@@ -182,10 +156,13 @@ func collides(file string, size, perNode uint32) bool {
 	if size < 2 || file == "" || strings.HasPrefix(file, "/dev/") {
 		return false
 	}
-	plain := strings.ReplaceAll(file, "%%", "")
-	host, local := strings.Contains(plain, "%h"), strings.Contains(plain, "%t")
-	return !strings.Contains(plain, "%r") && !(host && (local || perNode < 2)) && !(local && perNode == size)
+	letters := job.Letters(file)
+	host, local := strings.Contains(letters, "h"), strings.Contains(letters, "t")
+	return !strings.Contains(letters, "r") && !(host && (local || perNode < 2)) && !(local && perNode == size)
 }
+
+// mpiWords are what --mpi takes.
+var mpiWords = []string{"auto", "mpich", "openmpi", "pmi", "pmi2", "pmix", "none"}
 
 func (r *request) setMPI(v string) error {
 	r.toldMPI = ""
@@ -203,8 +180,6 @@ func (r *request) setMPI(v string) error {
 		r.warn("%s %s: %s", r.word, v, noPMIx)
 	case "none":
 		r.mpi = job.MPINone
-	default:
-		return fmt.Errorf("%s is not known: write auto, mpich, openmpi, pmi, pmi2, pmix or none", option.Quote(v))
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func spawnedMain() int {
 		say.event(what)
 	}
 	o, err := conduct(p, at, agent.RootConfig{
-		Out: agent.NewSink(os.Stdout, os.Stderr, style(from.Label, from.Timestamp)), Report: tell, Warn: say.warn, Parent: parent, Offspring: from,
+		Out: agent.NewSink(os.Stdout, os.Stderr, p.style(from.Label, from.Timestamp, from.Prefix, say)), Report: tell, Warn: say.warn, Parent: parent, Offspring: from,
 	})
 	switch {
 	case err != nil:
@@ -78,11 +78,12 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	asker := programOf(&j, from.Spawn.Rank)
 	j.Programs, j.Size, j.Stdin = nil, 0, job.Stdin{}
 	j.Output = job.Output{Merge: j.Output.Merge, Unbuffered: j.Output.Unbuffered}
+	j.Binding.Slots = nil // which name the parent's ranks
 	j.Transport.Stats, j.Binding.Report, j.Binding.Topo = false, false, false
 	j.Launch.Held = false
 	j.Spawner, j.Depth, j.Preput = j.ID, j.Depth+1, from.Spawn.Preput
 	for _, c := range from.Spawn.Commands {
-		prog := job.Program{First: j.Size, Count: c.Ranks, Argv: c.Argv, Env: asker.Env, Drop: asker.Drop, Dir: asker.Dir}
+		prog := job.Program{First: j.Size, Count: c.Ranks, App: uint32(len(j.Programs)), Argv: c.Argv, Env: asker.Env, Drop: asker.Drop, Dir: asker.Dir}
 		if c.Dir != "" {
 			prog.Dir = absolute(c.Dir, asker.Dir)
 		}
@@ -105,7 +106,8 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	if j.Launch.Launcher != "local" {
 		p.here = thisMachine(p.nodes, at)
 	}
-	p.layOut(at, j.Layout.Plane())
+	p.layout = p.nodes.Layout().Dealt(j.Layout.Plane())
+	p.layOut(at)
 	p.shape, _ = tree.Parse(from.Tree) // the parent has
 	p.grow()
 	return p, nil
@@ -115,7 +117,7 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 func programOf(j *job.Job, seat uint32) *job.Program {
 	n := j.Layout.Rank(seat)
 	for i := range j.Programs {
-		if p := &j.Programs[i]; n >= p.First && n-p.First < p.Count {
+		if p := &j.Programs[i]; p.Has(n) {
 			return p
 		}
 	}

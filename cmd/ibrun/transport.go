@@ -13,9 +13,9 @@ import (
 
 // fabricOptions say how ranks that use the package ibrun reach each other.
 var fabricOptions = []knob{
-	{names: "fabric", takes: value, set: func(r *request, v string) error {
+	{names: "fabric", takes: value, words: []string{"auto", "ib", "udp", "tcp"}, set: func(r *request, v string) error {
 		r.fabric = v
-		return oneOf(v, "auto", "ib", "udp", "tcp")
+		return nil
 	}},
 	{names: "sl", takes: value, set: func(r *request, v string) error {
 		n, err := number(v, 0, job.MaxSL)
@@ -32,24 +32,20 @@ var fabricOptions = []knob{
 		r.gid = uint8(n + 1)
 		return err
 	}},
-	{names: "poll", takes: value, set: func(r *request, v string) error {
+	{names: "poll", takes: value, words: []string{"events", "spin"}, set: func(r *request, v string) error {
 		r.spin = v == "spin"
-		return oneOf(v, "events", "spin")
+		return nil
 	}},
-	{names: "lazy", takes: optional, set: func(r *request, v string) error {
-		if r.lazy = v; v == "" {
-			r.lazy = "on"
-		}
-		return oneOf(r.lazy, "auto", "on", "off")
+	{names: "lazy", takes: optional, words: []string{"", "auto", "on", "off"}, set: func(r *request, v string) error {
+		r.lazy = cmp.Or(v, "on")
+		return nil
 	}},
 	{names: "eager", set: on(func(r *request) *bool { return &r.eager })},
 	{names: "iface", takes: value, set: func(r *request, v string) error { r.iface = v; return plainWord(r, strings.ReplaceAll(v, "/", "")) }},
 	{names: "hca", takes: value, set: func(r *request, v string) error { r.binding.HCA = v; return plainWord(r, v) }},
-	{names: "stats", takes: optional, set: func(r *request, v string) error {
-		if r.stats = v; v == "" {
-			r.stats = "text"
-		}
-		return oneOf(r.stats, "text", "json")
+	{names: "stats", takes: optional, words: []string{"", "text", "json"}, set: func(r *request, v string) error {
+		r.stats = cmp.Or(v, "text")
+		return nil
 	}},
 }
 
@@ -62,11 +58,15 @@ func number(v string, least, most uint64) (uint64, error) {
 	return n, nil
 }
 
-func oneOf(v string, known ...string) error {
-	if !slices.Contains(known, v) {
-		return fmt.Errorf("%s is not known: write one of %v", option.Quote(v), known)
+// oneOf refuses what is none of the words, if there are some. An empty one stands for an
+// option without a value.
+func oneOf(v string, words []string) error {
+	if len(words) == 0 || slices.Contains(words, v) {
+		return nil
 	}
-	return nil
+	shown := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" })
+	last := len(shown) - 1
+	return fmt.Errorf("%s is not known: write %s or %s", option.Quote(v), strings.Join(shown[:last], ", "), shown[last])
 }
 
 // eagerNodes is the number of nodes up to which --lazy=auto sends the whole

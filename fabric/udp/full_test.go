@@ -13,13 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
+	"ibrun/internal/skip"
 )
 
 // ownNetwork moves the test's goroutine to a network namespace of its own, in
 // which no neighbour answers. Its thread ends with the test.
 func ownNetwork(t *testing.T) (addr, neighbour netip.Addr) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root may make a network namespace")
+		skip.Because(t, "only root may make a network namespace")
 	}
 	runtime.LockOSThread()
 	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET))

@@ -13,6 +13,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/fabric/fabrictest"
+	"ibrun/internal/skip"
 )
 
 var here = netip.MustParseAddr("127.0.0.1")
@@ -30,7 +31,7 @@ func TestLaw(t *testing.T) {
 		addr := netip.MustParseAddr(text)
 		t.Run(text, func(t *testing.T) {
 			if _, err := linkMTU(addr); err != nil {
-				t.Skipf("this machine has no %s: %v", text, err)
+				skip.Because(t, "this machine has no "+text+": "+err.Error())
 			}
 			fabrictest.Run(t, func(t *testing.T, s fabric.Sink) fabric.Fabric {
 				f, err := Open(Config{Addr: addr}, s)

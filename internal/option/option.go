@@ -32,6 +32,7 @@ type Grammar struct {
 	Plus    map[string]string    // names that mean another option after "++"
 	Refused map[string]string    // names that are not taken, with what to write instead
 	Words   map[string][2]string // words that stand for an option and its value
+	Short   map[string][2]string // options without a value that stand for another one and its value
 }
 
 // Given is one option as it was written.
@@ -39,6 +40,7 @@ type Given struct {
 	Option int    // index in Grammar.Options
 	Word   string // as written, without a value: "--np", "++ppn"
 	Value  string // for Pair: NAME=V
+	Short  bool   // Word stands for the value, too
 }
 
 // Program is one of the programs of a line, which colons separate.
@@ -55,8 +57,8 @@ type Parser struct {
 	index map[string]int
 }
 
-// New makes a parser. It panics if two options share a name: the table is
-// part of the program.
+// New makes a parser. It panics if two options share a name, or one stands for
+// an option that does not exist: the table is part of the program.
 func New(g Grammar) *Parser {
 	p := &Parser{g, map[string]int{}}
 	for i, o := range g.Options {
@@ -65,6 +67,12 @@ func New(g Grammar) *Parser {
 				panic("option: two options are named " + n)
 			}
 			p.index[n] = i
+		}
+	}
+	for n, short := range g.Short {
+		_, twice := p.index[n]
+		if _, known := p.index[short[0]]; !known || twice {
+			panic("option: " + n + " stands for nothing, or for itself")
 		}
 	}
 	return p
@@ -112,7 +120,7 @@ func (p *Parser) options(now *Program, args []string) (rest []string, verbatim b
 			return args[1:], true, nil
 		case stands && len(args) > 1:
 			args = args[1:]
-			now.Given = append(now.Given, Given{p.index[instead[0]], word, instead[1]})
+			now.Given = append(now.Given, Given{p.index[instead[0]], word, instead[1], true})
 		case dashes > 0:
 			if args, err = p.option(now, args, dashes); err != nil {
 				return nil, false, err
@@ -147,6 +155,13 @@ func (p *Parser) option(now *Program, args []string, dashes int) ([]string, erro
 		name = other
 	}
 	i, known := p.index[name]
+	if short, ok := p.Short[name]; ok {
+		if has {
+			return nil, fmt.Errorf("option %s takes no value", written)
+		}
+		now.Given = append(now.Given, Given{p.index[short[0]], written, short[1], true})
+		return args[1:], nil
+	}
 	if !known && dashes == 1 && !has {
 		// -n4, as some launchers take it
 		if short, number := name[:1], name[1:]; isDigits(number) {
@@ -189,7 +204,7 @@ func (p *Parser) option(now *Program, args []string, dashes int) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	now.Given = append(now.Given, Given{i, written, value})
+	now.Given = append(now.Given, Given{i, written, value, false})
 	now.Last = o.Last
 	return args, nil
 }

@@ -16,6 +16,9 @@ func (p *Parser) suggest(name string) string {
 	for n := range p.index {
 		known = append(known, n)
 	}
+	for n := range p.Short {
+		known = append(known, n)
+	}
 	best := Nearest(name, known)
 	switch {
 	case best == "":

@@ -22,7 +22,9 @@ type Cmd struct {
 	Dir    string     // empty: this process's own
 	Files  []*os.File // descriptors 0, 1, 2, ...; nil is closed
 	Setsid bool       // a session, and so a process group, of its own
-	Thread Thread     // what it inherits besides
+	// Terminal makes descriptor 0 the terminal of a session of its own.
+	Terminal bool
+	Thread   Thread // what it inherits besides
 	// Orphan lets the process outlive this one; otherwise it is killed with it.
 	Orphan bool
 }
@@ -117,7 +119,7 @@ func start(c Cmd) (*Process, error) {
 			files[i] = f.Fd()
 		}
 	}
-	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: files, Sys: &syscall.SysProcAttr{Setsid: c.Setsid}}
+	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: files, Sys: &syscall.SysProcAttr{Setsid: c.Setsid || c.Terminal, Setctty: c.Terminal}}
 	if !c.Orphan {
 		attr.Sys.Pdeathsig = syscall.SIGKILL
 	}

@@ -58,6 +58,11 @@ func TestBindingStaysWithTheRank(t *testing.T) {
 }
 
 func TestBindingInJSON(t *testing.T) {
+	for range 20 { // programs that end at once are reported, too
+		o := ibrun(t, "-n", "4", "--report-bindings", "true")
+		require.Equal(t, 0, o.code, o.stderr)
+		require.Equal(t, 4, strings.Count(o.stderr, ": CPUs "), o.stderr)
+	}
 	o := ibrun(t, "-n", "2", "--report-bindings", "--json", "sleep", "0.2")
 	require.Equal(t, 0, o.code, o.stderr)
 	lines := strings.Split(strings.TrimSpace(o.stderr), "\n")

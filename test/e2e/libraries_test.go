@@ -47,9 +47,9 @@ func eachCollective(t *testing.T, program string) {
 	unequal := "a:1,b:4,c:2,d:1,e:3"
 	for _, s := range []stage{
 		{"one rank", []string{"-n", "1"}}, {"one node", []string{"-n", "5"}}, five("--lazy", "flat"),
-		local("--lazy", "kary:2", unequal), local("--lazy", "kary:2", unequal, "-m", "cyclic"), local("--lazy", "chain", unequal, "-m", "plane=2"),
+		local("--lazy", "kary:2", unequal), local("--lazy", "kary:2", unequal, "-m", "cyclic"), local("--lazy", "chain", unequal, "-m", "plane=2"), apart,
 	} {
-		o := ibrun(t, append(append([]string{}, s.args...), program, "all")...)
+		o := ibrun(t, s.run(program, "all")...)
 		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
 		require.Regexp(t, `^\d+ ranks: all\n$`, string(o.stdout))
 		t.Logf("%s: %v", s.name, o.took)
@@ -87,7 +87,7 @@ func TestLibpmi(t *testing.T) {
 // a node however they were dealt.
 func longValues(t *testing.T, program string) {
 	for _, s := range []stage{{"one node", []string{"-n", "5"}}, five("--lazy", "flat"), local("--lazy", "kary:2", "a:1,b:4,c:2,d:1", "-m", "cyclic")} {
-		o := ibrun(t, append(append([]string{}, s.args...), program, "exchange")...)
+		o := ibrun(t, s.run(program, "exchange")...)
 		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
 		require.Regexp(t, `^\d+ ranks, values of 16384 bytes\n$`, string(o.stdout))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/cgo/verbs"
+	"ibrun/internal/skip"
 	"ibrun/test/fakeverbs"
 )
 
@@ -22,7 +23,7 @@ const withDevices = `mount -t tmpfs tmpfs "$1" && mkdir "$1/upper" "$1/work" && 
 // --fabric auto that rank opens both, and the two talk over Ethernet.
 func TestWorldOfTwoNetworks(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("mounting needs root")
+		skip.Because(t, "mounting needs root")
 	}
 	n, err := fakeverbs.New(t.TempDir())
 	require.NoError(t, err)

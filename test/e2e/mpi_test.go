@@ -46,6 +46,9 @@ func TestMPICH(t *testing.T) {
 	require.Equal(t, 3, strings.Count(string(o.stdout), "of 3: ring\n"))
 	o = ibrun(t, "-n", "2", program, "hello", ":", "-n", "1", program, "hello") // two programs
 	require.Equal(t, 3, strings.Count(string(o.stdout), "of 3: hello\n"), o.stderr)
+	o = ibrun(t, apart.run(program, "collectives")...)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, 9, strings.Count(string(o.stdout), "of 9: collectives\n"), o.stderr)
 	o = ibrun(t, "--mpi", "none", "-n", "2", program, "hello")
 	require.Equal(t, 2, strings.Count(string(o.stdout), "rank 0 of 1: hello\n"), o.stderr)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,28 @@ type stage struct {
 	name string
 	args []string
 }
+
+// run is the command line for a program on a stage: behind the arguments, or where they say so.
+func (s stage) run(program ...string) (line []string) {
+	for _, arg := range s.args {
+		if arg == "PROGRAM" {
+			line = append(line, program...)
+			continue
+		}
+		line = append(line, arg)
+	}
+	if !slices.Contains(s.args, "PROGRAM") {
+		line = append(line, program...)
+	}
+	return line
+}
+
+// apart is three programs on lists of hosts that have some in common, so that ranks of a node do not
+// follow each other.
+var apart = stage{"each program has its hosts", []string{
+	"--launcher", "local", "--iface", "lo", "--lazy", "--tree", "kary:2", "-n", "4", "-H", "a:2,b,c", "PROGRAM",
+	":", "-n", "3", "-H", "b:3,d", "PROGRAM", ":", "-n", "2", "-H", "a:4,d", "PROGRAM",
+}}
 
 // local makes a stage of several agents on this machine, whose ranks talk over
 // its loop interface.
@@ -37,6 +60,7 @@ func stages() []stage {
 	dealt := local("--lazy", "kary:2", unequal, "-m", "cyclic")
 	dealt.name += " dealt"
 	return []stage{
+		apart,
 		{"one node", []string{"-n", "5"}},
 		five("--lazy", "flat"), five("--lazy", "chain"), five("--eager", "kary:2"),
 		local("--eager", "flat", unequal), local("--lazy=auto", "chain", unequal), local("--lazy", "kary:2", unequal), dealt,
@@ -51,7 +75,7 @@ func worlds(t *testing.T, s stage, scenario ...string) outcome {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	c := command(t, append(append(append([]string{}, s.args...), self, ":world"), scenario...)...)
+	c := command(t, s.run(append([]string{self, ":world"}, scenario...)...)...)
 	c.Env = append(os.Environ(), swift)
 	return finish(t, c)
 }

@@ -16,12 +16,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/skip"
 )
 
 // browser is one session of ChromeDriver (W3C WebDriver over HTTP).
 type browser struct {
 	t   *testing.T
 	url string // of the session
+	at  string // the tab that show opened last
 }
 
 // patience bounds every step of the browser.
@@ -32,7 +35,7 @@ const patience = 60 * time.Second
 func open(t *testing.T) *browser {
 	for _, program := range []string{"chromium", "chromedriver"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("NOT TESTED: %s is not on this machine; apt-get install chromium chromium-driver", program)
+			skip.Because(t, "the page was not opened in a browser: no "+program+"; apt-get install chromium chromium-driver")
 		}
 	}
 	driver := exec.Command("chromedriver", "--port=0")
@@ -66,11 +69,23 @@ func open(t *testing.T) *browser {
 		"goog:chromeOptions": map[string]any{"args": []string{
 			"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
 			"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--window-size=1280,1600", "--user-data-dir=" + t.TempDir(),
+			// No network: every request goes to a proxy that does not exist, loopback included.
+			"--proxy-server=http://127.0.0.1:1", "--proxy-bypass-list=<-loopback>",
 		}},
 	}}}, &session)
 	b.url += "/" + session.SessionID
 	t.Cleanup(func() { b.do(http.MethodDelete, "", nil, nil) })
 	return b
+}
+
+// tab opens a blank tab and goes there. The first tab of a browser shows a page of the
+// browser's own, which loads what it likes, differently in each version.
+func (b *browser) tab() {
+	b.t.Helper()
+	var made struct{ Handle string }
+	b.do(http.MethodPost, "/window/new", map[string]any{"type": "tab"}, &made)
+	b.do(http.MethodPost, "/window", map[string]any{"handle": made.Handle}, nil)
+	b.at = made.Handle
 }
 
 // do is one command; what comes back is decoded into value.
@@ -95,31 +110,39 @@ func (b *browser) do(method, command string, body, value any) {
 	}
 }
 
-// show opens a file and returns the addresses of everything that was asked for.
-func (b *browser) show(name string) (asked []string) {
+// show opens a file in a tab of its own and returns the addresses of everything that was
+// asked for there, and how many requests other tabs made meanwhile.
+func (b *browser) show(name string) (asked []string, others int) {
 	b.t.Helper()
+	b.tab()
 	b.requests()
 	b.do(http.MethodPost, "/url", map[string]any{"url": "file://" + name}, nil)
 	return b.requests()
 }
 
 // requests are those since the last call.
-func (b *browser) requests() (asked []string) {
+func (b *browser) requests() (asked []string, others int) {
+	b.t.Helper()
 	var entries []struct{ Message string }
 	b.do(http.MethodPost, "/se/log", map[string]any{"type": "performance"}, &entries)
 	for _, e := range entries {
 		var m struct {
+			Webview string // the tab's handle
 			Message struct {
 				Method string
 				Params struct{ Request struct{ URL string } }
 			}
 		}
 		require.NoError(b.t, json.Unmarshal([]byte(e.Message), &m))
-		if m.Message.Method == "Network.requestWillBeSent" {
+		switch {
+		case m.Message.Method != "Network.requestWillBeSent":
+		case m.Webview == b.at:
 			asked = append(asked, m.Message.Params.Request.URL)
+		default:
+			others++
 		}
 	}
-	return asked
+	return asked, others
 }
 
 // script runs the body of a function in the page.

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"image/color"
 	"image/png"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -55,9 +57,9 @@ return {
 func TestPageInABrowser(t *testing.T) {
 	b := open(t)
 	for _, n := range []int{4, 64, 1000} {
-		name := filepath.Join(t.TempDir(), "report.html")
-		require.NoError(t, os.WriteFile(name, []byte(launch(n).Page()), 0o600))
-		require.Equal(t, []string{"file://" + name}, b.outside(name), "nothing but the page itself is asked for")
+		name := write(t, launch(n).Page())
+		asked, _ := b.outside(name)
+		require.Equal(t, []string{"file://" + name}, asked, "nothing but the page itself is asked for")
 		var s seen
 		b.script(look, &s)
 		require.Equal(t, n, s.Rows)
@@ -72,15 +74,76 @@ func TestPageInABrowser(t *testing.T) {
 	}
 }
 
-// outside leaves out what a page carries in itself, and the tab that the
-// browser begins with.
-func (b *browser) outside(name string) (asked []string) {
-	for _, url := range b.show(name) {
-		if !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "chrome:") {
+// What else a browser loads, such as its own first page, does not count; what the page
+// asks for does.
+func TestOnlyThePageCounts(t *testing.T) {
+	b := open(t)
+	noisy := write(t, `<script>setInterval(() => { new Image().src = 'nothing' + Math.random() }, 1)</script>`)
+	b.do(http.MethodPost, "/url", map[string]any{"url": "file://" + noisy}, nil)
+	name := write(t, launch(4).Page())
+	asked, others := b.outside(name)
+	require.Equal(t, []string{"file://" + name}, asked)
+	require.Positive(t, others, "the first tab was busy")
+
+	const outside = "http://192.0.2.1/picture.png" // RFC 5737: nobody has this address
+	name = write(t, launch(4).Page()+`<img src="`+outside+`">`)
+	asked, _ = b.outside(name)
+	require.Equal(t, []string{"file://" + name, outside}, asked)
+}
+
+// loads are the words by which a page or its style and script can ask for something else.
+var loads = regexp.MustCompile(`(?i)[\s"'](?:src|srcset|(?:xlink:)?href|(?:form)?action|data|poster|background|cite|ping|manifest)` +
+	`\s*=\s*["']?([^"'\s>]*)|\burl\s*\(\s*["']?([^"')]*)|(@import|\bimport\s*\(|\bfetch\s*\(|XMLHttpRequest|WebSocket` +
+	`|EventSource|sendBeacon|importScripts|new\s+Image|<\s*(?:iframe|object|embed))`)
+
+// addresses are what looks like one anywhere.
+var addresses = regexp.MustCompile(`\w+://[^"'\s<]*`)
+
+// loaded are the addresses outside the page that its text names.
+func loaded(page string) (all []string) {
+	for _, m := range loads.FindAllStringSubmatch(page, -1) {
+		if at := m[1] + m[2]; m[3] != "" || !strings.HasPrefix(at, "#") && !strings.HasPrefix(at, "data:") {
+			all = append(all, m[0])
+		}
+	}
+	return all
+}
+
+// What can be seen without a browser.
+func TestPageNamesNothingOutside(t *testing.T) {
+	for _, n := range []int{4, 64, 1000} {
+		page := launch(n).Page()
+		require.Empty(t, loaded(page))
+		for _, at := range addresses.FindAllString(page, -1) {
+			require.Equal(t, "http://www.w3.org/2000/svg", at, "the name space of SVG only")
+		}
+	}
+	for _, bad := range []string{
+		`<img src=x.png>`, `<a href="https://h/">`, `<style>p { background: url(x) }</style>`, `<style>@import "x"</style>`,
+		`<script>fetch('/x')</script>`, `<link rel=icon href=x>`, `<use xlink:href='other.svg#a'>`,
+		`<script>new WebSocket("ws:")</script>`, `<base href=x>`, `<script>new Image().src = 'x'</script>`,
+	} {
+		require.NotEmpty(t, loaded(bad), bad)
+	}
+	require.Empty(t, loaded(`<a href="#nodes"><img src="data:image/png;base64,AA=="><path data-x="1">`))
+}
+
+// write makes a file of a page.
+func write(t *testing.T, page string) string {
+	name := filepath.Join(t.TempDir(), "report.html")
+	require.NoError(t, os.WriteFile(name, []byte(page), 0o600))
+	return name
+}
+
+// outside leaves out what a page carries in itself.
+func (b *browser) outside(name string) (asked []string, others int) {
+	all, others := b.show(name)
+	for _, url := range all {
+		if !strings.HasPrefix(url, "data:") {
 			asked = append(asked, url)
 		}
 	}
-	return asked
+	return asked, others
 }
 
 // colours looks that the page is light, and that the picture is in colour.

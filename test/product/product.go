@@ -23,19 +23,27 @@ func Run(m *testing.M, path *string) int {
 	}
 	defer os.RemoveAll(dir)
 	*path = filepath.Join(dir, "ibrun")
-	flags := "-s -w"
-	if runtime.GOARCH == "amd64" {
-		flags += " -E ibrun/bootstrap/guard.entry"
-	}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", flags, "-o", *path, "ibrun/cmd/ibrun")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s\n", out)
+	if err := Build(*path); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
 	hearSignals()
 	return m.Run()
+}
+
+// Build builds ibrun as it ships.
+func Build(path string) error {
+	flags := "-s -w"
+	if runtime.GOARCH == "amd64" {
+		flags += " -E ibrun/bootstrap/guard.entry"
+	}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", flags, "-o", path, "ibrun/cmd/ibrun")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w", out, err)
+	}
+	return nil
 }
 
 // hearSignals gives programs that tests start the signals that a login shell

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/skip"
 	"ibrun/test/rdmavm/inside"
 )
 
@@ -78,7 +79,7 @@ var image sync.Once
 func requireQemu(t *testing.T) {
 	t.Helper()
 	if why := inside.Missing(); why != "" {
-		inside.Skip(t, why)
+		skip.Because(t, why)
 	}
 	image.Do(func() {
 		o := rdmavm(t, nil, "image")
@@ -238,7 +239,7 @@ func TestBadArguments(t *testing.T) {
 // TestMadeUpHCA reads the HCA as ibrun and rdma-core do, and finds the rest of /sys and /dev as it is.
 func TestMadeUpHCA(t *testing.T) {
 	if os.Getuid() != 0 {
-		inside.Skip(t, "mounting needs root")
+		skip.Because(t, "mounting needs root")
 	}
 	before, err := os.ReadDir("/sys/class")
 	require.NoError(t, err)
@@ -289,7 +290,7 @@ func TestMadeUpHCA(t *testing.T) {
 // TestDoctorOnMadeUpHCA examines the HCA that is not there: its LID is seen, and that it cannot be used is said.
 func TestDoctorOnMadeUpHCA(t *testing.T) {
 	if os.Getuid() != 0 {
-		inside.Skip(t, "mounting needs root")
+		skip.Because(t, "mounting needs root")
 	}
 	o := rdmavm(t, nil, "sys", "-lid", "0x3a4", "-rate", "56", "--", filepath.Join(bin, "ibrun"), "--doctor", "--fabric", "ib")
 	require.Equal(t, 1, o.code, o.errout)

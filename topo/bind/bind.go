@@ -34,6 +34,8 @@ func Places(m *topo.Machine, want job.Binding, ranks, omp int) (places []Place, 
 	notes = limits(m, ranks)
 	switch {
 	case len(sets) == 0 || want.Bind == job.Unbound:
+	case len(want.Slots) > 0:
+		sets, err = slotted(m, want.Slots, ranks)
 	case len(want.CPUs) > 0:
 		sets, err = listed(m, want.CPUs, ranks)
 	default:
@@ -41,7 +43,7 @@ func Places(m *topo.Machine, want job.Binding, ranks, omp int) (places []Place, 
 		bound, cause := t.bind(want, ranks, omp)
 		switch {
 		case cause == nil:
-			sets = bound
+			sets = t.numbered(bound, want.Rank)
 		case !errors.Is(cause, errFull):
 			err = cause
 		case !narrow(m, ranks):

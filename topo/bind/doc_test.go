@@ -29,9 +29,9 @@ func TestDocumented(t *testing.T) {
 		holds(t, m, "n="+row[1]+" | "+expected)
 	}
 
-	words := strings.NewReplacer("--map-by ppr:2:package", "ppr=2 map=package", "--map-by ", "map=", "--bind-to ", "bind=", "--rank-by ", "", ":PE=", " pe=")
+	words := strings.NewReplacer("--map-by ppr:2:package", "ppr=2 map=package", "--map-by ", "map=", "--bind-to ", "bind=", "--rank-by fill", "fill", "--rank-by ", "rank=", ":PE=", " pe=")
 	rows = regexp.MustCompile("(?m)^\\| `(--.*)` \\| (\\d+) \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1)
-	require.Len(t, rows, 11)
+	require.Len(t, rows, 13)
 	for _, row := range rows {
 		holds(t, m, "n="+row[2]+" "+words.Replace(row[1])+" | "+row[3])
 	}

@@ -124,7 +124,8 @@ func anyRequest(r *rand.Rand) (want job.Binding, omp int) {
 	pick := func(n int) int { return max(0, r.IntN(2*n)-n) } // 0 in every second one
 	want = job.Binding{
 		Map: job.Object(pick(int(job.Package) + 1)), Bind: job.Object(pick(int(job.Package) + 1)),
-		PE: uint32(pick(6)), PerObj: uint32(pick(4)), Fill: r.IntN(2) == 0, Overload: r.IntN(4) == 0,
+		PE: uint32(pick(6)), PerObj: uint32(pick(4)), Fill: r.IntN(2) == 0, Rank: job.Object(pick(int(job.Package) + 1)),
+		Overload: r.IntN(4) == 0,
 	}
 	if want.Map == job.Unbound {
 		want.Map = job.Unsaid
@@ -276,7 +277,8 @@ func TestWords(t *testing.T) {
 			again, notesAgain, errAgain := Places(m, want, n, omp)
 			require.Equal(t, [3]any{places, notes, err}, [3]any{again, notesAgain, errAgain})
 			if err != nil {
-				require.True(t, want.PE > 0 || want.PerObj > 0 || want.Map == job.L3 || want.Bind == job.L3, "%v", err)
+				l3 := want.Map == job.L3 || want.Bind == job.L3 || want.Rank == job.L3
+				require.True(t, want.PE > 0 || want.PerObj > 0 || l3, "%v", err)
 				require.Empty(t, places)
 				continue
 			}
@@ -295,7 +297,12 @@ func TestWords(t *testing.T) {
 			if !want.Overload && want.Map != job.HWThread && want.Bind <= job.Core {
 				apart(t, places)
 			}
-			if want.PerObj > 0 && (want.Map == job.NUMA || want.Map == job.Package) && want.Bind == job.Unsaid {
+			ranked := want
+			want.Rank = job.Unsaid
+			mapped, _, err := Places(m, want, n, omp)
+			require.NoError(t, err)
+			require.ElementsMatch(t, mapped, places, "--rank-by %s gives the same places to other ranks", ranked.Rank)
+			if want.PerObj > 0 && ranked.Rank == job.Unsaid && (want.Map == job.NUMA || want.Map == job.Package) && want.Bind == job.Unsaid {
 				each(t, m, want, places)
 			}
 		}

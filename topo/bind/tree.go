@@ -164,9 +164,16 @@ func threads(cores []piece) (all []piece) {
 }
 
 // within are the cores of each object of a kind that allows any, in tree
-// order; all cores together for what is no part of the machine.
+// order, and for HWThread the CPUs; all cores together for what is no part of
+// the machine.
 func (t *tree) within(kind job.Object) (groups [][]piece) {
-	if kind < job.Core {
+	switch {
+	case kind == job.HWThread:
+		for _, cpu := range threads(t.cores) {
+			groups = append(groups, []piece{cpu})
+		}
+		return groups
+	case kind < job.Core:
 		return [][]piece{t.cores}
 	}
 	place := map[int]int{}

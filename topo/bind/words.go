@@ -19,7 +19,7 @@ func wide(o job.Object) bool { return o >= job.L3 }
 // bind gives each rank its CPUs. It returns errFull if there is no room, and
 // another error for a demand that cannot be met.
 func (t *tree) bind(want job.Binding, ranks, omp int) ([]cpuset.Set, error) {
-	for _, o := range []job.Object{want.Map, want.Bind} {
+	for _, o := range []job.Object{want.Map, want.Rank, want.Bind} {
 		if o == job.L3 && !t.caches {
 			return nil, errors.New("l3cache: this node has no cache that several cores share: write numa or package")
 		}
@@ -94,10 +94,6 @@ func (b *binder) bind() ([]cpuset.Set, error) {
 func (b *binder) objectsOf(kind job.Object) [][]piece {
 	objects := b.within(kind)
 	if kind == job.HWThread {
-		objects = nil
-		for _, cpu := range threads(b.cores) {
-			objects = append(objects, []piece{cpu})
-		}
 		return objects
 	}
 	for i, o := range objects {
@@ -211,6 +207,37 @@ func (b *binder) full(fits int) error {
 	}
 	return fmt.Errorf("%s cannot fit into the %s objects of this node, which have room for %d: write --map-by core:PE=%d, which crosses their borders where it has to",
 		who, b.Map, fits, each)
+}
+
+// numbered gives the places that ranks were mapped to another order: the first of each object
+// of a kind, then the second of each. A place is in the object of its first CPU.
+func (t *tree) numbered(sets []cpuset.Set, kind job.Object) []cpuset.Set {
+	if kind <= job.Unbound {
+		return sets
+	}
+	objects := t.within(kind)
+	in := map[int]int{} // the object of each CPU
+	for i, o := range objects {
+		for _, p := range o {
+			for cpu := range p.cpus.All() {
+				in[cpu] = i
+			}
+		}
+	}
+	places := make([][]cpuset.Set, len(objects))
+	for _, s := range sets {
+		o := in[s.First()]
+		places[o] = append(places[o], s)
+	}
+	ordered := make([]cpuset.Set, 0, len(sets))
+	for round := 0; len(ordered) < len(sets); round++ {
+		for _, p := range places {
+			if round < len(p) {
+				ordered = append(ordered, p[round])
+			}
+		}
+	}
+	return ordered
 }
 
 // widen makes a rank's CPUs of its pieces: what --bind-to says, of the objects

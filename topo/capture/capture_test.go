@@ -3,7 +3,6 @@ package capture
 import (
 	"archive/tar"
 	"bytes"
-	"compress/bzip2"
 	"io"
 	"io/fs"
 	"maps"
@@ -17,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/topo"
-	"ibrun/topo/hwloctest"
 )
 
 // small is a tree with links of each kind.
@@ -257,60 +255,4 @@ func TestLiveMachine(t *testing.T) {
 	var again bytes.Buffer
 	require.NoError(t, Write(&again, fsys))
 	require.Equal(t, b.Bytes(), again.Bytes(), "a capture of a capture is the same")
-}
-
-func TestCapturesOfOthers(t *testing.T) {
-	for _, file := range hwloctest.Tars(t) {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".tar.bz2"), func(t *testing.T) {
-			straight, err := Open(file)
-			require.NoError(t, err)
-			dir := t.TempDir()
-			toDisk(t, file, dir)
-			unpacked, err := Open(dir)
-			require.NoError(t, err)
-			m := topo.Read(straight)
-			require.Equal(t, topo.Read(unpacked), m)
-
-			var b bytes.Buffer
-			require.NoError(t, Write(&b, unpacked))
-			ours := filepath.Join(t.TempDir(), "ours.tar")
-			require.NoError(t, os.WriteFile(ours, b.Bytes(), 0o600))
-			again, err := Open(ours)
-			require.NoError(t, err)
-			require.Equal(t, m, topo.Read(again))
-			for _, pattern := range []string{"sys/devices/system/cpu/cpu*/topology/*_siblings", "sys/devices/system/cpu/cpu*/cache/index*/shared_cpu_map", "sys/devices/system/node/node*/meminfo"} {
-				files, err := fs.Glob(unpacked, pattern)
-				require.NoError(t, err)
-				for _, file := range files {
-					require.Equal(t, text(t, unpacked, file), text(t, again, file), "what topo passes over is there too")
-				}
-			}
-		})
-	}
-}
-
-// toDisk unpacks a capture with nothing of ours.
-func toDisk(t *testing.T, file, dir string) {
-	f, err := os.Open(file)
-	require.NoError(t, err)
-	defer f.Close()
-	for tr := tar.NewReader(bzip2.NewReader(f)); ; {
-		h, err := tr.Next()
-		if err == io.EOF {
-			return
-		}
-		require.NoError(t, err)
-		name := filepath.Join(dir, h.Name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		switch h.Typeflag {
-		case tar.TypeDir:
-			require.NoError(t, os.MkdirAll(name, 0o755))
-		case tar.TypeSymlink:
-			require.NoError(t, os.Symlink(h.Linkname, name))
-		case tar.TypeReg:
-			text, err := io.ReadAll(tr)
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(name, text, 0o600))
-		}
-	}
 }

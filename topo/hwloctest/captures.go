@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/topo"
+	"ibrun/topo/capture"
 )
 
 // Variable names the folder of captured machines: NAME.tar.bz2 with one folder
@@ -18,24 +21,53 @@ import (
 // module, not from the package under test.
 const Variable = "IBRUN_CAPTURES"
 
-const suffix = ".tar.bz2"
+// suffix is that of captures in the folder, plainSuffix that of our own.
+const (
+	suffix      = ".tar.bz2"
+	plainSuffix = ".tar"
+)
 
-// Tars are the captures as they are kept. The test is skipped where there are
-// none; whoever sets the variable to a folder without captures is told so by a
-// failure.
+// Tars are the captures as they are kept: those of our own, and those of the folder that
+// Variable names, which must have some.
 func Tars(t testing.TB) []string {
 	t.Helper()
+	tars := madeTars(t)
 	from := os.Getenv(Variable)
 	if from == "" {
-		t.Skipf("%s is not set: set it to a folder with captured machines (NAME%s) to compare with them", Variable, suffix)
+		return tars
 	}
 	if !filepath.IsAbs(from) {
 		from = filepath.Join(moduleRoot(t), from)
 	}
-	tars, err := filepath.Glob(filepath.Join(from, "*"+suffix))
+	real, err := filepath.Glob(filepath.Join(from, "*"+suffix))
 	require.NoError(t, err)
-	require.NotEmpty(t, tars, "%s=%s has no captures", Variable, from)
-	return tars
+	require.NotEmpty(t, real, "%s=%s has no captures", Variable, from)
+	return append(tars, real...)
+}
+
+// Name is the name of a capture.
+func Name(tar string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(tar), suffix), plainSuffix)
+}
+
+// Text is what a tar holds, uncompressed.
+func Text(tar string, f io.Reader) io.Reader {
+	if strings.HasSuffix(tar, suffix) {
+		return bzip2.NewReader(f)
+	}
+	return f
+}
+
+// Machines are the machines of all Tars by name, read without unpacking.
+func Machines(t testing.TB) map[string]*topo.Machine {
+	t.Helper()
+	machines := map[string]*topo.Machine{}
+	for _, path := range Tars(t) {
+		fsys, err := capture.Open(path)
+		require.NoError(t, err)
+		machines[Name(path)] = topo.Read(fsys)
+	}
+	return machines
 }
 
 // Captures unpacks all Tars below t's own folder and returns, for the name of
@@ -44,12 +76,15 @@ func Captures(t testing.TB) map[string]string {
 	t.Helper()
 	captures := map[string]string{}
 	for _, path := range Tars(t) {
-		name := strings.TrimSuffix(filepath.Base(path), suffix)
+		name := Name(path)
 		to := filepath.Join(t.TempDir(), name)
 		unpack(t, path, to)
 		inside, err := filepath.Glob(filepath.Join(to, "*", "sys"))
 		require.NoError(t, err)
-		require.Len(t, inside, 1, "%s: one folder with sys/ is wanted", path)
+		if inside == nil {
+			inside = []string{filepath.Join(to, "sys")}
+		}
+		require.Len(t, inside, 1, "%s: sys/, or one folder with it, is wanted", path)
 		captures[name] = filepath.Dir(inside[0])
 	}
 	return captures
@@ -74,7 +109,7 @@ func unpack(t testing.TB, path, to string) {
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
-	for in := tar.NewReader(bzip2.NewReader(f)); ; {
+	for in := tar.NewReader(Text(path, f)); ; {
 		head, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return

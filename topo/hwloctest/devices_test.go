@@ -22,6 +22,8 @@ func TestDevices(t *testing.T) {
 			require.Equal(t, map[string][]string{
 				"32em64t-2n8c+dax+nvme+mic+dimms": {"mlx4_0"},
 				"fakepcilocalities":               {"qib0"},
+				"made-sandy":                      {"mlx4_0"},
+				"made-columns":                    {"qib0"},
 			}[name], hcas)
 		})
 	}

@@ -9,20 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/cpuset"
+	"ibrun/internal/skip"
 	"ibrun/topo"
 	"ibrun/topo/hwloctest"
 	"ibrun/topo/near"
+	"ibrun/topo/topotest"
 )
 
-// Both machines with an HCA have one active port. It is on the second NUMA
-// node, and all ranks get it for want of another; the others have nothing.
+// ports are the machines with an HCA: it has one active port.
+var ports = map[string]string{
+	"made-sandy": "mlx4_0:1", "made-columns": "qib0:1",
+	"32em64t-2n8c+dax+nvme+mic+dimms": "mlx4_0:1", "fakepcilocalities": "qib0:1",
+}
+
+// The port is on the second NUMA node, and all ranks get it for want of another; machines
+// without an HCA have nothing.
 func TestCaptures(t *testing.T) {
-	captures := hwloctest.Captures(t)
-	t.Run("links", func(t *testing.T) { links(t, captures) })
-	for name, dir := range captures {
+	found := 0
+	for name, m := range hwloctest.Machines(t) {
 		t.Run(name, func(t *testing.T) {
-			m := topo.Read(os.DirFS(dir))
-			port := map[string]string{"32em64t-2n8c+dax+nvme+mic+dimms": "mlx4_0:1", "fakepcilocalities": "qib0:1"}[name]
+			port := ports[name]
 			var places []cpuset.Set
 			for cpu := range m.Online.All() {
 				places = append(places, cpuset.Of(cpu))
@@ -37,37 +43,78 @@ func TestCaptures(t *testing.T) {
 			if port == "" {
 				return
 			}
+			found++
 			require.Equal(t, 1, choices[0].HCA.NUMA)
-			name, _, _ := strings.Cut(port, ":")
-			_, err = near.Ports(m, name+":2", nil)
-			require.EqualError(t, err, "--hca "+name+":2: there is no such port: this node has "+name+" (port 1 ACTIVE); see them with: ibrun --display topo")
+			hca, _, _ := strings.Cut(port, ":")
+			_, err = near.Ports(m, hca+":2", nil)
+			why := ":2: there is no such port: this node has " + hca + " (port 1 ACTIVE)"
+			if name == "made-sandy" {
+				why = ":2: the port is not active: this node has " + hca + " (port 1 ACTIVE, port 2 DOWN)"
+			}
+			require.EqualError(t, err, "--hca "+hca+why+"; see them with: ibrun --display topo")
+			links(t, m, strings.HasSuffix(name, "columns") || name == "fakepcilocalities")
 		})
+	}
+	require.GreaterOrEqual(t, found, 2)
+}
+
+// links: Ethernet is on the first node of both machines, InfiniBand on the second. CPUs of one
+// are dealt to its four nodes like cards.
+func links(t *testing.T, m *topo.Machine, dealt bool) {
+	second := 8
+	if dealt {
+		second = 1
+	}
+	require.Equal(t, "eth0", near.Link(m, cpuset.Of(0), []string{"ib0", "eth0"}))
+	require.Equal(t, "ib0", near.Link(m, cpuset.Of(second), []string{"eth0", "ib0"}))
+	if dealt {
+		require.Equal(t, "eth0", near.Link(m, cpuset.Of(2), []string{"eth0", "ib0"}), "both are two hops away")
 	}
 }
 
-// Ethernet is on the first node of both machines.
-func links(t *testing.T, captures map[string]string) {
-	two := topo.Read(os.DirFS(captures["32em64t-2n8c+dax+nvme+mic+dimms"]))
-	require.Equal(t, "eth0", near.Link(two, cpuset.Of(0), []string{"ib0", "eth0"}))
-	require.Equal(t, "ib0", near.Link(two, cpuset.Of(8), []string{"eth0", "ib0"}))
-	four := topo.Read(os.DirFS(captures["fakepcilocalities"]))
-	require.Equal(t, "eth0", near.Link(four, cpuset.Of(0), []string{"ib0", "eth0"}))
-	require.Equal(t, "ib0", near.Link(four, cpuset.Of(1), []string{"eth0", "ib0"}))
-	require.Equal(t, "eth0", near.Link(four, cpuset.Of(2), []string{"eth0", "ib0"}), "both are two hops away")
+// threeHCAs has an HCA on each NUMA node but the first.
+const threeHCAs = "pack:4 core:3 order:cyclic hca:qib0,numa=1,lid=1 hca:qib1,numa=2,lid=2 hca:qib2,numa=3,lid=3"
+
+func TestThreeActivePorts(t *testing.T) {
+	up, err := topotest.Parse(threeHCAs)
+	require.NoError(t, err)
+	down, err := topotest.Parse(strings.Replace(threeHCAs, "lid=2", "down", 1))
+	require.NoError(t, err)
+	three(t, func(second bool) *topo.Machine {
+		if second {
+			return topo.Read(up.Files())
+		}
+		return topo.Read(down.Files())
+	})
 }
 
 // The capture has three folders of an HCA called qib0, below the buses of three
 // packages, and one of them in its class. With the others linked there too, as
 // a kernel would have them, there are three active ports on NUMA nodes 1 to 3,
 // and none on node 0.
-func TestThreeActivePorts(t *testing.T) {
-	dir := hwloctest.Captures(t)["fakepcilocalities"]
+func TestThreeActivePortsOfACapture(t *testing.T) {
+	dir, ok := hwloctest.Captures(t)["fakepcilocalities"]
+	if !ok {
+		skip.Because(t, "captures of real machines: "+hwloctest.Variable+" names no folder with fakepcilocalities")
+	}
 	for name, bus := range map[string]string{"qib1": "pci0000:80/0000:80:03.0", "qib2": "pci0000:c0/0000:c0:03.0"} {
 		require.NoError(t, os.Symlink("../../devices/"+bus+"/0000:43:00.0/infiniband/qib0", filepath.Join(dir, "sys/class/infiniband", name)))
 	}
+	state := filepath.Join(dir, "sys/devices/pci0000:80/0000:80:03.0/0000:43:00.0/infiniband/qib0/ports/1/state")
+	three(t, func(second bool) *topo.Machine {
+		if !second {
+			require.NoError(t, os.WriteFile(state, []byte("1: DOWN\n"), 0o600))
+		}
+		return topo.Read(os.DirFS(dir))
+	})
+}
+
+// three looks at the choices on a machine of four NUMA nodes with a port on each but the first, the
+// second port up or down.
+func three(t *testing.T, machine func(second bool) *topo.Machine) {
 	home := []int{1, 2, 3, 1, 2, 3, 1, 2, 3} // ranks by NUMA node
+	m := machine(true)
 	choose := func(nodes []int) (ports []string) {
-		m := topo.Read(os.DirFS(dir))
 		var places []cpuset.Set
 		for _, n := range nodes {
 			places = append(places, m.Memories[n].CPUs)
@@ -88,8 +135,9 @@ func TestThreeActivePorts(t *testing.T) {
 		nearest = append(nearest, []string{"", "qib0:1", "qib1:1", "qib2:1"}[n])
 	}
 	require.Equal(t, nearest, choose(home), "each has the one of its node")
-	require.Equal(t, []string{"qib0:1", "qib1:1", "qib2:1", "qib0:1", "qib1:1", "qib2:1"}, choose([]int{0, 0, 0, 0, 0, 0}), "ties take turns")
-	state := filepath.Join(dir, "sys/devices/pci0000:80/0000:80:03.0/0000:43:00.0/infiniband/qib0/ports/1/state")
-	require.NoError(t, os.WriteFile(state, []byte("1: DOWN\n"), 0o600))
-	require.Equal(t, []string{"qib0:1", "qib2:1", "qib0:1", "qib2:1"}, choose([]int{0, 0, 2, 2}), "one that is down is not there")
+	taken := []string{"qib0:1", "qib1:1", "qib2:1", "qib0:1", "qib1:1", "qib2:1"}
+	require.Equal(t, taken, choose([]int{0, 0, 0, 0, 0, 0}), "ties take turns")
+	m = machine(false)
+	taken = []string{"qib0:1", "qib2:1", "qib0:1", "qib2:1"}
+	require.Equal(t, taken, choose([]int{0, 0, 2, 2}), "one that is down is not there")
 }

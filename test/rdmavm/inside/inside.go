@@ -16,6 +16,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"ibrun/internal/skip"
 )
 
 // Config says what a package's tests need.
@@ -41,23 +43,11 @@ func Missing() string {
 	return ""
 }
 
-// allVariable is set where nothing may be skipped: make test-ib does so as root, when it has installed what is needed.
-const allVariable = "IBRUN_TEST_ALL"
-
-// Skip skips a test that cannot be done here, unless nothing may be skipped.
-func Skip(t testing.TB, why string) {
-	t.Helper()
-	if os.Getenv(allVariable) != "" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
-
 // Require skips a test where there cannot be a machine.
 func Require(t testing.TB) {
 	t.Helper()
 	if !In() {
-		Skip(t, Missing())
+		skip.Because(t, Missing())
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/skip"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -224,7 +225,7 @@ func TestMaker(t *testing.T) {
 
 func TestMakerKilled(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip(cluster.ErrNotRoot)
+		skip.Because(t, cluster.ErrNotRoot.Error())
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestMaker$", "-test.v")
 	cmd.Env = append(os.Environ(), "VCLUSTER_MAKER=1")

@@ -1,10 +1,15 @@
 package cluster
 
-import "context"
+import (
+	"context"
+
+	"ibrun/internal/skip"
+)
 
 // TB is what Require needs of a test or benchmark.
 type TB interface {
 	Helper()
+	Name() string
 	Context() context.Context
 	Cleanup(func())
 	Skip(...any)
@@ -18,7 +23,7 @@ func Require(t TB, cfg Config) *Cluster {
 	t.Helper()
 	c, err := Up(t.Context(), cfg)
 	if err == ErrNotRoot { //nolint:errorlint // Up returns it bare
-		t.Skip(err)
+		skip.Because(t, err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/core"
+	"ibrun/job"
+)
+
+// WindowOf is the size of a terminal; zero if the file is none.
+func WindowOf(f *os.File) job.Window {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return job.Window{}
+	}
+	return job.Window{Rows: size.Row, Cols: size.Col}
+}
+
+// resizes posts the new size whenever that of our terminal changes.
+func (l *loop) resizes(f *os.File) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGWINCH)
+	go func() {
+		for range c {
+			if size := WindowOf(f); size != (job.Window{}) {
+				l.post(core.StdinRead{Window: size})
+			}
+		}
+	}()
+}
+
+// escapes finds what a user types to ibrun itself while a rank has the terminal, as with ssh: at
+// the beginning of a line, "~." ends the job and "~~" is a tilde. The zero value is at one.
+type escapes struct {
+	inside bool // of a line
+	tilde  bool // that was typed at the beginning, and is held back
+}
+
+// filter returns what the rank is to get, and whether the job is to end.
+func (e *escapes) filter(typed []byte) (data []byte, end bool) {
+	data = make([]byte, 0, len(typed)+1)
+	for _, b := range typed {
+		if e.tilde {
+			e.tilde = false
+			switch b {
+			case '.':
+				return data, true
+			case '~':
+			default:
+				data = append(data, '~')
+			}
+		} else if b == '~' && !e.inside {
+			e.tilde, e.inside = true, true
+			continue
+		}
+		data = append(data, b)
+		e.inside = b != '\r' && b != '\n'
+	}
+	return data, false
+}

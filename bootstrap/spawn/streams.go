@@ -1,0 +1,145 @@
+package spawn
+
+import (
+	"os"
+	"path/filepath"
+
+	"ibrun/internal/proc"
+)
+
+// ends are the descriptors of one rank on both sides.
+type ends struct {
+	child []*os.File // 0, 1, 2 of the rank, and its door
+	read  [3]*os.File
+	copy  [3]*os.File // files that get what is read, too
+	feed  *os.File
+	null  *os.File // among the rank's: it is the others', too
+}
+
+// close closes the rank's side, and what nobody has taken of ours.
+func (e *ends) close() {
+	closed := map[*os.File]bool{nil: true, e.null: true}
+	for _, files := range [][]*os.File{e.child, e.read[:], e.copy[:], {e.feed}} {
+		for _, f := range files {
+			if !closed[f] {
+				f.Close()
+				closed[f] = true
+			}
+		}
+	}
+}
+
+// give hands our side to those who read and write it.
+func (e *ends) give(r *rank) {
+	for stream, f := range e.read {
+		if f != nil {
+			r.readers[stream].start(f, e.copy[stream])
+			e.read[stream], e.copy[stream] = nil, nil
+		}
+	}
+	if e.feed != nil {
+		r.feed.start(e.feed)
+		e.feed = nil
+	}
+}
+
+// connect opens the descriptors of one rank.
+func (s *Set) connect(r *rank) (e ends, err error) {
+	e.child = make([]*os.File, DoorNumber+1)
+	if e.child[DoorNumber], err = r.door.open(); err != nil {
+		return e, err
+	}
+	if r.terminal {
+		return e, s.connectTerminal(&e)
+	}
+	if err := s.connectInput(r, &e); err != nil {
+		return e, err
+	}
+	return e, s.connectOutput(r, &e)
+}
+
+// connectTerminal gives a rank a terminal, whose other end is read and written.
+func (s *Set) connectTerminal(e *ends) (err error) {
+	size := s.cfg.Job.Output.Window
+	ours, theirs, err := proc.OpenTerminal(size.Rows, size.Cols, false)
+	if err != nil {
+		return err
+	}
+	e.read[1], e.child[0], e.child[1], e.child[2] = ours, theirs, theirs, theirs
+	e.feed, err = proc.Again(ours)
+	return err
+}
+
+func (s *Set) connectInput(r *rank, e *ends) (err error) {
+	switch {
+	case s.cfg.Job.Output.StdinFile != "":
+		name, err := s.file(s.cfg.Job.Output.StdinFile, r)
+		if err != nil {
+			return err
+		}
+		e.child[0], err = os.Open(name)
+		return err
+	case r.feed != nil:
+		e.child[0], e.feed, err = proc.PipeTo()
+	default:
+		if s.null == nil {
+			s.null, err = os.Open(os.DevNull)
+		}
+		e.child[0], e.null = s.null, s.null
+	}
+	return err
+}
+
+func (s *Set) connectOutput(r *rank, e *ends) (err error) {
+	out := s.cfg.Job.Output
+	patterns := [3]string{1: out.StdoutFile, 2: out.StderrFile}
+	var names [3]string
+	for stream := 1; stream <= 2; stream++ {
+		if names[stream], err = s.file(patterns[stream], r); err != nil {
+			return err
+		}
+		if stream == 2 && (out.Merge || names[2] != "" && names[2] == names[1]) {
+			e.child[2] = e.child[1]
+			continue
+		}
+		file, err := s.openOutput(names[stream])
+		if err != nil {
+			return err
+		}
+		if file != nil && !out.Copy {
+			e.child[stream] = file
+			continue
+		}
+		e.copy[stream] = file
+		open := proc.PipeFrom
+		if stream == 1 && out.Lines {
+			open = func() (ours, theirs *os.File, err error) { return proc.OpenTerminal(0, 0, true) }
+		}
+		if e.read[stream], e.child[stream], err = open(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openOutput opens a per-rank file, if there is one.
+func (s *Set) openOutput(name string) (*os.File, error) {
+	if name == "" {
+		return nil, nil
+	}
+	if s.cfg.Job.Output.Dirs {
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			return nil, err
+		}
+	}
+	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+}
+
+// file is the name of a per-rank file, by its pattern; empty if there is none.
+func (s *Set) file(pattern string, r *rank) (string, error) {
+	name, err := s.expand(pattern, r)
+	if err != nil || name == "" || filepath.IsAbs(name) {
+		return name, err
+	}
+	return filepath.Join(r.program.Dir, name), nil
+}

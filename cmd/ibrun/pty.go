@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/agent"
+	"ibrun/job"
+)
+
+// ptyOptions give ranks terminals.
+var ptyOptions = []knob{
+	{names: "pty", set: on(func(r *request) *bool { return &r.output.Terminal })},
+	{names: "line-buffered", set: on(func(r *request) *bool { return &r.output.Lines })},
+}
+
+// userTerminal is the user's terminal while a rank has it (--pty). The zero value is none.
+type userTerminal struct {
+	mu    sync.Mutex
+	file  *os.File      // nil: standard input is no terminal
+	saved *unix.Termios // nil: it is as the user's shell left it
+}
+
+// openTerminal finds the user's terminal, if the job wants one, and tells the job how large it is.
+func openTerminal(j *job.Job) *userTerminal {
+	if j.Output.Terminal {
+		if j.Output.Window = agent.WindowOf(os.Stdin); terminal(0) {
+			return &userTerminal{file: os.Stdin}
+		}
+	}
+	return &userTerminal{}
+}
+
+// take makes the terminal raw: each key goes to the rank, Ctrl-C as well. Ranks have started by then, so
+// that a launch which hangs can be ended by it.
+func (t *userTerminal) take() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil || t.saved != nil {
+		return
+	}
+	how, err := unix.IoctlGetTermios(int(t.file.Fd()), unix.TCGETS)
+	if err != nil {
+		return
+	}
+	raw := *how // as cfmakeraw(3) does
+	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	raw.Oflag &^= unix.OPOST
+	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+	raw.Cflag = raw.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
+	if unix.IoctlSetTermios(int(t.file.Fd()), unix.TCSETS, &raw) == nil {
+		t.saved = how
+	}
+}
+
+// give gives the terminal back to the user's shell.
+func (t *userTerminal) give() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saved != nil {
+		_ = unix.IoctlSetTermios(int(t.file.Fd()), unix.TCSETSW, t.saved) // nobody is left to be told
+		t.saved = nil
+	}
+}
+
+// under is a writer whose lines end right while the terminal is raw.
+func (t *userTerminal) under(w io.Writer) io.Writer {
+	if t.file == nil {
+		return w
+	}
+	return rawWriter{t, w}
+}
+
+type rawWriter struct {
+	t *userTerminal
+	w io.Writer
+}
+
+func (r rawWriter) Write(b []byte) (int, error) {
+	r.t.mu.Lock()
+	raw := r.t.saved != nil
+	r.t.mu.Unlock()
+	text := b
+	if raw {
+		text = bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n"))
+	}
+	if _, err := r.w.Write(text); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}

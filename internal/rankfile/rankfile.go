@@ -1,0 +1,132 @@
+// Package rankfile reads Open MPI's rank files, which name a host and processors for each rank.
+// It resolves nothing and opens nothing: which processors a host has is for the host to say.
+package rankfile
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Limits of what a file may name.
+const (
+	MaxRanks = 1 << 20 // ranks, each of which has a line
+	maxIndex = 1 << 16 // number of a package or core
+)
+
+// Entry is where one rank runs.
+type Entry struct {
+	Host  string // empty: Index counts
+	Index int    // of "+nINDEX": a host of the list, from 0 on
+	Slots string // what Slots reads
+}
+
+// File reads a file, and returns the entries by rank. Lines are "rank 2=host slot=0:1-3", in any
+// order; # begins a comment. Errors begin with name:line.
+func File(name string, content []byte) ([]Entry, error) {
+	lines := map[int]Entry{}
+	most := -1
+	for i, line := range strings.Split(string(content), "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		rank, e, err := entry(line)
+		if _, twice := lines[rank]; err == nil && twice {
+			err = fmt.Errorf("rank %d stands in two lines", rank)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, i+1, err)
+		}
+		lines[rank] = e
+		most = max(most, rank)
+	}
+	if most < 0 {
+		return nil, fmt.Errorf("%s: names no rank", name)
+	}
+	all := make([]Entry, len(lines))
+	for rank := range all {
+		e, ok := lines[rank]
+		if !ok {
+			return nil, fmt.Errorf("%s: rank %d is missing, and there is a rank %d", name, rank, most)
+		}
+		all[rank] = e
+	}
+	return all, nil
+}
+
+func entry(line string) (rank int, e Entry, err error) {
+	const form = "write rank 0=host slot=0:1"
+	rest, ok := strings.CutPrefix(line, "rank")
+	number, rest, has := strings.Cut(rest, "=")
+	if !ok || !has {
+		return 0, e, fmt.Errorf("%q is not understood: %s", line, form)
+	}
+	if rank, err = strconv.Atoi(strings.TrimSpace(number)); err != nil || rank < 0 || rank >= MaxRanks {
+		return 0, e, fmt.Errorf("%q is not a rank: %s", strings.TrimSpace(number), form)
+	}
+	host, slots, has := strings.Cut(rest, "slot")
+	slots, equals := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(slots, "s")), "=")
+	e.Host, e.Slots = strings.TrimSpace(host), strings.ReplaceAll(strings.TrimSpace(slots), " ", "")
+	if e.Host == "" || !has || !equals {
+		return 0, e, fmt.Errorf("%q is not understood: %s", line, form)
+	}
+	if index, relative := strings.CutPrefix(e.Host, "+n"); relative {
+		if e.Index, err = strconv.Atoi(index); err != nil || e.Index < 0 {
+			return 0, e, fmt.Errorf("%q is no host of the list: write +n0 for the first", e.Host)
+		}
+		e.Host = ""
+	}
+	_, err = Slots(e.Slots)
+	return rank, e, err
+}
+
+// Slot is some cores: of a package, or of the whole node.
+type Slot struct {
+	Package int // -1: of the node
+	First   int // the first core, counted in the package or node
+	Count   int // 0: all
+}
+
+// Slots reads "0:1-3,5;1:*" or "2-4": cores by their place among those of the node, or of a
+// package before a colon.
+func Slots(text string) (all []Slot, err error) {
+	for _, part := range strings.Split(text, ";") {
+		s := Slot{Package: -1}
+		cores := part
+		if socket, rest, ok := strings.Cut(part, ":"); ok {
+			if s.Package, err = index(socket); err != nil {
+				return nil, err
+			}
+			cores = rest
+		}
+		for _, span := range strings.Split(cores, ",") {
+			if span == "*" {
+				all = append(all, Slot{Package: s.Package})
+				continue
+			}
+			lo, hi, ok := strings.Cut(span, "-")
+			if !ok {
+				hi = lo
+			}
+			if s.First, err = index(lo); err != nil {
+				return nil, err
+			}
+			last, err := index(hi)
+			if err != nil || last < s.First {
+				return nil, fmt.Errorf("slot %q: %q is not a range of cores", text, span)
+			}
+			s.Count = last - s.First + 1
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+func index(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n >= maxIndex || text[0] == '+' {
+		return 0, fmt.Errorf("slot: %q is not the number of a core: write 0:1-3 (package:cores) or 2-4", text)
+	}
+	return n, nil
+}

@@ -1,0 +1,72 @@
+package rankfile
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFile(t *testing.T) {
+	got, err := File("f", []byte("# all\nrank 1=b slot=1:0-2\r\n\nrank 0 = a slots = 0:0,1 # x\nrank 2=+n3 slot=2-4\nrank 3=a slot=0:*;1:2\n"))
+	require.NoError(t, err)
+	require.Equal(t, []Entry{
+		{Host: "a", Slots: "0:0,1"}, {Host: "b", Slots: "1:0-2"}, {Index: 3, Slots: "2-4"}, {Host: "a", Slots: "0:*;1:2"},
+	}, got)
+	for text, why := range map[string]string{
+		"":                                   "f: names no rank",
+		"rank 1=a slot=0":                    "f: rank 0 is missing, and there is a rank 1",
+		"rank 0=a slot=0\nrank 0=b slot=0":   "f:2: rank 0 stands in two lines",
+		"rank 0=a":                           "is not understood",
+		"rank 0=a slot":                      "is not understood",
+		"rank 0= slot=0":                     "is not understood",
+		"rang 0=a slot=0":                    "is not understood",
+		"rank x=a slot=0":                    "is not a rank",
+		"rank -1=a slot=0":                   "is not a rank",
+		"rank 99999999=a slot=0":             "is not a rank",
+		"rank 0=a slot=":                     "is not the number of a core",
+		"rank 0=a slot=p0":                   "is not the number of a core",
+		"rank 0=a slot=0:":                   "is not the number of a core",
+		"rank 0=a slot=2-1":                  "is not a range of cores",
+		"rank 0=a slot=0:1:2":                "is not the number of a core",
+		"rank 0=a slot=+1":                   "is not the number of a core",
+		"rank 0=+nx slot=1":                  "is no host of the list",
+		"rank 0=a slot=99999999999999999999": "is not the number of a core",
+	} {
+		_, err := File("f", []byte(text))
+		require.ErrorContains(t, err, why, text)
+	}
+}
+
+func TestSlots(t *testing.T) {
+	for text, want := range map[string][]Slot{
+		"3":         {{-1, 3, 1}},
+		"1-2,4":     {{-1, 1, 2}, {-1, 4, 1}},
+		"0:0-3;1:2": {{0, 0, 4}, {1, 2, 1}},
+		"1:*":       {{1, 0, 0}},
+		"*":         {{-1, 0, 0}},
+	} {
+		got, err := Slots(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+}
+
+// What parses has every rank once, and slots that parse.
+func FuzzFile(f *testing.F) {
+	for _, s := range []string{"rank 0=a slot=0:1\n", "rank 1=+n0 slot=*\nrank 0=b slot=1-2,5;0:3", "# x\n", "rank"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		all, err := File("f", b)
+		if err != nil {
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		require.NotEmpty(t, all)
+		for _, e := range all {
+			slots, err := Slots(e.Slots)
+			require.NoError(t, err)
+			require.NotEmpty(t, slots)
+		}
+	})
+}

@@ -1,0 +1,143 @@
+package job
+
+import (
+	"slices"
+	"sort"
+)
+
+// Stretch is ranks that follow each other: so many on each of some nodes that follow each other.
+type Stretch struct{ Node, Nodes, Ranks uint32 }
+
+// Ordered returns the layout with ranks in an order that neither nodes nor turns give: that of
+// several programs that each have nodes of their own, or of a rank file. The stretches name each
+// seat once, each node's in its order, and are as few as can be. ok is false if they do not, or
+// say no more than the layout without them.
+func (l Layout) Ordered(order []Stretch) (ordered Layout, ok bool) {
+	ranks := uint64(0)
+	inOrder := true
+	l.order, l.starts = nil, nil
+	for i, s := range order {
+		if s.Nodes == 0 || s.Ranks == 0 || uint64(s.Node)+uint64(s.Nodes) > uint64(l.Nodes()) {
+			return Layout{}, false
+		}
+		if i > 0 {
+			last := order[i-1]
+			end := last.Node + last.Nodes
+			if last.Ranks == s.Ranks && end == s.Node || end-1 == s.Node {
+				return Layout{}, false // one stretch, or another cut of two
+			}
+			inOrder = inOrder && end == s.Node
+		}
+		l.starts = append(l.starts, uint32(ranks))
+		if ranks += uint64(s.Nodes) * uint64(s.Ranks); ranks > uint64(l.Ranks()) {
+			return Layout{}, false
+		}
+	}
+	if inOrder || !l.covers(order) {
+		return Layout{}, false
+	}
+	l.plane, l.order = 0, slices.Clone(order)
+	return l, true
+}
+
+// covers reports whether stretches give each node as many ranks as it has.
+func (l Layout) covers(order []Stretch) bool {
+	type change struct {
+		node  uint32
+		ranks int64
+	}
+	changes := make([]change, 0, 2*len(order)+2*len(l.shares))
+	for _, s := range order {
+		changes = append(changes, change{s.Node, int64(s.Ranks)}, change{s.Node + s.Nodes, -int64(s.Ranks)})
+	}
+	for i, s := range l.shares {
+		changes = append(changes, change{l.nodes[i], -int64(s.Ranks)}, change{l.nodes[i+1], int64(s.Ranks)})
+	}
+	slices.SortFunc(changes, func(a, b change) int { return int(a.node) - int(b.node) })
+	sum := int64(0)
+	for i, c := range changes {
+		if sum += c.ranks; sum != 0 && (i+1 == len(changes) || changes[i+1].node != c.node) {
+			return false
+		}
+	}
+	return true
+}
+
+// By returns the layout with ranks in the order of their nodes, of which there must be one for
+// each rank, and as many of each as it has ranks.
+func (l Layout) By(nodes []uint32) Layout {
+	var order []Stretch
+	for len(nodes) > 0 {
+		n := 1
+		for n < len(nodes) && nodes[n] == nodes[0] {
+			n++
+		}
+		s := Stretch{nodes[0], 1, uint32(n)}
+		nodes = nodes[n:]
+		if last := len(order) - 1; last >= 0 && order[last].Ranks == s.Ranks && order[last].Node+order[last].Nodes == s.Node {
+			order[last].Nodes++
+			continue
+		}
+		order = append(order, s)
+	}
+	if ordered, ok := l.Ordered(order); ok {
+		return ordered
+	}
+	return l.Dealt(0) // they are in the order of nodes
+}
+
+// Order is the stretches of a layout in an order of its own; else none. The caller must not
+// change them.
+func (l Layout) Order() []Stretch { return l.order }
+
+// Plain reports whether a rank's number is that of its seat.
+func (l Layout) Plain() bool { return l.plane == 0 && l.order == nil }
+
+// orderedRank is Rank for a layout in an order of its own.
+func (l Layout) orderedRank(seat uint32) uint32 {
+	node := l.NodeOf(seat)
+	first, _ := l.RanksOn(node)
+	local := seat - first
+	for i, s := range l.order {
+		if node-s.Node >= s.Nodes { // below the first, too: it wraps around
+			continue
+		}
+		if local < s.Ranks {
+			return l.starts[i] + (node-s.Node)*s.Ranks + local
+		}
+		local -= s.Ranks
+	}
+	panic("job: a seat beyond the layout's")
+}
+
+// orderedSeat is Seat for a layout in an order of its own.
+func (l Layout) orderedSeat(rank uint32) uint32 {
+	k := sort.Search(len(l.order), func(k int) bool { return l.starts[k] > rank }) - 1
+	s, off := l.order[k], rank-l.starts[k]
+	node := s.Node + off/s.Ranks
+	seat, _ := l.RanksOn(node)
+	for _, earlier := range l.order[:k] {
+		if node-earlier.Node < earlier.Nodes {
+			seat += earlier.Ranks
+		}
+	}
+	return seat + off%s.Ranks
+}
+
+// orderWithout is the order without some nodes; those after them move up.
+func (l Layout) orderWithout(first, count uint32) []uint32 {
+	var nodes []uint32
+	for _, s := range l.order {
+		for node := s.Node; node < s.Node+s.Nodes; node++ {
+			if node-first < count {
+				continue
+			}
+			moved := node
+			if node >= first {
+				moved -= count
+			}
+			nodes = append(nodes, slices.Repeat([]uint32{moved}, int(s.Ranks))...)
+		}
+	}
+	return nodes
+}
