@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -81,13 +82,18 @@ func (l *login) connect(ctx context.Context) (*ssh.Client, *conn, error) {
 	defer stop()
 	l.to(Version)
 	_ = tcp.SetDeadline(by)
+	// The library calls back at each key exchange of the connection. Only the
+	// first is a step of the login; whoever has the session then sets its limits.
+	believed := sync.OnceFunc(func() {
+		l.to(Authenticate)
+		limit, _ := ctx.Deadline()
+		_ = tcp.SetDeadline(limit)
+	})
 	checked := config.HostKeyCallback
 	config.HostKeyCallback = func(name string, addr net.Addr, key ssh.PublicKey) error {
 		err := checked(name, addr, key)
 		if err == nil {
-			l.to(Authenticate)
-			limit, _ := ctx.Deadline()
-			_ = tcp.SetDeadline(limit)
+			believed()
 		}
 		return err
 	}
