@@ -27,9 +27,10 @@ type login struct {
 	banner func(string)
 	host   *hostCheck
 	keys   *keyring
-	next   int      // of keys.signers
-	offers []string // methods that the server takes, as last said
-	tried  []string // types of keys that it refused
+	next   int           // of keys.signers
+	offers []string      // methods that the server takes, as last said
+	tried  []string      // types of keys that it refused
+	every  time.Duration // of silence, between keepalives
 }
 
 func (l *login) to(p Phase) {

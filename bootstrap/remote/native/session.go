@@ -39,7 +39,11 @@ type End struct {
 // to stderr, by one goroutine at a time. The context bounds the start only. The
 // error is an *Error or an *sshconfig.Unfit.
 func Start(ctx context.Context, cfg *sshconfig.Config, command string, stderr io.Writer, tell func(Phase)) (*Session, error) {
-	l := &login{cfg: cfg, tell: tell, banner: func(text string) { _, _ = io.WriteString(stderr, text) }}
+	l := &login{cfg: cfg, tell: tell, banner: func(text string) { _, _ = io.WriteString(stderr, text) }, every: aliveInterval}
+	return l.start(ctx, command, stderr)
+}
+
+func (l *login) start(ctx context.Context, command string, stderr io.Writer) (*Session, error) {
 	client, c, err := l.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -70,7 +74,7 @@ func (l *login) run(client *ssh.Client, c *conn, command string, stderr io.Write
 		_, _ = channel.SendRequest("env", false, ssh.Marshal(struct{ Name, Value string }{name, value}))
 	}
 	s := &Session{
-		Stdin: stdin{channel}, Stdout: channel, client: client, conn: c, done: make(chan struct{}), alive: keep(c, client, l.cfg.AliveCount, aliveInterval),
+		Stdin: stdin{channel}, Stdout: channel, client: client, conn: c, done: make(chan struct{}), alive: keep(c, client, l.cfg.AliveCount, l.every),
 	}
 	var drained sync.WaitGroup
 	drained.Go(func() { _, _ = io.Copy(stderr, channel.Stderr()) })
@@ -118,7 +122,9 @@ func (s *Session) watch(requests <-chan *ssh.Request, drained *sync.WaitGroup) {
 	if err := s.client.Wait(); end.Lost != nil && err != nil {
 		end.Lost = err
 	}
-	s.alive.stop()
+	if err := s.alive.stop(); end.Lost != nil && err != nil {
+		end.Lost = err
+	}
 	s.end = end
 	close(s.done)
 }
