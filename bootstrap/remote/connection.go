@@ -25,6 +25,8 @@ func (c connection) pids() []int { return nil }
 
 func (c connection) inodes() map[string]bool { return map[string]bool{c.Inode(): true} }
 
+func (c connection) abandon() { c.Abandon() }
+
 func (c connection) setLimit(t time.Time) { c.Limit(t) }
 
 func (c connection) drained() <-chan struct{} { return c.Done() }

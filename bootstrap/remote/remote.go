@@ -184,14 +184,13 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 	if err != nil {
 		return nil, err
 	}
-	progress(Begin)
-	stop := context.AfterFunc(ctx, session.Kill)
+	stop := context.AfterFunc(ctx, session.line.abandon)
 	defer stop()
-	err = session.meet(t, max(s.most(t)-time.Since(session.began), time.Millisecond), progress)
+	err = session.meet(t, s.most(t), progress)
 	if err == nil {
 		return session, nil
 	}
-	session.Kill()
+	session.line.abandon()
 	<-session.Done()
 	if errors.Is(err, errOther) && !t.other {
 		return nil, err

@@ -24,7 +24,12 @@ func TestCommandIsForEveryShell(t *testing.T) {
 		require.NotContains(t, text, "!", name)
 		require.NotContains(t, text, "\n", name)
 	}
-	require.Less(t, len(find)+200, 1000)
+	for _, path := range []string{"", "/usr/local/bin/ibrun", "/home/a" + strings.Repeat("/directory", 9) + "/ibrun", strings.Repeat("/a", 500)} {
+		text := command("", path)
+		require.LessOrEqual(t, len(text), 1000)
+		require.Equal(t, len(path) < 120, strings.Contains(text, `p="`+safePath(path)+`";`), path)
+	}
+	require.Equal(t, command("", ""), command("", "/home/a/.cache/ibrun/"+cachedName()), "a copy is looked for by its digest only")
 	require.NoError(t, CheckAgentPath("/opt/ibrun-1.0/bin/ibrun"))
 	for _, bad := range []string{"ibrun", "/a'b", "/a b", "/a;b", "/$x", "-x"} {
 		require.Error(t, CheckAgentPath(bad), bad)
