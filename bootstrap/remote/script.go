@@ -52,7 +52,8 @@ const find = `b=BUILD; p="PATH"; f="./ibrun-$b"; c="${XDG_CACHE_HOME:-${HOME:+$H
 	`then exec "$f" :guard; fi; ` +
 	`if test -f "$p" && test -x "$p"; then l=; a="$p"; while test -n "$a"; do l="$l $a"; a="${a%/*}"; done; ` +
 	`if own $l /; then exec "$p" :guard $b; fi; fi; ` +
-	`echo "::ibrun-need:1 $(uname -m)::"; w="timeout 60"; $w true 2>/dev/null || w=; s=$($w head -n 1); eval "$s"`
+	`echo "::ibrun-need:1 $(uname -m)::"; ` +
+	`for w in "timeout --foreground 60" "timeout 60" ""; do $w true 2>/dev/null && break; done; s=$($w head -n 1); eval "$s"`
 
 // mostCommand is what in.rshd takes.
 const mostCommand = 1000
@@ -62,24 +63,26 @@ const mostCommand = 1000
 // it, checks it, and becomes the guard. Where the cache cannot be used (no home,
 // not executable, full, writable by others) a fresh folder is made elsewhere,
 // whose name is never predictable. Either is entered, so that it stays the folder
-// that was checked. SUM, SIZE and LIMIT, in seconds, are filled in.
+// that was checked. SUM, SIZE, and the seconds for all and for a step are filled in.
 //
 // Nothing follows the binary until the agent has spoken, so it does no harm if
 // head reads ahead. However the shell ends, but for SIGKILL, it leaves no part of
 // a binary behind: the end of the link is the end of head's input, and a signal
-// to a shell that writes to a parent that is gone.
+// to a shell that writes to a parent that is gone. Without either, as when the
+// network is cut or a disk hangs, its steps are limited. That is left to --foreground
+// where it exists, as otherwise the parent's signal does not reach them.
 const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
-	`t=; d=; why=; umask 077; w="${w:+timeout LIMIT}"; ` +
+	`t=; d=; why=; umask 077; v="${w:+${w% *} STEP}"; w="${w:+${w% *} LIMIT}"; ` +
 	`tidy() { if test -n "$t"; then rm -f "$t"; fi; if test -n "$d"; then cd /; rmdir "$d"; fi; }; ` +
 	`trap tidy EXIT; trap "exit 125" HUP INT TERM PIPE; ` +
 	`become() { trap - EXIT HUP INT TERM PIPE; exec "$f" :guard; }; ` +
-	`fits() { x=$(sha256sum <"$1") && test "${x%% *}" = SUM; }; ` +
+	`fits() { x=$($v sha256sum <"$1") && test "${x%% *}" = SUM; }; ` +
 	`keep() { own "$f" . || say "others may write to $c"; echo "$i" >"$f.sum"; IBRUN_CACHED=1; export IBRUN_CACHED; become; }; ` +
 	`try() { ` +
-	`t=$(mktemp ./.tmp.XXXXXXXXXX 2>/dev/null) || { t=; why="$why $PWD (not writable)"; return 1; }; ` +
+	`t=$($v mktemp ./.tmp.XXXXXXXXXX 2>/dev/null) || { t=; why="$why $PWD (not writable)"; return 1; }; ` +
 	`echo : >"$t" 2>/dev/null; chmod 700 "$t"; ` +
 	`"$t" 2>/dev/null || { rm -f "$t"; t=; why="$why $PWD (noexec)"; return 1; }; ` +
-	`head -c SIZE /dev/zero >"$t" 2>/dev/null || { rm -f "$t"; t=; why="$why $PWD (full)"; return 1; }; ` +
+	`$v head -c SIZE /dev/zero >"$t" 2>/dev/null || { rm -f "$t"; t=; why="$why $PWD (full)"; return 1; }; ` +
 	`}; ` +
 	`if test -n "$c"; then ` +
 	`if { { test -n "$XDG_CACHE_HOME" || test -d "$HOME"; } && mkdir -p "$c" && chmod 700 "$c" && cd -P "$c" && own .; } 2>/dev/null; ` +
@@ -87,7 +90,7 @@ const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`else why=" $c (not writable, or by others too)"; fi; fi; ` +
 	`if test -z "$t"; then for g in "$XDG_RUNTIME_DIR" "$TMPDIR" /tmp /var/tmp /dev/shm; do ` +
 	`case "$g" in /*) ;; *) continue;; esac; test -d "$g" || continue; ` +
-	`d=$(mktemp -d "$g/ibrun.XXXXXXXXXX" 2>/dev/null) || { d=; why="$why $g (not writable)"; continue; }; ` +
+	`d=$($v mktemp -d "$g/ibrun.XXXXXXXXXX" 2>/dev/null) || { d=; why="$why $g (not writable)"; continue; }; ` +
 	`if cd -P "$d" && own . && try; then d="$PWD"; f=./ibrun; break; fi; cd /; rmdir "$d"; d=; done; fi; ` +
 	`test -n "$t" || say "no folder can hold and run the agent:$why"; ` +
 	`echo "::ibrun-send:1::"; $w head -c SIZE >"$t"; fits "$t" || say "the binary arrived damaged or in part"; ` +
@@ -104,15 +107,15 @@ func Refuse(to io.Writer, wanted string) (refused bool) {
 	return true
 }
 
-// installer is install with its blanks filled in, as a line. The far side gives
-// up after limit without the parent's telling it, as when the network is cut.
-func installer(limit time.Duration) (string, error) {
+// installer is install with its blanks filled in, as a line, for a parent that
+// gives up when it sees no progress for so long.
+func installer(most time.Duration) (string, error) {
 	sum, size, err := build.Sum()
 	if err != nil {
 		return "", fmt.Errorf("reading this binary: %w", err)
 	}
-	seconds := int64(limit/time.Second) + 1
-	fill := strings.NewReplacer("SUM", sum, "SIZE", strconv.FormatInt(size, 10), "LIMIT", strconv.FormatInt(seconds, 10))
+	seconds := func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second)+1, 10) }
+	fill := strings.NewReplacer("SUM", sum, "SIZE", strconv.FormatInt(size, 10), "LIMIT", seconds(max(most, shipTime)), "STEP", seconds(most))
 	return fill.Replace(install) + "\n", nil
 }
 

@@ -161,7 +161,7 @@ func (ses *Session) instruct(words []string, most time.Duration) error {
 		return &Error{Phase: Ship, Cause: fmt.Sprintf("the node is %s, this ibrun is built for %s", strings.Join(words, " "), build.Machine()),
 			Hint: "install an ibrun for that machine there and give its path with --agent-path"}
 	}
-	text, err := installer(max(most, shipTime))
+	text, err := installer(most)
 	if err != nil {
 		return err
 	}

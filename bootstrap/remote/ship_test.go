@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,37 +78,39 @@ func TestFailureWhileShipping(t *testing.T) {
 // A launch that is given up while the binary is sent leaves no part of it there,
 // at whatever point that is, and no shell.
 func TestShippingIsGivenUp(t *testing.T) {
-	for name, stop := range map[string]string{
-		"before it is told how": "uname() { echo x86_64; reached; }",
-		"while it looks":        "mktemp() { reached; command mktemp \"$@\"; }",
-		"before it asks":        "head() { test \"$2\" = 1 || reached; command head \"$@\"; }",
-		"at the end":            "sha256sum() { reached; command sha256sum; }",
+	for name, stop := range map[string]struct{ program, called string }{
+		"before it is told how": {"uname", "*"},
+		"while it looks":        {"mktemp", "*"},
+		"before it asks":        {"head", "-c*zero"},
+		"while it is sent":      {"head", "-c*[0-9]"},
+		"at the end":            {"sha256sum", "*"},
 	} {
 		for _, shell := range shells {
 			t.Run(name+", "+filepath.Base(shell), func(t *testing.T) {
 				t.Parallel()
-				var n *node
 				dir := t.TempDir()
-				reached, goOn := filepath.Join(dir, "reached"), filepath.Join(dir, "go")
-				// The far side waits there until it may go on, for 20 s at most.
-				first := fmt.Sprintf(`reached() { echo $$ >%s; i=0; while test $i -lt 2000; do test -e %s && return; sleep 0.01; i=$((i+1)); done; }; %s; `, reached, goOn, stop)
-				n = newNode(t, shell, "", 20*time.Second)
-				n.starter.script = strings.Replace(command("", ""), "-c '", "-c '"+strings.ReplaceAll(first, "'", ""), 1)
+				at := func(name string) string { return filepath.Join(dir, name) }
+				// A program that waits until it may go on, for 20 s at most.
+				program := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in %s) : >%s; for i in $(seq 2000); do test -e %s && break; sleep 0.01; done;; esac\nexec /usr/bin/%s \"$@\"\n",
+					stop.called, at("reached"), at("go"), stop.program)
+				require.NoError(t, os.Mkdir(at("bin"), 0o755))
+				require.NoError(t, os.WriteFile(filepath.Join(at("bin"), stop.program), []byte(program), 0o755))
+				n := newNode(t, shell, fmt.Sprintf("PATH=%s:$PATH", at("bin")), 20*time.Second)
+				n.starter.script = strings.Replace(command("", ""), "-c '", "-c 'echo $$ >"+at("shell")+"; ", 1)
 				ctx, cancel := context.WithCancel(context.Background())
 				ended := make(chan error, 1)
 				go func() {
 					_, err := n.starter.Start(ctx, Target{Host: "h"}, func(Phase) {})
 					ended <- err
 				}()
-				var pid int
-				require.Eventually(t, func() bool {
-					text, _ := os.ReadFile(reached)
-					k, _ := fmt.Sscan(string(text), &pid)
-					return k == 1
-				}, 20*time.Second, 5*time.Millisecond)
+				require.Eventually(t, func() bool { _, err := os.Stat(at("reached")); return err == nil }, 20*time.Second, 5*time.Millisecond)
 				cancel()
 				require.Error(t, <-ended)
-				require.NoError(t, os.WriteFile(goOn, nil, 0o600))
+				require.NoError(t, os.WriteFile(at("go"), nil, 0o600))
+				text, err := os.ReadFile(at("shell"))
+				require.NoError(t, err)
+				pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+				require.NoError(t, err)
 				require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }, 20*time.Second, 5*time.Millisecond, "its shell is left")
 				require.Empty(t, left(t, n.cache()))
 				require.Empty(t, left(t, n.tmp))
@@ -123,6 +126,7 @@ func TestParentIsCutOff(t *testing.T) {
 	home := t.TempDir()
 	text, err := installer(0)
 	require.NoError(t, err)
+	text = strings.Replace(text, " 61}", " 1}", 1)
 	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", command("", ""))
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
 	in, err := cmd.StdinPipe() // stays open
