@@ -21,7 +21,7 @@ import (
 // test of the package begins them and the last one judges them, so that they run
 // beside all others: what is marked parallel would begin when those are over. An
 // errand has no testing.T, whose test has ended: it returns what is to be judged.
-var errands = map[string]func(context.Context) func(*testing.T){"Rekey": rekey, "FrozenNode": frozenNode, "HungShells": hungShells}
+var errands = map[string]func(context.Context) func(*testing.T){"Rekey": rekey, "FrozenNode": frozenNode, "HungShells": hungShells, "CutBehindAProxy": cutBehindAProxy}
 
 var aside = struct {
 	begin  sync.Once
@@ -138,12 +138,8 @@ func frozenNode(ctx context.Context) func(*testing.T) {
 	defer c.Close()
 	var out screen
 	freeze := func(io.WriteCloser) error {
-		for strings.Count(out.String(), "up\n") < 2 {
-			select {
-			case <-time.After(50 * time.Millisecond):
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+		if err := printed(ctx, &out, "up\n", 2); err != nil {
+			return err
 		}
 		return c.Freeze("node0002")
 	}
@@ -156,6 +152,45 @@ func frozenNode(ctx context.Context) func(*testing.T) {
 		require.Less(t, o.took, 100*time.Second)
 		require.Regexp(t, `node0002 .*(its sshd has answered nothing for 1m0s|its host answers but its agent has been silent for 60 s)`, o.stderr)
 	}
+}
+
+// cutBehindAProxy is a node that is cut off, and whose proxy's kernel answers.
+func cutBehindAProxy(ctx context.Context) func(*testing.T) {
+	c, err := cluster.Up(ctx, cluster.Config{Nodes: 2})
+	if err != nil {
+		return failed(err)
+	}
+	defer c.Close()
+	var out screen
+	var began time.Time
+	cut := func(io.WriteCloser) error {
+		if err := printed(ctx, &out, "up\n", 1); err != nil {
+			return err
+		}
+		began = time.Now()
+		return c.Cut("node0002")
+	}
+	o, err := over(ctx, c, &out, cut, "-v", "--ssh-args", "-J node0001", "--hosts", "node0002", "sh", "-c", "echo up; exec sleep 1000")
+	took := time.Since(began)
+	return func(t *testing.T) {
+		require.NoError(t, err, o.stderr)
+		require.Equal(t, 125, o.code, o.stderr)
+		require.Contains(t, o.stderr, "node0002 is behind a proxy (proxyjump node0001): if it is cut off")
+		require.Regexp(t, `node0002 .*: ssh failed \(code 255\): Timeout, server node0002 not responding`, o.stderr)
+		require.Less(t, took, 30*time.Second, "not a minute")
+	}
+}
+
+// printed waits until a job has printed something so often.
+func printed(ctx context.Context, out *screen, text string, often int) error {
+	for strings.Count(out.String(), text) < often {
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // read is the text of a file, or nothing.
