@@ -183,9 +183,14 @@ func cutBehindAProxy(ctx context.Context) func(*testing.T) {
 
 // printed waits until a job has printed something so often.
 func printed(ctx context.Context, out *screen, text string, often int) error {
-	for strings.Count(out.String(), text) < often {
+	return until(ctx, func() bool { return strings.Count(out.String(), text) >= often })
+}
+
+// until waits for something where there is no testing.T.
+func until(ctx context.Context, ok func() bool) error {
+	for !ok() {
 		select {
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -47,11 +47,12 @@ func shells(c *cluster.Cluster, node string) (found []string) {
 
 // emptied waits until no session has anything on a node, and returns what is left.
 func emptied(c *cluster.Cluster, node string, within time.Duration) (left []string) {
-	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if left = shells(c, node); len(left) == 0 {
-			break
-		}
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	_ = until(ctx, func() bool {
+		left = shells(c, node)
+		return len(left) == 0
+	})
 	return left
 }
 
@@ -82,13 +83,13 @@ func hungShells(ctx context.Context) func(*testing.T) {
 	for i, h := range all {
 		node := c.Nodes()[i]
 		meanwhile := func(io.WriteCloser) error {
-			for h.cut && c.Exec(ctx, node, "test", "-e", "/root/reached").Run() != nil && ctx.Err() == nil {
-				time.Sleep(20 * time.Millisecond)
+			if !h.cut {
+				return nil
 			}
-			if h.cut {
-				return c.Cut(node)
+			if err := until(ctx, func() bool { return c.Exec(ctx, node, "test", "-e", "/root/reached").Run() == nil }); err != nil {
+				return err
 			}
-			return nil
+			return c.Cut(node)
 		}
 		work.Go(func() {
 			if h.err = slowHead(c, node, "/root", h.called, h.first); h.err == nil {
