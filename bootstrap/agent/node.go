@@ -59,6 +59,11 @@ func Main() int {
 	}
 	l.up.drain(lastWords)
 	l.fold()
+	return l.code()
+}
+
+// code is what an agent ends with.
+func (l *loop) code() int {
 	if l.cutOff {
 		return remote.CutOff
 	}

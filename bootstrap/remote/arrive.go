@@ -4,8 +4,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -67,9 +67,16 @@ func use(digest string) {
 	}
 }
 
-var (
-	cachedFile = regexp.MustCompile(`^ibrun-[0-9a-f]{16}$`)
-	partFile   = regexp.MustCompile(`^\.tmp\.[0-9A-Za-z]{10}$`)
+// named reports whether a file is called what the script calls it: a beginning
+// and so many characters of a kind.
+func named(file, begin string, n int, kind string) bool {
+	rest, found := strings.CutPrefix(file, begin)
+	return found && len(rest) == n && strings.Trim(rest, kind) == ""
+}
+
+const (
+	hexDigits    = "0123456789abcdef"
+	alphanumeric = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" // of mktemp
 )
 
 // prune removes from a cache what is not to be kept. Files of other names are not
@@ -86,9 +93,9 @@ func prune(dir string, now time.Time) {
 	var builds []copied
 	for _, e := range entries {
 		switch name := e.Name(); {
-		case partFile.MatchString(name) && age(e, now) > keepParts:
+		case named(name, ".tmp.", 10, alphanumeric) && age(e, now) > keepParts:
 			_ = os.Remove(filepath.Join(dir, name))
-		case cachedFile.MatchString(name) && name != cachedName():
+		case named(name, "ibrun-", 16, hexDigits) && name != cachedName():
 			used := age(e, now)
 			if st, err := os.Stat(filepath.Join(dir, name+digestSuffix)); err == nil {
 				used = now.Sub(st.ModTime())

@@ -65,7 +65,7 @@ type Target struct {
 // Options may be left out.
 type Options struct {
 	Rand func() float64    // jitter, in [0, 1); for tests
-	Say  func(text string) // why a host is left to the user's ssh, and what that means; each reason once, from any goroutine
+	Say  func(text string) // why a host is left to ssh, and what that means; each reason once, from any goroutine
 }
 
 // Starter opens sessions. It is safe for concurrent use.
@@ -159,13 +159,14 @@ func (s *Starter) alive(t Target) int {
 	}
 	proxy, shared := sshconfig.Between(system, t.Host, t.User, s.how.Args)
 	if shared != "" {
-		s.sayOnce(shared, fmt.Sprintf("%s may be behind a connection that is shared (%s): "+
-			"if it is cut off, that is noticed after 60 s, or as the connection's own ServerAliveInterval has it", t.Host, shared))
+		s.sayOnce(shared, fmt.Sprintf("%s may be behind a connection that is shared (%s): if it is cut off, "+
+			"that is noticed after 60 s, or as the connection's own ServerAliveInterval has it", t.Host, shared))
 	}
 	if proxy == "" {
 		return aliveDirect
 	}
-	s.sayOnce(proxy, fmt.Sprintf("%s is behind a proxy (%s): if it is cut off, or all its processes are stopped, that is noticed after 12 s", t.Host, proxy))
+	s.sayOnce(proxy, fmt.Sprintf("%s is behind a proxy (%s): if it is cut off, or all its processes are stopped, "+
+		"that is noticed after 12 s", t.Host, proxy))
 	return aliveProxied
 }
 

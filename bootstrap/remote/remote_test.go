@@ -25,12 +25,14 @@ func TestCommandIsForEveryShell(t *testing.T) {
 		require.NotContains(t, text, "!", name)
 		require.NotContains(t, text, "\n", name)
 	}
-	for _, path := range []string{"", "/usr/local/bin/ibrun", "/home/a" + strings.Repeat("/directory", 9) + "/ibrun", strings.Repeat("/a", 500)} {
+	long := "/home/a" + strings.Repeat("/directory", 9) + "/ibrun"
+	for _, path := range []string{"", "/usr/local/bin/ibrun", long, strings.Repeat("/a", 500)} {
 		text := command("", path)
 		require.LessOrEqual(t, len(text), 1000)
 		require.Equal(t, len(path) < 120, strings.Contains(text, `p="`+safePath(path)+`";`), path)
 	}
-	require.Equal(t, command("", ""), command("", "/home/a/.cache/ibrun/"+cachedName()), "a copy is looked for by its digest only")
+	cached := "/home/a/.cache/ibrun/" + cachedName()
+	require.Equal(t, command("", ""), command("", cached), "a copy is looked for by its digest only")
 	require.NoError(t, CheckAgentPath("/opt/ibrun-1.0/bin/ibrun"))
 	for _, bad := range []string{"ibrun", "/a'b", "/a b", "/a;b", "/$x", "-x"} {
 		require.Error(t, CheckAgentPath(bad), bad)
@@ -152,7 +154,8 @@ func TestLeftToSSH(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"native ssh leaves a to ssh: --ssh-args: -J",
-		"a is behind a proxy (proxyjump gate): if it is cut off, or all its processes are stopped, that is noticed after 12 s",
+		"a is behind a proxy (proxyjump gate): if it is cut off, or all its processes are stopped, " +
+			"that is noticed after 12 s",
 	}, said)
 	how.SSH = "native"
 	s, err = New(how, Options{})
@@ -193,11 +196,13 @@ func TestAliveInterval(t *testing.T) {
 		{"", "-S none", aliveDirect, ""},
 	} {
 		var said []string
-		s, err := New(job.Launch{Launcher: "ssh", Args: strings.Fields(c.args)}, Options{Say: func(text string) { said = append(said, text) }})
+		say := func(text string) { said = append(said, text) }
+		s, err := New(job.Launch{Launcher: "ssh", Args: strings.Fields(c.args)}, Options{Say: say})
 		require.NoError(t, err)
 		s.system = func() (sshconfig.System, error) { return write(c.config), nil }
 		for range 2 {
-			require.Contains(t, strings.Join(s.argv(Target{Host: "h"}), " "), fmt.Sprintf("-o ServerAliveInterval=%d -- h", c.every), c)
+			argv := strings.Join(s.argv(Target{Host: "h"}), " ")
+			require.Contains(t, argv, fmt.Sprintf("-o ServerAliveInterval=%d -- h", c.every), c)
 		}
 		require.Equal(t, c.said != "", len(said) == 1, "%v: %v", c, said)
 		require.Contains(t, strings.Join(said, " "), c.said)

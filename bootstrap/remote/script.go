@@ -53,7 +53,8 @@ const find = `b=BUILD; p="PATH"; f="./ibrun-$b"; c="${XDG_CACHE_HOME:-${HOME:+$H
 	`if test -f "$p" && test -x "$p"; then l=; a="$p"; while test -n "$a"; do l="$l $a"; a="${a%/*}"; done; ` +
 	`if own $l /; then exec "$p" :guard $b; fi; fi; ` +
 	`echo "::ibrun-need:1 $(uname -m)::"; ` +
-	`for w in "timeout --foreground 60" "timeout 60" ""; do $w true 2>/dev/null && break; done; s=$($w head -n 1); eval "$s"`
+	`for w in "timeout --foreground 60" "timeout 60" ""; do $w true 2>/dev/null && break; done; ` +
+	`s=$($w head -n 1); eval "$s"`
 
 // mostCommand is what in.rshd takes.
 const mostCommand = 1000
@@ -63,7 +64,7 @@ const mostCommand = 1000
 // it, checks it, and becomes the guard. Where the cache cannot be used (no home,
 // not executable, full, writable by others) a fresh folder is made elsewhere,
 // whose name is never predictable. Either is entered, so that it stays the folder
-// that was checked. SUM, SIZE, and the seconds for all and for a step are filled in.
+// that was checked. Nothing but a cache needs stat. SUM, SIZE, and the seconds for all and for a step are filled in.
 //
 // Nothing follows the binary until the agent has spoken, so it does no harm if
 // head reads ahead. However the shell ends, but for SIGKILL, it leaves no part of
@@ -77,7 +78,8 @@ const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`trap tidy EXIT; trap "exit 125" HUP INT TERM PIPE; ` +
 	`become() { trap - EXIT HUP INT TERM PIPE; exec "$f" :guard; }; ` +
 	`fits() { x=$($v sha256sum <"$1") && test "${x%% *}" = SUM; }; ` +
-	`keep() { own "$f" . || say "others may write to $c"; echo "$i" >"$f.sum"; IBRUN_CACHED=1; export IBRUN_CACHED; become; }; ` +
+	`keep() { own "$f" . || say "others may write to $c"; echo "$i" >"$f.sum"; ` +
+	`IBRUN_CACHED=1; export IBRUN_CACHED; become; }; ` +
 	`try() { ` +
 	`t=$($v mktemp ./.tmp.XXXXXXXXXX 2>/dev/null) || { t=; why="$why $PWD (not writable)"; return 1; }; ` +
 	`echo : >"$t" 2>/dev/null; chmod 700 "$t"; ` +
@@ -85,13 +87,14 @@ const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`$v head -c SIZE /dev/zero >"$t" 2>/dev/null || { rm -f "$t"; t=; why="$why $PWD (full)"; return 1; }; ` +
 	`}; ` +
 	`if test -n "$c"; then ` +
-	`if { { test -n "$XDG_CACHE_HOME" || test -d "$HOME"; } && mkdir -p "$c" && chmod 700 "$c" && cd -P "$c" && own .; } 2>/dev/null; ` +
+	`if { { test -n "$XDG_CACHE_HOME" || test -d "$HOME"; } && ` +
+	`mkdir -p "$c" && chmod 700 "$c" && cd -P "$c" && own .; } 2>/dev/null; ` +
 	`then if test -f "$f" && own "$f" . && fits "$f" && chmod 700 "$f"; then keep; fi; try; ` +
 	`else why=" $c (not writable, or by others too)"; fi; fi; ` +
 	`if test -z "$t"; then for g in "$XDG_RUNTIME_DIR" "$TMPDIR" /tmp /var/tmp /dev/shm; do ` +
 	`case "$g" in /*) ;; *) continue;; esac; test -d "$g" || continue; ` +
 	`d=$($v mktemp -d "$g/ibrun.XXXXXXXXXX" 2>/dev/null) || { d=; why="$why $g (not writable)"; continue; }; ` +
-	`if cd -P "$d" && own . && try; then d="$PWD"; f=./ibrun; break; fi; cd /; rmdir "$d"; d=; done; fi; ` +
+	`if cd -P "$d" && test -O . && try; then d="$PWD"; f=./ibrun; break; fi; cd /; rmdir "$d"; d=; done; fi; ` +
 	`test -n "$t" || say "no folder can hold and run the agent:$why"; ` +
 	`echo "::ibrun-send:1::"; $w head -c SIZE >"$t"; fits "$t" || say "the binary arrived damaged or in part"; ` +
 	`mv -f "$t" "$f" || say "the binary could not be put in place in $PWD"; t=; ` +
@@ -115,7 +118,8 @@ func installer(most time.Duration) (string, error) {
 		return "", fmt.Errorf("reading this binary: %w", err)
 	}
 	seconds := func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second)+1, 10) }
-	fill := strings.NewReplacer("SUM", sum, "SIZE", strconv.FormatInt(size, 10), "LIMIT", seconds(max(most, shipTime)), "STEP", seconds(most))
+	fill := strings.NewReplacer("SUM", sum, "SIZE", strconv.FormatInt(size, 10),
+		"LIMIT", seconds(max(most, shipTime)), "STEP", seconds(most))
 	return fill.Replace(install) + "\n", nil
 }
 

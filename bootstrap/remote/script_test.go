@@ -190,7 +190,8 @@ func newNode(t *testing.T, shell, more string, limit time.Duration) *node {
 	require.NoError(t, os.Mkdir(n.home, 0o755))
 	require.NoError(t, os.Mkdir(n.tmp, 0o755))
 	n.starter = fake(t, fmt.Sprintf(`unset XDG_CACHE_HOME XDG_RUNTIME_DIR; export HOME="%s" TMPDIR="%s"; cd "$HOME"; %s
-command=$(echo "$2" | sed "s,/bin/sh,%s,"); exec %s %s %s -c "$command"`, n.home, n.tmp, more, shell, build.Path(), relayRole, shell), limit)
+command=$(echo "$2" | sed "s,/bin/sh,%s,"); exec %s %s %s -c "$command"`,
+		n.home, n.tmp, more, shell, build.Path(), relayRole, shell), limit)
 	return n
 }
 
@@ -201,7 +202,8 @@ func (n *node) cached() string { return filepath.Join(n.cache(), cachedName()) }
 // launch brings an agent up, ends it, and returns the phases that it went through.
 func (n *node) launch(t *testing.T) []Phase {
 	var phases []Phase
-	s, err := n.starter.Start(context.Background(), Target{Host: "h", other: true}, func(p Phase) { phases = append(phases, p) })
+	note := func(p Phase) { phases = append(phases, p) }
+	s, err := n.starter.Start(context.Background(), Target{Host: "h", other: true}, note)
 	require.NoError(t, err)
 	require.NoError(t, s.Stdin.Close())
 	<-s.Done()

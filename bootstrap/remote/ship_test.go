@@ -20,11 +20,16 @@ import (
 	"ibrun/internal/build"
 )
 
+// What a far side does to be told how, and to be sent the binary.
+var (
+	need = fmt.Sprintf("echo '%s%s::'; read -r s; ", needMark, build.Machine())
+	send = fmt.Sprintf("echo '%s::'; ", sendMark)
+)
+
 // The limit of a launch holds while the binary is sent: it is time without
 // progress there.
 func TestLimitWhileShipping(t *testing.T) {
 	const limit = time.Second
-	need, send := fmt.Sprintf("echo '%s%s::'; read -r s; ", needMark, build.Machine()), fmt.Sprintf("echo '%s::'; ", sendMark)
 	for _, c := range []struct {
 		name, script, says string
 		most               time.Duration
@@ -32,8 +37,10 @@ func TestLimitWhileShipping(t *testing.T) {
 		{"silent at first", "exec sleep 1000", "no word from it in 1s", limit},
 		{"silent when told how", need + "exec sleep 1000", "no word from it in 1s", limit},
 		{"takes nothing", need + send + "exec sleep 1000", "it took no more of the binary in 1s", 2 * limit},
-		{"stops taking", need + send + "head -c 3000000 >/dev/null; exec sleep 1000", "it took no more of the binary in 1s", 2 * limit},
-		{"slow in both stages", "sleep 0.6; " + need + "sleep 0.6; " + send + "cat >/dev/null", "no word from it in 1s", limit},
+		{"stops taking", need + send + "head -c 3000000 >/dev/null; exec sleep 1000",
+			"it took no more of the binary in 1s", 2 * limit},
+		{"slow in both stages", "sleep 0.6; " + need + "sleep 0.6; " + send + "cat >/dev/null",
+			"no word from it in 1s", limit},
 		{"takes all and says nothing", need + send + "cat >/dev/null", "no word from it in 1s", 2 * limit},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,8 +65,8 @@ func TestSlowShipping(t *testing.T) {
 	const limit = 2 * time.Second
 	_, size, err := build.Sum()
 	require.NoError(t, err)
-	script := fmt.Sprintf("echo '%s%s::'; read -r s; echo '%s::'; for i in 1 2 3 4 5 6 7 8; do head -c %d >/dev/null; sleep 0.4; done; head -c %d >/dev/null; "+
-		"echo '%s%s m 1::'; cat", needMark, build.Machine(), sendMark, size/8, size%8, agentMark, build.ID())
+	script := need + send + fmt.Sprintf("for i in 1 2 3 4 5 6 7 8; do head -c %d >/dev/null; sleep 0.4; done; "+
+		"head -c %d >/dev/null; echo '%s%s m 1::'; cat", size/8, size%8, agentMark, build.ID())
 	began := time.Now()
 	s, err := fake(t, script, limit).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
 	require.NoError(t, err)
@@ -70,7 +77,7 @@ func TestSlowShipping(t *testing.T) {
 
 // What the far side says while it is written to is read.
 func TestFailureWhileShipping(t *testing.T) {
-	script := fmt.Sprintf("echo '%s%s::'; read -r s; echo '%s::'; echo '%sthe disk is full::'", needMark, build.Machine(), sendMark, failMark)
+	script := need + send + fmt.Sprintf("echo '%sthe disk is full::'", failMark)
 	_, err := fake(t, script, 10*time.Second).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
 	require.ErrorContains(t, err, "h: ship: the disk is full")
 }
@@ -91,7 +98,8 @@ func TestShippingIsGivenUp(t *testing.T) {
 				dir := t.TempDir()
 				at := func(name string) string { return filepath.Join(dir, name) }
 				// A program that waits until it may go on, for 20 s at most.
-				program := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in %s) : >%s; for i in $(seq 2000); do test -e %s && break; sleep 0.01; done;; esac\nexec /usr/bin/%s \"$@\"\n",
+				program := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in %s) : >%s; "+
+					"for i in $(seq 2000); do test -e %s && break; sleep 0.01; done;; esac\nexec /usr/bin/%s \"$@\"\n",
 					stop.called, at("reached"), at("go"), stop.program)
 				require.NoError(t, os.Mkdir(at("bin"), 0o755))
 				require.NoError(t, os.WriteFile(filepath.Join(at("bin"), stop.program), []byte(program), 0o755))
@@ -103,7 +111,8 @@ func TestShippingIsGivenUp(t *testing.T) {
 					_, err := n.starter.Start(ctx, Target{Host: "h"}, func(Phase) {})
 					ended <- err
 				}()
-				require.Eventually(t, func() bool { _, err := os.Stat(at("reached")); return err == nil }, 20*time.Second, 5*time.Millisecond)
+				reached := func() bool { _, err := os.Stat(at("reached")); return err == nil }
+				require.Eventually(t, reached, 20*time.Second, 5*time.Millisecond)
 				cancel()
 				require.Error(t, <-ended)
 				require.NoError(t, os.WriteFile(at("go"), nil, 0o600))
@@ -111,7 +120,8 @@ func TestShippingIsGivenUp(t *testing.T) {
 				require.NoError(t, err)
 				pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 				require.NoError(t, err)
-				require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }, 20*time.Second, 5*time.Millisecond, "its shell is left")
+				gone := func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+				require.Eventually(t, gone, 20*time.Second, 5*time.Millisecond, "its shell is left")
 				require.Empty(t, left(t, n.cache()))
 				require.Empty(t, left(t, n.tmp))
 			})

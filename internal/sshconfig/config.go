@@ -83,11 +83,15 @@ type Config struct {
 // Resolve reads what concerns one host. user may be empty; args are options of
 // ssh's own. The error is an *Unfit.
 func Resolve(sys System, host, user string, args []string) (*Config, error) {
-	r := &reader{sys: sys, alias: host, host: host, user: user, got: map[string][]string{}, at: map[string]string{}}
+	r := newReader(sys, host, user)
 	if err := r.all(args); err != nil {
 		return nil, err
 	}
 	return r.config()
+}
+
+func newReader(sys System, host, user string) *reader {
+	return &reader{sys: sys, alias: host, host: host, user: user, got: map[string][]string{}, at: map[string]string{}}
 }
 
 // all reads the arguments and the files, twice if they ask for it.
@@ -120,7 +124,8 @@ func (r *reader) all(args []string) error {
 // line that names a proxy, and the line that names a connection to share. Either
 // may be empty. What it does not understand it passes over.
 func Between(sys System, host, user string, args []string) (proxy, shared string) {
-	r := &reader{sys: sys, alias: host, host: host, user: user, got: map[string][]string{}, at: map[string]string{}, lax: true}
+	r := newReader(sys, host, user)
+	r.lax = true
 	_ = r.all(args) // what was read until then counts
 	line := func(keys ...string) string {
 		for _, k := range keys {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,7 +22,10 @@ import (
 // test of the package begins them and the last one judges them, so that they run
 // beside all others: what is marked parallel would begin when those are over. An
 // errand has no testing.T, whose test has ended: it returns what is to be judged.
-var errands = map[string]func(context.Context) func(*testing.T){"Rekey": rekey, "FrozenNode": frozenNode, "HungShells": hungShells, "CutBehindAProxy": cutBehindAProxy}
+var errands = map[string]func(context.Context) func(*testing.T){
+	"Rekey": rekey, "FrozenNode": frozenNode, "StoppedRoot": stoppedRoot,
+	"HungShells": hungShells, "CutBehindAProxy": cutBehindAProxy,
+}
 
 var aside = struct {
 	begin  sync.Once
@@ -63,8 +67,12 @@ func judgeAside(t *testing.T) {
 // failed is the judgement of an errand that could not be run.
 func failed(err error) func(*testing.T) { return func(t *testing.T) { require.NoError(t, err) } }
 
-// over runs ibrun on a cluster to its end; meanwhile has its standard input.
-func over(ctx context.Context, c *cluster.Cluster, out io.Writer, meanwhile func(stdin io.WriteCloser) error, args ...string) (outcome, error) {
+// over runs ibrun on a cluster to its end; meanwhile has its process and its
+// standard input.
+func over(
+	ctx context.Context, c *cluster.Cluster, out io.Writer,
+	meanwhile func(*os.Process, io.WriteCloser) error, args ...string,
+) (outcome, error) {
 	cmd := c.Command(ctx, append([]string{program}, args...)...)
 	var errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = out, &errs
@@ -76,7 +84,7 @@ func over(ctx context.Context, c *cluster.Cluster, out io.Writer, meanwhile func
 	if err := cmd.Start(); err != nil {
 		return outcome{}, err
 	}
-	err = meanwhile(stdin)
+	err = meanwhile(cmd.Process, stdin)
 	_ = cmd.Wait()
 	return outcome{code: cmd.ProcessState.ExitCode(), stderr: errs.String(), took: time.Since(began)}, err
 }
@@ -86,7 +94,8 @@ const (
 	rekeySeconds = 180
 	rekeyDown    = 60_000  // bytes a second
 	rekeyUp      = 200_000 // the same
-	rekeyScript  = `case $RANK in 0) wc -c;; 3) i=0; while [ $i -lt %d ]; do head -c %d /dev/zero; i=$((i+1)); sleep 1; done;; *) exec sleep %d;; esac`
+	rekeyScript  = `case $RANK in 0) wc -c;; ` +
+		`3) i=0; while [ $i -lt %d ]; do head -c %d /dev/zero; i=$((i+1)); sleep 1; done;; *) exec sleep %d;; esac`
 )
 
 // rekey is a job of three minutes over servers that exchange keys every ten
@@ -97,7 +106,7 @@ func rekey(ctx context.Context) func(*testing.T) {
 		return failed(err)
 	}
 	defer c.Close()
-	feed := func(stdin io.WriteCloser) error {
+	feed := func(_ *os.Process, stdin io.WriteCloser) error {
 		for range rekeySeconds {
 			if _, err := stdin.Write(make([]byte, rekeyDown)); err != nil {
 				return err
@@ -110,8 +119,9 @@ func rekey(ctx context.Context) func(*testing.T) {
 		return stdin.Close()
 	}
 	var out bytes.Buffer
-	o, err := over(ctx, c, &out, feed, "--ssh", "native", "--ssh-args", "-o RekeyLimit=1M", "--hosts", "node[0001-0004]", "--tree", "kary:2",
-		"sh", "-c", fmt.Sprintf(rekeyScript, rekeySeconds, rekeyUp, rekeySeconds))
+	o, err := over(ctx, c, &out, feed, "--ssh", "native", "--ssh-args", "-o RekeyLimit=1M",
+		"--hosts", "node[0001-0004]", "--tree", "kary:2", "sh", "-c",
+		fmt.Sprintf(rekeyScript, rekeySeconds, rekeyUp, rekeySeconds))
 	exchanges := map[string]int{}
 	for _, node := range c.Nodes() {
 		exchanges[node] = strings.Count(read(c.Log(node)), "rekeying in, ")
@@ -137,22 +147,51 @@ func frozenNode(ctx context.Context) func(*testing.T) {
 	}
 	defer c.Close()
 	var out screen
-	freeze := func(io.WriteCloser) error {
+	freeze := func(*os.Process, io.WriteCloser) error {
 		if err := printed(ctx, &out, "up\n", 2); err != nil {
 			return err
 		}
 		return c.Freeze("node0002")
 	}
-	o, err := over(ctx, c, &out, freeze, "--hosts", "node[0001-0002]", "--tree", "flat", "sh", "-c", "echo up; exec sleep 1000")
+	o, err := over(ctx, c, &out, freeze,
+		append([]string{"--hosts", "node[0001-0002]", "--tree", "flat"}, upAndAsleep...)...)
 	err = errors.Join(err, c.Thaw("node0002"))
 	return func(t *testing.T) {
 		require.NoError(t, err, o.stderr)
 		require.Equal(t, 125, o.code, o.stderr)
 		require.Greater(t, o.took, 50*time.Second)
 		require.Less(t, o.took, 100*time.Second)
-		require.Regexp(t, `node0002 .*(its sshd has answered nothing for 1m0s|its host answers but its agent has been silent for 60 s)`, o.stderr)
+		require.Regexp(t, "node0002 .*("+
+			"its sshd has answered nothing for 1m0s|its host answers but its agent has been silent for 60 s)", o.stderr)
 	}
 }
+
+// stoppedRoot is a root that is stopped until its agents have given it up.
+func stoppedRoot(ctx context.Context) func(*testing.T) {
+	c, err := cluster.Up(ctx, cluster.Config{Nodes: 1})
+	if err != nil {
+		return failed(err)
+	}
+	defer c.Close()
+	var out screen
+	stop := func(root *os.Process, _ io.WriteCloser) error {
+		if err := printed(ctx, &out, "up\n", 1); err != nil {
+			return err
+		}
+		stopped := root.Signal(syscall.SIGSTOP)
+		gone := until(ctx, func() bool { return len(shells(c, "node0001")) == 0 })
+		return errors.Join(stopped, gone, root.Signal(syscall.SIGCONT))
+	}
+	o, err := over(ctx, c, &out, stop, append([]string{"--hosts", "node0001"}, upAndAsleep...)...)
+	return func(t *testing.T) {
+		require.NoError(t, err, o.stderr)
+		require.Equal(t, 125, o.code, o.stderr)
+		require.Contains(t, o.stderr, "its agent heard nothing from this host and ended itself")
+	}
+}
+
+// upAndAsleep is a program that says that it runs, and does not end.
+var upAndAsleep = []string{"sh", "-c", "echo up; exec sleep 1000"}
 
 // cutBehindAProxy is a node that is cut off, and whose proxy's kernel answers.
 func cutBehindAProxy(ctx context.Context) func(*testing.T) {
@@ -163,14 +202,15 @@ func cutBehindAProxy(ctx context.Context) func(*testing.T) {
 	defer c.Close()
 	var out screen
 	var began time.Time
-	cut := func(io.WriteCloser) error {
+	cut := func(*os.Process, io.WriteCloser) error {
 		if err := printed(ctx, &out, "up\n", 1); err != nil {
 			return err
 		}
 		began = time.Now()
 		return c.Cut("node0002")
 	}
-	o, err := over(ctx, c, &out, cut, "-v", "--ssh-args", "-J node0001", "--hosts", "node0002", "sh", "-c", "echo up; exec sleep 1000")
+	o, err := over(ctx, c, &out, cut,
+		append([]string{"-v", "--ssh-args", "-J node0001", "--hosts", "node0002"}, upAndAsleep...)...)
 	took := time.Since(began)
 	return func(t *testing.T) {
 		require.NoError(t, err, o.stderr)

@@ -20,9 +20,12 @@ func TestCauses(t *testing.T) {
 		name, spoil, mend string
 		says              string
 	}{
-		{"no /bin/sh", "mount --bind /root/.bashrc /bin/sh", "umount /bin/sh", `node0001 .* start .*/bin/sh: .*Permission denied; .*ls -lL /bin/sh`},
-		{"little memory", "echo 'ulimit -v 60000' >/root/.bashrc", ": >/root/.bashrc", `node0001 .* agent .*the node gives it too little: fatal error: .*; .*ulimit -v`},
-		{"a signal", "echo 'kill -SEGV $$' >/root/.bashrc", ": >/root/.bashrc", `node0001 .* start .*(the command there was killed by signal 11|ssh failed)`},
+		{"no /bin/sh", "mount --bind /root/.bashrc /bin/sh", "umount /bin/sh",
+			`node0001 .* start .*/bin/sh: .*Permission denied; .*ls -lL /bin/sh`},
+		{"little memory", "echo 'ulimit -v 60000' >/root/.bashrc", ": >/root/.bashrc",
+			`node0001 .* agent .*the node gives it too little: fatal error: .*; .*ulimit -v`},
+		{"a signal", "echo 'kill -SEGV $$' >/root/.bashrc", ": >/root/.bashrc",
+			`node0001 .* start .*(the command there was killed by signal 11|ssh failed)`},
 	} {
 		for _, ssh := range []string{"native", "exec"} {
 			t.Run(f.name+", "+ssh, func(t *testing.T) {
@@ -45,7 +48,8 @@ func TestCutOneWay(t *testing.T) {
 	j := start(t, c, "--hosts", "node[0001-0002]", "--tree", "flat", "sh", "-c", "echo up; exec sleep 1000")
 	eventually(t, 20*time.Second, "both run", func() bool { return everywhere(t, c) == 2*(2+1) })
 	began := time.Now()
-	out, err := c.Command(t.Context(), "ip", "neigh", "replace", c.Address("node0002"), "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent").CombinedOutput()
+	out, err := c.Command(t.Context(), "ip", "neigh", "replace", c.Address("node0002"),
+		"lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent").CombinedOutput()
 	require.NoError(t, err, string(out))
 	o := j.wait()
 	require.Equal(t, 125, o.code, o.stderr)

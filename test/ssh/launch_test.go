@@ -89,10 +89,12 @@ func TestShipping(t *testing.T) {
 	on("node0003", "for d in /root /tmp /var/tmp /dev/shm; do mount -t tmpfs -o noexec none $d; done")
 	o = ibrun(t, c, "--hosts", "node[0001-0003]", "--tree", "flat", "true")
 	require.Equal(t, 125, o.code, o.stderr)
-	require.Regexp(t, `node0003 .* ship .*no folder can hold and run the agent: /root/\.cache/ibrun \(noexec\) /tmp/ibrun\.\w+ \(noexec\) `+
+	require.Regexp(t, `node0003 .* ship .*no folder can hold and run the agent: `+
+		`/root/\.cache/ibrun \(noexec\) /tmp/ibrun\.\w+ \(noexec\) `+
 		`/var/tmp/ibrun\.\w+ \(noexec\) /dev/shm/ibrun\.\w+ \(noexec\)`, o.stderr)
 	for _, node := range c.Nodes() {
-		out, _ := c.Exec(t.Context(), node, "sh", "-c", "ls -d /tmp/ibrun.* /var/tmp/ibrun.* /dev/shm/ibrun.* /root/.cache/ibrun/.tmp*").Output()
+		const parts = "ls -d /tmp/ibrun.* /var/tmp/ibrun.* /dev/shm/ibrun.* /root/.cache/ibrun/.tmp*"
+		out, _ := c.Exec(t.Context(), node, "sh", "-c", parts).Output()
 		require.Empty(t, string(out), "nothing is left on %s", node)
 	}
 }

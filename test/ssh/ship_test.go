@@ -21,9 +21,11 @@ import (
 // system's: when it is called as described it leaves a file and does what is said
 // first. Of what was there nothing stays.
 func slowHead(c *cluster.Cluster, node, home, called, first string) error {
-	script := fmt.Sprintf(`#!/bin/sh\ncase "$*" in %s) : >%s/reached; %s;; esac\nexec /usr/bin/head "$@"\n`, called, home, first)
-	out, err := c.Exec(context.Background(), node, "sh", "-ec", fmt.Sprintf("cd %s; rm -rf reached .cache/ibrun; mkdir -p slow; printf '%s' >slow/head; "+
-		"chmod 755 slow/head; echo 'PATH=%s/slow:$PATH' >.bashrc", home, script, home)).CombinedOutput()
+	script := fmt.Sprintf(`#!/bin/sh\ncase "$*" in %s) : >%s/reached; %s;; esac\n`, called, home, first)
+	command := fmt.Sprintf("cd %s; rm -rf reached .cache/ibrun; mkdir -p slow; printf '%s' >slow/head; "+
+		`echo 'exec /usr/bin/head "$@"' >>slow/head; chmod 755 slow/head; `+
+		`echo 'PATH=%s/slow:$PATH' >.bashrc`, home, script, home)
+	out, err := c.Exec(context.Background(), node, "sh", "-ec", command).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
@@ -82,11 +84,12 @@ func hungShells(ctx context.Context) func(*testing.T) {
 	var work sync.WaitGroup
 	for i, h := range all {
 		node := c.Nodes()[i]
-		meanwhile := func(io.WriteCloser) error {
+		meanwhile := func(*os.Process, io.WriteCloser) error {
 			if !h.cut {
 				return nil
 			}
-			if err := until(ctx, func() bool { return c.Exec(ctx, node, "test", "-e", "/root/reached").Run() == nil }); err != nil {
+			reached := func() bool { return c.Exec(ctx, node, "test", "-e", "/root/reached").Run() == nil }
+			if err := until(ctx, reached); err != nil {
 				return err
 			}
 			return c.Cut(node)
@@ -115,14 +118,16 @@ func hungShells(ctx context.Context) func(*testing.T) {
 // ended at once, a login shell's start-up file included.
 func TestHungShellsAreEnded(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 1})
-	for file, line := range map[string]string{"passwd": "worker:x:1234:1234::/var/tmp/worker:/bin/bash\n", "shadow": "worker:*:19000:0:99999:7:::\n"} {
+	const home = "/var/tmp/worker"
+	for file, line := range map[string]string{
+		"passwd": "worker:x:1234:1234::" + home + ":/bin/bash\n", "shadow": "worker:*:19000:0:99999:7:::\n",
+	} {
 		f, err := os.OpenFile(filepath.Join(c.Etc(), file), os.O_APPEND|os.O_WRONLY, 0)
 		require.NoError(t, err)
 		_, err = f.WriteString(line)
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
 	}
-	const home = "/var/tmp/worker"
 	on := func(command string) {
 		out, err := c.Exec(t.Context(), "node0001", "sh", "-ec", command).CombinedOutput()
 		require.NoError(t, err, string(out))
@@ -175,13 +180,15 @@ func TestOthersFileOnANode(t *testing.T) {
 	const stranger = 4321
 	dir := filepath.Dir(program)
 	trap := func(dir, name string) string {
-		return fmt.Sprintf(`printf '#!/bin/sh\nid -u >/dev/shm/caught\nexec sleep 9\n' >%s/%s; chmod 755 %s/%s; `, dir, name, dir, name)
+		at := filepath.Join(dir, name)
+		return fmt.Sprintf(`printf '#!/bin/sh\nid -u >/dev/shm/caught\nexec sleep 9\n' >%s; chmod 755 %s; `, at, at)
 	}
 	for _, c := range []struct{ name, root, stranger string }{
 		{"a folder of his own", "", "mkdir -p " + dir + "; " + trap(dir, "ibrun")},
 		{"a link of his own", "", "mkdir /tmp/his; " + trap("/tmp/his", "ibrun") + "ln -s /tmp/his " + dir},
 		{"a folder of ours that all may write", "mkdir " + dir + "; chmod 777 " + dir, trap(dir, "ibrun")},
-		{"a cache of his own", "mkdir -m 777 /root/.cache; chmod 755 /root", "mkdir /root/.cache/ibrun; " + trap("/root/.cache/ibrun", "ibrun-"+buildID(t))},
+		{"a cache of his own", "mkdir -m 777 /root/.cache; chmod 755 /root",
+			"mkdir /root/.cache/ibrun; " + trap("/root/.cache/ibrun", "ibrun-"+buildID(t))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			nodes := cluster.Require(t, cluster.Config{Nodes: 1})
@@ -190,7 +197,8 @@ func TestOthersFileOnANode(t *testing.T) {
 				command string
 			}{{0, c.root}, {stranger, c.stranger}} {
 				as, command := fmt.Sprint(by.user), by.command
-				out, err := nodes.Exec(t.Context(), "node0001", "setpriv", "--reuid="+as, "--regid="+as, "--clear-groups", "sh", "-ec", command).CombinedOutput()
+				out, err := nodes.Exec(t.Context(), "node0001",
+					"setpriv", "--reuid="+as, "--regid="+as, "--clear-groups", "sh", "-ec", command).CombinedOutput()
 				require.NoError(t, err, string(out))
 			}
 			o := ibrun(t, nodes, "--hosts", "node0001", "hostname")

@@ -100,7 +100,8 @@ func TestDetector(t *testing.T) {
 		},
 		"no answers": {{15, 0, ask, 30}, {30, 0, ask, 45}, {45, 0, ask, 60}, {60, 0, lost, 0}},
 		"two missed, then an answer": {
-			{15, 0, ask, 30}, {30, 0, ask, 45}, {45, 44, wait, 59}, {59, 44, ask, 74}, {74, 44, ask, 89}, {89, 44, ask, 104}, {104, 44, lost, 0},
+			{15, 0, ask, 30}, {30, 0, ask, 45}, {45, 44, wait, 59}, {59, 44, ask, 74},
+			{74, 44, ask, 89}, {89, 44, ask, 104}, {104, 44, lost, 0},
 		},
 		"this process was stopped for 59 s": {
 			{15, 0, ask, 30}, {30, 0, ask, 45}, {45, 0, ask, 60}, {119, 0, ask, 134}, {134.2, 119.1, ask, 149.2},

@@ -234,7 +234,8 @@ func (l *login) explain(ctx context.Context, err error, by time.Time, most time.
 		return &sshconfig.Unfit{Why: "the server knows no " + none.What + " that native ssh has"}
 	case errors.As(err, &slow) && slow.Timeout(), errors.Is(err, os.ErrDeadlineExceeded), expired(ctx), l.at() != Authenticate && time.Now().After(by):
 		if l.at() == Version {
-			return l.fail("something accepts connections there and says nothing: is it sshd?", "no word from it in %v", time.Since(by.Add(-most)).Round(100*time.Millisecond))
+			waited := time.Since(by.Add(-most)).Round(100 * time.Millisecond)
+			return l.fail("something accepts connections there and says nothing: is it sshd?", "no word from it in %v", waited)
 		}
 		return l.silent()
 	// The library closes the connection when reading fails, and may report that.

@@ -41,7 +41,8 @@ type End struct {
 // to stderr, by one goroutine at a time. The context bounds the start only. The
 // error is an *Error or an *sshconfig.Unfit.
 func Start(ctx context.Context, cfg *sshconfig.Config, command string, stderr io.Writer, tell func(Phase)) (*Session, error) {
-	l := &login{cfg: cfg, tell: tell, banner: func(text string) { _, _ = io.WriteString(stderr, text) }, every: aliveInterval}
+	l := &login{cfg: cfg, tell: tell, every: aliveInterval}
+	l.banner = func(text string) { _, _ = io.WriteString(stderr, text) }
 	return l.start(ctx, command, stderr)
 }
 
@@ -76,7 +77,8 @@ func (l *login) run(client *ssh.Client, c *conn, command string, stderr io.Write
 		_, _ = channel.SendRequest("env", false, ssh.Marshal(struct{ Name, Value string }{name, value}))
 	}
 	s := &Session{
-		Stdin: stdin{channel}, Stdout: channel, channel: channel, client: client, conn: c, done: make(chan struct{}), alive: keep(c, client, l.cfg.AliveCount, l.every),
+		Stdin: stdin{channel}, Stdout: channel, channel: channel, client: client, conn: c,
+		done: make(chan struct{}), alive: keep(c, client, l.cfg.AliveCount, l.every),
 	}
 	var drained sync.WaitGroup
 	drained.Go(func() { _, _ = io.Copy(stderr, channel.Stderr()) })
