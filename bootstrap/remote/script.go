@@ -88,7 +88,7 @@ const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`}; ` +
 	`if test -n "$c"; then ` +
 	`if { { test -n "$XDG_CACHE_HOME" || test -d "$HOME"; } && ` +
-	`mkdir -p "$c" && chmod 700 "$c" && cd -P "$c" && own .; } 2>/dev/null; ` +
+	`mkdir -p "$c" && cd -P "$c" && own .; } 2>/dev/null; ` +
 	`then if test -f "$f" && own "$f" . && fits "$f" && chmod 700 "$f"; then keep; fi; try; ` +
 	`else why=" $c (not writable, or by others too)"; fi; fi; ` +
 	`if test -z "$t"; then for g in "$XDG_RUNTIME_DIR" "$TMPDIR" /tmp /var/tmp /dev/shm; do ` +

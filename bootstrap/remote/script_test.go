@@ -236,6 +236,10 @@ func TestCachedCopy(t *testing.T) {
 	for _, shell := range shells {
 		t.Run(filepath.Base(shell), func(t *testing.T) {
 			n := newNode(t, shell, "", 20*time.Second)
+			// What others may do above the cache has no effect on it.
+			above := filepath.Dir(n.cache())
+			require.NoError(t, os.Mkdir(above, 0o775))
+			require.NoError(t, os.Chmod(above, 0o775))
 			require.Equal(t, shipped, n.launch(t))
 			require.Equal(t, found, n.launch(t))
 			inode := func() uint64 {
@@ -292,6 +296,7 @@ func TestNoCache(t *testing.T) {
 		"HOME is not there":      "export HOME=/nonexistent",
 		"HOME is relative":       "export HOME=x",
 		"cache of another user":  `mkdir -p "$HOME/.cache/ibrun"; chown 64322 "$HOME/.cache/ibrun"`,
+		"cache for all":          `mkdir -p "$HOME/.cache/ibrun"; chmod 777 "$HOME/.cache/ibrun"`,
 		"cache cannot be made":   `touch "$HOME/.cache"`,
 		"cache is not to be run": "",
 	} {
