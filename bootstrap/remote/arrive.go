@@ -22,14 +22,13 @@ func Arrive() {
 	shipped, cached := os.Getenv("IBRUN_SHIPPED_TO"), os.Getenv("IBRUN_CACHED")
 	os.Unsetenv("IBRUN_SHIPPED_TO")
 	os.Unsetenv("IBRUN_CACHED")
-	if here, err := os.Readlink("/proc/self/cwd"); err == nil && here == dir {
-		_ = os.Chdir(home())
-	}
 	switch {
 	case shipped != "" && shipped == dir:
+		_ = os.Chdir(home())
 		_ = os.Remove(path) // it lives on as long as it runs
 		_ = os.Remove(dir)
 	case filepath.Base(path) == cachedName():
+		_ = os.Chdir(home())
 		use(path + digestSuffix)
 		if st, err := os.Stat(path + digestSuffix); err == nil && cached != "" {
 			prune(dir, st.ModTime()) // by the clock of the files, which may be a server's

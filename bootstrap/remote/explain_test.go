@@ -40,8 +40,8 @@ const noThread = "runtime: failed to create new OS thread (have 2 already; errno
 var (
 	threads = noThread + "\nruntime: may need to increase max user processes (ulimit -u)\n" +
 		"fatal error: newosproc\n\n" + state
-	memory  = "fatal error: failed to reserve page summary memory\n\n" + state
-	state   = "runtime stack:\nruntime.throw({0x8a1298?, 0x800000?})\n\truntime/panic.go:1229 +0x48\n\n" +
+	memory = "fatal error: failed to reserve page summary memory\n\n" + state
+	state  = "runtime stack:\nruntime.throw({0x8a1298?, 0x800000?})\n\truntime/panic.go:1229 +0x48\n\n" +
 		strings.Repeat("goroutine 1 gp=0x1 m=0 [runnable]:\nmain.main()\n\tmain.go:1\n\n", 300)
 )
 
