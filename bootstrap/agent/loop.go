@@ -51,6 +51,7 @@ type loop struct {
 	warn     func(string)
 	timed    bool           // the launch
 	path     string         // address that this node was reached by; or empty
+	cutOff   bool           // the link to the parent was given up as silent
 	helpers  sync.WaitGroup // starters of sessions
 	root     *rootSide      // nil unless this is the root
 }
@@ -263,6 +264,7 @@ func (l *loop) ended(s *remote.Session, err error) (cause, tail string) {
 
 func (l *loop) closeLink(k core.Link) {
 	if k == core.Up {
+		l.cutOff = true
 		return // the process ends soon, and the stream with it
 	}
 	s := l.sessions[k]

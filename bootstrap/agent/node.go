@@ -26,7 +26,7 @@ const lastWords = 60 * time.Second
 
 // Main is an agent from its first word to its end. The parent is at its
 // standard input and output. It returns the process's exit code, which says
-// nothing about the job: 0, or 125 if the agent could not begin.
+// nothing about the job: 0, 125 if the agent could not begin, or remote.CutOff.
 func Main() int {
 	if err := proc.BecomeSubreaper(); err != nil {
 		fmt.Fprintf(os.Stderr, "ibrun: cannot adopt orphans on this node: %v\n", err)
@@ -59,6 +59,14 @@ func Main() int {
 	}
 	l.up.drain(lastWords)
 	l.fold()
+	return l.code()
+}
+
+// code is what an agent ends with.
+func (l *loop) code() int {
+	if l.cutOff {
+		return remote.CutOff
+	}
 	return 0
 }
 

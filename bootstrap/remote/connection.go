@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +23,8 @@ type connection struct {
 func (c connection) pids() []int { return nil }
 
 func (c connection) inodes() map[string]bool { return map[string]bool{c.Inode(): true} }
+
+func (c connection) abandon() { c.Abandon() }
 
 func (c connection) setLimit(t time.Time) { c.Limit(t) }
 
@@ -89,14 +90,6 @@ func (s *Starter) leave(t Target, why error) error {
 	if s.how.SSH == "native" {
 		return &Error{Host: t.Host, Phase: Resolve, Cause: "native ssh cannot do what is configured: " + why.Error(), Hint: "leave --ssh native out"}
 	}
-	s.mu.Lock()
-	known := slices.Contains(s.said, why.Error())
-	if !known {
-		s.said = append(s.said, why.Error())
-	}
-	s.mu.Unlock()
-	if !known && s.say != nil {
-		s.say(fmt.Sprintf("native ssh leaves %s to ssh: %v", t.Host, why))
-	}
+	s.sayOnce(why.Error(), fmt.Sprintf("native ssh leaves %s to ssh: %v", t.Host, why))
 	return fmt.Errorf("%w: %w", errSSH, why)
 }

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
+	"syscall"
 )
 
-// clue is what a launcher prints for one kind of failure. The text is that of
-// OpenSSH 7 to 10, of rsh-redone and of shells; docs/protocol.md does not
+// clue is what is printed by one kind of failure. The text is that of OpenSSH 7
+// to 10, of rsh-redone, of shells and of Go's runtime; docs/protocol.md does not
 // depend on it, only how a failure is named.
 type clue struct {
 	text  string
@@ -17,7 +19,8 @@ type clue struct {
 	hint  string
 }
 
-var clues = []clue{
+// loginClues are printed by a launcher that did not get in.
+var loginClues = []clue{
 	{"Could not resolve hostname", Resolve, false, "check the name: getent hosts HOST"},
 	{"Name or service not known", Resolve, false, "check the name: getent hosts HOST"},
 	{"unknown host", Resolve, false, "check the name: getent hosts HOST"},
@@ -36,62 +39,187 @@ var clues = []clue{
 	{"Connection reset by", Connect, true, "the server there turns connections away (sshd: MaxStartups?)"},
 	{"closed by remote host", Connect, true, "the server there turns connections away (sshd: MaxStartups?)"},
 	{"Connection closed by", Connect, true, "the server there turns connections away (sshd: MaxStartups?)"},
+}
+
+// shellClues are printed by the login shell, or by what it starts.
+var shellClues = []clue{
 	{"This account is currently not available", Begin, false, "the account has no login shell on that node"},
+	{"Permission denied", Begin, false, "can /bin/sh be run there? ssh HOST \"ls -lL /bin/sh\""},
 	{"not found", Begin, false, "look at what the shell there printed: ssh HOST true"},
+	{"No such file or directory", Begin, false, "look at what the shell there printed: ssh HOST true"},
+	{"Exec format error", Begin, false, "is it a program for that machine? ssh HOST uname -m"},
+}
+
+// limitClues are printed by a shell or an agent that the node gives too little.
+var limitClues = []clue{
+	{"failed to create new OS thread", Agent, false, limitHint("few threads", "-u")},
+	{"fork: retry", Begin, false, limitHint("few processes", "-u")},
+	{"Cannot fork", Begin, false, limitHint("few processes", "-u")},
+	{"fork: Resource temporarily unavailable", Begin, false, limitHint("few processes", "-u")},
+	{"fork/exec /proc/self/exe: resource temporarily unavailable", Agent, false, limitHint("few processes", "-u")},
+	{"failed to reserve page summary memory", Agent, false, limitHint("little memory", "-v")},
+	{"cannot reserve arena virtual address space", Agent, false, limitHint("little memory", "-v")},
+	{"failed to allocate", Agent, false, limitHint("little memory", "-v")},
+	{"out of memory", Agent, false, limitHint("little memory", "-v")},
+	{"annot allocate memory", Agent, false, limitHint("little memory", "-v")},
+}
+
+func limitHint(what, option string) string {
+	return "a session there may have too " + what + ": ssh HOST \"ulimit " + option + "\""
+}
+
+// clueIn returns the first clue that some text has, and the last line with it.
+func clueIn(clues []clue, text string) (c clue, line string, found bool) {
+	for _, c := range clues {
+		for l := range strings.Lines(text) {
+			if strings.Contains(l, c.text) {
+				line, found = strings.Trim(l, "@ \t\r\n"), true
+			}
+		}
+		if found {
+			return c, line, true
+		}
+	}
+	return clue{}, "", false
 }
 
 // explain turns the end of an attempt into an error that a person can act on.
 func (ses *Session) explain(t Target, err error, s *Starter) error {
-	e := &Error{Host: t.Host, Phase: Begin, Tail: ses.Tail()}
+	e := &Error{Host: t.Host, Phase: ses.phase, Tail: ses.Tail()}
 	var own *Error
-	if errors.As(err, &own) {
+	switch {
+	case errors.As(err, &own):
 		own.Host, own.Tail = t.Host, e.Tail
 		return own
-	}
-	end := ses.line.end()
-	switch {
-	case errors.Is(err, errSilent):
-		e.Cause = fmt.Sprintf("%v (%v)", err, s.most(t))
-		e.Hint = "does a login there hang or wait for input? try " + s.trial(t) + ", or allow more with --launch-timeout"
-	case !errors.Is(err, io.EOF):
+	case errors.Is(err, errSilent), errors.Is(err, errStuck):
+		e.Cause = fmt.Sprintf("%v in %v", err, s.most(t))
+		e.Hint = "is the network or a disk there slow? allow more with --launch-timeout"
+		if ses.phase == Begin {
+			e.Hint = "does a login there hang or wait for input? try " + s.trial(t) + ", or allow more with --launch-timeout"
+		}
+	case !closed(err):
 		e.Phase, e.Cause = Agent, err.Error()
-	case end.lost != nil:
-		e.Cause = fmt.Sprintf("the connection was lost before the agent spoke: %v", end.lost)
-	case end.signal != 0:
-		e.Cause = fmt.Sprintf("%s was killed by signal %d", s.name(), end.signal)
 	default:
-		e.Cause = fmt.Sprintf("%s ended with code %d before the agent spoke", s.name(), end.code)
-		e.Hint = "try " + s.trial(t)
-	}
-	if errors.Is(err, io.EOF) {
+		e.Cause, e.Hint = ses.ended()+", before the agent spoke", "try "+s.trial(t)
 		ses.look(e, t)
 	}
 	return e
 }
 
-// look takes phase and hint from what the launcher printed.
+// look takes phase, cause and hint from what was printed.
 func (ses *Session) look(e *Error, t Target) {
 	text := ses.stderr.String()
-	for _, c := range clues {
-		if !strings.Contains(text, c.text) {
-			continue
-		}
-		e.Phase, e.Hint = c.phase, strings.ReplaceAll(c.hint, "HOST", t.Host)
-		e.early = c.early && len(ses.noise) == 0
-		for _, l := range strings.Split(text, "\n") {
-			if strings.Contains(l, c.text) {
-				e.Cause = strings.Trim(l, "@ \t\r")
-			}
-		}
-		return
+	if cause, hint := ses.died(); cause != "" {
+		e.Phase, e.Cause, e.Hint = Agent, cause, hint
+	} else if c, line, ok := clueIn(ses.loginClues(), text); ok {
+		e.Phase, e.Cause, e.Hint, e.early = c.phase, line, c.hint, c.early && len(ses.noise) == 0
+	} else if c, line, ok := clueIn(shellClues, text); ok {
+		e.Phase, e.Cause, e.Hint = c.phase, line, c.hint
+	}
+	e.Hint = strings.ReplaceAll(e.Hint, "HOST", t.Host)
+}
+
+// loginClues are those that may be in what the session printed: none if this
+// process logged in itself, or the launcher did and what it ran ended.
+func (ses *Session) loginClues() []clue {
+	code := ses.line.end().code
+	if ses.launcher == "" || ses.launcher == "ssh" && code != sshFailed || code == notRun || code == notFound {
+		return nil
+	}
+	return loginClues
+}
+
+// died says that the shell or the agent was given too little by its node, or
+// what stopped Go's runtime; empty: nothing of that was printed.
+func (ses *Session) died() (cause, hint string) {
+	alarm := ses.stderr.alarm()
+	text := alarm
+	if text == "" {
+		text = ses.stderr.String()
+	}
+	if c, line, ok := clueIn(limitClues, text); ok {
+		return "the node gives it too little: " + line, c.hint
+	}
+	if alarm != "" {
+		return "its agent crashed: " + alarm, ""
+	}
+	return "", ""
+}
+
+// Codes with which sessions end.
+const (
+	// CutOff is that of an agent which has heard nothing from its parent.
+	CutOff = 124
+	// sshFailed is the program ssh's own: it lost the connection or never had it,
+	// or a signal ended the command (ssh(1), EXIT STATUS).
+	sshFailed = 255
+	// notRun and notFound are a shell's of what it could not start.
+	notRun, notFound = 126, 127
+	// killed and a signal is that of a guard whose agent, or of a shell whose
+	// command, a signal ended.
+	killed = 128
+)
+
+// maxSignal is the last signal of Linux.
+const maxSignal = 64
+
+// ended says how the session ended, once it has, as a sentence's beginning.
+func (ses *Session) ended() string {
+	e := ses.line.end()
+	who, command := "its agent", "its guard"
+	if ses.phase != Agent {
+		who, command = "the command there", "the command there"
+	}
+	switch signal := syscall.Signal(e.code - killed); {
+	case e.lost != nil:
+		return "the connection to its sshd was lost: " + loss(e.lost)
+	case e.signal != 0 && ses.launcher != "":
+		return fmt.Sprintf("%s was killed by signal %d (%v)", ses.launcher, e.signal, e.signal)
+	case e.signal != 0:
+		return fmt.Sprintf("%s was killed by signal %d (%v)", command, e.signal, e.signal)
+	case e.code == sshFailed && ses.launcher == "ssh":
+		return "ssh failed (code 255)"
+	case e.code == CutOff && ses.phase == Agent:
+		return "its agent heard nothing from this host and ended itself"
+	case signal > 0 && signal <= maxSignal:
+		return fmt.Sprintf("%s was killed by signal %d (%v)", who, signal, signal)
+	default:
+		return fmt.Sprintf("%s ended with code %d", who, e.code)
 	}
 }
 
-func (s *Starter) name() string {
-	if s.local {
-		return "the guard"
+// loss is why a connection of ours has ended.
+func loss(err error) string {
+	switch {
+	case errors.Is(err, io.EOF):
+		return "closed at the other end"
+	case errors.Is(err, net.ErrClosed):
+		return "closed at this end"
 	}
-	return s.prefix[0]
+	return err.Error()
+}
+
+// Cause says how the session of an agent ended, once it has.
+func (ses *Session) Cause() string {
+	select {
+	case <-ses.Done():
+	default:
+		return "its end of the link was closed"
+	}
+	ses.drain()
+	if cause, _ := ses.died(); cause != "" {
+		return cause
+	}
+	cause := ses.ended()
+	if line := lastLine(ses.stderr.String()); line != "" && ses.launcher == "ssh" && ses.line.end().code == sshFailed {
+		cause += ": " + line
+	}
+	return cause
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
 // trial is a command with which a person can see the same failure.
@@ -102,5 +230,5 @@ func (s *Starter) trial(t Target) string {
 	if s.dashes {
 		return "ssh -o BatchMode=yes -- " + t.Host + " true"
 	}
-	return s.name() + " " + t.Host + " true"
+	return s.prefix[0] + " " + t.Host + " true"
 }

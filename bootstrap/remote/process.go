@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,9 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 	}
 	l := &process{p, in, out, make(chan struct{})}
 	ses := &Session{Stdin: in, Stdout: out, local: local, line: l, began: time.Now()}
+	if !local {
+		ses.launcher = filepath.Base(argv[0])
+	}
 	go func() {
 		defer close(l.drain)
 		defer errs.Close()
@@ -84,6 +88,10 @@ func environ(local bool) []string {
 
 // Kill ends the launcher's whole process group.
 func (p *process) Kill() { p.SignalGroup(syscall.SIGKILL) }
+
+// abandon is all that can be done from here: what runs at the other end of a
+// launcher sees the end of its input.
+func (p *process) abandon() { p.Kill() }
 
 func (p *process) pids() []int { return []int{p.Pid()} }
 

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -63,7 +65,7 @@ type Target struct {
 // Options may be left out.
 type Options struct {
 	Rand func() float64    // jitter, in [0, 1); for tests
-	Say  func(text string) // why a host is left to the user's ssh, each reason once; from any goroutine
+	Say  func(text string) // why a host is left to ssh, and what that means; each reason once, from any goroutine
 }
 
 // Starter opens sessions. It is safe for concurrent use.
@@ -99,7 +101,6 @@ func New(how job.Launch, opt Options) (*Starter, error) {
 		s.dashes = true
 		s.prefix = append([]string{
 			"ssh", "-T", "-x", "-a", "-e", "none", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
-			"-o", "ServerAliveInterval=15",
 		}, how.Args...)
 		s.native = how.SSH != "exec"
 	case how.Launcher == "rsh":
@@ -127,6 +128,9 @@ func (s *Starter) argv(t Target) []string {
 		return []string{"ibrun", guard.Role}
 	}
 	argv := append([]string(nil), s.prefix...)
+	if s.dashes {
+		argv = append(argv, "-o", "ServerAliveInterval="+strconv.Itoa(s.alive(t)))
+	}
 	if t.User != "" {
 		argv = append(argv, "-l", t.User)
 	}
@@ -134,6 +138,49 @@ func (s *Starter) argv(t Target) []string {
 		argv = append(argv, "--")
 	}
 	return append(argv, t.Host, s.command(t))
+}
+
+// Seconds between the keepalives of the program ssh, which gives up when four of
+// them have passed (ServerAliveCountMax). Where it connects to the node the kernel
+// tells sooner that the node is cut off (answers.go). Behind a proxy the kernel
+// speaks of the proxy, and sshd's own answers are all that there is: the node is
+// given up after 12 s, also if all its processes are stopped.
+const (
+	aliveDirect  = 15
+	aliveProxied = 3
+)
+
+// alive is how often ssh asks a host whether it is there, and says where that is
+// not what it is elsewhere.
+func (s *Starter) alive(t Target) int {
+	system, err := s.system()
+	if err != nil {
+		return aliveDirect
+	}
+	proxy, shared := sshconfig.Between(system, t.Host, t.User, s.how.Args)
+	if shared != "" {
+		s.sayOnce(shared, fmt.Sprintf("%s may be behind a connection that is shared (%s): if it is cut off, "+
+			"that is noticed after 60 s, or as the connection's own ServerAliveInterval has it", t.Host, shared))
+	}
+	if proxy == "" {
+		return aliveDirect
+	}
+	s.sayOnce(proxy, fmt.Sprintf("%s is behind a proxy (%s): if it is cut off, or all its processes are stopped, "+
+		"that is noticed after 12 s", t.Host, proxy))
+	return aliveProxied
+}
+
+// sayOnce says something, each reason once.
+func (s *Starter) sayOnce(reason, text string) {
+	s.mu.Lock()
+	known := slices.Contains(s.said, reason)
+	if !known {
+		s.said = append(s.said, reason)
+	}
+	s.mu.Unlock()
+	if !known && s.say != nil {
+		s.say(text)
+	}
 }
 
 // command is what a session runs there.
@@ -184,14 +231,13 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 	if err != nil {
 		return nil, err
 	}
-	progress(Begin)
-	stop := context.AfterFunc(ctx, session.Kill)
+	stop := context.AfterFunc(ctx, session.line.abandon)
 	defer stop()
-	err = session.meet(t, max(s.most(t)-time.Since(session.began), time.Millisecond), progress)
+	err = session.meet(t, s.most(t), progress)
 	if err == nil {
 		return session, nil
 	}
-	session.Kill()
+	session.line.abandon()
 	<-session.Done()
 	if errors.Is(err, errOther) && !t.other {
 		return nil, err

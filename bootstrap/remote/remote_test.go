@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/build"
+	"ibrun/internal/sshconfig"
 	"ibrun/job"
 )
 
@@ -24,7 +25,14 @@ func TestCommandIsForEveryShell(t *testing.T) {
 		require.NotContains(t, text, "!", name)
 		require.NotContains(t, text, "\n", name)
 	}
-	require.Less(t, len(find)+200, 1000)
+	long := "/home/a" + strings.Repeat("/directory", 9) + "/ibrun"
+	for _, path := range []string{"", "/usr/local/bin/ibrun", long, strings.Repeat("/a", 500)} {
+		text := command("", path)
+		require.LessOrEqual(t, len(text), 1000)
+		require.Equal(t, len(path) < 120, strings.Contains(text, `p="`+safePath(path)+`";`), path)
+	}
+	cached := "/home/a/.cache/ibrun/" + cachedName()
+	require.Equal(t, command("", ""), command("", cached), "a copy is looked for by its digest only")
 	require.NoError(t, CheckAgentPath("/opt/ibrun-1.0/bin/ibrun"))
 	for _, bad := range []string{"ibrun", "/a'b", "/a b", "/a;b", "/$x", "-x"} {
 		require.Error(t, CheckAgentPath(bad), bad)
@@ -144,7 +152,11 @@ func TestLeftToSSH(t *testing.T) {
 		session.Kill()
 		<-session.Done()
 	}
-	require.Equal(t, []string{"native ssh leaves a to ssh: --ssh-args: -J"}, said)
+	require.Equal(t, []string{
+		"native ssh leaves a to ssh: --ssh-args: -J",
+		"a is behind a proxy (proxyjump gate): if it is cut off, or all its processes are stopped, " +
+			"that is noticed after 12 s",
+	}, said)
 	how.SSH = "native"
 	s, err = New(how, Options{})
 	require.NoError(t, err)
@@ -157,6 +169,44 @@ func TestLeftToSSH(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Start(context.Background(), Target{Host: "a"}, func(Phase) {})
 	require.ErrorContains(t, err, "--ssh-args: -J; exec: \"ssh\"")
+}
+
+// How soon ssh notices that a node is gone depends on what stands between.
+func TestAliveInterval(t *testing.T) {
+	home := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(home, ".ssh"), 0o700))
+	write := func(text string) sshconfig.System {
+		file := filepath.Join(home, ".ssh", "config")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		return sshconfig.System{User: "u", UID: os.Getuid(), Home: home, UserFile: file, SystemFile: "/nonexistent"}
+	}
+	for _, c := range []struct {
+		config, args string
+		every        int
+		said         string
+	}{
+		{"", "", aliveDirect, ""},
+		{"", "-J gate", aliveProxied, "proxyjump gate"},
+		{"", "-v -Jgate", aliveProxied, "proxyjump gate"},
+		{"", "-o ProxyCommand=none", aliveDirect, ""},
+		{"Nonsense yes\nHost h\n ProxyCommand nc %h %p\n", "-q", aliveProxied, "proxycommand nc"},
+		{"Host g\n ProxyJump gate\n", "", aliveDirect, ""},
+		{"Match exec true\n ProxyJump gate\n", "", aliveDirect, ""},
+		{"ControlPath ~/.ssh/%C\n", "", aliveDirect, "60 s"},
+		{"", "-S none", aliveDirect, ""},
+	} {
+		var said []string
+		say := func(text string) { said = append(said, text) }
+		s, err := New(job.Launch{Launcher: "ssh", Args: strings.Fields(c.args)}, Options{Say: say})
+		require.NoError(t, err)
+		s.system = func() (sshconfig.System, error) { return write(c.config), nil }
+		for range 2 {
+			argv := strings.Join(s.argv(Target{Host: "h"}), " ")
+			require.Contains(t, argv, fmt.Sprintf("-o ServerAliveInterval=%d -- h", c.every), c)
+		}
+		require.Equal(t, c.said != "", len(said) == 1, "%v: %v", c, said)
+		require.Contains(t, strings.Join(said, " "), c.said)
+	}
 }
 
 func TestDashedHostIsRefused(t *testing.T) {

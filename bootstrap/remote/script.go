@@ -3,8 +3,10 @@ package remote
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"ibrun/bootstrap/guard"
 	"ibrun/internal/build"
@@ -14,7 +16,7 @@ import (
 const (
 	agentMark = "::ibrun-agent:1 " // build, machine, pid
 	needMark  = "::ibrun-need:1 "  // machine: tell me how to install
-	sendMark  = "::ibrun-send:1"   // there is a place: send the binary
+	sendMark  = "::ibrun-send:1"   // there is a place for it: send the binary
 	failMark  = "::ibrun-fail:1 "  // what is wrong, in words
 	otherMark = "::ibrun-other:1"  // where this binary lies here is another build there
 	lineEnd   = "::\n"
@@ -26,43 +28,77 @@ const (
 // exclamation mark. It is short, because in.rshd takes no more than a thousand
 // bytes.
 //
-// A build in the cache is trusted by its name, since folder and file are the
-// user's own. An ibrun where the parent's own lies, as on a shared file system,
-// says itself if it is another build, and the parent comes again and does not
-// look there. No shell waits for it: a node has enough processes of ours.
-const find = `b=BUILD; c="${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/ibrun"; f="$c/ibrun-$b"; ` +
-	`if test -O "$c" && test -O "$f" && test -x "$f"; then exec "$f" :guard; fi; ` +
-	`p="PATH"; if test -x "$p"; then exec "$p" :guard $b; fi; ` +
-	`echo "::ibrun-need:1 $(uname -m)::"; read -r s; eval "$s"`
+// own lets a file be run that nobody but root and the user can put there or
+// change. Its words are the file and the folders above it; each must be root's or
+// the user's and not writable by group or others, as sshd wants it for its keys
+// (StrictModes). A folder like /tmp, in which everybody writes and keeps his own,
+// may stand above a folder that is root's or the user's. Links are refused. One
+// stat looks at all of it, at itself first to learn who the user is. It leaves in
+// i what the file was when it looked: owner, mode, inode, size, time of change.
+//
+// A copy in the cache is run if it still is what its digest was taken of: install
+// wrote i down beside it. It is run from within the folder, so that what others
+// may do above it does not matter. An ibrun where the parent's own lies, as on a
+// shared file system, says itself if it is another build, and the parent comes
+// again and does not look there. No shell waits for it: a node has enough
+// processes of ours. Nor does a shell wait for ever for a parent that is gone.
+const find = `b=BUILD; p="PATH"; f="./ibrun-$b"; c="${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}"; ` +
+	`case "$c" in /*) c="$c/ibrun";; *) c=;; esac; ` +
+	`own() { o=; i=; k=; x=$(stat -c %u.%A.%i.%s.%.9Z /proc/self/. "$@" 2>/dev/null) || return 1; ` +
+	`for r in $x; do o="${o:-${r%%.*}}"; i="${i:-${k:+$r}}"; ` +
+	`case "${r%%.*}" in 0|$o) ;; *) return 1;; esac; r="${r#*.}"; ` +
+	`case "$r $k" in [d-]????-??-?.*|d????????t.*" d"*) k="$r";; *) return 1;; esac; done; }; ` +
+	`if test -x "$c/$f" && cd -P "$c" && own "$f" . && { read -r s <"$f.sum"; } 2>/dev/null && test "$s" = "$i"; ` +
+	`then exec "$f" :guard; fi; ` +
+	`if test -f "$p" && test -x "$p"; then l=; a="$p"; while test -n "$a"; do l="$l $a"; a="${a%/*}"; done; ` +
+	`if own $l /; then exec "$p" :guard $b; fi; fi; ` +
+	`echo "::ibrun-need:1 $(uname -m)::"; ` +
+	`for w in "timeout --foreground 60" "timeout 60" ""; do $w true 2>/dev/null && break; done; ` +
+	`s=$($w head -n 1); eval "$s"`
 
-// install is the line that answers a need: it finds a folder that can hold the
-// binary and run it, asks for it, checks it, and becomes the guard. Where the
-// cache cannot be used (no home, not executable, full) a fresh folder is made
-// elsewhere, whose name is never predictable. SIZE is filled in. The parent
-// answers a send line with digest and size on a line, and the binary; nothing
-// follows it until the agent has spoken, so it does no harm if head reads ahead.
+// mostCommand is what in.rshd takes.
+const mostCommand = 1000
+
+// install is the line that answers a need: it takes the copy in the cache if its
+// digest is right, or finds a folder that can hold the binary and run it, asks for
+// it, checks it, and becomes the guard. Where the cache cannot be used (no home,
+// not executable, full, writable by others) a fresh folder is made elsewhere,
+// whose name is never predictable. Either is entered, so that it stays the folder
+// that was checked. Nothing but a cache needs stat. SUM, SIZE, and the seconds for all and for a step are filled in.
+//
+// Nothing follows the binary until the agent has spoken, so it does no harm if
+// head reads ahead. However the shell ends, but for SIGKILL, it leaves no part of
+// a binary behind: the end of the link is the end of head's input, and a signal
+// to a shell that writes to a parent that is gone. Without either, as when the
+// network is cut or a disk hangs, its steps are limited. That is left to --foreground
+// where it exists, as otherwise the parent's signal does not reach them.
 const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
-	`own() { test -d "$1" && test -O "$1" || return 1; if test -h "$1"; then return 1; fi; }; ` +
-	`umask 077; why=; ` +
+	`t=; d=; why=; umask 077; v="${w:+${w% *} STEP}"; w="${w:+${w% *} LIMIT}"; ` +
+	`tidy() { if test -n "$t"; then rm -f "$t"; fi; if test -n "$d"; then cd /; rmdir "$d"; fi; }; ` +
+	`trap tidy EXIT; trap "exit 125" HUP INT TERM PIPE; ` +
+	`become() { trap - EXIT HUP INT TERM PIPE; exec "$f" :guard; }; ` +
+	`fits() { x=$($v sha256sum <"$1") && test "${x%% *}" = SUM; }; ` +
+	`keep() { own "$f" . || say "others may write to $c"; echo "$i" >"$f.sum"; ` +
+	`IBRUN_CACHED=1; export IBRUN_CACHED; become; }; ` +
 	`try() { ` +
-	`t=$(mktemp "$1/.tmp.XXXXXXXXXX" 2>/dev/null) || { why="$why $1 (not writable)"; return 1; }; ` +
+	`t=$($v mktemp ./.tmp.XXXXXXXXXX 2>/dev/null) || { t=; why="$why $PWD (not writable)"; return 1; }; ` +
 	`echo : >"$t" 2>/dev/null; chmod 700 "$t"; ` +
-	`"$t" 2>/dev/null || { rm -f "$t"; why="$why $1 (noexec)"; return 1; }; ` +
-	`head -c SIZE /dev/zero >"$t" 2>/dev/null || { rm -f "$t"; why="$why $1 (full)"; return 1; }; ` +
+	`"$t" 2>/dev/null || { rm -f "$t"; t=; why="$why $PWD (noexec)"; return 1; }; ` +
+	`$v head -c SIZE /dev/zero >"$t" 2>/dev/null || { rm -f "$t"; t=; why="$why $PWD (full)"; return 1; }; ` +
 	`}; ` +
-	`t=; d=; mkdir -p "$c" 2>/dev/null && chmod 700 "$c" 2>/dev/null; ` +
-	`if own "$c" && try "$c"; then :; else ` +
-	`for g in "$XDG_RUNTIME_DIR" "$TMPDIR" /tmp /var/tmp /dev/shm; do ` +
-	`test -n "$g" && test -d "$g" || continue; ` +
-	`d=$(mktemp -d "$g/ibrun.XXXXXXXXXX" 2>/dev/null) || { d=; why="$why $g (not writable)"; continue; }; ` +
-	`if try "$d"; then f="$d/ibrun"; break; fi; rmdir "$d"; d=; done; ` +
-	`test -n "$d" || say "no folder can hold and run the agent:$why"; fi; ` +
-	`echo "::ibrun-send:1::"; ` +
-	`read -r sum size; head -c "$size" >"$t" || { rm -f "$t"; say "the binary could not be written to $t"; }; ` +
-	`s=$(sha256sum <"$t"); test "${s%% *}" = "$sum" || { rm -f "$t"; say "the binary arrived damaged"; }; ` +
-	`chmod 700 "$t" && mv -f "$t" "$f" || say "the binary could not be put in place as $f"; ` +
-	`if test -n "$d"; then IBRUN_SHIPPED_TO="$d"; export IBRUN_SHIPPED_TO; fi; ` +
-	`exec "$f" :guard`
+	`if test -n "$c"; then ` +
+	`if { { test -n "$XDG_CACHE_HOME" || test -d "$HOME"; } && ` +
+	`mkdir -p "$c" && cd -P "$c" && own .; } 2>/dev/null; ` +
+	`then if test -f "$f" && own "$f" . && fits "$f" && chmod 700 "$f"; then keep; fi; try; ` +
+	`else why=" $c (not writable, or by others too)"; fi; fi; ` +
+	`if test -z "$t"; then for g in "$XDG_RUNTIME_DIR" "$TMPDIR" /tmp /var/tmp /dev/shm; do ` +
+	`case "$g" in /*) ;; *) continue;; esac; test -d "$g" || continue; ` +
+	`d=$($v mktemp -d "$g/ibrun.XXXXXXXXXX" 2>/dev/null) || { d=; why="$why $g (not writable)"; continue; }; ` +
+	`if cd -P "$d" && test -O . && try; then d="$PWD"; f=./ibrun; break; fi; cd /; rmdir "$d"; d=; done; fi; ` +
+	`test -n "$t" || say "no folder can hold and run the agent:$why"; ` +
+	`echo "::ibrun-send:1::"; $w head -c SIZE >"$t"; fits "$t" || say "the binary arrived damaged or in part"; ` +
+	`mv -f "$t" "$f" || say "the binary could not be put in place in $PWD"; t=; ` +
+	`if test -z "$d"; then keep; fi; IBRUN_SHIPPED_TO="$d"; export IBRUN_SHIPPED_TO; become`
 
 // Refuse is what a guard and agent of another build say when they are looked for
 // where the parent's binary lies: wanted is the parent's build, or empty if any will do.
@@ -74,21 +110,39 @@ func Refuse(to io.Writer, wanted string) (refused bool) {
 	return true
 }
 
-// installer is install with its blank filled in, as a line.
-func installer() string {
-	return strings.ReplaceAll(install, "SIZE", strconv.FormatInt(build.Size(), 10)) + "\n"
+// installer is install with its blanks filled in, as a line, for a parent that
+// gives up when it sees no progress for so long.
+func installer(most time.Duration) (string, error) {
+	sum, size, err := build.Sum()
+	if err != nil {
+		return "", fmt.Errorf("reading this binary: %w", err)
+	}
+	seconds := func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second)+1, 10) }
+	fill := strings.NewReplacer("SUM", sum, "SIZE", strconv.FormatInt(size, 10),
+		"LIMIT", seconds(max(most, shipTime)), "STEP", seconds(most))
+	return fill.Replace(install) + "\n", nil
 }
 
 // command is the remote command: one word for the login shell, whichever that
 // is. An agent that the user has installed is started as it is; otherwise one is
-// looked for where this binary lies here, unless that is empty.
+// looked for where this binary lies here, unless that is empty, a copy in a cache,
+// or too long.
 func command(agentPath, here string) string {
 	if agentPath != "" {
 		return "exec " + quote(agentPath) + " " + guard.Role
 	}
-	text := strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(here)).Replace(find)
-	return "exec /bin/sh -c '" + text + "'"
+	if filepath.Base(here) == cachedName() {
+		here = ""
+	}
+	text := "exec /bin/sh -c '" + strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(here)).Replace(find) + "'"
+	if len(text) > mostCommand && here != "" {
+		return command("", "")
+	}
+	return text
 }
+
+// cachedName is the name of this build in a cache.
+func cachedName() string { return "ibrun-" + build.ID() }
 
 // safePath is a path that may stand in double quotes within single quotes in
 // any shell, or one that does not exist: then the node is sent the binary.

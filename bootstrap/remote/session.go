@@ -3,13 +3,11 @@ package remote
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -19,25 +17,28 @@ import (
 // Session is one remote shell. Stdin and Stdout are the link to the agent once
 // Start has returned; they are the caller's then, and end with the session.
 type Session struct {
-	Stdin  io.WriteCloser
-	Stdout io.Reader
-	local  bool
-	began  time.Time
-	line   line
-	stderr tail
-	noise  []byte    // what came on Stdout before the agent spoke
-	limit  time.Time // when the line's patience ends; zero: it has no limit
+	Stdin    io.WriteCloser
+	Stdout   io.Reader
+	local    bool
+	launcher string // name of the program that carries it; empty: none does
+	began    time.Time
+	line     line
+	stderr   tail
+	noise    []byte    // what came on Stdout before the agent spoke
+	phase    Phase     // Begin, Ship or Agent
+	limit    time.Time // when the line's patience ends; zero: it has no limit
 }
 
 // line is what carries a session: a process of a launcher, or a connection of
 // our own.
 type line interface {
 	Kill()
+	abandon() // Kill, and also end what runs there and does not read
 	Done() <-chan struct{}
 	end() ending              // once Done
 	pids() []int              // processes that belong to it
 	inodes() map[string]bool  // its sockets, as /proc names them
-	setLimit(time.Time)       // reads and writes fail from then on; zero: never
+	setLimit(time.Time)       // it is abandoned then, or reads and writes fail; zero: never
 	drained() <-chan struct{} // closed when all of standard error has been read
 }
 
@@ -50,22 +51,33 @@ type ending struct {
 
 const (
 	maxNoise   = 64 << 10 // bytes that a login shell may print
-	shipTime   = 60 * time.Second
+	shipPiece  = 64 << 10 // bytes of the binary, each of which is progress
 	tailSize   = 8 << 10
 	stderrWait = 200 * time.Millisecond
 )
 
+// shipTime bounds the sending of the binary, however it progresses, unless a
+// session may take longer anyway.
+const shipTime = 60 * time.Second
+
 var (
-	errSilent = errors.New("no word from it in time")
+	errSilent = errors.New("no word from it")
+	errStuck  = errors.New("it took no more of the binary")
 	errNoise  = errors.New("it printed more than 64 KiB before the agent spoke")
 	errOther  = errors.New("another build of ibrun is there")
 )
 
-// meet reads until the agent's line, and ships the binary if asked to. Some
-// reading deadline always stands.
+// meet reads until the agent's line, and ships the binary if asked to. A limit
+// always stands: most, from the session's beginning, and from each piece of the
+// binary that was taken.
 func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) error {
 	defer ses.allow(0)
-	ses.allow(most)
+	ses.allow(max(most-time.Since(ses.began), time.Millisecond))
+	to := func(p Phase) {
+		ses.phase = p
+		progress(p)
+	}
+	to(Begin)
 	in := bufio.NewReaderSize(ses.Stdout, 4<<10)
 	ses.Stdout = in // frames may have come with the line
 	var line []byte
@@ -73,10 +85,7 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 		one, err := in.ReadByte()
 		if err != nil {
 			ses.noise = append(ses.noise, line...)
-			if errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(ses.limit) {
-				return errSilent
-			}
-			return err
+			return ses.overdue(err, errSilent)
 		}
 		line = append(line, one)
 		if len(ses.noise)+len(line) > maxNoise {
@@ -89,26 +98,40 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 		mark, words := marked(line)
 		switch mark {
 		case agentMark:
-			progress(Agent)
+			to(Agent)
 			return ready(t.Host, words)
 		case failMark:
 			return &Error{Host: t.Host, Phase: Ship, Cause: strings.Join(words, " ")}
 		case otherMark:
 			return errOther
 		case needMark:
-			progress(Ship)
-			if err := ses.instruct(words); err != nil {
-				return err
-			}
+			to(Ship)
+			err = ses.instruct(words, most)
 		case sendMark:
-			if err := ses.ship(); err != nil {
-				return err
-			}
+			err = ses.ship(most)
 		default:
 			ses.noise = append(ses.noise, line...)
 		}
+		// A far side that ends while it is written to may have said why.
+		if err != nil && !closed(err) {
+			return err
+		}
 		line = line[:0]
 	}
+}
+
+// overdue is the error of a read or write that failed: instead, if the limit has
+// passed.
+func (ses *Session) overdue(err, instead error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(ses.limit) {
+		return instead
+	}
+	return err
+}
+
+// closed reports whether an error means that the other end reads no more.
+func closed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)
 }
 
 // allow sets how long the session may take from now on; 0: for ever.
@@ -133,37 +156,43 @@ func marked(line []byte) (mark string, words []string) {
 }
 
 // instruct tells the far side how to install the binary, if it could run it.
-func (ses *Session) instruct(words []string) error {
+func (ses *Session) instruct(words []string, most time.Duration) error {
 	if len(words) != 1 || words[0] != build.Machine() {
 		return &Error{Phase: Ship, Cause: fmt.Sprintf("the node is %s, this ibrun is built for %s", strings.Join(words, " "), build.Machine()),
 			Hint: "install an ibrun for that machine there and give its path with --agent-path"}
 	}
-	ses.allow(shipTime)
-	_, err := io.WriteString(ses.Stdin, installer())
-	return err
+	text, err := installer(most)
+	if err != nil {
+		return err
+	}
+	if _, err = io.WriteString(ses.Stdin, text); err != nil {
+		return ses.overdue(err, errSilent)
+	}
+	return nil
 }
 
-// ship sends this binary, as the far side's script reads it.
-func (ses *Session) ship() error {
+// ship sends this binary.
+func (ses *Session) ship(most time.Duration) error {
 	f, err := build.Open()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	sum := sha256.New()
-	size, err := io.Copy(sum, f)
-	if err != nil {
-		return err
+	end := time.Now().Add(max(most, shipTime))
+	for piece := make([]byte, shipPiece); ; {
+		n, err := f.Read(piece)
+		if err == io.EOF {
+			ses.allow(most)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		ses.allow(min(most, max(time.Until(end), time.Millisecond)))
+		if _, err := ses.Stdin.Write(piece[:n]); err != nil {
+			return ses.overdue(err, errStuck)
+		}
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	ses.allow(shipTime)
-	if _, err := fmt.Fprintf(ses.Stdin, "%x %d\n", sum.Sum(nil), size); err != nil {
-		return err
-	}
-	_, err = io.Copy(struct{ io.Writer }{ses.Stdin}, f)
-	return err
 }
 
 // Pids are the processes that belong to the session; none if it is a connection
@@ -176,61 +205,26 @@ func (ses *Session) Kill() { ses.line.Kill() }
 // Done is closed when the session has ended.
 func (ses *Session) Done() <-chan struct{} { return ses.line.Done() }
 
-// Tail returns the last lines that the session printed besides frames.
+// Tail returns the last lines that the session printed besides frames. What a
+// runtime says of its state when its node gave it too little helps nobody.
 func (ses *Session) Tail() string {
-	select {
-	case <-ses.line.drained():
-	case <-time.After(stderrWait):
-	}
+	ses.drain()
 	text := ses.stderr.String()
+	if cause, _ := ses.died(); cause != "" {
+		if i := traceIn(text); i >= 0 {
+			text = text[:i]
+		}
+	}
 	if noise := bytes.TrimSpace(ses.noise); len(noise) > 0 && len(text) < tailSize/2 {
 		text = string(noise[max(0, len(noise)-tailSize/2):]) + "\n" + text
 	}
 	return strings.TrimSpace(text)
 }
 
-// Cause says how the session ended, once it has.
-func (ses *Session) Cause() string {
+// drain waits, but not long, until all that the session printed has been read.
+func (ses *Session) drain() {
 	select {
-	case <-ses.Done():
-	default:
-		return "its end of the link was closed"
+	case <-ses.line.drained():
+	case <-time.After(stderrWait):
 	}
-	what := "its session"
-	if ses.local {
-		what = "its guard"
-	}
-	switch e := ses.line.end(); {
-	case e.lost != nil:
-		return fmt.Sprintf("the connection to its sshd was lost: %v", e.lost)
-	case e.signal != 0:
-		return fmt.Sprintf("%s was killed by signal %d (%v)", what, e.signal, e.signal)
-	case e.code > 128:
-		n := syscall.Signal(e.code - 128)
-		return fmt.Sprintf("the agent was killed by signal %d (%v)", n, n)
-	default:
-		return fmt.Sprintf("%s ended with code %d", what, e.code)
-	}
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, p...)
-	if over := len(t.buf) - tailSize; over > 0 {
-		t.buf = append(t.buf[:0], t.buf[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.buf)
 }

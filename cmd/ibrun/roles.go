@@ -2,14 +2,12 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 
 	"ibrun/bootstrap/agent"
 	"ibrun/bootstrap/guard"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
-	"ibrun/internal/build"
 )
 
 // role runs the hidden roles of this binary, which its own kind starts; users
@@ -25,7 +23,7 @@ func role(args []string) (code int, ok bool) {
 		if len(args) > 1 && remote.Refuse(os.Stdout, args[1]) {
 			return exitSelf, true
 		}
-		unlinkShipped()
+		remote.Arrive()
 		return agent.Main(), true
 	case guard.Sweep:
 		return guard.SweepMain(args[1:]), true
@@ -39,19 +37,4 @@ func role(args []string) (code int, ok bool) {
 		return spawn.LimitMain(args[1:]), true
 	}
 	return 0, false
-}
-
-// unlinkShipped removes the folder that a parent's script made for this binary
-// because there was no better place. The binary itself lives on as long as it
-// runs.
-func unlinkShipped() {
-	dir := os.Getenv("IBRUN_SHIPPED_TO")
-	if dir == "" {
-		return
-	}
-	os.Unsetenv("IBRUN_SHIPPED_TO")
-	if filepath.Dir(build.Path()) == dir {
-		_ = os.Remove(build.Path())
-		_ = os.Remove(dir)
-	}
 }

@@ -9,6 +9,12 @@ type commandLine struct {
 	file  string
 }
 
+// foreignWithValue are options with a value that only ssh itself can do (ssh(1)),
+// foreignKeys the keywords of those that Between looks for.
+const foreignWithValue = "BDEeIJLOPQRSWw"
+
+var foreignKeys = map[byte]string{'J': "ProxyJump", 'S': "ControlPath"}
+
 // options reads arguments as ssh's command line has them before the host.
 func (r *reader) options(args []string) (c commandLine, err error) {
 	keys := map[byte]string{'i': "IdentityFile", 'p': "Port", 'b': "BindAddress", 'c': "Ciphers", 'm': "MACs"}
@@ -19,6 +25,15 @@ func (r *reader) options(args []string) (c commandLine, err error) {
 			return c, &Unfit{"--ssh-args", a}
 		}
 		letter, value := a[1], a[2:]
+		if r.lax && strings.IndexByte(foreignWithValue, letter) >= 0 {
+			if value == "" && len(args) > 0 {
+				value, args = args[0], args[1:]
+			}
+			if key := foreignKeys[letter]; key != "" {
+				c.lines = append(c.lines, key+" "+value)
+			}
+			continue
+		}
 		if strings.IndexByte("ipbcmoFl", letter) < 0 {
 			// Letters without a value may stand together.
 			for _, l := range a[1:] {
@@ -29,7 +44,9 @@ func (r *reader) options(args []string) (c commandLine, err error) {
 					c.lines = append(c.lines, "AddressFamily inet6")
 				case 'a', 'C', 'q', 'T', 'x':
 				default:
-					return c, &Unfit{"--ssh-args", a}
+					if !r.lax {
+						return c, &Unfit{"--ssh-args", a}
+					}
 				}
 			}
 			continue

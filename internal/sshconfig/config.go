@@ -83,29 +83,59 @@ type Config struct {
 // Resolve reads what concerns one host. user may be empty; args are options of
 // ssh's own. The error is an *Unfit.
 func Resolve(sys System, host, user string, args []string) (*Config, error) {
-	r := &reader{sys: sys, alias: host, host: host, user: user, got: map[string][]string{}, at: map[string]string{}}
+	r := newReader(sys, host, user)
+	if err := r.all(args); err != nil {
+		return nil, err
+	}
+	return r.config()
+}
+
+func newReader(sys System, host, user string) *reader {
+	return &reader{sys: sys, alias: host, host: host, user: user, got: map[string][]string{}, at: map[string]string{}}
+}
+
+// all reads the arguments and the files, twice if they ask for it.
+func (r *reader) all(args []string) error {
 	line, err := r.options(args)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for range 2 {
 		for _, l := range line.lines {
-			if err := r.line(l, &scope{name: "--ssh-args", active: true, user: true}); err != nil {
-				return nil, err
+			if err := r.line(l, &scope{name: "--ssh-args", active: true, user: true}); err != nil && !r.lax {
+				return err
 			}
 		}
 		if err := r.files(line.file); err != nil {
-			return nil, err
+			return err
 		}
 		if r.final || !r.again {
 			break
 		}
 		if r.host, err = r.hostName(); err != nil {
-			return nil, err
+			return err
 		}
 		r.final = true
 	}
-	return r.config()
+	return nil
+}
+
+// Between says what stands between this host and another where ssh connects: the
+// line that names a proxy, and the line that names a connection to share. Either
+// may be empty. What it does not understand it passes over.
+func Between(sys System, host, user string, args []string) (proxy, shared string) {
+	r := newReader(sys, host, user)
+	r.lax = true
+	_ = r.all(args) // what was read until then counts
+	line := func(keys ...string) string {
+		for _, k := range keys {
+			if v := r.got[k]; v != nil && !strings.EqualFold(v[0], "none") {
+				return k + " " + strings.Join(v, " ")
+			}
+		}
+		return ""
+	}
+	return line("proxyjump", "proxycommand"), line("controlpath")
 }
 
 // files reads the user's file and the system's, or the one that -F names.

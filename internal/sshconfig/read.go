@@ -40,6 +40,7 @@ type reader struct {
 	got     map[string][]string
 	at      map[string]string // where the value of a keyword stands
 	ignored string            // IgnoreUnknown
+	lax     bool              // what is not understood is passed over
 }
 
 // scope is where a line stands.
@@ -92,7 +93,7 @@ func (r *reader) file(name string, s scope, must bool) error {
 	}
 	for _, l := range strings.Split(string(text), "\n") {
 		s.line++
-		if err := r.line(l, &s); err != nil {
+		if err := r.line(l, &s); err != nil && !r.lax {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,20 +63,40 @@ func TestShipping(t *testing.T) {
 	stamps := func() string {
 		o := ibrun(t, c, "--hosts", "node[0001-0003]", "--no-preflight", "sh", "-c", "stat -c %i.%Z /root/.cache/ibrun/*")
 		require.Equal(t, 0, o.code, o.stderr)
-		return strings.Join(strings.Fields(o.stdout), " ")
+		words := strings.Fields(o.stdout)
+		slices.Sort(words)
+		return strings.Join(words, " ")
 	}
-	require.Len(t, strings.Fields(stamps()), 3)
+	first := stamps()
+	require.Len(t, strings.Fields(first), 6, "on each node a binary and its digest")
+	require.Equal(t, first, stamps())
+	on := func(node, command string) {
+		out, err := c.Exec(t.Context(), node, "sh", "-c", command).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	// What a full disk or a crash made of it is mended.
+	eventually(t, 10*time.Second, "no agent runs it", func() bool { return everywhere(t, c) == 0 })
+	on("node0001", "for f in /root/.cache/ibrun/ibrun-????????????????; do : >$f; done")
+	on("node0002", "for f in /root/.cache/ibrun/ibrun-????????????????; do truncate -s 1000000 $f; done")
+	require.Len(t, strings.Fields(stamps()), 6)
+	require.NotEqual(t, first, stamps())
 	// A home from which nothing may be run: another folder is found.
-	out, err := c.Exec(t.Context(), "node0002", "sh", "-c", "mount -t tmpfs -o noexec none /root/.cache").CombinedOutput()
-	require.NoError(t, err, string(out))
+	on("node0002", "mount -t tmpfs -o noexec none /root/.cache")
 	o = ibrun(t, c, "--hosts", "node[0001-0003]", "--tree", "chain", "hostname")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, "node0001\nnode0002\nnode0003\n", sortedLines(o.stdout))
 	// Nowhere at all: said by name.
-	out, err = c.Exec(t.Context(), "node0003", "sh", "-c", "rm -rf /root/.cache; for d in /root /tmp /var/tmp /dev/shm /run; do mount -t tmpfs -o noexec none $d; done").CombinedOutput()
-	require.NoError(t, err, string(out))
-	o = ibrun(t, c, "--hosts", "node[0001-0002]", "--tree", "flat", "true")
-	require.Equal(t, 0, o.code, o.stderr)
+	on("node0003", "for d in /root /tmp /var/tmp /dev/shm; do mount -t tmpfs -o noexec none $d; done")
+	o = ibrun(t, c, "--hosts", "node[0001-0003]", "--tree", "flat", "true")
+	require.Equal(t, 125, o.code, o.stderr)
+	require.Regexp(t, `node0003 .* ship .*no folder can hold and run the agent: `+
+		`/root/\.cache/ibrun \(noexec\) /tmp/ibrun\.\w+ \(noexec\) `+
+		`/var/tmp/ibrun\.\w+ \(noexec\) /dev/shm/ibrun\.\w+ \(noexec\)`, o.stderr)
+	for _, node := range c.Nodes() {
+		const parts = "ls -d /tmp/ibrun.* /var/tmp/ibrun.* /dev/shm/ibrun.* /root/.cache/ibrun/.tmp*"
+		out, _ := c.Exec(t.Context(), node, "sh", "-c", parts).Output()
+		require.Empty(t, string(out), "nothing is left on %s", node)
+	}
 }
 
 func sortedLines(s string) string {

@@ -17,7 +17,8 @@ type conn struct {
 	*net.TCPConn
 	raw     syscall.RawConn
 	quick   atomic.Bool
-	heard   atomic.Int64 // when something last came, in Unix nanoseconds
+	began   time.Time
+	last    atomic.Int64 // its age when something was last received, in nanoseconds
 	onWords func()       // called when the first bytes come; then nil. Read's alone
 	early   [1024]byte   // the version line is read byte by byte above us
 	have    []byte       // rest of early
@@ -28,7 +29,7 @@ func newConn(c *net.TCPConn, onWords func()) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &conn{TCPConn: c, raw: raw, onWords: onWords}
+	w := &conn{TCPConn: c, raw: raw, began: time.Now(), onWords: onWords}
 	w.quick.Store(true)
 	w.acknowledge()
 	return w, nil
@@ -37,6 +38,13 @@ func newConn(c *net.TCPConn, onWords func()) (*conn, error) {
 func (c *conn) acknowledge() {
 	_ = c.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1) })
 }
+
+// age is the time since the connection was made, whatever becomes of the clock
+// on the wall.
+func (c *conn) age() time.Duration { return time.Since(c.began) }
+
+// received is the connection's age when something was last received.
+func (c *conn) received() time.Duration { return time.Duration(c.last.Load()) }
 
 // Read is for one goroutine.
 func (c *conn) Read(p []byte) (n int, err error) {
@@ -47,7 +55,7 @@ func (c *conn) Read(p []byte) (n int, err error) {
 		}
 		n, err = c.TCPConn.Read(into)
 		if n > 0 {
-			c.heard.Store(time.Now().UnixNano())
+			c.last.Store(int64(c.age()))
 			if c.onWords != nil {
 				c.onWords()
 				c.onWords = nil

@@ -103,6 +103,7 @@ type hostCheck struct {
 	keys   []knownKey
 	casigs []string
 	unfit  *sshconfig.Unfit
+	last   []byte // the key that was accepted last; nil: none yet
 }
 
 func newHostCheck(cfg *sshconfig.Config) (*hostCheck, error) {
@@ -167,8 +168,22 @@ func judge(keys []knownKey, key ssh.PublicKey) (standing, knownKey) {
 	return result, by
 }
 
-// check is an ssh.HostKeyCallback. What it returns is an *Error.
+// check is an ssh.HostKeyCallback. What it returns is an *Error. Like ssh, it
+// judges a key once in a connection: when keys are exchanged again the files
+// may have changed, and the key may have been learnt.
 func (h *hostCheck) check(_ string, _ net.Addr, key ssh.PublicKey) error {
+	blob := key.Marshal()
+	if h.last != nil && bytes.Equal(h.last, blob) {
+		return nil
+	}
+	err := h.judge(key)
+	if err == nil {
+		h.last = blob
+	}
+	return err
+}
+
+func (h *hostCheck) judge(key ssh.PublicKey) error {
 	if bits := rsaBits(key); bits > 0 && bits < h.cfg.MinRSABits {
 		return &Error{Phase: KeyExchange, Cause: fmt.Sprintf("its host key has %d bits, fewer than %d", bits, h.cfg.MinRSABits), Hint: "have its keys made again there: ssh-keygen -A"}
 	}

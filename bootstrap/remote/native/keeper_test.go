@@ -1,6 +1,7 @@
 package native
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync/atomic"
@@ -9,57 +10,119 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
+
+	"ibrun/internal/sshconfig"
 )
 
-// A server that answers keeps its session however long it has nothing else to
-// say; one that does not loses it.
-func TestKeeper(t *testing.T) {
-	for _, answers := range []bool{true, false} {
-		s := newServer(t)
-		var asked atomic.Int32
-		s.accept(func(c net.Conn) {
-			_, channels, requests, err := ssh.NewServerConn(c, &s.config)
-			if err != nil {
-				return
+// answering is a server that counts keepalives, and answers them or does not.
+func answering(t *testing.T, answers bool) (*server, *atomic.Int32) {
+	s, asked := newServer(t), new(atomic.Int32)
+	s.accept(func(c net.Conn) {
+		_, channels, requests, err := ssh.NewServerConn(c, &s.config)
+		if err != nil {
+			return
+		}
+		go func() {
+			for n := range channels {
+				_, requests, _ := n.Accept()
+				go func() {
+					for r := range requests {
+						_ = r.Reply(true, nil)
+					}
+				}()
 			}
-			go func() {
-				for n := range channels {
-					_, requests, _ := n.Accept()
-					go func() {
-						for r := range requests {
-							_ = r.Reply(true, nil)
-						}
-					}()
-				}
-			}()
-			for r := range requests {
-				asked.Add(1)
-				if answers {
-					_ = r.Reply(false, nil)
+		}()
+		for r := range requests {
+			asked.Add(1)
+			if answers {
+				_ = r.Reply(false, nil)
+			}
+		}
+	})
+	return s, asked
+}
+
+// quickly is a session with keepalives so often.
+func quickly(t *testing.T, cfg *sshconfig.Config, every time.Duration) *Session {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	l := &login{cfg: cfg, tell: func(Phase) {}, banner: func(string) {}, every: every}
+	n, err := l.start(ctx, "command", io.Discard)
+	require.NoError(t, err)
+	return n
+}
+
+func isOver(n *Session) bool {
+	select {
+	case <-n.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// A server that answers keeps its session however long it has nothing else to
+// say.
+func TestAnsweredKeepalives(t *testing.T) {
+	t.Parallel()
+	s, asked := answering(t, true)
+	n := quickly(t, s.login(t), 50*time.Millisecond)
+	defer n.Kill()
+	require.Eventually(t, func() bool { return asked.Load() > 12 || isOver(n) }, 20*time.Second, 5*time.Millisecond)
+	require.False(t, isOver(n), "%v", n.End())
+}
+
+// One that does not answer loses it, and that is said.
+func TestKeepalivesWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	s, asked := answering(t, false)
+	cfg := s.login(t)
+	cfg.AliveCount = 2
+	n := quickly(t, cfg, 20*time.Millisecond)
+	<-n.Done()
+	require.ErrorContains(t, n.End().Lost, "its sshd has answered nothing")
+	require.Equal(t, int32(1), asked.Load(), "the library sends one when the last was answered")
+}
+
+// TestDetector plays the clock: what was received and when the timer rang, in
+// seconds, and the question or verdict that follows.
+func TestDetector(t *testing.T) {
+	type look struct {
+		now, received float64
+		verdict       verdict
+		next          float64
+	}
+	for name, looks := range map[string][]look{
+		"data comes": {{15, 14, wait, 29}, {29, 20, wait, 35}},
+		"answers that are faster than the timer is late": {
+			{15.01, 0, ask, 30.01}, {30.02, 15.011, ask, 45.02}, {45.03, 30.021, ask, 60.03}, {60.04, 45.031, ask, 75.04},
+			{75.05, 60.041, ask, 90.05}, {90.06, 75.051, ask, 105.06},
+		},
+		"no answers": {{15, 0, ask, 30}, {30, 0, ask, 45}, {45, 0, ask, 60}, {60, 0, lost, 0}},
+		"two missed, then an answer": {
+			{15, 0, ask, 30}, {30, 0, ask, 45}, {45, 44, wait, 59}, {59, 44, ask, 74},
+			{74, 44, ask, 89}, {89, 44, ask, 104}, {104, 44, lost, 0},
+		},
+		"this process was stopped for 59 s": {
+			{15, 0, ask, 30}, {30, 0, ask, 45}, {45, 0, ask, 60}, {119, 0, ask, 134}, {134.2, 119.1, ask, 149.2},
+		},
+		"stopped, and nobody is there afterwards": {
+			{15, 0, ask, 30}, {30, 0, ask, 45}, {45, 0, ask, 60}, {119, 0, ask, 134}, {134, 0, lost, 0},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := detector{most: 3, every: 15 * time.Second, due: 15 * time.Second}
+			for _, l := range looks {
+				got := d.look(seconds(l.now), seconds(l.received))
+				require.Equal(t, l.verdict, got, "at %v", l.now)
+				if got != lost {
+					require.Equal(t, seconds(l.next), d.due, "after %v", l.now)
 				}
 			}
 		})
-		n, _, err := try(s.login(t), 5*time.Second, io.Discard)
-		require.NoError(t, err)
-		most := 2
-		if answers {
-			most = 200 // on a machine however busy
-		}
-		k := keep(n.conn, n.client, most, 20*time.Millisecond)
-		if answers {
-			require.Eventually(t, func() bool { return asked.Load() > 6 }, 10*time.Second, 5*time.Millisecond)
-			select {
-			case <-n.Done():
-				t.Fatal("it is over", n.End())
-			default:
-			}
-			k.stop()
-			n.Kill()
-		}
-		<-n.Done()
-		require.Error(t, n.End().Lost)
-		if !answers {
-			require.LessOrEqual(t, asked.Load(), int32(2))
-		}
 	}
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Microsecond)
 }

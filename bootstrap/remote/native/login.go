@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -26,9 +27,10 @@ type login struct {
 	banner func(string)
 	host   *hostCheck
 	keys   *keyring
-	next   int      // of keys.signers
-	offers []string // methods that the server takes, as last said
-	tried  []string // types of keys that it refused
+	next   int           // of keys.signers
+	offers []string      // methods that the server takes, as last said
+	tried  []string      // types of keys that it refused
+	every  time.Duration // of silence, between keepalives
 }
 
 func (l *login) to(p Phase) {
@@ -81,13 +83,18 @@ func (l *login) connect(ctx context.Context) (*ssh.Client, *conn, error) {
 	defer stop()
 	l.to(Version)
 	_ = tcp.SetDeadline(by)
+	// The library calls back at each key exchange of the connection. Only the
+	// first is a step of the login; whoever has the session then sets its limits.
+	believed := sync.OnceFunc(func() {
+		l.to(Authenticate)
+		limit, _ := ctx.Deadline()
+		_ = tcp.SetDeadline(limit)
+	})
 	checked := config.HostKeyCallback
 	config.HostKeyCallback = func(name string, addr net.Addr, key ssh.PublicKey) error {
 		err := checked(name, addr, key)
 		if err == nil {
-			l.to(Authenticate)
-			limit, _ := ctx.Deadline()
-			_ = tcp.SetDeadline(limit)
+			believed()
 		}
 		return err
 	}
@@ -227,7 +234,8 @@ func (l *login) explain(ctx context.Context, err error, by time.Time, most time.
 		return &sshconfig.Unfit{Why: "the server knows no " + none.What + " that native ssh has"}
 	case errors.As(err, &slow) && slow.Timeout(), errors.Is(err, os.ErrDeadlineExceeded), expired(ctx), l.at() != Authenticate && time.Now().After(by):
 		if l.at() == Version {
-			return l.fail("something accepts connections there and says nothing: is it sshd?", "no word from it in %v", most)
+			waited := time.Since(by.Add(-most)).Round(100 * time.Millisecond)
+			return l.fail("something accepts connections there and says nothing: is it sshd?", "no word from it in %v", waited)
 		}
 		return l.silent()
 	// The library closes the connection when reading fails, and may report that.

@@ -17,13 +17,15 @@ import (
 // Session is a command that runs at the other end of a connection of its own.
 // Its streams are the caller's until the session ends.
 type Session struct {
-	Stdin  io.WriteCloser
-	Stdout io.Reader
-	client *ssh.Client
-	conn   *conn
-	done   chan struct{} // closed by watch, when end is written
-	end    End
-	alive  *keeper
+	Stdin   io.WriteCloser
+	Stdout  io.Reader
+	channel ssh.Channel
+	client  *ssh.Client
+	conn    *conn
+	done    chan struct{} // closed by watch, when end is written
+	end     End
+	alive   *keeper
+	limit   *time.Timer // nil: none was set
 }
 
 // End is how a session ended. The zero value is a command that returned 0.
@@ -39,7 +41,12 @@ type End struct {
 // to stderr, by one goroutine at a time. The context bounds the start only. The
 // error is an *Error or an *sshconfig.Unfit.
 func Start(ctx context.Context, cfg *sshconfig.Config, command string, stderr io.Writer, tell func(Phase)) (*Session, error) {
-	l := &login{cfg: cfg, tell: tell, banner: func(text string) { _, _ = io.WriteString(stderr, text) }}
+	l := &login{cfg: cfg, tell: tell, every: aliveInterval}
+	l.banner = func(text string) { _, _ = io.WriteString(stderr, text) }
+	return l.start(ctx, command, stderr)
+}
+
+func (l *login) start(ctx context.Context, command string, stderr io.Writer) (*Session, error) {
 	client, c, err := l.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -70,7 +77,8 @@ func (l *login) run(client *ssh.Client, c *conn, command string, stderr io.Write
 		_, _ = channel.SendRequest("env", false, ssh.Marshal(struct{ Name, Value string }{name, value}))
 	}
 	s := &Session{
-		Stdin: stdin{channel}, Stdout: channel, client: client, conn: c, done: make(chan struct{}), alive: keep(c, client, l.cfg.AliveCount, aliveInterval),
+		Stdin: stdin{channel}, Stdout: channel, channel: channel, client: client, conn: c,
+		done: make(chan struct{}), alive: keep(c, client, l.cfg.AliveCount, l.every),
 	}
 	var drained sync.WaitGroup
 	drained.Go(func() { _, _ = io.Copy(stderr, channel.Stderr()) })
@@ -118,7 +126,9 @@ func (s *Session) watch(requests <-chan *ssh.Request, drained *sync.WaitGroup) {
 	if err := s.client.Wait(); end.Lost != nil && err != nil {
 		end.Lost = err
 	}
-	s.alive.stop()
+	if err := s.alive.stop(); end.Lost != nil && err != nil {
+		end.Lost = err
+	}
 	s.end = end
 	close(s.done)
 }
@@ -127,9 +137,28 @@ func (s *Session) watch(requests <-chan *ssh.Request, drained *sync.WaitGroup) {
 // nothing more comes of its output.
 func (s *Session) Kill() { s.client.Close() }
 
-// Limit sets a time at which the session ends if it still has a limit then;
-// zero takes the limit away.
-func (s *Session) Limit(t time.Time) { _ = s.conn.SetDeadline(t) }
+// abandonTime is how long a command's end may take to be asked for.
+const abandonTime = 200 * time.Millisecond
+
+// Abandon is Kill, and also sends SIGTERM to what the command has in its process
+// group, as a shell that sleeps does not see the end of its input. Servers before
+// OpenSSH 7.9 do not do that.
+func (s *Session) Abandon() {
+	_ = s.conn.SetDeadline(time.Now().Add(abandonTime))
+	_, _ = s.channel.SendRequest("signal", false, ssh.Marshal(struct{ Name string }{"TERM"}))
+	s.client.Close()
+}
+
+// Limit sets a time at which the session is abandoned if it still has a limit
+// then; zero takes the limit away. It is for one goroutine.
+func (s *Session) Limit(t time.Time) {
+	if s.limit != nil {
+		s.limit.Stop()
+	}
+	if !t.IsZero() {
+		s.limit = time.AfterFunc(time.Until(t), s.Abandon)
+	}
+}
 
 // Done is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.done }

@@ -205,15 +205,3 @@ func TestDeath(t *testing.T) {
 		<-gone
 	}
 }
-
-// Many megabytes in both directions while keys are exchanged anew.
-func TestRekey(t *testing.T) {
-	s := newServer(t)
-	s.config.RekeyThreshold = 1 << 18
-	s.sessions(func(ch ssh.Channel, _ string) { _, _ = io.Copy(ch, ch) })
-	cfg := s.login(t)
-	cfg.RekeyBytes = 1 << 18
-	n, _, err := try(cfg, 5*time.Second, io.Discard)
-	require.NoError(t, err)
-	echoes(t, n, bytes.Repeat([]byte("rekey!"), 1<<20))
-}

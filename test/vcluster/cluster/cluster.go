@@ -37,6 +37,7 @@ type Config struct {
 	RSH   bool     // also a real rsh server on each node: inetd with in.rshd
 	NoSSH bool     // no sshd: the rsh stand-in only, four times faster to come up
 	Kex   string   // key exchange of the nodes' sshd, for example curve25519-sha256; empty: the distribution's own
+	SSHD  []string // lines for the nodes' sshd_config, before all others: the first one counts
 	Share []string // directories visible on the nodes too, at the same path; the module's own directory always is
 }
 

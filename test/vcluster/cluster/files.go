@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -131,12 +132,12 @@ func sshFiles(dir string, cfg Config, files map[string]string) error {
 	}
 	files["etc/ssh/ssh_known_hosts"] = "node*,10.77.*," + FrontName + " " + hostKey + "\n"
 	files["etc/vcluster/authorized_keys"] = userKey + "\n"
-	config := []string{
+	config := append(slices.Clone(cfg.SSHD),
 		"HostKey /etc/vcluster/host_key", "AuthorizedKeysFile /etc/vcluster/authorized_keys", "PidFile none",
 		"PermitRootLogin prohibit-password", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
 		"UsePAM no", "UseDNS no", "MaxStartups 1000", "MaxSessions 1000", "PermitUserEnvironment no", "PrintMotd no",
-		"X11Forwarding no", "LogLevel ERROR", "SetEnv PATH=" + nodePath,
-	}
+		"X11Forwarding no", "LogLevel ERROR", "SetEnv PATH="+nodePath,
+	)
 	if cfg.Kex != "" {
 		config = append(config, "KexAlgorithms "+cfg.Kex)
 	}

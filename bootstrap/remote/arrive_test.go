@@ -1,0 +1,91 @@
+package remote
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What has not been used for a month goes, and of the rest what was not among the
+// last eight, unless it was used today; parts go, other files do not.
+func TestPrune(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	const day = 24 * time.Hour
+	make := func(name string, ago time.Duration) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o700))
+		require.NoError(t, os.Chtimes(filepath.Join(dir, name), now, now.Add(-ago)))
+	}
+	build := func(n int) string { return fmt.Sprintf("ibrun-%016x", n) }
+	var want []string
+	keep := func(names ...string) { want = append(want, names...) }
+	add := func(n int, used time.Duration, kept bool) {
+		make(build(n), 90*day) // when it came says nothing
+		make(build(n)+digestSuffix, used)
+		if kept {
+			keep(build(n), build(n)+digestSuffix)
+		}
+	}
+	make(cachedName(), 90*day)
+	make(cachedName()+digestSuffix, 0)
+	keep(cachedName(), cachedName()+digestSuffix)
+	for n := range 12 {
+		add(n, time.Duration(n+1)*time.Hour, true) // today: more than eight
+	}
+	add(100, 2*day, false)
+	add(101, 40*day, false)
+	make(build(200), 3*day) // never finished: as old as it is
+	for _, name := range []string{".tmp.abcdefghij", "costs.json", ".tmp.x", "ibrun-old"} {
+		make(name, 90*day)
+	}
+	make(".tmp.0123456789", time.Minute) // on its way
+	keep("costs.json", ".tmp.x", "ibrun-old", ".tmp.0123456789")
+	prune(dir, now)
+	require.ElementsMatch(t, want, names(t, dir))
+
+	for n := range 12 { // a week later seven of them and this build are left
+		if n >= keepAlways-1 {
+			want = slices.DeleteFunc(want, func(name string) bool { return name == build(n) || name == build(n)+digestSuffix })
+		}
+	}
+	want = slices.DeleteFunc(want, func(name string) bool { return name == ".tmp.0123456789" })
+	prune(dir, now.Add(7*day))
+	require.ElementsMatch(t, want, names(t, dir))
+}
+
+func names(t *testing.T, dir string) (all []string) {
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+// A start marks the copy that it runs as used, without making it another file to
+// the script; the first one of a build prunes.
+func TestArrivalOfACopy(t *testing.T) {
+	n := newNode(t, "/bin/sh", "", 20*time.Second)
+	require.NoError(t, os.MkdirAll(n.cache(), 0o700))
+	old := filepath.Join(n.cache(), "ibrun-0123456789abcdef")
+	require.NoError(t, os.WriteFile(old, nil, 0o700))
+	long := time.Now().Add(-100 * 24 * time.Hour)
+	require.NoError(t, os.Chtimes(old, long, long))
+	require.Equal(t, shipped, n.launch(t))
+	require.NoFileExists(t, old)
+
+	digest := n.cached() + digestSuffix
+	require.NoError(t, os.Chtimes(digest, long, long))
+	require.NoError(t, os.WriteFile(old, nil, 0o700))
+	require.NoError(t, os.Chtimes(old, long, long))
+	require.Equal(t, found, n.launch(t))
+	st, err := os.Stat(digest)
+	require.NoError(t, err)
+	require.Less(t, time.Since(st.ModTime()), time.Minute)
+	require.FileExists(t, old, "only what comes new makes room")
+	require.Equal(t, found, n.launch(t))
+}
