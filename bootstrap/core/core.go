@@ -28,7 +28,7 @@ type Config struct {
 
 	// Join makes one of what the parts of a Barrier carry, before it goes on;
 	// nil: parcels go on as they came. It must be pure.
-	Join    func([]wire.Parcel) []wire.Parcel
+	Join    func(wire.Parcels) wire.Parcels
 	Spawned bool // root: by a rank of another job, whose root has the names
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -121,7 +122,7 @@ func (c *Core) ended(nodes job.Parts, s job.Status) {
 func (c *Core) childExit(l Link, m wire.Exit) {
 	k := &c.kids[l]
 	k.exited = true
-	c.finish.ends = append(c.finish.ends, m.Runs...)
+	c.finish.ends = slices.AppendSeq(c.finish.ends, m.Runs.All())
 	c.finish.trunc += m.Truncated
 	c.finish.mpi.Add(m.MPI)
 	c.drop(l, job.Status{})
@@ -192,7 +193,7 @@ func (c *Core) checkExit() {
 	if c.job.Transport.Stats {
 		c.send(Up, wire.Tally{Of: &c.tally})
 	}
-	c.send(Up, wire.Exit{Runs: runs, Truncated: f.trunc + c.flow.truncated, MPI: f.mpi})
+	c.send(Up, wire.Exit{Runs: wire.NewEndings(runs...), Truncated: f.trunc + c.flow.truncated, MPI: f.mpi})
 	c.stage = done
 	c.do(Finish{})
 }

@@ -279,7 +279,7 @@ func (c *Core) lateSessions() {
 	var w wire.Waiting
 	for i := range c.kids[:s.next] {
 		k := &c.kids[i]
-		if k.state == kidStarting && c.now-k.started >= lateAfter && len(w.Items) < maxLate {
+		if k.state == kidStarting && c.now-k.started >= lateAfter && len(w.Items) < wire.MaxLate {
 			w.Items = append(w.Items, wire.Late{Node: k.head.First, Host: k.host(), Phase: k.phase, ForMs: ms(c.now - k.started)})
 		}
 	}
@@ -288,9 +288,6 @@ func (c *Core) lateSessions() {
 		c.waiting(w)
 	}
 }
-
-// maxLate bounds one Waiting: a person reads a few names, not a thousand.
-const maxLate = 8
 
 func (c *Core) waiting(w wire.Waiting) {
 	if c.cfg.Root {

@@ -41,11 +41,11 @@ func TestPoolGoesOnWithoutAChild(t *testing.T) {
 		call := wire.Wish{Fence: 2}
 		require.Equal(t, []Send{{0, call}, {1, call}, {2, call}}, sends(c, Frame{0, call}))
 		require.Empty(t, sends(c, Frame{0, call}), "once")
-		require.Empty(t, sends(c, Frame{0, wire.Pool{Fence: 2, Values: [][]byte{{1}}}}))
-		require.Empty(t, sends(c, Frame{0, wire.Pool{Fence: 2, Values: [][]byte{{9}}}}), "a child gives once")
-		require.Empty(t, sends(c, Frame{2, wire.Pool{Fence: 1, Values: [][]byte{{8}}}}), "of another call")
+		require.Empty(t, sends(c, Frame{0, wire.Pool{Fence: 2, Values: wire.NewValues([]byte{1})}}))
+		require.Empty(t, sends(c, Frame{0, wire.Pool{Fence: 2, Values: wire.NewValues([]byte{9})}}), "a child gives once")
+		require.Empty(t, sends(c, Frame{2, wire.Pool{Fence: 1, Values: wire.NewValues([]byte{8})}}), "of another call")
 		require.Empty(t, sends(c, Frame{2, wire.Pool{Fence: 2}}))
-		all := wire.Pool{Fence: 2, Values: [][]byte{{1}}}
+		all := wire.Pool{Fence: 2, Values: wire.NewValues([]byte{1})}
 		require.Equal(t, []Send{{0, all}}, sends(c, leaves))
 		require.Equal(t, []Send{{2, all}}, sends(c, Frame{2, wire.Wish{Fence: 1}}))
 	}
@@ -55,8 +55,8 @@ func TestPoolGoesOnWithoutAChild(t *testing.T) {
 func TestPoolOfTooMuch(t *testing.T) {
 	c := rootOfThree(t)
 	sends(c, Frame{0, wire.Wish{Fence: 1}})
-	most := make([]byte, wire.MaxGather)
-	sends(c, Frame{0, wire.Pool{Fence: 1, Values: [][]byte{most}}})
-	sends(c, Frame{1, wire.Pool{Fence: 1}})
+	most := make([]byte, wire.MaxGather-4) // which is all that a frame may have, with its length
+	sends(c, Frame{0, wire.Pool{Fence: 1, Values: wire.NewValues(most)}})
+	sends(c, Frame{1, wire.Pool{Fence: 1, Values: wire.NewValues(nil)}})
 	require.Equal(t, []Send{{0, wire.Pool{Fence: 1}}}, sends(c, Frame{2, wire.Pool{Fence: 1}}))
 }

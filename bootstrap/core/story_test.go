@@ -123,12 +123,12 @@ func (s *story) wait(d time.Duration) (lines []string) {
 }
 
 // inOne makes one parcel of several.
-func inOne(parcels []wire.Parcel) []wire.Parcel {
+func inOne(parcels wire.Parcels) wire.Parcels {
 	all := wire.Parcel{To: wire.Everyone}
-	for _, p := range parcels {
+	for p := range parcels.All() {
 		all.Value = append(all.Value, p.Value...)
 	}
-	return []wire.Parcel{all}
+	return wire.NewParcels(all)
 }
 
 // newStory makes the agent of a plan.

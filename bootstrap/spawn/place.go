@@ -112,15 +112,17 @@ func Predict(m *topo.Machine, j *job.Job, n job.Node) (placed wire.Placed, notes
 	}
 	all, notes, err := places(m, j.Binding, n, threads(p), nil)
 	placed.Host = n.Host
+	var ranks []wire.Placement
 	for i, at := range all {
 		cpus, mems := at.thread.CPUs, m.AllowedMems
 		if cpus.Empty() {
 			cpus = m.Allowed
 		}
-		placed.Ranks = append(placed.Ranks, wire.Placement{
+		ranks = append(ranks, wire.Placement{
 			Rank: n.First + uint32(i), CPUs: cpus.String(), Mems: mems.String(), Policy: at.thread.Policy(), HCA: at.port, Drawing: draw.Binding(m, cpus),
 		})
 	}
+	placed.Ranks = wire.NewPlacements(ranks...)
 	return placed, notes, err
 }
 
@@ -149,6 +151,7 @@ func (s *Set) placed() Placed {
 	if !s.cfg.Job.Binding.Report {
 		return Placed{m}
 	}
+	var ranks []wire.Placement
 	for _, r := range s.ranks {
 		r.mu.Lock()
 		p := r.process
@@ -161,8 +164,9 @@ func (s *Set) placed() Placed {
 		if cpus, err := cpuset.ParseList(at.CPUs); err == nil && at.CPUs != "" {
 			at.Drawing = draw.Binding(s.machine, cpus)
 		}
-		m.Ranks = append(m.Ranks, at)
+		ranks = append(ranks, at)
 	}
+	m.Ranks = wire.NewPlacements(ranks...)
 	return Placed{m}
 }
 

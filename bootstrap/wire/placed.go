@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 
 	"ibrun/job"
 )
@@ -12,7 +13,7 @@ type Placed struct {
 	Node    uint32
 	Host    string
 	Picture string // the node, drawn or as JSON; empty unless --display topo
-	Ranks   []Placement
+	Ranks   Placements
 }
 
 // Placement is one rank's part of Placed.
@@ -31,27 +32,31 @@ func (m Placed) append(w *writer) {
 	w.u32(m.Node)
 	w.string(m.Host)
 	w.string(m.Picture)
-	w.uint(uint64(len(m.Ranks)))
-	for _, p := range m.Ranks {
-		w.u32(p.Rank)
-		for _, s := range []string{p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing} {
-			w.string(s)
-		}
+	appendList(w, m.Ranks)
+}
+
+// NewPlacements packs the places of ranks.
+func NewPlacements(ranks ...Placement) Placements {
+	return listOf[Placement, placementCodec](slices.Values(ranks))
+}
+
+func (placementCodec) append(w *writer, p Placement) {
+	w.u32(p.Rank)
+	for _, s := range []string{p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing} {
+		w.string(s)
 	}
+}
+
+func (placementCodec) read(r *reader) Placement {
+	return Placement{Rank: r.u32(), CPUs: r.string(), Mems: r.string(), Policy: r.string(), HCA: r.string(), Drawing: r.string()}
 }
 
 func parsePlaced(r *reader) Message {
-	m := Placed{Node: r.u32(), Host: r.string(), Picture: r.string()}
-	for range r.count(6) {
-		m.Ranks = append(m.Ranks, Placement{
-			Rank: r.u32(), CPUs: r.string(), Mems: r.string(), Policy: r.string(), HCA: r.string(), Drawing: r.string(),
-		})
-	}
-	return m
+	return Placed{Node: r.u32(), Host: r.string(), Picture: r.string(), Ranks: parseList[Placement, placementCodec](r, 6, nil)}
 }
 
 func (m Placed) String() string {
-	return fmt.Sprintf("Placed node=%d host=%q ranks=%d", m.Node, m.Host, len(m.Ranks))
+	return fmt.Sprintf("Placed node=%d host=%q ranks=%d", m.Node, m.Host, m.Ranks.Len())
 }
 
 // Notice is what a node has to say to people: a sentence that ends nothing.

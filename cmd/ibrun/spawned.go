@@ -80,9 +80,9 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	j.Output = job.Output{Merge: j.Output.Merge, Unbuffered: j.Output.Unbuffered}
 	j.Transport.Stats, j.Binding.Report, j.Binding.Topo = false, false, false
 	j.Launch.Held = false
-	j.Spawner, j.Depth, j.Preput = j.ID, j.Depth+1, from.Spawn.Preput
-	for _, c := range from.Spawn.Commands {
-		prog := job.Program{First: j.Size, Count: c.Ranks, Argv: c.Argv, Env: asker.Env, Drop: asker.Drop, Dir: asker.Dir}
+	j.Spawner, j.Depth, j.Preput = j.ID, j.Depth+1, slices.Collect(from.Spawn.Preput.All())
+	for c := range from.Spawn.Commands.All() {
+		prog := job.Program{First: j.Size, Count: c.Ranks, Argv: slices.Collect(c.Argv.All()), Env: asker.Env, Drop: asker.Drop, Dir: asker.Dir}
 		if c.Dir != "" {
 			prog.Dir = absolute(c.Dir, asker.Dir)
 		}
