@@ -46,6 +46,12 @@ func (l Parts) Len() (n int) {
 	return n
 }
 
+// Has reports whether a node is one of them.
+func (l Parts) Has(node uint32) bool {
+	i := sort.Search(len(l), func(i int) bool { return l[i].First > node }) - 1
+	return i >= 0 && node < l[i].End()
+}
+
 // Add takes in nodes that are not there yet.
 func (l Parts) Add(more ...Part) Parts {
 	all := slices.Clone(l)

@@ -25,21 +25,32 @@ type gathering struct {
 // joined takes the part of a rank of this node.
 func (c *Core) joined(rank uint32, r *local, m wire.Collect) {
 	r.op++
-	if m.Op != r.op {
-		m.Op, m.Trouble = r.op, c.named(rank, 1)+" counts its collectives wrongly"
+	switch {
+	case m.Op != r.op:
+		m.Trouble = c.named(rank, 1) + " counts its collectives wrongly"
+	case !c.ownParcels(rank, m.Parcels):
+		m.Trouble = c.named(rank, 1) + " sends what is another's, or for no rank"
 	}
+	m.Op = r.op
 	c.gather(m, c.named(rank, 1))
 	c.checkGather(m.Op)
+}
+
+// ownParcels reports whether parcels are a rank's own, and for ranks that there are.
+func (c *Core) ownParcels(rank uint32, parcels wire.Parcels) bool {
+	for p := range parcels.All() {
+		if p.From != rank || p.To != wire.Everyone && p.To >= c.job.Layout.Ranks() {
+			return false
+		}
+	}
+	return true
 }
 
 // collected takes the part of a child's subtree.
 func (c *Core) collected(l Link, m wire.Collect) {
 	k := &c.kids[l]
-	if m.Op <= k.op {
-		return
-	}
 	k.op = m.Op
-	c.gather(m, c.named(k.part[0].Nodes.Base(), 1)+" or one after it")
+	c.gather(m, c.named(k.head.Nodes.Base(), 1)+" or one after it")
 	c.checkGather(m.Op)
 }
 
@@ -165,10 +176,8 @@ func (c *Core) countBarrier(what wire.Collective) {
 // release hands the outcome of a collective to the ranks and subtrees below.
 func (c *Core) release(m wire.Release) {
 	g := c.gathers[m.Op]
-	if g == nil || !g.sent {
-		return
-	}
 	delete(c.gathers, m.Op)
+	c.passed = max(c.passed, m.Op)
 	c.countBarrier(m.What)
 	parcels := m.Parcels.Join(g.kept)
 	if m.Trouble != "" {

@@ -84,10 +84,9 @@ func (c *Core) gave(ev Given) {
 // kidGave takes what a child's subtree has.
 func (c *Core) kidGave(l Link, m wire.Pool) {
 	k := &c.kids[l]
-	if m.Fence != c.pool.round || k.gave >= m.Fence {
-		return
+	if k.gave = m.Fence; m.Fence < c.pool.round {
+		return // a newer call took its place meanwhile
 	}
-	k.gave = m.Fence
 	c.pool.parts.Add(m.Values)
 	c.checkPool()
 }
@@ -117,10 +116,8 @@ func (c *Core) checkPool() {
 
 // pooled takes the whole pool.
 func (c *Core) pooled(m wire.Pool) {
-	if m.Fence > c.pool.ready.Fence {
-		c.pool.ready = m
-		c.servePool()
-	}
+	c.pool.ready = m
+	c.servePool()
 }
 
 // servePool hands the pool to those who wished for it.

@@ -217,14 +217,8 @@ func (c *Core) reply(a asker, what wire.Answered, value []byte) {
 // who waited and are not served by it, because it names another rank of the
 // node or an older epoch, ask again.
 func (c *Core) answered(from Link, m wire.Answer) {
-	if c.job == nil || m.Rank >= c.job.Layout.Ranks() {
-		return
-	}
 	s := c.subject(wire.Ask{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh})
 	q := c.resolve.open[s]
-	if q == nil || q.to != from {
-		return
-	}
 	delete(c.resolve.open, s)
 	if m.What == wire.Found {
 		c.keep(s, m)

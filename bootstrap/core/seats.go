@@ -82,8 +82,8 @@ func (s *seats) settled(j *job.Job) wire.Settled {
 
 // seated lets the ranks of this subtree start: the seats are settled.
 func (c *Core) seated(m wire.Settled) {
-	if c.stage != running || c.starts.begun && !c.cfg.Root {
-		return
+	if c.stage != running {
+		return // it has ended meanwhile
 	}
 	c.renumber(m)
 	for i := range c.kids {
@@ -128,7 +128,7 @@ func (c *Core) renumber(m wire.Settled) {
 		for _, p := range k.part {
 			moved = moved.Add(move(p))
 		}
-		k.part = moved
+		k.before, k.part = k.part, moved
 	}
 	if r := &c.ranks; !c.cfg.Root {
 		own := move(job.Part{First: r.index, Nodes: job.NewNodes(0, []job.Run{{Count: 1, Ranks: r.count}})})

@@ -136,9 +136,10 @@ func inOne(parcels wire.Parcels) wire.Parcels {
 //	root | agent LO HI           the root, or the agent of nodes LO to HI-1; node i is "ni"
 //	nodes 1 2 1                  ranks on each node
 //	tree kary:2, grace 2s, batch 1, stdin all, stdin 3, here 1, timeout 9s, patience 9s,
-//	kill-on-bad, eager, stats, dealt, join, offspring, depth 8, credit 65536,
+//	kill-on-bad, eager, stats, report, dealt, join, offspring, depth 8, credit 65536,
 //	late, held, spares 2 (s0 and s1), least 3
 //	from running | from hello    the launch is over; and the agent's ranks have said hello
+//	from up                      the same, and the ranks are held
 func newStory(t *testing.T, plan string) *story {
 	s := &story{t: t}
 	cfg := Config{Root: true, Host: "front", Here: -1}
@@ -198,6 +199,8 @@ func newStory(t *testing.T, plan string) *story {
 			j.Transport.Eager = true
 		case "stats":
 			j.Transport.Stats = true
+		case "report":
+			j.Binding.Report = true
 		case "dealt":
 			j.Layout = j.Layout.Dealt(1)
 		case "offspring":
@@ -224,19 +227,19 @@ func newStory(t *testing.T, plan string) *story {
 		s.begin = Begin{launch}
 	}
 	if from != "" {
-		s.launched(from == "hello")
+		s.launched(from == "hello", from == "up")
 	}
 	return s
 }
 
 // launched brings the agent up.
-func (s *story) launched(hello bool) {
+func (s *story) launched(hello, held bool) {
 	s.step(s.begin)
 	for i := range s.core.kids {
 		s.step(ChildUp{Child: Link(i)})
 		s.step(Frame{Link(i), wire.Ready{Up: uint32(s.core.kids[i].part.Len())}})
 	}
-	if !s.core.cfg.Root {
+	if !s.core.cfg.Root && !held {
 		s.step(Spawned{})
 	}
 	require.Equal(s.t, running, s.core.stage)

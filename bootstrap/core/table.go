@@ -61,9 +61,6 @@ func carried(blocks wire.Values) wire.Values {
 
 // heardKid takes the blocks of a child's subtree.
 func (t *table) heardKid(c *Core, l Link, m wire.Blocks) {
-	if c.kids[l].tabled {
-		return
-	}
 	c.kids[l].tabled = true
 	t.blocks.Add(m.Values)
 	t.heard++
@@ -72,9 +69,6 @@ func (t *table) heardKid(c *Core, l Link, m wire.Blocks) {
 
 // arrive takes the whole table and passes it on.
 func (t *table) arrive(c *Core, m wire.Blocks) {
-	if t.here {
-		return
-	}
 	t.here, t.blocks = true, wire.Values{}
 	for i := range c.kids {
 		c.send(Link(i), m)

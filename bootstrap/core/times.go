@@ -62,9 +62,6 @@ func (c *Core) markKid(k *kid, m job.Moment) {
 // of what is left is taken, and half of it is the error.
 func (c *Core) kidTimed(l Link, m wire.Times) {
 	t := c.kids[l].times
-	if t == nil || t.below.Len() > 0 || c.kids[l].state != kidUp {
-		return
-	}
 	sent := t.head.At[job.Launched]
 	t.err = max(0, c.now-c.times.began-sent-m.Span) / 2
 	t.by, t.below, t.missing = sent+t.err, m.Nodes, m.Missing
