@@ -123,6 +123,9 @@ func (c *Core) renumber(m wire.Settled) {
 	}
 	for i := range c.kids {
 		k := &c.kids[i]
+		if len(k.part) == 0 {
+			continue // its session failed, and its node may be one that is dropped
+		}
 		k.head = move(k.head)
 		var moved job.Parts
 		for _, p := range k.part {
@@ -145,5 +148,9 @@ func (c *Core) unseated() {
 		return
 	}
 	r.ends = append(r.ends, job.StatusRun{First: r.first, Count: r.count, Status: job.Status{Kind: job.NotRun}})
+	for _, p := range c.own.parked {
+		c.reply(p.asker, wire.Failed, nil)
+	}
+	c.own.parked = nil
 	r.count, r.alive, r.undrained, r.locals = 0, 0, 0, nil
 }

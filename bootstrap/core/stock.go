@@ -121,6 +121,9 @@ func (s *stock) share(c *Core, k *kid) job.Parts {
 	if len(part) == 0 {
 		return nil
 	}
+	if most := min(len(part), wire.MaxParts); most < len(part) {
+		part, rest = part[:most], part[most:].Add(rest...)
+	}
 	s.nodes = rest
 	k.part = k.part.Add(part...)
 	k.due.every = cost.Optimum(part.Len()+1)*3/2 + cost.REM

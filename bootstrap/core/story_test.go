@@ -124,8 +124,12 @@ func (s *story) wait(d time.Duration) (lines []string) {
 
 // inOne makes one parcel of several.
 func inOne(parcels wire.Parcels) wire.Parcels {
-	all := wire.Parcel{To: wire.Everyone}
+	if parcels.Len() < 2 {
+		return parcels
+	}
+	all := wire.Parcel{From: wire.Everyone, To: wire.Everyone}
 	for p := range parcels.All() {
+		all.From = min(all.From, p.From)
 		all.Value = append(all.Value, p.Value...)
 	}
 	return wire.NewParcels(all)

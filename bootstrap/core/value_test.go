@@ -55,6 +55,7 @@ func init() {
 	packs(wire.NewCommands)
 	packs(wire.NewStrings)
 	packs(wire.NewPairs)
+	packs(func(nodes ...job.NodeTimes) wire.Timings { return wire.NewTimings(slices.Values(nodes)) })
 }
 
 // said are fields that are shown though they are zero.

@@ -30,7 +30,7 @@ func (m Output) append(w *writer)    { w.u32(m.Rank); w.byte(m.Stream); w.bytes(
 func (m Stdin) append(w *writer)     { w.bool(m.EOF); w.bytes(m.Data) }
 
 func (m Exit) append(w *writer) {
-	w.uint(m.Truncated)
+	w.sum(m.Truncated)
 	w.bool(m.MPI.Spoke)
 	w.string(m.MPI.Library)
 	appendList(w, m.Runs)
@@ -135,8 +135,10 @@ func parseExit(r *reader) Message {
 	}
 }
 
-// mostSum is the most that a sum may be; sums do not grow beyond it.
+// mostSum is the most that a sum may be; more is sent as that.
 const mostSum = job.MaxCount
+
+func (w *writer) sum(n uint64) { w.uint(min(n, mostSum)) }
 
 func parseWaiting(r *reader) Message {
 	m := Waiting{collect(r, 4, func() Late { return Late{Node: r.u32(), Host: r.string(), Phase: r.string(), ForMs: r.u32()} })}

@@ -178,12 +178,12 @@ func parseBlocks(r *reader) Message { return Blocks{parseValues(r, MaxValue)} }
 
 func (m Tally) append(w *writer) {
 	for _, n := range m.Of.Sum {
-		w.uint(n)
+		w.sum(n)
 	}
 	w.uint(uint64(len(m.Of.Levels)))
 	for _, l := range m.Of.Levels {
 		for _, n := range []uint64{l.Asked, l.Hit, l.Own, l.Merged, l.Relayed} {
-			w.uint(n)
+			w.sum(n)
 		}
 	}
 	for _, n := range m.Of.Latency {

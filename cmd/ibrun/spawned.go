@@ -108,7 +108,7 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	p.layOut(at, j.Layout.Plane())
 	p.shape, _ = tree.Parse(from.Tree) // the parent has
 	p.grow()
-	return p, nil
+	return p, p.fits()
 }
 
 // programOf is the program that a seat of a job runs.

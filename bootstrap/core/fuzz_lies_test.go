@@ -1,0 +1,265 @@
+package core
+
+import (
+	"reflect"
+	"slices"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+	"ibrun/job"
+)
+
+// liar is who lies in a world: one end of a link, or a rank.
+type liar struct {
+	kind  liarKind
+	index int     // of the agent below the link, or of the rank's, as they come up
+	at    *member // nil: it is not up yet
+	rank  uint32
+	last  wire.Message // that was said there in truth
+}
+
+type liarKind int
+
+const (
+	nobody liarKind = iota
+	childLies
+	parentLies
+	rankLies
+	liarKinds
+)
+
+// name is the host of an agent that may be found to lie, or to be lied to.
+func (l *liar) name() string {
+	if l.at == nil || l.kind == rankLies {
+		return ""
+	}
+	return l.at.host
+}
+
+// mayAnger reports whether an agent may find that its parent lies: only who is
+// lied to, or has its own words twisted.
+func (l *liar) mayAnger(a *member) bool { return l.at == a && l.kind != rankLies }
+
+// reaches reports whether an agent is below the lie.
+func (l *liar) reaches(a *member) bool {
+	for ; a != nil && l.at != nil && l.kind != rankLies; a = a.parent {
+		if a == l.at {
+			return true
+		}
+	}
+	return false
+}
+
+// hasRank reports whether what is said about a rank may be a lie.
+func (l *liar) hasRank(rank uint32) bool {
+	switch {
+	case l.at == nil:
+		return false
+	case l.kind == rankLies:
+		return rank == l.rank
+	}
+	return l.at.parent.core.kids[l.at.slot].hasRanks(rank, 1)
+}
+
+// lie puts a message that nobody means on the liar's link, or in the rank's mouth.
+func (w *world) lie() {
+	l := &w.liar
+	if l.kind == nobody || l.index >= len(w.agents) {
+		return
+	}
+	if l.at = w.agents[l.index]; l.at.parent == nil {
+		l.kind, l.at = nobody, nil
+		return
+	}
+	if l.kind == rankLies && l.at.node.Ranks == 0 {
+		l.at = nil // its ranks have not started
+		return
+	}
+	if l.kind == rankLies {
+		l.rank = l.at.node.First
+	}
+	sender := []wire.Sender{childLies: wire.Child, parentLies: wire.Parent, rankLies: wire.Rank}[l.kind]
+	m := w.madeUp(sender)
+	frame, ok := encode(m)
+	if !ok {
+		return
+	}
+	for w.choose.odds(8) && len(frame) > 5 {
+		frame[5+w.choose.of(len(frame)-5)] ^= 1 << w.choose.of(8)
+	}
+	w.bytes += len(frame)
+	m, err := wire.Parse(frame[4:])
+	refused := err != nil || !m.Kind().From(sender)
+	switch {
+	case l.kind == rankLies:
+		if !refused && l.at.alive[l.rank] {
+			w.posted = append(w.posted, delivery{l.at, nil, RankSaid{l.rank, m}})
+		}
+	case refused: // as the reader of the link does
+		w.cutOff(l.at)
+	case l.at.heldUp:
+	case l.kind == childLies:
+		w.posted = append(w.posted, delivery{l.at.parent, l.at, Frame{l.at.slot, m}})
+	default:
+		w.posted = append(w.posted, delivery{l.at, l.at.parent, Frame{Up, m}})
+	}
+}
+
+// encode is Append for what need not be possible.
+func encode(m wire.Message) (frame []byte, ok bool) {
+	defer func() { ok = recover() == nil }()
+	return wire.Append(nil, m), true
+}
+
+// madeUp is the last honest message with something else in it, or one of any kind
+// that the sender may send.
+func (w *world) madeUp(sender wire.Sender) wire.Message {
+	if m := w.liar.last; m != nil && w.choose.odds(2) {
+		v := reflect.New(reflect.TypeOf(m)).Elem()
+		v.Set(reflect.ValueOf(m))
+		w.twist(v)
+		return v.Interface().(wire.Message)
+	}
+	var of []reflect.Type
+	for _, t := range sayable {
+		if reflect.Zero(t).Interface().(wire.Message).Kind().From(sender) {
+			of = append(of, t)
+		}
+	}
+	v := reflect.New(of[w.choose.of(len(of))]).Elem()
+	w.fill(v)
+	return v.Interface().(wire.Message)
+}
+
+// sayable are the messages that agents and ranks say, but Launch.
+var sayable = func() (list []reflect.Type) {
+	for _, m := range []wire.Message{
+		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
+		wire.Ask{}, wire.Answer{}, wire.Collect{}, wire.Release{}, wire.Blocks{}, wire.Tally{}, wire.Placed{}, wire.Name{}, wire.Notice{}, wire.Wish{},
+		wire.Pool{}, wire.Times{}, wire.Yield{}, wire.Hand{}, wire.Settled{}, wire.Spawn{}, wire.Spawned{},
+		wire.Hello{}, wire.Publish{}, wire.Put{}, wire.Pair{}, wire.Abort{}, wire.Finalize{}, wire.Later{},
+	} {
+		list = append(list, reflect.TypeOf(m))
+	}
+	return list
+}()
+
+// twist changes one field of a struct.
+func (w *world) twist(v reflect.Value) {
+	if v.NumField() == 0 {
+		return
+	}
+	f := v.Field(w.choose.of(v.NumField()))
+	if f.Type() == reflect.TypeFor[*job.Job]() {
+		j := *f.Interface().(*job.Job)
+		f.Set(reflect.ValueOf(&j))
+		w.twist(f.Elem())
+		return
+	}
+	if f.Kind() == reflect.Struct && w.choose.odds(2) && packed[f.Type()].slice == nil && f.Type() != reflect.TypeFor[job.Nodes]() && f.Type() != reflect.TypeFor[job.Layout]() {
+		w.twist(f)
+		return
+	}
+	if f.CanSet() {
+		w.fill(f)
+	}
+}
+
+// fill gives a value what could be there, and what could not.
+func (w *world) fill(v reflect.Value) {
+	c, size := w.choose, w.job.Size
+	switch x := v.Addr().Interface().(type) {
+	case *job.Nodes:
+		*x = w.someNodes()
+		return
+	case *job.Layout:
+		*x = w.someNodes().Layout().Dealt(uint32(c.of(3)))
+		return
+	case *[]byte:
+		*x = w.someBytes()
+		return
+	case **job.Tally:
+		t := &job.Tally{}
+		t.Sum[c.of(int(job.Counts))], *x = job.MaxCount-uint64(c.of(2)), t
+		t.Level(c.of(job.MaxLevels)).Asked = job.MaxCount
+		return
+	case *fabric.Tuple:
+		*x = fabric.Tuple{Kind: fabric.Kind(c.of(7)), Num: uint32(c.of(256))}
+		return
+	case *string:
+		*x = string(w.someBytes())
+		return
+	}
+	p, isList := packed[v.Type()]
+	switch {
+	case isList:
+		s := reflect.MakeSlice(p.slice, w.someCount(), 1<<12)
+		for i := range s.Len() {
+			w.fill(s.Index(i))
+		}
+		v.Set(p.pack(s))
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), min(w.someCount(), 5), 5))
+		for i := range v.Len() {
+			w.fill(v.Index(i))
+		}
+	case v.Kind() == reflect.Array:
+		for i := range v.Len() {
+			w.fill(v.Index(i))
+		}
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			w.fill(v.Field(i))
+		}
+	case v.Kind() == reflect.Bool:
+		v.SetBool(c.of(2) > 0)
+	case v.CanUint():
+		v.SetUint(uint64([]uint32{0, 1, 2, uint32(c.byte()), uint32(c.of(int(size) + 1)), uint32(c.of(int(w.job.Nodes) + 1)), size, 1 << 20, 1 << 24, 1<<32 - 1, 1<<31 - 1, 1 << 16}[c.of(12)]))
+	case v.CanInt():
+		v.SetInt([]int64{-1, 0, int64(c.byte()), 1 << 40, 1<<63 - 1}[c.of(5)])
+	}
+}
+
+// someCount is how many elements a list has: now and then many.
+func (w *world) someCount() int {
+	if w.choose.odds(32) {
+		return 1 << 11
+	}
+	return w.choose.of(4)
+}
+
+func (w *world) someBytes() []byte {
+	l := w.job.Layout
+	switch c := w.choose; c.of(5) {
+	case 0:
+		return nil
+	case 1:
+		node := uint32(c.of(int(l.Nodes())))
+		first, count := l.RanksOn(node)
+		b := fabric.Block{Node: node, First: first + uint32(c.of(2)), Ranks: make([]fabric.Entry, count)}
+		for i := range b.Ranks {
+			b.Ranks[i] = fabric.Entry{Epoch: epochFirst, Num: uint32(c.byte())}
+		}
+		return b.Append(nil)
+	case 2:
+		return slices.Repeat([]byte{c.byte()}, 1+c.of(64))
+	case 3:
+		return make([]byte, wire.MaxData)
+	}
+	return []byte("k")
+}
+
+// someNodes are nodes of the job, under their names or others, in their place or not.
+func (w *world) someNodes() job.Nodes {
+	c := w.choose
+	from := w.agents[0].core.root.seats.all.Nodes
+	lo := c.of(from.Len())
+	n := from.Slice(lo, lo+1+c.of(from.Len()-lo))
+	switch c.of(4) {
+	case 0:
+		return n.From(uint32(c.byte()))
+	case 1:
+		return job.NewNodes(n.Base(), []job.Run{{Prefix: "x", Width: 1, Count: uint32(1 + c.of(4)), Ranks: uint32(1 + c.of(4))}})
+	}
+	return n
+}
