@@ -11,11 +11,10 @@ import (
 
 // liar is who lies in a world: one end of a link, or a rank.
 type liar struct {
-	kind  liarKind
-	index int     // of the agent below the link, or of the rank's, as they come up
-	at    *member // nil: it is not up yet
-	rank  uint32
-	last  wire.Message // that was said there in truth
+	kind liarKind
+	at   *member // the agent below the link, or the rank's; nil: nobody has lied yet
+	rank uint32
+	last wire.Message // that was said there in truth
 }
 
 type liarKind int
@@ -64,19 +63,15 @@ func (l *liar) hasRank(rank uint32) bool {
 // lie puts a message that nobody means on the liar's link, or in the rank's mouth.
 func (w *world) lie() {
 	l := &w.liar
-	if l.kind == nobody || l.index >= len(w.agents) {
+	if l.kind == nobody || len(w.agents) == 1 {
 		return
 	}
-	if l.at = w.agents[l.index]; l.at.parent == nil {
-		l.kind, l.at = nobody, nil
-		return
-	}
-	if l.kind == rankLies && l.at.node.Ranks == 0 {
-		l.at = nil // its ranks have not started
-		return
-	}
-	if l.kind == rankLies {
-		l.rank = l.at.node.First
+	if l.at == nil {
+		at := w.agents[1+w.choose.of(len(w.agents)-1)]
+		if l.kind == rankLies && at.node.Ranks == 0 {
+			return // its ranks have not started
+		}
+		l.at, l.rank = at, at.node.First
 	}
 	sender := []wire.Sender{childLies: wire.Child, parentLies: wire.Parent, rankLies: wire.Rank}[l.kind]
 	m := w.madeUp(sender)
@@ -84,12 +79,15 @@ func (w *world) lie() {
 	if !ok {
 		return
 	}
-	for w.choose.odds(8) && len(frame) > 5 {
+	for w.choose.odds(32) && len(frame) > 5 {
 		frame[5+w.choose.of(len(frame)-5)] ^= 1 << w.choose.of(8)
 	}
-	w.bytes += len(frame)
 	m, err := wire.Parse(frame[4:])
 	refused := err != nil || !m.Kind().From(sender)
+	if refused && !w.choose.odds(8) {
+		return // the codec's fuzzing has them
+	}
+	w.bytes += len(frame)
 	switch {
 	case l.kind == rankLies:
 		if !refused && l.at.alive[l.rank] {
@@ -214,10 +212,29 @@ func (w *world) fill(v reflect.Value) {
 	case v.Kind() == reflect.Bool:
 		v.SetBool(c.of(2) > 0)
 	case v.CanUint():
-		v.SetUint(uint64([]uint32{0, 1, 2, uint32(c.byte()), uint32(c.of(int(size) + 1)), uint32(c.of(int(w.job.Nodes) + 1)), size, 1 << 20, 1 << 24, 1<<32 - 1, 1<<31 - 1, 1 << 16}[c.of(12)]))
+		v.SetUint(uint64(w.someNumber(size)))
 	case v.CanInt():
 		v.SetInt([]int64{-1, 0, int64(c.byte()), 1 << 40, 1<<63 - 1}[c.of(5)])
 	}
+}
+
+// someNumber is one that means something there, or is next to it, or is large.
+func (w *world) someNumber(size uint32) uint32 {
+	c := w.choose
+	switch c.of(8) {
+	case 0:
+		return []uint32{size, w.job.Nodes, 1 << 16, 1 << 20, 1 << 24, 1<<31 - 1, 1<<32 - 1}[c.of(7)]
+	case 1:
+		return uint32(c.of(int(size) + 1))
+	case 2:
+		return uint32(c.of(3))
+	}
+	k := &w.liar.at.parent.core.kids[w.liar.at.slot]
+	known := []uint32{k.head.First, k.op + 1, k.op + 2, w.agents[0].core.passed, w.agents[0].core.pool.round, uint32(k.part.Len())}
+	for _, p := range k.part {
+		known = append(known, p.First, p.End(), p.Nodes.Base(), p.Nodes.Base()+p.Nodes.Ranks()-1, p.Nodes.Base()+p.Nodes.Ranks(), p.Nodes.Ranks(), uint32(p.Nodes.Len()))
+	}
+	return known[c.of(len(known))]
 }
 
 // someCount is how many elements a list has: now and then many.
@@ -236,7 +253,13 @@ func (w *world) someBytes() []byte {
 	case 1:
 		node := uint32(c.of(int(l.Nodes())))
 		first, count := l.RanksOn(node)
-		b := fabric.Block{Node: node, First: first + uint32(c.of(2)), Ranks: make([]fabric.Entry, count)}
+		b := fabric.Block{Node: node, First: first, Ranks: make([]fabric.Entry, count)}
+		switch c.of(8) {
+		case 0:
+			b.Node = uint32(c.of(int(l.Nodes())))
+		case 1:
+			b.First++
+		}
 		for i := range b.Ranks {
 			b.Ranks[i] = fabric.Entry{Epoch: epochFirst, Num: uint32(c.byte())}
 		}
@@ -253,6 +276,9 @@ func (w *world) someBytes() []byte {
 func (w *world) someNodes() job.Nodes {
 	c := w.choose
 	from := w.agents[0].core.root.seats.all.Nodes
+	if part := w.liar.at.parent.core.kids[w.liar.at.slot].part; len(part) > 0 && c.of(4) > 0 {
+		from = part[c.of(len(part))].Nodes
+	}
 	lo := c.of(from.Len())
 	n := from.Slice(lo, lo+1+c.of(from.Len()-lo))
 	switch c.of(4) {

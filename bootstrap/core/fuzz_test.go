@@ -33,7 +33,8 @@ func FuzzNeighbors(f *testing.F) {
 			return
 		}
 		w := newWorld(t, &choices{input})
-		w.liar.kind, w.liar.index = liarKind(w.choose.of(int(liarKinds))), 1+w.choose.of(8)
+		w.liar.kind = liarKind(w.choose.of(int(liarKinds)))
+		w.begin()
 		for len(w.choose.rest) > 0 && w.done == nil {
 			w.turn()
 		}
@@ -53,6 +54,25 @@ func allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64()
+}
+
+// begin lets a job come so far before there are lies: not at all, or up, or up with
+// ranks that have said hello.
+func (w *world) begin() {
+	how := w.choose.of(3)
+	if how == 0 {
+		return
+	}
+	w.drain()
+	for _, a := range w.agents {
+		for _, rank := range slices.Sorted(keys(a.alive)) {
+			if how == 2 {
+				w.post(a, RankSaid{rank, wire.Hello{}})
+				w.post(a, RankSaid{rank, wire.Publish{Tuple: fabric.Tuple{Kind: fabric.IB, LID: 1, Num: rank}}})
+			}
+		}
+	}
+	w.drain()
 }
 
 // turn lets one thing happen.
@@ -167,17 +187,16 @@ func (w *world) happen() {
 	case 1:
 		w.post(w.agents[0], Interrupted{10})
 	case 2:
-		for rank := range a.alive {
-			w.post(a, RankOutput{rank, 1, make([]byte, wire.MaxData)})
-			break
+		if a.alive[a.node.First] {
+			w.post(a, RankOutput{a.node.First, 1, make([]byte, wire.MaxData)})
 		}
 	case 3:
-		switch c.of(32) {
-		case 0:
-			w.post(a, GuardLost{})
+		switch c.of(64) {
 		case 1:
-			w.post(a, Told{sigTerm})
+			w.post(a, GuardLost{})
 		case 2:
+			w.post(a, Told{sigTerm})
+		case 3:
 			w.post(w.agents[0], Interrupted{sigTerm})
 		}
 	}

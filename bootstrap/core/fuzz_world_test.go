@@ -203,7 +203,7 @@ func (w *world) send(a *member, e Send) {
 
 func (w *world) startChild(a *member, e StartChild) {
 	k := &member{core: New(Config{Here: -1, Join: inOne}), host: e.Node.Host, parent: a, slot: e.Child, kids: map[Link]*member{}}
-	if w.choose.odds(8) {
+	if w.choose.odds(40) {
 		w.post(a, ChildFailed{Child: e.Child, Phase: "connect", Cause: "refused"})
 		return
 	}

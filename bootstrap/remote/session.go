@@ -69,6 +69,7 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 	in := bufio.NewReaderSize(ses.Stdout, 4<<10)
 	ses.Stdout = in // frames may have come with the line
 	var line []byte
+	var last string // of the two marks that are answered
 	for {
 		one, err := in.ReadByte()
 		if err != nil {
@@ -87,6 +88,9 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 			continue
 		}
 		mark, words := marked(line)
+		if mark == needMark && last != "" || mark == sendMark && last != needMark {
+			return &Error{Host: t.Host, Phase: Ship, Cause: "it asks for the binary out of turn, or again"}
+		}
 		switch mark {
 		case agentMark:
 			progress(Agent)
@@ -96,11 +100,13 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 		case otherMark:
 			return errOther
 		case needMark:
+			last = mark
 			progress(Ship)
 			if err := ses.instruct(words); err != nil {
 				return err
 			}
 		case sendMark:
+			last = mark
 			if err := ses.ship(); err != nil {
 				return err
 			}
