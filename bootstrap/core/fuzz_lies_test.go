@@ -67,7 +67,7 @@ func (w *world) lie() {
 		return
 	}
 	if l.at == nil {
-		at := w.agents[1+w.choose.of(len(w.agents)-1)]
+		at := w.agents[1+w.choose.Of(len(w.agents)-1)]
 		if l.kind == rankLies && at.node.Ranks == 0 {
 			return // its ranks have not started
 		}
@@ -79,12 +79,12 @@ func (w *world) lie() {
 	if !ok {
 		return
 	}
-	for w.choose.odds(32) && len(frame) > 5 {
-		frame[5+w.choose.of(len(frame)-5)] ^= 1 << w.choose.of(8)
+	for w.choose.Odds(32) && len(frame) > 5 {
+		frame[5+w.choose.Of(len(frame)-5)] ^= 1 << w.choose.Of(8)
 	}
 	m, err := wire.Parse(frame[4:])
 	refused := err != nil || !m.Kind().From(sender)
-	if refused && !w.choose.odds(8) {
+	if refused && !w.choose.Odds(8) {
 		return // the codec's fuzzing has them
 	}
 	w.bytes += len(frame)
@@ -112,7 +112,7 @@ func encode(m wire.Message) (frame []byte, ok bool) {
 // madeUp is the last honest message with something else in it, or one of any kind
 // that the sender may send.
 func (w *world) madeUp(sender wire.Sender) wire.Message {
-	if m := w.liar.last; m != nil && w.choose.odds(2) {
+	if m := w.liar.last; m != nil && w.choose.Odds(2) {
 		v := reflect.New(reflect.TypeOf(m)).Elem()
 		v.Set(reflect.ValueOf(m))
 		w.twist(v)
@@ -124,7 +124,7 @@ func (w *world) madeUp(sender wire.Sender) wire.Message {
 			of = append(of, t)
 		}
 	}
-	v := reflect.New(of[w.choose.of(len(of))]).Elem()
+	v := reflect.New(of[w.choose.Of(len(of))]).Elem()
 	w.fill(v)
 	return v.Interface().(wire.Message)
 }
@@ -147,14 +147,14 @@ func (w *world) twist(v reflect.Value) {
 	if v.NumField() == 0 {
 		return
 	}
-	f := v.Field(w.choose.of(v.NumField()))
+	f := v.Field(w.choose.Of(v.NumField()))
 	if f.Type() == reflect.TypeFor[*job.Job]() {
 		j := *f.Interface().(*job.Job)
 		f.Set(reflect.ValueOf(&j))
 		w.twist(f.Elem())
 		return
 	}
-	if f.Kind() == reflect.Struct && w.choose.odds(2) && packed[f.Type()].slice == nil && f.Type() != reflect.TypeFor[job.Nodes]() && f.Type() != reflect.TypeFor[job.Layout]() {
+	if f.Kind() == reflect.Struct && w.choose.Odds(2) && packed[f.Type()].slice == nil && f.Type() != reflect.TypeFor[job.Nodes]() && f.Type() != reflect.TypeFor[job.Layout]() {
 		w.twist(f)
 		return
 	}
@@ -171,18 +171,18 @@ func (w *world) fill(v reflect.Value) {
 		*x = w.someNodes()
 		return
 	case *job.Layout:
-		*x = w.someNodes().Layout().Dealt(uint32(c.of(3)))
+		*x = w.someNodes().Layout().Dealt(uint32(c.Of(3)))
 		return
 	case *[]byte:
 		*x = w.someBytes()
 		return
 	case **job.Tally:
 		t := &job.Tally{}
-		t.Sum[c.of(int(job.Counts))], *x = job.MaxCount-uint64(c.of(2)), t
-		t.Level(c.of(job.MaxLevels)).Asked = job.MaxCount
+		t.Sum[c.Of(int(job.Counts))], *x = job.MaxCount-uint64(c.Of(2)), t
+		t.Level(c.Of(job.MaxLevels)).Asked = job.MaxCount
 		return
 	case *fabric.Tuple:
-		*x = fabric.Tuple{Kind: fabric.Kind(c.of(7)), Num: uint32(c.of(256))}
+		*x = fabric.Tuple{Kind: fabric.Kind(c.Of(7)), Num: uint32(c.Of(256))}
 		return
 	case *string:
 		*x = string(w.someBytes())
@@ -210,62 +210,62 @@ func (w *world) fill(v reflect.Value) {
 			w.fill(v.Field(i))
 		}
 	case v.Kind() == reflect.Bool:
-		v.SetBool(c.of(2) > 0)
+		v.SetBool(c.Of(2) > 0)
 	case v.CanUint():
 		v.SetUint(uint64(w.someNumber(size)))
 	case v.CanInt():
-		v.SetInt([]int64{-1, 0, int64(c.byte()), 1 << 40, 1<<63 - 1}[c.of(5)])
+		v.SetInt([]int64{-1, 0, int64(c.Byte()), 1 << 40, 1<<63 - 1}[c.Of(5)])
 	}
 }
 
 // someNumber is one that means something there, or is next to it, or is large.
 func (w *world) someNumber(size uint32) uint32 {
 	c := w.choose
-	switch c.of(8) {
+	switch c.Of(8) {
 	case 0:
-		return []uint32{size, w.job.Nodes, 1 << 16, 1 << 20, 1 << 24, 1<<31 - 1, 1<<32 - 1}[c.of(7)]
+		return []uint32{size, w.job.Nodes, 1 << 16, 1 << 20, 1 << 24, 1<<31 - 1, 1<<32 - 1}[c.Of(7)]
 	case 1:
-		return uint32(c.of(int(size) + 1))
+		return uint32(c.Of(int(size) + 1))
 	case 2:
-		return uint32(c.of(3))
+		return uint32(c.Of(3))
 	}
 	k := &w.liar.at.parent.core.kids[w.liar.at.slot]
 	known := []uint32{k.head.First, k.op + 1, k.op + 2, w.agents[0].core.passed, w.agents[0].core.pool.round, uint32(k.part.Len())}
 	for _, p := range k.part {
 		known = append(known, p.First, p.End(), p.Nodes.Base(), p.Nodes.Base()+p.Nodes.Ranks()-1, p.Nodes.Base()+p.Nodes.Ranks(), p.Nodes.Ranks(), uint32(p.Nodes.Len()))
 	}
-	return known[c.of(len(known))]
+	return known[c.Of(len(known))]
 }
 
 // someCount is how many elements a list has: now and then many.
 func (w *world) someCount() int {
-	if w.choose.odds(32) {
+	if w.choose.Odds(32) {
 		return 1 << 11
 	}
-	return w.choose.of(4)
+	return w.choose.Of(4)
 }
 
 func (w *world) someBytes() []byte {
 	l := w.job.Layout
-	switch c := w.choose; c.of(5) {
+	switch c := w.choose; c.Of(5) {
 	case 0:
 		return nil
 	case 1:
-		node := uint32(c.of(int(l.Nodes())))
+		node := uint32(c.Of(int(l.Nodes())))
 		first, count := l.RanksOn(node)
 		b := fabric.Block{Node: node, First: first, Ranks: make([]fabric.Entry, count)}
-		switch c.of(8) {
+		switch c.Of(8) {
 		case 0:
-			b.Node = uint32(c.of(int(l.Nodes())))
+			b.Node = uint32(c.Of(int(l.Nodes())))
 		case 1:
 			b.First++
 		}
 		for i := range b.Ranks {
-			b.Ranks[i] = fabric.Entry{Epoch: epochFirst, Num: uint32(c.byte())}
+			b.Ranks[i] = fabric.Entry{Epoch: epochFirst, Num: uint32(c.Byte())}
 		}
 		return b.Append(nil)
 	case 2:
-		return slices.Repeat([]byte{c.byte()}, 1+c.of(64))
+		return slices.Repeat([]byte{c.Byte()}, 1+c.Of(64))
 	case 3:
 		return make([]byte, wire.MaxData)
 	}
@@ -276,16 +276,16 @@ func (w *world) someBytes() []byte {
 func (w *world) someNodes() job.Nodes {
 	c := w.choose
 	from := w.agents[0].core.root.seats.all.Nodes
-	if part := w.liar.at.parent.core.kids[w.liar.at.slot].part; len(part) > 0 && c.of(4) > 0 {
-		from = part[c.of(len(part))].Nodes
+	if part := w.liar.at.parent.core.kids[w.liar.at.slot].part; len(part) > 0 && c.Of(4) > 0 {
+		from = part[c.Of(len(part))].Nodes
 	}
-	lo := c.of(from.Len())
-	n := from.Slice(lo, lo+1+c.of(from.Len()-lo))
-	switch c.of(4) {
+	lo := c.Of(from.Len())
+	n := from.Slice(lo, lo+1+c.Of(from.Len()-lo))
+	switch c.Of(4) {
 	case 0:
-		return n.From(uint32(c.byte()))
+		return n.From(uint32(c.Byte()))
 	case 1:
-		return job.NewNodes(n.Base(), []job.Run{{Prefix: "x", Width: 1, Count: uint32(1 + c.of(4)), Ranks: uint32(1 + c.of(4))}})
+		return job.NewNodes(n.Base(), []job.Run{{Prefix: "x", Width: 1, Count: uint32(1 + c.Of(4)), Ranks: uint32(1 + c.Of(4))}})
 	}
 	return n
 }

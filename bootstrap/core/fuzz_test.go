@@ -2,7 +2,6 @@ package core
 
 import (
 	"math/rand/v2"
-	"runtime/metrics"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
+	"ibrun/internal/fuzzed"
 	"ibrun/job"
 )
 
@@ -32,10 +32,10 @@ func FuzzNeighbors(f *testing.F) {
 		if len(input) > 4<<10 {
 			return
 		}
-		w := newWorld(t, &choices{input})
-		w.liar.kind = liarKind(w.choose.of(int(liarKinds)))
+		w := newWorld(t, (*fuzzed.Input)(&input))
+		w.liar.kind = liarKind(w.choose.Of(int(liarKinds)))
 		w.begin()
-		for len(w.choose.rest) > 0 && w.done == nil {
+		for len(*w.choose) > 0 && w.done == nil {
 			w.turn()
 		}
 		w.finish()
@@ -50,16 +50,10 @@ const (
 	dearest   = 64
 )
 
-func allocated() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64()
-}
-
 // begin lets a job come so far before there are lies: not at all, or up, or up with
 // ranks that have said hello.
 func (w *world) begin() {
-	how := w.choose.of(3)
+	how := w.choose.Of(3)
 	if how == 0 {
 		return
 	}
@@ -78,9 +72,9 @@ func (w *world) begin() {
 // turn lets one thing happen.
 func (w *world) turn() {
 	c := w.choose
-	switch c.of(16) {
+	switch c.Of(16) {
 	case 0, 1, 2, 3, 4, 5, 6, 7:
-		w.deliver(c.of(len(w.posted)))
+		w.deliver(c.Of(len(w.posted)))
 	case 8, 9, 10:
 		w.act()
 	case 11:
@@ -133,23 +127,23 @@ func (w *world) tick() {
 // act lets a rank do something honest.
 func (w *world) act() {
 	c := w.choose
-	a := w.agents[c.of(len(w.agents))]
+	a := w.agents[c.Of(len(w.agents))]
 	if len(a.alive) == 0 {
 		return
 	}
-	rank := a.node.First + uint32(c.of(int(a.node.Ranks)))
+	rank := a.node.First + uint32(c.Of(int(a.node.Ranks)))
 	if !a.alive[rank] || w.liar.kind == rankLies && a == w.liar.at && rank == w.liar.rank {
 		return
 	}
 	var m wire.Message
-	to := uint32(c.of(int(w.job.Size)))
-	switch c.of(14) {
+	to := uint32(c.Of(int(w.job.Size)))
+	switch c.Of(14) {
 	case 0, 1:
 		m = wire.Hello{}
 	case 2, 3, 4:
 		m = wire.Publish{Tuple: fabric.Tuple{Kind: fabric.IB, LID: 1, Num: rank}}
 	case 5, 6:
-		m = wire.Ask{Rank: to, Fresh: c.odds(4)}
+		m = wire.Ask{Rank: to, Fresh: c.Odds(4)}
 	case 7:
 		a.ops[rank]++
 		what := wire.Collective(a.ops[rank] % 3)
@@ -161,7 +155,7 @@ func (w *world) act() {
 	case 8:
 		m = wire.Put{Key: "k", Value: []byte{byte(rank)}}
 	case 9:
-		m = wire.Name{Do: wire.Naming(c.of(3)), Service: "s", Port: "p"}
+		m = wire.Name{Do: wire.Naming(c.Of(3)), Service: "s", Port: "p"}
 	case 10:
 		m = wire.Pair{Rank: to}
 	case 11:
@@ -169,7 +163,7 @@ func (w *world) act() {
 	case 12:
 		m = wire.Ask{Rank: to, Key: "k"}
 	case 13:
-		w.exit(a, rank, job.Status{Code: uint8(c.of(2))})
+		w.exit(a, rank, job.Status{Code: uint8(c.Of(2))})
 		return
 	}
 	w.post(a, RankSaid{rank, m})
@@ -178,11 +172,11 @@ func (w *world) act() {
 // happen is what comes from outside.
 func (w *world) happen() {
 	c := w.choose
-	a := w.agents[c.of(len(w.agents))]
-	switch c.of(4) {
+	a := w.agents[c.Of(len(w.agents))]
+	switch c.Of(4) {
 	case 0:
 		if a.core.passed > 0 {
-			w.post(a, Wished{1 + uint32(c.of(int(a.core.passed)))})
+			w.post(a, Wished{1 + uint32(c.Of(int(a.core.passed)))})
 		}
 	case 1:
 		w.post(w.agents[0], Interrupted{10})
@@ -191,7 +185,7 @@ func (w *world) happen() {
 			w.post(a, RankOutput{a.node.First, 1, make([]byte, wire.MaxData)})
 		}
 	case 3:
-		switch c.of(64) {
+		switch c.Of(64) {
 		case 1:
 			w.post(a, GuardLost{})
 		case 2:

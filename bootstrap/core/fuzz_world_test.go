@@ -10,6 +10,7 @@ import (
 
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
+	"ibrun/internal/fuzzed"
 	"ibrun/job"
 )
 
@@ -18,7 +19,7 @@ import (
 // agent may lie: a child, a parent or a rank.
 type world struct {
 	t      *testing.T
-	choose *choices
+	choose *fuzzed.Input
 	job    *job.Job
 	now    time.Duration
 	agents []*member // the root first
@@ -51,49 +52,33 @@ type delivery struct {
 	ev   Event
 }
 
-// choices are the input of the target, byte by byte; zeros at the end.
-type choices struct{ rest []byte }
-
-func (c *choices) byte() byte {
-	if len(c.rest) == 0 {
-		return 0
-	}
-	b := c.rest[0]
-	c.rest = c.rest[1:]
-	return b
-}
-
-func (c *choices) of(n int) int { return int(c.byte()) % max(n, 1) }
-
-func (c *choices) odds(one int) bool { return c.of(one) == one-1 }
-
 // newWorld draws a job: its layout, tree and modes.
-func newWorld(t *testing.T, c *choices) *world {
+func newWorld(t *testing.T, c *fuzzed.Input) *world {
 	var runs []job.Run
-	nodes := 2 + c.of(7)
+	nodes := 2 + c.Of(7)
 	for i := range nodes {
 		run := job.Run{Prefix: "n", Width: 1, Lo: uint64(i), Count: 1, Ranks: 1}
-		if c.odds(3) {
-			run.Ranks += uint32(c.of(3))
+		if c.Odds(3) {
+			run.Ranks += uint32(c.Of(3))
 		}
 		runs = append(runs, run)
 	}
 	all := job.NewNodes(0, runs)
 	j := &job.Job{
-		ID: "j", Size: all.Ranks(), Nodes: uint32(nodes), Layout: all.Layout().Dealt(uint32(c.of(3))), FirstHost: "n0",
+		ID: "j", Size: all.Ranks(), Nodes: uint32(nodes), Layout: all.Layout().Dealt(uint32(c.Of(3))), FirstHost: "n0",
 		Programs: []job.Program{{Count: all.Ranks(), Argv: []string{"a"}}},
-		Launch:   job.Launch{Tree: []string{"flat", "chain", "kary:2", "binomial", "two-level", "greedy:1ms,3ms"}[c.of(6)], Grace: time.Second, Timeout: 15 * time.Second, Batch: uint32(c.of(3))},
+		Launch:   job.Launch{Tree: []string{"flat", "chain", "kary:2", "binomial", "two-level", "greedy:1ms,3ms"}[c.Of(6)], Grace: time.Second, Timeout: 15 * time.Second, Batch: uint32(c.Of(3))},
 	}
-	mode := c.byte()
+	mode := c.Byte()
 	j.Launch.Late = strings.HasPrefix(j.Launch.Tree, "greedy") && mode&1 > 0
 	j.Launch.Timed, j.Transport.Stats, j.Transport.Eager, j.Binding.Report = mode&2 > 0, mode&4 > 0, mode&8 > 0, mode&16 > 0
 	if mode&32 > 0 {
 		j.Stdin.Mode = job.StdinAll
 	}
-	cfg := Config{Root: true, Host: "front", Here: c.of(nodes+1) - 1, Policy: Policy{KillOnBad: mode&64 > 0}}
+	cfg := Config{Root: true, Host: "front", Here: c.Of(nodes+1) - 1, Policy: Policy{KillOnBad: mode&64 > 0}}
 	if mode&128 > 0 {
 		j.Launch.Held = true
-		if cfg.Policy.Spares = job.NewNodes(0, []job.Run{{Prefix: "s", Width: 1, Count: 2}}); c.odds(2) {
+		if cfg.Policy.Spares = job.NewNodes(0, []job.Run{{Prefix: "s", Width: 1, Count: 2}}); c.Odds(2) {
 			cfg.Policy.Spares, cfg.Policy.MinNodes = job.Nodes{}, 1
 		}
 	}
@@ -109,9 +94,9 @@ func (w *world) step(a *member, ev Event) {
 	if a.over {
 		return
 	}
-	before := allocated()
+	before := fuzzed.Allocated()
 	effects := slices.Clone(a.core.Step(w.now, ev))
-	w.spent += allocated() - before
+	w.spent += fuzzed.Allocated() - before
 	require.Less(w.t, len(effects), 5000, "effects of one event")
 	for _, e := range effects {
 		w.perform(a, e)
@@ -139,7 +124,7 @@ func (w *world) perform(a *member, e Effect) {
 			w.post(a, Placed{wire.Placed{Node: e.Index, Host: a.host, Ranks: wire.NewPlacements(wire.Placement{Rank: e.Node.First})}})
 		}
 		failed := []SpawnFailure(nil)
-		if w.choose.odds(16) {
+		if w.choose.Odds(16) {
 			failed = append(failed, SpawnFailure{e.Node.First, 127, "no such file"})
 			delete(a.alive, e.Node.First)
 		}
@@ -163,8 +148,8 @@ func (w *world) perform(a *member, e Effect) {
 	case Write:
 		w.post(a, Wrote{len(e.Data)})
 	case ReadStdin:
-		if w.choose.odds(2) {
-			w.post(a, StdinRead{make([]byte, min(e.N, wire.MaxData)), w.choose.odds(4)})
+		if w.choose.Odds(2) {
+			w.post(a, StdinRead{make([]byte, min(e.N, wire.MaxData)), w.choose.Odds(4)})
 		}
 	case StartJob:
 		w.post(a, JobAnswered{Rank: e.Spawn.Rank, Refused: "no"})
@@ -203,7 +188,7 @@ func (w *world) send(a *member, e Send) {
 
 func (w *world) startChild(a *member, e StartChild) {
 	k := &member{core: New(Config{Here: -1, Join: inOne}), host: e.Node.Host, parent: a, slot: e.Child, kids: map[Link]*member{}}
-	if w.choose.odds(40) {
+	if w.choose.Odds(40) {
 		w.post(a, ChildFailed{Child: e.Child, Phase: "connect", Cause: "refused"})
 		return
 	}

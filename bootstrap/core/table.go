@@ -47,7 +47,10 @@ func (t *table) publish(c *Core) {
 		t.arrive(c, wire.Blocks{Values: carried(t.blocks)})
 		return
 	}
-	c.send(Up, wire.Blocks{Values: carried(t.blocks.Join(wire.NewValues(c.ownBlock())))})
+	if c.ranks.count > 0 { // else they were never started
+		t.blocks.Add(wire.NewValues(c.ownBlock()))
+	}
+	c.send(Up, wire.Blocks{Values: carried(t.blocks)})
 }
 
 // carried is blocks, or none if they are too many for a frame: they are asked for

@@ -37,8 +37,8 @@ func (Yield) append(*writer) {}
 func (m Hand) append(w *writer) {
 	appendPart(w, m.Part)
 	w.bool(m.Barren)
-	w.string(m.Phase)
-	w.string(m.Cause)
+	w.people(m.Phase)
+	w.people(m.Cause)
 }
 
 func (m Settled) append(w *writer) {
@@ -59,7 +59,7 @@ func (seatsCodec) read(r *reader) Seats { return Seats{First: r.u32(), Count: r.
 func parseYield(*reader) Message { return Yield{} }
 
 func parseHand(r *reader) Message {
-	return Hand{Part: parsePart(r), Barren: r.bool(), Phase: r.string(), Cause: r.string()}
+	return Hand{Part: parsePart(r), Barren: r.bool(), Phase: r.people(), Cause: r.people()}
 }
 
 // parseSettled reads the dropped seats, which are in order and do not touch.

@@ -55,8 +55,8 @@ func (m Waiting) append(w *writer) {
 	w.uint(uint64(len(m.Items)))
 	for _, l := range m.Items {
 		w.u32(l.Node)
-		w.string(l.Host)
-		w.string(l.Phase)
+		w.people(l.Host)
+		w.people(l.Phase)
 		w.u32(l.ForMs)
 	}
 }
@@ -68,9 +68,15 @@ func (m Fault) append(w *writer) {
 	}
 	appendStatus(w, m.Status)
 	for _, s := range []string{m.Host, m.Parent, m.Phase, m.Cause, m.Tail} {
-		w.string(s)
+		w.people(s)
 	}
 }
+
+// maxPeople bounds a text that is for people, in bytes: longer ones lose their end.
+const maxPeople = 16 << 10
+
+func (w *writer) people(s string) { w.string(s[:min(len(s), maxPeople)]) }
+func (r *reader) people() string  { return r.text(maxPeople) }
 
 func appendStatus(w *writer, s job.Status) {
 	w.byte(byte(s.Kind))
@@ -141,7 +147,7 @@ const mostSum = job.MaxCount
 func (w *writer) sum(n uint64) { w.uint(min(n, mostSum)) }
 
 func parseWaiting(r *reader) Message {
-	m := Waiting{collect(r, 4, func() Late { return Late{Node: r.u32(), Host: r.string(), Phase: r.string(), ForMs: r.u32()} })}
+	m := Waiting{collect(r, 4, func() Late { return Late{Node: r.u32(), Host: r.people(), Phase: r.people(), ForMs: r.u32()} })}
 	if len(m.Items) > MaxLate {
 		r.fail(ErrRange)
 	}
@@ -161,7 +167,7 @@ func parseFault(r *reader) Message {
 	}
 	m.Status = parseStatus(r)
 	for _, s := range []*string{&m.Host, &m.Parent, &m.Phase, &m.Cause, &m.Tail} {
-		*s = r.string()
+		*s = r.people()
 	}
 	return m
 }

@@ -65,11 +65,11 @@ type Notice struct{ Host, Text string }
 func (Notice) Kind() Kind { return KindNotice }
 
 func (m Notice) append(w *writer) {
-	w.string(m.Host)
-	w.string(m.Text)
+	w.people(m.Host)
+	w.people(m.Text)
 }
 
-func parseNotice(r *reader) Message { return Notice{Host: r.string(), Text: r.string()} }
+func parseNotice(r *reader) Message { return Notice{Host: r.people(), Text: r.people()} }
 
 func (m Notice) String() string { return fmt.Sprintf("Notice host=%q text=%q", m.Host, m.Text) }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/fabric"
+	"ibrun/internal/fuzzed"
 )
 
 // FuzzPeer is a peer whose packets make no sense, among what the owner does: a
@@ -20,9 +21,9 @@ func FuzzPeer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		p := New(Config{Self: 0, Rank: 1, Epoch: 2, Tuple: samples[0].tuple, MTU: 1400, Seed: 1})
-		b := &bytesOf{input}
+		b := &owner{input}
 		now, given, received := time.Duration(0), 0, 0
-		for len(b.rest) > 0 {
+		for len(b.Input) > 0 {
 			ev, later := b.event(p)
 			now += later
 			if ev.Kind == Send || ev.Kind == Control {
@@ -50,21 +51,12 @@ func FuzzPeer(f *testing.F) {
 	})
 }
 
-// bytesOf is the input of a fuzz target, taken byte by byte.
-type bytesOf struct{ rest []byte }
-
-func (b *bytesOf) byte() byte {
-	if len(b.rest) == 0 {
-		return 0
-	}
-	n := b.rest[0]
-	b.rest = b.rest[1:]
-	return n
-}
+// owner is who gives a Peer its events.
+type owner struct{ fuzzed.Input }
 
 // number is one that may matter: near what is known, or far from it.
-func (b *bytesOf) number(near uint32) uint32 {
-	switch n := b.byte(); {
+func (b *owner) number(near uint32) uint32 {
+	switch n := b.Byte(); {
 	case n < 64:
 		return near + uint32(n) - 8
 	case n < 128:
@@ -74,40 +66,40 @@ func (b *bytesOf) number(near uint32) uint32 {
 	}
 }
 
-func (b *bytesOf) event(p *Peer) (ev Event, later time.Duration) {
-	switch b.byte() % 10 {
+func (b *owner) event(p *Peer) (ev Event, later time.Duration) {
+	switch b.Byte() % 10 {
 	case 0:
-		return Event{Kind: Send, Msg: make([]byte, int(b.byte())*int(b.byte()))}, 0
+		return Event{Kind: Send, Msg: make([]byte, int(b.Byte())*int(b.Byte()))}, 0
 	case 1:
-		return Event{Kind: Control, Msg: make([]byte, b.byte())}, 0
+		return Event{Kind: Control, Msg: make([]byte, b.Byte())}, 0
 	case 2:
 		return Event{Kind: Warm}, 0
 	case 3:
-		return Event{Kind: Resolved, Tuple: samples[0].tuple, Epoch: uint16(1 + b.byte()%3)}, 0
+		return Event{Kind: Resolved, Tuple: samples[0].tuple, Epoch: uint16(1 + b.Byte()%3)}, 0
 	case 4:
-		return Event{Kind: Unresolved, Cause: Cause(1 + b.byte()%3)}, 0
+		return Event{Kind: Unresolved, Cause: Cause(1 + b.Byte()%3)}, 0
 	case 5:
-		return Event{Kind: Tick}, time.Duration(b.byte()) << (b.byte() % 40)
+		return Event{Kind: Tick}, time.Duration(b.Byte()) << (b.Byte() % 40)
 	case 6:
 		return Event{Kind: Rest}, 0
 	case 7:
-		return Event{Kind: Taken, N: int(b.byte()) << 8}, 0
+		return Event{Kind: Taken, N: int(b.Byte()) << 8}, 0
 	}
 	k := packet{
-		kind: PacketKind(1 + b.byte()%byte(packetKinds-1)), flags: b.byte() % 8, window: b.byte() % (ring + 1), mtu: leastMTU + uint16(b.byte())<<4,
-		stamp: 1 + uint16(b.byte()), echo: uint16(b.byte()), epoch: 1 + uint16(b.byte()%3), attempt: max(1, b.number(p.fin.attempt)), count: uint64(b.number(uint32(p.fin.received))),
-		sack: uint64(b.byte()) << (b.byte() % 64), tuple: fabric.Tuple{Kind: fabric.ETH4, Num: uint32(b.byte())}, payload: make([]byte, b.byte()),
+		kind: PacketKind(1 + b.Byte()%byte(packetKinds-1)), flags: b.Byte() % 8, window: b.Byte() % (ring + 1), mtu: leastMTU + uint16(b.Byte())<<4,
+		stamp: 1 + uint16(b.Byte()), echo: uint16(b.Byte()), epoch: 1 + uint16(b.Byte()%3), attempt: max(1, b.number(p.fin.attempt)), count: uint64(b.number(uint32(p.fin.received))),
+		sack: uint64(b.Byte()) << (b.Byte() % 64), tuple: fabric.Tuple{Kind: fabric.ETH4, Num: uint32(b.Byte())}, payload: make([]byte, b.Byte()),
 	}
 	k.seq, k.ack = b.number(0), b.number(0)
 	if p.win != nil {
 		k.seq, k.ack = b.number(p.win.want), b.number(p.win.next)
 	}
 	body := k.append(nil)
-	if n := int(b.byte()); n < len(body) && n > 200 {
+	if n := int(b.Byte()); n < len(body) && n > 200 {
 		body = binary.BigEndian.AppendUint16(body[:n], uint16(n))
 	}
 	return Event{
-		Kind: Packet, Packet: k.kind, Gen: p.gen + uint32(b.byte()%4) - 1, SrcEpoch: uint16(b.byte() % 4), DstEpoch: uint16(b.byte() % 4), Body: body,
-		Tuple: k.tuple, Keep: b.byte()%8 == 0,
-	}, time.Duration(b.byte()) * time.Millisecond
+		Kind: Packet, Packet: k.kind, Gen: p.gen + uint32(b.Byte()%4) - 1, SrcEpoch: uint16(b.Byte() % 4), DstEpoch: uint16(b.Byte() % 4), Body: body,
+		Tuple: k.tuple, Keep: b.Byte()%8 == 0,
+	}, time.Duration(b.Byte()) * time.Millisecond
 }
