@@ -2,7 +2,9 @@ package wire
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -188,4 +190,31 @@ func FuzzParse(f *testing.F) {
 			_ = l.Nodes.At(l.Nodes.Len() - 1)
 		}
 	})
+}
+
+// The table of docs/protocol.md has each kind with its number, and who sends it.
+func TestKindsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/protocol.md")
+	require.NoError(t, err)
+	rows := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(line, " | "); len(cells) > 3 {
+			rows[strings.TrimPrefix(cells[0], "| ")+" "+cells[1]] = cells[2]
+		}
+	}
+	for k := range kinds {
+		if kinds[k].parse == nil {
+			continue
+		}
+		var from Sender
+		says := rows[fmt.Sprintf("%d %s", k, kinds[k].name)]
+		for words, senders := range map[string]Sender{
+			"down": Parent, "up": Child, "both;": Parent | Child, "from a rank": Rank, "to a rank": Agent, "with a rank": Rank | Agent, "between roots": Root,
+		} {
+			if strings.Contains(says+";", words) {
+				from |= senders
+			}
+		}
+		require.Equal(t, kinds[k].from, from, "%v is %q", Kind(k), says)
+	}
 }
