@@ -43,7 +43,7 @@ type question struct {
 
 // resolve is an agent's part in answering questions.
 type resolve struct {
-	blocks map[uint32][]byte  // by node, in package fabric's form
+	blocks blocks             // in package fabric's form
 	values map[subject][]byte // of other nodes' ranks
 	kept   int                // bytes in values
 	open   map[subject]*question
@@ -110,8 +110,8 @@ func (c *Core) known(m wire.Ask) ([]byte, bool) {
 		v, ok := c.resolve.values[c.subject(m)]
 		return v, ok
 	}
-	v, ok := c.resolve.blocks[c.job.Layout.NodeOf(m.Rank)]
-	return v, ok && satisfies(v, m)
+	v := c.resolve.blocks.of(c.job.Layout.NodeOf(m.Rank))
+	return v, satisfies(v, m)
 }
 
 // satisfies reports whether a block has the asked rank in a new enough epoch.
@@ -236,15 +236,14 @@ func (c *Core) answered(from Link, m wire.Answer) {
 	}
 }
 
-// keep puts an answer into the cache. A block is not replaced by an older one
-// or by one that knows fewer ranks.
+// keep puts an answer into the cache.
 func (c *Core) keep(s subject, m wire.Answer) {
+	r := &c.resolve
 	if m.Key == "" {
-		c.keepBlock(m.Value)
+		r.blocks.keep(s.node, m.Value)
 		return
 	}
 	s.fresh = false
-	r := &c.resolve
 	if r.values == nil {
 		r.values = map[subject][]byte{}
 	}
@@ -253,20 +252,6 @@ func (c *Core) keep(s subject, m wire.Answer) {
 		r.kept = len(m.Key) + len(m.Value)
 	}
 	r.values[s] = m.Value
-}
-
-func (c *Core) keepBlock(raw []byte) {
-	node, ok := fabric.BlockNode(raw)
-	if !ok || node >= c.job.Layout.Nodes() {
-		return
-	}
-	r := &c.resolve
-	if r.blocks == nil {
-		r.blocks = map[uint32][]byte{}
-	}
-	if old := r.blocks[node]; old == nil || !fabric.Older(raw, old) {
-		r.blocks[node] = raw
-	}
 }
 
 // about lists the questions in flight that went to a link.

@@ -76,9 +76,7 @@ func (t *table) arrive(c *Core, m wire.Blocks) {
 	for i := range c.kids {
 		c.send(Link(i), m)
 	}
-	for raw := range m.Values.All() {
-		c.keepBlock(raw)
-	}
+	c.resolve.blocks.open(m.Values, c.job.Layout.Nodes())
 	t.flush(c)
 }
 

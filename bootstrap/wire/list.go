@@ -73,6 +73,33 @@ func (l List[T, C]) encoded() iter.Seq2[T, []byte] {
 	}
 }
 
+// Whole is the list with all elements in one piece.
+func (l List[T, C]) Whole() List[T, C] {
+	if len(l.raw) > 1 {
+		l.raw = [][]byte{slices.Concat(l.raw...)}
+	}
+	return l
+}
+
+// Places are the elements of a whole list, and the byte at which each begins.
+func (l List[T, C]) Places() iter.Seq2[uint32, T] {
+	return func(yield func(uint32, T) bool) {
+		at := uint32(0)
+		for v, raw := range l.encoded() {
+			if !yield(at, v) {
+				return
+			}
+			at += uint32(len(raw))
+		}
+	}
+}
+
+// At is the element of a whole list that begins at a byte.
+func (l List[T, C]) At(place uint32) T {
+	var c C
+	return c.read(&reader{rest: l.raw[0][place:], room: math.MaxInt})
+}
+
 // Add puts another list at the end of this one, of which there must be no other
 // copy that is added to.
 func (l *List[T, C]) Add(o List[T, C]) {
