@@ -31,7 +31,7 @@ func (w *World) barrier(ctx context.Context) error {
 func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, error) {
 	m := wire.Collect{What: wire.Broadcast, Root: uint32(root)}
 	if root == w.Rank() {
-		m.Parcels = []wire.Parcel{{From: w.welcome.Rank, To: wire.Everyone, Value: value}}
+		m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: wire.Everyone, Value: value})
 	}
 	return first(w.collective(ctx, root, m))
 }
@@ -40,7 +40,7 @@ func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, 
 func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, error) {
 	m := wire.Collect{What: wire.Gather, Root: uint32(root)}
 	if seat, err := w.number(root); err == nil { // otherwise collective says so
-		m.Parcels = []wire.Parcel{{From: w.welcome.Rank, To: seat, Value: value}}
+		m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: seat, Value: value})
 	}
 	parcels, err := w.collective(ctx, root, m)
 	if err != nil || root != w.Rank() {
@@ -52,7 +52,7 @@ func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, e
 // AllGather gives every rank the value of each rank, by rank.
 func (w *World) AllGather(ctx context.Context, value []byte) ([][]byte, error) {
 	m := wire.Collect{What: wire.AllGather}
-	m.Parcels = []wire.Parcel{{From: w.welcome.Rank, To: wire.Everyone, Value: value}}
+	m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: wire.Everyone, Value: value})
 	parcels, err := w.collective(ctx, 0, m)
 	if err != nil {
 		return nil, err
@@ -93,17 +93,17 @@ func (w *World) onePerRank(values [][]byte) error {
 	return nil
 }
 
-func (w *World) parcels(values [][]byte) []wire.Parcel {
+func (w *World) parcels(values [][]byte) wire.Parcels {
 	p := make([]wire.Parcel, len(values))
 	for i, v := range values {
 		p[i] = wire.Parcel{From: w.welcome.Rank, To: w.welcome.Layout.Seat(uint32(i)), Value: v}
 	}
-	return p
+	return wire.NewParcels(p...)
 }
 
-func (w *World) byRank(parcels []wire.Parcel) [][]byte {
+func (w *World) byRank(parcels wire.Parcels) [][]byte {
 	values := make([][]byte, w.Size())
-	for _, p := range parcels {
+	for p := range parcels.All() {
 		if int(p.From) < len(values) {
 			values[w.rank(p.From)] = p.Value
 		}
@@ -111,11 +111,11 @@ func (w *World) byRank(parcels []wire.Parcel) [][]byte {
 	return values
 }
 
-func first(parcels []wire.Parcel, err error) ([]byte, error) {
-	if err != nil || len(parcels) == 0 {
-		return nil, err
+func first(parcels wire.Parcels, err error) ([]byte, error) {
+	for p := range parcels.All() {
+		return p.Value, err
 	}
-	return parcels[0].Value, nil
+	return nil, err
 }
 
 func (w *World) usable() error {
@@ -127,26 +127,25 @@ func (w *World) usable() error {
 	return w.lost
 }
 
-func (w *World) collective(ctx context.Context, root int, m wire.Collect) ([]wire.Parcel, error) {
+// none is what a collective that failed gives.
+var none wire.Parcels
+
+func (w *World) collective(ctx context.Context, root int, m wire.Collect) (wire.Parcels, error) {
 	if err := w.usable(); err != nil {
-		return nil, err
+		return none, err
 	}
 	if root < 0 || root >= w.Size() {
-		return nil, fmt.Errorf("ibrun: %v of root %d: %w", m.What, root, ErrRank)
+		return none, fmt.Errorf("ibrun: %v of root %d: %w", m.What, root, ErrRank)
 	}
-	size := 0
-	for _, p := range m.Parcels {
-		size += len(p.Value) + wire.ParcelHead
-	}
-	if size > wire.MaxGather {
-		return nil, fmt.Errorf("ibrun: %v of %d bytes: at most %d go through the launch tree; use Send", m.What, size, wire.MaxGather)
+	if size := m.Parcels.Size(); size > wire.MaxGather {
+		return none, fmt.Errorf("ibrun: %v of %d bytes: at most %d go through the launch tree; use Send", m.What, size, wire.MaxGather)
 	}
 	return w.gather(ctx, m)
 }
 
 // gather takes part in one collective and waits for its outcome. If the
 // context ends first the rank has joined nevertheless.
-func (w *World) gather(ctx context.Context, m wire.Collect) ([]wire.Parcel, error) {
+func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error) {
 	if w.door == nil {
 		return m.Parcels, nil
 	}
@@ -158,18 +157,18 @@ func (w *World) gather(ctx context.Context, m wire.Collect) ([]wire.Parcel, erro
 	err := w.door.Send(m) // under the lock: collectives leave in their order
 	w.mu.Unlock()
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	select {
 	case r := <-outcome:
 		if r.Trouble != "" {
-			return nil, &CollectiveError{r.Trouble}
+			return none, &CollectiveError{r.Trouble}
 		}
 		return r.Parcels, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return none, ctx.Err()
 	case <-w.over:
-		return nil, w.gone()
+		return none, w.gone()
 	}
 }
 

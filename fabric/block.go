@@ -41,9 +41,6 @@ const (
 	blockHead    = 16
 )
 
-// MaxBlockRanks is the most ranks of one node.
-const MaxBlockRanks = 1<<16 - 1
-
 // MaxBases is the most bases of one block: ports of one node that ranks use.
 const MaxBases = 1 << 8
 
@@ -264,6 +261,14 @@ func BlockNode(raw []byte) (node uint32, ok bool) {
 		return 0, false
 	}
 	return binary.BigEndian.Uint32(raw[4:]), true
+}
+
+// BlockRanks returns the ranks of an encoded block.
+func BlockRanks(raw []byte) (first, ranks uint32, ok bool) {
+	if len(raw) < blockHead {
+		return 0, 0, false
+	}
+	return binary.BigEndian.Uint32(raw[8:]), uint32(binary.BigEndian.Uint16(raw[12:])), true
 }
 
 // Older reports whether encoded block a must not replace b, which is of the

@@ -31,8 +31,8 @@ func (l Layout) Rank(seat uint32) uint32 {
 	first, _ := l.RanksOn(node)
 	round := (seat - first) / l.plane
 	rank := l.before(round) + (seat-first)%l.plane
-	for i, s := range l.shares {
-		rank += min(s.Nodes, node-min(node, l.nodes[i])) * l.turn(s, round)
+	for at, s := range l.all() {
+		rank += min(s.Nodes, node-min(node, at.nodes)) * l.turn(s, round)
 	}
 	return rank
 }
@@ -46,16 +46,16 @@ func (l Layout) Seat(rank uint32) uint32 {
 		return rank
 	}
 	most := uint32(0)
-	for _, s := range l.shares {
+	for _, s := range l.all() {
 		most = max(most, s.Ranks)
 	}
 	rounds := int((uint64(most) + uint64(l.plane) - 1) / uint64(l.plane))
 	round := uint32(sort.Search(rounds, func(k int) bool { return l.before(uint32(k)+1) > rank }))
 	rest := rank - l.before(round)
-	for i, s := range l.shares {
+	for at, s := range l.all() {
 		each := l.turn(s, round)
 		if rest < s.Nodes*each {
-			return l.ranks[i] + rest/each*s.Ranks + round*l.plane + rest%each
+			return at.ranks + rest/each*s.Ranks + round*l.plane + rest%each
 		}
 		rest -= s.Nodes * each
 	}
@@ -65,7 +65,7 @@ func (l Layout) Seat(rank uint32) uint32 {
 // before is how many ranks all rounds before this one dealt.
 func (l Layout) before(round uint32) uint32 {
 	sum := uint32(0)
-	for _, s := range l.shares {
+	for _, s := range l.all() {
 		sum += s.Nodes * uint32(min(uint64(s.Ranks), uint64(round)*uint64(l.plane)))
 	}
 	return sum
@@ -84,11 +84,11 @@ func (l Layout) turn(s Share, round uint32) uint32 {
 // the ranks are used up.
 func (n Nodes) deal(ranks, plane uint64, weight func(Run) uint64) Nodes {
 	most := uint64(0)
-	for _, r := range n.runs {
+	for r := range n.All() {
 		most = max(most, min(weight(r), ranks))
 	}
 	dealt := func(rounds uint64) (sum uint64) {
-		for _, r := range n.runs {
+		for r := range n.All() {
 			sum += uint64(r.Count) * min(weight(r), rounds*plane)
 		}
 		return sum
@@ -97,7 +97,7 @@ func (n Nodes) deal(ranks, plane uint64, weight func(Run) uint64) Nodes {
 	whole := uint64(sort.Search(int((most+plane-1)/plane), func(k int) bool { return dealt(uint64(k)+1) > ranks }))
 	left := ranks - dealt(whole)
 	var out []Run
-	for _, r := range n.runs {
+	for r := range n.All() {
 		have := min(weight(r), whole*plane)
 		turn := min(weight(r)-have, plane)
 		full := uint64(0)

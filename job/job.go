@@ -4,13 +4,18 @@
 // read files, resolve names or start anything.
 package job
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Limits that keep every count in 32 bits and every table in memory.
 const (
 	MaxRanks    = 1 << 24 // ranks in one job
 	MaxNodes    = 1 << 20 // nodes in one job
 	MaxHostName = 255     // bytes of a host name, RFC 1123 section 2.1
+
+	MaxRanksOnNode = 1<<16 - 1 // what a node's block has room for
 )
 
 // Job is what every agent of a job knows. It is the same bytes on each node.
@@ -34,6 +39,24 @@ type Job struct {
 	Spawner   string // id of the job whose rank has spawned this one; empty: a user has started it
 	Depth     uint32 // spawners up to the user
 	Preput    []Pair // what its key-value space begins with
+}
+
+// Verify says what of a job does not fit together.
+func (j *Job) Verify() error {
+	if j.Layout.Nodes() != j.Nodes || j.Layout.Ranks() != j.Size || j.Nodes == 0 {
+		return fmt.Errorf("a layout of %d nodes and %d ranks, for a job of %d and %d", j.Layout.Nodes(), j.Layout.Ranks(), j.Nodes, j.Size)
+	}
+	next := uint64(0)
+	for _, p := range j.Programs {
+		if uint64(p.First) != next || p.Count == 0 || len(p.Argv) == 0 {
+			return fmt.Errorf("a program of ranks %d+%d where %d is next", p.First, p.Count, next)
+		}
+		next += uint64(p.Count)
+	}
+	if next != uint64(j.Size) {
+		return fmt.Errorf("programs for %d of %d ranks", next, j.Size)
+	}
+	return nil
 }
 
 // Pair is a key and a value.

@@ -54,6 +54,8 @@ func TestPlace(t *testing.T) {
 	}
 	_, _, err := Place(hosts("a"), Want{Ranks: MaxRanks + 1})
 	require.ErrorContains(t, err, "at most")
+	_, _, err = Place(hosts("a", "b"), Want{Ranks: 2*MaxRanksOnNode + 1})
+	require.ErrorContains(t, err, "65536 ranks on a: at most 65535")
 	_, _, err = Place(hosts("a"), Want{Offset: 1})
 	require.ErrorContains(t, err, "leaves nothing")
 }

@@ -1,6 +1,10 @@
 package job
 
-import "sort"
+import (
+	"iter"
+	"slices"
+	"sort"
+)
 
 // Share is a stretch of nodes that carry the same number of ranks each.
 type Share struct{ Nodes, Ranks uint32 }
@@ -11,46 +15,67 @@ type Share struct{ Nodes, Ranks uint32 }
 // arithmetic for a job of like nodes and a short search otherwise. It is a
 // value; the zero one has no nodes.
 type Layout struct {
-	shares []Share
-	nodes  []uint32 // nodes before share i, with a closing total
-	ranks  []uint32 // ranks before share i, with a closing total
-	plane  uint32   // see Dealt
+	ends  []end  // of the shares, with 0 before them
+	plane uint32 // see Dealt
 
 	// See Ordered.
 	order  []Stretch
 	starts []uint32 // ranks before stretch i
 }
 
+// ShareSize is what a share of a layout takes, in bytes.
+const ShareSize = 8
+
+// end is the nodes and ranks up to the end of a share.
+type end struct{ nodes, ranks uint32 }
+
 // NewLayout makes a layout. Shares that continue each other are joined, and
 // those of no nodes or no ranks are left out, so equal layouts have equal
 // shares. The slice is copied.
-func NewLayout(shares []Share) Layout {
-	var l Layout
-	for _, s := range shares {
+func NewLayout(shares []Share) Layout { return LayoutOf(len(shares), slices.Values(shares)) }
+
+// LayoutOf is NewLayout for at most so many shares.
+func LayoutOf(most int, shares iter.Seq[Share]) Layout {
+	l := Layout{ends: make([]end, 1, most+1)}
+	for s := range shares {
 		if s.Nodes == 0 || s.Ranks == 0 {
 			continue
 		}
-		if last := len(l.shares) - 1; last >= 0 && l.shares[last].Ranks == s.Ranks {
-			l.shares[last].Nodes += s.Nodes
+		last := len(l.ends) - 1
+		to := end{l.ends[last].nodes + s.Nodes, l.ends[last].ranks + s.Nodes*s.Ranks}
+		if last > 0 && l.share(last-1).Ranks == s.Ranks {
+			l.ends[last] = to
 			continue
 		}
-		l.shares = append(l.shares, s)
-	}
-	l.nodes = make([]uint32, len(l.shares)+1)
-	l.ranks = make([]uint32, len(l.shares)+1)
-	for i, s := range l.shares {
-		l.nodes[i+1] = l.nodes[i] + s.Nodes
-		l.ranks[i+1] = l.ranks[i] + s.Nodes*s.Ranks
+		l.ends = append(l.ends, to)
 	}
 	return l
+}
+
+// share is the k-th of the layout.
+func (l Layout) share(k int) Share {
+	nodes := l.ends[k+1].nodes - l.ends[k].nodes
+	return Share{nodes, (l.ends[k+1].ranks - l.ends[k].ranks) / nodes}
+}
+
+// all are the layout's shares, with the nodes and ranks before each.
+func (l Layout) all() iter.Seq2[end, Share] {
+	return func(yield func(end, Share) bool) {
+		for k := range l.Len() {
+			if !yield(l.ends[k], l.share(k)) {
+				return
+			}
+		}
+	}
 }
 
 // Without is the layout without some nodes; those after them move up.
 func (l Layout) Without(first, count uint32) Layout {
 	var shares []Share
-	for k, s := range l.shares {
-		before := min(max(first, l.nodes[k]), l.nodes[k+1]) - l.nodes[k]
-		after := l.nodes[k+1] - min(max(first+count, l.nodes[k]), l.nodes[k+1])
+	for at, s := range l.all() {
+		to := at.nodes + s.Nodes
+		before := min(max(first, at.nodes), to) - at.nodes
+		after := to - min(max(first+count, at.nodes), to)
 		shares = append(shares, Share{before, s.Ranks}, Share{after, s.Ranks})
 	}
 	rest := NewLayout(shares).Dealt(l.plane)
@@ -62,47 +87,64 @@ func (l Layout) Without(first, count uint32) Layout {
 
 // Layout is the table's own, without the names.
 func (n Nodes) Layout() Layout {
-	shares := make([]Share, len(n.runs))
-	for i, r := range n.runs {
-		shares[i] = Share{r.Count, r.Ranks}
+	var shares []Share
+	for r := range n.All() {
+		shares = append(shares, Share{r.Count, r.Ranks})
 	}
 	return NewLayout(shares)
 }
 
-// Shares returns the layout's runs. The caller must not change them.
-func (l Layout) Shares() []Share { return l.shares }
+// Len is the number of shares.
+func (l Layout) Len() int { return max(len(l.ends), 1) - 1 }
+
+// Shares are the layout's runs.
+func (l Layout) Shares() iter.Seq[Share] {
+	return func(yield func(Share) bool) {
+		for _, s := range l.all() {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
 
 // Nodes is the number of nodes.
 func (l Layout) Nodes() uint32 {
-	if len(l.shares) == 0 {
+	if len(l.ends) == 0 {
 		return 0
 	}
-	return l.nodes[len(l.shares)]
+	return l.ends[len(l.ends)-1].nodes
 }
 
 // Ranks is the number of ranks.
 func (l Layout) Ranks() uint32 {
-	if len(l.shares) == 0 {
+	if len(l.ends) == 0 {
 		return 0
 	}
-	return l.ranks[len(l.shares)]
+	return l.ends[len(l.ends)-1].ranks
 }
 
 // NodeOf returns the node of a rank, which must be below Ranks.
 func (l Layout) NodeOf(rank uint32) uint32 {
 	k := 0
-	if len(l.shares) > 1 {
-		k = sort.Search(len(l.shares), func(k int) bool { return l.ranks[k+1] > rank })
+	if len(l.ends) > 2 {
+		k = sort.Search(l.Len(), func(k int) bool { return l.ends[k+1].ranks > rank })
 	}
-	return l.nodes[k] + (rank-l.ranks[k])/l.shares[k].Ranks
+	return l.ends[k].nodes + (rank-l.ends[k].ranks)/l.share(k).Ranks
 }
 
 // RanksOn returns the first rank of a node, which must be below Nodes, and how
 // many it has.
 func (l Layout) RanksOn(node uint32) (first, count uint32) {
-	k := 0
-	if len(l.shares) > 1 {
-		k = sort.Search(len(l.shares), func(k int) bool { return l.nodes[k+1] > node })
+	k := l.shareOf(node)
+	each := l.share(k).Ranks
+	return l.ends[k].ranks + (node-l.ends[k].nodes)*each, each
+}
+
+// shareOf is the index of the share that has a node.
+func (l Layout) shareOf(node uint32) int {
+	if len(l.ends) <= 2 {
+		return 0
 	}
-	return l.ranks[k] + (node-l.nodes[k])*l.shares[k].Ranks, l.shares[k].Ranks
+	return sort.Search(l.Len(), func(k int) bool { return l.ends[k+1].nodes > node })
 }

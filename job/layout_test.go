@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 
 func TestLayout(t *testing.T) {
 	l := NewLayout([]Share{{2, 16}, {0, 4}, {1, 16}, {3, 1}, {1, 5}})
-	require.Equal(t, []Share{{3, 16}, {3, 1}, {1, 5}}, l.Shares())
+	require.Equal(t, []Share{{3, 16}, {3, 1}, {1, 5}}, slices.Collect(l.Shares()))
 	require.Equal(t, uint32(7), l.Nodes())
 	require.Equal(t, uint32(56), l.Ranks())
 	next := uint32(0)

@@ -2,8 +2,8 @@ package job
 
 import (
 	"fmt"
+	"iter"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 )
@@ -30,33 +30,26 @@ type Node struct {
 }
 
 // Nodes is a table of nodes in rank order: node i+1 holds the ranks that
-// follow node i's. It is kept as runs, so its size follows the number of
-// distinct name patterns and not the number of nodes. The zero value is empty.
-// Nodes is a value: no method changes it, and slices share nothing mutable.
+// follow node i's. It is kept as packed runs (see table), so its size follows
+// the number of distinct name patterns and not the number of nodes. The zero
+// value is empty. Nodes is a value: no method changes it, and slices share the
+// table that they are of.
 type Nodes struct {
-	runs  []Run
-	base  uint32   // first rank of the first node
-	nodes []uint32 // nodes before run i, with a closing total
-	ranks []uint32 // ranks before run i, relative to base, with a closing total
+	of     *table
+	lo, hi uint32 // nodes of the table
+	base   uint32 // first rank of the first node
+	before uint32 // ranks of the table before that
 }
 
 // NewNodes makes a table whose first node's first rank is base. Runs that
 // continue each other are joined and runs of no nodes are left out, so equal
-// tables have equal runs. The slice is copied.
+// tables have equal runs.
 func NewNodes(base uint32, runs []Run) Nodes {
-	n := Nodes{base: base}
+	var b packer
 	for _, r := range runs {
-		if r.Count == 0 {
-			continue
-		}
-		if last := len(n.runs) - 1; last >= 0 && n.runs[last].continues(r) {
-			n.runs[last].Count += r.Count
-			continue
-		}
-		n.runs = append(n.runs, r)
+		b.add(r)
 	}
-	n.sum()
-	return n
+	return b.nodes(base)
 }
 
 // continues reports whether r is a plain continuation of a.
@@ -66,50 +59,58 @@ func (a Run) continues(r Run) bool {
 	return next == r && a.Width > 0
 }
 
-func (n *Nodes) sum() {
-	n.nodes = make([]uint32, len(n.runs)+1)
-	n.ranks = make([]uint32, len(n.runs)+1)
-	for i, r := range n.runs {
-		n.nodes[i+1] = n.nodes[i] + r.Count
-		n.ranks[i+1] = n.ranks[i] + r.Count*r.Ranks
+// All are the runs of the table, in order.
+func (n Nodes) All() iter.Seq[Run] {
+	return func(yield func(Run) bool) {
+		if n.hi == n.lo {
+			return
+		}
+		c := n.of.withNode(n.lo)
+		for more := true; more; more = c.nodes < n.hi && c.next() {
+			r := c.run
+			if first := c.nodes - r.Count; first < n.lo {
+				r.Lo, r.Count = r.Lo+uint64(n.lo-first), r.Count-(n.lo-first)
+			}
+			r.Count -= c.nodes - min(c.nodes, n.hi)
+			if !yield(r) {
+				return
+			}
+		}
 	}
 }
 
-// Runs returns the table as runs. The caller must not change it.
-func (n Nodes) Runs() []Run { return n.runs }
+// Runs lists the runs of the table.
+func (n Nodes) Runs() []Run { return slices.Collect(n.All()) }
 
 // Base is the first rank of the first node.
 func (n Nodes) Base() uint32 { return n.base }
 
-// Len is the number of nodes.
-func (n Nodes) Len() int {
-	if len(n.runs) == 0 {
-		return 0
-	}
-	return int(n.nodes[len(n.runs)])
+// From is the table with other ranks: its first node's first rank is base.
+func (n Nodes) From(base uint32) Nodes {
+	n.base = base
+	return n
 }
+
+// Len is the number of nodes.
+func (n Nodes) Len() int { return int(n.hi - n.lo) }
 
 // Ranks is the number of ranks on all nodes together.
 func (n Nodes) Ranks() uint32 {
-	if len(n.runs) == 0 {
+	if n.hi == n.lo {
 		return 0
 	}
-	return n.ranks[len(n.runs)]
+	return n.of.ranksBefore(n.hi) - n.before
 }
 
 // At returns node i, which must be in [0, Len()).
 func (n Nodes) At(i int) Node {
-	k := n.runOf(i)
-	r, off := n.runs[k], uint32(i)-n.nodes[k]
+	at := n.lo + uint32(i)
+	c := n.of.withNode(at)
+	r := c.run
 	return Node{
-		Host: r.Host(off), User: r.User, HCA: r.HCA, Slots: r.Slots, Ranks: r.Ranks,
-		First: n.base + n.ranks[k] + off*r.Ranks,
+		Host: r.Host(at - (c.nodes - r.Count)), User: r.User, HCA: r.HCA, Slots: r.Slots, Ranks: r.Ranks,
+		First: n.base - n.before + c.ranks - (c.nodes-at)*r.Ranks,
 	}
-}
-
-// runOf finds the run of node i.
-func (n Nodes) runOf(i int) int {
-	return sort.Search(len(n.runs), func(k int) bool { return int(n.nodes[k+1]) > i })
 }
 
 // Host is the name of the run's node off, counted from its first.
@@ -133,16 +134,29 @@ func (n Nodes) Slice(lo, hi int) Nodes {
 	if lo >= hi {
 		return Nodes{}
 	}
-	first, last := n.runOf(lo), n.runOf(hi-1)
-	runs := slices.Clone(n.runs[first : last+1])
-	tail := &runs[len(runs)-1]
-	tail.Count = uint32(hi) - n.nodes[last]
-	cut := uint32(lo) - n.nodes[first]
-	runs[0].Count -= cut
-	runs[0].Lo += uint64(cut)
-	s := Nodes{base: n.At(lo).First, runs: runs}
-	s.sum()
-	return s
+	before := n.of.ranksBefore(n.lo + uint32(lo))
+	return Nodes{of: n.of, lo: n.lo + uint32(lo), hi: n.lo + uint32(hi), base: n.base + before - n.before, before: before}
+}
+
+// Join is the table with the nodes of another behind its own.
+func (n Nodes) Join(o Nodes) Nodes {
+	switch {
+	case n.Len() == 0:
+		return o
+	case o.Len() == 0:
+		return n
+	case n.of == o.of && n.hi == o.lo:
+		n.hi = o.hi
+		return n
+	}
+	var b packer
+	for r := range n.All() {
+		b.add(r)
+	}
+	for r := range o.All() {
+		b.add(r)
+	}
+	return b.nodes(n.base)
 }
 
 // NodeOf returns the node that holds a rank, or -1 if none of these does.
@@ -150,26 +164,33 @@ func (n Nodes) NodeOf(rank uint32) int {
 	if rank < n.base || rank-n.base >= n.Ranks() {
 		return -1
 	}
-	off := rank - n.base
-	k := sort.Search(len(n.runs), func(k int) bool { return n.ranks[k+1] > off })
-	return int(n.nodes[k] + (off-n.ranks[k])/n.runs[k].Ranks)
+	off := rank - n.base + n.before
+	c := n.of.withRank(off)
+	return int(c.nodes - n.lo - (c.ranks-off+c.run.Ranks-1)/c.run.Ranks)
 }
 
 // Index returns the first node with the given host name, or -1.
 func (n Nodes) Index(host string) int {
-	for k, r := range n.runs {
-		if r.Width == 0 {
-			if r.Prefix+r.Suffix == host {
-				return int(n.nodes[k])
-			}
-			continue
+	at := 0
+	for r := range n.All() {
+		if i, ok := r.index(host); ok {
+			return at + int(i)
 		}
-		mid, ok := strings.CutPrefix(host, r.Prefix)
-		mid, ok2 := strings.CutSuffix(mid, r.Suffix)
-		num, err := strconv.ParseUint(mid, 10, 63)
-		if ok && ok2 && err == nil && num >= r.Lo && num-r.Lo < uint64(r.Count) && r.Host(uint32(num-r.Lo)) == host {
-			return int(n.nodes[k]) + int(num-r.Lo)
-		}
+		at += int(r.Count)
 	}
 	return -1
+}
+
+// index finds a host in a run.
+func (r Run) index(host string) (i uint32, ok bool) {
+	if r.Width == 0 {
+		return 0, r.Prefix+r.Suffix == host
+	}
+	mid, ok := strings.CutPrefix(host, r.Prefix)
+	mid, ok2 := strings.CutSuffix(mid, r.Suffix)
+	num, err := strconv.ParseUint(mid, 10, 63)
+	if !ok || !ok2 || err != nil || num < r.Lo || num-r.Lo >= uint64(r.Count) {
+		return 0, false
+	}
+	return uint32(num - r.Lo), r.Host(uint32(num-r.Lo)) == host
 }

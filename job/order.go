@@ -46,12 +46,12 @@ func (l Layout) covers(order []Stretch) bool {
 		node  uint32
 		ranks int64
 	}
-	changes := make([]change, 0, 2*len(order)+2*len(l.shares))
+	changes := make([]change, 0, 2*len(order)+2*l.Len())
 	for _, s := range order {
 		changes = append(changes, change{s.Node, int64(s.Ranks)}, change{s.Node + s.Nodes, -int64(s.Ranks)})
 	}
-	for i, s := range l.shares {
-		changes = append(changes, change{l.nodes[i], -int64(s.Ranks)}, change{l.nodes[i+1], int64(s.Ranks)})
+	for at, s := range l.all() {
+		changes = append(changes, change{at.nodes, -int64(s.Ranks)}, change{at.nodes + s.Nodes, int64(s.Ranks)})
 	}
 	slices.SortFunc(changes, func(a, b change) int { return int(a.node) - int(b.node) })
 	sum := int64(0)
@@ -85,6 +85,9 @@ func (l Layout) By(nodes []uint32) Layout {
 	}
 	return l.Dealt(0) // they are in the order of nodes
 }
+
+// StretchSize is what a stretch of an order takes in a layout, in bytes.
+const StretchSize = 16
 
 // Order is the stretches of a layout in an order of its own; else none. The caller must not
 // change them.

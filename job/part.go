@@ -17,6 +17,23 @@ func (p Part) End() uint32 { return p.First + uint32(p.Nodes.Len()) }
 // Slice is nodes [lo, hi) of the part.
 func (p Part) Slice(lo, hi int) Part { return Part{p.First + uint32(lo), p.Nodes.Slice(lo, hi)} }
 
+// Fits reports whether a job of such a layout has these nodes, with these ranks.
+func (p Part) Fits(l Layout) bool {
+	at := p.First
+	for r := range p.Nodes.All() {
+		last := at + r.Count - 1
+		if last < at || last >= l.Nodes() || r.Ranks == 0 || l.shareOf(at) != l.shareOf(last) || l.share(l.shareOf(at)).Ranks != r.Ranks {
+			return false
+		}
+		at = last + 1
+	}
+	if p.Nodes.Len() == 0 {
+		return false
+	}
+	first, _ := l.RanksOn(p.First)
+	return first == p.Nodes.Base()
+}
+
 // Parts are nodes of a job in order of their index, each once, and those that
 // touch are one part. No method changes what it is called on.
 type Parts []Part
@@ -29,6 +46,12 @@ func (l Parts) Len() (n int) {
 	return n
 }
 
+// Has reports whether a node is one of them.
+func (l Parts) Has(node uint32) bool {
+	i := sort.Search(len(l), func(i int) bool { return l[i].First > node }) - 1
+	return i >= 0 && node < l[i].End()
+}
+
 // Add takes in nodes that are not there yet.
 func (l Parts) Add(more ...Part) Parts {
 	all := slices.Clone(l)
@@ -39,7 +62,7 @@ func (l Parts) Add(more ...Part) Parts {
 	var out Parts
 	for _, p := range all {
 		if last := len(out) - 1; last >= 0 && out[last].End() == p.First {
-			out[last].Nodes = NewNodes(out[last].Nodes.Base(), slices.Concat(out[last].Nodes.Runs(), p.Nodes.Runs()))
+			out[last].Nodes = out[last].Nodes.Join(p.Nodes)
 			continue
 		}
 		out = append(out, p)

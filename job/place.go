@@ -17,7 +17,7 @@ type Want struct {
 // Singles returns the table's nodes as runs of one.
 func (n Nodes) singles() []Run {
 	all := make([]Run, 0, n.Len())
-	for _, r := range n.runs {
+	for r := range n.All() {
 		for i := range r.Count {
 			one := r
 			one.Lo, one.Count = r.Lo+uint64(i), 1
@@ -30,7 +30,7 @@ func (n Nodes) singles() []Run {
 // Unique joins what names the same host of the same user: its slots add up, a
 // mention without slots being one, and it stays where it was named first.
 func (n Nodes) Unique() Nodes {
-	if len(n.runs) < 2 {
+	if len(n.Runs()) < 2 {
 		return n
 	}
 	at := map[key]int{}
@@ -64,7 +64,7 @@ func (n Nodes) Without(drop func(host string) bool) Nodes {
 // Slots is the sum of the nodes' slots, a node without a number having one.
 func (n Nodes) Slots() uint64 {
 	total := uint64(0)
-	for _, r := range n.runs {
+	for r := range n.All() {
 		total += uint64(r.Count) * uint64(max(r.Slots, 1))
 	}
 	return total
@@ -73,10 +73,12 @@ func (n Nodes) Slots() uint64 {
 // Crowded is the first node that has more ranks than slots, if there is one. A node without a
 // number of slots has one.
 func (n Nodes) Crowded() (Node, bool) {
-	for i, r := range n.runs {
+	first := 0
+	for r := range n.All() {
 		if r.Ranks > max(r.Slots, 1) {
-			return n.At(int(n.nodes[i])), true
+			return n.At(first), true
 		}
+		first += int(r.Count)
 	}
 	return Node{}, false
 }
@@ -97,7 +99,7 @@ func Place(alloc Nodes, want Want) (placed Nodes, over bool, err error) {
 		return Nodes{}, false, err
 	}
 	written := false
-	for _, r := range alloc.runs {
+	for r := range alloc.All() {
 		written = written || r.Slots > 0
 	}
 	weight := func(r Run) uint64 { return uint64(max(r.Slots, 1)) }
@@ -113,7 +115,7 @@ func Place(alloc Nodes, want Want) (placed Nodes, over bool, err error) {
 		weight = func(Run) uint64 { return want.PerNode }
 	}
 	total := uint64(0)
-	for _, r := range alloc.runs {
+	for r := range alloc.All() {
 		total += uint64(r.Count) * weight(r)
 	}
 	ranks := want.Ranks
@@ -137,6 +139,11 @@ func Place(alloc Nodes, want Want) (placed Nodes, over bool, err error) {
 		placed = alloc.fill(ranks, weight)
 	default:
 		placed = alloc.share(ranks, total, weight)
+	}
+	for r := range placed.All() {
+		if r.Ranks > MaxRanksOnNode {
+			return Nodes{}, false, fmt.Errorf("%d ranks on %s: at most %d are possible on one host", r.Ranks, r.Host(0), MaxRanksOnNode)
+		}
 	}
 	return placed, written && ranks > alloc.Slots(), nil
 }
@@ -165,7 +172,7 @@ func (n Nodes) skip(slots uint64) (Nodes, error) {
 // fill gives each node its weight, in order, until the ranks are used up.
 func (n Nodes) fill(ranks uint64, weight func(Run) uint64) Nodes {
 	var out []Run
-	for _, r := range n.runs {
+	for r := range n.All() {
 		w := weight(r)
 		full := min(uint64(r.Count), ranks/w)
 		out = append(out, r.part(0, full, w))
@@ -184,7 +191,7 @@ func (n Nodes) fill(ranks uint64, weight func(Run) uint64) Nodes {
 func (n Nodes) fillEach(ranks uint64, weight func(Run) uint64) Nodes {
 	left := ranks - uint64(n.Len())
 	var out []Run
-	for _, r := range n.runs {
+	for r := range n.All() {
 		more, full := weight(r)-1, uint64(r.Count)
 		if more > 0 {
 			full = min(full, left/more)
@@ -204,12 +211,12 @@ func (n Nodes) fillEach(ranks uint64, weight func(Run) uint64) Nodes {
 // goes to the first nodes, one each.
 func (n Nodes) share(ranks, total uint64, weight func(Run) uint64) Nodes {
 	given := uint64(0)
-	for _, r := range n.runs {
+	for r := range n.All() {
 		given += uint64(r.Count) * (ranks * weight(r) / total)
 	}
 	left := ranks - given // less than the number of nodes
 	var out []Run
-	for _, r := range n.runs {
+	for r := range n.All() {
 		base := ranks * weight(r) / total
 		more := min(left, uint64(r.Count))
 		out = append(out, r.part(0, more, base+1))

@@ -129,7 +129,7 @@ func PlaceAt(alloc Nodes, at []uint32) (placed Nodes, layout Layout) {
 		if !ok {
 			k = len(table)
 			where[i] = k
-			one := alloc.Slice(int(i), int(i)+1).runs[0]
+			one := alloc.Slice(int(i), int(i)+1).Runs()[0]
 			one.Ranks = 0
 			table = append(table, one)
 		}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
@@ -56,6 +57,12 @@ type LevelTally struct {
 	Relayed uint64 // passed on
 }
 
+// MaxLevels bounds the levels that are counted apart: deeper ones count as the last.
+const MaxLevels = 64
+
+// MaxCount is the most that a sum can be; it does not grow beyond it.
+const MaxCount = 1<<63 - 1
+
 // Tally is what a job's --stats adds up. The zero value is empty.
 type Tally struct {
 	Sum     [Counts]uint64
@@ -66,18 +73,22 @@ type Tally struct {
 // Add merges o into t.
 func (t *Tally) Add(o *Tally) {
 	for i := range t.Sum {
-		t.Sum[i] += o.Sum[i]
+		t.Sum[i] = Added(t.Sum[i], o.Sum[i])
 	}
 	for i, l := range o.Levels {
 		*t.Level(i) = t.Level(i).plus(l)
 	}
 	for i := range t.Latency {
-		t.Latency[i] += o.Latency[i]
+		t.Latency[i] = uint32(min(uint64(t.Latency[i])+uint64(o.Latency[i]), math.MaxUint32))
 	}
 }
 
+// Added is the sum of two counts, each of which is at most MaxCount.
+func Added(a, b uint64) uint64 { return min(a+b, MaxCount) }
+
 // Level returns the counts of one level, made if need be.
 func (t *Tally) Level(i int) *LevelTally {
+	i = min(i, MaxLevels-1)
 	for len(t.Levels) <= i {
 		t.Levels = append(t.Levels, LevelTally{})
 	}
@@ -85,7 +96,9 @@ func (t *Tally) Level(i int) *LevelTally {
 }
 
 func (l LevelTally) plus(o LevelTally) LevelTally {
-	return LevelTally{l.Asked + o.Asked, l.Hit + o.Hit, l.Own + o.Own, l.Merged + o.Merged, l.Relayed + o.Relayed}
+	return LevelTally{
+		Added(l.Asked, o.Asked), Added(l.Hit, o.Hit), Added(l.Own, o.Own), Added(l.Merged, o.Merged), Added(l.Relayed, o.Relayed),
+	}
 }
 
 // Histogram counts durations in buckets of an eighth of a doubling, from a

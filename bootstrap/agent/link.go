@@ -111,7 +111,11 @@ func (l *link) write(w io.WriteCloser) {
 
 // read is the reader goroutine of a link. It ends with the stream and says why.
 func read(r io.Reader, from core.Link, post func(any)) error {
-	frames := wire.NewReader(r)
+	sender := wire.Child
+	if from == core.Up {
+		sender = wire.Parent
+	}
+	frames := wire.NewReader(r, sender)
 	for {
 		m, err := frames.Next()
 		if errors.Is(err, io.EOF) {

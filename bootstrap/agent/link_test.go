@@ -15,7 +15,7 @@ import (
 
 // frames are the messages in a stretch of bytes.
 func frames(t *testing.T, from io.Reader) (list []wire.Message) {
-	for in := wire.NewReader(from); ; {
+	for in := wire.NewReader(from, wire.Parent|wire.Child); ; {
 		m, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return list
@@ -119,7 +119,7 @@ func TestReadSaysWhyItEnds(t *testing.T) {
 	} {
 		r, w := io.Pipe()
 		go func() {
-			_, _ = w.Write(append(wire.Append(nil, wire.Grant{N: 3}), c.then...))
+			_, _ = w.Write(append(wire.Append(nil, wire.StdinRoom{N: 3}), c.then...))
 			w.Close()
 		}()
 		var posted []any
@@ -130,6 +130,6 @@ func TestReadSaysWhyItEnds(t *testing.T) {
 		} else {
 			require.NotErrorIs(t, err, io.EOF)
 		}
-		require.Equal(t, []any{core.Frame{From: 4, Msg: wire.Grant{N: 3}}}, posted)
+		require.Equal(t, []any{core.Frame{From: 4, Msg: wire.StdinRoom{N: 3}}}, posted)
 	}
 }

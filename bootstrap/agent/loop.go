@@ -19,6 +19,7 @@ import (
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/proc"
 	"ibrun/job"
 )
 
@@ -329,6 +330,7 @@ func (l *loop) fold() {
 
 // launched prepares the starter when the job is known.
 func (l *loop) launched(j *job.Job) error {
+	proc.ForgetText()
 	opt := remote.Options{}
 	if j.Launch.Verbose {
 		opt.Say = func(text string) { l.post(core.Notice{Text: text}) }

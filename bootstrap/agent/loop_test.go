@@ -77,7 +77,7 @@ func node(t *testing.T) (*parent, wire.Launch) {
 		ID: "j", Size: 1, Nodes: 1, Layout: nodes.Layout(), Umask: 0o022, Launch: job.Launch{Launcher: "local", Tree: "flat"},
 		Programs: []job.Program{{Count: 1, Argv: []string{"/no/such/program"}, Dir: "/"}},
 	}
-	return &parent{t, l, wire.NewReader(up), down}, wire.Launch{Job: j, Nodes: nodes, Level: 1, Credit: 100}
+	return &parent{t, l, wire.NewReader(up, wire.Child), down}, wire.Launch{Job: j, Nodes: nodes, Level: 1, Credit: 100}
 }
 
 func (p *parent) say(m wire.Message) {
@@ -102,7 +102,7 @@ func TestAgentOverItsLink(t *testing.T) {
 		What: wire.FaultSpawn, Nodes: 1, Count: 1, Status: status, Host: "n", Parent: "n", Cause: "/no/such/program: no such file",
 	})
 	p.hears(wire.Ready{Up: 1})
-	p.hears(wire.Exit{Runs: []job.StatusRun{{Count: 1, Status: status}}})
+	p.hears(wire.Exit{Runs: wire.NewEndings(job.StatusRun{Count: 1, Status: status})})
 	<-p.loop.over
 	p.loop.post(core.Tick{}) // does not wait, and does nothing
 }

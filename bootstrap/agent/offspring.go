@@ -68,7 +68,7 @@ func bear() (*offspring, *os.File, error) {
 
 // listen takes what a spawned job's root says, to its end.
 func (o *offspring) listen(from *os.File, e core.StartJob, post func(any)) {
-	frames := wire.NewReader(from)
+	frames := wire.NewReader(from, wire.Root)
 	answered, ran := false, false
 	for {
 		m, err := frames.Next()
@@ -104,7 +104,7 @@ func OpenParent() (*Parent, wire.Offspring, error) {
 	unix.CloseOnExec(parentNumber)
 	_ = unix.SetNonblock(parentNumber, true)
 	f := os.NewFile(parentNumber, "parent")
-	p := &Parent{in: wire.NewReader(f), link: newLink()}
+	p := &Parent{in: wire.NewReader(f, wire.Root), link: newLink()}
 	m, err := p.in.Next()
 	what, ok := m.(wire.Offspring)
 	if err == nil && !ok {

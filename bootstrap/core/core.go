@@ -28,7 +28,7 @@ type Config struct {
 
 	// Join makes one of what the parts of a Barrier carry, before it goes on;
 	// nil: parcels go on as they came. It must be pure.
-	Join    func([]wire.Parcel) []wire.Parcel
+	Join    func(wire.Parcels) wire.Parcels
 	Spawned bool // root: by a rank of another job, whose root has the names
 }
 
@@ -83,6 +83,7 @@ type Core struct {
 	resolve resolve
 	table   table
 	gathers map[uint32]*gathering
+	passed  uint32 // number of the newest collective that was released here
 	pool    pool
 	tally   job.Tally
 	names   map[string]string // ports by service, at the root
@@ -199,6 +200,13 @@ func (c *Core) apply(ev Event) {
 func (c *Core) frame(from Link, m wire.Message) {
 	c.life(from).heard = c.now
 	if from == Up {
+		if !c.clock.up.live {
+			return // it was given up; this subtree ends by itself
+		}
+		if lie := c.parentLies(m); lie != "" {
+			c.distrust(Up, m, lie)
+			return
+		}
 		c.order(m)
 		return
 	}
@@ -206,21 +214,27 @@ func (c *Core) frame(from Link, m wire.Message) {
 	if k.state != kidUp && k.state != kidReady {
 		return // it was given up; what it still says no longer counts
 	}
+	if lie := c.childLies(from, m); lie != "" {
+		c.distrust(from, m, lie)
+		return
+	}
 	switch m := m.(type) {
 	case wire.Ready:
 		c.childReady(from, m)
 	case wire.Times:
 		c.kidTimed(from, m)
 	case wire.Output:
+		k.credit -= len(m.Data)
 		c.flow.push(chunk{from: from, rank: m.Rank, stream: m.Stream, data: m.Data})
 	case wire.StdinRoom:
 		k.room += int(m.N)
 	case wire.Hand:
 		c.handed(from, m)
 	case wire.Fault:
-		if m.What != wire.FaultLaunch || c.forget(from, m) {
-			c.fault(m)
+		if m.What == wire.FaultLaunch {
+			k.forget(m)
 		}
+		c.fault(m)
 	case wire.Waiting:
 		c.waiting(m)
 	case wire.Ask:
@@ -236,6 +250,7 @@ func (c *Core) frame(from Link, m wire.Message) {
 	case wire.Pool:
 		c.kidGave(from, m)
 	case wire.Tally:
+		k.tallied = true
 		c.tally.Add(m.Of)
 	case wire.Placed, wire.Notice:
 		c.tellPeople(m)
@@ -252,10 +267,8 @@ func (c *Core) frame(from Link, m wire.Message) {
 func (c *Core) order(m wire.Message) {
 	switch m := m.(type) {
 	case wire.Launch:
-		if c.stage == idle {
-			c.flow.credit = int(m.Credit)
-			c.start(m)
-		}
+		c.flow.credit = int(m.Credit)
+		c.start(m)
 	case wire.Yield:
 		c.stock.yield(c)
 	case wire.Settled:
@@ -277,9 +290,7 @@ func (c *Core) order(m wire.Message) {
 	case wire.Spawned:
 		c.spawnDown(m)
 	case wire.Blocks:
-		if c.job != nil {
-			c.table.arrive(c, m)
-		}
+		c.table.arrive(c, m)
 	case wire.Wish:
 		c.call(m.Fence)
 	case wire.Pool:

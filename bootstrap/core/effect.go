@@ -77,7 +77,7 @@ type Give struct{ Fence uint32 }
 // must not change it.
 type Pooled struct {
 	Fence  uint32
-	Values [][]byte
+	Values wire.Values
 }
 
 // SetTimer asks for one Tick at the given time; a later SetTimer replaces it.

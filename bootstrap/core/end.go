@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -121,8 +122,12 @@ func (c *Core) ended(nodes job.Parts, s job.Status) {
 func (c *Core) childExit(l Link, m wire.Exit) {
 	k := &c.kids[l]
 	k.exited = true
-	c.finish.ends = append(c.finish.ends, m.Runs...)
-	c.finish.trunc += m.Truncated
+	if areAll(m.Runs, k.part) {
+		c.finish.ends = slices.AppendSeq(c.finish.ends, m.Runs.All())
+	} else { // it ended before it heard which seats were dropped, and started no rank
+		c.ended(k.part, job.Status{Kind: job.NotRun})
+	}
+	c.finish.trunc = job.Added(c.finish.trunc, m.Truncated)
 	c.finish.mpi.Add(m.MPI)
 	c.drop(l, job.Status{})
 	if c.cfg.Root {
@@ -188,13 +193,38 @@ func (c *Core) checkExit() {
 	if !f.swept {
 		return
 	}
-	runs := job.MergeRuns(append(f.ends, c.ranks.ends...))
+	runs := wire.NewEndings(job.MergeRuns(append(f.ends, c.ranks.ends...))...)
+	for runs.Size() > mostEndings {
+		runs = coarser(runs)
+	}
 	if c.job.Transport.Stats {
 		c.send(Up, wire.Tally{Of: &c.tally})
 	}
-	c.send(Up, wire.Exit{Runs: runs, Truncated: f.trunc + c.flow.truncated, MPI: f.mpi})
+	c.send(Up, wire.Exit{Runs: runs, Truncated: job.Added(f.trunc, c.flow.truncated), MPI: f.mpi})
 	c.stage = done
 	c.do(Finish{})
+}
+
+// mostEndings is what of an Exit the ends of ranks may take, in bytes.
+const mostEndings = wire.MaxFrame - 1<<16
+
+// coarser is half as many runs: of two neighbours the first that failed counts for
+// both. It takes eight million ranks that end differently from their neighbours.
+func coarser(runs wire.Endings) wire.Endings {
+	var out []job.StatusRun
+	joined := true
+	for r := range runs.All() {
+		last := len(out) - 1
+		if joined || out[last].First+out[last].Count != r.First {
+			out, joined = append(out, r), false
+			continue
+		}
+		if out[last].Count += r.Count; out[last].Status.OK() {
+			out[last].Status = r.Status
+		}
+		joined = true
+	}
+	return wire.NewEndings(out...)
 }
 
 // orphaned ends this subtree because the parent is gone. Nothing more can be

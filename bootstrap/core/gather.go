@@ -17,30 +17,40 @@ type gathering struct {
 	what    wire.Collective
 	root    uint32
 	trouble string
-	leaving []wire.Parcel // for ranks outside this subtree, or for everyone
-	kept    []wire.Parcel // for ranks of this subtree
-	size    int           // bytes of leaving and kept
+	leaving wire.Parcels // for ranks outside this subtree, or for everyone
+	kept    wire.Parcels // for ranks of this subtree
 	sent    bool
 }
 
 // joined takes the part of a rank of this node.
 func (c *Core) joined(rank uint32, r *local, m wire.Collect) {
 	r.op++
-	if m.Op != r.op {
-		m.Op, m.Trouble = r.op, c.named(rank, 1)+" counts its collectives wrongly"
+	switch {
+	case m.Op != r.op:
+		m.Trouble = c.named(rank, 1) + " counts its collectives wrongly"
+	case !c.ownParcels(rank, m.Parcels):
+		m.Trouble = c.named(rank, 1) + " sends what is another's, or for no rank"
 	}
+	m.Op = r.op
 	c.gather(m, c.named(rank, 1))
 	c.checkGather(m.Op)
+}
+
+// ownParcels reports whether parcels are a rank's own, and for ranks that there are.
+func (c *Core) ownParcels(rank uint32, parcels wire.Parcels) bool {
+	for p := range parcels.All() {
+		if p.From != rank || p.To != wire.Everyone && p.To >= c.job.Layout.Ranks() {
+			return false
+		}
+	}
+	return true
 }
 
 // collected takes the part of a child's subtree.
 func (c *Core) collected(l Link, m wire.Collect) {
 	k := &c.kids[l]
-	if m.Op <= k.op {
-		return
-	}
 	k.op = m.Op
-	c.gather(m, c.named(k.part[0].Nodes.Base(), 1)+" or one after it")
+	c.gather(m, c.named(k.head.Nodes.Base(), 1)+" or one after it")
 	c.checkGather(m.Op)
 }
 
@@ -70,15 +80,18 @@ func (c *Core) gather(m wire.Collect, who string) {
 	if m.What != g.what || m.Root != g.root {
 		g.fail(fmt.Sprintf("%s called %v of root %d, others %v of root %d", who, m.What, m.Root, g.what, g.root))
 	}
-	for _, p := range m.Parcels {
-		g.size += len(p.Value) + wire.ParcelHead
-		if p.To != wire.Everyone && c.covers(p.To) {
-			g.kept = append(g.kept, p)
-		} else {
-			g.leaving = append(g.leaving, p)
-		}
+	if g.trouble != "" {
+		return
 	}
-	if g.size > wire.MaxGather {
+	parts := m.Parcels.Split(2, func(p wire.Parcel) int {
+		if p.To != wire.Everyone && c.covers(p.To) {
+			return 0
+		}
+		return 1
+	})
+	g.kept.Add(parts[0])
+	g.leaving.Add(parts[1])
+	if g.kept.Size()+g.leaving.Size() > wire.MaxGather {
 		g.fail(tooMuch(g.what))
 	}
 }
@@ -95,7 +108,7 @@ func (g *gathering) fail(trouble string) {
 	if g.trouble == "" {
 		g.trouble = trouble[:min(len(trouble), 1000)]
 	}
-	g.leaving, g.kept, g.size = nil, nil, 0
+	g.leaving, g.kept = wire.Parcels{}, wire.Parcels{}
 }
 
 // covers reports whether a rank is of this subtree, which must be final.
@@ -149,7 +162,7 @@ func (c *Core) checkGather(op uint32) {
 		return
 	}
 	c.send(Up, wire.Collect{Op: op, What: g.what, Root: g.root, Trouble: g.trouble, Parcels: g.leaving})
-	g.leaving = nil
+	g.leaving = wire.Parcels{}
 	c.countBarrier(g.what)
 }
 
@@ -163,51 +176,41 @@ func (c *Core) countBarrier(what wire.Collective) {
 // release hands the outcome of a collective to the ranks and subtrees below.
 func (c *Core) release(m wire.Release) {
 	g := c.gathers[m.Op]
-	if g == nil || !g.sent {
-		return
-	}
 	delete(c.gathers, m.Op)
+	c.passed = max(c.passed, m.Op)
 	c.countBarrier(m.What)
-	parcels := append(m.Parcels, g.kept...)
+	parcels := m.Parcels.Join(g.kept)
 	if m.Trouble != "" {
-		parcels = nil
+		parcels = wire.Parcels{}
 	}
-	slices.SortStableFunc(parcels, func(a, b wire.Parcel) int { return int(int64(a.To) - int64(b.To)) })
-	everyone := parcels[firstTo(parcels, wire.Everyone):]
-	to := func(of ...owner) wire.Release {
-		part := m
-		part.Parcels = nil
-		for _, o := range of {
-			part.Parcels = append(part.Parcels, parcels[firstTo(parcels, o.first):firstTo(parcels, o.first+o.count)]...)
+	// A class for each child, one for each rank here, and the last for everyone.
+	kids, everyone := len(c.kids), len(c.kids)+len(c.ranks.locals)
+	parts := parcels.Split(everyone+1, func(p wire.Parcel) int {
+		switch o := c.owner(p.To); {
+		case p.To == wire.Everyone:
+			return everyone
+		case c.ranks.has(p.To):
+			return kids + int(p.To-c.ranks.first)
+		case o != nil:
+			return int(o.link)
 		}
-		part.Parcels = append(part.Parcels, everyone...)
-		if size(part.Parcels) > wire.MaxGather {
-			part.Parcels, part.Trouble = nil, tooMuch(m.What)
+		return -1
+	})
+	to := func(class int) wire.Release {
+		part := m
+		if part.Parcels = parts[class].Join(parts[everyone]); part.Parcels.Size() > wire.MaxGather {
+			part.Parcels, part.Trouble = wire.Parcels{}, tooMuch(m.What)
 		}
 		return part
 	}
 	for i := range c.kids {
-		k := &c.kids[i]
-		c.send(Link(i), to(k.owners(Link(i))...))
+		c.send(Link(i), to(i))
 	}
 	for i := range c.ranks.locals {
 		if rank := c.ranks.first + uint32(i); !c.local(rank).ended {
-			c.do(Tell{rank, to(owner{first: rank, count: 1})})
+			c.do(Tell{rank, to(kids + i)})
 		}
 	}
-}
-
-// firstTo is the first parcel for rank or one after it, in parcels sorted by To.
-func firstTo(parcels []wire.Parcel, rank uint32) int {
-	i, _ := slices.BinarySearchFunc(parcels, rank, func(p wire.Parcel, r uint32) int { return int(int64(p.To) - int64(r)) })
-	return i
-}
-
-func size(parcels []wire.Parcel) (n int) {
-	for _, p := range parcels {
-		n += len(p.Value) + wire.ParcelHead
-	}
-	return n
 }
 
 // exitStatus is the status of a program that ended with a code.

@@ -19,9 +19,14 @@ type input struct {
 	own   map[uint32]int // readers of this node: bytes each can take
 	owed  int            // bytes passed on and not yet reported as room
 	eof   bool
+	room  int  // bytes that the parent may send
+	over  bool // it has sent the end
 }
 
-func (in *input) push(m wire.Stdin) { in.queue = append(in.queue, m) }
+func (in *input) push(m wire.Stdin) {
+	in.queue = append(in.queue, m)
+	in.room, in.over = in.room-len(m.Data), m.EOF
+}
 
 // reads reports whether one of some ranks reads standard input.
 func (c *Core) reads(first, count uint32) bool {
@@ -31,6 +36,7 @@ func (c *Core) reads(first, count uint32) bool {
 
 // open begins to read, at the root.
 func (in *input) open(c *Core) {
+	in.room = inputWindow
 	if c.cfg.Root && c.job.Stdin.Mode != job.StdinNone {
 		c.do(ReadStdin{inputWindow})
 	}
@@ -87,7 +93,7 @@ func (c *Core) pumpInput() {
 		} else {
 			c.send(Up, wire.StdinRoom{N: uint32(in.owed)})
 		}
-		in.owed = 0
+		in.room, in.owed = in.room+in.owed, 0
 	}
 }
 

@@ -34,6 +34,8 @@ type kid struct {
 	life
 	head    job.Part  // the node that it serves itself
 	part    job.Parts // all that it answers for, the head included
+	dead    job.Parts // what it has answered for, and could not be started
+	before  job.Parts // part as it was numbered before nodes were dropped; nothing: as it is
 	planned job.Part  // what Launch is to give it, the head first
 	tried   tried
 	due     due
@@ -43,10 +45,12 @@ type kid struct {
 	local   bool
 	exited  bool   // its Exit came
 	tabled  bool   // its Blocks came
+	tallied bool   // its Tally came
 	op      uint32 // the last collective that its subtree has joined
 	wish    uint32 // fence of the pool that it waits for; 0: none
 	gave    uint32 // fence of the last pool that it gave to
 	room    int    // bytes of Stdin it can take
+	credit  int    // bytes of Output that it may send
 	owed    int    // bytes of its Output taken and not granted back yet
 	times   *kidTimes
 }
@@ -172,6 +176,7 @@ func (c *Core) childUp(ev ChildUp) {
 	c.starts.inFlight--
 	k.state = kidUp
 	k.life = life{live: true, heard: c.now}
+	k.credit = c.flow.window
 	c.markKid(k, job.Launched)
 	if k.times != nil {
 		k.times.head.CPU = ev.CPU
@@ -218,9 +223,6 @@ func (c *Core) childFailed(ev ChildFailed) {
 
 func (c *Core) childReady(l Link, m wire.Ready) {
 	k := &c.kids[l]
-	if k.state != kidUp {
-		return
-	}
 	k.state = kidReady
 	c.markKid(k, job.Heard)
 	c.starts.settled++
@@ -279,7 +281,7 @@ func (c *Core) lateSessions() {
 	var w wire.Waiting
 	for i := range c.kids[:s.next] {
 		k := &c.kids[i]
-		if k.state == kidStarting && c.now-k.started >= lateAfter && len(w.Items) < maxLate {
+		if k.state == kidStarting && c.now-k.started >= lateAfter && len(w.Items) < wire.MaxLate {
 			w.Items = append(w.Items, wire.Late{Node: k.head.First, Host: k.host(), Phase: k.phase, ForMs: ms(c.now - k.started)})
 		}
 	}
@@ -288,9 +290,6 @@ func (c *Core) lateSessions() {
 		c.waiting(w)
 	}
 }
-
-// maxLate bounds one Waiting: a person reads a few names, not a thousand.
-const maxLate = 8
 
 func (c *Core) waiting(w wire.Waiting) {
 	if c.cfg.Root {

@@ -18,6 +18,16 @@ const (
 	mostDepth     = 8
 )
 
+// spawnAsked takes a wish of a rank of this node. What PMI clients say is not held
+// against the limits of a frame before.
+func (c *Core) spawnAsked(m wire.Spawn) {
+	if err := wire.Check(m, 0); err != nil {
+		c.spawnDown(wire.Spawned{Rank: m.Rank, Refused: "it asks for what cannot be: " + err.Error()})
+		return
+	}
+	c.spawnUp(m)
+}
+
 // spawnUp passes on a rank's wish for further programs.
 func (c *Core) spawnUp(m wire.Spawn) {
 	switch {

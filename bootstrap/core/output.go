@@ -85,6 +85,6 @@ func (c *Core) giveBack(k chunk) {
 	kid.owed += len(k.data)
 	if kid.owed >= c.flow.window/4 && kid.state != kidGone {
 		c.send(k.from, wire.Grant{N: uint32(kid.owed)})
-		kid.owed = 0
+		kid.credit, kid.owed = kid.credit+kid.owed, 0
 	}
 }

@@ -20,6 +20,7 @@ type local struct {
 	later     bool // it will publish when it is wanted
 	ended     bool // it exited, or said Finalize
 	failed    bool
+	tallied   bool
 	op        uint32 // collectives it has joined
 	tuple     fabric.Tuple
 	values    map[string][]byte
@@ -53,6 +54,9 @@ func (c *Core) rankSaid(rank uint32, m wire.Message) {
 	}
 	switch m := m.(type) {
 	case wire.Hello:
+		if r.hello {
+			return
+		}
 		r.hello = true
 		c.do(Tell{rank, wire.Welcome{
 			JobID: c.job.ID, Rank: rank, Epoch: epochFirst, Layout: c.job.Layout,
@@ -73,13 +77,16 @@ func (c *Core) rankSaid(rank uint32, m wire.Message) {
 	case wire.Pair:
 		c.pair(rank, m.Rank)
 	case wire.Tally:
-		c.tally.Add(m.Of)
+		if c.job.Transport.Stats && !r.tallied {
+			r.tallied = true
+			c.tally.Add(m.Of)
+		}
 	case wire.Name:
 		m.Rank = rank
 		c.nameUp(m)
 	case wire.Spawn:
 		m.Rank = rank
-		c.spawnUp(m)
+		c.spawnAsked(m)
 	case wire.Abort:
 		c.aborted(rank, m)
 	case wire.Finalize:

@@ -22,8 +22,7 @@ type pool struct {
 	round  uint32 // the newest call
 	given  bool   // this node has answered it
 	sent   bool   // the subtree has
-	parts  [][]byte
-	size   int
+	parts  wire.Values
 	ready  wire.Pool // the newest that came down
 }
 
@@ -59,7 +58,7 @@ func (c *Core) call(fence uint32) {
 	if c.job == nil || fence <= p.round {
 		return
 	}
-	p.round, p.given, p.sent, p.parts, p.size = fence, c.cfg.Root, false, nil, 0
+	p.round, p.given, p.sent, p.parts = fence, c.cfg.Root, false, wire.Values{}
 	for i := range c.kids {
 		c.send(Link(i), wire.Wish{Fence: fence})
 	}
@@ -77,7 +76,7 @@ func (c *Core) gave(ev Given) {
 	}
 	p.given = true
 	if len(ev.Value) > 0 {
-		p.add(ev.Value)
+		p.parts.Add(wire.NewValues(ev.Value))
 	}
 	c.checkPool()
 }
@@ -85,19 +84,11 @@ func (c *Core) gave(ev Given) {
 // kidGave takes what a child's subtree has.
 func (c *Core) kidGave(l Link, m wire.Pool) {
 	k := &c.kids[l]
-	if m.Fence != c.pool.round || k.gave >= m.Fence {
-		return
+	if k.gave = m.Fence; m.Fence < c.pool.round {
+		return // a newer call took its place meanwhile
 	}
-	k.gave = m.Fence
-	c.pool.add(m.Values...)
+	c.pool.parts.Add(m.Values)
 	c.checkPool()
-}
-
-func (p *pool) add(values ...[]byte) {
-	for _, v := range values {
-		p.parts = append(p.parts, v)
-		p.size += len(v) + wire.ParcelHead
-	}
 }
 
 // checkPool sends the pool on when all of this subtree have given or never will.
@@ -112,10 +103,10 @@ func (c *Core) checkPool() {
 		}
 	}
 	m := wire.Pool{Fence: p.round, Values: p.parts}
-	if p.size > wire.MaxGather {
-		m.Values = nil
+	if m.Values.Size() > wire.MaxGather {
+		m.Values = wire.Values{}
 	}
-	p.sent, p.parts = true, nil
+	p.sent, p.parts = true, wire.Values{}
 	if c.cfg.Root {
 		c.pooled(m)
 		return
@@ -125,10 +116,8 @@ func (c *Core) checkPool() {
 
 // pooled takes the whole pool.
 func (c *Core) pooled(m wire.Pool) {
-	if m.Fence > c.pool.ready.Fence {
-		c.pool.ready = m
-		c.servePool()
-	}
+	c.pool.ready = m
+	c.servePool()
 }
 
 // servePool hands the pool to those who wished for it.

@@ -66,7 +66,12 @@ func (r *reader) value(v reflect.Value) {
 	scalar := v.Kind() != reflect.Struct || slices.Contains([]reflect.Type{
 		reflect.TypeFor[job.Status](), reflect.TypeFor[job.StatusRun](), reflect.TypeFor[fabric.Tuple](), reflect.TypeFor[job.Nodes](),
 	}, v.Type())
+	p, list := packed[v.Type()]
 	switch {
+	case list:
+		s := reflect.New(p.slice).Elem()
+		r.value(s)
+		v.Set(p.pack(s))
 	case v.Kind() == reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		r.value(v.Elem())

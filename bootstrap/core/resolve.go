@@ -43,7 +43,7 @@ type question struct {
 
 // resolve is an agent's part in answering questions.
 type resolve struct {
-	blocks map[uint32][]byte  // by node, in package fabric's form
+	blocks blocks             // in package fabric's form
 	values map[subject][]byte // of other nodes' ranks
 	kept   int                // bytes in values
 	open   map[subject]*question
@@ -110,8 +110,8 @@ func (c *Core) known(m wire.Ask) ([]byte, bool) {
 		v, ok := c.resolve.values[c.subject(m)]
 		return v, ok
 	}
-	v, ok := c.resolve.blocks[c.job.Layout.NodeOf(m.Rank)]
-	return v, ok && satisfies(v, m)
+	v := c.resolve.blocks.of(c.job.Layout.NodeOf(m.Rank))
+	return v, satisfies(v, m)
 }
 
 // satisfies reports whether a block has the asked rank in a new enough epoch.
@@ -217,14 +217,8 @@ func (c *Core) reply(a asker, what wire.Answered, value []byte) {
 // who waited and are not served by it, because it names another rank of the
 // node or an older epoch, ask again.
 func (c *Core) answered(from Link, m wire.Answer) {
-	if c.job == nil || m.Rank >= c.job.Layout.Ranks() {
-		return
-	}
 	s := c.subject(wire.Ask{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh})
 	q := c.resolve.open[s]
-	if q == nil || q.to != from {
-		return
-	}
 	delete(c.resolve.open, s)
 	if m.What == wire.Found {
 		c.keep(s, m)
@@ -242,15 +236,14 @@ func (c *Core) answered(from Link, m wire.Answer) {
 	}
 }
 
-// keep puts an answer into the cache. A block is not replaced by an older one
-// or by one that knows fewer ranks.
+// keep puts an answer into the cache.
 func (c *Core) keep(s subject, m wire.Answer) {
+	r := &c.resolve
 	if m.Key == "" {
-		c.keepBlock(m.Value)
+		r.blocks.keep(s.node, m.Value)
 		return
 	}
 	s.fresh = false
-	r := &c.resolve
 	if r.values == nil {
 		r.values = map[subject][]byte{}
 	}
@@ -259,20 +252,6 @@ func (c *Core) keep(s subject, m wire.Answer) {
 		r.kept = len(m.Key) + len(m.Value)
 	}
 	r.values[s] = m.Value
-}
-
-func (c *Core) keepBlock(raw []byte) {
-	node, ok := fabric.BlockNode(raw)
-	if !ok || node >= c.job.Layout.Nodes() {
-		return
-	}
-	r := &c.resolve
-	if r.blocks == nil {
-		r.blocks = map[uint32][]byte{}
-	}
-	if old := r.blocks[node]; old == nil || !fabric.Older(raw, old) {
-		r.blocks[node] = raw
-	}
 }
 
 // about lists the questions in flight that went to a link.

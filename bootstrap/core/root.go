@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"ibrun/bootstrap/wire"
@@ -174,7 +175,7 @@ func (c *Core) rootReady() {
 	}
 	c.root.out.Started = true
 	nodes, missing := c.allTimes()
-	c.do(Report{Started{Agents: c.starts.up, Times: nodes, Missing: missing, Spares: c.root.seats.taken}})
+	c.do(Report{Started{Agents: c.starts.up, Times: slices.Collect(nodes), Missing: missing, Spares: c.root.seats.taken}})
 }
 
 // progress tells people how far a launch is. The root counts what it hears anyway.
@@ -236,7 +237,8 @@ func (c *Core) rootDone() {
 	}
 	o.Runs = job.MergeRuns(c.finish.ends)
 	if !o.Started {
-		o.Times, _ = c.allTimes()
+		nodes, _ := c.allTimes()
+		o.Times = slices.Collect(nodes)
 	}
 	o.Tally, o.MPI = c.tally, c.finish.mpi
 	o.Truncated = c.finish.trunc + c.flow.truncated

@@ -60,17 +60,18 @@ func (c *Core) reseat(f wire.Fault) bool {
 func (s *seats) settled(j *job.Job) wire.Settled {
 	m := wire.Settled{FirstHost: j.FirstHost}
 	slices.Sort(s.dropped)
-	first := s.all.First
+	first, dropped := s.all.First, []wire.Seats(nil)
 	for _, node := range s.dropped {
 		if node == first {
 			first++
 		}
-		if last := len(m.Dropped) - 1; last >= 0 && m.Dropped[last].First+m.Dropped[last].Count == node {
-			m.Dropped[last].Count++
+		if last := len(dropped) - 1; last >= 0 && dropped[last].First+dropped[last].Count == node {
+			dropped[last].Count++
 			continue
 		}
-		m.Dropped = append(m.Dropped, wire.Seats{First: node, Count: 1})
+		dropped = append(dropped, wire.Seats{First: node, Count: 1})
 	}
+	m.Dropped = wire.NewDropped(dropped...)
 	if host, ok := s.taken[first]; ok {
 		m.FirstHost = host
 	} else if first != s.all.First {
@@ -81,8 +82,8 @@ func (s *seats) settled(j *job.Job) wire.Settled {
 
 // seated lets the ranks of this subtree start: the seats are settled.
 func (c *Core) seated(m wire.Settled) {
-	if c.stage != running || c.starts.begun && !c.cfg.Root {
-		return
+	if c.stage != running {
+		return // it has ended meanwhile
 	}
 	c.renumber(m)
 	for i := range c.kids {
@@ -98,11 +99,12 @@ func (c *Core) renumber(m wire.Settled) {
 	j := *c.job
 	j.FirstHost = m.FirstHost
 	c.job = &j
-	if len(m.Dropped) == 0 {
+	if m.Dropped.Len() == 0 {
 		return
 	}
 	gone := uint32(0)
-	for _, d := range m.Dropped {
+	dropped := slices.Collect(m.Dropped.All())
+	for _, d := range dropped {
 		j.Layout = j.Layout.Without(d.First-gone, d.Count)
 		gone += d.Count
 	}
@@ -110,23 +112,26 @@ func (c *Core) renumber(m wire.Settled) {
 	j.Programs = slices.Clone(j.Programs)
 	j.Programs[0].Count = j.Size // where nodes may be dropped, there is one
 	move := func(p job.Part) job.Part {
-		for _, d := range slices.Backward(m.Dropped) {
+		for _, d := range slices.Backward(dropped) {
 			if d.First < p.First {
 				p.First -= d.Count
 			}
 		}
 		first, _ := j.Layout.RanksOn(p.First)
-		p.Nodes = job.NewNodes(first, p.Nodes.Runs())
+		p.Nodes = p.Nodes.From(first)
 		return p
 	}
 	for i := range c.kids {
 		k := &c.kids[i]
+		if len(k.part) == 0 {
+			continue // its session failed, and its node may be one that is dropped
+		}
 		k.head = move(k.head)
 		var moved job.Parts
 		for _, p := range k.part {
 			moved = moved.Add(move(p))
 		}
-		k.part = moved
+		k.before, k.part = k.part, moved
 	}
 	if r := &c.ranks; !c.cfg.Root {
 		own := move(job.Part{First: r.index, Nodes: job.NewNodes(0, []job.Run{{Count: 1, Ranks: r.count}})})
@@ -143,5 +148,9 @@ func (c *Core) unseated() {
 		return
 	}
 	r.ends = append(r.ends, job.StatusRun{First: r.first, Count: r.count, Status: job.Status{Kind: job.NotRun}})
+	for _, p := range c.own.parked {
+		c.reply(p.asker, wire.Failed, nil)
+	}
+	c.own.parked = nil
 	r.count, r.alive, r.undrained, r.locals = 0, 0, 0, nil
 }

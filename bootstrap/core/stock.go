@@ -121,6 +121,9 @@ func (s *stock) share(c *Core, k *kid) job.Parts {
 	if len(part) == 0 {
 		return nil
 	}
+	if most := min(len(part), wire.MaxParts); most < len(part) {
+		part, rest = part[:most], part[most:].Add(rest...)
+	}
 	s.nodes = rest
 	k.part = k.part.Add(part...)
 	k.due.every = cost.Optimum(part.Len()+1)*3/2 + cost.REM
@@ -186,14 +189,10 @@ func (c *Core) handUp(part job.Part, why ChildFailed) {
 	}
 }
 
-// handed takes nodes that a child has handed on. What is not the child's to hand
-// on is ignored.
+// handed takes nodes that a child has handed on.
 func (c *Core) handed(from Link, m wire.Hand) {
 	k := &c.kids[from]
 	mine := k.part.Within(m.Part.First, m.Part.End())
-	if k.state != kidUp || mine.Len() != m.Part.Nodes.Len() {
-		return
-	}
 	part := mine[0] // under the names that it was given with
 	k.part = k.part.Without(part.First, part.End())
 	if k.due.at > 0 {
@@ -222,13 +221,8 @@ func (c *Core) handed(from Link, m wire.Hand) {
 	}
 }
 
-// forget takes nodes from a child that are dead: they are the root's. It reports
-// whether they were the child's.
-func (c *Core) forget(from Link, f wire.Fault) bool {
-	k := &c.kids[from]
-	if f.Nodes == 0 || uint32(k.part.Within(f.Node, f.Node+f.Nodes).Len()) != f.Nodes {
-		return false
-	}
+// forget takes nodes from a child that are dead: they are the root's.
+func (k *kid) forget(f wire.Fault) {
+	k.dead = k.dead.Add(k.part.Within(f.Node, f.Node+f.Nodes)...)
 	k.part = k.part.Without(f.Node, f.Node+f.Nodes)
-	return true
 }

@@ -123,12 +123,16 @@ func (s *story) wait(d time.Duration) (lines []string) {
 }
 
 // inOne makes one parcel of several.
-func inOne(parcels []wire.Parcel) []wire.Parcel {
-	all := wire.Parcel{To: wire.Everyone}
-	for _, p := range parcels {
+func inOne(parcels wire.Parcels) wire.Parcels {
+	if parcels.Len() < 2 {
+		return parcels
+	}
+	all := wire.Parcel{From: wire.Everyone, To: wire.Everyone}
+	for p := range parcels.All() {
+		all.From = min(all.From, p.From)
 		all.Value = append(all.Value, p.Value...)
 	}
-	return []wire.Parcel{all}
+	return wire.NewParcels(all)
 }
 
 // newStory makes the agent of a plan.
@@ -136,9 +140,10 @@ func inOne(parcels []wire.Parcel) []wire.Parcel {
 //	root | agent LO HI           the root, or the agent of nodes LO to HI-1; node i is "ni"
 //	nodes 1 2 1                  ranks on each node
 //	tree kary:2, grace 2s, batch 1, stdin all, stdin 3, here 1, timeout 9s, patience 9s,
-//	kill-on-bad, eager, stats, dealt, join, offspring, depth 8, credit 65536,
+//	kill-on-bad, eager, stats, timed, report, dealt, join, offspring, depth 8, credit 65536,
 //	late, held, spares 2 (s0 and s1), least 3
 //	from running | from hello    the launch is over; and the agent's ranks have said hello
+//	from up                      the same, and the ranks are held
 func newStory(t *testing.T, plan string) *story {
 	s := &story{t: t}
 	cfg := Config{Root: true, Host: "front", Here: -1}
@@ -198,6 +203,10 @@ func newStory(t *testing.T, plan string) *story {
 			j.Transport.Eager = true
 		case "stats":
 			j.Transport.Stats = true
+		case "timed":
+			j.Launch.Timed = true
+		case "report":
+			j.Binding.Report = true
 		case "dealt":
 			j.Layout = j.Layout.Dealt(1)
 		case "offspring":
@@ -224,19 +233,19 @@ func newStory(t *testing.T, plan string) *story {
 		s.begin = Begin{launch}
 	}
 	if from != "" {
-		s.launched(from == "hello")
+		s.launched(from == "hello", from == "up")
 	}
 	return s
 }
 
 // launched brings the agent up.
-func (s *story) launched(hello bool) {
+func (s *story) launched(hello, held bool) {
 	s.step(s.begin)
 	for i := range s.core.kids {
 		s.step(ChildUp{Child: Link(i)})
 		s.step(Frame{Link(i), wire.Ready{Up: uint32(s.core.kids[i].part.Len())}})
 	}
-	if !s.core.cfg.Root {
+	if !s.core.cfg.Root && !held {
 		s.step(Spawned{})
 	}
 	require.Equal(s.t, running, s.core.stage)

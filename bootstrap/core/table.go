@@ -9,8 +9,8 @@ import (
 // table is eager resolution: the blocks of all nodes rise once, each subtree's
 // when it is complete, and the whole table comes down.
 type table struct {
-	blocks [][]byte // of the subtrees that have reported
-	heard  int      // children that have reported or are gone
+	blocks wire.Values // of the subtrees that have reported
+	heard  int         // children that have reported or are gone
 	sent   bool
 	here   bool
 	early  []asker // questions that wait for the table
@@ -44,35 +44,39 @@ func (t *table) publish(c *Core) {
 	}
 	t.sent = true
 	if c.cfg.Root {
-		t.arrive(c, wire.Blocks{Values: t.blocks})
+		t.arrive(c, wire.Blocks{Values: carried(t.blocks)})
 		return
 	}
-	c.send(Up, wire.Blocks{Values: append(t.blocks, c.ownBlock())})
+	if c.ranks.count > 0 { // else they were never started
+		t.blocks.Add(wire.NewValues(c.ownBlock()))
+	}
+	c.send(Up, wire.Blocks{Values: carried(t.blocks)})
+}
+
+// carried is blocks, or none if they are too many for a frame: they are asked for
+// one by one then.
+func carried(blocks wire.Values) wire.Values {
+	if blocks.Size() > wire.MaxGather {
+		return wire.Values{}
+	}
+	return blocks
 }
 
 // heardKid takes the blocks of a child's subtree.
 func (t *table) heardKid(c *Core, l Link, m wire.Blocks) {
-	if c.kids[l].tabled {
-		return
-	}
 	c.kids[l].tabled = true
-	t.blocks = append(t.blocks, m.Values...)
+	t.blocks.Add(m.Values)
 	t.heard++
 	t.publish(c)
 }
 
 // arrive takes the whole table and passes it on.
 func (t *table) arrive(c *Core, m wire.Blocks) {
-	if t.here {
-		return
-	}
-	t.here, t.blocks = true, nil
+	t.here, t.blocks = true, wire.Values{}
 	for i := range c.kids {
 		c.send(Link(i), m)
 	}
-	for _, raw := range m.Values {
-		c.keepBlock(raw)
-	}
+	c.resolve.blocks.open(m.Values, c.job.Layout.Nodes())
 	t.flush(c)
 }
 

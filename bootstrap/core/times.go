@@ -1,6 +1,7 @@
 package core
 
 import (
+	"iter"
 	"time"
 
 	"ibrun/bootstrap/wire"
@@ -19,7 +20,8 @@ type times struct {
 // kidTimes is what is known of the launch of a child and of those below it.
 type kidTimes struct {
 	head    job.NodeTimes
-	below   []job.NodeTimes
+	below   wire.Timings  // as the child has sent them, itself first; nothing: not yet
+	by, err time.Duration // what they are to be moved by, and how far off they are besides
 	missing uint32
 }
 
@@ -60,38 +62,57 @@ func (c *Core) markKid(k *kid, m job.Moment) {
 // of what is left is taken, and half of it is the error.
 func (c *Core) kidTimed(l Link, m wire.Times) {
 	t := c.kids[l].times
-	if t == nil || t.below != nil || c.kids[l].state != kidUp {
-		return
-	}
 	sent := t.head.At[job.Launched]
-	off := max(0, c.now-c.times.began-sent-m.Span) / 2
-	for i := range m.Nodes {
-		m.Nodes[i].Shift(sent+off, off)
-	}
-	for _, of := range []job.Moment{job.Got, job.Spawning, job.RanksUp, job.Settled} {
-		t.head.At[of] = m.Nodes[0].At[of]
-	}
-	t.head.Error = m.Nodes[0].Error
-	t.below, t.missing = m.Nodes[1:], m.Missing
+	t.err = max(0, c.now-c.times.began-sent-m.Span) / 2
+	t.by, t.below, t.missing = sent+t.err, m.Nodes, m.Missing
 }
 
-// allTimes is what this agent knows of its subtree, parents before their children.
-func (c *Core) allTimes() (nodes []job.NodeTimes, missing uint32) {
+// nodes are the times of a child and those below it.
+func (t *kidTimes) nodes(yield func(job.NodeTimes) bool) bool {
+	head := true
+	for n := range t.below.All() {
+		n.Shift(t.by, t.err)
+		if head {
+			for _, of := range []job.Moment{job.Got, job.Spawning, job.RanksUp, job.Settled} {
+				t.head.At[of] = n.At[of]
+			}
+			t.head.Error, head = n.Error, false
+			n = t.head
+		}
+		if !yield(n) {
+			return false
+		}
+	}
+	return !head || yield(t.head)
+}
+
+// allTimes is what this agent knows of its subtree, parents before their
+// children, and how many nodes there was no room for.
+func (c *Core) allTimes() (nodes iter.Seq[job.NodeTimes], missing uint32) {
+	total := 0
 	if !c.cfg.Root {
-		nodes = append(nodes, c.times.own)
+		total++
 	}
 	for i := range c.kids {
-		t := c.kids[i].times
-		if t == nil {
-			continue
+		if t := c.kids[i].times; t != nil {
+			total += max(1, t.below.Len())
+			missing += t.missing
 		}
-		nodes = append(append(nodes, t.head), t.below...)
-		missing += t.missing
 	}
-	if over := len(nodes) - wire.MaxTimes; over > 0 {
-		nodes, missing = nodes[:wire.MaxTimes], missing+uint32(over)
-	}
-	return nodes, missing
+	most := min(total, wire.MaxTimes)
+	return func(yield func(job.NodeTimes) bool) {
+		left := most
+		some := func(n job.NodeTimes) bool {
+			left--
+			return left >= 0 && yield(n)
+		}
+		more := c.cfg.Root || some(c.times.own)
+		for i := 0; i < len(c.kids) && more; i++ {
+			if t := c.kids[i].times; t != nil {
+				more = t.nodes(some)
+			}
+		}
+	}, missing + uint32(total-most)
 }
 
 // sendTimes goes right before Ready.
@@ -101,5 +122,5 @@ func (c *Core) sendTimes() {
 	}
 	c.markOwn(job.Settled)
 	nodes, missing := c.allTimes()
-	c.send(Up, wire.Times{Span: c.now - c.times.began, Missing: missing, Nodes: nodes})
+	c.send(Up, wire.Times{Span: c.now - c.times.began, Missing: missing, Nodes: wire.NewTimings(nodes)})
 }

@@ -33,6 +33,31 @@ var words = map[reflect.Type][]string{
 	reflect.TypeFor[job.StatusKind]():  {"exit", "signal", "norun", "lost"},
 }
 
+// packed are the lists of package wire: what they are slices of, and how they are packed.
+var packed = map[reflect.Type]struct {
+	slice reflect.Type
+	pack  func(reflect.Value) reflect.Value
+}{}
+
+func packs[T, L any](pack func(...T) L) {
+	p := packed[reflect.TypeFor[L]()]
+	p.slice = reflect.TypeFor[[]T]()
+	p.pack = func(v reflect.Value) reflect.Value { return reflect.ValueOf(pack(v.Interface().([]T)...)) }
+	packed[reflect.TypeFor[L]()] = p
+}
+
+func init() {
+	packs(wire.NewParcels)
+	packs(wire.NewValues)
+	packs(wire.NewEndings)
+	packs(wire.NewPlacements)
+	packs(wire.NewDropped)
+	packs(wire.NewCommands)
+	packs(wire.NewStrings)
+	packs(wire.NewPairs)
+	packs(func(nodes ...job.NodeTimes) wire.Timings { return wire.NewTimings(slices.Values(nodes)) })
+}
+
 // said are fields that are shown though they are zero.
 func said(name string, t reflect.Type) bool {
 	return t == reflect.TypeFor[Link]() || name == "rank" || name == "what"
@@ -91,6 +116,13 @@ func showValue(v reflect.Value) string {
 	}
 	if names, ok := words[v.Type()]; ok {
 		return names[v.Uint()]
+	}
+	if p, ok := packed[v.Type()]; ok {
+		list := reflect.MakeSlice(p.slice, 0, 0)
+		for e := range v.MethodByName("All").Call(nil)[0].Seq() {
+			list = reflect.Append(list, e)
+		}
+		return showValue(list)
 	}
 	switch v.Kind() {
 	case reflect.Struct:

@@ -68,7 +68,7 @@ func Over(f *os.File) (*Door, wire.Welcome, error) {
 		return nil, w, fmt.Errorf("descriptor of the agent is a %s socket", c.LocalAddr().Network())
 	}
 	d := &Door{conn: conn, rights: rights{conn: conn}}
-	d.frames = wire.NewReader(bufio.NewReader(&d.rights))
+	d.frames = wire.NewReader(bufio.NewReader(&d.rights), wire.Agent)
 	if err := d.Send(wire.Hello{}); err != nil {
 		conn.Close()
 		return nil, w, err

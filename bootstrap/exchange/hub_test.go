@@ -80,7 +80,7 @@ func (c *cluster) grant() {
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(c.held)) {
-		c.obey(c.hubs[node].Pooled(c.held[node], values))
+		c.obey(c.hubs[node].Pooled(c.held[node], wire.NewValues(values...)))
 	}
 	clear(c.held)
 }
@@ -88,11 +88,11 @@ func (c *cluster) grant() {
 func (c *cluster) say(seat uint32, m wire.Message) {
 	switch m := m.(type) {
 	case wire.Collect:
-		c.joined[m.Op] = append(c.joined[m.Op], m.Parcels...)
+		c.joined[m.Op] = slices.AppendSeq(c.joined[m.Op], m.Parcels.All())
 		if c.count[m.Op]++; c.count[m.Op] < c.job.Size {
 			return
 		}
-		parcels := c.joined[m.Op]
+		parcels := wire.NewParcels(c.joined[m.Op]...)
 		if m.What == wire.Barrier {
 			parcels = Join(parcels)
 		}

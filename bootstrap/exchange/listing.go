@@ -162,9 +162,10 @@ func parseListing(b []byte) (l listing, ok bool) {
 		for k := r.number(job.MaxRanks); k > 0 && r.ok; k-- {
 			first := at + r.number(job.MaxRanks-at)
 			at = first + r.number(job.MaxRanks-first)
+			r.ok = r.ok && at > first
 			set = extend(set, span{first, at})
 		}
-		if r.ok {
+		if r.ok = r.ok && len(set) > 0; r.ok {
 			l.unite(s, set)
 		}
 	}

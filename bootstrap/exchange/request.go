@@ -108,20 +108,21 @@ func (h *Hub) ask(c *client, r pmi.Request) {
 // spawn asks for further programs. Of the hints only the working directory is
 // known.
 func (h *Hub) spawn(c *client, r pmi.Spawn) {
-	var m wire.Spawn
+	var commands []wire.Command
 	for _, from := range r.Commands {
-		to := wire.Command{Argv: from.Argv, Ranks: uint32(min(from.Ranks, job.MaxRanks))}
+		to := wire.Command{Argv: wire.NewStrings(from.Argv...), Ranks: uint32(min(from.Ranks, job.MaxRanks))}
 		for _, hint := range from.Hints {
 			if hint.Key == "wdir" || hint.Key == "wd" {
 				to.Dir = hint.Value
 			}
 		}
-		m.Commands = append(m.Commands, to)
+		commands = append(commands, to)
 	}
+	var preput []job.Pair
 	for _, p := range r.Preput {
-		m.Preput = append(m.Preput, job.Pair(p))
+		preput = append(preput, job.Pair(p))
 	}
-	h.do(Say{c.rank, m})
+	h.do(Say{c.rank, wire.Spawn{Commands: wire.NewCommands(commands...), Preput: wire.NewPairs(preput...)}})
 }
 
 // join takes part in a collective, with a value for everyone.
@@ -129,7 +130,7 @@ func (h *Hub) join(c *client, what wire.Collective, value []byte) {
 	c.op++
 	m := wire.Collect{Op: c.op, What: what}
 	if len(value) > 0 {
-		m.Parcels = []wire.Parcel{{From: c.rank, To: wire.Everyone, Value: value}}
+		m.Parcels = wire.NewParcels(wire.Parcel{From: c.rank, To: wire.Everyone, Value: value})
 	}
 	h.do(Say{c.rank, m})
 }
@@ -190,11 +191,11 @@ func (h *Hub) released(c *client, r wire.Release) {
 }
 
 // ringed gives a client its neighbours' words.
-func (h *Hub) ringed(c *client, parcels []wire.Parcel) {
+func (h *Hub) ringed(c *client, parcels wire.Parcels) {
 	l := h.job.Layout
 	me, size := l.Rank(c.rank), l.Ranks()
 	var a pmi.Answer
-	for _, p := range parcels {
+	for p := range parcels.All() {
 		in := reader{p.Value, true}
 		left, right, count := in.text(), in.text(), in.number(1<<31)
 		from := l.Rank(p.From)

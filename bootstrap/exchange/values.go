@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"cmp"
 	"encoding/binary"
 	"slices"
 	"strconv"
@@ -119,48 +118,51 @@ func (h *Hub) news(c *client) (parcel []byte) {
 }
 
 // Join makes one parcel of those that hold values, and one of those that hold
-// listings. What is neither goes on as it is.
-func Join(parcels []wire.Parcel) []wire.Parcel {
-	var pairs, lists []wire.Parcel
-	var rest []wire.Parcel
-	var all listing
-	for _, p := range parcels {
-		if len(p.Value) > 0 && p.To == wire.Everyone {
-			switch l, ok := parseListing(p.Value[1:]); {
-			case p.Value[0] == holdsValues:
-				pairs = append(pairs, p)
-				continue
-			case p.Value[0] == holdsListing && ok:
-				all.join(l)
-				lists = append(lists, p)
-				continue
-			}
+// listings, without those that are none. What is neither goes on as it is.
+func Join(parcels wire.Parcels) wire.Parcels {
+	const rest, pairs, lists = 0, 1, 2
+	parts := parcels.Split(3, func(p wire.Parcel) int {
+		switch {
+		case p.To != wire.Everyone || len(p.Value) == 0:
+		case p.Value[0] == holdsValues:
+			return pairs
+		case p.Value[0] == holdsListing:
+			return lists
 		}
-		rest = append(rest, p)
-	}
-	if len(pairs) > 1 {
-		joined := []byte{holdsValues}
-		for _, p := range pairs {
+		return rest
+	})
+	if l := parts[pairs]; l.Len() > 1 {
+		joined := append(make([]byte, 0, l.Size()), holdsValues)
+		for p := range l.All() {
 			joined = append(joined, p.Value[1:]...)
 		}
-		pairs = one(pairs, joined)
+		parts[pairs] = one(l, joined)
 	}
-	if len(lists) > 1 {
-		lists = one(lists, all.append([]byte{holdsListing}))
+	if l := parts[lists]; l.Len() > 1 {
+		var all listing
+		for p := range l.All() {
+			if part, ok := parseListing(p.Value[1:]); ok {
+				all.join(part)
+			}
+		}
+		parts[lists] = one(l, all.append([]byte{holdsListing}))
 	}
-	return slices.Concat(rest, pairs, lists)
+	return parts[rest].Join(parts[pairs]).Join(parts[lists])
 }
 
 // one is a parcel in the place of several.
-func one(parcels []wire.Parcel, value []byte) []wire.Parcel {
-	first := slices.MinFunc(parcels, func(a, b wire.Parcel) int { return cmp.Compare(a.From, b.From) })
-	return []wire.Parcel{{From: first.From, To: wire.Everyone, Value: value}}
+func one(parcels wire.Parcels, value []byte) wire.Parcels {
+	first := wire.Everyone
+	for p := range parcels.All() {
+		first = min(first, p.From)
+	}
+	return wire.NewParcels(wire.Parcel{From: first, To: wire.Everyone, Value: value})
 }
 
 // passed takes in what a fence brought.
-func (h *Hub) passed(fence uint32, parcels []wire.Parcel) {
+func (h *Hub) passed(fence uint32, parcels wire.Parcels) {
 	h.fence = fence
-	for _, p := range parcels {
+	for p := range parcels.All() {
 		if len(p.Value) == 0 {
 			continue
 		}
@@ -269,8 +271,8 @@ func (h *Hub) Give(fence uint32) (value []byte) {
 }
 
 // Pooled takes what all nodes gave, and answers the gets that wait for it.
-func (h *Hub) Pooled(fence uint32, values [][]byte) []Effect {
-	for _, v := range values {
+func (h *Hub) Pooled(fence uint32, values wire.Values) []Effect {
+	for v := range values.All() {
 		for r := (reader{v, true}); len(r.rest) > 0; {
 			of, pair := r.number(1<<32-1), r.rest
 			r.bytes()

@@ -83,6 +83,9 @@ func TestFailuresAreNamed(t *testing.T) {
 		{"echo '::ibrun-fail:1 no folder::'; exit 125", Ship, "no folder"},
 		{"echo '::ibrun-need:1 vax::'; cat >/dev/null", Ship, "vax"},
 		{"echo '::ibrun-agent:1 0000 x 1::'; cat >/dev/null", Agent, "build 0000"},
+		{"while echo \"::ibrun-need:1 $(uname -m)::\"; do read -r x; done", Ship, "again"},
+		{"echo \"::ibrun-need:1 $(uname -m)::\"; read -r x; echo ::ibrun-send:1::; echo ::ibrun-send:1::; cat >/dev/null", Ship, "again"},
+		{"echo ::ibrun-send:1::; cat >/dev/null", Ship, "out of turn"},
 		{"yes | head -c 70000; cat >/dev/null", Agent, "64 KiB"},
 		{"echo last words >&2; exec sleep 1000", Begin, "no word"},
 	} {

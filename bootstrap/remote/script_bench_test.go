@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/skip"
 )
 
 // BenchmarkFind is what the script costs a node before the guard begins, shell
@@ -15,7 +17,7 @@ import (
 func BenchmarkFind(b *testing.B) {
 	dir, err := os.MkdirTemp("/var/lib", "ibrun-test")
 	if err != nil {
-		b.Skip("needs root: a place that others may not write to: ", err)
+		skip.Because(b, "needs root: a place that others may not write to: "+err.Error())
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "ibrun")

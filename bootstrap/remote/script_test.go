@@ -19,6 +19,7 @@ import (
 
 	"ibrun/bootstrap/guard"
 	"ibrun/internal/build"
+	"ibrun/internal/skip"
 )
 
 // relayRole makes this binary what ssh and sshd are to a command.
@@ -77,7 +78,7 @@ const stranger = 64321
 // root's.
 func place(t *testing.T) string {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: files of several users")
+		skip.Because(t, "needs root: files of several users")
 	}
 	dir, err := os.MkdirTemp("/var/lib", "ibrun-test")
 	require.NoError(t, err)
@@ -305,12 +306,12 @@ func TestNoCache(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if os.Geteuid() != 0 && strings.Contains(more, "chown") {
-				t.Skip("needs root: a folder of another user")
+				skip.Because(t, "needs root: a folder of another user")
 			}
 			n := newNode(t, "/bin/sh", more, 20*time.Second)
 			if more == "" {
 				if os.Geteuid() != 0 {
-					t.Skip("needs root: a file system from which nothing may be run")
+					skip.Because(t, "needs root: a file system from which nothing may be run")
 				}
 				require.NoError(t, os.MkdirAll(n.cache(), 0o700))
 				require.NoError(t, syscall.Mount("none", n.cache(), "tmpfs", syscall.MS_NOEXEC, ""))

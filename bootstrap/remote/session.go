@@ -81,6 +81,7 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 	in := bufio.NewReaderSize(ses.Stdout, 4<<10)
 	ses.Stdout = in // frames may have come with the line
 	var line []byte
+	var last string // of the two marks that are answered
 	for {
 		one, err := in.ReadByte()
 		if err != nil {
@@ -96,6 +97,9 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 			continue
 		}
 		mark, words := marked(line)
+		if mark == needMark && last != "" || mark == sendMark && last != needMark {
+			return &Error{Host: t.Host, Phase: Ship, Cause: "it asks for the binary out of turn, or again"}
+		}
 		switch mark {
 		case agentMark:
 			to(Agent)
@@ -105,9 +109,11 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 		case otherMark:
 			return errOther
 		case needMark:
+			last = mark
 			to(Ship)
 			err = ses.instruct(words, most)
 		case sendMark:
+			last = mark
 			err = ses.ship(most)
 		default:
 			ses.noise = append(ses.noise, line...)

@@ -101,7 +101,7 @@ func (d *door) read() {
 		readPMI(in, func(words []byte) { d.post(Spoke{d.rank, words}) })
 		return
 	}
-	frames := wire.NewReader(in)
+	frames := wire.NewReader(in, wire.Rank)
 	for {
 		m, err := frames.Next()
 		if err != nil {

@@ -127,15 +127,17 @@ func Predict(m *topo.Machine, j *job.Job, n job.Node) (placed wire.Placed, notes
 	}
 	all, notes, err := places(m, own(j, n), n, threads(p), nil)
 	placed.Host = n.Host
+	var ranks []wire.Placement
 	for i, at := range all {
 		cpus, mems := at.thread.CPUs, m.AllowedMems
 		if cpus.Empty() {
 			cpus = m.Allowed
 		}
-		placed.Ranks = append(placed.Ranks, wire.Placement{
+		ranks = append(ranks, wire.Placement{
 			Rank: n.First + uint32(i), CPUs: cpus.String(), Mems: mems.String(), Policy: at.thread.Policy(), HCA: at.port, Drawing: draw.Binding(m, cpus),
 		})
 	}
+	placed.Ranks = wire.NewPlacements(ranks...)
 	return placed, notes, err
 }
 
@@ -164,6 +166,7 @@ func (s *Set) placed() Placed {
 	if !s.cfg.Job.Binding.Report {
 		return Placed{m}
 	}
+	var ranks []wire.Placement
 	for _, r := range s.ranks {
 		r.mu.Lock()
 		p := r.process
@@ -171,8 +174,9 @@ func (s *Set) placed() Placed {
 		if p == nil {
 			continue
 		}
-		m.Ranks = append(m.Ranks, placement(s.machine, r, p.Pid()))
+		ranks = append(ranks, placement(s.machine, r, p.Pid()))
 	}
+	m.Ranks = wire.NewPlacements(ranks...)
 	return Placed{m}
 }
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 
 	"ibrun/job"
 )
@@ -21,7 +22,7 @@ type Hand struct {
 // Settled says that no seat will change its node any more, so that ranks may start.
 type Settled struct {
 	FirstHost string // host of rank 0
-	Dropped   []Seats
+	Dropped   Dropped
 }
 
 // Seats are nodes of a job, by their index.
@@ -36,41 +37,44 @@ func (Yield) append(*writer) {}
 func (m Hand) append(w *writer) {
 	appendPart(w, m.Part)
 	w.bool(m.Barren)
-	w.string(m.Phase)
-	w.string(m.Cause)
+	w.people(m.Phase)
+	w.people(m.Cause)
 }
 
 func (m Settled) append(w *writer) {
 	w.string(m.FirstHost)
-	w.uint(uint64(len(m.Dropped)))
-	for _, d := range m.Dropped {
-		w.u32(d.First)
-		w.u32(d.Count)
-	}
+	appendList(w, m.Dropped)
 }
+
+// NewDropped packs seats.
+func NewDropped(seats ...Seats) Dropped { return listOf[Seats, seatsCodec](slices.Values(seats)) }
+
+func (seatsCodec) append(w *writer, s Seats) {
+	w.u32(s.First)
+	w.u32(s.Count)
+}
+
+func (seatsCodec) read(r *reader) Seats { return Seats{First: r.u32(), Count: r.u32()} }
 
 func parseYield(*reader) Message { return Yield{} }
 
 func parseHand(r *reader) Message {
-	return Hand{Part: parsePart(r), Barren: r.bool(), Phase: r.string(), Cause: r.string()}
+	return Hand{Part: parsePart(r), Barren: r.bool(), Phase: r.people(), Cause: r.people()}
 }
 
 // parseSettled reads the dropped seats, which are in order and do not touch.
 func parseSettled(r *reader) Message {
-	m := Settled{FirstHost: r.string()}
-	next := uint64(0)
-	for i := range r.count(2) {
-		s := Seats{First: r.u32(), Count: r.u32()}
-		if s.Count == 0 || uint64(s.First) < next || i > 0 && uint64(s.First) == next {
-			r.fail(ErrCanonical)
+	next, first := uint64(0), true
+	return Settled{FirstHost: r.string(), Dropped: parseList[Seats, seatsCodec](r, 2, func(s Seats) error {
+		if s.Count == 0 || uint64(s.First) < next || !first && uint64(s.First) == next {
+			return ErrCanonical
 		}
+		first = false
 		if next = uint64(s.First) + uint64(s.Count); next > job.MaxNodes {
-			r.fail(ErrRange)
-			return m
+			return ErrRange
 		}
-		m.Dropped = append(m.Dropped, s)
-	}
-	return m
+		return nil
+	})}
 }
 
 func (Yield) String() string { return "Yield" }
@@ -78,5 +82,5 @@ func (m Hand) String() string {
 	return fmt.Sprintf("Hand first=%d nodes=%d barren=%t phase=%s cause=%q", m.Part.First, m.Part.Nodes.Len(), m.Barren, m.Phase, m.Cause)
 }
 func (m Settled) String() string {
-	return fmt.Sprintf("Settled first host=%s dropped=%v", m.FirstHost, m.Dropped)
+	return fmt.Sprintf("Settled first host=%s dropped=%d", m.FirstHost, m.Dropped.Len())
 }

@@ -5,12 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 )
 
 // Limits of the protocol; docs/protocol.md, "Frames".
 const (
 	MaxFrame = 64 << 20 // bytes after the length
 	MaxData  = 32 << 10 // bytes of output or input in one message
+
+	// A message takes at most twice the bytes of its frame and one of these besides.
+	slack     = 4 << 10
+	onceSlack = 8 << 20 // of those that come once: words of the size that a system call takes are headers for the most part
 )
 
 // What a frame can be refused for.
@@ -21,6 +26,8 @@ var (
 	ErrRange     = errors.New("value is out of range")
 	ErrKind      = errors.New("unknown kind of message")
 	ErrSize      = errors.New("frame is too long")
+	ErrAgain     = errors.New("a second message of a kind that comes once")
+	ErrDense     = errors.New("frame has more small parts than it may")
 )
 
 // writer appends the parts of a payload.
@@ -50,7 +57,15 @@ func (w *writer) strings(list []string) {
 // values, so that a parser need look once, at the end.
 type reader struct {
 	rest []byte
+	room int // bytes that the message may still take besides its frame
 	err  error
+}
+
+// charge counts memory that a message takes besides its frame.
+func (r *reader) charge(n int) {
+	if r.room -= n; r.room < 0 {
+		r.fail(ErrDense)
+	}
 }
 
 func (r *reader) fail(err error) {
@@ -112,7 +127,19 @@ func (r *reader) bytes(most int) []byte {
 	return b
 }
 
-func (r *reader) string() string { return string(r.bytes(math.MaxInt32)) }
+func (r *reader) string() string { return r.text(math.MaxInt32) }
+
+// text is a string of at most so many bytes.
+func (r *reader) text(most int) string {
+	b := r.bytes(most)
+	if r.charge((len(b) + wordSize - 1) &^ (wordSize - 1)); r.err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// wordSize is what the allocator rounds up to, in bytes; the smallest that it has.
+const wordSize = 8
 
 // count reads the number of elements that follow, each of which takes at least
 // least bytes: what cannot be there is refused before anything is allocated.
@@ -125,14 +152,19 @@ func (r *reader) count(least int) int {
 	return int(n)
 }
 
-func (r *reader) strings() []string {
-	n := r.count(1)
-	if n == 0 {
+func (r *reader) strings() []string { return collect(r, 1, r.string) }
+
+// collect reads a list that is wanted as a slice. What stays in frames for long,
+// or has many elements, is a List instead.
+func collect[T any](r *reader, least int, one func() T) []T {
+	n := r.count(least)
+	r.charge(n * int(reflect.TypeFor[T]().Size()))
+	if n == 0 || r.err != nil {
 		return nil
 	}
-	list := make([]string, n)
-	for i := range list {
-		list[i] = r.string()
+	list := make([]T, n)
+	for i := 0; i < n && r.err == nil; i++ {
+		list[i] = one()
 	}
 	return list
 }
@@ -141,23 +173,48 @@ func (r *reader) strings() []string {
 // not one of this package's messages, or longer than a frame may be: both are
 // defects of the sender.
 func Append(dst []byte, m Message) []byte {
+	frame, err := appendFrame(dst, m)
+	if err != nil {
+		panic("wire: " + err.Error())
+	}
+	return frame
+}
+
+func appendFrame(dst []byte, m Message) ([]byte, error) {
 	at := len(dst)
 	w := writer(append(dst, 0, 0, 0, 0, byte(m.Kind())))
 	m.append(&w)
 	size := len(w) - at - 4
 	if size > MaxFrame {
-		panic(fmt.Sprintf("wire: %v of %d bytes", m.Kind(), size))
+		return nil, fmt.Errorf("%w: %v of %d bytes", ErrSize, m.Kind(), size)
 	}
 	binary.BigEndian.PutUint32(w[at:], uint32(size))
-	return w
+	return w, nil
+}
+
+// Check says why nobody would take a message, before it is sent: its frame would
+// be longer than MaxFrame less spare bytes, or refused.
+func Check(m Message, spare int) error {
+	frame, err := appendFrame(nil, m)
+	if err != nil {
+		return err
+	}
+	if size := len(frame) - 4; size > MaxFrame-spare {
+		return fmt.Errorf("%w: %v of %d bytes", ErrSize, m.Kind(), size)
+	}
+	_, err = Parse(frame[4:])
+	return err
 }
 
 // Parse reads one frame without its length. What it returns may share memory
-// with the frame.
+// with the frame, and takes no more than that again, and the slack.
 func Parse(frame []byte) (Message, error) {
-	r := reader{rest: frame}
+	r := reader{rest: frame, room: len(frame) + slack}
 	kind := Kind(r.byte())
-	parse := parsers[kind]
+	if kinds[kind].once {
+		r.room = len(frame) + onceSlack
+	}
+	parse := kinds[kind].parse
 	if parse == nil {
 		if r.err != nil {
 			return nil, r.err

@@ -95,7 +95,7 @@ func parseWanted(*reader) Message   { return Wanted{} }
 func parsePutDone(r *reader) Message {
 	return PutDone{r.bool()}
 }
-func parseAbort(r *reader) Message { return Abort{r.byte(), string(r.bytes(maxTrouble))} }
+func parseAbort(r *reader) Message { return Abort{r.byte(), r.text(maxTrouble)} }
 
 func parsePublish(r *reader) Message {
 	raw := r.bytes(fabric.MaxTuple)
@@ -107,7 +107,7 @@ func parsePublish(r *reader) Message {
 }
 
 func parsePut(r *reader) Message {
-	m := Put{Key: string(r.bytes(MaxKey)), Value: r.bytes(MaxValue)}
+	m := Put{Key: r.text(MaxKey), Value: r.bytes(MaxValue)}
 	if m.Key == "" {
 		r.fail(ErrRange)
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -22,15 +23,45 @@ func (m Launch) append(w *writer) {
 
 func parseLaunch(r *reader) Message {
 	m := Launch{First: r.u32(), Level: r.u32(), Credit: r.u32(), Nodes: parseNodes(r)}
-	for range r.count(partLeast) {
-		m.Share = append(m.Share, parsePart(r))
-	}
+	m.Share = collect(r, partLeast, func() job.Part { return parsePart(r) })
 	m.Job = parseJob(r)
+	if r.err == nil {
+		m.verify(r)
+	}
 	return m
+}
+
+// verify refuses what does not fit together: nodes that the job has not, or not
+// with these ranks, twice, or out of order.
+func (m Launch) verify(r *reader) {
+	l, next := m.Job.Layout, uint32(0)
+	parts := slices.Concat(job.Parts{{First: m.First, Nodes: m.Nodes}}, m.Share)
+	slices.SortFunc(parts, func(a, b job.Part) int { return cmp.Compare(a.First, b.First) })
+	if m.Level > MaxLevel || len(m.Share) > MaxParts {
+		r.fail(ErrRange)
+	}
+	for i, p := range m.Share {
+		if i > 0 && p.First <= m.Share[i-1].End() {
+			r.fail(ErrCanonical)
+		}
+	}
+	for _, p := range parts {
+		if p.First < next || uint64(p.First)+uint64(p.Nodes.Len()) > uint64(l.Nodes()) || !p.Fits(l) {
+			r.fail(ErrRange)
+			return
+		}
+		next = p.End()
+	}
 }
 
 // partLeast is the least size of a part, in bytes.
 const partLeast = 12
+
+// Limits of a Launch.
+const (
+	MaxParts = 1 << 12 // of a share
+	MaxLevel = 1 << 20 // of a tree
+)
 
 func appendPart(w *writer, p job.Part) {
 	w.u32(p.First)
@@ -41,47 +72,55 @@ func parsePart(r *reader) job.Part { return job.Part{First: r.u32(), Nodes: pars
 
 func appendNodes(w *writer, n job.Nodes) {
 	w.u32(n.Base())
-	runs := n.Runs()
-	w.uint(uint64(len(runs)))
-	for _, r := range runs {
-		w.string(r.Prefix)
-		w.string(r.Suffix)
-		w.byte(r.Width)
-		w.uint(r.Lo)
-		w.u32(r.Count)
-		w.string(r.User)
-		w.string(r.HCA)
-		w.u32(r.Slots)
-		w.u32(r.Ranks)
+	runs := 0
+	for range n.All() {
+		runs++
+	}
+	w.uint(uint64(runs))
+	for r := range n.All() {
+		*w = r.AppendTo(*w)
 	}
 }
 
+// parseNodes keeps the runs as they came.
 func parseNodes(r *reader) job.Nodes {
 	base := r.u32()
-	var runs []job.Run
 	nodes, ranks := uint64(0), uint64(base)
-	for range r.count(9) {
-		run := job.Run{
-			Prefix: r.string(), Suffix: r.string(), Width: r.byte(), Lo: r.uint(math.MaxInt64), Count: r.u32(),
-			User: r.string(), HCA: r.string(), Slots: r.u32(), Ranks: r.u32(),
-		}
-		nodes += uint64(run.Count)
-		ranks += uint64(run.Count) * uint64(run.Ranks)
-		if run.Width > 20 || nodes > job.MaxNodes || ranks > job.MaxRanks {
+	runs := r.count(runLeast)
+	from := r.rest
+	for range runs {
+		r.bytes(math.MaxInt32) // prefix
+		r.bytes(math.MaxInt32) // suffix
+		width, lo, count := r.byte(), r.uint(math.MaxInt64), r.u32()
+		r.bytes(math.MaxInt32) // user
+		r.bytes(math.MaxInt32) // HCA
+		r.u32()                // slots
+		nodes += uint64(count)
+		ranks += uint64(count) * uint64(r.u32())
+		if width > 20 || count == 0 || lo > math.MaxInt64-uint64(count) || nodes > job.MaxNodes || ranks > job.MaxRanks {
 			r.fail(ErrRange)
+		}
+		if r.err != nil {
 			return job.Nodes{}
 		}
-		runs = append(runs, run)
 	}
-	n := job.NewNodes(base, runs)
-	if r.err == nil && len(n.Runs()) != len(runs) {
-		r.fail(ErrCanonical) // runs that should have been one, or an empty one
+	packed := from[:len(from)-len(r.rest)]
+	if r.charge(len(packed) + job.TableSize(runs)); r.err != nil {
+		return job.Nodes{}
 	}
-	if n.Len() == 0 {
+	if runs == 0 {
 		r.fail(ErrRange)
+		return job.Nodes{}
+	}
+	n, ok := job.UnpackNodes(base, runs, string(packed))
+	if !ok {
+		r.fail(ErrCanonical) // runs that should have been one
 	}
 	return n
 }
+
+// runLeast is the least size of a run, in bytes.
+const runLeast = 9
 
 func appendJob(w *writer, j *job.Job) {
 	w.string(j.ID)
@@ -106,7 +145,10 @@ func appendJob(w *writer, j *job.Job) {
 	w.string(j.FirstHost)
 	w.string(j.Spawner)
 	w.u32(j.Depth)
-	appendPairs(w, j.Preput)
+	w.uint(uint64(len(j.Preput)))
+	for _, p := range j.Preput {
+		pairCodec{}.append(w, p)
+	}
 }
 
 // appendPrograms writes programs. Of those that have their surroundings from the one before, which
@@ -134,25 +176,25 @@ func sameAround(a, b job.Program) bool {
 	return slices.Equal(a.Env, b.Env) && slices.Equal(a.Drop, b.Drop) && a.Dir == b.Dir
 }
 
-func parsePrograms(r *reader) (programs []job.Program) {
-	for i := range r.count(7) {
+func parsePrograms(r *reader) []job.Program {
+	var before *job.Program
+	return collect(r, 7, func() job.Program {
 		p := job.Program{First: r.u32(), Count: r.u32(), App: r.u32(), Offset: r.u32(), Expand: r.bool(), Argv: r.strings()}
 		again := r.bool()
 		switch {
-		case again && i == 0:
+		case again && before == nil:
 			r.fail(ErrRange)
 		case again:
-			before := programs[i-1]
 			p.Env, p.Drop, p.Dir = before.Env, before.Drop, before.Dir
 		default:
 			p.Env, p.Drop, p.Dir = r.strings(), r.strings(), r.string()
-			if i > 0 && sameAround(programs[i-1], p) {
+			if before != nil && sameAround(*before, p) {
 				r.fail(ErrCanonical)
 			}
 		}
-		programs = append(programs, p)
-	}
-	return programs
+		before = &p
+		return p
+	})
 }
 
 func parseJob(r *reader) *job.Job {
@@ -163,9 +205,9 @@ func parseJob(r *reader) *job.Job {
 	j.Size, j.Nodes = r.u32(), r.u32()
 	j.Programs = parsePrograms(r)
 	j.Umask = r.u32()
-	for range r.count(3) {
-		j.Limits = append(j.Limits, job.Limit{Resource: r.byte(), Soft: r.uint(math.MaxUint64), Hard: r.uint(math.MaxUint64)})
-	}
+	j.Limits = collect(r, 3, func() job.Limit {
+		return job.Limit{Resource: r.byte(), Soft: r.uint(math.MaxUint64), Hard: r.uint(math.MaxUint64)}
+	})
 	parseStreams(r, j)
 	j.Launch = parseHow(r)
 	j.Layout = parseLayout(r)
@@ -176,7 +218,11 @@ func parseJob(r *reader) *job.Job {
 	}
 	j.PMIPort = r.bool()
 	j.FirstHost = r.string()
-	j.Spawner, j.Depth, j.Preput = r.string(), r.u32(), parsePairs(r)
+	j.Spawner, j.Depth = r.string(), r.u32()
+	j.Preput = collect(r, 2, func() job.Pair { return pairCodec{}.read(r) })
+	if r.err == nil && j.Verify() != nil {
+		r.fail(ErrRange)
+	}
 	return j
 }
 
@@ -242,8 +288,8 @@ func parseHow(r *reader) job.Launch {
 
 func appendLayout(w *writer, l job.Layout) {
 	w.u32(l.Plane())
-	w.uint(uint64(len(l.Shares())))
-	for _, s := range l.Shares() {
+	w.uint(uint64(l.Len()))
+	for s := range l.Shares() {
 		w.u32(s.Nodes)
 		w.u32(s.Ranks)
 	}
@@ -257,30 +303,31 @@ func appendLayout(w *writer, l job.Layout) {
 
 func parseLayout(r *reader) job.Layout {
 	plane := r.u32()
-	var shares []job.Share
 	nodes, ranks := uint64(0), uint64(0)
-	for range r.count(2) {
-		s := job.Share{Nodes: r.u32(), Ranks: r.u32()}
-		nodes, ranks = nodes+uint64(s.Nodes), ranks+uint64(s.Nodes)*uint64(s.Ranks)
-		if nodes > job.MaxNodes || ranks > job.MaxRanks {
-			r.fail(ErrRange)
-			return job.Layout{}
+	n := r.count(2)
+	r.charge((n + 1) * job.ShareSize)
+	l := job.LayoutOf(n, func(yield func(job.Share) bool) {
+		for range n {
+			s := job.Share{Nodes: r.u32(), Ranks: r.u32()}
+			nodes, ranks = nodes+uint64(s.Nodes), ranks+uint64(s.Nodes)*uint64(s.Ranks)
+			if s.Ranks > job.MaxRanksOnNode || nodes > job.MaxNodes || ranks > job.MaxRanks {
+				r.fail(ErrRange)
+			}
+			if r.err != nil || !yield(s) {
+				return
+			}
 		}
-		shares = append(shares, s)
-	}
-	l := job.NewLayout(shares).Dealt(plane)
-	if len(l.Shares()) != len(shares) {
+	})
+	if r.err == nil && l.Len() != n {
 		r.fail(ErrCanonical)
 	}
-	return parseOrder(r, l)
+	return parseOrder(r, l.Dealt(plane))
 }
 
 // parseOrder reads the order of ranks of a layout, if it has one of its own.
 func parseOrder(r *reader, l job.Layout) job.Layout {
-	var order []job.Stretch
-	for range r.count(3) {
-		order = append(order, job.Stretch{Node: r.u32(), Nodes: r.u32(), Ranks: r.u32()})
-	}
+	order := collect(r, 3, func() job.Stretch { return job.Stretch{Node: r.u32(), Nodes: r.u32(), Ranks: r.u32()} })
+	r.charge(len(order) * job.StretchSize)
 	if len(order) == 0 || r.err != nil {
 		return l
 	}

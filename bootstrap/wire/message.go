@@ -77,7 +77,7 @@ type Ready struct{ Up, Failed uint32 } // agents
 // Exit is the last message of a subtree: how its ranks ended, in rank order,
 // merged into runs, and what was left to report.
 type Exit struct {
-	Runs      []job.StatusRun
+	Runs      Endings
 	Truncated uint64 // bytes of output that were given up
 	MPI       job.MPISeen
 }
@@ -141,7 +141,7 @@ type Fault struct {
 
 // Waiting names sessions that are late: sent at most every few seconds, and
 // never in a launch that takes less than three.
-type Waiting struct{ Items []Late }
+type Waiting struct{ Items []Late } // at most MaxLate
 
 // Late is one session that has not come up yet.
 type Late struct {

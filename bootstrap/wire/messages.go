@@ -2,59 +2,10 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 
 	"ibrun/job"
 )
-
-var kindNames = [...]string{
-	KindLaunch:    "Launch",
-	KindReady:     "Ready",
-	KindExit:      "Exit",
-	KindOutput:    "Output",
-	KindGrant:     "Grant",
-	KindStdin:     "Stdin",
-	KindStdinRoom: "StdinRoom",
-	KindSignal:    "Signal",
-	KindEnd:       "End",
-	KindFault:     "Fault",
-	KindWaiting:   "Waiting",
-	KindBeat:      "Beat",
-	KindAsk:       "Ask",
-	KindAnswer:    "Answer",
-	KindCollect:   "Collect",
-	KindRelease:   "Release",
-	KindBlocks:    "Blocks",
-	KindTally:     "Tally",
-	KindPlaced:    "Placed",
-	KindName:      "Name",
-	KindNotice:    "Notice",
-	KindWish:      "Wish",
-	KindPool:      "Pool",
-	KindTimes:     "Times",
-	KindYield:     "Yield",
-	KindHand:      "Hand",
-	KindSettled:   "Settled",
-	KindSpawn:     "Spawn",
-	KindSpawned:   "Spawned",
-	KindOffspring: "Offspring",
-	KindHello:     "Hello",
-	KindWelcome:   "Welcome",
-	KindPublish:   "Publish",
-	KindPut:       "Put",
-	KindPutDone:   "PutDone",
-	KindPair:      "Pair",
-	KindAbort:     "Abort",
-	KindFinalize:  "Finalize",
-	KindLater:     "Later",
-	KindWanted:    "Wanted",
-}
-
-func (k Kind) String() string {
-	if int(k) >= len(kindNames) || kindNames[k] == "" {
-		return fmt.Sprintf("Kind(%d)", uint8(k))
-	}
-	return kindNames[k]
-}
 
 func (Launch) Kind() Kind    { return KindLaunch }
 func (Ready) Kind() Kind     { return KindReady }
@@ -69,50 +20,6 @@ func (Fault) Kind() Kind     { return KindFault }
 func (Waiting) Kind() Kind   { return KindWaiting }
 func (Beat) Kind() Kind      { return KindBeat }
 
-// parsers has a parser for each kind.
-var parsers = [256]func(*reader) Message{
-	KindLaunch:    parseLaunch,
-	KindReady:     parseReady,
-	KindExit:      parseExit,
-	KindOutput:    parseOutput,
-	KindGrant:     parseGrant,
-	KindStdin:     parseStdin,
-	KindStdinRoom: parseStdinRoom,
-	KindSignal:    parseSignal,
-	KindEnd:       parseEnd,
-	KindFault:     parseFault,
-	KindWaiting:   parseWaiting,
-	KindBeat:      parseBeat,
-	KindAsk:       parseAsk,
-	KindAnswer:    parseAnswer,
-	KindCollect:   func(r *reader) Message { return Collect(parseGathered(r)) },
-	KindRelease:   func(r *reader) Message { return Release(parseGathered(r)) },
-	KindBlocks:    parseBlocks,
-	KindTally:     parseTally,
-	KindPlaced:    parsePlaced,
-	KindName:      parseName,
-	KindNotice:    parseNotice,
-	KindWish:      parseWish,
-	KindPool:      parsePool,
-	KindTimes:     parseTimes,
-	KindYield:     parseYield,
-	KindHand:      parseHand,
-	KindSettled:   parseSettled,
-	KindSpawn:     parseSpawn,
-	KindSpawned:   parseSpawned,
-	KindOffspring: parseOffspring,
-	KindHello:     parseHello,
-	KindWelcome:   parseWelcome,
-	KindPublish:   parsePublish,
-	KindPut:       parsePut,
-	KindPutDone:   parsePutDone,
-	KindPair:      parsePair,
-	KindAbort:     parseAbort,
-	KindFinalize:  parseFinalize,
-	KindLater:     parseLater,
-	KindWanted:    parseWanted,
-}
-
 func (m Ready) append(w *writer)     { w.u32(m.Up); w.u32(m.Failed) }
 func (m Grant) append(w *writer)     { w.u32(m.N) }
 func (m StdinRoom) append(w *writer) { w.u32(m.N) }
@@ -123,23 +30,33 @@ func (m Output) append(w *writer)    { w.u32(m.Rank); w.byte(m.Stream); w.bytes(
 func (m Stdin) append(w *writer)     { w.bool(m.EOF); w.bytes(m.Data); appendWindow(w, m.Window) }
 
 func (m Exit) append(w *writer) {
-	w.uint(m.Truncated)
+	w.sum(m.Truncated)
 	w.bool(m.MPI.Spoke)
 	w.string(m.MPI.Library)
-	w.uint(uint64(len(m.Runs)))
-	for _, r := range m.Runs {
-		w.u32(r.First)
-		w.u32(r.Count)
-		appendStatus(w, r.Status)
-	}
+	appendList(w, m.Runs)
+}
+
+// NewEndings packs how ranks ended, in their order.
+func NewEndings(runs ...job.StatusRun) Endings {
+	return listOf[job.StatusRun, endingCodec](slices.Values(runs))
+}
+
+func (endingCodec) append(w *writer, r job.StatusRun) {
+	w.u32(r.First)
+	w.u32(r.Count)
+	appendStatus(w, r.Status)
+}
+
+func (endingCodec) read(r *reader) job.StatusRun {
+	return job.StatusRun{First: r.u32(), Count: r.u32(), Status: parseStatus(r)}
 }
 
 func (m Waiting) append(w *writer) {
 	w.uint(uint64(len(m.Items)))
 	for _, l := range m.Items {
 		w.u32(l.Node)
-		w.string(l.Host)
-		w.string(l.Phase)
+		w.people(l.Host)
+		w.people(l.Phase)
 		w.u32(l.ForMs)
 	}
 }
@@ -151,9 +68,15 @@ func (m Fault) append(w *writer) {
 	}
 	appendStatus(w, m.Status)
 	for _, s := range []string{m.Host, m.Parent, m.Phase, m.Cause, m.Tail} {
-		w.string(s)
+		w.people(s)
 	}
 }
+
+// maxPeople bounds a text that is for people, in bytes: longer ones lose their end.
+const maxPeople = 16 << 10
+
+func (w *writer) people(s string) { w.string(s[:min(len(s), maxPeople)]) }
+func (r *reader) people() string  { return r.text(maxPeople) }
 
 func appendStatus(w *writer, s job.Status) {
 	w.byte(byte(s.Kind))
@@ -201,21 +124,38 @@ func parseStdin(r *reader) Message {
 	return m
 }
 
+// parseExit reads the runs, which are in order, each of one rank or more.
 func parseExit(r *reader) Message {
-	m := Exit{Truncated: r.uint(1<<63 - 1), MPI: job.MPISeen{Spoke: r.bool(), Library: r.string()}}
-	for range r.count(5) {
-		m.Runs = append(m.Runs, job.StatusRun{First: r.u32(), Count: r.u32(), Status: parseStatus(r)})
+	next := uint64(0)
+	return Exit{
+		Truncated: r.uint(mostSum), MPI: job.MPISeen{Spoke: r.bool(), Library: r.string()},
+		Runs: parseList[job.StatusRun, endingCodec](r, 5, func(s job.StatusRun) error {
+			if s.Count == 0 || uint64(s.First) < next {
+				return ErrCanonical
+			}
+			if next = uint64(s.First) + uint64(s.Count); next > job.MaxRanks {
+				return ErrRange
+			}
+			return nil
+		}),
+	}
+}
+
+// mostSum is the most that a sum may be; more is sent as that.
+const mostSum = job.MaxCount
+
+func (w *writer) sum(n uint64) { w.uint(min(n, mostSum)) }
+
+func parseWaiting(r *reader) Message {
+	m := Waiting{collect(r, 4, func() Late { return Late{Node: r.u32(), Host: r.people(), Phase: r.people(), ForMs: r.u32()} })}
+	if len(m.Items) > MaxLate {
+		r.fail(ErrRange)
 	}
 	return m
 }
 
-func parseWaiting(r *reader) Message {
-	var m Waiting
-	for range r.count(4) {
-		m.Items = append(m.Items, Late{Node: r.u32(), Host: r.string(), Phase: r.string(), ForMs: r.u32()})
-	}
-	return m
-}
+// MaxLate bounds one Waiting: a person reads a few names, not a thousand.
+const MaxLate = 8
 
 func parseFault(r *reader) Message {
 	m := Fault{What: FaultKind(r.byte())}
@@ -227,7 +167,7 @@ func parseFault(r *reader) Message {
 	}
 	m.Status = parseStatus(r)
 	for _, s := range []*string{&m.Host, &m.Parent, &m.Phase, &m.Cause, &m.Tail} {
-		*s = r.string()
+		*s = r.people()
 	}
 	return m
 }
@@ -236,7 +176,9 @@ func (m Launch) String() string {
 	return fmt.Sprintf("Launch job=%s first=%d nodes=%d share=%d ranks=%d level=%d credit=%d", m.Job.ID, m.First, m.Nodes.Len(), job.Parts(m.Share).Len(), m.Nodes.Ranks(), m.Level, m.Credit)
 }
 func (m Ready) String() string { return fmt.Sprintf("Ready up=%d failed=%d", m.Up, m.Failed) }
-func (m Exit) String() string  { return fmt.Sprintf("Exit runs=%v truncated=%d", m.Runs, m.Truncated) }
+func (m Exit) String() string {
+	return fmt.Sprintf("Exit runs=%d truncated=%d", m.Runs.Len(), m.Truncated)
+}
 func (m Output) String() string {
 	return fmt.Sprintf("Output rank=%d stream=%d bytes=%d", m.Rank, m.Stream, len(m.Data))
 }

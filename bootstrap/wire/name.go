@@ -35,7 +35,7 @@ func (m Name) append(w *writer) {
 }
 
 func parseName(r *reader) Message {
-	m := Name{Rank: r.u32(), Do: Naming(r.byte()), Service: string(r.bytes(maxName)), Port: string(r.bytes(maxName)), Done: r.bool()}
+	m := Name{Rank: r.u32(), Do: Naming(r.byte()), Service: r.text(maxName), Port: r.text(maxName), Done: r.bool()}
 	if m.Do >= namings {
 		r.fail(ErrRange)
 	}

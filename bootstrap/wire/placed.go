@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 
 	"ibrun/job"
 )
@@ -12,7 +13,7 @@ type Placed struct {
 	Node    uint32
 	Host    string
 	Picture string // the node, drawn or as JSON; empty unless --display topo
-	Ranks   []Placement
+	Ranks   Placements
 }
 
 // Placement is one rank's part of Placed.
@@ -32,28 +33,34 @@ func (m Placed) append(w *writer) {
 	w.u32(m.Node)
 	w.string(m.Host)
 	w.string(m.Picture)
-	w.uint(uint64(len(m.Ranks)))
-	for _, p := range m.Ranks {
-		w.u32(p.Rank)
-		w.bool(p.Ended)
-		for _, s := range []string{p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing} {
-			w.string(s)
-		}
+	appendList(w, m.Ranks)
+}
+
+// NewPlacements packs the places of ranks.
+func NewPlacements(ranks ...Placement) Placements {
+	return listOf[Placement, placementCodec](slices.Values(ranks))
+}
+
+func (placementCodec) append(w *writer, p Placement) {
+	w.u32(p.Rank)
+	w.bool(p.Ended)
+	for _, s := range []string{p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing} {
+		w.string(s)
+	}
+}
+
+func (placementCodec) read(r *reader) Placement {
+	return Placement{
+		Rank: r.u32(), Ended: r.bool(), CPUs: r.string(), Mems: r.string(), Policy: r.string(), HCA: r.string(), Drawing: r.string(),
 	}
 }
 
 func parsePlaced(r *reader) Message {
-	m := Placed{Node: r.u32(), Host: r.string(), Picture: r.string()}
-	for range r.count(7) {
-		m.Ranks = append(m.Ranks, Placement{
-			Rank: r.u32(), Ended: r.bool(), CPUs: r.string(), Mems: r.string(), Policy: r.string(), HCA: r.string(), Drawing: r.string(),
-		})
-	}
-	return m
+	return Placed{Node: r.u32(), Host: r.string(), Picture: r.string(), Ranks: parseList[Placement, placementCodec](r, 7, nil)}
 }
 
 func (m Placed) String() string {
-	return fmt.Sprintf("Placed node=%d host=%q ranks=%d", m.Node, m.Host, len(m.Ranks))
+	return fmt.Sprintf("Placed node=%d host=%q ranks=%d", m.Node, m.Host, m.Ranks.Len())
 }
 
 // Notice is what a node has to say to people: a sentence that ends nothing.
@@ -62,11 +69,11 @@ type Notice struct{ Host, Text string }
 func (Notice) Kind() Kind { return KindNotice }
 
 func (m Notice) append(w *writer) {
-	w.string(m.Host)
-	w.string(m.Text)
+	w.people(m.Host)
+	w.people(m.Text)
 }
 
-func parseNotice(r *reader) Message { return Notice{Host: r.string(), Text: r.string()} }
+func parseNotice(r *reader) Message { return Notice{Host: r.people(), Text: r.people()} }
 
 func (m Notice) String() string { return fmt.Sprintf("Notice host=%q text=%q", m.Host, m.Text) }
 

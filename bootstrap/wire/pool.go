@@ -1,6 +1,9 @@
 package wire
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Wish says on the way up that a node wants all values that PMI clients of all
 // nodes have put by a fence, and asks each subtree for its own on the way down.
@@ -10,7 +13,7 @@ type Wish struct{ Fence uint32 } // counted from 1
 // has something; what all have given on the way down to those who wished.
 type Pool struct {
 	Fence  uint32
-	Values [][]byte
+	Values Values // of at most MaxGather bytes
 }
 
 func (Wish) Kind() Kind { return KindWish }
@@ -20,7 +23,7 @@ func (m Wish) append(w *writer) { w.u32(m.Fence) }
 
 func (m Pool) append(w *writer) {
 	w.u32(m.Fence)
-	appendValues(w, m.Values)
+	appendList(w, m.Values)
 }
 
 func parseWish(r *reader) Message { return Wish{fence(r)} }
@@ -34,19 +37,21 @@ func fence(r *reader) uint32 {
 	return n
 }
 
-func appendValues(w *writer, values [][]byte) {
-	w.uint(uint64(len(values)))
-	for _, v := range values {
-		w.bytes(v)
-	}
-}
+// NewValues packs values.
+func NewValues(values ...[]byte) Values { return listOf[[]byte, valueCodec](slices.Values(values)) }
 
-func parseValues(r *reader, most int) (values [][]byte) {
-	for range r.count(1) {
-		values = append(values, r.bytes(most))
+func parseValues(r *reader, most int) Values {
+	l := parseList[[]byte, valueCodec](r, 1, func(v []byte) error {
+		if len(v) > most {
+			return ErrRange
+		}
+		return nil
+	})
+	if l.Size() > MaxGather {
+		r.fail(ErrRange)
 	}
-	return values
+	return l
 }
 
 func (m Wish) String() string { return fmt.Sprintf("Wish fence=%d", m.Fence) }
-func (m Pool) String() string { return fmt.Sprintf("Pool fence=%d n=%d", m.Fence, len(m.Values)) }
+func (m Pool) String() string { return fmt.Sprintf("Pool fence=%d n=%d", m.Fence, m.Values.Len()) }

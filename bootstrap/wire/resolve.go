@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 
 	"ibrun/job"
 )
@@ -75,9 +76,9 @@ type Parcel struct {
 type gathered struct {
 	Op      uint32 // counted by each rank from 1
 	What    Collective
-	Root    uint32 // of Broadcast, Gather and Scatter; otherwise 0
-	Trouble string // why it fails for all; empty: it does not
-	Parcels []Parcel
+	Root    uint32  // of Broadcast, Gather and Scatter; otherwise 0
+	Trouble string  // why it fails for all; empty: it does not
+	Parcels Parcels // of at most MaxGather bytes
 }
 
 // Collect brings a subtree's part of a collective up, or a rank's to its agent.
@@ -87,7 +88,7 @@ type Collect gathered
 type Release gathered
 
 // Blocks are the node blocks of a subtree on the way up, of all nodes on the way down.
-type Blocks struct{ Values [][]byte }
+type Blocks struct{ Values Values } // of at most MaxGather bytes
 
 // Tally is what a rank or a subtree has counted. It comes before Exit.
 type Tally struct{ Of *job.Tally }
@@ -96,9 +97,7 @@ type Tally struct{ Of *job.Tally }
 const (
 	MaxKey     = 1 << 10  // bytes of a key
 	MaxValue   = 1 << 20  // bytes of a value
-	MaxGather  = 48 << 20 // bytes of all parcels in one message, each with ParcelHead
-	ParcelHead = 15       // the most that a parcel takes besides its value
-	maxLevels  = 1 << 16
+	MaxGather  = 48 << 20 // bytes of the parcels or values in one message, as they are in it
 	maxTrouble = 1 << 10
 )
 
@@ -117,7 +116,7 @@ func (m Ask) append(w *writer) {
 }
 
 func parseAsk(r *reader) Message {
-	return Ask{Rank: r.u32(), Key: string(r.bytes(MaxKey)), Least: uint16(r.uint(1<<16 - 1)), Fresh: r.bool()}
+	return Ask{Rank: r.u32(), Key: r.text(MaxKey), Least: uint16(r.uint(1<<16 - 1)), Fresh: r.bool()}
 }
 
 func (m Answer) append(w *writer) {
@@ -129,7 +128,7 @@ func (m Answer) append(w *writer) {
 }
 
 func parseAnswer(r *reader) Message {
-	m := Answer{Rank: r.u32(), Key: string(r.bytes(MaxKey)), Fresh: r.bool(), What: Answered(r.byte()), Value: r.bytes(MaxValue)}
+	m := Answer{Rank: r.u32(), Key: r.text(MaxKey), Fresh: r.bool(), What: Answered(r.byte()), Value: r.bytes(MaxValue)}
 	if m.What >= answers || m.What != Found && len(m.Value) > 0 {
 		r.fail(ErrRange)
 	}
@@ -144,36 +143,47 @@ func (m gathered) append(w *writer) {
 	w.byte(byte(m.What))
 	w.u32(m.Root)
 	w.string(m.Trouble)
-	w.uint(uint64(len(m.Parcels)))
-	for _, p := range m.Parcels {
-		w.u32(p.From)
-		w.u32(p.To + 1) // so that Everyone is one byte
-		w.bytes(p.Value)
-	}
+	appendList(w, m.Parcels)
+}
+
+// NewParcels packs parcels.
+func NewParcels(parcels ...Parcel) Parcels {
+	return listOf[Parcel, parcelCodec](slices.Values(parcels))
+}
+
+func (parcelCodec) append(w *writer, p Parcel) {
+	w.u32(p.From)
+	w.u32(p.To + 1) // so that Everyone is one byte
+	w.bytes(p.Value)
+}
+
+func (parcelCodec) read(r *reader) Parcel {
+	return Parcel{From: r.u32(), To: r.u32() - 1, Value: r.bytes(MaxGather)}
 }
 
 func parseGathered(r *reader) gathered {
-	m := gathered{Op: r.u32(), What: Collective(r.byte()), Root: r.u32(), Trouble: string(r.bytes(maxTrouble))}
+	m := gathered{Op: r.u32(), What: Collective(r.byte()), Root: r.u32(), Trouble: r.text(maxTrouble)}
 	if m.What >= collectives {
 		r.fail(ErrRange)
 	}
-	for range r.count(3) {
-		m.Parcels = append(m.Parcels, Parcel{From: r.u32(), To: r.u32() - 1, Value: r.bytes(MaxGather)})
+	m.Parcels = parseList[Parcel, parcelCodec](r, 3, nil)
+	if m.Parcels.Size() > MaxGather || m.Trouble != "" && m.Parcels.Len() > 0 {
+		r.fail(ErrRange)
 	}
 	return m
 }
 
-func (m Blocks) append(w *writer)   { appendValues(w, m.Values) }
+func (m Blocks) append(w *writer)   { appendList(w, m.Values) }
 func parseBlocks(r *reader) Message { return Blocks{parseValues(r, MaxValue)} }
 
 func (m Tally) append(w *writer) {
 	for _, n := range m.Of.Sum {
-		w.uint(n)
+		w.sum(n)
 	}
 	w.uint(uint64(len(m.Of.Levels)))
 	for _, l := range m.Of.Levels {
 		for _, n := range []uint64{l.Asked, l.Hit, l.Own, l.Merged, l.Relayed} {
-			w.uint(n)
+			w.sum(n)
 		}
 	}
 	for _, n := range m.Of.Latency {
@@ -184,19 +194,16 @@ func (m Tally) append(w *writer) {
 func parseTally(r *reader) Message {
 	t := &job.Tally{}
 	for i := range t.Sum {
-		t.Sum[i] = r.uint(1<<63 - 1)
+		t.Sum[i] = r.uint(mostSum)
 	}
-	levels := r.count(5)
-	if levels > maxLevels {
-		r.fail(ErrRange)
-		levels = 0
-	}
-	for range levels {
-		var l job.LevelTally
+	t.Levels = collect(r, 5, func() (l job.LevelTally) {
 		for _, n := range []*uint64{&l.Asked, &l.Hit, &l.Own, &l.Merged, &l.Relayed} {
-			*n = r.uint(1<<63 - 1)
+			*n = r.uint(mostSum)
 		}
-		t.Levels = append(t.Levels, l)
+		return l
+	})
+	if len(t.Levels) > job.MaxLevels {
+		r.fail(ErrRange)
 	}
 	for i := range t.Latency {
 		t.Latency[i] = r.u32()
@@ -213,7 +220,7 @@ func (m Answer) String() string {
 func (m Collect) String() string { return "Collect " + gathered(m).String() }
 func (m Release) String() string { return "Release " + gathered(m).String() }
 func (m gathered) String() string {
-	return fmt.Sprintf("op=%d %v root=%d parcels=%d trouble=%q", m.Op, m.What, m.Root, len(m.Parcels), m.Trouble)
+	return fmt.Sprintf("op=%d %v root=%d parcels=%d trouble=%q", m.Op, m.What, m.Root, m.Parcels.Len(), m.Trouble)
 }
-func (m Blocks) String() string { return fmt.Sprintf("Blocks n=%d", len(m.Values)) }
+func (m Blocks) String() string { return fmt.Sprintf("Blocks n=%d", m.Values.Len()) }
 func (m Tally) String() string  { return fmt.Sprintf("Tally ranks=%d", m.Of.Sum[job.CountRanks]) }

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"ibrun/job"
@@ -12,15 +13,15 @@ import (
 // the root, which starts them as a job of their own.
 type Spawn struct {
 	Rank     uint32 // who asks
-	Commands []Command
-	Preput   []job.Pair // what the new job's key-value space begins with
+	Commands Commands
+	Preput   Pairs // what the new job's key-value space begins with
 }
 
 // Command is one program of a Spawn.
 type Command struct {
-	Argv  []string // the program first
-	Ranks uint32   // 1 or more
-	Dir   string   // working directory; empty: the asking rank's
+	Argv  Strings // the program first
+	Ranks uint32  // 1 or more
+	Dir   string  // working directory; empty: the asking rank's
 }
 
 // Spawned answers a Spawn: all ranks run, or Refused says why not.
@@ -48,6 +49,7 @@ type Offspring struct {
 
 // Limits of a Spawn; PMI's own is 64 KiB for all its words.
 const (
+	maxSpawn     = 4 << 20 // bytes of programs and pairs: the kernel takes no more for one program
 	maxSpawnWord = 1 << 16 // bytes of an argument, directory, key or value
 	maxRefusal   = 1 << 12 // bytes of the reason
 	maxJobID     = 16
@@ -59,52 +61,54 @@ func (Offspring) Kind() Kind { return KindOffspring }
 
 func (m Spawn) append(w *writer) {
 	w.u32(m.Rank)
-	w.uint(uint64(len(m.Commands)))
-	for _, c := range m.Commands {
-		w.strings(c.Argv)
-		w.u32(c.Ranks)
-		w.string(c.Dir)
-	}
-	appendPairs(w, m.Preput)
+	appendList(w, m.Commands)
+	appendList(w, m.Preput)
+}
+
+// NewStrings packs strings.
+func NewStrings(list ...string) Strings { return listOf[string, stringCodec](slices.Values(list)) }
+
+// NewCommands packs programs.
+func NewCommands(list ...Command) Commands { return listOf[Command, commandCodec](slices.Values(list)) }
+
+// NewPairs packs pairs.
+func NewPairs(list ...job.Pair) Pairs { return listOf[job.Pair, pairCodec](slices.Values(list)) }
+
+func (commandCodec) append(w *writer, c Command) {
+	appendList(w, c.Argv)
+	w.u32(c.Ranks)
+	w.string(c.Dir)
+}
+
+func (commandCodec) read(r *reader) Command {
+	return Command{Argv: parseList[string, stringCodec](r, 1, nil), Ranks: uint32(r.uint(job.MaxRanks)), Dir: r.text(maxSpawnWord)}
+}
+
+func (pairCodec) append(w *writer, p job.Pair) {
+	w.string(p.Key)
+	w.string(p.Value)
+}
+
+func (pairCodec) read(r *reader) job.Pair {
+	return job.Pair{Key: r.text(maxSpawnWord), Value: r.text(maxSpawnWord)}
 }
 
 func parseSpawn(r *reader) Message { return spawnOf(r) }
 
 func spawnOf(r *reader) Spawn {
-	m := Spawn{Rank: r.u32()}
 	total := uint64(0)
-	for range r.count(3) {
-		var c Command
-		for range r.count(1) {
-			c.Argv = append(c.Argv, string(r.bytes(maxSpawnWord)))
+	m := Spawn{Rank: r.u32()}
+	m.Commands = parseList[Command, commandCodec](r, 4, func(c Command) error {
+		if total += uint64(c.Ranks); c.Argv.Len() == 0 || c.Ranks == 0 || total > job.MaxRanks {
+			return ErrRange
 		}
-		c.Ranks, c.Dir = uint32(r.uint(job.MaxRanks)), string(r.bytes(maxSpawnWord))
-		if total += uint64(c.Ranks); len(c.Argv) == 0 || c.Ranks == 0 || total > job.MaxRanks {
-			r.fail(ErrRange)
-			return Spawn{}
-		}
-		m.Commands = append(m.Commands, c)
-	}
-	if len(m.Commands) == 0 {
+		return nil
+	})
+	m.Preput = parseList[job.Pair, pairCodec](r, 2, nil)
+	if m.Commands.Len() == 0 || m.Commands.Size()+m.Preput.Size() > maxSpawn {
 		r.fail(ErrRange)
 	}
-	m.Preput = parsePairs(r)
 	return m
-}
-
-func appendPairs(w *writer, pairs []job.Pair) {
-	w.uint(uint64(len(pairs)))
-	for _, p := range pairs {
-		w.string(p.Key)
-		w.string(p.Value)
-	}
-}
-
-func parsePairs(r *reader) (pairs []job.Pair) {
-	for range r.count(2) {
-		pairs = append(pairs, job.Pair{Key: string(r.bytes(maxSpawnWord)), Value: string(r.bytes(maxSpawnWord))})
-	}
-	return pairs
 }
 
 func (m Spawned) append(w *writer) {
@@ -114,7 +118,7 @@ func (m Spawned) append(w *writer) {
 }
 
 func parseSpawned(r *reader) Message {
-	return Spawned{Rank: r.u32(), JobID: string(r.bytes(maxJobID)), Refused: string(r.bytes(maxRefusal))}
+	return Spawned{Rank: r.u32(), JobID: r.text(maxJobID), Refused: r.text(maxRefusal)}
 }
 
 func (m Offspring) append(w *writer) {
@@ -139,7 +143,7 @@ func parseOffspring(r *reader) Message {
 }
 
 func (m Spawn) String() string {
-	return fmt.Sprintf("Spawn rank=%d commands=%d preput=%d", m.Rank, len(m.Commands), len(m.Preput))
+	return fmt.Sprintf("Spawn rank=%d commands=%d preput=%d", m.Rank, m.Commands.Len(), m.Preput.Len())
 }
 
 func (m Spawned) String() string { return fmt.Sprintf("Spawned rank=%d %q", m.Rank, m.Refused) }

@@ -4,43 +4,76 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 )
 
-// Reader takes messages from a stream.
+// Reader takes the messages of one sender from a stream.
 type Reader struct {
-	r    io.Reader
-	head [4]byte
+	r     io.Reader
+	from  Sender
+	begun bool // the message that comes once has come
+	head  [5]byte
 }
 
 // NewReader reads frames from r, which stays the caller's.
-func NewReader(r io.Reader) *Reader { return &Reader{r: r} }
+func NewReader(r io.Reader, from Sender) *Reader { return &Reader{r: r, from: from} }
 
 // firstRead is the most that is allocated on the word of a length alone.
 const firstRead = 64 << 10
 
 // Next returns the next message, which owns its memory. The error is io.EOF
 // at the end of the stream between two frames, and io.ErrUnexpectedEOF within
-// one. A frame that is announced and does not come costs at most twice the
-// memory of what did come.
+// one. A frame costs at most twice the memory of what has come of it, and a kind
+// that its sender may not send nothing.
 func (r *Reader) Next() (Message, error) {
-	if _, err := io.ReadFull(r.r, r.head[:]); err != nil {
+	if _, err := io.ReadFull(r.r, r.head[:4]); err != nil {
 		return nil, err
 	}
 	size := int(binary.BigEndian.Uint32(r.head[:]))
 	if size > MaxFrame {
 		return nil, fmt.Errorf("%w: %d bytes", ErrSize, size)
 	}
-	frame := make([]byte, min(size, firstRead))
-	got := 0
-	for got < size {
-		if got == len(frame) {
-			frame = append(frame, make([]byte, min(size-got, got))...)
-		}
-		n, err := io.ReadFull(r.r, frame[got:])
-		got += n
-		if err != nil {
-			return nil, io.ErrUnexpectedEOF
-		}
+	if size == 0 {
+		return nil, ErrShort
+	}
+	if _, err := io.ReadFull(r.r, r.head[4:]); err != nil {
+		return nil, io.ErrUnexpectedEOF
+	}
+	kind := Kind(r.head[4])
+	switch {
+	case kinds[kind].parse == nil:
+		return nil, fmt.Errorf("%w: %d", ErrKind, kind)
+	case !kind.From(r.from):
+		return nil, fmt.Errorf("%w for a %v: %v", ErrKind, r.from, kind)
+	case kinds[kind].once && r.begun:
+		return nil, fmt.Errorf("%w: %v", ErrAgain, kind)
+	}
+	r.begun = r.begun || kinds[kind].once
+	frame, err := r.frame(size)
+	if err != nil {
+		return nil, err
 	}
 	return Parse(frame)
+}
+
+// frame reads a frame whose first byte is here. What has come is kept in pieces,
+// each as long as all before it, so that it is never held more than twice.
+func (r *Reader) frame(size int) ([]byte, error) {
+	piece := make([]byte, min(size, firstRead))
+	piece[0] = r.head[4]
+	if _, err := io.ReadFull(r.r, piece[1:]); err != nil {
+		return nil, io.ErrUnexpectedEOF
+	}
+	pieces, got := [][]byte{piece}, len(piece)
+	for got < size {
+		piece = make([]byte, min(size-got, got))
+		if _, err := io.ReadFull(r.r, piece); err != nil {
+			return nil, io.ErrUnexpectedEOF
+		}
+		pieces, got = append(pieces, piece), got+len(piece)
+	}
+	if len(pieces) == 1 {
+		return piece, nil
+	}
+	return slices.Concat(pieces...), nil
 }

@@ -2,7 +2,7 @@ package wire
 
 import (
 	"fmt"
-	"math"
+	"iter"
 	"time"
 
 	"ibrun/job"
@@ -14,9 +14,9 @@ const MaxTimes = 1 << 18
 // Times is how the launch of a subtree went: sent at once before Ready, and
 // only if the job wants to know. Its times have a resolution of a microsecond.
 type Times struct {
-	Span    time.Duration   // from when the sender got its Launch until it sent this
-	Missing uint32          // nodes that were left out
-	Nodes   []job.NodeTimes // the sender's own first; at most MaxTimes
+	Span    time.Duration // from when the sender got its Launch until it sent this
+	Missing uint32        // nodes that were left out
+	Nodes   Timings       // the sender's own first; at most MaxTimes
 }
 
 func (Times) Kind() Kind { return KindTimes }
@@ -24,19 +24,37 @@ func (Times) Kind() Kind { return KindTimes }
 func (m Times) append(w *writer) {
 	appendTime(w, m.Span)
 	w.u32(m.Missing)
-	w.uint(uint64(len(m.Nodes)))
-	for i := range m.Nodes {
-		n := &m.Nodes[i]
-		w.u32(n.Node)
-		w.u32(n.Parent)
-		w.bool(n.Local)
-		for _, at := range n.At {
-			appendTime(w, at)
-		}
-		appendTime(w, n.CPU)
-		appendTime(w, n.Error)
-	}
+	appendList(w, m.Nodes)
 }
+
+// NewTimings packs the times of nodes.
+func NewTimings(nodes iter.Seq[job.NodeTimes]) Timings {
+	return listOf[job.NodeTimes, timingCodec](nodes)
+}
+
+func (timingCodec) append(w *writer, n job.NodeTimes) {
+	w.u32(n.Node)
+	w.u32(n.Parent)
+	w.bool(n.Local)
+	for _, at := range n.At {
+		appendTime(w, at)
+	}
+	appendTime(w, n.CPU)
+	appendTime(w, n.Error)
+}
+
+func (timingCodec) read(r *reader) job.NodeTimes {
+	t := job.NodeTimes{Node: r.u32(), Parent: r.u32(), Local: r.bool()}
+	for k := range t.At {
+		t.At[k] = parseTime(r)
+	}
+	t.CPU, t.Error = parseTime(r), parseTime(r)
+	return t
+}
+
+// mostTime is longer than any launch takes, 17 years, and so short that sums of
+// it are times.
+const mostTime = 1 << 49 * time.Microsecond
 
 // appendTime writes 0 for never, and one microsecond more for all else.
 func appendTime(w *writer, t time.Duration) {
@@ -44,11 +62,11 @@ func appendTime(w *writer, t time.Duration) {
 		w.uint(0)
 		return
 	}
-	w.uint(uint64(t/time.Microsecond) + 1)
+	w.uint(uint64(min(t, mostTime)/time.Microsecond) + 1)
 }
 
 func parseTime(r *reader) time.Duration {
-	n := r.uint(math.MaxInt64 / uint64(time.Microsecond))
+	n := r.uint(uint64(mostTime/time.Microsecond) + 1)
 	if n == 0 {
 		return job.Never
 	}
@@ -57,25 +75,18 @@ func parseTime(r *reader) time.Duration {
 
 func parseTimes(r *reader) Message {
 	m := Times{Span: parseTime(r), Missing: r.u32()}
-	n := r.count(int(job.Moments) + 5)
-	if n == 0 || n > MaxTimes || m.Span < 0 {
-		r.fail(ErrRange)
-		return m
-	}
-	for range n {
-		t := job.NodeTimes{Node: r.u32(), Parent: r.u32(), Local: r.bool()}
-		for k := range t.At {
-			t.At[k] = parseTime(r)
-		}
-		t.CPU, t.Error = parseTime(r), parseTime(r)
+	m.Nodes = parseList[job.NodeTimes, timingCodec](r, int(job.Moments)+5, func(t job.NodeTimes) error {
 		if t.CPU < 0 || t.Error < 0 {
-			r.fail(ErrRange)
+			return ErrRange
 		}
-		m.Nodes = append(m.Nodes, t)
+		return nil
+	})
+	if n := m.Nodes.Len(); n == 0 || n > MaxTimes || m.Span < 0 {
+		r.fail(ErrRange)
 	}
 	return m
 }
 
 func (m Times) String() string {
-	return fmt.Sprintf("Times nodes=%d missing=%d span=%v", len(m.Nodes), m.Missing, m.Span)
+	return fmt.Sprintf("Times nodes=%d missing=%d span=%v", m.Nodes.Len(), m.Missing, m.Span)
 }

@@ -2,7 +2,10 @@ package wire
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -17,11 +20,11 @@ import (
 // samples has at least one message of each kind.
 func samples() []Message {
 	j := &job.Job{
-		ID: "0123456789abcdef", Secret: [32]byte{1, 2, 31: 9}, Size: 1024, Nodes: 64, FirstHost: "node0001",
+		ID: "0123456789abcdef", Secret: [32]byte{1, 2, 31: 9}, Size: 1030, Nodes: 66, FirstHost: "node0001",
 		Programs: []job.Program{
 			{Count: 1000, Argv: []string{"./app", "", "a\nb'\"$(x)"}, Env: []string{"A=b", "X=\xff"}, Drop: []string{"SSH_*"}, Dir: "/w"},
 			{First: 1000, Count: 20, App: 1, Argv: []string{"other", "%t"}, Expand: true, Dir: "/"},
-			{First: 1020, Count: 4, App: 1, Offset: 20, Argv: []string{"other"}, Dir: "/"},
+			{First: 1020, Count: 10, App: 1, Offset: 20, Argv: []string{"other"}, Dir: "/"},
 		},
 		Umask: 0o22, Limits: []job.Limit{{Resource: 7, Soft: 1024, Hard: ^uint64(0)}},
 		Output: job.Output{StdoutFile: "out.%r", Merge: true, Copy: true, Dirs: true, Lines: true, Terminal: true, Window: job.Window{Rows: 50, Cols: 132}}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
@@ -32,33 +35,34 @@ func samples() []Message {
 	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Rank: job.Package, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Slots: []string{"0:1"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
 	j.MPI, j.PMIPort = job.MPIOpen, true
 	j.Spawner, j.Depth, j.Preput = "p", 3, []job.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}}
-	wish := Spawn{Rank: 9, Commands: []Command{{Argv: []string{"a", ""}, Ranks: 3, Dir: "/d"}, {Argv: []string{"b"}, Ranks: 1}}, Preput: j.Preput}
+	wish := Spawn{Rank: 9, Commands: NewCommands(Command{Argv: NewStrings("a", ""), Ranks: 3, Dir: "/d"}, Command{Argv: NewStrings("b"), Ranks: 1}), Preput: NewPairs(j.Preput...)}
 	tally := job.Tally{Levels: []job.LevelTally{{Asked: 1, Hit: 2, Own: 3, Merged: 4, Relayed: 5}}}
 	tally.Sum[job.CountPeers], tally.Latency[9] = 1<<40, 4
-	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 62, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 32}})
+	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 60, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 16}})
+	last := job.Part{First: 65, Nodes: job.NewNodes(1027, []job.Run{{Prefix: "n", Suffix: "-ib", Width: 1, Lo: 7, Count: 1, Ranks: 3}})}
 	ordered := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]uint32{1, 2, 0, 0, 1})
 	return []Message{
-		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18, Share: []job.Part{{First: 80, Nodes: nodes}}},
-		Yield{}, Hand{Part: job.Part{First: 80, Nodes: nodes}, Barren: true, Phase: "connect", Cause: "refused"},
-		Settled{FirstHost: "a", Dropped: []Seats{{First: 0, Count: 2}, {First: 7, Count: 1}}},
-		Ready{Up: 63, Failed: 1}, Exit{Runs: []job.StatusRun{{First: 0, Count: 1023}, {First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}}, Truncated: 7, MPI: job.MPISeen{Spoke: true, Library: "libmpi.so.40"}},
+		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18, Share: []job.Part{last}},
+		Yield{}, Hand{Part: last, Barren: true, Phase: "connect", Cause: "refused"},
+		Settled{FirstHost: "a", Dropped: NewDropped(Seats{First: 0, Count: 2}, Seats{First: 7, Count: 1})},
+		Ready{Up: 63, Failed: 1}, Exit{Runs: NewEndings(job.StatusRun{First: 0, Count: 1023}, job.StatusRun{First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}), Truncated: 7, MPI: job.MPISeen{Spoke: true, Library: "libmpi.so.40"}},
 		Output{Rank: 300, Stream: 2, Data: []byte("hello\n")}, Grant{N: 65536},
 		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, Stdin{Window: job.Window{Rows: 24, Cols: 80}}, StdinRoom{N: 1}, Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},
 		Fault{What: FaultLost, Node: 7, Nodes: 3, Host: "node0008", Parent: "node0002", Phase: "agent", Cause: "gone", Tail: "last words", AgeMs: 3},
 		Waiting{Items: []Late{{Node: 1, Host: "b", Phase: "connect", ForMs: 3100}}}, Beat{},
 		Ask{Rank: 70000, Key: "where", Least: 3, Fresh: true}, Answer{Rank: 9, What: Found, Value: []byte{1, 2}}, Answer{Rank: 1 << 24, What: NoRank},
-		Collect{Op: 1, What: AllGather, Parcels: []Parcel{{3, Everyone, []byte("x")}, {4, 0, nil}}}, Release{Op: 9, What: Scatter, Root: 3, Trouble: "rank 3 ended"},
-		Blocks{Values: [][]byte{{1}, {2, 3}}}, Tally{&tally}, Hello{},
+		Collect{Op: 1, What: AllGather, Parcels: NewParcels(Parcel{3, Everyone, []byte("x")}, Parcel{4, 0, nil})}, Release{Op: 9, What: Scatter, Root: 3, Trouble: "rank 3 ended"},
+		Blocks{Values: NewValues([]byte{1}, []byte{2, 3})}, Tally{&tally}, Hello{},
 		Welcome{JobID: "a", Rank: 3, Epoch: 2, Layout: j.Layout, Key: fabric.Key{7}, How: j.Transport, Path: "10.0.0.1"},
 		Welcome{JobID: "a", Layout: ordered, How: j.Transport}, Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}}, Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Later{}, Wanted{}, Pair{Rank: 2, What: Failed},
 		Abort{Code: 3, Text: "because"}, Finalize{},
 		Notice{Host: "a", Text: "n"},
-		Times{Span: 7 * time.Millisecond, Missing: 2, Nodes: []job.NodeTimes{job.NewNodeTimes(0), {Node: 70000, Parent: 1, Local: true, At: [job.Moments]time.Duration{3: time.Hour, 4: job.Never}, CPU: time.Second, Error: time.Microsecond}}},
-		Wish{Fence: 3}, Pool{Fence: 70000, Values: [][]byte{{1}, []byte("two")}}, Pool{Fence: 1},
+		Times{Span: 7 * time.Millisecond, Missing: 2, Nodes: NewTimings(slices.Values([]job.NodeTimes{job.NewNodeTimes(0), {Node: 70000, Parent: 1, Local: true, At: [job.Moments]time.Duration{3: time.Hour, 4: job.Never}, CPU: time.Second, Error: time.Microsecond}}))},
+		Wish{Fence: 3}, Pool{Fence: 70000, Values: NewValues([]byte{1}, []byte("two"))}, Pool{Fence: 1},
 		wish, Spawned{Rank: 9, Refused: "why"}, Spawned{JobID: "0123456789abcdef"},
 		Offspring{Job: j, Alloc: nodes, Spawn: wish, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second, Prefix: "%r ", Label: true, Timestamp: true, Quiet: true, Verbose: 2},
 		Name{Rank: 7, Do: NameLookup, Service: "s", Port: "tag#0$", Done: true},
-		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: []Placement{{Rank: 9, Ended: true, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"}}},
+		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: NewPlacements(Placement{Rank: 9, Ended: true, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"})},
 	}
 }
 
@@ -74,18 +78,42 @@ func TestEveryKindRoundTrips(t *testing.T) {
 		require.NotContains(t, m.String(), "\n")
 		stream = append(stream, frame...)
 	}
-	for k := range parsers {
-		require.Equal(t, parsers[k] != nil, seen[Kind(k)], "samples of %v", Kind(k))
-		require.Equal(t, parsers[k] == nil, strings.Contains(Kind(k).String(), "("), "name of kind %d", k)
+	for k := range kinds {
+		require.Equal(t, kinds[k].parse != nil, seen[Kind(k)], "samples of %v", Kind(k))
+		require.Equal(t, kinds[k].parse == nil, strings.Contains(Kind(k).String(), "("), "name of kind %d", k)
 	}
-	r := NewReader(iotest.OneByteReader(bytes.NewReader(stream)))
+	in := iotest.OneByteReader(bytes.NewReader(stream))
 	for _, m := range samples() {
-		got, err := r.Next()
+		got, err := NewReader(in, kinds[m.Kind()].from).Next()
 		require.NoError(t, err)
 		require.Equal(t, m, got)
 	}
-	_, err := r.Next()
+	_, err := NewReader(in, Parent).Next()
 	require.Equal(t, io.EOF, err)
+}
+
+// A kind is refused by its number if its sender may not send it, or not again,
+// and nothing is read or kept of it.
+func TestReaderKnowsWhoSends(t *testing.T) {
+	for _, m := range samples() {
+		frame := Append(nil, m)
+		for _, from := range []Sender{Parent, Child, Rank, Agent, Root} {
+			r := NewReader(bytes.NewReader(slices.Concat(frame, frame)), from)
+			_, err := r.Next()
+			if !m.Kind().From(from) {
+				require.ErrorIs(t, err, ErrKind, "%v from a %v", m, from)
+				require.ErrorContains(t, err, from.String())
+				continue
+			}
+			require.NoError(t, err)
+			_, err = r.Next()
+			if kinds[m.Kind()].once {
+				require.ErrorIs(t, err, ErrAgain)
+			} else {
+				require.NoError(t, err)
+			}
+		}
+	}
 }
 
 func TestSecretIsNeverPrinted(t *testing.T) {
@@ -143,17 +171,17 @@ func TestRefused(t *testing.T) {
 
 // A frame that is announced and does not come costs little.
 func TestReaderAllocatesWhatCame(t *testing.T) {
-	head := []byte{0x03, 0xff, 0xff, 0xff}
+	head := []byte{0x03, 0xff, 0xff, 0xff, byte(KindPlaced)}
 	body := bytes.Repeat([]byte{1}, 200<<10)
 	allocated := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, err := NewReader(io.MultiReader(bytes.NewReader(head), bytes.NewReader(body))).Next()
+			_, err := NewReader(io.MultiReader(bytes.NewReader(head), bytes.NewReader(body)), Child).Next()
 			require.ErrorIs(b, err, io.ErrUnexpectedEOF)
 		}
 	}).AllocedBytesPerOp()
-	require.Less(t, allocated, int64(5*len(body)))
-	_, err := NewReader(bytes.NewReader([]byte{0xff, 0, 0, 0})).Next()
+	require.Less(t, allocated, int64(2*len(body)+firstRead))
+	_, err := NewReader(bytes.NewReader([]byte{0xff, 0, 0, 0}), Child).Next()
 	require.ErrorIs(t, err, ErrSize)
 }
 
@@ -173,4 +201,31 @@ func FuzzParse(f *testing.F) {
 			_ = l.Nodes.At(l.Nodes.Len() - 1)
 		}
 	})
+}
+
+// The table of docs/protocol.md has each kind with its number, and who sends it.
+func TestKindsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/protocol.md")
+	require.NoError(t, err)
+	rows := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(line, " | "); len(cells) > 3 {
+			rows[strings.TrimPrefix(cells[0], "| ")+" "+cells[1]] = cells[2]
+		}
+	}
+	for k := range kinds {
+		if kinds[k].parse == nil {
+			continue
+		}
+		var from Sender
+		says := rows[fmt.Sprintf("%d %s", k, kinds[k].name)]
+		for words, senders := range map[string]Sender{
+			"down": Parent, "up": Child, "both;": Parent | Child, "from a rank": Rank, "to a rank": Agent, "with a rank": Rank | Agent, "between roots": Root,
+		} {
+			if strings.Contains(says+";", words) {
+				from |= senders
+			}
+		}
+		require.Equal(t, kinds[k].from, from, "%v is %q", Kind(k), says)
+	}
 }

@@ -3,16 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/netip"
-	"os"
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
-	"ibrun/internal/hostlist"
 	"ibrun/job"
 )
 
@@ -145,37 +139,6 @@ func lookupEnv(env []string, name string) (value string, ok bool) {
 		}
 	}
 	return value, ok
-}
-
-// readText reads a file that must be one: a pipe would block, and a directory
-// or a device is a slip of the fingers.
-func readText(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, cause(err))
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", name, cause(err))
-	case st.IsDir():
-		return nil, fmt.Errorf("%s is a directory", name)
-	case st.Mode()&fs.ModeNamedPipe != 0:
-		return nil, fmt.Errorf("%s is a pipe: write it into a file first", name)
-	case !st.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	case st.Size() > hostlist.MaxFile:
-		return nil, fmt.Errorf("%s has %d MiB, more than %d: is it the right file?", name, st.Size()>>20, hostlist.MaxFile>>20)
-	}
-	content, err := io.ReadAll(io.LimitReader(f, hostlist.MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, cause(err))
-	}
-	if len(content) == 0 {
-		return nil, fmt.Errorf("%s is empty", name)
-	}
-	return content, nil
 }
 
 // cause is the kernel's own word for an error.

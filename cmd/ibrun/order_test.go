@@ -106,7 +106,7 @@ func TestNoOversubscribe(t *testing.T) {
 			"-n 4 -H a":                 "a would get 4 ranks on 1 slot, which",
 			"-n 5 -H a:2,b:2":           "a would get 3 ranks on 2 slots, which",
 			"-n 4 -ppn 4 -H a:2,b:2":    "a would get 4 ranks on 2 slots, which",
-			"-n 100000":                 "login1.cluster would get 100000 ranks on ",
+			"-n 60000":                  "login1.cluster would get 60000 ranks on ",
 			"-n 3 -o 1 -H a:2,b:2,c:2":  "",
 			"-n 4 -H a:2,b:2":           "",
 			"-H n[1-8]:3":               "",

@@ -83,7 +83,7 @@ func TestRefusedLines(t *testing.T) {
 		"-H a;b true":                                          "character",
 		"-f /nonexistent true":                                 "no such file",
 		"-f / true":                                            "directory",
-		"-f /dev/null true":                                    "not a regular file",
+		"-f /dev/null true":                                    "neither a file nor a pipe",
 		"-wdir /nonexistent true":                              "working directory",
 		"-K 2 : true":                                          "not found",
 		"--agent-path a'b true":                                "agent path",

@@ -37,7 +37,7 @@ func (r *reporter) placed(m wire.Placed) {
 			fmt.Fprintf(r.to, "  %s\n", printable(strings.TrimSuffix(line, "\n")))
 		}
 	}
-	for _, p := range m.Ranks {
+	for p := range m.Ranks.All() {
 		p.Rank = r.layout.Rank(p.Rank)
 		if r.json {
 			_ = json.NewEncoder(r.to).Encode(placement{p.Rank, m.Host, p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing, p.Ended})

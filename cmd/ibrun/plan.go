@@ -125,7 +125,23 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 			return nil, usagef("MPIEXEC_TIMEOUT: %v", err)
 		}
 	}
-	return p, nil
+	return p, p.fits()
+}
+
+// spareFrame is what of a frame is kept for a tree that is bound late and for
+// spares: stretches of nodes that are cut up as agents come and go, in bytes.
+const spareFrame = 4 << 20
+
+// fits refuses a job that its agents could not be told of.
+func (p *plan) fits() error {
+	err := wire.Check(wire.Launch{Job: p.job, Nodes: p.nodes, Level: 1}, spareFrame)
+	switch {
+	case errors.Is(err, wire.ErrSize):
+		return usagef("%s: their names take more than the %d MiB that can be sent at once; write those that differ in a number as a range, as in n[0001-0999]", plural(p.nodes.Len(), "host"), (wire.MaxFrame-spareFrame)>>20)
+	case err != nil:
+		return usagef("this job cannot be sent to its hosts: %v; are there very many arguments, variables or hosts with different numbers of ranks?", err)
+	}
+	return nil
 }
 
 // layOut tells the job of the nodes that it was placed on.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -100,7 +102,7 @@ func TestFilesThatAreNone(t *testing.T) {
 	require.NoError(t, os.WriteFile(big, nil, 0o600))
 	require.NoError(t, os.Truncate(big, 50<<20))
 	require.NoError(t, os.WriteFile(none, []byte("a\n"), 0))
-	for name, why := range map[string]string{pipe: "is a pipe", big: "50 MiB", dir: "directory", "/dev/null": "regular file"} {
+	for name, why := range map[string]string{pipe: "nobody writes", big: "50 MiB", dir: "directory", "/dev/null": "neither a file nor a pipe"} {
 		for _, option := range []string{"-f", "-configfile"} {
 			_, err := planOf(t, option, name, "--", "true")
 			if option == "-configfile" {
@@ -114,6 +116,60 @@ func TestFilesThatAreNone(t *testing.T) {
 		_, err := planOf(t, "-f", none, "true")
 		require.ErrorContains(t, err, "permission denied")
 	}
+}
+
+// A file that gives what it has and then nothing, without an end, as /proc/kmsg
+// does: a pipe is one that is not known to be a pipe.
+func TestFileWithoutEnd(t *testing.T) {
+	var fds [2]int
+	require.NoError(t, unix.Pipe2(fds[:], unix.O_NONBLOCK|unix.O_CLOEXEC))
+	defer unix.Close(fds[0])
+	_, err := unix.Write(fds[1], []byte("a\n"))
+	require.NoError(t, err)
+	_, err = text{name: "f", fd: fds[0]}.read()
+	require.EqualError(t, err, "f has no end: is it the right file?")
+	unix.Close(fds[1])
+	content, err := text{name: "f", fd: fds[0], pipe: true}.read()
+	require.NoError(t, err)
+	require.Empty(t, content)
+}
+
+// Pipes are read to their end, whoever comes first, in whatever pieces.
+func TestHostsFromAPipe(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	wrote := make(chan error)
+	go func() {
+		f, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits for the reader
+		for _, line := range []string{"a\n", "b\n", strings.Repeat("#\n", 200<<10)} {
+			if err == nil {
+				_, err = f.WriteString(line)
+			}
+		}
+		f.Close()
+		wrote <- err
+	}()
+	require.Equal(t, 2, mustPlan(t, "-f", pipe, "true").nodes.Len())
+	require.NoError(t, <-wrote)
+}
+
+// Hosts whose names no frame can hold are refused before anything is started.
+func TestTooManyLongNames(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{}
+	for k := range 5 {
+		var names []byte
+		for i := range 60_000 {
+			names = append(names, fmt.Sprintf("%s-%d-%d\n", strings.Repeat("x", 240), k, i)...)
+		}
+		file := filepath.Join(dir, strconv.Itoa(k))
+		require.NoError(t, os.WriteFile(file, names, 0o600))
+		args = append(args, "-f", file)
+	}
+	_, err := planOf(t, append(args, "true")...)
+	require.ErrorAs(t, err, new(usageError))
+	require.ErrorContains(t, err, "300000 hosts: their names take more than the 60 MiB that can be sent at once; write those")
 }
 
 func TestConfigFile(t *testing.T) {

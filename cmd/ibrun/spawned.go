@@ -81,9 +81,12 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	j.Binding.Slots = nil // which name the parent's ranks
 	j.Transport.Stats, j.Binding.Report, j.Binding.Topo = false, false, false
 	j.Launch.Held = false
-	j.Spawner, j.Depth, j.Preput = j.ID, j.Depth+1, from.Spawn.Preput
-	for _, c := range from.Spawn.Commands {
-		prog := job.Program{First: j.Size, Count: c.Ranks, App: uint32(len(j.Programs)), Argv: c.Argv, Env: asker.Env, Drop: asker.Drop, Dir: asker.Dir}
+	j.Spawner, j.Depth, j.Preput = j.ID, j.Depth+1, slices.Collect(from.Spawn.Preput.All())
+	for c := range from.Spawn.Commands.All() {
+		prog := job.Program{
+			First: j.Size, Count: c.Ranks, App: uint32(len(j.Programs)),
+			Argv: slices.Collect(c.Argv.All()), Env: asker.Env, Drop: asker.Drop, Dir: asker.Dir,
+		}
 		if c.Dir != "" {
 			prog.Dir = absolute(c.Dir, asker.Dir)
 		}
@@ -110,7 +113,7 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	p.layOut(at)
 	p.shape, _ = tree.Parse(from.Tree) // the parent has
 	p.grow()
-	return p, nil
+	return p, p.fits()
 }
 
 // programOf is the program that a seat of a job runs.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"ibrun/bootstrap/spawn"
@@ -127,9 +128,11 @@ func predict(r *request, p *plan) int {
 // predicted shows one node's ranks as they would be placed.
 func (r *reporter) predicted(n job.Node, m wire.Placed) {
 	m.Host = n.Host
-	for i := range m.Ranks {
-		m.Ranks[i].Rank = n.First + uint32(i)
+	ranks := slices.Collect(m.Ranks.All())
+	for i := range ranks {
+		ranks[i].Rank = n.First + uint32(i)
 	}
+	m.Ranks = wire.NewPlacements(ranks...)
 	r.placed(m)
 }
 

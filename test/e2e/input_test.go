@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -34,7 +35,9 @@ func TestBadInput(t *testing.T) {
 		{[]string{"-f", file("comments", "# a\n\n"), "true"}, 2, "no host"},
 		{[]string{"-f", filepath.Join(dir, "absent"), "true"}, 2, "no such file"},
 		{[]string{"-f", dir, "true"}, 2, "directory"},
-		{[]string{"-f", fifo, "true"}, 2, "pipe"},
+		{[]string{"-f", fifo, "true"}, 2, "nobody writes"},
+		{[]string{"-f", "/proc/kmsg", "true"}, 2, "/proc/kmsg"},
+		{[]string{"-f", "-", "true"}, 2, "standard input"},
 		{[]string{"-f", file("nul", "a\nb\x00\n"), "true"}, 2, "2: binary"},
 		{[]string{"-f", file("huge", strings.Repeat("a\n", 25<<20)), "true"}, 2, "host file"},
 		{[]string{"-f", file("evil", "a\n-oProxyCommand=touch "+canary+"\n"), "true"}, 2, "dash"},
@@ -69,6 +72,19 @@ func TestBadInput(t *testing.T) {
 	o := ibrun(t, "--launcher-exec", launcher, "-H", "some-host", "true")
 	require.Equal(t, 125, o.code)
 	require.FileExists(t, canary)
+}
+
+// Hosts come from what a shell makes of <(..), and by a pipe from the left.
+func TestHostsFromPipes(t *testing.T) {
+	for _, line := range []string{
+		`"$0" -f <(sleep 0.1; echo a; echo b) --launcher local sh -c 'echo $IBRUN_HOST; cat'`,
+		`printf 'a\nb\n' | "$0" -f - --launcher local sh -c 'echo $IBRUN_HOST; cat'`,
+		`printf 'a\nb\n' | "$0" -f /dev/stdin --launcher local sh -c 'echo $IBRUN_HOST; cat'`,
+	} {
+		out, err := exec.Command("bash", "-c", line, program).CombinedOutput()
+		require.NoError(t, err, "%s: %s", line, out)
+		require.ElementsMatch(t, []string{"a", "b"}, strings.Fields(string(out)), line)
+	}
 }
 
 // Host files come from everywhere.

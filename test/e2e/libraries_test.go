@@ -204,11 +204,11 @@ func lyingAgent(t *testing.T, program string) {
 		}
 		messages := []wire.Message{
 			wire.Welcome{JobID: "j", Rank: l.Seat(2), Epoch: 1, Layout: l},
-			wire.Release{Op: 1, What: wire.AllGather, Parcels: all},
+			wire.Release{Op: 1, What: wire.AllGather, Parcels: wire.NewParcels(all...)},
 			wire.Pair{Rank: 1, What: wire.Failed}, // of other programs' concern
-			wire.Release{Op: 2, What: wire.Broadcast, Root: 1, Parcels: all[1:2]},
-			wire.Release{Op: 3, What: wire.Gather, Root: 2, Parcels: all},
-			wire.Release{Op: 4, What: wire.Scatter, Parcels: all[:1]},
+			wire.Release{Op: 2, What: wire.Broadcast, Root: 1, Parcels: wire.NewParcels(all[1])},
+			wire.Release{Op: 3, What: wire.Gather, Root: 2, Parcels: wire.NewParcels(all...)},
+			wire.Release{Op: 4, What: wire.Scatter, Parcels: wire.NewParcels(all[0])},
 		}
 		spoil := rng.IntN(len(messages))
 		var words []byte

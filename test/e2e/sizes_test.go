@@ -38,7 +38,7 @@ func TestEveryNumberOfAgents(t *testing.T) {
 	})
 }
 
-// The bounds on size: an agent at 16 ranks has 5 MiB of its own, and 12 MiB with
+// The bounds on size: an agent at 16 ranks has 5 MiB of its own, and 8 MiB with
 // the pages of the binary that it shares with the page cache, in a job of 16 ranks
 // as in one of 256; a guard that begins before Go has next to nothing; the binary
 // is within 10 MB.
@@ -46,7 +46,7 @@ func TestSizes(t *testing.T) {
 	st, err := os.Stat(program)
 	require.NoError(t, err)
 	require.LessOrEqual(t, st.Size(), int64(10_000_000))
-	most := map[string]int{":agent": 12 << 10, ":guard": 12 << 10} // KiB
+	most := map[string]int{":agent": 8 << 10, ":guard": 8 << 10} // KiB
 	if runtime.GOARCH == "amd64" {
 		most[":guard"] = 256 // no runtime of Go
 	}

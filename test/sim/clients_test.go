@@ -73,7 +73,7 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 		x.obey(node, x.hubs[node].Told(rank, m))
 	}
 	cfg.Give = func(node, fence uint32) []byte { return x.hubs[node].Give(fence) }
-	cfg.Pooled = func(node, fence uint32, values [][]byte) { x.obey(node, x.hubs[node].Pooled(fence, values)) }
+	cfg.Pooled = func(node, fence uint32, values wire.Values) { x.obey(node, x.hubs[node].Pooled(fence, values)) }
 	for range cfg.Job.Nodes {
 		x.hubs = append(x.hubs, exchange.New(cfg.Job))
 	}

@@ -320,8 +320,10 @@ func TestLateCollective(t *testing.T) {
 			if r, ok := m.(wire.Release); ok {
 				require.Equal(t, size, sent, "seed %d: released before all had joined", seed)
 				require.Empty(t, r.Trouble)
-				require.Len(t, r.Parcels, 1)
-				require.Equal(t, rank, (r.Parcels[0].From+3)%size, "seed %d", seed)
+				require.Equal(t, 1, r.Parcels.Len())
+				for p := range r.Parcels.All() {
+					require.Equal(t, rank, (p.From+3)%size, "seed %d", seed)
+				}
 				got++
 			}
 		}
@@ -329,7 +331,7 @@ func TestLateCollective(t *testing.T) {
 		cfg.Began = func(node uint32) {
 			for i := range ppn {
 				rank := node*ppn + i
-				w.Say(node, rank, wire.Collect{Op: 1, What: wire.AllToAll, Parcels: []wire.Parcel{{From: rank, To: (rank + 3) % size, Value: []byte("x")}}})
+				w.Say(node, rank, wire.Collect{Op: 1, What: wire.AllToAll, Parcels: wire.NewParcels(wire.Parcel{From: rank, To: (rank + 3) % size, Value: []byte("x")})})
 				sent++
 			}
 		}

@@ -225,8 +225,8 @@ func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
 			if r.What == wire.Gather && rank == 77 {
 				want = size
 			}
-			require.Len(t, r.Parcels, want, "%v at rank %d", r.What, rank)
-			for _, p := range r.Parcels {
+			require.Equal(t, want, r.Parcels.Len(), "%v at rank %d", r.What, rank)
+			for p := range r.Parcels.All() {
 				require.True(t, p.To == rank || p.To == wire.Everyone)
 				require.Equal(t, []byte{byte(p.From), byte(p.To)}, p.Value)
 			}
@@ -246,12 +246,12 @@ func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
 					}
 					switch {
 					case what == wire.Broadcast && rank == 77, what == wire.AllGather:
-						m.Parcels = []wire.Parcel{value(rank, wire.Everyone)}
+						m.Parcels = wire.NewParcels(value(rank, wire.Everyone))
 					case what == wire.Gather:
-						m.Parcels = []wire.Parcel{value(rank, 77)}
+						m.Parcels = wire.NewParcels(value(rank, 77))
 					case what == wire.Scatter && rank == 77, what == wire.AllToAll:
 						for to := range uint32(size) {
-							m.Parcels = append(m.Parcels, value(rank, to))
+							m.Parcels.Add(wire.NewParcels(value(rank, to)))
 						}
 					}
 					w.Say(rank/3, rank, m)

@@ -38,7 +38,7 @@ type Config struct {
 	Sent func(edge uint32, up bool, m wire.Message)
 	// Give is what a node has for a pool; Pooled gets what all have given.
 	Give   func(node, fence uint32) []byte
-	Pooled func(node, fence uint32, values [][]byte)
+	Pooled func(node, fence uint32, values wire.Values)
 	// Deaf says that the session to a node fails.
 	Deaf func(node uint32) bool
 	// Takes, in place of Session and Deaf, is how long a session takes, and whether

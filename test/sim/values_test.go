@@ -79,7 +79,7 @@ func holding(m wire.Message, bytes uint64) uint64 {
 // reckonEager is what clients of this package cost on all edges with policy eager.
 func reckonEager(below map[uint32]int, size, ppn int) (sum uint64) {
 	carrying := func(first, end int) uint64 {
-		m := wire.Release{Op: 1, Parcels: []wire.Parcel{{From: uint32(first), To: wire.Everyone}}}
+		m := wire.Release{Op: 1, Parcels: wire.NewParcels(wire.Parcel{From: uint32(first), To: wire.Everyone})}
 		return holding(m, 1+pairs(first, end, 0))
 	}
 	for edge, ranks := range below {
@@ -100,7 +100,7 @@ func reckonPool(below map[uint32]int, size, ppn int) (sum uint64) {
 		whole += node(first)
 	}
 	carrying := func(nodes int) uint64 {
-		return frame(wire.Pool{Fence: 1, Values: make([][]byte, nodes)}) - uint64(nodes)
+		return frame(wire.Pool{Fence: 1, Values: wire.NewValues(make([][]byte, nodes)...)}) - uint64(nodes)
 	}
 	for edge, ranks := range below {
 		sum += whole + carrying(size/ppn) + carrying(ranks/ppn) + 2*frame(wire.Wish{Fence: 1})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/skip"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -39,7 +40,7 @@ func TestBeginAside(t *testing.T) { beginAside(t) }
 
 func beginAside(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip(cluster.ErrNotRoot)
+		skip.Because(t, cluster.ErrNotRoot.Error())
 	}
 	aside.begin.Do(func() {
 		for name, errand := range errands {

@@ -1,0 +1,270 @@
+package core
+
+import (
+	"fmt"
+
+	"ibrun/bootstrap/tree"
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+	"ibrun/job"
+)
+
+// A neighbour may lie: its process may be damaged, or somebody else's. So what it
+// says is held against what an agent of this build can say in its place, before
+// anything is done about it: about nodes and ranks that are its own, in answer to
+// what it was asked, in the states of docs/protocol.md, "Who may send what". A
+// child that lies is cut off, as if it had been lost, and its siblings go on; an
+// agent whose parent lies ends its part of the job.
+
+// distrust ends a link on which a lie came.
+func (c *Core) distrust(l Link, m wire.Message, lie string) {
+	c.cut(l, fmt.Sprintf("it sent what no agent sends: %v %s", m.Kind(), lie))
+}
+
+// childLies says what of a child's message cannot be true; empty: nothing.
+func (c *Core) childLies(l Link, m wire.Message) (lie string) {
+	k := &c.kids[l]
+	launching := k.state == kidUp
+	switch m := m.(type) {
+	case wire.Ready:
+		return when(!launching || uint64(m.Up)+uint64(m.Failed) > uint64(k.part.Len()+k.dead.Len()), "of other nodes, or again")
+	case wire.Times:
+		return c.timesLie(k, m)
+	case wire.Output:
+		return when(!k.hasRanks(m.Rank, 1), "of another's rank") + when(len(m.Data) > k.credit, "beyond its credit")
+	case wire.StdinRoom:
+		return when(int64(k.room)+int64(m.N) > inputWindow, "of more than it was sent")
+	case wire.Hand:
+		return when(!launching || !k.mayGive(m.Part.First, uint32(m.Part.Nodes.Len())), "of nodes that are not its to give")
+	case wire.Fault:
+		return c.faultLies(k, m)
+	case wire.Waiting:
+		return when(!launching, "after Ready")
+	case wire.Answer:
+		return c.answerLies(l, m)
+	case wire.Collect:
+		return c.collectLies(k, m)
+	case wire.Blocks:
+		return c.blocksLie(k, m)
+	case wire.Wish:
+		return when(m.Fence > c.passed, "for a fence that is not passed")
+	case wire.Pool:
+		return when(m.Fence > c.pool.round || m.Fence <= k.gave, "that was not called for")
+	case wire.Tally:
+		return when(!c.job.Transport.Stats || k.tallied, "that nobody wants")
+	case wire.Placed:
+		return c.placedLies(k, m)
+	case wire.Name:
+		return when(!k.hasRanks(m.Rank, 1), "of another's rank")
+	case wire.Spawn:
+		return when(!k.hasRanks(m.Rank, 1), "of another's rank")
+	case wire.Exit:
+		return when(!areAll(m.Runs, k.part) && (k.before == nil || !areAll(m.Runs, k.before)), "of other ranks than its own")
+	}
+	return ""
+}
+
+// when is a lie if it is one.
+func when(lies bool, lie string) string {
+	if lies {
+		return lie
+	}
+	return ""
+}
+
+// hasNode reports whether a node is of a child's subtree, or was when it was
+// numbered otherwise.
+func (k *kid) hasNode(node uint32) bool { return k.part.Has(node) || k.before.Has(node) }
+
+// hasRanks reports whether ranks are of a child's subtree. The child of a job that
+// drops nodes starts none before it numbers them as its parent does.
+func (k *kid) hasRanks(first, count uint32) bool {
+	for _, p := range k.part {
+		if base := p.Nodes.Base(); first >= base && first-base < p.Nodes.Ranks() {
+			return count <= p.Nodes.Ranks()-(first-base)
+		}
+	}
+	return false
+}
+
+// mayGive reports whether nodes are a child's to hand on, or to report dead: not
+// the one that it runs on.
+func (k *kid) mayGive(first, count uint32) bool {
+	end := first + count
+	return count > 0 && end > first && uint32(k.part.Within(first, end).Len()) == count && (k.head.First < first || k.head.First >= end)
+}
+
+func (c *Core) faultLies(k *kid, m wire.Fault) string {
+	switch m.What {
+	case wire.FaultRank, wire.FaultSpawn, wire.FaultAbort:
+		return when(!k.hasNode(m.Node) || m.Count == 0 || !k.hasRanks(m.Rank, m.Count), "of another's ranks")
+	case wire.FaultLaunch:
+		return when(k.state != kidUp || !k.mayGive(m.Node, m.Nodes), "of nodes that are not its to start")
+	}
+	return when(!k.hasNode(m.Node) || m.Nodes == 0 || m.Nodes > uint32(k.part.Len()+k.before.Len()), "of another's nodes")
+}
+
+// timesLie looks for nodes that are not the child's, or come twice, or before
+// their parent.
+func (c *Core) timesLie(k *kid, m wire.Times) string {
+	if k.state != kidUp || !c.job.Launch.Timed || k.times == nil || k.times.below.Len() > 0 {
+		return "that nobody wants"
+	}
+	if uint64(m.Missing)+uint64(m.Nodes.Len()) > uint64(k.part.Len()+k.dead.Len()) {
+		return "of more nodes than it has"
+	}
+	here := map[uint32]bool{}
+	for t := range m.Nodes.All() {
+		head := len(here) == 0
+		switch {
+		case head != (t.Node == k.head.First), !head && !here[t.Parent-1], here[t.Node], !k.hasNode(t.Node) && !k.dead.Has(t.Node):
+			return fmt.Sprintf("of node %d", t.Node)
+		}
+		here[t.Node] = true
+	}
+	return ""
+}
+
+func (c *Core) collectLies(k *kid, m wire.Collect) string {
+	if m.Op != k.op+1 {
+		return "out of order"
+	}
+	for p := range m.Parcels.All() {
+		if !k.hasRanks(p.From, 1) {
+			return "from another's rank"
+		}
+		if p.To != wire.Everyone && p.To >= c.job.Layout.Ranks() {
+			return "for no rank"
+		}
+	}
+	return ""
+}
+
+// answerLies looks at an answer of a child or the parent: somebody must have
+// asked, and a block must be that of the node, with the rank in it.
+func (c *Core) answerLies(l Link, m wire.Answer) string {
+	if c.job == nil || m.Rank >= c.job.Layout.Ranks() {
+		return "about no rank"
+	}
+	q := c.resolve.open[c.subject(wire.Ask{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh})]
+	if q == nil || q.to != l {
+		return "to no question"
+	}
+	if m.What != wire.Found || m.Key != "" {
+		return ""
+	}
+	return when(!c.isBlock(m.Value, c.job.Layout.NodeOf(m.Rank)) || !satisfies(m.Value, wire.Ask{Rank: m.Rank}), "without the rank's address")
+}
+
+// isBlock reports whether a value is the block of a node, as far as it says whose
+// it is; who needs an address in it reads the rest.
+func (c *Core) isBlock(value []byte, node uint32) bool {
+	first, ranks, ok := fabric.BlockRanks(value)
+	at, _ := fabric.BlockNode(value)
+	if !ok || at != node || node >= c.job.Layout.Nodes() {
+		return false
+	}
+	wantFirst, want := c.job.Layout.RanksOn(node)
+	return first == wantFirst && ranks == want
+}
+
+func (c *Core) blocksLie(k *kid, m wire.Blocks) string {
+	if !c.job.Transport.Eager || k.tabled {
+		return "that nobody wants"
+	}
+	if m.Values.Len() > k.part.Len() {
+		return "of more nodes than it has"
+	}
+	for value := range m.Values.All() {
+		if node, ok := fabric.BlockNode(value); !ok || !k.hasNode(node) || !c.isBlock(value, node) {
+			return "of another's node"
+		}
+	}
+	return ""
+}
+
+func (c *Core) placedLies(k *kid, m wire.Placed) string {
+	if b := c.job.Binding; !b.Report && !b.Topo {
+		return "that nobody wants"
+	}
+	if !k.hasNode(m.Node) || m.Node >= c.job.Layout.Nodes() {
+		return "of another's node"
+	}
+	first, count := c.job.Layout.RanksOn(m.Node)
+	for p := range m.Ranks.All() {
+		if p.Rank < first || p.Rank-first >= count {
+			return "of another's rank"
+		}
+	}
+	return ""
+}
+
+// areAll reports whether runs are of all ranks of some nodes, each once, and of no
+// others.
+func areAll(runs wire.Endings, nodes job.Parts) bool {
+	at, end := uint32(0), uint32(0) // of the part that is looked at
+	for run := range runs.All() {
+		for run.Count > 0 {
+			if at == end && len(nodes) > 0 {
+				at, end, nodes = nodes[0].Nodes.Base(), nodes[0].Nodes.Base()+nodes[0].Nodes.Ranks(), nodes[1:]
+			}
+			n := min(run.Count, end-at)
+			if run.First != at || n == 0 {
+				return false
+			}
+			at, run.First, run.Count = at+n, run.First+n, run.Count-n
+		}
+	}
+	return at == end && len(nodes) == 0
+}
+
+// parentLies says what of the parent's message cannot be true; empty: nothing.
+func (c *Core) parentLies(m wire.Message) (lie string) {
+	switch m := m.(type) {
+	case wire.Launch:
+		_, err := tree.Parse(m.Job.Launch.Tree)
+		return when(c.stage != idle || err != nil, "of another tree, or again")
+	case wire.End, wire.Beat:
+		return ""
+	}
+	if c.stage == idle {
+		return "before Launch"
+	}
+	switch m := m.(type) {
+	case wire.Settled:
+		return c.settledLies(m)
+	case wire.Stdin:
+		return when(c.input.over || len(m.Data) > c.input.room, "beyond its end, or for no room")
+	case wire.Answer:
+		return c.answerLies(Up, m)
+	case wire.Release:
+		g := c.gathers[m.Op]
+		return when(g == nil || !g.sent, "of what nobody has joined")
+	case wire.Blocks:
+		return when(!c.job.Transport.Eager || c.table.here, "that nobody wants")
+	case wire.Wish:
+		return when(m.Fence > c.passed, "for a fence that is not passed")
+	case wire.Pool:
+		return when(c.pool.wished <= c.pool.ready.Fence || m.Fence > c.passed, "that nobody wished for")
+	}
+	return ""
+}
+
+func (c *Core) settledLies(m wire.Settled) string {
+	if c.stage == ending {
+		return ""
+	}
+	if c.stage != running || c.starts.begun || m.Dropped.Len() > 0 && len(c.job.Programs) > 1 {
+		return "that nobody waits for"
+	}
+	for d := range m.Dropped.All() {
+		mine := c.ranks.index >= d.First && c.ranks.index-d.First < d.Count
+		for i := range c.kids {
+			mine = mine || c.kids[i].part.Within(d.First, d.First+d.Count) != nil
+		}
+		if mine || d.First+d.Count > c.job.Layout.Nodes() {
+			return "of nodes that are there, or of none"
+		}
+	}
+	return ""
+}

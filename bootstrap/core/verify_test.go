@@ -1,0 +1,130 @@
+package core
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/wire"
+)
+
+// lies are what a child, or the parent, cannot say when it does: of an agent that
+// has the first lines of a plan, after some events.
+var lies = []struct{ plan, before, lie string }{
+	// n1, whose children are n2 with n4, and n3.
+	{"", "", "0 -> Ready up=3"},
+	{"", "", "0 -> Ready up=4294967295 failed=2"},
+	{"", "0 -> Ready up=2", "0 -> Ready up=2"},
+	{"", "", "0 -> Times nodes=[{node=2}]"},
+	{"timed", "0 -> Times nodes=[{node=2}]", "0 -> Times nodes=[{node=2}]"},
+	{"timed", "0 -> Ready up=2", "0 -> Times nodes=[{node=2}]"},
+	{"timed", "", "0 -> Times nodes=[{node=3}]"},
+	{"timed", "", "0 -> Times nodes=[{node=2} {node=1048575 parent=3}]"},
+	{"timed", "", "0 -> Times nodes=[{node=2} {node=3 parent=4}]"},
+	{"timed", "", "0 -> Times nodes=[{node=2} {node=2 parent=3}]"},
+	{"timed", "", "0 -> Times nodes=[{node=2}] missing=2"},
+	{"", "", "0 -> Output rank=1 stream=1 data=x"},
+	{"", "", "0 -> Output rank=9 stream=1 data=x"},
+	{"credit 1", "0 -> Output rank=2 stream=1 data=#524288", "0 -> Output rank=2 stream=1 data=x"},
+	{"", "", "0 -> StdinRoom n=1"},
+	{"", "", "0 -> Hand part={first=2 nodes=n2}"},
+	{"", "", "0 -> Hand part={first=2 nodes=n2..n3}"},
+	{"", "", "0 -> Hand part={first=4 nodes=n4}"},
+	{"", "0 -> Ready up=2", "0 -> Hand part={first=3 nodes=n3}"},
+	{"", "", "0 -> Fault what=rank node=1 nodes=1 rank=2 count=1"},
+	{"", "", "0 -> Fault what=rank node=2 nodes=1 rank=1 count=1"},
+	{"", "", "0 -> Fault what=spawn node=2 nodes=1 rank=2 count=3"},
+	{"", "", "0 -> Fault what=abort node=2 nodes=1 rank=2"},
+	{"", "", "0 -> Fault what=lost node=4 nodes=1"},
+	{"", "", "0 -> Fault what=lost node=2 nodes=3"},
+	{"", "", "0 -> Fault what=launch node=2 nodes=1"},
+	{"", "", "0 -> Fault what=launch node=3 nodes=2"},
+	{"", "", "0 -> Fault what=launch node=3"},
+	{"", "0 -> Ready up=2", "0 -> Fault what=launch node=3 nodes=1"},
+	{"", "", "0 -> Fault what=detour node=1 nodes=1"},
+	{"", "0 -> Ready up=2", "0 -> Waiting items=[{node=3}]"},
+	{"from running", "", "0 -> Answer rank=3"},
+	{"from running", "0 -> Ask rank=0", "0 -> Answer rank=0 value=@0/0/10.0.0.3:7"},
+	{"from running", "up -> Ask rank=2 key=k", "0 -> Answer rank=2 key=l value=v"},
+	{"from running", "up -> Ask rank=2", "0 -> Answer rank=2 value=@3/3/10.0.0.3:7"},
+	{"from running", "up -> Ask rank=2", "0 -> Answer rank=2 value=@2/2/-"},
+	{"from running", "up -> Ask rank=2", "0 -> Answer rank=2 value=@2/1/10.0.0.3:7,10.0.0.3:8"},
+	{"from running", "up -> Ask rank=2", "0 -> Answer rank=2 value=short"},
+	{"from running", "", "0 -> Answer rank=99"},
+	{"from running", "", "0 -> Collect op=2"},
+	{"from running", "0 -> Collect op=1", "0 -> Collect op=1"},
+	{"from running", "", "0 -> Collect op=1 parcels=[{from=4 to=everyone}]"},
+	{"from running", "", "0 -> Collect op=1 parcels=[{from=2 to=5}]"},
+	{"from running", "", "0 -> Blocks"},
+	{"eager\nfrom running", "0 -> Blocks values=[@2/2/10.0.0.3:7]", "0 -> Blocks"},
+	{"eager\nfrom running", "", "0 -> Blocks values=[@1/1/10.0.0.3:7]"},
+	{"eager\nfrom running", "", "0 -> Blocks values=[@2/2/10.0.0.3:7 @3/3/10.0.0.3:7 @3/3/10.0.0.3:7]"},
+	{"eager\nfrom running", "", "0 -> Blocks values=[short]"},
+	{"from running", "", "0 -> Wish fence=1"},
+	{"from running", "", "0 -> Pool fence=1"},
+	{"from running", "", "0 -> Tally of={ranks=1}"},
+	{"stats\nfrom running", "0 -> Tally of={ranks=1}", "0 -> Tally of={ranks=1}"},
+	{"from running", "", "0 -> Placed node=2"},
+	{"report\nfrom running", "", "0 -> Placed node=4"},
+	{"report\nfrom running", "", "0 -> Placed node=2 ranks=[{rank=3}]"},
+	{"from running", "", "0 -> Name rank=4"},
+	{"from running", "", "0 -> Spawn rank=1 commands=[{argv=[a] ranks=1}]"},
+	{"from running", "", "0 -> Exit"},
+	{"from running", "", "0 -> Exit runs=[2+1:exit:0]"},
+	{"from running", "", "0 -> Exit runs=[2+3:exit:0]"},
+	{"from running", "", "0 -> Exit runs=[1+2:exit:0]"},
+	{"dealt\nfrom running", "", "0 -> Exit runs=[2+1:exit:0 4294967290+1:exit:0]"},
+
+	// The same agent, and its parent.
+	{"", "", "up -> Settled"},
+	{"from running", "", "up -> Settled"},
+	{"held\nfrom up", "", "up -> Settled dropped=[{first=1 count=1}]"},
+	{"held\nfrom up", "", "up -> Settled dropped=[{first=4 count=1}]"},
+	{"held\nfrom up", "", "up -> Settled dropped=[{first=5 count=1}]"},
+	{"from running", "", "up -> Stdin data=#262145"},
+	{"from running", "up -> Stdin eof", "up -> Stdin data=x"},
+	{"from running", "", "up -> Answer rank=0"},
+	{"from running", "rank 1 -> Ask rank=0", "up -> Answer rank=0 value=@1/1/10.0.0.3:7"},
+	{"from running", "", "up -> Release op=1"},
+	{"from running", "rank 1 -> Collect op=1", "up -> Release op=1"},
+	{"from running", "", "up -> Blocks"},
+	{"eager\nfrom running", "up -> Blocks", "up -> Blocks"},
+	{"from running", "", "up -> Wish fence=1"},
+	{"from running", "", "up -> Pool fence=1"},
+}
+
+// TestLies holds that a neighbour which lies is cut off, with a cause that names
+// it, before anything else is done about what it said.
+func TestLies(t *testing.T) {
+	kinds := map[wire.Kind]bool{}
+	for _, l := range lies {
+		name := l.plan + ": " + l.before + ": " + l.lie
+		s := newStory(t, "agent 1 5\nnodes 1 1 1 1 1\ntree kary:2\n"+l.plan)
+		if !strings.Contains(l.plan, "from") {
+			for _, line := range []string{"begin", "Spawned", "ChildUp child=0", "ChildUp child=1"} {
+				s.happens(line)
+			}
+		}
+		if l.before != "" {
+			s.happens(l.before)
+		}
+		ev, err := readEvent(l.lie)
+		require.NoError(t, err, name)
+		kinds[ev.(Frame).Msg.Kind()] = true
+		did := strings.Join(s.happens(l.lie), "\n")
+		if strings.HasPrefix(l.lie, "up") {
+			require.True(t, strings.HasPrefix(did, "CloseLink link=up"), "%s:\n%s", name, did)
+			require.NotContains(t, did, "up <-", name)
+			require.Equal(t, ending, s.core.stage, name)
+			continue
+		}
+		require.True(t, strings.HasPrefix(did, "CloseLink link=0"), "%s:\n%s", name, did)
+		require.Contains(t, did, "up <- Fault what=lost node=2 nodes=2 rank=0 host=n2 parent=n1 cause=\"it sent what no agent sends: ", name)
+	}
+	for kind := range 256 {
+		k := wire.Kind(kind)
+		free := k == wire.KindBeat || k == wire.KindNotice || k == wire.KindAsk // at any time, about anything
+		require.Equal(t, k.From(wire.Child) && !free, kinds[k] && k.From(wire.Child), "a lie of kind %v", k)
+	}
+}

@@ -1,0 +1,58 @@
+package remote
+
+import (
+	"bytes"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzMeet is a far side that says anything before there are frames. It gets the
+// install script once at most, what it prints is kept to a bound, and what follows
+// the agent's line is left for the reader of frames.
+func FuzzMeet(f *testing.F) {
+	f.Add([]byte("motd\nx::ibrun-need:1 x86_64::\n::ibrun-need:1 x86_64::\n"))
+	f.Add([]byte("::ibrun-agent:1 0000 x 1::\nframes"))
+	f.Add([]byte("::ibrun-fail:1 no room ::\n::ibrun-other:1::\n"))
+	text, err := installer(time.Hour)
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, said []byte) {
+		if bytes.Contains(said, []byte(sendMark)) {
+			return // TestFailuresAreNamed has them; the binary is long
+		}
+		var sent bytes.Buffer
+		s := &Session{Stdin: closer{&sent}, Stdout: bytes.NewReader(said), line: silent{}}
+		err := s.meet(Target{Host: "h"}, time.Hour, func(Phase) {})
+		require.LessOrEqual(t, sent.Len(), len(text))
+		require.LessOrEqual(t, len(s.noise), maxNoise+1)
+		require.LessOrEqual(t, len(s.Tail()), tailSize)
+		if err == nil {
+			rest, _ := io.ReadAll(s.Stdout)
+			require.True(t, bytes.HasSuffix(said, rest))
+		}
+	})
+}
+
+type closer struct{ io.Writer }
+
+func (closer) Close() error { return nil }
+
+// silent is a line on which nothing happens.
+type silent struct{}
+
+func (silent) Kill()                    {}
+func (silent) abandon()                 {}
+func (silent) Done() <-chan struct{}    { return ended }
+func (silent) end() ending              { return ending{} }
+func (silent) pids() []int              { return nil }
+func (silent) inodes() map[string]bool  { return nil }
+func (silent) setLimit(time.Time)       {}
+func (silent) drained() <-chan struct{} { return ended }
+
+var ended = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()

@@ -1,0 +1,47 @@
+package spawn
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/wire"
+)
+
+// FuzzDoor is a rank that writes anything to its descriptor: what is posted are
+// frames that a rank may send, or words of PMI, and at most one warning.
+func FuzzDoor(f *testing.F) {
+	f.Add(wire.Append(wire.Append(nil, wire.Hello{}), wire.Put{Key: "k", Value: []byte("v")}))
+	f.Add(wire.Append(nil, wire.Collect{Op: 1, Parcels: wire.NewParcels(wire.Parcel{From: 1, To: 2})}))
+	f.Add(wire.Append(nil, wire.Signal{Number: 9})) // which is not a rank's to send
+	f.Add([]byte("cmd=init pmi_version=1 pmi_subversion=1\n"))
+	f.Add([]byte{3, 0xff, 0xff, 0xff, byte(wire.KindCollect)})
+	f.Fuzz(func(t *testing.T, said []byte) {
+		if len(said) > 64<<10 {
+			return // more than a socket holds
+		}
+		var posted []Event
+		d := newDoor(7, func(ev Event) { posted = append(posted, ev) })
+		theirs, err := d.open()
+		require.NoError(t, err)
+		_, err = theirs.Write(said)
+		require.NoError(t, err)
+		theirs.Close()
+		d.serve()
+		d.drain()
+		d.close()
+		words, warnings := 0, 0
+		for _, ev := range posted {
+			switch ev := ev.(type) {
+			case Said:
+				require.True(t, ev.Msg.Kind().From(wire.Rank), "%v", ev.Msg)
+			case Spoke:
+				words += len(ev.Words)
+			case Warning:
+				warnings++
+			}
+		}
+		require.LessOrEqual(t, words, len(said))
+		require.LessOrEqual(t, warnings, 1)
+	})
+}

@@ -1,0 +1,44 @@
+package timing
+
+import (
+	"encoding/binary"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/tree"
+	"ibrun/job"
+)
+
+// FuzzViews draws launches whose times somebody made up, as an agent that lies
+// can: whatever they are, what is written is no longer than for honest ones.
+func FuzzViews(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, uint8(4))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 1}, uint8(9))
+	f.Fuzz(func(t *testing.T, input []byte, nodes uint8) {
+		number := func() (n int64) {
+			var b [8]byte
+			input = input[copy(b[:], input):]
+			return int64(binary.LittleEndian.Uint64(b[:]) >> (b[0] & 63))
+		}
+		l := &Launch{Root: "front", Launcher: "ssh", Agents: int(nodes), Shape: tree.Shape{Kind: tree.Flat, Cost: tree.DefaultCost}}
+		for i := range nodes {
+			n := job.NewNodeTimes(uint32(i))
+			n.Parent = uint32(number()) % uint32(i+1)
+			for m := range n.At {
+				n.At[m] = min(time.Duration(number()), 1<<60) - 1
+			}
+			n.CPU, n.Error = time.Duration(number()), time.Duration(number())
+			l.Nodes = append(l.Nodes, Node{Host: strings.Repeat("h", int(number()%300)), NodeTimes: n})
+		}
+		size := len(l.Page()) + len(l.Picture())
+		s := l.Summarize()
+		s.Text(func(string, ...any) {})
+		_ = s.JSON(io.Discard) // numbers that are none are refused
+		require.NoError(t, l.Trace(io.Discard))
+		require.Less(t, size, 100<<10+int(nodes)*20<<10)
+	})
+}

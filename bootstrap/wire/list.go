@@ -1,0 +1,211 @@
+package wire
+
+import (
+	"iter"
+	"math"
+	"slices"
+
+	"ibrun/job"
+)
+
+// List is a sequence in its encoded form. It takes the memory of the bytes that
+// it came in, however small its elements are, and goes on as it came; elements
+// are decoded when somebody looks at them. The zero value is empty. A List is a
+// value: no method changes it, and lists share bytes.
+type List[T any, C codec[T]] struct {
+	count int
+	raw   [][]byte // whole elements, one behind the other; none is empty
+}
+
+// codec writes and reads one element, which takes a byte or more.
+type codec[T any] interface {
+	append(*writer, T)
+	read(*reader) T
+}
+
+// The lists of this package.
+type (
+	Values     = List[[]byte, valueCodec]
+	Parcels    = List[Parcel, parcelCodec]
+	Endings    = List[job.StatusRun, endingCodec]
+	Placements = List[Placement, placementCodec]
+	Timings    = List[job.NodeTimes, timingCodec]
+	Dropped    = List[Seats, seatsCodec]
+	Commands   = List[Command, commandCodec]
+	Strings    = List[string, stringCodec]
+	Pairs      = List[job.Pair, pairCodec]
+)
+
+// Len is the number of elements.
+func (l List[T, C]) Len() int { return l.count }
+
+// Size is what the elements take in a frame, in bytes.
+func (l List[T, C]) Size() (n int) {
+	for _, raw := range l.raw {
+		n += len(raw)
+	}
+	return n
+}
+
+// All are the elements, in order. What an element refers to may be shared.
+func (l List[T, C]) All() iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for v := range l.encoded() {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// encoded are the elements and the bytes of each.
+func (l List[T, C]) encoded() iter.Seq2[T, []byte] {
+	return func(yield func(T, []byte) bool) {
+		var c C
+		for _, raw := range l.raw {
+			for r := (reader{rest: raw, room: math.MaxInt}); len(r.rest) > 0; {
+				at := r.rest
+				if v := c.read(&r); !yield(v, at[:len(at)-len(r.rest)]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Whole is the list with all elements in one piece.
+func (l List[T, C]) Whole() List[T, C] {
+	if len(l.raw) > 1 {
+		l.raw = [][]byte{slices.Concat(l.raw...)}
+	}
+	return l
+}
+
+// Places are the elements of a whole list, and the byte at which each begins.
+func (l List[T, C]) Places() iter.Seq2[uint32, T] {
+	return func(yield func(uint32, T) bool) {
+		at := uint32(0)
+		for v, raw := range l.encoded() {
+			if !yield(at, v) {
+				return
+			}
+			at += uint32(len(raw))
+		}
+	}
+}
+
+// At is the element of a whole list that begins at a byte.
+func (l List[T, C]) At(place uint32) T {
+	var c C
+	return c.read(&reader{rest: l.raw[0][place:], room: math.MaxInt})
+}
+
+// Add puts another list at the end of this one, of which there must be no other
+// copy that is added to.
+func (l *List[T, C]) Add(o List[T, C]) {
+	if l.count == 0 {
+		*l = o.clip()
+		return
+	}
+	l.count, l.raw = l.count+o.count, append(l.raw, o.raw...)
+}
+
+func (l List[T, C]) clip() List[T, C] { return List[T, C]{l.count, slices.Clip(l.raw)} }
+
+// Join is this list with another at its end.
+func (l List[T, C]) Join(o List[T, C]) List[T, C] {
+	joined := l.clip()
+	joined.Add(o)
+	return joined
+}
+
+// Split sorts the elements into so many lists, each in the order of this one.
+// Those whose class is negative are left out.
+func (l List[T, C]) Split(classes int, class func(T) int) []List[T, C] {
+	lists, sizes := make([]List[T, C], classes), make([]int, classes)
+	for v, raw := range l.encoded() {
+		if k := class(v); k >= 0 {
+			lists[k].count++
+			sizes[k] += len(raw)
+		}
+	}
+	for k := range lists {
+		switch {
+		case lists[k].count == l.count:
+			lists[k] = l
+			return lists
+		case lists[k].count > 0:
+			lists[k].raw = [][]byte{make([]byte, 0, sizes[k])}
+		}
+	}
+	for v, raw := range l.encoded() {
+		if k := class(v); k >= 0 {
+			lists[k].raw[0] = append(lists[k].raw[0], raw...)
+		}
+	}
+	return lists
+}
+
+func appendList[T any, C codec[T]](w *writer, l List[T, C]) {
+	w.uint(uint64(l.count))
+	for _, raw := range l.raw {
+		*w = append(*w, raw...)
+	}
+}
+
+// parseList reads a list whose elements take at least least bytes each, and lets
+// check look at each; nil: there is nothing to check.
+func parseList[T any, C codec[T]](r *reader, least int, check func(T) error) (l List[T, C]) {
+	n := r.count(least)
+	room, from := r.room, r.rest
+	r.room = math.MaxInt // an element is gone when it has been looked at
+	var c C
+	for range n {
+		v := c.read(r)
+		if r.err == nil && check != nil {
+			if err := check(v); err != nil {
+				r.fail(err)
+			}
+		}
+		if r.err != nil {
+			return l
+		}
+	}
+	r.room = room
+	if n > 0 {
+		l = List[T, C]{n, [][]byte{from[: len(from)-len(r.rest) : len(from)-len(r.rest)]}}
+	}
+	return l
+}
+
+// listOf packs elements.
+func listOf[T any, C codec[T]](items iter.Seq[T]) (l List[T, C]) {
+	var c C
+	var w writer
+	for v := range items {
+		c.append(&w, v)
+		l.count++
+	}
+	if l.count > 0 {
+		l.raw = [][]byte{w}
+	}
+	return l
+}
+
+type (
+	valueCodec     struct{}
+	parcelCodec    struct{}
+	endingCodec    struct{}
+	placementCodec struct{}
+	timingCodec    struct{}
+	seatsCodec     struct{}
+	commandCodec   struct{}
+	stringCodec    struct{}
+	pairCodec      struct{}
+)
+
+func (valueCodec) append(w *writer, v []byte) { w.bytes(v) }
+func (valueCodec) read(r *reader) []byte      { return r.bytes(MaxGather) }
+
+func (stringCodec) append(w *writer, s string) { w.string(s) }
+func (stringCodec) read(r *reader) string      { return string(r.bytes(maxSpawnWord)) }
