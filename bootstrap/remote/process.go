@@ -19,6 +19,7 @@ type process struct {
 	*proc.Process
 	in, out *os.File
 	drain   chan struct{}
+	guard   bool // of this very machine
 }
 
 // spawn starts the launcher's process.
@@ -62,7 +63,7 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 	for _, f := range theirs {
 		f.Close()
 	}
-	l := &process{p, in, out, make(chan struct{})}
+	l := &process{p, in, out, make(chan struct{}), local}
 	ses := &Session{Stdin: in, Stdout: out, local: local, line: l, began: time.Now()}
 	go func() {
 		defer close(l.drain)
@@ -82,8 +83,16 @@ func environ(local bool) []string {
 	return slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "SSH_CONNECTION=") })
 }
 
-// Kill ends the launcher's whole process group.
-func (p *process) Kill() { p.SignalGroup(syscall.SIGKILL) }
+// Kill ends the launcher's whole process group. A guard is not killed, since its
+// agent may be stopped and could not end what is below it: it sees the end of its link.
+func (p *process) Kill() {
+	if p.guard {
+		p.in.Close()
+		p.out.Close()
+		return
+	}
+	p.SignalGroup(syscall.SIGKILL)
+}
 
 func (p *process) pids() []int { return []int{p.Pid()} }
 

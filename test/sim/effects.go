@@ -18,7 +18,7 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.startChild(a, e)
 	case core.CloseLink:
 		if k := a.kids[e.Link]; k != nil {
-			w.post(w.cfg.Hop, k, core.LinkLost{Link: core.Up, Cause: "end of file"})
+			w.orphan(k)
 		}
 		delete(a.kids, e.Link)
 	case core.SetTimer:
