@@ -135,6 +135,8 @@ func (c *Core) apply(ev Event) {
 		c.frame(ev.From, ev.Msg)
 	case Begin:
 		c.begin(ev.Launch)
+	case Opened:
+		c.clock.up = life{live: true, heard: c.now}
 	case ChildUp:
 		c.childUp(ev)
 	case ChildPhase:

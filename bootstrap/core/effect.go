@@ -81,7 +81,7 @@ type Pooled struct {
 // SetTimer asks for one Tick at the given time; a later SetTimer replaces it.
 type SetTimer struct{ At time.Duration }
 
-// Probe asks whether the far kernel answers. The driver answers Probed.
+// Probe asks whether the far kernel acknowledges what is sent. The driver answers Probed.
 type Probe struct{ Link Link }
 
 // Finish ends an agent that is not the root.

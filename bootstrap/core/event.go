@@ -23,6 +23,9 @@ type Frame struct {
 	Msg  wire.Message
 }
 
+// Opened is an agent's first event: it has said its first word to its parent.
+type Opened struct{}
+
 // ChildUp says that a session is up and the agent behind it is of this build.
 type ChildUp struct {
 	Child Link
@@ -122,10 +125,13 @@ type Told struct{ Signal uint8 }
 // Tick is the timer that SetTimer asked for.
 type Tick struct{}
 
-// Probed answers a Probe: does the kernel at the far end of the link answer?
+// Probed answers a Probe: what this machine's kernel knows of the link.
 type Probed struct {
-	Link           Link
-	Answers, Known bool
+	Link   Link
+	Known  bool   // false: nothing
+	Resent int    // how often in a row the oldest that was sent has been sent again
+	Waits  bool   // something was sent and is not acknowledged, or is not sent though the other side would take it
+	Acked  uint64 // bytes that the other side has acknowledged since the beginning
 }
 
 // Begin starts the root: the whole job.
@@ -173,6 +179,7 @@ type ParentSaid struct{ Name wire.Name }
 type Interrupted struct{ Signal uint8 }
 
 func (Frame) event()       {}
+func (Opened) event()      {}
 func (ChildUp) event()     {}
 func (ChildPhase) event()  {}
 func (ChildFailed) event() {}

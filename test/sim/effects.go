@@ -45,7 +45,7 @@ func (w *World) perform(a *agent, eff core.Effect) {
 	case core.Sweep:
 		w.post(0, a, core.Swept{})
 	case core.Probe:
-		w.post(w.cfg.Hop, a, core.Probed{Link: e.Link, Answers: true, Known: true})
+		w.post(w.cfg.Hop, a, core.Probed{Link: e.Link, Known: true})
 	case core.Write:
 		w.post(0, a, core.Wrote{N: len(e.Data)})
 	case core.ReadStdin:
@@ -117,6 +117,7 @@ func (w *World) startChild(a *agent, e core.StartChild) {
 	w.agents[head] = k
 	w.At(w.now+takes, func() {
 		w.Up[k.host] = w.now
+		w.deliver(event{to: k, ev: core.Opened{}})
 		w.deliver(event{to: a, ev: core.ChildUp{Child: e.Child}})
 	})
 }
