@@ -4,8 +4,8 @@ import (
 	"errors"
 	"io"
 	"testing"
-	"time"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
