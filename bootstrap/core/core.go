@@ -156,7 +156,7 @@ func (c *Core) apply(ev Event) {
 	case RankExited:
 		c.rankExited(ev)
 	case RankDrained:
-		c.ranks.undrained--
+		c.rankDrained()
 	case RankSaid:
 		c.rankSaid(ev.Rank, ev.Msg)
 	case Wished:
@@ -169,8 +169,11 @@ func (c *Core) apply(ev Event) {
 		c.rankTook(ev)
 	case RankDeaf:
 		c.deaf(ev.Rank)
+	case Killed:
+		c.outlived(ev.Left)
 	case Swept:
-		c.finish.swept, c.finish.left = true, ev.Left
+		c.outlived(ev.Left)
+		c.finish.swept = true
 	case GuardLost:
 		c.ownLoss("the guard of its agent was killed", 0)
 	case Told:

@@ -44,11 +44,12 @@ type Resume struct {
 // SignalRanks sends a signal to the process group of each live rank.
 type SignalRanks struct{ Number uint8 }
 
-// KillRanks kills the ranks and all that descends from them.
-type KillRanks struct{}
+// KillRanks kills the ranks and all that descends from them, and goes on until
+// all are dead or the time is up. The driver answers Killed.
+type KillRanks struct{ Most time.Duration }
 
 // Sweep kills what the ranks left behind. The driver answers Swept.
-type Sweep struct{}
+type Sweep struct{ Most time.Duration }
 
 // Feed writes to a rank's standard input; EOF closes it after Data.
 type Feed struct {

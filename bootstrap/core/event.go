@@ -113,8 +113,18 @@ type RankTook struct {
 // RankDeaf says that a rank closed its standard input.
 type RankDeaf struct{ Rank uint32 }
 
-// Swept ends a Sweep; Left processes could not be killed.
-type Swept struct{ Left int }
+// Killed ends a KillRanks, with what it could not kill.
+type Killed struct{ Left []Unkillable }
+
+// Swept ends a Sweep, with what it could not kill.
+type Swept struct{ Left []Unkillable }
+
+// Unkillable is a process that has not died of SIGKILL in time.
+type Unkillable struct {
+	PID   int
+	Name  string // of its program, as ps shows it
+	State string // a letter of proc(5): D is sleep in the kernel that no signal ends
+}
 
 // GuardLost says that the guard of this agent died.
 type GuardLost struct{}
@@ -194,6 +204,7 @@ func (RankTook) event()    {}
 func (Wished) event()      {}
 func (Given) event()       {}
 func (RankDeaf) event()    {}
+func (Killed) event()      {}
 func (Swept) event()       {}
 func (Placed) event()      {}
 func (Notice) event()      {}

@@ -150,9 +150,7 @@ func (s *Set) placed() Placed {
 		return Placed{m}
 	}
 	for _, r := range s.ranks {
-		r.mu.Lock()
-		p := r.process
-		r.mu.Unlock()
+		p := r.running()
 		if p == nil {
 			continue
 		}

@@ -24,21 +24,20 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 			r.feed.close()
 		}
 		r.door.close()
-		return &Failure{r.number, code, err.Error()}
+		return &Failure{r.number, code, advised(err)}
 	}
 	if refused != nil {
 		return fail(125, refused)
 	}
-	s.mu.Lock()
-	killed := s.killed
-	s.mu.Unlock()
-	if killed {
+	if s.stall.forbidden() {
 		return fail(126, errors.New("the job ended first"))
 	}
+	s.stall.at("stat", r.program.Argv[0])
 	what := s.recipe(r.program)
 	if what.err != nil {
 		return fail(what.code, what.err)
 	}
+	s.stall.at("open", what.path)
 	path, env := what.path, what.env.of(r.place.devices, s.identity(r))
 	if err := s.prepareMPI(r, path, env); err != nil {
 		return fail(126, err)
@@ -48,7 +47,15 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	if err != nil {
 		return fail(126, err)
 	}
+	s.stall.at("", "") // the start has an end of its own
 	p, err := s.exec(path, r.program.Argv, env.list, r, ends.child, start)
+	if hasHung(err) {
+		s.stall.forbid() // the others would take as long
+	}
+	if err == nil && !s.stall.allow(r, p) {
+		p.SignalGroup(syscall.SIGKILL)
+		err = errors.New("the job ended first")
+	}
 	if err != nil {
 		code := uint8(126)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -56,9 +63,6 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 		}
 		return fail(code, err)
 	}
-	r.mu.Lock()
-	r.process = p
-	r.mu.Unlock()
 	for stream, f := range ends.read {
 		if f != nil {
 			r.readers[stream].start(f)
@@ -115,10 +119,12 @@ func notDir(err error) error {
 // exec starts the program itself, through the stub if limits ask for it. What
 // the kernel does not know how to run is given to the shell, as execvp does.
 func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, start starter) (*proc.Process, error) {
-	c := proc.Cmd{Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Thread: r.place.thread}
+	c := proc.Cmd{
+		Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Thread: r.place.thread,
+		Most: s.cfg.Job.Launch.Timeout,
+	}
 	if len(s.stub) > 0 {
-		c.Path = "/proc/self/exe"
-		c.Argv = append([]string{"ibrun", LimitRole, strings.Join(s.stub, ","), path}, argv...)
+		return s.execLimited(c, start)
 	}
 	p, err := start(c)
 	if errors.Is(err, syscall.ENOEXEC) {
@@ -204,7 +210,7 @@ func (s *Set) connect(r *rank) (e ends, err error) {
 	}
 	switch {
 	case out.StdinFile != "":
-		e.child[0], err = os.Open(s.inDir(r, s.expand(out.StdinFile, r)))
+		e.child[0], err = s.open(r, s.expand(out.StdinFile, r), os.O_RDONLY)
 	case r.feed != nil:
 		e.child[0], e.feed, err = proc.PipeTo()
 	default:
@@ -226,7 +232,7 @@ func (s *Set) connect(r *rank) (e ends, err error) {
 		case stream == 2 && (out.Merge || name != "" && name == s.expand(names[1], r)):
 			e.child[2] = e.child[1]
 		case name != "":
-			e.child[stream], err = os.OpenFile(s.inDir(r, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+			e.child[stream], err = s.open(r, name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 		default:
 			e.read[stream], e.child[stream], err = proc.PipeFrom()
 		}
@@ -237,9 +243,11 @@ func (s *Set) connect(r *rank) (e ends, err error) {
 	return e, nil
 }
 
-func (s *Set) inDir(r *rank, name string) string {
-	if filepath.IsAbs(name) {
-		return name
+// open opens a file of a rank's standard streams.
+func (s *Set) open(r *rank, name string, flags int) (*os.File, error) {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(r.program.Dir, name)
 	}
-	return filepath.Join(r.program.Dir, name)
+	s.stall.at("open", name)
+	return os.OpenFile(name, flags, 0o666)
 }

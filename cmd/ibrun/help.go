@@ -51,7 +51,7 @@ launch
   --ssh auto|native|exec by ibrun itself, by the program ssh
   --tree T               auto, flat, chain, kary:K, binomial, two-level, greedy
   --batch N              sessions in flight per parent
-  --launch-timeout T     for one session (15s)
+  --launch-timeout T     for one session, and to start a node's ranks (15s)
   --agent-path PATH      an ibrun that is installed on the nodes
   --pmi-port             PMI over 127.0.0.1 instead of a descriptor
   --timing, --trace FILE, --report FILE.html   see the launch (docs/timing.md)

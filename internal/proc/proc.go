@@ -156,7 +156,7 @@ func begin(c Cmd, files []int) (p *Process, over int, b *birth, err error) {
 type Hung time.Duration
 
 func (h Hung) Error() string {
-	return fmt.Sprintf("it has not returned for %v: does its file system answer?", time.Duration(h))
+	return fmt.Sprintf("it has not returned for %v", time.Duration(h))
 }
 
 func startReaper() {

@@ -42,6 +42,7 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		}
 	case core.KillRanks:
 		w.end(a, job.Status{Kind: job.Signaled, Code: 9})
+		w.post(0, a, core.Killed{})
 	case core.Sweep:
 		w.post(0, a, core.Swept{})
 	case core.Probe:
