@@ -21,10 +21,11 @@ type link struct {
 	closing bool
 	wake    chan struct{} // capacity 1; a full channel means the writer will look anyway
 	written chan struct{} // closed by the writer when it ends
+	lost    chan struct{} // closed by giveUp
 }
 
 func newLink() *link {
-	return &link{wake: make(chan struct{}, 1), written: make(chan struct{})}
+	return &link{wake: make(chan struct{}, 1), written: make(chan struct{}), lost: make(chan struct{})}
 }
 
 func (l *link) send(m wire.Message) {
@@ -54,11 +55,16 @@ func (l *link) finish() {
 	l.poke()
 }
 
-// drain waits until all is written, the stream has failed, or the time is up.
+// giveUp lets nobody wait for what is not written: the far side does not answer.
+// It is called once.
+func (l *link) giveUp() { close(l.lost) }
+
+// drain waits until all is written, the stream has failed or is given up, or the time is up.
 func (l *link) drain(most time.Duration) {
 	l.finish()
 	select {
 	case <-l.written:
+	case <-l.lost:
 	case <-time.After(most):
 	}
 }

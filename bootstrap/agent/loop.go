@@ -266,7 +266,8 @@ func (l *loop) ended(s *remote.Session, err error) (cause, tail string) {
 func (l *loop) closeLink(k core.Link) {
 	if k == core.Up {
 		l.cutOff = true
-		return // the process ends soon, and the stream with it
+		l.up.giveUp() // the process ends soon, and the stream with it
+		return
 	}
 	s := l.sessions[k]
 	if s == nil || s.cancel == nil {
@@ -283,14 +284,15 @@ func (l *loop) closeLink(k core.Link) {
 func (l *loop) probe(k core.Link) {
 	s := l.sessions[k]
 	go func() {
-		p := core.Probed{Link: k}
+		var seen remote.Evidence
+		known := false
 		switch {
 		case k == core.Up:
-			p.Answers, p.Known = remote.UpstreamAnswers()
+			seen, known = remote.UpstreamEvidence()
 		case s != nil && s.remote != nil:
-			p.Answers, p.Known = s.remote.PeerAnswers()
+			seen, known = s.remote.Evidence()
 		}
-		l.post(p)
+		l.post(core.Probed{Link: k, Known: known, Resent: seen.Resent, Waits: seen.Waits, Acked: seen.Acked})
 	}()
 }
 

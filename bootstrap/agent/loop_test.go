@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -170,7 +171,10 @@ func TestSessionsGivenUp(t *testing.T) {
 	l := newLoop(t.Context(), core.Config{})
 	cancelled := false
 	l.sessions[0] = &session{cancel: func() { cancelled = true }}
+	l.up = newLink()
+	l.up.send(wire.Exit{})
 	l.closeLink(core.Up)
+	l.up.drain(time.Hour) // what nobody writes, nor takes, keeps nobody
 	l.closeLink(5)
 	l.closeLink(0)
 	require.True(t, cancelled)

@@ -47,6 +47,7 @@ func Main() int {
 		return 125
 	}
 	go l.up.write(os.Stdout)
+	l.post(core.Opened{})
 	go func() {
 		err := read(bufio.NewReaderSize(os.Stdin, linkBuffer), core.Up, l.post)
 		l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})

@@ -4,6 +4,7 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/exchange"
 	"ibrun/bootstrap/spawn"
+	"ibrun/internal/proc"
 	"ibrun/job"
 )
 
@@ -45,14 +46,24 @@ func (l *loop) performRanks(e core.Effect) bool {
 		l.ranks.Signal(int(e.Number))
 	case core.KillRanks:
 		keep := l.keep()
-		go l.ranks.KillAll(keep)
+		go func() { l.post(core.Killed{Left: unkillable(l.ranks.KillAll(e.Most, keep))}) }()
 	case core.Sweep:
 		keep := l.keep()
-		go func() { l.post(core.Swept{Left: len(l.ranks.Sweep(keep))}) }()
+		go func() { l.post(core.Swept{Left: unkillable(l.ranks.Sweep(e.Most, keep))}) }()
 	default:
 		return false
 	}
 	return true
+}
+
+// unkillable looks at what has outlived SIGKILL.
+func unkillable(pids []int) (left []core.Unkillable) {
+	for _, pid := range pids {
+		if name, state := proc.Look(pid); state != 0 {
+			left = append(left, core.Unkillable{PID: pid, Name: name, State: string(state)})
+		}
+	}
+	return left
 }
 
 // spawnEvent turns what the ranks' side says into the core's words.

@@ -136,6 +136,8 @@ func (c *Core) apply(ev Event) {
 		c.frame(ev.From, ev.Msg)
 	case Begin:
 		c.begin(ev.Launch)
+	case Opened:
+		c.clock.up = life{live: true, heard: c.now}
 	case ChildUp:
 		c.childUp(ev)
 	case ChildPhase:
@@ -155,7 +157,7 @@ func (c *Core) apply(ev Event) {
 	case RankExited:
 		c.rankExited(ev)
 	case RankDrained:
-		c.ranks.undrained--
+		c.rankDrained()
 	case RankSaid:
 		c.rankSaid(ev.Rank, ev.Msg)
 	case Wished:
@@ -168,8 +170,11 @@ func (c *Core) apply(ev Event) {
 		c.rankTook(ev)
 	case RankDeaf:
 		c.deaf(ev.Rank)
+	case Killed:
+		c.outlived(ev.Left)
 	case Swept:
-		c.finish.swept, c.finish.left = true, ev.Left
+		c.outlived(ev.Left)
+		c.finish.swept = true
 	case GuardLost:
 		c.ownLoss("the guard of its agent was killed", 0)
 	case Told:

@@ -44,11 +44,12 @@ type Resume struct {
 // SignalRanks sends a signal to the process group of each live rank.
 type SignalRanks struct{ Number uint8 }
 
-// KillRanks kills the ranks and all that descends from them.
-type KillRanks struct{}
+// KillRanks kills the ranks and all that descends from them, and goes on until
+// all are dead or the time is up. The driver answers Killed.
+type KillRanks struct{ Most time.Duration }
 
 // Sweep kills what the ranks left behind. The driver answers Swept.
-type Sweep struct{}
+type Sweep struct{ Most time.Duration }
 
 // Feed writes to a rank's standard input; EOF closes it after Data. A window that
 // is not zero is the new size of its terminal.
@@ -83,7 +84,7 @@ type Pooled struct {
 // SetTimer asks for one Tick at the given time; a later SetTimer replaces it.
 type SetTimer struct{ At time.Duration }
 
-// Probe asks whether the far kernel answers. The driver answers Probed.
+// Probe asks whether the far kernel acknowledges what is sent. The driver answers Probed.
 type Probe struct{ Link Link }
 
 // Finish ends an agent that is not the root.

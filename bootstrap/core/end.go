@@ -15,6 +15,10 @@ const exitSlack = 3 * time.Second
 // killSlack is the same when a person has asked twice.
 const killSlack = 700 * time.Millisecond
 
+// Two thirds of that are for processes to die of SIGKILL in, the rest is for the news
+// of it to come to the root. When a job ends by itself they have as long as here.
+const sweepMost = 2 * time.Second
+
 // orphanGrace bounds the grace of ranks whose job is gone: nobody waits for
 // what they would still do. The promise is five seconds.
 const orphanGrace = 2 * time.Second
@@ -26,7 +30,6 @@ type finish struct {
 	giveUpAt time.Duration // when children that do not report are given up
 	sweeping bool
 	swept    bool
-	left     int
 	gone     int // children that are gone
 	ends     []job.StatusRun
 	trunc    uint64
@@ -153,7 +156,7 @@ func (c *Core) checkDeadlines() {
 	if !f.killed {
 		f.killed = true
 		if c.ranks.count > 0 {
-			c.do(KillRanks{})
+			c.killRanks()
 		}
 	}
 	if c.now < f.giveUpAt {
@@ -187,7 +190,7 @@ func (c *Core) checkExit() {
 	if !f.sweeping {
 		f.sweeping = true
 		if f.swept = !c.starts.begun; !f.swept { // what never ran left nothing
-			c.do(Sweep{})
+			c.do(Sweep{sweepMost})
 		}
 	}
 	if !f.swept {

@@ -23,6 +23,9 @@ type Frame struct {
 	Msg  wire.Message
 }
 
+// Opened is an agent's first event: it has said its first word to its parent.
+type Opened struct{}
+
 // ChildUp says that a session is up and the agent behind it is of this build.
 type ChildUp struct {
 	Child Link
@@ -110,8 +113,18 @@ type RankTook struct {
 // RankDeaf says that a rank closed its standard input.
 type RankDeaf struct{ Rank uint32 }
 
-// Swept ends a Sweep; Left processes could not be killed.
-type Swept struct{ Left int }
+// Killed ends a KillRanks, with what it could not kill.
+type Killed struct{ Left []Unkillable }
+
+// Swept ends a Sweep, with what it could not kill.
+type Swept struct{ Left []Unkillable }
+
+// Unkillable is a process that has not died of SIGKILL in time.
+type Unkillable struct {
+	PID   int
+	Name  string // of its program, as ps shows it
+	State string // a letter of proc(5): D is sleep in the kernel that no signal ends
+}
 
 // GuardLost says that the guard of this agent died.
 type GuardLost struct{}
@@ -122,10 +135,13 @@ type Told struct{ Signal uint8 }
 // Tick is the timer that SetTimer asked for.
 type Tick struct{}
 
-// Probed answers a Probe: does the kernel at the far end of the link answer?
+// Probed answers a Probe: what this machine's kernel knows of the link.
 type Probed struct {
-	Link           Link
-	Answers, Known bool
+	Link   Link
+	Known  bool   // false: nothing
+	Resent int    // how often in a row the oldest that was sent has been sent again
+	Waits  bool   // something was sent and is not acknowledged, or is not sent though the other side would take it
+	Acked  uint64 // bytes that the other side has acknowledged since the beginning
 }
 
 // Begin starts the root: the whole job.
@@ -175,6 +191,7 @@ type ParentSaid struct{ Name wire.Name }
 type Interrupted struct{ Signal uint8 }
 
 func (Frame) event()       {}
+func (Opened) event()      {}
 func (ChildUp) event()     {}
 func (ChildPhase) event()  {}
 func (ChildFailed) event() {}
@@ -189,6 +206,7 @@ func (RankTook) event()    {}
 func (Wished) event()      {}
 func (Given) event()       {}
 func (RankDeaf) event()    {}
+func (Killed) event()      {}
 func (Swept) event()       {}
 func (Placed) event()      {}
 func (Notice) event()      {}

@@ -144,7 +144,7 @@ func (w *world) perform(a *member, e Effect) {
 	case Give:
 		w.post(a, Given{e.Fence, []byte(a.host)})
 	case Probe:
-		w.post(a, Probed{e.Link, true, true})
+		w.post(a, Probed{Link: e.Link, Known: true, Resent: 8, Waits: true})
 	case Write:
 		w.post(a, Wrote{len(e.Data)})
 	case ReadStdin:

@@ -64,6 +64,7 @@ type starts struct {
 	failed   uint32
 	readied  bool
 	begun    bool // the ranks have been ordered to start
+	begunAt  time.Duration
 	spawned  bool
 	window   int
 	pace     pace
@@ -112,7 +113,7 @@ func (c *Core) start(m wire.Launch) {
 // spawn starts this node's ranks.
 func (c *Core) spawn() {
 	r := &c.ranks
-	c.starts.begun = true
+	c.starts.begun, c.starts.begunAt = true, c.now
 	c.markOwn(job.Spawning)
 	c.input.openOwn(c)
 	c.do(Spawn{c.job, r.node, r.index})
@@ -244,7 +245,7 @@ func (c *Core) spawned(ev Spawned) {
 		c.ranks.stopped = true
 		c.do(SignalRanks{sigTerm})
 		if c.finish.killed {
-			c.do(KillRanks{})
+			c.killRanks()
 		}
 	}
 	if len(ev.Failed) > 0 && c.stage != ending {
@@ -272,13 +273,17 @@ func (c *Core) checkReady() {
 	c.send(Up, wire.Ready{Up: s.up, Failed: s.failed})
 }
 
-// lateSessions names what the launch waits for.
+// lateSessions names what the launch waits for: sessions, and this node's own ranks.
 func (c *Core) lateSessions() {
 	s := &c.starts
-	if c.stage != launching || s.told > 0 && c.now-s.told < lateEvery {
+	unspawned := s.begun && !s.spawned && c.stage != ending
+	if c.stage != launching && !unspawned || s.told > 0 && c.now-s.told < lateEvery {
 		return
 	}
 	var w wire.Waiting
+	if unspawned && c.now-s.begunAt >= lateAfter {
+		w.Items = append(w.Items, wire.Late{Node: c.ranks.index, Host: c.cfg.Host, Phase: "start of its ranks", ForMs: ms(c.now - s.begunAt)})
+	}
 	for i := range c.kids[:s.next] {
 		k := &c.kids[i]
 		if k.state == kidStarting && c.now-k.started >= lateAfter && len(w.Items) < wire.MaxLate {

@@ -7,15 +7,25 @@ import (
 	"ibrun/job"
 )
 
-// Leases. A link that is idle carries a beat, so silence has a meaning: after
-// leaseHost the far kernel is asked; if it does not answer the host is cut off
-// or dead. If it does, the agent there has until leaseAgent: it may be stopped
-// or starved. docs/protocol.md, "Leases"; the promises are in docs/faults.md.
+// Leases. A link that is idle carries a beat, so silence has a meaning: from
+// lookFrom on this machine's kernel is asked what became of what was sent, and at
+// leaseHost the host is cut off or dead if that is not acknowledged. If it is,
+// the agent there has until leaseAgent: it may be stopped or starved.
+// docs/protocol.md, "Leases"; the promises are in docs/faults.md.
 const (
 	beatEvery  = 2 * time.Second
+	lookFrom   = 5 * time.Second
 	leaseHost  = 10 * time.Second
 	leaseAgent = 60 * time.Second
 	period     = time.Second // between looks at the links
+)
+
+// What is not acknowledged. The third retransmission in a row comes 1.4 s after the
+// first loss at the least. A packet that does not even leave this machine is not
+// counted as one: then nothing has moved for as long as two beats.
+const (
+	resentMost = 3
+	stuckMost  = 2 * beatEvery
 )
 
 // Signals the core itself knows, by their Linux numbers.
@@ -32,7 +42,9 @@ const (
 type life struct {
 	live        bool
 	heard, sent time.Duration
-	asked       bool // a Probe is out
+	asked       bool          // a Probe is out
+	acked       uint64        // at the last Probed
+	stuck       time.Duration // when something was first seen to wait after that; 0: nothing does
 }
 
 // clock is the agent's view of time.
@@ -66,9 +78,10 @@ func (c *Core) wakeAt(t time.Duration) {
 	}
 }
 
-// arm keeps one timer running while there is anything to watch.
+// arm keeps one timer running while there is anything to watch: an agent has a
+// parent before it has a job.
 func (c *Core) arm() {
-	if c.stage == idle || c.stage == done {
+	if c.stage == idle && c.cfg.Root || c.stage == done {
 		return
 	}
 	at := c.clock.next
@@ -121,7 +134,7 @@ func (c *Core) watch(l Link) {
 	switch silent := c.now - k.heard; {
 	case silent >= leaseAgent:
 		c.cut(l, "its host answers but its agent has been silent for 60 s")
-	case silent >= leaseHost && !k.asked:
+	case silent >= lookFrom && !k.asked:
 		k.asked = true
 		c.do(Probe{l})
 	}
@@ -130,9 +143,24 @@ func (c *Core) watch(l Link) {
 func (c *Core) probed(ev Probed) {
 	k := c.life(ev.Link)
 	k.asked = false
-	if k.live && ev.Known && !ev.Answers && c.now-k.heard >= leaseHost {
+	if k.live && ev.Known && k.unanswered(c.now, ev) && c.now-k.heard >= leaseHost {
 		c.cut(ev.Link, "its host has not answered for 10 s")
 	}
+}
+
+// unanswered reports whether the far kernel does not acknowledge what is sent.
+func (k *life) unanswered(now time.Duration, ev Probed) bool {
+	if k.stuck < k.heard || ev.Acked != k.acked {
+		k.stuck = 0
+	}
+	k.acked = ev.Acked
+	switch {
+	case !ev.Waits:
+		k.stuck = 0
+	case k.stuck == 0:
+		k.stuck = now
+	}
+	return ev.Resent >= resentMost || k.stuck > 0 && now-k.stuck >= stuckMost
 }
 
 // cut gives up a link that is silent.

@@ -15,6 +15,7 @@ type ranks struct {
 	ends         []job.StatusRun
 	reported     bool // a rank's failure has been sent up
 	stopped      bool // the ranks were told to end
+	abandoned    bool // those that live cannot be ended, and what becomes of them counts no more
 	locals       []local
 }
 
@@ -30,6 +31,9 @@ func (r *ranks) end(rank uint32, s job.Status) {
 }
 
 func (c *Core) rankExited(ev RankExited) {
+	if c.ranks.abandoned {
+		return
+	}
 	c.ranks.end(ev.Rank, ev.Status)
 	c.deaf(ev.Rank)
 	c.rankEnded(ev.Rank, !ev.Status.OK())
@@ -41,6 +45,12 @@ func (c *Core) rankExited(ev RankExited) {
 		What: wire.FaultRank, Node: c.ranks.index, Nodes: 1, Rank: ev.Rank, Count: 1,
 		Status: ev.Status, Host: c.cfg.Host, Parent: c.cfg.Host,
 	})
+}
+
+func (c *Core) rankDrained() {
+	if !c.ranks.abandoned {
+		c.ranks.undrained--
+	}
 }
 
 // killed reports whether somebody else killed a rank of a job that is ending:

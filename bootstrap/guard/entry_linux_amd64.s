@@ -1,3 +1,4 @@
+#include "go_asm.h"
 #include "textflag.h"
 
 // The guard before Go. A binary linked with -E ibrun/bootstrap/guard.entry begins
@@ -11,11 +12,15 @@
 // and says why; it also takes over when a call here fails, and reports it.
 //
 // Registers that the kernel leaves alone (it takes RCX and R11): R12 is the
-// agent's pid, R13 its exit code, R14 and R15 the pipe's ends for reading and
-// writing. Below SP lie, as nothing here is called: -8 status, -16 the pipe's
-// descriptors, -24 the signals, -64 the words of an exec.
+// agent's pid; R13 the seconds that it has (0: as long as it likes), then its exit
+// code; R14 and R15 the pipe's ends for reading and writing, and when the first has
+// been closed R14 is a signalfd. Below SP lie, as nothing here is called: -8 status,
+// -16 the pipe's descriptors, -24 signals, -40 what is polled, -176 what a signalfd
+// tells, and later, at -64, the words of an exec.
 
+#define SYS_read 0
 #define SYS_close 3
+#define SYS_poll 7
 #define SYS_rt_sigprocmask 14
 #define SYS_dup2 33
 #define SYS_clone 56
@@ -24,6 +29,7 @@
 #define SYS_wait4 61
 #define SYS_setsid 112
 #define SYS_prctl 157
+#define SYS_signalfd4 289
 #define SYS_pipe2 293
 
 #define CALL0(number) MOVL $number, AX; SYSCALL
@@ -33,9 +39,17 @@
 #define PR_SET_CHILD_SUBREAPER 36
 #define O_CLOEXEC 0x80000
 #define SIGCHLD 17
-#define SHRUGGED 0x5003 // a bit each for SIGHUP (1), SIGINT (2), SIGPIPE (13) and SIGTERM (15)
+#define SHRUGGED 0x15003 // a bit each for SIGHUP (1), SIGINT (2), SIGPIPE (13), SIGTERM (15) and SIGCHLD (17)
 #define WNOHANG 1
+#define CHANGES 11 // WNOHANG, WUNTRACED and WCONTINUED
+#define STOPPED 0x7f // the low byte of the status of a child that was stopped
+#define CONTINUED 0xffff
 #define ECHILD 10
+#define KILLED 137 // 128 and SIGKILL
+#define WATCHED_LINK 0x200000000000 // struct pollfd: descriptor 0, POLLRDHUP
+#define WATCHED_NOTHING 0xffffffff // descriptor -1
+#define POLLIN 0x100000000 // as an addend to a descriptor
+#define SECOND 1000 // ms
 
 // The words, as they lie in memory: GUARD_0 from byte 0 and GUARD_3 from byte 3 overlap.
 #define GUARD_0 0x6175673a // ":gua"
@@ -79,13 +93,93 @@ TEXT ·entry(SB), NOSPLIT|NOFRAME|TOPFRAME, $0
 	LEAQ -24(SP), SI
 	MOVL $8, R10
 	CALL1(SYS_rt_sigprocmask, $0) // SIG_BLOCK
-	// The link is the agent's alone. Go would open /dev/null on descriptors
-	// that it finds closed.
+	// Of the link only standard input is kept, to see its end. Go would open
+	// /dev/null on descriptors that it finds closed.
 	CALL1(SYS_close, R14)
-	CALL1(SYS_close, $0)
 	CALL1(SYS_close, $1)
 	CALL1(SYS_close, $2)
 
+	XORL R13, R13
+	MOVQ $WATCHED_LINK, AX
+	MOVQ AX, -40(SP)
+	MOVL $8, DX
+	MOVL $O_CLOEXEC, R10
+	LEAQ -24(SP), SI
+	CALL1(SYS_signalfd4, $-1)
+	MOVQ AX, R14
+	TESTQ AX, AX
+	JLT  deaf
+	MOVQ $POLLIN, CX
+	ADDQ CX, AX
+	MOVQ AX, -32(SP)
+
+	// Any change is seen here, whichever signals it came with.
+look:
+	MOVL $CHANGES, DX
+	XORL R10, R10
+	LEAQ -8(SP), SI
+	CALL1(SYS_wait4, $-1)
+	CMPQ AX, R12
+	JEQ  changed
+	TESTQ AX, AX
+	JGT  look // an orphan
+
+	MOVQ $-1, DX
+	TESTL R13, R13
+	JEQ  poll
+	MOVL $SECOND, DX
+poll:
+	LEAQ -40(SP), DI
+	MOVL $2, SI
+	CALL0(SYS_poll)
+	TESTQ AX, AX
+	JLT  look
+	JEQ  second
+	CMPW -26(SP), $0 // of the signalfd
+	JEQ  link
+	MOVL $128, DX // one signal: none may be pending when Go begins, which would die of it
+	LEAQ -176(SP), SI
+	CALL1(SYS_read, R14)
+link:
+	CMPW -34(SP), $0 // of the link
+	JEQ  look
+	MOVL $WATCHED_NOTHING, AX
+	MOVQ AX, -40(SP)
+	CALL1(SYS_close, $0)
+	SUBL $1, R13 // what has no end is the longest
+	CMPL R13, $const_secondsWithoutLink
+	JCS  less
+	MOVL $const_secondsWithoutLink, R13
+	JMP  look
+less:
+	ADDL $1, R13
+	JMP  look
+
+second:
+	SUBL $1, R13
+	JNE  look
+	MOVL $KILLED, R13
+	JMP  sweep
+
+changed:
+	MOVL -8(SP), AX
+	CMPL AX, $CONTINUED
+	JEQ  continued
+	CMPB AX, $STOPPED
+	JNE  ended
+	TESTL R13, R13
+	JNE  look
+	MOVL $const_secondsStopped, R13
+	JMP  look
+continued:
+	CMPL -40(SP), $0 // the link has ended, too
+	JNE  look
+	XORL R13, R13
+	JMP  look
+
+	// Without a signalfd there is the agent's end to wait for, and no more.
+deaf:
+	CALL1(SYS_close, $0)
 wait:
 	XORL DX, DX
 	XORL R10, R10
@@ -94,6 +188,8 @@ wait:
 	CMPQ AX, R12
 	JNE  wait // an orphan, or a signal came between
 
+ended:
+	CALL1(SYS_close, $0) // who is at the other end need not wait for what follows
 	MOVL -8(SP), R13
 	MOVL R13, AX
 	ANDL $0x7f, AX

@@ -1,7 +1,8 @@
 // Package guard stands above an agent: when the agent ends, of whatever cause,
 // it kills every descendant that is left, however it was forked and whatever
-// session it is in (docs/decisions/0002-guard-above-the-agent.md). It knows
-// nothing of jobs.
+// session it is in (docs/decisions/0002-guard-above-the-agent.md). It does the
+// same to an agent that does not end though its link has, or that is stopped
+// for too long. It knows nothing of jobs, and reads nothing.
 //
 // A guard is a process that waits. Where the linker was told so, on x86-64, it
 // forks before Go's runtime has begun (entry_linux_amd64.s), which costs a node
@@ -16,6 +17,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"ibrun/internal/proc"
 )
@@ -34,6 +37,22 @@ const Pipe = 3
 // patience is how long a guard goes on killing what will not die.
 const patience = 10 * time.Second
 
+// An agent whose link has ended ends its ranks and itself: after a grace of 2 s
+// at most, and 5 s in which what was killed or is far away may still answer. One
+// that is stopped has been given up by its parent after 60 s
+// (bootstrap/core/lease.go), whether or not the news can come through. Seconds
+// are counted, not measured: a guard that was stopped itself blames nobody.
+const (
+	secondsWithoutLink = 10
+	secondsStopped     = 70
+)
+
+// How long an agent may live on without its link, and how long it may be stopped.
+const (
+	LinkPatience = secondsWithoutLink * time.Second
+	StopPatience = secondsStopped * time.Second
+)
+
 // oneThread lets Go's runtime begin with what the agent wants, instead of
 // stopping it for a change. Ranks do not see the agent's environment.
 const oneThread = "GOMAXPROCS=1"
@@ -48,7 +67,7 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "ibrun: cannot adopt orphans on this node: %v\n", err)
 		return 125
 	}
-	proc.Shrug(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGTERM)
+	shrug()
 	watch, alive, err := os.Pipe()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "ibrun: guard: %v\n", err)
@@ -66,31 +85,134 @@ func Main(args []string) int {
 		return 125
 	}
 	watch.Close()
-	letGo()
-	<-p.Done()
+	link := holdLink()
+	ended := outlive(p.Done(), link.watch(), stops(p.Pid()))
+	link.close()
 	proc.KillDescendants(patience)
 	runtime.KeepAlive(alive)
-	if s := p.Status(); s.Exited() {
+	switch s := p.Status(); {
+	case !ended:
+		return 128 + int(syscall.SIGKILL)
+	case s.Exited():
 		return s.ExitStatus()
+	default:
+		return 128 + int(s.Signal())
 	}
-	return 128 + int(p.Status().Signal())
 }
 
-// letGo drops the guard's hold of the link, which is the agent's alone.
-func letGo() {
+// outlive waits for the end of an agent, and reports whether it has come: it has
+// not when the agent has lost its link, or is stopped, for too long.
+func outlive(done, lost <-chan struct{}, stopped <-chan bool) (ended bool) {
+	left := 0 // seconds that the agent has; 0: as long as it likes
+	linked := true
+	for {
+		var second <-chan time.Time
+		if left > 0 {
+			second = time.After(time.Second)
+		}
+		select {
+		case <-done:
+			return true
+		case <-lost:
+			lost, linked = nil, false
+			if left == 0 || left > secondsWithoutLink {
+				left = secondsWithoutLink
+			}
+		case is := <-stopped:
+			if is && left == 0 {
+				left = secondsStopped
+			} else if !is && linked {
+				left = 0
+			}
+		case <-second:
+			if left--; left == 0 {
+				return false
+			}
+		}
+	}
+}
+
+// stops tells when a child is stopped (true) and continued (false). It reaps nothing.
+func stops(pid int) <-chan bool {
+	c := make(chan bool)
+	go func() {
+		for {
+			var info unix.Siginfo
+			switch err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WCONTINUED, nil); err {
+			case nil:
+				c <- info.Code == cldStopped
+			case unix.EINTR:
+			default:
+				return // it is no child any more
+			}
+		}
+	}()
+	return c
+}
+
+// cldStopped is CLD_STOPPED of siginfo_t(3).
+const cldStopped = 5
+
+// link is what a guard keeps of its agent's link: standard input, of which it
+// sees the end and reads nothing.
+type link struct{ wake, waker *os.File }
+
+// holdLink lets go of standard output and error.
+func holdLink() *link {
+	letGo(1, 2)
+	l := &link{}
+	var err error
+	if l.wake, l.waker, err = os.Pipe(); err != nil {
+		letGo(0)
+	}
+	return l
+}
+
+// watch returns what is closed when the other end of the link has been closed,
+// for writing at least.
+func (l *link) watch() <-chan struct{} {
+	lost := make(chan struct{})
+	if l.wake == nil {
+		return lost
+	}
+	at := []unix.PollFd{{Fd: 0, Events: unix.POLLRDHUP}, {Fd: int32(l.wake.Fd())}}
+	go func() {
+		for at[0].Revents|at[1].Revents == 0 {
+			_, _ = unix.Poll(at, -1)
+		}
+		letGo(0)
+		close(lost)
+	}()
+	return lost
+}
+
+// close gives the link up; the agent's end is its end from then on.
+func (l *link) close() {
+	if l.waker != nil {
+		l.waker.Close()
+	}
+	letGo(0)
+}
+
+// letGo puts descriptors where nobody hears of them.
+func letGo(fds ...int) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return
 	}
-	for fd := range 3 {
+	for _, fd := range fds {
 		_ = syscall.Dup3(int(null.Fd()), fd, 0)
 	}
 	null.Close()
 }
 
+// shrug lets no signal end a guard that can be kept from it.
+func shrug() { proc.Shrug(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGTERM) }
+
 // SweepMain is a guard that has done without Go until something was left of its
 // agent: it kills that, and returns the exit code in args[0].
 func SweepMain(args []string) int {
+	shrug()
 	proc.KillDescendants(patience)
 	if len(args) != 1 {
 		return 125

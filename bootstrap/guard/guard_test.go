@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/guard"
 )
 
 // guarded is a run of testdata/guarded.
@@ -89,6 +91,11 @@ func (g *guarded) agent(t *testing.T) (pid int) {
 	require.NoError(t, err)
 	require.Equal(t, g.cmd.Process.Pid, guard)
 	require.Equal(t, pid, session, "the agent leads a session of its own")
+	t.Cleanup(func() {
+		if t.Failed() { // it may be stopped, and then nobody else ends it
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
 	require.Equal(t, "hello;1;3;4", rest, "the environment, with one word more, and the arguments")
 	return pid
 }
@@ -150,7 +157,7 @@ func TestSignalsDoNothing(t *testing.T) {
 	both(t, func(t *testing.T, start func(string, int) *guarded) {
 		g := start("exit", 3)
 		agent := g.agent(t)
-		// The guard has let go of the link when it is ready for signals: before, they would end it.
+		// The guard has let go of standard output when it is ready for signals: before, they would end it.
 		require.Eventually(t, func() bool { return !holds(t, g.cmd.Process.Pid, agent) }, 10*time.Second, time.Millisecond)
 		// What the guard does about signals is its own affair: the agent ignores none but those that we do.
 		blocked, ignored := signals(t, agent, "SigBlk"), signals(t, agent, "SigIgn")
@@ -163,9 +170,9 @@ func TestSignalsDoNothing(t *testing.T) {
 	})
 }
 
-// holds reports whether a guard has its agent's standard input open.
+// holds reports whether a guard has its agent's standard output open.
 func holds(t *testing.T, guard, agent int) bool {
-	link, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", agent))
+	link, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/1", agent))
 	require.NoError(t, err)
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", guard))
 	require.NoError(t, err)
@@ -195,5 +202,46 @@ func TestEntryIsSmall(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, strings.HasSuffix(t.Name(), "/entry"), threads == 1, "%d threads", threads)
 		require.Equal(t, 0, g.end(t))
+	})
+}
+
+// gone reports whether a process has ended, whether or not it has been reaped.
+func gone(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || bytes.Contains(stat, []byte(") Z "))
+}
+
+// TestLinkLost: an agent that is stopped does not see the end of its link, so its
+// guard does, and ends it with all below it. An agent that runs has time to do so itself.
+func TestLinkLost(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, start func(string, int) *guarded) {
+		t.Parallel()
+		g := start("leave", 0)
+		left, err := strconv.Atoi(g.line(t))
+		require.NoError(t, err)
+		agent := g.agent(t)
+		require.NoError(t, syscall.Kill(agent, syscall.SIGSTOP))
+		require.NoError(t, g.in.Close())
+		require.NoError(t, syscall.Kill(g.cmd.Process.Pid, syscall.SIGHUP)) // as a server of rsh sends it then
+		require.Never(t, func() bool { return gone(agent) || gone(left) }, guard.LinkPatience-2*time.Second, 100*time.Millisecond)
+		require.Eventually(t, func() bool { return gone(agent) && gone(left) }, 10*time.Second, 10*time.Millisecond, "the agent is stopped, and its link has ended")
+		require.Error(t, g.cmd.Wait())
+		require.Equal(t, 128+int(syscall.SIGKILL), g.cmd.ProcessState.ExitCode())
+	})
+}
+
+// TestStoppedAndContinued: an agent that is stopped for a while ends as it likes
+// afterwards. (How long that while may be is shown over real links: test/ssh.)
+func TestStoppedAndContinued(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, start func(string, int) *guarded) {
+		t.Parallel()
+		g := start("exit", 9)
+		agent := g.agent(t)
+		require.NoError(t, syscall.Kill(agent, syscall.SIGSTOP))
+		require.Eventually(t, func() bool { return strings.HasPrefix(status(t, agent, "State"), "T") }, 10*time.Second, time.Millisecond)
+		require.NoError(t, syscall.Kill(agent, syscall.SIGCONT))
+		require.Equal(t, 9, g.end(t))
 	})
 }

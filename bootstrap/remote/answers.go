@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -11,33 +12,33 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// A host that is cut off or dead leaves what we send unacknowledged, and our
-// kernel sends it again: after some seconds of silence, in which beats were
-// sent, the count of retransmissions tells a dead host from an agent that is
-// stopped. Nothing of the far side's cooperation is needed, and no privilege:
-// /proc/net/tcp is readable by all.
-
-// silentAfter is the number of retransmissions in a row that means silence:
-// the third comes 1.4 s after the first loss at the least.
-const silentAfter = 3
-
-// PeerAnswers reports whether the kernel at the far end of the session
-// acknowledges what is sent. It is not known when the launcher has no TCP
-// connection, unless the session is local.
-func (ses *Session) PeerAnswers() (answers, known bool) {
-	if ses.local {
-		return true, true
-	}
-	inodes := ses.line.inodes()
-	return verdict(func(s tcpSocket) bool { return inodes[s.inode] })
+// Evidence is what this machine's kernel knows of the TCP connection that carries
+// a link: a host that is cut off or dead leaves what we send unacknowledged. Nothing
+// of the far side's cooperation is needed, and no privilege: the kernel tells of
+// everybody's connections, sshd's too (sock_diag(7), proc(5)).
+type Evidence struct {
+	Resent int    // retransmissions in a row
+	Waits  bool   // something is not acknowledged, or not sent though the far kernel's window is open
+	Acked  uint64 // bytes; 0 where the kernel does not say
 }
 
-// UpstreamAnswers is PeerAnswers for the link to the parent, from the agent's
-// side: its own descriptors, or the connection that sshd named.
-func UpstreamAnswers() (answers, known bool) {
+// Evidence is about the session's connection. Nothing is known when the launcher has none of
+// its own, unless the session is local.
+func (ses *Session) Evidence() (e Evidence, known bool) {
+	if ses.local {
+		return e, true
+	}
+	inodes := ses.line.inodes()
+	return evidence(func(s tcpSocket) bool { return inodes[s.inode] })
+}
+
+// UpstreamEvidence is about the link to the parent, from the agent's side: its
+// own descriptors, or the connection that sshd named.
+func UpstreamEvidence() (e Evidence, known bool) {
 	inodes := map[string]bool{}
 	for _, n := range sockets("/proc/self/fd/[01]") {
 		inodes[n] = true
@@ -47,9 +48,9 @@ func UpstreamAnswers() (answers, known bool) {
 	if len(words) == 4 {
 		remote, local = endpoint(words[0], words[1]), endpoint(words[2], words[3])
 	} else if len(inodes) == 0 {
-		return true, os.Getenv("SSH_CONNECTION") == "" && os.Getppid() > 0 && isPipe()
+		return e, os.Getenv("SSH_CONNECTION") == "" && os.Getppid() > 0 && isPipe()
 	}
-	return verdict(func(s tcpSocket) bool {
+	return evidence(func(s tcpSocket) bool {
 		return inodes[s.inode] || local.IsValid() && s.local == local && s.remote == remote
 	})
 }
@@ -118,15 +119,55 @@ func endpoint(addr, port string) netip.AddrPort {
 	return netip.AddrPortFrom(a.Unmap().WithZone(""), uint16(p))
 }
 
-// tcpSocket is one line of /proc/net/tcp or tcp6 (kernel: net/ipv4/tcp_ipv4.c,
-// get_tcp4_sock).
+// tcpSocket is a connection and how to tell it from others.
 type tcpSocket struct {
 	local, remote netip.AddrPort
-	resent        int // retransmissions in a row
 	inode         string
+	Evidence
 }
 
-func verdict(ours func(tcpSocket) bool) (answers, known bool) {
+// evidence is about the first connection that is ours.
+func evidence(ours func(tcpSocket) bool) (e Evidence, known bool) {
+	for _, list := range []func() []tcpSocket{diagnosed, listed} {
+		for _, s := range list() {
+			if ours(s) {
+				return s.Evidence, true
+			}
+		}
+	}
+	return e, false
+}
+
+// diagnosed are the connections of this machine as the kernel tells of them to programs.
+func diagnosed() (found []tcpSocket) {
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		all, _ := netlink.SocketDiagTCPInfo(family) // what came before an error counts
+		for _, one := range all {
+			if one.InetDiagMsg == nil || one.TCPInfo == nil {
+				continue
+			}
+			at, i := one.InetDiagMsg.ID, one.TCPInfo
+			found = append(found, tcpSocket{
+				local: from(at.Source, at.SourcePort), remote: from(at.Destination, at.DestinationPort),
+				inode: strconv.FormatUint(uint64(one.InetDiagMsg.INode), 10),
+				Evidence: Evidence{
+					Resent: int(i.Retransmits), Acked: i.Bytes_acked,
+					// Linux before 5.4 does not tell the window. What never left this machine is not seen there.
+					Waits: i.Unacked > 0 || i.Notsent_bytes > 0 && i.Snd_wnd > 0,
+				},
+			})
+		}
+	}
+	return found
+}
+
+func from(ip net.IP, port uint16) netip.AddrPort {
+	addr, _ := netip.AddrFromSlice(ip)
+	return netip.AddrPortFrom(addr.Unmap(), port)
+}
+
+// listed are the same as the kernel shows them to people, who are told less.
+func listed() (found []tcpSocket) {
 	for _, name := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		f, err := os.Open(name)
 		if err != nil {
@@ -134,16 +175,17 @@ func verdict(ours func(tcpSocket) bool) (answers, known bool) {
 		}
 		lines := bufio.NewScanner(f)
 		for lines.Scan() {
-			if s, ok := parseSocket(lines.Text()); ok && ours(s) {
-				f.Close()
-				return s.resent < silentAfter, true
+			if s, ok := parseSocket(lines.Text()); ok {
+				found = append(found, s)
 			}
 		}
 		f.Close()
 	}
-	return false, false
+	return found
 }
 
+// parseSocket reads a line of /proc/net/tcp or tcp6 (kernel: net/ipv4/tcp_ipv4.c,
+// get_tcp4_sock).
 func parseSocket(line string) (tcpSocket, bool) {
 	w := strings.Fields(line)
 	if len(w) < 10 {
@@ -153,7 +195,7 @@ func parseSocket(line string) (tcpSocket, bool) {
 	if err != nil {
 		return tcpSocket{}, false
 	}
-	return tcpSocket{local: hexEndpoint(w[1]), remote: hexEndpoint(w[2]), resent: int(resent), inode: w[9]}, true
+	return tcpSocket{local: hexEndpoint(w[1]), remote: hexEndpoint(w[2]), inode: w[9], Evidence: Evidence{Resent: int(resent)}}, true
 }
 
 // hexEndpoint reads an address as the kernel prints it: 32-bit words in the

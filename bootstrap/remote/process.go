@@ -20,6 +20,7 @@ type process struct {
 	*proc.Process
 	in, out *os.File
 	drain   chan struct{}
+	guard   bool // of this very machine
 }
 
 // spawn starts the launcher's process.
@@ -55,7 +56,7 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 	in, out, errs := ends[0][1], ends[1][0], ends[2][0]
 	// A launcher dies with us, so that none is left behind. A guard of this very
 	// machine must not: it and its agent clean up first.
-	p, err := proc.Start(proc.Cmd{Path: path, Argv: argv, Env: environ(local), Files: theirs, Setsid: true, Orphan: local})
+	p, err := proc.Start(proc.Cmd{Path: path, Argv: argv, Env: environ(local), Files: theirs, Setsid: true, Orphan: local, Most: s.most(t)})
 	if err != nil {
 		closeAll(0, 1)
 		return nil, err
@@ -63,7 +64,7 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 	for _, f := range theirs {
 		f.Close()
 	}
-	l := &process{p, in, out, make(chan struct{})}
+	l := &process{p, in, out, make(chan struct{}), local}
 	ses := &Session{Stdin: in, Stdout: out, local: local, line: l, began: time.Now()}
 	if !local {
 		ses.launcher = filepath.Base(argv[0])
@@ -86,8 +87,16 @@ func environ(local bool) []string {
 	return slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "SSH_CONNECTION=") })
 }
 
-// Kill ends the launcher's whole process group.
-func (p *process) Kill() { p.SignalGroup(syscall.SIGKILL) }
+// Kill ends the launcher's whole process group. A guard is not killed, since its
+// agent may be stopped and could not end what is below it: it sees the end of its link.
+func (p *process) Kill() {
+	if p.guard {
+		p.in.Close()
+		p.out.Close()
+		return
+	}
+	p.SignalGroup(syscall.SIGKILL)
+}
 
 // abandon is all that can be done from here: what runs at the other end of a
 // launcher sees the end of its input.

@@ -3,9 +3,11 @@ package remote
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -224,7 +226,44 @@ func TestDashedHostIsRefused(t *testing.T) {
 func TestSockets(t *testing.T) {
 	s, ok := parseSocket("   3: 0101004D:0016 0201004D:D431 01 00000024:00000000 01:000003E8 00000005     0        0 12345 4 0000000000000000 1600 4 30 10 -1")
 	require.True(t, ok)
-	require.Equal(t, tcpSocket{local: netip.MustParseAddrPort("77.0.1.1:22"), remote: netip.MustParseAddrPort("77.0.1.2:54321"), resent: 5, inode: "12345"}, s)
+	require.Equal(t, tcpSocket{local: netip.MustParseAddrPort("77.0.1.1:22"), remote: netip.MustParseAddrPort("77.0.1.2:54321"), Evidence: Evidence{Resent: 5}, inode: "12345"}, s)
 	_, ok = parseSocket("  sl  local_address rem_address   st")
 	require.False(t, ok)
+}
+
+// TestEvidence: what the kernel says of a connection whose other end takes nothing
+// any more, as an agent that is stopped. It is not one whose host does not answer.
+func TestEvidence(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	defer c.Close()
+	far, err := l.Accept()
+	require.NoError(t, err)
+	defer far.Close()
+	ours := func(s tcpSocket) bool { return s.local.String() == c.LocalAddr().String() }
+	_, err = c.Write([]byte("twelve bytes"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		e, known := evidence(ours)
+		return known && !e.Waits && e.Resent == 0 && e.Acked >= 12
+	}, 10*time.Second, time.Millisecond)
+
+	written := 0
+	for err == nil { // until the kernel takes no more
+		var n int
+		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		n, err = c.Write(make([]byte, 1<<20))
+		written += n
+	}
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.Eventually(t, func() bool {
+		e, known := evidence(ours)
+		return known && !e.Waits && e.Resent == 0 && e.Acked < uint64(written)
+	}, 10*time.Second, time.Millisecond)
+	require.True(t, slices.ContainsFunc(listed(), ours), "/proc has it, too")
+	_, known := evidence(func(tcpSocket) bool { return false })
+	require.False(t, known)
 }

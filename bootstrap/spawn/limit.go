@@ -1,13 +1,17 @@
 package spawn
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"ibrun/internal/limits"
+	"ibrun/internal/proc"
 	"ibrun/job"
 )
 
@@ -62,6 +66,34 @@ func amount(v uint64) string {
 // LimitRole is the first argument of the stub: ":limit N:SOFT:HARD,... PATH ARGV...".
 const LimitRole = ":limit"
 
+// stubNumber is the descriptor that the stub closes by becoming the program.
+const stubNumber = DoorNumber + 1
+
+// execLimited starts the stub, and waits until it is the program, has ended, or hangs.
+func (s *Set) execLimited(c proc.Cmd, start starter) (*proc.Process, error) {
+	over, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer over.Close()
+	path := c.Path
+	c.Path, c.Argv = "/proc/self/exe", append([]string{"ibrun", LimitRole, strings.Join(s.stub, ","), path}, c.Argv...)
+	c.Files = append(c.Files[:stubNumber:stubNumber], theirs)
+	p, err := start(c)
+	theirs.Close()
+	if err != nil {
+		return nil, err
+	}
+	if c.Most > 0 {
+		_ = over.SetReadDeadline(time.Now().Add(c.Most))
+	}
+	if _, err := over.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+		p.SignalGroup(syscall.SIGKILL)
+		return nil, &fs.PathError{Op: "exec", Path: path, Err: proc.Hung(c.Most)}
+	}
+	return p, nil
+}
+
 // LimitMain is the stub. It sets its limits and becomes the program.
 func LimitMain(args []string) int {
 	if len(args) < 3 {
@@ -77,6 +109,7 @@ func LimitMain(args []string) int {
 			fmt.Fprintf(os.Stderr, "ibrun: cannot set limit %s: %v\n", limits.Names[r], err)
 		}
 	}
+	syscall.CloseOnExec(stubNumber)
 	err := syscall.Exec(args[1], args[2:], os.Environ())
 	fmt.Fprintf(os.Stderr, "ibrun: %s: %v\n", args[1], err)
 	return 126

@@ -168,9 +168,7 @@ func (s *Set) placed() Placed {
 	}
 	var ranks []wire.Placement
 	for _, r := range s.ranks {
-		r.mu.Lock()
-		p := r.process
-		r.mu.Unlock()
+		p := r.running()
 		if p == nil {
 			continue
 		}

@@ -98,8 +98,9 @@ type Set struct {
 	port    port
 	mpi     library // of prepareMPI
 
-	mu     sync.Mutex
-	killed bool // no rank may be started any more
+	stall stall
+
+	mu sync.Mutex // of mpi
 }
 
 type rank struct {
@@ -143,7 +144,16 @@ func New(cfg Config) *Set {
 
 // Start starts every rank, and posts Spawned when each runs or has failed.
 func (s *Set) Start() {
-	var failed []Failure
+	s.cfg.Post(Spawned{s.startInTime()})
+	for _, r := range s.ranks {
+		if p := r.running(); p != nil {
+			r.door.serve()
+			go s.watch(r, p)
+		}
+	}
+}
+
+func (s *Set) startAll() (failed []Failure) {
 	s.prepare()
 	refused := s.place()
 	if s.cfg.Job.PMIPort && refused == nil {
@@ -159,16 +169,7 @@ func (s *Set) Start() {
 	if refused == nil && (s.cfg.Job.Binding.Report || s.cfg.Job.Binding.Topo) {
 		s.cfg.Post(s.placed())
 	}
-	s.cfg.Post(Spawned{failed})
-	for _, r := range s.ranks {
-		r.mu.Lock()
-		p := r.process
-		r.mu.Unlock()
-		if p != nil {
-			r.door.serve()
-			go s.watch(r, p)
-		}
-	}
+	return failed
 }
 
 // drainPatience is how long a rank's output may be held open by something that
@@ -229,32 +230,23 @@ func (s *Set) CloseStdin(number uint32) {
 // Signal sends a signal to the process group of each live rank.
 func (s *Set) Signal(number int) {
 	for _, r := range s.ranks {
-		r.mu.Lock()
-		p := r.process
-		r.mu.Unlock()
-		if p != nil {
+		if p := r.running(); p != nil {
 			p.SignalGroup(syscall.Signal(number))
 		}
 	}
 }
 
-// sweepPatience is how long a process may take to die of SIGKILL. One that
-// takes longer sleeps in the kernel, and is reported.
-const sweepPatience = 2 * time.Second
-
-// KillAll kills the ranks and everything below this process, except the
-// subtrees of the processes in keep. Ranks that were not started yet fail.
-func (s *Set) KillAll(keep []int) {
-	s.mu.Lock()
-	s.killed = true
-	s.mu.Unlock()
-	s.Sweep(keep)
+// KillAll is Sweep, and lets no rank start any more: those that have not fail.
+func (s *Set) KillAll(most time.Duration, keep []int) (left []int) {
+	s.stall.forbid()
+	return s.Sweep(most, keep)
 }
 
-// Sweep kills what ranks left behind, and returns what could not be killed. It
-// removes their files of shared memory.
-func (s *Set) Sweep(keep []int) (left []int) {
-	left = proc.KillDescendants(sweepPatience, keep...)
+// Sweep kills everything below this process, except the subtrees of the processes in
+// keep, and returns what could not be killed in time. It removes the ranks' files of
+// shared memory.
+func (s *Set) Sweep(most time.Duration, keep []int) (left []int) {
+	left = proc.KillDescendants(most, keep...)
 	s.tidy()
 	return left
 }

@@ -24,21 +24,20 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 			r.feed.close()
 		}
 		r.door.close()
-		return &Failure{r.number, code, err.Error()}
+		return &Failure{r.number, code, advised(err)}
 	}
 	if refused != nil {
 		return fail(125, refused)
 	}
-	s.mu.Lock()
-	killed := s.killed
-	s.mu.Unlock()
-	if killed {
+	if s.stall.forbidden() {
 		return fail(126, errors.New("the job ended first"))
 	}
+	s.stall.at("stat", r.program.Argv[0])
 	what := s.recipe(r.program)
 	if what.err != nil {
 		return fail(what.code, what.err)
 	}
+	s.stall.at("open", what.path)
 	path, env := what.path, what.env.of(r.place.devices, s.identity(r))
 	if err := s.prepareMPI(r, path, env); err != nil {
 		return fail(126, err)
@@ -52,7 +51,15 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	if err != nil {
 		return fail(126, err)
 	}
+	s.stall.at("", "") // the start has an end of its own
 	p, err := s.exec(path, argv, env.list, r, ends.child, start)
+	if hasHung(err) {
+		s.stall.forbid() // the others would take as long
+	}
+	if err == nil && !s.stall.allow(r, p) {
+		p.SignalGroup(syscall.SIGKILL)
+		err = errors.New("the job ended first")
+	}
 	if err != nil {
 		code := uint8(126)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -60,9 +67,6 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 		}
 		return fail(code, err)
 	}
-	r.mu.Lock()
-	r.process = p
-	r.mu.Unlock()
 	ends.give(r)
 	return nil
 }
@@ -135,10 +139,12 @@ func notDir(err error) error {
 // exec starts the program itself, through the stub if limits ask for it. What
 // the kernel does not know how to run is given to the shell, as execvp does.
 func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, start starter) (*proc.Process, error) {
-	c := proc.Cmd{Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Terminal: r.terminal, Thread: r.place.thread}
+	c := proc.Cmd{
+		Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Terminal: r.terminal, Thread: r.place.thread,
+		Most: s.cfg.Job.Launch.Timeout,
+	}
 	if len(s.stub) > 0 {
-		c.Path = "/proc/self/exe"
-		c.Argv = append([]string{"ibrun", LimitRole, strings.Join(s.stub, ","), path}, argv...)
+		return s.execLimited(c, start)
 	}
 	p, err := start(c)
 	if errors.Is(err, syscall.ENOEXEC) {

@@ -77,6 +77,7 @@ func (s *Set) connectInput(r *rank, e *ends) (err error) {
 		if err != nil {
 			return err
 		}
+		s.stall.at("open", name)
 		e.child[0], err = os.Open(name)
 		return err
 	case r.feed != nil:
@@ -127,6 +128,7 @@ func (s *Set) openOutput(name string) (*os.File, error) {
 	if name == "" {
 		return nil, nil
 	}
+	s.stall.at("open", name)
 	if s.cfg.Job.Output.Dirs {
 		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 			return nil, err

@@ -54,7 +54,7 @@ launch
   --ssh auto|native|exec by ibrun itself, by the program ssh
   --tree T               auto, flat, chain, kary:K, binomial, two-level, greedy
   --batch N              sessions in flight per parent
-  --launch-timeout T     for one session without progress (15s)
+  --launch-timeout T     for a session, or a start of ranks, to go on (15s)
   --agent-path PATH      an ibrun that is installed on the nodes
   --pmi-port             PMI over 127.0.0.1 instead of a descriptor
   --timing, --trace FILE, --report FILE.html   see the launch (docs/timing.md)

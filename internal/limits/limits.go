@@ -1,10 +1,8 @@
 // Package limits knows the resource limits that this process was started
-// with. It imports nothing but syscall, and must not: Go initialises packages
-// in the order of their paths as soon as their imports are ready, so this one
-// comes before package os, which raises the limit of open files.
+// with. It imports nothing, and must not: Go initialises packages in the order of
+// their paths as soon as their imports are ready, so this one comes before
+// package syscall, which raises the soft limit of open files (syscall/rlimit.go).
 package limits
-
-import "syscall"
 
 // Count is the number of resource limits of Linux, getrlimit(2).
 const Count = 16
@@ -19,10 +17,7 @@ var original = read()
 
 func read() (all [Count]Limit) {
 	for r := range all {
-		var l syscall.Rlimit
-		if syscall.Getrlimit(r, &l) == nil {
-			all[r] = Limit{l.Cur, l.Max}
-		}
+		prlimit(uintptr(r), &all[r])
 	}
 	return all
 }

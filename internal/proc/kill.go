@@ -65,22 +65,22 @@ func childrenByParent(pid int) []int {
 	return kids
 }
 
-// state is the letter of /proc/PID/stat, proc(5); 0 if there is no process.
-func state(pid int) byte {
+// Look tells a process's name and the letter of its state, proc(5); 0 if there is no process.
+func Look(pid int) (name string, state byte) {
 	b, err := pseudo.Read("/proc/"+strconv.Itoa(pid)+"/stat", mostStat)
 	if err != nil {
-		return 0
+		return "", 0
 	}
 	// The name, in parentheses, may hold anything: the state follows the last.
-	i := bytes.LastIndexByte(b, ')')
-	if i < 0 || i+2 >= len(b) {
-		return 0
+	begin, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if begin < 0 || end < begin || end+2 >= len(b) {
+		return "", 0
 	}
-	return b[i+2]
+	return string(b[begin+1 : end]), b[end+2]
 }
 
 func zombie(pid int) bool {
-	s := state(pid)
+	_, s := Look(pid)
 	return s == 'Z' || s == 'X' || s == 0
 }
 

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,11 +23,15 @@ type Cmd struct {
 	Dir    string     // empty: this process's own
 	Files  []*os.File // descriptors 0, 1, 2, ...; nil is closed
 	Setsid bool       // a session, and so a process group, of its own
-	// Terminal makes descriptor 0 the terminal of a session of its own.
-	Terminal bool
+	// Setpgid makes it a process group in this process's session. Of the session depends
+	// the kernel's autogroup (sched(7)): within one, processes share CPU time one by one,
+	// and sched_yield lets others go first.
+	Setpgid  bool
+	Terminal bool   // descriptor 0 becomes the terminal of a session of its own
 	Thread   Thread // what it inherits besides
 	// Orphan lets the process outlive this one; otherwise it is killed with it.
 	Orphan bool
+	Most   time.Duration // that its start may take; 0: as long as it likes
 }
 
 // Process is a started child.
@@ -86,8 +91,8 @@ func BecomeSubreaper() error {
 	return nil
 }
 
-// Start starts a process. The error is an *os.PathError with the errno of
-// fork, chdir or exec, or says what the thread could not be given.
+// Start starts a process. The error is an *os.PathError with the errno of chdir or
+// exec, or Hung, or one of fork; or it says what the thread could not be given.
 func Start(c Cmd) (p *Process, err error) {
 	Row(func(start func(Cmd) (*Process, error)) { p, err = start(c) })
 	return p, err
@@ -112,32 +117,47 @@ func Row(f func(start func(Cmd) (*Process, error))) {
 }
 
 func start(c Cmd) (*Process, error) {
-	files := make([]uintptr, len(c.Files))
+	files := make([]int, len(c.Files))
 	for i, f := range c.Files {
-		files[i] = ^uintptr(0)
+		files[i] = -1
 		if f != nil {
-			files[i] = f.Fd()
+			files[i] = int(f.Fd())
 		}
 	}
-	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: files, Sys: &syscall.SysProcAttr{Setsid: c.Setsid || c.Terminal, Setctty: c.Terminal}}
-	if !c.Orphan {
-		attr.Sys.Pdeathsig = syscall.SIGKILL
+	p, over, b, err := begin(c, files)
+	if err != nil {
+		return nil, err
 	}
-	// The reaper looks a pid up under the same lock, so it cannot see a child
-	// before the child is in the table.
+	if err := b.result(c, over); err != nil {
+		p.Signal(syscall.SIGKILL) // it may hang
+		return nil, err
+	}
+	return p, nil
+}
+
+// begin forks. The reaper looks a pid up under the same lock, so it cannot see a
+// child before the child is in the table.
+func begin(c Cmd, files []int) (p *Process, over int, b *birth, err error) {
 	reaper.Lock()
 	defer reaper.Unlock()
-	pid, err := syscall.ForkExec(c.Path, c.Argv, attr)
+	pid, over, b, err := fork(c, files)
 	if err != nil {
-		return nil, &os.PathError{Op: "exec", Path: c.Path, Err: err}
+		return nil, 0, nil, err
 	}
-	p := &Process{pid: pid, done: make(chan struct{})}
+	p = &Process{pid: pid, done: make(chan struct{})}
 	reaper.live[pid] = p
 	select {
 	case reaper.wake <- struct{}{}:
 	default:
 	}
-	return p, nil
+	return p, over, b, nil
+}
+
+// Hung is the error of a start that took longer than Cmd.Most.
+type Hung time.Duration
+
+func (h Hung) Error() string {
+	return fmt.Sprintf("it has not returned for %v", time.Duration(h))
 }
 
 func startReaper() {

@@ -18,7 +18,7 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.startChild(a, e)
 	case core.CloseLink:
 		if k := a.kids[e.Link]; k != nil {
-			w.post(w.cfg.Hop, k, core.LinkLost{Link: core.Up, Cause: "end of file"})
+			w.orphan(k)
 		}
 		delete(a.kids, e.Link)
 	case core.SetTimer:
@@ -42,10 +42,11 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		}
 	case core.KillRanks:
 		w.end(a, job.Status{Kind: job.Signaled, Code: 9})
+		w.post(0, a, core.Killed{})
 	case core.Sweep:
 		w.post(0, a, core.Swept{})
 	case core.Probe:
-		w.post(w.cfg.Hop, a, core.Probed{Link: e.Link, Answers: true, Known: true})
+		w.post(w.cfg.Hop, a, core.Probed{Link: e.Link, Known: true})
 	case core.Write:
 		w.post(0, a, core.Wrote{N: len(e.Data)})
 	case core.ReadStdin:
@@ -117,6 +118,7 @@ func (w *World) startChild(a *agent, e core.StartChild) {
 	w.agents[head] = k
 	w.At(w.now+takes, func() {
 		w.Up[k.host] = w.now
+		w.deliver(event{to: k, ev: core.Opened{}})
 		w.deliver(event{to: a, ev: core.ChildUp{Child: e.Child}})
 	})
 }

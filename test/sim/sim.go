@@ -11,6 +11,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/exchange"
+	"ibrun/bootstrap/guard"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -179,6 +180,9 @@ func (w *World) Run(limit time.Duration) error {
 		if e.at > limit {
 			break
 		}
+		if e.to != nil && (e.to.dead || e.to.done) {
+			continue
+		}
 		w.now = e.at
 		w.Events++
 		if e.when != nil {
@@ -237,15 +241,37 @@ func (w *World) part(a *agent) {
 		w.post(w.cfg.Hop, a.parent, core.LinkLost{Link: a.slot, Cause: "the session ended"})
 	}
 	for _, k := range a.kids {
-		w.post(w.cfg.Hop, k, core.LinkLost{Link: core.Up, Cause: "end of file"})
+		w.orphan(k)
 	}
 }
 
-// Freeze stops the loop of a node's agent for a time; its kernel answers.
-func (w *World) Freeze(node uint32, d time.Duration) {
-	if a := w.agents[node]; a != nil {
-		a.frozen = w.now + d
+// orphan ends the link that an agent has to its parent. Its guard sees that, too.
+func (w *World) orphan(a *agent) {
+	if a.dead || a.done {
+		return
 	}
+	w.post(w.cfg.Hop, a, core.LinkLost{Link: core.Up, Cause: "end of file"})
+	w.guardKills(a, w.cfg.Hop+guard.LinkPatience, func() bool { return true })
+}
+
+// guardKills lets an agent's guard look at it after a time, if it still lives then.
+func (w *World) guardKills(a *agent, after time.Duration, must func() bool) {
+	w.push(event{at: w.now + after, to: a, when: func() {
+		if must() {
+			w.kill(a)
+		}
+	}})
+}
+
+// Freeze stops the loop of a node's agent for a time; its kernel answers, and its
+// guard sees it.
+func (w *World) Freeze(node uint32, d time.Duration) {
+	a := w.agents[node]
+	if a == nil {
+		return
+	}
+	a.frozen = w.now + d
+	w.guardKills(a, guard.StopPatience, func() bool { return a.frozen > w.now })
 }
 
 // Agent reports whether a node's agent runs.

@@ -145,21 +145,25 @@ func TestRootKilled(t *testing.T) {
 }
 
 // An agent that is stopped for less than a minute does no harm; for ever, it
-// ends the job.
+// ends the job, and its guard ends it, wherever it is in the tree.
 func TestFrozenAgent(t *testing.T) {
 	for _, c := range []struct {
 		freeze time.Duration
 		code   int
 	}{{5 * time.Second, 0}, {50 * time.Second, 0}, {time.Hour, 125}} {
-		cfg := plan(15, 1, "kary:2")
-		cfg.Run = 3 * time.Minute
-		w := New(cfg)
-		w.At(time.Second, func() { w.Freeze(1, c.freeze) })
-		if c.freeze == time.Hour {
-			w.At(80*time.Second, func() { w.Kill(1) }) // its session is killed with the link
+		for node := range uint32(15) {
+			cfg := plan(15, 1, "kary:2")
+			cfg.Run = 3 * time.Minute
+			w := New(cfg)
+			w.At(time.Second, func() { w.Freeze(node, c.freeze) })
+			require.NoError(t, w.Run(4*time.Minute), "node %d, %v", node, c.freeze)
+			require.Equal(t, c.code, w.Outcome.Code, "node %d, %v", node, c.freeze)
+			if c.code == 0 {
+				continue
+			}
+			require.Equal(t, node, w.Outcome.Fault.Node)
+			require.Contains(t, w.Outcome.Fault.Cause, "its agent has been silent for 60 s")
 		}
-		require.NoError(t, w.Run(2*time.Hour), "%v", c.freeze)
-		require.Equal(t, c.code, w.Outcome.Code, "%v", c.freeze)
 	}
 }
 

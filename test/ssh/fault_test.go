@@ -60,16 +60,21 @@ func client(t *testing.T, parent int) int {
 func server(t *testing.T, c *cluster.Cluster, node string) int {
 	for _, p := range ours(t, c, node) {
 		if len(p.Argv) > 1 && p.Argv[1] == ":guard" {
-			stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid) + "/stat")
-			require.NoError(t, err)
-			words := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-			parent, err := strconv.Atoi(words[1])
-			require.NoError(t, err)
-			return parent
+			return parentOf(t, p.Pid)
 		}
 	}
 	t.Fatalf("no guard on %s", node)
 	return 0
+}
+
+// parentOf is the parent of a process, by its number on the machine.
+func parentOf(t *testing.T, pid int) int {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	require.NoError(t, err)
+	words := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	parent, err := strconv.Atoi(words[1])
+	require.NoError(t, err)
+	return parent
 }
 
 func TestKills(t *testing.T) {

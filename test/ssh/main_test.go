@@ -47,9 +47,14 @@ type job struct {
 
 // start runs ibrun on the cluster's front; it is killed after two minutes.
 func start(t *testing.T, c *cluster.Cluster, args ...string) *job {
+	return run(t, c, append([]string{program}, args...)...)
+}
+
+// run is start for any command.
+func run(t *testing.T, c *cluster.Cluster, args ...string) *job {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
-	j := &job{cmd: c.Command(ctx, append([]string{program}, args...)...), began: time.Now(), waited: make(chan struct{})}
+	j := &job{cmd: c.Command(ctx, args...), began: time.Now(), waited: make(chan struct{})}
 	j.cmd.Stdout, j.cmd.Stderr = &j.out, &j.err
 	require.NoError(t, j.cmd.Start())
 	go func() {

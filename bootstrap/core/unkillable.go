@@ -1,0 +1,59 @@
+package core
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// maxLeft bounds how many processes one Notice names.
+const maxLeft = 8
+
+// killRanks comes when the grace is over.
+func (c *Core) killRanks() {
+	c.do(KillRanks{((c.finish.giveUpAt - c.finish.killAt) * 2 / 3).Round(time.Millisecond)})
+}
+
+// outlived takes in what has not died of SIGKILL. Nobody can end it, so nobody
+// waits for it: people are told, and its ranks count as lost.
+func (c *Core) outlived(left []Unkillable) {
+	if len(left) == 0 {
+		return
+	}
+	c.tellPeople(wire.Notice{Host: c.cfg.Host, Text: nameLeft(left)})
+	c.finish.sweeping, c.finish.swept = true, true // it has just been tried
+	ended := map[uint32]bool{}
+	for _, run := range c.ranks.ends {
+		ended[run.First] = true
+	}
+	for rank := c.ranks.first; rank < c.ranks.first+c.ranks.count; rank++ {
+		if !ended[rank] {
+			c.ranks.end(rank, job.Status{Kind: job.Lost})
+			c.rankEnded(rank, true)
+			c.deaf(rank)
+		}
+	}
+	c.ranks.undrained, c.ranks.abandoned = 0, true
+}
+
+// nameLeft is a sentence about processes that live on, and a command to see more.
+func nameLeft(left []Unkillable) string {
+	var names, pids []string
+	for _, p := range left[:min(len(left), maxLeft)] {
+		pids = append(pids, strconv.Itoa(p.PID))
+		names = append(names, fmt.Sprintf("%d (%s, state %s)", p.PID, p.Name, p.State))
+	}
+	who := "process " + names[0] + " lives"
+	if len(left) > 1 {
+		who = "processes " + strings.Join(names, ", ")
+		if more := len(left) - len(names); more > 0 {
+			who += fmt.Sprintf(" and %d more", more)
+		}
+		who += " live"
+	}
+	return who + " on after SIGKILL (state D: in the kernel, until a disk or a file server answers); hint: ps -o pid,user,stat,wchan:30,args -p " + strings.Join(pids, ",")
+}

@@ -1,0 +1,38 @@
+package spawn
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"ibrun/job"
+)
+
+// The start of ranks that hangs is given up, with what it hangs in; what comes to life
+// later is too late. A pipe that nobody writes to hangs whoever opens it.
+func TestStartHangs(t *testing.T) {
+	const most = 300 * time.Millisecond
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	events := make(chan Event, 100)
+	s := New(Config{
+		Job: &job.Job{
+			Size: 2, Programs: []job.Program{{Count: 2, Argv: []string{"/bin/true"}, Dir: "/"}},
+			Launch: job.Launch{Timeout: most}, Output: job.Output{StdinFile: pipe},
+		},
+		Node: job.Node{Host: "n", Ranks: 2}, Post: func(ev Event) { events <- ev },
+	})
+	began := time.Now()
+	go s.Start()
+	why := "open " + pipe + ": it has not returned for 300ms; hint: does its file system answer on that node? --launch-timeout allows more"
+	require.Equal(t, Spawned{[]Failure{{0, 126, why}, {1, 126, why}}}, next(t, events))
+	require.GreaterOrEqual(t, time.Since(began), most)
+	require.False(t, s.stall.allow(s.ranks[0], nil))
+
+	fd, err := unix.Open(pipe, unix.O_RDWR, 0) // lets it go
+	require.NoError(t, err)
+	unix.Close(fd)
+}

@@ -1,0 +1,29 @@
+//go:build !amd64
+
+package proc
+
+import (
+	"os"
+	"syscall"
+)
+
+// birth is over when fork returns: nobody but the kernel can wait for it here.
+type birth struct{}
+
+// fork stops this process for as long as an exec takes. One that hangs leaves an agent
+// that hangs, which its guard ends.
+func fork(c Cmd, files []int) (pid, over int, b *birth, err error) {
+	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Sys: &syscall.SysProcAttr{Setsid: c.Setsid || c.Terminal, Setctty: c.Terminal, Setpgid: c.Setpgid && !c.Terminal}}
+	for _, f := range files {
+		attr.Files = append(attr.Files, uintptr(f))
+	}
+	if !c.Orphan {
+		attr.Sys.Pdeathsig = syscall.SIGKILL
+	}
+	if pid, err = syscall.ForkExec(c.Path, c.Argv, attr); err != nil {
+		err = &os.PathError{Op: "exec", Path: c.Path, Err: err}
+	}
+	return pid, 0, nil, err
+}
+
+func (*birth) result(Cmd, int) error { return nil }
