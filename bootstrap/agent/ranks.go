@@ -40,6 +40,10 @@ func (l *loop) performRanks(e core.Effect) bool {
 		l.ranks.Connect(e.A, e.B)
 	case core.SignalRanks:
 		l.ranks.Signal(int(e.Number))
+	case core.StopRanks:
+		l.ranks.Stop(l.keep())
+	case core.ContinueRanks:
+		l.ranks.Continue(l.keep())
 	case core.KillRanks:
 		keep := l.keep()
 		go l.ranks.KillAll(keep)

@@ -51,7 +51,8 @@ func (c *Core) end(m wire.End) {
 	}
 	f.killAt, f.giveUpAt = c.now+grace, c.now+grace+slack
 	c.stage = ending
-	c.clock.held = false
+	held := c.clock.held
+	c.unhold()
 	c.ended(c.stock.nodes, job.Status{Kind: job.NotRun})
 	c.starts.failed += uint32(c.stock.nodes.Len())
 	c.stock.nodes = nil
@@ -61,7 +62,11 @@ func (c *Core) end(m wire.End) {
 	}
 	if c.ranks.alive > 0 {
 		c.ranks.stopped = true
-		c.do(SignalRanks{sigCont})
+		if held {
+			c.do(ContinueRanks{})
+		} else {
+			c.do(SignalRanks{sigCont})
+		}
 		if m.Signal != 0 {
 			c.do(SignalRanks{m.Signal})
 		}
@@ -136,6 +141,7 @@ func (c *Core) checkDeadlines() {
 	if c.cfg.Root {
 		c.rootDeadlines()
 	}
+	c.checkHold()
 	c.resolveDue()
 	c.stock.askBack(c)
 	if f.killAt == 0 {

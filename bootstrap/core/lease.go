@@ -37,10 +37,11 @@ type life struct {
 
 // clock is the agent's view of time.
 type clock struct {
-	up    life
-	next  time.Duration // of the timer that is set; 0: none
-	held  bool          // the job is stopped: silence means nothing
-	fixed time.Duration // a deadline to wake for besides the period; 0: none
+	up     life
+	next   time.Duration // of the timer that is set; 0: none
+	held   bool          // the job is stopped: an agent's silence means nothing
+	heldAt time.Duration // since when
+	fixed  time.Duration // a deadline to wake for besides the period; 0: none
 }
 
 func (c *Core) life(l Link) *life {
@@ -48,15 +49,6 @@ func (c *Core) life(l Link) *life {
 		return &c.clock.up
 	}
 	return &c.kids[l].life
-}
-
-func (k *clock) hold(signal uint8) {
-	switch signal {
-	case sigTstp:
-		k.held = true
-	case sigCont:
-		k.held = false
-	}
 }
 
 // wakeAt asks for a Tick at t at the latest.
@@ -86,8 +78,8 @@ func (c *Core) arm() {
 
 func (c *Core) tick() {
 	k := &c.clock
-	if late := c.now - k.next; k.next > 0 && late > period || k.held {
-		c.excuse(max(late, period))
+	if late := c.now - k.next; k.next > 0 && late > period {
+		c.excuse(late)
 	}
 	k.next = 0
 	if k.fixed > 0 && k.fixed <= c.now {
@@ -119,7 +111,7 @@ func (c *Core) watch(l Link) {
 		c.send(l, wire.Beat{})
 	}
 	switch silent := c.now - k.heard; {
-	case silent >= leaseAgent:
+	case silent >= leaseAgent && !c.clock.held:
 		c.cut(l, "its host answers but its agent has been silent for 60 s")
 	case silent >= leaseHost && !k.asked:
 		k.asked = true

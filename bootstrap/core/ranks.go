@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -13,8 +15,9 @@ type ranks struct {
 	alive        uint32
 	undrained    uint32
 	ends         []job.StatusRun
-	reported     bool // a rank's failure has been sent up
-	stopped      bool // the ranks were told to end
+	reported     bool          // a rank's failure has been sent up
+	stopped      bool          // the ranks were told to end
+	stopAt       time.Duration // when ranks that are to stop are made to; 0: never
 	locals       []local
 }
 
@@ -49,14 +52,17 @@ func (c *Core) killed(s job.Status) bool {
 	return s.Kind == job.Signaled && s.Code == sigKill && !c.finish.killed
 }
 
-// passSignal sends a signal to every rank of the subtree. A stop suspends the
-// leases below: a stopped job is not a dead one.
+// passSignal sends a signal to every rank of the subtree.
 func (c *Core) passSignal(n uint8) {
-	c.clock.hold(n)
 	for i := range c.kids {
 		c.send(Link(i), wire.Signal{Number: n})
 	}
-	if c.ranks.alive > 0 {
+	switch {
+	case n == sigTstp:
+		c.hold()
+	case n == sigCont:
+		c.resume()
+	case c.starts.begun && c.ranks.alive > 0:
 		c.do(SignalRanks{n})
 	}
 	c.signalJobs(n)

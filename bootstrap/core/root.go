@@ -26,6 +26,8 @@ type root struct {
 	waitAt    time.Duration
 	deafAt    time.Duration
 	asked     int // interrupts so far
+	stop      stopState
+	stopBy    time.Duration // when children that do not confirm a stop are not waited for any more
 	offspring offspring
 	settled   int // nodes
 	seats     seats
@@ -118,14 +120,14 @@ func (c *Core) interrupted(signal uint8) {
 	switch signal {
 	case sigInt, sigTerm, sigHup, sigQuit:
 	case sigTstp:
-		c.passSignal(signal)
-		c.do(Suspend{})
+		c.stop()
 		return
 	default:
 		c.passSignal(signal)
 		return
 	}
 	r := &c.root
+	r.stop = stopNone
 	r.asked++
 	if c.stage == idle {
 		c.because(CauseSignal, 128+int(signal))
@@ -207,7 +209,7 @@ func (c *Core) rootDeadlines() {
 	if due(r.settleAt) {
 		c.endAll(sigTerm)
 	}
-	if due(r.waitAt) && c.because(CauseWait, codeSelf) {
+	if due(r.waitAt) && !c.clock.held && c.because(CauseWait, codeSelf) {
 		c.endAll(sigTerm)
 	}
 	if due(r.blameAt) {

@@ -227,6 +227,17 @@ func (s *Set) Signal(number int) {
 	}
 }
 
+// stopPatience bounds what stopping takes: a round through a few thousand processes
+// takes some 10 ms, and each but the first finds only what was being forked.
+const stopPatience = time.Second
+
+// Stop stops the ranks and everything below this process, except the subtrees of
+// the processes in keep. A program cannot refuse.
+func (s *Set) Stop(keep []int) { proc.StopDescendants(stopPatience, keep...) }
+
+// Continue undoes Stop.
+func (s *Set) Continue(keep []int) { proc.ContinueDescendants(stopPatience, keep...) }
+
 // sweepPatience is how long a process may take to die of SIGKILL. One that
 // takes longer sleeps in the kernel, and is reported.
 const sweepPatience = 2 * time.Second

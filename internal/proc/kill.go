@@ -50,33 +50,34 @@ func childrenByParent(pid int) []int {
 	var kids []int
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, f := range stats {
-		b, err := pseudo.Read(f, mostStat)
+		kid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
 		if err != nil {
 			continue
 		}
-		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-		if len(fields) < 2 || fields[0] == "Z" || fields[1] != strconv.Itoa(pid) {
-			continue
-		}
-		if kid, err := strconv.Atoi(filepath.Base(filepath.Dir(f))); err == nil {
+		if words := stat(kid); len(words) >= 2 && words[0] != "Z" && words[1] == strconv.Itoa(pid) {
 			kids = append(kids, kid)
 		}
 	}
 	return kids
 }
 
-// state is the letter of /proc/PID/stat, proc(5); 0 if there is no process.
-func state(pid int) byte {
+// stat is what /proc/PID/stat says of a process behind its name, which, in
+// parentheses, may hold anything: its state, its parent, and more, proc(5).
+// Nothing: there is no such process.
+func stat(pid int) []string {
 	b, err := pseudo.Read("/proc/"+strconv.Itoa(pid)+"/stat", mostStat)
 	if err != nil {
-		return 0
+		return nil
 	}
-	// The name, in parentheses, may hold anything: the state follows the last.
-	i := bytes.LastIndexByte(b, ')')
-	if i < 0 || i+2 >= len(b) {
-		return 0
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+}
+
+// state is a process's letter in /proc/PID/stat; 0 if there is no process.
+func state(pid int) byte {
+	if f := stat(pid); len(f) > 0 {
+		return f[0][0]
 	}
-	return b[i+2]
+	return 0
 }
 
 func zombie(pid int) bool {

@@ -54,6 +54,12 @@ func (w *World) perform(a *agent, eff core.Effect) {
 			w.Ready = w.now
 		}
 		w.Reports = append(w.Reports, e.What)
+	case core.Suspend:
+		w.suspend()
+	case core.StopRanks:
+		w.Stopped[a.node] = true
+	case core.ContinueRanks:
+		delete(w.Stopped, a.node)
 	case core.Finish:
 		a.done = true
 		w.part(a)
