@@ -126,11 +126,11 @@ func New(cfg Config) *Set {
 				r.program = p
 			}
 		}
-		for stream := 1; stream <= 2; stream++ {
-			r.readers[stream] = newReader(r.number, uint8(stream), cfg)
-		}
 		if in := cfg.Job.Stdin; cfg.Job.Output.StdinFile == "" && (in.Mode == job.StdinAll || in.Mode == job.StdinOne && in.Rank == r.number) {
 			r.feed = newFeeder(r.number, cfg.Post)
+		}
+		for stream := 1; stream <= 2; stream++ {
+			r.readers[stream] = newReader(r.number, uint8(stream), r.feed, cfg)
 		}
 		s.ranks = append(s.ranks, r)
 	}
