@@ -48,12 +48,8 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	if err != nil {
 		return fail(126, err)
 	}
-	p, err := s.exec(path, r.program.Argv, env.list, r, ends.child, start)
+	p, code, err := s.exec(path, r.program.Argv, env.list, r, ends.child, start)
 	if err != nil {
-		code := uint8(126)
-		if errors.Is(err, fs.ErrNotExist) {
-			code = 127 // a script whose interpreter is missing, or a lost race
-		}
 		return fail(code, err)
 	}
 	r.mu.Lock()
@@ -112,20 +108,30 @@ func notDir(err error) error {
 	return err
 }
 
-// exec starts the program itself, through the stub if limits ask for it. What
-// the kernel does not know how to run is given to the shell, as execvp does.
-func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, start starter) (*proc.Process, error) {
+// exec starts the program itself, through the stub if limits ask for it. A text that
+// the kernel does not know how to run is given to the shell, as execvp does. The
+// code goes with the error.
+func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, start starter) (p *proc.Process, code uint8, err error) {
 	c := proc.Cmd{Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Thread: r.place.thread}
 	if len(s.stub) > 0 {
 		c.Path = "/proc/self/exe"
 		c.Argv = append([]string{"ibrun", LimitRole, strings.Join(s.stub, ","), path}, argv...)
 	}
-	p, err := start(c)
-	if errors.Is(err, syscall.ENOEXEC) {
-		c.Path, c.Argv = "/bin/sh", append([]string{"sh", path}, argv[1:]...)
-		p, err = start(c)
+	p, err = start(c)
+	if err == nil || c.Path != path {
+		return p, 126, err
 	}
-	return p, err
+	if code, err = refusal(path, err); err != nil {
+		return nil, code, err
+	}
+	c.Path, c.Argv = "/bin/sh", byShell(path, argv)
+	p, err = start(c)
+	return p, 126, err
+}
+
+// byShell are the words by which a shell runs a script.
+func byShell(path string, argv []string) []string {
+	return append([]string{"sh", path}, argv[1:]...)
 }
 
 // lookup finds the program as a shell would in the ranks' directory and with
