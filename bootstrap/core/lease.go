@@ -143,12 +143,10 @@ func (c *Core) linkLost(ev LinkLost) {
 		k.live = false
 		return
 	}
-	lost := c.stage != ending
 	c.drop(ev.Link, job.Status{Kind: job.Lost})
-	if lost {
-		c.fault(wire.Fault{
-			What: wire.FaultLost, Node: k.head.First, Nodes: uint32(k.part.Len()), Host: k.host(),
-			Parent: c.cfg.Host, Cause: ev.Cause, Tail: ev.Tail,
-		})
-	}
+	// While the job ends, too: it may be why others failed.
+	c.fault(wire.Fault{
+		What: wire.FaultLost, Node: k.head.First, Nodes: uint32(k.part.Len()), Host: k.host(),
+		Parent: c.cfg.Host, Cause: ev.Cause, Tail: ev.Tail,
+	})
 }

@@ -22,7 +22,8 @@ type root struct {
 	out       Outcome
 	timeoutAt time.Duration
 	settleAt  time.Duration
-	blameAt   time.Duration // when people are told of an abort; 0: there is none that they have not been told of
+	cause     weight        // of the failure that is the cause
+	blameAt   time.Duration // when people are told of it; 0: there is none, or they have been told
 	waitAt    time.Duration
 	deafAt    time.Duration
 	asked     int // interrupts so far

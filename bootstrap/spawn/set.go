@@ -31,6 +31,8 @@ type (
 	Exited struct {
 		Rank   uint32
 		Status job.Status
+		Told   bool   // it had been sent a signal that ends before it died
+		Cause  string // what is known beyond the status, or empty
 	}
 	// Drained says that nothing more will come from a rank.
 	Drained struct{ Rank uint32 }
@@ -97,6 +99,7 @@ type Set struct {
 	null    *os.File // for ranks that read nothing, open as long as the agent lives; Start's alone
 	port    port
 	mpi     library // of prepareMPI
+	memory  memory
 
 	mu     sync.Mutex
 	killed bool // no rank may be started any more
@@ -108,9 +111,11 @@ type rank struct {
 	local   uint32
 	program *job.Program
 	place   place
+	path    string // of the program's file, when it has been found; Start's until the rank runs
 
 	mu      sync.Mutex
 	process *proc.Process
+	told    bool       // while it lived, to end
 	readers [3]*reader // by stream; nil: nothing to read
 	feed    *feeder    // nil: the rank reads no input of ours
 	door    *door
@@ -152,6 +157,7 @@ func (s *Set) Start() {
 			}
 		}
 	})
+	s.memory.watch()
 	if refused == nil && (s.cfg.Job.Binding.Report || s.cfg.Job.Binding.Topo) {
 		s.cfg.Post(s.placed())
 	}
@@ -174,13 +180,16 @@ const drainPatience = 2 * time.Second
 // watch waits for one rank's end, and for the end of what it printed.
 func (s *Set) watch(r *rank, p *proc.Process) {
 	<-p.Done()
+	r.mu.Lock()
+	told := r.told
+	r.mu.Unlock()
 	if r.feed != nil {
 		r.feed.close()
 	}
 	r.door.drain()
 	r.door.close()
 	s.port.end(r.number)
-	s.cfg.Post(Exited{r.number, StatusOf(p.Status())})
+	s.cfg.Post(Exited{r.number, StatusOf(p.Status()), told, s.why(r, p.Status())})
 	until := time.Now().Add(drainPatience)
 	for _, rd := range r.readers[1:] {
 		rd.wait(max(0, time.Until(until)))
@@ -220,11 +229,21 @@ func (s *Set) Signal(number int) {
 	for _, r := range s.ranks {
 		r.mu.Lock()
 		p := r.process
+		r.told = r.told || p != nil && !p.Ended() && endsJobs(number)
 		r.mu.Unlock()
 		if p != nil {
 			p.SignalGroup(syscall.Signal(number))
 		}
 	}
+}
+
+// endsJobs reports whether a signal is one by which jobs are ended.
+func endsJobs(number int) bool {
+	switch syscall.Signal(number) {
+	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGKILL:
+		return true
+	}
+	return false
 }
 
 // stopPatience bounds what stopping takes: a round through a few thousand processes

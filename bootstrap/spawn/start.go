@@ -39,6 +39,7 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	if what.err != nil {
 		return fail(what.code, what.err)
 	}
+	r.path = what.path
 	path, env := what.path, what.env.of(r.place.devices, s.identity(r))
 	if err := s.prepareMPI(r, path, env); err != nil {
 		return fail(126, err)

@@ -33,6 +33,7 @@ func TestNoProgram(t *testing.T) {
 		{"short", good[:100], 126, "is truncated: it ends after 100 of "},
 		{"header", good[:40], 126, "is truncated: it ends after 40 of 64 bytes or more"},
 		{"magic", good[:4], 126, "is truncated: it ends after 4 of 64 bytes or more"},
+		{"half", good[:len(good)/4], 128 + 11, "rank 2 on b was killed by signal 11 (SEGV): " + filepath.Join(dir, "half") + " is truncated: it ends after "},
 		{"empty", nil, 126, "is empty"},
 		{"data", append([]byte("\x1f\x8b\x08\x00>junk\n"), good[1000:2000]...), 126, "not a program: neither ELF nor a script"},
 		{"noshell", []byte("#!/no/such/interpreter\necho >junk\n"), 126, "its interpreter /no/such/interpreter: no such file"},
