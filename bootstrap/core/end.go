@@ -71,6 +71,9 @@ func (c *Core) end(m wire.End) {
 			c.do(SignalRanks{m.Signal})
 		}
 	}
+	if held {
+		c.signalJobs(sigCont)
+	}
 	c.signalJobs(sigTerm) // the second one hurries them
 	c.checkDeadlines()
 }
