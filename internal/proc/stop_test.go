@@ -2,10 +2,8 @@ package proc
 
 import (
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -41,30 +39,20 @@ func TestStopDescendants(t *testing.T) {
 
 // A group is orphaned where no shell that does job control stands above it.
 func TestGroupOrphaned(t *testing.T) {
-	if len(os.Args) > 1 && os.Getenv("ORPHANED") != "" {
-		_, _ = os.Stdout.WriteString(strconv.FormatBool(GroupOrphaned()))
+	if os.Getenv("ORPHANED") != "" {
+		_, _ = os.Stdout.WriteString(strconv.FormatBool(GroupOrphaned()) + "\n")
 		os.Exit(0)
 	}
-	for _, c := range []struct {
-		name string
-		attr syscall.SysProcAttr
-		with []string
-		want string
-	}{
-		{"a group of its own, below one of the same session", syscall.SysProcAttr{Setpgid: true}, nil, "false"},
-		{"the same, below a script", syscall.SysProcAttr{Setpgid: true}, []string{"sh", "-c", `"$@"; exit`, "sh"}, "false"},
-		{"a session of its own", syscall.SysProcAttr{Setsid: true}, nil, "true"},
-		{"the same, below a script", syscall.SysProcAttr{Setsid: true}, []string{"sh", "-c", `"$@"; exit`, "sh"}, "true"},
+	self, err := os.Executable()
+	require.NoError(t, err)
+	program := "env ORPHANED=1 " + self + " -test.run=^TestGroupOrphaned$"
+	for _, c := range []struct{ name, script, want string }{
+		{"a group of its own, below one of the same session", "exec bash -c 'set -m; " + program + " & wait'", "false"},
+		{"the same, below a script", "exec bash -c 'set -m; sh -c \"" + program + "; exit\" & wait'", "false"},
+		{"the group of a session's leader", program + "; exit", "true"},
+		{"a session of its own", "setsid -w " + program + "; exit", "true"},
 	} {
-		self, err := os.Executable()
-		require.NoError(t, err)
-		args := append(c.with, self, "-test.run=^TestGroupOrphaned$")
-		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Env = append(os.Environ(), "ORPHANED=1")
-		cmd.SysProcAttr = &c.attr
-		out, err := cmd.Output()
-		require.NoError(t, err, c.name)
-		require.Equal(t, c.want, strings.TrimSpace(string(out)), c.name)
+		_, line := shell(t, c.script)
+		require.Equal(t, c.want, line(), c.name)
 	}
-	require.False(t, GroupInFront(), "without a terminal")
 }
