@@ -18,10 +18,13 @@ BOOTING := ibrun/test/(rdmavm|ib)
 # machine for themselves.
 COMPUTING := ibrun/(bootstrap/(core|exchange|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|skip|sshconfig)|job|lazy(/peer)?|pmi|test/(bench/.*|sim)|topo.*)
 
+# Tests that do nothing for most of their time: beside those that compute.
+WAITING := ibrun/test/jobcontrol
+
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-all test-packages test-computing test-ib ib-packages check bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
+.PHONY: help build libpmi run test test-all test-packages test-computing test-waiting test-ib ib-packages check bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
 	bench-ssh bench-topo bench-tree fuzz sim sim-launch clean
 
 help: ## this list
@@ -65,11 +68,14 @@ test-all:
 	@$(MAKE) --no-print-directory libpmi
 	go vet $(TAGS) ./...
 	CGO_ENABLED=0 go vet ./cgo/verbs && CGO_ENABLED=0 go test -count=1 ./cgo/verbs
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-ib test-computing
-	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)')
+	@$(MAKE) --no-print-directory -j3 --output-sync=target test-ib test-computing test-waiting
+	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(WAITING)')
 
 test-computing: # beside test-ib, whose machines use one core and wait a lot
 	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(COMPUTING)')
+
+test-waiting: # beside both
+	go test $(TAGS) -race -count=1 -timeout 15m $$(go list ./... | grep -xE '$(WAITING)')
 
 test-packages:
 	@test/packages $(TEST_PACKAGES)

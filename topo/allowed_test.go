@@ -3,6 +3,9 @@ package topo_test
 import (
 	"strings"
 	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
 
 	"ibrun/topo"
 	"ibrun/topo/hwloctest"
@@ -82,4 +85,39 @@ func TestForeign(t *testing.T) {
 	m := topo.Read(two.files())
 	hwloctest.Valid(t, m)
 	shows(t, m, "allowed 0-7\nmems 0-1\nquota 0")
+}
+
+// Kills for lack of memory are those of the process's own cgroup; above it only where
+// it is not there, as in a container; of the node where no group counts.
+func TestMemoryKills(t *testing.T) {
+	const (
+		events  = "low 0\nhigh 0\nmax 7\noom 3\noom_kill 2\noom_group_kill 0\n"
+		control = "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n"
+		mounts1 = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n"
+		mounts2 = "cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n"
+	)
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		where string
+		kills uint64
+		ok    bool
+	}{
+		{"nothing", nil, "on this node", 0, false},
+		{"v2", map[string]string{"proc/mounts": mounts2, "proc/self/cgroup": "0::/batch/job\n", "sys/fs/cgroup/batch/job/memory.events": events}, "cgroup /batch/job", 2, true},
+		{"v1 beside an empty v2", map[string]string{"proc/mounts": mounts1, "proc/self/cgroup": "4:memory:/job\n0::/\n", "sys/fs/cgroup/memory/job/memory.oom_control": control}, "cgroup /job", 5, true},
+		{"in a container", map[string]string{"proc/mounts": mounts1, "proc/self/cgroup": "4:memory:/docker/1\n", "sys/fs/cgroup/memory/memory.oom_control": control}, "cgroup /", 5, true},
+		{"no controller", map[string]string{"proc/mounts": mounts2, "proc/self/cgroup": "0::/\n", "proc/vmstat": "nr_free_pages 1\noom_kill 9\n"}, "on this node", 9, true},
+		{"an old kernel", map[string]string{"proc/mounts": mounts1, "proc/self/cgroup": "4:memory:/job\n", "sys/fs/cgroup/memory/job/memory.oom_control": "under_oom 0\n", "proc/vmstat": "nr_free_pages 1\n"}, "on this node", 0, false},
+		{"no number", map[string]string{"proc/vmstat": "oom_kill many\n"}, "on this node", 0, false},
+	} {
+		tree := fstest.MapFS{}
+		for path, text := range c.files {
+			tree[path] = &fstest.MapFile{Data: []byte(text)}
+		}
+		where, kills, ok := topo.MemoryKills(tree)
+		require.Equal(t, c.where, where, c.name)
+		require.Equal(t, c.kills, kills, c.name)
+		require.Equal(t, c.ok, ok, c.name)
+	}
 }

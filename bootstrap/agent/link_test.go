@@ -133,3 +133,14 @@ func TestReadSaysWhyItEnds(t *testing.T) {
 		require.Equal(t, []any{core.Frame{From: 4, Msg: wire.StdinRoom{N: 3}}}, posted)
 	}
 }
+
+// Beats that nobody takes do not pile up.
+func TestBeatsDoNotPileUp(t *testing.T) {
+	l := newLink()
+	for range 1000 {
+		l.send(wire.Beat{})
+	}
+	l.send(wire.Signal{Number: 18})
+	l.send(wire.Beat{})
+	require.Equal(t, []wire.Message{wire.Beat{}, wire.Signal{Number: 18}, wire.Beat{}}, l.control)
+}

@@ -44,6 +44,10 @@ func (l *loop) performRanks(e core.Effect) bool {
 		l.ranks.Connect(e.A, e.B)
 	case core.SignalRanks:
 		l.ranks.Signal(int(e.Number))
+	case core.StopRanks:
+		l.ranks.Stop(l.keep())
+	case core.ContinueRanks:
+		l.ranks.Continue(l.keep())
 	case core.KillRanks:
 		keep := l.keep()
 		go func() { l.post(core.Killed{Left: unkillable(l.ranks.KillAll(e.Most, keep))}) }()
@@ -80,7 +84,7 @@ func (l *loop) spawnEvent(ev spawn.Event) core.Event {
 	case spawn.Said:
 		return core.RankSaid{Rank: ev.Rank, Msg: ev.Msg}
 	case spawn.Exited:
-		return core.RankExited{Rank: ev.Rank, Status: ev.Status}
+		return core.RankExited{Rank: ev.Rank, Status: ev.Status, Told: ev.Told, Cause: ev.Cause}
 	case spawn.Drained:
 		return core.RankDrained{Rank: ev.Rank}
 	case spawn.StdinRoom:

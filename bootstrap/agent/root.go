@@ -55,7 +55,7 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	if err := l.launched(cfg.Job); err != nil {
 		return core.Outcome{Code: 125}, err
 	}
-	l.interrupts()
+	l.interrupts(cfg.Parent != nil)
 	if cfg.Job.Output.Terminal {
 		l.resizes(cfg.Stdin)
 	}
@@ -95,17 +95,19 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 	}
 }
 
-// suspend stops this process as its terminal asked; it returns when it goes on.
+// suspend stops this process as its terminal asked; it returns when it goes on, or
+// a little before it stops.
 func suspend() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
 // interrupts posts the signals that concern the job. What the user's shell
-// told us to ignore, as nohup does, stays ignored.
-func (l *loop) interrupts() {
+// told us to ignore, as nohup does, stays ignored. told: another root tells this
+// one what to do.
+func (l *loop) interrupts(told bool) {
 	proc.Shrug(syscall.SIGPIPE)
 	c := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
-		syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGCONT, syscall.SIGUSR1, syscall.SIGUSR2,
 	} {
 		if !signal.Ignored(s) {
 			signal.Notify(c, s)
@@ -113,16 +115,35 @@ func (l *loop) interrupts() {
 	}
 	go func() {
 		for s := range c {
-			l.post(core.Interrupted{Signal: uint8(s.(syscall.Signal))})
+			if s = effective(s.(syscall.Signal), told); s != none {
+				l.post(core.Interrupted{Signal: uint8(s.(syscall.Signal))})
+			}
 		}
 	}()
+}
+
+// none is no signal.
+const none = syscall.Signal(0)
+
+// effective is what a signal means, as the kernel has it for programs that do not
+// catch it. A background job that reads from its terminal, or may not write
+// to it, is to stop; this may be over when we hear of it. Nobody stops whom
+// no shell could continue.
+func effective(s syscall.Signal, told bool) syscall.Signal {
+	switch {
+	case s != syscall.SIGTSTP && s != syscall.SIGTTIN && s != syscall.SIGTTOU:
+		return s
+	case !told && proc.GroupOrphaned(), s != syscall.SIGTSTP && proc.GroupInFront():
+		return none
+	}
+	return syscall.SIGTSTP
 }
 
 // stdinChunk is the most that is read of standard input at a time.
 const stdinChunk = 32 << 10
 
-// backgroundPoll is how often a job in the background of a terminal looks
-// whether it has been brought to the front. Reading before that would stop it.
+// backgroundPoll is how often a job looks whether it has been brought to the
+// front of its terminal, or put into the background. Reading there would stop it.
 const backgroundPoll = 500 * time.Millisecond
 
 // readStdin is the goroutine that reads standard input, as far as allowed. typed,
@@ -133,9 +154,7 @@ func readStdin(f *os.File, allowed <-chan int, typed *escapes, post func(any)) {
 		for may <= 0 {
 			may += <-allowed
 		}
-		for background(int(f.Fd())) {
-			time.Sleep(backgroundPoll)
-		}
+		awaitTerminal(int(f.Fd()))
 		buf := make([]byte, min(may, stdinChunk))
 		n, err := f.Read(buf)
 		data := buf[:n]
@@ -155,9 +174,22 @@ func readStdin(f *os.File, allowed <-chan int, typed *escapes, post func(any)) {
 	}
 }
 
-// background reports whether fd is this process's terminal while another
-// process group owns it.
-func background(fd int) bool {
-	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
-	return err == nil && group != unix.Getpgrp()
+// awaitTerminal waits until a terminal has something to read for this process. It
+// does not wait in read: that would stop the job which goes on in the background.
+// What is no terminal is not waited for.
+func awaitTerminal(fd int) {
+	ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for typed := false; ; {
+		group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+		switch front := group == unix.Getpgrp(); {
+		case err != nil || front && typed:
+			return
+		case front:
+			n, _ := unix.Poll(ready, int(backgroundPoll.Milliseconds()))
+			typed = n > 0
+		default:
+			typed = false
+			time.Sleep(backgroundPoll)
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/wire"
 )
 
 // Style says how ranks' output is shown.
@@ -29,8 +30,13 @@ type Style struct {
 // labels reports whether lines begin with something.
 func (s Style) labels() bool { return s.Label || s.Timestamp || s.Prefix != nil }
 
-// longestLine is the most, in bytes, of one line that is held until it ends.
-const longestLine = 1 << 20
+// A line that is longer than a chunk is held until it ends, if it is labelled: up
+// to longestLine bytes of one, and heldMost of all lines together, however many
+// ranks there are. What is more goes out in pieces.
+const (
+	longestLine = 1 << 20
+	heldMost    = 8 << 20
+)
 
 // Sink writes what ranks print to ibrun's own output, in one goroutine, so
 // that a slow consumer holds up nothing but the credit of those who print.
@@ -43,9 +49,13 @@ type Sink struct {
 	closed bool
 	wake   chan struct{} // capacity 1
 	ended  chan struct{}
-	part   map[source][]byte // lines that are not complete yet, when labelled
 	failed bool
-	last   byte // that was written, to whichever stream: both may be one terminal
+
+	// Of labelled lines that have not ended:
+	parts map[source]*part // what is held of them
+	held  int              // bytes, in all parts
+	open  [3]*source       // by stream: whose line is begun there, and not ended
+	last  byte             // that was written, to whichever stream: both may be one terminal
 }
 
 type source struct {
@@ -53,11 +63,17 @@ type source struct {
 	stream uint8
 }
 
+// part is the beginning of a line, in the chunks that it came in.
+type part struct {
+	chunks [][]byte
+	size   int
+}
+
 // NewSink makes a sink over two writers, which stay the caller's.
 func NewSink(stdout, stderr io.Writer, style Style) *Sink {
 	return &Sink{
 		style: style, to: [3]io.Writer{1: stdout, 2: stderr},
-		wake: make(chan struct{}, 1), ended: make(chan struct{}), part: map[source][]byte{},
+		wake: make(chan struct{}, 1), ended: make(chan struct{}), parts: map[source]*part{},
 	}
 }
 
@@ -145,27 +161,53 @@ func (s *Sink) shown(stream uint8, out []byte) []byte {
 	return out
 }
 
-// lines returns the complete lines of a source, each with its label, and
-// keeps the rest.
-func (s *Sink) lines(from source, data []byte) []byte {
-	var out []byte
-	rest := append(s.part[from], data...)
-	for {
-		i := bytes.IndexByte(rest, '\n')
-		if i < 0 {
-			break
+// lines returns what is to be shown of a chunk: lines, each with its label. Agents
+// send whole lines. A line goes on only in a chunk that is full; then it is
+// held. Any other beginning of one has waited long enough: it is shown, as a prompt is.
+func (s *Sink) lines(from source, data []byte) (out []byte) {
+	for line := range bytes.Lines(data) {
+		switch {
+		case line[len(line)-1] == '\n':
+			out = append(s.begin(out, from), line...)
+			s.open[from.stream] = nil
+		case len(data) < wire.MaxData || !s.hold(from, line):
+			out = append(s.begin(out, from), line...)
 		}
-		out = append(s.label(out, from), rest[:i+1]...)
-		rest = rest[i+1:]
 	}
-	if len(rest) >= longestLine {
-		out = append(append(s.label(out, from), rest...), '\n')
-		rest = nil
+	return out
+}
+
+// hold keeps a piece of a line, if there is room for it.
+func (s *Sink) hold(from source, piece []byte) bool {
+	p := s.parts[from]
+	if p == nil {
+		p = &part{}
 	}
-	if len(rest) == 0 {
-		delete(s.part, from)
-	} else {
-		s.part[from] = append([]byte(nil), rest...)
+	if p.size+len(piece) > longestLine || s.held+len(piece) > heldMost {
+		return false
+	}
+	p.chunks, p.size = append(p.chunks, piece), p.size+len(piece)
+	s.parts[from], s.held = p, s.held+len(piece)
+	return true
+}
+
+// begin makes out ready for more of a source's line: its label and what is held of
+// it, behind the end of another's line that is begun. Nothing, if it is this one.
+func (s *Sink) begin(out []byte, from source) []byte {
+	open := s.open[from.stream]
+	if open != nil && *open != from {
+		out = append(out, '\n')
+	}
+	if open == nil || *open != from {
+		out = s.label(out, from)
+		s.open[from.stream] = &from
+	}
+	if p := s.parts[from]; p != nil {
+		for _, c := range p.chunks {
+			out = append(out, c...)
+		}
+		s.held -= p.size
+		delete(s.parts, from)
 	}
 	return out
 }
@@ -185,12 +227,16 @@ func (s *Sink) label(out []byte, from source) []byte {
 
 // flush ends the lines that their ranks did not end.
 func (s *Sink) flush() {
-	order := slices.SortedFunc(maps.Keys(s.part), func(a, b source) int {
+	order := slices.SortedFunc(maps.Keys(s.parts), func(a, b source) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.stream, b.stream))
 	})
 	for _, from := range order {
-		out := append(append(s.label(nil, from), s.part[from]...), '\n')
-		_, _ = s.to[from.stream].Write(s.shown(from.stream, out))
+		_, _ = s.to[from.stream].Write(s.shown(from.stream, s.begin(nil, from)))
+	}
+	for stream, open := range s.open {
+		if open != nil {
+			_, _ = s.to[stream].Write([]byte{'\n'})
+		}
 	}
 }
 

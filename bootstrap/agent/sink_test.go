@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/wire"
 )
 
 // written is what a sink makes of some writes: its outputs and its events.
@@ -40,21 +41,58 @@ func TestSinkPasses(t *testing.T) {
 	require.Equal(t, []any{core.Wrote{N: 3}, core.Wrote{N: 1}, core.Wrote{N: 2}}, events)
 }
 
-// Labelled lines are whole: what two ranks print at the same time is not mixed,
-// and a line that its rank never ends is ended at last, in the order of ranks.
+// Labelled lines are whole: what two ranks print at the same time is not mixed. Agents
+// send whole lines; what they send of another is shown, as a prompt is, goes on without a
+// label, and is ended when another rank prints there, or at last.
 func TestSinkLabels(t *testing.T) {
 	out, err, events := written(Style{Label: true},
-		write(7, 1, "on"), write(2, 1, "two\nhal"), write(7, 1, "e\n\n"), write(7, 2, "x"), write(7, 1, "rest"), write(2, 1, "f"))
-	require.Equal(t, "[2] two\n[7] one\n[7] \n[2] half\n[7] rest\n", out)
+		write(7, 1, "one\n\n"), write(2, 1, "name? "), write(2, 1, "again? "), write(7, 2, "x"), write(2, 1, "two\nhal"),
+		write(7, 1, "three\n"), write(2, 1, "f\n"), write(7, 1, "rest"))
+	require.Equal(t, "[7] one\n[7] \n[2] name? again? two\n[2] hal\n[7] three\n[2] f\n[7] rest\n", out)
 	require.Equal(t, "[7] x\n", err)
-	require.Len(t, events, 6)
+	require.Len(t, events, 8)
 }
 
-// A line is held up to a megabyte, and then is one.
+// full is a chunk within a line.
+func full(rank uint32, with string) core.Write {
+	return write(rank, 1, strings.Repeat(with, wire.MaxData))
+}
+
+// A line of several chunks is whole, whoever prints between them, up to a megabyte. A
+// longer one comes in pieces, which are one line if nobody prints between them.
 func TestSinkLongLine(t *testing.T) {
-	half := strings.Repeat("x", longestLine/2)
-	out, _, _ := written(Style{Label: true}, write(0, 1, half), write(0, 1, half), write(0, 1, "y\n"))
-	require.Equal(t, "[0] "+half+half+"\n[0] y\n", out)
+	a, b := strings.Repeat("a", wire.MaxData), strings.Repeat("b", wire.MaxData)
+	out, _, _ := written(Style{Label: true}, full(0, "a"), full(1, "b"), full(0, "a"), write(2, 1, "c\n"), write(1, 1, "y\n"), write(0, 1, "x\n"), full(1, "b"))
+	require.Equal(t, "[2] c\n[1] "+b+"y\n[0] "+a+a+"x\n[1] "+b+"\n", out)
+
+	var writes []core.Write
+	for range longestLine/wire.MaxData + 1 {
+		writes = append(writes, full(0, "a"))
+	}
+	long := strings.Repeat("a", longestLine+wire.MaxData)
+	out, _, _ = written(Style{Label: true}, append(writes, write(0, 1, "x\n"))...)
+	require.Equal(t, "[0] "+long+"x\n", out)
+	out, _, _ = written(Style{Label: true}, append(writes, write(1, 1, "b\n"), write(0, 1, "x\n"))...)
+	require.Equal(t, "[0] "+long+"\n[1] b\n[0] x\n", out)
+}
+
+// What is held is bounded over all ranks, and nothing of it is lost.
+func TestSinkHoldsLittle(t *testing.T) {
+	const ranks = 500
+	var out bytes.Buffer
+	s := NewSink(&out, io.Discard, Style{Label: true})
+	most := 0
+	for range 3 {
+		for r := range uint32(ranks) {
+			s.write(full(r, "x"), func(any) {})
+			most = max(most, s.held)
+		}
+	}
+	s.flush()
+	require.Equal(t, heldMost, most)
+	require.Zero(t, s.held)
+	require.Empty(t, s.parts)
+	require.Equal(t, 3*ranks*wire.MaxData, strings.Count(out.String(), "x"))
 }
 
 func TestSinkTimes(t *testing.T) {

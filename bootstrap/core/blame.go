@@ -8,51 +8,88 @@ import (
 	"ibrun/job"
 )
 
-// blameSettle bounds how long an abort may wait for its name. Ranks abort when
-// a peer of theirs has died, and the word of one who notices may reach the root
-// before the word of the death. The job's end does not wait: what an agent saw
-// before it was told of the end comes on the same links as its Exit, and ahead
-// of it, so that most jobs are over before this time is.
-const blameSettle = 500 * time.Millisecond
+// blameSettle bounds how long a failure that may follow from another waits for its
+// explanation. Ranks abort, exit or crash when a peer of theirs has died, and the
+// word of one who notices may reach the root before the word of the death. The job's
+// end does not wait: what an agent saw before it was told of the end comes on the
+// same links as its Exit, and ahead of it, and a lost agent's link ends before the root is
+// done, so that most jobs are over before this time is.
+const blameSettle = time.Second
 
-// blame settles what a job failed of. The first failure is the cause, unless it
-// is an abort and a death is heard of before people are told.
+// What a failure explains, and whether something else may explain it.
+type weight uint8
+
+const (
+	// apart: a session that failed has ended nobody, and needs no explanation.
+	apart weight = iota
+	// consequence: an exit code, an abort, an end by SIGPIPE, a spawned job that failed.
+	consequence
+	// crash: an end by any other signal explains those. Peers of a dead rank may crash, too.
+	crash
+	// fatal: an agent was lost, somebody killed a rank, a program could not be
+	// started. None of it happens to a rank because of what others do.
+	fatal
+)
+
+func weigh(f wire.Fault) weight {
+	switch f.What {
+	case wire.FaultLost, wire.FaultSpawn:
+		return fatal
+	case wire.FaultLaunch, wire.FaultDetour:
+		return apart
+	case wire.FaultRank:
+		switch s := f.Status; {
+		case s.Kind != job.Signaled || s.Code == sigPipe:
+			return consequence
+		case s.Code == sigKill:
+			return fatal
+		}
+		return crash
+	}
+	return consequence
+}
+
+// blame settles what a job failed of. The first failure is the cause, unless
+// one that explains it is heard of before people are told.
 func (c *Core) blame(f wire.Fault) {
-	o := &c.root.out
+	r, o := &c.root, &c.root.out
 	if len(o.Faults) < maxFaults {
 		o.Faults = append(o.Faults, f)
 	}
-	switch {
+	switch w := weigh(f); {
 	case c.because(CauseFault, faultCode(f)):
-		o.Fault = f
-		switch f.What {
-		case wire.FaultAbort:
-			c.root.blameAt = c.now + blameSettle
-			c.wakeAt(c.root.blameAt)
-		case wire.FaultLaunch: // all that failed are told of in one table
-		default:
+		o.Fault, r.cause = f, w
+		switch w {
+		case apart: // all that failed are told of in one table
+		case fatal:
 			c.do(Report{f})
+		default:
+			c.awaitBlame()
 		}
-	case c.root.blameAt > 0 && isDeath(f, o.Fault.Rank):
-		o.Fault, o.Code = f, faultCode(f)
+	case r.blameAt > 0 && w > r.cause && (o.Cause != CauseFault || f.What == wire.FaultLost || f.Rank != o.Fault.Rank):
+		o.Cause, o.Fault, o.Code, r.cause = CauseFault, f, faultCode(f), w
 		if i := len(o.Faults) - 1; o.Faults[i] == f {
 			o.Faults = slices.Insert(o.Faults[:i], 0, f)
 		}
-		c.tellBlame()
+		if w == fatal {
+			c.tellBlame()
+		}
 	}
 }
 
-// tellBlame names the cause to people; it stands from now on.
+// awaitBlame lets the cause wait for what explains it.
+func (c *Core) awaitBlame() {
+	c.root.blameAt = c.now + blameSettle
+	c.wakeAt(c.root.blameAt)
+}
+
+// tellBlame names the cause to people; it stands from now on. A spawned job has
+// told of its own failure.
 func (c *Core) tellBlame() {
 	if c.root.blameAt > 0 {
 		c.root.blameAt = 0
-		c.do(Report{c.root.out.Fault})
+		if c.root.out.Cause == CauseFault {
+			c.do(Report{c.root.out.Fault})
+		}
 	}
-}
-
-// isDeath reports whether a failure is one that made a rank abort, rather than
-// one that followed: ranks that exit with a code may do so because of the abort,
-// and the rank that aborts may end itself by a signal.
-func isDeath(f wire.Fault, aborted uint32) bool {
-	return f.What == wire.FaultLost || f.What == wire.FaultRank && f.Status.Kind == job.Signaled && f.Rank != aborted
 }

@@ -263,6 +263,8 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.nameUp(m)
 	case wire.Spawn:
 		c.spawnUp(m)
+	case wire.Signal:
+		k.holds = m.Number == sigTstp
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -284,6 +286,9 @@ func (c *Core) order(m wire.Message) {
 		c.input.push(m)
 	case wire.Signal:
 		c.passSignal(m.Number)
+		if m.Number == sigTstp {
+			c.send(Up, m)
+		}
 	case wire.Ask:
 		c.asked(asker{link: Up, ask: m})
 	case wire.Answer:
@@ -316,6 +321,7 @@ func (c *Core) settle() {
 	c.pumpOutput()
 	c.pumpInput()
 	c.checkExit()
+	c.checkStop()
 }
 
 // tooEarly reports whether an event has to wait until it is certain who starts

@@ -44,6 +44,12 @@ type Resume struct {
 // SignalRanks sends a signal to the process group of each live rank.
 type SignalRanks struct{ Number uint8 }
 
+// StopRanks stops the ranks and all that descends from them.
+type StopRanks struct{}
+
+// ContinueRanks undoes StopRanks.
+type ContinueRanks struct{}
+
 // KillRanks kills the ranks and all that descends from them, and goes on until
 // all are dead or the time is up. The driver answers Killed.
 type KillRanks struct{ Most time.Duration }
@@ -175,28 +181,30 @@ type Outcome struct {
 	Times     []job.NodeTimes // of a launch that was not completed: what is known of it
 }
 
-func (Send) effect()        {}
-func (StartChild) effect()  {}
-func (CloseLink) effect()   {}
-func (Spawn) effect()       {}
-func (Resume) effect()      {}
-func (SignalRanks) effect() {}
-func (KillRanks) effect()   {}
-func (Sweep) effect()       {}
-func (Feed) effect()        {}
-func (Tell) effect()        {}
-func (Connect) effect()     {}
-func (Give) effect()        {}
-func (Pooled) effect()      {}
-func (SetTimer) effect()    {}
-func (Probe) effect()       {}
-func (Finish) effect()      {}
-func (ReadStdin) effect()   {}
-func (Write) effect()       {}
-func (Suspend) effect()     {}
-func (Report) effect()      {}
-func (StartJob) effect()    {}
-func (SignalJobs) effect()  {}
-func (TellJob) effect()     {}
-func (TellParent) effect()  {}
-func (Done) effect()        {}
+func (Send) effect()          {}
+func (StartChild) effect()    {}
+func (CloseLink) effect()     {}
+func (Spawn) effect()         {}
+func (Resume) effect()        {}
+func (SignalRanks) effect()   {}
+func (StopRanks) effect()     {}
+func (ContinueRanks) effect() {}
+func (KillRanks) effect()     {}
+func (Sweep) effect()         {}
+func (Feed) effect()          {}
+func (Tell) effect()          {}
+func (Connect) effect()       {}
+func (Give) effect()          {}
+func (Pooled) effect()        {}
+func (SetTimer) effect()      {}
+func (Probe) effect()         {}
+func (Finish) effect()        {}
+func (ReadStdin) effect()     {}
+func (Write) effect()         {}
+func (Suspend) effect()       {}
+func (Report) effect()        {}
+func (StartJob) effect()      {}
+func (SignalJobs) effect()    {}
+func (TellJob) effect()       {}
+func (TellParent) effect()    {}
+func (Done) effect()          {}

@@ -55,7 +55,8 @@ func (c *Core) end(m wire.End) {
 	}
 	f.killAt, f.giveUpAt = c.now+grace, c.now+grace+slack
 	c.stage = ending
-	c.clock.held = false
+	held := c.clock.held
+	c.unhold()
 	c.ended(c.stock.nodes, job.Status{Kind: job.NotRun})
 	c.starts.failed += uint32(c.stock.nodes.Len())
 	c.stock.nodes = nil
@@ -65,10 +66,17 @@ func (c *Core) end(m wire.End) {
 	}
 	if c.ranks.alive > 0 {
 		c.ranks.stopped = true
-		c.do(SignalRanks{sigCont})
+		if held {
+			c.do(ContinueRanks{})
+		} else {
+			c.do(SignalRanks{sigCont})
+		}
 		if m.Signal != 0 {
 			c.do(SignalRanks{m.Signal})
 		}
+	}
+	if held {
+		c.signalJobs(sigCont)
 	}
 	c.signalJobs(sigTerm) // the second one hurries them
 	c.checkDeadlines()
@@ -144,6 +152,7 @@ func (c *Core) checkDeadlines() {
 	if c.cfg.Root {
 		c.rootDeadlines()
 	}
+	c.checkHold()
 	c.resolveDue()
 	c.stock.askBack(c)
 	if f.killAt == 0 {

@@ -81,6 +81,8 @@ type RankOutput struct {
 type RankExited struct {
 	Rank   uint32
 	Status job.Status
+	Told   bool   // it had been sent a signal of the job's end before it died
+	Cause  string // what is known beyond the status, or empty
 }
 
 // RankDrained says that all a rank wrote has been read.

@@ -239,7 +239,7 @@ func (w *world) endRanks(a *member, signal uint8) {
 
 func (w *world) exit(a *member, rank uint32, s job.Status) {
 	delete(a.alive, rank)
-	w.post(a, RankExited{rank, s})
+	w.post(a, RankExited{Rank: rank, Status: s, Told: w.choose.Odds(2)})
 	w.post(a, RankDrained{rank})
 }
 

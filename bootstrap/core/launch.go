@@ -46,6 +46,7 @@ type kid struct {
 	exited  bool   // its Exit came
 	tabled  bool   // its Blocks came
 	tallied bool   // its Tally came
+	holds   bool   // it knows that the job is stopped
 	op      uint32 // the last collective that its subtree has joined
 	wish    uint32 // fence of the pool that it waits for; 0: none
 	gave    uint32 // fence of the last pool that it gave to
@@ -247,6 +248,9 @@ func (c *Core) spawned(ev Spawned) {
 		if c.finish.killed {
 			c.killRanks()
 		}
+	}
+	if c.clock.held {
+		c.do(StopRanks{})
 	}
 	if len(ev.Failed) > 0 && c.stage != ending {
 		f := ev.Failed[0]

@@ -49,10 +49,11 @@ type life struct {
 
 // clock is the agent's view of time.
 type clock struct {
-	up    life
-	next  time.Duration // of the timer that is set; 0: none
-	held  bool          // the job is stopped: silence means nothing
-	fixed time.Duration // a deadline to wake for besides the period; 0: none
+	up     life
+	next   time.Duration // of the timer that is set; 0: none
+	held   bool          // the job is stopped: an agent's silence means nothing
+	heldAt time.Duration // since when
+	fixed  time.Duration // a deadline to wake for besides the period; 0: none
 }
 
 func (c *Core) life(l Link) *life {
@@ -60,15 +61,6 @@ func (c *Core) life(l Link) *life {
 		return &c.clock.up
 	}
 	return &c.kids[l].life
-}
-
-func (k *clock) hold(signal uint8) {
-	switch signal {
-	case sigTstp:
-		k.held = true
-	case sigCont:
-		k.held = false
-	}
 }
 
 // wakeAt asks for a Tick at t at the latest.
@@ -99,8 +91,8 @@ func (c *Core) arm() {
 
 func (c *Core) tick() {
 	k := &c.clock
-	if late := c.now - k.next; k.next > 0 && late > period || k.held {
-		c.excuse(max(late, period))
+	if late := c.now - k.next; k.next > 0 && late > period {
+		c.excuse(late)
 	}
 	k.next = 0
 	if k.fixed > 0 && k.fixed <= c.now {
@@ -132,7 +124,7 @@ func (c *Core) watch(l Link) {
 		c.send(l, wire.Beat{})
 	}
 	switch silent := c.now - k.heard; {
-	case silent >= leaseAgent:
+	case silent >= leaseAgent && !c.clock.held:
 		c.cut(l, "its host answers but its agent has been silent for 60 s")
 	case silent >= lookFrom && !k.asked:
 		k.asked = true
@@ -179,12 +171,10 @@ func (c *Core) linkLost(ev LinkLost) {
 		k.live = false
 		return
 	}
-	lost := c.stage != ending
 	c.drop(ev.Link, job.Status{Kind: job.Lost})
-	if lost {
-		c.fault(wire.Fault{
-			What: wire.FaultLost, Node: k.head.First, Nodes: uint32(k.part.Len()), Host: k.host(),
-			Parent: c.cfg.Host, Cause: ev.Cause, Tail: ev.Tail,
-		})
-	}
+	// While the job ends, too: it may be why others failed.
+	c.fault(wire.Fault{
+		What: wire.FaultLost, Node: k.head.First, Nodes: uint32(k.part.Len()), Host: k.host(),
+		Parent: c.cfg.Host, Cause: ev.Cause, Tail: ev.Tail,
+	})
 }

@@ -69,7 +69,10 @@ func (c *Core) jobEnded(ev JobEnded) {
 	if !ev.Ran || ev.Code == 0 {
 		return
 	}
-	c.because(CauseOffspring, ev.Code)
+	if c.because(CauseOffspring, ev.Code) {
+		c.root.cause = consequence
+		c.awaitBlame()
+	}
 	if c.cfg.Policy.KillOnBad {
 		c.endAll(sigTerm)
 	}

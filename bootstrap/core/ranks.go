@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -13,9 +15,10 @@ type ranks struct {
 	alive        uint32
 	undrained    uint32
 	ends         []job.StatusRun
-	reported     bool // a rank's failure has been sent up
-	stopped      bool // the ranks were told to end
-	abandoned    bool // those that live cannot be ended, and what becomes of them counts no more
+	reported     weight        // the heaviest failure of a rank that has been sent up
+	stopped      bool          // the ranks were told to end
+	abandoned    bool          // those that live cannot be ended, and what becomes of them counts no more
+	stopAt       time.Duration // when ranks that are to stop are made to; 0: never
 	locals       []local
 }
 
@@ -37,14 +40,17 @@ func (c *Core) rankExited(ev RankExited) {
 	c.ranks.end(ev.Rank, ev.Status)
 	c.deaf(ev.Rank)
 	c.rankEnded(ev.Rank, !ev.Status.OK())
-	if ev.Status.OK() || c.ranks.stopped && !c.killed(ev.Status) || c.ranks.reported {
+	if ev.Status.OK() {
 		return
 	}
-	c.ranks.reported = true
-	c.fault(wire.Fault{
+	f := wire.Fault{
 		What: wire.FaultRank, Node: c.ranks.index, Nodes: 1, Rank: ev.Rank, Count: 1,
-		Status: ev.Status, Host: c.cfg.Host, Parent: c.cfg.Host,
-	})
+		Status: ev.Status, Host: c.cfg.Host, Parent: c.cfg.Host, Cause: ev.Cause,
+	}
+	if w := weigh(f); w > c.ranks.reported && (!c.ranks.stopped || w > consequence && c.byItself(ev)) {
+		c.ranks.reported = w
+		c.fault(f)
+	}
 }
 
 func (c *Core) rankDrained() {
@@ -53,20 +59,27 @@ func (c *Core) rankDrained() {
 	}
 }
 
-// killed reports whether somebody else killed a rank of a job that is ending:
-// nothing but SIGKILL ends a process so, and this agent has not sent it yet.
-func (c *Core) killed(s job.Status) bool {
-	return s.Kind == job.Signaled && s.Code == sigKill && !c.finish.killed
+// byItself reports whether a rank that a signal ended while the job does died for
+// another reason: before it was told to end, or of SIGKILL, which this agent has not
+// sent yet.
+func (c *Core) byItself(ev RankExited) bool {
+	if ev.Status.Code == sigKill {
+		return !c.finish.killed
+	}
+	return !ev.Told
 }
 
-// passSignal sends a signal to every rank of the subtree. A stop suspends the
-// leases below: a stopped job is not a dead one.
+// passSignal sends a signal to every rank of the subtree.
 func (c *Core) passSignal(n uint8) {
-	c.clock.hold(n)
 	for i := range c.kids {
 		c.send(Link(i), wire.Signal{Number: n})
 	}
-	if c.ranks.alive > 0 {
+	switch {
+	case n == sigTstp:
+		c.hold()
+	case n == sigCont:
+		c.resume()
+	case c.starts.begun && c.ranks.alive > 0:
 		c.do(SignalRanks{n})
 	}
 	c.signalJobs(n)

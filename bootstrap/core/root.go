@@ -23,10 +23,13 @@ type root struct {
 	out       Outcome
 	timeoutAt time.Duration
 	settleAt  time.Duration
-	blameAt   time.Duration // when people are told of an abort; 0: there is none that they have not been told of
+	cause     weight        // of the failure that is the cause
+	blameAt   time.Duration // when people are told of it; 0: there is none, or they have been told
 	waitAt    time.Duration
 	deafAt    time.Duration
 	asked     int // interrupts so far
+	stop      stopState
+	stopBy    time.Duration // when children that do not confirm a stop are not waited for any more
 	offspring offspring
 	settled   int // nodes
 	seats     seats
@@ -119,14 +122,14 @@ func (c *Core) interrupted(signal uint8) {
 	switch signal {
 	case sigInt, sigTerm, sigHup, sigQuit:
 	case sigTstp:
-		c.passSignal(signal)
-		c.do(Suspend{})
+		c.stop()
 		return
 	default:
 		c.passSignal(signal)
 		return
 	}
 	r := &c.root
+	r.stop = stopNone
 	r.asked++
 	if c.stage == idle {
 		c.because(CauseSignal, 128+int(signal))
@@ -208,7 +211,7 @@ func (c *Core) rootDeadlines() {
 	if due(r.settleAt) {
 		c.endAll(sigTerm)
 	}
-	if due(r.waitAt) && c.because(CauseWait, codeSelf) {
+	if due(r.waitAt) && !c.clock.held && c.because(CauseWait, codeSelf) {
 		c.endAll(sigTerm)
 	}
 	if due(r.blameAt) {

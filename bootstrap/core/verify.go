@@ -58,6 +58,8 @@ func (c *Core) childLies(l Link, m wire.Message) (lie string) {
 		return when(!k.hasRanks(m.Rank, 1), "of another's rank")
 	case wire.Spawn:
 		return when(!k.hasRanks(m.Rank, 1), "of another's rank")
+	case wire.Signal:
+		return when(m.Number != sigTstp, "as if it were the parent")
 	case wire.Exit:
 		return when(!areAll(m.Runs, k.part) && (k.before == nil || !areAll(m.Runs, k.before)), "of other ranks than its own")
 	}

@@ -70,6 +70,7 @@ var lies = []struct{ plan, before, lie string }{
 	{"report\nfrom running", "", "0 -> Placed node=2 ranks=[{rank=3}]"},
 	{"from running", "", "0 -> Name rank=4"},
 	{"from running", "", "0 -> Spawn rank=1 commands=[{argv=[a] ranks=1}]"},
+	{"from running", "", "0 -> Signal number=18"},
 	{"from running", "", "0 -> Exit"},
 	{"from running", "", "0 -> Exit runs=[2+1:exit:0]"},
 	{"from running", "", "0 -> Exit runs=[2+3:exit:0]"},

@@ -55,6 +55,16 @@ func (f *feeder) end() {
 	f.poke()
 }
 
+// more reports whether the rank may still be given something to read.
+func (f *feeder) more() bool {
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.closed && (!f.ending || len(f.queue) > 0)
+}
+
 // close ends the input at once: the rank is dead, or was never started.
 func (f *feeder) close() {
 	f.mu.Lock()

@@ -31,8 +31,8 @@ func (s *Set) prepare() {
 		have := own[l.Resource]
 		want := attainable(l, have)
 		if want.Soft != l.Soft && want.Soft < l.Soft {
-			s.cfg.Post(Warning{fmt.Sprintf("%s: limit %s is %s here, not %s as where ibrun was started: ask for a higher hard limit on this node",
-				s.cfg.Node.Host, limits.Names[l.Resource], amount(want.Soft), amount(l.Soft))})
+			s.cfg.Post(Warning{fmt.Sprintf("limit %s is %s here, not %s as where ibrun was started: ask for a higher hard limit on this node",
+				limits.Names[l.Resource], amount(want.Soft), amount(l.Soft))})
 		}
 		if want == have {
 			continue
@@ -45,12 +45,15 @@ func (s *Set) prepare() {
 	}
 }
 
-// attainable is what the kernel lets us set: root may raise a hard limit,
-// others may not.
+// attainable is what the kernel lets us set. Whether a hard limit can be raised is
+// tried: not every root may (capabilities(7), CAP_SYS_RESOURCE), and files have a bound
+// of their own (fs.nr_open). This process's soft limit, which could harm it, stays.
 func attainable(l job.Limit, have limits.Limit) limits.Limit {
 	want := limits.Limit{Soft: l.Soft, Hard: l.Hard}
-	if os.Geteuid() != 0 {
-		want.Hard = min(want.Hard, have.Hard)
+	var own syscall.Rlimit
+	if l.Hard > have.Hard && (syscall.Getrlimit(int(l.Resource), &own) != nil ||
+		syscall.Setrlimit(int(l.Resource), &syscall.Rlimit{Cur: own.Cur, Max: l.Hard}) != nil) {
+		want.Hard = have.Hard
 		want.Soft = min(want.Soft, want.Hard)
 	}
 	return want
@@ -106,11 +109,21 @@ func LimitMain(args []string) int {
 			return 125
 		}
 		if err := syscall.Setrlimit(r, &l); err != nil {
-			fmt.Fprintf(os.Stderr, "ibrun: cannot set limit %s: %v\n", limits.Names[r], err)
+			complain("cannot set limit %s: %v", limits.Names[r], err)
 		}
 	}
 	syscall.CloseOnExec(stubNumber)
-	err := syscall.Exec(args[1], args[2:], os.Environ())
-	fmt.Fprintf(os.Stderr, "ibrun: %s: %v\n", args[1], err)
-	return 126
+	path, argv := args[1], args[2:]
+	code, err := refusal(path, syscall.Exec(path, argv, os.Environ()))
+	if err == nil {
+		code, err = 126, syscall.Exec("/bin/sh", byShell(path, argv), os.Environ())
+	}
+	complain("%v", err)
+	return int(code)
+}
+
+// complain says on a rank's standard error what the agent cannot know, with the node.
+func complain(format string, args ...any) {
+	host, _ := os.Hostname()
+	fmt.Fprintf(os.Stderr, "ibrun: %s: %s\n", host, fmt.Sprintf(format, args...))
 }

@@ -18,9 +18,15 @@ const (
 	// firstChunk is the room for a stream until it has filled that once: most say
 	// little, and a node has many.
 	firstChunk = 1 << 10
-	// gather is how long the beginning of a line waits for the rest. MPI
-	// libraries unbuffer stdout: one printf becomes many one-byte writes.
-	gather = 5 * time.Millisecond
+	// The beginning of a line waits for the rest, so that lines of up to chunkSize are
+	// whole whoever else prints. A program that buffers ends a block anywhere in a line,
+	// an MPI program that does not makes many writes of one printf, and a busy node
+	// runs others between two of them. It appears after lineMost, and earlier if
+	// the rank reads ibrun's input and nothing has come for lineGap: then it is a prompt.
+	lineGap  = 100 * time.Millisecond
+	lineMost = 2 * time.Second
+	// lineLast is for what came while this goroutine was late.
+	lineLast = time.Millisecond
 )
 
 // reader reads one stream of one rank. Its goroutine ends with the stream, or
@@ -29,6 +35,7 @@ type reader struct {
 	rank       uint32
 	stream     uint8
 	unbuffered bool
+	feed       *feeder // what the rank reads of ibrun's input; nil: nothing
 	post       func(Event)
 	file       *os.File      // nil: nothing is read
 	copy       *os.File      // gets what is read, too; nil: nothing does
@@ -39,9 +46,9 @@ type reader struct {
 	until time.Time // when to give up; zero while the rank lives
 }
 
-func newReader(rank uint32, stream uint8, cfg Config) *reader {
+func newReader(rank uint32, stream uint8, feed *feeder, cfg Config) *reader {
 	return &reader{
-		rank: rank, stream: stream, unbuffered: cfg.Job.Output.Unbuffered, post: cfg.Post,
+		rank: rank, stream: stream, unbuffered: cfg.Job.Output.Unbuffered, feed: feed, post: cfg.Post,
 		more: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 }
@@ -96,16 +103,22 @@ func (r *reader) wait(patience time.Duration) {
 	<-r.ended
 }
 
-// read fills buf from the stream, waiting most for it; 0 waits for ever.
-func (r *reader) read(buf []byte, most time.Duration) (int, error) {
-	r.mu.Lock()
-	deadline := r.until
-	if at := time.Now().Add(most); most > 0 && (deadline.IsZero() || at.Before(deadline)) {
-		deadline = at
+// read fills buf from the stream, waiting most for it; 0 waits for ever. What has
+// come while this goroutine was late is there before the time is up.
+func (r *reader) read(buf []byte, most time.Duration) (n int, err error) {
+	for _, wait := range [...]time.Duration{most, lineLast} {
+		r.mu.Lock()
+		deadline := r.until
+		if at := time.Now().Add(wait); most > 0 && (deadline.IsZero() || at.Before(deadline)) {
+			deadline = at
+		}
+		_ = r.file.SetReadDeadline(deadline)
+		r.mu.Unlock()
+		if n, err = r.file.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
 	}
-	_ = r.file.SetReadDeadline(deadline)
-	r.mu.Unlock()
-	return r.file.Read(buf)
+	return n, err
 }
 
 // over reports whether the time after the rank's end is up.
@@ -135,24 +148,41 @@ func (r *reader) run() {
 			r.copy.Close()
 		}
 	}()
-	buf := make([]byte, firstChunk)
+	buf, n := make([]byte, firstChunk), 0
+	var began time.Time // when buf was empty last
 	for {
-		n, err := r.read(buf, 0)
-		if n == len(buf) && n < chunkSize {
-			buf = append(make([]byte, 0, chunkSize), buf...)[:chunkSize]
-		}
-		// The beginning of a line waits a little for the rest.
-		for n > 0 && n < len(buf) && err == nil && !r.unbuffered && buf[n-1] != '\n' {
-			var k int
-			k, err = r.read(buf[n:], gather)
-			n += k
-		}
+		most := time.Duration(0)
 		if n > 0 {
-			r.keep(buf[:n])
-			r.pass(buf[:n])
+			most = max(lineMost-time.Since(began), lineLast)
+			if r.feed.more() {
+				most = min(most, lineGap)
+			}
+		}
+		k, err := r.read(buf[n:], most)
+		if n == 0 {
+			began = time.Now()
+		}
+		n += k
+		full := n == len(buf)
+		if ready := r.ready(buf[:n], err); ready > 0 {
+			r.keep(buf[:ready])
+			r.pass(buf[:ready])
+			n, began = copy(buf, buf[ready:n]), time.Now()
+		}
+		if full && n < chunkSize && len(buf) < chunkSize {
+			buf = append(make([]byte, 0, chunkSize), buf...)[:chunkSize]
 		}
 		if late := errors.Is(err, os.ErrDeadlineExceeded); err != nil && !late || late && r.over() {
 			return
 		}
 	}
+}
+
+// ready is how much of what has been read is passed on: whole lines, or all if
+// nothing more comes or fits.
+func (r *reader) ready(read []byte, err error) int {
+	if lines := bytes.LastIndexByte(read, '\n') + 1; err == nil && !r.unbuffered && (lines > 0 || len(read) < chunkSize) {
+		return lines
+	}
+	return len(read)
 }

@@ -27,9 +27,13 @@ func next(t *testing.T, events <-chan Event) Event {
 
 // printing is a rank's stream 1: the reader of it, what it posts, and the
 // rank's end of the pipe.
-func printing(t *testing.T, out job.Output) (*reader, <-chan Event, *os.File) {
+func printing(t *testing.T, out job.Output, prompts bool) (*reader, <-chan Event, *os.File) {
 	events := make(chan Event, 100)
-	r := newReader(3, 1, Config{Job: &job.Job{Output: out}, Post: func(ev Event) { events <- ev }})
+	var feed *feeder
+	if prompts {
+		feed = newFeeder(3, nil)
+	}
+	r := newReader(3, 1, feed, Config{Job: &job.Job{Output: out}, Post: func(ev Event) { events <- ev }})
 	from, to, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { to.Close() })
@@ -41,7 +45,7 @@ func chunk(text string) Event { return Output{Rank: 3, Stream: 1, Data: []byte(t
 
 // The beginning of a line waits for the rest; a whole line does not.
 func TestOutputGathersLines(t *testing.T) {
-	_, events, to := printing(t, job.Output{})
+	_, events, to := printing(t, job.Output{}, true)
 	for _, piece := range []string{"h", "el", "lo\n"} {
 		_, err := to.WriteString(piece)
 		require.NoError(t, err)
@@ -50,42 +54,69 @@ func TestOutputGathersLines(t *testing.T) {
 }
 
 // A prompt without an end of line comes a moment later all the same, and with
-// --unbuffered nothing waits.
+// --unbuffered nothing waits. A rank that reads nothing has no prompts: what it has
+// not ended waits longer, but not for ever, however often a little more comes.
 func TestOutputOfPrompts(t *testing.T) {
 	for _, unbuffered := range []bool{false, true} {
-		_, events, to := printing(t, job.Output{Unbuffered: unbuffered})
+		_, events, to := printing(t, job.Output{Unbuffered: unbuffered}, !unbuffered)
 		_, err := to.WriteString("name? ")
 		require.NoError(t, err)
 		require.Equal(t, chunk("name? "), next(t, events))
 	}
+	_, events, to := printing(t, job.Output{}, false)
+	require.False(t, (*feeder)(nil).more())
+	began, dots := time.Now(), 0
+	for ; len(events) == 0; dots++ {
+		_, err := to.WriteString(".")
+		require.NoError(t, err)
+		<-time.After(lineGap / 2)
+	}
+	require.Equal(t, ".", string(next(t, events).(Output).Data[:1]))
+	require.Greater(t, time.Since(began), lineMost)
+	require.Greater(t, dots, 2, "more than comes within a gap")
 }
 
-// One chunk is on its way at a time: the rank that prints on has to wait, and
-// what it printed meanwhile comes in one piece when the reader may go on.
+// One chunk is on its way at a time: the rank that prints on has to wait, and what
+// it printed meanwhile comes in whole lines, or in pieces if they are too long.
 func TestOutputWaitsForResume(t *testing.T) {
-	r, events, to := printing(t, job.Output{})
-	_, _ = to.WriteString("one\n")
-	require.Equal(t, chunk("one\n"), next(t, events))
-	_, _ = to.WriteString("two\n")
-	_, _ = to.WriteString(strings.Repeat("x", chunkSize))
+	r, events, to := printing(t, job.Output{}, true)
+	long := strings.Repeat("x", chunkSize)
+	for _, c := range []struct{ print, comes string }{
+		{"one\n", "one\n"},
+		{"two\nthree\n" + long + "y\nfo", "two\nthree\n"},
+		{"ur\n", long},
+		{"", "y\nfour\n"},
+		{"five\n", "five\n"},
+		{long[1:] + "\n", long[1:] + "\n"},
+	} {
+		_, err := to.WriteString(c.print)
+		require.NoError(t, err)
+		require.Equal(t, chunk(c.comes), next(t, events))
+		require.Empty(t, events)
+		r.resume()
+	}
 	to.Close()
-	require.Empty(t, events)
-	r.resume()
-	got := next(t, events).(Output)
-	require.Len(t, got.Data, chunkSize)
-	require.Equal(t, "two\n", string(got.Data[:4]))
-	require.Empty(t, events)
-	r.resume()
-	require.Len(t, next(t, events).(Output).Data, 4)
-	r.resume()
 	r.wait(patience)
 	require.Empty(t, events)
+}
+
+// What is left of a line at the end comes at once.
+func TestOutputEndsWithinALine(t *testing.T) {
+	r, events, to := printing(t, job.Output{}, false)
+	began := time.Now()
+	_, err := to.WriteString("line\nrest")
+	require.NoError(t, err)
+	require.Equal(t, chunk("line\n"), next(t, events))
+	to.Close()
+	r.resume()
+	require.Equal(t, chunk("rest"), next(t, events))
+	require.Less(t, time.Since(began), lineMost)
 }
 
 // A rank is dead and something that it left behind holds its output open: what
 // was printed is read, and the rest is given up.
 func TestOutputHeldOpen(t *testing.T) {
-	r, events, to := printing(t, job.Output{})
+	r, events, to := printing(t, job.Output{}, true)
 	_, _ = to.WriteString("last words")
 	require.Equal(t, chunk("last words"), next(t, events))
 	r.resume()
@@ -93,7 +124,7 @@ func TestOutputHeldOpen(t *testing.T) {
 	_, err := to.WriteString("too late")
 	require.ErrorContains(t, err, "broken pipe")
 	require.Empty(t, events)
-	newReader(1, 2, Config{Job: &job.Job{}}).wait(patience) // of a rank that prints into a file: nothing to wait for
+	newReader(1, 2, nil, Config{Job: &job.Job{}}).wait(patience) // of a rank that prints into a file: nothing to wait for
 }
 
 // What a rank is fed is counted when it is taken, in order, and its end comes
@@ -104,6 +135,7 @@ func TestFeed(t *testing.T) {
 	f.put([]byte("ab"))
 	f.put([]byte("c"))
 	f.end()
+	require.True(t, f.more())
 	from, to, err := os.Pipe()
 	require.NoError(t, err)
 	f.start(to)
@@ -115,6 +147,7 @@ func TestFeed(t *testing.T) {
 	require.Equal(t, "abc", string(b[:n]))
 	_, err = from.Read(b)
 	require.Error(t, err, "the end")
+	require.False(t, f.more())
 	from.Close()
 	f.close()
 }

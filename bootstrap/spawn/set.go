@@ -31,6 +31,8 @@ type (
 	Exited struct {
 		Rank   uint32
 		Status job.Status
+		Told   bool   // it had been sent a signal that ends before it died
+		Cause  string // what is known beyond the status, or empty
 	}
 	// Drained says that nothing more will come from a rank.
 	Drained struct{ Rank uint32 }
@@ -97,6 +99,7 @@ type Set struct {
 	null    *os.File // for ranks that read nothing, open as long as the agent lives; Start's alone
 	port    port
 	mpi     library // of prepareMPI
+	memory  memory
 
 	stall stall
 
@@ -109,11 +112,13 @@ type rank struct {
 	local   uint32
 	program *job.Program
 	place   place
+	path    string // of the program's file, when it has been found; Start's until the rank runs
 	// terminal says that its standard streams are a terminal.
 	terminal bool
 
 	mu      sync.Mutex
 	process *proc.Process
+	told    bool       // while it lived, to end
 	readers [3]*reader // by stream; nil: nothing to read
 	feed    *feeder    // nil: the rank reads no input of ours
 	door    *door
@@ -129,14 +134,15 @@ func New(cfg Config) *Set {
 				r.program = p
 			}
 		}
-		for stream := 1; stream <= 2; stream++ {
-			r.readers[stream] = newReader(r.number, uint8(stream), cfg)
-		}
 		if in := cfg.Job.Stdin; cfg.Job.Output.StdinFile == "" && (in.Mode == job.StdinAll || in.Mode == job.StdinOne && in.Rank == r.number) {
 			r.feed = newFeeder(r.number, cfg.Post)
 			r.terminal = cfg.Job.Output.Terminal
-			r.feed.terminal, r.readers[1].unbuffered = r.terminal, r.terminal || cfg.Job.Output.Unbuffered
+			r.feed.terminal = r.terminal
 		}
+		for stream := 1; stream <= 2; stream++ {
+			r.readers[stream] = newReader(r.number, uint8(stream), r.feed, cfg)
+		}
+		r.readers[1].unbuffered = r.terminal || cfg.Job.Output.Unbuffered
 		s.ranks = append(s.ranks, r)
 	}
 	return s
@@ -166,6 +172,7 @@ func (s *Set) startAll() (failed []Failure) {
 			}
 		}
 	})
+	s.memory.watch()
 	if refused == nil && (s.cfg.Job.Binding.Report || s.cfg.Job.Binding.Topo) {
 		s.cfg.Post(s.placed())
 	}
@@ -179,13 +186,16 @@ const drainPatience = 2 * time.Second
 // watch waits for one rank's end, and for the end of what it printed.
 func (s *Set) watch(r *rank, p *proc.Process) {
 	<-p.Done()
+	r.mu.Lock()
+	told := r.told
+	r.mu.Unlock()
 	if r.feed != nil {
 		r.feed.close()
 	}
 	r.door.drain()
 	r.door.close()
 	s.port.end(r.number)
-	s.cfg.Post(Exited{r.number, StatusOf(p.Status())})
+	s.cfg.Post(Exited{r.number, StatusOf(p.Status()), told, s.why(r, p.Status())})
 	until := time.Now().Add(drainPatience)
 	for _, rd := range r.readers[1:] {
 		rd.wait(max(0, time.Until(until)))
@@ -230,11 +240,35 @@ func (s *Set) CloseStdin(number uint32) {
 // Signal sends a signal to the process group of each live rank.
 func (s *Set) Signal(number int) {
 	for _, r := range s.ranks {
-		if p := r.running(); p != nil {
+		r.mu.Lock()
+		p := r.process
+		r.told = r.told || p != nil && !p.Ended() && endsJobs(number)
+		r.mu.Unlock()
+		if p != nil {
 			p.SignalGroup(syscall.Signal(number))
 		}
 	}
 }
+
+// endsJobs reports whether a signal is one by which jobs are ended.
+func endsJobs(number int) bool {
+	switch syscall.Signal(number) {
+	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGKILL:
+		return true
+	}
+	return false
+}
+
+// stopPatience bounds what stopping takes: a round through a few thousand processes
+// takes some 10 ms, and each but the first finds only what was being forked.
+const stopPatience = time.Second
+
+// Stop stops the ranks and everything below this process, except the subtrees of
+// the processes in keep. A program cannot refuse.
+func (s *Set) Stop(keep []int) { proc.StopDescendants(stopPatience, keep...) }
+
+// Continue undoes Stop.
+func (s *Set) Continue(keep []int) { proc.ContinueDescendants(stopPatience, keep...) }
 
 // KillAll is Sweep, and lets no rank start any more: those that have not fail.
 func (s *Set) KillAll(most time.Duration, keep []int) (left []int) {

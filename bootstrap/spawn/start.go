@@ -37,6 +37,7 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	if what.err != nil {
 		return fail(what.code, what.err)
 	}
+	r.path = what.path
 	s.stall.at("open", what.path)
 	path, env := what.path, what.env.of(r.place.devices, s.identity(r))
 	if err := s.prepareMPI(r, path, env); err != nil {
@@ -52,7 +53,7 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 		return fail(126, err)
 	}
 	s.stall.at("", "") // the start has an end of its own
-	p, err := s.exec(path, argv, env.list, r, ends.child, start)
+	p, code, err := s.exec(path, argv, env.list, r, ends.child, start)
 	if hasHung(err) {
 		s.stall.forbid() // the others would take as long
 	}
@@ -61,10 +62,6 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 		err = errors.New("the job ended first")
 	}
 	if err != nil {
-		code := uint8(126)
-		if errors.Is(err, fs.ErrNotExist) {
-			code = 127 // a script whose interpreter is missing, or a lost race
-		}
 		return fail(code, err)
 	}
 	ends.give(r)
@@ -136,22 +133,32 @@ func notDir(err error) error {
 	return err
 }
 
-// exec starts the program itself, through the stub if limits ask for it. What
-// the kernel does not know how to run is given to the shell, as execvp does.
-func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, start starter) (*proc.Process, error) {
+// exec starts the program itself, through the stub if limits ask for it. A text that
+// the kernel does not know how to run is given to the shell, as execvp does. The
+// code goes with the error.
+func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, start starter) (p *proc.Process, code uint8, err error) {
 	c := proc.Cmd{
 		Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Terminal: r.terminal, Thread: r.place.thread,
 		Most: s.cfg.Job.Launch.Timeout,
 	}
 	if len(s.stub) > 0 {
-		return s.execLimited(c, start)
+		p, err = s.execLimited(c, start)
+		return p, 126, err
 	}
-	p, err := start(c)
-	if errors.Is(err, syscall.ENOEXEC) {
-		c.Path, c.Argv = "/bin/sh", append([]string{"sh", path}, argv[1:]...)
-		p, err = start(c)
+	if p, err = start(c); err == nil {
+		return p, 0, nil
 	}
-	return p, err
+	if code, err = refusal(path, err); err != nil {
+		return nil, code, err
+	}
+	c.Path, c.Argv = "/bin/sh", byShell(path, argv)
+	p, err = start(c)
+	return p, 126, err
+}
+
+// byShell are the words by which a shell runs a script.
+func byShell(path string, argv []string) []string {
+	return append([]string{"sh", path}, argv[1:]...)
 }
 
 // lookup finds the program as a shell would in the ranks' directory and with

@@ -31,7 +31,7 @@ var kinds = [256]struct {
 	KindGrant:     {"Grant", Parent, parseGrant, false},
 	KindStdin:     {"Stdin", Parent, parseStdin, false},
 	KindStdinRoom: {"StdinRoom", Child, parseStdinRoom, false},
-	KindSignal:    {"Signal", Parent, parseSignal, false},
+	KindSignal:    {"Signal", Parent | Child, parseSignal, false},
 	KindEnd:       {"End", Parent, parseEnd, false},
 	KindFault:     {"Fault", Child, parseFault, false},
 	KindWaiting:   {"Waiting", Child, parseWaiting, false},

@@ -97,6 +97,9 @@ func (r *reporter) faultLine(f wire.Fault) string {
 		}
 		return fmt.Sprintf("rank %d on %s aborted the job with code %d: %s", rank(f.Rank), f.Host, f.Status.Code, f.Cause)
 	case wire.FaultRank:
+		if f.Cause != "" {
+			return fmt.Sprintf("rank %d on %s %s: %s", rank(f.Rank), f.Host, ending(f.Status), f.Cause)
+		}
 		return fmt.Sprintf("rank %d on %s %s", rank(f.Rank), f.Host, ending(f.Status))
 	case wire.FaultSpawn:
 		who := fmt.Sprintf("rank %d", rank(f.Rank))
@@ -209,7 +212,7 @@ func (r *reporter) launchTable(o core.Outcome) {
 		}
 	}
 	sort.Slice(failed, func(i, j int) bool { return failed[i].Node < failed[j].Node })
-	r.line("the job was not started: %s could not be reached", plural(nodes, "node"))
+	r.line("%s: %s could not be reached", ran(o.Runs), plural(nodes, "node"))
 	rows := [][4]string{{"host", "parent", "phase", "cause"}}
 	for _, f := range failed[:min(len(failed), maxRows)] {
 		rows = append(rows, [4]string{f.Host, f.Parent, f.Phase, f.Cause + below(f)})
@@ -229,6 +232,26 @@ func (r *reporter) launchTable(o core.Outcome) {
 	if more := len(failed) - maxRows; more > 0 {
 		r.line("  and %d more", more)
 	}
+}
+
+// ran says of a job whose launch has failed what of it had run: ranks do not wait for
+// those of other nodes.
+func ran(runs []job.StatusRun) string {
+	all, started, known := uint32(0), uint32(0), true
+	for _, run := range runs {
+		all += run.Count
+		if run.Status.Kind != job.NotRun {
+			started += run.Count
+		}
+		known = known && run.Status.Kind != job.Lost
+	}
+	switch {
+	case started == 0:
+		return "the job was not started"
+	case !known: // their agent cannot be asked
+		return fmt.Sprintf("the job was ended, of which up to %d of %s had been started", started, plural(int(all), "rank"))
+	}
+	return fmt.Sprintf("the job was ended, of which %d of %s had been started", started, plural(int(all), "rank"))
 }
 
 // maxRows bounds the table: a job of a thousand nodes that all fail needs one

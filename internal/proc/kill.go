@@ -50,15 +50,11 @@ func childrenByParent(pid int) []int {
 	var kids []int
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, f := range stats {
-		b, err := pseudo.Read(f, mostStat)
+		kid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
 		if err != nil {
 			continue
 		}
-		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-		if len(fields) < 2 || fields[0] == "Z" || fields[1] != strconv.Itoa(pid) {
-			continue
-		}
-		if kid, err := strconv.Atoi(filepath.Base(filepath.Dir(f))); err == nil {
+		if _, words := stat(kid); len(words) >= 2 && words[0] != "Z" && words[1] == strconv.Itoa(pid) {
 			kids = append(kids, kid)
 		}
 	}
@@ -67,20 +63,32 @@ func childrenByParent(pid int) []int {
 
 // Look tells a process's name and the letter of its state, proc(5); 0 if there is no process.
 func Look(pid int) (name string, state byte) {
+	name, words := stat(pid)
+	if len(words) == 0 {
+		return "", 0
+	}
+	return name, words[0][0]
+}
+
+// stat is what /proc/PID/stat says of a process: its name, which, in parentheses, may
+// hold anything, and behind it its state, its parent, and more, proc(5). No words:
+// there is no such process.
+func stat(pid int) (name string, words []string) {
 	b, err := pseudo.Read("/proc/"+strconv.Itoa(pid)+"/stat", mostStat)
-	if err != nil {
-		return "", 0
-	}
-	// The name, in parentheses, may hold anything: the state follows the last.
 	begin, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
-	if begin < 0 || end < begin || end+2 >= len(b) {
-		return "", 0
+	if err != nil || begin < 0 || end < begin {
+		return "", nil
 	}
-	return string(b[begin+1 : end]), b[end+2]
+	return string(b[begin+1 : end]), strings.Fields(string(b[end+1:]))
+}
+
+func state(pid int) byte {
+	_, s := Look(pid)
+	return s
 }
 
 func zombie(pid int) bool {
-	_, s := Look(pid)
+	s := state(pid)
 	return s == 'Z' || s == 'X' || s == 0
 }
 

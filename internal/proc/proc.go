@@ -205,6 +205,16 @@ func (p *Process) Pid() int { return p.pid }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Ended reports whether Done is closed.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Status says how the process ended; call it after Done.
 func (p *Process) Status() syscall.WaitStatus { return p.status }
 

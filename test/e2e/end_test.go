@@ -134,3 +134,20 @@ func TestStrays(t *testing.T) {
 	require.Less(t, o.took, 5*time.Second)
 	require.Empty(t, marked(mark))
 }
+
+// Ranks of nodes that are up do not wait for those that cannot be: what ran is said.
+func TestWhatRan(t *testing.T) {
+	launcher := filepath.Join(t.TempDir(), "launcher")
+	up := filepath.Join(t.TempDir(), "up")
+	require.NoError(t, os.WriteFile(launcher, []byte("#!/bin/sh\nhost=$1\nshift\n[ $host = bad ] || exec sh -c \"$*\"\nwhile [ ! -e "+up+" ]; do sleep 0.01; done\necho no such host >&2\nexit 255\n"), 0o755))
+	run := func(hosts string) outcome {
+		return ibrun(t, "-ppn", "2", "--launcher-exec", launcher, "--hosts", hosts, "--tree", "flat", "sh", "-c", "echo here; : >"+up+"; exec sleep 100")
+	}
+	o := run("good,bad")
+	require.Equal(t, 125, o.code, o.stderr)
+	require.Equal(t, "here\nhere\n", string(o.stdout))
+	require.Contains(t, o.stderr, "the job was ended, of which 2 of 4 ranks had been started: 1 node could not be reached")
+	o = run("bad")
+	require.Equal(t, 125, o.code, o.stderr)
+	require.Contains(t, o.stderr, "the job was not started: 1 node could not be reached")
+}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -90,6 +91,72 @@ func TestLabels(t *testing.T) {
 	}
 	for r, n := range next {
 		require.Equal(t, count, n, "rank %d", r)
+	}
+}
+
+// printLines is a rank that prints some lines of a size, with the end, each by so
+// many writes.
+func printLines(count, size, writes string) {
+	n, _ := strconv.Atoi(count)
+	bytes, _ := strconv.Atoi(size)
+	pieces, _ := strconv.Atoi(writes)
+	line := []byte(strings.Repeat(string('a'+os.Getenv("IBRUN_RANK")[0]-'0'), bytes-1) + "\n")
+	for range n {
+		for at := range pieces {
+			_, _ = os.Stdout.Write(line[at*bytes/pieces : (at+1)*bytes/pieces])
+		}
+	}
+}
+
+// Lines of up to 32 KiB are whole without labels, too, whoever else prints: those
+// that come in one write, as a program prints them that buffers, and in several.
+func TestWholeLines(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, c := range []struct{ ranks, count, size, writes int }{
+		{64, 100, 4096, 1},
+		{32, 100, 4096, 3},
+		{16, 40, 32 << 10, 1},
+		{16, 40, 32 << 10, 9},
+		{16, 1000, 80, 20},
+		{16, 300, 1023, 2},
+	} {
+		o := ibrun(t, args(deep, "--stdin", "none", "-n", strconv.Itoa(c.ranks), self, ":lines", strconv.Itoa(c.count), strconv.Itoa(c.size), strconv.Itoa(c.writes))...)
+		require.Equal(t, 0, o.code, o.stderr)
+		whole := 0
+		for line := range bytes.Lines(o.stdout) {
+			if len(line) == c.size && bytes.Count(line, line[:1]) == c.size-1 {
+				whole++
+			}
+		}
+		require.Len(t, o.stdout, c.ranks*c.count*c.size)
+		assert.Equal(t, c.ranks*c.count, whole, "lines of %d bytes in %d writes", c.size, c.writes)
+	}
+}
+
+// A prompt appears before it is answered, with labels, too, and its line goes on
+// behind it; another rank's output in between does not mix with it.
+func TestPrompt(t *testing.T) {
+	for _, c := range []struct {
+		args         []string
+		prompt, rest string
+	}{
+		{nil, "name? ", "name? hi me\n"},
+		{[]string{"-l"}, "[0] name? ", "[0] name? hi me\n"},
+		{[]string{"-u"}, "name? ", "name? hi me\n"},
+	} {
+		cmd := command(t, args(c.args, "sh", "-c", `printf "name? "; read name; echo hi $name`)...)
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		var out lines
+		cmd.Stdout = &out
+		require.NoError(t, cmd.Start())
+		eventually(t, 20*time.Second, "the prompt", func() bool { return out.String() == c.prompt })
+		_, err = io.WriteString(in, "me\n")
+		require.NoError(t, err)
+		require.NoError(t, in.Close())
+		require.NoError(t, cmd.Wait())
+		require.Equal(t, c.rest, out.String())
 	}
 }
 

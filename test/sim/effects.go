@@ -55,6 +55,12 @@ func (w *World) perform(a *agent, eff core.Effect) {
 			w.Ready = w.now
 		}
 		w.Reports = append(w.Reports, e.What)
+	case core.Suspend:
+		w.suspend()
+	case core.StopRanks:
+		w.Stopped[a.node] = true
+	case core.ContinueRanks:
+		delete(w.Stopped, a.node)
 	case core.Finish:
 		a.done = true
 		w.part(a)
@@ -159,16 +165,21 @@ func (w *World) spawn(a *agent, e core.Spawn) {
 }
 
 func (w *World) exit(a *agent, r uint32, s job.Status) {
-	if a.dead || !a.alive[r] {
-		return
-	}
-	delete(a.alive, r)
-	w.post(0, a, core.RankExited{Rank: r, Status: s})
-	w.post(0, a, core.RankDrained{Rank: r})
+	w.exited(a, core.RankExited{Rank: r, Status: s})
 }
 
+func (w *World) exited(a *agent, ev core.RankExited) {
+	if a.dead || !a.alive[ev.Rank] {
+		return
+	}
+	delete(a.alive, ev.Rank)
+	w.post(0, a, ev)
+	w.post(0, a, core.RankDrained{Rank: ev.Rank})
+}
+
+// end ends all ranks of a node, as its agent has told them to.
 func (w *World) end(a *agent, s job.Status) {
 	for i := range a.rank.Ranks {
-		w.exit(a, a.rank.First+i, s)
+		w.exited(a, core.RankExited{Rank: a.rank.First + i, Status: s, Told: true})
 	}
 }

@@ -56,6 +56,7 @@ type World struct {
 	queue   events
 	seq     uint64
 	rand    *rand.Rand
+	stop    time.Duration
 	Outcome *core.Outcome
 	// Sent counts messages by kind, for all links together.
 	Sent map[wire.Kind]int
@@ -72,6 +73,7 @@ type World struct {
 	// Spawned counts, by seat, how often a node's ranks were started; Up is when the
 	// session to a host came up.
 	Spawned map[uint32]int
+	Stopped map[uint32]bool // nodes whose ranks are stopped
 	Up      map[string]time.Duration
 	Events  int
 }
@@ -86,7 +88,7 @@ type agent struct {
 	timer  uint64
 	turn   time.Duration // when it can attend to another session
 	dead   bool
-	frozen time.Duration // until when
+	frozen time.Duration // until when; its events wait, its timers fire late
 	done   bool
 	host   string
 	rank   job.Node
@@ -149,7 +151,7 @@ func (q *events) pop() event {
 func New(cfg Config) *World {
 	w := &World{
 		cfg: cfg, agents: map[uint32]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),
-		Sent: map[wire.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[wire.Kind]uint64{}, RootBytes: map[wire.Kind]uint64{}, Spawned: map[uint32]int{}, Up: map[string]time.Duration{},
+		Sent: map[wire.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[wire.Kind]uint64{}, RootBytes: map[wire.Kind]uint64{}, Spawned: map[uint32]int{}, Stopped: map[uint32]bool{}, Up: map[string]time.Duration{},
 	}
 	w.root = &agent{host: "root", core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here, Policy: cfg.Policy, Join: exchange.Join})}
 	w.post(0, w.root, core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
@@ -288,6 +290,19 @@ func (w *World) Say(node, rank uint32, m wire.Message) {
 
 // Post lets something happen at a node, after what happens now.
 func (w *World) Post(node uint32, ev core.Event) { w.post(0, w.agents[node], ev) }
+
+// Stop is Ctrl-Z, and fg when the root has been stopped for a time.
+func (w *World) Stop(d time.Duration) {
+	w.stop = d
+	w.Interrupt(20)
+}
+
+// suspend stops the root. SIGCONT is the first that it hears of when it goes on,
+// but for what it has not taken yet.
+func (w *World) suspend() {
+	w.root.frozen = w.now + w.stop
+	w.At(w.root.frozen, func() { w.Interrupt(18) })
+}
 
 // Interrupt sends the root a signal.
 func (w *World) Interrupt(signal uint8) { w.post(0, w.root, core.Interrupted{Signal: signal}) }

@@ -82,6 +82,22 @@ func TestKilledInAllreduce(t *testing.T) {
 	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
 }
 
+// An agent killed in the same loop: MPICH's ranks elsewhere see their connections end
+// and exit with 15, and some of that is heard of before the loss, which is the cause.
+func TestAgentKilledInAllreduce(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	program := mpiProgram(t, c)
+	for range 5 {
+		j := start(t, c, "--hosts", "node[0001-0004]", "--tree", "chain", "--timeout", "100", "-x", overTCP, "--bind-to", "none", program, "spin")
+		eventually(t, time.Minute, "it has added up a hundred times", func() bool { return strings.Contains(j.out.String(), "spinning") })
+		require.NoError(t, syscall.Kill(agentOf(t, c, "node0003"), syscall.SIGKILL))
+		o := j.wait()
+		require.Equal(t, 125, o.code, o.stderr)
+		require.Contains(t, o.stderr, "the agent on node0003 was lost")
+	}
+	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+}
+
 // Ranks killed before their peers have opened their shared memory: what they
 // have made on each of their nodes is removed.
 func TestSharedMemoryOverNodes(t *testing.T) {

@@ -1,0 +1,117 @@
+package core
+
+import (
+	"time"
+)
+
+// Job control. When the terminal stops a job (SIGTSTP), every agent keeps the
+// job on hold until SIGCONT: its ranks are stopped, and an agent that is silent
+// is not given up, since the root is stopped, too. The agents run on, so a root that is
+// killed meanwhile, or whose host dies, still ends everything.
+//
+// The root must not stop before its children know, or they would give it up. So
+// they confirm the hold with a Signal upwards:
+//
+//	none --TSTP--> wanted --launch complete--> asked --all confirm, or holdPatience--> Suspend, none
+//
+// A stop that comes during the launch waits: sessions that come up have deadlines,
+// and ranks that are started are to be stopped as well.
+type stopState uint8
+
+const (
+	stopNone stopState = iota
+	stopWanted
+	stopAsked
+)
+
+const (
+	// stopGrace is the time that programs have to act upon SIGTSTP, which they can
+	// catch, before SIGSTOP, which they cannot.
+	stopGrace = time.Second
+	// holdPatience is how long the root waits for its children to confirm. One that
+	// has not done so by then has been silent for long enough to be suspected.
+	holdPatience = leaseHost
+)
+
+// stop is what the root does about its terminal's wish.
+func (c *Core) stop() {
+	r := &c.root
+	switch c.stage {
+	case idle, launching:
+		r.stop = stopWanted
+	case running:
+		if c.clock.held {
+			return // it is stopping, or is about to hear that it goes on
+		}
+		c.passSignal(sigTstp)
+		r.stop, r.stopBy = stopAsked, c.now+holdPatience
+	default:
+		r.stop = stopAsked // nothing is held: what is left of the job ends meanwhile
+	}
+}
+
+// checkStop suspends the root when its children hold the job.
+func (c *Core) checkStop() {
+	r := &c.root
+	if r.stop == stopWanted && c.stage >= running {
+		c.stop()
+	}
+	if r.stop != stopAsked || c.stage == done {
+		return
+	}
+	for i := range c.kids {
+		if k := &c.kids[i]; k.live && !k.holds && c.clock.held && c.now < r.stopBy {
+			c.wakeAt(r.stopBy)
+			return
+		}
+	}
+	r.stop = stopNone
+	c.do(Suspend{})
+}
+
+// hold stops this node's ranks.
+func (c *Core) hold() {
+	if c.stage == ending {
+		return
+	}
+	c.clock.held, c.clock.heldAt = true, c.now
+	if c.starts.begun && c.ranks.count > 0 {
+		c.do(SignalRanks{sigTstp})
+		c.ranks.stopAt = c.now + stopGrace
+		c.wakeAt(c.ranks.stopAt)
+	}
+}
+
+// checkHold stops what has not stopped by itself.
+func (c *Core) checkHold() {
+	switch at := c.ranks.stopAt; {
+	case at == 0:
+	case c.now < at:
+		c.wakeAt(at)
+	default:
+		c.ranks.stopAt = 0
+		c.do(StopRanks{})
+	}
+}
+
+// resume lets this node's ranks go on. What nobody heard meanwhile is
+// nobody's fault, and the ranks that -W waits for could not end.
+func (c *Core) resume() {
+	if w := &c.root.waitAt; c.clock.held && *w > 0 {
+		*w += c.now - c.clock.heldAt
+		c.wakeAt(*w)
+	}
+	c.unhold()
+	c.excuse(c.now)
+	if c.starts.begun && c.ranks.count > 0 {
+		c.do(ContinueRanks{})
+	}
+}
+
+// unhold ends a hold, and forgets what the terminal wished.
+func (c *Core) unhold() {
+	c.clock.held, c.ranks.stopAt, c.root.stop = false, 0, stopNone
+	for i := range c.kids {
+		c.kids[i].holds = false
+	}
+}

@@ -1,0 +1,175 @@
+package spawn
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// What the kernel did not execute is looked at to say why, and to find out whether a
+// shell may run it, as execvp would: a text. A program of another machine, or a part
+// of one, is no text: a shell would run what looks like words in it.
+
+// mostHead is how much of a file decides what it is.
+const mostHead = 512
+
+// refusal says why a file that the kernel did not execute cannot be a rank; nil: a
+// shell is to run it. It comes with the rank's exit code.
+func refusal(path string, err error) (code uint8, why error) {
+	return refusalOf(path, err, true)
+}
+
+func refusalOf(path string, err error, interpreted bool) (code uint8, why error) {
+	head, info, fail := beginning(path)
+	switch {
+	case errors.Is(fail, fs.ErrNotExist):
+		return 127, fmt.Errorf("%s: no such file", path)
+	case fail != nil:
+		return 126, err // that one is the kernel's
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOEXEC):
+	default:
+		return 126, err
+	}
+	interpreter, script := interpreterOf(head)
+	switch {
+	case script && interpreted:
+		_, why := refusalOf(interpreter, err, false)
+		if why == nil {
+			why = fmt.Errorf("%s: %w", interpreter, err)
+		}
+		return 126, fmt.Errorf("%s: its interpreter %w", path, why)
+	case len(head) == 0:
+		return 126, fmt.Errorf("%s: is empty", path)
+	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
+		return 126, fmt.Errorf("%s: %s", path, wrong(path, head, info.Size(), err))
+	case errors.Is(err, syscall.ENOEXEC) && !script && bytes.IndexByte(head, 0) < 0:
+		return 0, nil
+	}
+	return 126, fmt.Errorf("%s: not a program: neither ELF nor a script", path)
+}
+
+// beginning is the head of a file, and what it is.
+func beginning(path string) (head []byte, info fs.FileInfo, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return nil, nil, err
+	}
+	head = make([]byte, mostHead)
+	n, err := io.ReadFull(f, head)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return head[:n], info, err
+}
+
+// interpreterOf is what a script begins with: "#!/bin/sh -e".
+func interpreterOf(head []byte) (path string, script bool) {
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	words, script := bytes.CutPrefix(line, []byte("#!"))
+	if fields := bytes.Fields(words); len(fields) > 0 {
+		path = string(fields[0])
+	}
+	return path, script
+}
+
+// wrong says what is wrong with an ELF file.
+func wrong(path string, head []byte, size int64, err error) string {
+	if len(head) < shortHeader {
+		return fmt.Sprintf("is truncated: it ends after %d of %d bytes or more", size, shortHeader)
+	}
+	if want := wanted(path, head); size < want {
+		return fmt.Sprintf("is truncated: it ends after %d of %d bytes", size, want)
+	}
+	own, _, fail := beginning("/proc/self/exe")
+	if its, ours := platformOf(head), platformOf(own); fail == nil && its != ours {
+		return fmt.Sprintf("wrong architecture: it is for %v, and this node is %v", its, ours)
+	}
+	if loader := loaderOf(path); errors.Is(err, fs.ErrNotExist) && loader != "" {
+		return fmt.Sprintf("its loader %s: no such file", loader)
+	}
+	return "no program of this system: " + err.Error()
+}
+
+// shortHeader is the size of the header of a 64-bit ELF file, elf(5).
+const shortHeader = 64
+
+// platform is what an ELF file is made for.
+type platform struct {
+	class elf.Class
+	data  elf.Data
+	kind  elf.Machine
+}
+
+func (m platform) String() string {
+	name := strings.ToLower(strings.TrimPrefix(m.kind.String(), "EM_"))
+	if m.kind == elf.EM_PPC64 && m.data == elf.ELFDATA2LSB {
+		name += "le"
+	}
+	return name
+}
+
+// order is that of the numbers in the file.
+func (m platform) order() binary.ByteOrder {
+	if m.data == elf.ELFDATA2MSB {
+		return binary.BigEndian
+	}
+	return binary.LittleEndian
+}
+
+// platformOf reads a head of at least 20 bytes.
+func platformOf(head []byte) platform {
+	m := platform{class: elf.Class(head[elf.EI_CLASS]), data: elf.Data(head[elf.EI_DATA])}
+	m.kind = elf.Machine(m.order().Uint16(head[18:]))
+	return m
+}
+
+// wanted is how many bytes a 64-bit ELF file must have for what is to be loaded of
+// it; 0: that is not known.
+func wanted(path string, head []byte) (most int64) {
+	f, err := os.Open(path)
+	if err != nil || len(head) < shortHeader || platformOf(head).class != elf.ELFCLASS64 {
+		return 0
+	}
+	defer f.Close()
+	order := platformOf(head).order()
+	var h elf.Header64
+	_ = binary.Read(bytes.NewReader(head), order, &h) // there are enough bytes
+	for i := range int64(h.Phnum) {
+		at := int64(h.Phoff) + i*int64(h.Phentsize)
+		var p elf.Prog64
+		if binary.Read(io.NewSectionReader(f, at, int64(h.Phentsize)), order, &p) != nil {
+			return max(most, at+int64(h.Phentsize))
+		}
+		if elf.ProgType(p.Type) == elf.PT_LOAD {
+			most = max(most, int64(p.Off+p.Filesz))
+		}
+	}
+	return most
+}
+
+// loaderOf is the dynamic loader that an ELF file asks for.
+func loaderOf(path string) string {
+	f, err := elf.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP && p.Filesz < mostHead {
+			name, _ := io.ReadAll(p.Open())
+			return strings.TrimRight(string(name), "\x00")
+		}
+	}
+	return ""
+}

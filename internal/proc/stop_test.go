@@ -1,0 +1,58 @@
+package proc
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Everything below stops, in any session and group, with handlers or without; a
+// spared subtree does not. Everything goes on afterwards.
+func TestStopDescendants(t *testing.T) {
+	pids := func(line func() string, n int) (list []int) {
+		for range n {
+			pid, err := strconv.Atoi(line())
+			require.NoError(t, err)
+			list = append(list, pid)
+		}
+		return list
+	}
+	_, line := shell(t, `trap : TSTP CONT; echo $$; setsid sh -c 'echo $$; while :; do sleep 0.01; done' & while :; do sleep 0.01; done`)
+	below := pids(line, 2)
+	spared, line := shell(t, `echo $$; while :; do sleep 0.01; done`)
+	pids(line, 1)
+
+	// A parent in vfork sleeps, D, as long as its child is stopped.
+	halted := func(pid int) bool { return strings.IndexByte("TD", state(pid)) >= 0 }
+	for range 20 {
+		StopDescendants(patience, spared.Pid())
+		require.Eventually(t, func() bool { return halted(below[0]) && halted(below[1]) }, patience, time.Millisecond)
+		require.NotEqual(t, byte('T'), state(spared.Pid()))
+		ContinueDescendants(patience, spared.Pid())
+		require.Eventually(t, func() bool { return !halted(below[0]) && !halted(below[1]) }, patience, time.Millisecond)
+	}
+}
+
+// A group is orphaned where no shell that does job control stands above it.
+func TestGroupOrphaned(t *testing.T) {
+	if os.Getenv("ORPHANED") != "" {
+		_, _ = os.Stdout.WriteString(strconv.FormatBool(GroupOrphaned()) + "\n")
+		os.Exit(0)
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	program := "env ORPHANED=1 " + self + " -test.run=^TestGroupOrphaned$"
+	for _, c := range []struct{ name, script, want string }{
+		{"a group of its own, below one of the same session", "exec bash -c 'set -m; " + program + " & wait'", "false"},
+		{"the same, below a script", "exec bash -c 'set -m; sh -c \"" + program + "; exit\" & wait'", "false"},
+		{"the group of a session's leader", program + "; exit", "true"},
+		{"a session of its own", "setsid -w " + program + "; exit", "true"},
+	} {
+		_, line := shell(t, c.script)
+		require.Equal(t, c.want, line(), c.name)
+	}
+}

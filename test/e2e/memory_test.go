@@ -1,0 +1,33 @@
+package e2e
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/skip"
+	"ibrun/test/memgroup"
+)
+
+// A rank that the kernel kills for lack of memory is named with that; one that somebody
+// kills is not.
+func TestOutOfMemory(t *testing.T) {
+	if os.Getuid() != 0 {
+		skip.Because(t, "cgroups are root's")
+	}
+	group, words := memgroup.Enter(t, 100<<20)
+	in := func(args ...string) outcome {
+		cmd := command(t, args...)
+		cmd.Args = append(append(append([]string(nil), words...), program), args...)
+		cmd.Path = "/bin/sh"
+		return finish(t, cmd)
+	}
+	o := in("-n", "1", "sleep", "100", ":", "-n", "1", "tail", "/dev/zero") // which keeps the last lines
+	require.Equal(t, 128+int(syscall.SIGKILL), o.code, o.stderr)
+	require.Contains(t, o.stderr, "was killed by signal 9 (KILL): the kernel was out of memory (cgroup "+group+")")
+	o = in("-n", "2", "sh", "-c", "kill -9 $$")
+	require.Equal(t, 128+int(syscall.SIGKILL), o.code, o.stderr)
+	require.NotContains(t, o.stderr, "memory")
+}
