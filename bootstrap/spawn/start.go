@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"ibrun/internal/owned"
 	"ibrun/internal/proc"
 	"ibrun/job"
 )
@@ -226,7 +227,7 @@ func (s *Set) connect(r *rank) (e ends, err error) {
 		case stream == 2 && (out.Merge || name != "" && name == s.expand(names[1], r)):
 			e.child[2] = e.child[1]
 		case name != "":
-			e.child[stream], err = os.OpenFile(s.inDir(r, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+			e.child[stream], err = owned.Replace(s.inDir(r, name))
 		default:
 			e.read[stream], e.child[stream], err = proc.PipeFrom()
 		}

@@ -180,11 +180,15 @@ func readText(name string) ([]byte, error) {
 	return content, nil
 }
 
-// cause is the kernel's own word for an error.
+// cause is an error without the path and the call, which its reader knows.
 func cause(err error) error {
 	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &errno):
 		return errno
+	case errors.As(err, &path):
+		return path.Err
 	}
 	return err
 }
