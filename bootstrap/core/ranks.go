@@ -32,7 +32,7 @@ func (r *ranks) end(rank uint32, s job.Status) {
 func (c *Core) rankExited(ev RankExited) {
 	c.ranks.end(ev.Rank, ev.Status)
 	c.deaf(ev.Rank)
-	c.rankEnded(ev.Rank, !ev.Status.OK())
+	c.rankGone(ev.Rank, !ev.Status.OK())
 	if ev.Status.OK() || c.ranks.stopped && !c.killed(ev.Status) || c.ranks.reported {
 		return
 	}

@@ -187,7 +187,7 @@ func (s *Set) Bind(number uint32, id int) (rank uint32, refused string) {
 // Answer sends words of PMI to a caller.
 func (s *Set) Answer(number uint32, words []byte) {
 	if c := s.port.call(number); c != nil {
-		c.enqueue(words, -1)
+		c.enqueue(words)
 	}
 }
 

@@ -47,6 +47,7 @@ var kindNames = [...]string{
 	KindFinalize:  "Finalize",
 	KindLater:     "Later",
 	KindWanted:    "Wanted",
+	KindRefused:   "Refused",
 }
 
 func (k Kind) String() string {
@@ -111,6 +112,7 @@ var parsers = [256]func(*reader) Message{
 	KindFinalize:  parseFinalize,
 	KindLater:     parseLater,
 	KindWanted:    parseWanted,
+	KindRefused:   parseRefused,
 }
 
 func (m Ready) append(w *writer)     { w.u32(m.Up); w.u32(m.Failed) }

@@ -94,7 +94,8 @@ type Tally struct{ Of *job.Tally }
 
 // Limits of what goes through the tree.
 const (
-	MaxKey     = 1 << 10  // bytes of a key
+	MaxKey     = 1 << 10  // bytes of a user's key
+	MaxMark    = 4        // bytes before it that say of which program's it is
 	MaxValue   = 1 << 20  // bytes of a value
 	MaxGather  = 48 << 20 // bytes of all parcels in one message, each with ParcelHead
 	ParcelHead = 15       // the most that a parcel takes besides its value
@@ -117,7 +118,7 @@ func (m Ask) append(w *writer) {
 }
 
 func parseAsk(r *reader) Message {
-	return Ask{Rank: r.u32(), Key: string(r.bytes(MaxKey)), Least: uint16(r.uint(1<<16 - 1)), Fresh: r.bool()}
+	return Ask{Rank: r.u32(), Key: string(r.bytes(MaxMark + MaxKey)), Least: uint16(r.uint(1<<16 - 1)), Fresh: r.bool()}
 }
 
 func (m Answer) append(w *writer) {
@@ -129,7 +130,7 @@ func (m Answer) append(w *writer) {
 }
 
 func parseAnswer(r *reader) Message {
-	m := Answer{Rank: r.u32(), Key: string(r.bytes(MaxKey)), Fresh: r.bool(), What: Answered(r.byte()), Value: r.bytes(MaxValue)}
+	m := Answer{Rank: r.u32(), Key: string(r.bytes(MaxMark + MaxKey)), Fresh: r.bool(), What: Answered(r.byte()), Value: r.bytes(MaxValue)}
 	if m.What >= answers || m.What != Found && len(m.Value) > 0 {
 		r.fail(ErrRange)
 	}
