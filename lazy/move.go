@@ -186,12 +186,7 @@ func (t *Table) dial(f *far, offer []byte) {
 	t.readers.Go(func() {
 		ctx, cancel := context.WithTimeout(t.ctx, dialTime)
 		defer cancel()
-		s, err := t.by(to).Dial(ctx, to, offer)
-		if err == nil {
-			if err = t.prove(s, f.rank, token); err != nil {
-				s.Close()
-			}
-		}
+		s, err := t.connect(ctx, f.rank, to, offer, token)
 		t.fmu.Lock()
 		defer t.fmu.Unlock()
 		late := t.stopped || f.moved.token != token // another attempt has begun, or none is wanted
@@ -205,6 +200,36 @@ func (t *Table) dial(f *far, offer []byte) {
 			f.gotStream(s)
 		}
 	})
+}
+
+// dials is how often a peer is dialled that hangs up before it has heard who it is:
+// it may be crowded by strangers. Between the attempts it waits firstPause, then
+// twice that, and so on.
+const (
+	dials      = 6
+	firstPause = 10 * time.Millisecond
+)
+
+// connect dials a peer until both sides have proved themselves.
+func (t *Table) connect(ctx context.Context, rank uint32, to fabric.Tuple, offer []byte, token [tokenLen]byte) (fabric.Stream, error) {
+	for attempt, pause := 1, firstPause; ; attempt, pause = attempt+1, 2*pause {
+		s, err := t.by(to).Dial(ctx, to, offer)
+		if err != nil {
+			return nil, err
+		}
+		if err = t.prove(s, rank, token); err == nil {
+			return s, nil
+		}
+		s.Close()
+		if attempt == dials || !errors.Is(err, io.EOF) && !isReset(err) {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // prove shows the listener who dials, and takes its proof.
@@ -249,9 +274,11 @@ func deadline(s fabric.Stream, d time.Duration) {
 }
 
 // accept takes a stream from a stranger, in a goroutine of its own.
-func (t *Table) accept(s fabric.Stream) {
+func (t *Table) accept(g *guest) {
+	s := g.stream
 	deadline(s, helloTime)
 	e, body, err := t.hearHello(s)
+	t.lobby.leave(g)
 	if err != nil || e.Src >= t.cfg.Layout.Ranks() || t.isNear(e.Src) {
 		t.count(func(s *sums) { s[job.CountStrangers]++ })
 		s.Close()
@@ -365,4 +392,7 @@ func (s sink) Datagram(from fabric.Tuple, b []byte) {
 	})
 }
 
-func (s sink) Accepted(c fabric.Stream) { s.t.readers.Go(func() { s.t.accept(c) }) }
+func (s sink) Accepted(c fabric.Stream) {
+	g := s.t.lobby.enter(c, s.t.expected)
+	s.t.readers.Go(func() { s.t.accept(g) })
+}

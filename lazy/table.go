@@ -147,6 +147,7 @@ type Table struct {
 	datagrams, handshakes, rejects uint64
 
 	readers sync.WaitGroup
+	lobby   lobby
 
 	stats struct {
 		sync.Mutex
