@@ -186,7 +186,7 @@ func (t *Table) dial(f *far, offer []byte) {
 	t.readers.Go(func() {
 		ctx, cancel := context.WithTimeout(t.ctx, dialTime)
 		defer cancel()
-		s, err := t.connect(ctx, f.rank, to, offer, token)
+		s, err := t.connect(ctx, f, to, offer, token)
 		t.fmu.Lock()
 		defer t.fmu.Unlock()
 		late := t.stopped || f.moved.token != token // another attempt has begun, or none is wanted
@@ -202,31 +202,38 @@ func (t *Table) dial(f *far, offer []byte) {
 	})
 }
 
-// dials is how often a peer is dialled that hangs up before it has heard who it is:
-// it may be crowded by strangers. Between the attempts it waits firstPause, then
-// twice that, and so on.
+// A peer that hangs up before it has heard who dials may be crowded by strangers. It
+// is dialled again after firstPause, then after twice that, and so on.
 const (
-	dials      = 6
 	firstPause = 10 * time.Millisecond
+	lastPause  = 500 * time.Millisecond
 )
 
 // connect dials a peer until both sides have proved themselves.
-func (t *Table) connect(ctx context.Context, rank uint32, to fabric.Tuple, offer []byte, token [tokenLen]byte) (fabric.Stream, error) {
-	for attempt, pause := 1, firstPause; ; attempt, pause = attempt+1, 2*pause {
+func (t *Table) connect(
+	ctx context.Context, f *far, to fabric.Tuple, offer []byte, token [tokenLen]byte,
+) (fabric.Stream, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		s, err := t.by(to).Dial(ctx, to, offer)
 		if err != nil {
 			return nil, err
 		}
-		if err = t.prove(s, rank, token); err == nil {
+		if err = t.prove(s, f.rank, token); err == nil {
 			return s, nil
 		}
 		s.Close()
-		if attempt == dials || !errors.Is(err, io.EOF) && !isReset(err) {
+		if !errors.Is(err, io.EOF) && !isReset(err) {
 			return nil, err
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
+			return nil, err
+		}
+		t.fmu.Lock()
+		wanted := f.moved.token == token
+		t.fmu.Unlock()
+		if !wanted {
 			return nil, err
 		}
 	}
@@ -292,9 +299,8 @@ func (t *Table) accept(g *guest) {
 		s.Close()
 		return
 	}
-	if err := t.sayHello(s, f.rank, token); err != nil {
-		s.Close()
-		f.giveUp(err)
+	if t.sayHello(s, f.rank, token) != nil {
+		s.Close() // it had to leave the lobby, or hung up; who dials will do so again or give up
 		return
 	}
 	deadline(s, 0)
