@@ -48,7 +48,7 @@ func (w *World) put(key string, value []byte) (done chan bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.puts = append(w.puts, done)
-	return done, w.door.Send(wire.Put{Key: key, Value: value})
+	return done, w.door.Send(wire.Put{Key: w.mark + key, Value: value})
 }
 
 // putBeside puts this rank's second address where those look for it who need it.
@@ -98,7 +98,7 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if w.door == nil {
 		w.getAlone(k)
 	} else if len(w.gets[k]) == 1 {
-		err = w.door.Send(wire.Ask{Rank: k.rank, Key: key})
+		err = asker{w.door, w.mark}.Ask(wire.Ask{Rank: k.rank, Key: key, Least: w.welcome.Epoch})
 	}
 	w.mu.Unlock()
 	if err != nil {

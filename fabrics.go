@@ -41,7 +41,8 @@ func onInfiniBand(how job.Transport) (yes bool, why string) {
 // that is active.
 func openInfiniBand(w wire.Welcome, first bool, to fabric.Sink) (fabric.Fabric, error) {
 	f, err := ib.Open(ib.Config{
-		Port: os.Getenv(hcaVariable), GIDIndex: int(w.How.GID) - 1, SL: w.How.SL, PKey: w.How.PKey, QKey: w.Key.QKey(), Spin: w.How.Spin,
+		Port: os.Getenv(hcaVariable), GIDIndex: int(w.How.GID) - 1, SL: w.How.SL, PKey: w.How.PKey, Spin: w.How.Spin,
+		QKey: w.Key.QKey(), Key: w.Key.ControlKey(),
 	}, to)
 	if err != nil {
 		return nil, fmt.Errorf("%w; see ibrun --doctor, or use --fabric udp", err)

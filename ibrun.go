@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +43,8 @@ type World struct {
 	over    chan struct{} // closed when the agent is lost or the world finalized
 	reader  sync.WaitGroup
 
+	mark string // before keys on the bulletin board, which earlier programs of a rank have used, too
+
 	mu        sync.Mutex
 	op        uint32
 	releases  map[uint32]chan wire.Release
@@ -59,7 +62,9 @@ type getKey struct {
 
 // Init joins the job: it says hello to this node's agent, opens the fabric and
 // publishes the rank's address. It asks nothing about other ranks. It may be
-// called once per process.
+// called once per process. A rank that is a script can run several programs that
+// call it, one after the other: each has the programs that the other ranks run
+// in the same turn as its peers, and fails if the one before it did not Finalize.
 func Init(ctx context.Context) (*World, error) {
 	began := time.Now()
 	d, welcome, err := door.Open()
@@ -74,12 +79,13 @@ func Init(ctx context.Context) (*World, error) {
 // join makes a world over an open door.
 func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, error) {
 	w := &World{
-		door: d, welcome: welcome, over: make(chan struct{}),
+		door: d, welcome: welcome, over: make(chan struct{}), op: welcome.Op, mark: mark(welcome.Epoch),
 		releases: map[uint32]chan wire.Release{}, gets: map[getKey][]chan wire.Answer{},
 	}
 	w.first, w.locals = welcome.Layout.RanksOn(welcome.Layout.NodeOf(welcome.Rank))
 	cfg := lazy.Config{
-		Rank: welcome.Rank, Epoch: welcome.Epoch, Layout: welcome.Layout, Agent: asker{d}, Answer: answer,
+		Rank: welcome.Rank, Epoch: welcome.Epoch, Least: welcome.Epoch, Layout: welcome.Layout,
+		Agent: asker{d, mark(welcome.Epoch)}, Answer: answer,
 		Seal: fabric.NewSeal(welcome.Key, welcome.Rank, welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
 	}
 	if welcome.Layout.Nodes() > 1 {
@@ -132,10 +138,28 @@ func (w *World) publish(later bool) error {
 }
 
 // asker puts the table's questions to the agent.
-type asker struct{ door *door.Door }
+type asker struct {
+	door *door.Door
+	mark string
+}
 
-func (a asker) Ask(m wire.Ask) error   { return a.door.Send(m) }
+func (a asker) Ask(m wire.Ask) error {
+	if m.Key != "" {
+		m.Key = a.mark + m.Key
+	}
+	return a.door.Send(m)
+}
+
 func (a asker) Pair(rank uint32) error { return a.door.Send(wire.Pair{Rank: rank}) }
+
+// mark goes before the keys of a rank's second program and of those after it, so
+// that none finds what an earlier one has put: agents keep that.
+func mark(epoch uint16) string {
+	if epoch <= 1 {
+		return ""
+	}
+	return string([]byte{0, 'e', byte(epoch >> 8), byte(epoch)})
+}
 
 // Rank is this rank's number, from 0 to Size()-1.
 func (w *World) Rank() int { return w.rank(w.welcome.Rank) }
@@ -169,6 +193,7 @@ func (w *World) listen() {
 		}
 		switch m := m.(type) {
 		case wire.Answer:
+			m.Key = strings.TrimPrefix(m.Key, w.mark)
 			if m.Key == "" || m.Key == lazy.BesideKey {
 				w.table.Answered(m)
 			} else {

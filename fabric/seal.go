@@ -48,6 +48,9 @@ func DeriveKey(secret [32]byte) (k Key) {
 // over the wire as it is, so it protects nothing.
 func (k Key) QKey() uint32 { return binary.BigEndian.Uint32(derive(k, "ibrun queue key", 4)) }
 
+// ControlKey is what InfiniBand's own datagrams, which make streams, are sealed with.
+func (k Key) ControlKey() [32]byte { return [32]byte(derive(k, "ibrun queue pairs", 32)) }
+
 func derive(from [32]byte, purpose string, size int) []byte {
 	b, err := hkdf.Expand(sha256.New, from[:], purpose, size)
 	if err != nil {

@@ -27,7 +27,7 @@ func (t *Table) askBeside(f *far, epoch uint16) {
 	}
 	f.beside.asked = epoch
 	t.count(func(s *sums) { s[countLookups]++ })
-	_ = t.cfg.Agent.Ask(wire.Ask{Rank: f.rank, Key: BesideKey}) // a lost agent ends the world
+	_ = t.cfg.Agent.Ask(wire.Ask{Rank: f.rank, Key: BesideKey, Least: t.cfg.Least}) // a lost agent ends the world
 }
 
 // answeredBeside takes the agent's answer.

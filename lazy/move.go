@@ -186,12 +186,7 @@ func (t *Table) dial(f *far, offer []byte) {
 	t.readers.Go(func() {
 		ctx, cancel := context.WithTimeout(t.ctx, dialTime)
 		defer cancel()
-		s, err := t.by(to).Dial(ctx, to, offer)
-		if err == nil {
-			if err = t.prove(s, f.rank, token); err != nil {
-				s.Close()
-			}
-		}
+		s, err := t.connect(ctx, f, to, offer, token)
 		t.fmu.Lock()
 		defer t.fmu.Unlock()
 		late := t.stopped || f.moved.token != token // another attempt has begun, or none is wanted
@@ -205,6 +200,43 @@ func (t *Table) dial(f *far, offer []byte) {
 			f.gotStream(s)
 		}
 	})
+}
+
+// A peer that hangs up before it has heard who dials may be crowded by strangers. It
+// is dialled again after firstPause, then after twice that, and so on.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 500 * time.Millisecond
+)
+
+// connect dials a peer until both sides have proved themselves.
+func (t *Table) connect(
+	ctx context.Context, f *far, to fabric.Tuple, offer []byte, token [tokenLen]byte,
+) (fabric.Stream, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		s, err := t.by(to).Dial(ctx, to, offer)
+		if err != nil {
+			return nil, err
+		}
+		if err = t.prove(s, f.rank, token); err == nil {
+			return s, nil
+		}
+		s.Close()
+		if !errors.Is(err, io.EOF) && !isReset(err) {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+		t.fmu.Lock()
+		wanted := f.moved.token == token
+		t.fmu.Unlock()
+		if !wanted {
+			return nil, err
+		}
+	}
 }
 
 // prove shows the listener who dials, and takes its proof.
@@ -249,9 +281,11 @@ func deadline(s fabric.Stream, d time.Duration) {
 }
 
 // accept takes a stream from a stranger, in a goroutine of its own.
-func (t *Table) accept(s fabric.Stream) {
+func (t *Table) accept(g *guest) {
+	s := g.stream
 	deadline(s, helloTime)
 	e, body, err := t.hearHello(s)
+	t.lobby.leave(g)
 	if err != nil || e.Src >= t.cfg.Layout.Ranks() || t.isNear(e.Src) {
 		t.count(func(s *sums) { s[job.CountStrangers]++ })
 		s.Close()
@@ -265,9 +299,8 @@ func (t *Table) accept(s fabric.Stream) {
 		s.Close()
 		return
 	}
-	if err := t.sayHello(s, f.rank, token); err != nil {
-		s.Close()
-		f.giveUp(err)
+	if t.sayHello(s, f.rank, token) != nil {
+		s.Close() // it had to leave the lobby, or hung up; who dials will do so again or give up
 		return
 	}
 	deadline(s, 0)
@@ -365,4 +398,7 @@ func (s sink) Datagram(from fabric.Tuple, b []byte) {
 	})
 }
 
-func (s sink) Accepted(c fabric.Stream) { s.t.readers.Go(func() { s.t.accept(c) }) }
+func (s sink) Accepted(c fabric.Stream) {
+	g := s.t.lobby.enter(c, s.t.expected)
+	s.t.readers.Go(func() { s.t.accept(g) })
+}

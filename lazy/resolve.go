@@ -8,6 +8,7 @@ import (
 
 // resolve finds a peer's address in the table's blocks, or asks the agent.
 func (t *Table) resolve(f *far, least uint16, fresh bool) {
+	least = max(least, t.cfg.Least)
 	if !fresh {
 		if tuple, epoch, ok := t.known(f.rank, least); ok {
 			t.resolved(f, tuple, epoch)

@@ -75,6 +75,7 @@ type Agent interface {
 type Config struct {
 	Rank   uint32
 	Epoch  uint16
+	Least  uint16 // peers' epochs from which on they are of the same program as this one; 0: any
 	Layout job.Layout
 	Agent  Agent
 	Seal   *fabric.Seal
@@ -146,6 +147,7 @@ type Table struct {
 	datagrams, handshakes, rejects uint64
 
 	readers sync.WaitGroup
+	lobby   lobby
 
 	stats struct {
 		sync.Mutex

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"ibrun/bootstrap/guard"
 	"ibrun/bootstrap/remote"
 	"ibrun/internal/build"
+	"ibrun/internal/owned"
 	"ibrun/internal/proc"
 )
 
@@ -54,9 +56,7 @@ func Main() int {
 	}()
 	l.run()
 	if l.hub != nil {
-		for _, path := range l.hub.Shared() {
-			_ = os.Remove(path) // most are gone
-		}
+		removeShared(l.hub.Shared())
 	}
 	l.up.drain(lastWords)
 	l.fold()
@@ -69,6 +69,17 @@ func (l *loop) code() int {
 		return remote.CutOff
 	}
 	return 0
+}
+
+// removeShared removes files of shared memory that ranks have named. A rank can
+// name anything there: what is not this user's stays.
+func removeShared(paths []string) {
+	for _, path := range paths {
+		if dir, err := owned.Open(filepath.Dir(path)); err == nil {
+			_ = dir.Remove(filepath.Base(path)) // most are gone
+			dir.Close()
+		}
+	}
 }
 
 // watchGuard posts the death of the guard. An agent that nobody guards, as in

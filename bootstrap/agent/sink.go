@@ -14,6 +14,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/plain"
 )
 
 // Style says how ranks' output is shown.
@@ -49,6 +50,7 @@ type Sink struct {
 	closed bool
 	wake   chan struct{} // capacity 1
 	ended  chan struct{}
+	cut    map[source][]byte // characters that are not complete yet, on a terminal
 	failed bool
 
 	// Of labelled lines that have not ended:
@@ -73,7 +75,8 @@ type part struct {
 func NewSink(stdout, stderr io.Writer, style Style) *Sink {
 	return &Sink{
 		style: style, to: [3]io.Writer{1: stdout, 2: stderr},
-		wake: make(chan struct{}, 1), ended: make(chan struct{}), parts: map[source]*part{},
+		wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		parts: map[source]*part{}, cut: map[source][]byte{},
 	}
 }
 
@@ -132,15 +135,15 @@ func (s *Sink) write(w core.Write, post func(any)) {
 	if s.failed {
 		return
 	}
-	out := w.Data
+	out, from := w.Data, source{w.Rank, w.Stream}
 	if s.style.labels() {
-		out = s.lines(source{w.Rank, w.Stream}, w.Data)
+		out = s.lines(from, w.Data)
 	}
 	to := s.to[w.Stream]
 	if s.style.Direct != nil && w.Rank == s.style.Terminal {
 		to = s.style.Direct
 	} else {
-		out = s.shown(w.Stream, out)
+		out = s.shown(from, out)
 	}
 	if _, err := to.Write(out); err != nil {
 		s.failed = true
@@ -150,13 +153,20 @@ func (s *Sink) write(w core.Write, post func(any)) {
 	post(core.Wrote{N: len(w.Data)})
 }
 
-// shown is what a stream is to show of some bytes.
-func (s *Sink) shown(stream uint8, out []byte) []byte {
-	if s.style.Escape[stream] {
-		out = escape(out, s.last)
+// shown is what a source's stream is to show of some bytes. A character is
+// shown when it is whole: others may write between its bytes.
+func (s *Sink) shown(from source, out []byte) []byte {
+	if !s.style.Escape[from.stream] {
+		return out
 	}
-	if len(out) > 0 {
-		s.last = out[len(out)-1]
+	if begun := s.cut[from]; len(begun) > 0 {
+		out = append(begun, out...)
+	}
+	out, rest := plain.Output(out)
+	if len(rest) == 0 {
+		delete(s.cut, from)
+	} else {
+		s.cut[from] = append([]byte(nil), rest...)
 	}
 	return out
 }
@@ -225,13 +235,14 @@ func (s *Sink) label(out []byte, from source) []byte {
 	return out
 }
 
-// flush ends the lines that their ranks did not end.
+// flush ends the lines that their ranks did not end, and shows characters that
+// they did not.
 func (s *Sink) flush() {
-	order := slices.SortedFunc(maps.Keys(s.parts), func(a, b source) int {
-		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.stream, b.stream))
-	})
-	for _, from := range order {
-		_, _ = s.to[from.stream].Write(s.shown(from.stream, s.begin(nil, from)))
+	for _, from := range inOrder(s.parts) {
+		_, _ = s.to[from.stream].Write(s.shown(from, s.begin(nil, from)))
+	}
+	for _, from := range inOrder(s.cut) {
+		_, _ = s.to[from.stream].Write(plain.Rest(s.cut[from]))
 	}
 	for stream, open := range s.open {
 		if open != nil {
@@ -240,25 +251,8 @@ func (s *Sink) flush() {
 	}
 }
 
-// escape makes control bytes visible, so that what a rank prints cannot
-// command the user's terminal. Tab, line feed, carriage return and backspace
-// stay: programs draw progress with them. A control character of two bytes may
-// begin with the last one that was written before.
-func escape(b []byte, last byte) []byte {
-	plain := func(c byte) bool { return c >= 0x20 && c != 0x7f || c >= '\b' && c <= '\n' || c == '\r' }
-	second := func(before, c byte) bool { return before == 0xc2 && c >= 0x80 && c < 0xa0 }
-	begun := len(b) > 0 && second(last, b[0])
-	if !begun && bytes.IndexFunc(b, func(r rune) bool { return r < 0x80 && !plain(byte(r)) || r >= 0x80 && r < 0xa0 }) < 0 {
-		return b
-	}
-	out := make([]byte, 0, len(b)+16)
-	for _, c := range b {
-		if plain(c) && !second(last, c) {
-			out = append(out, c)
-		} else {
-			out = fmt.Appendf(out, "\\x%02x", c)
-		}
-		last = c
-	}
-	return out
+func inOrder[T any](of map[source]T) []source {
+	return slices.SortedFunc(maps.Keys(of), func(a, b source) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.stream, b.stream))
+	})
 }

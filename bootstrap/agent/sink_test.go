@@ -109,9 +109,11 @@ func TestSinkEscapes(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"plain, ümlaut €\t\r\b\n", "plain, ümlaut €\t\r\b\n"},
 		{"\x1b[2J\x00\x7f", "\\x1b[2J\\x00\\x7f"},
-		{"\u009b2J", "\xc2\\x9b2J"},
-		{"à\x9b", "à\x9b"}, // not of UTF-8: a terminal shows a mark
+		{"\u009b2J", "\\u009b2J"},
+		{"à\x9b2J", "à\\x9b2J"}, // not of UTF-8: 8-bit terminals obey it
 		{"Â\u00a0", "Â\u00a0"},
+		{"\u202etxt.exe", "\\u202etxt.exe"},
+		{"\xe2\x82", "\\xe2\\x82"}, // half a character, at the end
 	} {
 		out, _, _ := written(style, write(0, 1, c.in))
 		require.Equal(t, c.want, out)
@@ -124,6 +126,8 @@ func TestSinkEscapes(t *testing.T) {
 	}
 	out, _, _ := written(Style{Label: true, Escape: style.Escape}, write(0, 1, "\x1b]0;title\x07"))
 	require.Equal(t, "[0] \\x1b]0;title\\x07\n", out)
+	out, _, _ = written(style, write(0, 1, "\xd0"), write(1, 1, "\x9b2J"), write(0, 1, "\x9b"))
+	require.Equal(t, "\\x9b2JЛ", out, "a rank does not end what another one has begun")
 }
 
 // failing takes some writes and then fails.

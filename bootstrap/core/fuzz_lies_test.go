@@ -261,7 +261,7 @@ func (w *world) someBytes() []byte {
 			b.First++
 		}
 		for i := range b.Ranks {
-			b.Ranks[i] = fabric.Entry{Epoch: epochFirst, Num: uint32(c.Byte())}
+			b.Ranks[i] = fabric.Entry{Epoch: 1 + uint16(c.Of(2)), Num: uint32(c.Byte())}
 		}
 		return b.Append(nil)
 	case 2:

@@ -137,7 +137,7 @@ func (c *Core) checkGather(op uint32) {
 	}
 	for i := range c.ranks.locals {
 		if r := &c.ranks.locals[i]; r.op < op {
-			if !r.ended {
+			if !r.ended || r.mayReturn() {
 				return
 			}
 			g.fail(c.named(c.ranks.first+uint32(i), 1) + " ended before it joined")

@@ -238,7 +238,7 @@ func (c *Core) spawned(ev Spawned) {
 	c.markOwn(job.RanksUp)
 	for _, f := range ev.Failed {
 		c.ranks.end(f.Rank, job.Status{Kind: job.NotRun, Code: f.Code})
-		c.rankEnded(f.Rank, true)
+		c.rankGone(f.Rank, true)
 		c.ranks.undrained--
 		c.deaf(f.Rank)
 	}

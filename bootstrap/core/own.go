@@ -3,6 +3,8 @@ package core
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -10,21 +12,40 @@ import (
 	"ibrun/fabric"
 )
 
-// epochFirst is the epoch of a rank that was never restarted.
-const epochFirst = 1
-
-// local is what this node's agent knows of one of its ranks.
+// local is what this node's agent knows of one of its ranks. Of the programs that
+// a rank runs one after the other each joins by a Hello and leaves by Finalize;
+// the fields up to failed are the last one's.
+//
+//	--Hello--> in the job --Finalize--> ended --Hello--> in the job, a newer epoch
+//	                 |                    |
+//	                 +-------exited-------+--> exited
 type local struct {
-	hello     bool
 	published bool
 	later     bool // it will publish when it is wanted
-	ended     bool // it exited, or said Finalize
-	failed    bool
 	tallied   bool
-	op        uint32 // collectives it has joined
 	tuple     fabric.Tuple
 	values    map[string][]byte
+	ended     bool // it said Finalize, or the rank exited
+	failed    bool
+
+	hello   bool
+	exited  bool   // nothing will come any more
+	earlier uint16 // programs before the one that has said Hello last
+	op      uint32 // collectives it has joined
 }
+
+func (r *local) epoch() uint16 { return r.earlier + 1 }
+
+// mayReturn reports whether another program of the rank may join the job.
+func (r *local) mayReturn() bool { return r.hello && !r.exited }
+
+// left reports whether nothing can come of a rank for a program of some epoch.
+func (r *local) left(epoch uint16) bool {
+	return r.exited || r.ended && !(r.mayReturn() && epoch > r.epoch())
+}
+
+// has reports whether a program has published its address that is new enough.
+func (r *local) has(least uint16) bool { return r.published && !r.ended && r.epoch() >= least }
 
 // own is this node's side of resolution: its block, its values, and questions
 // that wait for them.
@@ -49,20 +70,14 @@ func (c *Core) local(rank uint32) *local { return &c.ranks.locals[rank-c.ranks.f
 // rankSaid takes a frame from a rank of this node.
 func (c *Core) rankSaid(rank uint32, m wire.Message) {
 	r := c.local(rank)
+	if _, hello := m.(wire.Hello); hello && !r.exited {
+		c.welcome(rank, r)
+		return
+	}
 	if r.ended {
 		return
 	}
 	switch m := m.(type) {
-	case wire.Hello:
-		if r.hello {
-			return
-		}
-		r.hello = true
-		c.do(Tell{rank, wire.Welcome{
-			JobID: c.job.ID, Rank: rank, Epoch: epochFirst, Layout: c.job.Layout,
-			Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
-		}})
-		c.retryPairs()
 	case wire.Publish:
 		c.publish(rank, r, m)
 	case wire.Later:
@@ -92,6 +107,26 @@ func (c *Core) rankSaid(rank uint32, m wire.Message) {
 	case wire.Finalize:
 		c.rankEnded(rank, false)
 	}
+}
+
+// welcome takes a program into the job, which the driver has made sure is the
+// rank's only one. What the one before it has said is of no meaning to it.
+func (c *Core) welcome(rank uint32, r *local) {
+	next := local{hello: true, earlier: r.earlier, op: r.op}
+	if r.hello {
+		if r.epoch() == math.MaxUint16 {
+			c.do(Tell{rank, wire.Refused{Text: "this rank has run 65,535 programs that joined the job: no more can"}})
+			return
+		}
+		next.earlier++
+		maps.DeleteFunc(c.own.pairs, func(key [2]uint32, _ bool) bool { return key[0] == rank || key[1] == rank })
+	}
+	*r, c.own.block = next, nil
+	c.do(Tell{rank, wire.Welcome{
+		JobID: c.job.ID, Rank: rank, Epoch: r.epoch(), Op: r.op, Layout: c.job.Layout,
+		Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
+	}})
+	c.retryPairs()
 }
 
 // aborted says that a rank wants the job to end.
@@ -129,22 +164,33 @@ func alike(a, b fabric.Tuple) bool {
 	return a.Kind == b.Kind && a.Path == b.Path && a.Rails == b.Rails
 }
 
-// rankEnded marks a rank that will not answer any more.
+// rankEnded marks a rank whose program will not answer any more.
 func (c *Core) rankEnded(rank uint32, failed bool) {
 	r := c.local(rank)
-	if r.ended {
-		return
+	if !r.ended {
+		r.ended, r.failed, c.own.block = true, failed, nil
 	}
-	r.ended, r.failed, c.own.block = true, failed, nil
 	c.unpark()
 	c.retryPairs()
 	c.checkGathers()
 }
 
+// rankGone marks a rank that has exited, or was never started.
+func (c *Core) rankGone(rank uint32, failed bool) {
+	c.local(rank).exited = true
+	c.rankEnded(rank, failed)
+}
+
 // complete reports whether the node's block will not change soon by itself, but
-// for ranks that end.
+// for ranks that end. Where one rank runs its next program, the others will.
 func (c *Core) complete() bool {
-	return !slices.ContainsFunc(c.ranks.locals, func(r local) bool { return !r.published && !r.ended && !r.later })
+	newest := uint16(0)
+	for i := range c.ranks.locals {
+		newest = max(newest, c.ranks.locals[i].epoch())
+	}
+	return !slices.ContainsFunc(c.ranks.locals, func(r local) bool {
+		return !r.has(newest) && !r.left(newest) && !r.later
+	})
 }
 
 // ownBlock is this node's block as it is now.
@@ -162,7 +208,7 @@ func (c *Core) ownBlock() []byte {
 		if r := &c.ranks.locals[i]; r.published && !r.ended {
 			base := r.tuple
 			base.Num = 0
-			b.Ranks[i] = fabric.Entry{Epoch: epochFirst, Num: r.tuple.Num, Base: uint8(slices.Index(o.bases, base))}
+			b.Ranks[i] = fabric.Entry{Epoch: r.epoch(), Num: r.tuple.Num, Base: uint8(slices.Index(o.bases, base))}
 		}
 	}
 	o.block = b.Append(nil)
@@ -175,7 +221,7 @@ func (c *Core) askOwn(a asker) {
 	if !c.tryOwn(a, 0) {
 		c.want(a)
 		p := parked{asker: a}
-		if c.local(a.ask.Rank).published && a.ask.Key == "" {
+		if c.local(a.ask.Rank).has(a.ask.Least) && a.ask.Key == "" {
 			p.partialAt = c.now + partialAfter
 			c.wakeAt(p.partialAt)
 		}
@@ -185,7 +231,7 @@ func (c *Core) askOwn(a asker) {
 
 // want tells a rank that it is wanted, if it waits for that.
 func (c *Core) want(a asker) {
-	if r := c.local(a.ask.Rank); r.later && a.ask.Key == "" {
+	if r := c.local(a.ask.Rank); r.later && a.ask.Key == "" && a.ask.Least <= r.epoch() {
 		r.later = false
 		c.do(Tell{a.ask.Rank, wire.Wanted{}})
 	}
@@ -195,13 +241,13 @@ func (c *Core) want(a asker) {
 func (c *Core) tryOwn(a asker, partialAt time.Duration) bool {
 	r := c.local(a.ask.Rank)
 	switch v, ok := r.values[a.ask.Key]; {
-	case ok:
+	case ok && a.ask.Least <= r.epoch():
 		c.reply(a, wire.Found, v)
-	case r.ended && r.failed:
+	case r.left(a.ask.Least) && r.failed:
 		c.reply(a, wire.Failed, nil)
-	case r.ended:
+	case r.left(a.ask.Least):
 		c.reply(a, wire.Exited, nil)
-	case a.ask.Key == "" && r.published && a.ask.Least <= epochFirst && (c.complete() || partialAt > 0 && partialAt <= c.now):
+	case a.ask.Key == "" && r.has(a.ask.Least) && (c.complete() || partialAt > 0 && partialAt <= c.now):
 		c.reply(a, wire.Found, c.ownBlock())
 	default:
 		return false
@@ -214,7 +260,10 @@ func (c *Core) unpark() {
 	waiting := c.own.parked
 	c.own.parked = nil
 	for _, p := range waiting {
-		if p.partialAt == 0 && p.ask.Key == "" && c.local(p.ask.Rank).published {
+		switch published := p.ask.Key == "" && c.local(p.ask.Rank).has(p.ask.Least); {
+		case !published: // or not any more: another program has joined
+			p.partialAt = 0
+		case p.partialAt == 0:
 			p.partialAt = c.now + partialAfter
 		}
 		if c.tryOwn(p.asker, p.partialAt) {
@@ -253,7 +302,7 @@ func (c *Core) pair(a, b uint32) {
 		c.own.pairs = map[[2]uint32]bool{}
 	}
 	key := [2]uint32{min(a, b), max(a, b)}
-	if settled, again := c.own.pairs[key]; again && !(settled && c.local(b).ended) {
+	if settled, again := c.own.pairs[key]; again && !(settled && c.local(b).left(c.local(a).epoch())) {
 		return // asked for by both, or connected already
 	}
 	c.own.pairs[key] = false
@@ -264,9 +313,9 @@ func (c *Core) pair(a, b uint32) {
 func (c *Core) tryPair(key [2]uint32) {
 	a, b := c.local(key[0]), c.local(key[1])
 	switch {
-	case a.ended || b.ended:
+	case a.left(b.epoch()) || b.left(a.epoch()):
 		alive, dead := key[0], key[1]
-		if a.ended {
+		if a.left(b.epoch()) {
 			alive, dead = dead, alive
 		}
 		what := wire.Exited
@@ -276,7 +325,7 @@ func (c *Core) tryPair(key [2]uint32) {
 		if c.local(alive).hello { // it asks when it wants one; until then its first frame is Welcome
 			c.do(Tell{alive, wire.Pair{Rank: dead, What: what}})
 		}
-	case a.hello && b.hello:
+	case a.hello && b.hello && a.epoch() == b.epoch():
 		c.do(Connect{key[0], key[1]})
 	default:
 		c.own.early = append(c.own.early, key)

@@ -39,7 +39,7 @@ func (c *Core) rankExited(ev RankExited) {
 	}
 	c.ranks.end(ev.Rank, ev.Status)
 	c.deaf(ev.Rank)
-	c.rankEnded(ev.Rank, !ev.Status.OK())
+	c.rankGone(ev.Rank, !ev.Status.OK())
 	if ev.Status.OK() {
 		return
 	}

@@ -211,7 +211,7 @@ func readBlock(text string) ([]byte, error) {
 		if !slices.Contains(bases, base) {
 			bases = append(bases, base)
 		}
-		b.Ranks = append(b.Ranks, fabric.Entry{Epoch: epochFirst, Num: uint32(at.Port()), Base: uint8(slices.Index(bases, base))})
+		b.Ranks = append(b.Ranks, fabric.Entry{Epoch: 1, Num: uint32(at.Port()), Base: uint8(slices.Index(bases, base))})
 	}
 	b.Base.Kind = fabric.NONE
 	if len(bases) > 0 {

@@ -57,32 +57,47 @@ func Open() (*Door, wire.Welcome, error) {
 // Over is Open for a descriptor that is already in hand; it takes f over.
 func Over(f *os.File) (*Door, wire.Welcome, error) {
 	var w wire.Welcome
-	c, err := net.FileConn(f) // a duplicate that is closed on exec
+	conn, err := hello(f)
 	f.Close()
 	if err != nil {
-		return nil, w, fmt.Errorf("descriptor of the agent: %w", err)
-	}
-	conn, ok := c.(*net.UnixConn)
-	if !ok {
-		c.Close()
-		return nil, w, fmt.Errorf("descriptor of the agent is a %s socket", c.LocalAddr().Network())
+		return nil, w, err
 	}
 	d := &Door{conn: conn, rights: rights{conn: conn}}
 	d.frames = wire.NewReader(bufio.NewReader(&d.rights), wire.Agent)
-	if err := d.Send(wire.Hello{}); err != nil {
-		conn.Close()
-		return nil, w, err
-	}
 	m, _, err := d.Next()
+	switch m := m.(type) {
+	case wire.Welcome:
+		return d, m, nil
+	case wire.Refused:
+		err = errors.New(m.Text)
+	default:
+		err = fmt.Errorf("the agent answered %v", m)
+	case nil:
+		err = fmt.Errorf("the agent gave no answer: %w", err)
+	}
+	conn.Close()
+	return nil, w, err
+}
+
+// hello says Hello with one end of a new socket, and returns the other one, which
+// is this program's alone.
+func hello(f *os.File) (*net.UnixConn, error) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		conn.Close()
-		return nil, w, fmt.Errorf("the agent gave no answer: %w", err)
+		return nil, fmt.Errorf("socket for the agent: %w", err)
 	}
-	if w, ok = m.(wire.Welcome); !ok {
-		conn.Close()
-		return nil, w, fmt.Errorf("the agent answered %v", m)
+	err = unix.Sendmsg(int(f.Fd()), wire.Append(nil, wire.Hello{}), unix.UnixRights(ends[1]), nil, unix.MSG_NOSIGNAL)
+	unix.Close(ends[1])
+	mine := os.NewFile(uintptr(ends[0]), "agent")
+	defer mine.Close()
+	if err != nil {
+		return nil, fmt.Errorf("descriptor of the agent: %w", err)
 	}
-	return d, w, nil
+	c, err := net.FileConn(mine)
+	if err != nil {
+		return nil, fmt.Errorf("socket for the agent: %w", err)
+	}
+	return c.(*net.UnixConn), nil
 }
 
 // Send writes one frame.

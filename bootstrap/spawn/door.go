@@ -17,20 +17,28 @@ import (
 // DoorNumber is the descriptor through which a rank talks to its agent.
 const DoorNumber = 3
 
-// door is the agent's end of a rank's descriptor. A reader goroutine posts
-// what the rank says; a writer goroutine, started with the first frame to the
-// rank, empties a queue that the core's own questions and answers bound.
+// door is the agent's end of a rank's descriptor, or of a program's. A reader
+// goroutine posts what comes; a writer goroutine, started with the first frame
+// to the other end, empties a queue that the core's own questions and answers bound.
+//
+// The rank's descriptor is inherited by all that the rank starts. Words of PMI go
+// over it as they are. A program of package ibrun says Hello there, with a socket
+// of its own for all that follows, so that what one program leaves half read does
+// not meet the next.
 type door struct {
 	rank uint32
 	post func(Event)
 
-	mu     sync.Mutex
-	file   *os.File      // nil: not open
-	ended  chan struct{} // closed when the reader has ended; nil: none was started
-	queue  []letter
-	wake   chan struct{} // capacity 1; full means the writer will look anyway
-	writer bool
-	closed bool
+	mu      sync.Mutex
+	file    *os.File      // nil: not open
+	ended   chan struct{} // closed when the reader has ended; nil: none was started
+	queue   []letter
+	wake    chan struct{} // capacity 1; full means the writer will look anyway
+	writer  bool
+	closed  bool
+	program *door // the last one that was let in; nil: none has said Hello
+
+	finalized bool // a program's: it has said so; of the reader until ended
 }
 
 // letter is a frame or words of PMI and, if it carries one, the descriptor that
@@ -87,81 +95,140 @@ func (d *door) drain() {
 		_ = d.file.SetReadDeadline(time.Now().Add(lastWords))
 	}
 	d.mu.Unlock()
-	if ended != nil {
-		<-ended
+	if ended == nil {
+		return
+	}
+	<-ended
+	if p := d.joined(); p != nil {
+		p.drain()
 	}
 }
 
-// read is the reader. A frame begins with a length of at most 64 MiB, so that
-// its first byte is small; words of PMI begin with a letter.
+// joined is the program that was let in last.
+func (d *door) joined() *door {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.program
+}
+
+// read is the reader of a rank's descriptor. A Hello is what comes with a
+// descriptor; words of PMI begin with a letter.
 func (d *door) read() {
 	defer close(d.ended)
-	in := bufio.NewReaderSize(&mouth{File: d.file}, pmiChunk)
-	if first, err := in.Peek(1); err == nil && first[0] >= 'A' {
-		readPMI(in, func(words []byte) { d.post(Spoke{d.rank, words}) })
+	in := &mouth{File: d.file}
+	defer in.discard()
+	speaksPMI, warned := false, false
+	for first := true; ; first = false {
+		b := make([]byte, pmiChunk)
+		n, err := in.Read(b)
+		hellos := in.take()
+		for _, fd := range hellos {
+			_ = unix.SetNonblock(fd, true) // before, so that the runtime's poller waits
+			d.admit(os.NewFile(uintptr(fd), "program"), speaksPMI)
+		}
+		letter := n > 0 && b[0] >= 'A'
+		speaksPMI = speaksPMI || first && letter && len(hellos) == 0
+		switch {
+		case n == 0 || len(hellos) > 0:
+		case speaksPMI:
+			d.post(Spoke{d.rank, b[:n]})
+		case letter && d.joined() != nil:
+			d.post(Warning{fmt.Sprintf("rank %d: a program that speaks PMI cannot join after one of the package ibrun: "+
+				"start it as a job of its own", d.rank)})
+			in.shut()
+			return
+		case !warned:
+			warned = true
+			d.post(Warning{fmt.Sprintf("rank %d wrote something else to descriptor %d, which is its agent's: %.20q",
+				d.rank, DoorNumber, b[:n])})
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// admit lets a program into the job, or tells it why not. Two at a time would be
+// taken for one by everybody else, and one after another that said no Finalize may
+// still be counted on.
+func (d *door) admit(f *os.File, speaksPMI bool) {
+	p := newDoor(d.rank, d.post)
+	p.file, p.ended = f, make(chan struct{})
+	before, why := d.joined(), ""
+	switch {
+	case speaksPMI:
+		why = "another program of this rank has joined the job by PMI: start this one as a job of its own"
+	case before != nil && !before.over():
+		why = "another program of this rank has joined the job and is not done: run one after the other"
+	case before != nil && !before.finalized:
+		why = "an earlier program of this rank ended without Finalize, and others may wait for it: " +
+			"start this one as a job of its own"
+	}
+	if why != "" {
+		p.mail(letter{frame: wire.Append(nil, wire.Refused{Text: why}), fd: -1, last: true})
 		return
 	}
-	frames := wire.NewReader(in, wire.Rank)
+	d.mu.Lock()
+	d.program = p
+	closed := d.closed
+	d.mu.Unlock()
+	if before != nil {
+		before.close()
+	}
+	if closed {
+		p.close()
+	}
+	d.post(Said{d.rank, wire.Hello{}})
+	go p.readFrames()
+}
+
+// over waits a little for what a program has said to be read to its end.
+func (d *door) over() bool {
+	select {
+	case <-d.ended:
+		return true
+	case <-time.After(lastWords):
+		return false
+	}
+}
+
+// readFrames is the reader of a program's own socket.
+func (d *door) readFrames() {
+	defer close(d.ended)
+	in := &mouth{File: d.file}
+	defer in.discard()
+	frames := wire.NewReader(bufio.NewReaderSize(in, pmiChunk), wire.Rank)
 	for {
 		m, err := frames.Next()
 		if err != nil {
-			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, unix.ECONNRESET) {
-				d.post(Warning{fmt.Sprintf("rank %d wrote something else to descriptor %d: %v; it is not listened to any more", d.rank, DoorNumber, err)})
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
+				d.post(Warning{fmt.Sprintf("rank %d sent what no rank sends: %v; it is not listened to any more", d.rank, err)})
 			}
 			return
 		}
-		d.post(Said{d.rank, m})
-	}
-}
-
-// mouth is a door's file whose deadline ends the wait for words, and takes none
-// back that are there already: on a busy node the reader comes late.
-type mouth struct {
-	*os.File
-	late int // bytes that were read after the deadline
-}
-
-// lateWords is how much is read after the deadline: more than a socket holds, and
-// not all that somebody can say who never stops.
-const lateWords = 1 << 20
-
-func (m *mouth) Read(b []byte) (n int, err error) {
-	n, err = m.File.Read(b)
-	if !errors.Is(err, os.ErrDeadlineExceeded) || m.late >= lateWords {
-		return n, err
-	}
-	raw, again := m.SyscallConn()
-	if again != nil {
-		return 0, err
-	}
-	if raw.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), b) }) != nil || n <= 0 {
-		return 0, err
-	}
-	m.late += n
-	return n, nil
-}
-
-// pmiChunk is the most of what a rank says by PMI that is posted at a time.
-const pmiChunk = 4096
-
-func readPMI(in io.Reader, said func(words []byte)) {
-	for {
-		b := make([]byte, pmiChunk)
-		n, err := in.Read(b)
-		if n > 0 {
-			said(b[:n])
+		if _, hello := m.(wire.Hello); hello {
+			continue // it has been said
 		}
-		if err != nil {
+		_, d.finalized = m.(wire.Finalize)
+		d.post(Said{d.rank, m})
+		if d.finalized {
 			return
 		}
 	}
 }
 
-// tell queues a frame, with a descriptor unless fd is -1.
-func (d *door) tell(m wire.Message, fd int) { d.enqueue(wire.Append(nil, m), fd) }
+// tell queues a frame for the rank's program, with a descriptor unless fd is -1.
+func (d *door) tell(m wire.Message, fd int) {
+	l := letter{frame: wire.Append(nil, m), fd: fd}
+	if p := d.joined(); p != nil {
+		p.mail(l)
+	} else {
+		discard([]letter{l})
+	}
+}
 
-// enqueue queues bytes, with a descriptor unless fd is -1.
-func (d *door) enqueue(b []byte, fd int) { d.mail(letter{frame: b, fd: fd}) }
+// enqueue queues words of PMI.
+func (d *door) enqueue(words []byte) { d.mail(letter{frame: words, fd: -1}) }
 
 // finish closes the door when all that is queued is sent.
 func (d *door) finish() { d.mail(letter{fd: -1, last: true}) }
@@ -263,6 +330,9 @@ func (d *door) close() {
 	if d.file != nil {
 		d.file.Close()
 	}
+	if d.program != nil {
+		d.program.close()
+	}
 	select {
 	case d.wake <- struct{}{}:
 	default:
@@ -270,7 +340,7 @@ func (d *door) close() {
 }
 
 // Reply sends words of PMI to a rank.
-func (s *Set) Reply(number uint32, words []byte) { s.rank(number).door.enqueue(words, -1) }
+func (s *Set) Reply(number uint32, words []byte) { s.rank(number).door.enqueue(words) }
 
 // Tell sends a frame to a rank.
 func (s *Set) Tell(number uint32, m wire.Message) { s.rank(number).door.tell(m, -1) }

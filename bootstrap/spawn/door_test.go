@@ -1,57 +1,146 @@
 package spawn
 
 import (
+	"bufio"
+	"net"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/wire"
 )
 
-// What a dead rank has said is heard, however late the agent comes to it and
-// whoever else holds the rank's end open.
+// entered is a door that serves a rank, whose end is the caller's.
+func entered(t *testing.T, post func(Event)) (d *door, rank *os.File) {
+	d = newDoor(3, post)
+	rank, err := d.open()
+	require.NoError(t, err)
+	d.serve()
+	t.Cleanup(func() { rank.Close(); d.close() })
+	return d, rank
+}
+
+// hello is a program that says Hello over a rank's descriptor, and its own socket.
+func hello(t *testing.T, rank *os.File) *net.UnixConn {
+	a, b, err := SocketPair()
+	require.NoError(t, err)
+	require.NoError(t, unix.Sendmsg(int(rank.Fd()), wire.Append(nil, wire.Hello{}), unix.UnixRights(b), nil, 0))
+	unix.Close(b)
+	f := os.NewFile(uintptr(a), "program")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c.(*net.UnixConn)
+}
+
+// What a dead rank's program has said is heard, however late the agent comes to it
+// and whoever else holds the other ends open.
 func TestLastWords(t *testing.T) {
 	const count = 2000 // more than the reader takes in at a time
 	late, said := make(chan struct{}), 0
-	d := newDoor(3, func(ev Event) {
+	d, rank := entered(t, func(ev Event) {
 		require.IsType(t, Said{}, ev)
 		if said++; said == 1 {
 			<-late
 		}
 	})
-	theirs, err := d.open()
-	require.NoError(t, err)
-	defer theirs.Close()
-	d.serve()
+	program := hello(t, rank)
 	var words []byte
 	for range count {
-		words = wire.Append(words, wire.Finalize{})
+		words = wire.Append(words, wire.Later{})
 	}
-	_, err = theirs.Write(words)
+	_, err := program.Write(words)
 	require.NoError(t, err)
 	time.AfterFunc(3*lastWords, func() { close(late) })
 	d.drain()
 	d.close()
-	require.Equal(t, count, said)
+	require.Equal(t, 1+count, said)
 }
 
 // Somebody who never stops talking is not listened to for ever.
 func TestEndlessWords(t *testing.T) {
-	d := newDoor(3, func(Event) {})
-	theirs, err := d.open()
-	require.NoError(t, err)
-	d.serve()
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		words := wire.Append(nil, wire.Finalize{})
-		for err == nil {
-			_, err = theirs.Write(words)
+	for _, joins := range []bool{false, true} {
+		d, rank := entered(t, func(Event) {})
+		write := rank.Write
+		if joins {
+			write = hello(t, rank).Write
 		}
-	}()
-	d.drain()
-	d.close()
-	<-over
-	theirs.Close()
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			words, err := wire.Append(nil, wire.Later{}), error(nil)
+			for err == nil {
+				_, err = write(words)
+			}
+		}()
+		d.drain()
+		d.close()
+		<-over
+	}
+}
+
+// turnedAway is what a program is told instead of a welcome, and that it is all.
+func turnedAway(t *testing.T, program net.Conn) string {
+	require.NoError(t, program.SetReadDeadline(time.Now().Add(patience)))
+	frames := wire.NewReader(bufio.NewReader(program), wire.Agent)
+	m, err := frames.Next()
+	require.NoError(t, err)
+	require.IsType(t, wire.Refused{}, m)
+	_, err = frames.Next()
+	require.Error(t, err)
+	return m.(wire.Refused).Text
+}
+
+// Of a rank's programs one at a time is part of the job, and what an older one
+// says does not count any more. A descriptor that somebody adds is closed.
+func TestProgramsTakeTurns(t *testing.T) {
+	events := make(chan Event, 100)
+	d, rank := entered(t, func(ev Event) { events <- ev })
+	first := hello(t, rank)
+	require.Equal(t, Said{3, wire.Hello{}}, next(t, events))
+	require.Contains(t, turnedAway(t, hello(t, rank)), "is not done")
+	d.tell(wire.Wanted{}, -1)
+	m, err := wire.NewReader(bufio.NewReader(first), wire.Agent).Next()
+	require.NoError(t, err)
+	require.Equal(t, wire.Wanted{}, m, "the refused one has changed nothing")
+
+	_, err = first.Write(wire.Append(wire.Append(nil, wire.Finalize{}), wire.Later{})) // and the socket stays open
+	require.NoError(t, err)
+	require.Equal(t, Said{3, wire.Finalize{}}, next(t, events))
+	second := hello(t, rank)
+	require.Equal(t, Said{3, wire.Hello{}}, next(t, events))
+	_, err = first.Read(make([]byte, 1))
+	require.Error(t, err, "closed")
+	require.NoError(t, second.Close())
+	require.Contains(t, turnedAway(t, hello(t, rank)), "ended without Finalize")
+	require.Empty(t, events)
+}
+
+// Words of PMI and programs that say Hello do not mix, whichever comes first; what
+// is neither is named once and does not keep a program out.
+func TestProgramsAndPMI(t *testing.T) {
+	events := make(chan Event, 100)
+	_, rank := entered(t, func(ev Event) { events <- ev })
+	_, err := rank.WriteString("cmd=init\n")
+	require.NoError(t, err)
+	require.Equal(t, Spoke{3, []byte("cmd=init\n")}, next(t, events))
+	require.Contains(t, turnedAway(t, hello(t, rank)), "by PMI")
+
+	_, rank = entered(t, func(ev Event) { events <- ev })
+	for range 2 {
+		_, err = rank.WriteString("\x01\x02")
+		require.NoError(t, err)
+	}
+	require.Contains(t, next(t, events).(Warning).Text, `wrote something else to descriptor 3, which is its agent's: "\x01\x02`)
+	hello(t, rank)
+	require.Equal(t, Said{3, wire.Hello{}}, next(t, events))
+	_, err = rank.WriteString("cmd=init\n")
+	require.NoError(t, err)
+	require.Contains(t, next(t, events).(Warning).Text, "cannot join after one of the package ibrun")
+	_, err = rank.Read(make([]byte, 1))
+	require.Error(t, err, "nobody waits for an answer")
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -130,56 +129,4 @@ func openJob(id string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id))
 	return h.Sum32()&0x7fff7fff | 1
-}
-
-// sharedMemory is where MPI libraries make files that ranks of a node share.
-const sharedMemory = "/dev/shm"
-
-// tidy removes what ranks of Open MPI leave behind when they do not end by
-// MPI_Finalize: the file of shared memory of each, and its folder in the
-// session's. All ranks have ended. The folder above is every job's, and stays:
-// one that starts may be about to use it.
-func (s *Set) tidy() {
-	s.mu.Lock()
-	offered := s.mpi.file != nil
-	s.mu.Unlock()
-	if !offered {
-		return
-	}
-	id, uid := openJob(s.cfg.Job.ID), os.Getuid()
-	local := map[string]bool{} // most jobs leave nothing: to look once is enough
-	for _, r := range s.ranks {
-		local[strconv.FormatUint(uint64(r.local), 10)] = true
-	}
-	segments, _ := filepath.Glob(fmt.Sprintf("%s/vader_segment.*.%d.%x.*", sharedMemory, uid, id)) // the pattern is a good one
-	for _, path := range segments {
-		if local[strings.TrimPrefix(filepath.Ext(path), ".")] {
-			_ = os.Remove(path) // most are gone
-		}
-	}
-	for _, tmp := range s.folders() {
-		families, _ := filepath.Glob(fmt.Sprintf("%s/ompi.*.%d/jf.%d", tmp, uid, id>>16))
-		for _, family := range families {
-			mine := fmt.Sprintf("%s/%d", family, id&0xffff)
-			for _, r := range s.ranks {
-				_ = os.RemoveAll(fmt.Sprintf("%s/%d", mine, r.shown))
-			}
-			_ = os.Remove(mine) // fails while other agents' ranks have something there
-			_ = os.Remove(family)
-		}
-	}
-}
-
-// folders are where Open MPI may have made its session's: what it reads to find
-// one is in the environment of the ranks.
-func (s *Set) folders() []string {
-	list := []string{"/tmp"}
-	for _, entries := range [][]string{os.Environ(), s.ranks[0].program.Env} {
-		for _, e := range entries {
-			if name, dir, _ := strings.Cut(e, "="); (name == "TMPDIR" || name == "TEMP" || name == "TMP") && filepath.IsAbs(dir) && dir != "/tmp" && !strings.ContainsAny(dir, `*?[\`) {
-				list = append(list, filepath.Clean(dir))
-			}
-		}
-	}
-	return list
 }

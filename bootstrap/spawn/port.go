@@ -16,11 +16,13 @@ import (
 
 // port is where ranks of this node that were not given a descriptor for PMI
 // reach their agent: a TCP port of 127.0.0.1, there only if the job asks for
-// it. Anybody on the machine can connect, so each rank is started with a number
-// of its own that nobody can guess (PMI_ID; clients repeat any int), and a
-// caller counts for nothing until it has said one. The zero value is closed.
+// it. Anybody on the machine can connect, so the kernel is asked whose process
+// calls, and those of other users are hung up on. Each rank is started with a number
+// of its own (PMI_ID; clients repeat any int), and a caller counts for nothing until
+// it has said one. The zero value is closed.
 type port struct {
-	post func(Event)
+	post   func(Event)
+	warned bool // of accept
 
 	mu     sync.Mutex
 	number int            // TCP's
@@ -97,9 +99,24 @@ func (p *port) accept(f *os.File) {
 			p.post(Warning{fmt.Sprintf("nobody can connect to PMI_PORT any more: %v", fail)})
 			return
 		default:
-			_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-			p.take(os.NewFile(uintptr(fd), "call"))
+			p.answer(fd)
 		}
+	}
+}
+
+// answer takes a call of this user and hangs up on others. That somebody else
+// calls is said once.
+func (p *port) answer(fd int) {
+	uid, err := callerOf(fd)
+	if err == nil && uid == os.Geteuid() {
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+		p.take(os.NewFile(uintptr(fd), "call"))
+		return
+	}
+	unix.Close(fd)
+	if err == nil && !p.warned {
+		p.warned = true
+		p.post(Warning{fmt.Sprintf("user %d of this node calls PMI_PORT, and is not answered", uid)})
 	}
 }
 
@@ -187,7 +204,7 @@ func (s *Set) Bind(number uint32, id int) (rank uint32, refused string) {
 // Answer sends words of PMI to a caller.
 func (s *Set) Answer(number uint32, words []byte) {
 	if c := s.port.call(number); c != nil {
-		c.enqueue(words, -1)
+		c.enqueue(words)
 	}
 }
 

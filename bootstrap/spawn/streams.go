@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"ibrun/internal/owned"
 	"ibrun/internal/proc"
 )
 
@@ -134,7 +135,7 @@ func (s *Set) openOutput(name string) (*os.File, error) {
 			return nil, err
 		}
 	}
-	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	return owned.Replace(name)
 }
 
 // file is the name of a per-rank file, by its pattern; empty if there is none.

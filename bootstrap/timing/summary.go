@@ -1,7 +1,6 @@
 package timing
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/tree"
+	"ibrun/internal/plain"
 	"ibrun/job"
 )
 
@@ -144,7 +144,7 @@ func (l *Launch) slowest() (slow []SlowNode) {
 }
 
 // JSON writes the summary as one line.
-func (s Summary) JSON(w io.Writer) error { return json.NewEncoder(w).Encode(s) }
+func (s Summary) JSON(w io.Writer) error { return plain.WriteJSON(w, s) }
 
 // Text prints the summary for people, a few lines.
 func (s Summary) Text(line func(format string, args ...any)) {

@@ -14,12 +14,17 @@ type Hello struct{}
 type Welcome struct {
 	JobID  string
 	Rank   uint32
-	Epoch  uint16
+	Epoch  uint16 // which program of the rank this is, from 1: no two have the same
+	Op     uint32 // collectives that the programs before it have joined
 	Layout job.Layout
 	Key    fabric.Key
 	How    job.Transport
 	Path   string // address that this node is reached by, as far as its agent knows; or empty
 }
+
+// Refused tells a program that it cannot join the job, and why, in place of
+// Welcome.
+type Refused struct{ Text string }
 
 // Publish makes a rank's I-tuple known to those who ask.
 type Publish struct{ Tuple fabric.Tuple }
@@ -59,6 +64,7 @@ type Wanted struct{}
 
 func (Hello) Kind() Kind    { return KindHello }
 func (Welcome) Kind() Kind  { return KindWelcome }
+func (Refused) Kind() Kind  { return KindRefused }
 func (Publish) Kind() Kind  { return KindPublish }
 func (Put) Kind() Kind      { return KindPut }
 func (PutDone) Kind() Kind  { return KindPutDone }
@@ -72,6 +78,7 @@ func (Hello) append(*writer)       {}
 func (Finalize) append(*writer)    {}
 func (Later) append(*writer)       {}
 func (Wanted) append(*writer)      {}
+func (m Refused) append(w *writer) { w.string(m.Text) }
 func (m Publish) append(w *writer) { w.bytes(m.Tuple.Append(nil)) }
 func (m Put) append(w *writer)     { w.string(m.Key); w.bytes(m.Value) }
 func (m PutDone) append(w *writer) { w.bool(m.Again) }
@@ -82,16 +89,18 @@ func (m Welcome) append(w *writer) {
 	w.string(m.JobID)
 	w.u32(m.Rank)
 	w.u32(uint32(m.Epoch))
+	w.u32(m.Op)
 	appendLayout(w, m.Layout)
 	*w = append(*w, m.Key[:]...)
 	appendTransport(w, m.How)
 	w.string(m.Path)
 }
 
-func parseHello(*reader) Message    { return Hello{} }
-func parseFinalize(*reader) Message { return Finalize{} }
-func parseLater(*reader) Message    { return Later{} }
-func parseWanted(*reader) Message   { return Wanted{} }
+func parseHello(*reader) Message     { return Hello{} }
+func parseFinalize(*reader) Message  { return Finalize{} }
+func parseLater(*reader) Message     { return Later{} }
+func parseWanted(*reader) Message    { return Wanted{} }
+func parseRefused(r *reader) Message { return Refused{r.text(maxTrouble)} }
 func parsePutDone(r *reader) Message {
 	return PutDone{r.bool()}
 }
@@ -107,7 +116,7 @@ func parsePublish(r *reader) Message {
 }
 
 func parsePut(r *reader) Message {
-	m := Put{Key: r.text(MaxKey), Value: r.bytes(MaxValue)}
+	m := Put{Key: r.text(MaxMark + MaxKey), Value: r.bytes(MaxValue)}
 	if m.Key == "" {
 		r.fail(ErrRange)
 	}
@@ -123,7 +132,7 @@ func parsePair(r *reader) Message {
 }
 
 func parseWelcome(r *reader) Message {
-	m := Welcome{JobID: r.string(), Rank: r.u32(), Epoch: uint16(r.uint(1<<16 - 1)), Layout: parseLayout(r)}
+	m := Welcome{JobID: r.string(), Rank: r.u32(), Epoch: uint16(r.uint(1<<16 - 1)), Op: r.u32(), Layout: parseLayout(r)}
 	for i := range m.Key {
 		m.Key[i] = r.byte()
 	}
@@ -133,8 +142,10 @@ func parseWelcome(r *reader) Message {
 
 func (Hello) String() string { return "Hello" }
 func (m Welcome) String() string {
-	return fmt.Sprintf("Welcome job=%s rank=%d epoch=%d nodes=%d ranks=%d path=%s", m.JobID, m.Rank, m.Epoch, m.Layout.Nodes(), m.Layout.Ranks(), m.Path)
+	return fmt.Sprintf("Welcome job=%s rank=%d epoch=%d op=%d nodes=%d ranks=%d path=%s",
+		m.JobID, m.Rank, m.Epoch, m.Op, m.Layout.Nodes(), m.Layout.Ranks(), m.Path)
 }
+func (m Refused) String() string { return fmt.Sprintf("Refused text=%q", m.Text) }
 func (m Publish) String() string { return fmt.Sprintf("Publish %v", m.Tuple) }
 func (m Put) String() string     { return fmt.Sprintf("Put key=%q bytes=%d", m.Key, len(m.Value)) }
 func (m PutDone) String() string { return fmt.Sprintf("PutDone again=%t", m.Again) }

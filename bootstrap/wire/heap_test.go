@@ -76,13 +76,14 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 		text := strings.Repeat("x", size/5)
 		return [][]byte{frame(Fault{What: FaultLost, Host: text, Parent: text, Phase: text, Cause: text, Tail: text})}
 	},
-	KindNotice: func(size int) [][]byte { return [][]byte{frame(Notice{Text: strings.Repeat("x", size)})} },
-	KindAsk:    func(int) [][]byte { return [][]byte{frame(Ask{Key: strings.Repeat("x", MaxKey)})} },
-	KindAnswer: func(int) [][]byte { return [][]byte{frame(Answer{Value: make([]byte, MaxValue)})} },
-	KindPut:    func(int) [][]byte { return [][]byte{frame(Put{Key: "k", Value: make([]byte, MaxValue)})} },
-	KindName:   func(int) [][]byte { return [][]byte{frame(Name{Service: strings.Repeat("x", maxName)})} },
-	KindAbort:  func(int) [][]byte { return [][]byte{frame(Abort{Text: strings.Repeat("x", maxTrouble)})} },
-	KindReady:  nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindBeat: nil, KindWish: nil, KindYield: nil, KindSpawned: nil,
+	KindNotice:  func(size int) [][]byte { return [][]byte{frame(Notice{Text: strings.Repeat("x", size)})} },
+	KindAsk:     func(int) [][]byte { return [][]byte{frame(Ask{Key: strings.Repeat("x", MaxKey)})} },
+	KindAnswer:  func(int) [][]byte { return [][]byte{frame(Answer{Value: make([]byte, MaxValue)})} },
+	KindPut:     func(int) [][]byte { return [][]byte{frame(Put{Key: "k", Value: make([]byte, MaxValue)})} },
+	KindName:    func(int) [][]byte { return [][]byte{frame(Name{Service: strings.Repeat("x", maxName)})} },
+	KindAbort:   func(int) [][]byte { return [][]byte{frame(Abort{Text: strings.Repeat("x", maxTrouble)})} },
+	KindRefused: func(int) [][]byte { return [][]byte{frame(Refused{strings.Repeat("x", maxTrouble)})} },
+	KindReady:   nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindBeat: nil, KindWish: nil, KindYield: nil, KindSpawned: nil,
 	KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil, KindLater: nil, KindWanted: nil,
 }
 

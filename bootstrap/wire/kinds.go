@@ -65,6 +65,7 @@ var kinds = [256]struct {
 	KindFinalize: {"Finalize", Rank, parseFinalize, false},
 	KindLater:    {"Later", Rank, parseLater, false},
 	KindWanted:   {"Wanted", Agent, parseWanted, false},
+	KindRefused:  {"Refused", Agent, parseRefused, false},
 }
 
 func (k Kind) String() string {

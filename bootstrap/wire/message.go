@@ -51,6 +51,7 @@ const (
 	KindFinalize Kind = 71 // from a rank
 	KindLater    Kind = 72 // from a rank
 	KindWanted   Kind = 73 // to a rank
+	KindRefused  Kind = 74 // to a rank
 )
 
 // Message is one of the message types of this package.

@@ -95,7 +95,8 @@ type Tally struct{ Of *job.Tally }
 
 // Limits of what goes through the tree.
 const (
-	MaxKey     = 1 << 10  // bytes of a key
+	MaxKey     = 1 << 10  // bytes of a user's key
+	MaxMark    = 4        // bytes before it that say of which program's it is
 	MaxValue   = 1 << 20  // bytes of a value
 	MaxGather  = 48 << 20 // bytes of the parcels or values in one message, as they are in it
 	maxTrouble = 1 << 10
@@ -116,7 +117,7 @@ func (m Ask) append(w *writer) {
 }
 
 func parseAsk(r *reader) Message {
-	return Ask{Rank: r.u32(), Key: r.text(MaxKey), Least: uint16(r.uint(1<<16 - 1)), Fresh: r.bool()}
+	return Ask{Rank: r.u32(), Key: r.text(MaxMark + MaxKey), Least: uint16(r.uint(1<<16 - 1)), Fresh: r.bool()}
 }
 
 func (m Answer) append(w *writer) {
@@ -128,7 +129,7 @@ func (m Answer) append(w *writer) {
 }
 
 func parseAnswer(r *reader) Message {
-	m := Answer{Rank: r.u32(), Key: r.text(MaxKey), Fresh: r.bool(), What: Answered(r.byte()), Value: r.bytes(MaxValue)}
+	m := Answer{Rank: r.u32(), Key: r.text(MaxMark + MaxKey), Fresh: r.bool(), What: Answered(r.byte()), Value: r.bytes(MaxValue)}
 	if m.What >= answers || m.What != Found && len(m.Value) > 0 {
 		r.fail(ErrRange)
 	}

@@ -20,7 +20,7 @@
 #define API __attribute__((visibility("default")))
 
 /* Kinds of frames, and of collectives. */
-enum { kind_collect = 15, kind_release = 16, kind_hello = 64, kind_welcome = 65, kind_abort = 70, kind_finalize = 71 };
+enum { kind_collect = 15, kind_release = 16, kind_hello = 64, kind_welcome = 65, kind_abort = 70, kind_finalize = 71, kind_refused = 74 };
 enum { barrier, broadcast, gather, allgather, scatter, alltoall };
 
 enum {
@@ -139,30 +139,6 @@ static int read_all(uint8_t *to, size_t n)
 	return 0;
 }
 
-/* await reads frames up to one of a kind; others are for programs that ask for them. The payload is the caller's. */
-static int await(uint8_t kind, uint8_t **payload, size_t *length)
-{
-	for (;;) {
-		uint8_t first[head];
-		if (read_all(first, head))
-			return -1;
-		size_t n = (size_t)first[0] << 24 | (size_t)first[1] << 16 | (size_t)first[2] << 8 | first[3];
-		if (n < 1 || n > most_frame)
-			return fail("the agent sent a frame of %zu bytes", n);
-		*length = n - 1;
-		*payload = malloc(n);
-		if (!*payload)
-			return fail("no memory for an answer of %zu bytes", n);
-		if (read_all(*payload, *length)) {
-			free(*payload);
-			return -1;
-		}
-		if (first[4] == kind)
-			return 0;
-		free(*payload);
-	}
-}
-
 static const uint8_t *take(struct view *v, uint64_t n)
 {
 	if (v->bad || n > v->left) {
@@ -204,6 +180,43 @@ static const uint8_t *take_string(struct view *v, size_t *n)
 {
 	*n = (size_t)take_number(v, most_frame);
 	return take(v, *n);
+}
+
+/* refused says why the agent takes no program any more: its own words. */
+static void refused(const uint8_t *payload, size_t length)
+{
+	struct view v = {payload, length, false};
+	size_t n;
+	const uint8_t *text = take_string(&v, &n);
+	fail("%.*s", text && n < sizeof reason ? (int)n : 0, (const char *)text);
+}
+
+/* await reads frames up to one of a kind; others are for programs that ask for them. The payload is the caller's. */
+static int await(uint8_t kind, uint8_t **payload, size_t *length)
+{
+	for (;;) {
+		uint8_t first[head];
+		if (read_all(first, head))
+			return -1;
+		size_t n = (size_t)first[0] << 24 | (size_t)first[1] << 16 | (size_t)first[2] << 8 | first[3];
+		if (n < 1 || n > most_frame)
+			return fail("the agent sent a frame of %zu bytes", n);
+		*length = n - 1;
+		*payload = malloc(n);
+		if (!*payload)
+			return fail("no memory for an answer of %zu bytes", n);
+		if (read_all(*payload, *length)) {
+			free(*payload);
+			return -1;
+		}
+		if (first[4] == kind)
+			return 0;
+		if (first[4] == kind_refused)
+			refused(*payload, *length);
+		free(*payload);
+		if (first[4] == kind_refused)
+			return -1;
+	}
 }
 
 /* The seats of a node that have no rank yet. */
@@ -287,19 +300,49 @@ static int arrange(struct view *v)
 	return right ? 0 : fail("the agent's welcome makes no sense");
 }
 
-/* greet says hello and reads the welcome as far as the layout: job's name, seat, epoch, layout. */
+/* hello gives the agent one end of a new socket, by the rank's descriptor, which others may have too; fd becomes the
+ * other end, which is this program's alone. */
+static int hello(void)
+{
+	uint8_t frame[head] = {0, 0, 0, 1, kind_hello};
+	struct iovec bytes = {frame, sizeof frame};
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(int))];
+	} beside = {0};
+	struct msghdr m = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = beside.room, .msg_controllen = sizeof beside.room};
+	int ends[2];
+	ssize_t sent;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		return fail("no socket for the agent: %s", strerror(errno));
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &ends[1], sizeof(int));
+	do
+		sent = sendmsg(fd, &m, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	int err = sent < 0 ? fail("the agent of this node is gone: %s", strerror(errno)) : 0;
+	close(ends[1]);
+	close(fd);
+	fd = ends[0];
+	return err;
+}
+
+/* greet says hello and reads the welcome as far as the layout: job's name, seat, epoch, collectives of the rank's
+ * programs before this one, layout. */
 static int greet(void)
 {
-	struct frame hello = {0};
 	uint8_t *payload;
 	size_t n;
-	start(&hello, kind_hello);
-	if (deliver(&hello) || await(kind_welcome, &payload, &n))
+	if (hello() || await(kind_welcome, &payload, &n))
 		return -1;
 	struct view v = {payload, n, false};
 	take_string(&v, &n);
 	my_seat = take_u32(&v);
 	take_number(&v, UINT16_MAX);
+	op = take_u32(&v);
 	int err = arrange(&v);
 	free(payload);
 	return err;

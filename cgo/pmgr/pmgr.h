@@ -17,7 +17,8 @@ extern "C" {
 /* What all parcels of one collective may be together, in bytes, each with 15 for its head. */
 #define PMGR_MOST (48u << 20)
 
-/* Joins the job; once per process, before all else. Fails in a process that ibrun did not start. */
+/* Joins the job; once per process, before all else. Fails in a process that ibrun did not start. A rank can run several
+ * programs that do so, one after the other, if each ends with pmgr_close. */
 int pmgr_open(int *rank, int *size);
 
 /* Waits for all ranks. */

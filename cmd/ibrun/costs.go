@@ -10,6 +10,7 @@ import (
 
 	"ibrun/bootstrap/timing"
 	"ibrun/bootstrap/tree"
+	"ibrun/internal/plain"
 )
 
 // bookFile is where the costs of earlier launches are kept; empty: nowhere. A
@@ -92,7 +93,7 @@ func showCosts(w io.Writer, name string) {
 	fmt.Fprintf(w, "%-24s %-20s %8s %8s %12s %12s %6s\n", "launcher", "site", "launches", "sessions", "SEQ", "REM", "window")
 	for _, s := range book.Places {
 		c, window, sessions := s.Middle()
-		fmt.Fprintf(w, "%-24s %-20s %8d %8d %12s %12s %6d\n", printable(s.Launcher), printable(s.Site), len(s.Seen), sessions, c.SEQ.Round(costDigit), c.REM.Round(costDigit), window)
+		fmt.Fprintf(w, "%-24s %-20s %8d %8d %12s %12s %6d\n", plain.Text(s.Launcher), plain.Text(s.Site), len(s.Seen), sessions, c.SEQ.Round(costDigit), c.REM.Round(costDigit), window)
 	}
 	fmt.Fprintf(w, "kept in %s\n", name)
 }

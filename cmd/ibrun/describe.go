@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"ibrun/internal/plain"
 	"ibrun/job"
 )
 
@@ -18,27 +19,28 @@ func describe(w io.Writer, p *plan) {
 	n := p.nodes
 	name := ""
 	if p.name != "" {
-		name = printable(p.name) + ": "
+		name = p.name + ": "
 	}
-	fmt.Fprintf(w, "job      %s%s on %s\n", name, plural(int(p.job.Size), "rank"), plural(n.Len(), "node"))
+	say := func(format string, args ...any) { fmt.Fprintln(w, plain.Text(fmt.Sprintf(format, args...))) }
+	say("job      %s%s on %s", name, plural(int(p.job.Size), "rank"), plural(n.Len(), "node"))
 	for i, prog := range p.job.Programs {
-		fmt.Fprintf(w, "program  %d: ranks %s: %s\n", i, rankSpan(prog.First, prog.Count), quoteAll(prog.Argv))
-		fmt.Fprintf(w, "         in %s, %s forwarded\n", prog.Dir, plural(len(prog.Env), "variable"))
+		say("program  %d: ranks %s: %s", i, rankSpan(prog.First, prog.Count), quoteAll(prog.Argv))
+		say("         in %s, %s forwarded", prog.Dir, plural(len(prog.Env), "variable"))
 	}
 	at := 0
 	for k, r := range n.Runs() {
 		if k == shownRuns {
-			fmt.Fprintf(w, "         and %s more\n", plural(n.Len()-at, "node"))
+			say("         and %s more", plural(n.Len()-at, "node"))
 			break
 		}
-		fmt.Fprintf(w, "nodes    %-28s %d each, %s\n", runName(r), r.Ranks, ranksOf(p.job.Layout, n.At(at), r.Count*r.Ranks))
+		say("nodes    %-28s %d each, %s", runName(r), r.Ranks, ranksOf(p.job.Layout, n.At(at), r.Count*r.Ranks))
 		at += int(r.Count)
 	}
 	for _, s := range p.policy.Spares.Runs() {
-		fmt.Fprintf(w, "spares   %s\n", runName(s))
+		say("spares   %s", runName(s))
 	}
 	if p.policy.MinNodes > 0 {
-		fmt.Fprintf(w, "least    %s: ranks start when it is known which nodes there are\n", plural(p.policy.MinNodes, "node"))
+		say("least    %s: ranks start when it is known which nodes there are", plural(p.policy.MinNodes, "node"))
 	}
 	kids := p.shape.Split(0, n.Len()+1)
 	how := p.job.Launch.Launcher
@@ -48,11 +50,11 @@ func describe(w io.Writer, p *plan) {
 	if p.here >= 0 && n.Len() == 1 {
 		how = "no session"
 	}
-	fmt.Fprintf(w, "tree     %s: %s at the root, %s deep, over %s\n", p.shape.Name(), plural(len(kids), "session"), plural(depth(p), "level"), how)
+	say("tree     %s: %s at the root, %s deep, over %s", p.shape.Name(), plural(len(kids), "session"), plural(depth(p), "level"), how)
 	if p.here >= 0 {
-		fmt.Fprintf(w, "         %s is this machine and needs no session\n", n.At(p.here).Host)
+		say("         %s is this machine and needs no session", n.At(p.here).Host)
 	}
-	fmt.Fprintf(w, "predict  all agents up after %v (SEQ %v, REM %v, %s)\n", p.shape.Makespan(n.Len()+1).Round(time.Millisecond),
+	say("predict  all agents up after %v (SEQ %v, REM %v, %s)", p.shape.Makespan(n.Len()+1).Round(time.Millisecond),
 		p.shape.Cost.SEQ.Round(costDigit), p.shape.Cost.REM.Round(costDigit), p.source)
 }
 
@@ -135,7 +137,7 @@ func quoteAll(words []string) string {
 		if w == "" || strings.ContainsAny(w, " \t\n'\"$`\\*?[]{}();&|<>#~!") {
 			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}
-		out = append(out, printable(w))
+		out = append(out, w)
 	}
 	return strings.Join(out, " ")
 }

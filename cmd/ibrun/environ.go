@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ibrun/internal/option"
+	"ibrun/internal/plain"
 )
 
 // nodeLocal are names, as globs, whose values mean something on one node only.
@@ -126,7 +127,7 @@ func (e *environRules) missing(env []string) (warnings []string) {
 			return match([]string{g}, name)
 		})
 		if !found {
-			warnings = append(warnings, fmt.Sprintf("%s is not set here, so it is not forwarded", printable(g)))
+			warnings = append(warnings, fmt.Sprintf("%s is not set here, so it is not forwarded", plain.Text(g)))
 		}
 	}
 	return warnings
@@ -148,7 +149,7 @@ func strangeKnobs(env []string) (warnings []string) {
 			continue
 		}
 		best := slices.MinFunc(readNames, func(a, b string) int { return option.Distance(name, a) - option.Distance(name, b) })
-		warnings = append(warnings, fmt.Sprintf("%s is set and means nothing to ibrun; did you mean %s?", printable(name), best))
+		warnings = append(warnings, fmt.Sprintf("%s is set and means nothing to ibrun; did you mean %s?", plain.Text(name), best))
 	}
 	return warnings
 }

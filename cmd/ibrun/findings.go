@@ -1,12 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
 	"ibrun/doctor"
+	"ibrun/internal/plain"
 )
 
 // writeFindings is an examination as data: one object, with names that stay.
@@ -15,7 +15,7 @@ func writeFindings(w io.Writer, nodes []doctor.Node, found []doctor.Finding) err
 	if found == nil {
 		found = []doctor.Finding{}
 	}
-	return json.NewEncoder(w).Encode(struct {
+	return plain.WriteJSON(w, struct {
 		Nodes    []doctor.Node    `json:"nodes"`
 		Findings []doctor.Finding `json:"findings"` // the worst first
 		Errors   int              `json:"errors"`
@@ -47,7 +47,7 @@ func printFindings(w io.Writer, nodes []doctor.Node, found []doctor.Finding, bri
 	fmt.Fprintf(&b, "%s examined%s: %s, %s, %s\n", plural(len(nodes)-lost(nodes), "node"), not,
 		plural(count[doctor.Error], "error"), plural(count[doctor.Warning], "warning"), plural(count[doctor.Note], "note"))
 	for line := range strings.Lines(b.String()) {
-		if _, err := fmt.Fprintln(w, printable(strings.TrimRight(line, " \n"))); err != nil {
+		if _, err := fmt.Fprintln(w, plain.Text(strings.TrimRight(line, " \n"))); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,7 @@ func TestFindingsForPeople(t *testing.T) {
 	}
 	var all, brief strings.Builder
 	require.NoError(t, printFindings(&all, nodes, found, false))
-	require.Equal(t, "error    n1: launch: was not\n           hint: this\n           | two\n           | three\n           | four ?[2J\n"+
+	require.Equal(t, "error    n1: launch: was not\n           hint: this\n           | two\n           | three\n           | four \\x1b[2J\n"+
 		"note     n1: kernel: differs\n0 nodes examined, 1 not: 1 error, 0 warnings, 1 note\n", all.String()[strings.Index(all.String(), "error "):])
 	require.NoError(t, printFindings(&brief, nodes, found, true))
 	require.NotContains(t, brief.String(), "kernel: differs")

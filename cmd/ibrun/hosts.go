@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"strings"
 	"syscall"
@@ -141,11 +142,15 @@ func lookupEnv(env []string, name string) (value string, ok bool) {
 	return value, ok
 }
 
-// cause is the kernel's own word for an error.
+// cause is an error without the path and the call, which its reader knows.
 func cause(err error) error {
 	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &errno):
 		return errno
+	case errors.As(err, &path):
+		return path.Err
 	}
 	return err
 }

@@ -22,6 +22,7 @@ import (
 	"ibrun/bootstrap/remote"
 	"ibrun/internal/build"
 	"ibrun/internal/limits"
+	"ibrun/internal/plain"
 	"ibrun/internal/pseudo"
 	"ibrun/job"
 	"ibrun/topo"
@@ -165,7 +166,7 @@ func conduct(p *plan, at surroundings, cfg agent.RootConfig) (core.Outcome, erro
 
 // complain says why there is no job, and returns the exit code for it.
 func complain(err error) int {
-	fmt.Fprintf(os.Stderr, "ibrun: %s\n", printable(err.Error()))
+	fmt.Fprintf(os.Stderr, "ibrun: %s\n", plain.Text(err.Error()))
 	var usage usageError
 	var exit exitError
 	switch {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ibrun/internal/option"
+	"ibrun/internal/plain"
 )
 
 // usageError is a command line that cannot be obeyed; ibrun ends with 2.
@@ -102,7 +103,7 @@ func (p *reading) program(prog option.Program, where string) error {
 		}
 		seen[g.Option] = g
 		if strings.HasPrefix(g.Word, "++") && g.Word[2:] == "ppn" {
-			r.warn("++ppn %s: in Charm++ this means cores per rank, and so it does here (-c); for ranks per node write -ppn", printable(g.Value))
+			r.warn("++ppn %s: in Charm++ this means cores per rank, and so it does here (-c); for ranks per node write -ppn", plain.Text(g.Value))
 		}
 		if err := oneOf(g.Value, k.words); err != nil {
 			return usagef("%soption %s: %v", where, g.Word, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/plain"
 	"ibrun/job"
 )
 
@@ -281,7 +282,7 @@ func FuzzCommandLine(f *testing.F) {
 		r, err := parseWith(strings.Split(s, "\x00"), func(name string) ([]byte, error) { return []byte(name), nil })
 		if err != nil {
 			require.ErrorAs(t, err, new(usageError))
-			require.NotEmpty(t, printable(err.Error()))
+			require.NotEmpty(t, plain.Text(err.Error()))
 		} else if r.action == run {
 			require.NotEmpty(t, r.segments)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ibrun/internal/hostlist"
+	"ibrun/internal/plain"
 	"ibrun/internal/rankfile"
 	"ibrun/job"
 )
@@ -71,7 +72,7 @@ func (r *request) shareHosts() error {
 		case r.hosts.named():
 			s.hosts = r.hosts
 		default:
-			return usagef("program %d (%s) has no hosts, and others have hosts of their own: write --hosts for each, or one list for all", i, printable(s.argv[0]))
+			return usagef("program %d (%s) has no hosts, and others have hosts of their own: write --hosts for each, or one list for all", i, plain.Text(s.argv[0]))
 		}
 	}
 	if len(own) > 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/plain"
 )
 
 // placement is a rank's line of --report-bindings --json.
@@ -30,17 +31,17 @@ type node struct {
 // placed shows where one node's ranks run.
 func (r *reporter) placed(m wire.Placed) {
 	if m.Picture != "" && r.json {
-		_ = json.NewEncoder(r.to).Encode(node{m.Host, json.RawMessage(m.Picture)})
+		_ = plain.WriteJSON(r.to, node{m.Host, json.RawMessage(m.Picture)})
 	} else if m.Picture != "" {
-		fmt.Fprintf(r.to, "ibrun: %s:\n", printable(m.Host))
+		fmt.Fprintf(r.to, "ibrun: %s:\n", plain.Text(m.Host))
 		for line := range strings.Lines(m.Picture) {
-			fmt.Fprintf(r.to, "  %s\n", printable(strings.TrimSuffix(line, "\n")))
+			fmt.Fprintf(r.to, "  %s\n", plain.Text(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	for p := range m.Ranks.All() {
 		p.Rank = r.layout.Rank(p.Rank)
 		if r.json {
-			_ = json.NewEncoder(r.to).Encode(placement{p.Rank, m.Host, p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing, p.Ended})
+			_ = plain.WriteJSON(r.to, placement{p.Rank, m.Host, p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing, p.Ended})
 			continue
 		}
 		r.line("%s", placeLine(m.Host, p))

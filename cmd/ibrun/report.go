@@ -14,6 +14,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/plain"
 	"ibrun/job"
 )
 
@@ -74,7 +75,7 @@ func (r *reporter) launched() {
 }
 
 func (r *reporter) line(format string, args ...any) {
-	fmt.Fprintf(r.to, "ibrun: %s%s\n", r.whose, printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(r.to, "ibrun: %s%s\n", r.whose, plain.Text(fmt.Sprintf(format, args...)))
 }
 
 func (r *reporter) warn(text string) { r.line("%s", text) }
@@ -295,14 +296,4 @@ func dealt(runs []job.StatusRun, l job.Layout) (out []job.StatusRun) {
 		out = append(out, job.StatusRun{First: uint32(rank), Count: 1, Status: s})
 	}
 	return out
-}
-
-// printable makes bytes from elsewhere harmless on a terminal.
-func printable(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c < 0x20 && c != '\t' || c == 0x7f || c >= 0x80 && c < 0xa0 {
-			return '?'
-		}
-		return c
-	}, s)
 }

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/hostlist"
 	"ibrun/job"
 )
 
@@ -23,5 +26,36 @@ func TestRan(t *testing.T) {
 		{[]job.StatusRun{run(4, job.Lost), run(4, job.NotRun)}, "the job was ended, of which up to 4 of 8 ranks had been started"},
 	} {
 		require.Equal(t, c.want, ran(c.runs))
+	}
+}
+
+// What nodes say of themselves cannot command the user's terminal, nor show
+// something else than what is there: every kind of message, and data.
+func TestReportIsPlain(t *testing.T) {
+	const evil = "n1\x1b[2J\x9b2J\u009b2J\u202e\r\nibrun: all is well"
+	var b strings.Builder
+	r := &reporter{to: &b}
+	r.event(wire.Fault{What: wire.FaultLaunch, Nodes: 1, Host: evil, Parent: evil, Phase: evil, Cause: evil})
+	r.event(wire.Fault{What: wire.FaultAbort, Nodes: 1, Host: evil, Cause: evil})
+	r.event(wire.Waiting{Items: []wire.Late{{Host: evil, Phase: evil}}})
+	r.event(wire.Notice{Host: evil, Text: evil})
+	r.event(wire.Placed{Host: evil, Picture: evil, Ranks: wire.NewPlacements(wire.Placement{HCA: evil, Drawing: evil})})
+	r.tail(evil)
+	r.json = true
+	r.event(wire.Placed{Host: evil, Ranks: wire.NewPlacements(wire.Placement{HCA: evil, Drawing: evil})})
+	for line := range strings.Lines(b.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		require.False(t, strings.HasPrefix(line, "ibrun: all is well"), "%q begins a line of its own", line)
+		for _, c := range line {
+			require.False(t, c < 0x20 || c >= 0x7f && c < 0xa0 || c == 0x202e || c == 0xfffd, "%q in %q", c, line)
+		}
+	}
+	require.GreaterOrEqual(t, strings.Count(b.String(), "\n"), 8)
+}
+
+func TestHostNamesArePlain(t *testing.T) {
+	for _, name := range []string{"n1\x9b", "n1\u009b", "n1\u202e", "n1\x1b[2J", "n1\nn2", "ｎ1", "-oProxyCommand=x", "a@-b", "n1:2:mlx\x9b"} {
+		_, err := hostlist.Inline(name)
+		require.Error(t, err, "%q", name)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/hostlist"
+	"ibrun/internal/plain"
 	"ibrun/job"
 )
 
@@ -189,7 +190,7 @@ func (r *request) finish() error {
 		r.killOnBad = false
 	}
 	if len(r.mca) > 0 {
-		r.warn("--mca %s: nothing that ibrun knows; programs get it as OMPI_MCA_* in their environment, as from mpirun", printable(strings.Join(r.mca, ", ")))
+		r.warn("--mca %s: nothing that ibrun knows; programs get it as OMPI_MCA_* in their environment, as from mpirun", plain.Text(strings.Join(r.mca, ", ")))
 	}
 	return nil
 }

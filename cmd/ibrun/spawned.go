@@ -11,6 +11,7 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/plain"
 	"ibrun/job"
 )
 
@@ -25,7 +26,7 @@ func spawnedMain() int {
 	}
 	defer parent.Close()
 	refuse := func(err error) int {
-		parent.Refuse(printable(err.Error()))
+		parent.Refuse(plain.Text(err.Error()))
 		return exitSelf
 	}
 	at, err := here()

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 	"time"
 
+	"ibrun/internal/plain"
 	"ibrun/job"
 )
 
@@ -55,7 +55,7 @@ func newStatistics(j *job.Job, t *job.Tally) statistics {
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 func (s statistics) json(w io.Writer) {
-	_ = json.NewEncoder(w).Encode(s) // of numbers and strings: only the writer can fail
+	_ = plain.WriteJSON(w, s) // of numbers and strings: only the writer can fail
 }
 
 // text prints the same for people, on as many lines as there are ideas.

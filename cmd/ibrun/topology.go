@@ -11,6 +11,7 @@ import (
 
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/owned"
 	"ibrun/internal/pseudo"
 	"ibrun/job"
 	"ibrun/topo"
@@ -70,7 +71,7 @@ func writeMachine(w io.Writer, m *topo.Machine, asJSON bool) error {
 
 // captureTo is ibrun --capture FILE: a tar, packed, since most of it is zeros.
 func captureTo(name string) int {
-	f, err := os.Create(name)
+	f, err := owned.Replace(name)
 	if err != nil {
 		return complain(usagef("--capture: %v", err))
 	}

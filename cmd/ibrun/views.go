@@ -8,6 +8,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/timing"
+	"ibrun/internal/owned"
 	"ibrun/job"
 )
 
@@ -27,6 +28,7 @@ type views struct {
 // view is a file that is open from before the job, so that nothing starts for a
 // picture that cannot be kept.
 type view struct {
+	name  string // as the user has written it
 	file  *os.File
 	fresh bool // there was none before
 }
@@ -37,8 +39,8 @@ func openView(option, name string) (*view, error) {
 		return nil, nil
 	}
 	_, err := os.Stat(name)
-	v := &view{fresh: os.IsNotExist(err)}
-	if v.file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
+	v := &view{name: name, fresh: os.IsNotExist(err)}
+	if v.file, err = owned.Create(name); err != nil {
 		return nil, usagef("option %s: %s cannot be written: %v; name a file in a folder of yours", option, name, cause(err))
 	}
 	return v, nil
@@ -99,13 +101,13 @@ func (v *views) write() {
 			return
 		}
 		if err := of.fill(write); err != nil {
-			v.line("%s could not be written: %v", of.file.Name(), cause(err))
+			v.line("%s could not be written: %v", of.name, cause(err))
 		}
 	}
 	fill(v.trace, v.seen.Trace)
 	fill(v.page, func(w io.Writer) error {
 		text := v.seen.Page
-		if strings.HasSuffix(v.page.file.Name(), ".svg") {
+		if strings.HasSuffix(v.page.name, ".svg") {
 			text = v.seen.Picture
 		}
 		_, err := io.WriteString(w, text())

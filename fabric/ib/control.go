@@ -1,6 +1,8 @@
 package ib
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/binary"
 
 	"ibrun/cgo/verbs"
@@ -10,11 +12,16 @@ import (
 // The fabric's own datagrams, which make streams, carry an immediate that the
 // table's do not have. Numbers are big-endian.
 //
-//	call:8 version:8 | cookie:64 nonce:64 | qpn:32 psn:32 window:32 | tag:16 mtu:8 | reply tuple
+//	call:8 version:8 | cookie:64 nonce:64 | qpn:32 psn:32 window:32 | tag:16 mtu:8 | reply tuple | seal:128
+//
+// The seal is HMAC-SHA256, cut to 16 bytes, over the receiver's tuple and what stands
+// before it. A program without the job's key, on any node of the network, cannot make
+// a queue pair or an address handle here, nor learn that there is one.
 const (
 	controlMark    = 0x69627231 // "ibr1"
 	controlVersion = 1
 	controlHead    = 2 + 8 + 8 + 4 + 4 + 4 + 2 + 1
+	controlSeal    = 16
 )
 
 // call is what a control datagram is for.
@@ -73,4 +80,21 @@ func parseControl(b []byte) (c control, ok bool) {
 	numbers := c.side.qpn < 1<<24 && c.side.psn < 1<<24
 	sane := c.call == refuse || c.call == abandon || c.side.mtu.Bytes() > 0 && c.side.window >= leastWindow && c.side.window <= mostWindow
 	return c, err == nil && n == len(b)-controlHead && c.call >= connect && c.call <= abandon && numbers && sane
+}
+
+// seal adds the seal for a receiver.
+func (f *Fabric) seal(to fabric.Tuple, b []byte) []byte {
+	h := hmac.New(sha256.New, f.cfg.Key[:])
+	h.Write(to.Append(nil))
+	h.Write(b)
+	return append(b, h.Sum(nil)[:controlSeal]...)
+}
+
+// sealed takes the seal off what has come to this endpoint.
+func (f *Fabric) sealed(b []byte) (body []byte, ok bool) {
+	n := len(b) - controlSeal
+	if n < controlHead {
+		return nil, false
+	}
+	return b[:n], hmac.Equal(f.seal(f.tuple, append([]byte(nil), b[:n]...))[n:], b[n:])
 }

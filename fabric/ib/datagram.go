@@ -3,6 +3,7 @@ package ib
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -35,12 +36,22 @@ type sender struct {
 	done    uint64
 	grown   bool
 	inline  int
-	handles map[fabric.Tuple]*verbs.AH
+	handles map[fabric.Tuple]*handle
 	closed  bool
 	broken  error // why no datagram can be sent any more
 	batch   [1]verbs.Send
 	ends    [pollBatch]verbs.Completion
 }
+
+// handle is an address handle: a node that this rank sends to.
+type handle struct {
+	*verbs.AH
+	used uint64 // the last send that it is for
+}
+
+// mostHandles bounds the handles that are kept. A rank has some thousand peers that
+// it is connected with at most (lazy.Config.MaxLive).
+const mostHandles = 4096
 
 // receiver is the receiving half.
 type receiver struct {
@@ -65,7 +76,7 @@ func (f *Fabric) slot() int { return verbs.GRHSize + mostBody }
 // openDatagrams makes the queue pair that the I-tuple names.
 func (f *Fabric) openDatagrams() (err error) {
 	out, in, d := &f.out, &f.in, f.dev
-	out.handles = map[fabric.Tuple]*verbs.AH{}
+	out.handles = map[fabric.Tuple]*handle{}
 	if in.channel, err = d.ctx.NewChannel(); err != nil {
 		return err
 	}
@@ -173,15 +184,15 @@ func (f *Fabric) post(to fabric.Tuple, b []byte, mark uint32) error {
 	case out.broken != nil:
 		return out.broken
 	}
-	ah, err := f.handle(to)
-	if err != nil {
-		return err
-	}
 	if !out.grown {
 		f.growSends()
 	}
 	if out.posted-out.done >= uint64(out.size) && !out.reclaim() {
 		return errFull
+	}
+	ah, err := f.handle(to)
+	if err != nil {
+		return err
 	}
 	offset := int(out.posted%uint64(out.size)) * f.mtu
 	copy(out.slots.Bytes()[offset:], b)
@@ -202,6 +213,7 @@ func (f *Fabric) post(to fabric.Tuple, b []byte, mark uint32) error {
 	if _, err := out.qp.PostSend(out.batch[:]); err != nil {
 		return errFull // as far as one can know, for now
 	}
+	ah.used = out.posted
 	out.posted++
 	return nil
 }
@@ -231,22 +243,43 @@ func (f *Fabric) growSends() {
 }
 
 // handle is the address handle of a tuple's node.
-func (f *Fabric) handle(to fabric.Tuple) (*verbs.AH, error) {
+func (f *Fabric) handle(to fabric.Tuple) (*handle, error) {
 	out := &f.out
 	to.Num = 0
-	if ah := out.handles[to]; ah != nil {
-		return ah, nil
+	if h := out.handles[to]; h != nil {
+		return h, nil
 	}
 	route, err := f.dev.at.route(to)
 	if err != nil {
 		return nil, err
 	}
+	if len(out.handles) >= mostHandles && !out.dropHandle() {
+		return nil, errFull
+	}
 	ah, err := f.dev.pd.NewAH(route)
 	if err != nil {
 		return nil, err
 	}
-	out.handles[to] = ah
-	return ah, nil
+	out.handles[to] = &handle{AH: ah}
+	return out.handles[to], nil
+}
+
+// dropHandle frees the handle that was not used for longest, unless the device may
+// still need it: a handle must outlive its sends.
+func (s *sender) dropHandle() bool {
+	var oldest fabric.Tuple
+	used := uint64(math.MaxUint64)
+	for to, h := range s.handles {
+		if h.used < used {
+			oldest, used = to, h.used
+		}
+	}
+	if used >= s.done {
+		return false
+	}
+	_ = s.handles[oldest].Close()
+	delete(s.handles, oldest)
+	return true
 }
 
 // past ends a wait.

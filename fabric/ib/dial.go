@@ -144,15 +144,20 @@ func (f *Fabric) side(e *end) side {
 
 // tell sends a control datagram. If it is lost, another will come.
 func (f *Fabric) tell(to fabric.Tuple, c control) {
-	var b [controlHead + fabric.MaxTuple]byte
-	if f.post(to, c.append(b[:0]), controlMark) == nil {
+	var b [controlHead + fabric.MaxTuple + controlSeal]byte
+	if f.post(to, f.seal(to, c.append(b[:0])), controlMark) == nil {
 		f.counters.control.Add(1)
 	}
 }
 
 // heard takes a control datagram.
 func (f *Fabric) heard(b []byte) {
-	c, ok := parseControl(b)
+	body, ok := f.sealed(b)
+	if !ok {
+		f.counters.strangers.Add(1)
+		return
+	}
+	c, ok := parseControl(body)
 	if !ok {
 		return
 	}

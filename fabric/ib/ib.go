@@ -23,6 +23,7 @@ type Config struct {
 	SL          uint8         // service level, 0 to 15
 	PKey        uint16        // partition; 0: the first full membership
 	QKey        uint32        // the same in all endpoints of a job. It is no isolation
+	Key         [32]byte      // the same in all endpoints of a job: who has it may open streams
 	Spin        bool          // poll without pause: for those who own their cores
 	Receives    int           // datagrams that may wait for the sink once there is a peer; 0: 256
 	DialTimeout time.Duration // bounds Dial besides its context; 0: 10 s
@@ -44,6 +45,7 @@ type Counters struct {
 	Received, ReceivedBytes uint64 // datagrams that the sink got
 	Control                 uint64 // datagrams of the fabric's own, sent
 	Lost                    uint64 // datagrams that the device did not take
+	Strangers               uint64 // control datagrams whose seal was wrong
 	Dialled, Accepted       uint64 // streams
 	Cold                    uint64 // streams whose queue pair had to be made when it was needed
 	Made                    uint64 // queue pairs of streams, those that wait for a stream included
@@ -79,9 +81,9 @@ type Fabric struct {
 }
 
 type counters struct {
-	sent, sentBytes, received, receivedBytes, control, lost, dialled, accepted, cold, made atomic.Uint64
-	pinned                                                                                 atomic.Int64
-	opening                                                                                time.Duration
+	sent, sentBytes, received, receivedBytes, control, lost, strangers, dialled, accepted, cold, made atomic.Uint64
+	pinned                                                                                            atomic.Int64
+	opening                                                                                           time.Duration
 }
 
 // Open makes an endpoint and starts to receive. It may take as long as the
@@ -143,7 +145,7 @@ func (f *Fabric) Counters() Counters {
 	c := &f.counters
 	return Counters{
 		Sent: c.sent.Load(), SentBytes: c.sentBytes.Load(), Received: c.received.Load(), ReceivedBytes: c.receivedBytes.Load(),
-		Control: c.control.Load(), Lost: c.lost.Load(), Dialled: c.dialled.Load(), Accepted: c.accepted.Load(),
+		Control: c.control.Load(), Lost: c.lost.Load(), Strangers: c.strangers.Load(), Dialled: c.dialled.Load(), Accepted: c.accepted.Load(),
 		Cold: c.cold.Load(), Made: c.made.Load(), Pinned: uint64(max(0, c.pinned.Load())), Opening: c.opening,
 	}
 }
@@ -190,6 +192,7 @@ func (f *Fabric) Close() error {
 func (f *Fabric) Count(t *job.Tally) {
 	c := f.Counters()
 	t.Sum[job.CountDatagramPairs]++
+	t.Sum[job.CountStrangers] += c.Strangers
 	t.Sum[job.CountStreamPairs] += c.Dialled + c.Accepted
 	t.Sum[job.CountCold] += c.Cold
 	t.Sum[job.CountPinned] += c.Pinned

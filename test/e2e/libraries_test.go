@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,7 +126,7 @@ func answered(t *testing.T, program, words string, env ...string) (printed, aske
 	conn, err := net.FileConn(ours)
 	require.NoError(t, err)
 	ours.Close()
-	defer conn.Close()
+	defer func() { conn.Close() }()
 	c := exec.Command(program, "any")
 	c.Env = append(os.Environ(), env...)
 	c.ExtraFiles = []*os.File{theirs}
@@ -133,6 +134,9 @@ func answered(t *testing.T, program, words string, env ...string) (printed, aske
 	c.Stdout, c.Stderr = &out, &out
 	require.NoError(t, c.Start())
 	theirs.Close()
+	if slices.Contains(env, "IBRUN_FD=3") {
+		conn = greeted(t, conn)
+	}
 	go func() {
 		_, _ = conn.Write([]byte(words)) // unless the program has had enough before
 		_ = conn.(*net.UnixConn).CloseWrite()
@@ -141,6 +145,27 @@ func answered(t *testing.T, program, words string, env ...string) (printed, aske
 	_, _ = heard.ReadFrom(conn) // until the program ends, which may be rude
 	_ = c.Wait()                // the code says it
 	return out.String(), heard.String(), c.ProcessState.ExitCode()
+}
+
+// greeted takes a program's Hello, and returns the socket that came with it.
+func greeted(t *testing.T, rank net.Conn) net.Conn {
+	t.Helper()
+	words, oob := make([]byte, 100), make([]byte, 100)
+	n, oobn, _, _, err := rank.(*net.UnixConn).ReadMsgUnix(words, oob)
+	require.NoError(t, err)
+	require.Equal(t, wire.Append(nil, wire.Hello{}), words[:n])
+	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+	require.NoError(t, err)
+	require.Len(t, messages, 1)
+	fds, err := unix.ParseUnixRights(&messages[0])
+	require.NoError(t, err)
+	require.Len(t, fds, 1)
+	f := os.NewFile(uintptr(fds[0]), "program")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 // anyAnswers runs libpmi under a launcher that is not ours, where it is a client

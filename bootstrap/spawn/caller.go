@@ -1,0 +1,126 @@
+package spawn
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// connection names a TCP connection over IPv4 as the caller's end has it.
+type connection struct{ from, to unix.SockaddrInet4 }
+
+var errNoCaller = errors.New("the caller has hung up already")
+
+// callerOf is the user who has made the other end of a connection over the
+// loopback, fd being our end. A caller that has closed it is nobody's any more: for
+// the kernel such a socket belongs to user 0.
+func callerOf(fd int) (uid int, err error) {
+	ours, err := unix.Getsockname(fd)
+	theirs, errTheirs := unix.Getpeername(fd)
+	if err = errors.Join(err, errTheirs); err != nil {
+		return 0, errNoCaller
+	}
+	c := connection{*theirs.(*unix.SockaddrInet4), *ours.(*unix.SockaddrInet4)}
+	if uid, err = c.askKernel(); err == nil || errors.Is(err, errNoCaller) {
+		return uid, err
+	}
+	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		text, err := os.ReadFile(table)
+		if err != nil {
+			continue
+		}
+		if uid, err := c.find(text); err == nil {
+			return uid, nil
+		}
+	}
+	return 0, errNoCaller
+}
+
+const (
+	established = 1 // TCP_ESTABLISHED of linux/tcp_states.h
+	idSize      = 48
+)
+
+// id is the connection as struct inet_diag_sockid: ports, addresses with room for
+// IPv6, interface and cookie, which is any.
+func (c *connection) id() []byte {
+	b := make([]byte, idSize)
+	binary.BigEndian.PutUint16(b, uint16(c.from.Port))
+	binary.BigEndian.PutUint16(b[2:], uint16(c.to.Port))
+	copy(b[4:], c.from.Addr[:])
+	copy(b[20:], c.to.Addr[:])
+	binary.NativeEndian.PutUint64(b[40:], ^uint64(0))
+	return b
+}
+
+// askKernel asks by sock_diag(7), which looks the one connection up.
+func (c *connection) askKernel() (uid int, err error) {
+	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(s)
+	b := make([]byte, unix.NLMSG_HDRLEN, 128)
+	binary.NativeEndian.PutUint16(b[4:], unix.SOCK_DIAG_BY_FAMILY)
+	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST)
+	b = append(b, unix.AF_INET, unix.IPPROTO_TCP, 0, 0)
+	b = binary.NativeEndian.AppendUint32(b, 1<<established)
+	b = append(b, c.id()...)
+	binary.NativeEndian.PutUint32(b, uint32(len(b)))
+	if err := unix.Sendto(s, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return 0, err
+	}
+	answer := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(s, answer, 0)
+	if err != nil {
+		return 0, err
+	}
+	return c.read(answer[:n])
+}
+
+// read takes the kernel's answer: struct inet_diag_msg, or an error.
+func (c *connection) read(b []byte) (uid int, err error) {
+	const state, at, uidAt, inodeAt, size = 1, 4, 64, 68, 72
+	if len(b) < unix.NLMSG_HDRLEN+4 {
+		return 0, unix.EBADMSG
+	}
+	kind, b := binary.NativeEndian.Uint16(b[4:]), b[unix.NLMSG_HDRLEN:]
+	switch {
+	case kind == unix.NLMSG_ERROR && int32(binary.NativeEndian.Uint32(b)) == -int32(unix.ENOENT):
+		return 0, errNoCaller
+	case kind == unix.NLMSG_ERROR:
+		return 0, unix.Errno(-int32(binary.NativeEndian.Uint32(b)))
+	case kind != unix.SOCK_DIAG_BY_FAMILY || len(b) < size:
+		return 0, unix.EBADMSG
+	}
+	same := bytes.Equal(b[at:at+8], c.id()[:8]) && bytes.Equal(b[at+20:at+24], c.id()[20:24])
+	if !same || b[state] != established || binary.NativeEndian.Uint32(b[inodeAt:]) == 0 {
+		return 0, errNoCaller
+	}
+	return int(binary.NativeEndian.Uint32(b[uidAt:])), nil
+}
+
+// find looks in a table of procfs (proc_pid_net(5)), for kernels without sock_diag.
+func (c *connection) find(table []byte) (uid int, err error) {
+	const local, remote, state, uidAt, inode, fields = 1, 2, 3, 7, 9, 10
+	for line := range bytes.Lines(table) {
+		f := bytes.Fields(line)
+		if len(f) < fields || string(f[state]) != "01" || string(f[inode]) == "0" ||
+			!names(f[local], c.from) || !names(f[remote], c.to) {
+			continue
+		}
+		return strconv.Atoi(string(f[uidAt]))
+	}
+	return 0, errNoCaller
+}
+
+// names reports whether a field is an address, in the machine's order of bytes, and
+// a port. In the table for IPv6 others stand before the address.
+func names(field []byte, a unix.SockaddrInet4) bool {
+	return bytes.HasSuffix(field, fmt.Appendf(nil, "%08X:%04X", binary.NativeEndian.Uint32(a.Addr[:]), a.Port))
+}

@@ -1,0 +1,106 @@
+package spawn
+
+import (
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"ibrun/internal/skip"
+)
+
+// calling is a connection to a port of the loopback that another user's process has
+// made: a socket belongs to the file system's user of the thread that makes it.
+func calling(t *testing.T, port, uid int) (fd int) {
+	if os.Geteuid() != 0 {
+		skip.Because(t, "only root can make sockets of another user")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_, err := unix.SetfsuidRetUid(uid)
+	require.NoError(t, err)
+	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	_, errBack := unix.SetfsuidRetUid(os.Geteuid())
+	require.NoError(t, errBack)
+	require.NoError(t, err)
+	t.Cleanup(func() { unix.Close(fd) })
+	require.NoError(t, unix.Connect(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: port}))
+	return fd
+}
+
+// Both ways to find out whose a caller is: the kernel's answer and its table.
+func TestCallerOf(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	at := l.Addr().(*net.TCPAddr).Port
+	for _, uid := range []int{0, 65534, 4321} {
+		theirs := calling(t, at, uid)
+		c, err := l.Accept()
+		require.NoError(t, err)
+		f, err := c.(*net.TCPConn).File()
+		require.NoError(t, err)
+		ours := int(f.Fd())
+		got, err := callerOf(ours)
+		require.NoError(t, err)
+		require.Equal(t, uid, got)
+
+		from, err := unix.Getsockname(theirs)
+		require.NoError(t, err)
+		to, err := unix.Getpeername(theirs)
+		require.NoError(t, err)
+		x := connection{*from.(*unix.SockaddrInet4), *to.(*unix.SockaddrInet4)}
+		got, err = x.askKernel()
+		require.NoError(t, err, "this machine's kernel has sock_diag")
+		require.Equal(t, uid, got)
+		table, err := os.ReadFile("/proc/self/net/tcp")
+		require.NoError(t, err)
+		got, err = x.find(table)
+		require.NoError(t, err)
+		require.Equal(t, uid, got)
+		back := connection{x.to, x.from} // the agent's own end is not the caller's
+		got, err = back.find(table)
+		require.NoError(t, err)
+		require.Equal(t, os.Geteuid(), got)
+
+		// Once it is closed, the kernel would say that it is user 0's.
+		require.NoError(t, unix.Shutdown(theirs, unix.SHUT_RDWR))
+		_, err = f.Read(make([]byte, 1))
+		require.Error(t, err)
+		_, err = callerOf(ours)
+		require.ErrorIs(t, err, errNoCaller)
+		f.Close()
+		c.Close()
+	}
+	_, err = (&connection{}).find([]byte("  sl  local_address rem_address   st\n   0: 00000000:0000\n"))
+	require.ErrorIs(t, err, errNoCaller)
+}
+
+// Another user of the node is not heard, whatever number it says, and this user's
+// ranks are, meanwhile.
+func TestPortHearsItsUserOnly(t *testing.T) {
+	s, events := listening(t)
+	at, id := s.port.told(t, 4)
+	_, number, err := net.SplitHostPort(at)
+	require.NoError(t, err)
+	port, err := strconv.Atoi(number)
+	require.NoError(t, err)
+	words := []byte("cmd=initack pmiid=" + strconv.Itoa(id) + "\n")
+	for i := range 3 {
+		fd := calling(t, port, 65534)
+		_, _ = unix.Write(fd, words) // it may have been closed already
+		require.NoError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(patience / time.Second)}))
+		n, err := unix.Read(fd, make([]byte, 1))
+		require.True(t, n <= 0 && err != unix.EAGAIN, "closed, not answered")
+		if i == 0 {
+			require.Contains(t, next(t, events).(Warning).Text, "user 65534 of this node calls PMI_PORT")
+		}
+	}
+	require.Empty(t, events, "said once")
+	dial(t, s, events, string(words))
+}

@@ -1,0 +1,105 @@
+package spawn
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mouth is a door's file whose deadline ends the wait for words, and takes none
+// back that are there already: on a busy node the reader comes late. It keeps the
+// descriptors that come along.
+type mouth struct {
+	*os.File
+	late int // bytes that were read after the deadline
+	fds  []int
+}
+
+// lateWords is how much is read after the deadline: more than a socket holds, and
+// not all that somebody can say who never stops.
+const lateWords = 1 << 20
+
+func (m *mouth) Read(b []byte) (n int, err error) {
+	raw, err := m.SyscallConn()
+	if err != nil {
+		return 0, io.EOF // it was closed
+	}
+	var fail error
+	err = raw.Read(func(fd uintptr) bool {
+		n, fail = m.receive(int(fd), b)
+		return fail != unix.EAGAIN
+	})
+	if errors.Is(err, os.ErrDeadlineExceeded) && m.late < lateWords {
+		if raw.Control(func(fd uintptr) { n, fail = m.receive(int(fd), b) }) == nil && fail == nil && n > 0 {
+			m.late += n
+			return n, nil
+		}
+		return 0, err
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return 0, err
+	case err != nil || fail != nil || n <= 0: // closed here, or there
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// receive reads once, without waiting.
+func (m *mouth) receive(fd int, b []byte) (n int, err error) {
+	var oob [64]byte
+	oobn := 0
+	for {
+		n, oobn, _, _, err = unix.Recvmsg(fd, b, oob[:], unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err == nil && oobn > 0 {
+		if list, fail := unix.ParseSocketControlMessage(oob[:oobn]); fail == nil {
+			for i := range list {
+				fds, _ := unix.ParseUnixRights(&list[i])
+				m.fds = append(m.fds, fds...)
+			}
+		}
+	}
+	return n, err
+}
+
+// take is the descriptors that have come.
+func (m *mouth) take() (fds []int) {
+	fds, m.fds = m.fds, nil
+	return fds
+}
+
+// discard closes descriptors that nobody wants.
+func (m *mouth) discard() {
+	for _, fd := range m.take() {
+		unix.Close(fd)
+	}
+}
+
+// shut makes those fail at once who write, or wait for an answer.
+func (m *mouth) shut() {
+	if raw, err := m.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+	}
+}
+
+// pmiChunk is the most of what a rank says by PMI that is posted at a time.
+const pmiChunk = 4096
+
+func readPMI(in io.Reader, said func(words []byte)) {
+	for {
+		b := make([]byte, pmiChunk)
+		n, err := in.Read(b)
+		if n > 0 {
+			said(b[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}

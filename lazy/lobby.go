@@ -1,0 +1,140 @@
+package lazy
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"ibrun/fabric"
+)
+
+// lobby holds streams that others have opened and whose they are not known yet.
+// Everybody who reaches this node can open some, and each takes a descriptor. When
+// there are too many, the oldest one of the source that has the most is closed: a
+// peer proves itself with its first bytes, and so is seldom the oldest.
+type lobby struct {
+	mu     sync.Mutex
+	guests []*guest // the oldest first
+	of     map[netip.Prefix]int
+
+	expected int       // offers that a peer may be about to take
+	counted  time.Time // when that was
+}
+
+// guest is one of those streams.
+type guest struct {
+	stream fabric.Stream
+	from   netip.Prefix
+}
+
+// How many guests there may be besides those that are expected.
+const (
+	guestsOfOne = 64  // of one source, which all ranks of a node are
+	guestsOfAll = 256 // a quarter of the descriptors that a process has at least
+)
+
+// countAgain is how long the number of expected guests is good for.
+const countAgain = 10 * time.Millisecond
+
+// enter takes a guest in, who may have to leave for it. A stream without an
+// address, which its fabric bounds itself, is none.
+func (l *lobby) enter(s fabric.Stream, expected func() int) *guest {
+	g := &guest{stream: s}
+	var known bool
+	if g.from, known = origin(s); !known {
+		return g
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = map[netip.Prefix]int{}
+	}
+	l.guests = append(l.guests, g)
+	l.of[g.from]++
+	switch {
+	case l.of[g.from] <= guestsOfOne && len(l.guests) <= guestsOfAll:
+	case l.of[g.from] > guestsOfOne+l.expect(expected):
+		l.evict(g.from)
+	case len(l.guests) > guestsOfAll+l.expect(expected):
+		l.evict(l.busiest())
+	}
+	return g
+}
+
+// expect counts the expected guests, not for every one that comes.
+func (l *lobby) expect(count func() int) int {
+	if now := time.Now(); now.Sub(l.counted) > countAgain {
+		l.expected, l.counted = count(), now
+	}
+	return l.expected
+}
+
+// busiest is the source with the most guests.
+func (l *lobby) busiest() (most netip.Prefix) {
+	for from, n := range l.of {
+		if n > l.of[most] {
+			most = from
+		}
+	}
+	return most
+}
+
+// evict closes the oldest stream of a source.
+func (l *lobby) evict(from netip.Prefix) {
+	i := slices.IndexFunc(l.guests, func(g *guest) bool { return g.from == from })
+	l.guests[i].stream.Close()
+	l.remove(i)
+}
+
+func (l *lobby) remove(i int) {
+	from := l.guests[i].from
+	l.guests = slices.Delete(l.guests, i, i+1)
+	if l.of[from]--; l.of[from] == 0 {
+		delete(l.of, from)
+	}
+}
+
+// leave is for a guest that has shown itself, or has gone.
+func (l *lobby) leave(g *guest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.guests, g); i >= 0 {
+		l.remove(i)
+	}
+}
+
+// origin is where a stream comes from: an address, or the network of one in IPv6,
+// where a host can have as many as it likes (RFC 4291 section 2.5.4).
+func origin(s fabric.Stream) (from netip.Prefix, known bool) {
+	c, ok := s.(net.Conn)
+	if !ok {
+		return from, false
+	}
+	tcp, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return from, false
+	}
+	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
+	bits := addr.BitLen()
+	if addr.Is6() {
+		bits = 64
+	}
+	from, err := addr.Prefix(bits)
+	return from, err == nil
+}
+
+// expected counts the peers that have this rank's offer and may be about to dial.
+func (t *Table) expected() (n int) {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.fars {
+		if f.moved.offer != nil && f.moved.stream == nil {
+			n++
+		}
+	}
+	return n
+}
