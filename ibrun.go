@@ -195,7 +195,9 @@ func (w *World) listen() {
 		case wire.PutDone:
 			w.putDone(m)
 		case wire.Wanted:
-			w.table.Wanted(func(err error) { w.Abort(1, err.Error()) })
+			if !w.table.Wanted(func(err error) { w.Abort(1, err.Error()) }) {
+				_ = w.publish(false) // a peer asks whether this rank runs
+			}
 		}
 	}
 }

@@ -16,21 +16,22 @@ import (
 
 // far is a peer on another node. Its fields belong to the table's far lock.
 type far struct {
-	t     *Table
-	rank  uint32
-	peer  *peer.Peer
-	timer *time.Timer
-	watch *time.Timer   // runs while somebody waits for a message of this rank
-	turn  chan struct{} // capacity 1: senders, one after the other
-	news  chan struct{} // capacity 1: something that the one sender may wait for
-	began time.Time     // of the first Send; zero when its latency is known
-	used  time.Duration
-	worth int // messages and times 4 KiB offered while connected; Config.Worth
-	early int // bytes staged before the pair is connected
-	opens int
-	up    bool
-	slot  uint64 // its ticket for the handshake under way; 0: none
-	moved pair   // its stream
+	t        *Table
+	rank     uint32
+	peer     *peer.Peer
+	timer    *time.Timer
+	watch    *time.Timer   // runs while somebody waits for a message of this rank
+	turn     chan struct{} // capacity 1: senders, one after the other
+	news     chan struct{} // capacity 1: something that the one sender may wait for
+	began    time.Time     // of the first Send; zero when its latency is known
+	used     time.Duration
+	worth    int // messages and times 4 KiB offered while connected; Config.Worth
+	early    int // bytes staged before the pair is connected
+	opens    int
+	up       bool
+	slot     uint64 // its ticket for the handshake under way; 0: none
+	checking bool   // the agent has been asked whether it runs
+	moved    pair   // its stream
 
 	before uint64 // Repeated when it took the slot
 	beside beside
@@ -216,7 +217,7 @@ func (f *far) failed(c peer.Cause) {
 	case peer.NoRank:
 		cause = ErrRank
 	case peer.TimedOut:
-		cause = errors.New("no answer for 30 s")
+		cause = errors.New("no answer for 30 s, although it runs")
 	case peer.Restarted, peer.WasReset:
 		cause = errors.New(c.String())
 	}

@@ -150,7 +150,8 @@ func TestBrokenStream(t *testing.T) {
 	// Rank 1's fails; rank 0 only receives, and its own queue pair does not hear of that.
 	failed := make(chan error, 1)
 	go func() { _, err := w.table(0).RecvFrom(ctx, 1); failed <- err }()
-	for n := range uint32(4) { // those after the one for datagrams are for streams
+	// Those after the one for datagrams are for streams; other ranks of this process take numbers in between.
+	for n := range uint32(32) {
 		_, err = fakeverbs.Join().Order(fmt.Sprintf("qp mlx5_1 %d", w.table(1).Tuple().Num+1+n))
 		require.NoError(t, err)
 	}

@@ -18,6 +18,7 @@ type local struct {
 	hello     bool
 	published bool
 	later     bool // it will publish when it is wanted
+	checking  bool // it has been asked whether it runs
 	ended     bool // it exited, or said Finalize
 	failed    bool
 	op        uint32 // collectives it has joined
@@ -38,6 +39,7 @@ type own struct {
 type parked struct {
 	asker
 	partialAt time.Duration // when a partial block will do; 0: the rank has not published
+	unproven  bool          // the rank has not shown since that it runs
 }
 
 // has reports whether a rank is of this node.
@@ -100,8 +102,9 @@ func (c *Core) publish(rank uint32, r *local, m wire.Publish) {
 	base.Num = 0
 	o := &c.own
 	switch {
-	case r.published:
-		return // one address per rank
+	case r.published: // one address per rank; but it runs
+		c.proven(rank, r)
+		return
 	case len(o.bases) > 0 && !alike(base, o.bases[0]):
 		// One block holds those of a node. Who asks for this rank would wait for ever.
 		c.aborted(rank, wire.Abort{Code: 1, Text: fmt.Sprintf("its address (%v) is of another network than those of the other ranks there (%v): choose ports or interfaces that are alike with --hca or --iface, or use --fabric udp", m.Tuple, o.bases[0])})
@@ -165,15 +168,39 @@ func (c *Core) ownBlock() []byte {
 // askOwn answers a question about a rank of this node, or parks it: not being
 // published yet is a state, not a time-out.
 func (c *Core) askOwn(a asker) {
-	if !c.tryOwn(a, 0) {
+	p := parked{asker: a, unproven: c.check(a)}
+	if !c.tryOwn(p) {
 		c.want(a)
-		p := parked{asker: a}
 		if c.local(a.ask.Rank).published && a.ask.Key == "" {
 			p.partialAt = c.now + partialAfter
 			c.wakeAt(p.partialAt)
 		}
 		c.own.parked = append(c.own.parked, p)
 	}
+}
+
+// check asks a rank whether it runs, if that is the question: it may be stopped.
+func (c *Core) check(a asker) bool {
+	r := c.local(a.ask.Rank)
+	if !a.ask.Fresh || a.ask.Key != "" || !r.published || r.ended {
+		return false
+	}
+	if !r.checking {
+		r.checking = true
+		c.do(Tell{a.ask.Rank, wire.Wanted{}})
+	}
+	return true
+}
+
+// proven answers those who asked whether a rank runs.
+func (c *Core) proven(rank uint32, r *local) {
+	r.checking = false
+	for i := range c.own.parked {
+		if p := &c.own.parked[i]; p.ask.Rank == rank {
+			p.unproven = false
+		}
+	}
+	c.unpark()
 }
 
 // want tells a rank that it is wanted, if it waits for that.
@@ -184,8 +211,9 @@ func (c *Core) want(a asker) {
 	}
 }
 
-// tryOwn answers if it can; partialAt is when a partial block will do.
-func (c *Core) tryOwn(a asker, partialAt time.Duration) bool {
+// tryOwn answers if it can.
+func (c *Core) tryOwn(p parked) bool {
+	a, partialAt := p.asker, p.partialAt
 	r := c.local(a.ask.Rank)
 	switch v, ok := r.values[a.ask.Key]; {
 	case ok:
@@ -194,7 +222,7 @@ func (c *Core) tryOwn(a asker, partialAt time.Duration) bool {
 		c.reply(a, wire.Failed, nil)
 	case r.ended:
 		c.reply(a, wire.Exited, nil)
-	case a.ask.Key == "" && r.published && a.ask.Least <= epochFirst && (c.complete() || partialAt > 0 && partialAt <= c.now):
+	case a.ask.Key == "" && r.published && !p.unproven && a.ask.Least <= epochFirst && (c.complete() || partialAt > 0 && partialAt <= c.now):
 		c.reply(a, wire.Found, c.ownBlock())
 	default:
 		return false
@@ -210,7 +238,7 @@ func (c *Core) unpark() {
 		if p.partialAt == 0 && p.ask.Key == "" && c.local(p.ask.Rank).published {
 			p.partialAt = c.now + partialAfter
 		}
-		if c.tryOwn(p.asker, p.partialAt) {
+		if c.tryOwn(p) {
 			continue
 		}
 		c.want(p.asker)

@@ -26,7 +26,7 @@ func init() {
 	if len(os.Args) < 3 || os.Args[1] != ":world" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience-5*time.Second)
 	defer cancel()
 	w, err := app.Init(ctx)
 	if err != nil {
@@ -67,6 +67,7 @@ var scenarios = map[string]func(r *rank, arg string){
 	"messages":    func(r *rank, _ string) { r.messages(); r.departure() },
 	"gone":        (*rank).gone,
 	"abort":       func(r *rank, code string) { r.abort(number(code)) },
+	"converse":    func(r *rank, other string) { r.converse(number(other)) },
 	"ring":        func(r *rank, _ string) { r.ring() },
 	"child":       func(r *rank, _ string) { r.child() },
 }
