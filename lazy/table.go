@@ -35,6 +35,7 @@ var (
 var (
 	errEnded  = errors.New("it has ended")
 	errFailed = errors.New("it was lost")
+	errSilent = errors.New("its node acknowledges nothing that is sent by the stream")
 )
 
 // PeerError says that a peer can no longer be reached, and why.

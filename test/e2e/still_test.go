@@ -17,14 +17,16 @@ import (
 // minute after which an agent that does not answer is lost.
 const still = 35 * time.Second
 
-// A rank that is stopped, and a node that is frozen, while datagrams are under way to it: the job goes on when it does.
+// A rank that is stopped, and a node that is frozen, while datagrams are under way to it, or so much by a stream that its kernel
+// takes no more: the job goes on when it does.
 func TestWorldStandsStill(t *testing.T) {
-	for _, of := range []string{"rank", "node"} {
-		t.Run(of, func(t *testing.T) {
+	for _, c := range []struct{ of, what string }{{"rank", "converse"}, {"node", "converse"}, {"rank", "flood"}} {
+		t.Run(c.of+" "+c.what, func(t *testing.T) {
+			of, what := c.of, c.what
 			t.Parallel() // it waits
 			self, err := os.Executable()
 			require.NoError(t, err)
-			c := command(t, append(local("--lazy", "flat", "a:1,b:1").args, self, ":world", "converse", "1")...)
+			c := command(t, append(local("--lazy", "flat", "a:1,b:1").args, self, ":world", what, "1")...)
 			c.Env = append(os.Environ(), swift)
 			ended := make(chan outcome, 1)
 			go func() { ended <- finish(t, c) }()
@@ -90,9 +92,38 @@ func (r *rank) converse(other int) {
 				return
 			}
 			if n == 100 {
-				require.NoError(r, os.WriteFile("pids", fmt.Appendln(nil, os.Getpid(), os.Getppid()), 0o600))
+				r.leavePids()
 			}
 			require.NoError(r, r.Send(r.ctx, 0, m))
+		}
+	}
+}
+
+func (r *rank) leavePids() {
+	require.NoError(r, os.WriteFile("pids", fmt.Appendln(nil, os.Getpid(), os.Getppid()), 0o600))
+}
+
+// flood lets rank 0 send as fast as it can until a file is there, and another one receive.
+func (r *rank) flood(other int) {
+	switch r.Rank() {
+	case 0:
+		for m := make([]byte, 1<<20); len(m) > 0; {
+			if _, err := os.Stat("enough"); err == nil {
+				m = nil
+			}
+			require.NoError(r, r.Send(r.ctx, other, m))
+		}
+	case other:
+		for n := 0; ; n++ {
+			_, m, err := r.Recv(r.ctx)
+			require.NoError(r, err)
+			if len(m) == 0 {
+				return
+			}
+			if n == 100 {
+				r.leavePids()
+			}
+			r.Free(m)
 		}
 	}
 }

@@ -68,6 +68,7 @@ var scenarios = map[string]func(r *rank, arg string){
 	"gone":        (*rank).gone,
 	"abort":       func(r *rank, code string) { r.abort(number(code)) },
 	"converse":    func(r *rank, other string) { r.converse(number(other)) },
+	"flood":       func(r *rank, other string) { r.flood(number(other)) },
 	"ring":        func(r *rank, _ string) { r.ring() },
 	"child":       func(r *rank, _ string) { r.child() },
 }
