@@ -38,6 +38,8 @@ var (
 	ErrFinalized = lazy.ErrClosed
 	// ErrRank: the job has no such rank.
 	ErrRank = lazy.ErrRank
+	// ErrFailed: the cause of a PeerError about a rank that has failed.
+	ErrFailed = lazy.ErrFailed
 	// ErrPut: another value was put under this key before.
 	ErrPut = errors.New("the key was put before, with another value")
 )
@@ -64,6 +66,7 @@ type World struct {
 	finalized bool
 	board     map[string][]byte // of a job of one rank
 	lost      error             // why the agent is lost
+	failed    []int             // ranks, in the order in which the agent told
 }
 
 type getKey struct {
@@ -194,6 +197,8 @@ func (w *World) listen() {
 			w.released(m)
 		case wire.PutDone:
 			w.putDone(m)
+		case wire.Failures:
+			w.failures(m)
 		case wire.Wanted:
 			if !w.table.Wanted(func(err error) { w.Abort(1, err.Error()) }) {
 				_ = w.publish(false) // a peer asks whether this rank runs

@@ -210,7 +210,7 @@ func (f *far) failed(c peer.Cause) {
 	t := f.t
 	t.early -= f.early
 	f.early = 0
-	var cause error = errFailed
+	var cause error = ErrFailed
 	switch c {
 	case peer.Exited:
 		cause = errEnded

@@ -85,7 +85,10 @@ type Core struct {
 	gathers map[uint32]*gathering
 	pool    pool
 	tally   job.Tally
-	names   map[string]string // ports by service, at the root
+
+	failures failures
+
+	names map[string]string // ports by service, at the root
 }
 
 // New makes an agent that waits for its first event.
@@ -229,6 +232,8 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.answered(from, m)
 	case wire.Collect:
 		c.collected(from, m)
+	case wire.Failures:
+		c.childFailures(m)
 	case wire.Blocks:
 		c.table.heardKid(c, from, m)
 	case wire.Wish:
@@ -272,6 +277,8 @@ func (c *Core) order(m wire.Message) {
 		c.answered(Up, m)
 	case wire.Release:
 		c.release(m)
+	case wire.Failures:
+		c.failed(m)
 	case wire.Name:
 		c.toRank(m.Rank, m)
 	case wire.Spawned:
@@ -297,6 +304,7 @@ func (c *Core) settle() {
 	c.startMore()
 	c.checkReady()
 	c.goOn()
+	c.spreadFailures()
 	c.pumpOutput()
 	c.pumpInput()
 	c.checkExit()

@@ -188,6 +188,9 @@ func (c *Core) checkExit() {
 	if !f.swept {
 		return
 	}
+	if c.stage == running {
+		c.sendFailures() // what waited for its time
+	}
 	runs := job.MergeRuns(append(f.ends, c.ranks.ends...))
 	if c.job.Transport.Stats {
 		c.send(Up, wire.Tally{Of: &c.tally})

@@ -60,6 +60,7 @@ func (c *Core) rankSaid(rank uint32, m wire.Message) {
 			JobID: c.job.ID, Rank: rank, Epoch: epochFirst, Layout: c.job.Layout,
 			Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
 		}})
+		c.tellFailures(rank)
 		c.retryPairs()
 	case wire.Publish:
 		c.publish(rank, r, m)
@@ -132,6 +133,9 @@ func (c *Core) rankEnded(rank uint32, failed bool) {
 		return
 	}
 	r.ended, r.failed, c.own.block = true, failed, nil
+	if failed {
+		c.rankFailed(rank)
+	}
 	c.unpark()
 	c.retryPairs()
 	c.checkGathers()

@@ -24,7 +24,7 @@ type Settled struct {
 	Dropped   []Seats
 }
 
-// Seats are nodes of a job, by their index.
+// Seats are nodes or ranks of a job that follow each other, by their index.
 type Seats struct{ First, Count uint32 }
 
 func (Yield) Kind() Kind   { return KindYield }
@@ -42,11 +42,7 @@ func (m Hand) append(w *writer) {
 
 func (m Settled) append(w *writer) {
 	w.string(m.FirstHost)
-	w.uint(uint64(len(m.Dropped)))
-	for _, d := range m.Dropped {
-		w.u32(d.First)
-		w.u32(d.Count)
-	}
+	appendSeats(w, m.Dropped)
 }
 
 func parseYield(*reader) Message { return Yield{} }
@@ -55,22 +51,8 @@ func parseHand(r *reader) Message {
 	return Hand{Part: parsePart(r), Barren: r.bool(), Phase: r.string(), Cause: r.string()}
 }
 
-// parseSettled reads the dropped seats, which are in order and do not touch.
 func parseSettled(r *reader) Message {
-	m := Settled{FirstHost: r.string()}
-	next := uint64(0)
-	for i := range r.count(2) {
-		s := Seats{First: r.u32(), Count: r.u32()}
-		if s.Count == 0 || uint64(s.First) < next || i > 0 && uint64(s.First) == next {
-			r.fail(ErrCanonical)
-		}
-		if next = uint64(s.First) + uint64(s.Count); next > job.MaxNodes {
-			r.fail(ErrRange)
-			return m
-		}
-		m.Dropped = append(m.Dropped, s)
-	}
-	return m
+	return Settled{FirstHost: r.string(), Dropped: parseSeats(r, job.MaxNodes)}
 }
 
 func (Yield) String() string { return "Yield" }

@@ -66,6 +66,7 @@ var scenarios = map[string]func(r *rank, arg string){
 	"will":        func(r *rank, victim string) { r.will(number(victim)) },
 	"messages":    func(r *rank, _ string) { r.messages(); r.departure() },
 	"gone":        (*rank).gone,
+	"failures":    func(r *rank, _ string) { r.failures() },
 	"abort":       func(r *rank, code string) { r.abort(number(code)) },
 	"converse":    func(r *rank, other string) { r.converse(number(other)) },
 	"flood":       func(r *rank, other string) { r.flood(number(other)) },
