@@ -44,7 +44,7 @@ func openInfiniBand(w wire.Welcome, first bool, to fabric.Sink) (fabric.Fabric, 
 		Port: os.Getenv(hcaVariable), GIDIndex: int(w.How.GID) - 1, SL: w.How.SL, PKey: w.How.PKey, QKey: w.Key.QKey(), Spin: w.How.Spin,
 	}, to)
 	if err != nil {
-		return nil, fmt.Errorf("%w; see ibrun --doctor, or use --fabric udp", err)
+		return nil, err
 	}
 	if w.How.Tell && first {
 		host, _ := os.Hostname()

@@ -115,28 +115,47 @@ func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, err
 			}
 		}
 		cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) {
-			if !fast {
-				return openEthernet(welcome, first, why, to)
+			if fast {
+				f, err := openInfiniBand(welcome, first, to)
+				switch {
+				case err == nil:
+					return f, nil
+				case welcome.How.Fabric == "ib":
+					w.Abort(1, err.Error()+"; see ibrun --doctor, or use --fabric udp") // the same holds for every rank of this node: one of them says it
+				}
+				why = err.Error()
 			}
-			f, err := openInfiniBand(welcome, first, to)
-			if err != nil {
-				w.Abort(1, err.Error()) // the same holds for every rank of this node: one of them says it
-			}
-			return f, nil
+			return openEthernet(welcome, first, why, to)
 		}
 	}
-	var err error
-	if w.table, err = lazy.New(cfg); err != nil {
-		return nil, fmt.Errorf("ibrun: rank %d: %w", w.Rank(), err)
+	if err := w.start(cfg); err != nil {
+		return nil, err
 	}
-	if d == nil {
-		return w, nil
-	}
-	if err := w.publish(cfg.Late); err != nil {
-		return nil, fmt.Errorf("ibrun: %w", err)
+	return w, nil
+}
+
+// start makes the table and listens to the agent, which an Abort waits for, before
+// the way to other nodes is opened.
+func (w *World) start(cfg lazy.Config) (err error) {
+	late := cfg.Late
+	cfg.Late = true
+	if w.table, err = lazy.New(cfg); err != nil || w.door == nil {
+		return err
 	}
 	w.reader.Go(w.listen)
-	return w, nil
+	if cfg.Open != nil && !late {
+		err = w.table.Reach()
+	}
+	if err == nil {
+		err = w.publish(late)
+	}
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("ibrun: rank %d: %w", w.Rank(), err)
+	w.door.Close()
+	w.reader.Wait()
+	return errors.Join(err, w.table.Close())
 }
 
 // publish tells the agent where this rank is reached, or that it will when it is
@@ -236,7 +255,7 @@ const abortText = 1000
 func (w *World) Abort(code int, text string) {
 	if w.door != nil {
 		_ = w.door.Send(wire.Abort{Code: uint8(code), Text: text[:min(len(text), abortText)]})
-		<-w.over // the agent ends this process
+		<-w.over // the agent ends this process; the reader waits with us
 	}
 	os.Exit(code)
 }

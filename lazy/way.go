@@ -55,9 +55,10 @@ func (t *Table) open() error {
 	return nil
 }
 
-// openBeside opens the second way, if there is to be one.
+// openBeside opens the second way, if there is to be one and the first is not on
+// Ethernet itself.
 func (t *Table) openBeside() {
-	if t.cfg.Beside == nil {
+	if t.cfg.Beside == nil || t.fabric.Tuple().Kind.Ethernet() {
 		return
 	}
 	tuple := fabric.Tuple{Kind: fabric.NONE}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -33,11 +31,7 @@ func TestWorldFailures(t *testing.T) {
 // The example that hands the work of a failed rank to others does all of it.
 func TestFarm(t *testing.T) {
 	t.Parallel()
-	farm := filepath.Join(t.TempDir(), "farm")
-	build := exec.Command("go", "build", "-o", farm, "ibrun/examples/farm")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	farm := withoutC(t, "examples/farm")
 	job := local("--lazy", "flat", "a[1-4]:2").args
 	o := finish(t, command(t, append(append([]string{"--keep-going"}, job...), farm, "-items", "5000", "-fail", "3")...))
 	require.Equal(t, 137, o.code, o.stderr)
