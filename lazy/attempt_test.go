@@ -56,9 +56,9 @@ func TestStreamsAreTriedTwice(t *testing.T) {
 				arrives()
 				return
 			}
-			why := "the other side could not"
-			if from == 0 { // which dials
-				why = errFiltered.Error()
+			why := errFiltered.Error()
+			if from == 1 { // which is dialled
+				why = "the other side could not: " + why
 			}
 			require.ErrorContains(t, long(), "a message of 1048588 bytes needs a stream, and none could be made: "+why)
 			require.NoError(t, table.Send(ctx, to, payload(from, to, 1, 100)))

@@ -1,7 +1,6 @@
 package lazy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -415,7 +414,7 @@ func (f *far) offer(m []byte) (*stream, error) {
 	}
 	if full {
 		if f.peer.Unacked() == 0 {
-			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w", len(m), cmp.Or(f.moved.why, errGaveUp)))
+			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w", len(m), f.moved.why))
 		}
 		return nil, ErrFull
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -44,7 +45,7 @@ const (
 	ctlWant   = 1 // lower rank to higher: offer
 	ctlOffer  = 2 // token, offer
 	ctlSwitch = 3 // the sender's next message is on the stream
-	ctlGiveUp = 4 // token: the attempt failed
+	ctlGiveUp = 4 // token, why: the attempt failed
 
 	ctlLeave    = 5 // the stream is not needed any more
 	ctlStay     = 6 // it is: answer to LEAVE
@@ -140,7 +141,19 @@ const attempts = 2
 func (f *far) giveUp(why error) {
 	token := f.moved.token
 	f.withoutStream(why)
-	f.t.step(f, peer.Event{Kind: peer.Control, Msg: append([]byte{ctlGiveUp}, token[:]...)})
+	text := why.Error()
+	f.t.step(f, peer.Event{Kind: peer.Control, Msg: slices.Concat([]byte{ctlGiveUp}, token[:], []byte(text[:min(len(text), mostWhy)]))})
+}
+
+// mostWhy is the most of a reason, in bytes, that goes with a GIVEUP.
+const mostWhy = 512
+
+// gaveUp takes the peer's GIVEUP, unless our direction has moved: then the stream
+// itself will tell, as messages on it are lost.
+func (f *far) gaveUp(token, why []byte) {
+	if bytes.Equal(token, f.moved.token[:]) && !f.moved.sending {
+		f.withoutStream(fmt.Errorf("the other side could not: %s", why))
+	}
 }
 
 // withoutStream ends an attempt. After the last one the pair goes on without a
@@ -192,8 +205,6 @@ func (f *far) byStream(ctx context.Context, s *stream, m []byte) error {
 	return f.dead
 }
 
-var errGaveUp = errors.New("the other side could not")
-
 // control takes a control message of the peer.
 func (f *far) control(m []byte) {
 	t := f.t
@@ -209,8 +220,8 @@ func (f *far) control(m []byte) {
 	case m[0] == ctlSwitch:
 		f.moved.switched = true
 		f.startReceiving()
-	case m[0] == ctlGiveUp && bytes.Equal(m[1:], f.moved.token[:]) && !f.moved.sending: // else the stream itself will tell, as messages on it are lost
-		f.withoutStream(errGaveUp)
+	case m[0] == ctlGiveUp && len(m) > tokenLen:
+		f.gaveUp(m[1:1+tokenLen], m[1+tokenLen:])
 	case m[0] == ctlLeave:
 		f.heardLeave()
 	case m[0] == ctlStay:
