@@ -99,34 +99,11 @@ func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, err
 		Rank: welcome.Rank, Epoch: welcome.Epoch, Layout: welcome.Layout, Agent: asker{d}, Answer: answer,
 		Seal: fabric.NewSeal(welcome.Key, welcome.Rank, welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
 	}
-	if welcome.Layout.Nodes() > 1 {
-		first := welcome.Rank == w.first
-		fast, why := onInfiniBand(welcome.How)
-		if fast {
-			// A device takes long to open, and many ranks never leave their
-			// node. Where all addresses are sent at once, they are needed now.
-			if cfg.Late = !welcome.How.Eager; cfg.Late {
-				cfg.Opened = func(t fabric.Tuple) { _ = d.Send(wire.Publish{Tuple: t}) }
-			}
-			cfg.Worth = streamAfter
-			if welcome.How.Fabric == "auto" { // other nodes may have none
-				cfg.Beside = func(to fabric.Sink) fabric.Fabric { return openBeside(welcome, to) }
-				cfg.Besides = w.putBeside
-			}
-		}
-		cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) {
-			if fast {
-				f, err := openInfiniBand(welcome, first, to)
-				switch {
-				case err == nil:
-					return f, nil
-				case welcome.How.Fabric == "ib":
-					w.Abort(1, err.Error()+"; see ibrun --doctor, or use --fabric udp") // the same holds for every rank of this node: one of them says it
-				}
-				why = err.Error()
-			}
-			return openEthernet(welcome, first, why, to)
-		}
+	switch first := welcome.Rank == w.first; {
+	case welcome.Layout.Nodes() > 1:
+		w.ways(&cfg, first)
+	case welcome.How.Fabric == "ib" && first:
+		tellUnused(welcome.How)
 	}
 	if err := w.start(cfg); err != nil {
 		return nil, err

@@ -29,6 +29,14 @@ func TestWorldWithoutInfiniBand(t *testing.T) {
 	require.Contains(t, o.stderr, "data does not go by InfiniBand: ")
 }
 
+// On one node ranks talk over sockets whatever the fabric; that there is no InfiniBand is said nevertheless, once.
+func TestInfiniBandOnOneNode(t *testing.T) {
+	t.Setenv("IBRUN_LIBIBVERBS", "libibverbs-missing.so.1")
+	o := worlds(t, stage{args: []string{"--fabric", "ib", "-n", "3"}}, "ring")
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Regexp(t, `^ibrun: \S+: --fabric ib is not used by a job of one node, and would not work: [^\n]+\n$`, o.stderr)
+}
+
 // withoutC builds a program of this repository without cgo.
 func withoutC(t *testing.T, pkg string) string {
 	t.Helper()
@@ -44,7 +52,8 @@ func withoutC(t *testing.T, pkg string) string {
 // for stuck that waits for its agent to end it and listens to nobody.
 func TestInfiniBandWithoutC(t *testing.T) {
 	ring := withoutC(t, "examples/ring")
-	for range 8 { // which goroutine is there when, is chance
+	t.Parallel()
+	for range 5 { // which goroutine is there when, is chance
 		for _, mode := range []string{"--lazy", "--eager"} {
 			o := finish(t, command(t, append(append([]string{"--fabric", "ib"}, five(mode, "flat").args...), ring)...))
 			require.Equal(t, 1, o.code, o.stderr)
