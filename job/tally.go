@@ -15,7 +15,7 @@ const (
 	CountLocal                      // of those, peers on the same node
 	CountLookups                    // blocks that ranks asked their agents for
 	CountChecks                     // questions whether a slow peer is still where it was, past all caches
-	CountAddressBytes               // bytes of frames and handshakes spent on addresses
+	CountAddressBytes               // bytes of answers, handshakes and the eager table spent on addresses
 	CountConnections                // connections opened
 	CountReopened                   // of those, opened again after an idle close
 	CountStreams                    // ends of streams between pairs
@@ -38,6 +38,7 @@ const (
 	CountOpening                    // microseconds that opening devices took
 	CountMoves                      // times that a sender moved from datagrams to a stream
 	CountStreamed                   // messages sent by a stream
+	CountSparePairs                 // queue pairs made for streams that none has used
 	Counts
 )
 
@@ -47,7 +48,7 @@ var CountNames = [Counts]string{
 	"messages", "bytes", "datagrams", "retransmits", "strangers", "rejects",
 	"pmi_puts", "pmi_gets", "pmi_fences", "barrier_messages", "value_questions", "pmi_bulk_transfers",
 	"datagram_queue_pairs", "stream_queue_pairs", "cold_queue_pairs", "pinned_bytes", "opening_us",
-	"moves", "stream_messages",
+	"moves", "stream_messages", "spare_queue_pairs",
 }
 
 // LevelTally counts the questions that agents of one tree level were asked.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/wire"
+	"ibrun/job"
 )
 
 // table is eager resolution: the blocks of all nodes rise once, each subtree's
@@ -47,7 +48,15 @@ func (t *table) publish(c *Core) {
 		t.arrive(c, wire.Blocks{Values: t.blocks})
 		return
 	}
-	c.send(Up, wire.Blocks{Values: append(t.blocks, c.ownBlock())})
+	t.send(c, Up, wire.Blocks{Values: append(t.blocks, c.ownBlock())})
+}
+
+// send puts addresses on a link, and counts them.
+func (t *table) send(c *Core, to Link, m wire.Blocks) {
+	for _, v := range m.Values {
+		c.tally.Sum[job.CountAddressBytes] += uint64(len(v))
+	}
+	c.send(to, m)
 }
 
 // heardKid takes the blocks of a child's subtree.
@@ -68,7 +77,7 @@ func (t *table) arrive(c *Core, m wire.Blocks) {
 	}
 	t.here, t.blocks = true, nil
 	for i := range c.kids {
-		c.send(Link(i), m)
+		t.send(c, Link(i), m)
 	}
 	for _, raw := range m.Values {
 		c.keepBlock(raw)

@@ -191,6 +191,7 @@ func (f *Fabric) Count(t *job.Tally) {
 	c := f.Counters()
 	t.Sum[job.CountDatagramPairs]++
 	t.Sum[job.CountStreamPairs] += c.Dialled + c.Accepted
+	t.Sum[job.CountSparePairs] += c.Made - min(c.Made, c.Dialled+c.Accepted)
 	t.Sum[job.CountCold] += c.Cold
 	t.Sum[job.CountPinned] += c.Pinned
 	t.Sum[job.CountOpening] += uint64(c.Opening.Microseconds())

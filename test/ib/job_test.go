@@ -51,6 +51,7 @@ func TestStencil(t *testing.T) {
 	off := stats.Sums["peers"] - stats.Sums["local_peers"]
 	require.Equal(t, off, stats.Sums["stream_queue_pairs"])
 	require.Equal(t, 16, stats.Sums["datagram_queue_pairs"])
+	require.InDelta(t, 2*16, stats.Sums["spare_queue_pairs"], 16, "two for each rank, made in the background")
 }
 
 func TestExamples(t *testing.T) {
