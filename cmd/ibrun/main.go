@@ -96,8 +96,7 @@ func launch(args []string) int {
 		}
 	}
 	if r.action == dryRun {
-		describe(os.Stdout, p)
-		return predict(r, p)
+		return foretell(r, p)
 	}
 	if r.showMap {
 		describe(os.Stderr, p)
