@@ -2,6 +2,7 @@ package ibrun_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -82,6 +83,45 @@ func ExampleWorld_AllGather() {
 	// Output:
 	// rank 0 has 10 items
 	// 10 in all
+}
+
+// A job that is started with --keep-going goes on when a rank fails. Recv names each
+// failed rank once; here rank 0 waits for one word of each rank, and stops waiting
+// for those that have failed. The program farm, in the folder examples, gives
+// their work to others.
+func ExampleWorld_Failures() {
+	ctx := context.Background()
+	w, err := ibrun.Init(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Send(ctx, 0, fmt.Appendf(nil, "done by rank %d", w.Rank())); err != nil {
+		log.Fatal(err)
+	}
+	if w.Rank() == 0 {
+		waiting := map[int]bool{}
+		for rank := range w.Size() {
+			waiting[rank] = true
+		}
+		for len(waiting) > 0 {
+			from, m, err := w.Recv(ctx)
+			switch {
+			case errors.Is(err, ibrun.ErrFailed):
+				for _, rank := range w.Failures() { // all so far: err names one
+					delete(waiting, rank)
+				}
+			case err != nil:
+				log.Fatal(err)
+			default:
+				fmt.Println(string(m))
+				delete(waiting, from)
+			}
+		}
+	}
+	if err := w.Finalize(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: done by rank 0
 }
 
 // Rank 0 says on the bulletin board where its service listens. Whoever wants to

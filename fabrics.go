@@ -1,6 +1,7 @@
 package ibrun
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"os"
@@ -10,15 +11,20 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/ib"
 	"ibrun/fabric/udp"
+	"ibrun/internal/pseudo"
 	"ibrun/job"
+	"ibrun/lazy"
+	"ibrun/topo"
+	"ibrun/topo/near"
 )
 
 // hcaVariable names the port that this node's agent chose for the rank.
 const hcaVariable = "IBRUN_HCA"
 
 // onInfiniBand decides between InfiniBand and Ethernet without opening a
-// device, and says why not InfiniBand if that was not asked for.
-func onInfiniBand(how job.Transport) (yes bool, why string) {
+// device, and says why not InfiniBand if that was not asked for; looking is for
+// those who tell people, since it reads the node's devices.
+func onInfiniBand(how job.Transport, looking bool) (yes bool, why string) {
 	switch {
 	case how.Fabric == "ib":
 		return true, ""
@@ -26,8 +32,10 @@ func onInfiniBand(how job.Transport) (yes bool, why string) {
 		return false, ""
 	case how.Iface != "":
 		return false, "--iface names an interface"
+	case os.Getenv(hcaVariable) == "" && looking:
+		return false, cmp.Or(near.None(topo.Read(pseudo.Here())), hcaVariable+" is not set")
 	case os.Getenv(hcaVariable) == "":
-		return false, "no InfiniBand or RoCE port is active here"
+		return false, "no InfiniBand or RoCE port is usable here"
 	case !ib.Present():
 		return false, "/dev/infiniband is not there"
 	}
@@ -35,6 +43,47 @@ func onInfiniBand(how job.Transport) (yes bool, why string) {
 		return false, err.Error()
 	}
 	return true, ""
+}
+
+// ways says how the table comes to other nodes. The first rank of a node tells people.
+func (w *World) ways(cfg *lazy.Config, first bool) {
+	how := w.welcome.How
+	fast, why := onInfiniBand(how, how.Tell && first)
+	if fast {
+		// A device takes long to open, and many ranks never leave their
+		// node. Where all addresses are sent at once, they are needed now.
+		if cfg.Late = !how.Eager; cfg.Late {
+			cfg.Opened = func(t fabric.Tuple) { _ = w.door.Send(wire.Publish{Tuple: t}) }
+		}
+		cfg.Worth = streamAfter
+		if how.Fabric == "auto" { // other nodes may have none
+			cfg.Beside = func(to fabric.Sink) fabric.Fabric { return openBeside(w.welcome, to) }
+			cfg.Besides = w.putBeside
+		}
+	}
+	cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) {
+		if fast {
+			f, err := openInfiniBand(w.welcome, first, to)
+			switch {
+			case err == nil:
+				return f, nil
+			case how.Fabric == "ib": // the same holds for every rank of this node: one of them says it
+				w.Abort(1, err.Error()+"; see ibrun --doctor, or use --fabric udp")
+			}
+			why = err.Error()
+		}
+		return openEthernet(w.welcome, first, why, to)
+	}
+}
+
+// tellUnused says that InfiniBand was asked for where nothing goes by it, if it would
+// not work either: on one node, whose ranks talk over sockets of their own.
+func tellUnused(how job.Transport) {
+	how.Fabric, how.Iface = "auto", ""
+	if works, why := onInfiniBand(how, true); !works {
+		host, _ := os.Hostname()
+		fmt.Fprintf(os.Stderr, "ibrun: %s: --fabric ib is not used by a job of one node, and would not work: %s\n", host, why)
+	}
 }
 
 // openInfiniBand opens the port that the agent chose for this rank, or the first
@@ -45,7 +94,7 @@ func openInfiniBand(w wire.Welcome, first bool, to fabric.Sink) (fabric.Fabric, 
 		QKey: w.Key.QKey(), Key: w.Key.ControlKey(),
 	}, to)
 	if err != nil {
-		return nil, fmt.Errorf("%w; see ibrun --doctor, or use --fabric udp", err)
+		return nil, err
 	}
 	if w.How.Tell && first {
 		host, _ := os.Hostname()

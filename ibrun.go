@@ -25,6 +25,8 @@ var (
 	ErrFinalized = lazy.ErrClosed
 	// ErrRank: the job has no such rank.
 	ErrRank = lazy.ErrRank
+	// ErrFailed: the cause of a PeerError about a rank that has failed.
+	ErrFailed = lazy.ErrFailed
 	// ErrPut: another value was put under this key before.
 	ErrPut = errors.New("the key was put before, with another value")
 )
@@ -53,6 +55,7 @@ type World struct {
 	finalized bool
 	board     map[string][]byte // of a job of one rank
 	lost      error             // why the agent is lost
+	failed    []int             // ranks, in the order in which the agent told
 }
 
 type getKey struct {
@@ -88,44 +91,40 @@ func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, err
 		Agent: asker{d, mark(welcome.Epoch)}, Answer: answer,
 		Seal: fabric.NewSeal(welcome.Key, welcome.Rank, welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
 	}
-	if welcome.Layout.Nodes() > 1 {
-		first := welcome.Rank == w.first
-		fast, why := onInfiniBand(welcome.How)
-		if fast {
-			// A device takes long to open, and many ranks never leave their
-			// node. Where all addresses are sent at once, they are needed now.
-			if cfg.Late = !welcome.How.Eager; cfg.Late {
-				cfg.Opened = func(t fabric.Tuple) { _ = d.Send(wire.Publish{Tuple: t}) }
-			}
-			cfg.Worth = streamAfter
-			if welcome.How.Fabric == "auto" { // other nodes may have none
-				cfg.Beside = func(to fabric.Sink) fabric.Fabric { return openBeside(welcome, to) }
-				cfg.Besides = w.putBeside
-			}
-		}
-		cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) {
-			if !fast {
-				return openEthernet(welcome, first, why, to)
-			}
-			f, err := openInfiniBand(welcome, first, to)
-			if err != nil {
-				w.Abort(1, err.Error()) // the same holds for every rank of this node: one of them says it
-			}
-			return f, nil
-		}
+	switch first := welcome.Rank == w.first; {
+	case welcome.Layout.Nodes() > 1:
+		w.ways(&cfg, first)
+	case welcome.How.Fabric == "ib" && first:
+		tellUnused(welcome.How)
 	}
-	var err error
-	if w.table, err = lazy.New(cfg); err != nil {
-		return nil, fmt.Errorf("ibrun: rank %d: %w", w.Rank(), err)
+	if err := w.start(cfg); err != nil {
+		return nil, err
 	}
-	if d == nil {
-		return w, nil
-	}
-	if err := w.publish(cfg.Late); err != nil {
-		return nil, fmt.Errorf("ibrun: %w", err)
+	return w, nil
+}
+
+// start makes the table and listens to the agent, which an Abort waits for, before
+// the way to other nodes is opened.
+func (w *World) start(cfg lazy.Config) (err error) {
+	late := cfg.Late
+	cfg.Late = true
+	if w.table, err = lazy.New(cfg); err != nil || w.door == nil {
+		return err
 	}
 	w.reader.Go(w.listen)
-	return w, nil
+	if cfg.Open != nil && !late {
+		err = w.table.Reach()
+	}
+	if err == nil {
+		err = w.publish(late)
+	}
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("ibrun: rank %d: %w", w.Rank(), err)
+	w.door.Close()
+	w.reader.Wait()
+	return errors.Join(err, w.table.Close())
 }
 
 // publish tells the agent where this rank is reached, or that it will when it is
@@ -205,8 +204,12 @@ func (w *World) listen() {
 			w.released(m)
 		case wire.PutDone:
 			w.putDone(m)
+		case wire.Failures:
+			w.failures(m)
 		case wire.Wanted:
-			w.table.Wanted(func(err error) { w.Abort(1, err.Error()) })
+			if !w.table.Wanted(func(err error) { w.Abort(1, err.Error()) }) {
+				_ = w.publish(false) // a peer asks whether this rank runs
+			}
 		}
 	}
 }
@@ -240,7 +243,7 @@ const abortText = 1000
 func (w *World) Abort(code int, text string) {
 	if w.door != nil {
 		_ = w.door.Send(wire.Abort{Code: uint8(code), Text: text[:min(len(text), abortText)]})
-		<-w.over // the agent ends this process
+		<-w.over // the agent ends this process; the reader waits with us
 	}
 	os.Exit(code)
 }

@@ -32,7 +32,9 @@ func (w *World) TrySend(to int, m []byte) error {
 
 // Recv waits for the next message, from whichever rank. The message is the
 // caller's. A *PeerError says, once, that messages of this rank to another were
-// lost on the way, so that the other may wait for ever.
+// lost on the way, so that the other may wait for ever; or, with the cause
+// ErrFailed and once for each rank, that a rank has failed whose message may be what
+// the caller waits for: see Failures. Later calls go on.
 func (w *World) Recv(ctx context.Context) (from int, m []byte, err error) {
 	got, err := w.table.Recv(ctx)
 	return w.rank(got.From), got.Body, err

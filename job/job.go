@@ -150,4 +150,5 @@ type Launch struct {
 	Timed     bool // agents tell how their part of the launch went
 	Late      bool // subtrees are handed out as agents come up; for a greedy Tree
 	Held      bool // ranks wait until it is settled which nodes take part
+	KeepGoing bool // a rank that fails does not end the job: the others are told
 }

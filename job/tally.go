@@ -16,10 +16,10 @@ const (
 	CountLocal                      // of those, peers on the same node
 	CountLookups                    // blocks that ranks asked their agents for
 	CountChecks                     // questions whether a slow peer is still where it was, past all caches
-	CountAddressBytes               // bytes of frames and handshakes spent on addresses
+	CountAddressBytes               // bytes of answers, handshakes and the eager table spent on addresses
 	CountConnections                // connections opened
 	CountReopened                   // of those, opened again after an idle close
-	CountStreams                    // pairs that moved to a stream
+	CountStreams                    // ends of streams between pairs
 	CountMessages                   // messages sent
 	CountBytes                      // bytes of messages sent
 	CountDatagrams                  // datagrams sent
@@ -37,6 +37,9 @@ const (
 	CountCold                       // of those, made when they were needed already
 	CountPinned                     // bytes of memory registered at the end
 	CountOpening                    // microseconds that opening devices took
+	CountMoves                      // times that a sender moved from datagrams to a stream
+	CountStreamed                   // messages sent by a stream
+	CountSparePairs                 // queue pairs made for streams that none has used
 	Counts
 )
 
@@ -46,6 +49,7 @@ var CountNames = [Counts]string{
 	"messages", "bytes", "datagrams", "retransmits", "strangers", "rejects",
 	"pmi_puts", "pmi_gets", "pmi_fences", "barrier_messages", "value_questions", "pmi_bulk_transfers",
 	"datagram_queue_pairs", "stream_queue_pairs", "cold_queue_pairs", "pinned_bytes", "opening_us",
+	"moves", "stream_messages", "spare_queue_pairs",
 }
 
 // LevelTally counts the questions that agents of one tree level were asked.

@@ -53,6 +53,6 @@ func (t *Table) answeredBeside(m wire.Answer) {
 	}
 	f.beside.tuple, f.beside.epoch = tuple, epoch
 	if first, at, ok := t.known(m.Rank, epoch); ok {
-		t.resolved(f, first, at)
+		t.resolved(f, first, at, false)
 	}
 }

@@ -1,7 +1,6 @@
 package lazy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,21 +15,22 @@ import (
 
 // far is a peer on another node. Its fields belong to the table's far lock.
 type far struct {
-	t     *Table
-	rank  uint32
-	peer  *peer.Peer
-	timer *time.Timer
-	watch *time.Timer   // runs while somebody waits for a message of this rank
-	turn  chan struct{} // capacity 1: senders, one after the other
-	news  chan struct{} // capacity 1: something that the one sender may wait for
-	began time.Time     // of the first Send; zero when its latency is known
-	used  time.Duration
-	worth int // messages and times 4 KiB offered while connected; Config.Worth
-	early int // bytes staged before the pair is connected
-	opens int
-	up    bool
-	slot  uint64 // its ticket for the handshake under way; 0: none
-	moved pair   // its stream
+	t        *Table
+	rank     uint32
+	peer     *peer.Peer
+	timer    *time.Timer
+	watch    *time.Timer   // runs while somebody waits for a message of this rank
+	turn     chan struct{} // capacity 1: senders, one after the other
+	news     chan struct{} // capacity 1: something that the one sender may wait for
+	began    time.Time     // of the first Send; zero when its latency is known
+	used     time.Duration
+	worth    int // messages and times 4 KiB offered while connected; Config.Worth
+	early    int // bytes staged before the pair is connected
+	opens    int
+	up       bool
+	slot     uint64 // its ticket for the handshake under way; 0: none
+	checking bool   // the agent has been asked whether it runs
+	moved    pair   // its stream
 
 	before uint64 // Repeated when it took the slot
 	beside beside
@@ -209,14 +209,14 @@ func (f *far) failed(c peer.Cause) {
 	t := f.t
 	t.early -= f.early
 	f.early = 0
-	var cause error = errFailed
+	var cause error = ErrFailed
 	switch c {
 	case peer.Exited:
 		cause = errEnded
 	case peer.NoRank:
 		cause = ErrRank
 	case peer.TimedOut:
-		cause = errors.New("no answer for 30 s")
+		cause = errors.New("no answer for 30 s, although it runs")
 	case peer.Restarted, peer.WasReset:
 		cause = errors.New(c.String())
 	}
@@ -367,6 +367,7 @@ func (f *far) try(m []byte) error {
 	<-f.turn
 	switch {
 	case taken:
+		f.t.count(func(s *sums) { s[job.CountStreamed]++ })
 		return nil
 	case err != nil:
 		return f.t.about(f.rank, ended(err))
@@ -396,29 +397,24 @@ func (f *far) offer(m []byte) (*stream, error) {
 	if f.moved.sending {
 		return f.moved.stream, nil
 	}
-	if !f.moved.impossible && (len(m) > longMessage || t.cfg.Streams) {
-		if f.moved.wind.ours {
-			return nil, ErrFull // the next stream comes when this one is gone
-		}
+	full := f.peer.Room() < len(m)
+	f.moved.bulk = f.moved.bulk || full && f.up && !f.moved.impossible
+	switch must := len(m) > longMessage || t.cfg.Streams; {
+	case f.moved.impossible:
+	case must && f.moved.wind.ours:
+		return nil, ErrFull // the next stream comes when this one is gone
+	case must || f.pays(len(m)):
 		if f.moved.stream != nil {
 			return f.move(), nil
 		}
 		f.want()
-		return nil, ErrFull
-	}
-	if t.cfg.Worth > 0 && f.up && !f.moved.impossible && !f.moved.wind.ours {
-		if f.worth += 1 + len(m)/worthBytes; f.worth >= t.cfg.Worth && f.moved.stream != nil {
-			return f.move(), nil
-		} else if f.worth >= t.cfg.Worth {
-			f.want()
+		if must {
+			return nil, ErrFull
 		}
 	}
-	if f.peer.Room() < len(m) {
+	if full {
 		if f.peer.Unacked() == 0 {
-			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w", len(m), cmp.Or(f.moved.why, errGaveUp)))
-		}
-		if f.up {
-			f.want() // more waits than datagrams are good for
+			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w", len(m), f.moved.why))
 		}
 		return nil, ErrFull
 	}
@@ -432,21 +428,6 @@ func (f *far) offer(m []byte) (*stream, error) {
 	}
 	t.step(f, peer.Event{Kind: peer.Send, Msg: append(make([]byte, 0, len(m)), m...)})
 	return nil, nil
-}
-
-// byStream writes a message to the pair's stream.
-func (f *far) byStream(ctx context.Context, s *stream, m []byte) error {
-	err := s.send(ctx, m)
-	if err == nil || ctx.Err() != nil {
-		f.t.fmu.Lock()
-		f.drained() // the kernel has it; there is no acknowledgement to wait for
-		f.t.fmu.Unlock()
-		return err
-	}
-	f.t.fmu.Lock()
-	defer f.t.fmu.Unlock()
-	f.lostStream(s, err)
-	return f.dead
 }
 
 // Flush waits until all that was sent has been acknowledged or, on streams,

@@ -43,6 +43,9 @@ var fakeLibrary = sync.OnceValue(func() error {
 		node.Faults = fakeverbs.Faults{Seed: *oneStorm + 1, Lose: 30, Double: 10, Swap: 10}
 		node.QPN = 100 // the lowest free number, so that the next incarnation has the queue pair of the one before
 	}
+	if os.Getenv(ownVariable) == memoryTest {
+		node.MemLock = 400 << 10 // enough for datagrams
+	}
 	for _, v := range n.Env(node) {
 		name, value, _ := strings.Cut(v, "=")
 		if err := os.Setenv(name, value); err != nil {
@@ -150,7 +153,8 @@ func TestBrokenStream(t *testing.T) {
 	// Rank 1's fails; rank 0 only receives, and its own queue pair does not hear of that.
 	failed := make(chan error, 1)
 	go func() { _, err := w.table(0).RecvFrom(ctx, 1); failed <- err }()
-	for n := range uint32(4) { // those after the one for datagrams are for streams
+	// Those after the one for datagrams are for streams; other ranks of this process take numbers in between.
+	for n := range uint32(32) {
 		_, err = fakeverbs.Join().Order(fmt.Sprintf("qp mlx5_1 %d", w.table(1).Tuple().Num+1+n))
 		require.NoError(t, err)
 	}
@@ -242,5 +246,20 @@ func TestMixedApart(t *testing.T) {
 		}
 		require.Regexp(t, want, err.Error())
 		require.Regexp(t, want, (<-waits).Error())
+	}
+}
+
+const memoryTest = "TestStreamsWithoutMemory"
+
+// TestStreamsWithoutMemory: a stream that cannot be made for want of memory to lock is an error that says so, on both sides.
+func TestStreamsWithoutMemory(t *testing.T) {
+	if !own(t) {
+		return
+	}
+	w := newWorld(t, 2, 1, overIB).start()
+	for from := range uint32(2) {
+		err := w.table(from).Send(within(t), 1-from, make([]byte, 300_000))
+		require.ErrorContains(t, err, "a message of 300000 bytes needs a stream, and none could be made: ")
+		require.Regexp(t, "locked memory is (not )?limited", err.Error())
 	}
 }

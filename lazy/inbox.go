@@ -25,6 +25,8 @@ type inbox struct {
 	driving int     // receivers that drive the fabric
 	err     error   // no more will come
 	alarms  []error // of which no receiver has been told
+
+	failures []error // of ranks that the program has not heard of or acknowledged
 }
 
 // source is what one peer has in the inbox.
@@ -233,6 +235,9 @@ func (b *inbox) over(from uint32, any bool) (err error) {
 	case any && len(b.alarms) > 0:
 		err, b.alarms = b.alarms[0], b.alarms[1:]
 		return err
+	case any && len(b.failures) > 0:
+		err, b.failures = b.failures[0], b.failures[1:]
+		return err
 	case any:
 		return nil
 	}
@@ -310,6 +315,27 @@ func (b *inbox) alarm(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.alarms = append(b.alarms, err)
+	b.wakeOne()
+}
+
+// failed does the same for the failure of a rank, unless it is acknowledged first.
+func (b *inbox) failed(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures = append(b.failures, err)
+	b.wakeOne()
+}
+
+// acknowledge takes back all failures that no receiver has been told of.
+func (b *inbox) acknowledge() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures = nil
+}
+
+// wakeOne wakes one receiver, of those who take messages of any peer; the caller
+// holds the lock.
+func (b *inbox) wakeOne() {
 	told := false
 	b.wake(func(w *waiter) bool {
 		first := w.any && !told

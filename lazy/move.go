@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -23,12 +24,14 @@ import (
 //	none --want--> wanted --OFFER, dial, proof--> open --SWITCH--> this direction moved
 type pair struct {
 	started    bool // wanted or offered: the pair is not closed when idle, also not by a FIN that is older than the offer
-	impossible bool // dialling failed: datagrams carry everything
+	failures   int  // attempts that failed in this connection
+	impossible bool // as many as are made: datagrams carry everything
 	why        error
 	stream     *stream
 	token      [tokenLen]byte // what the dialler proves to have been told
 	offer      []byte         // what goes with it, of who made the offer
 	asked      int            // the connection, by far.opens, in which WANT or OFFER was said last
+	bulk       bool           // more waited for acknowledgement than datagrams are good for: our direction moves when it can
 	sending    bool           // our direction has moved
 	switched   bool           // the peer's has, and we wait for the stream
 	receiving  bool           // the peer's has
@@ -42,7 +45,7 @@ const (
 	ctlWant   = 1 // lower rank to higher: offer
 	ctlOffer  = 2 // token, offer
 	ctlSwitch = 3 // the sender's next message is on the stream
-	ctlGiveUp = 4 // dialling failed
+	ctlGiveUp = 4 // token, why: the attempt failed
 
 	ctlLeave    = 5 // the stream is not needed any more
 	ctlStay     = 6 // it is: answer to LEAVE
@@ -73,7 +76,7 @@ func (p *pair) rested() {
 	if p.stream != nil {
 		p.reset()
 	}
-	p.impossible = false
+	p.failures, p.impossible = 0, false
 }
 
 // want asks for a stream, once.
@@ -128,26 +131,79 @@ func (f *far) makeOffer() {
 	f.ask()
 }
 
-// giveUp goes on without a stream, on both sides, until the pair has rested.
+// attempts is how many a connection makes for a stream. The first may fail because
+// one side stood still, stopped or frozen; the second does not begin before
+// that side has answered the first one's end.
+const attempts = 2
+
+// giveUp ends an attempt on both sides. The token says which, as what ends an
+// older one may arrive when the next is under way.
 func (f *far) giveUp(why error) {
+	token := f.moved.token
 	f.withoutStream(why)
-	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlGiveUp}})
+	text := why.Error()
+	f.t.step(f, peer.Event{Kind: peer.Control, Msg: slices.Concat([]byte{ctlGiveUp}, token[:], []byte(text[:min(len(text), mostWhy)]))})
 }
 
+// mostWhy is the most of a reason, in bytes, that goes with a GIVEUP.
+const mostWhy = 512
+
+// gaveUp takes the peer's GIVEUP, unless our direction has moved: then the stream
+// itself will tell, as messages on it are lost.
+func (f *far) gaveUp(token, why []byte) {
+	if bytes.Equal(token, f.moved.token[:]) && !f.moved.sending {
+		f.withoutStream(fmt.Errorf("the other side could not: %s", why))
+	}
+}
+
+// withoutStream ends an attempt. After the last one the pair goes on without a
+// stream until it has rested.
 func (f *far) withoutStream(why error) {
+	failures := f.moved.failures + 1
 	f.moved.reset()
-	f.moved.impossible, f.moved.why = true, why
+	f.moved.failures, f.moved.impossible, f.moved.why = failures, failures >= attempts, why
 	f.notify()
 }
 
 // move sends our direction over the stream from the next message on.
 func (f *far) move() *stream {
 	f.moved.sending = true
+	f.t.count(func(s *sums) { s[job.CountMoves]++ })
 	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlSwitch}})
 	return f.moved.stream
 }
 
-var errGaveUp = errors.New("the other side could not")
+// pays reports whether a message that a datagram could carry is better sent by a
+// stream: more waited than datagrams are good for, or the pair has said enough
+// for Config.Worth.
+func (f *far) pays(size int) bool {
+	worth := f.t.cfg.Worth
+	if !f.up || f.moved.wind.ours {
+		return false
+	}
+	if worth > 0 {
+		f.worth += 1 + size/worthBytes
+	}
+	return f.moved.bulk || worth > 0 && f.worth >= worth
+}
+
+// byStream writes a message to the pair's stream.
+func (f *far) byStream(ctx context.Context, s *stream, m []byte) error {
+	err := s.send(ctx, m)
+	if err == nil {
+		f.t.count(func(s *sums) { s[job.CountStreamed]++ })
+	}
+	if err == nil || ctx.Err() != nil {
+		f.t.fmu.Lock()
+		f.drained() // the kernel has it; there is no acknowledgement to wait for
+		f.t.fmu.Unlock()
+		return err
+	}
+	f.t.fmu.Lock()
+	defer f.t.fmu.Unlock()
+	f.lostStream(s, err)
+	return f.dead
+}
 
 // control takes a control message of the peer.
 func (f *far) control(m []byte) {
@@ -158,14 +214,14 @@ func (f *far) control(m []byte) {
 	case m[0] == ctlWant && t.cfg.Rank > f.rank:
 		f.makeOffer()
 	case m[0] == ctlOffer && len(m) > 1+tokenLen && t.cfg.Rank < f.rank && f.moved.stream == nil && !bytes.Equal(m[1:1+tokenLen], f.moved.token[:]):
-		f.moved.started = true
+		f.moved.started, f.moved.impossible = true, false // of an older attempt, whose end the peer has not heard of
 		copy(f.moved.token[:], m[1:])
 		t.dial(f, m[1+tokenLen:])
 	case m[0] == ctlSwitch:
 		f.moved.switched = true
 		f.startReceiving()
-	case m[0] == ctlGiveUp && !f.moved.sending: // else the stream itself will tell, as messages on it are lost
-		f.withoutStream(errGaveUp)
+	case m[0] == ctlGiveUp && len(m) > tokenLen:
+		f.gaveUp(m[1:1+tokenLen], m[1+tokenLen:])
 	case m[0] == ctlLeave:
 		f.heardLeave()
 	case m[0] == ctlStay:
@@ -309,7 +365,7 @@ func (t *Table) accept(g *guest) {
 
 // gotStream takes over a stream that both sides have proved.
 func (f *far) gotStream(s fabric.Stream) {
-	f.moved.stream = newStream(s)
+	f.moved.stream, f.moved.failures = newStream(s), 0
 	f.t.count(func(s *sums) { s[job.CountStreams]++ })
 	f.startReceiving()
 	f.notify()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -153,8 +154,11 @@ func (n *near) close() {
 
 // ended puts the end of a peer's socket into words.
 func ended(err error) error {
-	if errors.Is(err, io.EOF) || isReset(err) {
+	switch {
+	case errors.Is(err, io.EOF) || isReset(err):
 		return errEnded
+	case errors.Is(err, os.ErrDeadlineExceeded): // the fabric's: this package sets none after the proof
+		return errSilent
 	}
 	return err
 }

@@ -1,6 +1,8 @@
 package lazy
 
 import (
+	"slices"
+
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
 	"ibrun/lazy/peer"
@@ -11,17 +13,22 @@ func (t *Table) resolve(f *far, least uint16, fresh bool) {
 	least = max(least, t.cfg.Least)
 	if !fresh {
 		if tuple, epoch, ok := t.known(f.rank, least); ok {
-			t.resolved(f, tuple, epoch)
+			t.resolved(f, tuple, epoch, false)
 			return
 		}
 	}
 	node := t.cfg.Layout.NodeOf(f.rank)
 	waiting := t.asking[node]
-	t.asking[node] = append(waiting, waitingFar{f, least, fresh})
-	if !fresh && len(waiting) > 0 && !waiting[0].fresh {
+	w := waitingFar{f, least, fresh}
+	if i := slices.IndexFunc(waiting, func(o waitingFar) bool { return o.far == f && o.fresh && fresh }); i >= 0 {
+		waiting[i] = w
+	} else {
+		t.asking[node] = append(waiting, w)
+	}
+	if !fresh && slices.ContainsFunc(waiting, func(o waitingFar) bool { return !o.fresh }) {
 		return // the block is on its way
 	}
-	t.ask(waitingFar{f, least, fresh})
+	t.ask(w)
 }
 
 // known looks a rank up in the blocks that this rank has.
@@ -39,10 +46,15 @@ type waitingFar struct {
 	fresh bool
 }
 
+// ask puts a question to the agent. Of those whether a peer runs one at a time: it
+// is answered when the peer does.
 func (t *Table) ask(w waitingFar) {
 	count := countLookups
 	if w.fresh {
-		count = countChecks
+		if w.checking {
+			return
+		}
+		count, w.checking = countChecks, true
 	}
 	t.count(func(s *sums) { s[count]++ })
 	_ = t.cfg.Agent.Ask(wire.Ask{Rank: w.rank, Least: w.least, Fresh: w.fresh}) // a lost agent ends the world
@@ -50,7 +62,7 @@ func (t *Table) ask(w waitingFar) {
 
 // resolved gives a peer its address, and with it the word to begin the
 // handshake, unless too many are under way.
-func (t *Table) resolved(f *far, tuple fabric.Tuple, epoch uint16) {
+func (t *Table) resolved(f *far, tuple fabric.Tuple, epoch uint16, fresh bool) {
 	if tuple.Kind == fabric.NONE {
 		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: peer.NoRank})
 		return
@@ -64,7 +76,7 @@ func (t *Table) resolved(f *far, tuple fabric.Tuple, epoch uint16) {
 			tuple = f.beside.tuple
 		}
 	}
-	ev := peer.Event{Kind: peer.Resolved, Tuple: tuple, Epoch: epoch}
+	ev := peer.Event{Kind: peer.Resolved, Tuple: tuple, Epoch: epoch, Fresh: fresh}
 	if f.peer.State() == peer.Resolving && !f.takeSlot() {
 		t.ready = append(t.ready, queued{f, ev})
 		return
@@ -127,12 +139,16 @@ func (t *Table) Answered(m wire.Answer) {
 	if block == nil {
 		t.in.lose(m.Rank, t.about(m.Rank, reason(m.What)))
 	}
+	if m.Fresh && t.isFar(m.Rank) {
+		t.far(m.Rank).checking = false
+	}
 	waiting := t.asking[node]
 	delete(t.asking, node)
 	for _, w := range waiting {
+		fresh := m.Fresh && w.rank == m.Rank
 		if block != nil {
-			if tuple, epoch, ok := block.Tuple(w.rank); ok && epoch >= w.least && (!w.fresh || m.Fresh) {
-				t.resolved(w.far, tuple, epoch)
+			if tuple, epoch, ok := block.Tuple(w.rank); ok && epoch >= w.least && (!w.fresh || fresh) {
+				t.resolved(w.far, tuple, epoch, fresh)
 				continue
 			}
 		} else if w.rank == m.Rank {
@@ -140,8 +156,8 @@ func (t *Table) Answered(m wire.Answer) {
 			continue
 		}
 		t.asking[node] = append(t.asking[node], w)
-		if !w.fresh || m.Fresh {
-			t.ask(w) // its own question was not sent
+		if !w.fresh || fresh {
+			t.ask(w) // its own question was not sent, or not answered
 		}
 	}
 }

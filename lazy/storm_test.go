@@ -48,7 +48,7 @@ func draw(t testing.TB, seed uint64, virtual bool, open func(fabric.Sink) (fabri
 	r := rand.New(rand.NewPCG(seed, 3))
 	of := func(list ...int) int { return list[r.IntN(len(list))] }
 	s := &storm{
-		seed: seed, count: of(5, 20, 40), most: of(40, 600, 3000, 30000), rests: of(2, 5, 10, 1000), flushes: of(3, 1000),
+		seed: seed, count: of(5, 20, 40, 120), most: of(40, 600, 3000, 9000, 30000), rests: of(2, 5, 10, 1000), flushes: of(3, 1000),
 		ledger: ledger{flows: map[line]*flow{}, news: make(chan struct{}, 1)},
 	}
 	ranks, worth, live := of(2, 2, 2, 5), of(0, 4, 4, 16), of(0, 1, 2)
@@ -180,8 +180,12 @@ func (s *storm) send(ctx context.Context, table *Table, k line) {
 	r := rand.New(rand.NewPCG(s.seed, uint64(k.from)<<32|uint64(k.epoch)<<16|uint64(k.to)))
 	for range s.count {
 		m := k.text(s.ledger.begin(k), r.IntN(s.most))
+		due := table.dueToMove(k.to)
 		if !s.until(table, k, 1, func() error { return table.Send(ctx, k.to, m) }) {
 			return
+		}
+		if due() {
+			s.t.Errorf("seed %d: %v: a message that belongs on the stream went as a datagram", s.seed, k)
 		}
 		rest := r.IntN(s.rests) == 0
 		if (rest || r.IntN(s.flushes) == 0) && !s.until(table, k, 0, func() error { return table.far(k.to).flush(ctx) }) {
@@ -222,6 +226,21 @@ func (t *Table) ended(rank uint32) bool {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
 	return t.far(rank).dead != nil
+}
+
+// dueToMove returns what tells, after a Send, whether the sender should have moved to the stream that it has, and has not.
+func (t *Table) dueToMove(rank uint32) func() bool {
+	due := func() (*stream, bool) {
+		t.fmu.Lock()
+		defer t.fmu.Unlock()
+		m := &t.far(rank).moved
+		return m.stream, m.bulk && !m.sending && m.stream != nil && m.wind == winding{}
+	}
+	before, was := due()
+	return func() bool {
+		after, is := due()
+		return was && is && before == after
+	}
 }
 
 // rest closes the pair as MaxLive would, if it is idle.
@@ -385,7 +404,7 @@ func weather(t *testing.T, count, shards int, run func(t *testing.T, seed uint64
 	})
 	t.Logf("%d messages, %d connections, %d of them again, %d streams, %d datagrams, %d sent again, %d ranks started again, %d of them at the same address",
 		sum[job.CountMessages], sum[job.CountConnections], sum[job.CountReopened], sum[job.CountStreams], sum[job.CountDatagrams], sum[job.CountRetransmits], again, at)
-	for _, c := range []job.Count{job.CountReopened, job.CountStreams, job.CountRetransmits} {
+	for _, c := range []job.Count{job.CountReopened, job.CountStreams, job.CountMoves, job.CountRetransmits} {
 		require.NotZero(t, sum[c])
 	}
 	require.NotZero(t, again)

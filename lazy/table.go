@@ -28,13 +28,16 @@ var (
 	ErrClosed = errors.New("finalized")
 	// ErrRank is returned for a rank that the job does not have.
 	ErrRank = errors.New("no such rank")
+	// ErrFailed is the cause of a PeerError about a rank that has failed: it was
+	// killed, or ended with another code than 0 before Finalize.
+	ErrFailed = errors.New("it was lost")
 	// ErrTooLong is returned for a message over MaxMessage bytes.
 	ErrTooLong = errors.New("message is longer than 2 GiB")
 )
 
 var (
 	errEnded  = errors.New("it has ended")
-	errFailed = errors.New("it was lost")
+	errSilent = errors.New("its node acknowledges nothing that is sent by the stream")
 )
 
 // PeerError says that a peer can no longer be reached, and why.
@@ -61,7 +64,7 @@ func reason(what wire.Answered) error {
 	case wire.NoRank:
 		return ErrRank
 	}
-	return errFailed
+	return ErrFailed
 }
 
 // Agent is whom the table asks. Its methods may be called with the table's
@@ -261,8 +264,16 @@ func (t *Table) sent(m []byte) {
 
 // Recv waits for the next message of any rank. When messages to a rank were lost
 // on the way, by 30 s without an answer or a device that does not send, it
-// returns that *PeerError once: that rank may be waiting for them for ever.
+// returns that *PeerError once: that rank may be waiting for them for ever. So it
+// does for each rank that has failed.
 func (t *Table) Recv(ctx context.Context) (Message, error) { return t.in.take(ctx, 0, true) }
+
+// Failed says that a rank has failed, in a job that goes on: one Recv that finds no
+// message returns that *PeerError.
+func (t *Table) Failed(rank uint32) { t.in.failed(t.about(rank, ErrFailed)) }
+
+// Acknowledge keeps Recv from returning what Failed has said so far.
+func (t *Table) Acknowledge() { t.in.acknowledge() }
 
 // RecvFrom waits for the next message of one rank. When that rank is gone and
 // all it sent has been received, it returns a *PeerError.

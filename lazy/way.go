@@ -55,9 +55,10 @@ func (t *Table) open() error {
 	return nil
 }
 
-// openBeside opens the second way, if there is to be one.
+// openBeside opens the second way, if there is to be one and the first is not on
+// Ethernet itself.
 func (t *Table) openBeside() {
-	if t.cfg.Beside == nil {
+	if t.cfg.Beside == nil || t.fabric.Tuple().Kind.Ethernet() {
 		return
 	}
 	tuple := fabric.Tuple{Kind: fabric.NONE}
@@ -87,13 +88,18 @@ func (t *Table) mtu() int {
 }
 
 // Wanted opens the way in the background: another node asks for this rank. Why
-// it cannot be opened, those who send will hear, and failed now.
-func (t *Table) Wanted(failed func(error)) {
+// it cannot be opened, those who send will hear, and failed now. False: it is
+// open already.
+func (t *Table) Wanted(failed func(error)) bool {
+	if t.Tuple().Kind != fabric.NONE {
+		return false
+	}
 	t.apart(func() {
 		if err := t.Reach(); err != nil && err != ErrClosed {
 			failed(err)
 		}
 	})
+	return true
 }
 
 // Tuple is where other nodes reach this rank, once the way there is open.

@@ -90,7 +90,7 @@ func TestLostMessagesAreToldToReceivers(t *testing.T) {
 		ctx := context.Background()
 		require.NoError(t, w.table(0).Send(ctx, 1, []byte("into the void")))
 		_, err := w.table(0).Recv(ctx)
-		require.EqualError(t, err, "rank 1: no answer for 30 s")
+		require.EqualError(t, err, "rank 1: no answer for 30 s, although it runs")
 		short, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		_, err = w.table(0).Recv(short)
@@ -111,4 +111,44 @@ func TestBrokenDevicesAreToldToReceivers(t *testing.T) {
 	require.NoError(t, w.table(0).Send(within(t), 1, []byte("into the void")))
 	_, err := w.table(0).Recv(within(t))
 	require.EqualError(t, err, "rank 1: the port is down")
+}
+
+// A peer that stands still, stopped or frozen with its node, is waited for. Its agent is asked once for each sender, and for
+// each receiver that waits for it.
+func TestStoppedPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := mem.New(1, mem.Faults{Delay: time.Millisecond})
+		w := newWorld(t, 2, 1, overMem(n)).start()
+		ctx, from, to := context.Background(), w.table(0), w.table(1)
+		require.NoError(t, from.Send(ctx, 1, payload(0, 1, 0, 10)))
+		_, err := to.Recv(ctx)
+		require.NoError(t, err)
+		require.NoError(t, from.Flush(ctx))
+		asks, runs := w.asks, make(chan struct{})
+		w.stopped = map[uint32]chan struct{}{1: runs}
+		n.Isolate(to.Tuple(), true)
+		for n := range uint32(20) {
+			require.NoError(t, from.Send(ctx, 1, payload(0, 1, 1+n, 1000)))
+		}
+		got := make(chan error, 1)
+		go func() {
+			_, err := from.RecvFrom(ctx, 1)
+			got <- err
+		}()
+		<-time.After(10 * time.Minute)
+		require.Equal(t, asks+1, w.asks)
+		n.Isolate(to.Tuple(), false)
+		w.mu.Lock()
+		w.stopped = nil
+		w.mu.Unlock()
+		close(runs)
+		for n := range uint32(20) {
+			m, err := to.Recv(ctx)
+			require.NoError(t, err)
+			require.Equal(t, payload(0, 1, 1+n, 1000), m.Body)
+		}
+		require.NoError(t, to.Send(ctx, 0, []byte("here")))
+		require.NoError(t, <-got)
+		require.NoError(t, from.Flush(ctx))
+	})
 }

@@ -34,6 +34,7 @@ type world struct {
 	besides map[uint32]fabric.Tuple // second addresses; as they were before any question
 	later   map[uint32]bool         // ranks that open when they are wanted
 	pairs   map[[2]uint32]bool
+	stopped map[uint32]chan struct{} // ranks that do not answer their agent until it is closed
 	wg      sync.WaitGroup
 }
 
@@ -112,6 +113,11 @@ func (a *agent) Ask(m wire.Ask) error {
 func (w *world) answer(to uint32, m wire.Ask) {
 	w.mu.Lock()
 	w.asks++
+	if runs := w.stopped[m.Rank]; runs != nil && m.Fresh {
+		w.mu.Unlock()
+		<-runs
+		w.mu.Lock()
+	}
 	if w.later[m.Rank] {
 		delete(w.later, m.Rank)
 		table := w.tables[m.Rank]

@@ -47,6 +47,8 @@ func TestAllowed(t *testing.T) {
 		{"v2", two + v2 + "proc/self/cgroup = 0::/user.slice/a:b\n" + root + "user.slice/a:b/cpuset.cpus.effective = 3\n" + root + "user.slice/a:b/cpuset.mems.effective = 1", "allowed 3\nmems 1"},
 		{"v2, the least quota upwards", two + v2 + "proc/self/cgroup = 0::/a/b/c\n" + root + "a/cpu.max = 150000 100000\n" + root + "a/b/cpu.max = 400000 100000\n" + root + "a/b/c/cpu.max = max 100000", "quota 1.5"},
 		{"v2, a quota that is none", two + v2 + "proc/self/cgroup = 0::/\n" + root + "cpu.max = 0 100000", "quota 0\nnote limit of CPU time"},
+		{"v2 without proc/self/cgroup", two + v2 + "proc/self/cpuset = /batch/job1\n" + root + "batch/job1/cpuset.cpus.effective = 2,6\n" + root + "batch/job1/cpuset.mems.effective = 1", "allowed 2,6\nmems 1"},
+		{"v1 without proc/self/cgroup", two + v1 + "proc/self/cpuset = /batch/job1\n" + root + "cpuset/batch/job1/cpuset.cpus = 1,5", "allowed 1,5"},
 		{"a group but no mount", two + v1Groups + root + "cpuset/batch/job1/cpuset.cpus = 1,5", "allowed 0-7"},
 		{"a mount but no group", two + v1 + root + "cpuset/cpuset.cpus = 1,5", "allowed 0-7"},
 		{"a path that is too long", two + v2 + "proc/self/cgroup = 0::" + world(strings.Repeat("/a", 1<<20)), "allowed 0-7\nnote longer than a path can be"},

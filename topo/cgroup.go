@@ -39,12 +39,16 @@ const mostPath = 4096
 // first mount of a kind is used.
 func (r *reader) groups() []group {
 	var groups []group
-	members, _ := r.text("proc/self/cgroup")
-	for kind, mount := range r.mounts() {
+	members, listed := r.text("proc/self/cgroup")
+	mounts := r.mounts()
+	for kind, mount := range mounts {
 		if mount == "" {
 			continue
 		}
 		at, ok := r.membership(members, groupKind(kind))
+		if !ok && (groupKind(kind) == legacySet || groupKind(kind) == unified && !listed && mounts[legacySet] == "") {
+			at, ok = r.text("proc/self/cpuset") // the path of cpusets alone: older than cgroups, and there where their list is hidden
+		}
 		if !ok {
 			continue
 		}
@@ -99,7 +103,6 @@ var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\13
 
 // membership is the path of the process's group in a hierarchy, from the text of
 // proc/self/cgroup. Its lines are like "3:cpuset:/batch", for v2 "0::/batch".
-// Kernels that had cpusets only have the path in proc/self/cpuset.
 func (r *reader) membership(text string, kind groupKind) (string, bool) {
 	for line := range strings.Lines(text) {
 		words := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
@@ -114,10 +117,7 @@ func (r *reader) membership(text string, kind groupKind) (string, bool) {
 			return words[2], true
 		}
 	}
-	if kind != legacySet {
-		return "", false
-	}
-	return r.text("proc/self/cpuset")
+	return "", false
 }
 
 // up yields a group's folder and those above it, up to the mount. In a container

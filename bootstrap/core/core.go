@@ -86,7 +86,10 @@ type Core struct {
 	passed  uint32 // number of the newest collective that was released here
 	pool    pool
 	tally   job.Tally
-	names   map[string]string // ports by service, at the root
+
+	failures failures
+
+	names map[string]string // ports by service, at the root
 }
 
 // New makes an agent that waits for its first event.
@@ -248,6 +251,8 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.answered(from, m)
 	case wire.Collect:
 		c.collected(from, m)
+	case wire.Failures:
+		c.childFailures(m)
 	case wire.Blocks:
 		c.table.heardKid(c, from, m)
 	case wire.Wish:
@@ -295,6 +300,8 @@ func (c *Core) order(m wire.Message) {
 		c.answered(Up, m)
 	case wire.Release:
 		c.release(m)
+	case wire.Failures:
+		c.failed(m)
 	case wire.Name:
 		c.toRank(m.Rank, m)
 	case wire.Spawned:
@@ -318,6 +325,7 @@ func (c *Core) settle() {
 	c.startMore()
 	c.checkReady()
 	c.goOn()
+	c.spreadFailures()
 	c.pumpOutput()
 	c.pumpInput()
 	c.checkExit()

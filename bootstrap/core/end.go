@@ -205,6 +205,9 @@ func (c *Core) checkExit() {
 	if !f.swept {
 		return
 	}
+	if c.stage == running {
+		c.sendFailures() // what waited for its time
+	}
 	runs := wire.NewEndings(job.MergeRuns(append(f.ends, c.ranks.ends...))...)
 	for runs.Size() > mostEndings {
 		runs = coarser(runs)

@@ -23,6 +23,7 @@ type local struct {
 	published bool
 	later     bool // it will publish when it is wanted
 	tallied   bool
+	checking  bool // it has been asked whether it runs
 	tuple     fabric.Tuple
 	values    map[string][]byte
 	ended     bool // it said Finalize, or the rank exited
@@ -60,6 +61,7 @@ type own struct {
 type parked struct {
 	asker
 	partialAt time.Duration // when a partial block will do; 0: the rank has not published
+	unproven  bool          // the rank has not shown since that it runs
 }
 
 // has reports whether a rank is of this node.
@@ -126,6 +128,7 @@ func (c *Core) welcome(rank uint32, r *local) {
 		JobID: c.job.ID, Rank: rank, Epoch: r.epoch(), Op: r.op, Layout: c.job.Layout,
 		Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
 	}})
+	c.tellFailures(rank)
 	c.retryPairs()
 }
 
@@ -142,8 +145,9 @@ func (c *Core) publish(rank uint32, r *local, m wire.Publish) {
 	base.Num = 0
 	o := &c.own
 	switch {
-	case r.published:
-		return // one address per rank
+	case r.published: // one address per rank; but it runs
+		c.proven(rank, r)
+		return
 	case len(o.bases) > 0 && !alike(base, o.bases[0]):
 		// One block holds those of a node. Who asks for this rank would wait for ever.
 		c.aborted(rank, wire.Abort{Code: 1, Text: fmt.Sprintf("its address (%v) is of another network than those of the other ranks there (%v): choose ports or interfaces that are alike with --hca or --iface, or use --fabric udp", m.Tuple, o.bases[0])})
@@ -169,6 +173,9 @@ func (c *Core) rankEnded(rank uint32, failed bool) {
 	r := c.local(rank)
 	if !r.ended {
 		r.ended, r.failed, c.own.block = true, failed, nil
+		if failed {
+			c.rankFailed(rank)
+		}
 	}
 	c.unpark()
 	c.retryPairs()
@@ -218,15 +225,39 @@ func (c *Core) ownBlock() []byte {
 // askOwn answers a question about a rank of this node, or parks it: not being
 // published yet is a state, not a time-out.
 func (c *Core) askOwn(a asker) {
-	if !c.tryOwn(a, 0) {
+	p := parked{asker: a, unproven: c.check(a)}
+	if !c.tryOwn(p) {
 		c.want(a)
-		p := parked{asker: a}
 		if c.local(a.ask.Rank).has(a.ask.Least) && a.ask.Key == "" {
 			p.partialAt = c.now + partialAfter
 			c.wakeAt(p.partialAt)
 		}
 		c.own.parked = append(c.own.parked, p)
 	}
+}
+
+// check asks a rank whether it runs, if that is the question: it may be stopped.
+func (c *Core) check(a asker) bool {
+	r := c.local(a.ask.Rank)
+	if !a.ask.Fresh || a.ask.Key != "" || !r.published || r.ended {
+		return false
+	}
+	if !r.checking {
+		r.checking = true
+		c.do(Tell{a.ask.Rank, wire.Wanted{}})
+	}
+	return true
+}
+
+// proven answers those who asked whether a rank runs.
+func (c *Core) proven(rank uint32, r *local) {
+	r.checking = false
+	for i := range c.own.parked {
+		if p := &c.own.parked[i]; p.ask.Rank == rank {
+			p.unproven = false
+		}
+	}
+	c.unpark()
 }
 
 // want tells a rank that it is wanted, if it waits for that.
@@ -237,8 +268,9 @@ func (c *Core) want(a asker) {
 	}
 }
 
-// tryOwn answers if it can; partialAt is when a partial block will do.
-func (c *Core) tryOwn(a asker, partialAt time.Duration) bool {
+// tryOwn answers if it can.
+func (c *Core) tryOwn(p parked) bool {
+	a, partialAt := p.asker, p.partialAt
 	r := c.local(a.ask.Rank)
 	switch v, ok := r.values[a.ask.Key]; {
 	case ok && a.ask.Least <= r.epoch():
@@ -247,7 +279,7 @@ func (c *Core) tryOwn(a asker, partialAt time.Duration) bool {
 		c.reply(a, wire.Failed, nil)
 	case r.left(a.ask.Least):
 		c.reply(a, wire.Exited, nil)
-	case a.ask.Key == "" && r.has(a.ask.Least) && (c.complete() || partialAt > 0 && partialAt <= c.now):
+	case a.ask.Key == "" && r.has(a.ask.Least) && !p.unproven && (c.complete() || partialAt > 0 && partialAt <= c.now):
 		c.reply(a, wire.Found, c.ownBlock())
 	default:
 		return false
@@ -266,7 +298,7 @@ func (c *Core) unpark() {
 		case p.partialAt == 0:
 			p.partialAt = c.now + partialAfter
 		}
-		if c.tryOwn(p.asker, p.partialAt) {
+		if c.tryOwn(p) {
 			continue
 		}
 		c.want(p.asker)

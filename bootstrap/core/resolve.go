@@ -30,7 +30,7 @@ type asker struct {
 // subject is what one question in flight is about.
 type subject struct {
 	node  uint32
-	rank  uint32 // with a key; 0 for a node's block
+	rank  uint32 // with a key, or fresh; 0 for a node's block
 	key   string
 	fresh bool
 }
@@ -65,7 +65,7 @@ func (c *Core) counts(m wire.Ask) *job.LevelTally {
 
 func (c *Core) subject(m wire.Ask) subject {
 	s := subject{node: c.job.Layout.NodeOf(m.Rank), key: m.Key, fresh: m.Fresh}
-	if m.Key != "" {
+	if m.Key != "" || m.Fresh {
 		s.rank = m.Rank
 	}
 	return s
@@ -278,7 +278,13 @@ func (c *Core) routeGone(l Link, what wire.Answered) {
 
 // compare orders subjects, so that what is done for several is done in one order.
 func (s subject) compare(o subject) int {
-	return cmp.Or(cmp.Compare(s.node, o.node), cmp.Compare(s.rank, o.rank), cmp.Compare(s.key, o.key))
+	fresh := 0
+	if s.fresh != o.fresh {
+		if fresh = -1; s.fresh {
+			fresh = 1
+		}
+	}
+	return cmp.Or(cmp.Compare(s.node, o.node), cmp.Compare(s.rank, o.rank), cmp.Compare(s.key, o.key), fresh)
 }
 
 // resolveDue does what waited for a time.

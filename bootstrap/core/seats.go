@@ -71,7 +71,7 @@ func (s *seats) settled(j *job.Job) wire.Settled {
 		}
 		dropped = append(dropped, wire.Seats{First: node, Count: 1})
 	}
-	m.Dropped = wire.NewDropped(dropped...)
+	m.Dropped = wire.NewSeatList(dropped...)
 	if host, ok := s.taken[first]; ok {
 		m.FirstHost = host
 	} else if first != s.all.First {

@@ -140,7 +140,7 @@ func inOne(parcels wire.Parcels) wire.Parcels {
 //	root | agent LO HI           the root, or the agent of nodes LO to HI-1; node i is "ni"
 //	nodes 1 2 1                  ranks on each node
 //	tree kary:2, grace 2s, batch 1, stdin all, stdin 3, here 1, timeout 9s, patience 9s,
-//	kill-on-bad, eager, stats, timed, report, dealt, join, offspring, depth 8, credit 65536,
+//	kill-on-bad, keep-going, eager, stats, timed, report, dealt, join, offspring, depth 8, credit 65536,
 //	late, held, spares 2 (s0 and s1), least 3
 //	from running | from hello    the launch is over; and the agent's ranks have said hello
 //	from up                      the same, and the ranks are held
@@ -199,6 +199,8 @@ func newStory(t *testing.T, plan string) *story {
 			cfg.Policy.MinNodes = number(1)
 		case "kill-on-bad":
 			cfg.Policy.KillOnBad = true
+		case "keep-going":
+			j.Launch.KeepGoing = true
 		case "eager":
 			j.Transport.Eager = true
 		case "stats":

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/wire"
+	"ibrun/job"
 )
 
 // table is eager resolution: the blocks of all nodes rise once, each subtree's
@@ -50,7 +51,7 @@ func (t *table) publish(c *Core) {
 	if c.ranks.count > 0 { // else they were never started
 		t.blocks.Add(wire.NewValues(c.ownBlock()))
 	}
-	c.send(Up, wire.Blocks{Values: carried(t.blocks)})
+	t.send(c, Up, wire.Blocks{Values: carried(t.blocks)})
 }
 
 // carried is blocks, or none if they are too many for a frame: they are asked for
@@ -60,6 +61,14 @@ func carried(blocks wire.Values) wire.Values {
 		return wire.Values{}
 	}
 	return blocks
+}
+
+// send puts addresses on a link, and counts them.
+func (t *table) send(c *Core, to Link, m wire.Blocks) {
+	for v := range m.Values.All() {
+		c.tally.Sum[job.CountAddressBytes] += uint64(len(v))
+	}
+	c.send(to, m)
 }
 
 // heardKid takes the blocks of a child's subtree.
@@ -74,7 +83,7 @@ func (t *table) heardKid(c *Core, l Link, m wire.Blocks) {
 func (t *table) arrive(c *Core, m wire.Blocks) {
 	t.here, t.blocks = true, wire.Values{}
 	for i := range c.kids {
-		c.send(Link(i), m)
+		t.send(c, Link(i), m)
 	}
 	c.resolve.blocks.open(m.Values, c.job.Layout.Nodes())
 	t.flush(c)

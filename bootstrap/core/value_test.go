@@ -51,7 +51,7 @@ func init() {
 	packs(wire.NewValues)
 	packs(wire.NewEndings)
 	packs(wire.NewPlacements)
-	packs(wire.NewDropped)
+	packs(wire.NewSeatList)
 	packs(wire.NewCommands)
 	packs(wire.NewStrings)
 	packs(wire.NewPairs)

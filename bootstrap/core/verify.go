@@ -58,6 +58,8 @@ func (c *Core) childLies(l Link, m wire.Message) (lie string) {
 		return when(!k.hasRanks(m.Rank, 1), "of another's rank")
 	case wire.Spawn:
 		return when(!k.hasRanks(m.Rank, 1), "of another's rank")
+	case wire.Failures:
+		return c.failuresLie(k, m)
 	case wire.Signal:
 		return when(m.Number != sigTstp, "as if it were the parent")
 	case wire.Exit:
@@ -104,6 +106,27 @@ func (c *Core) faultLies(k *kid, m wire.Fault) string {
 		return when(k.state != kidUp || !k.mayGive(m.Node, m.Nodes), "of nodes that are not its to start")
 	}
 	return when(!k.hasNode(m.Node) || m.Nodes == 0 || m.Nodes > uint32(k.part.Len()+k.before.Len()), "of another's nodes")
+}
+
+func (c *Core) failuresLie(k *kid, m wire.Failures) string {
+	if !c.job.Launch.KeepGoing {
+		return "that nobody wants"
+	}
+	for s := range m.Ranks.All() {
+		if !k.hasRanks(s.First, s.Count) {
+			return "of another's ranks"
+		}
+	}
+	return ""
+}
+
+// belong reports whether all seats are below a limit: they are in order.
+func belong(seats wire.SeatList, limit uint32) bool {
+	end := uint32(0)
+	for s := range seats.All() {
+		end = s.First + s.Count
+	}
+	return end <= limit
 }
 
 // timesLie looks for nodes that are not the child's, or come twice, or before
@@ -236,7 +259,7 @@ func (c *Core) parentLies(m wire.Message) (lie string) {
 	case wire.Settled:
 		return c.settledLies(m)
 	case wire.Stdin:
-		return when(c.input.over || len(m.Data) > c.input.room, "beyond its end, or for no room")
+		return when((m.EOF || len(m.Data) > 0) && (c.input.over || len(m.Data) > c.input.room), "beyond its end, or for no room")
 	case wire.Answer:
 		return c.answerLies(Up, m)
 	case wire.Release:
@@ -244,6 +267,8 @@ func (c *Core) parentLies(m wire.Message) (lie string) {
 		return when(g == nil || !g.sent, "of what nobody has joined")
 	case wire.Blocks:
 		return when(!c.job.Transport.Eager || c.table.here, "that nobody wants")
+	case wire.Failures:
+		return when(!c.job.Launch.KeepGoing || !belong(m.Ranks, c.job.Layout.Ranks()), "of no ranks, or that nobody wants")
 	case wire.Wish:
 		return when(m.Fence > c.passed, "for a fence that is not passed")
 	case wire.Pool:

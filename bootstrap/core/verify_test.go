@@ -70,6 +70,8 @@ var lies = []struct{ plan, before, lie string }{
 	{"report\nfrom running", "", "0 -> Placed node=2 ranks=[{rank=3}]"},
 	{"from running", "", "0 -> Name rank=4"},
 	{"from running", "", "0 -> Spawn rank=1 commands=[{argv=[a] ranks=1}]"},
+	{"from running", "", "0 -> Failures ranks=[{first=2 count=1}]"},
+	{"keep-going\nfrom running", "", "0 -> Failures ranks=[{first=4 count=1}]"},
 	{"from running", "", "0 -> Signal number=18"},
 	{"from running", "", "0 -> Exit"},
 	{"from running", "", "0 -> Exit runs=[2+1:exit:0]"},
@@ -91,6 +93,8 @@ var lies = []struct{ plan, before, lie string }{
 	{"from running", "rank 1 -> Collect op=1", "up -> Release op=1"},
 	{"from running", "", "up -> Blocks"},
 	{"eager\nfrom running", "up -> Blocks", "up -> Blocks"},
+	{"from running", "", "up -> Failures ranks=[{first=2 count=1}]"},
+	{"keep-going\nfrom running", "", "up -> Failures ranks=[{first=5 count=2}]"},
 	{"from running", "", "up -> Wish fence=1"},
 	{"from running", "", "up -> Pool fence=1"},
 }

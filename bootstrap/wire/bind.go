@@ -22,10 +22,10 @@ type Hand struct {
 // Settled says that no seat will change its node any more, so that ranks may start.
 type Settled struct {
 	FirstHost string // host of rank 0
-	Dropped   Dropped
+	Dropped   SeatList
 }
 
-// Seats are nodes of a job, by their index.
+// Seats are nodes or ranks of a job that follow each other, by their index.
 type Seats struct{ First, Count uint32 }
 
 func (Yield) Kind() Kind   { return KindYield }
@@ -46,8 +46,23 @@ func (m Settled) append(w *writer) {
 	appendList(w, m.Dropped)
 }
 
-// NewDropped packs seats.
-func NewDropped(seats ...Seats) Dropped { return listOf[Seats, seatsCodec](slices.Values(seats)) }
+// NewSeatList packs seats.
+func NewSeatList(seats ...Seats) SeatList { return listOf[Seats, seatsCodec](slices.Values(seats)) }
+
+// parseSeats reads stretches that are in order and do not touch, below most.
+func parseSeats(r *reader, most uint64) SeatList {
+	next, first := uint64(0), true
+	return parseList[Seats, seatsCodec](r, 2, func(s Seats) error {
+		if s.Count == 0 || uint64(s.First) < next || !first && uint64(s.First) == next {
+			return ErrCanonical
+		}
+		first = false
+		if next = uint64(s.First) + uint64(s.Count); next > most {
+			return ErrRange
+		}
+		return nil
+	})
+}
 
 func (seatsCodec) append(w *writer, s Seats) {
 	w.u32(s.First)
@@ -62,19 +77,8 @@ func parseHand(r *reader) Message {
 	return Hand{Part: parsePart(r), Barren: r.bool(), Phase: r.people(), Cause: r.people()}
 }
 
-// parseSettled reads the dropped seats, which are in order and do not touch.
 func parseSettled(r *reader) Message {
-	next, first := uint64(0), true
-	return Settled{FirstHost: r.string(), Dropped: parseList[Seats, seatsCodec](r, 2, func(s Seats) error {
-		if s.Count == 0 || uint64(s.First) < next || !first && uint64(s.First) == next {
-			return ErrCanonical
-		}
-		first = false
-		if next = uint64(s.First) + uint64(s.Count); next > job.MaxNodes {
-			return ErrRange
-		}
-		return nil
-	})}
+	return Settled{FirstHost: r.string(), Dropped: parseSeats(r, job.MaxNodes)}
 }
 
 func (Yield) String() string { return "Yield" }

@@ -52,12 +52,9 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 		return [][]byte{frame(Times{Nodes: tiny[job.NodeTimes, timingCodec](min(size/17, MaxTimes), job.NewNodeTimes(0))})}
 	},
 	KindSettled: func(size int) [][]byte {
-		seats := make([]Seats, min(size/5, job.MaxNodes/2))
-		for i := range seats {
-			seats[i] = Seats{uint32(2 * i), 1}
-		}
-		return [][]byte{frame(Settled{Dropped: NewDropped(seats...)})}
+		return [][]byte{frame(Settled{Dropped: everySecond(min(size/5, job.MaxNodes/2))})}
 	},
+	KindFailures: func(size int) [][]byte { return [][]byte{frame(Failures{Ranks: everySecond(size / 5)})} },
 	KindHand: func(size int) [][]byte {
 		return [][]byte{frame(Hand{Part: job.Part{Nodes: manyRuns(size / 10)}})}
 	},
@@ -85,6 +82,15 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 	KindRefused: func(int) [][]byte { return [][]byte{frame(Refused{strings.Repeat("x", maxTrouble)})} },
 	KindReady:   nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindBeat: nil, KindWish: nil, KindYield: nil, KindSpawned: nil,
 	KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil, KindLater: nil, KindWanted: nil,
+}
+
+// everySecond is seats of which no two touch.
+func everySecond(n int) SeatList {
+	seats := make([]Seats, n)
+	for i := range seats {
+		seats[i] = Seats{uint32(2 * i), 1}
+	}
+	return NewSeatList(seats...)
 }
 
 // TestHeap holds the promise that a frame makes nobody keep more than twice its

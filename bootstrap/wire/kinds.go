@@ -53,6 +53,7 @@ var kinds = [256]struct {
 	KindSettled:   {"Settled", Parent, parseSettled, false},
 	KindSpawn:     {"Spawn", Child | Rank, parseSpawn, false},
 	KindSpawned:   {"Spawned", Parent | Agent | Root, parseSpawned, false},
+	KindFailures:  {"Failures", Parent | Child | Agent, parseFailures, false},
 	KindOffspring: {"Offspring", Root, parseOffspring, true},
 
 	KindHello:    {"Hello", Rank, parseHello, false},

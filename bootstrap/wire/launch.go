@@ -276,13 +276,14 @@ func appendHow(w *writer, l job.Launch) {
 	w.bool(l.Timed)
 	w.bool(l.Late)
 	w.bool(l.Held)
+	w.bool(l.KeepGoing)
 }
 
 func parseHow(r *reader) job.Launch {
 	return job.Launch{
 		Launcher: r.string(), Exec: r.strings(), Args: r.strings(), SSH: r.string(), Tree: r.string(), Batch: r.u32(),
 		Timeout: time.Duration(r.uint(math.MaxInt64)), Grace: time.Duration(r.uint(math.MaxInt64)),
-		AgentPath: r.string(), Verbose: r.bool(), Timed: r.bool(), Late: r.bool(), Held: r.bool(),
+		AgentPath: r.string(), Verbose: r.bool(), Timed: r.bool(), Late: r.bool(), Held: r.bool(), KeepGoing: r.bool(),
 	}
 }
 

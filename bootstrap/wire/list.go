@@ -30,7 +30,7 @@ type (
 	Endings    = List[job.StatusRun, endingCodec]
 	Placements = List[Placement, placementCodec]
 	Timings    = List[job.NodeTimes, timingCodec]
-	Dropped    = List[Seats, seatsCodec]
+	SeatList   = List[Seats, seatsCodec]
 	Commands   = List[Command, commandCodec]
 	Strings    = List[string, stringCodec]
 	Pairs      = List[job.Pair, pairCodec]

@@ -39,6 +39,7 @@ const (
 	KindSpawn     Kind = 30 // up
 	KindSpawned   Kind = 31 // down, and to a root from the one that it has started
 	KindOffspring Kind = 32 // to a root from the one that has started it
+	KindFailures  Kind = 33 // both, and to a rank: if the job goes on when ranks fail
 
 	// Between a rank and its agent only.
 	KindHello    Kind = 64 // from a rank

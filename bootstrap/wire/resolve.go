@@ -31,7 +31,7 @@ type Ask struct {
 	Rank  uint32
 	Key   string // at most MaxKey bytes; empty: the node's block
 	Least uint16 // the least epoch of Rank that will do
-	Fresh bool   // only the rank's own agent may answer
+	Fresh bool   // the rank itself must have answered its agent since: it runs
 }
 
 // Answer goes the way back that the question came.

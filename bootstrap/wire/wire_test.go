@@ -28,7 +28,7 @@ func samples() []Message {
 		},
 		Umask: 0o22, Limits: []job.Limit{{Resource: 7, Soft: 1024, Hard: ^uint64(0)}},
 		Output: job.Output{StdoutFile: "out.%r", Merge: true, Copy: true, Dirs: true, Lines: true, Terminal: true, Window: job.Window{Rows: 50, Cols: 132}}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
-		Launch: job.Launch{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second, Timed: true, Late: true, Held: true},
+		Launch: job.Launch{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second, Timed: true, Late: true, Held: true, KeepGoing: true},
 	}
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true, Tell: true}
@@ -44,7 +44,8 @@ func samples() []Message {
 	return []Message{
 		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18, Share: []job.Part{last}},
 		Yield{}, Hand{Part: last, Barren: true, Phase: "connect", Cause: "refused"},
-		Settled{FirstHost: "a", Dropped: NewDropped(Seats{First: 0, Count: 2}, Seats{First: 7, Count: 1})},
+		Settled{FirstHost: "a", Dropped: NewSeatList(Seats{First: 0, Count: 2}, Seats{First: 7, Count: 1})},
+		Failures{Ranks: NewSeatList(Seats{First: 3, Count: 2}, Seats{First: 70000, Count: 1})},
 		Ready{Up: 63, Failed: 1}, Exit{Runs: NewEndings(job.StatusRun{First: 0, Count: 1023}, job.StatusRun{First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}), Truncated: 7, MPI: job.MPISeen{Spoke: true, Library: "libmpi.so.40"}},
 		Output{Rank: 300, Stream: 2, Data: []byte("hello\n")}, Grant{N: 65536},
 		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, Stdin{Window: job.Window{Rows: 24, Cols: 80}}, StdinRoom{N: 1}, Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},

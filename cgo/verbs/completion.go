@@ -154,7 +154,7 @@ func (c *Context) NewCQ(size int, ch *Channel, cookie uint64) (*CQ, error) {
 	err := q.born("completion queue", "completion queue of "+c.device, owners, func() (ptr unsafe.Pointer, rc int) {
 		ptr, q.size, rc = shimCreateCQ(c.ptr, size, cookie, channel)
 		return ptr, rc
-	}, nil)
+	}, lockedHint) // drivers of hardware pin the queue
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,9 @@ func (l *Library) OpenDevice(name string) (*Context, error) {
 	err := c.born("context", "context of "+name, nil, func() (unsafe.Pointer, int) {
 		ptr, async, rc := shimOpen(name)
 		fd = async
+		if rc < 0 {
+			rc = -int(openErrno(syscall.Errno(-rc), name, deviceFiles, deviceClass))
+		}
 		return ptr, rc
 	}, func(errno syscall.Errno) string {
 		switch errno {

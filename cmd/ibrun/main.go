@@ -97,11 +97,7 @@ func launch(args []string) int {
 		}
 	}
 	if r.action == dryRun {
-		if r.showAlloc {
-			describeAllocation(os.Stdout, p)
-		}
-		describe(os.Stdout, p)
-		return predict(r, p)
+		return foretell(r, p)
 	}
 	if r.showAlloc {
 		describeAllocation(os.Stderr, p)

@@ -79,11 +79,12 @@ func (s statistics) text(line func(format string, args ...any)) {
 		}
 	}
 	line("stats: the root saw %.1f %% of the look-ups", 100*s.Share)
-	line("stats: connections %d, %d of them again, %d moved to streams; %d messages, %d bytes; %d datagrams, %d retransmissions, %d strangers", s.Sums["connections"], s.Sums["reopened"],
-		s.Sums["streams"], s.Sums["messages"], s.Sums["bytes"], s.Sums["datagrams"], s.Sums["retransmits"], s.Sums["strangers"])
+	line("stats: connections %d, %d of them again; %d messages, %d bytes; %d datagrams, %d retransmissions, %d strangers", s.Sums["connections"], s.Sums["reopened"],
+		s.Sums["messages"], s.Sums["bytes"], s.Sums["datagrams"], s.Sums["retransmits"], s.Sums["strangers"])
+	line("stats: streams %d, counted by both sides; senders moved to one %s and sent %s by it", s.Sums["streams"], plural(int(s.Sums["moves"]), "time"), plural(int(s.Sums["stream_messages"]), "message"))
 	if s.Sums["datagram_queue_pairs"] > 0 {
-		line("stats: InfiniBand: %s for datagrams, %d for streams of %d possible, %d of them not ready when needed; %.1f KiB of memory registered per rank; opening took %.1f ms per rank",
-			plural(int(s.Sums["datagram_queue_pairs"]), "queue pair"), s.Sums["stream_queue_pairs"], uint64(s.Ranks)*s.Possible, s.Sums["cold_queue_pairs"],
+		line("stats: InfiniBand: %s for datagrams, %d for streams of %d possible, %d of them not ready when needed, %d ready that none has used; %.1f KiB of memory registered per rank; opening took %.1f ms per rank",
+			plural(int(s.Sums["datagram_queue_pairs"]), "queue pair"), s.Sums["stream_queue_pairs"], uint64(s.Ranks)*s.Possible, s.Sums["cold_queue_pairs"], s.Sums["spare_queue_pairs"],
 			float64(s.Sums["pinned_bytes"])/1024/float64(s.Sums["datagram_queue_pairs"]), float64(s.Sums["opening_us"])/1000/float64(s.Sums["datagram_queue_pairs"]))
 	}
 	line("stats: first message to a peer: p50 %.0f us, p99 %.0f us", s.P50, s.P99)

@@ -83,39 +83,54 @@ func captureTo(name string) int {
 	return 0
 }
 
-// predict adds to a dry run what --display bind and topo ask for, as if every
-// node were like one machine.
-func predict(r *request, p *plan) int {
+// foretell is a dry run. Where data is asked for, standard output has lines of JSON
+// only, and what is for people goes to standard error.
+func foretell(r *request, p *plan) int {
 	b := p.job.Binding
+	people := os.Stdout
+	if b.Data && (b.Report || b.Topo) {
+		people = os.Stderr
+	}
+	if r.showAlloc {
+		describeAllocation(people, p)
+	}
+	describe(people, p)
 	if !b.Report && !b.Topo {
 		return 0
 	}
+	return predict(r, p, people)
+}
+
+// predict adds what --display bind and topo ask for, as if every node were like one
+// machine.
+func predict(r *request, p *plan, people io.Writer) int {
+	b := p.job.Binding
 	m, err := r.machine()
 	if err != nil {
 		return complain(err)
 	}
 	if b.Topo {
-		fmt.Printf("topology of %s, which every node is taken to be like:\n", r.example())
-		if err := writeMachine(os.Stdout, m, r.binding.Data); err != nil {
+		fmt.Fprintf(people, "topology of %s, which every node is taken to be like:\n", r.example())
+		if err := writeMachine(os.Stdout, m, b.Data); err != nil {
 			return complain(err)
 		}
 	}
 	if !b.Report {
 		return 0
 	}
-	say := &reporter{to: os.Stdout, layout: p.job.Layout, json: r.binding.Data}
+	say, notes := &reporter{to: os.Stdout, layout: p.job.Layout, json: b.Data}, &reporter{to: people}
 	at := 0
 	for k, run := range p.nodes.Runs() {
-		if k == shownRuns {
+		if k == shownRuns && !b.Data {
 			fmt.Printf("         and %s more\n", plural(p.nodes.Len()-at, "node"))
 			break
 		}
-		placed, notes, err := spawn.Predict(m, p.job, p.nodes.At(at))
+		placed, texts, err := spawn.Predict(m, p.job, p.nodes.At(at))
 		if err != nil {
 			return complain(exitError{exitSelf, fmt.Errorf("%s: %w", run.Host(0), err)})
 		}
-		for _, text := range notes {
-			say.notice(wire.Notice{Host: run.Host(0), Text: text})
+		for _, text := range texts {
+			notes.notice(wire.Notice{Host: run.Host(0), Text: text})
 		}
 		for i := range run.Count {
 			n := p.nodes.At(at + int(i))

@@ -18,6 +18,7 @@ import (
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
 	"ibrun/fabric/fabrictest"
+	"ibrun/job"
 	"ibrun/test/fakeverbs"
 )
 
@@ -376,6 +377,9 @@ func TestMemory(t *testing.T) {
 	dialled(t, a, b, x)
 	ready := func() bool { return a.Counters().Made >= 1+spares }
 	require.Eventually(t, ready, patience, time.Millisecond)
+	var tally job.Tally
+	a.Count(&tally)
+	require.Equal(t, []uint64{1, 1, spares}, []uint64{tally.Sum[job.CountDatagramPairs], tally.Sum[job.CountStreamPairs], tally.Sum[job.CountSparePairs]})
 	shared := func() (n uint64) {
 		a.lines.mu.Lock()
 		defer a.lines.mu.Unlock()

@@ -194,6 +194,7 @@ func (f *Fabric) Count(t *job.Tally) {
 	t.Sum[job.CountDatagramPairs]++
 	t.Sum[job.CountStrangers] += c.Strangers
 	t.Sum[job.CountStreamPairs] += c.Dialled + c.Accepted
+	t.Sum[job.CountSparePairs] += c.Made - min(c.Made, c.Dialled+c.Accepted)
 	t.Sum[job.CountCold] += c.Cold
 	t.Sum[job.CountPinned] += c.Pinned
 	t.Sum[job.CountOpening] += uint64(c.Opening.Microseconds())

@@ -15,10 +15,6 @@ import (
 	"ibrun/fabric"
 )
 
-// userTimeout ends a TCP connection whose far kernel does not acknowledge.
-// Keepalive alone misses a cut while data is under way.
-const userTimeout = 20 * time.Second
-
 // acceptPause is how long accepting rests after a failure, such as having no
 // descriptors left, which would otherwise come again at once.
 const acceptPause = 20 * time.Millisecond
@@ -49,7 +45,7 @@ func (f *Fabric) accept(l *net.TCPListener) {
 		switch {
 		case err == nil:
 			f.accepted.Add(1)
-			bound(c)
+			f.bound(c)
 			f.sink.Accepted(c)
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -60,17 +56,6 @@ func (f *Fabric) accept(l *net.TCPListener) {
 			}
 		}
 	}
-}
-
-// bound makes a dead far kernel show itself. Package net has switched Nagle's
-// algorithm off.
-func bound(c *net.TCPConn) {
-	if raw, err := c.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) {
-			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout.Milliseconds()))
-		})
-	}
-	_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: userTimeout / 2, Interval: userTimeout / 4, Count: 3})
 }
 
 // lateBound lets the kernel choose a local port for each pair of ends, instead
@@ -101,7 +86,7 @@ func (f *Fabric) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabri
 	switch {
 	case err == nil:
 		f.dialled.Add(1)
-		bound(c.(*net.TCPConn))
+		f.bound(c.(*net.TCPConn))
 		return c, nil
 	case f.ending.Err() != nil:
 		return nil, fabric.ErrClosed

@@ -25,6 +25,7 @@ type Config struct {
 	MTU         int           // bytes of the link's packets; 0: ask the link that has Addr
 	Buffer      int           // receive buffer that is asked for, in bytes; 0: 4 MiB
 	DialTimeout time.Duration // bounds Dial besides its context; 0: 10 s
+	Silence     time.Duration // of a far kernel, after which a stream ends; 0: 20 s
 	Instead     string        // why this node does not go by InfiniBand, for the errors about peers that do
 }
 
@@ -64,6 +65,7 @@ type Fabric struct {
 
 	mu       sync.Mutex
 	listener *net.TCPListener
+	watched  map[*net.TCPConn]*silence
 
 	sent, sentBytes, received, receivedBytes, lost, dialled, accepted atomic.Uint64
 }
@@ -86,6 +88,9 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 	}
 	if cfg.DialTimeout == 0 {
 		cfg.DialTimeout = defaultDialTimeout
+	}
+	if cfg.Silence == 0 {
+		cfg.Silence = defaultSilence
 	}
 	f := &Fabric{cfg: cfg, sink: sink, buf: make([]byte, 64<<10), mtu: min(cfg.MTU-overhead4, mostBody)}
 	network := "udp4"

@@ -135,7 +135,7 @@ func TestStreamsAreBound(t *testing.T) {
 	far := <-streams
 	defer far.Close()
 	for _, s := range []fabric.Stream{near, far} {
-		require.Equal(t, 20_000, option(t, s, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT))
+		require.Zero(t, option(t, s, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT), "it ends streams whose receiver is busy")
 		require.Equal(t, 1, option(t, s, unix.IPPROTO_TCP, unix.TCP_NODELAY))
 		require.Equal(t, 1, option(t, s, unix.SOL_SOCKET, unix.SO_KEEPALIVE))
 	}
@@ -143,8 +143,8 @@ func TestStreamsAreBound(t *testing.T) {
 	require.EqualValues(t, 1, b.Counters().Accepted)
 }
 
-// silence is a listener whose queue is full, so that a dial gets no answer.
-func silence(t *testing.T) (fabric.Tuple, []byte) {
+// fullQueue is a listener whose queue is full, so that a dial gets no answer.
+func fullQueue(t *testing.T) (fabric.Tuple, []byte) {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { unix.Close(s) })
@@ -166,7 +166,7 @@ func silence(t *testing.T) (fabric.Tuple, []byte) {
 
 // A dial that nobody answers ends with its context, its own limit, or Close.
 func TestDialEnds(t *testing.T) {
-	to, offer := silence(t)
+	to, offer := fullQueue(t)
 	began := time.Now()
 	f, _ := open(t, Config{Addr: here, DialTimeout: time.Minute})
 	ctx, cancel := context.WithCancel(t.Context())

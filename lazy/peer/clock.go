@@ -15,7 +15,8 @@ const (
 	// A machine with more ranks than cores is late by some scheduling rounds; its
 	// agents must not be asked about each of them.
 	askNotBefore = 200 * time.Millisecond
-	giveUp       = 30 * time.Second // without an answer
+	giveUp       = 30 * time.Second // without an answer of a peer that runs
+	giveUpProofs = int(giveUp / askEvery)
 	ackDelay     = time.Millisecond
 )
 
@@ -26,8 +27,10 @@ const (
 type pace struct{ smooth time.Duration }
 
 // learn takes one time from a packet to its answer, and no other time: what is
-// taken for a slow answer and was a lost packet would hold up the next ones.
+// taken for a slow answer and was a lost packet would hold up the next ones. So
+// would a peer that stood still.
 func (c *pace) learn(took time.Duration) {
+	took = min(took, slowest)
 	if took > c.smooth {
 		c.smooth += (took - c.smooth) / 4
 	} else {
@@ -48,6 +51,8 @@ type retry struct {
 	ask    time.Duration // of the next question to the agent
 	tries  int           // resends since then: how far the delay has doubled
 	silent int           // resends since the peer was last heard
+	proofs int           // since then: times that the agent has said that the peer runs
+	proven time.Duration // when it said so last
 }
 
 // begin starts to wait for an answer. When the agent was asked last is not
@@ -65,8 +70,27 @@ func (r *retry) again(now, delay time.Duration) {
 	r.at = now + delay
 }
 
-// overdue is when the peer counts as gone.
-func (r *retry) overdue() time.Duration { return r.since + giveUp }
+// proof notes that the peer runs, for another askEvery. What was asked while it
+// stood still is answered all at once and shows no more than one answer does.
+func (r *retry) proof(now time.Duration) {
+	if r.proofs == 0 || now >= r.proven+askEvery/2 {
+		r.proofs++
+		r.proven = now
+	}
+}
+
+// heardOf notes that the peer is there, although nothing has gone ahead.
+func (r *retry) heardOf(now time.Duration) { r.since, r.proofs = now, 0 }
+
+// overdue is when the peer counts as out of reach: it has run for so long and did
+// not answer. A peer that stands still, stopped or on a node that is frozen, gives
+// no proofs. Whether it has ended is the agents' to say.
+func (r *retry) overdue() time.Duration {
+	if r.proofs < giveUpProofs {
+		return never
+	}
+	return r.since + giveUp
+}
 
 // next is when a Tick is due.
 func (r *retry) next() time.Duration {

@@ -32,7 +32,7 @@ const (
 	Exited     Cause = iota + 1 // the rank has ended
 	Broken                      // the rank has failed
 	NoRank                      // there is no such rank, or it has no address
-	TimedOut                    // 30 s without an answer
+	TimedOut                    // it runs, and did not answer for 30 s
 	Restarted                   // a newer incarnation took the peer's place
 	WasReset                    // the peer has given this connection up
 	causeCount                  // keeps String in step
@@ -53,7 +53,7 @@ const (
 	Send       EventKind = iota + 1 // Msg: becomes the Peer's; refused when longer than Room
 	Control                         // Msg: the same, delivered as DeliverControl and never refused
 	Warm                            // connect without a message
-	Resolved                        // Tuple, Epoch: answer to Resolve
+	Resolved                        // Tuple, Epoch, Fresh: answer to Resolve
 	Unresolved                      // Cause: answer to Resolve, one of Exited, Broken, NoRank
 	Packet                          // Packet, Gen, SrcEpoch, DstEpoch, Body, Tuple (where it came from), Keep
 	Tick                            // the timer; early and needless ones do no harm
@@ -73,6 +73,7 @@ type Event struct {
 	Tuple              fabric.Tuple // an address
 	Msg                []byte       // a message
 	Body               []byte       // of a packet; used during the Step only
+	Fresh              bool         // the rank itself has answered just now, through its agent: it runs
 	Keep               bool         // the owner has made something on this connection: no FIN may be granted
 }
 

@@ -148,20 +148,36 @@ func TestRefused(t *testing.T) {
 	require.Equal(t, Resolve, p.Step(2, Event{Kind: Send})[0].Kind, "a later message starts anew")
 }
 
-// TestGone: a peer that is silent is asked for after three resends and given
-// up after 30 s; one that has exited is known at once.
+// TestGone: a peer that is silent is asked for after three resends, and given up when the agent has said for 30 s that it runs.
 func TestGone(t *testing.T) {
+	effects, now, asked, sent := silence(t, true, time.Hour)
+	require.Equal(t, Effect{Kind: Failed, Cause: TimedOut, Lost: 1}, effects[0])
+	require.Equal(t, giveUp, now)
+	require.InDelta(t, float64(askNotBefore), float64(asked[0]), float64(5*time.Millisecond))
+	require.InDelta(t, 30, len(asked), 1, "then once a second")
+	require.InDelta(t, 30_000/250, sent, 15)
+}
+
+// TestStopped: a peer for which nobody answers stands still, and is waited for.
+func TestStopped(t *testing.T) {
+	effects, _, asked, sent := silence(t, false, 10*time.Minute)
+	require.False(t, slices.ContainsFunc(effects, func(e Effect) bool { return e.Kind == Failed }))
+	require.InDelta(t, 600, len(asked), 1)
+	require.InDelta(t, 600_000/250, sent, 200)
+}
+
+// silence is a peer that never answers, until it is given up or so long. The agent says each time that it runs, or nothing.
+func silence(t *testing.T, runs bool, most time.Duration) (effects []Effect, now time.Duration, asked []time.Duration, sent int) {
 	p := New(Config{Epoch: 1, MTU: 1000})
 	p.Step(0, Event{Kind: Send, Msg: []byte("x")})
-	effects := p.Step(0, Event{Kind: Resolved, Epoch: 4, Tuple: fabric.Tuple{Num: 1}})
+	effects = p.Step(0, Event{Kind: Resolved, Epoch: 4, Tuple: fabric.Tuple{Num: 1}})
 	require.Equal(t, uint16(4), only(t, effects, Transmit).DstEpoch)
 	first := slices.Clone(effects[0].Body)
-	now, asked, sent := time.Duration(0), []time.Duration(nil), 0
-	for {
+	for now < most && p.State() != Idle {
 		set := slices.IndexFunc(effects, func(e Effect) bool { return e.Kind == SetTimer })
 		require.GreaterOrEqual(t, set, 0)
 		now = effects[set].At
-		effects = p.Step(now, Event{Kind: Tick})
+		effects = slices.Clone(p.Step(now, Event{Kind: Tick}))
 		for _, e := range effects {
 			switch e.Kind {
 			case Transmit:
@@ -172,17 +188,13 @@ func TestGone(t *testing.T) {
 				require.True(t, e.Fresh)
 				require.Equal(t, uint16(4), e.Least)
 				asked = append(asked, now)
+				if runs {
+					effects = append(effects, p.Step(now, Event{Kind: Resolved, Epoch: 4, Tuple: fabric.Tuple{Num: 1}, Fresh: true})...)
+				}
 			}
 		}
-		if p.State() == Idle {
-			break
-		}
 	}
-	require.Equal(t, Effect{Kind: Failed, Cause: TimedOut, Lost: 1}, effects[0])
-	require.Equal(t, giveUp, now)
-	require.InDelta(t, float64(askNotBefore), float64(asked[0]), float64(5*time.Millisecond))
-	require.InDelta(t, 30, len(asked), 1, "then once a second")
-	require.InDelta(t, 30_000/250, sent, 15)
+	return effects, now, asked, sent
 }
 
 // TestLeftGeneration: a rank whose attempts were all in vain is above its

@@ -136,6 +136,9 @@ func (p *Peer) adopt(epoch uint16) {
 func (p *Peer) resolved(ev Event) {
 	asked := p.asked
 	p.asked = false
+	if ev.Fresh && ev.Epoch == p.epoch {
+		p.retry.proof(p.now)
+	}
 	switch {
 	case ev.Tuple.Kind == fabric.NONE:
 		if asked {

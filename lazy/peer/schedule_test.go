@@ -41,6 +41,9 @@ func pick(seed uint64, ranks int) weather {
 		k.active, k.split = 40*time.Second, 35*time.Second
 	}
 	k.kept = of(0, 0, 0.3)
+	if r.IntN(20) == 0 {
+		k.freezes, k.freeze = 1+r.IntN(2), 100*time.Second
+	}
 	return k
 }
 
@@ -76,7 +79,7 @@ func (w *world) plan() {
 			e.other.ends[r.id].step(Event{Kind: Rest})
 		}
 	})
-	w.at(w.active+time.Minute, w.curtain)
+	w.at(w.active+w.freeze+time.Minute, w.curtain)
 	some(2, func(r *rank) { other(r).step(Event{Kind: Tick}) })
 	some(w.rng.IntN(2), func(r *rank) { other(r).step(Event{Kind: Warm}) })
 	some(w.restarts, func(r *rank) {
@@ -90,6 +93,12 @@ func (w *world) plan() {
 			w.stop(r, true)
 		}
 	})
+	some(w.freezes, func(r *rank) {
+		if r.alive {
+			r.thaw = w.now + w.upTo(w.freeze)
+			w.log("rank %d stands still until %v", r.id, r.thaw)
+		}
+	})
 	some(w.splits, func(r *rank) {
 		o := other(r).other
 		until := w.now + w.upTo(w.split)
@@ -100,7 +109,7 @@ func (w *world) plan() {
 	})
 }
 
-// curtain comes a minute after the weather has cleared. Both sides of a pair
+// curtain comes a minute after the weather has cleared and nobody stands still. Both sides of a pair
 // must agree by then, and whatever is open must close when asked.
 func (w *world) curtain() {
 	for _, r := range w.ranks {

@@ -28,6 +28,8 @@ type weather struct {
 	kept         float64       // FINs that come to a connection on which something was made
 	splits       int           // partitions
 	split        time.Duration // how long, at most
+	freezes      int           // ranks that stand still
+	freeze       time.Duration // how long, at most
 	work         time.Duration // all ranks share one core, which a packet takes so long
 	room         int           // packets that wait for a rank before more are lost
 	cfg          Config
@@ -66,6 +68,7 @@ type rank struct {
 	epoch  uint16
 	alive  bool
 	exited bool
+	thaw   time.Duration // it stands still until then
 	tuple  fabric.Tuple
 	tuples []fabric.Tuple // by epoch - 1
 	ends   []*end         // by the other's id
@@ -128,7 +131,7 @@ func (w *world) log(format string, args ...any) {
 // start begins a rank's next incarnation, at the old address or a new one.
 func (w *world) start(r *rank) {
 	r.epoch++
-	r.alive = true
+	r.alive, r.thaw = true, 0
 	if r.epoch == 1 || w.rng.IntN(2) == 0 {
 		r.tuple = fabric.Tuple{Kind: fabric.ETH4, Num: uint32(r.id)<<8 | uint32(r.epoch)}
 	}
@@ -166,6 +169,15 @@ func (w *world) stop(r *rank, forGood bool) {
 			e.dead = true
 		}
 	}
+}
+
+// when runs do, as soon as the rank does not stand still.
+func (w *world) when(r *rank, do func()) {
+	if r.thaw > w.now {
+		w.at(r.thaw, do)
+		return
+	}
+	do()
 }
 
 // at runs do later.
@@ -288,7 +300,7 @@ func (e *end) perform(f *Effect) {
 		mine := e.timer
 		tick := func() {
 			if mine == e.timer {
-				e.step(Event{Kind: Tick})
+				w.when(e.self, func() { e.step(Event{Kind: Tick}) })
 			}
 		}
 		if w.work > 0 {
@@ -422,7 +434,7 @@ func (w *world) post(e *end, f *Effect) {
 			w.broken("%d sends to %d before it may", src.id, dst.id)
 		}
 		ev.Keep = o.keep || !w.clear() && w.chance(w.kept)
-		o.step(ev)
+		w.when(dst, func() { o.step(ev) })
 	}
 	if w.work > 0 {
 		w.posted++
@@ -447,11 +459,13 @@ func (w *world) post(e *end, f *Effect) {
 	}
 }
 
-// resolve is the agent: it parks, it caches, it honours the least epoch.
+// resolve is the agent: it parks, it caches, it honours the least epoch; what is to be fresh it asks the rank itself.
 func (w *world) resolve(e *end, least uint16, fresh bool) {
 	o := e.other
 	switch {
 	case e.dead:
+	case e.self.thaw > w.now:
+		w.at(e.self.thaw, func() { w.resolve(e, least, fresh) })
 	case o.exited:
 		e.step(Event{Kind: Unresolved, Cause: Exited})
 	case !w.clear() && w.chance(w.wrong):
@@ -460,6 +474,8 @@ func (w *world) resolve(e *end, least uint16, fresh bool) {
 		e.step(Event{Kind: Unresolved, Cause: Broken})
 	case !o.alive:
 		w.at(w.now+10*time.Millisecond, func() { w.resolve(e, least, fresh) })
+	case fresh && o.thaw > w.now:
+		w.at(o.thaw, func() { w.resolve(e, least, fresh) })
 	default:
 		epoch := o.epoch
 		if !w.clear() && w.chance(w.wrong) {
@@ -469,6 +485,6 @@ func (w *world) resolve(e *end, least uint16, fresh bool) {
 				epoch = least + uint16(w.rng.IntN(int(epoch-least)+1))
 			}
 		}
-		e.step(Event{Kind: Resolved, Epoch: epoch, Tuple: o.tuples[epoch-1]})
+		e.step(Event{Kind: Resolved, Epoch: epoch, Tuple: o.tuples[epoch-1], Fresh: fresh})
 	}
 }

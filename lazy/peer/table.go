@@ -20,7 +20,7 @@ const (
 	inFinNak    // of our present attempt
 	inReject    // our generation has ended at the peer
 	inResend    // the timer: no answer
-	inGiveUp    // no answer for 30 s
+	inGiveUp    // no answer for 30 s in which the peer ran
 	inRest      // the owner would close, and all is acknowledged
 	inputs
 )
@@ -28,7 +28,7 @@ const (
 func (i input) String() string {
 	return [...]string{
 		"send", "send, address known", "address found", "peer is gone", "STATE", "STATE HY ACK", "STATE HY", "left generation", "SEGMENT", "ACK",
-		"FIN, granted", "FIN, refused", "FINACK", "FINNAK", "REJECT", "no answer yet", "no answer for 30 s", "rest",
+		"FIN, granted", "FIN, refused", "FINACK", "FINNAK", "REJECT", "no answer yet", "no answer for 30 s though it runs", "rest",
 	}[i]
 }
 
@@ -213,5 +213,5 @@ var rules = []string{
 	"FIN is granted if nothing of ours is staged or unacknowledged (in Closing: whatever is staged) and exactly the messages that it counts have been delivered, and the owner has not made a stream on this connection meanwhile: a FIN may be older than what has come since. An attempt that was decided once is decided the same way ever after; older attempts were refused.",
 	"Rest is looked at only if nothing of ours is staged or unacknowledged.",
 	"In Idle with something staged or a connection wished for: \"send\", at the end of the step.",
-	"Timers: 2, 4, 8 .. 250 ms with a quarter of jitter, or twice the time that answers took of late, up to 4 s, if that is longer; segments by the measured round trip, 4 .. 250 ms. After 3 resends without an answer, and 200 ms at the soonest, ask the agent, fresh, and again each second. Resolving has no timer: the agent parks a question as long as it takes.",
+	"Timers: 2, 4, 8 .. 250 ms with a quarter of jitter, or twice the time that answers took of late, up to 4 s, if that is longer; segments by the measured round trip, 4 .. 250 ms. After 3 resends without an answer, and 200 ms at the soonest, ask the agent, fresh, and again each second. The rank itself answers such a question, through its agent. After 30 s without progress and 30 such answers the connection fails; a rank that is stopped gives none, and is waited for. Resolving has no timer: the agent parks a question as long as it takes.",
 }

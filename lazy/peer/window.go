@@ -142,7 +142,7 @@ func (p *Peer) heard(k *packet) {
 	}
 	p.retry.silent = 0
 	if k.window == 0 {
-		p.retry.since = p.now // shut, but alive
+		p.retry.heardOf(p.now)
 	}
 	before := p.pending
 	got := 0

@@ -198,3 +198,29 @@ func TestRangerDryRun(t *testing.T) {
 		require.Equal(t, len(cpus), strings.Count(string(o.stdout), ", HCA mthca0:1"), string(o.stdout))
 	}
 }
+
+// A dry run with --json has data on standard output, line by line, and nothing else; every node is in it.
+func TestDryRunInJSON(t *testing.T) {
+	const nodes = 60
+	var hosts []string
+	for i := range nodes { // each a run of its own
+		hosts = append(hosts, fmt.Sprintf("%c%d:%d", 'a'+i%3, i, 1+i%2))
+	}
+	for _, what := range []string{"bind", "bind,topo"} {
+		o := ibrun(t, "--hosts", strings.Join(hosts, ","), "--dry-run", "--display", what, "--json", "true")
+		require.Equal(t, 0, o.code, o.stderr)
+		ranks, others := 0, 0
+		for line := range strings.Lines(string(o.stdout)) {
+			var data map[string]any
+			require.NoError(t, json.Unmarshal([]byte(line), &data), line)
+			if _, ok := data["rank"]; ok {
+				ranks++
+			} else {
+				others++
+			}
+		}
+		require.Equal(t, nodes*3/2, ranks)
+		require.Equal(t, strings.Count(what, "topo"), others)
+		require.Contains(t, o.stderr, "predict  all agents up after")
+	}
+}

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,4 +27,37 @@ func TestWorldWithoutInfiniBand(t *testing.T) {
 	o := worlds(t, s, "ring")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Contains(t, o.stderr, "data does not go by InfiniBand: ")
+}
+
+// On one node ranks talk over sockets whatever the fabric; that there is no InfiniBand is said nevertheless, once.
+func TestInfiniBandOnOneNode(t *testing.T) {
+	t.Setenv("IBRUN_LIBIBVERBS", "libibverbs-missing.so.1")
+	o := worlds(t, stage{args: []string{"--fabric", "ib", "-n", "3"}}, "ring")
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Regexp(t, `^ibrun: \S+: --fabric ib is not used by a job of one node, and would not work: [^\n]+\n$`, o.stderr)
+}
+
+// withoutC builds a program of this repository without cgo.
+func withoutC(t *testing.T, pkg string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), filepath.Base(pkg))
+	build := exec.Command("go", "build", "-o", to, "ibrun/"+pkg)
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return to
+}
+
+// A program without cgo that is started with --fabric ib says that in one line, and does not end by a panic: Go takes a program
+// for stuck that waits for its agent to end it and listens to nobody.
+func TestInfiniBandWithoutC(t *testing.T) {
+	ring := withoutC(t, "examples/ring")
+	t.Parallel()
+	for range 5 { // which goroutine is there when, is chance
+		for _, mode := range []string{"--lazy", "--eager"} {
+			o := finish(t, command(t, append(append([]string{"--fabric", "ib"}, five(mode, "flat").args...), ring)...))
+			require.Equal(t, 1, o.code, o.stderr)
+			require.Regexp(t, `^ibrun: rank \d+ on \S+ aborted the job with code 1: ib: this program was built without InfiniBand[^\n]*--fabric udp\n$`, o.stderr)
+		}
+	}
 }

@@ -26,7 +26,7 @@ func init() {
 	if len(os.Args) < 3 || os.Args[1] != ":world" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience-5*time.Second)
 	defer cancel()
 	w, err := app.Init(ctx)
 	if err != nil {
@@ -66,7 +66,10 @@ var scenarios = map[string]func(r *rank, arg string){
 	"will":        func(r *rank, victim string) { r.will(number(victim)) },
 	"messages":    func(r *rank, _ string) { r.messages(); r.departure() },
 	"gone":        (*rank).gone,
+	"failures":    func(r *rank, _ string) { r.failures() },
 	"abort":       func(r *rank, code string) { r.abort(number(code)) },
+	"converse":    func(r *rank, other string) { r.converse(number(other)) },
+	"flood":       func(r *rank, other string) { r.flood(number(other)) },
 	"ring":        func(r *rank, _ string) { r.ring() },
 	"child":       func(r *rank, _ string) { r.child() },
 }

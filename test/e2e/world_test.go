@@ -219,6 +219,8 @@ func TestWorldStats(t *testing.T) {
 		require.Equal(t, 20, n.Sums["local_peers"])
 		require.Equal(t, 5, n.Sums["lookups"]) // one for each boundary between nodes
 		require.Equal(t, c.moved, n.Sums["streams"])
+		require.Equal(t, c.moved/2, n.Sums["moves"], "of each pair one side sends")
+		require.Equal(t, 3*c.moved/2, n.Sums["stream_messages"])
 		require.Equal(t, 45, n.Sums["messages"])
 		require.Equal(t, 45, n.Sums["bytes"])
 	}

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,6 +51,7 @@ func TestStencil(t *testing.T) {
 	off := stats.Sums["peers"] - stats.Sums["local_peers"]
 	require.Equal(t, off, stats.Sums["stream_queue_pairs"])
 	require.Equal(t, 16, stats.Sums["datagram_queue_pairs"])
+	require.InDelta(t, 2*16, stats.Sums["spare_queue_pairs"], 16, "two for each rank, made in the background")
 }
 
 func TestExamples(t *testing.T) {
@@ -85,4 +89,41 @@ func TestTwoDevices(t *testing.T) {
 	for i, device := range []string{"rxe0", "rxe1"} {
 		require.Greater(t, received(t, device), before[i], device)
 	}
+}
+
+// TestSoftwareIsSaid: Soft-RoCE is active and not taken by itself; -v says so, and does not say that nothing is active.
+func TestSoftwareIsSaid(t *testing.T) {
+	inside.Require(t)
+	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "-v", "-n", "2", "--hosts", "a,b", "--fabric", "auto", inside.Program("ring"))
+	out, _ := cmd.CombinedOutput() // the machine may have no address for Ethernet
+	require.Contains(t, string(out), "port rxe0:1 is active, but it is made in software")
+}
+
+// TestDenied: a user who may not open the device files is told that, though libibverbs reports that there are none.
+func TestDenied(t *testing.T) {
+	inside.Require(t)
+	files, err := filepath.Glob("/dev/infiniband/uverbs*")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, f := range files {
+		before, err := os.Stat(f)
+		require.NoError(t, err)
+		require.NoError(t, os.Chmod(f, 0o600))
+		defer os.Chmod(f, before.Mode().Perm())
+	}
+	dir, err := os.MkdirTemp("", "programs") // those of this machine are root's alone
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	for _, name := range []string{"ibrun", "ring"} {
+		text, err := os.ReadFile(inside.Program(name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o755))
+	}
+	cmd := exec.Command(filepath.Join(dir, "ibrun"), "--launcher", "local", "-n", "2", "--hosts", "a,b", "--fabric", "ib", filepath.Join(dir, "ring"))
+	cmd.Dir, cmd.Env = "/", append(os.Environ(), "HOME=/tmp")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	require.ErrorContains(t, err, "exit status 1", string(out))
+	require.Regexp(t, `ib: making a context of rxe\d: permission denied: ls -l /dev/infiniband`, string(out))
 }

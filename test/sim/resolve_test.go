@@ -34,6 +34,9 @@ func answers(t *testing.T, cfg Config) *lookups {
 	l := &lookups{t: t, negative: map[wire.Answered]int{}}
 	cfg.Run = time.Minute
 	cfg.Told = func(node, rank uint32, m wire.Message) {
+		if _, ok := m.(wire.Wanted); ok { // it runs
+			l.At(l.Now(), func() { l.Say(node, rank, wire.Publish{Tuple: tupleOf(node, rank)}) })
+		}
 		a, ok := m.(wire.Answer)
 		if !ok {
 			return

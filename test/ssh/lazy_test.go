@@ -80,43 +80,55 @@ func TestLazyRing(t *testing.T) {
 }
 
 // Everybody with everybody, lazily and eagerly, at 16 and at 256 ranks; auto
-// takes the one that is faster in the same run, or as fast.
+// takes the one that is faster in the same run, or as fast. The machine may be busy with something
+// else during some runs, but not during the best of so many.
 func TestLazyAllToAll(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 16})
 	program := example(t, c, "examples/alltoall")
-	took := regexp.MustCompile(`^(\d+) ranks sent \d+ messages of 64 bytes in (\S+)\n$`)
-	for _, ranks := range []int{16, 256} {
+	for ranks, rounds := range map[int]int{16: 5, 256: 3} {
 		best := map[string]time.Duration{}
-		rounds := 5
-		if ranks == 256 {
-			rounds = 3
-		}
-		for range rounds {
+		bound := func() bool { return float64(best["--lazy=auto"]) < 1.3*float64(min(best["--lazy"], best["--eager"])) }
+		for round := 0; round < rounds || round < 3*rounds && !bound(); round++ {
 			for _, mode := range []string{"--lazy", "--eager", "--lazy=auto"} {
-				o := ibrun(t, c, "-n", strconv.Itoa(ranks), "--hosts", "node[0001-0016]", "-ppn", strconv.Itoa(ranks/16), mode, "--stats=json", program)
-				require.Equal(t, 0, o.code, o.stderr)
-				m := took.FindStringSubmatch(o.stdout)
-				require.NotNil(t, m, o.stdout)
-				require.Equal(t, strconv.Itoa(ranks), m[1])
-				d, err := time.ParseDuration(m[2])
-				require.NoError(t, err)
-				s := stats(t, o)
-				require.Equal(t, ranks*(ranks-1), s.Sums["peers"])
-				if mode == "--lazy=auto" {
-					mode = "auto: " + s.Mode
-				}
-				if b, ok := best[mode]; !ok || d < b {
-					best[mode] = d
+				took := allToAll(t, c, program, ranks, mode)
+				if b, ok := best[mode]; !ok || took < b {
+					best[mode] = took
 				}
 			}
 		}
 		t.Logf("%d ranks: %v", ranks, best)
-		// What auto took must be no slower than the other, but for the noise of a machine
-		// with two cores; its runs count for the mode that they were in.
-		eager, lazy := min(best["--eager"], best["auto: eager"]), best["--lazy"]
-		require.NotZero(t, best["auto: eager"], "at 16 nodes auto sends the table: %v", best)
-		require.Less(t, float64(eager), 1.3*float64(lazy), "%v", best)
+		require.True(t, bound(), "%d ranks: auto took more than 1.3 times as long as the better of the others: %v", ranks, best)
 	}
+}
+
+var allToAllTook = regexp.MustCompile(`^(\d+) ranks sent \d+ messages of 64 bytes in (\S+)\n$`)
+
+// allToAll runs one job on 16 nodes and holds what it asked for. Lazily a node's block is asked of its agent once, through
+// the root; eagerly no question leaves its node. Checks whether a slow peer runs are asked through the tree in any mode.
+func allToAll(t *testing.T, c *cluster.Cluster, program string, ranks int, mode string) time.Duration {
+	const nodes = 16
+	o := ibrun(t, c, "-n", strconv.Itoa(ranks), "--hosts", "node[0001-0016]", "-ppn", strconv.Itoa(ranks/nodes), "--tree", "flat", mode, "--stats=json", program)
+	require.Equal(t, 0, o.code, o.stderr)
+	m := allToAllTook.FindStringSubmatch(o.stdout)
+	require.NotNil(t, m, o.stdout)
+	require.Equal(t, strconv.Itoa(ranks), m[1])
+	took, err := time.ParseDuration(m[2])
+	require.NoError(t, err)
+	s := stats(t, o)
+	require.Equal(t, ranks*(ranks-1), s.Sums["peers"])
+	root, agents, checks := s.Levels[0], s.Levels[1], s.Sums["checks"]
+	require.LessOrEqual(t, s.Sums["lookups"], ranks*(nodes-1), mode)
+	if mode == "--lazy" {
+		require.Equal(t, "lazy", s.Mode)
+		require.GreaterOrEqual(t, root.Relayed, nodes)
+		require.LessOrEqual(t, root.Relayed, nodes+checks, "each block crosses the edge to its node once")
+		require.LessOrEqual(t, agents.Relayed, nodes*(nodes-1)+checks, "and the edge to each other node once")
+		return took
+	}
+	require.Equal(t, "eager", s.Mode, "at 16 nodes auto sends the table")
+	require.LessOrEqual(t, root.Asked, checks, mode)
+	require.LessOrEqual(t, agents.Relayed, checks, mode)
+	return took
 }
 
 // A rank that is killed: all who send to it, on its node and on others, are told

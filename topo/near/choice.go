@@ -6,6 +6,7 @@ package near
 
 import (
 	"fmt"
+	"strings"
 
 	"ibrun/internal/cpuset"
 	"ibrun/topo"
@@ -94,23 +95,18 @@ func Link(m *topo.Machine, cpus cpuset.Set, candidates []string) string {
 // that InfiniBand has a name for.
 const slowest = 10
 
-// automatic are the ports that can be chosen without being asked for. Devices
-// in software (rxe, siw) are slower than the sockets that they stand on, and
-// most libraries do not drive iWARP.
+// automatic are the ports that can be chosen without being asked for.
 func automatic(m *topo.Machine) []Choice {
 	var ib, roce []Choice
 	for i := range m.HCAs {
 		h := &m.HCAs[i]
 		for j := range h.Ports {
-			p := &h.Ports[j]
-			switch {
-			case !p.Active():
-			case p.Layer == "InfiniBand" || p.Layer == "": // kernels before 2.6.37 do not say
-				if p.LID != 0 {
-					ib = append(ib, Choice{h, p})
-				}
-			case p.Layer == "Ethernet" && !h.IWARP && h.PCI != nil && p.Rate >= slowest:
+			switch p := &h.Ports[j]; {
+			case unfit(h, p) != "":
+			case p.Layer == "Ethernet":
 				roce = append(roce, Choice{h, p})
+			default:
+				ib = append(ib, Choice{h, p})
 			}
 		}
 	}
@@ -118,6 +114,51 @@ func automatic(m *topo.Machine) []Choice {
 		return fast(ib)
 	}
 	return fast(roce)
+}
+
+// unfit is why a port is not chosen without being asked for; empty: it can be.
+// Devices in software (rxe, siw) are slower than the sockets that they stand on, and
+// most libraries do not drive iWARP.
+func unfit(h *topo.HCA, p *topo.Port) string {
+	ethernet := p.Layer == "Ethernet"
+	switch {
+	case !p.Active():
+		return "it is not active"
+	case !ethernet && p.Layer != "InfiniBand" && p.Layer != "": // kernels before 2.6.37 do not say
+		return "its link layer is " + p.Layer
+	case !ethernet && p.LID == 0:
+		return "it has no LID: no subnet manager has configured it"
+	case !ethernet:
+		return ""
+	case h.PCI == nil:
+		return "it is made in software, which is slower than the sockets below it"
+	case h.IWARP:
+		return "it speaks iWARP, which has no datagrams"
+	case p.Rate < slowest:
+		return fmt.Sprintf("it has %g Gb/s", p.Rate)
+	}
+	return ""
+}
+
+// None says why no port of a machine is chosen without being asked for, in one line;
+// empty if one is.
+func None(m *topo.Machine) string {
+	if len(automatic(m)) > 0 {
+		return ""
+	}
+	var active []string
+	for i := range m.HCAs {
+		h := &m.HCAs[i]
+		for j := range h.Ports {
+			if p := &h.Ports[j]; p.Active() {
+				active = append(active, fmt.Sprintf("port %v is active, but %s", Choice{h, p}, unfit(h, p)))
+			}
+		}
+	}
+	if active == nil {
+		return "no InfiniBand or RoCE port is active: " + inventory(m)
+	}
+	return strings.Join(active, "; ") + ": --hca chooses a port nevertheless"
 }
 
 // fast leaves out ports of less than half the rate of the fastest.

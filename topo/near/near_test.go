@@ -153,6 +153,24 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// Why no port is taken by itself names those that are active.
+func TestNone(t *testing.T) {
+	rxe := hca("rxe0", -1, "ACTIVE roce")
+	rxe.PCI = nil
+	iwarp := hca("irdma0", 0, "ACTIVE roce")
+	iwarp.IWARP = true
+	for want, m := range map[string]*topo.Machine{
+		"": nodes(1, rxe, hca("mlx5_0", 0, "ACTIVE")),
+		"no InfiniBand or RoCE port is active: this node has no HCA":                                                                      nodes(1),
+		"no InfiniBand or RoCE port is active: this node has mlx5_0 (port 1 DOWN)":                                                        nodes(1, hca("mlx5_0", 0, "DOWN")),
+		"port rxe0:1 is active, but it is made in software, which is slower than the sockets below it: --hca chooses a port nevertheless": nodes(1, rxe, hca("mlx5_0", 0, "DOWN")),
+		"port a:1 is active, but it has no LID: no subnet manager has configured it; port b:2 is active, but it has 2.5 Gb/s; port irdma0:1 is active, but it speaks iWARP, which has no datagrams: --hca chooses a port nevertheless": nodes(1,
+			hca("a", 0, "ACTIVE lidless"), hca("b", 0, "DOWN", "ACTIVE roce 2.5G"), iwarp),
+	} {
+		require.Equal(t, want, None(m))
+	}
+}
+
 func TestUnknownPorts(t *testing.T) {
 	m := nodes(2, hca("mlx4_0", 0, "ACTIVE", "DOWN"), hca("mlx4_1", 0, "DOWN", ""))
 	const has = "this node has mlx4_0 (port 1 ACTIVE, port 2 DOWN), mlx4_1 (port 1 DOWN, port 2 in a state that is not known); see them with: ibrun --display topo"

@@ -146,6 +146,7 @@ func pair(ctx context.Context) error {
 		return err
 	}
 	small := result{name: "64-byte round trip", unit: "us", bound: "1.5"}
+	medium := result{name: "bulk, 16 KiB messages", unit: "MB/s", bound: "0.8"}
 	bulk := result{name: "bulk, 4 MiB messages", unit: "MB/s", bound: "0.8"}
 	const count, chunks, chunk = 2000, 32, 4 << 20
 	for range rounds {
@@ -160,19 +161,26 @@ func pair(ctx context.Context) error {
 		small.ours = append(small.ours, float64(ours.Nanoseconds())/1e3/count)
 		small.plain = append(small.plain, float64(plain.Nanoseconds())/1e3/count)
 	}
-	for range rounds { // from here on the pair is on a stream
-		var ours, plain time.Duration
-		if ours, err = timed(func() error { return stream(ctx, w, chunks, chunk) }); err != nil {
-			return err
+	for _, b := range []struct {
+		*result
+		chunks, chunk int
+	}{{&medium, chunks * chunk / (16 << 10), 16 << 10}, {&bulk, chunks, chunk}} {
+		for range rounds {
+			ours, err := timed(func() error { return stream(ctx, w, b.chunks, b.chunk) })
+			if err != nil {
+				return err
+			}
+			plain, err := timed(func() error { return p.stream(w.Rank(), b.chunks, b.chunk) })
+			if err != nil {
+				return err
+			}
+			b.ours = append(b.ours, chunks*chunk/1e6/ours.Seconds())
+			b.plain = append(b.plain, chunks*chunk/1e6/plain.Seconds())
 		}
-		if plain, err = timed(func() error { return p.stream(w.Rank(), chunks, chunk) }); err != nil {
-			return err
-		}
-		bulk.ours = append(bulk.ours, chunks*chunk/1e6/ours.Seconds())
-		bulk.plain = append(bulk.plain, chunks*chunk/1e6/plain.Seconds())
 	}
 	if w.Rank() == 0 {
 		small.print()
+		medium.print()
 		bulk.print()
 		fmt.Printf("%-28s %10.2f us   look-up, handshake, message and answer; a round trip through the tree %.2f us, of the warm pair %.2f us\n",
 			"first message and answer", float64(first.Nanoseconds())/1e3, median(tree), median(small.ours))

@@ -139,6 +139,10 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *ibv, int size, void *cq_context
 		errno = EINVAL;
 		return NULL;
 	}
+	if (settings.memlock && context_of(ibv)->counts.pinned + (uint64_t)size * 64 > settings.memlock) {
+		errno = ENOMEM; /* as hardware, whose entries of 64 bytes are pinned; they are not counted */
+		return NULL;
+	}
 	struct cq *cq = calloc(1, sizeof *cq);
 	cq->size = size;
 	cq->ring = calloc(size, sizeof *cq->ring);

@@ -1,0 +1,101 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ibrun/bootstrap/wire"
+)
+
+// failures are the ranks that have failed in a job that goes on nevertheless
+// (job.Launch.KeepGoing). What comes soon after a frame goes with the next one: an
+// edge carries one frame each way for a failure, and no more for many at once.
+//
+//	failed --up, merged--> at the root --down, merged--> known to each agent, told to its ranks
+type failures struct {
+	known wire.SeatList // told to this node's ranks
+	fresh wire.SeatList // to be sent: up, or at the root down; in any order
+	next  time.Duration
+}
+
+// failurePause is the least time between two frames of failures that one agent begins.
+const failurePause = 50 * time.Millisecond
+
+// rankFailed notes the failure of a rank of this node.
+func (c *Core) rankFailed(rank uint32) {
+	if c.job.Launch.KeepGoing && c.stage != ending {
+		c.failures.fresh.Add(wire.NewSeatList(wire.Seats{First: rank, Count: 1}))
+	}
+}
+
+// childFailures takes those of a child's subtree.
+func (c *Core) childFailures(m wire.Failures) {
+	c.failures.fresh.Add(m.Ranks)
+}
+
+// spreadFailures sends what is known here only. Children may be missing while the
+// subtree is launched.
+func (c *Core) spreadFailures() {
+	f := &c.failures
+	switch {
+	case f.fresh.Len() == 0 || c.stage != running:
+		return
+	case c.now < f.next:
+		c.wakeAt(f.next)
+		return
+	}
+	c.sendFailures()
+}
+
+// sendFailures sends it at once.
+func (c *Core) sendFailures() {
+	f := &c.failures
+	if f.fresh.Len() == 0 {
+		return
+	}
+	m := wire.Failures{Ranks: inOrder(f.fresh)}
+	f.fresh, f.next = wire.SeatList{}, c.now+failurePause
+	if c.cfg.Root {
+		c.failed(m)
+		return
+	}
+	c.send(Up, m)
+}
+
+// failed takes failures from the parent, or at the root from its subtrees, and
+// passes them on.
+func (c *Core) failed(m wire.Failures) {
+	f := &c.failures
+	f.known = inOrder(f.known.Join(m.Ranks))
+	for i := range c.kids {
+		c.send(Link(i), m)
+	}
+	for i := range c.ranks.locals {
+		if r := &c.ranks.locals[i]; r.hello && !r.ended {
+			c.do(Tell{c.ranks.first + uint32(i), m})
+		}
+	}
+}
+
+// tellFailures tells a rank that says hello what the others know.
+func (c *Core) tellFailures(rank uint32) {
+	if known := c.failures.known; known.Len() > 0 {
+		c.do(Tell{rank, wire.Failures{Ranks: known}})
+	}
+}
+
+// inOrder is a list in order, with stretches that touch made one. It has memory of
+// its own.
+func inOrder(list wire.SeatList) wire.SeatList {
+	var sum []wire.Seats
+	sorted := slices.SortedFunc(list.All(), func(a, b wire.Seats) int { return cmp.Compare(a.First, b.First) })
+	for _, s := range sorted {
+		if last := len(sum) - 1; last >= 0 && s.First <= sum[last].First+sum[last].Count {
+			sum[last].Count = max(sum[last].Count, s.First+s.Count-sum[last].First)
+			continue
+		}
+		sum = append(sum, s)
+	}
+	return wire.NewSeatList(sum...)
+}

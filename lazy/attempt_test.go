@@ -1,0 +1,98 @@
+package lazy
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/fabric"
+	"ibrun/fabric/mem"
+	"ibrun/job"
+	"ibrun/lazy/peer"
+)
+
+// filtered is a fabric whose first few dials fail.
+type filtered struct {
+	fabric.Fabric
+	left *atomic.Int32
+}
+
+var errFiltered = errors.New("the port is filtered")
+
+func (f filtered) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabric.Stream, error) {
+	if f.left.Add(-1) >= 0 {
+		return nil, errFiltered
+	}
+	return f.Fabric.Dial(ctx, to, offer)
+}
+
+// A stream whose first dial fails is tried once more. If that fails too, long messages are refused with the cause, by either
+// side, and short ones arrive; the next connection of the pair tries again.
+func TestStreamsAreTriedTwice(t *testing.T) {
+	for _, c := range []struct {
+		fail int32
+		from uint32
+	}{{1, 0}, {1, 1}, {2, 0}, {2, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			n := mem.New(1, mem.Faults{})
+			var left atomic.Int32
+			left.Store(c.fail)
+			w := newWorld(t, 2, 1, func(s fabric.Sink) (fabric.Fabric, error) { return filtered{n.Open(s), &left}, nil }).start()
+			ctx, from, to := within(t), c.from, 1-c.from
+			table := w.table(from)
+			long := func() error { return table.Send(ctx, to, payload(from, to, 0, 1<<20)) }
+			arrives := func() {
+				m, err := w.table(to).Recv(ctx)
+				require.NoError(t, err)
+				require.Equal(t, payload(from, to, 0, 1<<20), m.Body)
+				require.Equal(t, uint64(1), table.Tally().Sum[job.CountMoves])
+			}
+			if c.fail == 1 {
+				require.NoError(t, long())
+				arrives()
+				return
+			}
+			why := errFiltered.Error()
+			if from == 1 { // which is dialled
+				why = "the other side could not: " + why
+			}
+			require.ErrorContains(t, long(), "a message of 1048588 bytes needs a stream, and none could be made: "+why)
+			require.NoError(t, table.Send(ctx, to, payload(from, to, 1, 100)))
+			m, err := w.table(to).Recv(ctx)
+			require.NoError(t, err)
+			require.Equal(t, payload(from, to, 1, 100), m.Body)
+			require.NoError(t, table.Flush(ctx))
+			table.fmu.Lock()
+			table.step(table.far(to), peer.Event{Kind: peer.Rest})
+			table.fmu.Unlock()
+			synctest.Wait()
+			require.NoError(t, long())
+			arrives()
+		})
+	}
+}
+
+// The end of an older attempt that arrives when the next one has made a stream does not take that stream from one side alone.
+func TestEndOfAnOlderAttempt(t *testing.T) {
+	w := newWorld(t, 2, 1, overMem(mem.New(1, mem.Faults{}))).start()
+	ctx, table := within(t), w.table(0)
+	require.NoError(t, w.table(1).Send(ctx, 0, payload(1, 0, 0, 1<<20)))
+	_, err := table.Recv(ctx)
+	require.NoError(t, err)
+	for rank := range uint32(2) {
+		other := w.table(1 - rank)
+		w.table(rank).fmu.Lock()
+		f := w.table(rank).far(1 - rank)
+		w.table(rank).step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlGiveUp, 1, 2, 3, 4, 5, 6, 7, 8}})
+		w.table(rank).fmu.Unlock()
+		require.NoError(t, f.flush(ctx))
+		other.fmu.Lock()
+		stream := other.far(rank).moved.stream
+		other.fmu.Unlock()
+		require.NotNil(t, stream)
+	}
+}

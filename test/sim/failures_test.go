@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// ward is a job that goes on when ranks fail, all of whose ranks have said hello.
+type ward struct {
+	*World
+	ranks    uint32
+	up, down map[uint32]int            // frames of failures, by edge
+	told     map[uint32]map[uint32]int // by rank: of which ranks, how often
+}
+
+func newWard(n, ppn int, shape string) *ward {
+	cfg := plan(n, ppn, shape)
+	cfg.Run = time.Minute
+	cfg.Policy.KillOnBad, cfg.Job.Launch.KeepGoing = false, true
+	w := &ward{ranks: cfg.Job.Size, up: map[uint32]int{}, down: map[uint32]int{}, told: map[uint32]map[uint32]int{}}
+	cfg.Sent = func(edge uint32, up bool, m wire.Message) {
+		if _, ok := m.(wire.Failures); ok && up {
+			w.up[edge]++
+		} else if ok {
+			w.down[edge]++
+		}
+	}
+	cfg.Told = func(_, rank uint32, m wire.Message) {
+		f, _ := m.(wire.Failures)
+		for s := range f.Ranks.All() {
+			for r := s.First; r < s.First+s.Count; r++ {
+				if w.told[rank] == nil {
+					w.told[rank] = map[uint32]int{}
+				}
+				w.told[rank][r]++
+			}
+		}
+	}
+	w.World = New(cfg)
+	w.At(3*time.Second, func() {
+		for rank := range w.ranks {
+			w.Say(rank/uint32(ppn), rank, wire.Hello{})
+		}
+	})
+	return w
+}
+
+// fail lets ranks fail at some time after four seconds.
+func (w *ward) fail(ppn int, spread func() time.Duration, ranks ...uint32) {
+	for _, r := range ranks {
+		w.At(4*time.Second+spread(), func() {
+			w.exit(w.agents[r/uint32(ppn)], r, job.Status{Kind: job.Signaled, Code: 9})
+		})
+	}
+}
+
+func at(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+
+// A failure costs one frame on each edge down, and one up on each edge between its node and the root; nobody's failure costs
+// nothing. Every other rank is told, once.
+func TestFailures(t *testing.T) {
+	const nodes, ppn = 64, 2
+	for _, shape := range shapes {
+		quiet := newWard(nodes, ppn, shape)
+		require.NoError(t, quiet.Run(time.Hour))
+		require.Zero(t, quiet.Sent[wire.KindFailures], shape)
+
+		const victim = 101
+		w := newWard(nodes, ppn, shape)
+		w.fail(ppn, at(0), victim)
+		require.NoError(t, w.Run(time.Hour))
+		require.Equal(t, 137, w.Outcome.Code)
+		require.Len(t, w.down, nodes, shape)
+		for edge := range uint32(nodes) {
+			require.Equal(t, 1, w.down[edge], "%s: to node %d", shape, edge)
+			require.LessOrEqual(t, w.up[edge], 1, "%s: from node %d", shape, edge)
+		}
+		switch shape {
+		case "flat":
+			require.Len(t, w.up, 1)
+		case "chain":
+			require.Len(t, w.up, victim/ppn+1)
+		default:
+			require.Less(t, len(w.up), 10, shape)
+		}
+		for rank := range uint32(nodes * ppn) {
+			if rank != victim {
+				require.Equal(t, map[uint32]int{victim: 1}, w.told[rank], "%s: rank %d", shape, rank)
+			}
+		}
+	}
+}
+
+// Many failures at about the same time share their frames, and every rank that lives is told of each, once.
+func TestManyFailures(t *testing.T) {
+	const nodes, ppn = 64, 16
+	for seed, shape := range shapes {
+		r := rand.New(rand.NewPCG(uint64(seed), 5))
+		w := newWard(nodes, ppn, shape)
+		var victims []uint32
+		for _, v := range r.Perm(nodes * ppn)[:300] {
+			victims = append(victims, uint32(v))
+		}
+		w.fail(ppn, func() time.Duration { return time.Duration(r.IntN(20_000)) * time.Microsecond }, victims...)
+		require.NoError(t, w.Run(time.Hour))
+		most := 8 // one at once, and one more for each level that holds others back; of 300
+		if shape == "chain" {
+			most = nodes + 2
+		}
+		for edge, n := range w.down {
+			require.LessOrEqual(t, n, most, "%s: to node %d", shape, edge)
+		}
+		for edge, n := range w.up {
+			require.LessOrEqual(t, n, most, "%s: from node %d", shape, edge)
+		}
+		dead := map[uint32]bool{}
+		for _, v := range victims {
+			dead[v] = true
+		}
+		for rank := range uint32(nodes * ppn) {
+			if !dead[rank] {
+				require.Len(t, w.told[rank], len(victims), "%s: rank %d", shape, rank)
+				for v, n := range w.told[rank] {
+					require.True(t, dead[v] && n == 1, "%s: rank %d was told %d times of %d", shape, rank, n, v)
+				}
+			}
+		}
+	}
+}
