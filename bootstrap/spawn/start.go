@@ -115,7 +115,7 @@ func notDir(err error) error {
 // exec starts the program itself, through the stub if limits ask for it. What
 // the kernel does not know how to run is given to the shell, as execvp does.
 func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, start starter) (*proc.Process, error) {
-	c := proc.Cmd{Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Thread: r.place.thread}
+	c := proc.Cmd{Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setpgid: true, Thread: r.place.thread}
 	if len(s.stub) > 0 {
 		c.Path = "/proc/self/exe"
 		c.Argv = append([]string{"ibrun", LimitRole, strings.Join(s.stub, ","), path}, argv...)
@@ -204,7 +204,7 @@ func (s *Set) connect(r *rank) (e ends, err error) {
 	}
 	switch {
 	case out.StdinFile != "":
-		e.child[0], err = os.Open(s.inDir(r, s.expand(out.StdinFile, r)))
+		e.child[0], err = openFor(s.inDir(r, s.expand(out.StdinFile, r)), os.O_RDONLY)
 	case r.feed != nil:
 		e.child[0], e.feed, err = proc.PipeTo()
 	default:
@@ -226,7 +226,7 @@ func (s *Set) connect(r *rank) (e ends, err error) {
 		case stream == 2 && (out.Merge || name != "" && name == s.expand(names[1], r)):
 			e.child[2] = e.child[1]
 		case name != "":
-			e.child[stream], err = os.OpenFile(s.inDir(r, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+			e.child[stream], err = openFor(s.inDir(r, name), os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 		default:
 			e.read[stream], e.child[stream], err = proc.PipeFrom()
 		}
@@ -235,6 +235,12 @@ func (s *Set) connect(r *rank) (e ends, err error) {
 		}
 	}
 	return e, nil
+}
+
+// openFor opens a rank's file. A terminal must not become the controlling one of this session, which
+// is the ranks', too: it would stop those that read it, and end all when it is closed.
+func openFor(name string, flags int) (*os.File, error) {
+	return os.OpenFile(name, flags|syscall.O_NOCTTY, 0o666)
 }
 
 func (s *Set) inDir(r *rank, name string) string {

@@ -22,7 +22,11 @@ type Cmd struct {
 	Dir    string     // empty: this process's own
 	Files  []*os.File // descriptors 0, 1, 2, ...; nil is closed
 	Setsid bool       // a session, and so a process group, of its own
-	Thread Thread     // what it inherits besides
+	// Setpgid makes it a process group in this process's session. Of the session depends
+	// the kernel's autogroup (sched(7)): within one, processes share CPU time one by one,
+	// and sched_yield lets others go first.
+	Setpgid bool
+	Thread  Thread // what it inherits besides
 	// Orphan lets the process outlive this one; otherwise it is killed with it.
 	Orphan bool
 }
@@ -117,7 +121,8 @@ func start(c Cmd) (*Process, error) {
 			files[i] = f.Fd()
 		}
 	}
-	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: files, Sys: &syscall.SysProcAttr{Setsid: c.Setsid}}
+	own := &syscall.SysProcAttr{Setsid: c.Setsid, Setpgid: c.Setpgid}
+	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: files, Sys: own}
 	if !c.Orphan {
 		attr.Sys.Pdeathsig = syscall.SIGKILL
 	}
