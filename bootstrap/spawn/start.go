@@ -39,9 +39,12 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	if what.err != nil {
 		return fail(what.code, what.err)
 	}
-	path, env := what.path, what.env.of(r.place.devices, s.identity(r))
-	if err := s.prepareMPI(r, path, env); err != nil {
-		return fail(126, err)
+	path, needs := what.path, s.needs(r, what.path)
+	env := what.env.of(r.place.devices, s.identity(r, needs.pmi))
+	if needs.libpmi {
+		if err := s.prepareMPI(env); err != nil {
+			return fail(126, err)
+		}
 	}
 	ends, err := s.connect(r)
 	defer ends.close()
