@@ -1,11 +1,13 @@
 package spawn
 
 import (
+	"bytes"
 	"debug/elf"
 	"fmt"
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +21,30 @@ type library struct {
 	file  *os.File              // of libpmi, open as long as the agent lives; nil: not offered. Under Set.mu
 	err   error                 // why not
 }
+
+// startsByCharmrun reports whether a program is of Charm++'s layer netlrts, which finds its peers by a
+// variable of charmrun's, and is not given that one here. The library is linked statically, and in C++.
+func startsByCharmrun(path string, env []string) bool {
+	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "NETSTART=") }) {
+		return false
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	names, _ := f.ImportedLibraries()
+	constants := f.Section(".rodata")
+	inCPlusPlus := len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "libstdc++") })
+	if !inCPlusPlus || constants == nil || constants.Size > mostConstants {
+		return false
+	}
+	text, _ := constants.Data() // what cannot be read is no such program
+	return bytes.Contains(text, []byte("NETSTART\x00")) && bytes.Contains(text, []byte("initnodetab"))
+}
+
+// mostConstants is how many bytes of a program's constants are searched; NAMD has 3 MB.
+const mostConstants = 64 << 20
 
 // kind is what a program has to do with MPI.
 type kind struct {
@@ -118,7 +144,9 @@ func (s *Set) kind(path string, p *job.Program) kind {
 		return k
 	}
 	k := linked(path)
-	if k == (kind{}) {
+	if k == (kind{}) && s.cfg.NodeIndex == 0 && s.cfg.Job.Size > 1 && startsByCharmrun(path, p.Env) {
+		s.cfg.Post(Linked{job.CharmNet})
+	} else if k == (kind{}) {
 		k.launcher = isLauncher(p.Argv[0]) || isLauncher(path)
 		k.names = namedLauncher(path, p.Argv, p.Dir)
 	}
