@@ -133,8 +133,9 @@ func (l *loop) translate(got any) {
 	case spawn.Hung:
 		l.hub.Hung(got.Call)
 	case spawn.Exited:
+		awaited := l.hub.Awaits(got.Rank)
 		l.exchange(l.hub.Exited(got.Rank, got.Status.OK()))
-		l.hear(l.spawnEvent(got))
+		l.hear(core.RankExited{Rank: got.Rank, Status: got.Status, Awaited: awaited})
 	default:
 		l.hear(l.spawnEvent(got))
 	}

@@ -76,8 +76,9 @@ type RankOutput struct {
 
 // RankExited is the death of a rank of this node.
 type RankExited struct {
-	Rank   uint32
-	Status job.Status
+	Rank    uint32
+	Status  job.Status
+	Awaited bool // it had joined its peers by PMI and not taken its leave
 }
 
 // RankDrained says that all a rank wrote has been read.

@@ -14,8 +14,10 @@ type ranks struct {
 	undrained    uint32
 	ends         []job.StatusRun
 	reported     bool // a rank's failure has been sent up
-	stopped      bool // the ranks were told to end
-	locals       []local
+	// reportedAwaited: also one of a rank that its peers wait for, which ends any job.
+	reportedAwaited bool
+	stopped         bool // the ranks were told to end
+	locals          []local
 }
 
 func (r *ranks) open(n job.Node, index uint32) {
@@ -33,13 +35,13 @@ func (c *Core) rankExited(ev RankExited) {
 	c.ranks.end(ev.Rank, ev.Status)
 	c.deaf(ev.Rank)
 	c.rankEnded(ev.Rank, !ev.Status.OK())
-	if ev.Status.OK() || c.ranks.stopped && !c.killed(ev.Status) || c.ranks.reported {
+	if ev.Status.OK() || c.ranks.stopped && !c.killed(ev.Status) || c.ranks.reported && (!ev.Awaited || c.ranks.reportedAwaited) {
 		return
 	}
-	c.ranks.reported = true
+	c.ranks.reported, c.ranks.reportedAwaited = true, c.ranks.reportedAwaited || ev.Awaited
 	c.fault(wire.Fault{
 		What: wire.FaultRank, Node: c.ranks.index, Nodes: 1, Rank: ev.Rank, Count: 1,
-		Status: ev.Status, Host: c.cfg.Host, Parent: c.cfg.Host,
+		Status: ev.Status, Awaited: ev.Awaited, Host: c.cfg.Host, Parent: c.cfg.Host,
 	})
 }
 

@@ -134,3 +134,11 @@ func TestStrays(t *testing.T) {
 	require.Less(t, o.took, 5*time.Second)
 	require.Empty(t, marked(mark))
 }
+
+// A job that goes on after a failure ends when its time is up; the first failure stays the cause.
+func TestTimeoutAfterFailure(t *testing.T) {
+	o := ibrun(t, "--keep-going", "--timeout", "1", "-n", "2", "sh", "-c", "[ $RANK = 1 ] && exit 3; exec sleep 1000")
+	require.Equal(t, 3, o.code)
+	require.Regexp(t, `^ibrun: rank 1 on \S+ exited with code 3\nibrun: the job was ended: its time of 1s \(--timeout\) was up\n$`, o.stderr)
+	require.Less(t, o.took, patience/2)
+}

@@ -148,3 +148,20 @@ int main(void) { char *t = getenv("NETSTART"); return !puts(t ? t : "Charm++> st
 		require.NotContains(t, o.stderr, "charmrun", "%v", args)
 	}
 }
+
+// A rank that dies before MPI_Finalize ends the job even with --keep-going: the others would wait for it
+// for ever. Ranks that have taken their leave, or never joined, fail alone.
+func TestKeepGoingMPI(t *testing.T) {
+	for library, path := range map[string]string{"MPICH": mpiProgram(t), "Open MPI": openMPIProgram(t)} {
+		o := ibrun(t, "--keep-going", "--timeout", "30", "-n", "4", path, "spin", "fall")
+		require.Equal(t, 137, o.code, "%s: %s", library, o.stderr)
+		require.Contains(t, o.stderr, "was killed by signal 9 (KILL) before MPI_Finalize: the job ends despite --keep-going", library)
+		o = ibrun(t, "--keep-going", "--timeout", "30", "-n", "3", path, "leave")
+		require.Equal(t, 1, o.code, "%s: %s", library, o.stderr)
+		require.Contains(t, o.stderr, "it exited without MPI_Finalize", library)
+		o = ibrun(t, "--keep-going", "--timeout", "30", "-n", "3", "sh", "-c", `"$0" hello; [ $RANK = 1 ] && exit 5; sleep 1; echo on`, path)
+		require.Equal(t, 5, o.code, "%s: %s", library, o.stderr)
+		require.Equal(t, 2, strings.Count(string(o.stdout), "on\n"), "%s: %s", library, o.stdout)
+		require.NotContains(t, o.stderr, "despite", library)
+	}
+}

@@ -1,5 +1,6 @@
 /* What a test of a launcher asks of an MPI program, by the first argument. */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,8 @@ int main(int argc, char **argv)
 				printf("spinning\n");
 				fflush(stdout);
 			}
+			if (times == 100 && rank == 1 && argc > 2 && !strcmp(argv[2], "fall"))
+				raise(SIGKILL);
 		}
 	if (!strcmp(what, "abort") || !strcmp(what, "leave") || !strcmp(what, "die"))
 		MPI_Barrier(MPI_COMM_WORLD);
