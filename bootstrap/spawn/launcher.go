@@ -10,7 +10,7 @@ import (
 
 // launchers are programs that start ranks of their own. More may follow: mpirun.openmpi, mpiexec-4.1.
 var launchers = []string{
-	"mpirun", "mpiexec", "orterun", "oshrun", "shmemrun", "prterun", "ibrun", "srun", "aprun", "jsrun", "charmrun",
+	"mpirun", "mpiexec", "orterun", "oshrun", "shmemrun", "prterun", "ibrun", "srun", "aprun", "jsrun",
 }
 
 // prefixes are programs that run the rest of their command line.
