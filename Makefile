@@ -116,7 +116,7 @@ bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each besi
 	@bin/bench-lazy bin/ibrun
 	@go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric
 
-bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64 and 128 nodes; MPICH and Open MPI beside their own launchers on 4 and 16; ROUNDS=5
+bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64 and 128 nodes; MPICH and Open MPI beside their own launchers on 4 and 16, and on busy CPUs; ROUNDS=5
 	@test/packages $(RUN_PACKAGES) mpich libmpich-dev openmpi-bin libopenmpi-dev
 	@$(MAKE) --no-print-directory build
 	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
@@ -126,6 +126,7 @@ bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64
 	@for n in 16 64 128; do for p in 1 16; do bin/vcluster up $$n -- test/bench/turns $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
 	@mpicc.mpich -o bin/mpi.mpich test/e2e/testdata/mpi.c; mpicc.openmpi -o bin/mpi.openmpi test/e2e/testdata/mpi.c
 	@for n in 4 16; do bin/vcluster up $$n -- test/bench/mpi $$n 1 $(ROUNDS) $(CURDIR)/bin/mpi.mpich $(CURDIR)/bin/mpi.openmpi; done
+	@test/bench/busy $(ROUNDS) $(CURDIR)/bin/mpi.openmpi
 
 bench-ssh: ## one ssh hop: native ssh, ssh, and ssh with curve25519, turn by turn; ROUNDS=5, times 8
 	@test/packages $(RUN_PACKAGES)

@@ -4,8 +4,11 @@ package job
 // found each other did.
 type MPISeen struct {
 	Spoke   bool   // a rank has spoken PMI
-	Library string // an MPI library that a program is linked with; "" if none was seen
+	Library string // an MPI library that a program is linked with, or CharmNet; "" if none was seen
 }
+
+// CharmNet is what stands for a library in a program that speaks charmrun's protocol and no PMI.
+const CharmNet = "Charm++'s layer netlrts"
 
 // Add takes in what others have seen. Of several libraries one is kept.
 func (s *MPISeen) Add(o MPISeen) {

@@ -135,8 +135,9 @@ func (l *loop) translate(got any) {
 	case spawn.Hung:
 		l.hub.Hung(got.Call)
 	case spawn.Exited:
+		awaited := l.hub.Awaits(got.Rank)
 		l.exchange(l.hub.Exited(got.Rank, got.Status.OK()))
-		l.hear(l.spawnEvent(got))
+		l.hear(core.RankExited{Rank: got.Rank, Status: got.Status, Told: got.Told, Awaited: awaited, Cause: got.Cause})
 	default:
 		l.hear(l.spawnEvent(got))
 	}

@@ -83,8 +83,6 @@ func (l *loop) spawnEvent(ev spawn.Event) core.Event {
 		return core.RankOutput{Rank: ev.Rank, Stream: ev.Stream, Data: ev.Data}
 	case spawn.Said:
 		return core.RankSaid{Rank: ev.Rank, Msg: ev.Msg}
-	case spawn.Exited:
-		return core.RankExited{Rank: ev.Rank, Status: ev.Status, Told: ev.Told, Cause: ev.Cause}
 	case spawn.Drained:
 		return core.RankDrained{Rank: ev.Rank}
 	case spawn.StdinRoom:

@@ -168,6 +168,7 @@ const (
 type Outcome struct {
 	Code      int
 	Cause     CauseKind
+	EndedBy   CauseKind    // CauseTimeout or CauseWait, for a job that went on after Cause until then
 	Fault     wire.Fault   // the first causal failure, for CauseFault
 	Faults    []wire.Fault // all that were reported, the first one included
 	Detours   []wire.Fault // sessions that failed where another one did not

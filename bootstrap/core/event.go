@@ -79,10 +79,11 @@ type RankOutput struct {
 
 // RankExited is the death of a rank of this node.
 type RankExited struct {
-	Rank   uint32
-	Status job.Status
-	Told   bool   // it had been sent a signal of the job's end before it died
-	Cause  string // what is known beyond the status, or empty
+	Rank    uint32
+	Status  job.Status
+	Told    bool   // it had been sent a signal of the job's end before it died
+	Awaited bool   // it had joined its peers by PMI and not taken its leave
+	Cause   string // what is known beyond the status, or empty
 }
 
 // RankDrained says that all a rank wrote has been read.

@@ -16,6 +16,7 @@ type ranks struct {
 	undrained    uint32
 	ends         []job.StatusRun
 	reported     weight        // the heaviest failure of a rank that has been sent up
+	awaited      bool          // so has that of one that its peers wait for, which ends any job
 	stopped      bool          // the ranks were told to end
 	abandoned    bool          // those that live cannot be ended, and what becomes of them counts no more
 	stopAt       time.Duration // when ranks that are to stop are made to; 0: never
@@ -45,10 +46,11 @@ func (c *Core) rankExited(ev RankExited) {
 	}
 	f := wire.Fault{
 		What: wire.FaultRank, Node: c.ranks.index, Nodes: 1, Rank: ev.Rank, Count: 1,
-		Status: ev.Status, Host: c.cfg.Host, Parent: c.cfg.Host, Cause: ev.Cause,
+		Status: ev.Status, Awaited: ev.Awaited, Host: c.cfg.Host, Parent: c.cfg.Host, Cause: ev.Cause,
 	}
-	if w := weigh(f); w > c.ranks.reported && (!c.ranks.stopped || w > consequence && c.byItself(ev)) {
-		c.ranks.reported = w
+	w := weigh(f)
+	if news := w > c.ranks.reported || f.Awaited && !c.ranks.awaited; news && (!c.ranks.stopped || w > consequence && c.byItself(ev)) {
+		c.ranks.reported, c.ranks.awaited = max(w, c.ranks.reported), c.ranks.awaited || f.Awaited
 		c.fault(f)
 	}
 }

@@ -63,10 +63,15 @@ func (c *Core) rootFault(f wire.Fault) {
 	case f.What == wire.FaultLaunch && c.reseat(f):
 		return
 	}
+	f.Awaited = f.Awaited && !c.cfg.Policy.KillOnBad // otherwise it changes nothing
 	c.blame(f)
 	switch f.What {
 	case wire.FaultRank:
-		if c.cfg.Policy.KillOnBad {
+		if f.Awaited && c.root.out.Fault != f && c.stage != ending {
+			c.tellBlame()
+			c.do(Report{f}) // not the first failure, but why the job ends
+		}
+		if c.cfg.Policy.KillOnBad || f.Awaited {
 			c.endAll(sigTerm)
 		}
 	case wire.FaultLaunch:
@@ -205,14 +210,14 @@ func (c *Core) rootDeadlines() {
 		}
 		return at > 0 && at <= c.now
 	}
-	if due(r.timeoutAt) && c.because(CauseTimeout, codeTimeout) {
-		c.endAll(sigTerm)
+	if due(r.timeoutAt) {
+		c.endOfTime(CauseTimeout, codeTimeout)
 	}
 	if due(r.settleAt) {
 		c.endAll(sigTerm)
 	}
-	if due(r.waitAt) && !c.clock.held && c.because(CauseWait, codeSelf) {
-		c.endAll(sigTerm)
+	if due(r.waitAt) && !c.clock.held {
+		c.endOfTime(CauseWait, codeSelf)
 	}
 	if due(r.blameAt) {
 		c.tellBlame()
@@ -220,6 +225,14 @@ func (c *Core) rootDeadlines() {
 	if due(r.deafAt) && c.stage == ending {
 		c.flow.deaf = true
 	}
+}
+
+// endOfTime ends a job whose time is up, also one that has gone on after a failure, which stays the cause.
+func (c *Core) endOfTime(k CauseKind, code int) {
+	if !c.because(k, code) && c.stage != ending {
+		c.root.out.EndedBy = k
+	}
+	c.endAll(sigTerm)
 }
 
 // rootExit ends the job when all output is written.

@@ -222,6 +222,12 @@ func (h *Hub) named(c *client, m wire.Name) {
 	h.answer(c, a)
 }
 
+// Awaits reports whether others may wait for a rank: it has joined them and not taken its leave.
+func (h *Hub) Awaits(rank uint32) bool {
+	c := h.clients[rank]
+	return c != nil && c.engine.Version() != 0 && !c.engine.Finalized() && h.job.Size > 1
+}
+
 // Exited takes the end of a rank's process, and says what the core should hear
 // first: a rank that leaves others waiting for it has failed, whatever its code.
 func (h *Hub) Exited(rank uint32, well bool) []Effect {
@@ -230,9 +236,9 @@ func (h *Hub) Exited(rank uint32, well bool) []Effect {
 		return nil
 	}
 	delete(h.calls, c.call)
-	gone := c.over
+	fails := h.Awaits(rank) && !c.over && well
 	c.over = true
-	if c.engine.Version() == 0 || c.engine.Finalized() || gone || !well || h.job.Size == 1 {
+	if !fails {
 		return nil
 	}
 	h.do(Say{rank, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}})

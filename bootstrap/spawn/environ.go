@@ -96,8 +96,8 @@ func matches(globs []string, name string) bool {
 }
 
 // identity is what tells a rank who it is, in the words that programs of
-// several origins look for.
-func (s *Set) identity(r *rank) []string {
+// several origins look for, and by what it speaks PMI if it does.
+func (s *Set) identity(r *rank, speaksPMI bool) []string {
 	j, n := s.cfg.Job, s.cfg.Node
 	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
 	rank, size, local, locals := num(r.shown), num(j.Size), num(r.local), num(n.Ranks)
@@ -106,10 +106,10 @@ func (s *Set) identity(r *rank) []string {
 		spawned = "1"
 	}
 	var pmi []string
-	if j.MPI != job.MPINone {
+	if speaksPMI {
 		pmi = []string{"PMI_FD=" + strconv.Itoa(DoorNumber), "PMI_SPAWNED=" + spawned, "PMI_JOBID=" + j.ID}
 	}
-	if j.PMIPort {
+	if j.PMIPort && speaksPMI {
 		pmi = append(s.port.environ(r.number), pmi[1:]...)
 	}
 	return append(pmi,

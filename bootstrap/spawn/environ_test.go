@@ -43,29 +43,28 @@ func twoPrograms(change func(*job.Job)) *Set {
 
 func TestIdentity(t *testing.T) {
 	s := twoPrograms(nil)
-	own := s.identity(s.rank(4))
+	own := s.identity(s.rank(4), true)
 	for _, want := range []string{
 		"PMI_FD=3", "PMI_SPAWNED=0", "PMI_RANK=4", "PMI_SIZE=5", "OMPI_COMM_WORLD_LOCAL_RANK=2", "LOCAL_WORLD_SIZE=3", "MASTER_ADDR=n0",
 		"IBRUN_NODE=1", "IBRUN_NODES=2", "IBRUN_HOST=n1", "IBRUN_APPNUM=1", "IBRUN_FD=3", "PWD=/b",
 	} {
 		require.Contains(t, own, want)
 	}
-	require.Contains(t, s.identity(s.rank(3)), "IBRUN_APPNUM=0")
+	require.Contains(t, s.identity(s.rank(3), true), "IBRUN_APPNUM=0")
 	names := map[string]bool{}
 	for _, entry := range own {
 		name, _, ok := strings.Cut(entry, "=")
 		require.True(t, ok && !names[name], entry)
 		names[name] = true
 	}
-	s = twoPrograms(func(j *job.Job) { j.MPI, j.Spawner = job.MPINone, "x" })
-	require.False(t, slices.ContainsFunc(s.identity(s.rank(2)), func(e string) bool {
+	s = twoPrograms(func(j *job.Job) { j.Spawner = "x" })
+	require.False(t, slices.ContainsFunc(s.identity(s.rank(2), false), func(e string) bool {
 		return strings.HasPrefix(e, "PMI_FD") || strings.HasPrefix(e, "PMI_SPAWNED")
 	}))
-	s = twoPrograms(func(j *job.Job) { j.Spawner = "x" })
-	require.Contains(t, s.identity(s.rank(2)), "PMI_SPAWNED=1")
+	require.Contains(t, s.identity(s.rank(2), true), "PMI_SPAWNED=1")
 	// Dealt: seat 2 is the first of node 1, and the second that was dealt.
 	s = twoPrograms(func(j *job.Job) { j.Layout = j.Layout.Dealt(1) })
-	require.Contains(t, s.identity(s.rank(2)), "PMI_RANK=1")
+	require.Contains(t, s.identity(s.rank(2), true), "PMI_RANK=1")
 }
 
 // The port of a job is the same everywhere, and below the ephemeral ones.

@@ -27,7 +27,7 @@ func refusal(path string, err error) (code uint8, why error) {
 }
 
 func refusalOf(path string, err error, interpreted bool) (code uint8, why error) {
-	head, info, fail := beginning(path)
+	head, info, fail := beginning(path, mostHead)
 	switch {
 	case errors.Is(fail, fs.ErrNotExist):
 		return 127, fmt.Errorf("%s: no such file", path)
@@ -55,8 +55,8 @@ func refusalOf(path string, err error, interpreted bool) (code uint8, why error)
 	return 126, fmt.Errorf("%s: not a program: neither ELF nor a script", path)
 }
 
-// beginning is the head of a file, and what it is.
-func beginning(path string) (head []byte, info fs.FileInfo, err error) {
+// beginning is what a file begins with, and what it is.
+func beginning(path string, most int) (head []byte, info fs.FileInfo, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +65,7 @@ func beginning(path string) (head []byte, info fs.FileInfo, err error) {
 	if info, err = f.Stat(); err != nil {
 		return nil, nil, err
 	}
-	head = make([]byte, mostHead)
+	head = make([]byte, most)
 	n, err := io.ReadFull(f, head)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil
@@ -91,7 +91,7 @@ func wrong(path string, head []byte, size int64, err error) string {
 	if want := wanted(path, head); size < want {
 		return fmt.Sprintf("is truncated: it ends after %d of %d bytes", size, want)
 	}
-	own, _, fail := beginning("/proc/self/exe")
+	own, _, fail := beginning("/proc/self/exe", mostHead)
 	if its, ours := platformOf(head), platformOf(own); fail == nil && its != ours {
 		return fmt.Sprintf("wrong architecture: it is for %v, and this node is %v", its, ours)
 	}

@@ -1,10 +1,12 @@
 package spawn
 
 import (
+	"bytes"
 	"debug/elf"
 	"fmt"
 	"hash/fnv"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,15 +16,41 @@ import (
 
 // library is what a node's ranks are given of Open MPI's side of PMI.
 type library struct {
-	kinds map[string]kind // of programs, by path; Start's alone
-	file  *os.File        // of libpmi, open as long as the agent lives; nil: not offered. Under Set.mu
-	err   error           // why not
+	kinds map[*job.Program]kind // Start's alone
+	file  *os.File              // of libpmi, open as long as the agent lives; nil: not offered. Under Set.mu
+	err   error                 // why not
 }
 
-// kind is an MPI library.
+// startsByCharmrun reports whether a program is of Charm++'s layer netlrts, which finds its peers by a
+// variable of charmrun's, and is not given that one here. The library is linked statically, and in C++.
+func startsByCharmrun(path string, env []string) bool {
+	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "NETSTART=") }) {
+		return false
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	names, _ := f.ImportedLibraries()
+	constants := f.Section(".rodata")
+	inCPlusPlus := len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "libstdc++") })
+	if !inCPlusPlus || constants == nil || constants.Size > mostConstants {
+		return false
+	}
+	text, _ := constants.Data() // what cannot be read is no such program
+	return bytes.Contains(text, []byte("NETSTART\x00")) && bytes.Contains(text, []byte("initnodetab"))
+}
+
+// mostConstants is how many bytes of a program's constants are searched; NAMD has 3 MB.
+const mostConstants = 64 << 20
+
+// kind is what a program has to do with MPI.
 type kind struct {
 	open, mpich bool
 	soname      string // by which it was recognized
+	launcher    bool   // it starts MPI programs itself
+	names       string // a launcher that its command line or its script names; empty: none
 }
 
 // linked says which MPI library a program is linked with. Of a script, of what
@@ -52,20 +80,38 @@ func recognize(libraries []string) kind {
 	return kind{}
 }
 
-// prepareMPI adds to a rank's environment what Open MPI needs, unless its
-// program wants nothing of it. The error is why a program that was said to need
-// it cannot have it.
-func (s *Set) prepareMPI(r *rank, path string, env *environment) error {
-	want := s.cfg.Job.MPI
-	if want != job.MPIAuto && want != job.MPIOpen {
-		return nil
+// needs is what a rank is given to find its peers by.
+type needs struct{ pmi, libpmi bool }
+
+// needs decides it by --mpi and, without that, by the program. A launcher starts ranks of its own, which
+// must not take themselves for ours: mpirun dies of a FLUX_JOB_ID. A rank that is alone in its job and runs
+// nobody knows what does without libpmi, since it may run a launcher, and Open MPI needs no help to be alone.
+func (s *Set) needs(r *rank, path string) needs {
+	switch s.cfg.Job.MPI {
+	case job.MPINone:
+		return needs{}
+	case job.MPIOpen:
+		return needs{pmi: true, libpmi: true}
+	case job.MPIAuto:
+		switch k := s.kind(path, r.program); {
+		case k.launcher:
+			return needs{}
+		case k.open:
+			return needs{pmi: true, libpmi: true}
+		case k.mpich || k.names != "" || s.cfg.Job.Size == 1:
+			return needs{pmi: true}
+		}
+		return needs{pmi: true, libpmi: true}
 	}
-	if want == job.MPIAuto && s.kind(path, r.program.Argv[0]).mpich {
-		return nil
-	}
+	return needs{pmi: true}
+}
+
+// prepareMPI adds to a rank's environment what Open MPI needs. The error is why a program that was said to
+// need it cannot have it.
+func (s *Set) prepareMPI(env *environment) error {
 	file, err := s.offer()
 	if err != nil {
-		if want == job.MPIOpen {
+		if s.cfg.Job.MPI == job.MPIOpen {
 			return err
 		}
 		return nil
@@ -92,22 +138,28 @@ func (s *Set) offer() (*os.File, error) {
 }
 
 // kind is a program's, looked at once. The first node tells people of it.
-func (s *Set) kind(path, name string) kind {
-	if k, known := s.mpi.kinds[path]; known {
+func (s *Set) kind(path string, p *job.Program) kind {
+	if k, known := s.mpi.kinds[p]; known {
 		return k
 	}
 	k := linked(path)
-	if s.mpi.kinds == nil {
-		s.mpi.kinds = map[string]kind{}
+	if k == (kind{}) && s.cfg.NodeIndex == 0 && s.cfg.Job.Size > 1 && startsByCharmrun(path, p.Env) {
+		s.cfg.Post(Linked{job.CharmNet})
+	} else if k == (kind{}) {
+		k.launcher = isLauncher(p.Argv[0]) || isLauncher(path)
+		k.names = namedLauncher(path, p.Argv, p.Dir)
 	}
-	s.mpi.kinds[path] = k
+	if s.mpi.kinds == nil {
+		s.mpi.kinds = map[*job.Program]kind{}
+	}
+	s.mpi.kinds[p] = k
 	if k.mpich || k.open && libpmi.Image() != nil {
 		s.cfg.Post(Linked{k.soname})
 	}
 	if k.open && libpmi.Image() == nil {
-		s.cfg.Post(Warning{fmt.Sprintf("%s is a program of Open MPI (%s), whose ranks will each believe to be alone: %v", name, k.soname, libpmi.ErrNone)})
+		s.cfg.Post(Warning{fmt.Sprintf("%s is a program of Open MPI (%s), whose ranks will each believe to be alone: %v", p.Argv[0], k.soname, libpmi.ErrNone)})
 	} else if s.cfg.Job.Launch.Verbose && s.cfg.NodeIndex == 0 {
-		s.cfg.Post(Warning{name + " " + k.String()})
+		s.cfg.Post(Warning{p.Argv[0] + " " + k.String()})
 	}
 	return k
 }
@@ -118,6 +170,10 @@ func (k kind) String() string {
 		return "is linked with " + k.soname + ": MPICH, which speaks PMI"
 	case k.open:
 		return "is linked with " + k.soname + ": Open MPI, which gets libpmi"
+	case k.launcher:
+		return "is a launcher: it gets nothing of PMI, which its own ranks would see"
+	case k.names != "":
+		return "is not linked with an MPI library, and names the launcher " + k.names + ": what it starts can use MPICH; for Open MPI try --mpi openmpi"
 	}
 	return "is not linked with an MPI library: what it starts can use MPICH or Open MPI"
 }

@@ -39,9 +39,12 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	}
 	r.path = what.path
 	s.stall.at("open", what.path)
-	path, env := what.path, what.env.of(r.place.devices, s.identity(r))
-	if err := s.prepareMPI(r, path, env); err != nil {
-		return fail(126, err)
+	path, needs := what.path, s.needs(r, what.path)
+	env := what.env.of(r.place.devices, s.identity(r, needs.pmi))
+	if needs.libpmi {
+		if err := s.prepareMPI(env); err != nil {
+			return fail(126, err)
+		}
 	}
 	ends, err := s.connect(r)
 	defer ends.close()
@@ -138,7 +141,7 @@ func notDir(err error) error {
 // code goes with the error.
 func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, start starter) (p *proc.Process, code uint8, err error) {
 	c := proc.Cmd{
-		Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setsid: true, Terminal: r.terminal, Thread: r.place.thread,
+		Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setpgid: true, Terminal: r.terminal, Thread: r.place.thread,
 		Most: s.cfg.Job.Launch.Timeout,
 	}
 	if len(s.stub) > 0 {

@@ -3,6 +3,7 @@ package spawn
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"ibrun/internal/owned"
 	"ibrun/internal/proc"
@@ -79,7 +80,7 @@ func (s *Set) connectInput(r *rank, e *ends) (err error) {
 			return err
 		}
 		s.stall.at("open", name)
-		e.child[0], err = os.Open(name)
+		e.child[0], err = os.OpenFile(name, os.O_RDONLY|syscall.O_NOCTTY, 0) // see owned.Create
 		return err
 	case r.feed != nil:
 		e.child[0], e.feed, err = proc.PipeTo()

@@ -133,12 +133,14 @@ type Fault struct {
 	Rank   uint32
 	Count  uint32
 	Status job.Status
-	Host   string // of Node
-	Parent string // host of the agent that saw it
-	Phase  string // for FaultLaunch
-	Cause  string
-	Tail   string // the session's last lines
-	AgeMs  uint32 // since it was seen
+	// Awaited, of FaultRank: the rank had joined its peers by PMI and not taken its leave.
+	Awaited bool
+	Host    string // of Node
+	Parent  string // host of the agent that saw it
+	Phase   string // for FaultLaunch
+	Cause   string
+	Tail    string // the session's last lines
+	AgeMs   uint32 // since it was seen
 }
 
 // Waiting names sessions that are late: sent at most every few seconds, and

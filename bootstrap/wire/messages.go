@@ -67,6 +67,7 @@ func (m Fault) append(w *writer) {
 		w.u32(n)
 	}
 	appendStatus(w, m.Status)
+	w.bool(m.Awaited)
 	for _, s := range []string{m.Host, m.Parent, m.Phase, m.Cause, m.Tail} {
 		w.people(s)
 	}
@@ -166,6 +167,9 @@ func parseFault(r *reader) Message {
 		*n = r.u32()
 	}
 	m.Status = parseStatus(r)
+	if m.Awaited = r.bool(); m.Awaited && m.What != FaultRank {
+		r.fail(ErrRange)
+	}
 	for _, s := range []*string{&m.Host, &m.Parent, &m.Phase, &m.Cause, &m.Tail} {
 		*s = r.people()
 	}

@@ -49,6 +49,7 @@ func samples() []Message {
 		Ready{Up: 63, Failed: 1}, Exit{Runs: NewEndings(job.StatusRun{First: 0, Count: 1023}, job.StatusRun{First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}), Truncated: 7, MPI: job.MPISeen{Spoke: true, Library: "libmpi.so.40"}},
 		Output{Rank: 300, Stream: 2, Data: []byte("hello\n")}, Grant{N: 65536},
 		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, Stdin{Window: job.Window{Rows: 24, Cols: 80}}, StdinRoom{N: 1}, Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},
+		Fault{What: FaultRank, Node: 7, Nodes: 1, Rank: 9, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 9}, Awaited: true},
 		Fault{What: FaultLost, Node: 7, Nodes: 3, Host: "node0008", Parent: "node0002", Phase: "agent", Cause: "gone", Tail: "last words", AgeMs: 3},
 		Waiting{Items: []Late{{Node: 1, Host: "b", Phase: "connect", ForMs: 3100}}}, Beat{},
 		Ask{Rank: 70000, Key: "where", Least: 3, Fresh: true}, Answer{Rank: 9, What: Found, Value: []byte{1, 2}}, Answer{Rank: 1 << 24, What: NoRank},

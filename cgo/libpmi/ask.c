@@ -3,13 +3,25 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { most_line = 1 << 20 };	/* of an answer: a longer one is no launcher's */
+enum {
+	most_line = 1 << 20,	/* bytes of an answer: a longer one is no launcher's */
+	first_pause = 10000,	/* ns to wait for an answer before progress is made; each is an eighth longer, up to */
+	last_pause = 10000000,	/* this after 0.1 s: peers wait no longer, and an idle wait takes under 1 % of a CPU */
+	most_nested = 32,	/* calls within progress within calls: the innermost makes none, which bounds the stack */
+};
+
+/* Open MPI's, bound when this library is loaded; NULL in a program without it. Peers may need messages that only this
+ * rank can take or send before they come to the barrier in which it waits. A weak reference works on each glibc, where
+ * dlsym would tie the library to the one that it was built with. */
+extern void opal_progress(void) __attribute__((weak));
 
 /* A string that grows. Memory that was not to be had is remembered until somebody looks. */
 struct text {
@@ -18,8 +30,16 @@ struct text {
 	bool lost;
 };
 
-static struct text said, heard;
-static size_t used_up;		/* bytes of heard that belong to the last answer */
+static struct text said, received;
+
+/* Calls that wait for the answer to their line, the outermost first. Progress may call this library again while one waits,
+ * so that they nest. ibrun answers in the order of the questions; other launchers need not. */
+static struct call {
+	const char *reply;	/* cmd= of its answer */
+	bool answered;
+	struct text answer;	/* with its NUL; the memory is the next call's, too */
+} calls[most_nested];
+static int depth;		/* how many wait */
 
 /* room makes place for more bytes and a NUL. */
 static bool room(struct text *t, size_t more)
@@ -78,33 +98,74 @@ int send_said(void)
 	return err;
 }
 
-/* hear reads the next line; it is good until the next call. */
-static int hear(char **line)
+/* answers reports whether a line has the name that a call waits for. */
+static bool answers(char *line, const char *reply)
 {
-	if (used_up)
-		memmove(heard.at, heard.at + used_up, heard.used -= used_up);
-	used_up = 0;
-	for (size_t searched = 0;;) {
-		char *end = heard.used > searched ? memchr(heard.at + searched, '\n', heard.used - searched) : NULL;
-		if (end) {
-			*end = 0;
-			*line = heard.at;
-			used_up = (size_t)(end - heard.at) + 1;
-			return strlen(heard.at) + 1 == used_up ? PMI_SUCCESS : PMI_FAIL;	/* a NUL is no text */
-		}
-		searched = heard.used;
-		if (heard.used > most_line)
-			return PMI_FAIL;
-		if (!room(&heard, 4096)) {
-			heard.lost = false;
-			return PMI_ERR_NOMEM;
-		}
-		ssize_t n = read(client.fd, heard.at + heard.used, 4096);
-		if (n > 0)
-			heard.used += (size_t)n;
-		else if (n == 0 || errno != EINTR)
-			return PMI_FAIL;
+	size_t length;
+	char *name = field(line, "cmd", &length);
+	return name && name == line + 4 && length == strlen(reply) && !memcmp(name, reply, length);
+}
+
+/* deliver takes the first line out of what was received, if it is complete, and gives it to the outermost call that waits
+ * for one of its name. What answers nobody fails the innermost. */
+static bool deliver(void)
+{
+	char *line = received.at, *end = received.used ? memchr(line, '\n', received.used) : NULL;
+	struct call *to = calls;
+	if (!end)
+		return false;
+	*end = 0;
+	if (strlen(line) != (size_t)(end - line))
+		*line = 0;	/* a NUL is no text, and no answer */
+	while (to < &calls[depth - 1] && (to->answered || !answers(line, to->reply)))
+		to++;
+	to->answered = true;
+	to->answer.used = 0;
+	if (room(&to->answer, strlen(line)))
+		strcpy(to->answer.at, line);
+	received.used -= (size_t)(end + 1 - line);
+	memmove(line, end + 1, received.used);
+	return true;
+}
+
+/* receive adds what the launcher has sent, and waits for it. */
+static int receive(void)
+{
+	if (received.used > most_line)
+		return PMI_FAIL;
+	if (!room(&received, 4096)) {
+		received.lost = false;
+		return PMI_ERR_NOMEM;
 	}
+	ssize_t n = read(client.fd, received.at + received.used, 4096);
+	if (n > 0)
+		received.used += (size_t)n;
+	return n > 0 || (n < 0 && errno == EINTR) ? PMI_SUCCESS : PMI_FAIL;
+}
+
+/* quiet waits for so many nanoseconds, and reports whether the launcher has sent nothing. */
+static bool quiet(long pause)
+{
+	struct pollfd from = {.fd = client.fd, .events = POLLIN};
+	int n = ppoll(&from, 1, &(struct timespec){.tv_nsec = pause}, NULL);
+	return n == 0 || (n < 0 && errno == EINTR);
+}
+
+/* await waits for the innermost call's answer. It takes those of outer calls, too, and its own may come within progress. */
+static int await(struct call *c)
+{
+	int err = PMI_SUCCESS;
+	for (long pause = first_pause; !err && !c->answered;) {
+		if (deliver())
+			continue;
+		if (opal_progress && depth < most_nested && quiet(pause)) {
+			opal_progress();
+			pause = pause + pause / 8 < last_pause ? pause + pause / 8 : last_pause;
+		} else {
+			err = receive();
+		}
+	}
+	return err;
 }
 
 /* The field value= runs to the end, others to a space. */
@@ -145,14 +206,17 @@ int ask(const char *reply, char **line, const char *format, ...)
 	va_end(args);
 	int rc = 0, err = send_said();
 	size_t length;
-	if (!err)
-		err = hear(line);
 	if (err)
 		return err;
-	char *name = field(*line, "cmd", &length);
-	if (!name || name != *line + 4 || length != strlen(reply) || memcmp(name, reply, length))
-		return PMI_FAIL;
-	if (field(*line, "rc", &length) && (!whole(*line, "rc", &rc) || rc != 0))
+	struct call *c = &calls[depth++];
+	c->reply = reply;
+	c->answered = c->answer.lost = false;
+	err = await(c);
+	depth--;
+	if (err || c->answer.lost)
+		return err ? err : PMI_ERR_NOMEM;
+	*line = c->answer.at;
+	if (!answers(*line, reply) || (field(*line, "rc", &length) && (!whole(*line, "rc", &rc) || rc != 0)))
 		return PMI_FAIL;
 	return PMI_SUCCESS;
 }
@@ -160,8 +224,12 @@ int ask(const char *reply, char **line, const char *format, ...)
 void hang_up(void)
 {
 	close(client.fd);
+	client.fd = -1;
 	free(said.at);
-	free(heard.at);
-	said = heard = (struct text){0};
-	used_up = 0;
+	free(received.at);
+	said = received = (struct text){0};
+	for (struct call *c = calls; c < calls + most_nested; c++) {
+		free(c->answer.at);
+		c->answer = (struct text){0};
+	}
 }

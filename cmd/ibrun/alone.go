@@ -20,6 +20,10 @@ func alone(o core.Outcome, ranks uint32, told string) string {
 	if ranks < 2 || !o.Started || !byThemselves || o.MPI.Spoke {
 		return ""
 	}
+	if o.MPI.Library == job.CharmNet {
+		return "the program is of " + job.CharmNet + ", which charmrun starts: if each rank believed to be the only one, " +
+			"try charmrun ++n RANKS ++mpiexec ++remote-shell ibrun PROGRAM"
+	}
 	const then = "if each believed to be rank 0 of 1, "
 	switch {
 	case o.MPI.Library != "" && told != "":

@@ -18,6 +18,9 @@ func TestAlone(t *testing.T) {
 		return o
 	}
 	linked := with(func(o *core.Outcome) { o.MPI.Library = "libmpi.so.40" })
+	charm := with(func(o *core.Outcome) { o.MPI.Library = job.CharmNet })
+	require.Contains(t, alone(charm, 4, ""), "try charmrun ++n RANKS ++mpiexec ++remote-shell ibrun PROGRAM")
+	require.Empty(t, alone(charm, 1, ""))
 	for _, c := range []struct {
 		o     core.Outcome
 		ranks uint32

@@ -20,7 +20,11 @@ var nodeLocal = []string{
 
 // stale are names, as globs, by which another launcher told its own process
 // who it was. A rank of ours is not that process.
-var stale = []string{"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "OMPI_COMM_WORLD_*", "FLUX_JOB_ID", "FLUX_PMI_*", "MV2_COMM_WORLD_*", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "IBRUN_*"}
+var stale = []string{
+	"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "OMPI_COMM_WORLD_*", "FLUX_JOB_ID", "FLUX_PMI_*", "MV2_COMM_WORLD_*",
+	"MPI_LOCALRANKID", "MPI_LOCALNRANKS", "IBRUN_*", "OMPI_MCA_ess", "OMPI_MCA_ess_base_*",
+	"OMPI_MCA_orte_*_uri", "OMPI_MCA_orte_*_session_dir", "OMPI_FILE_LOCATION",
+}
 
 // environRules say what of the user's environment ranks get.
 type environRules struct {
@@ -141,7 +145,7 @@ const libraryVariable = "IBRUN_LIBIBVERBS"
 
 // strangeKnobs names variables that look like ibrun's and are not read.
 func strangeKnobs(env []string) (warnings []string) {
-	given := []string{"RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "HOST", "JOB_ID", "APPNUM", "CAPTURES", "SHIPPED_TO"}
+	given := []string{"RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "HOST", "JOB_ID", "APPNUM", "FD", "HCA", "CAPTURES", "SHIPPED_TO"}
 	for _, entry := range env {
 		name, _, _ := strings.Cut(entry, "=")
 		short, ours := strings.CutPrefix(name, "IBRUN_")

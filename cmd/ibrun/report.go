@@ -98,10 +98,14 @@ func (r *reporter) faultLine(f wire.Fault) string {
 		}
 		return fmt.Sprintf("rank %d on %s aborted the job with code %d: %s", rank(f.Rank), f.Host, f.Status.Code, f.Cause)
 	case wire.FaultRank:
-		if f.Cause != "" {
-			return fmt.Sprintf("rank %d on %s %s: %s", rank(f.Rank), f.Host, ending(f.Status), f.Cause)
+		text := fmt.Sprintf("rank %d on %s %s", rank(f.Rank), f.Host, ending(f.Status))
+		if f.Awaited {
+			text += " before MPI_Finalize: the job ends despite --keep-going, as ranks of MPI wait for each other"
 		}
-		return fmt.Sprintf("rank %d on %s %s", rank(f.Rank), f.Host, ending(f.Status))
+		if f.Cause != "" {
+			text += ": " + f.Cause
+		}
+		return text
 	case wire.FaultSpawn:
 		who := fmt.Sprintf("rank %d", rank(f.Rank))
 		if f.Count > 1 {
@@ -165,8 +169,6 @@ func (r *reporter) outcome(o core.Outcome, timeout time.Duration, allCodes bool)
 		if tail := o.Fault.Tail; tail != "" && o.Fault.What == wire.FaultLost {
 			r.tail(tail)
 		}
-	case core.CauseTimeout:
-		r.line("the job was ended: its time of %v (--timeout) was up", timeout)
 	case core.CauseSignal:
 		if !r.quiet {
 			r.line("the job was ended: ibrun got %s", unix.SignalName(syscall.Signal(o.Signal)))
@@ -177,7 +179,11 @@ func (r *reporter) outcome(o core.Outcome, timeout time.Duration, allCodes bool)
 		}
 	case core.CauseOffspring:
 		r.line("the job was ended: a job that it had spawned failed with code %d", o.Code)
-	case core.CauseWait:
+	}
+	if o.Cause == core.CauseTimeout || o.EndedBy == core.CauseTimeout {
+		r.line("the job was ended: its time of %v (--timeout) was up", timeout)
+	}
+	if o.Cause == core.CauseWait || o.EndedBy == core.CauseWait {
 		r.line("the job was ended: ranks were still running when the time of --wait was up")
 	}
 	if o.Truncated > 0 && o.Cause != core.CauseSink {

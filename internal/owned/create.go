@@ -15,7 +15,9 @@ import (
 // Create opens a file for writing and makes it if there is none. What it holds
 // stays. In a directory that everybody can write to, neither a link nor a file is
 // taken that another user has put there: Linux can refuse these itself (proc(5),
-// fs.protected_symlinks and fs.protected_regular) and does not everywhere.
+// fs.protected_symlinks and fs.protected_regular) and does not everywhere. A terminal
+// does not become that of this process's session: it would stop those that read
+// it, and end all when it is closed.
 func Create(path string) (*os.File, error) {
 	fail := func(err error) (*os.File, error) { return nil, &fs.PathError{Op: "open", Path: path, Err: err} }
 	dir, name, err := resolve(path)
@@ -23,7 +25,7 @@ func Create(path string) (*os.File, error) {
 		return fail(err)
 	}
 	if name == "" { // of procfs, whose links are this process's own open files
-		return os.OpenFile(path, os.O_WRONLY, 0)
+		return os.OpenFile(path, os.O_WRONLY|syscall.O_NOCTTY, 0)
 	}
 	where := filepath.Join(dir, name)
 	f, err := os.OpenFile(where, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -33,7 +35,7 @@ func Create(path string) (*os.File, error) {
 	if err = acceptable(dir, func() (fs.FileInfo, error) { return os.Lstat(where) }); err != nil {
 		return fail(err) // and do not wait for the other end of a stranger's pipe
 	}
-	if f, err = os.OpenFile(where, os.O_WRONLY|syscall.O_NOFOLLOW, 0); err != nil {
+	if f, err = os.OpenFile(where, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NOCTTY, 0); err != nil {
 		return nil, err
 	}
 	if err := acceptable(dir, f.Stat); err != nil {

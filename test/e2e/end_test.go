@@ -98,13 +98,13 @@ func TestNothingSurvives(t *testing.T) {
 			t.Run(role+strconv.Itoa(which), func(t *testing.T) {
 				mark := mark(t)
 				cmd := command(t, "-n", "6", "--launcher", "local", "--hosts", "a,b,c", "--tree", "chain",
-					"sh", "-c", "(setsid sh -c 'sleep 1000 & exec sleep 1000' </dev/null >/dev/null 2>&1 &); exec sleep 1000")
+					"sh", "-c", "(setsid sh -c 'sleep 1000 & exec sleep 1000' </dev/null >/dev/null 2>&1 &); sleep 1000 & kill -STOP $!; exec sleep 1000")
 				cmd.Env = append(os.Environ(), mark)
 				var stderr lines
 				cmd.Stderr = &stderr
 				require.NoError(t, cmd.Start())
-				// Root; three guards and agents; per rank a sleep and two strays.
-				eventually(t, 10*time.Second, "all is up", func() bool { return len(marked(mark)) >= 1+6+18 })
+				// Root; three guards and agents; per rank a sleep, a stopped one and two strays.
+				eventually(t, 10*time.Second, "all is up", func() bool { return len(marked(mark)) >= 1+6+24 })
 				victim := cmd.Process.Pid
 				if role != "root" {
 					victim = agents(role)[which]
@@ -150,4 +150,12 @@ func TestWhatRan(t *testing.T) {
 	o = run("bad")
 	require.Equal(t, 125, o.code, o.stderr)
 	require.Contains(t, o.stderr, "the job was not started: 1 node could not be reached")
+}
+
+// A job that goes on after a failure ends when its time is up; the first failure stays the cause.
+func TestTimeoutAfterFailure(t *testing.T) {
+	o := ibrun(t, "--keep-going", "--timeout", "1", "-n", "2", "sh", "-c", "[ $RANK = 1 ] && exit 3; exec sleep 1000")
+	require.Equal(t, 3, o.code)
+	require.Regexp(t, `^ibrun: rank 1 on \S+ exited with code 3\nibrun: the job was ended: its time of 1s \(--timeout\) was up\n$`, o.stderr)
+	require.Less(t, o.took, patience/2)
 }

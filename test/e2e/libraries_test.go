@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -11,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -82,6 +85,59 @@ func TestLibpmi(t *testing.T) {
 	program := withLibrary(t, "libpmi", "libpmi")
 	t.Run("ibrun", func(t *testing.T) { longValues(t, program) })
 	t.Run("others", func(t *testing.T) { anyAnswers(t, program) })
+	t.Run("progress", func(t *testing.T) { progressWhileWaiting(t, program) })
+	t.Run("idle", func(t *testing.T) { idleWait(t, program) })
+}
+
+// progressWhileWaiting has rank 0 wait in a barrier to which rank 1 comes only after progress
+// of rank 0, which asks for a value in there. ibrun answers that after the barrier, and
+// mpiexec.hydra before.
+func progressWhileWaiting(t *testing.T, client string) {
+	for _, launcher := range []string{program, "mpiexec.hydra"} {
+		fifo := filepath.Join(t.TempDir(), "fifo")
+		require.NoError(t, unix.Mkfifo(fifo, 0o600))
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		o := finish(t, exec.CommandContext(ctx, launcher, "-n", "2", client, "progress", fifo))
+		require.Equal(t, 0, o.code, "%s: %s", launcher, o.stderr)
+		require.ElementsMatch(t, []string{"rank 0 went on", "rank 1 went on"}, strings.Split(strings.TrimSpace(string(o.stdout)), "\n"))
+	}
+}
+
+// idleWait counts how often a rank that waits in a barrier makes progress: it
+// pauses in between, soon for 10 ms.
+func idleWait(t *testing.T, client string) {
+	const calls, early = 100, 60 // pauses grow for the first calls
+	conn, theirs := launcherSocket(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, client, "idle", fmt.Sprint(calls))
+	c.Env = append(os.Environ(), "PMI_FD=3", "PMI_RANK=2", "PMI_SIZE=4")
+	c.ExtraFiles = []*os.File{theirs}
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	theirs.Close()
+	for lines, asked := bufio.NewReader(conn), ""; !strings.HasPrefix(asked, "cmd=barrier_in"); {
+		asked, err = lines.ReadString('\n')
+		require.NoError(t, err)
+		for i, question := range []string{"cmd=init", "cmd=get_maxes", "cmd=get_my_kvsname"} {
+			if strings.HasPrefix(asked, question) {
+				_, err = fmt.Fprintln(conn, stock[i])
+				require.NoError(t, err)
+			}
+		}
+	}
+	waiting := time.Now()
+	printed := bufio.NewScanner(out)
+	require.True(t, printed.Scan())
+	require.Equal(t, "progress", printed.Text())
+	require.GreaterOrEqual(t, time.Since(waiting), (calls-early)*10*time.Millisecond)
+	_, err = fmt.Fprintln(conn, "cmd=barrier_out")
+	require.NoError(t, err)
+	require.True(t, printed.Scan())
+	require.Equal(t, "barrier 0", printed.Text())
+	require.NoError(t, c.Wait())
 }
 
 // longValues runs libpmi under ibrun and alone: values of 16 KiB, and the ranks of
@@ -113,20 +169,29 @@ var (
 	}
 )
 
+// launcherSocket is a launcher's end of a rank's descriptor, and the rank's.
+func launcherSocket(t *testing.T) (ours *net.UnixConn, theirs *os.File) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	theirs = os.NewFile(uintptr(fds[1]), "theirs")
+	file := os.NewFile(uintptr(fds[0]), "ours")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	t.Cleanup(func() { theirs.Close() })
+	return conn.(*net.UnixConn), theirs
+}
+
 // answered runs a program's "any" as rank 2 of 4 under a launcher that says some
 // words, whatever it is asked, and returns what the program printed and asked,
 // and its exit code.
 func answered(t *testing.T, program, words string, env ...string) (printed, asked string, code int) {
 	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
-	theirs := os.NewFile(uintptr(fds[1]), "theirs")
+	conn, theirs := launcherSocket(t)
+	defer conn.Close() // many are made
 	defer theirs.Close()
-	ours := os.NewFile(uintptr(fds[0]), "ours")
-	conn, err := net.FileConn(ours)
-	require.NoError(t, err)
-	ours.Close()
-	defer func() { conn.Close() }()
 	c := exec.Command(program, "any")
 	c.Env = append(os.Environ(), env...)
 	c.ExtraFiles = []*os.File{theirs}
@@ -139,7 +204,7 @@ func answered(t *testing.T, program, words string, env ...string) (printed, aske
 	}
 	go func() {
 		_, _ = conn.Write([]byte(words)) // unless the program has had enough before
-		_ = conn.(*net.UnixConn).CloseWrite()
+		_ = conn.CloseWrite()
 	}()
 	var heard bytes.Buffer
 	_, _ = heard.ReadFrom(conn) // until the program ends, which may be rude
@@ -148,10 +213,10 @@ func answered(t *testing.T, program, words string, env ...string) (printed, aske
 }
 
 // greeted takes a program's Hello, and returns the socket that came with it.
-func greeted(t *testing.T, rank net.Conn) net.Conn {
+func greeted(t *testing.T, rank *net.UnixConn) *net.UnixConn {
 	t.Helper()
 	words, oob := make([]byte, 100), make([]byte, 100)
-	n, oobn, _, _, err := rank.(*net.UnixConn).ReadMsgUnix(words, oob)
+	n, oobn, _, _, err := rank.ReadMsgUnix(words, oob)
 	require.NoError(t, err)
 	require.Equal(t, wire.Append(nil, wire.Hello{}), words[:n])
 	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
@@ -165,7 +230,7 @@ func greeted(t *testing.T, rank net.Conn) net.Conn {
 	c, err := net.FileConn(f)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
-	return c
+	return c.(*net.UnixConn)
 }
 
 // anyAnswers runs libpmi under a launcher that is not ours, where it is a client

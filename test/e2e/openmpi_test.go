@@ -94,9 +94,11 @@ func TestOpenMPIEnvironment(t *testing.T) {
 		return string(o.stdout)
 	}
 	crowd := fmt.Sprint(runtime.NumCPU() + 1)
-	require.Regexp(t, `(?m)^FLUX_PMI_LIBRARY_PATH=/proc/\d+/fd/\d+$`, variables("-n", "1"))
-	require.Regexp(t, `(?m)^FLUX_JOB_ID=\d+$`, variables("FLUX_JOB_ID=mine"))
-	require.NotContains(t, variables("-n", "1"), "yield_when_idle")
+	require.Regexp(t, `(?m)^FLUX_PMI_LIBRARY_PATH=/proc/\d+/fd/\d+$`, variables("-n", "2"))
+	require.Regexp(t, `(?m)^FLUX_JOB_ID=\d+$`, variables("-n", "2", "FLUX_JOB_ID=mine"))
+	require.NotContains(t, variables("-n", "1"), "FLUX_") // whatever it starts, it is alone
+	require.Contains(t, variables("-n", "1", "--mpi", "openmpi"), "FLUX_")
+	require.NotContains(t, variables("-n", "1", "--mpi", "openmpi"), "yield_when_idle")
 	require.Contains(t, variables("-n", crowd), "OMPI_MCA_mpi_yield_when_idle=1\n")
 	require.NotContains(t, variables("-n", crowd, "OMPI_MCA_mpi_yield_when_idle=0"), "yield_when_idle=1\n")
 	require.NotContains(t, variables("-n", crowd, "--mpi", "mpich"), "FLUX_")

@@ -129,7 +129,7 @@ func one(program string, start func(proc.Cmd) (*proc.Process, error)) (p *proc.P
 	}
 	theirs, ours = append(theirs, os.NewFile(uintptr(b), "rank's door")), append(ours, os.NewFile(uintptr(a), "door"))
 	began := time.Now()
-	p, err = start(proc.Cmd{Path: program, Argv: []string{program}, Env: os.Environ(), Files: theirs, Setsid: true})
+	p, err = start(proc.Cmd{Path: program, Argv: []string{program}, Env: os.Environ(), Files: theirs, Setpgid: true})
 	return p, time.Since(began), err
 }
 

@@ -1,8 +1,11 @@
-/* What the tests do with libpmi: libpmi exchange, under ibrun; libpmi any, under a launcher that answers anything. */
+/* What the tests do with libpmi: libpmi exchange, under ibrun; libpmi any, under a launcher that answers anything;
+ * libpmi progress FIFO and libpmi idle N, in the place of Open MPI. */
 #include "pmi.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, size;
 
@@ -91,6 +94,41 @@ static void any(void)
 	printf("finalize %d\n", PMI_Finalize());
 }
 
+static const char *fifo;	/* opening it for writing is the progress that rank 1 needs */
+static int enough;	/* calls of opal_progress after which the launcher hears of it */
+static int calls;
+static char space[1024];
+
+void opal_progress(void);
+
+/* What Open MPI would do: answer a peer, for which it may have to ask for a value. */
+void opal_progress(void)
+{
+	char value[16];
+	calls++;
+	if (fifo) {
+		int peer = open(fifo, O_WRONLY);
+		fifo = NULL;
+		must(peer >= 0 && !PMI_KVS_Get(space, "early", value, sizeof value) && !strcmp(value, "bird"), "get within a barrier");
+		must(!close(peer), "close");
+	}
+	if (calls == enough)
+		must(printf("progress\n") > 0 && !fflush(stdout), "output");
+}
+
+/* Rank 1 comes to the barrier when rank 0, which waits there, has made progress. */
+static void progress(const char *path)
+{
+	must(!PMI_KVS_Get_my_name(space, sizeof space), "my_name");
+	must(!PMI_KVS_Put(space, "early", "bird") && !PMI_Barrier(), "put");
+	if (rank == 0)
+		fifo = path;
+	else
+		must(open(path, O_RDONLY) >= 0, "fifo");
+	must(!PMI_Barrier() && !fifo && !PMI_Barrier() && !PMI_Finalize(), "barrier");
+	printf("rank %d went on\n", rank);
+}
+
 int main(int argc, char **argv)
 {
 	int spawned, yes = -1, err = PMI_Get_rank(&rank) == PMI_ERR_INIT ? PMI_Init(&spawned) : PMI_FAIL;
@@ -100,6 +138,10 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1 && !strcmp(argv[1], "exchange"))
 		exchange();
+	else if (argc > 2 && !strcmp(argv[1], "progress"))
+		progress(argv[2]);
+	else if (argc > 2 && !strcmp(argv[1], "idle"))
+		enough = atoi(argv[2]), printf("barrier %d\n", PMI_Barrier());
 	else
 		any();
 	return 0;

@@ -1,5 +1,6 @@
 /* What a test of a launcher asks of an MPI program, by the first argument. */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,17 @@ static void names(void)
 		MPI_Unpublish_name("service", MPI_INFO_NULL, port);
 }
 
+/* Says how long so many reductions take. */
+static void reductions(int count)
+{
+	MPI_Barrier(MPI_COMM_WORLD);
+	double began = MPI_Wtime();
+	for (int i = 0, sum; i < count; i++)
+		MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	if (rank == 0)
+		printf("%d reductions: %.3f s\n", count, MPI_Wtime() - began);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "hello";
@@ -69,6 +81,8 @@ int main(int argc, char **argv)
 		collectives();
 	else if (!strcmp(what, "names"))
 		names();
+	else if (!strcmp(what, "reductions"))
+		reductions(atoi(argv[2]));
 	else if (!strcmp(what, "abort") && rank == 1)
 		MPI_Abort(MPI_COMM_WORLD, atoi(argv[2]));
 	else if (!strcmp(what, "leave") && rank == 1)
@@ -82,6 +96,8 @@ int main(int argc, char **argv)
 				printf("spinning\n");
 				fflush(stdout);
 			}
+			if (times == 100 && rank == 1 && argc > 2 && !strcmp(argv[2], "fall"))
+				raise(SIGKILL);
 		}
 	if (!strcmp(what, "abort") || !strcmp(what, "leave") || !strcmp(what, "die"))
 		MPI_Barrier(MPI_COMM_WORLD);

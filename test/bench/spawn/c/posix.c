@@ -49,7 +49,7 @@ static long long start(char **argv, char **env) {
 	posix_spawn_file_actions_adddup2(&files, err[1], 2);
 	posix_spawn_file_actions_adddup2(&files, door[1], 3);
 	posix_spawnattr_init(&attr);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
 	pid_t pid;
 	long long began = now();
 	check(posix_spawn(&pid, argv[0], &files, &attr, argv, env), "posix_spawn");

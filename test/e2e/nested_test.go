@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A launcher below a rank starts a job of its own, however it is called: its ranks are numbered from
+// 0, and nothing is said.
+func TestNestedLaunchers(t *testing.T) {
+	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
+	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+	openMPI, mpich, dir := openMPIProgram(t), mpiProgram(t), t.TempDir()
+	mpirun := []string{"mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", "2", openMPI, "ring"}
+	script := filepath.Join(dir, "script")
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\n"+strings.Join(mpirun, " ")+"\n"), 0o700))
+	with := func(before ...string) []string { return append(before, mpirun...) }
+	for name, c := range map[string]struct {
+		ranks string
+		argv  []string
+	}{
+		"mpirun":                  {"1", mpirun},
+		"mpirun in each of two":   {"2", mpirun},
+		"behind a prefix":         {"2", with("env", "A=b")},
+		"in a script":             {"2", []string{script}},
+		"in a command of a shell": {"2", []string{"sh", "-c", strings.Join(mpirun, " ") + "; exit $?"}},
+		"by one rank of Python":   {"1", with("/usr/bin/python3", "-c", "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)")},
+		"mpiexec.hydra":           {"2", []string{"mpiexec.hydra", "-n", "2", mpich, "ring"}},
+		"hydra, outside a port":   {"2", []string{"--pmi-port", "mpiexec.hydra", "-n", "2", mpich, "ring"}},
+		"ibrun and Open MPI":      {"2", []string{program, "--bind-to", "none", "-n", "2", openMPI, "ring"}},
+		"ibrun and MPICH":         {"2", []string{program, "--bind-to", "none", "-n", "2", mpich, "ring"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := ibrun(t, append([]string{"--bind-to", "none", "--timeout", "40", "-n", c.ranks}, c.argv...)...)
+			require.Equal(t, 0, o.code, o.stderr)
+			require.Empty(t, o.stderr)
+			for _, line := range []string{"rank 0 of 2: ring\n", "rank 1 of 2: ring\n"} {
+				require.Equal(t, map[string]int{"1": 1, "2": 2}[c.ranks], strings.Count(string(o.stdout), line), "%s", o.stdout)
+			}
+		})
+	}
+}
+
+// What a launcher's ranks must not take for theirs is not in its environment; it may still read which
+// rank it is. The user's word counts.
+func TestLauncherEnvironment(t *testing.T) {
+	srun := filepath.Join(t.TempDir(), "srun")
+	require.NoError(t, os.WriteFile(srun, []byte("#!/bin/sh\nenv\n"), 0o700))
+	o := ibrun(t, "-n", "2", "--pmi-port", srun)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.NotRegexp(t, `(?m)^(PMI_FD|PMI_PORT|PMI_ID|PMI_JOBID|PMI_SPAWNED|FLUX_\w+)=`, string(o.stdout))
+	require.Regexp(t, `(?m)^PMI_RANK=1$`, string(o.stdout))
+	o = ibrun(t, "-n", "2", "--mpi", "openmpi", srun)
+	require.Regexp(t, `(?m)^FLUX_JOB_ID=`, string(o.stdout))
+	require.Regexp(t, `(?m)^PMI_FD=3$`, string(o.stdout))
+	o = ibrun(t, "-v", "-n", "2", srun)
+	require.Equal(t, 1, strings.Count(o.stderr, srun+" is a launcher: it gets nothing of PMI"), o.stderr)
+}
+
+// ibrun below another launcher starts ranks that are not that launcher's.
+func TestNestedIbrun(t *testing.T) {
+	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
+	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+	for _, outer := range []string{"mpirun.openmpi --oversubscribe --bind-to none", "mpiexec.hydra"} {
+		for library, path := range map[string]string{"libmpi": openMPIProgram(t), "libmpich": mpiProgram(t)} {
+			c := command(t, "-n", "2", path, "ring")
+			c.Args = append(append(strings.Fields(outer), "-n", "2", program), c.Args[1:]...)
+			c.Path = lookPath(t, c.Args[0])
+			o := finish(t, c)
+			require.Equal(t, 0, o.code, "%s, %s: %s", outer, library, o.stderr)
+			require.Equal(t, 2, strings.Count(string(o.stdout), "rank 1 of 2: ring\n"), "%s, %s: %s", outer, library, o.stdout)
+		}
+		c := command(t, "-n", "1", "--mpi", "none", "env")
+		c.Args = append(append(strings.Fields(outer), "-n", "1", program), c.Args[1:]...)
+		c.Path = lookPath(t, c.Args[0])
+		o := finish(t, c)
+		require.Equal(t, 0, o.code, o.stderr)
+		require.Contains(t, string(o.stdout), "\nIBRUN_RANK=0\n")
+		require.NotRegexp(t, `(?m)^(PMI_FD|PMI_PORT|PMIX_\w+|FLUX_\w+|OMPI_MCA_ess\w*|OMPI_MCA_orte_hnp_uri)=`, string(o.stdout), outer)
+	}
+}
+
+func lookPath(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	require.NoError(t, err)
+	return path
+}
