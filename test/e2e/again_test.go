@@ -60,7 +60,7 @@ func scripted(t *testing.T, s stage, script string, more ...string) outcome {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	c := command(t, append(append(append([]string{"--timeout", "60"}, s.args...), more...), "sh", "-c", script, self)...)
+	c := command(t, append(append([]string{"--timeout", "60"}, more...), s.run("sh", "-c", script, self)...)...)
 	c.Env = append(os.Environ(), swift)
 	return finish(t, c)
 }

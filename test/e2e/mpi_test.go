@@ -102,7 +102,7 @@ func TestMPICHCounts(t *testing.T) {
 func TestPMIOverTheTree(t *testing.T) {
 	client := pmiClient(t)
 	for _, s := range stages() {
-		o := ibrun(t, append(append([]string{}, s.args...), client, "-all", "-bytes", "900")...)
+		o := ibrun(t, s.run(client, "-all", "-bytes", "900")...)
 		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
 		require.Regexp(t, `^\d+ ranks exchanged\n$`, string(o.stdout))
 	}

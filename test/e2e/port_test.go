@@ -19,7 +19,7 @@ import (
 func TestPort(t *testing.T) {
 	client := pmiClient(t)
 	for _, s := range stages() {
-		o := ibrun(t, append(append([]string{"--pmi-port"}, s.args...), client, "-all")...)
+		o := ibrun(t, append([]string{"--pmi-port"}, s.run(client, "-all")...)...)
 		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
 		require.Regexp(t, `^\d+ ranks exchanged\n$`, string(o.stdout))
 		require.Empty(t, o.stderr)

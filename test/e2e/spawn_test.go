@@ -27,7 +27,7 @@ func printed(o outcome) []string {
 func TestSpawn(t *testing.T) {
 	client := pmiClient(t)
 	for _, s := range stages() {
-		args := append(append([]string{}, s.args...), client, "-spawn", "3", "--", client, "-child")
+		args := s.run(client, "-spawn", "3", "--", client, "-child")
 		o := ibrun(t, args...)
 		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
 		require.Equal(t, []string{"child 0 of 3", "child 1 of 3", "child 2 of 3", "cmd=spawn_result rc=0"}, printed(o), s.name)
