@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os/exec"
 	"slices"
@@ -236,6 +237,9 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 	err = session.meet(t, s.most(t), progress)
 	if err == nil {
 		return session, nil
+	}
+	if errors.Is(err, io.EOF) {
+		session.leave(ctx)
 	}
 	session.line.abandon()
 	<-session.Done()

@@ -3,6 +3,7 @@ package remote
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -225,6 +226,16 @@ func (ses *Session) Tail() string {
 		text = string(noise[max(0, len(noise)-tailSize/2):]) + "\n" + text
 	}
 	return strings.TrimSpace(text)
+}
+
+// leave lets a session whose output has ended end by itself, but not for long: the
+// launcher closes its output first, and how it ends says why.
+func (ses *Session) leave(ctx context.Context) {
+	select {
+	case <-ses.Done():
+	case <-ctx.Done():
+	case <-time.After(stderrWait):
+	}
 }
 
 // drain waits, but not long, until all that the session printed has been read.

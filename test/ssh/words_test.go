@@ -27,7 +27,8 @@ func TestOptionsOverNodes(t *testing.T) {
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, "0 node0002 0|1 node0003 0|2 node0001 0|3 node0002 1|4 node0003 1", lines(o.stdout))
 
-	o = ibrun(t, c, "--hosts", "node[0001-0003]", "--pty", "sh", "-c", `[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo terminal of $RANK at $(tty)`)
+	o = ibrun(t, c, "--hosts", "node[0001-0003]", "--pty", "sh", "-c", `[ ! -t 0 ] || [ ! -t 1 ] || [ ! -t 2 ] || echo terminal of $RANK at $(tty)`)
+	require.Equal(t, 0, o.code, o.stderr)
 	require.Contains(t, o.stdout, "terminal of 0 at /dev/pts/")
 	require.Equal(t, 1, strings.Count(o.stdout, "terminal"), o.stdout)
 	o = ibrun(t, c, "--hosts", "node[0001-0003]", "--line-buffered", "sh", "-c", `[ -t 1 ] && [ ! -t 2 ] && echo $RANK`)
