@@ -18,10 +18,10 @@ enum {
 	most_nested = 32,	/* calls within progress within calls: the innermost makes none, which bounds the stack */
 };
 
-/* Open MPI's, bound when this library is loaded; NULL in a program without it. Peers may need messages that only this
- * rank can take or send before they come to the barrier in which it waits. A weak reference works on each glibc, where
- * dlsym would tie the library to the one that it was built with. */
+/* Open MPI's, bound when this library is loaded; NULL in a program without it. A weak reference works on each glibc,
+ * where dlsym would tie the library to the one that it was built with. */
 extern void opal_progress(void) __attribute__((weak));
+extern int MPI_Initialized(int *flag) __attribute__((weak));
 
 /* A string that grows. Memory that was not to be had is remembered until somebody looks. */
 struct text {
@@ -151,14 +151,25 @@ static bool quiet(long pause)
 	return n == 0 || (n < 0 && errno == EINTR);
 }
 
+/* needed reports whether peers may need messages that only this rank can take or send before they come to the barrier
+ * in which it waits, as those do that are in MPI_Finalize. Before MPI_Init is over there is no such message, and Open
+ * MPI closes connections of peers of which it does not know yet. Nor is there when it asks for a value: it may be in
+ * the middle of making a connection. */
+static bool needed(const struct call *c)
+{
+	int begun = 0;
+	return opal_progress && MPI_Initialized && !strcmp(c->reply, "barrier_out") && !MPI_Initialized(&begun) && begun;
+}
+
 /* await waits for the innermost call's answer. It takes those of outer calls, too, and its own may come within progress. */
 static int await(struct call *c)
 {
 	int err = PMI_SUCCESS;
+	bool progress = depth < most_nested && needed(c);
 	for (long pause = first_pause; !err && !c->answered;) {
 		if (deliver())
 			continue;
-		if (opal_progress && depth < most_nested && quiet(pause)) {
+		if (progress && quiet(pause)) {
 			opal_progress();
 			pause = pause + pause / 8 < last_pause ? pause + pause / 8 : last_pause;
 		} else {

@@ -2,6 +2,7 @@
  * libpmi progress FIFO and libpmi idle N, in the place of Open MPI. */
 #include "pmi.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +100,16 @@ static int enough;	/* calls of opal_progress after which the launcher hears of i
 static int calls;
 static char space[1024];
 
+static int begun;	/* whether MPI_Init is over */
+
 void opal_progress(void);
+int MPI_Initialized(int *flag);
+
+int MPI_Initialized(int *flag)
+{
+	*flag = begun;
+	return 0;
+}
 
 /* What Open MPI would do: answer a peer, for which it may have to ask for a value. */
 void opal_progress(void)
@@ -120,7 +130,10 @@ void opal_progress(void)
 static void progress(const char *path)
 {
 	must(!PMI_KVS_Get_my_name(space, sizeof space), "my_name");
-	must(!PMI_KVS_Put(space, "early", "bird") && !PMI_Barrier(), "put");
+	if (rank == 1)
+		must(!poll(NULL, 0, 50), "a wait for rank 0");
+	must(!PMI_KVS_Put(space, "early", "bird") && !PMI_Barrier() && calls == 0, "put, and no progress in MPI_Init");
+	begun = 1;
 	if (rank == 0)
 		fifo = path;
 	else
@@ -141,7 +154,7 @@ int main(int argc, char **argv)
 	else if (argc > 2 && !strcmp(argv[1], "progress"))
 		progress(argv[2]);
 	else if (argc > 2 && !strcmp(argv[1], "idle"))
-		enough = atoi(argv[2]), printf("barrier %d\n", PMI_Barrier());
+		begun = 1, enough = atoi(argv[2]), printf("barrier %d\n", PMI_Barrier());
 	else
 		any();
 	return 0;
