@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"ibrun/internal/limits"
+	"ibrun/internal/plain"
 	"ibrun/job"
 )
 
@@ -78,6 +79,6 @@ func LimitMain(args []string) int {
 		}
 	}
 	err := syscall.Exec(args[1], args[2:], os.Environ())
-	fmt.Fprintf(os.Stderr, "ibrun: %s: %v\n", args[1], err)
+	fmt.Fprintf(os.Stderr, "ibrun: %s: %v\n", plain.Text(args[1]), err)
 	return 126
 }
