@@ -44,6 +44,8 @@ const (
 	nodes = 3 // of the job
 	home  = "/run/" + victim
 	own   = "node0004" // the attacker's
+
+	scratch = "/run/scratch" // a folder of everybody, on the front
 )
 
 // patience bounds every wait.
@@ -69,13 +71,15 @@ func newStage(t *testing.T) *stage {
 	s.self = s.share("/proc/self/exe", "attack.test", 0o755)
 	binary := s.share(program, "ibrun", 0o755) // the front alone sees it by another path
 	const key = home + "/.ssh/id_ed25519"
-	prepare := "install -d -m 700 -o " + victimID + " -g " + victimID + " " + home + " " + home + "/.ssh && " +
+	prepare := "install -d -m 755 -o " + victimID + " -g " + victimID + " " + home + " && " +
+		"install -d -m 700 -o " + victimID + " -g " + victimID + " " + home + "/.ssh && " +
 		"install -m 600 -o " + victimID + " -g " + victimID + " /root/.ssh/id_ed25519 " + key
 	for _, node := range s.Nodes()[:nodes] {
 		s.root(node, "sh", "-c", prepare)
 	}
 	s.ibrun = home + "/bin/ibrun"
-	out, err := s.Command(t.Context(), "sh", "-c", prepare+" && install -D "+binary+" "+s.ibrun+" && chown -R "+victimID+" "+home).CombinedOutput()
+	front := prepare + " && install -D " + binary + " " + s.ibrun + " && chown -R " + victimID + " " + home + " && mkdir -m 1777 " + scratch
+	out, err := s.Command(t.Context(), "sh", "-c", front).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, os.Remove(binary))
 	return s
@@ -217,20 +221,40 @@ func (j *job) tell(line string) {
 	require.NoError(j.s.t, err)
 }
 
+// order gives the first rank a line, and tells whether the job has done it since.
+func (j *job) order(what string) (done func() bool) {
+	answer := "done" + what + "\n"
+	before := strings.Count(j.out.String(), answer)
+	j.tell(what)
+	return func() bool { return strings.Count(j.out.String(), answer) > before }
+}
+
+// do has the job do something.
+func (j *job) do(what string) {
+	j.s.t.Helper()
+	j.until(what, j.order(what))
+}
+
 // await waits until the job has printed something.
 func (j *job) await(text string) {
 	j.s.t.Helper()
+	j.until(text, func() bool { return strings.Contains(j.out.String(), text) })
+}
+
+// until waits while the job runs.
+func (j *job) until(what string, ok func() bool) {
+	j.s.t.Helper()
 	deadline := time.After(patience)
-	for !strings.Contains(j.out.String(), text) {
+	for !ok() {
 		select {
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(10 * time.Millisecond):
 		case <-j.over:
-			if strings.Contains(j.out.String(), text) {
+			if ok() {
 				return
 			}
-			require.FailNow(j.s.t, "the job has ended", "%s%s", j.out.String(), j.err.String())
+			require.FailNow(j.s.t, "the job has ended", "%s: %s%s", what, j.out.String(), j.err.String())
 		case <-deadline:
-			require.FailNow(j.s.t, "the job has not printed "+text, "%s%s", j.out.String(), j.err.String())
+			require.FailNow(j.s.t, "the job has not done it", "%s: %s%s", what, j.out.String(), j.err.String())
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -22,9 +23,9 @@ import (
 
 // roles are what this program does on a node, as whom it was started.
 var roles = map[string]func(args []string) int{
-	"work": work, "sleep": func([]string) int { fmt.Println("sleeps"); time.Sleep(time.Hour); return 0 },
+	"work": work, "sleep": func([]string) int { fmt.Println("begun"); <-time.After(time.Hour); return 0 },
 	"peep": peep, "grab": grab, "flood": flood, "guess": guess, "spoof": spoof, "sniff": sniff, "swap": swap,
-	"listen": listen, "hear": hear, "storm": storm,
+	"listen": listen, "hear": hear, "storm": storm, "pry": pry,
 }
 
 func ownerOf(i fs.FileInfo) string { return strconv.Itoa(int(i.Sys().(*syscall.Stat_t).Uid)) }
@@ -123,7 +124,7 @@ func flood(args []string) int {
 			for {
 				c, err := net.DialTimeout("tcp", args[0], 5*time.Second)
 				if err != nil {
-					time.Sleep(time.Millisecond)
+					<-time.After(time.Millisecond)
 					continue
 				}
 				_, _ = c.Write(says)
@@ -272,6 +273,26 @@ func swap(args []string) int {
 	}
 }
 
+// pry prints what it can write of a user's files below some folders: USER FOLDER...
+func pry(args []string) int {
+	for _, folder := range args[1:] {
+		_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return nil // it can be seen and not be listed
+			}
+			i, err := d.Info()
+			if err != nil || ownerOf(i) != args[0] || i.Mode()&fs.ModeSymlink != 0 {
+				return nil
+			}
+			if unix.Access(path, unix.W_OK) == nil {
+				fmt.Printf("%s: done\n", path)
+			}
+			return nil
+		})
+	}
+	return 0
+}
+
 // listen has a socket with a name.
 func listen(args []string) int {
 	l, err := net.Listen("unix", args[0])
@@ -313,7 +334,7 @@ func storm(args []string) int {
 				continue
 			}
 			pid, err := strconv.Atoi(d.Name())
-			if err != nil {
+			if err != nil || pid == os.Getpid() {
 				continue
 			}
 			if unix.Kill(pid, unix.SIGKILL) == nil {
