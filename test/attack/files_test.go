@@ -21,6 +21,7 @@ func plantProgram(s *stage, _ *job) {
 	_, _ = s.by(victimID, node, "sh", "-c", "test -x "+at+" && "+at)
 	require.Equal(s.t, victim+"\n", s.root(node, "cat", mark), "a program that is run without a look at its owner")
 	s.root(node, "rm", mark)
+	defer s.root(node, "rm", "-f", mark)
 
 	as := *s
 	as.ibrun = at
@@ -43,10 +44,11 @@ func swapShipped(s *stage, _ *job) {
 	s.root(node, "sh", "-c", "rm -rf /tmp/weak*")
 
 	out, end = s.begin(node, "swap", "ibrun", "/tmp", "/var/tmp", "/dev/shm")
-	for range 3 {
+	s.await("the folder is seen", func() bool { // it is there for some milliseconds
 		j := s.on("-n", "3", "hostname")
 		require.Contains(s.t, j.end(), node)
-	}
+		return strings.Contains(out.String(), "seen\n")
+	})
 	end()
 	require.NotContains(s.t, out.String(), "swapped")
 }

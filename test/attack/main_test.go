@@ -49,7 +49,7 @@ const (
 )
 
 // patience bounds every wait.
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 // stage is a cluster with two users, and this program where all nodes see it.
 type stage struct {
@@ -121,14 +121,23 @@ func as(id string, args ...string) []string {
 // root runs a command on a node as root, which must succeed.
 func (s *stage) root(node string, args ...string) string {
 	s.t.Helper()
-	out, err := s.Exec(s.t.Context(), node, args...).CombinedOutput()
+	out, err := s.exec(node, args...)
 	require.NoError(s.t, err, "%s: %s: %s", node, args, out)
-	return string(out)
+	return out
 }
 
 // by runs a command on a node as one of the users.
 func (s *stage) by(id, node string, args ...string) (string, error) {
-	out, err := s.Exec(s.t.Context(), node, as(id, args...)...).CombinedOutput()
+	return s.exec(node, as(id, args...)...)
+}
+
+// exec runs a command on a node, not for longer than patience.
+func (s *stage) exec(node string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	c := s.Exec(ctx, node, args...)
+	c.WaitDelay = time.Second
+	out, err := c.CombinedOutput()
 	return string(out), err
 }
 
@@ -159,9 +168,12 @@ func (s *stage) begin(node, tool string, args ...string) (out *screen, end func(
 	}
 }
 
+// await waits for something, in the test's own goroutine: ok may fail the test.
 func (s *stage) await(what string, ok func() bool) {
 	s.t.Helper()
-	require.Eventually(s.t, ok, patience, 20*time.Millisecond, what)
+	for deadline := time.Now().Add(patience); !ok(); <-time.After(10 * time.Millisecond) {
+		require.True(s.t, time.Now().Before(deadline), what)
+	}
 }
 
 // screen is output that can be looked at while it comes.
