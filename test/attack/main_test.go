@@ -48,8 +48,11 @@ const (
 	scratch = "/run/scratch" // a folder of everybody, on the front
 )
 
-// patience bounds every wait.
-const patience = 30 * time.Second
+// patience bounds every wait, longest every job: the first one runs during all attacks.
+const (
+	patience = 60 * time.Second
+	longest  = 5 * time.Minute
+)
 
 // stage is a cluster with two users, and this program where all nodes see it.
 type stage struct {
@@ -206,7 +209,7 @@ type job struct {
 
 // run starts ibrun as the victim, on the front.
 func (s *stage) run(args ...string) *job {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	s.t.Cleanup(cancel)
 	j := &job{s: s, cmd: s.Command(ctx, as(victimID, append([]string{s.ibrun}, args...)...)...), over: make(chan struct{})}
 	j.cmd.Dir = "/"
