@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ibrun/internal/limits"
+	"ibrun/internal/plain"
 	"ibrun/internal/proc"
 	"ibrun/job"
 )
@@ -125,5 +126,5 @@ func LimitMain(args []string) int {
 // complain says on a rank's standard error what the agent cannot know, with the node.
 func complain(format string, args ...any) {
 	host, _ := os.Hostname()
-	fmt.Fprintf(os.Stderr, "ibrun: %s: %s\n", host, fmt.Sprintf(format, args...))
+	fmt.Fprintf(os.Stderr, "ibrun: %s: %s\n", plain.Text(host), plain.Text(fmt.Sprintf(format, args...)))
 }

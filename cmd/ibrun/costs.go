@@ -95,5 +95,5 @@ func showCosts(w io.Writer, name string) {
 		c, window, sessions := s.Middle()
 		fmt.Fprintf(w, "%-24s %-20s %8d %8d %12s %12s %6d\n", plain.Text(s.Launcher), plain.Text(s.Site), len(s.Seen), sessions, c.SEQ.Round(costDigit), c.REM.Round(costDigit), window)
 	}
-	fmt.Fprintf(w, "kept in %s\n", name)
+	fmt.Fprintf(w, "kept in %s\n", plain.Text(name))
 }
