@@ -29,6 +29,7 @@ func FuzzFeed(f *testing.F) {
 		two + frame("cmd=abort;isworld=TRUE;msg=so;"),
 		two + frame("cmd=ring;ring-count=1;ring-left=a;ring-right=b;thrid=2;") + frame("cmd=what;"),
 		"cmd=put kvsname=kvs_ibrun_0 key=a value=b\n",
+		"cmd=init pmi_version=1 pmi_subversion=1\ncmd=get kvsname=" + strings.Repeat("a", 1000) + "\x00" + strings.Repeat("a", 9000) + "\n",
 		"cmd=init pmi_version=1 pmi_subversion=1 ibrun_values=2048\ncmd=get_maxes\ncmd=put kvsname=kvs_ibrun_0 key=a value=" + strings.Repeat("b", 2000) + "\n",
 	} {
 		f.Add([]byte(text), uint8(1), false)

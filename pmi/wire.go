@@ -66,11 +66,15 @@ func (e *Engine) next(b []byte) (text string, n int, err error) {
 		return e.nextFrame(b)
 	}
 	end := bytes.IndexByte(b, '\n')
+	line := b[:min(len(b), e.mostLine())]
+	if end >= 0 && end < len(line) {
+		line = line[:end]
+	}
+	if bytes.IndexByte(line, 0) >= 0 {
+		return "", 0, errNUL // before the rest has come, too
+	}
 	if end >= e.mostLine() || end < 0 && len(b) >= e.mostLine() {
 		return "", 0, fmt.Errorf("a line of more than %d bytes: %s", e.mostLine(), seen(string(b[:64])))
-	}
-	if at := bytes.IndexByte(b[:max(end, 0)], 0); at >= 0 || end < 0 && bytes.IndexByte(b, 0) >= 0 {
-		return "", 0, errNUL
 	}
 	if end < 0 {
 		return "", 0, nil

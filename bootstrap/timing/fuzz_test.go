@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io"
 	"strings"
@@ -18,6 +19,7 @@ import (
 func FuzzViews(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, uint8(4))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 1}, uint8(9))
+	f.Add(bytes.Repeat([]byte{0xc0}, 1000), uint8(62))
 	f.Fuzz(func(t *testing.T, input []byte, nodes uint8) {
 		number := func() (n int64) {
 			var b [8]byte
@@ -32,7 +34,7 @@ func FuzzViews(f *testing.F) {
 				n.At[m] = min(time.Duration(number()), 1<<60) - 1
 			}
 			n.CPU, n.Error = time.Duration(number()), time.Duration(number())
-			l.Nodes = append(l.Nodes, Node{Host: strings.Repeat("h", int(number()%300)), NodeTimes: n})
+			l.Nodes = append(l.Nodes, Node{Host: strings.Repeat("h", int(uint64(number())%300)), NodeTimes: n})
 		}
 		size := len(l.Page()) + len(l.Picture())
 		s := l.Summarize()

@@ -114,7 +114,7 @@ func linkReport(s *stage, _ *job) {
 // linkLeftovers leads the clean-up behind ranks of Open MPI to the victim's files.
 func linkLeftovers(s *stage, _ *job) {
 	node := s.Nodes()[0]
-	j := s.run("--hosts", node, "-n", "1", "sh", "-c", `echo "job $FLUX_JOB_ID."; read -r end`)
+	j := s.run("--hosts", node, "--mpi", "openmpi", "-n", "1", "sh", "-c", `echo "job $FLUX_JOB_ID."; read -r end`)
 	j.await(".")
 	var id uint32
 	_, err := fmt.Sscanf(j.out.String(), "job %d.", &id)
