@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -65,8 +67,27 @@ func TestHangs(t *testing.T) {
 			require.Equal(t, c.phase, phases[len(phases)-1])
 			require.NotEmpty(t, e.Hint)
 			require.False(t, e.Early)
+			if _, silence, said := strings.Cut(e.Cause, "no word from it in "); said {
+				took, err := time.ParseDuration(silence)
+				require.NoError(t, err)
+				require.Less(t, took, 10*time.Second, "the limit of this session, not what is usual")
+			} else {
+				require.NotEqual(t, Version, c.phase, e.Cause)
+			}
 		})
 	}
+}
+
+// The wall clock may be set while a session runs: a connection's age is of the monotonic one.
+func TestAgeIsMonotonic(t *testing.T) {
+	s := newServer(t)
+	s.accept(func(net.Conn) { <-s.ended })
+	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(s.login(t).Port))))
+	require.NoError(t, err)
+	defer c.Close()
+	w, err := newConn(c.(*net.TCPConn), nil)
+	require.NoError(t, err)
+	require.NotEqual(t, w.began.Round(0), w.began, "without its monotonic reading it is another time (package time)")
 }
 
 // A host that does not even answer: its queue of connections is full.
