@@ -5,6 +5,7 @@ SHELL := /bin/bash
 
 FUZZTIME ?= 100000x
 ROUNDS   ?= 5
+REPEAT ?= 20
 CASES    ?= ssh tuned rsh latency own own-ssh
 
 RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
@@ -25,7 +26,7 @@ WAITING := ibrun/test/jobcontrol
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
 .PHONY: help build libpmi run test test-all test-packages test-computing test-waiting test-ib ib-packages check bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
-	bench-ssh bench-topo bench-tree fuzz sim sim-launch clean
+	bench-ssh bench-topo bench-tree fuzz repeat sim sim-launch soak clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -160,6 +161,13 @@ bench-tree: ## launches of 15 to 511 agents over a remote shell with latency, be
 
 fuzz: ## each fuzz target with FUZZTIME=100000x inputs
 	@test/fuzz $(FUZZTIME)
+
+soak: ## a job of ten minutes with key exchanges, keepalives, Ctrl-Z for 90 s and an agent that is stopped for 50 s (as root)
+	go test -count=1 -v -timeout 20m -run Soak ./test/jobcontrol -soak 10m
+
+repeat: ## the reproductions of docs/findings.md, issue 21, each 20 times (as root; an hour); REPEAT=20
+	@$(MAKE) --no-print-directory libpmi
+	@test/repeat $(REPEAT)
 
 sim: ## the production cores at scale in one process
 	go test -count=1 -v ./test/sim
