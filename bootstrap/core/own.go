@@ -302,7 +302,7 @@ func (c *Core) unpark() {
 			continue
 		}
 		c.want(p.asker)
-		if p.partialAt > 0 {
+		if p.partialAt > c.now { // else it waits for the rank, not for the time
 			c.wakeAt(p.partialAt)
 		}
 		c.own.parked = append(c.own.parked, p)
