@@ -196,6 +196,9 @@ func (c *Cluster) Address(name string) string {
 	return ""
 }
 
+// Root is where the machine sees a host's own files, such as its /tmp.
+func (c *Cluster) Root(name string) string { return fmt.Sprintf("/proc/%d/root", c.byName[name].pid()) }
+
 // VRSH is the rsh stand-in's client, the same path on the front and all nodes: --launcher-exec takes it.
 func (c *Cluster) VRSH() string { return runDir + "/vrsh" }
 

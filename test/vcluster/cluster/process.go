@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,36 +28,66 @@ func (c *Cluster) Processes(name string) (procs []Proc, err error) {
 	return procs, err
 }
 
-// processes finds all members of a process's network namespace but one process. A dead process is in none.
-func processes(holder, except int) ([]Proc, error) {
-	want, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", holder))
-	if err != nil {
-		return nil, err
+// AllProcesses is Processes of every host, by its name, in one look at the machine.
+func (c *Cluster) AllProcesses() (map[string][]Proc, error) {
+	names := map[string]string{} // of hosts, by their network namespaces
+	inits := map[int]bool{}
+	for _, h := range c.hosts {
+		network, err := networkOf(h.pid())
+		if err != nil {
+			return nil, fmt.Errorf("vcluster: %s: %w", h.name, err)
+		}
+		names[network], inits[h.pid()] = h.name, true
 	}
-	return inNamespace(want, except)
+	all := map[string][]Proc{}
+	err := eachProcess(func(pid int, network string) {
+		if name, ok := names[network]; ok && !inits[pid] {
+			all[name] = append(all[name], newProc(pid))
+		}
+	})
+	return all, err
 }
 
-func inNamespace(want string, except int) ([]Proc, error) {
-	names, err := os.ReadDir("/proc")
+// processes finds all members of a process's network namespace but one process. A dead process is in none.
+func processes(holder, except int) (procs []Proc, err error) {
+	want, err := networkOf(holder)
 	if err != nil {
 		return nil, err
 	}
-	var procs []Proc
+	err = eachProcess(func(pid int, network string) {
+		if network == want && pid != except {
+			procs = append(procs, newProc(pid))
+		}
+	})
+	return procs, err
+}
+
+func networkOf(pid int) (string, error) { return os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid)) }
+
+// eachProcess calls f for each process of the machine that is in a network namespace.
+func eachProcess(f func(pid int, network string)) error {
+	names, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
 	for _, name := range names {
 		pid, err := strconv.Atoi(name.Name())
-		if err != nil || pid == except {
+		if err != nil {
 			continue
 		}
-		if ns, err := os.Readlink(filepath.Join("/proc", name.Name(), "ns/net")); err != nil || ns != want {
-			continue
+		if network, err := networkOf(pid); err == nil {
+			f(pid, network)
 		}
-		p := Proc{Pid: pid, NodePid: nodePid(pid)}
-		if text, err := os.ReadFile(filepath.Join("/proc", name.Name(), "cmdline")); err == nil {
-			p.Argv = strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
-		}
-		procs = append(procs, p)
 	}
-	return procs, nil
+	return nil
+}
+
+func newProc(pid int) Proc {
+	p := Proc{Pid: pid, NodePid: nodePid(pid)}
+	if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil {
+		p.Argv = strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	}
+	return p
 }
 
 // nodePid reads the innermost process id.

@@ -1,0 +1,73 @@
+package faults
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ended are the promises after the loss of one process while a job runs.
+var ended = map[string]promise{
+	root:    {end: time.Second, clean: 5 * time.Second, code: 128 + int(unix.SIGKILL)},
+	agent:   {end: 5 * time.Second, clean: 5 * time.Second, code: 125},
+	reaper:  {end: 5 * time.Second, clean: 5 * time.Second, code: 125},
+	session: {end: 5 * time.Second, clean: 5 * time.Second, code: 125},
+	client:  {end: 5 * time.Second, clean: 5 * time.Second, code: 125},
+	rank:    {end: 5 * time.Second, clean: 5 * time.Second, code: 128 + int(unix.SIGKILL)},
+	spawned: {end: 5 * time.Second, clean: 5 * time.Second, goesOn: true},
+	shell:   {end: 5 * time.Second, clean: 5 * time.Second, code: 125},
+}
+
+// drawKill draws the death of one process.
+func drawKill(r *round) {
+	role := pick(r.rng, root, agent, agent, reaper, session, client, rank, rank, spawned, shell)
+	r.fault = fault{class: "kill " + role, phase: pick(r.rng, launch, running, running, ending), promise: ended[role]}
+	r.shape = drawShape(r.rng, 1)
+	switch role {
+	case client:
+		r.shape = drawShape(r.rng, 2)
+		r.shape.args[1] = "exec"
+		r.shape.hosts = r.shape.hosts[:min(8, len(r.shape.hosts))]
+	case shell:
+		r.fault.phase, r.shape.fresh = launch, true
+	case spawned:
+		r.shape.program = family
+	}
+	r.fault.litters = role == shell // which cannot take away its incomplete file then
+	if r.fault.phase == ending && r.rng.IntN(2) == 0 {
+		r.shape.program = brief
+	}
+	r.fault.after = time.Duration(r.rng.Int64N(int64(300 * time.Millisecond)))
+	switch {
+	case r.shape.program == brief:
+		r.fault.after += 1850 * time.Millisecond
+	case r.fault.phase == running:
+		r.fault.after *= 5
+	case r.fault.phase == launch: // the session is made again, once
+		r.fault.goesOn = role != root && role != rank
+	}
+	r.fault.strike = func(s *site, r *round) (string, error) { return s.hit(r, role, unix.SIGKILL) }
+}
+
+// drawStop draws an agent that is stopped for ever.
+func drawStop(r *round) {
+	r.fault = fault{class: "stop agent", phase: pick(r.rng, launch, running, running), after: time.Duration(r.rng.IntN(300)) * time.Millisecond}
+	r.fault.promise = promise{end: 65 * time.Second, clean: 75 * time.Second, code: 125}
+	r.shape = drawShape(r.rng, 1)
+	r.fault.strike = func(s *site, r *round) (string, error) { return s.hit(r, agent, unix.SIGSTOP) }
+}
+
+// hit sends a signal to some process of a role. During a launch it waits for one.
+func (s *site) hit(r *round, role string, sig unix.Signal) (string, error) {
+	most := time.Duration(0)
+	if r.fault.phase == launch {
+		most = 5 * time.Second
+	}
+	var found []process
+	if !s.until(most, func() bool { found = s.of(role, ""); return len(found) > 0 }) {
+		return "no " + role + " was there", unix.ESRCH
+	}
+	p := pick(r.rng, found...)
+	r.fault.victim = p.host
+	return sig.String() + " to " + p.String(), s.signal(p, sig)
+}

@@ -1,0 +1,221 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/guard"
+	"ibrun/test/vcluster/cluster"
+)
+
+// command runs a command of the test itself.
+func command(words ...string) error {
+	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, out)
+	}
+	return nil
+}
+
+// site is a cluster on which one job runs at a time.
+type site struct {
+	*cluster.Cluster
+	ctx   context.Context
+	dir   string                     // of the front's: costs, temporary files, output
+	ranks string                     // programs, as all hosts see them
+	quiet map[int]bool               // processes that belong to no job
+	files map[string]map[string]bool // by host, when no job had run
+}
+
+func newSite(t *testing.T) (*site, error) {
+	if err := buildRanks(); err != nil {
+		return nil, err
+	}
+	c, err := cluster.Up(t.Context(), cluster.Config{Nodes: nodes})
+	if err != nil {
+		return nil, err
+	}
+	s := &site{Cluster: c, ctx: t.Context(), dir: t.TempDir(), ranks: c.Shared(), quiet: map[int]bool{}, files: map[string]map[string]bool{}}
+	if err := command("cp", "-r", programs, s.ranks); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	s.ranks = filepath.Join(s.ranks, "ranks")
+	all, err := c.AllProcesses()
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	for _, procs := range all {
+		for _, p := range procs {
+			s.quiet[p.Pid] = true
+		}
+	}
+	for _, node := range c.Nodes() {
+		s.files[node] = s.listed(node)
+	}
+	return s, nil
+}
+
+func (s *site) close() { _ = s.Close() }
+
+// Roles of a job's processes.
+const (
+	root    = "root"
+	agent   = "agent"
+	reaper  = "reaper"
+	session = "sshd session"
+	client  = "ssh client"
+	rank    = "rank"
+	spawned = "descendant of a rank"
+	shell   = "shell"
+)
+
+// process is one of a job.
+type process struct {
+	cluster.Proc
+	host, role string
+}
+
+func (p process) String() string { return fmt.Sprintf("%s on %s (%.120s)", p.role, p.host, p.Proc) }
+
+// processes are all that do not belong to the cluster itself.
+func (s *site) processes() (found []process) {
+	all, err := s.AllProcesses()
+	if err != nil {
+		return nil
+	}
+	for host, procs := range all {
+		byPid := map[int]cluster.Proc{}
+		for _, p := range procs {
+			byPid[p.Pid] = p
+		}
+		for _, p := range procs {
+			if !s.quiet[p.Pid] && len(p.Argv) > 0 {
+				found = append(found, process{p, host, roleOf(p, byPid)})
+			}
+		}
+	}
+	return found
+}
+
+func is(p cluster.Proc, role string) bool { return len(p.Argv) > 1 && p.Argv[1] == role }
+
+// roleOf tells what a process is by its own arguments and those of the ones above it.
+func roleOf(p cluster.Proc, all map[int]cluster.Proc) string {
+	switch {
+	case is(p, guard.Role):
+		return reaper
+	case is(p, guard.Agent):
+		return agent
+	case p.Argv[0] == program:
+		return root
+	case strings.HasPrefix(p.Argv[0], "sshd"):
+		return session
+	case p.Argv[0] == "ssh":
+		return client
+	}
+	up := all[parentOf(p.Pid)]
+	if is(up, guard.Agent) {
+		return rank
+	}
+	for ; up.Pid != 0; up = all[parentOf(up.Pid)] {
+		if strings.HasPrefix(up.Argv[0], "sshd") && !is(up, guard.Agent) {
+			break
+		}
+		if is(up, guard.Agent) {
+			return spawned
+		}
+	}
+	if strings.Contains(strings.Join(p.Argv, " "), "sleep 1000") {
+		return spawned // it has left its session, and is the reaper's or its node's init's now
+	}
+	return shell
+}
+
+// parentOf is the parent of a process, 0 if it is gone.
+func parentOf(pid int) int {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	parent, _ := strconv.Atoi(fields[1])
+	return parent
+}
+
+// signal hits a process, or none if it has ended: its number may be another's by now.
+func (s *site) signal(p process, sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(p.Pid, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if !slices.ContainsFunc(s.processes(), func(q process) bool { return q.Pid == p.Pid && q.host == p.host }) {
+		return unix.ESRCH
+	}
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// listed are the files on a node that a job could leave. It enters no mount, since what is
+// mounted below a node's own directories is shared: the module, for one.
+func (s *site) listed(node string) map[string]bool {
+	files := map[string]bool{}
+	for _, top := range []string{"/tmp", "/var/tmp", "/dev/shm", "/run", "/root"} {
+		var own, at unix.Stat_t
+		base := s.Root(node) + top
+		if unix.Stat(base, &own) != nil {
+			continue
+		}
+		_ = filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || unix.Lstat(path, &at) != nil {
+				return nil
+			}
+			if at.Dev != own.Dev {
+				return fs.SkipDir
+			}
+			files[strings.TrimPrefix(path, s.Root(node))] = true
+			return nil
+		})
+	}
+	return files
+}
+
+// litter are files that were not there before the first job, but for the cache.
+func (s *site) litter() (found []string) {
+	for _, node := range s.Nodes() {
+		for path := range s.listed(node) {
+			kept := path == "/root/.cache" || path == "/root/.cache/ibrun" ||
+				strings.HasPrefix(path, "/root/.cache/ibrun/") && !strings.Contains(path, ".tmp.")
+			if !s.files[node][path] && !kept {
+				found = append(found, node+":"+path)
+			}
+		}
+	}
+	temporary, _ := filepath.Glob(filepath.Join(s.dir, "tmp", "*"))
+	return append(found, temporary...)
+}
+
+// until polls, since most of what is looked for here tells nobody.
+func (s *site) until(most time.Duration, ok func() bool) bool {
+	for deadline := time.Now().Add(most); !ok(); {
+		if time.Now().After(deadline) {
+			return false
+		}
+		select {
+		case <-time.After(25 * time.Millisecond):
+		case <-s.ctx.Done():
+			return false
+		}
+	}
+	return true
+}
