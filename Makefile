@@ -5,7 +5,12 @@ SHELL := /bin/bash
 
 FUZZTIME ?= 100000x
 ROUNDS   ?= 5
-REPEAT ?= 20
+REPEAT   ?= 20
+SEED     ?= 1
+KILLS    ?= 100
+STOPS    ?= 6
+CUTS     ?= 60
+INPUTS   ?= 400
 CASES    ?= ssh tuned rsh latency own own-ssh
 
 RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
@@ -26,7 +31,7 @@ WAITING := ibrun/test/jobcontrol
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
 .PHONY: help build libpmi run test test-all test-packages test-computing test-waiting test-ib ib-packages check bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
-	bench-ssh bench-topo bench-tree fuzz repeat sim sim-launch soak clean
+	bench-ssh bench-topo bench-tree faults-smoke fuzz repeat sim sim-launch soak clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -158,6 +163,11 @@ bench-tree: ## launches of 15 to 511 agents over a remote shell with latency, be
 	@$(MAKE) --no-print-directory build
 	@CGO_ENABLED=0 go build -o bin/bench-tree ./test/bench/tree
 	@bin/bench-tree bin/ibrun $(ROUNDS)
+
+faults-smoke: ## random kills, cuts and malformed inputs on virtual clusters of 16 nodes, held against docs/faults.md: ten minutes (as root); SEED=1 KILLS=100 STOPS=6 CUTS=60 INPUTS=400
+	@test/packages $(RUN_PACKAGES) nftables mpich libmpich-dev gcc libc6-dev
+	@$(MAKE) --no-print-directory libpmi
+	go test -count=1 -timeout 30m -v ./test/faults -seed $(SEED) -kills $(KILLS) -stops $(STOPS) -cuts $(CUTS) -inputs $(INPUTS)
 
 fuzz: ## each fuzz target with FUZZTIME=100000x inputs
 	@test/fuzz $(FUZZTIME)

@@ -35,7 +35,7 @@ type spellings struct{ number, choice, other, none []string }
 
 var (
 	cell       = regexp.MustCompile("`([-+][^`]+)`([^`]*)")
-	spelled    = regexp.MustCompile(`^(--?|\+\+)[A-Za-z-]+$`)
+	spelled    = regexp.MustCompile(`^(--?|\+\+)[A-Za-z][A-Za-z-]*$`)
 	takesCount = regexp.MustCompile(`^ [NMTK]\b( \*|,| or.*)?\s*$`)
 	takesWord  = regexp.MustCompile(`^ [a-z]+[, ]`)
 	takesOther = regexp.MustCompile(`^ [A-Z]`)

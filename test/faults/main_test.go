@@ -25,9 +25,9 @@ import (
 // Without these the tests are the short selection of make test.
 var (
 	seed   = flag.Uint64("seed", 1, "draws all rounds")
-	kills  = flag.Int("kills", 10, "rounds in which one process is killed")
+	kills  = flag.Int("kills", 8, "rounds in which one process is killed")
 	stops  = flag.Int("stops", 0, "rounds in which one agent is stopped; each takes more than a minute")
-	cuts   = flag.Int("cuts", 6, "rounds in which one node is cut off")
+	cuts   = flag.Int("cuts", 4, "rounds in which one node is cut off")
 	inputs = flag.Int("inputs", 60, "malformed inputs")
 	only   = flag.Int("only", -1, "the only round of each kind that is run, by its number")
 	each   = flag.Bool("each", false, "a line for each round, too")
@@ -77,7 +77,11 @@ type promise struct {
 const slack = 10 * time.Second
 
 func (r *round) String() string {
-	return fmt.Sprintf("round -seed %d -only %d of -%s: %s while %s: %s", *seed, r.index, r.kind, r.fault.class, r.fault.phase, r.shape)
+	text := fmt.Sprintf("-%s, -seed %d -only %d: %s", r.kind, *seed, r.index, r.fault.class)
+	if r.fault.phase == "" {
+		return text
+	}
+	return fmt.Sprintf("%s while %s: %s", text, r.fault.phase, r.shape)
 }
 
 func newRound(kind string, index int, draw func(*round)) *round {

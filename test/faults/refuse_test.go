@@ -116,7 +116,7 @@ func (s *site) taste(in input, index int) (o outcome) {
 // line is the whole command.
 func (in input) line(name string) (line []string) {
 	if in.redirect != "" {
-		line = []string{"sh", "-c", `"$@" ` + in.redirect, "sh"}
+		line = []string{"/bin/sh", "-c", `"$@" ` + in.redirect, "sh"}
 	}
 	line = append(line, program)
 	for _, w := range in.words {
