@@ -29,7 +29,8 @@ func drawCut(r *round) {
 	if r.rng.IntN(8) == 0 {
 		f.victim = cluster.FrontName
 	}
-	how := pick(r.rng, "link down", "link down", "nothing goes out", "nothing comes in", "no port 22", "links reset", "down for 3 s")
+	how := pick(r.rng, "link down", "link down", "nothing goes out", "nothing comes in",
+		"no port 22", "links reset", "down for 3 s")
 	f.class = how
 	switch how {
 	case "link down":
@@ -57,6 +58,11 @@ func drawCut(r *round) {
 			}
 			return "", err
 		}
+	}
+	strike := f.strike
+	f.strike = func(s *site, r *round) (string, error) {
+		<-time.After(r.fault.after) // which instant it is, not a wait for something
+		return strike(s, r)
 	}
 }
 

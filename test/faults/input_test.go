@@ -47,7 +47,11 @@ func optionTable(t *testing.T) (k spellings) {
 	require.NoError(t, err)
 	table, _, _ := strings.Cut(string(text), "### Without effect")
 	for line := range strings.Lines(table) {
-		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		row, isRow := strings.CutPrefix(line, "| ")
+		first, _, _ := strings.Cut(row, " | ")
+		if !isRow {
+			continue
+		}
 		for _, group := range cell.FindAllStringSubmatch(first, -1) {
 			for _, name := range strings.Fields(group[1]) {
 				switch {
@@ -162,7 +166,8 @@ func drawInput(rng *rand.Rand, k spellings) input {
 		return input{class: "words", words: words, whole: rng.IntN(2) == 0}
 	}
 	in := input{class: "streams and environment"}
-	in.redirect = pick(rng, "<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full", "</", "<&1", ">/dev/full 2>&1", "| head -c 0", "")
+	in.redirect = pick(rng, "<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full", "</",
+		"<&1", ">/dev/full 2>&1", "| head -c 0", "")
 	in.env = []string{pick(rng, "HOME=/nowhere", "PATH=", "TMPDIR=/nowhere", "XDG_CACHE_HOME=/dev/null", "IBRUN_FD=77",
 		"PMI_FD=3", "GOMAXPROCS=x", "GODEBUG=x=y", "=", "IBRUN_JOB_ID=\xff", "TERM=\x1b", "LANG=\xff",
 		"HYDRA_HOST_FILE=/dev/full", "SSH_AUTH_SOCK=/dev/null")}

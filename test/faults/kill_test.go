@@ -39,11 +39,14 @@ func drawKill(r *round) {
 	}
 	r.fault.after = time.Duration(r.rng.Int64N(int64(300 * time.Millisecond)))
 	switch {
-	case r.shape.program == brief:
+	case r.shape.program == brief && r.fault.phase == ending:
 		r.fault.after += 1850 * time.Millisecond
 	case r.fault.phase == running:
 		r.fault.after *= 5
-	case r.fault.phase == launch: // the session is made again, once
+	case r.fault.phase == ending: // of an interrupt nothing is left soon
+		r.fault.after /= 5
+	default: // the session is made again, once
+		r.fault.after /= 10
 		r.fault.goesOn = role != root && role != rank
 	}
 	r.fault.strike = func(s *site, r *round) (string, error) { return s.hit(r, role, unix.SIGKILL) }
@@ -51,13 +54,15 @@ func drawKill(r *round) {
 
 // drawStop draws an agent that is stopped for ever.
 func drawStop(r *round) {
-	r.fault = fault{class: "stop agent", phase: pick(r.rng, launch, running, running), after: time.Duration(r.rng.IntN(300)) * time.Millisecond}
+	r.fault = fault{class: "stop agent", phase: pick(r.rng, launch, running, running)}
+	r.fault.after = time.Duration(r.rng.IntN(300)) * time.Millisecond
 	r.fault.promise = promise{end: 65 * time.Second, clean: 75 * time.Second, code: 125}
 	r.shape = drawShape(r.rng, 1)
 	r.fault.strike = func(s *site, r *round) (string, error) { return s.hit(r, agent, unix.SIGSTOP) }
 }
 
-// hit sends a signal to some process of a role. During a launch it waits for one.
+// hit sends a signal to some process of a role, so long after it was chosen. During a launch
+// it waits for one; a job that is to end is interrupted in between.
 func (s *site) hit(r *round, role string, sig unix.Signal) (string, error) {
 	most := time.Duration(0)
 	if r.fault.phase == launch {
@@ -69,5 +74,14 @@ func (s *site) hit(r *round, role string, sig unix.Signal) (string, error) {
 	}
 	p := pick(r.rng, found...)
 	r.fault.victim = p.host
-	return sig.String() + " to " + p.String(), s.signal(p, sig)
+	fd, err := s.aim(p)
+	if err == nil {
+		defer unix.Close(fd)
+		if r.interrupts() {
+			s.job.interrupt()
+		}
+		<-time.After(r.fault.after) // which instant it is, not a wait for something
+		err = unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+	return sig.String() + " to " + p.String(), err
 }

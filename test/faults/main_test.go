@@ -31,7 +31,7 @@ var (
 	inputs = flag.Int("inputs", 60, "malformed inputs")
 	only   = flag.Int("only", -1, "the only round of each kind that is run, by its number")
 	each   = flag.Bool("each", false, "a line for each round, too")
-	sites  = flag.Int("clusters", 5, "clusters at once")
+	sites  = flag.Int("clusters", 6, "clusters at once")
 )
 
 const nodes = 16

@@ -103,18 +103,17 @@ func (s *site) play(r *round) (o outcome) {
 		fail("starting it: %v", err)
 		return o
 	}
-	reached, interrupted := s.reach(r, j)
-	if !reached && !j.over() {
+	s.job = j
+	if !s.reach(r, j) && !j.over() {
 		fail("it was not %s in %v", r.fault.phase, longestLaunch)
 	}
-	time.Sleep(r.fault.after) // which instant it is, not a wait for something
 	o.happened, err = r.fault.strike(s, r)
 	struck := time.Now()
 	o.missed = errors.Is(err, unix.ESRCH)
 	if err != nil && !o.missed {
 		fail("%v", err)
 	}
-	from, wentOn := s.untilEnd(r, j, struck, interrupted || o.missed)
+	from, wentOn := s.untilEnd(r, j, struck, o.missed)
 	if !j.over() {
 		fail("ibrun runs %v after it", time.Since(from).Round(time.Second))
 		_ = j.cmd.Process.Kill()
@@ -122,7 +121,7 @@ func (s *site) play(r *round) (o outcome) {
 	}
 	o.ended = j.endedAt.Sub(from)
 	o.output = s.output(j)
-	o.wrong = append(o.wrong, s.judge(r, j, o.missed, interrupted || wentOn)...)
+	o.wrong = append(o.wrong, s.judge(r, j, o.missed || wentOn)...)
 	left := s.left(r, struck, from)
 	if len(left) > 0 {
 		fail("left after %v:\n\t%s", time.Since(from).Round(time.Second), strings.Join(left, "\n\t"))
@@ -132,21 +131,23 @@ func (s *site) play(r *round) (o outcome) {
 	return o
 }
 
-// reach waits for the phase in which the fault is to come, and brings the last one about.
-func (s *site) reach(r *round, j *job) (reached, interrupted bool) {
-	begun := func() bool { return j.up() == r.shape.ranks() || j.over() }
-	if r.fault.phase == launch {
-		started := r.rng.IntN(len(r.shape.hosts) + 1) // so many agents
-		begun = func() bool {
-			return j.up() == r.shape.ranks() || j.over() || len(s.of(agent, "")) >= started && len(s.of(root, "")) > 0
+func (j *job) interrupt() { _ = j.cmd.Process.Signal(os.Interrupt) }
+
+// interrupts tells whether the job is brought to its end by an interrupt.
+func (r *round) interrupts() bool { return r.fault.phase == ending && r.shape.program != brief }
+
+// reach waits for the phase in which the fault is to come.
+func (s *site) reach(r *round, j *job) bool {
+	started := r.rng.IntN(len(r.shape.hosts) + 1) // so many agents, during a launch
+	if r.fault.litters {                          // a shell is what comes before an agent
+		started = 0
+	}
+	return s.until(longestLaunch, func() bool {
+		if j.up() == r.shape.ranks() || j.over() {
+			return true
 		}
-	}
-	reached = s.until(longestLaunch, begun)
-	if r.fault.phase == ending && r.shape.program != brief {
-		_ = j.cmd.Process.Signal(os.Interrupt)
-		return reached, true
-	}
-	return reached, false
+		return r.fault.phase == launch && len(s.of(agent, "")) >= started && len(s.of(root, "")) > 0
+	})
 }
 
 // of are the processes of a role, on one host or all.
@@ -159,20 +160,20 @@ func (s *site) of(role, host string) (found []process) {
 	return found
 }
 
-// untilEnd waits for the end of ibrun. A job that may go on, and does, is interrupted; from is
+// untilEnd waits for the end of ibrun. A job that goes on, and may, is interrupted; from is
 // when the end could be expected from.
-func (s *site) untilEnd(r *round, j *job, struck time.Time, ends bool) (from time.Time, wentOn bool) {
+func (s *site) untilEnd(r *round, j *job, struck time.Time, missed bool) (from time.Time, wentOn bool) {
 	f := r.fault
 	calm := struck
-	goesOn := !ends && f.goesOn && s.until(longestLaunch, func() bool {
+	goesOn := (f.goesOn || missed) && !r.interrupts() && s.until(longestLaunch, func() bool {
 		if j.up() < r.shape.ranks() {
 			calm = time.Now()
 		}
-		return j.over() || time.Since(calm) > settled
+		return j.over() || missed && j.up() == r.shape.ranks() || time.Since(calm) > settled
 	})
 	if goesOn && !j.over() {
 		struck, wentOn = time.Now(), true
-		_ = j.cmd.Process.Signal(os.Interrupt)
+		j.interrupt()
 	}
 	most := f.end + slack
 	if f.phase == launch {
@@ -193,11 +194,11 @@ func (s *site) output(j *job) string {
 var traces = regexp.MustCompile(`goroutine \d+ |panic: |fatal error: |runtime error|SIGSEGV: seg`)
 
 // judge holds what ibrun said against its promises.
-func (s *site) judge(r *round, j *job, missed, interrupted bool) (wrong []string) {
+func (s *site) judge(r *round, j *job, interrupted bool) (wrong []string) {
 	text, _ := os.ReadFile(j.err)
 	code, allowed := j.code(), []int{r.fault.code}
 	switch {
-	case missed || interrupted:
+	case interrupted || r.interrupts():
 		allowed = append(allowed, 130, 0)
 	case r.fault.phase == ending:
 		allowed = append(allowed, 0)

@@ -53,7 +53,8 @@ func (p *report) add(t *testing.T, r *round, o outcome) {
 		c.missed++
 	}
 	if *each {
-		fmt.Printf("%s: %s: ended %.1f s, nothing left %.1f s, all %.1f s\n", r, o.happened, o.ended.Seconds(), o.cleaned.Seconds(), o.took.Seconds())
+		fmt.Printf("%s: %s: ended %.1f s, nothing left %.1f s, all %.1f s\n", r, o.happened,
+			o.ended.Seconds(), o.cleaned.Seconds(), o.took.Seconds())
 	}
 	c.ended, c.cleaned = max(c.ended, o.ended), max(c.cleaned, o.cleaned)
 	if len(o.wrong) > 0 {
@@ -72,7 +73,8 @@ func (p *report) rounds() (n int) {
 func (p *report) print() {
 	sum := tally{}
 	line := func(name string, c *tally) {
-		fmt.Printf("%-36s %6d %8d %8d %10.1f s %10.1f s\n", name, c.rounds, c.missed, c.failures, c.ended.Seconds(), c.cleaned.Seconds())
+		fmt.Printf("%-36s %6d %8d %8d %10.1f s %10.1f s\n", name, c.rounds, c.missed, c.failures,
+			c.ended.Seconds(), c.cleaned.Seconds())
 	}
 	fmt.Printf("%-36s %6s %8s %8s %12s %12s\n", "fault", "rounds", "too late", "failures", "slowest end", "nothing left")
 	for _, name := range slices.Sorted(maps.Keys(p.classes)) {

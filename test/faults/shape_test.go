@@ -24,7 +24,8 @@ func (j shape) String() string {
 	if j.fresh {
 		fresh = ", fresh nodes"
 	}
-	return fmt.Sprintf("%d ranks of %s on %s, %s%s", j.ranks(), j.program, strings.Join(j.hosts, ","), strings.Join(j.args, " "), fresh)
+	return fmt.Sprintf("%d ranks of %s on %s, %s%s", j.ranks(), j.program,
+		strings.Join(j.hosts, ","), strings.Join(j.args, " "), fresh)
 }
 
 // Programs of ranks: each says that it runs first, and only brief ends by itself.

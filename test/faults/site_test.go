@@ -35,6 +35,7 @@ type site struct {
 	dir   string                     // of the front's: costs, temporary files, output
 	ranks string                     // programs, as all hosts see them
 	quiet map[int]bool               // processes that belong to no job
+	job   *job                       // the one that runs
 	files map[string]map[string]bool // by host, when no job had run
 }
 
@@ -125,7 +126,7 @@ func roleOf(p cluster.Proc, all map[int]cluster.Proc) string {
 		return client
 	}
 	up := all[parentOf(p.Pid)]
-	if is(up, guard.Agent) {
+	if is(up, guard.Agent) && sessionOf(p.Pid) == sessionOf(up.Pid) { // not one that fell to its agent
 		return rank
 	}
 	for ; up.Pid != 0; up = all[parentOf(up.Pid)] {
@@ -153,16 +154,28 @@ func parentOf(pid int) int {
 	return parent
 }
 
-// signal hits a process, or none if it has ended: its number may be another's by now.
+func sessionOf(pid int) int {
+	id, _ := unix.Getsid(pid)
+	return id
+}
+
+// aim takes hold of a process, so that it is hit and not another that has its number later.
+func (s *site) aim(p process) (fd int, err error) {
+	if fd, err = unix.PidfdOpen(p.Pid, 0); err != nil {
+		return fd, err
+	}
+	if slices.ContainsFunc(s.processes(), func(q process) bool { return q.Pid == p.Pid && q.host == p.host }) {
+		return fd, nil
+	}
+	return fd, errors.Join(unix.ESRCH, unix.Close(fd))
+}
+
 func (s *site) signal(p process, sig unix.Signal) error {
-	fd, err := unix.PidfdOpen(p.Pid, 0)
+	fd, err := s.aim(p)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if !slices.ContainsFunc(s.processes(), func(q process) bool { return q.Pid == p.Pid && q.host == p.host }) {
-		return unix.ESRCH
-	}
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
