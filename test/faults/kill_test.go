@@ -44,7 +44,7 @@ func drawKill(r *round) {
 	case r.fault.phase == running:
 		r.fault.after *= 5
 	case r.fault.phase == ending: // of an interrupt nothing is left soon
-		r.fault.after /= 5
+		r.fault.after /= 15
 	default: // the session is made again, once
 		r.fault.after /= 10
 		r.fault.goesOn = role != root && role != rank

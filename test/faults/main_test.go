@@ -110,7 +110,8 @@ func TestFaults(t *testing.T) {
 		skip.Because(t, cluster.ErrNotRoot.Error())
 	}
 	t.Parallel()
-	all := slices.Concat(drawn("stops", *stops, drawStop), drawn("cuts", *cuts, drawCut), drawn("kills", *kills, drawKill))
+	all := slices.Concat(drawn("stops", *stops, drawStop), drawn("cuts", *cuts, drawCut),
+		drawn("kills", *kills, drawKill))
 	// The long ones first, so that no cluster runs alone at the end.
 	slices.SortStableFunc(all, func(a, b *round) int { return int(b.fault.end - a.fault.end) })
 	queue := make(chan *round, len(all))

@@ -215,7 +215,8 @@ func (s *site) judge(r *round, j *job, interrupted bool) (wrong []string) {
 	if !slices.Contains(silent, code) && !bytes.Contains(text, []byte("ibrun: ")) {
 		wrong = append(wrong, "nothing says why")
 	}
-	if code == 125 && r.fault.phase == running && r.fault.victim != "" && !bytes.Contains(text, []byte(r.fault.victim)) {
+	lost := code == 125 && r.fault.phase == running
+	if lost && !bytes.Contains(text, []byte(r.fault.victim)) {
 		wrong = append(wrong, "nothing names "+r.fault.victim)
 	}
 	return wrong

@@ -47,7 +47,8 @@ func newSite(t *testing.T) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &site{Cluster: c, ctx: t.Context(), dir: t.TempDir(), ranks: c.Shared(), quiet: map[int]bool{}, files: map[string]map[string]bool{}}
+	s := &site{Cluster: c, ctx: t.Context(), dir: t.TempDir(), ranks: c.Shared()}
+	s.quiet, s.files = map[int]bool{}, map[string]map[string]bool{}
 	if err := command("cp", "-r", programs, s.ranks); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
