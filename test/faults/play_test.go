@@ -83,7 +83,9 @@ const (
 	ending  = "ending"
 
 	longestLaunch = 90 * time.Second // of 16 nodes, beside other clusters
-	settled       = 15 * time.Second // a job that runs so long after a fault goes on
+	// A job that runs so long after a fault goes on.
+	settled    = 5 * time.Second
+	settledCut = 15 * time.Second
 )
 
 // play runs one round, and leaves the site as it was.
@@ -164,18 +166,21 @@ func (s *site) of(role, host string) (found []process) {
 // when the end could be expected from.
 func (s *site) untilEnd(r *round, j *job, struck time.Time, missed bool) (from time.Time, wentOn bool) {
 	f := r.fault
-	calm := struck
+	calm, most := struck, settled
+	if f.cutOff {
+		most = settledCut
+	}
 	goesOn := (f.goesOn || missed) && !r.interrupts() && s.until(longestLaunch, func() bool {
 		if j.up() < r.shape.ranks() {
 			calm = time.Now()
 		}
-		return j.over() || missed && j.up() == r.shape.ranks() || time.Since(calm) > settled
+		return j.over() || missed && j.up() == r.shape.ranks() || time.Since(calm) > most
 	})
 	if goesOn && !j.over() {
 		struck, wentOn = time.Now(), true
 		j.interrupt()
 	}
-	most := f.end + slack
+	most = f.end + slack
 	if f.phase == launch {
 		most += longestLaunch
 	}
