@@ -25,10 +25,10 @@ import (
 // Without these the tests are the short selection of make test.
 var (
 	seed   = flag.Uint64("seed", 1, "draws all rounds")
-	kills  = flag.Int("kills", 8, "rounds in which one process is killed")
+	kills  = flag.Int("kills", 5, "rounds in which one process is killed")
 	stops  = flag.Int("stops", 0, "rounds in which one agent is stopped; each takes more than a minute")
-	cuts   = flag.Int("cuts", 4, "rounds in which one node is cut off")
-	inputs = flag.Int("inputs", 60, "malformed inputs")
+	cuts   = flag.Int("cuts", 2, "rounds in which one node is cut off")
+	inputs = flag.Int("inputs", 40, "malformed inputs")
 	only   = flag.Int("only", -1, "the only round of each kind that is run, by its number")
 	each   = flag.Bool("each", false, "a line for each round, too")
 	sites  = flag.Int("clusters", 6, "clusters at once")
