@@ -57,7 +57,7 @@ func TestHostsOfEachProgram(t *testing.T) {
 func TestHostsInAConfigFile(t *testing.T) {
 	for line, want := range map[string]string{
 		"-H c:2 -configfile f": "c=0 a=1 b=2",
-		"-H c:2 --app f":        "c=0 a=1 b=2",
+		"-H c:2 --app f":       "c=0 a=1 b=2",
 		"-configfile f":        "",
 	} {
 		r, err := parseWith(strings.Fields(line), func(string) ([]byte, error) {
