@@ -128,6 +128,9 @@ func (l *loop) translate(got any) {
 		l.hear(got)
 	case core.Event:
 		l.hear(got)
+	case spawn.Spawned:
+		proc.ForgetText() // what starting ranks needed, as with the agent's own start
+		l.hear(l.spawnEvent(got))
 	case spawn.Spoke:
 		l.exchange(l.hub.Spoke(got.Rank, got.Words))
 	case spawn.Called:
