@@ -25,7 +25,7 @@ BOOTING := ibrun/test/(rdmavm|ib)
 COMPUTING := ibrun/(bootstrap/(core|exchange|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|skip|sshconfig)|job|lazy(/peer)?|pmi|test/(bench/.*|sim)|topo.*)
 
 # Tests that do nothing for most of their time: beside those that compute.
-WAITING := ibrun/test/jobcontrol
+WAITING := ibrun/test/(attack|faults|jobcontrol)
 
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
@@ -81,7 +81,7 @@ test-computing: # beside test-ib, whose machines use one core and wait a lot
 	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(COMPUTING)')
 
 test-waiting: # beside both
-	go test $(TAGS) -race -count=1 -timeout 15m $$(go list ./... | grep -xE '$(WAITING)')
+	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(WAITING)')
 
 test-packages:
 	@test/packages $(TEST_PACKAGES)

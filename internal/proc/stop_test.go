@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +24,11 @@ func TestStopDescendants(t *testing.T) {
 	}
 	_, line := shell(t, `trap : TSTP CONT; echo $$; setsid sh -c 'echo $$; while :; do sleep 0.01; done' & while :; do sleep 0.01; done`)
 	below := pids(line, 2)
+	t.Cleanup(func() { // its session is another one
+		for _, pid := range below {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
 	spared, line := shell(t, `echo $$; while :; do sleep 0.01; done`)
 	pids(line, 1)
 
