@@ -22,7 +22,7 @@ func (w *World) Put(ctx context.Context, key string, value []byte) error {
 	if err := sizes(key, value); err != nil {
 		return fmt.Errorf("ibrun: put: %w", err)
 	}
-	if w.door == nil {
+	if w.control == nil {
 		return w.putAlone(key, value)
 	}
 	done, err := w.put(key, value)
@@ -48,7 +48,7 @@ func (w *World) put(key string, value []byte) (done chan bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.puts = append(w.puts, done)
-	return done, w.door.Send(wire.Put{Key: w.mark + key, Value: value})
+	return done, w.control.Send(wire.Put{Key: w.mark + key, Value: value})
 }
 
 // putBeside puts this rank's second address where those look for it who need it.
@@ -95,10 +95,10 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	k := getKey{seat, key}
 	w.mu.Lock()
 	w.gets[k] = append(w.gets[k], answer)
-	if w.door == nil {
+	if w.control == nil {
 		w.getAlone(k)
 	} else if len(w.gets[k]) == 1 {
-		err = asker{w.door, w.mark}.Ask(wire.Ask{Rank: k.rank, Key: key, Least: w.welcome.Epoch})
+		err = asker{w.control, w.mark}.Ask(wire.Ask{Rank: k.rank, Key: key, Least: w.welcome.Epoch})
 	}
 	w.mu.Unlock()
 	if err != nil {

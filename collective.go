@@ -146,7 +146,7 @@ func (w *World) collective(ctx context.Context, root int, m wire.Collect) (wire.
 // gather takes part in one collective and waits for its outcome. If the
 // context ends first the rank has joined nevertheless.
 func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error) {
-	if w.door == nil {
+	if w.control == nil {
 		return m.Parcels, nil
 	}
 	outcome := make(chan wire.Release, 1)
@@ -154,7 +154,7 @@ func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error
 	w.op++
 	m.Op = w.op
 	w.releases[m.Op] = outcome
-	err := w.door.Send(m) // under the lock: collectives leave in their order
+	err := w.control.Send(m) // under the lock: collectives leave in their order
 	w.mu.Unlock()
 	if err != nil {
 		return none, err

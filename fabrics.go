@@ -53,7 +53,7 @@ func (w *World) ways(cfg *lazy.Config, first bool) {
 		// A device takes long to open, and many ranks never leave their
 		// node. Where all addresses are sent at once, they are needed now.
 		if cfg.Late = !how.Eager; cfg.Late {
-			cfg.Opened = func(t fabric.Tuple) { _ = w.door.Send(wire.Publish{Tuple: t}) }
+			cfg.Opened = func(t fabric.Tuple) { _ = w.control.Send(wire.Publish{Tuple: t}) }
 		}
 		cfg.Worth = streamAfter
 		if how.Fabric == "auto" { // other nodes may have none

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"ibrun/bootstrap/door"
+	"ibrun/bootstrap/rankctl"
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
 	"ibrun/job"
@@ -38,7 +38,7 @@ type PeerError = lazy.PeerError
 // goroutine, but collectives must be called in the same order by every rank.
 type World struct {
 	table   *lazy.Table
-	door    *door.Door // nil: a job of one rank
+	control *rankctl.Channel // nil: a job of one rank
 	welcome wire.Welcome
 	first   uint32 // ranks of this node
 	locals  uint32
@@ -70,25 +70,25 @@ type getKey struct {
 // in the same turn as its peers, and fails if the one before it did not Finalize.
 func Init(ctx context.Context) (*World, error) {
 	began := time.Now()
-	d, welcome, err := door.Open()
-	if errors.Is(err, door.ErrNone) {
-		d, welcome = nil, wire.Welcome{Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}}), Epoch: 1}
+	control, welcome, err := rankctl.Open()
+	if errors.Is(err, rankctl.ErrNone) {
+		control, welcome = nil, wire.Welcome{Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}}), Epoch: 1}
 	} else if err != nil {
 		return nil, fmt.Errorf("ibrun: %w", err)
 	}
-	return join(d, welcome, time.Since(began))
+	return join(control, welcome, time.Since(began))
 }
 
-// join makes a world over an open door.
-func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, error) {
+// join makes a world over an open control channel.
+func join(control *rankctl.Channel, welcome wire.Welcome, answer time.Duration) (*World, error) {
 	w := &World{
-		door: d, welcome: welcome, over: make(chan struct{}), op: welcome.Op, mark: mark(welcome.Epoch),
+		control: control, welcome: welcome, over: make(chan struct{}), op: welcome.Op, mark: mark(welcome.Epoch),
 		releases: map[uint32]chan wire.Release{}, gets: map[getKey][]chan wire.Answer{},
 	}
 	w.first, w.locals = welcome.Layout.RanksOn(welcome.Layout.NodeOf(welcome.Rank))
 	cfg := lazy.Config{
 		Rank: welcome.Rank, Epoch: welcome.Epoch, Least: welcome.Epoch, Layout: welcome.Layout,
-		Agent: asker{d, mark(welcome.Epoch)}, Answer: answer,
+		Agent: asker{control, mark(welcome.Epoch)}, Answer: answer,
 		Seal: fabric.NewSeal(welcome.Key, welcome.Rank, welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
 	}
 	switch first := welcome.Rank == w.first; {
@@ -108,7 +108,7 @@ func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, err
 func (w *World) start(cfg lazy.Config) (err error) {
 	late := cfg.Late
 	cfg.Late = true
-	if w.table, err = lazy.New(cfg); err != nil || w.door == nil {
+	if w.table, err = lazy.New(cfg); err != nil || w.control == nil {
 		return err
 	}
 	w.reader.Go(w.listen)
@@ -122,7 +122,7 @@ func (w *World) start(cfg lazy.Config) (err error) {
 		return nil
 	}
 	err = fmt.Errorf("ibrun: rank %d: %w", w.Rank(), err)
-	w.door.Close()
+	w.control.Close()
 	w.reader.Wait()
 	return errors.Join(err, w.table.Close())
 }
@@ -131,25 +131,25 @@ func (w *World) start(cfg lazy.Config) (err error) {
 // wanted.
 func (w *World) publish(later bool) error {
 	if later {
-		return w.door.Send(wire.Later{})
+		return w.control.Send(wire.Later{})
 	}
-	return w.door.Send(wire.Publish{Tuple: w.table.Tuple()})
+	return w.control.Send(wire.Publish{Tuple: w.table.Tuple()})
 }
 
 // asker puts the table's questions to the agent.
 type asker struct {
-	door *door.Door
-	mark string
+	control *rankctl.Channel
+	mark    string
 }
 
 func (a asker) Ask(m wire.Ask) error {
 	if m.Key != "" {
 		m.Key = a.mark + m.Key
 	}
-	return a.door.Send(m)
+	return a.control.Send(m)
 }
 
-func (a asker) Pair(rank uint32) error { return a.door.Send(wire.Pair{Rank: rank}) }
+func (a asker) Pair(rank uint32) error { return a.control.Send(wire.Pair{Rank: rank}) }
 
 // mark goes before the keys of a rank's second program and of those after it, so
 // that none finds what an earlier one has put: agents keep that.
@@ -185,7 +185,7 @@ func (w *World) Eager() bool { return w.welcome.How.Eager }
 // listen is the goroutine that takes what the agent says.
 func (w *World) listen() {
 	for {
-		m, conn, err := w.door.Next()
+		m, conn, err := w.control.Next()
 		if err != nil {
 			w.lose(err)
 			return
@@ -241,8 +241,8 @@ const abortText = 1000
 // Abort ends the whole job with an exit code: every rank, everywhere. A long
 // text is cut. It does not return.
 func (w *World) Abort(code int, text string) {
-	if w.door != nil {
-		_ = w.door.Send(wire.Abort{Code: uint8(code), Text: text[:min(len(text), abortText)]})
+	if w.control != nil {
+		_ = w.control.Send(wire.Abort{Code: uint8(code), Text: text[:min(len(text), abortText)]})
 		<-w.over // the agent ends this process; the reader waits with us
 	}
 	os.Exit(code)
@@ -262,7 +262,7 @@ func (w *World) Finalize(ctx context.Context) error {
 	w.finalized = true
 	w.mu.Unlock()
 	err := w.table.Flush(ctx)
-	if w.door == nil {
+	if w.control == nil {
 		return errors.Join(err, w.table.Close())
 	}
 	var trouble *CollectiveError
@@ -271,11 +271,11 @@ func (w *World) Finalize(ctx context.Context) error {
 	}
 	if w.welcome.How.Stats {
 		tally := w.table.Tally()
-		_ = w.door.Send(wire.Tally{Of: &tally})
+		_ = w.control.Send(wire.Tally{Of: &tally})
 	}
-	_ = w.door.Send(wire.Finalize{})
+	_ = w.control.Send(wire.Finalize{})
 	err = errors.Join(err, w.table.Close())
-	w.door.Close()
+	w.control.Close()
 	w.reader.Wait()
 	return err
 }

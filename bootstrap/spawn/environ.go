@@ -107,7 +107,7 @@ func (s *Set) identity(r *rank, speaksPMI bool) []string {
 	}
 	var pmi []string
 	if speaksPMI {
-		pmi = []string{"PMI_FD=" + strconv.Itoa(DoorNumber), "PMI_SPAWNED=" + spawned, "PMI_JOBID=" + j.ID}
+		pmi = []string{"PMI_FD=" + strconv.Itoa(ControlFD), "PMI_SPAWNED=" + spawned, "PMI_JOBID=" + j.ID}
 	}
 	if j.PMIPort && speaksPMI {
 		pmi = append(s.port.environ(r.number), pmi[1:]...)
@@ -126,7 +126,7 @@ func (s *Set) identity(r *rank, speaksPMI bool) []string {
 		"IBRUN_LOCAL_RANK="+local, "IBRUN_LOCAL_SIZE="+locals,
 		"IBRUN_NODE="+num(s.cfg.NodeIndex), "IBRUN_NODES="+num(j.Nodes),
 		"IBRUN_HOST="+n.Host, "IBRUN_JOB_ID="+j.ID, "IBRUN_APPNUM="+num(r.program.App),
-		"IBRUN_FD="+strconv.Itoa(DoorNumber),
+		"IBRUN_FD="+strconv.Itoa(ControlFD),
 		"PWD="+r.program.Dir,
 	)
 }

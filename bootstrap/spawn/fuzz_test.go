@@ -8,9 +8,9 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// FuzzDoor is a rank that writes anything to its descriptor: what is posted are
+// FuzzControl is a rank that writes anything to its descriptor: what is posted are
 // frames that a rank may send, or words of PMI, and at most one warning.
-func FuzzDoor(f *testing.F) {
+func FuzzControl(f *testing.F) {
 	f.Add(wire.Append(wire.Append(nil, wire.Hello{}), wire.Put{Key: "k", Value: []byte("v")}))
 	f.Add(wire.Append(nil, wire.Collect{Op: 1, Parcels: wire.NewParcels(wire.Parcel{From: 1, To: 2})}))
 	f.Add(wire.Append(nil, wire.Signal{Number: 9})) // which is not a rank's to send
@@ -21,7 +21,7 @@ func FuzzDoor(f *testing.F) {
 			return // more than a socket holds
 		}
 		var posted []Event
-		d := newDoor(7, func(ev Event) { posted = append(posted, ev) })
+		d := newControl(7, func(ev Event) { posted = append(posted, ev) })
 		theirs, err := d.open()
 		require.NoError(t, err)
 		_, err = theirs.Write(said)

@@ -71,7 +71,7 @@ func amount(v uint64) string {
 const LimitRole = ":limit"
 
 // stubNumber is the descriptor that the stub closes by becoming the program.
-const stubNumber = DoorNumber + 1
+const stubNumber = ControlFD + 1
 
 // execLimited starts the stub, and waits until it is the program, has ended, or hangs.
 func (s *Set) execLimited(c proc.Cmd, start starter) (*proc.Process, error) {

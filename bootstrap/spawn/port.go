@@ -34,8 +34,8 @@ type port struct {
 
 // call is a connection; nothing is ever sent with a descriptor.
 type call struct {
-	*door
-	bound bool // to door.rank
+	*control
+	bound bool // to control.rank
 }
 
 // mostSilent is how many callers may be connected without having said whose
@@ -125,7 +125,7 @@ func (p *port) take(f *os.File) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last++
-	c, number := &call{door: newDoor(0, p.post)}, p.last
+	c, number := &call{control: newControl(0, p.post)}, p.last
 	c.file, c.ended = f, make(chan struct{})
 	p.calls[number] = c
 	p.silent = append(p.silent, number)

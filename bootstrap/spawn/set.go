@@ -121,14 +121,14 @@ type rank struct {
 	told    bool       // while it lived, to end
 	readers [3]*reader // by stream; nil: nothing to read
 	feed    *feeder    // nil: the rank reads no input of ours
-	door    *door
+	control *control
 }
 
 // New makes the ranks; Start starts them.
 func New(cfg Config) *Set {
 	s := &Set{cfg: cfg}
 	for i := range cfg.Node.Ranks {
-		r := &rank{number: cfg.Node.First + i, shown: cfg.Job.Layout.Rank(cfg.Node.First + i), local: i, door: newDoor(cfg.Node.First+i, cfg.Post)}
+		r := &rank{number: cfg.Node.First + i, shown: cfg.Job.Layout.Rank(cfg.Node.First + i), local: i, control: newControl(cfg.Node.First+i, cfg.Post)}
 		for k := range cfg.Job.Programs {
 			if p := &cfg.Job.Programs[k]; p.Has(r.shown) {
 				r.program = p
@@ -153,7 +153,7 @@ func (s *Set) Start() {
 	s.cfg.Post(Spawned{s.startInTime()})
 	for _, r := range s.ranks {
 		if p := r.running(); p != nil {
-			r.door.serve()
+			r.control.serve()
 			go s.watch(r, p)
 		}
 	}
@@ -192,8 +192,8 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	if r.feed != nil {
 		r.feed.close()
 	}
-	r.door.drain()
-	r.door.close()
+	r.control.drain()
+	r.control.close()
 	s.port.end(r.number)
 	s.cfg.Post(Exited{r.number, StatusOf(p.Status()), told, s.why(r, p.Status())})
 	until := time.Now().Add(drainPatience)

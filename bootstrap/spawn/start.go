@@ -23,7 +23,7 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 		if r.feed != nil {
 			r.feed.close()
 		}
-		r.door.close()
+		r.control.close()
 		return &Failure{r.number, code, advised(err)}
 	}
 	if refused != nil {

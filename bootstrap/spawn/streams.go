@@ -11,7 +11,7 @@ import (
 
 // ends are the descriptors of one rank on both sides.
 type ends struct {
-	child []*os.File // 0, 1, 2 of the rank, and its door
+	child []*os.File // 0, 1, 2 of the rank, and its control channel
 	read  [3]*os.File
 	copy  [3]*os.File // files that get what is read, too
 	feed  *os.File
@@ -47,8 +47,8 @@ func (e *ends) give(r *rank) {
 
 // connect opens the descriptors of one rank.
 func (s *Set) connect(r *rank) (e ends, err error) {
-	e.child = make([]*os.File, DoorNumber+1)
-	if e.child[DoorNumber], err = r.door.open(); err != nil {
+	e.child = make([]*os.File, ControlFD+1)
+	if e.child[ControlFD], err = r.control.open(); err != nil {
 		return e, err
 	}
 	if r.terminal {

@@ -127,7 +127,7 @@ func one(program string, start func(proc.Cmd) (*proc.Process, error)) (p *proc.P
 	if err != nil {
 		return nil, 0, err
 	}
-	theirs, ours = append(theirs, os.NewFile(uintptr(b), "rank's door")), append(ours, os.NewFile(uintptr(a), "door"))
+	theirs, ours = append(theirs, os.NewFile(uintptr(b), "rank's control channel")), append(ours, os.NewFile(uintptr(a), "control channel"))
 	began := time.Now()
 	p, err = start(proc.Cmd{Path: program, Argv: []string{program}, Env: os.Environ(), Files: theirs, Setpgid: true})
 	return p, time.Since(began), err

@@ -204,7 +204,7 @@ struct context {
 	char held_path[96];
 	uint64_t held_until;
 
-	pthread_mutex_t door; /* guards knocked and arrived */
+	pthread_mutex_t arrival_lock; /* guards knocked and arrived */
 	pthread_cond_t knock;
 	bool knocked;
 	struct incoming *arrived, **arrived_last;

@@ -41,10 +41,10 @@ bool chance(struct context *c, int percent)
 
 void net_knock(struct context *c)
 {
-	pthread_mutex_lock(&c->door);
+	pthread_mutex_lock(&c->arrival_lock);
 	c->knocked = true;
 	pthread_cond_signal(&c->knock);
-	pthread_mutex_unlock(&c->door);
+	pthread_mutex_unlock(&c->arrival_lock);
 }
 
 static void throw(struct context *c, const char *path, const struct packet *p, const void *payload)
@@ -164,14 +164,14 @@ static void act(struct context *c, struct incoming *in)
 static void wait_until(struct context *c, uint64_t t)
 {
 	struct timespec at = {.tv_sec = t / 1000000000, .tv_nsec = t % 1000000000};
-	pthread_mutex_lock(&c->door);
+	pthread_mutex_lock(&c->arrival_lock);
 	while (!c->arrived && !c->knocked && (t == 0 || now() < t))
 		if (t)
-			pthread_cond_timedwait(&c->knock, &c->door, &at);
+			pthread_cond_timedwait(&c->knock, &c->arrival_lock, &at);
 		else
-			pthread_cond_wait(&c->knock, &c->door);
+			pthread_cond_wait(&c->knock, &c->arrival_lock);
 	c->knocked = false;
-	pthread_mutex_unlock(&c->door);
+	pthread_mutex_unlock(&c->arrival_lock);
 }
 
 static void *work(void *arg)
@@ -179,11 +179,11 @@ static void *work(void *arg)
 	struct context *c = arg;
 	pthread_mutex_lock(&world);
 	while (!c->ending) {
-		pthread_mutex_lock(&c->door);
+		pthread_mutex_lock(&c->arrival_lock);
 		struct incoming *in = c->arrived;
 		c->arrived = NULL;
 		c->arrived_last = &c->arrived;
-		pthread_mutex_unlock(&c->door);
+		pthread_mutex_unlock(&c->arrival_lock);
 		while (in) {
 			struct incoming *next = in->next;
 			act(c, in);
@@ -228,11 +228,11 @@ static void *empty(void *arg)
 				return NULL;
 			continue;
 		}
-		pthread_mutex_lock(&c->door);
+		pthread_mutex_lock(&c->arrival_lock);
 		*c->arrived_last = in;
 		c->arrived_last = &in->next;
 		pthread_cond_signal(&c->knock);
-		pthread_mutex_unlock(&c->door);
+		pthread_mutex_unlock(&c->arrival_lock);
 	}
 }
 
@@ -284,7 +284,7 @@ int net_open(struct context *c)
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->knock, &monotonic);
-	pthread_mutex_init(&c->door, NULL);
+	pthread_mutex_init(&c->arrival_lock, NULL);
 	c->arrived_last = &c->arrived;
 	sigset_t all, before;
 	sigfillset(&all);

@@ -37,17 +37,17 @@ static long long used(int who) {
 }
 
 static long long start(char **argv, char **env) {
-	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), out[2], err[2], door[2];
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), out[2], err[2], control[2];
 	check(null < 0, "/dev/null");
 	check(pipe2(out, O_CLOEXEC) | pipe2(err, O_CLOEXEC), "pipe2");
-	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, door), "socketpair");
+	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control), "socketpair");
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_adddup2(&files, null, 0);
 	posix_spawn_file_actions_adddup2(&files, out[1], 1);
 	posix_spawn_file_actions_adddup2(&files, err[1], 2);
-	posix_spawn_file_actions_adddup2(&files, door[1], 3);
+	posix_spawn_file_actions_adddup2(&files, control[1], 3);
 	posix_spawnattr_init(&attr);
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
 	pid_t pid;
@@ -56,7 +56,7 @@ static long long start(char **argv, char **env) {
 	long long took = now() - began;
 	posix_spawn_file_actions_destroy(&files);
 	posix_spawnattr_destroy(&attr);
-	int fds[] = {null, out[0], out[1], err[0], err[1], door[0], door[1]};
+	int fds[] = {null, out[0], out[1], err[0], err[1], control[0], control[1]};
 	for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++)
 		close(fds[i]);
 	return took;

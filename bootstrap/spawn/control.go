@@ -14,10 +14,10 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// DoorNumber is the descriptor through which a rank talks to its agent.
-const DoorNumber = 3
+// ControlFD is the descriptor through which a rank talks to its agent.
+const ControlFD = 3
 
-// door is the agent's end of a rank's descriptor, or of a program's. A reader
+// control is the agent's end of a rank's descriptor, or of a program's. A reader
 // goroutine posts what comes; a writer goroutine, started with the first frame
 // to the other end, empties a queue that the core's own questions and answers bound.
 //
@@ -25,7 +25,7 @@ const DoorNumber = 3
 // over it as they are. A program of package ibrun says Hello there, with a socket
 // of its own for all that follows, so that what one program leaves half read does
 // not meet the next.
-type door struct {
+type control struct {
 	rank uint32
 	post func(Event)
 
@@ -36,21 +36,21 @@ type door struct {
 	wake    chan struct{} // capacity 1; full means the writer will look anyway
 	writer  bool
 	closed  bool
-	program *door // the last one that was let in; nil: none has said Hello
+	program *control // the last one that was let in; nil: none has said Hello
 
 	finalized bool // a program's: it has said so; of the reader until ended
 }
 
 // letter is a frame or words of PMI and, if it carries one, the descriptor that
-// goes with it. The door owns the descriptor.
+// goes with it. The control channel owns the descriptor.
 type letter struct {
 	frame []byte
 	fd    int  // -1: none
-	last  bool // the door closes when it is sent
+	last  bool // the control channel closes when it is sent
 }
 
-func newDoor(rank uint32, post func(Event)) *door {
-	return &door{rank: rank, post: post, wake: make(chan struct{}, 1)}
+func newControl(rank uint32, post func(Event)) *control {
+	return &control{rank: rank, post: post, wake: make(chan struct{}, 1)}
 }
 
 // SocketPair makes two ends that children do not inherit by accident.
@@ -63,32 +63,32 @@ func SocketPair() (a, b int, err error) {
 }
 
 // open makes the descriptor; the rank's end is the caller's.
-func (d *door) open() (theirs *os.File, err error) {
+func (d *control) open() (theirs *os.File, err error) {
 	ours, other, err := SocketPair()
 	if err != nil {
 		return nil, err
 	}
 	_ = unix.SetNonblock(ours, true) // the rank's end is another description, and stays as programs expect
 	d.mu.Lock()
-	d.file = os.NewFile(uintptr(ours), "door")
+	d.file = os.NewFile(uintptr(ours), "control channel")
 	d.mu.Unlock()
-	return os.NewFile(uintptr(other), "rank's door"), nil
+	return os.NewFile(uintptr(other), "rank's control channel"), nil
 }
 
 // serve starts the reader; the rank runs.
-func (d *door) serve() {
+func (d *control) serve() {
 	d.mu.Lock()
 	d.ended = make(chan struct{})
 	d.mu.Unlock()
 	go d.read()
 }
 
-// lastWords is how long the door of a dead rank is still listened to when
+// lastWords is how long the control channel of a dead rank is still listened to when
 // something that the rank left behind holds it open.
 const lastWords = 100 * time.Millisecond
 
 // drain takes in what a dead rank has said, which must not come after its end.
-func (d *door) drain() {
+func (d *control) drain() {
 	d.mu.Lock()
 	ended := d.ended
 	if ended != nil {
@@ -105,7 +105,7 @@ func (d *door) drain() {
 }
 
 // joined is the program that was let in last.
-func (d *door) joined() *door {
+func (d *control) joined() *control {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.program
@@ -113,7 +113,7 @@ func (d *door) joined() *door {
 
 // read is the reader of a rank's descriptor. A Hello is what comes with a
 // descriptor; words of PMI begin with a letter.
-func (d *door) read() {
+func (d *control) read() {
 	defer close(d.ended)
 	in := &mouth{File: d.file}
 	defer in.discard()
@@ -140,7 +140,7 @@ func (d *door) read() {
 		case !warned:
 			warned = true
 			d.post(Warning{fmt.Sprintf("rank %d wrote something else to descriptor %d, which is its agent's: %.20q",
-				d.rank, DoorNumber, b[:n])})
+				d.rank, ControlFD, b[:n])})
 		}
 		if err != nil {
 			return
@@ -151,8 +151,8 @@ func (d *door) read() {
 // admit lets a program into the job, or tells it why not. Two at a time would be
 // taken for one by everybody else, and one after another that said no Finalize may
 // still be counted on.
-func (d *door) admit(f *os.File, speaksPMI bool) {
-	p := newDoor(d.rank, d.post)
+func (d *control) admit(f *os.File, speaksPMI bool) {
+	p := newControl(d.rank, d.post)
 	p.file, p.ended = f, make(chan struct{})
 	before, why := d.joined(), ""
 	switch {
@@ -183,7 +183,7 @@ func (d *door) admit(f *os.File, speaksPMI bool) {
 }
 
 // over waits a little for what a program has said to be read to its end.
-func (d *door) over() bool {
+func (d *control) over() bool {
 	select {
 	case <-d.ended:
 		return true
@@ -193,7 +193,7 @@ func (d *door) over() bool {
 }
 
 // readFrames is the reader of a program's own socket.
-func (d *door) readFrames() {
+func (d *control) readFrames() {
 	defer close(d.ended)
 	in := &mouth{File: d.file}
 	defer in.discard()
@@ -218,7 +218,7 @@ func (d *door) readFrames() {
 }
 
 // tell queues a frame for the rank's program, with a descriptor unless fd is -1.
-func (d *door) tell(m wire.Message, fd int) {
+func (d *control) tell(m wire.Message, fd int) {
 	l := letter{frame: wire.Append(nil, m), fd: fd}
 	if p := d.joined(); p != nil {
 		p.mail(l)
@@ -228,12 +228,12 @@ func (d *door) tell(m wire.Message, fd int) {
 }
 
 // enqueue queues words of PMI.
-func (d *door) enqueue(words []byte) { d.mail(letter{frame: words, fd: -1}) }
+func (d *control) enqueue(words []byte) { d.mail(letter{frame: words, fd: -1}) }
 
-// finish closes the door when all that is queued is sent.
-func (d *door) finish() { d.mail(letter{fd: -1, last: true}) }
+// finish closes the control channel when all that is queued is sent.
+func (d *control) finish() { d.mail(letter{fd: -1, last: true}) }
 
-func (d *door) mail(l letter) {
+func (d *control) mail(l letter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.file == nil || d.closed {
@@ -251,7 +251,7 @@ func (d *door) mail(l letter) {
 	}
 }
 
-func (d *door) write() {
+func (d *control) write() {
 	raw, err := d.file.SyscallConn()
 	for err == nil {
 		d.mu.Lock()
@@ -317,8 +317,8 @@ func discard(letters []letter) {
 	}
 }
 
-// close ends the door: the rank is dead, or was never started.
-func (d *door) close() {
+// close ends the control: the rank is dead, or was never started.
+func (d *control) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -340,10 +340,10 @@ func (d *door) close() {
 }
 
 // Reply sends words of PMI to a rank.
-func (s *Set) Reply(number uint32, words []byte) { s.rank(number).door.enqueue(words) }
+func (s *Set) Reply(number uint32, words []byte) { s.rank(number).control.enqueue(words) }
 
 // Tell sends a frame to a rank.
-func (s *Set) Tell(number uint32, m wire.Message) { s.rank(number).door.tell(m, -1) }
+func (s *Set) Tell(number uint32, m wire.Message) { s.rank(number).control.tell(m, -1) }
 
 // Connect makes a socket pair for two ranks of this node and hands each its end.
 func (s *Set) Connect(a, b uint32) {
@@ -354,6 +354,6 @@ func (s *Set) Connect(a, b uint32) {
 		s.Tell(b, wire.Pair{Rank: a, What: wire.Failed})
 		return
 	}
-	s.rank(a).door.tell(wire.Pair{Rank: b}, fa)
-	s.rank(b).door.tell(wire.Pair{Rank: a}, fb)
+	s.rank(a).control.tell(wire.Pair{Rank: b}, fa)
+	s.rank(b).control.tell(wire.Pair{Rank: a}, fb)
 }

@@ -13,9 +13,9 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// entered is a door that serves a rank, whose end is the caller's.
-func entered(t *testing.T, post func(Event)) (d *door, rank *os.File) {
-	d = newDoor(3, post)
+// entered is a control channel that serves a rank, whose end is the caller's.
+func entered(t *testing.T, post func(Event)) (d *control, rank *os.File) {
+	d = newControl(3, post)
 	rank, err := d.open()
 	require.NoError(t, err)
 	d.serve()

@@ -1,7 +1,7 @@
-// Package door is a rank's end of the descriptor that it inherits from its
-// agent: frames out, frames in, and the descriptors that come with some. It
-// knows nothing of what the frames are about.
-package door
+// Package rankctl is a rank's end of the control channel, the descriptor that it
+// inherits from its agent: frames out, frames in, and the descriptors that come
+// with some. It knows nothing of what the frames are about.
+package rankctl
 
 import (
 	"bufio"
@@ -24,8 +24,8 @@ const Variable = "IBRUN_FD"
 // ErrNone says that this process was not started by ibrun.
 var ErrNone = errors.New("no agent: not started by ibrun")
 
-// Door is the open descriptor. Send may be called from any goroutine.
-type Door struct {
+// Channel is the open descriptor. Send may be called from any goroutine.
+type Channel struct {
 	conn   *net.UnixConn
 	frames *wire.Reader
 	rights rights
@@ -37,7 +37,7 @@ type Door struct {
 // Open takes the descriptor that the environment names, says hello and waits
 // for the welcome. The variable is removed, so that programs which this one
 // starts do not take its place. The error is ErrNone outside ibrun.
-func Open() (*Door, wire.Welcome, error) {
+func Open() (*Channel, wire.Welcome, error) {
 	text, ok := os.LookupEnv(Variable)
 	if !ok {
 		return nil, wire.Welcome{}, ErrNone
@@ -55,19 +55,19 @@ func Open() (*Door, wire.Welcome, error) {
 }
 
 // Over is Open for a descriptor that is already in hand; it takes f over.
-func Over(f *os.File) (*Door, wire.Welcome, error) {
+func Over(f *os.File) (*Channel, wire.Welcome, error) {
 	var w wire.Welcome
 	conn, err := hello(f)
 	f.Close()
 	if err != nil {
 		return nil, w, err
 	}
-	d := &Door{conn: conn, rights: rights{conn: conn}}
-	d.frames = wire.NewReader(bufio.NewReader(&d.rights), wire.Agent)
-	m, _, err := d.Next()
+	c := &Channel{conn: conn, rights: rights{conn: conn}}
+	c.frames = wire.NewReader(bufio.NewReader(&c.rights), wire.Agent)
+	m, _, err := c.Next()
 	switch m := m.(type) {
 	case wire.Welcome:
-		return d, m, nil
+		return c, m, nil
 	case wire.Refused:
 		err = errors.New(m.Text)
 	default:
@@ -93,23 +93,23 @@ func hello(f *os.File) (*net.UnixConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("descriptor of the agent: %w", err)
 	}
-	c, err := net.FileConn(mine)
+	own, err := net.FileConn(mine)
 	if err != nil {
 		return nil, fmt.Errorf("socket for the agent: %w", err)
 	}
-	return c.(*net.UnixConn), nil
+	return own.(*net.UnixConn), nil
 }
 
 // Send writes one frame.
-func (d *Door) Send(m wire.Message) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.buf = wire.Append(d.buf[:0], m)
-	if _, err := d.conn.Write(d.buf); err != nil {
+func (c *Channel) Send(m wire.Message) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.buf = wire.Append(c.buf[:0], m)
+	if _, err := c.conn.Write(c.buf); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	if cap(d.buf) > keptBuffer {
-		d.buf = nil
+	if cap(c.buf) > keptBuffer {
+		c.buf = nil
 	}
 	return nil
 }
@@ -119,20 +119,20 @@ const keptBuffer = 64 << 10
 
 // Next waits for a frame from the agent. With a wire.Pair that was found comes
 // a connection, which is the caller's. One goroutine may call it.
-func (d *Door) Next() (wire.Message, net.Conn, error) {
-	m, err := d.frames.Next()
+func (c *Channel) Next() (wire.Message, net.Conn, error) {
+	m, err := c.frames.Next()
 	if err != nil {
 		return nil, nil, err
 	}
 	if p, ok := m.(wire.Pair); ok && p.What == wire.Found {
-		c, err := d.rights.take()
-		return m, c, err
+		conn, err := c.rights.take()
+		return m, conn, err
 	}
 	return m, nil, nil
 }
 
 // Close closes the descriptor; Next returns net.ErrClosed.
-func (d *Door) Close() error { return d.conn.Close() }
+func (c *Channel) Close() error { return c.conn.Close() }
 
 // rights reads the stream and keeps the descriptors that come along, in order.
 type rights struct {
