@@ -40,11 +40,11 @@ help: ## this list
 CFLAGS_OF_OURS := -std=c11 -O2 -Wall -Wextra -Werror -fPIC -fvisibility=hidden -ffile-prefix-map=$(CURDIR)=.
 LDFLAGS_OF_OURS := -shared -s -Wl,--build-id=none -Wl,-z,relro -Wl,-z,noseparate-code
 
-# Where there is an entry for it, a guard forks before Go's runtime begins (bootstrap/guard).
-GUARD_FIRST = $(if $(filter amd64,$(shell go env GOARCH)),-E ibrun/bootstrap/guard.entry)
+# Where there is an entry for it, a reaper forks before Go's runtime begins (bootstrap/reaper).
+REAPER_FIRST = $(if $(filter amd64,$(shell go env GOARCH)),-E ibrun/bootstrap/reaper.entry)
 
 build: libpmi ## bin/ibrun, static, with libpmi inside where there is a C compiler
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(GUARD_FIRST)' -o bin/ibrun ./cmd/ibrun
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(REAPER_FIRST)' -o bin/ibrun ./cmd/ibrun
 
 libpmi: ## the C libraries: libpmi, which travels inside ibrun, and libpmgr, in bin with their headers
 	@command -v $(CC) >/dev/null || { echo "no C compiler: programs of Open MPI will not run under this ibrun" >&2; exit 0; }; \

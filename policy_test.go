@@ -44,7 +44,7 @@ var floors = map[string]int{
 	"bootstrap/remote/native": 4,
 	"bootstrap/spawn":         5,
 	"bootstrap/rankctl":       5,
-	"bootstrap/guard":         4, // below remote, which names its role
+	"bootstrap/reaper":        4, // below remote, which names its role
 	"bootstrap/exchange":      5,
 	"lazy":                    5,
 	"fabric/...":              5,

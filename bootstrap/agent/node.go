@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/guard"
+	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/remote"
 	"ibrun/internal/build"
 	"ibrun/internal/owned"
@@ -43,7 +43,7 @@ func Main() int {
 		l.hear(core.Notice{Text: text})
 	}
 	l.up = newLink()
-	go l.watchGuard()
+	go l.watchReaper()
 	l.watchSignals()
 	if _, err := fmt.Printf("::ibrun-agent:1 %s %s %d::\n", build.ID(), build.Machine(), os.Getpid()); err != nil {
 		return 125
@@ -82,18 +82,18 @@ func removeShared(paths []string) {
 	}
 }
 
-// watchGuard posts the death of the guard. An agent that nobody guards, as in
+// watchReaper posts the death of the reaper. An agent without a reaper, as in
 // a debugger, has no such descriptor.
-func (l *loop) watchGuard() {
+func (l *loop) watchReaper() {
 	var st syscall.Stat_t
-	if syscall.Fstat(guard.Pipe, &st) != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
+	if syscall.Fstat(reaper.Pipe, &st) != nil || st.Mode&syscall.S_IFMT != syscall.S_IFIFO {
 		return
 	}
-	syscall.CloseOnExec(guard.Pipe)
-	_ = syscall.SetNonblock(guard.Pipe, true) // the runtime's poller waits then, and no thread
-	f := os.NewFile(guard.Pipe, "guard")
+	syscall.CloseOnExec(reaper.Pipe)
+	_ = syscall.SetNonblock(reaper.Pipe, true) // the runtime's poller waits then, and no thread
+	f := os.NewFile(reaper.Pipe, "reaper")
 	if _, err := io.Copy(io.Discard, f); err == nil {
-		l.post(core.GuardLost{})
+		l.post(core.ReaperLost{})
 	}
 }
 

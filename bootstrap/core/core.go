@@ -178,8 +178,8 @@ func (c *Core) apply(ev Event) {
 	case Swept:
 		c.outlived(ev.Left)
 		c.finish.swept = true
-	case GuardLost:
-		c.ownLoss("the guard of its agent was killed", 0)
+	case ReaperLost:
+		c.ownLoss("the reaper of its agent was killed", 0)
 	case Told:
 		c.told(ev.Signal)
 	case Tick:

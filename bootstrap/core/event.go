@@ -129,8 +129,8 @@ type Unkillable struct {
 	State string // a letter of proc(5): D is sleep in the kernel that no signal ends
 }
 
-// GuardLost says that the guard of this agent died.
-type GuardLost struct{}
+// ReaperLost says that the reaper of this agent died.
+type ReaperLost struct{}
 
 // Told says that somebody on this node sent the agent a signal to end.
 type Told struct{ Signal uint8 }
@@ -213,7 +213,7 @@ func (Killed) event()      {}
 func (Swept) event()       {}
 func (Placed) event()      {}
 func (Notice) event()      {}
-func (GuardLost) event()   {}
+func (ReaperLost) event()  {}
 func (Told) event()        {}
 func (Tick) event()        {}
 func (Probed) event()      {}

@@ -187,7 +187,7 @@ func (w *world) happen() {
 	case 3:
 		switch c.Of(64) {
 		case 1:
-			w.post(a, GuardLost{})
+			w.post(a, ReaperLost{})
 		case 2:
 			w.post(a, Told{sigTerm})
 		case 3:

@@ -24,7 +24,7 @@ var named = map[string]reflect.Type{}
 func init() {
 	for _, v := range []any{
 		ChildUp{}, ChildPhase{}, ChildFailed{}, LinkLost{}, Spawned{}, Placed{}, Notice{}, RankOutput{}, RankExited{}, RankDrained{}, Wished{},
-		Opened{}, Given{}, MPISeen{}, RankTook{}, RankDeaf{}, Killed{}, Swept{}, GuardLost{}, Told{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
+		Opened{}, Given{}, MPISeen{}, RankTook{}, RankDeaf{}, Killed{}, Swept{}, ReaperLost{}, Told{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
 		JobAnswered{}, JobAsked{}, JobEnded{}, ParentSaid{}, Interrupted{},
 	} {
 		named[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)

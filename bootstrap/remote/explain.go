@@ -155,7 +155,7 @@ const (
 	sshFailed = 255
 	// notRun and notFound are a shell's of what it could not start.
 	notRun, notFound = 126, 127
-	// killed and a signal is that of a guard whose agent, or of a shell whose
+	// killed and a signal is that of a reaper whose agent, or of a shell whose
 	// command, a signal ended.
 	killed = 128
 )
@@ -166,7 +166,7 @@ const maxSignal = 64
 // ended says how the session ended, once it has, as a sentence's beginning.
 func (ses *Session) ended() string {
 	e := ses.line.end()
-	who, command := "its agent", "its guard"
+	who, command := "its agent", "its reaper"
 	if ses.phase != Agent {
 		who, command = "the command there", "the command there"
 	}

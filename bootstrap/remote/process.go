@@ -14,13 +14,13 @@ import (
 	"ibrun/internal/proc"
 )
 
-// process is a session's line when a program carries it: ssh, rsh, or the guard
+// process is a session's line when a program carries it: ssh, rsh, or the reaper
 // of this very machine.
 type process struct {
 	*proc.Process
 	in, out *os.File
 	drain   chan struct{}
-	guard   bool // of this very machine
+	reaper  bool // of this very machine
 }
 
 // spawn starts the launcher's process.
@@ -54,7 +54,7 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 	}
 	theirs := []*os.File{ends[0][0], ends[1][1], ends[2][1]}
 	in, out, errs := ends[0][1], ends[1][0], ends[2][0]
-	// A launcher dies with us, so that none is left behind. A guard of this very
+	// A launcher dies with us, so that none is left behind. A reaper of this very
 	// machine must not: it and its agent clean up first.
 	p, err := proc.Start(proc.Cmd{Path: path, Argv: argv, Env: environ(local), Files: theirs, Setsid: true, Orphan: local, Most: s.most(t)})
 	if err != nil {
@@ -87,10 +87,10 @@ func environ(local bool) []string {
 	return slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "SSH_CONNECTION=") })
 }
 
-// Kill ends the launcher's whole process group. A guard is not killed, since its
+// Kill ends the launcher's whole process group. A reaper is not killed, since its
 // agent may be stopped and could not end what is below it: it sees the end of its link.
 func (p *process) Kill() {
-	if p.guard {
+	if p.reaper {
 		p.in.Close()
 		p.out.Close()
 		return

@@ -1,4 +1,4 @@
-// Package remote opens sessions: it starts the guard and agent on another
+// Package remote opens sessions: it starts the reaper and agent on another
 // node, or on this one, and hands back the byte stream to the agent. It sends
 // nothing of the job; the remote command is a constant of the build. It does
 // not decide whom to start, when, or what a failure means.
@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"ibrun/bootstrap/guard"
+	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
 	"ibrun/internal/sshconfig"
 	"ibrun/job"
@@ -126,7 +126,7 @@ func (s *Starter) Check() error {
 // argv is the command of one session.
 func (s *Starter) argv(t Target) []string {
 	if s.local || t.Local {
-		return []string{"ibrun", guard.Role}
+		return []string{"ibrun", reaper.Role}
 	}
 	argv := append([]string(nil), s.prefix...)
 	if s.dashes {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"ibrun/bootstrap/guard"
+	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
 )
 
@@ -22,7 +22,7 @@ const (
 	lineEnd   = "::\n"
 )
 
-// find looks for this very build on the node and becomes the guard, or asks
+// find looks for this very build on the node and becomes the reaper, or asks
 // what to do and does it. It is read by any POSIX shell, and passes unchanged
 // through csh and fish as well as sh: no single quote, backslash, newline or
 // exclamation mark. It is short, because in.rshd takes no more than a thousand
@@ -49,9 +49,9 @@ const find = `b=BUILD; p="PATH"; f="./ibrun-$b"; c="${XDG_CACHE_HOME:-${HOME:+$H
 	`case "${r%%.*}" in 0|$o) ;; *) return 1;; esac; r="${r#*.}"; ` +
 	`case "$r $k" in [d-]????-??-?.*|d????????t.*" d"*) k="$r";; *) return 1;; esac; done; }; ` +
 	`if test -x "$c/$f" && cd -P "$c" && own "$f" . && { read -r s <"$f.sum"; } 2>/dev/null && test "$s" = "$i"; ` +
-	`then exec "$f" :guard; fi; ` +
+	`then exec "$f" :reaper; fi; ` +
 	`if test -f "$p" && test -x "$p"; then l=; a="$p"; while test -n "$a"; do l="$l $a"; a="${a%/*}"; done; ` +
-	`if own $l /; then exec "$p" :guard $b; fi; fi; ` +
+	`if own $l /; then exec "$p" :reaper $b; fi; fi; ` +
 	`echo "::ibrun-need:1 $(uname -m)::"; ` +
 	`for w in "timeout --foreground 60" "timeout 60" ""; do $w true 2>/dev/null && break; done; ` +
 	`s=$($w head -n 1); eval "$s"`
@@ -61,7 +61,7 @@ const mostCommand = 1000
 
 // install is the line that answers a need: it takes the copy in the cache if its
 // digest is right, or finds a folder that can hold the binary and run it, asks for
-// it, checks it, and becomes the guard. Where the cache cannot be used (no home,
+// it, checks it, and becomes the reaper. Where the cache cannot be used (no home,
 // not executable, full, writable by others) a fresh folder is made elsewhere,
 // whose name is never predictable. Either is entered, so that it stays the folder
 // that was checked. Nothing but a cache needs stat. SUM, SIZE, and the seconds for all and for a step are filled in.
@@ -76,7 +76,7 @@ const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`t=; d=; why=; umask 077; v="${w:+${w% *} STEP}"; w="${w:+${w% *} LIMIT}"; ` +
 	`tidy() { if test -n "$t"; then rm -f "$t"; fi; if test -n "$d"; then cd /; rmdir "$d"; fi; }; ` +
 	`trap tidy EXIT; trap "exit 125" HUP INT TERM PIPE; ` +
-	`become() { trap - EXIT HUP INT TERM PIPE; exec "$f" :guard; }; ` +
+	`become() { trap - EXIT HUP INT TERM PIPE; exec "$f" :reaper; }; ` +
 	`fits() { x=$($v sha256sum <"$1") && test "${x%% *}" = SUM; }; ` +
 	`keep() { own "$f" . || say "others may write to $c"; echo "$i" >"$f.sum"; ` +
 	`IBRUN_CACHED=1; export IBRUN_CACHED; become; }; ` +
@@ -100,7 +100,7 @@ const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`mv -f "$t" "$f" || say "the binary could not be put in place in $PWD"; t=; ` +
 	`if test -z "$d"; then keep; fi; IBRUN_SHIPPED_TO="$d"; export IBRUN_SHIPPED_TO; become`
 
-// Refuse is what a guard and agent of another build say when they are looked for
+// Refuse is what a reaper and agent of another build say when they are looked for
 // where the parent's binary lies: wanted is the parent's build, or empty if any will do.
 func Refuse(to io.Writer, wanted string) (refused bool) {
 	if wanted == "" || wanted == build.ID() {
@@ -129,7 +129,7 @@ func installer(most time.Duration) (string, error) {
 // or too long.
 func command(agentPath, here string) string {
 	if agentPath != "" {
-		return "exec " + quote(agentPath) + " " + guard.Role
+		return "exec " + quote(agentPath) + " " + reaper.Role
 	}
 	if filepath.Base(here) == cachedName() {
 		here = ""

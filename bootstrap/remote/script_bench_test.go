@@ -12,7 +12,7 @@ import (
 	"ibrun/internal/skip"
 )
 
-// BenchmarkFind is what the script costs a node before the guard begins, shell
+// BenchmarkFind is what the script costs a node before the reaper begins, shell
 // included, where ibrun lies as at the parent's. It is part of every launch.
 func BenchmarkFind(b *testing.B) {
 	dir, err := os.MkdirTemp("/var/lib", "ibrun-test")

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/guard"
+	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
 	"ibrun/internal/skip"
 )
@@ -30,7 +30,7 @@ const relayRole = ":relay"
 func TestMain(m *testing.M) {
 	role := append(os.Args, "")[1]
 	switch role {
-	case guard.Role:
+	case reaper.Role:
 		Arrive()
 		if here, _ := os.Readlink("/proc/self/cwd"); here != home() && home() != "/nonexistent" {
 			fmt.Fprintln(os.Stderr, "begins in", here) // no agent prints anything in these tests

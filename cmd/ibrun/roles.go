@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"ibrun/bootstrap/agent"
-	"ibrun/bootstrap/guard"
+	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
 )
@@ -17,16 +17,16 @@ func role(args []string) (code int, ok bool) {
 		return 0, false
 	}
 	switch args[0] {
-	case guard.Role:
-		return guard.Main(args[1:]), true
-	case guard.Agent:
+	case reaper.Role:
+		return reaper.Main(args[1:]), true
+	case reaper.Agent:
 		if len(args) > 1 && remote.Refuse(os.Stdout, args[1]) {
 			return exitSelf, true
 		}
 		remote.Arrive()
 		return agent.Main(), true
-	case guard.Sweep:
-		return guard.SweepMain(args[1:]), true
+	case reaper.Sweep:
+		return reaper.SweepMain(args[1:]), true
 	case agent.SpawnedRole:
 		return spawnedMain(), true
 	case weighRole:

@@ -41,8 +41,8 @@ type Process struct {
 	status syscall.WaitStatus
 }
 
-// reaper is the table of children that have not been reaped.
-var reaper struct {
+// waiting is the table of children that have not been reaped.
+var waiting struct {
 	sync.Mutex
 	live  map[int]*Process
 	wake  chan struct{} // capacity 1: there is a child again
@@ -102,7 +102,7 @@ func Start(c Cmd) (p *Process, err error) {
 // all of it runs on one of the threads that fork, since going there and back for
 // each process takes half as long as the fork. f must not call Start.
 func Row(f func(start func(Cmd) (*Process, error))) {
-	reaper.start.Do(startReaper)
+	waiting.start.Do(startReaping)
 	finished := make(chan struct{})
 	spawn(func(here *station) {
 		defer close(finished)
@@ -135,19 +135,19 @@ func start(c Cmd) (*Process, error) {
 	return p, nil
 }
 
-// begin forks. The reaper looks a pid up under the same lock, so it cannot see a
+// begin forks. The reaping goroutine looks a pid up under the same lock, so it cannot see a
 // child before the child is in the table.
 func begin(c Cmd, files []int) (p *Process, over int, b *birth, err error) {
-	reaper.Lock()
-	defer reaper.Unlock()
+	waiting.Lock()
+	defer waiting.Unlock()
 	pid, over, b, err := fork(c, files)
 	if err != nil {
 		return nil, 0, nil, err
 	}
 	p = &Process{pid: pid, done: make(chan struct{})}
-	reaper.live[pid] = p
+	waiting.live[pid] = p
 	select {
-	case reaper.wake <- struct{}{}:
+	case waiting.wake <- struct{}{}:
 	default:
 	}
 	return p, over, b, nil
@@ -160,9 +160,9 @@ func (h Hung) Error() string {
 	return fmt.Sprintf("it has not returned for %v", time.Duration(h))
 }
 
-func startReaper() {
-	reaper.live = map[int]*Process{}
-	reaper.wake = make(chan struct{}, 1)
+func startReaping() {
+	waiting.live = map[int]*Process{}
+	waiting.wake = make(chan struct{}, 1)
 	go reap()
 }
 
@@ -176,19 +176,19 @@ func reap() {
 			reapAll()
 		case unix.EINTR:
 		default: // no child at all
-			<-reaper.wake
+			<-waiting.wake
 		}
 	}
 }
 
 func reapAll() {
 	for {
-		reaper.Lock()
+		waiting.Lock()
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-		p := reaper.live[pid]
-		delete(reaper.live, pid)
-		reaper.Unlock()
+		p := waiting.live[pid]
+		delete(waiting.live, pid)
+		waiting.Unlock()
 		if p != nil {
 			p.status = status
 			close(p.done)
@@ -226,9 +226,9 @@ func (p *Process) Signal(s syscall.Signal) { p.signal(p.pid, s) }
 func (p *Process) SignalGroup(s syscall.Signal) { p.signal(-p.pid, s) }
 
 func (p *Process) signal(to int, s syscall.Signal) {
-	reaper.Lock()
-	defer reaper.Unlock()
-	if reaper.live[p.pid] == p {
+	waiting.Lock()
+	defer waiting.Unlock()
+	if waiting.live[p.pid] == p {
 		_ = syscall.Kill(to, s)
 	}
 }

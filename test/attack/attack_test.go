@@ -157,7 +157,7 @@ func pryFiles(s *stage, _ *job) {
 func (s *stage) gone(node string) {
 	s.await("the job is gone from "+node, func() bool {
 		of := s.processes(node)
-		return len(of[":guard"]) == 1 && len(of[":agent"]) == 1 && len(of["rank"]) == 2
+		return len(of[":reaper"]) == 1 && len(of[":agent"]) == 1 && len(of["rank"]) == 2
 	})
 }
 

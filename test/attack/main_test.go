@@ -297,7 +297,7 @@ func (s *stage) processes(node string) (of map[string][]cluster.Proc) {
 			continue
 		}
 		switch {
-		case p.Argv[1] == ":guard", p.Argv[1] == ":agent":
+		case p.Argv[1] == ":reaper", p.Argv[1] == ":agent":
 			of[p.Argv[1]] = append(of[p.Argv[1]], p)
 		case p.Argv[1] == ":as":
 			of["rank"] = append(of["rank"], p)

@@ -90,7 +90,7 @@ func TestSignals(t *testing.T) {
 
 // Whatever of a job is killed, nothing of it survives.
 func TestNothingSurvives(t *testing.T) {
-	for _, role := range []string{"root", ":agent", ":guard"} {
+	for _, role := range []string{"root", ":agent", ":reaper"} {
 		for which := range 3 {
 			if role == "root" && which > 0 {
 				continue
@@ -103,7 +103,7 @@ func TestNothingSurvives(t *testing.T) {
 				var stderr lines
 				cmd.Stderr = &stderr
 				require.NoError(t, cmd.Start())
-				// Root; three guards and agents; per rank a sleep, a stopped one and two strays.
+				// Root; three reapers and agents; per rank a sleep, a stopped one and two strays.
 				eventually(t, 10*time.Second, "all is up", func() bool { return len(marked(mark)) >= 1+6+24 })
 				victim := cmd.Process.Pid
 				if role != "root" {

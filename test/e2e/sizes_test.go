@@ -34,21 +34,21 @@ func TestEveryNumberOfAgents(t *testing.T) {
 	}
 	// An agent that has said its last word is given the moment to be gone.
 	eventually(t, 2*time.Second, "nothing is left", func() bool {
-		return len(marked(mark(t)))+len(agents(":agent"))+len(agents(":guard")) == 0
+		return len(marked(mark(t)))+len(agents(":agent"))+len(agents(":reaper")) == 0
 	})
 }
 
 // The bounds on size: an agent at 16 ranks has 5 MiB of its own, and 8 MiB with
 // the pages of the binary that it shares with the page cache, in a job of 16 ranks
-// as in one of 256; a guard that begins before Go has next to nothing; the binary
+// as in one of 256; a reaper that begins before Go has next to nothing; the binary
 // is within 10 MB.
 func TestSizes(t *testing.T) {
 	st, err := os.Stat(program)
 	require.NoError(t, err)
 	require.LessOrEqual(t, st.Size(), int64(10_000_000))
-	most := map[string]int{":agent": 8 << 10, ":guard": 8 << 10} // KiB
+	most := map[string]int{":agent": 8 << 10, ":reaper": 8 << 10} // KiB
 	if runtime.GOARCH == "amd64" {
-		most[":guard"] = 256 // no runtime of Go
+		most[":reaper"] = 256 // no runtime of Go
 	}
 	for _, nodes := range []int{1, 16} {
 		cmd := command(t, "-ppn", "16", "--launcher", "local", "--hosts", fmt.Sprintf("h[01-%02d]", nodes), "sleep", "1000")
@@ -56,7 +56,7 @@ func TestSizes(t *testing.T) {
 		require.NoError(t, cmd.Start())
 		ranks := 16 * nodes
 		eventually(t, patience, "all ranks run", func() bool { return len(marked(mark(t))) == 1+2*nodes+ranks })
-		for _, role := range []string{":agent", ":guard"} {
+		for _, role := range []string{":agent", ":reaper"} {
 			pids := agents(role)
 			require.Len(t, pids, nodes)
 			for _, pid := range pids {
@@ -64,7 +64,7 @@ func TestSizes(t *testing.T) {
 				require.LessOrEqual(t, memory(t, pid, "VmHWM"), most[role], "KiB of %s in a job of %d", role, ranks)
 			}
 		}
-		for _, role := range []string{":agent", ":guard"} {
+		for _, role := range []string{":agent", ":reaper"} {
 			pid := agents(role)[0]
 			t.Logf("%d nodes: %s has %d KiB of its own, its peak is %d KiB", nodes, role, memory(t, pid, "RssAnon"), memory(t, pid, "VmHWM"))
 		}

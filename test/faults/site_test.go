@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ibrun/bootstrap/guard"
+	subreaper "ibrun/bootstrap/reaper"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -115,9 +115,9 @@ func is(p cluster.Proc, role string) bool { return len(p.Argv) > 1 && p.Argv[1] 
 // roleOf tells what a process is by its own arguments and those of the ones above it.
 func roleOf(p cluster.Proc, all map[int]cluster.Proc) string {
 	switch {
-	case is(p, guard.Role):
+	case is(p, subreaper.Role):
 		return reaper
-	case is(p, guard.Agent):
+	case is(p, subreaper.Agent):
 		return agent
 	case p.Argv[0] == program:
 		return root
@@ -127,14 +127,14 @@ func roleOf(p cluster.Proc, all map[int]cluster.Proc) string {
 		return client
 	}
 	up := all[parentOf(p.Pid)]
-	if is(up, guard.Agent) && sessionOf(p.Pid) == sessionOf(up.Pid) { // not one that fell to its agent
+	if is(up, subreaper.Agent) && sessionOf(p.Pid) == sessionOf(up.Pid) { // not one that fell to its agent
 		return rank
 	}
 	for ; up.Pid != 0; up = all[parentOf(up.Pid)] {
-		if strings.HasPrefix(up.Argv[0], "sshd") && !is(up, guard.Agent) {
+		if strings.HasPrefix(up.Argv[0], "sshd") && !is(up, subreaper.Agent) {
 			break
 		}
-		if is(up, guard.Agent) {
+		if is(up, subreaper.Agent) {
 			return spawned
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/guard"
+	"ibrun/bootstrap/reaper"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -114,7 +114,7 @@ func agentOn(t *testing.T, c *cluster.Cluster, host string) int {
 	procs, err := c.Processes(host)
 	require.NoError(t, err)
 	for _, p := range procs {
-		if len(p.Argv) > 1 && p.Argv[1] == guard.Agent {
+		if len(p.Argv) > 1 && p.Argv[1] == reaper.Agent {
 			return p.Pid
 		}
 	}

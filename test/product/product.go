@@ -36,7 +36,7 @@ func Run(m *testing.M, path *string) int {
 func Build(path string) error {
 	flags := "-s -w"
 	if runtime.GOARCH == "amd64" {
-		flags += " -E ibrun/bootstrap/guard.entry"
+		flags += " -E ibrun/bootstrap/reaper.entry"
 	}
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", flags, "-o", path, "ibrun/cmd/ibrun")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

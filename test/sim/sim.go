@@ -11,7 +11,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/exchange"
-	"ibrun/bootstrap/guard"
+	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -219,7 +219,7 @@ func (w *World) deliver(e event) {
 	}
 }
 
-// Kill is SIGKILL to the agent of a node; its guard kills the ranks.
+// Kill is SIGKILL to the agent of a node; its reaper kills the ranks.
 func (w *World) Kill(node uint32) { w.kill(w.agents[node]) }
 
 // KillRoot is SIGKILL to the root.
@@ -247,17 +247,17 @@ func (w *World) part(a *agent) {
 	}
 }
 
-// orphan ends the link that an agent has to its parent. Its guard sees that, too.
+// orphan ends the link that an agent has to its parent. Its reaper sees that, too.
 func (w *World) orphan(a *agent) {
 	if a.dead || a.done {
 		return
 	}
 	w.post(w.cfg.Hop, a, core.LinkLost{Link: core.Up, Cause: "end of file"})
-	w.guardKills(a, w.cfg.Hop+guard.LinkPatience, func() bool { return true })
+	w.reaperKills(a, w.cfg.Hop+reaper.LinkPatience, func() bool { return true })
 }
 
-// guardKills lets an agent's guard look at it after a time, if it still lives then.
-func (w *World) guardKills(a *agent, after time.Duration, must func() bool) {
+// reaperKills lets an agent's reaper look at it after a time, if it still lives then.
+func (w *World) reaperKills(a *agent, after time.Duration, must func() bool) {
 	w.push(event{at: w.now + after, to: a, when: func() {
 		if must() {
 			w.kill(a)
@@ -266,14 +266,14 @@ func (w *World) guardKills(a *agent, after time.Duration, must func() bool) {
 }
 
 // Freeze stops the loop of a node's agent for a time; its kernel answers, and its
-// guard sees it.
+// reaper sees it.
 func (w *World) Freeze(node uint32, d time.Duration) {
 	a := w.agents[node]
 	if a == nil {
 		return
 	}
 	a.frozen = w.now + d
-	w.guardKills(a, guard.StopPatience, func() bool { return a.frozen > w.now })
+	w.reaperKills(a, reaper.StopPatience, func() bool { return a.frozen > w.now })
 }
 
 // Agent reports whether a node's agent runs.

@@ -145,7 +145,7 @@ func TestRootKilled(t *testing.T) {
 }
 
 // An agent that is stopped for less than a minute does no harm; for ever, it
-// ends the job, and its guard ends it, wherever it is in the tree.
+// ends the job, and its reaper ends it, wherever it is in the tree.
 func TestFrozenAgent(t *testing.T) {
 	for _, c := range []struct {
 		freeze time.Duration

@@ -56,14 +56,14 @@ func client(t *testing.T, parent int) int {
 }
 
 // server is the sshd of a session on a node, by its number on the machine: the
-// parent of the guard.
+// parent of the reaper.
 func server(t *testing.T, c *cluster.Cluster, node string) int {
 	for _, p := range ours(t, c, node) {
-		if len(p.Argv) > 1 && p.Argv[1] == ":guard" {
+		if len(p.Argv) > 1 && p.Argv[1] == ":reaper" {
 			return parentOf(t, p.Pid)
 		}
 	}
-	t.Fatalf("no guard on %s", node)
+	t.Fatalf("no reaper on %s", node)
 	return 0
 }
 

@@ -91,12 +91,12 @@ func ibrun(t *testing.T, c *cluster.Cluster, args ...string) outcome {
 	return start(t, c, args...).wait()
 }
 
-// ours are the processes on a node that belong to a job: agents, guards, ranks.
+// ours are the processes on a node that belong to a job: agents, reapers, ranks.
 func ours(t *testing.T, c *cluster.Cluster, node string) (found []cluster.Proc) {
 	all, err := c.Processes(node)
 	require.NoError(t, err)
 	for _, p := range all {
-		role := len(p.Argv) > 1 && (p.Argv[1] == ":guard" || p.Argv[1] == ":agent")
+		role := len(p.Argv) > 1 && (p.Argv[1] == ":reaper" || p.Argv[1] == ":agent")
 		if role || strings.Join(p.Argv, " ") == "sleep 1000" {
 			found = append(found, p)
 		}

@@ -67,7 +67,7 @@ func TestNoLaunch(t *testing.T) {
 	for _, call := range calls {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		parent := c.Command(ctx, append(call.launcher, call.node, "exec", shared, ":guard")...)
+		parent := c.Command(ctx, append(call.launcher, call.node, "exec", shared, ":reaper")...)
 		in, err := parent.StdinPipe()
 		require.NoError(t, err)
 		defer in.Close()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/guard"
+	"ibrun/bootstrap/reaper"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -25,7 +25,7 @@ const slack = 10 * time.Second
 type crew map[int]cluster.Proc
 
 // crewOf waits for a job whose ranks are `sleep MARK`, so many on each of some
-// hosts, and finds ranks, agents and guards.
+// hosts, and finds ranks, agents and reapers.
 func crewOf(t *testing.T, c *cluster.Cluster, hosts []string, mark string, each int) crew {
 	all := crew{}
 	eventually(t, 60*time.Second, mark+" runs everywhere", func() bool {
@@ -61,7 +61,7 @@ func (all crew) agent(t *testing.T, c *cluster.Cluster, host string) int {
 	procs, err := c.Processes(host)
 	require.NoError(t, err)
 	for _, p := range procs {
-		if _, ours := all[p.Pid]; ours && len(p.Argv) > 1 && p.Argv[1] == guard.Agent {
+		if _, ours := all[p.Pid]; ours && len(p.Argv) > 1 && p.Argv[1] == reaper.Agent {
 			return p.Pid
 		}
 	}
@@ -92,7 +92,7 @@ type stopped struct {
 
 func (s *stopped) left() bool { return len(s.all.left()) > 0 }
 
-// A stopped agent does not see the end of its link, nor end its ranks: its guard does.
+// A stopped agent does not see the end of its link, nor end its ranks: its reaper does.
 // Each launcher makes another kind of link. All jobs run at once, since each takes a
 // minute; most agents that are stopped are two or three links below the root, and have others below.
 func TestStopped(t *testing.T) {
@@ -127,7 +127,7 @@ func TestStopped(t *testing.T) {
 		require.NoError(t, syscall.Kill(s.agent, syscall.SIGSTOP))
 	}
 	require.NoError(t, rootless.job.cmd.Process.Kill())
-	eventually(t, guard.LinkPatience+slack, "nothing is left without a root", func() bool { return !rootless.left() })
+	eventually(t, reaper.LinkPatience+slack, "nothing is left without a root", func() bool { return !rootless.left() })
 
 	<-time.After(50*time.Second - time.Since(began)) // the fault's length, not a wait for something
 	require.NoError(t, syscall.Kill(awhile.agent, syscall.SIGCONT))
@@ -139,7 +139,7 @@ func TestStopped(t *testing.T) {
 	}
 	require.Greater(t, time.Since(began), leaseAgent-5*time.Second)
 	for _, s := range forEver {
-		eventually(t, leaseAgent+guard.LinkPatience+slack-time.Since(began), s.name+": nothing is left", func() bool { return !s.left() })
+		eventually(t, leaseAgent+reaper.LinkPatience+slack-time.Since(began), s.name+": nothing is left", func() bool { return !s.left() })
 	}
 	o := awhile.job.wait()
 	require.Equal(t, 0, o.code, o.stderr)
@@ -147,7 +147,7 @@ func TestStopped(t *testing.T) {
 	eventually(t, slack, "nothing is left", func() bool { return everywhere(t, c) == 0 })
 }
 
-// Nothing tells a guard behind a link that was cut silently: not its sshd, which
+// Nothing tells a reaper behind a link that was cut silently: not its sshd, which
 // waits for nothing, nor its agent, which is stopped. It sees that.
 func TestStoppedAndCut(t *testing.T) {
 	t.Parallel()
@@ -159,5 +159,5 @@ func TestStoppedAndCut(t *testing.T) {
 	began := time.Now()
 	require.Equal(t, 125, j.wait().code)
 	require.Less(t, time.Since(began), 15*time.Second)
-	eventually(t, guard.StopPatience+slack-time.Since(began), "nothing is left", func() bool { return len(all.left()) == 0 })
+	eventually(t, reaper.StopPatience+slack-time.Since(began), "nothing is left", func() bool { return len(all.left()) == 0 })
 }

@@ -105,7 +105,7 @@ func TestHungStart(t *testing.T) {
 				}
 			}
 			if !h.agent {
-				eventually(t, 10*time.Second+slack, "its guard has given up, too", func() bool { return len(jobs(t, c, node)) == 1 })
+				eventually(t, 10*time.Second+slack, "its reaper has given up, too", func() bool { return len(jobs(t, c, node)) == 1 })
 				left := jobs(t, c, node)[0]
 				require.Contains(t, o.stderr, fmt.Sprintf("node0002: process %d (", left.NodePid))
 				require.Contains(t, o.stderr, "state D) lives on after SIGKILL")
@@ -148,7 +148,7 @@ func TestUnkillable(t *testing.T) {
 			eventually(t, slack, "nothing is left on "+other, func() bool { return len(jobs(t, c, other)) == 0 })
 		}
 	}
-	eventually(t, 10*time.Second+slack, "its guard has given up, too", func() bool { return len(jobs(t, c, node)) == 1 })
+	eventually(t, 10*time.Second+slack, "its reaper has given up, too", func() bool { return len(jobs(t, c, node)) == 1 })
 	end()
 	eventually(t, slack, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
 

@@ -1,7 +1,7 @@
-// Command guarded is a guard whose agent does what the test says: "exit" with a
+// Command reaped is a reaper whose agent does what the test says: "exit" with a
 // code, "die" of a signal, or "leave" a process behind that has forked away, to die
 // of a signal. Whatever it is, it waits for a line of standard input first, or for
-// the guard's death, which it tells.
+// the reaper's death, which it tells.
 package main
 
 import (
@@ -13,16 +13,16 @@ import (
 	"strconv"
 	"syscall"
 
-	"ibrun/bootstrap/guard"
+	"ibrun/bootstrap/reaper"
 )
 
 func main() {
 	switch args := os.Args[1:]; args[0] {
-	case guard.Role:
-		os.Exit(guard.Main(args[1:]))
-	case guard.Sweep:
-		os.Exit(guard.SweepMain(args[1:]))
-	case guard.Agent:
+	case reaper.Role:
+		os.Exit(reaper.Main(args[1:]))
+	case reaper.Sweep:
+		os.Exit(reaper.SweepMain(args[1:]))
+	case reaper.Agent:
 		number, err := strconv.Atoi(args[2])
 		if err != nil {
 			panic(err)
@@ -42,8 +42,8 @@ func agent(what string, number int) {
 	sid, _, _ := syscall.RawSyscall(syscall.SYS_GETSID, 0, 0, 0)
 	fmt.Printf("%d %d %d %s;%s;%d;%d\n", os.Getppid(), os.Getpid(), sid, os.Getenv("GREETING"), os.Getenv("GOMAXPROCS"), len(os.Environ()), len(os.Args))
 	go func() {
-		_, _ = io.Copy(io.Discard, os.NewFile(guard.Pipe, "guard"))
-		fmt.Println("no guard")
+		_, _ = io.Copy(io.Discard, os.NewFile(reaper.Pipe, "reaper"))
+		fmt.Println("no reaper")
 		os.Exit(0)
 	}()
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')

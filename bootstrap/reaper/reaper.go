@@ -1,13 +1,13 @@
-// Package guard stands above an agent: when the agent ends, of whatever cause,
+// Package reaper stands above an agent: when the agent ends, of whatever cause,
 // it kills every descendant that is left, however it was forked and whatever
-// session it is in (docs/decisions/0002-guard-above-the-agent.md). It does the
+// session it is in (docs/decisions/0002-reaper-above-the-agent.md). It does the
 // same to an agent that does not end though its link has, or that is stopped
 // for too long. It knows nothing of jobs, and reads nothing.
 //
-// A guard is a process that waits. Where the linker was told so, on x86-64, it
+// A reaper is a process that waits. Where the linker was told so, on x86-64, it
 // forks before Go's runtime has begun (entry_linux_amd64.s), which costs a node
 // a tenth of what a second process of Go does; otherwise Main does the same.
-package guard
+package reaper
 
 import (
 	"fmt"
@@ -25,23 +25,23 @@ import (
 
 // The first arguments of the roles. entry_linux_amd64.s has them, too.
 const (
-	Role  = ":guard" // becomes a guard, which starts the agent with the arguments that follow
+	Role  = ":reaper" // becomes a reaper, which starts the agent with the arguments that follow
 	Agent = ":agent"
-	Sweep = ":sweep" // what a guard becomes that has something to kill; its exit code follows
+	Sweep = ":sweep" // what a reaper becomes that has something to kill; its exit code follows
 )
 
-// Pipe is the descriptor on which an agent reads the end of its guard, which
+// Pipe is the descriptor on which an agent reads the end of its reaper, which
 // alone holds the other end.
 const Pipe = 3
 
-// patience is how long a guard goes on killing what will not die.
+// patience is how long a reaper goes on killing what will not die.
 const patience = 10 * time.Second
 
 // An agent whose link has ended ends its ranks and itself: after a grace of 2 s
 // at most, and 5 s in which what was killed or is far away may still answer. One
 // that is stopped has been given up by its parent after 60 s
 // (bootstrap/core/lease.go), whether or not the news can come through. Seconds
-// are counted, not measured: a guard that was stopped itself blames nobody.
+// are counted, not measured: a reaper that was stopped itself blames nobody.
 const (
 	secondsWithoutLink = 10
 	secondsStopped     = 70
@@ -57,7 +57,7 @@ const (
 // stopping it for a change. Ranks do not see the agent's environment.
 const oneThread = "GOMAXPROCS=1"
 
-// Main is a guard that has begun in Go. args go to the agent, besides this
+// Main is a reaper that has begun in Go. args go to the agent, besides this
 // process's descriptors 0, 1 and 2. It returns the exit code for this process,
 // which is the agent's, or 128 and the signal that killed it.
 func Main(args []string) int {
@@ -70,18 +70,18 @@ func Main(args []string) int {
 	shrug()
 	watch, alive, err := os.Pipe()
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "ibrun: guard: %v\n", err)
+		fmt.Fprintf(os.Stderr, "ibrun: reaper: %v\n", err)
 		return 125
 	}
-	// The agent outlives the guard for as long as it takes to clean up, and a
-	// signal to the guard's group does not reach it: if both died at once, what
+	// The agent outlives the reaper for as long as it takes to clean up, and a
+	// signal to the reaper's group does not reach it: if both died at once, what
 	// forked away from the ranks would stay.
 	p, err := proc.Start(proc.Cmd{
 		Path: "/proc/self/exe", Argv: append([]string{os.Args[0], Agent}, args...), Env: append(os.Environ(), oneThread), Setsid: true, Orphan: true,
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, watch},
 	})
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "ibrun: guard: %v\n", err)
+		fmt.Fprintf(os.Stderr, "ibrun: reaper: %v\n", err)
 		return 125
 	}
 	watch.Close()
@@ -153,7 +153,7 @@ func stops(pid int) <-chan bool {
 // cldStopped is CLD_STOPPED of siginfo_t(3).
 const cldStopped = 5
 
-// link is what a guard keeps of its agent's link: standard input, of which it
+// link is what a reaper keeps of its agent's link: standard input, of which it
 // sees the end and reads nothing.
 type link struct{ wake, waker *os.File }
 
@@ -206,10 +206,10 @@ func letGo(fds ...int) {
 	null.Close()
 }
 
-// shrug lets no signal end a guard that can be kept from it.
+// shrug lets no signal end a reaper that can be kept from it.
 func shrug() { proc.Shrug(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGTERM) }
 
-// SweepMain is a guard that has done without Go until something was left of its
+// SweepMain is a reaper that has done without Go until something was left of its
 // agent: it kills that, and returns the exit code in args[0].
 func SweepMain(args []string) int {
 	shrug()

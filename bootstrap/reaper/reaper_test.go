@@ -1,4 +1,4 @@
-package guard_test
+package reaper_test
 
 import (
 	"bufio"
@@ -18,24 +18,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/guard"
+	"ibrun/bootstrap/reaper"
 )
 
-// guarded is a run of testdata/guarded.
-type guarded struct {
+// reaped is a run of testdata/reaped.
+type reaped struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Reader
 	errs bytes.Buffer
 }
 
-// programs are testdata/guarded, by where it begins.
+// programs are testdata/reaped, by where it begins.
 var programs = map[string]string{}
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "guarded")
+	dir, err := os.MkdirTemp("", "reaped")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -43,11 +43,11 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	flags := map[string]string{"go": ""}
 	if runtime.GOARCH == "amd64" {
-		flags["entry"] = "-E ibrun/bootstrap/guard.entry"
+		flags["entry"] = "-E ibrun/bootstrap/reaper.entry"
 	}
 	for begin, flags := range flags {
 		programs[begin] = filepath.Join(dir, begin)
-		build := exec.Command("go", "build", "-ldflags", flags, "-o", programs[begin], "./testdata/guarded")
+		build := exec.Command("go", "build", "-ldflags", flags, "-o", programs[begin], "./testdata/reaped")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "%s\n", out)
@@ -57,12 +57,12 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// both runs a test with a guard that begins in Go, and with one that begins before.
-func both(t *testing.T, test func(t *testing.T, start func(what string, number int) *guarded)) {
+// both runs a test with a reaper that begins in Go, and with one that begins before.
+func both(t *testing.T, test func(t *testing.T, start func(what string, number int) *reaped)) {
 	for begin, path := range programs {
 		t.Run(begin, func(t *testing.T) {
-			test(t, func(what string, number int) *guarded {
-				g := &guarded{cmd: exec.Command(path, ":guard", what, strconv.Itoa(number))}
+			test(t, func(what string, number int) *reaped {
+				g := &reaped{cmd: exec.Command(path, ":reaper", what, strconv.Itoa(number))}
 				g.cmd.Env, g.cmd.Stderr = []string{"GREETING=hello", "PATH=" + os.Getenv("PATH")}, &g.errs
 				var err error
 				g.in, err = g.cmd.StdinPipe()
@@ -78,18 +78,18 @@ func both(t *testing.T, test func(t *testing.T, start func(what string, number i
 	}
 }
 
-func (g *guarded) line(t *testing.T) string {
+func (g *reaped) line(t *testing.T) string {
 	text, err := g.out.ReadString('\n')
 	require.NoError(t, err, "%s", &g.errs)
 	return strings.TrimSuffix(text, "\n")
 }
 
-func (g *guarded) agent(t *testing.T) (pid int) {
-	var guard, session int
+func (g *reaped) agent(t *testing.T) (pid int) {
+	var reaper, session int
 	var rest string
-	_, err := fmt.Sscanf(g.line(t), "%d %d %d %s", &guard, &pid, &session, &rest)
+	_, err := fmt.Sscanf(g.line(t), "%d %d %d %s", &reaper, &pid, &session, &rest)
 	require.NoError(t, err)
-	require.Equal(t, g.cmd.Process.Pid, guard)
+	require.Equal(t, g.cmd.Process.Pid, reaper)
 	require.Equal(t, pid, session, "the agent leads a session of its own")
 	t.Cleanup(func() {
 		if t.Failed() { // it may be stopped, and then nobody else ends it
@@ -100,8 +100,8 @@ func (g *guarded) agent(t *testing.T) (pid int) {
 	return pid
 }
 
-// end lets the agent do what it is there for, and returns the guard's exit code.
-func (g *guarded) end(t *testing.T) int {
+// end lets the agent do what it is there for, and returns the reaper's exit code.
+func (g *reaped) end(t *testing.T) int {
 	_, err := g.in.Write([]byte("\n"))
 	require.NoError(t, err)
 	_, err = io.ReadAll(g.out)
@@ -126,7 +126,7 @@ func signals(t *testing.T, pid int, word string) uint64 {
 }
 
 func TestExitCode(t *testing.T) {
-	both(t, func(t *testing.T, start func(string, int) *guarded) {
+	both(t, func(t *testing.T, start func(string, int) *reaped) {
 		for _, code := range []int{0, 7, 255} {
 			g := start("exit", code)
 			g.agent(t)
@@ -141,7 +141,7 @@ func TestExitCode(t *testing.T) {
 }
 
 func TestNothingIsLeft(t *testing.T) {
-	both(t, func(t *testing.T, start func(string, int) *guarded) {
+	both(t, func(t *testing.T, start func(string, int) *reaped) {
 		g := start("leave", int(syscall.SIGKILL))
 		left, err := strconv.Atoi(g.line(t))
 		require.NoError(t, err)
@@ -154,12 +154,12 @@ func TestNothingIsLeft(t *testing.T) {
 }
 
 func TestSignalsDoNothing(t *testing.T) {
-	both(t, func(t *testing.T, start func(string, int) *guarded) {
+	both(t, func(t *testing.T, start func(string, int) *reaped) {
 		g := start("exit", 3)
 		agent := g.agent(t)
-		// The guard has let go of standard output when it is ready for signals: before, they would end it.
+		// The reaper has let go of standard output when it is ready for signals: before, they would end it.
 		require.Eventually(t, func() bool { return !holds(t, g.cmd.Process.Pid, agent) }, 10*time.Second, time.Millisecond)
-		// What the guard does about signals is its own affair: the agent ignores none but those that we do.
+		// What the reaper does about signals is its own affair: the agent ignores none but those that we do.
 		blocked, ignored := signals(t, agent, "SigBlk"), signals(t, agent, "SigIgn")
 		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGTERM} {
 			require.NoError(t, syscall.Kill(g.cmd.Process.Pid, s))
@@ -170,11 +170,11 @@ func TestSignalsDoNothing(t *testing.T) {
 	})
 }
 
-// holds reports whether a guard has its agent's standard output open.
-func holds(t *testing.T, guard, agent int) bool {
+// holds reports whether a reaper has its agent's standard output open.
+func holds(t *testing.T, reaper, agent int) bool {
 	link, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/1", agent))
 	require.NoError(t, err)
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", guard))
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", reaper))
 	require.NoError(t, err)
 	for _, f := range files {
 		if to, _ := os.Readlink(f); to == link {
@@ -184,18 +184,18 @@ func holds(t *testing.T, guard, agent int) bool {
 	return false
 }
 
-func TestGuardKilled(t *testing.T) {
-	both(t, func(t *testing.T, start func(string, int) *guarded) {
+func TestReaperKilled(t *testing.T) {
+	both(t, func(t *testing.T, start func(string, int) *reaped) {
 		g := start("exit", 0)
 		g.agent(t)
 		require.NoError(t, g.cmd.Process.Kill())
-		require.Equal(t, "no guard", g.line(t))
+		require.Equal(t, "no reaper", g.line(t))
 	})
 }
 
-// TestEntryIsSmall shows that a guard that begins before Go is no Go program.
+// TestEntryIsSmall shows that a reaper that begins before Go is no Go program.
 func TestEntryIsSmall(t *testing.T) {
-	both(t, func(t *testing.T, start func(string, int) *guarded) {
+	both(t, func(t *testing.T, start func(string, int) *reaped) {
 		g := start("exit", 0)
 		g.agent(t)
 		threads, err := strconv.Atoi(status(t, g.cmd.Process.Pid, "Threads"))
@@ -212,10 +212,10 @@ func gone(pid int) bool {
 }
 
 // TestLinkLost: an agent that is stopped does not see the end of its link, so its
-// guard does, and ends it with all below it. An agent that runs has time to do so itself.
+// reaper does, and ends it with all below it. An agent that runs has time to do so itself.
 func TestLinkLost(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, start func(string, int) *guarded) {
+	both(t, func(t *testing.T, start func(string, int) *reaped) {
 		t.Parallel()
 		g := start("leave", 0)
 		left, err := strconv.Atoi(g.line(t))
@@ -224,7 +224,7 @@ func TestLinkLost(t *testing.T) {
 		require.NoError(t, syscall.Kill(agent, syscall.SIGSTOP))
 		require.NoError(t, g.in.Close())
 		require.NoError(t, syscall.Kill(g.cmd.Process.Pid, syscall.SIGHUP)) // as a server of rsh sends it then
-		require.Never(t, func() bool { return gone(agent) || gone(left) }, guard.LinkPatience-2*time.Second, 100*time.Millisecond)
+		require.Never(t, func() bool { return gone(agent) || gone(left) }, reaper.LinkPatience-2*time.Second, 100*time.Millisecond)
 		require.Eventually(t, func() bool { return gone(agent) && gone(left) }, 10*time.Second, 10*time.Millisecond, "the agent is stopped, and its link has ended")
 		require.Error(t, g.cmd.Wait())
 		require.Equal(t, 128+int(syscall.SIGKILL), g.cmd.ProcessState.ExitCode())
@@ -235,7 +235,7 @@ func TestLinkLost(t *testing.T) {
 // afterwards. (How long that while may be is shown over real links: test/ssh.)
 func TestStoppedAndContinued(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, start func(string, int) *guarded) {
+	both(t, func(t *testing.T, start func(string, int) *reaped) {
 		t.Parallel()
 		g := start("exit", 9)
 		agent := g.agent(t)

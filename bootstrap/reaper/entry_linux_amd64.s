@@ -1,14 +1,14 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// The guard before Go. A binary linked with -E ibrun/bootstrap/guard.entry begins
+// The reaper before Go. A binary linked with -E ibrun/bootstrap/reaper.entry begins
 // here, on the stack that execve(2) has made (System V ABI for x86-64, 3.4.1):
 //
 //	0(SP) argc   8(SP) argv[0]   16(SP) argv[1] ...   NULL   environment ...   NULL
 //
-// Any program but a guard goes on to Go at once, with nothing changed. A guard
+// Any program but a reaper goes on to Go at once, with nothing changed. A reaper
 // forks here: its child goes on to Go as the agent, and it itself never starts
-// Go's runtime, unless there is something to clean up. guard.go does the same in Go,
+// Go's runtime, unless there is something to clean up. reaper.go does the same in Go,
 // and says why; it also takes over when a call here fails, and reports it.
 //
 // Registers that the kernel leaves alone (it takes RCX and R11): R12 is the
@@ -51,19 +51,19 @@
 #define POLLIN 0x100000000 // as an addend to a descriptor
 #define SECOND 1000 // ms
 
-// The words, as they lie in memory: GUARD_0 from byte 0 and GUARD_3 from byte 3 overlap.
-#define GUARD_0 0x6175673a // ":gua"
-#define GUARD_3 0x00647261 // "ard" and the end
+// The words, as they lie in memory: a NUL ends each, REAPER_0 from byte 0, REAPER_4 from byte 4.
+#define REAPER_0 0x6165723a // ":rea"
+#define REAPER_4 0x00726570 // "per" and the end
 #define AGENT_0 0x6567613a // ":age"
-#define AGENT_4 0x746e // "nt"
+#define AGENT_4 0x0000746e // "nt" and the end
 
 TEXT ·entry(SB), NOSPLIT|NOFRAME|TOPFRAME, $0
 	CMPQ 0(SP), $2
 	JLT  program
 	MOVQ 16(SP), BX
-	CMPL (BX), $GUARD_0
+	CMPL (BX), $REAPER_0
 	JNE  program
-	CMPL 3(BX), $GUARD_3
+	CMPL 4(BX), $REAPER_4
 	JNE  program
 
 	XORL DX, DX
@@ -250,8 +250,8 @@ agent:
 	CALL2(SYS_dup2, R14, $3)
 named:
 	MOVL $AGENT_0, (BX)
-	MOVW $AGENT_4, 4(BX)
-	// The environment gets a first word, oneThread of guard.go: what lies before it
+	MOVL $AGENT_4, 4(BX) // and two zero bytes: the old word is one letter longer
+	// The environment gets a first word, oneThread of reaper.go: what lies before it
 	// moves down, and the word takes the place of the NULL.
 	MOVQ 0(SP), CX
 	ADDQ $2, CX
