@@ -15,7 +15,7 @@ import (
 	"ibrun/job"
 )
 
-// The values of fields in stories: name=value, and the name alone for true.
+// The values of fields in scenarios: name=value, and the name alone for true.
 // Bytes and text are quoted where they must be; #1000 is so many zero bytes.
 //
 //	status=exit:3, signal:9, norun:127, lost

@@ -105,7 +105,7 @@ func TestLies(t *testing.T) {
 	kinds := map[wire.Kind]bool{}
 	for _, l := range lies {
 		name := l.plan + ": " + l.before + ": " + l.lie
-		s := newStory(t, "agent 1 5\nnodes 1 1 1 1 1\ntree kary:2\n"+l.plan)
+		s := newScenario(t, "agent 1 5\nnodes 1 1 1 1 1\ntree kary:2\n"+l.plan)
 		if !strings.Contains(l.plan, "from") {
 			for _, line := range []string{"begin", "Spawned", "ChildUp child=0", "ChildUp child=1"} {
 				s.happens(line)

@@ -15,9 +15,9 @@ import (
 	"ibrun/job"
 )
 
-var update = flag.Bool("update", false, "rewrite what the stories in testdata expect")
+var update = flag.Bool("update", false, "rewrite what the scenarios in testdata expect")
 
-// TestStories runs each story of testdata: a comment, the plan, and what
+// TestScenarios runs each scenario of testdata: a comment, the plan, and what
 // happens to one agent. A line of the trace at the margin is an event, as
 // words_test.go reads it; the indented lines after it are all effects that it
 // had, in their order, as words_test.go prints them. Fields that are zero are
@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite what the stories in testdata ex
 // Timers are obeyed rather than shown: a deadline that the core does not ask
 // for never comes. "wait 3s" lets time pass, and names when each effect came;
 // "late 30s" is a process that was stopped meanwhile, so that its timer is late.
-func TestStories(t *testing.T) {
+func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(files), 60)
@@ -35,10 +35,10 @@ func TestStories(t *testing.T) {
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
 			about, rest, ok := strings.Cut(string(text), "-- plan --\n")
-			require.True(t, ok && about != "", "a story begins with what it is about")
+			require.True(t, ok && about != "", "a scenario begins with what it is about")
 			plan, trace, ok := strings.Cut(rest, "-- trace --\n")
 			require.True(t, ok)
-			got := about + "-- plan --\n" + plan + "-- trace --\n" + newStory(t, plan).tell(trace)
+			got := about + "-- plan --\n" + plan + "-- trace --\n" + newScenario(t, plan).tell(trace)
 			if *update {
 				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 				return
@@ -48,8 +48,8 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// story is one agent and its time.
-type story struct {
+// scenario is one agent and its time.
+type scenario struct {
 	t     *testing.T
 	core  *Core
 	now   time.Duration
@@ -58,7 +58,7 @@ type story struct {
 }
 
 // tell makes the events of a trace happen and returns the trace as it is now.
-func (s *story) tell(trace string) string {
+func (s *scenario) tell(trace string) string {
 	var out strings.Builder
 	for line := range strings.Lines(trace) {
 		line = strings.TrimSuffix(line, "\n")
@@ -73,7 +73,7 @@ func (s *story) tell(trace string) string {
 	return out.String()
 }
 
-func (s *story) happens(line string) []string {
+func (s *scenario) happens(line string) []string {
 	word, rest, _ := strings.Cut(line, " ")
 	switch word {
 	case "", "#":
@@ -91,14 +91,14 @@ func (s *story) happens(line string) []string {
 	return s.step(ev)
 }
 
-func (s *story) duration(text string) time.Duration {
+func (s *scenario) duration(text string) time.Duration {
 	d, err := time.ParseDuration(text)
 	require.NoError(s.t, err)
 	return d
 }
 
 // step lets one event happen and lists its effects.
-func (s *story) step(ev Event) (lines []string) {
+func (s *scenario) step(ev Event) (lines []string) {
 	for _, e := range s.core.Step(s.now, ev) {
 		if t, ok := e.(SetTimer); ok {
 			s.timer = t.At
@@ -110,7 +110,7 @@ func (s *story) step(ev Event) (lines []string) {
 }
 
 // wait lets the timer fire as often as it was asked to.
-func (s *story) wait(d time.Duration) (lines []string) {
+func (s *scenario) wait(d time.Duration) (lines []string) {
 	until := s.now + d
 	for s.timer > 0 && s.timer <= until {
 		s.now, s.timer = max(s.now, s.timer), 0
@@ -135,7 +135,7 @@ func inOne(parcels wire.Parcels) wire.Parcels {
 	return wire.NewParcels(all)
 }
 
-// newStory makes the agent of a plan.
+// newScenario makes the agent of a plan.
 //
 //	root | agent LO HI           the root, or the agent of nodes LO to HI-1; node i is "ni"
 //	nodes 1 2 1                  ranks on each node
@@ -144,8 +144,8 @@ func inOne(parcels wire.Parcels) wire.Parcels {
 //	late, held, spares 2 (s0 and s1), least 3
 //	from running | from hello    the launch is over; and the agent's ranks have said hello
 //	from up                      the same, and the ranks are held
-func newStory(t *testing.T, plan string) *story {
-	s := &story{t: t}
+func newScenario(t *testing.T, plan string) *scenario {
+	s := &scenario{t: t}
 	cfg := Config{Root: true, Host: "front", Here: -1}
 	j := &job.Job{ID: "j", Launch: job.Launch{Tree: "flat", Grace: 2 * time.Second, Timeout: 15 * time.Second}}
 	var nodes job.Nodes
@@ -241,7 +241,7 @@ func newStory(t *testing.T, plan string) *story {
 }
 
 // launched brings the agent up.
-func (s *story) launched(hello, held bool) {
+func (s *scenario) launched(hello, held bool) {
 	s.step(s.begin)
 	for i := range s.core.kids {
 		s.step(ChildUp{Child: Link(i)})

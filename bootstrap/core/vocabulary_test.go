@@ -9,7 +9,7 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// What a story says is the names of this package and of wire, in one line:
+// What a scenario says is the names of this package and of wire, in one line:
 //
 //	RankExited rank=2 status=exit:3
 //	0 -> Ready up=1                  a frame came over a link: up, or the number of a child
@@ -18,7 +18,7 @@ import (
 //
 // value_test.go has the fields.
 
-// named are the types that stories name: what can happen, and what is sent.
+// named are the types that scenarios name: what can happen, and what is sent.
 var named = map[string]reflect.Type{}
 
 func init() {
