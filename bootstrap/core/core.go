@@ -66,18 +66,18 @@ type Core struct {
 	level int
 	shape tree.Shape
 
-	clock  clock
-	kids   []kid
-	starts starts
-	stock  stock
-	owners []owner
-	early  []Event // that wait until this subtree is final
-	times  times
-	ranks  ranks
-	flow   flow
-	input  input
-	finish finish
-	root   root
+	clock    clock
+	children []child
+	starts   starts
+	stock    stock
+	owners   []owner
+	early    []Event // that wait until this subtree is final
+	times    times
+	ranks    ranks
+	flow     flow
+	input    input
+	finish   finish
+	root     root
 
 	own     own
 	resolve resolve
@@ -218,8 +218,8 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.order(m)
 		return
 	}
-	k := &c.kids[from]
-	if k.state != kidUp && k.state != kidReady {
+	k := &c.children[from]
+	if k.state != childUp && k.state != childReady {
 		return // it was given up; what it still says no longer counts
 	}
 	if lie := c.childLies(from, m); lie != "" {
@@ -230,7 +230,7 @@ func (c *Core) frame(from Link, m wire.Message) {
 	case wire.Ready:
 		c.childReady(from, m)
 	case wire.Times:
-		c.kidTimed(from, m)
+		c.childTimed(from, m)
 	case wire.Output:
 		k.credit -= len(m.Data)
 		c.flow.push(chunk{from: from, rank: m.Rank, stream: m.Stream, data: m.Data})
@@ -254,11 +254,11 @@ func (c *Core) frame(from Link, m wire.Message) {
 	case wire.Failures:
 		c.childFailures(m)
 	case wire.Blocks:
-		c.table.heardKid(c, from, m)
+		c.table.heardChild(c, from, m)
 	case wire.Wish:
 		c.wish(from, m.Fence)
 	case wire.Pool:
-		c.kidGave(from, m)
+		c.childGave(from, m)
 	case wire.Tally:
 		k.tallied = true
 		c.tally.Add(m.Of)
@@ -363,7 +363,7 @@ func (c *Core) goOn() {
 		return
 	}
 	c.route()
-	c.input.openKids(c)
+	c.input.openChildren(c)
 	early := c.early
 	c.early = nil
 	for _, ev := range early {

@@ -61,7 +61,7 @@ func (c *Core) end(m wire.End) {
 	c.starts.failed += uint32(c.stock.nodes.Len())
 	c.stock.nodes = nil
 	c.unseated()
-	for i := range c.kids {
+	for i := range c.children {
 		c.endChild(Link(i), m)
 	}
 	if c.ranks.alive > 0 {
@@ -83,26 +83,26 @@ func (c *Core) end(m wire.End) {
 }
 
 func (c *Core) endChild(l Link, m wire.End) {
-	switch k := &c.kids[l]; k.state {
-	case kidWaiting:
+	switch k := &c.children[l]; k.state {
+	case childWaiting:
 		c.drop(l, job.Status{Kind: job.NotRun})
-	case kidStarting:
+	case childStarting:
 		c.starts.inFlight--
 		c.do(CloseLink{l})
 		c.drop(l, job.Status{Kind: job.NotRun})
-	case kidUp, kidReady:
+	case childUp, childReady:
 		c.send(l, m)
 	}
 }
 
 // drop takes a child out that is not gone yet; its ranks, if it did not report them, ended as s says.
 func (c *Core) drop(l Link, s job.Status) {
-	k := &c.kids[l]
-	if k.state != kidReady {
+	k := &c.children[l]
+	if k.state != childReady {
 		c.starts.settled++
 		c.starts.failed += uint32(k.part.Len())
 	}
-	k.state, k.live = kidGone, false
+	k.state, k.live = childGone, false
 	c.finish.gone++
 	what := wire.Failed
 	if k.exited {
@@ -131,7 +131,7 @@ func (c *Core) ended(nodes job.Parts, s job.Status) {
 }
 
 func (c *Core) childExit(l Link, m wire.Exit) {
-	k := &c.kids[l]
+	k := &c.children[l]
 	k.exited = true
 	if areAll(m.Runs, k.part) {
 		c.finish.ends = slices.AppendSeq(c.finish.ends, m.Runs.All())
@@ -172,8 +172,8 @@ func (c *Core) checkDeadlines() {
 		c.wakeAt(f.giveUpAt)
 		return
 	}
-	for i := range c.kids {
-		if k := &c.kids[i]; k.state != kidGone {
+	for i := range c.children {
+		if k := &c.children[i]; k.state != childGone {
 			c.do(CloseLink{Link(i)})
 			c.drop(Link(i), job.Status{Kind: job.Lost})
 		}
@@ -189,7 +189,7 @@ func (c *Core) checkDeadlines() {
 // is passed on, and what the ranks left behind is swept up.
 func (c *Core) checkExit() {
 	f := &c.finish
-	if c.stage != running && c.stage != ending || f.gone < len(c.kids) || c.ranks.alive > 0 || c.ranks.undrained > 0 || !c.flow.empty() {
+	if c.stage != running && c.stage != ending || f.gone < len(c.children) || c.ranks.alive > 0 || c.ranks.undrained > 0 || !c.flow.empty() {
 		return
 	}
 	if c.cfg.Root {

@@ -68,7 +68,7 @@ func (c *Core) sendFailures() {
 func (c *Core) failed(m wire.Failures) {
 	f := &c.failures
 	f.known = inOrder(f.known.Join(m.Ranks))
-	for i := range c.kids {
+	for i := range c.children {
 		c.send(Link(i), m)
 	}
 	for i := range c.ranks.locals {

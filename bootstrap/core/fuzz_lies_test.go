@@ -57,7 +57,7 @@ func (l *liar) hasRank(rank uint32) bool {
 	case l.kind == rankLies:
 		return rank == l.rank
 	}
-	return l.at.parent.core.kids[l.at.slot].hasRanks(rank, 1)
+	return l.at.parent.core.children[l.at.slot].hasRanks(rank, 1)
 }
 
 // lie puts a message that nobody means on the liar's link, or in the rank's mouth.
@@ -229,7 +229,7 @@ func (w *world) someNumber(size uint32) uint32 {
 	case 2:
 		return uint32(c.Of(3))
 	}
-	k := &w.liar.at.parent.core.kids[w.liar.at.slot]
+	k := &w.liar.at.parent.core.children[w.liar.at.slot]
 	known := []uint32{k.head.First, k.op + 1, k.op + 2, w.agents[0].core.passed, w.agents[0].core.pool.round, uint32(k.part.Len())}
 	for _, p := range k.part {
 		known = append(known, p.First, p.End(), p.Nodes.Base(), p.Nodes.Base()+p.Nodes.Ranks()-1, p.Nodes.Base()+p.Nodes.Ranks(), p.Nodes.Ranks(), uint32(p.Nodes.Len()))
@@ -276,7 +276,7 @@ func (w *world) someBytes() []byte {
 func (w *world) someNodes() job.Nodes {
 	c := w.choose
 	from := w.agents[0].core.root.seats.all.Nodes
-	if part := w.liar.at.parent.core.kids[w.liar.at.slot].part; len(part) > 0 && c.Of(4) > 0 {
+	if part := w.liar.at.parent.core.children[w.liar.at.slot].part; len(part) > 0 && c.Of(4) > 0 {
 		from = part[c.Of(len(part))].Nodes
 	}
 	lo := c.Of(from.Len())

@@ -32,17 +32,17 @@ type world struct {
 
 // member is one agent.
 type member struct {
-	core   *Core
-	host   string
-	parent *member
-	slot   Link // at the parent
-	kids   map[Link]*member
-	timer  time.Duration // 0: none
-	node   job.Node      // of its ranks
-	alive  map[uint32]bool
-	ops    map[uint32]uint32 // collectives that a rank has joined
-	heldUp bool              // its link up has ended
-	over   bool
+	core     *Core
+	host     string
+	parent   *member
+	slot     Link // at the parent
+	children map[Link]*member
+	timer    time.Duration // 0: none
+	node     job.Node      // of its ranks
+	alive    map[uint32]bool
+	ops      map[uint32]uint32 // collectives that a rank has joined
+	heldUp   bool              // its link up has ended
+	over     bool
 }
 
 // delivery is an event on its way. Those of one path keep their order.
@@ -83,7 +83,7 @@ func newWorld(t *testing.T, c *fuzzed.Input) *world {
 		}
 	}
 	w := &world{t: t, choose: c, job: j}
-	root := &member{core: New(cfg), host: "front", kids: map[Link]*member{}}
+	root := &member{core: New(cfg), host: "front", children: map[Link]*member{}}
 	w.agents = []*member{root}
 	w.step(root, Begin{wire.Launch{Job: j, Nodes: all}})
 	return w
@@ -170,7 +170,7 @@ func (w *world) perform(a *member, e Effect) {
 func (w *world) send(a *member, e Send) {
 	to, from, sender := a.parent, a.slot, wire.Child
 	if e.To != Up {
-		to, from, sender = a.kids[e.To], Up, wire.Parent
+		to, from, sender = a.children[e.To], Up, wire.Parent
 	}
 	require.True(w.t, e.Msg.Kind().From(sender), "%v is sent by a %v", e.Msg, sender)
 	if f, ok := e.Msg.(wire.Fault); ok {
@@ -187,12 +187,12 @@ func (w *world) send(a *member, e Send) {
 }
 
 func (w *world) startChild(a *member, e StartChild) {
-	k := &member{core: New(Config{Here: -1, Join: inOne}), host: e.Node.Host, parent: a, slot: e.Child, kids: map[Link]*member{}}
+	k := &member{core: New(Config{Here: -1, Join: inOne}), host: e.Node.Host, parent: a, slot: e.Child, children: map[Link]*member{}}
 	if w.choose.Odds(40) {
 		w.post(a, ChildFailed{Child: e.Child, Phase: "connect", Cause: "refused"})
 		return
 	}
-	a.kids[e.Child] = k
+	a.children[e.Child] = k
 	w.agents = append(w.agents, k)
 	w.post(a, ChildUp{Child: e.Child})
 }
@@ -204,7 +204,7 @@ func (w *world) closed(a *member, l Link) {
 		w.cutOff(a)
 		return
 	}
-	if k := a.kids[l]; k != nil {
+	if k := a.children[l]; k != nil {
 		w.cutOff(k)
 	}
 }
@@ -226,8 +226,8 @@ func (w *world) leave(a *member) {
 	if a.parent != nil {
 		w.cutOff(a)
 	}
-	for _, l := range slices.Sorted(keys(a.kids)) {
-		w.cutOff(a.kids[l])
+	for _, l := range slices.Sorted(keys(a.children)) {
+		w.cutOff(a.children[l])
 	}
 }
 

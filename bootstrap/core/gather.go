@@ -48,7 +48,7 @@ func (c *Core) ownParcels(rank uint32, parcels wire.Parcels) bool {
 
 // collected takes the part of a child's subtree.
 func (c *Core) collected(l Link, m wire.Collect) {
-	k := &c.kids[l]
+	k := &c.children[l]
 	k.op = m.Op
 	c.gather(m, c.named(k.head.Nodes.Base(), 1)+" or one after it")
 	c.checkGather(m.Op)
@@ -143,9 +143,9 @@ func (c *Core) checkGather(op uint32) {
 			g.fail(c.named(c.ranks.first+uint32(i), 1) + " ended before it joined")
 		}
 	}
-	for i := range c.kids {
-		if k := &c.kids[i]; k.op < op {
-			if k.state != kidGone {
+	for i := range c.children {
+		if k := &c.children[i]; k.op < op {
+			if k.state != childGone {
 				return
 			}
 			for _, p := range k.part {
@@ -184,13 +184,13 @@ func (c *Core) release(m wire.Release) {
 		parcels = wire.Parcels{}
 	}
 	// A class for each child, one for each rank here, and the last for everyone.
-	kids, everyone := len(c.kids), len(c.kids)+len(c.ranks.locals)
+	children, everyone := len(c.children), len(c.children)+len(c.ranks.locals)
 	parts := parcels.Split(everyone+1, func(p wire.Parcel) int {
 		switch o := c.owner(p.To); {
 		case p.To == wire.Everyone:
 			return everyone
 		case c.ranks.has(p.To):
-			return kids + int(p.To-c.ranks.first)
+			return children + int(p.To-c.ranks.first)
 		case o != nil:
 			return int(o.link)
 		}
@@ -203,12 +203,12 @@ func (c *Core) release(m wire.Release) {
 		}
 		return part
 	}
-	for i := range c.kids {
+	for i := range c.children {
 		c.send(Link(i), to(i))
 	}
 	for i := range c.ranks.locals {
 		if rank := c.ranks.first + uint32(i); !c.local(rank).ended {
-			c.do(Tell{rank, to(kids + i)})
+			c.do(Tell{rank, to(children + i)})
 		}
 	}
 }

@@ -14,13 +14,13 @@ const inputWindow = 256 << 10
 // input is standard input on its way to the ranks that read it. It goes to
 // all readers in step: the slowest one sets the pace.
 type input struct {
-	queue []wire.Stdin
-	kids  []Link         // children with readers
-	own   map[uint32]int // readers of this node: bytes each can take
-	owed  int            // bytes passed on and not yet reported as room
-	eof   bool
-	room  int  // bytes that the parent may send
-	over  bool // it has sent the end
+	queue    []wire.Stdin
+	children []Link         // children with readers
+	own      map[uint32]int // readers of this node: bytes each can take
+	owed     int            // bytes passed on and not yet reported as room
+	eof      bool
+	room     int  // bytes that the parent may send
+	over     bool // it has sent the end
 }
 
 func (in *input) push(m wire.Stdin) {
@@ -42,11 +42,11 @@ func (in *input) open(c *Core) {
 	}
 }
 
-// openKids finds the readers below this agent, when it is certain who they are.
-func (in *input) openKids(c *Core) {
-	for i := range c.kids {
-		if slices.ContainsFunc(c.kids[i].part, func(p job.Part) bool { return c.reads(p.Nodes.Base(), p.Nodes.Ranks()) }) {
-			in.kids = append(in.kids, Link(i))
+// openChildren finds the readers below this agent, when it is certain who they are.
+func (in *input) openChildren(c *Core) {
+	for i := range c.children {
+		if slices.ContainsFunc(c.children[i].part, func(p job.Part) bool { return c.reads(p.Nodes.Base(), p.Nodes.Ranks()) }) {
+			in.children = append(in.children, Link(i))
 		}
 	}
 }
@@ -71,9 +71,9 @@ func (c *Core) pumpInput() {
 	for len(in.queue) > 0 && c.inputRoom(len(in.queue[0].Data)) {
 		m := in.queue[0]
 		in.queue = in.queue[1:]
-		for _, l := range in.kids {
-			if c.kids[l].life.live {
-				c.kids[l].room -= len(m.Data)
+		for _, l := range in.children {
+			if c.children[l].life.live {
+				c.children[l].room -= len(m.Data)
 				c.send(l, m)
 			}
 		}
@@ -98,8 +98,8 @@ func (c *Core) pumpInput() {
 }
 
 func (c *Core) inputRoom(n int) bool {
-	for _, l := range c.input.kids {
-		if k := &c.kids[l]; k.life.live && k.room < n {
+	for _, l := range c.input.children {
+		if k := &c.children[l]; k.life.live && k.room < n {
 			return false
 		}
 	}

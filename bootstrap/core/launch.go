@@ -20,17 +20,17 @@ const (
 //
 //	waiting --window--> starting --ChildUp--> up --Ready--> ready --Exit--> gone
 //	starting --ChildFailed--> gone, its nodes handed on; up, ready --link lost--> gone
-type kidState uint8
+type childState uint8
 
 const (
-	kidWaiting kidState = iota
-	kidStarting
-	kidUp
-	kidReady
-	kidGone
+	childWaiting childState = iota
+	childStarting
+	childUp
+	childReady
+	childGone
 )
 
-type kid struct {
+type child struct {
 	life
 	head    job.Part  // the node that it serves itself
 	part    job.Parts // all that it answers for, the head included
@@ -39,7 +39,7 @@ type kid struct {
 	planned job.Part  // what Launch is to give it, the head first
 	tried   tried
 	due     due
-	state   kidState
+	state   childState
 	started time.Duration
 	phase   string
 	local   bool
@@ -53,7 +53,7 @@ type kid struct {
 	room    int    // bytes of Stdin it can take
 	credit  int    // bytes of Output that it may send
 	owed    int    // bytes of its Output taken and not granted back yet
-	times   *kidTimes
+	times   *childTimes
 }
 
 // starts counts the launch.
@@ -148,7 +148,7 @@ func (c *Core) here(p job.Part) int {
 // adopt adds a child for the first node of a part, which takes the others with
 // it. It waits for its turn.
 func (c *Core) adopt(p job.Part, t tried) {
-	c.kids = append(c.kids, kid{
+	c.children = append(c.children, child{
 		head: p.Slice(0, 1), part: job.Parts{p}, planned: p, tried: t,
 		local: c.here(p) == 0 && !t.spare || t.spare && p.Nodes.At(0).Host == c.cfg.Policy.SpareHere, room: inputWindow,
 	})
@@ -157,12 +157,12 @@ func (c *Core) adopt(p job.Part, t tried) {
 func (c *Core) startMore() {
 	s := &c.starts
 	for c.stage == launching && s.inFlight < s.window {
-		if s.next == len(c.kids) && !c.stock.take(c) {
+		if s.next == len(c.children) && !c.stock.take(c) {
 			return
 		}
-		k := &c.kids[s.next]
-		k.state, k.started, k.phase = kidStarting, c.now, "start"
-		c.markKid(k, job.Started)
+		k := &c.children[s.next]
+		k.state, k.started, k.phase = childStarting, c.now, "start"
+		c.markChild(k, job.Started)
 		s.inFlight++
 		c.do(StartChild{Child: Link(s.next), Node: k.head.Nodes.At(0), Local: k.local, Most: k.tried.most(c.job.Launch.Timeout)})
 		s.next++
@@ -171,15 +171,15 @@ func (c *Core) startMore() {
 
 func (c *Core) childUp(ev ChildUp) {
 	l := ev.Child
-	k := &c.kids[l]
-	if k.state != kidStarting {
+	k := &c.children[l]
+	if k.state != childStarting {
 		return
 	}
 	c.starts.inFlight--
-	k.state = kidUp
+	k.state = childUp
 	k.life = life{live: true, heard: c.now}
 	k.credit = c.flow.window
-	c.markKid(k, job.Launched)
+	c.markChild(k, job.Launched)
 	if k.times != nil {
 		k.times.head.CPU = ev.CPU
 	}
@@ -192,17 +192,17 @@ func (c *Core) childUp(ev ChildUp) {
 }
 
 func (c *Core) childPhase(ev ChildPhase) {
-	if k := &c.kids[ev.Child]; k.state == kidStarting {
+	if k := &c.children[ev.Child]; k.state == childStarting {
 		k.phase = ev.Phase
 		if ev.Moment < job.Moments {
-			c.markKid(k, ev.Moment)
+			c.markChild(k, ev.Moment)
 		}
 	}
 }
 
 func (c *Core) childFailed(ev ChildFailed) {
-	k := &c.kids[ev.Child]
-	if k.state != kidStarting {
+	k := &c.children[ev.Child]
+	if k.state != childStarting {
 		return
 	}
 	c.starts.inFlight--
@@ -224,9 +224,9 @@ func (c *Core) childFailed(ev ChildFailed) {
 }
 
 func (c *Core) childReady(l Link, m wire.Ready) {
-	k := &c.kids[l]
-	k.state = kidReady
-	c.markKid(k, job.Heard)
+	k := &c.children[l]
+	k.state = childReady
+	c.markChild(k, job.Heard)
 	c.starts.settled++
 	c.progress(k)
 	c.starts.up += m.Up
@@ -264,7 +264,7 @@ func (c *Core) spawned(ev Spawned) {
 // checkReady reports the subtree once, when every child is ready or gone.
 func (c *Core) checkReady() {
 	s := &c.starts
-	if c.stage != launching || s.readied || s.begun && !s.spawned || s.settled < len(c.kids) || c.stock.nodes.Len() > 0 {
+	if c.stage != launching || s.readied || s.begun && !s.spawned || s.settled < len(c.children) || c.stock.nodes.Len() > 0 {
 		return
 	}
 	s.readied = true
@@ -288,9 +288,9 @@ func (c *Core) lateSessions() {
 	if unspawned && c.now-s.begunAt >= lateAfter {
 		w.Items = append(w.Items, wire.Late{Node: c.ranks.index, Host: c.cfg.Host, Phase: "start of its ranks", ForMs: ms(c.now - s.begunAt)})
 	}
-	for i := range c.kids[:s.next] {
-		k := &c.kids[i]
-		if k.state == kidStarting && c.now-k.started >= lateAfter && len(w.Items) < wire.MaxLate {
+	for i := range c.children[:s.next] {
+		k := &c.children[i]
+		if k.state == childStarting && c.now-k.started >= lateAfter && len(w.Items) < wire.MaxLate {
 			w.Items = append(w.Items, wire.Late{Node: k.head.First, Host: k.host(), Phase: k.phase, ForMs: ms(c.now - k.started)})
 		}
 	}
@@ -309,6 +309,6 @@ func (c *Core) waiting(w wire.Waiting) {
 }
 
 // host is the name of a child's own node.
-func (k *kid) host() string { return k.head.Nodes.At(0).Host }
+func (k *child) host() string { return k.head.Nodes.At(0).Host }
 
 func ms(d time.Duration) uint32 { return uint32(min(d.Milliseconds(), 1<<31)) }

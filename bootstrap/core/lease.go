@@ -60,7 +60,7 @@ func (c *Core) life(l Link) *life {
 	if l == Up {
 		return &c.clock.up
 	}
-	return &c.kids[l].life
+	return &c.children[l].life
 }
 
 // wakeAt asks for a Tick at t at the latest.
@@ -99,7 +99,7 @@ func (c *Core) tick() {
 		k.fixed = 0
 	}
 	c.watch(Up)
-	for i := range c.kids {
+	for i := range c.children {
 		c.watch(Link(i))
 	}
 	c.lateSessions()
@@ -110,8 +110,8 @@ func (c *Core) tick() {
 // what it did not hear then, nobody may be blamed for.
 func (c *Core) excuse(by time.Duration) {
 	c.clock.up.heard = min(c.clock.up.heard+by, c.now)
-	for i := range c.kids {
-		c.kids[i].heard = min(c.kids[i].heard+by, c.now)
+	for i := range c.children {
+		c.children[i].heard = min(c.children[i].heard+by, c.now)
 	}
 }
 
@@ -166,8 +166,8 @@ func (c *Core) linkLost(ev LinkLost) {
 		c.orphaned()
 		return
 	}
-	k := &c.kids[ev.Link]
-	if k.state == kidGone {
+	k := &c.children[ev.Link]
+	if k.state == childGone {
 		k.live = false
 		return
 	}

@@ -81,10 +81,10 @@ func (c *Core) giveBack(k chunk) {
 		c.do(Resume{k.rank, k.stream})
 		return
 	}
-	kid := &c.kids[k.from]
-	kid.owed += len(k.data)
-	if kid.owed >= c.flow.window/4 && kid.state != kidGone {
-		c.send(k.from, wire.Grant{N: uint32(kid.owed)})
-		kid.credit, kid.owed = kid.credit+kid.owed, 0
+	child := &c.children[k.from]
+	child.owed += len(k.data)
+	if child.owed >= c.flow.window/4 && child.state != childGone {
+		c.send(k.from, wire.Grant{N: uint32(child.owed)})
+		child.credit, child.owed = child.credit+child.owed, 0
 	}
 }

@@ -35,7 +35,7 @@ func (c *Core) wish(from Link, fence uint32) {
 	if from == Up {
 		p.here = max(p.here, fence)
 	} else {
-		c.kids[from].wish = max(c.kids[from].wish, fence)
+		c.children[from].wish = max(c.children[from].wish, fence)
 	}
 	switch {
 	case fence <= p.ready.Fence:
@@ -59,7 +59,7 @@ func (c *Core) call(fence uint32) {
 		return
 	}
 	p.round, p.given, p.sent, p.parts = fence, c.cfg.Root, false, wire.Values{}
-	for i := range c.kids {
+	for i := range c.children {
 		c.send(Link(i), wire.Wish{Fence: fence})
 	}
 	if !c.cfg.Root {
@@ -81,9 +81,9 @@ func (c *Core) gave(ev Given) {
 	c.checkPool()
 }
 
-// kidGave takes what a child's subtree has.
-func (c *Core) kidGave(l Link, m wire.Pool) {
-	k := &c.kids[l]
+// childGave takes what a child's subtree has.
+func (c *Core) childGave(l Link, m wire.Pool) {
+	k := &c.children[l]
 	if k.gave = m.Fence; m.Fence < c.pool.round {
 		return // a newer call took its place meanwhile
 	}
@@ -97,8 +97,8 @@ func (c *Core) checkPool() {
 	if p.sent || !p.given {
 		return
 	}
-	for i := range c.kids {
-		if k := &c.kids[i]; k.live && k.gave < p.round {
+	for i := range c.children {
+		if k := &c.children[i]; k.live && k.gave < p.round {
 			return
 		}
 	}
@@ -123,8 +123,8 @@ func (c *Core) pooled(m wire.Pool) {
 // servePool hands the pool to those who wished for it.
 func (c *Core) servePool() {
 	p := &c.pool
-	for i := range c.kids {
-		if k := &c.kids[i]; k.wish > 0 && k.wish <= p.ready.Fence {
+	for i := range c.children {
+		if k := &c.children[i]; k.wish > 0 && k.wish <= p.ready.Fence {
 			k.wish = 0
 			c.send(Link(i), p.ready)
 		}

@@ -20,7 +20,7 @@ func rootOfThree(t *testing.T) *Core {
 		c.Step(0, ChildUp{Child: l})
 		c.Step(0, Frame{l, wire.Ready{Up: 1}})
 	}
-	require.Len(t, c.kids, 3)
+	require.Len(t, c.children, 3)
 	for op := range uint32(2) {
 		for l := range Link(3) {
 			c.Step(0, Frame{l, wire.Collect{Op: op + 1}})

@@ -73,7 +73,7 @@ func (c *Core) byItself(ev RankExited) bool {
 
 // passSignal sends a signal to every rank of the subtree.
 func (c *Core) passSignal(n uint8) {
-	for i := range c.kids {
+	for i := range c.children {
 		c.send(Link(i), wire.Signal{Number: n})
 	}
 	switch {

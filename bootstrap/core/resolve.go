@@ -157,8 +157,8 @@ func (c *Core) towards(rank uint32) (to Link, gone wire.Answered) {
 		}
 		return Up, wire.Found
 	}
-	switch k := &c.kids[o.link]; {
-	case k.state != kidGone:
+	switch k := &c.children[o.link]; {
+	case k.state != childGone:
 		return o.link, wire.Found
 	case k.exited:
 		return 0, wire.Exited
@@ -173,7 +173,7 @@ type owner struct {
 	link         Link
 }
 
-func (k *kid) owners(l Link) (list []owner) {
+func (k *child) owners(l Link) (list []owner) {
 	for _, p := range k.part {
 		list = append(list, owner{p.Nodes.Base(), p.Nodes.Ranks(), l})
 	}
@@ -182,9 +182,9 @@ func (k *kid) owners(l Link) (list []owner) {
 
 // route finds out which child has which ranks, when that is certain.
 func (c *Core) route() {
-	c.owners = make([]owner, 0, len(c.kids))
-	for i := range c.kids {
-		c.owners = append(c.owners, c.kids[i].owners(Link(i))...)
+	c.owners = make([]owner, 0, len(c.children))
+	for i := range c.children {
+		c.owners = append(c.owners, c.children[i].owners(Link(i))...)
 	}
 	slices.SortFunc(c.owners, func(a, b owner) int { return cmp.Compare(a.first, b.first) })
 }

@@ -187,7 +187,7 @@ func (c *Core) rootReady() {
 }
 
 // progress tells people how far a launch is. The root counts what it hears anyway.
-func (c *Core) progress(k *kid) {
+func (c *Core) progress(k *child) {
 	if c.cfg.Root && c.stage == launching {
 		c.root.settled += k.part.Len()
 		c.do(Report{Progress{c.root.settled}})

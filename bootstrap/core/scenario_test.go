@@ -19,8 +19,8 @@ var update = flag.Bool("update", false, "rewrite what the scenarios in testdata 
 
 // TestScenarios runs each scenario of testdata: a comment, the plan, and what
 // happens to one agent. A line of the trace at the margin is an event, as
-// words_test.go reads it; the indented lines after it are all effects that it
-// had, in their order, as words_test.go prints them. Fields that are zero are
+// vocabulary_test.go reads it; the indented lines after it are all effects that it
+// had, in their order, as vocabulary_test.go prints them. Fields that are zero are
 // left out.
 //
 // Timers are obeyed rather than shown: a deadline that the core does not ask
@@ -243,9 +243,9 @@ func newScenario(t *testing.T, plan string) *scenario {
 // launched brings the agent up.
 func (s *scenario) launched(hello, held bool) {
 	s.step(s.begin)
-	for i := range s.core.kids {
+	for i := range s.core.children {
 		s.step(ChildUp{Child: Link(i)})
-		s.step(Frame{Link(i), wire.Ready{Up: uint32(s.core.kids[i].part.Len())}})
+		s.step(Frame{Link(i), wire.Ready{Up: uint32(s.core.children[i].part.Len())}})
 	}
 	if !s.core.cfg.Root && !held {
 		s.step(Spawned{})

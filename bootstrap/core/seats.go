@@ -86,7 +86,7 @@ func (c *Core) seated(m wire.Settled) {
 		return // it has ended meanwhile
 	}
 	c.renumber(m)
-	for i := range c.kids {
+	for i := range c.children {
 		c.send(Link(i), m)
 	}
 	if !c.cfg.Root {
@@ -121,8 +121,8 @@ func (c *Core) renumber(m wire.Settled) {
 		p.Nodes = p.Nodes.From(first)
 		return p
 	}
-	for i := range c.kids {
-		k := &c.kids[i]
+	for i := range c.children {
+		k := &c.children[i]
 		if len(k.part) == 0 {
 			continue // its session failed, and its node may be one that is dropped
 		}

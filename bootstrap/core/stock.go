@@ -77,7 +77,7 @@ func (s *stock) take(c *Core) bool {
 }
 
 // came learns from a session that came up.
-func (c *Core) came(k *kid, spent time.Duration) {
+func (c *Core) came(k *child, spent time.Duration) {
 	s := &c.stock
 	s.came++
 	if t := k.tried; t.by != "" {
@@ -101,15 +101,15 @@ const slow = 3
 
 // share is what a child that has come up is to start. The slot that its session
 // has left takes one node by itself.
-func (s *stock) share(c *Core, k *kid) job.Parts {
+func (s *stock) share(c *Core, k *child) job.Parts {
 	n := s.nodes.Len() - 1
 	if n <= 0 || s.alone || c.now-k.started > slow*s.cost.REM {
 		return nil
 	}
 	cost := s.cost.Windowed(c.starts.window)
 	var waits []time.Duration
-	for i := range c.kids {
-		if o := &c.kids[i]; o.state == kidStarting && c.now-o.started < slow*cost.REM {
+	for i := range c.children {
+		if o := &c.children[i]; o.state == childStarting && c.now-o.started < slow*cost.REM {
 			waits = append(waits, max(cost.REM-(c.now-o.started), 0))
 		}
 	}
@@ -138,10 +138,10 @@ func (s *stock) askBack(c *Core) {
 		return
 	}
 	busy := s.nodes.Len() > 0 || c.starts.inFlight >= c.starts.window
-	for i := range c.kids {
-		k := &c.kids[i]
+	for i := range c.children {
+		k := &c.children[i]
 		switch {
-		case k.state != kidUp || k.due.at == 0:
+		case k.state != childUp || k.due.at == 0:
 		case k.due.at > c.now:
 			c.wakeAt(k.due.at)
 		case busy:
@@ -178,8 +178,8 @@ func (c *Core) handUp(part job.Part, why ChildFailed) {
 	}
 	rest := s.nodes
 	s.nodes = nil
-	for ; c.starts.next < len(c.kids); c.starts.next++ {
-		k := &c.kids[c.starts.next]
+	for ; c.starts.next < len(c.children); c.starts.next++ {
+		k := &c.children[c.starts.next]
 		rest = append(rest, k.planned)
 		k.part = nil
 		c.drop(Link(c.starts.next), job.Status{})
@@ -191,7 +191,7 @@ func (c *Core) handUp(part job.Part, why ChildFailed) {
 
 // handed takes nodes that a child has handed on.
 func (c *Core) handed(from Link, m wire.Hand) {
-	k := &c.kids[from]
+	k := &c.children[from]
 	mine := k.part.Within(m.Part.First, m.Part.End())
 	part := mine[0] // under the names that it was given with
 	k.part = k.part.Without(part.First, part.End())
@@ -222,7 +222,7 @@ func (c *Core) handed(from Link, m wire.Hand) {
 }
 
 // forget takes nodes from a child that are dead: they are the root's.
-func (k *kid) forget(f wire.Fault) {
+func (k *child) forget(f wire.Fault) {
 	k.dead = k.dead.Add(k.part.Within(f.Node, f.Node+f.Nodes)...)
 	k.part = k.part.Without(f.Node, f.Node+f.Nodes)
 }

@@ -59,8 +59,8 @@ func (c *Core) checkStop() {
 	if r.stop != stopAsked || c.stage == done {
 		return
 	}
-	for i := range c.kids {
-		if k := &c.kids[i]; k.live && !k.holds && c.clock.held && c.now < r.stopBy {
+	for i := range c.children {
+		if k := &c.children[i]; k.live && !k.holds && c.clock.held && c.now < r.stopBy {
 			c.wakeAt(r.stopBy)
 			return
 		}
@@ -111,7 +111,7 @@ func (c *Core) resume() {
 // unhold ends a hold, and forgets what the terminal wished.
 func (c *Core) unhold() {
 	c.clock.held, c.ranks.stopAt, c.root.stop = false, 0, stopNone
-	for i := range c.kids {
-		c.kids[i].holds = false
+	for i := range c.children {
+		c.children[i].holds = false
 	}
 }

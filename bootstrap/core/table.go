@@ -40,7 +40,7 @@ func (t *table) waits(c *Core, a asker) bool {
 
 // publish sends this subtree's blocks up when they are complete.
 func (t *table) publish(c *Core) {
-	if c.job == nil || !c.job.Transport.Eager || t.sent || c.stage == launching || t.heard < len(c.kids) || !c.complete() {
+	if c.job == nil || !c.job.Transport.Eager || t.sent || c.stage == launching || t.heard < len(c.children) || !c.complete() {
 		return
 	}
 	t.sent = true
@@ -71,9 +71,9 @@ func (t *table) send(c *Core, to Link, m wire.Blocks) {
 	c.send(to, m)
 }
 
-// heardKid takes the blocks of a child's subtree.
-func (t *table) heardKid(c *Core, l Link, m wire.Blocks) {
-	c.kids[l].tabled = true
+// heardChild takes the blocks of a child's subtree.
+func (t *table) heardChild(c *Core, l Link, m wire.Blocks) {
+	c.children[l].tabled = true
 	t.blocks.Add(m.Values)
 	t.heard++
 	t.publish(c)
@@ -82,7 +82,7 @@ func (t *table) heardKid(c *Core, l Link, m wire.Blocks) {
 // arrive takes the whole table and passes it on.
 func (t *table) arrive(c *Core, m wire.Blocks) {
 	t.here, t.blocks = true, wire.Values{}
-	for i := range c.kids {
+	for i := range c.children {
 		t.send(c, Link(i), m)
 	}
 	c.resolve.blocks.open(m.Values, c.job.Layout.Nodes())

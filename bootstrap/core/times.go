@@ -17,8 +17,8 @@ type times struct {
 	own   job.NodeTimes
 }
 
-// kidTimes is what is known of the launch of a child and of those below it.
-type kidTimes struct {
+// childTimes is what is known of the launch of a child and of those below it.
+type childTimes struct {
 	head    job.NodeTimes
 	below   wire.Timings  // as the child has sent them, itself first; nothing: not yet
 	by, err time.Duration // what they are to be moved by, and how far off they are besides
@@ -41,13 +41,13 @@ func (c *Core) markOwn(m job.Moment) {
 	}
 }
 
-// markKid notes a moment of a child's session.
-func (c *Core) markKid(k *kid, m job.Moment) {
+// markChild notes a moment of a child's session.
+func (c *Core) markChild(k *child, m job.Moment) {
 	if !c.times.on {
 		return
 	}
 	if k.times == nil {
-		k.times = &kidTimes{head: job.NewNodeTimes(k.head.First)}
+		k.times = &childTimes{head: job.NewNodeTimes(k.head.First)}
 		k.times.head.Local = k.local
 		if !c.cfg.Root {
 			k.times.head.Parent = c.ranks.index + 1
@@ -56,19 +56,19 @@ func (c *Core) markKid(k *kid, m job.Moment) {
 	k.times.head.Mark(m, c.now-c.times.began)
 }
 
-// kidTimed takes in how a child's launch went. The child has counted from when
+// childTimed takes in how a child's launch went. The child has counted from when
 // it got its Launch. That was between when we sent it and when its Times came
 // here, less the time that the child says to have passed in between: the middle
 // of what is left is taken, and half of it is the error.
-func (c *Core) kidTimed(l Link, m wire.Times) {
-	t := c.kids[l].times
+func (c *Core) childTimed(l Link, m wire.Times) {
+	t := c.children[l].times
 	sent := t.head.At[job.Launched]
 	t.err = max(0, c.now-c.times.began-sent-m.Span) / 2
 	t.by, t.below, t.missing = sent+t.err, m.Nodes, m.Missing
 }
 
 // nodes are the times of a child and those below it.
-func (t *kidTimes) nodes(yield func(job.NodeTimes) bool) bool {
+func (t *childTimes) nodes(yield func(job.NodeTimes) bool) bool {
 	head := true
 	for n := range t.below.All() {
 		n.Shift(t.by, t.err)
@@ -93,8 +93,8 @@ func (c *Core) allTimes() (nodes iter.Seq[job.NodeTimes], missing uint32) {
 	if !c.cfg.Root {
 		total++
 	}
-	for i := range c.kids {
-		if t := c.kids[i].times; t != nil {
+	for i := range c.children {
+		if t := c.children[i].times; t != nil {
 			total += max(1, t.below.Len())
 			missing += t.missing
 		}
@@ -107,8 +107,8 @@ func (c *Core) allTimes() (nodes iter.Seq[job.NodeTimes], missing uint32) {
 			return left >= 0 && yield(n)
 		}
 		more := c.cfg.Root || some(c.times.own)
-		for i := 0; i < len(c.kids) && more; i++ {
-			if t := c.kids[i].times; t != nil {
+		for i := 0; i < len(c.children) && more; i++ {
+			if t := c.children[i].times; t != nil {
 				more = t.nodes(some)
 			}
 		}

@@ -23,8 +23,8 @@ func (c *Core) distrust(l Link, m wire.Message, lie string) {
 
 // childLies says what of a child's message cannot be true; empty: nothing.
 func (c *Core) childLies(l Link, m wire.Message) (lie string) {
-	k := &c.kids[l]
-	launching := k.state == kidUp
+	k := &c.children[l]
+	launching := k.state == childUp
 	switch m := m.(type) {
 	case wire.Ready:
 		return when(!launching || uint64(m.Up)+uint64(m.Failed) > uint64(k.part.Len()+k.dead.Len()), "of other nodes, or again")
@@ -78,11 +78,11 @@ func when(lies bool, lie string) string {
 
 // hasNode reports whether a node is of a child's subtree, or was when it was
 // numbered otherwise.
-func (k *kid) hasNode(node uint32) bool { return k.part.Has(node) || k.before.Has(node) }
+func (k *child) hasNode(node uint32) bool { return k.part.Has(node) || k.before.Has(node) }
 
 // hasRanks reports whether ranks are of a child's subtree. The child of a job that
 // drops nodes starts none before it numbers them as its parent does.
-func (k *kid) hasRanks(first, count uint32) bool {
+func (k *child) hasRanks(first, count uint32) bool {
 	for _, p := range k.part {
 		if base := p.Nodes.Base(); first >= base && first-base < p.Nodes.Ranks() {
 			return count <= p.Nodes.Ranks()-(first-base)
@@ -93,22 +93,22 @@ func (k *kid) hasRanks(first, count uint32) bool {
 
 // mayGive reports whether nodes are a child's to hand on, or to report dead: not
 // the one that it runs on.
-func (k *kid) mayGive(first, count uint32) bool {
+func (k *child) mayGive(first, count uint32) bool {
 	end := first + count
 	return count > 0 && end > first && uint32(k.part.Within(first, end).Len()) == count && (k.head.First < first || k.head.First >= end)
 }
 
-func (c *Core) faultLies(k *kid, m wire.Fault) string {
+func (c *Core) faultLies(k *child, m wire.Fault) string {
 	switch m.What {
 	case wire.FaultRank, wire.FaultSpawn, wire.FaultAbort:
 		return when(!k.hasNode(m.Node) || m.Count == 0 || !k.hasRanks(m.Rank, m.Count), "of another's ranks")
 	case wire.FaultLaunch:
-		return when(k.state != kidUp || !k.mayGive(m.Node, m.Nodes), "of nodes that are not its to start")
+		return when(k.state != childUp || !k.mayGive(m.Node, m.Nodes), "of nodes that are not its to start")
 	}
 	return when(!k.hasNode(m.Node) || m.Nodes == 0 || m.Nodes > uint32(k.part.Len()+k.before.Len()), "of another's nodes")
 }
 
-func (c *Core) failuresLie(k *kid, m wire.Failures) string {
+func (c *Core) failuresLie(k *child, m wire.Failures) string {
 	if !c.job.Launch.KeepGoing {
 		return "that nobody wants"
 	}
@@ -131,8 +131,8 @@ func belong(seats wire.SeatList, limit uint32) bool {
 
 // timesLie looks for nodes that are not the child's, or come twice, or before
 // their parent.
-func (c *Core) timesLie(k *kid, m wire.Times) string {
-	if k.state != kidUp || !c.job.Launch.Timed || k.times == nil || k.times.below.Len() > 0 {
+func (c *Core) timesLie(k *child, m wire.Times) string {
+	if k.state != childUp || !c.job.Launch.Timed || k.times == nil || k.times.below.Len() > 0 {
 		return "that nobody wants"
 	}
 	if uint64(m.Missing)+uint64(m.Nodes.Len()) > uint64(k.part.Len()+k.dead.Len()) {
@@ -150,7 +150,7 @@ func (c *Core) timesLie(k *kid, m wire.Times) string {
 	return ""
 }
 
-func (c *Core) collectLies(k *kid, m wire.Collect) string {
+func (c *Core) collectLies(k *child, m wire.Collect) string {
 	if m.Op != k.op+1 {
 		return "out of order"
 	}
@@ -193,7 +193,7 @@ func (c *Core) isBlock(value []byte, node uint32) bool {
 	return first == wantFirst && ranks == want
 }
 
-func (c *Core) blocksLie(k *kid, m wire.Blocks) string {
+func (c *Core) blocksLie(k *child, m wire.Blocks) string {
 	if !c.job.Transport.Eager || k.tabled {
 		return "that nobody wants"
 	}
@@ -208,7 +208,7 @@ func (c *Core) blocksLie(k *kid, m wire.Blocks) string {
 	return ""
 }
 
-func (c *Core) placedLies(k *kid, m wire.Placed) string {
+func (c *Core) placedLies(k *child, m wire.Placed) string {
 	if b := c.job.Binding; !b.Report && !b.Topo {
 		return "that nobody wants"
 	}
@@ -286,8 +286,8 @@ func (c *Core) settledLies(m wire.Settled) string {
 	}
 	for d := range m.Dropped.All() {
 		mine := c.ranks.index >= d.First && c.ranks.index-d.First < d.Count
-		for i := range c.kids {
-			mine = mine || c.kids[i].part.Within(d.First, d.First+d.Count) != nil
+		for i := range c.children {
+			mine = mine || c.children[i].part.Within(d.First, d.First+d.Count) != nil
 		}
 		if mine || d.First+d.Count > c.job.Layout.Nodes() {
 			return "of nodes that are there, or of none"

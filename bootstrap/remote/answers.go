@@ -88,13 +88,13 @@ func isPipe() bool {
 
 func family(pid int) []int {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	var kids []int
+	var children []int
 	for _, w := range strings.Fields(string(b)) {
 		if k, err := strconv.Atoi(w); err == nil {
-			kids = append(kids, k)
+			children = append(children, k)
 		}
 	}
-	return kids
+	return children
 }
 
 // sockets returns the inodes of the sockets among some descriptors.

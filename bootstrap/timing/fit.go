@@ -113,7 +113,7 @@ func (l *Launch) inFlight(list []int) (most int) {
 // Replay is when each agent would have been up, in rising order, had each session
 // taken what the model says, in the tree that there was.
 func (l *Launch) Replay(c tree.Cost) (up []time.Duration) {
-	kids := l.children()
+	children := l.children()
 	type place struct {
 		parent uint32
 		at     time.Duration
@@ -123,7 +123,7 @@ func (l *Launch) Replay(c tree.Cost) (up []time.Duration) {
 		p := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		turn := 0
-		for _, i := range kids[p.parent] {
+		for _, i := range children[p.parent] {
 			at := p.at
 			if !l.Nodes[i].Local {
 				at += c.Start(turn) + c.REM

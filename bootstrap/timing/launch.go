@@ -110,18 +110,18 @@ func (l *Launch) End() (end time.Duration) {
 // children are the indices in Nodes of what each parent has started, in the
 // order in which it began. The key is that of NodeTimes.Parent.
 func (l *Launch) children() map[uint32][]int {
-	kids := map[uint32][]int{}
+	children := map[uint32][]int{}
 	for i := range l.Nodes {
 		if l.Nodes[i].At[job.Started] != job.Never {
-			kids[l.Nodes[i].Parent] = append(kids[l.Nodes[i].Parent], i)
+			children[l.Nodes[i].Parent] = append(children[l.Nodes[i].Parent], i)
 		}
 	}
-	for _, list := range kids {
+	for _, list := range children {
 		slices.SortStableFunc(list, func(a, b int) int {
 			return int(l.Nodes[a].At[job.Started] - l.Nodes[b].At[job.Started])
 		})
 	}
-	return kids
+	return children
 }
 
 // ups are the times at which agents were up, in rising order.

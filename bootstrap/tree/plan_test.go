@@ -38,11 +38,11 @@ func whole(s Shape, agents int) []int32 {
 			splits[n] = sizes
 		}
 		for _, size := range sizes {
-			kid := next
+			child := next
 			next++
-			parents[kid] = at
+			parents[child] = at
 			if size > 1 {
-				grow(kid, size)
+				grow(child, size)
 			}
 		}
 	}

@@ -18,9 +18,9 @@ type life struct {
 	name   string         // "queue pair 17 of mlx5_0"
 	owners []*life
 
-	mu     sync.Mutex
-	kids   map[string]int // by kind
-	closed bool
+	mu       sync.Mutex
+	children map[string]int // by kind
+	closed   bool
 }
 
 // born makes an object: make runs while no owner can close.
@@ -54,18 +54,18 @@ func (l *life) adopt(kind string) bool {
 	if l.closed || l.ptr == nil {
 		return false
 	}
-	if l.kids == nil {
-		l.kids = map[string]int{}
+	if l.children == nil {
+		l.children = map[string]int{}
 	}
-	l.kids[kind]++
+	l.children[kind]++
 	return true
 }
 
 func (l *life) release(kind string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.kids[kind]--; l.kids[kind] == 0 {
-		delete(l.kids, kind)
+	if l.children[kind]--; l.children[kind] == 0 {
+		delete(l.children, kind)
 	}
 }
 
@@ -77,9 +77,9 @@ func (l *life) end(destroy func(unsafe.Pointer) int) error {
 	if l.closed || l.ptr == nil {
 		return nil
 	}
-	if len(l.kids) > 0 {
+	if len(l.children) > 0 {
 		var open []string
-		for kind, n := range l.kids {
+		for kind, n := range l.children {
 			open = append(open, fmt.Sprintf("%d of kind %q", n, kind))
 		}
 		return failed("closing "+l.name, -int(syscall.EBUSY), "still open on it: "+strings.Join(open, ", "))

@@ -42,7 +42,7 @@ func describe(w io.Writer, p *plan) {
 	if p.policy.MinNodes > 0 {
 		say("least    %s: ranks start when it is known which nodes there are", plural(p.policy.MinNodes, "node"))
 	}
-	kids := p.shape.Split(0, n.Len()+1)
+	children := p.shape.Split(0, n.Len()+1)
 	how := p.job.Launch.Launcher
 	if len(p.job.Launch.Exec) > 0 {
 		how = strings.Join(p.job.Launch.Exec, " ")
@@ -50,7 +50,7 @@ func describe(w io.Writer, p *plan) {
 	if p.here >= 0 && n.Len() == 1 {
 		how = "no session"
 	}
-	say("tree     %s: %s at the root, %s deep, over %s", p.shape.Name(), plural(len(kids), "session"), plural(depth(p), "level"), how)
+	say("tree     %s: %s at the root, %s deep, over %s", p.shape.Name(), plural(len(children), "session"), plural(depth(p), "level"), how)
 	if p.here >= 0 {
 		say("         %s is this machine and needs no session", n.At(p.here).Host)
 	}

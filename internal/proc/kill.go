@@ -20,7 +20,7 @@ const mostStat = 4 << 10
 // children returns the processes whose parent is pid. Zombies are left out:
 // nothing of them runs.
 func children(pid int) []int {
-	var kids []int
+	var children []int
 	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
 	threads, _ := os.ReadDir(dir)
 	known := len(threads) == 0 // whether this kernel has the files
@@ -31,15 +31,15 @@ func children(pid int) []int {
 		}
 		known = true
 		for _, word := range strings.Fields(string(b)) {
-			if kid, err := strconv.Atoi(word); err == nil && !zombie(kid) {
-				kids = append(kids, kid)
+			if child, err := strconv.Atoi(word); err == nil && !zombie(child) {
+				children = append(children, child)
 			}
 		}
 	}
 	if !known {
 		return childrenByParent(pid)
 	}
-	return kids
+	return children
 }
 
 // mostChildren bounds a list of children: a million have 8 MB.
@@ -47,18 +47,18 @@ const mostChildren = 16 << 20
 
 // childrenByParent is children for kernels without CONFIG_PROC_CHILDREN.
 func childrenByParent(pid int) []int {
-	var kids []int
+	var children []int
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, f := range stats {
-		kid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
 		if err != nil {
 			continue
 		}
-		if _, words := stat(kid); len(words) >= 2 && words[0] != "Z" && words[1] == strconv.Itoa(pid) {
-			kids = append(kids, kid)
+		if _, words := stat(child); len(words) >= 2 && words[0] != "Z" && words[1] == strconv.Itoa(pid) {
+			children = append(children, child)
 		}
 	}
-	return kids
+	return children
 }
 
 // Look tells a process's name and the letter of its state, proc(5); 0 if there is no process.
@@ -102,10 +102,10 @@ func Descendants(pid int, spare ...int) []int {
 	todo := []int{pid}
 	var all []int
 	for len(todo) > 0 {
-		for _, kid := range children(todo[0]) {
-			if !skip[kid] {
-				skip[kid] = true
-				todo, all = append(todo, kid), append(all, kid)
+		for _, child := range children(todo[0]) {
+			if !skip[child] {
+				skip[child] = true
+				todo, all = append(todo, child), append(all, child)
 			}
 		}
 		todo = todo[1:]

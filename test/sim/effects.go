@@ -17,10 +17,10 @@ func (w *World) perform(a *agent, eff core.Effect) {
 	case core.StartChild:
 		w.startChild(a, e)
 	case core.CloseLink:
-		if k := a.kids[e.Link]; k != nil {
+		if k := a.children[e.Link]; k != nil {
 			w.orphan(k)
 		}
-		delete(a.kids, e.Link)
+		delete(a.children, e.Link)
 	case core.SetTimer:
 		a.timer++
 		w.push(event{at: e.At, to: a, ev: core.Tick{}, tick: a.timer})
@@ -76,7 +76,7 @@ func (w *World) send(a *agent, e core.Send) {
 	w.Sent[e.Msg.Kind()]++
 	to, from, edge := a.parent, a.slot, a.node
 	if e.To != core.Up {
-		to, from, edge = a.kids[e.To], core.Up, a.index[e.To]
+		to, from, edge = a.children[e.To], core.Up, a.index[e.To]
 	}
 	counts := w.PerEdge[edge]
 	switch e.Msg.Kind() {
@@ -108,7 +108,7 @@ func (w *World) send(a *agent, e core.Send) {
 func (w *World) startChild(a *agent, e core.StartChild) {
 	head := uint32(w.cfg.Nodes.NodeOf(e.Node.First))
 	if a.index == nil {
-		a.kids, a.index = map[core.Link]*agent{}, map[core.Link]uint32{}
+		a.children, a.index = map[core.Link]*agent{}, map[core.Link]uint32{}
 	}
 	a.index[e.Child] = head
 	takes, comes := w.session(a.host, e, head)
@@ -120,7 +120,7 @@ func (w *World) startChild(a *agent, e core.StartChild) {
 	}
 	k := &agent{host: e.Node.Host, node: head, parent: a, slot: e.Child, core: core.New(core.Config{Here: -1, Join: exchange.Join}), alive: map[uint32]bool{}, depth: a.depth + 1}
 	w.Depth = max(w.Depth, k.depth)
-	a.kids[e.Child] = k
+	a.children[e.Child] = k
 	w.agents[head] = k
 	w.At(w.now+takes, func() {
 		w.Up[k.host] = w.now

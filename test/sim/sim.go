@@ -79,21 +79,21 @@ type World struct {
 }
 
 type agent struct {
-	node   uint32 // of the subtree's head
-	core   *core.Core
-	parent *agent
-	slot   core.Link // this agent among the parent's children
-	kids   map[core.Link]*agent
-	index  map[core.Link]uint32
-	timer  uint64
-	turn   time.Duration // when it can attend to another session
-	dead   bool
-	frozen time.Duration // until when; its events wait, its timers fire late
-	done   bool
-	host   string
-	rank   job.Node
-	alive  map[uint32]bool
-	depth  int
+	node     uint32 // of the subtree's head
+	core     *core.Core
+	parent   *agent
+	slot     core.Link // this agent among the parent's children
+	children map[core.Link]*agent
+	index    map[core.Link]uint32
+	timer    uint64
+	turn     time.Duration // when it can attend to another session
+	dead     bool
+	frozen   time.Duration // until when; its events wait, its timers fire late
+	done     bool
+	host     string
+	rank     job.Node
+	alive    map[uint32]bool
+	depth    int
 }
 
 type event struct {
@@ -242,7 +242,7 @@ func (w *World) part(a *agent) {
 	if a.parent != nil {
 		w.post(w.cfg.Hop, a.parent, core.LinkLost{Link: a.slot, Cause: "the session ended"})
 	}
-	for _, k := range a.kids {
+	for _, k := range a.children {
 		w.orphan(k)
 	}
 }

@@ -43,9 +43,9 @@ func client(t *testing.T, parent int) int {
 	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(parent) + "/task/*/children")
 	for _, l := range lists {
 		b, _ := os.ReadFile(l)
-		for _, kid := range strings.Fields(string(b)) {
-			if name, _ := os.ReadFile("/proc/" + kid + "/comm"); string(name) == "ssh\n" {
-				n, err := strconv.Atoi(kid)
+		for _, child := range strings.Fields(string(b)) {
+			if name, _ := os.ReadFile("/proc/" + child + "/comm"); string(name) == "ssh\n" {
+				n, err := strconv.Atoi(child)
 				require.NoError(t, err)
 				return n
 			}
