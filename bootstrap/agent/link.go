@@ -33,7 +33,7 @@ func (l *link) send(m wire.Message) {
 	switch m.(type) {
 	case wire.Output, wire.Exit:
 		l.ordered = append(l.ordered, m)
-	case wire.Beat:
+	case wire.Heartbeat:
 		// One is enough: a parent that is stopped takes nothing for hours.
 		if n := len(l.control); n == 0 || l.control[n-1] != wire.Message(m) {
 			l.control = append(l.control, m)

@@ -31,13 +31,13 @@ func TestControlOvertakesOutput(t *testing.T) {
 	l := newLink()
 	first, second := wire.Output{Rank: 1, Stream: 1, Data: []byte("a")}, wire.Output{Rank: 2, Stream: 2, Data: []byte("b")}
 	exit := wire.Exit{Truncated: 1}
-	for _, m := range []wire.Message{first, wire.Grant{N: 1}, second, wire.Beat{}, exit, wire.StdinRoom{N: 2}} {
+	for _, m := range []wire.Message{first, wire.Grant{N: 1}, second, wire.Heartbeat{}, exit, wire.StdinRoom{N: 2}} {
 		l.send(m)
 	}
 	r, w := io.Pipe()
 	l.finish()
 	go l.write(w)
-	require.Equal(t, []wire.Message{wire.Grant{N: 1}, wire.Beat{}, wire.StdinRoom{N: 2}, first, second, exit}, frames(t, r))
+	require.Equal(t, []wire.Message{wire.Grant{N: 1}, wire.Heartbeat{}, wire.StdinRoom{N: 2}, first, second, exit}, frames(t, r))
 	<-l.written
 }
 
@@ -95,26 +95,26 @@ func TestDrainWithAReader(t *testing.T) {
 		l := newLink()
 		r, w := io.Pipe()
 		go l.write(w)
-		l.send(wire.Beat{})
+		l.send(wire.Heartbeat{})
 		got := make(chan []wire.Message, 1)
 		go func() { got <- frames(t, r) }()
 		began := time.Now()
 		l.drain(lastWords)
 		require.Zero(t, time.Since(began))
-		require.Equal(t, []wire.Message{wire.Beat{}}, <-got)
+		require.Equal(t, []wire.Message{wire.Heartbeat{}}, <-got)
 	})
 }
 
 // The reading side posts frames as they come, and says why it ends: at the end
 // of the stream, within a frame, or at what is no frame.
 func TestReadSaysWhyItEnds(t *testing.T) {
-	beat := wire.Append(nil, wire.Beat{})
+	heartbeat := wire.Append(nil, wire.Heartbeat{})
 	for _, c := range []struct {
 		then []byte
 		want error
 	}{
 		{nil, io.EOF},
-		{beat[:len(beat)-1], io.ErrUnexpectedEOF},
+		{heartbeat[:len(heartbeat)-1], io.ErrUnexpectedEOF},
 		{[]byte{0, 0, 0, 1, 0xff}, nil},
 	} {
 		r, w := io.Pipe()
@@ -134,13 +134,13 @@ func TestReadSaysWhyItEnds(t *testing.T) {
 	}
 }
 
-// Beats that nobody takes do not pile up.
-func TestBeatsDoNotPileUp(t *testing.T) {
+// Heartbeats that nobody takes do not pile up.
+func TestHeartbeatsDoNotPileUp(t *testing.T) {
 	l := newLink()
 	for range 1000 {
-		l.send(wire.Beat{})
+		l.send(wire.Heartbeat{})
 	}
 	l.send(wire.Signal{Number: 18})
-	l.send(wire.Beat{})
-	require.Equal(t, []wire.Message{wire.Beat{}, wire.Signal{Number: 18}, wire.Beat{}}, l.control)
+	l.send(wire.Heartbeat{})
+	require.Equal(t, []wire.Message{wire.Heartbeat{}, wire.Signal{Number: 18}, wire.Heartbeat{}}, l.control)
 }

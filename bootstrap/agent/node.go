@@ -23,7 +23,7 @@ import (
 const linkBuffer = 4 << 10
 
 // lastWords is how long an agent that is done waits for its parent to take
-// what it has to say. A parent that is silent for longer has lost its lease.
+// what it has to say. A parent that is silent for longer is taken for lost.
 const lastWords = 60 * time.Second
 
 // Main is an agent from its first word to its end. The parent is at its

@@ -30,7 +30,7 @@ const (
 	stopGrace = time.Second
 	// holdPatience is how long the root waits for its children to confirm. One that
 	// has not done so by then has been silent for long enough to be suspected.
-	holdPatience = leaseHost
+	holdPatience = hostTimeout
 )
 
 // stop is what the root does about its terminal's wish.

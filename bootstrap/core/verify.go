@@ -249,7 +249,7 @@ func (c *Core) parentLies(m wire.Message) (lie string) {
 	case wire.Launch:
 		_, err := tree.Parse(m.Job.Launch.Tree)
 		return when(c.stage != idle || err != nil, "of another tree, or again")
-	case wire.End, wire.Beat:
+	case wire.End, wire.Heartbeat:
 		return ""
 	}
 	if c.stage == idle {

@@ -129,7 +129,7 @@ func TestLies(t *testing.T) {
 	}
 	for kind := range 256 {
 		k := wire.Kind(kind)
-		free := k == wire.KindBeat || k == wire.KindNotice || k == wire.KindAsk // at any time, about anything
+		free := k == wire.KindHeartbeat || k == wire.KindNotice || k == wire.KindAsk // at any time, about anything
 		require.Equal(t, k.From(wire.Child) && !free, kinds[k] && k.From(wire.Child), "a lie of kind %v", k)
 	}
 }

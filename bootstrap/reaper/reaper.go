@@ -40,7 +40,7 @@ const patience = 10 * time.Second
 // An agent whose link has ended ends its ranks and itself: after a grace of 2 s
 // at most, and 5 s in which what was killed or is far away may still answer. One
 // that is stopped has been given up by its parent after 60 s
-// (bootstrap/core/lease.go), whether or not the news can come through. Seconds
+// (bootstrap/core/detector.go), whether or not the news can come through. Seconds
 // are counted, not measured: a reaper that was stopped itself blames nobody.
 const (
 	secondsWithoutLink = 10

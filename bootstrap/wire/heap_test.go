@@ -80,7 +80,7 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 	KindName:    func(int) [][]byte { return [][]byte{frame(Name{Service: strings.Repeat("x", maxName)})} },
 	KindAbort:   func(int) [][]byte { return [][]byte{frame(Abort{Text: strings.Repeat("x", maxTrouble)})} },
 	KindRefused: func(int) [][]byte { return [][]byte{frame(Refused{strings.Repeat("x", maxTrouble)})} },
-	KindReady:   nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindBeat: nil, KindWish: nil, KindYield: nil, KindSpawned: nil,
+	KindReady:   nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindHeartbeat: nil, KindWish: nil, KindYield: nil, KindSpawned: nil,
 	KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil, KindLater: nil, KindWanted: nil,
 }
 

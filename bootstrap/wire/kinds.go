@@ -35,7 +35,7 @@ var kinds = [256]struct {
 	KindEnd:       {"End", Parent, parseEnd, false},
 	KindFault:     {"Fault", Child, parseFault, false},
 	KindWaiting:   {"Waiting", Child, parseWaiting, false},
-	KindBeat:      {"Beat", Parent | Child, parseBeat, false},
+	KindHeartbeat: {"Heartbeat", Parent | Child, parseHeartbeat, false},
 	KindAsk:       {"Ask", Parent | Child | Rank, parseAsk, false},
 	KindAnswer:    {"Answer", Parent | Child | Agent, parseAnswer, false},
 	KindCollect:   {"Collect", Child | Rank, func(r *reader) Message { return Collect(parseGathered(r)) }, false},

@@ -20,7 +20,7 @@ const (
 	KindEnd       Kind = 9  // down
 	KindFault     Kind = 10 // up
 	KindWaiting   Kind = 11 // up
-	KindBeat      Kind = 12 // both
+	KindHeartbeat Kind = 12 // both
 	KindAsk       Kind = 13 // both, and from a rank
 	KindAnswer    Kind = 14 // both, and to a rank
 	KindCollect   Kind = 15 // up, and from a rank
@@ -155,5 +155,5 @@ type Late struct {
 	ForMs uint32
 }
 
-// Beat shows that the sender's loop runs. It is sent on links idle for two seconds.
-type Beat struct{}
+// Heartbeat shows that the sender's loop runs. It is sent on links idle for two seconds.
+type Heartbeat struct{}

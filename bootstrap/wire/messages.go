@@ -18,14 +18,14 @@ func (Signal) Kind() Kind    { return KindSignal }
 func (End) Kind() Kind       { return KindEnd }
 func (Fault) Kind() Kind     { return KindFault }
 func (Waiting) Kind() Kind   { return KindWaiting }
-func (Beat) Kind() Kind      { return KindBeat }
+func (Heartbeat) Kind() Kind { return KindHeartbeat }
 
 func (m Ready) append(w *writer)     { w.u32(m.Up); w.u32(m.Failed) }
 func (m Grant) append(w *writer)     { w.u32(m.N) }
 func (m StdinRoom) append(w *writer) { w.u32(m.N) }
 func (m Signal) append(w *writer)    { w.byte(m.Number) }
 func (m End) append(w *writer)       { w.byte(m.Signal); w.u32(m.GraceMs) }
-func (Beat) append(*writer)          {}
+func (Heartbeat) append(*writer)     {}
 func (m Output) append(w *writer)    { w.u32(m.Rank); w.byte(m.Stream); w.bytes(m.Data) }
 func (m Stdin) append(w *writer)     { w.bool(m.EOF); w.bytes(m.Data); appendWindow(w, m.Window) }
 
@@ -98,7 +98,7 @@ func parseGrant(r *reader) Message     { return Grant{N: r.u32()} }
 func parseStdinRoom(r *reader) Message { return StdinRoom{N: r.u32()} }
 func parseSignal(r *reader) Message    { return Signal{Number: signalNumber(r)} }
 func parseEnd(r *reader) Message       { return End{Signal: signalNumber(r), GraceMs: r.u32()} }
-func parseBeat(*reader) Message        { return Beat{} }
+func parseHeartbeat(*reader) Message   { return Heartbeat{} }
 
 // signalNumber reads a signal of Linux, 1 to 64, or 0 for none.
 func signalNumber(r *reader) uint8 {
@@ -192,7 +192,7 @@ func (m StdinRoom) String() string { return fmt.Sprintf("StdinRoom n=%d", m.N) }
 func (m Signal) String() string    { return fmt.Sprintf("Signal number=%d", m.Number) }
 func (m End) String() string       { return fmt.Sprintf("End signal=%d grace=%dms", m.Signal, m.GraceMs) }
 func (m Waiting) String() string   { return fmt.Sprintf("Waiting %v", m.Items) }
-func (Beat) String() string        { return "Beat" }
+func (Heartbeat) String() string   { return "Heartbeat" }
 func (m Fault) String() string {
 	return fmt.Sprintf("Fault what=%d node=%d+%d rank=%d+%d %v host=%s phase=%s cause=%q", m.What, m.Node, m.Nodes, m.Rank, m.Count, m.Status, m.Host, m.Phase, m.Cause)
 }

@@ -40,10 +40,10 @@ func succeed(t *testing.T, cfg Config) *World {
 	require.Equal(t, 0, w.Outcome.Code)
 	require.True(t, w.Outcome.Started)
 	require.Equal(t, []job.StatusRun{{Count: cfg.Job.Size}}, w.Outcome.Runs)
-	beats := w.Sent[wire.KindBeat]
-	delete(w.Sent, wire.KindBeat)
+	heartbeats := w.Sent[wire.KindHeartbeat]
+	delete(w.Sent, wire.KindHeartbeat)
 	if w.Now() < 2*time.Second {
-		require.Zero(t, beats)
+		require.Zero(t, heartbeats)
 	}
 	require.Equal(t, map[wire.Kind]int{wire.KindLaunch: n, wire.KindReady: n, wire.KindExit: n}, w.Sent)
 	require.Len(t, w.PerEdge, n)

@@ -32,7 +32,7 @@ func TestTimesOfEveryNode(t *testing.T) {
 			cfg.Hop, cfg.Run = 3*time.Millisecond, time.Second
 			w := New(cfg)
 			require.NoError(t, w.Run(time.Hour))
-			require.Equal(t, map[wire.Kind]int{wire.KindLaunch: n, wire.KindTimes: n, wire.KindReady: n, wire.KindExit: n}, withoutBeats(w.Sent))
+			require.Equal(t, map[wire.Kind]int{wire.KindLaunch: n, wire.KindTimes: n, wire.KindReady: n, wire.KindExit: n}, withoutHeartbeats(w.Sent))
 			s := started(t, w)
 			require.Zero(t, s.Missing)
 			require.Len(t, s.Times, n)
@@ -53,8 +53,8 @@ func TestTimesOfEveryNode(t *testing.T) {
 	}
 }
 
-func withoutBeats(sent map[wire.Kind]int) map[wire.Kind]int {
-	delete(sent, wire.KindBeat)
+func withoutHeartbeats(sent map[wire.Kind]int) map[wire.Kind]int {
+	delete(sent, wire.KindHeartbeat)
 	return sent
 }
 

@@ -92,6 +92,6 @@ func TestNoLaunch(t *testing.T) {
 	for _, call := range calls[2:] { // its parent's kernel answers
 		require.Len(t, ours(t, c, call.node), 2, call.node)
 	}
-	gone(2, leaseAgent+slack)
-	gone(3, leaseAgent+slack)
+	gone(2, agentTimeout+slack)
+	gone(3, agentTimeout+slack)
 }

@@ -15,8 +15,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// leaseAgent is how long an agent may say nothing while its host answers.
-const leaseAgent = 60 * time.Second
+// agentTimeout is how long an agent may say nothing while its host answers.
+const agentTimeout = 60 * time.Second
 
 // slack is what a busy machine may add to a wait.
 const slack = 10 * time.Second
@@ -137,9 +137,9 @@ func TestStopped(t *testing.T) {
 		require.Contains(t, o.stderr, s.victim, s.name)
 		require.Contains(t, o.stderr, "its agent has been silent for 60 s", s.name)
 	}
-	require.Greater(t, time.Since(began), leaseAgent-5*time.Second)
+	require.Greater(t, time.Since(began), agentTimeout-5*time.Second)
 	for _, s := range forEver {
-		eventually(t, leaseAgent+reaper.LinkPatience+slack-time.Since(began), s.name+": nothing is left", func() bool { return !s.left() })
+		eventually(t, agentTimeout+reaper.LinkPatience+slack-time.Since(began), s.name+": nothing is left", func() bool { return !s.left() })
 	}
 	o := awhile.job.wait()
 	require.Equal(t, 0, o.code, o.stderr)

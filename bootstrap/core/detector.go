@@ -7,25 +7,25 @@ import (
 	"ibrun/job"
 )
 
-// Leases. A link that is idle carries a beat, so silence has a meaning: from
-// lookFrom on this machine's kernel is asked what became of what was sent, and at
-// leaseHost the host is cut off or dead if that is not acknowledged. If it is,
-// the agent there has until leaseAgent: it may be stopped or starved.
-// docs/protocol.md, "Leases"; the promises are in docs/faults.md.
+// The failure detector. A link that is idle carries a heartbeat, so silence has
+// a meaning: from lookFrom on this machine's kernel is asked what became of what was sent, and at
+// hostTimeout the host is cut off or dead if that is not acknowledged. If it is,
+// the agent there has until agentTimeout: it may be stopped or starved.
+// docs/protocol.md, "Failure detector"; the promises are in docs/faults.md.
 const (
-	beatEvery  = 2 * time.Second
-	lookFrom   = 5 * time.Second
-	leaseHost  = 10 * time.Second
-	leaseAgent = 60 * time.Second
-	period     = time.Second // between looks at the links
+	heartbeatEvery = 2 * time.Second
+	lookFrom       = 5 * time.Second
+	hostTimeout    = 10 * time.Second
+	agentTimeout   = 60 * time.Second
+	period         = time.Second // between looks at the links
 )
 
 // What is not acknowledged. The third retransmission in a row comes 1.4 s after the
 // first loss at the least. A packet that does not even leave this machine is not
-// counted as one: then nothing has moved for as long as two beats.
+// counted as one: then nothing has moved for as long as two heartbeats.
 const (
 	resentMost = 3
-	stuckMost  = 2 * beatEvery
+	stuckMost  = 2 * heartbeatEvery
 )
 
 // Signals the core itself knows, by their Linux numbers.
@@ -106,7 +106,7 @@ func (c *Core) tick() {
 	c.checkDeadlines()
 }
 
-// excuse extends everybody's lease by the time this agent itself was late:
+// excuse extends everybody's timeouts by the time this agent itself was late:
 // what it did not hear then, nobody may be blamed for.
 func (c *Core) excuse(by time.Duration) {
 	c.clock.up.heard = min(c.clock.up.heard+by, c.now)
@@ -120,11 +120,11 @@ func (c *Core) watch(l Link) {
 	if !k.live {
 		return
 	}
-	if c.now-k.sent >= beatEvery {
-		c.send(l, wire.Beat{})
+	if c.now-k.sent >= heartbeatEvery {
+		c.send(l, wire.Heartbeat{})
 	}
 	switch silent := c.now - k.heard; {
-	case silent >= leaseAgent && !c.clock.held:
+	case silent >= agentTimeout && !c.clock.held:
 		c.cut(l, "its host answers but its agent has been silent for 60 s")
 	case silent >= lookFrom && !k.asked:
 		k.asked = true
@@ -135,7 +135,7 @@ func (c *Core) watch(l Link) {
 func (c *Core) probed(ev Probed) {
 	k := c.life(ev.Link)
 	k.asked = false
-	if k.live && ev.Known && k.unanswered(c.now, ev) && c.now-k.heard >= leaseHost {
+	if k.live && ev.Known && k.unanswered(c.now, ev) && c.now-k.heard >= hostTimeout {
 		c.cut(ev.Link, "its host has not answered for 10 s")
 	}
 }
