@@ -22,7 +22,7 @@ BOOTING := ibrun/test/(rdmavm|ib)
 
 # Tests that compute, or wait for what comes whoever else is busy: two packages at once, beside machines that boot. All others watch a clock now and then, and have the
 # machine for themselves.
-COMPUTING := ibrun/(bootstrap/(core|exchange|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|skip|sshconfig)|job|lazy(/peer)?|pmi|test/(bench/.*|sim)|topo.*)
+COMPUTING := ibrun/(bootstrap/(core|pmiserver|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|skip|sshconfig)|job|lazy(/peer)?|pmi|test/(bench/.*|sim)|topo.*)
 
 # Tests that do nothing for most of their time: beside those that compute.
 WAITING := ibrun/test/(attack|faults|jobcontrol)
@@ -127,7 +127,7 @@ bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64
 	@$(MAKE) --no-print-directory build
 	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
 	@CGO_ENABLED=0 go build -o bin/pmi ./test/pmi
-	@go test -run '^$$' -bench Local ./bootstrap/exchange
+	@go test -run '^$$' -bench Local ./bootstrap/pmiserver
 	@for how in --eager --lazy; do echo "$$how, two local agents:"; bin/ibrun --launcher local --hosts a,b $$how -n 2 bin/pmi -time 20000 | grep put; done
 	@for n in 16 64 128; do for p in 1 16; do bin/vcluster up $$n -- test/bench/turns $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
 	@mpicc.mpich -o bin/mpi.mpich test/e2e/testdata/mpi.c; mpicc.openmpi -o bin/mpi.openmpi test/e2e/testdata/mpi.c

@@ -45,7 +45,7 @@ var floors = map[string]int{
 	"bootstrap/spawn":         5,
 	"bootstrap/rankctl":       5,
 	"bootstrap/reaper":        4, // below remote, which names its role
-	"bootstrap/exchange":      5,
+	"bootstrap/pmiserver":     5,
 	"lazy":                    5,
 	"fabric/...":              5,
 	"bootstrap/agent":         6,
@@ -58,7 +58,7 @@ var floors = map[string]int{
 const testFloor = 8
 
 // pure packages decide and do nothing: what they import and call can neither wait, read a clock nor reach the machine.
-var pure = []string{"bootstrap/tree", "bootstrap/timing", "job", "bootstrap/wire", "bootstrap/core", "bootstrap/exchange", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor"}
+var pure = []string{"bootstrap/tree", "bootstrap/timing", "job", "bootstrap/wire", "bootstrap/core", "bootstrap/pmiserver", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor"}
 
 var (
 	impureImport = regexp.MustCompile(`^(net|os|sync|syscall|unsafe|runtime|math/rand|crypto/rand|golang\.org/x/sys)(/|$)`)

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/exchange"
+	"ibrun/bootstrap/pmiserver"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
@@ -47,8 +47,8 @@ type loop struct {
 	starter  *remote.Starter
 	cores    cores
 	ranks    *spawn.Set
-	hub      *exchange.Hub // of ranks
-	heard    []core.Event  // that the core has not taken yet; empty between events
+	server   *pmiserver.Server // of ranks
+	heard    []core.Event      // that the core has not taken yet; empty between events
 	warn     func(string)
 	timed    bool           // the launch
 	path     string         // address that this node was reached by; or empty
@@ -66,7 +66,7 @@ type sessionUp struct {
 func newLoop(ctx context.Context, cfg core.Config) *loop {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
-	cfg.Join, cfg.Cores = exchange.Join, min(runtime.NumCPU(), mostCores)
+	cfg.Join, cfg.Cores = pmiserver.Join, min(runtime.NumCPU(), mostCores)
 	return &loop{
 		core: core.New(cfg), path: cfg.Path, began: time.Now(), ctx: ctx,
 		events: make(chan any, eventQueue), over: make(chan struct{}),
@@ -132,42 +132,42 @@ func (l *loop) translate(got any) {
 		proc.ForgetText() // what starting ranks needed, as with the agent's own start
 		l.hear(l.spawnEvent(got))
 	case spawn.Spoke:
-		l.exchange(l.hub.Spoke(got.Rank, got.Words))
+		l.obeyPMI(l.server.Spoke(got.Rank, got.Words))
 	case spawn.Called:
-		l.exchange(l.hub.Called(got.Call, got.Words))
+		l.obeyPMI(l.server.Called(got.Call, got.Words))
 	case spawn.Hung:
-		l.hub.Hung(got.Call)
+		l.server.Hung(got.Call)
 	case spawn.Exited:
-		awaited := l.hub.Awaits(got.Rank)
-		l.exchange(l.hub.Exited(got.Rank, got.Status.OK()))
+		awaited := l.server.Awaits(got.Rank)
+		l.obeyPMI(l.server.Exited(got.Rank, got.Status.OK()))
 		l.hear(core.RankExited{Rank: got.Rank, Status: got.Status, Told: got.Told, Awaited: awaited, Cause: got.Cause})
 	default:
 		l.hear(l.spawnEvent(got))
 	}
 }
 
-// exchange obeys the hub.
-func (l *loop) exchange(effects []exchange.Effect) {
+// obeyPMI obeys the PMI server.
+func (l *loop) obeyPMI(effects []pmiserver.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
-		case exchange.Words:
+		case pmiserver.Words:
 			if e.Call != 0 {
 				l.ranks.Answer(e.Call, e.Bytes)
 			} else {
 				l.ranks.Reply(e.Rank, e.Bytes)
 			}
-		case exchange.Bind:
+		case pmiserver.Bind:
 			rank, refused := l.ranks.Bind(e.Call, e.ID)
-			l.exchange(l.hub.Bound(e.Call, rank, refused))
-		case exchange.HangUp:
+			l.obeyPMI(l.server.Bound(e.Call, rank, refused))
+		case pmiserver.HangUp:
 			l.ranks.HangUp(e.Call)
-		case exchange.Say:
+		case pmiserver.Say:
 			l.hear(core.RankSaid{Rank: e.Rank, Msg: e.Msg})
-		case exchange.Wish:
+		case pmiserver.Wish:
 			l.hear(core.Wished{Fence: e.Fence})
-		case exchange.Spoke:
+		case pmiserver.Spoke:
 			l.hear(core.MPISeen{MPISeen: job.MPISeen{Spoke: true}})
-		case exchange.Warn:
+		case pmiserver.Warn:
 			l.warn(e.Text)
 		}
 	}

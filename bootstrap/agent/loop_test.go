@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/exchange"
+	"ibrun/bootstrap/pmiserver"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
@@ -128,9 +128,9 @@ func TestStreamEnds(t *testing.T) {
 func TestHeardInOrder(t *testing.T) {
 	l := newLoop(t.Context(), core.Config{})
 	l.warn = func(text string) { l.hear(core.Notice{Text: text}) }
-	l.hub = exchange.New(&job.Job{ID: "j", Size: 1, Nodes: 1, Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})})
-	l.exchange([]exchange.Effect{
-		exchange.Spoke{}, exchange.Say{Rank: 1, Msg: wire.Hello{}}, exchange.Warn{Text: "w"}, exchange.Wish{Fence: 2}, exchange.Say{Rank: 1, Msg: wire.Finalize{}},
+	l.server = pmiserver.New(&job.Job{ID: "j", Size: 1, Nodes: 1, Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})})
+	l.obeyPMI([]pmiserver.Effect{
+		pmiserver.Spoke{}, pmiserver.Say{Rank: 1, Msg: wire.Hello{}}, pmiserver.Warn{Text: "w"}, pmiserver.Wish{Fence: 2}, pmiserver.Say{Rank: 1, Msg: wire.Finalize{}},
 	})
 	l.translate(spawn.Exited{Rank: 0, Status: job.Status{Code: 3}})
 	l.hear(nil)

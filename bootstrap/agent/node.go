@@ -55,8 +55,8 @@ func Main() int {
 		l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
 	}()
 	l.run()
-	if l.hub != nil {
-		removeShared(l.hub.Shared())
+	if l.server != nil {
+		removeShared(l.server.Shared())
 	}
 	l.up.drain(lastWords)
 	l.fold()

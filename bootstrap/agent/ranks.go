@@ -2,7 +2,7 @@ package agent
 
 import (
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/exchange"
+	"ibrun/bootstrap/pmiserver"
 	"ibrun/bootstrap/spawn"
 	"ibrun/internal/proc"
 	"ibrun/job"
@@ -13,7 +13,7 @@ import (
 func (l *loop) performRanks(e core.Effect) bool {
 	switch e := e.(type) {
 	case core.Spawn:
-		l.hub = exchange.New(e.Job)
+		l.server = pmiserver.New(e.Job)
 		l.ranks = spawn.New(spawn.Config{
 			Job: e.Job, Node: e.Node, NodeIndex: e.Index, Interfaces: interfaces(e.Job, l.path), Post: func(ev spawn.Event) { l.post(ev) },
 		})
@@ -31,15 +31,15 @@ func (l *loop) performRanks(e core.Effect) bool {
 			l.ranks.CloseStdin(e.Rank)
 		}
 	case core.Tell:
-		if l.hub.Speaks(e.Rank) {
-			l.exchange(l.hub.Told(e.Rank, e.Msg))
+		if l.server.Speaks(e.Rank) {
+			l.obeyPMI(l.server.Told(e.Rank, e.Msg))
 		} else {
 			l.ranks.Tell(e.Rank, e.Msg)
 		}
 	case core.Give:
-		l.hear(core.Given{Fence: e.Fence, Value: l.hub.Give(e.Fence)})
+		l.hear(core.Given{Fence: e.Fence, Value: l.server.Give(e.Fence)})
 	case core.Pooled:
-		l.exchange(l.hub.Pooled(e.Fence, e.Values))
+		l.obeyPMI(l.server.Pooled(e.Fence, e.Values))
 	case core.Connect:
 		l.ranks.Connect(e.A, e.B)
 	case core.SignalRanks:

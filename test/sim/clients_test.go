@@ -10,25 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/exchange"
+	"ibrun/bootstrap/pmiserver"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
 
-// clients is a job whose ranks speak PMI: production hubs beside production
+// clients is a job whose ranks speak PMI: production servers beside production
 // cores. Each rank puts a value, waits for all, gets some, waits for all, and
 // takes its leave.
 type clients struct {
 	*World
-	t     *testing.T
-	cfg   Config
-	hubs  []*exchange.Hub
-	ranks []client
-	gets  func(rank, i int) (from int, more bool) // the i-th value that a rank gets
-	ready []heard
-	busy  bool
-	wrong func(rank, from int, words string) // a get that was answered otherwise than it should
-	taken int                                // gets that were answered
+	t       *testing.T
+	cfg     Config
+	servers []*pmiserver.Server
+	ranks   []client
+	gets    func(rank, i int) (from int, more bool) // the i-th value that a rank gets
+	ready   []heard
+	busy    bool
+	wrong   func(rank, from int, words string) // a get that was answered otherwise than it should
+	taken   int                                // gets that were answered
 
 	// leaves is when a rank leaves at the earliest, if there is no barrier at the
 	// end. Then ranks read when the test says so.
@@ -70,12 +70,12 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 	cfg.Run, cfg.Job.Transport = time.Hour, how
 	cfg.Job.Transport.Stats = true
 	cfg.Told = func(node, rank uint32, m wire.Message) {
-		x.obey(node, x.hubs[node].Told(rank, m))
+		x.obey(node, x.servers[node].Told(rank, m))
 	}
-	cfg.Give = func(node, fence uint32) []byte { return x.hubs[node].Give(fence) }
-	cfg.Pooled = func(node, fence uint32, values wire.Values) { x.obey(node, x.hubs[node].Pooled(fence, values)) }
+	cfg.Give = func(node, fence uint32) []byte { return x.servers[node].Give(fence) }
+	cfg.Pooled = func(node, fence uint32, values wire.Values) { x.obey(node, x.servers[node].Pooled(fence, values)) }
 	for range cfg.Job.Nodes {
-		x.hubs = append(x.hubs, exchange.New(cfg.Job))
+		x.servers = append(x.servers, pmiserver.New(cfg.Job))
 	}
 	x.cfg, x.World = cfg, New(cfg)
 	x.At(3*time.Second, func() {
@@ -89,19 +89,19 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 func (x *clients) node(rank int) uint32 { return x.cfg.Job.Layout.NodeOf(uint32(rank)) }
 
 func (x *clients) say(rank int, words string) {
-	x.obey(x.node(rank), x.hubs[x.node(rank)].Spoke(uint32(rank), []byte(words)))
+	x.obey(x.node(rank), x.servers[x.node(rank)].Spoke(uint32(rank), []byte(words)))
 }
 
-func (x *clients) obey(node uint32, effects []exchange.Effect) {
+func (x *clients) obey(node uint32, effects []pmiserver.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
-		case exchange.Words:
+		case pmiserver.Words:
 			x.ready = append(x.ready, heard{int(e.Rank), string(e.Bytes)})
-		case exchange.Say:
+		case pmiserver.Say:
 			x.Post(node, core.RankSaid{Rank: e.Rank, Msg: e.Msg})
-		case exchange.Wish:
+		case pmiserver.Wish:
 			x.Post(node, core.Wished{Fence: e.Fence})
-		case exchange.Warn:
+		case pmiserver.Warn:
 			x.t.Fatal(e.Text)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/exchange"
+	"ibrun/bootstrap/pmiserver"
 	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
@@ -153,7 +153,7 @@ func New(cfg Config) *World {
 		cfg: cfg, agents: map[uint32]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),
 		Sent: map[wire.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[wire.Kind]uint64{}, RootBytes: map[wire.Kind]uint64{}, Spawned: map[uint32]int{}, Stopped: map[uint32]bool{}, Up: map[string]time.Duration{},
 	}
-	w.root = &agent{host: "root", core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here, Policy: cfg.Policy, Join: exchange.Join})}
+	w.root = &agent{host: "root", core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here, Policy: cfg.Policy, Join: pmiserver.Join})}
 	w.post(0, w.root, core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
 	return w
 }

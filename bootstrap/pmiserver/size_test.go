@@ -1,4 +1,4 @@
-package exchange
+package pmiserver
 
 import (
 	"fmt"
@@ -15,20 +15,20 @@ import (
 	"ibrun/job"
 )
 
-// node is the hub and the core of the first node of a job of two, without
-// anything around them. Answers of the core go to the hub, until what is left
+// node is the server and the core of the first node of a job of two, without
+// anything around them. Answers of the core go to the server, until what is left
 // would leave the node.
 type node struct {
-	hub  *Hub
-	core *core.Core
-	said int // words that clients heard
+	server *Server
+	core   *core.Core
+	said   int // words that clients heard
 }
 
 func newNode(t testing.TB, how job.Transport, ranks uint32) *node {
 	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 1, Lo: 1, Count: 2, Ranks: ranks}})
 	j := &job.Job{ID: "j", Size: 2 * ranks, Nodes: 2, Layout: nodes.Layout(), Transport: how, Programs: []job.Program{{Count: 2 * ranks}}}
 	j.Launch.Tree = "flat"
-	n := &node{hub: New(j), core: core.New(core.Config{Here: -1, Join: Join})}
+	n := &node{server: New(j), core: core.New(core.Config{Here: -1, Join: Join})}
 	n.step(core.Frame{From: core.Up, Msg: wire.Launch{Job: j, Nodes: nodes.Slice(0, 1), Level: 1}})
 	n.step(core.Spawned{})
 	for rank := range ranks {
@@ -46,7 +46,7 @@ func (n *node) step(ev core.Event) {
 		}
 	}
 	for _, tell := range told {
-		n.obey(n.hub.Told(tell.Rank, tell.Msg))
+		n.obey(n.server.Told(tell.Rank, tell.Msg))
 	}
 }
 
@@ -61,7 +61,7 @@ func (n *node) obey(effects []Effect) {
 	}
 }
 
-func (n *node) speak(rank uint32, words string) { n.obey(n.hub.Spoke(rank, []byte(words))) }
+func (n *node) speak(rank uint32, words string) { n.obey(n.server.Spoke(rank, []byte(words))) }
 
 // putAll lets the first rank put so many keys, half of them with its number.
 func (n *node) putAll(keys int) {
@@ -82,7 +82,7 @@ func keyOf(i int) string {
 func (n *node) fence(ranks uint32) {
 	var up wire.Collect
 	for rank := range ranks {
-		for _, e := range n.hub.Spoke(rank, []byte("cmd=barrier_in\n")) {
+		for _, e := range n.server.Spoke(rank, []byte("cmd=barrier_in\n")) {
 			for _, e := range n.core.Step(0, core.RankSaid{Rank: rank, Msg: e.(Say).Msg}) {
 				if send, ok := e.(core.Send); ok {
 					up, _ = send.Msg.(wire.Collect)
@@ -132,7 +132,7 @@ func TestManyKeysCostTheSameEach(t *testing.T) {
 }
 
 // 64 ranks with 16 kB of values each, over PMI's limit of 1,024 bytes a value and
-// with one value of 16 KiB: what hub and core keep of it is within 32 MiB, and
+// with one value of 16 KiB: what server and core keep of it is within 32 MiB, and
 // within some copies.
 func TestMemoryOfANode(t *testing.T) {
 	const ranks, size = 64, 16 << 10
@@ -142,9 +142,9 @@ func TestMemoryOfANode(t *testing.T) {
 			before, _ := heap()
 			for rank := range uint32(ranks) {
 				for i := range pieces {
-					n.hub.put(n.hub.clients[rank], fmt.Sprintf("big-%d-%d", rank, i), strings.Repeat("v", size/pieces))
+					n.server.put(n.server.clients[rank], fmt.Sprintf("big-%d-%d", rank, i), strings.Repeat("v", size/pieces))
 				}
-				n.obey(n.hub.done())
+				n.obey(n.server.done())
 			}
 			n.fence(ranks)
 			after, _ := heap()
@@ -156,7 +156,7 @@ func TestMemoryOfANode(t *testing.T) {
 	}
 }
 
-// One put or get of a client, engine and hub together, when there are already so
+// One put or get of a client, engine and server together, when there are already so
 // many keys; and what each costs when a fence of all is counted with it.
 func BenchmarkLocal(b *testing.B) {
 	for _, keys := range []int{10_000, 100_000, 1_000_000} {

@@ -1,4 +1,4 @@
-// Package exchange is what the PMI clients of one node share: values, names
+// Package pmiserver is the state of a PMI server: what the PMI clients of one node share: values, names
 // and attributes. It turns what a client asks for into what any rank says to
 // its agent (package wire), and the answers back into words of PMI. It is pure:
 // no I/O, clock or goroutine; the agent's loop owns it.
@@ -7,7 +7,7 @@
 // for everyone is policy: all values that were put since the last one, so that
 // no Get leaves its node; or who has put what, so that a Get finds the node that
 // has the value. The package does not know how a question gets there.
-package exchange
+package pmiserver
 
 import (
 	"bytes"
@@ -42,8 +42,8 @@ type (
 	Warn struct{ Text string }
 )
 
-// Hub is one node's.
-type Hub struct {
+// Server is one node's.
+type Server struct {
 	job     *job.Job
 	mapping string // PMI_process_mapping, made for the first client; it costs as much as there are ranks
 	clients map[uint32]*client
@@ -76,28 +76,28 @@ type waiter struct {
 	key string
 }
 
-// New makes the hub of a node of a job.
-func New(j *job.Job) *Hub {
-	return &Hub{
+// New makes the server of a node of a job.
+func New(j *job.Job) *Server {
+	return &Server{
 		job: j, store: newStore(j),
 		clients: map[uint32]*client{}, calls: map[uint32]*client{}, attrs: map[string]string{},
 	}
 }
 
 // Speaks reports whether a rank has spoken PMI: what the core tells it is ours.
-func (h *Hub) Speaks(rank uint32) bool { return h.clients[rank] != nil }
+func (h *Server) Speaks(rank uint32) bool { return h.clients[rank] != nil }
 
 // done hands the effects out.
-func (h *Hub) done() []Effect {
+func (h *Server) done() []Effect {
 	out := h.out
 	h.out = nil
 	return out
 }
 
-func (h *Hub) do(e Effect) { h.out = append(h.out, e) }
+func (h *Server) do(e Effect) { h.out = append(h.out, e) }
 
 // Spoke takes what a rank has said, in whatever pieces.
-func (h *Hub) Spoke(rank uint32, words []byte) []Effect {
+func (h *Server) Spoke(rank uint32, words []byte) []Effect {
 	c := h.clients[rank]
 	if c == nil {
 		cfg := h.config()
@@ -113,7 +113,7 @@ func (h *Hub) Spoke(rank uint32, words []byte) []Effect {
 }
 
 // admit takes a rank that speaks PMI.
-func (h *Hub) admit(c *client) {
+func (h *Server) admit(c *client) {
 	if len(h.clients) == 0 {
 		h.do(Spoke{})
 	}
@@ -123,13 +123,13 @@ func (h *Hub) admit(c *client) {
 // Shared are files in /dev/shm that ranks of this node have made and told each
 // other of. They unlink them when all have opened them; ranks that die before
 // leave them behind, and who ends them should remove them.
-func (h *Hub) Shared() []string { return h.shared }
+func (h *Server) Shared() []string { return h.shared }
 
 const sharedDir = "/dev/shm/"
 
 // noteShared looks for the name of such a file in a value, where MPICH puts it
 // in hexadecimal digits.
-func (h *Hub) noteShared(value string) {
+func (h *Server) noteShared(value string) {
 	if len(value) > 2*256 {
 		return
 	}

@@ -1,8 +1,8 @@
-package exchange
+package pmiserver
 
 import "encoding/binary"
 
-// reader takes apart what hubs tell each other inside of parcels and pools. It
+// reader takes apart what servers tell each other inside of parcels and pools. It
 // ends with ok false, and zero values, at the first thing that is none.
 type reader struct {
 	rest []byte

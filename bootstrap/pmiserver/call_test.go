@@ -1,4 +1,4 @@
-package exchange
+package pmiserver
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ import (
 // then they are their rank; a second one for a rank is refused.
 func TestCalls(t *testing.T) {
 	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 3})
-	h := c.hubs[0]
+	h := c.servers[0]
 	require.Empty(t, h.Called(1, []byte("cmd=initack ")))
 	require.Equal(t, []Effect{Bind{1, 77}}, h.Called(1, []byte("pmiid=77\n")))
 	require.False(t, h.Speaks(2))

@@ -1,4 +1,4 @@
-package exchange
+package pmiserver
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ type (
 
 // Called takes what a caller has said, in whatever pieces. Calls are numbered
 // from 1; a number does not come again.
-func (h *Hub) Called(call uint32, words []byte) []Effect {
+func (h *Server) Called(call uint32, words []byte) []Effect {
 	c := h.calls[call]
 	if c == nil {
 		c = &client{call: call, engine: pmi.New(h.config())}
@@ -35,10 +35,10 @@ func (h *Hub) Called(call uint32, words []byte) []Effect {
 }
 
 // Hung takes the end of a call.
-func (h *Hub) Hung(call uint32) { delete(h.calls, call) }
+func (h *Server) Hung(call uint32) { delete(h.calls, call) }
 
 // Bound takes the answer to Bind: the caller's rank, or why it is none.
-func (h *Hub) Bound(call, rank uint32, refused string) []Effect {
+func (h *Server) Bound(call, rank uint32, refused string) []Effect {
 	c := h.calls[call]
 	if c == nil {
 		return nil
@@ -60,7 +60,7 @@ func (h *Hub) Bound(call, rank uint32, refused string) []Effect {
 const twoPrograms = "another program speaks for this rank already"
 
 // introduce obeys a step of a caller whose rank is not known.
-func (h *Hub) introduce(c *client, s pmi.Step) {
+func (h *Server) introduce(c *client, s pmi.Step) {
 	switch {
 	case s.Err != nil:
 		c.over = true

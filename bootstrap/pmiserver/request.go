@@ -1,4 +1,4 @@
-package exchange
+package pmiserver
 
 import (
 	"encoding/binary"
@@ -10,7 +10,7 @@ import (
 )
 
 // config is a client's of whom it is not known yet which rank it is.
-func (h *Hub) config() pmi.Config {
+func (h *Server) config() pmi.Config {
 	if h.mapping == "" {
 		h.mapping = pmi.Mapping(h.job.Layout)
 	}
@@ -21,7 +21,7 @@ func (h *Hub) config() pmi.Config {
 }
 
 // app is the number of the application that a rank runs.
-func (h *Hub) app(rank uint32) (app int) {
+func (h *Server) app(rank uint32) (app int) {
 	n := h.job.Layout.Rank(rank)
 	for i := range h.job.Programs {
 		if p := &h.job.Programs[i]; p.Has(n) {
@@ -32,7 +32,7 @@ func (h *Hub) app(rank uint32) (app int) {
 }
 
 // step obeys one step of a client's engine.
-func (h *Hub) step(c *client, s pmi.Step) {
+func (h *Server) step(c *client, s pmi.Step) {
 	switch {
 	case !c.known:
 		h.introduce(c, s)
@@ -46,18 +46,18 @@ func (h *Hub) step(c *client, s pmi.Step) {
 	}
 }
 
-func (h *Hub) answer(c *client, a pmi.Answer) { h.obey(c, c.engine.Answer(a)) }
+func (h *Server) answer(c *client, a pmi.Answer) { h.obey(c, c.engine.Answer(a)) }
 
-func (h *Hub) obey(c *client, steps []pmi.Step) {
+func (h *Server) obey(c *client, steps []pmi.Step) {
 	for _, s := range steps {
 		h.step(c, s)
 	}
 }
 
-func (h *Hub) count(c *client, n job.Count) { c.counts.Sum[n]++ }
+func (h *Server) count(c *client, n job.Count) { c.counts.Sum[n]++ }
 
 // ask does what a client wants.
-func (h *Hub) ask(c *client, r pmi.Request) {
+func (h *Server) ask(c *client, r pmi.Request) {
 	switch r := r.(type) {
 	case pmi.Put:
 		h.count(c, job.CountPuts)
@@ -107,7 +107,7 @@ func (h *Hub) ask(c *client, r pmi.Request) {
 
 // spawn asks for further programs. Of the hints only the working directory is
 // known.
-func (h *Hub) spawn(c *client, r pmi.Spawn) {
+func (h *Server) spawn(c *client, r pmi.Spawn) {
 	var commands []wire.Command
 	for _, from := range r.Commands {
 		to := wire.Command{Argv: wire.NewStrings(from.Argv...), Ranks: uint32(min(from.Ranks, job.MaxRanks))}
@@ -126,7 +126,7 @@ func (h *Hub) spawn(c *client, r pmi.Spawn) {
 }
 
 // join takes part in a collective, with a value for everyone.
-func (h *Hub) join(c *client, what wire.Collective, value []byte) {
+func (h *Server) join(c *client, what wire.Collective, value []byte) {
 	c.op++
 	m := wire.Collect{Op: c.op, What: what}
 	if len(value) > 0 {
@@ -136,7 +136,7 @@ func (h *Hub) join(c *client, what wire.Collective, value []byte) {
 }
 
 // serve answers those who wait for an attribute of the node.
-func (h *Hub) serve(key string) {
+func (h *Server) serve(key string) {
 	rest := h.waiting[:0]
 	for _, w := range h.waiting {
 		if w.key == key {
@@ -150,7 +150,7 @@ func (h *Hub) serve(key string) {
 
 // Told takes what the core tells a rank: the end of a fence or a ring, word of a
 // service, or a value.
-func (h *Hub) Told(rank uint32, m wire.Message) []Effect {
+func (h *Server) Told(rank uint32, m wire.Message) []Effect {
 	c := h.clients[rank]
 	if a, ok := m.(wire.Answer); ok {
 		h.fetched(a) // others may wait for it too
@@ -173,7 +173,7 @@ func (h *Hub) Told(rank uint32, m wire.Message) []Effect {
 	return h.done()
 }
 
-func (h *Hub) released(c *client, r wire.Release) {
+func (h *Server) released(c *client, r wire.Release) {
 	if r.Trouble != "" {
 		c.over = true
 		h.do(Say{c.rank, wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: " + r.Trouble}})
@@ -191,7 +191,7 @@ func (h *Hub) released(c *client, r wire.Release) {
 }
 
 // ringed gives a client its neighbours' words.
-func (h *Hub) ringed(c *client, parcels wire.Parcels) {
+func (h *Server) ringed(c *client, parcels wire.Parcels) {
 	l := h.job.Layout
 	me, size := l.Rank(c.rank), l.Ranks()
 	var a pmi.Answer
@@ -214,7 +214,7 @@ func (h *Hub) ringed(c *client, parcels wire.Parcels) {
 }
 
 // named takes the root's word about a service.
-func (h *Hub) named(c *client, m wire.Name) {
+func (h *Server) named(c *client, m wire.Name) {
 	a := pmi.Answer{Found: m.Done, Value: m.Port}
 	if m.Do == wire.NamePublish && !m.Done {
 		a.Refused = "service is published already"
@@ -223,14 +223,14 @@ func (h *Hub) named(c *client, m wire.Name) {
 }
 
 // Awaits reports whether others may wait for a rank: it has joined them and not taken its leave.
-func (h *Hub) Awaits(rank uint32) bool {
+func (h *Server) Awaits(rank uint32) bool {
 	c := h.clients[rank]
 	return c != nil && c.engine.Version() != 0 && !c.engine.Finalized() && h.job.Size > 1
 }
 
 // Exited takes the end of a rank's process, and says what the core should hear
 // first: a rank that leaves others waiting for it has failed, whatever its code.
-func (h *Hub) Exited(rank uint32, well bool) []Effect {
+func (h *Server) Exited(rank uint32, well bool) []Effect {
 	c := h.clients[rank]
 	if c == nil {
 		return nil

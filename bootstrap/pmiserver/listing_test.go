@@ -1,4 +1,4 @@
-package exchange
+package pmiserver
 
 import (
 	"math/rand/v2"

@@ -1,4 +1,4 @@
-package exchange
+package pmiserver
 
 import (
 	"encoding/binary"
@@ -45,7 +45,7 @@ type written struct {
 	fence uint32
 }
 
-// store is what a hub knows of the key-value space.
+// store is what a server knows of the key-value space.
 type store struct {
 	policy policy
 	values map[string]kept
@@ -80,7 +80,7 @@ func newStore(j *job.Job) store {
 func board(fence uint32, key string) string { return strconv.FormatUint(uint64(fence), 10) + " " + key }
 
 // put keeps a value, for this node at once, for the others with the next fence.
-func (h *Hub) put(c *client, key, value string) {
+func (h *Server) put(c *client, key, value string) {
 	h.noteShared(value)
 	h.values[key] = kept{[]byte(value), c.fences + 1}
 	if h.policy != alone {
@@ -90,7 +90,7 @@ func (h *Hub) put(c *client, key, value string) {
 }
 
 // news is what a fence carries of what a rank has put since the last one.
-func (h *Hub) news(c *client) (parcel []byte) {
+func (h *Server) news(c *client) (parcel []byte) {
 	keys := c.fresh
 	c.fresh = nil
 	slices.Sort(keys)
@@ -160,7 +160,7 @@ func one(parcels wire.Parcels, value []byte) wire.Parcels {
 }
 
 // passed takes in what a fence brought.
-func (h *Hub) passed(fence uint32, parcels wire.Parcels) {
+func (h *Server) passed(fence uint32, parcels wire.Parcels) {
 	h.fence = fence
 	for p := range parcels.All() {
 		if len(p.Value) == 0 {
@@ -179,7 +179,7 @@ func (h *Hub) passed(fence uint32, parcels wire.Parcels) {
 }
 
 // take keeps pairs, unless there is a newer value.
-func (h *Hub) take(pairs []byte, fence uint32) {
+func (h *Server) take(pairs []byte, fence uint32) {
 	for r := (reader{pairs, true}); len(r.rest) > 0; {
 		if key, value := r.text(), r.bytes(); r.ok {
 			h.keep(key, kept{value, fence})
@@ -187,14 +187,14 @@ func (h *Hub) take(pairs []byte, fence uint32) {
 	}
 }
 
-func (h *Hub) keep(key string, v kept) {
+func (h *Server) keep(key string, v kept) {
 	if old, ok := h.values[key]; !ok || old.fence <= v.fence {
 		h.values[key] = v
 	}
 }
 
 // get answers from what the node has if that is the newest, and asks otherwise.
-func (h *Hub) get(c *client, key string) {
+func (h *Server) get(c *client, key string) {
 	v, here := h.values[key]
 	at, listed := h.dir.find(key, h.seatOf)
 	switch {
@@ -207,7 +207,7 @@ func (h *Hub) get(c *client, key string) {
 	}
 }
 
-func (h *Hub) seatOf(rank uint32) (seat uint32, ok bool) {
+func (h *Server) seatOf(rank uint32) (seat uint32, ok bool) {
 	if rank >= h.job.Layout.Ranks() {
 		return 0, false
 	}
@@ -216,7 +216,7 @@ func (h *Hub) seatOf(rank uint32) (seat uint32, ok bool) {
 
 // fetch asks the tree for a value, once for all clients that want it, or waits
 // for the pool.
-func (h *Hub) fetch(c *client, key string, at place) {
+func (h *Server) fetch(c *client, key string, at place) {
 	c.wants = key
 	if h.job.Transport.Learn && h.wished == 0 && h.asked >= manyAsked && h.asked*oneIn >= h.listed && h.pooled < h.fence {
 		h.wished = h.fence
@@ -235,7 +235,7 @@ func (h *Hub) fetch(c *client, key string, at place) {
 }
 
 // fetched takes the answer. A rank that is gone took its values with it.
-func (h *Hub) fetched(m wire.Answer) {
+func (h *Server) fetched(m wire.Answer) {
 	waiting := h.asking[m.Key]
 	delete(h.asking, m.Key)
 	if len(waiting) == 0 {
@@ -257,7 +257,7 @@ func (h *Hub) fetched(m wire.Answer) {
 
 // Give returns what this node's ranks have put up to a fence, since the last
 // time: for each value its fence and the pair.
-func (h *Hub) Give(fence uint32) (value []byte) {
+func (h *Server) Give(fence uint32) (value []byte) {
 	rest := h.given[:0]
 	for _, w := range h.given {
 		if w.fence > fence {
@@ -271,7 +271,7 @@ func (h *Hub) Give(fence uint32) (value []byte) {
 }
 
 // Pooled takes what all nodes gave, and answers the gets that wait for it.
-func (h *Hub) Pooled(fence uint32, values wire.Values) []Effect {
+func (h *Server) Pooled(fence uint32, values wire.Values) []Effect {
 	for v := range values.All() {
 		for r := (reader{v, true}); len(r.rest) > 0; {
 			of, pair := r.number(1<<32-1), r.rest

@@ -1,4 +1,4 @@
-package exchange
+package pmiserver
 
 import (
 	"fmt"
@@ -13,18 +13,18 @@ import (
 	"ibrun/job"
 )
 
-// cluster is the hubs of a job's nodes, with a core that releases a collective
+// cluster is the servers of a job's nodes, with a core that releases a collective
 // when all ranks have joined it, and a root that has the names.
 type cluster struct {
-	t      *testing.T
-	job    *job.Job
-	hubs   []*Hub
-	heard  map[uint32]string // words that came to a rank and were not looked at yet
-	joined map[uint32][]wire.Parcel
-	count  map[uint32]uint32
-	names  map[string]string
-	said   map[uint32][]wire.Message // other frames
-	warned []string
+	t       *testing.T
+	job     *job.Job
+	servers []*Server
+	heard   map[uint32]string // words that came to a rank and were not looked at yet
+	joined  map[uint32][]wire.Parcel
+	count   map[uint32]uint32
+	names   map[string]string
+	said    map[uint32][]wire.Message // other frames
+	warned  []string
 
 	boards   map[uint32]map[string][]byte // what ranks have put for those who ask
 	asked    int                          // questions about it
@@ -49,12 +49,12 @@ func newClusterOf(t *testing.T, how job.Transport, plane uint32, shares ...job.S
 		boards: map[uint32]map[string][]byte{}, held: map[int]uint32{}, lost: map[int]bool{},
 	}
 	for range j.Layout.Nodes() {
-		c.hubs = append(c.hubs, New(j))
+		c.servers = append(c.servers, New(j))
 	}
 	return c
 }
 
-func (c *cluster) hub(seat uint32) *Hub { return c.hubs[c.job.Layout.NodeOf(seat)] }
+func (c *cluster) server(seat uint32) *Server { return c.servers[c.job.Layout.NodeOf(seat)] }
 
 func (c *cluster) obey(effects []Effect) {
 	for _, e := range effects {
@@ -74,13 +74,13 @@ func (c *cluster) obey(effects []Effect) {
 // grant gives the nodes that wish for a pool what all nodes have.
 func (c *cluster) grant() {
 	var values [][]byte
-	for node, h := range c.hubs {
+	for node, h := range c.servers {
 		if !c.lost[node] {
 			values = append(values, h.Give(slices.Max(slices.Collect(maps.Values(c.held)))))
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(c.held)) {
-		c.obey(c.hubs[node].Pooled(c.held[node], wire.NewValues(values...)))
+		c.obey(c.servers[node].Pooled(c.held[node], wire.NewValues(values...)))
 	}
 	clear(c.held)
 }
@@ -97,7 +97,7 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 			parcels = Join(parcels)
 		}
 		for seat := range c.job.Size {
-			c.obey(c.hub(seat).Told(seat, wire.Release{Op: m.Op, What: m.What, Parcels: parcels}))
+			c.obey(c.server(seat).Told(seat, wire.Release{Op: m.Op, What: m.What, Parcels: parcels}))
 		}
 	case wire.Put:
 		if c.boards[seat] == nil {
@@ -105,7 +105,7 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 		}
 		require.NotContains(c.t, c.boards[seat], m.Key, "a key of the board is put once")
 		c.boards[seat][m.Key] = m.Value
-		c.obey(c.hub(seat).Told(seat, wire.PutDone{}))
+		c.obey(c.server(seat).Told(seat, wire.PutDone{}))
 	case wire.Ask:
 		c.asked++
 		require.NotEqual(c.t, c.job.Layout.NodeOf(seat), c.job.Layout.NodeOf(m.Rank), "a question that need not leave its node")
@@ -115,10 +115,10 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 			a.What, a.Value = wire.Failed, nil
 		}
 		if c.holding {
-			c.answers = append(c.answers, func() { c.obey(c.hub(seat).Told(seat, a)) })
+			c.answers = append(c.answers, func() { c.obey(c.server(seat).Told(seat, a)) })
 			return
 		}
-		c.obey(c.hub(seat).Told(seat, a))
+		c.obey(c.server(seat).Told(seat, a))
 	case wire.Name:
 		port, known := c.names[m.Service]
 		switch m.Do {
@@ -132,7 +132,7 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 			m.Port = port
 		}
 		m.Done = known
-		c.obey(c.hub(seat).Told(seat, m))
+		c.obey(c.server(seat).Told(seat, m))
 	default:
 		c.said[seat] = append(c.said[seat], m)
 	}
@@ -142,7 +142,7 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 func (c *cluster) speak(rank uint32, format string, args ...any) string {
 	seat := c.job.Layout.Seat(rank)
 	c.speaking = int(c.job.Layout.NodeOf(seat))
-	c.obey(c.hub(seat).Spoke(seat, fmt.Appendf(nil, format, args...)))
+	c.obey(c.server(seat).Spoke(seat, fmt.Appendf(nil, format, args...)))
 	return c.hear(rank)
 }
 
@@ -232,7 +232,7 @@ func TestPMI2(t *testing.T) {
 // heard any more; who finalizes is done.
 func TestLeaving(t *testing.T) {
 	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 4}).start()
-	h := c.hubs[0]
+	h := c.servers[0]
 	require.Contains(t, c.speak(0, "cmd=finalize\n"), "finalize_ack rc=0")
 	require.Equal(t, []wire.Message{wire.Finalize{}}, c.said[0])
 	require.Empty(t, h.Exited(0, true))
@@ -245,7 +245,7 @@ func TestLeaving(t *testing.T) {
 	c.speak(2, "cmd=abort exitcode=7\n")
 	require.Equal(t, []wire.Message{wire.Abort{Code: 7}}, c.said[2])
 	require.Empty(t, h.Exited(2, false), "its end speaks for itself")
-	require.False(t, newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).hubs[0].Speaks(0))
+	require.False(t, newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).servers[0].Speaks(0))
 }
 
 // Names of shared memory are noted, and nothing else that looks like one.
@@ -255,13 +255,13 @@ func TestShared(t *testing.T) {
 		c.speak(0, "cmd=put kvsname=kvs_j key=k%d value=%X\n", i, path)
 	}
 	c.speak(0, "cmd=put kvsname=kvs_j key=x value=nothex\n")
-	require.Equal(t, []string{"/dev/shm/mpich_shar_tmpRKtUkT"}, c.hubs[0].Shared())
+	require.Equal(t, []string{"/dev/shm/mpich_shar_tmpRKtUkT"}, c.servers[0].Shared())
 }
 
 // A fence that cannot end ends the job.
 func TestFenceInVain(t *testing.T) {
 	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 2}).start()
 	c.speak(0, "cmd=barrier_in\n")
-	c.obey(c.hubs[0].Told(0, wire.Release{Op: 1, Trouble: "rank 1 ended before it joined"}))
+	c.obey(c.servers[0].Told(0, wire.Release{Op: 1, Trouble: "rank 1 ended before it joined"}))
 	require.Equal(t, []wire.Message{wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: rank 1 ended before it joined"}}, c.said[0])
 }

@@ -1,4 +1,4 @@
-package exchange
+package pmiserver
 
 import (
 	"fmt"
@@ -11,10 +11,10 @@ import (
 	"ibrun/job"
 )
 
-// FuzzHub is a hub whose ranks and callers say pieces of PMI in any order, and
+// FuzzServer is a server whose ranks and callers say pieces of PMI in any order, and
 // whose tree tells it what nobody asked for. It has an end with each of them, says
 // to the core what a frame can hold, and takes memory for what it was given.
-func FuzzHub(f *testing.F) {
+func FuzzServer(f *testing.F) {
 	for mode := range byte(6) {
 		input := []byte{mode}
 		for i := range 200 {
@@ -32,16 +32,16 @@ func FuzzHub(f *testing.F) {
 			x.turn()
 		}
 		require.LessOrEqual(t, fuzzed.Allocated()-before, uint64(8<<20+64*x.bytes), "bytes allocated for %d received", x.bytes)
-		x.hub.Shared()
+		x.server.Shared()
 	})
 }
 
-// lies are what a hub of three ranks, the second node's, is told.
+// lies are what a server of three ranks, the second node's, is told.
 type lies struct {
 	t *testing.T
 	fuzzed.Input
-	hub   *Hub
-	bytes int
+	server *Server
+	bytes  int
 }
 
 const firstSeat, seats = 2, 3
@@ -52,7 +52,7 @@ func newLies(t *testing.T, input []byte) *lies {
 	l := job.NewLayout([]job.Share{{Nodes: 1, Ranks: 2}, {Nodes: 1, Ranks: 3}, {Nodes: 2, Ranks: 1}}).Dealt(uint32(mode) % 3)
 	j := &job.Job{ID: "j", Size: l.Ranks(), Nodes: l.Nodes(), Layout: l, Programs: []job.Program{{Count: l.Ranks(), Argv: []string{"a"}}}}
 	j.Transport.Eager, j.Transport.Learn, j.Transport.Stats = mode&1 > 0, mode&2 > 0, mode&4 > 0
-	x.hub = New(j)
+	x.server = New(j)
 	return x
 }
 
@@ -97,7 +97,7 @@ func (x *lies) message() wire.Message {
 }
 
 func (x *lies) turn() {
-	h, call := x.hub, uint32(1+x.Of(3))
+	h, call := x.server, uint32(1+x.Of(3))
 	switch x.Of(12) {
 	case 0, 1, 2, 3, 4, 5:
 		x.obey(h.Spoke(x.seat(), x.words()))
@@ -132,7 +132,7 @@ func (x *lies) obey(effects []Effect) {
 			}
 			require.True(x.t, e.Msg.Kind().From(wire.Rank), "%v", e.Msg)
 		case Bind:
-			x.obey(x.hub.Bound(e.Call, x.seat(), []string{"", "no"}[x.Of(2)]))
+			x.obey(x.server.Bound(e.Call, x.seat(), []string{"", "no"}[x.Of(2)]))
 		}
 	}
 }
