@@ -17,7 +17,7 @@ const (
 
 // reached judges how a node is reached.
 func (j *verdict) reached(n *Node) {
-	if d := n.Detour; d != nil {
+	if d := n.Fallback; d != nil {
 		j.find(Warning, "launch", fmt.Sprintf("cannot be reached from %s (%s): %s; from where ibrun runs it can", d.From, d.Phase, d.Cause),
 			"let nodes log in to each other: ssh "+d.From+" ssh HOST true; or start all from here: --tree flat", n.Name)
 	}

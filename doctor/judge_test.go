@@ -61,7 +61,7 @@ func TestJudge(t *testing.T) {
 		"healthy":           {change: func([]Node) {}},
 		"healthy, ib":       {change: func([]Node) {}, ib: true},
 		"not reached":       {func(n []Node) { n[1].Report, n[1].Lost = nil, &Lost{"front", "connect", "No route to host", ""} }, false, []string{"error launch n2: not examined: front could not reach it (connect): No route to host", "note mlx5_0:2 n1,n3: DOWN"}},
-		"only from here":    {func(n []Node) { n[2].Detour = &Lost{"n1", "authenticate", "Permission denied", ""} }, false, []string{"warning launch n3: cannot be reached from n1 (authenticate)"}},
+		"only from here":    {func(n []Node) { n[2].Fallback = &Lost{"n1", "authenticate", "Permission denied", ""} }, false, []string{"warning launch n3: cannot be reached from n1 (authenticate)"}},
 		"clock ahead":       {func(n []Node) { n[0].Clock = &Clock{1.5, 2.1} }, false, []string{"warning clock n1: at least 1.5 s ahead of"}},
 		"clock behind":      {func(n []Node) { n[0].Clock = &Clock{-4, -2.5} }, false, []string{"warning clock n1: at least 2.5 s behind"}},
 		"clock not certain": {func(n []Node) { n[0].Clock = &Clock{-5, 0.5} }, false, nil},

@@ -9,13 +9,13 @@ import "fmt"
 // Node is one node of an examination: what it said of itself, or why it said
 // nothing.
 type Node struct {
-	Name   string  `json:"name"`             // as the user wrote it
-	How    string  `json:"how"`              // it is reached: "here" needs nothing, "ssh", "local", ...
-	Lost   *Lost   `json:"lost,omitempty"`   // why there is no report
-	Detour *Lost   `json:"detour,omitempty"` // another node could not reach it, this machine could
-	Answer float64 `json:"answer_s"`         // seconds from the start of the launch to the report
-	Clock  *Clock  `json:"clock,omitempty"`
-	Report *Report `json:"report,omitempty"`
+	Name     string  `json:"name"`               // as the user wrote it
+	How      string  `json:"how"`                // it is reached: "here" needs nothing, "ssh", "local", ...
+	Lost     *Lost   `json:"lost,omitempty"`     // why there is no report
+	Fallback *Lost   `json:"fallback,omitempty"` // another node could not reach it, this machine could
+	Answer   float64 `json:"answer_s"`           // seconds from the start of the launch to the report
+	Clock    *Clock  `json:"clock,omitempty"`
+	Report   *Report `json:"report,omitempty"`
 }
 
 // Lost is a session or a process that failed.

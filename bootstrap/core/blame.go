@@ -35,7 +35,7 @@ func weigh(f wire.Fault) weight {
 	switch f.What {
 	case wire.FaultLost, wire.FaultSpawn:
 		return fatal
-	case wire.FaultLaunch, wire.FaultDetour:
+	case wire.FaultLaunch, wire.FaultFallback:
 		return apart
 	case wire.FaultRank:
 		switch s := f.Status; {

@@ -171,7 +171,7 @@ type Outcome struct {
 	EndedBy   CauseKind    // CauseTimeout or CauseWait, for a job that went on after Cause until then
 	Fault     wire.Fault   // the first causal failure, for CauseFault
 	Faults    []wire.Fault // all that were reported, the first one included
-	Detours   []wire.Fault // sessions that failed where another one did not
+	Fallbacks []wire.Fault // sessions that failed where another one did not
 	Signal    uint8
 	Text      string
 	Runs      []job.StatusRun

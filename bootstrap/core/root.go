@@ -57,8 +57,8 @@ func (c *Core) because(k CauseKind, code int) bool {
 
 func (c *Core) rootFault(f wire.Fault) {
 	switch {
-	case f.What == wire.FaultDetour:
-		c.detour(f)
+	case f.What == wire.FaultFallback:
+		c.fallback(f)
 		return
 	case f.What == wire.FaultLaunch && c.reseat(f):
 		return
@@ -88,15 +88,15 @@ func (c *Core) rootFault(f wire.Fault) {
 	}
 }
 
-// detour notes a node that could be reached from elsewhere only. People are told
+// fallback notes a node that could be reached from elsewhere only. People are told
 // of the first one.
-func (c *Core) detour(f wire.Fault) {
+func (c *Core) fallback(f wire.Fault) {
 	o := &c.root.out
-	if len(o.Detours) == 0 {
+	if len(o.Fallbacks) == 0 {
 		c.do(Report{f})
 	}
-	if len(o.Detours) < maxFaults {
-		o.Detours = append(o.Detours, f)
+	if len(o.Fallbacks) < maxFaults {
+		o.Fallbacks = append(o.Fallbacks, f)
 	}
 }
 

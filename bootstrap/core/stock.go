@@ -81,7 +81,7 @@ func (c *Core) came(k *child, spent time.Duration) {
 	s := &c.stock
 	s.came++
 	if t := k.tried; t.by != "" {
-		c.fault(wire.Fault{What: wire.FaultDetour, Node: k.head.First, Nodes: 1, Host: k.host(), Parent: t.by, Phase: t.phase, Cause: t.cause})
+		c.fault(wire.Fault{What: wire.FaultFallback, Node: k.head.First, Nodes: 1, Host: k.host(), Parent: t.by, Phase: t.phase, Cause: t.cause})
 	}
 	if k.local {
 		return

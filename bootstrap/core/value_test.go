@@ -25,7 +25,7 @@ import (
 
 // words are the values of small enumerations.
 var words = map[reflect.Type][]string{
-	reflect.TypeFor[wire.FaultKind]():  {"-", "rank", "spawn", "launch", "lost", "abort", "detour"},
+	reflect.TypeFor[wire.FaultKind]():  {"-", "rank", "spawn", "launch", "lost", "abort", "fallback"},
 	reflect.TypeFor[CauseKind]():       {"none", "fault", "timeout", "signal", "sink", "wait", "offspring"},
 	reflect.TypeFor[wire.Naming]():     {"publish", "unpublish", "lookup"},
 	reflect.TypeFor[wire.Answered]():   {"found", "exited", "failed", "norank"},

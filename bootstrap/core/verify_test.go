@@ -42,7 +42,7 @@ var lies = []struct{ plan, before, lie string }{
 	{"", "", "0 -> Fault what=launch node=3 nodes=2"},
 	{"", "", "0 -> Fault what=launch node=3"},
 	{"", "0 -> Ready up=2", "0 -> Fault what=launch node=3 nodes=1"},
-	{"", "", "0 -> Fault what=detour node=1 nodes=1"},
+	{"", "", "0 -> Fault what=fallback node=1 nodes=1"},
 	{"", "0 -> Ready up=2", "0 -> Waiting items=[{node=3}]"},
 	{"from running", "", "0 -> Answer rank=3"},
 	{"from running", "0 -> Ask rank=0", "0 -> Answer rank=0 value=@0/0/10.0.0.3:7"},

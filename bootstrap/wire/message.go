@@ -117,12 +117,12 @@ type End struct {
 type FaultKind uint8
 
 const (
-	FaultRank   FaultKind = 1 // a rank ended badly: Rank, Status
-	FaultSpawn  FaultKind = 2 // ranks could not be started: Rank, Count, Status, Cause
-	FaultLaunch FaultKind = 3 // a session failed: Phase, Cause, Tail; Nodes agents never came
-	FaultLost   FaultKind = 4 // an agent was lost after it came up: Nodes agents with it
-	FaultAbort  FaultKind = 5 // a rank asked for the end of the job: Rank, Status, Cause
-	FaultDetour FaultKind = 6 // a session failed and another one from elsewhere did not: no harm; Phase, Cause
+	FaultRank     FaultKind = 1 // a rank ended badly: Rank, Status
+	FaultSpawn    FaultKind = 2 // ranks could not be started: Rank, Count, Status, Cause
+	FaultLaunch   FaultKind = 3 // a session failed: Phase, Cause, Tail; Nodes agents never came
+	FaultLost     FaultKind = 4 // an agent was lost after it came up: Nodes agents with it
+	FaultAbort    FaultKind = 5 // a rank asked for the end of the job: Rank, Status, Cause
+	FaultFallback FaultKind = 6 // a session failed and another one from elsewhere did not: no harm; Phase, Cause
 )
 
 // Fault reports one failure at once, before Exit.

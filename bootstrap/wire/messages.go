@@ -160,7 +160,7 @@ const MaxLate = 8
 
 func parseFault(r *reader) Message {
 	m := Fault{What: FaultKind(r.byte())}
-	if m.What < FaultRank || m.What > FaultDetour {
+	if m.What < FaultRank || m.What > FaultFallback {
 		r.fail(ErrRange)
 	}
 	for _, n := range []*uint32{&m.Node, &m.Nodes, &m.Rank, &m.Count, &m.AgeMs} {

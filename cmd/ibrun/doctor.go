@@ -230,14 +230,14 @@ func (e *examination) round(p *plan, first bool) (code int, err error) {
 			lost.From = f.Parent
 		}
 		if first && f.What == wire.FaultLaunch && f.Parent != e.at.host {
-			node.Detour = lost // perhaps only those two cannot reach it
+			node.Fallback = lost // perhaps only those two cannot reach it
 			continue
 		}
-		node.Lost, node.Detour = lost, nil
+		node.Lost, node.Fallback = lost, nil
 	}
-	for _, f := range o.Detours {
+	for _, f := range o.Fallbacks {
 		if node := e.node[f.Host]; node != nil && node.Lost == nil {
-			node.Detour = &doctor.Lost{From: f.Parent, Phase: f.Phase, Cause: f.Cause}
+			node.Fallback = &doctor.Lost{From: f.Parent, Phase: f.Phase, Cause: f.Cause}
 		}
 	}
 	switch o.Cause {

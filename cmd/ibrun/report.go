@@ -114,7 +114,7 @@ func (r *reporter) faultLine(f wire.Fault) string {
 		return fmt.Sprintf("%s on %s could not be started: %s", who, f.Host, f.Cause)
 	case wire.FaultLaunch:
 		return fmt.Sprintf("%s could not be reached from %s (%s): %s%s", f.Host, f.Parent, f.Phase, f.Cause, below(f))
-	case wire.FaultDetour:
+	case wire.FaultFallback:
 		return fmt.Sprintf("%s could not be reached from %s (%s): %s; it could from elsewhere, as others may: this is said once, --doctor names all", f.Host, f.Parent, f.Phase, f.Cause)
 	}
 	return fmt.Sprintf("the agent on %s was lost (seen by %s): %s%s", f.Host, f.Parent, f.Cause, below(f))

@@ -128,14 +128,14 @@ func TestDoctorWithUnreachableNodes(t *testing.T) {
 		require.NotEmpty(t, n.Report.Kernel, n.Name)
 	}
 	require.Equal(t, 2, all.Errors)
-	var detours []string
+	var fallbacks []string
 	for _, f := range all.Findings {
 		if f.Severity == "warning" && f.Subject == "launch" {
-			detours = append(detours, f.Nodes...)
+			fallbacks = append(fallbacks, f.Nodes...)
 			require.Contains(t, f.Text, "cannot be reached from a (")
 		}
 	}
-	require.Equal(t, []string{"far"}, detours)
+	require.Equal(t, []string{"far"}, fallbacks)
 }
 
 // What an examination does not do is refused.
