@@ -69,7 +69,7 @@ type Core struct {
 	clock    clock
 	children []child
 	starts   starts
-	stock    stock
+	queue    workQueue
 	owners   []owner
 	early    []Event // that wait until this subtree is final
 	times    times
@@ -236,8 +236,8 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.flow.push(chunk{from: from, rank: m.Rank, stream: m.Stream, data: m.Data})
 	case wire.StdinRoom:
 		k.room += int(m.N)
-	case wire.Hand:
-		c.handed(from, m)
+	case wire.Return:
+		c.returned(from, m)
 	case wire.Fault:
 		if m.What == wire.FaultLaunch {
 			k.forget(m)
@@ -281,8 +281,8 @@ func (c *Core) order(m wire.Message) {
 	case wire.Launch:
 		c.flow.credit = int(m.Credit)
 		c.start(m)
-	case wire.Yield:
-		c.stock.yield(c)
+	case wire.Steal:
+		c.queue.returnHalf(c)
 	case wire.Settled:
 		c.seated(m)
 	case wire.Grant:

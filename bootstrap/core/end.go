@@ -57,9 +57,9 @@ func (c *Core) end(m wire.End) {
 	c.stage = ending
 	held := c.clock.held
 	c.unhold()
-	c.ended(c.stock.nodes, job.Status{Kind: job.NotRun})
-	c.starts.failed += uint32(c.stock.nodes.Len())
-	c.stock.nodes = nil
+	c.ended(c.queue.nodes, job.Status{Kind: job.NotRun})
+	c.starts.failed += uint32(c.queue.nodes.Len())
+	c.queue.nodes = nil
 	c.unseated()
 	for i := range c.children {
 		c.endChild(Link(i), m)
@@ -154,7 +154,7 @@ func (c *Core) checkDeadlines() {
 	}
 	c.checkHold()
 	c.resolveDue()
-	c.stock.askBack(c)
+	c.queue.askBack(c)
 	if f.killAt == 0 {
 		return
 	}

@@ -134,7 +134,7 @@ var sayable = func() (list []reflect.Type) {
 	for _, m := range []wire.Message{
 		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
 		wire.Ask{}, wire.Answer{}, wire.Collect{}, wire.Release{}, wire.Blocks{}, wire.Tally{}, wire.Placed{}, wire.Name{}, wire.Notice{}, wire.Wish{},
-		wire.Pool{}, wire.Times{}, wire.Yield{}, wire.Hand{}, wire.Settled{}, wire.Spawn{}, wire.Spawned{},
+		wire.Pool{}, wire.Times{}, wire.Steal{}, wire.Return{}, wire.Settled{}, wire.Spawn{}, wire.Spawned{},
 		wire.Hello{}, wire.Publish{}, wire.Put{}, wire.Pair{}, wire.Abort{}, wire.Finalize{}, wire.Later{},
 	} {
 		list = append(list, reflect.TypeOf(m))

@@ -15,11 +15,11 @@ const (
 	lateEvery = 5 * time.Second
 )
 
-// The states of a child. docs/decisions/0013-late-binding.md says who has which
-// node in hand.
+// The states of a child. docs/decisions/0013-late-binding.md says which agent owns
+// which node.
 //
 //	waiting --window--> starting --ChildUp--> up --Ready--> ready --Exit--> gone
-//	starting --ChildFailed--> gone, its nodes handed on; up, ready --link lost--> gone
+//	starting --ChildFailed--> gone, its nodes returned; up, ready --link lost--> gone
 type childState uint8
 
 const (
@@ -84,7 +84,7 @@ func (c *Core) start(m wire.Launch) {
 	}
 	// The text was written by this build's own root.
 	c.shape, _ = tree.Parse(m.Job.Launch.Tree)
-	c.stock.cost = c.shape.Cost
+	c.queue.cost = c.shape.Cost
 	all := job.Part{First: m.First, Nodes: m.Nodes}
 	if c.cfg.Root {
 		c.starts.begun, c.starts.spawned = true, true
@@ -103,7 +103,7 @@ func (c *Core) start(m wire.Launch) {
 		below = below.Add(all)
 	}
 	if m.Job.Launch.Late {
-		c.stock.open(c, below)
+		c.queue.open(c, below)
 	} else {
 		c.plan(below)
 	}
@@ -157,7 +157,7 @@ func (c *Core) adopt(p job.Part, t tried) {
 func (c *Core) startMore() {
 	s := &c.starts
 	for c.stage == launching && s.inFlight < s.window {
-		if s.next == len(c.children) && !c.stock.take(c) {
+		if s.next == len(c.children) && !c.queue.take(c) {
 			return
 		}
 		k := &c.children[s.next]
@@ -186,7 +186,7 @@ func (c *Core) childUp(ev ChildUp) {
 	c.came(k, ev.Spent)
 	m := wire.Launch{Job: c.job, Nodes: k.planned.Nodes, First: k.planned.First, Level: uint32(c.level + 1), Credit: uint32(c.flow.window)}
 	if c.job.Launch.Late {
-		m.Share = c.stock.share(c, k)
+		m.Share = c.queue.share(c, k)
 	}
 	c.send(l, m)
 }
@@ -220,7 +220,7 @@ func (c *Core) childFailed(ev ChildFailed) {
 		})
 		return
 	}
-	c.handUp(part, ev)
+	c.returnUp(part, ev)
 }
 
 func (c *Core) childReady(l Link, m wire.Ready) {
@@ -264,7 +264,7 @@ func (c *Core) spawned(ev Spawned) {
 // checkReady reports the subtree once, when every child is ready or gone.
 func (c *Core) checkReady() {
 	s := &c.starts
-	if c.stage != launching || s.readied || s.begun && !s.spawned || s.settled < len(c.children) || c.stock.nodes.Len() > 0 {
+	if c.stage != launching || s.readied || s.begun && !s.spawned || s.settled < len(c.children) || c.queue.nodes.Len() > 0 {
 		return
 	}
 	s.readied = true

@@ -34,7 +34,7 @@ func (c *Core) childLies(l Link, m wire.Message) (lie string) {
 		return when(!k.hasRanks(m.Rank, 1), "of another's rank") + when(len(m.Data) > k.credit, "beyond its credit")
 	case wire.StdinRoom:
 		return when(int64(k.room)+int64(m.N) > inputWindow, "of more than it was sent")
-	case wire.Hand:
+	case wire.Return:
 		return when(!launching || !k.mayGive(m.Part.First, uint32(m.Part.Nodes.Len())), "of nodes that are not its to give")
 	case wire.Fault:
 		return c.faultLies(k, m)
@@ -91,7 +91,7 @@ func (k *child) hasRanks(first, count uint32) bool {
 	return false
 }
 
-// mayGive reports whether nodes are a child's to hand on, or to report dead: not
+// mayGive reports whether nodes are a child's to return, or to report dead: not
 // the one that it runs on.
 func (k *child) mayGive(first, count uint32) bool {
 	end := first + count

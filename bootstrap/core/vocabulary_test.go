@@ -32,7 +32,7 @@ func init() {
 	for _, v := range []any{
 		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
 		wire.Heartbeat{}, wire.Ask{}, wire.Answer{}, wire.Collect{}, wire.Release{}, wire.Blocks{}, wire.Tally{}, wire.Placed{}, wire.Times{}, wire.Name{}, wire.Notice{},
-		wire.Wish{}, wire.Pool{}, wire.Spawn{}, wire.Spawned{}, wire.Hello{}, wire.Publish{}, wire.Put{}, wire.Pair{}, wire.Abort{}, wire.Finalize{}, wire.Later{}, wire.Yield{}, wire.Hand{}, wire.Settled{}, wire.Failures{},
+		wire.Wish{}, wire.Pool{}, wire.Spawn{}, wire.Spawned{}, wire.Hello{}, wire.Publish{}, wire.Put{}, wire.Pair{}, wire.Abort{}, wire.Finalize{}, wire.Later{}, wire.Steal{}, wire.Return{}, wire.Settled{}, wire.Failures{},
 	} {
 		named["-> "+reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}

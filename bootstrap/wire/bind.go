@@ -7,12 +7,12 @@ import (
 	"ibrun/job"
 )
 
-// Yield asks a child that is slow to hand back half of the nodes that it has
-// not begun. It answers with Hand, or not if there are none.
-type Yield struct{}
+// Steal asks a child that is slow to return half of the nodes that it has
+// not begun. It answers with Return, or not if there are none.
+type Steal struct{}
 
-// Hand gives nodes to the parent: from then on they are the parent's to start.
-type Hand struct {
+// Return gives nodes to the parent: from then on they are the parent's to start.
+type Return struct {
 	Part   job.Part
 	Barren bool   // the sender could reach no node at all
 	Phase  string // in which the session to the first of them failed
@@ -28,13 +28,13 @@ type Settled struct {
 // Seats are nodes or ranks of a job that follow each other, by their index.
 type Seats struct{ First, Count uint32 }
 
-func (Yield) Kind() Kind   { return KindYield }
-func (Hand) Kind() Kind    { return KindHand }
+func (Steal) Kind() Kind   { return KindSteal }
+func (Return) Kind() Kind  { return KindReturn }
 func (Settled) Kind() Kind { return KindSettled }
 
-func (Yield) append(*writer) {}
+func (Steal) append(*writer) {}
 
-func (m Hand) append(w *writer) {
+func (m Return) append(w *writer) {
 	appendPart(w, m.Part)
 	w.bool(m.Barren)
 	w.people(m.Phase)
@@ -71,19 +71,19 @@ func (seatsCodec) append(w *writer, s Seats) {
 
 func (seatsCodec) read(r *reader) Seats { return Seats{First: r.u32(), Count: r.u32()} }
 
-func parseYield(*reader) Message { return Yield{} }
+func parseSteal(*reader) Message { return Steal{} }
 
-func parseHand(r *reader) Message {
-	return Hand{Part: parsePart(r), Barren: r.bool(), Phase: r.people(), Cause: r.people()}
+func parseReturn(r *reader) Message {
+	return Return{Part: parsePart(r), Barren: r.bool(), Phase: r.people(), Cause: r.people()}
 }
 
 func parseSettled(r *reader) Message {
 	return Settled{FirstHost: r.string(), Dropped: parseSeats(r, job.MaxNodes)}
 }
 
-func (Yield) String() string { return "Yield" }
-func (m Hand) String() string {
-	return fmt.Sprintf("Hand first=%d nodes=%d barren=%t phase=%s cause=%q", m.Part.First, m.Part.Nodes.Len(), m.Barren, m.Phase, m.Cause)
+func (Steal) String() string { return "Steal" }
+func (m Return) String() string {
+	return fmt.Sprintf("Return first=%d nodes=%d barren=%t phase=%s cause=%q", m.Part.First, m.Part.Nodes.Len(), m.Barren, m.Phase, m.Cause)
 }
 func (m Settled) String() string {
 	return fmt.Sprintf("Settled first host=%s dropped=%d", m.FirstHost, m.Dropped.Len())

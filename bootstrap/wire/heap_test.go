@@ -55,8 +55,8 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 		return [][]byte{frame(Settled{Dropped: everySecond(min(size/5, job.MaxNodes/2))})}
 	},
 	KindFailures: func(size int) [][]byte { return [][]byte{frame(Failures{Ranks: everySecond(size / 5)})} },
-	KindHand: func(size int) [][]byte {
-		return [][]byte{frame(Hand{Part: job.Part{Nodes: manyRuns(size / 10)}})}
+	KindReturn: func(size int) [][]byte {
+		return [][]byte{frame(Return{Part: job.Part{Nodes: manyRuns(size / 10)}})}
 	},
 	KindSpawn: func(int) [][]byte {
 		argv := Command{Argv: tiny[string, stringCodec](maxSpawn-100, ""), Ranks: 1}
@@ -80,7 +80,7 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 	KindName:    func(int) [][]byte { return [][]byte{frame(Name{Service: strings.Repeat("x", maxName)})} },
 	KindAbort:   func(int) [][]byte { return [][]byte{frame(Abort{Text: strings.Repeat("x", maxTrouble)})} },
 	KindRefused: func(int) [][]byte { return [][]byte{frame(Refused{strings.Repeat("x", maxTrouble)})} },
-	KindReady:   nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindHeartbeat: nil, KindWish: nil, KindYield: nil, KindSpawned: nil,
+	KindReady:   nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindHeartbeat: nil, KindWish: nil, KindSteal: nil, KindSpawned: nil,
 	KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil, KindLater: nil, KindWanted: nil,
 }
 

@@ -33,8 +33,8 @@ const (
 	KindWish      Kind = 22 // both: values, lazily
 	KindPool      Kind = 23 // both
 	KindTimes     Kind = 24 // up
-	KindYield     Kind = 25 // down
-	KindHand      Kind = 26 // up
+	KindSteal     Kind = 25 // down
+	KindReturn    Kind = 26 // up
 	KindSettled   Kind = 27 // down: with spares or fewer nodes allowed
 	KindSpawn     Kind = 30 // up
 	KindSpawned   Kind = 31 // down, and to a root from the one that it has started

@@ -43,7 +43,7 @@ func samples() []Message {
 	ordered := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]uint32{1, 2, 0, 0, 1})
 	return []Message{
 		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18, Share: []job.Part{last}},
-		Yield{}, Hand{Part: last, Barren: true, Phase: "connect", Cause: "refused"},
+		Steal{}, Return{Part: last, Barren: true, Phase: "connect", Cause: "refused"},
 		Settled{FirstHost: "a", Dropped: NewSeatList(Seats{First: 0, Count: 2}, Seats{First: 7, Count: 1})},
 		Failures{Ranks: NewSeatList(Seats{First: 3, Count: 2}, Seats{First: 70000, Count: 1})},
 		Ready{Up: 63, Failed: 1}, Exit{Runs: NewEndings(job.StatusRun{First: 0, Count: 1023}, job.StatusRun{First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}), Truncated: 7, MPI: job.MPISeen{Spoke: true, Library: "libmpi.so.40"}},
@@ -149,7 +149,7 @@ func TestRefused(t *testing.T) {
 		"seats of nothing":    {[]byte{byte(KindSettled), 0, 1, 3, 0}, ErrCanonical},
 		"seats that touch":    {[]byte{byte(KindSettled), 0, 2, 3, 1, 4, 1}, ErrCanonical},
 		"seats backwards":     {[]byte{byte(KindSettled), 0, 2, 3, 1, 1, 1}, ErrCanonical},
-		"no nodes in hand":    {[]byte{byte(KindHand), 0, 0, 0, 0, 0, 0}, ErrRange},
+		"no nodes returned":   {[]byte{byte(KindReturn), 0, 0, 0, 0, 0, 0}, ErrRange},
 		"spawn of nothing":    {[]byte{byte(KindSpawn), 0, 0, 0}, ErrRange},
 		"spawn of 0 ranks":    {[]byte{byte(KindSpawn), 0, 1, 1, 1, 'a', 0, 0, 0}, ErrRange},
 		"boolean 2":           {[]byte{byte(KindStdin), 2, 0}, ErrCanonical},

@@ -168,7 +168,7 @@ func disorder(seed uint64) (Config, *rand.Rand) {
 		cfg.Here = rand.IntN(n)
 	}
 	x := trouble(seed, n, 0, min(rand.IntN(4), n-1))
-	cfg.Job.Launch.Held = rand.IntN(2) == 0 // or ranks start, and ask, while nodes still change hands
+	cfg.Job.Launch.Held = rand.IntN(2) == 0 // or ranks start, and ask, while nodes still change owners
 	cfg.Policy.Spares = spares(3 * n)       // who is out of reach for two counts as dead
 	shut := rand.IntN(4)
 	cfg.Takes = func(parent, host string) (time.Duration, bool) {
@@ -205,8 +205,8 @@ func TestLateInAnyOrder(t *testing.T) {
 			sent[k] += n
 		}
 	}
-	require.Greater(t, sent[wire.KindYield], 100, "slow ones are asked for what they have not begun")
-	require.Greater(t, sent[wire.KindHand], 1000, "and nodes change hands")
+	require.Greater(t, sent[wire.KindSteal], 100, "slow ones are asked for what they have not begun")
+	require.Greater(t, sent[wire.KindReturn], 1000, "and nodes change owners")
 }
 
 // A launch that is broken off at any moment leaves nothing, whatever breaks it.
@@ -308,7 +308,7 @@ func TestFewerNodes(t *testing.T) {
 	}
 }
 
-// A collective that ranks join as they start, while nodes still change hands, is
+// A collective that ranks join as they start, while nodes still change owners, is
 // done once all are there, and each rank has what was meant for it.
 func TestLateCollective(t *testing.T) {
 	for seed := range uint64(60) {

@@ -9,14 +9,14 @@ import (
 	"ibrun/job"
 )
 
-// stock is the nodes of this agent that nobody has begun, in a tree that is
+// workQueue is the nodes of this agent that nobody has begun, in a tree that is
 // bound late: a session is for one node, and what its agent is to start is cut
-// from the stock when it is up. docs/decisions/0013-late-binding.md.
+// from the work queue when it is up. docs/decisions/0013-late-binding.md.
 //
-//	stock --window--> session --ChildUp--> agent
-//	stock --ChildUp of another--> that agent's stock --Yield--> back
+//	queue --window--> session --ChildUp--> agent
+//	queue --ChildUp of another--> that agent's work queue --Steal--> back
 //	session --ChildFailed--> the parent's session --ChildFailed--> dead: the root's
-type stock struct {
+type workQueue struct {
 	nodes    job.Parts
 	cost     tree.Cost // of sessions from here: as planned, until one has come up
 	came     int
@@ -47,14 +47,14 @@ func (t tried) last(c *Core) bool { return c.cfg.Root || t.by != "" }
 
 // due is when a child with a share should have been ready.
 type due struct {
-	at    time.Duration // when it is asked to yield; 0: never
+	at    time.Duration // when nodes are stolen from it; 0: never
 	every time.Duration // as expected
 	wait  time.Duration // until it is asked again
 }
 
 // open takes the nodes below this agent. The node that is this machine needs no
 // session, and so is first.
-func (s *stock) open(c *Core, below job.Parts) {
+func (s *workQueue) open(c *Core, below job.Parts) {
 	s.nodes = below
 	for _, p := range below {
 		if at := c.here(p); at >= 0 {
@@ -66,7 +66,7 @@ func (s *stock) open(c *Core, below job.Parts) {
 }
 
 // take makes a child of the next node, if there is one.
-func (s *stock) take(c *Core) bool {
+func (s *workQueue) take(c *Core) bool {
 	one, rest := s.nodes.Cut(1)
 	if len(one) == 0 {
 		return false
@@ -78,7 +78,7 @@ func (s *stock) take(c *Core) bool {
 
 // came learns from a session that came up.
 func (c *Core) came(k *child, spent time.Duration) {
-	s := &c.stock
+	s := &c.queue
 	s.came++
 	if t := k.tried; t.by != "" {
 		c.fault(wire.Fault{What: wire.FaultFallback, Node: k.head.First, Nodes: 1, Host: k.host(), Parent: t.by, Phase: t.phase, Cause: t.cause})
@@ -101,7 +101,7 @@ const slow = 3
 
 // share is what a child that has come up is to start. The slot that its session
 // has left takes one node by itself.
-func (s *stock) share(c *Core, k *child) job.Parts {
+func (s *workQueue) share(c *Core, k *child) job.Parts {
 	n := s.nodes.Len() - 1
 	if n <= 0 || s.alone || c.now-k.started > slow*s.cost.REM {
 		return nil
@@ -133,7 +133,7 @@ func (s *stock) share(c *Core, k *child) job.Parts {
 }
 
 // askBack asks children that are late for nodes, when there is a slot for them.
-func (s *stock) askBack(c *Core) {
+func (s *workQueue) askBack(c *Core) {
 	if c.stage != launching {
 		return
 	}
@@ -149,30 +149,30 @@ func (s *stock) askBack(c *Core) {
 		default:
 			k.due.at, k.due.wait = c.now+k.due.wait, 2*k.due.wait
 			c.wakeAt(k.due.at)
-			c.send(Link(i), wire.Yield{})
+			c.send(Link(i), wire.Steal{})
 		}
 	}
 }
 
-// yield hands back half of the stock: the half that is begun last.
-func (s *stock) yield(c *Core) {
+// returnHalf returns half of the work queue: the half that is begun last.
+func (s *workQueue) returnHalf(c *Core) {
 	keep, give := s.nodes.Cut(s.nodes.Len() / 2)
 	if c.stage != launching {
 		return
 	}
 	s.nodes = keep
 	for _, p := range give {
-		c.send(Up, wire.Hand{Part: p})
+		c.send(Up, wire.Return{Part: p})
 	}
 }
 
-// handUp hands on the nodes of a child whose session failed. An agent that
-// could reach nobody hands on all that it has.
-func (c *Core) handUp(part job.Part, why ChildFailed) {
-	s := &c.stock
+// returnUp returns the nodes of a child whose session failed. An agent that
+// could reach nobody returns all that it has.
+func (c *Core) returnUp(part job.Part, why ChildFailed) {
+	s := &c.queue
 	s.failed++
 	barren := s.came == 0 && s.failed > 1
-	c.send(Up, wire.Hand{Part: part, Barren: barren, Phase: why.Phase, Cause: why.Cause})
+	c.send(Up, wire.Return{Part: part, Barren: barren, Phase: why.Phase, Cause: why.Cause})
 	if !barren {
 		return
 	}
@@ -185,12 +185,12 @@ func (c *Core) handUp(part job.Part, why ChildFailed) {
 		c.drop(Link(c.starts.next), job.Status{})
 	}
 	for _, p := range rest {
-		c.send(Up, wire.Hand{Part: p, Barren: true})
+		c.send(Up, wire.Return{Part: p, Barren: true})
 	}
 }
 
-// handed takes nodes that a child has handed on.
-func (c *Core) handed(from Link, m wire.Hand) {
+// returned takes nodes that a child has returned.
+func (c *Core) returned(from Link, m wire.Return) {
 	k := &c.children[from]
 	mine := k.part.Within(m.Part.First, m.Part.End())
 	part := mine[0] // under the names that it was given with
@@ -202,7 +202,7 @@ func (c *Core) handed(from Link, m wire.Hand) {
 		c.ended(mine, job.Status{Kind: job.NotRun})
 		return
 	}
-	s := &c.stock
+	s := &c.queue
 	s.alone = s.alone || m.Barren
 	t := tried{}
 	if m.Cause != "" {
