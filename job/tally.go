@@ -31,7 +31,7 @@ const (
 	CountFences                     // PMI: barriers and fences that a rank took part in
 	CountBarriers                   // messages on the edges of the tree for barriers, PMI's and others
 	CountAway                       // questions about values that left their node, PMI's and others
-	CountPools                      // PMI: times that all values were sent to all who asked
+	CountBulkFetches                // PMI: times that all values were sent to all who asked
 	CountDatagramPairs              // queue pairs for datagrams
 	CountStreamPairs                // queue pairs that streams were made of
 	CountCold                       // of those, made when they were needed already

@@ -163,8 +163,8 @@ func (l *loop) obeyPMI(effects []pmiserver.Effect) {
 			l.ranks.HangUp(e.Call)
 		case pmiserver.Say:
 			l.hear(core.RankSaid{Rank: e.Rank, Msg: e.Msg})
-		case pmiserver.Wish:
-			l.hear(core.Wished{Fence: e.Fence})
+		case pmiserver.BulkFetch:
+			l.hear(core.BulkWanted{Fence: e.Fence})
 		case pmiserver.Spoke:
 			l.hear(core.MPISeen{MPISeen: job.MPISeen{Spoke: true}})
 		case pmiserver.Warn:

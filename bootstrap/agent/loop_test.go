@@ -130,13 +130,13 @@ func TestHeardInOrder(t *testing.T) {
 	l.warn = func(text string) { l.hear(core.Notice{Text: text}) }
 	l.server = pmiserver.New(&job.Job{ID: "j", Size: 1, Nodes: 1, Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})})
 	l.obeyPMI([]pmiserver.Effect{
-		pmiserver.Spoke{}, pmiserver.Say{Rank: 1, Msg: wire.Hello{}}, pmiserver.Warn{Text: "w"}, pmiserver.Wish{Fence: 2}, pmiserver.Say{Rank: 1, Msg: wire.Finalize{}},
+		pmiserver.Spoke{}, pmiserver.Say{Rank: 1, Msg: wire.Hello{}}, pmiserver.Warn{Text: "w"}, pmiserver.BulkFetch{Fence: 2}, pmiserver.Say{Rank: 1, Msg: wire.Finalize{}},
 	})
 	l.translate(spawn.Exited{Rank: 0, Status: job.Status{Code: 3}})
 	l.hear(nil)
 	l.perform(core.Give{Fence: 7}) // is answered at once, and after what was there
 	require.Equal(t, []core.Event{
-		core.MPISeen{MPISeen: job.MPISeen{Spoke: true}}, core.RankSaid{Rank: 1, Msg: wire.Hello{}}, core.Notice{Text: "w"}, core.Wished{Fence: 2},
+		core.MPISeen{MPISeen: job.MPISeen{Spoke: true}}, core.RankSaid{Rank: 1, Msg: wire.Hello{}}, core.Notice{Text: "w"}, core.BulkWanted{Fence: 2},
 		core.RankSaid{Rank: 1, Msg: wire.Finalize{}}, core.RankExited{Rank: 0, Status: job.Status{Code: 3}}, core.Given{Fence: 7},
 	}, l.heard)
 }

@@ -38,8 +38,8 @@ func (l *loop) performRanks(e core.Effect) bool {
 		}
 	case core.Give:
 		l.hear(core.Given{Fence: e.Fence, Value: l.server.Give(e.Fence)})
-	case core.Pooled:
-		l.obeyPMI(l.server.Pooled(e.Fence, e.Values))
+	case core.BulkFetched:
+		l.obeyPMI(l.server.BulkFetched(e.Fence, e.Values))
 	case core.Connect:
 		l.ranks.Connect(e.A, e.B)
 	case core.SignalRanks:

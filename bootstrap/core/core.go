@@ -84,7 +84,7 @@ type Core struct {
 	table   table
 	gathers map[uint32]*gathering
 	passed  uint32 // number of the newest collective that was released here
-	pool    pool
+	bulk    bulk
 	tally   job.Tally
 
 	failures failures
@@ -163,8 +163,8 @@ func (c *Core) apply(ev Event) {
 		c.rankDrained()
 	case RankSaid:
 		c.rankSaid(ev.Rank, ev.Msg)
-	case Wished:
-		c.wish(Up, ev.Fence)
+	case BulkWanted:
+		c.bulkFetch(Up, ev.Fence)
 	case Given:
 		c.gave(ev)
 	case MPISeen:
@@ -255,9 +255,9 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.childFailures(m)
 	case wire.Blocks:
 		c.table.heardChild(c, from, m)
-	case wire.Wish:
-		c.wish(from, m.Fence)
-	case wire.Pool:
+	case wire.BulkFetch:
+		c.bulkFetch(from, m.Fence)
+	case wire.BulkValues:
 		c.childGave(from, m)
 	case wire.Tally:
 		k.tallied = true
@@ -308,10 +308,10 @@ func (c *Core) order(m wire.Message) {
 		c.spawnDown(m)
 	case wire.Blocks:
 		c.table.arrive(c, m)
-	case wire.Wish:
+	case wire.BulkFetch:
 		c.call(m.Fence)
-	case wire.Pool:
-		c.pooled(m)
+	case wire.BulkValues:
+		c.bulkValues(m)
 	case wire.End:
 		c.end(m)
 	}
@@ -346,11 +346,11 @@ func (c *Core) tooEarly(ev Event) bool {
 		case wire.Collect, wire.Name, wire.Spawn:
 			return true
 		}
-	case Wished:
+	case BulkWanted:
 		return true
 	case Frame:
 		switch ev.Msg.(type) {
-		case wire.Ask, wire.Collect, wire.Name, wire.Spawn, wire.Blocks, wire.Wish, wire.Pool:
+		case wire.Ask, wire.Collect, wire.Name, wire.Spawn, wire.Blocks, wire.BulkFetch, wire.BulkValues:
 			return ev.From != Up
 		}
 	}

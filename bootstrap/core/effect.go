@@ -76,13 +76,13 @@ type Tell struct {
 // beside a wire.Pair that names the other.
 type Connect struct{ A, B uint32 }
 
-// Give asks for what this node has for the pool of a fence. The driver answers
+// Give asks for what this node has for the bulk fetch of a fence. The driver answers
 // Given.
 type Give struct{ Fence uint32 }
 
-// Pooled answers Wished: what all nodes that are there have given. The driver
+// BulkFetched answers BulkWanted: what all nodes that are there have given. The driver
 // must not change it.
-type Pooled struct {
+type BulkFetched struct {
 	Fence  uint32
 	Values wire.Values
 }
@@ -196,7 +196,7 @@ func (Feed) effect()          {}
 func (Tell) effect()          {}
 func (Connect) effect()       {}
 func (Give) effect()          {}
-func (Pooled) effect()        {}
+func (BulkFetched) effect()   {}
 func (SetTimer) effect()      {}
 func (Probe) effect()         {}
 func (Finish) effect()        {}

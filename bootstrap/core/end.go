@@ -110,7 +110,7 @@ func (c *Core) drop(l Link, s job.Status) {
 	}
 	c.routeGone(l, what)
 	c.checkGathers()
-	c.checkPool()
+	c.checkBulk()
 	if !k.tabled {
 		k.tabled = true
 		c.table.heard++

@@ -95,8 +95,8 @@ type RankSaid struct {
 	Msg  wire.Message
 }
 
-// Wished says that this node wants the pool of a fence that it has passed.
-type Wished struct{ Fence uint32 }
+// BulkWanted says that this node wants the values of all nodes at a fence that it has passed.
+type BulkWanted struct{ Fence uint32 }
 
 // Given answers a Give. The core keeps Value until it has passed it on.
 type Given struct {
@@ -206,7 +206,7 @@ func (RankDrained) event() {}
 func (RankSaid) event()    {}
 func (MPISeen) event()     {}
 func (RankTook) event()    {}
-func (Wished) event()      {}
+func (BulkWanted) event()  {}
 func (Given) event()       {}
 func (RankDeaf) event()    {}
 func (Killed) event()      {}

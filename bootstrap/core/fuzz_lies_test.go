@@ -133,8 +133,8 @@ func (w *world) madeUp(sender wire.Sender) wire.Message {
 var sayable = func() (list []reflect.Type) {
 	for _, m := range []wire.Message{
 		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
-		wire.Ask{}, wire.Answer{}, wire.Collect{}, wire.Release{}, wire.Blocks{}, wire.Tally{}, wire.Placed{}, wire.Name{}, wire.Notice{}, wire.Wish{},
-		wire.Pool{}, wire.Times{}, wire.Steal{}, wire.Return{}, wire.Settled{}, wire.Spawn{}, wire.Spawned{},
+		wire.Ask{}, wire.Answer{}, wire.Collect{}, wire.Release{}, wire.Blocks{}, wire.Tally{}, wire.Placed{}, wire.Name{}, wire.Notice{}, wire.BulkFetch{},
+		wire.BulkValues{}, wire.Times{}, wire.Steal{}, wire.Return{}, wire.Settled{}, wire.Spawn{}, wire.Spawned{},
 		wire.Hello{}, wire.Publish{}, wire.Put{}, wire.Pair{}, wire.Abort{}, wire.Finalize{}, wire.Later{},
 	} {
 		list = append(list, reflect.TypeOf(m))
@@ -230,7 +230,7 @@ func (w *world) someNumber(size uint32) uint32 {
 		return uint32(c.Of(3))
 	}
 	k := &w.liar.at.parent.core.children[w.liar.at.slot]
-	known := []uint32{k.head.First, k.op + 1, k.op + 2, w.agents[0].core.passed, w.agents[0].core.pool.round, uint32(k.part.Len())}
+	known := []uint32{k.head.First, k.op + 1, k.op + 2, w.agents[0].core.passed, w.agents[0].core.bulk.round, uint32(k.part.Len())}
 	for _, p := range k.part {
 		known = append(known, p.First, p.End(), p.Nodes.Base(), p.Nodes.Base()+p.Nodes.Ranks()-1, p.Nodes.Base()+p.Nodes.Ranks(), p.Nodes.Ranks(), uint32(p.Nodes.Len()))
 	}

@@ -176,7 +176,7 @@ func (w *world) happen() {
 	switch c.Of(4) {
 	case 0:
 		if a.core.passed > 0 {
-			w.post(a, Wished{1 + uint32(c.Of(int(a.core.passed)))})
+			w.post(a, BulkWanted{1 + uint32(c.Of(int(a.core.passed)))})
 		}
 	case 1:
 		w.post(w.agents[0], Interrupted{10})

@@ -48,8 +48,8 @@ type child struct {
 	tallied bool   // its Tally came
 	holds   bool   // it knows that the job is stopped
 	op      uint32 // the last collective that its subtree has joined
-	wish    uint32 // fence of the pool that it waits for; 0: none
-	gave    uint32 // fence of the last pool that it gave to
+	fetch   uint32 // fence of the bulk fetch that it waits for; 0: none
+	gave    uint32 // fence of the last bulk fetch that it gave to
 	room    int    // bytes of Stdin it can take
 	credit  int    // bytes of Output that it may send
 	owed    int    // bytes of its Output taken and not granted back yet

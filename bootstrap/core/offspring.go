@@ -18,7 +18,7 @@ const (
 	mostDepth     = 8
 )
 
-// spawnAsked takes a wish of a rank of this node. What PMI clients say is not held
+// spawnAsked takes a request of a rank of this node. What PMI clients say is not held
 // against the limits of a frame before.
 func (c *Core) spawnAsked(m wire.Spawn) {
 	if err := wire.Check(m, 0); err != nil {
@@ -28,7 +28,7 @@ func (c *Core) spawnAsked(m wire.Spawn) {
 	c.spawnUp(m)
 }
 
-// spawnUp passes on a rank's wish for further programs.
+// spawnUp passes on a rank's request for further programs.
 func (c *Core) spawnUp(m wire.Spawn) {
 	switch {
 	case !c.cfg.Root:

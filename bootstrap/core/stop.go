@@ -33,7 +33,7 @@ const (
 	holdPatience = hostTimeout
 )
 
-// stop is what the root does about its terminal's wish.
+// stop is what the root does about its terminal's request.
 func (c *Core) stop() {
 	r := &c.root
 	switch c.stage {
@@ -108,7 +108,7 @@ func (c *Core) resume() {
 	}
 }
 
-// unhold ends a hold, and forgets what the terminal wished.
+// unhold ends a hold, and forgets what the terminal asked for.
 func (c *Core) unhold() {
 	c.clock.held, c.ranks.stopAt, c.root.stop = false, 0, stopNone
 	for i := range c.children {

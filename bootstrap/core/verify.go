@@ -46,10 +46,10 @@ func (c *Core) childLies(l Link, m wire.Message) (lie string) {
 		return c.collectLies(k, m)
 	case wire.Blocks:
 		return c.blocksLie(k, m)
-	case wire.Wish:
+	case wire.BulkFetch:
 		return when(m.Fence > c.passed, "for a fence that is not passed")
-	case wire.Pool:
-		return when(m.Fence > c.pool.round || m.Fence <= k.gave, "that was not called for")
+	case wire.BulkValues:
+		return when(m.Fence > c.bulk.round || m.Fence <= k.gave, "that was not called for")
 	case wire.Tally:
 		return when(!c.job.Transport.Stats || k.tallied, "that nobody wants")
 	case wire.Placed:
@@ -269,10 +269,10 @@ func (c *Core) parentLies(m wire.Message) (lie string) {
 		return when(!c.job.Transport.Eager || c.table.here, "that nobody wants")
 	case wire.Failures:
 		return when(!c.job.Launch.KeepGoing || !belong(m.Ranks, c.job.Layout.Ranks()), "of no ranks, or that nobody wants")
-	case wire.Wish:
+	case wire.BulkFetch:
 		return when(m.Fence > c.passed, "for a fence that is not passed")
-	case wire.Pool:
-		return when(c.pool.wished <= c.pool.ready.Fence || m.Fence > c.passed, "that nobody wished for")
+	case wire.BulkValues:
+		return when(c.bulk.requested <= c.bulk.ready.Fence || m.Fence > c.passed, "that nobody asked for")
 	}
 	return ""
 }

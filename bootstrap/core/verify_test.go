@@ -61,8 +61,8 @@ var lies = []struct{ plan, before, lie string }{
 	{"eager\nfrom running", "", "0 -> Blocks values=[@1/1/10.0.0.3:7]"},
 	{"eager\nfrom running", "", "0 -> Blocks values=[@2/2/10.0.0.3:7 @3/3/10.0.0.3:7 @3/3/10.0.0.3:7]"},
 	{"eager\nfrom running", "", "0 -> Blocks values=[short]"},
-	{"from running", "", "0 -> Wish fence=1"},
-	{"from running", "", "0 -> Pool fence=1"},
+	{"from running", "", "0 -> BulkFetch fence=1"},
+	{"from running", "", "0 -> BulkValues fence=1"},
 	{"from running", "", "0 -> Tally of={ranks=1}"},
 	{"stats\nfrom running", "0 -> Tally of={ranks=1}", "0 -> Tally of={ranks=1}"},
 	{"from running", "", "0 -> Placed node=2"},
@@ -95,8 +95,8 @@ var lies = []struct{ plan, before, lie string }{
 	{"eager\nfrom running", "up -> Blocks", "up -> Blocks"},
 	{"from running", "", "up -> Failures ranks=[{first=2 count=1}]"},
 	{"keep-going\nfrom running", "", "up -> Failures ranks=[{first=5 count=2}]"},
-	{"from running", "", "up -> Wish fence=1"},
-	{"from running", "", "up -> Pool fence=1"},
+	{"from running", "", "up -> BulkFetch fence=1"},
+	{"from running", "", "up -> BulkValues fence=1"},
 }
 
 // TestLies holds that a neighbour which lies is cut off, with a cause that names

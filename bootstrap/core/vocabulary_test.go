@@ -23,7 +23,7 @@ var named = map[string]reflect.Type{}
 
 func init() {
 	for _, v := range []any{
-		ChildUp{}, ChildPhase{}, ChildFailed{}, LinkLost{}, Spawned{}, Placed{}, Notice{}, RankOutput{}, RankExited{}, RankDrained{}, Wished{},
+		ChildUp{}, ChildPhase{}, ChildFailed{}, LinkLost{}, Spawned{}, Placed{}, Notice{}, RankOutput{}, RankExited{}, RankDrained{}, BulkWanted{},
 		Opened{}, Given{}, MPISeen{}, RankTook{}, RankDeaf{}, Killed{}, Swept{}, ReaperLost{}, Told{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
 		JobAnswered{}, JobAsked{}, JobEnded{}, ParentSaid{}, Interrupted{},
 	} {
@@ -32,7 +32,7 @@ func init() {
 	for _, v := range []any{
 		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
 		wire.Heartbeat{}, wire.Ask{}, wire.Answer{}, wire.Collect{}, wire.Release{}, wire.Blocks{}, wire.Tally{}, wire.Placed{}, wire.Times{}, wire.Name{}, wire.Notice{},
-		wire.Wish{}, wire.Pool{}, wire.Spawn{}, wire.Spawned{}, wire.Hello{}, wire.Publish{}, wire.Put{}, wire.Pair{}, wire.Abort{}, wire.Finalize{}, wire.Later{}, wire.Steal{}, wire.Return{}, wire.Settled{}, wire.Failures{},
+		wire.BulkFetch{}, wire.BulkValues{}, wire.Spawn{}, wire.Spawned{}, wire.Hello{}, wire.Publish{}, wire.Put{}, wire.Pair{}, wire.Abort{}, wire.Finalize{}, wire.Later{}, wire.Steal{}, wire.Return{}, wire.Settled{}, wire.Failures{},
 	} {
 		named["-> "+reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}

@@ -110,7 +110,7 @@ func (x *lies) turn() {
 	case 8:
 		x.obey(h.Called(call, x.words()))
 	case 9:
-		x.obey(h.Pooled(uint32(x.Of(5)), wire.NewValues([]byte{x.Byte(), 1, 'k', 1, x.Byte()}, []byte{x.Byte()})))
+		x.obey(h.BulkFetched(uint32(x.Of(5)), wire.NewValues([]byte{x.Byte(), 1, 'k', 1, x.Byte()}, []byte{x.Byte()})))
 	case 10:
 		x.bytes += len(h.Give(uint32(x.Of(5))))
 	case 11:

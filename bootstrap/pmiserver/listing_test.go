@@ -87,7 +87,7 @@ func FuzzListing(f *testing.F) {
 		h := New(&job.Job{Layout: job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}})})
 		h.passed(1, joined)
 		h.passed(2, wire.NewParcels(wire.Parcel{Value: append([]byte{holdsValues}, b...)}))
-		h.Pooled(1, wire.NewValues(b))
+		h.BulkFetched(1, wire.NewValues(b))
 		l, ok := parseListing(b)
 		if !ok {
 			return

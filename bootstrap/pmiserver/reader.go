@@ -2,7 +2,7 @@ package pmiserver
 
 import "encoding/binary"
 
-// reader takes apart what servers tell each other inside of parcels and pools. It
+// reader takes apart what servers tell each other inside of parcels and bulk values. It
 // ends with ok false, and zero values, at the first thing that is none.
 type reader struct {
 	rest []byte

@@ -19,7 +19,7 @@ import (
 	"ibrun/pmi"
 )
 
-// Effect is Words, Say, Wish, Spoke, Warn, Bind or HangUp.
+// Effect is Words, Say, BulkFetch, Spoke, Warn, Bind or HangUp.
 type Effect any
 
 type (
@@ -34,8 +34,8 @@ type (
 		Rank uint32
 		Msg  wire.Message
 	}
-	// Wish is for the values of all nodes up to a fence. The answer is Pooled.
-	Wish struct{ Fence uint32 }
+	// BulkFetch asks for the values of all nodes up to a fence. The answer is BulkFetched.
+	BulkFetch struct{ Fence uint32 }
 	// Spoke says that a rank of this node speaks PMI; it comes once.
 	Spoke struct{}
 	// Warn is for people.

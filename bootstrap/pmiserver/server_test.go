@@ -31,7 +31,7 @@ type cluster struct {
 	speaking int                          // node of the rank that speaks
 	holding  bool                         // answers wait in answers
 	answers  []func()
-	held     map[int]uint32 // wishes that are not granted yet, by node
+	held     map[int]uint32 // bulk fetches that are not granted yet, by node
 	lost     map[int]bool   // nodes that are gone
 }
 
@@ -63,7 +63,7 @@ func (c *cluster) obey(effects []Effect) {
 			c.heard[e.Rank] += string(e.Bytes)
 		case Warn:
 			c.warned = append(c.warned, e.Text)
-		case Wish:
+		case BulkFetch:
 			c.held[c.speaking] = e.Fence
 		case Say:
 			c.say(e.Rank, e.Msg)
@@ -71,7 +71,7 @@ func (c *cluster) obey(effects []Effect) {
 	}
 }
 
-// grant gives the nodes that wish for a pool what all nodes have.
+// grant gives the nodes that ask for a bulk fetch what all nodes have.
 func (c *cluster) grant() {
 	var values [][]byte
 	for node, h := range c.servers {
@@ -80,7 +80,7 @@ func (c *cluster) grant() {
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(c.held)) {
-		c.obey(c.servers[node].Pooled(c.held[node], wire.NewValues(values...)))
+		c.obey(c.servers[node].BulkFetched(c.held[node], wire.NewValues(values...)))
 	}
 	clear(c.held)
 }

@@ -26,7 +26,7 @@ const (
 )
 
 // A node that has had to ask for so many values, and for one in so many of those
-// that were listed, wishes for all of them.
+// that were listed, fetches all of them.
 const (
 	manyAsked = 8
 	oneIn     = 8
@@ -52,13 +52,13 @@ type store struct {
 	dir    directory
 	fence  uint32 // the newest that this node has passed
 
-	asking map[string][]*client // who waits for an answer, by key of the board
-	asked  int                  // questions since the last pool
-	listed int                  // keys since then
-	given  []written            // by this node's ranks, since then
-	wished uint32               // fence of the pool that is wished for; 0: none
-	pooled uint32               // fence of the last that came
-	parked []*client            // whose gets wait for it
+	asking    map[string][]*client // who waits for an answer, by key of the board
+	asked     int                  // questions since the last bulk fetch
+	listed    int                  // keys since then
+	given     []written            // by this node's ranks, since then
+	fetching  uint32               // fence of the bulk fetch that is under way; 0: none
+	bulkFence uint32               // fence of the last that came
+	parked    []*client            // whose gets wait for it
 }
 
 func newStore(j *job.Job) store {
@@ -215,14 +215,14 @@ func (h *Server) seatOf(rank uint32) (seat uint32, ok bool) {
 }
 
 // fetch asks the tree for a value, once for all clients that want it, or waits
-// for the pool.
+// for the bulk fetch.
 func (h *Server) fetch(c *client, key string, at place) {
 	c.wants = key
-	if h.job.Transport.Learn && h.wished == 0 && h.asked >= manyAsked && h.asked*oneIn >= h.listed && h.pooled < h.fence {
-		h.wished = h.fence
-		h.do(Wish{h.fence})
+	if h.job.Transport.Learn && h.fetching == 0 && h.asked >= manyAsked && h.asked*oneIn >= h.listed && h.bulkFence < h.fence {
+		h.fetching = h.fence
+		h.do(BulkFetch{h.fence})
 	}
-	if h.wished > 0 {
+	if h.fetching > 0 {
 		h.parked = append(h.parked, c)
 		return
 	}
@@ -270,8 +270,8 @@ func (h *Server) Give(fence uint32) (value []byte) {
 	return value
 }
 
-// Pooled takes what all nodes gave, and answers the gets that wait for it.
-func (h *Server) Pooled(fence uint32, values wire.Values) []Effect {
+// BulkFetched takes what all nodes gave, and answers the gets that wait for it.
+func (h *Server) BulkFetched(fence uint32, values wire.Values) []Effect {
 	for v := range values.All() {
 		for r := (reader{v, true}); len(r.rest) > 0; {
 			of, pair := r.number(1<<32-1), r.rest
@@ -280,7 +280,7 @@ func (h *Server) Pooled(fence uint32, values wire.Values) []Effect {
 			h.take(pair[:len(pair)-len(r.rest)], of)
 		}
 	}
-	h.pooled, h.wished, h.asked, h.listed = fence, 0, 0, 0
+	h.bulkFence, h.fetching, h.asked, h.listed = fence, 0, 0, 0
 	parked := h.parked
 	h.parked = nil
 	for _, c := range parked {

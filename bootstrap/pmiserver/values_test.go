@@ -146,8 +146,8 @@ func TestShapesOfKeys(t *testing.T) {
 	}
 }
 
-// A node that has to ask for much of what is listed wishes for all of it. Gets
-// wait for the pool, and what is not in it is asked for; a node that is gone took
+// A node that has to ask for much of what is listed fetches all of it. Gets
+// wait for the values, and what is not in it is asked for; a node that is gone took
 // its values with it.
 func TestLearning(t *testing.T) {
 	c := newClusterOf(t, policies["learning"], 0, job.Share{Nodes: 40, Ranks: 2}).start()
@@ -193,8 +193,8 @@ func TestLearning(t *testing.T) {
 	require.Equal(t, 21, c.asked)
 }
 
-// Few ranks that need few values never wish: seven questions are nothing.
-func TestFewQuestionsAreNoWish(t *testing.T) {
+// Few ranks that need few values never fetch in bulk: seven questions are nothing.
+func TestFewQuestionsFetchNoBulk(t *testing.T) {
 	c := newClusterOf(t, policies["learning"], 0, job.Share{Nodes: 9, Ranks: 1}).start()
 	for rank := range c.job.Size {
 		c.put(rank, fmt.Sprintf("k%d", rank), "v")
@@ -207,7 +207,7 @@ func TestFewQuestionsAreNoWish(t *testing.T) {
 	require.Empty(t, c.held)
 }
 
-// A client that dies while it waits for the pool does not keep others waiting.
+// A client that dies while it waits for a bulk fetch does not keep others waiting.
 func TestDeadClientWaitsForNothing(t *testing.T) {
 	c := newClusterOf(t, policies["learning"], 0, job.Share{Nodes: 10, Ranks: 2}).start()
 	for rank := range c.job.Size {

@@ -39,8 +39,8 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 	KindCollect: func(size int) [][]byte { return [][]byte{frame(Collect{Op: 1, Parcels: manyParcels(size)})} },
 	KindRelease: func(size int) [][]byte { return [][]byte{frame(Release{Op: 1, Parcels: manyParcels(size)})} },
 	KindBlocks:  func(size int) [][]byte { return [][]byte{frame(Blocks{tiny[[]byte, valueCodec](size, nil)})} },
-	KindPool: func(size int) [][]byte {
-		return [][]byte{frame(Pool{Fence: 1, Values: tiny[[]byte, valueCodec](size, nil)})}
+	KindBulkValues: func(size int) [][]byte {
+		return [][]byte{frame(BulkValues{Fence: 1, Values: tiny[[]byte, valueCodec](size, nil)})}
 	},
 	KindTally: func(int) [][]byte {
 		return [][]byte{frame(Tally{&job.Tally{Levels: make([]job.LevelTally, job.MaxLevels)}})}
@@ -80,7 +80,7 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 	KindName:    func(int) [][]byte { return [][]byte{frame(Name{Service: strings.Repeat("x", maxName)})} },
 	KindAbort:   func(int) [][]byte { return [][]byte{frame(Abort{Text: strings.Repeat("x", maxTrouble)})} },
 	KindRefused: func(int) [][]byte { return [][]byte{frame(Refused{strings.Repeat("x", maxTrouble)})} },
-	KindReady:   nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindHeartbeat: nil, KindWish: nil, KindSteal: nil, KindSpawned: nil,
+	KindReady:   nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindHeartbeat: nil, KindBulkFetch: nil, KindSteal: nil, KindSpawned: nil,
 	KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil, KindLater: nil, KindWanted: nil,
 }
 

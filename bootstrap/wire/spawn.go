@@ -9,7 +9,7 @@ import (
 	"ibrun/job"
 )
 
-// Spawn is a rank's wish for further programs (MPI_Comm_spawn), on its way to
+// Spawn is a rank's request for further programs (MPI_Comm_spawn), on its way to
 // the root, which starts them as a job of their own.
 type Spawn struct {
 	Rank     uint32 // who asks

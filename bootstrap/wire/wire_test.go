@@ -35,7 +35,7 @@ func samples() []Message {
 	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Rank: job.Package, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Slots: []string{"0:1"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
 	j.MPI, j.PMIPort = job.MPIOpen, true
 	j.Spawner, j.Depth, j.Preput = "p", 3, []job.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}}
-	wish := Spawn{Rank: 9, Commands: NewCommands(Command{Argv: NewStrings("a", ""), Ranks: 3, Dir: "/d"}, Command{Argv: NewStrings("b"), Ranks: 1}), Preput: NewPairs(j.Preput...)}
+	spawn := Spawn{Rank: 9, Commands: NewCommands(Command{Argv: NewStrings("a", ""), Ranks: 3, Dir: "/d"}, Command{Argv: NewStrings("b"), Ranks: 1}), Preput: NewPairs(j.Preput...)}
 	tally := job.Tally{Levels: []job.LevelTally{{Asked: 1, Hit: 2, Own: 3, Merged: 4, Relayed: 5}}}
 	tally.Sum[job.CountPeers], tally.Latency[9] = 1<<40, 4
 	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 60, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 16}})
@@ -60,9 +60,9 @@ func samples() []Message {
 		Abort{Code: 3, Text: "because"}, Finalize{},
 		Notice{Host: "a", Text: "n"},
 		Times{Span: 7 * time.Millisecond, Missing: 2, Nodes: NewTimings(slices.Values([]job.NodeTimes{job.NewNodeTimes(0), {Node: 70000, Parent: 1, Local: true, At: [job.Moments]time.Duration{3: time.Hour, 4: job.Never}, CPU: time.Second, Error: time.Microsecond}}))},
-		Wish{Fence: 3}, Pool{Fence: 70000, Values: NewValues([]byte{1}, []byte("two"))}, Pool{Fence: 1},
-		wish, Spawned{Rank: 9, Refused: "why"}, Spawned{JobID: "0123456789abcdef"},
-		Offspring{Job: j, Alloc: nodes, Spawn: wish, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second, Prefix: "%r ", Label: true, Timestamp: true, Quiet: true, Verbose: 2},
+		BulkFetch{Fence: 3}, BulkValues{Fence: 70000, Values: NewValues([]byte{1}, []byte("two"))}, BulkValues{Fence: 1},
+		spawn, Spawned{Rank: 9, Refused: "why"}, Spawned{JobID: "0123456789abcdef"},
+		Offspring{Job: j, Alloc: nodes, Spawn: spawn, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second, Prefix: "%r ", Label: true, Timestamp: true, Quiet: true, Verbose: 2},
 		Name{Rank: 7, Do: NameLookup, Service: "s", Port: "tag#0$", Done: true},
 		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: NewPlacements(Placement{Rank: 9, Ended: true, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"})},
 	}
@@ -136,35 +136,35 @@ func TestRefused(t *testing.T) {
 		frame []byte
 		err   error
 	}{
-		"nothing":             {nil, ErrShort},
-		"kind 0":              {[]byte{0}, ErrKind},
-		"unknown kind":        {[]byte{200}, ErrKind},
-		"short":               {[]byte{byte(KindReady), 1}, ErrShort},
-		"trailing":            {[]byte{byte(KindHeartbeat), 0}, ErrTrailing},
-		"long form of 1":      {[]byte{byte(KindGrant), 0x81, 0x00}, ErrCanonical},
-		"33 bits":             {[]byte{byte(KindGrant), 0x80, 0x80, 0x80, 0x80, 0x10}, ErrRange},
-		"stream 3":            {[]byte{byte(KindOutput), 0, 3, 1, 'x'}, ErrRange},
-		"empty output":        {[]byte{byte(KindOutput), 0, 1, 0}, ErrRange},
-		"empty input":         {[]byte{byte(KindStdin), 0, 0, 0, 0}, ErrRange},
-		"seats of nothing":    {[]byte{byte(KindSettled), 0, 1, 3, 0}, ErrCanonical},
-		"seats that touch":    {[]byte{byte(KindSettled), 0, 2, 3, 1, 4, 1}, ErrCanonical},
-		"seats backwards":     {[]byte{byte(KindSettled), 0, 2, 3, 1, 1, 1}, ErrCanonical},
-		"no nodes returned":   {[]byte{byte(KindReturn), 0, 0, 0, 0, 0, 0}, ErrRange},
-		"spawn of nothing":    {[]byte{byte(KindSpawn), 0, 0, 0}, ErrRange},
-		"spawn of 0 ranks":    {[]byte{byte(KindSpawn), 0, 1, 1, 1, 'a', 0, 0, 0}, ErrRange},
-		"boolean 2":           {[]byte{byte(KindStdin), 2, 0}, ErrCanonical},
-		"signal 65":           {[]byte{byte(KindSignal), 65}, ErrRange},
-		"collective 6":        {[]byte{byte(KindCollect), 1, 6, 0, 0, 0}, ErrRange},
-		"wish for fence 0":    {[]byte{byte(KindWish), 0}, ErrRange},
-		"pool of fence 0":     {[]byte{byte(KindPool), 0, 0}, ErrRange},
-		"value that is not":   {[]byte{byte(KindAnswer), 1, 0, 0, 1, 1, 7}, ErrRange},
-		"empty key":           {[]byte{byte(KindPut), 0, 1, 7}, ErrRange},
-		"long tuple":          {[]byte{byte(KindPublish), 2, 0xc0, 0}, ErrRange},
-		"a billion runs":      {[]byte{byte(KindExit), 0, 0, 0, 0x80, 0x94, 0xeb, 0xdc, 0x03}, ErrShort},
-		"order of nodes":      {welcome(0, 0, 1, 1, 0, 1, 1, 1), ErrCanonical},
-		"order and turns":     {welcome(1, 1, 1, 1, 0, 1, 1), ErrCanonical},
-		"order of too many":   {welcome(0, 1, 1, 1, 0, 1, 2), ErrCanonical},
-		"output beyond frame": {[]byte{byte(KindOutput), 0, 1, 100, 'x'}, ErrShort},
+		"nothing":                {nil, ErrShort},
+		"kind 0":                 {[]byte{0}, ErrKind},
+		"unknown kind":           {[]byte{200}, ErrKind},
+		"short":                  {[]byte{byte(KindReady), 1}, ErrShort},
+		"trailing":               {[]byte{byte(KindHeartbeat), 0}, ErrTrailing},
+		"long form of 1":         {[]byte{byte(KindGrant), 0x81, 0x00}, ErrCanonical},
+		"33 bits":                {[]byte{byte(KindGrant), 0x80, 0x80, 0x80, 0x80, 0x10}, ErrRange},
+		"stream 3":               {[]byte{byte(KindOutput), 0, 3, 1, 'x'}, ErrRange},
+		"empty output":           {[]byte{byte(KindOutput), 0, 1, 0}, ErrRange},
+		"empty input":            {[]byte{byte(KindStdin), 0, 0, 0, 0}, ErrRange},
+		"seats of nothing":       {[]byte{byte(KindSettled), 0, 1, 3, 0}, ErrCanonical},
+		"seats that touch":       {[]byte{byte(KindSettled), 0, 2, 3, 1, 4, 1}, ErrCanonical},
+		"seats backwards":        {[]byte{byte(KindSettled), 0, 2, 3, 1, 1, 1}, ErrCanonical},
+		"no nodes returned":      {[]byte{byte(KindReturn), 0, 0, 0, 0, 0, 0}, ErrRange},
+		"spawn of nothing":       {[]byte{byte(KindSpawn), 0, 0, 0}, ErrRange},
+		"spawn of 0 ranks":       {[]byte{byte(KindSpawn), 0, 1, 1, 1, 'a', 0, 0, 0}, ErrRange},
+		"boolean 2":              {[]byte{byte(KindStdin), 2, 0}, ErrCanonical},
+		"signal 65":              {[]byte{byte(KindSignal), 65}, ErrRange},
+		"collective 6":           {[]byte{byte(KindCollect), 1, 6, 0, 0, 0}, ErrRange},
+		"bulk fetch of fence 0":  {[]byte{byte(KindBulkFetch), 0}, ErrRange},
+		"bulk values of fence 0": {[]byte{byte(KindBulkValues), 0, 0}, ErrRange},
+		"value that is not":      {[]byte{byte(KindAnswer), 1, 0, 0, 1, 1, 7}, ErrRange},
+		"empty key":              {[]byte{byte(KindPut), 0, 1, 7}, ErrRange},
+		"long tuple":             {[]byte{byte(KindPublish), 2, 0xc0, 0}, ErrRange},
+		"a billion runs":         {[]byte{byte(KindExit), 0, 0, 0, 0x80, 0x94, 0xeb, 0xdc, 0x03}, ErrShort},
+		"order of nodes":         {welcome(0, 0, 1, 1, 0, 1, 1, 1), ErrCanonical},
+		"order and turns":        {welcome(1, 1, 1, 1, 0, 1, 1), ErrCanonical},
+		"order of too many":      {welcome(0, 1, 1, 1, 0, 1, 2), ErrCanonical},
+		"output beyond frame":    {[]byte{byte(KindOutput), 0, 1, 100, 'x'}, ErrShort},
 	} {
 		_, err := Parse(c.frame)
 		require.ErrorIs(t, err, c.err, name)

@@ -73,7 +73,7 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 		x.obey(node, x.servers[node].Told(rank, m))
 	}
 	cfg.Give = func(node, fence uint32) []byte { return x.servers[node].Give(fence) }
-	cfg.Pooled = func(node, fence uint32, values wire.Values) { x.obey(node, x.servers[node].Pooled(fence, values)) }
+	cfg.BulkFetched = func(node, fence uint32, values wire.Values) { x.obey(node, x.servers[node].BulkFetched(fence, values)) }
 	for range cfg.Job.Nodes {
 		x.servers = append(x.servers, pmiserver.New(cfg.Job))
 	}
@@ -99,8 +99,8 @@ func (x *clients) obey(node uint32, effects []pmiserver.Effect) {
 			x.ready = append(x.ready, heard{int(e.Rank), string(e.Bytes)})
 		case pmiserver.Say:
 			x.Post(node, core.RankSaid{Rank: e.Rank, Msg: e.Msg})
-		case pmiserver.Wish:
-			x.Post(node, core.Wished{Fence: e.Fence})
+		case pmiserver.BulkFetch:
+			x.Post(node, core.BulkWanted{Fence: e.Fence})
 		case pmiserver.Warn:
 			x.t.Fatal(e.Text)
 		}
@@ -177,7 +177,7 @@ func (x *clients) run() {
 }
 
 // kinds are the messages that PMI costs on the tree.
-var kinds = []wire.Kind{wire.KindCollect, wire.KindRelease, wire.KindAsk, wire.KindAnswer, wire.KindWish, wire.KindPool}
+var kinds = []wire.Kind{wire.KindCollect, wire.KindRelease, wire.KindAsk, wire.KindAnswer, wire.KindBulkFetch, wire.KindBulkValues}
 
 // bytes is what PMI costs on all edges, and on the root's.
 func (x *clients) bytes() (all, root uint64) {

@@ -33,8 +33,8 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		}
 	case core.Give:
 		w.post(0, a, core.Given{Fence: e.Fence, Value: w.cfg.Give(a.node, e.Fence)})
-	case core.Pooled:
-		w.cfg.Pooled(a.node, e.Fence, e.Values)
+	case core.BulkFetched:
+		w.cfg.BulkFetched(a.node, e.Fence, e.Values)
 	case core.Connect:
 	case core.SignalRanks:
 		if e.Number == 15 || e.Number == 2 {

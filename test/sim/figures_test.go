@@ -24,13 +24,13 @@ func TestPMIBytesAtScale(t *testing.T) {
 	require.Equal(t, size*bits.Len(uint(size-1)), x.taken)
 	require.Equal(t, 2*nodes, x.Sent[wire.KindCollect])
 	require.Equal(t, 2*nodes, x.Sent[wire.KindRelease])
-	require.Zero(t, x.Sent[wire.KindWish], "log2 n values are no reason to send all: auto and lazy are the same")
+	require.Zero(t, x.Sent[wire.KindBulkFetch], "log2 n values are no reason to send all: auto and lazy are the same")
 	few, fewRoot := x.bytes()
 	lists := x.Bytes[wire.KindCollect] + x.Bytes[wire.KindRelease]
 	listsRoot := x.RootBytes[wire.KindCollect] + x.RootBytes[wire.KindRelease]
 	eager, eagerRoot := reckonEager(below, size, ppn), reckonEager(atRoot, size, ppn)
 	lazy := func(edges map[uint32]int) uint64 { return uint64(len(edges)) * asking(0, size) }
-	auto := func(edges map[uint32]int) uint64 { return reckonAsked(edges, size, ppn) + reckonPool(edges, size, ppn) }
+	auto := func(edges map[uint32]int) uint64 { return reckonAsked(edges, size, ppn) + reckonBulk(edges, size, ppn) }
 	line := func(pattern, policy string, all, root uint64) {
 		t.Logf("%-24s %-14s %11.1f MB on all edges, %8.2f MB on the root's; %.4f of eager's", pattern, policy, float64(all)/1e6, float64(root)/1e6, float64(all)/float64(eager))
 	}

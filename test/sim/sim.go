@@ -37,9 +37,9 @@ type Config struct {
 	// Told gets what agents tell ranks; Sent what goes over the edge to a child.
 	Told func(node, rank uint32, m wire.Message)
 	Sent func(edge uint32, up bool, m wire.Message)
-	// Give is what a node has for a pool; Pooled gets what all have given.
-	Give   func(node, fence uint32) []byte
-	Pooled func(node, fence uint32, values wire.Values)
+	// Give is what a node has for a bulk fetch; BulkFetched gets what all have given.
+	Give        func(node, fence uint32) []byte
+	BulkFetched func(node, fence uint32, values wire.Values)
 	// Deaf says that the session to a node fails.
 	Deaf func(node uint32) bool
 	// Takes, in place of Session and Deaf, is how long a session takes, and whether

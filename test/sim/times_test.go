@@ -58,7 +58,7 @@ func withoutHeartbeats(sent map[wire.Kind]int) map[wire.Kind]int {
 	return sent
 }
 
-// Without the wish the root has what it has seen itself, and nothing is sent
+// Without the request the root has what it has seen itself, and nothing is sent
 // for it: succeed counts.
 func TestTimesOfOwnSessions(t *testing.T) {
 	cfg := plan(64, 1, "kary:4")

@@ -50,7 +50,7 @@ func digits(first, end int, f func(key string) uint64) (sum uint64) {
 	return sum
 }
 
-// pairs is what all values of ranks take in a parcel or a pool.
+// pairs is what all values of ranks take in a parcel or a bulk fetch.
 func pairs(first, end int, more uint64) uint64 {
 	return digits(first, end, func(key string) uint64 { return uint64(1+len(key)+2+valueSize) + more })
 }
@@ -89,8 +89,8 @@ func reckonEager(below map[uint32]int, size, ppn int) (sum uint64) {
 	return sum
 }
 
-// reckonPool is what a pool of theirs costs that all nodes wish for, with the wishes.
-func reckonPool(below map[uint32]int, size, ppn int) (sum uint64) {
+// reckonBulk is what a bulk fetch of theirs costs that all nodes ask for, with the requests.
+func reckonBulk(below map[uint32]int, size, ppn int) (sum uint64) {
 	whole := uint64(0)
 	node := func(first int) uint64 {
 		n := pairs(first, first+ppn, 1)
@@ -100,10 +100,10 @@ func reckonPool(below map[uint32]int, size, ppn int) (sum uint64) {
 		whole += node(first)
 	}
 	carrying := func(nodes int) uint64 {
-		return frame(wire.Pool{Fence: 1, Values: wire.NewValues(make([][]byte, nodes)...)}) - uint64(nodes)
+		return frame(wire.BulkValues{Fence: 1, Values: wire.NewValues(make([][]byte, nodes)...)}) - uint64(nodes)
 	}
 	for edge, ranks := range below {
-		sum += whole + carrying(size/ppn) + carrying(ranks/ppn) + 2*frame(wire.Wish{Fence: 1})
+		sum += whole + carrying(size/ppn) + carrying(ranks/ppn) + 2*frame(wire.BulkFetch{Fence: 1})
 		for i := range ranks / ppn {
 			sum += node((int(edge) + i) * ppn)
 		}
@@ -111,7 +111,7 @@ func reckonPool(below map[uint32]int, size, ppn int) (sum uint64) {
 	return sum
 }
 
-// reckonAsked is what nodes ask for at most before they wish for a pool, when each
+// reckonAsked is what nodes ask for at most before they ask for a bulk fetch, when each
 // reads the nodes behind it in their order: an eighth of the values, and what its
 // ranks ask for at the same time; each value crosses an edge once.
 func reckonAsked(below map[uint32]int, size, ppn int) (sum uint64) {
@@ -124,7 +124,7 @@ func reckonAsked(below map[uint32]int, size, ppn int) (sum uint64) {
 
 // Over all trees and with each policy: a barrier is one message up and one down
 // on each edge; eagerly nothing else is said; lazily each value that is asked
-// for from anywhere crosses each edge once; a job that learns has one pool.
+// for from anywhere crosses each edge once; a job that learns has one bulk fetch.
 func TestBarrierCostsTwoMessagesPerEdge(t *testing.T) {
 	const nodes, ppn, size = 16, 3, 16 * 3
 	for _, shape := range shapes {
@@ -148,13 +148,13 @@ func TestBarrierCostsTwoMessagesPerEdge(t *testing.T) {
 			require.Equal(t, x.Sent[wire.KindAsk], x.Sent[wire.KindAnswer])
 			switch name {
 			case "eager":
-				require.Zero(t, x.Sent[wire.KindAsk]+x.Sent[wire.KindWish])
+				require.Zero(t, x.Sent[wire.KindAsk]+x.Sent[wire.KindBulkFetch])
 			case "lazy":
 				require.Equal(t, crossed, x.Sent[wire.KindAsk])
-				require.Zero(t, x.Sent[wire.KindWish])
+				require.Zero(t, x.Sent[wire.KindBulkFetch])
 			case "learning":
-				require.Equal(t, uint64(1), sums[job.CountPools])
-				require.Equal(t, 2*nodes, x.Sent[wire.KindPool], "once up and once down on each edge")
+				require.Equal(t, uint64(1), sums[job.CountBulkFetches])
+				require.Equal(t, 2*nodes, x.Sent[wire.KindBulkValues], "once up and once down on each edge")
 				require.LessOrEqual(t, sums[job.CountAway], uint64(nodes*(8+ppn)))
 				require.Less(t, x.Sent[wire.KindAsk], nodes*size/2)
 			}
@@ -181,15 +181,15 @@ func TestReckonedBytes(t *testing.T) {
 	cfg = plan(nodes, ppn, "kary:3")
 	x = pmi(t, cfg, learning, everybody(size, ppn))
 	x.run()
-	require.Equal(t, reckonPool(below, size, ppn), x.Bytes[wire.KindPool]+x.Bytes[wire.KindWish])
+	require.Equal(t, reckonBulk(below, size, ppn), x.Bytes[wire.KindBulkValues]+x.Bytes[wire.KindBulkFetch])
 	asked := x.Bytes[wire.KindAsk] + x.Bytes[wire.KindAnswer]
 	require.LessOrEqual(t, asked, reckonAsked(below, size, ppn))
 	require.Greater(t, 2*asked, reckonAsked(below, size, ppn))
 }
 
-// Nodes that have left, or leave while the pool is gathered, take their values
+// Nodes that have left, or leave while the values are gathered, take their values
 // with them: it comes all the same, and a get of theirs is answered, by a no.
-func TestPoolWithoutSomeNodes(t *testing.T) {
+func TestBulkWithoutSomeNodes(t *testing.T) {
 	const nodes, ppn, size = 20, 2, 40
 	leaves := func(rank int) bool { return rank/ppn%9 == 8 }
 	const leaving = 2 // nodes
@@ -222,7 +222,7 @@ func TestPoolWithoutSomeNodes(t *testing.T) {
 			}
 			x.run()
 			require.Equal(t, (size-leaving*ppn)*(nodes-1), x.taken, shape)
-			require.Equal(t, uint64(1), x.Outcome.Tally.Sum[job.CountPools], shape)
+			require.Equal(t, uint64(1), x.Outcome.Tally.Sum[job.CountBulkFetches], shape)
 			if shape == "flat" && after < 0 { // elsewhere their agents may be there for others
 				require.Equal(t, (nodes-leaving)*leaving*ppn, refused)
 			}

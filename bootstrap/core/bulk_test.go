@@ -29,38 +29,38 @@ func rootOfThree(t *testing.T) *Core {
 	return c
 }
 
-// sends is what an event makes an agent send of pools.
+// sends is what an event makes an agent send of bulk fetches.
 func sends(c *Core, ev Event) (list []Send) {
 	for _, e := range c.Step(0, ev) {
-		if s, ok := e.(Send); ok && (s.Msg.Kind() == wire.KindWish || s.Msg.Kind() == wire.KindPool) {
+		if s, ok := e.(Send); ok && (s.Msg.Kind() == wire.KindBulkFetch || s.Msg.Kind() == wire.KindBulkValues) {
 			list = append(list, s)
 		}
 	}
 	return list
 }
 
-// A child that leaves while a pool is gathered gives nothing; who wishes late
-// has the pool that is there; an older wish than the call has the newer pool.
-func TestPoolGoesOnWithoutAChild(t *testing.T) {
+// A child that leaves while values are gathered gives nothing; a late request
+// gets the values that are there; an older request than the call gets the newer ones.
+func TestBulkGoesOnWithoutAChild(t *testing.T) {
 	for _, leaves := range []Event{Frame{1, wire.Exit{Runs: wire.NewEndings(job.StatusRun{First: 1, Count: 1})}}, LinkLost{Link: 1, Cause: "the session ended"}} {
 		c := rootOfThree(t)
-		call := wire.Wish{Fence: 2}
+		call := wire.BulkFetch{Fence: 2}
 		require.Equal(t, []Send{{0, call}, {1, call}, {2, call}}, sends(c, Frame{0, call}))
 		require.Empty(t, sends(c, Frame{0, call}), "once")
-		require.Empty(t, sends(c, Frame{0, wire.Pool{Fence: 2, Values: wire.NewValues([]byte{1})}}))
-		require.Empty(t, sends(c, Frame{2, wire.Pool{Fence: 2}}))
-		all := wire.Pool{Fence: 2, Values: wire.NewValues([]byte{1})}
+		require.Empty(t, sends(c, Frame{0, wire.BulkValues{Fence: 2, Values: wire.NewValues([]byte{1})}}))
+		require.Empty(t, sends(c, Frame{2, wire.BulkValues{Fence: 2}}))
+		all := wire.BulkValues{Fence: 2, Values: wire.NewValues([]byte{1})}
 		require.Equal(t, []Send{{0, all}}, sends(c, leaves))
-		require.Equal(t, []Send{{2, all}}, sends(c, Frame{2, wire.Wish{Fence: 1}}))
+		require.Equal(t, []Send{{2, all}}, sends(c, Frame{2, wire.BulkFetch{Fence: 1}}))
 	}
 }
 
-// What is too much for the tree stays where it is, and the pool comes without it.
-func TestPoolOfTooMuch(t *testing.T) {
+// What is too much for the tree stays where it is, and the values come without it.
+func TestBulkOfTooMuch(t *testing.T) {
 	c := rootOfThree(t)
-	sends(c, Frame{0, wire.Wish{Fence: 1}})
+	sends(c, Frame{0, wire.BulkFetch{Fence: 1}})
 	most := make([]byte, wire.MaxGather-4) // which is all that a frame may have, with its length
-	sends(c, Frame{0, wire.Pool{Fence: 1, Values: wire.NewValues(most)}})
-	sends(c, Frame{1, wire.Pool{Fence: 1, Values: wire.NewValues(nil)}})
-	require.Equal(t, []Send{{0, wire.Pool{Fence: 1}}}, sends(c, Frame{2, wire.Pool{Fence: 1}}))
+	sends(c, Frame{0, wire.BulkValues{Fence: 1, Values: wire.NewValues(most)}})
+	sends(c, Frame{1, wire.BulkValues{Fence: 1, Values: wire.NewValues(nil)}})
+	require.Equal(t, []Send{{0, wire.BulkValues{Fence: 1}}}, sends(c, Frame{2, wire.BulkValues{Fence: 1}}))
 }
