@@ -23,7 +23,7 @@ const hcaVariable = "IBRUN_HCA"
 
 // onInfiniBand decides between InfiniBand and Ethernet without opening a
 // device, and says why not InfiniBand if that was not asked for; looking is for
-// those who tell people, since it reads the node's devices.
+// those who tell the user, since it reads the node's devices.
 func onInfiniBand(how job.Transport, looking bool) (yes bool, why string) {
 	switch {
 	case how.Fabric == "ib":
@@ -45,7 +45,7 @@ func onInfiniBand(how job.Transport, looking bool) (yes bool, why string) {
 	return true, ""
 }
 
-// ways says how the table comes to other nodes. The first rank of a node tells people.
+// ways says how the table comes to other nodes. The first rank of a node tells the user.
 func (w *World) ways(cfg *lazy.Config, first bool) {
 	how := w.welcome.How
 	fast, why := onInfiniBand(how, how.Tell && first)

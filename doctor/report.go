@@ -200,7 +200,7 @@ func (r *Report) active() bool {
 	return false
 }
 
-// Size is bytes for people: 64 KiB, 1.5 GiB.
+// Size is bytes for the user: 64 KiB, 1.5 GiB.
 func Size(n uint64) string {
 	for _, u := range []struct {
 		shift uint

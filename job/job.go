@@ -68,7 +68,7 @@ type Transport struct {
 	Iface  string // --iface as written, or empty
 	Eager  bool   // the whole table goes down the tree once, and what PMI clients put with each fence
 	Learn  bool   // lazy, but nodes that read much of what PMI clients put may have all of it at once
-	Why    string // why eager or lazy was chosen, for people
+	Why    string // why eager or lazy was chosen, for the user
 	Stats  bool   // ranks and agents report what they counted
 	Tell   bool   // the first rank of each node says which address it chose, and why
 

@@ -68,7 +68,7 @@ type Spawn struct {
 type Finalize struct{}
 
 // Abort ends the job, with a code that may be 0; PMI-2 has none on the wire,
-// it is 1 then. Text is empty or for people. It has no answer, and may come
+// it is 1 then. Text is empty or for the user. It has no answer, and may come
 // while another request waits, which then waits no more.
 type Abort struct {
 	Code int

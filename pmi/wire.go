@@ -280,10 +280,10 @@ func (e *Engine) writeFrame(cmd, form string, values []string) (text []byte, ok 
 
 func escape(value string) string { return strings.ReplaceAll(value, ";", ";;") }
 
-// mostSeen is how much of what a client said is repeated to people, in bytes.
+// mostSeen is how much of what a client said is repeated to the user, in bytes.
 const mostSeen = 64
 
-// seen quotes what a client said, for people.
+// seen quotes what a client said, for the user.
 func seen(text string) string {
 	if len(text) > mostSeen {
 		return strconv.Quote(text[:mostSeen]) + "..."

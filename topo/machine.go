@@ -45,7 +45,7 @@ type Machine struct {
 	Cores    []Object
 	L3s      []Object // last-level caches that several cores share, of whichever level; may be empty
 	Packages []Object
-	Dies     []Object   // with several CPUs, but fewer than their package; for people, since caches and memory say what a die has
+	Dies     []Object   // with several CPUs, but fewer than their package; for the user, since caches and memory say what a die has
 	Memories []Memory   // by ID
 	Slower   cpuset.Set // CPUs of cores that are slower than others of this machine (hybrid)
 
@@ -59,7 +59,7 @@ type Machine struct {
 	HCAs  []HCA
 	Links []Link
 
-	// Notes are what was wrong or guessed, a sentence each, for people.
+	// Notes are what was wrong or guessed, a sentence each, for the user.
 	Notes []string
 }
 

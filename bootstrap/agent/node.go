@@ -39,7 +39,7 @@ func Main() int {
 	defer stop()
 	l := newLoop(ctx, core.Config{Here: -1, Path: remote.LocalAddress()})
 	l.cores.save()
-	l.warn = func(text string) { // people read the root's standard error, not this one
+	l.warn = func(text string) { // the user reads the root's standard error, not this one
 		l.hear(core.Notice{Text: text})
 	}
 	l.up = newLink()

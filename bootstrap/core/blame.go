@@ -50,7 +50,7 @@ func weigh(f wire.Fault) weight {
 }
 
 // blame settles what a job failed of. The first failure is the cause, unless
-// one that explains it is heard of before people are told.
+// one that explains it is heard of before the user is told.
 func (c *Core) blame(f wire.Fault) {
 	r, o := &c.root, &c.root.out
 	if len(o.Faults) < maxFaults {
@@ -83,7 +83,7 @@ func (c *Core) awaitBlame() {
 	c.wakeAt(c.root.blameAt)
 }
 
-// tellBlame names the cause to people; it stands from now on. A spawned job has
+// tellBlame names the cause to the user; it stands from now on. A spawned job has
 // told of its own failure.
 func (c *Core) tellBlame() {
 	if c.root.blameAt > 0 {

@@ -152,9 +152,9 @@ func (c *Core) apply(ev Event) {
 	case Spawned:
 		c.spawned(ev)
 	case Placed:
-		c.tellPeople(ev.Placed)
+		c.tellUser(ev.Placed)
 	case Notice:
-		c.tellPeople(wire.Notice{Host: c.cfg.Host, Text: ev.Text})
+		c.tellUser(wire.Notice{Host: c.cfg.Host, Text: ev.Text})
 	case RankOutput:
 		c.flow.push(chunk{from: Up, rank: ev.Rank, stream: ev.Stream, data: ev.Data})
 	case RankExited:
@@ -263,7 +263,7 @@ func (c *Core) frame(from Link, m wire.Message) {
 		k.tallied = true
 		c.tally.Add(m.Of)
 	case wire.Placed, wire.Notice:
-		c.tellPeople(m)
+		c.tellUser(m)
 	case wire.Name:
 		c.nameUp(m)
 	case wire.Spawn:

@@ -60,7 +60,7 @@ type Spawned struct{ Failed []SpawnFailure }
 // Placed is where this node's ranks run. It comes before Spawned, if at all.
 type Placed struct{ wire.Placed }
 
-// Notice is something that people should know and that ends nothing.
+// Notice is something that the user should know and that ends nothing.
 type Notice struct{ Text string }
 
 // SpawnFailure is a rank that could not be started; Code is 125, 126 or 127.

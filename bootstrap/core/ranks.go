@@ -87,8 +87,8 @@ func (c *Core) passSignal(n uint8) {
 	c.signalJobs(n)
 }
 
-// tellPeople passes on what is for people: wire.Placed or wire.Notice.
-func (c *Core) tellPeople(m wire.Message) {
+// tellUser passes on what is for the user: wire.Placed or wire.Notice.
+func (c *Core) tellUser(m wire.Message) {
 	if c.cfg.Root {
 		c.do(Report{m})
 		return

@@ -24,7 +24,7 @@ type root struct {
 	timeoutAt time.Duration
 	settleAt  time.Duration
 	cause     weight        // of the failure that is the cause
-	blameAt   time.Duration // when people are told of it; 0: there is none, or they have been told
+	blameAt   time.Duration // when the user is told of it; 0: there is none, or the user has been told
 	waitAt    time.Duration
 	deafAt    time.Duration
 	asked     int // interrupts so far
@@ -88,7 +88,7 @@ func (c *Core) rootFault(f wire.Fault) {
 	}
 }
 
-// fallback notes a node that could be reached from elsewhere only. People are told
+// fallback notes a node that could be reached from elsewhere only. The user is told
 // of the first one.
 func (c *Core) fallback(f wire.Fault) {
 	o := &c.root.out
@@ -186,7 +186,7 @@ func (c *Core) rootReady() {
 	c.do(Report{Started{Agents: c.starts.up, Times: slices.Collect(nodes), Missing: missing, Spares: c.root.seats.taken}})
 }
 
-// progress tells people how far a launch is. The root counts what it hears anyway.
+// progress tells the user how far a launch is. The root counts what it hears anyway.
 func (c *Core) progress(k *child) {
 	if c.cfg.Root && c.stage == launching {
 		c.root.settled += k.part.Len()

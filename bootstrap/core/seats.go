@@ -49,7 +49,7 @@ func (c *Core) reseat(f wire.Fault) bool {
 	default:
 		return false
 	}
-	c.tellPeople(wire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("%s could not be started from %s (%s: %s); %s", f.Host, f.Parent, f.Phase, f.Cause, then)})
+	c.tellUser(wire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("%s could not be started from %s (%s: %s); %s", f.Host, f.Parent, f.Phase, f.Cause, then)})
 	if part.Nodes.Len() > 0 {
 		c.adopt(part, t)
 	}

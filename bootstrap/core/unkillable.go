@@ -19,12 +19,12 @@ func (c *Core) killRanks() {
 }
 
 // outlived takes in what has not died of SIGKILL. Nobody can end it, so nobody
-// waits for it: people are told, and its ranks count as lost.
+// waits for it: the user is told, and its ranks count as lost.
 func (c *Core) outlived(left []Unkillable) {
 	if len(left) == 0 {
 		return
 	}
-	c.tellPeople(wire.Notice{Host: c.cfg.Host, Text: nameLeft(left)})
+	c.tellUser(wire.Notice{Host: c.cfg.Host, Text: nameLeft(left)})
 	c.finish.sweeping, c.finish.swept = true, true // it has just been tried
 	ended := map[uint32]bool{}
 	for _, run := range c.ranks.ends {

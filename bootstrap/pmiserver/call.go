@@ -8,7 +8,7 @@ import (
 
 // A call is a connection to the node's port: anybody on the machine can make
 // one, so that it counts for nothing until it has said a number that a rank was
-// started with. Callers who do not are hung up on without a word to people.
+// started with. Callers who do not are hung up on without a word to the user.
 type (
 	// Bind asks whose number a caller has said; Bound is the answer.
 	Bind struct {

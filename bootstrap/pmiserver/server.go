@@ -38,7 +38,7 @@ type (
 	BulkFetch struct{ Fence uint32 }
 	// Spoke says that a rank of this node speaks PMI; it comes once.
 	Spoke struct{}
-	// Warn is for people.
+	// Warn is for the user.
 	Warn struct{ Text string }
 )
 

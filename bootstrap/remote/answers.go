@@ -166,7 +166,7 @@ func from(ip net.IP, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(addr.Unmap(), port)
 }
 
-// listed are the same as the kernel shows them to people, who are told less.
+// listed are the same as the kernel shows them to the user, who are told less.
 func listed() (found []tcpSocket) {
 	for _, name := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		f, err := os.Open(name)

@@ -137,7 +137,7 @@ func (s *Set) offer() (*os.File, error) {
 	return s.mpi.file, s.mpi.err
 }
 
-// kind is a program's, looked at once. The first node tells people of it.
+// kind is a program's, looked at once. The first node tells the user of it.
 func (s *Set) kind(path string, p *job.Program) kind {
 	if k, known := s.mpi.kinds[p]; known {
 		return k

@@ -146,7 +146,7 @@ func (l *Launch) slowest() (slow []SlowNode) {
 // JSON writes the summary as one line.
 func (s Summary) JSON(w io.Writer) error { return plain.WriteJSON(w, s) }
 
-// Text prints the summary for people, a few lines.
+// Text prints the summary for the user, a few lines.
 func (s Summary) Text(line func(format string, args ...any)) {
 	line("timing: %d of %d agents up after %s, all settled after %s (%d ranks, tree %s, over %s; clocks agree to %s)",
 		s.Up, s.Nodes, ms(s.LastUp), ms(s.End), s.Ranks, s.Tree, s.Launcher, ms(s.Error))
@@ -169,7 +169,7 @@ func (s Summary) Text(line func(format string, args ...any)) {
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// ms is a number of milliseconds for people.
+// ms is a number of milliseconds for the user.
 func ms(v float64) string {
 	switch {
 	case v >= 10000:
@@ -182,7 +182,7 @@ func ms(v float64) string {
 	return fmt.Sprintf("%.2f ms", v)
 }
 
-// CostText is how costs are shown to people.
+// CostText is how costs are shown to the user.
 func CostText(c tree.Cost) string {
 	return fmt.Sprintf("SEQ %s, REM %s", ms(millis(c.SEQ)), ms(millis(c.REM)))
 }

@@ -37,8 +37,8 @@ func (Steal) append(*writer) {}
 func (m Return) append(w *writer) {
 	appendPart(w, m.Part)
 	w.bool(m.Barren)
-	w.people(m.Phase)
-	w.people(m.Cause)
+	w.userText(m.Phase)
+	w.userText(m.Cause)
 }
 
 func (m Settled) append(w *writer) {
@@ -74,7 +74,7 @@ func (seatsCodec) read(r *reader) Seats { return Seats{First: r.u32(), Count: r.
 func parseSteal(*reader) Message { return Steal{} }
 
 func parseReturn(r *reader) Message {
-	return Return{Part: parsePart(r), Barren: r.bool(), Phase: r.people(), Cause: r.people()}
+	return Return{Part: parsePart(r), Barren: r.bool(), Phase: r.userText(), Cause: r.userText()}
 }
 
 func parseSettled(r *reader) Message {

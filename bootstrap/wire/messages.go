@@ -55,8 +55,8 @@ func (m Waiting) append(w *writer) {
 	w.uint(uint64(len(m.Items)))
 	for _, l := range m.Items {
 		w.u32(l.Node)
-		w.people(l.Host)
-		w.people(l.Phase)
+		w.userText(l.Host)
+		w.userText(l.Phase)
 		w.u32(l.ForMs)
 	}
 }
@@ -69,15 +69,15 @@ func (m Fault) append(w *writer) {
 	appendStatus(w, m.Status)
 	w.bool(m.Awaited)
 	for _, s := range []string{m.Host, m.Parent, m.Phase, m.Cause, m.Tail} {
-		w.people(s)
+		w.userText(s)
 	}
 }
 
-// maxPeople bounds a text that is for people, in bytes: longer ones lose their end.
-const maxPeople = 16 << 10
+// maxUserText bounds a text that is for the user, in bytes: longer ones lose their end.
+const maxUserText = 16 << 10
 
-func (w *writer) people(s string) { w.string(s[:min(len(s), maxPeople)]) }
-func (r *reader) people() string  { return r.text(maxPeople) }
+func (w *writer) userText(s string) { w.string(s[:min(len(s), maxUserText)]) }
+func (r *reader) userText() string  { return r.text(maxUserText) }
 
 func appendStatus(w *writer, s job.Status) {
 	w.byte(byte(s.Kind))
@@ -148,7 +148,7 @@ const mostSum = job.MaxCount
 func (w *writer) sum(n uint64) { w.uint(min(n, mostSum)) }
 
 func parseWaiting(r *reader) Message {
-	m := Waiting{collect(r, 4, func() Late { return Late{Node: r.u32(), Host: r.people(), Phase: r.people(), ForMs: r.u32()} })}
+	m := Waiting{collect(r, 4, func() Late { return Late{Node: r.u32(), Host: r.userText(), Phase: r.userText(), ForMs: r.u32()} })}
 	if len(m.Items) > MaxLate {
 		r.fail(ErrRange)
 	}
@@ -171,7 +171,7 @@ func parseFault(r *reader) Message {
 		r.fail(ErrRange)
 	}
 	for _, s := range []*string{&m.Host, &m.Parent, &m.Phase, &m.Cause, &m.Tail} {
-		*s = r.people()
+		*s = r.userText()
 	}
 	return m
 }

@@ -63,17 +63,17 @@ func (m Placed) String() string {
 	return fmt.Sprintf("Placed node=%d host=%q ranks=%d", m.Node, m.Host, m.Ranks.Len())
 }
 
-// Notice is what a node has to say to people: a sentence that ends nothing.
+// Notice is what a node has to say to the user: a sentence that ends nothing.
 type Notice struct{ Host, Text string }
 
 func (Notice) Kind() Kind { return KindNotice }
 
 func (m Notice) append(w *writer) {
-	w.people(m.Host)
-	w.people(m.Text)
+	w.userText(m.Host)
+	w.userText(m.Text)
 }
 
-func parseNotice(r *reader) Message { return Notice{Host: r.people(), Text: r.people()} }
+func parseNotice(r *reader) Message { return Notice{Host: r.userText(), Text: r.userText()} }
 
 func (m Notice) String() string { return fmt.Sprintf("Notice host=%q text=%q", m.Host, m.Text) }
 

@@ -13,10 +13,10 @@ import (
 	"ibrun/internal/plain"
 )
 
-// bookFile is where the costs of earlier launches are kept; empty: nowhere. A
+// costFile is where the costs of earlier launches are kept; empty: nowhere. A
 // XDG_CACHE_HOME that is not absolute does not count (XDG Base Directory
 // Specification 0.8).
-func bookFile(env []string) string {
+func costFile(env []string) string {
 	if dir, ok := lookupEnv(env, "XDG_CACHE_HOME"); ok && filepath.IsAbs(dir) {
 		return filepath.Join(dir, "ibrun", "costs.json")
 	}
@@ -26,21 +26,21 @@ func bookFile(env []string) string {
 	return ""
 }
 
-// costDigit is the precision of costs for people.
+// costDigit is the precision of costs for the user.
 const costDigit = 10 * time.Microsecond
 
-// mostBook is how much of a file is read: no book is longer.
-const mostBook = 1<<20 + 1
+// mostCostCache is how much of a file is read: no cost cache is longer.
+const mostCostCache = 1<<20 + 1
 
-// readBook reads the costs of earlier launches. Whatever goes wrong, there were none.
-func readBook(name string) timing.Book {
+// readCostCache reads the costs of earlier launches. Whatever goes wrong, there were none.
+func readCostCache(name string) timing.CostCache {
 	f, err := os.Open(name)
 	if err != nil {
-		return timing.ParseBook(nil)
+		return timing.ParseCostCache(nil)
 	}
 	defer f.Close()
-	text, _ := io.ReadAll(io.LimitReader(f, mostBook))
-	return timing.ParseBook(text)
+	text, _ := io.ReadAll(io.LimitReader(f, mostCostCache))
+	return timing.ParseCostCache(text)
 }
 
 // noteCosts adds a launch to the costs that are kept. It is a memory and not
@@ -50,8 +50,8 @@ func noteCosts(name string, p *plan, l *timing.Launch) {
 	if !ok || name == "" {
 		return
 	}
-	book := readBook(name) // again: another job may have ended meanwhile
-	if !book.Note(l.Launcher, timing.SiteOf(p.nodes.At(p.nodes.Len()-1).Host), fit) {
+	costs := readCostCache(name) // again: another job may have ended meanwhile
+	if !costs.Note(l.Launcher, timing.SiteOf(p.nodes.At(p.nodes.Len()-1).Host), fit) {
 		return
 	}
 	dir := filepath.Dir(name)
@@ -62,7 +62,7 @@ func noteCosts(name string, p *plan, l *timing.Launch) {
 	if err != nil {
 		return
 	}
-	_, err = f.Write(book.Bytes())
+	_, err = f.Write(costs.Bytes())
 	if err2 := f.Close(); err != nil || err2 != nil || os.Rename(f.Name(), name) != nil {
 		_ = os.Remove(f.Name())
 	}
@@ -70,13 +70,13 @@ func noteCosts(name string, p *plan, l *timing.Launch) {
 
 // measured puts the costs of earlier launches in place of the built-in ones,
 // unless the user has named some.
-func (p *plan) measured(r *request, book timing.Book) {
+func (p *plan) measured(r *request, costs timing.CostCache) {
 	p.source = "built in"
 	if strings.Contains(r.tree, ",") {
 		p.source = "as --tree says"
 		return
 	}
-	c, launches, ok := book.Cost(launcherName(r.launch), timing.SiteOf(p.nodes.At(p.nodes.Len()-1).Host))
+	c, launches, ok := costs.Cost(launcherName(r.launch), timing.SiteOf(p.nodes.At(p.nodes.Len()-1).Host))
 	if ok {
 		p.shape.Cost, p.source = c, fmt.Sprintf("median of %s", plural(launches, "measurement"))
 	}
@@ -84,14 +84,14 @@ func (p *plan) measured(r *request, book timing.Book) {
 
 // showCosts prints what is kept.
 func showCosts(w io.Writer, name string) {
-	book := readBook(name)
-	if len(book.Places) == 0 {
+	costs := readCostCache(name)
+	if len(costs.Places) == 0 {
 		fmt.Fprintf(w, "no launch was measured yet (at least %d sessions by one parent are needed): trees are planned with %s\n",
 			timing.EnoughSessions, timing.CostText(tree.DefaultCost))
 		return
 	}
 	fmt.Fprintf(w, "%-24s %-20s %8s %8s %12s %12s %6s\n", "launcher", "site", "launches", "sessions", "SEQ", "REM", "window")
-	for _, s := range book.Places {
+	for _, s := range costs.Places {
 		c, window, sessions := s.Middle()
 		fmt.Fprintf(w, "%-24s %-20s %8d %8d %12s %12s %6d\n", plain.Text(s.Launcher), plain.Text(s.Site), len(s.Seen), sessions, c.SEQ.Round(costDigit), c.REM.Round(costDigit), window)
 	}

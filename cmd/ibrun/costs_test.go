@@ -28,7 +28,7 @@ func twentyNodes() *timing.Launch {
 
 func TestCostsAreKeptAndPlannedWith(t *testing.T) {
 	cache := t.TempDir()
-	name := bookFile([]string{"HOME=/nowhere", "XDG_CACHE_HOME=" + cache})
+	name := costFile([]string{"HOME=/nowhere", "XDG_CACHE_HOME=" + cache})
 	require.Equal(t, filepath.Join(cache, "ibrun", "costs.json"), name)
 	r, err := parse([]string{"--hosts", "node[1-20]", "--no-preflight", "a"})
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestCostsAreKeptAndPlannedWith(t *testing.T) {
 	require.Equal(t, builtIn, p.shape.Cost)
 
 	noteCosts(name, p, twentyNodes())
-	at.book = readBook(name)
+	at.costs = readCostCache(name)
 	p, err = makePlan(r, at)
 	require.NoError(t, err)
 	require.Equal(t, "median of 1 measurement", p.source)
@@ -72,13 +72,13 @@ func TestCostsThatCannotBeKept(t *testing.T) {
 	p := &plan{nodes: job.NewNodes(0, []job.Run{{Prefix: "node", Count: 1}})}
 	noteCosts(filepath.Join(file, "ibrun", "costs.json"), p, twentyNodes())
 	noteCosts("", p, twentyNodes())
-	require.Empty(t, readBook(file).Places)
-	require.Empty(t, readBook(dir).Places)
-	require.Empty(t, readBook(filepath.Join(dir, "none")).Places)
+	require.Empty(t, readCostCache(file).Places)
+	require.Empty(t, readCostCache(dir).Places)
+	require.Empty(t, readCostCache(filepath.Join(dir, "none")).Places)
 	noteCosts(file, p, twentyNodes())
-	require.Len(t, readBook(file).Places, 1, "garbage is replaced")
-	require.Empty(t, bookFile([]string{"XDG_CACHE_HOME=relative"}))
-	require.Equal(t, "/h/.cache/ibrun/costs.json", bookFile([]string{"XDG_CACHE_HOME=relative", "HOME=/h"}))
+	require.Len(t, readCostCache(file).Places, 1, "garbage is replaced")
+	require.Empty(t, costFile([]string{"XDG_CACHE_HOME=relative"}))
+	require.Equal(t, "/h/.cache/ibrun/costs.json", costFile([]string{"XDG_CACHE_HOME=relative", "HOME=/h"}))
 	var text bytes.Buffer
 	showCosts(&text, "")
 	require.Contains(t, text.String(), "no launch was measured yet")

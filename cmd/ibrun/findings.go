@@ -23,7 +23,7 @@ func writeFindings(w io.Writer, nodes []doctor.Node, found []doctor.Finding) err
 	}{nodes, found, count[doctor.Error], count[doctor.Warning]})
 }
 
-// printFindings is an examination for people: a table in which nodes that are
+// printFindings is an examination for the user: a table in which nodes that are
 // alike share a row, then what was found. brief leaves out the notes.
 func printFindings(w io.Writer, nodes []doctor.Node, found []doctor.Finding, brief bool) error {
 	var b strings.Builder

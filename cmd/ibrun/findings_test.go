@@ -46,7 +46,7 @@ func TestTableOfFindings(t *testing.T) {
 	require.Equal(t, 2, len(nodes[0].Report.HCAs[0].Ports), "the nodes are left as they were")
 }
 
-func TestFindingsForPeople(t *testing.T) {
+func TestFindingsForTheUser(t *testing.T) {
 	nodes := []doctor.Node{{Name: "n1", Lost: &doctor.Lost{Phase: "start", Tail: "one\ntwo\nthree\r\nfour \x1b[2J\n"}}}
 	found := []doctor.Finding{
 		{Severity: doctor.Error, Subject: "launch", Nodes: []string{"n1"}, Text: "was not", Hint: "this"},

@@ -69,7 +69,7 @@ func launch(args []string) int {
 		return complain(err)
 	}
 	if r.action == printCosts {
-		showCosts(os.Stdout, bookFile(at.env))
+		showCosts(os.Stdout, costFile(at.env))
 		return 0
 	}
 	say := &reporter{to: os.Stderr, quiet: r.quiet, verbose: r.verbose, began: began, json: r.binding.Data}
@@ -127,7 +127,7 @@ func launch(args []string) int {
 		return complain(err)
 	}
 	if seen := say.views.seen; seen != nil && o.Started {
-		noteCosts(bookFile(at.env), p, seen)
+		noteCosts(costFile(at.env), p, seen)
 	}
 	say.outcome(o, p.policy.Timeout, r.allCodes)
 	if hint := alone(o, p.job.Size, r.toldMPI); hint != "" && !r.quiet && r.mpi != job.MPINone {
@@ -203,7 +203,7 @@ func here() (surroundings, error) {
 	if at.cwd, err = os.Getwd(); err != nil {
 		return at, usagef("the working directory cannot be told: %v; change to one that exists", err)
 	}
-	at.book = readBook(bookFile(at.env))
+	at.costs = readCostCache(costFile(at.env))
 	if u, err := user.Current(); err == nil {
 		at.user = u.Username
 	}

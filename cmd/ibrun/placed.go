@@ -56,7 +56,7 @@ func (r *reporter) notice(m wire.Notice) {
 	}
 }
 
-// placeLine is where a rank runs, for people.
+// placeLine is where a rank runs, for the user.
 func placeLine(host string, p wire.Placement) string {
 	text := fmt.Sprintf("rank %d on %s: CPUs %s, NUMA nodes %s", p.Rank, host, p.CPUs, p.Mems)
 	if p.Policy != "" {

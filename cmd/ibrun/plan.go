@@ -56,7 +56,7 @@ type surroundings struct {
 	user   string
 	cwd    string
 	env    []string
-	book   timing.Book // costs of earlier launches
+	costs  timing.CostCache // costs of earlier launches
 	umask  uint32
 	limits [limits.Count]limits.Limit
 }
@@ -116,7 +116,7 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	}
 	j.Launch.Timed = r.wantsViews()
 	p.shape, _ = tree.Parse(r.tree)
-	p.measured(r, at.book)
+	p.measured(r, at.costs)
 	p.grow()
 	j.Launch.Held, j.Launch.KeepGoing = r.spares > 0 || r.minNodes > 0, !r.killOnBad
 	p.policy.KillOnBad, p.policy.Timeout, p.policy.Wait = r.killOnBad, r.timeout, r.wait

@@ -58,7 +58,7 @@ func (s statistics) json(w io.Writer) {
 	_ = plain.WriteJSON(w, s) // of numbers and strings: only the writer can fail
 }
 
-// text prints the same for people, on as many lines as there are ideas.
+// text prints the same for the user, on as many lines as there are ideas.
 func (s statistics) text(line func(format string, args ...any)) {
 	ranks := s.Sums["ranks"]
 	line("stats: %s over %s, %s (%s)", plural(int(s.Ranks), "rank"), plural(int(s.Nodes), "node"), s.Mode, s.Why)

@@ -84,33 +84,33 @@ func captureTo(name string) int {
 }
 
 // foretell is a dry run. Where data is asked for, standard output has lines of JSON
-// only, and what is for people goes to standard error.
+// only, and what is for the user goes to standard error.
 func foretell(r *request, p *plan) int {
 	b := p.job.Binding
-	people := os.Stdout
+	human := os.Stdout
 	if b.Data && (b.Report || b.Topo) {
-		people = os.Stderr
+		human = os.Stderr
 	}
 	if r.showAlloc {
-		describeAllocation(people, p)
+		describeAllocation(human, p)
 	}
-	describe(people, p)
+	describe(human, p)
 	if !b.Report && !b.Topo {
 		return 0
 	}
-	return predict(r, p, people)
+	return predict(r, p, human)
 }
 
 // predict adds what --display bind and topo ask for, as if every node were like one
 // machine.
-func predict(r *request, p *plan, people io.Writer) int {
+func predict(r *request, p *plan, human io.Writer) int {
 	b := p.job.Binding
 	m, err := r.machine()
 	if err != nil {
 		return complain(err)
 	}
 	if b.Topo {
-		fmt.Fprintf(people, "topology of %s, which every node is taken to be like:\n", r.example())
+		fmt.Fprintf(human, "topology of %s, which every node is taken to be like:\n", r.example())
 		if err := writeMachine(os.Stdout, m, b.Data); err != nil {
 			return complain(err)
 		}
@@ -118,7 +118,7 @@ func predict(r *request, p *plan, people io.Writer) int {
 	if !b.Report {
 		return 0
 	}
-	say, notes := &reporter{to: os.Stdout, layout: p.job.Layout, json: b.Data}, &reporter{to: people}
+	say, notes := &reporter{to: os.Stdout, layout: p.job.Layout, json: b.Data}, &reporter{to: human}
 	at := 0
 	for k, run := range p.nodes.Runs() {
 		if k == shownRuns && !b.Data {

@@ -15,7 +15,7 @@ type Choice struct {
 	Interface string
 	MTU       int    // bytes of the link's packets
 	Local     bool   // loopback: no other machine can reach it
-	Reason    string // one line for people
+	Reason    string // one line for the user
 }
 
 // containerNames are interfaces that container tools and hypervisors make, with

@@ -18,7 +18,7 @@ type Thread struct {
 	Interleave bool       // pages of Mems in turn; otherwise Mems has one node, which is preferred
 }
 
-// Policy is the memory policy for people: empty for the kernel's default.
+// Policy is the memory policy for the user: empty for the kernel's default.
 func (t Thread) Policy() string {
 	switch {
 	case t.Mems.Empty():

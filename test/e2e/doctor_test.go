@@ -80,8 +80,8 @@ func TestDoctor(t *testing.T) {
 	require.Equal(t, "note: these are names of one machine", all.subject("name"))
 }
 
-// What is given to people: equal nodes in one row, and a hint for what is wrong.
-func TestDoctorForPeople(t *testing.T) {
+// What is given to the user: equal nodes in one row, and a hint for what is wrong.
+func TestDoctorForTheUser(t *testing.T) {
 	o := ibrun(t, "--doctor", "--launcher", "local", "--hosts", "n[01-16]")
 	require.Equal(t, 0, o.code, o.stderr)
 	lines := strings.Split(string(o.stdout), "\n")

@@ -126,7 +126,7 @@ func TestSpawnLeavesNothing(t *testing.T) {
 		_ = c.Wait() // how it ended is looked at below
 		o := outcome{code: c.ProcessState.ExitCode(), stdout: out.Bytes(), stderr: stderr.String()}
 		require.Equal(t, end.code, o.code, "%s: %s", end.name, o.stderr)
-		if end.signal == syscall.SIGINT { // all of the family may say goodbye, and one of it tells people why
+		if end.signal == syscall.SIGINT { // all of the family may say goodbye, and one of it tells the user why
 			require.Equal(t, []string{"cmd=spawn_result rc=0", "told", "told"}, printed(o))
 			require.Equal(t, "ibrun: the job was ended: ibrun got SIGINT\n", o.stderr)
 		}

@@ -83,7 +83,7 @@ func TestWhoIsToBlame(t *testing.T) {
 				require.Equal(t, want.Status.ExitCode(), o.Code, name)
 			}
 			require.Equal(t, o.Fault, o.Faults[0], name)
-			require.Equal(t, []wire.Fault{o.Fault}, w.faults(), "%s: people are told of one", name)
+			require.Equal(t, []wire.Fault{o.Fault}, w.faults(), "%s: the user is told of one", name)
 			require.True(t, over, "%s: the end does not wait", name)
 		}
 	}
@@ -102,7 +102,7 @@ func TestAbortBySignal(t *testing.T) {
 	require.Equal(t, 7, w.Outcome.Code)
 }
 
-// People are told of an abort before the job is over, if that takes long.
+// The user is told of an abort before the job is over, if that takes long.
 func TestAbortIsTold(t *testing.T) {
 	cfg := plan(3, 1, "flat")
 	cfg.Silent = func(uint32) bool { return true }
@@ -119,7 +119,7 @@ func TestAbortIsTold(t *testing.T) {
 	require.Len(t, w.faults(), 1)
 }
 
-// faults are the failures that people were told of, so far.
+// faults are the failures that the user was told of, so far.
 func (w *World) faults() (list []wire.Fault) {
 	for _, r := range w.Reports {
 		if f, ok := r.(wire.Fault); ok {

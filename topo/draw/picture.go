@@ -18,7 +18,7 @@ const (
 	many    = 64  // last-level caches above which none is drawn
 )
 
-// Picture is a machine for people: packages, NUMA nodes, last-level caches and
+// Picture is a machine for the user: packages, NUMA nodes, last-level caches and
 // cores from the outside in, with the devices of each NUMA node below it, then
 // what is at no NUMA node, then the notes. It is plain ASCII in lines of at
 // most 100 columns, whatever the names in sysfs hold, and the same for equal

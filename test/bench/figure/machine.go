@@ -16,7 +16,7 @@ import (
 // Machine is where a benchmark runs: without it no time means anything.
 func Machine() string {
 	model := "processor unknown"
-	text, _ := os.ReadFile("/proc/cpuinfo") // for people
+	text, _ := os.ReadFile("/proc/cpuinfo") // for the user
 	for line := range strings.Lines(string(text)) {
 		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
 			model = strings.TrimSpace(value)

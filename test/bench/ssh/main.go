@@ -142,7 +142,7 @@ func (s *series) login(host string, more []string) error {
 }
 
 func report(ours *series, theirs []*series) error {
-	version, _ := exec.Command("ssh", "-V").CombinedOutput() // for people
+	version, _ := exec.Command("ssh", "-V").CombinedOutput() // for the user
 	fmt.Println(figure.Machine())
 	fmt.Printf("one ssh hop, %d rounds turn by turn, %s\n", len(ours.wall), strings.TrimSpace(string(version)))
 	for _, s := range append([]*series{ours}, theirs...) {

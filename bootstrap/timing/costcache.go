@@ -9,9 +9,9 @@ import (
 	"ibrun/bootstrap/tree"
 )
 
-// Book is what earlier launches have cost, by launcher and site. Its text is
+// CostCache is what earlier launches have cost, by launcher and site. Its text is
 // JSON with a version, so that another build's may be told from ours.
-type Book struct {
+type CostCache struct {
 	Version int    `json:"version"`
 	Places  []Site `json:"places"` // the last to be written first
 }
@@ -32,23 +32,23 @@ type Entry struct {
 }
 
 const (
-	bookVersion = 1
-	mostSeen    = 15 // launches of one site: the median of them counts
-	mostSites   = 64
-	maxBook     = 1 << 20 // bytes of a book that is worth reading
-	longest     = time.Hour
+	costCacheVersion = 1
+	mostSeen         = 15 // launches of one site: the median of them counts
+	mostSites        = 64
+	maxCostCache     = 1 << 20 // bytes of a cost cache that is worth reading
+	longest          = time.Hour
 
 	// EnoughSessions is how many one parent must have made for a launch to be
 	// remembered: fewer run side by side and say nothing of the time between starts.
 	EnoughSessions = 8
 )
 
-// ParseBook reads a book. Whatever is not one is an empty one: it is a memory,
+// ParseCostCache reads a cost cache. Whatever is not one is an empty one: it is a memory,
 // and a job must not suffer from a bad one.
-func ParseBook(text []byte) Book {
-	var b Book
-	if len(text) > maxBook || json.Unmarshal(text, &b) != nil || b.Version != bookVersion {
-		return Book{Version: bookVersion}
+func ParseCostCache(text []byte) CostCache {
+	var b CostCache
+	if len(text) > maxCostCache || json.Unmarshal(text, &b) != nil || b.Version != costCacheVersion {
+		return CostCache{Version: costCacheVersion}
 	}
 	for i := range b.Places {
 		s := &b.Places[i]
@@ -62,14 +62,14 @@ func ParseBook(text []byte) Book {
 	return b
 }
 
-// Bytes is what ParseBook reads.
-func (b Book) Bytes() []byte {
+// Bytes is what ParseCostCache reads.
+func (b CostCache) Bytes() []byte {
 	text, _ := json.MarshalIndent(b, "", " ") // of numbers and strings: it cannot fail
 	return append(text, '\n')
 }
 
 // Note adds a launch, and reports whether it has shown enough to be worth it.
-func (b *Book) Note(launcher, site string, f Fit) bool {
+func (b *CostCache) Note(launcher, site string, f Fit) bool {
 	if f.Most < EnoughSessions {
 		return false
 	}
@@ -85,13 +85,13 @@ func (b *Book) Note(launcher, site string, f Fit) bool {
 	return true
 }
 
-func (b Book) find(launcher, site string) int {
+func (b CostCache) find(launcher, site string) int {
 	return slices.IndexFunc(b.Places, func(s Site) bool { return s.Launcher == launcher && s.Site == site })
 }
 
 // Cost is what launches to a site have cost, and how many there were; ok is
 // false if there was none. The window is not among them: it belongs to a job.
-func (b Book) Cost(launcher, site string) (c tree.Cost, launches int, ok bool) {
+func (b CostCache) Cost(launcher, site string) (c tree.Cost, launches int, ok bool) {
 	i := b.find(launcher, site)
 	if i < 0 {
 		return c, 0, false

@@ -16,8 +16,8 @@ func seen(seq, rem time.Duration) Fit {
 	return Fit{Cost: tree.Cost{SEQ: seq, REM: rem}, InFlight: 16, Sessions: 40, Most: 40}
 }
 
-func TestBookKeepsMedians(t *testing.T) {
-	b := ParseBook(nil)
+func TestCostCacheKeepsMedians(t *testing.T) {
+	b := ParseCostCache(nil)
 	for i := range 40 {
 		rem := 100 * time.Millisecond
 		if i%3 == 0 {
@@ -25,7 +25,7 @@ func TestBookKeepsMedians(t *testing.T) {
 		}
 		require.True(t, b.Note("ssh", "node", seen(20*time.Millisecond, rem)))
 	}
-	b = ParseBook(b.Bytes())
+	b = ParseCostCache(b.Bytes())
 	c, launches, ok := b.Cost("ssh", "node")
 	require.True(t, ok)
 	require.Equal(t, mostSeen, launches)
@@ -35,15 +35,15 @@ func TestBookKeepsMedians(t *testing.T) {
 }
 
 func TestTooFewSessionsAreNotNoted(t *testing.T) {
-	b := ParseBook(nil)
+	b := ParseCostCache(nil)
 	f := seen(time.Millisecond, time.Second)
 	f.Most = EnoughSessions - 1
 	require.False(t, b.Note("ssh", "node", f))
 	require.Empty(t, b.Places)
 }
 
-func TestBookIsBounded(t *testing.T) {
-	b := ParseBook(nil)
+func TestCostCacheIsBounded(t *testing.T) {
+	b := ParseCostCache(nil)
 	for i := range 3 * mostSites {
 		b.Note("ssh", strconv.Itoa(i), seen(time.Millisecond, time.Second))
 	}
@@ -52,32 +52,32 @@ func TestBookIsBounded(t *testing.T) {
 	require.True(t, ok, "the newest stays")
 }
 
-// Whatever a file holds, there is a book; what is impossible in it does not count.
-func TestGarbageIsAnEmptyBook(t *testing.T) {
-	good := ParseBook(nil)
+// Whatever a file holds, there is a cost cache; what is impossible in it does not count.
+func TestGarbageIsAnEmptyCostCache(t *testing.T) {
+	good := ParseCostCache(nil)
 	good.Note("ssh", "node", seen(time.Millisecond, time.Second))
 	other := good
 	other.Version = 2
-	wild := Book{Version: bookVersion, Places: []Site{{Launcher: "ssh", Site: "node", Seen: []Entry{{SEQ: -1, REM: time.Second}, {SEQ: time.Second, REM: 1 << 62}}}}}
+	wild := CostCache{Version: costCacheVersion, Places: []Site{{Launcher: "ssh", Site: "node", Seen: []Entry{{SEQ: -1, REM: time.Second}, {SEQ: time.Second, REM: 1 << 62}}}}}
 	for name, text := range map[string]string{
-		"empty": "", "binary": "\x00\xff\x1f", "text": "hello", "array": "[]", "half": string(good.Bytes()[:40]), "huge": strings.Repeat(" ", maxBook) + "{}",
+		"empty": "", "binary": "\x00\xff\x1f", "text": "hello", "array": "[]", "half": string(good.Bytes()[:40]), "huge": strings.Repeat(" ", maxCostCache) + "{}",
 		"another version": string(other.Bytes()), "other types": `{"version":1,"places":[{"seen":[{"seq_ns":"x"}]}]}`, "impossible": string(wild.Bytes()), "null": `{"version":1,"places":null}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := ParseBook([]byte(text))
+			b := ParseCostCache([]byte(text))
 			require.Empty(t, b.Places)
-			require.Equal(t, bookVersion, b.Version)
+			require.Equal(t, costCacheVersion, b.Version)
 		})
 	}
-	require.Len(t, ParseBook(good.Bytes()).Places, 1)
+	require.Len(t, ParseCostCache(good.Bytes()).Places, 1)
 }
 
-func FuzzParseBook(f *testing.F) {
-	good := ParseBook(nil)
+func FuzzParseCostCache(f *testing.F) {
+	good := ParseCostCache(nil)
 	good.Note("ssh", "node", seen(time.Millisecond, time.Second))
 	f.Add(good.Bytes())
 	f.Fuzz(func(t *testing.T, text []byte) {
-		b := ParseBook(text)
+		b := ParseCostCache(text)
 		for _, s := range b.Places {
 			c, _, ok := b.Cost(s.Launcher, s.Site)
 			require.True(t, ok)
