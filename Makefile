@@ -91,7 +91,7 @@ test-ib: ib-packages ## tests on real verbs devices: Soft-RoCE in a virtual mach
 	@[ "$$(id -u)" != 0 ] || [ -z "$(TAGS)" ] || { echo "no header of libibverbs, though it was installed" >&2; exit 1; }
 	[ "$$(id -u)" != 0 ] || export IBRUN_TEST_ALL=1; go test $(TAGS) -count=1 -p 1 -v $$(go list ./... | grep -xE '$(BOOTING)')
 	IBRUN_TEST_VERBS_REAL=vm go test $(TAGS) -count=1 ./cgo/verbs
-	IBRUN_TEST_VERBS_REAL=vm go test $(TAGS) -count=1 -v -run StormsOver ./lazy -storms=6
+	IBRUN_TEST_VERBS_REAL=vm go test $(TAGS) -count=1 -v -run SchedulesOver ./lazy -schedules=6
 
 ib-packages:
 	@test/packages $(IB_PACKAGES)

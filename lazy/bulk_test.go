@@ -180,10 +180,10 @@ func (b burst) run(t *testing.T) (moves uint64) {
 // A pair that should move to a stream does, in every schedule, once in each direction that should; a pair that should not
 // does not.
 func TestBursts(t *testing.T) {
-	seeds := []uint64{*oneStorm}
-	if *oneStorm == 0 {
+	seeds := []uint64{*oneSchedule}
+	if *oneSchedule == 0 {
 		seeds = nil
-		for seed := range uint64(4 * *storms) {
+		for seed := range uint64(4 * *schedules) {
 			seeds = append(seeds, seed)
 		}
 	}
@@ -195,5 +195,5 @@ func TestBursts(t *testing.T) {
 		}
 	}
 	t.Logf("%d schedules, %d moves", len(seeds), moves)
-	require.True(t, *oneStorm > 0 || moves > uint64(len(seeds)))
+	require.True(t, *oneSchedule > 0 || moves > uint64(len(seeds)))
 }

@@ -39,8 +39,8 @@ var fakeLibrary = sync.OnceValue(func() error {
 			LID: uint16(i + 3), SMLID: 1, GIDs: []verbs.GID{{Type: verbs.GIDIB, Addr: [16]byte{0: 0xfe, 1: 0x80, 15: byte(i + 1)}}},
 		}}})
 	}
-	if os.Getenv(ownVariable) == stormTest {
-		node.Faults = fakeverbs.Faults{Seed: *oneStorm + 1, Lose: 30, Double: 10, Swap: 10}
+	if os.Getenv(ownVariable) == scheduleTest {
+		node.Faults = fakeverbs.Faults{Seed: *oneSchedule + 1, Lose: 30, Double: 10, Swap: 10}
 		node.QPN = 100 // the lowest free number, so that the next incarnation has the queue pair of the one before
 	}
 	if os.Getenv(ownVariable) == memoryTest {
@@ -85,21 +85,21 @@ func own(t *testing.T, args ...string) bool {
 	return false
 }
 
-const stormTest = "TestStormsOverInfiniBand"
+const scheduleTest = "TestSchedulesOverInfiniBand"
 
-// TestStormsOverInfiniBand runs the schedules in a process where 30 % of the datagrams are lost, those that make streams
+// TestSchedulesOverInfiniBand runs the schedules in a process where 30 % of the datagrams are lost, those that make streams
 // included, and others come twice or late. In a machine with Soft-RoCE the network is what it is.
-func TestStormsOverInfiniBand(t *testing.T) {
-	if !inside.In() && !own(t, "-test.parallel=15", fmt.Sprintf("-storms=%d", *storms), fmt.Sprintf("-seed=%d", *oneStorm)) {
+func TestSchedulesOverInfiniBand(t *testing.T) {
+	if !inside.In() && !own(t, "-test.parallel=15", fmt.Sprintf("-schedules=%d", *schedules), fmt.Sprintf("-seed=%d", *oneSchedule)) {
 		return
 	}
 	const together = 15 // they mostly wait
-	at := weather(t, *storms, together, func(t *testing.T, seed uint64) *storm {
+	at := runSchedules(t, *schedules, together, func(t *testing.T, seed uint64) *schedule {
 		s := draw(t, seed, false, overIB)
 		s.run()
 		return s
 	})
-	require.True(t, at > 0 || inside.In() || *oneStorm > 0)
+	require.True(t, at > 0 || inside.In() || *oneSchedule > 0)
 }
 
 // waiters are receivers of a rank that waits for another, and for any.

@@ -13,11 +13,11 @@ import (
 	"ibrun/topo"
 )
 
-// weighRole is the hidden role that says what a node has to give.
-const weighRole = ":weigh"
+// loadRole is the hidden role that says what a node has to give.
+const loadRole = ":load"
 
-// weighMain prints how many cores' worth of time is free here, in hundredths.
-func weighMain() int {
+// loadMain prints how many cores' worth of time is free here, in hundredths.
+func loadMain() int {
 	fmt.Println(weight(topo.Read(pseudo.Here())))
 	return 0
 }
@@ -44,16 +44,16 @@ func allowedCores(m *topo.Machine) (n uint32) {
 	return n
 }
 
-// weigh asks every node of the allocation what it has to give, with a job of
+// measureLoad asks every node of the allocation what it has to give, with a job of
 // one rank on each that runs ibrun itself. The code is not 0 if a node could
 // not be asked, which the reporter has said by then.
-func (r *request) weigh(at surroundings, say *reporter) (code int, err error) {
+func (r *request) measureLoad(at surroundings, say *reporter) (code int, err error) {
 	ask := newRequest()
 	ask.hosts, ask.exclude, ask.noLocal = r.everywhere(), r.exclude, r.noLocal
 	ask.manager = r.manager
 	ask.launch, ask.tree, ask.perNode, ask.preflight, ask.stdin = r.launch, r.tree, 1, false, "none"
 	ask.binding.Bind = job.Unbound
-	ask.segments = []segment{{argv: []string{"/proc/self/exe", weighRole}, dir: "/"}}
+	ask.segments = []segment{{argv: []string{"/proc/self/exe", loadRole}, dir: "/"}}
 	p, err := makePlan(ask, at)
 	if err != nil {
 		return 0, err

@@ -77,7 +77,7 @@ func launch(args []string) int {
 		return r.examine(at, say)
 	}
 	if r.byLoad && r.action == run {
-		if code, err := r.weigh(at, say); err != nil {
+		if code, err := r.measureLoad(at, say); err != nil {
 			return complain(err)
 		} else if code != 0 {
 			return code

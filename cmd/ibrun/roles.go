@@ -29,8 +29,8 @@ func role(args []string) (code int, ok bool) {
 		return reaper.SweepMain(args[1:]), true
 	case agent.SpawnedRole:
 		return spawnedMain(), true
-	case weighRole:
-		return weighMain(), true
+	case loadRole:
+		return loadMain(), true
 	case doctorRole:
 		return doctorMain(args[1:]), true
 	case spawn.LimitRole:

@@ -22,7 +22,7 @@ func driver(t *testing.T, open Opener, x *Box) (fabric.Driver, fabric.Fabric) {
 	return d, from
 }
 
-// driverOrNone sees to it that the laws for drivers are not passed over.
+// driverOrNone sees to it that the promises for drivers are not passed over.
 func driverOrNone(t *testing.T, open Opener, o Options) {
 	f, _ := endpoint(t, open)
 	_, is := f.(fabric.Driver)

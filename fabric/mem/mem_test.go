@@ -16,7 +16,7 @@ import (
 	"ibrun/fabric/fabrictest"
 )
 
-func TestLaw(t *testing.T) {
+func TestConformance(t *testing.T) {
 	for name, f := range map[string]Faults{
 		"clean": {},
 		"nasty": {Loss: 0.3, Dup: 0.2, Reorder: 0.2, Delay: 200 * time.Microsecond, Jitter: time.Millisecond},

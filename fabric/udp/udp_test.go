@@ -26,7 +26,7 @@ func open(t *testing.T, cfg Config) (*Fabric, *fabrictest.Box) {
 	return f, x
 }
 
-func TestLaw(t *testing.T) {
+func TestConformance(t *testing.T) {
 	for _, text := range []string{"127.0.0.1", "::1"} {
 		addr := netip.MustParseAddr(text)
 		t.Run(text, func(t *testing.T) {

@@ -18,12 +18,12 @@ var (
 	schedules = flag.Int("schedules", 100_000, "schedules of two ranks; a tenth of that for eight")
 )
 
-// pick makes the weather of a schedule.
-func pick(seed uint64, ranks int) weather {
+// pick makes the runSchedules of a schedule.
+func pick(seed uint64, ranks int) runSchedules {
 	r := rand.New(rand.NewPCG(seed, 1))
 	of := func(list ...float64) float64 { return list[r.IntN(len(list))] }
 	span := func(list ...time.Duration) time.Duration { return list[r.IntN(len(list))] }
-	k := weather{
+	k := runSchedules{
 		ranks: ranks,
 		loss:  of(0, 0.01, 0.1, 0.3, 0.5), dup: of(0, 0, 0.05, 0.3), late: of(0, 0.02, 0.1, 0.5),
 		delay: span(20*time.Microsecond, 100*time.Microsecond, time.Millisecond), sway: span(0, 50*time.Microsecond, time.Millisecond, 20*time.Millisecond),
@@ -109,7 +109,7 @@ func (w *world) plan() {
 	})
 }
 
-// curtain comes a minute after the weather has cleared and nobody stands still. Both sides of a pair
+// curtain comes a minute after the runSchedules has cleared and nobody stands still. Both sides of a pair
 // must agree by then, and whatever is open must close when asked.
 func (w *world) curtain() {
 	for _, r := range w.ranks {

@@ -10,8 +10,8 @@ import (
 	"ibrun/fabric"
 )
 
-// weather is what one schedule does to its packets, answers and ranks.
-type weather struct {
+// runSchedules is what one schedule does to its packets, answers and ranks.
+type runSchedules struct {
 	ranks        int
 	loss, dup    float64
 	late         float64       // a copy comes again after up to half a second
@@ -20,7 +20,7 @@ type weather struct {
 	wrong        float64       // answers that a living rank is gone, or too old ones
 	stale        float64       // answers from a cache that name an old incarnation
 	slow         time.Duration // to take a message, at most
-	active       time.Duration // then the weather clears
+	active       time.Duration // then the runSchedules clears
 	sends, rests int
 	size         int // of messages, bytes
 	restarts     int
@@ -38,7 +38,7 @@ type weather struct {
 
 // world is ranks, a network and an agent under virtual time.
 type world struct {
-	weather
+	runSchedules
 	rng     *rand.Rand
 	now     time.Duration
 	serial  uint64
@@ -110,12 +110,12 @@ type fate struct {
 	delivered, lost, acked bool
 }
 
-func newWorld(seed uint64, k weather) *world {
-	w := &world{weather: k, rng: rand.New(rand.NewPCG(seed, 7)), cut: map[[2]int]time.Duration{}}
+func newWorld(seed uint64, k runSchedules) *world {
+	w := &world{runSchedules: k, rng: rand.New(rand.NewPCG(seed, 7)), cut: map[[2]int]time.Duration{}}
 	for id := range k.ranks {
 		w.ranks = append(w.ranks, &rank{id: id, ends: make([]*end, k.ranks), from: make([]uint16, k.ranks)})
 	}
-	w.weather.ranks = k.ranks
+	w.runSchedules.ranks = k.ranks
 	for _, r := range w.ranks {
 		w.start(r)
 	}

@@ -1,4 +1,4 @@
-// Package fabrictest is the law for fabrics: what package fabric promises, as
+// Package fabrictest is the conformance suite for fabrics: what package fabric promises, as
 // tests that every implementation runs. It knows no implementation, and asks
 // for nothing that the contract does not promise.
 package fabrictest
@@ -28,15 +28,15 @@ type Options struct {
 // takes so long unless it hangs.
 const patience = 30 * time.Second
 
-// law is one promise.
-type law struct {
+// promise is one part of the suite.
+type promise struct {
 	name string
 	hold func(*testing.T, Opener, Options)
 }
 
-// Run holds a fabric against the law.
+// Run runs a fabric through the conformance suite.
 func Run(t *testing.T, open Opener, o Options) {
-	laws := []law{
+	promises := []promise{
 		{"datagrams are whole", whole},
 		{"too long", tooLong},
 		{"many senders", manySenders},
@@ -57,10 +57,10 @@ func Run(t *testing.T, open Opener, o Options) {
 		{"another endpoint differs", differs},
 	}
 	if o.Driver {
-		laws = append(laws, law{"driven by many", drivenByMany}, law{"a drive ends", driveEnds}, law{"close waits for a driver", closeWaitsForDriver})
+		promises = append(promises, promise{"driven by many", drivenByMany}, promise{"a drive ends", driveEnds}, promise{"close waits for a driver", closeWaitsForDriver})
 	}
-	for _, law := range laws {
-		t.Run(law.name, func(t *testing.T) { law.hold(t, open, o) })
+	for _, p := range promises {
+		t.Run(p.name, func(t *testing.T) { p.hold(t, open, o) })
 	}
 }
 

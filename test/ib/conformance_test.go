@@ -12,7 +12,7 @@ import (
 	"ibrun/test/rdmavm/inside"
 )
 
-// TestFabric holds the fabric against the law on a device that moves packets.
+// TestFabric holds the fabric against the conformance suite on a device that moves packets.
 func TestFabric(t *testing.T) {
 	inside.Require(t)
 	fabrictest.Run(t, func(t *testing.T, sink fabric.Sink) fabric.Fabric {

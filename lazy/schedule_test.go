@@ -22,13 +22,13 @@ import (
 )
 
 var (
-	storms   = flag.Int("storms", 30, "schedules of real tables over a device; ten times that in virtual time")
-	oneStorm = flag.Uint64("seed", 0, "run only this one")
+	schedules   = flag.Int("schedules", 30, "schedules of real tables over a device; ten times that in virtual time")
+	oneSchedule = flag.Uint64("seed", 0, "run only this one")
 )
 
-// storm is what lazy/peer's schedules are, with real tables over a real fabric: who sends how much to whom, which pairs rest
+// schedule is a randomized schedule test as lazy/peer has, with real tables over a real fabric: who sends how much to whom, which pairs rest
 // meanwhile and who starts again comes from a seed. Who comes first in the end is the machine's.
-type storm struct {
+type schedule struct {
 	*world
 	seed     uint64
 	count    int // messages of each incarnation to each rank
@@ -44,10 +44,10 @@ type storm struct {
 
 // draw makes the schedule of a seed. In some of those in which ranks start again there are no streams: a stream that breaks ends its
 // pair for good, and a device takes ten seconds to find that out, which only virtual time has.
-func draw(t testing.TB, seed uint64, virtual bool, open func(fabric.Sink) (fabric.Fabric, error)) *storm {
+func draw(t testing.TB, seed uint64, virtual bool, open func(fabric.Sink) (fabric.Fabric, error)) *schedule {
 	r := rand.New(rand.NewPCG(seed, 3))
 	of := func(list ...int) int { return list[r.IntN(len(list))] }
-	s := &storm{
+	s := &schedule{
 		seed: seed, count: of(5, 20, 40, 120), most: of(40, 600, 3000, 9000, 30000), rests: of(2, 5, 10, 1000), flushes: of(3, 1000),
 		ledger: ledger{flows: map[line]*flow{}, news: make(chan struct{}, 1)},
 	}
@@ -149,23 +149,23 @@ func (l *ledger) missing(lives func(line) bool) (what string) {
 	return ""
 }
 
-const stormHead = 14
+const scheduleHead = 14
 
 // text is the message of a number: it shows whose and which it is.
 func (k line) text(n, size int) []byte {
-	m := make([]byte, stormHead+size)
+	m := make([]byte, scheduleHead+size)
 	binary.BigEndian.PutUint32(m, k.from)
 	binary.BigEndian.PutUint16(m[4:], k.epoch)
 	binary.BigEndian.PutUint32(m[6:], k.to)
 	binary.BigEndian.PutUint32(m[10:], uint32(n))
-	for i := range m[stormHead:] {
-		m[stormHead+i] = byte(n*7 + i)
+	for i := range m[scheduleHead:] {
+		m[scheduleHead+i] = byte(n*7 + i)
 	}
 	return m
 }
 
 // begin starts what one incarnation of a rank does.
-func (s *storm) begin(ctx context.Context, rank uint32, epoch uint16) {
+func (s *schedule) begin(ctx context.Context, rank uint32, epoch uint16) {
 	table := s.startRank(rank, epoch)
 	s.takers.Go(func() { s.take(ctx, table, rank) })
 	for to := range s.layout.Ranks() {
@@ -176,7 +176,7 @@ func (s *storm) begin(ctx context.Context, rank uint32, epoch uint16) {
 }
 
 // send is one sender.
-func (s *storm) send(ctx context.Context, table *Table, k line) {
+func (s *schedule) send(ctx context.Context, table *Table, k line) {
 	r := rand.New(rand.NewPCG(s.seed, uint64(k.from)<<32|uint64(k.epoch)<<16|uint64(k.to)))
 	for range s.count {
 		m := k.text(s.ledger.begin(k), r.IntN(s.most))
@@ -200,7 +200,7 @@ func (s *storm) send(ctx context.Context, table *Table, k line) {
 
 // until does something that may fail because the other rank has started again, which excuses what was lost by it. It reports
 // false when this rank itself has ended, or the pair for good.
-func (s *storm) until(table *Table, k line, but int, do func() error) bool {
+func (s *schedule) until(table *Table, k line, but int, do func() error) bool {
 	for {
 		err := do()
 		var gone *PeerError
@@ -257,7 +257,7 @@ func (t *Table) rest(rank uint32) {
 }
 
 // take receives all that comes for one incarnation.
-func (s *storm) take(ctx context.Context, table *Table, rank uint32) {
+func (s *schedule) take(ctx context.Context, table *Table, rank uint32) {
 	newest := map[uint32]uint16{}
 	for {
 		m, err := table.Recv(ctx)
@@ -271,14 +271,14 @@ func (s *storm) take(ctx context.Context, table *Table, rank uint32) {
 			}
 			return
 		}
-		if len(m.Body) < stormHead {
+		if len(m.Body) < scheduleHead {
 			s.t.Errorf("seed %d: rank %d got %d bytes of %d", s.seed, rank, len(m.Body), m.From)
 			return
 		}
 		k := line{binary.BigEndian.Uint32(m.Body), binary.BigEndian.Uint16(m.Body[4:]), binary.BigEndian.Uint32(m.Body[6:])}
 		n := int(binary.BigEndian.Uint32(m.Body[10:]))
 		switch {
-		case k.from != m.From || k.to != rank || !bytes.Equal(m.Body, k.text(n, len(m.Body)-stormHead)):
+		case k.from != m.From || k.to != rank || !bytes.Equal(m.Body, k.text(n, len(m.Body)-scheduleHead)):
 			err = fmt.Errorf("message %d of %v is not what was sent, or came to %d", n, k, rank)
 		case k.epoch < newest[k.from]:
 			err = fmt.Errorf("message %d of %v came after one of incarnation %d", n, k, newest[k.from])
@@ -293,7 +293,7 @@ func (s *storm) take(ctx context.Context, table *Table, rank uint32) {
 }
 
 // again ends a rank without a word and starts it as its next incarnation.
-func (s *storm) again(ctx context.Context, rank uint32) {
+func (s *schedule) again(ctx context.Context, rank uint32) {
 	old := s.table(rank)
 	require.NoError(s.t, old.Close())
 	s.ledger.excuse(0, func(k line) bool { return k.to == rank })
@@ -304,7 +304,7 @@ func (s *storm) again(ctx context.Context, rank uint32) {
 }
 
 // run is the whole of it.
-func (s *storm) run() {
+func (s *schedule) run() {
 	ctx := within(s.t)
 	ranks := s.layout.Ranks()
 	for r := range ranks {
@@ -339,7 +339,7 @@ func (l *ledger) seen() int {
 }
 
 // atRest asks all pairs to rest, and says whether they do.
-func (s *storm) atRest() bool {
+func (s *schedule) atRest() bool {
 	all := true
 	for r := range s.layout.Ranks() {
 		for to := range s.layout.Ranks() {
@@ -360,11 +360,11 @@ func (s *storm) atRest() bool {
 	return all
 }
 
-// TestStorms runs the schedules over a network in this process, in virtual time.
-func TestStorms(t *testing.T) {
+// TestSchedules runs the schedules over a network in this process, in virtual time.
+func TestSchedules(t *testing.T) {
 	faults := mem.Faults{Loss: 0.3, Dup: 0.1, Reorder: 0.1, Delay: 100 * time.Microsecond, Jitter: 300 * time.Microsecond}
-	weather(t, 10**storms, 1, func(t *testing.T, seed uint64) *storm {
-		var s *storm
+	runSchedules(t, 10**schedules, 1, func(t *testing.T, seed uint64) *schedule {
+		var s *schedule
 		synctest.Test(t, func(t *testing.T) {
 			s = draw(t, seed, true, overMem(mem.New(seed, faults)))
 			s.run()
@@ -373,11 +373,11 @@ func TestStorms(t *testing.T) {
 	})
 }
 
-// weather runs so many storms, some at a time, and holds that they were some. It returns how many ranks started again at their
+// runSchedules runs so many schedules, several at a time, and checks that there were some. It returns how many ranks started again at their
 // old address.
-func weather(t *testing.T, count, shards int, run func(t *testing.T, seed uint64) *storm) (at int) {
-	if *oneStorm > 0 {
-		return run(t, *oneStorm).at
+func runSchedules(t *testing.T, count, shards int, run func(t *testing.T, seed uint64) *schedule) (at int) {
+	if *oneSchedule > 0 {
+		return run(t, *oneSchedule).at
 	}
 	var mu sync.Mutex
 	var sum sums
