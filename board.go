@@ -51,9 +51,9 @@ func (w *World) put(key string, value []byte) (done chan bool, err error) {
 	return done, w.control.Send(wire.Put{Key: w.mark + key, Value: value})
 }
 
-// putBeside puts this rank's second address where those look for it who need it.
-func (w *World) putBeside(tuple fabric.Tuple) {
-	_, _ = w.put(lazy.BesideKey, tuple.Append(nil)) // a lost agent ends the world
+// putSecondary puts this rank's second address where those look for it who need it.
+func (w *World) putSecondary(tuple fabric.Tuple) {
+	_, _ = w.put(lazy.SecondaryKey, tuple.Append(nil)) // a lost agent ends the world
 }
 
 // sizes says what is wrong with those of a key and a value. The agent would

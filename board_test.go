@@ -13,7 +13,7 @@ import (
 func TestKeys(t *testing.T) {
 	require.NoError(t, sizes("k", nil))
 	require.NoError(t, sizes("k\x00", make([]byte, wire.MaxValue)))
-	for _, bad := range []string{"", strings.Repeat("k", wire.MaxKey+1), lazy.BesideKey, "\x00"} {
+	for _, bad := range []string{"", strings.Repeat("k", wire.MaxKey+1), lazy.SecondaryKey, "\x00"} {
 		require.Error(t, sizes(bad, nil), "%q", bad)
 	}
 	require.Error(t, sizes("k", make([]byte, wire.MaxValue+1)))

@@ -57,8 +57,8 @@ func (w *World) ways(cfg *lazy.Config, first bool) {
 		}
 		cfg.Worth = streamAfter
 		if how.Fabric == "auto" { // other nodes may have none
-			cfg.Beside = func(to fabric.Sink) fabric.Fabric { return openBeside(w.welcome, to) }
-			cfg.Besides = w.putBeside
+			cfg.Secondary = func(to fabric.Sink) fabric.Fabric { return openSecondary(w.welcome, to) }
+			cfg.SecondaryOpened = w.putSecondary
 		}
 	}
 	cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) {
@@ -130,9 +130,9 @@ func chooseEthernet(w wire.Welcome) (udp.Choice, error) {
 	return udp.Choose(w.How.Iface, path, links)
 }
 
-// openBeside opens an Ethernet address for peers whose node has no InfiniBand; nil:
+// openSecondary opens an Ethernet address for peers whose node has no InfiniBand; nil:
 // there is none, and those will be told where both are.
-func openBeside(w wire.Welcome, to fabric.Sink) fabric.Fabric {
+func openSecondary(w wire.Welcome, to fabric.Sink) fabric.Fabric {
 	at, err := chooseEthernet(w)
 	if err != nil {
 		return nil

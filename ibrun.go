@@ -193,7 +193,7 @@ func (w *World) listen() {
 		switch m := m.(type) {
 		case wire.Answer:
 			m.Key = strings.TrimPrefix(m.Key, w.mark)
-			if m.Key == "" || m.Key == lazy.BesideKey {
+			if m.Key == "" || m.Key == lazy.SecondaryKey {
 				w.table.Answered(m)
 			} else {
 				w.got(m)

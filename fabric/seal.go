@@ -70,7 +70,7 @@ type Seal struct {
 	count atomic.Uint64
 }
 
-// NewSeal makes the seal of one rank in one incarnation.
+// NewSeal makes the seal of one rank in one epoch.
 func NewSeal(key Key, rank uint32, epoch uint16) *Seal {
 	block, err := aes.NewCipher(key[:16])
 	if err != nil {

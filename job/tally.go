@@ -25,7 +25,7 @@ const (
 	CountDatagrams                  // datagrams sent
 	CountRetransmits                // segments sent again
 	CountStrangers                  // datagrams of others, dropped
-	CountRejects                    // messages to an incarnation that is gone
+	CountRejects                    // messages to an epoch that is gone
 	CountPuts                       // PMI: values put
 	CountGets                       // PMI: values asked for
 	CountFences                     // PMI: barriers and fences that a rank took part in

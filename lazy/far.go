@@ -32,8 +32,8 @@ type far struct {
 	checking bool   // the agent has been asked whether it runs
 	moved    pair   // its stream
 
-	before uint64 // Repeated when it took the slot
-	beside beside
+	before    uint64 // Repeated when it took the slot
+	secondary secondary
 
 	failures int   // so far
 	err      error // the last one
@@ -65,8 +65,8 @@ func (t *Table) far(rank uint32) *far {
 			Self: t.cfg.Rank, Rank: rank, Epoch: t.cfg.Epoch, Tuple: t.fabric.Tuple(), MTU: t.mtu(),
 			Stage: moveAt, Seed: uint64(t.cfg.Rank)<<32 | uint64(rank), Scratch: &t.scratch,
 		}
-		if t.beside != nil {
-			cfg.Beside = t.beside.Tuple()
+		if t.secondary != nil {
+			cfg.Secondary = t.secondary.Tuple()
 		}
 		f.peer = peer.New(cfg)
 		f.timer = time.AfterFunc(time.Hour, f.tick)

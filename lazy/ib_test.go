@@ -41,7 +41,7 @@ var fakeLibrary = sync.OnceValue(func() error {
 	}
 	if os.Getenv(ownVariable) == scheduleTest {
 		node.Faults = fakeverbs.Faults{Seed: *oneSchedule + 1, Lose: 30, Double: 10, Swap: 10}
-		node.QPN = 100 // the lowest free number, so that the next incarnation has the queue pair of the one before
+		node.QPN = 100 // the lowest free number, so that the next epoch has the queue pair of the one before
 	}
 	if os.Getenv(ownVariable) == memoryTest {
 		node.MemLock = 400 << 10 // enough for datagrams
@@ -176,15 +176,15 @@ func overEthernet(s fabric.Sink) (fabric.Fabric, error) {
 
 // mixed is a world of four nodes, of which two have InfiniBand, and Ethernet
 // besides unless beside is nil.
-func mixed(t *testing.T, beside func(fabric.Sink) fabric.Fabric) *world {
+func mixed(t *testing.T, secondary func(fabric.Sink) fabric.Fabric) *world {
 	w := newWorld(t, 4, 1, overIB)
-	w.besides = map[uint32]fabric.Tuple{}
+	w.secondaries = map[uint32]fabric.Tuple{}
 	w.config = func(c *Config) {
 		c.Worth = 16
 		if rank := c.Rank; rank%2 == 1 {
 			c.Open = overEthernet
 		} else {
-			c.Beside, c.Besides = beside, func(tuple fabric.Tuple) { w.besides[rank] = tuple }
+			c.Secondary, c.SecondaryOpened = secondary, func(tuple fabric.Tuple) { w.secondaries[rank] = tuple }
 		}
 	}
 	return w.start()

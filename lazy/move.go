@@ -106,7 +106,7 @@ func (f *far) ask() {
 }
 
 // askAgain is for a connection that opens: who was asked in the one before may
-// be another incarnation now, or have forgotten. Whoever has not is not
+// be another epoch now, or have forgotten. Whoever has not is not
 // disturbed, as the token is the same.
 func (f *far) askAgain() {
 	if m := &f.moved; m.started && m.stream == nil && m.asked != 0 && m.asked < f.opens {

@@ -68,12 +68,12 @@ func (t *Table) resolved(f *far, tuple fabric.Tuple, epoch uint16, fresh bool) {
 		return
 	}
 	if t.fabric.Tuple().Kind.Ethernet() && !tuple.Kind.Ethernet() {
-		if f.beside.epoch != epoch {
-			t.askBeside(f, epoch)
+		if f.secondary.epoch != epoch {
+			t.askSecondary(f, epoch)
 			return
 		}
-		if f.beside.tuple.Kind != fabric.NONE { // else the fabric says why it cannot
-			tuple = f.beside.tuple
+		if f.secondary.tuple.Kind != fabric.NONE { // else the fabric says why it cannot
+			tuple = f.secondary.tuple
 		}
 	}
 	ev := peer.Event{Kind: peer.Resolved, Tuple: tuple, Epoch: epoch, Fresh: fresh}
@@ -122,8 +122,8 @@ func (t *Table) Answered(m wire.Answer) {
 	if t.stopped || m.Rank >= t.cfg.Layout.Ranks() {
 		return
 	}
-	if m.Key == BesideKey {
-		t.answeredBeside(m)
+	if m.Key == SecondaryKey {
+		t.answeredSecondary(m)
 		return
 	}
 	t.count(func(s *sums) { s[countAddressBytes] += uint64(len(m.Value)) })

@@ -31,12 +31,12 @@ var (
 type schedule struct {
 	*world
 	seed     uint64
-	count    int // messages of each incarnation to each rank
+	count    int // messages of each epoch to each rank
 	most     int // bytes of one
 	rests    int // one message in so many is followed by a rest
 	flushes  int
 	restarts int
-	at       int // restarts that got the address of the incarnation before
+	at       int // restarts that got the address of the epoch before
 	senders  sync.WaitGroup
 	takers   sync.WaitGroup
 	ledger   ledger
@@ -63,7 +63,7 @@ func draw(t testing.TB, seed uint64, virtual bool, open func(fabric.Sink) (fabri
 	return s
 }
 
-// line is what one incarnation of a rank sends to another rank.
+// line is what one epoch of a rank sends to another rank.
 type line struct {
 	from  uint32
 	epoch uint16
@@ -164,7 +164,7 @@ func (k line) text(n, size int) []byte {
 	return m
 }
 
-// begin starts what one incarnation of a rank does.
+// begin starts what one epoch of a rank does.
 func (s *schedule) begin(ctx context.Context, rank uint32, epoch uint16) {
 	table := s.startRank(rank, epoch)
 	s.takers.Go(func() { s.take(ctx, table, rank) })
@@ -256,7 +256,7 @@ func (t *Table) rest(rank uint32) {
 	}
 }
 
-// take receives all that comes for one incarnation.
+// take receives all that comes for one epoch.
 func (s *schedule) take(ctx context.Context, table *Table, rank uint32) {
 	newest := map[uint32]uint16{}
 	for {
@@ -281,7 +281,7 @@ func (s *schedule) take(ctx context.Context, table *Table, rank uint32) {
 		case k.from != m.From || k.to != rank || !bytes.Equal(m.Body, k.text(n, len(m.Body)-scheduleHead)):
 			err = fmt.Errorf("message %d of %v is not what was sent, or came to %d", n, k, rank)
 		case k.epoch < newest[k.from]:
-			err = fmt.Errorf("message %d of %v came after one of incarnation %d", n, k, newest[k.from])
+			err = fmt.Errorf("message %d of %v came after one of epoch %d", n, k, newest[k.from])
 		default:
 			err = s.ledger.came(k, n)
 		}
@@ -292,7 +292,7 @@ func (s *schedule) take(ctx context.Context, table *Table, rank uint32) {
 	}
 }
 
-// again ends a rank without a word and starts it as its next incarnation.
+// again ends a rank without a word and starts it as its next epoch.
 func (s *schedule) again(ctx context.Context, rank uint32) {
 	old := s.table(rank)
 	require.NoError(s.t, old.Close())

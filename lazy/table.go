@@ -90,12 +90,12 @@ type Config struct {
 	// node. Opened hears of it, with the table's locks held; it may be nil.
 	Late   bool
 	Opened func(fabric.Tuple)
-	// Beside opens a second way with the first, for peers on Ethernet where the
-	// first is not; nil, or what returns nil: there is none. Besides hears of its
+	// Secondary opens a second way with the first, for peers on Ethernet where the
+	// first is not; nil, or what returns nil: there is none. SecondaryOpened hears of its
 	// tuple before Opened hears of the first, with the table's locks held, and tells
-	// it to those who ask the agent for BesideKey; NONE: there is no such way.
-	Beside  func(fabric.Sink) fabric.Fabric
-	Besides func(fabric.Tuple)
+	// it to those who ask the agent for SecondaryKey; NONE: there is no such way.
+	Secondary       func(fabric.Sink) fabric.Fabric
+	SecondaryOpened func(fabric.Tuple)
 	// Worth is the number of messages, or of times 4 KiB, after which a pair
 	// moves to a stream while datagrams go on; 0: only when they do not
 	// suffice.
@@ -112,15 +112,15 @@ type Config struct {
 
 // Table is the peers of one rank. Methods may be called from any goroutine.
 type Table struct {
-	cfg    Config
-	way    way
-	node   uint32
-	first  uint32 // ranks of this node
-	locals uint32
-	in     *inbox
-	memory pool
-	fabric fabric.Fabric // nil before Reach
-	beside fabric.Fabric // Config.Beside; nil: none
+	cfg       Config
+	way       way
+	node      uint32
+	first     uint32 // ranks of this node
+	locals    uint32
+	in        *inbox
+	memory    pool
+	fabric    fabric.Fabric // nil before Reach
+	secondary fabric.Fabric // Config.Secondary; nil: none
 
 	began time.Time
 	ctx   context.Context // ends with Close

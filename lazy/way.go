@@ -43,7 +43,7 @@ func (t *Table) open() error {
 	if b, ok := opened.(Bounded); ok {
 		t.cfg.MaxLive = min(t.cfg.MaxLive, max(1, b.MostStreams()/int(t.locals)))
 	}
-	t.openBeside()
+	t.openSecondary()
 	tuple := opened.Tuple()
 	t.way.opened.Store(&tuple)
 	t.in.mu.Lock()
@@ -55,25 +55,25 @@ func (t *Table) open() error {
 	return nil
 }
 
-// openBeside opens the second way, if there is to be one and the first is not on
+// openSecondary opens the second way, if there is to be one and the first is not on
 // Ethernet itself.
-func (t *Table) openBeside() {
-	if t.cfg.Beside == nil || t.fabric.Tuple().Kind.Ethernet() {
+func (t *Table) openSecondary() {
+	if t.cfg.Secondary == nil || t.fabric.Tuple().Kind.Ethernet() {
 		return
 	}
 	tuple := fabric.Tuple{Kind: fabric.NONE}
-	if t.beside = t.cfg.Beside(sink{t}); t.beside != nil {
-		tuple = t.beside.Tuple()
+	if t.secondary = t.cfg.Secondary(sink{t}); t.secondary != nil {
+		tuple = t.secondary.Tuple()
 	}
-	if t.cfg.Besides != nil {
-		t.cfg.Besides(tuple)
+	if t.cfg.SecondaryOpened != nil {
+		t.cfg.SecondaryOpened(tuple)
 	}
 }
 
 // by is the way to an address.
 func (t *Table) by(to fabric.Tuple) fabric.Fabric {
-	if t.beside != nil && to.Kind.Ethernet() {
-		return t.beside
+	if t.secondary != nil && to.Kind.Ethernet() {
+		return t.secondary
 	}
 	return t.fabric
 }
@@ -81,8 +81,8 @@ func (t *Table) by(to fabric.Tuple) fabric.Fabric {
 // mtu is what every peer's packets may have.
 func (t *Table) mtu() int {
 	most := t.fabric.MTU()
-	if t.beside != nil {
-		most = min(most, t.beside.MTU())
+	if t.secondary != nil {
+		most = min(most, t.secondary.MTU())
 	}
 	return most - fabric.Overhead
 }
@@ -114,7 +114,7 @@ func (t *Table) Tuple() fabric.Tuple {
 func (w *way) close(t *Table) error {
 	w.once.Do(func() { w.err = ErrClosed })
 	var err error
-	for _, f := range []fabric.Fabric{t.fabric, t.beside} {
+	for _, f := range []fabric.Fabric{t.fabric, t.secondary} {
 		if f != nil {
 			err = errors.Join(err, f.Close())
 		}

@@ -27,15 +27,15 @@ type world struct {
 	open   func(fabric.Sink) (fabric.Fabric, error)
 	config func(*Config)
 
-	mu      sync.Mutex
-	tables  map[uint32]*Table
-	ended   map[uint32]wire.Answered
-	asks    int
-	besides map[uint32]fabric.Tuple // second addresses; as they were before any question
-	later   map[uint32]bool         // ranks that open when they are wanted
-	pairs   map[[2]uint32]bool
-	stopped map[uint32]chan struct{} // ranks that do not answer their agent until it is closed
-	wg      sync.WaitGroup
+	mu          sync.Mutex
+	tables      map[uint32]*Table
+	ended       map[uint32]wire.Answered
+	asks        int
+	secondaries map[uint32]fabric.Tuple // second addresses; as they were before any question
+	later       map[uint32]bool         // ranks that open when they are wanted
+	pairs       map[[2]uint32]bool
+	stopped     map[uint32]chan struct{} // ranks that do not answer their agent until it is closed
+	wg          sync.WaitGroup
 }
 
 func newWorld(t testing.TB, nodes, perNode uint32, open func(fabric.Sink) (fabric.Fabric, error)) *world {
@@ -128,7 +128,7 @@ func (w *world) answer(to uint32, m wire.Ask) {
 	}
 	answer := wire.Answer{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh, What: w.ended[m.Rank]}
 	if table := w.tables[to]; m.Key != "" {
-		answer.Value = w.besides[m.Rank].Append(nil)
+		answer.Value = w.secondaries[m.Rank].Append(nil)
 		w.mu.Unlock()
 		table.Answered(answer)
 		return

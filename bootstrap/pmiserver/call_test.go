@@ -36,7 +36,7 @@ func TestCalls(t *testing.T) {
 
 	h.Called(3, []byte("cmd=initack pmiid=1\n"))
 	require.Equal(t, []Effect{Words{Call: 3, Bytes: []byte("cmd=initack rc=-1 msg=no\n")}, HangUp{3}}, h.Bound(3, 0, "no"))
-	require.Equal(t, []Effect{HangUp{4}}, h.Called(4, []byte("cmd=get_maxes\n")), "the user hear nothing of it")
+	require.Equal(t, []Effect{HangUp{4}}, h.Called(4, []byte("cmd=get_maxes\n")), "the user hears nothing of it")
 	h.Called(5, []byte("cmd=initack pmiid=1\n"))
 	h.Hung(5)
 	require.Empty(t, h.Bound(5, 1, ""), "it is gone")

@@ -33,7 +33,7 @@ const (
 	Broken                      // the rank has failed
 	NoRank                      // there is no such rank, or it has no address
 	TimedOut                    // it runs, and did not answer for 30 s
-	Restarted                   // a newer incarnation took the peer's place
+	Restarted                   // a newer epoch took the peer's place
 	WasReset                    // the peer has given this connection up
 	causeCount                  // keeps String in step
 )
@@ -66,8 +66,8 @@ type Event struct {
 	Kind               EventKind
 	Packet             PacketKind
 	Cause              Cause
-	SrcEpoch, DstEpoch uint16       // incarnations that a packet names
-	Epoch              uint16       // incarnation that the agent names, 1 or more
+	SrcEpoch, DstEpoch uint16       // epochs that a packet names
+	Epoch              uint16       // epoch that the agent names, 1 or more
 	Gen                uint32       // generation of a packet
 	N                  int          // bytes, 0 or more
 	Tuple              fabric.Tuple // an address
@@ -101,8 +101,8 @@ type Effect struct {
 	Packet   PacketKind
 	Cause    Cause
 	Fresh    bool
-	DstEpoch uint16 // incarnation the packet is for
-	Least    uint16 // oldest incarnation that will do; 0: any
+	DstEpoch uint16 // epoch the packet is for
+	Least    uint16 // oldest epoch that will do; 0: any
 	Gen      uint32
 	Lost     int           // messages, 0 or more
 	At       time.Duration // on the clock of Step

@@ -15,8 +15,8 @@ func (p *Peer) address(c *cue) {
 
 // own is where a peer with such an address reaches us.
 func (p *Peer) own(to fabric.Tuple) fabric.Tuple {
-	if to.Kind.Ethernet() && p.cfg.Beside != (fabric.Tuple{}) {
-		return p.cfg.Beside
+	if to.Kind.Ethernet() && p.cfg.Secondary != (fabric.Tuple{}) {
+		return p.cfg.Secondary
 	}
 	return p.cfg.Tuple
 }

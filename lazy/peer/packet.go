@@ -12,7 +12,7 @@ type PacketKind uint8
 // The kinds of packet.
 const (
 	PacketState   PacketKind = iota + 1 // handshake
-	PacketReject                        // wrong incarnation, or a generation that has ended
+	PacketReject                        // wrong epoch, or a generation that has ended
 	PacketSegment                       // a piece of a message, with an acknowledgement
 	PacketAck                           // an acknowledgement alone
 	PacketFin                           // the sender would close
@@ -59,7 +59,7 @@ type packet struct {
 	mtu     uint16 // STATE: bytes of body
 	stamp   uint16 // STATE: when it was sent, by its sender's clock; 1 and more
 	echo    uint16 // STATE: the stamp of the one that this answers; 0: none
-	epoch   uint16 // REJECT: the living incarnation, who says so itself
+	epoch   uint16 // REJECT: the current epoch, who says so itself
 	seq     uint32 // SEGMENT
 	ack     uint32 // SEGMENT, ACK: the next segment expected
 	attempt uint32 // FIN, FINACK, FINNAK: counts from 1 in each generation

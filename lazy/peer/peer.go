@@ -19,9 +19,9 @@ import (
 // Config is what a Peer knows at birth.
 type Config struct {
 	Self, Rank uint32       // our rank and the peer's
-	Epoch      uint16       // our incarnation, 1 or more
+	Epoch      uint16       // our epoch, 1 or more
 	Tuple      fabric.Tuple // where we are reached
-	Beside     fabric.Tuple // where peers on Ethernet reach us, if Tuple is none for them; zero: nowhere else
+	Secondary  fabric.Tuple // where peers on Ethernet reach us, if Tuple is none for them; zero: nowhere else
 	MTU        int          // most bytes of a packet's body that we take or send, 512 or more
 	Window     int          // segments that we take at a time, 1 to 64; 0: 64
 	Stage      int          // bytes that may be accepted and not acknowledged; 0: 256 KiB
@@ -41,8 +41,8 @@ type Peer struct {
 	warm  bool         // a connection is wished for without a message
 	known bool         // to is an address of the peer
 	asked bool         // a question to the agent has not been answered
-	epoch uint16       // the peer's incarnation; 0: not known
-	gen   uint32       // last generation of this pair of incarnations
+	epoch uint16       // the peer's epoch; 0: not known
+	gen   uint32       // last generation of this pair of epochs
 	to    fabric.Tuple // where the peer is reached
 	mtu   int          // bytes of body, the lower of both sides
 	room  uint8        // the window the peer began with

@@ -219,21 +219,21 @@ func TestLeftGeneration(t *testing.T) {
 
 // Who has an address beside the first says that one to peers on Ethernet, and to
 // no others.
-func TestBeside(t *testing.T) {
-	first, beside := fabric.Tuple{Kind: fabric.IB, LID: 7, Num: 8}, fabric.Ethernet(netip.MustParseAddrPort("10.0.0.1:9"))
+func TestSecondary(t *testing.T) {
+	first, secondary := fabric.Tuple{Kind: fabric.IB, LID: 7, Num: 8}, fabric.Ethernet(netip.MustParseAddrPort("10.0.0.1:9"))
 	for to, says := range map[fabric.Tuple]fabric.Tuple{
 		{Kind: fabric.IB, LID: 1, Num: 2}:                          first,
-		fabric.Ethernet(netip.MustParseAddrPort("10.0.0.2:10")):    beside,
-		fabric.Ethernet(netip.MustParseAddrPort("[fd00::2]:10")):   beside,
+		fabric.Ethernet(netip.MustParseAddrPort("10.0.0.2:10")):    secondary,
+		fabric.Ethernet(netip.MustParseAddrPort("[fd00::2]:10")):   secondary,
 		{Kind: fabric.ROCE4, Addr: [16]byte{10, 0, 0, 2}, Num: 11}: first,
 	} {
 		old := packet{kind: PacketFin, attempt: 1}
-		p := New(Config{Self: 1, Rank: 2, Epoch: 2, Tuple: first, Beside: beside, MTU: 1000})
+		p := New(Config{Self: 1, Rank: 2, Epoch: 2, Tuple: first, Secondary: secondary, MTU: 1000})
 		p.Step(0, Event{Kind: Warm})
 		told := 0
 		for at, ev := range []Event{
 			{Kind: Resolved, Tuple: to, Epoch: 1},
-			{Kind: Packet, Packet: PacketFin, Gen: 9, SrcEpoch: 1, DstEpoch: 1, Tuple: to, Body: old.append(nil)}, // to an incarnation before: REJECT
+			{Kind: Packet, Packet: PacketFin, Gen: 9, SrcEpoch: 1, DstEpoch: 1, Tuple: to, Body: old.append(nil)}, // to an epoch before: REJECT
 		} {
 			for _, e := range p.Step(time.Duration(at), ev) {
 				if e.Kind != Transmit {
@@ -250,7 +250,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestRestarted: what was sent to a dead incarnation is reported, what comes
+// TestRestarted: what was sent to a dead epoch is reported, what comes
 // after goes to the living one, and nobody has to ask the agent.
 func TestRestarted(t *testing.T) {
 	w := newWorld(1, fair(2))

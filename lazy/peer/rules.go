@@ -11,8 +11,8 @@ type cue struct {
 	keep  bool
 }
 
-// arrived looks at a packet before the table does: is it for this incarnation
-// of ours, of which incarnation of the peer, of which generation.
+// arrived looks at a packet before the table does: is it for this epoch
+// of ours, of which epoch of the peer, of which generation.
 func (p *Peer) arrived(ev Event) {
 	var c cue
 	if !c.parse(ev.Packet, ev.Body) || c.kind == PacketReject && c.epoch != ev.SrcEpoch || c.kind != PacketReject && ev.Gen == 0 {
@@ -116,7 +116,7 @@ func (p *Peer) enter(gen uint32) {
 	p.fin = closing{}
 }
 
-// succeeded makes a newer incarnation the peer.
+// succeeded makes a newer epoch the peer.
 func (p *Peer) succeeded(epoch uint16) {
 	p.drop(Restarted)
 	p.adopt(epoch)

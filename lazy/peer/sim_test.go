@@ -18,7 +18,7 @@ type runSchedules struct {
 	delay, sway  time.Duration // one way, and at most that much more
 	answer       time.Duration // of the agent, at most
 	wrong        float64       // answers that a living rank is gone, or too old ones
-	stale        float64       // answers from a cache that name an old incarnation
+	stale        float64       // answers from a cache that name an old epoch
 	slow         time.Duration // to take a message, at most
 	active       time.Duration // then the runSchedules clears
 	sends, rests int
@@ -62,7 +62,7 @@ type entry struct {
 	do     func()
 }
 
-// rank is one incarnation after the other of one rank.
+// rank is one epoch after the other of one rank.
 type rank struct {
 	id     int
 	epoch  uint16
@@ -72,7 +72,7 @@ type rank struct {
 	tuple  fabric.Tuple
 	tuples []fabric.Tuple // by epoch - 1
 	ends   []*end         // by the other's id
-	from   []uint16       // by source: the newest incarnation that something was delivered of
+	from   []uint16       // by source: the newest epoch that something was delivered of
 	todo   []func()       // what waits for the core
 	behind int            // packets among it
 }
@@ -84,7 +84,7 @@ type end struct {
 	other   *rank
 	peer    *Peer
 	flow    *flow
-	flows   []*flow // of all incarnations
+	flows   []*flow // of all epochs
 	waiting []int   // sent, neither acknowledged nor lost
 	timer   uint64  // serial of the timer that counts
 	dead    bool
@@ -97,7 +97,7 @@ type end struct {
 	whenOpened func() // called once; may be nil
 }
 
-// flow is what one incarnation sent to one rank.
+// flow is what one epoch sent to one rank.
 type flow struct {
 	epoch uint16
 	sent  []fate
@@ -128,7 +128,7 @@ func (w *world) log(format string, args ...any) {
 	}
 }
 
-// start begins a rank's next incarnation, at the old address or a new one.
+// start begins a rank's next epoch, at the old address or a new one.
 func (w *world) start(r *rank) {
 	r.epoch++
 	r.alive, r.thaw = true, 0
@@ -137,7 +137,7 @@ func (w *world) start(r *rank) {
 	}
 	r.tuples = append(r.tuples, r.tuple)
 	clear(r.from)
-	w.log("rank %d starts as incarnation %d at %d", r.id, r.epoch, r.tuple.Num)
+	w.log("rank %d starts as epoch %d at %d", r.id, r.epoch, r.tuple.Num)
 	scratch := &Scratch{}
 	for _, other := range w.ranks {
 		if other == r {
@@ -374,7 +374,7 @@ func (w *world) delivered(e *end, f *Effect) {
 	}
 	src, dst := int(binary.BigEndian.Uint32(b)), int(binary.BigEndian.Uint32(b[4:]))
 	epoch, seq := binary.BigEndian.Uint16(b[8:]), int(binary.BigEndian.Uint32(b[12:]))
-	w.log("%d takes %d of %d incarnation %d", e.self.id, seq, src, epoch)
+	w.log("%d takes %d of %d epoch %d", e.self.id, seq, src, epoch)
 	for i := headLen; i < len(b); i++ {
 		if b[i] != byte(seq+i) {
 			w.broken("message %d->%d %d is not what was sent", src, dst, seq)
@@ -386,7 +386,7 @@ func (w *world) delivered(e *end, f *Effect) {
 		return
 	}
 	if epoch < e.self.from[src] || epoch != e.peer.epoch {
-		w.broken("message of incarnation %d of %d after one of %d", epoch, src, e.self.from[src])
+		w.broken("message of epoch %d of %d after one of %d", epoch, src, e.self.from[src])
 	}
 	e.self.from[src] = epoch
 	l := e.other.ends[dst].flows[epoch-1]

@@ -6,7 +6,7 @@ type input uint8
 const (
 	inWant      input = iota // a message is staged or a connection wished for; the peer's address is not known
 	inWantKnown              // the same; the address is known
-	inFound                  // the agent named an address of the incarnation we know
+	inFound                  // the agent named an address of the epoch we know
 	inMissing                // the agent answered our question: it is gone
 	inState0                 // STATE without HY: "I would connect"
 	inState1Ack              // STATE with HY and ACK
@@ -109,7 +109,7 @@ var table = []row{
 	{Resolving, inFinRefuse, Resolving, []action{doRefuse}, "as in Idle"},
 	{Resolving, inFinAck, Resolving, nil, "cannot be: of this generation it is a left one"},
 	{Resolving, inFinNak, Resolving, nil, "cannot be: of this generation it is a left one"},
-	{Resolving, inReject, Wait, []action{doAddress, doLeave, doOpen}, "REJECT has the address of the living incarnation"},
+	{Resolving, inReject, Wait, []action{doAddress, doLeave, doOpen}, "REJECT has the address of the current epoch"},
 	{Resolving, inResend, Resolving, []action{doAsk, doBack}, "the agent's answer was older than what we know"},
 	{Resolving, inGiveUp, Resolving, nil, "cannot be: the agent answers when it can"},
 	{Resolving, inRest, Resolving, nil, "somebody wants it open"},
@@ -203,9 +203,9 @@ func indexed(rows []row) (x [states][inputs]*row) {
 
 // rules are what is looked at before the table. They are part of docs/states.md.
 var rules = []string{
-	"A packet for another incarnation of ours: for an older one, answer REJECT with our epoch and tuple to where it came from if it asks for an answer (STATE, SEGMENT, FIN, and the ACK that probes a shut window); no state changes.",
-	"A packet of an older incarnation of the peer: ignore.",
-	"A packet or an agent's answer that names a newer incarnation of the peer: what was begun and not acknowledged fails as restarted; what is only staged stays; forget the address; generation 0; go on as Idle (Resolving: ask again).",
+	"A packet for another epoch of ours: for an older one, answer REJECT with our epoch and tuple to where it came from if it asks for an answer (STATE, SEGMENT, FIN, and the ACK that probes a shut window); no state changes.",
+	"A packet of an older epoch of the peer: ignore.",
+	"A packet or an agent's answer that names a newer epoch of the peer: what was begun and not acknowledged fails as restarted; what is only staged stays; forget the address; generation 0; go on as Idle (Resolving: ask again).",
 	"STATE without HY of a newer generation: the peer has left ours. What was begun and not acknowledged fails as reset; take over the generation; go on as Idle.",
 	"Anything else of a newer generation: cannot be, since the peer needs our HY first; ignore.",
 	"An older generation, and in Idle and Resolving also the present one, which has ended: \"left generation\" if it asks for an answer, else ignore. FIN of the present generation is decided in these states too.",

@@ -1,0 +1,58 @@
+package lazy
+
+import (
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+	"ibrun/lazy/peer"
+)
+
+// SecondaryKey is what a rank puts its second address under, Config.SecondaryOpened. Keys
+// of users do not begin with a zero byte.
+const SecondaryKey = "\x00beside"
+
+// secondary is a peer's second address, which ranks on Ethernet need of one whose
+// first is elsewhere.
+type secondary struct {
+	tuple fabric.Tuple // NONE: it has none
+	epoch uint16       // the epoch whose it is; 0: not known
+	asked uint16       // the epoch whose it will be; 0: nobody was asked
+}
+
+// askSecondary asks for a peer's second address. The peer has put it before its
+// first, which has been found.
+func (t *Table) askSecondary(f *far, epoch uint16) {
+	if f.secondary.asked != 0 {
+		f.secondary.asked = epoch
+		return
+	}
+	f.secondary.asked = epoch
+	t.count(func(s *sums) { s[countLookups]++ })
+	_ = t.cfg.Agent.Ask(wire.Ask{Rank: f.rank, Key: SecondaryKey, Least: t.cfg.Least}) // a lost agent ends the world
+}
+
+// answeredSecondary takes the agent's answer.
+func (t *Table) answeredSecondary(m wire.Answer) {
+	if !t.isFar(m.Rank) {
+		return
+	}
+	f := t.far(m.Rank)
+	epoch := f.secondary.asked
+	if epoch == 0 {
+		return
+	}
+	f.secondary.asked = 0
+	if m.What != wire.Found {
+		t.in.lose(m.Rank, t.about(m.Rank, reason(m.What)))
+		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: causeOf(m.What)})
+		return
+	}
+	t.count(func(s *sums) { s[countAddressBytes] += uint64(len(m.Value)) })
+	tuple, _, err := fabric.ParseTuple(m.Value)
+	if err != nil {
+		tuple = fabric.Tuple{Kind: fabric.NONE}
+	}
+	f.secondary.tuple, f.secondary.epoch = tuple, epoch
+	if first, at, ok := t.known(m.Rank, epoch); ok {
+		t.resolved(f, first, at, false)
+	}
+}
