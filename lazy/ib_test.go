@@ -175,7 +175,7 @@ func overEthernet(s fabric.Sink) (fabric.Fabric, error) {
 }
 
 // mixed is a world of four nodes, of which two have InfiniBand, and Ethernet
-// besides unless beside is nil.
+// as the secondary fabric unless secondary is nil.
 func mixed(t *testing.T, secondary func(fabric.Sink) fabric.Fabric) *world {
 	w := newWorld(t, 4, 1, overIB)
 	w.secondaries = map[uint32]fabric.Tuple{}

@@ -10,8 +10,8 @@ import (
 	"ibrun/fabric"
 )
 
-// wish is what the user asked for.
-type wish struct {
+// request is what the user asked for.
+type request struct {
 	device string // "": any
 	port   int    // 0: the first active one
 	gid    int    // index in the port's table; -1: chosen
@@ -20,7 +20,7 @@ type wish struct {
 }
 
 // parsePort reads "mlx5_0:1", "mlx5_0" or nothing.
-func parsePort(text string) (w wish, err error) {
+func parsePort(text string) (w request, err error) {
 	name, number, found := strings.Cut(text, ":")
 	w.device = name
 	if !found {
@@ -138,7 +138,7 @@ type local struct {
 
 // place makes the address of a port by one of its GIDs; -1 is none, which
 // InfiniBand within a subnet does not need.
-func (p *found) place(gid int, w wish, pkey uint16) local {
+func (p *found) place(gid int, w request, pkey uint16) local {
 	l := local{name: p.String(), port: uint8(p.number), sl: w.sl, pkey: pkey, mtu: p.port.MTU}
 	if gid >= 0 {
 		l.sgid, l.global = uint8(gid), true

@@ -30,7 +30,7 @@ func roce(gids ...verbs.GID) found {
 }
 
 func TestParsePort(t *testing.T) {
-	for text, want := range map[string]wish{"": {}, "mlx5_0": {device: "mlx5_0"}, "mlx5_1:2": {device: "mlx5_1", port: 2}} {
+	for text, want := range map[string]request{"": {}, "mlx5_0": {device: "mlx5_0"}, "mlx5_1:2": {device: "mlx5_1", port: 2}} {
 		w, err := parsePort(text)
 		require.NoError(t, err)
 		require.Equal(t, want, w)
@@ -126,7 +126,7 @@ func TestAddresses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			here := c.port.place(c.gid, wish{sl: 3}, 0)
+			here := c.port.place(c.gid, request{sl: 3}, 0)
 			require.Equal(t, c.tuple, here.tuple)
 			route, err := here.route(c.tuple)
 			require.NoError(t, err)
@@ -147,7 +147,7 @@ func inSubnet(last byte) found {
 // Ports that do not reach each other: it is said where both are, and what to do.
 func TestNoRoute(t *testing.T) {
 	at := func(p found, gid int) *local {
-		l := p.place(gid, wish{}, 0)
+		l := p.place(gid, request{}, 0)
 		return &l
 	}
 	lid, subnet1, subnet2 := at(infiniband(), -1), at(inSubnet(1), -1), at(inSubnet(2), -1)
@@ -178,7 +178,7 @@ func TestNoRoute(t *testing.T) {
 func TestSubnet(t *testing.T) {
 	here := new(found)
 	*here = inSubnet(1)
-	l := here.place(-1, wish{}, 0)
+	l := here.place(-1, request{}, 0)
 	require.Equal(t, fabric.Tuple{Kind: fabric.IBGID, LID: 932, Addr: here.gids[0].Addr}, l.tuple)
 	route, err := l.route(l.tuple)
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ type device struct {
 }
 
 // openDevice finds the port that is wanted and opens its device.
-func openDevice(w wish) (*device, error) {
+func openDevice(w request) (*device, error) {
 	lib, err := verbs.Open()
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func openDevice(w wish) (*device, error) {
 }
 
 // tryDevice opens a device if one of its ports will do.
-func tryDevice(lib *verbs.Library, d verbs.Device, w wish) (*device, error) {
+func tryDevice(lib *verbs.Library, d verbs.Device, w request) (*device, error) {
 	if d.Transport == verbs.TransportIWARP {
 		return nil, fmt.Errorf("%s speaks iWARP, which has no datagrams: use --fabric udp", d.Name)
 	}
@@ -92,7 +92,7 @@ func tryDevice(lib *verbs.Library, d verbs.Device, w wish) (*device, error) {
 }
 
 // choosePort takes the wanted port, or the first that is active.
-func (v *device) choosePort(w wish) (first error) {
+func (v *device) choosePort(w request) (first error) {
 	if w.port > v.limits.Ports {
 		return fmt.Errorf("%s has no port %d: it has %d", v.ctx.Device(), w.port, v.limits.Ports)
 	}
@@ -122,7 +122,7 @@ const gap = 16
 
 // readTables reads GIDs and partition keys. What cannot be read is left empty:
 // containers refuse single entries.
-func (v *device) readTables(w wish) {
+func (v *device) readTables(w request) {
 	p := &v.port
 	for i, empty := 0, 0; i < p.port.GIDs && (empty < gap || i <= w.gid); i, empty = i+1, empty+1 {
 		g, err := v.ctx.GID(p.number, i)
@@ -140,7 +140,7 @@ func (v *device) readTables(w wish) {
 
 // chooseAddress settles partition and GID. A GID is taken if an address handle
 // to itself can be made: a wrong one would connect, and lose every packet.
-func (v *device) chooseAddress(w wish) error {
+func (v *device) chooseAddress(w request) error {
 	pkey, err := v.port.pkeyIndex(w.pkey)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func (f *Fabric) gone() error {
 // Offer makes the endpoint ready for streams and returns the cookie that a
 // dialler has to know.
 func (f *Fabric) Offer() ([]byte, error) {
-	l, err := f.rail()
+	l, err := f.startEngine()
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (f *Fabric) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabri
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("ib: dial %v: %w", to, err)
 	}
-	l, err := f.rail()
+	l, err := f.startEngine()
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +94,8 @@ func (f *Fabric) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabri
 	return s, nil
 }
 
-// call asks until there is an answer, and connects the end.
-func (f *Fabric) call(ctx context.Context, l *lines, e *end, to fabric.Tuple, cookie uint64) (*stream, error) {
+// call asks until there is an answer, and connects the queue pair.
+func (f *Fabric) call(ctx context.Context, l *engine, e *queuePair, to fabric.Tuple, cookie uint64) (*stream, error) {
 	ask := control{call: connect, cookie: cookie, nonce: rand.Uint64(), from: f.tuple, side: f.side(e)}
 	d := &dialling{answer: make(chan control, 1)}
 	f.mu.Lock()
@@ -137,8 +137,8 @@ func (f *Fabric) call(ctx context.Context, l *lines, e *end, to fabric.Tuple, co
 	}
 }
 
-// side is what an end tells the other.
-func (f *Fabric) side(e *end) side {
+// side is what a queue pair tells the other.
+func (f *Fabric) side(e *queuePair) side {
 	return side{qpn: e.qp.Number(), psn: randomPSN(), window: streamWindow, tag: uint16(rand.Uint32()), mtu: f.dev.at.mtu}
 }
 
@@ -188,7 +188,7 @@ func (f *Fabric) heard(b []byte) {
 }
 
 // called answers a CONNECT: the same as before if it is repeated.
-func (f *Fabric) called(l *lines, c control) {
+func (f *Fabric) called(l *engine, c control) {
 	if l == nil || l.cookie != c.cookie {
 		f.tell(c.from, control{call: refuse, nonce: c.nonce, from: f.tuple})
 		return
@@ -212,8 +212,8 @@ func (f *Fabric) answer(s *stream, c control) {
 	f.tell(c.from, control{call: accept, cookie: c.cookie, nonce: c.nonce, side: s.mine, from: f.tuple})
 }
 
-// listen connects an end to a dialler's.
-func (f *Fabric) listen(l *lines, key callKey, c control) {
+// listen connects a queue pair to a dialler's.
+func (f *Fabric) listen(l *engine, key callKey, c control) {
 	forget := func() {
 		l.mu.Lock()
 		delete(l.calls, key)
@@ -241,8 +241,8 @@ func (f *Fabric) listen(l *lines, key callKey, c control) {
 	f.answer(s, c)
 }
 
-// connect brings an end to where it can send and receive.
-func (l *lines) connect(e *end, mine side, c control) error {
+// connect brings a queue pair to where it can send and receive.
+func (l *engine) connect(e *queuePair, mine side, c control) error {
 	route, err := l.dev.at.route(c.from)
 	if err != nil {
 		return err

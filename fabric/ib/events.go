@@ -99,8 +99,8 @@ func (f *Fabric) down() error {
 }
 
 // streams is what streams share, or nil as long as there was none.
-func (f *Fabric) streams() *lines {
+func (f *Fabric) streams() *engine {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.lines
+	return f.engine
 }

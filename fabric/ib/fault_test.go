@@ -381,9 +381,9 @@ func TestMemory(t *testing.T) {
 	a.Count(&tally)
 	require.Equal(t, []uint64{1, 1, spares}, []uint64{tally.Sum[job.CountDatagramPairs], tally.Sum[job.CountStreamPairs], tally.Sum[job.CountSparePairs]})
 	shared := func() (n uint64) {
-		a.lines.mu.Lock()
-		defer a.lines.mu.Unlock()
-		for _, r := range a.lines.rings {
+		a.engine.mu.Lock()
+		defer a.engine.mu.Unlock()
+		for _, r := range a.engine.rings {
 			n += uint64(len(r.mr.Bytes()))
 		}
 		return n

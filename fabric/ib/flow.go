@@ -112,7 +112,7 @@ func (s *stream) room() (free, requests int) {
 // push posts as much of p as there is room for, in one crossing into C, and
 // says how much that was; the caller holds the lock.
 func (s *stream) push(p []byte) (n int) {
-	if s.end == nil || s.retired {
+	if s.pair == nil || s.retired {
 		return 0
 	}
 	o, batch := &s.out, s.out.batch[:0]
@@ -139,7 +139,7 @@ func (s *stream) push(p []byte) (n int) {
 
 // work writes a message to memory and makes the request that sends it.
 func (s *stream) work(m message, isPiece, always bool) verbs.Send {
-	o, mr := &s.out, s.end.mr
+	o, mr := &s.out, s.pair.mr
 	m.tag, m.consumed = s.theirs.tag, s.in.consumed
 	s.in.told = s.in.consumed
 	offset := pieces*piece + int(o.next%depth)*small
@@ -152,7 +152,7 @@ func (s *stream) work(m message, isPiece, always bool) verbs.Send {
 		ID: uint64(s.serial)<<32 | uint64(o.next), Addr: mr.Addr() + uint64(offset), Length: uint32(m.put(mr.Bytes()[offset:])),
 		LKey: mr.LKey(), Op: verbs.OpSend, Flags: o.signal(isPiece, always),
 	}
-	if int(w.Length) <= s.end.qp.Granted().MaxInline {
+	if int(w.Length) <= s.pair.qp.Granted().MaxInline {
 		w.Flags |= verbs.Inline
 	}
 	o.next++
@@ -161,7 +161,7 @@ func (s *stream) work(m message, isPiece, always bool) verbs.Send {
 
 // post hands requests to the device. What it refuses ends the stream.
 func (s *stream) post(batch []verbs.Send) bool {
-	if _, err := s.end.qp.PostSend(batch); err != nil {
+	if _, err := s.pair.qp.PostSend(batch); err != nil {
 		s.failed(err)
 		return false
 	}
@@ -171,7 +171,7 @@ func (s *stream) post(batch []verbs.Send) bool {
 // control sends a message of the fabric's own if there is room for it; the caller
 // holds the lock.
 func (s *stream) control(k kind, body []byte) bool {
-	if s.end == nil || s.retired || s.out.next-s.out.done >= depth {
+	if s.pair == nil || s.retired || s.out.next-s.out.done >= depth {
 		return false
 	}
 	s.out.batch[0] = s.work(message{kind: k, body: body}, false, k == kindFin)

@@ -69,9 +69,9 @@ type Fabric struct {
 	once   sync.Once
 	closed error // of Close
 
-	mu    sync.Mutex
-	lines *lines // nil until the first Offer or Dial
-	dials map[uint64]*dialling
+	mu     sync.Mutex
+	engine *engine // nil until the first Offer or Dial
+	dials  map[uint64]*dialling
 
 	accepting sync.Mutex // held while the sink takes a stream
 	over      bool       // under accepting

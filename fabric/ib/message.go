@@ -6,12 +6,12 @@ import "encoding/binary"
 type kind uint8
 
 const (
-	kindReady  kind = 1 // the dialler can receive
-	kindData   kind = 2
-	kindCredit kind = 3 // nothing but what each header says
-	kindFin    kind = 4 // the last message of this direction
-	kindLend   kind = 5 // memory to be read in place of bytes
-	kindReturn kind = 6 // it has been read
+	kindReady      kind = 1 // the dialler can receive
+	kindData       kind = 2
+	kindCredit     kind = 3 // nothing but what each header says
+	kindFin        kind = 4 // the last message of this direction
+	kindRendezvous kind = 5 // memory to be read in place of bytes
+	kindRelease    kind = 6 // it has been read
 )
 
 // headSize is the length of a message's header: kind:8 0:8 tag:16 consumed:32.
@@ -38,7 +38,7 @@ func parseMessage(b []byte) (m message, ok bool) {
 		return m, false
 	}
 	m = message{kind: kind(b[0]), tag: binary.BigEndian.Uint16(b[2:]), consumed: binary.BigEndian.Uint32(b[4:]), body: b[headSize:]}
-	return m, b[1] == 0 && m.kind >= kindReady && m.kind <= kindReturn
+	return m, b[1] == 0 && m.kind >= kindReady && m.kind <= kindRelease
 }
 
 // grant is memory of the other side that may be read.

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// lendLength is the length of a write from which the other side reads it
+	// rendezvousLength is the length of a write from which the other side reads it
 	// where it is.
-	lendLength = 64 << 10
-	fetchPiece = 256 << 10
-	fetchAhead = 4  // reads under way for one Read
-	mostPieces = 16 // of all streams
+	rendezvousLength = 64 << 10
+	fetchPiece       = 256 << 10
+	fetchAhead       = 4  // reads under way for one Read
+	mostPieces       = 16 // of all streams
 )
 
 // pool is registered memory that RDMA reads land in. It is the fabric's own, so
@@ -69,10 +69,10 @@ func (p *pool) close() {
 // loan is our memory that the other side reads.
 type loan struct{ returned bool }
 
-// lend lets the other side read p where it is, and waits until it has. Not ok:
+// rendezvous lets the other side read p where it is, and waits until it has. Not ok:
 // nothing was done, and p can go another way. The memory is registered for this
 // time only. The caller holds the lock, and is the writer.
-func (s *stream) lend(p []byte) (ok bool, err error) {
+func (s *stream) rendezvous(p []byte) (ok bool, err error) {
 	if err := s.unwritable(); err != nil {
 		return true, err
 	}
@@ -89,12 +89,12 @@ func (s *stream) lend(p []byte) (ok bool, err error) {
 	}()
 	g := grant{addr: mr.Addr(), key: mr.RKey(), left: uint64(len(p))}
 	l := &loan{}
-	for s.lent == nil {
+	for s.loan == nil {
 		if err := s.unwritable(); err != nil {
 			return true, err
 		}
-		if _, requests := s.room(); requests > 0 && s.control(kindLend, g.append(nil)) {
-			s.lent = l
+		if _, requests := s.room(); requests > 0 && s.control(kindRendezvous, g.append(nil)) {
+			s.loan = l
 			break
 		}
 		s.writable.Wait()
@@ -106,7 +106,7 @@ func (s *stream) lend(p []byte) (ok bool, err error) {
 		}
 		s.writable.Wait()
 	}
-	s.lent = nil
+	s.loan = nil
 	return true, nil
 }
 
@@ -153,7 +153,7 @@ func (s *stream) fetch(p []byte) (n int, err error) {
 	g, asked := s.granted, 0
 	var under []read
 	for {
-		for len(free) > 0 && asked < len(p) && g.left > 0 && s.end != nil && !s.retired && s.out.next-s.out.done < depth-2 {
+		for len(free) > 0 && asked < len(p) && g.left > 0 && s.pair != nil && !s.retired && s.out.next-s.out.done < depth-2 {
 			r := read{mr: free[0], size: min(fetchPiece, len(p)-asked, int(min(g.left, 1<<30))), at: s.out.next}
 			s.out.batch[0] = verbs.Send{
 				ID: uint64(s.serial)<<32 | uint64(r.at), Addr: r.mr.Addr(), Length: uint32(r.size), LKey: r.mr.LKey(),
@@ -173,7 +173,7 @@ func (s *stream) fetch(p []byte) (n int, err error) {
 		}
 		r := under[0]
 		for r.at-s.out.done < 1<<31 { // not through
-			if s.end == nil {
+			if s.pair == nil {
 				return n, s.broken()
 			}
 			s.readable.Wait()
@@ -185,7 +185,7 @@ func (s *stream) fetch(p []byte) (n int, err error) {
 		under, free = under[1:], append(free, r.mr)
 	}
 	if g.left == 0 && s.granted == g {
-		if !s.control(kindReturn, nil) {
+		if !s.control(kindRelease, nil) {
 			return n, s.broken()
 		}
 		s.granted = nil

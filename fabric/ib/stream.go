@@ -22,9 +22,9 @@ var (
 //
 //	awaiting (dialled by another; its first message has not come) --READY--> open
 //	open --Close or the other's FIN--> FIN sent --FIN acknowledged and the other's FIN here, or lingerTime--> retired
-//	any --error--> retired; retired --by the goroutine of lines--> no queue pair
+//	any --error--> retired; retired --by the goroutine of the engine--> no queue pair
 type stream struct {
-	l      *lines
+	l      *engine
 	serial uint32
 	key    callKey
 	mine   side
@@ -33,7 +33,7 @@ type stream struct {
 	mu       sync.Mutex
 	readable sync.Cond
 	writable sync.Cond
-	end      *end // nil once the goroutine of lines has freed it
+	pair     *queuePair // nil once the goroutine of the engine has freed it
 	retired  bool
 	awaiting bool
 	closed   bool  // by us
@@ -48,15 +48,15 @@ type stream struct {
 
 	writing bool // somebody is in Write
 	fetches bool // somebody reads remote memory
-	lent    *loan
+	loan    *loan
 	granted *grant
 }
 
 // lingerTime is how long a closed stream waits for the other side's end.
 const lingerTime = time.Second
 
-func newStream(l *lines, e *end, serial uint32, mine, theirs side) *stream {
-	s := &stream{l: l, end: e, serial: serial, mine: mine, theirs: theirs}
+func newStream(l *engine, e *queuePair, serial uint32, mine, theirs side) *stream {
+	s := &stream{l: l, pair: e, serial: serial, mine: mine, theirs: theirs}
 	s.readable.L, s.writable.L = &s.mu, &s.mu
 	s.out.open(theirs.window)
 	return s
@@ -107,12 +107,12 @@ func (s *stream) retire() {
 	s.l.retire(s)
 }
 
-// detach is the goroutine of lines taking the queue pair.
-func (s *stream) detach() *end {
+// detach is the goroutine of the engine taking the queue pair.
+func (s *stream) detach() *queuePair {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.end
-	s.end = nil
+	e := s.pair
+	s.pair = nil
 	s.wake()
 	return e
 }
@@ -236,7 +236,7 @@ func (s *stream) unwritable() error {
 	return nil
 }
 
-// Write returns when all of p is on its way. From lendLength on it is read
+// Write returns when all of p is on its way. From rendezvousLength on it is read
 // from where it is, and Write waits for that.
 func (s *stream) Write(p []byte) (n int, err error) {
 	s.mu.Lock()
@@ -252,8 +252,8 @@ func (s *stream) Write(p []byte) (n int, err error) {
 		s.writing = false
 		s.writable.Broadcast()
 	}()
-	if len(p) >= lendLength {
-		if ok, err := s.lend(p); ok {
+	if len(p) >= rendezvousLength {
+		if ok, err := s.rendezvous(p); ok {
 			if err != nil {
 				return 0, err
 			}
@@ -379,7 +379,7 @@ func (s *stream) hear(m message) {
 		s.finish()
 		s.settle()
 		s.wake()
-	case kindLend:
+	case kindRendezvous:
 		g, ok := parseGrant(m.body)
 		if !ok || s.granted != nil {
 			s.failed(errBreach)
@@ -387,12 +387,12 @@ func (s *stream) hear(m message) {
 		}
 		s.granted = g
 		s.readable.Broadcast()
-	case kindReturn:
-		if s.lent == nil {
+	case kindRelease:
+		if s.loan == nil {
 			s.failed(errBreach)
 			return
 		}
-		s.lent.returned = true
+		s.loan.returned = true
 	}
 }
 

@@ -35,8 +35,8 @@ const (
 	streamWindow = 64 << 10
 )
 
-// end is a queue pair in state Init with its send memory.
-type end struct {
+// queuePair is a queue pair in state Init with its send memory.
+type queuePair struct {
 	qp    *verbs.QP
 	mr    *verbs.MR
 	queue *sends
@@ -49,15 +49,15 @@ type sends struct {
 	used   int
 }
 
-// cookie is the bit of a queue in lines.due; many queues share the last one.
+// cookie is the bit of a queue in engine.due; many queues share the last one.
 func (q *sends) cookie() uint64 { return uint64(min(1+q.number, 63)) }
 
-// lines is what the streams of an endpoint share: one shared receive queue, its
+// engine is what the streams of an endpoint share: one shared receive queue, its
 // memory, completion queues, and the goroutine that serves them. It
 // outlives the endpoint until the last stream has gone.
 //
-//	open --leave--> leaving --no end is in use--> closed by its goroutine
-type lines struct {
+//	open --leave--> leaving --no queue pair is in use--> closed by its goroutine
+type engine struct {
 	f       *Fabric
 	dev     *device
 	cookie  uint64
@@ -71,7 +71,7 @@ type lines struct {
 	rings   []ring
 	queues  []*sends
 	free    []*verbs.MR // of ends that are gone
-	spare   []*end
+	spare   []*queuePair
 	inUse   int // ends that are neither spare nor gone
 	serial  uint32
 	byQPN   map[uint32]*stream
@@ -94,26 +94,26 @@ func randomPSN() uint32 { return rand.Uint32() & (1<<24 - 1) }
 // pause lets others run in a loop that does not wait.
 func pause() { runtime.Gosched() }
 
-// rail returns what streams need, made when the first one is wanted.
-func (f *Fabric) rail() (*lines, error) {
+// startEngine returns what streams need, made when the first one is wanted.
+func (f *Fabric) startEngine() (*engine, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.lines != nil || f.ending.Err() != nil {
-		return f.lines, f.gone()
+	if f.engine != nil || f.ending.Err() != nil {
+		return f.engine, f.gone()
 	}
-	l := &lines{f: f, dev: f.dev, cookie: rand.Uint64(), more: true, due: 1, byQPN: map[uint32]*stream{}, calls: map[callKey]*stream{}}
+	l := &engine{f: f, dev: f.dev, cookie: rand.Uint64(), more: true, due: 1, byQPN: map[uint32]*stream{}, calls: map[callKey]*stream{}}
 	if err := l.open(); err != nil {
 		l.close()
 		return nil, fmt.Errorf("ib: port %v: %w", &f.dev.port, err)
 	}
 	f.dev.hold()
-	f.lines = l
+	f.engine = l
 	go l.serve()
 	l.refill()
 	return l, nil
 }
 
-func (l *lines) open() (err error) {
+func (l *engine) open() (err error) {
 	if l.channel, err = l.dev.ctx.NewChannel(); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (l *lines) open() (err error) {
 }
 
 // addShared posts more shared receives; the caller holds the lock, or is alone.
-func (l *lines) addShared(slots int) error {
+func (l *engine) addShared(slots int) error {
 	mr, err := l.f.register(slots*piece, verbs.LocalWrite)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (r *ring) request(slot int) verbs.Receive {
 }
 
 // ringOf is where a slot is.
-func (l *lines) ringOf(slot int) (r ring) {
+func (l *engine) ringOf(slot int) (r ring) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r = range l.rings {
@@ -167,9 +167,9 @@ func (l *lines) ringOf(slot int) (r ring) {
 	return r
 }
 
-// newEnd makes a queue pair in Init; the caller holds the lock.
-func (l *lines) newEnd() (e *end, err error) {
-	e = &end{}
+// newQueuePair makes a queue pair in Init; the caller holds the lock.
+func (l *engine) newQueuePair() (e *queuePair, err error) {
+	e = &queuePair{}
 	defer func() {
 		if err != nil {
 			l.discard(e)
@@ -209,8 +209,8 @@ func (l *lines) newEnd() (e *end, err error) {
 	return e, err
 }
 
-// discard frees an end; the caller holds the lock.
-func (l *lines) discard(e *end) {
+// discard frees a queue pair; the caller holds the lock.
+func (l *engine) discard(e *queuePair) {
 	if e.qp != nil {
 		e.qp.Close()
 	}
@@ -226,19 +226,19 @@ func (l *lines) discard(e *end) {
 	}
 }
 
-// take returns an end that the caller gives back with drop or as a stream's.
-func (l *lines) take() (*end, error) {
+// take returns a queue pair that the caller gives back with drop or as a stream's.
+func (l *engine) take() (*queuePair, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fatal != nil {
 		return nil, l.fatal
 	}
-	e, err := (*end)(nil), error(nil)
+	e, err := (*queuePair)(nil), error(nil)
 	if n := len(l.spare); n > 0 {
 		e, l.spare = l.spare[n-1], l.spare[:n-1]
 	} else {
 		l.f.counters.cold.Add(1)
-		e, err = l.newEnd()
+		e, err = l.newQueuePair()
 	}
 	if err == nil {
 		l.inUse++
@@ -250,13 +250,13 @@ func (l *lines) take() (*end, error) {
 }
 
 // posted is how many shared receives there are.
-func (l *lines) posted() int {
+func (l *engine) posted() int {
 	last := l.rings[len(l.rings)-1]
 	return last.first + last.slots
 }
 
-// drop gives back an end that became no stream.
-func (l *lines) drop(e *end) {
+// drop gives back a queue pair that became no stream.
+func (l *engine) drop(e *queuePair) {
 	l.mu.Lock()
 	l.discard(e)
 	l.inUse--
@@ -265,7 +265,7 @@ func (l *lines) drop(e *end) {
 }
 
 // refill makes spare ends in the background.
-func (l *lines) refill() {
+func (l *engine) refill() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.leaving || l.fatal != nil {
@@ -275,7 +275,7 @@ func (l *lines) refill() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for len(l.spare) < spares && !l.leaving {
-			e, err := l.newEnd()
+			e, err := l.newQueuePair()
 			if err != nil {
 				return // whoever needs one will hear of it
 			}
@@ -285,7 +285,7 @@ func (l *lines) refill() {
 }
 
 // leave is the endpoint's end: streams that nobody has yet end, others live on.
-func (l *lines) leave() {
+func (l *engine) leave() {
 	l.mu.Lock()
 	l.leaving = true
 	l.mu.Unlock()
@@ -296,7 +296,7 @@ func (l *lines) leave() {
 }
 
 // retire lets the goroutine free a stream's queue pair.
-func (l *lines) retire(s *stream) {
+func (l *engine) retire(s *stream) {
 	l.mu.Lock()
 	l.retired = append(l.retired, s)
 	l.mu.Unlock()
@@ -304,11 +304,11 @@ func (l *lines) retire(s *stream) {
 }
 
 // poke ends the goroutine's wait.
-func (l *lines) poke() { _ = l.channel.SetDeadline(past) }
+func (l *engine) poke() { _ = l.channel.SetDeadline(past) }
 
-// add makes a stream of an end that is connected. One that we were called for
+// add makes a stream of a queue pair that is connected. One that we were called for
 // is known by its key, too.
-func (l *lines) add(e *end, mine, theirs side, key *callKey) *stream {
+func (l *engine) add(e *queuePair, mine, theirs side, key *callKey) *stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.serial++
@@ -321,14 +321,14 @@ func (l *lines) add(e *end, mine, theirs side, key *callKey) *stream {
 	return s
 }
 
-func (l *lines) of(qpn uint32) *stream {
+func (l *engine) of(qpn uint32) *stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.byQPN[qpn]
 }
 
 // serve is the goroutine that takes what the device has done for streams.
-func (l *lines) serve() {
+func (l *engine) serve() {
 	for !l.sweep() {
 		l.step()
 	}
@@ -337,7 +337,7 @@ func (l *lines) serve() {
 }
 
 // step waits for the device, or a poke, and takes what has been done.
-func (l *lines) step() {
+func (l *engine) step() {
 	if !l.f.cfg.Spin && !l.more {
 		n, err := l.channel.Wait(l.cookies[:])
 		switch {
@@ -372,7 +372,7 @@ func (l *lines) step() {
 type pollInto func(*verbs.CQ, []verbs.Completion) (int, error)
 
 // receives takes one batch of what has arrived.
-func (l *lines) receives(poll pollInto) {
+func (l *engine) receives(poll pollInto) {
 	n, err := poll(l.cq, l.ends[:])
 	again := l.reposts[:0]
 	for i := range l.ends[:max(n, 0)] {
@@ -395,7 +395,7 @@ func (l *lines) receives(poll pollInto) {
 }
 
 // completes takes one batch of what was sent from each queue that has some.
-func (l *lines) completes(poll pollInto) {
+func (l *engine) completes(poll pollInto) {
 	l.mu.Lock()
 	queues := l.queues
 	l.mu.Unlock()
@@ -421,7 +421,7 @@ func (l *lines) completes(poll pollInto) {
 
 // sweep frees the queue pairs of streams that are through. It reports whether
 // nothing is left to do for ever.
-func (l *lines) sweep() bool {
+func (l *engine) sweep() bool {
 	l.mu.Lock()
 	retired := l.retired
 	l.retired = nil
@@ -444,7 +444,7 @@ func (l *lines) sweep() bool {
 }
 
 // breaks ends all streams for good.
-func (l *lines) breaks(err error) {
+func (l *engine) breaks(err error) {
 	l.mu.Lock()
 	if l.fatal == nil {
 		l.fatal = err
@@ -454,20 +454,20 @@ func (l *lines) breaks(err error) {
 }
 
 // all is the streams there are.
-func (l *lines) all() []*stream {
+func (l *engine) all() []*stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Values(l.byQPN))
 }
 
-func (l *lines) failAll(err error) {
+func (l *engine) failAll(err error) {
 	for _, s := range l.all() {
 		s.fail(err)
 	}
 }
 
 // close frees everything; the goroutine has ended, or was never there.
-func (l *lines) close() {
+func (l *engine) close() {
 	l.filling.Wait()
 	for _, e := range l.spare {
 		e.qp.Close()
