@@ -55,7 +55,7 @@ func (w *World) ways(cfg *lazy.Config, first bool) {
 		if cfg.Late = !how.Eager; cfg.Late {
 			cfg.Opened = func(t fabric.Tuple) { _ = w.control.Send(wire.Publish{Tuple: t}) }
 		}
-		cfg.Worth = streamAfter
+		cfg.UpgradeThreshold = streamAfter
 		if how.Fabric == "auto" { // other nodes may have none
 			cfg.Secondary = func(to fabric.Sink) fabric.Fabric { return openSecondary(w.welcome, to) }
 			cfg.SecondaryOpened = w.putSecondary
@@ -144,6 +144,6 @@ func openSecondary(w wire.Welcome, to fabric.Sink) fabric.Fabric {
 	return f
 }
 
-// streamAfter is the number of messages after which a pair is worth a reliable queue
+// streamAfter is the number of messages after which a pair asks for a reliable queue
 // pair (docs/decisions/0012-infiniband.md).
 const streamAfter = 16

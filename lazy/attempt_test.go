@@ -91,7 +91,7 @@ func TestEndOfAnOlderAttempt(t *testing.T) {
 		w.table(rank).fmu.Unlock()
 		require.NoError(t, f.flush(ctx))
 		other.fmu.Lock()
-		stream := other.far(rank).moved.stream
+		stream := other.far(rank).upgrade.stream
 		other.fmu.Unlock()
 		require.NotNil(t, stream)
 	}

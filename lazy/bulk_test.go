@@ -104,7 +104,7 @@ func (b burst) send(ctx context.Context, table *Table, me, to uint32) (count uin
 	moved := func() bool {
 		table.fmu.Lock()
 		defer table.fmu.Unlock()
-		return table.far(to).moved.sending
+		return table.far(to).upgrade.sending
 	}
 	after := 100
 	for bytes, free := 0, 0; after > 0 && bytes < burstLimit; count++ {

@@ -11,11 +11,11 @@ import (
 // each direction must be empty, before the stream is closed; then the pair
 // talks by datagrams again, and may rest like any other.
 //
-//	open --LEAVE sent or agreed to--> winding --our end mark, RETURNED--> our direction is back
-//	winding, both directions back, LEAVE heard --> none
+//	open --LEAVE sent or agreed to--> draining --our end mark, RETURNED--> our direction is back
+//	draining, both directions back, LEAVE heard --> none
 //
 // A side that is sending answers LEAVE with STAY.
-type winding struct {
+type draining struct {
 	ours, theirs bool // LEAVE was sent; was heard
 	marked       bool // the end mark was sent, and RETURNED has not come
 }
@@ -27,22 +27,22 @@ var errEndMark = errors.New("the other side goes back to datagrams")
 
 // leaveStream begins to give the stream up, if nobody is sending.
 func (f *far) leaveStream() (begun bool) {
-	m := &f.moved
-	if m.stream == nil || m.wind.ours {
-		return m.wind.ours
+	m := &f.upgrade
+	if m.stream == nil || m.drain.ours {
+		return m.drain.ours
 	}
 	select {
 	case f.turn <- struct{}{}:
 	default:
 		return false
 	}
-	m.wind.ours = true
+	m.drain.ours = true
 	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlLeave}})
-	if !m.sending || m.wind.marked { // the mark may be left of an attempt that was answered STAY
+	if !m.sending || m.drain.marked { // the mark may be left of an attempt that was answered STAY
 		<-f.turn
 		return true
 	}
-	m.wind.marked = true
+	m.drain.marked = true
 	s := m.stream
 	f.t.readers.Go(func() { // the write may wait, and the far lock must not
 		_ = s.mark(f.t.ctx)
@@ -54,32 +54,32 @@ func (f *far) leaveStream() (begun bool) {
 // heardLeave agrees if this side has nothing to send, and is not about to get
 // the stream that the peer has already.
 func (f *far) heardLeave() {
-	f.moved.wind.theirs = true
+	f.upgrade.drain.theirs = true
 	if !f.leaveStream() {
-		f.moved.wind.theirs = false
+		f.upgrade.drain.theirs = false
 		f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlStay}})
 	}
-	f.unwind()
+	f.closeDrained()
 }
 
 // returned says that the peer has read our direction to its end.
 func (f *far) returned() {
-	f.moved.sending, f.moved.wind.marked = false, false
-	f.unwind()
+	f.upgrade.sending, f.upgrade.drain.marked = false, false
+	f.closeDrained()
 	f.notify()
 }
 
 // readToTheEnd tells the peer that its direction is empty.
 func (f *far) readToTheEnd() {
-	f.moved.receiving, f.moved.switched = false, false
+	f.upgrade.receiving, f.upgrade.switched = false, false
 	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlReturned}})
-	f.unwind()
+	f.closeDrained()
 }
 
-// unwind closes the stream when both directions are back.
-func (f *far) unwind() {
-	m := &f.moved
-	if !m.wind.ours || !m.wind.theirs || m.sending || m.wind.marked || m.receiving || m.switched {
+// closeDrained closes the stream when both directions are back.
+func (f *far) closeDrained() {
+	m := &f.upgrade
+	if !m.drain.ours || !m.drain.theirs || m.sending || m.drain.marked || m.receiving || m.switched {
 		return
 	}
 	m.reset()

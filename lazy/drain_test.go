@@ -21,12 +21,12 @@ func TestLeaveBeforeTheStream(t *testing.T) {
 	table := w.table(0)
 	f := table.far(1)
 	table.fmu.Lock()
-	f.moved.wind.ours = true
+	f.upgrade.drain.ours = true
 	table.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlLeave}})
 	table.fmu.Unlock()
 	require.Eventually(t, func() bool {
 		table.fmu.Lock()
 		defer table.fmu.Unlock()
-		return !f.moved.wind.ours
+		return !f.upgrade.drain.ours
 	}, patience, time.Millisecond)
 }

@@ -24,13 +24,13 @@ type far struct {
 	news     chan struct{} // capacity 1: something that the one sender may wait for
 	began    time.Time     // of the first Send; zero when its latency is known
 	used     time.Duration
-	worth    int // messages and times 4 KiB offered while connected; Config.Worth
+	offered  int // messages and times 4 KiB offered while connected; Config.UpgradeThreshold
 	early    int // bytes staged before the pair is connected
 	opens    int
 	up       bool
-	slot     uint64 // its ticket for the handshake under way; 0: none
-	checking bool   // the agent has been asked whether it runs
-	moved    pair   // its stream
+	slot     uint64  // its ticket for the handshake under way; 0: none
+	checking bool    // the agent has been asked whether it runs
+	upgrade  upgrade // its stream
 
 	before    uint64 // Repeated when it took the slot
 	secondary secondary
@@ -51,8 +51,8 @@ const moveAt = 64 << 10
 // longMessage is the length in bytes from which a message goes by stream.
 const longMessage = 16 << 10
 
-// worthBytes is the length of a message that counts as two for Config.Worth.
-const worthBytes = 4 << 10
+// thresholdBytes is the length of a message that counts as two for Config.UpgradeThreshold.
+const thresholdBytes = 4 << 10
 
 // far returns a peer, made at its first use.
 func (t *Table) far(rank uint32) *far {
@@ -124,7 +124,7 @@ func (t *Table) perform(f *far, e *peer.Effect) {
 		f.opened()
 	case peer.Closed:
 		f.down()
-		f.moved.rested()
+		f.upgrade.rested()
 		f.notify()
 	case peer.Failed:
 		f.failed(e.Cause)
@@ -191,14 +191,14 @@ func (t *Table) restOldest(but *far) {
 	var oldest *far
 	t.mu.Lock()
 	for _, f := range t.fars {
-		if f != but && f.peer.State() == peer.Up && !f.moved.wind.ours && (oldest == nil || f.used < oldest.used) {
+		if f != but && f.peer.State() == peer.Up && !f.upgrade.drain.ours && (oldest == nil || f.used < oldest.used) {
 			oldest = f
 		}
 	}
 	t.mu.Unlock()
 	switch {
 	case oldest == nil:
-	case oldest.moved.started:
+	case oldest.upgrade.started:
 		oldest.leaveStream()
 	default:
 		t.step(oldest, peer.Event{Kind: peer.Rest})
@@ -221,7 +221,7 @@ func (f *far) failed(c peer.Cause) {
 		cause = errors.New(c.String())
 	}
 	f.down()
-	f.moved.reset()
+	f.upgrade.reset()
 	f.fail(f.t.about(f.rank, cause))
 	if c == peer.TimedOut { // it runs, and may wait for what was lost: nobody else would end that
 		t.in.alarm(f.err)
@@ -279,7 +279,7 @@ func (f *far) suspect() {
 func (f *far) taken(bytes int) {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
-	if !f.moved.receiving && !f.t.stopped {
+	if !f.upgrade.receiving && !f.t.stopped {
 		f.t.step(f, peer.Event{Kind: peer.Taken, N: bytes})
 	}
 }
@@ -391,20 +391,20 @@ func (f *far) offer(m []byte) (*stream, error) {
 		f.began = time.Now()
 	}
 	f.used = time.Since(t.began)
-	if f.moved.wind.marked {
+	if f.upgrade.drain.marked {
 		return nil, ErrFull // what follows the end mark waits for the peer to have read it
 	}
-	if f.moved.sending {
-		return f.moved.stream, nil
+	if f.upgrade.sending {
+		return f.upgrade.stream, nil
 	}
 	full := f.peer.Room() < len(m)
-	f.moved.bulk = f.moved.bulk || full && f.up && !f.moved.impossible
+	f.upgrade.bulk = f.upgrade.bulk || full && f.up && !f.upgrade.impossible
 	switch must := len(m) > longMessage || t.cfg.Streams; {
-	case f.moved.impossible:
-	case must && f.moved.wind.ours:
+	case f.upgrade.impossible:
+	case must && f.upgrade.drain.ours:
 		return nil, ErrFull // the next stream comes when this one is gone
 	case must || f.pays(len(m)):
-		if f.moved.stream != nil {
+		if f.upgrade.stream != nil {
 			return f.move(), nil
 		}
 		f.want()
@@ -414,7 +414,7 @@ func (f *far) offer(m []byte) (*stream, error) {
 	}
 	if full {
 		if f.peer.Unacked() == 0 {
-			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w", len(m), f.moved.why))
+			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w", len(m), f.upgrade.why))
 		}
 		return nil, ErrFull
 	}
@@ -475,6 +475,6 @@ func (f *far) close() {
 	f.watch.Stop()
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
-	f.moved.reset()
+	f.upgrade.reset()
 	f.notify()
 }

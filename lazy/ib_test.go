@@ -180,7 +180,7 @@ func mixed(t *testing.T, secondary func(fabric.Sink) fabric.Fabric) *world {
 	w := newWorld(t, 4, 1, overIB)
 	w.secondaries = map[uint32]fabric.Tuple{}
 	w.config = func(c *Config) {
-		c.Worth = 16
+		c.UpgradeThreshold = 16
 		if rank := c.Rank; rank%2 == 1 {
 			c.Open = overEthernet
 		} else {
@@ -223,7 +223,7 @@ func TestMixed(t *testing.T) {
 		for _, f := range table.fars {
 			both := rank%2 == 0 && f.rank%2 == 0
 			require.Equal(t, !both, f.peer.Address().Kind.Ethernet(), "%d to %d: %v", rank, f.rank, f.peer.Address())
-			require.NotNil(t, f.moved.stream, "%d to %d", rank, f.rank)
+			require.NotNil(t, f.upgrade.stream, "%d to %d", rank, f.rank)
 		}
 	}
 }

@@ -51,15 +51,15 @@ func draw(t testing.TB, seed uint64, virtual bool, open func(fabric.Sink) (fabri
 		seed: seed, count: of(5, 20, 40, 120), most: of(40, 600, 3000, 9000, 30000), rests: of(2, 5, 10, 1000), flushes: of(3, 1000),
 		ledger: ledger{flows: map[line]*flow{}, news: make(chan struct{}, 1)},
 	}
-	ranks, worth, live := of(2, 2, 2, 5), of(0, 4, 4, 16), of(0, 1, 2)
+	ranks, threshold, live := of(2, 2, 2, 5), of(0, 4, 4, 16), of(0, 1, 2)
 	if seed%3 == 0 {
 		if s.restarts = of(1, 2, 3); seed%2 == 0 || !virtual {
-			worth, s.most = 0, min(s.most, 600)
+			threshold, s.most = 0, min(s.most, 600)
 		}
 	}
 	s.world = newWorld(t, uint32(ranks), 1, open)
 	s.key = fabric.DeriveKey([32]byte(binary.BigEndian.AppendUint64(make([]byte, 24), seed))) // jobs side by side have keys of their own, and one's queue pair may be another's next
-	s.config = func(c *Config) { c.Worth, c.MaxLive = worth, live }
+	s.config = func(c *Config) { c.UpgradeThreshold, c.MaxLive = threshold, live }
 	return s
 }
 
@@ -233,8 +233,8 @@ func (t *Table) dueToMove(rank uint32) func() bool {
 	due := func() (*stream, bool) {
 		t.fmu.Lock()
 		defer t.fmu.Unlock()
-		m := &t.far(rank).moved
-		return m.stream, m.bulk && !m.sending && m.stream != nil && m.wind == winding{}
+		m := &t.far(rank).upgrade
+		return m.stream, m.bulk && !m.sending && m.stream != nil && m.drain == draining{}
 	}
 	before, was := due()
 	return func() bool {
@@ -249,7 +249,7 @@ func (t *Table) rest(rank uint32) {
 	defer t.fmu.Unlock()
 	if f := t.far(rank); t.stopped {
 		return
-	} else if f.moved.started {
+	} else if f.upgrade.started {
 		f.leaveStream()
 	} else {
 		t.step(f, peer.Event{Kind: peer.Rest})
@@ -353,7 +353,7 @@ func (s *schedule) atRest() bool {
 			t.rest(to)
 			t.fmu.Lock()
 			f := t.far(to)
-			all = all && f.peer.State() == peer.Idle && f.moved.stream == nil
+			all = all && f.peer.State() == peer.Idle && f.upgrade.stream == nil
 			t.fmu.Unlock()
 		}
 	}

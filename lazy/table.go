@@ -96,10 +96,10 @@ type Config struct {
 	// it to those who ask the agent for SecondaryKey; NONE: there is no such way.
 	Secondary       func(fabric.Sink) fabric.Fabric
 	SecondaryOpened func(fabric.Tuple)
-	// Worth is the number of messages, or of times 4 KiB, after which a pair
+	// UpgradeThreshold is the number of messages, or of times 4 KiB, after which a pair
 	// moves to a stream while datagrams go on; 0: only when they do not
 	// suffice.
-	Worth int
+	UpgradeThreshold int
 	// Streams moves every pair to a stream before its first message.
 	Streams bool
 	// Answer is how long this node's agent took to answer; 0: not known. What

@@ -17,12 +17,12 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// pair is a pair's way from datagrams to a stream. The lower rank dials, the
+// upgrade is a pair's way from datagrams to a stream. The lower rank dials, the
 // higher one makes the offer, whoever wants the stream; each direction changes
 // when its own sender says so, in the order of the messages.
 //
 //	none --want--> wanted --OFFER, dial, proof--> open --SWITCH--> this direction moved
-type pair struct {
+type upgrade struct {
 	started    bool // wanted or offered: the pair is not closed when idle, also not by a FIN that is older than the offer
 	failures   int  // attempts that failed in this connection
 	impossible bool // as many as are made: datagrams carry everything
@@ -35,7 +35,7 @@ type pair struct {
 	sending    bool           // our direction has moved
 	switched   bool           // the peer's has, and we wait for the stream
 	receiving  bool           // the peer's has
-	wind       winding
+	drain      draining
 }
 
 const tokenLen = 8
@@ -63,16 +63,16 @@ const helloTime = 5 * time.Second
 // dialTime is how long a stream may take to come up before datagrams do its work.
 const dialTime = 10 * time.Second
 
-func (p *pair) reset() {
+func (p *upgrade) reset() {
 	if p.stream != nil {
 		p.stream.fail(net.ErrClosed)
 	}
-	*p = pair{}
+	*p = upgrade{}
 }
 
 // rested is for a connection that was closed because it was idle. An offer may
 // be staged for the next one: its token stays good.
-func (p *pair) rested() {
+func (p *upgrade) rested() {
 	if p.stream != nil {
 		p.reset()
 	}
@@ -81,11 +81,11 @@ func (p *pair) rested() {
 
 // want asks for a stream, once.
 func (f *far) want() {
-	if f.moved.started || f.moved.impossible {
+	if f.upgrade.started || f.upgrade.impossible {
 		return
 	}
 	if f.t.cfg.Rank < f.rank {
-		f.moved.started = true
+		f.upgrade.started = true
 		f.ask()
 		return
 	}
@@ -94,13 +94,13 @@ func (f *far) want() {
 
 // ask says WANT or OFFER, in this connection or in the next.
 func (f *far) ask() {
-	f.moved.asked = f.opens
+	f.upgrade.asked = f.opens
 	if !f.up {
-		f.moved.asked++
+		f.upgrade.asked++
 	}
 	msg := []byte{ctlWant}
-	if f.moved.offer != nil {
-		msg = append(append([]byte{ctlOffer}, f.moved.token[:]...), f.moved.offer...)
+	if f.upgrade.offer != nil {
+		msg = append(append([]byte{ctlOffer}, f.upgrade.token[:]...), f.upgrade.offer...)
 	}
 	f.t.step(f, peer.Event{Kind: peer.Control, Msg: msg})
 }
@@ -109,25 +109,25 @@ func (f *far) ask() {
 // be another epoch now, or have forgotten. Whoever has not is not
 // disturbed, as the token is the same.
 func (f *far) askAgain() {
-	if m := &f.moved; m.started && m.stream == nil && m.asked != 0 && m.asked < f.opens {
+	if m := &f.upgrade; m.started && m.stream == nil && m.asked != 0 && m.asked < f.opens {
 		f.ask()
 	}
 }
 
 // makeOffer lets the peer dial.
 func (f *far) makeOffer() {
-	if f.moved.token != [tokenLen]byte{} {
+	if f.upgrade.token != [tokenLen]byte{} {
 		return
 	}
-	f.moved.started = true
+	f.upgrade.started = true
 	offer, err := f.t.by(f.peer.Address()).Offer()
 	if err != nil {
 		f.giveUp(err)
 		return
 	}
 	f.t.tokens++
-	binary.BigEndian.PutUint64(f.moved.token[:], f.t.tokens)
-	f.moved.offer = offer
+	binary.BigEndian.PutUint64(f.upgrade.token[:], f.t.tokens)
+	f.upgrade.offer = offer
 	f.ask()
 }
 
@@ -139,7 +139,7 @@ const attempts = 2
 // giveUp ends an attempt on both sides. The token says which, as what ends an
 // older one may arrive when the next is under way.
 func (f *far) giveUp(why error) {
-	token := f.moved.token
+	token := f.upgrade.token
 	f.withoutStream(why)
 	text := why.Error()
 	f.t.step(f, peer.Event{Kind: peer.Control, Msg: slices.Concat([]byte{ctlGiveUp}, token[:], []byte(text[:min(len(text), mostWhy)]))})
@@ -151,7 +151,7 @@ const mostWhy = 512
 // gaveUp takes the peer's GIVEUP, unless our direction has moved: then the stream
 // itself will tell, as messages on it are lost.
 func (f *far) gaveUp(token, why []byte) {
-	if bytes.Equal(token, f.moved.token[:]) && !f.moved.sending {
+	if bytes.Equal(token, f.upgrade.token[:]) && !f.upgrade.sending {
 		f.withoutStream(fmt.Errorf("the other side could not: %s", why))
 	}
 }
@@ -159,32 +159,32 @@ func (f *far) gaveUp(token, why []byte) {
 // withoutStream ends an attempt. After the last one the pair goes on without a
 // stream until it has rested.
 func (f *far) withoutStream(why error) {
-	failures := f.moved.failures + 1
-	f.moved.reset()
-	f.moved.failures, f.moved.impossible, f.moved.why = failures, failures >= attempts, why
+	failures := f.upgrade.failures + 1
+	f.upgrade.reset()
+	f.upgrade.failures, f.upgrade.impossible, f.upgrade.why = failures, failures >= attempts, why
 	f.notify()
 }
 
 // move sends our direction over the stream from the next message on.
 func (f *far) move() *stream {
-	f.moved.sending = true
+	f.upgrade.sending = true
 	f.t.count(func(s *sums) { s[job.CountMoves]++ })
 	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlSwitch}})
-	return f.moved.stream
+	return f.upgrade.stream
 }
 
 // pays reports whether a message that a datagram could carry is better sent by a
 // stream: more waited than datagrams are good for, or the pair has said enough
-// for Config.Worth.
+// for Config.UpgradeThreshold.
 func (f *far) pays(size int) bool {
-	worth := f.t.cfg.Worth
-	if !f.up || f.moved.wind.ours {
+	threshold := f.t.cfg.UpgradeThreshold
+	if !f.up || f.upgrade.drain.ours {
 		return false
 	}
-	if worth > 0 {
-		f.worth += 1 + size/worthBytes
+	if threshold > 0 {
+		f.offered += 1 + size/thresholdBytes
 	}
-	return f.moved.bulk || worth > 0 && f.worth >= worth
+	return f.upgrade.bulk || threshold > 0 && f.offered >= threshold
 }
 
 // byStream writes a message to the pair's stream.
@@ -213,24 +213,24 @@ func (f *far) control(m []byte) {
 	case len(m) == 0:
 	case m[0] == ctlWant && t.cfg.Rank > f.rank:
 		f.makeOffer()
-	case m[0] == ctlOffer && len(m) > 1+tokenLen && t.cfg.Rank < f.rank && f.moved.stream == nil && !bytes.Equal(m[1:1+tokenLen], f.moved.token[:]):
-		f.moved.started, f.moved.impossible = true, false // of an older attempt, whose end the peer has not heard of
-		copy(f.moved.token[:], m[1:])
+	case m[0] == ctlOffer && len(m) > 1+tokenLen && t.cfg.Rank < f.rank && f.upgrade.stream == nil && !bytes.Equal(m[1:1+tokenLen], f.upgrade.token[:]):
+		f.upgrade.started, f.upgrade.impossible = true, false // of an older attempt, whose end the peer has not heard of
+		copy(f.upgrade.token[:], m[1:])
 		t.dial(f, m[1+tokenLen:])
 	case m[0] == ctlSwitch:
-		f.moved.switched = true
+		f.upgrade.switched = true
 		f.startReceiving()
 	case m[0] == ctlGiveUp && len(m) > tokenLen:
 		f.gaveUp(m[1:1+tokenLen], m[1+tokenLen:])
 	case m[0] == ctlLeave:
 		f.heardLeave()
 	case m[0] == ctlStay:
-		f.moved.wind.ours, f.moved.wind.theirs = false, false
+		f.upgrade.drain.ours, f.upgrade.drain.theirs = false, false
 		f.notify()
 	case m[0] == ctlReturned:
 		f.returned()
-	case m[0] == ctlBroken && f.moved.stream != nil:
-		f.moved.stream.fail(errBroken)
+	case m[0] == ctlBroken && f.upgrade.stream != nil:
+		f.upgrade.stream.fail(errBroken)
 		f.kill(errBroken)
 		t.in.alarm(f.dead)
 	}
@@ -238,14 +238,14 @@ func (f *far) control(m []byte) {
 
 // dial opens the stream in a goroutine of its own.
 func (t *Table) dial(f *far, offer []byte) {
-	to, token := f.peer.Address(), f.moved.token
+	to, token := f.peer.Address(), f.upgrade.token
 	t.readers.Go(func() {
 		ctx, cancel := context.WithTimeout(t.ctx, dialTime)
 		defer cancel()
 		s, err := t.connect(ctx, f, to, offer, token)
 		t.fmu.Lock()
 		defer t.fmu.Unlock()
-		late := t.stopped || f.moved.token != token // another attempt has begun, or none is wanted
+		late := t.stopped || f.upgrade.token != token // another attempt has begun, or none is wanted
 		switch {
 		case late && err == nil:
 			s.Close()
@@ -287,7 +287,7 @@ func (t *Table) connect(
 			return nil, err
 		}
 		t.fmu.Lock()
-		wanted := f.moved.token == token
+		wanted := f.upgrade.token == token
 		t.fmu.Unlock()
 		if !wanted {
 			return nil, err
@@ -351,7 +351,7 @@ func (t *Table) accept(g *guest) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
 	f := t.far(e.Src)
-	if t.stopped || f.moved.stream != nil || f.moved.token != token || token == [tokenLen]byte{} {
+	if t.stopped || f.upgrade.stream != nil || f.upgrade.token != token || token == [tokenLen]byte{} {
 		s.Close()
 		return
 	}
@@ -365,7 +365,7 @@ func (t *Table) accept(g *guest) {
 
 // gotStream takes over a stream that both sides have proved.
 func (f *far) gotStream(s fabric.Stream) {
-	f.moved.stream, f.moved.failures = newStream(s), 0
+	f.upgrade.stream, f.upgrade.failures = newStream(s), 0
 	f.t.count(func(s *sums) { s[job.CountStreams]++ })
 	f.startReceiving()
 	f.notify()
@@ -373,11 +373,11 @@ func (f *far) gotStream(s fabric.Stream) {
 
 // startReceiving reads the stream once the peer has moved to it.
 func (f *far) startReceiving() {
-	if !f.moved.switched || f.moved.stream == nil || f.moved.receiving {
+	if !f.upgrade.switched || f.upgrade.stream == nil || f.upgrade.receiving {
 		return
 	}
-	f.moved.receiving = true
-	s, t := f.moved.stream, f.t
+	f.upgrade.receiving = true
+	s, t := f.upgrade.stream, f.t
 	t.readers.Go(func() {
 		err := s.receive(f.rank, t.in, &t.memory)
 		if errors.Is(err, net.ErrClosed) {
@@ -401,7 +401,7 @@ var errBroken = errors.New("the stream failed on its side")
 // lostStream ends a pair whose stream failed with what was on it. The other side
 // may not see that by itself, as a queue pair that only receives hears nothing.
 func (f *far) lostStream(s *stream, err error) {
-	fresh := f.dead == nil && f.moved.stream == s && !errors.Is(err, io.EOF) && !isReset(err) // of an older one its end has been told
+	fresh := f.dead == nil && f.upgrade.stream == s && !errors.Is(err, io.EOF) && !isReset(err) // of an older one its end has been told
 	if fresh {
 		f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlBroken}})
 	}
@@ -450,7 +450,7 @@ func (s sink) Datagram(from fabric.Tuple, b []byte) {
 	}
 	t.step(f, peer.Event{
 		Kind: peer.Packet, Packet: peer.PacketKind(e.Kind), Gen: e.Gen,
-		SrcEpoch: e.SrcEpoch, DstEpoch: e.DstEpoch, Body: body, Tuple: from, Keep: f.moved.started,
+		SrcEpoch: e.SrcEpoch, DstEpoch: e.DstEpoch, Body: body, Tuple: from, Keep: f.upgrade.started,
 	})
 }
 

@@ -82,13 +82,13 @@ func trySends(t *testing.T, w *world, to uint32) {
 	}
 }
 
-// A pair moves to a stream when it is worth one, in the order of its messages, and not before.
-func TestWorth(t *testing.T) {
+// A pair moves to a stream when it reaches the upgrade threshold, in the order of its messages, and not before.
+func TestUpgradeThreshold(t *testing.T) {
 	for name, open := range fabrics() {
 		t.Run(name, func(t *testing.T) {
-			const worth = 16
+			const threshold = 16
 			w := newWorld(t, 2, 1, open)
-			w.config = func(c *Config) { c.Worth = worth }
+			w.config = func(c *Config) { c.UpgradeThreshold = threshold }
 			w.start()
 			ctx, n := within(t), uint32(0)
 			round := func() {
@@ -98,7 +98,7 @@ func TestWorth(t *testing.T) {
 				require.Equal(t, payload(0, 1, n, 100), m.Body)
 				n++
 			}
-			for range worth - 1 {
+			for range threshold - 1 {
 				round()
 			}
 			require.Zero(t, w.table(0).Tally().Sum[job.CountStreams])
