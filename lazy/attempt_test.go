@@ -67,7 +67,7 @@ func TestStreamsAreTriedTwice(t *testing.T) {
 			require.Equal(t, payload(from, to, 1, 100), m.Body)
 			require.NoError(t, table.Flush(ctx))
 			table.fmu.Lock()
-			table.step(table.far(to), peer.Event{Kind: peer.Rest})
+			table.step(table.remotePeer(to), peer.Event{Kind: peer.Rest})
 			table.fmu.Unlock()
 			synctest.Wait()
 			require.NoError(t, long())
@@ -86,12 +86,12 @@ func TestEndOfAnOlderAttempt(t *testing.T) {
 	for rank := range uint32(2) {
 		other := w.table(1 - rank)
 		w.table(rank).fmu.Lock()
-		f := w.table(rank).far(1 - rank)
+		f := w.table(rank).remotePeer(1 - rank)
 		w.table(rank).step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlGiveUp, 1, 2, 3, 4, 5, 6, 7, 8}})
 		w.table(rank).fmu.Unlock()
 		require.NoError(t, f.flush(ctx))
 		other.fmu.Lock()
-		stream := other.far(rank).upgrade.stream
+		stream := other.remotePeer(rank).upgrade.stream
 		other.fmu.Unlock()
 		require.NotNil(t, stream)
 	}

@@ -104,7 +104,7 @@ func (b burst) send(ctx context.Context, table *Table, me, to uint32) (count uin
 	moved := func() bool {
 		table.fmu.Lock()
 		defer table.fmu.Unlock()
-		return table.far(to).upgrade.sending
+		return table.remotePeer(to).upgrade.sending
 	}
 	after := 100
 	for bytes, free := 0, 0; after > 0 && bytes < burstLimit; count++ {
@@ -114,7 +114,7 @@ func (b burst) send(ctx context.Context, table *Table, me, to uint32) (count uin
 		}
 		bytes, free = bytes+len(m), free+len(m)+64
 		if b.trickle && free > moveAt/2-longMessage {
-			if err := table.far(to).flush(ctx); err != nil {
+			if err := table.remotePeer(to).flush(ctx); err != nil {
 				return count, err
 			}
 			free = 0
@@ -123,7 +123,7 @@ func (b burst) send(ctx context.Context, table *Table, me, to uint32) (count uin
 			after--
 		}
 	}
-	return count, table.far(to).flush(ctx)
+	return count, table.remotePeer(to).flush(ctx)
 }
 
 // run holds that each sender whose window filled has moved, once, and stays so, and that no other has.

@@ -26,7 +26,7 @@ const endMark = ^uint32(0)
 var errEndMark = errors.New("the other side goes back to datagrams")
 
 // leaveStream begins to give the stream up, if nobody is sending.
-func (f *far) leaveStream() (begun bool) {
+func (f *remotePeer) leaveStream() (begun bool) {
 	m := &f.upgrade
 	if m.stream == nil || m.drain.ours {
 		return m.drain.ours
@@ -44,7 +44,7 @@ func (f *far) leaveStream() (begun bool) {
 	}
 	m.drain.marked = true
 	s := m.stream
-	f.t.readers.Go(func() { // the write may wait, and the far lock must not
+	f.t.readers.Go(func() { // the write may wait, and the lock of remote peers must not
 		_ = s.mark(f.t.ctx)
 		<-f.turn
 	})
@@ -53,7 +53,7 @@ func (f *far) leaveStream() (begun bool) {
 
 // heardLeave agrees if this side has nothing to send, and is not about to get
 // the stream that the peer has already.
-func (f *far) heardLeave() {
+func (f *remotePeer) heardLeave() {
 	f.upgrade.drain.theirs = true
 	if !f.leaveStream() {
 		f.upgrade.drain.theirs = false
@@ -63,21 +63,21 @@ func (f *far) heardLeave() {
 }
 
 // returned says that the peer has read our direction to its end.
-func (f *far) returned() {
+func (f *remotePeer) returned() {
 	f.upgrade.sending, f.upgrade.drain.marked = false, false
 	f.closeDrained()
 	f.notify()
 }
 
 // readToTheEnd tells the peer that its direction is empty.
-func (f *far) readToTheEnd() {
+func (f *remotePeer) readToTheEnd() {
 	f.upgrade.receiving, f.upgrade.switched = false, false
 	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlReturned}})
 	f.closeDrained()
 }
 
 // closeDrained closes the stream when both directions are back.
-func (f *far) closeDrained() {
+func (f *remotePeer) closeDrained() {
 	m := &f.upgrade
 	if !m.drain.ours || !m.drain.theirs || m.sending || m.drain.marked || m.receiving || m.switched {
 		return

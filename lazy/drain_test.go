@@ -19,7 +19,7 @@ func TestLeaveBeforeTheStream(t *testing.T) {
 	_, err := w.table(1).Recv(ctx)
 	require.NoError(t, err)
 	table := w.table(0)
-	f := table.far(1)
+	f := table.remotePeer(1)
 	table.fmu.Lock()
 	f.upgrade.drain.ours = true
 	table.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlLeave}})

@@ -9,7 +9,7 @@ import (
 )
 
 // resolve finds a peer's address in the table's blocks, or asks the agent.
-func (t *Table) resolve(f *far, least uint16, fresh bool) {
+func (t *Table) resolve(f *remotePeer, least uint16, fresh bool) {
 	least = max(least, t.cfg.Least)
 	if !fresh {
 		if tuple, epoch, ok := t.known(f.rank, least); ok {
@@ -19,13 +19,13 @@ func (t *Table) resolve(f *far, least uint16, fresh bool) {
 	}
 	node := t.cfg.Layout.NodeOf(f.rank)
 	waiting := t.asking[node]
-	w := waitingFar{f, least, fresh}
-	if i := slices.IndexFunc(waiting, func(o waitingFar) bool { return o.far == f && o.fresh && fresh }); i >= 0 {
+	w := waitingRemote{f, least, fresh}
+	if i := slices.IndexFunc(waiting, func(o waitingRemote) bool { return o.remotePeer == f && o.fresh && fresh }); i >= 0 {
 		waiting[i] = w
 	} else {
 		t.asking[node] = append(waiting, w)
 	}
-	if !fresh && slices.ContainsFunc(waiting, func(o waitingFar) bool { return !o.fresh }) {
+	if !fresh && slices.ContainsFunc(waiting, func(o waitingRemote) bool { return !o.fresh }) {
 		return // the block is on its way
 	}
 	t.ask(w)
@@ -39,16 +39,16 @@ func (t *Table) known(rank uint32, least uint16) (tuple fabric.Tuple, epoch uint
 	return tuple, epoch, ok && epoch >= least
 }
 
-// waitingFar is a peer whose address has been asked for.
-type waitingFar struct {
-	*far
+// waitingRemote is a peer whose address has been asked for.
+type waitingRemote struct {
+	*remotePeer
 	least uint16
 	fresh bool
 }
 
 // ask puts a question to the agent. Of those whether a peer runs one at a time: it
 // is answered when the peer does.
-func (t *Table) ask(w waitingFar) {
+func (t *Table) ask(w waitingRemote) {
 	count := countLookups
 	if w.fresh {
 		if w.checking {
@@ -62,7 +62,7 @@ func (t *Table) ask(w waitingFar) {
 
 // resolved gives a peer its address, and with it the word to begin the
 // handshake, unless too many are under way.
-func (t *Table) resolved(f *far, tuple fabric.Tuple, epoch uint16, fresh bool) {
+func (t *Table) resolved(f *remotePeer, tuple fabric.Tuple, epoch uint16, fresh bool) {
 	if tuple.Kind == fabric.NONE {
 		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: peer.NoRank})
 		return
@@ -85,7 +85,7 @@ func (t *Table) resolved(f *far, tuple fabric.Tuple, epoch uint16, fresh bool) {
 }
 
 // takeSlot reports whether the handshake may begin.
-func (f *far) takeSlot() bool {
+func (f *remotePeer) takeSlot() bool {
 	if f.slot == 0 {
 		f.slot, _ = f.t.opening.Begin()
 		f.before = f.peer.Counts().Repeated
@@ -94,7 +94,7 @@ func (f *far) takeSlot() bool {
 }
 
 // leaveSlot lets the next handshakes begin.
-func (f *far) leaveSlot() {
+func (f *remotePeer) leaveSlot() {
 	if f.slot == 0 {
 		return
 	}
@@ -103,13 +103,13 @@ func (f *far) leaveSlot() {
 	f.slot = 0
 	for len(t.ready) > 0 {
 		next := t.ready[0]
-		waits := next.far.peer.State() == peer.Resolving // otherwise its peer was faster
-		if waits && !next.far.takeSlot() {
+		waits := next.remote.peer.State() == peer.Resolving // otherwise its peer was faster
+		if waits && !next.remote.takeSlot() {
 			return
 		}
 		t.ready = t.ready[1:]
 		if waits {
-			t.step(next.far, next.ev)
+			t.step(next.remote, next.ev)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (t *Table) Answered(m wire.Answer) {
 		t.in.lose(m.Rank, t.about(m.Rank, reason(m.What)))
 	}
 	if m.Fresh && t.isFar(m.Rank) {
-		t.far(m.Rank).checking = false
+		t.remotePeer(m.Rank).checking = false
 	}
 	waiting := t.asking[node]
 	delete(t.asking, node)
@@ -148,11 +148,11 @@ func (t *Table) Answered(m wire.Answer) {
 		fresh := m.Fresh && w.rank == m.Rank
 		if block != nil {
 			if tuple, epoch, ok := block.Tuple(w.rank); ok && epoch >= w.least && (!w.fresh || fresh) {
-				t.resolved(w.far, tuple, epoch, fresh)
+				t.resolved(w.remotePeer, tuple, epoch, fresh)
 				continue
 			}
 		} else if w.rank == m.Rank {
-			t.step(w.far, peer.Event{Kind: peer.Unresolved, Cause: causeOf(m.What)})
+			t.step(w.remotePeer, peer.Event{Kind: peer.Unresolved, Cause: causeOf(m.What)})
 			continue
 		}
 		t.asking[node] = append(t.asking[node], w)

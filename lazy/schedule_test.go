@@ -188,14 +188,14 @@ func (s *schedule) send(ctx context.Context, table *Table, k line) {
 			s.t.Errorf("seed %d: %v: a message that belongs on the stream went as a datagram", s.seed, k)
 		}
 		rest := r.IntN(s.rests) == 0
-		if (rest || r.IntN(s.flushes) == 0) && !s.until(table, k, 0, func() error { return table.far(k.to).flush(ctx) }) {
+		if (rest || r.IntN(s.flushes) == 0) && !s.until(table, k, 0, func() error { return table.remotePeer(k.to).flush(ctx) }) {
 			return
 		}
 		if rest {
 			table.rest(k.to)
 		}
 	}
-	s.until(table, k, 0, func() error { return table.far(k.to).flush(ctx) })
+	s.until(table, k, 0, func() error { return table.remotePeer(k.to).flush(ctx) })
 }
 
 // until does something that may fail because the other rank has started again, which excuses what was lost by it. It reports
@@ -225,7 +225,7 @@ func (s *schedule) until(table *Table, k line, but int, do func() error) bool {
 func (t *Table) ended(rank uint32) bool {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
-	return t.far(rank).dead != nil
+	return t.remotePeer(rank).dead != nil
 }
 
 // dueToMove returns what tells, after a Send, whether the sender should have moved to the stream that it has, and has not.
@@ -233,7 +233,7 @@ func (t *Table) dueToMove(rank uint32) func() bool {
 	due := func() (*stream, bool) {
 		t.fmu.Lock()
 		defer t.fmu.Unlock()
-		m := &t.far(rank).upgrade
+		m := &t.remotePeer(rank).upgrade
 		return m.stream, m.bulk && !m.sending && m.stream != nil && m.drain == draining{}
 	}
 	before, was := due()
@@ -247,7 +247,7 @@ func (t *Table) dueToMove(rank uint32) func() bool {
 func (t *Table) rest(rank uint32) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
-	if f := t.far(rank); t.stopped {
+	if f := t.remotePeer(rank); t.stopped {
 		return
 	} else if f.upgrade.started {
 		f.leaveStream()
@@ -352,7 +352,7 @@ func (s *schedule) atRest() bool {
 			}
 			t.rest(to)
 			t.fmu.Lock()
-			f := t.far(to)
+			f := t.remotePeer(to)
 			all = all && f.peer.State() == peer.Idle && f.upgrade.stream == nil
 			t.fmu.Unlock()
 		}

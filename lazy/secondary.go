@@ -20,7 +20,7 @@ type secondary struct {
 
 // askSecondary asks for a peer's second address. The peer has put it before its
 // first, which has been found.
-func (t *Table) askSecondary(f *far, epoch uint16) {
+func (t *Table) askSecondary(f *remotePeer, epoch uint16) {
 	if f.secondary.asked != 0 {
 		f.secondary.asked = epoch
 		return
@@ -35,7 +35,7 @@ func (t *Table) answeredSecondary(m wire.Answer) {
 	if !t.isFar(m.Rank) {
 		return
 	}
-	f := t.far(m.Rank)
+	f := t.remotePeer(m.Rank)
 	epoch := f.secondary.asked
 	if epoch == 0 {
 		return

@@ -127,23 +127,23 @@ type Table struct {
 	stop  context.CancelFunc
 
 	mu     sync.Mutex // of the maps of peers; taken last
-	nears  map[uint32]*near
-	fars   map[uint32]*far
+	nears  map[uint32]*localPeer
+	fars   map[uint32]*remotePeer
 	closed bool
 	broken error // why the fabric will never work again
 
-	// fmu is the far lock: every far peer, the cache of blocks, and what they
+	// fmu is the lock of remote peers: every remote peer, the cache of blocks, and what they
 	// share. One lock for all, since a rank has one socket anyway.
 	fmu     sync.Mutex
 	scratch peer.Scratch
 	out     []byte // the datagram that is being sent
 	todo    []queued
 	blocks  map[uint32]*fabric.Block
-	asking  map[uint32][]waitingFar // by node: who waits for its block
-	live    int                     // fars that are connected
-	early   int                     // bytes staged for fars that are not
-	opening peer.Openings           // handshakes that we have begun and not ended
-	ready   []queued                // addresses for handshakes that wait for their turn
+	asking  map[uint32][]waitingRemote // by node: who waits for its block
+	live    int                        // fars that are connected
+	early   int                        // bytes staged for fars that are not
+	opening peer.Openings              // handshakes that we have begun and not ended
+	ready   []queued                   // addresses for handshakes that wait for their turn
 	tokens  uint64
 	stopped bool
 
@@ -179,7 +179,7 @@ func New(cfg Config) (*Table, error) {
 	t := &Table{
 		cfg: cfg, in: newInbox(),
 		began: time.Now(),
-		nears: map[uint32]*near{}, fars: map[uint32]*far{}, blocks: map[uint32]*fabric.Block{}, asking: map[uint32][]waitingFar{},
+		nears: map[uint32]*localPeer{}, fars: map[uint32]*remotePeer{}, blocks: map[uint32]*fabric.Block{}, asking: map[uint32][]waitingRemote{},
 	}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.tokens = rand.Uint64()
@@ -227,12 +227,12 @@ func (t *Table) Send(ctx context.Context, rank uint32, m []byte) error {
 		t.in.put(Message{rank, append([]byte(nil), m...)})
 		return nil
 	case t.isNear(rank):
-		return t.near(rank).send(ctx, t, m)
+		return t.localPeer(rank).send(ctx, t, m)
 	}
 	if err := t.Reach(); err != nil {
 		return t.about(rank, err)
 	}
-	return t.far(rank).send(ctx, m)
+	return t.remotePeer(rank).send(ctx, m)
 }
 
 // TrySend is Send that does not wait: it takes the message now or returns
@@ -245,12 +245,12 @@ func (t *Table) TrySend(rank uint32, m []byte) (err error) {
 	case rank == t.cfg.Rank:
 		t.in.put(Message{rank, append([]byte(nil), m...)})
 	case t.isNear(rank):
-		err = t.near(rank).try(t, m)
+		err = t.localPeer(rank).try(t, m)
 	default:
 		if err = t.Reach(); err != nil {
 			return t.about(rank, err)
 		}
-		err = t.far(rank).try(m)
+		err = t.remotePeer(rank).try(m)
 	}
 	if err == nil {
 		t.sent(m)
@@ -287,7 +287,7 @@ func (t *Table) RecvFrom(ctx context.Context, rank uint32) (Message, error) {
 	if err := t.Reach(); err != nil {
 		return Message{}, t.about(rank, err)
 	}
-	f := t.far(rank)
+	f := t.remotePeer(rank)
 	f.watch.Reset(suspectAfter)
 	m, err := t.in.take(ctx, rank, false)
 	f.watch.Stop()
@@ -315,15 +315,15 @@ func (t *Table) Warm(ranks ...uint32) error {
 		switch {
 		case r == t.cfg.Rank:
 		case t.isNear(r):
-			t.near(r).ask(t)
+			t.localPeer(r).ask(t)
 		case t.Tuple().Kind == fabric.NONE:
 			t.apart(func() {
 				if t.Reach() == nil {
-					t.far(r).warm()
+					t.remotePeer(r).warm()
 				}
 			})
 		default:
-			t.far(r).warm()
+			t.remotePeer(r).warm()
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ type upgrade struct {
 	stream     *stream
 	token      [tokenLen]byte // what the dialler proves to have been told
 	offer      []byte         // what goes with it, of who made the offer
-	asked      int            // the connection, by far.opens, in which WANT or OFFER was said last
+	asked      int            // the connection, by remotePeer.opens, in which WANT or OFFER was said last
 	bulk       bool           // more waited for acknowledgement than datagrams are good for: our direction moves when it can
 	sending    bool           // our direction has moved
 	switched   bool           // the peer's has, and we wait for the stream
@@ -80,7 +80,7 @@ func (p *upgrade) rested() {
 }
 
 // want asks for a stream, once.
-func (f *far) want() {
+func (f *remotePeer) want() {
 	if f.upgrade.started || f.upgrade.impossible {
 		return
 	}
@@ -93,7 +93,7 @@ func (f *far) want() {
 }
 
 // ask says WANT or OFFER, in this connection or in the next.
-func (f *far) ask() {
+func (f *remotePeer) ask() {
 	f.upgrade.asked = f.opens
 	if !f.up {
 		f.upgrade.asked++
@@ -108,14 +108,14 @@ func (f *far) ask() {
 // askAgain is for a connection that opens: who was asked in the one before may
 // be another epoch now, or have forgotten. Whoever has not is not
 // disturbed, as the token is the same.
-func (f *far) askAgain() {
+func (f *remotePeer) askAgain() {
 	if m := &f.upgrade; m.started && m.stream == nil && m.asked != 0 && m.asked < f.opens {
 		f.ask()
 	}
 }
 
 // makeOffer lets the peer dial.
-func (f *far) makeOffer() {
+func (f *remotePeer) makeOffer() {
 	if f.upgrade.token != [tokenLen]byte{} {
 		return
 	}
@@ -138,7 +138,7 @@ const attempts = 2
 
 // giveUp ends an attempt on both sides. The token says which, as what ends an
 // older one may arrive when the next is under way.
-func (f *far) giveUp(why error) {
+func (f *remotePeer) giveUp(why error) {
 	token := f.upgrade.token
 	f.withoutStream(why)
 	text := why.Error()
@@ -150,7 +150,7 @@ const mostWhy = 512
 
 // gaveUp takes the peer's GIVEUP, unless our direction has moved: then the stream
 // itself will tell, as messages on it are lost.
-func (f *far) gaveUp(token, why []byte) {
+func (f *remotePeer) gaveUp(token, why []byte) {
 	if bytes.Equal(token, f.upgrade.token[:]) && !f.upgrade.sending {
 		f.withoutStream(fmt.Errorf("the other side could not: %s", why))
 	}
@@ -158,7 +158,7 @@ func (f *far) gaveUp(token, why []byte) {
 
 // withoutStream ends an attempt. After the last one the pair goes on without a
 // stream until it has rested.
-func (f *far) withoutStream(why error) {
+func (f *remotePeer) withoutStream(why error) {
 	failures := f.upgrade.failures + 1
 	f.upgrade.reset()
 	f.upgrade.failures, f.upgrade.impossible, f.upgrade.why = failures, failures >= attempts, why
@@ -166,7 +166,7 @@ func (f *far) withoutStream(why error) {
 }
 
 // move sends our direction over the stream from the next message on.
-func (f *far) move() *stream {
+func (f *remotePeer) move() *stream {
 	f.upgrade.sending = true
 	f.t.count(func(s *sums) { s[job.CountMoves]++ })
 	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlSwitch}})
@@ -176,7 +176,7 @@ func (f *far) move() *stream {
 // pays reports whether a message that a datagram could carry is better sent by a
 // stream: more waited than datagrams are good for, or the pair has said enough
 // for Config.UpgradeThreshold.
-func (f *far) pays(size int) bool {
+func (f *remotePeer) pays(size int) bool {
 	threshold := f.t.cfg.UpgradeThreshold
 	if !f.up || f.upgrade.drain.ours {
 		return false
@@ -188,7 +188,7 @@ func (f *far) pays(size int) bool {
 }
 
 // byStream writes a message to the pair's stream.
-func (f *far) byStream(ctx context.Context, s *stream, m []byte) error {
+func (f *remotePeer) byStream(ctx context.Context, s *stream, m []byte) error {
 	err := s.send(ctx, m)
 	if err == nil {
 		f.t.count(func(s *sums) { s[job.CountStreamed]++ })
@@ -206,7 +206,7 @@ func (f *far) byStream(ctx context.Context, s *stream, m []byte) error {
 }
 
 // control takes a control message of the peer.
-func (f *far) control(m []byte) {
+func (f *remotePeer) control(m []byte) {
 	t := f.t
 	t.step(f, peer.Event{Kind: peer.Taken, N: len(m)})
 	switch {
@@ -237,7 +237,7 @@ func (f *far) control(m []byte) {
 }
 
 // dial opens the stream in a goroutine of its own.
-func (t *Table) dial(f *far, offer []byte) {
+func (t *Table) dial(f *remotePeer, offer []byte) {
 	to, token := f.peer.Address(), f.upgrade.token
 	t.readers.Go(func() {
 		ctx, cancel := context.WithTimeout(t.ctx, dialTime)
@@ -267,7 +267,7 @@ const (
 
 // connect dials a peer until both sides have proved themselves.
 func (t *Table) connect(
-	ctx context.Context, f *far, to fabric.Tuple, offer []byte, token [tokenLen]byte,
+	ctx context.Context, f *remotePeer, to fabric.Tuple, offer []byte, token [tokenLen]byte,
 ) (fabric.Stream, error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		s, err := t.by(to).Dial(ctx, to, offer)
@@ -350,7 +350,7 @@ func (t *Table) accept(g *guest) {
 	token := [tokenLen]byte(body)
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
-	f := t.far(e.Src)
+	f := t.remotePeer(e.Src)
 	if t.stopped || f.upgrade.stream != nil || f.upgrade.token != token || token == [tokenLen]byte{} {
 		s.Close()
 		return
@@ -364,7 +364,7 @@ func (t *Table) accept(g *guest) {
 }
 
 // gotStream takes over a stream that both sides have proved.
-func (f *far) gotStream(s fabric.Stream) {
+func (f *remotePeer) gotStream(s fabric.Stream) {
 	f.upgrade.stream, f.upgrade.failures = newStream(s), 0
 	f.t.count(func(s *sums) { s[job.CountStreams]++ })
 	f.startReceiving()
@@ -372,7 +372,7 @@ func (f *far) gotStream(s fabric.Stream) {
 }
 
 // startReceiving reads the stream once the peer has moved to it.
-func (f *far) startReceiving() {
+func (f *remotePeer) startReceiving() {
 	if !f.upgrade.switched || f.upgrade.stream == nil || f.upgrade.receiving {
 		return
 	}
@@ -400,7 +400,7 @@ var errBroken = errors.New("the stream failed on its side")
 
 // lostStream ends a pair whose stream failed with what was on it. The other side
 // may not see that by itself, as a queue pair that only receives hears nothing.
-func (f *far) lostStream(s *stream, err error) {
+func (f *remotePeer) lostStream(s *stream, err error) {
 	fresh := f.dead == nil && f.upgrade.stream == s && !errors.Is(err, io.EOF) && !isReset(err) // of an older one its end has been told
 	if fresh {
 		f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlBroken}})
@@ -444,7 +444,7 @@ func (s sink) Datagram(from fabric.Tuple, b []byte) {
 	if t.stopped {
 		return
 	}
-	f := t.far(e.Src)
+	f := t.remotePeer(e.Src)
 	if peer.PacketKind(e.Kind) == peer.PacketReject {
 		t.rejects++
 	}

@@ -12,12 +12,12 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// near is a peer on the same node: a socket pair that the agent makes when one
+// localPeer is a peer on the same node: a socket pair that the agent makes when one
 // of the two asks for it.
 //
 //	(nothing) --send--> asked --the agent's answer--> open --end of stream--> over
 //	(nothing) --the agent's answer--> open
-type near struct {
+type localPeer struct {
 	rank    uint32
 	asking  sync.Once
 	settled sync.Once
@@ -26,12 +26,12 @@ type near struct {
 	err     error
 }
 
-func (t *Table) near(rank uint32) *near {
+func (t *Table) localPeer(rank uint32) *localPeer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.nears[rank]
 	if n == nil {
-		n = &near{rank: rank, open: make(chan struct{})}
+		n = &localPeer{rank: rank, open: make(chan struct{})}
 		t.nears[rank] = n
 		if t.closed { // since the caller looked
 			n.settle(nil, ErrClosed)
@@ -41,7 +41,7 @@ func (t *Table) near(rank uint32) *near {
 }
 
 // ask asks the agent for the socket, once.
-func (n *near) ask(t *Table) {
+func (n *localPeer) ask(t *Table) {
 	n.asking.Do(func() {
 		if err := t.cfg.Agent.Pair(n.rank); err != nil {
 			n.settle(nil, err)
@@ -51,7 +51,7 @@ func (n *near) ask(t *Table) {
 
 // settle ends the wait for the socket. The first outcome stays; it reports
 // whether this was the first.
-func (n *near) settle(s *stream, err error) (first bool) {
+func (n *localPeer) settle(s *stream, err error) (first bool) {
 	n.settled.Do(func() {
 		n.s, n.err, first = s, err, true
 		close(n.open)
@@ -62,7 +62,7 @@ func (n *near) settle(s *stream, err error) (first bool) {
 // Paired takes the agent's answer: a connection to a rank of this node, or
 // what has become of that rank.
 func (t *Table) Paired(rank uint32, what wire.Answered, c net.Conn) {
-	n := t.near(rank)
+	n := t.localPeer(rank)
 	if what != wire.Found {
 		err := t.about(rank, reason(what))
 		n.settle(nil, err)
@@ -89,7 +89,7 @@ func (t *Table) Paired(rank uint32, what wire.Answered, c net.Conn) {
 	})
 }
 
-func (n *near) send(ctx context.Context, t *Table, m []byte) error {
+func (n *localPeer) send(ctx context.Context, t *Table, m []byte) error {
 	began := time.Time{}
 	select {
 	case <-n.open:
@@ -118,7 +118,7 @@ func (n *near) send(ctx context.Context, t *Table, m []byte) error {
 }
 
 // try is send without waiting for anything but the copy into the socket.
-func (n *near) try(t *Table, m []byte) error {
+func (n *localPeer) try(t *Table, m []byte) error {
 	select {
 	case <-n.open:
 	default:
@@ -145,7 +145,7 @@ func (n *near) try(t *Table, m []byte) error {
 }
 
 // close lets what was written arrive.
-func (n *near) close() {
+func (n *localPeer) close() {
 	n.settle(nil, ErrClosed)
 	if n.s != nil {
 		n.s.fail(net.ErrClosed)

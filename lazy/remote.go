@@ -13,8 +13,8 @@ import (
 	"ibrun/lazy/peer"
 )
 
-// far is a peer on another node. Its fields belong to the table's far lock.
-type far struct {
+// remotePeer is a peer on another node. Its fields belong to the table's lock of remote peers.
+type remotePeer struct {
 	t        *Table
 	rank     uint32
 	peer     *peer.Peer
@@ -54,13 +54,13 @@ const longMessage = 16 << 10
 // thresholdBytes is the length of a message that counts as two for Config.UpgradeThreshold.
 const thresholdBytes = 4 << 10
 
-// far returns a peer, made at its first use.
-func (t *Table) far(rank uint32) *far {
+// remotePeer returns a peer, made at its first use.
+func (t *Table) remotePeer(rank uint32) *remotePeer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f := t.fars[rank]
 	if f == nil {
-		f = &far{t: t, rank: rank, turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
+		f = &remotePeer{t: t, rank: rank, turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
 		cfg := peer.Config{
 			Self: t.cfg.Rank, Rank: rank, Epoch: t.cfg.Epoch, Tuple: t.fabric.Tuple(), MTU: t.mtu(),
 			Stage: moveAt, Seed: uint64(t.cfg.Rank)<<32 | uint64(rank), Scratch: &t.scratch,
@@ -86,29 +86,29 @@ func (t *Table) far(rank uint32) *far {
 
 // queued is an event for a peer that came up while effects were performed.
 type queued struct {
-	far *far
-	ev  peer.Event
+	remote *remotePeer
+	ev     peer.Event
 }
 
 // step gives a peer an event and performs what comes of it. The caller holds
-// the far lock.
-func (t *Table) step(f *far, ev peer.Event) {
+// the lock of remote peers.
+func (t *Table) step(f *remotePeer, ev peer.Event) {
 	t.todo = append(t.todo, queued{f, ev})
 	if len(t.todo) > 1 {
 		return // a step below us on the stack will take it
 	}
 	for i := 0; i < len(t.todo); i++ {
 		q := t.todo[i]
-		q.far.used = time.Since(t.began)
-		for _, e := range q.far.peer.Step(q.far.used, q.ev) {
-			t.perform(q.far, &e)
+		q.remote.used = time.Since(t.began)
+		for _, e := range q.remote.peer.Step(q.remote.used, q.ev) {
+			t.perform(q.remote, &e)
 		}
 	}
 	clear(t.todo)
 	t.todo = t.todo[:0]
 }
 
-func (t *Table) perform(f *far, e *peer.Effect) {
+func (t *Table) perform(f *remotePeer, e *peer.Effect) {
 	switch e.Kind {
 	case peer.Transmit:
 		t.transmit(f, e)
@@ -137,7 +137,7 @@ func (t *Table) perform(f *far, e *peer.Effect) {
 	}
 }
 
-func (t *Table) transmit(f *far, e *peer.Effect) {
+func (t *Table) transmit(f *remotePeer, e *peer.Effect) {
 	t.out = t.cfg.Seal.Append(t.out[:0], fabric.Envelope{Kind: uint8(e.Packet), Dst: f.rank, DstEpoch: e.DstEpoch, Gen: e.Gen}, e.Body)
 	if err := t.by(e.To).Post(e.To, t.out); err != nil && !errors.Is(err, fabric.ErrClosed) && f.dead == nil {
 		f.kill(err)
@@ -150,21 +150,21 @@ func (t *Table) transmit(f *far, e *peer.Effect) {
 }
 
 // kill says that a peer can never be reached again, to whoever waits and to whoever comes.
-func (f *far) kill(why error) {
+func (f *remotePeer) kill(why error) {
 	if f.dead == nil {
 		f.dead = f.t.about(f.rank, why)
 	}
 	f.fail(f.dead)
 }
 
-func (f *far) notify() {
+func (f *remotePeer) notify() {
 	select {
 	case f.news <- struct{}{}:
 	default:
 	}
 }
 
-func (f *far) opened() {
+func (f *remotePeer) opened() {
 	t := f.t
 	t.early -= f.early
 	f.early = 0
@@ -187,8 +187,8 @@ func (f *far) opened() {
 }
 
 // restOldest closes the connection that has been idle longest, if it is idle.
-func (t *Table) restOldest(but *far) {
-	var oldest *far
+func (t *Table) restOldest(but *remotePeer) {
+	var oldest *remotePeer
 	t.mu.Lock()
 	for _, f := range t.fars {
 		if f != but && f.peer.State() == peer.Up && !f.upgrade.drain.ours && (oldest == nil || f.used < oldest.used) {
@@ -205,7 +205,7 @@ func (t *Table) restOldest(but *far) {
 	}
 }
 
-func (f *far) failed(c peer.Cause) {
+func (f *remotePeer) failed(c peer.Cause) {
 	t := f.t
 	t.early -= f.early
 	f.early = 0
@@ -229,7 +229,7 @@ func (f *far) failed(c peer.Cause) {
 }
 
 // down takes a pair off those that are connected.
-func (f *far) down() {
+func (f *remotePeer) down() {
 	f.leaveSlot()
 	if f.up {
 		f.up = false
@@ -238,14 +238,14 @@ func (f *far) down() {
 }
 
 // fail records a failure for whoever looks next.
-func (f *far) fail(err error) {
+func (f *remotePeer) fail(err error) {
 	f.failures++
 	f.err = err
 	f.t.in.lose(f.rank, err)
 	f.notify()
 }
 
-func (f *far) drained() {
+func (f *remotePeer) drained() {
 	if !f.began.IsZero() {
 		f.t.latency(time.Since(f.began))
 		f.began = time.Time{}
@@ -256,7 +256,7 @@ func (f *far) drained() {
 	}
 }
 
-func (f *far) tick() {
+func (f *remotePeer) tick() {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
 	if !f.t.stopped {
@@ -266,17 +266,17 @@ func (f *far) tick() {
 
 // suspect asks the agent whether a peer that keeps a receiver waiting still
 // runs; Answered tells the receiver if not.
-func (f *far) suspect() {
+func (f *remotePeer) suspect() {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
 	if !f.t.stopped {
-		f.t.ask(waitingFar{far: f, fresh: true})
+		f.t.ask(waitingRemote{remotePeer: f, fresh: true})
 		f.watch.Reset(2 * suspectAfter)
 	}
 }
 
 // taken opens the window again as the application receives.
-func (f *far) taken(bytes int) {
+func (f *remotePeer) taken(bytes int) {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
 	if !f.upgrade.receiving && !f.t.stopped {
@@ -284,7 +284,7 @@ func (f *far) taken(bytes int) {
 	}
 }
 
-func (f *far) warm() {
+func (f *remotePeer) warm() {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
 	if !f.t.stopped {
@@ -293,7 +293,7 @@ func (f *far) warm() {
 }
 
 // report returns a failure that nobody has been told of; the caller holds the lock.
-func (f *far) report() error {
+func (f *remotePeer) report() error {
 	if f.dead != nil {
 		return f.dead
 	}
@@ -306,7 +306,7 @@ func (f *far) report() error {
 
 // await takes the senders' turn, which the caller gives back. A turn that is
 // free is taken even if the context has ended.
-func (f *far) await(ctx context.Context) error {
+func (f *remotePeer) await(ctx context.Context) error {
 	select {
 	case f.turn <- struct{}{}:
 		return nil
@@ -321,7 +321,7 @@ func (f *far) await(ctx context.Context) error {
 }
 
 // send waits for its turn and until the message is taken.
-func (f *far) send(ctx context.Context, m []byte) error {
+func (f *remotePeer) send(ctx context.Context, m []byte) error {
 	if err := f.await(ctx); err != nil {
 		return err
 	}
@@ -343,7 +343,7 @@ func (f *far) send(ctx context.Context, m []byte) error {
 }
 
 // try is send without waiting.
-func (f *far) try(m []byte) error {
+func (f *remotePeer) try(m []byte) error {
 	select {
 	case f.turn <- struct{}{}:
 	default:
@@ -377,7 +377,7 @@ func (f *far) try(m []byte) error {
 
 // offer hands a message to the window if it fits, or returns the stream that
 // it has to go by. ErrFull: neither yet; news will come.
-func (f *far) offer(m []byte) (*stream, error) {
+func (f *remotePeer) offer(m []byte) (*stream, error) {
 	t := f.t
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -446,7 +446,7 @@ func (t *Table) Flush(ctx context.Context) error {
 	return all
 }
 
-func (f *far) flush(ctx context.Context) error {
+func (f *remotePeer) flush(ctx context.Context) error {
 	if err := f.await(ctx); err != nil {
 		return err
 	}
@@ -470,7 +470,7 @@ func (f *far) flush(ctx context.Context) error {
 }
 
 // close stops a peer; the table is stopped.
-func (f *far) close() {
+func (f *remotePeer) close() {
 	f.timer.Stop()
 	f.watch.Stop()
 	f.t.fmu.Lock()
