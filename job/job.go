@@ -137,18 +137,18 @@ type Stdin struct {
 
 // Launch says how agents start their children.
 type Launch struct {
-	Launcher  string        // "ssh", "rsh", "local"
-	Exec      []string      // command that replaces the launcher's own; called as Exec... host command
-	Args      []string      // extra arguments of the launcher, before the host
-	SSH       string        // "native": without the program ssh; "exec": with it; "auto": as each host's configuration allows
-	Tree      string        // tree.Shape as text, for example "greedy:7ms,172ms"
-	Batch     uint32        // sessions in flight per parent; 0 lets each agent choose
-	Timeout   time.Duration // from the start of one session to the agent's first word
-	Grace     time.Duration // from TERM to KILL
-	AgentPath string        // path of an installed ibrun on the nodes; empty: find or ship
-	Verbose   bool
-	Timed     bool // agents tell how their part of the launch went
-	Late      bool // subtrees are handed out as agents come up; for a greedy Tree
-	Held      bool // ranks wait until it is settled which nodes take part
-	KeepGoing bool // a rank that fails does not end the job: the others are told
+	Launcher     string        // "ssh", "rsh", "local"
+	Exec         []string      // command that replaces the launcher's own; called as Exec... host command
+	Args         []string      // extra arguments of the launcher, before the host
+	SSH          string        // "native": without the program ssh; "exec": with it; "auto": as each host's configuration allows
+	Tree         string        // tree.Shape as text, for example "greedy:7ms,172ms"
+	Batch        uint32        // sessions in flight per parent; 0 lets each agent choose
+	Timeout      time.Duration // from the start of one session to the agent's first word
+	Grace        time.Duration // from TERM to KILL
+	AgentPath    string        // path of an installed ibrun on the nodes; empty: find or ship
+	Verbose      bool
+	Timed        bool // agents tell how their part of the launch went
+	Late         bool // subtrees are handed out as agents come up; for a greedy Tree
+	StartBarrier bool // ranks wait until it is settled which nodes take part
+	KeepGoing    bool // a rank that fails does not end the job: the others are told
 }

@@ -77,7 +77,7 @@ func newWorld(t *testing.T, c *fuzzed.Input) *world {
 	}
 	cfg := Config{Root: true, Host: "front", Here: c.Of(nodes+1) - 1, Policy: Policy{KillOnBad: mode&64 > 0}}
 	if mode&128 > 0 {
-		j.Launch.Held = true
+		j.Launch.StartBarrier = true
 		if cfg.Policy.Spares = job.NewNodes(0, []job.Run{{Prefix: "s", Width: 1, Count: 2}}); c.Odds(2) {
 			cfg.Policy.Spares, cfg.Policy.MinNodes = job.Nodes{}, 1
 		}

@@ -93,7 +93,7 @@ func (c *Core) start(m wire.Launch) {
 		c.cfg.Host = m.Nodes.At(0).Host
 		c.starts.up = 1
 		c.ranks.open(m.Nodes.At(0), m.First)
-		if !m.Job.Launch.Held {
+		if !m.Job.Launch.StartBarrier {
 			c.spawn()
 		}
 		all = all.Slice(1, m.Nodes.Len())

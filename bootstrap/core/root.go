@@ -178,7 +178,7 @@ func (c *Core) rootReady() {
 		c.endAll(sigTerm) // every session has been heard of: no need to wait for settleAt
 		return
 	}
-	if c.job.Launch.Held {
+	if c.job.Launch.StartBarrier {
 		c.seated(c.root.seats.settled(c.job))
 	}
 	c.root.out.Started = true

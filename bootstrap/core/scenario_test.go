@@ -191,7 +191,7 @@ func newScenario(t *testing.T, plan string) *scenario {
 		case "late":
 			j.Launch.Late = true
 		case "held":
-			j.Launch.Held = true
+			j.Launch.StartBarrier = true
 			j.FirstHost = "n0"
 		case "spares":
 			cfg.Policy.Spares = job.NewNodes(0, []job.Run{{Prefix: "s", Width: 1, Count: uint32(number(1))}})

@@ -275,7 +275,7 @@ func appendHow(w *writer, l job.Launch) {
 	w.bool(l.Verbose)
 	w.bool(l.Timed)
 	w.bool(l.Late)
-	w.bool(l.Held)
+	w.bool(l.StartBarrier)
 	w.bool(l.KeepGoing)
 }
 
@@ -283,7 +283,7 @@ func parseHow(r *reader) job.Launch {
 	return job.Launch{
 		Launcher: r.string(), Exec: r.strings(), Args: r.strings(), SSH: r.string(), Tree: r.string(), Batch: r.u32(),
 		Timeout: time.Duration(r.uint(math.MaxInt64)), Grace: time.Duration(r.uint(math.MaxInt64)),
-		AgentPath: r.string(), Verbose: r.bool(), Timed: r.bool(), Late: r.bool(), Held: r.bool(), KeepGoing: r.bool(),
+		AgentPath: r.string(), Verbose: r.bool(), Timed: r.bool(), Late: r.bool(), StartBarrier: r.bool(), KeepGoing: r.bool(),
 	}
 }
 

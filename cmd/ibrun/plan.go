@@ -118,7 +118,7 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	p.shape, _ = tree.Parse(r.tree)
 	p.measured(r, at.costs)
 	p.grow()
-	j.Launch.Held, j.Launch.KeepGoing = r.spares > 0 || r.minNodes > 0, !r.killOnBad
+	j.Launch.StartBarrier, j.Launch.KeepGoing = r.spares > 0 || r.minNodes > 0, !r.killOnBad
 	p.policy.KillOnBad, p.policy.Timeout, p.policy.Wait = r.killOnBad, r.timeout, r.wait
 	if v, ok := lookupEnv(at.env, "MPIEXEC_TIMEOUT"); ok && r.timeout == 0 {
 		if err := span(&p.policy.Timeout, v); err != nil {

@@ -81,7 +81,7 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	j.Output = job.Output{Merge: j.Output.Merge, Unbuffered: j.Output.Unbuffered}
 	j.Binding.Slots = nil // which name the parent's ranks
 	j.Transport.Stats, j.Binding.Report, j.Binding.Topo = false, false, false
-	j.Launch.Held = false
+	j.Launch.StartBarrier = false
 	j.Spawner, j.Depth, j.Preput = j.ID, j.Depth+1, slices.Collect(from.Spawn.Preput.All())
 	for c := range from.Spawn.Commands.All() {
 		prog := job.Program{

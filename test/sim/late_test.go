@@ -135,7 +135,7 @@ func TestLaunchWithSlowAndDeadNodes(t *testing.T) {
 	run := func(seed uint64, bound bool) *World {
 		x := trouble(seed, n, 3, 1)
 		cfg := late(n, 1)
-		cfg.Job.Launch.Late, cfg.Job.Launch.Held, cfg.Job.Launch.Timeout = bound, true, timeout
+		cfg.Job.Launch.Late, cfg.Job.Launch.StartBarrier, cfg.Job.Launch.Timeout = bound, true, timeout
 		cfg.Takes, cfg.Policy.Spares = x.takes, spares(2)
 		w := New(cfg)
 		require.NoError(t, w.Run(time.Hour), "seed %d", seed)
@@ -168,8 +168,8 @@ func disorder(seed uint64) (Config, *rand.Rand) {
 		cfg.Here = rand.IntN(n)
 	}
 	x := trouble(seed, n, 0, min(rand.IntN(4), n-1))
-	cfg.Job.Launch.Held = rand.IntN(2) == 0 // or ranks start, and ask, while nodes still change owners
-	cfg.Policy.Spares = spares(3 * n)       // who is out of reach for two counts as dead
+	cfg.Job.Launch.StartBarrier = rand.IntN(2) == 0 // or ranks start, and ask, while nodes still change owners
+	cfg.Policy.Spares = spares(3 * n)               // who is out of reach for two counts as dead
 	shut := rand.IntN(4)
 	cfg.Takes = func(parent, host string) (time.Duration, bool) {
 		d := time.Duration(1+rand.IntN(300)) * time.Millisecond
@@ -214,10 +214,10 @@ func TestLateBrokenOff(t *testing.T) {
 	ends := map[int]int{}
 	for seed := range uint64(300) {
 		cfg, rand := disorder(seed)
-		cfg.Job.Launch.Held = rand.IntN(2) == 0
+		cfg.Job.Launch.StartBarrier = rand.IntN(2) == 0
 		if rand.IntN(2) == 0 {
 			cfg.Policy.Spares = job.Nodes{}
-			if cfg.Job.Launch.Held && rand.IntN(2) == 0 {
+			if cfg.Job.Launch.StartBarrier && rand.IntN(2) == 0 {
 				cfg.Policy.MinNodes = 1 + rand.IntN(int(cfg.Job.Nodes))
 			}
 		}
@@ -264,7 +264,7 @@ func TestFewerNodes(t *testing.T) {
 		n, ppn := int(cfg.Job.Nodes), cfg.Job.Size/cfg.Job.Nodes
 		x := trouble(seed, n, 0, rand.IntN(min(n, 9)))
 		takes := cfg.Takes
-		cfg.Job.Launch.Held = true
+		cfg.Job.Launch.StartBarrier = true
 		cfg.Takes = func(_, host string) (time.Duration, bool) {
 			d, _ := takes("root", host)
 			return d, !slices.Contains(x.dead, host)
