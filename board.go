@@ -98,7 +98,7 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if w.control == nil {
 		w.getAlone(k)
 	} else if len(w.gets[k]) == 1 {
-		err = asker{w.control, w.mark}.Ask(wire.Ask{Rank: k.rank, Key: key, Least: w.welcome.Epoch})
+		err = resolver{w.control, w.mark}.Ask(wire.Ask{Rank: k.rank, Key: key, Least: w.welcome.Epoch})
 	}
 	w.mu.Unlock()
 	if err != nil {

@@ -88,7 +88,7 @@ func join(control *rankctl.Channel, welcome wire.Welcome, answer time.Duration) 
 	w.first, w.locals = welcome.Layout.RanksOn(welcome.Layout.NodeOf(welcome.Rank))
 	cfg := lazy.Config{
 		Rank: welcome.Rank, Epoch: welcome.Epoch, Least: welcome.Epoch, Layout: welcome.Layout,
-		Agent: asker{control, mark(welcome.Epoch)}, Answer: answer,
+		Agent: resolver{control, mark(welcome.Epoch)}, Answer: answer,
 		Seal: fabric.NewSeal(welcome.Key, welcome.Rank, welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
 	}
 	switch first := welcome.Rank == w.first; {
@@ -136,20 +136,20 @@ func (w *World) publish(later bool) error {
 	return w.control.Send(wire.Publish{Tuple: w.table.Tuple()})
 }
 
-// asker puts the table's questions to the agent.
-type asker struct {
+// resolver puts the table's questions to the agent.
+type resolver struct {
 	control *rankctl.Channel
 	mark    string
 }
 
-func (a asker) Ask(m wire.Ask) error {
+func (a resolver) Ask(m wire.Ask) error {
 	if m.Key != "" {
 		m.Key = a.mark + m.Key
 	}
 	return a.control.Send(m)
 }
 
-func (a asker) Pair(rank uint32) error { return a.control.Send(wire.Pair{Rank: rank}) }
+func (a resolver) Pair(rank uint32) error { return a.control.Send(wire.Pair{Rank: rank}) }
 
 // mark goes before the keys of a rank's second program and of those after it, so
 // that none finds what an earlier one has put: agents keep that.

@@ -246,7 +246,7 @@ func (c *Core) frame(from Link, m wire.Message) {
 	case wire.Waiting:
 		c.waiting(m)
 	case wire.Ask:
-		c.asked(asker{link: from, ask: m})
+		c.asked(requester{link: from, ask: m})
 	case wire.Answer:
 		c.answered(from, m)
 	case wire.Collect:
@@ -295,7 +295,7 @@ func (c *Core) order(m wire.Message) {
 			c.send(Up, m)
 		}
 	case wire.Ask:
-		c.asked(asker{link: Up, ask: m})
+		c.asked(requester{link: Up, ask: m})
 	case wire.Answer:
 		c.answered(Up, m)
 	case wire.Release:

@@ -59,7 +59,7 @@ type own struct {
 }
 
 type parked struct {
-	asker
+	requester
 	partialAt time.Duration // when a partial block will do; 0: the rank has not published
 	unproven  bool          // the rank has not shown since that it runs
 }
@@ -86,7 +86,7 @@ func (c *Core) rankSaid(rank uint32, m wire.Message) {
 		r.later = !r.published
 		c.unpark()
 	case wire.Ask:
-		c.asked(asker{rank: rank, here: true, ask: m})
+		c.asked(requester{rank: rank, here: true, ask: m})
 	case wire.Put:
 		c.put(rank, r, m)
 	case wire.Collect:
@@ -224,8 +224,8 @@ func (c *Core) ownBlock() []byte {
 
 // askOwn answers a question about a rank of this node, or parks it: not being
 // published yet is a state, not a time-out.
-func (c *Core) askOwn(a asker) {
-	p := parked{asker: a, unproven: c.check(a)}
+func (c *Core) askOwn(a requester) {
+	p := parked{requester: a, unproven: c.check(a)}
 	if !c.tryOwn(p) {
 		c.want(a)
 		if c.local(a.ask.Rank).has(a.ask.Least) && a.ask.Key == "" {
@@ -237,7 +237,7 @@ func (c *Core) askOwn(a asker) {
 }
 
 // check asks a rank whether it runs, if that is the question: it may be stopped.
-func (c *Core) check(a asker) bool {
+func (c *Core) check(a requester) bool {
 	r := c.local(a.ask.Rank)
 	if !a.ask.Fresh || a.ask.Key != "" || !r.published || r.ended {
 		return false
@@ -261,7 +261,7 @@ func (c *Core) proven(rank uint32, r *local) {
 }
 
 // want tells a rank that it is wanted, if it waits for that.
-func (c *Core) want(a asker) {
+func (c *Core) want(a requester) {
 	if r := c.local(a.ask.Rank); r.later && a.ask.Key == "" && a.ask.Least <= r.epoch() {
 		r.later = false
 		c.do(Tell{a.ask.Rank, wire.Wanted{}})
@@ -270,7 +270,7 @@ func (c *Core) want(a asker) {
 
 // tryOwn answers if it can.
 func (c *Core) tryOwn(p parked) bool {
-	a, partialAt := p.asker, p.partialAt
+	a, partialAt := p.requester, p.partialAt
 	r := c.local(a.ask.Rank)
 	switch v, ok := r.values[a.ask.Key]; {
 	case ok && a.ask.Least <= r.epoch():
@@ -301,7 +301,7 @@ func (c *Core) unpark() {
 		if c.tryOwn(p) {
 			continue
 		}
-		c.want(p.asker)
+		c.want(p.requester)
 		if p.partialAt > c.now { // else it waits for the rank, not for the time
 			c.wakeAt(p.partialAt)
 		}

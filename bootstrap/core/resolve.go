@@ -19,8 +19,8 @@ import (
 //	asked --in flight already--> waits with the others
 //	asked --> passed on: to the child that covers the rank, else to the parent
 
-// asker is who waits for an answer: a rank of this node, or a link.
-type asker struct {
+// requester is what waits for an answer: a rank of this node, or a link.
+type requester struct {
 	rank uint32 // of this node, if local
 	link Link
 	here bool
@@ -38,7 +38,7 @@ type subject struct {
 // question is one question in flight.
 type question struct {
 	to      Link
-	waiting []asker
+	waiting []requester
 }
 
 // resolve is an agent's part in answering questions.
@@ -72,7 +72,7 @@ func (c *Core) subject(m wire.Ask) subject {
 }
 
 // asked takes a question from a rank or a link.
-func (c *Core) asked(a asker) {
+func (c *Core) asked(a requester) {
 	if c.job == nil {
 		return
 	}
@@ -89,7 +89,7 @@ func (c *Core) asked(a asker) {
 }
 
 // lookUp answers from the cache or asks on.
-func (c *Core) lookUp(a asker) {
+func (c *Core) lookUp(a requester) {
 	if v, ok := c.known(a.ask); ok {
 		c.counts(a.ask).Hit++
 		c.answer(a, wire.Answer{Value: v})
@@ -121,7 +121,7 @@ func satisfies(block []byte, m wire.Ask) bool {
 }
 
 // askOn passes a question on, unless the same one is in flight.
-func (c *Core) askOn(a asker) {
+func (c *Core) askOn(a requester) {
 	s := c.subject(a.ask)
 	if q := c.resolve.open[s]; q != nil {
 		c.counts(a.ask).Merged++
@@ -139,7 +139,7 @@ func (c *Core) askOn(a asker) {
 	if c.resolve.open == nil {
 		c.resolve.open = map[subject]*question{}
 	}
-	c.resolve.open[s] = &question{to: to, waiting: []asker{a}}
+	c.resolve.open[s] = &question{to: to, waiting: []requester{a}}
 	c.counts(a.ask).Relayed++
 	if a.here && a.ask.Key != "" {
 		c.tally.Sum[job.CountAway]++
@@ -198,8 +198,8 @@ func (c *Core) owner(rank uint32) *owner {
 	return &c.owners[i]
 }
 
-// answer gives an asker what it asked for.
-func (c *Core) answer(a asker, m wire.Answer) {
+// answer gives a requester what it asked for.
+func (c *Core) answer(a requester, m wire.Answer) {
 	m.Rank, m.Key, m.Fresh = a.ask.Rank, a.ask.Key, a.ask.Fresh
 	if a.here {
 		c.do(Tell{a.rank, m})
@@ -209,7 +209,7 @@ func (c *Core) answer(a asker, m wire.Answer) {
 }
 
 // reply answers from this very agent.
-func (c *Core) reply(a asker, what wire.Answered, value []byte) {
+func (c *Core) reply(a requester, what wire.Answered, value []byte) {
 	c.answer(a, wire.Answer{What: what, Value: value})
 }
 

@@ -149,7 +149,7 @@ func (c *Core) unseated() {
 	}
 	r.ends = append(r.ends, job.StatusRun{First: r.first, Count: r.count, Status: job.Status{Kind: job.NotRun}})
 	for _, p := range c.own.parked {
-		c.reply(p.asker, wire.Failed, nil)
+		c.reply(p.requester, wire.Failed, nil)
 	}
 	c.own.parked = nil
 	r.count, r.alive, r.undrained, r.locals = 0, 0, 0, nil

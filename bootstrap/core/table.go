@@ -14,7 +14,7 @@ type table struct {
 	heard  int         // children that have reported or are gone
 	sent   bool
 	here   bool
-	early  []asker // questions that wait for the table
+	early  []requester // questions that wait for the table
 	giveUp time.Duration
 }
 
@@ -23,7 +23,7 @@ type table struct {
 const tablePatience = 2 * time.Second
 
 // waits parks a question until the table is here, in eager mode.
-func (t *table) waits(c *Core, a asker) bool {
+func (t *table) waits(c *Core, a requester) bool {
 	if !c.job.Transport.Eager || t.here || a.ask.Fresh || a.ask.Key != "" {
 		return false
 	}
