@@ -11,7 +11,7 @@
 // A rank is addressed by its number. The address behind the number is looked
 // up, and the connection made, when the first message needs it. Messages
 // between two ranks arrive once and in order. Besides messages there are
-// collectives (Barrier, Broadcast, AllGather and others) and a bulletin board
+// collectives (Barrier, Broadcast, AllGather and others) and a key-value store (KVS)
 // (Put, Get), both of which go through the tree of agents and open no
 // connection between ranks.
 //

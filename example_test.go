@@ -124,7 +124,7 @@ func ExampleWorld_Failures() {
 	// Output: done by rank 0
 }
 
-// Rank 0 says on the bulletin board where its service listens. Whoever wants to
+// Rank 0 says on the key-value store (KVS) where its service listens. Whoever wants to
 // know asks for it, and waits until it is there.
 func ExampleWorld_Put() {
 	ctx := context.Background()

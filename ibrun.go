@@ -45,7 +45,7 @@ type World struct {
 	over    chan struct{} // closed when the agent is lost or the world finalized
 	reader  sync.WaitGroup
 
-	mark string // before keys on the bulletin board, which earlier programs of a rank have used, too
+	mark string // before keys on the key-value store (KVS), which earlier programs of a rank have used, too
 
 	mu        sync.Mutex
 	op        uint32
@@ -53,7 +53,7 @@ type World struct {
 	gets      map[getKey][]chan wire.Answer
 	puts      []chan bool // in the order of the Puts
 	finalized bool
-	board     map[string][]byte // of a job of one rank
+	kvs       map[string][]byte // of a job of one rank
 	lost      error             // why the agent is lost
 	failed    []int             // ranks, in the order in which the agent told
 }

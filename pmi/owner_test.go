@@ -17,15 +17,15 @@ type owner struct {
 	asked   [][]Request
 	errs    []error
 
-	board, names, attrs map[string]string
-	staged              map[string]string
-	fenced              []int
-	rings               map[int]Ring
+	kvs, names, attrs map[string]string
+	staged            map[string]string
+	fenced            []int
+	rings             map[int]Ring
 }
 
 func newOwner(t testing.TB, ranks int, config func(rank int) Config) *owner {
 	o := &owner{t: t, ids: map[*Engine]int{}, out: make([][]byte, ranks), asked: make([][]Request, ranks), errs: make([]error, ranks),
-		board: map[string]string{}, names: map[string]string{}, attrs: map[string]string{}, staged: map[string]string{}, rings: map[int]Ring{}}
+		kvs: map[string]string{}, names: map[string]string{}, attrs: map[string]string{}, staged: map[string]string{}, rings: map[int]Ring{}}
 	for rank := range ranks {
 		e := New(config(rank))
 		o.engines = append(o.engines, e)
@@ -79,7 +79,7 @@ func (o *owner) serve(rank int, r Request) {
 		o.staged[r.Key] = r.Value
 		o.answer(rank, Answer{})
 	case Get:
-		o.answer(rank, found(o.board, r.Key))
+		o.answer(rank, found(o.kvs, r.Key))
 	case Fence:
 		if o.fenced = append(o.fenced, rank); len(o.fenced) < len(o.engines) {
 			return
@@ -87,7 +87,7 @@ func (o *owner) serve(rank int, r Request) {
 		waiting := o.fenced
 		o.fenced = nil
 		for k, v := range o.staged {
-			o.board[k] = v
+			o.kvs[k] = v
 		}
 		for _, rank := range waiting {
 			o.answer(rank, Answer{})

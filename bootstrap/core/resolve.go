@@ -55,7 +55,7 @@ type resolve struct {
 const keepValues = 8 << 20
 
 // counts are this level's of the questions about addresses. Those about values
-// of the bulletin board are not counted with them.
+// of the key-value store (KVS) are not counted with them.
 func (c *Core) counts(m wire.Ask) *job.LevelTally {
 	if m.Key != "" {
 		return &job.LevelTally{}

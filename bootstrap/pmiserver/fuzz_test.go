@@ -87,7 +87,7 @@ func (x *lies) message() wire.Message {
 		parcels := wire.NewParcels(wire.Parcel{From: uint32(x.Of(8)), To: wire.Everyone, Value: value}, wire.Parcel{From: 1, To: x.seat(), Value: value})
 		return wire.Release{Op: op, What: wire.Collective(x.Of(6)), Trouble: []string{"", "", "so"}[x.Of(3)], Parcels: parcels}
 	case 1:
-		return wire.Answer{Rank: uint32(x.Of(9)), Key: board(op, x.key()), What: wire.Answered(x.Of(4)), Value: value}
+		return wire.Answer{Rank: uint32(x.Of(9)), Key: kvsKey(op, x.key()), What: wire.Answered(x.Of(4)), Value: value}
 	case 2:
 		return wire.Name{Rank: x.seat(), Do: wire.Naming(x.Of(3)), Port: x.key(), Done: x.Of(2) > 0}
 	case 3:

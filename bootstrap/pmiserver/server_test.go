@@ -26,7 +26,7 @@ type cluster struct {
 	said    map[uint32][]wire.Message // other frames
 	warned  []string
 
-	boards   map[uint32]map[string][]byte // what ranks have put for those who ask
+	stores   map[uint32]map[string][]byte // what ranks have put for those who ask
 	asked    int                          // questions about it
 	speaking int                          // node of the rank that speaks
 	holding  bool                         // answers wait in answers
@@ -46,7 +46,7 @@ func newClusterOf(t *testing.T, how job.Transport, plane uint32, shares ...job.S
 	c := &cluster{
 		t: t, job: j, heard: map[uint32]string{}, joined: map[uint32][]wire.Parcel{}, count: map[uint32]uint32{},
 		names: map[string]string{}, said: map[uint32][]wire.Message{},
-		boards: map[uint32]map[string][]byte{}, held: map[int]uint32{}, lost: map[int]bool{},
+		stores: map[uint32]map[string][]byte{}, held: map[int]uint32{}, lost: map[int]bool{},
 	}
 	for range j.Layout.Nodes() {
 		c.servers = append(c.servers, New(j))
@@ -100,16 +100,16 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 			c.obey(c.server(seat).Told(seat, wire.Release{Op: m.Op, What: m.What, Parcels: parcels}))
 		}
 	case wire.Put:
-		if c.boards[seat] == nil {
-			c.boards[seat] = map[string][]byte{}
+		if c.stores[seat] == nil {
+			c.stores[seat] = map[string][]byte{}
 		}
-		require.NotContains(c.t, c.boards[seat], m.Key, "a key of the board is put once")
-		c.boards[seat][m.Key] = m.Value
+		require.NotContains(c.t, c.stores[seat], m.Key, "a key of the KVS is put once")
+		c.stores[seat][m.Key] = m.Value
 		c.obey(c.server(seat).Told(seat, wire.PutDone{}))
 	case wire.Ask:
 		c.asked++
 		require.NotEqual(c.t, c.job.Layout.NodeOf(seat), c.job.Layout.NodeOf(m.Rank), "a question that need not leave its node")
-		a := wire.Answer{Rank: m.Rank, Key: m.Key, Value: c.boards[m.Rank][m.Key]}
+		a := wire.Answer{Rank: m.Rank, Key: m.Key, Value: c.stores[m.Rank][m.Key]}
 		require.NotEmpty(c.t, a.Value, "rank %d was asked for %q", m.Rank, m.Key)
 		if c.lost[int(c.job.Layout.NodeOf(m.Rank))] {
 			a.What, a.Value = wire.Failed, nil

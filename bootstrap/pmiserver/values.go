@@ -52,7 +52,7 @@ type store struct {
 	dir    directory
 	fence  uint32 // the newest that this node has passed
 
-	asking    map[string][]*client // who waits for an answer, by key of the board
+	asking    map[string][]*client // who waits for an answer, by key of the KVS
 	asked     int                  // questions since the last bulk fetch
 	listed    int                  // keys since then
 	given     []written            // by this node's ranks, since then
@@ -75,9 +75,11 @@ func newStore(j *job.Job) store {
 	return s
 }
 
-// board is the key of the bulletin board under which a value can be asked for.
+// kvsKey is the key of the key-value store (KVS) under which a value can be asked for.
 // A fence's values have keys of their own, so that no cache has an old one.
-func board(fence uint32, key string) string { return strconv.FormatUint(uint64(fence), 10) + " " + key }
+func kvsKey(fence uint32, key string) string {
+	return strconv.FormatUint(uint64(fence), 10) + " " + key
+}
 
 // put keeps a value, for this node at once, for the others with the next fence.
 func (h *Server) put(c *client, key, value string) {
@@ -109,7 +111,7 @@ func (h *Server) news(c *client) (parcel []byte) {
 	rank := h.job.Layout.Rank(c.rank)
 	for _, key := range keys {
 		l.add(c.rank, rank, key)
-		h.do(Say{c.rank, wire.Put{Key: board(c.fences, key), Value: h.values[key].value}})
+		h.do(Say{c.rank, wire.Put{Key: kvsKey(c.fences, key), Value: h.values[key].value}})
 		if h.job.Transport.Learn {
 			h.given = append(h.given, written{key, c.fences})
 		}
@@ -226,7 +228,7 @@ func (h *Server) fetch(c *client, key string, at place) {
 		h.parked = append(h.parked, c)
 		return
 	}
-	name := board(at.fence, key)
+	name := kvsKey(at.fence, key)
 	h.asking[name] = append(h.asking[name], c)
 	if len(h.asking[name]) == 1 {
 		h.asked++
@@ -247,7 +249,7 @@ func (h *Server) fetched(m wire.Answer) {
 		for digits < len(m.Key) && m.Key[digits] != ' ' {
 			digits++
 		}
-		fence, _ := strconv.ParseUint(m.Key[:digits], 10, 32) // board wrote it
+		fence, _ := strconv.ParseUint(m.Key[:digits], 10, 32) // kvsKey wrote it
 		h.keep(waiting[0].wants, kept{m.Value, uint32(fence)})
 	}
 	for _, c := range waiting {

@@ -260,5 +260,5 @@ func TestOneNodeSendsNothing(t *testing.T) {
 	c.fence()
 	c.wants("k", "v")
 	require.Empty(t, c.joined[1])
-	require.Empty(t, c.boards)
+	require.Empty(t, c.stores)
 }

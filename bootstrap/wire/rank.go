@@ -29,7 +29,7 @@ type Refused struct{ Text string }
 // Publish makes a rank's I-tuple known to those who ask.
 type Publish struct{ Tuple fabric.Tuple }
 
-// Put puts a value on the bulletin board, under the rank's own name. A key is
+// Put puts a value on the key-value store (KVS), under the rank's own name. A key is
 // put once.
 type Put struct {
 	Key   string

@@ -26,7 +26,7 @@ func (a Answered) String() string {
 }
 
 // Ask is a question: the block of the node that holds Rank, or, with a Key,
-// what that rank has put on the bulletin board under it.
+// what that rank has put on the key-value store (KVS) under it.
 type Ask struct {
 	Rank  uint32
 	Key   string // at most MaxKey bytes; empty: the node's block

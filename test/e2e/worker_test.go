@@ -62,7 +62,7 @@ var scenarios = map[string]func(r *rank, arg string){
 	"ended":       func(r *rank, victim string) { r.joinsNot(number(victim)) },
 	"trouble":     func(r *rank, _ string) { r.disagree() },
 	"large":       func(r *rank, _ string) { r.large() },
-	"board":       func(r *rank, _ string) { r.board() },
+	"kvs":         func(r *rank, _ string) { r.kvs() },
 	"will":        func(r *rank, victim string) { r.will(number(victim)) },
 	"messages":    func(r *rank, _ string) { r.messages(); r.departure() },
 	"gone":        (*rank).gone,
@@ -284,8 +284,8 @@ func (r *rank) large() {
 	require.NoError(r, r.Barrier(r.ctx))
 }
 
-// board puts and gets.
-func (r *rank) board() {
+// kvs puts and gets.
+func (r *rank) kvs() {
 	me, size := r.Rank(), r.Size()
 	require.NoError(r, r.Put(r.ctx, "k", value(me, 0, me*100)))
 	require.NoError(r, r.Put(r.ctx, "empty", nil))

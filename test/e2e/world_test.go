@@ -92,7 +92,7 @@ func succeeds(t *testing.T, s stage, scenario ...string) {
 func TestWorld(t *testing.T) {
 	for _, s := range stages() {
 		t.Run(s.name, func(t *testing.T) {
-			for _, scenario := range []string{"collectives", "trouble", "board", "messages"} {
+			for _, scenario := range []string{"collectives", "trouble", "kvs", "messages"} {
 				succeeds(t, s, scenario)
 			}
 		})
@@ -167,7 +167,7 @@ func TestWorldAbort(t *testing.T) {
 func TestWorldOutside(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	for _, scenario := range []string{"collectives", "heavy", "board", "messages", "ring", "child"} {
+	for _, scenario := range []string{"collectives", "heavy", "kvs", "messages", "ring", "child"} {
 		c := exec.Command(self, ":world", scenario)
 		c.Dir, c.Env = t.TempDir(), append(os.Environ(), swift)
 		out, err := c.CombinedOutput()

@@ -9,7 +9,7 @@ import (
 )
 
 // plain is the floor: the sockets of package net, used as plainly as can be.
-// Rank 1 listens; its addresses go over the bulletin board.
+// Rank 1 listens; its addresses go over the key-value store (KVS).
 type plain struct {
 	udp *net.UDPConn
 	to  *net.UDPAddr

@@ -11,7 +11,7 @@ import (
 	"ibrun/lazy"
 )
 
-// Put puts a value on the bulletin board under this rank's name. It is kept by
+// Put puts a value on the key-value store (KVS) under this rank's name. It is kept by
 // this node's agent; nothing is sent to other nodes until they ask. A key is
 // put once: the same value again does no harm, another is ErrPut. Keys have 1
 // to 1,024 bytes, the first of which is not zero, values up to 1 MiB.
@@ -131,16 +131,16 @@ func (w *World) got(m wire.Answer) {
 func (w *World) putAlone(key string, value []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if old, ok := w.board[key]; ok {
+	if old, ok := w.kvs[key]; ok {
 		if !bytes.Equal(old, value) {
 			return fmt.Errorf("ibrun: put %q: %w", key, ErrPut)
 		}
 		return nil
 	}
-	if w.board == nil {
-		w.board = map[string][]byte{}
+	if w.kvs == nil {
+		w.kvs = map[string][]byte{}
 	}
-	w.board[key] = bytes.Clone(value)
+	w.kvs[key] = bytes.Clone(value)
 	w.getAlone(getKey{0, key})
 	return nil
 }
@@ -148,7 +148,7 @@ func (w *World) putAlone(key string, value []byte) error {
 // getAlone serves those who wait for a key in a job of one rank; the caller
 // holds the lock.
 func (w *World) getAlone(k getKey) {
-	value, ok := w.board[k.key]
+	value, ok := w.kvs[k.key]
 	if !ok {
 		return
 	}
