@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ibrun/bootstrap/door"
@@ -21,6 +22,8 @@ import (
 var (
 	// ErrFull: TrySend cannot take the message now.
 	ErrFull = lazy.ErrFull
+	// ErrInitialized: Init was called before in this process.
+	ErrInitialized = errors.New("ibrun: Init was called before in this process")
 	// ErrFinalized: the world is finalized.
 	ErrFinalized = lazy.ErrClosed
 	// ErrRank: the job has no such rank.
@@ -63,12 +66,26 @@ type getKey struct {
 	key  string
 }
 
+// initCalls counts the calls of Init, of which maxInitCalls may succeed: more than one only in the
+// tests of this package, whose examples share a process.
+var (
+	initCalls    atomic.Int32
+	maxInitCalls int32 = 1
+)
+
 // Init joins the job: it says hello to this node's agent, opens the fabric and
-// publishes the rank's address. It asks nothing about other ranks. It may be
-// called once per process. A rank that is a script can run several programs that
-// call it, one after the other: each has the programs that the other ranks run
-// in the same turn as its peers, and fails if the one before it did not Finalize.
+// publishes the rank's address. It asks nothing about other ranks.
+//
+// Init may be called once per process: each later call returns ErrInitialized, also after Finalize
+// and after an Init that failed. In a process that ibrun did not start, the job has one rank.
+//
+// A rank that is a script can run several programs that call Init, one after the other. The peers
+// of each are the programs that the other ranks run in the same turn. Init fails if the program
+// before it did not call Finalize.
 func Init(ctx context.Context) (*World, error) {
+	if initCalls.Add(1) > maxInitCalls {
+		return nil, ErrInitialized
+	}
 	began := time.Now()
 	d, welcome, err := door.Open()
 	if errors.Is(err, door.ErrNone) {
