@@ -82,12 +82,18 @@ var (
 // A rank that is a script can run several programs that call Init, one after the other. The peers
 // of each are the programs that the other ranks run in the same turn. Init fails if the program
 // before it did not call Finalize.
+//
+// If ctx ends while Init waits for the agent, Init returns its error and the process is not part of
+// the job. The opening of a network device, which with --eager is part of Init, is not interrupted.
 func Init(ctx context.Context) (*World, error) {
 	if initCalls.Add(1) > maxInitCalls {
 		return nil, ErrInitialized
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	began := time.Now()
-	d, welcome, err := door.Open()
+	d, welcome, err := door.Open(ctx)
 	if errors.Is(err, door.ErrNone) {
 		d, welcome = nil, wire.Welcome{Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}}), Epoch: 1}
 	} else if err != nil {
