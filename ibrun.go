@@ -261,14 +261,18 @@ func (w *World) gone() error {
 // agent would not listen to more.
 const abortText = 1000
 
-// Abort ends the whole job with an exit code: every rank, everywhere. A long
-// text is cut. It does not return.
+// Abort ends the whole job: every rank, everywhere. It does not return.
+//
+// The exit code is the low byte of code, as with [os.Exit], and 1 if that byte is zero: an aborted
+// job has failed. The text says why, and goes to the user of ibrun; it is cut after 1,000 bytes. In
+// a job of one rank that ibrun did not start, nobody sees the text.
 func (w *World) Abort(code int, text string) {
+	exit := job.AbortCode(code)
 	if w.door != nil {
-		_ = w.door.Send(wire.Abort{Code: uint8(code), Text: text[:min(len(text), abortText)]})
+		_ = w.door.Send(wire.Abort{Code: exit, Text: text[:min(len(text), abortText)]})
 		<-w.over // the agent ends this process; the reader waits with us
 	}
-	os.Exit(code)
+	os.Exit(int(exit))
 }
 
 // Finalize ends this rank's part in the job: it waits until what it sent has

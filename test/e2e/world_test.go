@@ -151,13 +151,16 @@ func TestWorldPeerIsGone(t *testing.T) {
 	}
 }
 
+// abortCodes are codes of Abort and the exit codes of the job, none of which is that of success.
+var abortCodes = []struct{ code, exit int }{{7, 7}, {0, 1}, {256, 1}, {257, 1}, {300, 44}, {-1, 255}}
+
 func TestWorldAbort(t *testing.T) {
 	for _, s := range []stage{{"", []string{"-n", "5"}}, five("--lazy", "flat"), five("--lazy", "chain")} {
-		for _, code := range []int{7, 0} {
-			o := worlds(t, s, "abort", fmt.Sprint(code))
-			require.Equal(t, code, o.code, o.stderr)
+		for _, c := range abortCodes {
+			o := worlds(t, s, "abort", fmt.Sprint(c.code))
+			require.Equal(t, c.exit, o.code, o.stderr)
 			require.Equal(t, 1, strings.Count(o.stderr, "\n"), o.stderr)
-			require.Regexp(t, fmt.Sprintf(`rank (2|7) on .* aborted the job with code %d: because`, code), o.stderr)
+			require.Regexp(t, fmt.Sprintf(`rank (2|7) on .* aborted the job with code %d: because`, c.exit), o.stderr)
 			require.Less(t, o.took, 5*time.Second)
 		}
 	}
@@ -173,8 +176,10 @@ func TestWorldOutside(t *testing.T) {
 		out, err := c.CombinedOutput()
 		require.NoError(t, err, "%s: %s", scenario, out)
 	}
-	err = exec.Command(self, ":world", "abort", "7").Run()
-	require.ErrorContains(t, err, "exit status 7")
+	for _, c := range abortCodes {
+		err = exec.Command(self, ":world", "abort", fmt.Sprint(c.code)).Run()
+		require.ErrorContains(t, err, fmt.Sprint("exit status ", c.exit))
+	}
 }
 
 func TestWorldStats(t *testing.T) {
