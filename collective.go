@@ -2,16 +2,11 @@ package ibrun
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"ibrun/bootstrap/wire"
 )
-
-// CollectiveError says that a collective failed for every rank, and why: a
-// rank ended before it joined, ranks called different ones, or it was too big.
-type CollectiveError struct{ Cause string }
-
-func (e *CollectiveError) Error() string { return "collective failed: " + e.Cause }
 
 // Barrier waits until every rank has called it.
 func (w *World) Barrier(ctx context.Context) error {
@@ -39,8 +34,8 @@ func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, 
 // Gather gives the root the value of each rank, by rank; others get nil.
 func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, error) {
 	m := wire.Collect{What: wire.Gather, Root: uint32(root)}
-	if seat, err := w.number(root); err == nil { // otherwise collective says so
-		m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: seat, Value: value})
+	if slot, err := w.slot("Gather", root); err == nil { // otherwise collective says so
+		m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: slot, Value: value})
 	}
 	parcels, err := w.collective(ctx, root, m)
 	if err != nil || root != w.Rank() {
@@ -65,7 +60,7 @@ func (w *World) AllGather(ctx context.Context, value []byte) ([][]byte, error) {
 func (w *World) Scatter(ctx context.Context, root int, values [][]byte) ([]byte, error) {
 	m := wire.Collect{What: wire.Scatter, Root: uint32(root)}
 	if root == w.Rank() {
-		if err := w.onePerRank(values); err != nil {
+		if err := w.onePerRank("Scatter", values); err != nil {
 			return nil, err
 		}
 		m.Parcels = w.parcels(values)
@@ -76,7 +71,7 @@ func (w *World) Scatter(ctx context.Context, root int, values [][]byte) ([]byte,
 // AllToAll gives each rank, by rank, what every rank has for it. There must be
 // Size() values.
 func (w *World) AllToAll(ctx context.Context, values [][]byte) ([][]byte, error) {
-	if err := w.onePerRank(values); err != nil {
+	if err := w.onePerRank("AllToAll", values); err != nil {
 		return nil, err
 	}
 	parcels, err := w.collective(ctx, 0, wire.Collect{What: wire.AllToAll, Parcels: w.parcels(values)})
@@ -86,9 +81,9 @@ func (w *World) AllToAll(ctx context.Context, values [][]byte) ([][]byte, error)
 	return w.byRank(parcels), nil
 }
 
-func (w *World) onePerRank(values [][]byte) error {
+func (w *World) onePerRank(op string, values [][]byte) error {
 	if len(values) != w.Size() {
-		return fmt.Errorf("ibrun: %d values for %d ranks", len(values), w.Size())
+		return fmt.Errorf("ibrun: %s: %d values for %d ranks: %w", op, len(values), w.Size(), ErrValueCount)
 	}
 	return nil
 }
@@ -134,11 +129,12 @@ func (w *World) collective(ctx context.Context, root int, m wire.Collect) (wire.
 	if err := w.usable(); err != nil {
 		return none, err
 	}
-	if root < 0 || root >= w.Size() {
-		return none, fmt.Errorf("ibrun: %v of root %d: %w", m.What, root, ErrRank)
+	if _, err := w.slot(m.What.String(), root); err != nil {
+		return none, err
 	}
 	if size := m.Parcels.Size(); size > wire.MaxGather {
-		return none, fmt.Errorf("ibrun: %v of %d bytes: at most %d go through the launch tree; use Send", m.What, size, wire.MaxGather)
+		return none, fmt.Errorf("ibrun: %v: %d bytes, at most %d go through the launch tree; use Send: %w",
+			m.What, size, wire.MaxGather, ErrTooLong)
 	}
 	return w.gather(ctx, m)
 }
@@ -154,7 +150,7 @@ func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error
 	w.op++
 	m.Op = w.op
 	w.releases[m.Op] = outcome
-	err := w.door.Send(m) // under the lock: collectives leave in their order
+	err := w.send(m) // under the lock: collectives leave in their order
 	w.mu.Unlock()
 	if err != nil {
 		return none, err
@@ -162,7 +158,7 @@ func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error
 	select {
 	case r := <-outcome:
 		if r.Trouble != "" {
-			return none, &CollectiveError{r.Trouble}
+			return none, &CollectiveError{m.What.String(), errors.New(r.Trouble)}
 		}
 		return r.Parcels, nil
 	case <-ctx.Done():
@@ -170,6 +166,14 @@ func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error
 	case <-w.over:
 		return none, w.gone()
 	}
+}
+
+// send sends a frame to this node's agent.
+func (w *World) send(m wire.Message) error {
+	if err := w.door.Send(m); err != nil {
+		return &AgentError{err}
+	}
+	return nil
 }
 
 func (w *World) released(m wire.Release) {

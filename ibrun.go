@@ -18,25 +18,6 @@ import (
 	"ibrun/lazy"
 )
 
-// Errors that callers compare with errors.Is.
-var (
-	// ErrFull: TrySend cannot take the message now.
-	ErrFull = lazy.ErrFull
-	// ErrInitialized: Init was called before in this process.
-	ErrInitialized = errors.New("ibrun: Init was called before in this process")
-	// ErrFinalized: the world is finalized.
-	ErrFinalized = lazy.ErrClosed
-	// ErrRank: the job has no such rank.
-	ErrRank = lazy.ErrRank
-	// ErrFailed: the cause of a PeerError about a rank that has failed.
-	ErrFailed = lazy.ErrFailed
-	// ErrPut: another value was put under this key before.
-	ErrPut = errors.New("the key was put before, with another value")
-)
-
-// PeerError says that a rank can no longer be reached, and why.
-type PeerError = lazy.PeerError
-
 // World is this rank's view of its job. Its methods may be called from any
 // goroutine, but collectives must be called in the same order by every rank.
 type World struct {
@@ -97,7 +78,7 @@ func Init(ctx context.Context) (*World, error) {
 	if errors.Is(err, door.ErrNone) {
 		d, welcome = nil, wire.Welcome{Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}}), Epoch: 1}
 	} else if err != nil {
-		return nil, fmt.Errorf("ibrun: %w", err)
+		return nil, &AgentError{err}
 	}
 	return join(d, welcome, time.Since(began))
 }
@@ -195,10 +176,14 @@ func (w *World) LocalRank() int { return int(w.welcome.Rank - w.first) }
 // LocalSize is the number of ranks on this node.
 func (w *World) LocalSize() int { return int(w.locals) }
 
-// NodeOf returns the number of the node that a rank runs on.
-func (w *World) NodeOf(rank int) int {
-	l := w.welcome.Layout
-	return int(l.NodeOf(l.Seat(uint32(rank))))
+// NodeOf returns the number of the node that a rank runs on, from 0. Ranks of the same node have
+// the same number.
+func (w *World) NodeOf(rank int) (int, error) {
+	slot, err := w.slot("NodeOf", rank)
+	if err != nil {
+		return 0, err
+	}
+	return int(w.welcome.Layout.NodeOf(slot)), nil
 }
 
 // Eager reports whether the job's whole address table was sent to every node,
@@ -244,7 +229,8 @@ func (w *World) lose(err error) {
 	if w.lost != nil {
 		return
 	}
-	if w.lost = fmt.Errorf("ibrun: the agent of this node is lost: %w", err); w.finalized && errors.Is(err, net.ErrClosed) {
+	w.lost = &AgentError{fmt.Errorf("the agent of this node is lost: %w", err)}
+	if w.finalized && errors.Is(err, net.ErrClosed) {
 		w.lost = ErrFinalized
 	}
 	close(w.over)

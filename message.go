@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"ibrun/job"
-	"ibrun/lazy"
 )
 
 // Send sends a message to a rank, this one included. When it returns, the
@@ -14,20 +13,20 @@ import (
 // while the receiver takes nothing. A *PeerError says that the rank is gone,
 // and may be about messages sent before; a later Send tries anew.
 func (w *World) Send(ctx context.Context, to int, m []byte) error {
-	seat, err := w.number(to)
+	slot, err := w.slot("Send", to)
 	if err != nil {
 		return err
 	}
-	return w.table.Send(ctx, seat, m)
+	return w.table.Send(ctx, slot, m)
 }
 
-// TrySend is Send that never waits: ErrFull says that nothing was sent.
+// TrySend is Send that never waits: ErrWouldBlock says that nothing was sent.
 func (w *World) TrySend(to int, m []byte) error {
-	seat, err := w.number(to)
+	slot, err := w.slot("TrySend", to)
 	if err != nil {
 		return err
 	}
-	return w.table.TrySend(seat, m)
+	return w.table.TrySend(slot, m)
 }
 
 // Recv waits for the next message, from whichever rank. The message is the
@@ -37,17 +36,20 @@ func (w *World) TrySend(to int, m []byte) error {
 // the caller waits for: see Failures. Later calls go on.
 func (w *World) Recv(ctx context.Context) (from int, m []byte, err error) {
 	got, err := w.table.Recv(ctx)
-	return w.rank(got.From), got.Body, err
+	if err != nil {
+		return noRank, nil, err
+	}
+	return w.rank(got.From), got.Body, nil
 }
 
 // RecvFrom waits for the next message of one rank. When that rank is known to be
 // gone and all it sent has been received, it returns a *PeerError.
 func (w *World) RecvFrom(ctx context.Context, from int) ([]byte, error) {
-	seat, err := w.number(from)
+	slot, err := w.slot("RecvFrom", from)
 	if err != nil {
 		return nil, err
 	}
-	got, err := w.table.RecvFrom(ctx, seat)
+	got, err := w.table.RecvFrom(ctx, slot)
 	return got.Body, err
 }
 
@@ -77,7 +79,7 @@ func (w *World) Warm(ranks ...int) error {
 	list := make([]uint32, len(ranks))
 	for i, r := range ranks {
 		var err error
-		if list[i], err = w.number(r); err != nil {
+		if list[i], err = w.slot("Warm", r); err != nil {
 			return err
 		}
 	}
@@ -87,13 +89,16 @@ func (w *World) Warm(ranks ...int) error {
 // Stats is what this rank has counted so far.
 func (w *World) Stats() job.Tally { return w.table.Tally() }
 
-// number is the seat of a rank.
-func (w *World) number(rank int) (uint32, error) {
+// noRank is the sender that Recv returns with an error: a call that is given it fails.
+const noRank = -1
+
+// slot is a rank's place in the order of nodes.
+func (w *World) slot(op string, rank int) (uint32, error) {
 	if rank < 0 || rank >= w.Size() {
-		return 0, fmt.Errorf("rank %d of 0 to %d: %w", rank, w.Size()-1, lazy.ErrRank)
+		return 0, fmt.Errorf("ibrun: %s: rank %d of 0 to %d: %w", op, rank, w.Size()-1, ErrNoSuchRank)
 	}
 	return w.welcome.Layout.Seat(uint32(rank)), nil
 }
 
-// rank is the rank of a seat.
-func (w *World) rank(seat uint32) int { return int(w.welcome.Layout.Rank(seat)) }
+// rank is the rank in a slot.
+func (w *World) rank(slot uint32) int { return int(w.welcome.Layout.Rank(slot)) }

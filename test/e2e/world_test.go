@@ -316,7 +316,7 @@ func (r *rank) gone(how string) {
 		}
 	}
 	// A message that has only been taken is Finalize's to report.
-	if r.NodeOf(me) == r.NodeOf(victim) {
+	if r.nodeOf(me) == r.nodeOf(victim) {
 		r.names(r.Send(r.ctx, victim, nil), victim)
 		require.NoError(r, r.Finalize(r.ctx))
 		return
