@@ -26,12 +26,17 @@ func (w *World) Failures() []int {
 
 // failures takes the agent's word of ranks that have failed.
 func (w *World) failures(m wire.Failures) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for s := range m.Ranks.All() {
-		for seat := s.First; seat < min(s.First+s.Count, w.welcome.Layout.Ranks()); seat++ {
-			w.failed = append(w.failed, w.rank(seat))
-			w.table.Failed(seat)
+		for slot := s.First; slot < min(s.First+s.Count, w.welcome.Layout.Ranks()); slot++ {
+			w.log.Warn("a rank has failed", "rank", w.rank(slot))
+			w.fail(slot)
 		}
 	}
+}
+
+func (w *World) fail(slot uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = append(w.failed, w.rank(slot))
+	w.table.Failed(slot)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -22,6 +23,7 @@ import (
 // goroutine, but collectives must be called in the same order by every rank.
 type World struct {
 	table   *lazy.Table
+	log     *slog.Logger
 	door    *door.Door // nil: a job of one rank
 	welcome wire.Welcome
 	first   uint32 // ranks of this node
@@ -66,7 +68,7 @@ var (
 //
 // If ctx ends while Init waits for the agent, Init returns its error and the process is not part of
 // the job. The opening of a network device, which with --eager is part of Init, is not interrupted.
-func Init(ctx context.Context) (*World, error) {
+func Init(ctx context.Context, options ...Option) (*World, error) {
 	if initCalls.Add(1) > maxInitCalls {
 		return nil, ErrInitialized
 	}
@@ -80,13 +82,13 @@ func Init(ctx context.Context) (*World, error) {
 	} else if err != nil {
 		return nil, &AgentError{err}
 	}
-	return join(d, welcome, time.Since(began))
+	return join(d, welcome, time.Since(began), newConfig(options))
 }
 
 // join makes a world over an open door.
-func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, error) {
+func join(d *door.Door, welcome wire.Welcome, answer time.Duration, c config) (*World, error) {
 	w := &World{
-		door: d, welcome: welcome, over: make(chan struct{}), op: welcome.Op, mark: mark(welcome.Epoch),
+		log: c.log, door: d, welcome: welcome, over: make(chan struct{}), op: welcome.Op, mark: mark(welcome.Epoch),
 		releases: map[uint32]chan wire.Release{}, gets: map[getKey][]chan wire.Answer{},
 	}
 	w.first, w.locals = welcome.Layout.RanksOn(welcome.Layout.NodeOf(welcome.Rank))
@@ -95,15 +97,16 @@ func join(d *door.Door, welcome wire.Welcome, answer time.Duration) (*World, err
 		Agent: asker{d, mark(welcome.Epoch)}, Answer: answer,
 		Seal: fabric.NewSeal(welcome.Key, welcome.Rank, welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
 	}
-	switch first := welcome.Rank == w.first; {
+	switch {
 	case welcome.Layout.Nodes() > 1:
-		w.ways(&cfg, first)
-	case welcome.How.Fabric == "ib" && first:
-		tellUnused(welcome.How)
+		w.ways(&cfg)
+	case welcome.How.Fabric == "ib" && welcome.Rank == w.first:
+		w.reportUnused()
 	}
 	if err := w.start(cfg); err != nil {
 		return nil, err
 	}
+	w.log.Info("joined the job", "rank", w.Rank(), "size", w.Size(), "job", welcome.JobID)
 	return w, nil
 }
 
@@ -195,7 +198,9 @@ func (w *World) listen() {
 	for {
 		m, conn, err := w.door.Next()
 		if err != nil {
-			w.lose(err)
+			if w.lose(err) {
+				w.log.Error("the agent of this node is lost", "error", err)
+			}
 			return
 		}
 		switch m := m.(type) {
@@ -222,18 +227,19 @@ func (w *World) listen() {
 	}
 }
 
-// lose ends what waits for the agent.
-func (w *World) lose(err error) {
+// lose ends what waits for the agent, and reports whether that comes unexpectedly.
+func (w *World) lose(err error) (unexpected bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.lost != nil {
-		return
+		return false
 	}
 	w.lost = &AgentError{fmt.Errorf("the agent of this node is lost: %w", err)}
 	if w.finalized && errors.Is(err, net.ErrClosed) {
 		w.lost = ErrFinalized
 	}
 	close(w.over)
+	return w.lost != ErrFinalized
 }
 
 // gone is why the agent does not answer any more.

@@ -44,7 +44,7 @@ var kinds = [256]struct {
 	KindTally:     {"Tally", Child | Rank, parseTally, false},
 	KindPlaced:    {"Placed", Child, parsePlaced, false},
 	KindName:      {"Name", Parent | Child | Rank | Agent | Root, parseName, false},
-	KindNotice:    {"Notice", Child, parseNotice, false},
+	KindNotice:    {"Notice", Child | Rank, parseNotice, false},
 	KindWish:      {"Wish", Parent | Child, parseWish, false},
 	KindPool:      {"Pool", Parent | Child, parsePool, false},
 	KindTimes:     {"Times", Child, parseTimes, false},
