@@ -3,8 +3,6 @@ package ibrun
 import (
 	"context"
 	"fmt"
-
-	"ibrun/job"
 )
 
 // Send sends a message to a rank, this one included. When it returns, the
@@ -85,9 +83,6 @@ func (w *World) Warm(ranks ...int) error {
 	}
 	return w.table.Warm(list...)
 }
-
-// Stats is what this rank has counted so far.
-func (w *World) Stats() job.Tally { return w.table.Tally() }
 
 // noRank is the sender that Recv returns with an error: a call that is given it fails.
 const noRank = -1
