@@ -18,8 +18,8 @@ import (
 	"ibrun/job"
 )
 
-// fakeAgent is this node's agent as far as a test needs one: it welcomes this process as rank 0 of a
-// job of one node, and hands over what the rank sends then.
+// fakeAgent is this node's agent as far as a test needs one: it welcomes this process as rank 0 of
+// a job of one node, and hands over what the rank sends then.
 type fakeAgent struct {
 	t      *testing.T
 	conn   net.Conn

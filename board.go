@@ -11,10 +11,10 @@ import (
 	"ibrun/lazy"
 )
 
-// Put puts a value on the bulletin board under this rank's name. It is kept by
-// this node's agent; nothing is sent to other nodes until they ask. A key is
-// put once: the same value again does no harm, another is ErrKeyExists. Keys have 1
-// to 1,024 bytes, the first of which is not zero, values up to 1 MiB.
+// Put puts a value on the bulletin board under this rank's name. This node's agent keeps it;
+// nothing is sent to other nodes until they ask. A key is put once: the same value again does no
+// harm, another is ErrKeyExists. Keys have 1 to 1,024 bytes, the first of which is not zero; values
+// have up to 1 MiB. If ctx ends first, Put returns its error, and the value may be there or not.
 func (w *World) Put(ctx context.Context, key string, value []byte) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -81,8 +81,9 @@ func (w *World) putDone(m wire.PutDone) {
 	}
 }
 
-// Get returns what a rank has put under a key. It waits until the rank has put
-// it; a rank that ends without is a *PeerError.
+// Get returns what a rank has put under a key. It waits until the rank has put it. If the rank ends
+// without, Get returns a *PeerError with the cause ErrNotPut. If ctx ends first, Get returns its
+// error, and may be called again.
 func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if err := w.usable(); err != nil {
 		return nil, err

@@ -9,6 +9,9 @@ import (
 )
 
 // Barrier waits until every rank has called it.
+//
+// If ctx ends first, Barrier returns its error: this rank counts as one that has called it, so that
+// other ranks may return from the same Barrier without an error.
 func (w *World) Barrier(ctx context.Context) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -21,8 +24,11 @@ func (w *World) barrier(ctx context.Context) error {
 	return err
 }
 
-// Broadcast gives every rank the root's value. The value of other ranks is not
-// used.
+// Broadcast gives every rank the root's value, of less than 48 MiB. The values of other ranks are
+// not used.
+//
+// If ctx ends first, Broadcast returns its error: this rank has taken part, the other ranks get the
+// value, and the value for this one is discarded.
 func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, error) {
 	m := wire.Collect{What: wire.Broadcast, Root: uint32(root)}
 	if root == w.Rank() {
@@ -31,7 +37,11 @@ func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, 
 	return first(w.collective(ctx, root, m))
 }
 
-// Gather gives the root the value of each rank, by rank; others get nil.
+// Gather gives the root the value of each rank, by rank; others get nil. All values together have
+// less less than 48 MiB.
+//
+// If ctx ends first, Gather returns its error: this rank's value is part of the result
+// nevertheless, and at the root the result is discarded.
 func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, error) {
 	m := wire.Collect{What: wire.Gather, Root: uint32(root)}
 	if slot, err := w.slot("Gather", root); err == nil { // otherwise collective says so
@@ -44,7 +54,11 @@ func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, e
 	return w.byRank(parcels), nil
 }
 
-// AllGather gives every rank the value of each rank, by rank.
+// AllGather gives every rank the value of each rank, by rank. All values together have less than 48
+// MiB.
+//
+// If ctx ends first, AllGather returns its error: this rank's value is part of what other ranks get
+// nevertheless, and the result for this one is discarded.
 func (w *World) AllGather(ctx context.Context, value []byte) ([][]byte, error) {
 	m := wire.Collect{What: wire.AllGather}
 	m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: wire.Everyone, Value: value})
@@ -55,8 +69,11 @@ func (w *World) AllGather(ctx context.Context, value []byte) ([][]byte, error) {
 	return w.byRank(parcels), nil
 }
 
-// Scatter gives each rank its part of the root's values, of which there must be
-// Size(). The values of other ranks are not used.
+// Scatter gives each rank its part of the root's values, of which there must be Size(), of less
+// than 48 MiB together. The values of other ranks are not used.
+//
+// If ctx ends first, Scatter returns its error: this rank has taken part, the other ranks get their
+// values, and the value for this one is discarded.
 func (w *World) Scatter(ctx context.Context, root int, values [][]byte) ([]byte, error) {
 	m := wire.Collect{What: wire.Scatter, Root: uint32(root)}
 	if root == w.Rank() {
@@ -68,8 +85,11 @@ func (w *World) Scatter(ctx context.Context, root int, values [][]byte) ([]byte,
 	return first(w.collective(ctx, root, m))
 }
 
-// AllToAll gives each rank, by rank, what every rank has for it. There must be
-// Size() values.
+// AllToAll gives each rank, by rank, what every rank has for it. There must be Size() values. All
+// values of all ranks together have less than 48 MiB.
+//
+// If ctx ends first, AllToAll returns its error: the other ranks get this rank's values
+// nevertheless, and the result for this one is discarded.
 func (w *World) AllToAll(ctx context.Context, values [][]byte) ([][]byte, error) {
 	if err := w.onePerRank("AllToAll", values); err != nil {
 		return nil, err
@@ -139,8 +159,9 @@ func (w *World) collective(ctx context.Context, root int, m wire.Collect) (wire.
 	return w.gather(ctx, m)
 }
 
-// gather takes part in one collective and waits for its outcome. If the
-// context ends first the rank has joined nevertheless.
+// gather takes part in one collective and waits for its outcome. If the context ends first the rank
+// has joined nevertheless: the agents count collectives, and a rank that left one out would meet
+// the others in the wrong one.
 func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error) {
 	if w.door == nil {
 		return m.Parcels, nil

@@ -7,7 +7,8 @@ import (
 	"ibrun/lazy"
 )
 
-// Errors to compare with [errors.Is]. Most come wrapped in text that says which call failed and why.
+// Errors to compare with [errors.Is]. Most come wrapped in text that says which call failed and
+// why.
 var (
 	// ErrInitialized: Init was called before in this process.
 	ErrInitialized = errors.New("ibrun: Init was called before in this process")

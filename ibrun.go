@@ -19,8 +19,8 @@ import (
 	"ibrun/lazy"
 )
 
-// World is this rank's view of its job. Its methods may be called from any
-// goroutine, but collectives must be called in the same order by every rank.
+// World is this rank's view of its job. Its methods may be called from any goroutine, but every
+// rank must call collectives in the same order.
 type World struct {
 	table   *lazy.Table
 	log     *slog.Logger
@@ -56,8 +56,8 @@ var (
 	maxInitCalls int32 = 1
 )
 
-// Init joins the job: it says hello to this node's agent, opens the fabric and
-// publishes the rank's address. It asks nothing about other ranks.
+// Init joins the job: it registers with this node's agent, opens the network and publishes the
+// rank's address. It asks nothing about other ranks, and does not wait for them.
 //
 // Init may be called once per process: each later call returns ErrInitialized, also after Finalize
 // and after an Init that failed. In a process that ibrun did not start, the job has one rank.
@@ -167,16 +167,16 @@ func mark(epoch uint16) string {
 	return string([]byte{0, 'e', byte(epoch >> 8), byte(epoch)})
 }
 
-// Rank is this rank's number, from 0 to Size()-1.
+// Rank returns this rank's number, from 0 to Size()-1.
 func (w *World) Rank() int { return w.rank(w.welcome.Rank) }
 
-// Size is the number of ranks in the job.
+// Size returns the number of ranks in the job.
 func (w *World) Size() int { return int(w.welcome.Layout.Ranks()) }
 
-// LocalRank is this rank's number among those of its node, from 0 to LocalSize()-1.
+// LocalRank returns this rank's number among those of its node, from 0 to LocalSize()-1.
 func (w *World) LocalRank() int { return int(w.welcome.Rank - w.first) }
 
-// LocalSize is the number of ranks on this node.
+// LocalSize returns the number of ranks on this node.
 func (w *World) LocalSize() int { return int(w.locals) }
 
 // NodeOf returns the number of the node that a rank runs on, from 0. Ranks of the same node have
@@ -267,11 +267,14 @@ func (w *World) Abort(code int, text string) {
 	os.Exit(int(exit))
 }
 
-// Finalize ends this rank's part in the job: it waits until what it sent has
-// arrived, and until the other ranks have come as far, so that none of them
-// waits for an acknowledgement from a rank that is gone. A rank that has ended
-// otherwise is not waited for. Messages that were not received are lost. The
-// error names a rank that messages did not reach.
+// Finalize ends this rank's part in the job. It waits until what this rank sent has arrived, and
+// until the other ranks have called Finalize, so that none of them waits for an acknowledgement
+// from a rank that is gone. It does not wait for ranks that have ended without it. Messages that
+// were not received are lost. The error names a rank that messages did not reach.
+//
+// If ctx ends first, Finalize returns its error and has ended this rank's part nevertheless: the
+// other ranks do not wait for this one, and messages may not have arrived. After Finalize, all
+// methods that need the job return ErrFinalized.
 func (w *World) Finalize(ctx context.Context) error {
 	w.mu.Lock()
 	if w.finalized {

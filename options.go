@@ -7,7 +7,7 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// Option changes what Init does. The zero number of options is right for most programs.
+// Option changes what Init does. Most programs need none.
 type Option func(*config)
 
 // config is what options change.

@@ -18,7 +18,9 @@ import (
 
 // linked are the packages of this module that a program gets with the package ibrun and that run in
 // its process.
-var linked = []string{".", "lazy", "lazy/peer", "fabric", "fabric/ib", "fabric/udp", "cgo/verbs", "bootstrap/door", "topo", "topo/near"}
+var linked = []string{
+	".", "lazy", "lazy/peer", "fabric", "fabric/ib", "fabric/udp", "cgo/verbs", "bootstrap/door", "topo", "topo/near",
+}
 
 // prints returns what a file uses that writes where the program writes, or "".
 func prints(t *testing.T, f source) string {
