@@ -4,6 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,4 +71,33 @@ func (r *rank) noSuchRanks() {
 func TestWorldNoSuchRank(t *testing.T) {
 	succeeds(t, stage{"", []string{"-n", "3"}}, "ranks")
 	succeeds(t, five("--lazy", "flat"), "ranks")
+}
+
+// Another module requires the package as the README says, and its program runs as a job.
+func TestAnotherModule(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	main, err := os.ReadFile(filepath.Join(root, "examples", "ring", "main.go"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), main, 0o600))
+	// The sums are those of ibrun: a machine without a network cannot ask for others.
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600))
+	for _, args := range [][]string{
+		{"mod", "init", "example.org/solver"},
+		{"mod", "edit", "-require=ibrun@v0.0.0", "-replace=ibrun=" + root},
+		{"mod", "tidy"},
+		{"build", "-o", "solver", "."},
+	} {
+		c := exec.Command("go", args...)
+		c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+		out, err := c.CombinedOutput()
+		require.NoError(t, err, "go %s: %s", strings.Join(args, " "), out)
+	}
+	o := ibrun(t, "-n", "3", filepath.Join(dir, "solver"))
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Empty(t, o.stderr)
 }
