@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -50,17 +51,26 @@ func TestLibraryPrintsNothing(t *testing.T) {
 	require.Equal(t, "os.Stderr", prints(t, bad))
 }
 
+// records is a writer for a logger, which hands over one record at a time.
+type records chan string
+
+func (r records) Write(p []byte) (int, error) {
+	r <- string(p)
+	return len(p), nil
+}
+
 // What the user of ibrun is to know goes to the agent; the program's logger has it too.
 func TestLogger(t *testing.T) {
 	t.Setenv("IBRUN_HCA", "")
 	t.Setenv("IBRUN_LIBIBVERBS", "libibverbs-missing.so.1")
-	var log strings.Builder
-	with := ibrun.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
+	log := make(records, 8)
+	with := ibrun.WithLogger(slog.New(slog.NewTextHandler(log, nil)))
 	_, agent := withAgent(t, 1, job.Transport{Fabric: "ib"}, with)
 	notice, ok := agent.next().(wire.Notice)
 	require.True(t, ok)
 	require.Regexp(t, `^--fabric ib is not used by a job of one node, and would not work: .`, notice.Text)
-	require.Contains(t, log.String(), notice.Text)
-	require.Contains(t, log.String(), `msg="joined the job" rank=0 size=1 job=j`)
+	require.Contains(t, <-log, "level=WARN msg="+strconv.Quote(notice.Text))
+	require.Contains(t, <-log, `level=INFO msg="joined the job" rank=0 size=1 job=j`)
 	agent.conn.Close()
+	require.Contains(t, <-log, `level=ERROR msg="the agent of this node is lost"`)
 }
