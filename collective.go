@@ -2,18 +2,16 @@ package ibrun
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"ibrun/bootstrap/wire"
 )
 
-// CollectiveError says that a collective failed for every rank, and why: a
-// rank ended before it joined, ranks called different ones, or it was too big.
-type CollectiveError struct{ Cause string }
-
-func (e *CollectiveError) Error() string { return "collective failed: " + e.Cause }
-
 // Barrier waits until every rank has called it.
+//
+// If ctx ends first, Barrier returns its error: this rank counts as one that has called it, so that
+// other ranks may return from the same Barrier without an error.
 func (w *World) Barrier(ctx context.Context) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -26,8 +24,11 @@ func (w *World) barrier(ctx context.Context) error {
 	return err
 }
 
-// Broadcast gives every rank the root's value. The value of other ranks is not
-// used.
+// Broadcast gives every rank the root's value, of less than 48 MiB. The values of other ranks are
+// not used.
+//
+// If ctx ends first, Broadcast returns its error: this rank has taken part, the other ranks get the
+// value, and the value for this one is discarded.
 func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, error) {
 	m := wire.Collect{What: wire.Broadcast, Root: uint32(root)}
 	if root == w.Rank() {
@@ -36,11 +37,15 @@ func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, 
 	return first(w.collective(ctx, root, m))
 }
 
-// Gather gives the root the value of each rank, by rank; others get nil.
+// Gather gives the root the value of each rank, by rank; others get nil. All values together have
+// less less than 48 MiB.
+//
+// If ctx ends first, Gather returns its error: this rank's value is part of the result
+// nevertheless, and at the root the result is discarded.
 func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, error) {
 	m := wire.Collect{What: wire.Gather, Root: uint32(root)}
-	if seat, err := w.number(root); err == nil { // otherwise collective says so
-		m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: seat, Value: value})
+	if slot, err := w.slot("Gather", root); err == nil { // otherwise collective says so
+		m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: slot, Value: value})
 	}
 	parcels, err := w.collective(ctx, root, m)
 	if err != nil || root != w.Rank() {
@@ -49,7 +54,11 @@ func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, e
 	return w.byRank(parcels), nil
 }
 
-// AllGather gives every rank the value of each rank, by rank.
+// AllGather gives every rank the value of each rank, by rank. All values together have less than 48
+// MiB.
+//
+// If ctx ends first, AllGather returns its error: this rank's value is part of what other ranks get
+// nevertheless, and the result for this one is discarded.
 func (w *World) AllGather(ctx context.Context, value []byte) ([][]byte, error) {
 	m := wire.Collect{What: wire.AllGather}
 	m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: wire.Everyone, Value: value})
@@ -60,12 +69,15 @@ func (w *World) AllGather(ctx context.Context, value []byte) ([][]byte, error) {
 	return w.byRank(parcels), nil
 }
 
-// Scatter gives each rank its part of the root's values, of which there must be
-// Size(). The values of other ranks are not used.
+// Scatter gives each rank its part of the root's values, of which there must be Size(), of less
+// than 48 MiB together. The values of other ranks are not used.
+//
+// If ctx ends first, Scatter returns its error: this rank has taken part, the other ranks get their
+// values, and the value for this one is discarded.
 func (w *World) Scatter(ctx context.Context, root int, values [][]byte) ([]byte, error) {
 	m := wire.Collect{What: wire.Scatter, Root: uint32(root)}
 	if root == w.Rank() {
-		if err := w.onePerRank(values); err != nil {
+		if err := w.onePerRank("Scatter", values); err != nil {
 			return nil, err
 		}
 		m.Parcels = w.parcels(values)
@@ -73,10 +85,13 @@ func (w *World) Scatter(ctx context.Context, root int, values [][]byte) ([]byte,
 	return first(w.collective(ctx, root, m))
 }
 
-// AllToAll gives each rank, by rank, what every rank has for it. There must be
-// Size() values.
+// AllToAll gives each rank, by rank, what every rank has for it. There must be Size() values. All
+// values of all ranks together have less than 48 MiB.
+//
+// If ctx ends first, AllToAll returns its error: the other ranks get this rank's values
+// nevertheless, and the result for this one is discarded.
 func (w *World) AllToAll(ctx context.Context, values [][]byte) ([][]byte, error) {
-	if err := w.onePerRank(values); err != nil {
+	if err := w.onePerRank("AllToAll", values); err != nil {
 		return nil, err
 	}
 	parcels, err := w.collective(ctx, 0, wire.Collect{What: wire.AllToAll, Parcels: w.parcels(values)})
@@ -86,9 +101,9 @@ func (w *World) AllToAll(ctx context.Context, values [][]byte) ([][]byte, error)
 	return w.byRank(parcels), nil
 }
 
-func (w *World) onePerRank(values [][]byte) error {
+func (w *World) onePerRank(op string, values [][]byte) error {
 	if len(values) != w.Size() {
-		return fmt.Errorf("ibrun: %d values for %d ranks", len(values), w.Size())
+		return fmt.Errorf("ibrun: %s: %d values for %d ranks: %w", op, len(values), w.Size(), ErrValueCount)
 	}
 	return nil
 }
@@ -134,17 +149,19 @@ func (w *World) collective(ctx context.Context, root int, m wire.Collect) (wire.
 	if err := w.usable(); err != nil {
 		return none, err
 	}
-	if root < 0 || root >= w.Size() {
-		return none, fmt.Errorf("ibrun: %v of root %d: %w", m.What, root, ErrRank)
+	if _, err := w.slot(m.What.String(), root); err != nil {
+		return none, err
 	}
 	if size := m.Parcels.Size(); size > wire.MaxGather {
-		return none, fmt.Errorf("ibrun: %v of %d bytes: at most %d go through the launch tree; use Send", m.What, size, wire.MaxGather)
+		return none, fmt.Errorf("ibrun: %v: %d bytes, at most %d go through the launch tree; use Send: %w",
+			m.What, size, wire.MaxGather, ErrTooLong)
 	}
 	return w.gather(ctx, m)
 }
 
-// gather takes part in one collective and waits for its outcome. If the
-// context ends first the rank has joined nevertheless.
+// gather takes part in one collective and waits for its outcome. If the context ends first the rank
+// has joined nevertheless: the agents count collectives, and a rank that left one out would meet
+// the others in the wrong one.
 func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error) {
 	if w.control == nil {
 		return m.Parcels, nil
@@ -154,7 +171,7 @@ func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error
 	w.op++
 	m.Op = w.op
 	w.releases[m.Op] = outcome
-	err := w.control.Send(m) // under the lock: collectives leave in their order
+	err := w.send(m) // under the lock: collectives leave in their order
 	w.mu.Unlock()
 	if err != nil {
 		return none, err
@@ -162,7 +179,7 @@ func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error
 	select {
 	case r := <-outcome:
 		if r.Trouble != "" {
-			return none, &CollectiveError{r.Trouble}
+			return none, &CollectiveError{m.What.String(), errors.New(r.Trouble)}
 		}
 		return r.Parcels, nil
 	case <-ctx.Done():
@@ -170,6 +187,14 @@ func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error
 	case <-w.over:
 		return none, w.gone()
 	}
+}
+
+// send sends a frame to this node's agent.
+func (w *World) send(m wire.Message) error {
+	if err := w.control.Send(m); err != nil {
+		return &AgentError{err}
+	}
+	return nil
 }
 
 func (w *World) released(m wire.Release) {

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
+	"os"
+	"time"
 
 	"ibrun"
 )
 
-// The examples run as they are: outside ibrun, a program is a job of one rank,
-// which is its own neighbour.
+// The examples run as they are: outside ibrun, a program is a job of one rank, which is its own
+// neighbour.
 
 // A ring: each rank greets the one on its right.
 func ExampleInit() {
@@ -34,116 +37,178 @@ func ExampleInit() {
 	// Output: rank 0 of 1: hello from rank 0
 }
 
-// Every rank sends its square to rank 0, which takes them as they come.
-func ExampleWorld_Send() {
+// The package logs to the logger of the program, at the level that the program wants.
+func ExampleWithLogger() {
 	ctx := context.Background()
-	w, err := ibrun.Init(ctx)
+	toStdout := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime})
+	w, err := ibrun.Init(ctx, ibrun.WithLogger(slog.New(toStdout)))
 	if err != nil {
 		log.Fatal(err)
-	}
-	square := (w.Rank() + 1) * (w.Rank() + 1)
-	if err := w.Send(ctx, 0, []byte{byte(square)}); err != nil {
-		log.Fatal(err)
-	}
-	if w.Rank() == 0 {
-		for range w.Size() {
-			from, m, err := w.Recv(ctx)
-			if err != nil {
-				log.Fatal(err)
-			}
-			fmt.Printf("rank %d says %d\n", from, m[0])
-		}
 	}
 	if err := w.Finalize(ctx); err != nil {
 		log.Fatal(err)
 	}
-	// Output: rank 0 says 1
+	// Output: level=INFO msg="joined the job" rank=0 size=1 job=""
 }
 
-// All ranks learn what each has, here how many items of work.
-func ExampleWorld_AllGather() {
-	ctx := context.Background()
-	w, err := ibrun.Init(ctx)
-	if err != nil {
-		log.Fatal(err)
+// withoutTime leaves the time out of log records.
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
 	}
-	counts, err := w.AllGather(ctx, []byte{byte(10 + w.Rank())})
-	if err != nil {
-		log.Fatal(err)
-	}
-	total := 0
-	for rank, n := range counts {
-		fmt.Printf("rank %d has %d items\n", rank, n[0])
-		total += int(n[0])
-	}
-	fmt.Println(total, "in all")
-	if err := w.Finalize(ctx); err != nil {
-		log.Fatal(err)
-	}
-	// Output:
-	// rank 0 has 10 items
-	// 10 in all
+	return a
 }
 
-// A job that is started with --keep-going goes on when a rank fails. Recv names each
-// failed rank once; here rank 0 waits for one word of each rank, and stops waiting
-// for those that have failed. The program farm, in the folder examples, gives
-// their work to others.
-func ExampleWorld_Failures() {
+// Each rank takes its share of the items, which differ by one at most.
+func ExampleWorld_Rank() {
 	ctx := context.Background()
 	w, err := ibrun.Init(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := w.Send(ctx, 0, fmt.Appendf(nil, "done by rank %d", w.Rank())); err != nil {
-		log.Fatal(err)
-	}
-	if w.Rank() == 0 {
-		waiting := map[int]bool{}
-		for rank := range w.Size() {
-			waiting[rank] = true
-		}
-		for len(waiting) > 0 {
-			from, m, err := w.Recv(ctx)
-			switch {
-			case errors.Is(err, ibrun.ErrFailed):
-				for _, rank := range w.Failures() { // all so far: err names one
-					delete(waiting, rank)
-				}
-			case err != nil:
-				log.Fatal(err)
-			default:
-				fmt.Println(string(m))
-				delete(waiting, from)
-			}
-		}
-	}
+	const items = 10
+	first, end := items*w.Rank()/w.Size(), items*(w.Rank()+1)/w.Size()
+	fmt.Printf("rank %d: items %d to %d\n", w.Rank(), first, end-1)
 	if err := w.Finalize(ctx); err != nil {
 		log.Fatal(err)
 	}
-	// Output: done by rank 0
+	// Output: rank 0: items 0 to 9
 }
 
-// Rank 0 says on the key-value store (KVS) where its service listens. Whoever wants to
-// know asks for it, and waits until it is there.
-func ExampleWorld_Put() {
+// The ranks of the job.
+func ExampleWorld_Size() {
 	ctx := context.Background()
 	w, err := ibrun.Init(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	if w.Rank() == 0 {
-		if err := w.Put(ctx, "service", []byte("http://127.0.0.1:8080")); err != nil {
-			log.Fatal(err)
-		}
-	}
-	where, err := w.Get(ctx, 0, "service")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Printf("rank %d asks %s\n", w.Rank(), where)
+	fmt.Println("this job has", w.Size(), "rank")
 	if err := w.Finalize(ctx); err != nil {
 		log.Fatal(err)
 	}
-	// Output: rank 0 asks http://127.0.0.1:8080
+	// Output: this job has 1 rank
+}
+
+// One rank of each node prepares what the ranks of the node share.
+func ExampleWorld_LocalRank() {
+	ctx := context.Background()
+	w, err := ibrun.Init(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if w.LocalRank() == 0 {
+		fmt.Println("making the scratch directory of this node")
+	}
+	if err := w.Finalize(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: making the scratch directory of this node
+}
+
+// The ranks of a node divide its memory.
+func ExampleWorld_LocalSize() {
+	ctx := context.Background()
+	w, err := ibrun.Init(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	const memory = 64 // GiB
+	fmt.Println("each rank may use", memory/w.LocalSize(), "GiB")
+	if err := w.Finalize(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: each rank may use 64 GiB
+}
+
+// A rank counts those that it shares its node with. A number that is no rank is an error.
+func ExampleWorld_NodeOf() {
+	ctx := context.Background()
+	w, err := ibrun.Init(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	here, err := w.NodeOf(w.Rank())
+	if err != nil {
+		log.Fatal(err)
+	}
+	together := 0
+	for rank := range w.Size() {
+		if node, err := w.NodeOf(rank); err == nil && node == here {
+			together++
+		}
+	}
+	_, err = w.NodeOf(w.Size())
+	fmt.Println(together == w.LocalSize(), errors.Is(err, ibrun.ErrNoSuchRank))
+	if err := w.Finalize(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: true true
+}
+
+// Look-ups cost nothing when every node has the whole address table.
+func ExampleWorld_Eager() {
+	ctx := context.Background()
+	w, err := ibrun.Init(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if !w.Eager() {
+		fmt.Println("addresses are looked up when they are needed")
+	}
+	if err := w.Finalize(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: addresses are looked up when they are needed
+}
+
+// A rank that waits in Finalize for others that still compute gives up after a minute. It has left
+// the job in any case.
+func ExampleWorld_Finalize() {
+	ctx := context.Background()
+	w, err := ibrun.Init(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := w.Finalize(limited); err != nil {
+		log.Print("not all ranks have finished: ", err)
+	}
+	fmt.Println(errors.Is(w.Barrier(ctx), ibrun.ErrFinalized))
+	// Output: true
+}
+
+// A rank that cannot go on ends the job. It does not return, so this example is only compiled.
+func ExampleWorld_Abort() {
+	ctx := context.Background()
+	w, err := ibrun.Init(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	input, err := os.ReadFile("input")
+	if err != nil {
+		w.Abort(3, err.Error()) // ibrun prints the text, and exits with 3
+	}
+	fmt.Println(len(input))
+	if err := w.Finalize(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// What Init fails with is the agent's, or the network's. A process that cannot join must not go on
+// alone.
+func ExampleAgentError() {
+	ctx := context.Background()
+	w, err := ibrun.Init(ctx)
+	var agent *ibrun.AgentError
+	if errors.As(err, &agent) {
+		log.Fatal("the agent of this node: ", agent.Err)
+	} else if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("joined")
+	if err := w.Finalize(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: joined
 }

@@ -45,10 +45,10 @@ func onInfiniBand(how job.Transport, looking bool) (yes bool, why string) {
 	return true, ""
 }
 
-// ways says how the table comes to other nodes. The first rank of a node tells the user.
-func (w *World) ways(cfg *lazy.Config, first bool) {
+// ways says how the table comes to other nodes.
+func (w *World) ways(cfg *lazy.Config) {
 	how := w.welcome.How
-	fast, why := onInfiniBand(how, how.Tell && first)
+	fast, why := onInfiniBand(how, w.wantsReasons())
 	if fast {
 		// A device takes long to open, and many ranks never leave their
 		// node. Where all addresses are sent at once, they are needed now.
@@ -63,7 +63,7 @@ func (w *World) ways(cfg *lazy.Config, first bool) {
 	}
 	cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) {
 		if fast {
-			f, err := openInfiniBand(w.welcome, first, to)
+			f, err := w.openInfiniBand(to)
 			switch {
 			case err == nil:
 				return f, nil
@@ -72,51 +72,49 @@ func (w *World) ways(cfg *lazy.Config, first bool) {
 			}
 			why = err.Error()
 		}
-		return openEthernet(w.welcome, first, why, to)
+		return w.openEthernet(why, to)
 	}
 }
 
-// tellUnused says that InfiniBand was asked for where nothing goes by it, if it would
-// not work either: on one node, whose ranks talk over sockets of their own.
-func tellUnused(how job.Transport) {
+// reportUnused reports that InfiniBand was asked for where nothing goes by it, if it would not work
+// either: on one node, whose ranks talk over sockets of their own. The user is told without -v too.
+func (w *World) reportUnused() {
+	how := w.welcome.How
 	how.Fabric, how.Iface = "auto", ""
 	if works, why := onInfiniBand(how, true); !works {
-		host, _ := os.Hostname()
-		fmt.Fprintf(os.Stderr, "ibrun: %s: --fabric ib is not used by a job of one node, and would not work: %s\n", host, why)
+		text := "--fabric ib is not used by a job of one node, and would not work: " + why
+		w.log.Warn(text)
+		w.tellUser(text)
 	}
 }
 
 // openInfiniBand opens the port that the agent chose for this rank, or the first
 // that is active.
-func openInfiniBand(w wire.Welcome, first bool, to fabric.Sink) (fabric.Fabric, error) {
+func (w *World) openInfiniBand(to fabric.Sink) (fabric.Fabric, error) {
+	how, key := w.welcome.How, w.welcome.Key
 	f, err := ib.Open(ib.Config{
-		Port: os.Getenv(hcaVariable), GIDIndex: int(w.How.GID) - 1, SL: w.How.SL, PKey: w.How.PKey, Spin: w.How.Spin,
-		QKey: w.Key.QKey(), Key: w.Key.ControlKey(),
+		Port: os.Getenv(hcaVariable), GIDIndex: int(how.GID) - 1, SL: how.SL, PKey: how.PKey, Spin: how.Spin,
+		QKey: key.QKey(), Key: key.ControlKey(),
 	}, to)
 	if err != nil {
 		return nil, err
 	}
-	if w.How.Tell && first {
-		host, _ := os.Hostname()
-		fmt.Fprintf(os.Stderr, "ibrun: %s: data goes by %v on %s\n", host, f.Tuple(), f.Port())
+	if w.wantsReasons() {
+		w.report(fmt.Sprintf("data goes by %v on %s", f.Tuple(), f.Port()))
 	}
 	return f, nil
 }
 
 // openEthernet opens an address that --iface or the agent's own path to its
-// parent gives. With -v, the first rank of each node says which that is, and
-// why, and why it is not InfiniBand.
-func openEthernet(w wire.Welcome, first bool, why string, to fabric.Sink) (fabric.Fabric, error) {
-	at, err := chooseEthernet(w)
+// parent gives. It reports which that is, and why, and why it is not InfiniBand.
+func (w *World) openEthernet(why string, to fabric.Sink) (fabric.Fabric, error) {
+	at, err := chooseEthernet(w.welcome)
 	if err != nil {
 		return nil, err
 	}
-	if w.How.Tell && first {
-		host, _ := os.Hostname()
-		fmt.Fprintf(os.Stderr, "ibrun: %s: data goes by %s\n", host, at.Reason)
-		if why != "" {
-			fmt.Fprintf(os.Stderr, "ibrun: %s: data does not go by InfiniBand: %s\n", host, why)
-		}
+	w.report("data goes by " + at.Reason)
+	if why != "" {
+		w.report("data does not go by InfiniBand: " + why)
 	}
 	return udp.Open(udp.Config{Addr: at.Addr, MTU: at.MTU, Instead: why}, to)
 }

@@ -6,17 +6,15 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// Failures returns the ranks that have failed so far, in the order in which this
-// rank was told, and acknowledges them: Recv does not fail for them any more. A
-// rank fails when it is killed, or ends with another code than 0 before Finalize.
+// Failures returns the ranks that have failed so far, in the order in which this rank was told, and
+// acknowledges them: Recv does not fail for them any more. A rank fails when it is killed, or ends
+// with an exit code other than 0 before Finalize.
 //
-// Only a job that is started with --keep-going goes on when a rank fails. In such a
-// job a rank that waits in Recv, for a message of any rank, is told: Recv returns a
-// *PeerError with the cause ErrFailed once for each failed rank, when no message
-// is there. Send to a failed rank and RecvFrom it return a *PeerError each time.
-// Collectives fail with a *CollectiveError that names a failed rank, for each rank
-// alike, since they need all; Finalize does not wait for it, and names it if
-// messages did not reach it.
+// Only a job that is started with --keep-going goes on when a rank fails. In such a job a Recv that
+// finds no message returns a *PeerError with the cause ErrFailed, once for each failed rank. Send
+// to a failed rank and RecvFrom it return a *PeerError each time. Collectives need all ranks, and
+// fail with a *CollectiveError that names a failed rank. Finalize does not wait for a failed rank,
+// and names it if messages did not reach it.
 func (w *World) Failures() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -26,12 +24,17 @@ func (w *World) Failures() []int {
 
 // failures takes the agent's word of ranks that have failed.
 func (w *World) failures(m wire.Failures) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for s := range m.Ranks.All() {
-		for seat := s.First; seat < min(s.First+s.Count, w.welcome.Layout.Ranks()); seat++ {
-			w.failed = append(w.failed, w.rank(seat))
-			w.table.Failed(seat)
+		for slot := s.First; slot < min(s.First+s.Count, w.welcome.Layout.Ranks()); slot++ {
+			w.log.Warn("a rank has failed", "rank", w.rank(slot))
+			w.fail(slot)
 		}
 	}
+}
+
+func (w *World) fail(slot uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = append(w.failed, w.rank(slot))
+	w.table.Failed(slot)
 }

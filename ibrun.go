@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ibrun/bootstrap/rankctl"
@@ -17,27 +19,11 @@ import (
 	"ibrun/lazy"
 )
 
-// Errors that callers compare with errors.Is.
-var (
-	// ErrFull: TrySend cannot take the message now.
-	ErrFull = lazy.ErrFull
-	// ErrFinalized: the world is finalized.
-	ErrFinalized = lazy.ErrClosed
-	// ErrRank: the job has no such rank.
-	ErrRank = lazy.ErrRank
-	// ErrFailed: the cause of a PeerError about a rank that has failed.
-	ErrFailed = lazy.ErrFailed
-	// ErrPut: another value was put under this key before.
-	ErrPut = errors.New("the key was put before, with another value")
-)
-
-// PeerError says that a rank can no longer be reached, and why.
-type PeerError = lazy.PeerError
-
-// World is this rank's view of its job. Its methods may be called from any
-// goroutine, but collectives must be called in the same order by every rank.
+// World is this rank's view of its job. Its methods may be called from any goroutine, but every
+// rank must call collectives in the same order.
 type World struct {
 	table   *lazy.Table
+	log     *slog.Logger
 	control *rankctl.Channel // nil: a job of one rank
 	welcome wire.Welcome
 	first   uint32 // ranks of this node
@@ -63,26 +49,46 @@ type getKey struct {
 	key  string
 }
 
-// Init joins the job: it says hello to this node's agent, opens the fabric and
-// publishes the rank's address. It asks nothing about other ranks. It may be
-// called once per process. A rank that is a script can run several programs that
-// call it, one after the other: each has the programs that the other ranks run
-// in the same turn as its peers, and fails if the one before it did not Finalize.
-func Init(ctx context.Context) (*World, error) {
+// initCalls counts the calls of Init, of which maxInitCalls may succeed: more than one only in the
+// tests of this package, whose examples share a process.
+var (
+	initCalls    atomic.Int32
+	maxInitCalls int32 = 1
+)
+
+// Init joins the job: it registers with this node's agent, opens the network and publishes the
+// rank's address. It asks nothing about other ranks, and does not wait for them.
+//
+// Init may be called once per process: each later call returns ErrInitialized, also after Finalize
+// and after an Init that failed. In a process that ibrun did not start, the job has one rank.
+//
+// A rank that is a script can run several programs that call Init, one after the other. The peers
+// of each are the programs that the other ranks run in the same turn. Init fails if the program
+// before it did not call Finalize.
+//
+// If ctx ends while Init waits for the agent, Init returns its error and the process is not part of
+// the job. The opening of a network device, which with --eager is part of Init, is not interrupted.
+func Init(ctx context.Context, options ...Option) (*World, error) {
+	if initCalls.Add(1) > maxInitCalls {
+		return nil, ErrInitialized
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	began := time.Now()
-	control, welcome, err := rankctl.Open()
+	control, welcome, err := rankctl.Open(ctx)
 	if errors.Is(err, rankctl.ErrNone) {
 		control, welcome = nil, wire.Welcome{Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}}), Epoch: 1}
 	} else if err != nil {
-		return nil, fmt.Errorf("ibrun: %w", err)
+		return nil, &AgentError{err}
 	}
-	return join(control, welcome, time.Since(began))
+	return join(control, welcome, time.Since(began), newConfig(options))
 }
 
 // join makes a world over an open control channel.
-func join(control *rankctl.Channel, welcome wire.Welcome, answer time.Duration) (*World, error) {
+func join(control *rankctl.Channel, welcome wire.Welcome, answer time.Duration, c config) (*World, error) {
 	w := &World{
-		control: control, welcome: welcome, over: make(chan struct{}), op: welcome.Op, mark: mark(welcome.Epoch),
+		log: c.log, control: control, welcome: welcome, over: make(chan struct{}), op: welcome.Op, mark: mark(welcome.Epoch),
 		releases: map[uint32]chan wire.Release{}, gets: map[getKey][]chan wire.Answer{},
 	}
 	w.first, w.locals = welcome.Layout.RanksOn(welcome.Layout.NodeOf(welcome.Rank))
@@ -91,15 +97,16 @@ func join(control *rankctl.Channel, welcome wire.Welcome, answer time.Duration) 
 		Agent: resolver{control, mark(welcome.Epoch)}, Answer: answer,
 		Seal: fabric.NewSeal(welcome.Key, welcome.Rank, welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
 	}
-	switch first := welcome.Rank == w.first; {
+	switch {
 	case welcome.Layout.Nodes() > 1:
-		w.ways(&cfg, first)
-	case welcome.How.Fabric == "ib" && first:
-		tellUnused(welcome.How)
+		w.ways(&cfg)
+	case welcome.How.Fabric == "ib" && welcome.Rank == w.first:
+		w.reportUnused()
 	}
 	if err := w.start(cfg); err != nil {
 		return nil, err
 	}
+	w.log.Info("joined the job", "rank", w.Rank(), "size", w.Size(), "job", welcome.JobID)
 	return w, nil
 }
 
@@ -160,22 +167,26 @@ func mark(epoch uint16) string {
 	return string([]byte{0, 'e', byte(epoch >> 8), byte(epoch)})
 }
 
-// Rank is this rank's number, from 0 to Size()-1.
+// Rank returns this rank's number, from 0 to Size()-1.
 func (w *World) Rank() int { return w.rank(w.welcome.Rank) }
 
-// Size is the number of ranks in the job.
+// Size returns the number of ranks in the job.
 func (w *World) Size() int { return int(w.welcome.Layout.Ranks()) }
 
-// LocalRank is this rank's number among those of its node, from 0 to LocalSize()-1.
+// LocalRank returns this rank's number among those of its node, from 0 to LocalSize()-1.
 func (w *World) LocalRank() int { return int(w.welcome.Rank - w.first) }
 
-// LocalSize is the number of ranks on this node.
+// LocalSize returns the number of ranks on this node.
 func (w *World) LocalSize() int { return int(w.locals) }
 
-// NodeOf returns the number of the node that a rank runs on.
-func (w *World) NodeOf(rank int) int {
-	l := w.welcome.Layout
-	return int(l.NodeOf(l.Seat(uint32(rank))))
+// NodeOf returns the number of the node that a rank runs on, from 0. Ranks of the same node have
+// the same number.
+func (w *World) NodeOf(rank int) (int, error) {
+	slot, err := w.slot("NodeOf", rank)
+	if err != nil {
+		return 0, err
+	}
+	return int(w.welcome.Layout.NodeOf(slot)), nil
 }
 
 // Eager reports whether the job's whole address table was sent to every node,
@@ -187,7 +198,9 @@ func (w *World) listen() {
 	for {
 		m, conn, err := w.control.Next()
 		if err != nil {
-			w.lose(err)
+			if w.lose(err) {
+				w.log.Error("the agent of this node is lost", "error", err)
+			}
 			return
 		}
 		switch m := m.(type) {
@@ -214,17 +227,19 @@ func (w *World) listen() {
 	}
 }
 
-// lose ends what waits for the agent.
-func (w *World) lose(err error) {
+// lose ends what waits for the agent, and reports whether that comes unexpectedly.
+func (w *World) lose(err error) (unexpected bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.lost != nil {
-		return
+		return false
 	}
-	if w.lost = fmt.Errorf("ibrun: the agent of this node is lost: %w", err); w.finalized && errors.Is(err, net.ErrClosed) {
+	w.lost = &AgentError{fmt.Errorf("the agent of this node is lost: %w", err)}
+	if w.finalized && errors.Is(err, net.ErrClosed) {
 		w.lost = ErrFinalized
 	}
 	close(w.over)
+	return w.lost != ErrFinalized
 }
 
 // gone is why the agent does not answer any more.
@@ -238,21 +253,28 @@ func (w *World) gone() error {
 // agent would not listen to more.
 const abortText = 1000
 
-// Abort ends the whole job with an exit code: every rank, everywhere. A long
-// text is cut. It does not return.
+// Abort ends the whole job: every rank, everywhere. It does not return.
+//
+// The exit code is the low byte of code, as with [os.Exit], and 1 if that byte is zero: an aborted
+// job has failed. The text says why, and goes to the user of ibrun; it is cut after 1,000 bytes. In
+// a job of one rank that ibrun did not start, nobody sees the text.
 func (w *World) Abort(code int, text string) {
+	exit := job.AbortCode(code)
 	if w.control != nil {
-		_ = w.control.Send(wire.Abort{Code: uint8(code), Text: text[:min(len(text), abortText)]})
+		_ = w.control.Send(wire.Abort{Code: exit, Text: text[:min(len(text), abortText)]})
 		<-w.over // the agent ends this process; the reader waits with us
 	}
-	os.Exit(code)
+	os.Exit(int(exit))
 }
 
-// Finalize ends this rank's part in the job: it waits until what it sent has
-// arrived, and until the other ranks have come as far, so that none of them
-// waits for an acknowledgement from a rank that is gone. A rank that has ended
-// otherwise is not waited for. Messages that were not received are lost. The
-// error names a rank that messages did not reach.
+// Finalize ends this rank's part in the job. It waits until what this rank sent has arrived, and
+// until the other ranks have called Finalize, so that none of them waits for an acknowledgement
+// from a rank that is gone. It does not wait for ranks that have ended without it. Messages that
+// were not received are lost. The error names a rank that messages did not reach.
+//
+// If ctx ends first, Finalize returns its error and has ended this rank's part nevertheless: the
+// other ranks do not wait for this one, and messages may not have arrived. After Finalize, all
+// methods that need the job return ErrFinalized.
 func (w *World) Finalize(ctx context.Context) error {
 	w.mu.Lock()
 	if w.finalized {

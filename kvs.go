@@ -11,16 +11,16 @@ import (
 	"ibrun/lazy"
 )
 
-// Put puts a value on the key-value store (KVS) under this rank's name. It is kept by
-// this node's agent; nothing is sent to other nodes until they ask. A key is
-// put once: the same value again does no harm, another is ErrPut. Keys have 1
-// to 1,024 bytes, the first of which is not zero, values up to 1 MiB.
+// Put puts a value on the key-value store (KVS) under this rank's name. This node's agent keeps it;
+// nothing is sent to other nodes until they ask. A key is put once: the same value again does no
+// harm, another is ErrKeyExists. Keys have 1 to 1,024 bytes, the first of which is not zero; values
+// have up to 1 MiB. If ctx ends first, Put returns its error, and the value may be there or not.
 func (w *World) Put(ctx context.Context, key string, value []byte) error {
 	if err := w.usable(); err != nil {
 		return err
 	}
-	if err := sizes(key, value); err != nil {
-		return fmt.Errorf("ibrun: put: %w", err)
+	if err := checkPut(key, value); err != nil {
+		return fmt.Errorf("ibrun: Put: %w", err)
 	}
 	if w.control == nil {
 		return w.putAlone(key, value)
@@ -32,7 +32,7 @@ func (w *World) Put(ctx context.Context, key string, value []byte) error {
 	select {
 	case again := <-done:
 		if again {
-			return fmt.Errorf("ibrun: put %q: %w", key, ErrPut)
+			return fmt.Errorf("ibrun: Put %q: %w", key, ErrKeyExists)
 		}
 		return nil
 	case <-ctx.Done():
@@ -48,7 +48,7 @@ func (w *World) put(key string, value []byte) (done chan bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.puts = append(w.puts, done)
-	return done, w.control.Send(wire.Put{Key: w.mark + key, Value: value})
+	return done, w.send(wire.Put{Key: w.mark + key, Value: value})
 }
 
 // putSecondary puts this rank's second address where those look for it who need it.
@@ -56,15 +56,18 @@ func (w *World) putSecondary(tuple fabric.Tuple) {
 	_, _ = w.put(lazy.SecondaryKey, tuple.Append(nil)) // a lost agent ends the world
 }
 
-// sizes says what is wrong with those of a key and a value. The agent would
-// take a question without a key for one about an address, and would not listen
-// any more to a rank with longer ones.
-func sizes(key string, value []byte) error {
-	if strings.HasPrefix(key, "\x00") {
-		return fmt.Errorf("key %q: those that begin with a zero byte are ibrun's own", key)
-	}
-	if key == "" || len(key) > wire.MaxKey || len(value) > wire.MaxValue {
-		return fmt.Errorf("key of %d bytes, value of %d: 1 to %d and 0 to %d are possible", len(key), len(value), wire.MaxKey, wire.MaxValue)
+// checkPut says what is wrong with a key and a value. The agent would take a question without a key
+// for one about an address, and would end its talk with a rank that sends longer ones.
+func checkPut(key string, value []byte) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("%w: it is empty", ErrInvalidKey)
+	case strings.HasPrefix(key, "\x00"):
+		return fmt.Errorf("%w %q: those that begin with a zero byte are reserved", ErrInvalidKey, key)
+	case len(key) > wire.MaxKey:
+		return fmt.Errorf("key of %d bytes, at most %d: %w", len(key), wire.MaxKey, ErrTooLong)
+	case len(value) > wire.MaxValue:
+		return fmt.Errorf("value of %d bytes, at most %d: %w", len(value), wire.MaxValue, ErrTooLong)
 	}
 	return nil
 }
@@ -78,27 +81,28 @@ func (w *World) putDone(m wire.PutDone) {
 	}
 }
 
-// Get returns what a rank has put under a key. It waits until the rank has put
-// it; a rank that ends without is a *PeerError.
+// Get returns what a rank has put under a key. It waits until the rank has put it. If the rank ends
+// without, Get returns a *PeerError with the cause ErrNotPut. If ctx ends first, Get returns its
+// error, and may be called again.
 func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if err := w.usable(); err != nil {
 		return nil, err
 	}
-	seat, err := w.number(rank)
+	slot, err := w.slot("Get", rank)
 	if err != nil {
-		return nil, fmt.Errorf("ibrun: get: %w", err)
+		return nil, err
 	}
-	if err := sizes(key, nil); err != nil {
-		return nil, fmt.Errorf("ibrun: get: %w", err)
+	if err := checkPut(key, nil); err != nil {
+		return nil, fmt.Errorf("ibrun: Get: %w", err)
 	}
 	answer := make(chan wire.Answer, 1)
-	k := getKey{seat, key}
+	k := getKey{slot, key}
 	w.mu.Lock()
 	w.gets[k] = append(w.gets[k], answer)
 	if w.control == nil {
 		w.getAlone(k)
 	} else if len(w.gets[k]) == 1 {
-		err = resolver{w.control, w.mark}.Ask(wire.Ask{Rank: k.rank, Key: key, Least: w.welcome.Epoch})
+		err = w.send(wire.Ask{Rank: k.rank, Key: w.mark + key, Least: w.welcome.Epoch})
 	}
 	w.mu.Unlock()
 	if err != nil {
@@ -107,7 +111,7 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	select {
 	case m := <-answer:
 		if m.What != wire.Found {
-			return nil, &PeerError{Rank: uint32(rank), Cause: fmt.Errorf("it never put %q: %v", key, m.What)}
+			return nil, &PeerError{Rank: rank, Err: fmt.Errorf("%w %q: %v", ErrNotPut, key, m.What)}
 		}
 		return m.Value, nil
 	case <-ctx.Done():
@@ -133,7 +137,7 @@ func (w *World) putAlone(key string, value []byte) error {
 	defer w.mu.Unlock()
 	if old, ok := w.kvs[key]; ok {
 		if !bytes.Equal(old, value) {
-			return fmt.Errorf("ibrun: put %q: %w", key, ErrPut)
+			return fmt.Errorf("ibrun: Put %q: %w", key, ErrKeyExists)
 		}
 		return nil
 	}

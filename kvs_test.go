@@ -11,10 +11,10 @@ import (
 )
 
 func TestKeys(t *testing.T) {
-	require.NoError(t, sizes("k", nil))
-	require.NoError(t, sizes("k\x00", make([]byte, wire.MaxValue)))
+	require.NoError(t, checkPut("k", nil))
+	require.NoError(t, checkPut("k\x00", make([]byte, wire.MaxValue)))
 	for _, bad := range []string{"", strings.Repeat("k", wire.MaxKey+1), lazy.SecondaryKey, "\x00"} {
-		require.Error(t, sizes(bad, nil), "%q", bad)
+		require.Error(t, checkPut(bad, nil), "%q", bad)
 	}
-	require.Error(t, sizes("k", make([]byte, wire.MaxValue+1)))
+	require.Error(t, checkPut("k", make([]byte, wire.MaxValue+1)))
 }

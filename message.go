@@ -3,63 +3,67 @@ package ibrun
 import (
 	"context"
 	"fmt"
-
-	"ibrun/job"
-	"ibrun/lazy"
 )
 
-// Send sends a message to a rank, this one included. When it returns, the
-// message is on its way or in the care of this package, and m is the caller's
-// again; messages of one rank to another arrive once, in order. Send waits
-// while the receiver takes nothing. A *PeerError says that the rank is gone,
-// and may be about messages sent before; a later Send tries anew.
+// Send sends a message to a rank, this one included. When it returns, the message is on its way or
+// held by this package, and m is the caller's again. Messages of one rank to another arrive once
+// and in order. Send waits while the receiver takes nothing; if ctx ends before a long message has
+// begun to leave, the message is not sent. A *PeerError says that the rank is gone, and may be
+// about messages that were sent before; a later Send tries again. A message has at most 2 GiB - 1
+// byte.
 func (w *World) Send(ctx context.Context, to int, m []byte) error {
-	seat, err := w.number(to)
+	slot, err := w.slot("Send", to)
 	if err != nil {
 		return err
 	}
-	return w.table.Send(ctx, seat, m)
+	return w.table.Send(ctx, slot, m)
 }
 
-// TrySend is Send that never waits: ErrFull says that nothing was sent.
+// TrySend is Send that never waits: ErrWouldBlock says that nothing was sent. It has begun to
+// connect then, if there was no connection.
 func (w *World) TrySend(to int, m []byte) error {
-	seat, err := w.number(to)
+	slot, err := w.slot("TrySend", to)
 	if err != nil {
 		return err
 	}
-	return w.table.TrySend(seat, m)
+	return w.table.TrySend(slot, m)
 }
 
-// Recv waits for the next message, from whichever rank. The message is the
-// caller's. A *PeerError says, once, that messages of this rank to another were
-// lost on the way, so that the other may wait for ever; or, with the cause
-// ErrFailed and once for each rank, that a rank has failed whose message may be what
-// the caller waits for: see Failures. Later calls go on.
+// Recv waits for the next message of any rank. The message is the caller's. With an error, from is
+// -1.
+//
+// A *PeerError says, once, that messages of this rank to another were lost on the way, so that the
+// other may wait for ever. With the cause ErrFailed it says, once for each rank, that a rank has
+// failed, whose message may be what the caller waits for: see Failures. Recv may be called again
+// after both. If ctx ends first, Recv returns its error, and no message is lost.
 func (w *World) Recv(ctx context.Context) (from int, m []byte, err error) {
 	got, err := w.table.Recv(ctx)
-	return w.rank(got.From), got.Body, err
+	if err != nil {
+		return noRank, nil, err
+	}
+	return w.rank(got.From), got.Body, nil
 }
 
-// RecvFrom waits for the next message of one rank. When that rank is known to be
-// gone and all it sent has been received, it returns a *PeerError.
+// RecvFrom waits for the next message of one rank. When that rank is known to be gone and all it
+// sent has been received, it returns a *PeerError. If ctx ends first, RecvFrom returns its error,
+// and no message is lost.
 func (w *World) RecvFrom(ctx context.Context, from int) ([]byte, error) {
-	seat, err := w.number(from)
+	slot, err := w.slot("RecvFrom", from)
 	if err != nil {
 		return nil, err
 	}
-	got, err := w.table.RecvFrom(ctx, seat)
+	got, err := w.table.RecvFrom(ctx, slot)
 	return got.Body, err
 }
 
-// Free gives the memory of a message from Recv or RecvFrom back, to be used
-// for another; the caller must not touch it again. Nobody has to call it. For
-// streams of long messages it saves the cost of fresh memory, which is about
-// that of the transfer.
+// Free gives the memory of a message from Recv or RecvFrom back, to be used for another; the caller
+// must not touch it again. Calling it is optional. For streams of long messages it saves the cost
+// of fresh memory, which is about that of the transfer.
 func (w *World) Free(m []byte) { w.table.Free(m) }
 
-// Flush waits until what this rank sent has been acknowledged by the
-// receiving ranks or, for long messages, taken by the kernel. The error names
-// ranks that messages may not have reached.
+// Flush waits until what this rank sent has been acknowledged by the receiving ranks or, for long
+// messages, taken by the kernel. The error names ranks that messages may not have reached. If ctx
+// ends first, Flush returns its error; what was sent stays on its way.
 func (w *World) Flush(ctx context.Context) error {
 	w.mu.Lock()
 	finalized := w.finalized
@@ -70,30 +74,29 @@ func (w *World) Flush(ctx context.Context) error {
 	return w.table.Flush(ctx)
 }
 
-// Warm connects to ranks ahead of the first message, for instance before a
-// timed phase. It does not wait, and costs nothing for ranks that are
-// connected.
+// Warm connects to ranks ahead of the first message, for instance before a timed phase. It does not
+// wait, and does nothing for ranks that are connected.
 func (w *World) Warm(ranks ...int) error {
 	list := make([]uint32, len(ranks))
 	for i, r := range ranks {
 		var err error
-		if list[i], err = w.number(r); err != nil {
+		if list[i], err = w.slot("Warm", r); err != nil {
 			return err
 		}
 	}
 	return w.table.Warm(list...)
 }
 
-// Stats is what this rank has counted so far.
-func (w *World) Stats() job.Tally { return w.table.Tally() }
+// noRank is the sender that Recv returns with an error: a call that is given it fails.
+const noRank = -1
 
-// number is the seat of a rank.
-func (w *World) number(rank int) (uint32, error) {
+// slot is a rank's place in the order of nodes.
+func (w *World) slot(op string, rank int) (uint32, error) {
 	if rank < 0 || rank >= w.Size() {
-		return 0, fmt.Errorf("rank %d of 0 to %d: %w", rank, w.Size()-1, lazy.ErrRank)
+		return 0, fmt.Errorf("ibrun: %s: rank %d of 0 to %d: %w", op, rank, w.Size()-1, ErrNoSuchRank)
 	}
 	return w.welcome.Layout.Seat(uint32(rank)), nil
 }
 
-// rank is the rank of a seat.
-func (w *World) rank(seat uint32) int { return int(w.welcome.Layout.Rank(seat)) }
+// rank is the rank in a slot.
+func (w *World) rank(slot uint32) int { return int(w.welcome.Layout.Rank(slot)) }

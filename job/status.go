@@ -43,6 +43,10 @@ func (s Status) ExitCode() int {
 	return 125
 }
 
+// AbortCode is the exit code of a job that a rank ends with a code of its own: the low byte, as
+// exit(3) takes it, but never that of success, which 256 would become.
+func AbortCode(code int) uint8 { return max(uint8(code), 1) }
+
 // StatusRun gives one Status to the ranks [First, First+Count).
 type StatusRun struct {
 	First, Count uint32

@@ -265,7 +265,7 @@ func TestDeadPeers(t *testing.T) {
 				err = w.table(0).Flush(ctx)
 			}
 			require.ErrorAs(t, err, &gone)
-			require.Equal(t, uint32(2), gone.Rank)
+			require.Equal(t, 2, gone.Rank)
 			require.ErrorContains(t, err, "rank 2: it has ended")
 			// In the middle of a conversation.
 			require.NoError(t, w.table(0).Send(ctx, 1, []byte("x")))
@@ -297,7 +297,7 @@ func TestReceiverOfADeadPeer(t *testing.T) {
 	_, err = w.table(0).RecvFrom(ctx, 1)
 	var gone *PeerError
 	require.ErrorAs(t, err, &gone)
-	require.Equal(t, uint32(1), gone.Rank)
+	require.Equal(t, 1, gone.Rank)
 }
 
 // A lossy link costs milliseconds, not time-outs of half a second.

@@ -32,7 +32,7 @@ var (
 	// killed, or ended with another code than 0 before Finalize.
 	ErrFailed = errors.New("it was lost")
 	// ErrTooLong is returned for a message over MaxMessage bytes.
-	ErrTooLong = errors.New("message is longer than 2 GiB")
+	ErrTooLong = errors.New("too long")
 )
 
 var (
@@ -42,19 +42,19 @@ var (
 
 // PeerError says that a peer can no longer be reached, and why.
 type PeerError struct {
-	Rank  uint32 // as the user counts
-	Cause error
+	Rank int // as the user counts
+	Err  error
 }
 
 // about makes an error about a peer, whose number here is its seat.
 func (t *Table) about(seat uint32, cause error) *PeerError {
-	return &PeerError{t.cfg.Layout.Rank(seat), cause}
+	return &PeerError{int(t.cfg.Layout.Rank(seat)), cause}
 }
 
-func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e.Cause) }
+func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e.Err) }
 
 // Unwrap returns the cause.
-func (e *PeerError) Unwrap() error { return e.Cause }
+func (e *PeerError) Unwrap() error { return e.Err }
 
 // reason puts an agent's negative answer into words.
 func reason(what wire.Answered) error {
@@ -202,7 +202,7 @@ func (t *Table) check(rank uint32, m []byte) error {
 		return fmt.Errorf("rank %d of 0 to %d: %w", rank, t.cfg.Layout.Ranks()-1, ErrRank)
 	}
 	if len(m) > MaxMessage {
-		return ErrTooLong
+		return fmt.Errorf("message of %d bytes, at most %d: %w", len(m), MaxMessage, ErrTooLong)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

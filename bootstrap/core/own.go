@@ -33,7 +33,12 @@ type local struct {
 	exited  bool   // nothing will come any more
 	earlier uint16 // programs before the one that has said Hello last
 	op      uint32 // collectives it has joined
+	notices int    // that it has sent
 }
+
+// maxNotices bounds what the user of ibrun is told on behalf of one program of a rank: the package
+// ibrun sends three at most, and a faulty program shall not fill the links.
+const maxNotices = 4
 
 func (r *local) epoch() uint16 { return r.earlier + 1 }
 
@@ -97,6 +102,10 @@ func (c *Core) rankSaid(rank uint32, m wire.Message) {
 		if c.job.Transport.Stats && !r.tallied {
 			r.tallied = true
 			c.tally.Add(m.Of)
+		}
+	case wire.Notice:
+		if r.notices++; r.notices <= maxNotices {
+			c.tellUser(wire.Notice{Host: c.cfg.Host, Text: m.Text})
 		}
 	case wire.Name:
 		m.Rank = rank

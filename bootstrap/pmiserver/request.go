@@ -92,7 +92,11 @@ func (h *Server) ask(c *client, r pmi.Request) {
 		}
 		h.answer(c, pmi.Answer{Found: ok, Value: v})
 	case pmi.Abort:
-		h.do(Say{c.rank, wire.Abort{Code: uint8(r.Code), Text: r.Text}})
+		code := uint8(0) // MPI programs may end a job by MPI_Abort that has not failed
+		if r.Code != 0 {
+			code = job.AbortCode(r.Code)
+		}
+		h.do(Say{c.rank, wire.Abort{Code: code, Text: r.Text}})
 	case pmi.Finalize:
 		if h.job.Transport.Stats {
 			c.counts.Sum[job.CountRanks] = 1

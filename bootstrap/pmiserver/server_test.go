@@ -248,6 +248,15 @@ func TestLeaving(t *testing.T) {
 	require.False(t, newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).servers[0].Speaks(0))
 }
 
+// A code that is not 0 does not become 0 in the byte that is left of it.
+func TestAbortCodes(t *testing.T) {
+	for code, want := range map[int]uint8{0: 0, 1: 1, 255: 255, 256: 1, 258: 2, -1: 255} {
+		c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).start()
+		c.speak(0, "cmd=abort exitcode=%d\n", code)
+		require.Equal(t, []wire.Message{wire.Abort{Code: want}}, c.said[0], "%d", code)
+	}
+}
+
 // Names of shared memory are noted, and nothing else that looks like one.
 func TestShared(t *testing.T) {
 	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).start()

@@ -5,6 +5,7 @@ package rankctl
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,9 +36,9 @@ type Channel struct {
 }
 
 // Open takes the descriptor that the environment names, says hello and waits
-// for the welcome. The variable is removed, so that programs which this one
-// starts do not take its place. The error is ErrNone outside ibrun.
-func Open() (*Channel, wire.Welcome, error) {
+// for the welcome, or until the context ends. The variable is removed, so that programs which this
+// one starts do not take its place. The error is ErrNone outside ibrun.
+func Open(ctx context.Context) (*Channel, wire.Welcome, error) {
 	text, ok := os.LookupEnv(Variable)
 	if !ok {
 		return nil, wire.Welcome{}, ErrNone
@@ -51,11 +52,11 @@ func Open() (*Channel, wire.Welcome, error) {
 	}
 	os.Unsetenv(Variable)
 	os.Unsetenv("PMI_FD") // the same descriptor, for another protocol
-	return Over(os.NewFile(uintptr(fd), "agent"))
+	return Over(ctx, os.NewFile(uintptr(fd), "agent"))
 }
 
 // Over is Open for a descriptor that is already in hand; it takes f over.
-func Over(f *os.File) (*Channel, wire.Welcome, error) {
+func Over(ctx context.Context, f *os.File) (*Channel, wire.Welcome, error) {
 	var w wire.Welcome
 	conn, err := hello(f)
 	f.Close()
@@ -64,7 +65,11 @@ func Over(f *os.File) (*Channel, wire.Welcome, error) {
 	}
 	c := &Channel{conn: conn, rights: rights{conn: conn}}
 	c.frames = wire.NewReader(bufio.NewReader(&c.rights), wire.Agent)
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	m, _, err := c.Next()
+	if !stop() {
+		return nil, w, fmt.Errorf("the agent gave no answer: %w", ctx.Err())
+	}
 	switch m := m.(type) {
 	case wire.Welcome:
 		return c, m, nil

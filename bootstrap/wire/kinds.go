@@ -44,7 +44,7 @@ var kinds = [256]struct {
 	KindTally:      {"Tally", Child | Rank, parseTally, false},
 	KindPlaced:     {"Placed", Child, parsePlaced, false},
 	KindName:       {"Name", Parent | Child | Rank | Agent | Root, parseName, false},
-	KindNotice:     {"Notice", Child, parseNotice, false},
+	KindNotice:     {"Notice", Child | Rank, parseNotice, false},
 	KindBulkFetch:  {"BulkFetch", Parent | Child, parseBulkFetch, false},
 	KindBulkValues: {"BulkValues", Parent | Child, parseBulkValues, false},
 	KindTimes:      {"Times", Child, parseTimes, false},

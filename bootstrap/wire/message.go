@@ -29,7 +29,7 @@ const (
 	KindTally      Kind = 18 // up, and from a rank
 	KindPlaced     Kind = 19 // up
 	KindName       Kind = 20 // both
-	KindNotice     Kind = 21 // up
+	KindNotice     Kind = 21 // up, and from a rank
 	KindBulkFetch  Kind = 22 // both: values, lazily
 	KindBulkValues Kind = 23 // both
 	KindTimes      Kind = 24 // up

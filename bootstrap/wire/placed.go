@@ -63,7 +63,7 @@ func (m Placed) String() string {
 	return fmt.Sprintf("Placed node=%d host=%q ranks=%d", m.Node, m.Host, m.Ranks.Len())
 }
 
-// Notice is what a node has to say to the user: a sentence that ends nothing.
+// Notice is what a node has to say to the user: a sentence that ends nothing. A rank leaves Host empty.
 type Notice struct{ Host, Text string }
 
 func (Notice) Kind() Kind { return KindNotice }

@@ -522,7 +522,7 @@ API int pmgr_close(void)
 API void pmgr_abort(int code, const char *text)
 {
 	struct frame f = {0};
-	uint8_t c = (uint8_t)code, end[1];
+	uint8_t c = code & 0xff ? (uint8_t)code : 1, end[1];	/* an aborted job has failed */
 	size_t n = text ? strnlen(text, most_text) : 0;
 	if (state == joined) {
 		start(&f, kind_abort);
@@ -534,7 +534,7 @@ API void pmgr_abort(int code, const char *text)
 	} else if (text) {
 		fprintf(stderr, "%s\n", text);
 	}
-	exit(code);
+	exit(c);
 }
 
 API const char *pmgr_error(void)

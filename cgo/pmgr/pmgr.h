@@ -42,7 +42,8 @@ int pmgr_alltoall(const void *sendbuf, size_t count, void *recvbuf);
 /* Leaves the job: this rank takes part in nothing more, and is not waited for. */
 int pmgr_close(void);
 
-/* Ends the job with a code, and says why; text may be NULL. Does not return. */
+/* Ends the job with the low byte of code, or 1 if that is 0, and says why; text may be NULL. Does
+   not return. */
 void pmgr_abort(int code, const char *text);
 
 /* Why the last call that returned -1 did; for people, good until the next call. */

@@ -73,6 +73,8 @@ func badEnds(t *testing.T, program string) {
 	o = ibrun(t, "-n", "4", program, "abort")
 	require.Equal(t, 7, o.code, o.stderr)
 	require.Contains(t, o.stderr, "aborted the job with code 7: because\n")
+	o = ibrun(t, "-n", "4", program, "abort-256")
+	require.Equal(t, 1, o.code, o.stderr)
 	o = ibrun(t, "-n", "4", "--launcher", "local", "--hosts", "a,b", program, "die")
 	require.Equal(t, 137, o.code, o.stderr)
 	require.Contains(t, o.stderr, "ibrun: rank 1 on a was killed by signal 9 (KILL)\n")

@@ -53,7 +53,7 @@ func run(ctx context.Context, victim int, die time.Duration) error {
 		}
 		var gone *ibrun.PeerError
 		switch {
-		case errors.As(err, &gone) && int(gone.Rank) == victim:
+		case errors.As(err, &gone) && gone.Rank == victim:
 			fmt.Printf("rank %d: after %d ms: %v\n", w.Rank(), time.Since(last).Milliseconds(), err)
 			return nil
 		case err != nil:

@@ -184,7 +184,7 @@ func pair(ctx context.Context) error {
 		bulk.print()
 		fmt.Printf("%-28s %10.2f us   look-up, handshake, message and answer; a round trip through the tree %.2f us, of the warm pair %.2f us\n",
 			"first message and answer", float64(first.Nanoseconds())/1e3, median(tree), median(small.ours))
-		stats, err := json.Marshal(w.Stats().Sum)
+		stats, err := json.Marshal(w.Stats())
 		if err != nil {
 			return err
 		}

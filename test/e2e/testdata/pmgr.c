@@ -144,6 +144,8 @@ int main(int argc, char **argv)
 		mistakes();
 	else if (!strcmp(what, "abort") && rank == 1)
 		pmgr_abort(7, "because");
+	else if (!strcmp(what, "abort-256") && rank == 1)
+		pmgr_abort(256, "because");
 	else if (!strcmp(what, "die")) {
 		must(pmgr_barrier(), "barrier");
 		if (rank == 1)

@@ -1,0 +1,151 @@
+package ibrun_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"ibrun"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// fakeAgent is this node's agent as far as a test needs one: it welcomes this process as rank 0 of
+// a job of one node, and hands over what the rank sends then.
+type fakeAgent struct {
+	t      *testing.T
+	conn   net.Conn
+	frames *wire.Reader
+}
+
+// withAgent calls Init under an agent.
+func withAgent(t *testing.T, ranks uint32, how job.Transport, options ...ibrun.Option) (*ibrun.World, *fakeAgent) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(ends[0])
+	t.Setenv("IBRUN_FD", strconv.Itoa(ends[1]))
+	welcomed := make(chan *fakeAgent, 1)
+	go func() {
+		welcome := wire.Welcome{JobID: "j", Epoch: 1, How: how}
+		welcome.Layout = job.NewLayout([]job.Share{{Nodes: 1, Ranks: ranks}})
+		welcomed <- answerHello(t, ends[0], welcome)
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	w, err := ibrun.Init(ctx, options...)
+	require.NoError(t, err)
+	a := <-welcomed
+	t.Cleanup(func() { a.conn.Close() })
+	return w, a
+}
+
+// answerHello takes a Hello, and the socket that comes with it, and answers there.
+func answerHello(t *testing.T, fd int, welcome wire.Welcome) *fakeAgent {
+	hello, rights := make([]byte, 64), make([]byte, unix.CmsgSpace(4))
+	n, oobn, _, _, err := unix.Recvmsg(fd, hello, rights, 0)
+	if err != nil || n == 0 {
+		t.Errorf("no Hello: %v", err)
+		return nil
+	}
+	list, err := unix.ParseSocketControlMessage(rights[:oobn])
+	if err != nil || len(list) != 1 {
+		t.Errorf("no socket with Hello: %v", err)
+		return nil
+	}
+	fds, err := unix.ParseUnixRights(&list[0])
+	if err != nil || len(fds) != 1 {
+		t.Errorf("no socket with Hello: %v", err)
+		return nil
+	}
+	f := os.NewFile(uintptr(fds[0]), "rank")
+	defer f.Close()
+	conn, err := net.FileConn(f)
+	if err == nil {
+		_, err = conn.Write(wire.Append(nil, welcome))
+	}
+	if err != nil {
+		t.Errorf("socket of the rank: %v", err)
+		return nil
+	}
+	return &fakeAgent{t, conn, wire.NewReader(conn, wire.Rank)}
+}
+
+// next is the next frame of the rank.
+func (a *fakeAgent) next() wire.Message {
+	require.NoError(a.t, a.conn.SetReadDeadline(time.Now().Add(patience)))
+	m, err := a.frames.Next()
+	require.NoError(a.t, err)
+	return m
+}
+
+func (a *fakeAgent) send(m wire.Message) {
+	_, err := a.conn.Write(wire.Append(nil, m))
+	require.NoError(a.t, err)
+}
+
+// What waits for an agent that is lost, and what comes later, is an AgentError.
+func TestAgentIsLost(t *testing.T) {
+	w, agent := withAgent(t, 2, job.Transport{})
+	require.IsType(t, wire.Publish{}, agent.next())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Barrier(t.Context()) }()
+	require.IsType(t, wire.Collect{}, agent.next())
+	agent.conn.Close()
+	put := func() error { return w.Put(t.Context(), "k", nil) }
+	for _, call := range []func() error{func() error { return <-ended }, put} {
+		err := call()
+		var lost *ibrun.AgentError
+		require.ErrorAs(t, err, &lost)
+		require.ErrorContains(t, err, "ibrun: the agent of this node is lost: ")
+		require.ErrorIs(t, err, io.EOF)
+	}
+	require.Error(t, w.Finalize(t.Context()))
+}
+
+// A collective whose context ends has been joined: its outcome is not that of the next one.
+func TestContextOfACollective(t *testing.T) {
+	w, agent := withAgent(t, 2, job.Transport{})
+	require.IsType(t, wire.Publish{}, agent.next())
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, w.Barrier(ended), context.Canceled)
+	first := agent.next().(wire.Collect)
+	var value []byte
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		value, err = w.Broadcast(t.Context(), 1, nil)
+		done <- err
+	}()
+	second := agent.next().(wire.Collect)
+	require.Equal(t, first.Op+1, second.Op)
+	agent.send(wire.Release{Op: first.Op, What: first.What, Trouble: "of the first"})
+	agent.send(wire.Release{Op: second.Op, What: second.What, Root: second.Root,
+		Parcels: wire.NewParcels(wire.Parcel{From: 1, To: wire.Everyone, Value: []byte("value")})})
+	require.NoError(t, <-done)
+	require.Equal(t, "value", string(value))
+}
+
+// What all ranks together do wrong is a CollectiveError, which says which collective it was.
+func TestCollectiveError(t *testing.T) {
+	w, agent := withAgent(t, 2, job.Transport{})
+	require.IsType(t, wire.Publish{}, agent.next())
+	done := make(chan error, 1)
+	go func() { done <- w.Barrier(t.Context()) }()
+	m := agent.next().(wire.Collect)
+	agent.send(wire.Release{Op: m.Op, What: m.What, Trouble: "rank 1 ended before it joined"})
+	err := <-done
+	var failed *ibrun.CollectiveError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, "Barrier", failed.Op)
+	require.Equal(t, failed.Err, errors.Unwrap(err))
+	require.EqualError(t, err, "ibrun: Barrier failed: rank 1 ended before it joined")
+}

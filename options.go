@@ -1,0 +1,49 @@
+package ibrun
+
+import (
+	"context"
+	"log/slog"
+
+	"ibrun/bootstrap/wire"
+)
+
+// Option changes what Init does. Most programs need none.
+type Option func(*config)
+
+// config is what options change.
+type config struct{ log *slog.Logger }
+
+// WithLogger lets the package log to l: which network the messages of this rank take and why, ranks
+// that have failed, and the loss of the agent. Without it the package logs nothing, and it never
+// writes to standard output or standard error by itself. The text and the attributes of records are
+// for people and may change.
+func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+// newConfig applies options to the defaults.
+func newConfig(options []Option) config {
+	c := config{log: slog.New(slog.DiscardHandler)}
+	for _, o := range options {
+		o(&c)
+	}
+	return c
+}
+
+// wantsReasons reports whether somebody will read why this rank takes the network that it takes:
+// the user of ibrun -v, who is told by the first rank of each node, or the program's logger.
+func (w *World) wantsReasons() bool {
+	return w.tellsUser() || w.log.Enabled(context.Background(), slog.LevelInfo)
+}
+
+// tellsUser reports whether this rank tells the user of ibrun for those of its node.
+func (w *World) tellsUser() bool { return w.welcome.How.Tell && w.welcome.Rank == w.first }
+
+// report logs a sentence and, if this rank is to, has ibrun show it to its user.
+func (w *World) report(text string) {
+	w.log.Info(text)
+	if w.tellsUser() {
+		w.tellUser(text)
+	}
+}
+
+// tellUser has ibrun show a sentence to its user, who is not told if the agent is lost.
+func (w *World) tellUser(text string) { _ = w.control.Send(wire.Notice{Text: text}) }

@@ -1,0 +1,50 @@
+package ibrun
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/job"
+)
+
+// notOfARank are counts of agents, and of PMI, which a program of this package does not use.
+var notOfARank = map[job.Count]bool{
+	job.CountRanks: true, job.CountPuts: true, job.CountGets: true, job.CountFences: true,
+	job.CountBarriers: true, job.CountAway: true, job.CountBulkFetches: true,
+}
+
+// Each count of a rank is in one field, and each field has one.
+func TestStatsHaveEachCount(t *testing.T) {
+	fields := map[string]bool{}
+	for i := range job.Counts {
+		var tally job.Tally
+		tally.Sum[i] = 7
+		stats := reflect.ValueOf(statsOf(&tally))
+		set := 0
+		for f := range stats.NumField() {
+			if stats.Field(f).IsZero() {
+				continue
+			}
+			set++
+			name := stats.Type().Field(f).Name
+			require.False(t, fields[name], "%s has two counts", name)
+			fields[name] = true
+			if d, ok := stats.Field(f).Interface().(time.Duration); ok {
+				require.Equal(t, 7*time.Microsecond, d)
+			} else {
+				require.EqualValues(t, 7, stats.Field(f).Interface())
+			}
+		}
+		require.Equal(t, map[bool]int{true: 0, false: 1}[notOfARank[i]], set, job.CountNames[i])
+	}
+	var tally job.Tally
+	tally.Latency.Observe(time.Millisecond)
+	tally.Latency.Observe(time.Second)
+	stats := statsOf(&tally)
+	require.InEpsilon(t, time.Second, stats.FirstMessageLongest, 0.1)
+	require.NotZero(t, stats.FirstMessageMedian)
+	require.Len(t, fields, reflect.TypeFor[Stats]().NumField()-2)
+}
