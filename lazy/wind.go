@@ -37,7 +37,7 @@ func (f *far) leaveStream() (begun bool) {
 		return false
 	}
 	m.wind.ours = true
-	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlLeave}})
+	f.say(ctlLeave)
 	if !m.sending || m.wind.marked { // the mark may be left of an attempt that was answered STAY
 		<-f.turn
 		return true
@@ -57,7 +57,7 @@ func (f *far) heardLeave() {
 	f.moved.wind.theirs = true
 	if !f.leaveStream() {
 		f.moved.wind.theirs = false
-		f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlStay}})
+		f.say(ctlStay)
 	}
 	f.unwind()
 }
@@ -72,7 +72,7 @@ func (f *far) returned() {
 // readToTheEnd tells the peer that its direction is empty.
 func (f *far) readToTheEnd() {
 	f.moved.receiving, f.moved.switched = false, false
-	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlReturned}})
+	f.say(ctlReturned)
 	f.unwind()
 }
 
