@@ -37,7 +37,7 @@ func (f *remotePeer) leaveStream() (begun bool) {
 		return false
 	}
 	m.drain.ours = true
-	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlLeave}})
+	f.say(ctlLeave)
 	if !m.sending || m.drain.marked { // the mark may be left of an attempt that was answered STAY
 		<-f.turn
 		return true
@@ -57,7 +57,7 @@ func (f *remotePeer) heardLeave() {
 	f.upgrade.drain.theirs = true
 	if !f.leaveStream() {
 		f.upgrade.drain.theirs = false
-		f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlStay}})
+		f.say(ctlStay)
 	}
 	f.closeDrained()
 }
@@ -72,7 +72,7 @@ func (f *remotePeer) returned() {
 // readToTheEnd tells the peer that its direction is empty.
 func (f *remotePeer) readToTheEnd() {
 	f.upgrade.receiving, f.upgrade.switched = false, false
-	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlReturned}})
+	f.say(ctlReturned)
 	f.closeDrained()
 }
 

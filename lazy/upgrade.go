@@ -44,9 +44,10 @@ const tokenLen = 8
 const (
 	ctlWant   = 1 // lower rank to higher: offer
 	ctlOffer  = 2 // token, offer
-	ctlSwitch = 3 // the sender's next message is on the stream
 	ctlGiveUp = 4 // token, why: the attempt failed
 
+	// These have the token of the stream that they are about.
+	ctlSwitch   = 3 // the sender's next message is on the stream
 	ctlLeave    = 5 // the stream is not needed any more
 	ctlStay     = 6 // it is: answer to LEAVE
 	ctlReturned = 7 // your direction is read to its end mark
@@ -169,8 +170,20 @@ func (f *remotePeer) withoutStream(why error) {
 func (f *remotePeer) move() *stream {
 	f.upgrade.sending = true
 	f.t.count(func(s *sums) { s[job.CountMoves]++ })
-	f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlSwitch}})
+	f.say(ctlSwitch)
 	return f.upgrade.stream
+}
+
+// say sends a control about the pair's stream, which its token names: what was
+// said to an earlier incarnation of the peer and had not left may still reach the
+// next one, and is not about the stream that it has.
+func (f *remotePeer) say(control byte) {
+	f.t.step(f, peer.Event{Kind: peer.Control, Msg: append([]byte{control}, f.upgrade.token[:]...)})
+}
+
+// isAbout reports whether a control is about the stream that the pair has or makes.
+func (u *upgrade) isAbout(m []byte) bool {
+	return len(m) == 1+tokenLen && u.token != [tokenLen]byte{} && bytes.Equal(m[1:], u.token[:])
 }
 
 // pays reports whether a message that a datagram could carry is better sent by a
@@ -217,11 +230,12 @@ func (f *remotePeer) control(m []byte) {
 		f.upgrade.started, f.upgrade.impossible = true, false // of an older attempt, whose end the peer has not heard of
 		copy(f.upgrade.token[:], m[1:])
 		t.dial(f, m[1+tokenLen:])
+	case m[0] == ctlGiveUp && len(m) > tokenLen:
+		f.gaveUp(m[1:1+tokenLen], m[1+tokenLen:])
+	case !f.upgrade.isAbout(m):
 	case m[0] == ctlSwitch:
 		f.upgrade.switched = true
 		f.startReceiving()
-	case m[0] == ctlGiveUp && len(m) > tokenLen:
-		f.gaveUp(m[1:1+tokenLen], m[1+tokenLen:])
 	case m[0] == ctlLeave:
 		f.heardLeave()
 	case m[0] == ctlStay:
@@ -403,7 +417,7 @@ var errBroken = errors.New("the stream failed on its side")
 func (f *remotePeer) lostStream(s *stream, err error) {
 	fresh := f.dead == nil && f.upgrade.stream == s && !errors.Is(err, io.EOF) && !isReset(err) // of an older one its end has been told
 	if fresh {
-		f.t.step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlBroken}})
+		f.say(ctlBroken)
 	}
 	f.kill(ended(err))
 	if fresh {

@@ -20,6 +20,7 @@ func FuzzViews(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, uint8(4))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 1}, uint8(9))
 	f.Add(bytes.Repeat([]byte{0xc0}, 1000), uint8(62))
+	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\x7f\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x01"), uint8(0x86))
 	f.Fuzz(func(t *testing.T, input []byte, nodes uint8) {
 		number := func() (n int64) {
 			var b [8]byte

@@ -23,7 +23,7 @@ func (s scale) ticks() (at []time.Duration) {
 	for factor := 0; s.end/step >= 10; factor++ {
 		step = [...]time.Duration{2, 5, 10}[factor%3] * pow10(factor/3) * time.Microsecond
 	}
-	for t := time.Duration(0); t <= s.end; t += step {
+	for t := time.Duration(0); t >= 0 && t <= s.end; t += step { // below 0: there is no such time
 		at = append(at, t)
 	}
 	return at

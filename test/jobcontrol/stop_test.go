@@ -34,6 +34,7 @@ func waiting(file string) string {
 
 // A job that is stopped for longer than any patience of ibrun's goes on, with all its ranks: 20 times.
 func TestStoppedForLong(t *testing.T) {
+	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	self, err := os.ReadFile("/proc/self/exe")
 	require.NoError(t, err)

@@ -85,7 +85,7 @@ func TestLazyRing(t *testing.T) {
 func TestLazyAllToAll(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 16})
 	program := example(t, c, "examples/alltoall")
-	for ranks, rounds := range map[int]int{16: 5, 256: 3} {
+	for ranks, rounds := range map[int]int{16: 5, 256: 2} {
 		best := map[string]time.Duration{}
 		bound := func() bool { return float64(best["--lazy=auto"]) < 1.3*float64(min(best["--lazy"], best["--eager"])) }
 		for round := 0; round < rounds || round < 3*rounds && !bound(); round++ {
