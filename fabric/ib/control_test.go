@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,6 +34,8 @@ func TestStrangersMakeNothing(t *testing.T) {
 	require.NoError(t, err)
 	stranger, _ := openAt(t, config("mlx5_0"))
 	other, _ := openAt(t, own)
+
+	require.Eventually(t, func() bool { return f.Counters().Made == spares }, patience, time.Millisecond) // in the background
 
 	cookie := f.streams().cookie
 	made, sent := f.Counters().Made, f.Counters().Control

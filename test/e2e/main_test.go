@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -34,6 +35,8 @@ func TestMain(m *testing.M) {
 		printLines(os.Args[2], os.Args[3], os.Args[4])
 		return
 	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", "6") // those that are parallel wait, but for one
 	os.Exit(product.Run(m, &program))
 }
 

@@ -20,6 +20,7 @@ const still = 35 * time.Second
 // A rank that is stopped, and a node that is frozen, while datagrams are under way to it, or so much by a stream that its kernel
 // takes no more: the job goes on when it does.
 func TestWorldStandsStill(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ of, what string }{{"rank", "converse"}, {"node", "converse"}, {"rank", "flood"}} {
 		t.Run(c.of+" "+c.what, func(t *testing.T) {
 			of, what := c.of, c.what

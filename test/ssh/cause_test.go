@@ -44,6 +44,7 @@ func TestCauses(t *testing.T) {
 // Packets to a node vanish and those from it arrive: it gives up, and that is said
 // as far as it is known here.
 func TestCutOneWay(t *testing.T) {
+	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 2})
 	j := start(t, c, "--hosts", "node[0001-0002]", "--tree", "flat", "sh", "-c", "echo up; exec sleep 1000")
 	eventually(t, 20*time.Second, "both run", func() bool { return everywhere(t, c) == 2*(2+1) })

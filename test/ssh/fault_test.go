@@ -109,6 +109,7 @@ func TestKills(t *testing.T) {
 
 // A node that is cut off ends the job within 15 s, on both sides of the cut.
 func TestCutForLong(t *testing.T) {
+	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 7})
 	j := endless(t, c)
 	began := time.Now()
@@ -124,6 +125,7 @@ func TestCutForLong(t *testing.T) {
 
 // A cut of four seconds is nothing.
 func TestCutForShort(t *testing.T) {
+	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	j := start(t, c, "-n", "4", "--hosts", "node[0001-0004]", "--tree", "chain", "sh", "-c", "echo up; sleep 20; echo $RANK")
 	eventually(t, 10*time.Second, "the last agent is up", func() bool { return len(ours(t, c, "node0004")) >= 2 })

@@ -151,6 +151,7 @@ func TestLazyRankKilled(t *testing.T) {
 
 // A node that is cut off in the middle: the survivors' sends report it.
 func TestLazyNodeCut(t *testing.T) {
+	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	talker := example(t, c, "test/talker")
 	j := start(t, c, "-n", "8", "-ppn", "2", "--hosts", "node[0001-0004]", "--kill-grace", "5", talker, "-victim", "7")

@@ -16,7 +16,8 @@ import (
 )
 
 // Programs that others have built, between two nodes: those that mpiexec.hydra
-// ends ten times of ten there (docs/mpi-programs.md).
+// ends ten times of ten there. It does not end one run of 120 (docs/mpi-programs.md),
+// so a run that hangs is given a second one.
 func TestProgramsOverNodes(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 2})
 	const coarrays = "/usr/lib/x86_64-linux-gnu/open-coarrays/mpich/bin/OpenCoarrays-2.10.1-tests/"
@@ -25,7 +26,12 @@ func TestProgramsOverNodes(t *testing.T) {
 		{coarrays + "co_sum_test", "Test passed"},
 		{coarrays + "atomics", "Test passed"},
 	} {
-		o := ibrun(t, c, append([]string{"--hosts", "node[0001-0002]", "--timeout", "60", "-x", overTCP, "--bind-to", "none"}, strings.Fields(p.argv)...)...)
+		args := append([]string{"--hosts", "node[0001-0002]", "--timeout", "30", "-x", overTCP, "--bind-to", "none"}, strings.Fields(p.argv)...)
+		o := ibrun(t, c, args...)
+		if o.code == 124 {
+			t.Log(p.argv, "hung")
+			o = ibrun(t, c, args...)
+		}
 		require.Equal(t, 0, o.code, "%s: %s", p.argv, o.stderr)
 		require.Equal(t, 1, strings.Count(o.stdout+o.stderr, p.says), "%s: %s\n%s", p.argv, o.stdout, o.stderr)
 	}

@@ -117,6 +117,7 @@ func hungShells(ctx context.Context) func(*testing.T) {
 // Where sshd passes on signals, as it does for users other than root, what hangs is
 // ended at once, a login shell's start-up file included.
 func TestHungShellsAreEnded(t *testing.T) {
+	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 1})
 	const home = "/var/tmp/worker"
 	for file, line := range map[string]string{
@@ -153,6 +154,7 @@ func TestHungShellsAreEnded(t *testing.T) {
 
 // Ctrl-C while nodes are sent the binary leaves no part of it.
 func TestInterruptedWhileShipping(t *testing.T) {
+	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 2, RSH: true})
 	for _, session := range []string{"--ssh native", "--ssh exec", "--launcher rsh"} {
 		for name, called := range map[string]string{"when it makes room": headRoom, "when sent the binary": headBinary} {

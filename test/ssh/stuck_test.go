@@ -66,6 +66,7 @@ func TestLimitOfFiles(t *testing.T) {
 // A file system does not answer on an inner node, when that node's ranks are to be
 // started. The launch says so, ends in time, and leaves only what nobody can end.
 func TestHungStart(t *testing.T) {
+	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 7})
 	const node = "node0002"
 	for _, other := range c.Nodes() {
@@ -118,6 +119,7 @@ func TestHungStart(t *testing.T) {
 
 // A rank that sleeps in the kernel is named, by host and pid, and keeps nobody else.
 func TestUnkillable(t *testing.T) {
+	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 7})
 	const node = "node0002"
 	end := stick(t, c, node)
