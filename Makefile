@@ -28,6 +28,9 @@ COMPUTING := ibrun/(bootstrap/(core|exchange|timing|tree|wire)|cgo/verbs|example
 # Tests that do nothing for most of their time: beside all others.
 WAITING := ibrun/test/(attack|faults|jobcontrol)
 
+# The one test of a package that watches a clock which computes for a minute and a half.
+COMPUTES := ^TestEveryNumberOfAgents$$
+
 # A program with the race detector sleeps for a second when it ends, by default; tests run many.
 export GORACE ?= atexit_sleep_ms=10
 
@@ -81,10 +84,11 @@ test-all:
 	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target test-clocks test-waiting test-computing $(BESIDE)
 
 test-clocks: test-ib # the machine, then what watches a clock
-	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(WAITING)')
+	go test $(TAGS) -race -count=1 -p 1 -timeout 15m -skip '$(COMPUTES)' $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(WAITING)')
 
 test-computing:
 	nice -n 19 go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(COMPUTING)')
+	nice -n 19 go test $(TAGS) -race -count=1 -run '$(COMPUTES)' ./test/e2e
 
 test-waiting:
 	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(WAITING)')
