@@ -28,9 +28,6 @@ COMPUTING := ibrun/(bootstrap/(core|exchange|timing|tree|wire)|cgo/verbs|example
 # Tests that do nothing for most of their time: beside all others.
 WAITING := ibrun/test/(attack|faults|jobcontrol)
 
-# The one test of a package that watches a clock which computes for a minute and a half.
-COMPUTES := ^TestEveryNumberOfAgents$$
-
 # A program with the race detector sleeps for a second when it ends, by default; tests run many.
 export GORACE ?= atexit_sleep_ms=10
 
@@ -58,9 +55,9 @@ libpmi: ## the C libraries: libpmi, which travels inside ibrun, and libpmgr, in 
 	mkdir -p bin; \
 	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmi.so.0 -o bin/libpmi.so cgo/libpmi/*.c; \
 	cmp -s bin/libpmi.so internal/libpmi/built/libpmi.so || cp bin/libpmi.so internal/libpmi/built/; \
-	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmgr.so.0 -o bin/libpmgr.so cgo/pmgr/pmgr.c; \
-	$(CC) $(CFLAGS_OF_OURS) -c -o bin/pmgr.o cgo/pmgr/pmgr.c; \
-	rm -f bin/libpmgr.a; ar rcD bin/libpmgr.a bin/pmgr.o; rm bin/pmgr.o; cp cgo/libpmi/pmi.h cgo/pmgr/pmgr.h bin/
+	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmgr.so.0 -o bin/libpmgr.so cgo/pmgr/*.c; \
+	for part in pmgr frame; do $(CC) $(CFLAGS_OF_OURS) -c -o bin/pmgr-$$part.o cgo/pmgr/$$part.c; done; \
+	rm -f bin/libpmgr.a; ar rcD bin/libpmgr.a bin/pmgr-*.o; rm bin/pmgr-*.o; cp cgo/libpmi/pmi.h cgo/pmgr/pmgr.h bin/
 
 run: ## 64 ranks of an example over ssh on four virtual nodes (as root; otherwise four local agents)
 	@if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); fi
@@ -84,11 +81,10 @@ test-all:
 	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target test-clocks test-waiting test-computing $(BESIDE)
 
 test-clocks: test-ib # the machine, then what watches a clock
-	go test $(TAGS) -race -count=1 -p 1 -timeout 15m -skip '$(COMPUTES)' $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(WAITING)')
+	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(WAITING)')
 
 test-computing:
 	nice -n 19 go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(COMPUTING)')
-	nice -n 19 go test $(TAGS) -race -count=1 -run '$(COMPUTES)' ./test/e2e
 
 test-waiting:
 	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(WAITING)')
@@ -190,8 +186,8 @@ repeat: ## the reproductions of docs/findings.md, issue 21, each 20 times (as ro
 	@test/repeat $(REPEAT)
 
 sim: ## the production cores at scale in one process
-	nice -n 19 go test -count=1 -v ./test/sim
-	nice -n 19 go test -count=1 -v -run Schedules ./lazy/peer
+	nice -n 19 go test -count=1 -v -timeout 20m ./test/sim
+	nice -n 19 go test -count=1 -v -timeout 20m -run Schedules ./lazy/peer
 
 sim-launch: ## planning for 100,000 and 1,000,000 nodes; simulated launches beside the model: 1,048,576 ranks on 16,384 nodes, and nodes that are slow and dead
 	@go test -count=1 -run '^$$' -bench 'Plan|WholeTree' ./bootstrap/tree
