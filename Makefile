@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 FUZZTIME ?= 100000x
+BESIDE   ?=
 ROUNDS   ?= 5
 REPEAT   ?= 20
 SEED     ?= 1
@@ -20,11 +21,11 @@ IB_PACKAGES   := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-uti
 # Tests that boot a machine; the race detector would only make it slow.
 BOOTING := ibrun/test/(rdmavm|ib)
 
-# Tests that compute, or wait for what comes whoever else is busy: two packages at once, beside machines that boot. All others watch a clock now and then, and have the
-# machine for themselves.
+# Tests that compute, or wait for what comes whoever else is busy. They take what those below leave of
+# the CPUs. All others watch a clock now and then, and run one package at a time.
 COMPUTING := ibrun/(bootstrap/(core|pmiserver|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|skip|sshconfig)|job|lazy(/peer)?|pmi|test/(bench/.*|sim)|topo.*)
 
-# Tests that do nothing for most of their time: beside those that compute, which give way.
+# Tests that do nothing for most of their time: beside all others.
 WAITING := ibrun/test/(attack|faults|jobcontrol)
 
 # A program with the race detector sleeps for a second when it ends, by default; tests run many.
@@ -33,7 +34,7 @@ export GORACE ?= atexit_sleep_ms=10
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-all test-packages test-computing test-waiting test-ib ib-packages check bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
+.PHONY: help build libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
 	bench-ssh bench-topo bench-tree faults-smoke fuzz repeat sim sim-launch soak clean
 
 help: ## this list
@@ -54,9 +55,9 @@ libpmi: ## the C libraries: libpmi, which travels inside ibrun, and libpmgr, in 
 	mkdir -p bin; \
 	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmi.so.0 -o bin/libpmi.so cgo/libpmi/*.c; \
 	cmp -s bin/libpmi.so internal/libpmi/built/libpmi.so || cp bin/libpmi.so internal/libpmi/built/; \
-	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmgr.so.0 -o bin/libpmgr.so cgo/pmgr/pmgr.c; \
-	$(CC) $(CFLAGS_OF_OURS) -c -o bin/pmgr.o cgo/pmgr/pmgr.c; \
-	rm -f bin/libpmgr.a; ar rcD bin/libpmgr.a bin/pmgr.o; rm bin/pmgr.o; cp cgo/libpmi/pmi.h cgo/pmgr/pmgr.h bin/
+	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmgr.so.0 -o bin/libpmgr.so cgo/pmgr/*.c; \
+	for part in pmgr frame; do $(CC) $(CFLAGS_OF_OURS) -c -o bin/pmgr-$$part.o cgo/pmgr/$$part.c; done; \
+	rm -f bin/libpmgr.a; ar rcD bin/libpmgr.a bin/pmgr-*.o; rm bin/pmgr-*.o; cp cgo/libpmi/pmi.h cgo/pmgr/pmgr.h bin/
 
 run: ## 64 ranks of an example over ssh on four virtual nodes (as root; otherwise four local agents)
 	@if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); fi
@@ -77,13 +78,15 @@ test-all:
 	@$(MAKE) --no-print-directory libpmi
 	go vet $(TAGS) ./...
 	CGO_ENABLED=0 go vet ./cgo/verbs && CGO_ENABLED=0 go test -count=1 ./cgo/verbs
-	@$(MAKE) --no-print-directory -j3 --output-sync=target test-ib test-computing test-waiting
+	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target test-clocks test-waiting test-computing $(BESIDE)
+
+test-clocks: test-ib # the machine, then what watches a clock
 	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(WAITING)')
 
-test-computing: # with what test-ib and test-waiting leave of the CPUs
+test-computing:
 	nice -n 19 go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(COMPUTING)')
 
-test-waiting: # beside both
+test-waiting:
 	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(WAITING)')
 
 test-packages:
@@ -173,7 +176,7 @@ faults-smoke: ## random kills, cuts and malformed inputs on virtual clusters of 
 	go test -count=1 -timeout 30m -v ./test/faults -seed $(SEED) -kills $(KILLS) -stops $(STOPS) -cuts $(CUTS) -inputs $(INPUTS)
 
 fuzz: ## each fuzz target with FUZZTIME=100000x inputs
-	@test/fuzz $(FUZZTIME)
+	@nice -n 19 test/fuzz $(FUZZTIME)
 
 soak: ## a job of ten minutes with key exchanges, keepalives, Ctrl-Z for 90 s and an agent that is stopped for 50 s (as root)
 	go test -count=1 -v -timeout 20m -run Soak ./test/jobcontrol -soak 10m
@@ -183,8 +186,8 @@ repeat: ## the reproductions of docs/findings.md, issue 21, each 20 times (as ro
 	@test/repeat $(REPEAT)
 
 sim: ## the production cores at scale in one process
-	go test -count=1 -v ./test/sim
-	go test -count=1 -v -run Schedules ./lazy/peer
+	nice -n 19 go test -count=1 -v -timeout 20m ./test/sim
+	nice -n 19 go test -count=1 -v -timeout 20m -run Schedules ./lazy/peer
 
 sim-launch: ## planning for 100,000 and 1,000,000 nodes; simulated launches beside the model: 1,048,576 ranks on 16,384 nodes, and nodes that are slow and dead
 	@go test -count=1 -run '^$$' -bench 'Plan|WholeTree' ./bootstrap/tree

@@ -4,6 +4,7 @@
  * like cards, and are converted here. What the agent sends is parsed strictly. */
 #define _GNU_SOURCE
 #include "pmgr.h"
+#include "frame.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,24 +26,9 @@ enum { barrier, broadcast, gather, allgather, scatter, alltoall };
 
 enum {
 	head = 5,		/* bytes before a payload */
-	most_frame = 64 << 20,	/* of kind and payload */
 	parcel_head = 15,	/* the most that a parcel takes besides its value */
 	most_text = 1000,	/* of an abort */
 	most_ranks = 1 << 24,
-};
-
-/* A frame in the making. Memory that was not to be had is remembered. */
-struct frame {
-	uint8_t *at;
-	size_t used, room;
-	bool lost;
-};
-
-/* What is left of a payload to read. After the first mistake everything is empty. */
-struct view {
-	const uint8_t *at;
-	size_t left;
-	bool bad;
 };
 
 static enum { fresh, joined, over } state;
@@ -61,45 +47,10 @@ __attribute__((format(printf, 1, 2))) static int fail(const char *format, ...)
 	return -1;
 }
 
-static void put(struct frame *f, const void *bytes, size_t n)
-{
-	if (f->lost || n > most_frame || f->used > most_frame) {
-		f->lost = true;
-		return;
-	}
-	if (f->used + n > f->room) {
-		size_t room = 2 * (f->used + n) + 64;
-		uint8_t *at = realloc(f->at, room);
-		if (!at) {
-			f->lost = true;
-			return;
-		}
-		f->at = at;
-		f->room = room;
-	}
-	if (n)
-		memcpy(f->at + f->used, bytes, n);
-	f->used += n;
-}
-
-static void put_number(struct frame *f, uint64_t n)
-{
-	do {
-		uint8_t b = (uint8_t)(n & 0x7f) | (n > 0x7f ? 0x80 : 0);
-		put(f, &b, 1);
-	} while (n >>= 7);
-}
-
-static void put_string(struct frame *f, const void *bytes, size_t n)
-{
-	put_number(f, n);
-	put(f, bytes, n);
-}
-
 static void start(struct frame *f, uint8_t kind)
 {
 	const uint8_t first[head] = {0, 0, 0, 0, kind};
-	put(f, first, head);
+	pmgr_put(f, first, head);
 }
 
 /* deliver sends a frame and frees it. */
@@ -139,55 +90,12 @@ static int read_all(uint8_t *to, size_t n)
 	return 0;
 }
 
-static const uint8_t *take(struct view *v, uint64_t n)
-{
-	if (v->bad || n > v->left) {
-		v->bad = true;
-		v->left = 0;
-		return NULL;
-	}
-	const uint8_t *at = v->at;
-	v->at += n;
-	v->left -= (size_t)n;
-	return at;
-}
-
-static uint64_t take_number(struct view *v, uint64_t most)
-{
-	uint64_t n = 0;
-	for (unsigned shift = 0; shift < 63; shift += 7) {
-		const uint8_t *b = take(v, 1);
-		if (!b)
-			return 0;
-		n |= (uint64_t)(*b & 0x7f) << shift;
-		if (*b & 0x80)
-			continue;
-		if (n <= most && (*b || !shift))
-			return n;
-		break;
-	}
-	v->bad = true;
-	v->left = 0;
-	return 0;
-}
-
-static uint32_t take_u32(struct view *v)
-{
-	return (uint32_t)take_number(v, UINT32_MAX);
-}
-
-static const uint8_t *take_string(struct view *v, size_t *n)
-{
-	*n = (size_t)take_number(v, most_frame);
-	return take(v, *n);
-}
-
 /* refused says why the agent takes no program any more: its own words. */
 static void refused(const uint8_t *payload, size_t length)
 {
 	struct view v = {payload, length, false};
 	size_t n;
-	const uint8_t *text = take_string(&v, &n);
+	const uint8_t *text = pmgr_take_string(&v, &n);
 	fail("%.*s", text && n < sizeof reason ? (int)n : 0, (const char *)text);
 }
 
@@ -237,7 +145,7 @@ static struct room *rooms(struct view shares, uint64_t n, uint32_t nodes)
 		return NULL;
 	}
 	for (uint64_t i = 0; i < n; i++) {
-		uint32_t end = node + take_u32(&shares), each = take_u32(&shares);
+		uint32_t end = node + pmgr_take_u32(&shares), each = pmgr_take_u32(&shares);
 		for (; node < end; node++) {
 			of[node].next = seat;
 			of[node].end = seat += each;
@@ -264,7 +172,7 @@ static bool number(struct view *v, struct room *of, uint32_t nodes, uint32_t pla
 		for (uint32_t node = 0; node < nodes; node++)
 			rank = place(of + node, rank, plane);
 	for (uint64_t i = 0; i < stretches; i++) {
-		uint32_t node = take_u32(v), many = take_u32(v), each = take_u32(v);
+		uint32_t node = pmgr_take_u32(v), many = pmgr_take_u32(v), each = pmgr_take_u32(v);
 		if (v->bad || plane || node >= nodes || many > nodes - node)
 			return false;
 		for (uint32_t end = node + many, was = rank; node < end; node++, was = rank)
@@ -277,17 +185,17 @@ static bool number(struct view *v, struct room *of, uint32_t nodes, uint32_t pla
 /* arrange reads the layout: plane, the shares in the order of nodes, and the stretches in the order of ranks, if there are some. */
 static int arrange(struct view *v)
 {
-	uint32_t plane = take_u32(v);
-	uint64_t count = take_number(v, v->left / 2), nodes = 0, ranks = 0;
+	uint32_t plane = pmgr_take_u32(v);
+	uint64_t count = pmgr_take_number(v, v->left / 2), nodes = 0, ranks = 0;
 	struct view shares = *v;
 	for (uint64_t i = 0; i < count; i++) {
-		uint64_t of = take_u32(v), each = take_u32(v);
+		uint64_t of = pmgr_take_u32(v), each = pmgr_take_u32(v);
 		nodes += of;
 		ranks += of * each;
 		if (ranks > most_ranks || nodes > most_ranks)
 			v->bad = true;
 	}
-	uint64_t stretches = take_number(v, v->left / 3);
+	uint64_t stretches = pmgr_take_number(v, v->left / 3);
 	bool right = !v->bad && ranks && my_seat < ranks;
 	job_size = right ? (uint32_t)ranks : 0;
 	if (right && (plane || stretches)) {
@@ -339,10 +247,10 @@ static int greet(void)
 	if (hello() || await(kind_welcome, &payload, &n))
 		return -1;
 	struct view v = {payload, n, false};
-	take_string(&v, &n);
-	my_seat = take_u32(&v);
-	take_number(&v, UINT16_MAX);
-	op = take_u32(&v);
+	pmgr_take_string(&v, &n);
+	my_seat = pmgr_take_u32(&v);
+	pmgr_take_number(&v, UINT16_MAX);
+	op = pmgr_take_u32(&v);
 	int err = arrange(&v);
 	free(payload);
 	return err;
@@ -396,16 +304,16 @@ static int join(const struct call *c)
 	if (c->gives && (c->count > PMGR_MOST || (c->count + parcel_head) * (uint64_t)c->gives > PMGR_MOST))
 		return fail("%zu bytes for each of %u ranks: at most %u in all go through the launch tree", c->count, c->gives, PMGR_MOST);
 	start(&f, kind_collect);
-	put_number(&f, op + 1);
-	put_number(&f, (uint64_t)c->what);
-	put_number(&f, (uint64_t)c->root);
-	put_number(&f, 0);	/* no trouble */
-	put_number(&f, c->gives);
+	pmgr_put_number(&f, op + 1);
+	pmgr_put_number(&f, (uint64_t)c->what);
+	pmgr_put_number(&f, (uint64_t)c->root);
+	pmgr_put_number(&f, 0);	/* no trouble */
+	pmgr_put_number(&f, c->gives);
 	for (uint32_t i = 0; i < c->gives; i++) {
 		uint32_t to = c->to_root ? (uint32_t)c->root : i;
-		put_number(&f, my_seat);
-		put_number(&f, c->to_all ? 0 : (uint64_t)(seat_of ? seat_of[to] : to) + 1);
-		put_string(&f, c->count ? c->give + i * c->count : NULL, c->count);
+		pmgr_put_number(&f, my_seat);
+		pmgr_put_number(&f, c->to_all ? 0 : (uint64_t)(seat_of ? seat_of[to] : to) + 1);
+		pmgr_put_string(&f, c->count ? c->give + i * c->count : NULL, c->count);
 	}
 	if (deliver(&f))
 		return -1;
@@ -418,16 +326,16 @@ static int unpack(const struct call *c, struct view *v)
 {
 	size_t n;
 	uint64_t parcels, left = c->gets;
-	const uint8_t *trouble = take_string(v, &n);
+	const uint8_t *trouble = pmgr_take_string(v, &n);
 	if (n && trouble)
 		return fail("collective failed: %.*s", (int)(n < sizeof reason ? n : sizeof reason), (const char *)trouble);
 	uint8_t *have = calloc((size_t)c->gets + 1, 1);
 	if (!have)
 		return fail("no memory for %u parcels", c->gets);
-	for (parcels = take_number(v, v->left); parcels && !v->bad; parcels--) {
-		uint32_t from = take_u32(v);
-		take_u32(v);	/* it is for us */
-		const uint8_t *value = take_string(v, &n);
+	for (parcels = pmgr_take_number(v, v->left); parcels && !v->bad; parcels--) {
+		uint32_t from = pmgr_take_u32(v);
+		pmgr_take_u32(v);	/* it is for us */
+		const uint8_t *value = pmgr_take_string(v, &n);
 		uint32_t place = c->gets == 1 || from >= job_size ? 0 : rank_of ? rank_of[from] : from;
 		if (v->bad || place >= c->gets || from >= job_size || have[place]) {
 			v->bad = true;
@@ -458,9 +366,9 @@ static int collective(const struct call *c)
 	if (join(c) || await(kind_release, &payload, &n))
 		return -1;
 	struct view v = {payload, n, false};
-	bool ours = take_u32(&v) == op;
-	ours = take_number(&v, alltoall) == (uint64_t)c->what && ours;
-	take_u32(&v);	/* the root */
+	bool ours = pmgr_take_u32(&v) == op;
+	ours = pmgr_take_number(&v, alltoall) == (uint64_t)c->what && ours;
+	pmgr_take_u32(&v);	/* the root */
 	int err = ours && !v.bad ? unpack(c, &v) : fail("the agent's answer makes no sense");
 	free(payload);
 	return err;
@@ -526,8 +434,8 @@ API void pmgr_abort(int code, const char *text)
 	size_t n = text ? strnlen(text, most_text) : 0;
 	if (state == joined) {
 		start(&f, kind_abort);
-		put(&f, &c, 1);
-		put_string(&f, text, n);
+		pmgr_put(&f, &c, 1);
+		pmgr_put_string(&f, text, n);
 		ssize_t got = deliver(&f);
 		while (!got || (got < 0 && errno == EINTR))
 			got = read(fd, end, 1) > 0 ? 0 : -1;	/* the agent ends this process */

@@ -1,0 +1,36 @@
+/* Payloads of frames (docs/protocol.md): numbers (LEB128) and strings (a number, so many bytes). */
+#ifndef PMGR_FRAME_H
+#define PMGR_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { most_frame = 64 << 20 };	/* bytes of kind and payload */
+
+/* A frame in the making. Memory that was not to be had is remembered. */
+struct frame {
+	uint8_t *at;
+	size_t used, room;
+	bool lost;
+};
+
+/* What is left of a payload to read. After the first mistake everything is empty. */
+struct view {
+	const uint8_t *at;
+	size_t left;
+	bool bad;
+};
+
+/* What is put goes to the end of a frame. */
+void pmgr_put(struct frame *f, const void *bytes, size_t n);
+void pmgr_put_number(struct frame *f, uint64_t n);
+void pmgr_put_string(struct frame *f, const void *bytes, size_t n);
+
+/* What is taken comes from the front of a view: null or 0 if it is not there, or a number is above the most. */
+const uint8_t *pmgr_take(struct view *v, uint64_t n);
+uint64_t pmgr_take_number(struct view *v, uint64_t most);
+uint32_t pmgr_take_u32(struct view *v);
+const uint8_t *pmgr_take_string(struct view *v, size_t *n);
+
+#endif
