@@ -20,8 +20,9 @@ var (
 	mapStep = regexp.MustCompile("^[0-9]+\\. `([^`]+)`")
 )
 
-// checkMap compares the map with the directories that hold Go files. A leg of a walk is what stands between two lines that
-// begin neither a step nor its continuation; its steps keep to the floor of the one before or to a lower one.
+// checkMap compares the map with the directories that hold Go files. A leg of a walk is what stands
+// between two lines that begin neither a step nor its continuation; its steps keep to the floor of
+// the one before or to a lower one.
 func checkMap(text string, dirs []string, exists func(name string) bool) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	rows := map[string]bool{}
@@ -94,7 +95,8 @@ func TestPolicyMapFails(t *testing.T) {
 			"lazy/a.go is on a higher floor than the step before"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			faults := checkMap(c.text, []string{"job", "lazy"}, func(name string) bool { return path.Base(name) == "a.go" })
+			faults := checkMap(c.text, []string{"job", "lazy"},
+				func(name string) bool { return path.Base(name) == "a.go" })
 			require.Equal(t, []string{c.want}, faults)
 		})
 	}

@@ -80,7 +80,8 @@ func fileLine(words []string) ([]Entry, error) {
 			}
 		case "max_slots", "max-slots", "++speed", "++shell", "++pathfix", "++setup":
 		default:
-			return nil, fmt.Errorf("%q after host %q is not understood: write host, host:4 or host slots=4", words[i], words[0])
+			return nil, fmt.Errorf("%q after host %q is not understood: write host, host:4 or host slots=4", words[i],
+				words[0])
 		}
 	}
 	return entries, nil

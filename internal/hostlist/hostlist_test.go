@@ -59,11 +59,16 @@ func TestInlineRefused(t *testing.T) {
 }
 
 func TestFile(t *testing.T) {
-	got, err := File("h", []byte("\xef\xbb\xbf# all\r\na\r\nb:4\n\nc slots=2 max_slots=8 # x\nu@d\ne:4:mlx5_0:1\ngroup main ++shell ssh\nhost f ++cpus 3\nn[1-2]"))
+	got,
+		err := File("h",
+		[]byte("\xef\xbb\xbf# all\r\na\r\nb:4\n\nc slots=2 max_slots=8 # x\nu@d\ne:4:mlx5_0:1\ngroup main ++shell "+
+			"ssh\nhost f ++cpus 3\nn[1-2]"))
 	require.NoError(t, err)
 	require.Equal(t, []Entry{
-		{Prefix: "a", Count: 1}, {Prefix: "b", Count: 1, Slots: 4}, {Prefix: "c", Count: 1, Slots: 2}, {Prefix: "d", Count: 1, User: "u"},
-		{Prefix: "e", Count: 1, Slots: 4, HCA: "mlx5_0:1"}, {Prefix: "f", Count: 1, Slots: 3}, {Prefix: "n", Width: 1, Lo: 1, Count: 2},
+		{Prefix: "a", Count: 1}, {Prefix: "b", Count: 1, Slots: 4}, {Prefix: "c", Count: 1, Slots: 2},
+		{Prefix: "d", Count: 1, User: "u"},
+		{Prefix: "e", Count: 1, Slots: 4, HCA: "mlx5_0:1"}, {Prefix: "f", Count: 1, Slots: 3}, {Prefix: "n", Width: 1,
+			Lo: 1, Count: 2},
 	}, got)
 }
 

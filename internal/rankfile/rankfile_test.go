@@ -7,10 +7,14 @@ import (
 )
 
 func TestFile(t *testing.T) {
-	got, err := File("f", []byte("# all\nrank 1=b slot=1:0-2\r\n\nrank 0 = a slots = 0:0,1 # x\nrank 2=+n3 slot=2-4\nrank 3=a slot=0:*;1:2\n"))
+	got,
+		err := File("f",
+		[]byte("# all\nrank 1=b slot=1:0-2\r\n\nrank 0 = a slots = 0:0,1 # x\nrank 2=+n3 slot=2-4\nrank 3=a "+
+			"slot=0:*;1:2\n"))
 	require.NoError(t, err)
 	require.Equal(t, []Entry{
-		{Host: "a", Slots: "0:0,1"}, {Host: "b", Slots: "1:0-2"}, {Index: 3, Slots: "2-4"}, {Host: "a", Slots: "0:*;1:2"},
+		{Host: "a", Slots: "0:0,1"}, {Host: "b", Slots: "1:0-2"}, {Index: 3, Slots: "2-4"},
+		{Host: "a", Slots: "0:*;1:2"},
 	}, got)
 	for text, why := range map[string]string{
 		"":                                   "f: names no rank",

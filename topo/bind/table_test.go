@@ -230,7 +230,8 @@ var table = map[string]string{
 
 // objects are the words of the command line.
 var objects = map[string]job.Object{
-	"none": job.Unbound, "hwthread": job.HWThread, "core": job.Core, "l3cache": job.L3, "numa": job.NUMA, "package": job.Package,
+	"none": job.Unbound, "hwthread": job.HWThread, "core": job.Core, "l3cache": job.L3, "numa": job.NUMA,
+	"package": job.Package,
 }
 
 // request reads the part of a row before the bar.
