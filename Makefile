@@ -22,7 +22,7 @@ BOOTING := ibrun/test/(rdmavm|ib)
 
 # Tests that compute, or wait for what comes whoever else is busy: two packages at once, beside machines that boot. All others watch a clock now and then, and have the
 # machine for themselves.
-COMPUTING := ibrun/(bootstrap/(core|pmiserver|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|skip|sshconfig)|job|lazy(/peer)?|pmi|test/(bench/.*|sim)|topo.*)
+COMPUTING := ibrun/(bootstrap/(core|pmiserver|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|skip|sshconfig)|job|lazy(/peer)?|pmi|test/(bench/.*|messages|sim)|topo.*)
 
 # Tests that do nothing for most of their time: beside those that compute, which give way.
 WAITING := ibrun/test/(attack|faults|jobcontrol)
@@ -33,7 +33,7 @@ export GORACE ?= atexit_sleep_ms=10
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-all test-packages test-computing test-waiting test-ib ib-packages check bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
+.PHONY: help build libpmi run test test-all test-packages test-computing test-waiting test-ib ib-packages check messages bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
 	bench-ssh bench-topo bench-tree faults-smoke fuzz repeat sim sim-launch soak clean
 
 help: ## this list
@@ -103,6 +103,9 @@ check: ## formatting, vet and the rules of the house: seconds
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: gofmt -w ." >&2; exit 1; }
 	go vet $(TAGS) ./...
 	go test -count=1 -run Policy .
+
+messages: ## all texts that users can see, with their places in the source
+	@go run ./test/messages
 
 bench: ## Go benchmarks
 	go test $(TAGS) -run '^$$' -bench . -benchmem ./...

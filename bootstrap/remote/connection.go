@@ -46,7 +46,7 @@ var errSSH = errors.New("native ssh leaves it to ssh")
 func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
 	system, err := s.system()
 	if err != nil {
-		return nil, s.leave(t, &sshconfig.Unfit{Why: "who you are here cannot be told: " + err.Error()})
+		return nil, s.leave(t, &sshconfig.Unfit{Why: "cannot find out which user this is: " + err.Error()})
 	}
 	cfg, err := sshconfig.Resolve(system, t.Host, t.User, s.how.Args)
 	if err != nil {

@@ -27,7 +27,7 @@ var loginClues = []clue{
 	{"kex_exchange_identification", Connect, true, "the server there turns connections away (sshd: MaxStartups?)"},
 	{"ssh_exchange_identification", Connect, true, "the server there turns connections away (sshd: MaxStartups?)"},
 	{"Connection timed out during banner exchange", Connect, false,
-		"something accepts connections there and says nothing: is it sshd?"},
+		"connections are accepted there without an answer: is it sshd?"},
 	{"REMOTE HOST IDENTIFICATION HAS CHANGED", Authenticate, false,
 		"its host key is not the known one; if that is right: ssh-keygen -R HOST"},
 	{"Host key verification failed", Authenticate, false,

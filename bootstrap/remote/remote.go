@@ -120,7 +120,7 @@ func (s *Starter) Check() error {
 		return nil
 	}
 	if _, err := exec.LookPath(s.prefix[0]); err != nil {
-		return fmt.Errorf("launcher %s is not on this machine: %w; install it, or choose another with --launcher",
+		return fmt.Errorf("no such launcher on this machine: %s: %w; install it, or choose another with --launcher",
 			s.prefix[0], errors.Unwrap(err))
 	}
 	return nil
@@ -281,7 +281,7 @@ func (s *Starter) open(ctx context.Context, t Target, progress func(Phase)) (*Se
 // ready checks the agent's first line.
 func ready(host string, words []string) error {
 	if len(words) != 3 {
-		return fmt.Errorf("its agent's first line is not understood: %q", words)
+		return fmt.Errorf("invalid first line of its agent: %q", words)
 	}
 	if words[0] != build.ID() {
 		return fmt.Errorf("it runs ibrun build %s, this is build %s: install the same build on both, or remove the "+

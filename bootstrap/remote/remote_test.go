@@ -90,7 +90,7 @@ func TestFailuresAreNamed(t *testing.T) {
 			">/dev/null", Ship, "again"},
 		{"echo ::ibrun-send:1::; cat >/dev/null", Ship, "out of turn"},
 		{"yes | head -c 70000; cat >/dev/null", Agent, "64 KiB"},
-		{"echo last words >&2; exec sleep 1000", Begin, "no word"},
+		{"echo last words >&2; exec sleep 1000", Begin, "no answer"},
 	} {
 		_, err := fake(t, c.script, 500*time.Millisecond).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
 		var e *Error

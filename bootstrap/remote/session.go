@@ -62,7 +62,7 @@ const (
 const shipTime = 60 * time.Second
 
 var (
-	errSilent = errors.New("no word from it")
+	errSilent = errors.New("no answer from it")
 	errStuck  = errors.New("it took no more of the binary")
 	errNoise  = errors.New("it printed more than 64 KiB before the agent spoke")
 	errOther  = errors.New("another build of ibrun is there")

@@ -32,7 +32,7 @@ func TestInlineRefused(t *testing.T) {
 		"a;b":                    "character",
 		"$(x)":                   "character",
 		"a b":                    "character",
-		"../x":                   "not a name",
+		"../x":                   "an empty part",
 		"a/b":                    "character",
 		"a\x01":                  "character",
 		"a\n":                    "",
@@ -74,12 +74,12 @@ func TestFile(t *testing.T) {
 
 func TestFileRefused(t *testing.T) {
 	for content, why := range map[string]string{
-		"":                 "names no host",
-		"# nothing\n":      "names no host",
+		"":                 "no host in it",
+		"# nothing\n":      "no host in it",
 		"a\nb\x00c\n":      "h:2: binary data",
-		"a\nb;c\n":         "h:2: host",
-		"a slots=0":        "h:1: slots",
-		"a\n\nb whatever":  "h:3: \"whatever\"",
+		"a\nb;c\n":         "h:2: invalid host",
+		"a slots=0":        "h:1: invalid slots",
+		"a\n\nb whatever":  "h:3: invalid \"whatever\"",
 		"host a ++cpus":    "no value",
 		"\xff\xfe\x41\x42": "binary data",
 	} {

@@ -139,7 +139,7 @@ func TestLaunchFailures(t *testing.T) {
 		{"start-up file that exits", func() { rc("node0002", "echo bye >&2; exit 3") }, []string{"--hosts",
 			"node0001,node0002"}, 5 * time.Second, []string{"node0002", "start", "bye"}},
 		{"start-up file that sleeps", func() { rc("node0002", "echo dozing; sleep 999") }, []string{"--hosts",
-			"node0002", "--launch-timeout", "3"}, 8 * time.Second, []string{"node0002", "start", "no word", "dozing"}},
+			"node0002", "--launch-timeout", "3"}, 8 * time.Second, []string{"node0002", "start", "no answer", "dozing"}},
 		{"absent launcher", func() {}, []string{"--hosts", "node0001", "--launcher-exec", "no-such-shell"},
 			2 * time.Second, []string{"no-such-shell"}},
 		{"no agent there", func() {}, []string{"--hosts", "node0003", "--agent-path", "/nonexistent/ibrun"},

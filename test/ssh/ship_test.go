@@ -108,7 +108,7 @@ func hungShells(ctx context.Context) func(*testing.T) {
 			what := fmt.Sprintf("%s, %s, %v", h.called, h.ssh, h.cut)
 			require.NoError(t, h.err, what)
 			require.Equal(t, 125, h.o.code, h.o.stderr)
-			require.Regexp(t, `node\d+ .* ship .*(no word from it|it took no more of the binary) in 5s`, h.o.stderr,
+			require.Regexp(t, `node\d+ .* ship .*(no answer from it|it took no more of the binary) in 5s`, h.o.stderr,
 				what)
 			require.Less(t, h.o.took, 15*time.Second, what)
 			require.Empty(t, h.left, what)
@@ -148,7 +148,8 @@ func TestHungShellsAreEnded(t *testing.T) {
 			on("chown -R 1234:1234 " + home)
 			o := ibrun(t, c, "--launch-timeout", "3", "--hosts", "worker@node0001", "true")
 			require.Equal(t, 125, o.code, o.stderr)
-			require.Regexp(t, `node0001 .* `+phase+` .*(no word from it|it took no more of the binary) in 3s`, o.stderr)
+			require.Regexp(t, `node0001 .* `+phase+` .*(no answer from it|it took no more of the binary) in 3s`,
+				o.stderr)
 			require.Empty(t, emptied(c, "node0001", 10*time.Second))
 		})
 	}

@@ -237,7 +237,7 @@ func (l *login) explain(ctx context.Context, err error, by time.Time, most time.
 		l.at() != Authenticate && time.Now().After(by):
 		if l.at() == Version {
 			waited := time.Since(by.Add(-most)).Round(100 * time.Millisecond)
-			return l.fail("something accepts connections there and says nothing: is it sshd?", "no word from it in %v",
+			return l.fail("connections are accepted there without an answer: is it sshd?", "no answer from it in %v",
 				waited)
 		}
 		return l.silent()

@@ -67,7 +67,7 @@ func TestHangs(t *testing.T) {
 			require.Equal(t, c.phase, phases[len(phases)-1])
 			require.NotEmpty(t, e.Hint)
 			require.False(t, e.Early)
-			if _, silence, said := strings.Cut(e.Cause, "no word from it in "); said {
+			if _, silence, said := strings.Cut(e.Cause, "no answer from it in "); said {
 				took, err := time.ParseDuration(silence)
 				require.NoError(t, err)
 				require.Less(t, took, 10*time.Second, "the limit of this session, not what is usual")
