@@ -181,7 +181,7 @@ fuzz: ## each fuzz target with FUZZTIME=100000x inputs
 soak: ## a job of ten minutes with key exchanges, keepalives, Ctrl-Z for 90 s and an agent that is stopped for 50 s (as root)
 	go test -count=1 -v -timeout 20m -run Soak ./test/jobcontrol -soak 10m
 
-repeat: ## the reproductions of docs/findings.md, issue 21, each 20 times (as root; half an hour); REPEAT=20
+repeat: ## the reproductions of docs/findings.md, list 21, each 20 times (as root; half an hour); REPEAT=20
 	@$(MAKE) --no-print-directory libpmi
 	@test/repeat $(REPEAT)
 

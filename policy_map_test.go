@@ -66,6 +66,60 @@ func checkMap(text string, dirs []string, exists func(name string) bool) (faults
 	return faults
 }
 
+var (
+	docPath = regexp.MustCompile("`([A-Za-z0-9_.-]+/[A-Za-z0-9_/.-]+\\.(?:go|md|c|h|txt|svg|json))`")
+	docLink = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	dangle  = regexp.MustCompile(`\b(job\.Spec|warnLater|facts/|[Ii]ssue [0-9])`)
+)
+
+// checkReferences finds what a document names and is not there: files in backticks, relative links,
+// and what readers cannot have.
+func checkReferences(f source, exists func(name string) bool) (faults []string) {
+	for _, m := range docPath.FindAllStringSubmatch(f.text, -1) {
+		if top, _, _ := strings.Cut(m[1], "/"); top != "bin" && exists(top) && !exists(m[1]) {
+			faults = append(faults, fmt.Sprintf("%s: no such file: %s", f.path, m[1]))
+		}
+	}
+	for _, m := range docLink.FindAllStringSubmatch(f.text, -1) {
+		if !exists(path.Join(path.Dir(f.path), m[1])) {
+			faults = append(faults, fmt.Sprintf("%s: no such file: %s", f.path, m[1]))
+		}
+	}
+	for _, m := range dangle.FindAllString(f.text, -1) {
+		faults = append(faults, fmt.Sprintf("%s: %q leads nowhere", f.path, m))
+	}
+	return faults
+}
+
+func TestPolicyReferences(t *testing.T) {
+	for _, f := range documents(t) {
+		require.Empty(t, checkReferences(f, exists))
+	}
+}
+
+// TestPolicyReferencesFail shows each rule of references failing.
+func TestPolicyReferencesFail(t *testing.T) {
+	for text, want := range map[string]string{
+		"see `job/gone.go`":   "docs/a.md: no such file: job/gone.go",
+		"see [b](gone.md#c)":  "docs/a.md: no such file: gone.md",
+		"see issue 14":        "docs/a.md: \"issue 1\" leads nowhere",
+		"a `job.Spec`":        "docs/a.md: \"job.Spec\" leads nowhere",
+		"as in facts/lazy.md": "docs/a.md: \"facts/\" leads nowhere",
+	} {
+		require.Equal(t, []string{want}, checkReferences(source{"docs/a.md", text},
+			func(name string) bool { return name == "job" }))
+	}
+	text := "see `job/job.go`, [b](b.md#c), [d](https://e.org) `infiniband/verbs.h`, `bin/ibrun.h`"
+	require.Empty(t, checkReferences(source{"docs/a.md", text}, func(name string) bool {
+		return !strings.HasPrefix(name, "infiniband") && name != "bin/ibrun.h"
+	}))
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
 func packages(files []source) (dirs []string) {
 	for _, f := range files {
 		dirs = append(dirs, path.Dir(f.path))
@@ -77,10 +131,7 @@ func packages(files []source) (dirs []string) {
 func TestPolicyMap(t *testing.T) {
 	text, err := os.ReadFile(mapFile)
 	require.NoError(t, err)
-	require.Empty(t, checkMap(string(text), packages(sources(t)), func(name string) bool {
-		_, err := os.Stat(name)
-		return err == nil
-	}))
+	require.Empty(t, checkMap(string(text), packages(sources(t)), exists))
 	require.GreaterOrEqual(t, strings.Count(string(text), "\n1. "), 3, "three walks")
 }
 
