@@ -23,7 +23,7 @@ BOOTING := ibrun/test/(rdmavm|ib)
 
 # Tests that compute, or wait for what comes whoever else is busy. They take what those below leave of
 # the CPUs. All others watch a clock now and then, and run one package at a time.
-COMPUTING := ibrun/(bootstrap/(core|pmiserver|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|skip|sshconfig)|job|lazy(/peer)?|pmi|test/(bench/.*|sim)|topo.*)
+COMPUTING := ibrun/(bootstrap/(core|pmiserver|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|skip|sshconfig)|job|lazy(/peer)?|pmi|test/(bench/.*|messages|sim)|topo.*)
 
 # Tests that do nothing for most of their time: beside all others.
 WAITING := ibrun/test/(attack|faults|jobcontrol)
@@ -34,7 +34,7 @@ export GORACE ?= atexit_sleep_ms=10
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
+.PHONY: help build libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
 	bench-ssh bench-topo bench-tree faults-smoke fuzz repeat sim sim-launch soak clean
 
 help: ## this list
@@ -106,6 +106,9 @@ check: ## formatting, vet and the rules of the house: seconds
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: gofmt -w ." >&2; exit 1; }
 	go vet $(TAGS) ./...
 	go test -count=1 -run Policy .
+
+messages: ## all texts that users can see, with their places in the source
+	@go run ./test/messages
 
 bench: ## Go benchmarks
 	go test $(TAGS) -run '^$$' -bench . -benchmem ./...
@@ -181,7 +184,7 @@ fuzz: ## each fuzz target with FUZZTIME=100000x inputs
 soak: ## a job of ten minutes with key exchanges, keepalives, Ctrl-Z for 90 s and an agent that is stopped for 50 s (as root)
 	go test -count=1 -v -timeout 20m -run Soak ./test/jobcontrol -soak 10m
 
-repeat: ## the reproductions of docs/findings.md, issue 21, each 20 times (as root; half an hour); REPEAT=20
+repeat: ## the reproductions of docs/findings.md, list 21, each 20 times (as root; half an hour); REPEAT=20
 	@$(MAKE) --no-print-directory libpmi
 	@test/repeat $(REPEAT)
 

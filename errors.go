@@ -28,8 +28,8 @@ var (
 	ErrKeyExists = errors.New("the key exists, with another value")
 	// ErrNotPut: the cause of a PeerError about a rank that ended without putting a key.
 	ErrNotPut = errors.New("it never put the key")
-	// ErrFailed: the cause of a PeerError about a rank that has failed: it was killed, or ended with
-	// an exit code other than 0 before Finalize.
+	// ErrFailed: the cause of a PeerError about a rank that has failed: it was killed, or ended
+	// with an exit code other than 0 before Finalize.
 	ErrFailed = lazy.ErrFailed
 )
 

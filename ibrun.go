@@ -88,7 +88,8 @@ func Init(ctx context.Context, options ...Option) (*World, error) {
 // join makes a world over an open control channel.
 func join(control *rankctl.Channel, welcome wire.Welcome, answer time.Duration, c config) (*World, error) {
 	w := &World{
-		log: c.log, control: control, welcome: welcome, over: make(chan struct{}), op: welcome.Op, mark: mark(welcome.Epoch),
+		log: c.log, control: control, welcome: welcome, over: make(chan struct{}), op: welcome.Op,
+		mark:     mark(welcome.Epoch),
 		releases: map[uint32]chan wire.Release{}, gets: map[getKey][]chan wire.Answer{},
 	}
 	w.first, w.locals = welcome.Layout.RanksOn(welcome.Layout.NodeOf(welcome.Rank))

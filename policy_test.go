@@ -21,8 +21,8 @@ import (
 
 const module = "ibrun"
 
-// floors says who may import whom: only from a lower floor (docs/decisions/0001-floors.md). The longest pattern that fits
-// a package's directory decides; /... stands for everything below.
+// floors says who may import whom: only from a lower floor (docs/decisions/0001-floors.md). The
+// longest pattern that fits a package's directory decides; /... stands for everything below.
 var floors = map[string]int{
 	"internal/...":            0,
 	"internal/proc":           1, // over cpuset
@@ -57,14 +57,17 @@ var floors = map[string]int{
 
 const testFloor = 8
 
-// pure packages decide and do nothing: what they import and call can neither wait, read a clock nor reach the machine.
-var pure = []string{"bootstrap/tree", "bootstrap/timing", "job", "bootstrap/wire", "bootstrap/core", "bootstrap/pmiserver", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor"}
+// pure packages decide and do nothing: what they import and call can neither wait, read a clock nor
+// reach the machine.
+var pure = []string{"bootstrap/tree", "bootstrap/timing", "job", "bootstrap/wire", "bootstrap/core",
+	"bootstrap/pmiserver", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor"}
 
 var (
-	impureImport = regexp.MustCompile(`^(net|os|sync|syscall|unsafe|runtime|math/rand|crypto/rand|golang\.org/x/sys)(/|$)`)
-	impureTime   = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "NewTimer", "NewTicker", "Tick"}
-	vagueWord    = regexp.MustCompile(`^(manager|handler|helper|helpers|util|utils|common|info|data|impl)$`)
-	camelWord    = regexp.MustCompile(`[A-Z]?[a-z0-9]+|[A-Z]+`)
+	impureImport = regexp.MustCompile(
+		`^(net|os|sync|syscall|unsafe|runtime|math/rand|crypto/rand|golang\.org/x/sys)(/|$)`)
+	impureTime = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "NewTimer", "NewTicker", "Tick"}
+	vagueWord  = regexp.MustCompile(`^(manager|handler|helper|helpers|util|utils|common|info|data|impl)$`)
+	camelWord  = regexp.MustCompile(`[A-Z]?[a-z0-9]+|[A-Z]+`)
 )
 
 const maxLines = 500
@@ -136,7 +139,8 @@ func check(table map[string]int, files []source) (faults []string) {
 			faults = append(faults, dir+": no package comment: say what it is and what it refuses to do")
 		case 1:
 		default:
-			faults = append(faults, fmt.Sprintf("%s: package comments in %s: one, or go doc shows both", dir, strings.Join(where, " and ")))
+			faults = append(faults, fmt.Sprintf("%s: package comments in %s: one, or go doc shows both", dir,
+				strings.Join(where, " and ")))
 		}
 	}
 	slices.Sort(faults)
@@ -205,7 +209,10 @@ func methods(file *ast.File, names []string) (found string) {
 
 // checkNames finds words that say nothing in the names of files and of what they declare.
 func checkNames(name string, file *ast.File, fault func(string, ...any)) {
-	names := strings.FieldsFunc(strings.TrimSuffix(name, ".go"), func(r rune) bool { return strings.ContainsRune("/_.-", r) })
+	names := strings.FieldsFunc(strings.TrimSuffix(name, ".go"), func(r rune) bool {
+		return strings.ContainsRune("/_.-",
+			r)
+	})
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {
 		case *ast.FuncDecl:
@@ -307,23 +314,26 @@ func TestPolicyFails(t *testing.T) {
 		file source
 		want string
 	}{
-		"arrow up":       {file("job/a.go", "import _ \"ibrun/bootstrap/core\"\n"), "floor 2 imports \"ibrun/bootstrap/core\" on floor 4: up"},
-		"arrow sideways": {file("pmi/a.go", "import _ \"ibrun/topo/bind\"\n"), "floor 4 imports \"ibrun/topo/bind\" on floor 4: sideways"},
-		"arrow to root":  {file("lazy/a.go", "import _ \"ibrun\"\n"), "floor 5 imports \"ibrun\" on floor 6: up"},
-		"no floor":       {file("new/a.go", "var a int\n"), "package new has no floor"},
-		"C":              {file("fabric/ib/a.go", "import \"C\"\n"), "import \"C\" outside cgo/"},
-		"socket":         {file("topo/a.go", "import _ \"net/netip\"\n"), "a pure package imports \"net/netip\""},
-		"process":        {file("topo/a.go", "import _ \"os/exec\"\n"), "a pure package imports \"os/exec\""},
-		"lock":           {file("pmi/a.go", "import _ \"sync\"\n"), "a pure package imports \"sync\""},
-		"randomness":     {file("job/a.go", "import _ \"math/rand/v2\"\n"), "a pure package imports \"math/rand/v2\""},
-		"clock":          {file("job/a.go", "import \"time\"\n\nvar now = time.Now\n"), "a pure package uses time.Now"},
-		"format":         {file("job/a.go", "var  a int\n"), "not formatted"},
-		"no comment":     {source{"job/a.go", "package job\n"}, "no package comment"},
-		"long":           {file("job/a.go", strings.Repeat("// line\n", 500)), "503 lines"},
-		"vague name":     {file("job/a.go", "type jobManager struct{}\n"), "jobManager: \"Manager\" says nothing"},
-		"vague file":     {file("internal/x/net_util.go", "var a int\n"), "\"util\" says nothing"},
-		"skip":           {file("job/a_test.go", "func f(t T) { t.Skipf(\"why\") }\n"), "Skipf: use skip.Because"},
-		"sleep":          {file("job/a_test.go", "import \"time\"\n\nfunc f() { time.Sleep(1) }\n"), "time.Sleep in a test"},
+		"arrow up": {file("job/a.go", "import _ \"ibrun/bootstrap/core\"\n"),
+			"floor 2 imports \"ibrun/bootstrap/core\" on floor 4: up"},
+		"arrow sideways": {file("pmi/a.go", "import _ \"ibrun/topo/bind\"\n"),
+			"floor 4 imports \"ibrun/topo/bind\" on floor 4: sideways"},
+		"arrow to root": {file("lazy/a.go", "import _ \"ibrun\"\n"), "floor 5 imports \"ibrun\" on floor 6: up"},
+		"no floor":      {file("new/a.go", "var a int\n"), "package new has no floor"},
+		"C":             {file("fabric/ib/a.go", "import \"C\"\n"), "import \"C\" outside cgo/"},
+		"socket":        {file("topo/a.go", "import _ \"net/netip\"\n"), "a pure package imports \"net/netip\""},
+		"process":       {file("topo/a.go", "import _ \"os/exec\"\n"), "a pure package imports \"os/exec\""},
+		"lock":          {file("pmi/a.go", "import _ \"sync\"\n"), "a pure package imports \"sync\""},
+		"randomness":    {file("job/a.go", "import _ \"math/rand/v2\"\n"), "a pure package imports \"math/rand/v2\""},
+		"clock":         {file("job/a.go", "import \"time\"\n\nvar now = time.Now\n"), "a pure package uses time.Now"},
+		"format":        {file("job/a.go", "var  a int\n"), "not formatted"},
+		"no comment":    {source{"job/a.go", "package job\n"}, "no package comment"},
+		"long":          {file("job/a.go", strings.Repeat("// line\n", 500)), "503 lines"},
+		"vague name":    {file("job/a.go", "type jobManager struct{}\n"), "jobManager: \"Manager\" says nothing"},
+		"vague file":    {file("internal/x/net_util.go", "var a int\n"), "\"util\" says nothing"},
+		"skip":          {file("job/a_test.go", "func f(t T) { t.Skipf(\"why\") }\n"), "Skipf: use skip.Because"},
+		"sleep": {file("job/a_test.go", "import \"time\"\n\nfunc f() { time.Sleep(1) }\n"),
+			"time.Sleep in a test"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			faults := check(floors, []source{c.file})

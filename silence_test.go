@@ -20,7 +20,8 @@ import (
 // linked are the packages of this module that a program gets with the package ibrun and that run in
 // its process.
 var linked = []string{
-	".", "lazy", "lazy/peer", "fabric", "fabric/ib", "fabric/udp", "cgo/verbs", "bootstrap/rankctl", "topo", "topo/near",
+	".", "lazy", "lazy/peer", "fabric", "fabric/ib", "fabric/udp", "cgo/verbs", "bootstrap/rankctl", "topo",
+	"topo/near",
 }
 
 // prints returns what a file uses that writes where the program writes, or "".

@@ -69,8 +69,10 @@ func (j *verdict) networks() {
 			virtual[a.Addr] = a.Virtual
 		}
 	}
-	j.unequal(Warning, "data path", "MTU differs", "make them equal: ip link set dev INTERFACE mtu 9000; ping -M do -s 8972 HOST", mtus)
-	j.unequal(Warning, "data path", "speed differs", "ethtool INTERFACE; another interface may be meant: --iface", speeds)
+	j.unequal(Warning, "data path", "MTU differs",
+		"make them equal: ip link set dev INTERFACE mtu 9000; ping -M do -s 8972 HOST", mtus)
+	j.unequal(Warning, "data path", "speed differs", "ethtool INTERFACE; another interface may be meant: --iface",
+		speeds)
 	j.unequal(Error, "data path", "kind of address differs", "name networks that all have: --iface 10.0.0.0/8", kinds)
 	for _, addr := range sorted(owners) {
 		names := owners[addr]
@@ -79,11 +81,15 @@ func (j *verdict) networks() {
 		}
 		switch {
 		case data[addr]:
-			j.find(Error, "address", fmt.Sprintf("%s, by which data would go, is an address of several nodes", addr), "choose another interface: --iface; see: ip addr", names...)
+			j.find(Error, "address", fmt.Sprintf("%s, by which data would go, is an address of several nodes", addr),
+				"choose another interface: --iface; see: ip addr", names...)
 		case virtual[addr]:
-			j.find(Note, "address", fmt.Sprintf("%s is an address of several nodes, as of container bridges; data does not go by it", addr), "", names...)
+			j.find(Note, "address",
+				fmt.Sprintf("%s is an address of several nodes, as of container bridges; data does not go by it", addr),
+				"", names...)
 		default:
-			j.find(Warning, "address", fmt.Sprintf("%s is an address of several nodes", addr), "see who has it: ip addr", names...)
+			j.find(Warning, "address", fmt.Sprintf("%s is an address of several nodes", addr),
+				"see who has it: ip addr", names...)
 		}
 	}
 }

@@ -24,15 +24,18 @@ func (j *verdict) ports(n *Node) {
 			case p.Active():
 				j.partitions(n, h, p)
 			case p.Infiniband() && (p.State == "INIT" || p.State == "ARMED"):
-				j.find(worth, label(h, p), fmt.Sprintf("%s (%s): no subnet manager has made it active", p.State, p.Physical), "is one running? sminfo; systemctl start opensm on one node", n.Name)
+				j.find(worth, label(h, p), fmt.Sprintf("%s (%s): no subnet manager has made it active", p.State,
+					p.Physical), "is one running? sminfo; systemctl start opensm on one node", n.Name)
 			case p.Infiniband():
-				j.find(worth, label(h, p), fmt.Sprintf("%s (%s)", p.State, p.Physical), "look at cable and switch: ibstat "+h.Name+"; iblinkinfo", n.Name)
+				j.find(worth, label(h, p), fmt.Sprintf("%s (%s)", p.State, p.Physical),
+					"look at cable and switch: ibstat "+h.Name+"; iblinkinfo", n.Name)
 			default:
 				link := "its interface"
 				if len(h.Links) > 0 {
 					link = h.Links[0]
 				}
-				j.find(worth, label(h, p), fmt.Sprintf("%s (%s)", p.State, p.Physical), fmt.Sprintf("ip link set %s up; rdma link", link), n.Name)
+				j.find(worth, label(h, p), fmt.Sprintf("%s (%s)", p.State, p.Physical),
+					fmt.Sprintf("ip link set %s up; rdma link", link), n.Name)
 			}
 		}
 	}
@@ -46,7 +49,9 @@ func (j *verdict) partitions(n *Node, h *HCA, p *Port) {
 		return
 	}
 	if !slices.ContainsFunc(p.PKeys, func(k uint16) bool { return k&fullMember != 0 }) {
-		j.find(j.forVerbs(Warning), label(h, p), "it is but a limited member of its partitions, and limited members cannot talk to each other", "see the subnet manager's partitions.conf: smpquery pkeys", n.Name)
+		j.find(j.forVerbs(Warning), label(h, p),
+			"it is but a limited member of its partitions, and limited members cannot talk to each other",
+			"see the subnet manager's partitions.conf: smpquery pkeys", n.Name)
 	}
 	if p.LID == 0 {
 		j.find(j.forVerbs(Warning), label(h, p), "it is active and has no LID", "ibstat "+h.Name, n.Name)
@@ -112,7 +117,8 @@ func (j *verdict) presence() {
 		}
 	}
 	if len(have) > 1 && slices.ContainsFunc(have, func(g group) bool { return g.value == "active ports" }) {
-		j.find(j.forVerbs(Warning), "rdma", "nodes differ: "+have.text(), "leave out those without (--exclude), or write --fabric udp", have.names()...)
+		j.find(j.forVerbs(Warning), "rdma", "nodes differ: "+have.text(),
+			"leave out those without (--exclude), or write --fabric udp", have.names()...)
 	}
 }
 
@@ -138,7 +144,8 @@ func (j *verdict) guids() {
 	}{{"node", nodes}, {"port", ports}} {
 		for _, guid := range sorted(c.found) {
 			if names := c.found[guid]; len(names) > 1 {
-				j.find(Error, c.what+" GUID", fmt.Sprintf("%s is the %s GUID of several devices", guid, c.what), "flash one of them anew, or restart the virtual machine with its own: ibstat; mlxconfig", names...)
+				j.find(Error, c.what+" GUID", fmt.Sprintf("%s is the %s GUID of several devices", guid, c.what),
+					"flash one of them anew, or restart the virtual machine with its own: ibstat; mlxconfig", names...)
 			}
 		}
 	}
@@ -165,7 +172,9 @@ func (j *verdict) lids() {
 		managers[subnet].add(fmt.Sprintf("LID %d", s.port.SMLID), s.node.Name)
 		for lid := s.port.LID; lid < s.port.LID+1<<min(s.port.LMC, mostLMC); lid++ {
 			if first, is := taken[place{subnet, lid}]; is {
-				j.find(Error, "LID", fmt.Sprintf("%s and %s both have LID %d in subnet %s", first, s, lid, subnet), "ask the subnet manager: saquery -p; sminfo; two of them may be running", first.node.Name, s.node.Name)
+				j.find(Error, "LID", fmt.Sprintf("%s and %s both have LID %d in subnet %s", first, s, lid, subnet),
+					"ask the subnet manager: saquery -p; sminfo; two of them may be running", first.node.Name,
+					s.node.Name)
 				break
 			}
 			taken[place{subnet, lid}] = s
@@ -173,7 +182,8 @@ func (j *verdict) lids() {
 	}
 	for _, subnet := range subnets {
 		if v := *managers[subnet]; len(v) > 1 {
-			j.find(Warning, "subnet manager", fmt.Sprintf("in subnet %s it is at %s", subnet, v.text()), "sminfo on each; are these two fabrics with one prefix?", v.names()...)
+			j.find(Warning, "subnet manager", fmt.Sprintf("in subnet %s it is at %s", subnet, v.text()),
+				"sminfo on each; are these two fabrics with one prefix?", v.names()...)
 		}
 	}
 }
@@ -201,7 +211,8 @@ func (j *verdict) alike(name string, ports []seen) {
 		j.unequal(Warning, name, "state differs", "ibstat; rdma link", states)
 	}
 	breaks := j.forVerbs(Warning) // nothing goes between ports that differ in these
-	j.unequal(breaks, name, "link layer differs", "name ports that fit with --hca; mlxconfig query LINK_TYPE_P1", layers)
+	j.unequal(breaks, name, "link layer differs", "name ports that fit with --hca; mlxconfig query LINK_TYPE_P1",
+		layers)
 	j.unequal(breaks, name, "subnet prefix differs", "name ports of one fabric with --hca; ibstat", subnets)
 	j.unequal(Warning, name, "rate differs", "a bad cable or an older card: iblinkinfo; ibstat", rates)
 	j.unequal(Warning, name, "MTU differs", "the lowest is used: ip link set dev INTERFACE mtu 4200", mtus)
@@ -230,7 +241,8 @@ func (j *verdict) shared(name string, up []seen) {
 		}
 	}
 	if common != nil && len(common) == 0 {
-		j.find(j.forVerbs(Warning), name, "no partition (pkey) is shared by all: "+all.text(), "see the subnet manager's partitions.conf: smpquery pkeys", all.names()...)
+		j.find(j.forVerbs(Warning), name, "no partition (pkey) is shared by all: "+all.text(),
+			"see the subnet manager's partitions.conf: smpquery pkeys", all.names()...)
 	}
 }
 

@@ -38,13 +38,14 @@ const Unlimited = -1
 
 // Report is what a node says of itself.
 type Report struct {
-	Host    string    `json:"host_name"`
-	Boot    string    `json:"boot_id"` // the kernel's, new at each start
-	UID     int       `json:"uid"`
-	Kernel  string    `json:"kernel"`
-	Machine string    `json:"machine"` // x86_64
-	Time    int64     `json:"time_ns"` // Unix time, read last
-	Binary  string    `json:"ibrun"`   // path of the running ibrun; empty: it is deleted, as one that was sent to a folder of its own
+	Host    string `json:"host_name"`
+	Boot    string `json:"boot_id"` // the kernel's, new at each start
+	UID     int    `json:"uid"`
+	Kernel  string `json:"kernel"`
+	Machine string `json:"machine"` // x86_64
+	Time    int64  `json:"time_ns"` // Unix time, read last
+	// path of the running ibrun; empty: it is deleted, as one that was sent to a folder of its own
+	Binary  string    `json:"ibrun"`
 	CPUs    CPUs      `json:"cpus"`
 	Memory  Memory    `json:"memory"`
 	Memlock Limit     `json:"memlock_bytes"`

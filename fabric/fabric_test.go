@@ -18,7 +18,7 @@ func tuples() []Tuple {
 	}
 }
 
-// The lengths are those of facts/lazy.md; nothing else is a form of the same tuple.
+// The lengths are those of docs/protocol.md; nothing else is a form of the same tuple.
 func TestTuples(t *testing.T) {
 	for i, want := range []int{7, 19, 6, 8, 20, 22, 1} {
 		tuple := tuples()[i]
@@ -57,7 +57,7 @@ func blocks() []*Block {
 }
 
 func TestBlocks(t *testing.T) {
-	require.Len(t, blocks()[0].Append(nil), 418, "128 ranks on InfiniBand, as in facts/lazy.md")
+	require.Len(t, blocks()[0].Append(nil), 418, "128 ranks on InfiniBand")
 	for _, b := range blocks() {
 		raw := b.Append(nil)
 		got, err := ParseBlock(raw)

@@ -1,6 +1,5 @@
-// Package job holds the values that describe a parallel job: what the user
-// asked for (Spec), what every agent is told (Job), which node runs which
-// ranks (Nodes), and how ranks end (Status). It validates values; it does not
+// Package job holds the values that describe a parallel job: what every agent
+// receives (Job), which node runs which ranks (Nodes), and how ranks end (Status). It validates values; it does not
 // read files, resolve names or start anything.
 package job
 

@@ -23,14 +23,19 @@ func FuzzFeed(f *testing.F) {
 	}
 	two := "cmd=init pmi_version=2 pmi_subversion=0\n" + frame("cmd=fullinit;pmirank=0;threaded=TRUE;thrid=0x1;")
 	for _, text := range []string{
-		"cmd=init pmi_version=1 pmi_subversion=1\nmcmd=spawn\nnprocs=2\nexecname=a\ntotspawns=1\nspawnssofar=1\nargcnt=1\narg1=x y\npreput_num=1\npreput_key_0=k\npreput_val_0=v\nendcmd\n",
+		"cmd=init pmi_version=1 " +
+			"pmi_subversion=1\nmcmd=spawn\nnprocs=2\nexecname=a\ntotspawns=1\nspawnssofar=1\nargcnt=1\narg1=x " +
+			"y\npreput_num=1\npreput_key_0=k\npreput_val_0=v\nendcmd\n",
 		two + frame("cmd=info-putnodeattr;key=a;value=;;b;;;") + frame("cmd=info-getnodeattr;key=a;wait=TRUE;"),
-		two + frame("cmd=name-publish;name=s;port=p;infokeycount=0;") + frame("cmd=name-lookup;name=s;") + frame("cmd=name-unpublish;name=s;"),
+		two + frame("cmd=name-publish;name=s;port=p;infokeycount=0;") + frame("cmd=name-lookup;name=s;") +
+			frame("cmd=name-unpublish;name=s;"),
 		two + frame("cmd=abort;isworld=TRUE;msg=so;"),
 		two + frame("cmd=ring;ring-count=1;ring-left=a;ring-right=b;thrid=2;") + frame("cmd=what;"),
 		"cmd=put kvsname=kvs_ibrun_0 key=a value=b\n",
-		"cmd=init pmi_version=1 pmi_subversion=1\ncmd=get kvsname=" + strings.Repeat("a", 1000) + "\x00" + strings.Repeat("a", 9000) + "\n",
-		"cmd=init pmi_version=1 pmi_subversion=1 ibrun_values=2048\ncmd=get_maxes\ncmd=put kvsname=kvs_ibrun_0 key=a value=" + strings.Repeat("b", 2000) + "\n",
+		"cmd=init pmi_version=1 pmi_subversion=1\ncmd=get kvsname=" + strings.Repeat("a", 1000) + "\x00" +
+			strings.Repeat("a", 9000) + "\n",
+		"cmd=init pmi_version=1 pmi_subversion=1 ibrun_values=2048\ncmd=get_maxes\ncmd=put kvsname=kvs_ibrun_0 key=a " +
+			"value=" + strings.Repeat("b", 2000) + "\n",
 	} {
 		f.Add([]byte(text), uint8(1), false)
 	}

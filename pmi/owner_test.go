@@ -24,8 +24,10 @@ type owner struct {
 }
 
 func newOwner(t testing.TB, ranks int, config func(rank int) Config) *owner {
-	o := &owner{t: t, ids: map[*Engine]int{}, out: make([][]byte, ranks), asked: make([][]Request, ranks), errs: make([]error, ranks),
-		kvs: map[string]string{}, names: map[string]string{}, attrs: map[string]string{}, staged: map[string]string{}, rings: map[int]Ring{}}
+	o := &owner{t: t, ids: map[*Engine]int{}, out: make([][]byte, ranks), asked: make([][]Request, ranks),
+		errs: make([]error, ranks),
+		kvs:  map[string]string{}, names: map[string]string{}, attrs: map[string]string{}, staged: map[string]string{},
+		rings: map[int]Ring{}}
 	for rank := range ranks {
 		e := New(config(rank))
 		o.engines = append(o.engines, e)
@@ -143,7 +145,8 @@ func frames(t testing.TB, b string) (all []string) {
 }
 
 func usual(rank, size int) Config {
-	return Config{Rank: rank, Size: size, KVS: "kvs_ibrun_0", JobID: "ibrun.0", Mapping: fmt.Sprintf("(vector,(0,1,%d))", size)}
+	return Config{Rank: rank, Size: size, KVS: "kvs_ibrun_0", JobID: "ibrun.0",
+		Mapping: fmt.Sprintf("(vector,(0,1,%d))", size)}
 }
 
 // one is a client alone, after its init.

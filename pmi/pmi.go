@@ -55,7 +55,9 @@ type Config struct {
 	JobID    string // PMI-2's name of the job
 	Spawner  string // PMI-2's name of the job that has spawned this one; empty: none has
 	Mapping  string // which node holds which ranks, see Mapping; empty: not told
-	MaxValue int    // bytes of a value: MaxValue (or 0) to 256 KiB, even; more than MaxValue only for clients that take longer lines
+	// bytes of a value: MaxValue (or 0) to 256 KiB, even; more than MaxValue only for clients that
+	// take longer lines
+	MaxValue int
 }
 
 // Step is one thing that came of input: exactly one field is set.

@@ -49,7 +49,8 @@ func sessions(t testing.TB) map[string][]said {
 				require.NoError(t, err)
 			}
 			framed := strings.Contains(m[4], ";") || strings.HasSuffix(name, "pmi2.txt") && m[3] == ""
-			all[strings.TrimSuffix(filepath.Base(name), ".txt")] = append(all[strings.TrimSuffix(filepath.Base(name), ".txt")], said{rank, m[2] == ">", m[4], framed})
+			all[strings.TrimSuffix(filepath.Base(name), ".txt")] = append(all[strings.TrimSuffix(filepath.Base(name),
+				".txt")], said{rank, m[2] == ">", m[4], framed})
 		}
 	}
 	return all
@@ -95,7 +96,8 @@ func TestTraces(t *testing.T) {
 					require.Equal(t, !strings.Contains(name, "abort"), o.engines[rank].Finalized())
 					require.Equal(t, rank, o.engines[rank].Rank())
 				}
-				last := map[string]Request{"abort": Abort{Code: 7}, "slurm_abort.pmi2": Abort{Code: 1, Text: "the end; now"}}
+				last := map[string]Request{"abort": Abort{Code: 7}, "slurm_abort.pmi2": Abort{Code: 1,
+					Text: "the end; now"}}
 				if want, ok := last[name]; ok {
 					require.Equal(t, want, o.asked[1][len(o.asked[1])-1])
 				}
@@ -179,7 +181,8 @@ func TestGrammar(t *testing.T) {
 
 // TestGrammarRequests gives each row a command and looks at the request.
 func TestGrammarRequests(t *testing.T) {
-	values := map[string]string{"kvsname": "kvs_ibrun_0", "ring-count": "1", "pmirank": "0", "pmiid": "0", "pmi_version": "1", "pmi_subversion": "1", "jobid": ""}
+	values := map[string]string{"kvsname": "kvs_ibrun_0", "ring-count": "1", "pmirank": "0", "pmiid": "0",
+		"pmi_version": "1", "pmi_subversion": "1", "jobid": ""}
 	for _, c := range grammar {
 		t.Run(strconv.Itoa(c.version)+" "+c.name, func(t *testing.T) {
 			text, between := "cmd="+c.name, " "
@@ -200,7 +203,8 @@ func TestGrammarRequests(t *testing.T) {
 				cfg.Rank = -1
 				o = newOwner(t, 1, func(int) Config { return cfg })
 			case c.name == "spawn" && c.version == 1:
-				text = "mcmd=spawn\n" + strings.ReplaceAll(strings.TrimPrefix(text, "cmd=spawn "), " ", "\n") + "\narg1=1\narg2=1\narg3=1\narg4=1\narg5=1\narg6=1\narg7=1\nendcmd"
+				text = "mcmd=spawn\n" + strings.ReplaceAll(strings.TrimPrefix(text, "cmd=spawn "), " ", "\n") +
+					"\narg1=1\narg2=1\narg3=1\narg4=1\narg5=1\narg6=1\narg7=1\nendcmd"
 			case c.name == "spawn":
 				text = "cmd=spawn;ncmds=1;subcmd=a;maxprocs=1;"
 			case c.version == 2:

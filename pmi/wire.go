@@ -92,7 +92,8 @@ func (e *Engine) nextFrame(b []byte) (text string, n int, err error) {
 	}
 	length, err := strconv.ParseUint(strings.Trim(string(b[:lengthSize]), " "), 10, 32)
 	if err != nil {
-		return "", 0, fmt.Errorf("a frame's length should be a number of %d characters, not %s", lengthSize, seen(string(b[:lengthSize])))
+		return "", 0, fmt.Errorf("a frame's length should be a number of %d characters, not %s", lengthSize,
+			seen(string(b[:lengthSize])))
 	}
 	if length > uint64(e.mostFrame()) {
 		return "", 0, fmt.Errorf("a frame of %d bytes; at most %d are taken", length, e.mostFrame())

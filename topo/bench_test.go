@@ -25,7 +25,8 @@ func large() world {
 	fmt.Fprintf(&w, "online 0-%d\n", 2*cores-1)
 	for c := range cores {
 		fmt.Fprintf(&w, "core %d %d,%d\n", c%64, c, c+cores)
-		fmt.Fprintf(&w, "cache 1 Data %d,%d\ncache 1 Instruction %d,%d\ncache 2 Unified %d,%d\n", c, c+cores, c, c+cores, c, c+cores)
+		fmt.Fprintf(&w, "cache 1 Data %d,%d\ncache 1 Instruction %d,%d\ncache 2 Unified %d,%d\n", c, c+cores, c,
+			c+cores, c, c+cores)
 	}
 	for c := 0; c < cores; c += 8 {
 		fmt.Fprintf(&w, "cache 3 Unified %s\n", pair(c, c+7))
@@ -36,8 +37,10 @@ func large() world {
 	for p := range 2 {
 		fmt.Fprintf(&w, "package %d %s\n", p, pair(64*p, 64*p+63))
 	}
-	w.WriteString("each 0-255 cpufreq/cpuinfo_max_freq 3700000\nproc/self/status = Cpus_allowed_list:\t0-255\\nMems_allowed_list:\t0-7\n")
-	w.WriteString("proc/loadavg = 0.5 0.5 0.5 1/999 1\nproc/cpuinfo = processor : 0\\nvendor_id : AuthenticAMD\\ncpu family : 25\\n\n")
+	w.WriteString("each 0-255 cpufreq/cpuinfo_max_freq 3700000\nproc/self/status = " +
+		"Cpus_allowed_list:\t0-255\\nMems_allowed_list:\t0-7\n")
+	w.WriteString("proc/loadavg = 0.5 0.5 0.5 1/999 1\nproc/cpuinfo = processor : 0\\nvendor_id : AuthenticAMD\\ncpu " +
+		"family : 25\\n\n")
 	return world(w.String())
 }
 
@@ -50,7 +53,8 @@ func TestLarge(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
 	require.Empty(t, m.Notes)
-	require.Equal(t, []int{256, 128, 16, 8, 2}, []int{m.Online.Len(), len(m.Cores), len(m.L3s), len(m.Memories), len(m.Packages)})
+	require.Equal(t, []int{256, 128, 16, 8, 2}, []int{m.Online.Len(), len(m.Cores), len(m.L3s), len(m.Memories),
+		len(m.Packages)})
 	hwloctest.Compare(t, m, dir)
 }
 
@@ -66,7 +70,8 @@ func BenchmarkRead(b *testing.B) {
 	})
 	b.Run("lstopo", func(b *testing.B) {
 		for b.Loop() {
-			require.NoError(b, exec.Command("lstopo-no-graphics", "--if", "fsroot", "--input", dir, "--of", "xml").Run())
+			require.NoError(b, exec.Command("lstopo-no-graphics", "--if", "fsroot", "--input", dir, "--of",
+				"xml").Run())
 		}
 	})
 }

@@ -47,7 +47,8 @@ func (r *reader) groups() []group {
 		}
 		at, ok := r.membership(members, groupKind(kind))
 		if !ok && (groupKind(kind) == legacySet || groupKind(kind) == unified && !listed && mounts[legacySet] == "") {
-			at, ok = r.text("proc/self/cpuset") // the path of cpusets alone: older than cgroups, and there where their list is hidden
+			// the path of cpusets alone: older than cgroups, and there where their list is hidden
+			at, ok = r.text("proc/self/cpuset")
 		}
 		if !ok {
 			continue

@@ -132,7 +132,8 @@ func (r *reader) dies(m *Machine) []Object {
 	inPackages, inCores := levelOf(m.Packages), levelOf(m.Cores)
 	return slices.DeleteFunc(dies, func(d Object) bool {
 		pkg, _ := inPackages.at(d.CPUs.First())
-		return d.CPUs.Len() < 2 || pkg.CPUs.In(d.CPUs) || r.crosses("die", d, inPackages, "package", false) || r.crosses("die", d, inCores, "core", true)
+		return d.CPUs.Len() < 2 || pkg.CPUs.In(d.CPUs) || r.crosses("die", d, inPackages, "package", false) ||
+			r.crosses("die", d, inCores, "core", true)
 	})
 }
 

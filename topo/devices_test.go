@@ -31,7 +31,10 @@ func tree(lines string) fstest.MapFS {
 	}
 	for name, to := range links {
 		at := path.Join(path.Dir(name), to) + "/"
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(links)), func(link string) bool { return strings.HasPrefix(at, link+"/") }) {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(links)), func(link string) bool {
+			return strings.HasPrefix(at,
+				link+"/")
+		}) {
 			fsys[name] = &fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte(to)}
 		}
 	}
@@ -82,7 +85,8 @@ func TestHCAs(t *testing.T) {
 	require.Equal(t, []HCA{{
 		Name:  "mlx5_2",
 		IWARP: true,
-		Place: Place{NUMA: -1, CPUs: cpuset.Of(0, 1, 2, 3, 32), PCI: []string{"pci0000:00", "0000:00:0e.0", "pci10000:e0", "10000:e0:06.0"}},
+		Place: Place{NUMA: -1, CPUs: cpuset.Of(0, 1, 2, 3, 32), PCI: []string{"pci0000:00", "0000:00:0e.0",
+			"pci10000:e0", "10000:e0:06.0"}},
 		Ports: []Port{{Number: 1, State: "ARMED"}},
 	}, {
 		Name:  "mlx5_10",
@@ -90,7 +94,8 @@ func TestHCAs(t *testing.T) {
 		Place: Place{NUMA: 1, CPUs: cpuset.Span(8, 15), PCI: []string{"pci0000:40", "0000:40:03.0", "0000:41:00.0"}},
 		Ports: []Port{
 			{
-				Number: 1, State: "ACTIVE", Physical: "LinkUp", Layer: "InfiniBand", LID: 0x3a4, SMLID: 1, LMC: 3, Rate: 56,
+				Number: 1, State: "ACTIVE", Physical: "LinkUp", Layer: "InfiniBand", LID: 0x3a4, SMLID: 1, LMC: 3,
+				Rate: 56,
 				GIDs: []GID{{0, ib, "IB/RoCE v1", ""}, {10, roce, "RoCE v2", "eth2"}}, PKeys: []uint16{0xffff, 0x12},
 			},
 			{Number: 2, State: "INIT"},
@@ -111,7 +116,8 @@ func TestTables(t *testing.T) {
 		fsys[fmt.Sprint("sys/class/infiniband/mlx5_0/ports/1/pkeys/", i)].Data = []byte(key)
 	}
 	r := &reader{fsys: fsys}
-	require.Equal(t, []uint16{0xffff, 0x8001, 2}, r.hcas()[0].Ports[0].PKeys, "holes of 31 entries are passed, one of 32 is the end")
+	require.Equal(t, []uint16{0xffff, 0x8001, 2}, r.hcas()[0].Ports[0].PKeys,
+		"holes of 31 entries are passed, one of 32 is the end")
 }
 
 // What copies of sysfs look like that kept no links, or that followed them.
@@ -143,7 +149,8 @@ func TestSoftwareHCA(t *testing.T) {
 		sys/devices/virtual/infiniband/rxe0/ports/1/link_layer: Ethernet
 		sys/devices/virtual/infiniband/rxe0/ports/1/rate: 2.5 Gb/sec (1X SDR)
 		sys/class/infiniband/scif0 -> ../../devices/scif_dma_0/infiniband/scif0`)}
-	require.Equal(t, []HCA{{Name: "rxe0", Place: Place{NUMA: -1}, Ports: []Port{{Number: 1, State: "ACTIVE", Layer: "Ethernet", Rate: 2.5}}}}, r.hcas())
+	require.Equal(t, []HCA{{Name: "rxe0", Place: Place{NUMA: -1}, Ports: []Port{{Number: 1, State: "ACTIVE",
+		Layer: "Ethernet", Rate: 2.5}}}}, r.hcas())
 	require.Equal(t, []string{"sys/class/infiniband/scif0 has no ports: left out"}, r.notes)
 }
 
@@ -174,7 +181,8 @@ func TestOddHCAs(t *testing.T) {
 		"../" + strings.Repeat("x", 65) + ": y": "no name for a device",
 	} {
 		name, text, _ := strings.Cut(file, ": ")
-		r := &reader{fsys: tree("sys/class/infiniband/mlx4_0/ports/1/state: 4: ACTIVE\n" + path.Join("sys/class/infiniband/mlx4_0", name) + ": " + text)}
+		r := &reader{fsys: tree("sys/class/infiniband/mlx4_0/ports/1/state: 4: ACTIVE\n" +
+			path.Join("sys/class/infiniband/mlx4_0", name) + ": " + text)}
 		hcas := r.hcas()
 		require.Len(t, hcas, 1, file)
 		require.Len(t, hcas[0].Ports, 1, file)
@@ -186,7 +194,8 @@ func TestOddHCAs(t *testing.T) {
 }
 
 func TestNatural(t *testing.T) {
-	sorted := []string{"", "1", "a", "eth", "eth0", "eth00", "eth0.9", "eth0.10", "eth1", "eth10", "mlx5_2", "mlx5_10", "mlx5_10a"}
+	sorted := []string{"", "1", "a", "eth", "eth0", "eth00", "eth0.9", "eth0.10", "eth1", "eth10", "mlx5_2", "mlx5_10",
+		"mlx5_10a"}
 	for range 20 {
 		names := slices.Clone(sorted)
 		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
@@ -245,7 +254,8 @@ func TestLinks(t *testing.T) {
 		{Name: "eth2", Place: Place{NUMA: 1, PCI: []string{"pci0000:40", "0000:40:03.0"}}, Type: 1},
 		{Name: "eth3", Place: Place{NUMA: -1}, Type: 1},
 		{
-			Name: "eth10", Place: Place{CPUs: cpuset.Span(0, 3), PCI: []string{"pci0000:00", "0000:00:01.1", "0000:02:00.0"}},
+			Name: "eth10", Place: Place{CPUs: cpuset.Span(0, 3), PCI: []string{"pci0000:00", "0000:00:01.1",
+				"0000:02:00.0"}},
 			Up: true, MTU: 9000, Speed: 200000, Type: 1,
 		},
 		{Name: "gone", Place: Place{NUMA: -1}, Virtual: true},
@@ -264,10 +274,11 @@ func TestPCIPath(t *testing.T) {
 	for of, want := range map[string]string{
 		"":                           "",
 		"sys/devices/virtual/net/lo": "",
-		"sys/devices/platform/soc/4000000.pcie/pci0002:00/0002:00:00.0/0002:01:00.1/net/eth0": "sys/devices/platform/soc/4000000.pcie/pci0002:00/0002:00:00.0/0002:01:00.1",
-		"sys/devices/platform/0000:00:00.0/net/eth0":                                          "",
-		"sys/devices/pci0000:00/0000:00:1f.8g/0000:00:1f/0000:00:1F.0/x0000:00:1f.0/00:1f.0":  "sys/devices/pci0000:00",
-		"sys/devices/pci00:00/pci/0000:00:00.0":                                               "",
+		"sys/devices/platform/soc/4000000.pcie/pci0002:00/0002:00:00.0/0002:01:00.1/net/eth0": "sys/devices/" +
+			"platform/soc/4000000.pcie/pci0002:00/0002:00:00.0/0002:01:00.1",
+		"sys/devices/platform/0000:00:00.0/net/eth0":                                         "",
+		"sys/devices/pci0000:00/0000:00:1f.8g/0000:00:1f/0000:00:1F.0/x0000:00:1f.0/00:1f.0": "sys/devices/pci0000:00",
+		"sys/devices/pci00:00/pci/0000:00:00.0":                                              "",
 	} {
 		folder, pci := pciPath(of)
 		require.Equal(t, want, folder)
@@ -295,18 +306,23 @@ func TestManyLinks(t *testing.T) {
 // numbers are in their ranges. Paths are abbreviated: small inputs are found and
 // minimized sooner.
 func FuzzDevices(f *testing.F) {
-	long := strings.NewReplacer("I/", "sys/class/infiniband/", "N/", "sys/class/net/", "D/", "sys/devices/pci0000:00/0000:02:00.0/", "P/", "ports/1/", "../D", "../../devices/pci0000:00/0000:02:00.0")
+	long := strings.NewReplacer("I/", "sys/class/infiniband/", "N/", "sys/class/net/", "D/",
+		"sys/devices/pci0000:00/0000:02:00.0/", "P/", "ports/1/", "../D", "../../devices/pci0000:00/0000:02:00.0")
 	f.Add("I/a -> ../D/a\nD/numa_node: 9\nD/local_cpus: f,0\nD/a/P/lid: 0x3a4\nD/a/P/rate: 56 Gb/sec")
-	f.Add("I/a/P/gids/1: 0000:0000:0000:0000:0000:ffff:0a01:0203\nI/a/P/gid_attrs/types/1: RoCE v2\nI/a/P/gid_attrs/ndevs/1: eth2")
+	f.Add("I/a/P/gids/1: 0000:0000:0000:0000:0000:ffff:0a01:0203\nI/a/P/gid_attrs/types/1: RoCE " +
+		"v2\nI/a/P/gid_attrs/ndevs/1: eth2")
 	f.Add("I/a/P/state: 4: ACTIVE\nI/a/P/pkeys/0: 0xffff\nI/a/device -> ../../../../../etc\nI/b/ports/0/state: : ")
-	f.Add("I/a/P/state: 4: ACTIVE\nI/a/device/uevent: PCI_SLOT_NAME=0000:02:00.0\nsys/bus/pci/devices/0000:02:00.0 -> ../../../devices/pci0000:00/0000:02:00.0")
-	f.Add("N/eth0 -> ../D/net/eth0\nD/numa_node: -1\nD/local_cpulist: 0-3\nD/net/eth0/mtu: 1500\nD/net/eth0/speed: -1\nN/pci: pci\nN/lo/flags: 0x9")
+	f.Add("I/a/P/state: 4: ACTIVE\nI/a/device/uevent: PCI_SLOT_NAME=0000:02:00.0\nsys/bus/pci/devices/0000:02:00.0 " +
+		"-> ../../../devices/pci0000:00/0000:02:00.0")
+	f.Add("N/eth0 -> ../D/net/eth0\nD/numa_node: -1\nD/local_cpulist: 0-3\nD/net/eth0/mtu: 1500\nD/net/eth0/speed: " +
+		"-1\nN/pci: pci\nN/lo/flags: 0x9")
 	f.Fuzz(func(t *testing.T, lines string) {
 		r := &reader{fsys: tree(long.Replace(lines))}
 		plain := func(texts ...string) {
 			for _, text := range texts {
 				require.LessOrEqual(t, len(text), mostName)
-				require.False(t, strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' }), "%q", text)
+				require.False(t, strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' }), "%q",
+					text)
 			}
 		}
 		for _, h := range r.hcas() {

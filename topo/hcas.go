@@ -19,7 +19,8 @@ func (r *reader) hcas() []HCA {
 			r.note("%s has no ports: left out", dir)
 			continue
 		}
-		h := HCA{Name: name, Place: r.place(dir), IWARP: r.word(dir+"/node_type") == "RNIC", GUID: r.guid(dir + "/node_guid")}
+		h := HCA{Name: name, Place: r.place(dir), IWARP: r.word(dir+"/node_type") == "RNIC",
+			GUID: r.guid(dir + "/node_guid")}
 		for _, n := range numbers {
 			h.Ports = append(h.Ports, r.port(dir+"/ports/"+strconv.Itoa(n), n))
 		}
@@ -126,7 +127,8 @@ func (r *reader) rate(path string) float64 {
 	}
 	number, unit, _ := strings.Cut(text, " ")
 	rate, err := strconv.ParseFloat(number, 64)
-	if err != nil || !strings.HasPrefix(unit, "Gb/sec") || !(rate >= 0 && rate < 1e6) { // not a number compares as false
+	// not a number compares as false
+	if err != nil || !strings.HasPrefix(unit, "Gb/sec") || !(rate >= 0 && rate < 1e6) {
 		r.note("%s holds %.40q, which is no rate in Gb/sec", path, text)
 		return 0
 	}

@@ -45,7 +45,9 @@ type Machine struct {
 	Cores    []Object
 	L3s      []Object // last-level caches that several cores share, of whichever level; may be empty
 	Packages []Object
-	Dies     []Object   // with several CPUs, but fewer than their package; for the user, since caches and memory say what a die has
+	// with several CPUs, but fewer than their package; for the user, since caches and memory say
+	// what a die has
+	Dies     []Object
 	Memories []Memory   // by ID
 	Slower   cpuset.Set // CPUs of cores that are slower than others of this machine (hybrid)
 
@@ -96,7 +98,9 @@ func (m *Machine) Objects(k Kind) []Object {
 type Place struct {
 	NUMA int        // ID of its NUMA node; -1: not known
 	CPUs cpuset.Set // that the kernel calls local; may be empty
-	PCI  []string   // addresses from the root bus to the device: "pci0000:40", "0000:40:03.0", "0000:41:00.0"; nil: it has none
+	// addresses from the root bus to the device: "pci0000:40", "0000:40:03.0", "0000:41:00.0"; nil:
+	// it has none
+	PCI []string
 }
 
 // HCA is an InfiniBand, RoCE, iWARP or Omni-Path device.

@@ -33,7 +33,8 @@ func (r *reader) memories(m *Machine) []Memory {
 		}
 		known = known.Or(set)
 		memories = append(memories, Memory{
-			Object: Object{id, set}, Bytes: r.memTotal(dir + "meminfo"), Distance: r.distances(dir+"distance", columns, there),
+			Object: Object{id, set}, Bytes: r.memTotal(dir + "meminfo"), Distance: r.distances(dir+"distance", columns,
+				there),
 		})
 	}
 	if rest := m.Online.Without(known); !rest.Empty() {

@@ -46,7 +46,8 @@ func (r *reader) load() float64 {
 // parts divides CPUs into the sets that the kernel puts them in. It asks for the
 // first CPU of each set only, and takes a CPU for the first set that claims it.
 // CPUs of which nothing is said that can be are the rest.
-func (r *reader) parts(cpus cpuset.Set, what string, ask func(cpu int) (Object, bool)) (parts []Object, rest cpuset.Set) {
+func (r *reader) parts(cpus cpuset.Set, what string, ask func(cpu int) (Object, bool)) (parts []Object,
+	rest cpuset.Set) {
 	var known cpuset.Set
 	for cpu := range cpus.All() {
 		if known.Has(cpu) {

@@ -52,7 +52,8 @@ func (r *reader) agree(m *Machine) {
 	m.Cores = r.divide(m.Cores, inNodes, "NUMA node")
 	inCores := levelOf(m.Cores)
 	m.L3s = slices.DeleteFunc(m.L3s, func(c Object) bool {
-		return r.crosses(cache, c, inPackages, "package", false) || r.crosses(cache, c, inNodes, "NUMA node", true) || r.crosses(cache, c, inCores, "core", true)
+		return r.crosses(cache, c, inPackages, "package", false) || r.crosses(cache, c, inNodes, "NUMA node", true) ||
+			r.crosses(cache, c, inCores, "core", true)
 	})
 	m.Dies = r.dies(m)
 }

@@ -178,8 +178,10 @@ func picture(m *topo.Machine) map[string]string {
 		bytes = append(bytes, strconv.FormatUint(n.Bytes>>10, 10))
 	}
 	return map[string]string{
-		"online": m.Online.String(), "cores": objects(m.Cores), "packages": objects(m.Packages), "caches": objects(m.L3s),
-		"nodes": strings.Join(nodes, " "), "distances": strings.Join(distances, " "), "memory": strings.Join(bytes, " "),
+		"online": m.Online.String(), "cores": objects(m.Cores), "packages": objects(m.Packages),
+		"caches": objects(m.L3s),
+		"nodes":  strings.Join(nodes, " "), "distances": strings.Join(distances, " "), "memory": strings.Join(bytes,
+			" "),
 		"slower": m.Slower.String(), "allowed": m.Allowed.String(), "mems": m.AllowedMems.String(),
 		"quota": fmt.Sprint(m.Quota), "load": fmt.Sprint(m.Load), "limit": fmt.Sprint(m.MemoryLimit),
 	}
@@ -199,7 +201,8 @@ func shows(t *testing.T, m *topo.Machine, want string) {
 			more = true
 		case "note":
 			notes++
-			require.True(t, slices.ContainsFunc(m.Notes, func(n string) bool { return strings.Contains(n, value) }), "no note has %q: %q", value, m.Notes)
+			require.True(t, slices.ContainsFunc(m.Notes, func(n string) bool { return strings.Contains(n, value) }),
+				"no note has %q: %q", value, m.Notes)
 		default:
 			require.Contains(t, pic, what)
 			require.Equal(t, value, pic[what], what)

@@ -152,7 +152,8 @@ func diagnosed() (found []tcpSocket) {
 				inode: strconv.FormatUint(uint64(one.InetDiagMsg.INode), 10),
 				Evidence: Evidence{
 					Resent: int(i.Retransmits), Acked: i.Bytes_acked,
-					// Linux before 5.4 does not tell the window. What never left this machine is not seen there.
+					// Linux before 5.4 does not tell the window. What never left this machine is
+					// not seen there.
 					Waits: i.Unacked > 0 || i.Notsent_bytes > 0 && i.Snd_wnd > 0,
 				},
 			})
@@ -195,7 +196,8 @@ func parseSocket(line string) (tcpSocket, bool) {
 	if err != nil {
 		return tcpSocket{}, false
 	}
-	return tcpSocket{local: hexEndpoint(w[1]), remote: hexEndpoint(w[2]), inode: w[9], Evidence: Evidence{Resent: int(resent)}}, true
+	return tcpSocket{local: hexEndpoint(w[1]), remote: hexEndpoint(w[2]), inode: w[9],
+		Evidence: Evidence{Resent: int(resent)}}, true
 }
 
 // hexEndpoint reads an address as the kernel prints it: 32-bit words in the

@@ -49,7 +49,10 @@ func TestPrune(t *testing.T) {
 
 	for n := range 12 { // a week later seven of them and this build are left
 		if n >= keepAlways-1 {
-			want = slices.DeleteFunc(want, func(name string) bool { return name == build(n) || name == build(n)+digestSuffix })
+			want = slices.DeleteFunc(want, func(name string) bool {
+				return name == build(n) || name == build(n)+
+					digestSuffix
+			})
 		}
 	}
 	want = slices.DeleteFunc(want, func(name string) bool { return name == ".tmp.0123456789" })

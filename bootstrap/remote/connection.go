@@ -46,7 +46,7 @@ var errSSH = errors.New("native ssh leaves it to ssh")
 func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
 	system, err := s.system()
 	if err != nil {
-		return nil, s.leave(t, &sshconfig.Unfit{Why: "who you are here cannot be told: " + err.Error()})
+		return nil, s.leave(t, &sshconfig.Unfit{Why: "cannot find out which user this is: " + err.Error()})
 	}
 	cfg, err := sshconfig.Resolve(system, t.Host, t.User, s.how.Args)
 	if err != nil {
@@ -88,7 +88,8 @@ func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Se
 // why not, when the user wants native ssh.
 func (s *Starter) leave(t Target, why error) error {
 	if s.how.SSH == "native" {
-		return &Error{Host: t.Host, Phase: Resolve, Cause: "native ssh cannot do what is configured: " + why.Error(), Hint: "leave --ssh native out"}
+		return &Error{Host: t.Host, Phase: Resolve, Cause: "native ssh cannot do what is configured: " + why.Error(),
+			Hint: "leave --ssh native out"}
 	}
 	s.sayOnce(why.Error(), fmt.Sprintf("native ssh leaves %s to ssh: %v", t.Host, why))
 	return fmt.Errorf("%w: %w", errSSH, why)

@@ -26,11 +26,15 @@ var loginClues = []clue{
 	{"unknown host", Resolve, false, "check the name: getent hosts HOST"},
 	{"kex_exchange_identification", Connect, true, "the server there turns connections away (sshd: MaxStartups?)"},
 	{"ssh_exchange_identification", Connect, true, "the server there turns connections away (sshd: MaxStartups?)"},
-	{"Connection timed out during banner exchange", Connect, false, "something accepts connections there and says nothing: is it sshd?"},
-	{"REMOTE HOST IDENTIFICATION HAS CHANGED", Authenticate, false, "its host key is not the known one; if that is right: ssh-keygen -R HOST"},
-	{"Host key verification failed", Authenticate, false, "its host key is not known here; log in once by hand: ssh HOST true"},
+	{"Connection timed out during banner exchange", Connect, false,
+		"connections are accepted there without an answer: is it sshd?"},
+	{"REMOTE HOST IDENTIFICATION HAS CHANGED", Authenticate, false,
+		"its host key is not the known one; if that is right: ssh-keygen -R HOST"},
+	{"Host key verification failed", Authenticate, false,
+		"its host key is not known here; log in once by hand: ssh HOST true"},
 	{"Permission denied", Authenticate, false, "a login without password must work: ssh -o BatchMode=yes HOST true"},
-	{"Too many authentication failures", Authenticate, false, "name one key: --ssh-args \"-i KEY -o IdentitiesOnly=yes\""},
+	{"Too many authentication failures", Authenticate, false,
+		"name one key: --ssh-args \"-i KEY -o IdentitiesOnly=yes\""},
 	{"No route to host", Connect, false, "is the node up? ping HOST"},
 	{"Network is unreachable", Connect, false, "check the route: ip route get HOST"},
 	{"Connection refused", Connect, false, "is sshd running there?"},
@@ -95,7 +99,8 @@ func (ses *Session) explain(t Target, err error, s *Starter) error {
 		e.Cause = fmt.Sprintf("%v in %v", err, s.most(t))
 		e.Hint = "is the network or a disk there slow? allow more with --launch-timeout"
 		if ses.phase == Begin {
-			e.Hint = "does a login there hang or wait for input? try " + s.trial(t) + ", or allow more with --launch-timeout"
+			e.Hint = "does a login there hang or wait for input? try " + s.trial(t) +
+				", or allow more with --launch-timeout"
 		}
 	case !closed(err):
 		e.Phase, e.Cause = Agent, err.Error()

@@ -125,7 +125,8 @@ func TestFailuresOfTheCommand(t *testing.T) {
 			Agent, "the node gives it too little: /bin/sh: 1: Cannot fork", `ssh h "ulimit -u"`},
 		{"", ending{code: 2}, threads, Agent, "the node gives it too little: " + noThread, `ssh h "ulimit -u"`},
 		{"", ending{code: 2}, memory,
-			Agent, "the node gives it too little: fatal error: failed to reserve page summary memory", `ssh h "ulimit -v"`},
+			Agent, "the node gives it too little: fatal error: failed to reserve page summary memory",
+			`ssh h "ulimit -v"`},
 		{"", ending{lost: io.EOF}, "",
 			Begin, "the connection to its sshd was lost: closed at the other end, before the agent spoke", "try ssh"},
 	} {

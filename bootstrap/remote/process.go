@@ -56,7 +56,8 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 	in, out, errs := ends[0][1], ends[1][0], ends[2][0]
 	// A launcher dies with us, so that none is left behind. A reaper of this very
 	// machine must not: it and its agent clean up first.
-	p, err := proc.Start(proc.Cmd{Path: path, Argv: argv, Env: environ(local), Files: theirs, Setsid: true, Orphan: local, Most: s.most(t)})
+	p, err := proc.Start(proc.Cmd{Path: path, Argv: argv, Env: environ(local), Files: theirs, Setsid: true,
+		Orphan: local, Most: s.most(t)})
 	if err != nil {
 		closeAll(0, 1)
 		return nil, err

@@ -88,7 +88,8 @@ type Starter struct {
 // New makes a starter for a job's way of launching. The error says what is
 // wrong with the launcher itself.
 func New(how job.Launch, opt Options) (*Starter, error) {
-	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath, build.Path()), say: opt.Say, system: sync.OnceValues(sshconfig.Here)}
+	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath, build.Path()), say: opt.Say,
+		system: sync.OnceValues(sshconfig.Here)}
 	if s.jitter == nil {
 		s.jitter = rand.Float64
 	}
@@ -107,7 +108,8 @@ func New(how job.Launch, opt Options) (*Starter, error) {
 	case how.Launcher == "rsh":
 		s.prefix = append([]string{"rsh"}, how.Args...)
 	default:
-		return nil, fmt.Errorf("unknown launcher %q: write ssh, rsh or local, or give a command with --launcher-exec", how.Launcher)
+		return nil, fmt.Errorf("unknown launcher %q: write ssh, rsh or local, or give a command with --launcher-exec",
+			how.Launcher)
 	}
 	return s, nil
 }
@@ -118,7 +120,8 @@ func (s *Starter) Check() error {
 		return nil
 	}
 	if _, err := exec.LookPath(s.prefix[0]); err != nil {
-		return fmt.Errorf("launcher %s is not on this machine: %w; install it, or choose another with --launcher", s.prefix[0], errors.Unwrap(err))
+		return fmt.Errorf("no such launcher on this machine: %s: %w; install it, or choose another with --launcher",
+			s.prefix[0], errors.Unwrap(err))
 	}
 	return nil
 }
@@ -269,7 +272,8 @@ func (s *Starter) open(ctx context.Context, t Target, progress func(Phase)) (*Se
 	}
 	session, err := s.spawn(t)
 	if err != nil {
-		return nil, &Error{Host: t.Host, Phase: Begin, Cause: strings.ReplaceAll(errors.Join(left, err).Error(), "\n", "; "), Hint: "is the launcher installed here?"}
+		return nil, &Error{Host: t.Host, Phase: Begin, Cause: strings.ReplaceAll(errors.Join(left, err).Error(), "\n",
+			"; "), Hint: "is the launcher installed here?"}
 	}
 	return session, nil
 }
@@ -277,10 +281,11 @@ func (s *Starter) open(ctx context.Context, t Target, progress func(Phase)) (*Se
 // ready checks the agent's first line.
 func ready(host string, words []string) error {
 	if len(words) != 3 {
-		return fmt.Errorf("its agent's first line is not understood: %q", words)
+		return fmt.Errorf("invalid first line of its agent: %q", words)
 	}
 	if words[0] != build.ID() {
-		return fmt.Errorf("it runs ibrun build %s, this is build %s: install the same build on both, or remove the other and let ibrun ship itself", words[0], build.ID())
+		return fmt.Errorf("it runs ibrun build %s, this is build %s: install the same build on both, or remove the "+
+			"other and let ibrun ship itself", words[0], build.ID())
 	}
 	return nil
 }

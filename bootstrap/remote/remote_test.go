@@ -86,10 +86,11 @@ func TestFailuresAreNamed(t *testing.T) {
 		{"echo '::ibrun-need:1 vax::'; cat >/dev/null", Ship, "vax"},
 		{"echo '::ibrun-agent:1 0000 x 1::'; cat >/dev/null", Agent, "build 0000"},
 		{"while echo \"::ibrun-need:1 $(uname -m)::\"; do read -r x; done", Ship, "again"},
-		{"echo \"::ibrun-need:1 $(uname -m)::\"; read -r x; echo ::ibrun-send:1::; echo ::ibrun-send:1::; cat >/dev/null", Ship, "again"},
+		{"echo \"::ibrun-need:1 $(uname -m)::\"; read -r x; echo ::ibrun-send:1::; echo ::ibrun-send:1::; cat " +
+			">/dev/null", Ship, "again"},
 		{"echo ::ibrun-send:1::; cat >/dev/null", Ship, "out of turn"},
 		{"yes | head -c 70000; cat >/dev/null", Agent, "64 KiB"},
-		{"echo last words >&2; exec sleep 1000", Begin, "no word"},
+		{"echo last words >&2; exec sleep 1000", Begin, "no answer"},
 	} {
 		_, err := fake(t, c.script, 500*time.Millisecond).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
 		var e *Error
@@ -104,7 +105,8 @@ func TestFailuresAreNamed(t *testing.T) {
 func TestRetries(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
 	tries := func() int { b, _ := os.ReadFile(count); return len(b) }
-	again := fake(t, "printf x >>"+count+"; if [ $(wc -c <"+count+") -lt 3 ]; then echo kex_exchange_identification: closed >&2; exit 255; fi; "+
+	again := fake(t, "printf x >>"+count+"; if [ $(wc -c <"+count+
+		") -lt 3 ]; then echo kex_exchange_identification: closed >&2; exit 255; fi; "+
 		fmt.Sprintf("printf noise; echo '::ibrun-agent:1 %s m 1::'; cat", build.ID()), 5*time.Second)
 	s, err := again.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
 	require.NoError(t, err)
@@ -112,7 +114,8 @@ func TestRetries(t *testing.T) {
 	s.Kill()
 	<-s.Done()
 	require.NoError(t, os.Remove(count))
-	_, err = fake(t, "printf x >>"+count+"; echo Permission denied >&2; exit 255", time.Second).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
+	_, err = fake(t, "printf x >>"+count+"; echo Permission denied >&2; exit 255",
+		time.Second).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
 	require.Error(t, err)
 	require.Equal(t, 1, tries())
 }
@@ -215,7 +218,8 @@ func TestAliveInterval(t *testing.T) {
 }
 
 func TestDashedHostIsRefused(t *testing.T) {
-	_, err := fake(t, "exit 0", time.Second).Start(context.Background(), Target{Host: "-oProxyCommand=x"}, func(Phase) {})
+	_, err := fake(t, "exit 0", time.Second).Start(context.Background(), Target{Host: "-oProxyCommand=x"},
+		func(Phase) {})
 	require.ErrorContains(t, err, "not a host name")
 	s, err := New(job.Launch{Launcher: "ssh"}, Options{})
 	require.NoError(t, err)
@@ -224,9 +228,12 @@ func TestDashedHostIsRefused(t *testing.T) {
 }
 
 func TestSockets(t *testing.T) {
-	s, ok := parseSocket("   3: 0101004D:0016 0201004D:D431 01 00000024:00000000 01:000003E8 00000005     0        0 12345 4 0000000000000000 1600 4 30 10 -1")
+	s,
+		ok := parseSocket("   3: 0101004D:0016 0201004D:D431 01 00000024:00000000 01:000003E8 00000005     0        " +
+		"0 12345 4 0000000000000000 1600 4 30 10 -1")
 	require.True(t, ok)
-	require.Equal(t, tcpSocket{local: netip.MustParseAddrPort("77.0.1.1:22"), remote: netip.MustParseAddrPort("77.0.1.2:54321"), Evidence: Evidence{Resent: 5}, inode: "12345"}, s)
+	require.Equal(t, tcpSocket{local: netip.MustParseAddrPort("77.0.1.1:22"),
+		remote: netip.MustParseAddrPort("77.0.1.2:54321"), Evidence: Evidence{Resent: 5}, inode: "12345"}, s)
 	_, ok = parseSocket("  sl  local_address rem_address   st")
 	require.False(t, ok)
 }

@@ -59,12 +59,12 @@ const find = `b=BUILD; p="PATH"; f="./ibrun-$b"; c="${XDG_CACHE_HOME:-${HOME:+$H
 // mostCommand is what in.rshd takes.
 const mostCommand = 1000
 
-// install is the line that answers a need: it takes the copy in the cache if its
-// digest is right, or finds a folder that can hold the binary and run it, asks for
-// it, checks it, and becomes the reaper. Where the cache cannot be used (no home,
-// not executable, full, writable by others) a fresh folder is made elsewhere,
-// whose name is never predictable. Either is entered, so that it stays the folder
-// that was checked. Nothing but a cache needs stat. SUM, SIZE, and the seconds for all and for a step are filled in.
+// install is the line that answers a need: it takes the copy in the cache if its digest is right,
+// or finds a folder that can hold the binary and run it, asks for it, checks it, and becomes the
+// reaper. Where the cache cannot be used (no home, not executable, full, writable by others) a
+// fresh folder is made elsewhere, whose name is never predictable. Either is entered, so that it
+// stays the folder that was checked. Nothing but a cache needs stat. SUM, SIZE, and the seconds for
+// all and for a step are filled in.
 //
 // Nothing follows the binary until the agent has spoken, so it does no harm if
 // head reads ahead. However the shell ends, but for SIGKILL, it leaves no part of
@@ -151,7 +151,8 @@ func safePath(p string) string {
 		return "/nonexistent"
 	}
 	for _, c := range p {
-		if !strings.ContainsRune("/._-+@%:,=", c) && !(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z') {
+		if !strings.ContainsRune("/._-+@%:,=", c) && !(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' &&
+			c <= 'z') {
 			return "/nonexistent"
 		}
 	}

@@ -27,7 +27,8 @@ func BenchmarkFind(b *testing.B) {
 	for _, shell := range shells {
 		b.Run(filepath.Base(shell), func(b *testing.B) {
 			for b.Loop() {
-				out, err := exec.Command(shell, "-c", strings.Replace(command("", path), "/bin/sh", shell, 1)).CombinedOutput()
+				out, err := exec.Command(shell, "-c", strings.Replace(command("", path), "/bin/sh", shell,
+					1)).CombinedOutput()
 				require.NoError(b, err)
 				require.Empty(b, string(out))
 			}

@@ -253,7 +253,12 @@ func TestCachedCopy(t *testing.T) {
 			}
 			right, err := os.ReadFile(n.cached())
 			require.NoError(t, err)
-			change := func(text []byte) func() { return func() { require.NoError(t, os.WriteFile(n.cached(), text, 0o700)) } }
+			change := func(text []byte) func() {
+				return func() {
+					require.NoError(t, os.WriteFile(n.cached(), text,
+						0o700))
+				}
+			}
 			wrong := slices.Clone(right)
 			wrong[len(wrong)/2] ^= 1
 			for _, c := range []struct {

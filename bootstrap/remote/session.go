@@ -62,7 +62,7 @@ const (
 const shipTime = 60 * time.Second
 
 var (
-	errSilent = errors.New("no word from it")
+	errSilent = errors.New("no answer from it")
 	errStuck  = errors.New("it took no more of the binary")
 	errNoise  = errors.New("it printed more than 64 KiB before the agent spoke")
 	errOther  = errors.New("another build of ibrun is there")
@@ -165,7 +165,8 @@ func marked(line []byte) (mark string, words []string) {
 // instruct tells the far side how to install the binary, if it could run it.
 func (ses *Session) instruct(words []string, most time.Duration) error {
 	if len(words) != 1 || words[0] != build.Machine() {
-		return &Error{Phase: Ship, Cause: fmt.Sprintf("the node is %s, this ibrun is built for %s", strings.Join(words, " "), build.Machine()),
+		return &Error{Phase: Ship, Cause: fmt.Sprintf("the node is %s, this ibrun is built for %s", strings.Join(words,
+			" "), build.Machine()),
 			Hint: "install an ibrun for that machine there and give its path with --agent-path"}
 	}
 	text, err := installer(most)

@@ -34,14 +34,14 @@ func TestLimitWhileShipping(t *testing.T) {
 		name, script, says string
 		most               time.Duration
 	}{
-		{"silent at first", "exec sleep 1000", "no word from it in 1s", limit},
-		{"silent when told how", need + "exec sleep 1000", "no word from it in 1s", limit},
+		{"silent at first", "exec sleep 1000", "no answer from it in 1s", limit},
+		{"silent when told how", need + "exec sleep 1000", "no answer from it in 1s", limit},
 		{"takes nothing", need + send + "exec sleep 1000", "it took no more of the binary in 1s", 2 * limit},
 		{"stops taking", need + send + "head -c 3000000 >/dev/null; exec sleep 1000",
 			"it took no more of the binary in 1s", 2 * limit},
 		{"slow in both stages", "sleep 0.6; " + need + "sleep 0.6; " + send + "cat >/dev/null",
-			"no word from it in 1s", limit},
-		{"takes all and says nothing", need + send + "cat >/dev/null", "no word from it in 1s", 2 * limit},
+			"no answer from it in 1s", limit},
+		{"takes all and says nothing", need + send + "cat >/dev/null", "no answer from it in 1s", 2 * limit},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -11,16 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A device file that this user may not open is a matter of permission, whatever the library says; one that is not there is not.
-// Root may open all, so the test runs as another user.
+// A device file that this user may not open is a matter of permission, whatever the library says;
+// one that is not there is not. Root may open all, so the test runs as another user.
 func TestNoPermission(t *testing.T) {
 	const variable = "VERBS_TEST_FILES"
 	if dir := os.Getenv(variable); dir != "" {
 		files, class := filepath.Join(dir, "dev"), filepath.Join(dir, "class")
-		for device, want := range map[string]syscall.Errno{"mlx5_0": syscall.EACCES, "mlx5_1": syscall.ENOENT, "mlx5_2": syscall.ENOENT, "mlx5_9": syscall.ENOENT} {
+		for device, want := range map[string]syscall.Errno{"mlx5_0": syscall.EACCES, "mlx5_1": syscall.ENOENT,
+			"mlx5_2": syscall.ENOENT, "mlx5_9": syscall.ENOENT} {
 			require.Equal(t, want, openErrno(syscall.ENOENT, device, files, class), device)
 		}
-		require.Equal(t, syscall.ENODEV, openErrno(syscall.ENODEV, "mlx5_0", files, class), "other errors are as they are")
+		require.Equal(t, syscall.ENODEV, openErrno(syscall.ENODEV, "mlx5_0", files, class),
+			"other errors are as they are")
 		return
 	}
 	dir, err := os.MkdirTemp("", "verbs")

@@ -16,7 +16,8 @@ type Channel struct {
 // NewChannel makes a completion channel.
 func (c *Context) NewChannel() (*Channel, error) {
 	ch, fd := &Channel{}, -1
-	err := ch.born("completion channel", "completion channel of "+c.device, []*life{&c.life}, func() (unsafe.Pointer, int) {
+	err := ch.born("completion channel", "completion channel of "+c.device, []*life{&c.life}, func() (unsafe.Pointer,
+		int) {
 		ptr, got, rc := shimCreateChannel(c.ptr)
 		fd = got
 		return ptr, rc
@@ -86,8 +87,10 @@ const (
 var statusNames = map[Status]string{
 	Success: "success", LocalLength: "message longer than the receive", LocalQP: "local queue pair error",
 	LocalProtection: "local memory not registered for it", Flushed: "flushed", BadResponse: "bad response",
-	LocalAccess: "local access error", RemoteInvalid: "refused by the peer as invalid", RemoteAccess: "remote memory not registered for it",
-	RemoteOperation: "remote operation failed", RetryExceeded: "no answer from the peer", NotReady: "peer posts no receives",
+	LocalAccess: "local access error", RemoteInvalid: "refused by the peer as invalid",
+	RemoteAccess:    "remote memory not registered for it",
+	RemoteOperation: "remote operation failed", RetryExceeded: "no answer from the peer",
+	NotReady:   "peer posts no receives",
 	FatalError: "device failed", ResponseTimeout: "response timed out", GeneralError: "general error",
 }
 

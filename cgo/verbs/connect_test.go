@@ -22,18 +22,22 @@ func toInit(q *verbs.QP, kind verbs.QPType) error {
 }
 
 func (e *end) toReceive(q *verbs.QP, route verbs.Route, peer, psn uint32) error {
-	return q.Modify(verbs.QPState{State: verbs.ReadyToReceive, Route: route, MTU: min(e.port.MTU, verbs.MTU1024), Peer: peer, ReceivePSN: psn,
+	return q.Modify(verbs.QPState{State: verbs.ReadyToReceive, Route: route, MTU: min(e.port.MTU, verbs.MTU1024),
+		Peer: peer, ReceivePSN: psn,
 		ReadsIn: 4, MinRNR: 1})
 }
 
-// toSend never gives up, since this machine may be busy: Retry 7 is for ever on rxe and on the fake.
+// toSend never gives up, since this machine may be busy: Retry 7 is for ever on rxe and on the
+// fake.
 func toSend(q *verbs.QP, psn uint32) error {
-	return q.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: psn, Timeout: 14, Retry: 7, RNRRetry: 7, ReadsOut: 4})
+	return q.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: psn, Timeout: 14, Retry: 7, RNRRetry: 7,
+		ReadsOut: 4})
 }
 
 // toGiveUp has short ones, for those who wait for the error: 1 ms, twice.
 func toGiveUp(q *verbs.QP, psn uint32) error {
-	return q.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: psn, Timeout: 8, Retry: 1, RNRRetry: 1, ReadsOut: 4})
+	return q.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: psn, Timeout: 8, Retry: 1, RNRRetry: 1,
+		ReadsOut: 4})
 }
 
 // queuePair makes one in Init that is closed with the test.
@@ -95,7 +99,8 @@ func postReceive(t testing.TB, q *verbs.QP, batch ...verbs.Receive) {
 
 // send is a signaled send of a piece of the end's memory.
 func (e *end) send(id uint64, offset, size int) verbs.Send {
-	return verbs.Send{ID: id, Addr: e.mr.Addr() + uint64(offset), Length: uint32(size), LKey: e.mr.LKey(), Op: verbs.OpSend, Flags: verbs.Signaled}
+	return verbs.Send{ID: id, Addr: e.mr.Addr() + uint64(offset), Length: uint32(size), LKey: e.mr.LKey(),
+		Op: verbs.OpSend, Flags: verbs.Signaled}
 }
 
 // fill writes a pattern that is another for each seed.

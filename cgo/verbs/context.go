@@ -96,7 +96,8 @@ const (
 )
 
 func (s PortState) String() string {
-	if name, ok := map[PortState]string{PortDown: "down", PortInit: "init", PortArmed: "armed", PortActive: "active"}[s]; ok {
+	if name, ok := map[PortState]string{PortDown: "down", PortInit: "init", PortArmed: "armed",
+		PortActive: "active"}[s]; ok {
 		return name
 	}
 	return fmt.Sprintf("state(%d)", int32(s))
@@ -150,7 +151,8 @@ type Port struct {
 // figures: InfiniBand architecture, PortInfo LinkWidthActive and LinkSpeedActive.
 func (p Port) Rate() int {
 	lanes := map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[p.Width]
-	perLane := map[uint8]int{1: 2500, 2: 5000, 4: 10000, 8: 10000, 16: 14062, 32: 25781, 64: 53125, 128: 106250}[p.Speed]
+	perLane := map[uint8]int{1: 2500, 2: 5000, 4: 10000, 8: 10000, 16: 14062, 32: 25781, 64: 53125,
+		128: 106250}[p.Speed]
 	return lanes * perLane
 }
 

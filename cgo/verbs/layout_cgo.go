@@ -32,7 +32,8 @@ var (
 	_ = [1]int{}[EventGIDChange-C.IBV_EVENT_GID_CHANGE]
 	_ = [1]int{}[EventDeviceFatal-C.IBV_EVENT_DEVICE_FATAL]
 	_ = [1]int{}[EventLastReceive-C.IBV_EVENT_QP_LAST_WQE_REACHED]
-	_ = [1]int{}[LocalWrite|RemoteWrite|RemoteRead-(C.IBV_ACCESS_LOCAL_WRITE|C.IBV_ACCESS_REMOTE_WRITE|C.IBV_ACCESS_REMOTE_READ)]
+	_ = [1]int{}[LocalWrite|RemoteWrite|RemoteRead-
+		(C.IBV_ACCESS_LOCAL_WRITE|C.IBV_ACCESS_REMOTE_WRITE|C.IBV_ACCESS_REMOTE_READ)]
 	_ = [1]int{}[Flushed-C.IBV_WC_WR_FLUSH_ERR]
 	_ = [1]int{}[RetryExceeded-C.IBV_WC_RETRY_EXC_ERR]
 	_ = [1]int{}[GeneralError-C.IBV_WC_GENERAL_ERR]
@@ -44,5 +45,6 @@ var (
 	_ = [1]int{}[Failed-C.IBV_QPS_ERR]
 	_ = [1]int{}[OpSendImm-C.IBV_WR_SEND_WITH_IMM]
 	_ = [1]int{}[OpRead-C.IBV_WR_RDMA_READ]
-	_ = [1]int{}[Fence|Signaled|Solicited|Inline-(C.IBV_SEND_FENCE|C.IBV_SEND_SIGNALED|C.IBV_SEND_SOLICITED|C.IBV_SEND_INLINE)]
+	_ = [1]int{}[Fence|Signaled|Solicited|Inline-
+		(C.IBV_SEND_FENCE|C.IBV_SEND_SIGNALED|C.IBV_SEND_SOLICITED|C.IBV_SEND_INLINE)]
 )

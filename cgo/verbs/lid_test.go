@@ -28,7 +28,8 @@ func TestLIDs(t *testing.T) {
 	postSend(t, q, b.datagram(1, 0, 8, beyond, p), b.datagram(2, 0, 8, second, p))
 	b.done(t, 2)
 	got := a.done(t, 1)[0]
-	require.Equal(t, [4]any{uint16(688), uint8(1), uint8(3), uint32(0)}, [4]any{got.LID, got.PathBits, got.SL, got.Flags})
+	require.Equal(t, [4]any{uint16(688), uint8(1), uint8(3), uint32(0)}, [4]any{got.LID, got.PathBits, got.SL,
+		got.Flags})
 
 	postReceive(t, q, b.at(3, 0, 128))
 	global := handle(a, verbs.Route{DLID: 688, Port: 1, PathBits: 1, Global: true, DGID: b.gid.Addr, HopLimit: 255})

@@ -24,7 +24,8 @@ type life struct {
 }
 
 // born makes an object: make runs while no owner can close.
-func (l *life) born(kind, name string, owners []*life, make func() (unsafe.Pointer, int), hint func(syscall.Errno) string) error {
+func (l *life) born(kind, name string, owners []*life, make func() (unsafe.Pointer, int),
+	hint func(syscall.Errno) string) error {
 	l.kind, l.name = kind, name
 	for i, o := range owners {
 		if !o.adopt(kind) {

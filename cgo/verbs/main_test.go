@@ -39,7 +39,8 @@ func ipv4(a, b, c, d byte) verbs.GID {
 func machine() fakeverbs.Node {
 	ib := func(lid uint16, lmc uint8, guid byte) fakeverbs.Port {
 		gid := verbs.GID{Type: verbs.GIDIB, Addr: [16]byte{0: 0xfe, 1: 0x80, 8: 2, 15: guid}}
-		return fakeverbs.Port{LID: lid, SMLID: 1, LMC: lmc, GIDs: []verbs.GID{gid}, PKeys: []uint16{0xffff, 0x8001, 0x0001}}
+		return fakeverbs.Port{LID: lid, SMLID: 1, LMC: lmc, GIDs: []verbs.GID{gid}, PKeys: []uint16{0xffff, 0x8001,
+			0x0001}}
 	}
 	roce := func(host byte) fakeverbs.Port {
 		local := verbs.GID{Type: verbs.GIDRoCEv1, Addr: [16]byte{0: 0xfe, 1: 0x80, 15: host}}

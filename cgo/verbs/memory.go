@@ -81,7 +81,8 @@ func (p *PD) Register(b []byte, access Access) (*MR, error) {
 func (p *PD) register(b []byte, access Access) (*MR, error) {
 	m := &MR{bytes: b}
 	m.pin.Pin(&b[0])
-	err := m.born("memory region", fmt.Sprintf("memory region of %d bytes on %s", len(b), p.context.device), []*life{&p.life},
+	err := m.born("memory region", fmt.Sprintf("memory region of %d bytes on %s", len(b), p.context.device),
+		[]*life{&p.life},
 		func() (ptr unsafe.Pointer, rc int) {
 			ptr, m.lkey, m.rkey, rc = shimRegMR(p.ptr, b, access)
 			return ptr, rc
@@ -102,7 +103,8 @@ func lockedHint(errno syscall.Errno) string {
 	if limit.Cur == unix.RLIM_INFINITY {
 		return "locked memory is not limited here; the device or the kernel has no room"
 	}
-	return fmt.Sprintf("locked memory is limited to %d KiB: ulimit -l unlimited, or memlock in /etc/security/limits.conf", limit.Cur>>10)
+	return fmt.Sprintf("locked memory is limited to %d KiB: ulimit -l unlimited, or memlock in "+
+		"/etc/security/limits.conf", limit.Cur>>10)
 }
 
 // Bytes is the memory. It must not be touched after Close.

@@ -56,7 +56,8 @@ func newSide(device string, psn uint32) (*side, error) {
 }
 
 func (s *side) card() card {
-	return card{LID: s.port.LID, GID: s.gid.Addr, Datagram: s.ud.Number(), Stream: s.rc.Number(), PSN: s.psn, Addr: s.mr.Addr(), RKey: s.mr.RKey()}
+	return card{LID: s.port.LID, GID: s.gid.Addr, Datagram: s.ud.Number(), Stream: s.rc.Number(), PSN: s.psn,
+		Addr: s.mr.Addr(), RKey: s.mr.RKey()}
 }
 
 // to is the way to whom a card is of.
@@ -68,12 +69,17 @@ func (s *side) connect(c card) error {
 	if err := s.toReceive(s.rc, s.to(c), c.Stream, c.PSN); err != nil {
 		return err
 	}
-	return s.rc.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: s.psn, Timeout: 15, Retry: 6, RNRRetry: 7, ReadsOut: 4}) // a second
+	// a second
+	return s.rc.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: s.psn, Timeout: 15, Retry: 6, RNRRetry: 7,
+		ReadsOut: 4})
 }
 
 // play is what this program does as another node's process.
 func play(name string) int {
-	act, ok := map[string]func() error{"echo": echo, "flood": flood, "open": openOnly, "register": register, "handle": handle}[name]
+	act,
+		ok := map[string]func() error{
+		"echo": echo, "flood": flood, "open": openOnly, "register": register, "handle": handle,
+	}[name]
 	if !ok {
 		return 9
 	}
@@ -315,7 +321,8 @@ func TestReliableOverLoss(t *testing.T) {
 	needsFake(t)
 	node := machine()
 	node.Faults = fakeverbs.Faults{Seed: 1, RCLose: 2}
-	cmd := exec.Command(os.Args[0], "-test.run", "^(TestConnectedPingPong|TestRemoteMemory|TestSharedQueue)$", "-test.count=1")
+	cmd := exec.Command(os.Args[0], "-test.run", "^(TestConnectedPingPong|TestRemoteMemory|TestSharedQueue)$",
+		"-test.count=1")
 	cmd.Env = append(os.Environ(), append(network.Env(node), realVariable+"=lossy")...)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)

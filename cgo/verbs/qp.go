@@ -86,7 +86,8 @@ func (p *PD) NewAH(to Route) (*AH, error) {
 			case errno == syscall.EINVAL && !to.Global:
 				return "an Ethernet port needs a GID in every address"
 			case errno == syscall.EINVAL && to.Global:
-				return fmt.Sprintf("GID index %d: cat /sys/class/infiniband/%s/ports/%d/gids/%d", to.SGIDIndex, p.context.device, to.Port, to.SGIDIndex)
+				return fmt.Sprintf("GID index %d: cat /sys/class/infiniband/%s/ports/%d/gids/%d", to.SGIDIndex,
+					p.context.device, to.Port, to.SGIDIndex)
 			}
 			return ""
 		})

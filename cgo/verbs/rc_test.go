@@ -191,7 +191,8 @@ func TestNoReceives(t *testing.T) {
 		p, q := a.queuePair(t, verbs.RC, nil), b.queuePair(t, verbs.RC, nil)
 		require.NoError(t, a.toReceive(p, a.route(b), q.Number(), 0))
 		require.NoError(t, b.toReceive(q, b.route(a), p.Number(), 1))
-		require.NoError(t, p.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: 1, Timeout: 14, Retry: 7, RNRRetry: 2}))
+		require.NoError(t, p.Modify(verbs.QPState{State: verbs.ReadyToSend, SendPSN: 1, Timeout: 14, Retry: 7,
+			RNRRetry: 2}))
 		postSend(t, p, a.send(1, 0, 8))
 		got := a.done(t, 1)[0]
 		require.Equal(t, verbs.NotReady, got.Status, got.Status.String())

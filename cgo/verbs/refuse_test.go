@@ -38,7 +38,8 @@ func register() error {
 		return err
 	}
 	for {
-		if _, err := e.pd.NewQP(verbs.QPConfig{Type: verbs.UD, Send: e.cq, Receive: e.cq, MaxSend: 1, MaxReceive: 1}); err != nil {
+		if _, err := e.pd.NewQP(verbs.QPConfig{Type: verbs.UD, Send: e.cq, Receive: e.cq, MaxSend: 1,
+			MaxReceive: 1}); err != nil {
 			return err
 		}
 	}
@@ -56,16 +57,21 @@ func TestCannot(t *testing.T) {
 		want string
 	}{
 		"no library": {"open", []string{verbs.LibraryVariable + "=libibverbs-missing.so.1"},
-			"no InfiniBand library: libibverbs-missing.so.1: cannot open shared object file: No such file or directory: IBRUN_LIBIBVERBS=libibverbs-missing.so.1 names the library\n"},
+			"no InfiniBand library: libibverbs-missing.so.1: cannot open shared object file: No such file or " +
+				"directory: IBRUN_LIBIBVERBS=libibverbs-missing.so.1 names the library\n"},
 		"another library": {"open", []string{verbs.LibraryVariable + "=libc.so.6"},
-			"no InfiniBand library: libc.so.6 has no ibv_get_device_list@IBVERBS_1.1: IBRUN_LIBIBVERBS=libc.so.6 names the library\n"},
+			"no InfiniBand library: libc.so.6 has no ibv_get_device_list@IBVERBS_1.1: IBRUN_LIBIBVERBS=libc.so.6 " +
+				"names the library\n"},
 		"no permission": {"open", network.Env(closed),
-			"making a context of mlx5_0: permission denied: ls -l /dev/infiniband: users need to read and write uverbs*\n"},
+			"making a context of mlx5_0: permission denied: ls -l /dev/infiniband: users need to read and write " +
+				"uverbs*\n"},
 		"another device": {"open", append(network.Env(node), "VERBS_DEVICE=mlx5_7"),
 			"making a context of mlx5_7: no such device: ibv_devices lists what is there\n"},
-		"no device":      {"open", network.Env(none), "no device\n"},
-		"no queue pairs": {"register", network.Env(full), "making a queue pair of mlx5_0: cannot allocate memory: no more queue pairs, or locked memory"},
-		"little memory":  {"register", network.Env(small), "making a memory region of 4194304 bytes on mlx5_0: cannot allocate memory: locked memory is"},
+		"no device": {"open", network.Env(none), "no device\n"},
+		"no queue pairs": {"register", network.Env(full),
+			"making a queue pair of mlx5_0: cannot allocate memory: no more queue pairs, or locked memory"},
+		"little memory": {"register", network.Env(small),
+			"making a memory region of 4194304 bytes on mlx5_0: cannot allocate memory: locked memory is"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := role(t, c.role, append([]string{"VERBS_DEVICE=mlx5_0"}, c.env...)...)
@@ -108,7 +114,8 @@ func TestRefusals(t *testing.T) {
 		wrong.Global, wrong.SGIDIndex = true, uint8(e.port.GIDs)
 		refused("GID index", e.toReceive(q, wrong, 1, 1))
 		if e.port.MTU < verbs.MTU4096 && !onReal { // rxe fragments
-			refused("MTU", q.Modify(verbs.QPState{State: verbs.ReadyToReceive, Route: e.route(e), MTU: verbs.MTU4096, ReadsIn: 1}))
+			refused("MTU", q.Modify(verbs.QPState{State: verbs.ReadyToReceive, Route: e.route(e), MTU: verbs.MTU4096,
+				ReadsIn: 1}))
 		}
 		require.NoError(t, e.toReceive(q, e.route(e), 1, 1))
 		state, err := q.State()
@@ -183,7 +190,9 @@ func TestCloseOrder(t *testing.T) {
 		for _, c := range []interface{ Close() error }{ctx, pd, ch, cq, srq} {
 			require.ErrorIs(t, c.Close(), syscall.EBUSY)
 		}
-		require.EqualError(t, srq.Close(), fmt.Sprintf("closing shared receive queue of %s: device or resource busy: still open on it: 1 of kind \"queue pair\"", first))
+		require.EqualError(t, srq.Close(),
+			fmt.Sprintf("closing shared receive queue of %s: device or resource busy: still open on it: 1 of kind "+
+				"\"queue pair\"", first))
 		for range 2 {
 			for _, c := range []interface{ Close() error }{mr, qp, srq, cq, ch, pd, ctx} {
 				require.NoError(t, c.Close())
@@ -222,14 +231,16 @@ func TestPorts(t *testing.T) {
 	devices, err := lib.Devices()
 	require.NoError(t, err)
 	require.Len(t, devices, 4)
-	require.Equal(t, verbs.Device{Name: "mlx5_0", GUID: 0x0002c90300a1b2c0, Transport: verbs.TransportInfiniBand}, devices[0])
+	require.Equal(t, verbs.Device{Name: "mlx5_0", GUID: 0x0002c90300a1b2c0, Transport: verbs.TransportInfiniBand},
+		devices[0])
 	e := open(t, "mlx5_0")
 	limits, err := e.ctx.Limits()
 	require.NoError(t, err)
 	require.Equal(t, devices[0].GUID, limits.NodeGUID)
 	require.Equal(t, 1, limits.Ports)
-	require.Equal(t, verbs.Port{State: verbs.PortActive, MaxMTU: verbs.MTU4096, MTU: verbs.MTU4096, GIDs: 1, PKeys: 3, MaxMessage: 1 << 30,
-		LID: 932, SMLID: 1, LMC: 1, Link: verbs.LinkInfiniBand, Width: 2, Speed: 16, PhysicalState: 5}, e.port)
+	require.Equal(t, verbs.Port{State: verbs.PortActive, MaxMTU: verbs.MTU4096, MTU: verbs.MTU4096, GIDs: 1, PKeys: 3,
+		MaxMessage: 1 << 30,
+		LID:        932, SMLID: 1, LMC: 1, Link: verbs.LinkInfiniBand, Width: 2, Speed: 16, PhysicalState: 5}, e.port)
 	require.Equal(t, 56248, e.port.Rate())
 	require.Equal(t, "fe80::200:0:0:c1", e.gid.String())
 	key, err := e.ctx.PKey(1, 1)
@@ -254,8 +265,9 @@ func TestAddressHandle(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	text, err := os.ReadFile(node.Log)
 	require.NoError(t, err)
-	require.Contains(t, string(text), "ah dev=mlx5_0 port=1 dlid=689 sl=5 src_path_bits=1 static_rate=3 is_global=1 sgid_index=0 hop_limit=64 "+
-		"dgid=fe800000000000000002c90300a1b2d1 refused=0\n")
+	require.Contains(t, string(text),
+		"ah dev=mlx5_0 port=1 dlid=689 sl=5 src_path_bits=1 static_rate=3 is_global=1 sgid_index=0 hop_limit=64 "+
+			"dgid=fe800000000000000002c90300a1b2d1 refused=0\n")
 }
 
 func handle() error {
@@ -263,7 +275,8 @@ func handle() error {
 	if err != nil {
 		return err
 	}
-	_, err = e.pd.NewAH(verbs.Route{DLID: 689, SL: 5, PathBits: 1, Rate: 3, Port: 1, Global: true, HopLimit: 64, TrafficClass: 7, FlowLabel: 9,
+	_, err = e.pd.NewAH(verbs.Route{DLID: 689, SL: 5, PathBits: 1, Rate: 3, Port: 1, Global: true, HopLimit: 64,
+		TrafficClass: 7, FlowLabel: 9,
 		DGID: [16]byte{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 2, 0xc9, 3, 0, 0xa1, 0xb2, 0xd1}})
 	return err
 }

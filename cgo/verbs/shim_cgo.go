@@ -44,7 +44,8 @@ func shimDevices(most int) ([]Device, int) {
 	}
 	var devices []Device
 	for _, d := range list[:min(n, most)] {
-		devices = append(devices, Device{Name: C.GoString(&d.name[0]), GUID: uint64(d.guid), Transport: Transport(d.transport)})
+		devices = append(devices, Device{Name: C.GoString(&d.name[0]), GUID: uint64(d.guid),
+			Transport: Transport(d.transport)})
 	}
 	return devices, 0
 }
@@ -65,7 +66,8 @@ func shimQueryDevice(context unsafe.Pointer) (Limits, int) {
 	return Limits{
 		NodeGUID: uint64(l.node_guid), MaxRegistered: uint64(l.max_mr_size),
 		MaxQP: int(l.max_qp), MaxWork: int(l.max_qp_wr), MaxGather: int(l.max_sge),
-		MaxCQ: int(l.max_cq), MaxCompletions: int(l.max_cqe), MaxMR: int(l.max_mr), MaxPD: int(l.max_pd), MaxAH: int(l.max_ah),
+		MaxCQ: int(l.max_cq), MaxCompletions: int(l.max_cqe), MaxMR: int(l.max_mr), MaxPD: int(l.max_pd),
+		MaxAH:  int(l.max_ah),
 		MaxSRQ: int(l.max_srq), MaxSharedWork: int(l.max_srq_wr),
 		MaxReadsIn: int(l.max_qp_rd_atom), MaxReadsOut: int(l.max_qp_init_rd_atom),
 		PKeys: int(l.max_pkeys), Ports: int(l.ports),
@@ -136,7 +138,8 @@ func shimTakeEvents(channel unsafe.Pointer, cookies []uint64) int {
 	return int(C.ibrun_take_events(channel, (*C.uint64_t)(unsafe.Pointer(&cookies[0])), C.int(len(cookies))))
 }
 
-func shimCreateCQ(context unsafe.Pointer, size int, cookie uint64, channel unsafe.Pointer) (cq unsafe.Pointer, granted, rc int) {
+func shimCreateCQ(context unsafe.Pointer, size int, cookie uint64, channel unsafe.Pointer) (cq unsafe.Pointer, granted,
+	rc int) {
 	var got C.int
 	rc = int(C.ibrun_create_cq(context, C.int(size), C.uint64_t(cookie), channel, 0, &cq, &got))
 	return cq, int(got), rc
@@ -182,7 +185,8 @@ func shimDestroyAH(ah unsafe.Pointer) int { return int(C.ibrun_destroy_ah(ah)) }
 func shimCreateQP(pd unsafe.Pointer, cfg *QPConfig) (qp unsafe.Pointer, number uint32, rc int) {
 	queues := C.struct_ibrun_queues{
 		send_cq: cfg.Send.ptr, recv_cq: cfg.Receive.ptr, _type: C.uint32_t(cfg.Type),
-		max_send: C.uint32_t(cfg.MaxSend), max_receive: C.uint32_t(cfg.MaxReceive), max_inline: C.uint32_t(cfg.MaxInline),
+		max_send: C.uint32_t(cfg.MaxSend), max_receive: C.uint32_t(cfg.MaxReceive),
+		max_inline: C.uint32_t(cfg.MaxInline),
 	}
 	if cfg.Shared != nil {
 		queues.srq = cfg.Shared.ptr

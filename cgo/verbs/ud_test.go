@@ -95,7 +95,8 @@ func TestDatagramsNotForMe(t *testing.T) {
 		a, b := open(t, first), open(t, second)
 		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, b)
 		postReceive(t, q, b.at(1, 0, 256), b.at(2, 256, 256))
-		wrongKey, noQueue, right := a.datagram(1, 0, 64, there, q), a.datagram(2, 0, 64, there, q), a.datagram(3, 0, 64, there, q)
+		wrongKey, noQueue, right := a.datagram(1, 0, 64, there, q), a.datagram(2, 0, 64, there, q), a.datagram(3, 0, 64,
+			there, q)
 		wrongKey.QKey++
 		noQueue.QPN ^= 0x800000
 		postSend(t, p, wrongKey, noQueue, right)
@@ -104,14 +105,15 @@ func TestDatagramsNotForMe(t *testing.T) {
 	})
 }
 
-// TestDatagramTooLong: a message longer than the MTU is said to be sent and is not, as on rxe; one that is longer
-// than its receive ends the queue pair.
+// TestDatagramTooLong: a message longer than the MTU is said to be sent and is not, as on rxe; one
+// that is longer than its receive ends the queue pair.
 func TestDatagramTooLong(t *testing.T) {
 	pairs(t, func(t *testing.T, first, second string) {
 		a, b := open(t, first), open(t, second)
 		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, b)
 		postReceive(t, q, b.at(1, 0, 8192), b.at(2, 0, 8+verbs.GRHSize-1), b.at(3, 0, 128))
-		postSend(t, p, a.datagram(1, 0, a.port.MTU.Bytes()+1, there, q), a.datagram(2, 0, 8, there, q), a.datagram(3, 0, 8, there, q))
+		postSend(t, p, a.datagram(1, 0, a.port.MTU.Bytes()+1, there, q), a.datagram(2, 0, 8, there, q),
+			a.datagram(3, 0, 8, there, q))
 		for _, c := range a.done(t, 3) {
 			require.Equal(t, verbs.Success, c.Status)
 		}

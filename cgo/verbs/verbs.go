@@ -55,7 +55,9 @@ func Open() (*Library, error) {
 		return loaded.library, nil
 	}
 	if notBuilt != "" {
-		return nil, fmt.Errorf("%w: %s; build with cgo, infiniband/verbs.h (Debian: libibverbs-dev) and without -tags noib", ErrNotBuilt, notBuilt)
+		return nil,
+			fmt.Errorf("%w: %s; build with cgo, infiniband/verbs.h (Debian: libibverbs-dev) and without -tags noib",
+				ErrNotBuilt, notBuilt)
 	}
 	path := os.Getenv(LibraryVariable)
 	if path == "" {
@@ -66,7 +68,8 @@ func Open() (*Library, error) {
 		loaded.library = &Library{path: path}
 		return loaded.library, nil
 	}
-	why, hint := strings.ToLower(why[:min(1, len(why))])+why[min(1, len(why)):], "rdma-core is too old or is another library"
+	why, hint := strings.ToLower(why[:min(1, len(why))])+why[min(1, len(why)):],
+		"rdma-core is too old or is another library"
 	if syscall.Errno(-rc) == syscall.ENOENT {
 		hint = "install rdma-core (Debian: apt-get install libibverbs1 ibverbs-providers)"
 	}

@@ -9,27 +9,27 @@ ranks and hosts
   --hosts LIST           a,b:2,n[01-16,20] (also -host, -H, -w)
   -f FILE                host file (also --hostfile, --machinefile)
   --exclude LIST         hosts to leave out
-  --spares N             the last N hosts take the place of nodes that are dead
-  --min-nodes M          go on with fewer ranks if M nodes can be started
+  --spares N             the last N hosts replace nodes that do not start
+  --min-nodes M          continue with fewer ranks if M nodes can be started
   -o N                   slots to skip first, with -n (as TACC's ibrun)
   --nodes N              the first N hosts; --rankfile FILE as in mpirun
   Without hosts everything runs on this machine.
 
-where ranks run (docs/placement.md; by default each gets its share of a node)
+placement (docs/placement.md; default: an equal share of the node's CPUs)
   --map-by OBJECT        slot, node, load, core, l3cache, numa, package or
                          ppr:N:OBJECT; :PE=N (cores per rank), :SPAN may follow
   --bind-to OBJECT       none, hwthread, core, l3cache, numa, package
   -c N                   cores per rank; -m, --cpu-bind as in srun
   --hca LIST             mlx5_0,mlx5_1:2 instead of the nearest
-  --report-bindings      where they are, as the kernel says; --json: as data
+  --report-bindings      print where ranks run, from the kernel; --json: as data
 
-what ranks get
+input and environment of ranks
   -wdir DIR              working directory
-  -x NAME[=V]            forward or set a variable (all are forwarded anyway
-                         but those that belong to a node, like DISPLAY)
+  -x NAME[=V]            forward or set a variable (all are forwarded by default
+                         but those of one node, like DISPLAY)
   -env N V, -genv N V    set a variable for one program, for all
   -envlist A,B -genvnone forward only these, or none
-  --stdin RANK|all|none  who reads standard input (rank 0)
+  --stdin RANK|all|none  rank that reads standard input (0)
   --input FILE           per-rank input: %r rank, %h host, %t rank on node
 
 output
@@ -42,34 +42,35 @@ output
 
 end
   --timeout T            of the whole job: 90, 90s, 10m (exit code 124)
-  --keep-going, -K[=0|1] whether a failing rank ends the job (it does)
-  -W T, --wait T         after the first node's ranks have ended
-  --kill-grace T         from TERM to KILL (2s)
+  --keep-going           keep running after a rank fails (default: end the job,
+                         as with -K)
+  -W T, --wait T         end the job T after the first node's ranks have ended
+  --kill-grace T         from SIGTERM to SIGKILL (2s)
   --print-all-exitcodes
 
 launch
   --launcher ssh|rsh|local
   --launcher-exec "CMD"  called as CMD host command
   --ssh-args "ARGS"      more arguments for the launcher
-  --ssh auto|native|exec by ibrun itself, by the program ssh
+  --ssh auto|native|exec ssh sessions by ibrun itself, by the program ssh
   --tree T               auto, flat, chain, kary:K, binomial, two-level, greedy
   --batch N              sessions in flight per parent
-  --launch-timeout T     for a session, or a start of ranks, to go on (15s)
+  --launch-timeout T     without progress of a session or a start of ranks (15s)
   --agent-path PATH      an ibrun that is installed on the nodes
   --pmi-port             PMI over 127.0.0.1 instead of a descriptor
   --timing, --trace FILE, --report FILE.html   see the launch (docs/timing.md)
-  --calibrate            what earlier launches have cost, by which trees grow
-  --no-preflight         do not look for program and directory here first
+  --calibrate            print the measured launch costs that the planner uses
+  --no-preflight         do not check program and directory on this host first
 
 ranks that use the package ibrun
-  --fabric auto|ib|udp|tcp   InfiniBand where it is (auto), or only; Ethernet by
-                         datagrams first (udp) or streams only (tcp)
+  --fabric auto|ib|udp|tcp   InfiniBand where available (auto), or only (ib);
+                         Ethernet, datagrams first (udp) or TCP only (tcp)
   --gid-index N, --sl N, --pkey KEY, --poll spin       InfiniBand and RoCE
-  --lazy[=on|off|auto]   look peers up when needed, or --eager: all at once
+  --lazy[=on|off|auto]   look up peers when needed; --eager: all at the start
   --iface NAME|ADDR/BITS the network interface for data
   --stats[=json]         peers, look-ups, connections, on standard error
 
-show
+other
   --dry-run (-show), --display map,bind,topo,allocation, -v, -q, -V, -h
   --doctor               examine the nodes of --hosts instead of running; --json
   --capture FILE, --topo-input FILE   a node's sysfs, for bug reports

@@ -38,8 +38,9 @@ type Node struct {
 	Write   func(dir string) error                        // whether a file can be made in it
 	Listed  func() ([]doctor.Listed, error)               // RDMA devices over netlink
 	Own     func(hca string) []string                     // device files of an HCA
-	Over    func(link topo.Link) string                   // the HCA on the PCI device of a network interface; empty: none
-	Now     func() int64                                  // Unix time in ns
+	// the HCA on the PCI device of a network interface; empty: none
+	Over func(link topo.Link) string
+	Now  func() int64 // Unix time in ns
 }
 
 // Report examines the node.
@@ -48,7 +49,8 @@ func (n Node) Report() *doctor.Report {
 	r := &doctor.Report{
 		Host: n.Host, Boot: n.text("proc/sys/kernel/random/boot_id"), UID: n.UID,
 		Kernel: n.text("proc/sys/kernel/osrelease"), Machine: n.Machine, Binary: n.Binary,
-		CPUs:    doctor.CPUs{Online: m.Online.String(), Allowed: m.Allowed.String(), Many: m.Allowed.Len(), Quota: m.Quota, Load: m.Load},
+		CPUs: doctor.CPUs{Online: m.Online.String(), Allowed: m.Allowed.String(), Many: m.Allowed.Len(),
+			Quota: m.Quota, Load: m.Load},
 		Memory:  n.memory(m),
 		Memlock: limit(n.Limits[unix.RLIMIT_MEMLOCK]), Files: limit(n.Limits[unix.RLIMIT_NOFILE]),
 		Folders: n.folders(),
@@ -188,7 +190,8 @@ func (n Node) hcas(m *topo.Machine) []doctor.HCA {
 				}
 			}
 		}
-		one := doctor.HCA{Name: h.Name, IWARP: h.IWARP, Files: list(n.Own(h.Name)), Links: list(over[h.Name]), Ports: []doctor.Port{}}
+		one := doctor.HCA{Name: h.Name, IWARP: h.IWARP, Files: list(n.Own(h.Name)), Links: list(over[h.Name]),
+			Ports: []doctor.Port{}}
 		if h.GUID != ([8]byte{}) {
 			one.GUID = fmt.Sprintf("%x", h.GUID)
 		}
@@ -205,14 +208,16 @@ func (n Node) hcas(m *topo.Machine) []doctor.HCA {
 // GIDs names none, a device of one interface has that one.
 func port(p topo.Port, mtu map[string]int, links []string) doctor.Port {
 	one := doctor.Port{
-		Number: p.Number, State: p.State, Physical: p.Physical, Layer: p.Layer, LID: p.LID, LMC: p.LMC, SMLID: p.SMLID, Rate: p.Rate, GIDs: []doctor.GID{}, PKeys: list(p.PKeys),
+		Number: p.Number, State: p.State, Physical: p.Physical, Layer: p.Layer, LID: p.LID, LMC: p.LMC, SMLID: p.SMLID,
+		Rate: p.Rate, GIDs: []doctor.GID{}, PKeys: list(p.PKeys),
 	}
 	link := ""
 	if len(links) == 1 {
 		link = links[0]
 	}
 	for _, g := range p.GIDs {
-		one.GIDs = append(one.GIDs, doctor.GID{Index: g.Index, GID: fmt.Sprintf("%x", g.GID), Type: g.Type, Link: g.Link})
+		one.GIDs = append(one.GIDs, doctor.GID{Index: g.Index, GID: fmt.Sprintf("%x", g.GID), Type: g.Type,
+			Link: g.Link})
 		if g.Link != "" {
 			link = g.Link
 		}

@@ -26,7 +26,8 @@ import (
 var cluster = topotest.Machine{
 	Packages: 2, CoresPerPackage: 4, Load: 1.25,
 	HCAs: []topotest.HCA{
-		{Name: "mlx5_0", Ports: []topotest.Port{{LID: 0x1b, SMLID: 1, LMC: 1, Rate: 56, PKeys: []uint16{0xffff, 0x8001}}, {State: "DOWN", Rate: 10}}},
+		{Name: "mlx5_0", Ports: []topotest.Port{{LID: 0x1b, SMLID: 1, LMC: 1, Rate: 56, PKeys: []uint16{0xffff,
+			0x8001}}, {State: "DOWN", Rate: 10}}},
 		{Name: "mlx5_1", NUMA: 1, Ports: []topotest.Port{{Layer: "Ethernet", Rate: 100, Link: "eth2"}}},
 	},
 	Links: []topotest.Link{
@@ -47,8 +48,10 @@ func node(files fstest.MapFS) Node {
 	for name, text := range map[string]string{
 		"proc/sys/kernel/random/boot_id": "b-1\n", "proc/sys/kernel/osrelease": "6.1.0\n",
 		"sys/class/infiniband_verbs/abi_version": "6\n", "sys/module/ib_uverbs/refcnt": "0\n",
-		"dev/infiniband/uverbs0": "", "dev/infiniband/uverbs1": "", "dev/infiniband/rdma_cm": "", "dev/infiniband/by-ibdev/x": "",
-		"etc/ld.so.cache": "glibc-ld.so.cache1.1\x00\x01\x02\x00libibverbs.so.1\x00/opt/lib/libibverbs.so.1\x00libc.so.6\x00/lib/libc.so.6\x00",
+		"dev/infiniband/uverbs0": "", "dev/infiniband/uverbs1": "", "dev/infiniband/rdma_cm": "",
+		"dev/infiniband/by-ibdev/x": "",
+		"etc/ld.so.cache": "glibc-ld.so.cache1.1\x00\x01\x02\x00libibverbs.so.1\x00" +
+			"/opt/lib/libibverbs.so.1\x00libc.so.6\x00/lib/libc.so.6\x00",
 	} {
 		files[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o444}
 	}
@@ -56,9 +59,11 @@ func node(files fstest.MapFS) Node {
 	n := Node{
 		Files: files, Machine: "x86_64", UID: 1000, Host: "n1", Binary: "/home/u/.cache/ibrun/ibrun-1", Home: "/home/u",
 		Links: []udp.Link{
-			{Name: "lo", Up: true, Loopback: true, MTU: 65536, Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}},
+			{Name: "lo", Up: true, Loopback: true, MTU: 65536,
+				Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}},
 			{Name: "eth0", Up: true, MTU: 1500, Addrs: []netip.Prefix{netip.MustParsePrefix("10.1.0.7/16")}},
-			{Name: "docker0", Up: true, Virtual: true, MTU: 1500, Addrs: []netip.Prefix{netip.MustParsePrefix("172.17.0.1/16")}},
+			{Name: "docker0", Up: true, Virtual: true, MTU: 1500,
+				Addrs: []netip.Prefix{netip.MustParsePrefix("172.17.0.1/16")}},
 		},
 		Open: func(file string) error {
 			if file == "/dev/infiniband/uverbs1" {
@@ -74,10 +79,12 @@ func node(files fstest.MapFS) Node {
 			return nil
 		},
 		Listed: func() ([]doctor.Listed, error) {
-			return []doctor.Listed{{Name: "mlx5_1"}, {Name: "mlx5_0", GUID: "0002c90300010000", Firmware: "20.30", Ports: 2}}, nil
+			return []doctor.Listed{{Name: "mlx5_1"}, {Name: "mlx5_0", GUID: "0002c90300010000", Firmware: "20.30",
+				Ports: 2}}, nil
 		},
-		Own:  func(hca string) []string { return []string{"/dev/infiniband/u" + hca, "/dev/infiniband/a" + hca} },
-		Over: func(l topo.Link) string { return map[string]string{"ib0": "mlx5_0"}[l.Name] }, // eth2 is in the table of GIDs
+		Own: func(hca string) []string { return []string{"/dev/infiniband/u" + hca, "/dev/infiniband/a" + hca} },
+		// eth2 is in the table of GIDs
+		Over: func(l topo.Link) string { return map[string]string{"ib0": "mlx5_0"}[l.Name] },
 		Now:  func() int64 { return 1700000000000000000 },
 	}
 	n.Route = func() (udp.Choice, error) { return udp.Choose("", netip.Addr{}, n.Links) }
@@ -89,34 +96,46 @@ func node(files fstest.MapFS) Node {
 func TestReport(t *testing.T) {
 	r := node(cluster.Files()).Report()
 	require.Equal(t, &doctor.Report{
-		Host: "n1", Boot: "b-1", UID: 1000, Kernel: "6.1.0", Machine: "x86_64", Time: 1700000000000000000, Binary: "/home/u/.cache/ibrun/ibrun-1",
+		Host: "n1", Boot: "b-1", UID: 1000, Kernel: "6.1.0", Machine: "x86_64", Time: 1700000000000000000,
+		Binary:  "/home/u/.cache/ibrun/ibrun-1",
 		CPUs:    doctor.CPUs{Online: "0-7", Allowed: "0-7", Many: 8, Load: 1.25},
 		Memory:  doctor.Memory{Total: 8 << 30, Available: 4 << 30},
 		Memlock: doctor.Limit{Soft: 64 << 10, Hard: doctor.Unlimited}, Files: doctor.Limit{Soft: 1024, Hard: 4096},
 		Folders: []doctor.Folder{
-			{Path: "/dev/shm", Use: doctor.Shared, Size: 4 << 30, Free: 1 << 30}, {Path: "/tmp", Use: doctor.Scratch, Size: 4 << 30, Free: 1 << 30},
+			{Path: "/dev/shm", Use: doctor.Shared, Size: 4 << 30, Free: 1 << 30}, {Path: "/tmp", Use: doctor.Scratch,
+				Size: 4 << 30, Free: 1 << 30},
 			{Path: "/home/u/.cache/ibrun", Use: doctor.Cache, Fault: "read-only file system"},
 		},
-		Data:  doctor.Route{Addr: "10.1.0.7", Interface: "eth0", Network: "10.1.0.0/16", MTU: 1500, Speed: 10000},
-		Addrs: []doctor.Address{{Interface: "eth0", Addr: "10.1.0.7"}, {Interface: "docker0", Addr: "172.17.0.1", Virtual: true}},
+		Data: doctor.Route{Addr: "10.1.0.7", Interface: "eth0", Network: "10.1.0.0/16", MTU: 1500, Speed: 10000},
+		Addrs: []doctor.Address{{Interface: "eth0", Addr: "10.1.0.7"}, {Interface: "docker0", Addr: "172.17.0.1",
+			Virtual: true}},
 		Verbs: doctor.Verbs{
 			ABI: "6", Library: "/opt/lib/libibverbs.so.1", Modules: []string{"ib_uverbs"},
-			Devices: []doctor.DeviceFile{{Path: "/dev/infiniband/rdma_cm"}, {Path: "/dev/infiniband/uverbs0"}, {Path: "/dev/infiniband/uverbs1", Fault: "permission denied"}},
-			Listed:  []doctor.Listed{{Name: "mlx5_0", GUID: "0002c90300010000", Firmware: "20.30", Ports: 2}, {Name: "mlx5_1"}},
+			Devices: []doctor.DeviceFile{{Path: "/dev/infiniband/rdma_cm"}, {Path: "/dev/infiniband/uverbs0"},
+				{Path: "/dev/infiniband/uverbs1", Fault: "permission denied"}},
+			Listed: []doctor.Listed{{Name: "mlx5_0", GUID: "0002c90300010000", Firmware: "20.30", Ports: 2},
+				{Name: "mlx5_1"}},
 		},
 		HCAs: []doctor.HCA{{
-			Name: "mlx5_0", GUID: "0002c90300010000", Files: []string{"/dev/infiniband/amlx5_0", "/dev/infiniband/umlx5_0"}, Links: []string{"ib0"},
+			Name: "mlx5_0", GUID: "0002c90300010000", Files: []string{"/dev/infiniband/amlx5_0",
+				"/dev/infiniband/umlx5_0"}, Links: []string{"ib0"},
 			Ports: []doctor.Port{
-				{Number: 1, State: "ACTIVE", Physical: "LinkUp", Layer: "InfiniBand", LID: 0x1b, LMC: 1, SMLID: 1, Rate: 56,
-					GIDs: []doctor.GID{{GID: "fe800000000000000002c90300010001", Type: "IB/RoCE v1"}}, PKeys: []uint16{0xffff, 0x8001}},
+				{Number: 1, State: "ACTIVE", Physical: "LinkUp", Layer: "InfiniBand", LID: 0x1b, LMC: 1, SMLID: 1,
+					Rate:  56,
+					GIDs:  []doctor.GID{{GID: "fe800000000000000002c90300010001", Type: "IB/RoCE v1"}},
+					PKeys: []uint16{0xffff, 0x8001}},
 				{Number: 2, State: "DOWN", Physical: "Polling", Layer: "InfiniBand", Rate: 10,
-					GIDs: []doctor.GID{{GID: "fe800000000000000002c90300010002", Type: "IB/RoCE v1"}}, PKeys: []uint16{0xffff}},
+					GIDs:  []doctor.GID{{GID: "fe800000000000000002c90300010002", Type: "IB/RoCE v1"}},
+					PKeys: []uint16{0xffff}},
 			},
 		}, {
-			Name: "mlx5_1", GUID: "0002c90300020000", Files: []string{"/dev/infiniband/amlx5_1", "/dev/infiniband/umlx5_1"}, Links: []string{"eth2"},
-			Ports: []doctor.Port{{Number: 1, State: "ACTIVE", Physical: "LinkUp", Layer: "Ethernet", Rate: 100, MTU: 4200, PKeys: []uint16{0xffff},
+			Name: "mlx5_1", GUID: "0002c90300020000", Files: []string{"/dev/infiniband/amlx5_1",
+				"/dev/infiniband/umlx5_1"}, Links: []string{"eth2"},
+			Ports: []doctor.Port{{Number: 1, State: "ACTIVE", Physical: "LinkUp", Layer: "Ethernet", Rate: 100,
+				MTU: 4200, PKeys: []uint16{0xffff},
 				GIDs: []doctor.GID{
-					{Index: 0, GID: "fe800000000000000002c90300020001", Type: "IB/RoCE v1", Link: "eth2"}, {Index: 1, GID: "fe800000000000000002c90300020001", Type: "RoCE v2", Link: "eth2"},
+					{Index: 0, GID: "fe800000000000000002c90300020001", Type: "IB/RoCE v1", Link: "eth2"},
+					{Index: 1, GID: "fe800000000000000002c90300020001", Type: "RoCE v2", Link: "eth2"},
 					{Index: 2, GID: "00000000000000000000ffff0a000201", Type: "RoCE v2", Link: "eth2"},
 				}}},
 		}},
@@ -147,15 +166,21 @@ func TestLibrary(t *testing.T) {
 		files map[string]*fstest.MapFile
 		want  string
 	}{
-		"none":                  {"", nil, ""},
-		"usual":                 {"", map[string]*fstest.MapFile{"usr/lib64/libibverbs.so.1": elf(62)}, "/usr/lib64/libibverbs.so.1"},
-		"another processor":     {"", map[string]*fstest.MapFile{"lib64/libibverbs.so.1": elf(183), "usr/lib/libibverbs.so.1": elf(62)}, "/usr/lib/libibverbs.so.1"},
-		"a text":                {"", map[string]*fstest.MapFile{"lib64/libibverbs.so.1": {Data: []byte("INPUT(-libverbs) and more")}}, ""},
-		"LD_LIBRARY_PATH first": {"/a:/b", map[string]*fstest.MapFile{"b/libibverbs.so.1": elf(62), "usr/lib64/libibverbs.so.1": elf(62)}, "/b/libibverbs.so.1"},
+		"none": {"", nil, ""},
+		"usual": {"", map[string]*fstest.MapFile{"usr/lib64/libibverbs.so.1": elf(62)},
+			"/usr/lib64/libibverbs.so.1"},
+		"another processor": {"", map[string]*fstest.MapFile{"lib64/libibverbs.so.1": elf(183),
+			"usr/lib/libibverbs.so.1": elf(62)}, "/usr/lib/libibverbs.so.1"},
+		"a text": {"",
+			map[string]*fstest.MapFile{"lib64/libibverbs.so.1": {Data: []byte("INPUT(-libverbs) and more")}}, ""},
+		"LD_LIBRARY_PATH first": {"/a:/b", map[string]*fstest.MapFile{"b/libibverbs.so.1": elf(62),
+			"usr/lib64/libibverbs.so.1": elf(62)}, "/b/libibverbs.so.1"},
 		"cache before usual": {"", map[string]*fstest.MapFile{
-			"etc/ld.so.cache": {Data: []byte("x\x00/opt/libibverbs.so.1\x00")}, "opt/libibverbs.so.1": elf(62), "usr/lib64/libibverbs.so.1": elf(62),
+			"etc/ld.so.cache": {Data: []byte("x\x00/opt/libibverbs.so.1\x00")}, "opt/libibverbs.so.1": elf(62),
+			"usr/lib64/libibverbs.so.1": elf(62),
 		}, "/opt/libibverbs.so.1"},
-		"cache of what is gone": {"", map[string]*fstest.MapFile{"etc/ld.so.cache": {Data: []byte("x\x00/opt/libibverbs.so.1\x00")}}, ""},
+		"cache of what is gone": {"",
+			map[string]*fstest.MapFile{"etc/ld.so.cache": {Data: []byte("x\x00/opt/libibverbs.so.1\x00")}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := fstest.MapFS{}

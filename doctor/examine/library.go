@@ -72,7 +72,8 @@ func (n Node) loads(name string) bool {
 var modules = []string{"ib_core", "ib_uverbs", "ib_umad", "rdma_cm", "rdma_ucm", "ib_ipoib", "rdma_rxe"}
 
 func (n Node) verbs() doctor.Verbs {
-	v := doctor.Verbs{ABI: n.text("sys/class/infiniband_verbs/abi_version"), Library: n.find(), Modules: []string{}, Devices: []doctor.DeviceFile{}}
+	v := doctor.Verbs{ABI: n.text("sys/class/infiniband_verbs/abi_version"), Library: n.find(), Modules: []string{},
+		Devices: []doctor.DeviceFile{}}
 	for _, m := range modules {
 		if _, err := fs.Stat(n.Files, "sys/module/"+m); err == nil {
 			v.Modules = append(v.Modules, m)

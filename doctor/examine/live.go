@@ -42,7 +42,8 @@ func Here(iface string) Node {
 		Write:  write,
 		Listed: listed,
 		Own: func(hca string) []string { // rdma_cm belongs to all of them
-			return slices.DeleteFunc(rdmamap.GetRdmaCharDevices(hca), func(f string) bool { return f == rdmamap.RdmaUcmDevice })
+			return slices.DeleteFunc(rdmamap.GetRdmaCharDevices(hca),
+				func(f string) bool { return f == rdmamap.RdmaUcmDevice })
 		},
 		Over: over,
 		Now:  func() int64 { return time.Now().UnixNano() },
@@ -82,7 +83,8 @@ func write(dir string) error {
 func listed() (all []doctor.Listed, err error) {
 	links, err := netlink.RdmaLinkList()
 	for _, l := range links {
-		all = append(all, doctor.Listed{Name: l.Attrs.Name, GUID: straight(l.Attrs.NodeGuid), Firmware: l.Attrs.FirmwareVersion, Ports: int(l.Attrs.NumPorts)})
+		all = append(all, doctor.Listed{Name: l.Attrs.Name, GUID: straight(l.Attrs.NodeGuid),
+			Firmware: l.Attrs.FirmwareVersion, Ports: int(l.Attrs.NumPorts)})
 	}
 	return all, err
 }

@@ -1,5 +1,5 @@
-// Command alltoall sends a message of each rank to every other and checks what arrives: the pattern for which looking
-// peers up one by one pays least.
+// Command alltoall sends a message of each rank to every other and checks what arrives: the pattern
+// for which looking peers up one by one pays least.
 //
 //	ibrun -n 256 --hosts 'node[0001-0016]' --eager --stats ./alltoall -bytes 64
 package main
@@ -74,7 +74,8 @@ func run(ctx context.Context, size int) error {
 		return err
 	}
 	if w.Rank() == 0 {
-		fmt.Printf("%d ranks sent %d messages of %d bytes in %v\n", w.Size(), w.Size()*w.Size(), size, time.Since(began).Round(10*time.Microsecond))
+		fmt.Printf("%d ranks sent %d messages of %d bytes in %v\n", w.Size(), w.Size()*w.Size(), size,
+			time.Since(began).Round(10*time.Microsecond))
 	}
 	return w.Finalize(ctx)
 }

@@ -1,5 +1,5 @@
-// Command farm shows a program that survives its workers: rank 0 hands out items of work to the others and adds up what they
-// return. What a worker had when it failed goes to another one.
+// Command farm shows a program that survives its workers: rank 0 hands out items of work to the
+// others and adds up what they return. What a worker had when it failed goes to another one.
 //
 //	ibrun --keep-going -n 8 --hosts 'node[0001-0004]' ./farm -items 1000 -fail 3
 package main
@@ -107,7 +107,8 @@ func (f *farm) run(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Printf("%d items, sum of squares %d, %d of %d workers failed\n", f.items, f.sum, len(f.w.Failures()), f.w.Size()-1)
+	fmt.Printf("%d items, sum of squares %d, %d of %d workers failed\n", f.items, f.sum, len(f.w.Failures()),
+		f.w.Size()-1)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 // Command hello is the least program to start with ibrun: each rank says who and where it is.
 //
-// It refuses to use anything of ibrun but the environment that each rank sees, so it stands for any program.
+// It refuses to use anything of ibrun but the environment that each rank sees, so it stands for any
+// program.
 package main
 
 import (

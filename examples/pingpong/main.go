@@ -1,5 +1,5 @@
-// Command pingpong measures round trips between rank 0 and the last rank: the first one, with everything that has to be found and
-// opened for it, and then the median for each length.
+// Command pingpong measures round trips between rank 0 and the last rank: the first one, with
+// everything that has to be found and opened for it, and then the median for each length.
 //
 //	ibrun -n 2 --hosts node0001,node0002 ./pingpong
 package main
@@ -71,6 +71,7 @@ func ping(ctx context.Context, w *ibrun.World, to int, m []byte, trips int) erro
 	first := took[0]
 	slices.Sort(took)
 	median := took[trips/2]
-	fmt.Printf("%8d bytes: first %10v  median %10v  %8.1f MB/s each way\n", len(m), first, median, 2*float64(len(m))/median.Seconds()/1e6)
+	fmt.Printf("%8d bytes: first %10v  median %10v  %8.1f MB/s each way\n", len(m), first, median,
+		2*float64(len(m))/median.Seconds()/1e6)
 	return nil
 }

@@ -1,5 +1,5 @@
-// Command ring passes a token around all ranks: each receives from the left and sends to the right, so each uses two peers
-// and nobody learns the address of anybody else.
+// Command ring passes a token around all ranks: each receives from the left and sends to the right,
+// so each uses two peers and nobody learns the address of anybody else.
 //
 //	ibrun -n 256 --hosts 'node[0001-0016]' --lazy --stats ./ring
 package main

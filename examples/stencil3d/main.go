@@ -1,5 +1,5 @@
-// Command stencil3d lays the ranks over a box and exchanges faces with up to six neighbours, again and again: the pattern
-// of most simulations, and the one that lazy connections are for.
+// Command stencil3d lays the ranks over a box and exchanges faces with up to six neighbours, again
+// and again: the pattern of most simulations, and the one that lazy connections are for.
 //
 //	ibrun -n 64 --hosts 'node[0001-0004]' --stats ./stencil3d -steps 10
 package main

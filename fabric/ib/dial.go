@@ -12,7 +12,7 @@ import (
 	"ibrun/fabric"
 )
 
-// Attributes of connections; facts/lazy.md has the sources.
+// Attributes of connections; docs/verbs.md says what devices make of them.
 const (
 	ackTimeout = 18 // 4.096 us << 18: 1.07 s until a resend
 	resends    = 6  // 7 is for ever on Soft-RoCE, and a stream to a queue pair that is gone would never end (docs/verbs.md)

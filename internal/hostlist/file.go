@@ -48,7 +48,7 @@ func File(name string, content []byte) ([]Entry, error) {
 		all = append(all, entries...)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: names no host", name)
+		return nil, fmt.Errorf("%s: no host in it", name)
 	}
 	return all, nil
 }
@@ -73,14 +73,16 @@ func fileLine(words []string) ([]Entry, error) {
 		case "slots", "cpu", "count", "++cpus":
 			n, err := strconv.ParseUint(value, 10, 32)
 			if err != nil || n < 1 || n > 1<<24 {
-				return nil, fmt.Errorf("slots %q of host %q are not a number from 1 to %d", value, words[0], 1<<24)
+				return nil, fmt.Errorf("invalid slots %q of host %q: write a number from 1 to %d", value, words[0],
+					1<<24)
 			}
 			for k := range entries {
 				entries[k].Slots = uint32(n)
 			}
 		case "max_slots", "max-slots", "++speed", "++shell", "++pathfix", "++setup":
 		default:
-			return nil, fmt.Errorf("%q after host %q is not understood: write host, host:4 or host slots=4", words[i], words[0])
+			return nil, fmt.Errorf("invalid %q after host %q: write host, host:4 or host slots=4", words[i],
+				words[0])
 		}
 	}
 	return entries, nil

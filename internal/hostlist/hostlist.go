@@ -30,7 +30,7 @@ func Inline(text string) ([]Entry, error) {
 	for _, item := range splitOutside(text, ',') {
 		item = strings.TrimSpace(item)
 		if item == "" {
-			return nil, fmt.Errorf("host list %q has an empty item: write hosts as a,b:2,n[01-16]", text)
+			return nil, fmt.Errorf("invalid host list %q: an empty item; write hosts as a,b:2,n[01-16]", text)
 		}
 		entries, err := one(item)
 		if err != nil {
@@ -103,7 +103,7 @@ func (e *Entry) options(tail, item string) error {
 	slots, hca, _ := strings.Cut(tail, ":")
 	n, err := strconv.ParseUint(slots, 10, 32)
 	if err != nil || n < 1 || n > 1<<24 {
-		return fmt.Errorf("slots %q of host %q are not a number from 1 to %d", slots, item, 1<<24)
+		return fmt.Errorf("invalid slots %q of host %q: write a number from 1 to %d", slots, item, 1<<24)
 	}
 	e.Slots = uint32(n)
 	return e.setHCA(hca)
@@ -112,7 +112,7 @@ func (e *Entry) options(tail, item string) error {
 func (e *Entry) setHCA(hca string) error {
 	for _, c := range hca {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == ':' || c == '-') {
-			return fmt.Errorf("HCA %q has a character that no device has", hca)
+			return fmt.Errorf("invalid HCA %q: a character that no device has", hca)
 		}
 	}
 	e.HCA = hca
@@ -132,7 +132,7 @@ func expandBracket(e Entry, name string) ([]Entry, error) {
 	}
 	end := strings.IndexByte(name, ']')
 	if end < open || strings.ContainsAny(name[end+1:], "[]") {
-		return nil, fmt.Errorf("host range %q: write one pair of brackets, as in n[01-16,20]", name)
+		return nil, fmt.Errorf("invalid host range %q: write one pair of brackets, as in n[01-16,20]", name)
 	}
 	e.Prefix, e.Suffix = name[:open], name[end+1:]
 	var all []Entry
@@ -145,7 +145,7 @@ func expandBracket(e Entry, name string) ([]Entry, error) {
 		a, err1 := strconv.ParseUint(lo, 10, 62)
 		b, err2 := strconv.ParseUint(hi, 10, 62)
 		if err1 != nil || err2 != nil || a > b {
-			return nil, fmt.Errorf("host range %q: %q is not a range of numbers, as in 01-16", name, r)
+			return nil, fmt.Errorf("invalid host range %q: %q is not a range of numbers, as in 01-16", name, r)
 		}
 		total += b - a + 1
 		if b-a >= MaxHosts || total > MaxHosts {
@@ -167,17 +167,17 @@ func expandBracket(e Entry, name string) ([]Entry, error) {
 func ValidName(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("a host has no name")
+		return fmt.Errorf("invalid host: the name is empty")
 	case len(name) > 255:
-		return fmt.Errorf("host name of %d bytes: at most 255 are possible", len(name))
+		return fmt.Errorf("invalid host: a name of %d bytes, at most 255", len(name))
 	case name[0] == '-':
-		return fmt.Errorf("host %q begins with a dash: no host does", name)
+		return fmt.Errorf("invalid host %q: it begins with a dash", name)
 	case name[0] == '.' || strings.Contains(name, ".."):
-		return fmt.Errorf("host %q is not a name: it has an empty part", name)
+		return fmt.Errorf("invalid host %q: it has an empty part", name)
 	}
 	for i := range len(name) {
 		if c := name[i]; !wordByte(c) && c != '.' && c != ':' && c != '%' {
-			return fmt.Errorf("host %q has a character that no host name has: %q", name, c)
+			return fmt.Errorf("invalid host %q: character %q", name, c)
 		}
 	}
 	return nil
@@ -193,7 +193,7 @@ func validUser(user string) error {
 		ok = ok && (wordByte(user[i]) || user[i] == '.')
 	}
 	if !ok {
-		return fmt.Errorf("login name %q has a character that no login name has", user)
+		return fmt.Errorf("invalid login name %q: a character that no login name has", user)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func TestInlineRefused(t *testing.T) {
 		"a;b":                    "character",
 		"$(x)":                   "character",
 		"a b":                    "character",
-		"../x":                   "not a name",
+		"../x":                   "an empty part",
 		"a/b":                    "character",
 		"a\x01":                  "character",
 		"a\n":                    "",
@@ -59,22 +59,27 @@ func TestInlineRefused(t *testing.T) {
 }
 
 func TestFile(t *testing.T) {
-	got, err := File("h", []byte("\xef\xbb\xbf# all\r\na\r\nb:4\n\nc slots=2 max_slots=8 # x\nu@d\ne:4:mlx5_0:1\ngroup main ++shell ssh\nhost f ++cpus 3\nn[1-2]"))
+	got,
+		err := File("h",
+		[]byte("\xef\xbb\xbf# all\r\na\r\nb:4\n\nc slots=2 max_slots=8 # x\nu@d\ne:4:mlx5_0:1\ngroup main ++shell "+
+			"ssh\nhost f ++cpus 3\nn[1-2]"))
 	require.NoError(t, err)
 	require.Equal(t, []Entry{
-		{Prefix: "a", Count: 1}, {Prefix: "b", Count: 1, Slots: 4}, {Prefix: "c", Count: 1, Slots: 2}, {Prefix: "d", Count: 1, User: "u"},
-		{Prefix: "e", Count: 1, Slots: 4, HCA: "mlx5_0:1"}, {Prefix: "f", Count: 1, Slots: 3}, {Prefix: "n", Width: 1, Lo: 1, Count: 2},
+		{Prefix: "a", Count: 1}, {Prefix: "b", Count: 1, Slots: 4}, {Prefix: "c", Count: 1, Slots: 2},
+		{Prefix: "d", Count: 1, User: "u"},
+		{Prefix: "e", Count: 1, Slots: 4, HCA: "mlx5_0:1"}, {Prefix: "f", Count: 1, Slots: 3}, {Prefix: "n", Width: 1,
+			Lo: 1, Count: 2},
 	}, got)
 }
 
 func TestFileRefused(t *testing.T) {
 	for content, why := range map[string]string{
-		"":                 "names no host",
-		"# nothing\n":      "names no host",
+		"":                 "no host in it",
+		"# nothing\n":      "no host in it",
 		"a\nb\x00c\n":      "h:2: binary data",
-		"a\nb;c\n":         "h:2: host",
-		"a slots=0":        "h:1: slots",
-		"a\n\nb whatever":  "h:3: \"whatever\"",
+		"a\nb;c\n":         "h:2: invalid host",
+		"a slots=0":        "h:1: invalid slots",
+		"a\n\nb whatever":  "h:3: invalid \"whatever\"",
 		"host a ++cpus":    "no value",
 		"\xff\xfe\x41\x42": "binary data",
 	} {

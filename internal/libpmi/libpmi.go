@@ -17,7 +17,8 @@ import (
 var built embed.FS
 
 // ErrNone says that the library was not there when this binary was built.
-var ErrNone = errors.New("this build of ibrun has no libpmi, by which programs of Open MPI find each other: try make build where there is gcc")
+var ErrNone = errors.New("this build of ibrun has no libpmi, by which programs of Open MPI find each other: try make " +
+	"build where there is gcc")
 
 // Image is the shared library, or nil.
 func Image() []byte {

@@ -16,7 +16,8 @@ import (
 func TestOriginal(t *testing.T) {
 	const inner = "IBRUN_TEST_ORIGINAL"
 	if os.Getenv(inner) == "" {
-		again := exec.Command("sh", "-c", "ulimit -S -n 100; ulimit -S -c 7; exec "+os.Args[0]+" -test.run='^TestOriginal$' -test.v")
+		again := exec.Command("sh", "-c", "ulimit -S -n 100; ulimit -S -c 7; exec "+os.Args[0]+
+			" -test.run='^TestOriginal$' -test.v")
 		again.Env = append(os.Environ(), inner+"=1")
 		out, err := again.CombinedOutput()
 		require.NoError(t, err, string(out))

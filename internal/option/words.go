@@ -111,7 +111,8 @@ func Split(line string) (words []string, err error) {
 		switch {
 		case quote != 0 && c == quote:
 			quote = 0
-		case c == '\\' && quote == 0 && more, c == '\\' && quote == '"' && more && (line[i+1] == '"' || line[i+1] == '\\'):
+		case c == '\\' && quote == 0 && more, c == '\\' && quote == '"' && more && (line[i+1] == '"' ||
+			line[i+1] == '\\'):
 			i++
 			word, in = append(word, line[i]), true
 		case quote != 0:

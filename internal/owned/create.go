@@ -120,7 +120,8 @@ func resolve(path string) (dir, name string, err error) {
 			return "", "", err
 		}
 		if everybodys(folder) && !trusted(entry, folder) {
-			return "", "", fmt.Errorf("%s is a link that %s, and everybody can put links into %s", at, owner(entry), dir)
+			return "", "", fmt.Errorf("%s is a link that %s, and everybody can put links into %s", at, owner(entry),
+				dir)
 		}
 		to, err := os.Readlink(at)
 		if err != nil {

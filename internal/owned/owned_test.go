@@ -114,7 +114,8 @@ func TestReplace(t *testing.T) {
 	own := filepath.Join(home, "own")
 	require.NoError(t, os.WriteFile(own, []byte("longer than out"), 0o600))
 	for link, to := range map[string]string{
-		"good": own, "relative": "folder/new", "dangling": filepath.Join(folder, "dangled"), "twice": "good", "way": "folder/../folder",
+		"good": own, "relative": "folder/new", "dangling": filepath.Join(folder, "dangled"), "twice": "good",
+		"way":  "folder/../folder",
 		"evil": file, "evilway": home, "loop": "loop", "evilvia": "evil",
 	} {
 		require.NoError(t, os.Symlink(to, filepath.Join(at, link)))
@@ -123,7 +124,8 @@ func TestReplace(t *testing.T) {
 	require.NoError(t, os.Link(file, filepath.Join(at, "second")))
 	theirs(t, filepath.Join(at, "evil"), filepath.Join(at, "evilway"), filepath.Join(at, "planted"))
 
-	for _, name := range []string{"new", "new", "good", "relative", "dangling", "twice", "way/other", "way/../folder/third"} {
+	for _, name := range []string{"new", "new", "good", "relative", "dangling", "twice", "way/other",
+		"way/../folder/third"} {
 		require.NoError(t, write(t, filepath.Join(at, name)), name)
 	}
 	i, err := os.Stat(own)
@@ -131,8 +133,10 @@ func TestReplace(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), i.Mode(), "an existing file keeps its mode")
 	for name, why := range map[string]string{
 		"evil": "is a link that belongs to user 65534", "evilvia": "evil is a link that belongs to user 65534",
-		"evilway/thesis": "is a link that belongs to user 65534", "planted": "it belongs to user 65534, and everybody can put files into",
-		"second": "it has a second name", "loop": "too many levels", "folder": "is a directory", "none/file": "no such file",
+		"evilway/thesis": "is a link that belongs to user 65534",
+		"planted":        "it belongs to user 65534, and everybody can put files into",
+		"second":         "it has a second name", "loop": "too many levels", "folder": "is a directory",
+		"none/file": "no such file",
 	} {
 		err := write(t, filepath.Join(at, name))
 		require.ErrorContains(t, err, why, name)

@@ -36,7 +36,8 @@ func harmless(r rune) bool {
 	case r >= 0x7f && r < 0xa0: // delete, and the controls that 8-bit terminals obey
 		return false
 	}
-	return r < 0x202a || r > 0x202e && r < 0x2066 || r > 0x2069 // embeddings, overrides and isolates of direction (Unicode UAX #9)
+	// embeddings, overrides and isolates of direction (Unicode UAX #9)
+	return r < 0x202a || r > 0x202e && r < 0x2066 || r > 0x2069
 }
 
 // cut is the number of bytes at the end of b that begin a character.

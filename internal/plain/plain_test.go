@@ -20,14 +20,15 @@ func TestText(t *testing.T) {
 		"\x1b]0;title\x07":                    `\x1b]0;title\x07`,
 		"two\r\nlines\u2028more":              `two\x0d\x0alines\u2028more`,
 		"\x7f\x00\b":                          `\x7f\x00\x08`,
-		"\x9b2J":                              `\x9b2J`,               // the control of one byte that 8-bit terminals obey
-		"\u009b2J":                            `\u009b2J`,             // the same in UTF-8
-		"Л\x9b":                               `Л\x9b`,                // 0xd0 0x9b is a letter, and a second 0x9b is none
-		"\xc0\x9b\xe0\x82\x9b":                `\xc0\x9b\xe0\x82\x9b`, // the same in longer forms, which are not UTF-8
-		"exe\u202egpj.":                       `exe\u202egpj.`,
-		"\u2066\u200b\ufeff\u00ad":            `\u2066\u200b\ufeff\u00ad`,
-		"\U000e0041":                          `\U000e0041`,
-		"\xed\xa0\x80":                        `\xed\xa0\x80`, // half of a surrogate pair
+		// the control of one byte that 8-bit terminals obey
+		"\x9b2J":                   `\x9b2J`,
+		"\u009b2J":                 `\u009b2J`,             // the same in UTF-8
+		"Л\x9b":                    `Л\x9b`,                // 0xd0 0x9b is a letter, and a second 0x9b is none
+		"\xc0\x9b\xe0\x82\x9b":     `\xc0\x9b\xe0\x82\x9b`, // the same in longer forms, which are not UTF-8
+		"exe\u202egpj.":            `exe\u202egpj.`,
+		"\u2066\u200b\ufeff\u00ad": `\u2066\u200b\ufeff\u00ad`,
+		"\U000e0041":               `\U000e0041`,
+		"\xed\xa0\x80":             `\xed\xa0\x80`, // half of a surrogate pair
 	} {
 		require.Equal(t, want, plain.Text(in), "%q", in)
 	}
@@ -83,7 +84,8 @@ func FuzzOutput(f *testing.F) {
 		all := append(append(append([]byte(nil), first...), second...), plain.Rest(left)...)
 		require.True(t, utf8.Valid(all))
 		for _, r := range string(all) {
-			require.False(t, r < 0x20 && r != '\t' && r != '\n' && r != '\r' && r != '\b' || r >= 0x7f && r < 0xa0, "%q in %q", r, all)
+			require.False(t, r < 0x20 && r != '\t' && r != '\n' && r != '\r' && r != '\b' || r >= 0x7f && r < 0xa0,
+				"%q in %q", r, all)
 		}
 		whole, end := plain.Output(b)
 		require.Equal(t, string(all), string(whole)+string(plain.Rest(end)))

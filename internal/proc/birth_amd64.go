@@ -120,7 +120,8 @@ func fork(c Cmd, files []int) (pid int, over int, b *birth, err error) {
 //go:norace
 //go:nosplit
 func setMask(to, old *uint64) {
-	call(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(old)), unsafe.Sizeof(*to))
+	call(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(old)),
+		unsafe.Sizeof(*to))
 }
 
 // call makes a system call; below 0 is -errno.
@@ -155,7 +156,8 @@ func inChild(b *birth) {
 	if r >= 0 {
 		b.step = executing
 		setMask(&b.mask, nil)
-		r = call(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(b.path)), uintptr(unsafe.Pointer(&b.argv[0])), uintptr(unsafe.Pointer(&b.env[0])), 0)
+		r = call(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(b.path)), uintptr(unsafe.Pointer(&b.argv[0])),
+			uintptr(unsafe.Pointer(&b.env[0])), 0)
 	}
 	b.errno = -r
 	for {

@@ -13,7 +13,8 @@ type birth struct{}
 // fork stops this process for as long as an exec takes. One that hangs leaves an agent
 // that hangs, which its reaper ends.
 func fork(c Cmd, files []int) (pid, over int, b *birth, err error) {
-	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Sys: &syscall.SysProcAttr{Setsid: c.Setsid || c.Terminal, Setctty: c.Terminal, Setpgid: c.Setpgid && !c.Terminal}}
+	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Sys: &syscall.SysProcAttr{Setsid: c.Setsid || c.Terminal,
+		Setctty: c.Terminal, Setpgid: c.Setpgid && !c.Terminal}}
 	for _, f := range files {
 		attr.Files = append(attr.Files, uintptr(f))
 	}

@@ -25,7 +25,8 @@ func stuck(t *testing.T) (dir string, server *Process, end func()) {
 	goTool, err := exec.LookPath("go")
 	require.NoError(t, err)
 	program := filepath.Join(t.TempDir(), "stuck")
-	build, err := Start(Cmd{Path: goTool, Argv: []string{"go", "build", "-o", program, "ibrun/test/stuck"}, Env: os.Environ(), Files: []*os.File{nil, os.Stdout, os.Stderr}})
+	build, err := Start(Cmd{Path: goTool, Argv: []string{"go", "build", "-o", program, "ibrun/test/stuck"},
+		Env: os.Environ(), Files: []*os.File{nil, os.Stdout, os.Stderr}})
 	require.NoError(t, err)
 	<-build.Done()
 	require.Equal(t, 0, build.Status().ExitStatus())
@@ -95,7 +96,8 @@ func TestProgramHangs(t *testing.T) {
 func TestLimitOfFiles(t *testing.T) {
 	const inner = "IBRUN_TEST_LIMIT_OF_FILES"
 	if os.Getenv(inner) == "" {
-		p, line := shell(t, "ulimit -S -n 100; "+inner+"=1 exec /proc/"+strconv.Itoa(os.Getpid())+"/exe -test.run='^TestLimitOfFiles$'")
+		p, line := shell(t, "ulimit -S -n 100; "+inner+"=1 exec /proc/"+strconv.Itoa(os.Getpid())+
+			"/exe -test.run='^TestLimitOfFiles$'")
 		require.Equal(t, "100", line())
 		require.Equal(t, 0, ended(t, p).ExitStatus())
 		return
@@ -103,7 +105,8 @@ func TestLimitOfFiles(t *testing.T) {
 	var l syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l))
 	require.Greater(t, l.Cur, uint64(100))
-	p, err := Start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", "ulimit -S -n"}, Files: []*os.File{nil, os.Stdout, os.Stderr}})
+	p, err := Start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", "ulimit -S -n"}, Files: []*os.File{nil, os.Stdout,
+		os.Stderr}})
 	require.NoError(t, err)
 	require.Equal(t, 0, ended(t, p).ExitStatus())
 }

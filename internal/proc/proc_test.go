@@ -26,7 +26,8 @@ func shell(t *testing.T, script string) (*Process, func() string) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer w.Close()
-	p, err := Start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Files: []*os.File{nil, w, w}, Setsid: true, Env: []string{"PATH=/usr/bin:/bin"}})
+	p, err := Start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Files: []*os.File{nil, w, w}, Setsid: true,
+		Env: []string{"PATH=/usr/bin:/bin"}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		p.SignalGroup(syscall.SIGKILL)
@@ -99,7 +100,9 @@ func TestNothingElseIsInherited(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	p, err := Start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", `for fd in 0 1 2 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$fd ] && echo $fd; done; echo "$A"`}, Env: []string{"A=b"}, Files: []*os.File{nil, w}})
+	p, err := Start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c",
+		`for fd in 0 1 2 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$fd ] && echo $fd; done; echo "$A"`}, Env: []string{"A=b"},
+		Files: []*os.File{nil, w}})
 	require.NoError(t, err)
 	w.Close()
 	ended(t, p)
@@ -112,7 +115,10 @@ func TestNothingElseIsInherited(t *testing.T) {
 // A signal to the group reaches what the process has started; one to the
 // process does not.
 func TestSignalsToGroups(t *testing.T) {
-	p, line := shell(t, `trap "echo self" TERM; sh -c 'exec 2>/dev/null; trap "echo child; exit" TERM; echo ready; while :; do sleep 0.01; done' & wait $!; wait $!`)
+	p,
+		line := shell(t,
+		`trap "echo self" TERM; sh -c 'exec 2>/dev/null; trap "echo child; exit" TERM; echo ready; while :; do sleep `+
+			`0.01; done' & wait $!; wait $!`)
 	require.Equal(t, "ready", line())
 	p.Signal(syscall.SIGTERM)
 	require.Equal(t, "self", line())
@@ -147,7 +153,8 @@ func TestDescendants(t *testing.T) {
 	require.False(t, zombie(grandchild), "it was spared")
 	require.Empty(t, KillDescendants(patience))
 	require.True(t, ended(t, p).Signaled())
-	require.Eventually(t, func() bool { return zombie(grandchild) && childless() }, patience, time.Millisecond, "adopted orphans are reaped")
+	require.Eventually(t, func() bool { return zombie(grandchild) && childless() }, patience, time.Millisecond,
+		"adopted orphans are reaped")
 	require.Empty(t, KillDescendants(patience))
 }
 

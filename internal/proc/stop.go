@@ -20,7 +20,8 @@ func StopDescendants(most time.Duration, spare ...int) {
 // that have not stopped yet; later ones only what was stopped and not seen before,
 // since a program that runs forks on.
 func ContinueDescendants(most time.Duration, spare ...int) {
-	signalDescendants(most, syscall.SIGCONT, func(pid int, first bool) bool { return first || state(pid) == 'T' }, spare)
+	signalDescendants(most, syscall.SIGCONT, func(pid int, first bool) bool { return first || state(pid) == 'T' },
+		spare)
 }
 
 // signalDescendants sends a signal once to each process below this one that wants

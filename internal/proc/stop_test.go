@@ -22,7 +22,10 @@ func TestStopDescendants(t *testing.T) {
 		}
 		return list
 	}
-	_, line := shell(t, `trap : TSTP CONT; echo $$; setsid sh -c 'echo $$; while :; do sleep 0.01; done' & while :; do sleep 0.01; done`)
+	_,
+		line := shell(t,
+		`trap : TSTP CONT; echo $$; setsid sh -c 'echo $$; while :; do sleep 0.01; done' & `+
+			`while :; do sleep 0.01; done`)
 	below := pids(line, 2)
 	t.Cleanup(func() { // its session is another one
 		for _, pid := range below {

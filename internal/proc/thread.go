@@ -54,7 +54,8 @@ type station struct {
 // newStation is the calling thread's, which must be locked.
 func newStation() *station {
 	mask := make([]uint64, cpuset.Max/64)
-	n, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, 0, uintptr(8*len(mask)), uintptr(unsafe.Pointer(&mask[0])))
+	n, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, 0, uintptr(8*len(mask)),
+		uintptr(unsafe.Pointer(&mask[0])))
 	if errno != 0 {
 		n = 0
 	}
@@ -93,7 +94,8 @@ func (s *station) become(t Thread) error {
 }
 
 func setAffinity(mask []uint64) error {
-	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_SETAFFINITY, 0, uintptr(8*len(mask)), uintptr(unsafe.Pointer(&mask[0])))
+	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_SETAFFINITY, 0, uintptr(8*len(mask)),
+		uintptr(unsafe.Pointer(&mask[0])))
 	if errno != 0 {
 		return errno
 	}

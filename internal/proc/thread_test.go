@@ -68,7 +68,8 @@ func TestMemoryPolicyIsInherited(t *testing.T) {
 
 func TestPolicyInWords(t *testing.T) {
 	require.Equal(t, []string{"", "prefer 2", "interleave 0-1"}, []string{
-		Thread{}.Policy(), Thread{Mems: cpuset.Of(2)}.Policy(), Thread{Mems: cpuset.Of(0, 1), Interleave: true}.Policy(),
+		Thread{}.Policy(), Thread{Mems: cpuset.Of(2)}.Policy(), Thread{Mems: cpuset.Of(0, 1),
+			Interleave: true}.Policy(),
 	})
 }
 

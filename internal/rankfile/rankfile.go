@@ -33,7 +33,7 @@ func File(name string, content []byte) ([]Entry, error) {
 		}
 		rank, e, err := entry(line)
 		if _, twice := lines[rank]; err == nil && twice {
-			err = fmt.Errorf("rank %d stands in two lines", rank)
+			err = fmt.Errorf("rank %d has two lines", rank)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, i+1, err)
@@ -42,7 +42,7 @@ func File(name string, content []byte) ([]Entry, error) {
 		most = max(most, rank)
 	}
 	if most < 0 {
-		return nil, fmt.Errorf("%s: names no rank", name)
+		return nil, fmt.Errorf("%s: no rank in it", name)
 	}
 	all := make([]Entry, len(lines))
 	for rank := range all {
@@ -60,20 +60,20 @@ func entry(line string) (rank int, e Entry, err error) {
 	rest, ok := strings.CutPrefix(line, "rank")
 	number, rest, has := strings.Cut(rest, "=")
 	if !ok || !has {
-		return 0, e, fmt.Errorf("%q is not understood: %s", line, form)
+		return 0, e, fmt.Errorf("invalid line %q: %s", line, form)
 	}
 	if rank, err = strconv.Atoi(strings.TrimSpace(number)); err != nil || rank < 0 || rank >= MaxRanks {
-		return 0, e, fmt.Errorf("%q is not a rank: %s", strings.TrimSpace(number), form)
+		return 0, e, fmt.Errorf("invalid rank %q: %s", strings.TrimSpace(number), form)
 	}
 	host, slots, has := strings.Cut(rest, "slot")
 	slots, equals := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(slots, "s")), "=")
 	e.Host, e.Slots = strings.TrimSpace(host), strings.ReplaceAll(strings.TrimSpace(slots), " ", "")
 	if e.Host == "" || !has || !equals {
-		return 0, e, fmt.Errorf("%q is not understood: %s", line, form)
+		return 0, e, fmt.Errorf("invalid line %q: %s", line, form)
 	}
 	if index, relative := strings.CutPrefix(e.Host, "+n"); relative {
 		if e.Index, err = strconv.Atoi(index); err != nil || e.Index < 0 {
-			return 0, e, fmt.Errorf("%q is no host of the list: write +n0 for the first", e.Host)
+			return 0, e, fmt.Errorf("no such host %q in the list: write +n0 for the first", e.Host)
 		}
 		e.Host = ""
 	}
@@ -114,7 +114,7 @@ func Slots(text string) (all []Slot, err error) {
 			}
 			last, err := index(hi)
 			if err != nil || last < s.First {
-				return nil, fmt.Errorf("slot %q: %q is not a range of cores", text, span)
+				return nil, fmt.Errorf("invalid slot %q: %q is not a range of cores", text, span)
 			}
 			s.Count = last - s.First + 1
 			all = append(all, s)
@@ -126,7 +126,7 @@ func Slots(text string) (all []Slot, err error) {
 func index(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n >= maxIndex || text[0] == '+' {
-		return 0, fmt.Errorf("slot: %q is not the number of a core: write 0:1-3 (package:cores) or 2-4", text)
+		return 0, fmt.Errorf("invalid core %q in slot: write 0:1-3 (package:cores) or 2-4", text)
 	}
 	return n, nil
 }

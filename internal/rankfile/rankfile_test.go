@@ -7,30 +7,34 @@ import (
 )
 
 func TestFile(t *testing.T) {
-	got, err := File("f", []byte("# all\nrank 1=b slot=1:0-2\r\n\nrank 0 = a slots = 0:0,1 # x\nrank 2=+n3 slot=2-4\nrank 3=a slot=0:*;1:2\n"))
+	got,
+		err := File("f",
+		[]byte("# all\nrank 1=b slot=1:0-2\r\n\nrank 0 = a slots = 0:0,1 # x\nrank 2=+n3 slot=2-4\nrank 3=a "+
+			"slot=0:*;1:2\n"))
 	require.NoError(t, err)
 	require.Equal(t, []Entry{
-		{Host: "a", Slots: "0:0,1"}, {Host: "b", Slots: "1:0-2"}, {Index: 3, Slots: "2-4"}, {Host: "a", Slots: "0:*;1:2"},
+		{Host: "a", Slots: "0:0,1"}, {Host: "b", Slots: "1:0-2"}, {Index: 3, Slots: "2-4"},
+		{Host: "a", Slots: "0:*;1:2"},
 	}, got)
 	for text, why := range map[string]string{
-		"":                                   "f: names no rank",
+		"":                                   "f: no rank in it",
 		"rank 1=a slot=0":                    "f: rank 0 is missing, and there is a rank 1",
-		"rank 0=a slot=0\nrank 0=b slot=0":   "f:2: rank 0 stands in two lines",
-		"rank 0=a":                           "is not understood",
-		"rank 0=a slot":                      "is not understood",
-		"rank 0= slot=0":                     "is not understood",
-		"rang 0=a slot=0":                    "is not understood",
-		"rank x=a slot=0":                    "is not a rank",
-		"rank -1=a slot=0":                   "is not a rank",
-		"rank 99999999=a slot=0":             "is not a rank",
-		"rank 0=a slot=":                     "is not the number of a core",
-		"rank 0=a slot=p0":                   "is not the number of a core",
-		"rank 0=a slot=0:":                   "is not the number of a core",
+		"rank 0=a slot=0\nrank 0=b slot=0":   "f:2: rank 0 has two lines",
+		"rank 0=a":                           "invalid line",
+		"rank 0=a slot":                      "invalid line",
+		"rank 0= slot=0":                     "invalid line",
+		"rang 0=a slot=0":                    "invalid line",
+		"rank x=a slot=0":                    "invalid rank",
+		"rank -1=a slot=0":                   "invalid rank",
+		"rank 99999999=a slot=0":             "invalid rank",
+		"rank 0=a slot=":                     "invalid core",
+		"rank 0=a slot=p0":                   "invalid core",
+		"rank 0=a slot=0:":                   "invalid core",
 		"rank 0=a slot=2-1":                  "is not a range of cores",
-		"rank 0=a slot=0:1:2":                "is not the number of a core",
-		"rank 0=a slot=+1":                   "is not the number of a core",
-		"rank 0=+nx slot=1":                  "is no host of the list",
-		"rank 0=a slot=99999999999999999999": "is not the number of a core",
+		"rank 0=a slot=0:1:2":                "invalid core",
+		"rank 0=a slot=+1":                   "invalid core",
+		"rank 0=+nx slot=1":                  "no such host",
+		"rank 0=a slot=99999999999999999999": "invalid core",
 	} {
 		_, err := File("f", []byte(text))
 		require.ErrorContains(t, err, why, text)

@@ -159,7 +159,8 @@ func (r *reader) hostName() (string, error) {
 		name = strings.NewReplacer("%%", "%", "%h", r.alias).Replace(v[0])
 	}
 	name = strings.ToLower(name)
-	if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, "%/ '\"`$\\;&<>|(){}") && net.ParseIP(name) == nil {
+	if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, "%/ '\"`$\\;&<>|(){}") &&
+		net.ParseIP(name) == nil {
 		return "", r.unfit("hostname", "is not a plain name")
 	}
 	return name, nil
@@ -195,7 +196,8 @@ func (r *reader) config() (*Config, error) {
 	c.Strict = strictness[strings.ToLower(r.first("stricthostkeychecking", "ask"))]
 	c.HashHosts, c.IdentitiesOnly = r.is("hashknownhosts"), r.is("identitiesonly")
 	c.Kex, c.Ciphers, c.MACs = r.first("kexalgorithms", ""), r.first("ciphers", ""), r.first("macs", "")
-	c.HostKeys, c.PublicKeys, c.CASignatures = r.first("hostkeyalgorithms", ""), r.first("pubkeyacceptedalgorithms", ""), r.first("casignaturealgorithms", "")
+	c.HostKeys, c.PublicKeys, c.CASignatures = r.first("hostkeyalgorithms", ""), r.first("pubkeyacceptedalgorithms",
+		""), r.first("casignaturealgorithms", "")
 	c.MinRSABits = number(r.first("requiredrsasize", "1024"))
 	c.AliveCount = number(r.first("serveralivecountmax", "3"))
 	c.Attempts = max(1, number(r.first("connectionattempts", "1")))
@@ -228,7 +230,8 @@ func (r *reader) methods(c *Config) error {
 	if !MatchList("publickey", prefer) {
 		return r.unfit("preferredauthentications", "has no public keys")
 	}
-	for _, m := range []struct{ key, name string }{{"gssapiauthentication", "gssapi-with-mic"}, {"hostbasedauthentication", "hostbased"}} {
+	for _, m := range []struct{ key, name string }{{"gssapiauthentication", "gssapi-with-mic"},
+		{"hostbasedauthentication", "hostbased"}} {
 		if r.is(m.key) && MatchList(m.name, prefer) {
 			c.OtherAuth = append(c.OtherAuth, m.name)
 		}
@@ -300,7 +303,8 @@ func (r *reader) paths(c *Config) (err error) {
 	if err := all("userknownhostsfile", &c.KnownHosts, "~/.ssh/known_hosts", "~/.ssh/known_hosts2"); err != nil {
 		return err
 	}
-	if err := all("globalknownhostsfile", &c.GlobalHosts, "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"); err != nil {
+	if err := all("globalknownhostsfile", &c.GlobalHosts, "/etc/ssh/ssh_known_hosts",
+		"/etc/ssh/ssh_known_hosts2"); err != nil {
 		return err
 	}
 	switch v := r.first("identityagent", "SSH_AUTH_SOCK"); {

@@ -16,7 +16,10 @@ func place(t *testing.T, user, system string) System {
 	require.NoError(t, os.Mkdir(filepath.Join(home, ".ssh"), 0o700))
 	s := System{
 		Home: home, User: "me", UID: os.Getuid(), Host: "front.site.org", UserFile: filepath.Join(home, ".ssh/config"),
-		SystemFile: filepath.Join(home, "system"), Getenv: func(n string) string { return map[string]string{"X": "x", "SSH_AUTH_SOCK": "/sock"}[n] },
+		SystemFile: filepath.Join(home, "system"), Getenv: func(n string) string {
+			return map[string]string{"X": "x",
+				"SSH_AUTH_SOCK": "/sock"}[n]
+		},
 	}
 	require.NoError(t, os.WriteFile(s.UserFile, []byte(user), 0o600))
 	require.NoError(t, os.WriteFile(s.SystemFile, []byte(system), 0o644))
@@ -45,7 +48,8 @@ func TestDefaults(t *testing.T) {
 // The user's file comes before the system's, options before both, and what the
 // caller gives before all.
 func TestOrder(t *testing.T) {
-	s := place(t, "Host n*\n Port 1\n User one\n IdentityFile ~/a\n", "Port 2\nUser two\nHostKeyAlias k\nIdentityFile %d/%r-%h-%p-%n-%L-%u-%k-%%-${X}\n")
+	s := place(t, "Host n*\n Port 1\n User one\n IdentityFile ~/a\n",
+		"Port 2\nUser two\nHostKeyAlias k\nIdentityFile %d/%r-%h-%p-%n-%L-%u-%k-%%-${X}\n")
 	c, err := Resolve(s, "n1", "", nil)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, c.Port)
@@ -71,9 +75,13 @@ func TestOrder(t *testing.T) {
 func TestDistributions(t *testing.T) {
 	s := place(t, "", "")
 	policy := filepath.Join(s.Home, "policy")
-	require.NoError(t, os.WriteFile(policy, []byte("Ciphers aes256-gcm@openssh.com,aes256-ctr\nMACs hmac-sha2-256\nGSSAPIKexAlgorithms gss-nistp256-sha256-\n"+
-		"KexAlgorithms curve25519-sha256\nPubkeyAcceptedAlgorithms ssh-ed25519,rsa-sha2-256\nCASignatureAlgorithms ssh-ed25519\nRequiredRSASize 2048\n"), 0o644))
-	require.NoError(t, os.WriteFile(s.SystemFile, []byte("Match final all\n Include "+policy+"\n GSSAPIAuthentication yes\n ForwardX11Trusted yes\n"+
+	require.NoError(t, os.WriteFile(policy,
+		[]byte("Ciphers aes256-gcm@openssh.com,aes256-ctr\nMACs hmac-sha2-256\nGSSAPIKexAlgorithms "+
+			"gss-nistp256-sha256-\n"+
+			"KexAlgorithms curve25519-sha256\nPubkeyAcceptedAlgorithms "+
+			"ssh-ed25519,rsa-sha2-256\nCASignatureAlgorithms ssh-ed25519\nRequiredRSASize 2048\n"), 0o644))
+	require.NoError(t, os.WriteFile(s.SystemFile, []byte("Match final all\n Include "+policy+
+		"\n GSSAPIAuthentication yes\n ForwardX11Trusted yes\n"+
 		" SendEnv LANG LC_*\nHost *\n HashKnownHosts yes\n"), 0o644))
 	c, err := Resolve(s, "n", "", nil)
 	require.NoError(t, err)
@@ -126,8 +134,10 @@ func TestPatterns(t *testing.T) {
 		s, pattern string
 		fits       bool
 	}{
-		{"node1", "node?", true}, {"node", "node?", false}, {"node12", "node?", false}, {"a.b.c", "*.c", true}, {"abc", "a*b*c", true},
-		{"ac", "a*b*c", false}, {"", "*", true}, {"", "", true}, {"a", "", false}, {"[n]:22", "[n]:*", true}, {"aab", "*ab", true},
+		{"node1", "node?", true}, {"node", "node?", false}, {"node12", "node?", false}, {"a.b.c", "*.c", true},
+		{"abc", "a*b*c", true},
+		{"ac", "a*b*c", false}, {"", "*", true}, {"", "", true}, {"a", "", false}, {"[n]:22", "[n]:*", true},
+		{"aab", "*ab", true},
 	} {
 		require.Equal(t, c.fits, Match(c.s, c.pattern), "%s %s", c.s, c.pattern)
 	}
@@ -162,14 +172,16 @@ func TestWords(t *testing.T) {
 
 // Whatever a file holds, reading it ends, and what comes out is usable.
 func FuzzResolve(f *testing.F) {
-	for _, seed := range []string{"Host a\nPort 1", "Match all\nUser b", "Include config\n", "IdentityFile \"%d/%h\"", "RekeyLimit 1G none", "ConnectTimeout 1w2d", "ConnectTimeout 9999w9999w"} {
+	for _, seed := range []string{"Host a\nPort 1", "Match all\nUser b", "Include config\n", "IdentityFile \"%d/%h\"",
+		"RekeyLimit 1G none", "ConnectTimeout 1w2d", "ConnectTimeout 9999w9999w"} {
 		f.Add(seed)
 	}
 	home := f.TempDir()
 	name := filepath.Join(home, "config")
 	f.Fuzz(func(t *testing.T, text string) {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
-		s := System{Home: home, User: "me", Host: "h", Getenv: func(string) string { return "" }, SystemFile: name, UserFile: filepath.Join(home, "none")}
+		s := System{Home: home, User: "me", Host: "h", Getenv: func(string) string { return "" }, SystemFile: name,
+			UserFile: filepath.Join(home, "none")}
 		c, err := Resolve(s, "a", "", nil)
 		if err != nil {
 			var u *Unfit

@@ -18,10 +18,12 @@ const (
 var keywords = map[string]kind{
 	"hostname": word, "user": word, "port": word, "identityfile": many, "certificatefile": many, "identitiesonly": flag,
 	"identityagent": word, "userknownhostsfile": list, "globalknownhostsfile": list, "stricthostkeychecking": word,
-	"hostkeyalias": word, "hashknownhosts": flag, "kexalgorithms": word, "ciphers": word, "macs": word, "hostkeyalgorithms": word,
+	"hostkeyalias": word, "hashknownhosts": flag, "kexalgorithms": word, "ciphers": word, "macs": word,
+	"hostkeyalgorithms":        word,
 	"pubkeyacceptedalgorithms": word, "casignaturealgorithms": word, "requiredrsasize": word, "connecttimeout": word,
-	"serveralivecountmax": word, "addressfamily": word, "bindaddress": word, "connectionattempts": word, "sendenv": many,
-	"setenv": list, "gssapiauthentication": flag, "hostbasedauthentication": flag, "preferredauthentications": word,
+	"serveralivecountmax": word, "addressfamily": word, "bindaddress": word, "connectionattempts": word,
+	"sendenv": many,
+	"setenv":  list, "gssapiauthentication": flag, "hostbasedauthentication": flag, "preferredauthentications": word,
 	"tcpkeepalive": flag, "rekeylimit": list, "ignoreunknown": word,
 
 	// Our flags for ssh decide these: -T -x -a -e none, BatchMode, ServerAliveInterval.
@@ -29,17 +31,26 @@ var keywords = map[string]kind{
 	"forwardagent": harmless, "escapechar": harmless, "batchmode": harmless, "serveraliveinterval": harmless,
 	"xauthlocation": harmless, "enableescapecommandline": harmless,
 	// These concern terminals, people, forwarding that is not asked for, and what is printed.
-	"passwordauthentication": harmless, "kbdinteractiveauthentication": harmless, "challengeresponseauthentication": harmless,
-	"kbdinteractivedevices": harmless, "numberofpasswordprompts": harmless, "visualhostkey": harmless, "loglevel": harmless, "logverbose": harmless,
-	"syslogfacility": harmless, "fingerprinthash": harmless, "compression": harmless, "compressionlevel": harmless, "gatewayports": harmless,
-	"clearallforwardings": harmless, "exitonforwardfailure": harmless, "permitremoteopen": harmless, "streamlocalbindmask": harmless,
-	"streamlocalbindunlink": harmless, "tunneldevice": harmless, "obscurekeystroketiming": harmless, "controlpersist": harmless,
-	"gssapidelegatecredentials": harmless, "gssapikexalgorithms": harmless, "gssapitrustdns": harmless, "gssapirenewalforcesrekey": harmless,
-	"gssapiclientidentity": harmless, "gssapiserveridentity": harmless, "hostbasedacceptedalgorithms": harmless,
-	"hostbasedkeytypes": harmless, "ipqos": harmless, "updatehostkeys": harmless, "addkeystoagent": harmless, "securitykeyprovider": harmless,
-	"canonicaldomains": harmless, "canonicalizefallbacklocal": harmless, "canonicalizemaxdots": harmless, "canonicalizepermittedcnames": harmless,
-	"protocol": harmless, "rhostsrsaauthentication": harmless, "rsaauthentication": harmless, "useprivilegedport": harmless,
-	"warnweakcrypto": harmless, "proxyusefdpass": harmless, "enablesshkeysign": harmless, "noneenabled": harmless,
+	"passwordauthentication": harmless, "kbdinteractiveauthentication": harmless,
+	"challengeresponseauthentication": harmless,
+	"kbdinteractivedevices":           harmless, "numberofpasswordprompts": harmless, "visualhostkey": harmless,
+	"loglevel": harmless, "logverbose": harmless,
+	"syslogfacility": harmless, "fingerprinthash": harmless, "compression": harmless, "compressionlevel": harmless,
+	"gatewayports":        harmless,
+	"clearallforwardings": harmless, "exitonforwardfailure": harmless, "permitremoteopen": harmless,
+	"streamlocalbindmask":   harmless,
+	"streamlocalbindunlink": harmless, "tunneldevice": harmless, "obscurekeystroketiming": harmless,
+	"controlpersist":            harmless,
+	"gssapidelegatecredentials": harmless, "gssapikexalgorithms": harmless, "gssapitrustdns": harmless,
+	"gssapirenewalforcesrekey": harmless,
+	"gssapiclientidentity":     harmless, "gssapiserveridentity": harmless, "hostbasedacceptedalgorithms": harmless,
+	"hostbasedkeytypes": harmless, "ipqos": harmless, "updatehostkeys": harmless, "addkeystoagent": harmless,
+	"securitykeyprovider": harmless,
+	"canonicaldomains":    harmless, "canonicalizefallbacklocal": harmless, "canonicalizemaxdots": harmless,
+	"canonicalizepermittedcnames": harmless,
+	"protocol":                    harmless, "rhostsrsaauthentication": harmless, "rsaauthentication": harmless,
+	"useprivilegedport": harmless,
+	"warnweakcrypto":    harmless, "proxyusefdpass": harmless, "enablesshkeysign": harmless, "noneenabled": harmless,
 }
 
 // unless are keywords that only a value of these keeps from being left to ssh.
@@ -67,8 +78,9 @@ var unless = map[string][]string{
 
 // alias are old names.
 var alias = map[string]string{
-	"pubkeyacceptedkeytypes": "pubkeyacceptedalgorithms", "globalknownhostsfile2": "globalknownhostsfile", "userknownhostsfile2": "userknownhostsfile",
-	"identityfile2": "identityfile", "dsaauthentication": "pubkeyauthentication",
+	"pubkeyacceptedkeytypes": "pubkeyacceptedalgorithms", "globalknownhostsfile2": "globalknownhostsfile",
+	"userknownhostsfile2": "userknownhostsfile",
+	"identityfile2":       "identityfile", "dsaauthentication": "pubkeyauthentication",
 }
 
 // yes and no, as OpenSSH takes them for a flag.

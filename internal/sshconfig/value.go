@@ -40,7 +40,8 @@ const week = 7 * 24 * time.Hour
 func seconds(v string) time.Duration {
 	total, n := time.Duration(0), ""
 	for _, c := range v + "s" {
-		unit := map[rune]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': week}[c|0x20]
+		unit := map[rune]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour,
+			'w': week}[c|0x20]
 		switch {
 		case c >= '0' && c <= '9':
 			n += string(c)

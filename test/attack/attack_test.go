@@ -215,7 +215,8 @@ func provokeStorm(s *stage) {
 	require.NoError(s.t, err, out)
 	storm, end := s.begin(node, "storm", attackerID, "/nowhere")
 	s.await("a storm kills and removes", func() bool {
-		return regexp.MustCompile(`kill \d+ done`).MatchString(storm.String()) && strings.Contains(storm.String(), "removal of /tmp/file done")
+		return regexp.MustCompile(`kill \d+ done`).MatchString(storm.String()) && strings.Contains(storm.String(),
+			"removal of /tmp/file done")
 	})
 	end()
 	endSleep()

@@ -16,7 +16,8 @@ func plantProgram(s *stage, _ *job) {
 	s.root(node, "rm", "-r", home+"/.cache") // where it would be found first
 	out, err := s.Command(s.t.Context(), "sh", "-c", "install -D -o "+victimID+" "+s.ibrun+" "+at).CombinedOutput()
 	require.NoError(s.t, err, "%s", out)
-	out2, err := s.by(attackerID, node, "sh", "-c", `mkdir -m 755 /dev/shm/bin && printf '#!/bin/sh\nid -un >>`+mark+`; chmod 666 `+mark+`\nexit 1\n' >`+at+` && chmod 755 `+at)
+	out2, err := s.by(attackerID, node, "sh", "-c", `mkdir -m 755 /dev/shm/bin && printf '#!/bin/sh\nid -un >>`+mark+
+		`; chmod 666 `+mark+`\nexit 1\n' >`+at+` && chmod 755 `+at)
 	require.NoError(s.t, err, out2)
 	_, _ = s.by(victimID, node, "sh", "-c", "test -x "+at+" && "+at)
 	require.Equal(s.t, victim+"\n", s.root(node, "cat", mark), "a program that is run without a look at its owner")
@@ -38,7 +39,10 @@ func swapShipped(s *stage, _ *job) {
 	defer s.root(node, "rm", home+"/.cache")
 	out, end := s.begin(node, "swap", "weak", "/tmp")
 	s.root(node, "sh", "-c", "mkdir -m 777 /tmp/weak.1")
-	s.await("a folder that everybody can write to is taken", func() bool { return s.root(node, "ls", "/tmp/weak.1") != "" })
+	s.await("a folder that everybody can write to is taken", func() bool {
+		return s.root(node, "ls",
+			"/tmp/weak.1") != ""
+	})
 	end()
 	require.Contains(s.t, out.String(), "swapped")
 	s.root(node, "sh", "-c", "rm -rf /tmp/weak*")
@@ -70,15 +74,18 @@ func linkOutput(s *stage, _ *job) {
 	}
 	link("/tmp/log")
 	_, err := s.by(victimID, node, "sh", "-c", "echo log >/tmp/log")
-	require.Equal(s.t, linksFollowed(s.t), err == nil && !intact(), "a program that does not look writes through the link")
+	require.Equal(s.t, linksFollowed(s.t), err == nil && !intact(),
+		"a program that does not look writes through the link")
 	intact = s.decoy(node, home+"/work/decoy")
 
 	link("/tmp/out.0")
-	out, err := s.by(attackerID, node, "sh", "-c", "ln -s "+home+" /tmp/way; install -m 666 /dev/null /tmp/mine.0; mkfifo -m 666 /tmp/pipe.0")
+	out, err := s.by(attackerID, node, "sh", "-c", "ln -s "+home+
+		" /tmp/way; install -m 666 /dev/null /tmp/mine.0; mkfifo -m 666 /tmp/pipe.0")
 	require.NoError(s.t, err, out)
 	for pattern, why := range map[string]string{
-		"/tmp/out.%r": "is a link that belongs to user " + attackerID, "/tmp/way/work/decoy": "is a link that belongs to user " + attackerID,
-		"/tmp/mine.%r": "it belongs to user " + attackerID, "/tmp/pipe.%r": "it belongs to user " + attackerID,
+		"/tmp/out.%r":         "is a link that belongs to user " + attackerID,
+		"/tmp/way/work/decoy": "is a link that belongs to user " + attackerID,
+		"/tmp/mine.%r":        "it belongs to user " + attackerID, "/tmp/pipe.%r": "it belongs to user " + attackerID,
 	} {
 		for _, option := range []string{"--output", "--error"} {
 			j := s.run("--hosts", node, "-n", "1", option, pattern, "hostname")
@@ -123,7 +130,8 @@ func linkLeftovers(s *stage, _ *job) {
 	intact := s.decoy(node, fmt.Sprintf("%s/work/%s/%s/0/decoy", home, family, number))
 	for _, line := range []string{
 		"d=/tmp/ompi.x." + victimID + "; mkdir $d; ln -s " + home + "/work/" + family + " $d/" + family,
-		"d=/tmp/ompi." + node + "." + victimID + "; mkdir -p $d/" + family + "; ln -s " + home + "/work/" + family + "/" + number + " $d/" + family + "/" + number,
+		"d=/tmp/ompi." + node + "." + victimID + "; mkdir -p $d/" + family + "; ln -s " + home + "/work/" + family +
+			"/" + number + " $d/" + family + "/" + number,
 	} {
 		out, err := s.by(attackerID, node, "sh", "-c", line)
 		require.NoError(s.t, err, out)

@@ -81,7 +81,8 @@ func newStage(t *testing.T) *stage {
 		s.root(node, "sh", "-c", prepare)
 	}
 	s.ibrun = home + "/bin/ibrun"
-	front := prepare + " && install -D " + binary + " " + s.ibrun + " && chown -R " + victimID + " " + home + " && mkdir -m 1777 " + scratch
+	front := prepare + " && install -D " + binary + " " + s.ibrun + " && chown -R " + victimID + " " + home +
+		" && mkdir -m 1777 " + scratch
 	out, err := s.Command(t.Context(), "sh", "-c", front).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, os.Remove(binary))
@@ -211,7 +212,8 @@ type job struct {
 func (s *stage) run(args ...string) *job {
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	s.t.Cleanup(cancel)
-	j := &job{s: s, cmd: s.Command(ctx, as(victimID, append([]string{s.ibrun}, args...)...)...), over: make(chan struct{})}
+	j := &job{s: s, cmd: s.Command(ctx, as(victimID, append([]string{s.ibrun}, args...)...)...),
+		over: make(chan struct{})}
 	j.cmd.Dir = "/"
 	j.cmd.Stdout, j.cmd.Stderr = &j.out, &j.err
 	var err error

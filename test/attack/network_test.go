@@ -20,7 +20,10 @@ func spoofDatagrams(s *stage, j *job) {
 	sent := s.root(own, s.self, ":as", "spoof", s.Address(s.Nodes()[0])+":7777", s.Address(node)+":9999", "68656c6c6f")
 	require.Contains(s.t, sent, "sent ")
 	forged := `"hello" from ` + s.Address(s.Nodes()[0]) + ":7777\n"
-	s.await("a program that believes the address believes it", func() bool { return strings.Contains(heard.String(), forged) })
+	s.await("a program that believes the address believes it", func() bool {
+		return strings.Contains(heard.String(),
+			forged)
+	})
 	end()
 
 	for _, port := range s.ports(node, "udp", "07") {
@@ -95,7 +98,8 @@ func guessPMI(s *stage, _ *job) {
 	out, err := s.by(victimID, node, s.self, ":as", "guess", port, id)
 	require.NoError(s.t, err, out)
 	require.NotContains(s.t, out, "heard 0 bytes", "the rank's own user is answered")
-	require.Equal(s.t, 1, strings.Count(j.err.String(), "user "+attackerID+" of this node calls PMI_PORT"), j.err.String())
+	require.Equal(s.t, 1, strings.Count(j.err.String(), "user "+attackerID+" of this node calls PMI_PORT"),
+		j.err.String())
 	require.NoError(s.t, j.cmd.Process.Signal(syscall.SIGTERM))
 	<-j.over
 }
@@ -103,8 +107,10 @@ func guessPMI(s *stage, _ *job) {
 // evilHosts gives the victim a host file with options and commands.
 func evilHosts(s *stage, _ *job) {
 	for _, line := range []string{
-		"-oProxyCommand=touch${IFS}/run/scratch/ran", "node0001 -oProxyCommand=touch", "x@-oProxyCommand=touch", "$(touch /run/scratch/ran)",
-		"`touch /run/scratch/ran`", "node0001;touch /run/scratch/ran", "node0001\\x9b2J", "node0001 user=-oProxyCommand=x",
+		"-oProxyCommand=touch${IFS}/run/scratch/ran", "node0001 -oProxyCommand=touch", "x@-oProxyCommand=touch",
+		"$(touch /run/scratch/ran)",
+		"`touch /run/scratch/ran`", "node0001;touch /run/scratch/ran", "node0001\\x9b2J",
+		"node0001 user=-oProxyCommand=x",
 	} {
 		script := `printf '%b\n' "$0" >/run/scratch/hosts && chmod 644 /run/scratch/hosts`
 		out, err := s.Command(s.t.Context(), as(attackerID, "sh", "-c", script, line)...).CombinedOutput()
@@ -132,8 +138,10 @@ func evilMachine(s *stage, _ *job) {
 	for _, p := range s.server(own) {
 		require.NoError(s.t, syscall.Kill(p.Pid, syscall.SIGKILL))
 	}
-	s.root(own, "sh", "-c", "ssh-keygen -q -t ed25519 -N '' -f /run/evil && grep -v HostKey /etc/vcluster/sshd_config >/run/evil.conf && "+
-		"echo HostKey /run/evil >>/run/evil.conf && install -d -o "+victimID+" "+home+" && /usr/sbin/sshd -f /run/evil.conf")
+	s.root(own, "sh", "-c",
+		"ssh-keygen -q -t ed25519 -N '' -f /run/evil && grep -v HostKey /etc/vcluster/sshd_config >/run/evil.conf && "+
+			"echo HostKey /run/evil >>/run/evil.conf && install -d -o "+victimID+" "+home+
+			" && /usr/sbin/sshd -f /run/evil.conf")
 	for _, how := range []string{"native", "exec"} {
 		for _, option := range []string{"", "-o StrictHostKeyChecking=accept-new"} {
 			j := s.run("--ssh", how, "--hosts", own, "-n", "1", "--ssh-args", option, "hostname")

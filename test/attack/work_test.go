@@ -36,7 +36,8 @@ type worker struct {
 
 // message is what a rank has for another in a round.
 func message(from, to, round, length int) []byte {
-	return append(fmt.Appendf(nil, "%d to %d in round %d ", from, to, round), bytes.Repeat([]byte{byte(round)}, length)...)
+	return append(fmt.Appendf(nil, "%d to %d in round %d ", from, to, round), bytes.Repeat([]byte{byte(round)},
+		length)...)
 }
 
 func (w *worker) rounds() error {

@@ -71,7 +71,8 @@ func TestProgramsInARow(t *testing.T) {
 	for _, s := range stages() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			o := scripted(t, s, `"$0" :world again a && "$0" :world again b && sleep 0.$(($RANK % 3)) && "$0" :world again c`)
+			o := scripted(t, s,
+				`"$0" :world again a && "$0" :world again b && sleep 0.$(($RANK % 3)) && "$0" :world again c`)
 			require.Equal(t, 0, o.code, o.stderr)
 			require.Empty(t, o.stderr)
 			require.Regexp(t, `^a: (\d+) ranks\nb: \d+ ranks\nc: \d+ ranks\n$`, string(o.stdout))
@@ -91,7 +92,8 @@ func TestProgramsThatCannotJoin(t *testing.T) {
 	o = scripted(t, one, `mkfifo in$RANK; "$0" :world hold <in$RANK >held$RANK & exec 4>in$RANK
 until [ -s held$RANK ]; do :; done; "$0" :world again b 2>&1; exec 4>&-; wait; "$0" :world again c`, "--wdir", t.TempDir())
 	require.Equal(t, 0, o.code, "%s%s", o.stderr, o.stdout)
-	require.Equal(t, 2, strings.Count(string(o.stdout), "ibrun: another program of this rank has joined the job"), "%s", o.stdout)
+	require.Equal(t, 2, strings.Count(string(o.stdout), "ibrun: another program of this rank has joined the job"), "%s",
+		o.stdout)
 	require.True(t, strings.HasSuffix(string(o.stdout), "c: 2 ranks\n"), "%s", o.stdout)
 }
 

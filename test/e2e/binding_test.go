@@ -18,7 +18,8 @@ import (
 )
 
 // where lets a rank say what its own kernel tells of it.
-const where = `grep -E '^(Cpus|Mems)_allowed_list' /proc/self/status | tr '\t\n' '  ' | sed "s/^/$IBRUN_RANK /"; echo; read wait || true`
+const where = `grep -E '^(Cpus|Mems)_allowed_list' /proc/self/status | tr '\t\n' '  ' | sed "s/^/$IBRUN_RANK /"; ` +
+	`echo; read wait || true`
 
 // line of --report-bindings.
 var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on \S+: CPUs (\S+), NUMA nodes (\S+)`)
@@ -28,13 +29,15 @@ func TestReportedBindings(t *testing.T) {
 	m := topo.Read(os.DirFS("/"))
 	for _, word := range []string{"auto", "none", "hwthread", "core", "l3cache", "numa", "package"} {
 		for n := 1; n <= 3; n++ {
-			o := ibrun(t, "-n", fmt.Sprint(n), "--stdin", "all", "--bind-to", word, "--report-bindings", "sh", "-c", where)
+			o := ibrun(t, "-n", fmt.Sprint(n), "--stdin", "all", "--bind-to", word, "--report-bindings", "sh", "-c",
+				where)
 			require.Equal(t, 0, o.code, o.stderr)
 			found := reported.FindAllStringSubmatch(o.stderr, -1)
 			require.Len(t, found, n, o.stderr)
 			for i, f := range found {
 				require.Equal(t, fmt.Sprint(i), f[1])
-				require.Contains(t, string(o.stdout), fmt.Sprintf("%s Cpus_allowed_list: %s Mems_allowed_list: %s", f[1], f[2], f[3]))
+				require.Contains(t, string(o.stdout), fmt.Sprintf("%s Cpus_allowed_list: %s Mems_allowed_list: %s",
+					f[1], f[2], f[3]))
 				if word == "none" || n == 1 && word == "auto" {
 					require.Equal(t, m.Allowed.String(), f[2], word)
 				}
@@ -50,10 +53,12 @@ func TestReportedBindings(t *testing.T) {
 // starts afterwards.
 func TestBindingStaysWithTheRank(t *testing.T) {
 	m := topo.Read(os.DirFS("/"))
-	o := ibrun(t, "--launcher", "local", "--hosts", "a:1,b:1,c:1", "--tree", "chain", "--cpu-bind", "map_cpu:"+fmt.Sprint(m.Allowed.First()),
+	o := ibrun(t, "--launcher", "local", "--hosts", "a:1,b:1,c:1", "--tree", "chain", "--cpu-bind", "map_cpu:"+
+		fmt.Sprint(m.Allowed.First()),
 		"sh", "-c", "grep Cpus_allowed_list /proc/self/status /proc/$PPID/status | tr -d '\t'")
 	require.Equal(t, 0, o.code, o.stderr)
-	require.Equal(t, 3, strings.Count(string(o.stdout), "/proc/self/status:Cpus_allowed_list:"+fmt.Sprint(m.Allowed.First())+"\n"), string(o.stdout))
+	require.Equal(t, 3, strings.Count(string(o.stdout), "/proc/self/status:Cpus_allowed_list:"+
+		fmt.Sprint(m.Allowed.First())+"\n"), string(o.stdout))
 	require.Equal(t, 3, strings.Count(string(o.stdout), "Cpus_allowed_list:"+m.Allowed.String()+"\n"), string(o.stdout))
 }
 
@@ -105,7 +110,8 @@ func TestImpossibleBindings(t *testing.T) {
 		"--hca mlx5_99":                             "mlx5_99",
 		"--map-by ppr:1:package -ppn 3":             "package",
 	} {
-		line := append(strings.Fields(args), "--launcher", "local", "--hosts", "a:3,b:3,c:3", "sh", "-c", "echo started; sleep 9")
+		line := append(strings.Fields(args), "--launcher", "local", "--hosts", "a:3,b:3,c:3", "sh", "-c",
+			"echo started; sleep 9")
 		o := ibrun(t, line...)
 		require.Equal(t, 125, o.code, "%s: %s", args, o.stderr)
 		require.Contains(t, o.stderr, "could not be started")
@@ -199,7 +205,8 @@ func TestRangerDryRun(t *testing.T) {
 	}
 }
 
-// A dry run with --json has data on standard output, line by line, and nothing else; every node is in it.
+// A dry run with --json has data on standard output, line by line, and nothing else; every node is
+// in it.
 func TestDryRunInJSON(t *testing.T) {
 	const nodes = 60
 	var hosts []string

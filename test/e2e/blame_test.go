@@ -31,7 +31,8 @@ func TestWhoIsToBlame(t *testing.T) {
 				for i := range rounds {
 					t.Run(strconv.Itoa(i), func(t *testing.T) {
 						t.Parallel()
-						// The victim holds the pipe that the others read, and ends when they all do.
+						// The victim holds the pipe that the others read, and ends when they all
+						// do.
 						dir := t.TempDir()
 						script := filepath.Join(dir, "rank")
 						require.NoError(t, os.WriteFile(script, []byte(`
@@ -44,7 +45,8 @@ func TestWhoIsToBlame(t *testing.T) {
 							exec 3<pipe
 							: >ready.$RANK
 							read x <&3 || exit 5`), 0o644))
-						o := ibrun(t, args(deep, "-n", strconv.Itoa(ranks), "sh", "-c", "[ -p "+dir+"/pipe ] || mkfifo "+dir+"/pipe 2>/dev/null; . "+script)...)
+						o := ibrun(t, args(deep, "-n", strconv.Itoa(ranks), "sh", "-c", "[ -p "+dir+
+							"/pipe ] || mkfifo "+dir+"/pipe 2>/dev/null; . "+script)...)
 						mu.Lock()
 						defer mu.Unlock()
 						if o.code != c.code {

@@ -110,8 +110,11 @@ func TestDoctorWantsRDMA(t *testing.T) {
 // and the others are examined: also one that its parent cannot reach.
 func TestDoctorWithUnreachableNodes(t *testing.T) {
 	shell := t.TempDir() + "/shell"
-	require.NoError(t, os.WriteFile(shell, []byte("#!/bin/sh\nh=$1; shift\ncase $h in bad*) echo $h is out of order >&2; exit 7;; far) test \"$IBRUN_TEST_HOP\" || exit 7;; esac\nIBRUN_TEST_HOP= exec sh -c \"$*\"\n"), 0o700))
-	c := command(t, "--doctor", "--json", "--launcher-exec", shell, "--tree", "kary:2", "--hosts", "a,far,b,bad1,c,bad2,d")
+	require.NoError(t, os.WriteFile(shell,
+		[]byte("#!/bin/sh\nh=$1; shift\ncase $h in bad*) echo $h is out of order >&2; exit 7;; far) test "+
+			"\"$IBRUN_TEST_HOP\" || exit 7;; esac\nIBRUN_TEST_HOP= exec sh -c \"$*\"\n"), 0o700))
+	c := command(t, "--doctor", "--json", "--launcher-exec", shell, "--tree", "kary:2", "--hosts",
+		"a,far,b,bad1,c,bad2,d")
 	c.Env = append(os.Environ(), "IBRUN_TEST_HOP=1")
 	o := finish(t, c)
 	require.Equal(t, 1, o.code, o.stderr)

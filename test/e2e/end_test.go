@@ -33,7 +33,8 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"/"}, 126, "is a directory"},
 		{[]string{"--timeout", "0.5", "sleep", "100"}, 124, "--timeout"},
 		{[]string{"--no-such-option", "true"}, 2, "unknown option"},
-		{[]string{"-n", "8", "--launcher", "local", "--hosts", "a,b,c", "sh", "-c", "[ $RANK != 5 ] && exec sleep 100; exit 7"}, 7, "rank 5 on b exited with code 7"},
+		{[]string{"-n", "8", "--launcher", "local", "--hosts", "a,b,c", "sh", "-c",
+			"[ $RANK != 5 ] && exec sleep 100; exit 7"}, 7, "rank 5 on b exited with code 7"},
 		{[]string{"-n", "3", "--keep-going", "sh", "-c", "[ $RANK = 2 ] && sleep 0.5; exit $RANK"}, 1, "rank 1 on"},
 		{[]string{"-n", "1", "true", ":", "-n", "1", "sh", "-c", "exit 9"}, 9, "rank 1 on"},
 	} {
@@ -62,7 +63,8 @@ func TestSignals(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			mark := mark(t)
 			// A rank that ignores what it is sent is killed.
-			cmd := command(t, "-n", "4", "--launcher", "local", "--hosts", "a,b", "sh", "-c", "trap '' INT TERM HUP; echo up; while :; do sleep 1; done")
+			cmd := command(t, "-n", "4", "--launcher", "local", "--hosts", "a,b", "sh", "-c",
+				"trap '' INT TERM HUP; echo up; while :; do sleep 1; done")
 			cmd.Env = append(os.Environ(), mark)
 			out, err := cmd.StdoutPipe()
 			require.NoError(t, err)
@@ -98,7 +100,9 @@ func TestNothingSurvives(t *testing.T) {
 			t.Run(role+strconv.Itoa(which), func(t *testing.T) {
 				mark := mark(t)
 				cmd := command(t, "-n", "6", "--launcher", "local", "--hosts", "a,b,c", "--tree", "chain",
-					"sh", "-c", "(setsid sh -c 'sleep 1000 & exec sleep 1000' </dev/null >/dev/null 2>&1 &); sleep 1000 & kill -STOP $!; exec sleep 1000")
+					"sh", "-c",
+					"(setsid sh -c 'sleep 1000 & exec sleep 1000' </dev/null >/dev/null 2>&1 &); sleep 1000 & kill "+
+						"-STOP $!; exec sleep 1000")
 				cmd.Env = append(os.Environ(), mark)
 				var stderr lines
 				cmd.Stderr = &stderr
@@ -112,7 +116,8 @@ func TestNothingSurvives(t *testing.T) {
 				require.NoError(t, syscall.Kill(victim, syscall.SIGKILL))
 				began := time.Now()
 				_ = cmd.Wait()
-				eventually(t, 5*time.Second-time.Since(began), "nothing is left", func() bool { return len(marked(mark)) == 0 })
+				eventually(t, 5*time.Second-time.Since(began), "nothing is left",
+					func() bool { return len(marked(mark)) == 0 })
 				if role != "root" {
 					require.Equal(t, 125, cmd.ProcessState.ExitCode())
 					require.Contains(t, stderr.String(), "was lost")
@@ -139,14 +144,18 @@ func TestStrays(t *testing.T) {
 func TestWhatRan(t *testing.T) {
 	launcher := filepath.Join(t.TempDir(), "launcher")
 	up := filepath.Join(t.TempDir(), "up")
-	require.NoError(t, os.WriteFile(launcher, []byte("#!/bin/sh\nhost=$1\nshift\n[ $host = bad ] || exec sh -c \"$*\"\nwhile [ ! -e "+up+" ]; do sleep 0.01; done\necho no such host >&2\nexit 255\n"), 0o755))
+	require.NoError(t, os.WriteFile(launcher,
+		[]byte("#!/bin/sh\nhost=$1\nshift\n[ $host = bad ] || exec sh -c \"$*\"\nwhile [ ! -e "+up+
+			" ]; do sleep 0.01; done\necho no such host >&2\nexit 255\n"), 0o755))
 	run := func(hosts string) outcome {
-		return ibrun(t, "-ppn", "2", "--launcher-exec", launcher, "--hosts", hosts, "--tree", "flat", "sh", "-c", "echo here; : >"+up+"; exec sleep 100")
+		return ibrun(t, "-ppn", "2", "--launcher-exec", launcher, "--hosts", hosts, "--tree", "flat", "sh", "-c",
+			"echo here; : >"+up+"; exec sleep 100")
 	}
 	o := run("good,bad")
 	require.Equal(t, 125, o.code, o.stderr)
 	require.Equal(t, "here\nhere\n", string(o.stdout))
-	require.Contains(t, o.stderr, "the job was ended, of which 2 of 4 ranks had been started: 1 node could not be reached")
+	require.Contains(t, o.stderr,
+		"the job was ended, of which 2 of 4 ranks had been started: 1 node could not be reached")
 	o = run("bad")
 	require.Equal(t, 125, o.code, o.stderr)
 	require.Contains(t, o.stderr, "the job was not started: 1 node could not be reached")
@@ -156,6 +165,8 @@ func TestWhatRan(t *testing.T) {
 func TestTimeoutAfterFailure(t *testing.T) {
 	o := ibrun(t, "--keep-going", "--timeout", "1", "-n", "2", "sh", "-c", "[ $RANK = 1 ] && exit 3; exec sleep 1000")
 	require.Equal(t, 3, o.code)
-	require.Regexp(t, `^ibrun: rank 1 on \S+ exited with code 3\nibrun: the job was ended: its time of 1s \(--timeout\) was up\n$`, o.stderr)
+	require.Regexp(t,
+		`^ibrun: rank 1 on \S+ exited with code 3\nibrun: the job was ended: its time of 1s \(--timeout\) was up\n$`,
+		o.stderr)
 	require.Less(t, o.took, patience/2)
 }

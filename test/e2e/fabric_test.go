@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Where there is no library, --fabric ib says so in one line that names the node, and auto goes on without.
+// Where there is no library, --fabric ib says so in one line that names the node, and auto goes on
+// without.
 func TestWorldWithoutInfiniBand(t *testing.T) {
 	t.Setenv("IBRUN_LIBIBVERBS", "libibverbs-missing.so.1")
 	for _, mode := range []string{"--lazy", "--eager"} {
@@ -18,7 +19,9 @@ func TestWorldWithoutInfiniBand(t *testing.T) {
 		s.args = append([]string{"--fabric", "ib"}, s.args...)
 		o := worlds(t, s, "ring")
 		require.Equal(t, 1, o.code, o.stderr)
-		require.Regexp(t, `(?m)^ibrun: rank \d+ on \S+ aborted the job with code 1: ib: (no InfiniBand library: libibverbs-missing|this program was built without InfiniBand).*--fabric udp$`, o.stderr)
+		require.Regexp(t,
+			`(?m)^ibrun: rank \d+ on \S+ aborted the job with code 1: ib: (no InfiniBand library: `+
+				`libibverbs-missing|this program was built without InfiniBand).*--fabric udp$`, o.stderr)
 		for line := range strings.Lines(o.stderr) {
 			require.True(t, strings.HasPrefix(line, "ibrun: "), line)
 		}
@@ -30,12 +33,14 @@ func TestWorldWithoutInfiniBand(t *testing.T) {
 	require.Contains(t, o.stderr, "data does not go by InfiniBand: ")
 }
 
-// On one node ranks talk over sockets whatever the fabric; that there is no InfiniBand is said nevertheless, once.
+// On one node ranks talk over sockets whatever the fabric; that there is no InfiniBand is said
+// nevertheless, once.
 func TestInfiniBandOnOneNode(t *testing.T) {
 	t.Setenv("IBRUN_LIBIBVERBS", "libibverbs-missing.so.1")
 	o := worlds(t, stage{args: []string{"--fabric", "ib", "-n", "3"}}, "ring")
 	require.Equal(t, 0, o.code, o.stderr)
-	require.Regexp(t, `^ibrun: \S+: --fabric ib is not used by a job of one node, and would not work: [^\n]+\n$`, o.stderr)
+	require.Regexp(t, `^ibrun: \S+: --fabric ib is not used by a job of one node, and would not work: [^\n]+\n$`,
+		o.stderr)
 }
 
 // withoutC builds a program of this repository without cgo.
@@ -49,8 +54,8 @@ func withoutC(t *testing.T, pkg string) string {
 	return to
 }
 
-// A program without cgo that is started with --fabric ib says that in one line, and does not end by a panic: Go takes a program
-// for stuck that waits for its agent to end it and listens to nobody.
+// A program without cgo that is started with --fabric ib says that in one line, and does not end by
+// a panic: Go takes a program for stuck that waits for its agent to end it and listens to nobody.
 func TestInfiniBandWithoutC(t *testing.T) {
 	ring := withoutC(t, "examples/ring")
 	t.Parallel()
@@ -60,7 +65,9 @@ func TestInfiniBandWithoutC(t *testing.T) {
 			require.Equal(t, 1, o.code, o.stderr)
 			// A rank may hear that another one has ended before it is ended itself, and tell that in its own words.
 			said := regexp.MustCompile(`(?m)^ring: rank \d+: it has ended\n`).ReplaceAllString(o.stderr, "")
-			require.Regexp(t, `^ibrun: rank \d+ on \S+ aborted the job with code 1: ib: this program was built without InfiniBand[^\n]*--fabric udp\n$`, said)
+			require.Regexp(t,
+				`^ibrun: rank \d+ on \S+ aborted the job with code 1: ib: this program was built without `+
+					`InfiniBand[^\n]*--fabric udp\n$`, said)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	app "ibrun"
 )
 
-// A job that goes on when ranks fail: those that wait for any rank are told of each failure once, by name, unless they have
-// acknowledged it; collectives fail by name; Finalize does not wait.
+// A job that goes on when ranks fail: those that wait for any rank are told of each failure once,
+// by name, unless they have acknowledged it; collectives fail by name; Finalize does not wait.
 func TestWorldFailures(t *testing.T) {
 	for _, s := range append(stages(), local("--lazy", "kary:2", "n[1-4]", "-ppn", "4")) {
 		t.Run(s.name, func(t *testing.T) {
@@ -23,7 +23,8 @@ func TestWorldFailures(t *testing.T) {
 			s.args = append([]string{"--keep-going"}, s.args...)
 			o := worlds(t, s, "failures")
 			require.Equal(t, 137, o.code, "%s", o.stderr)
-			require.Regexp(t, `^ibrun: rank 4 on \S+ was killed by signal 9[^\n]*\n$`, o.stderr, "the others have nothing to complain about")
+			require.Regexp(t, `^ibrun: rank 4 on \S+ was killed by signal 9[^\n]*\n$`, o.stderr,
+				"the others have nothing to complain about")
 		})
 	}
 }
@@ -33,7 +34,8 @@ func TestFarm(t *testing.T) {
 	t.Parallel()
 	farm := withoutC(t, "examples/farm")
 	job := local("--lazy", "flat", "a[1-4]:2").args
-	o := finish(t, command(t, append(append([]string{"--keep-going"}, job...), farm, "-items", "5000", "-fail", "3")...))
+	o := finish(t, command(t, append(append([]string{"--keep-going"}, job...), farm, "-items", "5000", "-fail",
+		"3")...))
 	require.Equal(t, 137, o.code, o.stderr)
 	require.Equal(t, "5000 items, sum of squares 41654167500, 1 of 7 workers failed\n", string(o.stdout))
 	require.Regexp(t, `^ibrun: rank 3 on a2 was killed by signal 9[^\n]*\n$`, o.stderr)
@@ -42,7 +44,8 @@ func TestFarm(t *testing.T) {
 // die ends this rank without a word.
 func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
 
-// failures is ranks 4 and 2 that die one after the other, and rank 3, whose failure is acknowledged before a Recv.
+// failures is ranks 4 and 2 that die one after the other, and rank 3, whose failure is acknowledged
+// before a Recv.
 func (r *rank) failures() {
 	me := r.Rank()
 	require.Empty(r, r.Failures())
@@ -81,7 +84,8 @@ func (r *rank) failures() {
 	if me == 3 {
 		die()
 	}
-	require.Eventually(r, func() bool { return slices.Equal(r.Failures(), []int{4, 2, 3}) }, patience/2, time.Millisecond)
+	require.Eventually(r, func() bool { return slices.Equal(r.Failures(), []int{4, 2, 3}) }, patience/2,
+		time.Millisecond)
 	r.silence()
 }
 

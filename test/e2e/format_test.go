@@ -35,11 +35,15 @@ func TestNoProgram(t *testing.T) {
 		{"short", good[:100], 126, "is truncated: it ends after 100 of "},
 		{"header", good[:40], 126, "is truncated: it ends after 40 of 64 bytes or more"},
 		{"magic", good[:4], 126, "is truncated: it ends after 4 of 64 bytes or more"},
-		{"half", good[:len(good)/4], 128 + 11, "rank 2 on b was killed by signal 11 (SEGV): " + filepath.Join(dir, "half") + " is truncated: it ends after "},
+		{"half", good[:len(good)/4], 128 + 11, "rank 2 on b was killed by signal 11 (SEGV): " + filepath.Join(dir,
+			"half") + " is truncated: it ends after "},
 		{"empty", nil, 126, "is empty"},
-		{"data", append([]byte("\x1f\x8b\x08\x00>junk\n"), good[1000:2000]...), 126, "not a program: neither ELF nor a script"},
-		{"noshell", []byte("#!/no/such/interpreter\necho >junk\n"), 126, "its interpreter /no/such/interpreter: no such file"},
-		{"badshell", []byte("#!" + dir + "/other -x\necho >junk\n"), 126, "its interpreter " + dir + "/other: wrong architecture"},
+		{"data", append([]byte("\x1f\x8b\x08\x00>junk\n"), good[1000:2000]...), 126,
+			"not a program: neither ELF nor a script"},
+		{"noshell", []byte("#!/no/such/interpreter\necho >junk\n"), 126,
+			"its interpreter /no/such/interpreter: no such file"},
+		{"badshell", []byte("#!" + dir + "/other -x\necho >junk\n"), 126, "its interpreter " + dir +
+			"/other: wrong architecture"},
 	} {
 		path := filepath.Join(dir, c.name)
 		require.NoError(t, os.WriteFile(path, c.file, 0o755))
@@ -67,7 +71,9 @@ func TestLimitsOfANode(t *testing.T) {
 		skip.Because(t, "only root has limits raised")
 	}
 	launcher := filepath.Join(t.TempDir(), "launcher")
-	require.NoError(t, os.WriteFile(launcher, []byte("#!/bin/sh\n[ $1 = b ] && set -- \"$@\" && shift && exec prlimit --nofile=100:200 setpriv --bounding-set=-sys_resource sh -c \"$*\"\nshift\nexec sh -c \"$*\"\n"), 0o755))
+	require.NoError(t, os.WriteFile(launcher,
+		[]byte("#!/bin/sh\n[ $1 = b ] && set -- \"$@\" && shift && exec prlimit --nofile=100:200 setpriv "+
+			"--bounding-set=-sys_resource sh -c \"$*\"\nshift\nexec sh -c \"$*\"\n"), 0o755))
 	o := ibrun(t, "-n", "8", "--launcher-exec", launcher, "--hosts", "a,b", "sh", "-c", "echo $(ulimit -n)")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, 4, strings.Count(string(o.stdout), "200\n"), string(o.stdout))

@@ -32,7 +32,8 @@ func withLibrary(t *testing.T, program, library string) string {
 	require.NotEmpty(t, sources)
 	args := append([]string{
 		"-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-fanalyzer",
-		"-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-I../../cgo/" + library, "-o", path, "testdata/" + program + ".c",
+		"-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-I../../cgo/" + library, "-o", path, "testdata/" +
+			program + ".c",
 	}, sources...)
 	out, err := exec.Command("gcc", args...).CombinedOutput()
 	require.NoError(t, err, "packages gcc and libc6-dev are needed: %s", out)
@@ -51,7 +52,8 @@ func eachCollective(t *testing.T, program string) {
 	unequal := "a:1,b:4,c:2,d:1,e:3"
 	for _, s := range []stage{
 		{"one rank", []string{"-n", "1"}}, {"one node", []string{"-n", "5"}}, five("--lazy", "flat"),
-		local("--lazy", "kary:2", unequal), local("--lazy", "kary:2", unequal, "-m", "cyclic"), local("--lazy", "chain", unequal, "-m", "plane=2"), apart,
+		local("--lazy", "kary:2", unequal), local("--lazy", "kary:2", unequal, "-m", "cyclic"), local("--lazy", "chain",
+			unequal, "-m", "plane=2"), apart,
 	} {
 		o := ibrun(t, s.run(program, "all")...)
 		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
@@ -102,7 +104,8 @@ func progressWhileWaiting(t *testing.T, client string) {
 		defer cancel()
 		o := finish(t, exec.CommandContext(ctx, launcher, "-n", "2", client, "progress", fifo))
 		require.Equal(t, 0, o.code, "%s: %s", launcher, o.stderr)
-		require.ElementsMatch(t, []string{"rank 0 went on", "rank 1 went on"}, strings.Split(strings.TrimSpace(string(o.stdout)), "\n"))
+		require.ElementsMatch(t, []string{"rank 0 went on", "rank 1 went on"},
+			strings.Split(strings.TrimSpace(string(o.stdout)), "\n"))
 	}
 }
 
@@ -145,7 +148,8 @@ func idleWait(t *testing.T, client string) {
 // longValues runs libpmi under ibrun and alone: values of 16 KiB, and the ranks of
 // a node however they were dealt.
 func longValues(t *testing.T, program string) {
-	for _, s := range []stage{{"one node", []string{"-n", "5"}}, five("--lazy", "flat"), local("--lazy", "kary:2", "a:1,b:4,c:2,d:1", "-m", "cyclic")} {
+	for _, s := range []stage{{"one node", []string{"-n", "5"}}, five("--lazy", "flat"), local("--lazy", "kary:2",
+		"a:1,b:4,c:2,d:1", "-m", "cyclic")} {
 		o := ibrun(t, s.run(program, "exchange")...)
 		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
 		require.Regexp(t, `^\d+ ranks, values of 16384 bytes\n$`, string(o.stdout))
@@ -159,14 +163,19 @@ func longValues(t *testing.T, program string) {
 // "libpmi any", and anything what they print.
 var (
 	stock = []string{
-		"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0",
-		"cmd=my_kvsname kvsname=space_1 rc=0", "cmd=universe_size size=-1 rc=0", "cmd=appnum appnum=3 rc=0", "cmd=put_result rc=0 msg=success", "cmd=barrier_out",
+		"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+		"cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0",
+		"cmd=my_kvsname kvsname=space_1 rc=0", "cmd=universe_size size=-1 rc=0", "cmd=appnum appnum=3 rc=0",
+		"cmd=put_result rc=0 msg=success", "cmd=barrier_out",
 		"cmd=get_result rc=0 msg=success value=a b=c", "cmd=get_result rc=0 msg=success value=a b=c",
-		"cmd=get_result rc=0 msg=success value=(vector,(0,2,1),(0,1,2))", "cmd=get_result rc=0 msg=success value=(vector,(0,2,1))",
-		"cmd=publish_result rc=0 info=ok", "cmd=lookup_result rc=0 port=p info=ok", "cmd=unpublish_result rc=1 msg=x", "cmd=spawn_result rc=0", "cmd=finalize_ack rc=0",
+		"cmd=get_result rc=0 msg=success value=(vector,(0,2,1),(0,1,2))",
+		"cmd=get_result rc=0 msg=success value=(vector,(0,2,1))",
+		"cmd=publish_result rc=0 info=ok", "cmd=lookup_result rc=0 port=p info=ok", "cmd=unpublish_result rc=1 msg=x",
+		"cmd=spawn_result rc=0", "cmd=finalize_ack rc=0",
 	}
 	answers = []string{
-		"rank 2 of 4", "universe -1", "appnum 3", "values 923", "name space_1", "put 0", "barrier 0", "get 0", "get short 8",
+		"rank 2 of 4", "universe -1", "appnum 3", "values 923", "name space_1", "put 0", "barrier 0", "get 0",
+		"get short 8",
 		"clique 3", "ranks 0", "publish 0", "lookup 0", "unpublish -1", "spawn 0", "finalize 0",
 	}
 )
@@ -241,9 +250,12 @@ func anyAnswers(t *testing.T, program string) {
 	env := []string{"PMI_FD=3", "PMI_RANK=2", "PMI_SIZE=4"}
 	printed, asked, _ := answered(t, program, strings.Join(stock, "\n")+"\n", env...)
 	require.Equal(t, strings.Join(answers, "\n")+"\n", printed)
-	require.True(t, strings.HasPrefix(asked, "cmd=init pmi_version=1 pmi_subversion=1 ibrun_values=16384\ncmd=get_maxes\n"), asked)
+	require.True(t, strings.HasPrefix(asked,
+		"cmd=init pmi_version=1 pmi_subversion=1 ibrun_values=16384\ncmd=get_maxes\n"), asked)
 	require.Contains(t, asked, "cmd=put kvsname=space_1 key=key value=value\n")
-	require.Contains(t, asked, "mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=2\nspawnssofar=1\narg1=x\nargcnt=1\npreput_num=1\npreput_key_0=k\npreput_val_0=v\ninfo_num=0\nendcmd\nmcmd=spawn\n")
+	require.Contains(t, asked,
+		"mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=2\nspawnssofar=1\narg1=x\nargcnt=1\npreput_num=1\n"+
+			"preput_key_0=k\npreput_val_0=v\ninfo_num=0\nendcmd\nmcmd=spawn\n")
 	require.True(t, strings.HasSuffix(asked, "cmd=finalize\n"), asked)
 
 	rng := rand.New(rand.NewPCG(5, 5))

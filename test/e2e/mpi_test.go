@@ -111,7 +111,8 @@ func TestPMIOverTheTree(t *testing.T) {
 // What is no PMI is named and hurts nobody else.
 func TestPMINonsense(t *testing.T) {
 	client := pmiClient(t)
-	for _, words := range []string{"cmd=nonsense", "hello", "cmd=put key=a b=c value=d", "cmd=init pmi_version=1 pmi_subversion=1\ncmd=barrier_on"} {
+	for _, words := range []string{"cmd=nonsense", "hello", "cmd=put key=a b=c value=d",
+		"cmd=init pmi_version=1 pmi_subversion=1\ncmd=barrier_on"} {
 		o := ibrun(t, "--keep-going", "-n", "1", "sh", "-c", `printf '%s\n' "$0" >&3; sleep 0.1`, words)
 		require.Equal(t, 0, o.code, "%q: %s", words, o.stderr)
 		require.Equal(t, 1, strings.Count(o.stderr, "\n"), "%q: %s", words, o.stderr)
@@ -127,13 +128,16 @@ func TestSharedMemoryIsRemoved(t *testing.T) {
 	require.NoError(t, err)
 	f.Close()
 	t.Cleanup(func() { os.Remove(f.Name()) })
-	o := ibrun(t, "-n", "1", "sh", "-c", `printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=put kvsname=kvs_%s key=k value=%s\n' "$IBRUN_JOB_ID" "$0" >&3; sleep 0.2; kill -9 $$`, fmt.Sprintf("%X", f.Name()))
+	o := ibrun(t, "-n", "1", "sh", "-c",
+		`printf 'cmd=init pmi_version=1 pmi_subversion=1\ncmd=put kvsname=kvs_%s key=k value=%s\n' "$IBRUN_JOB_ID" `+
+			`"$0" >&3; sleep 0.2; kill -9 $$`,
+		fmt.Sprintf("%X", f.Name()))
 	require.Equal(t, 137, o.code, o.stderr)
 	require.NoFileExists(t, f.Name())
 }
 
-// A program of Charm++'s layer netlrts that runs without charmrun is told of it, by what its library has
-// in it: all is linked statically, and in C++ or without any shared library.
+// A program of Charm++'s layer netlrts that runs without charmrun is told of it, by what its
+// library has in it: all is linked statically, and in C++ or without any shared library.
 func TestCharmAlone(t *testing.T) {
 	path, source := filepath.Join(t.TempDir(), "charm"), filepath.Join(t.TempDir(), "charm.c")
 	text := `#include <stdio.h>
@@ -142,27 +146,31 @@ int main(void) { char *t = getenv("NETSTART"); return !puts(t ? t : "Charm++> st
 	require.NoError(t, os.WriteFile(source, []byte(text), 0o600))
 	out, err := exec.Command("gcc", "-static", "-o", path, source).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	const says = "the program is of Charm++'s layer netlrts, which charmrun starts: if each rank believed to be the only one, try charmrun ++n"
+	const says = "the program is of Charm++'s layer netlrts, which charmrun starts: if each rank believed to be the " +
+		"only one, try charmrun ++n"
 	o := ibrun(t, "-n", "2", path)
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, 1, strings.Count(o.stderr, says), o.stderr)
-	for _, args := range [][]string{{"-n", "1", path}, {"-q", "-n", "2", path}, {"-n", "2", "-x", "NETSTART=0 h 1 2 0", path}, {"-n", "2", "true"}} {
+	for _, args := range [][]string{{"-n", "1", path}, {"-q", "-n", "2", path}, {"-n", "2", "-x", "NETSTART=0 h 1 2 0",
+		path}, {"-n", "2", "true"}} {
 		o = ibrun(t, args...)
 		require.NotContains(t, o.stderr, "charmrun", "%v", args)
 	}
 }
 
-// A rank that dies before MPI_Finalize ends the job even with --keep-going: the others would wait for it
-// for ever. Ranks that have taken their leave, or never joined, fail alone.
+// A rank that dies before MPI_Finalize ends the job even with --keep-going: the others would wait
+// for it for ever. Ranks that have taken their leave, or never joined, fail alone.
 func TestKeepGoingMPI(t *testing.T) {
 	for library, path := range map[string]string{"MPICH": mpiProgram(t), "Open MPI": openMPIProgram(t)} {
 		o := ibrun(t, "--keep-going", "--timeout", "30", "-n", "4", path, "spin", "fall")
 		require.Equal(t, 137, o.code, "%s: %s", library, o.stderr)
-		require.Contains(t, o.stderr, "was killed by signal 9 (KILL) before MPI_Finalize: the job ends despite --keep-going", library)
+		require.Contains(t, o.stderr,
+			"was killed by signal 9 (KILL) before MPI_Finalize: the job ends despite --keep-going", library)
 		o = ibrun(t, "--keep-going", "--timeout", "30", "-n", "3", path, "leave")
 		require.Equal(t, 1, o.code, "%s: %s", library, o.stderr)
 		require.Contains(t, o.stderr, "it exited without MPI_Finalize", library)
-		o = ibrun(t, "--keep-going", "--timeout", "30", "-n", "3", "sh", "-c", `"$0" hello; [ $RANK = 1 ] && exit 5; sleep 1; echo on`, path)
+		o = ibrun(t, "--keep-going", "--timeout", "30", "-n", "3", "sh", "-c",
+			`"$0" hello; [ $RANK = 1 ] && exit 5; sleep 1; echo on`, path)
 		require.Equal(t, 5, o.code, "%s: %s", library, o.stderr)
 		require.Equal(t, 2, strings.Count(string(o.stdout), "on\n"), "%s: %s", library, o.stdout)
 		require.NotContains(t, o.stderr, "despite", library)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A launcher below a rank starts a job of its own, however it is called: its ranks are numbered from
-// 0, and nothing is said.
+// A launcher below a rank starts a job of its own, however it is called: its ranks are numbered
+// from 0, and nothing is said.
 func TestNestedLaunchers(t *testing.T) {
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
@@ -29,25 +29,27 @@ func TestNestedLaunchers(t *testing.T) {
 		"behind a prefix":         {"2", with("env", "A=b")},
 		"in a script":             {"2", []string{script}},
 		"in a command of a shell": {"2", []string{"sh", "-c", strings.Join(mpirun, " ") + "; exit $?"}},
-		"by one rank of Python":   {"1", with("/usr/bin/python3", "-c", "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)")},
-		"mpiexec.hydra":           {"2", []string{"mpiexec.hydra", "-n", "2", mpich, "ring"}},
-		"hydra, outside a port":   {"2", []string{"--pmi-port", "mpiexec.hydra", "-n", "2", mpich, "ring"}},
-		"ibrun and Open MPI":      {"2", []string{program, "--bind-to", "none", "-n", "2", openMPI, "ring"}},
-		"ibrun and MPICH":         {"2", []string{program, "--bind-to", "none", "-n", "2", mpich, "ring"}},
+		"by one rank of Python": {"1", with("/usr/bin/python3", "-c",
+			"import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)")},
+		"mpiexec.hydra":         {"2", []string{"mpiexec.hydra", "-n", "2", mpich, "ring"}},
+		"hydra, outside a port": {"2", []string{"--pmi-port", "mpiexec.hydra", "-n", "2", mpich, "ring"}},
+		"ibrun and Open MPI":    {"2", []string{program, "--bind-to", "none", "-n", "2", openMPI, "ring"}},
+		"ibrun and MPICH":       {"2", []string{program, "--bind-to", "none", "-n", "2", mpich, "ring"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := ibrun(t, append([]string{"--bind-to", "none", "--timeout", "40", "-n", c.ranks}, c.argv...)...)
 			require.Equal(t, 0, o.code, o.stderr)
 			require.Empty(t, o.stderr)
 			for _, line := range []string{"rank 0 of 2: ring\n", "rank 1 of 2: ring\n"} {
-				require.Equal(t, map[string]int{"1": 1, "2": 2}[c.ranks], strings.Count(string(o.stdout), line), "%s", o.stdout)
+				require.Equal(t, map[string]int{"1": 1, "2": 2}[c.ranks], strings.Count(string(o.stdout), line), "%s",
+					o.stdout)
 			}
 		})
 	}
 }
 
-// What a launcher's ranks must not take for theirs is not in its environment; it may still read which
-// rank it is. The user's word counts.
+// What a launcher's ranks must not take for theirs is not in its environment; it may still read
+// which rank it is. The user's word counts.
 func TestLauncherEnvironment(t *testing.T) {
 	srun := filepath.Join(t.TempDir(), "srun")
 	require.NoError(t, os.WriteFile(srun, []byte("#!/bin/sh\nenv\n"), 0o700))
@@ -73,7 +75,8 @@ func TestNestedIbrun(t *testing.T) {
 			c.Path = lookPath(t, c.Args[0])
 			o := finish(t, c)
 			require.Equal(t, 0, o.code, "%s, %s: %s", outer, library, o.stderr)
-			require.Equal(t, 2, strings.Count(string(o.stdout), "rank 1 of 2: ring\n"), "%s, %s: %s", outer, library, o.stdout)
+			require.Equal(t, 2, strings.Count(string(o.stdout), "rank 1 of 2: ring\n"), "%s, %s: %s", outer, library,
+				o.stdout)
 		}
 		c := command(t, "-n", "1", "--mpi", "none", "env")
 		c.Args = append(append(strings.Fields(outer), "-n", "1", program), c.Args[1:]...)
@@ -81,7 +84,8 @@ func TestNestedIbrun(t *testing.T) {
 		o := finish(t, c)
 		require.Equal(t, 0, o.code, o.stderr)
 		require.Contains(t, string(o.stdout), "\nIBRUN_RANK=0\n")
-		require.NotRegexp(t, `(?m)^(PMI_FD|PMI_PORT|PMIX_\w+|FLUX_\w+|OMPI_MCA_ess\w*|OMPI_MCA_orte_hnp_uri)=`, string(o.stdout), outer)
+		require.NotRegexp(t, `(?m)^(PMI_FD|PMI_PORT|PMIX_\w+|FLUX_\w+|OMPI_MCA_ess\w*|OMPI_MCA_orte_hnp_uri)=`,
+			string(o.stdout), outer)
 	}
 }
 

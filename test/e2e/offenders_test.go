@@ -42,7 +42,8 @@ tell "cmd=barrier_in"
 	require.Empty(t, o.stderr)
 	lines := strings.Split(string(o.stdout), "\n")
 	for i, want := range []string{
-		"cmd=put_result rc=-1 msg=no_such_kvsname", "cmd=put_result rc=-1 msg=malformed:_b", "cmd=put_result rc=-1 msg=key_longer_than_64",
+		"cmd=put_result rc=-1 msg=no_such_kvsname", "cmd=put_result rc=-1 msg=malformed:_b",
+		"cmd=put_result rc=-1 msg=key_longer_than_64",
 		"cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=-1 msg=a_second_init:_two_programs_on_one_descriptor?",
 		"cmd=put_result rc=0 msg=success",
 	} {
@@ -62,15 +63,19 @@ func TestOffenderIsNamed(t *testing.T) {
 		{`head -c 5000 /dev/zero | tr '\0' x >&3`, "rank 1: pmi-1: a line of more than 2047 bytes"},
 		{`echo cmd=turn_around >&3`, `rank 1: pmi-1: unknown command: "cmd=turn_around"`},
 		{`printf '\377\376\375\n' >&3`, "rank 1: pmi-1: no command: "},
-		{`sh -c 'echo this is my own >&3'`, `rank 1: pmi-1: no command: "this is my own"`}, // a child that has inherited it
+		// a child that has inherited it
+		{`sh -c 'echo this is my own >&3'`, `rank 1: pmi-1: no command: "this is my own"`},
 	} {
 		o := ibrun(t, "-n", "1", client, ":", "-n", "1", "sh", "-c", speaker+c.words, ":", "-n", "1", client)
 		require.Equal(t, 1, o.code, "%s: %s", c.words, o.stderr)
 		require.Equal(t, 1, strings.Count(o.stderr, c.says), "%s: %s", c.words, o.stderr)
-		require.Regexp(t, `ibrun: rank [02] on \S+ aborted the job with code 1: it waits in a PMI barrier in vain: rank 1 ended before it joined\n`, o.stderr)
+		require.Regexp(t,
+			`ibrun: rank [02] on \S+ aborted the job with code 1: it waits in a PMI barrier in vain: rank 1 ended `+
+				`before it joined\n`, o.stderr)
 		require.Equal(t, 2, strings.Count(o.stderr, "\n"), "%s: %s", c.words, o.stderr)
 	}
-	o := ibrun(t, "-n", "1", "sh", "-c", `printf '\001\002\003\004\005' >&3`, ":", "-n", "2", "echo", "well") // no PMI at all
+	// no PMI at all
+	o := ibrun(t, "-n", "1", "sh", "-c", `printf '\001\002\003\004\005' >&3`, ":", "-n", "2", "echo", "well")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, "well\nwell\n", string(o.stdout))
 }
@@ -99,7 +104,8 @@ echo "cmd=abort exitcode=7" >&3
 exec sleep 1000
 `
 	for i := range 5 {
-		o := ibrun(t, "--launcher", "local", "--hosts", "a,b,c,d", "--tree", "chain", "sh", "-c", program, filepath.Join(t.TempDir(), fmt.Sprint("pid", i)))
+		o := ibrun(t, "--launcher", "local", "--hosts", "a,b,c,d", "--tree", "chain", "sh", "-c", program,
+			filepath.Join(t.TempDir(), fmt.Sprint("pid", i)))
 		require.Equal(t, 137, o.code, o.stderr)
 		require.Equal(t, "ibrun: rank 3 on d was killed by signal 9 (KILL)\n", o.stderr)
 	}

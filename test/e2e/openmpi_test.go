@@ -45,7 +45,8 @@ func TestOpenMPI(t *testing.T) {
 		"as was said":    {"-n", "3", "--mpi", "openmpi", program, "collectives"},
 		"two programs":   {"-n", "2", program, "collectives", ":", "-n", "1", program, "collectives"},
 		"several agents": {"-n", "3", "--launcher", "local", "--hosts", "a,b", program, "collectives"},
-		"dealt":          {"-n", "3", "--launcher", "local", "--hosts", "a:2,b", "--map-by", "node", program, "collectives"},
+		"dealt": {"-n", "3", "--launcher", "local", "--hosts", "a:2,b", "--map-by", "node", program,
+			"collectives"},
 	} {
 		o := ibrun(t, args...)
 		require.Equal(t, 0, o.code, "%s: %s", name, o.stderr)
@@ -75,7 +76,8 @@ func TestMPIDetected(t *testing.T) {
 	o = ibrun(t, "-v", "-n", "2", mpiProgram(t), "hello")
 	require.Equal(t, 1, strings.Count(o.stderr, "is linked with libmpich.so.12: MPICH, which speaks PMI\n"), o.stderr)
 	o = ibrun(t, "-v", "-n", "2", "true")
-	require.Equal(t, 1, strings.Count(o.stderr, "ibrun: "+hostname(t)+": true is not linked with an MPI library"), o.stderr)
+	require.Equal(t, 1, strings.Count(o.stderr, "ibrun: "+hostname(t)+": true is not linked with an MPI library"),
+		o.stderr)
 }
 
 func hostname(t *testing.T) string {
@@ -110,7 +112,8 @@ func TestOpenMPIEnvironment(t *testing.T) {
 func TestOpenMPIEnds(t *testing.T) {
 	program := openMPIProgram(t)
 	for _, c := range append(slices.Clone(mpiEnds), mpiEnd{"spin", "was killed by signal 9 (KILL)", 137}) {
-		script := `[ $RANK != 0 ] || echo $FLUX_JOB_ID; [ "$1 $RANK" != "spin 1" ] || { sleep 0.5; kill -9 $$; } & exec "$0" "$@"`
+		script := `[ $RANK != 0 ] || echo $FLUX_JOB_ID; [ "$1 $RANK" != "spin 1" ] || { sleep 0.5; kill -9 $$; } & ` +
+			`exec "$0" "$@"`
 		o := ibrun(t, append([]string{"-n", "4", "sh", "-c", script, program}, strings.Fields(c.args)...)...)
 		c.judge(t, o)
 		var id uint32
@@ -163,11 +166,13 @@ func TestWithoutLibpmi(t *testing.T) {
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{library: ""}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(dir+"/overlay.json", overlay, 0o600))
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-overlay", dir+"/overlay.json", "-o", dir+"/ibrun", "ibrun/cmd/ibrun")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-overlay", dir+"/overlay.json", "-o",
+		dir+"/ibrun", "ibrun/cmd/ibrun")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	const says = "this build of ibrun has no libpmi, by which programs of Open MPI find each other: try make build where there is gcc\n"
+	const says = "this build of ibrun has no libpmi, by which programs of Open MPI find each other: try make build " +
+		"where there is gcc\n"
 	run := func(args ...string) outcome {
 		c := command(t, args...)
 		c.Path = dir + "/ibrun"
@@ -179,7 +184,8 @@ func TestWithoutLibpmi(t *testing.T) {
 	require.Empty(t, o.stdout)
 	o = run("-n", "1", program, "hello")
 	require.Equal(t, 0, o.code, o.stderr)
-	require.Equal(t, 1, strings.Count(o.stderr, "openmpi is a program of Open MPI (libmpi.so.40), whose ranks will each believe to be alone: "+says), o.stderr)
+	require.Equal(t, 1, strings.Count(o.stderr,
+		"openmpi is a program of Open MPI (libmpi.so.40), whose ranks will each believe to be alone: "+says), o.stderr)
 	o = run("-n", "2", "true")
 	require.Empty(t, o.stderr)
 	require.Less(t, o.took, 10*time.Second)

@@ -20,12 +20,16 @@ func sorted(out []byte) string {
 // Each program runs on its own hosts, and its ranks follow those of the one before.
 func TestHostsOfEachProgram(t *testing.T) {
 	const who = `echo $IBRUN_RANK $IBRUN_HOST $IBRUN_LOCAL_RANK of $IBRUN_LOCAL_SIZE app $IBRUN_APPNUM`
-	o := ibrun(t, "--launcher", "local", "-n", "2", "-host", "a:2,b:2", "sh", "-c", who, ":", "-n", "3", "-host", "b:3,c", "sh", "-c", who,
+	o := ibrun(t, "--launcher", "local", "-n", "2", "-host", "a:2,b:2", "sh", "-c", who, ":", "-n", "3", "-host",
+		"b:3,c", "sh", "-c", who,
 		":", "-n", "1", "-host", "a:3", "sh", "-c", who)
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Empty(t, o.stderr)
-	require.Equal(t, "0 a 0 of 3 app 0\n1 a 1 of 3 app 0\n2 b 0 of 3 app 1\n3 b 1 of 3 app 1\n4 b 2 of 3 app 1\n5 a 2 of 3 app 2", sorted(o.stdout))
-	o = ibrun(t, "--launcher", "local", "-l", "-n", "2", "-H", "a,b", "sh", "-c", "echo x", ":", "-n", "1", "-H", "a:2", "sh", "-c", "exit 7")
+	require.Equal(t,
+		"0 a 0 of 3 app 0\n1 a 1 of 3 app 0\n2 b 0 of 3 app 1\n3 b 1 of 3 app 1\n4 b 2 of 3 app 1\n5 a 2 of 3 app 2",
+		sorted(o.stdout))
+	o = ibrun(t, "--launcher", "local", "-l", "-n", "2", "-H", "a,b", "sh", "-c", "echo x", ":", "-n", "1", "-H", "a:2",
+		"sh", "-c", "exit 7")
 	require.Equal(t, 7, o.code)
 	require.Contains(t, o.stderr, "rank 2 on a exited with code 7")
 }
@@ -43,8 +47,10 @@ func TestOutputFilename(t *testing.T) {
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, 11, strings.Count(string(o.stdout), "out "), "copies come here")
 	require.Equal(t, 11, strings.Count(o.stderr, "err "))
-	require.Equal(t, []string{"out 10\n", "err 3"}, []string{read("o%r/1/rank.10/stdout"), read("o%r/1/rank.03/stderr")})
-	o = ibrun(t, "-n", "2", "--output-filename", filepath.Join(dir, "x")+":nocopy,nojobid", "--merge-stderr-to-stdout", "sh", "-c", program)
+	require.Equal(t, []string{"out 10\n", "err 3"}, []string{read("o%r/1/rank.10/stdout"),
+		read("o%r/1/rank.03/stderr")})
+	o = ibrun(t, "-n", "2", "--output-filename", filepath.Join(dir, "x")+":nocopy,nojobid", "--merge-stderr-to-stdout",
+		"sh", "-c", program)
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Empty(t, string(o.stdout)+o.stderr)
 	require.Equal(t, "out 1\nerr 1", read("x/rank.1/stdout"))
@@ -70,7 +76,8 @@ func TestOutputFilenameOnAFullDisk(t *testing.T) {
 }
 
 func TestPrependPattern(t *testing.T) {
-	o := ibrun(t, "--launcher", "local", "-H", "a:2,b", "-prepend-pattern", "<%r %h %p %g> 5%% ", "sh", "-c", "echo x; echo y >&2")
+	o := ibrun(t, "--launcher", "local", "-H", "a:2,b", "-prepend-pattern", "<%r %h %p %g> 5%% ", "sh", "-c",
+		"echo x; echo y >&2")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, "<0 a 0 0> 5% x\n<1 a 0 0> 5% x\n<2 b 1 0> 5% x", sorted(o.stdout))
 	require.Equal(t, "<0 a 0 0> 5% y\n<1 a 0 0> 5% y\n<2 b 1 0> 5% y", sorted([]byte(o.stderr)))
@@ -78,7 +85,8 @@ func TestPrependPattern(t *testing.T) {
 
 func TestMultiProg(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "multi")
-	require.NoError(t, os.WriteFile(file, []byte("0,3 echo %t:%o '%t' 5%\n* sh -c 'echo $IBRUN_RANK app $IBRUN_APPNUM'\n"), 0o600))
+	require.NoError(t, os.WriteFile(file,
+		[]byte("0,3 echo %t:%o '%t' 5%\n* sh -c 'echo $IBRUN_RANK app $IBRUN_APPNUM'\n"), 0o600))
 	o := ibrun(t, "--launcher", "local", "-n", "5", "-H", "a:2,b:2,c:1", "--multi-prog", file)
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, "0:0 %t 5%\n1 app 1\n2 app 1\n3:1 %t 5%\n4 app 1", sorted(o.stdout))
@@ -88,7 +96,8 @@ func TestMultiProg(t *testing.T) {
 func TestRankFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ranks")
 	require.NoError(t, os.WriteFile(file, []byte("rank 0=b slot=0\nrank 1=a slot=0:0\nrank 2=b slot=*\n"), 0o600))
-	o := ibrun(t, "--launcher", "local", "-H", "a,b", "-rf", file, "--report-bindings", "sh", "-c", "echo $IBRUN_RANK $IBRUN_HOST $(nproc)")
+	o := ibrun(t, "--launcher", "local", "-H", "a,b", "-rf", file, "--report-bindings", "sh", "-c",
+		"echo $IBRUN_RANK $IBRUN_HOST $(nproc)")
 	require.Equal(t, 0, o.code, o.stderr)
 	lines := strings.Split(sorted(o.stdout), "\n")
 	require.Len(t, lines, 3)

@@ -27,7 +27,8 @@ func init() {
 func requirePlain(t *testing.T, text string) {
 	t.Helper()
 	for _, c := range text { // 0xfffd is a byte that is no UTF-8
-		require.False(t, c != '\n' && c < ' ' || c >= 0x7f && c < 0xa0 || c == 0x202e || c == 0xfffd, "%q in %q", c, text)
+		require.False(t, c != '\n' && c < ' ' || c >= 0x7f && c < 0xa0 || c == 0x202e || c == 0xfffd, "%q in %q", c,
+			text)
 	}
 }
 
@@ -42,11 +43,13 @@ func TestMessagesArePlain(t *testing.T) {
 		return path
 	}
 	for name, args := range map[string][]string{
-		"a node's shell":             {"--launcher-exec", file("shell", "#!/bin/sh\ncat <<'E' >&2\n"+commanding+"\nE\nexit 1\n"), "-H", "far", "true"},
+		"a node's shell": {"--launcher-exec", file("shell", "#!/bin/sh\ncat <<'E' >&2\n"+commanding+
+			"\nE\nexit 1\n"), "-H", "far", "true"},
 		"a rank's reason":            {"-n", "1", self, ":world", "commanding"},
 		"a program that is not here": {"-n", "1", commanding},
 		"a program after a limit": {
-			"--launcher-exec", file("low", "#!/bin/sh\nshift\nulimit -Sn 100\nexec sh -c \"$*\"\n"), "-H", "far", file(commanding, "#!/nonexistent\n"),
+			"--launcher-exec", file("low", "#!/bin/sh\nshift\nulimit -Sn 100\nexec sh -c \"$*\"\n"), "-H", "far",
+			file(commanding, "#!/nonexistent\n"),
 		},
 		"an option":         {"--" + commanding, "true"},
 		"an option's value": {"-n", commanding, "true"},

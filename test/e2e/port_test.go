@@ -93,7 +93,9 @@ func (c *caller) isHungUpOn() {
 func TestPortStrangers(t *testing.T) {
 	dir := t.TempDir()
 	c := command(t, "--pmi-port", "-n", "3", "sh", "-c",
-		`echo "$PMI_PORT $PMI_ID" > "$0/$PMI_RANK.part"; mv "$0/$PMI_RANK.part" "$0/$PMI_RANK"; until [ -e "$0/go" ]; do sleep 0.05; done; [ $PMI_RANK = 0 ] || exec "$1" -all`, dir, pmiClient(t))
+		`echo "$PMI_PORT $PMI_ID" > "$0/$PMI_RANK.part"; mv "$0/$PMI_RANK.part" "$0/$PMI_RANK"; until [ -e "$0/go" `+
+			`]; do sleep 0.05; done; [ $PMI_RANK = 0 ] || exec "$1" -all`, dir,
+		pmiClient(t))
 	done := make(chan outcome, 1)
 	go func() { done <- finish(t, c) }()
 	var at string
@@ -119,7 +121,8 @@ func TestPortStrangers(t *testing.T) {
 		s.hears("cmd=initack rc=-1 msg=no_rank_has_this_PMI_ID")
 		s.isHungUpOn()
 	}
-	for _, nonsense := range []string{"cmd=init pmi_version=1 pmi_subversion=1", "GET / HTTP/1.1", "cmd=initack pmiid=-1", "\x00\x01", strings.Repeat("x", 5000)} {
+	for _, nonsense := range []string{"cmd=init pmi_version=1 pmi_subversion=1", "GET / HTTP/1.1",
+		"cmd=initack pmiid=-1", "\x00\x01", strings.Repeat("x", 5000)} {
 		s := callPort(t, at)
 		s.say(nonsense)
 		_, _ = s.in.ReadString('\n') // the error, where the protocol has one
@@ -145,7 +148,8 @@ func TestPortStrangers(t *testing.T) {
 func TestPortOnlyWhenAsked(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		entry := mark(t) + fmt.Sprint(asked)
-		args := []string{"--launcher", "local", "--hosts", "a,b,c", "-x", entry, "-n", "3", "--stdin", "all", "sh", "-c", "read x || true"}
+		args := []string{"--launcher", "local", "--hosts", "a,b,c", "-x", entry, "-n", "3", "--stdin", "all", "sh",
+			"-c", "read x || true"}
 		if asked {
 			args = append([]string{"--pmi-port"}, args...)
 		}
@@ -199,7 +203,8 @@ const listens = "0A"
 func TestCharm(t *testing.T) {
 	client := pmiClient(t)
 	const ranks = 10
-	o := ibrun(t, "--launcher", "local", "--hosts", "a:1,b:4,c:2,d:3", "-n", fmt.Sprint(ranks), "--tree", "kary:2", "--stats=json", client, "-charm")
+	o := ibrun(t, "--launcher", "local", "--hosts", "a:1,b:4,c:2,d:3", "-n", fmt.Sprint(ranks), "--tree", "kary:2",
+		"--stats=json", client, "-charm")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, "10 ranks exchanged\n", string(o.stdout))
 	var n struct{ Sums map[string]int }

@@ -61,7 +61,8 @@ func TestMPICHCountsOverNodes(t *testing.T) {
 				crowded++
 			}
 		}
-		o := ibrun(t, "--launcher", "local", "--hosts", strings.Join(hosts, ","), "-n", fmt.Sprint(n), "--stats=json", mpi, "hello")
+		o := ibrun(t, "--launcher", "local", "--hosts", strings.Join(hosts, ","), "-n", fmt.Sprint(n), "--stats=json",
+			mpi, "hello")
 		require.Equal(t, 0, o.code, o.stderr)
 		var seen struct{ Sums map[string]int }
 		require.NoError(t, json.Unmarshal([]byte(o.stderr), &seen), o.stderr)
@@ -80,7 +81,8 @@ func TestMPICHCountsOverNodes(t *testing.T) {
 func TestMutePrograms(t *testing.T) {
 	o := ibrun(t, "--launcher", "local", "--hosts", "a,b,c", mpiProgram(t), "mute")
 	require.Equal(t, 0, o.code, o.stderr)
-	require.Regexp(t, `^ibrun: no rank said a word of PMI, though the program is linked with libmpich\.so\.12: [^\n]*\n$`, o.stderr)
+	require.Regexp(t,
+		`^ibrun: no rank said a word of PMI, though the program is linked with libmpich\.so\.12: [^\n]*\n$`, o.stderr)
 	o = ibrun(t, "-n", "3", "--mpi", "none", mpiProgram(t), "mute")
 	require.Empty(t, o.stderr)
 }
@@ -108,7 +110,8 @@ func TestNobodySpeaksPMI(t *testing.T) {
 			continue
 		}
 		require.Equal(t, 1, strings.Count(o.stderr, "\n"), o.stderr)
-		require.Contains(t, o.stderr, "ibrun: no rank said a word of PMI, though --mpi "+c.args[indexOf(c.args, "--mpi")+1]+" was given: if each believed to be rank 0 of 1, ")
+		require.Contains(t, o.stderr, "ibrun: no rank said a word of PMI, though --mpi "+
+			c.args[indexOf(c.args, "--mpi")+1]+" was given: if each believed to be rank 0 of 1, ")
 	}
 }
 

@@ -121,7 +121,8 @@ done`
 
 // The way out of a program that takes no signals.
 func TestPtyEscape(t *testing.T) {
-	u := sit(t, "--pty", "--kill-grace", "1", "sh", "-c", `trap '' INT TERM; stty raw -echo; printf ready; while :; do sleep 1; done`)
+	u := sit(t, "--pty", "--kill-grace", "1", "sh", "-c",
+		`trap '' INT TERM; stty raw -echo; printf ready; while :; do sleep 1; done`)
 	u.sees("ready")
 	u.gives()
 	u.types("\x03")
@@ -131,7 +132,8 @@ func TestPtyEscape(t *testing.T) {
 
 // Before ranks have started, Ctrl-C ends ibrun.
 func TestPtyInterruptedLaunch(t *testing.T) {
-	u := sit(t, "--pty", "-v", "--launcher-exec", "sh -c 'echo connecting >&2; sleep 1000'", "-H", "nowhere", "--launch-timeout", "50", "true")
+	u := sit(t, "--pty", "-v", "--launcher-exec", "sh -c 'echo connecting >&2; sleep 1000'", "-H", "nowhere",
+		"--launch-timeout", "50", "true")
 	u.sees("\r\n")
 	u.types("\x03")
 	u.leaves(130)

@@ -60,7 +60,8 @@ func printedPIDs(t *testing.T, from io.Reader, count int) (pids []int) {
 // on two busy CPUs for what took 0.8 s under mpirun. Each leads a process group, for signals,
 // which is not orphaned: what stops a job at a terminal stops it.
 func TestSessions(t *testing.T) {
-	cmd := command(t, "-n", "4", "--launcher", "local", "--hosts", "a:2,b:2", "sh", "-c", "echo $$; while :; do sleep 0.01; done")
+	cmd := command(t, "-n", "4", "--launcher", "local", "--hosts", "a:2,b:2", "sh", "-c",
+		"echo $$; while :; do sleep 0.01; done")
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -102,7 +103,8 @@ func TestTerminalAsInput(t *testing.T) {
 	defer slave.Close()
 	_, err = master.WriteString("typed\n")
 	require.NoError(t, err)
-	o := ibrun(t, "-n", "1", "--timeout", "20", "--input", slave.Name(), "sh", "-c", `read line; echo "$line"; cut -d" " -f7 /proc/$$/stat`)
+	o := ibrun(t, "-n", "1", "--timeout", "20", "--input", slave.Name(), "sh", "-c",
+		`read line; echo "$line"; cut -d" " -f7 /proc/$$/stat`)
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, "typed\n0\n", string(o.stdout))
 }

@@ -48,7 +48,8 @@ func TestSizes(t *testing.T) {
 		most[":reaper"] = 256 // no runtime of Go
 	}
 	for _, nodes := range []int{1, 16} {
-		cmd := command(t, "-ppn", "16", "--launcher", "local", "--hosts", fmt.Sprintf("h[01-%02d]", nodes), "sleep", "1000")
+		cmd := command(t, "-ppn", "16", "--launcher", "local", "--hosts", fmt.Sprintf("h[01-%02d]", nodes), "sleep",
+			"1000")
 		cmd.Env = append(os.Environ(), mark(t))
 		require.NoError(t, cmd.Start())
 		ranks := 16 * nodes
@@ -63,7 +64,8 @@ func TestSizes(t *testing.T) {
 		}
 		for _, role := range []string{":agent", ":reaper"} {
 			pid := agents(role)[0]
-			t.Logf("%d nodes: %s has %d KiB of its own, its peak is %d KiB", nodes, role, memory(t, pid, "RssAnon"), memory(t, pid, "VmHWM"))
+			t.Logf("%d nodes: %s has %d KiB of its own, its peak is %d KiB", nodes, role, memory(t, pid, "RssAnon"),
+				memory(t, pid, "VmHWM"))
 		}
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
 		_ = cmd.Wait()
@@ -82,7 +84,8 @@ func TestStartUp(t *testing.T) {
 		var name string
 		var at, clock float64
 		var b, a int
-		if n, _ := fmt.Sscanf(line, "init %s @%f ms, %f ms clock, %d bytes, %d allocs", &name, &at, &clock, &b, &a); n == 5 {
+		if n, _ := fmt.Sscanf(line, "init %s @%f ms, %f ms clock, %d bytes, %d allocs", &name, &at, &clock, &b,
+			&a); n == 5 {
 			packages, bytes, allocations = packages+1, bytes+b, allocations+a
 			require.NotContains(t, []string{"net/http", "text/template", "html/template", "testing", "expvar"}, name)
 		}

@@ -30,14 +30,17 @@ func TestSpawn(t *testing.T) {
 		args := s.run(client, "-spawn", "3", "--", client, "-child")
 		o := ibrun(t, args...)
 		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
-		require.Equal(t, []string{"child 0 of 3", "child 1 of 3", "child 2 of 3", "cmd=spawn_result rc=0"}, printed(o), s.name)
+		require.Equal(t, []string{"child 0 of 3", "child 1 of 3", "child 2 of 3", "cmd=spawn_result rc=0"}, printed(o),
+			s.name)
 		require.Empty(t, o.stderr)
 	}
 	o := ibrun(t, "--launcher", "local", "--hosts", "a,b,c", "--pmi-port", "-n", "1", client, "-spawn", "2", "--",
 		client, "-child", "-spawn", "3", "--", client, "-child")
 	require.Equal(t, 0, o.code, o.stderr)
-	require.Equal(t, []string{"child 0 of 2", "child 0 of 3", "child 1 of 2", "child 1 of 3", "child 2 of 3", "cmd=spawn_result rc=0", "cmd=spawn_result rc=0"}, printed(o))
-	o = ibrun(t, "--launcher", "local", "--hosts", "a,b,c", "-x", "E2E_X=x", "-n", "1", client, "-spawn", "3", "--", "sh", "-c", "echo $IBRUN_HOST $IBRUN_NODES $PMI_SIZE $E2E_X")
+	require.Equal(t, []string{"child 0 of 2", "child 0 of 3", "child 1 of 2", "child 1 of 3", "child 2 of 3",
+		"cmd=spawn_result rc=0", "cmd=spawn_result rc=0"}, printed(o))
+	o = ibrun(t, "--launcher", "local", "--hosts", "a,b,c", "-x", "E2E_X=x", "-n", "1", client, "-spawn", "3", "--",
+		"sh", "-c", "echo $IBRUN_HOST $IBRUN_NODES $PMI_SIZE $E2E_X")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Subset(t, printed(o), []string{"a 3 3 x", "b 3 3 x", "c 3 3 x"})
 }
@@ -49,7 +52,8 @@ func TestSpawnPMI2(t *testing.T) {
 	require.NoError(t, err, "package libpmi2-0-dev is needed: %s", out)
 	o := ibrun(t, "--launcher", "local", "--hosts", "a,b,c", "-n", "2", path)
 	require.Equal(t, 0, o.code, o.stderr)
-	require.Equal(t, []string{"child 0 of 3: x y;z; /usr; b c", "child 1 of 3: x y;z; /usr; b c", "spawn: 0, job of 16, 000"}, printed(o))
+	require.Equal(t, []string{"child 0 of 3: x y;z; /usr; b c", "child 1 of 3: x y;z; /usr; b c",
+		"spawn: 0, job of 16, 000"}, printed(o))
 }
 
 // What cannot be spawned is refused, with the reason, and the parent goes on.
@@ -61,7 +65,8 @@ func TestSpawnRefused(t *testing.T) {
 	}{
 		{nil, "/nowhere/x: no such file"},
 		{[]string{"--no-preflight"}, "rank 0 and 2 others on"}, // found out by the nodes
-		{[]string{"--launcher", "local", "--hosts", "a,b,c", "--no-preflight"}, "could not be started: /nowhere/x: no such file"},
+		{[]string{"--launcher", "local", "--hosts", "a,b,c", "--no-preflight"},
+			"could not be started: /nowhere/x: no such file"},
 	} {
 		o := ibrun(t, append(c.args, "-n", "2", client, "-spawn", "3", "--", "/nowhere/x")...)
 		require.Equal(t, 0, o.code, o.stderr)
@@ -112,12 +117,14 @@ func TestSpawnLeavesNothing(t *testing.T) {
 		{"child killed", ":spawned", syscall.SIGKILL, 137},
 	} {
 		entry := mark(t) + strconv.Itoa(end.code)
-		c := command(t, "--launcher", "local", "--hosts", "a,b", "-x", entry, "-n", "2", "sh", "-c", `"$@"; sleep 1000`, "sh",
+		c := command(t, "--launcher", "local", "--hosts", "a,b", "-x", entry, "-n", "2", "sh", "-c", `"$@"; sleep 1000`,
+			"sh",
 			client, "-spawn", "2", "--", "sh", "-c", `trap "echo told; exit 1" TERM; sleep 1000 & wait`)
 		var out, stderr bytes.Buffer
 		c.Stdout, c.Stderr = &out, &stderr
 		require.NoError(t, c.Start())
-		eventually(t, 10*time.Second, "two sleeps of the parent's, two of the child's", func() bool { return sleeping(marked(entry)) == 4 })
+		eventually(t, 10*time.Second, "two sleeps of the parent's, two of the child's",
+			func() bool { return sleeping(marked(entry)) == 4 })
 		whom := c.Process.Pid
 		if end.role != "" {
 			whom = agents(end.role)[0]

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// still is how long a rank or a node stands still: longer than datagrams are repeated to a peer that runs, and less than the
-// minute after which an agent that does not answer is lost.
+// still is how long a rank or a node stands still: longer than datagrams are repeated to a peer
+// that runs, and less than the minute after which an agent that does not answer is lost.
 const still = 35 * time.Second
 
-// A rank that is stopped, and a node that is frozen, while datagrams are under way to it, or so much by a stream that its kernel
-// takes no more: the job goes on when it does.
+// A rank that is stopped, and a node that is frozen, while datagrams are under way to it, or so
+// much by a stream that its kernel takes no more: the job goes on when it does.
 func TestWorldStandsStill(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ of, what string }{{"rank", "converse"}, {"node", "converse"}, {"rank", "flood"}} {
@@ -67,7 +67,8 @@ func TestWorldStandsStill(t *testing.T) {
 	}
 }
 
-// converse lets rank 0 and another one talk until a file is there. The other leaves its number and that of its agent.
+// converse lets rank 0 and another one talk until a file is there. The other leaves its number and
+// that of its agent.
 func (r *rank) converse(other int) {
 	switch r.Rank() {
 	case 0:

@@ -28,7 +28,8 @@ func TestStdin(t *testing.T) {
 	const size = 100 << 20
 	for _, reader := range []string{"0", "3"} {
 		in, sum := noise(size)
-		cmd := command(t, args(deep, "-n", "4", "--stdin", reader, "sh", "-c", "if [ $RANK = "+reader+" ]; then sha256sum; else echo got $(wc -c); fi")...)
+		cmd := command(t, args(deep, "-n", "4", "--stdin", reader, "sh", "-c", "if [ $RANK = "+reader+
+			" ]; then sha256sum; else echo got $(wc -c); fi")...)
 		cmd.Stdin = in
 		o := finish(t, cmd)
 		require.Equal(t, 0, o.code, o.stderr)
@@ -59,12 +60,15 @@ func TestStdinNotRead(t *testing.T) {
 // 1 GB from the end of the tree, binary, byte for byte.
 func TestOutput(t *testing.T) {
 	const size = 1 << 30
-	cmd := command(t, args(deep, "-n", "4", "sh", "-c", "[ $RANK = 3 ] && exec openssl enc -aes-128-ctr -K 0 -iv 0 -in /dev/zero 2>/dev/null | head -c "+strconv.Itoa(size)+"; exit 0")...)
+	cmd := command(t, args(deep, "-n", "4", "sh", "-c",
+		"[ $RANK = 3 ] && exec openssl enc -aes-128-ctr -K 0 -iv 0 -in /dev/zero 2>/dev/null | head -c "+
+			strconv.Itoa(size)+"; exit 0")...)
 	h := sha256.New()
 	cmd.Stdout = h
 	o := finish(t, cmd)
 	require.Equal(t, 0, o.code, o.stderr)
-	want, err := exec.Command("sh", "-c", "openssl enc -aes-128-ctr -K 0 -iv 0 -in /dev/zero 2>/dev/null | head -c "+strconv.Itoa(size)+" | sha256sum").Output()
+	want, err := exec.Command("sh", "-c", "openssl enc -aes-128-ctr -K 0 -iv 0 -in /dev/zero 2>/dev/null | head -c "+
+		strconv.Itoa(size)+" | sha256sum").Output()
 	require.NoError(t, err)
 	require.Equal(t, strings.Fields(string(want))[0], fmt.Sprintf("%x", h.Sum(nil)))
 }
@@ -121,7 +125,8 @@ func TestWholeLines(t *testing.T) {
 		{16, 1000, 80, 20},
 		{16, 300, 1023, 2},
 	} {
-		o := ibrun(t, args(deep, "--stdin", "none", "-n", strconv.Itoa(c.ranks), self, ":lines", strconv.Itoa(c.count), strconv.Itoa(c.size), strconv.Itoa(c.writes))...)
+		o := ibrun(t, args(deep, "--stdin", "none", "-n", strconv.Itoa(c.ranks), self, ":lines", strconv.Itoa(c.count),
+			strconv.Itoa(c.size), strconv.Itoa(c.writes))...)
 		require.Equal(t, 0, o.code, o.stderr)
 		whole := 0
 		for line := range bytes.Lines(o.stdout) {
@@ -207,7 +212,8 @@ func TestSlowConsumer(t *testing.T) {
 
 func TestClosedDescriptors(t *testing.T) {
 	for _, closing := range []string{"<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"} {
-		sh := exec.Command("sh", "-c", "exec timeout -s KILL 20 "+program+" -n 2 sh -c 'cat; echo out; echo err >&2' "+closing)
+		sh := exec.Command("sh", "-c", "exec timeout -s KILL 20 "+program+" -n 2 sh -c 'cat; echo out; echo err >&2' "+
+			closing)
 		out, err := sh.Output()
 		require.NoError(t, err, closing)
 		if !strings.Contains(closing, ">&-") || closing == "2>&-" {
@@ -221,7 +227,8 @@ func TestWordsAreExact(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	const longest = 128<<10 - 1 // MAX_ARG_STRLEN with its NUL
-	words := []string{":digest", "", "a b", "'", `"`, "$(touch canary)", "`x`", "new\nline", "\xff\xfe", "-n", "--", ":x", "*", "", strings.Repeat("w", longest)}
+	words := []string{":digest", "", "a b", "'", `"`, "$(touch canary)", "`x`", "new\nline", "\xff\xfe", "-n", "--",
+		":x", "*", "", strings.Repeat("w", longest)}
 	env := []string{"E2E_A=", "E2E_B=a b\n$(touch canary)'\"", "E2E_C=\xff", "E2E_D=" + strings.Repeat("v", longest-6)}
 	cmd := command(t, args(deep, append([]string{"-n", "4", self}, words...)...)...)
 	cmd.Env = append(os.Environ(), env...)
@@ -232,7 +239,8 @@ func TestWordsAreExact(t *testing.T) {
 }
 
 func TestFilesPerRank(t *testing.T) {
-	cmd := command(t, args(deep, "-n", "8", "--output", "o.%r.%h.%t", "--error", "e.%r", "sh", "-c", "echo $RANK; echo e$RANK >&2")...)
+	cmd := command(t, args(deep, "-n", "8", "--output", "o.%r.%h.%t", "--error", "e.%r", "sh", "-c",
+		"echo $RANK; echo e$RANK >&2")...)
 	o := finish(t, cmd)
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Empty(t, o.stdout)

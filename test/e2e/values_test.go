@@ -44,7 +44,8 @@ func TestValuePolicies(t *testing.T) {
 		{how: "--lazy=auto", tree: "binomial", all: true, fewest: 8, most: nodes * (8 + ppn), bulkTransfers: 1},
 	} {
 		t.Run(strings.TrimLeft(fmt.Sprintf("%s %s all=%t", c.how, c.tree, c.all), "-"), func(t *testing.T) {
-			args := []string{"--launcher", "local", "--hosts", fmt.Sprintf("n[01-%d]", nodes), "--tree", c.tree, c.how, client}
+			args := []string{"--launcher", "local", "--hosts", fmt.Sprintf("n[01-%d]", nodes), "--tree", c.tree, c.how,
+				client}
 			if c.all {
 				args = append(args, "-all")
 			}

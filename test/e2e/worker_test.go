@@ -86,7 +86,8 @@ func number(s string) int {
 // the size, and of which no two blocks are the same.
 func value(from, to, n int) []byte {
 	block := make([]byte, 1021)
-	_, _ = rand.NewChaCha8([32]byte{byte(from), byte(to), byte(n), byte(n >> 8), byte(n >> 16)}).Read(block[:min(n, len(block))])
+	_, _ = rand.NewChaCha8([32]byte{byte(from), byte(to), byte(n), byte(n >> 8), byte(n >> 16)}).Read(block[:min(n,
+		len(block))])
 	v := make([]byte, 0, n+len(block))
 	for len(v) < n {
 		binary.LittleEndian.PutUint16(block, binary.LittleEndian.Uint16(block)+1)

@@ -37,8 +37,8 @@ func (s stage) run(program ...string) (line []string) {
 	return line
 }
 
-// apart is three programs on lists of hosts that have some in common, so that ranks of a node do not
-// follow each other.
+// apart is three programs on lists of hosts that have some in common, so that ranks of a node do
+// not follow each other.
 var apart = stage{"each program has its hosts", []string{
 	"--launcher", "local", "--iface", "lo", "--lazy", "--tree", "kary:2", "-n", "4", "-H", "a:2,b,c", "PROGRAM",
 	":", "-n", "3", "-H", "b:3,d", "PROGRAM", ":", "-n", "2", "-H", "a:4,d", "PROGRAM",
@@ -47,7 +47,8 @@ var apart = stage{"each program has its hosts", []string{
 // local makes a stage of several agents on this machine, whose ranks talk over
 // its loop interface.
 func local(mode, tree string, hosts ...string) stage {
-	return stage{tree + mode, append([]string{"--launcher", "local", "--iface", "lo", mode, "--tree", tree, "--hosts"}, hosts...)}
+	return stage{tree + mode, append([]string{"--launcher", "local", "--iface", "lo", mode, "--tree", tree, "--hosts"},
+		hosts...)}
 }
 
 // five is 5 nodes with 3 ranks each.
@@ -63,7 +64,8 @@ func stages() []stage {
 		apart,
 		{"one node", []string{"-n", "5"}},
 		five("--lazy", "flat"), five("--lazy", "chain"), five("--eager", "kary:2"),
-		local("--eager", "flat", unequal), local("--lazy=auto", "chain", unequal), local("--lazy", "kary:2", unequal), dealt,
+		local("--eager", "flat", unequal), local("--lazy=auto", "chain", unequal), local("--lazy", "kary:2", unequal),
+		dealt,
 	}
 }
 
@@ -361,7 +363,8 @@ func (r *rank) child() {
 	require.NoError(r, r.Send(r.ctx, (r.Rank()+1)%r.Size(), nil)) // there are sockets to inherit
 	_, _, err := r.Recv(r.ctx)
 	require.NoError(r, err)
-	out, err := exec.Command("sh", "-c", `echo "[$IBRUN_FD]"; for f in /proc/self/fd/*; do readlink $f; done | grep -c socket:; true`).CombinedOutput()
+	out, err := exec.Command("sh", "-c",
+		`echo "[$IBRUN_FD]"; for f in /proc/self/fd/*; do readlink $f; done | grep -c socket:; true`).CombinedOutput()
 	require.NoError(r, err)
 	require.Equal(r, "[]\n0\n", string(out))
 }

@@ -45,7 +45,8 @@ func New(dir string) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fPIC", "-shared", "-pthread", "-Wl,-z,defs", "-Wl,-soname,libibverbs.so.1",
+	args := []string{"-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fPIC", "-shared", "-pthread", "-Wl,-z,defs",
+		"-Wl,-soname,libibverbs.so.1",
 		"-Wl,--version-script=" + filepath.Join(lib, "symbols.map"), "-o", n.library}
 	out, err := exec.Command("gcc", append(args, files...)...).CombinedOutput()
 	if err != nil {
@@ -54,8 +55,8 @@ func New(dir string) (*Network, error) {
 	return n, nil
 }
 
-// Run is what a TestMain does: the tests run with the library as a node of a network of its own, which is told before. They fail
-// if something was left open on a device that was closed.
+// Run is what a TestMain does: the tests run with the library as a node of a network of its own,
+// which is told before. They fail if something was left open on a device that was closed.
 func Run(m interface{ Run() int }, node Node, told func(*Network)) (code int) {
 	fail := func(err error) int {
 		fmt.Fprintln(os.Stderr, err)
@@ -87,7 +88,8 @@ func Run(m interface{ Run() int }, node Node, told func(*Network)) (code int) {
 	return 0
 }
 
-// closedInOrder reads what the library counted whenever a device was closed. The last may wait for the end of a stream.
+// closedInOrder reads what the library counted whenever a device was closed. The last may wait for
+// the end of a stream.
 func closedInOrder(log string) error {
 	look, late := time.NewTicker(10*time.Millisecond), time.After(30*time.Second)
 	defer look.Stop()

@@ -76,7 +76,8 @@ func (p *report) print() {
 		fmt.Printf("%-36s %6d %8d %8d %10.1f s %10.1f s\n", name, c.rounds, c.missed, c.failures,
 			c.ended.Seconds(), c.cleaned.Seconds())
 	}
-	fmt.Printf("%-36s %6s %8s %8s %12s %12s\n", "fault", "rounds", "too late", "failures", "slowest end", "nothing left")
+	fmt.Printf("%-36s %6s %8s %8s %12s %12s\n", "fault", "rounds", "too late", "failures", "slowest end",
+		"nothing left")
 	for _, name := range slices.Sorted(maps.Keys(p.classes)) {
 		c := p.classes[name]
 		line(name, c)

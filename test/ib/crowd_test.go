@@ -48,7 +48,8 @@ func idle(t *testing.T, before map[string]uint64) {
 func TestSixtyFour(t *testing.T) {
 	inside.Require(t)
 	before := resources(t)
-	_, stats := launch(t, "-n", "64", "--map-by", "node", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", "--hca", "rxe0", inside.Program("ring"), "-rounds", "17")
+	_, stats := launch(t, "-n", "64", "--map-by", "node", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", "--hca",
+		"rxe0", inside.Program("ring"), "-rounds", "17")
 	require.Equal(t, 64, stats.Sums["datagram_queue_pairs"])
 	require.Equal(t, 2*64, stats.Sums["peers"]-stats.Sums["local_peers"])
 	require.Positive(t, stats.Sums["stream_queue_pairs"])
@@ -61,11 +62,13 @@ func TestKilled(t *testing.T) {
 	inside.Require(t)
 	before := resources(t)
 	var errs bytes.Buffer
-	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "--launch-timeout", "2m", "-n", "8", "--hosts", "a,b", "--map-by", "node", "--fabric", "ib", "--lazy", "--kill-grace", "0",
+	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "--launch-timeout", "2m", "-n", "8", "--hosts",
+		"a,b", "--map-by", "node", "--fabric", "ib", "--lazy", "--kill-grace", "0",
 		inside.Program("ring"), "-rounds", "1000000")
 	cmd.Stderr = &errs
 	require.NoError(t, cmd.Start())
-	require.Eventually(t, func() bool { return resources(t)["qp"] >= before["qp"]+8*2 }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return resources(t)["qp"] >= before["qp"]+8*2 }, time.Minute,
+		20*time.Millisecond)
 	ranks := children(t, "ring")
 	require.NotEmpty(t, ranks)
 	require.NoError(t, syscall.Kill(ranks[0], syscall.SIGKILL))

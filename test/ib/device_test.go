@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) {
 	inside.Main(m, inside.Config{Programs: []string{
-		"ibrun/cmd/ibrun", "ibrun/examples/stencil3d", "ibrun/examples/ring", "ibrun/examples/alltoall", "ibrun/examples/pingpong",
+		"ibrun/cmd/ibrun", "ibrun/examples/stencil3d", "ibrun/examples/ring", "ibrun/examples/alltoall",
+		"ibrun/examples/pingpong",
 	}})
 }
 
@@ -56,7 +57,8 @@ func received(t *testing.T, device string) int {
 	return n
 }
 
-// TestPingpong lets rdma-core's own program talk from one device to the other, with each kind of GID.
+// TestPingpong lets rdma-core's own program talk from one device to the other, with each kind of
+// GID.
 func TestPingpong(t *testing.T) {
 	inside.Require(t)
 	const rounds, port = 50, 18515
@@ -74,7 +76,8 @@ func TestPingpong(t *testing.T) {
 			out := output(t, "ibv_rc_pingpong", append(common, "-d", "rxe1", "10.77.0.1")...)
 			require.Contains(t, out, fmt.Sprintf("%d iters", rounds))
 			require.NoError(t, server.Wait(), heard.String())
-			// A message of 4096 bytes is four packets of this MTU, and each device has all messages of the other.
+			// A message of 4096 bytes is four packets of this MTU, and each device has all messages
+			// of the other.
 			for i, device := range []string{"rxe0", "rxe1"} {
 				require.GreaterOrEqual(t, received(t, device)-before[i], 4*rounds, device)
 			}
@@ -114,19 +117,22 @@ func TestTopology(t *testing.T) {
 		Ports []port
 	}
 	var machine struct{ HCAs []hca }
-	require.NoError(t, json.Unmarshal([]byte(output(t, inside.Program("ibrun"), "--display", "topo", "--json")), &machine))
+	require.NoError(t, json.Unmarshal([]byte(output(t, inside.Program("ibrun"), "--display", "topo", "--json")),
+		&machine))
 	var want []hca
 	for i := range 2 {
 		link := fmt.Sprintf("eth%d", i)
-		want = append(want, hca{Name: fmt.Sprintf("rxe%d", i), Ports: []port{{State: "ACTIVE", Layer: "Ethernet", GIDs: []gid{
-			{fmt.Sprintf("fe80:0000:0000:0000:0000:00ff:fe00:770%d", i), "RoCE v2", link},
-			{fmt.Sprintf("0000:0000:0000:0000:0000:ffff:0a4d:000%d", i+1), "RoCE v2", link},
-		}}}})
+		want = append(want, hca{Name: fmt.Sprintf("rxe%d", i), Ports: []port{{State: "ACTIVE", Layer: "Ethernet",
+			GIDs: []gid{
+				{fmt.Sprintf("fe80:0000:0000:0000:0000:00ff:fe00:770%d", i), "RoCE v2", link},
+				{fmt.Sprintf("0000:0000:0000:0000:0000:ffff:0a4d:000%d", i+1), "RoCE v2", link},
+			}}}})
 	}
 	require.Equal(t, want, machine.HCAs)
 }
 
-// TestGuest holds that the host's files can be written, and that a process left behind is collected: tests of ibrun count both.
+// TestGuest holds that the host's files can be written, and that a process left behind is
+// collected: tests of ibrun count both.
 func TestGuest(t *testing.T) {
 	inside.Require(t)
 	name := filepath.Join(t.TempDir(), "file")

@@ -15,11 +15,13 @@ import (
 	"ibrun/test/rdmavm/inside"
 )
 
-// TestDoctor examines the machine's two devices: all is well. With little memory to lock, it is not.
+// TestDoctor examines the machine's two devices: all is well. With little memory to lock, it is
+// not.
 func TestDoctor(t *testing.T) {
 	inside.Require(t)
 	examine := func(kB string) (nodes []doctor.Node, code int, wrong []string) {
-		line := fmt.Sprintf("ulimit -l %s; exec %s --doctor --json --fabric ib --launcher local --hosts a,b", kB, inside.Program("ibrun"))
+		line := fmt.Sprintf("ulimit -l %s; exec %s --doctor --json --fabric ib --launcher local --hosts a,b", kB,
+			inside.Program("ibrun"))
 		var all struct {
 			Nodes    []doctor.Node
 			Findings []struct{ Severity, Subject, Text string }

@@ -29,7 +29,8 @@ func launch(t *testing.T, args ...string) (stdout string, stats figures) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // 64 processes take turns at one slow CPU
 	defer cancel()
-	cmd := exec.CommandContext(ctx, inside.Program("ibrun"), append([]string{"--launcher", "local", "--launch-timeout", "2m", "--stats=json"}, args...)...)
+	cmd := exec.CommandContext(ctx, inside.Program("ibrun"), append([]string{"--launcher", "local", "--launch-timeout",
+		"2m", "--stats=json"}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	require.NoError(t, cmd.Run(), "%v: %s%s", args, out.String(), errs.String())
@@ -43,11 +44,12 @@ func launch(t *testing.T, args ...string) (stdout string, stats figures) {
 	return out.String(), stats
 }
 
-// TestStencil: a queue pair at each end of each pair of ranks that talk off their node, and no more. Faces are so long that each pair
-// is worth one.
+// TestStencil: a queue pair at each end of each pair of ranks that talk off their node, and no
+// more. Faces are so long that each pair is worth one.
 func TestStencil(t *testing.T) {
 	inside.Require(t)
-	_, stats := launch(t, "-n", "16", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", inside.Program("stencil3d"), "-steps", "3", "-face", "20000")
+	_, stats := launch(t, "-n", "16", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", inside.Program("stencil3d"),
+		"-steps", "3", "-face", "20000")
 	off := stats.Sums["peers"] - stats.Sums["local_peers"]
 	require.Equal(t, off, stats.Sums["stream_queue_pairs"])
 	require.Equal(t, 16, stats.Sums["datagram_queue_pairs"])
@@ -65,17 +67,19 @@ func TestExamples(t *testing.T) {
 		})
 	}
 	t.Run("pingpong", func(t *testing.T) {
-		out, _ := launch(t, "-n", "2", "--hosts", "a,b", "--fabric", "ib", "--lazy", inside.Program("pingpong"), "-trips", "16")
+		out, _ := launch(t, "-n", "2", "--hosts", "a,b", "--fabric", "ib", "--lazy", inside.Program("pingpong"),
+			"-trips", "16")
 		require.NotEmpty(t, out)
 	})
 }
 
-// TestMixed: two of four nodes have no port, and every rank talks to every other. Only ranks that have one open it; by itself auto takes
-// no port that is software.
+// TestMixed: two of four nodes have no port, and every rank talks to every other. Only ranks that
+// have one open it; by itself auto takes no port that is software.
 func TestMixed(t *testing.T) {
 	inside.Require(t)
 	without := `case $IBRUN_HOST in b|c) unset IBRUN_HCA;; esac; exec "$0"`
-	out, stats := launch(t, "-n", "8", "--hosts", "a,b,c,d", "--fabric", "auto", "--hca", "rxe0", "--lazy", "sh", "-c", without, inside.Program("alltoall"))
+	out, stats := launch(t, "-n", "8", "--hosts", "a,b,c,d", "--fabric", "auto", "--hca", "rxe0", "--lazy", "sh", "-c",
+		without, inside.Program("alltoall"))
 	require.NotEmpty(t, out)
 	require.Equal(t, 8*6, stats.Sums["peers"]-stats.Sums["local_peers"])
 	require.Equal(t, 4, stats.Sums["datagram_queue_pairs"])
@@ -85,21 +89,25 @@ func TestMixed(t *testing.T) {
 func TestTwoDevices(t *testing.T) {
 	inside.Require(t)
 	before := []int{received(t, "rxe0"), received(t, "rxe1")}
-	launch(t, "-n", "8", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", "--hca", "rxe0,rxe1", inside.Program("alltoall"))
+	launch(t, "-n", "8", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", "--hca", "rxe0,rxe1",
+		inside.Program("alltoall"))
 	for i, device := range []string{"rxe0", "rxe1"} {
 		require.Greater(t, received(t, device), before[i], device)
 	}
 }
 
-// TestSoftwareIsSaid: Soft-RoCE is active and not taken by itself; -v says so, and does not say that nothing is active.
+// TestSoftwareIsSaid: Soft-RoCE is active and not taken by itself; -v says so, and does not say
+// that nothing is active.
 func TestSoftwareIsSaid(t *testing.T) {
 	inside.Require(t)
-	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "-v", "-n", "2", "--hosts", "a,b", "--fabric", "auto", inside.Program("ring"))
+	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "-v", "-n", "2", "--hosts", "a,b", "--fabric",
+		"auto", inside.Program("ring"))
 	out, _ := cmd.CombinedOutput() // the machine may have no address for Ethernet
 	require.Contains(t, string(out), "port rxe0:1 is active, but it is made in software")
 }
 
-// TestDenied: a user who may not open the device files is told that, though libibverbs reports that there are none.
+// TestDenied: a user who may not open the device files is told that, though libibverbs reports that
+// there are none.
 func TestDenied(t *testing.T) {
 	inside.Require(t)
 	files, err := filepath.Glob("/dev/infiniband/uverbs*")
@@ -120,7 +128,8 @@ func TestDenied(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o755))
 	}
-	cmd := exec.Command(filepath.Join(dir, "ibrun"), "--launcher", "local", "-n", "2", "--hosts", "a,b", "--fabric", "ib", filepath.Join(dir, "ring"))
+	cmd := exec.Command(filepath.Join(dir, "ibrun"), "--launcher", "local", "-n", "2", "--hosts", "a,b", "--fabric",
+		"ib", filepath.Join(dir, "ring"))
 	cmd.Dir, cmd.Env = "/", append(os.Environ(), "HOME=/tmp")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := cmd.CombinedOutput()

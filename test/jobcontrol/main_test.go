@@ -46,7 +46,8 @@ func ring(ctx context.Context, until string) error {
 		if _, err := os.Stat(until); err == nil {
 			vote = 1
 		}
-		// Whether this is the last time is decided by all, so that nobody waits for a rank that has ended.
+		// Whether this is the last time is decided by all, so that nobody waits for a rank that has
+		// ended.
 		votes, err := w.AllGather(ctx, []byte{vote})
 		if err != nil {
 			return err

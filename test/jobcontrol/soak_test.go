@@ -29,7 +29,8 @@ const (
 	// soakScript counts the seconds until there is a file. Rank 3's node sends enough for
 	// a key exchange every ten seconds, besides those by time.
 	soakWidth  = 1000
-	soakScript = `i=0; while [ ! -e %s ]; do echo $RANK $i; [ $RANK != 3 ] || head -c 100000 /dev/zero | tr "\0" x | fold -w %d; ` +
+	soakScript = `i=0; while [ ! -e %s ]; do echo $RANK $i; [ $RANK != 3 ] || head -c 100000 /dev/zero | tr "\0" x | ` +
+		`fold -w %d; ` +
 		`[ $RANK != 3 ] || echo; i=$((i+1)); sleep 1; done; echo $RANK done $i`
 )
 
@@ -45,7 +46,8 @@ func TestSoak(t *testing.T) {
 	require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, soakScript, file, soakWidth), 0o644))
 	term := openTerminal(t, func(args ...string) *exec.Cmd { return c.Command(context.Background(), args...) })
 	term.line("%s -n %d --hosts node[0001-%04d] --tree kary:2 --ssh native "+
-		"--ssh-args '-o RekeyLimit=1M -o ServerAliveInterval=5 -o ServerAliveCountMax=2' sh %s >%s; echo code=$?", program, soakNodes, soakNodes, script, out)
+		"--ssh-args '-o RekeyLimit=1M -o ServerAliveInterval=5 -o ServerAliveCountMax=2' sh %s >%s; echo code=$?",
+		program, soakNodes, soakNodes, script, out)
 	all := func(pattern string) func() bool {
 		return func() bool {
 			text, err := os.ReadFile(out)
@@ -56,7 +58,11 @@ func TestSoak(t *testing.T) {
 
 	term.keys(ctrlZ)
 	term.expect("Stopped")
-	require.True(t, within(patience, func() bool { ranks, stopped := term.ranks(); return ranks >= soakNodes && stopped == ranks }), "all ranks are stopped")
+	require.True(t, within(patience, func() bool {
+		ranks, stopped := term.ranks()
+		return ranks >= soakNodes &&
+			stopped == ranks
+	}), "all ranks are stopped")
 	held, err := os.ReadFile(out)
 	require.NoError(t, err)
 	<-time.After(long) // the fault's length, not a wait for something

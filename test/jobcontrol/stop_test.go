@@ -32,7 +32,8 @@ func waiting(file string) string {
 	return fmt.Sprintf(`sh -c '(setsid sh -c "`+loop+`" &); echo up; `+loop+`; echo done'`, file, file)
 }
 
-// A job that is stopped for longer than any patience of ibrun's goes on, with all its ranks: 20 times.
+// A job that is stopped for longer than any patience of ibrun's goes on, with all its ranks: 20
+// times.
 func TestStoppedForLong(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
@@ -64,7 +65,11 @@ func TestStoppedForLong(t *testing.T) {
 				}
 				term.keys(ctrlZ)
 				term.expect("Stopped")
-				require.True(t, within(patience, func() bool { all, stopped := term.ranks(); return all >= 4 && stopped == all }), "all ranks are stopped: %v", term.processes())
+				require.True(t, within(patience, func() bool {
+					all, stopped := term.ranks()
+					return all >= 4 &&
+						stopped == all
+				}), "all ranks are stopped: %v", term.processes())
 				shown := term.text()
 				<-time.After(long) // the fault's length, not a wait for something
 				require.NoError(t, os.WriteFile(file, nil, 0o644))
@@ -102,17 +107,23 @@ func TestKilledWhileStopped(t *testing.T) {
 			term.keys(ctrlZ)
 			term.expect("Stopped")
 			term.expect("ready> ")
-			require.True(t, within(patience, func() bool { all, stopped := term.ranks(); return all >= 8 && stopped == all }))
+			require.True(t, within(patience, func() bool {
+				all, stopped := term.ranks()
+				return all >= 8 &&
+					stopped == all
+			}))
 			k.kill(term, root(term))
 			left := func() (lines []string) {
 				for _, p := range term.processes() {
-					if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)); p.pid != term.shell.Process.Pid && p.state != "Z" {
+					if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline",
+						p.pid)); p.pid != term.shell.Process.Pid && p.state != "Z" {
 						lines = append(lines, fmt.Sprintf("%d %s %q", p.pid, p.state, line))
 					}
 				}
 				return lines
 			}
-			require.True(t, within(10*time.Second, func() bool { return len(left()) == 0 }), "left: %q\n%s", left(), term.text())
+			require.True(t, within(10*time.Second, func() bool { return len(left()) == 0 }), "left: %q\n%s", left(),
+				term.text())
 		})
 	}
 }
@@ -137,7 +148,8 @@ func TestBackground(t *testing.T) {
 	const wait = 5 * time.Second
 	term := openTerminal(t, here)
 	file := filepath.Join(t.TempDir(), "go")
-	term.line(`%s -n 2 %s --wait %d sh -c 'trap "echo tstp" TSTP; trap "echo cont" CONT; echo up; [ $RANK = 1 ] && exit; while [ ! -e %s ]; do sleep 0.1; done; echo done'`,
+	term.line(`%s -n 2 %s --wait %d sh -c 'trap "echo tstp" TSTP; trap "echo cont" CONT; echo up; [ $RANK = 1 ] && `+
+		`exit; while [ ! -e %s ]; do sleep 0.1; done; echo done'`,
 		program, local, wait/time.Second, file)
 	term.expect("up\r\n")
 	term.expect("up\r\n")
@@ -166,7 +178,8 @@ func TestBackgroundOutput(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t, here)
 	term.line("stty tostop; %s -n 4 %s sh -c 'sleep 1; echo out; while :; do sleep 0.1; done' &", program, local)
-	require.True(t, within(patience, func() bool { all, stopped := term.ranks(); return all >= 4 && stopped == all }), term.text())
+	require.True(t, within(patience, func() bool { all, stopped := term.ranks(); return all >= 4 && stopped == all }),
+		term.text())
 	term.line("jobs")
 	term.expect("Stopped")
 	term.line("fg")

@@ -65,8 +65,10 @@ func newSite(t *testing.T) *site {
 	s := &site{Cluster: c, dir: filepath.Join(c.Shared(), "login"), keys: map[string]string{}}
 	require.NoError(t, os.Mkdir(s.dir, 0o755))
 	for _, k := range []struct{ name, kind, phrase string }{
-		{"host_ed25519", "ed25519", ""}, {"host_rsa", "rsa", ""}, {"ca", "ed25519", ""}, {"good", "ed25519", ""}, {"second", "ecdsa", ""},
-		{"rsa", "rsa", ""}, {"locked", "ed25519", "secret"}, {"bad1", "ed25519", ""}, {"bad2", "ed25519", ""}, {"bad3", "ed25519", ""},
+		{"host_ed25519", "ed25519", ""}, {"host_rsa", "rsa", ""}, {"ca", "ed25519", ""}, {"good", "ed25519", ""},
+		{"second", "ecdsa", ""},
+		{"rsa", "rsa", ""}, {"locked", "ed25519", "secret"}, {"bad1", "ed25519", ""}, {"bad2", "ed25519", ""},
+		{"bad3", "ed25519", ""},
 	} {
 		s.run(t, "ssh-keygen", "-q", "-t", k.kind, "-N", k.phrase, "-C", k.name, "-f", s.path(k.name))
 		pub, err := os.ReadFile(s.path(k.name + ".pub"))
@@ -76,7 +78,8 @@ func newSite(t *testing.T) *site {
 	s.run(t, "ssh-keygen", "-q", "-s", s.path("ca"), "-I", "host", "-h", "-n", "node0001", s.path("host_ed25519.pub"))
 	s.run(t, "ssh-keygen", "-q", "-s", s.path("ca"), "-I", "user", "-n", "root", s.path("bad1.pub"))
 	// sshd reads this one as the user who logs in.
-	require.NoError(t, os.WriteFile(filepath.Join(s.Etc(), "authorized"), []byte(s.keys["good"]+"\n"+s.keys["second"]+"\n"+s.keys["rsa"]+"\n"+s.keys["locked"]+"\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(s.Etc(), "authorized"), []byte(s.keys["good"]+"\n"+s.keys["second"]+
+		"\n"+s.keys["rsa"]+"\n"+s.keys["locked"]+"\n"), 0o644))
 	s.write(t, "banner", strings.Repeat("Welcome. All you do here is recorded.\n", 40))
 	loose, err := os.ReadFile(s.path("good"))
 	require.NoError(t, err)
@@ -137,7 +140,8 @@ func (s *site) serve(t *testing.T, port int, special string) {
 func (s *site) listen(t *testing.T) {
 	for port := range servers {
 		require.Eventually(t, func() bool {
-			out, err := s.Exec(context.Background(), "node0001", "sh", "-c", fmt.Sprintf("exec 2>/dev/null; grep -q :%04X /proc/net/tcp", port)).CombinedOutput()
+			out, err := s.Exec(context.Background(), "node0001", "sh", "-c",
+				fmt.Sprintf("exec 2>/dev/null; grep -q :%04X /proc/net/tcp", port)).CombinedOutput()
 			return err == nil || len(out) > 0
 		}, 10*time.Second, 20*time.Millisecond, "sshd on %d", port)
 	}
@@ -161,7 +165,8 @@ func (s *site) agent(t *testing.T, keys ...string) string {
 	}, 5*time.Second, 10*time.Millisecond)
 	for _, k := range keys {
 		add := exec.Command("ssh-add", "-q", s.path(k))
-		add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket, "SSH_ASKPASS="+s.path("askpass"), "SSH_ASKPASS_REQUIRE=force")
+		add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket, "SSH_ASKPASS="+s.path("askpass"),
+			"SSH_ASKPASS_REQUIRE=force")
 		out, err := add.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}

@@ -30,8 +30,9 @@ type situation struct {
 
 const (
 	ok2201 = "root@{ADDR}:2201"
-	plain  = "HostName node0001\nPort 2201\nUserKnownHostsFile {KNOWN}\nGlobalKnownHostsFile none\nIdentityFile {DIR}/good\nIdentitiesOnly yes\nIdentityAgent none\n"
-	right  = "[node0001]:2201 {host_ed25519}\n"
+	plain  = "HostName node0001\nPort 2201\nUserKnownHostsFile {KNOWN}\nGlobalKnownHostsFile none\nIdentityFile " +
+		"{DIR}/good\nIdentitiesOnly yes\nIdentityAgent none\n"
+	right = "[node0001]:2201 {host_ed25519}\n"
 )
 
 // with is the plain configuration below other lines, which count first.
@@ -42,17 +43,22 @@ var situations = slices.Concat([]situation{
 	{name: "unknown host", config: plain, want: "host key", says: "not known"},
 	{name: "unknown, yes", config: with("StrictHostKeyChecking yes"), want: "host key"},
 	{name: "unknown, accept-new", config: with("StrictHostKeyChecking accept-new"), want: ok2201, learns: true},
-	{name: "unknown, accept-new, hashed", config: with("StrictHostKeyChecking accept-new\nHashKnownHosts yes"), want: ok2201, learns: true},
+	{name: "unknown, accept-new, hashed", config: with("StrictHostKeyChecking accept-new\nHashKnownHosts yes"),
+		want: ok2201, learns: true},
 	{name: "unknown, no", config: with("StrictHostKeyChecking no"), want: ok2201, learns: true},
 	{name: "unknown, off", config: with("StrictHostKeyChecking off"), want: ok2201, learns: true},
 	{name: "unknown, ask", config: with("StrictHostKeyChecking ask"), want: "host key"},
-	{name: "changed", config: plain, known: "[node0001]:2201 {ca}\n", want: "host key", says: "ssh-keygen -R '[node0001]:2201'"},
-	{name: "changed, accept-new", config: with("StrictHostKeyChecking accept-new"), known: "[node0001]:2201 {ca}\n", want: "host key", says: "known:1 has another"},
-	{name: "changed, no", config: with("StrictHostKeyChecking no"), known: "[node0001]:2201 {ca}\n", want: ok2201, exec: true},
+	{name: "changed", config: plain, known: "[node0001]:2201 {ca}\n", want: "host key",
+		says: "ssh-keygen -R '[node0001]:2201'"},
+	{name: "changed, accept-new", config: with("StrictHostKeyChecking accept-new"), known: "[node0001]:2201 {ca}\n",
+		want: "host key", says: "known:1 has another"},
+	{name: "changed, no", config: with("StrictHostKeyChecking no"), known: "[node0001]:2201 {ca}\n", want: ok2201,
+		exec: true},
 	{name: "changed, another type known", config: plain, known: "[node0001]:2201 {second}\n", want: "host key"},
 	{name: "both right and wrong", config: plain, known: "[node0001]:2201 {ca}\n" + right, want: ok2201},
 	{name: "only the rsa key known", config: plain, known: "[node0001]:2201 {host_rsa}\n", want: ok2201},
-	{name: "wrong ed25519, right rsa", config: plain, known: "[node0001]:2201 {ca}\n[node0001]:2201 {host_rsa}\n", want: "host key"},
+	{name: "wrong ed25519, right rsa", config: plain, known: "[node0001]:2201 {ca}\n[node0001]:2201 {host_rsa}\n",
+		want: "host key"},
 	{name: "known without port", config: plain, known: "node0001 {host_ed25519}\n", want: ok2201},
 	{name: "another key without port", config: plain, known: "node0001 {ca}\n", want: "host key"},
 	{name: "known by wildcard", config: plain, known: "[node*]:2201 {host_ed25519}\n", want: ok2201},
@@ -62,29 +68,39 @@ var situations = slices.Concat([]situation{
 	{name: "in capitals", config: with("HostName NODE0001"), known: "[Node0001]:2201 {host_ed25519}\n", want: ok2201},
 	{name: "known by address only", config: plain, known: "[{ADDR}]:2201 {host_ed25519}\n", want: "host key"},
 	{name: "by address", config: with("HostName {ADDR}"), known: "[{ADDR}]:2201 {host_ed25519}\n", want: ok2201},
-	{name: "spoilt lines", config: plain, known: "#\n\nrubbish\n[node0001]:2201 ssh-ed25519 ????\n@what [node0001]:2201 {ca}\n[node0001]:2201 ssh-rsa AAAA\n" + right, want: ok2201},
+	{name: "spoilt lines", config: plain,
+		known: "#\n\nrubbish\n[node0001]:2201 ssh-ed25519 ????\n@what [node0001]:2201 {ca}\n[node0001]:2201 ssh-rsa " +
+			"AAAA\n" + right, want: ok2201},
 	{name: "revoked", config: plain, known: right + "@revoked * {host_ed25519}\n", want: "host key", says: "revoked"},
 	{name: "revoked for another", config: plain, known: right + "@revoked elsewhere {host_ed25519}\n", want: ok2201},
 	{name: "key alias", config: with("HostKeyAlias cluster"), known: "cluster {host_ed25519}\n", want: ok2201},
 	{name: "key alias, not known", config: with("HostKeyAlias cluster"), known: right, want: "host key"},
 	{name: "second file", config: with("UserKnownHostsFile /nonexistent {KNOWN}"), known: right, want: ok2201},
-	{name: "system's file", config: with("UserKnownHostsFile none\nGlobalKnownHostsFile {KNOWN}"), known: right, want: ok2201},
-	{name: "nowhere to write", config: with("StrictHostKeyChecking accept-new\nUserKnownHostsFile /dev/null"), want: ok2201},
+	{name: "system's file", config: with("UserKnownHostsFile none\nGlobalKnownHostsFile {KNOWN}"), known: right,
+		want: ok2201},
+	{name: "nowhere to write", config: with("StrictHostKeyChecking accept-new\nUserKnownHostsFile /dev/null"),
+		want: ok2201},
 	{name: "authority", config: with("Port 2202"), known: "@cert-authority node* {ca}\n", want: "root@{ADDR}:2202"},
-	{name: "authority with port", config: with("Port 2202"), known: "@cert-authority [node*]:2202 {ca}\n", want: "root@{ADDR}:2202"},
+	{name: "authority with port", config: with("Port 2202"), known: "@cert-authority [node*]:2202 {ca}\n",
+		want: "root@{ADDR}:2202"},
 	{name: "other authority", config: with("Port 2202"), known: "@cert-authority * {bad2}\n", want: "host key"},
-	{name: "other authority, key known", config: with("Port 2202"), known: "@cert-authority * {bad2}\n[node0001]:2202 {host_ed25519}\n", want: "root@{ADDR}:2202"},
-	{name: "authority, other name", config: with("Port 2202\nHostKeyAlias b"), known: "@cert-authority b {ca}\n", want: "host key"},
-	{name: "authority revoked", config: with("Port 2202"), known: "@cert-authority * {ca}\n@revoked * {ca}\n", want: "host key"},
+	{name: "other authority, key known", config: with("Port 2202"),
+		known: "@cert-authority * {bad2}\n[node0001]:2202 {host_ed25519}\n", want: "root@{ADDR}:2202"},
+	{name: "authority, other name", config: with("Port 2202\nHostKeyAlias b"), known: "@cert-authority b {ca}\n",
+		want: "host key"},
+	{name: "authority revoked", config: with("Port 2202"), known: "@cert-authority * {ca}\n@revoked * {ca}\n",
+		want: "host key"},
 	{name: "check by address too", config: with("CheckHostIP yes"), known: right, want: ok2201, exec: true},
-	{name: "known hosts by command", config: with("KnownHostsCommand /bin/false"), known: right, want: "configuration", exec: true},
+	{name: "known hosts by command", config: with("KnownHostsCommand /bin/false"), known: right, want: "configuration",
+		exec: true},
 }, keySituations, configSituations)
 
 func TestSameVerdict(t *testing.T) {
 	s := newSite(t)
 	s.write(t, "askpass", "#!/bin/sh\necho secret\n")
 	require.NoError(t, os.Chmod(s.path("askpass"), 0o700))
-	agents := map[string]string{"": "", "good": s.agent(t, "good"), "locked": s.agent(t, "locked"), "many": s.agent(t, "bad1", "bad2", "bad3", "good")}
+	agents := map[string]string{"": "", "good": s.agent(t, "good"), "locked": s.agent(t, "locked"), "many": s.agent(t,
+		"bad1", "bad2", "bad3", "good")}
 	s.append(t, filepath.Join(s.Etc(), "ssh/ssh_config"), "\n"+s.fill(systemConfig))
 	for name, text := range included {
 		s.write(t, name, s.fill(text))
@@ -162,7 +178,8 @@ func (s *site) attempt(t *testing.T, c situation, agent string, native bool) (en
 	require.NoError(t, err)
 	cmd := s.Command(ctx, append([]string{self}, append(args, host)...)...)
 	if !native {
-		args = append([]string{"ssh", "-T", "-x", "-a", "-e", "none", "-o", "BatchMode=yes", "-o", "UpdateHostKeys=no"}, args...)
+		args = append([]string{"ssh", "-T", "-x", "-a", "-e", "none", "-o", "BatchMode=yes", "-o", "UpdateHostKeys=no"},
+			args...)
 		cmd = s.Command(ctx, append(args, "--", host, sshdHere)...)
 	}
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "SSH_AUTH_SOCK=") })

@@ -40,7 +40,8 @@ func Enter(t *testing.T, bytes int) (group string, words []string) {
 		}
 		require.NoError(t, os.Mkdir(dir, 0o755))
 		t.Cleanup(func() {
-			require.Eventually(t, func() bool { return os.Remove(dir) == nil }, 10*time.Second, 10*time.Millisecond, "what ended in it is being buried")
+			require.Eventually(t, func() bool { return os.Remove(dir) == nil }, 10*time.Second, 10*time.Millisecond,
+				"what ended in it is being buried")
 		})
 		require.NoError(t, os.WriteFile(filepath.Join(dir, p.limit), fmt.Append(nil, bytes), 0))
 		_ = os.WriteFile(filepath.Join(dir, p.swap), fmt.Append(nil, swap), 0) // not there where there is no swap

@@ -30,12 +30,15 @@ type browser struct {
 // patience bounds every step of the browser.
 const patience = 60 * time.Second
 
+var startedOn = regexp.MustCompile(`started successfully on port (\d+)`)
+
 // open starts a browser; it ends with the test. Without one the test is
 // skipped: CI installs chromium and chromium-driver before.
 func open(t *testing.T) *browser {
 	for _, program := range []string{"chromium", "chromedriver"} {
 		if _, err := exec.LookPath(program); err != nil {
-			skip.Because(t, "the page was not opened in a browser: no "+program+"; apt-get install chromium chromium-driver")
+			skip.Because(t, "the page was not opened in a browser: no "+program+
+				"; apt-get install chromium chromium-driver")
 		}
 	}
 	driver := exec.Command("chromedriver", "--port=0")
@@ -50,7 +53,7 @@ func open(t *testing.T) *browser {
 	go func() {
 		defer close(port)
 		for lines := bufio.NewScanner(said); lines.Scan(); {
-			if m := regexp.MustCompile(`started successfully on port (\d+)`).FindStringSubmatch(lines.Text()); m != nil {
+			if m := startedOn.FindStringSubmatch(lines.Text()); m != nil {
 				port <- m[1]
 			}
 		}
@@ -67,8 +70,10 @@ func open(t *testing.T) *browser {
 	b.do(http.MethodPost, "", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{
 		"goog:loggingPrefs": map[string]string{"performance": "ALL"},
 		"goog:chromeOptions": map[string]any{"args": []string{
-			"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-			"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--window-size=1280,1600", "--user-data-dir=" + t.TempDir(),
+			"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+			"--disable-background-networking",
+			"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
+			"--window-size=1280,1600", "--user-data-dir=" + t.TempDir(),
 			// No network: every request goes to a proxy that does not exist, loopback included.
 			"--proxy-server=http://127.0.0.1:1", "--proxy-bypass-list=<-loopback>",
 		}},

@@ -21,7 +21,8 @@ import (
 
 // launch is one of n nodes, each of which two others start, phase by phase.
 func launch(n int) *timing.Launch {
-	l := &timing.Launch{Root: "front", Launcher: "ssh", Agents: n, Ranks: 16 * n, Shape: tree.Shape{Kind: tree.Kary, K: 2, Cost: tree.DefaultCost}, Source: "built in"}
+	l := &timing.Launch{Root: "front", Launcher: "ssh", Agents: n, Ranks: 16 * n, Shape: tree.Shape{Kind: tree.Kary,
+		K: 2, Cost: tree.DefaultCost}, Source: "built in"}
 	for i := range n {
 		t := job.NewNodeTimes(uint32(i))
 		from := time.Duration(0)
@@ -92,9 +93,11 @@ func TestOnlyThePageCounts(t *testing.T) {
 }
 
 // loads are the words by which a page or its style and script can ask for something else.
-var loads = regexp.MustCompile(`(?i)[\s"'](?:src|srcset|(?:xlink:)?href|(?:form)?action|data|poster|background|cite|ping|manifest)` +
-	`\s*=\s*["']?([^"'\s>]*)|\burl\s*\(\s*["']?([^"')]*)|(@import|\bimport\s*\(|\bfetch\s*\(|XMLHttpRequest|WebSocket` +
-	`|EventSource|sendBeacon|importScripts|new\s+Image|<\s*(?:iframe|object|embed))`)
+var loads = regexp.MustCompile(
+	`(?i)[\s"'](?:src|srcset|(?:xlink:)?href|(?:form)?action|data|poster|background|cite|ping|manifest)` +
+		`\s*=\s*["']?([^"'\s>]*)|` +
+		`\burl\s*\(\s*["']?([^"')]*)|(@import|\bimport\s*\(|\bfetch\s*\(|XMLHttpRequest|WebSocket` +
+		`|EventSource|sendBeacon|importScripts|new\s+Image|<\s*(?:iframe|object|embed))`)
 
 // addresses are what looks like one anywhere.
 var addresses = regexp.MustCompile(`\w+://[^"'\s<]*`)
@@ -119,7 +122,8 @@ func TestPageNamesNothingOutside(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		`<img src=x.png>`, `<a href="https://h/">`, `<style>p { background: url(x) }</style>`, `<style>@import "x"</style>`,
+		`<img src=x.png>`, `<a href="https://h/">`, `<style>p { background: url(x) }</style>`,
+		`<style>@import "x"</style>`,
 		`<script>fetch('/x')</script>`, `<link rel=icon href=x>`, `<use xlink:href='other.svg#a'>`,
 		`<script>new WebSocket("ws:")</script>`, `<base href=x>`, `<script>new Image().src = 'x'</script>`,
 	} {
@@ -166,7 +170,8 @@ func colours(t *testing.T, name string) {
 		}
 	}
 	require.Greater(t, white*10, all*3, "the page is light")
-	for _, c := range []color.RGBA{{0x4e, 0x79, 0xa7, 255}, {0xf0, 0xa6, 0x3c, 255}, {0x9c, 0x7f, 0xc4, 255}, {0x4f, 0x9d, 0x52, 255}} {
+	for _, c := range []color.RGBA{{0x4e, 0x79, 0xa7, 255}, {0xf0, 0xa6, 0x3c, 255}, {0x9c, 0x7f, 0xc4, 255},
+		{0x4f, 0x9d, 0x52, 255}} {
 		require.Greater(t, found[c], 20, "pixels of colour %v", c)
 	}
 }

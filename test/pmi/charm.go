@@ -5,8 +5,9 @@ import "fmt"
 // charmBarriers is how often each rank of Charm++ waits for all, finalizing included.
 const charmBarriers = 12
 
-// charm does what Charm++'s ucx layer was recorded to do: each rank puts the size of its address and the
-// address in parts, reads those of all ranks, its own first, and asks neither for the mapping nor for its program's number.
+// charm does what Charm++'s ucx layer was recorded to do: each rank puts the size of its address
+// and the address in parts, reads those of all ranks, its own first, and asks neither for the
+// mapping nor for its program's number.
 func (c *client) charm(bytes int) {
 	c.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")
 	c.ask("cmd=get_maxes", "maxes")

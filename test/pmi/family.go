@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// port is what a parent tells its children under the key that MPI uses for it, and publishes besides.
+// port is what a parent tells its children under the key that MPI uses for it, and publishes
+// besides.
 const (
 	portKey = "PARENT_ROOT_PORT_NAME"
 	port    = "tag#0$description#a$"
@@ -39,7 +40,8 @@ func (c *client) family(child bool, ranks int, argv []string) {
 // spawn returns the answer.
 func (c *client) spawn(ranks int, argv []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "mcmd=spawn\nnprocs=%d\nexecname=%s\ntotspawns=1\nspawnssofar=1\nargcnt=%d\n", ranks, argv[0], len(argv)-1)
+	fmt.Fprintf(&b, "mcmd=spawn\nnprocs=%d\nexecname=%s\ntotspawns=1\nspawnssofar=1\nargcnt=%d\n", ranks, argv[0],
+		len(argv)-1)
 	for i, a := range argv[1:] {
 		fmt.Fprintf(&b, "arg%d=%s\n", i+1, a)
 	}

@@ -1,6 +1,8 @@
-// Command pmi is a PMI-1 client without an MPI library: it puts a value, waits for all, gets those of some others, and takes its leave,
-// as MPI_Init and MPI_Finalize do. With -all it gets everybody's; with -time N rank 0 puts and gets so many values of its own besides, and prints
-// the median of each round trip to its agent; with -charm it does what Charm++ does. It exits with 1 if an answer is not what it must be.
+// Command pmi is a PMI-1 client without an MPI library: it puts a value, waits for all, gets those
+// of some others, and takes its leave, as MPI_Init and MPI_Finalize do. With -all it gets
+// everybody's; with -time N rank 0 puts and gets so many values of its own besides, and prints the
+// median of each round trip to its agent; with -charm it does what Charm++ does. It exits with 1 if
+// an answer is not what it must be.
 package main
 
 import (
@@ -95,9 +97,13 @@ func (c *client) measure(bytes, rounds int) {
 	put := timed(rounds, func(i int) {
 		c.ask(fmt.Sprintf("cmd=put kvsname=%s key=t-%d-%d value=%s", c.kvs, c.rank, i, value), "put_result")
 	})
-	get := timed(rounds, func(i int) { c.ask(fmt.Sprintf("cmd=get kvsname=%s key=t-%d-%d", c.kvs, c.rank, i), "get_result") })
+	get := timed(rounds, func(i int) {
+		c.ask(fmt.Sprintf("cmd=get kvsname=%s key=t-%d-%d", c.kvs, c.rank, i),
+			"get_result")
+	})
 	floor := timed(rounds, func(int) { c.ask("cmd=get_my_kvsname", "my_kvsname") })
-	fmt.Printf("put %.1f us, get %.1f us, a request without a value %.1f us: medians of %d round trips to the agent\n", put, get, floor, rounds)
+	fmt.Printf("put %.1f us, get %.1f us, a request without a value %.1f us: medians of %d round trips to the agent\n",
+		put, get, floor, rounds)
 }
 
 func (c *client) run(all bool, bytes, rounds int) {

@@ -1,5 +1,6 @@
-// Command rdmavm gives a command InfiniBand verbs on a machine that has none: `rdmavm run -- command...` runs it in a small
-// virtual machine with Soft-RoCE devices, `rdmavm sys -- command...` shows it a made-up HCA under /sys, without a machine.
+// Command rdmavm gives a command InfiniBand verbs on a machine that has none: `rdmavm run --
+// command...` runs it in a small virtual machine with Soft-RoCE devices, `rdmavm sys -- command...`
+// shows it a made-up HCA under /sys, without a machine.
 //
 // It refuses to do anything but parse its arguments and show an HCA: the machine is package vm's.
 package main
@@ -129,7 +130,8 @@ func inMachine(args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), *timeout, fmt.Errorf("no end within the time-out of %v", *timeout))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), *timeout,
+		fmt.Errorf("no end within the time-out of %v", *timeout))
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

@@ -73,7 +73,8 @@ func rdmavm(t *testing.T, change func(*exec.Cmd), args ...string) outcome {
 	return outcome{cmd.ProcessState.ExitCode(), out.String(), errout.String()}
 }
 
-// image builds the image before the first test that needs it, so that no other test is told of that.
+// image builds the image before the first test that needs it, so that no other test is told of
+// that.
 var image sync.Once
 
 func requireQemu(t *testing.T) {
@@ -87,8 +88,8 @@ func requireQemu(t *testing.T) {
 	})
 }
 
-// TestCommand does in one machine all that a command can see: bytes both ways, environment, folder, limits, devices, files, a
-// process left behind, and the exit code.
+// TestCommand does in one machine all that a command can see: bytes both ways, environment, folder,
+// limits, devices, files, a process left behind, and the exit code.
 func TestCommand(t *testing.T) {
 	requireQemu(t)
 	t.Parallel()
@@ -118,7 +119,8 @@ func TestCommand(t *testing.T) {
 	require.Equal(t, "written\n", string(text))
 }
 
-// TestKilled kills rdmavm and finds that its machine went with it; a signal that it can catch does so before the machine is up.
+// TestKilled kills rdmavm and finds that its machine went with it; a signal that it can catch does
+// so before the machine is up.
 func TestKilled(t *testing.T) {
 	requireQemu(t)
 	t.Parallel()
@@ -126,7 +128,8 @@ func TestKilled(t *testing.T) {
 		t.Run(signal.String(), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, filepath.Join(bin, "rdmavm"), "run", "--", "sh", "-c", "echo up; exec sleep 1000")
+			cmd := exec.CommandContext(ctx, filepath.Join(bin, "rdmavm"), "run", "--", "sh", "-c",
+				"echo up; exec sleep 1000")
 			out, err := cmd.StdoutPipe()
 			require.NoError(t, err)
 			require.NoError(t, cmd.Start())
@@ -137,7 +140,8 @@ func TestKilled(t *testing.T) {
 				require.Equal(t, "up\n", string(up))
 			}
 			var machine string
-			require.Eventually(t, func() bool { machine = qemuOf(t, cmd.Process.Pid); return machine != "" }, 10*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { machine = qemuOf(t, cmd.Process.Pid); return machine != "" },
+				10*time.Second, 10*time.Millisecond)
 			require.True(t, runs(machine))
 			require.NoError(t, cmd.Process.Signal(signal))
 			require.Error(t, cmd.Wait())
@@ -146,7 +150,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// qemuOf returns the qemu among a process's children ("" when there is none yet): what makes the kernel and the image ready is a child for a while, too.
+// qemuOf returns the qemu among a process's children ("" when there is none yet): what makes the
+// kernel and the image ready is a child for a while, too.
 func qemuOf(t *testing.T, pid int) string {
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	require.NoError(t, err)
@@ -204,22 +209,26 @@ func TestNoBoot(t *testing.T) {
 	require.NoError(t, os.Symlink(real, filepath.Join(dir, "vmlinux")))
 	o = rdmavm(t, fake, "run", "--", "true")
 	require.Equal(t, 125, o.code)
-	require.Regexp(t, `(?s)the machine ended before the command did; the console's end:\n.*open /modules: no such file`, o.errout)
+	require.Regexp(t, `(?s)the machine ended before the command did; the console's end:\n.*open /modules: no such file`,
+		o.errout)
 }
 
 func TestMissingPackages(t *testing.T) {
 	bare := func(cmd *exec.Cmd) { cmd.Env = []string{"PATH=/nonexistent", "XDG_CACHE_HOME=" + t.TempDir()} }
 	o := rdmavm(t, bare, "image")
 	require.Equal(t, 125, o.code)
-	require.Contains(t, o.errout, "apt-get, dpkg-deb, xz: not found; apt-get install -y --no-install-recommends apt dpkg xz-utils")
+	require.Contains(t, o.errout,
+		"apt-get, dpkg-deb, xz: not found; apt-get install -y --no-install-recommends apt dpkg xz-utils")
 	requireQemu(t) // and so an image
-	o = rdmavm(t, func(cmd *exec.Cmd) { cmd.Env = []string{"PATH=/nonexistent", "HOME=" + os.Getenv("HOME")} }, "run", "--", "true")
+	o = rdmavm(t, func(cmd *exec.Cmd) { cmd.Env = []string{"PATH=/nonexistent", "HOME=" + os.Getenv("HOME")} }, "run",
+		"--", "true")
 	require.Equal(t, 125, o.code)
 	require.Contains(t, o.errout, "--no-install-recommends qemu-system-x86 iproute2")
 }
 
 func TestBadArguments(t *testing.T) {
-	for _, args := range []string{"", "walk", "run", "run -devices x -- true", "run -memlock 64q -- true", "run -memlock -- true", "sys"} {
+	for _, args := range []string{"", "walk", "run", "run -devices x -- true", "run -memlock 64q -- true",
+		"run -memlock -- true", "sys"} {
 		o := rdmavm(t, nil, strings.Fields(args)...)
 		require.Equal(t, 2, o.code, args)
 		require.Contains(t, o.errout, "usage: rdmavm run", args)
@@ -236,7 +245,8 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestMadeUpHCA reads the HCA as ibrun and rdma-core do, and finds the rest of /sys and /dev as it is.
+// TestMadeUpHCA reads the HCA as ibrun and rdma-core do, and finds the rest of /sys and /dev as it
+// is.
 func TestMadeUpHCA(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Because(t, "mounting needs root")
@@ -268,12 +278,15 @@ func TestMadeUpHCA(t *testing.T) {
 	text, err := exec.Command(show[0], show[1:]...).Output()
 	require.NoError(t, err)
 	plain := read(outcome{out: string(text)})
-	made := read(rdmavm(t, nil, append([]string{"sys", "-name", "hfi1_0", "-lid", "0x3a4", "-state", "INIT", "-numa", "0", "-rate", "56", "--"}, show...)...))
+	made := read(rdmavm(t, nil, append([]string{"sys", "-name", "hfi1_0", "-lid", "0x3a4", "-state", "INIT", "-numa",
+		"0", "-rate", "56", "--"}, show...)...))
 	require.Equal(t, append([]hca{{"hfi1_0", 0, []port{{"INIT", "InfiniBand", 0x3a4, 56}}}}, plain.HCAs...), made.HCAs)
 	require.Equal(t, plain.Interfaces, made.Interfaces)
 	require.Equal(t, plain.Packages, made.Packages)
 
-	o := rdmavm(t, nil, "sys", "--", "sh", "-c", "ls -d /sys/fs/cgroup /dev/null /dev/infiniband/uverbs0; cat /sys/class/infiniband/mlx5_0/ports/1/lid; echo x >/dev/null; kill -9 $$")
+	o := rdmavm(t, nil, "sys", "--", "sh", "-c",
+		"ls -d /sys/fs/cgroup /dev/null /dev/infiniband/uverbs0; cat /sys/class/infiniband/mlx5_0/ports/1/lid; echo "+
+			"x >/dev/null; kill -9 $$")
 	require.Equal(t, outcome{137, "/dev/infiniband/uverbs0\n/dev/null\n/sys/fs/cgroup\n0x1b\n", ""}, o)
 	if _, err := exec.LookPath("ibv_devices"); err == nil {
 		require.Contains(t, rdmavm(t, nil, "sys", "--", "ibv_devices").out, "mlx5_0")
@@ -287,12 +300,14 @@ func TestMadeUpHCA(t *testing.T) {
 	require.Contains(t, rdmavm(t, nil, "sys", "--", "no-such-program").errout, "executable file not found")
 }
 
-// TestDoctorOnMadeUpHCA examines the HCA that is not there: its LID is seen, and that it cannot be used is said.
+// TestDoctorOnMadeUpHCA examines the HCA that is not there: its LID is seen, and that it cannot be
+// used is said.
 func TestDoctorOnMadeUpHCA(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Because(t, "mounting needs root")
 	}
-	o := rdmavm(t, nil, "sys", "-lid", "0x3a4", "-rate", "56", "--", filepath.Join(bin, "ibrun"), "--doctor", "--fabric", "ib")
+	o := rdmavm(t, nil, "sys", "-lid", "0x3a4", "-rate", "56", "--", filepath.Join(bin, "ibrun"), "--doctor",
+		"--fabric", "ib")
 	require.Equal(t, 1, o.code, o.errout)
 	require.Regexp(t, `mlx5_0:1 ACTIVE InfiniBand 56 Gb/s LID 932\n`, o.out)
 	require.Contains(t, o.out, ": netlink: sysfs has devices, but the kernel does not list them")

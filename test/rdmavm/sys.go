@@ -52,7 +52,8 @@ func becomeWithHCA(args []string) error {
 	if err := lay("/dev", fstest.MapFS{"dev/infiniband": {Mode: fs.ModeDir | 0o755}}); err != nil {
 		return err
 	}
-	if err := unix.Mknod("/dev/infiniband/uverbs0", unix.S_IFCHR|0o666, int(unix.Mkdev(231, 192))); err != nil && !errors.Is(err, unix.EEXIST) {
+	if err := unix.Mknod("/dev/infiniband/uverbs0", unix.S_IFCHR|0o666, int(unix.Mkdev(231, 192))); err != nil &&
+		!errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("/dev/infiniband/uverbs0: %w", err)
 	}
 	path, err := exec.LookPath(command[0])
@@ -72,14 +73,16 @@ func onlyHCA(tree fstest.MapFS) fstest.MapFS {
 			}
 		}
 		if card, ok := strings.CutSuffix(name, "/infiniband_verbs/uverbs0/ibdev"); ok { // by this it knows the driver
-			kept[card+"/modalias"] = &fstest.MapFile{Data: []byte("pci:v000015B3d0000101Bsv000015B3sd00000001bc02sc07i00\n"), Mode: 0o444}
+			kept[card+
+				"/modalias"] = &fstest.MapFile{Data: []byte("pci:v000015B3d0000101Bsv000015B3sd00000001bc02sc07i00\n"),
+				Mode: 0o444}
 		}
 	}
 	return kept
 }
 
-// lay covers a folder with one in memory that shows the same, by bind mounts, and a tree laid over it. The tree's names begin
-// with the folder's.
+// lay covers a folder with one in memory that shows the same, by bind mounts, and a tree laid over
+// it. The tree's names begin with the folder's.
 func lay(folder string, tree fstest.MapFS) error {
 	fd, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -92,7 +95,8 @@ func lay(folder string, tree fstest.MapFS) error {
 	return merge(tree, folder, fmt.Sprintf("/proc/self/fd/%d", fd))
 }
 
-// merge fills a new folder with what the tree has under its name, and else with what is below. An empty below has nothing.
+// merge fills a new folder with what the tree has under its name, and else with what is below. An
+// empty below has nothing.
 func merge(tree fstest.MapFS, folder, below string) error {
 	ours, err := tree.ReadDir(folder[1:])
 	if err != nil {
@@ -131,7 +135,8 @@ func merge(tree fstest.MapFS, folder, below string) error {
 		if laid[entry.Name()] {
 			continue
 		}
-		if err := show(filepath.Join(below, entry.Name()), filepath.Join(folder, entry.Name()), entry.Type()); err != nil {
+		if err := show(filepath.Join(below, entry.Name()), filepath.Join(folder, entry.Name()),
+			entry.Type()); err != nil {
 			return err
 		}
 	}

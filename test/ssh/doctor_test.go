@@ -52,7 +52,8 @@ func begin(t *testing.T, c *cluster.Cluster, node, line string) {
 
 // lowered is a login shell's start that leaves little memory to lock, and takes
 // away what root could raise the limit with.
-const lowered = `ulimit -l 64; [ "$BASH_EXECUTION_STRING" ] && exec setpriv --bounding-set=-sys_resource sh -c "$BASH_EXECUTION_STRING"`
+const lowered = `ulimit -l 64; [ "$BASH_EXECUTION_STRING" ] && exec setpriv --bounding-set=-sys_resource sh -c ` +
+	`"$BASH_EXECUTION_STRING"`
 
 // The doctor over real ssh: a node that is cut off, one whose limit of locked
 // memory is low and whose cpuset is small, and one that is well.
@@ -92,13 +93,18 @@ func TestDoctorOnTroubledNodes(t *testing.T) {
 func TestDoctorOnMadeUpHCAs(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 3})
 	for node, p := range map[string]topotest.Port{
-		"node0001": {LID: 0x1b, SMLID: 1, Rate: 100}, "node0002": {LID: 0x1b, SMLID: 1, Rate: 56}, "node0003": {State: "DOWN"},
+		"node0001": {LID: 0x1b, SMLID: 1, Rate: 100}, "node0002": {LID: 0x1b, SMLID: 1, Rate: 56},
+		"node0003": {State: "DOWN"},
 	} {
 		dir := filepath.Join(c.Shared(), node)
-		m := topotest.Machine{CoresPerPackage: topo.Read(os.DirFS("/")).Online.Last() + 1, HCAs: []topotest.HCA{{Name: "mlx5_0", Ports: []topotest.Port{p}}}}
+		m := topotest.Machine{CoresPerPackage: topo.Read(os.DirFS("/")).Online.Last() + 1,
+			HCAs: []topotest.HCA{{Name: "mlx5_0", Ports: []topotest.Port{p}}}}
 		require.NoError(t, os.CopyFS(dir, m.Files()))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "sys/class/infiniband_verbs/abi_version"), []byte("6\n"), 0o644))
-		begin(t, c, node, `[ "$BASH_EXECUTION_STRING" ] && export CMD="$BASH_EXECUTION_STRING" && exec unshare -m sh -c 'mount --bind `+dir+`/sys /sys; exec sh -c "$CMD"'`)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "sys/class/infiniband_verbs/abi_version"), []byte("6\n"),
+			0o644))
+		begin(t, c, node,
+			`[ "$BASH_EXECUTION_STRING" ] && export CMD="$BASH_EXECUTION_STRING" && exec unshare -m sh -c 'mount `+
+				`--bind `+dir+`/sys /sys; exec sh -c "$CMD"'`)
 	}
 	e := examine(t, c, 1, "--fabric", "ib", "--hosts", "node[0001-0003]")
 	require.Len(t, e.Nodes, 3)
@@ -108,7 +114,8 @@ func TestDoctorOnMadeUpHCAs(t *testing.T) {
 		require.Equal(t, lid, e.Nodes[i].Report.HCAs[0].Ports[0].LID)
 	}
 	found := e.found()
-	require.Equal(t, "error: node0001 mlx5_0:1 and node0002 mlx5_0:1 both have LID 27 in subnet fe80000000000000", found["LID node[0001-0002]"])
+	require.Equal(t, "error: node0001 mlx5_0:1 and node0002 mlx5_0:1 both have LID 27 in subnet fe80000000000000",
+		found["LID node[0001-0002]"])
 	require.Contains(t, found["port GUID node[0001-0003]"], "error: 0002c90300010001")
 	require.Contains(t, found["node GUID node[0001-0003]"], "error: 0002c90300010000")
 	require.Contains(t, found["mlx5_0:1 node0003"], "error: DOWN (Polling)")

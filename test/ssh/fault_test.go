@@ -88,12 +88,18 @@ func TestKills(t *testing.T) {
 	}{
 		{"root", func(j *job) int { return j.cmd.Process.Pid }, -1, "", "native"},
 		{"root with ssh", func(j *job) int { return j.cmd.Process.Pid }, -1, "", "exec"},
-		{"child of the root", func(*job) int { return agentOf(t, c, "node0001") }, 125, "the agent on node0001 was lost", "native"},
-		{"inner agent", func(*job) int { return agentOf(t, c, "node0002") }, 125, "the agent on node0002 was lost", "native"},
-		{"inner agent with ssh", func(*job) int { return agentOf(t, c, "node0002") }, 125, "the agent on node0002 was lost", "exec"},
-		{"leaf agent", func(*job) int { return agentOf(t, c, "node0007") }, 125, "the agent on node0007 was lost", "native"},
-		{"ssh client", func(j *job) int { return client(t, agentOf(t, c, "node0001")) }, 125, "was killed by signal 9", "exec"},
-		{"sshd of an inner agent", func(*job) int { return server(t, c, "node0002") }, 125, "the connection to its sshd was lost", "native"},
+		{"child of the root", func(*job) int { return agentOf(t, c, "node0001") }, 125,
+			"the agent on node0001 was lost", "native"},
+		{"inner agent", func(*job) int { return agentOf(t, c, "node0002") }, 125, "the agent on node0002 was lost",
+			"native"},
+		{"inner agent with ssh", func(*job) int { return agentOf(t, c, "node0002") }, 125,
+			"the agent on node0002 was lost", "exec"},
+		{"leaf agent", func(*job) int { return agentOf(t, c, "node0007") }, 125, "the agent on node0007 was lost",
+			"native"},
+		{"ssh client", func(j *job) int { return client(t, agentOf(t, c, "node0001")) }, 125, "was killed by signal 9",
+			"exec"},
+		{"sshd of an inner agent", func(*job) int { return server(t, c, "node0002") }, 125,
+			"the connection to its sshd was lost", "native"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			j := endless(t, c, "--ssh", k.ssh)
@@ -102,7 +108,8 @@ func TestKills(t *testing.T) {
 			o := j.wait()
 			require.Equal(t, k.code, o.code, o.stderr)
 			require.Contains(t, o.stderr, k.says)
-			eventually(t, 5*time.Second-time.Since(began), "nothing is left", func() bool { return everywhere(t, c) == 0 })
+			eventually(t, 5*time.Second-time.Since(began), "nothing is left",
+				func() bool { return everywhere(t, c) == 0 })
 		})
 	}
 }
@@ -127,7 +134,8 @@ func TestCutForLong(t *testing.T) {
 func TestCutForShort(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
-	j := start(t, c, "-n", "4", "--hosts", "node[0001-0004]", "--tree", "chain", "sh", "-c", "echo up; sleep 20; echo $RANK")
+	j := start(t, c, "-n", "4", "--hosts", "node[0001-0004]", "--tree", "chain", "sh", "-c",
+		"echo up; sleep 20; echo $RANK")
 	eventually(t, 10*time.Second, "the last agent is up", func() bool { return len(ours(t, c, "node0004")) >= 2 })
 	require.NoError(t, c.Cut("node0002"))
 	<-time.After(4 * time.Second) // the fault's length, not a wait for something
@@ -160,7 +168,8 @@ func TestNothingToSee(t *testing.T) {
 		for _, name := range files {
 			b, _ := os.ReadFile(name)
 			found = found || bytes.Equal(b, []byte("sleep\x001000\x00"))
-			require.False(t, bytes.Contains(b, secret[:]) || bytes.Contains(b, []byte(hex.EncodeToString(secret[:]))), name)
+			require.False(t, bytes.Contains(b, secret[:]) || bytes.Contains(b, []byte(hex.EncodeToString(secret[:]))),
+				name)
 		}
 	}
 	require.True(t, found)

@@ -45,7 +45,8 @@ func TestLateBinding(t *testing.T) {
 
 	// Each node reaches those that it starts only from the front.
 	for _, node := range c.Nodes() {
-		on(node, "mkdir -p /root/.ssh; printf 'Host *\nIdentityFile /dev/null\nIdentitiesOnly yes\n' > /root/.ssh/config")
+		on(node,
+			"mkdir -p /root/.ssh; printf 'Host *\nIdentityFile /dev/null\nIdentitiesOnly yes\n' > /root/.ssh/config")
 	}
 	for _, tree := range trees {
 		o := run(append(tree, "--hosts", "node[0001-0008]")...)
@@ -64,7 +65,8 @@ func TestLateBinding(t *testing.T) {
 
 	// A slow node holds up nobody but itself.
 	on("node0002", "printf 'sleep 4\n' > /root/.bashrc")
-	o := ibrun(t, c, "--tree", "greedy", "--batch", "2", "--hosts", "node[0001-0008]", "sh", "-c", "echo $(date +%s%N) $(hostname)")
+	o := ibrun(t, c, "--tree", "greedy", "--batch", "2", "--hosts", "node[0001-0008]", "sh", "-c",
+		"echo $(date +%s%N) $(hostname)")
 	require.Equal(t, 0, o.code, o.stderr)
 	words := strings.Fields(o.stdout)
 	began := map[string]int{}
@@ -118,7 +120,8 @@ func TestLateBinding(t *testing.T) {
 	}
 	// The same if it does not even refuse.
 	require.NoError(t, c.Cut("node0003"))
-	o = run("--tree", "greedy", "--batch", "2", "--launch-timeout", "3", "--hosts", "node[0001-0008]", "--spares", "2", "--min-nodes", "6")
+	o = run("--tree", "greedy", "--batch", "2", "--launch-timeout", "3", "--hosts", "node[0001-0008]", "--spares", "2",
+		"--min-nodes", "6")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Contains(t, o.stderr, "spare node0007 takes its place")
 	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })

@@ -22,7 +22,8 @@ func TestSixtyFourNodes(t *testing.T) {
 	}
 	for _, name := range []string{"ssh", "rsh", "stand-in"} {
 		for _, tree := range []string{"flat", "kary:2", "kary:8", "two-level", "greedy"} {
-			o := ibrun(t, c, append(sessions[name], "-n", "1024", "--hosts", "node[0001-0064]", "--tree", tree, "hostname")...)
+			o := ibrun(t, c, append(sessions[name], "-n", "1024", "--hosts", "node[0001-0064]", "--tree", tree,
+				"hostname")...)
 			require.Equal(t, 0, o.code, "%s %s: %s", name, tree, o.stderr)
 			require.Empty(t, complaints(o.stderr))
 			seen := map[string]int{}
@@ -54,14 +55,16 @@ func complaints(stderr string) (lines []string) {
 func TestShipping(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 3})
 	run := func(args ...string) outcome {
-		return ibrun(t, c, append(args, "--hosts", "node[0001-0003]", "--tree", "chain", "sh", "-c", "ls -ldn /root/.cache/ibrun; ls -ln /root/.cache/ibrun | tail -n +2")...)
+		return ibrun(t, c, append(args, "--hosts", "node[0001-0003]", "--tree", "chain", "sh", "-c",
+			"ls -ldn /root/.cache/ibrun; ls -ln /root/.cache/ibrun | tail -n +2")...)
 	}
 	o := run()
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, 3, strings.Count(o.stdout, "drwx------"))
 	require.Equal(t, 3, strings.Count(o.stdout, "-rwx------"))
 	stamps := func() string {
-		o := ibrun(t, c, "--hosts", "node[0001-0003]", "--no-preflight", "sh", "-c", "stat -c %i.%Z /root/.cache/ibrun/*")
+		o := ibrun(t, c, "--hosts", "node[0001-0003]", "--no-preflight", "sh", "-c",
+			"stat -c %i.%Z /root/.cache/ibrun/*")
 		require.Equal(t, 0, o.code, o.stderr)
 		words := strings.Fields(o.stdout)
 		slices.Sort(words)
@@ -123,14 +126,25 @@ func TestLaunchFailures(t *testing.T) {
 		most    time.Duration
 		says    []string
 	}{
-		{"unknown host", func() {}, []string{"--hosts", "node0001,nowhere"}, 5 * time.Second, []string{"nowhere", "resolve", "getent hosts nowhere"}},
-		{"refused", func() {}, []string{"--hosts", "node0001,node0002", "--ssh-args", "-p 9"}, 3 * time.Second, []string{"node0001", "node0002", "connect", "refused"}},
-		{"no key", func() {}, []string{"--hosts", "node0001", "--ssh-args", "-o IdentityFile=/dev/null -o IdentitiesOnly=yes"}, 5 * time.Second, []string{"authenticate", "permission denied", "/dev/null is no private key"}},
-		{"unknown host key", func() {}, []string{"--hosts", "node0001", "--ssh-args", "-o UserKnownHostsFile=/dev/null -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes"}, 3 * time.Second, []string{"authenticate", "host key verification failed", "ssh-ed25519 SHA256:"}},
-		{"start-up file that exits", func() { rc("node0002", "echo bye >&2; exit 3") }, []string{"--hosts", "node0001,node0002"}, 5 * time.Second, []string{"node0002", "start", "bye"}},
-		{"start-up file that sleeps", func() { rc("node0002", "echo dozing; sleep 999") }, []string{"--hosts", "node0002", "--launch-timeout", "3"}, 8 * time.Second, []string{"node0002", "start", "no word", "dozing"}},
-		{"absent launcher", func() {}, []string{"--hosts", "node0001", "--launcher-exec", "no-such-shell"}, 2 * time.Second, []string{"no-such-shell"}},
-		{"no agent there", func() {}, []string{"--hosts", "node0003", "--agent-path", "/nonexistent/ibrun"}, 5 * time.Second, []string{"node0003", "start"}},
+		{"unknown host", func() {}, []string{"--hosts", "node0001,nowhere"}, 5 * time.Second, []string{"nowhere",
+			"resolve", "getent hosts nowhere"}},
+		{"refused", func() {}, []string{"--hosts", "node0001,node0002", "--ssh-args", "-p 9"}, 3 * time.Second,
+			[]string{"node0001", "node0002", "connect", "refused"}},
+		{"no key", func() {}, []string{"--hosts", "node0001", "--ssh-args",
+			"-o IdentityFile=/dev/null -o IdentitiesOnly=yes"}, 5 * time.Second, []string{"authenticate",
+			"permission denied", "/dev/null is no private key"}},
+		{"unknown host key", func() {}, []string{"--hosts", "node0001", "--ssh-args",
+			"-o UserKnownHostsFile=/dev/null -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes"},
+			3 * time.Second, []string{"authenticate", "host key verification failed", "ssh-ed25519 SHA256:"}},
+		{"start-up file that exits", func() { rc("node0002", "echo bye >&2; exit 3") }, []string{"--hosts",
+			"node0001,node0002"}, 5 * time.Second, []string{"node0002", "start", "bye"}},
+		{"start-up file that sleeps", func() { rc("node0002", "echo dozing; sleep 999") }, []string{"--hosts",
+			"node0002", "--launch-timeout", "3"}, 8 * time.Second, []string{"node0002", "start", "no answer",
+			"dozing"}},
+		{"absent launcher", func() {}, []string{"--hosts", "node0001", "--launcher-exec", "no-such-shell"},
+			2 * time.Second, []string{"no-such-shell"}},
+		{"no agent there", func() {}, []string{"--hosts", "node0003", "--agent-path", "/nonexistent/ibrun"},
+			5 * time.Second, []string{"node0003", "start"}},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			f.prepare()
@@ -178,7 +192,8 @@ func TestBulk(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 3})
 	const size = 200 << 20
 	o := ibrun(t, c, "--hosts", "node[0001-0003]", "--tree", "chain", "sh", "-c",
-		fmt.Sprintf("[ $RANK != 2 ] || openssl enc -aes-128-ctr -K 0 -iv 0 -in /dev/zero 2>/dev/null | head -c %d", size))
+		fmt.Sprintf("[ $RANK != 2 ] || openssl enc -aes-128-ctr -K 0 -iv 0 -in /dev/zero 2>/dev/null | head -c %d",
+			size))
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Len(t, o.stdout, size)
 	j := ibrun(t, c, "--hosts", "node0001", "sh", "-c",

@@ -97,17 +97,20 @@ func TestLazyAllToAll(t *testing.T) {
 			}
 		}
 		t.Logf("%d ranks: %v", ranks, best)
-		require.True(t, bound(), "%d ranks: auto took more than 1.3 times as long as the better of the others: %v", ranks, best)
+		require.True(t, bound(), "%d ranks: auto took more than 1.3 times as long as the better of the others: %v",
+			ranks, best)
 	}
 }
 
 var allToAllTook = regexp.MustCompile(`^(\d+) ranks sent \d+ messages of 64 bytes in (\S+)\n$`)
 
-// allToAll runs one job on 16 nodes and holds what it asked for. Lazily a node's block is asked of its agent once, through
-// the root; eagerly no question leaves its node. Checks whether a slow peer runs are asked through the tree in any mode.
+// allToAll runs one job on 16 nodes and holds what it asked for. Lazily a node's block is asked of
+// its agent once, through the root; eagerly no question leaves its node. Checks whether a slow peer
+// runs are asked through the tree in any mode.
 func allToAll(t *testing.T, c *cluster.Cluster, program string, ranks int, mode string) time.Duration {
 	const nodes = 16
-	o := ibrun(t, c, "-n", strconv.Itoa(ranks), "--hosts", "node[0001-0016]", "-ppn", strconv.Itoa(ranks/nodes), "--tree", "flat", mode, "--stats=json", program)
+	o := ibrun(t, c, "-n", strconv.Itoa(ranks), "--hosts", "node[0001-0016]", "-ppn", strconv.Itoa(ranks/nodes),
+		"--tree", "flat", mode, "--stats=json", program)
 	require.Equal(t, 0, o.code, o.stderr)
 	m := allToAllTook.FindStringSubmatch(o.stdout)
 	require.NotNil(t, m, o.stdout)
@@ -137,7 +140,8 @@ func TestLazyRankKilled(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	talker := example(t, c, "test/talker")
 	for _, fabric := range []string{"udp", "tcp"} {
-		o := ibrun(t, c, "-n", "16", "-ppn", "4", "--hosts", "node[0001-0004]", "--keep-going", "--fabric", fabric, talker, "-victim", "5", "-die", "500ms")
+		o := ibrun(t, c, "-n", "16", "-ppn", "4", "--hosts", "node[0001-0004]", "--keep-going", "--fabric", fabric,
+			talker, "-victim", "5", "-die", "500ms")
 		require.NotZero(t, o.code)
 		said := regexp.MustCompile(`rank (\d+): after (\d+) ms: rank 5: (\w+)`).FindAllStringSubmatch(o.stdout, -1)
 		require.Len(t, said, 15, "%s%s", o.stdout, o.stderr)

@@ -36,12 +36,14 @@ func TestMPICHOverNodes(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	program := mpiProgram(t, c)
 	for _, what := range []string{"hello", "ring", "collectives", "names"} {
-		o := ibrun(t, c, "--hosts", "node[0001-0004]", "--timeout", "60", "-x", overTCP, "--bind-to", "none", program, what, "unfinished")
+		o := ibrun(t, c, "--hosts", "node[0001-0004]", "--timeout", "60", "-x", overTCP, "--bind-to", "none", program,
+			what, "unfinished")
 		require.Equal(t, 0, o.code, "%s: %s", what, o.stderr)
 		require.Equal(t, 4, strings.Count(o.stdout, "of 4: "+what+"\n"), o.stdout)
 		require.Contains(t, o.stderr, "aborted the job with code 0\n")
 	}
-	o := ibrun(t, c, "-n", "16", "--hosts", "node[0001-0004]", "--timeout", "60", "-x", overTCP, "--bind-to", "none", program, "abort", "7")
+	o := ibrun(t, c, "-n", "16", "--hosts", "node[0001-0004]", "--timeout", "60", "-x", overTCP, "--bind-to", "none",
+		program, "abort", "7")
 	require.Equal(t, 7, o.code, o.stderr)
 	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
 }

@@ -42,16 +42,20 @@ func TestOpenMPIOverNodes(t *testing.T) {
 	}
 	o := ibrun(t, c, "-n", "8", "--hosts", "node[0001-0004]:2", "--timeout", "60", program, "abort", "7")
 	require.Equal(t, 7, o.code, o.stderr)
-	o = ibrun(t, c, "-n", "8", "--hosts", "node[0001-0004]:2", "--timeout", "60", "sh", "-c", `[ $RANK = 2 ] && { sleep 1; kill -9 $$; } & exec "$0" spin`, program)
+	o = ibrun(t, c, "-n", "8", "--hosts", "node[0001-0004]:2", "--timeout", "60", "sh", "-c",
+		`[ $RANK = 2 ] && { sleep 1; kill -9 $$; } & exec "$0" spin`, program)
 	require.Equal(t, 137, o.code, o.stderr)
 	require.Contains(t, o.stderr, "rank 2 on node0002 was killed by signal 9")
 	require.Less(t, o.took, 10*time.Second)
-	o = ibrun(t, c, "--keep-going", "-n", "8", "--hosts", "node[0001-0004]:2", "--timeout", "60", program, "spin", "fall")
+	o = ibrun(t, c, "--keep-going", "-n", "8", "--hosts", "node[0001-0004]:2", "--timeout", "60", program, "spin",
+		"fall")
 	require.Equal(t, 137, o.code, o.stderr)
-	require.Contains(t, o.stderr, "rank 1 on node0001 was killed by signal 9 (KILL) before MPI_Finalize: the job ends despite --keep-going")
+	require.Contains(t, o.stderr,
+		"rank 1 on node0001 was killed by signal 9 (KILL) before MPI_Finalize: the job ends despite --keep-going")
 	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
 	for _, node := range []string{"node0001", "node0002", "node0003", "node0004"} {
-		out, err := c.Exec(t.Context(), node, "sh", "-c", "ls -A /dev/shm; find /tmp/ompi.* -mindepth 1").CombinedOutput()
+		out, err := c.Exec(t.Context(), node, "sh", "-c",
+			"ls -A /dev/shm; find /tmp/ompi.* -mindepth 1").CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Empty(t, string(out), node)
 	}

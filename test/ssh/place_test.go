@@ -15,7 +15,8 @@ import (
 )
 
 // where lets a rank say what its own kernel tells of it.
-const where = `grep -E '^(Cpus|Mems)_allowed_list' /proc/self/status | tr '\t\n' '  ' | sed "s/^/$IBRUN_RANK /"; echo; sleep 0.3`
+const where = `grep -E '^(Cpus|Mems)_allowed_list' /proc/self/status | tr '\t\n' '  ' | sed "s/^/$IBRUN_RANK /"; ` +
+	`echo; sleep 0.3`
 
 var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on (\S+): CPUs (\S+), NUMA nodes (\S+)`)
 
@@ -32,19 +33,22 @@ func TestPlacesOnRestrictedNodes(t *testing.T) {
 	}
 	for _, word := range []string{"auto", "none", "hwthread", "core", "l3cache", "numa", "package"} {
 		for _, per := range []string{"1", "2"} {
-			o := ibrun(t, c, "-ppn", per, "--hosts", "node[0001-0003]", "--bind-to", word, "--report-bindings", "sh", "-c", where)
+			o := ibrun(t, c, "-ppn", per, "--hosts", "node[0001-0003]", "--bind-to", word, "--report-bindings", "sh",
+				"-c", where)
 			require.Equal(t, 0, o.code, o.stderr)
 			found := reported.FindAllStringSubmatch(o.stderr, -1)
 			require.Len(t, found, 3*int(per[0]-'0'), o.stderr)
 			for _, f := range found {
-				require.Contains(t, o.stdout, fmt.Sprintf("%s Cpus_allowed_list: %s Mems_allowed_list: %s", f[1], f[3], f[4]))
+				require.Contains(t, o.stdout, fmt.Sprintf("%s Cpus_allowed_list: %s Mems_allowed_list: %s", f[1], f[3],
+					f[4]))
 				cpus, err := cpuset.ParseList(f[3])
 				require.NoError(t, err)
 				require.True(t, !cpus.Empty() && cpus.In(allowed[f[2]]), "%s is not in %s", cpus, allowed[f[2]])
 			}
 		}
 	}
-	o := ibrun(t, c, "-ppn", "1", "--hosts", "node[0001-0002]", "--cpu-bind", "map_cpu:"+fmt.Sprint(all.First()), "true")
+	o := ibrun(t, c, "-ppn", "1", "--hosts", "node[0001-0002]", "--cpu-bind", "map_cpu:"+fmt.Sprint(all.First()),
+		"true")
 	if all.Len() > 1 {
 		require.Equal(t, 125, o.code)
 		require.Contains(t, o.stderr, "on node0002 could not be started")

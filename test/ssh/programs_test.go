@@ -26,7 +26,8 @@ func TestProgramsOverNodes(t *testing.T) {
 		{coarrays + "co_sum_test", "Test passed"},
 		{coarrays + "atomics", "Test passed"},
 	} {
-		args := append([]string{"--hosts", "node[0001-0002]", "--timeout", "30", "-x", overTCP, "--bind-to", "none"}, strings.Fields(p.argv)...)
+		args := append([]string{"--hosts", "node[0001-0002]", "--timeout", "30", "-x", overTCP, "--bind-to", "none"},
+			strings.Fields(p.argv)...)
 		o := ibrun(t, c, args...)
 		if o.code == 124 {
 			t.Log(p.argv, "hung")
@@ -68,8 +69,10 @@ func TestKilledInAllreduce(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	program := mpiProgram(t, c)
 	for _, perNode := range []string{"1", "2"} {
-		j := start(t, c, "--hosts", "node[0001-0004]", "-ppn", perNode, "--timeout", "100", "-x", overTCP, "--bind-to", "none", program, "spin")
-		eventually(t, time.Minute, "it has added up a hundred times", func() bool { return strings.Contains(j.out.String(), "spinning") })
+		j := start(t, c, "--hosts", "node[0001-0004]", "-ppn", perNode, "--timeout", "100", "-x", overTCP, "--bind-to",
+			"none", program, "spin")
+		eventually(t, time.Minute, "it has added up a hundred times",
+			func() bool { return strings.Contains(j.out.String(), "spinning") })
 		pids := running(t, c, "node0003", program)
 		require.Equal(t, perNode, fmt.Sprint(len(pids)))
 		began := time.Now()
@@ -77,11 +80,13 @@ func TestKilledInAllreduce(t *testing.T) {
 		o := j.wait()
 		require.Less(t, time.Since(began), time.Second+grace)
 		require.Equal(t, 137, o.code, o.stderr)
-		ours := regexp.MustCompile(`(?m)^ibrun: .*\n`).FindAllString(o.stderr, -1) // others may see the end of their connection, and MPICH tells
+		// others may see the end of their connection, and MPICH tells
+		ours := regexp.MustCompile(`(?m)^ibrun: .*\n`).FindAllString(o.stderr, -1)
 		require.Len(t, ours, 1, o.stderr)
 		require.Regexp(t, `^ibrun: rank (2|4|5) on node0003 was killed by signal 9 \(KILL\)\n$`, ours[0])
 		for _, node := range c.Nodes() {
-			eventually(t, 5*time.Second, "no rank is left", func() bool { return len(running(t, c, node, program)) == 0 })
+			eventually(t, 5*time.Second, "no rank is left",
+				func() bool { return len(running(t, c, node, program)) == 0 })
 			require.Empty(t, on(t, c, node, "ls", "/dev/shm"), node)
 		}
 	}
@@ -94,8 +99,10 @@ func TestAgentKilledInAllreduce(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	program := mpiProgram(t, c)
 	for range 5 {
-		j := start(t, c, "--hosts", "node[0001-0004]", "--tree", "chain", "--timeout", "100", "-x", overTCP, "--bind-to", "none", program, "spin")
-		eventually(t, time.Minute, "it has added up a hundred times", func() bool { return strings.Contains(j.out.String(), "spinning") })
+		j := start(t, c, "--hosts", "node[0001-0004]", "--tree", "chain", "--timeout", "100", "-x", overTCP,
+			"--bind-to", "none", program, "spin")
+		eventually(t, time.Minute, "it has added up a hundred times",
+			func() bool { return strings.Contains(j.out.String(), "spinning") })
 		require.NoError(t, syscall.Kill(agentOf(t, c, "node0003"), syscall.SIGKILL))
 		o := j.wait()
 		require.Equal(t, 125, o.code, o.stderr)

@@ -96,7 +96,8 @@ func hungShells(ctx context.Context) func(*testing.T) {
 		}
 		work.Go(func() {
 			if h.err = slowHead(c, node, "/root", h.called, h.first); h.err == nil {
-				h.o, h.err = over(ctx, c, io.Discard, meanwhile, "--ssh", h.ssh, "--launch-timeout", "5", "--hosts", node, "true")
+				h.o, h.err = over(ctx, c, io.Discard, meanwhile, "--ssh", h.ssh, "--launch-timeout", "5", "--hosts",
+					node, "true")
 			}
 			h.left = emptied(c, node, 75*time.Second)
 		})
@@ -107,7 +108,8 @@ func hungShells(ctx context.Context) func(*testing.T) {
 			what := fmt.Sprintf("%s, %s, %v", h.called, h.ssh, h.cut)
 			require.NoError(t, h.err, what)
 			require.Equal(t, 125, h.o.code, h.o.stderr)
-			require.Regexp(t, `node\d+ .* ship .*(no word from it|it took no more of the binary) in 5s`, h.o.stderr, what)
+			require.Regexp(t, `node\d+ .* ship .*(no answer from it|it took no more of the binary) in 5s`, h.o.stderr,
+				what)
 			require.Less(t, h.o.took, 15*time.Second, what)
 			require.Empty(t, h.left, what)
 		}
@@ -146,7 +148,8 @@ func TestHungShellsAreEnded(t *testing.T) {
 			on("chown -R 1234:1234 " + home)
 			o := ibrun(t, c, "--launch-timeout", "3", "--hosts", "worker@node0001", "true")
 			require.Equal(t, 125, o.code, o.stderr)
-			require.Regexp(t, `node0001 .* `+phase+` .*(no word from it|it took no more of the binary) in 3s`, o.stderr)
+			require.Regexp(t, `node0001 .* `+phase+` .*(no answer from it|it took no more of the binary) in 3s`,
+				o.stderr)
 			require.Empty(t, emptied(c, "node0001", 10*time.Second))
 		})
 	}
@@ -157,10 +160,12 @@ func TestInterruptedWhileShipping(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 2, RSH: true})
 	for _, session := range []string{"--ssh native", "--ssh exec", "--launcher rsh"} {
-		for name, called := range map[string]string{"when it makes room": headRoom, "when sent the binary": headBinary} {
+		for name, called := range map[string]string{"when it makes room": headRoom,
+			"when sent the binary": headBinary} {
 			t.Run(name+", "+session, func(t *testing.T) {
 				require.NoError(t, slowHead(c, "node0002", "/root", called, "sleep 1"))
-				j := start(t, c, append(strings.Fields(session), "--hosts", "node[0001-0002]", "--tree", "flat", "true")...)
+				j := start(t, c, append(strings.Fields(session), "--hosts", "node[0001-0002]", "--tree", "flat",
+					"true")...)
 				eventually(t, 20*time.Second, "it is being sent", func() bool {
 					return c.Exec(t.Context(), "node0002", "test", "-e", "/root/reached").Run() == nil
 				})
@@ -206,7 +211,8 @@ func TestOthersFileOnANode(t *testing.T) {
 			o := ibrun(t, nodes, "--hosts", "node0001", "hostname")
 			require.Equal(t, 0, o.code, o.stderr)
 			require.Equal(t, "node0001\n", o.stdout)
-			require.Error(t, nodes.Exec(t.Context(), "node0001", "test", "-e", "/dev/shm/caught").Run(), "his program was run")
+			require.Error(t, nodes.Exec(t.Context(), "node0001", "test", "-e", "/dev/shm/caught").Run(),
+				"his program was run")
 		})
 	}
 }

@@ -24,7 +24,8 @@ func TestOneWay(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 7})
 	nft := func(words string) {
-		out, err := c.Exec(t.Context(), "node0002", append([]string{"nft"}, strings.Fields(words)...)...).CombinedOutput()
+		out, err := c.Exec(t.Context(), "node0002", append([]string{"nft"},
+			strings.Fields(words)...)...).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
 	for _, one := range []struct{ name, what string }{
@@ -85,7 +86,8 @@ func TestNoLaunch(t *testing.T) {
 	began := time.Now()
 	gone := func(i int, most time.Duration) {
 		node := calls[i].node
-		eventually(t, most-time.Since(began), node+": nothing is left", func() bool { return len(ours(t, c, node)) == 0 })
+		eventually(t, most-time.Since(began), node+": nothing is left",
+			func() bool { return len(ours(t, c, node)) == 0 })
 	}
 	gone(0, cleanedUp)
 	gone(1, cleanedUp)

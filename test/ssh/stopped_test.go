@@ -92,9 +92,9 @@ type stopped struct {
 
 func (s *stopped) left() bool { return len(s.all.left()) > 0 }
 
-// A stopped agent does not see the end of its link, nor end its ranks: its reaper does.
-// Each launcher makes another kind of link. All jobs run at once, since each takes a
-// minute; most agents that are stopped are two or three links below the root, and have others below.
+// A stopped agent does not see the end of its link, nor end its ranks: its reaper does. Each
+// launcher makes another kind of link. All jobs run at once, since each takes a minute; most agents
+// that are stopped are two or three links below the root, and have others below.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 7, RSH: true})
@@ -106,7 +106,8 @@ func TestStopped(t *testing.T) {
 		{name: "rsh stand-in", victim: "node0004", args: append(tree, "--launcher-exec", c.VRSH())},
 		{name: "local", victim: cluster.FrontName, args: []string{"--launcher", "local"}},
 	}
-	awhile, rootless := &stopped{name: "50 s", victim: "node0002", args: tree}, &stopped{name: "root killed", victim: "node0002", args: tree}
+	awhile, rootless := &stopped{name: "50 s", victim: "node0002", args: tree}, &stopped{name: "root killed",
+		victim: "node0002", args: tree}
 	for i, s := range append(forEver, awhile, rootless) {
 		mark, hosts := fmt.Sprint(2000+i), c.Nodes()
 		if s.victim == cluster.FrontName {
@@ -139,7 +140,8 @@ func TestStopped(t *testing.T) {
 	}
 	require.Greater(t, time.Since(began), agentTimeout-5*time.Second)
 	for _, s := range forEver {
-		eventually(t, agentTimeout+reaper.LinkPatience+slack-time.Since(began), s.name+": nothing is left", func() bool { return !s.left() })
+		eventually(t, agentTimeout+reaper.LinkPatience+slack-time.Since(began), s.name+": nothing is left",
+			func() bool { return !s.left() })
 	}
 	o := awhile.job.wait()
 	require.Equal(t, 0, o.code, o.stderr)
@@ -159,5 +161,6 @@ func TestStoppedAndCut(t *testing.T) {
 	began := time.Now()
 	require.Equal(t, 125, j.wait().code)
 	require.Less(t, time.Since(began), 15*time.Second)
-	eventually(t, reaper.StopPatience+slack-time.Since(began), "nothing is left", func() bool { return len(all.left()) == 0 })
+	eventually(t, reaper.StopPatience+slack-time.Since(began), "nothing is left",
+		func() bool { return len(all.left()) == 0 })
 }

@@ -70,9 +70,11 @@ func TestHungStart(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 7})
 	const node = "node0002"
 	for _, other := range c.Nodes() {
-		on(t, c, other, "sh", "-c", "printf '#!/tmp/net/program\nexec sleep 1000\n' >/tmp/script && chmod 755 /tmp/script")
+		on(t, c, other, "sh", "-c",
+			"printf '#!/tmp/net/program\nexec sleep 1000\n' >/tmp/script && chmod 755 /tmp/script")
 		if other != node {
-			on(t, c, other, "sh", "-c", "mkdir -p /tmp/net/house && cp /bin/sh /tmp/net/program && cp /bin/sh /tmp/net/none")
+			on(t, c, other, "sh", "-c",
+				"mkdir -p /tmp/net/house && cp /bin/sh /tmp/net/program && cp /bin/sh /tmp/net/none")
 		}
 	}
 	for _, h := range []struct {
@@ -90,7 +92,8 @@ func TestHungStart(t *testing.T) {
 		t.Run(h.name, func(t *testing.T) {
 			end := stick(t, c, node)
 			defer end()
-			args := append([]string{"--launch-timeout", "5", "--no-preflight", "--tree", "kary:2", "-ppn", "2", "--hosts", "node[0001-0007]"}, h.args...)
+			args := append([]string{"--launch-timeout", "5", "--no-preflight", "--tree", "kary:2", "-ppn", "2",
+				"--hosts", "node[0001-0007]"}, h.args...)
 			run := ibrun
 			if h.name == "exec with limits" {
 				run = limited
@@ -98,15 +101,18 @@ func TestHungStart(t *testing.T) {
 			o := run(t, c, args...)
 			require.Equal(t, 126, o.code, o.stderr)
 			require.Contains(t, o.stderr, "waiting for node0002 (start of its ranks, ")
-			require.Contains(t, o.stderr, "rank 2 and 1 others on node0002 could not be started: "+h.says+": it has not returned for 5s; hint: ")
+			require.Contains(t, o.stderr, "rank 2 and 1 others on node0002 could not be started: "+h.says+
+				": it has not returned for 5s; hint: ")
 			require.Less(t, o.took, 5*time.Second+5*time.Second+slack)
 			for _, other := range c.Nodes() {
 				if other != node {
-					eventually(t, slack, "nothing is left on "+other, func() bool { return len(jobs(t, c, other)) == 0 })
+					eventually(t, slack, "nothing is left on "+other,
+						func() bool { return len(jobs(t, c, other)) == 0 })
 				}
 			}
 			if !h.agent {
-				eventually(t, 10*time.Second+slack, "its reaper has given up, too", func() bool { return len(jobs(t, c, node)) == 1 })
+				eventually(t, 10*time.Second+slack, "its reaper has given up, too",
+					func() bool { return len(jobs(t, c, node)) == 1 })
 				left := jobs(t, c, node)[0]
 				require.Contains(t, o.stderr, fmt.Sprintf("node0002: process %d (", left.NodePid))
 				require.Contains(t, o.stderr, "state D) lives on after SIGKILL")
@@ -133,7 +139,8 @@ func TestUnkillable(t *testing.T) {
 		return pid
 	}
 	args := func(program string) []string {
-		return []string{"--tree", "kary:2", "-ppn", "2", "--hosts", "node[0001-0007]", "sh", "-c", "test $(hostname) = node0002 && test $IBRUN_LOCAL_RANK = 0 && exec " + program}
+		return []string{"--tree", "kary:2", "-ppn", "2", "--hosts", "node[0001-0007]", "sh", "-c",
+			"test $(hostname) = node0002 && test $IBRUN_LOCAL_RANK = 0 && exec " + program}
 	}
 
 	j := start(t, c, args("cat /tmp/net/program; exec sleep 1000")...)
@@ -150,14 +157,17 @@ func TestUnkillable(t *testing.T) {
 			eventually(t, slack, "nothing is left on "+other, func() bool { return len(jobs(t, c, other)) == 0 })
 		}
 	}
-	eventually(t, 10*time.Second+slack, "its reaper has given up, too", func() bool { return len(jobs(t, c, node)) == 1 })
+	eventually(t, 10*time.Second+slack, "its reaper has given up, too",
+		func() bool { return len(jobs(t, c, node)) == 1 })
 	end()
 	eventually(t, slack, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
 
 	// What ranks leave behind is named, too; the job has not failed by it.
 	end = stick(t, c, node)
 	defer end()
-	o = ibrun(t, c, args("sh -c 'cat /tmp/net/program >/dev/null 2>&1 & until grep -q request_wait /proc/$!/wchan; do :; done'; true")...)
+	o = ibrun(t, c,
+		args("sh -c 'cat /tmp/net/program >/dev/null 2>&1 & until grep -q request_wait /proc/$!/wchan; do :; done'; "+
+			"true")...)
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Contains(t, o.stderr, fmt.Sprintf("node0002: process %d (cat, state D) lives on after SIGKILL", hung()))
 	end()

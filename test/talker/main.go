@@ -1,4 +1,5 @@
-// Command talker is a rank for the fault tests: all ranks send to one, the victim, until that fails, and say after how long and why.
+// Command talker is a rank for the fault tests: all ranks send to one, the victim, until that
+// fails, and say after how long and why.
 package main
 
 import (

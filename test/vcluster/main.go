@@ -1,5 +1,6 @@
-// Command vcluster brings a virtual cluster up: `go run ./test/vcluster up 16` stays until Ctrl-C and says how to enter,
-// `go run ./test/vcluster up 16 -- command...` runs a command on its front and tears it down.
+// Command vcluster brings a virtual cluster up: `go run ./test/vcluster up 16` stays until Ctrl-C
+// and says how to enter, `go run ./test/vcluster up 16 -- command...` runs a command on its front
+// and tears it down.
 //
 // It refuses to do anything but parse its arguments: the cluster is package cluster's.
 package main
@@ -100,8 +101,8 @@ func serve(cfg cluster.Config, command []string) (int, error) {
 	if err := cmd.Start(); err != nil {
 		return 125, errors.Join(err, c.Close())
 	}
-	// A terminal's Ctrl-C reaches the command by itself; what was sent to this process alone is passed on. A command that
-	// does not end in time is killed.
+	// A terminal's Ctrl-C reaches the command by itself; what was sent to this process alone is
+	// passed on. A command that does not end in time is killed.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {

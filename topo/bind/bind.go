@@ -70,8 +70,10 @@ func narrow(m *topo.Machine, ranks int) bool {
 // limits are notes on what holds all ranks back, however they are bound.
 func limits(m *topo.Machine, ranks int) (notes []string) {
 	if narrow(m, ranks) {
-		notes = append(notes, fmt.Sprintf("this node allows only CPU %s to its %d ranks, as a job step of one task or taskset does: "+
-			"ask for more (Slurm: -c N or --exclusive, and --cpu-bind=none where srun starts ibrun)", m.Allowed, ranks))
+		notes = append(notes,
+			fmt.Sprintf("this node allows only CPU %s to its %d ranks, as a job step of one task or taskset does: "+
+				"ask for more (Slurm: -c N or --exclusive, and --cpu-bind=none where srun starts ibrun)", m.Allowed,
+				ranks))
 	}
 	// Below half, ranks that use all that they are bound to stand still most of the time.
 	if cpus := m.Allowed.Len(); m.Quota > 0 && 2*m.Quota < float64(cpus) {
@@ -90,7 +92,8 @@ func (t *tree) crowded(want job.Binding, ranks int) string {
 	case want.PerObj > 0:
 		return fmt.Sprintf("oversubscribed: %s on each %s, %s", count(int(want.PerObj), "rank"), want.Map, unbound)
 	}
-	return fmt.Sprintf("oversubscribed: %s on %s, %s; --map-by hwthread gives each a CPU, --bind-to core:overload-allowed lets them share cores",
+	return fmt.Sprintf("oversubscribed: %s on %s, %s; --map-by hwthread gives each a CPU, --bind-to "+
+		"core:overload-allowed lets them share cores",
 		count(ranks, "rank"), count(len(t.cores), "allowed core"), unbound)
 }
 

@@ -29,7 +29,8 @@ func TestDocumented(t *testing.T) {
 		holds(t, m, "n="+row[1]+" | "+expected)
 	}
 
-	words := strings.NewReplacer("--map-by ppr:2:package", "ppr=2 map=package", "--map-by ", "map=", "--bind-to ", "bind=", "--rank-by fill", "fill", "--rank-by ", "rank=", ":PE=", " pe=")
+	words := strings.NewReplacer("--map-by ppr:2:package", "ppr=2 map=package", "--map-by ", "map=", "--bind-to ",
+		"bind=", "--rank-by fill", "fill", "--rank-by ", "rank=", ":PE=", " pe=")
 	rows = regexp.MustCompile("(?m)^\\| `(--.*)` \\| (\\d+) \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1)
 	require.Len(t, rows, 13)
 	for _, row := range rows {

@@ -26,10 +26,14 @@ func listed(m *topo.Machine, lists []string, ranks int) ([]cpuset.Set, error) {
 			return nil, errors.New("--cpu-bind: a list without CPUs: write map_cpu:0,2 or mask_cpu:0x3,0xc")
 		}
 		if off := cpus.Without(m.Online); !off.Empty() {
-			return nil, fmt.Errorf("--cpu-bind: no CPU %s runs on this node, which has %s: the numbers are the kernel's, as in /proc/cpuinfo", off, m.Online)
+			return nil,
+				fmt.Errorf("--cpu-bind: no CPU %s runs on this node, which has %s: the numbers are the kernel's, as "+
+					"in /proc/cpuinfo", off, m.Online)
 		}
 		if not := cpus.Without(m.Allowed); !not.Empty() {
-			return nil, fmt.Errorf("--cpu-bind: CPU %s is not allowed here, by a cgroup or the affinity that ibrun was started with: write some of %s", not, m.Allowed)
+			return nil,
+				fmt.Errorf("--cpu-bind: CPU %s is not allowed here, by a cgroup or the affinity that ibrun was "+
+					"started with: write some of %s", not, m.Allowed)
 		}
 		sets[i] = cpus
 	}

@@ -17,7 +17,8 @@ func TestMemory(t *testing.T) {
 		memory                 []string
 	}{
 		{"each its own", opteron, "n=4", []string{"near 0", "near 1", "near 2", "near 3"}},
-		{"cores", opteron, "n=16 bind=core", []string{"near 0", "near 0", "near 0", "near 0", "near 1", "near 1", "near 1", "near 1",
+		{"cores", opteron, "n=16 bind=core", []string{"near 0", "near 0", "near 0", "near 0", "near 1", "near 1",
+			"near 1", "near 1",
 			"near 2", "near 2", "near 2", "near 2", "near 3", "near 3", "near 3", "near 3"}},
 		{"several", opteron, "n=2", []string{"turns 0-1", "turns 2-3"}},
 		{"all", opteron, "n=1", []string{"turns 0-3"}},
@@ -25,13 +26,16 @@ func TestMemory(t *testing.T) {
 		{"not bound", opteron, "n=2 bind=none", []string{"", ""}},
 		{"too many", opteron, "n=17", make([]string, 17)},
 		{"not allowed", opteron + "\nmems 2-3", "n=4", []string{"near 2", "near 2", "near 2", "near 3"}},
-		{"not allowed, by distance", opteron + far + "\nmems 1,3", "n=4", []string{"near 1", "near 1", "near 3", "near 3"}},
+		{"not allowed, by distance", opteron + far + "\nmems 1,3", "n=4", []string{"near 1", "near 1", "near 3",
+			"near 3"}},
 		{"one of two allowed", opteron + "\nmems 1-2", "n=2", []string{"near 1", "near 2"}},
 		{"without memory", opteron + far + "\nempty 2", "n=4", []string{"near 0", "near 1", "near 3", "near 3"}},
-		{"of two without memory", opteron + far + "\nempty 2\nempty 3\nmems 0,2-3", "n=2", []string{"near 0", "near 0"}},
+		{"of two without memory", opteron + far + "\nempty 2\nempty 3\nmems 0,2-3", "n=2", []string{"near 0",
+			"near 0"}},
 		{"sizes unknown", shape(2, 1, 1, 1, 1) + "empty 0\nempty 1", "n=2", []string{"near 0", "near 1"}},
 		{"memory alone is not near", shape(2, 1, 1, 1, 1) + "memory 7", "n=1", []string{"turns 0-1"}},
-		{"memory alone is the nearest", shape(2, 1, 1, 1, 1) + "memory 7\nempty 0\nfar 0: 10 21 17\nfar 1: 21 10 28", "n=2", []string{"near 7", "near 1"}},
+		{"memory alone is the nearest", shape(2, 1, 1, 1, 1) + "memory 7\nempty 0\nfar 0: 10 21 17\nfar 1: 21 10 28",
+			"n=2", []string{"near 7", "near 1"}},
 		{"cgroup of the capture", shapes["cgroup"], "n=1", []string{"near 2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -75,12 +79,14 @@ func TestNotes(t *testing.T) {
 	for _, bind := range []job.Object{job.Unsaid, job.Unbound, job.NUMA} {
 		_, notes, err = Places(machine(shapes["one"]), job.Binding{Bind: bind}, 4, 0)
 		require.NoError(t, err)
-		require.Equal(t, []string{"this node allows only CPU 2 to its 4 ranks, as a job step of one task or taskset does: " +
-			"ask for more (Slurm: -c N or --exclusive, and --cpu-bind=none where srun starts ibrun)"}, notes)
+		require.Equal(t,
+			[]string{"this node allows only CPU 2 to its 4 ranks, as a job step of one task or taskset does: " +
+				"ask for more (Slurm: -c N or --exclusive, and --cpu-bind=none where srun starts ibrun)"}, notes)
 	}
 	_, notes, err = Places(machine("0 0 -: 0"), job.Binding{}, 4, 0)
 	require.NoError(t, err)
-	require.Equal(t, []string{"oversubscribed: 4 ranks on 1 allowed CPU, so that none is bound"}, notes, "a machine of one CPU is not masked")
+	require.Equal(t, []string{"oversubscribed: 4 ranks on 1 allowed CPU, so that none is bound"}, notes,
+		"a machine of one CPU is not masked")
 }
 
 // TestNobody: a node may have no rank.
@@ -103,7 +109,8 @@ func TestOrder(t *testing.T) {
 
 // TestSharesNothing: whoever adds to one rank's set changes no other one.
 func TestSharesNothing(t *testing.T) {
-	for _, words := range []string{"n=4 bind=package", "n=4 cpus=0-3", "n=5 map=core bind=core overload", "n=4 map=numa bind=l3cache"} {
+	for _, words := range []string{"n=4 bind=package", "n=4 cpus=0-3", "n=5 map=core bind=core overload",
+		"n=4 map=numa bind=l3cache"} {
 		want, ranks, omp := request(words)
 		places, _, err := Places(machine(shapes["opteron"]+"\nallow 0-3"), want, ranks, omp)
 		require.NoError(t, err)

@@ -124,7 +124,8 @@ func anyRequest(r *rand.Rand) (want job.Binding, omp int) {
 	pick := func(n int) int { return max(0, r.IntN(2*n)-n) } // 0 in every second one
 	want = job.Binding{
 		Map: job.Object(pick(int(job.Package) + 1)), Bind: job.Object(pick(int(job.Package) + 1)),
-		PE: uint32(pick(6)), PerObj: uint32(pick(4)), Fill: r.IntN(2) == 0, Rank: job.Object(pick(int(job.Package) + 1)),
+		PE: uint32(pick(6)), PerObj: uint32(pick(4)), Fill: r.IntN(2) == 0,
+		Rank:     job.Object(pick(int(job.Package) + 1)),
 		Overload: r.IntN(4) == 0,
 	}
 	if want.Map == job.Unbound {
@@ -302,7 +303,8 @@ func TestWords(t *testing.T) {
 			mapped, _, err := Places(m, want, n, omp)
 			require.NoError(t, err)
 			require.ElementsMatch(t, mapped, places, "--rank-by %s gives the same places to other ranks", ranked.Rank)
-			if want.PerObj > 0 && ranked.Rank == job.Unsaid && (want.Map == job.NUMA || want.Map == job.Package) && want.Bind == job.Unsaid {
+			if want.PerObj > 0 && ranked.Rank == job.Unsaid && (want.Map == job.NUMA || want.Map == job.Package) &&
+				want.Bind == job.Unsaid {
 				each(t, m, want, places)
 			}
 		}

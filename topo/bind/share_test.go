@@ -112,7 +112,8 @@ func TestApportionIsFair(t *testing.T) {
 			sum += c
 			require.True(t, c >= 1 && c <= sizes[i], "%d ranks on %d", c, sizes[i])
 			if !small {
-				require.True(t, c*total > n*sizes[i]-total && c*total < n*sizes[i]+total, "%v of %d over %v", counts, n, sizes)
+				require.True(t, c*total > n*sizes[i]-total && c*total < n*sizes[i]+total, "%v of %d over %v", counts, n,
+					sizes)
 			}
 		}
 		require.Equal(t, n, sum)

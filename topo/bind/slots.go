@@ -37,7 +37,8 @@ func slotted(m *topo.Machine, words []string, ranks int) ([]cpuset.Set, error) {
 			}
 		}
 		if sets[i] = sets[i].And(m.Allowed); sets[i].Empty() {
-			return nil, fmt.Errorf("rank file: slot %s: none of its CPUs is allowed on this node, which allows %s", words[i], m.Allowed)
+			return nil, fmt.Errorf("rank file: slot %s: none of its CPUs is allowed on this node, which allows %s",
+				words[i], m.Allowed)
 		}
 	}
 	return sets, nil
@@ -49,7 +50,8 @@ func coresOf(m *topo.Machine, number int) (cores []cpuset.Set, where string, err
 	in := m.Online
 	if number >= 0 {
 		if number >= len(m.Packages) {
-			return nil, "", fmt.Errorf("rank file: no package %d: this node has packages 0-%d", number, len(m.Packages)-1)
+			return nil, "", fmt.Errorf("rank file: no package %d: this node has packages 0-%d", number,
+				len(m.Packages)-1)
 		}
 		where, in = fmt.Sprintf("package %d", number), m.Packages[number].CPUs
 	}

@@ -91,7 +91,7 @@ var table = map[string]string{
 		n=1 slots=1:4 | error: rank file: slot 1:4: package 1 has cores 0-3
 		n=1 slots=16 | error: rank file: slot 16: this node has cores 0-15
 		n=2 slots=0 | error: 2 ranks and 1 places
-		n=1 slots=x | error: is not the number of a core
+		n=1 slots=x | error: invalid core
 		n=3 cpus=0/5/2-3 | 0 5 2-3
 		n=5 cpus=0/5/2-3 | 0 5 2-3 0 5
 		n=1 cpus=0/77 | 0
@@ -230,7 +230,8 @@ var table = map[string]string{
 
 // objects are the words of the command line.
 var objects = map[string]job.Object{
-	"none": job.Unbound, "hwthread": job.HWThread, "core": job.Core, "l3cache": job.L3, "numa": job.NUMA, "package": job.Package,
+	"none": job.Unbound, "hwthread": job.HWThread, "core": job.Core, "l3cache": job.L3, "numa": job.NUMA,
+	"package": job.Package,
 }
 
 // request reads the part of a row before the bar.

@@ -152,8 +152,10 @@ func (b *binder) deal(room []int) (turns []int, err error) {
 func (b *binder) dealEach(room []int, again bool) (turns []int, err error) {
 	each := int(b.PerObj)
 	if need := (b.ranks + each - 1) / each; need > len(room) {
-		return nil, fmt.Errorf("%s with %d on each %s need %d of them; this node allows %d: write ppr:%d:%s or more, or start fewer ranks here with -ppn",
-			count(b.ranks, "rank"), each, b.Map, need, len(room), (b.ranks+len(room)-1)/len(room), b.Map)
+		return nil,
+			fmt.Errorf("%s with %d on each %s need %d of them; this node allows %d: write ppr:%d:%s or more, or "+
+				"start fewer ranks here with -ppn",
+				count(b.ranks, "rank"), each, b.Map, need, len(room), (b.ranks+len(room)-1)/len(room), b.Map)
 	}
 	for rank := range b.ranks {
 		turns = append(turns, rank/each)
@@ -202,10 +204,12 @@ func (b *binder) full(fits int) error {
 		return fmt.Errorf("%s %s %s; this node allows %d: %s", who, verb, count(need, noun), have, hint)
 	}
 	if b.PerObj > 0 {
-		return fmt.Errorf("%s with %s each do not fit into every %s of this node: write a smaller PE, or fewer ranks per %s",
+		return fmt.Errorf("%s with %s each do not fit into every %s of this node: write a smaller PE, or fewer ranks "+
+			"per %s",
 			count(int(b.PerObj), "rank"), count(each, noun), b.Map, b.Map)
 	}
-	return fmt.Errorf("%s cannot fit into the %s objects of this node, which have room for %d: write --map-by core:PE=%d, which crosses their borders where it has to",
+	return fmt.Errorf("%s cannot fit into the %s objects of this node, which have room for %d: write --map-by "+
+		"core:PE=%d, which crosses their borders where it has to",
 		who, b.Map, fits, each)
 }
 

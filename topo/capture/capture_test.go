@@ -33,10 +33,11 @@ func small() fstest.MapFS {
 		"sys/absolute":                  link("/sys/class/net"),
 		"sys/round":                     link("round"),
 		"sys/pipe":                      {Mode: fs.ModeNamedPipe},
-		"proc/self/status":              file("Name:\tsecret\nCpus_allowed:\tf\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0\nUid:\t7\n"),
-		"proc/mounts":                   link("self/mounts"),
-		"proc/self/mounts":              file("server:/home /home nfs rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
-		"proc/other":                    file("not read"),
+		"proc/self/status": file(
+			"Name:\tsecret\nCpus_allowed:\tf\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0\nUid:\t7\n"),
+		"proc/mounts":      link("self/mounts"),
+		"proc/self/mounts": file("server:/home /home nfs rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
+		"proc/other":       file("not read"),
 	}
 }
 
@@ -118,13 +119,16 @@ func TestRoundTrip(t *testing.T) {
 	}))
 	require.Equal(t, []string{
 		".", "proc", "proc/mounts", "proc/self", "proc/self/mounts", "proc/self/status",
-		"sys", "sys/absolute", "sys/class", "sys/class/net", "sys/class/net/bonding_masters", "sys/class/net/ib0", "sys/class/net/ib1",
-		"sys/devices", "sys/devices/pci0000:40", "sys/devices/pci0000:40/0000:40:03.0", "sys/devices/pci0000:40/0000:40:03.0/net",
+		"sys", "sys/absolute", "sys/class", "sys/class/net", "sys/class/net/bonding_masters", "sys/class/net/ib0",
+		"sys/class/net/ib1",
+		"sys/devices", "sys/devices/pci0000:40", "sys/devices/pci0000:40/0000:40:03.0",
+		"sys/devices/pci0000:40/0000:40:03.0/net",
 		"sys/devices/pci0000:40/0000:40:03.0/net/ib0", "sys/devices/pci0000:40/0000:40:03.0/net/ib0/device",
 		"sys/devices/pci0000:40/0000:40:03.0/net/ib0/mtu", "sys/devices/pci0000:40/0000:40:03.0/numa_node",
 	}, all, "what was read, and nothing else")
 	require.Empty(t, text(t, fsys, "sys/class/net/bonding_masters"), "listed, not read")
-	require.Equal(t, "Cpus_allowed:\tf\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0\n", text(t, fsys, "proc/self/status"))
+	require.Equal(t, "Cpus_allowed:\tf\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0\n",
+		text(t, fsys, "proc/self/status"))
 	require.Equal(t, "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", text(t, fsys, "proc/self/mounts"))
 	for tr := tar.NewReader(bytes.NewReader(b)); ; {
 		h, err := tr.Next()
@@ -142,7 +146,8 @@ func TestRoundTrip(t *testing.T) {
 func TestTreeIsAFileSystem(t *testing.T) {
 	tr, err := unpack(bytes.NewReader(recorded(t)))
 	require.NoError(t, err)
-	require.NoError(t, fstest.TestFS(tr, "sys/class/net/ib0", "proc/self/status", "sys/devices/pci0000:40/0000:40:03.0/numa_node"))
+	require.NoError(t, fstest.TestFS(tr, "sys/class/net/ib0", "proc/self/status",
+		"sys/devices/pci0000:40/0000:40:03.0/numa_node"))
 }
 
 func TestLinks(t *testing.T) {
@@ -217,7 +222,8 @@ func TestOwnProcess(t *testing.T) {
 		require.NoError(t, r.WriteTar(&b))
 		tr, err := unpack(&b)
 		require.NoError(t, err)
-		require.ElementsMatch(t, []string{".", "proc", "proc/mounts", "proc/self", "proc/self/mounts"}, slices.Collect(maps.Keys(tr.nodes)))
+		require.ElementsMatch(t, []string{".", "proc", "proc/mounts", "proc/self", "proc/self/mounts"},
+			slices.Collect(maps.Keys(tr.nodes)))
 	}
 }
 

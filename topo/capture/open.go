@@ -60,7 +60,9 @@ func top(name string, fsys fs.FS) (fs.FS, error) {
 		}
 		return newRooted(sub), nil
 	}
-	return nil, fmt.Errorf("capture %s: no folder sys in it, nor in a single folder of it: make one with ibrun --capture FILE", name)
+	return nil,
+		fmt.Errorf("capture %s: no folder sys in it, nor in a single folder of it: make one with ibrun --capture FILE",
+			name)
 }
 
 func isDir(r *rooted, name string) bool {

@@ -60,13 +60,17 @@ func zipped(t *testing.T, b []byte) []byte {
 func TestOpenTars(t *testing.T) {
 	device := tar.Header{Typeflag: tar.TypeChar, Name: "node1/dev/null"}
 	hard := tar.Header{Typeflag: tar.TypeLink, Name: "node1/sys/b", Linkname: "node1/sys/a"}
-	inFolder := packed(t, file("node1/sys/a"), hard, device, link("node1/sys/up", "/sys/a"), link("node1/sys/out", "../../../../sys/a"), file("README"))
+	inFolder := packed(t, file("node1/sys/a"), hard, device, link("node1/sys/up", "/sys/a"), link("node1/sys/out",
+		"../../../../sys/a"), file("README"))
 	for name, b := range map[string][]byte{
-		"plain":           packed(t, file("sys/a"), file("sys/b"), link("sys/up", "/sys/a"), link("sys/out", "../../../../sys/a"), file("proc/stat")),
-		"with dots":       packed(t, tar.Header{Typeflag: tar.TypeDir, Name: "./"}, file("./sys/a"), file("./sys/b"), link("./sys/up", "a"), link("./sys/out", "../sys/a")),
-		"in a folder":     inFolder,
-		"gzip, odd name":  zipped(t, inFolder),
-		"the later stays": packed(t, link("sys/up", "nowhere"), file("sys/a"), file("sys/b"), link("sys/up", "a"), link("sys/out", "/sys/a")),
+		"plain": packed(t, file("sys/a"), file("sys/b"), link("sys/up", "/sys/a"),
+			link("sys/out", "../../../../sys/a"), file("proc/stat")),
+		"with dots": packed(t, tar.Header{Typeflag: tar.TypeDir, Name: "./"}, file("./sys/a"), file("./sys/b"),
+			link("./sys/up", "a"), link("./sys/out", "../sys/a")),
+		"in a folder":    inFolder,
+		"gzip, odd name": zipped(t, inFolder),
+		"the later stays": packed(t, link("sys/up", "nowhere"), file("sys/a"), file("sys/b"), link("sys/up", "a"),
+			link("sys/out", "/sys/a")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			fsys, err := opened(t, "x", b)
@@ -92,7 +96,8 @@ func TestHostileTars(t *testing.T) {
 	}
 	huge := func() []byte {
 		var b bytes.Buffer
-		require.NoError(t, tar.NewWriter(&b).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "sys/a", Size: 1 << 40}))
+		require.NoError(t, tar.NewWriter(&b).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "sys/a",
+			Size: 1 << 40}))
 		return b.Bytes()
 	}
 	whole := packed(t, file("sys/a"), file("sys/b"))
@@ -100,29 +105,34 @@ func TestHostileTars(t *testing.T) {
 		b    []byte
 		want string
 	}{
-		"up":              {packed(t, file("sys/../../etc/passwd")), `"sys/../../etc/passwd" leads out of the capture`},
-		"up at the end":   {packed(t, file("sys/a"), tar.Header{Typeflag: tar.TypeDir, Name: "sys/.."}), "leads out of the capture"},
-		"no text":         {packed(t, file("sys/a\xff")), `"sys/a\xff" is no path`},
-		"absolute":        {packed(t, file("/etc/passwd")), `"/etc/passwd" leads out of the capture`},
-		"hard link out":   {packed(t, tar.Header{Typeflag: tar.TypeLink, Name: "sys/a", Linkname: "../etc/passwd"}), "leads out of the capture"},
-		"hard link first": {packed(t, tar.Header{Typeflag: tar.TypeLink, Name: "sys/a", Linkname: "sys/b"}), "is a hard link to no file before it"},
-		"through a link":  {packed(t, link("sys/a", "/etc"), file("sys/a/passwd")), `"sys/a/passwd" is below something that is no folder`},
-		"through a file":  {packed(t, file("sys/a"), file("sys/a/b")), "is below something that is no folder"},
-		"two kinds":       {packed(t, file("sys/a"), link("sys/a", "b")), `"sys/a" is there twice, as different things`},
-		"root":            {packed(t, link("./.", "/etc")), `"." is there twice, as different things`},
-		"huge file":       {huge(), `"sys/a" has 1099511627776 bytes: files of a machine have at most 16777216`},
-		"long path":       {packed(t, file("sys/"+strings.Repeat("a", mostPath))), "bytes, at most 4096 can be"},
-		"many folders":    {many(), "more than 262144 files and folders"},
-		"cut":             {whole[:1100], "unexpected EOF"},
-		"cut gzip":        {zipped(t, whole)[:40], "unexpected EOF"},
-		"no gzip":         {[]byte("\x1f\x8bgarbage-garbage"), "gzip: invalid header"},
-		"no bzip2":        {[]byte("BZhgarbage-garbage"), "bzip2"},
-		"no tar":          {bytes.Repeat([]byte("text "), 1000), "no tar, tar.gz or tar.bz2, or a damaged one"},
-		"empty":           {nil, "no folder sys in it, nor in a single folder of it: make one with ibrun --capture FILE"},
-		"no sys":          {packed(t, file("proc/stat")), "no folder sys in it"},
-		"sys is a file":   {packed(t, file("sys")), "no folder sys in it"},
-		"sys loops":       {packed(t, link("sys", "sys")), "no folder sys in it"},
-		"two folders":     {packed(t, file("a/sys/x"), file("b/sys/x")), "no folder sys in it"},
+		"up": {packed(t, file("sys/../../etc/passwd")), `"sys/../../etc/passwd" leads out of the capture`},
+		"up at the end": {packed(t, file("sys/a"), tar.Header{Typeflag: tar.TypeDir, Name: "sys/.."}),
+			"leads out of the capture"},
+		"no text":  {packed(t, file("sys/a\xff")), `"sys/a\xff" is no path`},
+		"absolute": {packed(t, file("/etc/passwd")), `"/etc/passwd" leads out of the capture`},
+		"hard link out": {packed(t, tar.Header{Typeflag: tar.TypeLink, Name: "sys/a", Linkname: "../etc/passwd"}),
+			"leads out of the capture"},
+		"hard link first": {packed(t, tar.Header{Typeflag: tar.TypeLink, Name: "sys/a", Linkname: "sys/b"}),
+			"is a hard link to no file before it"},
+		"through a link": {packed(t, link("sys/a", "/etc"), file("sys/a/passwd")),
+			`"sys/a/passwd" is below something that is no folder`},
+		"through a file": {packed(t, file("sys/a"), file("sys/a/b")), "is below something that is no folder"},
+		"two kinds":      {packed(t, file("sys/a"), link("sys/a", "b")), `"sys/a" is there twice, as different things`},
+		"root":           {packed(t, link("./.", "/etc")), `"." is there twice, as different things`},
+		"huge file":      {huge(), `"sys/a" has 1099511627776 bytes: files of a machine have at most 16777216`},
+		"long path":      {packed(t, file("sys/"+strings.Repeat("a", mostPath))), "bytes, at most 4096 can be"},
+		"many folders":   {many(), "more than 262144 files and folders"},
+		"cut":            {whole[:1100], "unexpected EOF"},
+		"cut gzip":       {zipped(t, whole)[:40], "unexpected EOF"},
+		"no gzip":        {[]byte("\x1f\x8bgarbage-garbage"), "gzip: invalid header"},
+		"no bzip2":       {[]byte("BZhgarbage-garbage"), "bzip2"},
+		"no tar":         {bytes.Repeat([]byte("text "), 1000), "no tar, tar.gz or tar.bz2, or a damaged one"},
+		"empty": {nil,
+			"no folder sys in it, nor in a single folder of it: make one with ibrun --capture FILE"},
+		"no sys":        {packed(t, file("proc/stat")), "no folder sys in it"},
+		"sys is a file": {packed(t, file("sys")), "no folder sys in it"},
+		"sys loops":     {packed(t, link("sys", "sys")), "no folder sys in it"},
+		"two folders":   {packed(t, file("a/sys/x"), file("b/sys/x")), "no folder sys in it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := opened(t, "hostile.tar", c.b)

@@ -110,7 +110,10 @@ func (n *node) Sys() any           { return nil }
 
 // open makes an fs.File of a node.
 func (n *node) open() *openNode {
-	under := slices.SortedFunc(slices.Values(n.under), func(a, b *node) int { return bytes.Compare([]byte(a.name), []byte(b.name)) })
+	under := slices.SortedFunc(slices.Values(n.under), func(a, b *node) int {
+		return bytes.Compare([]byte(a.name),
+			[]byte(b.name))
+	})
 	return &openNode{bytes.NewReader(n.text), n, under}
 }
 

@@ -22,16 +22,23 @@ func TestBinding(t *testing.T) {
 		cpus    cpuset.Set
 		want    string
 	}{
-		"nothing":    {ranger(), cpuset.Set{}, "[./././.][./././.][./././.][./././.]"},
-		"a package":  {ranger(), cpuset.Span(4, 7), "[./././.][B/B/B/B][./././.][./././.]"},
-		"not there":  {ranger(), cpuset.Of(15, 16, 4000), "[./././.][./././.][./././.][./././B]"},
-		"forbidden":  {holes(), cpuset.Of(0, 9, 12), "[B-/B][.B/.]"},
-		"threads":    {hybrid(), cpuset.Of(0, 1, 3, 8), "[BB/.B/../../B/././././././.]"},
-		"one":        {flat(), cpuset.Of(0), "[B]"},
-		"undivided":  {undivided(), cpuset.Of(1, 2), "[./B][B/.]"},
-		"NUMA nodes": {rome(), cpuset.Span(8, 15), "[../../../../../../../..|B./B./B./B./B./B./B./B.|../../../../../../../..|../../../../../../../..][../../../../../../../..|../../../../../../../..|../../../../../../../..|../../../../../../../..]"},
-		"limited":    {limited, cpuset.Of(0, 66), "[B-/.-/.B/../../../../..|../../../../../../../..|--/--/--/--/--/--/--/--|--/--/--/--/--/--/--/--][--/--/--/--/--/--/--/--|--/--/--/--/--/--/--/--|--/--/--/--/--/--/--/--|--/--/--/--/--/--/--/--]"},
-		"256 CPUs":   {big(), cpuset.Span(16, 31).Or(cpuset.Span(144, 159)).Or(cpuset.Span(32, 34)), "[.][B][3/16][.][.][.][.][.]"},
+		"nothing":   {ranger(), cpuset.Set{}, "[./././.][./././.][./././.][./././.]"},
+		"a package": {ranger(), cpuset.Span(4, 7), "[./././.][B/B/B/B][./././.][./././.]"},
+		"not there": {ranger(), cpuset.Of(15, 16, 4000), "[./././.][./././.][./././.][./././B]"},
+		"forbidden": {holes(), cpuset.Of(0, 9, 12), "[B-/B][.B/.]"},
+		"threads":   {hybrid(), cpuset.Of(0, 1, 3, 8), "[BB/.B/../../B/././././././.]"},
+		"one":       {flat(), cpuset.Of(0), "[B]"},
+		"undivided": {undivided(), cpuset.Of(1, 2), "[./B][B/.]"},
+		"NUMA nodes": {rome(), cpuset.Span(8, 15),
+			"[../../../../../../../..|B./B./B./B./B./B./B./B.|../../../../../../../..|" +
+				"../../../../../../../..][../../../../../../../..|../../../../../../../..|../../../../../../../..|" +
+				"../../../../../../../..]"},
+		"limited": {limited, cpuset.Of(0, 66),
+			"[B-/.-/.B/../../../../..|../../../../../../../..|--/--/--/--/--/--/--/--|" +
+				"--/--/--/--/--/--/--/--][" +
+				"--/--/--/--/--/--/--/--|--/--/--/--/--/--/--/--|--/--/--/--/--/--/--/--|--/--/--/--/--/--/--/--]"},
+		"256 CPUs": {big(), cpuset.Span(16, 31).Or(cpuset.Span(144, 159)).Or(cpuset.Span(32, 34)),
+			"[.][B][3/16][.][.][.][.][.]"},
 		"threads of": {big(), cpuset.Span(16, 31), "[.][16/16][.][.][.][.][.][.]"},
 		"large":      {large, cpuset.Of(0, 128).Or(cpuset.Span(32, 66)), "[1/16|.|B|B][3/7|-|-|-]"},
 		"overlaid":   {interleaved(), cpuset.Of(0, 4, 96, 191), "[2/48|1/48][.|1/48]"},
@@ -80,9 +87,11 @@ func random(r *rand.Rand) *topo.Machine {
 		text, place := string(noise), topo.Place{NUMA: r.IntN(20) - 1}
 		m.HCAs = append(m.HCAs, topo.HCA{Name: text, Place: place, Ports: make([]topo.Port, r.IntN(3))})
 		for i := range m.HCAs[len(m.HCAs)-1].Ports {
-			m.HCAs[len(m.HCAs)-1].Ports[i] = topo.Port{State: text, Physical: text, Layer: text, GIDs: []topo.GID{{Link: text}}}
+			m.HCAs[len(m.HCAs)-1].Ports[i] = topo.Port{State: text, Physical: text, Layer: text,
+				GIDs: []topo.GID{{Link: text}}}
 		}
-		m.Links = append(m.Links, topo.Link{Name: text, Place: place, Virtual: r.IntN(2) == 0, MTU: r.Int(), Speed: r.Int(), Type: r.IntN(3)})
+		m.Links = append(m.Links, topo.Link{Name: text, Place: place, Virtual: r.IntN(2) == 0, MTU: r.Int(),
+			Speed: r.Int(), Type: r.IntN(3)})
 		m.Notes = append(m.Notes, text)
 	}
 	return m
@@ -105,8 +114,10 @@ func TestRandomMachines(t *testing.T) {
 		line := Binding(m, bound.Or(cpuset.Of(5000)))
 		if m.Online.Len() <= singly {
 			require.Equal(t, bound.Len(), strings.Count(line, "B"), "seed %d: %s", seed, line)
-			require.Equal(t, m.Online.Len(), strings.Count(line, "B")+strings.Count(line, ".")+strings.Count(line, "-"), "seed %d: %s", seed, line)
-			require.Equal(t, m.Online.Without(m.Allowed).Without(bound).Len(), strings.Count(line, "-"), "seed %d: %s", seed, line)
+			require.Equal(t, m.Online.Len(), strings.Count(line, "B")+strings.Count(line, ".")+strings.Count(line, "-"),
+				"seed %d: %s", seed, line)
+			require.Equal(t, m.Online.Without(m.Allowed).Without(bound).Len(), strings.Count(line, "-"), "seed %d: %s",
+				seed, line)
 		} else {
 			require.NotContains(t, line, "//", "seed %d", seed)
 		}

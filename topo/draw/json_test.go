@@ -22,7 +22,8 @@ func full() *topo.Machine {
 	at := topo.Place{NUMA: 1, CPUs: cpuset.Of(4, 5), PCI: []string{"pci0000:40", "0000:41:00.0"}}
 	m.HCAs = []topo.HCA{{Name: "mlx5_0", Place: at, Ports: []topo.Port{{
 		Number: 1, State: "ACTIVE", Physical: "LinkUp", Layer: "InfiniBand", LID: 932, SMLID: 1, LMC: 2, Rate: 56,
-		GIDs:  []topo.GID{{Index: 3, GID: [16]byte{0: 0xfe, 1: 0x80, 8: 0x00, 9: 0x02, 15: 0xa1}, Type: "RoCE v2", Link: "ib0"}},
+		GIDs: []topo.GID{{Index: 3, GID: [16]byte{0: 0xfe, 1: 0x80, 8: 0x00, 9: 0x02, 15: 0xa1}, Type: "RoCE v2",
+			Link: "ib0"}},
 		PKeys: []uint16{0xffff},
 	}}}}
 	m.Links = []topo.Link{{Name: "ib0", Place: at, Up: true, MTU: 4092, Speed: 56000, Type: 32}}

@@ -80,7 +80,8 @@ func rome() *topo.Machine {
 
 // hybrid has four cores of two threads and eight slower ones in clusters.
 func hybrid() *topo.Machine {
-	m := &topo.Machine{Load: -1, Online: cpuset.Span(0, 15), Allowed: cpuset.Span(0, 15), AllowedMems: cpuset.Of(0), Slower: cpuset.Span(8, 15)}
+	m := &topo.Machine{Load: -1, Online: cpuset.Span(0, 15), Allowed: cpuset.Span(0, 15), AllowedMems: cpuset.Of(0),
+		Slower: cpuset.Span(8, 15)}
 	all := topo.Object{CPUs: m.Online}
 	for c := range 4 {
 		m.Cores = append(m.Cores, topo.Object{ID: c, CPUs: cpuset.Span(2*c, 2*c+1)})
@@ -88,7 +89,8 @@ func hybrid() *topo.Machine {
 	for c := range 8 {
 		m.Cores = append(m.Cores, topo.Object{ID: 8 + c, CPUs: cpuset.Of(8 + c)})
 	}
-	m.L3s, m.Packages, m.Memories = []topo.Object{all}, []topo.Object{all}, []topo.Memory{{Object: all, Bytes: 16 << 30}}
+	m.L3s, m.Packages, m.Memories = []topo.Object{all}, []topo.Object{all},
+		[]topo.Memory{{Object: all, Bytes: 16 << 30}}
 	return m
 }
 
@@ -113,8 +115,9 @@ func holes() *topo.Machine {
 func flat() *topo.Machine {
 	one := topo.Object{ID: -1, CPUs: cpuset.Of(0)}
 	return &topo.Machine{
-		Cores: []topo.Object{one}, Packages: []topo.Object{one}, Memories: []topo.Memory{{Object: topo.Object{CPUs: one.CPUs}}},
-		Online: one.CPUs, Allowed: one.CPUs, AllowedMems: cpuset.Of(0), Load: -1,
+		Cores: []topo.Object{one}, Packages: []topo.Object{one},
+		Memories: []topo.Memory{{Object: topo.Object{CPUs: one.CPUs}}},
+		Online:   one.CPUs, Allowed: one.CPUs, AllowedMems: cpuset.Of(0), Load: -1,
 	}
 }
 
@@ -123,12 +126,14 @@ func flat() *topo.Machine {
 func big() *topo.Machine {
 	m := shape{8, 1, 1, 16, 2}.build()
 	for i := range 64 {
-		m.HCAs = append(m.HCAs, topo.HCA{Name: fmt.Sprintf("mlx5_%d", i), Place: topo.Place{NUMA: 3}, Ports: []topo.Port{
-			{Number: 1, State: "DOWN", Physical: "Disabled", Layer: "InfiniBand"},
-		}})
+		m.HCAs = append(m.HCAs, topo.HCA{Name: fmt.Sprintf("mlx5_%d", i), Place: topo.Place{NUMA: 3},
+			Ports: []topo.Port{
+				{Number: 1, State: "DOWN", Physical: "Disabled", Layer: "InfiniBand"},
+			}})
 	}
 	for i := range 1000 {
-		m.Links = append(m.Links, topo.Link{Name: fmt.Sprintf("veth%d", i), Place: topo.Place{NUMA: -1}, Virtual: true, Up: i%2 == 0, Type: 1})
+		m.Links = append(m.Links, topo.Link{Name: fmt.Sprintf("veth%d", i), Place: topo.Place{NUMA: -1}, Virtual: true,
+			Up: i%2 == 0, Type: 1})
 	}
 	return m
 }

@@ -111,7 +111,8 @@ func (p *picture) summary() {
 		limits = append(limits, fmt.Sprintf("%d of %s: %s", m.Allowed.Len(), plural(m.Online.Len(), "CPU"), m.Allowed))
 	}
 	if !ids.In(m.AllowedMems) {
-		limits = append(limits, fmt.Sprintf("memory of %d of %s: %s", m.AllowedMems.Len(), plural(ids.Len(), "NUMA node"), m.AllowedMems))
+		limits = append(limits, fmt.Sprintf("memory of %d of %s: %s", m.AllowedMems.Len(),
+			plural(ids.Len(), "NUMA node"), m.AllowedMems))
 	}
 	if m.Quota > 0 {
 		limits = append(limits, fmt.Sprintf("time of %.4g CPUs", m.Quota))

@@ -19,7 +19,8 @@ func TestPicture(t *testing.T) {
 	}
 	unknown.Notes = nil
 	hostile := flat()
-	hostile.HCAs = []topo.HCA{{Name: "\x1b[2J" + strings.Repeat("x", 400), IWARP: true, Place: topo.Place{NUMA: 99}, Ports: []topo.Port{{State: "\r\n\u202e"}}}}
+	hostile.HCAs = []topo.HCA{{Name: "\x1b[2J" + strings.Repeat("x", 400), IWARP: true, Place: topo.Place{NUMA: 99},
+		Ports: []topo.Port{{State: "\r\n\u202e"}}}}
 	hostile.Notes = []string{"a\tb " + strings.Repeat("long ", 30)}
 	for name, c := range map[string]struct {
 		machine *topo.Machine

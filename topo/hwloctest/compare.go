@@ -69,11 +69,14 @@ func Compare(t testing.TB, m *topo.Machine, dir string) {
 
 	cgroup := cpus(t, whole.Machine.Allowed)
 	mems := cpus(t, whole.Machine.AllowedMems)
-	require.Equal(t, cgroup.And(status(t, dir, "Cpus_allowed_list", cgroup)).String(), m.Allowed.String(), "allowed CPUs")
-	require.Equal(t, mems.And(status(t, dir, "Mems_allowed_list", mems)).String(), m.AllowedMems.String(), "allowed NUMA nodes")
+	require.Equal(t, cgroup.And(status(t, dir, "Cpus_allowed_list", cgroup)).String(), m.Allowed.String(),
+		"allowed CPUs")
+	require.Equal(t, mems.And(status(t, dir, "Mems_allowed_list", mems)).String(), m.AllowedMems.String(),
+		"allowed NUMA nodes")
 
 	whole.compare(t, m, m.Online, whole.levels())
-	require.Equal(t, whole.find("Die"), lines(m.Dies, m.Online), "dies") // of the whole: it forgets which were worth it where CPUs are forbidden
+	// of the whole: it forgets which were worth it where CPUs are forbidden
+	require.Equal(t, whole.find("Die"), lines(m.Dies, m.Online), "dies")
 	require.Equal(t, whole.memories(bare(m)), memories(m, m.Online), "NUMA nodes")
 	for _, d := range whole.Distances {
 		if d.Type == "NUMANode" && d.Name == "NUMALatency" {
@@ -84,7 +87,8 @@ func Compare(t testing.TB, m *topo.Machine, dir string) {
 	part := lstopo(t, dir)
 	require.Equal(t, cgroup.String(), cpus(t, part.Machine.CPUs).String(), "hwloc's own idea of what is allowed")
 	part.compare(t, m, cgroup, whole.levels())
-	require.Equal(t, part.memories(bare(m)), slices.DeleteFunc(memories(m, cgroup), func(l line) bool { return !mems.Has(l.id) }), "allowed NUMA nodes")
+	require.Equal(t, part.memories(bare(m)), slices.DeleteFunc(memories(m, cgroup),
+		func(l line) bool { return !mems.Has(l.id) }), "allowed NUMA nodes")
 }
 
 // compare holds what a machine has among some CPUs against hwloc's reading of
@@ -211,7 +215,8 @@ func (h *topology) find(kind string) []line {
 // with for us: L3Cache or, without one, the highest.
 func lastLevel(way []*object) (last *object) {
 	for _, o := range way {
-		if strings.HasPrefix(o.Type, "L") && !strings.HasSuffix(o.Type, "iCache") && o.Type <= "L3Cache" && last == nil {
+		if strings.HasPrefix(o.Type, "L") && !strings.HasSuffix(o.Type, "iCache") && o.Type <= "L3Cache" &&
+			last == nil {
 			last = o
 		}
 	}
@@ -286,7 +291,8 @@ func (o *object) ways(above []*object, visit func(way []*object)) {
 // lstopo runs hwloc on a tree.
 func lstopo(t testing.TB, dir string, options ...string) *topology {
 	t.Helper()
-	cmd := exec.Command("lstopo-no-graphics", append([]string{"--if", "fsroot", "--input", dir, "--of", "xml", "--no-io"}, options...)...)
+	cmd := exec.Command("lstopo-no-graphics", append([]string{"--if", "fsroot", "--input", dir, "--of", "xml",
+		"--no-io"}, options...)...)
 	out, err := cmd.Output()
 	require.NoError(t, err, "lstopo-no-graphics of package hwloc or hwloc-nox is needed")
 	h := &topology{}

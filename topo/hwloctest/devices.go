@@ -118,7 +118,8 @@ func comparePlace(t testing.TB, m *topo.Machine, name string, p topo.Place, s se
 	}
 	require.Equal(t, s.bus, bus, "%s: addresses", name)
 	if p.NUMA >= 0 && !bare(m).Has(p.NUMA) {
-		require.Equal(t, strconv.Itoa(p.NUMA), cpus(t, s.nodes).Without(bare(m)).String(), "%s: NUMA node of %q", name, s.nodes)
+		require.Equal(t, strconv.Itoa(p.NUMA), cpus(t, s.nodes).Without(bare(m)).String(), "%s: NUMA node of %q", name,
+			s.nodes)
 	}
 }
 

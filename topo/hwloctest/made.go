@@ -20,7 +20,8 @@ var made = map[string]string{
 	"made-sandy": "pack:2 core:8 hca:mlx4_0,numa=1,pci=pci0000:80/0000:80:02.0/0000:82:00.0,rate=56,lid=0x3a4,down " +
 		"link:eth0,numa=0,pci=pci0000:00/0000:00:1c.0/0000:04:00.0,speed=1000 link:ib0,hca=mlx4_0",
 	"made-offlines": "pack:4 core:2 pu:2 order:cyclic offline:2,5,13-14",
-	"made-columns": "pack:4 core:3 l3:none order:cyclic hca:qib0,numa=1,pci=pci0000:40/0000:40:03.0/0000:43:00.0,lid=1 " +
+	"made-columns": "pack:4 core:3 l3:none order:cyclic " +
+		"hca:qib0,numa=1,pci=pci0000:40/0000:40:03.0/0000:43:00.0,lid=1 " +
 		"link:eth0,numa=0,pci=pci0000:00/0000:00:1c.0/0000:04:00.0,speed=1000 link:ib0,hca=qib0",
 	"made-numa":   "pack:2 numa:2 l3:2 l2:2 core:4",
 	"made-hybrid": "core:6 slow:4 pu:2 affinity:0-3",

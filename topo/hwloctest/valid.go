@@ -70,12 +70,14 @@ func nested(t testing.TB, m *topo.Machine, nodes []topo.Object) {
 	for i, larger := range kinds {
 		for _, a := range larger {
 			for _, b := range slices.Concat(kinds[i+1:]...) {
-				require.True(t, !a.CPUs.Meets(b.CPUs) || a.CPUs.In(b.CPUs) || b.CPUs.In(a.CPUs), "%s crosses %s", a.CPUs, b.CPUs)
+				require.True(t, !a.CPUs.Meets(b.CPUs) || a.CPUs.In(b.CPUs) || b.CPUs.In(a.CPUs), "%s crosses %s",
+					a.CPUs, b.CPUs)
 			}
 		}
 	}
 	for _, c := range m.L3s {
-		require.True(t, slices.ContainsFunc(m.Packages, func(p topo.Object) bool { return c.CPUs.In(p.CPUs) }), "cache %s is in no package", c.CPUs)
+		require.True(t, slices.ContainsFunc(m.Packages, func(p topo.Object) bool { return c.CPUs.In(p.CPUs) }),
+			"cache %s is in no package", c.CPUs)
 	}
 }
 
@@ -95,6 +97,7 @@ func inOrder(t testing.TB, m *topo.Machine, what string, objects []topo.Object) 
 		for at < len(m.Cores) && inside(m.Cores[at]) {
 			at++
 		}
-		require.False(t, slices.ContainsFunc(m.Cores[at:], inside), "the cores of %s %s are not neighbours", what, o.CPUs)
+		require.False(t, slices.ContainsFunc(m.Cores[at:], inside), "the cores of %s %s are not neighbours", what,
+			o.CPUs)
 	}
 }

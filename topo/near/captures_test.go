@@ -98,7 +98,8 @@ func TestThreeActivePortsOfACapture(t *testing.T) {
 		skip.Because(t, "captures of real machines: "+hwloctest.Variable+" names no folder with fakepcilocalities")
 	}
 	for name, bus := range map[string]string{"qib1": "pci0000:80/0000:80:03.0", "qib2": "pci0000:c0/0000:c0:03.0"} {
-		require.NoError(t, os.Symlink("../../devices/"+bus+"/0000:43:00.0/infiniband/qib0", filepath.Join(dir, "sys/class/infiniband", name)))
+		require.NoError(t, os.Symlink("../../devices/"+bus+"/0000:43:00.0/infiniband/qib0", filepath.Join(dir,
+			"sys/class/infiniband", name)))
 	}
 	state := filepath.Join(dir, "sys/devices/pci0000:80/0000:80:03.0/0000:43:00.0/infiniband/qib0/ports/1/state")
 	three(t, func(second bool) *topo.Machine {

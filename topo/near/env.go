@@ -51,7 +51,8 @@ func (c Choice) device() []string {
 	if strings.HasPrefix(name, "opa") { // udev's name for the same, by where it is plugged in
 		return env
 	}
-	env = append(env, "UCX_NET_DEVICES="+port, "MV2_IBA_HCA="+name, "MV2_DEFAULT_PORT="+strconv.Itoa(c.Port.Number), "FI_VERBS_DEVICE_NAME="+name)
+	env = append(env, "UCX_NET_DEVICES="+port, "MV2_IBA_HCA="+name, "MV2_DEFAULT_PORT="+strconv.Itoa(c.Port.Number),
+		"FI_VERBS_DEVICE_NAME="+name)
 	if c.Port.Layer == "Ethernet" {
 		env = append(env, "PSM3_NIC="+name)
 	}

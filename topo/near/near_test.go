@@ -93,7 +93,8 @@ func TestPorts(t *testing.T) {
 	iwarp.IWARP = true
 	table := [][]int{{10, 12, 32, 32}, {12, 10, 32, 32}, {32, 32, 10, 12}, {32, 32, 12, 10}}
 	both := nodes(2, hca("mlx5_0", 0, "ACTIVE"), hca("mlx5_1", 1, "ACTIVE"))
-	root := nodes(2, hca("mlx5_0", 0, "ACTIVE"), nowhere(hca("mlx5_1", 0, "ACTIVE"), cpuset.Set{}, "pci0000:80", "0000:81:00.0"))
+	root := nodes(2, hca("mlx5_0", 0, "ACTIVE"), nowhere(hca("mlx5_1", 0, "ACTIVE"), cpuset.Set{}, "pci0000:80",
+		"0000:81:00.0"))
 	root.Links = []topo.Link{{Name: "eth0", Place: topo.Place{NUMA: 1, PCI: []string{"pci0000:80", "0000:82:00.0"}}}}
 	for name, c := range map[string]struct {
 		m     *topo.Machine
@@ -101,42 +102,61 @@ func TestPorts(t *testing.T) {
 		ranks string
 		ports string
 	}{
-		"no HCA":                 {nodes(2), "", "0 4 -", ". . ."},
-		"one":                    {nodes(2, hca("a", 1, "ACTIVE")), "", "0 4 0-7 -", "a:1 a:1 a:1 a:1"},
-		"all down":               {nodes(1, hca("a", 0, "DOWN", "INIT"), hca("b", 0, "ARMED")), "", "0 1", ". ."},
-		"down is never chosen":   {nodes(2, hca("a", 0, "DOWN"), hca("b", 1, "ACTIVE")), "", "0 1 4", "b:1 b:1 b:1"},
-		"second port only":       {nodes(1, hca("a", 0, "DOWN", "ACTIVE")), "", "0", "a:2"},
-		"two nodes":              {both, "", "0 4 1 5 2 6", "mlx5_0:1 mlx5_1:1 mlx5_0:1 mlx5_1:1 mlx5_0:1 mlx5_1:1"},
-		"over both nodes":        {both, "", "2-5 2-5 2-5 0", "mlx5_0:1 mlx5_1:1 mlx5_0:1 mlx5_0:1"},
-		"not bound":              {both, "", "- - - -", "mlx5_0:1 mlx5_1:1 mlx5_0:1 mlx5_1:1"},
-		"eight ranks, two equal": {nodes(1, hca("a", 0, "ACTIVE"), hca("b", 0, "ACTIVE")), "", "0 1 2 3 0 1 2 3", "a:1 b:1 a:1 b:1 a:1 b:1 a:1 b:1"},
-		"devices before ports":   {nodes(1, hca("a", 0, "ACTIVE", "ACTIVE"), hca("b", 0, "ACTIVE", "ACTIVE")), "", "0 1 2 3 0", "a:1 b:1 a:2 b:2 a:1"},
-		"ragged ports":           {nodes(1, hca("a", 0, "ACTIVE", "ACTIVE", "ACTIVE"), hca("b", 0, "DOWN", "ACTIVE")), "", "0 1 2 3", "a:1 b:2 a:2 a:3"},
-		"eight HCAs":             {nodes(4, eight()...), "", "0 1 4 5 8 9 12 13", "mlx5_0:1 mlx5_1:1 mlx5_2:1 mlx5_3:1 mlx5_4:1 mlx5_5:1 mlx5_6:1 mlx5_7:1"},
-		"four of eight":          {nodes(4, eight()...), "mlx5_7,mlx5_0,mlx5_6:1", "0 4 8 12 13", "mlx5_0:1 mlx5_7:1 mlx5_0:1 mlx5_7:1 mlx5_6:1"},
-		"nearest of the far":     {distances(nodes(4, hca("a", 1, "ACTIVE"), hca("b", 3, "ACTIVE")), table...), "", "0 4 8 12", "a:1 a:1 b:1 b:1"},
-		"far ones tie":           {nodes(4, hca("a", 1, "ACTIVE"), hca("b", 3, "ACTIVE")), "", "0 4 8 12", "a:1 a:1 b:1 b:1"},
-		"known before unknown":   {nodes(2, nowhere(hca("a", 0, "ACTIVE"), cpuset.Set{}, "pci0000:00"), hca("b", 1, "ACTIVE")), "", "0 4 -", "b:1 b:1 a:1"},
-		"all unknown":            {nodes(2, nowhere(hca("a", 0, "ACTIVE"), cpuset.Set{}), nowhere(hca("b", 0, "ACTIVE"), cpuset.Set{})), "", "0 4 5", "a:1 b:1 a:1"},
-		"by local CPUs":          {nodes(2, nowhere(hca("a", 0, "ACTIVE"), cpuset.Span(4, 7)), nowhere(hca("b", 0, "ACTIVE"), cpuset.Span(0, 3))), "", "0 4", "b:1 a:1"},
-		"all CPUs say nothing":   {nodes(2, nowhere(hca("a", 0, "ACTIVE"), cpuset.Span(0, 7)), hca("b", 1, "ACTIVE")), "", "0 4", "b:1 b:1"},
+		"no HCA":               {nodes(2), "", "0 4 -", ". . ."},
+		"one":                  {nodes(2, hca("a", 1, "ACTIVE")), "", "0 4 0-7 -", "a:1 a:1 a:1 a:1"},
+		"all down":             {nodes(1, hca("a", 0, "DOWN", "INIT"), hca("b", 0, "ARMED")), "", "0 1", ". ."},
+		"down is never chosen": {nodes(2, hca("a", 0, "DOWN"), hca("b", 1, "ACTIVE")), "", "0 1 4", "b:1 b:1 b:1"},
+		"second port only":     {nodes(1, hca("a", 0, "DOWN", "ACTIVE")), "", "0", "a:2"},
+		"two nodes":            {both, "", "0 4 1 5 2 6", "mlx5_0:1 mlx5_1:1 mlx5_0:1 mlx5_1:1 mlx5_0:1 mlx5_1:1"},
+		"over both nodes":      {both, "", "2-5 2-5 2-5 0", "mlx5_0:1 mlx5_1:1 mlx5_0:1 mlx5_0:1"},
+		"not bound":            {both, "", "- - - -", "mlx5_0:1 mlx5_1:1 mlx5_0:1 mlx5_1:1"},
+		"eight ranks, two equal": {nodes(1, hca("a", 0, "ACTIVE"), hca("b", 0, "ACTIVE")), "", "0 1 2 3 0 1 2 3",
+			"a:1 b:1 a:1 b:1 a:1 b:1 a:1 b:1"},
+		"devices before ports": {nodes(1, hca("a", 0, "ACTIVE", "ACTIVE"), hca("b", 0, "ACTIVE", "ACTIVE")), "",
+			"0 1 2 3 0", "a:1 b:1 a:2 b:2 a:1"},
+		"ragged ports": {nodes(1, hca("a", 0, "ACTIVE", "ACTIVE", "ACTIVE"), hca("b", 0, "DOWN", "ACTIVE")),
+			"", "0 1 2 3", "a:1 b:2 a:2 a:3"},
+		"eight HCAs": {nodes(4, eight()...), "", "0 1 4 5 8 9 12 13",
+			"mlx5_0:1 mlx5_1:1 mlx5_2:1 mlx5_3:1 mlx5_4:1 mlx5_5:1 mlx5_6:1 mlx5_7:1"},
+		"four of eight": {nodes(4, eight()...), "mlx5_7,mlx5_0,mlx5_6:1", "0 4 8 12 13",
+			"mlx5_0:1 mlx5_7:1 mlx5_0:1 mlx5_7:1 mlx5_6:1"},
+		"nearest of the far": {distances(nodes(4, hca("a", 1, "ACTIVE"), hca("b", 3, "ACTIVE")), table...), "",
+			"0 4 8 12", "a:1 a:1 b:1 b:1"},
+		"far ones tie": {nodes(4, hca("a", 1, "ACTIVE"), hca("b", 3, "ACTIVE")), "", "0 4 8 12",
+			"a:1 a:1 b:1 b:1"},
+		"known before unknown": {nodes(2, nowhere(hca("a", 0, "ACTIVE"), cpuset.Set{}, "pci0000:00"),
+			hca("b", 1, "ACTIVE")), "", "0 4 -", "b:1 b:1 a:1"},
+		"all unknown": {nodes(2, nowhere(hca("a", 0, "ACTIVE"), cpuset.Set{}), nowhere(hca("b", 0, "ACTIVE"),
+			cpuset.Set{})), "", "0 4 5", "a:1 b:1 a:1"},
+		"by local CPUs": {nodes(2, nowhere(hca("a", 0, "ACTIVE"), cpuset.Span(4, 7)),
+			nowhere(hca("b", 0, "ACTIVE"), cpuset.Span(0, 3))), "", "0 4", "b:1 a:1"},
+		"all CPUs say nothing": {nodes(2, nowhere(hca("a", 0, "ACTIVE"), cpuset.Span(0, 7)), hca("b", 1, "ACTIVE")),
+			"", "0 4", "b:1 b:1"},
 		"by the root bus":        {root, "", "0 4", "mlx5_0:1 mlx5_1:1"},
 		"node that is not there": {nodes(2, hca("a", 7, "ACTIVE"), hca("b", 0, "ACTIVE")), "", "0 4", "b:1 b:1"},
-		"one node, one unknown":  {nodes(1, hca("a", 0, "ACTIVE"), nowhere(hca("b", 0, "ACTIVE"), cpuset.Set{})), "", "0 1", "a:1 b:1"},
-		"InfiniBand before RoCE": {nodes(1, hca("a", 0, "ACTIVE roce 400G"), hca("b", 0, "ACTIVE")), "", "0 1", "b:1 b:1"},
-		"slow InfiniBand":        {nodes(2, hca("a", 0, "ACTIVE 40G"), hca("b", 1, "ACTIVE 200G")), "", "0 4", "b:1 b:1"},
-		"half is not slow":       {nodes(2, hca("a", 0, "ACTIVE 100G"), hca("b", 1, "ACTIVE 200G")), "", "0 4", "a:1 b:1"},
-		"RoCE":                   {nodes(2, hca("a", 0, "ACTIVE roce 25G"), hca("b", 1, "ACTIVE roce 100G")), "", "0 4", "b:1 b:1"},
-		"management alone":       {nodes(1, hca("a", 0, "ACTIVE roce 2.5G")), "", "0", "."},
-		"software alone":         {nodes(1, siw), "", "0", "."},
-		"iWARP alone":            {nodes(1, iwarp), "", "0", "."},
-		"no LID":                 {nodes(1, hca("a", 0, "ACTIVE lidless"), hca("b", 0, "ACTIVE")), "", "0 1", "b:1 b:1"},
-		"old kernel":             {nodes(1, hca("a", 0, "ACTIVE old")), "", "0", "a:1"},
-		"rates not known":        {nodes(1, hca("a", 0, "ACTIVE 0G"), hca("b", 0, "ACTIVE 0G")), "", "0 1", "a:1 b:1"},
-		"software on demand":     {nodes(1, siw, hca("b", 0, "ACTIVE")), "siw0", "0 1", "siw0:1 siw0:1"},
-		"slow on demand":         {nodes(1, hca("a", 0, "ACTIVE lidless 2.5G"), hca("b", 0, "ACTIVE")), "a:1, b", "0 1", "a:1 b:1"},
+		"one node, one unknown": {nodes(1, hca("a", 0, "ACTIVE"), nowhere(hca("b", 0, "ACTIVE"), cpuset.Set{})), "",
+			"0 1", "a:1 b:1"},
+		"InfiniBand before RoCE": {nodes(1, hca("a", 0, "ACTIVE roce 400G"), hca("b", 0, "ACTIVE")), "", "0 1",
+			"b:1 b:1"},
+		"slow InfiniBand": {nodes(2, hca("a", 0, "ACTIVE 40G"), hca("b", 1, "ACTIVE 200G")), "", "0 4",
+			"b:1 b:1"},
+		"half is not slow": {nodes(2, hca("a", 0, "ACTIVE 100G"), hca("b", 1, "ACTIVE 200G")), "", "0 4",
+			"a:1 b:1"},
+		"RoCE": {nodes(2, hca("a", 0, "ACTIVE roce 25G"), hca("b", 1, "ACTIVE roce 100G")), "", "0 4",
+			"b:1 b:1"},
+		"management alone": {nodes(1, hca("a", 0, "ACTIVE roce 2.5G")), "", "0", "."},
+		"software alone":   {nodes(1, siw), "", "0", "."},
+		"iWARP alone":      {nodes(1, iwarp), "", "0", "."},
+		"no LID": {nodes(1, hca("a", 0, "ACTIVE lidless"), hca("b", 0, "ACTIVE")), "", "0 1",
+			"b:1 b:1"},
+		"old kernel":         {nodes(1, hca("a", 0, "ACTIVE old")), "", "0", "a:1"},
+		"rates not known":    {nodes(1, hca("a", 0, "ACTIVE 0G"), hca("b", 0, "ACTIVE 0G")), "", "0 1", "a:1 b:1"},
+		"software on demand": {nodes(1, siw, hca("b", 0, "ACTIVE")), "siw0", "0 1", "siw0:1 siw0:1"},
+		"slow on demand": {nodes(1, hca("a", 0, "ACTIVE lidless 2.5G"), hca("b", 0, "ACTIVE")), "a:1, b", "0 1",
+			"a:1 b:1"},
 		"active ports of a name": {nodes(1, hca("a", 0, "DOWN", "ACTIVE", "ACTIVE")), "a", "0 1", "a:2 a:3"},
-		"the order of --hca":     {nodes(1, hca("a", 0, "ACTIVE", "ACTIVE"), hca("b", 0, "ACTIVE")), "b,a:2,a:2", "0 1 2", "b:1 a:2 b:1"},
+		"the order of --hca": {nodes(1, hca("a", 0, "ACTIVE", "ACTIVE"), hca("b", 0, "ACTIVE")), "b,a:2,a:2",
+			"0 1 2", "b:1 a:2 b:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			choices, err := Ports(c.m, c.want, ranks(t, c.ranks))
@@ -161,10 +181,13 @@ func TestNone(t *testing.T) {
 	iwarp.IWARP = true
 	for want, m := range map[string]*topo.Machine{
 		"": nodes(1, rxe, hca("mlx5_0", 0, "ACTIVE")),
-		"no InfiniBand or RoCE port is active: this node has no HCA":                                                                      nodes(1),
-		"no InfiniBand or RoCE port is active: this node has mlx5_0 (port 1 DOWN)":                                                        nodes(1, hca("mlx5_0", 0, "DOWN")),
-		"port rxe0:1 is active, but it is made in software, which is slower than the sockets below it: --hca chooses a port nevertheless": nodes(1, rxe, hca("mlx5_0", 0, "DOWN")),
-		"port a:1 is active, but it has no LID: no subnet manager has configured it; port b:2 is active, but it has 2.5 Gb/s; port irdma0:1 is active, but it speaks iWARP, which has no datagrams: --hca chooses a port nevertheless": nodes(1,
+		"no InfiniBand or RoCE port is active: this node has no HCA":               nodes(1),
+		"no InfiniBand or RoCE port is active: this node has mlx5_0 (port 1 DOWN)": nodes(1, hca("mlx5_0", 0, "DOWN")),
+		"port rxe0:1 is active, but it is made in software, which is slower than the sockets below it: --hca chooses " +
+			"a port nevertheless": nodes(1, rxe, hca("mlx5_0", 0, "DOWN")),
+		"port a:1 is active, but it has no LID: no subnet manager has configured it; port b:2 is active, but it has " +
+			"2.5 Gb/s; port irdma0:1 is active, but it speaks iWARP, which has no datagrams: --hca chooses a port " +
+			"nevertheless": nodes(1,
 			hca("a", 0, "ACTIVE lidless"), hca("b", 0, "DOWN", "ACTIVE roce 2.5G"), iwarp),
 	} {
 		require.Equal(t, want, None(m))
@@ -173,7 +196,8 @@ func TestNone(t *testing.T) {
 
 func TestUnknownPorts(t *testing.T) {
 	m := nodes(2, hca("mlx4_0", 0, "ACTIVE", "DOWN"), hca("mlx4_1", 0, "DOWN", ""))
-	const has = "this node has mlx4_0 (port 1 ACTIVE, port 2 DOWN), mlx4_1 (port 1 DOWN, port 2 in a state that is not known); see them with: ibrun --display topo"
+	const has = "this node has mlx4_0 (port 1 ACTIVE, port 2 DOWN), mlx4_1 (port 1 DOWN, port 2 in a state that is " +
+		"not known); see them with: ibrun --display topo"
 	for want, text := range map[string]string{
 		"mlx5_9":        "--hca mlx5_9: " + has,
 		"mlx4_0,mlx5_9": "--hca mlx5_9: " + has,
@@ -201,7 +225,8 @@ func TestFairness(t *testing.T) {
 		n := 1 + r.IntN(4)
 		var hcas []topo.HCA
 		for i := range r.IntN(9) {
-			hcas = append(hcas, hca(fmt.Sprint("mlx5_", i), r.IntN(n+1)-1, []string{"ACTIVE", "DOWN"}[r.IntN(2)], []string{"ACTIVE", "DOWN"}[r.IntN(2)]))
+			hcas = append(hcas, hca(fmt.Sprint("mlx5_", i), r.IntN(n+1)-1, []string{"ACTIVE", "DOWN"}[r.IntN(2)],
+				[]string{"ACTIVE", "DOWN"}[r.IntN(2)]))
 		}
 		m := nodes(n, hcas...)
 		var places []cpuset.Set
@@ -267,7 +292,8 @@ func TestLink(t *testing.T) {
 }
 
 func TestEnv(t *testing.T) {
-	ib, roce, opa, renamed := hca("mlx4_0", 0, "DOWN", "ACTIVE"), hca("mlx5_3", 0, "ACTIVE roce"), hca("hfi1_1", 0, "ACTIVE"), hca("opap3s0", 0, "ACTIVE")
+	ib, roce, opa, renamed := hca("mlx4_0", 0, "DOWN", "ACTIVE"), hca("mlx5_3", 0, "ACTIVE roce"),
+		hca("hfi1_1", 0, "ACTIVE"), hca("opap3s0", 0, "ACTIVE")
 	odd := hca("hfi1_x", 0, "ACTIVE")
 	for _, c := range []struct {
 		choice    Choice
@@ -276,11 +302,13 @@ func TestEnv(t *testing.T) {
 		{Choice{}, "", ""},
 		{Choice{}, "eth0", "NCCL_SOCKET_IFNAME==eth0 GLOO_SOCKET_IFNAME=eth0 FI_TCP_IFACE=eth0"},
 		{
-			Choice{&ib, &ib.Ports[1]}, "ib0", "IBRUN_HCA=mlx4_0:2 NCCL_IB_HCA==mlx4_0:2 UCX_NET_DEVICES=mlx4_0:2 MV2_IBA_HCA=mlx4_0 MV2_DEFAULT_PORT=2 " +
+			Choice{&ib, &ib.Ports[1]}, "ib0",
+			"IBRUN_HCA=mlx4_0:2 NCCL_IB_HCA==mlx4_0:2 UCX_NET_DEVICES=mlx4_0:2 MV2_IBA_HCA=mlx4_0 MV2_DEFAULT_PORT=2 " +
 				"FI_VERBS_DEVICE_NAME=mlx4_0 NCCL_SOCKET_IFNAME==ib0 GLOO_SOCKET_IFNAME=ib0 FI_TCP_IFACE=ib0",
 		},
 		{
-			Choice{&roce, &roce.Ports[0]}, "", "IBRUN_HCA=mlx5_3:1 NCCL_IB_HCA==mlx5_3:1 UCX_NET_DEVICES=mlx5_3:1 MV2_IBA_HCA=mlx5_3 MV2_DEFAULT_PORT=1 " +
+			Choice{&roce, &roce.Ports[0]}, "",
+			"IBRUN_HCA=mlx5_3:1 NCCL_IB_HCA==mlx5_3:1 UCX_NET_DEVICES=mlx5_3:1 MV2_IBA_HCA=mlx5_3 MV2_DEFAULT_PORT=1 " +
 				"FI_VERBS_DEVICE_NAME=mlx5_3 PSM3_NIC=mlx5_3",
 		},
 		{Choice{&opa, &opa.Ports[0]}, "", "IBRUN_HCA=hfi1_1:1 NCCL_IB_HCA==hfi1_1:1 HFI_UNIT=1 FI_OPX_HFI_SELECT=1"},

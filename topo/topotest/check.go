@@ -43,17 +43,21 @@ func (m Machine) Check() error {
 }
 
 func (m Machine) checkCounts() error {
-	for _, n := range []int{m.Packages, m.DiesPerPackage, m.PackagesPerNUMA, m.CoresPerL2, m.CoresPerPackage, m.ThreadsPerCore, m.MiBPerNUMA} {
+	for _, n := range []int{m.Packages, m.DiesPerPackage, m.PackagesPerNUMA, m.CoresPerL2, m.CoresPerPackage,
+		m.ThreadsPerCore, m.MiBPerNUMA} {
 		if n < 1 || n > 1<<24 {
 			return fmt.Errorf("there cannot be %d of anything", n)
 		}
 	}
-	if n := max(m.Packages, m.CoresPerPackage, m.ThreadsPerCore, m.MemoryOnly); n > Most || m.Packages*m.CoresPerPackage > Most ||
+	if n := max(m.Packages, m.CoresPerPackage, m.ThreadsPerCore, m.MemoryOnly); n > Most ||
+		m.Packages*m.CoresPerPackage > Most ||
 		m.Packages*m.CoresPerPackage*m.ThreadsPerCore > Most {
 		return fmt.Errorf("a machine may have %d CPUs", Most)
 	}
-	if m.NUMAPerPackage < None || m.L3PerPackage < None || m.MemoryOnly < 0 || m.NUMAPerPackage == None && m.MemoryOnly > 0 {
-		return fmt.Errorf("there cannot be %d NUMA nodes, %d caches or %d nodes of memory", m.NUMAPerPackage, m.L3PerPackage, m.MemoryOnly)
+	if m.NUMAPerPackage < None || m.L3PerPackage < None || m.MemoryOnly < 0 || m.NUMAPerPackage == None &&
+		m.MemoryOnly > 0 {
+		return fmt.Errorf("there cannot be %d NUMA nodes, %d caches or %d nodes of memory", m.NUMAPerPackage,
+			m.L3PerPackage, m.MemoryOnly)
 	}
 	if m.SlowPerPackage < 0 || m.SlowPerPackage >= m.CoresPerPackage && m.SlowPerPackage > 0 {
 		return fmt.Errorf("%d of %d cores cannot be slower than the others", m.SlowPerPackage, m.CoresPerPackage)
@@ -62,7 +66,8 @@ func (m Machine) checkCounts() error {
 		return fmt.Errorf("%d packages cannot have a NUMA node for %d each", m.Packages, m.PackagesPerNUMA)
 	}
 	if m.CoresPerPackage%m.CoresPerL2 != 0 || m.CoresPerL2*m.L3PerPackage > m.CoresPerPackage {
-		return fmt.Errorf("of %d cores in %d caches, %d cannot share an L2", m.CoresPerPackage, m.L3PerPackage, m.CoresPerL2)
+		return fmt.Errorf("of %d cores in %d caches, %d cannot share an L2", m.CoresPerPackage, m.L3PerPackage,
+			m.CoresPerL2)
 	}
 	for _, holes := range []cpuset.Set{m.CPUHoles, m.CoreHoles, m.PackageHoles, m.NUMAHoles} {
 		if holes.Last() >= Most {
@@ -73,7 +78,8 @@ func (m Machine) checkCounts() error {
 		return fmt.Errorf("no kernel has cgroups of version %d or order %d of CPUs", m.Cgroup, m.Order)
 	}
 	// What crosses is no tree, and no reader could say what is right.
-	parts := []int{m.DiesPerPackage, max(1, m.NUMAPerPackage), max(1, m.L3PerPackage), m.CoresPerPackage / m.CoresPerL2, m.CoresPerPackage}
+	parts := []int{m.DiesPerPackage, max(1, m.NUMAPerPackage), max(1, m.L3PerPackage), m.CoresPerPackage / m.CoresPerL2,
+		m.CoresPerPackage}
 	for _, a := range parts {
 		if m.CoresPerPackage%a != 0 {
 			return fmt.Errorf("%d cores cannot be in %d equal parts", m.CoresPerPackage, a)
@@ -136,7 +142,8 @@ func checkCard(name string, numa int, pci []string, mems cpuset.Set, names []str
 		return fmt.Errorf("%s is at NUMA node %d: the machine has %s", name, numa, mems)
 	}
 	if pci != nil && !onBus(pci) {
-		return fmt.Errorf("%s is at %s, which is not like pci0000:40/0000:40:03.0/0000:41:00.0", name, strings.Join(pci, "/"))
+		return fmt.Errorf("%s is at %s, which is not like pci0000:40/0000:40:03.0/0000:41:00.0", name,
+			strings.Join(pci, "/"))
 	}
 	return nil
 }

@@ -177,7 +177,8 @@ func (t *tree) network(device string, index int, l Link, kind int) {
 	flags, state := flagBroadcast|flagMulticast, "up"
 	switch kind {
 	case typeInfiniBand:
-		address = "80:00:00:48:fe:80" + strings.Repeat(":00", 6) + ":00:02:c9:03:00:00:00:" + fmt.Sprintf("%02x", index+1)
+		address = "80:00:00:48:fe:80" + strings.Repeat(":00", 6) + ":00:02:c9:03:00:00:00:" + fmt.Sprintf("%02x", index+
+			1)
 	case typeLoopback:
 		address, flags, state = "00:00:00:00:00:00", flagLoopback, "unknown"
 	}

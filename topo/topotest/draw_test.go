@@ -102,7 +102,8 @@ func drawDevices(r *rand.Rand, m *topotest.Machine) {
 			h.NUMA = -1
 		}
 		if r.IntN(3) == 0 { // all that are here share a bridge
-			h.NUMA, h.PCI = nodes[0], []string{"pci0000:80", "0000:80:02.2", "0000:82:08.0", fmt.Sprintf("0000:83:%02x.0", i)}
+			h.NUMA, h.PCI = nodes[0], []string{"pci0000:80", "0000:80:02.2", "0000:82:08.0",
+				fmt.Sprintf("0000:83:%02x.0", i)}
 		}
 		link := fmt.Sprintf("net%d", i)
 		rate := pick(r, 0, 10, 56, 200.0)
@@ -117,7 +118,8 @@ func drawDevices(r *rand.Rand, m *topotest.Machine) {
 	}
 	for i := range r.IntN(3) {
 		m.Links = append(m.Links, topotest.Link{
-			Name: fmt.Sprintf("eth%d", i), NUMA: pick(r, nodes...), Speed: pick(r, 0, 1000, 25000), MTU: pick(r, 0, 9000), Down: r.IntN(3) == 0,
+			Name: fmt.Sprintf("eth%d", i), NUMA: pick(r, nodes...), Speed: pick(r, 0, 1000, 25000),
+			MTU: pick(r, 0, 9000), Down: r.IntN(3) == 0,
 		})
 	}
 	if r.IntN(2) == 0 {

@@ -145,7 +145,8 @@ func (t *tree) nodes(m Machine, l Layout) {
 		t.list(dir+"cpulist", o.CPUs)
 		t.text(dir+"distance", "%s", m.distances(i, len(l.Memories)))
 		prefix := fmt.Sprintf("Node %d ", o.ID)
-		t.text(dir+"meminfo", "%sMemTotal:       %8d kB\n%sMemFree:        %8d kB\n%sMemUsed:        %8d kB", prefix, kB, prefix, kB/2, prefix, kB-kB/2)
+		t.text(dir+"meminfo", "%sMemTotal:       %8d kB\n%sMemFree:        %8d kB\n%sMemUsed:        %8d kB", prefix,
+			kB, prefix, kB/2, prefix, kB-kB/2)
 		for n := range o.CPUs.All() {
 			t.link(fmt.Sprintf("%scpu%d", dir, n), fmt.Sprintf("%scpu%d", cpuDir, n))
 		}

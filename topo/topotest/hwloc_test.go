@@ -79,7 +79,8 @@ func look(t testing.TB, dir string) view {
 	var topology element
 	require.NoError(t, xml.Unmarshal(out, &topology))
 	require.Len(t, topology.Below, 1)
-	v := view{root: topology.Below[0], objects: map[string][]topotest.Object{}, memory: map[int]uint64{}, devices: map[string]device{}}
+	v := view{root: topology.Below[0], objects: map[string][]topotest.Object{}, memory: map[int]uint64{},
+		devices: map[string]device{}}
 	v.add(t, &v.root, cpuset.Set{}, nil)
 	for _, table := range topology.Tables {
 		v.table = strings.Join(strings.Fields(strings.Join(table.Values, " ")), " ")
@@ -288,8 +289,10 @@ func TestHundredMachines(t *testing.T) {
 			t.Run("topo", func(t *testing.T) { read(t, m, dir) })
 		})
 	}
-	for _, word := range []string{"die:", "numa:2", "numa:4", "numa:1/2", "numa:none", "l3:", "l3:none", "l2:", "slow:", "pu:", "memonly:", "order:split", "order:cyclic",
-		"cpuholes:", "coreholes:", "packholes:", "numaholes:", "offline:", "allowed:", "mems:", "affinity:", "quota:", "cgroup:1", "old:yes",
+	for _, word := range []string{"die:", "numa:2", "numa:4", "numa:1/2", "numa:none", "l3:", "l3:none", "l2:", "slow:",
+		"pu:", "memonly:", "order:split", "order:cyclic",
+		"cpuholes:", "coreholes:", "packholes:", "numaholes:", "offline:", "allowed:", "mems:", "affinity:", "quota:",
+		"cgroup:1", "old:yes",
 		"numa=-1", "pci=", ",lid=", ",roce=", ",down", ",virtual"} {
 		require.GreaterOrEqual(t, strings.Count(all.String(), word), 5, "machines with %s", word)
 	}

@@ -59,9 +59,11 @@ type Machine struct {
 
 // HCA is a device with ports. Its chip is Mellanox's.
 type HCA struct {
-	Name  string
-	NUMA  int      // kernel's number of the NUMA node; -1: the firmware did not say
-	PCI   []string // from the root bus on: "pci0000:40", "0000:40:03.0", "0000:41:00.0"; nil: a slot of its own at its NUMA node
+	Name string
+	NUMA int // kernel's number of the NUMA node; -1: the firmware did not say
+	// from the root bus on: "pci0000:40", "0000:40:03.0", "0000:41:00.0"; nil: a slot of its own at
+	// its NUMA node
+	PCI   []string
 	Ports []Port
 }
 

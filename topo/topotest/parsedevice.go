@@ -116,5 +116,6 @@ func (l Link) parts() []string {
 		return ""
 	}
 	return said(l.Name, "hca="+l.HCA, fmt.Sprintf("numa=%d", l.NUMA), "pci="+strings.Join(l.PCI, "/"),
-		fmt.Sprintf("speed=%d", l.Speed), fmt.Sprintf("mtu=%d", l.MTU), word(l.Down, "down"), word(l.Virtual, "virtual"))
+		fmt.Sprintf("speed=%d", l.Speed), fmt.Sprintf("mtu=%d", l.MTU), word(l.Down, "down"),
+		word(l.Virtual, "virtual"))
 }

@@ -78,7 +78,8 @@ func (t *tree) pciDevice(dir string, c chip, numa int, l Layout) {
 	t.text(dir+"/numa_node", "%d", numa)
 	t.mask(dir+"/local_cpus", local)
 	t.list(dir+"/local_cpulist", local)
-	t.text(dir+"/uevent", "DRIVER=%s\nPCI_CLASS=%X\nPCI_ID=%04X:%04X\nPCI_SLOT_NAME=%s", c.driver, c.class, c.vendor, c.device, name)
+	t.text(dir+"/uevent", "DRIVER=%s\nPCI_CLASS=%X\nPCI_ID=%04X:%04X\nPCI_SLOT_NAME=%s", c.driver, c.class, c.vendor,
+		c.device, name)
 	t.files[dir+"/config"] = &fstest.MapFile{Data: config(c), Mode: 0o644}
 	t.link(dir+"/subsystem", "sys/bus/pci")
 	t.link("sys/bus/pci/devices/"+name, dir)

@@ -15,7 +15,9 @@ func (t *tree) processes(m Machine, l Layout) {
 		if !l.Online.Has(c.number) {
 			continue
 		}
-		fmt.Fprintf(&info, "processor\t: %d\nvendor_id\t: GenuineTest\nmodel name\t: Described CPU\nphysical id\t: %d\ncore id\t\t: %d\nsiblings\t: %d\n\n",
+		fmt.Fprintf(&info,
+			"processor\t: %d\nvendor_id\t: GenuineTest\nmodel name\t: Described CPU\nphysical id\t: %d\ncore id\t\t: "+
+				"%d\nsiblings\t: %d\n\n",
 			c.number, c.pkg.ID, c.core.ID, c.pkg.CPUs.Len())
 		fmt.Fprintf(&stat, "cpu%d 10 0 5 1000 0 0 0 0 0 0\n", c.number)
 	}
@@ -32,8 +34,10 @@ func (t *tree) processes(m Machine, l Layout) {
 		cpus = l.Allowed
 	}
 	memsWidth := l.Mems.Last()/32 + 1
-	t.text("proc/self/status", "Name:\tibrun\nUmask:\t0022\nState:\tR (running)\nTgid:\t4242\nPid:\t4242\nPPid:\t1\nThreads:\t1\n"+
-		"Cpus_allowed:\t%s\nCpus_allowed_list:\t%s\nMems_allowed:\t%s\nMems_allowed_list:\t%s\nvoluntary_ctxt_switches:\t1\nnonvoluntary_ctxt_switches:\t0",
+	t.text("proc/self/status",
+		"Name:\tibrun\nUmask:\t0022\nState:\tR (running)\nTgid:\t4242\nPid:\t4242\nPPid:\t1\nThreads:\t1\n"+
+			"Cpus_allowed:\t%s\nCpus_allowed_list:\t%s\nMems_allowed:\t%s\nMems_allowed_list:\t%s\n"+
+			"voluntary_ctxt_switches:\t1\nnonvoluntary_ctxt_switches:\t0",
 		mask(cpus, t.width), cpus, mask(l.Mems, memsWidth), l.Mems)
 }
 
@@ -63,7 +67,8 @@ func (t *tree) cgroups(m Machine, l Layout) {
 	t.link("proc/mounts", "proc/self/mounts")
 }
 
-const otherMounts = "proc /proc proc rw,nosuid,nodev,noexec,relatime 0 0\nsysfs /sys sysfs rw,nosuid,nodev,noexec,relatime 0 0\n/dev/sda1 / ext4 rw,relatime 0 0\n"
+const otherMounts = "proc /proc proc rw,nosuid,nodev,noexec,relatime 0 0\nsysfs /sys sysfs " +
+	"rw,nosuid,nodev,noexec,relatime 0 0\n/dev/sda1 / ext4 rw,relatime 0 0\n"
 
 // everywhere is the root's allowance.
 func everywhere(l Layout) (cpus, mems cpuset.Set) {
@@ -103,8 +108,11 @@ func (t *tree) cgroup2(m Machine, l Layout, own string) {
 }
 
 func (t *tree) cgroup1(m Machine, l Layout, own string) {
-	t.text("proc/self/mounts", "%stmpfs /%s tmpfs ro,nosuid,nodev,noexec,mode=755 0 0\ncgroup /%s/cpuset cgroup rw,nosuid,nodev,noexec,relatime,cpuset 0 0\n"+
-		"cgroup /%s/cpu,cpuacct cgroup rw,nosuid,nodev,noexec,relatime,cpu,cpuacct 0 0", otherMounts, groupDir, groupDir, groupDir)
+	t.text("proc/self/mounts",
+		"%stmpfs /%s tmpfs ro,nosuid,nodev,noexec,mode=755 0 0\ncgroup /%s/cpuset cgroup "+
+			"rw,nosuid,nodev,noexec,relatime,cpuset 0 0\n"+
+			"cgroup /%s/cpu,cpuacct cgroup rw,nosuid,nodev,noexec,relatime,cpu,cpuacct 0 0", otherMounts, groupDir,
+		groupDir, groupDir)
 	t.text("proc/self/cgroup", "3:cpuset:%s\n2:cpu,cpuacct:%s\n1:name=systemd:/init.scope", own, own)
 	sets := func(group string, cpus, mems cpuset.Set) {
 		dir := groupDir + "/cpuset" + group

@@ -76,18 +76,27 @@ func TestRanger(t *testing.T) {
 
 func TestLayout(t *testing.T) {
 	for text, want := range map[string]Layout{
-		"pack:2 core:2 pu:2":                              {Cores: of("0-1", "2-3", "4-5", "6-7"), Packages: of("0-3", "4-7")},
-		"pack:2 core:2 pu:2 order:split":                  {Cores: of("0,4", "1,5", "2,6", "3,7"), Packages: of("0-1,4-5", "2-3,6-7")},
-		"pack:2 core:2 pu:2 order:cyclic":                 {Cores: of("0,4", "2,6", "1,5", "3,7"), Packages: of("0,2,4,6", "1,3,5,7")},
-		"core:2 pu:2 offline:1-2":                         {Cores: of("0", "3"), Packages: of("0,3")},
-		"core:2 pu:2 offline:2-3":                         {Cores: of("0-1"), Packages: of("0-1")},
-		"core:4 slow:2 pu:2":                              {Cores: of("0-1", "2-3", "4", "5"), Packages: of("0-5"), Slower: cpuset.Span(4, 5)},
-		"pack:2 core:2 cpuholes:1-2,5":                    {Cores: of("0", "3", "4", "6"), Packages: of("0,3", "4,6")},
-		"pack:2 core:2 cpuholes:1-2,5 allowed:0-3 mems:0": {Cores: of("0", "3", "4", "6"), Packages: of("0,3", "4,6"), Allowed: cpuset.Of(0, 3)},
-		"core:4 allowed:1-3 affinity:0-1":                 {Cores: of("0", "1", "2", "3"), Packages: of("0-3"), Allowed: cpuset.Of(1)},
-		"core:4 l2:2 l3:none numa:2":                      {Cores: of("0", "1", "2", "3"), Packages: of("0-3"), L2s: of("0-1", "2-3"), Memories: of("0-1", "2-3")},
-		"pack:4 numa:1/2 memonly:1 numaholes:1":           {Cores: of("0", "1", "2", "3"), Packages: of("0", "1", "2", "3"), Memories: of("0-1", "2-3", "")},
-		"pack:2 core:4 die:2 l3:4":                        {Cores: of("0", "1", "2", "3", "4", "5", "6", "7"), Packages: of("0-3", "4-7"), Dies: of("0-1", "2-3", "4-5", "6-7")},
+		"pack:2 core:2 pu:2": {Cores: of("0-1", "2-3", "4-5", "6-7"), Packages: of("0-3",
+			"4-7")},
+		"pack:2 core:2 pu:2 order:split": {Cores: of("0,4", "1,5", "2,6", "3,7"),
+			Packages: of("0-1,4-5", "2-3,6-7")},
+		"pack:2 core:2 pu:2 order:cyclic": {Cores: of("0,4", "2,6", "1,5", "3,7"),
+			Packages: of("0,2,4,6", "1,3,5,7")},
+		"core:2 pu:2 offline:1-2": {Cores: of("0", "3"), Packages: of("0,3")},
+		"core:2 pu:2 offline:2-3": {Cores: of("0-1"), Packages: of("0-1")},
+		"core:4 slow:2 pu:2": {Cores: of("0-1", "2-3", "4", "5"), Packages: of("0-5"),
+			Slower: cpuset.Span(4, 5)},
+		"pack:2 core:2 cpuholes:1-2,5": {Cores: of("0", "3", "4", "6"), Packages: of("0,3", "4,6")},
+		"pack:2 core:2 cpuholes:1-2,5 allowed:0-3 mems:0": {Cores: of("0", "3", "4", "6"), Packages: of("0,3", "4,6"),
+			Allowed: cpuset.Of(0, 3)},
+		"core:4 allowed:1-3 affinity:0-1": {Cores: of("0", "1", "2", "3"), Packages: of("0-3"),
+			Allowed: cpuset.Of(1)},
+		"core:4 l2:2 l3:none numa:2": {Cores: of("0", "1", "2", "3"), Packages: of("0-3"),
+			L2s: of("0-1", "2-3"), Memories: of("0-1", "2-3")},
+		"pack:4 numa:1/2 memonly:1 numaholes:1": {Cores: of("0", "1", "2", "3"), Packages: of("0", "1", "2", "3"),
+			Memories: of("0-1", "2-3", "")},
+		"pack:2 core:4 die:2 l3:4": {Cores: of("0", "1", "2", "3", "4", "5", "6", "7"), Packages: of("0-3", "4-7"),
+			Dies: of("0-1", "2-3", "4-5", "6-7")},
 	} {
 		t.Run(text, func(t *testing.T) {
 			l := Must(text).Layout()
@@ -130,7 +139,8 @@ func of(lists ...string) (objects []Object) {
 func TestFiles(t *testing.T) {
 	for text, want := range map[string]map[string]string{
 		"core:4": {
-			"proc/self/cgroup": "0::/", "sys/fs/cgroup/cpuset.cpus.effective": "0-3", "sys/devices/system/cpu/offline": "",
+			"proc/self/cgroup": "0::/", "sys/fs/cgroup/cpuset.cpus.effective": "0-3",
+			"sys/devices/system/cpu/offline": "",
 		},
 		"core:4 allowed:1-9 quota:1.5 offline:3 load:2.5": {
 			"proc/self/cgroup": "0::/job_7/step_0",
@@ -165,7 +175,8 @@ func TestFiles(t *testing.T) {
 
 // TestLinks follows each symbolic link of a tree.
 func TestLinks(t *testing.T) {
-	m := Must("pack:2 core:2 hca:mlx5_0,numa=1,roce=eth0,down hca:mlx5_1,numa=-1,lid=7 link:eth0,hca=mlx5_0,mtu=9000 link:ib0,hca=mlx5_1 link:eth1,speed=1000 link:br0,virtual")
+	m := Must("pack:2 core:2 hca:mlx5_0,numa=1,roce=eth0,down hca:mlx5_1,numa=-1,lid=7 link:eth0,hca=mlx5_0,mtu=9000 " +
+		"link:ib0,hca=mlx5_1 link:eth1,speed=1000 link:br0,virtual")
 	tree := m.Files()
 	links := 0
 	for name, f := range tree {
@@ -179,7 +190,8 @@ func TestLinks(t *testing.T) {
 	require.Greater(t, links, 20)
 	require.Equal(t, "RoCE v2", read(t, tree, "sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/2"))
 	require.Equal(t, "eth0", read(t, tree, "sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/2"))
-	require.Equal(t, "0000:0000:0000:0000:0000:ffff:0a00:0101", read(t, tree, "sys/class/infiniband/mlx5_0/ports/1/gids/2"))
+	require.Equal(t, "0000:0000:0000:0000:0000:ffff:0a00:0101",
+		read(t, tree, "sys/class/infiniband/mlx5_0/ports/1/gids/2"))
 	require.Equal(t, "-1", read(t, tree, "sys/class/infiniband/mlx5_1/device/numa_node"))
 	require.Equal(t, "0-3", read(t, tree, "sys/class/infiniband/mlx5_1/device/local_cpulist"))
 }

@@ -21,32 +21,41 @@ type choice struct {
 var (
 	// Cheap ones first: sntrup761, which OpenSSH 9 prefers, costs it 65 ms.
 	kexes = choice{"KexAlgorithms", []string{
-		ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeCurve25519, ssh.KeyExchangeECDHP256, ssh.KeyExchangeECDHP384, ssh.KeyExchangeECDHP521,
+		ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeCurve25519, ssh.KeyExchangeECDHP256, ssh.KeyExchangeECDHP384,
+		ssh.KeyExchangeECDHP521,
 		ssh.KeyExchangeDHGEXSHA256, ssh.KeyExchangeDH16SHA512, ssh.KeyExchangeDH14SHA256,
 	}, []string{
-		"curve25519-sha256@libssh.org", ssh.InsecureKeyExchangeDH14SHA1, ssh.InsecureKeyExchangeDH1SHA1, ssh.InsecureKeyExchangeDHGEXSHA1,
+		"curve25519-sha256@libssh.org", ssh.InsecureKeyExchangeDH14SHA1, ssh.InsecureKeyExchangeDH1SHA1,
+		ssh.InsecureKeyExchangeDHGEXSHA1,
 	}, []string{"sntrup761x25519-sha512@openssh.com", "sntrup761x25519-sha512", "diffie-hellman-group18-sha512"}}
-	ciphers = choice{"Ciphers", ssh.SupportedAlgorithms().Ciphers, []string{ssh.InsecureCipherAES128CBC, ssh.InsecureCipherTripleDESCBC},
+	ciphers = choice{"Ciphers", ssh.SupportedAlgorithms().Ciphers, []string{ssh.InsecureCipherAES128CBC,
+		ssh.InsecureCipherTripleDESCBC},
 		[]string{"aes192-cbc", "aes256-cbc", "rijndael-cbc@lysator.liu.se"}}
 	macs = choice{"MACs", []string{
 		ssh.HMACSHA256ETM, ssh.HMACSHA512ETM, ssh.HMACSHA256, ssh.HMACSHA512, ssh.HMACSHA1,
 	}, []string{ssh.InsecureHMACSHA196}, []string{
-		"umac-64-etm@openssh.com", "umac-128-etm@openssh.com", "umac-64@openssh.com", "umac-128@openssh.com", "hmac-sha1-etm@openssh.com",
-		"hmac-sha1-96-etm@openssh.com", "hmac-md5", "hmac-md5-96", "hmac-md5-etm@openssh.com", "hmac-md5-96-etm@openssh.com",
+		"umac-64-etm@openssh.com", "umac-128-etm@openssh.com", "umac-64@openssh.com", "umac-128@openssh.com",
+		"hmac-sha1-etm@openssh.com",
+		"hmac-sha1-96-etm@openssh.com", "hmac-md5", "hmac-md5-96", "hmac-md5-etm@openssh.com",
+		"hmac-md5-96-etm@openssh.com",
 	}}
 	// As OpenSSH orders them (myproposal.h); those of hosts that are known go first.
 	hostKeys = choice{"HostKeyAlgorithms", []string{
-		ssh.CertAlgoED25519v01, ssh.CertAlgoECDSA256v01, ssh.CertAlgoECDSA384v01, ssh.CertAlgoECDSA521v01, ssh.CertAlgoRSASHA512v01, ssh.CertAlgoRSASHA256v01,
-		ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256,
+		ssh.CertAlgoED25519v01, ssh.CertAlgoECDSA256v01, ssh.CertAlgoECDSA384v01, ssh.CertAlgoECDSA521v01,
+		ssh.CertAlgoRSASHA512v01, ssh.CertAlgoRSASHA256v01,
+		ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSASHA512,
+		ssh.KeyAlgoRSASHA256,
 	}, []string{ssh.KeyAlgoRSA, ssh.CertAlgoRSAv01}, []string{
 		"ssh-dss", "ssh-dss-cert-v01@openssh.com", "sk-ssh-ed25519@openssh.com", "sk-ecdsa-sha2-nistp256@openssh.com",
-		"sk-ssh-ed25519-cert-v01@openssh.com", "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com", "webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
+		"sk-ssh-ed25519-cert-v01@openssh.com", "sk-ecdsa-sha2-nistp256-cert-v01@openssh.com",
+		"webauthn-sk-ecdsa-sha2-nistp256@openssh.com",
 	}}
 	publicKeys = choice{"PubkeyAcceptedAlgorithms", append(slices.Clone(hostKeys.usual),
 		ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256, ssh.CertAlgoSKED25519v01, ssh.CertAlgoSKECDSA256v01),
 		hostKeys.extra, hostKeys.theirs}
 	caSignatures = choice{"CASignatureAlgorithms", []string{
-		ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256,
+		ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKED25519,
+		ssh.KeyAlgoSKECDSA256,
 		ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256,
 	}, []string{ssh.KeyAlgoRSA}, hostKeys.theirs}
 )
@@ -62,7 +71,8 @@ func (c choice) pick(wish string) ([]string, error) {
 		wish = wish[1:]
 	}
 	if sign == '-' {
-		return slices.DeleteFunc(slices.Clone(c.usual), func(a string) bool { return sshconfig.MatchList(a, wish) }), nil
+		return slices.DeleteFunc(slices.Clone(c.usual), func(a string) bool { return sshconfig.MatchList(a, wish) }),
+			nil
 	}
 	var list []string
 	for i, a := range strings.Split(wish, ",") {

@@ -16,17 +16,20 @@ func TestPick(t *testing.T) {
 	for wish, want := range map[string]string{
 		"":                  strings.Join(kexes.usual, ","),
 		"curve25519-sha256": "curve25519-sha256",
-		"ecdh-sha2-nistp256,sntrup761x25519-sha512@openssh.com,curve25519-sha256": "ecdh-sha2-nistp256,curve25519-sha256",
+		"ecdh-sha2-nistp256,sntrup761x25519-sha512@openssh.com," +
+			"curve25519-sha256": "ecdh-sha2-nistp256,curve25519-sha256",
 		"-mlkem*,ecdh*,diffie*":          "curve25519-sha256",
 		"+diffie-hellman-group14-sha1":   strings.Join(kexes.usual, ",") + ",diffie-hellman-group14-sha1",
 		"+diffie-hellman-group18-sha512": strings.Join(kexes.usual, ","),
-		"^ecdh-sha2-nistp521":            "ecdh-sha2-nistp521," + strings.ReplaceAll(strings.Join(kexes.usual, ","), ",ecdh-sha2-nistp521", ""),
+		"^ecdh-sha2-nistp521": "ecdh-sha2-nistp521," + strings.ReplaceAll(strings.Join(kexes.usual, ","),
+			",ecdh-sha2-nistp521", ""),
 	} {
 		got, err := kexes.pick(wish)
 		require.NoError(t, err, wish)
 		require.Equal(t, want, strings.Join(got, ","), wish)
 	}
-	for _, wish := range []string{"sntrup761x25519-sha512@openssh.com,curve25519-sha256", "^diffie-hellman-group18-sha512", "curve25519-sha256,new-thing", "+new-thing", "ecdh*"} {
+	for _, wish := range []string{"sntrup761x25519-sha512@openssh.com,curve25519-sha256",
+		"^diffie-hellman-group18-sha512", "curve25519-sha256,new-thing", "+new-thing", "ecdh*"} {
 		_, err := kexes.pick(wish)
 		var u *sshconfig.Unfit
 		require.ErrorAs(t, err, &u, wish)
@@ -42,7 +45,8 @@ func TestLearn(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("# by hand"), 0o600))
 	key := newKey(t, "").PublicKey()
 	for _, hash := range []bool{false, true} {
-		cfg := &sshconfig.Config{Host: "n", Port: 24, KnownHosts: []string{file}, Strict: sshconfig.Accept, HashHosts: hash}
+		cfg := &sshconfig.Config{Host: "n", Port: 24, KnownHosts: []string{file}, Strict: sshconfig.Accept,
+			HashHosts: hash}
 		if hash {
 			cfg.Port = 25
 		}

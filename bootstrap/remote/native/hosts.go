@@ -33,7 +33,8 @@ type knownKey struct {
 
 // keyTypes are those that OpenSSH reads in known_hosts; it skips lines with others.
 var keyTypes = []string{
-	ssh.KeyAlgoRSA, ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256, "ssh-dss",
+	ssh.KeyAlgoRSA, ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
+	ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256, "ssh-dss",
 }
 
 // knownKeys reads what some files know of a host. Lines that cannot be read
@@ -185,7 +186,8 @@ func (h *hostCheck) check(_ string, _ net.Addr, key ssh.PublicKey) error {
 
 func (h *hostCheck) judge(key ssh.PublicKey) error {
 	if bits := rsaBits(key); bits > 0 && bits < h.cfg.MinRSABits {
-		return &Error{Phase: KeyExchange, Cause: fmt.Sprintf("its host key has %d bits, fewer than %d", bits, h.cfg.MinRSABits), Hint: "have its keys made again there: ssh-keygen -A"}
+		return &Error{Phase: KeyExchange, Cause: fmt.Sprintf("its host key has %d bits, fewer than %d", bits,
+			h.cfg.MinRSABits), Hint: "have its keys made again there: ssh-keygen -A"}
 	}
 	if cert, ok := key.(*ssh.Certificate); ok {
 		switch s, by := h.standing(cert); {
@@ -226,14 +228,16 @@ func (h *hostCheck) valid(cert *ssh.Certificate) bool {
 	if h.cfg.HostKeyAlias != "" {
 		principal = h.cfg.HostKeyAlias
 	}
-	return cert.CertType == ssh.HostCert && slices.Contains(h.casigs, cert.Signature.Format) && (&ssh.CertChecker{}).CheckCert(principal, cert) == nil
+	return cert.CertType == ssh.HostCert && slices.Contains(h.casigs, cert.Signature.Format) &&
+		(&ssh.CertChecker{}).CheckCert(principal, cert) == nil
 }
 
 // refuse says what is wrong with a key, and leaves to ssh what the user allows
 // ssh in spite of it.
 func (h *hostCheck) refuse(s standing, by knownKey, key ssh.PublicKey) error {
 	if s != unknown && h.cfg.Strict == sshconfig.Off {
-		h.unfit = &sshconfig.Unfit{Where: by.file + ":" + strconv.Itoa(by.line), Why: "another host key is known or this one is revoked, and StrictHostKeyChecking is no"}
+		h.unfit = &sshconfig.Unfit{Where: by.file + ":" + strconv.Itoa(by.line),
+			Why: "another host key is known or this one is revoked, and StrictHostKeyChecking is no"}
 		return h.unfit
 	}
 	e := &Error{Phase: Authenticate}
@@ -243,7 +247,8 @@ func (h *hostCheck) refuse(s standing, by knownKey, key ssh.PublicKey) error {
 		e.Cause = fmt.Sprintf("host key verification failed: %s is not known as a key of %s", print, h.name)
 		e.Hint = "log in once by hand: ssh HOST true"
 	case changed:
-		e.Cause = fmt.Sprintf("host key verification failed: it shows %s, %s:%d has another: it has changed, or somebody is in between", print, by.file, by.line)
+		e.Cause = fmt.Sprintf("host key verification failed: it shows %s, %s:%d has another: it has changed, or "+
+			"somebody is in between", print, by.file, by.line)
 		e.Hint = fmt.Sprintf("if the change is right: ssh-keygen -R '%s' -f %s", h.name, by.file)
 	default:
 		e.Cause = fmt.Sprintf("host key verification failed: %s is revoked by %s:%d", print, by.file, by.line)
@@ -262,7 +267,8 @@ func (h *hostCheck) learn(key ssh.PublicKey) {
 	if h.cfg.HashHosts {
 		salt := make([]byte, sha1.Size)
 		_, _ = rand.Read(salt) // never fails
-		name = "|1|" + base64.StdEncoding.EncodeToString(salt) + "|" + base64.StdEncoding.EncodeToString(hashHost(name, salt))
+		name = "|1|" + base64.StdEncoding.EncodeToString(salt) + "|" + base64.StdEncoding.EncodeToString(hashHost(name,
+			salt))
 	}
 	_ = appendLine(h.cfg.KnownHosts[0], name+" "+key.Type()+" "+base64.StdEncoding.EncodeToString(key.Marshal())+"\n")
 }

@@ -95,7 +95,8 @@ func TestDetector(t *testing.T) {
 	for name, looks := range map[string][]look{
 		"data comes": {{15, 14, wait, 29}, {29, 20, wait, 35}},
 		"answers that are faster than the timer is late": {
-			{15.01, 0, ask, 30.01}, {30.02, 15.011, ask, 45.02}, {45.03, 30.021, ask, 60.03}, {60.04, 45.031, ask, 75.04},
+			{15.01, 0, ask, 30.01}, {30.02, 15.011, ask, 45.02}, {45.03, 30.021, ask, 60.03}, {60.04, 45.031, ask,
+				75.04},
 			{75.05, 60.041, ask, 90.05}, {90.06, 75.051, ask, 105.06},
 		},
 		"no answers": {{15, 0, ask, 30}, {30, 0, ask, 45}, {45, 0, ask, 60}, {60, 0, lost, 0}},

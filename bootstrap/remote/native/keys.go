@@ -51,7 +51,10 @@ func newKeyring(cfg *sshconfig.Config) (*keyring, error) {
 	if cfg.IdentitiesOnly {
 		order = slices.DeleteFunc(order, func(s ssh.Signer) bool { return !k.named(cfg, s, files) })
 	} else {
-		order = append(slices.DeleteFunc(slices.Clone(held), func(s ssh.Signer) bool { return !k.named(cfg, s, files) }),
+		order = append(slices.DeleteFunc(slices.Clone(held), func(s ssh.Signer) bool {
+			return !k.named(cfg, s,
+				files)
+		}),
 			slices.DeleteFunc(slices.Clone(held), func(s ssh.Signer) bool { return k.named(cfg, s, files) })...)
 	}
 	order = append(order, slices.DeleteFunc(files, func(s ssh.Signer) bool { return among(s.PublicKey(), order) })...)
@@ -129,7 +132,10 @@ func exposed(name string) bool {
 // named reports whether an agent's key is one of the files of the configuration.
 func (k *keyring) named(cfg *sshconfig.Config, s ssh.Signer, files []ssh.Signer) bool {
 	blob := s.PublicKey().Marshal()
-	if among(s.PublicKey(), files) || slices.ContainsFunc(k.locked, func(l []byte) bool { return bytes.Equal(l, blob) }) {
+	if among(s.PublicKey(), files) || slices.ContainsFunc(k.locked, func(l []byte) bool {
+		return bytes.Equal(l,
+			blob)
+	}) {
 		return true
 	}
 	for _, name := range cfg.Identities {

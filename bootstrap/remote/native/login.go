@@ -201,7 +201,8 @@ func (l *login) denied() error {
 	if l.keys.token != "" {
 		return &sshconfig.Unfit{Why: "no other key lets the user in: " + l.keys.token}
 	}
-	e := l.fail("a login without password must work: ssh -o BatchMode=yes HOST true", "permission denied for %s (%s)", l.cfg.User, strings.Join(l.offers, ","))
+	e := l.fail("a login without password must work: ssh -o BatchMode=yes HOST true", "permission denied for %s (%s)",
+		l.cfg.User, strings.Join(l.offers, ","))
 	switch {
 	case len(l.tried) > 0:
 		e.Cause += ": refused keys: " + strings.Join(l.tried, ", ")
@@ -232,19 +233,23 @@ func (l *login) explain(ctx context.Context, err error, by time.Time, most time.
 		return unfit
 	case errors.As(err, &none):
 		return &sshconfig.Unfit{Why: "the server knows no " + none.What + " that native ssh has"}
-	case errors.As(err, &slow) && slow.Timeout(), errors.Is(err, os.ErrDeadlineExceeded), expired(ctx), l.at() != Authenticate && time.Now().After(by):
+	case errors.As(err, &slow) && slow.Timeout(), errors.Is(err, os.ErrDeadlineExceeded), expired(ctx),
+		l.at() != Authenticate && time.Now().After(by):
 		if l.at() == Version {
 			waited := time.Since(by.Add(-most)).Round(100 * time.Millisecond)
-			return l.fail("something accepts connections there and says nothing: is it sshd?", "no word from it in %v", waited)
+			return l.fail("connections are accepted there without an answer: is it sshd?", "no answer from it in %v",
+				waited)
 		}
 		return l.silent()
 	// The library closes the connection when reading fails, and may report that.
-	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE):
 		e := l.fail("the server there turns connections away (sshd: MaxStartups?)", "its sshd closed the connection")
 		e.Early = l.at() != Authenticate
 		return e
 	case strings.Contains(err.Error(), "Too many authentication failures"):
-		return l.fail("name one key: --ssh-args \"-i KEY -o IdentitiesOnly=yes\"", "too many authentication failures: refused keys: %s", strings.Join(l.tried, ", "))
+		return l.fail("name one key: --ssh-args \"-i KEY -o IdentitiesOnly=yes\"",
+			"too many authentication failures: refused keys: %s", strings.Join(l.tried, ", "))
 	}
 	return l.fail("look closer: ssh -v -o BatchMode=yes HOST true", "%v", err)
 }

@@ -58,8 +58,10 @@ func (s *server) login(t *testing.T) *sshconfig.Config {
 	newKey(t, filepath.Join(dir, "key"))
 	at := s.listener.Addr().(*net.TCPAddr)
 	c := &sshconfig.Config{
-		Alias: "h", Host: at.IP.String(), Port: uint16(at.Port), User: "u", Identities: []string{filepath.Join(dir, "key")}, IdentityGiven: true,
-		KnownHosts: []string{filepath.Join(dir, "known")}, Strict: sshconfig.Accept, Network: "tcp", Attempts: 1, AliveCount: 3, MinRSABits: 1024,
+		Alias: "h", Host: at.IP.String(), Port: uint16(at.Port), User: "u", Identities: []string{filepath.Join(dir,
+			"key")}, IdentityGiven: true,
+		KnownHosts: []string{filepath.Join(dir, "known")}, Strict: sshconfig.Accept, Network: "tcp", Attempts: 1,
+		AliveCount: 3, MinRSABits: 1024,
 	}
 	return c
 }

@@ -67,7 +67,7 @@ func TestHangs(t *testing.T) {
 			require.Equal(t, c.phase, phases[len(phases)-1])
 			require.NotEmpty(t, e.Hint)
 			require.False(t, e.Early)
-			if _, silence, said := strings.Cut(e.Cause, "no word from it in "); said {
+			if _, silence, said := strings.Cut(e.Cause, "no answer from it in "); said {
 				took, err := time.ParseDuration(silence)
 				require.NoError(t, err)
 				require.Less(t, took, 10*time.Second, "the limit of this session, not what is usual")
@@ -118,11 +118,20 @@ func TestTurnedAway(t *testing.T) {
 		early bool
 		do    func(s *server)
 	}{
-		"at once":           {true, func(s *server) { s.accept(func(net.Conn) {}) }},
-		"after the version": {true, func(s *server) { s.accept(func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-x\r\n") }) }},
+		"at once": {true, func(s *server) { s.accept(func(net.Conn) {}) }},
+		"after the version": {true, func(s *server) {
+			s.accept(func(c net.Conn) {
+				_, _ = io.WriteString(c,
+					"SSH-2.0-x\r\n")
+			})
+		}},
 		"with a key": {false, func(s *server) {
 			s.accept(func(c net.Conn) {
-				s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { c.Close(); return nil, io.EOF }
+				s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions,
+					error) {
+					c.Close()
+					return nil, io.EOF
+				}
 				_, _, _, _ = ssh.NewServerConn(c, &s.config)
 			})
 		}},

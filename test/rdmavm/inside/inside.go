@@ -1,4 +1,5 @@
-// Package inside runs a test binary in a machine with Soft-RoCE, so that `go test` of a package is all that it takes:
+// Package inside runs a test binary in a machine with Soft-RoCE, so that `go test` of a package is
+// all that it takes:
 //
 //	func TestMain(m *testing.M) { inside.Main(m, inside.Config{Programs: []string{"ibrun/cmd/ibrun"}}) }
 //	func TestIt(t *testing.T)   { inside.Require(t); exec.Command(inside.Program("ibrun"), ...) }
@@ -51,8 +52,8 @@ func Require(t testing.TB) {
 	}
 }
 
-// Main is all that a TestMain does: it runs the tests in a machine, which gets the arguments of this process. It does not
-// return.
+// Main is all that a TestMain does: it runs the tests in a machine, which gets the arguments of
+// this process. It does not return.
 func Main(m *testing.M, cfg Config) {
 	if In() || Missing() != "" {
 		os.Exit(m.Run())
@@ -94,7 +95,8 @@ func outside(cfg Config) (code int, err error) {
 	if err := build(append(os.Environ(), "CGO_ENABLED=0"), vm, "ibrun/test/rdmavm"); err != nil {
 		return 0, err
 	}
-	args := slices.Concat([]string{"run", "-timeout", "10m"}, cfg.Options, []string{"--", self}, os.Args[1:]) // go test's own time-out
+	// go test's own time-out
+	args := slices.Concat([]string{"run", "-timeout", "10m"}, cfg.Options, []string{"--", self}, os.Args[1:])
 	cmd := exec.Command(vm, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), programs+"="+dir)

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run starts the command, collects all that dies, and returns the command's exit code when its output is on the line.
+// run starts the command, collects all that dies, and returns the command's exit code when its
+// output is on the line.
 func run(l *line, j job) (code int, err error) {
 	os.Clearenv() // of what the kernel gave, for the look-up by the command's own PATH
 	for _, pair := range append(j.Env, "RDMAVM=1") {
@@ -38,7 +39,8 @@ func run(l *line, j job) (code int, err error) {
 		return 0, err
 	}
 	theirs := []*os.File{input, toOut, toErr}
-	command, err := os.StartProcess(path, j.Command, &os.ProcAttr{Files: theirs, Sys: &syscall.SysProcAttr{Setsid: true}})
+	command, err := os.StartProcess(path, j.Command, &os.ProcAttr{Files: theirs,
+		Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		return refused(l, j, err)
 	}
@@ -76,7 +78,8 @@ func newStream(l *line, kind byte) (s stream, write *os.File, err error) {
 	return s, write, nil
 }
 
-// end sends what the command wrote until now, and no more: whoever it left behind may hold the pipe for long.
+// end sends what the command wrote until now, and no more: whoever it left behind may hold the pipe
+// for long.
 func (s stream) end(l *line) error {
 	if err := s.pipe.SetReadDeadline(time.Now()); err != nil {
 		return err

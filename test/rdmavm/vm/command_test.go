@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRemains takes from a pipe that others hold open what it has, however much, and does not wait for more.
+// TestRemains takes from a pipe that others hold open what it has, however much, and does not wait
+// for more.
 func TestRemains(t *testing.T) {
 	for _, n := range []int{0, 1, 1 << 16} {
 		read, write, err := os.Pipe()

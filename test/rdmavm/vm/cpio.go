@@ -5,8 +5,9 @@ import (
 	"io"
 )
 
-// archive writes a cpio archive of the kind that kernels unpack as their first file system (the "newc" format of the kernel's
-// Documentation/driver-api/early-userspace/buffer-format.rst). Several archives may follow each other in one file.
+// archive writes a cpio archive of the kind that kernels unpack as their first file system (the
+// "newc" format of the kernel's Documentation/driver-api/early-userspace/buffer-format.rst).
+// Several archives may follow each other in one file.
 type archive struct {
 	to    io.Writer
 	count int

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Init is the path under which the kernel starts this program; its first argument there, and nowhere else.
+// Init is the path under which the kernel starts this program; its first argument there, and
+// nowhere else.
 const Init = "/init"
 
 // Folders of the guest's first file system, and names of what qemu offers.
@@ -29,7 +30,8 @@ const (
 	portName  = "line"
 )
 
-// Guest is the first process of the guest. It never returns: the host ends the machine when it has heard the end.
+// Guest is the first process of the guest. It never returns: the host ends the machine when it has
+// heard the end.
 func Guest() {
 	runtime.LockOSThread() // limits and rights that the command inherits are this thread's
 	l, err := begin()
@@ -83,7 +85,8 @@ func load(path string) error {
 	return unix.FinitModule(int(file.Fd()), "", 0)
 }
 
-// openPort opens the serial port of the line. The device learns its name some time after its driver was loaded.
+// openPort opens the serial port of the line. The device learns its name some time after its driver
+// was loaded.
 func openPort() (*os.File, error) {
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		names, err := filepath.Glob("/sys/class/virtio-ports/*/name")
@@ -176,7 +179,8 @@ func enter(share string) error {
 	return os.Chdir("/")
 }
 
-// limit sets what the command may lock and open. Root may lock all memory unless it is told otherwise by its capabilities.
+// limit sets what the command may lock and open. Root may lock all memory unless it is told
+// otherwise by its capabilities.
 func limit(memlock uint64) error {
 	err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: memlock, Max: memlock})
 	const files = 1 << 16

@@ -56,7 +56,8 @@ func at(dir string) Image {
 	return Image{Kernel: filepath.Join(dir, "vmlinux"), Modules: filepath.Join(dir, "modules.cpio")}
 }
 
-// Cached is the image that is there, of whatever kernel, and else a new one. say hears what takes long.
+// Cached is the image that is there, of whatever kernel, and else a new one. say hears what takes
+// long.
 func Cached(say func(string)) (Image, error) {
 	dir, suffix, err := images()
 	if err != nil {
@@ -69,8 +70,8 @@ func Cached(say func(string)) (Image, error) {
 	return at(found[len(found)-1]), nil
 }
 
-// Build makes the image of the newest kernel, unless it is there, and removes those of other kernels. It needs no root: the
-// package is unpacked, not installed.
+// Build makes the image of the newest kernel, unless it is there, and removes those of other
+// kernels. It needs no root: the package is unpacked, not installed.
 func Build(say func(string)) (Image, error) {
 	if err := need("apt-get", "apt", "dpkg-deb", "dpkg", "xz", "xz-utils"); err != nil {
 		return Image{}, err
@@ -139,7 +140,8 @@ func sweep(dir string) error {
 	return err
 }
 
-// listed does what needs apt's lists. Where they are missing or too old they are renewed once, which needs root.
+// listed does what needs apt's lists. Where they are missing or too old they are renewed once,
+// which needs root.
 func listed(do func() error) error {
 	err := do()
 	if err == nil || os.Getuid() != 0 {
@@ -180,7 +182,8 @@ func download(dir, name string) error {
 	return err
 }
 
-// convert makes the image's files of an unpacked package, wherever that has its modules (below /usr since Debian 13).
+// convert makes the image's files of an unpacked package, wherever that has its modules (below /usr
+// since Debian 13).
 func convert(unpacked string, to Image) error {
 	kernels, err := filepath.Glob(filepath.Join(unpacked, "boot", "vmlinuz-*"))
 	if err != nil || len(kernels) != 1 {
@@ -211,7 +214,8 @@ func output(dir, name string, args ...string) (string, error) {
 	cmd.Dir, cmd.Stderr = dir, &complaint
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(complaint.String()))
+		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err,
+			strings.TrimSpace(complaint.String()))
 	}
 	return string(out), nil
 }
@@ -227,5 +231,6 @@ func need(programs ...string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: not found; apt-get install -y --no-install-recommends %s", strings.Join(names, ", "), strings.Join(packages, " "))
+	return fmt.Errorf("%s: not found; apt-get install -y --no-install-recommends %s", strings.Join(names, ", "),
+		strings.Join(packages, " "))
 }

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// wanted are the modules that the guest loads, in this order, each after what it depends on. rdma_rxe computes checksums with
-// crc32_generic and does not say so.
+// wanted are the modules that the guest loads, in this order, each after what it depends on.
+// rdma_rxe computes checksums with crc32_generic and does not say so.
 var wanted = []string{
 	"virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "dummy", "macvlan",
 	"crc32_generic", "ib_uverbs", "ib_umad", "rdma_rxe", "rdma_ucm",
@@ -30,8 +30,8 @@ const (
 	sector        = 512
 )
 
-// unpackKernel takes the ELF image out of a bzImage: qemu boots that without the guest having to decompress it, which takes
-// seconds where each instruction is translated.
+// unpackKernel takes the ELF image out of a bzImage: qemu boots that without the guest having to
+// decompress it, which takes seconds where each instruction is translated.
 func unpackKernel(image []byte) ([]byte, error) {
 	if len(image) < headerEnd || string(image[headerMagic:headerMagic+4]) != "HdrS" {
 		return nil, errors.New("not a bzImage")
@@ -44,7 +44,8 @@ func unpackKernel(image []byte) ([]byte, error) {
 	payload := image[start:end]
 	// The payload ends with its unpacked size, which is no part of the stream.
 	for magic, program := range map[string][]string{
-		"\xfd7zXZ": {"xz", "-dc", "--single-stream"}, "\x28\xb5\x2f\xfd": {"zstd", "-dcq"}, "\x1f\x8b": {"gzip", "-dcq"},
+		"\xfd7zXZ": {"xz", "-dc", "--single-stream"}, "\x28\xb5\x2f\xfd": {"zstd", "-dcq"}, "\x1f\x8b": {"gzip",
+			"-dcq"},
 	} {
 		if !bytes.HasPrefix(payload, []byte(magic)) {
 			continue
@@ -63,8 +64,9 @@ func unpackKernel(image []byte) ([]byte, error) {
 	return nil, fmt.Errorf("the bzImage is compressed in a way that is not known: %x", payload[:4])
 }
 
-// modules finds the wanted modules below a folder, with what they depend on, in an order in which they can be loaded.
-// What is built into the kernel is not there, and not missed; what is missed, the guest says.
+// modules finds the wanted modules below a folder, with what they depend on, in an order in which
+// they can be loaded. What is built into the kernel is not there, and not missed; what is missed,
+// the guest says.
 func modules(root string) (paths []string, err error) {
 	files := map[string]string{}
 	if err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -110,7 +112,8 @@ func modules(root string) (paths []string, err error) {
 // moduleName is the form in which modules name each other.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// dependencies reads what a module says of itself: "depends=a,b" among strings that end with a zero byte.
+// dependencies reads what a module says of itself: "depends=a,b" among strings that end with a zero
+// byte.
 func dependencies(path string) ([]string, error) {
 	file, err := elf.Open(path)
 	if err != nil {

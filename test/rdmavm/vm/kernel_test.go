@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bzImage wraps a payload like the kernel's build does: a header in the first of so many sectors, and the payload some way on.
+// bzImage wraps a payload like the kernel's build does: a header in the first of so many sectors,
+// and the payload some way on.
 func bzImage(payload []byte) []byte {
 	const sectors, gap = 3, 100
 	image := make([]byte, (sectors+1)*sector+gap, 1<<12)
@@ -47,13 +48,15 @@ func TestUnpackKernel(t *testing.T) {
 	}
 }
 
-// TestArchive holds a cpio against the format's document: eight digits per field, and all parts padded to four bytes.
+// TestArchive holds a cpio against the format's document: eight digits per field, and all parts
+// padded to four bytes.
 func TestArchive(t *testing.T) {
 	var b bytes.Buffer
 	a := archive{to: &b}
 	a.program("init", []byte("12345"))
 	require.NoError(t, a.end())
-	require.Equal(t, "070701"+"00000001"+"000081ed"+"00000000"+"00000000"+"00000001"+"00000000"+"00000005"+"00000000"+"00000000"+"00000000"+
+	require.Equal(t, "070701"+"00000001"+"000081ed"+"00000000"+"00000000"+"00000001"+"00000000"+"00000005"+"00000000"+
+		"00000000"+"00000000"+
 		"00000000"+"00000005"+"00000000"+"init\x00\x00"[:5]+"\x00"+"12345\x00\x00\x00", b.String()[:124])
 	require.Zero(t, b.Len()%4)
 	require.Contains(t, b.String(), "TRAILER!!!\x00")

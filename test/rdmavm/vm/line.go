@@ -9,8 +9,9 @@ import (
 	"sync"
 )
 
-// Kinds of frames on the line between host and guest, one serial port with bytes in order. The guest begins with up, the host
-// answers with the job and what standard input has; output follows, and end or failed is the last.
+// Kinds of frames on the line between host and guest, one serial port with bytes in order. The
+// guest begins with up, the host answers with the job and what standard input has; output follows,
+// and end or failed is the last.
 const (
 	frameUp     = 'u'
 	frameJob    = 'j' // a job as JSON

@@ -11,8 +11,8 @@ import (
 
 const hostName = "rdmavm"
 
-// network makes the devices rxe0, rxe1, ... in the guest, each on an Ethernet of its own name that reaches all others. All are
-// in one namespace, the only one in which Soft-RoCE listens.
+// network makes the devices rxe0, rxe1, ... in the guest, each on an Ethernet of its own name that
+// reaches all others. All are in one namespace, the only one in which Soft-RoCE listens.
 func network(devices int) error {
 	if err := unix.Sethostname([]byte(hostName)); err != nil {
 		return err
@@ -25,7 +25,8 @@ func network(devices int) error {
 	if err != nil {
 		return err
 	}
-	// Packets come in that have this machine's own addresses as their source, and addresses are good at once.
+	// Packets come in that have this machine's own addresses as their source, and addresses are
+	// good at once.
 	for name, value := range map[string]string{"ipv4/conf/all/accept_local": "1", "ipv4/conf/default/accept_local": "1",
 		"ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0", "ipv6/conf/default/accept_dad": "0"} {
 		if err := os.WriteFile("/proc/sys/net/"+name, []byte(value), 0); err != nil {
@@ -46,7 +47,8 @@ func network(devices int) error {
 	return nil
 }
 
-// plan is the batches of ip and rdma. The Ethernets are macvlans over dummy0, which comes with its module. The neighbours are told, since nobody answers a question that comes from the asker's own
+// plan is the batches of ip and rdma. The Ethernets are macvlans over dummy0, which comes with its
+// module. The neighbours are told, since nobody answers a question that comes from the asker's own
 // address.
 func plan(devices int) (links, neighbours, rxe string) {
 	var l, n, r strings.Builder
@@ -57,7 +59,8 @@ func plan(devices int) (links, neighbours, rxe string) {
 		fmt.Fprintf(&r, "link add rxe%d type rxe netdev eth%d\n", i, i)
 		for to := range devices {
 			if to != i {
-				for _, address := range []string{fmt.Sprintf("10.77.0.%d", to+1), fmt.Sprintf("fe80::ff:fe00:77%02x", to)} {
+				for _, address := range []string{fmt.Sprintf("10.77.0.%d", to+1), fmt.Sprintf("fe80::ff:fe00:77%02x",
+					to)} {
 					fmt.Fprintf(&n, "neigh add %s lladdr 02:00:00:00:77:%02x dev eth%d nud permanent\n", address, to, i)
 				}
 			}

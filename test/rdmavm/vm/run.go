@@ -1,6 +1,7 @@
-// Package vm gives a command a machine with Soft-RoCE: it boots Debian's kernel under qemu, shows it the files of this machine,
-// and runs the command there. Run is the host's side and Guest the guest's, whose first process is this same program. What the
-// command writes stays in the guest's memory, but for one shared folder.
+// Package vm gives a command a machine with Soft-RoCE: it boots Debian's kernel under qemu, shows
+// it the files of this machine, and runs the command there. Run is the host's side and Guest the
+// guest's, whose first process is this same program. What the command writes stays in the guest's
+// memory, but for one shared folder.
 //
 // It refuses to keep a machine between two commands, and to install anything here.
 package vm
@@ -45,12 +46,13 @@ type Config struct {
 // MostCPUs is as many as a machine may have.
 const MostCPUs = 16
 
-// bootTime is how long the guest may take until it speaks: 3 s where nothing else runs, a minute where
-// dozens of processes share two cores.
+// bootTime is how long the guest may take until it speaks: 3 s where nothing else runs, a minute
+// where dozens of processes share two cores.
 const bootTime = 100 * time.Second
 
-// Run boots, runs the command and returns its exit code; 128 + N after signal N, 127 and 126 where it cannot be run. An error
-// says what went wrong with the machine, or why ctx ended. The machine is gone when Run returns, or when this process ends.
+// Run boots, runs the command and returns its exit code; 128 + N after signal N, 127 and 126 where
+// it cannot be run. An error says what went wrong with the machine, or why ctx ended. The machine
+// is gone when Run returns, or when this process ends.
 func Run(ctx context.Context, image Image, cfg Config) (code int, err error) {
 	if err := need("qemu-system-x86_64", "qemu-system-x86", "ip", "iproute2", "rdma", "iproute2"); err != nil {
 		return 0, err
@@ -156,16 +158,21 @@ func arguments(image Image, cfg Config) []string {
 		"-machine", "q35", "-cpu", "max", "-smp", fmt.Sprint(max(1, cfg.CPUs)), "-m", fmt.Sprint(cfg.MiB),
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
 		"-kernel", image.Kernel, "-initrd", fmt.Sprintf("/proc/self/fd/%d", firstFD),
-		"-append", "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off audit=0 random.trust_cpu=on tsc=reliable no_timer_check cryptomgr.notests",
-		"-device", "virtio-serial-pci", "-chardev", fmt.Sprintf("socket,id=line,fd=%d", lineFD), "-device", "virtserialport,chardev=line,name=" + portName,
+		"-append",
+		"console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off audit=0 random.trust_cpu=on tsc=reliable " +
+			"no_timer_check cryptomgr.notests",
+		"-device", "virtio-serial-pci", "-chardev", fmt.Sprintf("socket,id=line,fd=%d", lineFD), "-device",
+		"virtserialport,chardev=line,name=" + portName,
 	}
 	// KVM without these extensions is one that cannot run a kernel as it is (kvm_pvm).
-	if cpu, err := os.ReadFile("/proc/cpuinfo"); err == nil && (strings.Contains(string(cpu), " vmx") || strings.Contains(string(cpu), " svm")) {
+	if cpu, err := os.ReadFile("/proc/cpuinfo"); err == nil && (strings.Contains(string(cpu), " vmx") ||
+		strings.Contains(string(cpu), " svm")) {
 		args = append(args, "-accel", "kvm")
 	}
 	args = append(args, "-accel", "tcg") // where KVM does not work
 	folder := func(tag, path, more string) {
-		args = append(args, "-fsdev", fmt.Sprintf("local,id=%s,path=%s,security_model=none,multidevs=remap%s", tag, strings.ReplaceAll(path, ",", ",,"), more),
+		args = append(args, "-fsdev", fmt.Sprintf("local,id=%s,path=%s,security_model=none,multidevs=remap%s", tag,
+			strings.ReplaceAll(path, ",", ",,"), more),
 			"-device", fmt.Sprintf("virtio-9p-pci,fsdev=%[1]s,mount_tag=%[1]s", tag))
 	}
 	folder(hostTag, "/", ",readonly=on")
@@ -175,7 +182,8 @@ func arguments(image Image, cfg Config) []string {
 	return args
 }
 
-// initramfs is the guest's first file system, in memory: the image's modules, and this program as /init.
+// initramfs is the guest's first file system, in memory: the image's modules, and this program as
+// /init.
 func initramfs(image Image) (*os.File, error) {
 	modules, err := os.ReadFile(image.Modules)
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 // bridgeName is the bridge's name in its own network namespace.
 const bridgeName = "br0"
 
-// bridge is the cluster's switch: a network namespace with one bridge and one port per host. It owns the namespace by a
-// descriptor; when that is closed and the hosts are gone the kernel takes it all away.
+// bridge is the cluster's switch: a network namespace with one bridge and one port per host. It
+// owns the namespace by a descriptor; when that is closed and the hosts are gone the kernel takes
+// it all away.
 type bridge struct{ fd int }
 
 func newBridge() (*bridge, error) {
@@ -43,8 +44,8 @@ func (b *bridge) join(hosts []*host) error {
 	return b.ip(lines...)
 }
 
-// cut takes the host's port out of the bridge: packets vanish both ways, and the host's link stays up, as behind a
-// broken switch.
+// cut takes the host's port out of the bridge: packets vanish both ways, and the host's link stays
+// up, as behind a broken switch.
 func (b *bridge) cut(h *host) error { return b.ip("link set dev " + h.port() + " nomaster") }
 
 func (b *bridge) heal(h *host) error {
@@ -73,7 +74,8 @@ func (b *bridge) ip(lines ...string) error {
 	})
 }
 
-// onThread calls f on a thread of its own that ends with it, so that f may change the thread's namespaces.
+// onThread calls f on a thread of its own that ends with it, so that f may change the thread's
+// namespaces.
 func onThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {

@@ -1,11 +1,14 @@
-// Package cluster makes a virtual cluster on one machine: nodes with their own network, host name, process ids, mounts and
-// IPC, an sshd each, joined by a bridge that lives in a network namespace of its own.
+// Package cluster makes a virtual cluster on one machine: nodes with their own network, host name,
+// process ids, mounts and IPC, an sshd each, joined by a bridge that lives in a network namespace
+// of its own.
 //
-// It refuses to touch the machine: no interface, mount, file or process outside the namespaces and one directory under
-// /tmp; after Close nothing is left, and a sweeper process sees to that even when the caller is killed. It needs root.
+// It refuses to touch the machine: no interface, mount, file or process outside the namespaces and
+// one directory under /tmp; after Close nothing is left, and a sweeper process sees to that even
+// when the caller is killed. It needs root.
 //
-// Commands run on the front, a host beside the nodes with the machine's own process ids, /tmp and home directory but the
-// cluster's network, /etc and ssh keys. A program that imports this package is re-executed in hidden roles, see role.go.
+// Commands run on the front, a host beside the nodes with the machine's own process ids, /tmp and
+// home directory but the cluster's network, /etc and ssh keys. A program that imports this package
+// is re-executed in hidden roles, see role.go.
 package cluster
 
 import (
@@ -81,7 +84,8 @@ func checkTools(cfg Config) error {
 		need["/usr/sbin/sshd"], need["ssh"], need["ssh-keygen"] = "openssh-server", "openssh-client", "openssh-client"
 	}
 	if cfg.RSH {
-		need["/usr/sbin/in.rshd"], need["rsh"], need["/usr/sbin/inetd"] = "rsh-redone-server", "rsh-redone-client", "openbsd-inetd"
+		need["/usr/sbin/in.rshd"], need["rsh"], need["/usr/sbin/inetd"] = "rsh-redone-server", "rsh-redone-client",
+			"openbsd-inetd"
 	}
 	for tool, pkg := range need {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -149,7 +153,8 @@ func each(hosts []*host, f func(*host) error) error {
 	return nil
 }
 
-// Close ends every process of the cluster and takes all of it away. It is idempotent and returns the first cause.
+// Close ends every process of the cluster and takes all of it away. It is idempotent and returns
+// the first cause.
 func (c *Cluster) Close() error {
 	c.closing.Do(func() { c.closeErr = c.close() })
 	return c.closeErr
@@ -182,7 +187,8 @@ func (c *Cluster) Nodes() []string {
 // Shared is a directory that the machine, the front and all nodes see at the same path.
 func (c *Cluster) Shared() string { return filepath.Join(c.dir, "shared") }
 
-// Etc is the directory that the front and all nodes see as /etc: change a file here, and it is changed everywhere.
+// Etc is the directory that the front and all nodes see as /etc: change a file here, and it is
+// changed everywhere.
 func (c *Cluster) Etc() string { return filepath.Join(c.dir, "etc") }
 
 // Log is the file with what a host's init, sshd and inetd wrote.
@@ -199,12 +205,13 @@ func (c *Cluster) Address(name string) string {
 // Root is where the machine sees a host's own files, such as its /tmp.
 func (c *Cluster) Root(name string) string { return fmt.Sprintf("/proc/%d/root", c.byName[name].pid()) }
 
-// VRSH is the rsh stand-in's client, the same path on the front and all nodes: --launcher-exec takes it.
+// VRSH is the rsh stand-in's client, the same path on the front and all nodes: --launcher-exec
+// takes it.
 func (c *Cluster) VRSH() string { return runDir + "/vrsh" }
 
-// Command returns a command to run on the front. Its process id is the program's own, so signals reach it directly;
-// directory, environment and files are those of any exec.Cmd. The directory must be visible there: /tmp, the home
-// directory and the module are.
+// Command returns a command to run on the front. Its process id is the program's own, so signals
+// reach it directly; directory, environment and files are those of any exec.Cmd. The directory must
+// be visible there: /tmp, the home directory and the module are.
 func (c *Cluster) Command(ctx context.Context, args ...string) *exec.Cmd {
 	front := c.hosts[0]
 	argv := append([]string{roleEnter, strconv.Itoa(front.pid()), c.groups.line(FrontName)}, args...)
@@ -213,15 +220,17 @@ func (c *Cluster) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Exec returns a command to run on a node as a child of its init, without a shell, in root's home directory and with a
-// login's environment. It works while the node is cut off. Killing the command kills the whole session on the node.
+// Exec returns a command to run on a node as a child of its init, without a shell, in root's home
+// directory and with a login's environment. It works while the node is cut off. Killing the command
+// kills the whole session on the node.
 func (c *Cluster) Exec(ctx context.Context, node string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args = append([]string{roleExec, filepath.Join(c.dir, "run", "rsh", node)}, args...)
 	return cmd
 }
 
-// startSweeper starts the process that takes the cluster's directory and cgroups away when this one is gone.
+// startSweeper starts the process that takes the cluster's directory and cgroups away when this one
+// is gone.
 func (c *Cluster) startSweeper() error {
 	read, write, err := os.Pipe()
 	if err != nil {

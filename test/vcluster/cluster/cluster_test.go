@@ -50,7 +50,8 @@ func TestFourNodes(t *testing.T) {
 	t.Run("names", func(t *testing.T) {
 		require.Equal(t, "front", front(t, c, "hostname"))
 		require.Equal(t, "node0001", front(t, c, "ssh -o BatchMode=yes node0001 hostname"))
-		require.Equal(t, "node0003", front(t, c, "ssh -o BatchMode=yes node0002 ssh -o BatchMode=yes node0003 hostname"))
+		require.Equal(t, "node0003",
+			front(t, c, "ssh -o BatchMode=yes node0002 ssh -o BatchMode=yes node0003 hostname"))
 		host, err := os.Hostname()
 		require.NoError(t, err)
 		require.NotEqual(t, "front", host, "the machine keeps its own name")
@@ -211,7 +212,8 @@ func leftovers(t *testing.T) []string {
 	return left
 }
 
-// TestMaker is the other half of TestMakerKilled: it makes a cluster, hangs a node and waits to be killed.
+// TestMaker is the other half of TestMakerKilled: it makes a cluster, hangs a node and waits to be
+// killed.
 func TestMaker(t *testing.T) {
 	if os.Getenv("VCLUSTER_MAKER") == "" {
 		return // no child of TestMakerKilled

@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// Cut takes a host off the network: packets to and from it vanish, its own processes go on and its link stays up.
+// Cut takes a host off the network: packets to and from it vanish, its own processes go on and its
+// link stays up.
 func (c *Cluster) Cut(name string) error { return c.fault(name, c.bridge.cut) }
 
 // Heal undoes Cut.
 func (c *Cluster) Heal(name string) error { return c.fault(name, c.bridge.heal) }
 
-// Kill ends every process of a node at once, sshd included; its kernel answers on, so connections are closed and refused.
+// Kill ends every process of a node at once, sshd included; its kernel answers on, so connections
+// are closed and refused.
 func (c *Cluster) Kill(name string) error {
 	return c.fault(name, func(h *host) error {
 		if h.isFront() {
@@ -72,8 +74,8 @@ func (c *Cluster) thaw(h *host) error {
 	return signalAll(h.pid(), syscall.SIGCONT, 0)
 }
 
-// CPU is the CPU time that a host's processes have used so far, the dead ones included: the figure to trust where all
-// nodes share a few cores.
+// CPU is the CPU time that a host's processes have used so far, the dead ones included: the figure
+// to trust where all nodes share a few cores.
 func (c *Cluster) CPU(name string) (used time.Duration, err error) {
 	err = c.fault(name, func(h *host) (err error) {
 		used, err = c.groups.cpu(h.name)

@@ -23,8 +23,8 @@ const (
 	homeDir = "/root"
 )
 
-// writeFiles fills the cluster's directory: etc (all hosts' /etc), home (what each home directory starts with), run,
-// shared, log and id (each host's own files).
+// writeFiles fills the cluster's directory: etc (all hosts' /etc), home (what each home directory
+// starts with), run, shared, log and id (each host's own files).
 func writeFiles(dir string, cfg Config, hosts []*host) error {
 	for _, sub := range []string{"run/rsh", "shared", "log", "id", "home/.ssh"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
@@ -49,7 +49,8 @@ func writeFiles(dir string, cfg Config, hosts []*host) error {
 	for _, h := range hosts {
 		files["id/"+h.name+".machine-id"] = newID() + "\n"
 		id := newID()
-		files["id/"+h.name+".boot_id"] = fmt.Sprintf("%s-%s-4%s-a%s-%s\n", id[:8], id[8:12], id[13:16], id[17:20], id[20:])
+		files["id/"+h.name+".boot_id"] = fmt.Sprintf("%s-%s-4%s-a%s-%s\n", id[:8], id[8:12], id[13:16], id[17:20],
+			id[20:])
 		files["id/"+h.name+".hostname"] = h.name + "\n"
 	}
 	if !cfg.NoSSH {
@@ -99,15 +100,18 @@ func etcFiles(hosts []*host) map[string]string {
 		fmt.Fprintf(&table, "%s %s\n", h.address, h.name)
 	}
 	return map[string]string{
-		"etc/hosts":         table.String(),
-		"etc/hostname":      "",
-		"etc/machine-id":    "",
-		"etc/resolv.conf":   "",
-		"etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n",
-		// A machine-wide file that bash reads under sshd even for a command: its cost would be measured as ssh's.
+		"etc/hosts":       table.String(),
+		"etc/hostname":    "",
+		"etc/machine-id":  "",
+		"etc/resolv.conf": "",
+		"etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: " +
+			"files\n",
+		// A machine-wide file that bash reads under sshd even for a command: its cost would be
+		// measured as ssh's.
 		"etc/bash.bashrc":    "",
 		"etc/vcluster/inetd": "shell stream tcp nowait.60000 root /usr/sbin/in.rshd in.rshd\n",
-		"etc/pam.d/rsh":      "auth required pam_rhosts.so\naccount required pam_permit.so\nsession required pam_permit.so\n",
+		"etc/pam.d/rsh": "auth required pam_rhosts.so\naccount required pam_permit.so\nsession required " +
+			"pam_permit.so\n",
 	}
 }
 
@@ -119,8 +123,8 @@ func rhosts(hosts []*host) string {
 	return text.String()
 }
 
-// sshFiles makes the keys: one host key and one user key for the whole cluster, known everywhere, so that strict host key
-// checking stays on.
+// sshFiles makes the keys: one host key and one user key for the whole cluster, known everywhere,
+// so that strict host key checking stays on.
 func sshFiles(dir string, cfg Config, files map[string]string) error {
 	hostKey, err := newKey(filepath.Join(dir, "etc/vcluster/host_key"))
 	if err != nil {
@@ -153,7 +157,8 @@ func sshFiles(dir string, cfg Config, files map[string]string) error {
 
 // newKey makes a key pair and returns the public line.
 func newKey(path string) (string, error) {
-	out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "vcluster", "-f", path).CombinedOutput()
+	out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "vcluster", "-f",
+		path).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("ssh-keygen: %w: %s", err, out)
 	}

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Mount points of the cgroup hierarchies that are used where they exist. Version 1 first: on a hybrid machine only it
-// holds the processes.
+// Mount points of the cgroup hierarchies that are used where they exist. Version 1 first: on a
+// hybrid machine only it holds the processes.
 const (
 	freezerV1 = "/sys/fs/cgroup/freezer"
 	cpuV1     = "/sys/fs/cgroup/cpuacct"
 	cgroupV2  = "/sys/fs/cgroup"
 )
 
-// groups are the cluster's cgroups: one per host, to freeze it and to count its CPU time. Both paths are empty where
-// there is no hierarchy to write to; hosts are then frozen by SIGSTOP.
+// groups are the cluster's cgroups: one per host, to freeze it and to count its CPU time. Both
+// paths are empty where there is no hierarchy to write to; hosts are then frozen by SIGSTOP.
 type groups struct {
 	freeze string // directory of the cluster in the hierarchy that freezes
 	count  string // directory in the one that counts

@@ -29,7 +29,8 @@ type host struct {
 	frozen  bool
 }
 
-// newHost numbers the hosts: 0 is the front with 10.77.0.1, node i has 10.77.x.y with 250 nodes to each x.
+// newHost numbers the hosts: 0 is the front with 10.77.0.1, node i has 10.77.x.y with 250 nodes to
+// each x.
 func newHost(i int) *host {
 	if i == 0 {
 		return &host{name: FrontName, address: "10.77.0.1"}
@@ -130,7 +131,8 @@ func (h *host) boot(ctx context.Context, dir string, cfg Config, share []string)
 	return err
 }
 
-// stop ends the host: the kernel ends what runs in a node when its init goes; on the front it is hunted down.
+// stop ends the host: the kernel ends what runs in a node when its init goes; on the front it is
+// hunted down.
 func (h *host) stop() error {
 	if h.init == nil {
 		return nil

@@ -22,7 +22,8 @@ type setup struct {
 	SSH, RSH      bool
 }
 
-// initState is a host's init. It owns the servers and reaps what is left to it; it ends with its control socket.
+// initState is a host's init. It owns the servers and reaps what is left to it; it ends with its
+// control socket.
 type initState struct {
 	setup   setup
 	reaper  *reaper
@@ -137,7 +138,8 @@ func (s *initState) startServers() error {
 	}
 	env := []string{"PATH=" + nodePath}
 	if s.setup.SSH {
-		err = s.server(22, "/usr/sbin/sshd", []string{"/usr/sbin/sshd", "-D", "-e", "-f", "/etc/vcluster/sshd_config"}, env)
+		err = s.server(22, "/usr/sbin/sshd", []string{"/usr/sbin/sshd", "-D", "-e", "-f", "/etc/vcluster/sshd_config"},
+			env)
 	}
 	if err == nil && s.setup.RSH {
 		err = s.server(514, "/usr/sbin/inetd", []string{"inetd", "-i", "-E", "-q", "1024", "/etc/vcluster/inetd"}, env)
@@ -177,7 +179,8 @@ func (s *initState) server(port int, path string, argv, env []string) error {
 	return fmt.Errorf("%s does not listen on port %d after 20s", path, port)
 }
 
-// stopAll kills every process of the node but this one. Sockets close as at the death of their processes.
+// stopAll kills every process of the node but this one. Sockets close as at the death of their
+// processes.
 func (s *initState) stopAll() error {
 	if s.rsh != nil {
 		s.rsh.Close()

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountAll makes the host's own view of the file system. Sources are opened first, because the new mounts cover them.
+// mountAll makes the host's own view of the file system. Sources are opened first, because the new
+// mounts cover them.
 func mountAll(s setup) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
@@ -96,8 +97,8 @@ func (m *mounter) dir(path string, mode os.FileMode) {
 	}
 }
 
-// home covers root's home directory with an empty one that holds the cluster's keys. On the front what else was there is
-// seen through links, so that tools with a cache at home work.
+// home covers root's home directory with an empty one that holds the cluster's keys. On the front
+// what else was there is seen through links, so that tools with a cache at home work.
 func (m *mounter) home(template, old *os.File, front bool) {
 	if front && old != nil {
 		m.dir("/run/home", 0o700)

@@ -48,7 +48,8 @@ func (c *Cluster) AllProcesses() (map[string][]Proc, error) {
 	return all, err
 }
 
-// processes finds all members of a process's network namespace but one process. A dead process is in none.
+// processes finds all members of a process's network namespace but one process. A dead process is
+// in none.
 func processes(holder, except int) (procs []Proc, err error) {
 	want, err := networkOf(holder)
 	if err != nil {

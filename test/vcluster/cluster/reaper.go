@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// reaper starts an init's children and collects everything that dies in the node, its own children or orphans.
+// reaper starts an init's children and collects everything that dies in the node, its own children
+// or orphans.
 type reaper struct {
 	mu      sync.Mutex // held over fork and registration, so that no death is dispatched in between
 	waiters map[int]chan syscall.WaitStatus

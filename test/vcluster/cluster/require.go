@@ -17,8 +17,8 @@ type TB interface {
 	Error(...any)
 }
 
-// Require is Up for tests: it skips with the reason where there is no root, fails where a cluster should come up and does
-// not, and closes it when the test ends.
+// Require is Up for tests: it skips with the reason where there is no root, fails where a cluster
+// should come up and does not, and closes it when the test ends.
 func Require(t TB, cfg Config) *Cluster {
 	t.Helper()
 	c, err := Up(t.Context(), cfg)

@@ -47,7 +47,8 @@ func (c *Cluster) Restrict(name, cpus, mems string) error {
 	}
 	for _, pid := range strings.Fields(string(procs)) {
 		if n, err := strconv.Atoi(pid); err == nil && c.groups.pin != "" {
-			_ = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(n)), 0) // it may have ended meanwhile
+			// it may have ended meanwhile
+			_ = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(n)), 0)
 		}
 	}
 	return nil

@@ -40,7 +40,8 @@ func init() {
 	}
 }
 
-// runEnter moves this process into the front's namespaces and becomes the command: front's pid, cgroups, command...
+// runEnter moves this process into the front's namespaces and becomes the command: front's pid,
+// cgroups, command...
 func runEnter(args []string) int {
 	if len(args) < 3 {
 		fmt.Fprintln(os.Stderr, "vcluster: no command to run on the front")

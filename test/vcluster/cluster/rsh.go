@@ -17,9 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The rsh stand-in. A call is one connection to the node's socket: 4 bytes of length with the caller's three descriptors
-// beside them, then a session as JSON; the answer is an outcome as JSON. It does not cross the network, so a cut link does
-// not cut it; a client that is killed takes its session along.
+// The rsh stand-in. A call is one connection to the node's socket: 4 bytes of length with the
+// caller's three descriptors beside them, then a session as JSON; the answer is an outcome as JSON.
+// It does not cross the network, so a cut link does not cut it; a client that is killed takes its
+// session along.
 
 // session is what a client asks for.
 type session struct {
@@ -66,7 +67,8 @@ func serveSession(conn *net.UnixConn, r *reaper) {
 		return
 	}
 	shell := rootShell()
-	env := []string{"HOME=" + homeDir, "USER=root", "LOGNAME=root", "SHELL=" + shell, "PATH=" + nodePath, "LANG=C.UTF-8"}
+	env := []string{"HOME=" + homeDir, "USER=root", "LOGNAME=root", "SHELL=" + shell, "PATH=" + nodePath,
+		"LANG=C.UTF-8"}
 	argv, path := s.Argv, ""
 	if len(argv) == 0 {
 		argv, path = []string{filepath.Base(shell), "-c", s.Line}, shell
