@@ -166,7 +166,7 @@ func TestBackgroundOutput(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t, here)
 	term.line("stty tostop; %s -n 4 %s sh -c 'sleep 1; echo out; while :; do sleep 0.1; done' &", program, local)
-	require.True(t, within(patience, func() bool { all, stopped := term.ranks(); return all >= 4 && stopped == all }), term.text())
+	require.True(t, within(patience, func() bool { all, stopped := term.ranks(); return all >= 4 && stopped == all }), "%s\n%v", term.text(), term.processes())
 	term.line("jobs")
 	term.expect("Stopped")
 	term.line("fg")
