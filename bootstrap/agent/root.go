@@ -5,9 +5,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
@@ -89,15 +86,22 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 	case core.Report:
 		r.cfg.Report(e.What)
 	case core.Suspend:
-		suspend()
+		r.suspend(l)
 	default:
 		r.performJobs(l, e)
 	}
 }
 
-// suspend stops this process as its terminal asked; it returns when it goes on, or
-// a little before it stops.
-func suspend() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
+// suspend stops this process as its terminal asked. A shell that has ended since cannot continue
+// it: the job goes on at once. The root of a spawned job has a session of its own; its parent
+// continues it.
+func (r *rootSide) suspend(l *loop) {
+	if r.cfg.Parent != nil {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	} else if !proc.Suspend() {
+		l.hear(core.Interrupted{Signal: uint8(syscall.SIGCONT)})
+	}
+}
 
 // interrupts posts the signals that concern the job. What the user's shell
 // told us to ignore, as nohup does, stays ignored. told: another root tells this
@@ -126,14 +130,14 @@ func (l *loop) interrupts(told bool) {
 const none = syscall.Signal(0)
 
 // effective is what a signal means, as the kernel has it for programs that do not
-// catch it. A background job that reads from its terminal, or may not write
-// to it, is to stop; this may be over when we hear of it. Nobody stops whom
-// no shell could continue.
+// catch it. A background job that may not write to its terminal is to stop; this may be
+// over when we hear of it. Nobody stops whom no shell could continue, but told, another
+// root, which knows of this one, may have it stopped.
 func effective(s syscall.Signal, told bool) syscall.Signal {
 	switch {
 	case s != syscall.SIGTSTP && s != syscall.SIGTTIN && s != syscall.SIGTTOU:
 		return s
-	case !told && proc.GroupOrphaned(), s != syscall.SIGTSTP && proc.GroupInFront():
+	case !told && !proc.Stoppable(), s != syscall.SIGTSTP && proc.GroupInFront():
 		return none
 	}
 	return syscall.SIGTSTP
@@ -141,10 +145,6 @@ func effective(s syscall.Signal, told bool) syscall.Signal {
 
 // stdinChunk is the most that is read of standard input at a time.
 const stdinChunk = 32 << 10
-
-// backgroundPoll is how often a job looks whether it has been brought to the
-// front of its terminal, or put into the background. Reading there would stop it.
-const backgroundPoll = 500 * time.Millisecond
 
 // readStdin is the goroutine that reads standard input, as far as allowed. typed,
 // if not nil, looks for what is meant for ibrun itself.
@@ -154,9 +154,8 @@ func readStdin(f *os.File, allowed <-chan int, typed *escapes, post func(any)) {
 		for may <= 0 {
 			may += <-allowed
 		}
-		awaitTerminal(int(f.Fd()))
 		buf := make([]byte, min(may, stdinChunk))
-		n, err := f.Read(buf)
+		n, err := proc.ReadConsole(f, buf)
 		data := buf[:n]
 		if typed != nil {
 			var end bool
@@ -170,26 +169,6 @@ func readStdin(f *os.File, allowed <-chan int, typed *escapes, post func(any)) {
 		}
 		if err != nil {
 			return
-		}
-	}
-}
-
-// awaitTerminal waits until a terminal has something to read for this process. It
-// does not wait in read: that would stop the job which goes on in the background.
-// What is no terminal is not waited for.
-func awaitTerminal(fd int) {
-	ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	for typed := false; ; {
-		group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
-		switch front := group == unix.Getpgrp(); {
-		case err != nil || front && typed:
-			return
-		case front:
-			n, _ := unix.Poll(ready, int(backgroundPoll.Milliseconds()))
-			typed = n > 0
-		default:
-			typed = false
-			time.Sleep(backgroundPoll)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"ibrun/doctor"
 	"ibrun/doctor/examine"
 	"ibrun/internal/hostlist"
+	"ibrun/internal/proc"
 	"ibrun/job"
 )
 
@@ -74,9 +75,9 @@ func (r *request) examine(at surroundings, say *reporter) int {
 	}
 	found := doctor.Judge(nodes, doctor.Want{IB: r.fabric == "ib"})
 	if r.binding.Data {
-		err = writeFindings(os.Stdout, nodes, found)
+		err = writeFindings(proc.ConsoleWriter(os.Stdout), nodes, found)
 	} else {
-		err = printFindings(os.Stdout, nodes, found, r.quiet)
+		err = printFindings(proc.ConsoleWriter(os.Stdout), nodes, found, r.quiet)
 	}
 	if err != nil {
 		return complain(err)
@@ -198,7 +199,7 @@ func (e *examination) round(p *plan, first bool) (code int, err error) {
 	began := time.Now()
 	heard := &answers{}
 	o, err := conduct(p, e.at, agent.RootConfig{
-		Out: agent.NewSink(heard, os.Stderr, agent.Style{Label: true}), Warn: e.say.warn,
+		Out: agent.NewSink(heard, proc.ConsoleWriter(os.Stderr), agent.Style{Label: true}), Warn: e.say.warn,
 		Report: func(what any) {
 			if _, is := what.(wire.Fault); !is { // those go into the table
 				e.say.event(what)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ibrun/bootstrap/agent"
+	"ibrun/internal/proc"
 	"ibrun/internal/pseudo"
 	"ibrun/job"
 	"ibrun/topo"
@@ -59,7 +60,7 @@ func (r *request) measureLoad(at surroundings, say *reporter) (code int, err err
 		return 0, err
 	}
 	var out bytes.Buffer
-	o, err := conduct(p, at, agent.RootConfig{Out: agent.NewSink(&out, os.Stderr, agent.Style{Label: true}), Report: say.event, Warn: say.warn})
+	o, err := conduct(p, at, agent.RootConfig{Out: agent.NewSink(&out, proc.ConsoleWriter(os.Stderr), agent.Style{Label: true}), Report: say.event, Warn: say.warn})
 	if err != nil {
 		return 0, err
 	}

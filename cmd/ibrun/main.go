@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/user"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"ibrun/internal/build"
 	"ibrun/internal/limits"
 	"ibrun/internal/plain"
+	"ibrun/internal/proc"
 	"ibrun/internal/pseudo"
 	"ibrun/job"
 	"ibrun/topo"
@@ -72,7 +72,7 @@ func launch(args []string) int {
 		showCosts(os.Stdout, costFile(at.env))
 		return 0
 	}
-	say := &reporter{to: os.Stderr, quiet: r.quiet, verbose: r.verbose, began: began, json: r.binding.Data}
+	say := &reporter{to: proc.ConsoleWriter(os.Stderr), quiet: r.quiet, verbose: r.verbose, began: began, json: r.binding.Data}
 	if r.action == examineNodes {
 		return r.examine(at, say)
 	}
@@ -108,15 +108,16 @@ func launch(args []string) int {
 	if say.views, err = newViews(r, p, at.host, say.line); err != nil {
 		return complain(err)
 	}
-	var out, errs io.Writer = os.Stdout, os.Stderr
+	out, errs := proc.ConsoleWriter(os.Stdout), proc.ConsoleWriter(os.Stderr)
 	user := openTerminal(p.job)
 	defer user.give()
-	if terminal(2) && !r.quiet {
-		say.progress = newProgress(os.Stderr, p.nodes.Len(), progressAfter)
+	if proc.IsTerminal(os.Stderr) && !r.quiet {
+		say.progress = newProgress(errs, func() bool { return proc.InBackground(os.Stderr) }, p.nodes.Len(), progressAfter)
 		out, errs = say.progress.under(out), say.progress.under(errs)
 	}
 	out, errs = user.under(out), user.under(errs)
 	say.to, say.begun = errs, user.take
+	out, errs = proc.InTurn(os.Stdout, out), proc.InTurn(os.Stderr, errs)
 	o, err := conduct(p, at, agent.RootConfig{
 		Out: agent.NewSink(out, errs, p.style(r.label, r.timestamp, r.prefix, say)), Report: say.event, Warn: say.warn, Offspring: r.offspring(),
 	})
@@ -135,7 +136,7 @@ func launch(args []string) int {
 	}
 	switch s := newStatistics(p.job, &o.Tally); r.stats {
 	case "json":
-		s.json(os.Stderr)
+		s.json(proc.ConsoleWriter(os.Stderr))
 	case "text":
 		s.text(say.line)
 	}
@@ -162,7 +163,7 @@ func conduct(p *plan, at surroundings, cfg agent.RootConfig) (core.Outcome, erro
 
 // complain says why there is no job, and returns the exit code for it.
 func complain(err error) int {
-	fmt.Fprintf(os.Stderr, "ibrun: %s\n", plain.Text(err.Error()))
+	fmt.Fprintf(proc.ConsoleWriter(os.Stderr), "ibrun: %s\n", plain.Text(err.Error()))
 	var usage usageError
 	var exit exitError
 	switch {
@@ -211,9 +212,4 @@ func here() (surroundings, error) {
 	unix.Umask(mask)
 	at.umask = uint32(mask)
 	return at, nil
-}
-
-func terminal(fd int) bool {
-	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	return err == nil
 }

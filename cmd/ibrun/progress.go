@@ -17,19 +17,20 @@ const (
 // progress keeps one line on a terminal while a launch goes on. What others
 // write goes through under, which takes the line away first.
 type progress struct {
-	mu    sync.Mutex
-	to    io.Writer
-	began time.Time
-	nodes int
-	up    int
-	shown bool
-	timer *time.Timer
-	done  bool
+	mu     sync.Mutex
+	to     io.Writer
+	hidden func() bool // whether the line is not to be shown at present
+	began  time.Time
+	nodes  int
+	up     int
+	shown  bool
+	timer  *time.Timer
+	done   bool
 }
 
 // newProgress begins to wait for the launch of so many nodes.
-func newProgress(to io.Writer, nodes int, after time.Duration) *progress {
-	p := &progress{to: to, began: time.Now(), nodes: nodes}
+func newProgress(to io.Writer, hidden func() bool, nodes int, after time.Duration) *progress {
+	p := &progress{to: to, hidden: hidden, began: time.Now(), nodes: nodes}
 	p.mu.Lock() // draw needs the timer
 	defer p.mu.Unlock()
 	p.timer = time.AfterFunc(after, p.draw)
@@ -42,9 +43,10 @@ func (p *progress) draw() {
 	if p.done {
 		return
 	}
-	fmt.Fprintf(p.to, "\r%s\x1b[K", progressText(p.up, p.nodes, time.Since(p.began)))
-	p.shown = true
-	p.timer.Reset(progressEvery)
+	if p.timer.Reset(progressEvery); !p.hidden() {
+		fmt.Fprintf(p.to, "\r%s\x1b[K", progressText(p.up, p.nodes, time.Since(p.began)))
+		p.shown = true
+	}
 }
 
 // progressText counts nodes whose whole subtree is up.

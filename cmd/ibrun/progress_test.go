@@ -35,7 +35,7 @@ func (s *screen) String() string {
 
 func TestProgressMakesWayForOutput(t *testing.T) {
 	s := &screen{wrote: make(chan struct{}, 1)}
-	p := newProgress(s, 64, 0)
+	p := newProgress(s, func() bool { return false }, 64, 0)
 	p.set(3)
 	<-s.wrote
 	require.Eventually(t, func() bool {
@@ -54,7 +54,7 @@ func TestProgressMakesWayForOutput(t *testing.T) {
 // A launch that is over in time never shows a line, nor an escape code.
 func TestProgressOfAQuickLaunch(t *testing.T) {
 	s := &screen{wrote: make(chan struct{}, 1)}
-	p := newProgress(s, 64, time.Hour)
+	p := newProgress(s, func() bool { return false }, 64, time.Hour)
 	_, _ = p.under(s).Write([]byte("output\n"))
 	p.end()
 	require.Equal(t, "output\n", s.String())

@@ -5,10 +5,12 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/agent"
+	"ibrun/internal/proc"
 	"ibrun/job"
 )
 
@@ -21,14 +23,14 @@ var ptyOptions = []knob{
 // userTerminal is the user's terminal while a rank has it (--pty). The zero value is none.
 type userTerminal struct {
 	mu    sync.Mutex
-	file  *os.File      // nil: standard input is no terminal
+	file  *os.File      // nil: standard input is no terminal, or is the shell's again
 	saved *unix.Termios // nil: it is as the user's shell left it
 }
 
 // openTerminal finds the user's terminal, if the job wants one, and tells the job how large it is.
 func openTerminal(j *job.Job) *userTerminal {
 	if j.Output.Terminal {
-		if j.Output.Window = agent.WindowOf(os.Stdin); terminal(0) {
+		if j.Output.Window = agent.WindowOf(os.Stdin); proc.IsTerminal(os.Stdin) {
 			return &userTerminal{file: os.Stdin}
 		}
 	}
@@ -36,16 +38,31 @@ func openTerminal(j *job.Job) *userTerminal {
 }
 
 // take makes the terminal raw: each key goes to the rank, Ctrl-C as well. Ranks have started by then, so
-// that a launch which hangs can be ended by it.
+// that a launch which hangs can be ended by it. A job in the background takes it when it has been brought to the front.
 func (t *userTerminal) take() {
+	if t.taken() {
+		return
+	}
+	go func() {
+		for !t.taken() {
+			time.Sleep(takeEvery)
+		}
+	}()
+}
+
+// takeEvery is how often a job in the background looks for its terminal.
+const takeEvery = 500 * time.Millisecond
+
+// taken makes the terminal raw if that can be. It reports whether there is nothing left to do.
+func (t *userTerminal) taken() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.file == nil || t.saved != nil {
-		return
+		return true
 	}
 	how, err := unix.IoctlGetTermios(int(t.file.Fd()), unix.TCGETS)
 	if err != nil {
-		return
+		return true
 	}
 	raw := *how // as cfmakeraw(3) does
 	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
@@ -53,9 +70,11 @@ func (t *userTerminal) take() {
 	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 	raw.Cflag = raw.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
 	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
-	if unix.IoctlSetTermios(int(t.file.Fd()), unix.TCSETS, &raw) == nil {
-		t.saved = how
+	if !proc.SetConsole(t.file, unix.TCSETS, &raw) {
+		return false
 	}
+	t.saved = how
+	return true
 }
 
 // give gives the terminal back to the user's shell.
@@ -63,9 +82,9 @@ func (t *userTerminal) give() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.saved != nil {
-		_ = unix.IoctlSetTermios(int(t.file.Fd()), unix.TCSETSW, t.saved) // nobody is left to be told
-		t.saved = nil
+		proc.SetConsole(t.file, unix.TCSETSW, t.saved) // in the background the shell has its own modes
 	}
+	t.file, t.saved = nil, nil
 }
 
 // under is a writer whose lines end right while the terminal is raw.

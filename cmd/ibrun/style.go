@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"ibrun/bootstrap/agent"
+	"ibrun/internal/proc"
 	"ibrun/job"
 )
 
 // style is how output is shown on our standard output and error.
 func (p *plan) style(label, timestamp bool, prefix string, say *reporter) agent.Style {
-	s := agent.Style{Label: label, Timestamp: timestamp, Escape: [3]bool{1: terminal(1), 2: terminal(2)}}
+	s := agent.Style{Label: label, Timestamp: timestamp, Escape: [3]bool{1: proc.IsTerminal(os.Stdout), 2: proc.IsTerminal(os.Stderr)}}
 	if p.job.Output.Terminal {
-		s.Direct, s.Terminal = os.Stdout, p.layout.Rank(p.job.Stdin.Rank)
+		s.Direct, s.Terminal = proc.InTurn(os.Stdout, proc.ConsoleWriter(os.Stdout)), p.layout.Rank(p.job.Stdin.Rank)
 	}
 	if prefix != "" {
 		s.Prefix = func(rank uint32) string { return p.prefix(prefix, rank, say.hostOf) }

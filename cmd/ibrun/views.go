@@ -9,6 +9,7 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/timing"
 	"ibrun/internal/owned"
+	"ibrun/internal/proc"
 	"ibrun/job"
 )
 
@@ -91,7 +92,7 @@ func (v *views) show(times []job.NodeTimes, missing uint32, spares map[uint32]st
 func (v *views) write() {
 	if v.timing {
 		if s := v.seen.Summarize(); v.json {
-			_ = s.JSON(os.Stderr) // nobody is left to be told
+			_ = s.JSON(proc.ConsoleWriter(os.Stderr)) // nobody is left to be told
 		} else {
 			s.Text(v.line)
 		}

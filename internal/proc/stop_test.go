@@ -1,7 +1,9 @@
 package proc
 
 import (
+	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -64,4 +66,31 @@ func TestGroupOrphaned(t *testing.T) {
 		_, line := shell(t, c.script)
 		require.Equal(t, c.want, line(), c.name)
 	}
+}
+
+// A process that catches SIGTSTP stops as one that does not, and catches it again afterwards.
+// Where nobody could continue it, it does not stop.
+func TestSuspend(t *testing.T) {
+	if os.Getenv("SUSPENDED") != "" {
+		caught := make(chan os.Signal, 1)
+		signal.Notify(caught, syscall.SIGTSTP)
+		fmt.Println(os.Getpid(), Suspend())
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTSTP)
+		fmt.Println(<-caught)
+		os.Exit(0)
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	program := "env SUSPENDED=1 " + self + " -test.run=^TestSuspend$"
+	_, line := shell(t, "exec bash -c 'set -m; "+program+" & echo $!; kill -STOP $$'")
+	pid, err := strconv.Atoi(line())
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return state(pid) == 'T' }, patience, time.Millisecond)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
+	require.Equal(t, fmt.Sprint(pid, " true"), line())
+	require.Equal(t, "stopped", line())
+
+	_, line = shell(t, "setsid -w "+program+"; exit")
+	require.Contains(t, line(), " false")
+	require.Equal(t, "stopped", line())
 }

@@ -115,12 +115,6 @@ func marked(entry string) (pids []string) {
 	return pids
 }
 
-// gone holds that nothing is left that has a variable in its environment. An agent that has said its last word is given a moment to end.
-func gone(t *testing.T, entry string) {
-	t.Helper()
-	eventually(t, 2*time.Second, "nothing is left", func() bool { return len(marked(entry)) == 0 })
-}
-
 // agents are the live processes of one role of this run's binary.
 func agents(role string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -172,27 +172,6 @@ func TestBackground(t *testing.T) {
 	term.expect("code=0")
 }
 
-// A job in the background that may not write to the terminal is stopped with all
-// its ranks, not only its root.
-func TestBackgroundOutput(t *testing.T) {
-	t.Parallel()
-	term := openTerminal(t, here)
-	term.line("stty tostop; %s -n 4 %s sh -c 'sleep 1; echo out; while :; do sleep 0.1; done' &", program, local)
-	require.True(t, within(patience, func() bool { all, stopped := term.ranks(); return all >= 4 && stopped == all }),
-		term.text())
-	term.line("jobs")
-	term.expect("Stopped")
-	term.line("fg")
-	for range 4 {
-		term.expect("out\r\n")
-	}
-	term.keys("\x03")
-	term.expect("SIGINT")
-	term.expect("ready> ")
-	term.line("echo code=$?")
-	term.expect("code=130")
-}
-
 // Ctrl-Z while the job is being launched takes effect when it is.
 func TestStoppedAtOnce(t *testing.T) {
 	t.Parallel()

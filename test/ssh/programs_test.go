@@ -16,20 +16,23 @@ import (
 )
 
 // Programs that others have built, between two nodes: those that mpiexec.hydra
-// ends ten times of ten there. It does not end one run of 120 (docs/mpi-programs.md),
-// so a run that hangs is given a second one.
+// ends ten times of ten there. Of 60 runs of atomics it did not end one
+// (docs/mpi-programs.md), so that program alone is given a second run if it hangs.
 func TestProgramsOverNodes(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 2})
 	const coarrays = "/usr/lib/x86_64-linux-gnu/open-coarrays/mpich/bin/OpenCoarrays-2.10.1-tests/"
-	for _, p := range []struct{ argv, says string }{
-		{"NPmpich2 -l 1 -u 8195 -n 200 -o /dev/null", "8195 bytes    200 times"},
-		{coarrays + "co_sum_test", "Test passed"},
-		{coarrays + "atomics", "Test passed"},
+	for _, p := range []struct {
+		argv, says string
+		again      bool
+	}{
+		{"NPmpich2 -l 1 -u 8195 -n 200 -o /dev/null", "8195 bytes    200 times", false},
+		{coarrays + "co_sum_test", "Test passed", false},
+		{coarrays + "atomics", "Test passed", true},
 	} {
-		args := append([]string{"--hosts", "node[0001-0002]", "--timeout", "30", "-x", overTCP, "--bind-to", "none"},
+		args := append([]string{"--hosts", "node[0001-0002]", "--timeout", "60", "-x", overTCP, "--bind-to", "none"},
 			strings.Fields(p.argv)...)
 		o := ibrun(t, c, args...)
-		if o.code == 124 {
+		if o.code == 124 && p.again {
 			t.Log(p.argv, "hung")
 			o = ibrun(t, c, args...)
 		}
