@@ -42,7 +42,10 @@ func TestRequestsAreWhole(t *testing.T) {
 		{2, "cmd=kvs-get;key=k;", Get{"k"}, "cmd=kvs-get-response;found=TRUE;value=V;rc=0;"},
 		{2, "cmd=kvs-fence;", Fence{}, "cmd=kvs-fence-response;rc=0;"},
 		{2, "cmd=info-putnodeattr;key=k;value=v;", NodePut{"k", "v"}, "cmd=info-putnodeattr-response;rc=0;"},
-		{2, "cmd=info-getnodeattr;key=k;wait=TRUE;", NodeGet{"k", true}, "cmd=info-getnodeattr-response;found=TRUE;value=V;rc=0;"},
+		{
+			2, "cmd=info-getnodeattr;key=k;wait=TRUE;", NodeGet{"k", true},
+			"cmd=info-getnodeattr-response;found=TRUE;value=V;rc=0;",
+		},
 		{
 			2, "cmd=ring;ring-count=2;ring-left=l;ring-right=r;", Ring{2, "l", "r"},
 			"cmd=ring-response;rc=0;ring-count=5;ring-left=L;ring-right=R;",
@@ -83,11 +86,13 @@ func TestRequestsAreWhole(t *testing.T) {
 			reply = append(reply, s.Bytes...)
 		}
 		require.Equal(t, wire(c.reply), string(reply), c.say)
-		asked[fmt.Sprint(c.version, " ", strings.FieldsFunc(c.say, func(r rune) bool { return strings.ContainsRune("= ;\n", r) })[1])] = true
+		words := strings.FieldsFunc(c.say, func(r rune) bool { return strings.ContainsRune("= ;\n", r) })
+		asked[fmt.Sprint(c.version, " ", words[1])] = true
 		requests = append(requests, c.asks)
 	}
 	for _, row := range grammar {
-		require.Equal(t, row.makes != nil, asked[fmt.Sprint(row.version, " ", row.name)], "PMI-%d's %s", row.version, row.name)
+		name := fmt.Sprint(row.version, " ", row.name)
+		require.Equal(t, row.makes != nil, asked[name], "PMI-%s", name)
 	}
 	require.Empty(t, fields.Zero(nil, requests...))
 	require.Equal(t, []string{"Answer.Refused"}, fields.Zero(nil, answer))

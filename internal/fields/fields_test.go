@@ -35,14 +35,17 @@ func TestZero(t *testing.T) {
 		whole{Number: 1, Parts: []part{{Name: "a"}}, Pair: [2]uint8{0, 1}},
 		whole{Of: &part{Flag: true}, hidden: part{Name: "b"}, Packed: "c"},
 	}
-	require.Equal(t, []string{"whole.Of.Name", "whole.Pair[0]", "whole.Parts[].Flag", "whole.hidden.Flag"}, Zero(view, samples...))
+	want := []string{"whole.Of.Name", "whole.Pair[0]", "whole.Parts[].Flag", "whole.hidden.Flag"}
+	require.Equal(t, want, Zero(view, samples...))
 	require.Equal(t, []string{"whole.Packed.Name"}, Zero(view, whole{
 		Number: 1, Parts: []part{{"a", true}}, Pair: [2]uint8{1, 1}, Of: &part{"b", true}, hidden: part{"c", true},
 	}))
 }
 
 func TestWithout(t *testing.T) {
-	full := whole{Number: 1, Parts: []part{{"a", true}, {"b", false}}, Pair: [2]uint8{3, 4}, Of: &part{"c", true}, hidden: part{"d", true}}
+	full := whole{
+		Number: 1, Parts: []part{{"a", true}, {"b", false}}, Pair: [2]uint8{3, 4}, Of: &part{"c", true}, hidden: part{"d", true},
+	}
 	var paths []string
 	for path, changed := range Without(full) {
 		paths = append(paths, path)
