@@ -229,17 +229,7 @@ func checkNames(name string, file *ast.File, fault func(string, ...any)) {
 
 // withC lists what the program of a package links that has C in it, through our own packages.
 func withC(files []source, main string) (found []string) {
-	imports := map[string][]string{}
-	for _, f := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.text, parser.ImportsOnly)
-		if err != nil || strings.HasSuffix(f.path, "_test.go") {
-			continue
-		}
-		for _, spec := range parsed.Imports {
-			name, _ := strconv.Unquote(spec.Path.Value)
-			imports[path.Dir(f.path)] = append(imports[path.Dir(f.path)], name)
-		}
-	}
+	imports := importsOf(files)
 	seen := map[string]bool{}
 	var visit func(dir, by string)
 	visit = func(dir, by string) {

@@ -367,8 +367,15 @@ func (t *Table) Tally() job.Tally {
 	for _, f := range t.fars {
 		tally.Sum[job.CountRetransmits] += f.peer.Counts().Resent
 	}
-	if c, ok := t.fabric.(Counter); ok {
-		c.Count(&tally)
+	if f, ok := t.fabric.(fabric.Counter); ok {
+		c := f.Counted()
+		tally.Sum[job.CountDatagramPairs] += c.DatagramPairs
+		tally.Sum[job.CountStreamPairs] += c.StreamPairs
+		tally.Sum[job.CountSparePairs] += c.SparePairs
+		tally.Sum[job.CountCold] += c.ColdPairs
+		tally.Sum[job.CountStrangers] += c.Strangers
+		tally.Sum[job.CountPinned] += c.Pinned
+		tally.Sum[job.CountOpening] += uint64(c.Opening.Microseconds())
 	}
 	return tally
 }
