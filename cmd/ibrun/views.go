@@ -8,6 +8,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/timing"
+	launchviews "ibrun/bootstrap/timing/views"
 	"ibrun/internal/owned"
 	"ibrun/job"
 )
@@ -104,13 +105,13 @@ func (v *views) write() {
 			v.line("%s could not be written: %v", of.name, cause(err))
 		}
 	}
-	fill(v.trace, v.seen.Trace)
+	fill(v.trace, func(w io.Writer) error { return launchviews.Trace(v.seen, w) })
 	fill(v.page, func(w io.Writer) error {
-		text := v.seen.Page
+		text := launchviews.Page
 		if strings.HasSuffix(v.page.name, ".svg") {
-			text = v.seen.Picture
+			text = launchviews.Picture
 		}
-		_, err := io.WriteString(w, text())
+		_, err := io.WriteString(w, text(v.seen))
 		return err
 	})
 }
