@@ -25,7 +25,7 @@ func allSamples() []Message {
 	full.Transport.SL, full.Transport.PKey, full.Transport.GID, full.Transport.Spin = 3, 0x8001, 4, true
 	ordered := full
 	ordered.Size, ordered.Nodes, ordered.Programs = 5, 3, []job.Program{{Count: 5, Argv: []string{"a"}}}
-	ordered.Layout = job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]uint32{1, 2, 0, 0, 1})
+	ordered.Layout = job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]job.NodeIndex{1, 2, 0, 0, 1})
 	run := job.Run{Prefix: "n", Suffix: "-ib", Width: 2, Lo: 7, Count: 1, User: "u", HCA: "mlx5_0:2", Slots: 8, Ranks: 2}
 	one := job.Run{Prefix: "m", Suffix: "-ib", Width: 2, Lo: 7, Count: 1, User: "v", HCA: "mlx5_1:1", Slots: 9, Ranks: 1}
 	two := job.NewNodes(0, []job.Run{run})
@@ -97,7 +97,7 @@ func view(v any) any {
 	switch v := v.(type) {
 	case job.Nodes:
 		return struct {
-			Base uint32
+			Base job.Slot
 			Runs []job.Run
 		}{v.Base(), v.Runs()}
 	case job.Layout:
@@ -116,7 +116,9 @@ func view(v any) any {
 		return elements(v)
 	case Timings:
 		return elements(v)
-	case SeatList:
+	case NodeSpans:
+		return elements(v)
+	case SlotSpans:
 		return elements(v)
 	case Commands:
 		return elements(v)

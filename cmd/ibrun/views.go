@@ -81,7 +81,7 @@ func newViews(r *request, p *plan, root string, line func(string, ...any)) (v *v
 }
 
 // show shows a launch, once, without holding up the caller.
-func (v *views) show(times []job.NodeTimes, missing uint32, spares map[uint32]string) {
+func (v *views) show(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) {
 	if v == nil || v.seen != nil {
 		return
 	}
@@ -129,9 +129,9 @@ func (v *views) finish(o core.Outcome) {
 	}
 }
 
-// timed gives the nodes of a launch their names. A spare that is up stands where
-// the node stood whose seat it has.
-func (p *plan) timed(root string, times []job.NodeTimes, missing uint32, spares map[uint32]string) *timing.Launch {
+// timed gives the nodes of a launch their names. A spare that is up stands in
+// the place of the node that it replaces.
+func (p *plan) timed(root string, times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) *timing.Launch {
 	l := &timing.Launch{
 		Root: root, Launcher: launcherName(p.job.Launch), Agents: p.nodes.Len(), Ranks: int(p.job.Size), Missing: int(missing),
 		Shape: p.shape, Source: p.source,

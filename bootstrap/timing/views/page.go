@@ -57,7 +57,7 @@ func Page(l *timing.Launch) string {
 // nodeTable has a row for each node, the last to come up first.
 func nodeTable(l *timing.Launch, put func(format string, args ...any)) {
 	nodes := make([]*timing.Node, len(l.Nodes))
-	host := map[uint32]string{0: l.Root}
+	host := map[job.NodeIndex]string{0: l.Root}
 	for i := range l.Nodes {
 		nodes[i] = &l.Nodes[i]
 		host[l.Nodes[i].Node+1] = l.Nodes[i].Host
