@@ -11,6 +11,7 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/ib"
 	"ibrun/fabric/udp"
+	"ibrun/internal/netiface"
 	"ibrun/internal/pseudo"
 	"ibrun/job"
 	"ibrun/lazy"
@@ -119,13 +120,13 @@ func (w *World) openEthernet(why string, to fabric.Sink) (fabric.Fabric, error) 
 	return udp.Open(udp.Config{Addr: at.Addr, MTU: at.MTU, Instead: why}, to)
 }
 
-func chooseEthernet(w wire.Welcome) (udp.Choice, error) {
-	links, err := udp.Links()
+func chooseEthernet(w wire.Welcome) (netiface.Choice, error) {
+	links, err := netiface.Links()
 	if err != nil {
-		return udp.Choice{}, err
+		return netiface.Choice{}, err
 	}
 	path, _ := netip.ParseAddr(w.Path) // none is the zero value
-	return udp.Choose(w.How.Iface, path, links)
+	return netiface.Choose(w.How.Iface, path, links)
 }
 
 // openSecondary opens an Ethernet address for peers whose node has no InfiniBand; nil:

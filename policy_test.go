@@ -32,6 +32,7 @@ var floors = map[string]int{
 	"job":                     2,
 	"bootstrap/wire":          3,
 	"bootstrap/timing":        3,
+	"bootstrap/timing/...":    4,
 	"bootstrap/core":          4,
 	"lazy/peer":               4,
 	"pmi":                     4,
@@ -59,7 +60,7 @@ const testFloor = 8
 
 // pure packages decide and do nothing: what they import and call can neither wait, read a clock nor
 // reach the machine.
-var pure = []string{"bootstrap/tree", "bootstrap/timing", "job", "bootstrap/wire", "bootstrap/core",
+var pure = []string{"bootstrap/tree", "bootstrap/timing", "bootstrap/timing/views", "job", "bootstrap/wire", "bootstrap/core",
 	"bootstrap/pmiserver", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor"}
 
 var (
@@ -236,17 +237,7 @@ func checkNames(name string, file *ast.File, fault func(string, ...any)) {
 
 // withC lists what the program of a package links that has C in it, through our own packages.
 func withC(files []source, main string) (found []string) {
-	imports := map[string][]string{}
-	for _, f := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.text, parser.ImportsOnly)
-		if err != nil || strings.HasSuffix(f.path, "_test.go") {
-			continue
-		}
-		for _, spec := range parsed.Imports {
-			name, _ := strconv.Unquote(spec.Path.Value)
-			imports[path.Dir(f.path)] = append(imports[path.Dir(f.path)], name)
-		}
-	}
+	imports := importsOf(files)
 	seen := map[string]bool{}
 	var visit func(dir, by string)
 	visit = func(dir, by string) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 )
 
 // What a fabric's methods fail with.
@@ -73,6 +74,23 @@ type TryWriter interface {
 	Stream
 	// TryWrite takes as much of b as it can at once, which may be nothing.
 	TryWrite(b []byte) (int, error)
+}
+
+// Counter is a Fabric over a device, which counts what it has used of it.
+type Counter interface {
+	Fabric
+	Counted() Counts
+}
+
+// Counts are what an endpoint has used of its device so far.
+type Counts struct {
+	DatagramPairs uint64 // queue pairs for datagrams
+	StreamPairs   uint64 // queue pairs that streams were made of
+	SparePairs    uint64 // queue pairs made for streams that none has used
+	ColdPairs     uint64 // of StreamPairs, made when they were needed already
+	Strangers     uint64 // datagrams of others, dropped
+	Pinned        uint64 // bytes of memory registered now
+	Opening       time.Duration
 }
 
 // Watcher is a Sink that hears when its endpoint will never work again: nothing

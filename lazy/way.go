@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"ibrun/fabric"
-	"ibrun/job"
 )
 
 // way is how a table comes to its fabric: once, and perhaps late.
@@ -15,9 +14,6 @@ type way struct {
 	opened atomic.Pointer[fabric.Tuple]
 	err    error
 }
-
-// Counter is a fabric with counts of its own for --stats.
-type Counter interface{ Count(*job.Tally) }
 
 // Bounded is a fabric whose device has room for so many streams of one node.
 type Bounded interface{ MostStreams() int }

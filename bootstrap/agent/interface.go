@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"ibrun/fabric/udp"
+	"ibrun/internal/netiface"
 	"ibrun/job"
 )
 
@@ -16,12 +16,12 @@ func interfaces(j *job.Job, path string) []string {
 	if j.Nodes < 2 {
 		return nil
 	}
-	links, err := udp.Links()
+	links, err := netiface.Links()
 	if err != nil {
 		return nil // a rank that needs one says so
 	}
 	at, _ := netip.ParseAddr(path) // none is the zero value
-	first, err := udp.Choose(j.Transport.Iface, at, links)
+	first, err := netiface.Choose(j.Transport.Iface, at, links)
 	if err != nil || first.Local {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package timing
+package timing_test
 
 import (
 	"testing"
@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/timing"
+	"ibrun/bootstrap/timing/timingtest"
 	"ibrun/bootstrap/tree"
 	"ibrun/job"
 )
@@ -14,7 +16,7 @@ import (
 func TestFitFindsWhatALaunchWasMadeWith(t *testing.T) {
 	for _, shape := range []string{"flat:7ms,172ms", "kary:3:7ms,172ms", "two-level:3ms,90ms", "binomial:20ms,30ms", "greedy:13ms,485ms", "flat:7ms,172ms,16", "greedy:1ms,300ms,4", "greedy:30ms,300ms,16"} {
 		for _, n := range []int{2, 15, 64, 511} {
-			l := made(n, shape)
+			l := timingtest.Made(n, shape)
 			fit, ok := l.Fit()
 			require.True(t, ok)
 			require.Equal(t, l.Shape.Cost.Window, fit.Window)
@@ -32,7 +34,7 @@ func TestFitFindsWhatALaunchWasMadeWith(t *testing.T) {
 
 // A fifth of the nodes ten times slower moves neither constant by a quarter.
 func TestFitIsRobust(t *testing.T) {
-	l := made(100, "flat:7ms,172ms")
+	l := timingtest.Made(100, "flat:7ms,172ms")
 	for i := range l.Nodes {
 		if i%5 == 2 {
 			l.Nodes[i].At[job.Launched] += 9 * 172 * time.Millisecond
@@ -45,7 +47,7 @@ func TestFitIsRobust(t *testing.T) {
 
 // Sessions that a parent begins at once come up one after the other, in any order.
 func TestFitOfSessionsThatShareTheirParent(t *testing.T) {
-	l := made(6, "flat:7ms,172ms")
+	l := timingtest.Made(6, "flat:7ms,172ms")
 	for i, turn := range []int{3, 5, 0, 4, 1, 2} {
 		l.Nodes[i].At[job.Started] = 0
 		l.Nodes[i].At[job.Launched] = time.Duration(turn)*12*time.Millisecond + 60*time.Millisecond
@@ -58,7 +60,7 @@ func TestFitOfSessionsThatShareTheirParent(t *testing.T) {
 // A machine that stands still for four seconds while sessions come up does not
 // have the next launch planned as a chain.
 func TestFitOfAMachineThatStoodStill(t *testing.T) {
-	l := made(16, "flat:1ms,100ms,16")
+	l := timingtest.Made(16, "flat:1ms,100ms,16")
 	for i := range l.Nodes {
 		l.Nodes[i].At[job.Started] = 0
 		l.Nodes[i].At[job.Launched] = 100*time.Millisecond + time.Duration(i)*time.Millisecond
@@ -87,28 +89,28 @@ func TestFitOfAMachineThatStoodStill(t *testing.T) {
 
 // A small window is no reason not to remember a launch.
 func TestFitCountsAllSessionsOfAParent(t *testing.T) {
-	fit, _ := made(40, "flat:1ms,100ms,4").Fit()
+	fit, _ := timingtest.Made(40, "flat:1ms,100ms,4").Fit()
 	require.Equal(t, 40, fit.Most)
 	require.Equal(t, 4, fit.Sessions)
 }
 
 func TestFitOfNothing(t *testing.T) {
-	l := made(3, "chain")
+	l := timingtest.Made(3, "chain")
 	for i := range l.Nodes {
 		l.Nodes[i].Local = true
 	}
 	_, ok := l.Fit()
 	require.False(t, ok)
-	_, ok = (&Launch{}).Fit()
+	_, ok = (&timing.Launch{}).Fit()
 	require.False(t, ok)
-	require.Empty(t, (&Launch{}).Replay(tree.DefaultCost))
+	require.Empty(t, (&timing.Launch{}).Replay(tree.DefaultCost))
 }
 
 func TestWindowIsWhatWasInFlight(t *testing.T) {
-	fit, _ := made(40, "flat:10ms,45ms").Fit()
+	fit, _ := timingtest.Made(40, "flat:10ms,45ms").Fit()
 	require.Equal(t, 5, fit.InFlight)
 	require.Equal(t, 40, fit.Most)
-	fit, _ = made(40, "kary:2:10ms,45ms").Fit()
+	fit, _ = timingtest.Made(40, "kary:2:10ms,45ms").Fit()
 	require.Equal(t, 2, fit.InFlight)
 	require.Equal(t, 2, fit.Most)
 }

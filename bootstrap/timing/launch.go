@@ -1,6 +1,5 @@
-// Package timing turns the times of a launch into what people look at: a
-// summary, a trace, a picture and a page; and into the costs that trees are
-// planned with. Values go in, text comes out: it reads no clock and no file.
+// Package timing turns the times of a launch into a summary, and into the costs that trees are planned
+// with. Values go in, values and lines come out: it reads no clock and no file. Package views draws.
 package timing
 
 import (
@@ -109,8 +108,8 @@ func (l *Launch) End() (end time.Duration) {
 
 // children are the indices in Nodes of what each parent has started, in the
 // order in which it began. The key is that of NodeTimes.Parent.
-func (l *Launch) children() map[uint32][]int {
-	children := map[uint32][]int{}
+func (l *Launch) children() map[job.NodeIndex][]int {
+	children := map[job.NodeIndex][]int{}
 	for i := range l.Nodes {
 		if l.Nodes[i].At[job.Started] != job.Never {
 			children[l.Nodes[i].Parent] = append(children[l.Nodes[i].Parent], i)
@@ -124,8 +123,8 @@ func (l *Launch) children() map[uint32][]int {
 	return children
 }
 
-// ups are the times at which agents were up, in rising order.
-func (l *Launch) ups() (at []time.Duration) {
+// Ups are the times at which agents were up, in rising order.
+func (l *Launch) Ups() (at []time.Duration) {
 	for i := range l.Nodes {
 		if up := l.Nodes[i].Up(); up != job.Never {
 			at = append(at, up)
@@ -134,6 +133,3 @@ func (l *Launch) ups() (at []time.Duration) {
 	slices.Sort(at)
 	return at
 }
-
-// lastSeen is the last moment of a node that is known.
-func (n *Node) lastSeen() time.Duration { return max(0, slices.Max(n.At[:])) }

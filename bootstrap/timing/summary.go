@@ -67,18 +67,18 @@ func (l *Launch) Summarize() Summary {
 	last, agents := l.LastUp()
 	s := Summary{
 		Nodes: l.Agents, Up: agents, Ranks: l.Ranks, Missing: l.Missing, Launcher: l.Launcher, Tree: l.Shape.Name(),
-		LastUp: millis(last), End: millis(l.End()),
-		Predicted: &Model{SEQ: millis(l.Shape.Cost.SEQ), REM: millis(l.Shape.Cost.REM), Source: l.Source,
-			LastUp: millis(l.Shape.Makespan(l.Agents + 1)), Optimum: millis(l.Shape.Cost.Optimum(l.Agents + 1))},
+		LastUp: Millis(last), End: Millis(l.End()),
+		Predicted: &Model{SEQ: Millis(l.Shape.Cost.SEQ), REM: Millis(l.Shape.Cost.REM), Source: l.Source,
+			LastUp: Millis(l.Shape.Makespan(l.Agents + 1)), Optimum: Millis(l.Shape.Cost.Optimum(l.Agents + 1))},
 	}
 	if fit, ok := l.Fit(); ok {
-		s.Measured = &Model{SEQ: millis(fit.SEQ), REM: millis(fit.REM), Source: "this launch", Window: fit.InFlight, Sessions: fit.Sessions,
-			LastUp: millis(quantile(l.Replay(fit.Cost), 1)), Optimum: millis(fit.Optimum(l.Agents + 1))}
+		s.Measured = &Model{SEQ: Millis(fit.SEQ), REM: Millis(fit.REM), Source: "this launch", Window: fit.InFlight, Sessions: fit.Sessions,
+			LastUp: Millis(quantile(l.Replay(fit.Cost), 1)), Optimum: Millis(fit.Optimum(l.Agents + 1))}
 	}
 	var took [Phases][]phaseOf
 	for i := range l.Nodes {
 		n := &l.Nodes[i]
-		s.Error = max(s.Error, millis(n.Error))
+		s.Error = max(s.Error, Millis(n.Error))
 		for _, span := range n.Spans() {
 			took[span.Phase] = append(took[span.Phase], phaseOf{n.Host, span.To - span.From})
 		}
@@ -99,7 +99,7 @@ type phaseOf struct {
 
 func summarizePhase(p Phase, list []phaseOf) PhaseSummary {
 	slices.SortStableFunc(list, func(a, b phaseOf) int { return int(b.took - a.took) })
-	s := PhaseSummary{Phase: p.String(), Nodes: len(list), Max: millis(list[0].took)}
+	s := PhaseSummary{Phase: p.String(), Nodes: len(list), Max: Millis(list[0].took)}
 	var times []time.Duration
 	for i, of := range list {
 		times = append(times, of.took)
@@ -107,7 +107,7 @@ func summarizePhase(p Phase, list []phaseOf) PhaseSummary {
 			s.Slowest = append(s.Slowest, of.host)
 		}
 	}
-	s.P50, s.P99 = millis(quantile(times, 0.5)), millis(quantile(times, 0.99))
+	s.P50, s.P99 = Millis(quantile(times, 0.5)), Millis(quantile(times, 0.99))
 	return s
 }
 
@@ -122,7 +122,7 @@ func (n *Node) session() time.Duration {
 // slowest are the nodes whose sessions took longest.
 func (l *Launch) slowest() (slow []SlowNode) {
 	var nodes []*Node
-	host := map[uint32]string{0: l.Root}
+	host := map[job.NodeIndex]string{0: l.Root}
 	for i := range l.Nodes {
 		n := &l.Nodes[i]
 		host[n.Node+1] = n.Host
@@ -138,7 +138,7 @@ func (l *Launch) slowest() (slow []SlowNode) {
 				longest = span
 			}
 		}
-		slow = append(slow, SlowNode{Host: n.Host, Parent: host[n.Parent], Session: millis(n.session()), Phase: longest.Phase.String(), CPU: millis(n.CPU)})
+		slow = append(slow, SlowNode{Host: n.Host, Parent: host[n.Parent], Session: Millis(n.session()), Phase: longest.Phase.String(), CPU: Millis(n.CPU)})
 	}
 	return slow
 }
@@ -149,28 +149,29 @@ func (s Summary) JSON(w io.Writer) error { return plain.WriteJSON(w, s) }
 // Text prints the summary for the user, a few lines.
 func (s Summary) Text(line func(format string, args ...any)) {
 	line("timing: %d of %d agents up after %s, all settled after %s (%d ranks, tree %s, over %s; clocks agree to %s)",
-		s.Up, s.Nodes, ms(s.LastUp), ms(s.End), s.Ranks, s.Tree, s.Launcher, ms(s.Error))
+		s.Up, s.Nodes, MillisText(s.LastUp), MillisText(s.End), s.Ranks, s.Tree, s.Launcher, MillisText(s.Error))
 	p := s.Predicted
-	line("timing: predicted %s from SEQ %s, REM %s (%s); the best tree %s", ms(p.LastUp), ms(p.SEQ), ms(p.REM), p.Source, ms(p.Optimum))
+	line("timing: predicted %s from SEQ %s, REM %s (%s); the best tree %s", MillisText(p.LastUp), MillisText(p.SEQ), MillisText(p.REM), p.Source, MillisText(p.Optimum))
 	if m := s.Measured; m != nil {
-		line("timing: measured SEQ %s, REM %s, up to %d at a time, by %d sessions; with these the model says %s for this tree, %s for the best", ms(m.SEQ), ms(m.REM), m.Window, m.Sessions, ms(m.LastUp), ms(m.Optimum))
+		line("timing: measured SEQ %s, REM %s, up to %d at a time, by %d sessions; with these the model says %s for this tree, %s for the best", MillisText(m.SEQ), MillisText(m.REM), m.Window, m.Sessions, MillisText(m.LastUp), MillisText(m.Optimum))
 	}
 	line("timing: %-12s %9s %9s %9s  %s", "phase", "p50", "p99", "max", "slowest")
 	for _, p := range s.Phases {
-		line("timing: %-12s %9s %9s %9s  %s", p.Phase, ms(p.P50), ms(p.P99), ms(p.Max), strings.Join(p.Slowest, ", "))
+		line("timing: %-12s %9s %9s %9s  %s", p.Phase, MillisText(p.P50), MillisText(p.P99), MillisText(p.Max), strings.Join(p.Slowest, ", "))
 	}
 	for _, n := range s.Slowest {
-		line("timing: slowest session: %s from %s, %s, longest in %s", n.Host, n.Parent, ms(n.Session), n.Phase)
+		line("timing: slowest session: %s from %s, %s, longest in %s", n.Host, n.Parent, MillisText(n.Session), n.Phase)
 	}
 	if s.Missing > 0 {
 		line("timing: %d nodes are not shown: too many for one frame", s.Missing)
 	}
 }
 
-func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// Millis is a time in milliseconds.
+func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// ms is a number of milliseconds for the user.
-func ms(v float64) string {
+// MillisText is a number of milliseconds for the user.
+func MillisText(v float64) string {
 	switch {
 	case v >= 10000:
 		return fmt.Sprintf("%.1f s", v/1000)
@@ -184,5 +185,5 @@ func ms(v float64) string {
 
 // CostText is how costs are shown to the user.
 func CostText(c tree.Cost) string {
-	return fmt.Sprintf("SEQ %s, REM %s", ms(millis(c.SEQ)), ms(millis(c.REM)))
+	return fmt.Sprintf("SEQ %s, REM %s", MillisText(Millis(c.SEQ)), MillisText(Millis(c.REM)))
 }

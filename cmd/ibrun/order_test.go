@@ -19,7 +19,7 @@ func ranksByNode(p *plan) string {
 		n := p.nodes.At(i)
 		var ranks []string
 		for k := range n.Ranks {
-			ranks = append(ranks, fmt.Sprint(p.job.Layout.Rank(n.First+k)))
+			ranks = append(ranks, fmt.Sprint(p.job.Layout.Rank(n.First+job.Slot(k))))
 		}
 		nodes = append(nodes, n.Host+"="+strings.Join(ranks, ","))
 	}

@@ -71,7 +71,7 @@ func TestRankFile(t *testing.T) {
 	require.Equal(t, "a=0 b=1", ranksByNode(p))
 	require.Equal(t, "a", p.job.FirstHost)
 	p = mustPlan(t, "-rf", file, "-n", "1", "true", ":", "-n", "2", "A=1", "true")
-	require.Equal(t, uint32(1), p.job.Programs[1].First)
+	require.Equal(t, job.Rank(1), p.job.Programs[1].First)
 	write("rank 0=+n1 slot=2\nrank 1=+n0 slot=2\n")
 	require.Equal(t, "b=0 a=1", ranksByNode(mustPlan(t, "-rf", file, "-H", "a,b", "true")))
 	for line, why := range map[string]string{
@@ -119,7 +119,7 @@ func TestMultiProg(t *testing.T) {
 	}
 	var got []part
 	for _, prog := range p.job.Programs {
-		got = append(got, part{prog.First, prog.Count, prog.App, prog.Offset, prog.Expand, strings.Join(prog.Argv, "|")})
+		got = append(got, part{uint32(prog.First), prog.Count, prog.App, prog.Offset, prog.Expand, strings.Join(prog.Argv, "|")})
 	}
 	require.Equal(t, []part{
 		{0, 1, 0, 0, true, "true|a  %%t|%t-%o|50%%"},
@@ -164,7 +164,7 @@ func FuzzMultiProg(f *testing.F) {
 		}
 		next := uint32(0)
 		for _, p := range programs {
-			require.Equal(t, next, p.First)
+			require.Equal(t, job.Rank(next), p.First)
 			require.NotEmpty(t, p.Argv)
 			next += p.Count
 		}
@@ -200,7 +200,7 @@ func TestOutputFilename(t *testing.T) {
 
 func TestPrependPattern(t *testing.T) {
 	p := mustPlan(t, "-n", "4", "-H", "a:2,b:2", "-m", "cyclic", "-prepend-pattern", "x", "true")
-	host := func(node uint32, planned string) string {
+	host := func(node job.NodeIndex, planned string) string {
 		if node == 1 {
 			return "spare"
 		}

@@ -135,7 +135,7 @@ func TestSeveralPrograms(t *testing.T) {
 	p := mustPlan(t, "-n", "2", "-H", "a:3,b:3", "A=1", "true", "x", ":", "-n", "4", "B=2", "false")
 	require.Equal(t, uint32(6), p.job.Size)
 	require.Len(t, p.job.Programs, 2)
-	require.Equal(t, uint32(2), p.job.Programs[1].First)
+	require.Equal(t, job.Rank(2), p.job.Programs[1].First)
 	require.Equal(t, uint32(4), p.job.Programs[1].Count)
 	require.Contains(t, p.job.Programs[0].Env, "A=1")
 	require.NotContains(t, p.job.Programs[1].Env, "A=1")
@@ -245,13 +245,13 @@ func TestDealtToNodes(t *testing.T) {
 	} {
 		p := mustPlan(t, append(strings.Fields(line), "true")...)
 		var ranks []uint32
-		for seat := range p.job.Size {
-			ranks = append(ranks, p.job.Layout.Rank(seat))
+		for slot := range job.Slot(p.job.Size) {
+			ranks = append(ranks, uint32(p.job.Layout.Rank(slot)))
 		}
 		require.Equal(t, want, ranks, line)
 	}
 	require.Equal(t, uint32(3), mustPlan(t, "-n", "6", "-H", "a:4,b:4", "--map-by", "package:SPAN", "true").nodes.At(1).Ranks)
-	require.Equal(t, job.Stdin{Mode: job.StdinOne, Rank: 2}, mustPlan(t, "-n", "4", "-H", "a:2,b:2", "-m", "cyclic", "--stdin", "1", "true").job.Stdin, "its seat")
+	require.Equal(t, job.Stdin{Mode: job.StdinOne, Rank: 2}, mustPlan(t, "-n", "4", "-H", "a:2,b:2", "-m", "cyclic", "--stdin", "1", "true").job.Stdin, "its slot")
 }
 
 func TestTimes(t *testing.T) {

@@ -177,18 +177,18 @@ func (r *request) reader(l job.Layout) (job.Stdin, error) {
 	if size := l.Ranks(); n >= uint64(size) {
 		return job.Stdin{}, usagef("--stdin %s: the job has ranks 0 to %d", r.stdin, size-1)
 	}
-	return job.Stdin{Mode: job.StdinOne, Rank: l.Seat(uint32(n))}, nil
+	return job.Stdin{Mode: job.StdinOne, Rank: l.Slot(job.Rank(n))}, nil
 }
 
 // programs checks the programs, and divides the ranks among them.
 func (p *plan) programs(r *request, at surroundings) error {
-	first, size := uint32(0), 0
+	first, size := job.Rank(0), 0
 	for i, s := range r.segments {
 		some := []job.Program{{First: first, Count: uint32(s.ranks), App: uint32(i), Argv: s.argv}}
 		if len(r.segments) == 1 {
 			some[0].Count = p.job.Size
 		}
-		first += some[0].Count
+		first += job.Rank(some[0].Count)
 		if s.multi {
 			var err error
 			if some, err = multiProg(s.argv, p.job.Size); err != nil {

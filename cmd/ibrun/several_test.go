@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/job"
 )
 
 // Programs that name hosts of their own run there (mpirun, hydra); one list is everybody's.
@@ -31,7 +33,7 @@ func TestHostsOfEachProgram(t *testing.T) {
 		require.Equal(t, p.nodes.At(0).Host, p.job.FirstHost)
 		first := uint32(0)
 		for _, prog := range p.job.Programs {
-			require.Equal(t, first, prog.First)
+			require.Equal(t, job.Rank(first), prog.First)
 			first += prog.Count
 		}
 		require.Equal(t, p.job.Size, first)

@@ -85,7 +85,7 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	j.Spawner, j.Depth, j.Preput = j.ID, j.Depth+1, slices.Collect(from.Spawn.Preput.All())
 	for c := range from.Spawn.Commands.All() {
 		prog := job.Program{
-			First: j.Size, Count: c.Ranks, App: uint32(len(j.Programs)),
+			First: job.Rank(j.Size), Count: c.Ranks, App: uint32(len(j.Programs)),
 			Argv: slices.Collect(c.Argv.All()), Env: asker.Env, Drop: asker.Drop, Dir: asker.Dir,
 		}
 		if c.Dir != "" {
@@ -117,9 +117,9 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	return p, p.fits()
 }
 
-// programOf is the program that a seat of a job runs.
-func programOf(j *job.Job, seat uint32) *job.Program {
-	n := j.Layout.Rank(seat)
+// programOf is the program that a slot of a job runs.
+func programOf(j *job.Job, slot job.Slot) *job.Program {
+	n := j.Layout.Rank(slot)
 	for i := range j.Programs {
 		if p := &j.Programs[i]; p.Has(n) {
 			return p

@@ -17,15 +17,15 @@ func (p *plan) style(label, timestamp bool, prefix string, say *reporter) agent.
 		s.Direct, s.Terminal = proc.InTurn(os.Stdout, proc.ConsoleWriter(os.Stdout)), p.layout.Rank(p.job.Stdin.Rank)
 	}
 	if prefix != "" {
-		s.Prefix = func(rank uint32) string { return p.prefix(prefix, rank, say.hostOf) }
+		s.Prefix = func(rank job.Rank) string { return p.prefix(prefix, rank, say.hostOf) }
 	}
 	return s
 }
 
 // prefix fills in hydra's pattern for the beginning of a line of a rank's: %r rank, %g the number
 // of spawners above the job, %p node, %h host, %t time in seconds.
-func (p *plan) prefix(pattern string, rank uint32, host func(node uint32, planned string) string) string {
-	node := p.layout.NodeOf(p.layout.Seat(rank))
+func (p *plan) prefix(pattern string, rank job.Rank, host func(node job.NodeIndex, planned string) string) string {
+	node := p.layout.NodeOf(p.layout.Slot(rank))
 	number := func(n uint64, width int) (string, bool) { return job.Padded(n, width), true }
 	text, _ := job.Expand(pattern, func(letter byte, width int) (string, bool) { // setPrefix has checked the letters
 		switch letter {
@@ -45,7 +45,7 @@ func (p *plan) prefix(pattern string, rank uint32, host func(node uint32, planne
 
 // hostOf is the host that serves a node: the planned one, or the spare that has taken its place.
 // It may be called from any goroutine.
-func (r *reporter) hostOf(node uint32, planned string) string {
+func (r *reporter) hostOf(node job.NodeIndex, planned string) string {
 	if taken := r.taken.Load(); taken != nil {
 		if host, ok := (*taken)[node]; ok {
 			return host

@@ -146,7 +146,7 @@ func (r *reporter) predicted(n job.Node, m wire.Placed) {
 	m.Host = n.Host
 	ranks := slices.Collect(m.Ranks.All())
 	for i := range ranks {
-		ranks[i].Rank = n.First + uint32(i)
+		ranks[i].Rank = n.First + job.Slot(i)
 	}
 	m.Ranks = wire.NewPlacements(ranks...)
 	r.placed(m)

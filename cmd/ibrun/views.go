@@ -8,6 +8,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/timing"
+	launchviews "ibrun/bootstrap/timing/views"
 	"ibrun/internal/owned"
 	"ibrun/internal/proc"
 	"ibrun/job"
@@ -81,7 +82,7 @@ func newViews(r *request, p *plan, root string, line func(string, ...any)) (v *v
 }
 
 // show shows a launch, once, without holding up the caller.
-func (v *views) show(times []job.NodeTimes, missing uint32, spares map[uint32]string) {
+func (v *views) show(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) {
 	if v == nil || v.seen != nil {
 		return
 	}
@@ -105,13 +106,13 @@ func (v *views) write() {
 			v.line("%s could not be written: %v", of.name, cause(err))
 		}
 	}
-	fill(v.trace, v.seen.Trace)
+	fill(v.trace, func(w io.Writer) error { return launchviews.Trace(v.seen, w) })
 	fill(v.page, func(w io.Writer) error {
-		text := v.seen.Page
+		text := launchviews.Page
 		if strings.HasSuffix(v.page.name, ".svg") {
-			text = v.seen.Picture
+			text = launchviews.Picture
 		}
-		_, err := io.WriteString(w, text())
+		_, err := io.WriteString(w, text(v.seen))
 		return err
 	})
 }
@@ -129,9 +130,9 @@ func (v *views) finish(o core.Outcome) {
 	}
 }
 
-// timed gives the nodes of a launch their names. A spare that is up stands where
-// the node stood whose seat it has.
-func (p *plan) timed(root string, times []job.NodeTimes, missing uint32, spares map[uint32]string) *timing.Launch {
+// timed gives the nodes of a launch their names. A spare that is up stands in
+// the place of the node that it replaces.
+func (p *plan) timed(root string, times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) *timing.Launch {
 	l := &timing.Launch{
 		Root: root, Launcher: launcherName(p.job.Launch), Agents: p.nodes.Len(), Ranks: int(p.job.Size), Missing: int(missing),
 		Shape: p.shape, Source: p.source,

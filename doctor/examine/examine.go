@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/doctor"
-	"ibrun/fabric/udp"
 	"ibrun/internal/limits"
+	"ibrun/internal/netiface"
 	"ibrun/topo"
 )
 
@@ -31,8 +31,8 @@ type Node struct {
 	Cache   string // XDG_CACHE_HOME
 	Libs    string // LD_LIBRARY_PATH
 	Limits  [limits.Count]limits.Limit
-	Links   []udp.Link
-	Route   func() (udp.Choice, error)                    // where data goes by
+	Links   []netiface.Link
+	Route   func() (netiface.Choice, error)               // where data goes by
 	Open    func(file string) error                       // whether a device may be used
 	Space   func(dir string) (size, free uint64, _ error) // of a folder's file system
 	Write   func(dir string) error                        // whether a file can be made in it

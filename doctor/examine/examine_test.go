@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/doctor"
-	"ibrun/fabric/udp"
 	"ibrun/internal/limits"
+	"ibrun/internal/netiface"
 	"ibrun/topo"
 	"ibrun/topo/topotest"
 )
@@ -58,7 +58,7 @@ func node(files fstest.MapFS) Node {
 	files["opt/lib/libibverbs.so.1"] = elf(62)
 	n := Node{
 		Files: files, Machine: "x86_64", UID: 1000, Host: "n1", Binary: "/home/u/.cache/ibrun/ibrun-1", Home: "/home/u",
-		Links: []udp.Link{
+		Links: []netiface.Link{
 			{Name: "lo", Up: true, Loopback: true, MTU: 65536,
 				Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}},
 			{Name: "eth0", Up: true, MTU: 1500, Addrs: []netip.Prefix{netip.MustParsePrefix("10.1.0.7/16")}},
@@ -87,7 +87,7 @@ func node(files fstest.MapFS) Node {
 		Over: func(l topo.Link) string { return map[string]string{"ib0": "mlx5_0"}[l.Name] },
 		Now:  func() int64 { return 1700000000000000000 },
 	}
-	n.Route = func() (udp.Choice, error) { return udp.Choose("", netip.Addr{}, n.Links) }
+	n.Route = func() (netiface.Choice, error) { return netiface.Choose("", netip.Addr{}, n.Links) }
 	n.Limits[unix.RLIMIT_MEMLOCK] = limits.Limit{Soft: 64 << 10, Hard: limits.Infinity}
 	n.Limits[unix.RLIMIT_NOFILE] = limits.Limit{Soft: 1024, Hard: 4096}
 	return n
@@ -147,7 +147,7 @@ func TestReport(t *testing.T) {
 func TestBareNode(t *testing.T) {
 	n := node(cluster.Files())
 	n.Files = topotest.Machine{}.Files()
-	n.Route = func() (udp.Choice, error) { return udp.Choice{}, errors.New("no network") }
+	n.Route = func() (netiface.Choice, error) { return netiface.Choice{}, errors.New("no network") }
 	n.Listed = func() ([]doctor.Listed, error) { return nil, unix.EPROTONOSUPPORT }
 	n.Links, n.Home = nil, ""
 	r := n.Report()

@@ -16,26 +16,26 @@ import (
 
 	"ibrun/bootstrap/remote"
 	"ibrun/doctor"
-	"ibrun/fabric/udp"
 	"ibrun/internal/build"
 	"ibrun/internal/limits"
+	"ibrun/internal/netiface"
 	"ibrun/topo"
 )
 
 // Here is the node that this process runs on. iface is what --iface says.
 func Here(iface string) Node {
 	host, _ := os.Hostname()
-	links, err := udp.Links()
+	links, err := netiface.Links()
 	return Node{
 		Files: os.DirFS("/"), Machine: build.Machine(), UID: os.Geteuid(), Host: host, Binary: build.Path(),
 		Home: os.Getenv("HOME"), Cache: os.Getenv("XDG_CACHE_HOME"), Libs: os.Getenv("LD_LIBRARY_PATH"),
 		Limits: limits.Original(), Links: links,
-		Route: func() (udp.Choice, error) {
+		Route: func() (netiface.Choice, error) {
 			if err != nil {
-				return udp.Choice{}, err
+				return netiface.Choice{}, err
 			}
 			path, _ := netip.ParseAddr(remote.LocalAddress()) // none is the zero value
-			return udp.Choose(iface, path, links)
+			return netiface.Choose(iface, path, links)
 		},
 		Open:   func(file string) error { return unix.Access(file, unix.R_OK|unix.W_OK) },
 		Space:  space,

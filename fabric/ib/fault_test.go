@@ -18,7 +18,6 @@ import (
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
 	"ibrun/fabric/fabrictest"
-	"ibrun/job"
 	"ibrun/test/fakeverbs"
 )
 
@@ -377,9 +376,8 @@ func TestMemory(t *testing.T) {
 	dialled(t, a, b, x)
 	ready := func() bool { return a.Counters().Made >= 1+spares }
 	require.Eventually(t, ready, patience, time.Millisecond)
-	var tally job.Tally
-	a.Count(&tally)
-	require.Equal(t, []uint64{1, 1, spares}, []uint64{tally.Sum[job.CountDatagramPairs], tally.Sum[job.CountStreamPairs], tally.Sum[job.CountSparePairs]})
+	c := a.Counted()
+	require.Equal(t, []uint64{1, 1, spares}, []uint64{c.DatagramPairs, c.StreamPairs, c.SparePairs})
 	shared := func() (n uint64) {
 		a.engine.mu.Lock()
 		defer a.engine.mu.Unlock()

@@ -13,7 +13,6 @@ import (
 
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
-	"ibrun/job"
 )
 
 // Config says where an endpoint is.
@@ -188,16 +187,13 @@ func (f *Fabric) Close() error {
 	return f.closed
 }
 
-// Count adds what a job's --stats says of InfiniBand.
-func (f *Fabric) Count(t *job.Tally) {
+// Counted is what a job's --stats says of InfiniBand.
+func (f *Fabric) Counted() fabric.Counts {
 	c := f.Counters()
-	t.Sum[job.CountDatagramPairs]++
-	t.Sum[job.CountStrangers] += c.Strangers
-	t.Sum[job.CountStreamPairs] += c.Dialled + c.Accepted
-	t.Sum[job.CountSparePairs] += c.Made - min(c.Made, c.Dialled+c.Accepted)
-	t.Sum[job.CountCold] += c.Cold
-	t.Sum[job.CountPinned] += c.Pinned
-	t.Sum[job.CountOpening] += uint64(c.Opening.Microseconds())
+	return fabric.Counts{
+		DatagramPairs: 1, StreamPairs: c.Dialled + c.Accepted, SparePairs: c.Made - min(c.Made, c.Dialled+c.Accepted),
+		ColdPairs: c.Cold, Strangers: c.Strangers, Pinned: c.Pinned, Opening: c.Opening,
+	}
 }
 
 // MostStreams is how many streams the device has queue pairs for, those of

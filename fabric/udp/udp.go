@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
+	"ibrun/internal/netiface"
 )
 
 // Config says where an endpoint is.
@@ -77,9 +78,9 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 		return nil, fmt.Errorf("udp: %v is no address that others can send to", cfg.Addr)
 	}
 	if cfg.MTU == 0 {
-		mtu, err := linkMTU(cfg.Addr)
+		mtu, err := netiface.MTU(cfg.Addr)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("udp: %w", err)
 		}
 		cfg.MTU = mtu
 	}

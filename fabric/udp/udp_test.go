@@ -13,6 +13,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/fabric/fabrictest"
+	"ibrun/internal/netiface"
 	"ibrun/internal/skip"
 )
 
@@ -30,7 +31,7 @@ func TestConformance(t *testing.T) {
 	for _, text := range []string{"127.0.0.1", "::1"} {
 		addr := netip.MustParseAddr(text)
 		t.Run(text, func(t *testing.T) {
-			if _, err := linkMTU(addr); err != nil {
+			if _, err := netiface.MTU(addr); err != nil {
 				skip.Because(t, "this machine has no "+text+": "+err.Error())
 			}
 			fabrictest.Run(t, func(t *testing.T, s fabric.Sink) fabric.Fabric {
@@ -72,7 +73,7 @@ func TestOpen(t *testing.T) {
 func TestNoFragments(t *testing.T) {
 	for _, text := range []string{"127.0.0.1", "::1"} {
 		addr := netip.MustParseAddr(text)
-		mtu, err := linkMTU(addr)
+		mtu, err := netiface.MTU(addr)
 		if err != nil || mtu > 65536 {
 			continue
 		}

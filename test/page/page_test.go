@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/timing"
+	"ibrun/bootstrap/timing/views"
 	"ibrun/bootstrap/tree"
 	"ibrun/job"
 )
@@ -24,10 +25,10 @@ func launch(n int) *timing.Launch {
 	l := &timing.Launch{Root: "front", Launcher: "ssh", Agents: n, Ranks: 16 * n, Shape: tree.Shape{Kind: tree.Kary,
 		K: 2, Cost: tree.DefaultCost}, Source: "built in"}
 	for i := range n {
-		t := job.NewNodeTimes(uint32(i))
+		t := job.NewNodeTimes(job.NodeIndex(i))
 		from := time.Duration(0)
 		if i > 0 {
-			t.Parent = uint32((i-1)/2) + 1
+			t.Parent = job.NodeIndex((i-1)/2) + 1
 			from = l.Nodes[t.Parent-1].At[job.Got] + time.Duration(i%2)*5*time.Millisecond
 		}
 		for m := range job.Moments {
@@ -58,7 +59,7 @@ return {
 func TestPageInABrowser(t *testing.T) {
 	b := open(t)
 	for _, n := range []int{4, 64, 1000} {
-		name := write(t, launch(n).Page())
+		name := write(t, views.Page(launch(n)))
 		asked, _ := b.outside(name)
 		require.Equal(t, []string{"file://" + name}, asked, "nothing but the page itself is asked for")
 		var s seen
@@ -81,13 +82,13 @@ func TestOnlyThePageCounts(t *testing.T) {
 	b := open(t)
 	noisy := write(t, `<script>setInterval(() => { new Image().src = 'nothing' + Math.random() }, 1)</script>`)
 	b.do(http.MethodPost, "/url", map[string]any{"url": "file://" + noisy}, nil)
-	name := write(t, launch(4).Page())
+	name := write(t, views.Page(launch(4)))
 	asked, others := b.outside(name)
 	require.Equal(t, []string{"file://" + name}, asked)
 	require.Positive(t, others, "the first tab was busy")
 
 	const outside = "http://192.0.2.1/picture.png" // RFC 5737: nobody has this address
-	name = write(t, launch(4).Page()+`<img src="`+outside+`">`)
+	name = write(t, views.Page(launch(4))+`<img src="`+outside+`">`)
 	asked, _ = b.outside(name)
 	require.Equal(t, []string{"file://" + name, outside}, asked)
 }
@@ -115,7 +116,7 @@ func loaded(page string) (all []string) {
 // What can be seen without a browser.
 func TestPageNamesNothingOutside(t *testing.T) {
 	for _, n := range []int{4, 64, 1000} {
-		page := launch(n).Page()
+		page := views.Page(launch(n))
 		require.Empty(t, loaded(page))
 		for _, at := range addresses.FindAllString(page, -1) {
 			require.Equal(t, "http://www.w3.org/2000/svg", at, "the name space of SVG only")

@@ -1,4 +1,4 @@
-package timing
+package views
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/timing"
 	"ibrun/bootstrap/tree"
 	"ibrun/job"
 )
@@ -27,21 +28,21 @@ func FuzzViews(f *testing.F) {
 			input = input[copy(b[:], input):]
 			return int64(binary.LittleEndian.Uint64(b[:]) >> (b[0] & 63))
 		}
-		l := &Launch{Root: "front", Launcher: "ssh", Agents: int(nodes), Shape: tree.Shape{Kind: tree.Flat, Cost: tree.DefaultCost}}
+		l := &timing.Launch{Root: "front", Launcher: "ssh", Agents: int(nodes), Shape: tree.Shape{Kind: tree.Flat, Cost: tree.DefaultCost}}
 		for i := range nodes {
-			n := job.NewNodeTimes(uint32(i))
-			n.Parent = uint32(number()) % uint32(i+1)
+			n := job.NewNodeTimes(job.NodeIndex(i))
+			n.Parent = job.NodeIndex(uint32(number()) % uint32(i+1))
 			for m := range n.At {
 				n.At[m] = min(time.Duration(number()), 1<<60) - 1
 			}
 			n.CPU, n.Error = time.Duration(number()), time.Duration(number())
-			l.Nodes = append(l.Nodes, Node{Host: strings.Repeat("h", int(uint64(number())%300)), NodeTimes: n})
+			l.Nodes = append(l.Nodes, timing.Node{Host: strings.Repeat("h", int(uint64(number())%300)), NodeTimes: n})
 		}
-		size := len(l.Page()) + len(l.Picture())
+		size := len(Page(l)) + len(Picture(l))
 		s := l.Summarize()
 		s.Text(func(string, ...any) {})
 		_ = s.JSON(io.Discard) // numbers that are none are refused
-		require.NoError(t, l.Trace(io.Discard))
+		require.NoError(t, Trace(l, io.Discard))
 		require.Less(t, size, 100<<10+int(nodes)*20<<10)
 	})
 }

@@ -1,25 +1,27 @@
-package timing
+// Package timingtest makes launches for tests of package timing and of what shows them.
+package timingtest
 
 import (
 	"fmt"
 	"time"
 
+	"ibrun/bootstrap/timing"
 	"ibrun/bootstrap/tree"
 	"ibrun/job"
 )
 
-// made is a launch that went exactly as the model says; each of its sessions
+// Made is a launch that went exactly as the model says; each of its sessions
 // has all phases.
-func made(n int, shape string) *Launch {
+func Made(n int, shape string) *timing.Launch {
 	s, err := tree.Parse(shape)
 	if err != nil {
 		panic(err)
 	}
-	l := &Launch{Root: "front", Launcher: "ssh", Agents: n, Ranks: 16 * n, Shape: s, Source: "built in"}
-	var grow func(parent uint32, level, below int, at time.Duration)
-	grow = func(parent uint32, level, below int, at time.Duration) {
+	l := &timing.Launch{Root: "front", Launcher: "ssh", Agents: n, Ranks: 16 * n, Shape: s, Source: "built in"}
+	var grow func(parent job.NodeIndex, level, below int, at time.Duration)
+	grow = func(parent job.NodeIndex, level, below int, at time.Duration) {
 		for turn, size := range s.Split(level, below) {
-			t := job.NewNodeTimes(uint32(len(l.Nodes)))
+			t := job.NewNodeTimes(job.NodeIndex(len(l.Nodes)))
 			t.Parent = parent
 			up := at + s.Cost.Start(turn) + s.Cost.REM
 			from := up - s.Cost.REM
@@ -29,7 +31,7 @@ func made(n int, shape string) *Launch {
 			t.At[job.Launched], t.At[job.Got], t.At[job.Spawning] = up, up, up
 			t.At[job.RanksUp] = up + 5*time.Millisecond
 			t.At[job.Settled], t.At[job.Heard] = up+9*time.Millisecond, up+9*time.Millisecond
-			l.Nodes = append(l.Nodes, Node{Host: fmt.Sprintf("node%04d", len(l.Nodes)+1), NodeTimes: t})
+			l.Nodes = append(l.Nodes, timing.Node{Host: fmt.Sprintf("node%04d", len(l.Nodes)+1), NodeTimes: t})
 			grow(t.Node+1, level+1, size, up)
 		}
 	}

@@ -1,11 +1,10 @@
-package timing
+package views
 
 import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -14,59 +13,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/timing"
+	"ibrun/bootstrap/timing/timingtest"
 	"ibrun/job"
 )
 
-func TestSpansAreCutWhereMomentsAreKnown(t *testing.T) {
-	n := &made(1, "flat:7ms,60ms").Nodes[0]
-	want := []Span{{Connect, 0, 20e6}, {Authenticate, 20e6, 30e6}, {Begin, 30e6, 40e6}, {Ship, 40e6, 50e6}, {Order, 50e6, 60e6}, {Spawn, 60e6, 65e6}, {Below, 65e6, 69e6}}
-	require.Equal(t, want, n.Spans())
-	for _, m := range []job.Moment{job.Connecting, job.Authenticating, job.Shipping} {
-		n.At[m] = job.Never
-	}
-	require.Equal(t, []Span{{Connect, 0, 30e6}, {Begin, 30e6, 50e6}}, n.Spans()[:2])
-	failed := job.NewNodeTimes(3)
-	failed.Mark(job.Started, 5)
-	require.Empty(t, (&Node{NodeTimes: failed}).Spans())
-}
-
-func TestSummary(t *testing.T) {
-	l := made(64, "kary:4:7ms,172ms")
-	l.Nodes[41].At[job.Authenticating] += 900 * time.Millisecond
-	l.Nodes[41].At[job.Beginning] += 900 * time.Millisecond
-	l.Nodes[41].At[job.Shipping], l.Nodes[41].At[job.Spoke] = job.Never, job.Never
-	l.Nodes[41].At[job.Launched] += 900 * time.Millisecond
-	l.Nodes[7].Error = 3 * time.Millisecond
-	s := l.Summarize()
-	require.Equal(t, 64, s.Up)
-	require.Equal(t, 3.0, s.Error)
-	require.Equal(t, s.Predicted.LastUp, s.LastUp, "it was made by the model")
-	require.Less(t, s.Predicted.Optimum, s.Predicted.LastUp)
-	require.Equal(t, "node0042", s.Slowest[0].Host)
-	require.Equal(t, 64, s.Phases[0].Nodes)
-	require.Equal(t, "node0042", s.Phases[0].Slowest[0])
-	require.InDelta(t, 57.3, s.Phases[0].P50, 0.1)
-	require.Greater(t, s.Phases[0].Max, 900.0)
-	var text []string
-	s.Text(func(format string, args ...any) { text = append(text, fmt.Sprintf(format, args...)) })
-	all := strings.Join(text, "\n")
-	require.Contains(t, all, "64 of 64 agents up after")
-	require.Contains(t, all, "slowest session: node0042 from")
-	require.Regexp(t, `predicted \S+ ms from SEQ 7.00 ms, REM 172 ms \(built in\)`, all)
-	require.Less(t, len(text), 20)
-	var b bytes.Buffer
-	require.NoError(t, s.JSON(&b))
-	require.Equal(t, 1, strings.Count(b.String(), "\n"))
-	var back Summary
-	require.NoError(t, json.Unmarshal(b.Bytes(), &back))
-	require.Equal(t, s, back)
-}
-
 func TestTraceIsJSONOfEverySpan(t *testing.T) {
-	l := made(64, "kary:4")
+	l := timingtest.Made(64, "kary:4")
 	l.Nodes[3].Host = "a\"b\\<\x01\n"
 	var b bytes.Buffer
-	require.NoError(t, l.Trace(&b))
+	require.NoError(t, Trace(l, &b))
 	var events []map[string]any
 	require.NoError(t, json.Unmarshal(b.Bytes(), &events))
 	spans, named := 0, map[float64]string{}
@@ -87,12 +43,12 @@ func TestTraceIsJSONOfEverySpan(t *testing.T) {
 			require.Fail(t, "kind of event", e["ph"])
 		}
 	}
-	require.Equal(t, 1+64*int(Phases), spans)
+	require.Equal(t, 1+64*int(timing.Phases), spans)
 	require.Len(t, named, 65)
 	require.Equal(t, "front", named[1])
 	require.Equal(t, l.Nodes[3].Host, named[5])
 	require.Equal(t, "node0064", named[65])
-	require.Error(t, l.Trace(full{}))
+	require.Error(t, Trace(l, full{}))
 }
 
 type full struct{}
@@ -122,14 +78,14 @@ func elements(t *testing.T, text string) map[string]int {
 
 func TestPictureHasABarForEverySpan(t *testing.T) {
 	for _, n := range []int{1, 4, 64, 1000} {
-		l := made(n, "kary:4")
-		found := elements(t, l.Picture())
+		l := timingtest.Made(n, "kary:4")
+		found := elements(t, Picture(l))
 		require.Equal(t, n, found["g.row"])
 		require.Equal(t, n, found["path.edge"])
-		for p := range Phases {
+		for p := range timing.Phases {
 			require.Equal(t, n, found["rect."+p.String()], "%v of %d nodes", p, n)
 		}
-		require.Equal(t, int(Phases), found["rect.key"])
+		require.Equal(t, int(timing.Phases), found["rect.key"])
 		require.Equal(t, 1, found["path.measured"])
 		require.Equal(t, 1, found["path.model"])
 		require.Equal(t, n+1, found["title"], "a hover for each row and the root's")
@@ -140,14 +96,14 @@ func TestPictureHasABarForEverySpan(t *testing.T) {
 			require.Less(t, found["text.host"], n/3, "names do not run into each other")
 		}
 	}
-	require.Less(t, len(made(64, "kary:4").Picture()), 200<<10)
+	require.Less(t, len(Picture(timingtest.Made(64, "kary:4"))), 200<<10)
 }
 
 // Nothing is fetched from anywhere, and a host's name stays a name.
 func TestPageIsSelfContained(t *testing.T) {
-	l := made(1200, "two-level")
+	l := timingtest.Made(1200, "two-level")
 	l.Nodes[5].Host = `<script>alert(1)</script>"&`
-	page := l.Page()
+	page := Page(l)
 	require.NotContains(t, page, "<script")
 	require.NotRegexp(t, regexp.MustCompile(`(?i)(src|href)="?(https?:|//|/)|@import|url\(`), page)
 	require.Equal(t, 1, strings.Count(page, "http://"), "the name space of SVG")
@@ -157,18 +113,18 @@ func TestPageIsSelfContained(t *testing.T) {
 }
 
 func TestPictureOfAFailedLaunch(t *testing.T) {
-	l := made(8, "flat")
+	l := timingtest.Made(8, "flat")
 	for m := job.Authenticating; m < job.Moments; m++ {
 		l.Nodes[2].At[m] = job.Never
 	}
 	l.Nodes[7].NodeTimes = job.NewNodeTimes(7)
-	found := elements(t, l.Picture())
+	found := elements(t, Picture(l))
 	require.Equal(t, 1, found["text.failed"])
 	require.Equal(t, 8, found["g.row"])
-	require.Contains(t, l.Page(), "never")
+	require.Contains(t, Page(l), "never")
 	s := l.Summarize()
 	require.Equal(t, 6, s.Up)
-	elements(t, (&Launch{Agents: 3}).Picture())
+	elements(t, Picture(&timing.Launch{Agents: 3}))
 }
 
 func TestTicksAreRound(t *testing.T) {

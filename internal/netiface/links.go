@@ -1,4 +1,7 @@
-package udp
+// Package netiface reads a node's network interfaces and chooses the address that data goes by. Ranks,
+// their agent and the doctor ask it, so that all come to the same answer. It opens no socket, and
+// does not know which addresses other nodes have.
+package netiface
 
 import (
 	"fmt"
@@ -57,8 +60,8 @@ func isBridge(name string) bool {
 	return false
 }
 
-// linkMTU is the MTU of the interface that has an address.
-func linkMTU(addr netip.Addr) (int, error) {
+// MTU is that of the interface that has an address, in bytes.
+func MTU(addr netip.Addr) (int, error) {
 	links, err := Links()
 	if err != nil {
 		return 0, err
@@ -70,5 +73,5 @@ func linkMTU(addr netip.Addr) (int, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("udp: no interface has the address %v", addr)
+	return 0, fmt.Errorf("no interface has the address %v", addr)
 }

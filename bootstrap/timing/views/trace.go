@@ -1,9 +1,11 @@
-package timing
+package views
 
 import (
 	"bufio"
 	"encoding/json"
 	"io"
+
+	"ibrun/bootstrap/timing"
 )
 
 // event is one entry of the Trace Event Format of Chrome, which Perfetto reads
@@ -21,7 +23,7 @@ type event struct {
 
 // Trace writes the launch as a trace: a process for each node, the root being
 // 1, and a thread for each phase. It is an array of events, one a line.
-func (l *Launch) Trace(w io.Writer) error {
+func Trace(l *timing.Launch, w io.Writer) error {
 	out := bufio.NewWriter(w)
 	before := "[\n"
 	var failed error

@@ -1,4 +1,4 @@
-package udp
+package netiface
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package timing
+package views
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ibrun/bootstrap/timing"
 	"ibrun/job"
 )
 
@@ -21,63 +22,66 @@ th.l,td.l{text-align:left}p{max-width:70em;color:#3e4c59}.chip{display:inline-bl
 
 // Page is a whole HTML document with the picture and the tables. It needs
 // nothing from anywhere: no script, no font, no network.
-func (l *Launch) Page() string {
+func Page(l *timing.Launch) string {
 	var b strings.Builder
 	put := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	s := l.Summarize()
 	put("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">")
-	put("<link rel=\"icon\" href=\"data:,\"><title>%s</title><style>%s</style></head><body>", html.EscapeString(l.title()), pageStyle)
-	b.WriteString(l.Picture())
+	put("<link rel=\"icon\" href=\"data:,\"><title>%s</title><style>%s</style></head><body>", html.EscapeString(title(l)), pageStyle)
+	b.WriteString(Picture(l))
 	put("<h2>Phases</h2>\n<table id=\"phases\"><tr><th class=\"l\">phase</th><th>nodes</th><th>p50</th><th>p99</th><th>max</th><th class=\"l\">slowest</th></tr>")
+	colour := map[string]string{}
+	for p := range timing.Phases {
+		colour[p.String()] = colours[p]
+	}
 	for _, p := range s.Phases {
-		colour := colours[slices.Index(phaseNames[:], p.Phase)]
 		put(`<tr><td class="l"><span class="chip" style="background:%s"></span>%s</td><td>%d</td><td>%s</td><td>%s</td><td>%s</td><td class="l">%s</td></tr>`,
-			colour, p.Phase, p.Nodes, ms(p.P50), ms(p.P99), ms(p.Max), html.EscapeString(strings.Join(p.Slowest, ", ")))
+			colour[p.Phase], p.Phase, p.Nodes, timing.MillisText(p.P50), timing.MillisText(p.P99), timing.MillisText(p.Max), html.EscapeString(strings.Join(p.Slowest, ", ")))
 	}
 	put("</table>\n<h2>Predicted and measured</h2>")
 	put("<table id=\"model\"><tr><th class=\"l\"></th><th>SEQ</th><th>REM</th><th>last agent up</th><th>best tree</th></tr>")
-	model := func(name string, m *Model) {
-		put(`<tr><td class="l">%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>`, html.EscapeString(name), ms(m.SEQ), ms(m.REM), ms(m.LastUp), ms(m.Optimum))
+	model := func(name string, m *timing.Model) {
+		put(`<tr><td class="l">%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>`, html.EscapeString(name), timing.MillisText(m.SEQ), timing.MillisText(m.REM), timing.MillisText(m.LastUp), timing.MillisText(m.Optimum))
 	}
 	model("planned with ("+s.Predicted.Source+")", s.Predicted)
 	if m := s.Measured; m != nil {
 		model(fmt.Sprintf("model with the costs of this launch (%d sessions, up to %d at a time)", m.Sessions, m.Window), m)
 	}
-	put(`<tr><td class="l">measured</td><td></td><td></td><td>%s</td><td></td></tr></table>`, ms(s.LastUp))
-	put("<p>SEQ: a parent's time between two starts. REM: from the start of a session until the agent behind it can start others. Times of a node are mapped into the root's clock; they may be off by %s at most.</p>", ms(s.Error))
-	l.nodeTable(put)
+	put(`<tr><td class="l">measured</td><td></td><td></td><td>%s</td><td></td></tr></table>`, timing.MillisText(s.LastUp))
+	put("<p>SEQ: a parent's time between two starts. REM: from the start of a session until the agent behind it can start others. Times of a node are mapped into the root's clock; they may be off by %s at most.</p>", timing.MillisText(s.Error))
+	nodeTable(l, put)
 	put("</body></html>")
 	return b.String()
 }
 
 // nodeTable has a row for each node, the last to come up first.
-func (l *Launch) nodeTable(put func(format string, args ...any)) {
-	nodes := make([]*Node, len(l.Nodes))
-	host := map[uint32]string{0: l.Root}
+func nodeTable(l *timing.Launch, put func(format string, args ...any)) {
+	nodes := make([]*timing.Node, len(l.Nodes))
+	host := map[job.NodeIndex]string{0: l.Root}
 	for i := range l.Nodes {
 		nodes[i] = &l.Nodes[i]
 		host[l.Nodes[i].Node+1] = l.Nodes[i].Host
 	}
-	slices.SortStableFunc(nodes, func(a, b *Node) int { return int(b.Up() - a.Up()) })
+	slices.SortStableFunc(nodes, func(a, b *timing.Node) int { return int(b.Up() - a.Up()) })
 	put("<h2>Nodes, the last to come up first</h2>\n<table id=\"nodes\"><tr><th class=\"l\">node</th><th class=\"l\">started by</th><th>begun at</th><th>up at</th>")
-	for _, name := range phaseNames {
-		put("<th>%s</th>", name)
+	for p := range timing.Phases {
+		put("<th>%s</th>", p)
 	}
 	put("</tr>")
 	for _, n := range nodes[:min(len(nodes), shownNodes)] {
-		var took [Phases]string
+		var took [timing.Phases]string
 		for _, s := range n.Spans() {
-			took[s.Phase] = ms(millis(s.To - s.From))
+			took[s.Phase] = timing.MillisText(timing.Millis(s.To - s.From))
 		}
 		at := func(m job.Moment) string {
 			if n.At[m] == job.Never {
 				return ""
 			}
-			return ms(millis(n.At[m]))
+			return timing.MillisText(timing.Millis(n.At[m]))
 		}
 		up := "never"
 		if n.Up() != job.Never {
-			up = ms(millis(n.Up()))
+			up = timing.MillisText(timing.Millis(n.Up()))
 		}
 		put(`<tr><td class="l">%s</td><td class="l">%s</td><td>%s</td><td>%s</td><td>%s</td></tr>`,
 			html.EscapeString(n.Host), html.EscapeString(host[n.Parent]), at(job.Started), up, strings.Join(took[:], "</td><td>"))

@@ -1,12 +1,16 @@
-package timing
+// Package views shows how a launch went: as a picture, as a page of HTML with its tables, and as a
+// trace for Chrome's viewer. It measures and judges nothing; package timing does.
+package views
 
 import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
+	"ibrun/bootstrap/timing"
 	"ibrun/job"
 )
 
@@ -25,10 +29,10 @@ const (
 )
 
 // colours of the phases: apart in hue and in lightness, on white.
-var colours = [Phases]string{"#4e79a7", "#f0a63c", "#9c7fc4", "#d9534f", "#7fb7c9", "#4f9d52", "#dfe8dc"}
+var colours = [timing.Phases]string{"#4e79a7", "#f0a63c", "#9c7fc4", "#d9534f", "#7fb7c9", "#4f9d52", "#dfe8dc"}
 
 // legend says what the phases are.
-var legend = [Phases]string{"connect", "authenticate", "start shell and agent", "ship ibrun", "send the job", "spawn ranks", "wait for nodes below"}
+var legend = [timing.Phases]string{"connect", "authenticate", "start shell and agent", "ship ibrun", "send the job", "spawn ranks", "wait for nodes below"}
 
 // pictureStyle has everything that SVG and page share.
 const pictureStyle = `text{font:12px system-ui,"Segoe UI","DejaVu Sans",sans-serif;fill:#1f2933}
@@ -63,20 +67,20 @@ func rowHeight(nodes int) float64 {
 
 // Picture draws the launch as an SVG: how many agents were up at what time, and
 // a bar for each node, below the node that it was started by.
-func (l *Launch) Picture() string {
+func Picture(l *timing.Launch) string {
 	row := rowHeight(len(l.Nodes))
 	top := float64(headHeight + curveHeight + gapHeight)
 	bottom := top + row*float64(len(l.Nodes)+1)
 	end := l.End()
 	if fit, ok := l.Fit(); ok {
-		end = max(end, quantile(l.Replay(fit.Cost), 1)) // the model may be slower
+		end = max(end, slices.Max(append(l.Replay(fit.Cost), 0))) // the model may be slower
 	}
 	c := &canvas{scale: scale{end: end, left: plotLeft, width: pictureWidth - plotLeft - plotRight}}
-	c.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %s" role="img" aria-label="%s">`, pictureWidth, px(bottom+34), html.EscapeString(l.title()))
+	c.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %s" role="img" aria-label="%s">`, pictureWidth, px(bottom+34), html.EscapeString(title(l)))
 	c.put("<style>%s</style>", pictureStyle)
 	c.put(`<rect width="100%%" height="100%%" fill="#fff"/>`)
-	c.text(16, 28, ` class="title"`, l.title())
-	c.text(16, 48, ` class="sub"`, l.subtitle())
+	c.text(16, 28, ` class="title"`, title(l))
+	c.text(16, 48, ` class="sub"`, subtitle(l))
 	c.curve(l, headHeight, headHeight+curveHeight)
 	c.legend(top - 22)
 	c.axis(top, bottom)
@@ -85,15 +89,15 @@ func (l *Launch) Picture() string {
 	return c.String()
 }
 
-func (l *Launch) title() string {
+func title(l *timing.Launch) string {
 	last, agents := l.LastUp()
-	return fmt.Sprintf("Launch of %d nodes: %d agents up after %s", l.Agents, agents, ms(millis(last)))
+	return fmt.Sprintf("Launch of %d nodes: %d agents up after %s", l.Agents, agents, timing.MillisText(timing.Millis(last)))
 }
 
-func (l *Launch) subtitle() string {
-	text := fmt.Sprintf("%d ranks, tree %s, over %s; everything settled after %s", l.Ranks, l.Shape.Name(), l.Launcher, ms(millis(l.End())))
+func subtitle(l *timing.Launch) string {
+	text := fmt.Sprintf("%d ranks, tree %s, over %s; everything settled after %s", l.Ranks, l.Shape.Name(), l.Launcher, timing.MillisText(timing.Millis(l.End())))
 	if fit, ok := l.Fit(); ok {
-		text += "; measured " + CostText(fit.Cost)
+		text += "; measured " + timing.CostText(fit.Cost)
 	}
 	return text
 }
@@ -110,7 +114,7 @@ func (c *canvas) axis(top, bottom float64) {
 
 // curve draws how many agents were up at what time, and what the model says
 // with the costs of this launch.
-func (c *canvas) curve(l *Launch, top, bottom float64) {
+func (c *canvas) curve(l *timing.Launch, top, bottom float64) {
 	most := float64(max(l.Agents, 1))
 	y := func(n int) float64 { return bottom - (bottom-top-8)*float64(n)/most }
 	for _, t := range c.ticks() {
@@ -123,7 +127,7 @@ func (c *canvas) curve(l *Launch, top, bottom float64) {
 	if fit, ok := l.Fit(); ok {
 		c.steps("model", l.Replay(fit.Cost), y)
 	}
-	c.steps("measured", l.ups(), y)
+	c.steps("measured", l.Ups(), y)
 	c.text(16, top+14, ` class="sub"`, "agents up")
 	c.put(`<line class="measured" x1="%s" x2="%s" y1="%s" y2="%s"/>`, px(c.left+14), px(c.left+40), px(top+10), px(top+10))
 	c.text(c.left+46, top+14, ` class="tick"`, "measured")
@@ -152,8 +156,8 @@ func (c *canvas) legend(y float64) {
 
 // rows draws the root's row and one for each node, and the lines from each
 // parent to what it has started.
-func (c *canvas) rows(l *Launch, top, row float64) {
-	at := map[uint32]float64{0: top}
+func (c *canvas) rows(l *timing.Launch, top, row float64) {
+	at := map[job.NodeIndex]float64{0: top}
 	for i := range l.Nodes {
 		at[l.Nodes[i].Node+1] = top + row*float64(i+1)
 	}
@@ -178,17 +182,17 @@ func (c *canvas) rows(l *Launch, top, row float64) {
 		n := &l.Nodes[i]
 		y := at[n.Node+1]
 		name(i+1, n.Host, y)
-		c.put(`<g class="row"><title>%s</title>`, html.EscapeString(n.hover()))
+		c.put(`<g class="row"><title>%s</title>`, html.EscapeString(hover(n)))
 		for _, s := range n.Spans() {
 			height := row * 0.76
-			if s.Phase == Below {
+			if s.Phase == timing.Below {
 				height = row * 0.4
 			}
 			c.put(`<rect class="%s" x="%s" y="%s" width="%s" height="%s" fill="%s"/>`, s.Phase, px(c.x(s.From)), px(y+(row-height)/2),
 				px(math.Max(0.5, c.x(s.To)-c.x(s.From))), px(height), colours[s.Phase])
 		}
 		if n.Up() == job.Never && n.At[job.Started] != job.Never {
-			c.text(c.x(n.lastSeen())+4, y+row/2+4, ` class="failed"`, "×")
+			c.text(c.x(lastSeen(n))+4, y+row/2+4, ` class="failed"`, "×")
 		}
 		c.put("</g>")
 	}
@@ -205,16 +209,19 @@ func shorten(host string) string {
 }
 
 // hover is what a node's row says under the pointer.
-func (n *Node) hover() string {
-	text := n.Host + " from " + ms(millis(n.At[job.Started]))
+func hover(n *timing.Node) string {
+	text := n.Host + " from " + timing.MillisText(timing.Millis(n.At[job.Started]))
 	if n.At[job.Started] == job.Never {
 		return n.Host + ": not begun"
 	}
 	for _, s := range n.Spans() {
-		text += fmt.Sprintf("\n%s: %s", legend[s.Phase], ms(millis(s.To-s.From)))
+		text += fmt.Sprintf("\n%s: %s", legend[s.Phase], timing.MillisText(timing.Millis(s.To-s.From)))
 	}
 	if n.Up() == job.Never {
 		text += "\nnever up"
 	}
 	return text
 }
+
+// lastSeen is the last moment of a node that is known.
+func lastSeen(n *timing.Node) time.Duration { return max(0, slices.Max(n.At[:])) }

@@ -1,4 +1,4 @@
-package udp
+package netiface
 
 import (
 	"net"
@@ -88,12 +88,12 @@ func TestLinks(t *testing.T) {
 		require.Equal(t, l.Name == "lo", l.Loopback)
 		require.False(t, l.Loopback && l.Virtual)
 		for _, p := range l.Addrs {
-			got, err := linkMTU(p.Addr())
+			got, err := MTU(p.Addr())
 			require.NoError(t, err)
 			require.Equal(t, l.MTU, got)
 		}
 	}
-	_, err = linkMTU(netip.MustParseAddr("203.0.113.9"))
+	_, err = MTU(netip.MustParseAddr("203.0.113.9"))
 	require.ErrorContains(t, err, "203.0.113.9")
 	for _, name := range []string{"docker0", "br-12ab", "virbr0", "veth7", "cni0"} {
 		require.True(t, containerName(name), name)
