@@ -16,7 +16,7 @@
 // connection made, when the first message needs it. Messages from one rank to another arrive once
 // and in order, or an error names the rank that they do not reach.
 //
-// # Collectives and the bulletin board
+// # Collectives and the key-value store
 //
 // Barrier, Broadcast, Gather, AllGather, Scatter and AllToAll, and the values that Put leaves for
 // Get, go through the tree of agents that launched the job. They open no connection between ranks

@@ -171,7 +171,7 @@ func ExampleCollectiveError() {
 	// Output: all ranks were there
 }
 
-// Rank 0 puts the address of its service on the bulletin board. Other ranks get it there, and wait
+// Rank 0 puts the address of its service on the key-value store. Other ranks get it there, and wait
 // until it is there.
 func ExampleWorld_Put() {
 	ctx := context.Background()

@@ -16,7 +16,7 @@ type config struct{ log *slog.Logger }
 // WithLogger lets the package log to l: which network the messages of this rank take and why, ranks
 // that have failed, and the loss of the agent. Without it the package logs nothing, and it never
 // writes to standard output or standard error by itself. The text and the attributes of records are
-// for people and may change.
+// for users and may change.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 // newConfig applies options to the defaults.

@@ -142,7 +142,7 @@ func number(b []byte) (n uint32) {
 	return n
 }
 
-// String shows the tuple as people write such addresses.
+// String shows the tuple as users write such addresses.
 func (t Tuple) String() string {
 	switch t.Kind {
 	case ETH4, ETH6:

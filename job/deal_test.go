@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dealByHand deals ranks one after the other, as people would.
+// dealByHand deals ranks one after the other.
 func dealByHand(counts []uint32, plane uint32) (slotOf []Slot) {
 	first, given := make([]uint32, len(counts)), make([]uint32, len(counts))
 	total := uint32(0)

@@ -28,16 +28,16 @@ type Job struct {
 	Limits    []Limit // resource limits of the user's shell
 	Output    Output
 	Stdin     Stdin
-	Launch    Launch
+	Launch    LaunchOptions
 	Layout    Layout
 	Transport Transport
 	Binding   Binding
 	MPI       MPI
-	PMIPort   bool   // PMI through a port of their node's loopback, instead of ranks' descriptors
-	FirstHost string // host of rank 0, for MASTER_ADDR
-	Spawner   string // id of the job whose rank has spawned this one; empty: a user has started it
-	Depth     uint32 // spawners up to the user
-	Preput    []Pair // what its key-value space begins with
+	PMIPort   bool       // PMI through a port of their node's loopback, instead of ranks' descriptors
+	FirstHost string     // host of rank 0, for MASTER_ADDR
+	Spawner   string     // id of the job whose rank has spawned this one; empty: a user has started it
+	Depth     uint32     // spawners up to the user
+	Preput    []KeyValue // what its key-value space begins with
 }
 
 // Verify says what of a job does not fit together.
@@ -58,8 +58,8 @@ func (j *Job) Verify() error {
 	return nil
 }
 
-// Pair is a key and a value.
-type Pair struct{ Key, Value string }
+// KeyValue is a key and a value.
+type KeyValue struct{ Key, Value string }
 
 // Transport says how ranks reach each other.
 type Transport struct {
@@ -135,8 +135,8 @@ type Stdin struct {
 	Rank Slot // for StdinOne
 }
 
-// Launch says how agents start their children.
-type Launch struct {
+// LaunchOptions says how agents start their children.
+type LaunchOptions struct {
 	Launcher     string        // "ssh", "rsh", "local"
 	Exec         []string      // command that replaces the launcher's own; called as Exec... host command
 	Args         []string      // extra arguments of the launcher, before the host
@@ -148,7 +148,7 @@ type Launch struct {
 	AgentPath    string        // path of an installed ibrun on the nodes; empty: find or ship
 	Verbose      bool
 	Timed        bool // agents tell how their part of the launch went
-	Late         bool // subtrees are handed out as agents come up; for a greedy Tree
+	LateBinding  bool // subtrees are handed out as agents come up; for a greedy Tree
 	StartBarrier bool // ranks wait until it is settled which nodes take part
 	KeepGoing    bool // a rank that fails does not end the job: the others are told
 }

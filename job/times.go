@@ -5,21 +5,21 @@ import "time"
 // Moment numbers what is timed of one node's launch.
 type Moment uint8
 
-// The moments, in the order in which they come. Those up to Launched and Heard
-// are the parent's to see, the others the node's own.
+// The moments, in the order in which they come. The parent records those up to
+// LaunchSent, and ReadyReceived; the node itself records the others.
 const (
-	Started        Moment = iota // the parent begins the session
+	SessionStarted Moment = iota // the parent begins the session
 	Connecting                   // to the node
 	Authenticating               // the connection stands; versions, keys and the user are next
 	Beginning                    // the remote shell is asked for, or the launcher's program runs
 	Shipping                     // the node has no binary, and gets it
-	Spoke                        // the agent's first line is here
-	Launched                     // Launch is sent
-	Got                          // Launch is there
-	Spawning                     // the node's ranks are being started
-	RanksUp                      // they run, or have failed
-	Settled                      // the whole subtree is; Ready is sent
-	Heard                        // Ready is here
+	AgentAnswered                // the agent's first line is here
+	LaunchSent                   // Launch is sent
+	LaunchReceived               // Launch is there
+	ForkStarted                  // the node's ranks are being started
+	RanksStarted                 // they run, or have failed
+	ReadySent                    // the whole subtree is; Ready is sent
+	ReadyReceived                // Ready is here
 	Moments
 )
 

@@ -42,7 +42,7 @@ func holdToken(t *Table, from uint32) *remotePeer {
 	return f
 }
 
-// What was said about a stream to an earlier incarnation of a rank, and had not left
+// What was said about a stream to an earlier epoch of a rank, and had not left
 // when it ended, reaches the next one. It is not about the stream that this one has:
 // messages of that would overtake datagrams.
 func TestControlsAreOfOneStream(t *testing.T) {

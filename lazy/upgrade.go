@@ -175,7 +175,7 @@ func (f *remotePeer) move() *stream {
 }
 
 // say sends a control about the pair's stream, which its token names: what was
-// said to an earlier incarnation of the peer and had not left may still reach the
+// said to an earlier epoch of the peer and had not left may still reach the
 // next one, and is not about the stream that it has.
 func (f *remotePeer) say(control byte) {
 	f.t.step(f, peer.Event{Kind: peer.Control, Msg: append([]byte{control}, f.upgrade.token[:]...)})

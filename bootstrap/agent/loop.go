@@ -48,7 +48,7 @@ type loop struct {
 	cores    cores
 	ranks    *spawn.Set
 	server   *pmiserver.Server // of ranks
-	heard    []core.Event      // that the core has not taken yet; empty between events
+	pending  []core.Event      // that the core has not taken yet; empty between events
 	warn     func(string)
 	timed    bool           // the launch
 	path     string         // address that this node was reached by; or empty
@@ -93,9 +93,9 @@ func (l *loop) run() {
 		case <-l.timer.C:
 			l.hear(core.Tick{})
 		}
-		for len(l.heard) > 0 {
-			ev := l.heard[0]
-			l.heard = l.heard[1:]
+		for len(l.pending) > 0 {
+			ev := l.pending[0]
+			l.pending = l.pending[1:]
 			for _, e := range l.core.Step(time.Since(l.began), ev) {
 				if l.perform(e) {
 					return
@@ -109,7 +109,7 @@ func (l *loop) run() {
 // before it.
 func (l *loop) hear(ev core.Event) {
 	if ev != nil {
-		l.heard = append(l.heard, ev)
+		l.pending = append(l.pending, ev)
 	}
 }
 
@@ -128,19 +128,19 @@ func (l *loop) translate(got any) {
 		l.hear(got)
 	case core.Event:
 		l.hear(got)
-	case spawn.Spawned:
+	case spawn.ForkDone:
 		proc.ForgetText() // what starting ranks needed, as with the agent's own start
 		l.hear(l.spawnEvent(got))
-	case spawn.Spoke:
-		l.obeyPMI(l.server.Spoke(got.Rank, got.Words))
-	case spawn.Called:
-		l.obeyPMI(l.server.Called(got.Call, got.Words))
-	case spawn.Hung:
-		l.server.Hung(got.Call)
+	case spawn.PMIBytes:
+		l.obeyPMI(l.server.Receive(got.Rank, got.Words))
+	case spawn.CallBytes:
+		l.obeyPMI(l.server.ReceiveCall(got.Call, got.Words))
+	case spawn.CallClosed:
+		l.server.CallClosed(got.Call)
 	case spawn.Exited:
 		awaited := l.server.Awaits(got.Rank)
 		l.obeyPMI(l.server.Exited(got.Rank, got.Status.OK()))
-		l.hear(core.RankExited{Rank: got.Rank, Status: got.Status, Told: got.Told, Awaited: awaited, Cause: got.Cause})
+		l.hear(core.RankExited{Rank: got.Rank, Status: got.Status, Signaled: got.Signaled, Awaited: awaited, Cause: got.Cause})
 	default:
 		l.hear(l.spawnEvent(got))
 	}
@@ -161,12 +161,12 @@ func (l *loop) obeyPMI(effects []pmiserver.Effect) {
 			l.obeyPMI(l.server.Bound(e.Call, rank, refused))
 		case pmiserver.HangUp:
 			l.ranks.HangUp(e.Call)
-		case pmiserver.Say:
-			l.hear(core.RankSaid{Rank: e.Rank, Msg: e.Msg})
+		case pmiserver.ClientFrame:
+			l.hear(core.RankFrame{Rank: e.Rank, Msg: e.Msg})
 		case pmiserver.BulkFetch:
-			l.hear(core.BulkWanted{Fence: e.Fence})
-		case pmiserver.Spoke:
-			l.hear(core.MPISeen{MPISeen: job.MPISeen{Spoke: true}})
+			l.hear(core.BulkRequested{Fence: e.Fence})
+		case pmiserver.FirstClient:
+			l.hear(core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}})
 		case pmiserver.Warn:
 			l.warn(e.Text)
 		}

@@ -75,7 +75,7 @@ func node(t *testing.T) (*parent, wire.Launch) {
 	})
 	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Count: 1, Ranks: 1}})
 	j := &job.Job{
-		ID: "j", Size: 1, Nodes: 1, Layout: nodes.Layout(), Umask: 0o022, Launch: job.Launch{Launcher: "local", Tree: "flat"},
+		ID: "j", Size: 1, Nodes: 1, Layout: nodes.Layout(), Umask: 0o022, Launch: job.LaunchOptions{Launcher: "local", Tree: "flat"},
 		Programs: []job.Program{{Count: 1, Argv: []string{"/no/such/program"}, Dir: "/"}},
 	}
 	return &parent{t, l, wire.NewReader(up, wire.Child), down}, wire.Launch{Job: j, Nodes: nodes, Level: 1, Credit: 100}
@@ -100,7 +100,7 @@ func TestAgentOverItsLink(t *testing.T) {
 	p.say(launch)
 	status := job.Status{Kind: job.NotRun, Code: 127}
 	p.hears(wire.Fault{
-		What: wire.FaultSpawn, Nodes: 1, Count: 1, Status: status, Host: "n", Parent: "n", Cause: "/no/such/program: no such file",
+		What: wire.FaultFork, Nodes: 1, Count: 1, Status: status, Host: "n", Parent: "n", Cause: "/no/such/program: no such file",
 	})
 	p.hears(wire.Ready{Up: 1})
 	p.hears(wire.Exit{Runs: wire.NewEndings(job.StatusRun{Count: 1, Status: status})})
@@ -130,15 +130,15 @@ func TestHeardInOrder(t *testing.T) {
 	l.warn = func(text string) { l.hear(core.Notice{Text: text}) }
 	l.server = pmiserver.New(&job.Job{ID: "j", Size: 1, Nodes: 1, Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})})
 	l.obeyPMI([]pmiserver.Effect{
-		pmiserver.Spoke{}, pmiserver.Say{Rank: 1, Msg: wire.Hello{}}, pmiserver.Warn{Text: "w"}, pmiserver.BulkFetch{Fence: 2}, pmiserver.Say{Rank: 1, Msg: wire.Finalize{}},
+		pmiserver.FirstClient{}, pmiserver.ClientFrame{Rank: 1, Msg: wire.Hello{}}, pmiserver.Warn{Text: "w"}, pmiserver.BulkFetch{Fence: 2}, pmiserver.ClientFrame{Rank: 1, Msg: wire.Finalize{}},
 	})
 	l.translate(spawn.Exited{Rank: 0, Status: job.Status{Code: 3}})
 	l.hear(nil)
-	l.perform(core.Give{Fence: 7}) // is answered at once, and after what was there
+	l.perform(core.ReadBulk{Fence: 7}) // is answered at once, and after what was there
 	require.Equal(t, []core.Event{
-		core.MPISeen{MPISeen: job.MPISeen{Spoke: true}}, core.RankSaid{Rank: 1, Msg: wire.Hello{}}, core.Notice{Text: "w"}, core.BulkWanted{Fence: 2},
-		core.RankSaid{Rank: 1, Msg: wire.Finalize{}}, core.RankExited{Rank: 0, Status: job.Status{Code: 3}}, core.Given{Fence: 7},
-	}, l.heard)
+		core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}}, core.RankFrame{Rank: 1, Msg: wire.Hello{}}, core.Notice{Text: "w"}, core.BulkRequested{Fence: 2},
+		core.RankFrame{Rank: 1, Msg: wire.Finalize{}}, core.RankExited{Rank: 0, Status: job.Status{Code: 3}}, core.BulkRead{Fence: 7},
+	}, l.pending)
 }
 
 // Each word of the ranks' side is one of the core's.
@@ -150,14 +150,14 @@ func TestSpawnEvents(t *testing.T) {
 		in   spawn.Event
 		want core.Event
 	}{
-		{spawn.Spawned{Failed: []spawn.Failure{{Rank: 3, Code: 127, Cause: "c"}}}, core.Spawned{Failed: []core.SpawnFailure{{Rank: 3, Code: 127, Cause: "c"}}}},
+		{spawn.ForkDone{Failed: []spawn.Failure{{Rank: 3, Code: 127, Cause: "c"}}}, core.ForkDone{Failed: []core.ForkFailure{{Rank: 3, Code: 127, Cause: "c"}}}},
 		{spawn.Output{Rank: 1, Stream: 2, Data: []byte("x")}, core.RankOutput{Rank: 1, Stream: 2, Data: []byte("x")}},
-		{spawn.Said{Rank: 1, Msg: wire.Later{}}, core.RankSaid{Rank: 1, Msg: wire.Later{}}},
+		{spawn.Frame{Rank: 1, Msg: wire.Later{}}, core.RankFrame{Rank: 1, Msg: wire.Later{}}},
 		{spawn.Drained{Rank: 2}, core.RankDrained{Rank: 2}},
-		{spawn.StdinRoom{Rank: 2, N: 7}, core.RankTook{Rank: 2, N: 7}},
-		{spawn.StdinGone{Rank: 2}, core.RankDeaf{Rank: 2}},
+		{spawn.StdinRoom{Rank: 2, N: 7}, core.RankInputRead{Rank: 2, N: 7}},
+		{spawn.StdinClosed{Rank: 2}, core.RankInputClosed{Rank: 2}},
 		{spawn.Placed{Placed: wire.Placed{Host: "n"}}, core.Placed{Placed: wire.Placed{Host: "n"}}},
-		{spawn.Linked{Library: "libmpi.so"}, core.MPISeen{MPISeen: job.MPISeen{Library: "libmpi.so"}}},
+		{spawn.Linked{Library: "libmpi.so"}, core.MPIFindings{MPIFindings: job.MPIFindings{Library: "libmpi.so"}}},
 		{spawn.Warning{Text: "w"}, nil},
 	} {
 		require.Equal(t, c.want, l.spawnEvent(c.in))

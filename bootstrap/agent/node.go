@@ -102,7 +102,7 @@ func (l *loop) watchSignals() {
 	signal.Notify(c, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	go func() {
 		for s := range c {
-			l.post(core.Told{Signal: uint8(s.(syscall.Signal))})
+			l.post(core.EndRequested{Signal: uint8(s.(syscall.Signal))})
 		}
 	}()
 }

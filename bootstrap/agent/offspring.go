@@ -76,7 +76,7 @@ func (o *offspring) listen(from *os.File, e core.StartJob, post func(any)) {
 			break
 		}
 		switch m := m.(type) {
-		case wire.Spawned:
+		case wire.JobSpawned:
 			answered, ran = true, m.Refused == ""
 			post(core.JobAnswered{Rank: e.Spawn.Rank, JobID: m.JobID, Refused: m.Refused})
 		case wire.Name:
@@ -120,12 +120,12 @@ func OpenParent() (*Parent, wire.Offspring, error) {
 // Runs says that all ranks of the job run. After it, and after Refuse, both do
 // nothing.
 func (p *Parent) Runs(jobID string) {
-	p.once.Do(func() { p.link.send(wire.Spawned{JobID: jobID}) })
+	p.once.Do(func() { p.link.send(wire.JobSpawned{JobID: jobID}) })
 }
 
 // Refuse says why there is no such job.
 func (p *Parent) Refuse(why string) {
-	p.once.Do(func() { p.link.send(wire.Spawned{Refused: why}) })
+	p.once.Do(func() { p.link.send(wire.JobSpawned{Refused: why}) })
 }
 
 // Close lets the parent read to the end of what was said.
@@ -140,7 +140,7 @@ func (p *Parent) listen(post func(any)) {
 			return
 		}
 		if name, ok := m.(wire.Name); ok {
-			post(core.ParentSaid{Name: name})
+			post(core.ParentAnswered{Name: name})
 		}
 	}
 }
@@ -154,9 +154,9 @@ func (r *rootSide) performJobs(l *loop, e core.Effect) {
 		for _, o := range r.offspring {
 			o.process.Signal(syscall.Signal(e.Number))
 		}
-	case core.TellJob:
+	case core.AnswerJob:
 		r.offspring[e.Job].link.send(e.Name)
-	case core.TellParent:
+	case core.AskParent:
 		r.cfg.Parent.link.send(e.Name)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // whether e was one of them.
 func (l *loop) performRanks(e core.Effect) bool {
 	switch e := e.(type) {
-	case core.Spawn:
+	case core.Fork:
 		l.server = pmiserver.New(e.Job)
 		l.ranks = spawn.New(spawn.Config{
 			Job: e.Job, Node: e.Node, NodeIndex: e.Index, Interfaces: interfaces(e.Job, l.path), Post: func(ev spawn.Event) { l.post(ev) },
@@ -30,14 +30,14 @@ func (l *loop) performRanks(e core.Effect) bool {
 		if e.EOF {
 			l.ranks.CloseStdin(e.Rank)
 		}
-	case core.Tell:
-		if l.server.Speaks(e.Rank) {
-			l.obeyPMI(l.server.Told(e.Rank, e.Msg))
+	case core.SendRank:
+		if l.server.IsClient(e.Rank) {
+			l.obeyPMI(l.server.Deliver(e.Rank, e.Msg))
 		} else {
 			l.ranks.Tell(e.Rank, e.Msg)
 		}
-	case core.Give:
-		l.hear(core.Given{Fence: e.Fence, Value: l.server.Give(e.Fence)})
+	case core.ReadBulk:
+		l.hear(core.BulkRead{Fence: e.Fence, Value: l.server.Give(e.Fence)})
 	case core.BulkFetched:
 		l.obeyPMI(l.server.BulkFetched(e.Fence, e.Values))
 	case core.Connect:
@@ -73,26 +73,26 @@ func unkillable(pids []int) (left []core.Unkillable) {
 // spawnEvent turns what the ranks' side says into the core's words.
 func (l *loop) spawnEvent(ev spawn.Event) core.Event {
 	switch ev := ev.(type) {
-	case spawn.Spawned:
-		s := core.Spawned{}
+	case spawn.ForkDone:
+		s := core.ForkDone{}
 		for _, f := range ev.Failed {
-			s.Failed = append(s.Failed, core.SpawnFailure{Rank: f.Rank, Code: f.Code, Cause: f.Cause})
+			s.Failed = append(s.Failed, core.ForkFailure{Rank: f.Rank, Code: f.Code, Cause: f.Cause})
 		}
 		return s
 	case spawn.Output:
 		return core.RankOutput{Rank: ev.Rank, Stream: ev.Stream, Data: ev.Data}
-	case spawn.Said:
-		return core.RankSaid{Rank: ev.Rank, Msg: ev.Msg}
+	case spawn.Frame:
+		return core.RankFrame{Rank: ev.Rank, Msg: ev.Msg}
 	case spawn.Drained:
 		return core.RankDrained{Rank: ev.Rank}
 	case spawn.StdinRoom:
-		return core.RankTook{Rank: ev.Rank, N: ev.N}
-	case spawn.StdinGone:
-		return core.RankDeaf{Rank: ev.Rank}
+		return core.RankInputRead{Rank: ev.Rank, N: ev.N}
+	case spawn.StdinClosed:
+		return core.RankInputClosed{Rank: ev.Rank}
 	case spawn.Placed:
 		return core.Placed{Placed: ev.Placed}
 	case spawn.Linked:
-		return core.MPISeen{MPISeen: job.MPISeen{Library: ev.Library}}
+		return core.MPIFindings{MPIFindings: job.MPIFindings{Library: ev.Library}}
 	case spawn.Warning:
 		l.warn(ev.Text)
 	}

@@ -31,9 +31,9 @@ const (
 	fatal
 )
 
-func weigh(f wire.Fault) weight {
+func weightOf(f wire.Fault) weight {
 	switch f.What {
-	case wire.FaultLost, wire.FaultSpawn:
+	case wire.FaultLost, wire.FaultFork:
 		return fatal
 	case wire.FaultLaunch, wire.FaultFallback:
 		return apart
@@ -56,7 +56,7 @@ func (c *Core) blame(f wire.Fault) {
 	if len(o.Faults) < maxFaults {
 		o.Faults = append(o.Faults, f)
 	}
-	switch w := weigh(f); {
+	switch w := weightOf(f); {
 	case c.because(CauseFault, faultCode(f)):
 		o.Fault, r.cause = f, w
 		switch w {

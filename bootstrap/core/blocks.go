@@ -12,9 +12,9 @@ import (
 // blocks are the node blocks that an agent knows: those of the table of eager mode
 // as they came, with an index, and those that came as answers.
 type blocks struct {
-	answers map[job.NodeIndex][]byte // by node
-	table   wire.Values              // whole
-	index   []placed                 // by node
+	byNode map[job.NodeIndex][]byte // by node
+	table  wire.Values              // whole
+	index  []placed                 // by node
 }
 
 // placed is where in the table the block of a node begins.
@@ -36,7 +36,7 @@ func (b *blocks) open(table wire.Values, nodes uint32) {
 
 // of is the block of a node, or nil.
 func (b *blocks) of(node job.NodeIndex) []byte {
-	if raw := b.answers[node]; raw != nil {
+	if raw := b.byNode[node]; raw != nil {
 		return raw
 	}
 	i, known := slices.BinarySearchFunc(b.index, node, func(p placed, node job.NodeIndex) int { return cmp.Compare(p.node, node) })
@@ -52,8 +52,8 @@ func (b *blocks) keep(node job.NodeIndex, raw []byte) {
 	if old := b.of(node); old != nil && fabric.Older(raw, old) {
 		return
 	}
-	if b.answers == nil {
-		b.answers = map[job.NodeIndex][]byte{}
+	if b.byNode == nil {
+		b.byNode = map[job.NodeIndex][]byte{}
 	}
-	b.answers[node] = raw
+	b.byNode[node] = raw
 }

@@ -20,7 +20,7 @@ type bulk struct {
 	requested uint32 // the newest fence whose request was passed up
 	here      uint32 // this node's own request; 0: none is open
 	round     uint32 // the newest call
-	given     bool   // this node has answered it
+	answered  bool   // this node has answered it
 	sent      bool   // the subtree has
 	parts     wire.Values
 	ready     wire.BulkValues // the newest that came down
@@ -58,33 +58,33 @@ func (c *Core) call(fence uint32) {
 	if c.job == nil || fence <= p.round {
 		return
 	}
-	p.round, p.given, p.sent, p.parts = fence, c.cfg.Root, false, wire.Values{}
+	p.round, p.answered, p.sent, p.parts = fence, c.cfg.Root, false, wire.Values{}
 	for i := range c.children {
 		c.send(Link(i), wire.BulkFetch{Fence: fence})
 	}
 	if !c.cfg.Root {
-		c.do(Give{fence})
+		c.do(ReadBulk{fence})
 	}
 	c.checkBulk()
 }
 
-// gave takes what this node has.
-func (c *Core) gave(ev Given) {
+// bulkRead takes what this node has.
+func (c *Core) bulkRead(ev BulkRead) {
 	p := &c.bulk
-	if ev.Fence != p.round || p.given {
+	if ev.Fence != p.round || p.answered {
 		return
 	}
-	p.given = true
+	p.answered = true
 	if len(ev.Value) > 0 {
 		p.parts.Add(wire.NewValues(ev.Value))
 	}
 	c.checkBulk()
 }
 
-// childGave takes what a child's subtree has.
-func (c *Core) childGave(l Link, m wire.BulkValues) {
+// childBulkValues takes what a child's subtree has.
+func (c *Core) childBulkValues(l Link, m wire.BulkValues) {
 	k := &c.children[l]
-	if k.gave = m.Fence; m.Fence < c.bulk.round {
+	if k.bulkFence = m.Fence; m.Fence < c.bulk.round {
 		return // a newer call took its place meanwhile
 	}
 	c.bulk.parts.Add(m.Values)
@@ -94,11 +94,11 @@ func (c *Core) childGave(l Link, m wire.BulkValues) {
 // checkBulk sends the values on when all of this subtree have given or never will.
 func (c *Core) checkBulk() {
 	p := &c.bulk
-	if p.sent || !p.given {
+	if p.sent || !p.answered {
 		return
 	}
 	for i := range c.children {
-		if k := &c.children[i]; k.live && k.gave < p.round {
+		if k := &c.children[i]; k.live && k.bulkFence < p.round {
 			return
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // have passed two fences.
 func rootOfThree(t *testing.T) *Core {
 	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 1, Lo: 1, Count: 3, Ranks: 1}})
-	j := &job.Job{ID: "j", Size: 3, Nodes: 3, Layout: nodes.Layout(), Launch: job.Launch{Tree: "flat"}}
+	j := &job.Job{ID: "j", Size: 3, Nodes: 3, Layout: nodes.Layout(), Launch: job.LaunchOptions{Tree: "flat"}}
 	c := New(Config{Root: true, Here: -1})
 	c.Step(0, Begin{wire.Launch{Job: j, Nodes: nodes}})
 	for l := range Link(3) {

@@ -28,8 +28,8 @@ type Config struct {
 
 	// Join makes one of what the parts of a Barrier carry, before it goes on;
 	// nil: parcels go on as they came. It must be pure.
-	Join    func(wire.Parcels) wire.Parcels
-	Spawned bool // root: by a rank of another job, whose root has the names
+	Join       func(wire.Parcels) wire.Parcels
+	HasSpawner bool // root: by a rank of another job, whose root has the names
 }
 
 // Policy is what the root does about failures.
@@ -37,7 +37,7 @@ type Policy struct {
 	KillOnBad bool          // a rank that fails ends the job
 	Timeout   time.Duration // of the whole job; 0: none
 	Wait      time.Duration // after the first end of a node's ranks; 0: for ever
-	Spares    job.Nodes     // that take the seats of nodes that are dead, in order
+	Spares    job.Nodes     // that replace dead nodes, in order
 	SpareHere string        // the one of them that is this machine, or empty
 	MinNodes  int           // that a job must have if nodes are dead and spares used up; 0: all
 }
@@ -140,7 +140,7 @@ func (c *Core) apply(ev Event) {
 	case Begin:
 		c.begin(ev.Launch)
 	case Opened:
-		c.clock.up = life{live: true, heard: c.now}
+		c.clock.up = life{live: true, received: c.now}
 	case ChildUp:
 		c.childUp(ev)
 	case ChildPhase:
@@ -149,8 +149,8 @@ func (c *Core) apply(ev Event) {
 		c.childFailed(ev)
 	case LinkLost:
 		c.linkLost(ev)
-	case Spawned:
-		c.spawned(ev)
+	case ForkDone:
+		c.forkDone(ev)
 	case Placed:
 		c.tellUser(ev.Placed)
 	case Notice:
@@ -161,18 +161,18 @@ func (c *Core) apply(ev Event) {
 		c.rankExited(ev)
 	case RankDrained:
 		c.rankDrained()
-	case RankSaid:
-		c.rankSaid(ev.Rank, ev.Msg)
-	case BulkWanted:
+	case RankFrame:
+		c.rankFrame(ev.Rank, ev.Msg)
+	case BulkRequested:
 		c.bulkFetch(Up, ev.Fence)
-	case Given:
-		c.gave(ev)
-	case MPISeen:
-		c.finish.mpi.Add(ev.MPISeen)
-	case RankTook:
-		c.rankTook(ev)
-	case RankDeaf:
-		c.deaf(ev.Rank)
+	case BulkRead:
+		c.bulkRead(ev)
+	case MPIFindings:
+		c.finish.mpi.Add(ev.MPIFindings)
+	case RankInputRead:
+		c.rankInputRead(ev)
+	case RankInputClosed:
+		c.closeInput(ev.Rank)
 	case Killed:
 		c.outlived(ev.Left)
 	case Swept:
@@ -180,8 +180,8 @@ func (c *Core) apply(ev Event) {
 		c.finish.swept = true
 	case ReaperLost:
 		c.ownLoss("the reaper of its agent was killed", 0)
-	case Told:
-		c.told(ev.Signal)
+	case EndRequested:
+		c.endRequested(ev.Signal)
 	case Tick:
 		c.tick()
 	case Probed:
@@ -191,13 +191,13 @@ func (c *Core) apply(ev Event) {
 	case Wrote:
 		c.flow.credit += ev.N
 	case JobAnswered:
-		c.spawnDown(wire.Spawned{Rank: ev.Rank, JobID: ev.JobID, Refused: ev.Refused})
+		c.spawnDown(wire.JobSpawned{Rank: ev.Rank, JobID: ev.JobID, Refused: ev.Refused})
 	case JobAsked:
 		c.nameAsked(ev.Job, ev.Name)
 	case JobEnded:
 		c.jobEnded(ev)
-	case ParentSaid:
-		c.parentSaid(ev.Name)
+	case ParentAnswered:
+		c.parentAnswered(ev.Name)
 	case SinkFailed:
 		c.sinkFailed(ev)
 	case Interrupted:
@@ -206,7 +206,7 @@ func (c *Core) apply(ev Event) {
 }
 
 func (c *Core) frame(from Link, m wire.Message) {
-	c.life(from).heard = c.now
+	c.life(from).received = c.now
 	if from == Up {
 		if !c.clock.up.live {
 			return // it was given up; this subtree ends by itself
@@ -254,11 +254,11 @@ func (c *Core) frame(from Link, m wire.Message) {
 	case wire.Failures:
 		c.childFailures(m)
 	case wire.Blocks:
-		c.table.heardChild(c, from, m)
+		c.table.childBlocks(c, from, m)
 	case wire.BulkFetch:
 		c.bulkFetch(from, m.Fence)
 	case wire.BulkValues:
-		c.childGave(from, m)
+		c.childBulkValues(from, m)
 	case wire.Tally:
 		k.tallied = true
 		c.tally.Add(m.Of)
@@ -266,7 +266,7 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.tellUser(m)
 	case wire.Name:
 		c.nameUp(m)
-	case wire.Spawn:
+	case wire.SpawnJob:
 		c.spawnUp(m)
 	case wire.Signal:
 		k.holds = m.Number == sigTstp
@@ -283,8 +283,8 @@ func (c *Core) order(m wire.Message) {
 		c.start(m)
 	case wire.Steal:
 		c.queue.returnHalf(c)
-	case wire.Settled:
-		c.seated(m)
+	case wire.Membership:
+		c.applyMembership(m)
 	case wire.Grant:
 		c.flow.credit += int(m.N)
 	case wire.Stdin:
@@ -304,7 +304,7 @@ func (c *Core) order(m wire.Message) {
 		c.failed(m)
 	case wire.Name:
 		c.toRank(m.Rank, m)
-	case wire.Spawned:
+	case wire.JobSpawned:
 		c.spawnDown(m)
 	case wire.Blocks:
 		c.table.arrive(c, m)
@@ -324,7 +324,7 @@ func (c *Core) settle() {
 	}
 	c.startMore()
 	c.checkReady()
-	c.goOn()
+	c.applyEarly()
 	c.spreadFailures()
 	c.pumpOutput()
 	c.pumpInput()
@@ -339,26 +339,26 @@ func (c *Core) tooEarly(ev Event) bool {
 		return false
 	}
 	switch ev := ev.(type) {
-	case RankSaid:
+	case RankFrame:
 		switch m := ev.Msg.(type) {
 		case wire.Ask:
 			return !c.ranks.has(m.Rank)
-		case wire.Collect, wire.Name, wire.Spawn:
+		case wire.Collect, wire.Name, wire.SpawnJob:
 			return true
 		}
-	case BulkWanted:
+	case BulkRequested:
 		return true
 	case Frame:
 		switch ev.Msg.(type) {
-		case wire.Ask, wire.Collect, wire.Name, wire.Spawn, wire.Blocks, wire.BulkFetch, wire.BulkValues:
+		case wire.Ask, wire.Collect, wire.Name, wire.SpawnJob, wire.Blocks, wire.BulkFetch, wire.BulkValues:
 			return ev.From != Up
 		}
 	}
 	return false
 }
 
-// goOn lets happen what was too early.
-func (c *Core) goOn() {
+// applyEarly lets happen what was too early.
+func (c *Core) applyEarly() {
 	if c.stage == launching || c.owners != nil {
 		return
 	}

@@ -40,11 +40,11 @@ const (
 
 // life is the state of one link.
 type life struct {
-	live        bool
-	heard, sent time.Duration
-	asked       bool          // a Probe is out
-	acked       uint64        // at the last Probed
-	stuck       time.Duration // when something was first seen to wait after that; 0: nothing does
+	live           bool
+	received, sent time.Duration
+	asked          bool          // a Probe is out
+	acked          uint64        // at the last Probed
+	stuck          time.Duration // when something was first seen to wait after that; 0: nothing does
 }
 
 // clock is the agent's view of time.
@@ -102,16 +102,16 @@ func (c *Core) tick() {
 	for i := range c.children {
 		c.watch(Link(i))
 	}
-	c.lateSessions()
+	c.reportSlow()
 	c.checkDeadlines()
 }
 
 // excuse extends everybody's timeouts by the time this agent itself was late:
 // what it did not hear then, nobody may be blamed for.
 func (c *Core) excuse(by time.Duration) {
-	c.clock.up.heard = min(c.clock.up.heard+by, c.now)
+	c.clock.up.received = min(c.clock.up.received+by, c.now)
 	for i := range c.children {
-		c.children[i].heard = min(c.children[i].heard+by, c.now)
+		c.children[i].received = min(c.children[i].received+by, c.now)
 	}
 }
 
@@ -123,7 +123,7 @@ func (c *Core) watch(l Link) {
 	if c.now-k.sent >= heartbeatEvery {
 		c.send(l, wire.Heartbeat{})
 	}
-	switch silent := c.now - k.heard; {
+	switch silent := c.now - k.received; {
 	case silent >= agentTimeout && !c.clock.held:
 		c.cut(l, "its host answers but its agent has been silent for 60 s")
 	case silent >= lookFrom && !k.asked:
@@ -135,14 +135,14 @@ func (c *Core) watch(l Link) {
 func (c *Core) probed(ev Probed) {
 	k := c.life(ev.Link)
 	k.asked = false
-	if k.live && ev.Known && k.unanswered(c.now, ev) && c.now-k.heard >= hostTimeout {
+	if k.live && ev.Known && k.unanswered(c.now, ev) && c.now-k.received >= hostTimeout {
 		c.cut(ev.Link, "its host has not answered for 10 s")
 	}
 }
 
 // unanswered reports whether the far kernel does not acknowledge what is sent.
 func (k *life) unanswered(now time.Duration, ev Probed) bool {
-	if k.stuck < k.heard || ev.Acked != k.acked {
+	if k.stuck < k.received || ev.Acked != k.acked {
 		k.stuck = 0
 	}
 	k.acked = ev.Acked
@@ -167,7 +167,7 @@ func (c *Core) linkLost(ev LinkLost) {
 		return
 	}
 	k := &c.children[ev.Link]
-	if k.state == childGone {
+	if k.state == childEnded {
 		k.live = false
 		return
 	}

@@ -28,8 +28,8 @@ type StartChild struct {
 // CloseLink ends a link and kills its session. No event follows.
 type CloseLink struct{ Link Link }
 
-// Spawn starts this node's ranks. The driver answers Spawned.
-type Spawn struct {
+// Fork starts this node's ranks. The driver answers ForkDone.
+type Fork struct {
 	Job   *job.Job
 	Node  job.Node
 	Index job.NodeIndex
@@ -66,8 +66,8 @@ type Feed struct {
 	Window job.Window
 }
 
-// Tell sends a frame to a rank of this node that said hello.
-type Tell struct {
+// SendRank sends a frame to a rank of this node that said hello.
+type SendRank struct {
 	Rank job.Slot
 	Msg  wire.Message
 }
@@ -76,11 +76,11 @@ type Tell struct {
 // beside a wire.Pair that names the other.
 type Connect struct{ A, B job.Slot }
 
-// Give asks for what this node has for the bulk fetch of a fence. The driver answers
-// Given.
-type Give struct{ Fence uint32 }
+// ReadBulk asks for what this node has for the bulk fetch of a fence. The driver answers
+// BulkRead.
+type ReadBulk struct{ Fence uint32 }
 
-// BulkFetched answers BulkWanted: what all nodes that are there have given. The driver
+// BulkFetched answers BulkRequested: what all nodes that are there have given. The driver
 // must not change it.
 type BulkFetched struct {
 	Fence  uint32
@@ -119,9 +119,9 @@ type Report struct{ What any }
 // Progress counts the nodes below the root that are settled, subtree by subtree.
 type Progress struct{ Nodes int }
 
-// Started reports a launch that is complete. Without Launch.Timed it has the
+// LaunchDone reports a launch that is complete. Without Launch.Timed it has the
 // times of the root's own sessions, as far as the root sees them.
-type Started struct {
+type LaunchDone struct {
 	Agents  uint32
 	Times   []job.NodeTimes          // parents before their children
 	Missing uint32                   // nodes that Times lacks because there are too many
@@ -132,21 +132,21 @@ type Started struct {
 // unless it is gone, and in any case JobEnded.
 type StartJob struct {
 	Job   uint32
-	Spawn wire.Spawn
+	Spawn wire.SpawnJob
 }
 
 // SignalJobs sends a signal to the spawned jobs.
 type SignalJobs struct{ Number uint8 }
 
-// TellJob answers a spawned job.
-type TellJob struct {
+// AnswerJob answers a spawned job.
+type AnswerJob struct {
 	Job  uint32
 	Name wire.Name
 }
 
-// TellParent asks the root of the job that this one was spawned by. The driver
-// answers ParentSaid, in the order of the questions.
-type TellParent struct{ Name wire.Name }
+// AskParent asks the root of the job that this one was spawned by. The driver
+// answers ParentAnswered, in the order of the questions.
+type AskParent struct{ Name wire.Name }
 
 // Done ends the root.
 type Done struct{ Outcome Outcome }
@@ -166,26 +166,26 @@ const (
 
 // Outcome is how a job ended.
 type Outcome struct {
-	Code      int
-	Cause     CauseKind
-	EndedBy   CauseKind    // CauseTimeout or CauseWait, for a job that went on after Cause until then
-	Fault     wire.Fault   // the first causal failure, for CauseFault
-	Faults    []wire.Fault // all that were reported, the first one included
-	Fallbacks []wire.Fault // sessions that failed where another one did not
-	Signal    uint8
-	Text      string
-	Runs      []job.StatusRun
-	Truncated uint64
-	Started   bool // every agent came up
-	Tally     job.Tally
-	MPI       job.MPISeen
-	Times     []job.NodeTimes // of a launch that was not completed: what is known of it
+	Code       int
+	Cause      CauseKind
+	EndedBy    CauseKind    // CauseTimeout or CauseWait, for a job that went on after Cause until then
+	Fault      wire.Fault   // the first causal failure, for CauseFault
+	Faults     []wire.Fault // all that were reported, the first one included
+	Fallbacks  []wire.Fault // sessions that failed where another one did not
+	Signal     uint8
+	Text       string
+	Runs       []job.StatusRun
+	Truncated  uint64
+	AllStarted bool // every agent came up
+	Tally      job.Tally
+	MPI        job.MPIFindings
+	Times      []job.NodeTimes // of a launch that was not completed: what is known of it
 }
 
 func (Send) effect()          {}
 func (StartChild) effect()    {}
 func (CloseLink) effect()     {}
-func (Spawn) effect()         {}
+func (Fork) effect()          {}
 func (Resume) effect()        {}
 func (SignalRanks) effect()   {}
 func (StopRanks) effect()     {}
@@ -193,9 +193,9 @@ func (ContinueRanks) effect() {}
 func (KillRanks) effect()     {}
 func (Sweep) effect()         {}
 func (Feed) effect()          {}
-func (Tell) effect()          {}
+func (SendRank) effect()      {}
 func (Connect) effect()       {}
-func (Give) effect()          {}
+func (ReadBulk) effect()      {}
 func (BulkFetched) effect()   {}
 func (SetTimer) effect()      {}
 func (Probe) effect()         {}
@@ -206,6 +206,6 @@ func (Suspend) effect()       {}
 func (Report) effect()        {}
 func (StartJob) effect()      {}
 func (SignalJobs) effect()    {}
-func (TellJob) effect()       {}
-func (TellParent) effect()    {}
+func (AnswerJob) effect()     {}
+func (AskParent) effect()     {}
 func (Done) effect()          {}

@@ -25,15 +25,15 @@ const orphanGrace = 2 * time.Second
 
 // finish is the end of this subtree.
 type finish struct {
-	killAt   time.Duration // when the grace is over; 0: not ending
-	killed   bool
-	giveUpAt time.Duration // when children that do not report are given up
-	sweeping bool
-	swept    bool
-	gone     int // children that are gone
-	ends     []job.StatusRun
-	trunc    uint64
-	mpi      job.MPISeen
+	killAt        time.Duration // when the grace is over; 0: not ending
+	killed        bool
+	giveUpAt      time.Duration // when children that do not report are given up
+	sweeping      bool
+	swept         bool
+	childrenEnded int // children that are gone
+	ends          []job.StatusRun
+	trunc         uint64
+	mpi           job.MPIFindings
 }
 
 // end ends this subtree's part of the job. A second order can only shorten
@@ -60,7 +60,7 @@ func (c *Core) end(m wire.End) {
 	c.ended(c.queue.nodes, job.Status{Kind: job.NotRun})
 	c.starts.failed += uint32(c.queue.nodes.Len())
 	c.queue.nodes = nil
-	c.unseated()
+	c.dropRanks()
 	for i := range c.children {
 		c.endChild(Link(i), m)
 	}
@@ -99,21 +99,21 @@ func (c *Core) endChild(l Link, m wire.End) {
 func (c *Core) drop(l Link, s job.Status) {
 	k := &c.children[l]
 	if k.state != childReady {
-		c.starts.settled++
+		c.starts.reported++
 		c.starts.failed += uint32(k.part.Len())
 	}
-	k.state, k.live = childGone, false
-	c.finish.gone++
+	k.state, k.live = childEnded, false
+	c.finish.childrenEnded++
 	what := wire.Failed
 	if k.exited {
 		what = wire.Exited
 	}
-	c.routeGone(l, what)
+	c.answerLost(l, what)
 	c.checkGathers()
 	c.checkBulk()
 	if !k.tabled {
 		k.tabled = true
-		c.table.heard++
+		c.table.reported++
 		c.table.publish(c)
 	}
 	if !k.exited {
@@ -135,7 +135,7 @@ func (c *Core) childExit(l Link, m wire.Exit) {
 	k.exited = true
 	if areAll(m.Runs, k.part) {
 		c.finish.ends = slices.AppendSeq(c.finish.ends, m.Runs.All())
-	} else { // it ended before it heard which seats were dropped, and started no rank
+	} else { // it ended before it heard which nodes were dropped, and started no rank
 		c.ended(k.part, job.Status{Kind: job.NotRun})
 	}
 	c.finish.trunc = job.Added(c.finish.trunc, m.Truncated)
@@ -173,7 +173,7 @@ func (c *Core) checkDeadlines() {
 		return
 	}
 	for i := range c.children {
-		if k := &c.children[i]; k.state != childGone {
+		if k := &c.children[i]; k.state != childEnded {
 			c.do(CloseLink{Link(i)})
 			c.drop(Link(i), job.Status{Kind: job.Lost})
 		}
@@ -189,7 +189,7 @@ func (c *Core) checkDeadlines() {
 // is passed on, and what the ranks left behind is swept up.
 func (c *Core) checkExit() {
 	f := &c.finish
-	if c.stage != running && c.stage != ending || f.gone < len(c.children) || c.ranks.alive > 0 || c.ranks.undrained > 0 || !c.flow.empty() {
+	if c.stage != running && c.stage != ending || f.childrenEnded < len(c.children) || c.ranks.alive > 0 || c.ranks.undrained > 0 || !c.flow.empty() {
 		return
 	}
 	if c.cfg.Root {
@@ -246,7 +246,7 @@ func coarser(runs wire.Endings) wire.Endings {
 // said upwards; what the ranks still print is dropped.
 func (c *Core) orphaned() {
 	c.clock.up.live = false
-	c.flow.deaf = true
+	c.flow.discarding = true
 	grace := uint32(0)
 	if c.job != nil {
 		grace = ms(min(c.job.Launch.Grace, orphanGrace))
@@ -264,8 +264,8 @@ func (c *Core) ownLoss(cause string, grace time.Duration) {
 	c.end(wire.End{Signal: sigTerm, GraceMs: ms(grace)})
 }
 
-// told ends this subtree on a signal from its own node.
-func (c *Core) told(signal uint8) {
+// endRequested ends this subtree on a signal from its own node.
+func (c *Core) endRequested(signal uint8) {
 	if c.stage == ending {
 		return
 	}

@@ -54,17 +54,17 @@ type LinkLost struct {
 	Tail  string // last lines of the session
 }
 
-// Spawned ends the start of this node's ranks; Failed ranks never ran.
-type Spawned struct{ Failed []SpawnFailure }
+// ForkDone ends the start of this node's ranks; Failed ranks never ran.
+type ForkDone struct{ Failed []ForkFailure }
 
-// Placed is where this node's ranks run. It comes before Spawned, if at all.
+// Placed is where this node's ranks run. It comes before ForkDone, if at all.
 type Placed struct{ wire.Placed }
 
 // Notice is something that the user should know and that ends nothing.
 type Notice struct{ Text string }
 
-// SpawnFailure is a rank that could not be started; Code is 125, 126 or 127.
-type SpawnFailure struct {
+// ForkFailure is a rank that could not be started; Code is 125, 126 or 127.
+type ForkFailure struct {
 	Rank  job.Slot
 	Code  uint8
 	Cause string
@@ -79,42 +79,42 @@ type RankOutput struct {
 
 // RankExited is the death of a rank of this node.
 type RankExited struct {
-	Rank    job.Slot
-	Status  job.Status
-	Told    bool   // it had been sent a signal of the job's end before it died
-	Awaited bool   // it had joined its peers by PMI and not taken its leave
-	Cause   string // what is known beyond the status, or empty
+	Rank     job.Slot
+	Status   job.Status
+	Signaled bool   // it had been sent a signal of the job's end before it died
+	Awaited  bool   // it had joined its peers by PMI and not taken its leave
+	Cause    string // what is known beyond the status, or empty
 }
 
 // RankDrained says that all a rank wrote has been read.
 type RankDrained struct{ Rank job.Slot }
 
-// RankSaid is a frame that a rank of this node sent to its agent.
-type RankSaid struct {
+// RankFrame is a frame that a rank of this node sent to its agent.
+type RankFrame struct {
 	Rank job.Slot
 	Msg  wire.Message
 }
 
-// BulkWanted says that this node wants the values of all nodes at a fence that it has passed.
-type BulkWanted struct{ Fence uint32 }
+// BulkRequested says that this node wants the values of all nodes at a fence that it has passed.
+type BulkRequested struct{ Fence uint32 }
 
-// Given answers a Give. The core keeps Value until it has passed it on.
-type Given struct {
+// BulkRead answers a ReadBulk. The core keeps Value until it has passed it on.
+type BulkRead struct {
 	Fence uint32
 	Value []byte // nothing: this node has nothing to give
 }
 
-// MPISeen is what this node has seen of MPI, once or piece by piece.
-type MPISeen struct{ job.MPISeen }
+// MPIFindings is what this node has seen of MPI, once or piece by piece.
+type MPIFindings struct{ job.MPIFindings }
 
-// RankTook says that a rank read N bytes of its standard input.
-type RankTook struct {
+// RankInputRead says that a rank read N bytes of its standard input.
+type RankInputRead struct {
 	Rank job.Slot
 	N    int
 }
 
-// RankDeaf says that a rank closed its standard input.
-type RankDeaf struct{ Rank job.Slot }
+// RankInputClosed says that a rank closed its standard input.
+type RankInputClosed struct{ Rank job.Slot }
 
 // Killed ends a KillRanks, with what it could not kill.
 type Killed struct{ Left []Unkillable }
@@ -132,8 +132,8 @@ type Unkillable struct {
 // ReaperLost says that the reaper of this agent died.
 type ReaperLost struct{}
 
-// Told says that somebody on this node sent the agent a signal to end.
-type Told struct{ Signal uint8 }
+// EndRequested says that somebody on this node sent the agent a signal to end.
+type EndRequested struct{ Signal uint8 }
 
 // Tick is the timer that SetTimer asked for.
 type Tick struct{}
@@ -187,42 +187,42 @@ type JobEnded struct {
 	Code int
 }
 
-// ParentSaid answers TellParent.
-type ParentSaid struct{ Name wire.Name }
+// ParentAnswered answers AskParent.
+type ParentAnswered struct{ Name wire.Name }
 
 // Interrupted is a signal to the root.
 type Interrupted struct{ Signal uint8 }
 
-func (Frame) event()       {}
-func (Opened) event()      {}
-func (ChildUp) event()     {}
-func (ChildPhase) event()  {}
-func (ChildFailed) event() {}
-func (LinkLost) event()    {}
-func (Spawned) event()     {}
-func (RankOutput) event()  {}
-func (RankExited) event()  {}
-func (RankDrained) event() {}
-func (RankSaid) event()    {}
-func (MPISeen) event()     {}
-func (RankTook) event()    {}
-func (BulkWanted) event()  {}
-func (Given) event()       {}
-func (RankDeaf) event()    {}
-func (Killed) event()      {}
-func (Swept) event()       {}
-func (Placed) event()      {}
-func (Notice) event()      {}
-func (ReaperLost) event()  {}
-func (Told) event()        {}
-func (Tick) event()        {}
-func (Probed) event()      {}
-func (Begin) event()       {}
-func (StdinRead) event()   {}
-func (Wrote) event()       {}
-func (SinkFailed) event()  {}
-func (JobAnswered) event() {}
-func (JobAsked) event()    {}
-func (JobEnded) event()    {}
-func (ParentSaid) event()  {}
-func (Interrupted) event() {}
+func (Frame) event()           {}
+func (Opened) event()          {}
+func (ChildUp) event()         {}
+func (ChildPhase) event()      {}
+func (ChildFailed) event()     {}
+func (LinkLost) event()        {}
+func (ForkDone) event()        {}
+func (RankOutput) event()      {}
+func (RankExited) event()      {}
+func (RankDrained) event()     {}
+func (RankFrame) event()       {}
+func (MPIFindings) event()     {}
+func (RankInputRead) event()   {}
+func (BulkRequested) event()   {}
+func (BulkRead) event()        {}
+func (RankInputClosed) event() {}
+func (Killed) event()          {}
+func (Swept) event()           {}
+func (Placed) event()          {}
+func (Notice) event()          {}
+func (ReaperLost) event()      {}
+func (EndRequested) event()    {}
+func (Tick) event()            {}
+func (Probed) event()          {}
+func (Begin) event()           {}
+func (StdinRead) event()       {}
+func (Wrote) event()           {}
+func (SinkFailed) event()      {}
+func (JobAnswered) event()     {}
+func (JobAsked) event()        {}
+func (JobEnded) event()        {}
+func (ParentAnswered) event()  {}
+func (Interrupted) event()     {}

@@ -74,7 +74,7 @@ func (c *Core) failed(m wire.Failures) {
 	}
 	for i := range c.ranks.locals {
 		if r := &c.ranks.locals[i]; r.hello && !r.ended {
-			c.do(Tell{c.ranks.first + job.Slot(i), m})
+			c.do(SendRank{c.ranks.first + job.Slot(i), m})
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (c *Core) failed(m wire.Failures) {
 // tellFailures tells a rank that says hello what the others know.
 func (c *Core) tellFailures(rank job.Slot) {
 	if known := c.failures.known; known.Len() > 0 {
-		c.do(Tell{rank, wire.Failures{Ranks: known}})
+		c.do(SendRank{rank, wire.Failures{Ranks: known}})
 	}
 }
 

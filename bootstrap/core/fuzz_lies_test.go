@@ -91,7 +91,7 @@ func (w *world) lie() {
 	switch {
 	case l.kind == rankLies:
 		if !refused && l.at.alive[l.rank] {
-			w.posted = append(w.posted, delivery{l.at, nil, RankSaid{job.Slot(l.rank), m}})
+			w.posted = append(w.posted, delivery{l.at, nil, RankFrame{job.Slot(l.rank), m}})
 		}
 	case refused: // as the reader of the link does
 		w.cutOff(l.at)
@@ -134,7 +134,7 @@ var sayable = func() (list []reflect.Type) {
 	for _, m := range []wire.Message{
 		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
 		wire.Ask{}, wire.Answer{}, wire.Collect{}, wire.Release{}, wire.Blocks{}, wire.Tally{}, wire.Placed{}, wire.Name{}, wire.Notice{}, wire.BulkFetch{},
-		wire.BulkValues{}, wire.Times{}, wire.Steal{}, wire.Return{}, wire.Settled{}, wire.Spawn{}, wire.Spawned{},
+		wire.BulkValues{}, wire.Times{}, wire.Steal{}, wire.Return{}, wire.Membership{}, wire.SpawnJob{}, wire.JobSpawned{},
 		wire.Hello{}, wire.Publish{}, wire.Put{}, wire.Pair{}, wire.Abort{}, wire.Finalize{}, wire.Later{},
 	} {
 		list = append(list, reflect.TypeOf(m))
@@ -276,7 +276,7 @@ func (w *world) someBytes() []byte {
 // someNodes are nodes of the job, under their names or others, in their place or not.
 func (w *world) someNodes() job.Nodes {
 	c := w.choose
-	from := w.agents[0].core.root.seats.all.Nodes
+	from := w.agents[0].core.root.members.all.Nodes
 	if part := w.liar.at.parent.core.children[w.liar.at.slot].part; len(part) > 0 && c.Of(4) > 0 {
 		from = part[c.Of(len(part))].Nodes
 	}

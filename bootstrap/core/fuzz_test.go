@@ -61,8 +61,8 @@ func (w *world) begin() {
 	for _, a := range w.agents {
 		for _, rank := range slices.Sorted(keys(a.alive)) {
 			if how == 2 {
-				w.post(a, RankSaid{rank, wire.Hello{}})
-				w.post(a, RankSaid{rank, wire.Publish{Tuple: fabric.Tuple{Kind: fabric.IB, LID: 1, Num: uint32(rank)}}})
+				w.post(a, RankFrame{rank, wire.Hello{}})
+				w.post(a, RankFrame{rank, wire.Publish{Tuple: fabric.Tuple{Kind: fabric.IB, LID: 1, Num: uint32(rank)}}})
 			}
 		}
 	}
@@ -166,7 +166,7 @@ func (w *world) act() {
 		w.exit(a, rank, job.Status{Code: uint8(c.Of(2))})
 		return
 	}
-	w.post(a, RankSaid{rank, m})
+	w.post(a, RankFrame{rank, m})
 }
 
 // happen is what comes from outside.
@@ -176,7 +176,7 @@ func (w *world) happen() {
 	switch c.Of(4) {
 	case 0:
 		if a.core.passed > 0 {
-			w.post(a, BulkWanted{1 + uint32(c.Of(int(a.core.passed)))})
+			w.post(a, BulkRequested{1 + uint32(c.Of(int(a.core.passed)))})
 		}
 	case 1:
 		w.post(w.agents[0], Interrupted{10})
@@ -189,7 +189,7 @@ func (w *world) happen() {
 		case 1:
 			w.post(a, ReaperLost{})
 		case 2:
-			w.post(a, Told{sigTerm})
+			w.post(a, EndRequested{sigTerm})
 		case 3:
 			w.post(w.agents[0], Interrupted{sigTerm})
 		}

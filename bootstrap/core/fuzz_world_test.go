@@ -67,10 +67,10 @@ func newWorld(t *testing.T, c *fuzzed.Input) *world {
 	j := &job.Job{
 		ID: "j", Size: all.Ranks(), Nodes: uint32(nodes), Layout: all.Layout().Dealt(uint32(c.Of(3))), FirstHost: "n0",
 		Programs: []job.Program{{Count: all.Ranks(), Argv: []string{"a"}}},
-		Launch:   job.Launch{Tree: []string{"flat", "chain", "kary:2", "binomial", "two-level", "greedy:1ms,3ms"}[c.Of(6)], Grace: time.Second, Timeout: 15 * time.Second, Batch: uint32(c.Of(3))},
+		Launch:   job.LaunchOptions{Tree: []string{"flat", "chain", "kary:2", "binomial", "two-level", "greedy:1ms,3ms"}[c.Of(6)], Grace: time.Second, Timeout: 15 * time.Second, Batch: uint32(c.Of(3))},
 	}
 	mode := c.Byte()
-	j.Launch.Late = strings.HasPrefix(j.Launch.Tree, "greedy") && mode&1 > 0
+	j.Launch.LateBinding = strings.HasPrefix(j.Launch.Tree, "greedy") && mode&1 > 0
 	j.Launch.Timed, j.Transport.Stats, j.Transport.Eager, j.Binding.Report = mode&2 > 0, mode&4 > 0, mode&8 > 0, mode&16 > 0
 	if mode&32 > 0 {
 		j.Stdin.Mode = job.StdinAll
@@ -115,7 +115,7 @@ func (w *world) perform(a *member, e Effect) {
 		w.closed(a, e.Link)
 	case SetTimer:
 		a.timer = e.At
-	case Spawn:
+	case Fork:
 		a.node, a.alive, a.ops = e.Node, map[job.Slot]bool{}, map[job.Slot]uint32{}
 		for i := range e.Node.Ranks {
 			a.alive[e.Node.First+job.Slot(i)] = true
@@ -123,13 +123,13 @@ func (w *world) perform(a *member, e Effect) {
 		if e.Job.Binding.Report {
 			w.post(a, Placed{wire.Placed{Node: e.Index, Host: a.host, Ranks: wire.NewPlacements(wire.Placement{Rank: e.Node.First})}})
 		}
-		failed := []SpawnFailure(nil)
+		failed := []ForkFailure(nil)
 		if w.choose.Odds(16) {
-			failed = append(failed, SpawnFailure{e.Node.First, 127, "no such file"})
+			failed = append(failed, ForkFailure{e.Node.First, 127, "no such file"})
 			delete(a.alive, e.Node.First)
 		}
-		w.post(a, Spawned{failed})
-	case Tell:
+		w.post(a, ForkDone{failed})
+	case SendRank:
 		w.told(a, e)
 	case SignalRanks:
 		if e.Number == sigTerm || e.Number == sigInt {
@@ -140,9 +140,9 @@ func (w *world) perform(a *member, e Effect) {
 	case Sweep:
 		w.post(a, Swept{})
 	case Feed:
-		w.post(a, RankTook{e.Rank, len(e.Data)})
-	case Give:
-		w.post(a, Given{e.Fence, []byte(a.host)})
+		w.post(a, RankInputRead{e.Rank, len(e.Data)})
+	case ReadBulk:
+		w.post(a, BulkRead{e.Fence, []byte(a.host)})
 	case Probe:
 		w.post(a, Probed{Link: e.Link, Known: true, Resent: 8, Waits: true})
 	case Write:
@@ -239,12 +239,12 @@ func (w *world) endRanks(a *member, signal uint8) {
 
 func (w *world) exit(a *member, rank job.Slot, s job.Status) {
 	delete(a.alive, rank)
-	w.post(a, RankExited{Rank: rank, Status: s, Told: w.choose.Odds(2)})
+	w.post(a, RankExited{Rank: rank, Status: s, Signaled: w.choose.Odds(2)})
 	w.post(a, RankDrained{rank})
 }
 
 // told is what a rank hears: addresses and parcels are of those that they say.
-func (w *world) told(a *member, e Tell) {
+func (w *world) told(a *member, e SendRank) {
 	frame := wire.Append(nil, e.Msg)
 	m, err := wire.Parse(frame[4:])
 	require.NoError(w.t, err, "what a rank is told is refused: %v", e.Msg)

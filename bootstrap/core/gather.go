@@ -145,7 +145,7 @@ func (c *Core) checkGather(op uint32) {
 	}
 	for i := range c.children {
 		if k := &c.children[i]; k.op < op {
-			if k.state != childGone {
+			if k.state != childEnded {
 				return
 			}
 			for _, p := range k.part {
@@ -208,7 +208,7 @@ func (c *Core) release(m wire.Release) {
 	}
 	for i := range c.ranks.locals {
 		if rank := c.ranks.first + job.Slot(i); !c.local(rank).ended {
-			c.do(Tell{rank, to(children + i)})
+			c.do(SendRank{rank, to(children + i)})
 		}
 	}
 }

@@ -17,13 +17,13 @@ func TestHeap(t *testing.T) {
 	const nodes = 100_000
 	all := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 7, Count: nodes, Ranks: 1}})
 	j := &job.Job{
-		ID: "j", Size: nodes, Nodes: nodes, Layout: all.Layout(), Launch: job.Launch{Tree: "kary:1"},
+		ID: "j", Size: nodes, Nodes: nodes, Layout: all.Layout(), Launch: job.LaunchOptions{Tree: "kary:1"},
 		Programs: []job.Program{{Count: nodes, Argv: []string{"a"}}}, Transport: job.Transport{Eager: true},
 	}
 	agent := func() *Core {
 		c := New(Config{Here: -1})
 		c.Step(0, Frame{Up, wire.Launch{Job: j, Nodes: all, Level: 1}})
-		c.Step(0, Spawned{})
+		c.Step(0, ForkDone{})
 		c.Step(0, ChildUp{Child: 0})
 		c.Step(0, Frame{0, wire.Ready{Up: nodes - 1}})
 		return c

@@ -111,14 +111,14 @@ func (c *Core) inputRoom(n int) bool {
 	return true
 }
 
-func (c *Core) rankTook(ev RankTook) {
+func (c *Core) rankInputRead(ev RankInputRead) {
 	if _, reads := c.input.own[ev.Rank]; reads {
 		c.input.own[ev.Rank] += ev.N
 	}
 }
 
 // deaf takes a rank from the readers.
-func (c *Core) deaf(rank job.Slot) { delete(c.input.own, rank) }
+func (c *Core) closeInput(rank job.Slot) { delete(c.input.own, rank) }
 
 func (c *Core) stdinRead(ev StdinRead) {
 	if !c.input.eof { // nothing follows the end, not even a size

@@ -8,11 +8,11 @@ import (
 	"ibrun/job"
 )
 
-// A session that takes longer than lateAfter is named to the user, and again
-// each lateEvery.
+// A session that takes longer than slowAfter is named to the user, and again
+// each slowEvery.
 const (
-	lateAfter = 3 * time.Second
-	lateEvery = 5 * time.Second
+	slowAfter = 3 * time.Second
+	slowEvery = 5 * time.Second
 )
 
 // The states of a child. docs/decisions/0013-late-binding.md says which agent owns
@@ -27,49 +27,49 @@ const (
 	childStarting
 	childUp
 	childReady
-	childGone
+	childEnded
 )
 
 type child struct {
 	life
-	head    job.Part  // the node that it serves itself
-	part    job.Parts // all that it answers for, the head included
-	dead    job.Parts // what it has answered for, and could not be started
-	before  job.Parts // part as it was numbered before nodes were dropped; nothing: as it is
-	planned job.Part  // what Launch is to give it, the head first
-	tried   tried
-	due     due
-	state   childState
-	started time.Duration
-	phase   string
-	local   bool
-	exited  bool   // its Exit came
-	tabled  bool   // its Blocks came
-	tallied bool   // its Tally came
-	holds   bool   // it knows that the job is stopped
-	op      uint32 // the last collective that its subtree has joined
-	fetch   uint32 // fence of the bulk fetch that it waits for; 0: none
-	gave    uint32 // fence of the last bulk fetch that it gave to
-	room    int    // bytes of Stdin it can take
-	credit  int    // bytes of Output that it may send
-	owed    int    // bytes of its Output taken and not granted back yet
-	times   *childTimes
+	head      job.Part  // the node that it serves itself
+	part      job.Parts // all that it answers for, the head included
+	dead      job.Parts // what it has answered for, and could not be started
+	before    job.Parts // part as it was numbered before nodes were dropped; nothing: as it is
+	planned   job.Part  // what Launch is to give it, the head first
+	tried     tried
+	due       due
+	state     childState
+	started   time.Duration
+	phase     string
+	local     bool
+	exited    bool   // its Exit came
+	tabled    bool   // its Blocks came
+	tallied   bool   // its Tally came
+	holds     bool   // it knows that the job is stopped
+	op        uint32 // the last collective that its subtree has joined
+	fetch     uint32 // fence of the bulk fetch that it waits for; 0: none
+	bulkFence uint32 // fence of the last bulk fetch that it gave to
+	room      int    // bytes of Stdin it can take
+	credit    int    // bytes of Output that it may send
+	owed      int    // bytes of its Output taken and not granted back yet
+	times     *childTimes
 }
 
 // starts counts the launch.
 type starts struct {
-	next     int // first child not started
-	inFlight int
-	settled  int // children that are ready or gone
-	up       uint32
-	failed   uint32
-	readied  bool
-	begun    bool // the ranks have been ordered to start
-	begunAt  time.Duration
-	spawned  bool
-	window   int
-	pace     pace
-	told     time.Duration // when late sessions were last named; 0: never
+	next         int // first child not started
+	inFlight     int
+	reported     int // children that are ready or gone
+	up           uint32
+	failed       uint32
+	readied      bool
+	begun        bool // the ranks have been ordered to start
+	begunAt      time.Duration
+	forked       bool
+	window       int
+	pace         pace
+	slowReported time.Duration // when late sessions were last named; 0: never
 }
 
 // start begins the launch of a subtree. The root passes a whole job.
@@ -87,14 +87,14 @@ func (c *Core) start(m wire.Launch) {
 	c.queue.cost = c.shape.Cost
 	all := job.Part{First: m.First, Nodes: m.Nodes}
 	if c.cfg.Root {
-		c.starts.begun, c.starts.spawned = true, true
-		c.root.seats.open(all)
+		c.starts.begun, c.starts.forked = true, true
+		c.root.members.open(all)
 	} else {
 		c.cfg.Host = m.Nodes.At(0).Host
 		c.starts.up = 1
 		c.ranks.open(m.Nodes.At(0), m.First)
 		if !m.Job.Launch.StartBarrier {
-			c.spawn()
+			c.fork()
 		}
 		all = all.Slice(1, m.Nodes.Len())
 	}
@@ -102,7 +102,7 @@ func (c *Core) start(m wire.Launch) {
 	if all.Nodes.Len() > 0 {
 		below = below.Add(all)
 	}
-	if m.Job.Launch.Late {
+	if m.Job.Launch.LateBinding {
 		c.queue.open(c, below)
 	} else {
 		c.plan(below)
@@ -111,13 +111,13 @@ func (c *Core) start(m wire.Launch) {
 	c.input.open(c)
 }
 
-// spawn starts this node's ranks.
-func (c *Core) spawn() {
+// fork starts this node's ranks.
+func (c *Core) fork() {
 	r := &c.ranks
 	c.starts.begun, c.starts.begunAt = true, c.now
-	c.markOwn(job.Spawning)
+	c.markOwn(job.ForkStarted)
 	c.input.openOwn(c)
-	c.do(Spawn{c.job, r.node, r.index})
+	c.do(Fork{c.job, r.node, r.index})
 }
 
 // plan lays the children of a fixed tree over the nodes below this agent. The
@@ -162,7 +162,7 @@ func (c *Core) startMore() {
 		}
 		k := &c.children[s.next]
 		k.state, k.started, k.phase = childStarting, c.now, "start"
-		c.markChild(k, job.Started)
+		c.markChild(k, job.SessionStarted)
 		s.inFlight++
 		c.do(StartChild{Child: Link(s.next), Node: k.head.Nodes.At(0), Local: k.local, Most: k.tried.most(c.job.Launch.Timeout)})
 		s.next++
@@ -177,15 +177,15 @@ func (c *Core) childUp(ev ChildUp) {
 	}
 	c.starts.inFlight--
 	k.state = childUp
-	k.life = life{live: true, heard: c.now}
+	k.life = life{live: true, received: c.now}
 	k.credit = c.flow.window
-	c.markChild(k, job.Launched)
+	c.markChild(k, job.LaunchSent)
 	if k.times != nil {
 		k.times.head.CPU = ev.CPU
 	}
 	c.came(k, ev.Spent)
 	m := wire.Launch{Job: c.job, Nodes: k.planned.Nodes, First: k.planned.First, Level: uint32(c.level + 1), Credit: uint32(c.flow.window)}
-	if c.job.Launch.Late {
+	if c.job.Launch.LateBinding {
 		m.Share = c.queue.share(c, k)
 	}
 	c.send(l, m)
@@ -226,21 +226,21 @@ func (c *Core) childFailed(ev ChildFailed) {
 func (c *Core) childReady(l Link, m wire.Ready) {
 	k := &c.children[l]
 	k.state = childReady
-	c.markChild(k, job.Heard)
-	c.starts.settled++
+	c.markChild(k, job.ReadyReceived)
+	c.starts.reported++
 	c.progress(k)
 	c.starts.up += m.Up
 	c.starts.failed += m.Failed
 }
 
-func (c *Core) spawned(ev Spawned) {
-	c.starts.spawned = true
-	c.markOwn(job.RanksUp)
+func (c *Core) forkDone(ev ForkDone) {
+	c.starts.forked = true
+	c.markOwn(job.RanksStarted)
 	for _, f := range ev.Failed {
 		c.ranks.end(f.Rank, job.Status{Kind: job.NotRun, Code: f.Code})
-		c.rankGone(f.Rank, true)
+		c.rankOver(f.Rank, true)
 		c.ranks.undrained--
-		c.deaf(f.Rank)
+		c.closeInput(f.Rank)
 	}
 	if c.stage == ending && c.ranks.alive > 0 {
 		c.ranks.stopped = true
@@ -255,7 +255,7 @@ func (c *Core) spawned(ev Spawned) {
 	if len(ev.Failed) > 0 && c.stage != ending {
 		f := ev.Failed[0]
 		c.fault(wire.Fault{
-			What: wire.FaultSpawn, Node: c.ranks.index, Nodes: 1, Rank: f.Rank, Count: uint32(len(ev.Failed)),
+			What: wire.FaultFork, Node: c.ranks.index, Nodes: 1, Rank: f.Rank, Count: uint32(len(ev.Failed)),
 			Status: job.Status{Kind: job.NotRun, Code: f.Code}, Host: c.cfg.Host, Parent: c.cfg.Host, Cause: f.Cause,
 		})
 	}
@@ -264,7 +264,7 @@ func (c *Core) spawned(ev Spawned) {
 // checkReady reports the subtree once, when every child is ready or gone.
 func (c *Core) checkReady() {
 	s := &c.starts
-	if c.stage != launching || s.readied || s.begun && !s.spawned || s.settled < len(c.children) || c.queue.nodes.Len() > 0 {
+	if c.stage != launching || s.readied || s.begun && !s.forked || s.reported < len(c.children) || c.queue.nodes.Len() > 0 {
 		return
 	}
 	s.readied = true
@@ -277,25 +277,25 @@ func (c *Core) checkReady() {
 	c.send(Up, wire.Ready{Up: s.up, Failed: s.failed})
 }
 
-// lateSessions names what the launch waits for: sessions, and this node's own ranks.
-func (c *Core) lateSessions() {
+// reportSlow names what the launch waits for: sessions, and this node's own ranks.
+func (c *Core) reportSlow() {
 	s := &c.starts
-	unspawned := s.begun && !s.spawned && c.stage != ending
-	if c.stage != launching && !unspawned || s.told > 0 && c.now-s.told < lateEvery {
+	unspawned := s.begun && !s.forked && c.stage != ending
+	if c.stage != launching && !unspawned || s.slowReported > 0 && c.now-s.slowReported < slowEvery {
 		return
 	}
 	var w wire.Waiting
-	if unspawned && c.now-s.begunAt >= lateAfter {
-		w.Items = append(w.Items, wire.Late{Node: c.ranks.index, Host: c.cfg.Host, Phase: "start of its ranks", ForMs: ms(c.now - s.begunAt)})
+	if unspawned && c.now-s.begunAt >= slowAfter {
+		w.Items = append(w.Items, wire.SlowSession{Node: c.ranks.index, Host: c.cfg.Host, Phase: "start of its ranks", ForMs: ms(c.now - s.begunAt)})
 	}
 	for i := range c.children[:s.next] {
 		k := &c.children[i]
-		if k.state == childStarting && c.now-k.started >= lateAfter && len(w.Items) < wire.MaxLate {
-			w.Items = append(w.Items, wire.Late{Node: k.head.First, Host: k.host(), Phase: k.phase, ForMs: ms(c.now - k.started)})
+		if k.state == childStarting && c.now-k.started >= slowAfter && len(w.Items) < wire.MaxSlowSessions {
+			w.Items = append(w.Items, wire.SlowSession{Node: k.head.First, Host: k.host(), Phase: k.phase, ForMs: ms(c.now - k.started)})
 		}
 	}
 	if len(w.Items) > 0 {
-		s.told = c.now
+		s.slowReported = c.now
 		c.waiting(w)
 	}
 }

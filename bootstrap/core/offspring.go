@@ -23,23 +23,23 @@ const (
 
 // spawnAsked takes a request of a rank of this node. What PMI clients say is not held
 // against the limits of a frame before.
-func (c *Core) spawnAsked(m wire.Spawn) {
+func (c *Core) spawnAsked(m wire.SpawnJob) {
 	if err := wire.Check(m, 0); err != nil {
-		c.spawnDown(wire.Spawned{Rank: m.Rank, Refused: "it asks for what cannot be: " + err.Error()})
+		c.spawnDown(wire.JobSpawned{Rank: m.Rank, Refused: "it asks for what cannot be: " + err.Error()})
 		return
 	}
 	c.spawnUp(m)
 }
 
 // spawnUp passes on a rank's request for further programs.
-func (c *Core) spawnUp(m wire.Spawn) {
+func (c *Core) spawnUp(m wire.SpawnJob) {
 	switch {
 	case !c.cfg.Root:
 		c.send(Up, m)
 	case c.stage == ending:
-		c.spawnDown(wire.Spawned{Rank: m.Rank, Refused: "the job is ending"})
+		c.spawnDown(wire.JobSpawned{Rank: m.Rank, Refused: "the job is ending"})
 	case c.root.offspring.live >= mostOffspring || c.job.Depth >= mostDepth:
-		c.spawnDown(wire.Spawned{Rank: m.Rank, Refused: "too many spawned jobs are running"})
+		c.spawnDown(wire.JobSpawned{Rank: m.Rank, Refused: "too many spawned jobs are running"})
 	default:
 		o := &c.root.offspring
 		o.live++
@@ -49,7 +49,7 @@ func (c *Core) spawnUp(m wire.Spawn) {
 }
 
 // spawnDown brings the answer to the rank.
-func (c *Core) spawnDown(m wire.Spawned) { c.toRank(m.Rank, m) }
+func (c *Core) spawnDown(m wire.JobSpawned) { c.toRank(m.Rank, m) }
 
 // toRank brings the root's answer to a rank of the subtree.
 func (c *Core) toRank(rank job.Slot, m wire.Message) {
@@ -57,7 +57,7 @@ func (c *Core) toRank(rank job.Slot, m wire.Message) {
 		return
 	}
 	if c.ranks.has(rank) {
-		c.do(Tell{rank, m})
+		c.do(SendRank{rank, m})
 		return
 	}
 	if to, gone := c.towards(rank); to != Up && gone == wire.Found {
@@ -91,16 +91,16 @@ func (c *Core) signalJobs(n uint8) {
 // nameAsked answers a question about a service from this job (0) or one that
 // it has spawned. All related jobs share the names of the first.
 func (c *Core) nameAsked(from uint32, m wire.Name) {
-	if c.cfg.Spawned {
+	if c.cfg.HasSpawner {
 		c.root.offspring.names = append(c.root.offspring.names, from)
-		c.do(TellParent{m})
+		c.do(AskParent{m})
 		return
 	}
 	c.nameAnswered(from, c.served(m))
 }
 
-// parentSaid takes the parent's answer to the oldest question.
-func (c *Core) parentSaid(m wire.Name) {
+// parentAnswered takes the parent's answer to the oldest question.
+func (c *Core) parentAnswered(m wire.Name) {
 	o := &c.root.offspring
 	if len(o.names) == 0 {
 		return
@@ -115,5 +115,5 @@ func (c *Core) nameAnswered(from uint32, m wire.Name) {
 		c.toRank(m.Rank, m)
 		return
 	}
-	c.do(TellJob{from, m})
+	c.do(AnswerJob{from, m})
 }

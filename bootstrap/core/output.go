@@ -25,12 +25,12 @@ type chunk struct {
 
 // flow is output on its way to the root.
 type flow struct {
-	queue     []chunk
-	head      int
-	credit    int // bytes that may be passed on
-	window    int // credit each child starts with
-	deaf      bool
-	truncated uint64
+	queue      []chunk
+	head       int
+	credit     int // bytes that may be passed on
+	window     int // credit each child starts with
+	discarding bool
+	truncated  uint64
 }
 
 func (f *flow) open(children int) {
@@ -53,7 +53,7 @@ func (c *Core) pumpOutput() {
 	f := &c.flow
 	for !f.empty() {
 		k := f.queue[f.head]
-		if !f.deaf && f.credit < len(k.data) {
+		if !f.discarding && f.credit < len(k.data) {
 			return
 		}
 		f.queue[f.head] = chunk{}
@@ -67,7 +67,7 @@ func (c *Core) pumpOutput() {
 func (c *Core) passOutput(k chunk) {
 	f := &c.flow
 	switch {
-	case f.deaf:
+	case f.discarding:
 		f.truncated += uint64(len(k.data))
 		return
 	case c.cfg.Root:
@@ -86,7 +86,7 @@ func (c *Core) giveBack(k chunk) {
 	}
 	child := &c.children[k.from]
 	child.owed += len(k.data)
-	if child.owed >= c.flow.window/4 && child.state != childGone {
+	if child.owed >= c.flow.window/4 && child.state != childEnded {
 		c.send(k.from, wire.Grant{N: uint32(child.owed)})
 		child.credit, child.owed = child.credit+child.owed, 0
 	}

@@ -14,8 +14,8 @@ import (
 func TestOutputQueueKeepsItsSize(t *testing.T) {
 	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Count: 1, Ranks: 1}})
 	c := New(Config{})
-	c.Step(0, Frame{Up, wire.Launch{Job: &job.Job{Launch: job.Launch{Tree: "flat"}, Layout: nodes.Layout()}, Nodes: nodes}})
-	c.Step(0, Spawned{})
+	c.Step(0, Frame{Up, wire.Launch{Job: &job.Job{Launch: job.LaunchOptions{Tree: "flat"}, Layout: nodes.Layout()}, Nodes: nodes}})
+	c.Step(0, ForkDone{})
 	const waiting = 100
 	for i := range 1000 + waiting {
 		require.Empty(t, c.Step(0, RankOutput{Stream: 1, Data: []byte{byte(i)}}))

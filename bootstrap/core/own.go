@@ -75,8 +75,8 @@ func (r *ranks) has(rank job.Slot) bool { return uint32(rank-r.first) < r.count 
 
 func (c *Core) local(rank job.Slot) *local { return &c.ranks.locals[rank-c.ranks.first] }
 
-// rankSaid takes a frame from a rank of this node.
-func (c *Core) rankSaid(rank job.Slot, m wire.Message) {
+// rankFrame takes a frame from a rank of this node.
+func (c *Core) rankFrame(rank job.Slot, m wire.Message) {
 	r := c.local(rank)
 	if _, hello := m.(wire.Hello); hello && !r.exited {
 		c.welcome(rank, r)
@@ -111,7 +111,7 @@ func (c *Core) rankSaid(rank job.Slot, m wire.Message) {
 	case wire.Name:
 		m.Rank = rank
 		c.nameUp(m)
-	case wire.Spawn:
+	case wire.SpawnJob:
 		m.Rank = rank
 		c.spawnAsked(m)
 	case wire.Abort:
@@ -127,14 +127,14 @@ func (c *Core) welcome(rank job.Slot, r *local) {
 	next := local{hello: true, earlier: r.earlier, op: r.op}
 	if r.hello {
 		if r.epoch() == math.MaxUint16 {
-			c.do(Tell{rank, wire.Refused{Text: "this rank has run 65,535 programs that joined the job: no more can"}})
+			c.do(SendRank{rank, wire.Refused{Text: "this rank has run 65,535 programs that joined the job: no more can"}})
 			return
 		}
 		next.earlier++
 		maps.DeleteFunc(c.own.pairs, func(key [2]job.Slot, _ bool) bool { return key[0] == rank || key[1] == rank })
 	}
 	*r, c.own.block = next, nil
-	c.do(Tell{rank, wire.Welcome{
+	c.do(SendRank{rank, wire.Welcome{
 		JobID: c.job.ID, Rank: rank, Epoch: r.epoch(), Op: r.op, Layout: c.job.Layout,
 		Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
 	}})
@@ -192,8 +192,8 @@ func (c *Core) rankEnded(rank job.Slot, failed bool) {
 	c.checkGathers()
 }
 
-// rankGone marks a rank that has exited, or was never started.
-func (c *Core) rankGone(rank job.Slot, failed bool) {
+// rankOver marks a rank that has exited, or was never started.
+func (c *Core) rankOver(rank job.Slot, failed bool) {
 	c.local(rank).exited = true
 	c.rankEnded(rank, failed)
 }
@@ -237,7 +237,7 @@ func (c *Core) ownBlock() []byte {
 func (c *Core) askOwn(a requester) {
 	p := parked{requester: a, unproven: c.check(a)}
 	if !c.tryOwn(p) {
-		c.want(a)
+		c.requestPublish(a)
 		if c.local(a.ask.Rank).has(a.ask.Least) && a.ask.Key == "" {
 			p.partialAt = c.now + partialAfter
 			c.wakeAt(p.partialAt)
@@ -254,7 +254,7 @@ func (c *Core) check(a requester) bool {
 	}
 	if !r.checking {
 		r.checking = true
-		c.do(Tell{a.ask.Rank, wire.Wanted{}})
+		c.do(SendRank{a.ask.Rank, wire.Wanted{}})
 	}
 	return true
 }
@@ -270,11 +270,11 @@ func (c *Core) proven(rank job.Slot, r *local) {
 	c.unpark()
 }
 
-// want tells a rank that it is wanted, if it waits for that.
-func (c *Core) want(a requester) {
+// requestPublish tells a rank that it is wanted, if it waits for that.
+func (c *Core) requestPublish(a requester) {
 	if r := c.local(a.ask.Rank); r.later && a.ask.Key == "" && a.ask.Least <= r.epoch() {
 		r.later = false
-		c.do(Tell{a.ask.Rank, wire.Wanted{}})
+		c.do(SendRank{a.ask.Rank, wire.Wanted{}})
 	}
 }
 
@@ -311,7 +311,7 @@ func (c *Core) unpark() {
 		if c.tryOwn(p) {
 			continue
 		}
-		c.want(p.requester)
+		c.requestPublish(p.requester)
 		if p.partialAt > c.now { // else it waits for the rank, not for the time
 			c.wakeAt(p.partialAt)
 		}
@@ -323,21 +323,21 @@ func (c *Core) unpark() {
 func (c *Core) put(rank job.Slot, r *local, m wire.Put) {
 	old, again := r.values[m.Key]
 	if again {
-		c.do(Tell{rank, wire.PutDone{Again: !bytes.Equal(old, m.Value)}})
+		c.do(SendRank{rank, wire.PutDone{Again: !bytes.Equal(old, m.Value)}})
 		return
 	}
 	if r.values == nil {
 		r.values = map[string][]byte{}
 	}
 	r.values[m.Key] = m.Value
-	c.do(Tell{rank, wire.PutDone{}})
+	c.do(SendRank{rank, wire.PutDone{}})
 	c.unpark()
 }
 
 // pair connects two ranks of this node, when both have said hello.
 func (c *Core) pair(a, b job.Slot) {
 	if a == b || !c.ranks.has(b) {
-		c.do(Tell{a, wire.Pair{Rank: b, What: wire.NoRank}})
+		c.do(SendRank{a, wire.Pair{Rank: b, What: wire.NoRank}})
 		return
 	}
 	if c.own.pairs == nil {
@@ -365,7 +365,7 @@ func (c *Core) tryPair(key [2]job.Slot) {
 			what = wire.Failed
 		}
 		if c.local(alive).hello { // it asks when it wants one; until then its first frame is Welcome
-			c.do(Tell{alive, wire.Pair{Rank: dead, What: what}})
+			c.do(SendRank{alive, wire.Pair{Rank: dead, What: what}})
 		}
 	case a.hello && b.hello && a.epoch() == b.epoch():
 		c.do(Connect{key[0], key[1]})

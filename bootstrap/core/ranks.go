@@ -40,8 +40,8 @@ func (c *Core) rankExited(ev RankExited) {
 		return
 	}
 	c.ranks.end(ev.Rank, ev.Status)
-	c.deaf(ev.Rank)
-	c.rankGone(ev.Rank, !ev.Status.OK())
+	c.closeInput(ev.Rank)
+	c.rankOver(ev.Rank, !ev.Status.OK())
 	if ev.Status.OK() {
 		return
 	}
@@ -49,7 +49,7 @@ func (c *Core) rankExited(ev RankExited) {
 		What: wire.FaultRank, Node: c.ranks.index, Nodes: 1, Rank: ev.Rank, Count: 1,
 		Status: ev.Status, Awaited: ev.Awaited, Host: c.cfg.Host, Parent: c.cfg.Host, Cause: ev.Cause,
 	}
-	w := weigh(f)
+	w := weightOf(f)
 	if news := w > c.ranks.reported || f.Awaited && !c.ranks.awaited; news && (!c.ranks.stopped || w > consequence && c.byItself(ev)) {
 		c.ranks.reported, c.ranks.awaited = max(w, c.ranks.reported), c.ranks.awaited || f.Awaited
 		c.fault(f)
@@ -69,7 +69,7 @@ func (c *Core) byItself(ev RankExited) bool {
 	if ev.Status.Code == sigKill {
 		return !c.finish.killed
 	}
-	return !ev.Told
+	return !ev.Signaled
 }
 
 // passSignal sends a signal to every rank of the subtree.

@@ -158,7 +158,7 @@ func (c *Core) towards(rank job.Slot) (to Link, gone wire.Answered) {
 		return Up, wire.Found
 	}
 	switch k := &c.children[o.link]; {
-	case k.state != childGone:
+	case k.state != childEnded:
 		return o.link, wire.Found
 	case k.exited:
 		return 0, wire.Exited
@@ -203,7 +203,7 @@ func (c *Core) owner(rank job.Slot) *owner {
 func (c *Core) answer(a requester, m wire.Answer) {
 	m.Rank, m.Key, m.Fresh = a.ask.Rank, a.ask.Key, a.ask.Fresh
 	if a.here {
-		c.do(Tell{a.rank, m})
+		c.do(SendRank{a.rank, m})
 		return
 	}
 	c.send(a.link, m)
@@ -266,8 +266,8 @@ func (c *Core) about(l Link) (list []subject) {
 	return list
 }
 
-// routeGone answers the questions that a child took with it.
-func (c *Core) routeGone(l Link, what wire.Answered) {
+// answerLost answers the questions that a child took with it.
+func (c *Core) answerLost(l Link, what wire.Answered) {
 	for _, s := range c.about(l) {
 		q := c.resolve.open[s]
 		delete(c.resolve.open, s)

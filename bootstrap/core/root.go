@@ -32,11 +32,11 @@ type root struct {
 	stopBy    time.Duration // when children that do not confirm a stop are not waited for any more
 	offspring offspring
 	settled   int // nodes
-	seats     seats
+	members   members
 }
 
 func (c *Core) begin(m wire.Launch) {
-	c.root.seats.spares = c.cfg.Policy.Spares
+	c.root.members.spares = c.cfg.Policy.Spares
 	c.flow.credit = sinkWindow
 	if t := c.cfg.Policy.Timeout; t > 0 {
 		c.root.timeoutAt = c.now + t
@@ -60,7 +60,7 @@ func (c *Core) rootFault(f wire.Fault) {
 	case f.What == wire.FaultFallback:
 		c.fallback(f)
 		return
-	case f.What == wire.FaultLaunch && c.reseat(f):
+	case f.What == wire.FaultLaunch && c.replaceNode(f):
 		return
 	}
 	f.Awaited = f.Awaited && !c.cfg.Policy.KillOnBad // otherwise it changes nothing
@@ -75,7 +75,7 @@ func (c *Core) rootFault(f wire.Fault) {
 			c.endAll(sigTerm)
 		}
 	case wire.FaultLaunch:
-		all := c.root.seats.all
+		all := c.root.members.all
 		lo := uint32(f.Node - all.First)
 		if hi := lo + f.Nodes; lo < hi && hi <= uint32(all.Nodes.Len()) {
 			c.ended(job.Parts{all.Slice(int(lo), int(hi))}, job.Status{Kind: job.NotRun})
@@ -104,7 +104,7 @@ func (c *Core) fallback(f wire.Fault) {
 // faultCode is the exit code for a job that ended because of f.
 func faultCode(f wire.Fault) int {
 	switch f.What {
-	case wire.FaultRank, wire.FaultSpawn, wire.FaultAbort:
+	case wire.FaultRank, wire.FaultFork, wire.FaultAbort:
 		return f.Status.ExitCode()
 	}
 	return codeSelf
@@ -144,7 +144,7 @@ func (c *Core) interrupted(signal uint8) {
 		return
 	}
 	if r.asked > 1 {
-		c.flow.deaf = true
+		c.flow.discarding = true
 		c.end(wire.End{Signal: sigKill})
 		return
 	}
@@ -162,7 +162,7 @@ const (
 )
 
 func (c *Core) sinkFailed(ev SinkFailed) {
-	c.flow.deaf = true
+	c.flow.discarding = true
 	code := codeSelf
 	if ev.Pipe {
 		code = codePipe
@@ -180,11 +180,11 @@ func (c *Core) rootReady() {
 		return
 	}
 	if c.job.Launch.StartBarrier {
-		c.seated(c.root.seats.settled(c.job))
+		c.applyMembership(c.root.members.membership(c.job))
 	}
-	c.root.out.Started = true
+	c.root.out.AllStarted = true
 	nodes, missing := c.allTimes()
-	c.do(Report{Started{Agents: c.starts.up, Times: slices.Collect(nodes), Missing: missing, Spares: c.root.seats.taken}})
+	c.do(Report{LaunchDone{Agents: c.starts.up, Times: slices.Collect(nodes), Missing: missing, Spares: c.root.members.replaced}})
 }
 
 // progress tells the user how far a launch is. The root counts what it hears anyway.
@@ -224,7 +224,7 @@ func (c *Core) rootDeadlines() {
 		c.tellBlame()
 	}
 	if due(r.deafAt) && c.stage == ending {
-		c.flow.deaf = true
+		c.flow.discarding = true
 	}
 }
 
@@ -238,7 +238,7 @@ func (c *Core) endOfTime(k CauseKind, code int) {
 
 // rootExit ends the job when all output is written.
 func (c *Core) rootExit() {
-	if c.root.offspring.live > 0 || !c.flow.deaf && c.flow.credit < sinkWindow {
+	if c.root.offspring.live > 0 || !c.flow.discarding && c.flow.credit < sinkWindow {
 		return
 	}
 	c.rootDone()
@@ -246,14 +246,14 @@ func (c *Core) rootExit() {
 
 func (c *Core) rootDone() {
 	o := &c.root.out
-	if !o.Started { // else they are no part of the job
-		for _, node := range c.root.seats.dropped {
-			at := int(node - c.root.seats.all.First)
-			c.ended(job.Parts{c.root.seats.all.Slice(at, at+1)}, job.Status{Kind: job.NotRun})
+	if !o.AllStarted { // else they are no part of the job
+		for _, node := range c.root.members.dropped {
+			at := int(node - c.root.members.all.First)
+			c.ended(job.Parts{c.root.members.all.Slice(at, at+1)}, job.Status{Kind: job.NotRun})
 		}
 	}
 	o.Runs = job.MergeRuns(c.finish.ends)
-	if !o.Started {
+	if !o.AllStarted {
 		nodes, _ := c.allTimes()
 		o.Times = slices.Collect(nodes)
 	}

@@ -147,7 +147,7 @@ func inOne(parcels wire.Parcels) wire.Parcels {
 func newScenario(t *testing.T, plan string) *scenario {
 	s := &scenario{t: t}
 	cfg := Config{Root: true, Host: "front", Here: -1}
-	j := &job.Job{ID: "j", Launch: job.Launch{Tree: "flat", Grace: 2 * time.Second, Timeout: 15 * time.Second}}
+	j := &job.Job{ID: "j", Launch: job.LaunchOptions{Tree: "flat", Grace: 2 * time.Second, Timeout: 15 * time.Second}}
 	var nodes job.Nodes
 	launch := wire.Launch{Job: j, Level: 1, Credit: 1 << 20}
 	from, lo, hi := "", 0, 0
@@ -189,7 +189,7 @@ func newScenario(t *testing.T, plan string) *scenario {
 		case "join":
 			cfg.Join = inOne
 		case "late":
-			j.Launch.Late = true
+			j.Launch.LateBinding = true
 		case "held":
 			j.Launch.StartBarrier = true
 			j.FirstHost = "n0"
@@ -212,7 +212,7 @@ func newScenario(t *testing.T, plan string) *scenario {
 		case "dealt":
 			j.Layout = j.Layout.Dealt(1)
 		case "offspring":
-			cfg.Spawned = true
+			cfg.HasSpawner = true
 		case "depth":
 			j.Depth = uint32(number(1))
 		case "credit":
@@ -248,12 +248,12 @@ func (s *scenario) launched(hello, held bool) {
 		s.step(Frame{Link(i), wire.Ready{Up: uint32(s.core.children[i].part.Len())}})
 	}
 	if !s.core.cfg.Root && !held {
-		s.step(Spawned{})
+		s.step(ForkDone{})
 	}
 	require.Equal(s.t, running, s.core.stage)
 	for i := range s.core.ranks.count {
 		if hello {
-			s.step(RankSaid{s.core.ranks.first + job.Slot(i), wire.Hello{}})
+			s.step(RankFrame{s.core.ranks.first + job.Slot(i), wire.Hello{}})
 		}
 	}
 }

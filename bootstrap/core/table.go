@@ -10,12 +10,12 @@ import (
 // table is eager resolution: the blocks of all nodes rise once, each subtree's
 // when it is complete, and the whole table comes down.
 type table struct {
-	blocks wire.Values // of the subtrees that have reported
-	heard  int         // children that have reported or are gone
-	sent   bool
-	here   bool
-	early  []requester // questions that wait for the table
-	giveUp time.Duration
+	blocks   wire.Values // of the subtrees that have reported
+	reported int         // children that have reported or are gone
+	sent     bool
+	here     bool
+	early    []requester // questions that wait for the table
+	giveUp   time.Duration
 }
 
 // tablePatience is how long a question waits for the table. A node whose ranks
@@ -40,7 +40,7 @@ func (t *table) waits(c *Core, a requester) bool {
 
 // publish sends this subtree's blocks up when they are complete.
 func (t *table) publish(c *Core) {
-	if c.job == nil || !c.job.Transport.Eager || t.sent || c.stage == launching || t.heard < len(c.children) || !c.complete() {
+	if c.job == nil || !c.job.Transport.Eager || t.sent || c.stage == launching || t.reported < len(c.children) || !c.complete() {
 		return
 	}
 	t.sent = true
@@ -71,11 +71,11 @@ func (t *table) send(c *Core, to Link, m wire.Blocks) {
 	c.send(to, m)
 }
 
-// heardChild takes the blocks of a child's subtree.
-func (t *table) heardChild(c *Core, l Link, m wire.Blocks) {
+// childBlocks takes the blocks of a child's subtree.
+func (t *table) childBlocks(c *Core, l Link, m wire.Blocks) {
 	c.children[l].tabled = true
 	t.blocks.Add(m.Values)
-	t.heard++
+	t.reported++
 	t.publish(c)
 }
 

@@ -30,7 +30,7 @@ func (c *Core) openTimes(first job.NodeIndex) {
 	t.on, t.began = c.cfg.Root || c.job.Launch.Timed, c.now
 	if t.on && !c.cfg.Root {
 		t.own = job.NewNodeTimes(first)
-		t.own.Mark(job.Got, 0)
+		t.own.Mark(job.LaunchReceived, 0)
 	}
 }
 
@@ -62,7 +62,7 @@ func (c *Core) markChild(k *child, m job.Moment) {
 // of what is left is taken, and half of it is the error.
 func (c *Core) childTimed(l Link, m wire.Times) {
 	t := c.children[l].times
-	sent := t.head.At[job.Launched]
+	sent := t.head.At[job.LaunchSent]
 	t.err = max(0, c.now-c.times.began-sent-m.Span) / 2
 	t.by, t.below, t.missing = sent+t.err, m.Nodes, m.Missing
 }
@@ -73,7 +73,7 @@ func (t *childTimes) nodes(yield func(job.NodeTimes) bool) bool {
 	for n := range t.below.All() {
 		n.Shift(t.by, t.err)
 		if head {
-			for _, of := range []job.Moment{job.Got, job.Spawning, job.RanksUp, job.Settled} {
+			for _, of := range []job.Moment{job.LaunchReceived, job.ForkStarted, job.RanksStarted, job.ReadySent} {
 				t.head.At[of] = n.At[of]
 			}
 			t.head.Error, head = n.Error, false
@@ -120,7 +120,7 @@ func (c *Core) sendTimes() {
 	if !c.times.on {
 		return
 	}
-	c.markOwn(job.Settled)
+	c.markOwn(job.ReadySent)
 	nodes, missing := c.allTimes()
 	c.send(Up, wire.Times{Span: c.now - c.times.began, Missing: missing, Nodes: wire.NewTimings(nodes)})
 }

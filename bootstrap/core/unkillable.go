@@ -34,7 +34,7 @@ func (c *Core) outlived(left []Unkillable) {
 		if !ended[rank] {
 			c.ranks.end(rank, job.Status{Kind: job.Lost})
 			c.rankEnded(rank, true)
-			c.deaf(rank)
+			c.closeInput(rank)
 		}
 	}
 	c.ranks.undrained, c.ranks.abandoned = 0, true

@@ -59,8 +59,8 @@ func init() {
 	packs(func(nodes ...job.NodeTimes) wire.Timings { return wire.NewTimings(slices.Values(nodes)) })
 }
 
-// said are fields that are shown though they are zero.
-func said(name string, t reflect.Type) bool {
+// alwaysShown are fields that are shown though they are zero.
+func alwaysShown(name string, t reflect.Type) bool {
 	return t == reflect.TypeFor[Link]() || name == "rank" || name == "what"
 }
 
@@ -74,7 +74,7 @@ func showFields(v reflect.Value) string {
 			continue
 		}
 		switch {
-		case f.IsZero() && !said(name, ft.Type), ft.Type == reflect.TypeFor[*job.Job](), ft.Type == reflect.TypeFor[job.Layout](), ft.Type == reflect.TypeFor[fabric.Key]():
+		case f.IsZero() && !alwaysShown(name, ft.Type), ft.Type == reflect.TypeFor[*job.Job](), ft.Type == reflect.TypeFor[job.Layout](), ft.Type == reflect.TypeFor[fabric.Key]():
 		case f.Kind() == reflect.Bool:
 			parts = append(parts, name)
 		default:

@@ -27,19 +27,19 @@ func (c *Core) childLies(l Link, m wire.Message) (lie string) {
 	launching := k.state == childUp
 	switch m := m.(type) {
 	case wire.Ready:
-		return when(!launching || uint64(m.Up)+uint64(m.Failed) > uint64(k.part.Len()+k.dead.Len()), "of other nodes, or again")
+		return lieIf(!launching || uint64(m.Up)+uint64(m.Failed) > uint64(k.part.Len()+k.dead.Len()), "of other nodes, or again")
 	case wire.Times:
 		return c.timesLie(k, m)
 	case wire.Output:
-		return when(!k.hasRanks(m.Rank, 1), "of another's rank") + when(len(m.Data) > k.credit, "beyond its credit")
+		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank") + lieIf(len(m.Data) > k.credit, "beyond its credit")
 	case wire.StdinRoom:
-		return when(int64(k.room)+int64(m.N) > inputWindow, "of more than it was sent")
+		return lieIf(int64(k.room)+int64(m.N) > inputWindow, "of more than it was sent")
 	case wire.Return:
-		return when(!launching || !k.mayGive(m.Part.First, uint32(m.Part.Nodes.Len())), "of nodes that are not its to give")
+		return lieIf(!launching || !k.mayGive(m.Part.First, uint32(m.Part.Nodes.Len())), "of nodes that are not its to give")
 	case wire.Fault:
 		return c.faultLies(k, m)
 	case wire.Waiting:
-		return when(!launching, "after Ready")
+		return lieIf(!launching, "after Ready")
 	case wire.Answer:
 		return c.answerLies(l, m)
 	case wire.Collect:
@@ -47,29 +47,29 @@ func (c *Core) childLies(l Link, m wire.Message) (lie string) {
 	case wire.Blocks:
 		return c.blocksLie(k, m)
 	case wire.BulkFetch:
-		return when(m.Fence > c.passed, "for a fence that is not passed")
+		return lieIf(m.Fence > c.passed, "for a fence that is not passed")
 	case wire.BulkValues:
-		return when(m.Fence > c.bulk.round || m.Fence <= k.gave, "that was not called for")
+		return lieIf(m.Fence > c.bulk.round || m.Fence <= k.bulkFence, "that was not called for")
 	case wire.Tally:
-		return when(!c.job.Transport.Stats || k.tallied, "that nobody wants")
+		return lieIf(!c.job.Transport.Stats || k.tallied, "that nobody wants")
 	case wire.Placed:
 		return c.placedLies(k, m)
 	case wire.Name:
-		return when(!k.hasRanks(m.Rank, 1), "of another's rank")
-	case wire.Spawn:
-		return when(!k.hasRanks(m.Rank, 1), "of another's rank")
+		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
+	case wire.SpawnJob:
+		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
 	case wire.Failures:
 		return c.failuresLie(k, m)
 	case wire.Signal:
-		return when(m.Number != sigTstp, "as if it were the parent")
+		return lieIf(m.Number != sigTstp, "as if it were the parent")
 	case wire.Exit:
-		return when(!areAll(m.Runs, k.part) && (k.before == nil || !areAll(m.Runs, k.before)), "of other ranks than its own")
+		return lieIf(!areAll(m.Runs, k.part) && (k.before == nil || !areAll(m.Runs, k.before)), "of other ranks than its own")
 	}
 	return ""
 }
 
-// when is a lie if it is one.
-func when(lies bool, lie string) string {
+// lieIf is a lie if it is one.
+func lieIf(lies bool, lie string) string {
 	if lies {
 		return lie
 	}
@@ -100,12 +100,12 @@ func (k *child) mayGive(first job.NodeIndex, count uint32) bool {
 
 func (c *Core) faultLies(k *child, m wire.Fault) string {
 	switch m.What {
-	case wire.FaultRank, wire.FaultSpawn, wire.FaultAbort:
-		return when(!k.hasNode(m.Node) || m.Count == 0 || !k.hasRanks(m.Rank, m.Count), "of another's ranks")
+	case wire.FaultRank, wire.FaultFork, wire.FaultAbort:
+		return lieIf(!k.hasNode(m.Node) || m.Count == 0 || !k.hasRanks(m.Rank, m.Count), "of another's ranks")
 	case wire.FaultLaunch:
-		return when(k.state != childUp || !k.mayGive(m.Node, m.Nodes), "of nodes that are not its to start")
+		return lieIf(k.state != childUp || !k.mayGive(m.Node, m.Nodes), "of nodes that are not its to start")
 	}
-	return when(!k.hasNode(m.Node) || m.Nodes == 0 || m.Nodes > uint32(k.part.Len()+k.before.Len()), "of another's nodes")
+	return lieIf(!k.hasNode(m.Node) || m.Nodes == 0 || m.Nodes > uint32(k.part.Len()+k.before.Len()), "of another's nodes")
 }
 
 func (c *Core) failuresLie(k *child, m wire.Failures) string {
@@ -178,7 +178,7 @@ func (c *Core) answerLies(l Link, m wire.Answer) string {
 	if m.What != wire.Found || m.Key != "" {
 		return ""
 	}
-	return when(!c.isBlock(m.Value, c.job.Layout.NodeOf(m.Rank)) || !satisfies(m.Value, wire.Ask{Rank: m.Rank}), "without the rank's address")
+	return lieIf(!c.isBlock(m.Value, c.job.Layout.NodeOf(m.Rank)) || !satisfies(m.Value, wire.Ask{Rank: m.Rank}), "without the rank's address")
 }
 
 // isBlock reports whether a value is the block of a node, as far as it says whose
@@ -248,7 +248,7 @@ func (c *Core) parentLies(m wire.Message) (lie string) {
 	switch m := m.(type) {
 	case wire.Launch:
 		_, err := tree.Parse(m.Job.Launch.Tree)
-		return when(c.stage != idle || err != nil, "of another tree, or again")
+		return lieIf(c.stage != idle || err != nil, "of another tree, or again")
 	case wire.End, wire.Heartbeat:
 		return ""
 	}
@@ -256,28 +256,28 @@ func (c *Core) parentLies(m wire.Message) (lie string) {
 		return "before Launch"
 	}
 	switch m := m.(type) {
-	case wire.Settled:
-		return c.settledLies(m)
+	case wire.Membership:
+		return c.membershipLies(m)
 	case wire.Stdin:
-		return when((m.EOF || len(m.Data) > 0) && (c.input.over || len(m.Data) > c.input.room), "beyond its end, or for no room")
+		return lieIf((m.EOF || len(m.Data) > 0) && (c.input.over || len(m.Data) > c.input.room), "beyond its end, or for no room")
 	case wire.Answer:
 		return c.answerLies(Up, m)
 	case wire.Release:
 		g := c.gathers[m.Op]
-		return when(g == nil || !g.sent, "of what nobody has joined")
+		return lieIf(g == nil || !g.sent, "of what nobody has joined")
 	case wire.Blocks:
-		return when(!c.job.Transport.Eager || c.table.here, "that nobody wants")
+		return lieIf(!c.job.Transport.Eager || c.table.here, "that nobody wants")
 	case wire.Failures:
-		return when(!c.job.Launch.KeepGoing || !belong(m.Ranks, c.job.Layout.Ranks()), "of no ranks, or that nobody wants")
+		return lieIf(!c.job.Launch.KeepGoing || !belong(m.Ranks, c.job.Layout.Ranks()), "of no ranks, or that nobody wants")
 	case wire.BulkFetch:
-		return when(m.Fence > c.passed, "for a fence that is not passed")
+		return lieIf(m.Fence > c.passed, "for a fence that is not passed")
 	case wire.BulkValues:
-		return when(c.bulk.requested <= c.bulk.ready.Fence || m.Fence > c.passed, "that nobody asked for")
+		return lieIf(c.bulk.requested <= c.bulk.ready.Fence || m.Fence > c.passed, "that nobody asked for")
 	}
 	return ""
 }
 
-func (c *Core) settledLies(m wire.Settled) string {
+func (c *Core) membershipLies(m wire.Membership) string {
 	if c.stage == ending {
 		return ""
 	}

@@ -69,7 +69,7 @@ var lies = []struct{ plan, before, lie string }{
 	{"report\nfrom running", "", "0 -> Placed node=4"},
 	{"report\nfrom running", "", "0 -> Placed node=2 ranks=[{rank=3}]"},
 	{"from running", "", "0 -> Name rank=4"},
-	{"from running", "", "0 -> Spawn rank=1 commands=[{argv=[a] ranks=1}]"},
+	{"from running", "", "0 -> SpawnJob rank=1 commands=[{argv=[a] ranks=1}]"},
 	{"from running", "", "0 -> Failures ranks=[{first=2 count=1}]"},
 	{"keep-going\nfrom running", "", "0 -> Failures ranks=[{first=4 count=1}]"},
 	{"from running", "", "0 -> Signal number=18"},
@@ -80,11 +80,11 @@ var lies = []struct{ plan, before, lie string }{
 	{"dealt\nfrom running", "", "0 -> Exit runs=[2+1:exit:0 4294967290+1:exit:0]"},
 
 	// The same agent, and its parent.
-	{"", "", "up -> Settled"},
-	{"from running", "", "up -> Settled"},
-	{"held\nfrom up", "", "up -> Settled dropped=[{first=1 count=1}]"},
-	{"held\nfrom up", "", "up -> Settled dropped=[{first=4 count=1}]"},
-	{"held\nfrom up", "", "up -> Settled dropped=[{first=5 count=1}]"},
+	{"", "", "up -> Membership"},
+	{"from running", "", "up -> Membership"},
+	{"held\nfrom up", "", "up -> Membership dropped=[{first=1 count=1}]"},
+	{"held\nfrom up", "", "up -> Membership dropped=[{first=4 count=1}]"},
+	{"held\nfrom up", "", "up -> Membership dropped=[{first=5 count=1}]"},
 	{"from running", "", "up -> Stdin data=#262145"},
 	{"from running", "up -> Stdin eof", "up -> Stdin data=x"},
 	{"from running", "", "up -> Answer rank=0"},
@@ -107,7 +107,7 @@ func TestLies(t *testing.T) {
 		name := l.plan + ": " + l.before + ": " + l.lie
 		s := newScenario(t, "agent 1 5\nnodes 1 1 1 1 1\ntree kary:2\n"+l.plan)
 		if !strings.Contains(l.plan, "from") {
-			for _, line := range []string{"begin", "Spawned", "ChildUp child=0", "ChildUp child=1"} {
+			for _, line := range []string{"begin", "ForkDone", "ChildUp child=0", "ChildUp child=1"} {
 				s.happens(line)
 			}
 		}

@@ -24,16 +24,16 @@ var named = map[string]reflect.Type{}
 
 func init() {
 	for _, v := range []any{
-		ChildUp{}, ChildPhase{}, ChildFailed{}, LinkLost{}, Spawned{}, Placed{}, Notice{}, RankOutput{}, RankExited{}, RankDrained{}, BulkWanted{},
-		Opened{}, Given{}, MPISeen{}, RankTook{}, RankDeaf{}, Killed{}, Swept{}, ReaperLost{}, Told{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
-		JobAnswered{}, JobAsked{}, JobEnded{}, ParentSaid{}, Interrupted{},
+		ChildUp{}, ChildPhase{}, ChildFailed{}, LinkLost{}, ForkDone{}, Placed{}, Notice{}, RankOutput{}, RankExited{}, RankDrained{}, BulkRequested{},
+		Opened{}, BulkRead{}, MPIFindings{}, RankInputRead{}, RankInputClosed{}, Killed{}, Swept{}, ReaperLost{}, EndRequested{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
+		JobAnswered{}, JobAsked{}, JobEnded{}, ParentAnswered{}, Interrupted{},
 	} {
 		named[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
 	for _, v := range []any{
 		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
 		wire.Heartbeat{}, wire.Ask{}, wire.Answer{}, wire.Collect{}, wire.Release{}, wire.Blocks{}, wire.Tally{}, wire.Placed{}, wire.Times{}, wire.Name{}, wire.Notice{},
-		wire.BulkFetch{}, wire.BulkValues{}, wire.Spawn{}, wire.Spawned{}, wire.Hello{}, wire.Publish{}, wire.Put{}, wire.Pair{}, wire.Abort{}, wire.Finalize{}, wire.Later{}, wire.Steal{}, wire.Return{}, wire.Settled{}, wire.Failures{},
+		wire.BulkFetch{}, wire.BulkValues{}, wire.SpawnJob{}, wire.JobSpawned{}, wire.Hello{}, wire.Publish{}, wire.Put{}, wire.Pair{}, wire.Abort{}, wire.Finalize{}, wire.Later{}, wire.Steal{}, wire.Return{}, wire.Membership{}, wire.Failures{},
 	} {
 		named["-> "+reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
@@ -51,7 +51,7 @@ func readEvent(line string) (Event, error) {
 	m, _ := v.(wire.Message)
 	if rank, ok := strings.CutPrefix(from, "rank "); ok && err == nil {
 		n, err := strconv.Atoi(rank)
-		return RankSaid{job.Slot(n), m}, err
+		return RankFrame{job.Slot(n), m}, err
 	}
 	link := Up
 	if from != "up" && err == nil {
@@ -85,7 +85,7 @@ func showEffect(e Effect) string {
 			to = strconv.Itoa(int(e.To))
 		}
 		return to + " <- " + showNamed(e.Msg)
-	case Tell:
+	case SendRank:
 		return fmt.Sprintf("rank %d <- %s", e.Rank, showNamed(e.Msg))
 	case Report:
 		return "Report " + showNamed(e.What)

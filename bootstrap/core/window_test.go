@@ -27,7 +27,7 @@ func TestWindowFollowsCost(t *testing.T) {
 		{2, 0, 44 * time.Millisecond, 0, 16},
 	} {
 		nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 4, Count: 400, Ranks: 1}})
-		j := &job.Job{Size: 400, Nodes: 400, Layout: nodes.Layout(), Launch: job.Launch{Tree: "flat", Batch: c.batch}}
+		j := &job.Job{Size: 400, Nodes: 400, Layout: nodes.Layout(), Launch: job.LaunchOptions{Tree: "flat", Batch: c.batch}}
 		a := New(Config{Root: true, Here: -1, Cores: c.cores})
 		inFlight, now := 0, time.Duration(0)
 		began := map[Link]time.Duration{}

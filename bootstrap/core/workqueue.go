@@ -28,7 +28,7 @@ type workQueue struct {
 // tried is what was done before for a node.
 type tried struct {
 	by, phase, cause string // host that could not start it, and why; empty: nobody has tried
-	spare            bool   // it takes the seat of a node that is dead
+	spare            bool   // it replaces a dead node
 }
 
 // secondTry is the part of a session's time that a second one may take, when the
@@ -209,7 +209,7 @@ func (c *Core) returned(from Link, m wire.Return) {
 		t = tried{by: k.host(), phase: m.Phase, cause: m.Cause}
 	}
 	switch {
-	case c.job.Launch.Late && m.Cause == "":
+	case c.job.Launch.LateBinding && m.Cause == "":
 		s.nodes = s.nodes.Add(part)
 	case s.alone:
 		for i := range part.Nodes.Len() {

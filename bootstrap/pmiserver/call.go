@@ -21,9 +21,9 @@ type (
 	HangUp struct{ Call uint32 }
 )
 
-// Called takes what a caller has said, in whatever pieces. Calls are numbered
+// ReceiveCall takes what a caller has said, in whatever pieces. Calls are numbered
 // from 1; a number does not come again.
-func (h *Server) Called(call uint32, words []byte) []Effect {
+func (h *Server) ReceiveCall(call uint32, words []byte) []Effect {
 	c := h.calls[call]
 	if c == nil {
 		c = &client{call: call, engine: pmi.New(h.config())}
@@ -36,8 +36,8 @@ func (h *Server) Called(call uint32, words []byte) []Effect {
 	return h.done()
 }
 
-// Hung takes the end of a call.
-func (h *Server) Hung(call uint32) { delete(h.calls, call) }
+// CallClosed takes the end of a call.
+func (h *Server) CallClosed(call uint32) { delete(h.calls, call) }
 
 // Bound takes the answer to Bind: the caller's rank, or why it is none.
 func (h *Server) Bound(call uint32, slot job.Slot, refused string) []Effect {

@@ -44,7 +44,7 @@ type lies struct {
 	bytes  int
 }
 
-const firstSeat, seats = 2, 3
+const firstSlot, slots = 2, 3
 
 func newLies(t *testing.T, input []byte) *lies {
 	x := &lies{t: t, Input: input}
@@ -56,7 +56,7 @@ func newLies(t *testing.T, input []byte) *lies {
 	return x
 }
 
-func (x *lies) seat() uint32 { return firstSeat + uint32(x.Of(seats)) }
+func (x *lies) slot() uint32 { return firstSlot + uint32(x.Of(slots)) }
 
 func (x *lies) key() string {
 	return []string{"k", "bc-0", "bc-12", "UCX-3-0", "x0000001", "9 k", "-"}[x.Of(7)]
@@ -84,14 +84,14 @@ func (x *lies) message() wire.Message {
 	op := uint32(x.Of(4))
 	switch x.Of(5) {
 	case 0:
-		parcels := wire.NewParcels(wire.Parcel{From: job.Slot(x.Of(8)), To: wire.Everyone, Value: value}, wire.Parcel{From: 1, To: job.Slot(x.seat()), Value: value})
+		parcels := wire.NewParcels(wire.Parcel{From: job.Slot(x.Of(8)), To: wire.Everyone, Value: value}, wire.Parcel{From: 1, To: job.Slot(x.slot()), Value: value})
 		return wire.Release{Op: op, What: wire.Collective(x.Of(6)), Trouble: []string{"", "", "so"}[x.Of(3)], Parcels: parcels}
 	case 1:
 		return wire.Answer{Rank: job.Slot(x.Of(9)), Key: kvsKey(op, x.key()), What: wire.Answered(x.Of(4)), Value: value}
 	case 2:
-		return wire.Name{Rank: job.Slot(x.seat()), Do: wire.Naming(x.Of(3)), Port: x.key(), Done: x.Of(2) > 0}
+		return wire.Name{Rank: job.Slot(x.slot()), Do: wire.Naming(x.Of(3)), Port: x.key(), Done: x.Of(2) > 0}
 	case 3:
-		return wire.Spawned{Rank: job.Slot(x.seat()), JobID: "k", Refused: []string{"", "no"}[x.Of(2)]}
+		return wire.JobSpawned{Rank: job.Slot(x.slot()), JobID: "k", Refused: []string{"", "no"}[x.Of(2)]}
 	}
 	return wire.PutDone{Again: true}
 }
@@ -100,24 +100,24 @@ func (x *lies) turn() {
 	h, call := x.server, uint32(1+x.Of(3))
 	switch x.Of(12) {
 	case 0, 1, 2, 3, 4, 5:
-		x.obey(h.Spoke(job.Slot(x.seat()), x.words()))
+		x.obey(h.Receive(job.Slot(x.slot()), x.words()))
 	case 6, 7:
-		if seat := x.seat(); h.Speaks(job.Slot(seat)) {
+		if slot := x.slot(); h.IsClient(job.Slot(slot)) {
 			m := x.message()
 			x.bytes += len(wire.Append(nil, m))
-			x.obey(h.Told(job.Slot(seat), m))
+			x.obey(h.Deliver(job.Slot(slot), m))
 		}
 	case 8:
-		x.obey(h.Called(call, x.words()))
+		x.obey(h.ReceiveCall(call, x.words()))
 	case 9:
 		x.obey(h.BulkFetched(uint32(x.Of(5)), wire.NewValues([]byte{x.Byte(), 1, 'k', 1, x.Byte()}, []byte{x.Byte()})))
 	case 10:
 		x.bytes += len(h.Give(uint32(x.Of(5))))
 	case 11:
 		if x.Of(4) == 0 {
-			h.Hung(call)
+			h.CallClosed(call)
 		} else if x.Of(8) == 0 {
-			x.obey(h.Exited(job.Slot(x.seat()), x.Of(2) > 0))
+			x.obey(h.Exited(job.Slot(x.slot()), x.Of(2) > 0))
 		}
 	}
 }
@@ -126,13 +126,13 @@ func (x *lies) obey(effects []Effect) {
 	require.Less(x.t, len(effects), 1000)
 	for _, e := range effects {
 		switch e := e.(type) {
-		case Say:
-			if _, spawn := e.Msg.(wire.Spawn); !spawn { // the core looks at it
+		case ClientFrame:
+			if _, spawn := e.Msg.(wire.SpawnJob); !spawn { // the core looks at it
 				require.NoError(x.t, wire.Check(e.Msg, 0), "%v", e.Msg)
 			}
 			require.True(x.t, e.Msg.Kind().From(wire.Rank), "%v", e.Msg)
 		case Bind:
-			x.obey(x.server.Bound(e.Call, job.Slot(x.seat()), []string{"", "no"}[x.Of(2)]))
+			x.obey(x.server.Bound(e.Call, job.Slot(x.slot()), []string{"", "no"}[x.Of(2)]))
 		}
 	}
 }

@@ -73,11 +73,11 @@ func (h *Server) ask(c *client, r pmi.Request) {
 		c.ring = &r
 		h.join(c, wire.AllGather, binary.AppendUvarint(appendPair(nil, r.Left, []byte(r.Right)), uint64(max(0, r.Count))))
 	case pmi.Publish:
-		h.do(Say{c.slot, wire.Name{Do: wire.NamePublish, Service: r.Service, Port: r.Port}})
+		h.do(ClientFrame{c.slot, wire.Name{Do: wire.NamePublish, Service: r.Service, Port: r.Port}})
 	case pmi.Lookup:
-		h.do(Say{c.slot, wire.Name{Do: wire.NameLookup, Service: r.Service}})
+		h.do(ClientFrame{c.slot, wire.Name{Do: wire.NameLookup, Service: r.Service}})
 	case pmi.Unpublish:
-		h.do(Say{c.slot, wire.Name{Do: wire.NameUnpublish, Service: r.Service}})
+		h.do(ClientFrame{c.slot, wire.Name{Do: wire.NameUnpublish, Service: r.Service}})
 	case pmi.Spawn:
 		h.spawn(c, r)
 	case pmi.NodePut:
@@ -96,14 +96,14 @@ func (h *Server) ask(c *client, r pmi.Request) {
 		if r.Code != 0 {
 			code = job.AbortCode(r.Code)
 		}
-		h.do(Say{c.slot, wire.Abort{Code: code, Text: r.Text}})
+		h.do(ClientFrame{c.slot, wire.Abort{Code: code, Text: r.Text}})
 	case pmi.Finalize:
 		if h.job.Transport.Stats {
 			c.counts.Sum[job.CountRanks] = 1
 			c.counts.Sum[job.CountGets] += uint64(c.engine.Mapped())
-			h.do(Say{c.slot, wire.Tally{Of: &c.counts}})
+			h.do(ClientFrame{c.slot, wire.Tally{Of: &c.counts}})
 		}
-		h.do(Say{c.slot, wire.Finalize{}})
+		h.do(ClientFrame{c.slot, wire.Finalize{}})
 	default:
 		h.answer(c, pmi.Answer{Refused: "not supported"})
 	}
@@ -122,11 +122,11 @@ func (h *Server) spawn(c *client, r pmi.Spawn) {
 		}
 		commands = append(commands, to)
 	}
-	var preput []job.Pair
+	var preput []job.KeyValue
 	for _, p := range r.Preput {
-		preput = append(preput, job.Pair(p))
+		preput = append(preput, job.KeyValue(p))
 	}
-	h.do(Say{c.slot, wire.Spawn{Commands: wire.NewCommands(commands...), Preput: wire.NewPairs(preput...)}})
+	h.do(ClientFrame{c.slot, wire.SpawnJob{Commands: wire.NewCommands(commands...), Preput: wire.NewPairs(preput...)}})
 }
 
 // join takes part in a collective, with a value for everyone.
@@ -136,7 +136,7 @@ func (h *Server) join(c *client, what wire.Collective, value []byte) {
 	if len(value) > 0 {
 		m.Parcels = wire.NewParcels(wire.Parcel{From: c.slot, To: wire.Everyone, Value: value})
 	}
-	h.do(Say{c.slot, m})
+	h.do(ClientFrame{c.slot, m})
 }
 
 // serve answers those who wait for an attribute of the node.
@@ -152,9 +152,9 @@ func (h *Server) serve(key string) {
 	h.waiting = rest
 }
 
-// Told takes what the core tells a rank: the end of a fence or a ring, word of a
+// Deliver takes what the core tells a rank: the end of a fence or a ring, word of a
 // service, or a value.
-func (h *Server) Told(slot job.Slot, m wire.Message) []Effect {
+func (h *Server) Deliver(slot job.Slot, m wire.Message) []Effect {
 	c := h.clients[slot]
 	if a, ok := m.(wire.Answer); ok {
 		h.fetched(a) // others may wait for it too
@@ -168,7 +168,7 @@ func (h *Server) Told(slot job.Slot, m wire.Message) []Effect {
 		h.released(c, m)
 	case wire.Name:
 		h.named(c, m)
-	case wire.Spawned:
+	case wire.JobSpawned:
 		if m.Refused != "" { // the protocol has no room for all of it
 			h.do(Warn{fmt.Sprintf("rank %d: nothing was spawned: %s", h.job.Layout.Rank(slot), m.Refused)})
 		}
@@ -180,15 +180,15 @@ func (h *Server) Told(slot job.Slot, m wire.Message) []Effect {
 func (h *Server) released(c *client, r wire.Release) {
 	if r.Trouble != "" {
 		c.over = true
-		h.do(Say{c.slot, wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: " + r.Trouble}})
+		h.do(ClientFrame{c.slot, wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: " + r.Trouble}})
 		return
 	}
 	if c.ring != nil {
 		h.ringed(c, r.Parcels)
 		return
 	}
-	if r.Op > h.told { // the first of this node's ranks to be told
-		h.told = r.Op
+	if r.Op > h.lastRelease { // the first of this node's ranks to be told
+		h.lastRelease = r.Op
 		h.passed(c.fences, r.Parcels)
 	}
 	h.answer(c, pmi.Answer{})
@@ -245,6 +245,6 @@ func (h *Server) Exited(slot job.Slot, well bool) []Effect {
 	if !fails {
 		return nil
 	}
-	h.do(Say{slot, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}})
+	h.do(ClientFrame{slot, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}})
 	return h.done()
 }

@@ -19,7 +19,7 @@ import (
 	"ibrun/pmi"
 )
 
-// Effect is Words, Say, BulkFetch, Spoke, Warn, Bind or HangUp.
+// Effect is Words, ClientFrame, BulkFetch, FirstClient, Warn, Bind or HangUp.
 type Effect any
 
 type (
@@ -30,15 +30,15 @@ type (
 		Call  uint32
 		Bytes []byte
 	}
-	// Say is a frame that the core takes as if the rank had sent it.
-	Say struct {
+	// ClientFrame is a frame that the core takes as if the rank had sent it.
+	ClientFrame struct {
 		Rank job.Slot
 		Msg  wire.Message
 	}
 	// BulkFetch asks for the values of all nodes up to a fence. The answer is BulkFetched.
 	BulkFetch struct{ Fence uint32 }
-	// Spoke says that a rank of this node speaks PMI; it comes once.
-	Spoke struct{}
+	// FirstClient says that a rank of this node speaks PMI; it comes once.
+	FirstClient struct{}
 	// Warn is for the user.
 	Warn struct{ Text string }
 )
@@ -50,11 +50,11 @@ type Server struct {
 	clients map[job.Slot]*client
 	calls   map[uint32]*client // that came through the port, by call
 	store
-	attrs   map[string]string // of this node
-	waiting []waiter          // for an attribute
-	told    uint32            // number of the last collective whose outcome is here
-	shared  []string          // files of shared memory that ranks of this node have told each other of
-	out     []Effect
+	attrs       map[string]string // of this node
+	waiting     []waiter          // for an attribute
+	lastRelease uint32            // number of the last collective whose outcome is here
+	shared      []string          // files of shared memory that ranks of this node have told each other of
+	out         []Effect
 }
 
 // client is a rank that speaks PMI.
@@ -85,8 +85,8 @@ func New(j *job.Job) *Server {
 	}
 }
 
-// Speaks reports whether a rank has spoken PMI: what the core tells it is ours.
-func (h *Server) Speaks(slot job.Slot) bool { return h.clients[slot] != nil }
+// IsClient reports whether a rank has spoken PMI: what the core tells it is ours.
+func (h *Server) IsClient(slot job.Slot) bool { return h.clients[slot] != nil }
 
 // done hands the effects out.
 func (h *Server) done() []Effect {
@@ -97,8 +97,8 @@ func (h *Server) done() []Effect {
 
 func (h *Server) do(e Effect) { h.out = append(h.out, e) }
 
-// Spoke takes what a rank has said, in whatever pieces.
-func (h *Server) Spoke(slot job.Slot, words []byte) []Effect {
+// Receive takes what a rank has said, in whatever pieces.
+func (h *Server) Receive(slot job.Slot, words []byte) []Effect {
 	c := h.clients[slot]
 	if c == nil {
 		cfg := h.config()
@@ -116,7 +116,7 @@ func (h *Server) Spoke(slot job.Slot, words []byte) []Effect {
 // admit takes a rank that speaks PMI.
 func (h *Server) admit(c *client) {
 	if len(h.clients) == 0 {
-		h.do(Spoke{})
+		h.do(FirstClient{})
 	}
 	h.clients[c.slot] = c
 }

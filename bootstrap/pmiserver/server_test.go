@@ -54,7 +54,7 @@ func newClusterOf(t *testing.T, how job.Transport, plane uint32, shares ...job.S
 	return c
 }
 
-func (c *cluster) server(seat uint32) *Server { return c.servers[c.job.Layout.NodeOf(job.Slot(seat))] }
+func (c *cluster) server(slot uint32) *Server { return c.servers[c.job.Layout.NodeOf(job.Slot(slot))] }
 
 func (c *cluster) obey(effects []Effect) {
 	for _, e := range effects {
@@ -65,7 +65,7 @@ func (c *cluster) obey(effects []Effect) {
 			c.warned = append(c.warned, e.Text)
 		case BulkFetch:
 			c.held[c.speaking] = e.Fence
-		case Say:
+		case ClientFrame:
 			c.say(uint32(e.Rank), e.Msg)
 		}
 	}
@@ -85,7 +85,7 @@ func (c *cluster) grant() {
 	clear(c.held)
 }
 
-func (c *cluster) say(seat uint32, m wire.Message) {
+func (c *cluster) say(slot uint32, m wire.Message) {
 	switch m := m.(type) {
 	case wire.Collect:
 		c.joined[m.Op] = slices.AppendSeq(c.joined[m.Op], m.Parcels.All())
@@ -96,29 +96,29 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 		if m.What == wire.Barrier {
 			parcels = Join(parcels)
 		}
-		for seat := range c.job.Size {
-			c.obey(c.server(seat).Told(job.Slot(seat), wire.Release{Op: m.Op, What: m.What, Parcels: parcels}))
+		for slot := range c.job.Size {
+			c.obey(c.server(slot).Deliver(job.Slot(slot), wire.Release{Op: m.Op, What: m.What, Parcels: parcels}))
 		}
 	case wire.Put:
-		if c.stores[seat] == nil {
-			c.stores[seat] = map[string][]byte{}
+		if c.stores[slot] == nil {
+			c.stores[slot] = map[string][]byte{}
 		}
-		require.NotContains(c.t, c.stores[seat], m.Key, "a key of the KVS is put once")
-		c.stores[seat][m.Key] = m.Value
-		c.obey(c.server(seat).Told(job.Slot(seat), wire.PutDone{}))
+		require.NotContains(c.t, c.stores[slot], m.Key, "a key of the KVS is put once")
+		c.stores[slot][m.Key] = m.Value
+		c.obey(c.server(slot).Deliver(job.Slot(slot), wire.PutDone{}))
 	case wire.Ask:
 		c.asked++
-		require.NotEqual(c.t, c.job.Layout.NodeOf(job.Slot(seat)), c.job.Layout.NodeOf(m.Rank), "a question that need not leave its node")
+		require.NotEqual(c.t, c.job.Layout.NodeOf(job.Slot(slot)), c.job.Layout.NodeOf(m.Rank), "a question that need not leave its node")
 		a := wire.Answer{Rank: m.Rank, Key: m.Key, Value: c.stores[uint32(m.Rank)][m.Key]}
 		require.NotEmpty(c.t, a.Value, "rank %d was asked for %q", m.Rank, m.Key)
 		if c.lost[int(c.job.Layout.NodeOf(m.Rank))] {
 			a.What, a.Value = wire.Failed, nil
 		}
 		if c.holding {
-			c.answers = append(c.answers, func() { c.obey(c.server(seat).Told(job.Slot(seat), a)) })
+			c.answers = append(c.answers, func() { c.obey(c.server(slot).Deliver(job.Slot(slot), a)) })
 			return
 		}
-		c.obey(c.server(seat).Told(job.Slot(seat), a))
+		c.obey(c.server(slot).Deliver(job.Slot(slot), a))
 	case wire.Name:
 		port, known := c.names[m.Service]
 		switch m.Do {
@@ -132,24 +132,24 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 			m.Port = port
 		}
 		m.Done = known
-		c.obey(c.server(seat).Told(job.Slot(seat), m))
+		c.obey(c.server(slot).Deliver(job.Slot(slot), m))
 	default:
-		c.said[seat] = append(c.said[seat], m)
+		c.said[slot] = append(c.said[slot], m)
 	}
 }
 
 // speak lets a rank, as the user counts, say a line, and returns what it hears.
 func (c *cluster) speak(rank uint32, format string, args ...any) string {
-	seat := c.job.Layout.Slot(job.Rank(rank))
-	c.speaking = int(c.job.Layout.NodeOf(seat))
-	c.obey(c.server(uint32(seat)).Spoke(seat, fmt.Appendf(nil, format, args...)))
+	slot := c.job.Layout.Slot(job.Rank(rank))
+	c.speaking = int(c.job.Layout.NodeOf(slot))
+	c.obey(c.server(uint32(slot)).Receive(slot, fmt.Appendf(nil, format, args...)))
 	return c.hear(rank)
 }
 
 func (c *cluster) hear(rank uint32) string {
-	seat := c.job.Layout.Slot(job.Rank(rank))
-	text := c.heard[uint32(seat)]
-	delete(c.heard, uint32(seat))
+	slot := c.job.Layout.Slot(job.Rank(rank))
+	text := c.heard[uint32(slot)]
+	delete(c.heard, uint32(slot))
 	return text
 }
 
@@ -236,7 +236,7 @@ func TestLeaving(t *testing.T) {
 	require.Contains(t, c.speak(0, "cmd=finalize\n"), "finalize_ack rc=0")
 	require.Equal(t, []wire.Message{wire.Finalize{}}, c.said[0])
 	require.Empty(t, h.Exited(0, true))
-	require.Equal(t, []Effect{Say{1, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}}}, h.Exited(1, true))
+	require.Equal(t, []Effect{ClientFrame{1, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}}}, h.Exited(1, true))
 	require.Empty(t, h.Exited(1, true), "once")
 	require.Empty(t, c.speak(3, "cmd=nonsense\n"))
 	require.Len(t, c.warned, 1)
@@ -245,7 +245,7 @@ func TestLeaving(t *testing.T) {
 	c.speak(2, "cmd=abort exitcode=7\n")
 	require.Equal(t, []wire.Message{wire.Abort{Code: 7}}, c.said[2])
 	require.Empty(t, h.Exited(2, false), "its end speaks for itself")
-	require.False(t, newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).servers[0].Speaks(0))
+	require.False(t, newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).servers[0].IsClient(0))
 }
 
 // A code that is not 0 does not become 0 in the byte that is left of it.
@@ -271,6 +271,6 @@ func TestShared(t *testing.T) {
 func TestFenceInVain(t *testing.T) {
 	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 2}).start()
 	c.speak(0, "cmd=barrier_in\n")
-	c.obey(c.servers[0].Told(0, wire.Release{Op: 1, Trouble: "rank 1 ended before it joined"}))
+	c.obey(c.servers[0].Deliver(0, wire.Release{Op: 1, Trouble: "rank 1 ended before it joined"}))
 	require.Equal(t, []wire.Message{wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: rank 1 ended before it joined"}}, c.said[0])
 }

@@ -30,7 +30,7 @@ func newNode(t testing.TB, how job.Transport, ranks uint32) *node {
 	j.Launch.Tree = "flat"
 	n := &node{server: New(j), core: core.New(core.Config{Here: -1, Join: Join})}
 	n.step(core.Frame{From: core.Up, Msg: wire.Launch{Job: j, Nodes: nodes.Slice(0, 1), Level: 1}})
-	n.step(core.Spawned{})
+	n.step(core.ForkDone{})
 	for rank := range ranks {
 		n.speak(rank, "cmd=init pmi_version=1 pmi_subversion=1\n")
 	}
@@ -39,14 +39,14 @@ func newNode(t testing.TB, how job.Transport, ranks uint32) *node {
 }
 
 func (n *node) step(ev core.Event) {
-	var told []core.Tell
+	var told []core.SendRank
 	for _, e := range n.core.Step(0, ev) {
-		if tell, ok := e.(core.Tell); ok {
+		if tell, ok := e.(core.SendRank); ok {
 			told = append(told, tell)
 		}
 	}
 	for _, tell := range told {
-		n.obey(n.server.Told(tell.Rank, tell.Msg))
+		n.obey(n.server.Deliver(tell.Rank, tell.Msg))
 	}
 }
 
@@ -55,14 +55,14 @@ func (n *node) obey(effects []Effect) {
 		switch e := e.(type) {
 		case Words:
 			n.said++
-		case Say:
-			n.step(core.RankSaid{Rank: e.Rank, Msg: e.Msg})
+		case ClientFrame:
+			n.step(core.RankFrame{Rank: e.Rank, Msg: e.Msg})
 		}
 	}
 }
 
 func (n *node) speak(rank uint32, words string) {
-	n.obey(n.server.Spoke(job.Slot(rank), []byte(words)))
+	n.obey(n.server.Receive(job.Slot(rank), []byte(words)))
 }
 
 // putAll lets the first rank put so many keys, half of them with its number.
@@ -84,8 +84,8 @@ func keyOf(i int) string {
 func (n *node) fence(ranks uint32) {
 	var up wire.Collect
 	for rank := range ranks {
-		for _, e := range n.server.Spoke(job.Slot(rank), []byte("cmd=barrier_in\n")) {
-			for _, e := range n.core.Step(0, core.RankSaid{Rank: job.Slot(rank), Msg: e.(Say).Msg}) {
+		for _, e := range n.server.Receive(job.Slot(rank), []byte("cmd=barrier_in\n")) {
+			for _, e := range n.core.Step(0, core.RankFrame{Rank: job.Slot(rank), Msg: e.(ClientFrame).Msg}) {
 				if send, ok := e.(core.Send); ok {
 					up, _ = send.Msg.(wire.Collect)
 				}

@@ -111,7 +111,7 @@ func (h *Server) news(c *client) (parcel []byte) {
 	rank := h.job.Layout.Rank(c.slot)
 	for _, key := range keys {
 		l.add(c.slot, rank, key)
-		h.do(Say{c.slot, wire.Put{Key: kvsKey(c.fences, key), Value: h.values[key].value}})
+		h.do(ClientFrame{c.slot, wire.Put{Key: kvsKey(c.fences, key), Value: h.values[key].value}})
 		if h.job.Transport.Learn {
 			h.given = append(h.given, written{key, c.fences})
 		}
@@ -232,7 +232,7 @@ func (h *Server) fetch(c *client, key string, at place) {
 	h.asking[name] = append(h.asking[name], c)
 	if len(h.asking[name]) == 1 {
 		h.asked++
-		h.do(Say{c.slot, wire.Ask{Rank: at.slot, Key: name}})
+		h.do(ClientFrame{c.slot, wire.Ask{Rank: at.slot, Key: name}})
 	}
 }
 

@@ -71,7 +71,7 @@ type Options struct {
 
 // Starter opens sessions. It is safe for concurrent use.
 type Starter struct {
-	how    job.Launch
+	how    job.LaunchOptions
 	prefix []string // the launcher with its arguments, up to the host
 	dashes bool     // the launcher knows "--"
 	local  bool
@@ -87,7 +87,7 @@ type Starter struct {
 
 // New makes a starter for a job's way of launching. The error says what is
 // wrong with the launcher itself.
-func New(how job.Launch, opt Options) (*Starter, error) {
+func New(how job.LaunchOptions, opt Options) (*Starter, error) {
 	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath, build.Path()), say: opt.Say,
 		system: sync.OnceValues(sshconfig.Here)}
 	if s.jitter == nil {

@@ -65,7 +65,7 @@ func TestMarks(t *testing.T) {
 func fake(t *testing.T, script string, timeout time.Duration) *Starter {
 	f := filepath.Join(t.TempDir(), "launcher")
 	require.NoError(t, os.WriteFile(f, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
-	s, err := New(job.Launch{Exec: []string{f}, Timeout: timeout}, Options{Rand: func() float64 { return 0 }})
+	s, err := New(job.LaunchOptions{Exec: []string{f}, Timeout: timeout}, Options{Rand: func() float64 { return 0 }})
 	require.NoError(t, err)
 	return s
 }
@@ -148,7 +148,7 @@ func TestLeftToSSH(t *testing.T) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	script := fmt.Sprintf("#!/bin/sh\necho '::ibrun-agent:1 %s m 1::'; cat\n", build.ID())
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o700))
-	how := job.Launch{Launcher: "ssh", Args: []string{"-J", "gate"}, Timeout: 5 * time.Second}
+	how := job.LaunchOptions{Launcher: "ssh", Args: []string{"-J", "gate"}, Timeout: 5 * time.Second}
 	var said []string
 	s, err := New(how, Options{Say: func(text string) { said = append(said, text) }})
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func TestAliveInterval(t *testing.T) {
 	} {
 		var said []string
 		say := func(text string) { said = append(said, text) }
-		s, err := New(job.Launch{Launcher: "ssh", Args: strings.Fields(c.args)}, Options{Say: say})
+		s, err := New(job.LaunchOptions{Launcher: "ssh", Args: strings.Fields(c.args)}, Options{Say: say})
 		require.NoError(t, err)
 		s.system = func() (sshconfig.System, error) { return write(c.config), nil }
 		for range 2 {
@@ -221,7 +221,7 @@ func TestDashedHostIsRefused(t *testing.T) {
 	_, err := fake(t, "exit 0", time.Second).Start(context.Background(), Target{Host: "-oProxyCommand=x"},
 		func(Phase) {})
 	require.ErrorContains(t, err, "not a host name")
-	s, err := New(job.Launch{Launcher: "ssh"}, Options{})
+	s, err := New(job.LaunchOptions{Launcher: "ssh"}, Options{})
 	require.NoError(t, err)
 	argv := strings.Join(s.argv(Target{Host: "h", User: "u"}), " ")
 	require.Contains(t, argv, "-l u -- h exec /bin/sh")

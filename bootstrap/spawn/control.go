@@ -132,7 +132,7 @@ func (d *control) read() {
 		switch {
 		case n == 0 || len(hellos) > 0:
 		case speaksPMI:
-			d.post(Spoke{d.rank, b[:n]})
+			d.post(PMIBytes{d.rank, b[:n]})
 		case letter && d.joined() != nil:
 			d.post(Warning{fmt.Sprintf("rank %d: a program that speaks PMI cannot join after one of the package ibrun: "+
 				"start it as a job of its own", d.rank)})
@@ -179,7 +179,7 @@ func (d *control) admit(f *os.File, speaksPMI bool) {
 	if closed {
 		p.close()
 	}
-	d.post(Said{d.rank, wire.Hello{}})
+	d.post(Frame{d.rank, wire.Hello{}})
 	go p.readFrames()
 }
 
@@ -211,7 +211,7 @@ func (d *control) readFrames() {
 			continue // it has been said
 		}
 		_, d.finalized = m.(wire.Finalize)
-		d.post(Said{d.rank, m})
+		d.post(Frame{d.rank, m})
 		if d.finalized {
 			return
 		}

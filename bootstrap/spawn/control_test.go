@@ -43,7 +43,7 @@ func TestLastWords(t *testing.T) {
 	const count = 2000 // more than the reader takes in at a time
 	late, said := make(chan struct{}), 0
 	d, rank := entered(t, func(ev Event) {
-		require.IsType(t, Said{}, ev)
+		require.IsType(t, Frame{}, ev)
 		if said++; said == 1 {
 			<-late
 		}
@@ -101,7 +101,7 @@ func TestProgramsTakeTurns(t *testing.T) {
 	events := make(chan Event, 100)
 	d, rank := entered(t, func(ev Event) { events <- ev })
 	first := hello(t, rank)
-	require.Equal(t, Said{3, wire.Hello{}}, next(t, events))
+	require.Equal(t, Frame{3, wire.Hello{}}, next(t, events))
 	require.Contains(t, turnedAway(t, hello(t, rank)), "is not done")
 	d.tell(wire.Wanted{}, -1)
 	m, err := wire.NewReader(bufio.NewReader(first), wire.Agent).Next()
@@ -110,9 +110,9 @@ func TestProgramsTakeTurns(t *testing.T) {
 
 	_, err = first.Write(wire.Append(wire.Append(nil, wire.Finalize{}), wire.Later{})) // and the socket stays open
 	require.NoError(t, err)
-	require.Equal(t, Said{3, wire.Finalize{}}, next(t, events))
+	require.Equal(t, Frame{3, wire.Finalize{}}, next(t, events))
 	second := hello(t, rank)
-	require.Equal(t, Said{3, wire.Hello{}}, next(t, events))
+	require.Equal(t, Frame{3, wire.Hello{}}, next(t, events))
 	_, err = first.Read(make([]byte, 1))
 	require.Error(t, err, "closed")
 	require.NoError(t, second.Close())
@@ -127,7 +127,7 @@ func TestProgramsAndPMI(t *testing.T) {
 	_, rank := entered(t, func(ev Event) { events <- ev })
 	_, err := rank.WriteString("cmd=init\n")
 	require.NoError(t, err)
-	require.Equal(t, Spoke{3, []byte("cmd=init\n")}, next(t, events))
+	require.Equal(t, PMIBytes{3, []byte("cmd=init\n")}, next(t, events))
 	require.Contains(t, turnedAway(t, hello(t, rank)), "by PMI")
 
 	_, rank = entered(t, func(ev Event) { events <- ev })
@@ -137,7 +137,7 @@ func TestProgramsAndPMI(t *testing.T) {
 	}
 	require.Contains(t, next(t, events).(Warning).Text, `wrote something else to descriptor 3, which is its agent's: "\x01\x02`)
 	hello(t, rank)
-	require.Equal(t, Said{3, wire.Hello{}}, next(t, events))
+	require.Equal(t, Frame{3, wire.Hello{}}, next(t, events))
 	_, err = rank.WriteString("cmd=init\n")
 	require.NoError(t, err)
 	require.Contains(t, next(t, events).(Warning).Text, "cannot join after one of the package ibrun")

@@ -62,7 +62,7 @@ func TestIdentity(t *testing.T) {
 		return strings.HasPrefix(e, "PMI_FD") || strings.HasPrefix(e, "PMI_SPAWNED")
 	}))
 	require.Contains(t, s.identity(s.rank(2), true), "PMI_SPAWNED=1")
-	// Dealt: seat 2 is the first of node 1, and the second that was dealt.
+	// Dealt: slot 2 is the first of node 1, and the second that was dealt.
 	s = twoPrograms(func(j *job.Job) { j.Layout = j.Layout.Dealt(1) })
 	require.Contains(t, s.identity(s.rank(2), true), "PMI_RANK=1")
 }

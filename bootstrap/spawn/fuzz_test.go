@@ -33,9 +33,9 @@ func FuzzControl(f *testing.F) {
 		words, warnings := 0, 0
 		for _, ev := range posted {
 			switch ev := ev.(type) {
-			case Said:
+			case Frame:
 				require.True(t, ev.Msg.Kind().From(wire.Rank), "%v", ev.Msg)
-			case Spoke:
+			case PMIBytes:
 				words += len(ev.Words)
 			case Warning:
 				warnings++

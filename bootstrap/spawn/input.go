@@ -130,7 +130,7 @@ func (f *feeder) run(file *os.File) {
 		}
 		f.last = data[len(data)-1]
 		if _, err := file.Write(data); err != nil {
-			f.post(StdinGone{f.rank})
+			f.post(StdinClosed{f.rank})
 			return
 		}
 		f.post(StdinRoom{f.rank, len(data)})

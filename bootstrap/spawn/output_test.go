@@ -162,7 +162,7 @@ func TestFeedEndsEarly(t *testing.T) {
 	f.start(to)
 	from.Close()
 	f.put([]byte("x"))
-	require.Equal(t, StdinGone{2}, next(t, events))
+	require.Equal(t, StdinClosed{2}, next(t, events))
 
 	f = newFeeder(2, func(ev Event) { events <- ev })
 	from, to, err = os.Pipe()
@@ -173,7 +173,7 @@ func TestFeedEndsEarly(t *testing.T) {
 	_, err = from.Read(make([]byte, 1))
 	require.NoError(t, err)
 	f.close()
-	require.Equal(t, StdinGone{2}, next(t, events))
+	require.Equal(t, StdinClosed{2}, next(t, events))
 	f.put([]byte("late"))
 	require.Empty(t, events)
 }

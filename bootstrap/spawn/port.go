@@ -135,10 +135,10 @@ func (p *port) take(f *os.File) {
 	}
 	go func() {
 		defer close(c.ended)
-		readPMI(&mouth{File: f}, func(words []byte) { p.post(Called{number, words}) })
+		readPMI(&mouth{File: f}, func(words []byte) { p.post(CallBytes{number, words}) })
 		c.close()
 		p.forget(number)
-		p.post(Hung{number})
+		p.post(CallClosed{number})
 	}()
 }
 
@@ -146,11 +146,11 @@ func (p *port) forget(number uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.calls, number)
-	p.heard(number)
+	p.bound(number)
 }
 
-// heard takes a call from the silent ones.
-func (p *port) heard(number uint32) {
+// bound takes a call from the silent ones.
+func (p *port) bound(number uint32) {
 	for i, n := range p.silent {
 		if n == number {
 			p.silent = append(p.silent[:i], p.silent[i+1:]...)
@@ -196,7 +196,7 @@ func (s *Set) Bind(number uint32, id int) (rank job.Slot, refused string) {
 	case c == nil:
 		return 0, "the call is over"
 	}
-	p.heard(number)
+	p.bound(number)
 	c.rank, c.bound = rank, true
 	return rank, ""
 }

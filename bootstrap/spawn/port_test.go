@@ -44,7 +44,7 @@ func dial(t *testing.T, s *Set, events <-chan Event, words string) (net.Conn, ui
 	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 	_, err = c.Write([]byte(words))
 	require.NoError(t, err)
-	ev, ok := next(t, events).(Called)
+	ev, ok := next(t, events).(CallBytes)
 	require.True(t, ok)
 	require.Equal(t, words, string(ev.Words))
 	return c, ev.Call
@@ -107,7 +107,7 @@ func TestPortBinds(t *testing.T) {
 	said, err := io.ReadAll(a)
 	require.NoError(t, err)
 	require.Equal(t, "hello\n", string(said))
-	require.Equal(t, Hung{first}, next(t, events))
+	require.Equal(t, CallClosed{first}, next(t, events))
 	require.Nil(t, s.port.call(first))
 }
 
@@ -125,8 +125,8 @@ func TestPortEndsWithTheRank(t *testing.T) {
 	require.NoError(t, a.(*net.TCPConn).CloseWrite())
 	s.port.end(5)
 	s.port.end(4)
-	require.Equal(t, Called{first, []byte("last words")}, next(t, events))
-	require.Equal(t, Hung{first}, next(t, events))
+	require.Equal(t, CallBytes{first, []byte("last words")}, next(t, events))
+	require.Equal(t, CallClosed{first}, next(t, events))
 	require.NotNil(t, s.port.call(second))
 }
 
@@ -149,7 +149,7 @@ func TestPortBoundsSilentCallers(t *testing.T) {
 	c, err := net.Dial("tcp4", at)
 	require.NoError(t, err)
 	defer c.Close()
-	require.Equal(t, Hung{oldest}, next(t, events))
+	require.Equal(t, CallClosed{oldest}, next(t, events))
 	_, err = silent.Read(make([]byte, 1))
 	require.Error(t, err)
 	s.port.mu.Lock()

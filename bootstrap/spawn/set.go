@@ -19,8 +19,8 @@ import (
 type Event any
 
 type (
-	// Spawned ends Start; it comes once, before anything else of a rank that failed.
-	Spawned struct{ Failed []Failure }
+	// ForkDone ends Start; it comes once, before anything else of a rank that failed.
+	ForkDone struct{ Failed []Failure }
 	// Output is one chunk of at most chunkSize bytes. The reader waits for Resume.
 	Output struct {
 		Rank   job.Slot
@@ -29,10 +29,10 @@ type (
 	}
 	// Exited is the death of a rank.
 	Exited struct {
-		Rank   job.Slot
-		Status job.Status
-		Told   bool   // it had been sent a signal that ends before it died
-		Cause  string // what is known beyond the status, or empty
+		Rank     job.Slot
+		Status   job.Status
+		Signaled bool   // it had been sent a signal that ends before it died
+		Cause    string // what is known beyond the status, or empty
 	}
 	// Drained says that nothing more will come from a rank.
 	Drained struct{ Rank job.Slot }
@@ -41,26 +41,26 @@ type (
 		Rank job.Slot
 		N    int
 	}
-	// StdinGone says that a rank reads no more.
-	StdinGone struct{ Rank job.Slot }
-	// Said is a frame that a rank sent.
-	Said struct {
+	// StdinClosed says that a rank reads no more.
+	StdinClosed struct{ Rank job.Slot }
+	// Frame is a frame that a rank sent.
+	Frame struct {
 		Rank job.Slot
 		Msg  wire.Message
 	}
-	// Spoke is what a rank said by PMI, in whatever pieces it came.
-	Spoke struct {
+	// PMIBytes is what a rank said by PMI, in whatever pieces it came.
+	PMIBytes struct {
 		Rank  job.Slot
 		Words []byte
 	}
-	// Called is what a caller of the node's port said, in whatever pieces.
-	Called struct {
+	// CallBytes is what a caller of the node's port said, in whatever pieces.
+	CallBytes struct {
 		Call  uint32
 		Words []byte
 	}
-	// Hung is the end of a call. Nothing comes of it any more.
-	Hung struct{ Call uint32 }
-	// Placed is where the ranks run. It comes before Spawned, if it was asked for.
+	// CallClosed is the end of a call. Nothing comes of it any more.
+	CallClosed struct{ Call uint32 }
+	// Placed is where the ranks run. It comes before ForkDone, if it was asked for.
 	Placed struct{ wire.Placed }
 	// Linked names an MPI library that a program is linked with and is served.
 	Linked struct{ Library string }
@@ -116,12 +116,12 @@ type rank struct {
 	// terminal says that its standard streams are a terminal.
 	terminal bool
 
-	mu      sync.Mutex
-	process *proc.Process
-	told    bool       // while it lived, to end
-	readers [3]*reader // by stream; nil: nothing to read
-	feed    *feeder    // nil: the rank reads no input of ours
-	control *control
+	mu       sync.Mutex
+	process  *proc.Process
+	signaled bool       // while it lived, to end
+	readers  [3]*reader // by stream; nil: nothing to read
+	feed     *feeder    // nil: the rank reads no input of ours
+	control  *control
 }
 
 // New makes the ranks; Start starts them.
@@ -149,9 +149,9 @@ func New(cfg Config) *Set {
 	return s
 }
 
-// Start starts every rank, and posts Spawned when each runs or has failed.
+// Start starts every rank, and posts ForkDone when each runs or has failed.
 func (s *Set) Start() {
-	s.cfg.Post(Spawned{s.startInTime()})
+	s.cfg.Post(ForkDone{s.startInTime()})
 	for _, r := range s.ranks {
 		if p := r.running(); p != nil {
 			r.control.serve()
@@ -188,7 +188,7 @@ const drainPatience = 2 * time.Second
 func (s *Set) watch(r *rank, p *proc.Process) {
 	<-p.Done()
 	r.mu.Lock()
-	told := r.told
+	told := r.signaled
 	r.mu.Unlock()
 	if r.feed != nil {
 		r.feed.close()
@@ -243,7 +243,7 @@ func (s *Set) Signal(number int) {
 	for _, r := range s.ranks {
 		r.mu.Lock()
 		p := r.process
-		r.told = r.told || p != nil && !p.Ended() && endsJobs(number)
+		r.signaled = r.signaled || p != nil && !p.Ended() && endsJobs(number)
 		r.mu.Unlock()
 		if p != nil {
 			p.SignalGroup(syscall.Signal(number))

@@ -21,14 +21,14 @@ func TestStartHangs(t *testing.T) {
 	s := New(Config{
 		Job: &job.Job{
 			Size: 2, Programs: []job.Program{{Count: 2, Argv: []string{"/bin/true"}, Dir: "/"}},
-			Launch: job.Launch{Timeout: most}, Output: job.Output{StdinFile: pipe},
+			Launch: job.LaunchOptions{Timeout: most}, Output: job.Output{StdinFile: pipe},
 		},
 		Node: job.Node{Host: "n", Ranks: 2}, Post: func(ev Event) { events <- ev },
 	})
 	began := time.Now()
 	go s.Start()
 	why := "open " + pipe + ": it has not returned for 300ms; hint: does its file system answer on that node? --launch-timeout allows more"
-	require.Equal(t, Spawned{[]Failure{{0, 126, why}, {1, 126, why}}}, next(t, events))
+	require.Equal(t, ForkDone{[]Failure{{0, 126, why}, {1, 126, why}}}, next(t, events))
 	require.GreaterOrEqual(t, time.Since(began), most)
 	require.False(t, s.stall.allow(s.ranks[0], nil))
 

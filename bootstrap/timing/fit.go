@@ -50,8 +50,8 @@ func (l *Launch) Fit() (fit Fit, ok bool) {
 		var points []point
 		for _, i := range list {
 			n := &l.Nodes[i]
-			if up := n.At[job.Launched]; up != job.Never && !n.Local {
-				points = append(points, point{len(points), up - l.Nodes[list[0]].At[job.Started]})
+			if up := n.At[job.LaunchSent]; up != job.Never && !n.Local {
+				points = append(points, point{len(points), up - l.Nodes[list[0]].At[job.SessionStarted]})
 				shortest = min(shortest, n.session())
 			}
 		}
@@ -101,8 +101,8 @@ func (l *Launch) inFlight(list []int) (most int) {
 	var ends []time.Duration
 	for _, i := range list {
 		n := &l.Nodes[i]
-		ends = slices.DeleteFunc(ends, func(end time.Duration) bool { return end <= n.At[job.Started] })
-		if up := n.At[job.Launched]; up != job.Never {
+		ends = slices.DeleteFunc(ends, func(end time.Duration) bool { return end <= n.At[job.SessionStarted] })
+		if up := n.At[job.LaunchSent]; up != job.Never {
 			ends = append(ends, up)
 		}
 		most = max(most, len(ends))

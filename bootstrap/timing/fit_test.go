@@ -37,7 +37,7 @@ func TestFitIsRobust(t *testing.T) {
 	l := timingtest.Made(100, "flat:7ms,172ms")
 	for i := range l.Nodes {
 		if i%5 == 2 {
-			l.Nodes[i].At[job.Launched] += 9 * 172 * time.Millisecond
+			l.Nodes[i].At[job.LaunchSent] += 9 * 172 * time.Millisecond
 		}
 	}
 	fit, _ := l.Fit()
@@ -49,8 +49,8 @@ func TestFitIsRobust(t *testing.T) {
 func TestFitOfSessionsThatShareTheirParent(t *testing.T) {
 	l := timingtest.Made(6, "flat:7ms,172ms")
 	for i, turn := range []int{3, 5, 0, 4, 1, 2} {
-		l.Nodes[i].At[job.Started] = 0
-		l.Nodes[i].At[job.Launched] = time.Duration(turn)*12*time.Millisecond + 60*time.Millisecond
+		l.Nodes[i].At[job.SessionStarted] = 0
+		l.Nodes[i].At[job.LaunchSent] = time.Duration(turn)*12*time.Millisecond + 60*time.Millisecond
 	}
 	fit, _ := l.Fit()
 	require.Equal(t, tree.Cost{SEQ: 12 * time.Millisecond, REM: 60 * time.Millisecond}, fit.Cost)
@@ -62,10 +62,10 @@ func TestFitOfSessionsThatShareTheirParent(t *testing.T) {
 func TestFitOfAMachineThatStoodStill(t *testing.T) {
 	l := timingtest.Made(16, "flat:1ms,100ms,16")
 	for i := range l.Nodes {
-		l.Nodes[i].At[job.Started] = 0
-		l.Nodes[i].At[job.Launched] = 100*time.Millisecond + time.Duration(i)*time.Millisecond
+		l.Nodes[i].At[job.SessionStarted] = 0
+		l.Nodes[i].At[job.LaunchSent] = 100*time.Millisecond + time.Duration(i)*time.Millisecond
 		if i%2 == 1 {
-			l.Nodes[i].At[job.Launched] += 4 * time.Second
+			l.Nodes[i].At[job.LaunchSent] += 4 * time.Second
 		}
 	}
 	fit, ok := l.Fit()

@@ -51,8 +51,8 @@ func (p Phase) String() string { return phaseNames[p] }
 // begins says which phase a moment begins; the phase ends when the next one
 // that is known begins.
 var begins = map[job.Moment]Phase{
-	job.Started: Connect, job.Authenticating: Authenticate, job.Beginning: Begin, job.Shipping: Ship,
-	job.Spoke: Order, job.Spawning: Spawn, job.RanksUp: Below,
+	job.SessionStarted: Connect, job.Authenticating: Authenticate, job.Beginning: Begin, job.Shipping: Ship,
+	job.AgentAnswered: Order, job.ForkStarted: Spawn, job.RanksStarted: Below,
 }
 
 // Span is one phase of one node.
@@ -62,7 +62,7 @@ type Span struct {
 }
 
 // order is the moments by which a node's launch is cut into spans.
-var order = []job.Moment{job.Started, job.Authenticating, job.Beginning, job.Shipping, job.Spoke, job.Spawning, job.RanksUp, job.Settled}
+var order = []job.Moment{job.SessionStarted, job.Authenticating, job.Beginning, job.Shipping, job.AgentAnswered, job.ForkStarted, job.RanksStarted, job.ReadySent}
 
 // Spans are the phases that a node has been through.
 func (n *Node) Spans() (spans []Span) {
@@ -82,10 +82,10 @@ func (n *Node) Spans() (spans []Span) {
 // Up is when a node could start others: it had its Launch, or that was sent, or
 // job.Never.
 func (n *Node) Up() time.Duration {
-	if n.At[job.Got] != job.Never {
-		return n.At[job.Got]
+	if n.At[job.LaunchReceived] != job.Never {
+		return n.At[job.LaunchReceived]
 	}
-	return n.At[job.Launched]
+	return n.At[job.LaunchSent]
 }
 
 // LastUp is when the last of the agents was up, and how many there were.
@@ -111,13 +111,13 @@ func (l *Launch) End() (end time.Duration) {
 func (l *Launch) children() map[job.NodeIndex][]int {
 	children := map[job.NodeIndex][]int{}
 	for i := range l.Nodes {
-		if l.Nodes[i].At[job.Started] != job.Never {
+		if l.Nodes[i].At[job.SessionStarted] != job.Never {
 			children[l.Nodes[i].Parent] = append(children[l.Nodes[i].Parent], i)
 		}
 	}
 	for _, list := range children {
 		slices.SortStableFunc(list, func(a, b int) int {
-			return int(l.Nodes[a].At[job.Started] - l.Nodes[b].At[job.Started])
+			return int(l.Nodes[a].At[job.SessionStarted] - l.Nodes[b].At[job.SessionStarted])
 		})
 	}
 	return children

@@ -113,10 +113,10 @@ func summarizePhase(p Phase, list []phaseOf) PhaseSummary {
 
 // session is how long a node's session took to come up, or job.Never.
 func (n *Node) session() time.Duration {
-	if n.At[job.Started] == job.Never || n.At[job.Launched] == job.Never {
+	if n.At[job.SessionStarted] == job.Never || n.At[job.LaunchSent] == job.Never {
 		return job.Never
 	}
-	return n.At[job.Launched] - n.At[job.Started]
+	return n.At[job.LaunchSent] - n.At[job.SessionStarted]
 }
 
 // slowest are the nodes whose sessions took longest.

@@ -24,7 +24,7 @@ func TestSpansAreCutWhereMomentsAreKnown(t *testing.T) {
 	}
 	require.Equal(t, []timing.Span{{timing.Connect, 0, 30e6}, {timing.Begin, 30e6, 50e6}}, n.Spans()[:2])
 	failed := job.NewNodeTimes(3)
-	failed.Mark(job.Started, 5)
+	failed.Mark(job.SessionStarted, 5)
 	require.Empty(t, (&timing.Node{NodeTimes: failed}).Spans())
 }
 
@@ -32,8 +32,8 @@ func TestSummary(t *testing.T) {
 	l := timingtest.Made(64, "kary:4:7ms,172ms")
 	l.Nodes[41].At[job.Authenticating] += 900 * time.Millisecond
 	l.Nodes[41].At[job.Beginning] += 900 * time.Millisecond
-	l.Nodes[41].At[job.Shipping], l.Nodes[41].At[job.Spoke] = job.Never, job.Never
-	l.Nodes[41].At[job.Launched] += 900 * time.Millisecond
+	l.Nodes[41].At[job.Shipping], l.Nodes[41].At[job.AgentAnswered] = job.Never, job.Never
+	l.Nodes[41].At[job.LaunchSent] += 900 * time.Millisecond
 	l.Nodes[7].Error = 3 * time.Millisecond
 	s := l.Summarize()
 	require.Equal(t, 64, s.Up)

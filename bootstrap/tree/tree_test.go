@@ -138,7 +138,7 @@ func TestTwoLevelFanOut(t *testing.T) {
 	require.Equal(t, []int{1, 1, 1, 1, 1, 1, 1}, s.Split(1, 8))
 }
 
-func TestNoShapeBeatsGreedy(t *testing.T) {
+func TestNoShapeIsFasterThanGreedy(t *testing.T) {
 	for n := 1; n <= 400; n++ {
 		best := Shape{Kind: Greedy, Cost: DefaultCost}.Makespan(n)
 		for _, text := range []string{"flat", "chain", "kary:2", "kary:8", "binomial", "two-level"} {

@@ -19,8 +19,8 @@ type Return struct {
 	Cause  string // of that; empty: nobody has tried
 }
 
-// Settled says which nodes take part in the job for good, so that ranks may start.
-type Settled struct {
+// Membership says which nodes take part in the job for good, so that ranks may start.
+type Membership struct {
 	FirstHost string    // host of rank 0
 	Dropped   NodeSpans // nodes that the job goes on without
 }
@@ -43,9 +43,9 @@ func (s NodeSpan) End() job.NodeIndex { return s.First + job.NodeIndex(s.Count) 
 // End is the slot after the last one.
 func (s SlotSpan) End() job.Slot { return s.First + job.Slot(s.Count) }
 
-func (Steal) Kind() Kind   { return KindSteal }
-func (Return) Kind() Kind  { return KindReturn }
-func (Settled) Kind() Kind { return KindSettled }
+func (Steal) Kind() Kind      { return KindSteal }
+func (Return) Kind() Kind     { return KindReturn }
+func (Membership) Kind() Kind { return KindMembership }
 
 func (Steal) append(*writer) {}
 
@@ -56,7 +56,7 @@ func (m Return) append(w *writer) {
 	w.userText(m.Cause)
 }
 
-func (m Settled) append(w *writer) {
+func (m Membership) append(w *writer) {
 	w.string(m.FirstHost)
 	appendList(w, m.Dropped)
 }
@@ -117,14 +117,14 @@ func parseReturn(r *reader) Message {
 	return Return{Part: parsePart(r), Barren: r.bool(), Phase: r.userText(), Cause: r.userText()}
 }
 
-func parseSettled(r *reader) Message {
-	return Settled{FirstHost: r.string(), Dropped: parseNodeSpans(r)}
+func parseMembership(r *reader) Message {
+	return Membership{FirstHost: r.string(), Dropped: parseNodeSpans(r)}
 }
 
 func (Steal) String() string { return "Steal" }
 func (m Return) String() string {
 	return fmt.Sprintf("Return first=%d nodes=%d barren=%t phase=%s cause=%q", m.Part.First, m.Part.Nodes.Len(), m.Barren, m.Phase, m.Cause)
 }
-func (m Settled) String() string {
-	return fmt.Sprintf("Settled first host=%s dropped=%d", m.FirstHost, m.Dropped.Len())
+func (m Membership) String() string {
+	return fmt.Sprintf("Membership first host=%s dropped=%d", m.FirstHost, m.Dropped.Len())
 }

@@ -30,7 +30,7 @@ func allSamples() []Message {
 	one := job.Run{Prefix: "m", Suffix: "-ib", Width: 2, Lo: 7, Count: 1, User: "v", HCA: "mlx5_1:1", Slots: 9, Ranks: 1}
 	two := job.NewNodes(0, []job.Run{run})
 	last := job.Part{First: 2, Nodes: job.NewNodes(4, []job.Run{one})}
-	spawn := Spawn{Rank: 1, Commands: NewCommands(Command{Argv: NewStrings("a"), Ranks: 1})}
+	spawn := SpawnJob{Rank: 1, Commands: NewCommands(Command{Argv: NewStrings("a"), Ranks: 1})}
 	var key fabric.Key
 	var addr [16]byte
 	copy(addr[:], full.Secret[:])

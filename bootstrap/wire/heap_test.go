@@ -22,7 +22,7 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 	KindOffspring: func(size int) (frames [][]byte) {
 		j := samples()[0].(Launch).Job
 		alloc := job.NewNodes(0, []job.Run{{Prefix: "a", Count: 1}})
-		many := Spawn{Commands: tiny[Command, commandCodec](maxSpawn/5, Command{Argv: NewStrings(""), Ranks: 1}), Preput: NewPairs()}
+		many := SpawnJob{Commands: tiny[Command, commandCodec](maxSpawn/5, Command{Argv: NewStrings(""), Ranks: 1}), Preput: NewPairs()}
 		return append(jobs(size, func(j *job.Job) Message {
 			return Offspring{Job: j, Alloc: alloc, Spawn: samples()[len(samples())-3].(Offspring).Spawn}
 		}), frame(Offspring{Job: j, Alloc: alloc, Spawn: many}))
@@ -35,7 +35,7 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 		}
 		return [][]byte{frame(Exit{Runs: NewEndings(runs...)})}
 	},
-	KindWaiting: func(int) [][]byte { return [][]byte{frame(Waiting{make([]Late, MaxLate)})} },
+	KindWaiting: func(int) [][]byte { return [][]byte{frame(Waiting{make([]SlowSession, MaxSlowSessions)})} },
 	KindCollect: func(size int) [][]byte { return [][]byte{frame(Collect{Op: 1, Parcels: manyParcels(size)})} },
 	KindRelease: func(size int) [][]byte { return [][]byte{frame(Release{Op: 1, Parcels: manyParcels(size)})} },
 	KindBlocks:  func(size int) [][]byte { return [][]byte{frame(Blocks{tiny[[]byte, valueCodec](size, nil)})} },
@@ -51,20 +51,20 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 	KindTimes: func(size int) [][]byte {
 		return [][]byte{frame(Times{Nodes: tiny[job.NodeTimes, timingCodec](min(size/17, MaxTimes), job.NewNodeTimes(0))})}
 	},
-	KindSettled: func(size int) [][]byte {
-		return [][]byte{frame(Settled{Dropped: everySecondNode(min(size/5, job.MaxNodes/2))})}
+	KindMembership: func(size int) [][]byte {
+		return [][]byte{frame(Membership{Dropped: everySecondNode(min(size/5, job.MaxNodes/2))})}
 	},
 	KindFailures: func(size int) [][]byte { return [][]byte{frame(Failures{Ranks: everySecondSlot(size / 5)})} },
 	KindReturn: func(size int) [][]byte {
 		return [][]byte{frame(Return{Part: job.Part{Nodes: manyRuns(size / 10)}})}
 	},
-	KindSpawn: func(int) [][]byte {
+	KindSpawnJob: func(int) [][]byte {
 		argv := Command{Argv: tiny[string, stringCodec](maxSpawn-100, ""), Ranks: 1}
 		many := tiny[Command, commandCodec](maxSpawn/5, Command{Argv: NewStrings(""), Ranks: 1})
-		pairs := tiny[job.Pair, pairCodec](maxSpawn/2-100, job.Pair{})
+		pairs := tiny[job.KeyValue, pairCodec](maxSpawn/2-100, job.KeyValue{})
 		return [][]byte{
-			frame(Spawn{Commands: NewCommands(argv)}), frame(Spawn{Commands: many}),
-			frame(Spawn{Commands: NewCommands(Command{Argv: NewStrings(""), Ranks: 1}), Preput: pairs}),
+			frame(SpawnJob{Commands: NewCommands(argv)}), frame(SpawnJob{Commands: many}),
+			frame(SpawnJob{Commands: NewCommands(Command{Argv: NewStrings(""), Ranks: 1}), Preput: pairs}),
 		}
 	},
 	KindOutput: func(int) [][]byte { return [][]byte{frame(Output{Stream: 1, Data: make([]byte, MaxData)})} },
@@ -80,7 +80,7 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 	KindName:    func(int) [][]byte { return [][]byte{frame(Name{Service: strings.Repeat("x", maxName)})} },
 	KindAbort:   func(int) [][]byte { return [][]byte{frame(Abort{Text: strings.Repeat("x", maxTrouble)})} },
 	KindRefused: func(int) [][]byte { return [][]byte{frame(Refused{strings.Repeat("x", maxTrouble)})} },
-	KindReady:   nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindHeartbeat: nil, KindBulkFetch: nil, KindSteal: nil, KindSpawned: nil,
+	KindReady:   nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindHeartbeat: nil, KindBulkFetch: nil, KindSteal: nil, KindJobSpawned: nil,
 	KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil, KindLater: nil, KindWanted: nil,
 }
 
@@ -230,7 +230,7 @@ func jobs(size int, of func(*job.Job) Message) (frames [][]byte) {
 		func(j *job.Job) { j.Programs[0].Env = slices.Repeat([]string{"A=12345678"}, size/11) },
 		func(j *job.Job) { j.Programs[0].Env = slices.Repeat([]string{"A=b"}, 1000) },
 		func(j *job.Job) { j.Limits = make([]job.Limit, size/3) },
-		func(j *job.Job) { j.Preput = make([]job.Pair, size/2) },
+		func(j *job.Job) { j.Preput = make([]job.KeyValue, size/2) },
 		func(j *job.Job) { j.Binding.CPUs = words },
 		func(j *job.Job) {
 			j.Layout = manyShares(size / 2)

@@ -50,9 +50,9 @@ var kinds = [256]struct {
 	KindTimes:      {"Times", Child, parseTimes, false},
 	KindSteal:      {"Steal", Parent, parseSteal, false},
 	KindReturn:     {"Return", Child, parseReturn, false},
-	KindSettled:    {"Settled", Parent, parseSettled, false},
-	KindSpawn:      {"Spawn", Child | Rank, parseSpawn, false},
-	KindSpawned:    {"Spawned", Parent | Agent | Root, parseSpawned, false},
+	KindMembership: {"Membership", Parent, parseMembership, false},
+	KindSpawnJob:   {"SpawnJob", Child | Rank, parseSpawnJob, false},
+	KindJobSpawned: {"JobSpawned", Parent | Agent | Root, parseJobSpawned, false},
 	KindFailures:   {"Failures", Parent | Child | Agent, parseFailures, false},
 	KindOffspring:  {"Offspring", Root, parseOffspring, true},
 

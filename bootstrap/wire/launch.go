@@ -219,7 +219,7 @@ func parseJob(r *reader) *job.Job {
 	j.PMIPort = r.bool()
 	j.FirstHost = r.string()
 	j.Spawner, j.Depth = r.string(), r.u32()
-	j.Preput = collect(r, 2, func() job.Pair { return pairCodec{}.read(r) })
+	j.Preput = collect(r, 2, func() job.KeyValue { return pairCodec{}.read(r) })
 	if r.err == nil && j.Verify() != nil {
 		r.fail(ErrRange)
 	}
@@ -262,7 +262,7 @@ func parseWindow(r *reader) job.Window {
 	return job.Window{Rows: uint16(r.uint(math.MaxUint16)), Cols: uint16(r.uint(math.MaxUint16))}
 }
 
-func appendHow(w *writer, l job.Launch) {
+func appendHow(w *writer, l job.LaunchOptions) {
 	w.string(l.Launcher)
 	w.strings(l.Exec)
 	w.strings(l.Args)
@@ -274,16 +274,16 @@ func appendHow(w *writer, l job.Launch) {
 	w.string(l.AgentPath)
 	w.bool(l.Verbose)
 	w.bool(l.Timed)
-	w.bool(l.Late)
+	w.bool(l.LateBinding)
 	w.bool(l.StartBarrier)
 	w.bool(l.KeepGoing)
 }
 
-func parseHow(r *reader) job.Launch {
-	return job.Launch{
+func parseHow(r *reader) job.LaunchOptions {
+	return job.LaunchOptions{
 		Launcher: r.string(), Exec: r.strings(), Args: r.strings(), SSH: r.string(), Tree: r.string(), Batch: r.u32(),
 		Timeout: time.Duration(r.uint(math.MaxInt64)), Grace: time.Duration(r.uint(math.MaxInt64)),
-		AgentPath: r.string(), Verbose: r.bool(), Timed: r.bool(), Late: r.bool(), StartBarrier: r.bool(), KeepGoing: r.bool(),
+		AgentPath: r.string(), Verbose: r.bool(), Timed: r.bool(), LateBinding: r.bool(), StartBarrier: r.bool(), KeepGoing: r.bool(),
 	}
 }
 

@@ -34,7 +34,7 @@ type (
 	SlotSpans  = List[SlotSpan, slotSpanCodec]
 	Commands   = List[Command, commandCodec]
 	Strings    = List[string, stringCodec]
-	Pairs      = List[job.Pair, pairCodec]
+	Pairs      = List[job.KeyValue, pairCodec]
 )
 
 // Len is the number of elements.

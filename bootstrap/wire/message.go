@@ -35,9 +35,9 @@ const (
 	KindTimes      Kind = 24 // up
 	KindSteal      Kind = 25 // down
 	KindReturn     Kind = 26 // up
-	KindSettled    Kind = 27 // down: with spares or fewer nodes allowed
-	KindSpawn      Kind = 30 // up
-	KindSpawned    Kind = 31 // down, and to a root from the one that it has started
+	KindMembership Kind = 27 // down: with spares or fewer nodes allowed
+	KindSpawnJob   Kind = 30 // up
+	KindJobSpawned Kind = 31 // down, and to a root from the one that it has started
 	KindOffspring  Kind = 32 // to a root from the one that has started it
 	KindFailures   Kind = 33 // both, and to a rank: if the job goes on when ranks fail
 
@@ -81,7 +81,7 @@ type Ready struct{ Up, Failed uint32 } // agents
 type Exit struct {
 	Runs      Endings
 	Truncated uint64 // bytes of output that were given up
-	MPI       job.MPISeen
+	MPI       job.MPIFindings
 }
 
 // Output carries what a rank wrote: Stream 1 or 2.
@@ -118,7 +118,7 @@ type FaultKind uint8
 
 const (
 	FaultRank     FaultKind = 1 // a rank ended badly: Rank, Status
-	FaultSpawn    FaultKind = 2 // ranks could not be started: Rank, Count, Status, Cause
+	FaultFork     FaultKind = 2 // ranks could not be started: Rank, Count, Status, Cause
 	FaultLaunch   FaultKind = 3 // a session failed: Phase, Cause, Tail; Nodes agents never came
 	FaultLost     FaultKind = 4 // an agent was lost after it came up: Nodes agents with it
 	FaultAbort    FaultKind = 5 // a rank asked for the end of the job: Rank, Status, Cause
@@ -143,12 +143,12 @@ type Fault struct {
 	AgeMs   uint32 // since it was seen
 }
 
-// Waiting names sessions that are late: sent at most every few seconds, and
+// Waiting names slow sessions: sent at most every few seconds, and
 // never in a launch that takes less than three.
-type Waiting struct{ Items []Late } // at most MaxLate
+type Waiting struct{ Items []SlowSession } // at most MaxSlowSessions
 
-// Late is one session that has not come up yet.
-type Late struct {
+// SlowSession is one session that has not come up yet.
+type SlowSession struct {
 	Node  job.NodeIndex
 	Host  string
 	Phase string

@@ -31,7 +31,7 @@ func (m Stdin) append(w *writer)     { w.bool(m.EOF); w.bytes(m.Data); appendWin
 
 func (m Exit) append(w *writer) {
 	w.sum(m.Truncated)
-	w.bool(m.MPI.Spoke)
+	w.bool(m.MPI.SpokePMI)
 	w.string(m.MPI.Library)
 	appendList(w, m.Runs)
 }
@@ -131,7 +131,7 @@ func parseStdin(r *reader) Message {
 func parseExit(r *reader) Message {
 	next := uint64(0)
 	return Exit{
-		Truncated: r.uint(mostSum), MPI: job.MPISeen{Spoke: r.bool(), Library: r.string()},
+		Truncated: r.uint(mostSum), MPI: job.MPIFindings{SpokePMI: r.bool(), Library: r.string()},
 		Runs: parseList[job.StatusRun, endingCodec](r, 5, func(s job.StatusRun) error {
 			if s.Count == 0 || uint64(s.First) < next {
 				return ErrCanonical
@@ -150,15 +150,17 @@ const mostSum = job.MaxCount
 func (w *writer) sum(n uint64) { w.uint(min(n, mostSum)) }
 
 func parseWaiting(r *reader) Message {
-	m := Waiting{collect(r, 4, func() Late { return Late{Node: r.node(), Host: r.userText(), Phase: r.userText(), ForMs: r.u32()} })}
-	if len(m.Items) > MaxLate {
+	m := Waiting{collect(r, 4, func() SlowSession {
+		return SlowSession{Node: r.node(), Host: r.userText(), Phase: r.userText(), ForMs: r.u32()}
+	})}
+	if len(m.Items) > MaxSlowSessions {
 		r.fail(ErrRange)
 	}
 	return m
 }
 
-// MaxLate bounds one Waiting: a person reads a few names, not a thousand.
-const MaxLate = 8
+// MaxSlowSessions bounds one Waiting: a person reads a few names, not a thousand.
+const MaxSlowSessions = 8
 
 func parseFault(r *reader) Message {
 	m := Fault{What: FaultKind(r.byte())}

@@ -125,7 +125,7 @@ func parsePut(r *reader) Message {
 
 func parsePair(r *reader) Message {
 	m := Pair{Rank: r.slot(), What: Answered(r.byte())}
-	if m.What >= answers {
+	if m.What >= answerKinds {
 		r.fail(ErrRange)
 	}
 	return m

@@ -11,15 +11,15 @@ import (
 type Answered uint8
 
 const (
-	Found   Answered = 0 // Value is the block or the value
-	Exited  Answered = 1 // the rank has ended well; it will never answer
-	Failed  Answered = 2 // the rank, its agent or its node was lost
-	NoRank  Answered = 3 // there is no such rank
-	answers Answered = 4
+	Found       Answered = 0 // Value is the block or the value
+	Exited      Answered = 1 // the rank has ended well; it will never answer
+	Failed      Answered = 2 // the rank, its agent or its node was lost
+	NoRank      Answered = 3 // there is no such rank
+	answerKinds Answered = 4
 )
 
 func (a Answered) String() string {
-	if a >= answers {
+	if a >= answerKinds {
 		return fmt.Sprintf("answer(%d)", uint8(a))
 	}
 	return [...]string{"found", "exited", "failed", "no such rank"}[a]
@@ -130,7 +130,7 @@ func (m Answer) append(w *writer) {
 
 func parseAnswer(r *reader) Message {
 	m := Answer{Rank: r.slot(), Key: r.text(MaxMark + MaxKey), Fresh: r.bool(), What: Answered(r.byte()), Value: r.bytes(MaxValue)}
-	if m.What >= answers || m.What != Found && len(m.Value) > 0 {
+	if m.What >= answerKinds || m.What != Found && len(m.Value) > 0 {
 		r.fail(ErrRange)
 	}
 	return m

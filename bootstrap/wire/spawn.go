@@ -9,35 +9,35 @@ import (
 	"ibrun/job"
 )
 
-// Spawn is a rank's request for further programs (MPI_Comm_spawn), on its way to
+// SpawnJob is a rank's request for further programs (MPI_Comm_spawn), on its way to
 // the root, which starts them as a job of their own.
-type Spawn struct {
+type SpawnJob struct {
 	Rank     job.Slot // which asks
 	Commands Commands
 	Preput   Pairs // what the new job's key-value space begins with
 }
 
-// Command is one program of a Spawn.
+// Command is one program of a SpawnJob.
 type Command struct {
 	Argv  Strings // the program first
 	Ranks uint32  // 1 or more
 	Dir   string  // working directory; empty: the asking rank's
 }
 
-// Spawned answers a Spawn: all ranks run, or Refused says why not.
-type Spawned struct {
+// JobSpawned answers a SpawnJob: all ranks run, or Refused says why not.
+type JobSpawned struct {
 	Rank    job.Slot
 	JobID   string // of the new job
 	Refused string
 }
 
-// Offspring is the first frame to the ibrun that a root starts for a Spawn:
-// the job that it comes from, and what it takes over. Names, and one Spawned,
+// Offspring is the first frame to the ibrun that a root starts for a SpawnJob:
+// the job that it comes from, and what it takes over. Names, and one JobSpawned,
 // follow on the same descriptor.
 type Offspring struct {
 	Job   *job.Job  // of which the rank is
 	Alloc job.Nodes // hosts and slots that ranks may be placed on
-	Spawn Spawn
+	Spawn SpawnJob
 	Tree  string // as the user wrote it; Job has what became of it there
 
 	KillOnBad, Preflight    bool
@@ -47,7 +47,7 @@ type Offspring struct {
 	Verbose                 uint32
 }
 
-// Limits of a Spawn; PMI's own is 64 KiB for all its words.
+// Limits of a SpawnJob; PMI's own is 64 KiB for all its words.
 const (
 	maxSpawn     = 4 << 20 // bytes of programs and pairs: the kernel takes no more for one program
 	maxSpawnWord = 1 << 16 // bytes of an argument, directory, key or value
@@ -55,11 +55,11 @@ const (
 	maxJobID     = 16
 )
 
-func (Spawn) Kind() Kind     { return KindSpawn }
-func (Spawned) Kind() Kind   { return KindSpawned }
-func (Offspring) Kind() Kind { return KindOffspring }
+func (SpawnJob) Kind() Kind   { return KindSpawnJob }
+func (JobSpawned) Kind() Kind { return KindJobSpawned }
+func (Offspring) Kind() Kind  { return KindOffspring }
 
-func (m Spawn) append(w *writer) {
+func (m SpawnJob) append(w *writer) {
 	w.slot(m.Rank)
 	appendList(w, m.Commands)
 	appendList(w, m.Preput)
@@ -72,7 +72,9 @@ func NewStrings(list ...string) Strings { return listOf[string, stringCodec](sli
 func NewCommands(list ...Command) Commands { return listOf[Command, commandCodec](slices.Values(list)) }
 
 // NewPairs packs pairs.
-func NewPairs(list ...job.Pair) Pairs { return listOf[job.Pair, pairCodec](slices.Values(list)) }
+func NewPairs(list ...job.KeyValue) Pairs {
+	return listOf[job.KeyValue, pairCodec](slices.Values(list))
+}
 
 func (commandCodec) append(w *writer, c Command) {
 	appendList(w, c.Argv)
@@ -84,41 +86,41 @@ func (commandCodec) read(r *reader) Command {
 	return Command{Argv: parseList[string, stringCodec](r, 1, nil), Ranks: uint32(r.uint(job.MaxRanks)), Dir: r.text(maxSpawnWord)}
 }
 
-func (pairCodec) append(w *writer, p job.Pair) {
+func (pairCodec) append(w *writer, p job.KeyValue) {
 	w.string(p.Key)
 	w.string(p.Value)
 }
 
-func (pairCodec) read(r *reader) job.Pair {
-	return job.Pair{Key: r.text(maxSpawnWord), Value: r.text(maxSpawnWord)}
+func (pairCodec) read(r *reader) job.KeyValue {
+	return job.KeyValue{Key: r.text(maxSpawnWord), Value: r.text(maxSpawnWord)}
 }
 
-func parseSpawn(r *reader) Message { return spawnOf(r) }
+func parseSpawnJob(r *reader) Message { return readSpawnJob(r) }
 
-func spawnOf(r *reader) Spawn {
+func readSpawnJob(r *reader) SpawnJob {
 	total := uint64(0)
-	m := Spawn{Rank: r.slot()}
+	m := SpawnJob{Rank: r.slot()}
 	m.Commands = parseList[Command, commandCodec](r, 4, func(c Command) error {
 		if total += uint64(c.Ranks); c.Argv.Len() == 0 || c.Ranks == 0 || total > job.MaxRanks {
 			return ErrRange
 		}
 		return nil
 	})
-	m.Preput = parseList[job.Pair, pairCodec](r, 2, nil)
+	m.Preput = parseList[job.KeyValue, pairCodec](r, 2, nil)
 	if m.Commands.Len() == 0 || m.Commands.Size()+m.Preput.Size() > maxSpawn {
 		r.fail(ErrRange)
 	}
 	return m
 }
 
-func (m Spawned) append(w *writer) {
+func (m JobSpawned) append(w *writer) {
 	w.slot(m.Rank)
 	w.string(m.JobID)
 	w.string(m.Refused[:min(len(m.Refused), maxRefusal)])
 }
 
-func parseSpawned(r *reader) Message {
-	return Spawned{Rank: r.slot(), JobID: r.text(maxJobID), Refused: r.text(maxRefusal)}
+func parseJobSpawned(r *reader) Message {
+	return JobSpawned{Rank: r.slot(), JobID: r.text(maxJobID), Refused: r.text(maxRefusal)}
 }
 
 func (m Offspring) append(w *writer) {
@@ -136,17 +138,17 @@ func (m Offspring) append(w *writer) {
 
 func parseOffspring(r *reader) Message {
 	return Offspring{
-		Job: parseJob(r), Alloc: parseNodes(r), Spawn: spawnOf(r), Tree: r.string(), Prefix: r.string(),
+		Job: parseJob(r), Alloc: parseNodes(r), Spawn: readSpawnJob(r), Tree: r.string(), Prefix: r.string(),
 		Wait: time.Duration(r.uint(math.MaxInt64)), Verbose: r.u32(),
 		KillOnBad: r.bool(), Preflight: r.bool(), Label: r.bool(), Timestamp: r.bool(), Quiet: r.bool(),
 	}
 }
 
-func (m Spawn) String() string {
-	return fmt.Sprintf("Spawn rank=%d commands=%d preput=%d", m.Rank, m.Commands.Len(), m.Preput.Len())
+func (m SpawnJob) String() string {
+	return fmt.Sprintf("SpawnJob rank=%d commands=%d preput=%d", m.Rank, m.Commands.Len(), m.Preput.Len())
 }
 
-func (m Spawned) String() string { return fmt.Sprintf("Spawned rank=%d %q", m.Rank, m.Refused) }
+func (m JobSpawned) String() string { return fmt.Sprintf("JobSpawned rank=%d %q", m.Rank, m.Refused) }
 
 func (m Offspring) String() string {
 	return fmt.Sprintf("Offspring job=%s nodes=%d %v", m.Job.ID, m.Alloc.Len(), m.Spawn)

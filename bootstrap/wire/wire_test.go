@@ -28,14 +28,14 @@ func samples() []Message {
 		},
 		Umask: 0o22, Limits: []job.Limit{{Resource: 7, Soft: 1024, Hard: ^uint64(0)}},
 		Output: job.Output{StdoutFile: "out.%r", Merge: true, Copy: true, Dirs: true, Lines: true, Terminal: true, Window: job.Window{Rows: 50, Cols: 132}}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
-		Launch: job.Launch{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second, Timed: true, Late: true, StartBarrier: true, KeepGoing: true},
+		Launch: job.LaunchOptions{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second, Timed: true, LateBinding: true, StartBarrier: true, KeepGoing: true},
 	}
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true, Tell: true}
 	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Rank: job.Package, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Slots: []string{"0:1"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
 	j.MPI, j.PMIPort = job.MPIOpen, true
-	j.Spawner, j.Depth, j.Preput = "p", 3, []job.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}}
-	spawn := Spawn{Rank: 9, Commands: NewCommands(Command{Argv: NewStrings("a", ""), Ranks: 3, Dir: "/d"}, Command{Argv: NewStrings("b"), Ranks: 1}), Preput: NewPairs(j.Preput...)}
+	j.Spawner, j.Depth, j.Preput = "p", 3, []job.KeyValue{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}}
+	spawn := SpawnJob{Rank: 9, Commands: NewCommands(Command{Argv: NewStrings("a", ""), Ranks: 3, Dir: "/d"}, Command{Argv: NewStrings("b"), Ranks: 1}), Preput: NewPairs(j.Preput...)}
 	tally := job.Tally{Levels: []job.LevelTally{{Asked: 1, Hit: 2, Own: 3, Merged: 4, Relayed: 5}}}
 	tally.Sum[job.CountPeers], tally.Latency[9] = 1<<40, 4
 	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 60, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 16}})
@@ -44,14 +44,14 @@ func samples() []Message {
 	return []Message{
 		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18, Share: []job.Part{last}},
 		Steal{}, Return{Part: last, Barren: true, Phase: "connect", Cause: "refused"},
-		Settled{FirstHost: "a", Dropped: NewNodeSpans(NodeSpan{First: 0, Count: 2}, NodeSpan{First: 7, Count: 1})},
+		Membership{FirstHost: "a", Dropped: NewNodeSpans(NodeSpan{First: 0, Count: 2}, NodeSpan{First: 7, Count: 1})},
 		Failures{Ranks: NewSlotSpans(SlotSpan{First: 3, Count: 2}, SlotSpan{First: 70000, Count: 1})},
-		Ready{Up: 63, Failed: 1}, Exit{Runs: NewEndings(job.StatusRun{First: 0, Count: 1023}, job.StatusRun{First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}), Truncated: 7, MPI: job.MPISeen{Spoke: true, Library: "libmpi.so.40"}},
+		Ready{Up: 63, Failed: 1}, Exit{Runs: NewEndings(job.StatusRun{First: 0, Count: 1023}, job.StatusRun{First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}), Truncated: 7, MPI: job.MPIFindings{SpokePMI: true, Library: "libmpi.so.40"}},
 		Output{Rank: 300, Stream: 2, Data: []byte("hello\n")}, Grant{N: 65536},
 		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, Stdin{Window: job.Window{Rows: 24, Cols: 80}}, StdinRoom{N: 1}, Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},
 		Fault{What: FaultRank, Node: 7, Nodes: 1, Rank: 9, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 9}, Awaited: true},
 		Fault{What: FaultLost, Node: 7, Nodes: 3, Host: "node0008", Parent: "node0002", Phase: "agent", Cause: "gone", Tail: "last words", AgeMs: 3},
-		Waiting{Items: []Late{{Node: 1, Host: "b", Phase: "connect", ForMs: 3100}}}, Heartbeat{},
+		Waiting{Items: []SlowSession{{Node: 1, Host: "b", Phase: "connect", ForMs: 3100}}}, Heartbeat{},
 		Ask{Rank: 70000, Key: "where", Least: 3, Fresh: true}, Answer{Rank: 9, What: Found, Value: []byte{1, 2}}, Answer{Rank: 1 << 24, What: NoRank},
 		Collect{Op: 1, What: AllGather, Parcels: NewParcels(Parcel{3, Everyone, []byte("x")}, Parcel{4, 0, nil})}, Release{Op: 9, What: Scatter, Root: 3, Trouble: "rank 3 ended"},
 		Blocks{Values: NewValues([]byte{1}, []byte{2, 3})}, Tally{&tally}, Hello{}, Refused{"no"},
@@ -61,7 +61,7 @@ func samples() []Message {
 		Notice{Host: "a", Text: "n"},
 		Times{Span: 7 * time.Millisecond, Missing: 2, Nodes: NewTimings(slices.Values([]job.NodeTimes{job.NewNodeTimes(0), {Node: 70000, Parent: 1, Local: true, At: [job.Moments]time.Duration{3: time.Hour, 4: job.Never}, CPU: time.Second, Error: time.Microsecond}}))},
 		BulkFetch{Fence: 3}, BulkValues{Fence: 70000, Values: NewValues([]byte{1}, []byte("two"))}, BulkValues{Fence: 1},
-		spawn, Spawned{Rank: 9, Refused: "why"}, Spawned{JobID: "0123456789abcdef"},
+		spawn, JobSpawned{Rank: 9, Refused: "why"}, JobSpawned{JobID: "0123456789abcdef"},
 		Offspring{Job: j, Alloc: nodes, Spawn: spawn, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second, Prefix: "%r ", Label: true, Timestamp: true, Quiet: true, Verbose: 2},
 		Name{Rank: 7, Do: NameLookup, Service: "s", Port: "tag#0$", Done: true},
 		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: NewPlacements(Placement{Rank: 9, Ended: true, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"})},
@@ -146,12 +146,12 @@ func TestRefused(t *testing.T) {
 		"stream 3":               {[]byte{byte(KindOutput), 0, 3, 1, 'x'}, ErrRange},
 		"empty output":           {[]byte{byte(KindOutput), 0, 1, 0}, ErrRange},
 		"empty input":            {[]byte{byte(KindStdin), 0, 0, 0, 0}, ErrRange},
-		"seats of nothing":       {[]byte{byte(KindSettled), 0, 1, 3, 0}, ErrCanonical},
-		"seats that touch":       {[]byte{byte(KindSettled), 0, 2, 3, 1, 4, 1}, ErrCanonical},
-		"seats backwards":        {[]byte{byte(KindSettled), 0, 2, 3, 1, 1, 1}, ErrCanonical},
+		"slots of nothing":       {[]byte{byte(KindMembership), 0, 1, 3, 0}, ErrCanonical},
+		"slots that touch":       {[]byte{byte(KindMembership), 0, 2, 3, 1, 4, 1}, ErrCanonical},
+		"slots backwards":        {[]byte{byte(KindMembership), 0, 2, 3, 1, 1, 1}, ErrCanonical},
 		"no nodes returned":      {[]byte{byte(KindReturn), 0, 0, 0, 0, 0, 0}, ErrRange},
-		"spawn of nothing":       {[]byte{byte(KindSpawn), 0, 0, 0}, ErrRange},
-		"spawn of 0 ranks":       {[]byte{byte(KindSpawn), 0, 1, 1, 1, 'a', 0, 0, 0}, ErrRange},
+		"spawn of nothing":       {[]byte{byte(KindSpawnJob), 0, 0, 0}, ErrRange},
+		"spawn of 0 ranks":       {[]byte{byte(KindSpawnJob), 0, 1, 1, 1, 'a', 0, 0, 0}, ErrRange},
 		"boolean 2":              {[]byte{byte(KindStdin), 2, 0}, ErrCanonical},
 		"signal 65":              {[]byte{byte(KindSignal), 65}, ErrRange},
 		"collective 6":           {[]byte{byte(KindCollect), 1, 6, 0, 0, 0}, ErrRange},

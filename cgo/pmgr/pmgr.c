@@ -1,6 +1,6 @@
 /* A rank's side of docs/protocol.md, as far as collectives need it: frames over the descriptor that the agent left in
  * IBRUN_FD. A frame is a length of four bytes, a kind, and a payload of numbers (LEB128) and strings (a number, so many
- * bytes). On the wire ranks are seats, numbered node by node; people's numbers differ when ranks were dealt to nodes
+ * bytes). On the wire ranks are slots, numbered node by node; users' numbers differ when ranks were dealt to nodes
  * like cards, and are converted here. What the agent sends is parsed strictly. */
 #define _GNU_SOURCE
 #include "pmgr.h"
@@ -33,8 +33,8 @@ enum {
 
 static enum { fresh, joined, over } state;
 static int fd = -1;
-static uint32_t my_seat, job_size, op;
-static uint32_t *seat_of, *rank_of;	/* NULL: ranks were not dealt, and are seats */
+static uint32_t my_slot, job_size, op;
+static uint32_t *slot_of, *rank_of;	/* NULL: ranks were not dealt, and are slots */
 static char reason[1200] = "nothing failed";
 
 /* fail says why, and is -1. */
@@ -127,7 +127,7 @@ static int await(uint8_t kind, uint8_t **payload, size_t *length)
 	}
 }
 
-/* The seats of a node that have no rank yet. */
+/* The slots of a node that have no rank yet. */
 struct room {
 	uint32_t next, end;
 };
@@ -135,11 +135,11 @@ struct room {
 /* rooms has one for each node, and there is room for a number for each rank; null and told if there is no memory. */
 static struct room *rooms(struct view shares, uint64_t n, uint32_t nodes)
 {
-	uint32_t node = 0, seat = 0;
+	uint32_t node = 0, slot = 0;
 	struct room *of = calloc(nodes, sizeof *of);
-	seat_of = calloc(job_size, sizeof *seat_of);
+	slot_of = calloc(job_size, sizeof *slot_of);
 	rank_of = calloc(job_size, sizeof *rank_of);
-	if (!of || !seat_of || !rank_of) {
+	if (!of || !slot_of || !rank_of) {
 		free(of);
 		fail("no memory for %u ranks", job_size);
 		return NULL;
@@ -147,8 +147,8 @@ static struct room *rooms(struct view shares, uint64_t n, uint32_t nodes)
 	for (uint64_t i = 0; i < n; i++) {
 		uint32_t end = node + pmgr_take_u32(&shares), each = pmgr_take_u32(&shares);
 		for (; node < end; node++) {
-			of[node].next = seat;
-			of[node].end = seat += each;
+			of[node].next = slot;
+			of[node].end = slot += each;
 		}
 	}
 	return of;
@@ -158,7 +158,7 @@ static struct room *rooms(struct view shares, uint64_t n, uint32_t nodes)
 static uint32_t place(struct room *of, uint32_t rank, uint32_t many)
 {
 	for (; many && of->next < of->end; many--) {
-		seat_of[rank] = of->next;
+		slot_of[rank] = of->next;
 		rank_of[of->next++] = rank++;
 	}
 	return rank;
@@ -196,7 +196,7 @@ static int arrange(struct view *v)
 			v->bad = true;
 	}
 	uint64_t stretches = pmgr_take_number(v, v->left / 3);
-	bool right = !v->bad && ranks && my_seat < ranks;
+	bool right = !v->bad && ranks && my_slot < ranks;
 	job_size = right ? (uint32_t)ranks : 0;
 	if (right && (plane || stretches)) {
 		struct room *all = rooms(shares, count, (uint32_t)nodes);
@@ -238,7 +238,7 @@ static int hello(void)
 	return err;
 }
 
-/* greet says hello and reads the welcome as far as the layout: job's name, seat, epoch, collectives of the rank's
+/* greet says hello and reads the welcome as far as the layout: job's name, slot, epoch, collectives of the rank's
  * programs before this one, layout. */
 static int greet(void)
 {
@@ -248,7 +248,7 @@ static int greet(void)
 		return -1;
 	struct view v = {payload, n, false};
 	pmgr_take_string(&v, &n);
-	my_seat = pmgr_take_u32(&v);
+	my_slot = pmgr_take_u32(&v);
 	pmgr_take_number(&v, UINT16_MAX);
 	op = pmgr_take_u32(&v);
 	int err = arrange(&v);
@@ -282,7 +282,7 @@ API int pmgr_open(int *rank, int *size)
 	if (greet())
 		return -1;
 	state = joined;
-	*rank = (int)(rank_of ? rank_of[my_seat] : my_seat);
+	*rank = (int)(rank_of ? rank_of[my_slot] : my_slot);
 	*size = (int)job_size;
 	return 0;
 }
@@ -311,8 +311,8 @@ static int join(const struct call *c)
 	pmgr_put_number(&f, c->gives);
 	for (uint32_t i = 0; i < c->gives; i++) {
 		uint32_t to = c->to_root ? (uint32_t)c->root : i;
-		pmgr_put_number(&f, my_seat);
-		pmgr_put_number(&f, c->to_all ? 0 : (uint64_t)(seat_of ? seat_of[to] : to) + 1);
+		pmgr_put_number(&f, my_slot);
+		pmgr_put_number(&f, c->to_all ? 0 : (uint64_t)(slot_of ? slot_of[to] : to) + 1);
 		pmgr_put_string(&f, c->count ? c->give + i * c->count : NULL, c->count);
 	}
 	if (deliver(&f))
@@ -376,7 +376,7 @@ static int collective(const struct call *c)
 
 static bool is_me(int root)
 {
-	return root >= 0 && (uint32_t)root == (rank_of ? rank_of[my_seat] : my_seat);
+	return root >= 0 && (uint32_t)root == (rank_of ? rank_of[my_slot] : my_slot);
 }
 
 API int pmgr_barrier(void)
@@ -420,9 +420,9 @@ API int pmgr_close(void)
 	start(&f, kind_finalize);
 	int err = deliver(&f);
 	close(fd);
-	free(seat_of);
+	free(slot_of);
 	free(rank_of);
-	seat_of = rank_of = NULL;
+	slot_of = rank_of = NULL;
 	state = over;
 	return err;
 }

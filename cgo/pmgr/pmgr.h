@@ -46,7 +46,7 @@ int pmgr_close(void);
    not return. */
 void pmgr_abort(int code, const char *text);
 
-/* Why the last call that returned -1 did; for people, good until the next call. */
+/* Why the last call that returned -1 did; for users, good until the next call. */
 const char *pmgr_error(void);
 
 #ifdef __cplusplus

@@ -17,7 +17,7 @@ import (
 // linked with an MPI library. Ranks that were killed have other troubles.
 func alone(o core.Outcome, ranks uint32, told string) string {
 	byThemselves := o.Cause == core.CauseNone || o.Cause == core.CauseFault && o.Fault.What == wire.FaultRank && o.Fault.Status.Kind == job.Exited
-	if ranks < 2 || !o.Started || !byThemselves || o.MPI.Spoke {
+	if ranks < 2 || !o.AllStarted || !byThemselves || o.MPI.SpokePMI {
 		return ""
 	}
 	if o.MPI.Library == job.CharmNet {

@@ -11,7 +11,7 @@ import (
 )
 
 func TestAlone(t *testing.T) {
-	well := core.Outcome{Started: true}
+	well := core.Outcome{AllStarted: true}
 	with := func(change func(*core.Outcome)) core.Outcome {
 		o := well
 		change(&o)
@@ -33,8 +33,8 @@ func TestAlone(t *testing.T) {
 		{linked, 4, "", "though the program is linked with libmpi.so.40"},
 		{linked, 4, "--mpi mpich", "(--mpi mpich), though the program is linked with libmpi.so.40"},
 		{linked, 1, "", ""},
-		{with(func(o *core.Outcome) { o.MPI = job.MPISeen{Spoke: true, Library: "libmpi.so.40"} }), 4, "--mpi mpich", ""},
-		{with(func(o *core.Outcome) { o.Started = false }), 4, "--mpi mpich", ""},
+		{with(func(o *core.Outcome) { o.MPI = job.MPIFindings{SpokePMI: true, Library: "libmpi.so.40"} }), 4, "--mpi mpich", ""},
+		{with(func(o *core.Outcome) { o.AllStarted = false }), 4, "--mpi mpich", ""},
 		{with(func(o *core.Outcome) { o.Cause = core.CauseTimeout }), 4, "--mpi mpich", ""},
 		{with(func(o *core.Outcome) {
 			o.Cause, o.Fault = core.CauseFault, wire.Fault{What: wire.FaultRank, Status: job.Status{Code: 3}}
@@ -42,7 +42,7 @@ func TestAlone(t *testing.T) {
 		{with(func(o *core.Outcome) {
 			o.Cause, o.Fault = core.CauseFault, wire.Fault{What: wire.FaultRank, Status: job.Status{Kind: job.Signaled, Code: 11}}
 		}), 4, "--mpi mpich", ""},
-		{with(func(o *core.Outcome) { o.Cause, o.Fault = core.CauseFault, wire.Fault{What: wire.FaultSpawn} }), 4, "--mpi mpich", ""},
+		{with(func(o *core.Outcome) { o.Cause, o.Fault = core.CauseFault, wire.Fault{What: wire.FaultFork} }), 4, "--mpi mpich", ""},
 	} {
 		hint := alone(c.o, c.ranks, c.told)
 		if c.says == "" {

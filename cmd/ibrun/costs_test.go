@@ -19,8 +19,8 @@ func twentyNodes() *timing.Launch {
 	l := &timing.Launch{Launcher: "ssh"}
 	for i := range 20 {
 		n := timing.Node{NodeTimes: job.NewNodeTimes(job.NodeIndex(i))}
-		n.Mark(job.Started, time.Duration(i)*10*time.Millisecond)
-		n.Mark(job.Launched, time.Duration(i)*10*time.Millisecond+40*time.Millisecond)
+		n.Mark(job.SessionStarted, time.Duration(i)*10*time.Millisecond)
+		n.Mark(job.LaunchSent, time.Duration(i)*10*time.Millisecond+40*time.Millisecond)
 		l.Nodes = append(l.Nodes, n)
 	}
 	return l

@@ -223,7 +223,7 @@ func (e *examination) round(p *plan, first bool) (code int, err error) {
 		switch {
 		case f.What == wire.FaultRank:
 			lost.Phase, lost.Cause = "examine", "its examination "+ending(f.Status)
-		case f.What == wire.FaultSpawn:
+		case f.What == wire.FaultFork:
 			lost.Phase = "start"
 		case f.What == wire.FaultLost:
 			lost.Phase = "lost"

@@ -131,7 +131,7 @@ var effects = []effect{
 	{with: "--map-by auto", refused: "is not known"},
 	{with: "--map-by none", refused: "is not known"},
 	{with: "--map-by node", base: "-n 2 -H a:2,b:2"},
-	{with: "--map-by load", base: local + " -v -H a,b", shows: `(?s)all 2 agents.*all 2 agents`}, // the first to weigh the nodes
+	{with: "--map-by load", base: local + " -v -H a,b", shows: `(?s)all 2 agents.*all 2 agents`}, // the first measure the load of the nodes
 	{with: "--map-by hwthread"},
 	{with: "--map-by core"},
 	{with: "--map-by l3cache"},

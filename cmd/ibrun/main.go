@@ -127,7 +127,7 @@ func launch(args []string) int {
 	if err != nil {
 		return complain(err)
 	}
-	if seen := say.views.seen; seen != nil && o.Started {
+	if seen := say.views.seen; seen != nil && o.AllStarted {
 		noteCosts(costFile(at.env), p, seen)
 	}
 	say.outcome(o, p.policy.Timeout, r.allCodes)

@@ -303,6 +303,6 @@ func TestSparesAreHeldBack(t *testing.T) {
 	require.True(t, p.job.Launch.StartBarrier)
 	p = mustPlan(t, "-H", "n[1-200]", "true")
 	require.False(t, p.job.Launch.StartBarrier)
-	require.True(t, p.job.Launch.Late, "a tree by the model is bound late")
-	require.False(t, mustPlan(t, "-H", "n[1-200]", "--tree", "kary:2", "true").job.Launch.Late)
+	require.True(t, p.job.Launch.LateBinding, "a tree by the model is bound late")
+	require.False(t, mustPlan(t, "-H", "n[1-200]", "--tree", "kary:2", "true").job.Launch.LateBinding)
 }

@@ -160,7 +160,7 @@ func (p *plan) grow() {
 		p.shape.Cost.Window = int(n)
 	}
 	p.shape = p.shape.Resolve(p.nodes.Len() + 1)
-	p.job.Launch.Tree, p.job.Launch.Late = p.shape.String(), p.shape.Kind == tree.Greedy
+	p.job.Launch.Tree, p.job.Launch.LateBinding = p.shape.String(), p.shape.Kind == tree.Greedy
 }
 
 // reader says who reads standard input; rank 0 if nobody said so.

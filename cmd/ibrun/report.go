@@ -53,7 +53,7 @@ func (r *reporter) event(what any) {
 		if r.progress != nil {
 			r.progress.set(e.Nodes)
 		}
-	case core.Started:
+	case core.LaunchDone:
 		r.launched()
 		taken := maps.Clone(e.Spares)
 		r.taken.Store(&taken)
@@ -106,7 +106,7 @@ func (r *reporter) faultLine(f wire.Fault) string {
 			text += ": " + f.Cause
 		}
 		return text
-	case wire.FaultSpawn:
+	case wire.FaultFork:
 		who := fmt.Sprintf("rank %d", rank(f.Rank))
 		if f.Count > 1 {
 			who = fmt.Sprintf("rank %d and %d others", rank(f.Rank), f.Count-1)
@@ -163,7 +163,7 @@ func (r *reporter) outcome(o core.Outcome, timeout time.Duration, allCodes bool)
 				r.line("also: %s", r.faultLine(f))
 			}
 		}
-		if o.Fault.What == wire.FaultSpawn {
+		if o.Fault.What == wire.FaultFork {
 			r.same(o)
 		}
 		if tail := o.Fault.Tail; tail != "" && o.Fault.What == wire.FaultLost {
@@ -198,7 +198,7 @@ func (r *reporter) outcome(o core.Outcome, timeout time.Duration, allCodes bool)
 func (r *reporter) same(o core.Outcome) {
 	more := -1
 	for _, f := range o.Faults {
-		if f.What == wire.FaultSpawn && f.Cause == o.Fault.Cause {
+		if f.What == wire.FaultFork && f.Cause == o.Fault.Cause {
 			more++
 		}
 	}

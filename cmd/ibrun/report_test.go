@@ -37,7 +37,7 @@ func TestReportIsPlain(t *testing.T) {
 	r := &reporter{to: &b}
 	r.event(wire.Fault{What: wire.FaultLaunch, Nodes: 1, Host: evil, Parent: evil, Phase: evil, Cause: evil})
 	r.event(wire.Fault{What: wire.FaultAbort, Nodes: 1, Host: evil, Cause: evil})
-	r.event(wire.Waiting{Items: []wire.Late{{Host: evil, Phase: evil}}})
+	r.event(wire.Waiting{Items: []wire.SlowSession{{Host: evil, Phase: evil}}})
 	r.event(wire.Notice{Host: evil, Text: evil})
 	r.event(wire.Placed{Host: evil, Picture: evil, Ranks: wire.NewPlacements(wire.Placement{HCA: evil, Drawing: evil})})
 	r.tail(evil)

@@ -73,7 +73,7 @@ type request struct {
 	jobName    string
 	timestamp  bool
 	stdin      string // "", "none", "all" or a rank
-	launch     job.Launch
+	launch     job.LaunchOptions
 	tree       string
 	timeout    time.Duration
 	wait       time.Duration
@@ -117,7 +117,7 @@ const (
 func newRequest() *request {
 	return &request{
 		killOnBad: true, preflight: true, tree: tree.Shape{Kind: tree.Auto}.Name(),
-		launch: job.Launch{Launcher: "ssh", SSH: "auto", Timeout: launchTimeout, Grace: killGrace},
+		launch: job.LaunchOptions{Launcher: "ssh", SSH: "auto", Timeout: launchTimeout, Grace: killGrace},
 	}
 }
 

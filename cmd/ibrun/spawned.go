@@ -42,7 +42,7 @@ func spawnedMain() int {
 	var early []wire.Fault // of ranks that ended while others were still being started
 	tell := func(what any) {
 		switch what := what.(type) {
-		case core.Started:
+		case core.LaunchDone:
 			ran = true
 			parent.Runs(p.job.ID)
 			for _, f := range early {
@@ -76,7 +76,7 @@ func spawnedMain() int {
 // programs and their number are new, and nobody reads standard input.
 func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	j := *from.Job
-	asker := programOf(&j, from.Spawn.Rank)
+	requester := programOf(&j, from.Spawn.Rank)
 	j.Programs, j.Size, j.Stdin = nil, 0, job.Stdin{}
 	j.Output = job.Output{Merge: j.Output.Merge, Unbuffered: j.Output.Unbuffered}
 	j.Binding.Slots = nil // which name the parent's ranks
@@ -86,10 +86,10 @@ func offspringPlan(from wire.Offspring, at surroundings) (*plan, error) {
 	for c := range from.Spawn.Commands.All() {
 		prog := job.Program{
 			First: job.Rank(j.Size), Count: c.Ranks, App: uint32(len(j.Programs)),
-			Argv: slices.Collect(c.Argv.All()), Env: asker.Env, Drop: asker.Drop, Dir: asker.Dir,
+			Argv: slices.Collect(c.Argv.All()), Env: requester.Env, Drop: requester.Drop, Dir: requester.Dir,
 		}
 		if c.Dir != "" {
-			prog.Dir = absolute(c.Dir, asker.Dir)
+			prog.Dir = absolute(c.Dir, requester.Dir)
 		}
 		if slices.ContainsFunc(append(prog.Argv, prog.Dir), func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
 			return nil, fmt.Errorf("an argument contains a NUL byte")

@@ -139,7 +139,7 @@ func (p *plan) timed(root string, times []job.NodeTimes, missing uint32, spares 
 	}
 	for _, t := range times {
 		host := p.nodes.At(int(t.Node)).Host
-		if spare, ok := spares[t.Node]; ok && t.At[job.Launched] != job.Never {
+		if spare, ok := spares[t.Node]; ok && t.At[job.LaunchSent] != job.Never {
 			host = spare
 		}
 		l.Nodes = append(l.Nodes, timing.Node{Host: host, NodeTimes: t})
@@ -148,7 +148,7 @@ func (p *plan) timed(root string, times []job.NodeTimes, missing uint32, spares 
 }
 
 // launcherName is by what sessions are made, as far as it matters for their cost.
-func launcherName(how job.Launch) string {
+func launcherName(how job.LaunchOptions) string {
 	switch {
 	case len(how.Exec) > 0:
 		return strings.Join(how.Exec, " ")

@@ -136,7 +136,7 @@ func (f *Fabric) Tuple() fabric.Tuple { return f.tuple }
 // MTU is the most bytes of one datagram.
 func (f *Fabric) MTU() int { return f.mtu }
 
-// Port is the port in use, as people write it: "mlx5_0:1".
+// Port is the port in use, as users write it: "mlx5_0:1".
 func (f *Fabric) Port() string { return f.dev.port.String() }
 
 // Counters is what the endpoint has done so far.

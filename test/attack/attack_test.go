@@ -164,7 +164,7 @@ func (s *stage) gone(node string) {
 // attackEnds attacks jobs that end by themselves, by a signal, and because their
 // root is killed.
 func attackEnds(s *stage, _ *job) {
-	provokeStorm(s)
+	provokeDisruption(s)
 	intact := s.decoy(s.Nodes()[0], home+"/work/decoy")
 	for _, how := range []string{"stop", "interrupt", "kill"} {
 		j := s.on("-n", "6", s.self, ":as", "work")
@@ -177,7 +177,7 @@ func attackEnds(s *stage, _ *job) {
 			ends, done = append(ends, end), append(done, out)
 		}
 		for _, node := range s.Nodes()[:nodes] {
-			begin(node, "storm", victimID, home+"/work")
+			begin(node, "disrupt", victimID, home+"/work")
 			for _, port := range s.ports(node, "tcp", "0A") {
 				begin(own, "flood", fmt.Sprintf("%s:%d", s.Address(node), port))
 			}
@@ -206,17 +206,17 @@ func attackEnds(s *stage, _ *job) {
 	s.root(s.Nodes()[0], "rm", "-r", home+"/work")
 }
 
-// provokeStorm shows that a storm harms what it may: a process and a file of the
+// provokeDisruption shows that a disruption harms what it may: a process and a file of the
 // attacker's.
-func provokeStorm(s *stage) {
+func provokeDisruption(s *stage) {
 	node := s.Nodes()[0]
 	_, endSleep := s.begin(node, "sleep")
 	out, err := s.by(attackerID, node, "touch", "/tmp/file")
 	require.NoError(s.t, err, out)
-	storm, end := s.begin(node, "storm", attackerID, "/nowhere")
-	s.await("a storm kills and removes", func() bool {
-		return regexp.MustCompile(`kill \d+ done`).MatchString(storm.String()) && strings.Contains(storm.String(),
-			"removal of /tmp/file done")
+	disrupt, end := s.begin(node, "disrupt", attackerID, "/nowhere")
+	s.await("a disruption kills and removes", func() bool {
+		said := disrupt.String()
+		return regexp.MustCompile(`kill \d+ done`).MatchString(said) && strings.Contains(said, "removal of /tmp/file done")
 	})
 	end()
 	endSleep()

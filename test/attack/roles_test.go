@@ -25,7 +25,7 @@ import (
 var roles = map[string]func(args []string) int{
 	"work": work, "sleep": func([]string) int { fmt.Println("begun"); <-time.After(time.Hour); return 0 },
 	"peep": peep, "grab": grab, "flood": flood, "guess": guess, "spoof": spoof, "sniff": sniff, "swap": swap,
-	"listen": listen, "hear": hear, "storm": storm, "pry": pry,
+	"listen": listen, "hear": hear, "disrupt": disrupt, "pry": pry,
 }
 
 func ownerOf(i fs.FileInfo) string { return strconv.Itoa(int(i.Sys().(*syscall.Stat_t).Uid)) }
@@ -322,9 +322,9 @@ func hear(args []string) int {
 	}
 }
 
-// storm does to all processes and files of a user, as they come and go, whatever
+// disrupt does to all processes and files of a user, as they come and go, whatever
 // it can: USER FOLDER. It prints what was done.
-func storm(args []string) int {
+func disrupt(args []string) int {
 	fmt.Println("begun")
 	for {
 		dirs, _ := os.ReadDir("/proc")

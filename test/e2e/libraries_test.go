@@ -303,8 +303,8 @@ func lyingAgent(t *testing.T, program string) {
 		l := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 1}, {Nodes: 1, Ranks: 2}}).Dealt(uint32(i % 3))
 		value := make([]byte, 100)
 		var all []wire.Parcel
-		for seat := range l.Ranks() {
-			all = append(all, wire.Parcel{From: job.Slot(seat), To: wire.Everyone, Value: value})
+		for slot := range l.Ranks() {
+			all = append(all, wire.Parcel{From: job.Slot(slot), To: wire.Everyone, Value: value})
 		}
 		messages := []wire.Message{
 			wire.Welcome{JobID: "j", Rank: l.Slot(2), Epoch: 1, Layout: l},

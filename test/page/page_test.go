@@ -29,12 +29,12 @@ func launch(n int) *timing.Launch {
 		from := time.Duration(0)
 		if i > 0 {
 			t.Parent = job.NodeIndex((i-1)/2) + 1
-			from = l.Nodes[t.Parent-1].At[job.Got] + time.Duration(i%2)*5*time.Millisecond
+			from = l.Nodes[t.Parent-1].At[job.LaunchReceived] + time.Duration(i%2)*5*time.Millisecond
 		}
 		for m := range job.Moments {
 			t.At[m] = from + time.Duration(10*int(m)+i%7)*time.Millisecond
 		}
-		t.At[job.Started] = from
+		t.At[job.SessionStarted] = from
 		l.Nodes = append(l.Nodes, timing.Node{Host: fmt.Sprintf("node%04d", i+1), NodeTimes: t})
 	}
 	return l

@@ -53,7 +53,7 @@ func TestWhoIsToBlame(t *testing.T) {
 			})
 			w.At(failsAt+c.after, func() {
 				a := w.agents[15]
-				switch ev := (core.RankExited{Rank: 15, Status: c.status, Told: c.told}); {
+				switch ev := (core.RankExited{Rank: 15, Status: c.status, Signaled: c.told}); {
 				case c.status == lost:
 					w.Kill(15)
 				case c.late:

@@ -70,7 +70,7 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 	cfg.Run, cfg.Job.Transport = time.Hour, how
 	cfg.Job.Transport.Stats = true
 	cfg.Told = func(node, rank uint32, m wire.Message) {
-		x.obey(node, x.servers[node].Told(job.Slot(rank), m))
+		x.obey(node, x.servers[node].Deliver(job.Slot(rank), m))
 	}
 	cfg.Give = func(node, fence uint32) []byte { return x.servers[node].Give(fence) }
 	cfg.BulkFetched = func(node, fence uint32, values wire.Values) { x.obey(node, x.servers[node].BulkFetched(fence, values)) }
@@ -89,7 +89,7 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 func (x *clients) node(rank int) uint32 { return uint32(x.cfg.Job.Layout.NodeOf(job.Slot(rank))) }
 
 func (x *clients) say(rank int, words string) {
-	x.obey(x.node(rank), x.servers[x.node(rank)].Spoke(job.Slot(rank), []byte(words)))
+	x.obey(x.node(rank), x.servers[x.node(rank)].Receive(job.Slot(rank), []byte(words)))
 }
 
 func (x *clients) obey(node uint32, effects []pmiserver.Effect) {
@@ -97,10 +97,10 @@ func (x *clients) obey(node uint32, effects []pmiserver.Effect) {
 		switch e := e.(type) {
 		case pmiserver.Words:
 			x.ready = append(x.ready, heard{int(e.Rank), string(e.Bytes)})
-		case pmiserver.Say:
-			x.Post(node, core.RankSaid{Rank: e.Rank, Msg: e.Msg})
+		case pmiserver.ClientFrame:
+			x.Post(node, core.RankFrame{Rank: e.Rank, Msg: e.Msg})
 		case pmiserver.BulkFetch:
-			x.Post(node, core.BulkWanted{Fence: e.Fence})
+			x.Post(node, core.BulkRequested{Fence: e.Fence})
 		case pmiserver.Warn:
 			x.t.Fatal(e.Text)
 		}

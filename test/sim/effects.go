@@ -24,15 +24,15 @@ func (w *World) perform(a *agent, eff core.Effect) {
 	case core.SetTimer:
 		a.timer++
 		w.push(event{at: e.At, to: a, ev: core.Tick{}, tick: a.timer})
-	case core.Spawn:
+	case core.Fork:
 		w.spawn(a, e)
-	case core.Tell:
+	case core.SendRank:
 		w.RankBytes += uint64(len(wire.Append(nil, e.Msg)))
 		if w.cfg.Told != nil {
 			w.cfg.Told(a.node, uint32(e.Rank), e.Msg)
 		}
-	case core.Give:
-		w.post(0, a, core.Given{Fence: e.Fence, Value: w.cfg.Give(a.node, e.Fence)})
+	case core.ReadBulk:
+		w.post(0, a, core.BulkRead{Fence: e.Fence, Value: w.cfg.Give(a.node, e.Fence)})
 	case core.BulkFetched:
 		w.cfg.BulkFetched(a.node, e.Fence, e.Values)
 	case core.Connect:
@@ -51,7 +51,7 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.post(0, a, core.Wrote{N: len(e.Data)})
 	case core.ReadStdin:
 	case core.Report:
-		if _, ready := e.What.(core.Started); ready {
+		if _, ready := e.What.(core.LaunchDone); ready {
 			w.Ready = w.now
 		}
 		w.Reports = append(w.Reports, e.What)
@@ -142,10 +142,10 @@ func (w *World) session(parent string, e core.StartChild, head uint32) (takes ti
 	return min(takes, most), comes && takes <= most
 }
 
-func (w *World) spawn(a *agent, e core.Spawn) {
+func (w *World) spawn(a *agent, e core.Fork) {
 	w.Spawned[a.node]++
 	starts := time.Duration(e.Node.Ranks) * w.cfg.Start
-	w.post(starts, a, core.Spawned{})
+	w.post(starts, a, core.ForkDone{})
 	a.rank = e.Node
 	if w.cfg.Began != nil {
 		w.At(w.now, func() { w.cfg.Began(a.node) })
@@ -180,6 +180,6 @@ func (w *World) exited(a *agent, ev core.RankExited) {
 // end ends all ranks of a node, as its agent has told them to.
 func (w *World) end(a *agent, s job.Status) {
 	for i := range a.rank.Ranks {
-		w.exited(a, core.RankExited{Rank: a.rank.First + job.Slot(i), Status: s, Told: true})
+		w.exited(a, core.RankExited{Rank: a.rank.First + job.Slot(i), Status: s, Signaled: true})
 	}
 }

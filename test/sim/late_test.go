@@ -19,7 +19,7 @@ import (
 // model says.
 func late(n, ranks int) Config {
 	cfg := plan(n, ranks, "greedy")
-	cfg.Job.Launch.Late = true
+	cfg.Job.Launch.LateBinding = true
 	cfg.Turn, cfg.Session, cfg.Run = tree.DefaultCost.SEQ, tree.DefaultCost.REM, time.Minute
 	return cfg
 }
@@ -30,7 +30,7 @@ func best(n int) time.Duration { return tree.DefaultCost.Windowed(tree.Window).O
 // wholeJob checks that every node was started once and every rank accounted for.
 func wholeJob(t *testing.T, w *World, at string) {
 	t.Helper()
-	require.True(t, w.Outcome.Started, at)
+	require.True(t, w.Outcome.AllStarted, at)
 	require.Equal(t, []job.StatusRun{{Count: w.cfg.Job.Size}}, w.Outcome.Runs, at)
 	require.Len(t, w.Spawned, int(w.cfg.Job.Nodes), at)
 	for node, times := range w.Spawned {
@@ -68,7 +68,7 @@ func TestTimesOfALateLaunch(t *testing.T) {
 		require.NoError(t, w.Run(time.Hour))
 		up := map[job.NodeIndex]bool{0: true}
 		for _, at := range started(t, w).Times {
-			if at.At[job.Launched] != job.Never { // else it was dead, and a spare replaces it
+			if at.At[job.LaunchSent] != job.Never { // else it was dead, and a spare replaces it
 				require.True(t, up[at.Parent], "seed %d", seed)
 				require.False(t, up[at.Node+1], "seed %d", seed)
 				up[at.Node+1] = true
@@ -127,7 +127,7 @@ func spares(n int) job.Nodes {
 
 // Bound 4 of the launch: 256 agents, 1 % ten times slower, 0.5 % dead. A node
 // counts as dead when the session of a parent and that of the parent's parent have
-// run out of time; its seat goes to a spare then. Nobody else waits for it: what
+// run out of time; its slot goes to a spare then. Nobody else waits for it: what
 // lives is up as if there were slow nodes only, while a fixed tree waits for the
 // dead with all that is below them.
 func TestLaunchWithSlowAndDeadNodes(t *testing.T) {
@@ -135,7 +135,7 @@ func TestLaunchWithSlowAndDeadNodes(t *testing.T) {
 	run := func(seed uint64, bound bool) *World {
 		x := trouble(seed, n, 3, 1)
 		cfg := late(n, 1)
-		cfg.Job.Launch.Late, cfg.Job.Launch.StartBarrier, cfg.Job.Launch.Timeout = bound, true, timeout
+		cfg.Job.Launch.LateBinding, cfg.Job.Launch.StartBarrier, cfg.Job.Launch.Timeout = bound, true, timeout
 		cfg.Takes, cfg.Policy.Spares = x.takes, spares(2)
 		w := New(cfg)
 		require.NoError(t, w.Run(time.Hour), "seed %d", seed)
@@ -162,7 +162,7 @@ func disorder(seed uint64) (Config, *rand.Rand) {
 	rand := rand.New(rand.NewPCG(seed, 3))
 	n := 2 + rand.IntN(120)
 	cfg := late(n, 1+rand.IntN(2))
-	cfg.Job.Launch.Late = rand.IntN(4) > 0
+	cfg.Job.Launch.LateBinding = rand.IntN(4) > 0
 	cfg.Job.Launch.Batch = uint32(rand.IntN(5))
 	if rand.IntN(3) == 0 {
 		cfg.Here = rand.IntN(n)
@@ -183,7 +183,7 @@ func disorder(seed uint64) (Config, *rand.Rand) {
 }
 
 // Whatever order things happen in: no node twice, none lost, each rank where the
-// seats say, though ranks ask for each other from the first moment on.
+// slots say, though ranks ask for each other from the first moment on.
 func TestLateInAnyOrder(t *testing.T) {
 	sent := map[wire.Kind]int{}
 	for seed := range uint64(150) {
@@ -240,7 +240,7 @@ func TestLateBrokenOff(t *testing.T) {
 			for _, r := range w.Outcome.Runs {
 				ranks += r.Count
 			}
-			if w.Outcome.Started && cfg.Policy.MinNodes > 0 {
+			if w.Outcome.AllStarted && cfg.Policy.MinNodes > 0 {
 				require.LessOrEqual(t, ranks, cfg.Job.Size, "seed %d", seed)
 			} else {
 				require.Equal(t, cfg.Job.Size, ranks, "seed %d: each rank ended once, in some way", seed)

@@ -31,7 +31,7 @@ func TestMillionRanks(t *testing.T) {
 	began := time.Now()
 	cfg := plan(millionNodes, ppn, fmt.Sprintf("greedy:%v,%v,%d", measuredSEQ, measuredREM, tree.Window))
 	cfg.Session, cfg.Turn, cfg.Start, cfg.Hop = measuredREM, measuredSEQ, measuredStart, measuredHop
-	cfg.Run, cfg.Job.Launch.Late = time.Second, true
+	cfg.Run, cfg.Job.Launch.LateBinding = time.Second, true
 	w := succeed(t, cfg)
 	windowed := tree.Cost{SEQ: measuredSEQ, REM: measuredREM, Window: tree.Window}.Optimum(millionNodes + 1)
 	free := tree.Cost{SEQ: measuredSEQ, REM: measuredREM}.Optimum(millionNodes + 1)

@@ -285,7 +285,7 @@ func (w *World) Agent(node uint32) bool {
 // Say lets a rank say something to its agent, now.
 func (w *World) Say(node, rank uint32, m wire.Message) {
 	w.RankBytes += uint64(len(wire.Append(nil, m)))
-	w.deliver(event{to: w.agents[node], ev: core.RankSaid{Rank: job.Slot(rank), Msg: m}})
+	w.deliver(event{to: w.agents[node], ev: core.RankFrame{Rank: job.Slot(rank), Msg: m}})
 }
 
 // Post lets something happen at a node, after what happens now.

@@ -22,7 +22,7 @@ func plan(n, ranks int, shape string) Config {
 	j := &job.Job{
 		ID: "0123456789abcdef", Size: uint32(n * ranks), Nodes: uint32(n), FirstHost: "node000001",
 		Programs: []job.Program{{Count: uint32(n * ranks), Argv: []string{"app"}, Env: []string{"A=b"}, Dir: "/"}},
-		Launch:   job.Launch{Launcher: "ssh", Tree: s.Resolve(n + 1).String(), Timeout: 15 * time.Second, Grace: 2 * time.Second},
+		Launch:   job.LaunchOptions{Launcher: "ssh", Tree: s.Resolve(n + 1).String(), Timeout: 15 * time.Second, Grace: 2 * time.Second},
 	}
 	j.Layout = nodes.Layout()
 	return Config{Job: j, Nodes: nodes, Here: -1, Policy: core.Policy{KillOnBad: true}, Session: 10 * time.Millisecond, Hop: time.Microsecond, Run: time.Millisecond}
@@ -38,7 +38,7 @@ func succeed(t *testing.T, cfg Config) *World {
 	require.NoError(t, w.Run(time.Hour))
 	n := cfg.Nodes.Len()
 	require.Equal(t, 0, w.Outcome.Code)
-	require.True(t, w.Outcome.Started)
+	require.True(t, w.Outcome.AllStarted)
 	require.Equal(t, []job.StatusRun{{Count: cfg.Job.Size}}, w.Outcome.Runs)
 	heartbeats := w.Sent[wire.KindHeartbeat]
 	delete(w.Sent, wire.KindHeartbeat)
@@ -105,7 +105,7 @@ func TestLaunchFailureNamesEveryHost(t *testing.T) {
 	w := New(cfg)
 	require.NoError(t, w.Run(time.Minute))
 	require.Equal(t, 125, w.Outcome.Code)
-	require.False(t, w.Outcome.Started)
+	require.False(t, w.Outcome.AllStarted)
 	require.Len(t, w.Outcome.Faults, 2)
 }
 

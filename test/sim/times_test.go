@@ -12,14 +12,14 @@ import (
 )
 
 // started is what the root was told of a complete launch.
-func started(t *testing.T, w *World) core.Started {
+func started(t *testing.T, w *World) core.LaunchDone {
 	for _, r := range w.Reports {
-		if s, ok := r.(core.Started); ok {
+		if s, ok := r.(core.LaunchDone); ok {
 			return s
 		}
 	}
 	require.FailNow(t, "no launch was completed")
-	return core.Started{}
+	return core.LaunchDone{}
 }
 
 // A launch that is timed costs one Times on each edge besides what it costs
@@ -40,14 +40,14 @@ func TestTimesOfEveryNode(t *testing.T) {
 			for i, at := range s.Times {
 				require.Equal(t, job.NodeIndex(i), at.Node)
 				require.Contains(t, up, at.Parent, "parents come before their children")
-				require.GreaterOrEqual(t, at.At[job.Started], up[at.Parent]-time.Microsecond)
-				require.Equal(t, cfg.Session, at.At[job.Launched]-at.At[job.Started])
+				require.GreaterOrEqual(t, at.At[job.SessionStarted], up[at.Parent]-time.Microsecond)
+				require.Equal(t, cfg.Session, at.At[job.LaunchSent]-at.At[job.SessionStarted])
 				// Both ways take as long here, so the middle is right.
-				require.InDelta(t, float64(at.At[job.Launched]+cfg.Hop), float64(at.At[job.Got]), float64(10*time.Microsecond))
-				require.InDelta(t, float64(at.At[job.Settled]+cfg.Hop), float64(at.At[job.Heard]), float64(10*time.Microsecond))
+				require.InDelta(t, float64(at.At[job.LaunchSent]+cfg.Hop), float64(at.At[job.LaunchReceived]), float64(10*time.Microsecond))
+				require.InDelta(t, float64(at.At[job.ReadySent]+cfg.Hop), float64(at.At[job.ReadyReceived]), float64(10*time.Microsecond))
 				require.GreaterOrEqual(t, at.Error, cfg.Hop)
-				require.LessOrEqual(t, at.At[job.RanksUp], at.At[job.Settled])
-				up[at.Node+1] = at.At[job.Got]
+				require.LessOrEqual(t, at.At[job.RanksStarted], at.At[job.ReadySent])
+				up[at.Node+1] = at.At[job.LaunchReceived]
 			}
 		}
 	}
@@ -67,8 +67,8 @@ func TestTimesOfOwnSessions(t *testing.T) {
 	require.Len(t, s.Times, 4)
 	for _, at := range s.Times {
 		require.Zero(t, at.Parent)
-		require.Equal(t, cfg.Session, at.At[job.Launched])
-		require.Equal(t, job.Never, at.At[job.Got])
+		require.Equal(t, cfg.Session, at.At[job.LaunchSent])
+		require.Equal(t, job.Never, at.At[job.LaunchReceived])
 	}
 }
 
@@ -82,8 +82,8 @@ func TestTimesOfAFailedLaunch(t *testing.T) {
 	require.NoError(t, w.Run(time.Minute))
 	require.Len(t, w.Outcome.Times, 8)
 	for i, at := range w.Outcome.Times {
-		require.Equal(t, i != 5, at.At[job.Launched] != job.Never, "node %d", i)
-		require.Equal(t, i != 5, at.At[job.Settled] != job.Never, "node %d", i)
+		require.Equal(t, i != 5, at.At[job.LaunchSent] != job.Never, "node %d", i)
+		require.Equal(t, i != 5, at.At[job.ReadySent] != job.Never, "node %d", i)
 	}
 }
 

@@ -93,11 +93,11 @@ func TestLateBinding(t *testing.T) {
 		hosts, size := who(t, o.stdout)
 		require.Equal(t, 14, size)
 		for i, h := range hosts {
-			seat := i/2 + 1
-			if seat == 3 {
-				seat = 8
+			slot := i/2 + 1
+			if slot == 3 {
+				slot = 8
 			}
-			require.Equal(t, fmt.Sprintf("node%04d", seat), h)
+			require.Equal(t, fmt.Sprintf("node%04d", slot), h)
 		}
 
 		o = run(append(args, "--hosts", "node[0001-0008]", "--min-nodes", "5")...)
@@ -106,11 +106,11 @@ func TestLateBinding(t *testing.T) {
 		hosts, size = who(t, o.stdout)
 		require.Equal(t, 14, size)
 		for i, h := range hosts {
-			seat := i/2 + 1
-			if seat >= 3 {
-				seat++
+			slot := i/2 + 1
+			if slot >= 3 {
+				slot++
 			}
-			require.Equal(t, fmt.Sprintf("node%04d", seat), h)
+			require.Equal(t, fmt.Sprintf("node%04d", slot), h)
 		}
 
 		o = run(append(args, "--hosts", "node[0001-0007]", "--min-nodes", "7")...)

@@ -5,24 +5,24 @@ package bind
 const mostGroups = 512
 
 // shares divides pieces among n ranks, 1 <= n <= len(pieces): contiguous, all
-// of them, and along the borders of the tree. If there are wish cores for each
+// of them, and along the borders of the tree. If there are preferred cores for each
 // rank, each has as many pieces, even if borders are crossed for it; otherwise
-// wish does not count.
-func shares(pieces []piece, n, wish int) [][]piece {
+// preferred does not count.
+func shares(pieces []piece, n, preferred int) [][]piece {
 	cores := 0
 	for _, p := range pieces {
 		if p.thread == 0 {
 			cores++
 		}
 	}
-	if wish > cores/n {
-		wish = 1
+	if preferred > cores/n {
+		preferred = 1
 	}
-	return divide(pieces, n, max(wish, 1), 0)
+	return divide(pieces, n, max(preferred, 1), 0)
 }
 
 // divide is shares for pieces whose paths agree above a depth.
-func divide(pieces []piece, n, wish, depth int) [][]piece {
+func divide(pieces []piece, n, preferred, depth int) [][]piece {
 	if n == 1 {
 		return [][]piece{pieces}
 	}
@@ -32,7 +32,7 @@ func divide(pieces []piece, n, wish, depth int) [][]piece {
 	groups := split(pieces, depth)
 	switch k := len(groups); {
 	case k == 1:
-		return divide(pieces, n, wish, depth+1)
+		return divide(pieces, n, preferred, depth+1)
 	case k == len(pieces):
 		return cut(pieces, n) // joining them one by one comes to the same
 	case n < k:
@@ -41,19 +41,19 @@ func divide(pieces []piece, n, wish, depth int) [][]piece {
 		}
 		all := join(groups, n)
 		for _, share := range all {
-			if len(share) < wish {
+			if len(share) < preferred {
 				return cut(pieces, n)
 			}
 		}
 		return all
 	}
-	counts, ok := apportion(groups, n, wish)
+	counts, ok := apportion(groups, n, preferred)
 	if !ok {
 		return cut(pieces, n)
 	}
 	var all [][]piece
 	for i, g := range groups {
-		all = append(all, divide(g, counts[i], wish, depth+1)...)
+		all = append(all, divide(g, counts[i], preferred, depth+1)...)
 	}
 	return all
 }
@@ -91,9 +91,9 @@ func cut(pieces []piece, n int) (all [][]piece) {
 
 // apportion says how many of n ranks each group gets, n >= len(groups): in
 // proportion to its size, at least one, and the rest to the largest remainders,
-// of equal ones to the first. It fails if a rank would have fewer than wish
+// of equal ones to the first. It fails if a rank would have fewer than preferred
 // pieces whatever the remainders do.
-func apportion(groups [][]piece, n, wish int) (counts []int, ok bool) {
+func apportion(groups [][]piece, n, preferred int) (counts []int, ok bool) {
 	size := 0
 	for _, g := range groups {
 		size += len(g)
@@ -120,7 +120,7 @@ func apportion(groups [][]piece, n, wish int) (counts []int, ok bool) {
 			counts[i] = ranks * len(g) / size
 			rest[i] = ranks * len(g) % size
 		}
-		if counts[i]*wish > len(g) {
+		if counts[i]*preferred > len(g) {
 			return nil, false
 		}
 		left -= counts[i]
@@ -128,7 +128,7 @@ func apportion(groups [][]piece, n, wish int) (counts []int, ok bool) {
 	for ; left > 0; left-- {
 		best := -1
 		for i, g := range groups {
-			if (counts[i]+1)*wish <= len(g) && (best < 0 || rest[i] > rest[best]) {
+			if (counts[i]+1)*preferred <= len(g) && (best < 0 || rest[i] > rest[best]) {
 				best = i
 			}
 		}

@@ -71,9 +71,9 @@ func TestJoin(t *testing.T) {
 
 func TestApportion(t *testing.T) {
 	for _, c := range []struct {
-		sizes   []int
-		n, wish int
-		counts  []int
+		sizes        []int
+		n, preferred int
+		counts       []int
 	}{
 		{[]int{4, 4, 4, 4}, 7, 1, []int{2, 2, 2, 1}},
 		{[]int{4, 12}, 4, 1, []int{1, 3}},
@@ -86,7 +86,7 @@ func TestApportion(t *testing.T) {
 		{[]int{8, 8}, 5, 3, nil},
 		{[]int{2, 14}, 3, 4, nil},
 	} {
-		counts, ok := apportion(sized(c.sizes...), c.n, c.wish)
+		counts, ok := apportion(sized(c.sizes...), c.n, c.preferred)
 		require.Equal(t, c.counts, counts, "%d of %v", c.n, c.sizes)
 		require.Equal(t, c.counts != nil, ok)
 	}

@@ -27,7 +27,7 @@ func (t *tree) bind(want job.Binding, ranks, omp int) ([]cpuset.Set, error) {
 	if want.Map <= job.Unbound {
 		want.PerObj = 0 // so many per node is the root's business
 	}
-	b := binder{tree: t, Binding: want, ranks: ranks, size: int(want.PE), wish: omp}
+	b := binder{tree: t, Binding: want, ranks: ranks, size: int(want.PE), preferred: omp}
 	if b.PE == 0 && omp > 1 && !b.sharing() {
 		// What the threads hope for is tried as if it were demanded.
 		hope := b
@@ -43,9 +43,9 @@ func (t *tree) bind(want job.Binding, ranks, omp int) ([]cpuset.Set, error) {
 type binder struct {
 	*tree
 	job.Binding
-	ranks int
-	size  int // pieces per rank; 0: nobody said
-	wish  int // cores per rank that are hoped for where shares are made
+	ranks     int
+	size      int // pieces per rank; 0: nobody said
+	preferred int // cores per rank that are hoped for where shares are made
 }
 
 // sharing reports whether ranks get shares, rather than so many pieces each.
@@ -76,7 +76,7 @@ func (b *binder) bind() ([]cpuset.Set, error) {
 		switch n = min(n, room[i]); {
 		case n == 0:
 		case b.sharing():
-			found[i] = shares(objects[i], n, b.wish)
+			found[i] = shares(objects[i], n, b.preferred)
 		default:
 			found[i] = runs(objects[i], n, max(b.size, 1))
 		}
@@ -249,7 +249,7 @@ func (t *tree) numbered(sets []cpuset.Set, kind job.Object) []cpuset.Set {
 func (b *binder) widen(pieces []piece) (cpus cpuset.Set) {
 	if b.sharing() && b.Bind != job.Unsaid {
 		// The share says where; how much of it, the word and the threads.
-		pieces = pieces[:min(max(b.wish, 1), len(pieces))]
+		pieces = pieces[:min(max(b.preferred, 1), len(pieces))]
 	}
 	last := -1
 	for _, p := range pieces {

@@ -36,8 +36,8 @@ type cpu struct {
 	slow                           bool
 }
 
-// seat is where a CPU is in the hardware.
-type seat struct{ pkg, core, thread int }
+// position is where a CPU is in the hardware.
+type position struct{ pkg, core, thread int }
 
 // Layout computes what the description says. It panics if Check does not like
 // the description.
@@ -51,13 +51,13 @@ func (m Machine) Layout() Layout {
 // layout is Layout for counts that are filled in and make sense.
 func (m Machine) layout() Layout {
 	var l Layout
-	seats := m.seats()
-	number := numbering(seats, m.Order, m.CPUHoles)
+	positions := m.positions()
+	number := numbering(positions, m.Order, m.CPUHoles)
 	var cores, l2s, l3s, dies, pkgs, mems group
-	for i, s := range seats {
+	for i, s := range positions {
 		c := cpu{number: number[i], slow: m.slow(s.core)}
 		l.Present.Add(c.number)
-		// Of so many parts per package, this seat's, counted over the machine.
+		// Of so many parts per package, this position's, counted over the machine.
 		index := func(perPackage int) int { return s.pkg*perPackage + s.core*perPackage/m.CoresPerPackage }
 		c.core = cores.at(index(m.CoresPerPackage), unholed(s.core, m.CoreHoles))
 		c.l2 = l2s.number(index(m.CoresPerPackage/m.CoresPerL2), cpuset.Set{})
@@ -128,9 +128,9 @@ func (m Machine) restrict(l *Layout) {
 
 func (m Machine) slow(core int) bool { return core >= m.CoresPerPackage-m.SlowPerPackage }
 
-// seats are all CPUs in the order of the hardware.
-func (m Machine) seats() []seat {
-	var seats []seat
+// positions are all CPUs in the order of the hardware.
+func (m Machine) positions() []position {
+	var positions []position
 	for p := range m.Packages {
 		for c := range m.CoresPerPackage {
 			threads := m.ThreadsPerCore
@@ -138,17 +138,17 @@ func (m Machine) seats() []seat {
 				threads = 1
 			}
 			for t := range threads {
-				seats = append(seats, seat{p, c, t})
+				positions = append(positions, position{p, c, t})
 			}
 		}
 	}
-	return seats
+	return positions
 }
 
-// numbering gives each seat the kernel's number.
-func numbering(seats []seat, order Order, holes cpuset.Set) []int {
-	sorted := slices.Clone(seats)
-	slices.SortFunc(sorted, func(a, b seat) int {
+// numbering gives each position the kernel's number.
+func numbering(positions []position, order Order, holes cpuset.Set) []int {
+	sorted := slices.Clone(positions)
+	slices.SortFunc(sorted, func(a, b position) int {
 		switch order {
 		case Split:
 			return cmp.Or(a.thread-b.thread, a.pkg-b.pkg, a.core-b.core)
@@ -157,7 +157,7 @@ func numbering(seats []seat, order Order, holes cpuset.Set) []int {
 		}
 		return cmp.Or(a.pkg-b.pkg, a.core-b.core, a.thread-b.thread)
 	})
-	rank := make(map[seat]int, len(sorted))
+	rank := make(map[position]int, len(sorted))
 	next := 0
 	for _, s := range sorted {
 		for holes.Has(next) {
@@ -166,8 +166,8 @@ func numbering(seats []seat, order Order, holes cpuset.Set) []int {
 		rank[s] = next
 		next++
 	}
-	numbers := make([]int, len(seats))
-	for i, s := range seats {
+	numbers := make([]int, len(positions))
+	for i, s := range positions {
 		numbers[i] = rank[s]
 	}
 	return numbers
@@ -186,7 +186,7 @@ func unholed(n int, holes cpuset.Set) int {
 	}
 }
 
-// group is the objects of one kind. Seats come in the order of the hardware, so
+// group is the objects of one kind. Positions come in the order of the hardware, so
 // a new object is always the next one.
 type group []*Object
 

@@ -62,20 +62,20 @@ var (
 
 // pick makes the list to offer of what the user wrote. Where the user prefers
 // what we cannot do, to offer the rest would be to choose for him.
-func (c choice) pick(wish string) ([]string, error) {
-	if wish == "" {
+func (c choice) pick(preferred string) ([]string, error) {
+	if preferred == "" {
 		return c.usual, nil
 	}
-	sign := wish[0]
+	sign := preferred[0]
 	if strings.IndexByte("+-^", sign) >= 0 {
-		wish = wish[1:]
+		preferred = preferred[1:]
 	}
 	if sign == '-' {
-		return slices.DeleteFunc(slices.Clone(c.usual), func(a string) bool { return sshconfig.MatchList(a, wish) }),
+		return slices.DeleteFunc(slices.Clone(c.usual), func(a string) bool { return sshconfig.MatchList(a, preferred) }),
 			nil
 	}
 	var list []string
-	for i, a := range strings.Split(wish, ",") {
+	for i, a := range strings.Split(preferred, ",") {
 		can := slices.Contains(c.usual, a) || slices.Contains(c.extra, a)
 		switch {
 		case can:

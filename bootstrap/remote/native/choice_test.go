@@ -13,7 +13,7 @@ import (
 )
 
 func TestPick(t *testing.T) {
-	for wish, want := range map[string]string{
+	for preferred, want := range map[string]string{
 		"":                  strings.Join(kexes.usual, ","),
 		"curve25519-sha256": "curve25519-sha256",
 		"ecdh-sha2-nistp256,sntrup761x25519-sha512@openssh.com," +
@@ -24,15 +24,15 @@ func TestPick(t *testing.T) {
 		"^ecdh-sha2-nistp521": "ecdh-sha2-nistp521," + strings.ReplaceAll(strings.Join(kexes.usual, ","),
 			",ecdh-sha2-nistp521", ""),
 	} {
-		got, err := kexes.pick(wish)
-		require.NoError(t, err, wish)
-		require.Equal(t, want, strings.Join(got, ","), wish)
+		got, err := kexes.pick(preferred)
+		require.NoError(t, err, preferred)
+		require.Equal(t, want, strings.Join(got, ","), preferred)
 	}
-	for _, wish := range []string{"sntrup761x25519-sha512@openssh.com,curve25519-sha256",
+	for _, preferred := range []string{"sntrup761x25519-sha512@openssh.com,curve25519-sha256",
 		"^diffie-hellman-group18-sha512", "curve25519-sha256,new-thing", "+new-thing", "ecdh*"} {
-		_, err := kexes.pick(wish)
+		_, err := kexes.pick(preferred)
 		var u *sshconfig.Unfit
-		require.ErrorAs(t, err, &u, wish)
+		require.ErrorAs(t, err, &u, preferred)
 	}
 	require.Equal(t, "ssh-rsa", plainType(ssh.CertAlgoRSASHA512v01))
 	require.Equal(t, "sk-ssh-ed25519@openssh.com", plainType(ssh.CertAlgoSKED25519v01))

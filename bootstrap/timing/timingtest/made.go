@@ -25,12 +25,12 @@ func Made(n int, shape string) *timing.Launch {
 			t.Parent = parent
 			up := at + s.Cost.Start(turn) + s.Cost.REM
 			from := up - s.Cost.REM
-			for i, m := range []job.Moment{job.Started, job.Connecting, job.Authenticating, job.Beginning, job.Shipping, job.Spoke} {
+			for i, m := range []job.Moment{job.SessionStarted, job.Connecting, job.Authenticating, job.Beginning, job.Shipping, job.AgentAnswered} {
 				t.At[m] = from + s.Cost.REM*time.Duration(i)/6
 			}
-			t.At[job.Launched], t.At[job.Got], t.At[job.Spawning] = up, up, up
-			t.At[job.RanksUp] = up + 5*time.Millisecond
-			t.At[job.Settled], t.At[job.Heard] = up+9*time.Millisecond, up+9*time.Millisecond
+			t.At[job.LaunchSent], t.At[job.LaunchReceived], t.At[job.ForkStarted] = up, up, up
+			t.At[job.RanksStarted] = up + 5*time.Millisecond
+			t.At[job.ReadySent], t.At[job.ReadyReceived] = up+9*time.Millisecond, up+9*time.Millisecond
 			l.Nodes = append(l.Nodes, timing.Node{Host: fmt.Sprintf("node%04d", len(l.Nodes)+1), NodeTimes: t})
 			grow(t.Node+1, level+1, size, up)
 		}

@@ -10,7 +10,7 @@ import (
 	"ibrun/job"
 )
 
-// shownNodes bounds the table of nodes: the slowest are what people look for.
+// shownNodes bounds the table of nodes: the slowest are what users look for.
 const shownNodes = 1000
 
 const pageStyle = `body{margin:0 auto;max-width:1240px;padding:20px;background:#fff;color:#1f2933;font:14px/1.5 system-ui,"Segoe UI","DejaVu Sans",sans-serif}
@@ -84,7 +84,7 @@ func nodeTable(l *timing.Launch, put func(format string, args ...any)) {
 			up = timing.MillisText(timing.Millis(n.Up()))
 		}
 		put(`<tr><td class="l">%s</td><td class="l">%s</td><td>%s</td><td>%s</td><td>%s</td></tr>`,
-			html.EscapeString(n.Host), html.EscapeString(host[n.Parent]), at(job.Started), up, strings.Join(took[:], "</td><td>"))
+			html.EscapeString(n.Host), html.EscapeString(host[n.Parent]), at(job.SessionStarted), up, strings.Join(took[:], "</td><td>"))
 	}
 	put("</table>")
 	if more := len(nodes) - shownNodes; more > 0 {

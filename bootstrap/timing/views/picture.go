@@ -164,8 +164,8 @@ func (c *canvas) rows(l *timing.Launch, top, row float64) {
 	thin := math.Min(1, row/12)
 	for i := range l.Nodes {
 		n := &l.Nodes[i]
-		if n.At[job.Started] != job.Never {
-			x := px(c.x(n.At[job.Started]))
+		if n.At[job.SessionStarted] != job.Never {
+			x := px(c.x(n.At[job.SessionStarted]))
 			c.put(`<path class="edge" stroke-width="%.2f" d="M%s %sV%s"/>`, thin, x, px(at[n.Parent]+row*0.8), px(at[n.Node+1]+row/2))
 		}
 	}
@@ -191,7 +191,7 @@ func (c *canvas) rows(l *timing.Launch, top, row float64) {
 			c.put(`<rect class="%s" x="%s" y="%s" width="%s" height="%s" fill="%s"/>`, s.Phase, px(c.x(s.From)), px(y+(row-height)/2),
 				px(math.Max(0.5, c.x(s.To)-c.x(s.From))), px(height), colours[s.Phase])
 		}
-		if n.Up() == job.Never && n.At[job.Started] != job.Never {
+		if n.Up() == job.Never && n.At[job.SessionStarted] != job.Never {
 			c.text(c.x(lastSeen(n))+4, y+row/2+4, ` class="failed"`, "×")
 		}
 		c.put("</g>")
@@ -210,8 +210,8 @@ func shorten(host string) string {
 
 // hover is what a node's row says under the pointer.
 func hover(n *timing.Node) string {
-	text := n.Host + " from " + timing.MillisText(timing.Millis(n.At[job.Started]))
-	if n.At[job.Started] == job.Never {
+	text := n.Host + " from " + timing.MillisText(timing.Millis(n.At[job.SessionStarted]))
+	if n.At[job.SessionStarted] == job.Never {
 		return n.Host + ": not begun"
 	}
 	for _, s := range n.Spans() {

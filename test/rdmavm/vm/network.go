@@ -48,8 +48,8 @@ func network(devices int) error {
 }
 
 // plan is the batches of ip and rdma. The Ethernets are macvlans over dummy0, which comes with its
-// module. The neighbours are told, since nobody answers a question that comes from the asker's own
-// address.
+// module. The neighbours are told, since nobody answers a question that comes from the requester's
+// own address.
 func plan(devices int) (links, neighbours, rxe string) {
 	var l, n, r strings.Builder
 	l.WriteString("link set lo up\nlink set dummy0 up\n")

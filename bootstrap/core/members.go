@@ -8,22 +8,21 @@ import (
 	"ibrun/job"
 )
 
-// seats is what the root knows of who takes which seat. A seat whose node is
-// dead goes to a spare, or is dropped if the job may have fewer nodes, or ends
-// the job. docs/decisions/0013-late-binding.md.
-type seats struct {
-	all     job.Part
-	spares  job.Nodes                // that are left
-	taken   map[job.NodeIndex]string // seats that spares have: their hosts
-	dropped []job.NodeIndex
+// members is the root's record of the nodes that take part. A dead node is replaced by a
+// spare, or dropped if the job may have fewer nodes, or ends the job. docs/decisions/0013-late-binding.md.
+type members struct {
+	all      job.Part
+	spares   job.Nodes                // that are left
+	replaced map[job.NodeIndex]string // hosts of the spares, by the node that each replaces
+	dropped  []job.NodeIndex
 }
 
-func (s *seats) open(all job.Part) { s.all = all }
+func (s *members) open(all job.Part) { s.all = all }
 
-// reseat finds what becomes of the nodes of a session that failed; false: the
+// replaceNode finds what becomes of the nodes of a session that failed; false: the
 // job cannot go on. Only the first of them is dead.
-func (c *Core) reseat(f wire.Fault) bool {
-	s, p := &c.root.seats, c.cfg.Policy
+func (c *Core) replaceNode(f wire.Fault) bool {
+	s, p := &c.root.members, c.cfg.Policy
 	first := int(f.Node - s.all.First)
 	if c.stage != launching || f.Node < s.all.First || first+int(f.Nodes) > s.all.Nodes.Len() || f.Nodes == 0 {
 		return false
@@ -36,10 +35,10 @@ func (c *Core) reseat(f wire.Fault) bool {
 		run.Ranks = part.Nodes.At(0).Ranks
 		rest := part.Nodes.Slice(1, part.Nodes.Len())
 		part.Nodes = job.NewNodes(part.Nodes.Base(), slices.Concat([]job.Run{run}, rest.Runs()))
-		if s.taken == nil {
-			s.taken = map[job.NodeIndex]string{}
+		if s.replaced == nil {
+			s.replaced = map[job.NodeIndex]string{}
 		}
-		s.taken[f.Node] = run.Host(0)
+		s.replaced[f.Node] = run.Host(0)
 		then = fmt.Sprintf("spare %s takes its place", run.Host(0))
 	case p.MinNodes > 0 && s.all.Nodes.Len()-len(s.dropped) > p.MinNodes:
 		s.dropped = append(s.dropped, f.Node)
@@ -56,9 +55,9 @@ func (c *Core) reseat(f wire.Fault) bool {
 	return true
 }
 
-// settled is what ranks wait for.
-func (s *seats) settled(j *job.Job) wire.Settled {
-	m := wire.Settled{FirstHost: j.FirstHost}
+// membership is what ranks wait for.
+func (s *members) membership(j *job.Job) wire.Membership {
+	m := wire.Membership{FirstHost: j.FirstHost}
 	slices.Sort(s.dropped)
 	first, dropped := s.all.First, []wire.NodeSpan(nil)
 	for _, node := range s.dropped {
@@ -72,7 +71,7 @@ func (s *seats) settled(j *job.Job) wire.Settled {
 		dropped = append(dropped, wire.NodeSpan{First: node, Count: 1})
 	}
 	m.Dropped = wire.NewNodeSpans(dropped...)
-	if host, ok := s.taken[first]; ok {
+	if host, ok := s.replaced[first]; ok {
 		m.FirstHost = host
 	} else if first != s.all.First {
 		m.FirstHost = s.all.Nodes.At(int(first - s.all.First)).Host
@@ -80,8 +79,8 @@ func (s *seats) settled(j *job.Job) wire.Settled {
 	return m
 }
 
-// seated lets the ranks of this subtree start: the seats are settled.
-func (c *Core) seated(m wire.Settled) {
+// applyMembership lets the ranks of this subtree start: the nodes are certain.
+func (c *Core) applyMembership(m wire.Membership) {
 	if c.stage != running {
 		return // it has ended meanwhile
 	}
@@ -90,12 +89,12 @@ func (c *Core) seated(m wire.Settled) {
 		c.send(Link(i), m)
 	}
 	if !c.cfg.Root {
-		c.spawn()
+		c.fork()
 	}
 }
 
 // renumber closes the gaps that dropped nodes leave.
-func (c *Core) renumber(m wire.Settled) {
+func (c *Core) renumber(m wire.Membership) {
 	j := *c.job
 	j.FirstHost = m.FirstHost
 	c.job = &j
@@ -141,8 +140,8 @@ func (c *Core) renumber(m wire.Settled) {
 	c.route()
 }
 
-// unseated ends the ranks of this node that were never started.
-func (c *Core) unseated() {
+// dropRanks ends the ranks of this node that were never started.
+func (c *Core) dropRanks() {
 	r := &c.ranks
 	if c.starts.begun || r.count == 0 {
 		return
