@@ -26,6 +26,8 @@ const module = "ibrun"
 var floors = map[string]int{
 	"internal/...":            0,
 	"internal/proc":           1, // over cpuset
+	"internal/program":        1, // over exit
+	"internal/textfile":       1, // over hostlist
 	"bootstrap/tree":          1,
 	"fabric":                  1,
 	"cgo/verbs":               1,

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"ibrun/internal/exit"
 )
 
 // allocator is a way in which nodes are given to a process: a variable of a resource manager,
@@ -53,12 +55,12 @@ func (r *request) unread(env []string) error {
 			continue
 		}
 		if _, ok := lookupEnv(env, a.variable); ok {
-			return usagef("%s is set, so nodes come from %s, which this version does not read; "+
+			return exit.Usagef("%s is set, so nodes come from %s, which this version does not read; "+
 				"hint: write %s, or --hosts localhost for this machine alone", a.variable, a.name, a.option(env))
 		}
 	}
 	if r.manager != "" {
-		return usagef("-rmk %s: none of the variables that it sets in its jobs is there; hint: name the hosts with --hosts, or leave -rmk out", r.manager)
+		return exit.Usagef("-rmk %s: none of the variables that it sets in its jobs is there; hint: name the hosts with --hosts, or leave -rmk out", r.manager)
 	}
 	return nil
 }

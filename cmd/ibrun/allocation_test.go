@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/exit"
 )
 
 // insideOf is what a resource manager sets, and the hosts that its job has. FILE is a file with
@@ -70,7 +72,7 @@ func TestAllocationWithoutHosts(t *testing.T) {
 				r, err := parse(strings.Fields(line))
 				require.NoError(t, err)
 				_, err = makePlan(r, at)
-				require.ErrorAs(t, err, new(usageError), line)
+				require.Equal(t, exit.Usage, exit.Code(err), line)
 				manager, _, _ := strings.Cut(name, ",")
 				require.Contains(t, err.Error(), strings.TrimSuffix(manager, " 5"))
 				require.Contains(t, err.Error(), "--hosts localhost")

@@ -11,6 +11,7 @@ import (
 	"ibrun/bootstrap/timing"
 	"ibrun/bootstrap/tree"
 	"ibrun/internal/plain"
+	"ibrun/internal/plural"
 )
 
 // costFile is where the costs of earlier launches are kept; empty: nowhere. A
@@ -78,7 +79,7 @@ func (p *plan) measured(r *request, costs timing.CostCache) {
 	}
 	c, launches, ok := costs.Cost(launcherName(r.launch), timing.SiteOf(p.nodes.At(p.nodes.Len()-1).Host))
 	if ok {
-		p.shape.Cost, p.source = c, fmt.Sprintf("median of %s", plural(launches, "measurement"))
+		p.shape.Cost, p.source = c, fmt.Sprintf("median of %s", plural.Of(launches, "measurement"))
 	}
 }
 

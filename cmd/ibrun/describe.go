@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ibrun/internal/plain"
+	"ibrun/internal/plural"
 	"ibrun/job"
 )
 
@@ -22,15 +23,15 @@ func describe(w io.Writer, p *plan) {
 		name = p.name + ": "
 	}
 	say := func(format string, args ...any) { fmt.Fprintln(w, plain.Text(fmt.Sprintf(format, args...))) }
-	say("job      %s%s on %s", name, plural(int(p.job.Size), "rank"), plural(n.Len(), "node"))
+	say("job      %s%s on %s", name, plural.Of(int(p.job.Size), "rank"), plural.Of(n.Len(), "node"))
 	for i, prog := range p.job.Programs {
 		say("program  %d: ranks %s: %s", i, rankSpan(prog.First, prog.Count), quoteAll(prog.Argv))
-		say("         in %s, %s forwarded", prog.Dir, plural(len(prog.Env), "variable"))
+		say("         in %s, %s forwarded", prog.Dir, plural.Of(len(prog.Env), "variable"))
 	}
 	at := 0
 	for k, r := range n.Runs() {
 		if k == shownRuns {
-			say("         and %s more", plural(n.Len()-at, "node"))
+			say("         and %s more", plural.Of(n.Len()-at, "node"))
 			break
 		}
 		say("nodes    %-28s %d each, %s", runName(r), r.Ranks, ranksOf(p.job.Layout, n.At(at), r.Count*r.Ranks))
@@ -40,7 +41,7 @@ func describe(w io.Writer, p *plan) {
 		say("spares   %s", runName(s))
 	}
 	if p.policy.MinNodes > 0 {
-		say("least    %s: ranks start when it is known which nodes there are", plural(p.policy.MinNodes, "node"))
+		say("least    %s: ranks start when it is known which nodes there are", plural.Of(p.policy.MinNodes, "node"))
 	}
 	children := p.shape.Split(0, n.Len()+1)
 	how := p.job.Launch.Launcher
@@ -50,7 +51,7 @@ func describe(w io.Writer, p *plan) {
 	if p.here >= 0 && n.Len() == 1 {
 		how = "no session"
 	}
-	say("tree     %s: %s at the root, %s deep, over %s", p.shape.Name(), plural(len(children), "session"), plural(depth(p), "level"), how)
+	say("tree     %s: %s at the root, %s deep, over %s", p.shape.Name(), plural.Of(len(children), "session"), plural.Of(depth(p), "level"), how)
 	if p.here >= 0 {
 		say("         %s is this machine and needs no session", n.At(p.here).Host)
 	}
@@ -60,7 +61,7 @@ func describe(w io.Writer, p *plan) {
 
 // describeAllocation prints the nodes that ranks could be placed on, with their slots.
 func describeAllocation(w io.Writer, p *plan) {
-	fmt.Fprintf(w, "alloc    %s, %s\n", plural(p.alloc.Len(), "node"), plural(int(p.alloc.Slots()), "slot"))
+	fmt.Fprintf(w, "alloc    %s, %s\n", plural.Of(p.alloc.Len(), "node"), plural.Of(int(p.alloc.Slots()), "slot"))
 	for k, r := range p.alloc.Runs() {
 		if k == shownRuns {
 			fmt.Fprintf(w, "         and more\n")
@@ -92,7 +93,7 @@ func ranksOf(l job.Layout, first job.Node, ranks uint32) string {
 	if l.Plane() == 0 {
 		return fmt.Sprintf("%s has ranks %s", first.Host, strings.Join(some, ","))
 	}
-	return fmt.Sprintf("dealt %s at a time: %s has ranks %s", plural(int(l.Plane()), "rank"), first.Host, strings.Join(some, ","))
+	return fmt.Sprintf("dealt %s at a time: %s has ranks %s", plural.Of(int(l.Plane()), "rank"), first.Host, strings.Join(some, ","))
 }
 
 // depth is the number of sessions from the root to the farthest agent.

@@ -17,6 +17,7 @@ import (
 	"ibrun/bootstrap/wire"
 	"ibrun/doctor"
 	"ibrun/doctor/examine"
+	"ibrun/internal/exit"
 	"ibrun/internal/hostlist"
 	"ibrun/job"
 )
@@ -41,7 +42,7 @@ func doctorMain(args []string) int {
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "ibrun: %v\n", err)
-		return exitSelf
+		return exit.Self
 	}
 	return 0
 }
@@ -50,11 +51,11 @@ func doctorMain(args []string) int {
 func (r *request) checkDoctor() error {
 	switch {
 	case len(r.segments) > 0:
-		return usagef("--doctor runs no program: leave out %s", quoteAll(r.segments[0].argv))
+		return exit.Usagef("--doctor runs no program: leave out %s", quoteAll(r.segments[0].argv))
 	case r.now.ranks > 0 || r.perNode > 0 || r.offset > 0:
-		return usagef("--doctor examines each node once: leave out -n, -ppn and -o; --hosts says which nodes")
+		return exit.Usagef("--doctor examines each node once: leave out -n, -ppn and -o; --hosts says which nodes")
 	case r.showMap || r.binding.Report || r.binding.Topo:
-		return usagef("--doctor contradicts --display: write one of them")
+		return exit.Usagef("--doctor contradicts --display: write one of them")
 	}
 	return r.finish()
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"ibrun/internal/option"
+	"ibrun/internal/cmdline"
 	"ibrun/internal/plain"
 )
 
@@ -66,7 +66,7 @@ func (e *environRules) slurm(v string) error {
 	for i, w := range strings.Split(v, ",") {
 		switch {
 		case i > 0 && (w == "ALL" || w == "NONE") || all && w == "NONE":
-			return fmt.Errorf("%s: ALL or NONE stands first, and once", option.Quote(v))
+			return fmt.Errorf("%s: ALL or NONE stands first, and once", cmdline.Quote(v))
 		case w == "ALL":
 			all = true
 		case w == "NONE":
@@ -152,7 +152,7 @@ func strangeKnobs(env []string) (warnings []string) {
 		if !ours || slices.Contains(readNames, name) || slices.Contains(given, short) || strings.HasPrefix(short, "TEST_") {
 			continue
 		}
-		best := slices.MinFunc(readNames, func(a, b string) int { return option.Distance(name, a) - option.Distance(name, b) })
+		best := slices.MinFunc(readNames, func(a, b string) int { return cmdline.Distance(name, a) - cmdline.Distance(name, b) })
 		warnings = append(warnings, fmt.Sprintf("%s is set and means nothing to ibrun; did you mean %s?", plain.Text(name), best))
 	}
 	return warnings

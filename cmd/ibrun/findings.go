@@ -7,6 +7,7 @@ import (
 
 	"ibrun/doctor"
 	"ibrun/internal/plain"
+	"ibrun/internal/plural"
 )
 
 // writeFindings is an examination as data: one object, with names that stay.
@@ -44,8 +45,8 @@ func printFindings(w io.Writer, nodes []doctor.Node, found []doctor.Finding, bri
 	if n := lost(nodes); n > 0 {
 		not = fmt.Sprintf(", %d not", n)
 	}
-	fmt.Fprintf(&b, "%s examined%s: %s, %s, %s\n", plural(len(nodes)-lost(nodes), "node"), not,
-		plural(count[doctor.Error], "error"), plural(count[doctor.Warning], "warning"), plural(count[doctor.Note], "note"))
+	fmt.Fprintf(&b, "%s examined%s: %s, %s, %s\n", plural.Of(len(nodes)-lost(nodes), "node"), not,
+		plural.Of(count[doctor.Error], "error"), plural.Of(count[doctor.Warning], "warning"), plural.Of(count[doctor.Note], "note"))
 	for line := range strings.Lines(b.String()) {
 		if _, err := fmt.Fprintln(w, plain.Text(strings.TrimRight(line, " \n"))); err != nil {
 			return err

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"strings"
-	"syscall"
 
+	"ibrun/internal/exit"
+	"ibrun/internal/plural"
 	"ibrun/job"
 )
 
@@ -22,7 +21,7 @@ func (p *plan) leaveOut(r *request, from *allocation, at surroundings) error {
 	gone, found, total := map[string]bool{}, map[string]bool{}, uint64(0)
 	for _, e := range r.exclude {
 		if total += uint64(e.Count); total > job.MaxNodes {
-			return usagef("--exclude names more than %d hosts", job.MaxNodes)
+			return exit.Usagef("--exclude names more than %d hosts", job.MaxNodes)
 		}
 		for i := range e.Count {
 			gone[job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: 1}.Host(i)] = true
@@ -61,9 +60,9 @@ func (p *plan) leaveOut(r *request, from *allocation, at surroundings) error {
 func (a *allocation) without(option string, drop func(host string) bool) error {
 	for i, list := range a.lists {
 		if a.lists[i] = list.Without(drop); a.lists[i].Len() == 0 && len(a.lists) == 1 {
-			return usagef("%s leaves no host", option)
+			return exit.Usagef("%s leaves no host", option)
 		} else if a.lists[i].Len() == 0 {
-			return usagef("%s leaves no host to program %d", option, i)
+			return exit.Usagef("%s leaves no host to program %d", option, i)
 		}
 	}
 	a.all = job.Union(a.lists)
@@ -77,7 +76,7 @@ func (p *plan) holdBack(r *request, from *allocation, at surroundings) error {
 		return nil
 	}
 	if left < 1 {
-		return usagef("--spares %d of %s leaves none to run on: name more hosts", r.spares, plural(from.all.Len(), "host"))
+		return exit.Usagef("--spares %d of %s leaves none to run on: name more hosts", r.spares, plural.Of(from.all.Len(), "host"))
 	}
 	p.policy.Spares = from.all.Slice(left, from.all.Len())
 	if i := thisMachine(p.policy.Spares, at); i >= 0 && r.launch.Launcher != "local" {
@@ -94,11 +93,11 @@ func (p *plan) fewer(r *request) error {
 	case r.minNodes == 0:
 		return nil
 	case r.minNodes > uint64(p.nodes.Len()):
-		return usagef("--min-nodes %d: the job has %s", r.minNodes, plural(p.nodes.Len(), "node"))
+		return exit.Usagef("--min-nodes %d: the job has %s", r.minNodes, plural.Of(p.nodes.Len(), "node"))
 	case len(r.segments) > 1 || r.segments[0].multi:
-		return usagef("--min-nodes: with several programs it cannot be said whose ranks may be missing; use --spares")
+		return exit.Usagef("--min-nodes: with several programs it cannot be said whose ranks may be missing; use --spares")
 	case r.plane > 0 || r.span || p.plane > 0 || r.rankFile != "":
-		return usagef("--min-nodes needs ranks that are placed node by node: leave --map-by node, --rank-by, :SPAN and --distribution out, or use --spares")
+		return exit.Usagef("--min-nodes needs ranks that are placed node by node: leave --map-by node, --rank-by, :SPAN and --distribution out, or use --spares")
 	}
 	p.policy.MinNodes = int(r.minNodes)
 	return nil
@@ -142,19 +141,6 @@ func lookupEnv(env []string, name string) (value string, ok bool) {
 	return value, ok
 }
 
-// cause is an error without the path and the call, which its reader knows.
-func cause(err error) error {
-	var errno syscall.Errno
-	var path *fs.PathError
-	switch {
-	case errors.As(err, &errno):
-		return errno
-	case errors.As(err, &path):
-		return path.Err
-	}
-	return err
-}
-
 // files refuses patterns by which ranks would overwrite each other's output.
 func (p *plan) files(r *request) error {
 	most := uint32(0)
@@ -163,7 +149,7 @@ func (p *plan) files(r *request) error {
 	}
 	for option, file := range map[string]string{"--output": r.output.StdoutFile, "--error": r.output.StderrFile} {
 		if collides(file, p.job.Size, most) {
-			return usagef("%s %s: %d ranks would overwrite one file; write %%r for the rank into its name, or send ibrun's own output to a file with >", option, file, p.job.Size)
+			return exit.Usagef("%s %s: %d ranks would overwrite one file; write %%r for the rank into its name, or send ibrun's own output to a file with >", option, file, p.job.Size)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ibrun/bootstrap/agent"
+	"ibrun/internal/plural"
 	"ibrun/internal/pseudo"
 	"ibrun/job"
 	"ibrun/topo"
@@ -76,7 +77,7 @@ func (r *request) measureLoad(at surroundings, say *reporter) (code int, err err
 		}
 	}
 	if len(r.weights) < p.nodes.Len() {
-		return 0, fmt.Errorf("--map-by load: %s of %d did not say what they have to give", plural(p.nodes.Len()-len(r.weights), "node"), p.nodes.Len())
+		return 0, fmt.Errorf("--map-by load: %s of %d did not say what they have to give", plural.Of(p.nodes.Len()-len(r.weights), "node"), p.nodes.Len())
 	}
 	return 0, nil
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,6 +20,7 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/remote"
 	"ibrun/internal/build"
+	"ibrun/internal/exit"
 	"ibrun/internal/limits"
 	"ibrun/internal/plain"
 	"ibrun/internal/pseudo"
@@ -30,12 +30,6 @@ import (
 
 // release is the version of the protocol and the command line.
 const release = "0.1"
-
-// Exit codes of ibrun's own; docs/cli.md has the whole rule.
-const (
-	exitUsage = 2
-	exitSelf  = 125
-)
 
 func main() {
 	if code, ok := role(os.Args[1:]); ok {
@@ -163,15 +157,7 @@ func conduct(p *plan, at surroundings, cfg agent.RootConfig) (core.Outcome, erro
 // complain says why there is no job, and returns the exit code for it.
 func complain(err error) int {
 	fmt.Fprintf(os.Stderr, "ibrun: %s\n", plain.Text(err.Error()))
-	var usage usageError
-	var exit exitError
-	switch {
-	case errors.As(err, &usage):
-		return exitUsage
-	case errors.As(err, &exit):
-		return exit.code
-	}
-	return exitSelf
+	return exit.Code(err)
 }
 
 // openStandard gives closed standard descriptors something harmless, so that
@@ -201,7 +187,7 @@ func here() (surroundings, error) {
 	}
 	at.host = strings.ToLower(at.host)
 	if at.cwd, err = os.Getwd(); err != nil {
-		return at, usagef("the working directory cannot be told: %v; change to one that exists", err)
+		return at, exit.Usagef("the working directory cannot be told: %v; change to one that exists", err)
 	}
 	at.costs = readCostCache(costFile(at.env))
 	if u, err := user.Current(); err == nil {

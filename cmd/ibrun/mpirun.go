@@ -8,9 +8,12 @@ import (
 	"strconv"
 	"strings"
 
+	"ibrun/internal/cmdline"
+	"ibrun/internal/exit"
 	"ibrun/internal/hostlist"
-	"ibrun/internal/option"
+	"ibrun/internal/plural"
 	"ibrun/internal/rankfile"
+	"ibrun/internal/textfile"
 	"ibrun/job"
 )
 
@@ -35,11 +38,11 @@ var otherOptions = []knob{
 // setPrefix takes hydra's pattern for the beginning of each line.
 func setPrefix(r *request, v string) error {
 	if strings.ContainsAny(v, "\n\x00") || v == "" {
-		return fmt.Errorf("%s cannot begin a line", option.Quote(v))
+		return fmt.Errorf("%s cannot begin a line", cmdline.Quote(v))
 	}
 	_, err := job.Expand(v, func(letter byte, _ int) (string, bool) { return "", strings.IndexByte("rghpt", letter) >= 0 })
 	if err != nil {
-		return fmt.Errorf("pattern %s: %w: after %% stands r, h, p, g, t or %%", option.Quote(v), err)
+		return fmt.Errorf("pattern %s: %w: after %% stands r, h, p, g, t or %%", cmdline.Quote(v), err)
 	}
 	r.prefix = v
 	return nil
@@ -64,7 +67,7 @@ func setOutputDir(r *request, v string) error {
 				d.alone = true
 			case "jobid", "copy":
 			default:
-				return fmt.Errorf("%s is not known: write DIR, DIR:nojobid or DIR:nocopy", option.Quote(w))
+				return fmt.Errorf("%s is not known: write DIR, DIR:nojobid or DIR:nocopy", cmdline.Quote(w))
 			}
 		}
 	}
@@ -115,23 +118,23 @@ func (r *request) readRanks() (places []rankfile.Entry, hosts hostList, err erro
 	if r.rankFile == "" {
 		return nil, r.hosts, nil
 	}
-	content, err := readText(r.rankFile)
+	content, err := textfile.Read(r.rankFile)
 	if err != nil {
-		return nil, hosts, usagef("rank file %v", err)
+		return nil, hosts, exit.Usagef("rank file %v", err)
 	}
 	if places, err = rankfile.File(r.rankFile, content); err != nil {
-		return nil, hosts, usageError{err.Error()}
+		return nil, hosts, exit.With(exit.Usage, err)
 	}
 	if r.hosts.named() {
 		return places, r.hosts, nil
 	}
 	for _, e := range places {
 		if e.Host == "" {
-			return nil, hosts, usagef("%s: +n%d is a host of a list: name one with --hosts", r.rankFile, e.Index)
+			return nil, hosts, exit.Usagef("%s: +n%d is a host of a list: name one with --hosts", r.rankFile, e.Index)
 		}
 		one, err := hostlist.Inline(e.Host)
 		if err != nil {
-			return nil, hosts, usagef("%s: %v", r.rankFile, err)
+			return nil, hosts, exit.Usagef("%s: %v", r.rankFile, err)
 		}
 		if !slices.Contains(hosts.entries, one[0]) {
 			hosts.entries = append(hosts.entries, one...)
@@ -146,7 +149,7 @@ func (p *plan) spreadRanks(r *request, from allocation, ranks uint64) error {
 		ranks = uint64(len(from.places))
 	}
 	if ranks > uint64(len(from.places)) {
-		return fmt.Errorf("%s names %s: write -n %d or less", r.rankFile, plural(len(from.places), "rank"), len(from.places))
+		return fmt.Errorf("%s names %s: write -n %d or less", r.rankFile, plural.Of(len(from.places), "rank"), len(from.places))
 	}
 	at := make([]uint32, ranks)
 	for rank, e := range from.places[:ranks] {

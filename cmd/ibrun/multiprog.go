@@ -6,7 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"ibrun/internal/option"
+	"ibrun/internal/cmdline"
+	"ibrun/internal/exit"
+	"ibrun/internal/textfile"
 	"ibrun/job"
 )
 
@@ -24,19 +26,19 @@ type rankRange struct{ first, count uint32 }
 // program.
 func multiProg(argv []string, size uint32) ([]job.Program, error) {
 	if len(argv) > 1 {
-		return nil, usagef("--multi-prog: arguments stand in the file: leave out %s", quoteAll(argv[1:]))
+		return nil, exit.Usagef("--multi-prog: arguments stand in the file: leave out %s", quoteAll(argv[1:]))
 	}
-	content, err := readText(argv[0])
+	content, err := textfile.Read(argv[0])
 	if err != nil {
-		return nil, usagef("--multi-prog: %v", err)
+		return nil, exit.Usagef("--multi-prog: %v", err)
 	}
 	lines, err := progLines(argv[0], content)
 	if err != nil {
-		return nil, usagef("--multi-prog: %v", err)
+		return nil, exit.Usagef("--multi-prog: %v", err)
 	}
 	programs, err := multiPrograms(lines, size)
 	if err != nil {
-		return nil, usagef("--multi-prog: %s: %v", argv[0], err)
+		return nil, exit.Usagef("--multi-prog: %s: %v", argv[0], err)
 	}
 	return programs, nil
 }
@@ -81,8 +83,8 @@ func newProgLine(text string) (l progLine, err error) {
 			return l, err
 		}
 	}
-	if l.argv, err = option.Split(literal(command)); err == nil && len(l.argv) == 0 {
-		err = fmt.Errorf("no program after the ranks %s", option.Quote(who))
+	if l.argv, err = cmdline.Split(literal(command)); err == nil && len(l.argv) == 0 {
+		err = fmt.Errorf("no program after the ranks %s", cmdline.Quote(who))
 	}
 	for _, arg := range l.argv {
 		l.expand = l.expand || job.Letters(arg) != ""
@@ -120,7 +122,7 @@ func rankRanges(text string) (all []rankRange, err error) {
 		first, err1 := strconv.ParseUint(lo, 10, 32)
 		last, err2 := strconv.ParseUint(hi, 10, 32)
 		if err1 != nil || err2 != nil || first > last || last >= job.MaxRanks {
-			return nil, fmt.Errorf("%s is no list of ranks: write 0-3,5 or *", option.Quote(text))
+			return nil, fmt.Errorf("%s is no list of ranks: write 0-3,5 or *", cmdline.Quote(text))
 		}
 		all = append(all, rankRange{uint32(first), uint32(last - first + 1)})
 	}

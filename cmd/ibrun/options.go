@@ -10,8 +10,8 @@ import (
 
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/tree"
+	"ibrun/internal/cmdline"
 	"ibrun/internal/hostlist"
-	"ibrun/internal/option"
 	"ibrun/job"
 )
 
@@ -37,10 +37,10 @@ const (
 
 // Short names for the table.
 const (
-	nothing  = option.Nothing
-	value    = option.Value
-	pair     = option.Pair
-	optional = option.Optional
+	nothing  = cmdline.Nothing
+	value    = cmdline.Value
+	pair     = cmdline.Pair
+	optional = cmdline.Optional
 )
 
 // on makes a setter for an option without a value.
@@ -95,7 +95,7 @@ var rankOptions = []knob{
 	{names: "min-nodes", takes: value, set: func(r *request, v string) error { return count(&r.minNodes, v, job.MaxNodes) }},
 	{names: "o", takes: value, set: func(r *request, v string) (err error) {
 		if r.offset, err = strconv.ParseUint(v, 10, 32); err != nil {
-			return fmt.Errorf("%s is not an offset in the slot list, a whole number from 0 on", option.Quote(v))
+			return fmt.Errorf("%s is not an offset in the slot list, a whole number from 0 on", cmdline.Quote(v))
 		}
 		return nil
 	}},
@@ -217,7 +217,7 @@ func display(r *request, v string) error {
 		case "topo":
 			r.binding.Topo = true
 		default:
-			return fmt.Errorf("%s is not known: write map, bind, allocation or topo", option.Quote(w))
+			return fmt.Errorf("%s is not known: write map, bind, allocation or topo", cmdline.Quote(w))
 		}
 	}
 	return nil
@@ -226,7 +226,7 @@ func display(r *request, v string) error {
 func count(to *uint64, v string, most uint64) error {
 	n, err := strconv.ParseUint(v, 10, 64)
 	if err != nil || n < 1 || n > most {
-		return fmt.Errorf("%s is not a whole number from 1 to %d", option.Quote(v), most)
+		return fmt.Errorf("%s is not a whole number from 1 to %d", cmdline.Quote(v), most)
 	}
 	*to = n
 	return nil
@@ -239,7 +239,7 @@ func span(to *time.Duration, v string) error {
 		d, err = time.Duration(secs*float64(time.Second)), nil
 	}
 	if err != nil || d < 0 || d > 10*365*24*time.Hour {
-		return fmt.Errorf("%s is not a time: write 90, 90s or 10m", option.Quote(v))
+		return fmt.Errorf("%s is not a time: write 90, 90s or 10m", cmdline.Quote(v))
 	}
 	*to = d
 	return nil

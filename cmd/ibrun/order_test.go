@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/exit"
 	"ibrun/job"
 	"ibrun/topo/topotest"
 )
@@ -95,7 +96,7 @@ func TestNoOptionIsIgnored(t *testing.T) {
 	} {
 		_, err := parse(append(strings.Fields(line), "true"))
 		require.ErrorContains(t, err, why, line)
-		require.ErrorAs(t, err, new(usageError), line)
+		require.Equal(t, exit.Usage, exit.Code(err), line)
 	}
 }
 
@@ -119,7 +120,7 @@ func TestNoOversubscribe(t *testing.T) {
 				continue
 			}
 			require.ErrorContains(t, err, why, line)
-			require.ErrorAs(t, err, new(usageError), line)
+			require.Equal(t, exit.Usage, exit.Code(err), line)
 		}
 	}
 }

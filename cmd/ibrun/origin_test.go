@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/exit"
 	"ibrun/job"
 )
 
@@ -54,7 +55,7 @@ func TestPlacementOfOtherLaunchers(t *testing.T) {
 	} {
 		_, err := planOf(t, append(strings.Fields(line), "true")...)
 		require.ErrorContains(t, err, why, line)
-		require.ErrorAs(t, err, new(usageError), line)
+		require.Equal(t, exit.Usage, exit.Code(err), line)
 	}
 	require.Contains(t, mustPlan(t, "-N", "4", "-H", "a,b", "true").warnings[0], "-N 4: the list has 2 hosts, so it is ranks per node, as in mpirun")
 	require.Contains(t, mustPlan(t, "-N", "2", "-ppn", "1", "-H", "a,b,c", "true").warnings[0], "so it is nodes, as in srun")
@@ -86,7 +87,7 @@ func TestRankFile(t *testing.T) {
 	} {
 		_, err := planOf(t, append(strings.Fields(strings.ReplaceAll(line, "FILE", file)), "true")...)
 		require.ErrorContains(t, err, why, line)
-		require.ErrorAs(t, err, new(usageError), line)
+		require.Equal(t, exit.Usage, exit.Code(err), line)
 	}
 }
 

@@ -4,22 +4,17 @@ import (
 	"fmt"
 	"strings"
 
-	"ibrun/internal/option"
+	"ibrun/internal/cmdline"
+	"ibrun/internal/exit"
 	"ibrun/internal/plain"
+	"ibrun/internal/textfile"
 )
-
-// usageError is a command line that cannot be obeyed; ibrun ends with 2.
-type usageError struct{ text string }
-
-func (e usageError) Error() string { return e.text }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
 // knob is one row of the table in options.go: how an option is written, and
 // what it does to a request.
 type knob struct {
-	names string // as in option.Option
-	takes option.Takes
+	names string // as in cmdline.Option
+	takes cmdline.Takes
 	words []string // all that its value may be; nil: set judges
 	// set obeys the option. For a pair, v is NAME=VALUE.
 	set   func(r *request, v string) error
@@ -28,26 +23,26 @@ type knob struct {
 	last  bool // ends the reading of the line
 }
 
-func grammar() *option.Parser {
-	g := option.Grammar{Plus: charm, Refused: refused, Short: short, Words: map[string][2]string{
+func grammar() *cmdline.Parser {
+	g := cmdline.Grammar{Plus: charm, Refused: refused, Short: short, Words: map[string][2]string{
 		"task_affinity": {"bind-to", "auto"}, "tacc_affinity": {"bind-to", "auto"},
 	}}
 	for _, k := range options() {
-		g.Options = append(g.Options, option.Option{Names: k.names, Takes: k.takes, Last: k.last})
+		g.Options = append(g.Options, cmdline.Option{Names: k.names, Takes: k.takes, Last: k.last})
 	}
-	return option.New(g)
+	return cmdline.New(g)
 }
 
 // parse reads a whole command line into a request. Nothing is opened but a
 // -configfile.
-func parse(args []string) (*request, error) { return parseWith(args, readText) }
+func parse(args []string) (*request, error) { return parseWith(args, textfile.Read) }
 
 func parseWith(args []string, read func(name string) ([]byte, error)) (*request, error) {
 	r := newRequest()
-	p := reading{request: r, grammar: grammar(), knobs: options(), global: map[int]option.Given{}}
+	p := reading{request: r, grammar: grammar(), knobs: options(), global: map[int]cmdline.Given{}}
 	programs, err := p.grammar.Parse(args)
 	if err != nil {
-		return nil, usageError{err.Error()}
+		return nil, exit.With(exit.Usage, err)
 	}
 	for _, prog := range programs {
 		if err := p.program(prog, ""); err != nil {
@@ -69,7 +64,7 @@ func parseWith(args []string, read func(name string) ([]byte, error)) (*request,
 		return r, r.checkDoctor()
 	}
 	if len(r.segments) == 0 {
-		return nil, usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
+		return nil, exit.Usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
 	}
 	return r, r.finish()
 }
@@ -77,17 +72,17 @@ func parseWith(args []string, read func(name string) ([]byte, error)) (*request,
 // reading is a request on its way.
 type reading struct {
 	*request
-	grammar *option.Parser
+	grammar *cmdline.Parser
 	knobs   []knob
-	global  map[int]option.Given // what was given for the whole job, by knob
+	global  map[int]cmdline.Given // what was given for the whole job, by knob
 }
 
 // program obeys the options of one program. where, if not empty, says on which
 // line of a configuration file it stands.
-func (p *reading) program(prog option.Program, where string) error {
+func (p *reading) program(prog cmdline.Program, where string) error {
 	r := p.request
 	r.now = segment{argv: prog.Argv}
-	local := map[int]option.Given{}
+	local := map[int]cmdline.Given{}
 	for _, g := range prog.Given {
 		k := &p.knobs[g.Option]
 		seen := p.global
@@ -96,9 +91,9 @@ func (p *reading) program(prog option.Program, where string) error {
 		}
 		before, again := seen[g.Option]
 		if again && before.Value != g.Value && !k.many {
-			return usagef("%soption %s contradicts %s: write one of them", where, shown(g), shown(before))
+			return exit.Usagef("%soption %s contradicts %s: write one of them", where, shown(g), shown(before))
 		}
-		if again && before.Value == g.Value && !k.many && k.takes != option.Nothing {
+		if again && before.Value == g.Value && !k.many && k.takes != cmdline.Nothing {
 			continue
 		}
 		seen[g.Option] = g
@@ -106,12 +101,12 @@ func (p *reading) program(prog option.Program, where string) error {
 			r.warn("++ppn %s: in Charm++ this means cores per rank, and so it does here (-c); for ranks per node write -ppn", plain.Text(g.Value))
 		}
 		if err := oneOf(g.Value, k.words); err != nil {
-			return usagef("%soption %s: %v", where, g.Word, err)
+			return exit.Usagef("%soption %s: %v", where, g.Word, err)
 		}
 		if k.set != nil {
 			r.word = g.Word
 			if err := k.set(r, g.Value); err != nil {
-				return usagef("%soption %s: %v", where, g.Word, err)
+				return exit.Usagef("%soption %s: %v", where, g.Word, err)
 			}
 		}
 		if r.action == help || r.action == version {
@@ -119,7 +114,7 @@ func (p *reading) program(prog option.Program, where string) error {
 		}
 	}
 	if r.now.hosts.entries != nil && r.now.hosts.files != nil {
-		return usagef("%s--hosts and -f both name hosts: write one of them", where)
+		return exit.Usagef("%s--hosts and -f both name hosts: write one of them", where)
 	}
 	r.now.sets = append(r.now.sets, prog.Sets...)
 	if len(prog.Argv) > 0 {
@@ -136,16 +131,16 @@ func (p *reading) program(prog option.Program, where string) error {
 		r.action = showTopo
 		return nil
 	case where != "" || len(r.segments) > 0:
-		return usagef("%sno program after the options: write ibrun [options] program [arguments] : [options] program [arguments]", where)
+		return exit.Usagef("%sno program after the options: write ibrun [options] program [arguments] : [options] program [arguments]", where)
 	}
-	return usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
+	return exit.Usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
 }
 
-func shown(g option.Given) string {
+func shown(g cmdline.Given) string {
 	if g.Value == "" || g.Short {
 		return g.Word
 	}
-	return g.Word + " " + option.Quote(g.Value)
+	return g.Word + " " + cmdline.Quote(g.Value)
 }
 
 // config takes the programs of a file, one a line; a line is what could stand
@@ -153,11 +148,11 @@ func shown(g option.Given) string {
 func (p *reading) config(read func(string) ([]byte, error)) error {
 	r := p.request
 	if len(r.segments) > 0 {
-		return usagef("-configfile %s and a program: write the program into the file, or leave the file out", r.configFile)
+		return exit.Usagef("-configfile %s and a program: write the program into the file, or leave the file out", r.configFile)
 	}
 	content, err := read(r.configFile)
 	if err != nil {
-		return usagef("-configfile: %v", err)
+		return exit.Usagef("-configfile: %v", err)
 	}
 	name := r.configFile
 	for i, line := range strings.Split(string(content), "\n") {
@@ -166,27 +161,27 @@ func (p *reading) config(read func(string) ([]byte, error)) error {
 			continue
 		}
 		if strings.IndexByte(line, 0) >= 0 {
-			return usagef("%sbinary data: is it a configuration file?", where)
+			return exit.Usagef("%sbinary data: is it a configuration file?", where)
 		}
-		words, err := option.Split(line)
+		words, err := cmdline.Split(line)
 		if err != nil {
-			return usagef("%s%v", where, err)
+			return exit.Usagef("%s%v", where, err)
 		}
 		programs, err := p.grammar.Parse(words)
 		if err != nil {
-			return usagef("%s%v", where, err)
+			return exit.Usagef("%s%v", where, err)
 		}
 		for _, prog := range programs {
 			if err := p.program(prog, where); err != nil {
 				return err
 			}
 			if r.configFile != name {
-				return usagef("%s-configfile inside a configuration file", where)
+				return exit.Usagef("%s-configfile inside a configuration file", where)
 			}
 		}
 	}
 	if len(r.segments) == 0 {
-		return usagef("%s: names no program", name)
+		return exit.Usagef("%s: names no program", name)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/exit"
 	"ibrun/internal/plain"
 	"ibrun/job"
 )
@@ -108,9 +109,8 @@ func TestProgramIsLookedFor(t *testing.T) {
 		"nonexistent-program": 127, "./nonexistent": 127, dir: 126, plain: 126, plain + "/x": 127, "": 127,
 	} {
 		_, err := planOf(t, "--", program)
-		var e exitError
-		require.ErrorAs(t, err, &e, program)
-		require.Equal(t, code, e.code, program)
+		require.Error(t, err, program)
+		require.Equal(t, code, exit.Code(err), program)
 		_, err = planOf(t, "--no-preflight", "--", program)
 		require.NoError(t, err)
 	}
@@ -228,7 +228,7 @@ func TestPlacementWords(t *testing.T) {
 	} {
 		_, err := parse(append(strings.Fields(line), "true"))
 		require.ErrorContains(t, err, want, line)
-		require.ErrorAs(t, err, new(usageError))
+		require.Equal(t, exit.Usage, exit.Code(err))
 	}
 }
 
@@ -281,7 +281,7 @@ func FuzzCommandLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		r, err := parseWith(strings.Split(s, "\x00"), func(name string) ([]byte, error) { return []byte(name), nil })
 		if err != nil {
-			require.ErrorAs(t, err, new(usageError))
+			require.Equal(t, exit.Usage, exit.Code(err))
 			require.NotEmpty(t, plain.Text(err.Error()))
 		} else if r.action == run {
 			require.NotEmpty(t, r.segments)

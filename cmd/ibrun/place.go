@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"slices"
 
+	"ibrun/internal/exit"
 	"ibrun/internal/hostlist"
 	"ibrun/internal/plain"
+	"ibrun/internal/plural"
 	"ibrun/internal/rankfile"
+	"ibrun/internal/textfile"
 	"ibrun/job"
 )
 
@@ -27,13 +30,13 @@ func (h hostList) and(other hostList) hostList {
 func (h hostList) nodes() (job.Nodes, error) {
 	entries := slices.Clone(h.entries)
 	for _, name := range h.files {
-		content, err := readText(name)
+		content, err := textfile.Read(name)
 		if err != nil {
-			return job.Nodes{}, usagef("host file %v", err)
+			return job.Nodes{}, exit.Usagef("host file %v", err)
 		}
 		more, err := hostlist.File(name, content)
 		if err != nil {
-			return job.Nodes{}, usageError{err.Error()}
+			return job.Nodes{}, exit.With(exit.Usage, err)
 		}
 		entries = append(entries, more...)
 	}
@@ -46,7 +49,7 @@ func (h hostList) nodes() (job.Nodes, error) {
 		})
 	}
 	if total > job.MaxNodes {
-		return job.Nodes{}, usagef("%d hosts: at most %d are possible", total, job.MaxNodes)
+		return job.Nodes{}, exit.Usagef("%d hosts: at most %d are possible", total, job.MaxNodes)
 	}
 	return job.NewNodes(0, runs).Unique(), nil
 }
@@ -72,7 +75,7 @@ func (r *request) shareHosts() error {
 		case r.hosts.named():
 			s.hosts = r.hosts
 		default:
-			return usagef("program %d (%s) has no hosts, and others have hosts of their own: write --hosts for each, or one list for all", i, plain.Text(s.argv[0]))
+			return exit.Usagef("program %d (%s) has no hosts, and others have hosts of their own: write --hosts for each, or one list for all", i, plain.Text(s.argv[0]))
 		}
 	}
 	if len(own) > 0 {
@@ -146,18 +149,18 @@ func (p *plan) place(r *request, from allocation, at surroundings) error {
 	}
 	if v, ok := lookupEnv(at.env, "IBRUN_TASKS_PER_NODE"); ok && want.PerNode == 0 {
 		if err := count(&want.PerNode, v, job.MaxRanks); err != nil {
-			return usagef("IBRUN_TASKS_PER_NODE: %v", err)
+			return exit.Usagef("IBRUN_TASKS_PER_NODE: %v", err)
 		}
 	}
 	if err := p.goByObjects(r, &want); err != nil {
 		return err
 	}
 	if r.offset > 0 && want.Ranks == 0 {
-		return usagef("option -o is the offset of the TACC wrapper and goes with -n")
+		return exit.Usagef("option -o is the offset of the TACC wrapper and goes with -n")
 	}
 	over, err := p.spreadBy(r, from, want)
 	if err != nil {
-		return usageError{err.Error()}
+		return exit.With(exit.Usage, err)
 	}
 	if over && !r.crowd {
 		p.warn(fmt.Sprintf("%d ranks on %d slots: the nodes are oversubscribed", p.nodes.Ranks(), from.all.Slots()))
@@ -214,8 +217,8 @@ func (p *plan) roomy(r *request, local bool) error {
 			return nil
 		}
 	}
-	return usagef("%s would get %s on %s, which --nooversubscribe forbids; hint: name more hosts, or more slots: --hosts %s:%d",
-		n.Host, plural(int(n.Ranks), "rank"), plural(int(slots), "slot"), n.Host, n.Ranks)
+	return exit.Usagef("%s would get %s on %s, which --nooversubscribe forbids; hint: name more hosts, or more slots: --hosts %s:%d",
+		n.Host, plural.Of(int(n.Ranks), "rank"), plural.Of(int(slots), "slot"), n.Host, n.Ranks)
 }
 
 // goByObjects does what goes by the objects of a node, of which the root knows only what this
@@ -234,14 +237,14 @@ func (p *plan) goByObjects(r *request, want *job.Want) error {
 		return err
 	}
 	objects := len(m.Objects(kinds[r.binding.Map]))
-	have := fmt.Sprintf("%s has %s", r.example(), plural(objects, r.binding.Map.String()))
+	have := fmt.Sprintf("%s has %s", r.example(), plural.Of(objects, r.binding.Map.String()))
 	if ppr {
 		want.PerNode = uint64(r.binding.PerObj) * uint64(objects)
 		p.warn(fmt.Sprintf("ppr: %d ranks per node, since %s; nodes that differ will refuse: -ppn says another number", want.PerNode, have))
 	}
 	if r.number.span {
 		p.plane = uint32(objects)
-		p.warn(fmt.Sprintf("--rank-by span: nodes take turns of %s, since %s; nodes that differ are numbered alike", plural(objects, "rank"), have))
+		p.warn(fmt.Sprintf("--rank-by span: nodes take turns of %s, since %s; nodes that differ are numbered alike", plural.Of(objects, "rank"), have))
 	}
 	return nil
 }

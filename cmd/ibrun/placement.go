@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"ibrun/internal/cmdline"
 	"ibrun/internal/cpuset"
-	"ibrun/internal/option"
 	"ibrun/job"
 )
 
@@ -24,7 +24,7 @@ var placeOptions = []knob{
 			r.binding.Overload = true
 		case "", "if-supported":
 		default:
-			return fmt.Errorf("%s is not known", option.Quote(more))
+			return fmt.Errorf("%s is not known", cmdline.Quote(more))
 		}
 		return object(&r.binding.Bind, word)
 	}},
@@ -45,7 +45,7 @@ var objectNames = map[string]job.Object{
 func object(to *job.Object, word string) error {
 	o, ok := objectNames[word]
 	if !ok {
-		return fmt.Errorf("%s is not known: write none, hwthread, core, l3cache, numa, socket, package or auto", option.Quote(word))
+		return fmt.Errorf("%s is not known: write none, hwthread, core, l3cache, numa, socket, package or auto", cmdline.Quote(word))
 	}
 	return decide(to, o)
 }
@@ -126,7 +126,7 @@ func mapBy(r *request, v string) error {
 	switch {
 	case word == "ppr":
 		if len(rest) < 2 {
-			return fmt.Errorf("%s: write ppr:N:node or ppr:N:package", option.Quote(v))
+			return fmt.Errorf("%s: write ppr:N:node or ppr:N:package", cmdline.Quote(v))
 		}
 		if err := r.perObject(rest[0], rest[1]); err != nil {
 			return err
@@ -141,7 +141,7 @@ func mapBy(r *request, v string) error {
 	case word == "slot" || word == "":
 	default:
 		if objectNames[word] <= job.Unbound {
-			return fmt.Errorf("%s is not known: write slot, node, load, hwthread, core, l3cache, numa, package or ppr:N:obj", option.Quote(word))
+			return fmt.Errorf("%s is not known: write slot, node, load, hwthread, core, l3cache, numa, package or ppr:N:obj", cmdline.Quote(word))
 		}
 		if err := decide(&r.binding.Map, objectNames[word]); err != nil {
 			return err
@@ -163,7 +163,7 @@ func mapBy(r *request, v string) error {
 		case "SPAN":
 			r.span = true
 		default:
-			return fmt.Errorf("modifier %s is not known: write PE=n, SPAN, OVERSUBSCRIBE, NOOVERSUBSCRIBE or NOLOCAL", option.Quote(m))
+			return fmt.Errorf("modifier %s is not known: write PE=n, SPAN, OVERSUBSCRIBE, NOOVERSUBSCRIBE or NOLOCAL", cmdline.Quote(m))
 		}
 	}
 	return nil
@@ -179,7 +179,7 @@ func (r *request) perObject(n, word string) error {
 		return err
 	}
 	if objectNames[word] <= job.Unbound {
-		return fmt.Errorf("%s is not known: write node, hwthread, core, l3cache, numa or package", option.Quote(word))
+		return fmt.Errorf("%s is not known: write node, hwthread, core, l3cache, numa or package", cmdline.Quote(word))
 	}
 	r.binding.PerObj = uint32(per)
 	return decide(&r.binding.Map, objectNames[word])
@@ -204,7 +204,7 @@ func cpuBind(r *request, v string) error {
 		for _, part := range strings.Split(list, ",") {
 			s, err := parse(part)
 			if err != nil || s.Empty() || word == "map_cpu" && s.Len() > 1 {
-				return fmt.Errorf("%s is not a list of processors: write map_cpu:0,2 or mask_cpu:0x3,0xc", option.Quote(v))
+				return fmt.Errorf("%s is not a list of processors: write map_cpu:0,2 or mask_cpu:0x3,0xc", cmdline.Quote(v))
 			}
 			r.binding.CPUs = append(r.binding.CPUs, s.String())
 		}
@@ -212,7 +212,7 @@ func cpuBind(r *request, v string) error {
 	}
 	o, ok := cpuBindNames[v]
 	if has || !ok {
-		return fmt.Errorf("%s is not known: write none, cores, sockets, threads, ldoms, map_cpu:LIST or mask_cpu:LIST", option.Quote(v))
+		return fmt.Errorf("%s is not known: write none, cores, sockets, threads, ldoms, map_cpu:LIST or mask_cpu:LIST", cmdline.Quote(v))
 	}
 	return decide(&r.binding.Bind, o)
 }
@@ -223,7 +223,7 @@ func distribution(r *request, v string) error {
 	v, pack, _ := strings.Cut(v, ",")
 	words := strings.Split(v, ":")
 	if len(words) > 3 {
-		return fmt.Errorf("%s has more than three words", option.Quote(v))
+		return fmt.Errorf("%s has more than three words", cmdline.Quote(v))
 	}
 	for len(words) < 3 {
 		words = append(words, "*")
@@ -234,7 +234,7 @@ func distribution(r *request, v string) error {
 	inside, third := words[1], words[2]
 	for _, w := range words[1:] {
 		if !slices.Contains([]string{"block", "cyclic", "fcyclic", "*"}, w) {
-			return fmt.Errorf("%s is not known: write block, cyclic or fcyclic", option.Quote(w))
+			return fmt.Errorf("%s is not known: write block, cyclic or fcyclic", cmdline.Quote(w))
 		}
 	}
 	if third != "*" && third != inside {
@@ -264,7 +264,7 @@ func (r *request) distributeNodes(word, pack string) error {
 		plane = 1
 	case "plane", "block", "*":
 	default:
-		return fmt.Errorf("%s is not known: write block, cyclic or plane=N", option.Quote(word))
+		return fmt.Errorf("%s is not known: write block, cyclic or plane=N", cmdline.Quote(word))
 	}
 	switch pack = strings.ToLower(pack); {
 	case pack == "" || pack == "pack" && plane == 0: // nodes are filled in order
@@ -272,7 +272,7 @@ func (r *request) distributeNodes(word, pack string) error {
 		r.span = true
 	case pack == "nopack" && plane == 1: // nodes have their turns
 	default:
-		return fmt.Errorf("%s after %s is not done: leave it out", option.Quote(pack), option.Quote(word))
+		return fmt.Errorf("%s after %s is not done: leave it out", cmdline.Quote(pack), cmdline.Quote(word))
 	}
 	if word == "*" {
 		return nil

@@ -3,20 +3,20 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/timing"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/exit"
 	"ibrun/internal/limits"
+	"ibrun/internal/plural"
+	"ibrun/internal/program"
 	"ibrun/job"
 )
 
@@ -40,15 +40,6 @@ type plan struct {
 	warnings []string
 	source   string // of the costs in shape, in words
 }
-
-// exitError ends ibrun with a code of its own.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e exitError) Error() string { return e.err.Error() }
-func (e exitError) Unwrap() error { return e.err }
 
 // surroundings is what a plan takes from the process it is made in.
 type surroundings struct {
@@ -122,7 +113,7 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	p.policy.KillOnBad, p.policy.Timeout, p.policy.Wait = r.killOnBad, r.timeout, r.wait
 	if v, ok := lookupEnv(at.env, "MPIEXEC_TIMEOUT"); ok && r.timeout == 0 {
 		if err := span(&p.policy.Timeout, v); err != nil {
-			return nil, usagef("MPIEXEC_TIMEOUT: %v", err)
+			return nil, exit.Usagef("MPIEXEC_TIMEOUT: %v", err)
 		}
 	}
 	return p, p.fits()
@@ -137,9 +128,9 @@ func (p *plan) fits() error {
 	err := wire.Check(wire.Launch{Job: p.job, Nodes: p.nodes, Level: 1}, spareFrame)
 	switch {
 	case errors.Is(err, wire.ErrSize):
-		return usagef("%s: their names take more than the %d MiB that can be sent at once; write those that differ in a number as a range, as in n[0001-0999]", plural(p.nodes.Len(), "host"), (wire.MaxFrame-spareFrame)>>20)
+		return exit.Usagef("%s: their names take more than the %d MiB that can be sent at once; write those that differ in a number as a range, as in n[0001-0999]", plural.Of(p.nodes.Len(), "host"), (wire.MaxFrame-spareFrame)>>20)
 	case err != nil:
-		return usagef("this job cannot be sent to its hosts: %v; are there very many arguments, variables or hosts with different numbers of ranks?", err)
+		return exit.Usagef("this job cannot be sent to its hosts: %v; are there very many arguments, variables or hosts with different numbers of ranks?", err)
 	}
 	return nil
 }
@@ -175,7 +166,7 @@ func (r *request) reader(l job.Layout) (job.Stdin, error) {
 	}
 	n, _ := strconv.ParseUint(r.stdin, 10, 32) // checked when it was parsed
 	if size := l.Ranks(); n >= uint64(size) {
-		return job.Stdin{}, usagef("--stdin %s: the job has ranks 0 to %d", r.stdin, size-1)
+		return job.Stdin{}, exit.Usagef("--stdin %s: the job has ranks 0 to %d", r.stdin, size-1)
 	}
 	return job.Stdin{Mode: job.StdinOne, Rank: l.Seat(uint32(n))}, nil
 }
@@ -203,7 +194,7 @@ func (p *plan) programs(r *request, at surroundings) error {
 				prog.Dir = absolute(s.dir, at.cwd)
 			}
 			if slices.ContainsFunc(slices.Concat(prog.Argv, prog.Env), func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
-				return usagef("an argument or variable contains a NUL byte")
+				return exit.Usagef("an argument or variable contains a NUL byte")
 			}
 			if r.preflight {
 				if err := preflight(prog); err != nil {
@@ -215,7 +206,7 @@ func (p *plan) programs(r *request, at surroundings) error {
 		}
 	}
 	if size > maxWords {
-		return usagef("arguments and environment of all programs are %d MiB: at most %d are possible", size>>20, maxWords>>20)
+		return exit.Usagef("arguments and environment of all programs are %d MiB: at most %d are possible", size>>20, maxWords>>20)
 	}
 	return nil
 }
@@ -241,54 +232,13 @@ func absolute(dir, from string) string {
 func preflight(p job.Program) error {
 	const hint = "; if it is on the nodes only, say --no-preflight"
 	if st, err := os.Stat(p.Dir); err != nil {
-		return usagef("working directory %s: %v%s", p.Dir, cause(err), hint)
+		return exit.Usagef("working directory %s: %v%s", p.Dir, exit.Cause(err), hint)
 	} else if !st.IsDir() {
-		return usagef("working directory %s is not a directory%s", p.Dir, hint)
+		return exit.Usagef("working directory %s is not a directory%s", p.Dir, hint)
 	}
-	name := p.Argv[0]
-	if name == "" {
-		return exitError{127, errors.New("the program's name is empty")}
-	}
-	if strings.Contains(name, "/") {
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(p.Dir, path)
-		}
-		return runnable(path, name, hint)
-	}
-	list := "/usr/local/bin:/usr/bin:/bin"
-	for _, e := range p.Env {
-		if v, ok := strings.CutPrefix(e, "PATH="); ok {
-			list = v
-		}
-	}
-	var err error = exitError{127, fmt.Errorf("%s: not found in PATH%s", name, hint)}
-	for _, d := range filepath.SplitList(list) {
-		if !filepath.IsAbs(d) {
-			d = filepath.Join(p.Dir, d)
-		}
-		switch e := runnable(filepath.Join(d, name), name, hint); {
-		case e == nil:
-			return nil
-		case e.(exitError).code == 126:
-			err = e
-		}
+	_, err := program.Find(p.Argv[0], p.Dir, p.Env)
+	if code := exit.Code(err); err != nil && code == exit.NotFound {
+		return exit.With(code, fmt.Errorf("%w%s", err, hint))
 	}
 	return err
-}
-
-func runnable(path, name, hint string) error {
-	st, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-		text := fmt.Sprintf("%s: no such file%s", name, hint)
-		return exitError{127, errors.New(text)}
-	case err != nil:
-		return exitError{126, fmt.Errorf("%s: %w", name, cause(err))}
-	case st.IsDir():
-		return exitError{126, fmt.Errorf("%s: is a directory", name)}
-	case unix.Access(path, unix.X_OK) != nil:
-		return exitError{126, fmt.Errorf("%s: is not executable; try chmod +x %s", name, path)}
-	}
-	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"ibrun/internal/plural"
 )
 
 // A launch that lasts longer than progressAfter shows how far it is, on a
@@ -49,7 +51,7 @@ func (p *progress) draw() {
 
 // progressText counts nodes whose whole subtree is up.
 func progressText(up, nodes int, since time.Duration) string {
-	return fmt.Sprintf("ibrun: launching, %d of %s settled (%d s)", up, plural(nodes, "node"), int(since.Seconds()))
+	return fmt.Sprintf("ibrun: launching, %d of %s settled (%d s)", up, plural.Of(nodes, "node"), int(since.Seconds()))
 }
 
 // set notes how many nodes are settled.

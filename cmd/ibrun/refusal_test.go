@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"ibrun/internal/exit"
 )
 
 func TestContradictions(t *testing.T) {
@@ -54,7 +56,7 @@ func TestContradictions(t *testing.T) {
 	} {
 		_, err := planOf(t, strings.Fields(line)...)
 		require.ErrorContains(t, err, why, line)
-		require.ErrorAs(t, err, new(usageError), line)
+		require.Equal(t, exit.Usage, exit.Code(err), line)
 	}
 	for _, host := range []string{"a b", "$(x)", "a\x01", "a\nb", "`x`", "a'"} {
 		_, err := planOf(t, "-H", host, "true")
@@ -109,29 +111,13 @@ func TestFilesThatAreNone(t *testing.T) {
 				_, err = parse([]string{option, name})
 			}
 			require.ErrorContains(t, err, why, name)
-			require.ErrorAs(t, err, new(usageError))
+			require.Equal(t, exit.Usage, exit.Code(err))
 		}
 	}
 	if os.Geteuid() != 0 {
 		_, err := planOf(t, "-f", none, "true")
 		require.ErrorContains(t, err, "permission denied")
 	}
-}
-
-// A file that gives what it has and then nothing, without an end, as /proc/kmsg
-// does: a pipe is one that is not known to be a pipe.
-func TestFileWithoutEnd(t *testing.T) {
-	var fds [2]int
-	require.NoError(t, unix.Pipe2(fds[:], unix.O_NONBLOCK|unix.O_CLOEXEC))
-	defer unix.Close(fds[0])
-	_, err := unix.Write(fds[1], []byte("a\n"))
-	require.NoError(t, err)
-	_, err = text{name: "f", fd: fds[0]}.read()
-	require.EqualError(t, err, "f has no end: is it the right file?")
-	unix.Close(fds[1])
-	content, err := text{name: "f", fd: fds[0], pipe: true}.read()
-	require.NoError(t, err)
-	require.Empty(t, content)
 }
 
 // Pipes are read to their end, whoever comes first, in whatever pieces.
@@ -168,7 +154,7 @@ func TestTooManyLongNames(t *testing.T) {
 		args = append(args, "-f", file)
 	}
 	_, err := planOf(t, append(args, "true")...)
-	require.ErrorAs(t, err, new(usageError))
+	require.Equal(t, exit.Usage, exit.Code(err))
 	require.ErrorContains(t, err, "300000 hosts: their names take more than the 60 MiB that can be sent at once; write those")
 }
 

@@ -15,6 +15,7 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/plain"
+	"ibrun/internal/plural"
 	"ibrun/job"
 )
 
@@ -125,14 +126,7 @@ func below(f wire.Fault) string {
 	if f.Nodes < 2 {
 		return ""
 	}
-	return fmt.Sprintf(" (and with it %s below it in the tree)", plural(int(f.Nodes-1), "node"))
-}
-
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return fmt.Sprintf(" (and with it %s below it in the tree)", plural.Of(int(f.Nodes-1), "node"))
 }
 
 // ending says how a rank ended, in words.
@@ -203,7 +197,7 @@ func (r *reporter) same(o core.Outcome) {
 		}
 	}
 	if more > 0 {
-		r.line("the same on %s more", plural(more, "node"))
+		r.line("the same on %s more", plural.Of(more, "node"))
 	}
 }
 
@@ -219,7 +213,7 @@ func (r *reporter) launchTable(o core.Outcome) {
 		}
 	}
 	sort.Slice(failed, func(i, j int) bool { return failed[i].Node < failed[j].Node })
-	r.line("%s: %s could not be reached", ran(o.Runs), plural(nodes, "node"))
+	r.line("%s: %s could not be reached", ran(o.Runs), plural.Of(nodes, "node"))
 	rows := [][4]string{{"host", "parent", "phase", "cause"}}
 	for _, f := range failed[:min(len(failed), maxRows)] {
 		rows = append(rows, [4]string{f.Host, f.Parent, f.Phase, f.Cause + below(f)})
@@ -256,9 +250,9 @@ func ran(runs []job.StatusRun) string {
 	case started == 0:
 		return "the job was not started"
 	case !known: // their agent cannot be asked
-		return fmt.Sprintf("the job was ended, of which up to %d of %s had been started", started, plural(int(all), "rank"))
+		return fmt.Sprintf("the job was ended, of which up to %d of %s had been started", started, plural.Of(int(all), "rank"))
 	}
-	return fmt.Sprintf("the job was ended, of which %d of %s had been started", started, plural(int(all), "rank"))
+	return fmt.Sprintf("the job was ended, of which %d of %s had been started", started, plural.Of(int(all), "rank"))
 }
 
 // maxRows bounds the table: a job of a thousand nodes that all fail needs one

@@ -8,6 +8,7 @@ import (
 
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/exit"
 	"ibrun/internal/hostlist"
 	"ibrun/internal/plain"
 	"ibrun/job"
@@ -172,16 +173,16 @@ func (r *request) finish() error {
 		{r.fanout != "" && r.tree != "auto" && r.tree != "kary" && r.tree != "kary:"+r.fanout, "--fanout contradicts --tree " + r.tree + ": write --tree kary:" + r.fanout},
 	} {
 		if c.both {
-			return usageError{c.text}
+			return exit.Usagef("%s", c.text)
 		}
 	}
 	if r.fanout != "" {
 		r.tree = "kary:" + r.fanout
 	}
 	if s, err := tree.Parse(r.tree); err == nil && s.Cost.Window > 0 {
-		return usagef("tree %q names a window: write --batch %d for that", r.tree, s.Cost.Window)
+		return exit.Usagef("tree %q names a window: write --batch %d for that", r.tree, s.Cost.Window)
 	} else if err != nil {
-		return usagef("option --tree: %v", err)
+		return exit.Usagef("option --tree: %v", err)
 	}
 	if err := r.checkViews(); err != nil {
 		return err

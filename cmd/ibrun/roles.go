@@ -8,6 +8,7 @@ import (
 	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
+	"ibrun/internal/exit"
 )
 
 // role runs the hidden roles of this binary, which its own kind starts; users
@@ -21,7 +22,7 @@ func role(args []string) (code int, ok bool) {
 		return reaper.Main(args[1:]), true
 	case reaper.Agent:
 		if len(args) > 1 && remote.Refuse(os.Stdout, args[1]) {
-			return exitSelf, true
+			return exit.Self, true
 		}
 		remote.Arrive()
 		return agent.Main(), true

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"strings"
 
+	"ibrun/internal/cmdline"
 	"ibrun/internal/libpmi"
-	"ibrun/internal/option"
 	"ibrun/job"
 )
 
 // plainWord refuses what can name no device.
 func plainWord(_ *request, v string) error {
 	if v == "" || strings.Trim(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:,@-") != "" {
-		return fmt.Errorf("%s names no device", option.Quote(v))
+		return fmt.Errorf("%s names no device", cmdline.Quote(v))
 	}
 	return nil
 }
@@ -36,7 +36,7 @@ func (r *request) setPerNode(v string) error {
 func (r *request) setStdin(v string) error {
 	var n uint64
 	if v != "all" && v != "none" && v != "0" && count(&n, v, 1<<32-1) != nil {
-		return fmt.Errorf("%s is not known: write a rank, all or none", option.Quote(v))
+		return fmt.Errorf("%s is not known: write a rank, all or none", cmdline.Quote(v))
 	}
 	if r.stdin != "" && r.stdin != v {
 		return fmt.Errorf("%s contradicts --stdin %s", v, r.stdin)
@@ -51,14 +51,14 @@ func (r *request) setLauncher(v string) error {
 		v = "local"
 	case "ssh", "rsh", "local":
 	default:
-		return fmt.Errorf("%s is not in this version: write ssh, rsh or local, or give a command with --launcher-exec", option.Quote(v))
+		return fmt.Errorf("%s is not in this version: write ssh, rsh or local, or give a command with --launcher-exec", cmdline.Quote(v))
 	}
 	r.launch.Launcher = v
 	return nil
 }
 
 func (r *request) setExec(v string) (err error) {
-	r.launch.Exec, err = option.Split(v)
+	r.launch.Exec, err = cmdline.Split(v)
 	if err == nil && (len(r.launch.Exec) == 0 || r.launch.Exec[0] == "") {
 		err = errors.New("no command is named")
 	}
@@ -66,7 +66,7 @@ func (r *request) setExec(v string) (err error) {
 }
 
 func (r *request) addArgs(v string) error {
-	words, err := option.Split(v)
+	words, err := cmdline.Split(v)
 	r.launch.Args = append(r.launch.Args, words...)
 	return err
 }
@@ -97,8 +97,8 @@ func (r *request) setBatch(v string) error {
 // the others for the program, as mpirun does.
 func (r *request) openMPI(v string) error {
 	key, val, _ := strings.Cut(v, "=")
-	if !option.IsName(key) {
-		return fmt.Errorf("%s is not the name of a setting", option.Quote(key))
+	if !cmdline.IsName(key) {
+		return fmt.Errorf("%s is not the name of a setting", cmdline.Quote(key))
 	}
 	yes := val != "0" && val != "false" && val != "no"
 	switch key {
@@ -127,10 +127,10 @@ func (r *request) openMPI(v string) error {
 func pattern(to *string, v string) error {
 	_, err := job.Expand(v, func(letter byte, _ int) (string, bool) { return "", strings.IndexByte("rhtjx", letter) >= 0 })
 	if err != nil {
-		return fmt.Errorf("file pattern %s: %w: after %% stands r, h, t, j, x or %%", option.Quote(v), err)
+		return fmt.Errorf("file pattern %s: %w: after %% stands r, h, t, j, x or %%", cmdline.Quote(v), err)
 	}
 	if v == "" || strings.IndexByte(v, 0) >= 0 {
-		return fmt.Errorf("file pattern %s names no file", option.Quote(v))
+		return fmt.Errorf("file pattern %s names no file", cmdline.Quote(v))
 	}
 	*to = v
 	return nil

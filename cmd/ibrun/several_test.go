@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/exit"
 )
 
 // Programs that name hosts of their own run there (mpirun, hydra); one list is everybody's.
@@ -47,7 +49,7 @@ func TestHostsOfEachProgram(t *testing.T) {
 	} {
 		_, err := planOf(t, strings.Fields(strings.ReplaceAll(line, "FILE", file))...)
 		require.ErrorContains(t, err, why, line)
-		require.ErrorAs(t, err, new(usageError), line)
+		require.Equal(t, exit.Usage, exit.Code(err), line)
 	}
 	require.Len(t, mustPlan(t, strings.Fields("-n 2 -H a:1 true : -n 1 -H a:1 true")...).warnings, 1)
 	require.Empty(t, mustPlan(t, strings.Fields("-n 2 -H a:2 true : -n 1 -H b:1 true")...).warnings)

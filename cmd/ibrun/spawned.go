@@ -11,6 +11,7 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/exit"
 	"ibrun/internal/plain"
 	"ibrun/job"
 )
@@ -27,7 +28,7 @@ func spawnedMain() int {
 	defer parent.Close()
 	refuse := func(err error) int {
 		parent.Refuse(plain.Text(err.Error()))
-		return exitSelf
+		return exit.Self
 	}
 	at, err := here()
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"ibrun/internal/option"
+	"ibrun/internal/cmdline"
+	"ibrun/internal/plural"
 	"ibrun/job"
 )
 
@@ -25,14 +26,14 @@ var srunOptions = []knob{
 	{names: "time", takes: value, set: func(r *request, v string) error {
 		limit, err := slurmTime(v)
 		if err == nil && r.timeout != 0 && r.timeout != limit {
-			err = fmt.Errorf("%s contradicts --timeout", option.Quote(v))
+			err = fmt.Errorf("%s contradicts --timeout", cmdline.Quote(v))
 		}
 		r.timeout = limit
 		return err
 	}},
 	{names: "job-name J", takes: value, set: func(r *request, v string) error {
 		if v == "" || strings.ContainsAny(v, "/\x00") {
-			return fmt.Errorf("%s is no name for a job", option.Quote(v))
+			return fmt.Errorf("%s is no name for a job", cmdline.Quote(v))
 		}
 		r.jobName = v
 		return nil
@@ -55,7 +56,7 @@ func nodeRange(v string) (n nodeSpan, err error) {
 		err = count(&n.most, most, job.MaxNodes)
 	}
 	if err == nil && n.most < n.least {
-		err = fmt.Errorf("%s is not a range of numbers", option.Quote(v))
+		err = fmt.Errorf("%s is not a range of numbers", cmdline.Quote(v))
 	}
 	return n, err
 }
@@ -84,7 +85,7 @@ func slurmTime(v string) (time.Duration, error) {
 	for i, part := range parts {
 		n, err := strconv.ParseUint(part, 10, 16)
 		if err != nil || i >= len(units) {
-			return 0, fmt.Errorf("%s is not a time of srun's: write 10 (minutes), 1:30:00 or 1-12 (days-hours)", option.Quote(v))
+			return 0, fmt.Errorf("%s is not a time of srun's: write 10 (minutes), 1:30:00 or 1-12 (days-hours)", cmdline.Quote(v))
 		}
 		total += time.Duration(n) * units[i]
 	}
@@ -95,7 +96,7 @@ func slurmTime(v string) (time.Duration, error) {
 func memorySize(v string) error {
 	digits := strings.TrimRight(v, "KMGTkmgt")
 	if !isNumber(digits) || len(v)-len(digits) > 1 {
-		return fmt.Errorf("%s is not an amount of memory: write 512M or 4G", option.Quote(v))
+		return fmt.Errorf("%s is not an amount of memory: write 512M or 4G", cmdline.Quote(v))
 	}
 	return nil
 }
@@ -105,7 +106,7 @@ func memorySize(v string) error {
 func (p *plan) chosen(n nodeSpan, list job.Nodes, want *job.Want) (job.Nodes, error) {
 	have := uint64(list.Len())
 	if have < n.least {
-		return list, fmt.Errorf("the list has %s", plural(list.Len(), "host"))
+		return list, fmt.Errorf("the list has %s", plural.Of(list.Len(), "host"))
 	}
 	use := min(have, n.most)
 	switch {
@@ -162,7 +163,7 @@ func (p *plan) asPerNode(r *request, from allocation, want job.Want) (as plan, o
 	case want.PerNode != 0 && want.PerNode != n.least:
 		return as, false, fmt.Errorf("%d ranks per node are asked for besides", want.PerNode)
 	case want.Ranks > n.least*uint64(from.all.Len()):
-		return as, false, fmt.Errorf("%s would be more than %d on each of %s", plural(int(want.Ranks), "rank"), n.least, plural(from.all.Len(), "node"))
+		return as, false, fmt.Errorf("%s would be more than %d on each of %s", plural.Of(int(want.Ranks), "rank"), n.least, plural.Of(from.all.Len(), "node"))
 	}
 	want.PerNode = n.least
 	as.plane = p.plane

@@ -11,7 +11,9 @@ import (
 
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/exit"
 	"ibrun/internal/owned"
+	"ibrun/internal/plural"
 	"ibrun/internal/pseudo"
 	"ibrun/job"
 	"ibrun/topo"
@@ -31,7 +33,7 @@ func (r *request) machine() (*topo.Machine, error) {
 	}
 	tree, err := capture.Open(r.topoInput)
 	if err != nil {
-		return nil, usagef("--topo-input: %v", err)
+		return nil, exit.Usagef("--topo-input: %v", err)
 	}
 	return topo.Read(tree), nil
 }
@@ -73,7 +75,7 @@ func writeMachine(w io.Writer, m *topo.Machine, asJSON bool) error {
 func captureTo(name string) int {
 	f, err := owned.Replace(name)
 	if err != nil {
-		return complain(usagef("--capture: %v", err))
+		return complain(exit.Usagef("--capture: %v", err))
 	}
 	z := gzip.NewWriter(f)
 	err = errors.Join(capture.Write(z, os.DirFS("/")), z.Close(), f.Close())
@@ -122,12 +124,12 @@ func predict(r *request, p *plan, human io.Writer) int {
 	at := 0
 	for k, run := range p.nodes.Runs() {
 		if k == shownRuns && !b.Data {
-			fmt.Printf("         and %s more\n", plural(p.nodes.Len()-at, "node"))
+			fmt.Printf("         and %s more\n", plural.Of(p.nodes.Len()-at, "node"))
 			break
 		}
 		placed, texts, err := spawn.Predict(m, p.job, p.nodes.At(at))
 		if err != nil {
-			return complain(exitError{exitSelf, fmt.Errorf("%s: %w", run.Host(0), err)})
+			return complain(exit.With(exit.Self, fmt.Errorf("%s: %w", run.Host(0), err)))
 		}
 		for _, text := range texts {
 			notes.notice(wire.Notice{Host: run.Host(0), Text: text})
@@ -159,5 +161,5 @@ func narrow(m *topo.Machine, ranks int) string {
 		return ""
 	}
 	return fmt.Sprintf("this process may use CPUs %v of %v here, as whoever started it left it: %s share them unbound; start ibrun with all CPUs of the allocation (srun: --cpu-bind=none, -c)",
-		m.Allowed, m.Online, plural(ranks, "rank"))
+		m.Allowed, m.Online, plural.Of(ranks, "rank"))
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ibrun/internal/option"
+	"ibrun/internal/cmdline"
 	"ibrun/job"
 )
 
@@ -53,7 +53,7 @@ var fabricOptions = []knob{
 func number(v string, least, most uint64) (uint64, error) {
 	n, err := strconv.ParseUint(v, 0, 64)
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("%s is not a number from %d to %d", option.Quote(v), least, most)
+		return 0, fmt.Errorf("%s is not a number from %d to %d", cmdline.Quote(v), least, most)
 	}
 	return n, nil
 }
@@ -66,7 +66,7 @@ func oneOf(v string, words []string) error {
 	}
 	shown := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" })
 	last := len(shown) - 1
-	return fmt.Errorf("%s is not known: write %s or %s", option.Quote(v), strings.Join(shown[:last], ", "), shown[last])
+	return fmt.Errorf("%s is not known: write %s or %s", cmdline.Quote(v), strings.Join(shown[:last], ", "), shown[last])
 }
 
 // eagerNodes is the number of nodes up to which --lazy=auto sends the whole

@@ -8,6 +8,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/timing"
+	"ibrun/internal/exit"
 	"ibrun/internal/owned"
 	"ibrun/job"
 )
@@ -41,7 +42,7 @@ func openView(option, name string) (*view, error) {
 	_, err := os.Stat(name)
 	v := &view{name: name, fresh: os.IsNotExist(err)}
 	if v.file, err = owned.Create(name); err != nil {
-		return nil, usagef("option %s: %s cannot be written: %v; name a file in a folder of yours", option, name, cause(err))
+		return nil, exit.Usagef("option %s: %s cannot be written: %v; name a file in a folder of yours", option, name, exit.Cause(err))
 	}
 	return v, nil
 }
@@ -101,7 +102,7 @@ func (v *views) write() {
 			return
 		}
 		if err := of.fill(write); err != nil {
-			v.line("%s could not be written: %v", of.name, cause(err))
+			v.line("%s could not be written: %v", of.name, exit.Cause(err))
 		}
 	}
 	fill(v.trace, v.seen.Trace)
@@ -161,7 +162,7 @@ func (r *request) wantsViews() bool { return r.timing || r.trace != "" || r.repo
 // checkViews finds what cannot go together.
 func (r *request) checkViews() error {
 	if r.trace != "" && r.trace == r.report {
-		return usagef("--trace and --report both write %s: name two files", r.trace)
+		return exit.Usagef("--trace and --report both write %s: name two files", r.trace)
 	}
 	return nil
 }

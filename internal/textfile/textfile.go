@@ -1,4 +1,6 @@
-package main
+// Package textfile reads files and pipes that a user has named to their end, within limits of time and
+// size. It does not know what is in them.
+package textfile
 
 import (
 	"fmt"
@@ -16,9 +18,9 @@ const (
 	pipeEnd    = 10 * time.Second       // for its end
 )
 
-// readText reads a file or a pipe to its end, or standard input for "-". A
+// Read reads a file or a pipe to its end, or standard input for "-". A
 // directory or a device is a slip of the fingers.
-func readText(name string) ([]byte, error) {
+func Read(name string) ([]byte, error) {
 	path := name
 	if name == "-" {
 		name, path = "standard input", "/dev/stdin"

@@ -1,4 +1,4 @@
-package option
+package cmdline
 
 import (
 	"strings"

@@ -1,8 +1,8 @@
-// Package option is the grammar of a launcher's command line: which words are
+// Package cmdline is the grammar of a launcher's command line: which words are
 // options, which are values, where the program begins. It is pure. It does not
 // know what any option means, opens nothing, prints nothing and expands
 // nothing; what a value may be is for its caller to say.
-package option
+package cmdline
 
 import (
 	"fmt"
