@@ -41,11 +41,14 @@ var floors = map[string]int{
 	"topo/...":                4,
 	"topo/hwloctest":          5, // for tests, over all of topo
 	"doctor":                  4,
+	"doctor/findings":         5,
+	"internal/costfile":       4,
 	"doctor/examine":          6,
 	"bootstrap/remote":        5,
 	"bootstrap/remote/native": 4,
 	"bootstrap/spawn":         5,
 	"bootstrap/rankctl":       5,
+	"internal/report":         6,
 	"bootstrap/reaper":        4, // below remote, which names its role
 	"bootstrap/pmiserver":     5,
 	"lazy":                    5,

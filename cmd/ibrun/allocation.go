@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"ibrun/internal/environ"
 	"ibrun/internal/exit"
 )
 
@@ -54,7 +55,7 @@ func (r *request) unread(env []string) error {
 		if r.manager != "" && a.word != r.manager {
 			continue
 		}
-		if _, ok := lookupEnv(env, a.variable); ok {
+		if _, ok := environ.Lookup(env, a.variable); ok {
 			return exit.Usagef("%s is set, so nodes come from %s, which this version does not read; "+
 				"hint: write %s, or --hosts localhost for this machine alone", a.variable, a.name, a.option(env))
 		}
@@ -71,7 +72,7 @@ func (a allocator) option(env []string) string {
 		var groups []string
 		for n := 0; ; n++ {
 			name := fmt.Sprintf("%s_%d", group, n)
-			if _, ok := lookupEnv(env, name); !ok {
+			if _, ok := environ.Lookup(env, name); !ok {
 				break
 			}
 			groups = append(groups, "$"+name)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"ibrun/internal/costfile"
 	"ibrun/internal/plain"
 	"ibrun/internal/plural"
 	"ibrun/job"
@@ -56,7 +57,7 @@ func describe(w io.Writer, p *plan) {
 		say("         %s is this machine and needs no session", n.At(p.here).Host)
 	}
 	say("predict  all agents up after %v (SEQ %v, REM %v, %s)", p.shape.Makespan(n.Len()+1).Round(time.Millisecond),
-		p.shape.Cost.SEQ.Round(costDigit), p.shape.Cost.REM.Round(costDigit), p.source)
+		p.shape.Cost.SEQ.Round(costfile.Precision), p.shape.Cost.REM.Round(costfile.Precision), p.source)
 }
 
 // describeAllocation prints the nodes that ranks could be placed on, with their slots.

@@ -17,8 +17,10 @@ import (
 	"ibrun/bootstrap/wire"
 	"ibrun/doctor"
 	"ibrun/doctor/examine"
+	"ibrun/doctor/findings"
 	"ibrun/internal/exit"
 	"ibrun/internal/hostlist"
+	"ibrun/internal/report"
 	"ibrun/job"
 )
 
@@ -61,7 +63,7 @@ func (r *request) checkDoctor() error {
 }
 
 // examine is ibrun --doctor.
-func (r *request) examine(at surroundings, say *reporter) int {
+func (r *request) examine(at surroundings, say *report.Reporter) int {
 	e := examination{request: r, at: at, say: say, node: map[string]*doctor.Node{}}
 	code, err := e.all()
 	if err != nil {
@@ -75,9 +77,9 @@ func (r *request) examine(at surroundings, say *reporter) int {
 	}
 	found := doctor.Judge(nodes, doctor.Want{IB: r.fabric == "ib"})
 	if r.binding.Data {
-		err = writeFindings(os.Stdout, nodes, found)
+		err = findings.WriteJSON(os.Stdout, nodes, found)
 	} else {
-		err = printFindings(os.Stdout, nodes, found, r.quiet)
+		err = findings.Print(os.Stdout, nodes, found, r.quiet)
 	}
 	if err != nil {
 		return complain(err)
@@ -94,7 +96,7 @@ func (r *request) examine(at surroundings, say *reporter) int {
 type examination struct {
 	*request
 	at    surroundings
-	say   *reporter
+	say   *report.Reporter
 	order []string // names, as the user has them
 	node  map[string]*doctor.Node
 }
@@ -109,7 +111,7 @@ func (e *examination) all() (code int, err error) {
 		}
 		if first {
 			for _, w := range p.warnings {
-				e.say.line("%s", w)
+				e.say.Line("%s", w)
 			}
 			for i := range p.nodes.Len() {
 				e.meet(p, i)
@@ -199,10 +201,10 @@ func (e *examination) round(p *plan, first bool) (code int, err error) {
 	began := time.Now()
 	heard := &answers{}
 	o, err := conduct(p, e.at, agent.RootConfig{
-		Out: agent.NewSink(heard, os.Stderr, agent.Style{Label: true}), Warn: e.say.warn,
+		Out: agent.NewSink(heard, os.Stderr, agent.Style{Label: true}), Warn: e.say.Warn,
 		Report: func(what any) {
 			if _, is := what.(wire.Fault); !is { // those go into the table
-				e.say.event(what)
+				e.say.Event(what)
 			}
 		},
 	})
@@ -222,7 +224,7 @@ func (e *examination) round(p *plan, first bool) (code int, err error) {
 		lost := &doctor.Lost{Phase: f.Phase, Cause: f.Cause, Tail: f.Tail}
 		switch {
 		case f.What == wire.FaultRank:
-			lost.Phase, lost.Cause = "examine", "its examination "+ending(f.Status)
+			lost.Phase, lost.Cause = "examine", "its examination "+report.Ending(f.Status)
 		case f.What == wire.FaultSpawn:
 			lost.Phase = "start"
 		case f.What == wire.FaultLost:
@@ -243,7 +245,7 @@ func (e *examination) round(p *plan, first bool) (code int, err error) {
 	}
 	switch o.Cause {
 	case core.CauseSignal:
-		e.say.outcome(o, 0, false)
+		e.say.Outcome(o, 0, false)
 		return o.Code, nil
 	case core.CauseTimeout:
 		e.giveUp("examine", fmt.Sprintf("no word in %v (--timeout)", p.policy.Timeout))

@@ -130,17 +130,6 @@ func thisMachine(n job.Nodes, at surroundings) int {
 	return best
 }
 
-// lookupEnv finds a variable; the last of several counts, and an empty one is
-// not set.
-func lookupEnv(env []string, name string) (value string, ok bool) {
-	for _, entry := range env {
-		if v, is := strings.CutPrefix(entry, name+"="); is {
-			value, ok = v, v != ""
-		}
-	}
-	return value, ok
-}
-
 // files refuses patterns by which ranks would overwrite each other's output.
 func (p *plan) files(r *request) error {
 	most := uint32(0)

@@ -10,6 +10,7 @@ import (
 	"ibrun/bootstrap/agent"
 	"ibrun/internal/plural"
 	"ibrun/internal/pseudo"
+	"ibrun/internal/report"
 	"ibrun/job"
 	"ibrun/topo"
 )
@@ -48,7 +49,7 @@ func allowedCores(m *topo.Machine) (n uint32) {
 // measureLoad asks every node of the allocation what it has to give, with a job of
 // one rank on each that runs ibrun itself. The code is not 0 if a node could
 // not be asked, which the reporter has said by then.
-func (r *request) measureLoad(at surroundings, say *reporter) (code int, err error) {
+func (r *request) measureLoad(at surroundings, say *report.Reporter) (code int, err error) {
 	ask := newRequest()
 	ask.hosts, ask.exclude, ask.noLocal = r.everywhere(), r.exclude, r.noLocal
 	ask.manager = r.manager
@@ -60,12 +61,12 @@ func (r *request) measureLoad(at surroundings, say *reporter) (code int, err err
 		return 0, err
 	}
 	var out bytes.Buffer
-	o, err := conduct(p, at, agent.RootConfig{Out: agent.NewSink(&out, os.Stderr, agent.Style{Label: true}), Report: say.event, Warn: say.warn})
+	o, err := conduct(p, at, agent.RootConfig{Out: agent.NewSink(&out, os.Stderr, agent.Style{Label: true}), Report: say.Event, Warn: say.Warn})
 	if err != nil {
 		return 0, err
 	}
 	if o.Code != 0 {
-		say.outcome(o, 0, false)
+		say.Outcome(o, 0, false)
 		return o.Code, nil
 	}
 	r.weights = map[string]uint32{}

@@ -19,11 +19,14 @@ import (
 	"ibrun/bootstrap/agent"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/remote"
+	"ibrun/bootstrap/timing"
 	"ibrun/internal/build"
+	"ibrun/internal/costfile"
 	"ibrun/internal/exit"
 	"ibrun/internal/limits"
 	"ibrun/internal/plain"
 	"ibrun/internal/pseudo"
+	"ibrun/internal/report"
 	"ibrun/job"
 	"ibrun/topo"
 )
@@ -63,10 +66,10 @@ func launch(args []string) int {
 		return complain(err)
 	}
 	if r.action == printCosts {
-		showCosts(os.Stdout, costFile(at.env))
+		costfile.Show(os.Stdout, costfile.Path(at.env))
 		return 0
 	}
-	say := &reporter{to: os.Stderr, quiet: r.quiet, verbose: r.verbose, began: began, json: r.binding.Data}
+	say := &report.Reporter{To: os.Stderr, Quiet: r.quiet, Verbose: r.verbose, Began: began, JSON: r.binding.Data}
 	if r.action == examineNodes {
 		return r.examine(at, say)
 	}
@@ -81,13 +84,13 @@ func launch(args []string) int {
 	if err != nil {
 		return complain(err)
 	}
-	say.layout = p.job.Layout
+	say.Layout = p.job.Layout
 	if p.here >= 0 {
 		p.warn(narrow(topo.Read(pseudo.Here()), int(p.nodes.At(p.here).Ranks)))
 	}
 	if !r.quiet {
 		for _, w := range p.warnings {
-			say.line("%s", w)
+			say.Line("%s", w)
 		}
 	}
 	if r.action == dryRun {
@@ -99,39 +102,43 @@ func launch(args []string) int {
 	if r.showMap {
 		describe(os.Stderr, p)
 	}
-	if say.views, err = newViews(r, p, at.host, say.line); err != nil {
+	timed := func(times []job.NodeTimes, missing uint32, spares map[uint32]string) *timing.Launch {
+		return p.timed(at.host, times, missing, spares)
+	}
+	names := report.ViewNames{Timing: r.timing, JSON: r.binding.Data, Trace: r.trace, Page: r.report}
+	if say.Views, err = report.OpenViews(names, timed, say.Line); err != nil {
 		return complain(err)
 	}
 	var out, errs io.Writer = os.Stdout, os.Stderr
 	user := openTerminal(p.job)
 	defer user.give()
 	if terminal(2) && !r.quiet {
-		say.progress = newProgress(os.Stderr, p.nodes.Len(), progressAfter)
-		out, errs = say.progress.under(out), say.progress.under(errs)
+		say.Progress = report.NewProgress(os.Stderr, p.nodes.Len(), report.ProgressAfter)
+		out, errs = say.Progress.Under(out), say.Progress.Under(errs)
 	}
 	out, errs = user.under(out), user.under(errs)
-	say.to, say.begun = errs, user.take
+	say.To, say.OnStart = errs, user.take
 	o, err := conduct(p, at, agent.RootConfig{
-		Out: agent.NewSink(out, errs, p.style(r.label, r.timestamp, r.prefix, say)), Report: say.event, Warn: say.warn, Offspring: r.offspring(),
+		Out: agent.NewSink(out, errs, p.style(r.label, r.timestamp, r.prefix, say)), Report: say.Event, Warn: say.Warn, Offspring: r.offspring(),
 	})
 	user.give()
-	say.launched()
-	say.views.finish(o)
+	say.LaunchOver()
+	say.Views.Finish(o)
 	if err != nil {
 		return complain(err)
 	}
-	if seen := say.views.seen; seen != nil && o.Started {
-		noteCosts(costFile(at.env), p, seen)
+	if seen := say.Views.Launch(); seen != nil && o.Started {
+		costfile.Note(costfile.Path(at.env), p.site(), seen)
 	}
-	say.outcome(o, p.policy.Timeout, r.allCodes)
-	if hint := alone(o, p.job.Size, r.toldMPI); hint != "" && !r.quiet && r.mpi != job.MPINone {
-		say.line("%s", hint)
+	say.Outcome(o, p.policy.Timeout, r.allCodes)
+	if hint := report.MPIHint(o, p.job.Size, r.toldMPI); hint != "" && !r.quiet && r.mpi != job.MPINone {
+		say.Line("%s", hint)
 	}
-	switch s := newStatistics(p.job, &o.Tally); r.stats {
+	switch s := report.NewStatistics(p.job, &o.Tally); r.stats {
 	case "json":
-		s.json(os.Stderr)
+		s.JSON(os.Stderr)
 	case "text":
-		s.text(say.line)
+		s.Text(say.Line)
 	}
 	return o.Code
 }
@@ -189,7 +196,7 @@ func here() (surroundings, error) {
 	if at.cwd, err = os.Getwd(); err != nil {
 		return at, exit.Usagef("the working directory cannot be told: %v; change to one that exists", err)
 	}
-	at.costs = readCostCache(costFile(at.env))
+	at.costs = costfile.Read(costfile.Path(at.env))
 	if u, err := user.Current(); err == nil {
 		at.user = u.Username
 	}

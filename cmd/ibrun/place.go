@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ibrun/internal/environ"
 	"ibrun/internal/exit"
 	"ibrun/internal/hostlist"
 	"ibrun/internal/plain"
@@ -147,7 +148,7 @@ func (p *plan) place(r *request, from allocation, at surroundings) error {
 		}
 		want.Ranks += s.ranks
 	}
-	if v, ok := lookupEnv(at.env, "IBRUN_TASKS_PER_NODE"); ok && want.PerNode == 0 {
+	if v, ok := environ.Lookup(at.env, "IBRUN_TASKS_PER_NODE"); ok && want.PerNode == 0 {
 		if err := count(&want.PerNode, v, job.MaxRanks); err != nil {
 			return exit.Usagef("IBRUN_TASKS_PER_NODE: %v", err)
 		}

@@ -13,6 +13,7 @@ import (
 	"ibrun/bootstrap/timing"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/environ"
 	"ibrun/internal/exit"
 	"ibrun/internal/limits"
 	"ibrun/internal/plural"
@@ -111,7 +112,7 @@ func makePlan(r *request, at surroundings) (*plan, error) {
 	p.grow()
 	j.Launch.StartBarrier, j.Launch.KeepGoing = r.spares > 0 || r.minNodes > 0, !r.killOnBad
 	p.policy.KillOnBad, p.policy.Timeout, p.policy.Wait = r.killOnBad, r.timeout, r.wait
-	if v, ok := lookupEnv(at.env, "MPIEXEC_TIMEOUT"); ok && r.timeout == 0 {
+	if v, ok := environ.Lookup(at.env, "MPIEXEC_TIMEOUT"); ok && r.timeout == 0 {
 		if err := span(&p.policy.Timeout, v); err != nil {
 			return nil, exit.Usagef("MPIEXEC_TIMEOUT: %v", err)
 		}

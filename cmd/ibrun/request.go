@@ -207,3 +207,13 @@ func (r *request) said() bool {
 func (r *request) offspring() wire.Offspring {
 	return wire.Offspring{Tree: r.tree, Preflight: r.preflight, Label: r.label, Prefix: r.prefix, Timestamp: r.timestamp, Quiet: r.quiet, Verbose: uint32(r.verbose)}
 }
+
+func (r *request) wantsViews() bool { return r.timing || r.trace != "" || r.report != "" }
+
+// checkViews finds what cannot go together.
+func (r *request) checkViews() error {
+	if r.trace != "" && r.trace == r.report {
+		return exit.Usagef("--trace and --report both write %s: name two files", r.trace)
+	}
+	return nil
+}

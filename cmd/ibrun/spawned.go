@@ -13,6 +13,7 @@ import (
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/exit"
 	"ibrun/internal/plain"
+	"ibrun/internal/report"
 	"ibrun/job"
 )
 
@@ -38,7 +39,7 @@ func spawnedMain() int {
 	if err != nil {
 		return refuse(err)
 	}
-	say := &reporter{to: os.Stderr, quiet: from.Quiet, verbose: int(from.Verbose), began: began, layout: p.job.Layout, whose: "spawned job: "}
+	say := &report.Reporter{To: os.Stderr, Quiet: from.Quiet, Verbose: int(from.Verbose), Began: began, Layout: p.job.Layout, Prefix: "spawned job: "}
 	ran := false
 	var early []wire.Fault // of ranks that ended while others were still being started
 	tell := func(what any) {
@@ -47,7 +48,7 @@ func spawnedMain() int {
 			ran = true
 			parent.Runs(p.job.ID)
 			for _, f := range early {
-				say.event(f)
+				say.Event(f)
 			}
 		case wire.Fault:
 			if !ran {
@@ -55,20 +56,20 @@ func spawnedMain() int {
 				return
 			}
 		}
-		say.event(what)
+		say.Event(what)
 	}
 	o, err := conduct(p, at, agent.RootConfig{
-		Out: agent.NewSink(os.Stdout, os.Stderr, p.style(from.Label, from.Timestamp, from.Prefix, say)), Report: tell, Warn: say.warn, Parent: parent, Offspring: from,
+		Out: agent.NewSink(os.Stdout, os.Stderr, p.style(from.Label, from.Timestamp, from.Prefix, say)), Report: tell, Warn: say.Warn, Parent: parent, Offspring: from,
 	})
 	switch {
 	case err != nil:
 		return refuse(err)
 	case !ran && len(o.Faults) > 0:
-		parent.Refuse(say.faultLine(o.Faults[0]))
+		parent.Refuse(say.FaultLine(o.Faults[0]))
 	case !ran:
 		parent.Refuse("the job was ended first")
 	case o.Cause != core.CauseSignal: // that is the parent's doing, and it says why
-		say.outcome(o, 0, false)
+		say.Outcome(o, 0, false)
 	}
 	return o.Code
 }

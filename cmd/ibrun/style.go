@@ -6,17 +6,18 @@ import (
 	"time"
 
 	"ibrun/bootstrap/agent"
+	"ibrun/internal/report"
 	"ibrun/job"
 )
 
 // style is how output is shown on our standard output and error.
-func (p *plan) style(label, timestamp bool, prefix string, say *reporter) agent.Style {
+func (p *plan) style(label, timestamp bool, prefix string, say *report.Reporter) agent.Style {
 	s := agent.Style{Label: label, Timestamp: timestamp, Escape: [3]bool{1: terminal(1), 2: terminal(2)}}
 	if p.job.Output.Terminal {
 		s.Direct, s.Terminal = os.Stdout, p.layout.Rank(p.job.Stdin.Rank)
 	}
 	if prefix != "" {
-		s.Prefix = func(rank uint32) string { return p.prefix(prefix, rank, say.hostOf) }
+		s.Prefix = func(rank uint32) string { return p.prefix(prefix, rank, say.HostOf) }
 	}
 	return s
 }
@@ -40,15 +41,4 @@ func (p *plan) prefix(pattern string, rank uint32, host func(node uint32, planne
 		return host(node, p.nodes.At(int(node)).Host), true
 	})
 	return text
-}
-
-// hostOf is the host that serves a node: the planned one, or the spare that has taken its place.
-// It may be called from any goroutine.
-func (r *reporter) hostOf(node uint32, planned string) string {
-	if taken := r.taken.Load(); taken != nil {
-		if host, ok := (*taken)[node]; ok {
-			return host
-		}
-	}
-	return planned
 }

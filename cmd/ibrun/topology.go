@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"ibrun/bootstrap/spawn"
@@ -15,6 +14,7 @@ import (
 	"ibrun/internal/owned"
 	"ibrun/internal/plural"
 	"ibrun/internal/pseudo"
+	"ibrun/internal/report"
 	"ibrun/job"
 	"ibrun/topo"
 	"ibrun/topo/capture"
@@ -120,7 +120,7 @@ func predict(r *request, p *plan, human io.Writer) int {
 	if !b.Report {
 		return 0
 	}
-	say, notes := &reporter{to: os.Stdout, layout: p.job.Layout, json: b.Data}, &reporter{to: human}
+	say, notes := &report.Reporter{To: os.Stdout, Layout: p.job.Layout, JSON: b.Data}, &report.Reporter{To: human}
 	at := 0
 	for k, run := range p.nodes.Runs() {
 		if k == shownRuns && !b.Data {
@@ -132,26 +132,15 @@ func predict(r *request, p *plan, human io.Writer) int {
 			return complain(exit.With(exit.Self, fmt.Errorf("%s: %w", run.Host(0), err)))
 		}
 		for _, text := range texts {
-			notes.notice(wire.Notice{Host: run.Host(0), Text: text})
+			notes.Notice(wire.Notice{Host: run.Host(0), Text: text})
 		}
 		for i := range run.Count {
 			n := p.nodes.At(at + int(i))
-			say.predicted(n, placed)
+			say.Predicted(n, placed)
 		}
 		at += int(run.Count)
 	}
 	return 0
-}
-
-// predicted shows one node's ranks as they would be placed.
-func (r *reporter) predicted(n job.Node, m wire.Placed) {
-	m.Host = n.Host
-	ranks := slices.Collect(m.Ranks.All())
-	for i := range ranks {
-		ranks[i].Rank = n.First + uint32(i)
-	}
-	m.Ranks = wire.NewPlacements(ranks...)
-	r.placed(m)
 }
 
 // narrow says if this machine's ranks are crowded because whoever started ibrun

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"bytes"
@@ -35,13 +35,13 @@ func (s *screen) String() string {
 
 func TestProgressMakesWayForOutput(t *testing.T) {
 	s := &screen{wrote: make(chan struct{}, 1)}
-	p := newProgress(s, 64, 0)
+	p := NewProgress(s, 64, 0)
 	p.set(3)
 	<-s.wrote
 	require.Eventually(t, func() bool {
 		return bytes.HasSuffix([]byte(s.String()), []byte("ibrun: launching, 3 of 64 nodes settled (0 s)\x1b[K"))
 	}, 5*time.Second, time.Millisecond)
-	_, err := p.under(s).Write([]byte("output\n"))
+	_, err := p.Under(s).Write([]byte("output\n"))
 	require.NoError(t, err)
 	require.Contains(t, s.String(), "\x1b[K\r\x1b[Koutput\n")
 	p.end()
@@ -54,8 +54,8 @@ func TestProgressMakesWayForOutput(t *testing.T) {
 // A launch that is over in time never shows a line, nor an escape code.
 func TestProgressOfAQuickLaunch(t *testing.T) {
 	s := &screen{wrote: make(chan struct{}, 1)}
-	p := newProgress(s, 64, time.Hour)
-	_, _ = p.under(s).Write([]byte("output\n"))
+	p := NewProgress(s, 64, time.Hour)
+	_, _ = p.Under(s).Write([]byte("output\n"))
 	p.end()
 	require.Equal(t, "output\n", s.String())
 }

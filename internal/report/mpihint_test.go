@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	"ibrun/job"
 )
 
-func TestAlone(t *testing.T) {
+func TestMPIHint(t *testing.T) {
 	well := core.Outcome{Started: true}
 	with := func(change func(*core.Outcome)) core.Outcome {
 		o := well
@@ -19,8 +19,8 @@ func TestAlone(t *testing.T) {
 	}
 	linked := with(func(o *core.Outcome) { o.MPI.Library = "libmpi.so.40" })
 	charm := with(func(o *core.Outcome) { o.MPI.Library = job.CharmNet })
-	require.Contains(t, alone(charm, 4, ""), "try charmrun ++n RANKS ++mpiexec ++remote-shell ibrun PROGRAM")
-	require.Empty(t, alone(charm, 1, ""))
+	require.Contains(t, MPIHint(charm, 4, ""), "try charmrun ++n RANKS ++mpiexec ++remote-shell ibrun PROGRAM")
+	require.Empty(t, MPIHint(charm, 1, ""))
 	for _, c := range []struct {
 		o     core.Outcome
 		ranks uint32
@@ -44,7 +44,7 @@ func TestAlone(t *testing.T) {
 		}), 4, "--mpi mpich", ""},
 		{with(func(o *core.Outcome) { o.Cause, o.Fault = core.CauseFault, wire.Fault{What: wire.FaultSpawn} }), 4, "--mpi mpich", ""},
 	} {
-		hint := alone(c.o, c.ranks, c.told)
+		hint := MPIHint(c.o, c.ranks, c.told)
 		if c.says == "" {
 			require.Empty(t, hint)
 		} else {

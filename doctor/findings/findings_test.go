@@ -1,8 +1,7 @@
-package main
+package findings
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -53,36 +52,20 @@ func TestFindingsForTheUser(t *testing.T) {
 		{Severity: doctor.Note, Subject: "kernel", Nodes: []string{"n1"}, Text: "differs"},
 	}
 	var all, brief strings.Builder
-	require.NoError(t, printFindings(&all, nodes, found, false))
+	require.NoError(t, Print(&all, nodes, found, false))
 	require.Equal(t, "error    n1: launch: was not\n           hint: this\n           | two\n           | three\n           | four \\x1b[2J\n"+
 		"note     n1: kernel: differs\n0 nodes examined, 1 not: 1 error, 0 warnings, 1 note\n", all.String()[strings.Index(all.String(), "error "):])
-	require.NoError(t, printFindings(&brief, nodes, found, true))
+	require.NoError(t, Print(&brief, nodes, found, true))
 	require.NotContains(t, brief.String(), "kernel: differs")
 	require.Contains(t, brief.String(), "1 note\n", "they are counted all the same")
 }
 
 func TestFindingsInJSON(t *testing.T) {
 	var b strings.Builder
-	require.NoError(t, writeFindings(&b, []doctor.Node{examinedNode("n1", 27, 1)}, nil))
+	require.NoError(t, WriteJSON(&b, []doctor.Node{examinedNode("n1", 27, 1)}, nil))
 	var all map[string]any
 	require.NoError(t, json.Unmarshal([]byte(b.String()), &all))
 	require.Equal(t, []any{}, all["findings"])
 	require.Len(t, all["nodes"], 1)
 	require.Equal(t, 1, strings.Count(b.String(), "\n"), "one line")
-}
-
-// Lines come with their ranks, in pieces as the sink writes them.
-func TestAnswers(t *testing.T) {
-	a := &answers{}
-	for _, text := range []string{"[0] {\"a\": 1}\n[12] x] y\n", "ibrun: strange\n", "[3] z\n"} {
-		n, err := a.Write([]byte(text))
-		require.NoError(t, err)
-		require.Equal(t, len(text), n)
-	}
-	var got []string
-	for _, one := range a.take() {
-		require.False(t, one.at.IsZero())
-		got = append(got, fmt.Sprintf("%d %s", one.rank, one.line))
-	}
-	require.Equal(t, []string{"0 {\"a\": 1}\n", "12 x] y\n", "3 z\n"}, got)
 }

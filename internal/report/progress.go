@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"fmt"
@@ -12,13 +12,13 @@ import (
 // A launch that lasts longer than progressAfter shows how far it is, on a
 // terminal, and again every progressEvery.
 const (
-	progressAfter = time.Second
+	ProgressAfter = time.Second
 	progressEvery = 250 * time.Millisecond
 )
 
-// progress keeps one line on a terminal while a launch goes on. What others
+// Progress keeps one line on a terminal while a launch goes on. What others
 // write goes through under, which takes the line away first.
-type progress struct {
+type Progress struct {
 	mu    sync.Mutex
 	to    io.Writer
 	began time.Time
@@ -29,16 +29,16 @@ type progress struct {
 	done  bool
 }
 
-// newProgress begins to wait for the launch of so many nodes.
-func newProgress(to io.Writer, nodes int, after time.Duration) *progress {
-	p := &progress{to: to, began: time.Now(), nodes: nodes}
+// NewProgress begins to wait for the launch of so many nodes.
+func NewProgress(to io.Writer, nodes int, after time.Duration) *Progress {
+	p := &Progress{to: to, began: time.Now(), nodes: nodes}
 	p.mu.Lock() // draw needs the timer
 	defer p.mu.Unlock()
 	p.timer = time.AfterFunc(after, p.draw)
 	return p
 }
 
-func (p *progress) draw() {
+func (p *Progress) draw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.done {
@@ -55,14 +55,14 @@ func progressText(up, nodes int, since time.Duration) string {
 }
 
 // set notes how many nodes are settled.
-func (p *progress) set(up int) {
+func (p *Progress) set(up int) {
 	p.mu.Lock()
 	p.up = up
 	p.mu.Unlock()
 }
 
 // end takes the line away for good.
-func (p *progress) end() {
+func (p *Progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done = true
@@ -70,18 +70,18 @@ func (p *progress) end() {
 	p.clear()
 }
 
-func (p *progress) clear() {
+func (p *Progress) clear() {
 	if p.shown {
 		_, _ = io.WriteString(p.to, "\r\x1b[K")
 		p.shown = false
 	}
 }
 
-// under is a writer to the same terminal.
-func (p *progress) under(w io.Writer) io.Writer { return beneath{p, w} }
+// Under is a writer to the same terminal.
+func (p *Progress) Under(w io.Writer) io.Writer { return beneath{p, w} }
 
 type beneath struct {
-	p *progress
+	p *Progress
 	w io.Writer
 }
 

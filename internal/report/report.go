@@ -1,4 +1,7 @@
-package main
+// Package report tells the user on standard error what becomes of a job: its start, where its ranks
+// run, its failures and its end. It decides nothing about the job, and writes nothing to standard
+// output.
+package report
 
 import (
 	"fmt"
@@ -19,79 +22,79 @@ import (
 	"ibrun/job"
 )
 
-// reporter says on standard error what happens to a job. Everything begins
+// Reporter says on standard error what happens to a job. Everything begins
 // with "ibrun:", and nothing of it goes to standard output.
-type reporter struct {
-	to      io.Writer
-	quiet   bool
-	verbose int
-	began   time.Time
-	whose   string // goes before each line; empty: the job that the user has started
-	layout  job.Layout
-	json    bool     // --json: places as data
+type Reporter struct {
+	To      io.Writer
+	Quiet   bool
+	Verbose int
+	Began   time.Time
+	Prefix  string // goes before each line; empty: the job that the user has started
+	Layout  job.Layout
+	JSON    bool     // --json: places as data
 	noted   []string // what nodes have said
 
-	progress *progress                         // nil: there is no terminal
-	views    *views                            // nil: of no job that the user has started
-	begun    func()                            // called when the ranks have started; nil: nobody wants to know
+	Progress *Progress                         // nil: there is no terminal
+	Views    *Views                            // nil: of no job that the user has started
+	OnStart  func()                            // called when the ranks have started; nil: nobody wants to know
 	taken    atomic.Pointer[map[uint32]string] // hosts of the nodes whose place a spare has taken
 }
 
-// event is called while the job goes on.
-func (r *reporter) event(what any) {
+// Event is called while the job goes on.
+func (r *Reporter) Event(what any) {
 	switch e := what.(type) {
 	case wire.Waiting:
-		if !r.quiet {
+		if !r.Quiet {
 			r.late(e)
 		}
 	case wire.Fault:
-		r.line("%s", r.faultLine(e))
+		r.Line("%s", r.FaultLine(e))
 	case wire.Placed:
 		r.placed(e)
 	case wire.Notice:
-		r.notice(e)
+		r.Notice(e)
 	case core.Progress:
-		if r.progress != nil {
-			r.progress.set(e.Nodes)
+		if r.Progress != nil {
+			r.Progress.set(e.Nodes)
 		}
 	case core.Started:
-		r.launched()
+		r.LaunchOver()
 		taken := maps.Clone(e.Spares)
 		r.taken.Store(&taken)
-		if r.begun != nil {
-			r.begun()
+		if r.OnStart != nil {
+			r.OnStart()
 		}
-		r.views.show(e.Times, e.Missing, e.Spares)
-		if r.verbose > 0 {
-			r.line("all %d agents are up after %v", e.Agents, time.Since(r.began).Round(time.Millisecond))
+		r.Views.show(e.Times, e.Missing, e.Spares)
+		if r.Verbose > 0 {
+			r.Line("all %d agents are up after %v", e.Agents, time.Since(r.Began).Round(time.Millisecond))
 		}
 	}
 }
 
-// launched is called when the launch is over, however it ended.
-func (r *reporter) launched() {
-	if r.progress != nil {
-		r.progress.end()
+// LaunchOver is called when the launch is over, however it ended.
+func (r *Reporter) LaunchOver() {
+	if r.Progress != nil {
+		r.Progress.end()
 	}
 }
 
-func (r *reporter) line(format string, args ...any) {
-	fmt.Fprintf(r.to, "ibrun: %s%s\n", r.whose, plain.Text(fmt.Sprintf(format, args...)))
+func (r *Reporter) Line(format string, args ...any) {
+	fmt.Fprintf(r.To, "ibrun: %s%s\n", r.Prefix, plain.Text(fmt.Sprintf(format, args...)))
 }
 
-func (r *reporter) warn(text string) { r.line("%s", text) }
+func (r *Reporter) Warn(text string) { r.Line("%s", text) }
 
-func (r *reporter) late(w wire.Waiting) {
+func (r *Reporter) late(w wire.Waiting) {
 	var items []string
 	for _, l := range w.Items {
 		items = append(items, fmt.Sprintf("%s (%s, %.0f s)", l.Host, l.Phase, float64(l.ForMs)/1000))
 	}
-	r.line("waiting for %s", strings.Join(items, ", "))
+	r.Line("waiting for %s", strings.Join(items, ", "))
 }
 
-// faultLine is one failure in one line: who, what, why.
-func (r *reporter) faultLine(f wire.Fault) string {
-	rank := r.layout.Rank
+// FaultLine is one failure in one line: who, what, why.
+func (r *Reporter) FaultLine(f wire.Fault) string {
+	rank := r.Layout.Rank
 	switch f.What {
 	case wire.FaultAbort:
 		if f.Cause == "" {
@@ -99,7 +102,7 @@ func (r *reporter) faultLine(f wire.Fault) string {
 		}
 		return fmt.Sprintf("rank %d on %s aborted the job with code %d: %s", rank(f.Rank), f.Host, f.Status.Code, f.Cause)
 	case wire.FaultRank:
-		text := fmt.Sprintf("rank %d on %s %s", rank(f.Rank), f.Host, ending(f.Status))
+		text := fmt.Sprintf("rank %d on %s %s", rank(f.Rank), f.Host, Ending(f.Status))
 		if f.Awaited {
 			text += " before MPI_Finalize: the job ends despite --keep-going, as ranks of MPI wait for each other"
 		}
@@ -129,8 +132,8 @@ func below(f wire.Fault) string {
 	return fmt.Sprintf(" (and with it %s below it in the tree)", plural.Of(int(f.Nodes-1), "node"))
 }
 
-// ending says how a rank ended, in words.
-func ending(s job.Status) string {
+// Ending says how a rank ended, in words.
+func Ending(s job.Status) string {
 	switch s.Kind {
 	case job.Exited:
 		return fmt.Sprintf("exited with code %d", s.Code)
@@ -146,15 +149,15 @@ func ending(s job.Status) string {
 	return "was lost with its node"
 }
 
-// outcome is called once, at the end.
-func (r *reporter) outcome(o core.Outcome, timeout time.Duration, allCodes bool) {
+// Outcome is called once, at the end.
+func (r *Reporter) Outcome(o core.Outcome, timeout time.Duration, allCodes bool) {
 	switch o.Cause {
 	case core.CauseFault:
 		if o.Fault.What == wire.FaultLaunch {
 			r.launchTable(o)
-		} else if more := len(o.Faults) - 1; more > 0 && r.verbose > 0 {
+		} else if more := len(o.Faults) - 1; more > 0 && r.Verbose > 0 {
 			for _, f := range o.Faults[1:] {
-				r.line("also: %s", r.faultLine(f))
+				r.Line("also: %s", r.FaultLine(f))
 			}
 		}
 		if o.Fault.What == wire.FaultSpawn {
@@ -164,24 +167,24 @@ func (r *reporter) outcome(o core.Outcome, timeout time.Duration, allCodes bool)
 			r.tail(tail)
 		}
 	case core.CauseSignal:
-		if !r.quiet {
-			r.line("the job was ended: ibrun got %s", unix.SignalName(syscall.Signal(o.Signal)))
+		if !r.Quiet {
+			r.Line("the job was ended: ibrun got %s", unix.SignalName(syscall.Signal(o.Signal)))
 		}
 	case core.CauseSink:
 		if o.Code == 125 {
-			r.line("the job was ended: its output could not be written: %s", o.Text)
+			r.Line("the job was ended: its output could not be written: %s", o.Text)
 		}
 	case core.CauseOffspring:
-		r.line("the job was ended: a job that it had spawned failed with code %d", o.Code)
+		r.Line("the job was ended: a job that it had spawned failed with code %d", o.Code)
 	}
 	if o.Cause == core.CauseTimeout || o.EndedBy == core.CauseTimeout {
-		r.line("the job was ended: its time of %v (--timeout) was up", timeout)
+		r.Line("the job was ended: its time of %v (--timeout) was up", timeout)
 	}
 	if o.Cause == core.CauseWait || o.EndedBy == core.CauseWait {
-		r.line("the job was ended: ranks were still running when the time of --wait was up")
+		r.Line("the job was ended: ranks were still running when the time of --wait was up")
 	}
 	if o.Truncated > 0 && o.Cause != core.CauseSink {
-		r.line("%d bytes of output were dropped, because the job ended before they could be written", o.Truncated)
+		r.Line("%d bytes of output were dropped, because the job ended before they could be written", o.Truncated)
 	}
 	if allCodes {
 		r.codes(o.Runs)
@@ -189,7 +192,7 @@ func (r *reporter) outcome(o core.Outcome, timeout time.Duration, allCodes bool)
 }
 
 // same says how many more nodes had the problem that was reported.
-func (r *reporter) same(o core.Outcome) {
+func (r *Reporter) same(o core.Outcome) {
 	more := -1
 	for _, f := range o.Faults {
 		if f.What == wire.FaultSpawn && f.Cause == o.Fault.Cause {
@@ -197,13 +200,13 @@ func (r *reporter) same(o core.Outcome) {
 		}
 	}
 	if more > 0 {
-		r.line("the same on %s more", plural.Of(more, "node"))
+		r.Line("the same on %s more", plural.Of(more, "node"))
 	}
 }
 
 // launchTable is a table that a person can act on: a line for each session
 // that failed, and what it printed.
-func (r *reporter) launchTable(o core.Outcome) {
+func (r *Reporter) launchTable(o core.Outcome) {
 	var failed []wire.Fault
 	nodes := 0
 	for _, f := range o.Faults {
@@ -213,7 +216,7 @@ func (r *reporter) launchTable(o core.Outcome) {
 		}
 	}
 	sort.Slice(failed, func(i, j int) bool { return failed[i].Node < failed[j].Node })
-	r.line("%s: %s could not be reached", ran(o.Runs), plural.Of(nodes, "node"))
+	r.Line("%s: %s could not be reached", ran(o.Runs), plural.Of(nodes, "node"))
 	rows := [][4]string{{"host", "parent", "phase", "cause"}}
 	for _, f := range failed[:min(len(failed), maxRows)] {
 		rows = append(rows, [4]string{f.Host, f.Parent, f.Phase, f.Cause + below(f)})
@@ -225,13 +228,13 @@ func (r *reporter) launchTable(o core.Outcome) {
 		}
 	}
 	for i, row := range rows {
-		r.line("  %-*s  %-*s  %-*s  %s", width[0], row[0], width[1], row[1], width[2], row[2], row[3])
+		r.Line("  %-*s  %-*s  %-*s  %s", width[0], row[0], width[1], row[1], width[2], row[2], row[3])
 		if i > 0 && failed[i-1].Tail != "" {
 			r.tail(failed[i-1].Tail)
 		}
 	}
 	if more := len(failed) - maxRows; more > 0 {
-		r.line("  and %d more", more)
+		r.Line("  and %d more", more)
 	}
 }
 
@@ -260,20 +263,20 @@ func ran(runs []job.StatusRun) string {
 const maxRows = 20
 
 // tail shows the last lines of a session, as that session printed them.
-func (r *reporter) tail(text string) {
+func (r *Reporter) tail(text string) {
 	lines := strings.Split(strings.TrimRight(text, "\r\n"), "\n")
 	for _, l := range lines[max(0, len(lines)-5):] {
-		r.line("      | %s", strings.TrimRight(l, "\r"))
+		r.Line("      | %s", strings.TrimRight(l, "\r"))
 	}
 }
 
-func (r *reporter) codes(runs []job.StatusRun) {
-	for _, run := range dealt(runs, r.layout) {
+func (r *Reporter) codes(runs []job.StatusRun) {
+	for _, run := range dealt(runs, r.Layout) {
 		who := fmt.Sprintf("rank %d", run.First)
 		if run.Count > 1 {
 			who = fmt.Sprintf("ranks %d-%d", run.First, run.First+run.Count-1)
 		}
-		r.line("%s %s", who, ending(run.Status))
+		r.Line("%s %s", who, Ending(run.Status))
 	}
 }
 
@@ -296,4 +299,15 @@ func dealt(runs []job.StatusRun, l job.Layout) (out []job.StatusRun) {
 		out = append(out, job.StatusRun{First: uint32(rank), Count: 1, Status: s})
 	}
 	return out
+}
+
+// HostOf is the host that serves a node: the planned one, or the spare that has taken its place.
+// It may be called from any goroutine.
+func (r *Reporter) HostOf(node uint32, planned string) string {
+	if taken := r.taken.Load(); taken != nil {
+		if host, ok := (*taken)[node]; ok {
+			return host
+		}
+	}
+	return planned
 }

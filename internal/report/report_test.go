@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"strings"
@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/hostlist"
 	"ibrun/job"
 )
 
@@ -34,15 +33,15 @@ func TestRan(t *testing.T) {
 func TestReportIsPlain(t *testing.T) {
 	const evil = "n1\x1b[2J\x9b2J\u009b2J\u202e\r\nibrun: all is well"
 	var b strings.Builder
-	r := &reporter{to: &b}
-	r.event(wire.Fault{What: wire.FaultLaunch, Nodes: 1, Host: evil, Parent: evil, Phase: evil, Cause: evil})
-	r.event(wire.Fault{What: wire.FaultAbort, Nodes: 1, Host: evil, Cause: evil})
-	r.event(wire.Waiting{Items: []wire.Late{{Host: evil, Phase: evil}}})
-	r.event(wire.Notice{Host: evil, Text: evil})
-	r.event(wire.Placed{Host: evil, Picture: evil, Ranks: wire.NewPlacements(wire.Placement{HCA: evil, Drawing: evil})})
+	r := &Reporter{To: &b}
+	r.Event(wire.Fault{What: wire.FaultLaunch, Nodes: 1, Host: evil, Parent: evil, Phase: evil, Cause: evil})
+	r.Event(wire.Fault{What: wire.FaultAbort, Nodes: 1, Host: evil, Cause: evil})
+	r.Event(wire.Waiting{Items: []wire.Late{{Host: evil, Phase: evil}}})
+	r.Event(wire.Notice{Host: evil, Text: evil})
+	r.Event(wire.Placed{Host: evil, Picture: evil, Ranks: wire.NewPlacements(wire.Placement{HCA: evil, Drawing: evil})})
 	r.tail(evil)
-	r.json = true
-	r.event(wire.Placed{Host: evil, Ranks: wire.NewPlacements(wire.Placement{HCA: evil, Drawing: evil})})
+	r.JSON = true
+	r.Event(wire.Placed{Host: evil, Ranks: wire.NewPlacements(wire.Placement{HCA: evil, Drawing: evil})})
 	for line := range strings.Lines(b.String()) {
 		line = strings.TrimSuffix(line, "\n")
 		require.False(t, strings.HasPrefix(line, "ibrun: all is well"), "%q begins a line of its own", line)
@@ -51,11 +50,4 @@ func TestReportIsPlain(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, strings.Count(b.String(), "\n"), 8)
-}
-
-func TestHostNamesArePlain(t *testing.T) {
-	for _, name := range []string{"n1\x9b", "n1\u009b", "n1\u202e", "n1\x1b[2J", "n1\nn2", "ｎ1", "-oProxyCommand=x", "a@-b", "n1:2:mlx\x9b"} {
-		_, err := hostlist.Inline(name)
-		require.Error(t, err, "%q", name)
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"fmt"
@@ -8,14 +8,14 @@ import (
 	"ibrun/job"
 )
 
-// alone is a hint for those whose ranks may each have believed to be rank 0 of
+// MPIHint is a hint for those whose ranks may each have believed to be rank 0 of
 // 1, which an MPI program does that nobody has told otherwise; "" if nothing
 // points to it. told is what the user said of MPI: --mpi mpich; empty: nothing.
 //
 // There is reason to think so if several ranks ended by themselves, none said a
 // word of PMI, and either the user was sure that they would or a program is
 // linked with an MPI library. Ranks that were killed have other troubles.
-func alone(o core.Outcome, ranks uint32, told string) string {
+func MPIHint(o core.Outcome, ranks uint32, told string) string {
 	byThemselves := o.Cause == core.CauseNone || o.Cause == core.CauseFault && o.Fault.What == wire.FaultRank && o.Fault.Status.Kind == job.Exited
 	if ranks < 2 || !o.Started || !byThemselves || o.MPI.Spoke {
 		return ""

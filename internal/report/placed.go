@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/plain"
+	"ibrun/job"
 )
 
 // placement is a rank's line of --report-bindings --json.
@@ -29,30 +30,30 @@ type node struct {
 }
 
 // placed shows where one node's ranks run.
-func (r *reporter) placed(m wire.Placed) {
-	if m.Picture != "" && r.json {
-		_ = plain.WriteJSON(r.to, node{m.Host, json.RawMessage(m.Picture)})
+func (r *Reporter) placed(m wire.Placed) {
+	if m.Picture != "" && r.JSON {
+		_ = plain.WriteJSON(r.To, node{m.Host, json.RawMessage(m.Picture)})
 	} else if m.Picture != "" {
-		fmt.Fprintf(r.to, "ibrun: %s:\n", plain.Text(m.Host))
+		fmt.Fprintf(r.To, "ibrun: %s:\n", plain.Text(m.Host))
 		for line := range strings.Lines(m.Picture) {
-			fmt.Fprintf(r.to, "  %s\n", plain.Text(strings.TrimSuffix(line, "\n")))
+			fmt.Fprintf(r.To, "  %s\n", plain.Text(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	for p := range m.Ranks.All() {
-		p.Rank = r.layout.Rank(p.Rank)
-		if r.json {
-			_ = plain.WriteJSON(r.to, placement{p.Rank, m.Host, p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing, p.Ended})
+		p.Rank = r.Layout.Rank(p.Rank)
+		if r.JSON {
+			_ = plain.WriteJSON(r.To, placement{p.Rank, m.Host, p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing, p.Ended})
 			continue
 		}
-		r.line("%s", placeLine(m.Host, p))
+		r.Line("%s", placeLine(m.Host, p))
 	}
 }
 
-// notice shows what a node has to say, once: nodes are alike.
-func (r *reporter) notice(m wire.Notice) {
-	if !r.quiet && !slices.Contains(r.noted, m.Text) {
+// Notice shows what a node has to say, once: nodes are alike.
+func (r *Reporter) Notice(m wire.Notice) {
+	if !r.Quiet && !slices.Contains(r.noted, m.Text) {
 		r.noted = append(r.noted, m.Text)
-		r.line("%s: %s", m.Host, m.Text)
+		r.Line("%s: %s", m.Host, m.Text)
 	}
 }
 
@@ -69,4 +70,15 @@ func placeLine(host string, p wire.Placement) string {
 		text += ", as it was started: it has ended"
 	}
 	return text + "  " + p.Drawing
+}
+
+// Predicted shows one node's ranks as they would be placed.
+func (r *Reporter) Predicted(n job.Node, m wire.Placed) {
+	m.Host = n.Host
+	ranks := slices.Collect(m.Ranks.All())
+	for i := range ranks {
+		ranks[i].Rank = n.First + uint32(i)
+	}
+	m.Ranks = wire.NewPlacements(ranks...)
+	r.placed(m)
 }

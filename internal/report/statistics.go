@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"io"
@@ -9,8 +9,8 @@ import (
 	"ibrun/job"
 )
 
-// statistics is what --stats=json prints, in one line.
-type statistics struct {
+// Statistics is what --stats=json prints, in one line.
+type Statistics struct {
 	Mode     string            `json:"mode"` // "lazy" or "eager"
 	Why      string            `json:"why"`
 	Fabric   string            `json:"fabric"`
@@ -32,8 +32,8 @@ type levelStatistics struct {
 	Relayed uint64 `json:"relayed"`
 }
 
-func newStatistics(j *job.Job, t *job.Tally) statistics {
-	s := statistics{
+func NewStatistics(j *job.Job, t *job.Tally) Statistics {
+	s := Statistics{
 		Mode: "lazy", Why: j.Transport.Why, Fabric: j.Transport.Fabric, Ranks: j.Size, Nodes: j.Nodes,
 		Possible: uint64(j.Size) - 1, Sums: map[string]uint64{},
 		P50: microseconds(t.Latency.Quantile(0.5)), P99: microseconds(t.Latency.Quantile(0.99)),
@@ -55,12 +55,12 @@ func newStatistics(j *job.Job, t *job.Tally) statistics {
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-func (s statistics) json(w io.Writer) {
+func (s Statistics) JSON(w io.Writer) {
 	_ = plain.WriteJSON(w, s) // of numbers and strings: only the writer can fail
 }
 
-// text prints the same for the user, on as many lines as there are ideas.
-func (s statistics) text(line func(format string, args ...any)) {
+// Text prints the same for the user, on as many lines as there are ideas.
+func (s Statistics) Text(line func(format string, args ...any)) {
 	ranks := s.Sums["ranks"]
 	line("stats: %s over %s, %s (%s)", plural.Of(int(s.Ranks), "rank"), plural.Of(int(s.Nodes), "node"), s.Mode, s.Why)
 	if ranks == 0 {

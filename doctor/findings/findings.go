@@ -1,4 +1,6 @@
-package main
+// Package findings shows the user an examination: nodes and findings, as a table or as data. It
+// judges nothing.
+package findings
 
 import (
 	"fmt"
@@ -10,8 +12,8 @@ import (
 	"ibrun/internal/plural"
 )
 
-// writeFindings is an examination as data: one object, with names that stay.
-func writeFindings(w io.Writer, nodes []doctor.Node, found []doctor.Finding) error {
+// WriteJSON is an examination as data: one object, with names that stay.
+func WriteJSON(w io.Writer, nodes []doctor.Node, found []doctor.Finding) error {
 	count := doctor.Count(found)
 	if found == nil {
 		found = []doctor.Finding{}
@@ -24,9 +26,9 @@ func writeFindings(w io.Writer, nodes []doctor.Node, found []doctor.Finding) err
 	}{nodes, found, count[doctor.Error], count[doctor.Warning]})
 }
 
-// printFindings is an examination for the user: a table in which nodes that are
+// Print is an examination for the user: a table in which nodes that are
 // alike share a row, then what was found. brief leaves out the notes.
-func printFindings(w io.Writer, nodes []doctor.Node, found []doctor.Finding, brief bool) error {
+func Print(w io.Writer, nodes []doctor.Node, found []doctor.Finding, brief bool) error {
 	var b strings.Builder
 	writeTable(&b, tableOf(nodes))
 	b.WriteByte('\n')
