@@ -26,7 +26,7 @@ const module = "ibrun"
 var floors = map[string]int{
 	"internal/...":            0,
 	"internal/proc":           1, // over cpuset
-	"internal/program":        1, // over exit
+	"internal/program":        3, // over job
 	"internal/textfile":       1, // over hostlist
 	"bootstrap/tree":          1,
 	"fabric":                  1,
@@ -43,6 +43,8 @@ var floors = map[string]int{
 	"doctor":                  4,
 	"doctor/findings":         5,
 	"internal/costfile":       4,
+	"internal/options":        3,
+	"internal/plan":           5,
 	"doctor/examine":          6,
 	"bootstrap/remote":        5,
 	"bootstrap/remote/native": 4,
@@ -55,15 +57,17 @@ var floors = map[string]int{
 	"fabric/...":              5,
 	"bootstrap/agent":         6,
 	".":                       6,
-	"cmd/...":                 7,
+	"internal/launch":         7,
+	"internal/survey":         8,
+	"cmd/...":                 9,
 	"examples/...":            7,
-	"test/...":                8, // may import anything, each other too
+	"test/...":                10, // may import anything, each other too
 }
 
-const testFloor = 8
+const testFloor = 10
 
 // pure packages decide and do nothing: what they import and call can neither wait, read a clock nor reach the machine.
-var pure = []string{"bootstrap/tree", "bootstrap/timing", "job", "bootstrap/wire", "bootstrap/core", "bootstrap/pmiserver", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor"}
+var pure = []string{"bootstrap/tree", "bootstrap/timing", "job", "bootstrap/wire", "bootstrap/core", "bootstrap/pmiserver", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor", "internal/options", "internal/plan"}
 
 var (
 	impureImport = regexp.MustCompile(`^(net|os|sync|syscall|unsafe|runtime|math/rand|crypto/rand|golang\.org/x/sys)(/|$)`)

@@ -8,15 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ibrun/bootstrap/agent"
 	"ibrun/job"
 )
-
-// ptyOptions give ranks terminals.
-var ptyOptions = []knob{
-	{names: "pty", set: on(func(r *request) *bool { return &r.output.Terminal })},
-	{names: "line-buffered", set: on(func(r *request) *bool { return &r.output.Lines })},
-}
 
 // userTerminal is the user's terminal while a rank has it (--pty). The zero value is none.
 type userTerminal struct {
@@ -25,12 +18,10 @@ type userTerminal struct {
 	saved *unix.Termios // nil: it is as the user's shell left it
 }
 
-// openTerminal finds the user's terminal, if the job wants one, and tells the job how large it is.
+// openTerminal finds the user's terminal, if the job wants one.
 func openTerminal(j *job.Job) *userTerminal {
-	if j.Output.Terminal {
-		if j.Output.Window = agent.WindowOf(os.Stdin); terminal(0) {
-			return &userTerminal{file: os.Stdin}
-		}
+	if j.Output.Terminal && isTerminal(0) {
+		return &userTerminal{file: os.Stdin}
 	}
 	return &userTerminal{}
 }

@@ -135,3 +135,18 @@ func Split(line string) (words []string, err error) {
 	}
 	return words, nil
 }
+
+// QuoteAll shows words so that a shell would read them back.
+func QuoteAll(words []string) string {
+	var out []string
+	for _, w := range words {
+		if len(w) > 60 {
+			w = w[:57] + "..."
+		}
+		if w == "" || strings.ContainsAny(w, " \t\n'\"$`\\*?[]{}();&|<>#~!") {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		out = append(out, w)
+	}
+	return strings.Join(out, " ")
+}
