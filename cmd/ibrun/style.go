@@ -12,7 +12,7 @@ import (
 func style(p *plan.Plan, label, timestamp bool, prefix string, say *report.Reporter) agent.Style {
 	s := agent.Style{Label: label, Timestamp: timestamp, Escape: [3]bool{1: isTerminal(1), 2: isTerminal(2)}}
 	if p.Job.Output.Terminal {
-		s.Direct, s.Terminal = os.Stdout, p.Layout.Rank(p.Job.Stdin.Rank)
+		s.Direct, s.Terminal = os.Stdout, p.Job.Layout.Rank(p.Job.Stdin.Rank)
 	}
 	if prefix != "" {
 		s.Prefix = func(rank uint32) string { return report.LinePrefix(p, prefix, rank, say.HostOf) }

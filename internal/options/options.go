@@ -101,7 +101,7 @@ var rankOptions = []knob{
 		return nil
 	}},
 	{names: "nolocal", set: on(func(r *Request) *bool { return &r.NoLocal })},
-	{names: "oversubscribe", set: on(func(r *Request) *bool { return &r.Crowd })},
+	{names: "oversubscribe", set: on(func(r *Request) *bool { return &r.Oversubscribe })},
 	{names: "configfile app", takes: value, set: func(r *Request, v string) error {
 		if v == "" {
 			return errors.New("no file is named")

@@ -72,10 +72,10 @@ type Numbering struct {
 // numberBy says how ranks are numbered, which is as they are dealt to nodes if nobody says so.
 func (r *Request) numberBy(n Numbering) error {
 	n.Said = true
-	if r.Number.Said && r.Number != n {
+	if r.Numbering.Said && r.Numbering != n {
 		return errors.New("two options number the ranks, each in another way: write one of them")
 	}
-	r.Number = n
+	r.Numbering = n
 	return nil
 }
 
@@ -155,13 +155,13 @@ func mapBy(r *Request, v string) error {
 				return err
 			}
 		case "OVERSUBSCRIBE":
-			r.Crowd, r.Binding.Overload = true, true
+			r.Oversubscribe, r.Binding.Overload = true, true
 		case "NOLOCAL":
 			r.NoLocal = true
 		case "NOOVERSUBSCRIBE":
-			r.Strict = true
+			r.NoOversubscribe = true
 		case "SPAN":
-			r.Span = true
+			r.Evenly = true
 		default:
 			return fmt.Errorf("modifier %s is not known: write PE=n, SPAN, OVERSUBSCRIBE, NOOVERSUBSCRIBE or NOLOCAL", cmdline.Quote(m))
 		}
@@ -269,7 +269,7 @@ func (r *Request) distributeNodes(word, pack string) error {
 	switch pack = strings.ToLower(pack); {
 	case pack == "" || pack == "pack" && plane == 0: // nodes are filled in order
 	case pack == "nopack" && plane == 0:
-		r.Span = true
+		r.Evenly = true
 	case pack == "nopack" && plane == 1: // nodes have their turns
 	default:
 		return fmt.Errorf("%s after %s is not done: leave it out", cmdline.Quote(pack), cmdline.Quote(word))

@@ -14,97 +14,108 @@ import (
 	"ibrun/job"
 )
 
+// Action is what a command line asks for.
 type Action uint8
 
 const (
-	Run Action = iota
-	Help
-	Version
-	DryRun
-	MakeCapture
-	ShowTopo
-	ExamineNodes
-	PrintCosts
+	Run          Action = iota // a job
+	Help                       // -h
+	Version                    // -V
+	DryRun                     // --dry-run: the plan of a job
+	MakeCapture                // --capture
+	ShowTopo                   // --display topo without a program
+	ExamineNodes               // --doctor
+	PrintCosts                 // --calibrate
 )
 
 // Segment is one program of the command line, between colons.
 type Segment struct {
-	Ranks uint64
-	Argv  []string
-	Dir   string
+	Ranks uint64   // -n; 0: not given
+	Argv  []string // the program and its arguments, never empty
+	Dir   string   // -wdir as written; "": not given
 	Sets  []string // NAME=VALUE for this program
 	Hosts HostList
-	Multi bool // --multi-prog: argv names a file of programs
+	Multi bool // --multi-prog: Argv names a file of programs
 }
 
-// Request is a command line as it was written. Files that it names have not
-// been opened.
+// Request is a command line as it was written, checked as far as that is possible without a file or
+// a machine: files that it names have not been opened. Numbers are 0 and words are "" where the
+// command line does not say.
 type Request struct {
 	Action   Action
-	now      Segment // the program whose options are being read
-	word     string  // the option that is being obeyed, as written
 	Segments []Segment
-	Warnings []string
+	Warnings []string // for the user, each once
 
-	Hosts     HostList // of the whole job; see shareHosts
-	Exclude   []hostlist.Entry
-	Manager   string // -rmk
-	Nodes     NodeSpan
-	Either    NodeSpan // -N
-	RankFile  string   // --rankfile
-	Spares    uint64   // hosts held back, the last ones
-	MinNodes  uint64   // 0: all
-	Offset    uint64
-	PerNode   uint64
-	Plane     uint64    // ranks are dealt to nodes so many at a time; 0: nodes are filled
-	Number    Numbering // --rank-by, -m
-	scatter   bool      // -m with fcyclic
-	Span      bool      // :SPAN: evenly over all nodes
-	ByLoad    bool      // --map-by load
-	Binding   job.Binding
-	TopoInput string // --topo-input: another machine's capture instead of this machine
-	Capture   string // --capture: the file that one goes to
+	// Where ranks run.
+	Hosts           HostList // of the whole job; see shareHosts
+	Exclude         []hostlist.Entry
+	Manager         string    // -rmk
+	Nodes           NodeSpan  // --nodes
+	NodesOrPerNode  NodeSpan  // -N, whose meaning the hosts decide
+	RankFile        string    // --rankfile
+	Spares          uint64    // hosts held back, the last ones
+	MinNodes        uint64    // 0: all
+	Offset          uint64    // -o: slots that are skipped
+	PerNode         uint64    // ranks on each node
+	Plane           uint64    // ranks are dealt to nodes so many at a time; 0: nodes are filled
+	Numbering       Numbering // --rank-by, -m
+	Evenly          bool      // :SPAN: over all nodes
+	ByLoad          bool      // --map-by load
+	NoLocal         bool      // --nolocal
+	Oversubscribe   bool      // --oversubscribe: no word about it
+	NoOversubscribe bool      // --nooversubscribe: no more ranks on a node than slots
+	Binding         job.Binding
+	TopoInput       string // --topo-input: another machine's capture instead of this machine
+	Capture         string // --capture: the file that one goes to
 
-	Env        EnvironRules
-	Output     job.Output
-	Label      bool
-	Prefix     string // -prepend-pattern
-	OutputDir  OutputDir
-	JobName    string
-	Timestamp  bool
-	Stdin      string // "", "none", "all" or a rank
-	Launch     job.Launch
-	Tree       string
-	Timeout    time.Duration
-	Wait       time.Duration
-	KillOnBad  bool
-	AllCodes   bool
-	Verbose    int
-	Quiet      bool
-	Preflight  bool
+	// What ranks get, and where what they print goes.
+	Env       EnvironRules
+	JobName   string // -J
+	MPI       job.MPI
+	PMIPort   bool   // --pmi-port
+	MPISaid   string // the option that is sure of an MPI library: "--mpi mpich"
+	Stdin     string // "none", "all" or a rank
+	Output    job.Output
+	OutputDir OutputDir
+	Label     bool
+	Timestamp bool
+	Prefix    string // -prepend-pattern
+
+	// How the job starts, and when it ends.
+	Launch    job.Launch
+	Tree      string        // --tree, which tree.Parse takes
+	Preflight bool          // programs and directories are looked for first
+	Timeout   time.Duration // 0: none
+	Wait      time.Duration // from the end of the first rank to that of the job; 0: for ever
+	KillOnBad bool          // a rank that fails ends the job
+	KeepGoing bool          // --keep-going
+
+	// How ranks that use the package ibrun reach each other.
+	Fabric  string // "auto", "ib", "udp" or "tcp"
+	Iface   string
+	SL      uint8  // service level, at most job.MaxSL
+	GID     uint8  // 1 + the index in the port's table
+	PKey    uint16 // partition
+	Spin    bool   // poll without pause
+	Lazy    string // "auto", "on" or "off"
+	Eager   bool
+	Stats   string // "text" or "json"
+	Timing  bool   // --timing
+	Trace   string // --trace: a file
+	Report  string // --report: a file
+	Verbose int    // how often -v was given
+	Quiet   bool
+
+	// What is shown.
+	ShowMap, ShowAlloc bool // --display map, allocation
+	AllCodes           bool // --print-all-exitcodes
+
+	now        Segment // the program whose options are being read
+	word       string  // the option that is being obeyed, as written
+	scatter    bool    // -m with fcyclic
 	configFile string
-	ShowMap    bool
-	ShowAlloc  bool
-	MPI        job.MPI
-	PMIPort    bool   // --pmi-port
-	MPISaid    string // --mpi mpich or another that is sure; else ""
-	Crowd      bool   // --oversubscribe: no word about it
-	Strict     bool   // --nooversubscribe: no more ranks on a node than slots
-	NoLocal    bool   // --nolocal
-	fanout     string // --fanout
-	Lazy       string // "", auto, on, off
-	Eager      bool
-	Fabric     string // "", auto, ib, udp, tcp
-	SL, GID    uint8
-	PKey       uint16
-	Spin       bool
-	Iface      string
-	Stats      string // "", text, json
-	KeepGoing  bool
-	Timing     bool
-	Trace      string // the file, or empty
-	Report     string
-	killGiven  bool
+	fanout     string   // --fanout
+	killGiven  bool     // -K
 	mca        []string // Open MPI's settings that ibrun does not know
 }
 
@@ -114,6 +125,7 @@ const (
 	killGrace     = 2 * time.Second
 )
 
+// New is the request of a command line without options.
 func New() *Request {
 	return &Request{
 		KillOnBad: true, Preflight: true, Tree: tree.Shape{Kind: tree.Auto}.Name(),
@@ -143,7 +155,7 @@ func (r *Request) finish() error {
 	}{
 		{r.RankFile != "" && r.said(), "--rankfile says where each rank goes: leave out the other options that do"},
 		{several && (r.Nodes.Least > 0 || r.RankFile != ""), "--nodes and --rankfile need one list of hosts for all programs"},
-		{r.Nodes.Least > 0 && r.Either.Least > 0, "-N contradicts --nodes: write one of them"},
+		{r.Nodes.Least > 0 && r.NodesOrPerNode.Least > 0, "-N contradicts --nodes: write one of them"},
 		{r.Output.Terminal && (r.Stdin == "all" || r.Stdin == "none" || r.Output.StdinFile != ""), "--pty gives one rank standard input: leave out --input and --stdin all or none"},
 		{r.Output.Terminal && (r.Label || r.Timestamp || r.Prefix != ""), "--pty contradicts -l, --timestamp-output and -prepend-pattern: a terminal has no lines to label"},
 		{r.Output.Terminal && (r.Output.StdoutFile+r.Output.StderrFile+r.OutputDir.Name != "" || r.Output.Merge),
@@ -162,11 +174,11 @@ func (r *Request) finish() error {
 		{r.Stdin != "" && r.Output.StdinFile != "", "--stdin contradicts --input: write one of them"},
 		{r.Output.Merge && r.Output.StderrFile != "", "--error contradicts --merge-stderr-to-stdout: write one of them"},
 		{r.Env.all && r.Env.Limited, "-genvall contradicts -genvnone and -envlist: write one of them"},
-		{r.Crowd && r.Strict, "--oversubscribe contradicts --nooversubscribe: write one of them"},
-		{r.ByLoad && r.Strict, "--map-by load goes by what is free and not by slots, so it contradicts --nooversubscribe: write one of them"},
+		{r.Oversubscribe && r.NoOversubscribe, "--oversubscribe contradicts --nooversubscribe: write one of them"},
+		{r.ByLoad && r.NoOversubscribe, "--map-by load goes by what is free and not by slots, so it contradicts --nooversubscribe: write one of them"},
 		{r.scatter && r.Binding.PE > 1, "-m with fcyclic would spread the cores of a rank over packages, which is not done: write cyclic"},
-		{r.Number.Span && r.Binding.Map <= job.Unbound, "--rank-by span goes with --map-by OBJECT, whose objects take turns"},
-		{r.TopoInput != "" && r.Action == Run && r.Binding.PerObj == 0 && !r.Number.Span,
+		{r.Numbering.Span && r.Binding.Map <= job.Unbound, "--rank-by span goes with --map-by OBJECT, whose objects take turns"},
+		{r.TopoInput != "" && r.Action == Run && r.Binding.PerObj == 0 && !r.Numbering.Span,
 			"--topo-input goes with --dry-run, --display topo without a program, or ppr: nodes read their own topology"},
 		{r.NoLocal && !r.Everywhere().Named(), "--nolocal leaves no host: name others with --hosts"},
 		{r.fanout != "" && r.Tree != "auto" && r.Tree != "kary" && r.Tree != "kary:"+r.fanout, "--fanout contradicts --tree " + r.Tree + ": write --tree kary:" + r.fanout},
@@ -199,7 +211,7 @@ func (r *Request) finish() error {
 func (r *Request) said() bool {
 	b := r.Binding
 	return b.Map != job.Unsaid || b.Rank != job.Unsaid || b.PE+b.PerObj > 0 || len(b.CPUs) > 0 || b.Bind > job.Unbound ||
-		r.Plane+r.PerNode+r.Offset > 0 || r.Span || r.ByLoad || r.Number.Said || r.Nodes.Least+r.Either.Least > 0
+		r.Plane+r.PerNode+r.Offset > 0 || r.Evenly || r.ByLoad || r.Numbering.Said || r.Nodes.Least+r.NodesOrPerNode.Least > 0
 }
 
 func (r *Request) WantsViews() bool { return r.Timing || r.Trace != "" || r.Report != "" }

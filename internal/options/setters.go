@@ -123,7 +123,7 @@ func (r *Request) openMPI(v string) error {
 	case "orte_timestamp_output":
 		r.Timestamp = yes
 	case "rmaps_base_oversubscribe":
-		r.Crowd = yes
+		r.Oversubscribe = yes
 	default:
 		r.mca = append(r.mca, key)
 	}

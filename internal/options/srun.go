@@ -17,7 +17,7 @@ var srunOptions = []knob{
 		return err
 	}},
 	{names: "N", takes: value, set: func(r *Request, v string) (err error) {
-		r.Either, err = nodeRange(v)
+		r.NodesOrPerNode, err = nodeRange(v)
 		return err
 	}},
 	{names: "time", takes: value, set: func(r *Request, v string) error {

@@ -96,7 +96,7 @@ func (p *Plan) fewer(r *options.Request) error {
 		return exit.Usagef("--min-nodes %d: the job has %s", r.MinNodes, plural.Of(p.Nodes.Len(), "node"))
 	case len(r.Segments) > 1 || r.Segments[0].Multi:
 		return exit.Usagef("--min-nodes: with several programs it cannot be said whose ranks may be missing; use --spares")
-	case r.Plane > 0 || r.Span || p.plane > 0 || r.RankFile != "":
+	case r.Plane > 0 || r.Evenly || p.plane > 0 || r.RankFile != "":
 		return exit.Usagef("--min-nodes needs ranks that are placed node by node: leave --map-by node, --rank-by, :SPAN and --distribution out, or use --spares")
 	}
 	p.Policy.MinNodes = int(r.MinNodes)

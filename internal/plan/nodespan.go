@@ -31,7 +31,7 @@ func (p *Plan) chosen(n options.NodeSpan, list job.Nodes, want *job.Want) (job.N
 // spreadN obeys -N, which is a number of nodes to srun and of ranks per node to mpirun: it is taken
 // where only one of the two can be meant, with a word about it, or where both come to the same.
 func (p *Plan) spreadN(r *options.Request, from allocation, want job.Want) (over bool, err error) {
-	n := r.Either.Least
+	n := r.NodesOrPerNode.Least
 	nodes, over1, noNodes := p.asNodes(r, from, want)
 	perNode, over2, noPerNode := p.asPerNode(r, from, want)
 	switch {
@@ -45,7 +45,7 @@ func (p *Plan) spreadN(r *options.Request, from allocation, want job.Want) (over
 	case !slices.Equal(nodes.Nodes.Runs(), perNode.Nodes.Runs()):
 		return false, fmt.Errorf("-N %d is nodes to srun and ranks per node to mpirun, which differ here; hint: write --nodes %d or -ppn %d", n, n, n)
 	}
-	p.Nodes, p.Layout = nodes.Nodes, nodes.Layout
+	p.Nodes, p.layout = nodes.Nodes, nodes.layout
 	return over1, nil
 }
 
@@ -54,7 +54,7 @@ func (p *Plan) asNodes(r *options.Request, from allocation, want job.Want) (as P
 	if len(from.lists) > 1 {
 		return as, false, errors.New("programs have lists of their own")
 	}
-	list, err := p.chosen(r.Either, from.lists[0], &want)
+	list, err := p.chosen(r.NodesOrPerNode, from.lists[0], &want)
 	if err != nil {
 		return as, false, err
 	}
@@ -65,7 +65,7 @@ func (p *Plan) asNodes(r *options.Request, from allocation, want job.Want) (as P
 
 // asPerNode is a placement with -N as mpirun has it, or why it cannot be that.
 func (p *Plan) asPerNode(r *options.Request, from allocation, want job.Want) (as Plan, over bool, why error) {
-	n := r.Either
+	n := r.NodesOrPerNode
 	switch {
 	case n.Most != n.Least:
 		return as, false, fmt.Errorf("%d-%d is a range", n.Least, n.Most)

@@ -33,16 +33,24 @@ func Spawned(from wire.Offspring, at Surroundings, id Identity) (*Plan, error) {
 	if parent.Launch.Launcher != "local" {
 		p.Here = thisMachine(p.Nodes, at)
 	}
-	p.Layout = p.Nodes.Layout().Dealt(plane)
+	p.layout = p.Nodes.Layout().Dealt(plane)
 	p.Shape, _ = tree.Parse(from.Tree) // the parent has
-	draft := *parent
-	draft.Programs, draft.Stdin = programs, job.Stdin{}
-	draft.Output = job.Output{Merge: parent.Output.Merge, Unbuffered: parent.Output.Unbuffered}
-	draft.Binding.Slots = nil // which name the parent's ranks
-	draft.Transport.Stats, draft.Binding.Report, draft.Binding.Topo = false, false, false
-	draft.Launch.StartBarrier = false
-	draft.Spawner, draft.Depth, draft.Preput = parent.ID, parent.Depth+1, slices.Collect(from.Spawn.Preput.All())
+	draft := inherited(parent)
+	draft.Programs, draft.Preput = programs, slices.Collect(from.Spawn.Preput.All())
 	return p, p.complete(draft, at, id)
+}
+
+// inherited is what a spawned job has of the job whose rank spawns it: all but what names the
+// parent's ranks and nodes, and what the user wants to see of the parent.
+func inherited(parent *job.Job) job.Job {
+	child := *parent
+	child.Stdin = job.Stdin{}
+	child.Output = job.Output{Merge: parent.Output.Merge, Unbuffered: parent.Output.Unbuffered}
+	child.Binding.Slots, child.Binding.Report, child.Binding.Topo = nil, false, false
+	child.Transport.Stats = false
+	child.Launch.StartBarrier = false
+	child.Spawner, child.Depth = parent.ID, parent.Depth+1
+	return child
 }
 
 // offspringPrograms are the programs of a spawned job, and the number of its ranks. They have the

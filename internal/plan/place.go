@@ -15,7 +15,7 @@ import (
 // place gives ranks to nodes and programs.
 func (p *Plan) place(r *options.Request, from allocation, at Surroundings) error {
 	want := job.Want{Offset: r.Offset, PerNode: r.PerNode, Plane: r.Plane, Weight: at.Weights}
-	if r.Span {
+	if r.Evenly {
 		want.Plane = max(want.Plane, 1)
 	}
 	several := len(r.Segments) > 1
@@ -41,7 +41,7 @@ func (p *Plan) place(r *options.Request, from allocation, at Surroundings) error
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	if over && !r.Crowd {
+	if over && !r.Oversubscribe {
 		p.Warn(fmt.Sprintf("%d ranks on %d slots: the nodes are oversubscribed", p.Nodes.Ranks(), from.all.Slots()))
 	}
 	return nil
@@ -52,7 +52,7 @@ func (p *Plan) spreadBy(r *options.Request, from allocation, want job.Want) (ove
 	switch {
 	case from.places != nil:
 		return false, p.spreadRanks(r, from, want.Ranks)
-	case r.Either.Least > 0:
+	case r.NodesOrPerNode.Least > 0:
 		return p.spreadN(r, from, want)
 	case r.Nodes.Least > 0:
 		list, err := p.chosen(r.Nodes, from.lists[0], &want)
@@ -68,21 +68,21 @@ func (p *Plan) spreadBy(r *options.Request, from allocation, want job.Want) (ove
 func (p *Plan) spread(r *options.Request, from allocation, want job.Want) (over bool, err error) {
 	if len(from.lists) == 1 {
 		p.Nodes, over, err = job.Place(from.lists[0], want)
-		p.Layout = p.Nodes.Layout().Dealt(p.plane)
+		p.layout = p.Nodes.Layout().Dealt(p.plane)
 		return over, err
 	}
 	var groups []job.Group
 	for i, s := range r.Segments {
 		groups = append(groups, job.Group{Alloc: from.lists[i], Ranks: s.Ranks})
 	}
-	p.Nodes, p.Layout, over, err = job.PlaceEach(groups, want, p.plane)
+	p.Nodes, p.layout, over, err = job.PlaceEach(groups, want, p.plane)
 	return over, err
 }
 
 // roomy obeys --nooversubscribe. Without hosts, this machine has as many slots as it allows cores.
 func (p *Plan) roomy(r *options.Request, local bool, at Surroundings) error {
 	n, crowded := p.Nodes.Crowded()
-	if !r.Strict || !crowded {
+	if !r.NoOversubscribe || !crowded {
 		return nil
 	}
 	slots := max(n.Slots, 1)
@@ -104,10 +104,10 @@ func (p *Plan) roomy(r *options.Request, local bool, at Surroundings) error {
 func (p *Plan) goByObjects(r *options.Request, want *job.Want, at Surroundings) error {
 	ppr := r.Binding.PerObj > 0 && want.PerNode == 0
 	p.plane = uint32(r.Plane)
-	if r.Number.Said {
-		p.plane = uint32(r.Number.Plane)
+	if r.Numbering.Said {
+		p.plane = uint32(r.Numbering.Plane)
 	}
-	if !ppr && !r.Number.Span {
+	if !ppr && !r.Numbering.Span {
 		return nil
 	}
 	m, err := at.Machine(r.TopoInput)
@@ -120,7 +120,7 @@ func (p *Plan) goByObjects(r *options.Request, want *job.Want, at Surroundings) 
 		want.PerNode = uint64(r.Binding.PerObj) * uint64(objects)
 		p.Warn(fmt.Sprintf("ppr: %d ranks per node, since %s; nodes that differ will refuse: -ppn says another number", want.PerNode, have))
 	}
-	if r.Number.Span {
+	if r.Numbering.Span {
 		p.plane = uint32(objects)
 		p.Warn(fmt.Sprintf("--rank-by span: nodes take turns of %s, since %s; nodes that differ are numbered alike", plural.Of(objects, "rank"), have))
 	}

@@ -30,36 +30,36 @@ const maxWords = wire.MaxFrame / 2
 // Plan is a request made whole: everything that is needed to run it, and
 // nothing started.
 type Plan struct {
-	Job      *job.Job // finished: see complete
-	Nodes    job.Nodes
-	Alloc    job.Nodes // that nodes were chosen from
-	Here     int
-	plane    uint32 // nodes take turns in numbering, so many ranks at a time; 0: they do not
-	Layout   job.Layout
-	slots    []string // of a rank file, by rank
-	Name     string   // --job-name
-	Shape    tree.Shape
-	Policy   core.Policy
-	Warnings []string
-	Source   string // of the costs in shape, in words
+	Job       *job.Job   // finished by complete; nothing changes it later
+	Nodes     job.Nodes  // with their ranks
+	Alloc     job.Nodes  // that nodes were chosen from
+	Here      int        // the node that is this machine and needs no session; -1: none
+	Shape     tree.Shape // of the launch tree
+	Source    string     // of the costs in Shape, in words
+	Policy    core.Policy
+	Name      string   // --job-name
+	Warnings  []string // for the user
+	Preflight bool     // program.Preflight is to look for the programs
 
-	Preflight bool // program.Preflight is to look for the programs
+	plane  uint32     // nodes take turns in numbering, so many ranks at a time; 0: they do not
+	layout job.Layout // of Nodes, before the job has it
+	slots  []string   // of a rank file, by rank
 }
 
-// Surroundings is what a plan takes from the process it is made in.
+// Surroundings is what a plan takes from the process it is made in, and from its machine.
 type Surroundings struct {
-	Read    func(name string) ([]byte, error)             // a file that the user has named
-	Machine func(topoInput string) (*topo.Machine, error) // a capture, or this machine for ""
-	Window  job.Window                                    // of the user's terminal
-	Weights map[string]uint32                             // what hosts have to give, for --map-by load
+	Host    string // in lower case
+	User    string
+	Cwd     string   // absolute
+	Env     []string // NAME=VALUE
+	Umask   uint32
+	Limits  [limits.Count]limits.Limit
+	Window  job.Window        // of the user's terminal
+	Costs   timing.CostCache  // of earlier launches
+	Weights map[string]uint32 // what hosts have to give, for --map-by load
 
-	Host   string
-	User   string
-	Cwd    string
-	Env    []string
-	Costs  timing.CostCache // costs of earlier launches
-	Umask  uint32
-	Limits [limits.Count]limits.Limit
+	Read    func(name string) ([]byte, error)             // reads a file that the user has named
+	Machine func(topoInput string) (*topo.Machine, error) // reads a capture, or this machine for ""
 }
 
 // Identity tells one start of a job from all others.
@@ -132,7 +132,7 @@ func (p *Plan) draft(r *options.Request, at Surroundings) (job.Job, error) {
 	if err := p.files(r); err != nil {
 		return job.Job{}, err
 	}
-	stdin, err := reader(r, p.Layout)
+	stdin, err := reader(r, p.layout)
 	if err != nil {
 		return job.Job{}, err
 	}
@@ -146,7 +146,7 @@ func (p *Plan) draft(r *options.Request, at Surroundings) (job.Job, error) {
 	draft.Launch.Timed = r.WantsViews()
 	draft.Launch.StartBarrier, draft.Launch.KeepGoing = r.Spares > 0 || r.MinNodes > 0, !r.KillOnBad
 	draft.Binding.Slots = p.slots
-	if r.Number.Span {
+	if r.Numbering.Span {
 		draft.Binding.Rank = draft.Binding.Map
 	}
 	return draft, nil
@@ -162,7 +162,7 @@ func (p *Plan) complete(draft job.Job, at Surroundings, id Identity) error {
 	}
 	p.Shape = p.Shape.Resolve(p.Nodes.Len() + 1)
 	draft.ID, draft.Secret = id.ID, id.Secret
-	draft.Size, draft.Nodes, draft.Layout = p.Nodes.Ranks(), uint32(p.Nodes.Len()), p.Layout
+	draft.Size, draft.Nodes, draft.Layout = p.Nodes.Ranks(), uint32(p.Nodes.Len()), p.layout
 	draft.FirstHost = p.Nodes.At(0).Host
 	if slices.Contains(ownNames(at)[2:], draft.FirstHost) && p.Nodes.Len() > 1 {
 		draft.FirstHost = at.Host // "localhost" would be another machine elsewhere

@@ -63,6 +63,6 @@ func (p *Plan) spreadRanks(r *options.Request, from allocation, ranks uint64) er
 		at[rank] = uint32(i)
 		p.slots = append(p.slots, e.Slots)
 	}
-	p.Nodes, p.Layout = job.PlaceAt(from.all, at)
+	p.Nodes, p.layout = job.PlaceAt(from.all, at)
 	return nil
 }
