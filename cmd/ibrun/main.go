@@ -131,7 +131,8 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, say *report.R
 	out, errs = terminal.under(out), terminal.under(errs)
 	say.To, say.OnStart = errs, terminal.take
 	o, err := launch.Run(p, at, agent.RootConfig{
-		Out: agent.NewSink(out, errs, style(p, r.Label, r.Timestamp, r.Prefix, say)), Report: say.Event, Warn: say.Warn, Offspring: plan.Offspring(r),
+		Out:    agent.NewSink(out, errs, style(p, r.Label, r.Timestamp, r.Prefix, say)),
+		Report: say.Event, Warn: say.Warn, Offspring: plan.Offspring(r),
 	})
 	terminal.give()
 	say.LaunchOver()

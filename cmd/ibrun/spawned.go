@@ -36,7 +36,8 @@ func spawnedMain() int {
 	if err != nil {
 		return refuse(err)
 	}
-	say := &report.Reporter{To: os.Stderr, Quiet: from.Quiet, Verbose: int(from.Verbose), Began: began, Layout: p.Job.Layout, Prefix: "spawned job: "}
+	say := &report.Reporter{To: os.Stderr, Quiet: from.Quiet, Verbose: int(from.Verbose), Began: began,
+		Layout: p.Job.Layout, Prefix: "spawned job: "}
 	ran := false
 	var early []wire.Fault // of ranks that ended while others were still being started
 	tell := func(what any) {
@@ -56,7 +57,8 @@ func spawnedMain() int {
 		say.Event(what)
 	}
 	o, err := launch.Run(p, at, agent.RootConfig{
-		Out: agent.NewSink(os.Stdout, os.Stderr, style(p, from.Label, from.Timestamp, from.Prefix, say)), Report: tell, Warn: say.Warn, Parent: parent, Offspring: from,
+		Out:    agent.NewSink(os.Stdout, os.Stderr, style(p, from.Label, from.Timestamp, from.Prefix, say)),
+		Report: tell, Warn: say.Warn, Parent: parent, Offspring: from,
 	})
 	switch {
 	case err != nil:

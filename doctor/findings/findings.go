@@ -48,7 +48,8 @@ func Print(w io.Writer, nodes []doctor.Node, found []doctor.Finding, brief bool)
 		not = fmt.Sprintf(", %d not", n)
 	}
 	fmt.Fprintf(&b, "%s examined%s: %s, %s, %s\n", plural.Of(len(nodes)-lost(nodes), "node"), not,
-		plural.Of(count[doctor.Error], "error"), plural.Of(count[doctor.Warning], "warning"), plural.Of(count[doctor.Note], "note"))
+		plural.Of(count[doctor.Error], "error"),
+		plural.Of(count[doctor.Warning], "warning"), plural.Of(count[doctor.Note], "note"))
 	for line := range strings.Lines(b.String()) {
 		if _, err := fmt.Fprintln(w, plain.Text(strings.TrimRight(line, " \n"))); err != nil {
 			return err
@@ -73,7 +74,8 @@ const tailLines = 3
 // than the cause already says.
 func tails(nodes []doctor.Node, f doctor.Finding) string {
 	for _, n := range nodes {
-		if n.Name != f.Nodes[0] || n.Lost == nil || strings.Contains(n.Lost.Cause, strings.TrimSpace(n.Lost.Tail)) || f.Severity != doctor.Error {
+		if n.Name != f.Nodes[0] || n.Lost == nil || strings.Contains(n.Lost.Cause, strings.TrimSpace(n.Lost.Tail)) ||
+			f.Severity != doctor.Error {
 			continue
 		}
 		var b strings.Builder

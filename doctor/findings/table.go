@@ -40,7 +40,8 @@ func (s spread) text(format string) string {
 func tableOf(nodes []doctor.Node) (rows []row) {
 	for i := range nodes {
 		r := rowOf(&nodes[i])
-		at := slices.IndexFunc(rows, func(o row) bool { return slices.Equal(o.cells, r.cells) && slices.Equal(o.ports, r.ports) })
+		at := slices.IndexFunc(rows,
+			func(o row) bool { return slices.Equal(o.cells, r.cells) && slices.Equal(o.ports, r.ports) })
 		if at < 0 {
 			rows = append(rows, r)
 			continue
@@ -62,8 +63,10 @@ func rowOf(n *doctor.Node) row {
 	}
 	one := func(v float64) spread { return spread{v, v} }
 	o := row{
-		names: []string{n.Name}, load: one(r.CPUs.Load), answer: one(n.Answer), free: one(100 * float64(r.Memory.Available) / float64(max(r.Memory.Total, 1))),
-		cells: []string{n.How, r.Kernel + " " + r.Machine, cpusText(r.CPUs), doctor.Size(r.Memory.Total), routeText(r.Data), memlockText(r.Memlock)},
+		names: []string{n.Name}, load: one(r.CPUs.Load), answer: one(n.Answer),
+		free: one(100 * float64(r.Memory.Available) / float64(max(r.Memory.Total, 1))),
+		cells: []string{n.How, r.Kernel + " " + r.Machine, cpusText(r.CPUs), doctor.Size(r.Memory.Total),
+			routeText(r.Data), memlockText(r.Memlock)},
 	}
 	for _, h := range r.HCAs {
 		for i := range h.Ports {
@@ -125,7 +128,8 @@ func (r row) lines() (lines [][]string) {
 		ports = append(ports[:i], p)
 	}
 	first := []string{
-		doctor.Fold(r.names), fmt.Sprintf("%s %s s", r.cells[0], r.answer.text("%.1f")), r.cells[1], r.cells[2], r.load.text("%.1f"),
+		doctor.Fold(r.names), fmt.Sprintf("%s %s s", r.cells[0], r.answer.text("%.1f")),
+		r.cells[1], r.cells[2], r.load.text("%.1f"),
 		fmt.Sprintf("%s %% of %s", r.free.text("%.0f"), r.cells[3]), r.cells[4], r.cells[5], ports[0],
 	}
 	lines = append(lines, first)

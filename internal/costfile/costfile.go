@@ -74,14 +74,17 @@ func Note(name, site string, l *timing.Launch) {
 func Show(w io.Writer, name string) {
 	costs := Read(name)
 	if len(costs.Places) == 0 {
-		fmt.Fprintf(w, "no launch was measured yet (at least %d sessions by one parent are needed): trees are planned with %s\n",
+		fmt.Fprintf(w,
+			"no launch was measured yet (at least %d sessions by one parent are needed): trees are planned with %s\n",
 			timing.EnoughSessions, timing.CostText(tree.DefaultCost))
 		return
 	}
-	fmt.Fprintf(w, "%-24s %-20s %8s %8s %12s %12s %6s\n", "launcher", "site", "launches", "sessions", "SEQ", "REM", "window")
+	fmt.Fprintf(w, "%-24s %-20s %8s %8s %12s %12s %6s\n", "launcher", "site", "launches", "sessions", "SEQ", "REM",
+		"window")
 	for _, s := range costs.Places {
 		c, window, sessions := s.Middle()
-		fmt.Fprintf(w, "%-24s %-20s %8d %8d %12s %12s %6d\n", plain.Text(s.Launcher), plain.Text(s.Site), len(s.Seen), sessions, c.SEQ.Round(Precision), c.REM.Round(Precision), window)
+		fmt.Fprintf(w, "%-24s %-20s %8d %8d %12s %12s %6d\n", plain.Text(s.Launcher), plain.Text(s.Site), len(s.Seen),
+			sessions, c.SEQ.Round(Precision), c.REM.Round(Precision), window)
 	}
 	fmt.Fprintf(w, "kept in %s\n", plain.Text(name))
 }

@@ -27,7 +27,8 @@ import (
 // Here is what the job takes over from this process.
 func Here() (plan.Surroundings, error) {
 	at := plan.Surroundings{
-		Env: os.Environ(), Limits: limits.Original(), Read: textfile.Read, Machine: capture.Machine, Window: agent.WindowOf(os.Stdin),
+		Env: os.Environ(), Limits: limits.Original(), Read: textfile.Read, Machine: capture.Machine,
+		Window: agent.WindowOf(os.Stdin),
 	}
 	var err error
 	if at.Host, err = os.Hostname(); err != nil {

@@ -15,7 +15,8 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/cli.md")
 	require.NoError(t, err)
 	known := map[string]bool{}
-	for _, w := range strings.FieldsFunc(string(text), func(c rune) bool { return strings.ContainsRune(" `|,\n=[<(", c) }) {
+	separates := func(c rune) bool { return strings.ContainsRune(" `|,\n=[<(", c) }
+	for _, w := range strings.FieldsFunc(string(text), separates) {
 		known[w] = true
 	}
 	var names []string

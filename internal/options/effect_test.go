@@ -44,7 +44,8 @@ func files(t *testing.T) map[string]string {
 	require.NoError(t, os.CopyFS(ranger, topotest.Ranger.Files()))
 	named := map[string]string{"DIR": dir, "RANGER": ranger, "ABSENT": filepath.Join(dir, "absent")}
 	for name, text := range map[string]string{
-		"HOSTS": "x:2\ny:2\n", "CONFIG": "-n 2 true one\n-n 3 true two\n", "MULTI": "0-1 true a\n* true b\n", "INPUT": "typed\n",
+		"HOSTS": "x:2\ny:2\n", "CONFIG": "-n 2 true one\n-n 3 true two\n",
+		"MULTI": "0-1 true a\n* true b\n", "INPUT": "typed\n",
 		"RANKS": "rank 0=b slot=0\nrank 1=a slot=0\n",
 	} {
 		named[name] = filepath.Join(dir, strings.ToLower(name))
@@ -56,7 +57,8 @@ func files(t *testing.T) map[string]string {
 // observed is all of a plan that agents, ranks or the user can see.
 func observed(t *testing.T, line []string, env ...string) (string, error) {
 	t.Helper()
-	at := plan.Surroundings{Host: "login1.cluster", User: "u", Cwd: "/", Read: textfile.Read, Machine: capture.Machine, Env: []string{"PATH=/usr/bin:/bin", "HOME=/h", "DISPLAY=:0"}}
+	at := plan.Surroundings{Host: "login1.cluster", User: "u", Cwd: "/", Read: textfile.Read, Machine: capture.Machine,
+		Env: []string{"PATH=/usr/bin:/bin", "HOME=/h", "DISPLAY=:0"}}
 	at.Env = append(at.Env, env...)
 	r, err := options.Parse(line, textfile.Read)
 	if err != nil {
@@ -69,7 +71,8 @@ func observed(t *testing.T, line []string, env ...string) (string, error) {
 	frame := wire.Append(nil, wire.Launch{Job: p.Job, Nodes: p.Nodes})
 	var alloc strings.Builder
 	report.DescribeAllocation(&alloc, p)
-	return fmt.Sprintf("%q\n%+v\n%v %d %+v %s", frame, p.Policy, p.Shape, p.Here, plan.Offspring(r), alloc.String()), nil
+	return fmt.Sprintf("%q\n%+v\n%v %d %+v %s", frame, p.Policy, p.Shape, p.Here, plan.Offspring(r),
+		alloc.String()), nil
 }
 
 // words splits a line of the table.
@@ -152,10 +155,14 @@ func TestEveryOptionHasAnEffect(t *testing.T) {
 		option string
 		words  []string
 	}{
-		{"--map-by ", slices.Collect(maps.Keys(options.Objects))}, {"--bind-to ", slices.Collect(maps.Keys(options.Objects))},
-		{"--map-by ", []string{"slot", "node", "load", "ppr:2:node", ":PE=2", ":SPAN", ":OVERSUBSCRIBE", ":NOOVERSUBSCRIBE", ":NOLOCAL"}},
-		{"--cpu-bind ", slices.Collect(maps.Keys(options.CPUBinds))}, {"-m ", []string{"block", "cyclic", "plane=2", "*", "*:block", "*:cyclic", "*:fcyclic"}},
-		{"--display ", []string{"map", "allocation", "bind", "topo"}}, {"--launcher ", []string{"ssh", "rsh", "local", "fork"}},
+		{"--map-by ", slices.Collect(maps.Keys(options.Objects))},
+		{"--bind-to ", slices.Collect(maps.Keys(options.Objects))},
+		{"--map-by ", []string{"slot", "node", "load", "ppr:2:node", ":PE=2",
+			":SPAN", ":OVERSUBSCRIBE", ":NOOVERSUBSCRIBE", ":NOLOCAL"}},
+		{"--cpu-bind ", slices.Collect(maps.Keys(options.CPUBinds))},
+		{"-m ", []string{"block", "cyclic", "plane=2", "*", "*:block", "*:cyclic", "*:fcyclic"}},
+		{"--display ", []string{"map", "allocation", "bind", "topo"}},
+		{"--launcher ", []string{"ssh", "rsh", "local", "fork"}},
 	} {
 		for _, w := range list.words {
 			require.Contains(t, effectLines(), list.option+w)
@@ -175,7 +182,8 @@ func effectLines() (all []string) {
 func TestObservedSeesAll(t *testing.T) {
 	seen, err := observed(t, []string{"-n", "1", "true"})
 	require.NoError(t, err)
-	for _, option := range []string{"--timeout 7", "--kill-grace 9", "-x A=b", "--fabric udp", "--bind-to core", "--spares 1"} {
+	for _, option := range []string{"--timeout 7", "--kill-grace 9", "-x A=b", "--fabric udp", "--bind-to core",
+		"--spares 1"} {
 		other, err := observed(t, append(strings.Fields(option), "-H", "a,b", "true"))
 		require.NoError(t, err)
 		require.NotEqual(t, seen, other)

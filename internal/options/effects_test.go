@@ -84,7 +84,8 @@ var effects = []effect{
 	{with: "--keep-going"},
 	{with: "--wait 9"},
 	{with: "--kill-grace 9"},
-	{with: "--print-all-exitcodes", base: local + " --keep-going", prog: "sh -c exit+$IBRUN_RANK", shows: `rank 0 exited with code 0`},
+	{with: "--print-all-exitcodes", base: local + " --keep-going", prog: "sh -c exit+$IBRUN_RANK",
+		shows: `rank 0 exited with code 0`},
 
 	{with: "--launcher ssh", nothing: "--launcher ssh"},
 	{with: "--launcher rsh"},
@@ -131,7 +132,8 @@ var effects = []effect{
 	{with: "--map-by auto", refused: "is not known"},
 	{with: "--map-by none", refused: "is not known"},
 	{with: "--map-by node", base: "-n 2 -H a:2,b:2"},
-	{with: "--map-by load", base: local + " -v -H a,b", shows: `(?s)all 2 agents.*all 2 agents`}, // the first to weigh the nodes
+	// the first to weigh the nodes
+	{with: "--map-by load", base: local + " -v -H a,b", shows: `(?s)all 2 agents.*all 2 agents`},
 	{with: "--map-by hwthread"},
 	{with: "--map-by core"},
 	{with: "--map-by l3cache"},

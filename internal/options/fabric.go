@@ -41,7 +41,8 @@ var fabricOptions = []knob{
 		return nil
 	}},
 	{names: "eager", set: on(func(r *Request) *bool { return &r.Eager })},
-	{names: "iface", takes: value, set: func(r *Request, v string) error { r.Iface = v; return plainWord(r, strings.ReplaceAll(v, "/", "")) }},
+	{names: "iface", takes: value,
+		set: func(r *Request, v string) error { r.Iface = v; return plainWord(r, strings.ReplaceAll(v, "/", "")) }},
 	{names: "hca", takes: value, set: func(r *Request, v string) error { r.Binding.HCA = v; return plainWord(r, v) }},
 	{names: "stats", takes: optional, words: []string{"", "text", "json"}, set: func(r *Request, v string) error {
 		r.Stats = cmp.Or(v, "text")
@@ -66,5 +67,6 @@ func oneOf(v string, words []string) error {
 	}
 	shown := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" })
 	last := len(shown) - 1
-	return fmt.Errorf("%s is not known: write %s or %s", cmdline.Quote(v), strings.Join(shown[:last], ", "), shown[last])
+	return fmt.Errorf("%s is not known: write %s or %s", cmdline.Quote(v), strings.Join(shown[:last], ", "),
+		shown[last])
 }

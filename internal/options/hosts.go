@@ -42,7 +42,8 @@ func (r *Request) shareHosts() error {
 		case r.Hosts.Named():
 			s.Hosts = r.Hosts
 		default:
-			return exit.Usagef("program %d (%s) has no hosts, and others have hosts of their own: write --hosts for each, or one list for all", i, plain.Text(s.Argv[0]))
+			return exit.Usagef("program %d (%s) has no hosts, and others have hosts of their own: write --hosts for "+
+				"each, or one list for all", i, plain.Text(s.Argv[0]))
 		}
 	}
 	if len(own) > 0 {

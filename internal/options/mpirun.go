@@ -20,18 +20,22 @@ var otherOptions = []knob{
 	{names: "rankfile rf", takes: value, set: func(r *Request, v string) error { return fileName(&r.RankFile, v) }},
 	{names: "output-filename", takes: value, set: setOutputDir},
 	{names: "prepend-pattern", takes: value, set: setPrefix},
-	{names: "rmk", takes: value, words: []string{"user", "none", "slurm", "pbs", "lsf", "sge", "ll", "cobalt", "oar", "flux", "pals"}, set: func(r *Request, v string) error {
+	{names: "rmk", takes: value, words: managers, set: func(r *Request, v string) error {
 		r.Manager = v
 		return nil
 	}},
 }
+
+// managers are what -rmk takes.
+var managers = []string{"user", "none", "slurm", "pbs", "lsf", "sge", "ll", "cobalt", "oar", "flux", "pals"}
 
 // setPrefix takes hydra's pattern for the beginning of each line.
 func setPrefix(r *Request, v string) error {
 	if strings.ContainsAny(v, "\n\x00") || v == "" {
 		return fmt.Errorf("%s cannot begin a line", cmdline.Quote(v))
 	}
-	_, err := job.Expand(v, func(letter byte, _ int) (string, bool) { return "", strings.IndexByte("rghpt", letter) >= 0 })
+	_, err := job.Expand(v,
+		func(letter byte, _ int) (string, bool) { return "", strings.IndexByte("rghpt", letter) >= 0 })
 	if err != nil {
 		return fmt.Errorf("pattern %s: %w: after %% stands r, h, p, g, t or %%", cmdline.Quote(v), err)
 	}

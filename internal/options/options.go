@@ -33,7 +33,8 @@ var refused = map[string]string{
 
 const (
 	noPMIx = "PMIx is not in this version yet; programs of Open MPI 4 do without it, others believe that they are alone"
-	noCopy = "copying files to nodes is not in this version yet; put them where all nodes see them and leave the option out"
+	noCopy = "copying files to nodes is not in this version yet; put them where all nodes see them and leave the " +
+		"option out"
 )
 
 // Short names for the table.
@@ -69,31 +70,37 @@ func refuse(why string) func(*Request, string) error {
 // options is every option there is. docs/cli.md explains them, help.go shows
 // the usual ones.
 func options() []knob {
-	return slices.Concat(rankOptions, placeOptions, environOptions, outputOptions, endOptions, launchOptions, fabricOptions, srunOptions, otherOptions, ptyOptions)
+	return slices.Concat(rankOptions, placeOptions, environOptions, outputOptions, endOptions, launchOptions,
+		fabricOptions, srunOptions, otherOptions, ptyOptions)
 }
 
 var rankOptions = []knob{
-	{names: "n np ntasks", takes: value, local: true, set: func(r *Request, v string) error { return Count(&r.now.Ranks, v, job.MaxRanks) }},
-	{names: "ppn perhost npernode ntasks-per-node tasks-per-node processPerHost", takes: value, set: (*Request).setPerNode},
-	{names: "hosts host hostlist H w nodelist", takes: value, many: true, local: true, set: func(r *Request, v string) error {
-		e, err := hostlist.Inline(v)
-		r.now.Hosts.Entries = append(r.now.Hosts.Entries, e...)
-		return err
-	}},
-	{names: "hostfile f machinefile nodefile", takes: value, many: true, local: true, set: func(r *Request, v string) error {
-		if v == "" {
-			return errors.New("no file is named")
-		}
-		r.now.Hosts.Files = append(r.now.Hosts.Files, v)
-		return nil
-	}},
+	{names: "n np ntasks", takes: value, local: true,
+		set: func(r *Request, v string) error { return Count(&r.now.Ranks, v, job.MaxRanks) }},
+	{names: "ppn perhost npernode ntasks-per-node tasks-per-node processPerHost", takes: value,
+		set: (*Request).setPerNode},
+	{names: "hosts host hostlist H w nodelist", takes: value, many: true, local: true,
+		set: func(r *Request, v string) error {
+			e, err := hostlist.Inline(v)
+			r.now.Hosts.Entries = append(r.now.Hosts.Entries, e...)
+			return err
+		}},
+	{names: "hostfile f machinefile nodefile", takes: value, many: true, local: true,
+		set: func(r *Request, v string) error {
+			if v == "" {
+				return errors.New("no file is named")
+			}
+			r.now.Hosts.Files = append(r.now.Hosts.Files, v)
+			return nil
+		}},
 	{names: "exclude", takes: value, many: true, set: func(r *Request, v string) error {
 		e, err := hostlist.Inline(v)
 		r.Exclude = append(r.Exclude, e...)
 		return err
 	}},
 	{names: "spares", takes: value, set: func(r *Request, v string) error { return Count(&r.Spares, v, job.MaxNodes) }},
-	{names: "min-nodes", takes: value, set: func(r *Request, v string) error { return Count(&r.MinNodes, v, job.MaxNodes) }},
+	{names: "min-nodes", takes: value,
+		set: func(r *Request, v string) error { return Count(&r.MinNodes, v, job.MaxNodes) }},
 	{names: "o", takes: value, set: func(r *Request, v string) (err error) {
 		if r.Offset, err = strconv.ParseUint(v, 10, 32); err != nil {
 			return fmt.Errorf("%s is not an offset in the slot list, a whole number from 0 on", cmdline.Quote(v))
@@ -120,9 +127,12 @@ var rankOptions = []knob{
 
 var environOptions = []knob{
 	{names: "x", takes: value, many: true, set: func(r *Request, v string) error { return r.Env.export(v) }},
-	{names: "env", takes: pair, many: true, local: true, set: func(r *Request, v string) error { r.now.Sets = append(r.now.Sets, v); return validSet(v) }},
-	{names: "genv", takes: pair, many: true, set: func(r *Request, v string) error { r.Env.Sets = append(r.Env.Sets, v); return validSet(v) }},
-	{names: "envlist genvlist", takes: value, set: func(r *Request, v string) error { return r.Env.only(strings.Split(v, ",")) }},
+	{names: "env", takes: pair, many: true, local: true,
+		set: func(r *Request, v string) error { r.now.Sets = append(r.now.Sets, v); return validSet(v) }},
+	{names: "genv", takes: pair, many: true,
+		set: func(r *Request, v string) error { r.Env.Sets = append(r.Env.Sets, v); return validSet(v) }},
+	{names: "envlist genvlist", takes: value,
+		set: func(r *Request, v string) error { return r.Env.only(strings.Split(v, ",")) }},
 	{names: "genvnone envnone", set: func(r *Request, _ string) error { return r.Env.only(nil) }},
 	{names: "genvall envall", set: on(func(r *Request) *bool { return &r.Env.all })},
 	{names: "export", takes: value, set: func(r *Request, v string) error { return r.Env.slurm(v) }},
@@ -143,8 +153,10 @@ var environOptions = []knob{
 var outputOptions = []knob{
 	{names: "label l prepend-rank tag-output", set: on(func(r *Request) *bool { return &r.Label })},
 	{names: "timestamp-output", set: on(func(r *Request) *bool { return &r.Timestamp })},
-	{names: "output outfile-pattern", takes: value, set: func(r *Request, v string) error { return outFile(&r.Output.StdoutFile, v) }},
-	{names: "error errfile-pattern", takes: value, set: func(r *Request, v string) error { return outFile(&r.Output.StderrFile, v) }},
+	{names: "output outfile-pattern", takes: value,
+		set: func(r *Request, v string) error { return outFile(&r.Output.StdoutFile, v) }},
+	{names: "error errfile-pattern", takes: value,
+		set: func(r *Request, v string) error { return outFile(&r.Output.StderrFile, v) }},
 	{names: "input", takes: value, set: func(r *Request, v string) error {
 		if v == "all" || v == "none" || isNumber(v) {
 			return r.setStdin(v) // srun's words for it
@@ -167,10 +179,11 @@ var endOptions = []knob{
 		}
 		return nil
 	}},
-	{names: "kill-on-bad-exit K", takes: optional, words: []string{"", "0", "1"}, set: func(r *Request, v string) error {
-		r.KillOnBad, r.killGiven = v != "0", true
-		return nil
-	}},
+	{names: "kill-on-bad-exit K", takes: optional, words: []string{"", "0", "1"},
+		set: func(r *Request, v string) error {
+			r.KillOnBad, r.killGiven = v != "0", true
+			return nil
+		}},
 	{names: "keep-going", set: on(func(r *Request) *bool { return &r.KeepGoing })},
 	{names: "wait W", takes: value, set: func(r *Request, v string) error { return Duration(&r.Wait, v) }},
 	{names: "kill-grace", takes: value, set: func(r *Request, v string) error { return Duration(&r.Launch.Grace, v) }},
@@ -194,7 +207,8 @@ var launchOptions = []knob{
 		_, err := tree.Parse(v)
 		return err
 	}},
-	{names: "fanout treewidth branchfactor", takes: value, set: func(r *Request, v string) error { return r.setFanout(v) }},
+	{names: "fanout treewidth branchfactor", takes: value,
+		set: func(r *Request, v string) error { return r.setFanout(v) }},
 	{names: "batch maxssh", takes: value, set: (*Request).setBatch},
 	{names: "scalable-start hierarchical-start"},
 	{names: "timing", set: on(func(r *Request) *bool { return &r.Timing })},

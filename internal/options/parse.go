@@ -95,7 +95,8 @@ func (p *reading) program(prog cmdline.Program, where string) error {
 		}
 		seen[g.Option] = g
 		if strings.HasPrefix(g.Word, "++") && g.Word[2:] == "ppn" {
-			r.warn("++ppn %s: in Charm++ this means cores per rank, and so it does here (-c); for ranks per node write -ppn", plain.Text(g.Value))
+			r.warn("++ppn %s: in Charm++ this means cores per rank, and so it does here (-c); for ranks per node "+
+				"write -ppn", plain.Text(g.Value))
 		}
 		if err := oneOf(g.Value, k.words); err != nil {
 			return exit.Usagef("%soption %s: %v", where, g.Word, err)
@@ -122,13 +123,15 @@ func (p *reading) program(prog cmdline.Program, where string) error {
 	switch {
 	case where == "" && r.configFile != "" && len(r.Segments) == 0:
 		return nil
-	case where == "" && (r.Action == MakeCapture || r.Action == ExamineNodes || r.Action == PrintCosts) && len(r.Segments) == 0:
+	case where == "" && (r.Action == MakeCapture || r.Action == ExamineNodes || r.Action == PrintCosts) &&
+		len(r.Segments) == 0:
 		return nil
 	case where == "" && r.Binding.Topo && r.Action == Run && len(r.Segments) == 0:
 		r.Action = ShowTopo
 		return nil
 	case where != "" || len(r.Segments) > 0:
-		return exit.Usagef("%sno program after the options: write ibrun [options] program [arguments] : [options] program [arguments]", where)
+		return exit.Usagef("%sno program after the options: write ibrun [options] program [arguments] : [options] "+
+			"program [arguments]", where)
 	}
 	return exit.Usagef("no program: write ibrun [options] program [arguments]; ibrun -h shows the options")
 }
@@ -145,7 +148,8 @@ func shown(g cmdline.Given) string {
 func (p *reading) config(read func(string) ([]byte, error)) error {
 	r := p.Request
 	if len(r.Segments) > 0 {
-		return exit.Usagef("-configfile %s and a program: write the program into the file, or leave the file out", r.configFile)
+		return exit.Usagef("-configfile %s and a program: write the program into the file, or leave the file out",
+			r.configFile)
 	}
 	content, err := read(r.configFile)
 	if err != nil {

@@ -73,7 +73,8 @@ func TestNoOptionIsIgnored(t *testing.T) {
 // No line makes the parser fail otherwise than by saying so, and nothing is
 // opened or run: a configuration file is the line's own first word.
 func FuzzCommandLine(f *testing.F) {
-	for _, s := range []string{"-n\x002\x00true", "--hosts\x00a,b\x00--tree=kary:2\x00x", "-x\x00A=b\x00:\x00-", "-env\x00A\x00b\x00p\x00:\x00q", "-configfile\x00-n 2 'a b'\n"} {
+	for _, s := range []string{"-n\x002\x00true", "--hosts\x00a,b\x00--tree=kary:2\x00x", "-x\x00A=b\x00:\x00-",
+		"-env\x00A\x00b\x00p\x00:\x00q", "-configfile\x00-n 2 'a b'\n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

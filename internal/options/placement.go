@@ -14,7 +14,8 @@ import (
 // placeOptions put ranks on nodes, processors and devices. docs/placement.md
 // has the rules.
 var placeOptions = []knob{
-	{names: "c cpus-per-task cores-per-task", takes: value, set: func(r *Request, v string) error { return r.setPE(v) }},
+	{names: "c cpus-per-task cores-per-task", takes: value,
+		set: func(r *Request, v string) error { return r.setPE(v) }},
 	{names: "map-by", takes: value, set: mapBy},
 	{names: "rank-by", takes: value, words: rankWords, set: rankBy},
 	{names: "bind-to", takes: value, set: func(r *Request, v string) error {
@@ -32,20 +33,23 @@ var placeOptions = []knob{
 	{names: "distribution m", takes: value, set: distribution},
 	{names: "report-bindings", set: on(func(r *Request) *bool { return &r.Binding.Report })},
 	{names: "topo-input", takes: value, set: func(r *Request, v string) error { r.TopoInput = v; return nil }},
-	{names: "capture", takes: value, set: func(r *Request, v string) error { r.Action, r.Capture = MakeCapture, v; return nil }},
+	{names: "capture", takes: value,
+		set: func(r *Request, v string) error { r.Action, r.Capture = MakeCapture, v; return nil }},
 	{names: "json", set: on(func(r *Request) *bool { return &r.Binding.Data })},
 }
 
 // objectNames are the words for what a rank can be placed by or bound to.
 var objectNames = map[string]job.Object{
-	"auto": job.Unsaid, "none": job.Unbound, "hwthread": job.HWThread, "core": job.Core, "l3cache": job.L3, "numa": job.NUMA,
+	"auto": job.Unsaid, "none": job.Unbound, "hwthread": job.HWThread, "core": job.Core,
+	"l3cache": job.L3, "numa": job.NUMA,
 	"socket": job.Package, "package": job.Package,
 }
 
 func object(to *job.Object, word string) error {
 	o, ok := objectNames[word]
 	if !ok {
-		return fmt.Errorf("%s is not known: write none, hwthread, core, l3cache, numa, socket, package or auto", cmdline.Quote(word))
+		return fmt.Errorf("%s is not known: write none, hwthread, core, l3cache, numa, socket, package or auto",
+			cmdline.Quote(word))
 	}
 	return decide(to, o)
 }
@@ -141,7 +145,8 @@ func mapBy(r *Request, v string) error {
 	case word == "slot" || word == "":
 	default:
 		if objectNames[word] <= job.Unbound {
-			return fmt.Errorf("%s is not known: write slot, node, load, hwthread, core, l3cache, numa, package or ppr:N:obj", cmdline.Quote(word))
+			return fmt.Errorf("%s is not known: write slot, node, load, hwthread, core, l3cache, numa, package or "+
+				"ppr:N:obj", cmdline.Quote(word))
 		}
 		if err := decide(&r.Binding.Map, objectNames[word]); err != nil {
 			return err
@@ -163,7 +168,8 @@ func mapBy(r *Request, v string) error {
 		case "SPAN":
 			r.Evenly = true
 		default:
-			return fmt.Errorf("modifier %s is not known: write PE=n, SPAN, OVERSUBSCRIBE, NOOVERSUBSCRIBE or NOLOCAL", cmdline.Quote(m))
+			return fmt.Errorf("modifier %s is not known: write PE=n, SPAN, OVERSUBSCRIBE, NOOVERSUBSCRIBE or NOLOCAL",
+				cmdline.Quote(m))
 		}
 	}
 	return nil
@@ -187,7 +193,8 @@ func (r *Request) perObject(n, word string) error {
 
 // cpuBindNames are srun's words for what a rank can be bound to.
 var cpuBindNames = map[string]job.Object{
-	"none": job.Unbound, "no": job.Unbound, "cores": job.Core, "sockets": job.Package, "threads": job.HWThread, "ldoms": job.NUMA,
+	"none": job.Unbound, "no": job.Unbound, "cores": job.Core, "sockets": job.Package,
+	"threads": job.HWThread, "ldoms": job.NUMA,
 }
 
 func cpuBind(r *Request, v string) error {
@@ -204,7 +211,8 @@ func cpuBind(r *Request, v string) error {
 		for _, part := range strings.Split(list, ",") {
 			s, err := parse(part)
 			if err != nil || s.Empty() || word == "map_cpu" && s.Len() > 1 {
-				return fmt.Errorf("%s is not a list of processors: write map_cpu:0,2 or mask_cpu:0x3,0xc", cmdline.Quote(v))
+				return fmt.Errorf("%s is not a list of processors: write map_cpu:0,2 or mask_cpu:0x3,0xc",
+					cmdline.Quote(v))
 			}
 			r.Binding.CPUs = append(r.Binding.CPUs, s.String())
 		}
@@ -212,7 +220,8 @@ func cpuBind(r *Request, v string) error {
 	}
 	o, ok := cpuBindNames[v]
 	if has || !ok {
-		return fmt.Errorf("%s is not known: write none, cores, sockets, threads, ldoms, map_cpu:LIST or mask_cpu:LIST", cmdline.Quote(v))
+		return fmt.Errorf("%s is not known: write none, cores, sockets, threads, ldoms, map_cpu:LIST or mask_cpu:LIST",
+			cmdline.Quote(v))
 	}
 	return decide(&r.Binding.Bind, o)
 }
@@ -238,7 +247,8 @@ func distribution(r *Request, v string) error {
 		}
 	}
 	if third != "*" && third != inside {
-		return fmt.Errorf("the third word, %s, is about the cores of a package: a rank gets whole cores here, so leave it out or write --map-by hwthread", third)
+		return fmt.Errorf("the third word, %s, is about the cores of a package: a rank gets whole cores here, so "+
+			"leave it out or write --map-by hwthread", third)
 	}
 	switch inside {
 	case "block":

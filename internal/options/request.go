@@ -154,34 +154,50 @@ func (r *Request) finish() error {
 		text string
 	}{
 		{r.RankFile != "" && r.said(), "--rankfile says where each rank goes: leave out the other options that do"},
-		{several && (r.Nodes.Least > 0 || r.RankFile != ""), "--nodes and --rankfile need one list of hosts for all programs"},
+		{several && (r.Nodes.Least > 0 || r.RankFile != ""),
+			"--nodes and --rankfile need one list of hosts for all programs"},
 		{r.Nodes.Least > 0 && r.NodesOrPerNode.Least > 0, "-N contradicts --nodes: write one of them"},
-		{r.Output.Terminal && (r.Stdin == "all" || r.Stdin == "none" || r.Output.StdinFile != ""), "--pty gives one rank standard input: leave out --input and --stdin all or none"},
-		{r.Output.Terminal && (r.Label || r.Timestamp || r.Prefix != ""), "--pty contradicts -l, --timestamp-output and -prepend-pattern: a terminal has no lines to label"},
+		{r.Output.Terminal && (r.Stdin == "all" || r.Stdin == "none" || r.Output.StdinFile != ""),
+			"--pty gives one rank standard input: leave out --input and --stdin all or none"},
+		{r.Output.Terminal && (r.Label || r.Timestamp || r.Prefix != ""),
+			"--pty contradicts -l, --timestamp-output and -prepend-pattern: a terminal has no lines to label"},
 		{r.Output.Terminal && (r.Output.StdoutFile+r.Output.StderrFile+r.OutputDir.Name != "" || r.Output.Merge),
 			"--pty contradicts --output, --error, --output-filename and --merge-stderr-to-stdout"},
 		{r.Prefix != "" && r.Label, "-prepend-pattern contradicts -l: write one of them, %r is the rank"},
-		{strings.ContainsAny(job.Letters(r.Prefix), "hp") && r.MinNodes > 0, "-prepend-pattern with %h or %p contradicts --min-nodes: which host has a rank is not known before"},
-		{r.OutputDir.Name != "" && r.Output.StdoutFile+r.Output.StderrFile != "", "--output-filename contradicts --output and --error: write one of them"},
-		{len(r.Segments) > 1 && slices.ContainsFunc(r.Segments, func(s Segment) bool { return s.Multi }), "--multi-prog names the programs of the whole job: write it alone, or the programs between colons"},
-		{several && r.Spares > 0, "--spares: with hosts for each program it cannot be said whose are held back; write one list for all"},
-		{several && r.Offset > 0, "-o: with hosts for each program it cannot be said whose slots are skipped; write one list for all"},
+		{strings.ContainsAny(job.Letters(r.Prefix), "hp") && r.MinNodes > 0,
+			"-prepend-pattern with %h or %p contradicts --min-nodes: which host has a rank is not known before"},
+		{r.OutputDir.Name != "" && r.Output.StdoutFile+r.Output.StderrFile != "",
+			"--output-filename contradicts --output and --error: write one of them"},
+		{len(r.Segments) > 1 && slices.ContainsFunc(r.Segments, func(s Segment) bool { return s.Multi }),
+			"--multi-prog names the programs of the whole job: write it alone, or the programs between colons"},
+		{several && r.Spares > 0,
+			"--spares: with hosts for each program it cannot be said whose are held back; write one list for all"},
+		{several && r.Offset > 0,
+			"-o: with hosts for each program it cannot be said whose slots are skipped; write one list for all"},
 		{r.Verbose > 0 && r.Quiet, "-v contradicts -q: write one of them"},
 		{r.Lazy == "on" && r.Eager, "--lazy=on contradicts --eager: write one of them"},
 		{r.KeepGoing && r.killGiven && r.KillOnBad, "-K contradicts --keep-going: write one of them"},
-		{r.MPI == job.MPIOpen && r.PMIPort, "--mpi openmpi contradicts --pmi-port, since libpmi has the descriptor only: write one of them"},
+		{r.MPI == job.MPIOpen && r.PMIPort,
+			"--mpi openmpi contradicts --pmi-port, since libpmi has the descriptor only: write one of them"},
 		{r.MPI == job.MPINone && r.PMIPort, "--mpi none contradicts --pmi-port: write one of them"},
 		{r.Stdin != "" && r.Output.StdinFile != "", "--stdin contradicts --input: write one of them"},
-		{r.Output.Merge && r.Output.StderrFile != "", "--error contradicts --merge-stderr-to-stdout: write one of them"},
+		{r.Output.Merge && r.Output.StderrFile != "",
+			"--error contradicts --merge-stderr-to-stdout: write one of them"},
 		{r.Env.all && r.Env.Limited, "-genvall contradicts -genvnone and -envlist: write one of them"},
 		{r.Oversubscribe && r.NoOversubscribe, "--oversubscribe contradicts --nooversubscribe: write one of them"},
-		{r.ByLoad && r.NoOversubscribe, "--map-by load goes by what is free and not by slots, so it contradicts --nooversubscribe: write one of them"},
-		{r.scatter && r.Binding.PE > 1, "-m with fcyclic would spread the cores of a rank over packages, which is not done: write cyclic"},
-		{r.Numbering.Span && r.Binding.Map <= job.Unbound, "--rank-by span goes with --map-by OBJECT, whose objects take turns"},
+		{r.ByLoad && r.NoOversubscribe,
+			"--map-by load goes by what is free and not by slots, so it contradicts " +
+				"--nooversubscribe: write one of them"},
+		{r.scatter && r.Binding.PE > 1,
+			"-m with fcyclic would spread the cores of a rank over packages, which is not done: write cyclic"},
+		{r.Numbering.Span && r.Binding.Map <= job.Unbound,
+			"--rank-by span goes with --map-by OBJECT, whose objects take turns"},
 		{r.TopoInput != "" && r.Action == Run && r.Binding.PerObj == 0 && !r.Numbering.Span,
-			"--topo-input goes with --dry-run, --display topo without a program, or ppr: nodes read their own topology"},
+			"--topo-input goes with --dry-run, --display topo without a program, or ppr: " +
+				"nodes read their own topology"},
 		{r.NoLocal && !r.Everywhere().Named(), "--nolocal leaves no host: name others with --hosts"},
-		{r.fanout != "" && r.Tree != "auto" && r.Tree != "kary" && r.Tree != "kary:"+r.fanout, "--fanout contradicts --tree " + r.Tree + ": write --tree kary:" + r.fanout},
+		{r.fanout != "" && r.Tree != "auto" && r.Tree != "kary" && r.Tree != "kary:"+r.fanout,
+			"--fanout contradicts --tree " + r.Tree + ": write --tree kary:" + r.fanout},
 	} {
 		if c.both {
 			return exit.Usagef("%s", c.text)
@@ -202,7 +218,8 @@ func (r *Request) finish() error {
 		r.KillOnBad = false
 	}
 	if len(r.mca) > 0 {
-		r.warn("--mca %s: nothing that ibrun knows; programs get it as OMPI_MCA_* in their environment, as from mpirun", plain.Text(strings.Join(r.mca, ", ")))
+		r.warn("--mca %s: nothing that ibrun knows; programs get it as OMPI_MCA_* in their environment, as from mpirun",
+			plain.Text(strings.Join(r.mca, ", ")))
 	}
 	return nil
 }
@@ -210,8 +227,10 @@ func (r *Request) finish() error {
 // said reports whether an option besides --rankfile says where ranks go.
 func (r *Request) said() bool {
 	b := r.Binding
-	return b.Map != job.Unsaid || b.Rank != job.Unsaid || b.PE+b.PerObj > 0 || len(b.CPUs) > 0 || b.Bind > job.Unbound ||
-		r.Plane+r.PerNode+r.Offset > 0 || r.Evenly || r.ByLoad || r.Numbering.Said || r.Nodes.Least+r.NodesOrPerNode.Least > 0
+	return b.Map != job.Unsaid || b.Rank != job.Unsaid || b.PE+b.PerObj > 0 || len(b.CPUs) > 0 ||
+		b.Bind > job.Unbound ||
+		r.Plane+r.PerNode+r.Offset > 0 || r.Evenly || r.ByLoad || r.Numbering.Said ||
+		r.Nodes.Least+r.NodesOrPerNode.Least > 0
 }
 
 func (r *Request) WantsViews() bool { return r.Timing || r.Trace != "" || r.Report != "" }

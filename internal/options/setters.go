@@ -51,7 +51,8 @@ func (r *Request) setLauncher(v string) error {
 		v = "local"
 	case "ssh", "rsh", "local":
 	default:
-		return fmt.Errorf("%s is not in this version: write ssh, rsh or local, or give a command with --launcher-exec", cmdline.Quote(v))
+		return fmt.Errorf("%s is not in this version: write ssh, rsh or local, or give a command with --launcher-exec",
+			cmdline.Quote(v))
 	}
 	r.Launch.Launcher = v
 	return nil
@@ -133,7 +134,8 @@ func (r *Request) openMPI(v string) error {
 
 // pattern checks the pattern of a per-rank file.
 func pattern(to *string, v string) error {
-	_, err := job.Expand(v, func(letter byte, _ int) (string, bool) { return "", strings.IndexByte("rhtjx", letter) >= 0 })
+	_, err := job.Expand(v,
+		func(letter byte, _ int) (string, bool) { return "", strings.IndexByte("rhtjx", letter) >= 0 })
 	if err != nil {
 		return fmt.Errorf("file pattern %s: %w: after %% stands r, h, t, j, x or %%", cmdline.Quote(v), err)
 	}

@@ -82,7 +82,8 @@ func slurmTime(v string) (time.Duration, error) {
 	for i, part := range parts {
 		n, err := strconv.ParseUint(part, 10, 16)
 		if err != nil || i >= len(units) {
-			return 0, fmt.Errorf("%s is not a time of srun's: write 10 (minutes), 1:30:00 or 1-12 (days-hours)", cmdline.Quote(v))
+			return 0, fmt.Errorf("%s is not a time of srun's: write 10 (minutes), 1:30:00 or 1-12 (days-hours)",
+				cmdline.Quote(v))
 		}
 		total += time.Duration(n) * units[i]
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // readHosts reads the files and joins what names the same host.
-func readHosts(h options.HostList, read func(string) ([]byte, error)) (job.Nodes, error) {
+func readHosts(h options.HostList, read readFile) (job.Nodes, error) {
 	entries := slices.Clone(h.Entries)
 	for _, name := range h.Files {
 		content, err := read(name)
@@ -29,7 +29,8 @@ func readHosts(h options.HostList, read func(string) ([]byte, error)) (job.Nodes
 	for _, e := range entries {
 		total += uint64(e.Count)
 		runs = append(runs, job.Run{
-			Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: e.Count, User: e.User, HCA: e.HCA, Slots: e.Slots,
+			Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: e.Count,
+			User: e.User, HCA: e.HCA, Slots: e.Slots,
 		})
 	}
 	if total > job.MaxNodes {

@@ -29,12 +29,13 @@ var inside = map[string]insideOf{
 		env:   "SLURM_JOB_ID=7 SLURM_JOB_NODELIST_HET_GROUP_1=b[1-2] SLURM_JOB_NODELIST_HET_GROUP_0=a SLURM_HET_SIZE=2",
 		hosts: "a b1 b2",
 	},
-	"PBS":             {env: "PBS_JOBID=1.s PBS_NODEFILE=FILE", file: "a\na\nb\n", hosts: "a:2 b"},
-	"Cobalt":          {env: "COBALT_JOBID=1 COBALT_NODEFILE=FILE", file: "a\nb\n", hosts: "a b"},
-	"LSF":             {env: "LSB_JOBID=1 LSB_DJOB_HOSTFILE=FILE LSB_HOSTS=x", file: "a\nb\na\n", hosts: "a:2 b"},
-	"LSF, hosts":      {env: "LSB_JOBID=1 LSB_HOSTS=a+a+b", hosts: "a:2 b"},
-	"LSF, counts":     {env: "LSB_JOBID=1 LSB_MCPU_HOSTS=a+4+b+2", hosts: "a:4 b:2"},
-	"Grid Engine":     {env: "JOB_ID=1 PE_HOSTFILE=FILE", file: "a 2 q@a UNDEFINED\nb 1 q@b <NULL>\n", hosts: "a:2 b:1"},
+	"PBS":         {env: "PBS_JOBID=1.s PBS_NODEFILE=FILE", file: "a\na\nb\n", hosts: "a:2 b"},
+	"Cobalt":      {env: "COBALT_JOBID=1 COBALT_NODEFILE=FILE", file: "a\nb\n", hosts: "a b"},
+	"LSF":         {env: "LSB_JOBID=1 LSB_DJOB_HOSTFILE=FILE LSB_HOSTS=x", file: "a\nb\na\n", hosts: "a:2 b"},
+	"LSF, hosts":  {env: "LSB_JOBID=1 LSB_HOSTS=a+a+b", hosts: "a:2 b"},
+	"LSF, counts": {env: "LSB_JOBID=1 LSB_MCPU_HOSTS=a+4+b+2", hosts: "a:4 b:2"},
+	"Grid Engine": {env: "JOB_ID=1 PE_HOSTFILE=FILE", file: "a 2 q@a UNDEFINED\nb 1 q@b <NULL>\n",
+		hosts: "a:2 b:1"},
 	"Flux":            {env: "FLUX_URI=local:///run/flux/local", hosts: "f1 f2"},
 	"OAR":             {env: "OAR_JOB_ID=1 OAR_NODEFILE=FILE", file: "a\na\nb\n", hosts: "a:2 b"},
 	"OAR, other name": {env: "OAR_FILE_NODES=FILE", file: "a\n", hosts: "a"},
@@ -64,7 +65,8 @@ func (in insideOf) surround(t *testing.T) Surroundings {
 // says is right.
 func TestAllocationWithoutHosts(t *testing.T) {
 	flux := filepath.Join(t.TempDir(), "flux")
-	require.NoError(t, os.WriteFile(flux, []byte("#!/bin/sh\n[ \"$*\" = 'getattr hostlist' ] && echo 'f[1-2]'\n"), 0o700))
+	require.NoError(t, os.WriteFile(flux, []byte("#!/bin/sh\n[ \"$*\" = 'getattr hostlist' ] && echo 'f[1-2]'\n"),
+		0o700))
 	for name, in := range inside {
 		t.Run(name, func(t *testing.T) {
 			at := in.surround(t)

@@ -62,7 +62,8 @@ func unread(r *options.Request, env []string) error {
 		}
 	}
 	if r.Manager != "" {
-		return exit.Usagef("-rmk %s: none of the variables that it sets in its jobs is there; hint: name the hosts with --hosts, or leave -rmk out", r.Manager)
+		return exit.Usagef("-rmk %s: none of the variables that it sets in its jobs is there; hint: name the hosts "+
+			"with --hosts, or leave -rmk out", r.Manager)
 	}
 	return nil
 }

@@ -14,8 +14,10 @@ import (
 // nodeLocal are names, as globs, whose values mean something on one node only.
 // They are not forwarded; ranks see their own node's. docs/cli.md lists them.
 var nodeLocal = []string{
-	"HOSTNAME", "HOST", "SSH_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_SEAT", "XDG_VTNR",
-	"DBUS_*", "TERM_PROGRAM*", "TERM_SESSION_ID", "TMUX*", "STY", "WINDOW", "WINDOWID", "SHLVL", "_", "OLDPWD", "MAIL", "GPG_AGENT_INFO",
+	"HOSTNAME", "HOST", "SSH_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR",
+	"XDG_SESSION_*", "XDG_SEAT", "XDG_VTNR",
+	"DBUS_*", "TERM_PROGRAM*", "TERM_SESSION_ID", "TMUX*", "STY", "WINDOW", "WINDOWID", "SHLVL", "_",
+	"OLDPWD", "MAIL", "GPG_AGENT_INFO",
 	"GPG_TTY", "KRB5CCNAME", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "LISTEN_*", "TMPDIR",
 }
 
@@ -79,15 +81,19 @@ const libraryVariable = "IBRUN_LIBIBVERBS"
 
 // strangeKnobs names variables that look like ibrun's and are not read.
 func strangeKnobs(env []string) (warnings []string) {
-	given := []string{"RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "HOST", "JOB_ID", "APPNUM", "FD", "HCA", "CAPTURES", "SHIPPED_TO"}
+	given := []string{"RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE", "NODES", "HOST", "JOB_ID", "APPNUM", "FD",
+		"HCA", "CAPTURES", "SHIPPED_TO"}
 	for _, entry := range env {
 		name, _, _ := strings.Cut(entry, "=")
 		short, ours := strings.CutPrefix(name, "IBRUN_")
-		if !ours || slices.Contains(readNames, name) || slices.Contains(given, short) || strings.HasPrefix(short, "TEST_") {
+		if !ours || slices.Contains(readNames, name) || slices.Contains(given, short) ||
+			strings.HasPrefix(short, "TEST_") {
 			continue
 		}
-		best := slices.MinFunc(readNames, func(a, b string) int { return cmdline.Distance(name, a) - cmdline.Distance(name, b) })
-		warnings = append(warnings, fmt.Sprintf("%s is set and means nothing to ibrun; did you mean %s?", plain.Text(name), best))
+		best := slices.MinFunc(readNames,
+			func(a, b string) int { return cmdline.Distance(name, a) - cmdline.Distance(name, b) })
+		warnings = append(warnings, fmt.Sprintf("%s is set and means nothing to ibrun; did you mean %s?",
+			plain.Text(name), best))
 	}
 	return warnings
 }

@@ -38,8 +38,10 @@ func (p *Plan) leaveOut(r *options.Request, from *allocation, at Surroundings) e
 			return false
 		})
 		for _, e := range r.Exclude {
-			if e.Count == 1 && !found[job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo}.Host(0)] {
-				p.Warn(fmt.Sprintf("--exclude %s: no such host in the list", job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo}.Host(0)))
+			if e.Count == 1 &&
+				!found[job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo}.Host(0)] {
+				p.Warn(fmt.Sprintf("--exclude %s: no such host in the list",
+					job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo}.Host(0)))
 			}
 		}
 		if err != nil {
@@ -76,7 +78,8 @@ func (p *Plan) holdBack(r *options.Request, from *allocation, at Surroundings) e
 		return nil
 	}
 	if left < 1 {
-		return exit.Usagef("--spares %d of %s leaves none to run on: name more hosts", r.Spares, plural.Of(from.all.Len(), "host"))
+		return exit.Usagef("--spares %d of %s leaves none to run on: name more hosts", r.Spares,
+			plural.Of(from.all.Len(), "host"))
 	}
 	p.Policy.Spares = from.all.Slice(left, from.all.Len())
 	if i := thisMachine(p.Policy.Spares, at); i >= 0 && r.Launch.Launcher != "local" {
@@ -95,9 +98,11 @@ func (p *Plan) fewer(r *options.Request) error {
 	case r.MinNodes > uint64(p.Nodes.Len()):
 		return exit.Usagef("--min-nodes %d: the job has %s", r.MinNodes, plural.Of(p.Nodes.Len(), "node"))
 	case len(r.Segments) > 1 || r.Segments[0].Multi:
-		return exit.Usagef("--min-nodes: with several programs it cannot be said whose ranks may be missing; use --spares")
+		return exit.Usagef("--min-nodes: with several programs it cannot be said whose ranks may be missing; use " +
+			"--spares")
 	case r.Plane > 0 || r.Evenly || p.plane > 0 || r.RankFile != "":
-		return exit.Usagef("--min-nodes needs ranks that are placed node by node: leave --map-by node, --rank-by, :SPAN and --distribution out, or use --spares")
+		return exit.Usagef("--min-nodes needs ranks that are placed node by node: leave --map-by node, --rank-by, " +
+			":SPAN and --distribution out, or use --spares")
 	}
 	p.Policy.MinNodes = int(r.MinNodes)
 	return nil

@@ -31,7 +31,8 @@ func (p *Plan) Site() string { return timing.SiteOf(p.Nodes.At(p.Nodes.Len() - 1
 // the node stood whose seat it has.
 func (p *Plan) Timed(root string, times []job.NodeTimes, missing uint32, spares map[uint32]string) *timing.Launch {
 	l := &timing.Launch{
-		Root: root, Launcher: launcherName(p.Job.Launch), Agents: p.Nodes.Len(), Ranks: int(p.Job.Size), Missing: int(missing),
+		Root: root, Launcher: launcherName(p.Job.Launch), Agents: p.Nodes.Len(),
+		Ranks: int(p.Job.Size), Missing: int(missing),
 		Shape: p.Shape, Source: p.Source,
 	}
 	for _, t := range times {

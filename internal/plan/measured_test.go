@@ -27,7 +27,8 @@ func TestPlannedWithMeasuredCosts(t *testing.T) {
 	p, err = New(r, at, Identity{})
 	require.NoError(t, err)
 	require.Equal(t, "median of 1 measurement", p.Source)
-	require.Equal(t, tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond, Window: tree.Window}, p.Shape.Cost)
+	require.Equal(t, tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond, Window: tree.Window},
+		p.Shape.Cost)
 	require.Equal(t, p.Shape.String(), p.Job.Launch.Tree)
 	r, err = parse([]string{"--tree", "greedy:1ms,2ms", "--hosts", "node[1-20]", "--no-preflight", "a"})
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ type rankRange struct{ first, count uint32 }
 
 // multiProg is the programs of srun's --multi-prog, of which the file stands in the place of a
 // program.
-func multiProg(argv []string, size uint32, read func(string) ([]byte, error)) ([]job.Program, error) {
+func multiProg(argv []string, size uint32, read readFile) ([]job.Program, error) {
 	if len(argv) > 1 {
 		return nil, exit.Usagef("--multi-prog: arguments stand in the file: leave out %s", cmdline.QuoteAll(argv[1:]))
 	}
@@ -163,13 +163,15 @@ func multiPrograms(lines []progLine, size uint32) ([]job.Program, error) {
 			if last >= 0 && programs[last].App == uint32(i) && programs[last].First+programs[last].Count == span.first {
 				programs[last].Count += n
 			} else {
-				programs = append(programs, job.Program{First: span.first, Count: n, App: uint32(i), Offset: offset, Argv: l.argv, Expand: l.expand})
+				programs = append(programs, job.Program{First: span.first, Count: n, App: uint32(i), Offset: offset,
+					Argv: l.argv, Expand: l.expand})
 			}
 			offset += n
 		}
 	}
 	if len(rest) > 0 {
-		return nil, fmt.Errorf("no line names rank %d of %d; * stands for those that no other line names", rest[0].first, size)
+		return nil, fmt.Errorf("no line names rank %d of %d; * stands for those that no other line names",
+			rest[0].first, size)
 	}
 	slices.SortFunc(programs, func(a, b job.Program) int { return int(a.First) - int(b.First) })
 	return programs, nil

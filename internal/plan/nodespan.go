@@ -36,14 +36,17 @@ func (p *Plan) spreadN(r *options.Request, from allocation, want job.Want) (over
 	perNode, over2, noPerNode := p.asPerNode(r, from, want)
 	switch {
 	case noNodes != nil && noPerNode != nil:
-		return false, fmt.Errorf("-N %d: it can be neither nodes, as in srun (%v), nor ranks per node, as in mpirun (%v)", n, noNodes, noPerNode)
+		return false, fmt.Errorf(
+			"-N %d: it can be neither nodes, as in srun (%v), nor ranks per node, as in mpirun (%v)",
+			n, noNodes, noPerNode)
 	case noNodes != nil:
 		p.Warn(fmt.Sprintf("-N %d: %s, so it is ranks per node, as in mpirun", n, noNodes))
 		nodes, over1 = perNode, over2
 	case noPerNode != nil:
 		p.Warn(fmt.Sprintf("-N %d: %s, so it is nodes, as in srun", n, noPerNode))
 	case !slices.Equal(nodes.Nodes.Runs(), perNode.Nodes.Runs()):
-		return false, fmt.Errorf("-N %d is nodes to srun and ranks per node to mpirun, which differ here; hint: write --nodes %d or -ppn %d", n, n, n)
+		return false, fmt.Errorf("-N %d is nodes to srun and ranks per node to mpirun, which differ here; hint: "+
+			"write --nodes %d or -ppn %d", n, n, n)
 	}
 	p.Nodes, p.layout = nodes.Nodes, nodes.layout
 	return over1, nil
@@ -72,7 +75,8 @@ func (p *Plan) asPerNode(r *options.Request, from allocation, want job.Want) (as
 	case want.PerNode != 0 && want.PerNode != n.Least:
 		return as, false, fmt.Errorf("%d ranks per node are asked for besides", want.PerNode)
 	case want.Ranks > n.Least*uint64(from.all.Len()):
-		return as, false, fmt.Errorf("%s would be more than %d on each of %s", plural.Of(int(want.Ranks), "rank"), n.Least, plural.Of(from.all.Len(), "node"))
+		return as, false, fmt.Errorf("%s would be more than %d on each of %s", plural.Of(int(want.Ranks), "rank"),
+			n.Least, plural.Of(from.all.Len(), "node"))
 	}
 	want.PerNode = n.Least
 	as.plane = p.plane

@@ -14,7 +14,8 @@ import (
 
 // Offspring is what jobs that ranks spawn take over of the command line.
 func Offspring(r *options.Request) wire.Offspring {
-	return wire.Offspring{Tree: r.Tree, Preflight: r.Preflight, Label: r.Label, Prefix: r.Prefix, Timestamp: r.Timestamp, Quiet: r.Quiet, Verbose: uint32(r.Verbose)}
+	return wire.Offspring{Tree: r.Tree, Preflight: r.Preflight, Label: r.Label, Prefix: r.Prefix,
+		Timestamp: r.Timestamp, Quiet: r.Quiet, Verbose: uint32(r.Verbose)}
 }
 
 // Spawned makes the plan of a spawned job from that of its parent: the programs and their
@@ -25,7 +26,8 @@ func Spawned(from wire.Offspring, at Surroundings, id Identity) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Here: -1, Policy: core.Policy{KillOnBad: from.KillOnBad, Wait: from.Wait}, Alloc: from.Alloc, Preflight: from.Preflight}
+	p := &Plan{Here: -1, Policy: core.Policy{KillOnBad: from.KillOnBad, Wait: from.Wait}, Alloc: from.Alloc,
+		Preflight: from.Preflight}
 	plane := parent.Layout.Plane()
 	if p.Nodes, _, err = job.Place(from.Alloc, job.Want{Ranks: uint64(size), Plane: uint64(plane)}); err != nil {
 		return nil, err
@@ -65,7 +67,8 @@ func offspringPrograms(from wire.Offspring) (programs []job.Program, size uint32
 		if c.Dir != "" {
 			prog.Dir = absolute(c.Dir, asker.Dir)
 		}
-		if slices.ContainsFunc(append(prog.Argv, prog.Dir), func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
+		if slices.ContainsFunc(append(prog.Argv, prog.Dir),
+			func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
 			return nil, 0, fmt.Errorf("an argument contains a NUL byte")
 		}
 		programs = append(programs, prog)

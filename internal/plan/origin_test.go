@@ -39,16 +39,17 @@ func TestPlacementOfOtherLaunchers(t *testing.T) {
 		require.Equal(t, want, ranksByNode(p), line)
 	}
 	for line, why := range map[string]string{
-		"--nodes 3 -H a,b":                  "--nodes 3: the list has 2 hosts",
-		"--nodes 0 -H a,b":                  "not a whole number",
-		"--nodes 3-2 -H a,b,c":              "not a range",
-		"--nodes 2 -N 2 -H a,b":             "contradicts --nodes",
-		"--bynode --map-by slot -H a,b":     "contradicts --bynode",
-		"--pernode -ppn 2 -H a,b":           "contradicts --pernode",
-		"--pernode=2 -H a,b":                "takes no value",
-		"-N 2 -H a:4,b:4,c:4":               "--nodes 2 or -ppn 2",
-		"-N 2 -n 2 -H a:2,b:2,c:2":          "--nodes 2 or -ppn 2",
-		"-N 3 -n 9 -H a,b":                  "neither nodes, as in srun (the list has 2 hosts), nor ranks per node, as in mpirun (9 ranks would",
+		"--nodes 3 -H a,b":              "--nodes 3: the list has 2 hosts",
+		"--nodes 0 -H a,b":              "not a whole number",
+		"--nodes 3-2 -H a,b,c":          "not a range",
+		"--nodes 2 -N 2 -H a,b":         "contradicts --nodes",
+		"--bynode --map-by slot -H a,b": "contradicts --bynode",
+		"--pernode -ppn 2 -H a,b":       "contradicts --pernode",
+		"--pernode=2 -H a,b":            "takes no value",
+		"-N 2 -H a:4,b:4,c:4":           "--nodes 2 or -ppn 2",
+		"-N 2 -n 2 -H a:2,b:2,c:2":      "--nodes 2 or -ppn 2",
+		"-N 3 -n 9 -H a,b": "neither nodes, as in srun (the list has 2 hosts), nor ranks per node, " +
+			"as in mpirun (9 ranks would",
 		"-N 3 --ntasks-per-node 4 -H a,b":   "4 ranks per node are asked for besides",
 		"--nodes 1 -H a true : -H b":        "one list",
 		"--oversubscribe --nooversubscribe": "contradicts",
@@ -57,8 +58,10 @@ func TestPlacementOfOtherLaunchers(t *testing.T) {
 		require.ErrorContains(t, err, why, line)
 		require.Equal(t, exit.Usage, exit.Code(err), line)
 	}
-	require.Contains(t, mustPlan(t, "-N", "4", "-H", "a,b", "true").Warnings[0], "-N 4: the list has 2 hosts, so it is ranks per node, as in mpirun")
-	require.Contains(t, mustPlan(t, "-N", "2", "-ppn", "1", "-H", "a,b,c", "true").Warnings[0], "so it is nodes, as in srun")
+	require.Contains(t, mustPlan(t, "-N", "4", "-H", "a,b", "true").Warnings[0],
+		"-N 4: the list has 2 hosts, so it is ranks per node, as in mpirun")
+	require.Contains(t, mustPlan(t, "-N", "2", "-ppn", "1", "-H", "a,b,c", "true").Warnings[0],
+		"so it is nodes, as in srun")
 }
 
 func TestRankFile(t *testing.T) {
@@ -93,8 +96,9 @@ func TestRankFile(t *testing.T) {
 
 func TestSlurmTime(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"10": 10 * time.Minute, "1:30": 90 * time.Second, "1:02:03": time.Hour + 2*time.Minute + 3*time.Second, "1-12": 36 * time.Hour,
-		"2-0:30": 48*time.Hour + 30*time.Minute, "1-1:1:1": 25*time.Hour + time.Minute + time.Second, "0": 0, "UNLIMITED": 0,
+		"10": 10 * time.Minute, "1:30": 90 * time.Second, "1:02:03": time.Hour + 2*time.Minute + 3*time.Second,
+		"1-12": 36 * time.Hour, "2-0:30": 48*time.Hour + 30*time.Minute,
+		"1-1:1:1": 25*time.Hour + time.Minute + time.Second, "0": 0, "UNLIMITED": 0,
 	} {
 		require.Equal(t, want, mustPlan(t, "--time", text, "true").Policy.Timeout, text)
 	}
@@ -120,7 +124,8 @@ func TestMultiProg(t *testing.T) {
 	}
 	var got []part
 	for _, prog := range p.Job.Programs {
-		got = append(got, part{prog.First, prog.Count, prog.App, prog.Offset, prog.Expand, strings.Join(prog.Argv, "|")})
+		got = append(got, part{prog.First, prog.Count, prog.App, prog.Offset, prog.Expand,
+			strings.Join(prog.Argv, "|")})
 	}
 	require.Equal(t, []part{
 		{0, 1, 0, 0, true, "true|a  %%t|%t-%o|50%%"},
@@ -182,7 +187,9 @@ func TestOutputFilename(t *testing.T) {
 		require.NoError(t, err)
 		return p.Job.Output
 	}
-	require.Equal(t, job.Output{StdoutFile: at.Cwd + "/o/1/rank.%1r/stdout", StderrFile: at.Cwd + "/o/1/rank.%1r/stderr", Copy: true, Dirs: true},
+	require.Equal(t, job.Output{
+		StdoutFile: at.Cwd + "/o/1/rank.%1r/stdout", StderrFile: at.Cwd + "/o/1/rank.%1r/stderr", Copy: true, Dirs: true,
+	},
 		out("-n", "10", "--output-filename", "o"))
 	require.Equal(t, job.Output{StdoutFile: "/o%%r/rank.%2r/stdout", StderrFile: "/o%%r/rank.%2r/stderr", Dirs: true},
 		out("-n", "11", "--output-filename", "/o%r:nojobid,nocopy"))
@@ -191,8 +198,9 @@ func TestOutputFilename(t *testing.T) {
 	require.Equal(t, "true.4%%.%j", out("--output", "%x.4%%.%j").StdoutFile)
 	require.Equal(t, "a%%b.%4r", out("--output", "%x.%4r", "-J", "a%b").StdoutFile)
 	for line, why := range map[string]string{
-		"--output-filename o --output x": "contradicts --output", "--output-filename o:x": "is not known", "--output-filename :nocopy": "no file is named",
-		"-J a/b": "is no name", "--output %5": "after %",
+		"--output-filename o --output x": "contradicts --output", "--output-filename o:x": "is not known",
+		"--output-filename :nocopy": "no file is named",
+		"-J a/b":                    "is no name", "--output %5": "after %",
 	} {
 		_, err := parse(append(strings.Fields(line), "true"))
 		require.ErrorContains(t, err, why, line)
@@ -201,7 +209,8 @@ func TestOutputFilename(t *testing.T) {
 
 func TestPrependPattern(t *testing.T) {
 	for line, why := range map[string]string{
-		"-prepend-pattern %x": "after %", "-prepend-pattern %r -l": "contradicts -l", "-prepend-pattern %h --min-nodes 1 -H a,b": "contradicts --min-nodes",
+		"-prepend-pattern %x": "after %", "-prepend-pattern %r -l": "contradicts -l",
+		"-prepend-pattern %h --min-nodes 1 -H a,b": "contradicts --min-nodes",
 	} {
 		_, err := parse(append(strings.Fields(line), "true"))
 		require.ErrorContains(t, err, why, line)
@@ -212,7 +221,8 @@ func TestRmk(t *testing.T) {
 	at := around(t)
 	at.Env = append(at.Env, "SLURM_JOB_NODELIST=n[1-2]", "PBS_NODEFILE=/f")
 	for word, why := range map[string]string{
-		"user": "", "none": "", "slurm": "$SLURM_JOB_NODELIST", "pbs": "$PBS_NODEFILE", "lsf": "-rmk lsf: none of the variables",
+		"user": "", "none": "", "slurm": "$SLURM_JOB_NODELIST", "pbs": "$PBS_NODEFILE",
+		"lsf": "-rmk lsf: none of the variables",
 	} {
 		r, err := parse([]string{"-rmk", word, "true"})
 		require.NoError(t, err)
@@ -229,7 +239,8 @@ func TestNotesOfSlurm(t *testing.T) {
 	for _, line := range []string{"--mem 4G", "--mem=512", "--mem-per-cpu 100m", "--exclusive", "--exclusive=user"} {
 		require.Empty(t, mustPlan(t, append(strings.Fields(line), "true")...).Warnings, line)
 	}
-	for line, why := range map[string]string{"--mem 4X": "not an amount", "--mem G": "not an amount", "--exclusive=x": "write user, mcs or topo"} {
+	for line, why := range map[string]string{"--mem 4X": "not an amount", "--mem G": "not an amount",
+		"--exclusive=x": "write user, mcs or topo"} {
 		_, err := planOf(t, append(strings.Fields(line), "true")...)
 		require.ErrorContains(t, err, why, line)
 	}

@@ -61,7 +61,8 @@ func (p *Plan) files(r *options.Request) error {
 	}
 	for option, file := range map[string]string{"--output": r.Output.StdoutFile, "--error": r.Output.StderrFile} {
 		if collides(file, p.Nodes.Ranks(), most) {
-			return exit.Usagef("%s %s: %d ranks would overwrite one file; write %%r for the rank into its name, or send ibrun's own output to a file with >", option, file, p.Nodes.Ranks())
+			return exit.Usagef("%s %s: %d ranks would overwrite one file; write %%r for the rank into its name, or "+
+				"send ibrun's own output to a file with >", option, file, p.Nodes.Ranks())
 		}
 	}
 	return nil

@@ -95,7 +95,8 @@ func (p *Plan) roomy(r *options.Request, local bool, at Surroundings) error {
 			return nil
 		}
 	}
-	return exit.Usagef("%s would get %s on %s, which --nooversubscribe forbids; hint: name more hosts, or more slots: --hosts %s:%d",
+	return exit.Usagef("%s would get %s on %s, which --nooversubscribe forbids; hint: name more hosts, or more "+
+		"slots: --hosts %s:%d",
 		n.Host, plural.Of(int(n.Ranks), "rank"), plural.Of(int(slots), "slot"), n.Host, n.Ranks)
 }
 
@@ -118,11 +119,13 @@ func (p *Plan) goByObjects(r *options.Request, want *job.Want, at Surroundings) 
 	have := fmt.Sprintf("%s has %s", example(r.TopoInput), plural.Of(objects, r.Binding.Map.String()))
 	if ppr {
 		want.PerNode = uint64(r.Binding.PerObj) * uint64(objects)
-		p.Warn(fmt.Sprintf("ppr: %d ranks per node, since %s; nodes that differ will refuse: -ppn says another number", want.PerNode, have))
+		p.Warn(fmt.Sprintf("ppr: %d ranks per node, since %s; nodes that differ will refuse: -ppn says another number",
+			want.PerNode, have))
 	}
 	if r.Numbering.Span {
 		p.plane = uint32(objects)
-		p.Warn(fmt.Sprintf("--rank-by span: nodes take turns of %s, since %s; nodes that differ are numbered alike", plural.Of(objects, "rank"), have))
+		p.Warn(fmt.Sprintf("--rank-by span: nodes take turns of %s, since %s; nodes that differ are numbered alike",
+			plural.Of(objects, "rank"), have))
 	}
 	return nil
 }
@@ -142,6 +145,7 @@ func Narrow(m *topo.Machine, ranks int) string {
 	if ranks <= m.Allowed.Len() || m.Allowed.Len() == m.Online.Len() {
 		return ""
 	}
-	return fmt.Sprintf("this process may use CPUs %v of %v here, as whoever started it left it: %s share them unbound; start ibrun with all CPUs of the allocation (srun: --cpu-bind=none, -c)",
+	return fmt.Sprintf("this process may use CPUs %v of %v here, as whoever started it left it: %s share them "+
+		"unbound; start ibrun with all CPUs of the allocation (srun: --cpu-bind=none, -c)",
 		m.Allowed, m.Online, plural.Of(ranks, "rank"))
 }

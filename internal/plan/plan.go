@@ -58,9 +58,12 @@ type Surroundings struct {
 	Costs   timing.CostCache  // of earlier launches
 	Weights map[string]uint32 // what hosts have to give, for --map-by load
 
-	Read    func(name string) ([]byte, error)             // reads a file that the user has named
+	Read    readFile                                      // reads a file that the user has named
 	Machine func(topoInput string) (*topo.Machine, error) // reads a capture, or this machine for ""
 }
+
+// readFile is the content of a file.
+type readFile func(name string) ([]byte, error)
 
 // Identity tells one start of a job from all others.
 type Identity struct {
@@ -71,7 +74,8 @@ type Identity struct {
 // New makes the plan of a request in some surroundings. An error is an exit.Error with the code
 // exit.Usage.
 func New(r *options.Request, at Surroundings, id Identity) (*Plan, error) {
-	p := &Plan{Name: r.JobName, Preflight: r.Preflight, Warnings: slices.Concat(strangeKnobs(at.Env), r.Warnings, missing(&r.Env, at.Env))}
+	p := &Plan{Name: r.JobName, Preflight: r.Preflight,
+		Warnings: slices.Concat(strangeKnobs(at.Env), r.Warnings, missing(&r.Env, at.Env))}
 	from, err := allocate(r, at)
 	if err != nil {
 		return nil, err
@@ -184,9 +188,12 @@ func (p *Plan) fits() error {
 	err := wire.Check(wire.Launch{Job: p.Job, Nodes: p.Nodes, Level: 1}, spareFrame)
 	switch {
 	case errors.Is(err, wire.ErrSize):
-		return exit.Usagef("%s: their names take more than the %d MiB that can be sent at once; write those that differ in a number as a range, as in n[0001-0999]", plural.Of(p.Nodes.Len(), "host"), (wire.MaxFrame-spareFrame)>>20)
+		return exit.Usagef("%s: their names take more than the %d MiB that can be sent at once; write those that "+
+			"differ in a number as a range, as in n[0001-0999]",
+			plural.Of(p.Nodes.Len(), "host"), (wire.MaxFrame-spareFrame)>>20)
 	case err != nil:
-		return exit.Usagef("this job cannot be sent to its hosts: %v; are there very many arguments, variables or hosts with different numbers of ranks?", err)
+		return exit.Usagef("this job cannot be sent to its hosts: %v; are there very many arguments, variables or "+
+			"hosts with different numbers of ranks?", err)
 	}
 	return nil
 }
@@ -229,7 +236,8 @@ func (p *Plan) programs(r *options.Request, at Surroundings) (programs []job.Pro
 			if s.Dir != "" {
 				prog.Dir = absolute(s.Dir, at.Cwd)
 			}
-			if slices.ContainsFunc(slices.Concat(prog.Argv, prog.Env), func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
+			if slices.ContainsFunc(slices.Concat(prog.Argv, prog.Env),
+				func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
 				return nil, exit.Usagef("an argument or variable contains a NUL byte")
 			}
 			size += room(prog.Argv)
@@ -237,7 +245,8 @@ func (p *Plan) programs(r *options.Request, at Surroundings) (programs []job.Pro
 		}
 	}
 	if size > maxWords {
-		return nil, exit.Usagef("arguments and environment of all programs are %d MiB: at most %d are possible", size>>20, maxWords>>20)
+		return nil, exit.Usagef("arguments and environment of all programs are %d MiB: at most %d are possible",
+			size>>20, maxWords>>20)
 	}
 	return programs, nil
 }

@@ -119,12 +119,14 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestMisspeltKnob(t *testing.T) {
-	require.Len(t, strangeKnobs([]string{"IBRUN_TASKS_PER_NOD=4", "IBRUN_TASKS_PER_NODE=4", "IBRUN_RANK=1", "HOME=/"}), 1)
+	require.Len(t, strangeKnobs([]string{"IBRUN_TASKS_PER_NOD=4", "IBRUN_TASKS_PER_NODE=4", "IBRUN_RANK=1", "HOME=/"}),
+		1)
 }
 
 func TestThisMachine(t *testing.T) {
 	for hosts, want := range map[string]int{
-		"a,login1.cluster,b": 1, "a,login1": 1, "localhost": 0, "a,b": -1, "login1.other": -1, "other@login1": -1, "u@login1": 0, "a,127.0.0.1": 1,
+		"a,login1.cluster,b": 1, "a,login1": 1, "localhost": 0, "a,b": -1,
+		"login1.other": -1, "other@login1": -1, "u@login1": 0, "a,127.0.0.1": 1,
 	} {
 		require.Equal(t, want, mustPlan(t, "-H", hosts, "true").Here, hosts)
 	}
@@ -142,7 +144,8 @@ func TestInfiniBandOptions(t *testing.T) {
 
 func TestLaterOptionsSaySo(t *testing.T) {
 	require.Len(t, mustPlan(t, "--mpi=pmix", "true").Warnings, 1)
-	require.Empty(t, mustPlan(t, "--bind-to=none", "--fabric=auto", "--lazy", "--iface=eth0,10.0.0.0/8", "--stats=json", "--oversubscribe", "true").Warnings)
+	require.Empty(t, mustPlan(t, "--bind-to=none", "--fabric=auto", "--lazy", "--iface=eth0,10.0.0.0/8", "--stats=json",
+		"--oversubscribe", "true").Warnings)
 }
 
 func TestPlacementWords(t *testing.T) {
@@ -195,12 +198,15 @@ func TestDealtToNodes(t *testing.T) {
 		}
 		require.Equal(t, want, ranks, line)
 	}
-	require.Equal(t, uint32(3), mustPlan(t, "-n", "6", "-H", "a:4,b:4", "--map-by", "package:SPAN", "true").Nodes.At(1).Ranks)
-	require.Equal(t, job.Stdin{Mode: job.StdinOne, Rank: 2}, mustPlan(t, "-n", "4", "-H", "a:2,b:2", "-m", "cyclic", "--stdin", "1", "true").Job.Stdin, "its seat")
+	require.Equal(t, uint32(3), mustPlan(t, "-n", "6", "-H", "a:4,b:4", "--map-by", "package:SPAN",
+		"true").Nodes.At(1).Ranks)
+	require.Equal(t, job.Stdin{Mode: job.StdinOne, Rank: 2},
+		mustPlan(t, "-n", "4", "-H", "a:2,b:2", "-m", "cyclic", "--stdin", "1", "true").Job.Stdin, "its seat")
 }
 
 func TestTimes(t *testing.T) {
-	for text, want := range map[string]time.Duration{"90": 90 * time.Second, "90s": 90 * time.Second, "10m": 10 * time.Minute, "0.5": 500 * time.Millisecond} {
+	for text, want := range map[string]time.Duration{"90": 90 * time.Second, "90s": 90 * time.Second,
+		"10m": 10 * time.Minute, "0.5": 500 * time.Millisecond} {
 		require.Equal(t, want, mustPlan(t, "--timeout", text, "true").Policy.Timeout)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // readRanks reads the rank file, and makes a list of its hosts, for those who name no other.
-func readRanks(r *options.Request, read func(string) ([]byte, error)) (places []rankfile.Entry, hosts options.HostList, err error) {
+func readRanks(r *options.Request, read readFile) (places []rankfile.Entry, hosts options.HostList, err error) {
 	if r.RankFile == "" {
 		return nil, r.Hosts, nil
 	}
@@ -49,7 +49,8 @@ func (p *Plan) spreadRanks(r *options.Request, from allocation, ranks uint64) er
 		ranks = uint64(len(from.places))
 	}
 	if ranks > uint64(len(from.places)) {
-		return fmt.Errorf("%s names %s: write -n %d or less", r.RankFile, plural.Of(len(from.places), "rank"), len(from.places))
+		return fmt.Errorf("%s names %s: write -n %d or less", r.RankFile, plural.Of(len(from.places), "rank"),
+			len(from.places))
 	}
 	at := make([]uint32, ranks)
 	for rank, e := range from.places[:ranks] {
@@ -58,7 +59,8 @@ func (p *Plan) spreadRanks(r *options.Request, from allocation, ranks uint64) er
 			i = from.all.Index(e.Host)
 		}
 		if i < 0 || i >= from.all.Len() {
-			return fmt.Errorf("%s: rank %d: no such host in the list: %s", r.RankFile, rank, cmp.Or(e.Host, fmt.Sprintf("+n%d", e.Index)))
+			return fmt.Errorf("%s: rank %d: no such host in the list: %s", r.RankFile, rank,
+				cmp.Or(e.Host, fmt.Sprintf("+n%d", e.Index)))
 		}
 		at[rank] = uint32(i)
 		p.slots = append(p.slots, e.Slots)

@@ -103,7 +103,8 @@ func TestFilesThatAreNone(t *testing.T) {
 	require.NoError(t, os.WriteFile(big, nil, 0o600))
 	require.NoError(t, os.Truncate(big, 50<<20))
 	require.NoError(t, os.WriteFile(none, []byte("a\n"), 0))
-	for name, why := range map[string]string{pipe: "nobody writes", big: "50 MiB", dir: "directory", "/dev/null": "neither a file nor a pipe"} {
+	for name, why := range map[string]string{pipe: "nobody writes", big: "50 MiB", dir: "directory",
+		"/dev/null": "neither a file nor a pipe"} {
 		for _, option := range []string{"-f", "-configfile"} {
 			_, err := planOf(t, option, name, "--", "true")
 			if option == "-configfile" {
@@ -154,12 +155,14 @@ func TestTooManyLongNames(t *testing.T) {
 	}
 	_, err := planOf(t, append(args, "true")...)
 	require.Equal(t, exit.Usage, exit.Code(err))
-	require.ErrorContains(t, err, "300000 hosts: their names take more than the 60 MiB that can be sent at once; write those")
+	require.ErrorContains(t, err,
+		"300000 hosts: their names take more than the 60 MiB that can be sent at once; write those")
 }
 
 func TestConfigFile(t *testing.T) {
 	const text = "# programs\n-n 2 -env A 'x y' true 'a b'\n\n-n 3 true\n"
-	r, err := options.Parse([]string{"-v", "-configfile", "c"}, func(string) ([]byte, error) { return []byte(text), nil })
+	r, err := options.Parse([]string{"-v", "-configfile", "c"},
+		func(string) ([]byte, error) { return []byte(text), nil })
 	require.NoError(t, err)
 	p, err := New(r, around(t), Identity{})
 	require.NoError(t, err)

@@ -28,9 +28,11 @@ func transport(r *options.Request, nodes int) job.Transport {
 	case nodes == 1:
 		t.Why = "one node, so there is nothing to look up"
 	case nodes <= eagerNodes:
-		t.Eager, t.Why = true, fmt.Sprintf("%d nodes: up to %d, the whole table is cheaper than look-ups", nodes, eagerNodes)
+		t.Eager, t.Why = true, fmt.Sprintf("%d nodes: up to %d, the whole table is cheaper than look-ups", nodes,
+			eagerNodes)
 	default:
-		t.Learn, t.Why = true, fmt.Sprintf("%d nodes: above %d, look-ups are cheaper than the whole table", nodes, eagerNodes)
+		t.Learn, t.Why = true, fmt.Sprintf("%d nodes: above %d, look-ups are cheaper than the whole table", nodes,
+			eagerNodes)
 	}
 	return t
 }

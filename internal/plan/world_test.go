@@ -19,7 +19,8 @@ import (
 func around(t *testing.T) Surroundings {
 	return Surroundings{
 		Read: textfile.Read, Machine: capture.Machine,
-		Host: "login1.cluster", User: "u", Cwd: t.TempDir(), Env: []string{"PATH=/usr/bin:/bin", "HOME=/h", "DISPLAY=:0", "EVIL=a b\n$(x)"},
+		Host: "login1.cluster", User: "u", Cwd: t.TempDir(),
+		Env: []string{"PATH=/usr/bin:/bin", "HOME=/h", "DISPLAY=:0", "EVIL=a b\n$(x)"},
 	}
 }
 

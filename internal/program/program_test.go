@@ -14,7 +14,8 @@ import (
 // has a slash, else in the rank's PATH; 127 is "there is none", 126 "not to be run".
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
-	for name, mode := range map[string]os.FileMode{"bin/app": 0o755, "bin2/app": 0o755, "plain/app": 0o644, "bin/sub/x": 0o755} {
+	for name, mode := range map[string]os.FileMode{"bin/app": 0o755, "bin2/app": 0o755, "plain/app": 0o644,
+		"bin/sub/x": 0o755} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, mode))
 	}

@@ -54,7 +54,8 @@ func Describe(w io.Writer, p *plan.Plan) {
 	if p.Here >= 0 && n.Len() == 1 {
 		how = "no session"
 	}
-	say("tree     %s: %s at the root, %s deep, over %s", p.Shape.Name(), plural.Of(len(children), "session"), plural.Of(depth(p), "level"), how)
+	say("tree     %s: %s at the root, %s deep, over %s", p.Shape.Name(), plural.Of(len(children), "session"),
+		plural.Of(depth(p), "level"), how)
 	if p.Here >= 0 {
 		say("         %s is this machine and needs no session", n.At(p.Here).Host)
 	}
@@ -96,7 +97,8 @@ func ranksOf(l job.Layout, first job.Node, ranks uint32) string {
 	if l.Plane() == 0 {
 		return fmt.Sprintf("%s has ranks %s", first.Host, strings.Join(some, ","))
 	}
-	return fmt.Sprintf("dealt %s at a time: %s has ranks %s", plural.Of(int(l.Plane()), "rank"), first.Host, strings.Join(some, ","))
+	return fmt.Sprintf("dealt %s at a time: %s has ranks %s", plural.Of(int(l.Plane()), "rank"), first.Host,
+		strings.Join(some, ","))
 }
 
 // depth is the number of sessions from the root to the farthest agent.

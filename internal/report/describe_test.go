@@ -17,7 +17,8 @@ func planFor(t *testing.T, line ...string) *plan.Plan {
 	t.Helper()
 	r, err := options.Parse(line, textfile.Read)
 	require.NoError(t, err)
-	p, err := plan.New(r, plan.Surroundings{Host: "login1.cluster", User: "u", Cwd: "/", Read: textfile.Read, Machine: capture.Machine}, plan.Identity{})
+	p, err := plan.New(r, plan.Surroundings{Host: "login1.cluster", User: "u", Cwd: "/", Read: textfile.Read,
+		Machine: capture.Machine}, plan.Identity{})
 	require.NoError(t, err)
 	return p
 }
@@ -25,7 +26,8 @@ func planFor(t *testing.T, line ...string) *plan.Plan {
 func TestDescribeAllocation(t *testing.T) {
 	var b strings.Builder
 	DescribeAllocation(&b, planFor(t, "-n", "1", "-H", "n[1-3]:4,x", "--spares", "1", "true"))
-	require.Equal(t, "alloc    3 nodes, 12 slots\n         n[1-3]                       4 each\nspares   x\n", b.String())
+	require.Equal(t, "alloc    3 nodes, 12 slots\n         n[1-3]                       4 each\nspares   x\n",
+		b.String())
 }
 
 func TestDescribe(t *testing.T) {

@@ -17,9 +17,12 @@ import (
 	"ibrun/topo/draw"
 )
 
+// readMachine reads a capture, or this machine for "".
+type readMachine func(topoInput string) (*topo.Machine, error)
+
 // DryRun is a dry run. Where data is asked for, standard output has lines of JSON
 // only, and what is for the user goes to standard error.
-func DryRun(r *options.Request, p *plan.Plan, machine func(topoInput string) (*topo.Machine, error)) error {
+func DryRun(r *options.Request, p *plan.Plan, machine readMachine) error {
 	b := p.Job.Binding
 	human := os.Stdout
 	if b.Data && (b.Report || b.Topo) {
@@ -37,14 +40,15 @@ func DryRun(r *options.Request, p *plan.Plan, machine func(topoInput string) (*t
 
 // predict adds what --display bind and topo ask for, as if every node were like one
 // machine.
-func predict(r *options.Request, p *plan.Plan, machine func(topoInput string) (*topo.Machine, error), human io.Writer) error {
+func predict(r *options.Request, p *plan.Plan, machine readMachine, human io.Writer) error {
 	b := p.Job.Binding
 	m, err := machine(r.TopoInput)
 	if err != nil {
 		return err
 	}
 	if b.Topo {
-		fmt.Fprintf(human, "topology of %s, which every node is taken to be like:\n", cmp.Or(r.TopoInput, "this machine"))
+		fmt.Fprintf(human, "topology of %s, which every node is taken to be like:\n",
+			cmp.Or(r.TopoInput, "this machine"))
 		if err := WriteMachine(os.Stdout, m, b.Data); err != nil {
 			return err
 		}

@@ -33,16 +33,19 @@ func TestMPIHint(t *testing.T) {
 		{linked, 4, "", "though the program is linked with libmpi.so.40"},
 		{linked, 4, "--mpi mpich", "(--mpi mpich), though the program is linked with libmpi.so.40"},
 		{linked, 1, "", ""},
-		{with(func(o *core.Outcome) { o.MPI = job.MPISeen{Spoke: true, Library: "libmpi.so.40"} }), 4, "--mpi mpich", ""},
+		{with(func(o *core.Outcome) { o.MPI = job.MPISeen{Spoke: true, Library: "libmpi.so.40"} }),
+			4, "--mpi mpich", ""},
 		{with(func(o *core.Outcome) { o.Started = false }), 4, "--mpi mpich", ""},
 		{with(func(o *core.Outcome) { o.Cause = core.CauseTimeout }), 4, "--mpi mpich", ""},
 		{with(func(o *core.Outcome) {
 			o.Cause, o.Fault = core.CauseFault, wire.Fault{What: wire.FaultRank, Status: job.Status{Code: 3}}
 		}), 4, "--mpi mpich", "--mpi mpich was given"},
 		{with(func(o *core.Outcome) {
-			o.Cause, o.Fault = core.CauseFault, wire.Fault{What: wire.FaultRank, Status: job.Status{Kind: job.Signaled, Code: 11}}
+			o.Cause, o.Fault = core.CauseFault, wire.Fault{What: wire.FaultRank,
+				Status: job.Status{Kind: job.Signaled, Code: 11}}
 		}), 4, "--mpi mpich", ""},
-		{with(func(o *core.Outcome) { o.Cause, o.Fault = core.CauseFault, wire.Fault{What: wire.FaultSpawn} }), 4, "--mpi mpich", ""},
+		{with(func(o *core.Outcome) { o.Cause, o.Fault = core.CauseFault, wire.Fault{What: wire.FaultSpawn} }), 4,
+			"--mpi mpich", ""},
 	} {
 		hint := MPIHint(c.o, c.ranks, c.told)
 		if c.says == "" {

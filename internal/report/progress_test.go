@@ -46,7 +46,8 @@ func TestProgressMakesWayForOutput(t *testing.T) {
 	require.Contains(t, s.String(), "\x1b[K\r\x1b[Koutput\n")
 	p.end()
 	after := s.String()
-	require.True(t, bytes.HasSuffix([]byte(after), []byte("\r\x1b[K")) || bytes.HasSuffix([]byte(after), []byte("output\n")))
+	require.True(t, bytes.HasSuffix([]byte(after), []byte("\r\x1b[K")) ||
+		bytes.HasSuffix([]byte(after), []byte("output\n")))
 	p.draw()
 	require.Equal(t, after, s.String(), "it does not come back")
 }

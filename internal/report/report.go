@@ -100,7 +100,8 @@ func (r *Reporter) FaultLine(f wire.Fault) string {
 		if f.Cause == "" {
 			return fmt.Sprintf("rank %d on %s aborted the job with code %d", rank(f.Rank), f.Host, f.Status.Code)
 		}
-		return fmt.Sprintf("rank %d on %s aborted the job with code %d: %s", rank(f.Rank), f.Host, f.Status.Code, f.Cause)
+		return fmt.Sprintf("rank %d on %s aborted the job with code %d: %s", rank(f.Rank), f.Host, f.Status.Code,
+			f.Cause)
 	case wire.FaultRank:
 		text := fmt.Sprintf("rank %d on %s %s", rank(f.Rank), f.Host, Ending(f.Status))
 		if f.Awaited {
@@ -119,7 +120,8 @@ func (r *Reporter) FaultLine(f wire.Fault) string {
 	case wire.FaultLaunch:
 		return fmt.Sprintf("%s could not be reached from %s (%s): %s%s", f.Host, f.Parent, f.Phase, f.Cause, below(f))
 	case wire.FaultFallback:
-		return fmt.Sprintf("%s could not be reached from %s (%s): %s; it could from elsewhere, as others may: this is said once, --doctor names all", f.Host, f.Parent, f.Phase, f.Cause)
+		return fmt.Sprintf("%s could not be reached from %s (%s): %s; it could from elsewhere, as others may: this "+
+			"is said once, --doctor names all", f.Host, f.Parent, f.Phase, f.Cause)
 	}
 	return fmt.Sprintf("the agent on %s was lost (seen by %s): %s%s", f.Host, f.Parent, f.Cause, below(f))
 }
@@ -138,7 +140,8 @@ func Ending(s job.Status) string {
 	case job.Exited:
 		return fmt.Sprintf("exited with code %d", s.Code)
 	case job.Signaled:
-		text := fmt.Sprintf("was killed by signal %d (%s)", s.Code, strings.TrimPrefix(unix.SignalName(syscall.Signal(s.Code)), "SIG"))
+		text := fmt.Sprintf("was killed by signal %d (%s)", s.Code,
+			strings.TrimPrefix(unix.SignalName(syscall.Signal(s.Code)), "SIG"))
 		if s.Core {
 			text += ", core dumped"
 		}
@@ -253,7 +256,8 @@ func ran(runs []job.StatusRun) string {
 	case started == 0:
 		return "the job was not started"
 	case !known: // their agent cannot be asked
-		return fmt.Sprintf("the job was ended, of which up to %d of %s had been started", started, plural.Of(int(all), "rank"))
+		return fmt.Sprintf("the job was ended, of which up to %d of %s had been started", started,
+			plural.Of(int(all), "rank"))
 	}
 	return fmt.Sprintf("the job was ended, of which %d of %s had been started", started, plural.Of(int(all), "rank"))
 }

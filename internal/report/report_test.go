@@ -21,8 +21,10 @@ func TestRan(t *testing.T) {
 	}{
 		{nil, "the job was not started"},
 		{[]job.StatusRun{run(8, job.NotRun)}, "the job was not started"},
-		{[]job.StatusRun{run(4, job.Signaled), run(3, job.NotRun), run(1, job.Exited)}, "the job was ended, of which 5 of 8 ranks had been started"},
-		{[]job.StatusRun{run(4, job.Lost), run(4, job.NotRun)}, "the job was ended, of which up to 4 of 8 ranks had been started"},
+		{[]job.StatusRun{run(4, job.Signaled), run(3, job.NotRun), run(1, job.Exited)},
+			"the job was ended, of which 5 of 8 ranks had been started"},
+		{[]job.StatusRun{run(4, job.Lost), run(4, job.NotRun)},
+			"the job was ended, of which up to 4 of 8 ranks had been started"},
 	} {
 		require.Equal(t, c.want, ran(c.runs))
 	}

@@ -53,7 +53,8 @@ func openView(option, name string) (*view, error) {
 	_, err := os.Stat(name)
 	v := &view{name: name, fresh: os.IsNotExist(err)}
 	if v.file, err = owned.Create(name); err != nil {
-		return nil, exit.Usagef("option %s: %s cannot be written: %v; name a file in a folder of yours", option, name, exit.Cause(err))
+		return nil, exit.Usagef("option %s: %s cannot be written: %v; name a file in a folder of yours", option, name,
+			exit.Cause(err))
 	}
 	return v, nil
 }

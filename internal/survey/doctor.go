@@ -137,7 +137,9 @@ func (e *examination) plan(ask *options.Request) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Warnings = slices.DeleteFunc(p.Warnings, func(w string) bool { return strings.HasPrefix(w, "LD_LIBRARY_PATH ") }) // nobody asked for it
+	p.Warnings = slices.DeleteFunc(p.Warnings, func(w string) bool {
+		return strings.HasPrefix(w, "LD_LIBRARY_PATH ") // nobody asked for it
+	})
 	return p, nil
 }
 

@@ -42,7 +42,9 @@ func weight(m *topo.Machine) uint32 {
 // Load asks every node of the allocation what it has to give, with a job of
 // one rank on each that runs ibrun itself. The code is not 0 if a node could
 // not be asked, which the reporter has said by then.
-func Load(r *options.Request, at plan.Surroundings, say *report.Reporter) (weights map[string]uint32, code int, err error) {
+func Load(
+	r *options.Request, at plan.Surroundings, say *report.Reporter,
+) (weights map[string]uint32, code int, err error) {
 	ask := options.New()
 	ask.Hosts, ask.Exclude, ask.NoLocal = r.Everywhere(), r.Exclude, r.NoLocal
 	ask.Manager = r.Manager
@@ -54,7 +56,8 @@ func Load(r *options.Request, at plan.Surroundings, say *report.Reporter) (weigh
 		return nil, 0, err
 	}
 	var out bytes.Buffer
-	o, err := launch.Run(p, at, agent.RootConfig{Out: agent.NewSink(&out, os.Stderr, agent.Style{Label: true}), Report: say.Event, Warn: say.Warn})
+	o, err := launch.Run(p, at, agent.RootConfig{Out: agent.NewSink(&out, os.Stderr, agent.Style{Label: true}),
+		Report: say.Event, Warn: say.Warn})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -71,7 +74,8 @@ func Load(r *options.Request, at plan.Surroundings, say *report.Reporter) (weigh
 		}
 	}
 	if len(weights) < p.Nodes.Len() {
-		return nil, 0, fmt.Errorf("--map-by load: %s of %d did not say what they have to give", plural.Of(p.Nodes.Len()-len(weights), "node"), p.Nodes.Len())
+		return nil, 0, fmt.Errorf("--map-by load: %s of %d did not say what they have to give",
+			plural.Of(p.Nodes.Len()-len(weights), "node"), p.Nodes.Len())
 	}
 	return weights, 0, nil
 }

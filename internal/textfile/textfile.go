@@ -71,7 +71,8 @@ func (t text) read() (content []byte, err error) {
 			return nil, fmt.Errorf("%s has no end: is it the right file?", t.name)
 		case err == unix.EAGAIN:
 			if t.poll(time.Until(end)) == 0 {
-				return nil, fmt.Errorf("%s is a pipe that has not come to its end in %v: what writes it?", t.name, pipeEnd)
+				return nil, fmt.Errorf("%s is a pipe that has not come to its end in %v: what writes it?", t.name,
+					pipeEnd)
 			}
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", t.name, err)
