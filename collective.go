@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"ibrun/bootstrap/wire"
+	"ibrun/job"
 )
 
 // Barrier waits until every rank has called it.
@@ -30,7 +31,7 @@ func (w *World) barrier(ctx context.Context) error {
 // If ctx ends first, Broadcast returns its error: this rank has taken part, the other ranks get the
 // value, and the value for this one is discarded.
 func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, error) {
-	m := wire.Collect{What: wire.Broadcast, Root: uint32(root)}
+	m := wire.Collect{What: wire.Broadcast, Root: job.Rank(root)}
 	if root == w.Rank() {
 		m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: wire.Everyone, Value: value})
 	}
@@ -43,7 +44,7 @@ func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, 
 // If ctx ends first, Gather returns its error: this rank's value is part of the result
 // nevertheless, and at the root the result is discarded.
 func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, error) {
-	m := wire.Collect{What: wire.Gather, Root: uint32(root)}
+	m := wire.Collect{What: wire.Gather, Root: job.Rank(root)}
 	if slot, err := w.slot("Gather", root); err == nil { // otherwise collective says so
 		m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: slot, Value: value})
 	}
@@ -75,7 +76,7 @@ func (w *World) AllGather(ctx context.Context, value []byte) ([][]byte, error) {
 // If ctx ends first, Scatter returns its error: this rank has taken part, the other ranks get their
 // values, and the value for this one is discarded.
 func (w *World) Scatter(ctx context.Context, root int, values [][]byte) ([]byte, error) {
-	m := wire.Collect{What: wire.Scatter, Root: uint32(root)}
+	m := wire.Collect{What: wire.Scatter, Root: job.Rank(root)}
 	if root == w.Rank() {
 		if err := w.onePerRank("Scatter", values); err != nil {
 			return nil, err
@@ -111,7 +112,7 @@ func (w *World) onePerRank(op string, values [][]byte) error {
 func (w *World) parcels(values [][]byte) wire.Parcels {
 	p := make([]wire.Parcel, len(values))
 	for i, v := range values {
-		p[i] = wire.Parcel{From: w.welcome.Rank, To: w.welcome.Layout.Seat(uint32(i)), Value: v}
+		p[i] = wire.Parcel{From: w.welcome.Rank, To: w.welcome.Layout.Slot(job.Rank(i)), Value: v}
 	}
 	return wire.NewParcels(p...)
 }

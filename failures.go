@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"ibrun/bootstrap/wire"
+	"ibrun/job"
 )
 
 // Failures returns the ranks that have failed so far, in the order in which this rank was told, and
@@ -25,16 +26,16 @@ func (w *World) Failures() []int {
 // failures takes the agent's word of ranks that have failed.
 func (w *World) failures(m wire.Failures) {
 	for s := range m.Ranks.All() {
-		for slot := s.First; slot < min(s.First+s.Count, w.welcome.Layout.Ranks()); slot++ {
+		for slot := s.First; slot < min(s.End(), job.Slot(w.welcome.Layout.Ranks())); slot++ {
 			w.log.Warn("a rank has failed", "rank", w.rank(slot))
 			w.fail(slot)
 		}
 	}
 }
 
-func (w *World) fail(slot uint32) {
+func (w *World) fail(slot job.Slot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failed = append(w.failed, w.rank(slot))
-	w.table.Failed(slot)
+	w.table.Failed(uint32(slot))
 }

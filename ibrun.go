@@ -26,8 +26,8 @@ type World struct {
 	log     *slog.Logger
 	control *rankctl.Channel // nil: a job of one rank
 	welcome wire.Welcome
-	first   uint32 // ranks of this node
-	locals  uint32
+	first   job.Slot      // of this node
+	locals  uint32        // ranks of this node
 	over    chan struct{} // closed when the agent is lost or the world finalized
 	reader  sync.WaitGroup
 
@@ -45,7 +45,7 @@ type World struct {
 }
 
 type getKey struct {
-	rank uint32
+	slot job.Slot
 	key  string
 }
 
@@ -91,11 +91,11 @@ func join(control *rankctl.Channel, welcome wire.Welcome, answer time.Duration, 
 		log: c.log, control: control, welcome: welcome, over: make(chan struct{}), op: welcome.Op, mark: mark(welcome.Epoch),
 		releases: map[uint32]chan wire.Release{}, gets: map[getKey][]chan wire.Answer{},
 	}
-	w.first, w.locals = welcome.Layout.RanksOn(welcome.Layout.NodeOf(welcome.Rank))
+	w.first, w.locals = welcome.Layout.SlotsOn(welcome.Layout.NodeOf(welcome.Rank))
 	cfg := lazy.Config{
-		Rank: welcome.Rank, Epoch: welcome.Epoch, Least: welcome.Epoch, Layout: welcome.Layout,
+		Rank: uint32(welcome.Rank), Epoch: welcome.Epoch, Least: welcome.Epoch, Layout: welcome.Layout,
 		Agent: resolver{control, mark(welcome.Epoch)}, Answer: answer,
-		Seal: fabric.NewSeal(welcome.Key, welcome.Rank, welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
+		Seal: fabric.NewSeal(welcome.Key, uint32(welcome.Rank), welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
 	}
 	switch {
 	case welcome.Layout.Nodes() > 1:
@@ -156,7 +156,7 @@ func (a resolver) Ask(m wire.Ask) error {
 	return a.control.Send(m)
 }
 
-func (a resolver) Pair(rank uint32) error { return a.control.Send(wire.Pair{Rank: rank}) }
+func (a resolver) Pair(rank uint32) error { return a.control.Send(wire.Pair{Rank: job.Slot(rank)}) }
 
 // mark goes before the keys of a rank's second program and of those after it, so
 // that none finds what an earlier one has put: agents keep that.
@@ -212,7 +212,7 @@ func (w *World) listen() {
 				w.got(m)
 			}
 		case wire.Pair:
-			w.table.Paired(m.Rank, m.What, conn)
+			w.table.Paired(uint32(m.Rank), m.What, conn)
 		case wire.Release:
 			w.released(m)
 		case wire.PutDone:

@@ -102,7 +102,7 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if w.control == nil {
 		w.getAlone(k)
 	} else if len(w.gets[k]) == 1 {
-		err = w.send(wire.Ask{Rank: k.rank, Key: w.mark + key, Least: w.welcome.Epoch})
+		err = w.send(wire.Ask{Rank: k.slot, Key: w.mark + key, Least: w.welcome.Epoch})
 	}
 	w.mu.Unlock()
 	if err != nil {

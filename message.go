@@ -3,6 +3,8 @@ package ibrun
 import (
 	"context"
 	"fmt"
+
+	"ibrun/job"
 )
 
 // Send sends a message to a rank, this one included. When it returns, the message is on its way or
@@ -16,7 +18,7 @@ func (w *World) Send(ctx context.Context, to int, m []byte) error {
 	if err != nil {
 		return err
 	}
-	return w.table.Send(ctx, slot, m)
+	return w.table.Send(ctx, uint32(slot), m)
 }
 
 // TrySend is Send that never waits: ErrWouldBlock says that nothing was sent. It has begun to
@@ -26,7 +28,7 @@ func (w *World) TrySend(to int, m []byte) error {
 	if err != nil {
 		return err
 	}
-	return w.table.TrySend(slot, m)
+	return w.table.TrySend(uint32(slot), m)
 }
 
 // Recv waits for the next message of any rank. The message is the caller's. With an error, from is
@@ -41,7 +43,7 @@ func (w *World) Recv(ctx context.Context) (from int, m []byte, err error) {
 	if err != nil {
 		return noRank, nil, err
 	}
-	return w.rank(got.From), got.Body, nil
+	return w.rank(job.Slot(got.From)), got.Body, nil
 }
 
 // RecvFrom waits for the next message of one rank. When that rank is known to be gone and all it
@@ -52,7 +54,7 @@ func (w *World) RecvFrom(ctx context.Context, from int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := w.table.RecvFrom(ctx, slot)
+	got, err := w.table.RecvFrom(ctx, uint32(slot))
 	return got.Body, err
 }
 
@@ -79,10 +81,11 @@ func (w *World) Flush(ctx context.Context) error {
 func (w *World) Warm(ranks ...int) error {
 	list := make([]uint32, len(ranks))
 	for i, r := range ranks {
-		var err error
-		if list[i], err = w.slot("Warm", r); err != nil {
+		slot, err := w.slot("Warm", r)
+		if err != nil {
 			return err
 		}
+		list[i] = uint32(slot)
 	}
 	return w.table.Warm(list...)
 }
@@ -91,12 +94,12 @@ func (w *World) Warm(ranks ...int) error {
 const noRank = -1
 
 // slot is a rank's place in the order of nodes.
-func (w *World) slot(op string, rank int) (uint32, error) {
+func (w *World) slot(op string, rank int) (job.Slot, error) {
 	if rank < 0 || rank >= w.Size() {
 		return 0, fmt.Errorf("ibrun: %s: rank %d of 0 to %d: %w", op, rank, w.Size()-1, ErrNoSuchRank)
 	}
-	return w.welcome.Layout.Seat(uint32(rank)), nil
+	return w.welcome.Layout.Slot(job.Rank(rank)), nil
 }
 
 // rank is the rank in a slot.
-func (w *World) rank(slot uint32) int { return int(w.welcome.Layout.Rank(slot)) }
+func (w *World) rank(slot job.Slot) int { return int(w.welcome.Layout.Rank(slot)) }

@@ -2,15 +2,12 @@ package job
 
 import "sort"
 
-// Inside ibrun ranks are numbered by seat: node 0 has the first ones, node 1
-// those that follow, so that a subtree's are contiguous. What the user calls a
-// rank is the same number, unless ranks were dealt to the nodes like cards
-// (--map-by node, -m cyclic, -m plane=N), or have an order of their own
-// (order.go): then programs and people see that number, and the two are
-// converted where they meet.
+// Slot and rank differ if ranks were dealt to the nodes in turn (--map-by node,
+// -m cyclic, -m plane=N), or have an order of their own (order.go). Agents use
+// slots, programs and users see ranks, and the two are converted where they meet.
 
 // Dealt returns the layout with ranks dealt plane at a time, each node getting
-// its turn as long as it has seats; 0: not dealt.
+// its turn as long as it has slots; 0: not dealt.
 func (l Layout) Dealt(plane uint32) Layout {
 	l.plane, l.order, l.starts = plane, nil, nil
 	return l
@@ -19,43 +16,44 @@ func (l Layout) Dealt(plane uint32) Layout {
 // Plane is how many ranks a node is dealt at a time; 0: they are not dealt.
 func (l Layout) Plane() uint32 { return l.plane }
 
-// Rank is the user's number of a seat, which must be below Ranks.
-func (l Layout) Rank(seat uint32) uint32 {
+// Rank is the rank of a slot, which must be below Ranks.
+func (l Layout) Rank(slot Slot) Rank {
 	switch {
 	case l.order != nil:
-		return l.orderedRank(seat)
+		return l.orderedRank(slot)
 	case l.plane == 0:
-		return seat
+		return Rank(slot)
 	}
-	node := l.NodeOf(seat)
-	first, _ := l.RanksOn(node)
-	round := (seat - first) / l.plane
-	rank := l.before(round) + (seat-first)%l.plane
+	node := uint32(l.NodeOf(slot))
+	first, _ := l.SlotsOn(NodeIndex(node))
+	local := uint32(slot - first)
+	round := local / l.plane
+	rank := l.before(round) + local%l.plane
 	for at, s := range l.all() {
 		rank += min(s.Nodes, node-min(node, at.nodes)) * l.turn(s, round)
 	}
-	return rank
+	return Rank(rank)
 }
 
-// Seat is the reverse of Rank; the rank must be below Ranks.
-func (l Layout) Seat(rank uint32) uint32 {
+// Slot is the reverse of Rank; the rank must be below Ranks.
+func (l Layout) Slot(rank Rank) Slot {
 	switch {
 	case l.order != nil:
-		return l.orderedSeat(rank)
+		return l.orderedSlot(rank)
 	case l.plane == 0:
-		return rank
+		return Slot(rank)
 	}
 	most := uint32(0)
 	for _, s := range l.all() {
 		most = max(most, s.Ranks)
 	}
 	rounds := int((uint64(most) + uint64(l.plane) - 1) / uint64(l.plane))
-	round := uint32(sort.Search(rounds, func(k int) bool { return l.before(uint32(k)+1) > rank }))
-	rest := rank - l.before(round)
+	round := uint32(sort.Search(rounds, func(k int) bool { return l.before(uint32(k)+1) > uint32(rank) }))
+	rest := uint32(rank) - l.before(round)
 	for at, s := range l.all() {
 		each := l.turn(s, round)
 		if rest < s.Nodes*each {
-			return at.ranks + rest/each*s.Ranks + round*l.plane + rest%each
+			return Slot(at.ranks + rest/each*s.Ranks + round*l.plane + rest%each)
 		}
 		rest -= s.Nodes * each
 	}

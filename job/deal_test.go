@@ -8,22 +8,22 @@ import (
 )
 
 // dealByHand deals ranks one after the other, as people would.
-func dealByHand(counts []uint32, plane uint32) (seatOf []uint32) {
+func dealByHand(counts []uint32, plane uint32) (slotOf []Slot) {
 	first, given := make([]uint32, len(counts)), make([]uint32, len(counts))
 	total := uint32(0)
 	for i, c := range counts {
 		first[i] = total
 		total += c
 	}
-	for uint32(len(seatOf)) < total {
+	for uint32(len(slotOf)) < total {
 		for i, c := range counts {
 			for k := uint32(0); k < plane && given[i] < c; k++ {
-				seatOf = append(seatOf, first[i]+given[i])
+				slotOf = append(slotOf, Slot(first[i]+given[i]))
 				given[i]++
 			}
 		}
 	}
-	return seatOf
+	return slotOf
 }
 
 func TestDealt(t *testing.T) {
@@ -40,14 +40,14 @@ func TestDealt(t *testing.T) {
 		}
 		plane := 1 + rng.Uint32N(5)
 		l := NewLayout(shares).Dealt(plane)
-		for rank, seat := range dealByHand(counts, plane) {
-			require.Equal(t, seat, l.Seat(uint32(rank)), "%v by %d", counts, plane)
-			require.Equal(t, uint32(rank), l.Rank(seat), "%v by %d", counts, plane)
+		for rank, slot := range dealByHand(counts, plane) {
+			require.Equal(t, slot, l.Slot(Rank(rank)), "%v by %d", counts, plane)
+			require.Equal(t, Rank(rank), l.Rank(slot), "%v by %d", counts, plane)
 		}
 	}
 	l := NewLayout([]Share{{2, 4}})
-	require.Equal(t, []uint32{5, 5}, []uint32{l.Rank(5), l.Seat(5)}, "not dealt")
-	require.Equal(t, uint32(7), l.Dealt(1<<31).Rank(7), "a plane for all")
+	require.Equal(t, []uint32{5, 5}, []uint32{uint32(l.Rank(5)), uint32(l.Slot(5))}, "not dealt")
+	require.Equal(t, Rank(7), l.Dealt(1<<31).Rank(7), "a plane for all")
 }
 
 func TestPlaceDeals(t *testing.T) {

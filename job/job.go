@@ -84,18 +84,19 @@ const MaxSL = 15
 
 // Program is one of the programs of a job; most jobs have one.
 type Program struct {
-	First, Count uint32   // ranks [First, First+Count)
-	Argv         []string // bytes, not text: any byte but NUL
-	Env          []string // NAME=VALUE, what the user's side contributes
-	Drop         []string // names (globs) that belong to a node: ranks see its own values for them
-	Dir          string   // working directory, absolute
-	App          uint32   // the application's number: programs of one line of --multi-prog share it
-	Offset       uint32   // ranks of the application before First
-	Expand       bool     // arguments are patterns: %t is the rank, %o its place in the application
+	First  Rank // of ranks [First, First+Count)
+	Count  uint32
+	Argv   []string // bytes, not text: any byte but NUL
+	Env    []string // NAME=VALUE, what the user's side contributes
+	Drop   []string // names (globs) that belong to a node: ranks see its own values for them
+	Dir    string   // working directory, absolute
+	App    uint32   // the application's number: programs of one line of --multi-prog share it
+	Offset uint32   // ranks of the application before First
+	Expand bool     // arguments are patterns: %t is the rank, %o its place in the application
 }
 
 // Has reports whether a rank runs the program.
-func (p *Program) Has(rank uint32) bool { return rank-p.First < p.Count }
+func (p *Program) Has(rank Rank) bool { return uint32(rank-p.First) < p.Count }
 
 // Limit is one resource limit, numbered as in getrlimit(2).
 type Limit struct {
@@ -132,7 +133,7 @@ const (
 // Stdin names the readers of ibrun's standard input; all others read /dev/null.
 type Stdin struct {
 	Mode StdinMode
-	Rank uint32 // for StdinOne
+	Rank Slot // for StdinOne
 }
 
 // Launch says how agents start their children.

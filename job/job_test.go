@@ -82,7 +82,7 @@ func TestNodesArithmetic(t *testing.T) {
 		node := n.At(i)
 		require.Equal(t, i, n.Index(node.Host))
 		for r := range node.Ranks {
-			require.Equal(t, i, n.NodeOf(node.First+r))
+			require.Equal(t, i, n.NodeOf(node.First+Slot(r)))
 		}
 	}
 	require.Equal(t, -1, n.NodeOf(99))

@@ -70,12 +70,12 @@ func (l Layout) all() iter.Seq2[end, Share] {
 }
 
 // Without is the layout without some nodes; those after them move up.
-func (l Layout) Without(first, count uint32) Layout {
+func (l Layout) Without(first NodeIndex, count uint32) Layout {
 	var shares []Share
 	for at, s := range l.all() {
 		to := at.nodes + s.Nodes
-		before := min(max(first, at.nodes), to) - at.nodes
-		after := to - min(max(first+count, at.nodes), to)
+		before := min(max(uint32(first), at.nodes), to) - at.nodes
+		after := to - min(max(uint32(first)+count, at.nodes), to)
 		shares = append(shares, Share{before, s.Ranks}, Share{after, s.Ranks})
 	}
 	rest := NewLayout(shares).Dealt(l.plane)
@@ -124,27 +124,27 @@ func (l Layout) Ranks() uint32 {
 	return l.ends[len(l.ends)-1].ranks
 }
 
-// NodeOf returns the node of a rank, which must be below Ranks.
-func (l Layout) NodeOf(rank uint32) uint32 {
+// NodeOf returns the node of a slot, which must be below Ranks.
+func (l Layout) NodeOf(slot Slot) NodeIndex {
 	k := 0
 	if len(l.ends) > 2 {
-		k = sort.Search(l.Len(), func(k int) bool { return l.ends[k+1].ranks > rank })
+		k = sort.Search(l.Len(), func(k int) bool { return l.ends[k+1].ranks > uint32(slot) })
 	}
-	return l.ends[k].nodes + (rank-l.ends[k].ranks)/l.share(k).Ranks
+	return NodeIndex(l.ends[k].nodes + (uint32(slot)-l.ends[k].ranks)/l.share(k).Ranks)
 }
 
-// RanksOn returns the first rank of a node, which must be below Nodes, and how
+// SlotsOn returns the first slot of a node, which must be below Nodes, and how
 // many it has.
-func (l Layout) RanksOn(node uint32) (first, count uint32) {
+func (l Layout) SlotsOn(node NodeIndex) (first Slot, count uint32) {
 	k := l.shareOf(node)
 	each := l.share(k).Ranks
-	return l.ends[k].ranks + (node-l.ends[k].nodes)*each, each
+	return Slot(l.ends[k].ranks + (uint32(node)-l.ends[k].nodes)*each), each
 }
 
 // shareOf is the index of the share that has a node.
-func (l Layout) shareOf(node uint32) int {
+func (l Layout) shareOf(node NodeIndex) int {
 	if len(l.ends) <= 2 {
 		return 0
 	}
-	return sort.Search(l.Len(), func(k int) bool { return l.ends[k+1].nodes > node })
+	return sort.Search(l.Len(), func(k int) bool { return l.ends[k+1].nodes > uint32(node) })
 }

@@ -13,16 +13,16 @@ func TestLayout(t *testing.T) {
 	require.Equal(t, []Share{{3, 16}, {3, 1}, {1, 5}}, slices.Collect(l.Shares()))
 	require.Equal(t, uint32(7), l.Nodes())
 	require.Equal(t, uint32(56), l.Ranks())
-	next := uint32(0)
-	for node := range l.Nodes() {
-		first, count := l.RanksOn(node)
+	next := Slot(0)
+	for node := range NodeIndex(l.Nodes()) {
+		first, count := l.SlotsOn(node)
 		require.Equal(t, next, first)
 		for r := range count {
-			require.Equal(t, node, l.NodeOf(first+r))
+			require.Equal(t, node, l.NodeOf(first+Slot(r)))
 		}
-		next += count
+		next += Slot(count)
 	}
-	require.Equal(t, l.Ranks(), next)
+	require.Equal(t, l.Ranks(), uint32(next))
 	require.Zero(t, NewLayout(nil).Ranks())
 	require.Zero(t, testing.AllocsPerRun(10, func() { _ = l.NodeOf(50) }))
 }

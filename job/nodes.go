@@ -26,8 +26,11 @@ type Run struct {
 type Node struct {
 	Host, User, HCA string
 	Slots, Ranks    uint32
-	First           uint32 // first rank on the node
+	First           Slot // of the node
 }
+
+// End is the slot after the node's last one.
+func (n Node) End() Slot { return n.First + Slot(n.Ranks) }
 
 // Nodes is a table of nodes in rank order: node i+1 holds the ranks that
 // follow node i's. It is kept as packed runs (see table), so its size follows
@@ -37,14 +40,14 @@ type Node struct {
 type Nodes struct {
 	of     *table
 	lo, hi uint32 // nodes of the table
-	base   uint32 // first rank of the first node
+	base   Slot   // first slot of the first node
 	before uint32 // ranks of the table before that
 }
 
-// NewNodes makes a table whose first node's first rank is base. Runs that
+// NewNodes makes a table whose first node's first slot is base. Runs that
 // continue each other are joined and runs of no nodes are left out, so equal
 // tables have equal runs.
-func NewNodes(base uint32, runs []Run) Nodes {
+func NewNodes(base Slot, runs []Run) Nodes {
 	var b packer
 	for _, r := range runs {
 		b.add(r)
@@ -82,11 +85,11 @@ func (n Nodes) All() iter.Seq[Run] {
 // Runs lists the runs of the table.
 func (n Nodes) Runs() []Run { return slices.Collect(n.All()) }
 
-// Base is the first rank of the first node.
-func (n Nodes) Base() uint32 { return n.base }
+// Base is the first slot of the first node.
+func (n Nodes) Base() Slot { return n.base }
 
-// From is the table with other ranks: its first node's first rank is base.
-func (n Nodes) From(base uint32) Nodes {
+// From is the table with other slots: its first node's first slot is base.
+func (n Nodes) From(base Slot) Nodes {
 	n.base = base
 	return n
 }
@@ -109,7 +112,7 @@ func (n Nodes) At(i int) Node {
 	r := c.run
 	return Node{
 		Host: r.Host(at - (c.nodes - r.Count)), User: r.User, HCA: r.HCA, Slots: r.Slots, Ranks: r.Ranks,
-		First: n.base - n.before + c.ranks - (c.nodes-at)*r.Ranks,
+		First: n.base + Slot(c.ranks-n.before-(c.nodes-at)*r.Ranks),
 	}
 }
 
@@ -135,7 +138,7 @@ func (n Nodes) Slice(lo, hi int) Nodes {
 		return Nodes{}
 	}
 	before := n.of.ranksBefore(n.lo + uint32(lo))
-	return Nodes{of: n.of, lo: n.lo + uint32(lo), hi: n.lo + uint32(hi), base: n.base + before - n.before, before: before}
+	return Nodes{of: n.of, lo: n.lo + uint32(lo), hi: n.lo + uint32(hi), base: n.base + Slot(before-n.before), before: before}
 }
 
 // Join is the table with the nodes of another behind its own.
@@ -159,12 +162,12 @@ func (n Nodes) Join(o Nodes) Nodes {
 	return b.nodes(n.base)
 }
 
-// NodeOf returns the node that holds a rank, or -1 if none of these does.
-func (n Nodes) NodeOf(rank uint32) int {
-	if rank < n.base || rank-n.base >= n.Ranks() {
+// NodeOf returns the table's node that has a slot, by its place in the table, or -1 if none has it.
+func (n Nodes) NodeOf(slot Slot) int {
+	if slot < n.base || uint32(slot-n.base) >= n.Ranks() {
 		return -1
 	}
-	off := rank - n.base + n.before
+	off := uint32(slot-n.base) + n.before
 	c := n.of.withRank(off)
 	return int(c.nodes - n.lo - (c.ranks-off+c.run.Ranks-1)/c.run.Ranks)
 }

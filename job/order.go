@@ -6,11 +6,14 @@ import (
 )
 
 // Stretch is ranks that follow each other: so many on each of some nodes that follow each other.
-type Stretch struct{ Node, Nodes, Ranks uint32 }
+type Stretch struct {
+	Node         NodeIndex // the first node
+	Nodes, Ranks uint32    // nodes, and ranks on each
+}
 
 // Ordered returns the layout with ranks in an order that neither nodes nor turns give: that of
 // several programs that each have nodes of their own, or of a rank file. The stretches name each
-// seat once, each node's in its order, and are as few as can be. ok is false if they do not, or
+// slot once, each node's in its order, and are as few as can be. ok is false if they do not, or
 // say no more than the layout without them.
 func (l Layout) Ordered(order []Stretch) (ordered Layout, ok bool) {
 	ranks := uint64(0)
@@ -22,7 +25,7 @@ func (l Layout) Ordered(order []Stretch) (ordered Layout, ok bool) {
 		}
 		if i > 0 {
 			last := order[i-1]
-			end := last.Node + last.Nodes
+			end := last.Node + NodeIndex(last.Nodes)
 			if last.Ranks == s.Ranks && end == s.Node || end-1 == s.Node {
 				return Layout{}, false // one stretch, or another cut of two
 			}
@@ -43,15 +46,16 @@ func (l Layout) Ordered(order []Stretch) (ordered Layout, ok bool) {
 // covers reports whether stretches give each node as many ranks as it has.
 func (l Layout) covers(order []Stretch) bool {
 	type change struct {
-		node  uint32
+		node  NodeIndex
 		ranks int64
 	}
 	changes := make([]change, 0, 2*len(order)+2*l.Len())
 	for _, s := range order {
-		changes = append(changes, change{s.Node, int64(s.Ranks)}, change{s.Node + s.Nodes, -int64(s.Ranks)})
+		changes = append(changes, change{s.Node, int64(s.Ranks)}, change{s.Node + NodeIndex(s.Nodes), -int64(s.Ranks)})
 	}
 	for at, s := range l.all() {
-		changes = append(changes, change{at.nodes, -int64(s.Ranks)}, change{at.nodes + s.Nodes, int64(s.Ranks)})
+		from, to := NodeIndex(at.nodes), NodeIndex(at.nodes+s.Nodes)
+		changes = append(changes, change{from, -int64(s.Ranks)}, change{to, int64(s.Ranks)})
 	}
 	slices.SortFunc(changes, func(a, b change) int { return int(a.node) - int(b.node) })
 	sum := int64(0)
@@ -65,7 +69,7 @@ func (l Layout) covers(order []Stretch) bool {
 
 // By returns the layout with ranks in the order of their nodes, of which there must be one for
 // each rank, and as many of each as it has ranks.
-func (l Layout) By(nodes []uint32) Layout {
+func (l Layout) By(nodes []NodeIndex) Layout {
 	var order []Stretch
 	for len(nodes) > 0 {
 		n := 1
@@ -74,8 +78,8 @@ func (l Layout) By(nodes []uint32) Layout {
 		}
 		s := Stretch{nodes[0], 1, uint32(n)}
 		nodes = nodes[n:]
-		if last := len(order) - 1; last >= 0 && order[last].Ranks == s.Ranks && order[last].Node+order[last].Nodes == s.Node {
-			order[last].Nodes++
+		if k := len(order) - 1; k >= 0 && order[k].Ranks == s.Ranks && order[k].Node+NodeIndex(order[k].Nodes) == s.Node {
+			order[k].Nodes++
 			continue
 		}
 		order = append(order, s)
@@ -93,53 +97,53 @@ const StretchSize = 16
 // change them.
 func (l Layout) Order() []Stretch { return l.order }
 
-// Plain reports whether a rank's number is that of its seat.
+// Plain reports whether each rank equals its slot.
 func (l Layout) Plain() bool { return l.plane == 0 && l.order == nil }
 
 // orderedRank is Rank for a layout in an order of its own.
-func (l Layout) orderedRank(seat uint32) uint32 {
-	node := l.NodeOf(seat)
-	first, _ := l.RanksOn(node)
-	local := seat - first
+func (l Layout) orderedRank(slot Slot) Rank {
+	node := l.NodeOf(slot)
+	first, _ := l.SlotsOn(node)
+	local := uint32(slot - first)
 	for i, s := range l.order {
-		if node-s.Node >= s.Nodes { // below the first, too: it wraps around
+		if uint32(node-s.Node) >= s.Nodes { // below the first, too: it wraps around
 			continue
 		}
 		if local < s.Ranks {
-			return l.starts[i] + (node-s.Node)*s.Ranks + local
+			return Rank(l.starts[i] + uint32(node-s.Node)*s.Ranks + local)
 		}
 		local -= s.Ranks
 	}
-	panic("job: a seat beyond the layout's")
+	panic("job: a slot beyond the layout's")
 }
 
-// orderedSeat is Seat for a layout in an order of its own.
-func (l Layout) orderedSeat(rank uint32) uint32 {
-	k := sort.Search(len(l.order), func(k int) bool { return l.starts[k] > rank }) - 1
-	s, off := l.order[k], rank-l.starts[k]
-	node := s.Node + off/s.Ranks
-	seat, _ := l.RanksOn(node)
+// orderedSlot is Slot for a layout in an order of its own.
+func (l Layout) orderedSlot(rank Rank) Slot {
+	k := sort.Search(len(l.order), func(k int) bool { return l.starts[k] > uint32(rank) }) - 1
+	s, off := l.order[k], uint32(rank)-l.starts[k]
+	node := s.Node + NodeIndex(off/s.Ranks)
+	slot, _ := l.SlotsOn(node)
 	for _, earlier := range l.order[:k] {
-		if node-earlier.Node < earlier.Nodes {
-			seat += earlier.Ranks
+		if uint32(node-earlier.Node) < earlier.Nodes {
+			slot += Slot(earlier.Ranks)
 		}
 	}
-	return seat + off%s.Ranks
+	return slot + Slot(off%s.Ranks)
 }
 
 // orderWithout is the order without some nodes; those after them move up.
-func (l Layout) orderWithout(first, count uint32) []uint32 {
-	var nodes []uint32
+func (l Layout) orderWithout(first NodeIndex, count uint32) []NodeIndex {
+	var nodes []NodeIndex
 	for _, s := range l.order {
-		for node := s.Node; node < s.Node+s.Nodes; node++ {
-			if node-first < count {
+		for node := s.Node; node < s.Node+NodeIndex(s.Nodes); node++ {
+			if uint32(node-first) < count {
 				continue
 			}
 			moved := node
 			if node >= first {
-				moved -= count
+				moved -= NodeIndex(count)
 			}
-			nodes = append(nodes, slices.Repeat([]uint32{moved}, int(s.Ranks))...)
+			nodes = append(nodes, slices.Repeat([]NodeIndex{moved}, int(s.Ranks))...)
 		}
 	}
 	return nodes

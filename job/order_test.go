@@ -8,26 +8,26 @@ import (
 )
 
 // nodesOf is the node of each rank.
-func nodesOf(l Layout) []uint32 {
-	nodes := make([]uint32, l.Ranks())
-	for seat := range l.Ranks() {
-		nodes[l.Rank(seat)] = l.NodeOf(seat)
+func nodesOf(l Layout) []NodeIndex {
+	nodes := make([]NodeIndex, l.Ranks())
+	for slot := range Slot(l.Ranks()) {
+		nodes[l.Rank(slot)] = l.NodeOf(slot)
 	}
 	return nodes
 }
 
-// A layout in any order gives each rank its node, and each node's ranks its seats in their order.
+// A layout in any order gives each rank its node, and each node's ranks its slots in their order.
 func TestOrdered(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 25))
 	inOrder := 0
 	for range 3000 {
 		counts := make([]uint32, 1+rng.IntN(5))
-		var nodes []uint32
+		var nodes []NodeIndex
 		for range len(counts) + rng.IntN(12) {
-			nodes = append(nodes, rng.Uint32N(uint32(len(counts))))
+			nodes = append(nodes, NodeIndex(rng.IntN(len(counts))))
 		}
 		for i := range counts {
-			nodes = append(nodes, uint32(i)) // none goes without
+			nodes = append(nodes, NodeIndex(i)) // none goes without
 		}
 		if rng.IntN(3) == 0 {
 			nodes = nodes[len(nodes)-len(counts):]
@@ -41,11 +41,11 @@ func TestOrdered(t *testing.T) {
 		}
 		l := NewLayout(shares).By(nodes)
 		require.Equal(t, nodes, nodesOf(l))
-		next := map[uint32]uint32{}
+		next := map[NodeIndex]Slot{}
 		for rank, node := range nodes {
-			first, _ := l.RanksOn(node)
-			require.Equal(t, first+next[node], l.Seat(uint32(rank)), "%v", nodes)
-			require.Equal(t, uint32(rank), l.Rank(l.Seat(uint32(rank))), "%v", nodes)
+			first, _ := l.SlotsOn(node)
+			require.Equal(t, first+next[node], l.Slot(Rank(rank)), "%v", nodes)
+			require.Equal(t, Rank(rank), l.Rank(l.Slot(Rank(rank))), "%v", nodes)
 			next[node]++
 		}
 		if l.Plain() {
@@ -57,8 +57,8 @@ func TestOrdered(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, l, again)
 
-		gone := rng.Uint32N(uint32(len(counts)))
-		var rest []uint32
+		gone := NodeIndex(rng.IntN(len(counts)))
+		var rest []NodeIndex
 		for _, n := range nodes {
 			switch {
 			case n < gone:

@@ -72,7 +72,7 @@ func (t *table) ranksBefore(node uint32) uint32 {
 // UnpackNodes makes a table of count runs that are packed already. Each must be
 // whole, of one node or more, and in its one form, which package wire sees to. ok
 // is false if two of them should have been one.
-func UnpackNodes(base uint32, count int, packed string) (n Nodes, ok bool) {
+func UnpackNodes(base Slot, count int, packed string) (n Nodes, ok bool) {
 	t := &table{packed, make([]mark, 0, (count+markEvery-1)/markEvery+1)}
 	c := cursor{rest: packed}
 	for i := 0; c.rest != ""; i++ {
@@ -112,7 +112,7 @@ func (p *packer) flush() {
 	}
 }
 
-func (p *packer) nodes(base uint32) Nodes {
+func (p *packer) nodes(base Slot) Nodes {
 	if p.flush(); p.runs == 0 {
 		return Nodes{base: base}
 	}

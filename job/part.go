@@ -7,22 +7,22 @@ import (
 
 // Part is nodes that follow each other in a job.
 type Part struct {
-	First uint32 // index of the first
-	Nodes Nodes  // with their ranks; at least one
+	First NodeIndex // index of the first
+	Nodes Nodes     // with their ranks; at least one
 }
 
 // End is the index after the last node.
-func (p Part) End() uint32 { return p.First + uint32(p.Nodes.Len()) }
+func (p Part) End() NodeIndex { return p.First + NodeIndex(p.Nodes.Len()) }
 
 // Slice is nodes [lo, hi) of the part.
-func (p Part) Slice(lo, hi int) Part { return Part{p.First + uint32(lo), p.Nodes.Slice(lo, hi)} }
+func (p Part) Slice(lo, hi int) Part { return Part{p.First + NodeIndex(lo), p.Nodes.Slice(lo, hi)} }
 
 // Fits reports whether a job of such a layout has these nodes, with these ranks.
 func (p Part) Fits(l Layout) bool {
 	at := p.First
 	for r := range p.Nodes.All() {
-		last := at + r.Count - 1
-		if last < at || last >= l.Nodes() || r.Ranks == 0 || l.shareOf(at) != l.shareOf(last) || l.share(l.shareOf(at)).Ranks != r.Ranks {
+		last := at + NodeIndex(r.Count) - 1
+		if last < at || uint32(last) >= l.Nodes() || r.Ranks == 0 || l.shareOf(at) != l.shareOf(last) || l.share(l.shareOf(at)).Ranks != r.Ranks {
 			return false
 		}
 		at = last + 1
@@ -30,7 +30,7 @@ func (p Part) Fits(l Layout) bool {
 	if p.Nodes.Len() == 0 {
 		return false
 	}
-	first, _ := l.RanksOn(p.First)
+	first, _ := l.SlotsOn(p.First)
 	return first == p.Nodes.Base()
 }
 
@@ -47,7 +47,7 @@ func (l Parts) Len() (n int) {
 }
 
 // Has reports whether a node is one of them.
-func (l Parts) Has(node uint32) bool {
+func (l Parts) Has(node NodeIndex) bool {
 	i := sort.Search(len(l), func(i int) bool { return l[i].First > node }) - 1
 	return i >= 0 && node < l[i].End()
 }
@@ -71,12 +71,12 @@ func (l Parts) Add(more ...Part) Parts {
 }
 
 // Within is what of the nodes is in [first, end).
-func (l Parts) Within(first, end uint32) Parts {
+func (l Parts) Within(first, end NodeIndex) Parts {
 	return l.Without(0, first).Without(end, MaxNodes)
 }
 
 // Without is what is left without nodes [first, end).
-func (l Parts) Without(first, end uint32) (rest Parts) {
+func (l Parts) Without(first, end NodeIndex) (rest Parts) {
 	for _, p := range l {
 		if hi := min(first, p.End()); hi > p.First {
 			rest = append(rest, p.Slice(0, int(hi-p.First)))

@@ -20,7 +20,7 @@ func TestPartsAreSets(t *testing.T) {
 			hi := lo + 1 + rand.IntN(nodes.Len()-lo)
 			switch rand.IntN(3) {
 			case 0:
-				parts = parts.Without(uint32(lo), uint32(hi))
+				parts = parts.Without(NodeIndex(lo), NodeIndex(hi))
 				for i := lo; i < hi; i++ {
 					delete(in, i)
 				}
@@ -29,7 +29,7 @@ func TestPartsAreSets(t *testing.T) {
 					parts, in[lo] = parts.Add(all.Slice(lo, lo+1)), true
 				}
 			case 2:
-				require.Equal(t, parts, parts.Without(uint32(lo), uint32(hi)).Add(parts.Within(uint32(lo), uint32(hi))...))
+				require.Equal(t, parts, parts.Without(NodeIndex(lo), NodeIndex(hi)).Add(parts.Within(NodeIndex(lo), NodeIndex(hi))...))
 				first, rest := parts.Cut(lo)
 				require.Equal(t, min(lo, len(in)), first.Len())
 				require.Equal(t, parts, first.Add(rest...))

@@ -60,7 +60,7 @@ func PlaceEach(groups []Group, want Want, plane uint32) (placed Nodes, layout La
 		written = written || r.Slots > 0
 	}
 	var table []Run
-	var nodes []uint32 // of each rank
+	var nodes []NodeIndex // of each rank
 	for _, g := range groups {
 		alloc := g.Alloc
 		if want.PerNode == 0 {
@@ -74,7 +74,7 @@ func PlaceEach(groups []Group, want Want, plane uint32) (placed Nodes, layout La
 			return Nodes{}, Layout{}, false, err
 		}
 		dealt := part.Layout().Dealt(plane)
-		there := make([]uint32, 0, part.Len()) // where in the table
+		there := make([]NodeIndex, 0, part.Len()) // where in the table
 		for _, r := range part.singles() {
 			h := of(r)
 			if h.at < 0 {
@@ -86,11 +86,11 @@ func PlaceEach(groups []Group, want Want, plane uint32) (placed Nodes, layout La
 			table[h.at].Ranks += r.Ranks
 			h.used += uint64(r.Ranks)
 			over = over || written && h.used > h.have
-			there = append(there, uint32(h.at))
+			there = append(there, NodeIndex(h.at))
 		}
-		own := make([]uint32, dealt.Ranks())
-		for seat := range dealt.Ranks() {
-			own[dealt.Rank(seat)] = there[dealt.NodeOf(seat)]
+		own := make([]NodeIndex, dealt.Ranks())
+		for slot := range Slot(dealt.Ranks()) {
+			own[dealt.Rank(slot)] = there[dealt.NodeOf(slot)]
 		}
 		if nodes = append(nodes, own...); len(nodes) > MaxRanks {
 			return Nodes{}, Layout{}, false, fmt.Errorf("%d ranks: at most %d are possible", len(nodes), MaxRanks)
@@ -123,7 +123,7 @@ func (n Nodes) left(ranks uint64, slots func(Run) uint64) Nodes {
 func PlaceAt(alloc Nodes, at []uint32) (placed Nodes, layout Layout) {
 	where := map[uint32]int{}
 	var table []Run
-	nodes := make([]uint32, len(at))
+	nodes := make([]NodeIndex, len(at))
 	for rank, i := range at {
 		k, ok := where[i]
 		if !ok {
@@ -134,7 +134,7 @@ func PlaceAt(alloc Nodes, at []uint32) (placed Nodes, layout Layout) {
 			table = append(table, one)
 		}
 		table[k].Ranks++
-		nodes[rank] = uint32(k)
+		nodes[rank] = NodeIndex(k)
 	}
 	placed = NewNodes(0, table)
 	return placed, placed.Layout().By(nodes)

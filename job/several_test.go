@@ -57,7 +57,7 @@ func TestPlaceEach(t *testing.T) {
 		require.NoError(t, err)
 		var nodes string
 		for rank := range layout.Ranks() {
-			nodes += placed.At(int(layout.NodeOf(layout.Seat(rank)))).Host
+			nodes += placed.At(int(layout.NodeOf(layout.Slot(Rank(rank))))).Host
 		}
 		require.Equal(t, c.nodes, nodes, c.groups)
 		require.Equal(t, c.over, over, c.groups)
@@ -72,7 +72,7 @@ func TestPlaceAt(t *testing.T) {
 	placed, layout := PlaceAt(alloc, []uint32{2, 0, 2, 3, 1})
 	var hosts []string
 	for rank := range layout.Ranks() {
-		hosts = append(hosts, placed.At(int(layout.NodeOf(layout.Seat(rank)))).Host)
+		hosts = append(hosts, placed.At(int(layout.NodeOf(layout.Slot(Rank(rank))))).Host)
 	}
 	require.Equal(t, []string{"n3", "n1", "n3", "x", "n2"}, hosts)
 	require.Equal(t, "n3", placed.At(0).Host)

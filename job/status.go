@@ -47,24 +47,28 @@ func (s Status) ExitCode() int {
 // exit(3) takes it, but never that of success, which 256 would become.
 func AbortCode(code int) uint8 { return max(uint8(code), 1) }
 
-// StatusRun gives one Status to the ranks [First, First+Count).
+// StatusRun gives one Status to the slots [First, First+Count).
 type StatusRun struct {
-	First, Count uint32
-	Status       Status
+	First  Slot
+	Count  uint32
+	Status Status
 }
+
+// End is the slot after the last one.
+func (r StatusRun) End() Slot { return r.First + Slot(r.Count) }
 
 func (r StatusRun) String() string {
 	return fmt.Sprintf("[%d,+%d) %v", r.First, r.Count, r.Status)
 }
 
-// MergeRuns sorts runs by rank and joins neighbours with the same Status.
+// MergeRuns sorts runs by slot and joins neighbours with the same Status.
 // The result shares no memory with the argument.
 func MergeRuns(runs []StatusRun) []StatusRun {
 	sorted := slices.Clone(runs)
 	slices.SortFunc(sorted, func(a, b StatusRun) int { return cmp.Compare(a.First, b.First) })
 	var out []StatusRun
 	for _, r := range sorted {
-		if last := len(out) - 1; last >= 0 && out[last].Status == r.Status && out[last].First+out[last].Count == r.First {
+		if last := len(out) - 1; last >= 0 && out[last].Status == r.Status && out[last].End() == r.First {
 			out[last].Count += r.Count
 			continue
 		}

@@ -29,16 +29,16 @@ const Never = time.Duration(-1)
 // NodeTimes is when the launch of one node came how far, in the clock of
 // whoever holds it, from when that agent got its own Launch.
 type NodeTimes struct {
-	Node   uint32 // its index in the job
-	Parent uint32 // index of the node that has started it, plus one; 0: the root
-	Local  bool   // without a remote shell
+	Node   NodeIndex
+	Parent NodeIndex // the node that has started it, plus one; 0: the root
+	Local  bool      // without a remote shell
 	At     [Moments]time.Duration
 	CPU    time.Duration // of the launcher's process up to Spoke; 0: unknown
 	Error  time.Duration // by which the node's own moments may be off
 }
 
 // NewNodeTimes is a node of which nothing has been seen.
-func NewNodeTimes(node uint32) NodeTimes {
+func NewNodeTimes(node NodeIndex) NodeTimes {
 	t := NodeTimes{Node: node}
 	for m := range t.At {
 		t.At[m] = Never

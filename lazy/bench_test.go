@@ -24,7 +24,7 @@ func full(t testing.TB, nodes, ppn uint32) *Table {
 		for i := range ppn {
 			b.Ranks = append(b.Ranks, fabric.Entry{Epoch: 1, Num: 1 + i})
 		}
-		table.Answered(wire.Answer{Rank: node * ppn, Value: b.Append(nil)})
+		table.Answered(wire.Answer{Rank: job.Slot(node * ppn), Value: b.Append(nil)})
 	}
 	return table
 }

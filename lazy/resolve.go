@@ -5,6 +5,7 @@ import (
 
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
+	"ibrun/job"
 	"ibrun/lazy/peer"
 )
 
@@ -17,7 +18,7 @@ func (t *Table) resolve(f *remotePeer, least uint16, fresh bool) {
 			return
 		}
 	}
-	node := t.cfg.Layout.NodeOf(f.rank)
+	node := t.nodeOf(f.rank)
 	waiting := t.asking[node]
 	w := waitingRemote{f, least, fresh}
 	if i := slices.IndexFunc(waiting, func(o waitingRemote) bool { return o.remotePeer == f && o.fresh && fresh }); i >= 0 {
@@ -31,9 +32,12 @@ func (t *Table) resolve(f *remotePeer, least uint16, fresh bool) {
 	t.ask(w)
 }
 
+// nodeOf is the node of a rank, both as numbers of the data plane.
+func (t *Table) nodeOf(rank uint32) uint32 { return uint32(t.cfg.Layout.NodeOf(job.Slot(rank))) }
+
 // known looks a rank up in the blocks that this rank has.
 func (t *Table) known(rank uint32, least uint16) (tuple fabric.Tuple, epoch uint16, ok bool) {
-	if b := t.blocks[t.cfg.Layout.NodeOf(rank)]; b != nil {
+	if b := t.blocks[t.nodeOf(rank)]; b != nil {
 		tuple, epoch, ok = b.Tuple(rank)
 	}
 	return tuple, epoch, ok && epoch >= least
@@ -57,7 +61,7 @@ func (t *Table) ask(w waitingRemote) {
 		count, w.checking = countChecks, true
 	}
 	t.count(func(s *sums) { s[count]++ })
-	_ = t.cfg.Agent.Ask(wire.Ask{Rank: w.rank, Least: w.least, Fresh: w.fresh}) // a lost agent ends the world
+	_ = t.cfg.Agent.Ask(wire.Ask{Rank: job.Slot(w.rank), Least: w.least, Fresh: w.fresh}) // a lost agent ends the world
 }
 
 // resolved gives a peer its address, and with it the word to begin the
@@ -119,7 +123,8 @@ func (f *remotePeer) leaveSlot() {
 func (t *Table) Answered(m wire.Answer) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
-	if t.stopped || m.Rank >= t.cfg.Layout.Ranks() {
+	rank := uint32(m.Rank)
+	if t.stopped || rank >= t.cfg.Layout.Ranks() {
 		return
 	}
 	if m.Key == SecondaryKey {
@@ -127,7 +132,7 @@ func (t *Table) Answered(m wire.Answer) {
 		return
 	}
 	t.count(func(s *sums) { s[countAddressBytes] += uint64(len(m.Value)) })
-	node := t.cfg.Layout.NodeOf(m.Rank)
+	node := t.nodeOf(rank)
 	var block *fabric.Block
 	if m.What == wire.Found {
 		b, err := fabric.ParseBlock(m.Value)
@@ -137,21 +142,21 @@ func (t *Table) Answered(m wire.Answer) {
 		block, t.blocks[node] = b, b
 	}
 	if block == nil {
-		t.in.lose(m.Rank, t.about(m.Rank, reason(m.What)))
+		t.in.lose(rank, t.about(rank, reason(m.What)))
 	}
-	if m.Fresh && t.isFar(m.Rank) {
-		t.remotePeer(m.Rank).checking = false
+	if m.Fresh && t.isFar(rank) {
+		t.remotePeer(rank).checking = false
 	}
 	waiting := t.asking[node]
 	delete(t.asking, node)
 	for _, w := range waiting {
-		fresh := m.Fresh && w.rank == m.Rank
+		fresh := m.Fresh && w.rank == rank
 		if block != nil {
 			if tuple, epoch, ok := block.Tuple(w.rank); ok && epoch >= w.least && (!w.fresh || fresh) {
 				t.resolved(w.remotePeer, tuple, epoch, fresh)
 				continue
 			}
-		} else if w.rank == m.Rank {
+		} else if w.rank == rank {
 			t.step(w.remotePeer, peer.Event{Kind: peer.Unresolved, Cause: causeOf(m.What)})
 			continue
 		}

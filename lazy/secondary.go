@@ -3,6 +3,7 @@ package lazy
 import (
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
+	"ibrun/job"
 	"ibrun/lazy/peer"
 )
 
@@ -27,22 +28,23 @@ func (t *Table) askSecondary(f *remotePeer, epoch uint16) {
 	}
 	f.secondary.asked = epoch
 	t.count(func(s *sums) { s[countLookups]++ })
-	_ = t.cfg.Agent.Ask(wire.Ask{Rank: f.rank, Key: SecondaryKey, Least: t.cfg.Least}) // a lost agent ends the world
+	_ = t.cfg.Agent.Ask(wire.Ask{Rank: job.Slot(f.rank), Key: SecondaryKey, Least: t.cfg.Least}) // a lost agent ends the world
 }
 
 // answeredSecondary takes the agent's answer.
 func (t *Table) answeredSecondary(m wire.Answer) {
-	if !t.isFar(m.Rank) {
+	rank := uint32(m.Rank)
+	if !t.isFar(rank) {
 		return
 	}
-	f := t.remotePeer(m.Rank)
+	f := t.remotePeer(rank)
 	epoch := f.secondary.asked
 	if epoch == 0 {
 		return
 	}
 	f.secondary.asked = 0
 	if m.What != wire.Found {
-		t.in.lose(m.Rank, t.about(m.Rank, reason(m.What)))
+		t.in.lose(rank, t.about(rank, reason(m.What)))
 		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: causeOf(m.What)})
 		return
 	}
@@ -52,7 +54,7 @@ func (t *Table) answeredSecondary(m wire.Answer) {
 		tuple = fabric.Tuple{Kind: fabric.NONE}
 	}
 	f.secondary.tuple, f.secondary.epoch = tuple, epoch
-	if first, at, ok := t.known(m.Rank, epoch); ok {
+	if first, at, ok := t.known(rank, epoch); ok {
 		t.resolved(f, first, at, false)
 	}
 }

@@ -1,4 +1,4 @@
-// Package lazy is one rank's table of peers, numbered by seat (job.Layout): nothing is kept, asked or opened
+// Package lazy is one rank's table of peers, numbered by slot (job.Layout): nothing is kept, asked or opened
 // for a peer before the first message to it or from it. Ranks of the same node
 // talk over socket pairs, others over a fabric, with package peer deciding. It
 // does not know how questions travel to other agents.
@@ -46,9 +46,9 @@ type PeerError struct {
 	Err  error
 }
 
-// about makes an error about a peer, whose number here is its seat.
-func (t *Table) about(seat uint32, cause error) *PeerError {
-	return &PeerError{int(t.cfg.Layout.Rank(seat)), cause}
+// about makes an error about a peer, whose number here is its slot.
+func (t *Table) about(slot uint32, cause error) *PeerError {
+	return &PeerError{int(t.cfg.Layout.Rank(job.Slot(slot))), cause}
 }
 
 func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e.Err) }
@@ -184,8 +184,9 @@ func New(cfg Config) (*Table, error) {
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.tokens = rand.Uint64()
 	t.scratch.Expect(cfg.Answer)
-	t.node = cfg.Layout.NodeOf(cfg.Rank)
-	t.first, t.locals = cfg.Layout.RanksOn(t.node)
+	node := cfg.Layout.NodeOf(job.Slot(cfg.Rank))
+	first, locals := cfg.Layout.SlotsOn(node)
+	t.node, t.first, t.locals = uint32(node), uint32(first), locals
 	if cfg.Open != nil && !cfg.Late {
 		if err := t.Reach(); err != nil {
 			return nil, err

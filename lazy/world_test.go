@@ -113,29 +113,31 @@ func (a *agent) Ask(m wire.Ask) error {
 func (w *world) answer(to uint32, m wire.Ask) {
 	w.mu.Lock()
 	w.asks++
-	if runs := w.stopped[m.Rank]; runs != nil && m.Fresh {
+	rank := uint32(m.Rank)
+	if runs := w.stopped[rank]; runs != nil && m.Fresh {
 		w.mu.Unlock()
 		<-runs
 		w.mu.Lock()
 	}
-	if w.later[m.Rank] {
-		delete(w.later, m.Rank)
-		table := w.tables[m.Rank]
+	if w.later[rank] {
+		delete(w.later, rank)
+		table := w.tables[rank]
 		w.mu.Unlock()
 		table.Wanted(func(err error) { require.NoError(w.t, err) })
 		require.Eventually(w.t, func() bool { return table.Tuple().Kind != fabric.NONE }, patience, time.Millisecond)
 		w.mu.Lock()
 	}
-	answer := wire.Answer{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh, What: w.ended[m.Rank]}
+	answer := wire.Answer{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh, What: w.ended[rank]}
 	if table := w.tables[to]; m.Key != "" {
-		answer.Value = w.secondaries[m.Rank].Append(nil)
+		answer.Value = w.secondaries[rank].Append(nil)
 		w.mu.Unlock()
 		table.Answered(answer)
 		return
 	}
 	node := w.layout.NodeOf(m.Rank)
-	first, count := w.layout.RanksOn(node)
-	b := fabric.Block{Node: node, First: first}
+	slot, count := w.layout.SlotsOn(node)
+	first := uint32(slot)
+	b := fabric.Block{Node: uint32(node), First: first}
 	for r := first; r < first+count; r++ {
 		e := fabric.Entry{}
 		if t := w.tables[r]; t != nil && w.ended[r] == wire.Found {

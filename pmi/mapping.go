@@ -17,9 +17,9 @@ import (
 // unlike nodes; such clients are then told that there is none, and ask each
 // other for the names of their hosts. An empty layout has none: "".
 func Mapping(l job.Layout) string {
-	nodes := make([]uint32, l.Ranks())
-	for seat := range l.Ranks() {
-		nodes[l.Rank(seat)] = l.NodeOf(seat)
+	nodes := make([]job.NodeIndex, l.Ranks())
+	for slot := range job.Slot(l.Ranks()) {
+		nodes[l.Rank(slot)] = l.NodeOf(slot)
 	}
 	if len(nodes) == 0 {
 		return ""
@@ -45,11 +45,14 @@ func Mapping(l job.Layout) string {
 
 // stretch is a block of a mapping: nodes that follow each other, with like
 // numbers of ranks.
-type stretch struct{ first, nodes, each uint32 }
+type stretch struct {
+	first       job.NodeIndex
+	nodes, each uint32
+}
 
 // blocks makes the fewest blocks that say which node each rank is on without
 // taking ranks apart that follow each other on a node.
-func blocks(nodes []uint32) (all []stretch) {
+func blocks(nodes []job.NodeIndex) (all []stretch) {
 	for len(nodes) > 0 {
 		n := 1
 		for n < len(nodes) && nodes[n] == nodes[0] {
@@ -57,7 +60,7 @@ func blocks(nodes []uint32) (all []stretch) {
 		}
 		node, each := nodes[0], uint32(n)
 		nodes = nodes[n:]
-		if last := len(all) - 1; last >= 0 && all[last].each == each && all[last].first+all[last].nodes == node {
+		if last := len(all) - 1; last >= 0 && all[last].each == each && all[last].first+job.NodeIndex(all[last].nodes) == node {
 			all[last].nodes++
 			continue
 		}
@@ -69,7 +72,7 @@ func blocks(nodes []uint32) (all []stretch) {
 // round is how many ranks it takes until all that follow repeat; all of them
 // if they do not. Ranks are dealt in rounds that begin with node 0 and can only
 // get smaller, so that the first round is the one to try.
-func round(nodes []uint32) int {
+func round(nodes []job.NodeIndex) int {
 	n := 1
 	for n < len(nodes) && (nodes[n] != nodes[0] || nodes[n-1] == nodes[0]) {
 		n++

@@ -13,7 +13,7 @@ import (
 
 // expand reads a mapping as MPICH does: out of blocks, it begins again with the
 // first whose first node is 0.
-func expand(t testing.TB, text string, ranks int) (nodes []uint32) {
+func expand(t testing.TB, text string, ranks int) (nodes []job.NodeIndex) {
 	inner, ok := strings.CutPrefix(text, "(vector,(")
 	require.True(t, ok, text)
 	inner, ok = strings.CutSuffix(inner, "))")
@@ -30,7 +30,7 @@ func expand(t testing.TB, text string, ranks int) (nodes []uint32) {
 			began = began || first == 0
 			for node := first; began && node < first+count; node++ {
 				for range each {
-					if nodes = append(nodes, node); len(nodes) == ranks {
+					if nodes = append(nodes, job.NodeIndex(node)); len(nodes) == ranks {
 						return nodes
 					}
 				}
@@ -39,17 +39,17 @@ func expand(t testing.TB, text string, ranks int) (nodes []uint32) {
 	}
 }
 
-func nodesOf(l job.Layout) (nodes []uint32) {
-	nodes = make([]uint32, l.Ranks())
-	for seat := range l.Ranks() {
-		nodes[l.Rank(seat)] = l.NodeOf(seat)
+func nodesOf(l job.Layout) (nodes []job.NodeIndex) {
+	nodes = make([]job.NodeIndex, l.Ranks())
+	for slot := range job.Slot(l.Ranks()) {
+		nodes[l.Rank(slot)] = l.NodeOf(slot)
 	}
 	return nodes
 }
 
 // fewest is the least number of blocks that say the same without repetition,
 // and without taking a node's ranks that follow each other apart.
-func fewest(nodes []uint32) int {
+func fewest(nodes []job.NodeIndex) int {
 	n := len(nodes)
 	best := make([]int, n+1)
 	for i := n - 1; i >= 0; i-- {
@@ -59,7 +59,7 @@ func fewest(nodes []uint32) int {
 				end := i + (count+1)*each
 				same := end == n || nodes[end] != nodes[end-1]
 				for _, node := range nodes[i+count*each : end] {
-					same = same && node == nodes[i]+uint32(count)
+					same = same && node == nodes[i]+job.NodeIndex(count)
 				}
 				if !same {
 					break

@@ -74,8 +74,7 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 func (r *rootSide) perform(l *loop, e core.Effect) {
 	switch e := e.(type) {
 	case core.Write:
-		e.Rank = r.cfg.Job.Layout.Rank(e.Rank)
-		r.cfg.Out.put(e)
+		r.cfg.Out.put(printed{source{r.cfg.Job.Layout.Rank(e.Rank), e.Stream}, e.Data})
 	case core.ReadStdin:
 		if !r.reading {
 			r.reading = true

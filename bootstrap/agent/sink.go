@@ -15,16 +15,17 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/plain"
+	"ibrun/job"
 )
 
 // Style says how ranks' output is shown.
 type Style struct {
-	Label     bool                     // each line begins with its rank
-	Timestamp bool                     // and the time
-	Prefix    func(rank uint32) string // and with this; nil: with nothing
+	Label     bool                  // each line begins with its rank
+	Timestamp bool                  // and the time
+	Prefix    func(job.Rank) string // and with this; nil: with nothing
 	// Direct, if not nil, gets what rank Terminal prints, byte for byte: the rank has a terminal.
 	Direct   io.Writer
-	Terminal uint32
+	Terminal job.Rank
 	Escape   [3]bool // by stream: show control bytes, since it is a terminal
 }
 
@@ -46,7 +47,7 @@ type Sink struct {
 	to    [3]io.Writer // by stream: 1, 2
 
 	mu     sync.Mutex
-	queue  []core.Write
+	queue  []printed
 	closed bool
 	wake   chan struct{} // capacity 1
 	ended  chan struct{}
@@ -61,8 +62,14 @@ type Sink struct {
 }
 
 type source struct {
-	rank   uint32
+	rank   job.Rank
 	stream uint8
+}
+
+// printed is one chunk of what a rank printed.
+type printed struct {
+	source
+	data []byte
 }
 
 // part is the beginning of a line, in the chunks that it came in.
@@ -80,7 +87,7 @@ func NewSink(stdout, stderr io.Writer, style Style) *Sink {
 	}
 }
 
-func (s *Sink) put(w core.Write) {
+func (s *Sink) put(w printed) {
 	s.mu.Lock()
 	s.queue = append(s.queue, w)
 	s.mu.Unlock()
@@ -131,16 +138,16 @@ func (s *Sink) run(post func(any)) {
 	}
 }
 
-func (s *Sink) write(w core.Write, post func(any)) {
+func (s *Sink) write(w printed, post func(any)) {
 	if s.failed {
 		return
 	}
-	out, from := w.Data, source{w.Rank, w.Stream}
+	out, from := w.data, w.source
 	if s.style.labels() {
-		out = s.lines(from, w.Data)
+		out = s.lines(from, w.data)
 	}
-	to := s.to[w.Stream]
-	if s.style.Direct != nil && w.Rank == s.style.Terminal {
+	to := s.to[w.stream]
+	if s.style.Direct != nil && w.rank == s.style.Terminal {
 		to = s.style.Direct
 	} else {
 		out = s.shown(from, out)
@@ -150,7 +157,7 @@ func (s *Sink) write(w core.Write, post func(any)) {
 		post(core.SinkFailed{Pipe: errors.Is(err, syscall.EPIPE), Cause: err.Error()})
 		return
 	}
-	post(core.Wrote{N: len(w.Data)})
+	post(core.Wrote{N: len(w.data)})
 }
 
 // shown is what a source's stream is to show of some bytes. A character is

@@ -15,10 +15,11 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
+	"ibrun/job"
 )
 
 // written is what a sink makes of some writes: its outputs and its events.
-func written(style Style, writes ...core.Write) (stdout, stderr string, events []any) {
+func written(style Style, writes ...printed) (stdout, stderr string, events []any) {
 	var out, err bytes.Buffer
 	s := NewSink(&out, &err, style)
 	for _, w := range writes {
@@ -29,8 +30,8 @@ func written(style Style, writes ...core.Write) (stdout, stderr string, events [
 	return out.String(), err.String(), events
 }
 
-func write(rank uint32, stream uint8, text string) core.Write {
-	return core.Write{Rank: rank, Stream: stream, Data: []byte(text)}
+func write(rank job.Rank, stream uint8, text string) printed {
+	return printed{source{rank, stream}, []byte(text)}
 }
 
 // What is not labelled passes as it is, each chunk at once, and is counted.
@@ -54,7 +55,7 @@ func TestSinkLabels(t *testing.T) {
 }
 
 // full is a chunk within a line.
-func full(rank uint32, with string) core.Write {
+func full(rank job.Rank, with string) printed {
 	return write(rank, 1, strings.Repeat(with, wire.MaxData))
 }
 
@@ -65,7 +66,7 @@ func TestSinkLongLine(t *testing.T) {
 	out, _, _ := written(Style{Label: true}, full(0, "a"), full(1, "b"), full(0, "a"), write(2, 1, "c\n"), write(1, 1, "y\n"), write(0, 1, "x\n"), full(1, "b"))
 	require.Equal(t, "[2] c\n[1] "+b+"y\n[0] "+a+a+"x\n[1] "+b+"\n", out)
 
-	var writes []core.Write
+	var writes []printed
 	for range longestLine/wire.MaxData + 1 {
 		writes = append(writes, full(0, "a"))
 	}
@@ -84,7 +85,7 @@ func TestSinkHoldsLittle(t *testing.T) {
 	most := 0
 	for range 3 {
 		for r := range uint32(ranks) {
-			s.write(full(r, "x"), func(any) {})
+			s.write(full(job.Rank(r), "x"), func(any) {})
 			most = max(most, s.held)
 		}
 	}
@@ -117,7 +118,7 @@ func TestSinkEscapes(t *testing.T) {
 	} {
 		out, _, _ := written(style, write(0, 1, c.in))
 		require.Equal(t, c.want, out)
-		var apart []core.Write
+		var apart []printed
 		for i := range len(c.in) {
 			apart = append(apart, write(0, 1, c.in[i:i+1]))
 		}

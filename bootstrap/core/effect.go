@@ -32,12 +32,12 @@ type CloseLink struct{ Link Link }
 type Spawn struct {
 	Job   *job.Job
 	Node  job.Node
-	Index uint32 // of the node in the job
+	Index job.NodeIndex
 }
 
 // Resume lets the reader of one stream of a rank read the next chunk.
 type Resume struct {
-	Rank   uint32
+	Rank   job.Slot
 	Stream uint8
 }
 
@@ -60,7 +60,7 @@ type Sweep struct{ Most time.Duration }
 // Feed writes to a rank's standard input; EOF closes it after Data. A window that
 // is not zero is the new size of its terminal.
 type Feed struct {
-	Rank   uint32
+	Rank   job.Slot
 	Data   []byte
 	EOF    bool
 	Window job.Window
@@ -68,13 +68,13 @@ type Feed struct {
 
 // Tell sends a frame to a rank of this node that said hello.
 type Tell struct {
-	Rank uint32
+	Rank job.Slot
 	Msg  wire.Message
 }
 
 // Connect makes a socket pair and hands its ends to two ranks of this node, each
 // beside a wire.Pair that names the other.
-type Connect struct{ A, B uint32 }
+type Connect struct{ A, B job.Slot }
 
 // Give asks for what this node has for the bulk fetch of a fence. The driver answers
 // Given.
@@ -103,7 +103,7 @@ type ReadStdin struct{ N int }
 
 // Write puts what a rank wrote on the root's output. The driver answers Wrote.
 type Write struct {
-	Rank   uint32
+	Rank   job.Slot
 	Stream uint8
 	Data   []byte
 }
@@ -123,9 +123,9 @@ type Progress struct{ Nodes int }
 // times of the root's own sessions, as far as the root sees them.
 type Started struct {
 	Agents  uint32
-	Times   []job.NodeTimes   // parents before their children
-	Missing uint32            // nodes that Times lacks because there are too many
-	Spares  map[uint32]string // seats that spares have taken: their hosts
+	Times   []job.NodeTimes          // parents before their children
+	Missing uint32                   // nodes that Times lacks because there are too many
+	Spares  map[job.NodeIndex]string // hosts of the spares, by the node that each stands for
 }
 
 // StartJob starts what a rank has spawned. The driver answers JobAnswered,

@@ -230,7 +230,7 @@ func coarser(runs wire.Endings) wire.Endings {
 	joined := true
 	for r := range runs.All() {
 		last := len(out) - 1
-		if joined || out[last].First+out[last].Count != r.First {
+		if joined || out[last].End() != r.First {
 			out, joined = append(out, r), false
 			continue
 		}

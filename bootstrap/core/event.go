@@ -65,21 +65,21 @@ type Notice struct{ Text string }
 
 // SpawnFailure is a rank that could not be started; Code is 125, 126 or 127.
 type SpawnFailure struct {
-	Rank  uint32
+	Rank  job.Slot
 	Code  uint8
 	Cause string
 }
 
 // RankOutput is one chunk of what a rank of this node wrote.
 type RankOutput struct {
-	Rank   uint32
+	Rank   job.Slot
 	Stream uint8
 	Data   []byte
 }
 
 // RankExited is the death of a rank of this node.
 type RankExited struct {
-	Rank    uint32
+	Rank    job.Slot
 	Status  job.Status
 	Told    bool   // it had been sent a signal of the job's end before it died
 	Awaited bool   // it had joined its peers by PMI and not taken its leave
@@ -87,11 +87,11 @@ type RankExited struct {
 }
 
 // RankDrained says that all a rank wrote has been read.
-type RankDrained struct{ Rank uint32 }
+type RankDrained struct{ Rank job.Slot }
 
 // RankSaid is a frame that a rank of this node sent to its agent.
 type RankSaid struct {
-	Rank uint32
+	Rank job.Slot
 	Msg  wire.Message
 }
 
@@ -109,12 +109,12 @@ type MPISeen struct{ job.MPISeen }
 
 // RankTook says that a rank read N bytes of its standard input.
 type RankTook struct {
-	Rank uint32
+	Rank job.Slot
 	N    int
 }
 
 // RankDeaf says that a rank closed its standard input.
-type RankDeaf struct{ Rank uint32 }
+type RankDeaf struct{ Rank job.Slot }
 
 // Killed ends a KillRanks, with what it could not kill.
 type Killed struct{ Left []Unkillable }
@@ -170,7 +170,7 @@ type SinkFailed struct {
 
 // JobAnswered says that what a rank has spawned runs, or why not.
 type JobAnswered struct {
-	Rank    uint32 // who has asked
+	Rank    job.Slot // which has asked
 	JobID   string
 	Refused string
 }

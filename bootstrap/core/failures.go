@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/wire"
+	"ibrun/job"
 )
 
 // failures are the ranks that have failed in a job that goes on nevertheless
@@ -14,8 +15,8 @@ import (
 //
 //	failed --up, merged--> at the root --down, merged--> known to each agent, told to its ranks
 type failures struct {
-	known wire.SeatList // told to this node's ranks
-	fresh wire.SeatList // to be sent: up, or at the root down; in any order
+	known wire.SlotSpans // told to this node's ranks
+	fresh wire.SlotSpans // to be sent: up, or at the root down; in any order
 	next  time.Duration
 }
 
@@ -23,9 +24,9 @@ type failures struct {
 const failurePause = 50 * time.Millisecond
 
 // rankFailed notes the failure of a rank of this node.
-func (c *Core) rankFailed(rank uint32) {
+func (c *Core) rankFailed(rank job.Slot) {
 	if c.job.Launch.KeepGoing && c.stage != ending {
-		c.failures.fresh.Add(wire.NewSeatList(wire.Seats{First: rank, Count: 1}))
+		c.failures.fresh.Add(wire.NewSlotSpans(wire.SlotSpan{First: rank, Count: 1}))
 	}
 }
 
@@ -55,7 +56,7 @@ func (c *Core) sendFailures() {
 		return
 	}
 	m := wire.Failures{Ranks: inOrder(f.fresh)}
-	f.fresh, f.next = wire.SeatList{}, c.now+failurePause
+	f.fresh, f.next = wire.SlotSpans{}, c.now+failurePause
 	if c.cfg.Root {
 		c.failed(m)
 		return
@@ -73,13 +74,13 @@ func (c *Core) failed(m wire.Failures) {
 	}
 	for i := range c.ranks.locals {
 		if r := &c.ranks.locals[i]; r.hello && !r.ended {
-			c.do(Tell{c.ranks.first + uint32(i), m})
+			c.do(Tell{c.ranks.first + job.Slot(i), m})
 		}
 	}
 }
 
 // tellFailures tells a rank that says hello what the others know.
-func (c *Core) tellFailures(rank uint32) {
+func (c *Core) tellFailures(rank job.Slot) {
 	if known := c.failures.known; known.Len() > 0 {
 		c.do(Tell{rank, wire.Failures{Ranks: known}})
 	}
@@ -87,15 +88,15 @@ func (c *Core) tellFailures(rank uint32) {
 
 // inOrder is a list in order, with stretches that touch made one. It has memory of
 // its own.
-func inOrder(list wire.SeatList) wire.SeatList {
-	var sum []wire.Seats
-	sorted := slices.SortedFunc(list.All(), func(a, b wire.Seats) int { return cmp.Compare(a.First, b.First) })
+func inOrder(list wire.SlotSpans) wire.SlotSpans {
+	var sum []wire.SlotSpan
+	sorted := slices.SortedFunc(list.All(), func(a, b wire.SlotSpan) int { return cmp.Compare(a.First, b.First) })
 	for _, s := range sorted {
-		if last := len(sum) - 1; last >= 0 && s.First <= sum[last].First+sum[last].Count {
-			sum[last].Count = max(sum[last].Count, s.First+s.Count-sum[last].First)
+		if last := len(sum) - 1; last >= 0 && s.First <= sum[last].End() {
+			sum[last].Count = max(sum[last].Count, uint32(s.First-sum[last].First)+s.Count)
 			continue
 		}
 		sum = append(sum, s)
 	}
-	return wire.NewSeatList(sum...)
+	return wire.NewSlotSpans(sum...)
 }

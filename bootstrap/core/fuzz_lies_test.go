@@ -13,7 +13,7 @@ import (
 type liar struct {
 	kind liarKind
 	at   *member // the agent below the link, or the rank's; nil: nobody has lied yet
-	rank uint32
+	rank job.Slot
 	last wire.Message // that was said there in truth
 }
 
@@ -50,7 +50,7 @@ func (l *liar) reaches(a *member) bool {
 }
 
 // hasRank reports whether what is said about a rank may be a lie.
-func (l *liar) hasRank(rank uint32) bool {
+func (l *liar) hasRank(rank job.Slot) bool {
 	switch {
 	case l.at == nil:
 		return false
@@ -91,7 +91,7 @@ func (w *world) lie() {
 	switch {
 	case l.kind == rankLies:
 		if !refused && l.at.alive[l.rank] {
-			w.posted = append(w.posted, delivery{l.at, nil, RankSaid{l.rank, m}})
+			w.posted = append(w.posted, delivery{l.at, nil, RankSaid{job.Slot(l.rank), m}})
 		}
 	case refused: // as the reader of the link does
 		w.cutOff(l.at)
@@ -230,9 +230,10 @@ func (w *world) someNumber(size uint32) uint32 {
 		return uint32(c.Of(3))
 	}
 	k := &w.liar.at.parent.core.children[w.liar.at.slot]
-	known := []uint32{k.head.First, k.op + 1, k.op + 2, w.agents[0].core.passed, w.agents[0].core.bulk.round, uint32(k.part.Len())}
+	known := []uint32{uint32(k.head.First), k.op + 1, k.op + 2, w.agents[0].core.passed, w.agents[0].core.bulk.round, uint32(k.part.Len())}
 	for _, p := range k.part {
-		known = append(known, p.First, p.End(), p.Nodes.Base(), p.Nodes.Base()+p.Nodes.Ranks()-1, p.Nodes.Base()+p.Nodes.Ranks(), p.Nodes.Ranks(), uint32(p.Nodes.Len()))
+		base, ranks := uint32(p.Nodes.Base()), p.Nodes.Ranks()
+		known = append(known, uint32(p.First), uint32(p.End()), base, base+ranks-1, base+ranks, ranks, uint32(p.Nodes.Len()))
 	}
 	return known[c.Of(len(known))]
 }
@@ -252,8 +253,8 @@ func (w *world) someBytes() []byte {
 		return nil
 	case 1:
 		node := uint32(c.Of(int(l.Nodes())))
-		first, count := l.RanksOn(node)
-		b := fabric.Block{Node: node, First: first, Ranks: make([]fabric.Entry, count)}
+		first, count := l.SlotsOn(job.NodeIndex(node))
+		b := fabric.Block{Node: node, First: uint32(first), Ranks: make([]fabric.Entry, count)}
 		switch c.Of(8) {
 		case 0:
 			b.Node = uint32(c.Of(int(l.Nodes())))
@@ -283,7 +284,7 @@ func (w *world) someNodes() job.Nodes {
 	n := from.Slice(lo, lo+1+c.Of(from.Len()-lo))
 	switch c.Of(4) {
 	case 0:
-		return n.From(uint32(c.Byte()))
+		return n.From(job.Slot(c.Byte()))
 	case 1:
 		return job.NewNodes(n.Base(), []job.Run{{Prefix: "x", Width: 1, Count: uint32(1 + c.Of(4)), Ranks: uint32(1 + c.Of(4))}})
 	}

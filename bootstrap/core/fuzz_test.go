@@ -62,7 +62,7 @@ func (w *world) begin() {
 		for _, rank := range slices.Sorted(keys(a.alive)) {
 			if how == 2 {
 				w.post(a, RankSaid{rank, wire.Hello{}})
-				w.post(a, RankSaid{rank, wire.Publish{Tuple: fabric.Tuple{Kind: fabric.IB, LID: 1, Num: rank}}})
+				w.post(a, RankSaid{rank, wire.Publish{Tuple: fabric.Tuple{Kind: fabric.IB, LID: 1, Num: uint32(rank)}}})
 			}
 		}
 	}
@@ -131,17 +131,17 @@ func (w *world) act() {
 	if len(a.alive) == 0 {
 		return
 	}
-	rank := a.node.First + uint32(c.Of(int(a.node.Ranks)))
+	rank := a.node.First + job.Slot(c.Of(int(a.node.Ranks)))
 	if !a.alive[rank] || w.liar.kind == rankLies && a == w.liar.at && rank == w.liar.rank {
 		return
 	}
 	var m wire.Message
-	to := uint32(c.Of(int(w.job.Size)))
+	to := job.Slot(c.Of(int(w.job.Size)))
 	switch c.Of(14) {
 	case 0, 1:
 		m = wire.Hello{}
 	case 2, 3, 4:
-		m = wire.Publish{Tuple: fabric.Tuple{Kind: fabric.IB, LID: 1, Num: rank}}
+		m = wire.Publish{Tuple: fabric.Tuple{Kind: fabric.IB, LID: 1, Num: uint32(rank)}}
 	case 5, 6:
 		m = wire.Ask{Rank: to, Fresh: c.Odds(4)}
 	case 7:
@@ -149,7 +149,7 @@ func (w *world) act() {
 		what := wire.Collective(a.ops[rank] % 3)
 		collect := wire.Collect{Op: a.ops[rank], What: []wire.Collective{wire.Barrier, wire.AllGather, wire.AllToAll}[what]}
 		if what > 0 {
-			collect.Parcels = wire.NewParcels(wire.Parcel{From: rank, To: []uint32{wire.Everyone, to % w.agents[0].core.job.Layout.Ranks()}[what-1], Value: []byte{byte(rank)}})
+			collect.Parcels = wire.NewParcels(wire.Parcel{From: rank, To: []job.Slot{wire.Everyone, to % job.Slot(w.agents[0].core.job.Layout.Ranks())}[what-1], Value: []byte{byte(rank)}})
 		}
 		m = collect
 	case 8:

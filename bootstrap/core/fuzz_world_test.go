@@ -39,9 +39,9 @@ type member struct {
 	children map[Link]*member
 	timer    time.Duration // 0: none
 	node     job.Node      // of its ranks
-	alive    map[uint32]bool
-	ops      map[uint32]uint32 // collectives that a rank has joined
-	heldUp   bool              // its link up has ended
+	alive    map[job.Slot]bool
+	ops      map[job.Slot]uint32 // collectives that a rank has joined
+	heldUp   bool                // its link up has ended
 	over     bool
 }
 
@@ -116,9 +116,9 @@ func (w *world) perform(a *member, e Effect) {
 	case SetTimer:
 		a.timer = e.At
 	case Spawn:
-		a.node, a.alive, a.ops = e.Node, map[uint32]bool{}, map[uint32]uint32{}
+		a.node, a.alive, a.ops = e.Node, map[job.Slot]bool{}, map[job.Slot]uint32{}
 		for i := range e.Node.Ranks {
-			a.alive[e.Node.First+i] = true
+			a.alive[e.Node.First+job.Slot(i)] = true
 		}
 		if e.Job.Binding.Report {
 			w.post(a, Placed{wire.Placed{Node: e.Index, Host: a.host, Ranks: wire.NewPlacements(wire.Placement{Rank: e.Node.First})}})
@@ -237,7 +237,7 @@ func (w *world) endRanks(a *member, signal uint8) {
 	}
 }
 
-func (w *world) exit(a *member, rank uint32, s job.Status) {
+func (w *world) exit(a *member, rank job.Slot, s job.Status) {
 	delete(a.alive, rank)
 	w.post(a, RankExited{Rank: rank, Status: s, Told: w.choose.Odds(2)})
 	w.post(a, RankDrained{rank})
@@ -257,9 +257,9 @@ func (w *world) told(a *member, e Tell) {
 		if m.What == wire.Found && m.Key == "" && !w.liar.hasRank(m.Rank) {
 			b, err := fabric.ParseBlock(m.Value)
 			require.NoError(w.t, err)
-			tuple, _, ok := b.Tuple(m.Rank)
+			tuple, _, ok := b.Tuple(uint32(m.Rank))
 			require.True(w.t, ok)
-			require.Equal(w.t, m.Rank, tuple.Num, "the address of rank %d", m.Rank)
+			require.Equal(w.t, uint32(m.Rank), tuple.Num, "the address of rank %d", m.Rank)
 		}
 	case wire.Release:
 		for p := range m.Parcels.All() {

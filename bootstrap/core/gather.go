@@ -15,7 +15,7 @@ import (
 //	                                          at the root: released at once
 type gathering struct {
 	what    wire.Collective
-	root    uint32
+	root    job.Rank
 	trouble string
 	leaving wire.Parcels // for ranks outside this subtree, or for everyone
 	kept    wire.Parcels // for ranks of this subtree
@@ -23,7 +23,7 @@ type gathering struct {
 }
 
 // joined takes the part of a rank of this node.
-func (c *Core) joined(rank uint32, r *local, m wire.Collect) {
+func (c *Core) joined(rank job.Slot, r *local, m wire.Collect) {
 	r.op++
 	switch {
 	case m.Op != r.op:
@@ -37,9 +37,9 @@ func (c *Core) joined(rank uint32, r *local, m wire.Collect) {
 }
 
 // ownParcels reports whether parcels are a rank's own, and for ranks that there are.
-func (c *Core) ownParcels(rank uint32, parcels wire.Parcels) bool {
+func (c *Core) ownParcels(rank job.Slot, parcels wire.Parcels) bool {
 	for p := range parcels.All() {
-		if p.From != rank || p.To != wire.Everyone && p.To >= c.job.Layout.Ranks() {
+		if p.From != rank || p.To != wire.Everyone && uint32(p.To) >= c.job.Layout.Ranks() {
 			return false
 		}
 	}
@@ -54,16 +54,16 @@ func (c *Core) collected(l Link, m wire.Collect) {
 	c.checkGather(m.Op)
 }
 
-// named is a stretch of seats as the user knows their ranks.
-func (c *Core) named(seat, count uint32) string {
+// named is the ranks of the slots [first, first+count), for the user.
+func (c *Core) named(first job.Slot, count uint32) string {
 	l := c.job.Layout
 	switch {
 	case count == 1:
-		return fmt.Sprintf("rank %d", l.Rank(seat))
+		return fmt.Sprintf("rank %d", l.Rank(first))
 	case l.Plane() == 0:
-		return fmt.Sprintf("ranks %d to %d", seat, seat+count-1)
+		return fmt.Sprintf("ranks %d to %d", first, first+job.Slot(count)-1)
 	}
-	return fmt.Sprintf("rank %d and %d more", l.Rank(seat), count-1)
+	return fmt.Sprintf("rank %d and %d more", l.Rank(first), count-1)
 }
 
 // gather adds a part to its collective.
@@ -112,7 +112,7 @@ func (g *gathering) fail(trouble string) {
 }
 
 // covers reports whether a rank is of this subtree, which must be final.
-func (c *Core) covers(rank uint32) bool {
+func (c *Core) covers(rank job.Slot) bool {
 	return c.cfg.Root || c.ranks.has(rank) || c.owner(rank) != nil
 }
 
@@ -140,7 +140,7 @@ func (c *Core) checkGather(op uint32) {
 			if !r.ended || r.mayReturn() {
 				return
 			}
-			g.fail(c.named(c.ranks.first+uint32(i), 1) + " ended before it joined")
+			g.fail(c.named(c.ranks.first+job.Slot(i), 1) + " ended before it joined")
 		}
 	}
 	for i := range c.children {
@@ -207,7 +207,7 @@ func (c *Core) release(m wire.Release) {
 		c.send(Link(i), to(i))
 	}
 	for i := range c.ranks.locals {
-		if rank := c.ranks.first + uint32(i); !c.local(rank).ended {
+		if rank := c.ranks.first + job.Slot(i); !c.local(rank).ended {
 			c.do(Tell{rank, to(children + i)})
 		}
 	}

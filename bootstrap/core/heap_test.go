@@ -35,7 +35,7 @@ func TestHeap(t *testing.T) {
 	}
 	var parcels []wire.Parcel
 	for i := range 1_000_000 {
-		parcels = append(parcels, wire.Parcel{From: 1 + uint32(i%100), To: uint32(i % 2)}) // for here and elsewhere, in turn
+		parcels = append(parcels, wire.Parcel{From: job.Slot(1 + i%100), To: job.Slot(i % 2)}) // for here and elsewhere, in turn
 	}
 	for name, m := range map[string]struct {
 		from Link

@@ -15,9 +15,9 @@ const inputWindow = 256 << 10
 // all readers in step: the slowest one sets the pace.
 type input struct {
 	queue    []wire.Stdin
-	children []Link         // children with readers
-	own      map[uint32]int // readers of this node: bytes each can take
-	owed     int            // bytes passed on and not yet reported as room
+	children []Link           // children with readers
+	own      map[job.Slot]int // readers of this node: bytes each can take
+	owed     int              // bytes passed on and not yet reported as room
 	eof      bool
 	room     int  // bytes that the parent may send
 	over     bool // it has sent the end
@@ -29,9 +29,9 @@ func (in *input) push(m wire.Stdin) {
 }
 
 // reads reports whether one of some ranks reads standard input.
-func (c *Core) reads(first, count uint32) bool {
+func (c *Core) reads(first job.Slot, count uint32) bool {
 	s := c.job.Stdin
-	return s.Mode == job.StdinAll && count > 0 || s.Mode == job.StdinOne && s.Rank >= first && s.Rank-first < count
+	return s.Mode == job.StdinAll && count > 0 || s.Mode == job.StdinOne && s.Rank >= first && uint32(s.Rank-first) < count
 }
 
 // open begins to read, at the root.
@@ -53,9 +53,9 @@ func (in *input) openChildren(c *Core) {
 
 // openOwn finds the readers of this node, before they start.
 func (in *input) openOwn(c *Core) {
-	in.own = map[uint32]int{}
+	in.own = map[job.Slot]int{}
 	for i := range c.ranks.count {
-		if r := c.ranks.first + i; c.reads(r, 1) {
+		if r := c.ranks.first + job.Slot(i); c.reads(r, 1) {
 			in.own[r] = inputWindow
 		}
 	}
@@ -78,7 +78,7 @@ func (c *Core) pumpInput() {
 			}
 		}
 		for i := range c.ranks.count {
-			r := c.ranks.first + i
+			r := c.ranks.first + job.Slot(i)
 			if _, reads := in.own[r]; reads {
 				in.own[r] -= len(m.Data)
 				c.do(Feed{r, m.Data, m.EOF, m.Window})
@@ -118,7 +118,7 @@ func (c *Core) rankTook(ev RankTook) {
 }
 
 // deaf takes a rank from the readers.
-func (c *Core) deaf(rank uint32) { delete(c.input.own, rank) }
+func (c *Core) deaf(rank job.Slot) { delete(c.input.own, rank) }
 
 func (c *Core) stdinRead(ev StdinRead) {
 	if !c.input.eof { // nothing follows the end, not even a size

@@ -139,7 +139,7 @@ func (c *Core) plan(below job.Parts) {
 
 // here is where in a part the node is that is this machine, or -1.
 func (c *Core) here(p job.Part) int {
-	if at := uint32(c.cfg.Here); c.cfg.Root && c.cfg.Here >= 0 && at >= p.First && at < p.End() {
+	if at := job.NodeIndex(c.cfg.Here); c.cfg.Root && c.cfg.Here >= 0 && at >= p.First && at < p.End() {
 		return int(at - p.First)
 	}
 	return -1

@@ -1,6 +1,9 @@
 package core
 
-import "ibrun/bootstrap/wire"
+import (
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
 
 // offspring is what the root keeps of jobs that its ranks have spawned: each
 // is an ibrun of its own, which the driver starts and watches.
@@ -49,7 +52,7 @@ func (c *Core) spawnUp(m wire.Spawn) {
 func (c *Core) spawnDown(m wire.Spawned) { c.toRank(m.Rank, m) }
 
 // toRank brings the root's answer to a rank of the subtree.
-func (c *Core) toRank(rank uint32, m wire.Message) {
+func (c *Core) toRank(rank job.Slot, m wire.Message) {
 	if c.job == nil {
 		return
 	}

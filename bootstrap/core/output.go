@@ -1,6 +1,9 @@
 package core
 
-import "ibrun/bootstrap/wire"
+import (
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
 
 // Credit for output, in bytes. A child may have window bytes on the way; the
 // parent returns credit when it has passed them on, so an agent never holds
@@ -15,7 +18,7 @@ const (
 // chunk is output on its way up; from is Up for this node's own ranks.
 type chunk struct {
 	from   Link
-	rank   uint32
+	rank   job.Slot
 	stream uint8
 	data   []byte
 }

@@ -10,6 +10,7 @@ import (
 
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
+	"ibrun/job"
 )
 
 // local is what this node's agent knows of one of its ranks. Of the programs that
@@ -59,8 +60,8 @@ type own struct {
 	bases  []fabric.Tuple // what the ranks' tuples share, one for each port that ranks use
 	block  []byte         // encoded, nil when out of date
 	parked []parked
-	pairs  map[[2]uint32]bool // asked for; true when settled
-	early  [][2]uint32        // asked for before both ranks had said hello
+	pairs  map[[2]job.Slot]bool // asked for; true when settled
+	early  [][2]job.Slot        // asked for before both ranks had said hello
 }
 
 type parked struct {
@@ -70,12 +71,12 @@ type parked struct {
 }
 
 // has reports whether a rank is of this node.
-func (r *ranks) has(rank uint32) bool { return rank-r.first < r.count && rank >= r.first }
+func (r *ranks) has(rank job.Slot) bool { return uint32(rank-r.first) < r.count && rank >= r.first }
 
-func (c *Core) local(rank uint32) *local { return &c.ranks.locals[rank-c.ranks.first] }
+func (c *Core) local(rank job.Slot) *local { return &c.ranks.locals[rank-c.ranks.first] }
 
 // rankSaid takes a frame from a rank of this node.
-func (c *Core) rankSaid(rank uint32, m wire.Message) {
+func (c *Core) rankSaid(rank job.Slot, m wire.Message) {
 	r := c.local(rank)
 	if _, hello := m.(wire.Hello); hello && !r.exited {
 		c.welcome(rank, r)
@@ -122,7 +123,7 @@ func (c *Core) rankSaid(rank uint32, m wire.Message) {
 
 // welcome takes a program into the job, which the driver has made sure is the
 // rank's only one. What the one before it has said is of no meaning to it.
-func (c *Core) welcome(rank uint32, r *local) {
+func (c *Core) welcome(rank job.Slot, r *local) {
 	next := local{hello: true, earlier: r.earlier, op: r.op}
 	if r.hello {
 		if r.epoch() == math.MaxUint16 {
@@ -130,7 +131,7 @@ func (c *Core) welcome(rank uint32, r *local) {
 			return
 		}
 		next.earlier++
-		maps.DeleteFunc(c.own.pairs, func(key [2]uint32, _ bool) bool { return key[0] == rank || key[1] == rank })
+		maps.DeleteFunc(c.own.pairs, func(key [2]job.Slot, _ bool) bool { return key[0] == rank || key[1] == rank })
 	}
 	*r, c.own.block = next, nil
 	c.do(Tell{rank, wire.Welcome{
@@ -142,14 +143,14 @@ func (c *Core) welcome(rank uint32, r *local) {
 }
 
 // aborted says that a rank wants the job to end.
-func (c *Core) aborted(rank uint32, m wire.Abort) {
+func (c *Core) aborted(rank job.Slot, m wire.Abort) {
 	c.fault(wire.Fault{
 		What: wire.FaultAbort, Node: c.ranks.index, Nodes: 1, Rank: rank, Count: 1, Status: exitStatus(m.Code),
 		Host: c.cfg.Host, Parent: c.cfg.Host, Cause: m.Text,
 	})
 }
 
-func (c *Core) publish(rank uint32, r *local, m wire.Publish) {
+func (c *Core) publish(rank job.Slot, r *local, m wire.Publish) {
 	base := m.Tuple
 	base.Num = 0
 	o := &c.own
@@ -178,7 +179,7 @@ func alike(a, b fabric.Tuple) bool {
 }
 
 // rankEnded marks a rank whose program will not answer any more.
-func (c *Core) rankEnded(rank uint32, failed bool) {
+func (c *Core) rankEnded(rank job.Slot, failed bool) {
 	r := c.local(rank)
 	if !r.ended {
 		r.ended, r.failed, c.own.block = true, failed, nil
@@ -192,7 +193,7 @@ func (c *Core) rankEnded(rank uint32, failed bool) {
 }
 
 // rankGone marks a rank that has exited, or was never started.
-func (c *Core) rankGone(rank uint32, failed bool) {
+func (c *Core) rankGone(rank job.Slot, failed bool) {
 	c.local(rank).exited = true
 	c.rankEnded(rank, failed)
 }
@@ -215,7 +216,7 @@ func (c *Core) ownBlock() []byte {
 	if o.block != nil {
 		return o.block
 	}
-	b := fabric.Block{Node: c.ranks.index, First: c.ranks.first, Ranks: make([]fabric.Entry, c.ranks.count)}
+	b := fabric.Block{Node: uint32(c.ranks.index), First: uint32(c.ranks.first), Ranks: make([]fabric.Entry, c.ranks.count)}
 	b.Base.Kind = fabric.NONE
 	if len(o.bases) > 0 {
 		b.Base, b.More = o.bases[0], o.bases[1:]
@@ -259,7 +260,7 @@ func (c *Core) check(a requester) bool {
 }
 
 // proven answers those who asked whether a rank runs.
-func (c *Core) proven(rank uint32, r *local) {
+func (c *Core) proven(rank job.Slot, r *local) {
 	r.checking = false
 	for i := range c.own.parked {
 		if p := &c.own.parked[i]; p.ask.Rank == rank {
@@ -319,7 +320,7 @@ func (c *Core) unpark() {
 	c.table.publish(c)
 }
 
-func (c *Core) put(rank uint32, r *local, m wire.Put) {
+func (c *Core) put(rank job.Slot, r *local, m wire.Put) {
 	old, again := r.values[m.Key]
 	if again {
 		c.do(Tell{rank, wire.PutDone{Again: !bytes.Equal(old, m.Value)}})
@@ -334,15 +335,15 @@ func (c *Core) put(rank uint32, r *local, m wire.Put) {
 }
 
 // pair connects two ranks of this node, when both have said hello.
-func (c *Core) pair(a, b uint32) {
+func (c *Core) pair(a, b job.Slot) {
 	if a == b || !c.ranks.has(b) {
 		c.do(Tell{a, wire.Pair{Rank: b, What: wire.NoRank}})
 		return
 	}
 	if c.own.pairs == nil {
-		c.own.pairs = map[[2]uint32]bool{}
+		c.own.pairs = map[[2]job.Slot]bool{}
 	}
-	key := [2]uint32{min(a, b), max(a, b)}
+	key := [2]job.Slot{min(a, b), max(a, b)}
 	if settled, again := c.own.pairs[key]; again && !(settled && c.local(b).left(c.local(a).epoch())) {
 		return // asked for by both, or connected already
 	}
@@ -351,7 +352,7 @@ func (c *Core) pair(a, b uint32) {
 }
 
 // tryPair makes the socket pair of two ranks if both can take it.
-func (c *Core) tryPair(key [2]uint32) {
+func (c *Core) tryPair(key [2]job.Slot) {
 	a, b := c.local(key[0]), c.local(key[1])
 	switch {
 	case a.left(b.epoch()) || b.left(a.epoch()):

@@ -9,27 +9,28 @@ import (
 
 // ranks are this node's own.
 type ranks struct {
-	node         job.Node
-	index        uint32 // of the node
-	first, count uint32
-	alive        uint32
-	undrained    uint32
-	ends         []job.StatusRun
-	reported     weight        // the heaviest failure of a rank that has been sent up
-	awaited      bool          // so has that of one that its peers wait for, which ends any job
-	stopped      bool          // the ranks were told to end
-	abandoned    bool          // those that live cannot be ended, and what becomes of them counts no more
-	stopAt       time.Duration // when ranks that are to stop are made to; 0: never
-	locals       []local
+	node      job.Node
+	index     job.NodeIndex
+	first     job.Slot
+	count     uint32
+	alive     uint32
+	undrained uint32
+	ends      []job.StatusRun
+	reported  weight        // the heaviest failure of a rank that has been sent up
+	awaited   bool          // so has that of one that its peers wait for, which ends any job
+	stopped   bool          // the ranks were told to end
+	abandoned bool          // those that live cannot be ended, and what becomes of them counts no more
+	stopAt    time.Duration // when ranks that are to stop are made to; 0: never
+	locals    []local
 }
 
-func (r *ranks) open(n job.Node, index uint32) {
+func (r *ranks) open(n job.Node, index job.NodeIndex) {
 	r.node, r.index, r.first, r.count = n, index, n.First, n.Ranks
 	r.alive, r.undrained = n.Ranks, n.Ranks
 	r.locals = make([]local, n.Ranks)
 }
 
-func (r *ranks) end(rank uint32, s job.Status) {
+func (r *ranks) end(rank job.Slot, s job.Status) {
 	r.alive--
 	r.ends = append(r.ends, job.StatusRun{First: rank, Count: 1, Status: s})
 }

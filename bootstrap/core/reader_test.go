@@ -168,7 +168,7 @@ func readNodes(text string) (job.Nodes, error) {
 	if _, err := fmt.Sscanf(first+" "+last, "n%d n%d", &lo, &hi); err != nil {
 		return job.Nodes{}, err
 	}
-	return job.NewNodes(lo, []job.Run{{Prefix: "n", Width: 1, Lo: uint64(lo), Count: hi - lo + 1, Ranks: 1}}), nil
+	return job.NewNodes(job.Slot(lo), []job.Run{{Prefix: "n", Width: 1, Lo: uint64(lo), Count: hi - lo + 1, Ranks: 1}}), nil
 }
 
 func readBytes(text string) ([]byte, error) {

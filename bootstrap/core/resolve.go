@@ -21,7 +21,7 @@ import (
 
 // requester is what waits for an answer: a rank of this node, or a link.
 type requester struct {
-	rank uint32 // of this node, if local
+	rank job.Slot // of this node, if local
 	link Link
 	here bool
 	ask  wire.Ask
@@ -29,8 +29,8 @@ type requester struct {
 
 // subject is what one question in flight is about.
 type subject struct {
-	node  uint32
-	rank  uint32 // with a key, or fresh; 0 for a node's block
+	node  job.NodeIndex
+	rank  job.Slot // with a key, or fresh; 0 for a node's block
 	key   string
 	fresh bool
 }
@@ -78,7 +78,7 @@ func (c *Core) asked(a requester) {
 	}
 	c.counts(a.ask).Asked++
 	switch {
-	case a.ask.Rank >= c.job.Layout.Ranks():
+	case uint32(a.ask.Rank) >= c.job.Layout.Ranks():
 		c.answer(a, wire.Answer{What: wire.NoRank})
 	case c.ranks.has(a.ask.Rank):
 		c.counts(a.ask).Own++
@@ -116,7 +116,7 @@ func (c *Core) known(m wire.Ask) ([]byte, bool) {
 
 // satisfies reports whether a block has the asked rank in a new enough epoch.
 func satisfies(block []byte, m wire.Ask) bool {
-	epoch := fabric.Published(block, m.Rank)
+	epoch := fabric.Published(block, uint32(m.Rank))
 	return epoch > 0 && epoch >= m.Least
 }
 
@@ -149,7 +149,7 @@ func (c *Core) askOn(a requester) {
 
 // towards is the link to the agent of a rank; gone says what became of it if
 // there is none.
-func (c *Core) towards(rank uint32) (to Link, gone wire.Answered) {
+func (c *Core) towards(rank job.Slot) (to Link, gone wire.Answered) {
 	o := c.owner(rank)
 	if o == nil {
 		if c.cfg.Root {
@@ -169,8 +169,9 @@ func (c *Core) towards(rank uint32) (to Link, gone wire.Answered) {
 
 // owner is a child and a stretch of ranks of its subtree.
 type owner struct {
-	first, count uint32
-	link         Link
+	first job.Slot
+	count uint32
+	link  Link
 }
 
 func (k *child) owners(l Link) (list []owner) {
@@ -190,9 +191,9 @@ func (c *Core) route() {
 }
 
 // owner is who has a rank below this agent, or nil.
-func (c *Core) owner(rank uint32) *owner {
+func (c *Core) owner(rank job.Slot) *owner {
 	i := sort.Search(len(c.owners), func(i int) bool { return c.owners[i].first > rank }) - 1
-	if i < 0 || rank-c.owners[i].first >= c.owners[i].count {
+	if i < 0 || uint32(rank-c.owners[i].first) >= c.owners[i].count {
 		return nil
 	}
 	return &c.owners[i]

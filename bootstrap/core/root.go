@@ -76,7 +76,8 @@ func (c *Core) rootFault(f wire.Fault) {
 		}
 	case wire.FaultLaunch:
 		all := c.root.seats.all
-		if lo, hi := f.Node-all.First, f.Node-all.First+f.Nodes; lo < hi && hi <= uint32(all.Nodes.Len()) {
+		lo := uint32(f.Node - all.First)
+		if hi := lo + f.Nodes; lo < hi && hi <= uint32(all.Nodes.Len()) {
 			c.ended(job.Parts{all.Slice(int(lo), int(hi))}, job.Status{Kind: job.NotRun})
 		}
 		if c.root.settleAt == 0 {

@@ -178,7 +178,7 @@ func newScenario(t *testing.T, plan string) *scenario {
 		case "stdin":
 			j.Stdin.Mode = job.StdinAll
 			if words[1] != "all" {
-				j.Stdin = job.Stdin{Mode: job.StdinOne, Rank: uint32(number(1))}
+				j.Stdin = job.Stdin{Mode: job.StdinOne, Rank: job.Slot(number(1))}
 			}
 		case "here":
 			cfg.Here = number(1)
@@ -228,7 +228,7 @@ func newScenario(t *testing.T, plan string) *scenario {
 	if cfg.Root {
 		lo, hi = 0, nodes.Len()
 	}
-	launch.Nodes, launch.First = nodes.Slice(lo, hi), uint32(lo)
+	launch.Nodes, launch.First = nodes.Slice(lo, hi), job.NodeIndex(lo)
 	s.core, s.begin = New(cfg), Frame{Up, launch}
 	if cfg.Root {
 		launch.Level = 0
@@ -253,7 +253,7 @@ func (s *scenario) launched(hello, held bool) {
 	require.Equal(s.t, running, s.core.stage)
 	for i := range s.core.ranks.count {
 		if hello {
-			s.step(RankSaid{s.core.ranks.first + i, wire.Hello{}})
+			s.step(RankSaid{s.core.ranks.first + job.Slot(i), wire.Hello{}})
 		}
 	}
 }

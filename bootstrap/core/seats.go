@@ -13,9 +13,9 @@ import (
 // the job. docs/decisions/0013-late-binding.md.
 type seats struct {
 	all     job.Part
-	spares  job.Nodes         // that are left
-	taken   map[uint32]string // seats that spares have: their hosts
-	dropped []uint32
+	spares  job.Nodes                // that are left
+	taken   map[job.NodeIndex]string // seats that spares have: their hosts
+	dropped []job.NodeIndex
 }
 
 func (s *seats) open(all job.Part) { s.all = all }
@@ -37,7 +37,7 @@ func (c *Core) reseat(f wire.Fault) bool {
 		rest := part.Nodes.Slice(1, part.Nodes.Len())
 		part.Nodes = job.NewNodes(part.Nodes.Base(), slices.Concat([]job.Run{run}, rest.Runs()))
 		if s.taken == nil {
-			s.taken = map[uint32]string{}
+			s.taken = map[job.NodeIndex]string{}
 		}
 		s.taken[f.Node] = run.Host(0)
 		then = fmt.Sprintf("spare %s takes its place", run.Host(0))
@@ -60,18 +60,18 @@ func (c *Core) reseat(f wire.Fault) bool {
 func (s *seats) settled(j *job.Job) wire.Settled {
 	m := wire.Settled{FirstHost: j.FirstHost}
 	slices.Sort(s.dropped)
-	first, dropped := s.all.First, []wire.Seats(nil)
+	first, dropped := s.all.First, []wire.NodeSpan(nil)
 	for _, node := range s.dropped {
 		if node == first {
 			first++
 		}
-		if last := len(dropped) - 1; last >= 0 && dropped[last].First+dropped[last].Count == node {
+		if last := len(dropped) - 1; last >= 0 && dropped[last].End() == node {
 			dropped[last].Count++
 			continue
 		}
-		dropped = append(dropped, wire.Seats{First: node, Count: 1})
+		dropped = append(dropped, wire.NodeSpan{First: node, Count: 1})
 	}
-	m.Dropped = wire.NewSeatList(dropped...)
+	m.Dropped = wire.NewNodeSpans(dropped...)
 	if host, ok := s.taken[first]; ok {
 		m.FirstHost = host
 	} else if first != s.all.First {
@@ -102,11 +102,11 @@ func (c *Core) renumber(m wire.Settled) {
 	if m.Dropped.Len() == 0 {
 		return
 	}
-	gone := uint32(0)
+	gone := job.NodeIndex(0)
 	dropped := slices.Collect(m.Dropped.All())
 	for _, d := range dropped {
 		j.Layout = j.Layout.Without(d.First-gone, d.Count)
-		gone += d.Count
+		gone += job.NodeIndex(d.Count)
 	}
 	j.Nodes, j.Size = j.Layout.Nodes(), j.Layout.Ranks()
 	j.Programs = slices.Clone(j.Programs)
@@ -114,10 +114,10 @@ func (c *Core) renumber(m wire.Settled) {
 	move := func(p job.Part) job.Part {
 		for _, d := range slices.Backward(dropped) {
 			if d.First < p.First {
-				p.First -= d.Count
+				p.First -= job.NodeIndex(d.Count)
 			}
 		}
-		first, _ := j.Layout.RanksOn(p.First)
+		first, _ := j.Layout.SlotsOn(p.First)
 		p.Nodes = p.Nodes.From(first)
 		return p
 	}

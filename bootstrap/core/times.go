@@ -25,7 +25,7 @@ type childTimes struct {
 	missing uint32
 }
 
-func (c *Core) openTimes(first uint32) {
+func (c *Core) openTimes(first job.NodeIndex) {
 	t := &c.times
 	t.on, t.began = c.cfg.Root || c.job.Launch.Timed, c.now
 	if t.on && !c.cfg.Root {

@@ -26,11 +26,11 @@ func (c *Core) outlived(left []Unkillable) {
 	}
 	c.tellUser(wire.Notice{Host: c.cfg.Host, Text: nameLeft(left)})
 	c.finish.sweeping, c.finish.swept = true, true // it has just been tried
-	ended := map[uint32]bool{}
+	ended := map[job.Slot]bool{}
 	for _, run := range c.ranks.ends {
 		ended[run.First] = true
 	}
-	for rank := c.ranks.first; rank < c.ranks.first+c.ranks.count; rank++ {
+	for rank := c.ranks.first; rank < c.ranks.first+job.Slot(c.ranks.count); rank++ {
 		if !ended[rank] {
 			c.ranks.end(rank, job.Status{Kind: job.Lost})
 			c.rankEnded(rank, true)

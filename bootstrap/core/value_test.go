@@ -51,7 +51,8 @@ func init() {
 	packs(wire.NewValues)
 	packs(wire.NewEndings)
 	packs(wire.NewPlacements)
-	packs(wire.NewSeatList)
+	packs(wire.NewNodeSpans)
+	packs(wire.NewSlotSpans)
 	packs(wire.NewCommands)
 	packs(wire.NewStrings)
 	packs(wire.NewPairs)
@@ -134,7 +135,7 @@ func showValue(v reflect.Value) string {
 		}
 		return "[" + strings.Join(list, " ") + "]"
 	}
-	if v.Kind() == reflect.Uint32 && uint32(v.Uint()) == wire.Everyone {
+	if v.Kind() == reflect.Uint32 && v.Uint() == uint64(wire.Everyone) {
 		return "everyone"
 	}
 	return fmt.Sprint(v.Interface())

@@ -78,14 +78,14 @@ func when(lies bool, lie string) string {
 
 // hasNode reports whether a node is of a child's subtree, or was when it was
 // numbered otherwise.
-func (k *child) hasNode(node uint32) bool { return k.part.Has(node) || k.before.Has(node) }
+func (k *child) hasNode(node job.NodeIndex) bool { return k.part.Has(node) || k.before.Has(node) }
 
 // hasRanks reports whether ranks are of a child's subtree. The child of a job that
 // drops nodes starts none before it numbers them as its parent does.
-func (k *child) hasRanks(first, count uint32) bool {
+func (k *child) hasRanks(first job.Slot, count uint32) bool {
 	for _, p := range k.part {
-		if base := p.Nodes.Base(); first >= base && first-base < p.Nodes.Ranks() {
-			return count <= p.Nodes.Ranks()-(first-base)
+		if base := p.Nodes.Base(); first >= base && uint32(first-base) < p.Nodes.Ranks() {
+			return count <= p.Nodes.Ranks()-uint32(first-base)
 		}
 	}
 	return false
@@ -93,8 +93,8 @@ func (k *child) hasRanks(first, count uint32) bool {
 
 // mayGive reports whether nodes are a child's to return, or to report dead: not
 // the one that it runs on.
-func (k *child) mayGive(first, count uint32) bool {
-	end := first + count
+func (k *child) mayGive(first job.NodeIndex, count uint32) bool {
+	end := first + job.NodeIndex(count)
 	return count > 0 && end > first && uint32(k.part.Within(first, end).Len()) == count && (k.head.First < first || k.head.First >= end)
 }
 
@@ -120,13 +120,13 @@ func (c *Core) failuresLie(k *child, m wire.Failures) string {
 	return ""
 }
 
-// belong reports whether all seats are below a limit: they are in order.
-func belong(seats wire.SeatList, limit uint32) bool {
-	end := uint32(0)
-	for s := range seats.All() {
-		end = s.First + s.Count
+// belong reports whether all spans are below a limit: they are in order.
+func belong(spans wire.SlotSpans, limit uint32) bool {
+	end := job.Slot(0)
+	for s := range spans.All() {
+		end = s.End()
 	}
-	return end <= limit
+	return uint32(end) <= limit
 }
 
 // timesLie looks for nodes that are not the child's, or come twice, or before
@@ -138,7 +138,7 @@ func (c *Core) timesLie(k *child, m wire.Times) string {
 	if uint64(m.Missing)+uint64(m.Nodes.Len()) > uint64(k.part.Len()+k.dead.Len()) {
 		return "of more nodes than it has"
 	}
-	here := map[uint32]bool{}
+	here := map[job.NodeIndex]bool{}
 	for t := range m.Nodes.All() {
 		head := len(here) == 0
 		switch {
@@ -158,7 +158,7 @@ func (c *Core) collectLies(k *child, m wire.Collect) string {
 		if !k.hasRanks(p.From, 1) {
 			return "from another's rank"
 		}
-		if p.To != wire.Everyone && p.To >= c.job.Layout.Ranks() {
+		if p.To != wire.Everyone && uint32(p.To) >= c.job.Layout.Ranks() {
 			return "for no rank"
 		}
 	}
@@ -168,7 +168,7 @@ func (c *Core) collectLies(k *child, m wire.Collect) string {
 // answerLies looks at an answer of a child or the parent: somebody must have
 // asked, and a block must be that of the node, with the rank in it.
 func (c *Core) answerLies(l Link, m wire.Answer) string {
-	if c.job == nil || m.Rank >= c.job.Layout.Ranks() {
+	if c.job == nil || uint32(m.Rank) >= c.job.Layout.Ranks() {
 		return "about no rank"
 	}
 	q := c.resolve.open[c.subject(wire.Ask{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh})]
@@ -183,14 +183,14 @@ func (c *Core) answerLies(l Link, m wire.Answer) string {
 
 // isBlock reports whether a value is the block of a node, as far as it says whose
 // it is; who needs an address in it reads the rest.
-func (c *Core) isBlock(value []byte, node uint32) bool {
+func (c *Core) isBlock(value []byte, node job.NodeIndex) bool {
 	first, ranks, ok := fabric.BlockRanks(value)
 	at, _ := fabric.BlockNode(value)
-	if !ok || at != node || node >= c.job.Layout.Nodes() {
+	if !ok || job.NodeIndex(at) != node || uint32(node) >= c.job.Layout.Nodes() {
 		return false
 	}
-	wantFirst, want := c.job.Layout.RanksOn(node)
-	return first == wantFirst && ranks == want
+	wantFirst, want := c.job.Layout.SlotsOn(node)
+	return job.Slot(first) == wantFirst && ranks == want
 }
 
 func (c *Core) blocksLie(k *child, m wire.Blocks) string {
@@ -201,7 +201,7 @@ func (c *Core) blocksLie(k *child, m wire.Blocks) string {
 		return "of more nodes than it has"
 	}
 	for value := range m.Values.All() {
-		if node, ok := fabric.BlockNode(value); !ok || !k.hasNode(node) || !c.isBlock(value, node) {
+		if node, ok := fabric.BlockNode(value); !ok || !k.hasNode(job.NodeIndex(node)) || !c.isBlock(value, job.NodeIndex(node)) {
 			return "of another's node"
 		}
 	}
@@ -212,12 +212,12 @@ func (c *Core) placedLies(k *child, m wire.Placed) string {
 	if b := c.job.Binding; !b.Report && !b.Topo {
 		return "that nobody wants"
 	}
-	if !k.hasNode(m.Node) || m.Node >= c.job.Layout.Nodes() {
+	if !k.hasNode(m.Node) || uint32(m.Node) >= c.job.Layout.Nodes() {
 		return "of another's node"
 	}
-	first, count := c.job.Layout.RanksOn(m.Node)
+	first, count := c.job.Layout.SlotsOn(m.Node)
 	for p := range m.Ranks.All() {
-		if p.Rank < first || p.Rank-first >= count {
+		if p.Rank < first || uint32(p.Rank-first) >= count {
 			return "of another's rank"
 		}
 	}
@@ -227,17 +227,17 @@ func (c *Core) placedLies(k *child, m wire.Placed) string {
 // areAll reports whether runs are of all ranks of some nodes, each once, and of no
 // others.
 func areAll(runs wire.Endings, nodes job.Parts) bool {
-	at, end := uint32(0), uint32(0) // of the part that is looked at
+	at, end := job.Slot(0), job.Slot(0) // of the part that is looked at
 	for run := range runs.All() {
 		for run.Count > 0 {
 			if at == end && len(nodes) > 0 {
-				at, end, nodes = nodes[0].Nodes.Base(), nodes[0].Nodes.Base()+nodes[0].Nodes.Ranks(), nodes[1:]
+				at, end, nodes = nodes[0].Nodes.Base(), nodes[0].Nodes.Base()+job.Slot(nodes[0].Nodes.Ranks()), nodes[1:]
 			}
-			n := min(run.Count, end-at)
+			n := min(run.Count, uint32(end-at))
 			if run.First != at || n == 0 {
 				return false
 			}
-			at, run.First, run.Count = at+n, run.First+n, run.Count-n
+			at, run.First, run.Count = at+job.Slot(n), run.First+job.Slot(n), run.Count-n
 		}
 	}
 	return at == end && len(nodes) == 0
@@ -285,11 +285,11 @@ func (c *Core) settledLies(m wire.Settled) string {
 		return "that nobody waits for"
 	}
 	for d := range m.Dropped.All() {
-		mine := c.ranks.index >= d.First && c.ranks.index-d.First < d.Count
+		mine := c.ranks.index >= d.First && uint32(c.ranks.index-d.First) < d.Count
 		for i := range c.children {
-			mine = mine || c.children[i].part.Within(d.First, d.First+d.Count) != nil
+			mine = mine || c.children[i].part.Within(d.First, d.End()) != nil
 		}
-		if mine || d.First+d.Count > c.job.Layout.Nodes() {
+		if mine || uint32(d.End()) > c.job.Layout.Nodes() {
 			return "of nodes that are there, or of none"
 		}
 	}

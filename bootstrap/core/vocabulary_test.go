@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ibrun/bootstrap/wire"
+	"ibrun/job"
 )
 
 // What a scenario says is the names of this package and of wire, in one line:
@@ -50,7 +51,7 @@ func readEvent(line string) (Event, error) {
 	m, _ := v.(wire.Message)
 	if rank, ok := strings.CutPrefix(from, "rank "); ok && err == nil {
 		n, err := strconv.Atoi(rank)
-		return RankSaid{uint32(n), m}, err
+		return RankSaid{job.Slot(n), m}, err
 	}
 	link := Up
 	if from != "up" && err == nil {

@@ -223,6 +223,7 @@ func (c *Core) returned(from Link, m wire.Return) {
 
 // forget takes nodes from a child that are dead: they are the root's.
 func (k *child) forget(f wire.Fault) {
-	k.dead = k.dead.Add(k.part.Within(f.Node, f.Node+f.Nodes)...)
-	k.part = k.part.Without(f.Node, f.Node+f.Nodes)
+	end := f.Node + job.NodeIndex(f.Nodes)
+	k.dead = k.dead.Add(k.part.Within(f.Node, end)...)
+	k.part = k.part.Without(f.Node, end)
 }

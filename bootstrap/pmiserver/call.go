@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"ibrun/pmi"
+
+	"ibrun/job"
 )
 
 // A call is a connection to the node's port: anybody on the machine can make
@@ -38,22 +40,22 @@ func (h *Server) Called(call uint32, words []byte) []Effect {
 func (h *Server) Hung(call uint32) { delete(h.calls, call) }
 
 // Bound takes the answer to Bind: the caller's rank, or why it is none.
-func (h *Server) Bound(call, rank uint32, refused string) []Effect {
+func (h *Server) Bound(call uint32, slot job.Slot, refused string) []Effect {
 	c := h.calls[call]
 	if c == nil {
 		return nil
 	}
-	if _, taken := h.clients[rank]; taken && refused == "" {
+	if _, taken := h.clients[slot]; taken && refused == "" {
 		refused = twoPrograms
-		h.do(Warn{fmt.Sprintf("rank %d: a program that came through PMI_PORT was refused: another one speaks for this rank already", h.job.Layout.Rank(rank))})
+		h.do(Warn{fmt.Sprintf("rank %d: a program that came through PMI_PORT was refused: another one speaks for this rank already", h.job.Layout.Rank(slot))})
 	}
 	if refused != "" {
 		h.answer(c, pmi.Answer{Refused: refused})
 		return h.done()
 	}
-	c.rank, c.known = rank, true
+	c.slot, c.known = slot, true
 	h.admit(c)
-	h.answer(c, pmi.Answer{Rank: int(h.job.Layout.Rank(rank)), App: h.app(rank)})
+	h.answer(c, pmi.Answer{Rank: int(h.job.Layout.Rank(slot)), App: h.app(slot)})
 	return h.done()
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+
+	"ibrun/job"
 )
 
 // directory is who has put which key, and in which fence, as all fences so far
@@ -14,9 +16,12 @@ type directory struct {
 }
 
 // place is where the newest value of a key is.
-type place struct{ seat, fence uint32 }
+type place struct {
+	slot  job.Slot
+	fence uint32
+}
 
-// stretch is a span whose seats have put a shape's key last in one fence.
+// stretch is a span whose slots have put a shape's key last in one fence.
 type stretch struct {
 	span
 	fence uint32
@@ -30,12 +35,12 @@ func (d *directory) add(l listing, fence uint32) {
 	for s, set := range l.sets {
 		d.sets[s] = overlay(d.sets[s], set, fence)
 	}
-	for key, seat := range l.whole {
-		d.whole[key] = place{seat, fence}
+	for key, slot := range l.whole {
+		d.whole[key] = place{slot, fence}
 	}
 }
 
-// overlay puts a newer fence's seats over older ones.
+// overlay puts a newer fence's slots over older ones.
 func overlay(old []stretch, fresh []span, fence uint32) []stretch {
 	out := make([]stretch, 0, len(old)+2*len(fresh))
 	next := 0
@@ -61,22 +66,22 @@ func overlay(old []stretch, fresh []span, fence uint32) []stretch {
 	return out
 }
 
-// find returns where the newest value of a key is. seatOf turns a rank into its
-// seat, if there is such a rank.
-func (d *directory) find(key string, seatOf func(rank uint32) (seat uint32, ok bool)) (at place, listed bool) {
+// find returns where the newest value of a key is. slotOf turns a rank into its
+// slot, if there is such a rank.
+func (d *directory) find(key string, slotOf func(job.Rank) (slot job.Slot, ok bool)) (at place, listed bool) {
 	at, listed = d.whole[key]
 	if len(d.sets) == 0 {
 		return at, listed
 	}
-	numbers(key, func(s shape, rank uint32) bool {
-		seat, ok := seatOf(rank)
+	numbers(key, func(s shape, rank job.Rank) bool {
+		slot, ok := slotOf(rank)
 		set := d.sets[s]
 		if !ok || len(set) == 0 {
 			return false
 		}
-		i := sort.Search(len(set), func(i int) bool { return set[i].end > seat })
-		if i < len(set) && set[i].first <= seat && (!listed || set[i].fence > at.fence) {
-			at, listed = place{seat, set[i].fence}, true
+		i := sort.Search(len(set), func(i int) bool { return set[i].end > slot })
+		if i < len(set) && set[i].first <= slot && (!listed || set[i].fence > at.fence) {
+			at, listed = place{slot, set[i].fence}, true
 		}
 		return false
 	})

@@ -84,14 +84,14 @@ func (x *lies) message() wire.Message {
 	op := uint32(x.Of(4))
 	switch x.Of(5) {
 	case 0:
-		parcels := wire.NewParcels(wire.Parcel{From: uint32(x.Of(8)), To: wire.Everyone, Value: value}, wire.Parcel{From: 1, To: x.seat(), Value: value})
+		parcels := wire.NewParcels(wire.Parcel{From: job.Slot(x.Of(8)), To: wire.Everyone, Value: value}, wire.Parcel{From: 1, To: job.Slot(x.seat()), Value: value})
 		return wire.Release{Op: op, What: wire.Collective(x.Of(6)), Trouble: []string{"", "", "so"}[x.Of(3)], Parcels: parcels}
 	case 1:
-		return wire.Answer{Rank: uint32(x.Of(9)), Key: kvsKey(op, x.key()), What: wire.Answered(x.Of(4)), Value: value}
+		return wire.Answer{Rank: job.Slot(x.Of(9)), Key: kvsKey(op, x.key()), What: wire.Answered(x.Of(4)), Value: value}
 	case 2:
-		return wire.Name{Rank: x.seat(), Do: wire.Naming(x.Of(3)), Port: x.key(), Done: x.Of(2) > 0}
+		return wire.Name{Rank: job.Slot(x.seat()), Do: wire.Naming(x.Of(3)), Port: x.key(), Done: x.Of(2) > 0}
 	case 3:
-		return wire.Spawned{Rank: x.seat(), JobID: "k", Refused: []string{"", "no"}[x.Of(2)]}
+		return wire.Spawned{Rank: job.Slot(x.seat()), JobID: "k", Refused: []string{"", "no"}[x.Of(2)]}
 	}
 	return wire.PutDone{Again: true}
 }
@@ -100,12 +100,12 @@ func (x *lies) turn() {
 	h, call := x.server, uint32(1+x.Of(3))
 	switch x.Of(12) {
 	case 0, 1, 2, 3, 4, 5:
-		x.obey(h.Spoke(x.seat(), x.words()))
+		x.obey(h.Spoke(job.Slot(x.seat()), x.words()))
 	case 6, 7:
-		if seat := x.seat(); h.Speaks(seat) {
+		if seat := x.seat(); h.Speaks(job.Slot(seat)) {
 			m := x.message()
 			x.bytes += len(wire.Append(nil, m))
-			x.obey(h.Told(seat, m))
+			x.obey(h.Told(job.Slot(seat), m))
 		}
 	case 8:
 		x.obey(h.Called(call, x.words()))
@@ -117,7 +117,7 @@ func (x *lies) turn() {
 		if x.Of(4) == 0 {
 			h.Hung(call)
 		} else if x.Of(8) == 0 {
-			x.obey(h.Exited(x.seat(), x.Of(2) > 0))
+			x.obey(h.Exited(job.Slot(x.seat()), x.Of(2) > 0))
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (x *lies) obey(effects []Effect) {
 			}
 			require.True(x.t, e.Msg.Kind().From(wire.Rank), "%v", e.Msg)
 		case Bind:
-			x.obey(x.server.Bound(e.Call, x.seat(), []string{"", "no"}[x.Of(2)]))
+			x.obey(x.server.Bound(e.Call, job.Slot(x.seat()), []string{"", "no"}[x.Of(2)]))
 		}
 	}
 }

@@ -25,17 +25,17 @@ func (s shape) compare(o shape) int {
 	return cmp.Or(cmp.Compare(s.before, o.before), cmp.Compare(s.after, o.after), cmp.Compare(s.width, o.width))
 }
 
-// span is the seats [first, end).
-type span struct{ first, end uint32 }
+// span is the slots [first, end).
+type span struct{ first, end job.Slot }
 
 // listing is of one fence. The zero value is empty.
 type listing struct {
-	sets  map[shape][]span  // in order, apart
-	whole map[string]uint32 // seats
+	sets  map[shape][]span // in order, apart
+	whole map[string]job.Slot
 }
 
 // numbers calls f with each number in a key that could be a rank's, until f says stop.
-func numbers(key string, f func(s shape, n uint32) (stop bool)) {
+func numbers(key string, f func(s shape, n job.Rank) (stop bool)) {
 	digit := func(i int) bool { return i < len(key) && key[i]-'0' < 10 }
 	for i := 0; i < len(key); i++ {
 		if !digit(i) {
@@ -49,7 +49,7 @@ func numbers(key string, f func(s shape, n uint32) (stop bool)) {
 		if key[i] == '0' && j > i+1 {
 			s.width = uint8(min(j-i, 255))
 		}
-		if n, err := strconv.ParseUint(key[i:j], 10, 32); err == nil && n < job.MaxRanks && f(s, uint32(n)) {
+		if n, err := strconv.ParseUint(key[i:j], 10, 32); err == nil && n < job.MaxRanks && f(s, job.Rank(n)) {
 			return
 		}
 		i = j
@@ -57,12 +57,12 @@ func numbers(key string, f func(s shape, n uint32) (stop bool)) {
 }
 
 // add notes that a rank has put a key.
-func (l *listing) add(seat, rank uint32, key string) {
+func (l *listing) add(slot job.Slot, rank job.Rank, key string) {
 	found := false
-	numbers(key, func(s shape, n uint32) bool {
+	numbers(key, func(s shape, n job.Rank) bool {
 		if n == rank {
 			found = true
-			l.unite(s, []span{{seat, seat + 1}})
+			l.unite(s, []span{{slot, slot + 1}})
 		}
 		return found
 	})
@@ -70,9 +70,9 @@ func (l *listing) add(seat, rank uint32, key string) {
 		return
 	}
 	if l.whole == nil {
-		l.whole = map[string]uint32{}
+		l.whole = map[string]job.Slot{}
 	}
-	l.whole[key] = seat
+	l.whole[key] = slot
 }
 
 func (l *listing) unite(s shape, set []span) {
@@ -137,16 +137,16 @@ func (l *listing) append(to []byte) []byte {
 		to = append(appendText(appendText(to, s.before), s.after), s.width)
 		set := l.sets[s]
 		number(uint32(len(set)))
-		at := uint32(0)
+		at := job.Slot(0)
 		for _, s := range set {
-			number(s.first - at)
-			number(s.end - s.first)
+			number(uint32(s.first - at))
+			number(uint32(s.end - s.first))
 			at = s.end
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.whole)) {
 		to = appendText(to, key)
-		number(l.whole[key])
+		number(uint32(l.whole[key]))
 	}
 	return to
 }
@@ -163,7 +163,7 @@ func parseListing(b []byte) (l listing, ok bool) {
 			first := at + r.number(job.MaxRanks-at)
 			at = first + r.number(job.MaxRanks-first)
 			r.ok = r.ok && at > first
-			set = extend(set, span{first, at})
+			set = extend(set, span{job.Slot(first), job.Slot(at)})
 		}
 		if r.ok = r.ok && len(set) > 0; r.ok {
 			l.unite(s, set)
@@ -171,9 +171,9 @@ func parseListing(b []byte) (l listing, ok bool) {
 	}
 	for r.ok && len(r.rest) > 0 {
 		if l.whole == nil {
-			l.whole = map[string]uint32{}
+			l.whole = map[string]job.Slot{}
 		}
-		l.whole[r.text()] = r.number(job.MaxRanks)
+		l.whole[r.text()] = job.Slot(r.number(job.MaxRanks))
 	}
 	return l, r.ok
 }

@@ -11,12 +11,12 @@ import (
 	"ibrun/job"
 )
 
-// spans draws a set of seats below 64, as spans and one by one.
+// spans draws a set of slots below 64, as spans and one by one.
 func spans(rng *rand.Rand) (set []span, has [64]bool) {
 	for range rng.IntN(6) {
 		first := rng.Uint32N(64)
 		end := first + 1 + rng.Uint32N(min(12, 64-first))
-		set = union(set, []span{{first, end}})
+		set = union(set, []span{{job.Slot(first), job.Slot(end)}})
 		for i := first; i < end; i++ {
 			has[i] = true
 		}
@@ -24,9 +24,9 @@ func spans(rng *rand.Rand) (set []span, has [64]bool) {
 	return set, has
 }
 
-// Sets are as if each seat were looked at alone; so is what later fences leave
+// Sets are as if each slot were looked at alone; so is what later fences leave
 // of earlier ones.
-func TestSetsAgainstSeatsOneByOne(t *testing.T) {
+func TestSetsAgainstSlotsOneByOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 8))
 	for range 2000 {
 		a, inA := spans(rng)
@@ -42,25 +42,25 @@ func TestSetsAgainstSeatsOneByOne(t *testing.T) {
 		for fence := uint32(1); fence < 5; fence++ {
 			set, has := spans(rng)
 			d.add(listing{sets: map[shape][]span{{before: "k"}: set}}, fence)
-			for seat, in := range has {
+			for slot, in := range has {
 				if in {
-					fenceOf[seat] = fence
+					fenceOf[slot] = fence
 				}
 			}
 		}
-		for seat := range uint32(64) {
+		for slot := range job.Slot(64) {
 			in := false
 			for _, s := range both {
-				in = in || s.first <= seat && seat < s.end
+				in = in || s.first <= slot && slot < s.end
 			}
-			require.Equal(t, inA[seat] || inB[seat], in)
+			require.Equal(t, inA[slot] || inB[slot], in)
 			if in {
 				total++
 			}
-			at, listed := d.find("k"+strconv.Itoa(int(seat)), func(rank uint32) (uint32, bool) { return rank, true })
-			require.Equal(t, fenceOf[seat] > 0, listed)
+			at, listed := d.find("k"+strconv.Itoa(int(slot)), func(rank job.Rank) (job.Slot, bool) { return job.Slot(rank), true })
+			require.Equal(t, fenceOf[slot] > 0, listed)
 			if listed {
-				require.Equal(t, place{seat, fenceOf[seat]}, at)
+				require.Equal(t, place{slot, fenceOf[slot]}, at)
 			}
 		}
 		require.Equal(t, total, l.keys())
@@ -70,10 +70,10 @@ func TestSetsAgainstSeatsOneByOne(t *testing.T) {
 // What parses is encoded to the same listing; what does not hurts nobody.
 func FuzzListing(f *testing.F) {
 	var l listing
-	for seat := range uint32(40) {
-		if seat%7 > 0 {
-			l.add(seat, seat, "bc-12")
-			l.add(seat, seat, "bc-"+string([]byte{'0' + byte(seat%10)}))
+	for slot := range job.Slot(40) {
+		if slot%7 > 0 {
+			l.add(slot, job.Rank(slot), "bc-12")
+			l.add(slot, job.Rank(slot), "bc-"+string([]byte{'0' + byte(slot%10)}))
 		}
 	}
 	l.add(3, 3, "x03")

@@ -21,8 +21,8 @@ func (h *Server) config() pmi.Config {
 }
 
 // app is the number of the application that a rank runs.
-func (h *Server) app(rank uint32) (app int) {
-	n := h.job.Layout.Rank(rank)
+func (h *Server) app(slot job.Slot) (app int) {
+	n := h.job.Layout.Rank(slot)
 	for i := range h.job.Programs {
 		if p := &h.job.Programs[i]; p.Has(n) {
 			app = int(p.App)
@@ -38,9 +38,9 @@ func (h *Server) step(c *client, s pmi.Step) {
 		h.introduce(c, s)
 	case s.Err != nil:
 		c.over = true
-		h.do(Warn{fmt.Sprintf("rank %d: %v; it is not listened to any more", h.job.Layout.Rank(c.rank), s.Err)})
+		h.do(Warn{fmt.Sprintf("rank %d: %v; it is not listened to any more", h.job.Layout.Rank(c.slot), s.Err)})
 	case s.Request == nil:
-		h.do(Words{c.rank, c.call, s.Bytes})
+		h.do(Words{c.slot, c.call, s.Bytes})
 	default:
 		h.ask(c, s.Request)
 	}
@@ -73,11 +73,11 @@ func (h *Server) ask(c *client, r pmi.Request) {
 		c.ring = &r
 		h.join(c, wire.AllGather, binary.AppendUvarint(appendPair(nil, r.Left, []byte(r.Right)), uint64(max(0, r.Count))))
 	case pmi.Publish:
-		h.do(Say{c.rank, wire.Name{Do: wire.NamePublish, Service: r.Service, Port: r.Port}})
+		h.do(Say{c.slot, wire.Name{Do: wire.NamePublish, Service: r.Service, Port: r.Port}})
 	case pmi.Lookup:
-		h.do(Say{c.rank, wire.Name{Do: wire.NameLookup, Service: r.Service}})
+		h.do(Say{c.slot, wire.Name{Do: wire.NameLookup, Service: r.Service}})
 	case pmi.Unpublish:
-		h.do(Say{c.rank, wire.Name{Do: wire.NameUnpublish, Service: r.Service}})
+		h.do(Say{c.slot, wire.Name{Do: wire.NameUnpublish, Service: r.Service}})
 	case pmi.Spawn:
 		h.spawn(c, r)
 	case pmi.NodePut:
@@ -96,14 +96,14 @@ func (h *Server) ask(c *client, r pmi.Request) {
 		if r.Code != 0 {
 			code = job.AbortCode(r.Code)
 		}
-		h.do(Say{c.rank, wire.Abort{Code: code, Text: r.Text}})
+		h.do(Say{c.slot, wire.Abort{Code: code, Text: r.Text}})
 	case pmi.Finalize:
 		if h.job.Transport.Stats {
 			c.counts.Sum[job.CountRanks] = 1
 			c.counts.Sum[job.CountGets] += uint64(c.engine.Mapped())
-			h.do(Say{c.rank, wire.Tally{Of: &c.counts}})
+			h.do(Say{c.slot, wire.Tally{Of: &c.counts}})
 		}
-		h.do(Say{c.rank, wire.Finalize{}})
+		h.do(Say{c.slot, wire.Finalize{}})
 	default:
 		h.answer(c, pmi.Answer{Refused: "not supported"})
 	}
@@ -126,7 +126,7 @@ func (h *Server) spawn(c *client, r pmi.Spawn) {
 	for _, p := range r.Preput {
 		preput = append(preput, job.Pair(p))
 	}
-	h.do(Say{c.rank, wire.Spawn{Commands: wire.NewCommands(commands...), Preput: wire.NewPairs(preput...)}})
+	h.do(Say{c.slot, wire.Spawn{Commands: wire.NewCommands(commands...), Preput: wire.NewPairs(preput...)}})
 }
 
 // join takes part in a collective, with a value for everyone.
@@ -134,9 +134,9 @@ func (h *Server) join(c *client, what wire.Collective, value []byte) {
 	c.op++
 	m := wire.Collect{Op: c.op, What: what}
 	if len(value) > 0 {
-		m.Parcels = wire.NewParcels(wire.Parcel{From: c.rank, To: wire.Everyone, Value: value})
+		m.Parcels = wire.NewParcels(wire.Parcel{From: c.slot, To: wire.Everyone, Value: value})
 	}
-	h.do(Say{c.rank, m})
+	h.do(Say{c.slot, m})
 }
 
 // serve answers those who wait for an attribute of the node.
@@ -154,8 +154,8 @@ func (h *Server) serve(key string) {
 
 // Told takes what the core tells a rank: the end of a fence or a ring, word of a
 // service, or a value.
-func (h *Server) Told(rank uint32, m wire.Message) []Effect {
-	c := h.clients[rank]
+func (h *Server) Told(slot job.Slot, m wire.Message) []Effect {
+	c := h.clients[slot]
 	if a, ok := m.(wire.Answer); ok {
 		h.fetched(a) // others may wait for it too
 		return h.done()
@@ -170,7 +170,7 @@ func (h *Server) Told(rank uint32, m wire.Message) []Effect {
 		h.named(c, m)
 	case wire.Spawned:
 		if m.Refused != "" { // the protocol has no room for all of it
-			h.do(Warn{fmt.Sprintf("rank %d: nothing was spawned: %s", h.job.Layout.Rank(rank), m.Refused)})
+			h.do(Warn{fmt.Sprintf("rank %d: nothing was spawned: %s", h.job.Layout.Rank(slot), m.Refused)})
 		}
 		h.answer(c, pmi.Answer{Value: m.JobID, Refused: m.Refused})
 	}
@@ -180,7 +180,7 @@ func (h *Server) Told(rank uint32, m wire.Message) []Effect {
 func (h *Server) released(c *client, r wire.Release) {
 	if r.Trouble != "" {
 		c.over = true
-		h.do(Say{c.rank, wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: " + r.Trouble}})
+		h.do(Say{c.slot, wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: " + r.Trouble}})
 		return
 	}
 	if c.ring != nil {
@@ -197,7 +197,7 @@ func (h *Server) released(c *client, r wire.Release) {
 // ringed gives a client its neighbours' words.
 func (h *Server) ringed(c *client, parcels wire.Parcels) {
 	l := h.job.Layout
-	me, size := l.Rank(c.rank), l.Ranks()
+	me, size := l.Rank(c.slot), job.Rank(l.Ranks())
 	var a pmi.Answer
 	for p := range parcels.All() {
 		in := reader{p.Value, true}
@@ -227,24 +227,24 @@ func (h *Server) named(c *client, m wire.Name) {
 }
 
 // Awaits reports whether others may wait for a rank: it has joined them and not taken its leave.
-func (h *Server) Awaits(rank uint32) bool {
-	c := h.clients[rank]
+func (h *Server) Awaits(slot job.Slot) bool {
+	c := h.clients[slot]
 	return c != nil && c.engine.Version() != 0 && !c.engine.Finalized() && h.job.Size > 1
 }
 
 // Exited takes the end of a rank's process, and says what the core should hear
 // first: a rank that leaves others waiting for it has failed, whatever its code.
-func (h *Server) Exited(rank uint32, well bool) []Effect {
-	c := h.clients[rank]
+func (h *Server) Exited(slot job.Slot, well bool) []Effect {
+	c := h.clients[slot]
 	if c == nil {
 		return nil
 	}
 	delete(h.calls, c.call)
-	fails := h.Awaits(rank) && !c.over && well
+	fails := h.Awaits(slot) && !c.over && well
 	c.over = true
 	if !fails {
 		return nil
 	}
-	h.do(Say{rank, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}})
+	h.do(Say{slot, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}})
 	return h.done()
 }

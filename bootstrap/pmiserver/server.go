@@ -26,12 +26,13 @@ type (
 	// Words go to a rank, by its descriptor if Call is 0, else to a caller,
 	// whose rank may not be known.
 	Words struct {
-		Rank, Call uint32
-		Bytes      []byte
+		Rank  job.Slot
+		Call  uint32
+		Bytes []byte
 	}
 	// Say is a frame that the core takes as if the rank had sent it.
 	Say struct {
-		Rank uint32
+		Rank job.Slot
 		Msg  wire.Message
 	}
 	// BulkFetch asks for the values of all nodes up to a fence. The answer is BulkFetched.
@@ -46,7 +47,7 @@ type (
 type Server struct {
 	job     *job.Job
 	mapping string // PMI_process_mapping, made for the first client; it costs as much as there are ranks
-	clients map[uint32]*client
+	clients map[job.Slot]*client
 	calls   map[uint32]*client // that came through the port, by call
 	store
 	attrs   map[string]string // of this node
@@ -58,9 +59,9 @@ type Server struct {
 
 // client is a rank that speaks PMI.
 type client struct {
-	rank   uint32 // seat
+	slot   job.Slot
 	call   uint32 // that it came by; 0: by its descriptor
-	known  bool   // rank is known
+	known  bool   // slot is known
 	engine *pmi.Engine
 	op     uint32    // fences and rings so far
 	ring   *pmi.Ring // the one that it waits for; nil: it waits for a fence, if at all
@@ -80,12 +81,12 @@ type waiter struct {
 func New(j *job.Job) *Server {
 	return &Server{
 		job: j, store: newStore(j),
-		clients: map[uint32]*client{}, calls: map[uint32]*client{}, attrs: map[string]string{},
+		clients: map[job.Slot]*client{}, calls: map[uint32]*client{}, attrs: map[string]string{},
 	}
 }
 
 // Speaks reports whether a rank has spoken PMI: what the core tells it is ours.
-func (h *Server) Speaks(rank uint32) bool { return h.clients[rank] != nil }
+func (h *Server) Speaks(slot job.Slot) bool { return h.clients[slot] != nil }
 
 // done hands the effects out.
 func (h *Server) done() []Effect {
@@ -97,12 +98,12 @@ func (h *Server) done() []Effect {
 func (h *Server) do(e Effect) { h.out = append(h.out, e) }
 
 // Spoke takes what a rank has said, in whatever pieces.
-func (h *Server) Spoke(rank uint32, words []byte) []Effect {
-	c := h.clients[rank]
+func (h *Server) Spoke(slot job.Slot, words []byte) []Effect {
+	c := h.clients[slot]
 	if c == nil {
 		cfg := h.config()
-		cfg.Rank, cfg.AppNum = int(h.job.Layout.Rank(rank)), h.app(rank)
-		c = &client{rank: rank, known: true, engine: pmi.New(cfg)}
+		cfg.Rank, cfg.AppNum = int(h.job.Layout.Rank(slot)), h.app(slot)
+		c = &client{slot: slot, known: true, engine: pmi.New(cfg)}
 		h.admit(c)
 	}
 	if c.over || c.call != 0 { // who came through the port speaks there
@@ -117,7 +118,7 @@ func (h *Server) admit(c *client) {
 	if len(h.clients) == 0 {
 		h.do(Spoke{})
 	}
-	h.clients[c.rank] = c
+	h.clients[c.slot] = c
 }
 
 // Shared are files in /dev/shm that ranks of this node have made and told each

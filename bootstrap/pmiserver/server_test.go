@@ -54,19 +54,19 @@ func newClusterOf(t *testing.T, how job.Transport, plane uint32, shares ...job.S
 	return c
 }
 
-func (c *cluster) server(seat uint32) *Server { return c.servers[c.job.Layout.NodeOf(seat)] }
+func (c *cluster) server(seat uint32) *Server { return c.servers[c.job.Layout.NodeOf(job.Slot(seat))] }
 
 func (c *cluster) obey(effects []Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case Words:
-			c.heard[e.Rank] += string(e.Bytes)
+			c.heard[uint32(e.Rank)] += string(e.Bytes)
 		case Warn:
 			c.warned = append(c.warned, e.Text)
 		case BulkFetch:
 			c.held[c.speaking] = e.Fence
 		case Say:
-			c.say(e.Rank, e.Msg)
+			c.say(uint32(e.Rank), e.Msg)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 			parcels = Join(parcels)
 		}
 		for seat := range c.job.Size {
-			c.obey(c.server(seat).Told(seat, wire.Release{Op: m.Op, What: m.What, Parcels: parcels}))
+			c.obey(c.server(seat).Told(job.Slot(seat), wire.Release{Op: m.Op, What: m.What, Parcels: parcels}))
 		}
 	case wire.Put:
 		if c.stores[seat] == nil {
@@ -105,20 +105,20 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 		}
 		require.NotContains(c.t, c.stores[seat], m.Key, "a key of the KVS is put once")
 		c.stores[seat][m.Key] = m.Value
-		c.obey(c.server(seat).Told(seat, wire.PutDone{}))
+		c.obey(c.server(seat).Told(job.Slot(seat), wire.PutDone{}))
 	case wire.Ask:
 		c.asked++
-		require.NotEqual(c.t, c.job.Layout.NodeOf(seat), c.job.Layout.NodeOf(m.Rank), "a question that need not leave its node")
-		a := wire.Answer{Rank: m.Rank, Key: m.Key, Value: c.stores[m.Rank][m.Key]}
+		require.NotEqual(c.t, c.job.Layout.NodeOf(job.Slot(seat)), c.job.Layout.NodeOf(m.Rank), "a question that need not leave its node")
+		a := wire.Answer{Rank: m.Rank, Key: m.Key, Value: c.stores[uint32(m.Rank)][m.Key]}
 		require.NotEmpty(c.t, a.Value, "rank %d was asked for %q", m.Rank, m.Key)
 		if c.lost[int(c.job.Layout.NodeOf(m.Rank))] {
 			a.What, a.Value = wire.Failed, nil
 		}
 		if c.holding {
-			c.answers = append(c.answers, func() { c.obey(c.server(seat).Told(seat, a)) })
+			c.answers = append(c.answers, func() { c.obey(c.server(seat).Told(job.Slot(seat), a)) })
 			return
 		}
-		c.obey(c.server(seat).Told(seat, a))
+		c.obey(c.server(seat).Told(job.Slot(seat), a))
 	case wire.Name:
 		port, known := c.names[m.Service]
 		switch m.Do {
@@ -132,7 +132,7 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 			m.Port = port
 		}
 		m.Done = known
-		c.obey(c.server(seat).Told(seat, m))
+		c.obey(c.server(seat).Told(job.Slot(seat), m))
 	default:
 		c.said[seat] = append(c.said[seat], m)
 	}
@@ -140,16 +140,16 @@ func (c *cluster) say(seat uint32, m wire.Message) {
 
 // speak lets a rank, as the user counts, say a line, and returns what it hears.
 func (c *cluster) speak(rank uint32, format string, args ...any) string {
-	seat := c.job.Layout.Seat(rank)
+	seat := c.job.Layout.Slot(job.Rank(rank))
 	c.speaking = int(c.job.Layout.NodeOf(seat))
-	c.obey(c.server(seat).Spoke(seat, fmt.Appendf(nil, format, args...)))
+	c.obey(c.server(uint32(seat)).Spoke(seat, fmt.Appendf(nil, format, args...)))
 	return c.hear(rank)
 }
 
 func (c *cluster) hear(rank uint32) string {
-	seat := c.job.Layout.Seat(rank)
-	text := c.heard[seat]
-	delete(c.heard, seat)
+	seat := c.job.Layout.Slot(job.Rank(rank))
+	text := c.heard[uint32(seat)]
+	delete(c.heard, uint32(seat))
 	return text
 }
 

@@ -61,7 +61,9 @@ func (n *node) obey(effects []Effect) {
 	}
 }
 
-func (n *node) speak(rank uint32, words string) { n.obey(n.server.Spoke(rank, []byte(words))) }
+func (n *node) speak(rank uint32, words string) {
+	n.obey(n.server.Spoke(job.Slot(rank), []byte(words)))
+}
 
 // putAll lets the first rank put so many keys, half of them with its number.
 func (n *node) putAll(keys int) {
@@ -82,8 +84,8 @@ func keyOf(i int) string {
 func (n *node) fence(ranks uint32) {
 	var up wire.Collect
 	for rank := range ranks {
-		for _, e := range n.server.Spoke(rank, []byte("cmd=barrier_in\n")) {
-			for _, e := range n.core.Step(0, core.RankSaid{Rank: rank, Msg: e.(Say).Msg}) {
+		for _, e := range n.server.Spoke(job.Slot(rank), []byte("cmd=barrier_in\n")) {
+			for _, e := range n.core.Step(0, core.RankSaid{Rank: job.Slot(rank), Msg: e.(Say).Msg}) {
 				if send, ok := e.(core.Send); ok {
 					up, _ = send.Msg.(wire.Collect)
 				}
@@ -142,7 +144,7 @@ func TestMemoryOfANode(t *testing.T) {
 			before, _ := heap()
 			for rank := range uint32(ranks) {
 				for i := range pieces {
-					n.server.put(n.server.clients[rank], fmt.Sprintf("big-%d-%d", rank, i), strings.Repeat("v", size/pieces))
+					n.server.put(n.server.clients[job.Slot(rank)], fmt.Sprintf("big-%d-%d", rank, i), strings.Repeat("v", size/pieces))
 				}
 				n.obey(n.server.done())
 			}

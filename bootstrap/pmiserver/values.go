@@ -108,10 +108,10 @@ func (h *Server) news(c *client) (parcel []byte) {
 		return parcel
 	}
 	var l listing
-	rank := h.job.Layout.Rank(c.rank)
+	rank := h.job.Layout.Rank(c.slot)
 	for _, key := range keys {
-		l.add(c.rank, rank, key)
-		h.do(Say{c.rank, wire.Put{Key: kvsKey(c.fences, key), Value: h.values[key].value}})
+		l.add(c.slot, rank, key)
+		h.do(Say{c.slot, wire.Put{Key: kvsKey(c.fences, key), Value: h.values[key].value}})
 		if h.job.Transport.Learn {
 			h.given = append(h.given, written{key, c.fences})
 		}
@@ -198,7 +198,7 @@ func (h *Server) keep(key string, v kept) {
 // get answers from what the node has if that is the newest, and asks otherwise.
 func (h *Server) get(c *client, key string) {
 	v, here := h.values[key]
-	at, listed := h.dir.find(key, h.seatOf)
+	at, listed := h.dir.find(key, h.slotOf)
 	switch {
 	case here && (!listed || v.fence >= at.fence):
 		h.answer(c, pmi.Answer{Found: true, Value: string(v.value)})
@@ -209,11 +209,11 @@ func (h *Server) get(c *client, key string) {
 	}
 }
 
-func (h *Server) seatOf(rank uint32) (seat uint32, ok bool) {
-	if rank >= h.job.Layout.Ranks() {
+func (h *Server) slotOf(rank job.Rank) (slot job.Slot, ok bool) {
+	if uint32(rank) >= h.job.Layout.Ranks() {
 		return 0, false
 	}
-	return h.job.Layout.Seat(rank), true
+	return h.job.Layout.Slot(rank), true
 }
 
 // fetch asks the tree for a value, once for all clients that want it, or waits
@@ -232,7 +232,7 @@ func (h *Server) fetch(c *client, key string, at place) {
 	h.asking[name] = append(h.asking[name], c)
 	if len(h.asking[name]) == 1 {
 		h.asked++
-		h.do(Say{c.rank, wire.Ask{Rank: at.seat, Key: name}})
+		h.do(Say{c.slot, wire.Ask{Rank: at.slot, Key: name}})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/wire"
+	"ibrun/job"
 )
 
 // ControlFD is the descriptor through which a rank talks to its agent.
@@ -26,7 +27,7 @@ const ControlFD = 3
 // of its own for all that follows, so that what one program leaves half read does
 // not meet the next.
 type control struct {
-	rank uint32
+	rank job.Slot
 	post func(Event)
 
 	mu      sync.Mutex
@@ -49,7 +50,7 @@ type letter struct {
 	last  bool // the control channel closes when it is sent
 }
 
-func newControl(rank uint32, post func(Event)) *control {
+func newControl(rank job.Slot, post func(Event)) *control {
 	return &control{rank: rank, post: post, wake: make(chan struct{}, 1)}
 }
 
@@ -340,13 +341,13 @@ func (d *control) close() {
 }
 
 // Reply sends words of PMI to a rank.
-func (s *Set) Reply(number uint32, words []byte) { s.rank(number).control.enqueue(words) }
+func (s *Set) Reply(slot job.Slot, words []byte) { s.rank(slot).control.enqueue(words) }
 
 // Tell sends a frame to a rank.
-func (s *Set) Tell(number uint32, m wire.Message) { s.rank(number).control.tell(m, -1) }
+func (s *Set) Tell(slot job.Slot, m wire.Message) { s.rank(slot).control.tell(m, -1) }
 
 // Connect makes a socket pair for two ranks of this node and hands each its end.
-func (s *Set) Connect(a, b uint32) {
+func (s *Set) Connect(a, b job.Slot) {
 	fa, fb, err := SocketPair()
 	if err != nil {
 		s.cfg.Post(Warning{fmt.Sprintf("ranks %d and %d cannot be connected: %v", a, b, err)})

@@ -100,7 +100,7 @@ func matches(globs []string, name string) bool {
 func (s *Set) identity(r *rank, speaksPMI bool) []string {
 	j, n := s.cfg.Job, s.cfg.Node
 	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
-	rank, size, local, locals := num(r.shown), num(j.Size), num(r.local), num(n.Ranks)
+	rank, size, local, locals := num(uint32(r.rank)), num(j.Size), num(r.local), num(n.Ranks)
 	spawned := "0"
 	if j.Spawner != "" {
 		spawned = "1"
@@ -110,7 +110,7 @@ func (s *Set) identity(r *rank, speaksPMI bool) []string {
 		pmi = []string{"PMI_FD=" + strconv.Itoa(ControlFD), "PMI_SPAWNED=" + spawned, "PMI_JOBID=" + j.ID}
 	}
 	if j.PMIPort && speaksPMI {
-		pmi = append(s.port.environ(r.number), pmi[1:]...)
+		pmi = append(s.port.environ(r.slot), pmi[1:]...)
 	}
 	return append(pmi,
 		"PMI_RANK="+rank, "PMI_SIZE="+size,
@@ -124,7 +124,7 @@ func (s *Set) identity(r *rank, speaksPMI bool) []string {
 		"MASTER_ADDR="+j.FirstHost, "MASTER_PORT="+strconv.Itoa(masterPort(j.ID)),
 		"IBRUN_RANK="+rank, "IBRUN_SIZE="+size,
 		"IBRUN_LOCAL_RANK="+local, "IBRUN_LOCAL_SIZE="+locals,
-		"IBRUN_NODE="+num(s.cfg.NodeIndex), "IBRUN_NODES="+num(j.Nodes),
+		"IBRUN_NODE="+num(uint32(s.cfg.NodeIndex)), "IBRUN_NODES="+num(j.Nodes),
 		"IBRUN_HOST="+n.Host, "IBRUN_JOB_ID="+j.ID, "IBRUN_APPNUM="+num(r.program.App),
 		"IBRUN_FD="+strconv.Itoa(ControlFD),
 		"PWD="+r.program.Dir,
@@ -146,7 +146,7 @@ func (s *Set) expand(pattern string, r *rank) (string, error) {
 	return job.Expand(pattern, func(letter byte, width int) (string, bool) {
 		switch letter {
 		case 'r':
-			return job.Padded(uint64(r.shown), width), true
+			return job.Padded(uint64(r.rank), width), true
 		case 't':
 			return job.Padded(uint64(r.local), width), true
 		case 'h':

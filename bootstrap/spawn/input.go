@@ -3,12 +3,14 @@ package spawn
 import (
 	"os"
 	"sync"
+
+	"ibrun/job"
 )
 
 // feeder writes standard input to one rank. What may be queued is bounded by
 // the core's credit; the goroutine ends with the input or the rank.
 type feeder struct {
-	rank uint32
+	rank job.Slot
 	post func(Event)
 	// terminal says that the rank reads from one: its end of input is a character.
 	terminal bool
@@ -23,7 +25,7 @@ type feeder struct {
 	last byte // that was written; run's alone
 }
 
-func newFeeder(rank uint32, post func(Event)) *feeder {
+func newFeeder(rank job.Slot, post func(Event)) *feeder {
 	return &feeder{rank: rank, post: post, wake: make(chan struct{}, 1)}
 }
 

@@ -32,7 +32,7 @@ const (
 // reader reads one stream of one rank. Its goroutine ends with the stream, or
 // some time after the rank's end when something else holds the stream open.
 type reader struct {
-	rank       uint32
+	rank       job.Slot
 	stream     uint8
 	unbuffered bool
 	feed       *feeder // what the rank reads of ibrun's input; nil: nothing
@@ -46,7 +46,7 @@ type reader struct {
 	until time.Time // when to give up; zero while the rank lives
 }
 
-func newReader(rank uint32, stream uint8, feed *feeder, cfg Config) *reader {
+func newReader(rank job.Slot, stream uint8, feed *feeder, cfg Config) *reader {
 	return &reader{
 		rank: rank, stream: stream, unbuffered: cfg.Job.Output.Unbuffered, feed: feed, post: cfg.Post,
 		more: make(chan struct{}, 1), ended: make(chan struct{}),

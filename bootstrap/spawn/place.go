@@ -64,8 +64,8 @@ func own(j *job.Job, n job.Node) job.Binding {
 		return b
 	}
 	b.Slots = nil
-	for seat := n.First; seat < n.First+n.Ranks; seat++ {
-		if rank := int(j.Layout.Rank(seat)); rank < len(j.Binding.Slots) {
+	for slot := n.First; slot < n.End(); slot++ {
+		if rank := int(j.Layout.Rank(slot)); rank < len(j.Binding.Slots) {
 			b.Slots = append(b.Slots, j.Binding.Slots[rank])
 		}
 	}
@@ -134,7 +134,7 @@ func Predict(m *topo.Machine, j *job.Job, n job.Node) (placed wire.Placed, notes
 			cpus = m.Allowed
 		}
 		ranks = append(ranks, wire.Placement{
-			Rank: n.First + uint32(i), CPUs: cpus.String(), Mems: mems.String(), Policy: at.thread.Policy(), HCA: at.port, Drawing: draw.Binding(m, cpus),
+			Rank: n.First + job.Slot(i), CPUs: cpus.String(), Mems: mems.String(), Policy: at.thread.Policy(), HCA: at.port, Drawing: draw.Binding(m, cpus),
 		})
 	}
 	placed.Ranks = wire.NewPlacements(ranks...)
@@ -180,7 +180,7 @@ func (s *Set) placed() Placed {
 
 // placement is where one rank runs, or ran.
 func placement(m *topo.Machine, r *rank, pid int) wire.Placement {
-	at := wire.Placement{Rank: r.number, HCA: r.place.port, Policy: r.place.thread.Policy()}
+	at := wire.Placement{Rank: r.slot, HCA: r.place.port, Policy: r.place.thread.Policy()}
 	if at.CPUs, at.Mems = allowed(pid); at.CPUs == "" {
 		at.Ended = true
 		at.CPUs, at.Mems = r.place.thread.CPUs.String(), m.AllowedMems.String()

@@ -97,8 +97,8 @@ func TestPlacementOfTheDead(t *testing.T) {
 	all, _, err := places(m, job.Binding{}, job.Node{Ranks: 4}, 0, nil)
 	require.NoError(t, err)
 	const nobody = 1<<22 + 1 // above PID_MAX_LIMIT
-	at := placement(m, &rank{number: 7, place: all[2]}, nobody)
-	require.Equal(t, uint32(7), at.Rank)
+	at := placement(m, &rank{slot: 7, place: all[2]}, nobody)
+	require.Equal(t, job.Slot(7), at.Rank)
 	require.Equal(t, []any{"4-5", "0-1", true}, []any{at.CPUs, at.Mems, at.Ended})
 	require.NotEmpty(t, at.Drawing)
 	at = placement(m, &rank{}, nobody)

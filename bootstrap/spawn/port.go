@@ -25,8 +25,8 @@ type port struct {
 	warned bool // of accept
 
 	mu     sync.Mutex
-	number int            // TCP's
-	ids    map[int]uint32 // ranks by PMI_ID
+	number int              // TCP's
+	ids    map[int]job.Slot // ranks by PMI_ID
 	calls  map[uint32]*call
 	last   uint32   // number of the last call
 	silent []uint32 // calls that are bound to no rank, the oldest first
@@ -61,13 +61,13 @@ func (p *port) open(n job.Node, post func(Event)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.post, p.number = post, name.(*unix.SockaddrInet4).Port
-	p.ids, p.calls = map[int]uint32{}, map[uint32]*call{}
+	p.ids, p.calls = map[int]job.Slot{}, map[uint32]*call{}
 	for uint32(len(p.ids)) < n.Ranks {
 		var b [4]byte
 		_, _ = rand.Read(b[:]) // never fails: Go ends the program instead
 		id := int(binary.LittleEndian.Uint32(b[:]) >> 1)
 		if _, taken := p.ids[id]; !taken {
-			p.ids[id] = n.First + uint32(len(p.ids))
+			p.ids[id] = n.First + job.Slot(len(p.ids))
 		}
 	}
 	go p.accept(os.NewFile(uintptr(fd), "port"))
@@ -75,7 +75,7 @@ func (p *port) open(n job.Node, post func(Event)) error {
 }
 
 // environ is what a rank is told.
-func (p *port) environ(rank uint32) []string {
+func (p *port) environ(rank job.Slot) []string {
 	for id, r := range p.ids {
 		if r == rank {
 			return []string{"PMI_PORT=127.0.0.1:" + strconv.Itoa(p.number), "PMI_ID=" + strconv.Itoa(id)}
@@ -161,7 +161,7 @@ func (p *port) heard(number uint32) {
 
 // end takes in what callers for a dead rank have said, which must not come
 // after its end, and hangs up.
-func (p *port) end(rank uint32) {
+func (p *port) end(rank job.Slot) {
 	var ended []*call
 	p.mu.Lock()
 	for _, c := range p.calls {
@@ -184,7 +184,7 @@ func (p *port) call(number uint32) *call {
 
 // Bind says which rank was started with a number, and gives it the call, which
 // ends with the rank; refused says why there is none, for the caller.
-func (s *Set) Bind(number uint32, id int) (rank uint32, refused string) {
+func (s *Set) Bind(number uint32, id int) (rank job.Slot, refused string) {
 	p := &s.port
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,7 +24,7 @@ func listening(t *testing.T) (*Set, chan Event) {
 
 // told is what a rank's environment says of the port.
 func (p *port) told(t *testing.T, rank uint32) (address string, id int) {
-	env := p.environ(rank)
+	env := p.environ(job.Slot(rank))
 	require.Len(t, env, 2)
 	address, ok := strings.CutPrefix(env[0], "PMI_PORT=")
 	require.True(t, ok)
@@ -98,7 +98,7 @@ func TestPortBinds(t *testing.T) {
 
 	rank, refused := s.Bind(first, id)
 	require.Empty(t, refused)
-	require.Equal(t, uint32(5), rank)
+	require.Equal(t, job.Slot(5), rank)
 	require.Equal(t, []uint32{second}, s.port.silent)
 
 	s.Answer(first, []byte("hello\n"))

@@ -23,34 +23,34 @@ type (
 	Spawned struct{ Failed []Failure }
 	// Output is one chunk of at most chunkSize bytes. The reader waits for Resume.
 	Output struct {
-		Rank   uint32
+		Rank   job.Slot
 		Stream uint8 // 1 or 2
 		Data   []byte
 	}
 	// Exited is the death of a rank.
 	Exited struct {
-		Rank   uint32
+		Rank   job.Slot
 		Status job.Status
 		Told   bool   // it had been sent a signal that ends before it died
 		Cause  string // what is known beyond the status, or empty
 	}
 	// Drained says that nothing more will come from a rank.
-	Drained struct{ Rank uint32 }
+	Drained struct{ Rank job.Slot }
 	// StdinRoom says that a rank took N bytes.
 	StdinRoom struct {
-		Rank uint32
+		Rank job.Slot
 		N    int
 	}
 	// StdinGone says that a rank reads no more.
-	StdinGone struct{ Rank uint32 }
+	StdinGone struct{ Rank job.Slot }
 	// Said is a frame that a rank sent.
 	Said struct {
-		Rank uint32
+		Rank job.Slot
 		Msg  wire.Message
 	}
 	// Spoke is what a rank said by PMI, in whatever pieces it came.
 	Spoke struct {
-		Rank  uint32
+		Rank  job.Slot
 		Words []byte
 	}
 	// Called is what a caller of the node's port said, in whatever pieces.
@@ -71,7 +71,7 @@ type (
 // Failure is a rank that could not be started: Code is 127 if there is no such
 // program, 125 if this node cannot place ranks as was asked, else 126.
 type Failure struct {
-	Rank  uint32
+	Rank  job.Slot
 	Code  uint8
 	Cause string
 }
@@ -81,7 +81,7 @@ type Failure struct {
 type Config struct {
 	Job       *job.Job
 	Node      job.Node
-	NodeIndex uint32
+	NodeIndex job.NodeIndex
 	// Interfaces are the network interfaces that ranks may be told of, the
 	// first being the one that their data goes by.
 	Interfaces []string
@@ -107,8 +107,8 @@ type Set struct {
 }
 
 type rank struct {
-	number  uint32 // its seat
-	shown   uint32 // what the program knows it by
+	slot    job.Slot
+	rank    job.Rank
 	local   uint32
 	program *job.Program
 	place   place
@@ -128,19 +128,20 @@ type rank struct {
 func New(cfg Config) *Set {
 	s := &Set{cfg: cfg}
 	for i := range cfg.Node.Ranks {
-		r := &rank{number: cfg.Node.First + i, shown: cfg.Job.Layout.Rank(cfg.Node.First + i), local: i, control: newControl(cfg.Node.First+i, cfg.Post)}
+		slot := cfg.Node.First + job.Slot(i)
+		r := &rank{slot: slot, rank: cfg.Job.Layout.Rank(slot), local: i, control: newControl(slot, cfg.Post)}
 		for k := range cfg.Job.Programs {
-			if p := &cfg.Job.Programs[k]; p.Has(r.shown) {
+			if p := &cfg.Job.Programs[k]; p.Has(r.rank) {
 				r.program = p
 			}
 		}
-		if in := cfg.Job.Stdin; cfg.Job.Output.StdinFile == "" && (in.Mode == job.StdinAll || in.Mode == job.StdinOne && in.Rank == r.number) {
-			r.feed = newFeeder(r.number, cfg.Post)
+		if in := cfg.Job.Stdin; cfg.Job.Output.StdinFile == "" && (in.Mode == job.StdinAll || in.Mode == job.StdinOne && in.Rank == r.slot) {
+			r.feed = newFeeder(r.slot, cfg.Post)
 			r.terminal = cfg.Job.Output.Terminal
 			r.feed.terminal = r.terminal
 		}
 		for stream := 1; stream <= 2; stream++ {
-			r.readers[stream] = newReader(r.number, uint8(stream), r.feed, cfg)
+			r.readers[stream] = newReader(r.slot, uint8(stream), r.feed, cfg)
 		}
 		r.readers[1].unbuffered = r.terminal || cfg.Job.Output.Unbuffered
 		s.ranks = append(s.ranks, r)
@@ -194,13 +195,13 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	}
 	r.control.drain()
 	r.control.close()
-	s.port.end(r.number)
-	s.cfg.Post(Exited{r.number, StatusOf(p.Status()), told, s.why(r, p.Status())})
+	s.port.end(r.slot)
+	s.cfg.Post(Exited{r.slot, StatusOf(p.Status()), told, s.why(r, p.Status())})
 	until := time.Now().Add(drainPatience)
 	for _, rd := range r.readers[1:] {
 		rd.wait(max(0, time.Until(until)))
 	}
-	s.cfg.Post(Drained{r.number})
+	s.cfg.Post(Drained{r.slot})
 }
 
 // StatusOf is how a process ended.
@@ -211,28 +212,28 @@ func StatusOf(w syscall.WaitStatus) job.Status {
 	return job.Status{Kind: job.Exited, Code: uint8(w.ExitStatus())}
 }
 
-func (s *Set) rank(number uint32) *rank { return s.ranks[number-s.cfg.Node.First] }
+func (s *Set) rank(slot job.Slot) *rank { return s.ranks[slot-s.cfg.Node.First] }
 
 // Resume lets the reader of a stream post its next chunk.
-func (s *Set) Resume(number uint32, stream uint8) { s.rank(number).readers[stream].resume() }
+func (s *Set) Resume(slot job.Slot, stream uint8) { s.rank(slot).readers[stream].resume() }
 
 // Write queues input for a rank; StdinRoom says when it was taken.
-func (s *Set) Write(number uint32, data []byte) {
-	if f := s.rank(number).feed; f != nil {
+func (s *Set) Write(slot job.Slot, data []byte) {
+	if f := s.rank(slot).feed; f != nil {
 		f.put(data)
 	}
 }
 
 // Resize tells a rank with a terminal how large that is now.
-func (s *Set) Resize(number uint32, to job.Window) {
-	if r := s.rank(number); r.terminal {
+func (s *Set) Resize(slot job.Slot, to job.Window) {
+	if r := s.rank(slot); r.terminal {
 		r.readers[1].resize(to)
 	}
 }
 
 // CloseStdin ends a rank's input when all that was queued is taken.
-func (s *Set) CloseStdin(number uint32) {
-	if f := s.rank(number).feed; f != nil {
+func (s *Set) CloseStdin(slot job.Slot) {
+	if f := s.rank(slot).feed; f != nil {
 		f.end()
 	}
 }

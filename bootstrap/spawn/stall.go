@@ -65,7 +65,7 @@ func (s *Set) giveUp(err error) (failed []Failure) {
 	s.stall.forbid()
 	for _, r := range s.ranks {
 		if r.running() == nil {
-			failed = append(failed, Failure{r.number, 126, advised(err)})
+			failed = append(failed, Failure{r.slot, 126, advised(err)})
 		}
 	}
 	return failed

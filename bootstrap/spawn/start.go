@@ -24,7 +24,7 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 			r.feed.close()
 		}
 		r.control.close()
-		return &Failure{r.number, code, advised(err)}
+		return &Failure{r.slot, code, advised(err)}
 	}
 	if refused != nil {
 		return fail(125, refused)
@@ -83,9 +83,9 @@ func (r *rank) argv() ([]string, error) {
 		argv[i], err = job.Expand(arg, func(letter byte, width int) (string, bool) {
 			switch letter {
 			case 't':
-				return job.Padded(uint64(r.shown), width), true
+				return job.Padded(uint64(r.rank), width), true
 			case 'o':
-				return job.Padded(uint64(p.Offset+r.shown-p.First), width), true
+				return job.Padded(uint64(p.Offset)+uint64(r.rank-p.First), width), true
 			}
 			return "", false
 		})

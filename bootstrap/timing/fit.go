@@ -115,7 +115,7 @@ func (l *Launch) inFlight(list []int) (most int) {
 func (l *Launch) Replay(c tree.Cost) (up []time.Duration) {
 	children := l.children()
 	type place struct {
-		parent uint32
+		parent job.NodeIndex
 		at     time.Duration
 	}
 	todo := []place{{}}

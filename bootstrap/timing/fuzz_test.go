@@ -29,8 +29,8 @@ func FuzzViews(f *testing.F) {
 		}
 		l := &Launch{Root: "front", Launcher: "ssh", Agents: int(nodes), Shape: tree.Shape{Kind: tree.Flat, Cost: tree.DefaultCost}}
 		for i := range nodes {
-			n := job.NewNodeTimes(uint32(i))
-			n.Parent = uint32(number()) % uint32(i+1)
+			n := job.NewNodeTimes(job.NodeIndex(i))
+			n.Parent = job.NodeIndex(uint32(number()) % uint32(i+1))
 			for m := range n.At {
 				n.At[m] = min(time.Duration(number()), 1<<60) - 1
 			}

@@ -109,8 +109,8 @@ func (l *Launch) End() (end time.Duration) {
 
 // children are the indices in Nodes of what each parent has started, in the
 // order in which it began. The key is that of NodeTimes.Parent.
-func (l *Launch) children() map[uint32][]int {
-	children := map[uint32][]int{}
+func (l *Launch) children() map[job.NodeIndex][]int {
+	children := map[job.NodeIndex][]int{}
 	for i := range l.Nodes {
 		if l.Nodes[i].At[job.Started] != job.Never {
 			children[l.Nodes[i].Parent] = append(children[l.Nodes[i].Parent], i)

@@ -16,10 +16,10 @@ func made(n int, shape string) *Launch {
 		panic(err)
 	}
 	l := &Launch{Root: "front", Launcher: "ssh", Agents: n, Ranks: 16 * n, Shape: s, Source: "built in"}
-	var grow func(parent uint32, level, below int, at time.Duration)
-	grow = func(parent uint32, level, below int, at time.Duration) {
+	var grow func(parent job.NodeIndex, level, below int, at time.Duration)
+	grow = func(parent job.NodeIndex, level, below int, at time.Duration) {
 		for turn, size := range s.Split(level, below) {
-			t := job.NewNodeTimes(uint32(len(l.Nodes)))
+			t := job.NewNodeTimes(job.NodeIndex(len(l.Nodes)))
 			t.Parent = parent
 			up := at + s.Cost.Start(turn) + s.Cost.REM
 			from := up - s.Cost.REM

@@ -53,7 +53,7 @@ func (l *Launch) Page() string {
 // nodeTable has a row for each node, the last to come up first.
 func (l *Launch) nodeTable(put func(format string, args ...any)) {
 	nodes := make([]*Node, len(l.Nodes))
-	host := map[uint32]string{0: l.Root}
+	host := map[job.NodeIndex]string{0: l.Root}
 	for i := range l.Nodes {
 		nodes[i] = &l.Nodes[i]
 		host[l.Nodes[i].Node+1] = l.Nodes[i].Host

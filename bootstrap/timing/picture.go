@@ -153,7 +153,7 @@ func (c *canvas) legend(y float64) {
 // rows draws the root's row and one for each node, and the lines from each
 // parent to what it has started.
 func (c *canvas) rows(l *Launch, top, row float64) {
-	at := map[uint32]float64{0: top}
+	at := map[job.NodeIndex]float64{0: top}
 	for i := range l.Nodes {
 		at[l.Nodes[i].Node+1] = top + row*float64(i+1)
 	}

@@ -122,7 +122,7 @@ func (n *Node) session() time.Duration {
 // slowest are the nodes whose sessions took longest.
 func (l *Launch) slowest() (slow []SlowNode) {
 	var nodes []*Node
-	host := map[uint32]string{0: l.Root}
+	host := map[job.NodeIndex]string{0: l.Root}
 	for i := range l.Nodes {
 		n := &l.Nodes[i]
 		host[n.Node+1] = n.Host

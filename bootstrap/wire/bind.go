@@ -19,14 +19,29 @@ type Return struct {
 	Cause  string // of that; empty: nobody has tried
 }
 
-// Settled says that no seat will change its node any more, so that ranks may start.
+// Settled says which nodes take part in the job for good, so that ranks may start.
 type Settled struct {
-	FirstHost string // host of rank 0
-	Dropped   SeatList
+	FirstHost string    // host of rank 0
+	Dropped   NodeSpans // nodes that the job goes on without
 }
 
-// Seats are nodes or ranks of a job that follow each other, by their index.
-type Seats struct{ First, Count uint32 }
+// NodeSpan is the nodes [First, First+Count) of a job.
+type NodeSpan struct {
+	First job.NodeIndex
+	Count uint32
+}
+
+// SlotSpan is the slots [First, First+Count) of a job.
+type SlotSpan struct {
+	First job.Slot
+	Count uint32
+}
+
+// End is the node after the last one.
+func (s NodeSpan) End() job.NodeIndex { return s.First + job.NodeIndex(s.Count) }
+
+// End is the slot after the last one.
+func (s SlotSpan) End() job.Slot { return s.First + job.Slot(s.Count) }
 
 func (Steal) Kind() Kind   { return KindSteal }
 func (Return) Kind() Kind  { return KindReturn }
@@ -46,30 +61,55 @@ func (m Settled) append(w *writer) {
 	appendList(w, m.Dropped)
 }
 
-// NewSeatList packs seats.
-func NewSeatList(seats ...Seats) SeatList { return listOf[Seats, seatsCodec](slices.Values(seats)) }
+// NewNodeSpans packs spans of nodes.
+func NewNodeSpans(spans ...NodeSpan) NodeSpans {
+	return listOf[NodeSpan, nodeSpanCodec](slices.Values(spans))
+}
 
-// parseSeats reads stretches that are in order and do not touch, below most.
-func parseSeats(r *reader, most uint64) SeatList {
-	next, first := uint64(0), true
-	return parseList[Seats, seatsCodec](r, 2, func(s Seats) error {
-		if s.Count == 0 || uint64(s.First) < next || !first && uint64(s.First) == next {
+// NewSlotSpans packs spans of slots.
+func NewSlotSpans(spans ...SlotSpan) SlotSpans {
+	return listOf[SlotSpan, slotSpanCodec](slices.Values(spans))
+}
+
+// inOrder returns a check of spans that come one after the other: they are in order, do not touch,
+// and end at most at limit.
+func inOrder(limit uint64) func(first, count uint32) error {
+	next, begun := uint64(0), false
+	return func(first, count uint32) error {
+		if count == 0 || uint64(first) < next || begun && uint64(first) == next {
 			return ErrCanonical
 		}
-		first = false
-		if next = uint64(s.First) + uint64(s.Count); next > most {
+		begun = true
+		if next = uint64(first) + uint64(count); next > limit {
 			return ErrRange
 		}
 		return nil
-	})
+	}
 }
 
-func (seatsCodec) append(w *writer, s Seats) {
-	w.u32(s.First)
+func parseNodeSpans(r *reader) NodeSpans {
+	check := inOrder(job.MaxNodes)
+	return parseList[NodeSpan, nodeSpanCodec](r, 2, func(s NodeSpan) error { return check(uint32(s.First), s.Count) })
+}
+
+func parseSlotSpans(r *reader) SlotSpans {
+	check := inOrder(job.MaxRanks)
+	return parseList[SlotSpan, slotSpanCodec](r, 2, func(s SlotSpan) error { return check(uint32(s.First), s.Count) })
+}
+
+func (nodeSpanCodec) append(w *writer, s NodeSpan) {
+	w.node(s.First)
 	w.u32(s.Count)
 }
 
-func (seatsCodec) read(r *reader) Seats { return Seats{First: r.u32(), Count: r.u32()} }
+func (nodeSpanCodec) read(r *reader) NodeSpan { return NodeSpan{First: r.node(), Count: r.u32()} }
+
+func (slotSpanCodec) append(w *writer, s SlotSpan) {
+	w.slot(s.First)
+	w.u32(s.Count)
+}
+
+func (slotSpanCodec) read(r *reader) SlotSpan { return SlotSpan{First: r.slot(), Count: r.u32()} }
 
 func parseSteal(*reader) Message { return Steal{} }
 
@@ -78,7 +118,7 @@ func parseReturn(r *reader) Message {
 }
 
 func parseSettled(r *reader) Message {
-	return Settled{FirstHost: r.string(), Dropped: parseSeats(r, job.MaxNodes)}
+	return Settled{FirstHost: r.string(), Dropped: parseNodeSpans(r)}
 }
 
 func (Steal) String() string { return "Steal" }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+
+	"ibrun/job"
 )
 
 // Limits of the protocol; docs/protocol.md, "Frames".
@@ -36,6 +38,10 @@ type writer []byte
 func (w *writer) byte(b byte)     { *w = append(*w, b) }
 func (w *writer) uint(n uint64)   { *w = binary.AppendUvarint(*w, n) }
 func (w *writer) u32(n uint32)    { w.uint(uint64(n)) }
+func (w *writer) slot(s job.Slot) { w.u32(uint32(s)) }
+
+func (w *writer) node(n job.NodeIndex) { w.u32(uint32(n)) }
+
 func (w *writer) bytes(b []byte)  { w.uint(uint64(len(b))); *w = append(*w, b...) }
 func (w *writer) string(s string) { w.uint(uint64(len(s))); *w = append(*w, s...) }
 func (w *writer) bool(b bool) {
@@ -102,7 +108,10 @@ func (r *reader) uint(most uint64) uint64 {
 	return n
 }
 
-func (r *reader) u32() uint32 { return uint32(r.uint(math.MaxUint32)) }
+func (r *reader) u32() uint32         { return uint32(r.uint(math.MaxUint32)) }
+func (r *reader) rank() job.Rank      { return job.Rank(r.u32()) }
+func (r *reader) slot() job.Slot      { return job.Slot(r.u32()) }
+func (r *reader) node() job.NodeIndex { return job.NodeIndex(r.u32()) }
 
 func (r *reader) bool() bool {
 	b := r.byte()

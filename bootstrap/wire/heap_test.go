@@ -31,7 +31,7 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 	KindExit: func(size int) [][]byte {
 		runs := make([]job.StatusRun, min(size/6, job.MaxRanks))
 		for i := range runs {
-			runs[i] = job.StatusRun{First: uint32(i), Count: 1, Status: job.Status{Code: uint8(i)}}
+			runs[i] = job.StatusRun{First: job.Slot(i), Count: 1, Status: job.Status{Code: uint8(i)}}
 		}
 		return [][]byte{frame(Exit{Runs: NewEndings(runs...)})}
 	},
@@ -52,9 +52,9 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 		return [][]byte{frame(Times{Nodes: tiny[job.NodeTimes, timingCodec](min(size/17, MaxTimes), job.NewNodeTimes(0))})}
 	},
 	KindSettled: func(size int) [][]byte {
-		return [][]byte{frame(Settled{Dropped: everySecond(min(size/5, job.MaxNodes/2))})}
+		return [][]byte{frame(Settled{Dropped: everySecondNode(min(size/5, job.MaxNodes/2))})}
 	},
-	KindFailures: func(size int) [][]byte { return [][]byte{frame(Failures{Ranks: everySecond(size / 5)})} },
+	KindFailures: func(size int) [][]byte { return [][]byte{frame(Failures{Ranks: everySecondSlot(size / 5)})} },
 	KindReturn: func(size int) [][]byte {
 		return [][]byte{frame(Return{Part: job.Part{Nodes: manyRuns(size / 10)}})}
 	},
@@ -84,13 +84,22 @@ var dense = map[Kind]func(size int) (frames [][]byte){
 	KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil, KindLater: nil, KindWanted: nil,
 }
 
-// everySecond is seats of which no two touch.
-func everySecond(n int) SeatList {
-	seats := make([]Seats, n)
-	for i := range seats {
-		seats[i] = Seats{uint32(2 * i), 1}
+// everySecondNode is n nodes of which no two touch.
+func everySecondNode(n int) NodeSpans {
+	spans := make([]NodeSpan, n)
+	for i := range spans {
+		spans[i] = NodeSpan{job.NodeIndex(2 * i), 1}
 	}
-	return NewSeatList(seats...)
+	return NewNodeSpans(spans...)
+}
+
+// everySecondSlot is n slots of which no two touch.
+func everySecondSlot(n int) SlotSpans {
+	spans := make([]SlotSpan, n)
+	for i := range spans {
+		spans[i] = SlotSpan{job.Slot(2 * i), 1}
+	}
+	return NewSlotSpans(spans...)
 }
 
 // TestHeap holds the promise that a frame makes nobody keep more than twice its
@@ -207,7 +216,7 @@ func denseLaunches(size int) (frames [][]byte) {
 	parts := nodes.Slice(0, 2*MaxParts+1)
 	l := Launch{Job: of(parts), Nodes: parts.Slice(0, 1)}
 	for i := 2; i < parts.Len(); i += 2 {
-		l.Share = append(l.Share, job.Part{First: uint32(i), Nodes: parts.Slice(i, i+1)})
+		l.Share = append(l.Share, job.Part{First: job.NodeIndex(i), Nodes: parts.Slice(i, i+1)})
 	}
 	return append(frames, frame(Launch{Job: of(nodes), Nodes: nodes}), frame(l))
 }
@@ -231,7 +240,7 @@ func jobs(size int, of func(*job.Job) Message) (frames [][]byte) {
 		func(j *job.Job) {
 			j.Programs = make([]job.Program, min(size/8, job.MaxRanks))
 			for i := range j.Programs {
-				j.Programs[i] = job.Program{First: uint32(i), Count: 1, Argv: []string{""}}
+				j.Programs[i] = job.Program{First: job.Rank(i), Count: 1, Argv: []string{""}}
 			}
 			j.Layout = job.NewLayout([]job.Share{{Nodes: uint32(len(j.Programs)), Ranks: 1}})
 			j.Nodes, j.Size = j.Layout.Nodes(), j.Layout.Ranks()

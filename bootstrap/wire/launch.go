@@ -10,7 +10,7 @@ import (
 )
 
 func (m Launch) append(w *writer) {
-	w.u32(m.First)
+	w.node(m.First)
 	w.u32(m.Level)
 	w.u32(m.Credit)
 	appendNodes(w, m.Nodes)
@@ -22,7 +22,7 @@ func (m Launch) append(w *writer) {
 }
 
 func parseLaunch(r *reader) Message {
-	m := Launch{First: r.u32(), Level: r.u32(), Credit: r.u32(), Nodes: parseNodes(r)}
+	m := Launch{First: r.node(), Level: r.u32(), Credit: r.u32(), Nodes: parseNodes(r)}
 	m.Share = collect(r, partLeast, func() job.Part { return parsePart(r) })
 	m.Job = parseJob(r)
 	if r.err == nil {
@@ -34,7 +34,7 @@ func parseLaunch(r *reader) Message {
 // verify refuses what does not fit together: nodes that the job has not, or not
 // with these ranks, twice, or out of order.
 func (m Launch) verify(r *reader) {
-	l, next := m.Job.Layout, uint32(0)
+	l, next := m.Job.Layout, job.NodeIndex(0)
 	parts := slices.Concat(job.Parts{{First: m.First, Nodes: m.Nodes}}, m.Share)
 	slices.SortFunc(parts, func(a, b job.Part) int { return cmp.Compare(a.First, b.First) })
 	if m.Level > MaxLevel || len(m.Share) > MaxParts {
@@ -64,14 +64,14 @@ const (
 )
 
 func appendPart(w *writer, p job.Part) {
-	w.u32(p.First)
+	w.node(p.First)
 	appendNodes(w, p.Nodes)
 }
 
-func parsePart(r *reader) job.Part { return job.Part{First: r.u32(), Nodes: parseNodes(r)} }
+func parsePart(r *reader) job.Part { return job.Part{First: r.node(), Nodes: parseNodes(r)} }
 
 func appendNodes(w *writer, n job.Nodes) {
-	w.u32(n.Base())
+	w.slot(n.Base())
 	runs := 0
 	for range n.All() {
 		runs++
@@ -84,7 +84,7 @@ func appendNodes(w *writer, n job.Nodes) {
 
 // parseNodes keeps the runs as they came.
 func parseNodes(r *reader) job.Nodes {
-	base := r.u32()
+	base := r.slot()
 	nodes, ranks := uint64(0), uint64(base)
 	runs := r.count(runLeast)
 	from := r.rest
@@ -156,7 +156,7 @@ func appendJob(w *writer, j *job.Job) {
 func appendPrograms(w *writer, programs []job.Program) {
 	w.uint(uint64(len(programs)))
 	for i, p := range programs {
-		w.u32(p.First)
+		w.u32(uint32(p.First))
 		w.u32(p.Count)
 		w.u32(p.App)
 		w.u32(p.Offset)
@@ -179,7 +179,7 @@ func sameAround(a, b job.Program) bool {
 func parsePrograms(r *reader) []job.Program {
 	var before *job.Program
 	return collect(r, 7, func() job.Program {
-		p := job.Program{First: r.u32(), Count: r.u32(), App: r.u32(), Offset: r.u32(), Expand: r.bool(), Argv: r.strings()}
+		p := job.Program{First: r.rank(), Count: r.u32(), App: r.u32(), Offset: r.u32(), Expand: r.bool(), Argv: r.strings()}
 		again := r.bool()
 		switch {
 		case again && before == nil:
@@ -238,7 +238,7 @@ func appendStreams(w *writer, j *job.Job) {
 	w.bool(j.Output.Terminal)
 	appendWindow(w, j.Output.Window)
 	w.byte(byte(j.Stdin.Mode))
-	w.u32(j.Stdin.Rank)
+	w.slot(j.Stdin.Rank)
 }
 
 func parseStreams(r *reader, j *job.Job) {
@@ -247,7 +247,7 @@ func parseStreams(r *reader, j *job.Job) {
 		Merge: r.bool(), Copy: r.bool(), Dirs: r.bool(), Unbuffered: r.bool(),
 		Lines: r.bool(), Terminal: r.bool(), Window: parseWindow(r),
 	}
-	j.Stdin = job.Stdin{Mode: job.StdinMode(r.byte()), Rank: r.u32()}
+	j.Stdin = job.Stdin{Mode: job.StdinMode(r.byte()), Rank: r.slot()}
 	if j.Stdin.Mode > job.StdinAll {
 		r.fail(ErrRange)
 	}
@@ -296,7 +296,7 @@ func appendLayout(w *writer, l job.Layout) {
 	}
 	w.uint(uint64(len(l.Order())))
 	for _, s := range l.Order() {
-		w.u32(s.Node)
+		w.node(s.Node)
 		w.u32(s.Nodes)
 		w.u32(s.Ranks)
 	}
@@ -327,7 +327,7 @@ func parseLayout(r *reader) job.Layout {
 
 // parseOrder reads the order of ranks of a layout, if it has one of its own.
 func parseOrder(r *reader, l job.Layout) job.Layout {
-	order := collect(r, 3, func() job.Stretch { return job.Stretch{Node: r.u32(), Nodes: r.u32(), Ranks: r.u32()} })
+	order := collect(r, 3, func() job.Stretch { return job.Stretch{Node: r.node(), Nodes: r.u32(), Ranks: r.u32()} })
 	r.charge(len(order) * job.StretchSize)
 	if len(order) == 0 || r.err != nil {
 		return l

@@ -30,7 +30,8 @@ type (
 	Endings    = List[job.StatusRun, endingCodec]
 	Placements = List[Placement, placementCodec]
 	Timings    = List[job.NodeTimes, timingCodec]
-	SeatList   = List[Seats, seatsCodec]
+	NodeSpans  = List[NodeSpan, nodeSpanCodec]
+	SlotSpans  = List[SlotSpan, slotSpanCodec]
 	Commands   = List[Command, commandCodec]
 	Strings    = List[string, stringCodec]
 	Pairs      = List[job.Pair, pairCodec]
@@ -198,7 +199,8 @@ type (
 	endingCodec    struct{}
 	placementCodec struct{}
 	timingCodec    struct{}
-	seatsCodec     struct{}
+	nodeSpanCodec  struct{}
+	slotSpanCodec  struct{}
 	commandCodec   struct{}
 	stringCodec    struct{}
 	pairCodec      struct{}

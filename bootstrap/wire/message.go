@@ -68,9 +68,9 @@ type Launch struct {
 	Job    *job.Job
 	Nodes  job.Nodes // with the ranks on each
 	Share  []job.Part
-	First  uint32 // index of its first node in the job
-	Level  uint32 // depth of the child in the tree; the root is 0
-	Credit uint32 // bytes of Output that may be sent before the first Grant
+	First  job.NodeIndex // index of its first node in the job
+	Level  uint32        // depth of the child in the tree; the root is 0
+	Credit uint32        // bytes of Output that may be sent before the first Grant
 }
 
 // Ready says that all of a subtree is settled: every agent of it runs or has failed.
@@ -86,7 +86,7 @@ type Exit struct {
 
 // Output carries what a rank wrote: Stream 1 or 2.
 type Output struct {
-	Rank   uint32
+	Rank   job.Slot
 	Stream uint8
 	Data   []byte // 1 to MaxData bytes
 }
@@ -128,10 +128,10 @@ const (
 // Fault reports one failure at once, before Exit.
 type Fault struct {
 	What   FaultKind
-	Node   uint32 // index of the node
+	Node   job.NodeIndex
 	Nodes  uint32 // nodes concerned, from Node on
-	Rank   uint32
-	Count  uint32
+	Rank   job.Slot
+	Count  uint32 // ranks concerned, from Rank on
 	Status job.Status
 	// Awaited, of FaultRank: the rank had joined its peers by PMI and not taken its leave.
 	Awaited bool
@@ -149,7 +149,7 @@ type Waiting struct{ Items []Late } // at most MaxLate
 
 // Late is one session that has not come up yet.
 type Late struct {
-	Node  uint32
+	Node  job.NodeIndex
 	Host  string
 	Phase string
 	ForMs uint32

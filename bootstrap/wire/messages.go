@@ -26,7 +26,7 @@ func (m StdinRoom) append(w *writer) { w.u32(m.N) }
 func (m Signal) append(w *writer)    { w.byte(m.Number) }
 func (m End) append(w *writer)       { w.byte(m.Signal); w.u32(m.GraceMs) }
 func (Heartbeat) append(*writer)     {}
-func (m Output) append(w *writer)    { w.u32(m.Rank); w.byte(m.Stream); w.bytes(m.Data) }
+func (m Output) append(w *writer)    { w.slot(m.Rank); w.byte(m.Stream); w.bytes(m.Data) }
 func (m Stdin) append(w *writer)     { w.bool(m.EOF); w.bytes(m.Data); appendWindow(w, m.Window) }
 
 func (m Exit) append(w *writer) {
@@ -42,19 +42,19 @@ func NewEndings(runs ...job.StatusRun) Endings {
 }
 
 func (endingCodec) append(w *writer, r job.StatusRun) {
-	w.u32(r.First)
+	w.slot(r.First)
 	w.u32(r.Count)
 	appendStatus(w, r.Status)
 }
 
 func (endingCodec) read(r *reader) job.StatusRun {
-	return job.StatusRun{First: r.u32(), Count: r.u32(), Status: parseStatus(r)}
+	return job.StatusRun{First: r.slot(), Count: r.u32(), Status: parseStatus(r)}
 }
 
 func (m Waiting) append(w *writer) {
 	w.uint(uint64(len(m.Items)))
 	for _, l := range m.Items {
-		w.u32(l.Node)
+		w.node(l.Node)
 		w.userText(l.Host)
 		w.userText(l.Phase)
 		w.u32(l.ForMs)
@@ -63,9 +63,11 @@ func (m Waiting) append(w *writer) {
 
 func (m Fault) append(w *writer) {
 	w.byte(byte(m.What))
-	for _, n := range []uint32{m.Node, m.Nodes, m.Rank, m.Count, m.AgeMs} {
-		w.u32(n)
-	}
+	w.node(m.Node)
+	w.u32(m.Nodes)
+	w.slot(m.Rank)
+	w.u32(m.Count)
+	w.u32(m.AgeMs)
 	appendStatus(w, m.Status)
 	w.bool(m.Awaited)
 	for _, s := range []string{m.Host, m.Parent, m.Phase, m.Cause, m.Tail} {
@@ -110,7 +112,7 @@ func signalNumber(r *reader) uint8 {
 }
 
 func parseOutput(r *reader) Message {
-	m := Output{Rank: r.u32(), Stream: r.byte(), Data: r.bytes(MaxData)}
+	m := Output{Rank: r.slot(), Stream: r.byte(), Data: r.bytes(MaxData)}
 	if m.Stream != 1 && m.Stream != 2 || len(m.Data) == 0 {
 		r.fail(ErrRange)
 	}
@@ -148,7 +150,7 @@ const mostSum = job.MaxCount
 func (w *writer) sum(n uint64) { w.uint(min(n, mostSum)) }
 
 func parseWaiting(r *reader) Message {
-	m := Waiting{collect(r, 4, func() Late { return Late{Node: r.u32(), Host: r.userText(), Phase: r.userText(), ForMs: r.u32()} })}
+	m := Waiting{collect(r, 4, func() Late { return Late{Node: r.node(), Host: r.userText(), Phase: r.userText(), ForMs: r.u32()} })}
 	if len(m.Items) > MaxLate {
 		r.fail(ErrRange)
 	}
@@ -163,9 +165,7 @@ func parseFault(r *reader) Message {
 	if m.What < FaultRank || m.What > FaultFallback {
 		r.fail(ErrRange)
 	}
-	for _, n := range []*uint32{&m.Node, &m.Nodes, &m.Rank, &m.Count, &m.AgeMs} {
-		*n = r.u32()
-	}
+	m.Node, m.Nodes, m.Rank, m.Count, m.AgeMs = r.node(), r.u32(), r.slot(), r.u32(), r.u32()
 	m.Status = parseStatus(r)
 	if m.Awaited = r.bool(); m.Awaited && m.What != FaultRank {
 		r.fail(ErrRange)

@@ -1,11 +1,15 @@
 package wire
 
-import "fmt"
+import (
+	"fmt"
+
+	"ibrun/job"
+)
 
 // Name is a question to the root's table of named ports (MPI's name service) on
 // its way up, and the answer on its way back to the rank.
 type Name struct {
-	Rank          uint32 // who asks
+	Rank          job.Slot // which asks
 	Do            Naming
 	Service, Port string
 	Done          bool // in the answer: published, taken back, found
@@ -27,7 +31,7 @@ const maxName = 1 << 10
 func (Name) Kind() Kind { return KindName }
 
 func (m Name) append(w *writer) {
-	w.u32(m.Rank)
+	w.slot(m.Rank)
 	w.byte(byte(m.Do))
 	w.string(m.Service)
 	w.string(m.Port)
@@ -35,7 +39,7 @@ func (m Name) append(w *writer) {
 }
 
 func parseName(r *reader) Message {
-	m := Name{Rank: r.u32(), Do: Naming(r.byte()), Service: r.text(maxName), Port: r.text(maxName), Done: r.bool()}
+	m := Name{Rank: r.slot(), Do: Naming(r.byte()), Service: r.text(maxName), Port: r.text(maxName), Done: r.bool()}
 	if m.Do >= namings {
 		r.fail(ErrRange)
 	}

@@ -10,7 +10,7 @@ import (
 // Placed says where the ranks of one node run, as its kernel tells after they
 // were started. It is sent only if somebody asked.
 type Placed struct {
-	Node    uint32
+	Node    job.NodeIndex
 	Host    string
 	Picture string // the node, drawn or as JSON; empty unless --display topo
 	Ranks   Placements
@@ -18,7 +18,7 @@ type Placed struct {
 
 // Placement is one rank's part of Placed.
 type Placement struct {
-	Rank    uint32
+	Rank    job.Slot
 	CPUs    string // Cpus_allowed_list of /proc/PID/status
 	Mems    string // Mems_allowed_list
 	Ended   bool   // before the kernel could be asked: CPUs and Mems are those that it was started with
@@ -30,7 +30,7 @@ type Placement struct {
 func (Placed) Kind() Kind { return KindPlaced }
 
 func (m Placed) append(w *writer) {
-	w.u32(m.Node)
+	w.node(m.Node)
 	w.string(m.Host)
 	w.string(m.Picture)
 	appendList(w, m.Ranks)
@@ -42,7 +42,7 @@ func NewPlacements(ranks ...Placement) Placements {
 }
 
 func (placementCodec) append(w *writer, p Placement) {
-	w.u32(p.Rank)
+	w.slot(p.Rank)
 	w.bool(p.Ended)
 	for _, s := range []string{p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing} {
 		w.string(s)
@@ -51,12 +51,12 @@ func (placementCodec) append(w *writer, p Placement) {
 
 func (placementCodec) read(r *reader) Placement {
 	return Placement{
-		Rank: r.u32(), Ended: r.bool(), CPUs: r.string(), Mems: r.string(), Policy: r.string(), HCA: r.string(), Drawing: r.string(),
+		Rank: r.slot(), Ended: r.bool(), CPUs: r.string(), Mems: r.string(), Policy: r.string(), HCA: r.string(), Drawing: r.string(),
 	}
 }
 
 func parsePlaced(r *reader) Message {
-	return Placed{Node: r.u32(), Host: r.string(), Picture: r.string(), Ranks: parseList[Placement, placementCodec](r, 7, nil)}
+	return Placed{Node: r.node(), Host: r.string(), Picture: r.string(), Ranks: parseList[Placement, placementCodec](r, 7, nil)}
 }
 
 func (m Placed) String() string {

@@ -13,7 +13,7 @@ type Hello struct{}
 // Welcome tells a rank who it is and whom it may reach.
 type Welcome struct {
 	JobID  string
-	Rank   uint32
+	Rank   job.Slot
 	Epoch  uint16 // which program of the rank this is, from 1: no two have the same
 	Op     uint32 // collectives that the programs before it have joined
 	Layout job.Layout
@@ -42,7 +42,7 @@ type PutDone struct{ Again bool }
 // Pair asks for a socket to a rank of the same node, and answers with one: the
 // descriptor travels beside the answer if What is Found, to both ranks.
 type Pair struct {
-	Rank uint32
+	Rank job.Slot
 	What Answered
 }
 
@@ -82,12 +82,12 @@ func (m Refused) append(w *writer) { w.string(m.Text) }
 func (m Publish) append(w *writer) { w.bytes(m.Tuple.Append(nil)) }
 func (m Put) append(w *writer)     { w.string(m.Key); w.bytes(m.Value) }
 func (m PutDone) append(w *writer) { w.bool(m.Again) }
-func (m Pair) append(w *writer)    { w.u32(m.Rank); w.byte(byte(m.What)) }
+func (m Pair) append(w *writer)    { w.slot(m.Rank); w.byte(byte(m.What)) }
 func (m Abort) append(w *writer)   { w.byte(m.Code); w.string(m.Text) }
 
 func (m Welcome) append(w *writer) {
 	w.string(m.JobID)
-	w.u32(m.Rank)
+	w.slot(m.Rank)
 	w.u32(uint32(m.Epoch))
 	w.u32(m.Op)
 	appendLayout(w, m.Layout)
@@ -124,7 +124,7 @@ func parsePut(r *reader) Message {
 }
 
 func parsePair(r *reader) Message {
-	m := Pair{Rank: r.u32(), What: Answered(r.byte())}
+	m := Pair{Rank: r.slot(), What: Answered(r.byte())}
 	if m.What >= answers {
 		r.fail(ErrRange)
 	}
@@ -132,7 +132,7 @@ func parsePair(r *reader) Message {
 }
 
 func parseWelcome(r *reader) Message {
-	m := Welcome{JobID: r.string(), Rank: r.u32(), Epoch: uint16(r.uint(1<<16 - 1)), Op: r.u32(), Layout: parseLayout(r)}
+	m := Welcome{JobID: r.string(), Rank: r.slot(), Epoch: uint16(r.uint(1<<16 - 1)), Op: r.u32(), Layout: parseLayout(r)}
 	for i := range m.Key {
 		m.Key[i] = r.byte()
 	}

@@ -28,7 +28,7 @@ func (a Answered) String() string {
 // Ask is a question: the block of the node that holds Rank, or, with a Key,
 // what that rank has put on the key-value store (KVS) under it.
 type Ask struct {
-	Rank  uint32
+	Rank  job.Slot
 	Key   string // at most MaxKey bytes; empty: the node's block
 	Least uint16 // the least epoch of Rank that will do
 	Fresh bool   // the rank itself must have answered its agent since: it runs
@@ -36,7 +36,7 @@ type Ask struct {
 
 // Answer goes the way back that the question came.
 type Answer struct {
-	Rank  uint32
+	Rank  job.Slot
 	Key   string
 	Fresh bool
 	What  Answered
@@ -64,11 +64,11 @@ func (c Collective) String() string {
 }
 
 // Everyone as the To of a parcel is every rank.
-const Everyone = ^uint32(0)
+const Everyone = ^job.Slot(0)
 
 // Parcel is what one rank has for another, or for everyone.
 type Parcel struct {
-	From, To uint32
+	From, To job.Slot
 	Value    []byte
 }
 
@@ -76,9 +76,9 @@ type Parcel struct {
 type gathered struct {
 	Op      uint32 // counted by each rank from 1
 	What    Collective
-	Root    uint32  // of Broadcast, Gather and Scatter; otherwise 0
-	Trouble string  // why it fails for all; empty: it does not
-	Parcels Parcels // of at most MaxGather bytes
+	Root    job.Rank // of Broadcast, Gather and Scatter; otherwise 0
+	Trouble string   // why it fails for all; empty: it does not
+	Parcels Parcels  // of at most MaxGather bytes
 }
 
 // Collect brings a subtree's part of a collective up, or a rank's to its agent.
@@ -110,18 +110,18 @@ func (Blocks) Kind() Kind  { return KindBlocks }
 func (Tally) Kind() Kind   { return KindTally }
 
 func (m Ask) append(w *writer) {
-	w.u32(m.Rank)
+	w.slot(m.Rank)
 	w.string(m.Key)
 	w.u32(uint32(m.Least))
 	w.bool(m.Fresh)
 }
 
 func parseAsk(r *reader) Message {
-	return Ask{Rank: r.u32(), Key: r.text(MaxMark + MaxKey), Least: uint16(r.uint(1<<16 - 1)), Fresh: r.bool()}
+	return Ask{Rank: r.slot(), Key: r.text(MaxMark + MaxKey), Least: uint16(r.uint(1<<16 - 1)), Fresh: r.bool()}
 }
 
 func (m Answer) append(w *writer) {
-	w.u32(m.Rank)
+	w.slot(m.Rank)
 	w.string(m.Key)
 	w.bool(m.Fresh)
 	w.byte(byte(m.What))
@@ -129,7 +129,7 @@ func (m Answer) append(w *writer) {
 }
 
 func parseAnswer(r *reader) Message {
-	m := Answer{Rank: r.u32(), Key: r.text(MaxMark + MaxKey), Fresh: r.bool(), What: Answered(r.byte()), Value: r.bytes(MaxValue)}
+	m := Answer{Rank: r.slot(), Key: r.text(MaxMark + MaxKey), Fresh: r.bool(), What: Answered(r.byte()), Value: r.bytes(MaxValue)}
 	if m.What >= answers || m.What != Found && len(m.Value) > 0 {
 		r.fail(ErrRange)
 	}
@@ -142,7 +142,7 @@ func (m Release) append(w *writer) { gathered(m).append(w) }
 func (m gathered) append(w *writer) {
 	w.u32(m.Op)
 	w.byte(byte(m.What))
-	w.u32(m.Root)
+	w.u32(uint32(m.Root))
 	w.string(m.Trouble)
 	appendList(w, m.Parcels)
 }
@@ -153,17 +153,17 @@ func NewParcels(parcels ...Parcel) Parcels {
 }
 
 func (parcelCodec) append(w *writer, p Parcel) {
-	w.u32(p.From)
-	w.u32(p.To + 1) // so that Everyone is one byte
+	w.slot(p.From)
+	w.slot(p.To + 1) // so that Everyone is one byte
 	w.bytes(p.Value)
 }
 
 func (parcelCodec) read(r *reader) Parcel {
-	return Parcel{From: r.u32(), To: r.u32() - 1, Value: r.bytes(MaxGather)}
+	return Parcel{From: r.slot(), To: r.slot() - 1, Value: r.bytes(MaxGather)}
 }
 
 func parseGathered(r *reader) gathered {
-	m := gathered{Op: r.u32(), What: Collective(r.byte()), Root: r.u32(), Trouble: r.text(maxTrouble)}
+	m := gathered{Op: r.u32(), What: Collective(r.byte()), Root: r.rank(), Trouble: r.text(maxTrouble)}
 	if m.What >= collectives {
 		r.fail(ErrRange)
 	}

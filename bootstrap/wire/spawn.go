@@ -12,7 +12,7 @@ import (
 // Spawn is a rank's request for further programs (MPI_Comm_spawn), on its way to
 // the root, which starts them as a job of their own.
 type Spawn struct {
-	Rank     uint32 // who asks
+	Rank     job.Slot // which asks
 	Commands Commands
 	Preput   Pairs // what the new job's key-value space begins with
 }
@@ -26,7 +26,7 @@ type Command struct {
 
 // Spawned answers a Spawn: all ranks run, or Refused says why not.
 type Spawned struct {
-	Rank    uint32
+	Rank    job.Slot
 	JobID   string // of the new job
 	Refused string
 }
@@ -60,7 +60,7 @@ func (Spawned) Kind() Kind   { return KindSpawned }
 func (Offspring) Kind() Kind { return KindOffspring }
 
 func (m Spawn) append(w *writer) {
-	w.u32(m.Rank)
+	w.slot(m.Rank)
 	appendList(w, m.Commands)
 	appendList(w, m.Preput)
 }
@@ -97,7 +97,7 @@ func parseSpawn(r *reader) Message { return spawnOf(r) }
 
 func spawnOf(r *reader) Spawn {
 	total := uint64(0)
-	m := Spawn{Rank: r.u32()}
+	m := Spawn{Rank: r.slot()}
 	m.Commands = parseList[Command, commandCodec](r, 4, func(c Command) error {
 		if total += uint64(c.Ranks); c.Argv.Len() == 0 || c.Ranks == 0 || total > job.MaxRanks {
 			return ErrRange
@@ -112,13 +112,13 @@ func spawnOf(r *reader) Spawn {
 }
 
 func (m Spawned) append(w *writer) {
-	w.u32(m.Rank)
+	w.slot(m.Rank)
 	w.string(m.JobID)
 	w.string(m.Refused[:min(len(m.Refused), maxRefusal)])
 }
 
 func parseSpawned(r *reader) Message {
-	return Spawned{Rank: r.u32(), JobID: r.text(maxJobID), Refused: r.text(maxRefusal)}
+	return Spawned{Rank: r.slot(), JobID: r.text(maxJobID), Refused: r.text(maxRefusal)}
 }
 
 func (m Offspring) append(w *writer) {

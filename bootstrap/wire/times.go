@@ -33,8 +33,8 @@ func NewTimings(nodes iter.Seq[job.NodeTimes]) Timings {
 }
 
 func (timingCodec) append(w *writer, n job.NodeTimes) {
-	w.u32(n.Node)
-	w.u32(n.Parent)
+	w.node(n.Node)
+	w.node(n.Parent)
 	w.bool(n.Local)
 	for _, at := range n.At {
 		appendTime(w, at)
@@ -44,7 +44,7 @@ func (timingCodec) append(w *writer, n job.NodeTimes) {
 }
 
 func (timingCodec) read(r *reader) job.NodeTimes {
-	t := job.NodeTimes{Node: r.u32(), Parent: r.u32(), Local: r.bool()}
+	t := job.NodeTimes{Node: r.node(), Parent: r.node(), Local: r.bool()}
 	for k := range t.At {
 		t.At[k] = parseTime(r)
 	}

@@ -40,12 +40,12 @@ func samples() []Message {
 	tally.Sum[job.CountPeers], tally.Latency[9] = 1<<40, 4
 	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 60, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 16}})
 	last := job.Part{First: 65, Nodes: job.NewNodes(1027, []job.Run{{Prefix: "n", Suffix: "-ib", Width: 1, Lo: 7, Count: 1, Ranks: 3}})}
-	ordered := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]uint32{1, 2, 0, 0, 1})
+	ordered := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]job.NodeIndex{1, 2, 0, 0, 1})
 	return []Message{
 		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18, Share: []job.Part{last}},
 		Steal{}, Return{Part: last, Barren: true, Phase: "connect", Cause: "refused"},
-		Settled{FirstHost: "a", Dropped: NewSeatList(Seats{First: 0, Count: 2}, Seats{First: 7, Count: 1})},
-		Failures{Ranks: NewSeatList(Seats{First: 3, Count: 2}, Seats{First: 70000, Count: 1})},
+		Settled{FirstHost: "a", Dropped: NewNodeSpans(NodeSpan{First: 0, Count: 2}, NodeSpan{First: 7, Count: 1})},
+		Failures{Ranks: NewSlotSpans(SlotSpan{First: 3, Count: 2}, SlotSpan{First: 70000, Count: 1})},
 		Ready{Up: 63, Failed: 1}, Exit{Runs: NewEndings(job.StatusRun{First: 0, Count: 1023}, job.StatusRun{First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}), Truncated: 7, MPI: job.MPISeen{Spoke: true, Library: "libmpi.so.40"}},
 		Output{Rank: 300, Stream: 2, Data: []byte("hello\n")}, Grant{N: 65536},
 		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, Stdin{Window: job.Window{Rows: 24, Cols: 80}}, StdinRoom{N: 1}, Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},

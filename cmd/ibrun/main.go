@@ -114,7 +114,7 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, say *report.R
 	if r.ShowMap {
 		report.Describe(os.Stderr, p)
 	}
-	timed := func(times []job.NodeTimes, missing uint32, spares map[uint32]string) *timing.Launch {
+	timed := func(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) *timing.Launch {
 		return p.Timed(at.Host, times, missing, spares)
 	}
 	names := report.ViewNames{Timing: r.Timing, JSON: r.Binding.Data, Trace: r.Trace, Page: r.Report}

@@ -6,6 +6,7 @@ import (
 	"ibrun/bootstrap/agent"
 	"ibrun/internal/plan"
 	"ibrun/internal/report"
+	"ibrun/job"
 )
 
 // style is how output is shown on our standard output and error.
@@ -15,7 +16,7 @@ func style(p *plan.Plan, label, timestamp bool, prefix string, say *report.Repor
 		s.Direct, s.Terminal = os.Stdout, p.Job.Layout.Rank(p.Job.Stdin.Rank)
 	}
 	if prefix != "" {
-		s.Prefix = func(rank uint32) string { return report.LinePrefix(p, prefix, rank, say.HostOf) }
+		s.Prefix = func(rank job.Rank) string { return report.LinePrefix(p, prefix, rank, say.HostOf) }
 	}
 	return s
 }

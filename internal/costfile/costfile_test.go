@@ -17,7 +17,7 @@ import (
 func twentyNodes() *timing.Launch {
 	l := &timing.Launch{Launcher: "ssh"}
 	for i := range 20 {
-		n := timing.Node{NodeTimes: job.NewNodeTimes(uint32(i))}
+		n := timing.Node{NodeTimes: job.NewNodeTimes(job.NodeIndex(i))}
 		n.Mark(job.Started, time.Duration(i)*10*time.Millisecond)
 		n.Mark(job.Launched, time.Duration(i)*10*time.Millisecond+40*time.Millisecond)
 		l.Nodes = append(l.Nodes, n)

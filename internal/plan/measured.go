@@ -27,9 +27,9 @@ func (p *Plan) measured(r *options.Request, costs timing.CostCache) {
 // Site is the machines whose launches cost what this one's does: those of the last node.
 func (p *Plan) Site() string { return timing.SiteOf(p.Nodes.At(p.Nodes.Len() - 1).Host) }
 
-// Timed gives the nodes of a launch their names. A spare that is up stands where
-// the node stood whose seat it has.
-func (p *Plan) Timed(root string, times []job.NodeTimes, missing uint32, spares map[uint32]string) *timing.Launch {
+// Timed gives the nodes of a launch their names. A spare that is up stands in
+// the place of the node that it replaces.
+func (p *Plan) Timed(root string, times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) *timing.Launch {
 	l := &timing.Launch{
 		Root: root, Launcher: launcherName(p.Job.Launch), Agents: p.Nodes.Len(),
 		Ranks: int(p.Job.Size), Missing: int(missing),

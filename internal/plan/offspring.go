@@ -61,7 +61,7 @@ func offspringPrograms(from wire.Offspring) (programs []job.Program, size uint32
 	asker := programOf(from.Job, from.Spawn.Rank)
 	for c := range from.Spawn.Commands.All() {
 		prog := job.Program{
-			First: size, Count: c.Ranks, App: uint32(len(programs)),
+			First: job.Rank(size), Count: c.Ranks, App: uint32(len(programs)),
 			Argv: slices.Collect(c.Argv.All()), Env: asker.Env, Drop: asker.Drop, Dir: asker.Dir,
 		}
 		if c.Dir != "" {
@@ -77,9 +77,9 @@ func offspringPrograms(from wire.Offspring) (programs []job.Program, size uint32
 	return programs, size, nil
 }
 
-// programOf is the program that a seat of a job runs.
-func programOf(j *job.Job, seat uint32) *job.Program {
-	n := j.Layout.Rank(seat)
+// programOf is the program that a slot of a job runs.
+func programOf(j *job.Job, slot job.Slot) *job.Program {
+	n := j.Layout.Rank(slot)
 	for i := range j.Programs {
 		if p := &j.Programs[i]; p.Has(n) {
 			return p

@@ -50,9 +50,9 @@ func TestSpawned(t *testing.T) {
 	require.Equal(t, []any{true, from.Wait, time.Duration(0)},
 		[]any{p.Policy.KillOnBad, p.Policy.Wait, p.Policy.Timeout})
 	first, second := p.Job.Programs[0], p.Job.Programs[1]
-	require.Equal(t, []any{uint32(0), uint32(1), parent.Job.Programs[0].Dir + "/below"},
+	require.Equal(t, []any{job.Rank(0), uint32(1), parent.Job.Programs[0].Dir + "/below"},
 		[]any{first.First, first.Count, first.Dir})
-	require.Equal(t, []any{uint32(1), uint32(4), []string{"echo", "x"}}, []any{second.First, second.Count, second.Argv})
+	require.Equal(t, []any{job.Rank(1), uint32(4), []string{"echo", "x"}}, []any{second.First, second.Count, second.Argv})
 	require.Contains(t, second.Env, "A=1")
 	require.Equal(t, []any{uint32(3), true, "o.%r"}, []any{parent.Job.Size, parent.Job.Transport.Stats,
 		parent.Job.Output.StdoutFile}, "the parent's stays")

@@ -20,7 +20,7 @@ func ranksByNode(p *Plan) string {
 		n := p.Nodes.At(i)
 		var ranks []string
 		for k := range n.Ranks {
-			ranks = append(ranks, fmt.Sprint(p.Job.Layout.Rank(n.First+k)))
+			ranks = append(ranks, fmt.Sprint(p.Job.Layout.Rank(n.First+job.Slot(k))))
 		}
 		nodes = append(nodes, n.Host+"="+strings.Join(ranks, ","))
 	}

@@ -75,7 +75,7 @@ func TestRankFile(t *testing.T) {
 	require.Equal(t, "a=0 b=1", ranksByNode(p))
 	require.Equal(t, "a", p.Job.FirstHost)
 	p = mustPlan(t, "-rf", file, "-n", "1", "true", ":", "-n", "2", "A=1", "true")
-	require.Equal(t, uint32(1), p.Job.Programs[1].First)
+	require.Equal(t, job.Rank(1), p.Job.Programs[1].First)
 	write("rank 0=+n1 slot=2\nrank 1=+n0 slot=2\n")
 	require.Equal(t, "b=0 a=1", ranksByNode(mustPlan(t, "-rf", file, "-H", "a,b", "true")))
 	for line, why := range map[string]string{
@@ -124,7 +124,7 @@ func TestMultiProg(t *testing.T) {
 	}
 	var got []part
 	for _, prog := range p.Job.Programs {
-		got = append(got, part{prog.First, prog.Count, prog.App, prog.Offset, prog.Expand,
+		got = append(got, part{uint32(prog.First), prog.Count, prog.App, prog.Offset, prog.Expand,
 			strings.Join(prog.Argv, "|")})
 	}
 	require.Equal(t, []part{
@@ -170,7 +170,7 @@ func FuzzMultiProg(f *testing.F) {
 		}
 		next := uint32(0)
 		for _, p := range programs {
-			require.Equal(t, next, p.First)
+			require.Equal(t, job.Rank(next), p.First)
 			require.NotEmpty(t, p.Argv)
 			next += p.Count
 		}

@@ -212,18 +212,18 @@ func reader(r *options.Request, l job.Layout) (job.Stdin, error) {
 	if size := l.Ranks(); n >= uint64(size) {
 		return job.Stdin{}, exit.Usagef("--stdin %s: the job has ranks 0 to %d", r.Stdin, size-1)
 	}
-	return job.Stdin{Mode: job.StdinOne, Rank: l.Seat(uint32(n))}, nil
+	return job.Stdin{Mode: job.StdinOne, Rank: l.Slot(job.Rank(n))}, nil
 }
 
 // programs checks the programs, and divides the ranks among them.
 func (p *Plan) programs(r *options.Request, at Surroundings) (programs []job.Program, err error) {
-	first, size := uint32(0), 0
+	first, size := job.Rank(0), 0
 	for i, s := range r.Segments {
 		some := []job.Program{{First: first, Count: uint32(s.Ranks), App: uint32(i), Argv: s.Argv}}
 		if len(r.Segments) == 1 {
 			some[0].Count = p.Nodes.Ranks()
 		}
-		first += some[0].Count
+		first += job.Rank(some[0].Count)
 		if s.Multi {
 			if some, err = multiProg(s.Argv, p.Nodes.Ranks(), at.Read); err != nil {
 				return nil, err

@@ -100,7 +100,7 @@ func TestSeveralPrograms(t *testing.T) {
 	p := mustPlan(t, "-n", "2", "-H", "a:3,b:3", "A=1", "true", "x", ":", "-n", "4", "B=2", "false")
 	require.Equal(t, uint32(6), p.Job.Size)
 	require.Len(t, p.Job.Programs, 2)
-	require.Equal(t, uint32(2), p.Job.Programs[1].First)
+	require.Equal(t, job.Rank(2), p.Job.Programs[1].First)
 	require.Equal(t, uint32(4), p.Job.Programs[1].Count)
 	require.Contains(t, p.Job.Programs[0].Env, "A=1")
 	require.NotContains(t, p.Job.Programs[1].Env, "A=1")
@@ -193,15 +193,15 @@ func TestDealtToNodes(t *testing.T) {
 	} {
 		p := mustPlan(t, append(strings.Fields(line), "true")...)
 		var ranks []uint32
-		for seat := range p.Job.Size {
-			ranks = append(ranks, p.Job.Layout.Rank(seat))
+		for slot := range job.Slot(p.Job.Size) {
+			ranks = append(ranks, uint32(p.Job.Layout.Rank(slot)))
 		}
 		require.Equal(t, want, ranks, line)
 	}
 	require.Equal(t, uint32(3), mustPlan(t, "-n", "6", "-H", "a:4,b:4", "--map-by", "package:SPAN",
 		"true").Nodes.At(1).Ranks)
 	require.Equal(t, job.Stdin{Mode: job.StdinOne, Rank: 2},
-		mustPlan(t, "-n", "4", "-H", "a:2,b:2", "-m", "cyclic", "--stdin", "1", "true").Job.Stdin, "its seat")
+		mustPlan(t, "-n", "4", "-H", "a:2,b:2", "-m", "cyclic", "--stdin", "1", "true").Job.Stdin, "its slot")
 }
 
 func TestTimes(t *testing.T) {

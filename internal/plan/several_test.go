@@ -10,6 +10,7 @@ import (
 
 	"ibrun/internal/exit"
 	"ibrun/internal/options"
+	"ibrun/job"
 )
 
 // Programs that name hosts of their own run there (mpirun, hydra); one list is everybody's.
@@ -34,7 +35,7 @@ func TestHostsOfEachProgram(t *testing.T) {
 		require.Equal(t, p.Nodes.At(0).Host, p.Job.FirstHost)
 		first := uint32(0)
 		for _, prog := range p.Job.Programs {
-			require.Equal(t, first, prog.First)
+			require.Equal(t, job.Rank(first), prog.First)
 			first += prog.Count
 		}
 		require.Equal(t, p.Job.Size, first)

@@ -84,7 +84,7 @@ const shownRanks = 8
 // ranksOf names the ranks of some nodes, of which first is the first.
 func ranksOf(l job.Layout, first job.Node, ranks uint32) string {
 	if l.Plain() {
-		return "ranks " + rankSpan(first.First, ranks)
+		return "ranks " + rankSpan(job.Rank(first.First), ranks)
 	}
 	var some []string
 	for i := range first.Ranks {
@@ -92,7 +92,7 @@ func ranksOf(l job.Layout, first job.Node, ranks uint32) string {
 			some = append(some, "...")
 			break
 		}
-		some = append(some, fmt.Sprint(l.Rank(first.First+i)))
+		some = append(some, fmt.Sprint(l.Rank(first.First+job.Slot(i))))
 	}
 	if l.Plane() == 0 {
 		return fmt.Sprintf("%s has ranks %s", first.Host, strings.Join(some, ","))
@@ -126,9 +126,9 @@ func runName(r job.Run) string {
 	return name
 }
 
-func rankSpan(first, n uint32) string {
+func rankSpan(first job.Rank, n uint32) string {
 	if n == 1 {
 		return fmt.Sprint(first)
 	}
-	return fmt.Sprintf("%d-%d", first, first+n-1)
+	return fmt.Sprintf("%d-%d", first, first+job.Rank(n)-1)
 }

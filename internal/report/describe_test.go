@@ -9,6 +9,7 @@ import (
 	"ibrun/internal/options"
 	"ibrun/internal/plan"
 	"ibrun/internal/textfile"
+	"ibrun/job"
 	"ibrun/topo/capture"
 )
 
@@ -46,7 +47,7 @@ predict  all agents up after 3ms (SEQ 1ms, REM 2ms, as --tree says)
 
 func TestLinePrefix(t *testing.T) {
 	p := planFor(t, "-n", "4", "-H", "a:2,b:2", "-m", "cyclic", "-prepend-pattern", "x", "true")
-	host := func(node uint32, planned string) string {
+	host := func(node job.NodeIndex, planned string) string {
 		if node == 1 {
 			return "spare"
 		}

@@ -13,14 +13,14 @@ import (
 
 // placement is a rank's line of --report-bindings --json.
 type placement struct {
-	Rank    uint32 `json:"rank"`
-	Host    string `json:"host"`
-	CPUs    string `json:"cpus"`          // that the kernel lets it run on
-	Mems    string `json:"numa_nodes"`    // that the kernel lets it have memory of
-	Policy  string `json:"memory_policy"` // "interleave 0-1", "prefer 2"; empty: the node that each CPU is on
-	HCA     string `json:"hca"`           // "mlx5_0:1"; empty: none
-	Drawing string `json:"drawing"`
-	Ended   bool   `json:"ended,omitempty"` // before the kernel could be asked: this is what it was started with
+	Rank    job.Rank `json:"rank"`
+	Host    string   `json:"host"`
+	CPUs    string   `json:"cpus"`          // that the kernel lets it run on
+	Mems    string   `json:"numa_nodes"`    // that the kernel lets it have memory of
+	Policy  string   `json:"memory_policy"` // "interleave 0-1", "prefer 2"; empty: the node that each CPU is on
+	HCA     string   `json:"hca"`           // "mlx5_0:1"; empty: none
+	Drawing string   `json:"drawing"`
+	Ended   bool     `json:"ended,omitempty"` // before the kernel could be asked: this is what it was started with
 }
 
 // node is a node's line of --display topo --json.
@@ -40,12 +40,12 @@ func (r *Reporter) placed(m wire.Placed) {
 		}
 	}
 	for p := range m.Ranks.All() {
-		p.Rank = r.Layout.Rank(p.Rank)
+		rank := r.Layout.Rank(p.Rank)
 		if r.JSON {
-			_ = plain.WriteJSON(r.To, placement{p.Rank, m.Host, p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing, p.Ended})
+			_ = plain.WriteJSON(r.To, placement{rank, m.Host, p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing, p.Ended})
 			continue
 		}
-		r.Line("%s", placeLine(m.Host, p))
+		r.Line("%s", placeLine(m.Host, rank, p))
 	}
 }
 
@@ -58,8 +58,8 @@ func (r *Reporter) Notice(m wire.Notice) {
 }
 
 // placeLine is where a rank runs, for the user.
-func placeLine(host string, p wire.Placement) string {
-	text := fmt.Sprintf("rank %d on %s: CPUs %s, NUMA nodes %s", p.Rank, host, p.CPUs, p.Mems)
+func placeLine(host string, rank job.Rank, p wire.Placement) string {
+	text := fmt.Sprintf("rank %d on %s: CPUs %s, NUMA nodes %s", rank, host, p.CPUs, p.Mems)
 	if p.Policy != "" {
 		text += " (" + p.Policy + ")"
 	}
@@ -77,7 +77,7 @@ func (r *Reporter) Predicted(n job.Node, m wire.Placed) {
 	m.Host = n.Host
 	ranks := slices.Collect(m.Ranks.All())
 	for i := range ranks {
-		ranks[i].Rank = n.First + uint32(i)
+		ranks[i].Rank = n.First + job.Slot(i)
 	}
 	m.Ranks = wire.NewPlacements(ranks...)
 	r.placed(m)

@@ -34,10 +34,10 @@ type Reporter struct {
 	JSON    bool     // --json: places as data
 	noted   []string // what nodes have said
 
-	Progress *Progress                         // nil: there is no terminal
-	Views    *Views                            // nil: of no job that the user has started
-	OnStart  func()                            // called when the ranks have started; nil: nobody wants to know
-	taken    atomic.Pointer[map[uint32]string] // hosts of the nodes whose place a spare has taken
+	Progress *Progress                                // nil: there is no terminal
+	Views    *Views                                   // nil: of no job that the user has started
+	OnStart  func()                                   // called when the ranks have started; nil: nobody wants to know
+	taken    atomic.Pointer[map[job.NodeIndex]string] // hosts of the nodes whose place a spare has taken
 }
 
 // Event is called while the job goes on.
@@ -275,24 +275,34 @@ func (r *Reporter) tail(text string) {
 }
 
 func (r *Reporter) codes(runs []job.StatusRun) {
-	for _, run := range dealt(runs, r.Layout) {
+	for _, run := range byRank(runs, r.Layout) {
 		who := fmt.Sprintf("rank %d", run.First)
 		if run.Count > 1 {
-			who = fmt.Sprintf("ranks %d-%d", run.First, run.First+run.Count-1)
+			who = fmt.Sprintf("ranks %d-%d", run.First, run.First+job.Rank(run.Count)-1)
 		}
 		r.Line("%s %s", who, Ending(run.Status))
 	}
 }
 
-// dealt turns what became of seats into what became of ranks.
-func dealt(runs []job.StatusRun, l job.Layout) (out []job.StatusRun) {
+// rankRun gives one status to the ranks [First, First+Count).
+type rankRun struct {
+	First  job.Rank
+	Count  uint32
+	Status job.Status
+}
+
+// byRank turns the statuses of slots into those of ranks.
+func byRank(runs []job.StatusRun, l job.Layout) (out []rankRun) {
 	if l.Plain() {
-		return runs
+		for _, run := range runs {
+			out = append(out, rankRun{l.Rank(run.First), run.Count, run.Status})
+		}
+		return out
 	}
 	became := make([]job.Status, l.Ranks())
 	for _, run := range runs {
-		for seat := run.First; seat < run.First+run.Count; seat++ {
-			became[l.Rank(seat)] = run.Status
+		for slot := run.First; slot < run.End(); slot++ {
+			became[l.Rank(slot)] = run.Status
 		}
 	}
 	for rank, s := range became {
@@ -300,14 +310,14 @@ func dealt(runs []job.StatusRun, l job.Layout) (out []job.StatusRun) {
 			out[last].Count++
 			continue
 		}
-		out = append(out, job.StatusRun{First: uint32(rank), Count: 1, Status: s})
+		out = append(out, rankRun{job.Rank(rank), 1, s})
 	}
 	return out
 }
 
 // HostOf is the host that serves a node: the planned one, or the spare that has taken its place.
 // It may be called from any goroutine.
-func (r *Reporter) HostOf(node uint32, planned string) string {
+func (r *Reporter) HostOf(node job.NodeIndex, planned string) string {
 	if taken := r.taken.Load(); taken != nil {
 		if host, ok := (*taken)[node]; ok {
 			return host

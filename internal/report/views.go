@@ -24,7 +24,7 @@ type ViewNames struct {
 
 // Timed gives the moments of a launch, which are those of node indices, the names of their nodes.
 // missing is how many nodes are not there, spares are the hosts that replace nodes, by index.
-type Timed func(times []job.NodeTimes, missing uint32, spares map[uint32]string) *timing.Launch
+type Timed func(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) *timing.Launch
 
 // Views shows a launch as the user wants to see a launch: --timing, --trace, --report.
 type Views struct {
@@ -93,7 +93,7 @@ func OpenViews(names ViewNames, named Timed, line func(string, ...any)) (v *View
 }
 
 // show shows a launch, once, without holding up the caller.
-func (v *Views) show(times []job.NodeTimes, missing uint32, spares map[uint32]string) {
+func (v *Views) show(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) {
 	if v == nil || v.seen != nil {
 		return
 	}

@@ -292,10 +292,10 @@ func lyingAgent(t *testing.T, program string) {
 		value := make([]byte, 100)
 		var all []wire.Parcel
 		for seat := range l.Ranks() {
-			all = append(all, wire.Parcel{From: seat, To: wire.Everyone, Value: value})
+			all = append(all, wire.Parcel{From: job.Slot(seat), To: wire.Everyone, Value: value})
 		}
 		messages := []wire.Message{
-			wire.Welcome{JobID: "j", Rank: l.Seat(2), Epoch: 1, Layout: l},
+			wire.Welcome{JobID: "j", Rank: l.Slot(2), Epoch: 1, Layout: l},
 			wire.Release{Op: 1, What: wire.AllGather, Parcels: wire.NewParcels(all...)},
 			wire.Pair{Rank: 1, What: wire.Failed}, // of other programs' concern
 			wire.Release{Op: 2, What: wire.Broadcast, Root: 1, Parcels: wire.NewParcels(all[1])},

@@ -23,10 +23,10 @@ import (
 func launch(n int) *timing.Launch {
 	l := &timing.Launch{Root: "front", Launcher: "ssh", Agents: n, Ranks: 16 * n, Shape: tree.Shape{Kind: tree.Kary, K: 2, Cost: tree.DefaultCost}, Source: "built in"}
 	for i := range n {
-		t := job.NewNodeTimes(uint32(i))
+		t := job.NewNodeTimes(job.NodeIndex(i))
 		from := time.Duration(0)
 		if i > 0 {
-			t.Parent = uint32((i-1)/2) + 1
+			t.Parent = job.NodeIndex((i-1)/2) + 1
 			from = l.Nodes[t.Parent-1].At[job.Got] + time.Duration(i%2)*5*time.Millisecond
 		}
 		for m := range job.Moments {

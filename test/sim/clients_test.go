@@ -70,7 +70,7 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 	cfg.Run, cfg.Job.Transport = time.Hour, how
 	cfg.Job.Transport.Stats = true
 	cfg.Told = func(node, rank uint32, m wire.Message) {
-		x.obey(node, x.servers[node].Told(rank, m))
+		x.obey(node, x.servers[node].Told(job.Slot(rank), m))
 	}
 	cfg.Give = func(node, fence uint32) []byte { return x.servers[node].Give(fence) }
 	cfg.BulkFetched = func(node, fence uint32, values wire.Values) { x.obey(node, x.servers[node].BulkFetched(fence, values)) }
@@ -86,10 +86,10 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 	return x
 }
 
-func (x *clients) node(rank int) uint32 { return x.cfg.Job.Layout.NodeOf(uint32(rank)) }
+func (x *clients) node(rank int) uint32 { return uint32(x.cfg.Job.Layout.NodeOf(job.Slot(rank))) }
 
 func (x *clients) say(rank int, words string) {
-	x.obey(x.node(rank), x.servers[x.node(rank)].Spoke(uint32(rank), []byte(words)))
+	x.obey(x.node(rank), x.servers[x.node(rank)].Spoke(job.Slot(rank), []byte(words)))
 }
 
 func (x *clients) obey(node uint32, effects []pmiserver.Effect) {

@@ -29,7 +29,7 @@ func (w *World) perform(a *agent, eff core.Effect) {
 	case core.Tell:
 		w.RankBytes += uint64(len(wire.Append(nil, e.Msg)))
 		if w.cfg.Told != nil {
-			w.cfg.Told(a.node, e.Rank, e.Msg)
+			w.cfg.Told(a.node, uint32(e.Rank), e.Msg)
 		}
 	case core.Give:
 		w.post(0, a, core.Given{Fence: e.Fence, Value: w.cfg.Give(a.node, e.Fence)})
@@ -151,7 +151,7 @@ func (w *World) spawn(a *agent, e core.Spawn) {
 		w.At(w.now, func() { w.cfg.Began(a.node) })
 	}
 	for i := range e.Node.Ranks {
-		r := e.Node.First + i
+		r := uint32(e.Node.First) + i
 		a.alive[r] = true
 		if w.cfg.Silent != nil && w.cfg.Silent(r) {
 			continue
@@ -165,14 +165,14 @@ func (w *World) spawn(a *agent, e core.Spawn) {
 }
 
 func (w *World) exit(a *agent, r uint32, s job.Status) {
-	w.exited(a, core.RankExited{Rank: r, Status: s})
+	w.exited(a, core.RankExited{Rank: job.Slot(r), Status: s})
 }
 
 func (w *World) exited(a *agent, ev core.RankExited) {
-	if a.dead || !a.alive[ev.Rank] {
+	if a.dead || !a.alive[uint32(ev.Rank)] {
 		return
 	}
-	delete(a.alive, ev.Rank)
+	delete(a.alive, uint32(ev.Rank))
 	w.post(0, a, ev)
 	w.post(0, a, core.RankDrained{Rank: ev.Rank})
 }
@@ -180,6 +180,6 @@ func (w *World) exited(a *agent, ev core.RankExited) {
 // end ends all ranks of a node, as its agent has told them to.
 func (w *World) end(a *agent, s job.Status) {
 	for i := range a.rank.Ranks {
-		w.exited(a, core.RankExited{Rank: a.rank.First + i, Status: s, Told: true})
+		w.exited(a, core.RankExited{Rank: a.rank.First + job.Slot(i), Status: s, Told: true})
 	}
 }

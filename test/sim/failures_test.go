@@ -34,11 +34,11 @@ func newWard(n, ppn int, shape string) *ward {
 	cfg.Told = func(_, rank uint32, m wire.Message) {
 		f, _ := m.(wire.Failures)
 		for s := range f.Ranks.All() {
-			for r := s.First; r < s.First+s.Count; r++ {
+			for r := s.First; r < s.End(); r++ {
 				if w.told[rank] == nil {
 					w.told[rank] = map[uint32]int{}
 				}
-				w.told[rank][r]++
+				w.told[rank][uint32(r)]++
 			}
 		}
 	}

@@ -66,9 +66,9 @@ func TestTimesOfALateLaunch(t *testing.T) {
 		cfg.Job.Launch.Timed = true
 		w := New(cfg)
 		require.NoError(t, w.Run(time.Hour))
-		up := map[uint32]bool{0: true}
+		up := map[job.NodeIndex]bool{0: true}
 		for _, at := range started(t, w).Times {
-			if at.At[job.Launched] != job.Never { // else it was dead, and a spare has its seat
+			if at.At[job.Launched] != job.Never { // else it was dead, and a spare replaces it
 				require.True(t, up[at.Parent], "seed %d", seed)
 				require.False(t, up[at.Node+1], "seed %d", seed)
 				up[at.Node+1] = true
@@ -194,7 +194,7 @@ func TestLateInAnyOrder(t *testing.T) {
 			for i := range ppn {
 				l.asked++
 				l.Say(node, node*ppn+i, wire.Publish{Tuple: tupleOf(node, node*ppn+i)})
-				l.Say(node, node*ppn+i, wire.Ask{Rank: uint32(rand.IntN(int(cfg.Job.Size)))})
+				l.Say(node, node*ppn+i, wire.Ask{Rank: job.Slot(rand.IntN(int(cfg.Job.Size)))})
 			}
 		}
 		l = answers(t, cfg)
@@ -280,14 +280,14 @@ func TestFewerNodes(t *testing.T) {
 		var l *lookups
 		cfg.Began = func(node uint32) {
 			a := l.agents[node]
-			at := a.rank.First / ppn
-			require.False(t, began[at], "seed %d: two nodes take seat %d", seed, at)
+			at := uint32(a.rank.First) / ppn
+			require.False(t, began[at], "seed %d: two nodes are number %d", seed, at)
 			require.Less(t, int(at), left, "seed %d", seed)
 			began[at] = true
 			for i := range ppn {
 				l.asked++
 				l.Say(node, at*ppn+i, wire.Publish{Tuple: tupleOf(at, at*ppn+i)})
-				l.Say(node, at*ppn+i, wire.Ask{Rank: uint32(rand.IntN(left * int(ppn)))})
+				l.Say(node, at*ppn+i, wire.Ask{Rank: job.Slot(rand.IntN(left * int(ppn)))})
 			}
 		}
 		l = answers(t, cfg)
@@ -322,7 +322,7 @@ func TestLateCollective(t *testing.T) {
 				require.Empty(t, r.Trouble)
 				require.Equal(t, 1, r.Parcels.Len())
 				for p := range r.Parcels.All() {
-					require.Equal(t, rank, (p.From+3)%size, "seed %d", seed)
+					require.Equal(t, rank, (uint32(p.From)+3)%size, "seed %d", seed)
 				}
 				got++
 			}
@@ -331,7 +331,7 @@ func TestLateCollective(t *testing.T) {
 		cfg.Began = func(node uint32) {
 			for i := range ppn {
 				rank := node*ppn + i
-				w.Say(node, rank, wire.Collect{Op: 1, What: wire.AllToAll, Parcels: wire.NewParcels(wire.Parcel{From: rank, To: (rank + 3) % size, Value: []byte("x")})})
+				w.Say(node, rank, wire.Collect{Op: 1, What: wire.AllToAll, Parcels: wire.NewParcels(wire.Parcel{From: job.Slot(rank), To: job.Slot((rank + 3) % size), Value: []byte("x")})})
 				sent++
 			}
 		}

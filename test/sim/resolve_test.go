@@ -50,7 +50,7 @@ func answers(t *testing.T, cfg Config) *lookups {
 		if err != nil {
 			t.Fatalf("rank %d got a block that does not parse", rank)
 		}
-		if tuple, _, ok := b.Tuple(a.Rank); !ok || tuple != tupleOf(b.Node, a.Rank) {
+		if tuple, _, ok := b.Tuple(uint32(a.Rank)); !ok || tuple != tupleOf(b.Node, uint32(a.Rank)) {
 			t.Fatalf("rank %d asked for %d and got %v", rank, a.Rank, tuple)
 		}
 	}
@@ -72,7 +72,7 @@ func lookup(t *testing.T, cfg Config, ask func(rank uint32) []uint32) *lookups {
 			for i := range ppn {
 				for _, to := range ask(node*ppn + i) {
 					l.asked++
-					l.Say(node, node*ppn+i, wire.Ask{Rank: to})
+					l.Say(node, node*ppn+i, wire.Ask{Rank: job.Slot(to)})
 				}
 			}
 		})
@@ -230,14 +230,14 @@ func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
 			}
 			require.Equal(t, want, r.Parcels.Len(), "%v at rank %d", r.What, rank)
 			for p := range r.Parcels.All() {
-				require.True(t, p.To == rank || p.To == wire.Everyone)
+				require.True(t, p.To == job.Slot(rank) || p.To == wire.Everyone)
 				require.Equal(t, []byte{byte(p.From), byte(p.To)}, p.Value)
 			}
 			got[rank]++
 		}
 		w = New(cfg)
 		value := func(from, to uint32) wire.Parcel {
-			return wire.Parcel{From: from, To: to, Value: []byte{byte(from), byte(to)}}
+			return wire.Parcel{From: job.Slot(from), To: job.Slot(to), Value: []byte{byte(from), byte(to)}}
 		}
 		for op, what := range []wire.Collective{wire.Barrier, wire.Broadcast, wire.Gather, wire.AllGather, wire.Scatter, wire.AllToAll} {
 			w.At(time.Duration(3+op)*time.Second, func() {
@@ -249,7 +249,7 @@ func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
 					}
 					switch {
 					case what == wire.Broadcast && rank == 77, what == wire.AllGather:
-						m.Parcels = wire.NewParcels(value(rank, wire.Everyone))
+						m.Parcels = wire.NewParcels(value(rank, uint32(wire.Everyone)))
 					case what == wire.Gather:
 						m.Parcels = wire.NewParcels(value(rank, 77))
 					case what == wire.Scatter && rank == 77, what == wire.AllToAll:
@@ -306,7 +306,7 @@ func TestParkedAndNegative(t *testing.T) {
 		cfg.Job.Transport.Eager = eager
 		l := lookup(t, cfg, func(uint32) []uint32 { return nil })
 		ask := func(at time.Duration, from, to uint32) {
-			l.At(at, func() { l.asked++; l.Say(from/2, from, wire.Ask{Rank: to, Fresh: at > 8*time.Second}) })
+			l.At(at, func() { l.asked++; l.Say(from/2, from, wire.Ask{Rank: job.Slot(to), Fresh: at > 8*time.Second}) })
 		}
 		ask(500*time.Millisecond, 0, 59) // before anybody has published
 		ask(500*time.Millisecond, 0, 60)
@@ -331,7 +331,7 @@ func TestQuestionsDuringTheLaunch(t *testing.T) {
 				if l.Agent(node) && l.alive(node) {
 					for to := range uint32(40) {
 						l.asked++
-						l.Say(node, node, wire.Ask{Rank: to})
+						l.Say(node, node, wire.Ask{Rank: job.Slot(to)})
 					}
 				}
 			}
@@ -364,7 +364,7 @@ func TestPartialBlocks(t *testing.T) {
 	got := map[uint32]time.Duration{}
 	var w *World
 	cfg.Told = func(_, rank uint32, m wire.Message) {
-		if a, ok := m.(wire.Answer); ok && a.What == wire.Found && fabric.Published(a.Value, a.Rank) == 1 {
+		if a, ok := m.(wire.Answer); ok && a.What == wire.Found && fabric.Published(a.Value, uint32(a.Rank)) == 1 {
 			got[rank] = w.Now()
 		}
 	}
@@ -400,7 +400,7 @@ func TestPublishedWhenWanted(t *testing.T) {
 			b, err := fabric.ParseBlock(m.Value)
 			require.NoError(t, err)
 			require.Equal(t, 2*time.Second, w.Now().Truncate(time.Second), "nothing has waited")
-			got[rank], _, _ = b.Tuple(m.Rank)
+			got[rank], _, _ = b.Tuple(uint32(m.Rank))
 		}
 	}
 	w = New(cfg)
@@ -409,7 +409,7 @@ func TestPublishedWhenWanted(t *testing.T) {
 	}
 	asked := map[uint32]uint32{0: 36, 1: 37, 5: 36, 9: 39}
 	for rank, about := range asked {
-		w.At(2*time.Second, func() { w.Say(rank/4, rank, wire.Ask{Rank: about}) })
+		w.At(2*time.Second, func() { w.Say(rank/4, rank, wire.Ask{Rank: job.Slot(about)}) })
 	}
 	require.NoError(t, w.Run(time.Hour))
 	require.Equal(t, map[uint32]int{36: 1, 37: 1, 39: 1}, wanted)

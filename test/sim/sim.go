@@ -70,7 +70,7 @@ type World struct {
 	Reports   []any
 	Ready     time.Duration // when the root knew that all ranks run; 0: it never did
 	Depth     int
-	// Spawned counts, by seat, how often a node's ranks were started; Up is when the
+	// Spawned counts, by node, how often a node's ranks were started; Up is when the
 	// session to a host came up.
 	Spawned map[uint32]int
 	Stopped map[uint32]bool // nodes whose ranks are stopped
@@ -285,7 +285,7 @@ func (w *World) Agent(node uint32) bool {
 // Say lets a rank say something to its agent, now.
 func (w *World) Say(node, rank uint32, m wire.Message) {
 	w.RankBytes += uint64(len(wire.Append(nil, m)))
-	w.deliver(event{to: w.agents[node], ev: core.RankSaid{Rank: rank, Msg: m}})
+	w.deliver(event{to: w.agents[node], ev: core.RankSaid{Rank: job.Slot(rank), Msg: m}})
 }
 
 // Post lets something happen at a node, after what happens now.

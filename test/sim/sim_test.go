@@ -93,7 +93,7 @@ func TestFirstFailureDecides(t *testing.T) {
 	w := New(cfg)
 	require.NoError(t, w.Run(time.Minute))
 	require.Equal(t, 7, w.Outcome.Code)
-	require.Equal(t, uint32(77), w.Outcome.Fault.Rank)
+	require.Equal(t, job.Slot(77), w.Outcome.Fault.Rank)
 	require.Equal(t, "node000020", w.Outcome.Fault.Host)
 	require.Less(t, w.Now(), 10*time.Second)
 }
@@ -128,7 +128,7 @@ func TestKillAnyAgent(t *testing.T) {
 				if killed {
 					require.Equal(t, 125, w.Outcome.Code)
 					require.Equal(t, wire.FaultLost, w.Outcome.Fault.What)
-					require.Equal(t, node, w.Outcome.Fault.Node)
+					require.Equal(t, job.NodeIndex(node), w.Outcome.Fault.Node)
 				}
 			}
 		}
@@ -161,7 +161,7 @@ func TestFrozenAgent(t *testing.T) {
 			if c.code == 0 {
 				continue
 			}
-			require.Equal(t, node, w.Outcome.Fault.Node)
+			require.Equal(t, job.NodeIndex(node), w.Outcome.Fault.Node)
 			require.Contains(t, w.Outcome.Fault.Cause, "its agent has been silent for 60 s")
 		}
 	}

@@ -36,9 +36,9 @@ func TestTimesOfEveryNode(t *testing.T) {
 			s := started(t, w)
 			require.Zero(t, s.Missing)
 			require.Len(t, s.Times, n)
-			up := map[uint32]time.Duration{0: 0}
+			up := map[job.NodeIndex]time.Duration{0: 0}
 			for i, at := range s.Times {
-				require.Equal(t, uint32(i), at.Node)
+				require.Equal(t, job.NodeIndex(i), at.Node)
 				require.Contains(t, up, at.Parent, "parents come before their children")
 				require.GreaterOrEqual(t, at.At[job.Started], up[at.Parent]-time.Microsecond)
 				require.Equal(t, cfg.Session, at.At[job.Launched]-at.At[job.Started])

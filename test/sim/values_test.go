@@ -62,7 +62,7 @@ func asking(first, end int) (sum uint64) {
 		if to := min(end, w); first < to {
 			sum += digits(first, to, func(key string) uint64 {
 				key = "1 " + key
-				return frame(wire.Ask{Rank: uint32(w - 1), Key: key}) + frame(wire.Answer{Rank: uint32(w - 1), Key: key, Value: value})
+				return frame(wire.Ask{Rank: job.Slot(w - 1), Key: key}) + frame(wire.Answer{Rank: job.Slot(w - 1), Key: key, Value: value})
 			})
 			first = to
 		}
@@ -79,7 +79,7 @@ func holding(m wire.Message, bytes uint64) uint64 {
 // reckonEager is what clients of this package cost on all edges with policy eager.
 func reckonEager(below map[uint32]int, size, ppn int) (sum uint64) {
 	carrying := func(first, end int) uint64 {
-		m := wire.Release{Op: 1, Parcels: wire.NewParcels(wire.Parcel{From: uint32(first), To: wire.Everyone})}
+		m := wire.Release{Op: 1, Parcels: wire.NewParcels(wire.Parcel{From: job.Slot(first), To: wire.Everyone})}
 		return holding(m, 1+pairs(first, end, 0))
 	}
 	for edge, ranks := range below {
