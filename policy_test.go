@@ -26,6 +26,8 @@ const module = "ibrun"
 var floors = map[string]int{
 	"internal/...":            0,
 	"internal/proc":           1, // over cpuset
+	"internal/program":        3, // over job
+	"internal/textfile":       1, // over hostlist
 	"bootstrap/tree":          1,
 	"fabric":                  1,
 	"cgo/verbs":               1,
@@ -40,28 +42,36 @@ var floors = map[string]int{
 	"topo/...":                4,
 	"topo/hwloctest":          5, // for tests, over all of topo
 	"doctor":                  4,
+	"doctor/findings":         5,
+	"internal/costfile":       4,
+	"internal/options":        3,
+	"internal/plan":           5,
 	"doctor/examine":          6,
 	"bootstrap/remote":        5,
 	"bootstrap/remote/native": 4,
 	"bootstrap/spawn":         5,
 	"bootstrap/rankctl":       5,
+	"internal/report":         6,
 	"bootstrap/reaper":        4, // below remote, which names its role
 	"bootstrap/pmiserver":     5,
 	"lazy":                    5,
 	"fabric/...":              5,
 	"bootstrap/agent":         6,
 	".":                       6,
-	"cmd/...":                 7,
+	"internal/launch":         7,
+	"internal/survey":         8,
+	"cmd/...":                 9,
 	"examples/...":            7,
-	"test/...":                8, // may import anything, each other too
+	"test/...":                10, // may import anything, each other too
 }
 
-const testFloor = 8
+const testFloor = 10
 
 // pure packages decide and do nothing: what they import and call can neither wait, read a clock nor
 // reach the machine.
 var pure = []string{"bootstrap/tree", "bootstrap/timing", "bootstrap/timing/views", "job", "bootstrap/wire", "bootstrap/core",
-	"bootstrap/pmiserver", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor"}
+	"bootstrap/pmiserver", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor",
+	"internal/options", "internal/plan"}
 
 var (
 	impureImport = regexp.MustCompile(

@@ -27,10 +27,10 @@ var retired = map[string]string{
 // wordsOfOthers are files that need a retired word: for its history, or since it is another's name.
 var wordsOfOthers = map[string][]string{
 	"CHANGELOG.md": nil, "LICENSE": nil, "docs/findings.md": nil, "docs/glossary.md": nil, // history; the law; old terms
-	"policy_words_test.go":    nil,
-	"cmd/ibrun/environ.go":    {"seat"}, // XDG_SEAT
-	"docs/cli.md":             {"seat"},
-	"topo/topotest/device.go": {"board"}, // board_id of /sys
+	"policy_words_test.go":     nil,
+	"internal/plan/environ.go": {"seat"}, // XDG_SEAT
+	"docs/cli.md":              {"seat"},
+	"topo/topotest/device.go":  {"board"}, // board_id of /sys
 }
 
 // parts takes names apart: rankSeats, RANK_SEAT and rank_seat each have the word.
@@ -80,7 +80,7 @@ func TestPolicyWords(t *testing.T) {
 
 func TestPolicyWordsFails(t *testing.T) {
 	require.Len(t, checkWords("a.go", []byte("type rankSeats int // the KID's, of MY_HUB\n")), 3)
-	require.Len(t, checkWords("cmd/ibrun/environ.go", []byte("XDG_SEAT, kid")), 1)
+	require.Len(t, checkWords("internal/plan/environ.go", []byte("XDG_SEAT, kid")), 1)
 	require.Empty(t, checkWords("docs/glossary.md", []byte("seat")))
 	require.Empty(t, checkWords("a.go", []byte("heartbeat Blackboard guards")))
 }

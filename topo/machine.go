@@ -148,3 +148,13 @@ type Link struct {
 	Speed    int  // Mb/s; 0: not known
 	Type     int  // ARPHRD number: 1 Ethernet, 32 InfiniBand, 772 loopback
 }
+
+// AllowedCores is the number of cores of which this process may use at least one CPU.
+func (m *Machine) AllowedCores() (n uint32) {
+	for _, c := range m.Cores {
+		if c.CPUs.Meets(m.Allowed) {
+			n++
+		}
+	}
+	return n
+}

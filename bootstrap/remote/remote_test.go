@@ -35,10 +35,8 @@ func TestCommandIsForEveryShell(t *testing.T) {
 	}
 	cached := "/home/a/.cache/ibrun/" + cachedName()
 	require.Equal(t, command("", ""), command("", cached), "a copy is looked for by its digest only")
-	require.NoError(t, CheckAgentPath("/opt/ibrun-1.0/bin/ibrun"))
-	for _, bad := range []string{"ibrun", "/a'b", "/a b", "/a;b", "/$x", "-x"} {
-		require.Error(t, CheckAgentPath(bad), bad)
-		require.Equal(t, bad == "ibrun" || bad == "-x", safePath(bad) == bad)
+	for _, bad := range []string{"/a'b", "/a b", "/a;b", "/$x", "/\xff"} {
+		require.NotEqual(t, bad, safePath(bad))
 	}
 }
 

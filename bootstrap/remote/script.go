@@ -10,6 +10,7 @@ import (
 
 	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
+	"ibrun/job"
 )
 
 // The lines that the far side writes before there are frames.
@@ -147,25 +148,11 @@ func cachedName() string { return "ibrun-" + build.ID() }
 // safePath is a path that may stand in double quotes within single quotes in
 // any shell, or one that does not exist: then the node is sent the binary.
 func safePath(p string) string {
-	if p == "" {
+	if !job.ShellSafe(p) {
 		return "/nonexistent"
-	}
-	for _, c := range p {
-		if !strings.ContainsRune("/._-+@%:,=", c) && !(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' &&
-			c <= 'z') {
-			return "/nonexistent"
-		}
 	}
 	return p
 }
 
-// quote makes one word of s for a login shell. CheckAgentPath has seen it.
+// quote makes one word of s for a login shell; s is ShellSafe.
 func quote(s string) string { return "'" + s + "'" }
-
-// CheckAgentPath says whether a path can be given to every login shell.
-func CheckAgentPath(p string) error {
-	if p != "" && (safePath(p) != p || p[0] != '/') {
-		return fmt.Errorf("agent path %q: write an absolute path of letters, digits and /._-+@%%:,= only", p)
-	}
-	return nil
-}

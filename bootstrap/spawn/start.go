@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 	"syscall"
 
+	"ibrun/internal/exit"
 	"ibrun/internal/proc"
+	"ibrun/internal/program"
 	"ibrun/job"
 )
 
@@ -116,7 +116,9 @@ func (s *Set) recipe(p *job.Program) *recipe {
 	if st, err := os.Stat(p.Dir); err != nil || !st.IsDir() {
 		c.code, c.err = 126, fmt.Errorf("working directory %s: %w", p.Dir, notDir(err))
 	} else {
-		c.path, c.code, c.err = lookup(p.Argv[0], p.Dir, c.env.list)
+		if c.path, c.err = program.Find(p.Argv[0], p.Dir, c.env.list); c.err != nil {
+			c.code = uint8(exit.Code(c.err))
+		}
 	}
 	if s.recipes == nil {
 		s.recipes = map[*job.Program]*recipe{}
@@ -162,54 +164,4 @@ func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, s
 // byShell are the words by which a shell runs a script.
 func byShell(path string, argv []string) []string {
 	return append([]string{"sh", path}, argv[1:]...)
-}
-
-// lookup finds the program as a shell would in the ranks' directory and with
-// the ranks' PATH. The code goes with the error: 127 not found, 126 found but
-// not to be run.
-func lookup(name, dir string, env []string) (path string, code uint8, err error) {
-	if strings.Contains(name, "/") {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(dir, name)
-		}
-		code, err = runnable(name)
-		return name, code, err
-	}
-	list := "/usr/local/bin:/usr/bin:/bin"
-	for _, entry := range env {
-		if v, ok := strings.CutPrefix(entry, "PATH="); ok {
-			list = v
-		}
-	}
-	code, err = 127, fmt.Errorf("%s: not found in PATH (%s)", name, list)
-	for _, d := range filepath.SplitList(list) {
-		if !filepath.IsAbs(d) {
-			d = filepath.Join(dir, d)
-		}
-		p := filepath.Join(d, name)
-		c, e := runnable(p)
-		if e == nil {
-			return p, 0, nil
-		}
-		if c == 126 && code == 127 {
-			code, err = c, e
-		}
-	}
-	return "", code, err
-}
-
-// runnable says whether a file could be executed by this process.
-func runnable(path string) (code uint8, err error) {
-	st, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
-		return 127, fmt.Errorf("%s: no such file", path)
-	case err != nil:
-		return 126, err
-	case st.IsDir():
-		return 126, fmt.Errorf("%s: is a directory", path)
-	case syscall.Access(path, 1) != nil:
-		return 126, fmt.Errorf("%s: is not executable; try chmod +x", path)
-	}
-	return 0, nil
 }

@@ -4,26 +4,26 @@
 package main
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
-	"os/user"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/agent"
-	"ibrun/bootstrap/core"
-	"ibrun/bootstrap/remote"
+	"ibrun/bootstrap/timing"
 	"ibrun/internal/build"
-	"ibrun/internal/limits"
+	"ibrun/internal/costfile"
+	"ibrun/internal/exit"
+	"ibrun/internal/launch"
+	"ibrun/internal/options"
 	"ibrun/internal/plain"
+	"ibrun/internal/plan"
 	"ibrun/internal/proc"
 	"ibrun/internal/pseudo"
+	"ibrun/internal/report"
+	"ibrun/internal/survey"
+	"ibrun/internal/textfile"
 	"ibrun/job"
 	"ibrun/topo"
 )
@@ -31,148 +31,137 @@ import (
 // release is the version of the protocol and the command line.
 const release = "0.1"
 
-// Exit codes of ibrun's own; docs/cli.md has the whole rule.
-const (
-	exitUsage = 2
-	exitSelf  = 125
-)
-
 func main() {
 	if code, ok := role(os.Args[1:]); ok {
 		os.Exit(code)
 	}
-	os.Exit(launch(os.Args[1:]))
+	os.Exit(command(os.Args[1:]))
 }
 
-// launch is the whole of ibrun for a user, up to the exit code.
-func launch(args []string) int {
+// command is the whole of ibrun for a user, up to the exit code.
+func command(args []string) int {
 	openStandard()
 	began := time.Now()
-	r, err := parse(args)
+	r, err := options.Parse(args, textfile.Read)
 	if err != nil {
 		return complain(err)
 	}
-	switch r.action {
-	case help:
+	switch r.Action {
+	case options.Help:
 		_, _ = os.Stdout.WriteString(helpText)
 		return 0
-	case makeCapture:
-		return captureTo(r.capture)
-	case showTopo:
+	case options.MakeCapture:
+		return captureTo(r.Capture)
+	case options.ShowTopo:
 		return showMachine(r)
-	case version:
+	case options.Version:
 		fmt.Printf("ibrun %s, build %s, %s\n", release, build.ID(), build.Machine())
 		return 0
 	}
-	at, err := here()
+	code := 0
+	at, err := launch.Here()
 	if err != nil {
 		return complain(err)
 	}
-	if r.action == printCosts {
-		showCosts(os.Stdout, costFile(at.env))
+	if r.Action == options.PrintCosts {
+		costfile.Show(os.Stdout, costfile.Path(at.Env))
 		return 0
 	}
-	say := &reporter{to: proc.ConsoleWriter(os.Stderr), quiet: r.quiet, verbose: r.verbose, began: began, json: r.binding.Data}
-	if r.action == examineNodes {
-		return r.examine(at, say)
+	say := &report.Reporter{To: proc.ConsoleWriter(os.Stderr), Quiet: r.Quiet, Verbose: r.Verbose, Began: began, JSON: r.Binding.Data}
+	if r.Action == options.ExamineNodes {
+		code, err := survey.Doctor(r, at, say)
+		if err != nil {
+			return complain(err)
+		}
+		return code
 	}
-	if r.byLoad && r.action == run {
-		if code, err := r.measureLoad(at, say); err != nil {
+	if r.ByLoad && r.Action == options.Run {
+		if at.Weights, code, err = survey.Load(r, at, say); err != nil {
 			return complain(err)
 		} else if code != 0 {
 			return code
 		}
 	}
-	p, err := makePlan(r, at)
+	p, err := launch.Prepared(plan.New(r, at, launch.NewIdentity()))
 	if err != nil {
 		return complain(err)
 	}
-	say.layout = p.job.Layout
-	if p.here >= 0 {
-		p.warn(narrow(topo.Read(pseudo.Here()), int(p.nodes.At(p.here).Ranks)))
+	say.Layout = p.Job.Layout
+	if p.Here >= 0 {
+		p.Warn(plan.Narrow(topo.Read(pseudo.Here()), int(p.Nodes.At(p.Here).Ranks)))
 	}
-	if !r.quiet {
-		for _, w := range p.warnings {
-			say.line("%s", w)
+	if !r.Quiet {
+		for _, w := range p.Warnings {
+			say.Line("%s", w)
 		}
 	}
-	if r.action == dryRun {
-		return foretell(r, p)
+	if r.Action == options.DryRun {
+		err = report.DryRun(r, p, at.Machine)
+	} else {
+		code, err = start(r, p, at, say)
 	}
-	if r.showAlloc {
-		describeAllocation(os.Stderr, p)
-	}
-	if r.showMap {
-		describe(os.Stderr, p)
-	}
-	if say.views, err = newViews(r, p, at.host, say.line); err != nil {
-		return complain(err)
-	}
-	out, errs := proc.ConsoleWriter(os.Stdout), proc.ConsoleWriter(os.Stderr)
-	user := openTerminal(p.job)
-	defer user.give()
-	if proc.IsTerminal(os.Stderr) && !r.quiet {
-		say.progress = newProgress(errs, func() bool { return proc.InBackground(os.Stderr) }, p.nodes.Len(), progressAfter)
-		out, errs = say.progress.under(out), say.progress.under(errs)
-	}
-	out, errs = user.under(out), user.under(errs)
-	say.to, say.begun = errs, user.take
-	out, errs = proc.InTurn(os.Stdout, out), proc.InTurn(os.Stderr, errs)
-	o, err := conduct(p, at, agent.RootConfig{
-		Out: agent.NewSink(out, errs, p.style(r.label, r.timestamp, r.prefix, say)), Report: say.event, Warn: say.warn, Offspring: r.offspring(),
-	})
-	user.give()
-	say.launched()
-	say.views.finish(o)
 	if err != nil {
 		return complain(err)
 	}
-	if seen := say.views.seen; seen != nil && o.AllStarted {
-		noteCosts(costFile(at.env), p, seen)
-	}
-	say.outcome(o, p.policy.Timeout, r.allCodes)
-	if hint := alone(o, p.job.Size, r.toldMPI); hint != "" && !r.quiet && r.mpi != job.MPINone {
-		say.line("%s", hint)
-	}
-	switch s := newStatistics(p.job, &o.Tally); r.stats {
-	case "json":
-		s.json(proc.ConsoleWriter(os.Stderr))
-	case "text":
-		s.text(say.line)
-	}
-	return o.Code
+	return code
 }
 
-// conduct runs the job of a plan to its end. The plan's part of cfg is filled in.
-func conduct(p *plan, at surroundings, cfg agent.RootConfig) (core.Outcome, error) {
-	starter, err := remote.New(p.job.Launch, remote.Options{})
-	if err == nil && (p.nodes.Len() > 1 || p.here < 0) {
-		err = starter.Check()
+// start runs a job to its end, and returns its exit code.
+func start(r *options.Request, p *plan.Plan, at plan.Surroundings, say *report.Reporter) (code int, err error) {
+	if r.ShowAlloc {
+		report.DescribeAllocation(os.Stderr, p)
 	}
+	if r.ShowMap {
+		report.Describe(os.Stderr, p)
+	}
+	timed := func(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) *timing.Launch {
+		return p.Timed(at.Host, times, missing, spares)
+	}
+	names := report.ViewNames{Timing: r.Timing, JSON: r.Binding.Data, Trace: r.Trace, Page: r.Report}
+	if say.Views, err = report.OpenViews(names, timed, say.Line); err != nil {
+		return 0, err
+	}
+	out, errs := proc.ConsoleWriter(os.Stdout), proc.ConsoleWriter(os.Stderr)
+	terminal := openTerminal(p.Job)
+	defer terminal.give()
+	if proc.IsTerminal(os.Stderr) && !r.Quiet {
+		hidden := func() bool { return proc.InBackground(os.Stderr) }
+		say.Progress = report.NewProgress(errs, hidden, p.Nodes.Len(), report.ProgressAfter)
+		out, errs = say.Progress.Under(out), say.Progress.Under(errs)
+	}
+	out, errs = terminal.under(out), terminal.under(errs)
+	say.To, say.OnStart = errs, terminal.take
+	out, errs = proc.InTurn(os.Stdout, out), proc.InTurn(os.Stderr, errs)
+	o, err := launch.Run(p, at, agent.RootConfig{
+		Out:    agent.NewSink(out, errs, style(p, r.Label, r.Timestamp, r.Prefix, say)),
+		Report: say.Event, Warn: say.Warn, Offspring: plan.Offspring(r),
+	})
+	terminal.give()
+	say.LaunchOver()
+	say.Views.Finish(o)
 	if err != nil {
-		return core.Outcome{}, err
+		return 0, err
 	}
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails: Go ends the program instead
-	_, _ = rand.Read(p.job.Secret[:])
-	p.job.ID = hex.EncodeToString(id[:])
-	cfg.Job, cfg.Nodes, cfg.Here, cfg.Host, cfg.Policy, cfg.Stdin = p.job, p.nodes, p.here, at.host, p.policy, os.Stdin
-	cfg.Offspring.Alloc, cfg.Offspring.KillOnBad, cfg.Offspring.Wait = p.alloc, p.policy.KillOnBad, p.policy.Wait
-	return agent.RunRoot(context.Background(), cfg)
+	if seen := say.Views.Launch(); seen != nil && o.AllStarted {
+		costfile.Note(costfile.Path(at.Env), p.Site(), seen)
+	}
+	say.Outcome(o, p.Policy.Timeout, r.AllCodes)
+	if hint := report.MPIHint(o, p.Job.Size, r.MPISaid); hint != "" && !r.Quiet && r.MPI != job.MPINone {
+		say.Line("%s", hint)
+	}
+	switch s := report.NewStatistics(p.Job, &o.Tally); r.Stats {
+	case "json":
+		s.JSON(proc.ConsoleWriter(os.Stderr))
+	case "text":
+		s.Text(say.Line)
+	}
+	return o.Code, nil
 }
 
 // complain says why there is no job, and returns the exit code for it.
 func complain(err error) int {
 	fmt.Fprintf(proc.ConsoleWriter(os.Stderr), "ibrun: %s\n", plain.Text(err.Error()))
-	var usage usageError
-	var exit exitError
-	switch {
-	case errors.As(err, &usage):
-		return exitUsage
-	case errors.As(err, &exit):
-		return exit.code
-	}
-	return exitSelf
+	return exit.Code(err)
 }
 
 // openStandard gives closed standard descriptors something harmless, so that
@@ -191,25 +180,4 @@ func openStandard() {
 			f.Close()
 		}
 	}
-}
-
-// here is what the job takes over from this process.
-func here() (surroundings, error) {
-	at := surroundings{env: os.Environ(), limits: limits.Original()}
-	var err error
-	if at.host, err = os.Hostname(); err != nil {
-		return at, err
-	}
-	at.host = strings.ToLower(at.host)
-	if at.cwd, err = os.Getwd(); err != nil {
-		return at, usagef("the working directory cannot be told: %v; change to one that exists", err)
-	}
-	at.costs = readCostCache(costFile(at.env))
-	if u, err := user.Current(); err == nil {
-		at.user = u.Username
-	}
-	mask := unix.Umask(0)
-	unix.Umask(mask)
-	at.umask = uint32(mask)
-	return at, nil
 }

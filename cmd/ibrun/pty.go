@@ -9,16 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ibrun/bootstrap/agent"
 	"ibrun/internal/proc"
 	"ibrun/job"
 )
-
-// ptyOptions give ranks terminals.
-var ptyOptions = []knob{
-	{names: "pty", set: on(func(r *request) *bool { return &r.output.Terminal })},
-	{names: "line-buffered", set: on(func(r *request) *bool { return &r.output.Lines })},
-}
 
 // userTerminal is the user's terminal while a rank has it (--pty). The zero value is none.
 type userTerminal struct {
@@ -27,18 +20,17 @@ type userTerminal struct {
 	saved *unix.Termios // nil: it is as the user's shell left it
 }
 
-// openTerminal finds the user's terminal, if the job wants one, and tells the job how large it is.
+// openTerminal finds the user's terminal, if the job wants one.
 func openTerminal(j *job.Job) *userTerminal {
-	if j.Output.Terminal {
-		if j.Output.Window = agent.WindowOf(os.Stdin); proc.IsTerminal(os.Stdin) {
-			return &userTerminal{file: os.Stdin}
-		}
+	if j.Output.Terminal && proc.IsTerminal(os.Stdin) {
+		return &userTerminal{file: os.Stdin}
 	}
 	return &userTerminal{}
 }
 
-// take makes the terminal raw: each key goes to the rank, Ctrl-C as well. Ranks have started by then, so
-// that a launch which hangs can be ended by it. A job in the background takes it when it has been brought to the front.
+// take makes the terminal raw: each key goes to the rank, Ctrl-C as well. Ranks have started by
+// then, so that a launch which hangs can be ended by it. A job in the background takes it when it
+// has been brought to the front.
 func (t *userTerminal) take() {
 	if t.taken() {
 		return
@@ -65,7 +57,8 @@ func (t *userTerminal) taken() bool {
 		return true
 	}
 	raw := *how // as cfmakeraw(3) does
-	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP |
+		unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	raw.Oflag &^= unix.OPOST
 	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 	raw.Cflag = raw.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8

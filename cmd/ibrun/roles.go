@@ -8,6 +8,8 @@ import (
 	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
+	"ibrun/internal/exit"
+	"ibrun/internal/survey"
 )
 
 // role runs the hidden roles of this binary, which its own kind starts; users
@@ -21,7 +23,7 @@ func role(args []string) (code int, ok bool) {
 		return reaper.Main(args[1:]), true
 	case reaper.Agent:
 		if len(args) > 1 && remote.Refuse(os.Stdout, args[1]) {
-			return exitSelf, true
+			return exit.Self, true
 		}
 		remote.Arrive()
 		return agent.Main(), true
@@ -29,10 +31,10 @@ func role(args []string) (code int, ok bool) {
 		return reaper.SweepMain(args[1:]), true
 	case agent.SpawnedRole:
 		return spawnedMain(), true
-	case loadRole:
-		return loadMain(), true
-	case doctorRole:
-		return doctorMain(args[1:]), true
+	case survey.LoadRole:
+		return survey.LoadMain(), true
+	case survey.DoctorRole:
+		return survey.DoctorMain(args[1:]), true
 	case spawn.LimitRole:
 		return spawn.LimitMain(args[1:]), true
 	}

@@ -4,76 +4,32 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"slices"
-	"strings"
 
-	"ibrun/bootstrap/spawn"
-	"ibrun/bootstrap/wire"
+	"ibrun/internal/exit"
+	"ibrun/internal/options"
 	"ibrun/internal/owned"
-	"ibrun/internal/pseudo"
-	"ibrun/job"
-	"ibrun/topo"
+	"ibrun/internal/report"
 	"ibrun/topo/capture"
-	"ibrun/topo/draw"
 )
 
-// kinds are what objects of a command line are called in a machine.
-var kinds = map[job.Object]topo.Kind{
-	job.HWThread: topo.PU, job.Core: topo.Core, job.L3: topo.L3, job.NUMA: topo.NUMA, job.Package: topo.Package,
-}
-
-// machine reads --topo-input, or this machine.
-func (r *request) machine() (*topo.Machine, error) {
-	if r.topoInput == "" {
-		return topo.Read(pseudo.Here()), nil
-	}
-	tree, err := capture.Open(r.topoInput)
-	if err != nil {
-		return nil, usagef("--topo-input: %v", err)
-	}
-	return topo.Read(tree), nil
-}
-
-// example is the machine that nodes are taken to be like before they are asked.
-func (r *request) example() string {
-	if r.topoInput == "" {
-		return "this machine"
-	}
-	return r.topoInput
-}
-
 // showMachine is ibrun --display topo without a program.
-func showMachine(r *request) int {
-	m, err := r.machine()
+func showMachine(r *options.Request) int {
+	m, err := capture.Machine(r.TopoInput)
 	if err != nil {
 		return complain(err)
 	}
-	if err := writeMachine(os.Stdout, m, r.binding.Data); err != nil {
+	if err := report.WriteMachine(os.Stdout, m, r.Binding.Data); err != nil {
 		return complain(err)
 	}
 	return 0
-}
-
-func writeMachine(w io.Writer, m *topo.Machine, asJSON bool) error {
-	text := draw.Picture(m)
-	if asJSON {
-		b, err := draw.JSON(m)
-		if err != nil {
-			return err
-		}
-		text = strings.TrimSuffix(string(b), "\n") + "\n"
-	}
-	_, err := io.WriteString(w, text)
-	return err
 }
 
 // captureTo is ibrun --capture FILE: a tar, packed, since most of it is zeros.
 func captureTo(name string) int {
 	f, err := owned.Replace(name)
 	if err != nil {
-		return complain(usagef("--capture: %v", err))
+		return complain(exit.Usagef("--capture: %v", err))
 	}
 	z := gzip.NewWriter(f)
 	err = errors.Join(capture.Write(z, os.DirFS("/")), z.Close(), f.Close())
@@ -81,83 +37,4 @@ func captureTo(name string) int {
 		return complain(fmt.Errorf("--capture %s: %w", name, err))
 	}
 	return 0
-}
-
-// foretell is a dry run. Where data is asked for, standard output has lines of JSON
-// only, and what is for the user goes to standard error.
-func foretell(r *request, p *plan) int {
-	b := p.job.Binding
-	human := os.Stdout
-	if b.Data && (b.Report || b.Topo) {
-		human = os.Stderr
-	}
-	if r.showAlloc {
-		describeAllocation(human, p)
-	}
-	describe(human, p)
-	if !b.Report && !b.Topo {
-		return 0
-	}
-	return predict(r, p, human)
-}
-
-// predict adds what --display bind and topo ask for, as if every node were like one
-// machine.
-func predict(r *request, p *plan, human io.Writer) int {
-	b := p.job.Binding
-	m, err := r.machine()
-	if err != nil {
-		return complain(err)
-	}
-	if b.Topo {
-		fmt.Fprintf(human, "topology of %s, which every node is taken to be like:\n", r.example())
-		if err := writeMachine(os.Stdout, m, b.Data); err != nil {
-			return complain(err)
-		}
-	}
-	if !b.Report {
-		return 0
-	}
-	say, notes := &reporter{to: os.Stdout, layout: p.job.Layout, json: b.Data}, &reporter{to: human}
-	at := 0
-	for k, run := range p.nodes.Runs() {
-		if k == shownRuns && !b.Data {
-			fmt.Printf("         and %s more\n", plural(p.nodes.Len()-at, "node"))
-			break
-		}
-		placed, texts, err := spawn.Predict(m, p.job, p.nodes.At(at))
-		if err != nil {
-			return complain(exitError{exitSelf, fmt.Errorf("%s: %w", run.Host(0), err)})
-		}
-		for _, text := range texts {
-			notes.notice(wire.Notice{Host: run.Host(0), Text: text})
-		}
-		for i := range run.Count {
-			n := p.nodes.At(at + int(i))
-			say.predicted(n, placed)
-		}
-		at += int(run.Count)
-	}
-	return 0
-}
-
-// predicted shows one node's ranks as they would be placed.
-func (r *reporter) predicted(n job.Node, m wire.Placed) {
-	m.Host = n.Host
-	ranks := slices.Collect(m.Ranks.All())
-	for i := range ranks {
-		ranks[i].Rank = n.First + job.Slot(i)
-	}
-	m.Ranks = wire.NewPlacements(ranks...)
-	r.placed(m)
-}
-
-// narrow says if this machine's ranks are crowded because whoever started ibrun
-// left it few of the CPUs: a resource manager's step does that easily.
-func narrow(m *topo.Machine, ranks int) string {
-	if ranks <= m.Allowed.Len() || m.Allowed.Len() == m.Online.Len() {
-		return ""
-	}
-	return fmt.Sprintf("this process may use CPUs %v of %v here, as whoever started it left it: %s share them unbound; start ibrun with all CPUs of the allocation (srun: --cpu-bind=none, -c)",
-		m.Allowed, m.Online, plural(ranks, "rank"))
 }

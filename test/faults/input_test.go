@@ -41,7 +41,7 @@ var (
 	takesOther = regexp.MustCompile(`^ [A-Z]`)
 )
 
-// optionTable reads the table of options, which a test of cmd/ibrun keeps complete.
+// optionTable reads the table of options, which a test of internal/options keeps complete.
 func optionTable(t *testing.T) (k spellings) {
 	text, err := os.ReadFile("../../docs/cli.md")
 	require.NoError(t, err)

@@ -14,6 +14,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"ibrun/internal/exit"
+	"ibrun/internal/pseudo"
+	"ibrun/topo"
 )
 
 // Open opens a capture for topo.Read: a folder with sys/ in it, or with one
@@ -169,4 +173,16 @@ func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
 	return n, err
+}
+
+// Machine reads the machine of a capture, or this one if no capture is named.
+func Machine(name string) (*topo.Machine, error) {
+	if name == "" {
+		return topo.Read(pseudo.Here()), nil
+	}
+	tree, err := Open(name)
+	if err != nil {
+		return nil, exit.Usagef("--topo-input: %v", err)
+	}
+	return topo.Read(tree), nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ibrun/internal/plural"
 	"ibrun/topo"
 )
 
@@ -146,10 +147,10 @@ func (p *picture) elsewhere() {
 	}
 	var words []string
 	if virtual > 0 {
-		words = append(words, fmt.Sprintf("%s, %d up", plural(virtual, "virtual interface"), up))
+		words = append(words, fmt.Sprintf("%s, %d up", plural.Of(virtual, "virtual interface"), up))
 	}
 	if loopback > 0 {
-		words = append(words, plural(loopback, "loopback interface"))
+		words = append(words, plural.Of(loopback, "loopback interface"))
 	}
 	if words != nil {
 		p.line(0, "without hardware: %s", strings.Join(words, "; "))

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"ibrun/internal/cpuset"
+	"ibrun/internal/plural"
 	"ibrun/topo"
 )
 
@@ -85,15 +86,15 @@ func broken(text, after string, width int) (lines []string) {
 // summary is what is asked first: how much is there, and how much of it for us.
 func (p *picture) summary() {
 	m := p.m
-	words := []string{plural(len(m.Packages), "package")}
+	words := []string{plural.Of(len(m.Packages), "package")}
 	if len(m.Dies) > 0 {
-		words = append(words, plural(len(m.Dies), "die"))
+		words = append(words, plural.Of(len(m.Dies), "die"))
 	}
-	words = append(words, plural(len(m.Memories), "NUMA node"))
+	words = append(words, plural.Of(len(m.Memories), "NUMA node"))
 	if len(m.L3s) > 0 {
-		words = append(words, plural(len(m.L3s), "shared cache"))
+		words = append(words, plural.Of(len(m.L3s), "shared cache"))
 	}
-	words = append(words, plural(len(m.Cores), "core"), plural(m.Online.Len(), "CPU"))
+	words = append(words, plural.Of(len(m.Cores), "core"), plural.Of(m.Online.Len(), "CPU"))
 	if bytes := p.bytes(); bytes > 0 {
 		words = append(words, size(bytes))
 	}
@@ -108,11 +109,11 @@ func (p *picture) summary() {
 	}
 	var limits []string
 	if !m.Online.In(m.Allowed) {
-		limits = append(limits, fmt.Sprintf("%d of %s: %s", m.Allowed.Len(), plural(m.Online.Len(), "CPU"), m.Allowed))
+		limits = append(limits, fmt.Sprintf("%d of %s: %s", m.Allowed.Len(), plural.Of(m.Online.Len(), "CPU"), m.Allowed))
 	}
 	if !ids.In(m.AllowedMems) {
 		limits = append(limits, fmt.Sprintf("memory of %d of %s: %s", m.AllowedMems.Len(),
-			plural(ids.Len(), "NUMA node"), m.AllowedMems))
+			plural.Of(ids.Len(), "NUMA node"), m.AllowedMems))
 	}
 	if m.Quota > 0 {
 		limits = append(limits, fmt.Sprintf("time of %.4g CPUs", m.Quota))
@@ -256,12 +257,12 @@ func (p *picture) row(depth int, label string, cores []topo.Object) {
 		for ; n < len(cores) && cores[n].CPUs.Len() == threads && cores[n].CPUs.Meets(p.m.Slower) == slower; n++ {
 			all = all.Or(cores[n].CPUs)
 		}
-		text := plural(n, "core")
+		text := plural.Of(n, "core")
 		if slower {
-			text = plural(n, "slower core")
+			text = plural.Of(n, "slower core")
 		}
 		if threads > 1 {
-			text += " of " + plural(threads, "CPU")
+			text += " of " + plural.Of(threads, "CPU")
 		}
 		runs = append(runs, text+": "+p.span(all))
 		cores = cores[n:]
@@ -319,13 +320,6 @@ func named(thing string, id int) string {
 		return thing + " ?"
 	}
 	return fmt.Sprintf("%s %d", thing, id)
-}
-
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // size is an amount of memory.

@@ -1,0 +1,18 @@
+package environ
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLookup(t *testing.T) {
+	env := []string{"A=1", "AB=2", "A=3=4", "EMPTY=0", "EMPTY="}
+	value, ok := Lookup(env, "A")
+	require.True(t, ok)
+	require.Equal(t, "3=4", value, "the last one counts")
+	_, ok = Lookup(env, "EMPTY")
+	require.False(t, ok, "an empty one is not set")
+	_, ok = Lookup(env, "B")
+	require.False(t, ok)
+}

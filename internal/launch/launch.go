@@ -1,0 +1,85 @@
+// Package launch runs a finished plan: it says what a plan takes from this process, checks that the
+// programs and the launcher are here, and starts the root agent. It changes nothing of the plan.
+package launch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"os/user"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/agent"
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/remote"
+	"ibrun/internal/costfile"
+	"ibrun/internal/exit"
+	"ibrun/internal/limits"
+	"ibrun/internal/plan"
+	"ibrun/internal/program"
+	"ibrun/internal/textfile"
+	"ibrun/topo/capture"
+)
+
+// Here is what the job takes over from this process.
+func Here() (plan.Surroundings, error) {
+	at := plan.Surroundings{
+		Env: os.Environ(), Limits: limits.Original(), Read: textfile.Read, Machine: capture.Machine,
+		Window: agent.WindowOf(os.Stdin),
+	}
+	var err error
+	if at.Host, err = os.Hostname(); err != nil {
+		return at, err
+	}
+	at.Host = strings.ToLower(at.Host)
+	if at.Cwd, err = os.Getwd(); err != nil {
+		return at, exit.Usagef("the working directory cannot be told: %v; change to one that exists", err)
+	}
+	at.Costs = costfile.Read(costfile.Path(at.Env))
+	if u, err := user.Current(); err == nil {
+		at.User = u.Username
+	}
+	mask := unix.Umask(0)
+	unix.Umask(mask)
+	at.Umask = uint32(mask)
+	return at, nil
+}
+
+// NewIdentity is a new start of a job.
+func NewIdentity() (i plan.Identity) {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails: Go ends the program instead
+	_, _ = rand.Read(i.Secret[:])
+	i.ID = hex.EncodeToString(id[:])
+	return i
+}
+
+// Prepared is a plan whose programs have been looked for.
+func Prepared(p *plan.Plan, err error) (*plan.Plan, error) {
+	if err != nil || !p.Preflight {
+		return p, err
+	}
+	for _, prog := range p.Job.Programs {
+		if err := program.Preflight(prog); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Run runs the job of a plan to its end. The plan's part of cfg is filled in.
+func Run(p *plan.Plan, at plan.Surroundings, cfg agent.RootConfig) (core.Outcome, error) {
+	starter, err := remote.New(p.Job.Launch, remote.Options{})
+	if err == nil && (p.Nodes.Len() > 1 || p.Here < 0) {
+		err = starter.Check()
+	}
+	if err != nil {
+		return core.Outcome{}, err
+	}
+	cfg.Job, cfg.Nodes, cfg.Here, cfg.Host, cfg.Policy, cfg.Stdin = p.Job, p.Nodes, p.Here, at.Host, p.Policy, os.Stdin
+	cfg.Offspring.Alloc, cfg.Offspring.KillOnBad, cfg.Offspring.Wait = p.Alloc, p.Policy.KillOnBad, p.Policy.Wait
+	return agent.RunRoot(context.Background(), cfg)
+}

@@ -1,0 +1,79 @@
+package plan
+
+import (
+	"slices"
+
+	"ibrun/internal/exit"
+	"ibrun/internal/hostlist"
+	"ibrun/internal/options"
+	"ibrun/internal/rankfile"
+	"ibrun/job"
+)
+
+// readHosts reads the files and joins what names the same host.
+func readHosts(h options.HostList, read readFile) (job.Nodes, error) {
+	entries := slices.Clone(h.Entries)
+	for _, name := range h.Files {
+		content, err := read(name)
+		if err != nil {
+			return job.Nodes{}, exit.Usagef("host file %v", err)
+		}
+		more, err := hostlist.File(name, content)
+		if err != nil {
+			return job.Nodes{}, exit.With(exit.Usage, err)
+		}
+		entries = append(entries, more...)
+	}
+	var runs []job.Run
+	total := uint64(0)
+	for _, e := range entries {
+		total += uint64(e.Count)
+		runs = append(runs, job.Run{
+			Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: e.Count,
+			User: e.User, HCA: e.HCA, Slots: e.Slots,
+		})
+	}
+	if total > job.MaxNodes {
+		return job.Nodes{}, exit.Usagef("%d hosts: at most %d are possible", total, job.MaxNodes)
+	}
+	return job.NewNodes(0, runs).Unique(), nil
+}
+
+// allocation is the nodes that ranks may be placed on.
+type allocation struct {
+	lists []job.Nodes // one for all programs, or one for each
+	all   job.Nodes   // each host once
+	local bool        // this machine, since no host was named
+
+	places []rankfile.Entry // of a rank file
+}
+
+// allocate reads the hosts of a request.
+func allocate(r *options.Request, at Surroundings) (from allocation, err error) {
+	lists := []options.HostList{r.Hosts}
+	if from.places, lists[0], err = readRanks(r, at.Read); err != nil {
+		return from, err
+	}
+	if !lists[0].Named() && r.Everywhere().Named() {
+		lists = nil
+		for _, s := range r.Segments {
+			lists = append(lists, s.Hosts)
+		}
+	}
+	if !lists[0].Named() {
+		if err := unread(r, at.Env); err != nil {
+			return from, err
+		}
+		here := job.NewNodes(0, []job.Run{{Prefix: at.Host, Count: 1}})
+		return allocation{lists: []job.Nodes{here}, all: here, local: true}, nil
+	}
+	for _, list := range lists {
+		n, err := readHosts(list, at.Read)
+		if err != nil {
+			return from, err
+		}
+		from.lists = append(from.lists, n)
+	}
+	from.all = job.Union(from.lists)
+	return from, nil
+}

@@ -1,0 +1,38 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/timing"
+	"ibrun/bootstrap/tree"
+)
+
+func TestPlannedWithMeasuredCosts(t *testing.T) {
+	r, err := parse([]string{"--hosts", "node[1-20]", "--no-preflight", "a"})
+	require.NoError(t, err)
+	at := around(t)
+	p, err := New(r, at, Identity{})
+	require.NoError(t, err)
+	require.Equal(t, "built in", p.Source)
+	builtIn := tree.DefaultCost
+	builtIn.Window = tree.Window
+	require.Equal(t, builtIn, p.Shape.Cost)
+
+	at.Costs = timing.ParseCostCache(nil)
+	cost := tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond}
+	require.True(t, at.Costs.Note("ssh", p.Site(), timing.Fit{Cost: cost, Sessions: 20, InFlight: 4, Most: 20}))
+	p, err = New(r, at, Identity{})
+	require.NoError(t, err)
+	require.Equal(t, "median of 1 measurement", p.Source)
+	require.Equal(t, tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond, Window: tree.Window},
+		p.Shape.Cost)
+	require.Equal(t, p.Shape.String(), p.Job.Launch.Tree)
+	r, err = parse([]string{"--tree", "greedy:1ms,2ms", "--hosts", "node[1-20]", "--no-preflight", "a"})
+	require.NoError(t, err)
+	p, err = New(r, at, Identity{})
+	require.NoError(t, err)
+	require.Equal(t, time.Millisecond, p.Shape.Cost.SEQ, "what the user says holds")
+}
