@@ -22,7 +22,7 @@ BOOTING := ibrun/test/(rdmavm|ib)
 
 # Tests that compute, or wait for what comes whoever else is busy: two packages at once, beside machines that boot. All others watch a clock now and then, and have the
 # machine for themselves.
-COMPUTING := ibrun/(bootstrap/(core|pmiserver|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|skip|sshconfig)|job|lazy(/peer)?|pmi|test/(bench/.*|sim)|topo.*)
+COMPUTING := ibrun/(bootstrap/(core|pmiserver|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|skip|sshconfig)|job|lazy(/(peer|upgrade))?|pmi|test/(bench/.*|sim)|topo.*)
 
 # Tests that do nothing for most of their time: beside those that compute, which give way.
 WAITING := ibrun/test/(attack|faults|jobcontrol)

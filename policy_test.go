@@ -34,6 +34,7 @@ var floors = map[string]int{
 	"bootstrap/timing":        3,
 	"bootstrap/core":          4,
 	"lazy/peer":               4,
+	"lazy/upgrade":            4,
 	"pmi":                     4,
 	"topo":                    3,
 	"topo/...":                4,
@@ -58,7 +59,7 @@ var floors = map[string]int{
 const testFloor = 8
 
 // pure packages decide and do nothing: what they import and call can neither wait, read a clock nor reach the machine.
-var pure = []string{"bootstrap/tree", "bootstrap/timing", "job", "bootstrap/wire", "bootstrap/core", "bootstrap/pmiserver", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor"}
+var pure = []string{"bootstrap/tree", "bootstrap/timing", "job", "bootstrap/wire", "bootstrap/core", "bootstrap/pmiserver", "lazy/peer", "lazy/upgrade", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor"}
 
 var (
 	impureImport = regexp.MustCompile(`^(net|os|sync|syscall|unsafe|runtime|math/rand|crypto/rand|golang\.org/x/sys)(/|$)`)

@@ -13,6 +13,7 @@ import (
 	"ibrun/fabric/mem"
 	"ibrun/job"
 	"ibrun/lazy/peer"
+	"ibrun/lazy/upgrade"
 )
 
 // filtered is a fabric whose first few dials fail.
@@ -87,11 +88,11 @@ func TestEndOfAnOlderAttempt(t *testing.T) {
 		other := w.table(1 - rank)
 		w.table(rank).fmu.Lock()
 		f := w.table(rank).remotePeer(1 - rank)
-		w.table(rank).step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlGiveUp, 1, 2, 3, 4, 5, 6, 7, 8}})
+		w.table(rank).step(f, peer.Event{Kind: peer.Control, Msg: []byte{byte(upgrade.GiveUp), 1, 2, 3, 4, 5, 6, 7, 8}})
 		w.table(rank).fmu.Unlock()
 		require.NoError(t, f.flush(ctx))
 		other.fmu.Lock()
-		stream := other.remotePeer(rank).upgrade.stream
+		stream := other.remotePeer(rank).stream
 		other.fmu.Unlock()
 		require.NotNil(t, stream)
 	}
