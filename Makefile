@@ -185,6 +185,7 @@ repeat: ## the reproductions of docs/findings.md, issue 21, each 20 times (as ro
 sim: ## the production cores at scale in one process
 	go test -count=1 -v ./test/sim
 	go test -count=1 -v -run Schedules ./lazy/peer
+	go test -count=1 -v -run Schedules ./lazy/upgrade -schedules 100000
 
 sim-launch: ## planning for 100,000 and 1,000,000 nodes; simulated launches beside the model: 1,048,576 ranks on 16,384 nodes, and nodes that are slow and dead
 	@go test -count=1 -run '^$$' -bench 'Plan|WholeTree' ./bootstrap/tree

@@ -42,7 +42,7 @@ func (t *Table) dial(f *remotePeer, token upgrade.Token, offer []byte) {
 	})
 }
 
-// A peer that hangs up before it has heard who dials may be crowded by strangers. It
+// A peer that hangs up before it has heard which rank dials may be crowded by strangers. It
 // is dialled again after firstPause, then after twice that, and so on.
 const (
 	firstPause = 10 * time.Millisecond
@@ -79,7 +79,7 @@ func (t *Table) connect(
 	}
 }
 
-// prove shows the listener who dials, and takes its proof.
+// prove shows the listener which rank dials, and takes its proof.
 func (t *Table) prove(s fabric.Stream, rank uint32, token upgrade.Token) error {
 	deadline(s, helloTime)
 	if err := t.sayHello(s, rank, token); err != nil {
@@ -140,7 +140,7 @@ func (t *Table) accept(g *guest) {
 		return
 	}
 	if t.sayHello(s, f.rank, token) != nil {
-		s.Close() // it had to leave the lobby, or hung up; who dials will do so again or give up
+		s.Close() // it had to leave the lobby, or hung up; the dialler tries again or gives up
 		return
 	}
 	deadline(s, 0)

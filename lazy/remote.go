@@ -387,8 +387,7 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 		f.began = time.Now()
 	}
 	f.used = time.Since(t.began)
-	full := f.peer.Room() < len(m)
-	verdict, effects := f.upgrade.Route(upgrade.Message{Size: len(m), Full: full})
+	verdict, effects := f.upgrade.Route(upgrade.Message{Size: len(m), Full: f.peer.Room() < len(m)})
 	f.perform(effects)
 	switch verdict {
 	case upgrade.ByStream:
@@ -396,7 +395,7 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 	case upgrade.Wait:
 		return nil, ErrFull
 	}
-	if full {
+	if f.peer.Room() < len(m) { // less than before, if the upgrade has said something
 		if f.peer.Unacked() == 0 {
 			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w", len(m), f.upgrade.Why()))
 		}

@@ -55,7 +55,7 @@ func (f *remotePeer) do(e *upgrade.Effect) {
 	case upgrade.End:
 		f.kill(ended(e.Why))
 		if e.Alarm {
-			t.in.alarm(f.dead) // the peer runs, and who takes messages of any may wait for what was lost
+			t.in.alarm(f.dead) // the peer runs, and a receiver of any rank may wait for what was lost
 		}
 	case upgrade.Notify:
 		f.notify()

@@ -50,7 +50,7 @@ const (
 type Effect struct {
 	Kind    EffectKind
 	Control Control
-	Alarm   bool // those who wait for a message of any rank are told, too: the peer runs
+	Alarm   bool // also tell receivers that take messages of any rank: the peer runs
 	Token   Token
 	Msg     []byte // the owner's
 	Offer   []byte // used until the dial has ended

@@ -73,6 +73,8 @@ var (
 	full  = Message{Size: 100, Full: true}
 )
 
+func made(token Token) Event { return Event{Kind: OfferMade, Token: token, Offer: []byte("port")} }
+
 // withStream makes a Pair that has the stream of token one.
 func withStream(t *testing.T, dials bool) *machine {
 	if dials {
@@ -80,7 +82,7 @@ func withStream(t *testing.T, dials bool) *machine {
 			gets(Event{Kind: Connected, Token: one}, "Notify")
 	}
 	return given(t, false).hears(Want, Token{}, "MakeOffer").
-		gets(Event{Kind: OfferMade, Token: one, Offer: []byte("port")}, "OFFER").
+		gets(made(one), "OFFER").
 		gets(Event{Kind: Connected, Token: one}, "Notify")
 }
 
@@ -115,11 +117,11 @@ func TestGiveUpNamesItsAttempt(t *testing.T) {
 	}
 }
 
-// A GIVEUP that arrives after SWITCH was said is not heeded: what is on the stream
-// would be lost without a word.
+// A GIVEUP that arrives after SWITCH was said ends the pair: what is on the stream is
+// lost. The peer may ask for another one, and does not wait for it for ever.
 func TestGiveUpAfterSwitch(t *testing.T) {
-	m := withStream(t, false).routes(long, ByStream, "SWITCH").hears(GiveUp, one)
-	require.True(t, m.HasStream())
+	m := withStream(t, false).routes(long, ByStream, "SWITCH").hears(GiveUp, one, "Close", "End alarm")
+	m.hears(Want, Token{}, "GIVEUP").hears(Want, Token{}, "GIVEUP")
 }
 
 // One failed attempt is followed by a second one; after that datagrams carry
@@ -128,9 +130,10 @@ func TestStreamsAreTriedTwice(t *testing.T) {
 	m, o := given(t, true), given(t, false)
 	for n := range attempts {
 		m.routes(long, Wait, "WANT")
-		o.hears(Want, Token{}, "MakeOffer").gets(Event{Kind: OfferMade, Token: Token{byte(n + 1)}, Offer: []byte("port")}, "OFFER")
-		m.hears(Offer, Token{byte(n + 1)}, "Dial")
-		effects := m.Step(Event{Kind: DialFailed, Token: Token{byte(n + 1)}, Why: errDial})
+		token := Token{byte(n + 1)}
+		o.hears(Want, Token{}, "MakeOffer").gets(made(token), "OFFER")
+		m.hears(Offer, token, "Dial")
+		effects := m.Step(Event{Kind: DialFailed, Token: token, Why: errDial})
 		require.Equal(t, []string{"GIVEUP", "Notify"}, inWords(effects))
 		o.gets(Event{Kind: Heard, Msg: effects[0].Msg}, "Notify")
 		require.ErrorIs(t, m.Why(), errDial)
@@ -161,25 +164,26 @@ func TestNoOffer(t *testing.T) {
 	m.routes(long, Wait, "WANT")
 }
 
-// Who was asked in one connection may be another epoch in the next: it is asked
-// again, with the same token, which does not disturb one that has not changed.
+// A peer that was asked in a connection that has closed may be another epoch: it is asked
+// again, in the next one, with the same token, which does not disturb one that has
+// not changed. Otherwise nobody might open the next one.
 func TestAskedAgain(t *testing.T) {
-	m := given(t, true).routes(long, Wait, "WANT").gets(Event{Kind: Closed}).gets(Event{Kind: Opened}, "WANT")
+	m := given(t, true).routes(long, Wait, "WANT").gets(Event{Kind: Closed}, "WANT").gets(Event{Kind: Opened})
 	m.hears(Offer, one, "Dial").hears(Offer, one)
-	o := given(t, false).routes(long, Wait, "MakeOffer").gets(Event{Kind: OfferMade, Token: one, Offer: []byte("port")}, "OFFER")
-	o.gets(Event{Kind: Closed}).gets(Event{Kind: Opened}, "OFFER").hears(Want, Token{})
+	o := given(t, false).routes(long, Wait, "MakeOffer").gets(made(one), "OFFER")
+	o.gets(Event{Kind: Closed}, "OFFER").gets(Event{Kind: Opened}).hears(Want, Token{})
 }
 
 // What is asked while no connection is open goes with the next one, once.
 func TestAskedAheadOfTheConnection(t *testing.T) {
 	m := &machine{New(Config{Dials: true}), t}
-	m.routes(long, Wait, "WANT").gets(Event{Kind: Opened}).gets(Event{Kind: Closed}).gets(Event{Kind: Opened}, "WANT")
+	m.routes(long, Wait, "WANT").gets(Event{Kind: Closed}).gets(Event{Kind: Opened}).gets(Event{Kind: Closed}, "WANT")
 }
 
 // A pair that rests between an offer and its stream keeps the offer.
 func TestOfferAcrossARest(t *testing.T) {
-	o := given(t, false).routes(long, Wait, "MakeOffer").gets(Event{Kind: OfferMade, Token: one, Offer: []byte("port")}, "OFFER")
-	o.gets(Event{Kind: Closed}).gets(Event{Kind: Connected, Token: one}, "Notify")
+	o := given(t, false).routes(long, Wait, "MakeOffer").gets(made(one), "OFFER")
+	o.gets(Event{Kind: Closed}, "OFFER").gets(Event{Kind: Connected, Token: one}, "Notify")
 	require.True(t, o.HasStream())
 }
 
@@ -195,7 +199,7 @@ func TestConnectionIsKept(t *testing.T) {
 }
 
 // A stream that fails is told to the peer, which may only receive, and to those here
-// who wait for messages of any rank.
+// that wait for messages of any rank.
 func TestFailedStreamIsToldToAll(t *testing.T) {
 	withStream(t, true).gets(Event{Kind: Lost, Token: one, Why: errFailed}, "BROKEN", "End alarm")
 	effects := withStream(t, false).Step(Event{Kind: Heard, Msg: message(Broke, one, "")})

@@ -15,15 +15,15 @@ func (p *Pair) look(ev Event) {
 	switch ev.Kind {
 	case Opened:
 		p.up = true
-		switch p.asked {
-		case staged:
+		if p.asked == staged {
 			p.asked = said
-		case said:
-			p.apply(stream, inUnanswered, &c)
 		}
 	case Closed:
 		p.up = false
 		p.apply(stream, inRested, &c)
+		if p.asked == said {
+			p.apply(stream, inUnanswered, &c)
+		}
 	case Failed:
 		p.up = false
 		p.apply(stream, inReset, &c)
@@ -82,9 +82,13 @@ func (p *Pair) heard(ev Event) {
 		}
 		return
 	case GiveUp:
-		if m.token == p.token && p.at[outgoing] == OutDatagrams {
+		if m.token == p.token {
+			in := inGiveUp
+			if p.at[outgoing] != OutDatagrams {
+				in = inGiveUpMoved
+			}
 			c.why = remote(m.rest)
-			p.apply(stream, inGiveUp, &c)
+			p.apply(stream, in, &c)
 		}
 		return
 	}
@@ -100,7 +104,7 @@ func (p *Pair) heard(ev Event) {
 		p.apply(incoming, in, &c)
 	case Leave:
 		in := inLeave
-		if ev.Busy {
+		if ev.Busy && p.HasStream() {
 			in = inLeaveBusy
 		}
 		p.apply(stream, in, &c)
@@ -147,6 +151,8 @@ func (p *Pair) do(a action, c *cue) {
 		p.say(GiveUp, reason(c.why))
 		p.forget()
 		p.emit(Effect{Kind: Notify})
+	case doRefuse:
+		p.emit(Effect{Kind: Say, Control: GiveUp, Msg: message(GiveUp, Token{}, errEnded.Error())})
 	case doFail:
 		p.failed(c.why)
 		p.forget()
@@ -189,17 +195,16 @@ func (p *Pair) do(a action, c *cue) {
 var rules = []string{
 	"WANT counts at the higher rank only, OFFER at the lower one only.",
 	"An OFFER with the token of the present attempt or stream is a repetition: ignore.",
-	"GIVEUP counts if its token is that of the present attempt or stream (zero while there is none), and our " +
-		"direction is not on the stream: else the stream itself will tell, as messages on it are lost.",
+	"GIVEUP counts if its token is that of the present attempt or stream (zero while there is none).",
 	"Any other control counts if its token is that of the present attempt or stream: what was said to an earlier " +
 		"epoch of this rank may still arrive, and is not about the stream that this one has.",
 	"A dial that ends and a stream that is accepted count if their token is that of the present attempt. Any other " +
-		"stream is closed by who made it.",
+		"stream is closed by the rank that made it.",
 	"A stream that fails and is not the present one, or of a pair that has ended: the pair ends, and nobody is told " +
 		"again.",
 	"Rest counts if no sender is at work.",
-	"When a connection opens, WANT or OFFER is said again if it was said in an earlier one and there is no stream " +
-		"yet: the peer may be another epoch, which has not heard it.",
+	"When a connection closes, WANT or OFFER is said again, in the next one, if it was said in this one and there is " +
+		"no stream yet: the peer may be another epoch, which has not heard it.",
 	"A message goes by stream when our direction does. Before that it asks for the stream if it is longer than " +
 		"16 KiB, if the window was full since the last stream, or if the pair has reached the upgrade threshold. It " +
 		"moves our direction if the stream is there. A message longer than 16 KiB waits for that.",

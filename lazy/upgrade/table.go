@@ -69,7 +69,8 @@ const (
 	inConnected                // both sides have proved themselves
 	inDialFailed               // the dial has failed
 	inGiveUp                   // GIVEUP
-	inUnanswered               // a connection opens; WANT or OFFER was said in an earlier one
+	inGiveUpMoved              // GIVEUP; our direction is on the stream
+	inUnanswered               // the connection has closed in which WANT or OFFER was said
 	inRest                     // the owner would give the stream up, and nobody is sending
 	inLeave                    // LEAVE; no sender is at work
 	inLeaveBusy                // LEAVE; a sender is at work
@@ -96,18 +97,21 @@ const (
 
 func (i input) String() string {
 	return [...]string{
-		"stream needed, we dial", "stream needed, the peer dials", "WANT", "OFFER", "offer made", "no offer", "stream is there",
-		"dial failed", "GIVEUP", "next connection", "rest", "LEAVE", "LEAVE, sender at work", "STAY", "both directions are back",
-		"BROKEN", "stream failed", "stream ended", "all attempts failed", "connection closed", "connection failed",
-		"message for the stream", "we said LEAVE", "RETURNED", "SWITCH", "SWITCH, no stream yet", "end mark", "stream is over",
+		"stream needed, we dial", "stream needed, the peer dials", "WANT", "OFFER", "offer made", "no offer",
+		"stream is there", "dial failed", "GIVEUP", "GIVEUP, our direction has moved", "nobody answered",
+		"rest", "LEAVE", "LEAVE, sender at work", "STAY", "both directions are back", "BROKEN",
+		"stream failed", "stream ended", "all attempts failed", "connection closed", "connection failed",
+		"message for the stream", "we said LEAVE", "RETURNED", "SWITCH", "SWITCH, no stream yet", "end mark",
+		"stream is over",
 	}[i]
 }
 
 // of lists the inputs that each region has rows for.
 var of = [regions][]input{
 	stream: {
-		inNeed, inNeedOffer, inWant, inOffer, inOfferMade, inOfferFailed, inConnected, inDialFailed, inGiveUp, inUnanswered,
-		inRest, inLeave, inLeaveBusy, inStay, inBothBack, inBroken, inLost, inGone, inTried, inRested, inReset,
+		inNeed, inNeedOffer, inWant, inOffer, inOfferMade, inOfferFailed, inConnected, inDialFailed,
+		inGiveUp, inGiveUpMoved, inUnanswered, inRest, inLeave, inLeaveBusy, inStay, inBothBack, inBroken,
+		inLost, inGone, inTried, inRested, inReset,
 	},
 	outgoing: {inMove, inMark, inReturned, inOver},
 	incoming: {inSwitch, inSwitchEarly, inConnected, inEndMark, inOver},
@@ -123,6 +127,7 @@ const (
 	doDial                       // keep the token; Dial
 	doStream                     // failures 0; Notify
 	doGiveUp                     // count the failure, say GIVEUP, forget the attempt; Notify
+	doRefuse                     // say GIVEUP, of no attempt
 	doFail                       // count the failure, forget the attempt; Notify
 	doClose                      // Close
 	doBreak                      // Close, with the peer's fault
@@ -144,11 +149,12 @@ const (
 
 func (a action) String() string {
 	return [...]string{
-		"", "say WANT or OFFER", "MakeOffer", "keep offer and token", "keep the token, Dial", "failures 0, Notify",
-		"failures + 1, say GIVEUP, forget the attempt, Notify", "failures + 1, forget the attempt, Notify", "Close",
+		"", "say WANT or OFFER", "MakeOffer", "keep offer and token", "keep the token, Dial",
+		"failures 0, Notify", "failures + 1, say GIVEUP, forget the attempt, Notify",
+		"say GIVEUP of no attempt", "failures + 1, forget the attempt, Notify", "Close",
 		"Close with the peer's fault", "forget token and directions", "failures 0", "say SWITCH",
-		"say LEAVE, our direction marks", "say STAY", "Mark", "Read", "say RETURNED", "Notify", "say BROKEN", "End",
-		"End with an alarm", "Idle",
+		"say LEAVE, our direction marks", "say STAY", "Mark", "Read", "say RETURNED", "Notify", "say BROKEN",
+		"End", "End with an alarm", "Idle",
 	}[a]
 }
 

@@ -44,7 +44,7 @@ type asking uint8
 const (
 	unasked asking = iota
 	staged         // for the next connection
-	said           // in this connection, or an earlier one
+	said           // in this connection
 )
 
 // attempts is how many are made for a stream in one connection. The first may fail
@@ -60,6 +60,9 @@ const thresholdBytes = 4 << 10
 
 // ErrBroken is why a pair has ended whose stream failed at the peer.
 var ErrBroken = errors.New("the stream failed on its side")
+
+// errEnded goes to a peer that asks for a stream when the pair has ended here.
+var errEnded = errors.New("the stream before has failed there")
 
 // New makes the Pair of two ranks that have no stream.
 func New(cfg Config) Pair {
