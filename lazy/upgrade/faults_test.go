@@ -128,7 +128,7 @@ func TestGiveUpAfterSwitch(t *testing.T) {
 // everything until the connection has rested. Why is known on both sides.
 func TestStreamsAreTriedTwice(t *testing.T) {
 	m, o := given(t, true), given(t, false)
-	for n := range attempts {
+	for n := range 2 {
 		m.routes(long, Wait, "WANT")
 		token := Token{byte(n + 1)}
 		o.hears(Want, Token{}, "MakeOffer").gets(made(token), "OFFER")
@@ -224,8 +224,14 @@ func TestOlderStreamFails(t *testing.T) {
 func TestLateDial(t *testing.T) {
 	m := given(t, true).routes(long, Wait, "WANT").hears(Offer, one, "Dial").gets(Event{Kind: Failed})
 	require.False(t, m.Awaits(one))
-	m.gets(Event{Kind: Connected, Token: one}).gets(Event{Kind: DialFailed, Token: one, Why: errDial})
+	late := func() {
+		m.gets(Event{Kind: Connected, Token: one}).gets(Event{Kind: DialFailed, Token: one, Why: errDial})
+	}
+	late()
 	require.Equal(t, None, m.State())
+	m.gets(Event{Kind: Opened}).routes(long, Wait, "WANT").hears(Offer, two, "Dial")
+	late()
+	require.True(t, m.Awaits(two))
 }
 
 // The side that has a stream first may find it idle before the other has it; the
