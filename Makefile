@@ -23,7 +23,7 @@ BOOTING := ibrun/test/(rdmavm|ib)
 
 # Tests that compute, or wait for what comes whoever else is busy. They take what those below leave of
 # the CPUs. All others watch a clock now and then, and run one package at a time.
-COMPUTING := ibrun/(bootstrap/(core|pmiserver|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|skip|sshconfig)|job|lazy(/peer)?|pmi|test/(bench/.*|messages|sim)|topo.*)
+COMPUTING := ibrun/(bootstrap/(core|pmiserver|timing|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cpuset|hostlist|libpmi|limits|option|skip|sshconfig)|job|lazy(/(peer|upgrade))?|pmi|test/(bench/.*|messages|sim)|topo.*)
 
 # Tests that do nothing for most of their time: beside all others.
 WAITING := ibrun/test/(attack|faults|jobcontrol)
@@ -191,6 +191,7 @@ repeat: ## the reproductions of docs/findings.md, list 21, each 20 times (as roo
 sim: ## the production cores at scale in one process
 	nice -n 19 go test -count=1 -v -timeout 20m ./test/sim
 	nice -n 19 go test -count=1 -v -timeout 20m -run Schedules ./lazy/peer
+	nice -n 19 go test -count=1 -v -timeout 20m -run Schedules ./lazy/upgrade -schedules 100000
 
 sim-launch: ## planning for 100,000 and 1,000,000 nodes; simulated launches beside the model: 1,048,576 ranks on 16,384 nodes, and nodes that are slow and dead
 	@go test -count=1 -run '^$$' -bench 'Plan|WholeTree' ./bootstrap/tree

@@ -37,6 +37,7 @@ var floors = map[string]int{
 	"bootstrap/timing/...":    4,
 	"bootstrap/core":          4,
 	"lazy/peer":               4,
+	"lazy/upgrade":            4,
 	"pmi":                     4,
 	"topo":                    3,
 	"topo/...":                4,
@@ -70,7 +71,7 @@ const testFloor = 10
 // pure packages decide and do nothing: what they import and call can neither wait, read a clock nor
 // reach the machine.
 var pure = []string{"bootstrap/tree", "bootstrap/timing", "bootstrap/timing/views", "job", "bootstrap/wire", "bootstrap/core",
-	"bootstrap/pmiserver", "lazy/peer", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor",
+	"bootstrap/pmiserver", "lazy/peer", "lazy/upgrade", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor",
 	"internal/options", "internal/plan"}
 
 var (

@@ -3,9 +3,11 @@ package lazy
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +15,7 @@ import (
 	"ibrun/fabric/mem"
 	"ibrun/job"
 	"ibrun/lazy/peer"
+	"ibrun/lazy/upgrade"
 )
 
 // filtered is a fabric whose first few dials fail.
@@ -87,12 +90,37 @@ func TestEndOfAnOlderAttempt(t *testing.T) {
 		other := w.table(1 - rank)
 		w.table(rank).fmu.Lock()
 		f := w.table(rank).remotePeer(1 - rank)
-		w.table(rank).step(f, peer.Event{Kind: peer.Control, Msg: []byte{ctlGiveUp, 1, 2, 3, 4, 5, 6, 7, 8}})
+		w.table(rank).step(f, peer.Event{Kind: peer.Control, Msg: []byte{byte(upgrade.GiveUp), 1, 2, 3, 4, 5, 6, 7, 8}})
 		w.table(rank).fmu.Unlock()
 		require.NoError(t, f.flush(ctx))
 		other.fmu.Lock()
-		stream := other.remotePeer(rank).upgrade.stream
+		stream := other.remotePeer(rank).stream
 		other.fmu.Unlock()
 		require.NotNil(t, stream)
+	}
+}
+
+// A message that just fits the window does not fit any more when WANT or OFFER went before it: it waits, and is not lost.
+func TestAskingTakesRoom(t *testing.T) {
+	for from := range uint32(2) { // rank 0 says WANT, rank 1 OFFER
+		synctest.Test(t, func(t *testing.T) {
+			const count = 61 // of 1,000 bytes leave room for one of 568
+			w := newWorld(t, 2, 1, overMem(mem.New(1, mem.Faults{Delay: time.Millisecond})))
+			w.config = func(c *Config) { c.UpgradeThreshold = count + 1 }
+			ctx, table, to := within(t), w.start().table(from), 1-from
+			require.NoError(t, table.Send(ctx, to, []byte("hello")))
+			require.NoError(t, table.Flush(ctx))
+			for range count {
+				require.NoError(t, table.TrySend(to, make([]byte, 1000)))
+			}
+			require.ErrorIs(t, table.TrySend(to, make([]byte, 560)), ErrFull)
+			require.NoError(t, table.Send(ctx, to, make([]byte, 560)))
+			require.NoError(t, table.Flush(ctx))
+			for _, size := range append(append([]int{5}, slices.Repeat([]int{1000}, count)...), 560) {
+				m, err := w.table(to).Recv(ctx)
+				require.NoError(t, err)
+				require.Len(t, m.Body, size)
+			}
+		})
 	}
 }

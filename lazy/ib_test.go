@@ -19,6 +19,7 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/ib"
 	"ibrun/fabric/udp"
+	"ibrun/lazy/upgrade"
 	"ibrun/test/fakeverbs"
 	"ibrun/test/rdmavm/inside"
 )
@@ -199,7 +200,7 @@ func TestMixed(t *testing.T) {
 		return f
 	})
 	ctx := within(t)
-	long := bytes.Repeat([]byte("long"), longMessage)
+	long := bytes.Repeat([]byte("long"), upgrade.LongMessage)
 	for from := range uint32(4) { // the first of a pair is, by turns, on either side
 		for n := range uint32(40) {
 			for to := range uint32(4) {
@@ -223,7 +224,7 @@ func TestMixed(t *testing.T) {
 		for _, f := range table.fars {
 			both := rank%2 == 0 && f.rank%2 == 0
 			require.Equal(t, !both, f.peer.Address().Kind.Ethernet(), "%d to %d: %v", rank, f.rank, f.peer.Address())
-			require.NotNil(t, f.upgrade.stream, "%d to %d", rank, f.rank)
+			require.NotNil(t, f.stream, "%d to %d", rank, f.rank)
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (t *Table) expected() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, f := range t.fars {
-		if f.upgrade.offer != nil && f.upgrade.stream == nil {
+		if f.upgrade.Offering() {
 			n++
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/wire"
+	"ibrun/lazy/upgrade"
 )
 
 // localPeer is a peer on the same node: a socket pair that the agent makes when one
@@ -69,7 +70,7 @@ func (t *Table) Paired(rank uint32, what wire.Answered, c net.Conn) {
 		t.in.lose(rank, err)
 		return
 	}
-	s := newStream(c)
+	s := newStream(c, upgrade.Token{})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || !n.settle(s, nil) {

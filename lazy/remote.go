@@ -11,6 +11,7 @@ import (
 	"ibrun/fabric"
 	"ibrun/job"
 	"ibrun/lazy/peer"
+	"ibrun/lazy/upgrade"
 )
 
 // remotePeer is a peer on another node. Its fields belong to the table's lock of remote peers.
@@ -24,13 +25,15 @@ type remotePeer struct {
 	news     chan struct{} // capacity 1: something that the one sender may wait for
 	began    time.Time     // of the first Send; zero when its latency is known
 	used     time.Duration
-	offered  int // messages and times 4 KiB offered while connected; Config.UpgradeThreshold
 	early    int // bytes staged before the pair is connected
 	opens    int
 	up       bool
-	slot     uint64  // its ticket for the handshake under way; 0: none
-	checking bool    // the agent has been asked whether it runs
-	upgrade  upgrade // its stream
+	slot     uint64 // its ticket for the handshake under way; 0: none
+	checking bool   // the agent has been asked whether it runs
+
+	upgrade upgrade.Pair
+	stream  *stream          // as long as the upgrade has one
+	effects []upgrade.Effect // of the upgrade, which are being performed
 
 	before    uint64 // Repeated when it took the slot
 	secondary secondary
@@ -48,12 +51,6 @@ const earlyLimit = 64 << 10
 // for acknowledgement before the pair moves to a stream.
 const moveAt = 64 << 10
 
-// longMessage is the length in bytes from which a message goes by stream.
-const longMessage = 16 << 10
-
-// thresholdBytes is the length of a message that counts as two for Config.UpgradeThreshold.
-const thresholdBytes = 4 << 10
-
 // remotePeer returns a peer, made at its first use.
 func (t *Table) remotePeer(rank uint32) *remotePeer {
 	t.mu.Lock()
@@ -69,6 +66,9 @@ func (t *Table) remotePeer(rank uint32) *remotePeer {
 			cfg.Secondary = t.secondary.Tuple()
 		}
 		f.peer = peer.New(cfg)
+		f.upgrade = upgrade.New(upgrade.Config{
+			Dials: t.cfg.Rank < rank, Always: t.cfg.Streams, Threshold: t.cfg.UpgradeThreshold,
+		})
 		f.timer = time.AfterFunc(time.Hour, f.tick)
 		f.timer.Stop()
 		f.watch = time.AfterFunc(time.Hour, f.suspect)
@@ -119,12 +119,12 @@ func (t *Table) perform(f *remotePeer, e *peer.Effect) {
 	case peer.Deliver:
 		t.in.arrived(Message{f.rank, e.Msg})
 	case peer.DeliverControl:
-		f.control(e.Msg)
+		f.heard(e.Msg)
 	case peer.Opened:
 		f.opened()
 	case peer.Closed:
 		f.down()
-		f.upgrade.rested()
+		f.step(upgrade.Event{Kind: upgrade.Closed})
 		f.notify()
 	case peer.Failed:
 		f.failed(e.Cause)
@@ -179,7 +179,7 @@ func (f *remotePeer) opened() {
 			s[job.CountReopened]++
 		}
 	})
-	f.askAgain()
+	f.step(upgrade.Event{Kind: upgrade.Opened})
 	f.notify()
 	if t.live > t.cfg.MaxLive {
 		t.restOldest(f)
@@ -191,17 +191,13 @@ func (t *Table) restOldest(but *remotePeer) {
 	var oldest *remotePeer
 	t.mu.Lock()
 	for _, f := range t.fars {
-		if f != but && f.peer.State() == peer.Up && !f.upgrade.drain.ours && (oldest == nil || f.used < oldest.used) {
+		if f != but && f.peer.State() == peer.Up && !f.upgrade.Draining() && (oldest == nil || f.used < oldest.used) {
 			oldest = f
 		}
 	}
 	t.mu.Unlock()
-	switch {
-	case oldest == nil:
-	case oldest.upgrade.started:
-		oldest.leaveStream()
-	default:
-		t.step(oldest, peer.Event{Kind: peer.Rest})
+	if oldest != nil {
+		oldest.rest()
 	}
 }
 
@@ -221,7 +217,7 @@ func (f *remotePeer) failed(c peer.Cause) {
 		cause = errors.New(c.String())
 	}
 	f.down()
-	f.upgrade.reset()
+	f.step(upgrade.Event{Kind: upgrade.Failed})
 	f.fail(f.t.about(f.rank, cause))
 	if c == peer.TimedOut { // it runs, and may wait for what was lost: nobody else would end that
 		t.in.alarm(f.err)
@@ -279,7 +275,7 @@ func (f *remotePeer) suspect() {
 func (f *remotePeer) taken(bytes int) {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
-	if !f.upgrade.receiving && !f.t.stopped {
+	if !f.upgrade.Reading() && !f.t.stopped {
 		f.t.step(f, peer.Event{Kind: peer.Taken, N: bytes})
 	}
 }
@@ -391,30 +387,17 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 		f.began = time.Now()
 	}
 	f.used = time.Since(t.began)
-	if f.upgrade.drain.marked {
-		return nil, ErrFull // what follows the end mark waits for the peer to have read it
+	verdict, effects := f.upgrade.Route(upgrade.Message{Size: len(m), Full: f.peer.Room() < len(m)})
+	f.perform(effects)
+	switch verdict {
+	case upgrade.ByStream:
+		return f.stream, nil
+	case upgrade.Wait:
+		return nil, ErrFull
 	}
-	if f.upgrade.sending {
-		return f.upgrade.stream, nil
-	}
-	full := f.peer.Room() < len(m)
-	f.upgrade.bulk = f.upgrade.bulk || full && f.up && !f.upgrade.impossible
-	switch must := len(m) > longMessage || t.cfg.Streams; {
-	case f.upgrade.impossible:
-	case must && f.upgrade.drain.ours:
-		return nil, ErrFull // the next stream comes when this one is gone
-	case must || f.pays(len(m)):
-		if f.upgrade.stream != nil {
-			return f.move(), nil
-		}
-		f.want()
-		if must {
-			return nil, ErrFull
-		}
-	}
-	if full {
+	if f.peer.Room() < len(m) { // less than before, if the upgrade has said something
 		if f.peer.Unacked() == 0 {
-			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w", len(m), f.upgrade.why))
+			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w", len(m), f.upgrade.Why()))
 		}
 		return nil, ErrFull
 	}
@@ -469,12 +452,12 @@ func (f *remotePeer) flush(ctx context.Context) error {
 	}
 }
 
-// close stops a peer; the table is stopped.
-func (f *remotePeer) close() {
+// end stops a peer; the table is stopped.
+func (f *remotePeer) end() {
 	f.timer.Stop()
 	f.watch.Stop()
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
-	f.upgrade.reset()
+	f.step(upgrade.Event{Kind: upgrade.Failed})
 	f.notify()
 }

@@ -233,8 +233,8 @@ func (t *Table) dueToMove(rank uint32) func() bool {
 	due := func() (*stream, bool) {
 		t.fmu.Lock()
 		defer t.fmu.Unlock()
-		m := &t.remotePeer(rank).upgrade
-		return m.stream, m.bulk && !m.sending && m.stream != nil && m.drain == draining{}
+		f := t.remotePeer(rank)
+		return f.stream, f.upgrade.Due()
 	}
 	before, was := due()
 	return func() bool {
@@ -247,12 +247,8 @@ func (t *Table) dueToMove(rank uint32) func() bool {
 func (t *Table) rest(rank uint32) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
-	if f := t.remotePeer(rank); t.stopped {
-		return
-	} else if f.upgrade.started {
-		f.leaveStream()
-	} else {
-		t.step(f, peer.Event{Kind: peer.Rest})
+	if !t.stopped {
+		t.remotePeer(rank).rest()
 	}
 }
 
@@ -353,7 +349,7 @@ func (s *schedule) atRest() bool {
 			t.rest(to)
 			t.fmu.Lock()
 			f := t.remotePeer(to)
-			all = all && f.peer.State() == peer.Idle && f.upgrade.stream == nil
+			all = all && f.peer.State() == peer.Idle && f.stream == nil
 			t.fmu.Unlock()
 		}
 	}

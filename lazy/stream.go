@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
+	"ibrun/lazy/upgrade"
 )
 
 // MaxMessage is the length of the longest message in bytes.
@@ -22,19 +23,25 @@ const MaxMessage = 1<<31 - 1
 // stream carries whole messages over a reliable stream of bytes, each behind
 // its length in four bytes, big-endian.
 type stream struct {
-	conn fabric.Stream
-	turn chan struct{} // capacity 1: whose it is may write
-	buf  []byte        // of the owner of turn
-	mu   sync.Mutex
-	err  error
-	done chan struct{} // closed with err
+	conn  fabric.Stream
+	token upgrade.Token
+	turn  chan struct{} // capacity 1: whose it is may write
+	buf   []byte        // of the owner of turn
+	mu    sync.Mutex
+	err   error
+	done  chan struct{} // closed with err
 }
+
+// endMark stands where a length would, as the last word of one direction.
+const endMark = ^uint32(0)
+
+var errEndMark = errors.New("the other side goes back to datagrams")
 
 // smallMessage is copied behind its length, so that one write carries both.
 const smallMessage = 16 << 10
 
-func newStream(c fabric.Stream) *stream {
-	return &stream{conn: c, turn: make(chan struct{}, 1), done: make(chan struct{})}
+func newStream(c fabric.Stream, token upgrade.Token) *stream {
+	return &stream{conn: c, token: token, turn: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
 // send writes one message. The context is honoured until the first byte is on
@@ -75,6 +82,17 @@ func (s *stream) write(m []byte) error {
 func write(w io.Writer, b []byte) error {
 	_, err := w.Write(b)
 	return err
+}
+
+// mark writes the end mark of this direction.
+func (s *stream) mark(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.turn }()
+	return s.failed(write(s.conn, binary.BigEndian.AppendUint32(nil, endMark)))
 }
 
 // failed records the first error and passes on the one there is.

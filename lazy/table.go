@@ -401,7 +401,7 @@ func (t *Table) Close() error {
 		n.close()
 	}
 	for _, f := range fars {
-		f.close()
+		f.end()
 	}
 	err := t.way.close(t)
 	t.readers.Wait()

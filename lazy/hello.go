@@ -1,0 +1,148 @@
+package lazy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"ibrun/fabric"
+	"ibrun/job"
+	"ibrun/lazy/upgrade"
+)
+
+// helloKind is the kind of the envelope that opens a stream in each direction.
+const helloKind = 15
+
+// helloTime is how long a stranger has to prove that it is none.
+const helloTime = 5 * time.Second
+
+// dialTime is how long a stream may take to come up before datagrams do its work.
+const dialTime = 10 * time.Second
+
+// dial opens the stream in a goroutine of its own.
+func (t *Table) dial(f *remotePeer, token upgrade.Token, offer []byte) {
+	to := f.peer.Address()
+	t.readers.Go(func() {
+		ctx, cancel := context.WithTimeout(t.ctx, dialTime)
+		defer cancel()
+		s, err := t.connect(ctx, f, to, offer, token)
+		t.fmu.Lock()
+		defer t.fmu.Unlock()
+		late := t.stopped || !f.upgrade.Awaits(token) // another attempt has begun, or none is wanted
+		switch {
+		case late && err == nil:
+			s.Close()
+		case late:
+		case err != nil:
+			f.step(upgrade.Event{Kind: upgrade.DialFailed, Token: token, Why: err})
+		default:
+			f.gotStream(s, token)
+		}
+	})
+}
+
+// A peer that hangs up before it has heard which rank dials may be crowded by strangers. It
+// is dialled again after firstPause, then after twice that, and so on.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 500 * time.Millisecond
+)
+
+// connect dials a peer until both sides have proved themselves.
+func (t *Table) connect(
+	ctx context.Context, f *remotePeer, to fabric.Tuple, offer []byte, token upgrade.Token,
+) (fabric.Stream, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		s, err := t.by(to).Dial(ctx, to, offer)
+		if err != nil {
+			return nil, err
+		}
+		if err = t.prove(s, f.rank, token); err == nil {
+			return s, nil
+		}
+		s.Close()
+		if !errors.Is(err, io.EOF) && !isReset(err) {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+		t.fmu.Lock()
+		wanted := f.upgrade.Awaits(token)
+		t.fmu.Unlock()
+		if !wanted {
+			return nil, err
+		}
+	}
+}
+
+// prove shows the listener which rank dials, and takes its proof.
+func (t *Table) prove(s fabric.Stream, rank uint32, token upgrade.Token) error {
+	deadline(s, helloTime)
+	if err := t.sayHello(s, rank, token); err != nil {
+		return err
+	}
+	e, body, err := t.hearHello(s)
+	if err == nil && (e.Src != rank || upgrade.Token(body) != token) {
+		err = fabric.ErrForged
+	}
+	deadline(s, 0)
+	return err
+}
+
+func (t *Table) sayHello(s fabric.Stream, rank uint32, token upgrade.Token) error {
+	return write(s, t.cfg.Seal.Append(nil, fabric.Envelope{Kind: helloKind, Dst: rank}, token[:]))
+}
+
+func (t *Table) hearHello(s fabric.Stream) (fabric.Envelope, []byte, error) {
+	b := make([]byte, fabric.Overhead+upgrade.TokenLen)
+	if _, err := io.ReadFull(s, b); err != nil {
+		return fabric.Envelope{}, nil, err
+	}
+	e, body, err := t.cfg.Seal.Open(b)
+	if err == nil && e.Kind != helloKind {
+		err = fabric.ErrForged
+	}
+	return e, body, err
+}
+
+// deadline bounds reads and writes on streams that can be bounded; 0 frees them.
+func deadline(s fabric.Stream, d time.Duration) {
+	if c, ok := s.(interface{ SetDeadline(time.Time) error }); ok {
+		at := time.Time{}
+		if d > 0 {
+			at = time.Now().Add(d)
+		}
+		_ = c.SetDeadline(at)
+	}
+}
+
+// accept takes a stream from a stranger, in a goroutine of its own.
+func (t *Table) accept(g *guest) {
+	s := g.stream
+	deadline(s, helloTime)
+	e, body, err := t.hearHello(s)
+	t.lobby.leave(g)
+	if err != nil || e.Src >= t.cfg.Layout.Ranks() || t.isNear(e.Src) {
+		t.count(func(s *sums) { s[job.CountStrangers]++ })
+		s.Close()
+		return
+	}
+	token := upgrade.Token(body)
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	f := t.remotePeer(e.Src)
+	if t.stopped || !f.upgrade.Awaits(token) {
+		s.Close()
+		return
+	}
+	if t.sayHello(s, f.rank, token) != nil {
+		s.Close() // it had to leave the lobby, or hung up; the dialler tries again or gives up
+		return
+	}
+	deadline(s, 0)
+	f.gotStream(s, token)
+}

@@ -1,0 +1,58 @@
+package lazy
+
+import (
+	"maps"
+	"slices"
+
+	"ibrun/fabric"
+	"ibrun/job"
+	"ibrun/lazy/peer"
+)
+
+// sink takes what the fabric receives.
+type sink struct{ t *Table }
+
+func (s sink) Datagram(from fabric.Tuple, b []byte) {
+	t := s.t
+	e, body, err := t.cfg.Seal.Open(b)
+	if err != nil || e.Src >= t.cfg.Layout.Ranks() || t.isNear(e.Src) || e.Kind == helloKind {
+		t.count(func(s *sums) { s[job.CountStrangers]++ })
+		return
+	}
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped {
+		return
+	}
+	f := t.remotePeer(e.Src)
+	if peer.PacketKind(e.Kind) == peer.PacketReject {
+		t.rejects++
+	}
+	t.step(f, peer.Event{
+		Kind: peer.Packet, Packet: peer.PacketKind(e.Kind), Gen: e.Gen,
+		SrcEpoch: e.SrcEpoch, DstEpoch: e.DstEpoch, Body: body, Tuple: from, Keep: f.upgrade.Kept(),
+	})
+}
+
+func (s sink) Accepted(c fabric.Stream) {
+	g := s.t.lobby.enter(c, s.t.expected)
+	s.t.readers.Go(func() { s.t.accept(g) })
+}
+
+// Broken ends all pairs: the fabric will never work again.
+func (s sink) Broken(err error) {
+	t := s.t
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	if t.stopped {
+		return
+	}
+	t.mu.Lock()
+	t.broken = err
+	fars := slices.Collect(maps.Values(t.fars))
+	t.mu.Unlock()
+	for _, f := range fars {
+		f.kill(err)
+	}
+	t.in.alarm(err)
+}

@@ -1,0 +1,283 @@
+package upgrade
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The faults that package lazy had in what this package decides now, each as the
+// shortest scenario that shows it.
+
+var (
+	one, two  = Token{7: 1}, Token{7: 2}
+	errDial   = errors.New("the port is filtered")
+	errFailed = errors.New("queue pair 17 failed")
+)
+
+// machine is a Pair and what came of its events, in words.
+type machine struct {
+	Pair
+	t *testing.T
+}
+
+// given makes a Pair, of a rank that dials or offers, whose connection is open.
+func given(t *testing.T, dials bool) *machine {
+	m := &machine{New(Config{Dials: dials}), t}
+	m.gets(Event{Kind: Opened})
+	return m
+}
+
+// gets gives the Pair an event and compares the effects.
+func (m *machine) gets(ev Event, want ...string) *machine {
+	m.t.Helper()
+	require.Equal(m.t, want, inWords(m.Step(ev)))
+	return m
+}
+
+// hears gives it a control.
+func (m *machine) hears(kind Control, token Token, want ...string) *machine {
+	m.t.Helper()
+	return m.gets(Event{Kind: Heard, Msg: message(kind, token, map[Control]string{Offer: "port"}[kind])}, want...)
+}
+
+// routes asks how a message goes.
+func (m *machine) routes(msg Message, verdict Verdict, want ...string) *machine {
+	m.t.Helper()
+	is, effects := m.Route(msg)
+	require.Equal(m.t, verdict, is)
+	require.Equal(m.t, want, inWords(effects))
+	return m
+}
+
+func inWords(effects []Effect) (words []string) {
+	names := [...]string{"", "say", "MakeOffer", "Dial", "Read", "Mark", "Close", "End", "Notify", "Idle"}
+	for _, e := range effects {
+		word := names[e.Kind]
+		if e.Kind == Say {
+			word = e.Control.String()
+		}
+		if e.Alarm {
+			word += " alarm"
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+var (
+	long  = Message{Size: LongMessage + 1}
+	short = Message{Size: 100}
+	full  = Message{Size: 100, Full: true}
+)
+
+func made(token Token) Event { return Event{Kind: OfferMade, Token: token, Offer: []byte("port")} }
+
+// withStream makes a Pair that has the stream of token one.
+func withStream(t *testing.T, dials bool) *machine {
+	if dials {
+		return given(t, true).routes(long, Wait, "WANT").hears(Offer, one, "Dial").
+			gets(Event{Kind: Connected, Token: one}, "Notify")
+	}
+	return given(t, false).hears(Want, Token{}, "MakeOffer").
+		gets(made(one), "OFFER").
+		gets(Event{Kind: Connected, Token: one}, "Notify")
+}
+
+// What was said to an earlier epoch, and arrives late, is not about the stream that
+// this one has: messages of it would overtake datagrams.
+func TestControlsAreOfOneStream(t *testing.T) {
+	for _, kind := range []Control{Switch, Leave, Stay, Returned, Broke} {
+		m := withStream(t, false)
+		before := m.at
+		m.hears(kind, two).hears(kind, Token{})
+		require.Equal(t, before, m.at, "%v", kind)
+	}
+	m := given(t, false)
+	m.hears(Switch, Token{})
+	require.Equal(t, InDatagrams, m.at[incoming])
+	withStream(t, false).hears(Switch, one, "Read")
+}
+
+// A pair whose window was full moves to the stream that it has asked for, also when
+// the window has room again by then.
+func TestFullWindowMoves(t *testing.T) {
+	m := given(t, true).routes(short, ByDatagram).routes(full, ByDatagram, "WANT").routes(short, ByDatagram)
+	m.hears(Offer, one, "Dial").gets(Event{Kind: Connected, Token: one}, "Notify")
+	require.True(t, m.Due())
+	m.routes(short, ByStream, "SWITCH").routes(short, ByStream)
+}
+
+// A GIVEUP of an older attempt does not take the stream from one side alone.
+func TestGiveUpNamesItsAttempt(t *testing.T) {
+	for _, dials := range []bool{false, true} {
+		withStream(t, dials).hears(GiveUp, two).hears(GiveUp, one, "Notify", "Close")
+	}
+}
+
+// A GIVEUP that arrives after SWITCH was said ends the pair: what is on the stream is
+// lost. The peer may ask for another one, and does not wait for it for ever.
+func TestGiveUpAfterSwitch(t *testing.T) {
+	m := withStream(t, false).routes(long, ByStream, "SWITCH").hears(GiveUp, one, "Close", "End alarm")
+	m.hears(Want, Token{}, "GIVEUP").hears(Want, Token{}, "GIVEUP")
+}
+
+// One failed attempt is followed by a second one; after that datagrams carry
+// everything until the connection has rested. Why is known on both sides.
+func TestStreamsAreTriedTwice(t *testing.T) {
+	m, o := given(t, true), given(t, false)
+	for n := range 2 {
+		m.routes(long, Wait, "WANT")
+		token := Token{byte(n + 1)}
+		o.hears(Want, Token{}, "MakeOffer").gets(made(token), "OFFER")
+		m.hears(Offer, token, "Dial")
+		effects := m.Step(Event{Kind: DialFailed, Token: token, Why: errDial})
+		require.Equal(t, []string{"GIVEUP", "Notify"}, inWords(effects))
+		o.gets(Event{Kind: Heard, Msg: effects[0].Msg}, "Notify")
+		require.ErrorIs(t, m.Why(), errDial)
+		require.EqualError(t, o.Why(), "the other side could not: the port is filtered")
+	}
+	for _, p := range []*machine{m, o} {
+		require.Equal(t, Barred, p.State())
+		p.routes(long, ByDatagram)
+		p.gets(Event{Kind: Closed}).gets(Event{Kind: Opened})
+		require.Equal(t, None, p.State())
+	}
+	m.routes(long, Wait, "WANT")
+}
+
+// A reason that a fabric gives goes along as far as it fits.
+func TestReasonIsBounded(t *testing.T) {
+	m := given(t, true).routes(long, Wait, "WANT").hears(Offer, one, "Dial")
+	effects := m.Step(Event{Kind: DialFailed, Token: one, Why: errors.New(strings.Repeat("x", 2000))})
+	require.Len(t, effects[0].Msg, 1+TokenLen+longestReason)
+}
+
+// A rank that cannot make an offer says so, with the cause, to one that has asked.
+func TestNoOffer(t *testing.T) {
+	o := given(t, false).hears(Want, Token{}, "MakeOffer")
+	effects := o.Step(Event{Kind: OfferFailed, Why: errDial})
+	m := given(t, true).routes(long, Wait, "WANT").gets(Event{Kind: Heard, Msg: effects[0].Msg}, "Notify")
+	require.Equal(t, None, m.State())
+	m.routes(long, Wait, "WANT")
+}
+
+// A peer that was asked in a connection that has closed may be another epoch: it is asked
+// again, in the next one, with the same token, which does not disturb one that has
+// not changed. Otherwise nobody might open the next one.
+func TestAskedAgain(t *testing.T) {
+	m := given(t, true).routes(long, Wait, "WANT").gets(Event{Kind: Closed}, "WANT").gets(Event{Kind: Opened})
+	m.hears(Offer, one, "Dial").hears(Offer, one)
+	o := given(t, false).routes(long, Wait, "MakeOffer").gets(made(one), "OFFER")
+	o.gets(Event{Kind: Closed}, "OFFER").gets(Event{Kind: Opened}).hears(Want, Token{})
+}
+
+// What is asked while no connection is open goes with the next one, once.
+func TestAskedAheadOfTheConnection(t *testing.T) {
+	m := &machine{New(Config{Dials: true}), t}
+	m.routes(long, Wait, "WANT").gets(Event{Kind: Closed}).gets(Event{Kind: Opened}).gets(Event{Kind: Closed}, "WANT")
+}
+
+// A pair that rests between an offer and its stream keeps the offer.
+func TestOfferAcrossARest(t *testing.T) {
+	o := given(t, false).routes(long, Wait, "MakeOffer").gets(made(one), "OFFER")
+	o.gets(Event{Kind: Closed}, "OFFER").gets(Event{Kind: Connected, Token: one}, "Notify")
+	require.True(t, o.HasStream())
+}
+
+// A connection on which a stream was asked for is not closed by a FIN of before.
+func TestConnectionIsKept(t *testing.T) {
+	m := given(t, true)
+	require.False(t, m.Kept())
+	m.routes(long, Wait, "WANT")
+	require.True(t, m.Kept())
+	o := given(t, false).hears(Want, Token{}, "MakeOffer")
+	require.True(t, o.Kept())
+	require.True(t, withStream(t, true).Kept())
+}
+
+// A stream that fails is told to the peer, which may only receive, and to those here
+// that wait for messages of any rank.
+func TestFailedStreamIsToldToAll(t *testing.T) {
+	withStream(t, true).gets(Event{Kind: Lost, Token: one, Why: errFailed}, "BROKEN", "End alarm")
+	effects := withStream(t, false).Step(Event{Kind: Heard, Msg: message(Broke, one, "")})
+	require.Equal(t, []string{"Close", "End alarm"}, inWords(effects))
+	require.Equal(t, ErrBroken, effects[1].Why)
+	withStream(t, true).gets(Event{Kind: Lost, Token: one, Why: errFailed, Gone: true}, "End")
+}
+
+// The end of an older stream is not told about the present one, nor the end of a
+// pair twice.
+func TestOlderStreamFails(t *testing.T) {
+	for _, ev := range []Event{{Token: two}, {Token: one, Over: true}, {}} {
+		ev.Kind, ev.Why = Lost, errFailed
+		m := withStream(t, true).gets(ev, "End")
+		require.True(t, m.HasStream())
+	}
+	m := withStream(t, true).hears(Switch, one, "Read").gets(Event{Kind: EndRead, Token: two})
+	require.True(t, m.Reading())
+}
+
+// A dial that ends when its attempt is over changes nothing.
+func TestLateDial(t *testing.T) {
+	m := given(t, true).routes(long, Wait, "WANT").hears(Offer, one, "Dial").gets(Event{Kind: Failed})
+	require.False(t, m.Awaits(one))
+	late := func() {
+		m.gets(Event{Kind: Connected, Token: one}).gets(Event{Kind: DialFailed, Token: one, Why: errDial})
+	}
+	late()
+	require.Equal(t, None, m.State())
+	m.gets(Event{Kind: Opened}).routes(long, Wait, "WANT").hears(Offer, two, "Dial")
+	late()
+	require.True(t, m.Awaits(two))
+}
+
+// The side that has a stream first may find it idle before the other has it; the
+// answer is that it is wanted, or both would wait for ever.
+func TestLeaveBeforeTheStream(t *testing.T) {
+	o := withStream(t, false).gets(Event{Kind: Rest}, "LEAVE")
+	given(t, true).routes(long, Wait, "WANT").hears(Offer, one, "Dial").hears(Leave, one, "STAY")
+	o.hears(Stay, one, "Notify")
+	require.Equal(t, Open, o.State())
+}
+
+// A stream is not given up while somebody sends.
+func TestBusySideStays(t *testing.T) {
+	m := withStream(t, true).gets(Event{Kind: Rest, Busy: true})
+	m.gets(Event{Kind: Heard, Msg: message(Leave, one, ""), Busy: true}, "STAY")
+	require.Equal(t, Open, m.State())
+}
+
+// An end mark that was written before STAY is not written again, and the direction
+// waits for RETURNED before it moves once more.
+func TestMarkBeforeStay(t *testing.T) {
+	m := withStream(t, true).routes(long, ByStream, "SWITCH").gets(Event{Kind: Rest}, "LEAVE", "Mark")
+	m.hears(Stay, one, "Notify").routes(short, Wait).gets(Event{Kind: Rest}, "LEAVE").hears(Stay, one, "Notify")
+	m.hears(Returned, one, "Notify").routes(long, ByStream, "SWITCH")
+}
+
+// Both directions come back before the stream is closed.
+func TestBothGiveTheStreamUp(t *testing.T) {
+	m := withStream(t, true).routes(long, ByStream, "SWITCH").hears(Switch, one, "Read")
+	m.gets(Event{Kind: Rest}, "LEAVE", "Mark").routes(short, Wait).hears(Leave, one)
+	m.gets(Event{Kind: EndRead, Token: one}, "RETURNED").hears(Returned, one, "Notify", "Close", "Notify", "Idle")
+	require.Equal(t, None, m.State())
+}
+
+// FuzzHeard: whatever a peer says, the Pair keeps its regions apart and goes on.
+func FuzzHeard(f *testing.F) {
+	for kind := range controls {
+		f.Add(message(kind, one, ""), true)
+	}
+	f.Fuzz(func(t *testing.T, m []byte, dials bool) {
+		for _, p := range []*machine{given(t, dials), withStream(t, dials)} {
+			p.Step(Event{Kind: Heard, Msg: m})
+			p.Step(Event{Kind: Heard, Msg: m, Busy: true})
+			for of := range regions {
+				require.Equal(t, of, p.at[of].region())
+			}
+		}
+	})
+}

@@ -1,0 +1,182 @@
+package upgrade
+
+import (
+	"errors"
+	"time"
+)
+
+var (
+	errNoPort = errors.New("no port is free")
+	errHungUp = errors.New("the other side hangs up")
+	errGone   = errors.New("the other side has ended")
+)
+
+// pipe is a stream of two ranks.
+type pipe struct {
+	w     *world
+	token Token
+	sides [2]*side // of the rank that dialled, and of the one that listened
+}
+
+// side is one rank's hold of a pipe, and what is on the way to it.
+type side struct {
+	end     *end
+	items   []item
+	due     time.Duration // when the last of them is here
+	reading bool
+	closed  bool // by its own rank
+	failed  bool
+	over    bool // the other one has closed
+}
+
+type item struct {
+	epoch uint16
+	seq   int
+	mark  bool
+}
+
+func (p *pipe) of(e *end) (own, far *side) {
+	if p.sides[0].end == e {
+		return p.sides[0], p.sides[1]
+	}
+	return p.sides[1], p.sides[0]
+}
+
+// dial is the fabric, with the retries that package lazy makes.
+func (e *end) dial(token Token, epoch uint16, until time.Duration) {
+	w := e.w
+	fails := func(why error) {
+		if !e.dead && e.up.Awaits(token) {
+			e.upgrade(Event{Kind: DialFailed, Token: token, Why: why})
+		}
+	}
+	if w.chance(w.noDial) {
+		w.after(w.delay+w.upTo(10*time.Millisecond), func() { fails(errDial) })
+		return
+	}
+	p := &pipe{w: w, token: token}
+	w.after(2*w.delay+w.upTo(w.sway), func() {
+		if e.dead || !e.up.Awaits(token) {
+			return
+		}
+		if !e.other.alive || e.other.epoch != epoch && w.rng.IntN(2) == 0 {
+			fails(errDial)
+			return
+		}
+		o := e.other.ends[e.self.id]
+		if !o.up.Awaits(token) {
+			if w.now > until {
+				fails(errHungUp)
+				return
+			}
+			w.after(100*time.Millisecond, func() { e.dial(token, epoch, until) })
+			return
+		}
+		p.sides = [2]*side{{end: e}, {end: o}}
+		o.pipe = p
+		o.upgrade(Event{Kind: Connected, Token: token})
+		lost := w.chance(w.noProof)
+		w.after(w.delay+w.upTo(w.sway), func() {
+			switch {
+			case e.dead:
+			case !e.up.Awaits(token) || lost || p.sides[1].closed:
+				p.close(p.sides[0])
+				fails(errHungUp)
+			default:
+				e.pipe = p
+				e.upgrade(Event{Kind: Connected, Token: token})
+			}
+		})
+	})
+}
+
+// shut closes the pipe that an end has.
+func (e *end) shut() {
+	if e.pipe != nil {
+		own, _ := e.pipe.of(e)
+		e.pipe.close(own)
+		e.pipe = nil
+	}
+}
+
+func (p *pipe) close(s *side) {
+	if s.closed {
+		return
+	}
+	s.closed = true
+	far := p.sides[0]
+	if far == s {
+		far = p.sides[1]
+	}
+	p.w.after(max(far.due-p.w.now, 0)+p.w.delay, func() { // behind what was written
+		far.over = true
+		p.drain(far)
+	})
+}
+
+// fail lets one side's hold fail; the other side is not told.
+func (p *pipe) fail(s *side) {
+	p.w.log("the stream of %d to %d fails", s.end.self.id, s.end.other.id)
+	s.failed = true
+	p.drain(s)
+}
+
+// lost tells the reader of a side, which has a goroutine of its own.
+func (p *pipe) lost(s *side, why error) {
+	e := s.end
+	if e.dead || s.closed {
+		return
+	}
+	p.w.after(0, func() {
+		if !e.dead && !s.closed {
+			e.upgrade(Event{Kind: Lost, Token: p.token, Why: why, Gone: why == errGone, Over: e.over})
+		}
+	})
+}
+
+// write puts something on the way to the other side.
+func (p *pipe) write(e *end, i item) {
+	own, far := p.of(e)
+	switch {
+	case own.failed || own.closed || far.failed:
+		e.upgrade(Event{Kind: Lost, Token: p.token, Why: errFailed, Over: e.over})
+	case far.closed:
+		e.upgrade(Event{Kind: Lost, Token: p.token, Why: errGone, Gone: true, Over: e.over})
+	default:
+		far.due = max(far.due, p.w.now+p.w.delay+p.w.upTo(p.w.sway))
+		p.w.after(far.due-p.w.now, func() {
+			far.items = append(far.items, i)
+			p.drain(far)
+		})
+	}
+}
+
+func (p *pipe) read(e *end) {
+	own, _ := p.of(e)
+	own.reading = true
+	p.w.after(0, func() { p.drain(own) })
+}
+
+// drain hands over what is here, if it is read, and then says how the stream ended.
+func (p *pipe) drain(s *side) {
+	e := s.end
+	for s.reading && !s.closed && !s.failed && len(s.items) > 0 && !e.dead {
+		i := s.items[0]
+		s.items = s.items[1:]
+		if i.mark {
+			s.reading = false
+			e.upgrade(Event{Kind: EndRead, Token: p.token})
+			continue
+		}
+		e.delivered(i.epoch, i.seq, "stream")
+	}
+	switch {
+	case !s.reading || s.closed || e.dead:
+	case s.failed:
+		s.reading = false
+		p.lost(s, errFailed)
+	case s.over:
+		s.reading = false
+		p.lost(s, errGone)
+	}
+}

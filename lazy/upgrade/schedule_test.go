@@ -1,0 +1,214 @@
+package upgrade
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"ibrun/lazy/peer"
+)
+
+var (
+	oneSeed   = flag.Uint64("seed", 0, "run only this schedule of the simulator, and tell all")
+	schedules = flag.Int("schedules", 10_000,
+		"schedules of two ranks, a tenth for eight; make sim has 100,000")
+)
+
+// pick makes the chances of a schedule.
+func pick(seed uint64, ranks int) chances {
+	r := rand.New(rand.NewPCG(seed, 13))
+	of := func(list ...float64) float64 { return list[r.IntN(len(list))] }
+	k := chances{
+		ranks: ranks, loss: of(0, 0, 0.05, 0.3), dup: of(0, 0, 0.1),
+		delay:   time.Duration(of(20, 100, 1000)) * time.Microsecond,
+		sway:    time.Duration(of(0, 50, 3000)) * time.Microsecond,
+		noOffer: of(0, 0, 0, 0.3, 1), noDial: of(0, 0, 0.3, 0.9), noProof: of(0, 0, 0.3),
+		slow:  time.Duration(of(0, 0, 500, 20000)) * time.Microsecond,
+		sends: 1 + r.IntN(24), rests: int(of(0, 3, 12)), long: of(0, 0.1, 0.5), polls: r.IntN(3) == 0,
+		active: time.Duration(of(5, 50, 400)) * time.Millisecond,
+		cfg:    Config{Always: r.IntN(8) == 0, Threshold: int(of(0, 0, 4, 16))},
+		stage:  int(of(600, 1500, 5000)),
+	}
+	switch r.IntN(6) {
+	case 0:
+		k.restarts = 1 + r.IntN(3)
+	case 1:
+		k.breaks = 1 + r.IntN(2)
+	}
+	return k
+}
+
+// plan puts everything that the ranks do on the calendar.
+func (w *world) plan() {
+	some := func(n int, do func(e *end)) {
+		for range n {
+			i, j := w.rng.IntN(len(w.all)), w.rng.IntN(len(w.all)-1)
+			if j >= i {
+				j++
+			}
+			w.after(w.upTo(w.active), func() { do(w.all[i].ends[j]) })
+		}
+	}
+	n := len(w.all) / 2
+	some(w.sends*n, func(e *end) {
+		for range 1 + w.rng.IntN(5) {
+			size := 6 + w.rng.IntN(500)
+			if w.rng.Float64() < w.long {
+				size = LongMessage + 1
+			}
+			if e.send(size); w.rng.IntN(4) == 0 {
+				e.other.ends[e.self.id].send(size) // crossing
+			}
+		}
+	})
+	some(w.rests*n, func(e *end) {
+		if e.rest(); w.rng.IntN(3) == 0 {
+			e.other.ends[e.self.id].rest()
+		}
+	})
+	some(w.breaks*n, func(e *end) {
+		if e.pipe != nil {
+			own, _ := e.pipe.of(e)
+			e.pipe.fail(own)
+		}
+	})
+	some(w.restarts, func(e *end) {
+		if r := e.self; r.alive {
+			w.stop(r)
+			w.after(w.upTo(50*time.Millisecond), func() { w.start(r) })
+		}
+	})
+	w.after(w.active+10*time.Second, func() { // a rank that has said nothing since it started again is found by nobody
+		for _, r := range w.all {
+			for _, e := range r.ends {
+				if e != nil && w.restarts > 0 {
+					e.step(peer.Event{Kind: peer.Warm})
+				}
+			}
+		}
+	})
+	w.after(w.active+20*time.Second, func() { w.close(40) })
+}
+
+// close asks all pairs to rest, so many times or until they do.
+func (w *world) close(times int) {
+	for _, r := range w.all {
+		for _, e := range r.ends {
+			if e != nil {
+				e.rest()
+			}
+		}
+	}
+	if times > 0 && w.settled() != nil {
+		w.after(300*time.Millisecond+w.upTo(100*time.Millisecond), func() { w.close(times - 1) })
+	}
+}
+
+// settled holds what is left at the end against what was promised.
+func (w *world) settled() error {
+	for _, r := range w.all {
+		for _, e := range r.ends {
+			if e == nil {
+				continue
+			}
+			o := e.other.ends[r.id]
+			pair := fmt.Sprintf("%d to %d", r.id, e.other.id)
+			if e.alarmed && !o.over && w.restarts == 0 && w.noProof == 0 {
+				return fmt.Errorf("%s: the stream failed, and the other side was not told", pair)
+			}
+			for seq := e.flow.excused; seq < e.flow.sent; seq++ {
+				if !e.flow.got[seq] {
+					return fmt.Errorf("%s: message %d of %d has vanished", pair, seq, e.flow.sent)
+				}
+			}
+			if e.over || o.over {
+				continue
+			}
+			if len(e.outbox) > 0 {
+				return fmt.Errorf("%s: %d messages still wait, in %v", pair, len(e.outbox), e.up.at)
+			}
+			if s := e.peer.State(); s != peer.Idle || e.up.State() != None || e.pipe != nil {
+				return fmt.Errorf("%s: %v, %v at the end", pair, s, e.up.at)
+			}
+		}
+	}
+	return nil
+}
+
+func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (*world, error) {
+	k := pick(seed, ranks)
+	k.trace = trace
+	w := newWorld(seed, k)
+	w.plan()
+	if err := w.run(); err != nil {
+		return w, err
+	}
+	return w, w.settled()
+}
+
+const replay = "go test ./lazy/upgrade -run 'TestSchedules/of_%d$' -v -seed %d"
+
+// TestSchedules runs seeded schedules of upgrades over real peers: loss, attempts that
+// fail, streams that break, rests and restarts. All must converge, with each message
+// once and in order. A failure prints the command that replays it.
+func TestSchedules(t *testing.T) {
+	var ever [states][inputs]int
+	full := *oneSeed == 0
+	for _, c := range []struct{ ranks, share int }{{2, 1}, {8, 10}} {
+		t.Run(fmt.Sprintf("of %d", c.ranks), func(t *testing.T) {
+			if *oneSeed > 0 {
+				_, err := runSchedule(*oneSeed, c.ranks, t.Logf)
+				require.NoError(t, err)
+				return
+			}
+			total := *schedules / c.share
+			if raced || testing.Short() {
+				total /= 10
+			}
+			shards := runtime.GOMAXPROCS(0)
+			used := make([][states][inputs]int, shards)
+			t.Run("shard", func(t *testing.T) {
+				for shard := range shards {
+					t.Run(fmt.Sprint(shard), func(t *testing.T) {
+						t.Parallel()
+						for seed := shard + 1; seed <= total; seed += shards {
+							w, err := runSchedule(uint64(seed), c.ranks, nil)
+							require.NoError(t, err, replay, c.ranks, seed)
+							for s := range states {
+								for in := range inputs {
+									used[shard][s][in] += w.used[s][in]
+								}
+							}
+						}
+					})
+				}
+			})
+			for shard := range shards {
+				for s := range states {
+					for in := range inputs {
+						ever[s][in] += used[shard][s][in]
+					}
+				}
+			}
+			full = full && total*c.share >= 100_000
+		})
+	}
+	for s := range states {
+		for _, in := range of[s.region()] {
+			r, n := index[s][in], ever[s][in]
+			t.Logf("%-10v %-30v %d", s, in, n)
+			if strings.HasPrefix(r.why, "cannot be") {
+				assert.Zero(t, n, "%v, %v: %s", s, in, r.why)
+			} else if full {
+				assert.NotZero(t, n, "%v, %v is never reached", s, in)
+			}
+		}
+	}
+}

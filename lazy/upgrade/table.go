@@ -1,0 +1,171 @@
+package upgrade
+
+// region is one of the three things that a Pair knows, each with states of its own.
+type region uint8
+
+const (
+	stream   region = iota // the stream itself
+	outgoing               // how our messages go
+	incoming               // how the peer's come
+	regions
+)
+
+func (r region) String() string {
+	return [...]string{"The stream", "Our direction", "The peer's direction"}[r]
+}
+
+// State is where one region of a pair stands.
+type State uint8
+
+// The states of the stream, then those of our direction and of the peer's.
+const (
+	None    State = iota // nobody has asked for a stream
+	Barred               // attempts have failed: none is made until the connection has rested
+	Wanted               // the lower rank has said WANT
+	Offered              // the higher rank has said OFFER
+	Dialing              // the lower rank has heard OFFER and dials
+	Open                 // both sides have proved themselves
+	Leaving              // LEAVE was said, and not heard
+	Left                 // LEAVE was said and heard; both directions come back
+	Broken               // the stream has failed with what was on it: the pair has ended
+
+	OutDatagrams // our messages are datagrams
+	OutStream    // SWITCH was said: they go by stream
+	OutMarked    // the end mark was written: the next one waits for RETURNED
+
+	InDatagrams // the peer's messages are datagrams
+	InSwitched  // SWITCH was heard; the stream is not here yet
+	InStream    // they are read from the stream
+	states
+)
+
+func (s State) String() string {
+	return [...]string{
+		"None", "Barred", "Wanted", "Offered", "Dialing", "Open", "Leaving", "Left", "Broken",
+		"Datagrams", "Stream", "Marked", "Datagrams", "Switched", "Stream",
+	}[s]
+}
+
+func (s State) region() region {
+	switch {
+	case s >= InDatagrams:
+		return incoming
+	case s >= OutDatagrams:
+		return outgoing
+	}
+	return stream
+}
+
+// input is an event after the rules have looked at it.
+type input uint8
+
+const (
+	inNeed        input = iota // a message should go by stream; this rank dials
+	inNeedOffer                // the same; the peer dials
+	inWant                     // WANT
+	inOffer                    // OFFER with another token
+	inOfferMade                // the fabric can be dialled
+	inOfferFailed              // it cannot
+	inConnected                // both sides have proved themselves
+	inDialFailed               // the dial has failed
+	inGiveUp                   // GIVEUP
+	inGiveUpMoved              // GIVEUP; our direction is on the stream
+	inUnanswered               // the connection has closed in which WANT or OFFER was said
+	inRest                     // the owner would give the stream up, and nobody is sending
+	inLeave                    // LEAVE; no sender is at work
+	inLeaveBusy                // LEAVE; a sender is at work
+	inStay                     // STAY
+	inBothBack                 // LEAVE was said and heard, and both directions are datagrams again
+	inBroken                   // BROKEN
+	inLost                     // the stream has failed
+	inGone                     // the stream has ended, as the peer's process has
+	inTried                    // as many attempts have failed as are made
+	inRested                   // the connection was closed and nothing was lost
+	inReset                    // the connection has failed
+
+	inMove     // the next message moves our direction
+	inMark     // LEAVE is said
+	inReturned // RETURNED
+
+	inSwitch      // SWITCH
+	inSwitchEarly // SWITCH before the stream is here
+	inEndMark     // the stream was read up to the end mark
+
+	inOver // there is no stream any more
+	inputs
+)
+
+func (i input) String() string {
+	return [...]string{
+		"stream needed, we dial", "stream needed, the peer dials", "WANT", "OFFER", "offer made", "no offer",
+		"stream is there", "dial failed", "GIVEUP", "GIVEUP, our direction has moved", "nobody answered",
+		"rest", "LEAVE", "LEAVE, sender at work", "STAY", "both directions are back", "BROKEN",
+		"stream failed", "stream ended", "all attempts failed", "connection closed", "connection failed",
+		"message for the stream", "we said LEAVE", "RETURNED", "SWITCH", "SWITCH, no stream yet", "end mark",
+		"stream is over",
+	}[i]
+}
+
+// of lists the inputs that each region has rows for.
+var of = [regions][]input{
+	stream: {
+		inNeed, inNeedOffer, inWant, inOffer, inOfferMade, inOfferFailed, inConnected, inDialFailed,
+		inGiveUp, inGiveUpMoved, inUnanswered, inRest, inLeave, inLeaveBusy, inStay, inBothBack, inBroken,
+		inLost, inGone, inTried, inRested, inReset,
+	},
+	outgoing: {inMove, inMark, inReturned, inOver},
+	incoming: {inSwitch, inSwitchEarly, inConnected, inEndMark, inOver},
+}
+
+// action is one step of what a row does.
+type action uint8
+
+const (
+	doAsk      action = iota + 1 // say WANT or OFFER
+	doOffer                      // MakeOffer
+	doKeep                       // keep the offer and its token
+	doDial                       // keep the token; Dial
+	doStream                     // failures 0; Notify
+	doGiveUp                     // count the failure, say GIVEUP, forget the attempt; Notify
+	doRefuse                     // say GIVEUP, of no attempt
+	doFail                       // count the failure, forget the attempt; Notify
+	doClose                      // Close
+	doBreak                      // Close, with the peer's fault
+	doForget                     // forget token and directions
+	doPardon                     // failures 0
+	doSwitch                     // say SWITCH
+	doLeave                      // say LEAVE, and Mark if our direction is on the stream
+	doStay                       // say STAY
+	doMark                       // Mark
+	doRead                       // Read
+	doReturned                   // say RETURNED
+	doNotify                     // Notify
+	doBroken                     // say BROKEN
+	doEnd                        // End
+	doAlarm                      // End, with an alarm
+	doIdle                       // Idle
+	actions
+)
+
+func (a action) String() string {
+	return [...]string{
+		"", "say WANT or OFFER", "MakeOffer", "keep offer and token", "keep the token, Dial",
+		"failures 0, Notify", "failures + 1, say GIVEUP, forget the attempt, Notify",
+		"say GIVEUP of no attempt", "failures + 1, forget the attempt, Notify", "Close",
+		"Close with the peer's fault", "forget token and directions", "failures 0", "say SWITCH",
+		"say LEAVE, our direction marks", "say STAY", "Mark", "Read", "say RETURNED", "Notify", "say BROKEN",
+		"End", "End with an alarm", "Idle",
+	}[a]
+}
+
+// row is what some states, of one region, do with an input.
+type row struct {
+	from    []State
+	input   input
+	next    State // same: each stays
+	actions []action
+	why     string
+}
+
+// same stands for the state that there is.
+const same = states

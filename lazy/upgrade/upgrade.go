@@ -1,0 +1,222 @@
+// Package upgrade decides how one pair of ranks moves from datagrams to a stream
+// and back, as one of them sees it. A Pair is a value: events go in, effects come
+// out. It opens, reads and closes nothing, has no lock and no clock, and does not
+// know how datagrams travel: its controls have to arrive once and in the order of
+// the pair's messages, as package peer sees to.
+//
+// docs/upgrade.md is generated from the table that is executed here.
+package upgrade
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Config is what a Pair knows at birth.
+type Config struct {
+	Dials     bool // this rank is the lower one: it dials, the peer offers
+	Always    bool // each message goes by stream
+	Threshold int  // messages, or times 4 KiB, after which a stream is worth it; 0: never for that alone
+}
+
+// Pair is the upgrade of one pair of ranks. The owner calls its methods one at a
+// time. It is made by New.
+type Pair struct {
+	cfg Config
+	at  [regions]State
+
+	token     Token  // of the stream that there is, or is to be; zero: none
+	offer     []byte // of this rank, which goes with the token
+	failures  int    // attempts that have failed since the connection was opened
+	why       error  // the last failure
+	up        bool   // the connection is open
+	asked     asking
+	bulk      bool // the window was full: datagrams do not suffice
+	exchanged int  // messages and times 4 KiB that were routed while the connection was open
+
+	effects []Effect
+	trace   func(*row) // each row that was used; for tests
+}
+
+// asking is where WANT or OFFER of this attempt was said.
+type asking uint8
+
+const (
+	unasked asking = iota
+	staged         // for the next connection
+	said           // in this connection
+)
+
+// attempts is how many are made for a stream in one connection. The first may fail
+// because one side stood still; the second does not begin before that side has
+// answered the first one's end.
+const attempts = 2
+
+// LongMessage is the length in bytes above which a message needs a stream.
+const LongMessage = 16 << 10
+
+// thresholdBytes is the length of a message that counts as two for Config.Threshold.
+const thresholdBytes = 4 << 10
+
+// ErrBroken is why a pair has ended whose stream failed at the peer.
+var ErrBroken = errors.New("the stream failed on its side")
+
+// errEnded goes to a peer that asks for a stream when the pair has ended here.
+var errEnded = errors.New("the stream before has failed there")
+
+// New makes the Pair of two ranks that have no stream.
+func New(cfg Config) Pair {
+	return Pair{cfg: cfg, at: [regions]State{None, OutDatagrams, InDatagrams}}
+}
+
+// State is the state of the stream.
+func (p *Pair) State() State { return p.at[stream] }
+
+// Kept reports whether a stream is there or on its way: the connection must not
+// close, also not by a FIN that is older than the offer.
+func (p *Pair) Kept() bool { return p.at[stream] != None && p.at[stream] != Barred }
+
+// HasStream reports whether the stream is there, and works as far as is known.
+func (p *Pair) HasStream() bool {
+	return p.at[stream] == Open || p.at[stream] == Leaving || p.at[stream] == Left
+}
+
+// Draining reports whether the stream is being given up.
+func (p *Pair) Draining() bool { return p.at[stream] == Leaving || p.at[stream] == Left }
+
+// Sending reports whether our messages go by stream.
+func (p *Pair) Sending() bool { return p.at[outgoing] != OutDatagrams }
+
+// Reading reports whether the peer's messages come by stream.
+func (p *Pair) Reading() bool { return p.at[incoming] == InStream }
+
+// Offering reports whether an offer was made that the peer has not taken yet.
+func (p *Pair) Offering() bool { return p.at[stream] == Offered }
+
+// Awaits reports whether the stream of a token is on its way here.
+func (p *Pair) Awaits(token Token) bool {
+	return (p.at[stream] == Offered || p.at[stream] == Dialing) && token != Token{} && token == p.token
+}
+
+// Why is what the last attempt failed with; nil if none has since the connection was opened.
+func (p *Pair) Why() error { return p.why }
+
+// Due reports whether the next message has to move to the stream that there is.
+func (p *Pair) Due() bool { return p.at[stream] == Open && p.at[outgoing] == OutDatagrams && p.bulk }
+
+// Message is what Route knows of a message.
+type Message struct {
+	Size int  // bytes
+	Full bool // the window has no room for it
+}
+
+// Route says how the next message goes. A message for which it says ByStream has to
+// be written to the stream before the next one is asked about.
+func (p *Pair) Route(m Message) (Verdict, []Effect) {
+	switch p.at[outgoing] {
+	case OutMarked:
+		return Wait, nil // what follows the end mark waits for the peer to have read it
+	case OutStream:
+		return ByStream, nil
+	}
+	if p.at[stream] == Barred {
+		return ByDatagram, nil
+	}
+	p.bulk = p.bulk || m.Full && p.up
+	must := m.Size > LongMessage || p.cfg.Always
+	if p.Draining() {
+		if must {
+			return Wait, nil // the next stream comes when this one is gone
+		}
+		return ByDatagram, nil
+	}
+	if !must && !p.pays(m.Size) {
+		return ByDatagram, nil
+	}
+	p.effects = nil
+	if p.at[stream] == Open {
+		p.apply(outgoing, inMove, &cue{})
+		return ByStream, p.effects
+	}
+	in := inNeed
+	if !p.cfg.Dials {
+		in = inNeedOffer
+	}
+	p.apply(stream, in, &cue{})
+	if must {
+		return Wait, p.effects
+	}
+	return ByDatagram, p.effects
+}
+
+// pays reports whether a message that a datagram could carry is better sent by a
+// stream: more waited than datagrams are good for, or the pair has said enough.
+func (p *Pair) pays(size int) bool {
+	if !p.up {
+		return false
+	}
+	if p.cfg.Threshold > 0 {
+		p.exchanged += 1 + size/thresholdBytes
+	}
+	return p.bulk || p.cfg.Threshold > 0 && p.exchanged >= p.cfg.Threshold
+}
+
+// Step takes one event and returns what is to be done, in this order. The slice is
+// the caller's.
+func (p *Pair) Step(ev Event) []Effect {
+	p.effects = nil
+	p.look(ev)
+	p.settle()
+	return p.effects
+}
+
+// settle does what follows from the states rather than from the event.
+func (p *Pair) settle() {
+	if p.at == [regions]State{Left, OutDatagrams, InDatagrams} {
+		p.apply(stream, inBothBack, &cue{})
+	}
+	if p.at[stream] == None && p.failures >= attempts {
+		p.apply(stream, inTried, &cue{})
+	}
+}
+
+func (p *Pair) emit(e Effect) { p.effects = append(p.effects, e) }
+
+func (p *Pair) say(kind Control, rest string) {
+	p.emit(Effect{Kind: Say, Control: kind, Msg: message(kind, p.token, rest)})
+}
+
+// ask says WANT or OFFER, in this connection or in the next.
+func (p *Pair) ask() {
+	p.asked = staged
+	if p.up {
+		p.asked = said
+	}
+	if p.cfg.Dials {
+		p.say(Want, "")
+		return
+	}
+	p.say(Offer, string(p.offer))
+}
+
+// forget ends an attempt or a stream.
+func (p *Pair) forget() {
+	p.apply(outgoing, inOver, &cue{})
+	p.apply(incoming, inOver, &cue{})
+	p.token, p.offer, p.asked, p.bulk = Token{}, nil, unasked, false
+}
+
+// failed counts an attempt that has failed.
+func (p *Pair) failed(why error) {
+	p.failures++
+	p.why = why
+}
+
+// reason is what goes with a GIVEUP.
+func reason(why error) string {
+	text := why.Error()
+	return text[:min(len(text), longestReason)]
+}
+
+// remote is the peer's reason.
+func remote(why []byte) error { return fmt.Errorf("the other side could not: %s", why) }
