@@ -120,7 +120,7 @@ func agents(role string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
 		b, err := os.ReadFile(f)
-		if err != nil || !strings.HasSuffix(string(b), "\x00"+role+"\x00") {
+		if err != nil || !strings.HasSuffix(strings.TrimRight(string(b), "\x00"), "\x00"+role) {
 			continue
 		}
 		if exe, err := os.Readlink(filepath.Join(filepath.Dir(f), "exe")); err == nil && exe == program {
