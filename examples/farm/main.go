@@ -18,7 +18,7 @@ import (
 
 func main() {
 	items := flag.Int("items", 1000, "items of work")
-	fail := flag.Int("fail", 0, "worker that kills itself at its third item; 0: none")
+	fail := flag.Int("fail", 0, "worker that kills itself at its first item; 0: none")
 	flag.Parse()
 	if err := run(context.Background(), *items, *fail); err != nil {
 		fmt.Fprintln(os.Stderr, "farm:", err)
@@ -47,12 +47,12 @@ func run(ctx context.Context, items, fail int) error {
 
 // work squares numbers until rank 0 sends an empty message.
 func work(ctx context.Context, w *ibrun.World, fail int) error {
-	for n := 1; ; n++ {
+	for {
 		m, err := w.RecvFrom(ctx, 0)
 		if err != nil || len(m) == 0 {
 			return err
 		}
-		if w.Rank() == fail && n == 3 {
+		if w.Rank() == fail {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 		item := binary.BigEndian.Uint64(m)
