@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// apart are folders that stay apart: nothing below the first imports anything below the second, not even
-// through others.
+// apart are folders that stay apart: nothing below the first imports anything below the second, not
+// even through others.
 var apart = []struct{ from, to, why string }{
 	{"fabric", "job", "a driver moves bytes; what a job is, and what --stats counts, is for its callers"},
 	{"fabric", "bootstrap", "the data plane runs without the launcher"},

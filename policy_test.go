@@ -70,9 +70,11 @@ const testFloor = 10
 
 // pure packages decide and do nothing: what they import and call can neither wait, read a clock nor
 // reach the machine.
-var pure = []string{"bootstrap/tree", "bootstrap/timing", "bootstrap/timing/views", "job", "bootstrap/wire", "bootstrap/core",
-	"bootstrap/pmiserver", "lazy/peer", "lazy/upgrade", "pmi", "topo", "topo/bind", "topo/near", "topo/draw", "doctor",
-	"internal/options", "internal/plan"}
+var pure = []string{
+	"bootstrap/tree", "bootstrap/timing", "bootstrap/timing/views", "bootstrap/wire", "bootstrap/core",
+	"bootstrap/pmiserver", "job", "lazy/peer", "lazy/upgrade", "pmi", "topo", "topo/bind", "topo/near", "topo/draw",
+	"doctor", "internal/options", "internal/plan",
+}
 
 var (
 	impureImport = regexp.MustCompile(

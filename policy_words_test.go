@@ -19,14 +19,17 @@ var retired = map[string]string{
 	"door": "control channel", "guard": "reaper", "board": "KVS", "hub": "PMI server state", "story": "scenario",
 	"stories": "scenarios", "kid": "child", "kids": "children", "seat": "slot", "seats": "slots", "detour": "fallback",
 	"detours": "fallbacks", "lease": "failure detector", "leases": "failure detectors", "beat": "heartbeat",
-	"beats": "heartbeats", "wish": "preference, bulk fetch", "wishes": "preferences", "winding": "draining", "lend": "read",
-	"asker": "requester", "askers": "requesters", "incarnation": "epoch", "incarnations": "epochs", "law": "conformance suite",
-	"laws": "conformance suites", "storm": "randomized schedule test", "storms": "randomized schedule tests",
+	"beats": "heartbeats", "wish": "preference, bulk fetch", "wishes": "preferences", "winding": "draining",
+	"lend": "read", "asker": "requester", "askers": "requesters", "incarnation": "epoch", "incarnations": "epochs",
+	"law": "conformance suite", "laws": "conformance suites",
+	"storm": "randomized schedule test", "storms": "randomized schedule tests",
 }
 
 // wordsOfOthers are files that need a retired word: for its history, or since it is another's name.
 var wordsOfOthers = map[string][]string{
-	"CHANGELOG.md": nil, "LICENSE": nil, "docs/findings.md": nil, "docs/glossary.md": nil, // history; the law; old terms
+	"CHANGELOG.md": nil, "docs/findings.md": nil, // history
+	"LICENSE":                  nil, // the law
+	"docs/glossary.md":         nil, // old terms
 	"policy_words_test.go":     nil,
 	"internal/plan/environ.go": {"seat"}, // XDG_SEAT
 	"docs/cli.md":              {"seat"},

@@ -60,7 +60,9 @@ func blocks(nodes []job.NodeIndex) (all []stretch) {
 		}
 		node, each := nodes[0], uint32(n)
 		nodes = nodes[n:]
-		if last := len(all) - 1; last >= 0 && all[last].each == each && all[last].first+job.NodeIndex(all[last].nodes) == node {
+		last := len(all) - 1
+		follows := last >= 0 && all[last].each == each && all[last].first+job.NodeIndex(all[last].nodes) == node
+		if follows {
 			all[last].nodes++
 			continue
 		}

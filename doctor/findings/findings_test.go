@@ -14,9 +14,11 @@ import (
 func examinedNode(name string, lid uint32, load float64) doctor.Node {
 	return doctor.Node{Name: name, How: "ssh", Answer: load / 10, Report: &doctor.Report{
 		Host: name, Boot: name, Kernel: "6.1", Machine: "x86_64", Binary: "/x",
-		CPUs: doctor.CPUs{Online: "0-7", Allowed: "0-3", Many: 4, Quota: 2.5, Load: load}, Memory: doctor.Memory{Total: 16 << 30, Available: 8 << 30},
-		Memlock: doctor.Limit{Soft: doctor.Unlimited, Hard: doctor.Unlimited}, Files: doctor.Limit{Soft: 4096, Hard: 4096},
-		Data: doctor.Route{Addr: name, Interface: "eth0", MTU: 9000, Speed: 25000},
+		CPUs:    doctor.CPUs{Online: "0-7", Allowed: "0-3", Many: 4, Quota: 2.5, Load: load},
+		Memory:  doctor.Memory{Total: 16 << 30, Available: 8 << 30},
+		Memlock: doctor.Limit{Soft: doctor.Unlimited, Hard: doctor.Unlimited},
+		Files:   doctor.Limit{Soft: 4096, Hard: 4096},
+		Data:    doctor.Route{Addr: name, Interface: "eth0", MTU: 9000, Speed: 25000},
 		HCAs: []doctor.HCA{{Name: "mlx5_0", Ports: []doctor.Port{
 			{Number: 1, State: "ACTIVE", Layer: "InfiniBand", Rate: 100, LID: lid},
 			{Number: 2, State: "DOWN", Layer: "Ethernet", Rate: 25, MTU: 1500},
@@ -24,24 +26,32 @@ func examinedNode(name string, lid uint32, load float64) doctor.Node {
 	}}
 }
 
+// wantTable is the table without the blanks that end its lines.
+const wantTable = `
+nodes  reached        kernel      CPUs                   load     memory free     data path              memlock    RDMA
+n1,n3  ssh 0.1-0.2 s  6.1 x86_64  0-3 of 0-7, quota 2.5  0.5-2.5  50 % of 16 GiB  eth0 mtu 9000 25 Gb/s  unlimited  mlx5_0:1 ACTIVE InfiniBand 100 Gb/s LID 27-40
+                                                                                                                    mlx5_0:2 DOWN Ethernet 25 Gb/s mtu 1500
+n2     not: connect
+n10    here 0.0 s     5.4 x86_64  0                      0.0      0 % of 0 bytes  none                   64 KiB     none
+`
+
 func TestTableOfFindings(t *testing.T) {
 	nodes := []doctor.Node{
-		examinedNode("n1", 27, 0.5), {Name: "n2", How: "ssh", Lost: &doctor.Lost{Phase: "connect"}}, examinedNode("n3", 40, 2.5),
-		{Name: "n10", How: "here", Report: &doctor.Report{Kernel: "5.4", Machine: "x86_64", CPUs: doctor.CPUs{Online: "0", Allowed: "0"}, Data: doctor.Route{Fault: "none"}, Memlock: doctor.Limit{Soft: 65536}}},
+		examinedNode("n1", 27, 0.5),
+		{Name: "n2", How: "ssh", Lost: &doctor.Lost{Phase: "connect"}},
+		examinedNode("n3", 40, 2.5),
+		{Name: "n10", How: "here", Report: &doctor.Report{
+			Kernel: "5.4", Machine: "x86_64", CPUs: doctor.CPUs{Online: "0", Allowed: "0"},
+			Data: doctor.Route{Fault: "none"}, Memlock: doctor.Limit{Soft: 65536},
+		}},
 	}
 	var b strings.Builder
 	writeTable(&b, tableOf(nodes))
-	var got []string
+	got := "\n"
 	for line := range strings.Lines(b.String()) {
-		got = append(got, strings.TrimRight(line, " \n"))
+		got += strings.TrimRight(line, " \n") + "\n"
 	}
-	require.Equal(t, []string{
-		"nodes  reached        kernel      CPUs                   load     memory free     data path              memlock    RDMA",
-		"n1,n3  ssh 0.1-0.2 s  6.1 x86_64  0-3 of 0-7, quota 2.5  0.5-2.5  50 % of 16 GiB  eth0 mtu 9000 25 Gb/s  unlimited  mlx5_0:1 ACTIVE InfiniBand 100 Gb/s LID 27-40",
-		"                                                                                                                    mlx5_0:2 DOWN Ethernet 25 Gb/s mtu 1500",
-		"n2     not: connect",
-		"n10    here 0.0 s     5.4 x86_64  0                      0.0      0 % of 0 bytes  none                   64 KiB     none",
-	}, got)
+	require.Equal(t, wantTable, got)
 	require.Equal(t, 2, len(nodes[0].Report.HCAs[0].Ports), "the nodes are left as they were")
 }
 
@@ -53,8 +63,15 @@ func TestFindingsForTheUser(t *testing.T) {
 	}
 	var all, brief strings.Builder
 	require.NoError(t, Print(&all, nodes, found, false))
-	require.Equal(t, "error    n1: launch: was not\n           hint: this\n           | two\n           | three\n           | four \\x1b[2J\n"+
-		"note     n1: kernel: differs\n0 nodes examined, 1 not: 1 error, 0 warnings, 1 note\n", all.String()[strings.Index(all.String(), "error "):])
+	listed := all.String()[strings.Index(all.String(), "error "):]
+	require.Equal(t, `error    n1: launch: was not
+           hint: this
+           | two
+           | three
+           | four \x1b[2J
+note     n1: kernel: differs
+0 nodes examined, 1 not: 1 error, 0 warnings, 1 note
+`, listed)
 	require.NoError(t, Print(&brief, nodes, found, true))
 	require.NotContains(t, brief.String(), "kernel: differs")
 	require.Contains(t, brief.String(), "1 note\n", "they are counted all the same")

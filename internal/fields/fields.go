@@ -62,8 +62,8 @@ func show(view View, v reflect.Value) any {
 }
 
 // Without yields copies of a sample, each with one of its fields set to zero, and the path of that
-// field. A codec that mixes up two fields of one type, such as flags that are set both, cannot bring
-// all of these back. Only exported fields are set.
+// field. A codec that mixes up two fields of one type, such as flags that are set both, cannot
+// bring all of these back. Only exported fields are set.
 func Without(sample any) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		v := reflect.ValueOf(sample)

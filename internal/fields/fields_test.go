@@ -44,7 +44,8 @@ func TestZero(t *testing.T) {
 
 func TestWithout(t *testing.T) {
 	full := whole{
-		Number: 1, Parts: []part{{"a", true}, {"b", false}}, Pair: [2]uint8{3, 4}, Of: &part{"c", true}, hidden: part{"d", true},
+		Number: 1, Parts: []part{{"a", true}, {"b", false}}, Pair: [2]uint8{3, 4},
+		Of: &part{"c", true}, hidden: part{"d", true},
 	}
 	var paths []string
 	for path, changed := range Without(full) {

@@ -123,7 +123,9 @@ func FuzzFile(f *testing.F) {
 }
 
 func TestHostNamesArePlain(t *testing.T) {
-	for _, name := range []string{"n1\x9b", "n1\u009b", "n1\u202e", "n1\x1b[2J", "n1\nn2", "ｎ1", "-oProxyCommand=x", "a@-b", "n1:2:mlx\x9b"} {
+	for _, name := range []string{
+		"n1\x9b", "n1\u009b", "n1\u202e", "n1\x1b[2J", "n1\nn2", "ｎ1", "-oProxyCommand=x", "a@-b", "n1:2:mlx\x9b",
+	} {
 		_, err := Inline(name)
 		require.Error(t, err, "%q", name)
 	}

@@ -20,7 +20,9 @@ type Choice struct {
 
 // containerNames are interfaces that container tools and hypervisors make, with
 // the same addresses on every node.
-var containerNames = []string{"docker*", "br-*", "virbr*", "veth*", "cni*", "flannel*", "lxcbr*", "podman*", "kube-*", "tun*", "tap*"}
+var containerNames = []string{
+	"docker*", "br-*", "virbr*", "veth*", "cni*", "flannel*", "lxcbr*", "podman*", "kube-*", "tun*", "tap*",
+}
 
 func containerName(name string) bool {
 	return slices.ContainsFunc(containerNames, func(glob string) bool { ok, _ := path.Match(glob, name); return ok })
@@ -44,8 +46,11 @@ func Choose(want string, path netip.Addr, links []Link) (Choice, error) {
 		}
 	}
 	for _, four := range []bool{true, false} {
-		if c, ok := find(links, func(l Link, a netip.Addr) bool { return !l.Loopback && !l.Virtual && a.Is4() == four }); ok {
-			c.Reason = fmt.Sprintf("%v on %s: the first interface that is neither loopback nor a bridge", c.Addr, c.Interface)
+		if c, ok := find(links, func(l Link, a netip.Addr) bool {
+			return !l.Loopback && !l.Virtual && a.Is4() == four
+		}); ok {
+			c.Reason = fmt.Sprintf("%v on %s: the first interface that is neither loopback nor a bridge",
+				c.Addr, c.Interface)
 			return c, nil
 		}
 	}
@@ -74,7 +79,8 @@ func wanted(want string, links []Link) (Choice, error) {
 			names = append(names, l.Name)
 		}
 	}
-	return Choice{}, fmt.Errorf("--iface %s: this node has no such interface or address that is up; it has %s", want, strings.Join(names, ", "))
+	return Choice{}, fmt.Errorf("--iface %s: this node has no such interface or address that is up; it has %s",
+		want, strings.Join(names, ", "))
 }
 
 // parsePrefix reads an address as the prefix that has no other.

@@ -23,17 +23,18 @@ func nodeLinks() []Link {
 }
 
 func TestChoose(t *testing.T) {
+	const reached = "the address that this node was reached by"
 	all := nodeLinks()
 	for name, c := range map[string]struct {
 		want, path string
 		links      []Link
 		addr, why  string
 	}{
-		"the way in":              {"", "10.2.0.7", all, "10.2.0.7", "10.2.0.7 on ib0: the address that this node was reached by"},
-		"the way in, second":      {"", "10.1.0.8", all, "10.1.0.8", "eth0: the address that this node was reached by"},
-		"the way in, IPv6":        {"", "fd00::7", all, "fd00::7", "eth0: the address that this node was reached by"},
-		"the way in, mapped":      {"", "::ffff:10.1.0.7", all, "10.1.0.7", "eth0: the address that this node was reached by"},
-		"the way in, virtual":     {"", "10.200.0.2", all, "10.200.0.2", "veth7: the address that this node was reached by"},
+		"the way in":              {"", "10.2.0.7", all, "10.2.0.7", "10.2.0.7 on ib0: " + reached},
+		"the way in, second":      {"", "10.1.0.8", all, "10.1.0.8", "eth0: " + reached},
+		"the way in, IPv6":        {"", "fd00::7", all, "fd00::7", "eth0: " + reached},
+		"the way in, mapped":      {"", "::ffff:10.1.0.7", all, "10.1.0.7", "eth0: " + reached},
+		"the way in, virtual":     {"", "10.200.0.2", all, "10.200.0.2", "veth7: " + reached},
 		"no way in":               {"", "", all, "10.1.0.7", "neither loopback nor a bridge"},
 		"no way in, only IPv6":    {"", "", all[:5], "fd03::7", "neither loopback nor a bridge"},
 		"way in by loopback":      {"", "127.0.0.1", all, "10.1.0.7", "neither loopback nor a bridge"},
@@ -98,7 +99,8 @@ func TestLinks(t *testing.T) {
 	for _, name := range []string{"docker0", "br-12ab", "virbr0", "veth7", "cni0"} {
 		require.True(t, containerName(name), name)
 	}
-	for _, name := range []string{"eth0", "bond0", "ib0", "enp3s0f1", "br0"} { // br0: the kernel says that it is a bridge
+	// br0: the kernel says that it is a bridge
+	for _, name := range []string{"eth0", "bond0", "ib0", "enp3s0f1", "br0"} {
 		require.False(t, containerName(name), name)
 	}
 }

@@ -1,6 +1,6 @@
-// Package netiface reads a node's network interfaces and chooses the address that data goes by. Ranks,
-// their agent and the doctor ask it, so that all come to the same answer. It opens no socket, and
-// does not know which addresses other nodes have.
+// Package netiface reads a node's network interfaces and chooses the address that data goes by.
+// Ranks, their agent and the doctor ask it, so that all come to the same answer. It opens no
+// socket, and does not know which addresses other nodes have.
 package netiface
 
 import (

@@ -1,5 +1,5 @@
-// Package options is the options of ibrun: the table of their names, what each does to a Request, and
-// which contradict each other. It opens no file and looks at no machine: package plan does.
+// Package options is the options of ibrun: the table of their names, what each does to a Request,
+// and which contradict each other. It opens no file and looks at no machine: package plan does.
 package options
 
 import (

@@ -76,7 +76,8 @@ func missing(e *options.EnvironRules, env []string) (warnings []string) {
 // readNames are the variables of ours in the user's environment that ibrun reads.
 var readNames = []string{"IBRUN_TASKS_PER_NODE", libraryVariable}
 
-// libraryVariable names another libibverbs to the ranks (package cgo/verbs, which this program does without).
+// libraryVariable names another libibverbs to the ranks (package cgo/verbs, which this program does
+// without).
 const libraryVariable = "IBRUN_LIBIBVERBS"
 
 // strangeKnobs names variables that look like ibrun's and are not read.

@@ -29,7 +29,9 @@ func (p *Plan) Site() string { return timing.SiteOf(p.Nodes.At(p.Nodes.Len() - 1
 
 // Timed gives the nodes of a launch their names. A spare that is up stands in
 // the place of the node that it replaces.
-func (p *Plan) Timed(root string, times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) *timing.Launch {
+func (p *Plan) Timed(
+	root string, times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string,
+) *timing.Launch {
 	l := &timing.Launch{
 		Root: root, Launcher: launcherName(p.Job.Launch), Agents: p.Nodes.Len(),
 		Ranks: int(p.Job.Size), Missing: int(missing),

@@ -160,11 +160,15 @@ func multiPrograms(lines []progLine, size uint32) ([]job.Program, error) {
 			}
 			n := min(span.count, size-span.first)
 			last := len(programs) - 1
-			if last >= 0 && programs[last].App == uint32(i) && uint32(programs[last].First)+programs[last].Count == span.first {
+			follows := last >= 0 && programs[last].App == uint32(i) &&
+				uint32(programs[last].First)+programs[last].Count == span.first
+			if follows {
 				programs[last].Count += n
 			} else {
-				programs = append(programs, job.Program{First: job.Rank(span.first), Count: n, App: uint32(i), Offset: offset,
-					Argv: l.argv, Expand: l.expand})
+				programs = append(programs, job.Program{
+					First: job.Rank(span.first), Count: n, App: uint32(i), Offset: offset,
+					Argv: l.argv, Expand: l.expand,
+				})
 			}
 			offset += n
 		}

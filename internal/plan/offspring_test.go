@@ -10,8 +10,8 @@ import (
 	"ibrun/job"
 )
 
-// A spawned job has the hosts, the environment and the options of its parent, and nothing that names
-// the parent's ranks.
+// A spawned job has the hosts, the environment and the options of its parent, and nothing that
+// names the parent's ranks.
 func TestSpawned(t *testing.T) {
 	line := []string{"-H", "login1:2,b:2", "-n", "3", "--stdin", "all", "--output", "o.%r", "--merge-stderr-to-stdout",
 		"--stats",
@@ -52,7 +52,8 @@ func TestSpawned(t *testing.T) {
 	first, second := p.Job.Programs[0], p.Job.Programs[1]
 	require.Equal(t, []any{job.Rank(0), uint32(1), parent.Job.Programs[0].Dir + "/below"},
 		[]any{first.First, first.Count, first.Dir})
-	require.Equal(t, []any{job.Rank(1), uint32(4), []string{"echo", "x"}}, []any{second.First, second.Count, second.Argv})
+	require.Equal(t, []any{job.Rank(1), uint32(4), []string{"echo", "x"}},
+		[]any{second.First, second.Count, second.Argv})
 	require.Contains(t, second.Env, "A=1")
 	require.Equal(t, []any{uint32(3), true, "o.%r"}, []any{parent.Job.Size, parent.Job.Transport.Stats,
 		parent.Job.Output.StdoutFile}, "the parent's stays")

@@ -188,9 +188,9 @@ func TestOutputFilename(t *testing.T) {
 		return p.Job.Output
 	}
 	require.Equal(t, job.Output{
-		StdoutFile: at.Cwd + "/o/1/rank.%1r/stdout", StderrFile: at.Cwd + "/o/1/rank.%1r/stderr", Copy: true, Dirs: true,
-	},
-		out("-n", "10", "--output-filename", "o"))
+		StdoutFile: at.Cwd + "/o/1/rank.%1r/stdout", StderrFile: at.Cwd + "/o/1/rank.%1r/stderr",
+		Copy: true, Dirs: true,
+	}, out("-n", "10", "--output-filename", "o"))
 	require.Equal(t, job.Output{StdoutFile: "/o%%r/rank.%2r/stdout", StderrFile: "/o%%r/rank.%2r/stderr", Dirs: true},
 		out("-n", "11", "--output-filename", "/o%r:nojobid,nocopy"))
 	require.Equal(t, job.Output{StdoutFile: "/o/1/rank.%1r/stdout", Merge: true, Copy: true, Dirs: true},

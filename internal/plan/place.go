@@ -135,8 +135,8 @@ var kinds = map[job.Object]topo.Kind{
 	job.HWThread: topo.PU, job.Core: topo.Core, job.L3: topo.L3, job.NUMA: topo.NUMA, job.Package: topo.Package,
 }
 
-// example is the machine that nodes are taken to be like before they are asked: this one, or the one
-// of --topo-input.
+// example is the machine that nodes are taken to be like before they are asked: this one, or the
+// one of --topo-input.
 func example(topoInput string) string { return cmp.Or(topoInput, "this machine") }
 
 // Narrow says if this machine's ranks are crowded because whoever started ibrun

@@ -46,7 +46,7 @@ func TestContradictions(t *testing.T) {
 		"--lunch-timeout 3 true":                   "did you mean --launch-timeout?",
 		"--export=A,NONE true":                     "stands first",
 		"-H a..b true":                             "empty part",
-		"-H ../x true":                             "an empty part",
+		"-H ../x true":                             "empty part",
 		"-H a:0 true":                              "slots",
 		"-H a:-1 true":                             "slots",
 		"-H a:9223372036854775808 true":            "slots",

@@ -1,5 +1,5 @@
-// Package survey asks each node a question: it runs a job of one rank per node, which is ibrun itself
-// in a hidden role, and gathers the answers. It judges none of them.
+// Package survey asks each node a question: it runs a job of one rank per node, which is ibrun
+// itself in a hidden role, and gathers the answers. It judges none of them.
 package survey
 
 import (

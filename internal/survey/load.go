@@ -57,8 +57,10 @@ func Load(
 		return nil, 0, err
 	}
 	var out bytes.Buffer
-	o, err := launch.Run(p, at, agent.RootConfig{Out: agent.NewSink(&out, proc.ConsoleWriter(os.Stderr), agent.Style{Label: true}),
-		Report: say.Event, Warn: say.Warn})
+	o, err := launch.Run(p, at, agent.RootConfig{
+		Out:    agent.NewSink(&out, proc.ConsoleWriter(os.Stderr), agent.Style{Label: true}),
+		Report: say.Event, Warn: say.Warn,
+	})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -1,5 +1,5 @@
-// Package textfile reads files and pipes that a user has named to their end, within limits of time and
-// size. It does not know what is in them.
+// Package textfile reads files and pipes that a user has named to their end, within limits of time
+// and size. It does not know what is in them.
 package textfile
 
 import (

@@ -216,7 +216,8 @@ func provokeDisruption(s *stage) {
 	disrupt, end := s.begin(node, "disrupt", attackerID, "/nowhere")
 	s.await("a disruption kills and removes", func() bool {
 		said := disrupt.String()
-		return regexp.MustCompile(`kill \d+ done`).MatchString(said) && strings.Contains(said, "removal of /tmp/file done")
+		return regexp.MustCompile(`kill \d+ done`).MatchString(said) &&
+			strings.Contains(said, "removal of /tmp/file done")
 	})
 	end()
 	endSleep()

@@ -45,7 +45,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"-H", "a;b", "true"}, 2, "character"},
 		{[]string{"-H", "$(touch " + canary + ")", "true"}, 2, "character"},
 		{[]string{"-H", "a b", "true"}, 2, "character"},
-		{[]string{"-H", "../x", "true"}, 2, "not a name"},
+		{[]string{"-H", "../x", "true"}, 2, "empty part"},
 		{[]string{"-H", "a\x1b[31m", "true"}, 2, ""},
 		{[]string{"-H", strings.Repeat("a", 256), "true"}, 2, "255"},
 		{[]string{"-H", "a:0", "true"}, 2, "slots"},

@@ -109,7 +109,8 @@ func (p *picture) summary() {
 	}
 	var limits []string
 	if !m.Online.In(m.Allowed) {
-		limits = append(limits, fmt.Sprintf("%d of %s: %s", m.Allowed.Len(), plural.Of(m.Online.Len(), "CPU"), m.Allowed))
+		limits = append(limits, fmt.Sprintf("%d of %s: %s", m.Allowed.Len(),
+			plural.Of(m.Online.Len(), "CPU"), m.Allowed))
 	}
 	if !ids.In(m.AllowedMems) {
 		limits = append(limits, fmt.Sprintf("memory of %d of %s: %s", m.AllowedMems.Len(),

@@ -71,8 +71,8 @@ func (c choice) pick(preferred string) ([]string, error) {
 		preferred = preferred[1:]
 	}
 	if sign == '-' {
-		return slices.DeleteFunc(slices.Clone(c.usual), func(a string) bool { return sshconfig.MatchList(a, preferred) }),
-			nil
+		unwanted := func(a string) bool { return sshconfig.MatchList(a, preferred) }
+		return slices.DeleteFunc(slices.Clone(c.usual), unwanted), nil
 	}
 	var list []string
 	for i, a := range strings.Split(preferred, ",") {

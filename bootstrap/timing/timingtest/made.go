@@ -25,7 +25,9 @@ func Made(n int, shape string) *timing.Launch {
 			t.Parent = parent
 			up := at + s.Cost.Start(turn) + s.Cost.REM
 			from := up - s.Cost.REM
-			for i, m := range []job.Moment{job.SessionStarted, job.Connecting, job.Authenticating, job.Beginning, job.Shipping, job.AgentAnswered} {
+			for i, m := range []job.Moment{
+				job.SessionStarted, job.Connecting, job.Authenticating, job.Beginning, job.Shipping, job.AgentAnswered,
+			} {
 				t.At[m] = from + s.Cost.REM*time.Duration(i)/6
 			}
 			t.At[job.LaunchSent], t.At[job.LaunchReceived], t.At[job.ForkStarted] = up, up, up

@@ -28,7 +28,10 @@ func FuzzViews(f *testing.F) {
 			input = input[copy(b[:], input):]
 			return int64(binary.LittleEndian.Uint64(b[:]) >> (b[0] & 63))
 		}
-		l := &timing.Launch{Root: "front", Launcher: "ssh", Agents: int(nodes), Shape: tree.Shape{Kind: tree.Flat, Cost: tree.DefaultCost}}
+		l := &timing.Launch{
+			Root: "front", Launcher: "ssh", Agents: int(nodes),
+			Shape: tree.Shape{Kind: tree.Flat, Cost: tree.DefaultCost},
+		}
 		for i := range nodes {
 			n := job.NewNodeTimes(job.NodeIndex(i))
 			n.Parent = job.NodeIndex(uint32(number()) % uint32(i+1))

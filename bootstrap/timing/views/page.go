@@ -26,29 +26,44 @@ func Page(l *timing.Launch) string {
 	var b strings.Builder
 	put := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	s := l.Summarize()
-	put("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">")
-	put("<link rel=\"icon\" href=\"data:,\"><title>%s</title><style>%s</style></head><body>", html.EscapeString(title(l)), pageStyle)
+	put("<!DOCTYPE html>\n" +
+		`<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">`)
+	put(`<link rel="icon" href="data:,"><title>%s</title><style>%s</style></head><body>`,
+		html.EscapeString(title(l)), pageStyle)
 	b.WriteString(Picture(l))
-	put("<h2>Phases</h2>\n<table id=\"phases\"><tr><th class=\"l\">phase</th><th>nodes</th><th>p50</th><th>p99</th><th>max</th><th class=\"l\">slowest</th></tr>")
+	put("<h2>Phases</h2>\n" +
+		`<table id="phases"><tr><th class="l">phase</th><th>nodes</th>` +
+		`<th>p50</th><th>p99</th><th>max</th><th class="l">slowest</th></tr>`)
 	colour := map[string]string{}
 	for p := range timing.Phases {
 		colour[p.String()] = colours[p]
 	}
 	for _, p := range s.Phases {
-		put(`<tr><td class="l"><span class="chip" style="background:%s"></span>%s</td><td>%d</td><td>%s</td><td>%s</td><td>%s</td><td class="l">%s</td></tr>`,
-			colour[p.Phase], p.Phase, p.Nodes, timing.MillisText(p.P50), timing.MillisText(p.P99), timing.MillisText(p.Max), html.EscapeString(strings.Join(p.Slowest, ", ")))
+		put(`<tr><td class="l"><span class="chip" style="background:%s"></span>%s</td><td>%d</td>`+
+			`<td>%s</td><td>%s</td><td>%s</td><td class="l">%s</td></tr>`,
+			colour[p.Phase], p.Phase, p.Nodes,
+			timing.MillisText(p.P50), timing.MillisText(p.P99), timing.MillisText(p.Max),
+			html.EscapeString(strings.Join(p.Slowest, ", ")))
 	}
 	put("</table>\n<h2>Predicted and measured</h2>")
-	put("<table id=\"model\"><tr><th class=\"l\"></th><th>SEQ</th><th>REM</th><th>last agent up</th><th>best tree</th></tr>")
+	put(`<table id="model"><tr><th class="l"></th><th>SEQ</th><th>REM</th>` +
+		`<th>last agent up</th><th>best tree</th></tr>`)
 	model := func(name string, m *timing.Model) {
-		put(`<tr><td class="l">%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>`, html.EscapeString(name), timing.MillisText(m.SEQ), timing.MillisText(m.REM), timing.MillisText(m.LastUp), timing.MillisText(m.Optimum))
+		put(`<tr><td class="l">%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>`,
+			html.EscapeString(name), timing.MillisText(m.SEQ), timing.MillisText(m.REM),
+			timing.MillisText(m.LastUp), timing.MillisText(m.Optimum))
 	}
 	model("planned with ("+s.Predicted.Source+")", s.Predicted)
 	if m := s.Measured; m != nil {
-		model(fmt.Sprintf("model with the costs of this launch (%d sessions, up to %d at a time)", m.Sessions, m.Window), m)
+		model(fmt.Sprintf("model with the costs of this launch (%d sessions, up to %d at a time)",
+			m.Sessions, m.Window), m)
 	}
-	put(`<tr><td class="l">measured</td><td></td><td></td><td>%s</td><td></td></tr></table>`, timing.MillisText(s.LastUp))
-	put("<p>SEQ: a parent's time between two starts. REM: from the start of a session until the agent behind it can start others. Times of a node are mapped into the root's clock; they may be off by %s at most.</p>", timing.MillisText(s.Error))
+	put(`<tr><td class="l">measured</td><td></td><td></td><td>%s</td><td></td></tr></table>`,
+		timing.MillisText(s.LastUp))
+	put("<p>SEQ: a parent's time between two starts. "+
+		"REM: from the start of a session until the agent behind it can start others. "+
+		"Times of a node are mapped into the root's clock; they may be off by %s at most.</p>",
+		timing.MillisText(s.Error))
 	nodeTable(l, put)
 	put("</body></html>")
 	return b.String()
@@ -63,7 +78,8 @@ func nodeTable(l *timing.Launch, put func(format string, args ...any)) {
 		host[l.Nodes[i].Node+1] = l.Nodes[i].Host
 	}
 	slices.SortStableFunc(nodes, func(a, b *timing.Node) int { return int(b.Up() - a.Up()) })
-	put("<h2>Nodes, the last to come up first</h2>\n<table id=\"nodes\"><tr><th class=\"l\">node</th><th class=\"l\">started by</th><th>begun at</th><th>up at</th>")
+	put("<h2>Nodes, the last to come up first</h2>\n" +
+		`<table id="nodes"><tr><th class="l">node</th><th class="l">started by</th><th>begun at</th><th>up at</th>`)
 	for p := range timing.Phases {
 		put("<th>%s</th>", p)
 	}
@@ -84,7 +100,8 @@ func nodeTable(l *timing.Launch, put func(format string, args ...any)) {
 			up = timing.MillisText(timing.Millis(n.Up()))
 		}
 		put(`<tr><td class="l">%s</td><td class="l">%s</td><td>%s</td><td>%s</td><td>%s</td></tr>`,
-			html.EscapeString(n.Host), html.EscapeString(host[n.Parent]), at(job.SessionStarted), up, strings.Join(took[:], "</td><td>"))
+			html.EscapeString(n.Host), html.EscapeString(host[n.Parent]), at(job.SessionStarted), up,
+			strings.Join(took[:], "</td><td>"))
 	}
 	put("</table>")
 	if more := len(nodes) - shownNodes; more > 0 {

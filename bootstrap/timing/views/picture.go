@@ -32,7 +32,10 @@ const (
 var colours = [timing.Phases]string{"#4e79a7", "#f0a63c", "#9c7fc4", "#d9534f", "#7fb7c9", "#4f9d52", "#dfe8dc"}
 
 // legend says what the phases are.
-var legend = [timing.Phases]string{"connect", "authenticate", "start shell and agent", "ship ibrun", "send the job", "spawn ranks", "wait for nodes below"}
+var legend = [timing.Phases]string{
+	"connect", "authenticate", "start shell and agent", "ship ibrun", "send the job", "spawn ranks",
+	"wait for nodes below",
+}
 
 // pictureStyle has everything that SVG and page share.
 const pictureStyle = `text{font:12px system-ui,"Segoe UI","DejaVu Sans",sans-serif;fill:#1f2933}
@@ -53,6 +56,11 @@ func (c *canvas) put(format string, args ...any) { fmt.Fprintf(c, format+"\n", a
 // text writes some text at a place; extra holds further attributes.
 func (c *canvas) text(x, y float64, extra, text string) {
 	c.put(`<text x="%s" y="%s"%s>%s</text>`, px(x), px(y), extra, html.EscapeString(text))
+}
+
+// line draws a straight line.
+func (c *canvas) line(class string, x1, x2, y1, y2 float64) {
+	c.put(`<line class="%s" x1="%s" x2="%s" y1="%s" y2="%s"/>`, class, px(x1), px(x2), px(y1), px(y2))
 }
 
 // px is a length with a tenth of a pixel.
@@ -76,7 +84,8 @@ func Picture(l *timing.Launch) string {
 		end = max(end, slices.Max(append(l.Replay(fit.Cost), 0))) // the model may be slower
 	}
 	c := &canvas{scale: scale{end: end, left: plotLeft, width: pictureWidth - plotLeft - plotRight}}
-	c.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %s" role="img" aria-label="%s">`, pictureWidth, px(bottom+34), html.EscapeString(title(l)))
+	c.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %s" role="img" aria-label="%s">`,
+		pictureWidth, px(bottom+34), html.EscapeString(title(l)))
 	c.put("<style>%s</style>", pictureStyle)
 	c.put(`<rect width="100%%" height="100%%" fill="#fff"/>`)
 	c.text(16, 28, ` class="title"`, title(l))
@@ -91,11 +100,13 @@ func Picture(l *timing.Launch) string {
 
 func title(l *timing.Launch) string {
 	last, agents := l.LastUp()
-	return fmt.Sprintf("Launch of %d nodes: %d agents up after %s", l.Agents, agents, timing.MillisText(timing.Millis(last)))
+	return fmt.Sprintf("Launch of %d nodes: %d agents up after %s", l.Agents, agents,
+		timing.MillisText(timing.Millis(last)))
 }
 
 func subtitle(l *timing.Launch) string {
-	text := fmt.Sprintf("%d ranks, tree %s, over %s; everything settled after %s", l.Ranks, l.Shape.Name(), l.Launcher, timing.MillisText(timing.Millis(l.End())))
+	text := fmt.Sprintf("%d ranks, tree %s, over %s; everything settled after %s",
+		l.Ranks, l.Shape.Name(), l.Launcher, timing.MillisText(timing.Millis(l.End())))
 	if fit, ok := l.Fit(); ok {
 		text += "; measured " + timing.CostText(fit.Cost)
 	}
@@ -106,10 +117,10 @@ func subtitle(l *timing.Launch) string {
 func (c *canvas) axis(top, bottom float64) {
 	for _, t := range c.ticks() {
 		x := c.x(t)
-		c.put(`<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/>`, px(x), px(x), px(top), px(bottom))
+		c.line("grid", x, x, top, bottom)
 		c.text(x, bottom+18, ` class="tick" text-anchor="middle"`, tickText(t))
 	}
-	c.put(`<line class="axis" x1="%s" x2="%s" y1="%s" y2="%s"/>`, px(c.left), px(c.left+c.width), px(bottom), px(bottom))
+	c.line("axis", c.left, c.left+c.width, bottom, bottom)
 }
 
 // curve draws how many agents were up at what time, and what the model says
@@ -118,20 +129,20 @@ func (c *canvas) curve(l *timing.Launch, top, bottom float64) {
 	most := float64(max(l.Agents, 1))
 	y := func(n int) float64 { return bottom - (bottom-top-8)*float64(n)/most }
 	for _, t := range c.ticks() {
-		c.put(`<line class="grid" x1="%s" x2="%s" y1="%s" y2="%s"/>`, px(c.x(t)), px(c.x(t)), px(top), px(bottom))
+		c.line("grid", c.x(t), c.x(t), top, bottom)
 	}
 	for _, n := range []int{0, l.Agents / 2, l.Agents} {
 		c.text(c.left-8, y(n)+4, ` class="tick" text-anchor="end"`, fmt.Sprint(n))
 	}
-	c.put(`<line class="axis" x1="%s" x2="%s" y1="%s" y2="%s"/>`, px(c.left), px(c.left+c.width), px(bottom), px(bottom))
+	c.line("axis", c.left, c.left+c.width, bottom, bottom)
 	if fit, ok := l.Fit(); ok {
 		c.steps("model", l.Replay(fit.Cost), y)
 	}
 	c.steps("measured", l.Ups(), y)
 	c.text(16, top+14, ` class="sub"`, "agents up")
-	c.put(`<line class="measured" x1="%s" x2="%s" y1="%s" y2="%s"/>`, px(c.left+14), px(c.left+40), px(top+10), px(top+10))
+	c.line("measured", c.left+14, c.left+40, top+10, top+10)
 	c.text(c.left+46, top+14, ` class="tick"`, "measured")
-	c.put(`<line class="model" x1="%s" x2="%s" y1="%s" y2="%s"/>`, px(c.left+14), px(c.left+40), px(top+26), px(top+26))
+	c.line("model", c.left+14, c.left+40, top+26, top+26)
 	c.text(c.left+46, top+30, ` class="tick"`, "model, with the costs of this launch")
 }
 
@@ -166,7 +177,8 @@ func (c *canvas) rows(l *timing.Launch, top, row float64) {
 		n := &l.Nodes[i]
 		if n.At[job.SessionStarted] != job.Never {
 			x := px(c.x(n.At[job.SessionStarted]))
-			c.put(`<path class="edge" stroke-width="%.2f" d="M%s %sV%s"/>`, thin, x, px(at[n.Parent]+row*0.8), px(at[n.Node+1]+row/2))
+			c.put(`<path class="edge" stroke-width="%.2f" d="M%s %sV%s"/>`,
+				thin, x, px(at[n.Parent]+row*0.8), px(at[n.Node+1]+row/2))
 		}
 	}
 	every := int(math.Ceil(labelHeight / row))
@@ -188,8 +200,9 @@ func (c *canvas) rows(l *timing.Launch, top, row float64) {
 			if s.Phase == timing.Below {
 				height = row * 0.4
 			}
-			c.put(`<rect class="%s" x="%s" y="%s" width="%s" height="%s" fill="%s"/>`, s.Phase, px(c.x(s.From)), px(y+(row-height)/2),
-				px(math.Max(0.5, c.x(s.To)-c.x(s.From))), px(height), colours[s.Phase])
+			width := math.Max(0.5, c.x(s.To)-c.x(s.From))
+			c.put(`<rect class="%s" x="%s" y="%s" width="%s" height="%s" fill="%s"/>`,
+				s.Phase, px(c.x(s.From)), px(y+(row-height)/2), px(width), px(height), colours[s.Phase])
 		}
 		if n.Up() == job.Never && n.At[job.SessionStarted] != job.Never {
 			c.text(c.x(lastSeen(n))+4, y+row/2+4, ` class="failed"`, "×")

@@ -49,9 +49,13 @@ func Trace(l *timing.Launch, w io.Writer) error {
 		id := int(n.Node) + 2
 		name(id, n.Host)
 		for _, s := range n.Spans() {
-			put(event{Name: "thread_name", Phase: "M", Node: id, Lane: int(s.Phase), More: map[string]any{"name": s.Phase.String()}})
 			put(event{
-				Name: s.Phase.String(), Phase: "X", From: s.From.Microseconds(), Took: (s.To - s.From).Microseconds(), Node: id, Lane: int(s.Phase), Group: "launch",
+				Name: "thread_name", Phase: "M", Node: id, Lane: int(s.Phase),
+				More: map[string]any{"name": s.Phase.String()},
+			})
+			put(event{
+				Name: s.Phase.String(), Phase: "X", Node: id, Lane: int(s.Phase), Group: "launch",
+				From: s.From.Microseconds(), Took: (s.To - s.From).Microseconds(),
 				More: map[string]any{"parent": int(n.Parent) + 1, "clock_error_us": n.Error.Microseconds()},
 			})
 		}

@@ -128,7 +128,10 @@ func TestPictureOfAFailedLaunch(t *testing.T) {
 }
 
 func TestTicksAreRound(t *testing.T) {
-	for _, end := range []time.Duration{1, time.Microsecond, 123 * time.Microsecond, 9 * time.Millisecond, 1537 * time.Millisecond, 61 * time.Second, time.Hour} {
+	for _, end := range []time.Duration{
+		1, time.Microsecond, 123 * time.Microsecond, 9 * time.Millisecond, 1537 * time.Millisecond,
+		61 * time.Second, time.Hour,
+	} {
 		at := scale{end: end}.ticks()
 		require.LessOrEqual(t, len(at), 10)
 		require.Zero(t, at[0])
@@ -136,6 +139,8 @@ func TestTicksAreRound(t *testing.T) {
 			require.GreaterOrEqual(t, len(at), 2)
 		}
 	}
-	require.Equal(t, []string{"0", "200 ms", "1.4 s", "2 s", "0.5 ms"},
-		[]string{tickText(0), tickText(200 * time.Millisecond), tickText(1400 * time.Millisecond), tickText(2 * time.Second), tickText(500 * time.Microsecond)})
+	require.Equal(t, []string{"0", "200 ms", "1.4 s", "2 s", "0.5 ms"}, []string{
+		tickText(0), tickText(200 * time.Millisecond), tickText(1400 * time.Millisecond),
+		tickText(2 * time.Second), tickText(500 * time.Microsecond),
+	})
 }
