@@ -3,6 +3,7 @@ package lazy
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -75,6 +76,60 @@ func TestStreamsAreTriedTwice(t *testing.T) {
 			synctest.Wait()
 			require.NoError(t, long())
 			arrives()
+		})
+	}
+}
+
+// halting is a fabric whose rank stands still when it has dialled, and then finds its time out for so
+// many waits.
+type halting struct {
+	fabric.Fabric
+	dials *atomic.Int32
+	waits int32
+}
+
+func (f halting) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabric.Stream, error) {
+	s, err := f.Fabric.Dial(ctx, to, offer)
+	if f.dials.Add(1) == 1 && err == nil {
+		return &haltingStream{Stream: s, left: f.waits}, nil
+	}
+	return s, err
+}
+
+type haltingStream struct {
+	fabric.Stream
+	left int32
+}
+
+func (s *haltingStream) Read(b []byte) (int, error) {
+	if s.left == 0 {
+		return s.Stream.Read(b)
+	}
+	s.left--
+	synctest.Wait() // meanwhile the other rank does all that it can
+	return 0, os.ErrDeadlineExceeded
+}
+
+// A rank that is stopped while it dials takes the proof that has come meanwhile. If it gives up all
+// the same, the other rank has proved itself already, and nothing that it sends is lost.
+func TestStoppedDialler(t *testing.T) {
+	for _, c := range []struct{ waits, dials int32 }{{0, 1}, {1, 1}, {helloWaits, 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			n := mem.New(1, mem.Faults{})
+			var dials atomic.Int32
+			w := newWorld(t, 2, 1, func(s fabric.Sink) (fabric.Fabric, error) {
+				return halting{n.Open(s), &dials, c.waits}, nil
+			}).start()
+			ctx := within(t)
+			for i := range uint32(3) {
+				require.NoError(t, w.table(1).Send(ctx, 0, payload(1, 0, i, 1<<20)))
+			}
+			for i := range uint32(3) {
+				m, err := w.table(0).Recv(ctx)
+				require.NoError(t, err)
+				require.Equal(t, payload(1, 0, i, 1<<20), m.Body)
+			}
+			require.Equal(t, c.dials, dials.Load())
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"time"
 
 	"ibrun/fabric"
@@ -16,6 +17,10 @@ const helloKind = 15
 
 // helloTime is how long a stranger has to prove that it is none.
 const helloTime = 5 * time.Second
+
+// helloWaits is how many waits that time is made of. A process that was stopped finds only the
+// wait that it was in passed when it goes on, and what came meanwhile in the next one.
+const helloWaits = 5
 
 // dialTime is how long a stream may take to come up before datagrams do its work.
 const dialTime = 10 * time.Second
@@ -99,8 +104,12 @@ func (t *Table) sayHello(s fabric.Stream, rank uint32, token upgrade.Token) erro
 
 func (t *Table) hearHello(s fabric.Stream) (fabric.Envelope, []byte, error) {
 	b := make([]byte, fabric.Overhead+upgrade.TokenLen)
-	if _, err := io.ReadFull(s, b); err != nil {
-		return fabric.Envelope{}, nil, err
+	for n, waits := 0, 1; n < len(b); waits++ {
+		deadline(s, helloTime/helloWaits)
+		got, err := io.ReadFull(s, b[n:])
+		if n += got; err != nil && (waits == helloWaits || !errors.Is(err, os.ErrDeadlineExceeded)) {
+			return fabric.Envelope{}, nil, err
+		}
 	}
 	e, body, err := t.cfg.Seal.Open(b)
 	if err == nil && e.Kind != helloKind {
@@ -123,7 +132,6 @@ func deadline(s fabric.Stream, d time.Duration) {
 // accept takes a stream from a stranger, in a goroutine of its own.
 func (t *Table) accept(g *guest) {
 	s := g.stream
-	deadline(s, helloTime)
 	e, body, err := t.hearHello(s)
 	t.lobby.leave(g)
 	if err != nil || e.Src >= t.cfg.Layout.Ranks() || t.isNear(e.Src) {

@@ -21,6 +21,7 @@ const (
 	Stay                        // it is: answer to LEAVE
 	Returned                    // your direction is read to its end mark
 	Broke                       // the stream failed here, with what was on it
+	Taken                       // lower rank to higher: the stream is here, and will be read
 	controls
 )
 
@@ -28,7 +29,7 @@ func (c Control) String() string {
 	if c == 0 || c >= controls {
 		return fmt.Sprintf("control %d", uint8(c))
 	}
-	return [...]string{"", "WANT", "OFFER", "SWITCH", "GIVEUP", "LEAVE", "STAY", "RETURNED", "BROKEN"}[c]
+	return [...]string{"", "WANT", "OFFER", "SWITCH", "GIVEUP", "LEAVE", "STAY", "RETURNED", "BROKEN", "TAKEN"}[c]
 }
 
 // longestReason is the most of a reason, in bytes, that goes with a GIVEUP.

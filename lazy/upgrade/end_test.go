@@ -197,7 +197,7 @@ func (e *end) do(f Effect) {
 		e.shut()
 	case End:
 		w.log("%d has lost %d: %v", e.self.id, e.other.id, f.Why)
-		if w.breaks == 0 && w.restarts == 0 && w.noProof == 0 {
+		if w.breaks == 0 && w.restarts == 0 {
 			w.broken("%d has lost %d without a reason: %v", e.self.id, e.other.id, f.Why)
 		}
 		e.over, e.alarmed = true, e.alarmed || f.Alarm

@@ -11,7 +11,7 @@ const (
 	Heard                            // Msg, Busy: a control message of the peer
 	OfferMade                        // Token, Offer: answer to MakeOffer; the token is new in this rank
 	OfferFailed                      // Why: answer to MakeOffer
-	Connected                        // Token: both sides of a stream have proved themselves
+	Connected                        // Token: the other side of a stream has proved itself; whoever accepts has, too
 	DialFailed                       // Token, Why: answer to Dial
 	Rest                             // Busy: the owner would like the stream given up, if it is not needed
 	EndRead                          // Token: a stream was read up to the peer's end mark

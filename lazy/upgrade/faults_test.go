@@ -79,18 +79,25 @@ func made(token Token) Event { return Event{Kind: OfferMade, Token: token, Offer
 func withStream(t *testing.T, dials bool) *machine {
 	if dials {
 		return given(t, true).routes(long, Wait, "WANT").hears(Offer, one, "Dial").
-			gets(Event{Kind: Connected, Token: one}, "Notify")
+			gets(Event{Kind: Connected, Token: one}, "TAKEN", "Notify")
 	}
-	return given(t, false).hears(Want, Token{}, "MakeOffer").
-		gets(made(one), "OFFER").
-		gets(Event{Kind: Connected, Token: one}, "Notify")
+	return accepted(t).hears(Taken, one, "Notify")
+}
+
+// accepted makes a Pair that has proved itself to a dialler and has not heard of it since.
+func accepted(t *testing.T) *machine {
+	return given(t, false).hears(Want, Token{}, "MakeOffer").gets(made(one), "OFFER").
+		gets(Event{Kind: Connected, Token: one})
 }
 
 // What was said to an earlier epoch, and arrives late, is not about the stream that
 // this one has: messages of it would overtake datagrams.
 func TestControlsAreOfOneStream(t *testing.T) {
-	for _, kind := range []Control{Switch, Leave, Stay, Returned, Broke} {
-		m := withStream(t, false)
+	for _, kind := range []Control{Switch, Leave, Stay, Returned, Broke, Taken} {
+		m := accepted(t)
+		m.hears(kind, two).hears(kind, Token{})
+		require.Equal(t, Accepted, m.State(), "%v", kind)
+		m = withStream(t, false)
 		before := m.at
 		m.hears(kind, two).hears(kind, Token{})
 		require.Equal(t, before, m.at, "%v", kind)
@@ -105,7 +112,7 @@ func TestControlsAreOfOneStream(t *testing.T) {
 // the window has room again by then.
 func TestFullWindowMoves(t *testing.T) {
 	m := given(t, true).routes(short, ByDatagram).routes(full, ByDatagram, "WANT").routes(short, ByDatagram)
-	m.hears(Offer, one, "Dial").gets(Event{Kind: Connected, Token: one}, "Notify")
+	m.hears(Offer, one, "Dial").gets(Event{Kind: Connected, Token: one}, "TAKEN", "Notify")
 	require.True(t, m.Due())
 	m.routes(short, ByStream, "SWITCH").routes(short, ByStream)
 }
@@ -113,15 +120,19 @@ func TestFullWindowMoves(t *testing.T) {
 // A GIVEUP of an older attempt does not take the stream from one side alone.
 func TestGiveUpNamesItsAttempt(t *testing.T) {
 	for _, dials := range []bool{false, true} {
-		withStream(t, dials).hears(GiveUp, two).hears(GiveUp, one, "Notify", "Close")
+		m := withStream(t, dials).hears(GiveUp, two)
+		require.True(t, m.HasStream())
 	}
+	accepted(t).hears(GiveUp, two).hears(GiveUp, one, "Notify", "Close")
 }
 
-// A GIVEUP that arrives after SWITCH was said ends the pair: what is on the stream is
-// lost. The peer may ask for another one, and does not wait for it for ever.
-func TestGiveUpAfterSwitch(t *testing.T) {
-	m := withStream(t, false).routes(long, ByStream, "SWITCH").hears(GiveUp, one, "Close", "End alarm")
-	m.hears(Want, Token{}, "GIVEUP").hears(Want, Token{}, "GIVEUP")
+// A dialler that stood still may give up when the other rank has proved itself already. That rank
+// has sent nothing by the stream, so nothing is lost, and the next attempt is made.
+func TestGiveUpAfterProof(t *testing.T) {
+	m := accepted(t).routes(long, Wait).routes(full, ByDatagram).hears(GiveUp, one, "Notify", "Close")
+	m.routes(long, Wait, "MakeOffer").gets(made(two), "OFFER").gets(Event{Kind: Connected, Token: two})
+	m.routes(long, Wait).hears(Taken, one).routes(long, Wait).hears(Taken, two, "Notify")
+	m.routes(long, ByStream, "SWITCH")
 }
 
 // One failed attempt is followed by a second one; after that datagrams carry
@@ -183,7 +194,8 @@ func TestAskedAheadOfTheConnection(t *testing.T) {
 // A pair that rests between an offer and its stream keeps the offer.
 func TestOfferAcrossARest(t *testing.T) {
 	o := given(t, false).routes(long, Wait, "MakeOffer").gets(made(one), "OFFER")
-	o.gets(Event{Kind: Closed}, "OFFER").gets(Event{Kind: Connected, Token: one}, "Notify")
+	o.gets(Event{Kind: Closed}, "OFFER").gets(Event{Kind: Opened}).gets(Event{Kind: Connected, Token: one})
+	o.hears(Taken, one, "Notify")
 	require.True(t, o.HasStream())
 }
 
@@ -195,6 +207,7 @@ func TestConnectionIsKept(t *testing.T) {
 	require.True(t, m.Kept())
 	o := given(t, false).hears(Want, Token{}, "MakeOffer")
 	require.True(t, o.Kept())
+	require.True(t, accepted(t).Kept())
 	require.True(t, withStream(t, true).Kept())
 }
 
@@ -234,13 +247,9 @@ func TestLateDial(t *testing.T) {
 	require.True(t, m.Awaits(two))
 }
 
-// The side that has a stream first may find it idle before the other has it; the
-// answer is that it is wanted, or both would wait for ever.
-func TestLeaveBeforeTheStream(t *testing.T) {
-	o := withStream(t, false).gets(Event{Kind: Rest}, "LEAVE")
-	given(t, true).routes(long, Wait, "WANT").hears(Offer, one, "Dial").hears(Leave, one, "STAY")
-	o.hears(Stay, one, "Notify")
-	require.Equal(t, Open, o.State())
+// The side that has proved itself does not give the stream up before the other has it.
+func TestRestBeforeTheStream(t *testing.T) {
+	accepted(t).gets(Event{Kind: Rest}).hears(Taken, one, "Notify").gets(Event{Kind: Rest}, "LEAVE")
 }
 
 // A stream is not given up while somebody sends.

@@ -76,7 +76,11 @@ func (e *end) dial(token Token, epoch uint16, until time.Duration) {
 		o.pipe = p
 		o.upgrade(Event{Kind: Connected, Token: token})
 		lost := w.chance(w.noProof)
-		w.after(w.delay+w.upTo(w.sway), func() {
+		later := time.Duration(0)
+		if lost {
+			later = w.upTo(200 * time.Millisecond) // it stands still until it is too late
+		}
+		w.after(later+w.delay+w.upTo(w.sway), func() {
 			switch {
 			case e.dead:
 			case !e.up.Awaits(token) || lost || p.sides[1].closed:

@@ -35,8 +35,11 @@ func (p *Pair) look(ev Event) {
 		p.apply(stream, inOfferFailed, &c)
 	case Connected:
 		if p.Awaits(ev.Token) {
-			p.apply(stream, inConnected, &c)
-			p.apply(incoming, inConnected, &c)
+			in := inConnected
+			if !p.cfg.Dials {
+				in = inAccepted
+			}
+			p.apply(stream, in, &c)
 		}
 	case DialFailed:
 		if p.Awaits(ev.Token) {
@@ -83,12 +86,8 @@ func (p *Pair) heard(ev Event) {
 		return
 	case GiveUp:
 		if m.token == p.token {
-			in := inGiveUp
-			if p.at[outgoing] != OutDatagrams {
-				in = inGiveUpMoved
-			}
 			c.why = remote(m.rest)
-			p.apply(stream, in, &c)
+			p.apply(stream, inGiveUp, &c)
 		}
 		return
 	}
@@ -96,12 +95,12 @@ func (p *Pair) heard(ev Event) {
 		return
 	}
 	switch m.kind {
+	case Taken:
+		p.apply(stream, inTaken, &c)
 	case Switch:
-		in := inSwitch
-		if p.Awaits(m.token) {
-			in = inSwitchEarly
+		if p.HasStream() {
+			p.apply(incoming, inSwitch, &c)
 		}
-		p.apply(incoming, in, &c)
 	case Leave:
 		in := inLeave
 		if ev.Busy && p.HasStream() {
@@ -140,9 +139,10 @@ func (p *Pair) do(a action, c *cue) {
 	case doKeep:
 		p.token, p.offer = c.token, c.offer
 	case doDial:
-		p.apply(incoming, inOver, c)
 		p.token = c.token
 		p.emit(Effect{Kind: Dial, Token: c.token, Offer: c.offer})
+	case doTaken:
+		p.say(Taken, "")
 	case doStream:
 		p.failures = 0
 		p.emit(Effect{Kind: Notify})
@@ -151,8 +151,6 @@ func (p *Pair) do(a action, c *cue) {
 		p.say(GiveUp, reason(c.why))
 		p.forget()
 		p.emit(Effect{Kind: Notify})
-	case doRefuse:
-		p.emit(Effect{Kind: Say, Control: GiveUp, Msg: message(GiveUp, Token{}, errEnded.Error())})
 	case doFail:
 		p.failed(c.why)
 		p.forget()
@@ -203,6 +201,7 @@ var rules = []string{
 	"A stream that fails and is not the present one, or of a pair that has ended: the pair ends, and nobody is told " +
 		"again.",
 	"Rest counts if no sender is at work.",
+	"SWITCH counts if the stream is there and works.",
 	"When a connection closes, WANT or OFFER is said again, in the next one, if it was said in this one and there is " +
 		"no stream yet: the peer may be another epoch, which has not heard it.",
 	"A message goes by stream when our direction does. Before that it asks for the stream if it is longer than " +

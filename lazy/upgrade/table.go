@@ -19,30 +19,30 @@ type State uint8
 
 // The states of the stream, then those of our direction and of the peer's.
 const (
-	None    State = iota // nobody has asked for a stream
-	Barred               // attempts have failed: none is made until the connection has rested
-	Wanted               // the lower rank has said WANT
-	Offered              // the higher rank has said OFFER
-	Dialing              // the lower rank has heard OFFER and dials
-	Open                 // both sides have proved themselves
-	Leaving              // LEAVE was said, and not heard
-	Left                 // LEAVE was said and heard; both directions come back
-	Broken               // the stream has failed with what was on it: the pair has ended
+	None     State = iota // nobody has asked for a stream
+	Barred                // attempts have failed: none is made until the connection has rested
+	Wanted                // the lower rank has said WANT
+	Offered               // the higher rank has said OFFER
+	Dialing               // the lower rank has heard OFFER and dials
+	Accepted              // the higher rank has proved itself; the lower one may not hear of it
+	Open                  // both sides have the stream
+	Leaving               // LEAVE was said, and not heard
+	Left                  // LEAVE was said and heard; both directions come back
+	Broken                // the stream has failed with what was on it: the pair has ended
 
 	OutDatagrams // our messages are datagrams
 	OutStream    // SWITCH was said: they go by stream
 	OutMarked    // the end mark was written: the next one waits for RETURNED
 
 	InDatagrams // the peer's messages are datagrams
-	InSwitched  // SWITCH was heard; the stream is not here yet
 	InStream    // they are read from the stream
 	states
 )
 
 func (s State) String() string {
 	return [...]string{
-		"None", "Barred", "Wanted", "Offered", "Dialing", "Open", "Leaving", "Left", "Broken",
-		"Datagrams", "Stream", "Marked", "Datagrams", "Switched", "Stream",
+		"None", "Barred", "Wanted", "Offered", "Dialing", "Accepted", "Open", "Leaving", "Left", "Broken",
+		"Datagrams", "Stream", "Marked", "Datagrams", "Stream",
 	}[s]
 }
 
@@ -66,10 +66,11 @@ const (
 	inOffer                    // OFFER with another token
 	inOfferMade                // the fabric can be dialled
 	inOfferFailed              // it cannot
-	inConnected                // both sides have proved themselves
+	inConnected                // the other side has proved itself; we dial
+	inAccepted                 // the other side has proved itself, and so have we; it dials
+	inTaken                    // TAKEN
 	inDialFailed               // the dial has failed
 	inGiveUp                   // GIVEUP
-	inGiveUpMoved              // GIVEUP; our direction is on the stream
 	inUnanswered               // the connection has closed in which WANT or OFFER was said
 	inRest                     // the owner would give the stream up, and nobody is sending
 	inLeave                    // LEAVE; no sender is at work
@@ -87,9 +88,8 @@ const (
 	inMark     // LEAVE is said
 	inReturned // RETURNED
 
-	inSwitch      // SWITCH
-	inSwitchEarly // SWITCH before the stream is here
-	inEndMark     // the stream was read up to the end mark
+	inSwitch  // SWITCH
+	inEndMark // the stream was read up to the end mark
 
 	inOver // there is no stream any more
 	inputs
@@ -98,23 +98,22 @@ const (
 func (i input) String() string {
 	return [...]string{
 		"stream needed, we dial", "stream needed, the peer dials", "WANT", "OFFER", "offer made", "no offer",
-		"stream is there", "dial failed", "GIVEUP", "GIVEUP, our direction has moved", "nobody answered",
+		"stream is there", "stream accepted", "TAKEN", "dial failed", "GIVEUP", "nobody answered",
 		"rest", "LEAVE", "LEAVE, sender at work", "STAY", "both directions are back", "BROKEN",
 		"stream failed", "stream ended", "all attempts failed", "connection closed", "connection failed",
-		"message for the stream", "we said LEAVE", "RETURNED", "SWITCH", "SWITCH, no stream yet", "end mark",
-		"stream is over",
+		"message for the stream", "we said LEAVE", "RETURNED", "SWITCH", "end mark", "stream is over",
 	}[i]
 }
 
 // of lists the inputs that each region has rows for.
 var of = [regions][]input{
 	stream: {
-		inNeed, inNeedOffer, inWant, inOffer, inOfferMade, inOfferFailed, inConnected, inDialFailed,
-		inGiveUp, inGiveUpMoved, inUnanswered, inRest, inLeave, inLeaveBusy, inStay, inBothBack, inBroken,
+		inNeed, inNeedOffer, inWant, inOffer, inOfferMade, inOfferFailed, inConnected, inAccepted, inTaken,
+		inDialFailed, inGiveUp, inUnanswered, inRest, inLeave, inLeaveBusy, inStay, inBothBack, inBroken,
 		inLost, inGone, inTried, inRested, inReset,
 	},
 	outgoing: {inMove, inMark, inReturned, inOver},
-	incoming: {inSwitch, inSwitchEarly, inConnected, inEndMark, inOver},
+	incoming: {inSwitch, inEndMark, inOver},
 }
 
 // action is one step of what a row does.
@@ -125,9 +124,9 @@ const (
 	doOffer                      // MakeOffer
 	doKeep                       // keep the offer and its token
 	doDial                       // keep the token; Dial
+	doTaken                      // say TAKEN
 	doStream                     // failures 0; Notify
 	doGiveUp                     // count the failure, say GIVEUP, forget the attempt; Notify
-	doRefuse                     // say GIVEUP, of no attempt
 	doFail                       // count the failure, forget the attempt; Notify
 	doClose                      // Close
 	doBreak                      // Close, with the peer's fault
@@ -150,8 +149,8 @@ const (
 func (a action) String() string {
 	return [...]string{
 		"", "say WANT or OFFER", "MakeOffer", "keep offer and token", "keep the token, Dial",
-		"failures 0, Notify", "failures + 1, say GIVEUP, forget the attempt, Notify",
-		"say GIVEUP of no attempt", "failures + 1, forget the attempt, Notify", "Close",
+		"say TAKEN", "failures 0, Notify", "failures + 1, say GIVEUP, forget the attempt, Notify",
+		"failures + 1, forget the attempt, Notify", "Close",
 		"Close with the peer's fault", "forget token and directions", "failures 0", "say SWITCH",
 		"say LEAVE, our direction marks", "say STAY", "Mark", "Read", "say RETURNED", "Notify", "say BROKEN",
 		"End", "End with an alarm", "Idle",

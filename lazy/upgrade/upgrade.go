@@ -61,9 +61,6 @@ const thresholdBytes = 4 << 10
 // ErrBroken is why a pair has ended whose stream failed at the peer.
 var ErrBroken = errors.New("the stream failed on its side")
 
-// errEnded goes to a peer that asks for a stream when the pair has ended here.
-var errEnded = errors.New("the stream before has failed there")
-
 // New makes the Pair of two ranks that have no stream.
 func New(cfg Config) Pair {
 	return Pair{cfg: cfg, at: [regions]State{None, OutDatagrams, InDatagrams}}
