@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -70,9 +71,10 @@ func TestFourNodes(t *testing.T) {
 	})
 	t.Run("private and shared files", func(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(c.Shared(), "word"), []byte("hello"), 0o644))
-		require.Equal(t, "hello", front(t, c, "ssh node0002 'echo private >/tmp/x; cat "+c.Shared()+"/word'"))
-		require.NoFileExists(t, "/tmp/x")
-		fails(t, c, "ssh node0001 cat /tmp/x")
+		private := fmt.Sprintf("/tmp/private-%d", os.Getpid())
+		require.Equal(t, "hello", front(t, c, "ssh node0002 'echo private >"+private+"; cat "+c.Shared()+"/word'"))
+		require.NoFileExists(t, private)
+		fails(t, c, "ssh node0001 cat "+private)
 		wd, err := os.Getwd()
 		require.NoError(t, err)
 		require.Contains(t, front(t, c, "ssh node0002 ls "+wd), "cluster_test.go")
