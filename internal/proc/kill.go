@@ -25,17 +25,18 @@ const mostStat = 4 << 10
 func children(pid int) (live []int, all bool) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
 	var threads []string
-	entries, _ := os.ReadDir(dir)
+	entries, err := os.ReadDir(dir)
+	all = err == nil
 	for _, e := range entries {
 		if e.Name() != strconv.Itoa(pid) {
 			threads = append(threads, e.Name())
 		}
 	}
-	all = true
 	known := false // whether this kernel has the files
 	for _, thread := range append(threads, strconv.Itoa(pid)) {
 		b, err := pseudo.Read(dir+thread+"/children", mostChildren)
-		if err != nil {
+		if err != nil { // the thread has ended, say
+			all = false
 			continue
 		}
 		known = true
@@ -56,7 +57,8 @@ func children(pid int) (live []int, all bool) {
 // mostChildren bounds a list of children: a million have 8 MB.
 const mostChildren = 16 << 20
 
-// childrenByParent is children for kernels without CONFIG_PROC_CHILDREN.
+// childrenByParent is children for kernels without CONFIG_PROC_CHILDREN. It cannot know
+// of a child that was reaped between the listing and the look at it, so all says less here.
 func childrenByParent(pid int) (live []int, all bool) {
 	all = true
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")

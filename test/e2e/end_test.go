@@ -135,20 +135,25 @@ func TestStrays(t *testing.T) {
 	out, err := exec.Command("gcc", "-pthread", "-o", threads, "testdata/threads.c").CombinedOutput()
 	require.NoError(t, err, "packages gcc and libc6-dev are needed: %s", out)
 	const silent = " </dev/null >/dev/null 2>&1 & "
+	const chains = "r() { [ $1 = 0 ] && exec sleep 1000; r $(($1-1)) & }; for i in 1 2 3; do r 50; done"
 	mark := mark(t) // of ranks alone: agents end after their last word
-	for _, c := range []struct{ name, script string }{
-		{"holds the output", "setsid sleep 1000 & echo done"},
-		{"forked twice", "(setsid sleep 1000 &)" + silent + "echo done"},
-		{"empty environment", "env -i setsid sh -c 'sleep 1000; :' " + mark + silent + "echo done"},
-		{"forks on", "r() { [ $1 = 0 ] && exec sleep 1000; r $(($1-1)) & }; for i in 1 2 3; do r 50; done" + silent +
-			"echo done"},
+	for _, c := range []struct {
+		name, script string
+		args         []string
+	}{
+		{"holds the output", "setsid sleep 1000 & echo done", nil},
+		{"forked twice", "(setsid sleep 1000 &)" + silent + "echo done", nil},
+		{"empty environment", "env -i setsid sh -c 'sleep 1000; :' " + mark + silent + "echo done", nil},
+		{"forks on", chains + silent + "echo done", nil},
+		{"forks on beside an agent", chains + silent + "echo done",
+			[]string{"--launcher", "local", "--hosts", "a,b", "--tree", "chain"}},
 		{"first thread ended", `setsid "$0"` + silent +
-			"until grep -q 'State:.Z' /proc/$!/status; do :; done; echo done"},
+			"until grep -q 'State:.Z' /proc/$!/status; do :; done; echo done", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var o outcome
 			for try := 0; try == 0 || try < 3 && o.took > strayPatience; try++ { // the machine may be busy
-				o = ibrun(t, "-x", mark, "-n", "2", "sh", "-c", c.script, threads)
+				o = ibrun(t, append(c.args, "-x", mark, "-n", "2", "sh", "-c", c.script, threads)...)
 				require.Empty(t, left(mark))
 				require.Equal(t, 0, o.code, o.stderr)
 				require.Equal(t, "done\ndone\n", string(o.stdout))
