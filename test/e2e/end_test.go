@@ -135,7 +135,7 @@ func TestStrays(t *testing.T) {
 	out, err := exec.Command("gcc", "-pthread", "-o", threads, "testdata/threads.c").CombinedOutput()
 	require.NoError(t, err, "packages gcc and libc6-dev are needed: %s", out)
 	const silent = " </dev/null >/dev/null 2>&1 & "
-	const chains = "r() { [ $1 = 0 ] && exec sleep 1000; r $(($1-1)) & }; for i in 1 2 3; do r 50; done"
+	const chains = "r() { [ $1 = 0 ] && exec sleep 1000; r $(($1-1)) & }; for i in 1 2 3 4; do r 2000; done"
 	mark := mark(t) // of ranks alone: agents end after their last word
 	for _, c := range []struct {
 		name, script string
