@@ -103,7 +103,13 @@ func (p *process) Kill() {
 // launcher sees the end of its input.
 func (p *process) abandon() { p.Kill() }
 
-func (p *process) pids() []int { return []int{p.Pid()} }
+// pids has none after the end: the number may be another process's then.
+func (p *process) pids() []int {
+	if p.Ended() {
+		return nil
+	}
+	return []int{p.Pid()}
+}
 
 func (p *process) drained() <-chan struct{} { return p.drain }
 

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,38 @@ func marked(entry string) (pids []string) {
 		}
 	}
 	return pids
+}
+
+// left describes the live processes that have a variable in their environment, or its
+// entry among their arguments. Each thread is asked: the first one tells nothing any more
+// once it has ended.
+func left(entry string) (texts []string) {
+	last := ""
+	threads, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
+	for _, thread := range threads {
+		dir := filepath.Dir(filepath.Dir(thread))
+		environ, _ := os.ReadFile(thread + "/environ")
+		args, _ := os.ReadFile(thread + "/cmdline")
+		words := strings.Split(string(environ)+"\x00"+string(args), "\x00")
+		if dir != last && slices.Contains(words, entry) {
+			texts = append(texts, look(dir, args))
+			last = dir
+		}
+	}
+	return texts
+}
+
+// look describes a process as its directory in /proc does.
+func look(dir string, args []byte) string {
+	text, err := os.ReadFile(dir + "/stat")
+	status := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // from the third of proc(5) on
+	if err != nil || len(status) < 20 {
+		return filepath.Base(dir) + ", which has ended by now"
+	}
+	file, _ := os.ReadFile("/proc/uptime")
+	uptime, _, _ := strings.Cut(string(file), " ")
+	const form = "%s, child of %s, state %s, %s threads, begun at %s0 ms of %s s: %q"
+	return fmt.Sprintf(form, filepath.Base(dir), status[1], status[0], status[17], status[19], uptime, args)
 }
 
 // agents are the live processes of one role of this run's binary.

@@ -88,7 +88,7 @@ func TestGrandchildKeepsPMI(t *testing.T) {
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, "3 ranks exchanged\n", string(o.stdout))
 	require.Empty(t, o.stderr)
-	require.Empty(t, marked(entry))
+	require.Empty(t, left(entry))
 }
 
 // A rank that aborts because it sees a peer dead may be heard of first: it is

@@ -92,7 +92,7 @@ func TestSpawnFails(t *testing.T) {
 		require.Equal(t, 7, o.code, o.stderr)
 		require.Contains(t, o.stderr, "ibrun: spawned job: rank ")
 		require.Contains(t, o.stderr, "ibrun: the job was ended: a job that it had spawned failed with code 7")
-		require.Empty(t, marked(entry))
+		require.Empty(t, left(entry))
 		require.Less(t, o.took, 20*time.Second)
 	}
 	o := ibrun(t, "--keep-going", "-n", "1", client, "-spawn", "2", "--", "sh", "-c", "sleep 0.5; echo late; exit 3")
