@@ -23,7 +23,7 @@ BOOTING := ibrun/test/(rdmavm|ib)
 
 # Tests that compute, or wait for what comes whoever else is busy. They take what those below leave of
 # the CPUs. All others watch a clock now and then, and run one package at a time.
-COMPUTING := ibrun/(bootstrap/(core|pmiserver|timing(/views)?|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|netiface|options|plain|plan|plural|pseudo|rankfile|report|skip|sshconfig)|job|lazy(/(peer|upgrade))?|pmi|test/(bench/.*|messages|sim)|topo.*|doctor(/findings)?)
+COMPUTING := ibrun/(bootstrap/(core|pmiserver|timing(/views)?|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|netiface|options|plain|plan|plural|pseudo|rankfile|report|skip|sshconfig)|job|lazy(/(peer|upgrade))?|pmi|test/(bench.*|messages|sim)|topo.*|doctor(/findings)?)
 
 # Tests that do nothing for most of their time: beside all others.
 WAITING := ibrun/test/(attack|faults|jobcontrol)
@@ -35,7 +35,8 @@ export GORACE ?= atexit_sleep_ms=10
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
 .PHONY: help build libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
-	bench-ssh bench-topo bench-tree faults-smoke fuzz repeat sim sim-launch soak clean
+	bench-ssh bench-topo bench-tree faults-smoke fuzz repeat sim sim-launch soak clean \
+	bin/bench bin/pmi bin/rdmavm bin/vcluster
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -59,11 +60,14 @@ libpmi: ## the C libraries: libpmi, which travels inside ibrun, and libpmgr, in 
 	for part in pmgr frame; do $(CC) $(CFLAGS_OF_OURS) -c -o bin/pmgr-$$part.o cgo/pmgr/$$part.c; done; \
 	rm -f bin/libpmgr.a; ar rcD bin/libpmgr.a bin/pmgr-*.o; rm bin/pmgr-*.o; cp cgo/libpmi/pmi.h cgo/pmgr/pmgr.h bin/
 
+# Static programs of tests.
+bin/bench bin/pmi bin/rdmavm bin/vcluster:
+	@CGO_ENABLED=0 go build -o $@ ./test/$(@F)
+
 run: ## 64 ranks of an example over ssh on four virtual nodes (as root; otherwise four local agents)
 	@if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); fi
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory build bin/vcluster
 	@CGO_ENABLED=0 go build -o bin/hello ./examples/hello
-	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
 	@examples/run
 
 # What tests leave out on this machine is told last, whatever failed (internal/skip).
@@ -115,63 +119,55 @@ bench: ## Go benchmarks
 
 bench-launch: ## ibrun beside mpiexec.hydra, mpirun and bare sessions on 4 to 128 virtual nodes, over ssh and the rsh stand-in; ROUNDS=5 CASES="ssh tuned rsh latency own own-ssh", or rsh:64x16
 	@test/packages $(RUN_PACKAGES) mpich openmpi-bin
-	@$(MAKE) --no-print-directory build
-	@CGO_ENABLED=0 go build -o bin/bench-launch ./test/bench/launch
-	@kept=0; bin/bench-launch turns bin/ibrun $(ROUNDS) docs/launch-figures.json $(CASES) || kept=$$?; bin/bench-launch plot docs/launch-figures.json docs/launch-figures.svg; exit $$kept
+	@$(MAKE) --no-print-directory build bin/bench
+	@kept=0; bin/bench launch turns bin/ibrun $(ROUNDS) docs/launch-figures.json $(CASES) || kept=$$?; bin/bench launch plot docs/launch-figures.json docs/launch-figures.svg; exit $$kept
 
 bench-spread: ## 20 launches of 64 nodes, over ssh and the rsh stand-in: slowest beside fastest
 	@test/packages $(RUN_PACKAGES)
-	@$(MAKE) --no-print-directory build
-	@CGO_ENABLED=0 go build -o bin/bench-launch ./test/bench/launch
-	@bin/bench-launch spread bin/ibrun
+	@$(MAKE) --no-print-directory build bin/bench
+	@bin/bench launch spread bin/ibrun
 
 bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each beside its floor
-	@$(MAKE) --no-print-directory build
-	@CGO_ENABLED=0 go build -o bin/bench-lazy ./test/bench/lazy
-	@bin/bench-lazy bin/ibrun
+	@$(MAKE) --no-print-directory build bin/bench
+	@bin/bench lazy bin/ibrun
 	@go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric
 
 bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64 and 128 nodes; MPICH and Open MPI beside their own launchers on 4 and 16, and on busy CPUs; ROUNDS=5
 	@test/packages $(RUN_PACKAGES) mpich libmpich-dev openmpi-bin libopenmpi-dev
-	@$(MAKE) --no-print-directory build
-	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
-	@CGO_ENABLED=0 go build -o bin/pmi ./test/pmi
+	@$(MAKE) --no-print-directory build bin/bench bin/pmi bin/vcluster
 	@go test -run '^$$' -bench Local ./bootstrap/pmiserver
 	@for how in --eager --lazy; do echo "$$how, two local agents:"; bin/ibrun --launcher local --hosts a,b $$how -n 2 bin/pmi -time 20000 | grep put; done
-	@for n in 16 64 128; do for p in 1 16; do bin/vcluster up $$n -- test/bench/turns $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
+	@for n in 16 64 128; do for p in 1 16; do bin/vcluster up $$n -- bin/bench mpi exchange $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
 	@mpicc.mpich -o bin/mpi.mpich test/e2e/testdata/mpi.c; mpicc.openmpi -o bin/mpi.openmpi test/e2e/testdata/mpi.c
-	@for n in 4 16; do bin/vcluster up $$n -- test/bench/mpi $$n 1 $(ROUNDS) $(CURDIR)/bin/mpi.mpich $(CURDIR)/bin/mpi.openmpi; done
-	@test/bench/busy $(ROUNDS) $(CURDIR)/bin/mpi.openmpi
+	@for n in 4 16; do bin/vcluster up $$n -- bin/bench mpi hello $$n 1 $(ROUNDS) $(CURDIR)/bin/mpi.mpich $(CURDIR)/bin/mpi.openmpi; done
+	@bin/bench mpi busy $(ROUNDS) $(CURDIR)/bin/mpi.openmpi
 
 bench-ssh: ## one ssh hop: native ssh, ssh, and ssh with curve25519, turn by turn; ROUNDS=5, times 8
 	@test/packages $(RUN_PACKAGES)
-	@CGO_ENABLED=0 go build -o bin/vcluster ./test/vcluster
-	@CGO_ENABLED=0 go build -o bin/bench-ssh ./test/bench/ssh
-	@bin/vcluster up 1 -- bin/bench-ssh $$(($(ROUNDS) * 8)) node0001
+	@$(MAKE) --no-print-directory bin/bench bin/vcluster
+	@bin/vcluster up 1 -- bin/bench ssh $$(($(ROUNDS) * 8)) node0001
 
 bench-ib: ## InfiniBand beside ibv_rc_pingpong, in a machine with Soft-RoCE (as root)
 	@test/packages $(IB_PACKAGES)
-	@CGO_ENABLED=0 go build -o bin/rdmavm ./test/rdmavm
-	@go build -o bin/bench-ib ./test/bench/ib
-	@for cpus in 1 2; do echo "$$cpus CPU(s):"; bin/rdmavm run -cpus $$cpus -timeout 5m -- bin/bench-ib rxe0; done
+	@$(MAKE) --no-print-directory bin/rdmavm
+	@go build -o bin/bench ./test/bench # with verbs
+	@for cpus in 1 2; do echo "$$cpus CPU(s):"; bin/rdmavm run -cpus $$cpus -timeout 5m -- bin/bench ib rxe0; done
 
 bench-topo: ## reading 256 CPUs beside lstopo, and what binding adds to a start
 	@test/packages hwloc-nox
-	@$(MAKE) --no-print-directory build
-	@CGO_ENABLED=0 go build -o bin/bench-topo ./test/bench/topo
-	@bin/bench-topo bin/ibrun
+	@$(MAKE) --no-print-directory build bin/bench
+	@bin/bench topo bin/ibrun
 
 bench-spawn: ## the start of a rank beside posix_spawn of the same binary; ROUNDS=5, times 8
 	@test/packages gcc libc6-dev
-	@CGO_ENABLED=0 go build -o bin/bench-spawn ./test/bench/spawn
+	@$(MAKE) --no-print-directory bin/bench
 	@gcc $(filter-out -fPIC,$(CFLAGS_OF_OURS)) -o bin/bench-posix test/bench/spawn/c/posix.c
 	@gcc -O2 -static -o bin/bench-rank test/bench/spawn/c/rank.c
-	@bin/bench-spawn $$(($(ROUNDS) * 8)) bin/bench-posix bin/bench-rank
+	@bin/bench spawn $$(($(ROUNDS) * 8)) bin/bench-posix bin/bench-rank
 
 bench-tree: ## launches of 15 to 511 agents over a remote shell with latency, beside the best tree for the same costs; ROUNDS=5
-	@$(MAKE) --no-print-directory build
-	@CGO_ENABLED=0 go build -o bin/bench-tree ./test/bench/tree
-	@bin/bench-tree bin/ibrun $(ROUNDS)
+	@$(MAKE) --no-print-directory build bin/bench
+	@bin/bench tree bin/ibrun $(ROUNDS)
 
 faults-smoke: ## random kills, cuts and malformed inputs on virtual clusters of 16 nodes, held against docs/faults.md: ten minutes (as root); SEED=1 KILLS=100 STOPS=6 CUTS=60 INPUTS=400
 	@test/packages $(RUN_PACKAGES) nftables mpich libmpich-dev gcc libc6-dev

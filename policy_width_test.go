@@ -45,13 +45,6 @@ var wide = []string{
 	"job",
 	"lazy",
 	"lazy/peer",
-	"test/bench/ib",
-	"test/bench/launch",
-	"test/bench/lazy",
-	"test/bench/spawn",
-	"test/bench/ssh",
-	"test/bench/topo",
-	"test/bench/tree",
 	"test/sim",
 }
 

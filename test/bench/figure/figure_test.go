@@ -2,6 +2,7 @@ package figure
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 	"time"
 
@@ -29,4 +30,30 @@ func TestBounds(t *testing.T) {
 
 func TestMachine(t *testing.T) {
 	require.Regexp(t, `^\d+ x .+, Linux \d+\..+, go.+, load \d+\.\d\d$`, Machine())
+}
+
+func TestRounds(t *testing.T) {
+	n, err := Rounds("3")
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	for _, bad := range []string{"", "0", "-1", "x"} {
+		_, err := Rounds(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+// Both ways are measured in each round, ours first, until one fails.
+func TestPair(t *testing.T) {
+	var order string
+	value := 0.0
+	ours := func() (float64, error) { order, value = order+"a", value+2; return value, nil }
+	theirs := func() (float64, error) { order += "b"; return 2, nil }
+	var p Pair
+	require.NoError(t, p.Measure(3, ours, theirs))
+	require.Equal(t, "ababab", order)
+	a, b, ratio := p.Medians()
+	require.Equal(t, []float64{4, 2, 2}, []float64{a, b, ratio})
+	failed := errors.New("failed")
+	require.Equal(t, failed, p.Measure(2, func() (float64, error) { return 0, failed }, theirs))
+	require.Equal(t, "ababab", order)
 }

@@ -1,5 +1,5 @@
-// Package figure is what benchmarks share: the machine that they ran on, in a
-// line, medians, and bounds that are met or missed. It measures nothing.
+// Package figure is what benchmarks share: the machine that they ran on, in a line; turns; medians;
+// and bounds that are met or missed. It refuses to know what is measured.
 package figure
 
 import (

@@ -1,46 +1,23 @@
-package main
+package launch
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strconv"
 	"sync"
-	"syscall"
-	"time"
 
 	"ibrun/bootstrap/remote/native"
 	"ibrun/bootstrap/tree"
 	"ibrun/internal/sshconfig"
+	"ibrun/test/bench/hosts"
 )
 
-const (
-	floorRole = "floor"
-	// lagPrefix begins the name of a link to this program by which it is the rsh
-	// stand-in with a latency: hydra gives its remote shell no arguments of ours.
-	lagPrefix = "lag-"
-)
-
-// lag waits, and becomes the rsh stand-in.
-func lag(delay string, args []string) error {
-	d, err := time.ParseDuration(delay)
-	if err != nil {
-		return err
-	}
-	<-time.After(d)
-	return syscall.Exec(standIn, append([]string{"vrsh"}, args...), os.Environ())
-}
-
-// standIn is where each host of a virtual cluster has it (cluster.VRSH).
-const standIn = "/run/vcluster/vrsh"
-
-// floor is what no launcher can be below: a session to each node that runs the
-// program, from one place, with a window of them at a time. How is "native", or
-// the path of a remote shell.
+// floor is what no launcher can be below: a session to each node that runs the program, from one
+// place, with a window of them at a time. How is "native", or the path of a remote shell.
 func floor(how, count, program string) error {
 	nodes, err := strconv.Atoi(count)
 	if err != nil {
@@ -55,11 +32,11 @@ func floor(how, count, program string) error {
 	var fails []error
 	room := make(chan struct{}, tree.Window)
 	var all sync.WaitGroup
-	for i := range nodes {
+	for _, name := range hosts.Names(nodes) {
 		room <- struct{}{}
 		all.Go(func() {
 			defer func() { <-room }()
-			text, err := session(system, how, fmt.Sprintf("node%04d", i+1), program)
+			text, err := session(system, how, name, program)
 			mu.Lock()
 			defer mu.Unlock()
 			printed.Write(text)

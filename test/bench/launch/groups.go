@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"fmt"
@@ -79,39 +79,35 @@ const (
 	floorNodes = "node[0001-%04d]"
 )
 
-// contestants are those that are installed here. A shell is the remote shell in
-// place of ssh, or empty.
-func (g group) contestants(ibrun, self, shell, hydraHosts, openHosts string, s size) []contestant {
+// contestants are those that are installed here, on a stage for the size.
+func (g group) contestants(ibrun string, st *stage, s size) []contestant {
 	ranks := s.nodes * s.ppn
 	n := strconv.Itoa(ranks)
-	how := shell
-	if how == "" {
-		how = "native"
-	}
 	nodes := fmt.Sprintf(floorNodes, s.nodes)
-	mine := contestant{ours, []string{ibrun, "-n", n, "-f", hydraHosts}, ranks}
-	bare := contestant{floorName, []string{self, floorRole, how, strconv.Itoa(s.nodes), program}, s.nodes}
-	theirs := []contestant{
-		{hydra, []string{"mpiexec.hydra", "-launcher", "ssh", "-n", n, "-f", hydraHosts, program}, ranks},
-		{openMPI, []string{"mpirun.openmpi", "--hostfile", openHosts, "-n", n, program}, ranks},
+	how := "native"
+	mine := []string{ibrun, "-n", n, "-f", st.hydra}
+	hydraArgv := []string{"mpiexec.hydra", "-launcher", "ssh", "-n", n, "-f", st.hydra, program}
+	openArgv := []string{"mpirun.openmpi", "--hostfile", st.open, "-n", n, program}
+	if st.shell != "" {
+		how = st.shell
+		mine = append(mine, "--launcher-exec", st.shell)
+		hydraArgv = slices.Insert(hydraArgv, 3, "-launcher-exec", st.shell)
+		hydraArgv[2] = "rsh"
+		openArgv = slices.Insert(openArgv, 1, "--mca", "plm_rsh_agent", st.shell)
 	}
-	if s.ppn == 1 && shell == "" {
-		theirs = append(theirs, contestant{"pdsh", []string{"pdsh", "-R", "ssh", "-w", nodes, program}, ranks},
-			contestant{"parallel-ssh", []string{"parallel-ssh", "-P", "-p", "32", "-H", nodes, program}, ranks})
+	all := []contestant{{ours, append(slices.Clone(mine), program), ranks}}
+	if st.shell == "" && !g.alone {
+		all = append(all, contestant{"ibrun --ssh exec", append(slices.Clone(mine), "--ssh", "exec", program), ranks})
 	}
-	if shell != "" {
-		mine.argv = append(mine.argv, "--launcher-exec", shell)
-		theirs[0].argv = []string{"mpiexec.hydra", "-launcher", "rsh", "-launcher-exec", shell, "-n", n, "-f", hydraHosts, program}
-		theirs[1].argv = []string{"mpirun.openmpi", "--mca", "plm_rsh_agent", shell, "--hostfile", openHosts, "-n", n, program}
-	}
-	all := []contestant{mine}
-	if shell == "" && !g.alone {
-		all = append(all, contestant{"ibrun --ssh exec", append(append([]string{}, mine.argv...), "--ssh", "exec", program), ranks})
-	}
-	all[0].argv = append(append([]string{}, mine.argv...), program)
-	all = append(all, bare)
+	bare := []string{st.self, "launch", floorRole, how, strconv.Itoa(s.nodes), program}
+	all = append(all, contestant{floorName, bare, s.nodes})
 	if g.alone {
 		return all
+	}
+	theirs := []contestant{{hydra, hydraArgv, ranks}, {openMPI, openArgv, ranks}}
+	if s.ppn == 1 && st.shell == "" {
+		theirs = append(theirs, contestant{"pdsh", []string{"pdsh", "-R", "ssh", "-w", nodes, program}, ranks},
+			contestant{"parallel-ssh", []string{"parallel-ssh", "-P", "-p", "32", "-H", nodes, program}, ranks})
 	}
 	for _, c := range theirs {
 		if _, err := exec.LookPath(c.argv[0]); err == nil {

@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ibrun/test/bench/figure"
+	"ibrun/test/bench/hosts"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -33,24 +34,15 @@ func build(g group, s size) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &stage{Cluster: c, hydra: filepath.Join(c.Shared(), "hydra"), open: filepath.Join(c.Shared(), "openmpi"), cache: filepath.Join(c.Shared(), "cache"),
-		hosts: append(c.Nodes(), cluster.FrontName)}
-	var hydra, open bytes.Buffer
-	for _, n := range c.Nodes() {
-		fmt.Fprintf(&hydra, "%s:%d\n", n, s.ppn)
-		fmt.Fprintf(&open, "%s slots=%d\n", n, s.ppn)
-	}
-	if err = os.WriteFile(st.hydra, hydra.Bytes(), 0o644); err == nil {
-		err = os.WriteFile(st.open, open.Bytes(), 0o644)
-	}
-	if err == nil {
+	st := &stage{Cluster: c, cache: filepath.Join(c.Shared(), "cache"), hosts: append(c.Nodes(), cluster.FrontName)}
+	if st.hydra, st.open, err = hosts.Files(c.Shared(), c.Nodes(), s.ppn); err == nil {
 		st.self, err = os.Executable()
 	}
 	if g.stand {
 		st.shell = c.VRSH()
 	}
 	if err == nil && g.latency > 0 {
-		st.shell = filepath.Join(c.Shared(), lagPrefix+g.latency.String())
+		st.shell = filepath.Join(c.Shared(), LagPrefix+g.latency.String())
 		err = os.Symlink(st.self, st.shell)
 	}
 	if err != nil {
@@ -81,12 +73,12 @@ func (s *stage) launch(c contestant) (wall, used time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := s.Command(ctx, c.argv...)
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+s.cache, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+s.cache,
+		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	var said bytes.Buffer
 	cmd.Stderr = &said
-	began := time.Now()
-	out, err := cmd.Output()
-	wall = time.Since(began)
+	var out []byte
+	wall, err = figure.Time(func() (err error) { out, err = cmd.Output(); return err })
 	if lines := bytes.Count(out, []byte("\n")); err == nil && lines != c.lines {
 		err = fmt.Errorf("%d lines instead of %d", lines, c.lines)
 	}
@@ -109,7 +101,7 @@ func measure(ibrun string, rounds int, g group, s size) (r row, err error) {
 	if err != nil {
 		return r, err
 	}
-	all := g.contestants(ibrun, st.self, st.shell, st.hydra, st.open, s)
+	all := g.contestants(ibrun, st, s)
 	walls, cpus := make([][]time.Duration, len(all)), make([][]time.Duration, len(all))
 	for round := range rounds + 1 {
 		for i, c := range all {
@@ -154,7 +146,7 @@ func spread(ibrun string) error {
 		if ibrun, err = filepath.Abs(ibrun); err != nil {
 			return err
 		}
-		c := g.contestants(ibrun, st.self, st.shell, st.hydra, st.open, s)[0]
+		c := g.contestants(ibrun, st, s)[0]
 		var walls []time.Duration
 		for i := range spreadLaunches + 1 {
 			wall, _, err := st.launch(c)
@@ -170,7 +162,8 @@ func spread(ibrun string) error {
 			how = "the rsh stand-in"
 		}
 		least, most := slices.Min(walls), slices.Max(walls)
-		fmt.Printf("%d launches of %d nodes over %s: %v to %v, median %v\n", spreadLaunches, spreadNodes, how, least.Round(time.Millisecond), most.Round(time.Millisecond), figure.Median(walls).Round(time.Millisecond))
+		fmt.Printf("%d launches of %d nodes over %s: %v to %v, median %v\n", spreadLaunches, spreadNodes, how,
+			least.Round(time.Millisecond), most.Round(time.Millisecond), figure.Median(walls).Round(time.Millisecond))
 		bounds.AtMost("slowest / fastest over "+how, most.Seconds()/least.Seconds(), mostSpread)
 		if err := st.Close(); err != nil {
 			return err

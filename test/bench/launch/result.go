@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"encoding/json"
@@ -40,7 +40,7 @@ func wayOf(name string, walls, cpus []time.Duration, nodes int) way {
 }
 
 // ms rounds to tens of microseconds: nothing here is known better.
-func ms(d time.Duration) float64 { return float64(d.Round(10*time.Microsecond).Microseconds()) / 1000 }
+func ms(d time.Duration) float64 { return figure.Milliseconds(d.Round(10 * time.Microsecond)) }
 
 func (r *row) find(name string) (way, bool) {
 	i := slices.IndexFunc(r.Ways, func(w way) bool { return w.Name == name })
@@ -52,8 +52,9 @@ func (r *row) find(name string) (way, bool) {
 
 func (r *row) title() string {
 	how := map[string]string{
-		"ssh": "ssh as shipped", "tuned": "ssh with curve25519 for all", "rsh": "rsh stand-in", "latency": "rsh stand-in, 50 ms more for each session",
-		"own": "rsh stand-in, ibrun's own part", "own-ssh": "ssh, ibrun's own part",
+		"ssh": "ssh as shipped", "tuned": "ssh with curve25519 for all", "rsh": "rsh stand-in",
+		"latency": "rsh stand-in, 50 ms more for each session",
+		"own":     "rsh stand-in, ibrun's own part", "own-ssh": "ssh, ibrun's own part",
 	}[r.Group]
 	return fmt.Sprintf("%d nodes x %d, %s", r.Nodes, r.PerNode, how)
 }
@@ -62,7 +63,8 @@ func (r *row) print() {
 	fmt.Printf("%s, medians of %d rounds in turns:\n", r.title(), r.Rounds)
 	mine, _ := r.find(ours)
 	for _, w := range r.Ways {
-		fmt.Printf("  %-18s %9.1f ms (least %9.1f), %7.2f ms CPU per node, %5.2f of ibrun's time, %5.2f of its CPU\n", w.Name, w.Median, w.Least, w.CPU, w.Median/mine.Median, w.CPU/mine.CPU)
+		fmt.Printf("  %-18s %9.1f ms (least %9.1f), %7.2f ms CPU per node, %5.2f of ibrun's time, %5.2f of its CPU\n",
+			w.Name, w.Median, w.Least, w.CPU, w.Median/mine.Median, w.CPU/mine.CPU)
 	}
 }
 
@@ -115,7 +117,9 @@ var order = []string{"ssh", "tuned", "rsh", "latency", "own", "own-ssh"}
 
 // put takes a row in place of an earlier one of the same case.
 func (k *results) put(r row) {
-	k.Rows = slices.DeleteFunc(k.Rows, func(o row) bool { return o.Group == r.Group && o.Nodes == r.Nodes && o.PerNode == r.PerNode })
+	k.Rows = slices.DeleteFunc(k.Rows, func(o row) bool {
+		return o.Group == r.Group && o.Nodes == r.Nodes && o.PerNode == r.PerNode
+	})
 	k.Rows = append(k.Rows, r)
 	rank := func(r row) int { return slices.Index(order, r.Group)<<32 + r.Nodes<<8 + r.PerNode }
 	slices.SortFunc(k.Rows, func(a, b row) int { return rank(a) - rank(b) })

@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"bytes"
@@ -16,7 +16,8 @@ import (
 
 func sample(group string, nodes, ppn int, mine, theirs float64) row {
 	return row{Group: group, Nodes: nodes, PerNode: ppn, Rounds: 5, Machine: "2 x <a> & b", Ways: []way{
-		{Name: ours, Median: mine, CPU: 9}, {Name: floorName, Median: 10, CPU: 8}, {Name: hydra, Median: theirs}, {Name: openMPI, Median: 6 * mine},
+		{Name: ours, Median: mine, CPU: 9}, {Name: floorName, Median: 10, CPU: 8},
+		{Name: hydra, Median: theirs}, {Name: openMPI, Median: 6 * mine},
 	}}
 }
 
@@ -49,7 +50,8 @@ func TestBoundsOfCases(t *testing.T) {
 		{sample("ssh", 16, 1, 100, 1), ""}, // no bound is about it
 		{sample("tuned", 64, 1, 100, 119), "missed: 64 nodes x 1, ssh with curve25519 for all: mpiexec.hydra / ibrun"},
 		{sample("rsh", 64, 16, 100, 100), ""},
-		{sample("latency", 128, 1, 100, 199), "missed: 128 nodes x 1, rsh stand-in, 50 ms more for each session: mpiexec.hydra / ibrun"},
+		{sample("latency", 128, 1, 100, 199),
+			"missed: 128 nodes x 1, rsh stand-in, 50 ms more for each session: mpiexec.hydra / ibrun"},
 		{sample("own", 64, 1, 100, 100), ""},
 	} {
 		b := figure.Bounds{To: io.Discard}

@@ -1,16 +1,16 @@
-// Command spawn holds what the start of a rank costs against posix_spawn of the
-// same binary with the same descriptors from a small C program, in turns. Run by
-// `make bench-spawn`: bench-spawn ROUNDS POSIX PROGRAM...; it fails if a start
-// costs more than 1.15 of posix_spawn's time or CPU time.
-package main
+// Package spawn holds what the start of a rank costs against posix_spawn of the same binary with
+// the same descriptors from a small C program, in turns. `make bench-spawn` runs it:
+//
+//	bench spawn ROUNDS POSIX PROGRAM...
+//
+// It fails if a start costs more than 1.15 of posix_spawn's time or CPU time. It refuses to build
+// the C programs.
+package spawn
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -22,6 +22,7 @@ import (
 	"ibrun/bootstrap/spawn"
 	"ibrun/internal/proc"
 	"ibrun/test/bench/figure"
+	"ibrun/test/bench/worker"
 )
 
 const (
@@ -32,23 +33,20 @@ const (
 	inARow      = 16        // starts, as the ranks of a node are
 )
 
-func main() {
-	err := errors.New("usage: bench-spawn ROUNDS POSIX PROGRAM...")
+// Run is the subcommand.
+func Run(args []string) error {
 	switch {
-	case len(os.Args) == 3 && (os.Args[1] == clientRole || os.Args[1] == heapRole):
-		err = client(os.Args[1] == heapRole, os.Args[2])
-	case len(os.Args) > 3:
-		err = bench(os.Args[1], os.Args[2], os.Args[3:])
+	case len(args) == 2 && (args[0] == clientRole || args[0] == heapRole):
+		return client(args[0] == heapRole, args[1])
+	case len(args) > 2:
+		return bench(args[0], args[1], args[2:])
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	return errors.New("usage: bench spawn ROUNDS POSIX PROGRAM...")
 }
 
-// client speaks as the C program does: for each number of starts a line with
-// the nanoseconds of each, of all until the last has ended, and of CPU time since
-// the line before, its own and the programs'.
+// client speaks as the C program does: for each number of starts a line with the nanoseconds of
+// each, of all until the last has ended, and of CPU time since the line before, its own and the
+// programs'.
 func client(large bool, program string) error {
 	runtime.GOMAXPROCS(1) // as an agent
 	if large {
@@ -58,10 +56,9 @@ func client(large bool, program string) error {
 		}
 		defer runtime.KeepAlive(weight)
 	}
-	lines := bufio.NewScanner(os.Stdin)
 	own, theirs := used(unix.RUSAGE_SELF), used(unix.RUSAGE_CHILDREN)
-	for lines.Scan() {
-		count, err := strconv.Atoi(lines.Text())
+	return worker.Serve(func(line string) error {
+		count, err := strconv.Atoi(line)
 		if err != nil {
 			return err
 		}
@@ -74,10 +71,11 @@ func client(large bool, program string) error {
 		for _, t := range took {
 			fmt.Printf("%d ", t.Nanoseconds())
 		}
-		fmt.Println(all.Nanoseconds(), (used(unix.RUSAGE_SELF) - own).Nanoseconds(), (used(unix.RUSAGE_CHILDREN) - theirs).Nanoseconds())
+		fmt.Println(all.Nanoseconds(),
+			(used(unix.RUSAGE_SELF) - own).Nanoseconds(), (used(unix.RUSAGE_CHILDREN) - theirs).Nanoseconds())
 		own, theirs = used(unix.RUSAGE_SELF), used(unix.RUSAGE_CHILDREN)
-	}
-	return lines.Err()
+		return nil
+	})
 }
 
 // used is the CPU time of this process, or of its dead children.
@@ -127,7 +125,8 @@ func one(program string, start func(proc.Cmd) (*proc.Process, error)) (p *proc.P
 	if err != nil {
 		return nil, 0, err
 	}
-	theirs, ours = append(theirs, os.NewFile(uintptr(b), "rank's control channel")), append(ours, os.NewFile(uintptr(a), "control channel"))
+	theirs = append(theirs, os.NewFile(uintptr(b), "rank's control channel"))
+	ours = append(ours, os.NewFile(uintptr(a), "control channel"))
 	began := time.Now()
 	p, err = start(proc.Cmd{Path: program, Argv: []string{program}, Env: os.Environ(), Files: theirs, Setpgid: true})
 	return p, time.Since(began), err
@@ -136,40 +135,21 @@ func one(program string, start func(proc.Cmd) (*proc.Process, error)) (p *proc.P
 // way is one of those that are compared.
 type way struct {
 	name string
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	out  *bufio.Scanner
+	*worker.Worker
 	took []time.Duration // of each start
 	all  []time.Duration // of each turn, until all have ended
 	own  []time.Duration // CPU time of the process itself, of each turn
 	cpu  []time.Duration // that of the programs besides
 }
 
-func open(name string, argv ...string) (*way, error) {
-	w := &way{name: name, cmd: exec.Command(argv[0], argv[1:]...)}
-	w.cmd.Stderr = os.Stderr
-	var err error
-	if w.in, err = w.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := w.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	w.out = bufio.NewScanner(out)
-	return w, w.cmd.Start()
-}
-
 // turn is a row of starts.
 func (w *way) turn() error {
-	if _, err := fmt.Fprintln(w.in, inARow); err != nil {
+	answer, err := w.Ask(strconv.Itoa(inARow))
+	if err != nil {
 		return err
 	}
-	if !w.out.Scan() {
-		return fmt.Errorf("%s ended", w.name)
-	}
 	var list []time.Duration
-	for word := range strings.FieldsSeq(w.out.Text()) {
+	for word := range strings.FieldsSeq(answer) {
 		n, err := strconv.ParseInt(word, 10, 64)
 		if err != nil {
 			return err
@@ -177,7 +157,7 @@ func (w *way) turn() error {
 		list = append(list, time.Duration(n))
 	}
 	if len(list) != inARow+3 {
-		return fmt.Errorf("%s said %q", w.name, w.out.Text())
+		return fmt.Errorf("%s said %q", w.name, answer)
 	}
 	all, own, theirs := list[inARow], list[inARow+1], list[inARow+2]
 	w.took, w.all = append(w.took, list[:inARow]...), append(w.all, all)
@@ -186,9 +166,9 @@ func (w *way) turn() error {
 }
 
 func bench(times, posix string, programs []string) error {
-	rounds, err := strconv.Atoi(times)
-	if err != nil || rounds < 1 {
-		return fmt.Errorf("%q rounds", times)
+	rounds, err := figure.Rounds(times)
+	if err != nil {
+		return err
 	}
 	fmt.Println(figure.Machine())
 	bounds := figure.Bounds{To: os.Stdout}
@@ -202,32 +182,30 @@ func bench(times, posix string, programs []string) error {
 
 func compare(rounds int, posix, program string, bounds *figure.Bounds) error {
 	var ways []*way
+	var turns []func() error
 	for _, argv := range [][]string{
-		{"posix_spawn", posix, program}, {"ibrun", "/proc/self/exe", clientRole, program},
-		{fmt.Sprintf("ibrun with %d MiB", heap>>20), "/proc/self/exe", heapRole, program},
+		{"posix_spawn", posix, program}, {"ibrun", worker.Self, "spawn", clientRole, program},
+		{fmt.Sprintf("ibrun with %d MiB", heap>>20), worker.Self, "spawn", heapRole, program},
 	} {
-		w, err := open(argv[0], argv[1:]...)
+		process, err := worker.Start(argv[0], argv[1], argv[2:]...)
 		if err != nil {
 			return err
 		}
-		ways = append(ways, w)
+		w := &way{name: argv[0], Worker: process}
+		ways, turns = append(ways, w), append(turns, w.turn)
 	}
-	for range rounds {
-		for _, w := range ways {
-			if err := w.turn(); err != nil {
-				return err
-			}
-		}
+	if err := figure.Turns(rounds, turns...); err != nil {
+		return err
 	}
 	name := filepath.Base(program)
 	fmt.Printf("%s, medians of %d starts, %d in a row in turns\n", name, rounds*inARow, inARow)
 	for _, w := range ways {
-		w.in.Close()
-		if err := w.cmd.Wait(); err != nil {
+		if _, err := w.Close(); err != nil {
 			return err
 		}
 		fmt.Printf("  %-18s %10v a start, %10v until all have ended, %10v CPU, %10v of it its own\n", w.name,
-			short(figure.Median(w.took)), short(figure.Median(w.all)/inARow), short(figure.Median(w.cpu)/inARow), short(figure.Median(w.own)/inARow))
+			short(figure.Median(w.took)), short(figure.Median(w.all)/inARow),
+			short(figure.Median(w.cpu)/inARow), short(figure.Median(w.own)/inARow))
 	}
 	for _, w := range ways[1:] {
 		against := func(of func(*way) []time.Duration) float64 {

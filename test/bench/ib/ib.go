@@ -1,23 +1,26 @@
-// Command ib measures the InfiniBand fabric on a real verbs device beside ibv_rc_pingpong with events: round trips in turns
-// between two processes each, connecting, and memory. `make bench-ib` runs it in a machine with Soft-RoCE.
-package main
+// Package ib measures the InfiniBand fabric on a real verbs device beside ibv_rc_pingpong with
+// events: round trips in turns between two processes each, connecting, and memory. `make bench-ib`
+// runs it in a machine with Soft-RoCE.
+//
+// It refuses to know verbs: it needs a program that was built with cgo, and says so without.
+package ib
 
 import (
-	"bufio"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strconv"
 	"time"
 
 	"ibrun/fabric"
 	"ibrun/fabric/ib"
+	"ibrun/test/bench/figure"
+	"ibrun/test/bench/worker"
 )
 
 // Of each length, so many round trips in each of so many turns.
@@ -25,19 +28,17 @@ var lengths = []struct{ bytes, trips int }{{8, 200}, {4 << 10, 200}, {1 << 20, 1
 
 const turns = 5
 
-func main() {
-	var err error
-	if len(os.Args) == 3 && os.Args[1] == ":echo" {
-		err = echo(os.Args[2])
-	} else if len(os.Args) == 2 {
-		err = drive(os.Args[1])
-	} else {
-		err = fmt.Errorf("usage: ib DEVICE")
+const echoRole = ":echo"
+
+// Run is the subcommand.
+func Run(args []string) error {
+	switch {
+	case len(args) == 2 && args[0] == echoRole:
+		return echo(args[1])
+	case len(args) == 1:
+		return drive(args[0])
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	return errors.New("usage: bench ib DEVICE")
 }
 
 // box is a sink that keeps streams.
@@ -51,7 +52,8 @@ func open(device string) (*ib.Fabric, box, error) {
 	return f, b, err
 }
 
-// echo is the other process: it sends back what comes, in pieces of the length that the first four digits say.
+// echo is the other process: it sends back what comes, in pieces of the length that the first eight
+// digits say.
 func echo(device string) error {
 	f, b, err := open(device)
 	if err != nil {
@@ -88,18 +90,14 @@ func drive(device string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("memory registered: %d bytes without a peer (bound 65536); opening took %v\n", f.Counters().Pinned, f.Counters().Opening)
-	other := exec.Command("/proc/self/exe", ":echo", device)
-	other.Stderr = os.Stderr
-	out, err := other.StdoutPipe()
+	fmt.Printf("memory registered: %d bytes without a peer (bound 65536); opening took %v\n",
+		f.Counters().Pinned, f.Counters().Opening)
+	other, err := worker.Start("the other process", worker.Self, "ib", echoRole, device)
 	if err != nil {
 		return err
 	}
-	if err := other.Start(); err != nil {
-		return err
-	}
-	defer func() { other.Process.Kill(); other.Wait() }()
-	line, err := bufio.NewReader(out).ReadString('\n')
+	defer other.Kill()
+	line, err := other.Line()
 	if err != nil {
 		return err
 	}
@@ -119,31 +117,21 @@ func drive(device string) error {
 	if err := p.connects(); err != nil {
 		return err
 	}
-	fmt.Printf("\n%10s  %14s  %16s  %6s   median of %d turns each, round trip\n", "bytes", "ibrun", "ibv_rc_pingpong", "ratio", turns)
+	fmt.Printf("\n%10s  %14s  %16s  %6s   median of %d turns each, round trip\n",
+		"bytes", "ibrun", "ibv_rc_pingpong", "ratio", turns)
 	for _, l := range lengths {
-		var ours, theirs []float64
-		for range turns {
-			took, err := p.pingpong(l.bytes, l.trips)
-			if err != nil {
-				return err
-			}
-			floor, err := verbs(device, l.bytes, l.trips)
-			if err != nil {
-				return err
-			}
-			ours, theirs = append(ours, took), append(theirs, floor)
+		var took figure.Pair
+		if err := took.Measure(turns,
+			func() (float64, error) { return p.pingpong(l.bytes, l.trips) },
+			func() (float64, error) { return verbs(device, l.bytes, l.trips) }); err != nil {
+			return err
 		}
-		a, b := median(ours), median(theirs)
-		fmt.Printf("%10d  %11.1f us  %13.1f us  %6.2f   bandwidth %.2f of it\n", l.bytes, a, b, a/b, b/a)
+		a, b, ratio := took.Medians()
+		fmt.Printf("%10d  %11.1f us  %13.1f us  %6.2f   bandwidth %.2f of it\n", l.bytes, a, b, ratio, 1/ratio)
 	}
 	c := f.Counters()
 	fmt.Printf("\nmemory registered with one peer: %d bytes; queue pairs made: %d\n", c.Pinned, c.Made)
 	return nil
-}
-
-func median(v []float64) float64 {
-	slices.Sort(v)
-	return v[len(v)/2]
 }
 
 // peer is the other process.
@@ -162,38 +150,41 @@ func (p *peer) dial(size int) (fabric.Stream, error) {
 	return s, err
 }
 
-// connects measures from Dial to the first echo: the first time, with all that streams share to be made, and then with queue pairs
-// that wait.
+// connects measures from Dial to the first echo: the first time, with all that streams share to be
+// made, and then with queue pairs that wait.
 func (p *peer) connects() error {
 	var warm []float64
 	most := uint64(0)
 	for i := range 12 {
-		before, began := p.f.Counters(), time.Now()
-		s, err := p.dial(8)
-		if err == nil {
-			err = trip(s, make([]byte, 8))
-		}
+		before := p.f.Counters()
+		var s fabric.Stream
+		taken, err := figure.Time(func() (err error) {
+			if s, err = p.dial(8); err != nil {
+				return err
+			}
+			return trip(s, make([]byte, 8))
+		})
 		if err != nil {
 			return err
 		}
-		took, after := microseconds(time.Since(began)), p.f.Counters()
+		took, after := figure.Microseconds(taken), p.f.Counters()
 		s.Close()
 		if i == 0 {
 			fmt.Printf("connect and first echo, cold: %.0f us, %d datagrams sent\n", took, after.Control-before.Control)
 		} else if after.Cold == before.Cold {
 			warm, most = append(warm, took), max(most, after.Control-before.Control)
 		}
-		for until := time.Now().Add(time.Second); p.f.Counters().Made < uint64(i)+3 && time.Now().Before(until); { // the next one is ready
+		next := time.Now().Add(time.Second) // until it is ready
+		for p.f.Counters().Made < uint64(i)+3 && time.Now().Before(next) {
 			time.Sleep(time.Millisecond)
 		}
 	}
 	if len(warm) > 0 {
-		fmt.Printf("connect and first echo, warm: %.0f us, median of %d; %d datagrams sent at most, and as many received\n", median(warm), len(warm), most)
+		fmt.Printf("connect and first echo, warm: %.0f us, median of %d; %d datagrams sent at most, "+
+			"and as many received\n", figure.Median(warm), len(warm), most)
 	}
 	return nil
 }
-
-func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 func trip(s fabric.Stream, m []byte) error {
 	if _, err := s.Write(m); err != nil {
@@ -214,13 +205,8 @@ func (p *peer) pingpong(size, trips int) (float64, error) {
 	if err := trip(s, m); err != nil {
 		return 0, err
 	}
-	began := time.Now()
-	for range trips {
-		if err := trip(s, m); err != nil {
-			return 0, err
-		}
-	}
-	return microseconds(time.Since(began)) / float64(trips), nil
+	took, err := figure.Time(func() error { return figure.Turns(trips, func() error { return trip(s, m) }) })
+	return figure.Microseconds(took) / float64(trips), err
 }
 
 var perTrip = regexp.MustCompile(`= ([0-9.]+) usec/iter`)

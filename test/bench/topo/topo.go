@@ -1,6 +1,9 @@
-// Command topo measures what placement costs: reading a node of 256 CPUs, in this process and beside lstopo as a process of its own, and
-// what binding adds to the start of a rank. `make bench-topo` runs it; it fails if a bound of docs/placement.md is not kept.
-package main
+// Package topo measures what placement costs: reading a node of 256 CPUs, in this process and
+// beside lstopo as a process of its own, and what binding adds to the start of a rank. `make
+// bench-topo` runs it.
+//
+// It fails if a bound of docs/placement.md is not kept, and refuses to know more of /sys than topo.
+package topo
 
 import (
 	"errors"
@@ -28,15 +31,12 @@ const (
 	inARow     = 16 // as the ranks of a node are
 )
 
-func main() {
-	err := errors.New("usage: topo IBRUN")
-	if len(os.Args) == 2 {
-		err = bench(os.Args[1])
+// Run is the subcommand.
+func Run(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: bench topo IBRUN")
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	return bench(args[0])
 }
 
 func bench(launcher string) error {
@@ -45,7 +45,8 @@ func bench(launcher string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	machine := topotest.Must("pack:2 numa:4 l3:16 core:64 pu:2 hca:mlx5_0,numa=1,lid=1 hca:mlx5_1,numa=6,lid=2 link:eth0,numa=0")
+	machine := topotest.Must("pack:2 numa:4 l3:16 core:64 pu:2 " +
+		"hca:mlx5_0,numa=1,lid=1 hca:mlx5_1,numa=6,lid=2 link:eth0,numa=0")
 	if err := os.CopyFS(dir, machine.Files()); err != nil {
 		return err
 	}
@@ -55,38 +56,26 @@ func bench(launcher string) error {
 // reading compares within one run, in turns.
 func reading(launcher, dir string) error {
 	var own, shown, theirs []time.Duration
-	var before, after runtime.MemStats
 	bytes := uint64(0)
-	for range rounds {
-		runtime.ReadMemStats(&before)
-		began := time.Now()
-		m := topo.Read(os.DirFS(dir))
-		own = append(own, time.Since(began))
-		runtime.ReadMemStats(&after)
-		bytes = max(bytes, after.TotalAlloc-before.TotalAlloc)
-		if m.Online.Len() != 256 || len(m.Notes) > 0 {
-			return fmt.Errorf("%d CPUs were read, not 256: %q", m.Online.Len(), m.Notes)
-		}
-		for _, c := range []struct {
-			to   *[]time.Duration
-			argv []string
-		}{
-			{&shown, []string{launcher, "--display", "topo", "--json", "--topo-input", dir}},
-			{&theirs, []string{"lstopo-no-graphics", "--input", dir, "--of", "xml"}},
-		} {
-			began := time.Now()
-			if out, err := exec.Command(c.argv[0], c.argv[1:]...).Output(); err != nil || len(out) == 0 {
-				return fmt.Errorf("%v: %w", c.argv, err)
-			}
-			*c.to = append(*c.to, time.Since(began))
-		}
+	err := figure.Turns(rounds, func() error {
+		took, allocated, err := read(dir)
+		own, bytes = append(own, took), max(bytes, allocated)
+		return err
+	}, func() error {
+		return command(&shown, launcher, "--display", "topo", "--json", "--topo-input", dir)
+	}, func() error {
+		return command(&theirs, "lstopo-no-graphics", "--input", dir, "--of", "xml")
+	})
+	if err != nil {
+		return err
 	}
 	fmt.Println(figure.Machine())
 	fmt.Printf("256 CPUs, medians of %d rounds\n", rounds)
-	fmt.Printf("  topo.Read                       %8v, %.2f MiB allocated     (bounds: %v, %d MiB)\n", median(own), float64(bytes)/(1<<20), mostTime, mostMemory>>20)
+	fmt.Printf("  topo.Read                       %8v, %.2f MiB allocated     (bounds: %v, %d MiB)\n",
+		median(own), float64(bytes)/(1<<20), mostTime, mostMemory>>20)
 	fmt.Printf("  ibrun --display topo --json     %8v\n", median(shown))
-	fmt.Printf("  lstopo-no-graphics --of xml     %8v     ibrun/lstopo %.2f (bound: 1)\n", median(theirs), float64(median(shown))/float64(median(theirs)))
-	var err error
+	fmt.Printf("  lstopo-no-graphics --of xml     %8v     ibrun/lstopo %.2f (bound: 1)\n",
+		median(theirs), float64(median(shown))/float64(median(theirs)))
 	if median(own) > mostTime || bytes > mostMemory {
 		err = errors.New("reading is over its bound")
 	}
@@ -94,6 +83,31 @@ func reading(launcher, dir string) error {
 		err = errors.Join(err, errors.New("lstopo is faster"))
 	}
 	return err
+}
+
+// read reads the machine once in this process.
+func read(dir string) (took time.Duration, allocated uint64, err error) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	began := time.Now()
+	m := topo.Read(os.DirFS(dir))
+	took = time.Since(began)
+	runtime.ReadMemStats(&after)
+	if m.Online.Len() != 256 || len(m.Notes) > 0 {
+		err = fmt.Errorf("%d CPUs were read, not 256: %q", m.Online.Len(), m.Notes)
+	}
+	return took, after.TotalAlloc - before.TotalAlloc, err
+}
+
+// command runs a program that prints the machine, and adds its time.
+func command(to *[]time.Duration, argv ...string) error {
+	var out []byte
+	took, err := figure.Time(func() (err error) { out, err = exec.Command(argv[0], argv[1:]...).Output(); return err })
+	if err != nil || len(out) == 0 {
+		return fmt.Errorf("%v: %w", argv, err)
+	}
+	*to = append(*to, took)
+	return nil
 }
 
 // binding compares starts with and without, in turns.

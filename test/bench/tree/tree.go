@@ -1,8 +1,9 @@
-// Command tree holds launches against the best tree that there could be. The
-// remote shell is one of its own, which waits a given time before it runs the
-// command here; the costs are those that the same launch shows. `make
-// bench-tree` runs it; it fails if a launch takes more than 1.10 of the optimum.
-package main
+// Package tree holds launches against the best tree that there could be. The remote shell is one of
+// its own, which waits a given time before it runs the command here; the costs are those that the
+// same launch shows. `make bench-tree` runs it.
+//
+// It fails if a launch takes more than 1.10 of the optimum, and refuses to plan trees itself.
+package tree
 
 import (
 	"bytes"
@@ -12,13 +13,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"ibrun/bootstrap/tree"
 	"ibrun/test/bench/figure"
+	"ibrun/test/bench/hosts"
 )
 
 const (
@@ -27,46 +27,36 @@ const (
 	patience      = 2 * time.Minute
 )
 
-// launches are the numbers of agents with the latency of a session. It grows
-// with them, so that two cores, on which all agents share, are not what is measured.
+// launches are the numbers of agents with the latency of a session. It grows with them, so that two
+// cores, on which all agents share, are not what is measured.
 var launches = []struct {
 	agents  int
 	latency time.Duration
 }{{15, 300 * time.Millisecond}, {63, time.Second}, {127, time.Second}, {255, 2 * time.Second}, {511, 4 * time.Second}}
 
-func main() {
-	err := errors.New("usage: bench-tree IBRUN ROUNDS")
+// Run is the subcommand.
+func Run(args []string) error {
 	switch {
-	case len(os.Args) > 4 && os.Args[1] == lagRole:
-		err = lag(os.Args[2], os.Args[4:])
-	case len(os.Args) == 3:
-		err = bench(os.Args[1], os.Args[2])
+	case len(args) > 3 && args[0] == lagRole: // the remote shell: latency, host, command
+		return hosts.Lag(args[1], "/bin/sh", []string{"sh", "-c", strings.Join(args[3:], " ")})
+	case len(args) == 2:
+		return bench(args[0], args[1])
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
-
-// lag is the remote shell: it waits, and becomes the command.
-func lag(latency string, words []string) error {
-	d, err := time.ParseDuration(latency)
-	if err != nil {
-		return err
-	}
-	<-time.After(d)
-	return syscall.Exec("/bin/sh", []string{"sh", "-c", strings.Join(words, " ")}, os.Environ())
+	return errors.New("usage: bench tree IBRUN ROUNDS")
 }
 
 func bench(ibrun, times string) error {
-	rounds, err := strconv.Atoi(times)
-	if err != nil || rounds < 1 {
-		return fmt.Errorf("%q rounds", times)
+	rounds, err := figure.Rounds(times)
+	if err != nil {
+		return err
 	}
 	fmt.Println(figure.Machine())
-	fmt.Printf("medians of %d launches after one that is only learned from; T* is the makespan of the best tree for SEQ, REM and window of the same launch;\n", rounds)
-	fmt.Printf("floor is that of the best tree if a session took its latency and nothing else: no processor does that\n")
-	fmt.Printf("%6s %9s %9s %9s %9s %10s %10s %10s %10s %7s\n", "agents", "latency", "SEQ", "REM", "in flight", "all up", "all ready", "T*", "floor", "up / T*")
+	fmt.Printf("medians of %d launches after one that is only learned from; "+
+		"T* is the makespan of the best tree for SEQ, REM and window of the same launch;\n", rounds)
+	fmt.Printf("floor is that of the best tree if a session took its latency and nothing else: " +
+		"no processor does that\n")
+	fmt.Printf("%6s %9s %9s %9s %9s %10s %10s %10s %10s %7s\n",
+		"agents", "latency", "SEQ", "REM", "in flight", "all up", "all ready", "T*", "floor", "up / T*")
 	bounds := figure.Bounds{To: os.Stdout}
 	for _, l := range launches {
 		ratio, err := series(ibrun, rounds, l.agents, l.latency)
@@ -116,8 +106,10 @@ func series(ibrun string, rounds, agents int, latency time.Duration) (ratio floa
 	ratio = middle(func(m measured) float64 { return m.Up / m.optimum })
 	floor := tree.Cost{SEQ: time.Microsecond, REM: latency, Window: tree.Window}.Optimum(agents + 1)
 	fmt.Printf("%6d %9v %6.2f ms %6.0f ms %9d %7.0f ms %7.0f ms %7.0f ms %7d ms %7.2f\n", agents, latency,
-		middle(func(m measured) float64 { return m.Fit.SEQ }), middle(func(m measured) float64 { return m.Fit.REM }), list[0].Fit.Window,
-		middle(func(m measured) float64 { return m.Up }), middle(func(m measured) float64 { return m.Ready }), middle(func(m measured) float64 { return m.optimum }), floor.Milliseconds(), ratio)
+		middle(func(m measured) float64 { return m.Fit.SEQ }), middle(func(m measured) float64 { return m.Fit.REM }),
+		list[0].Fit.Window, middle(func(m measured) float64 { return m.Up }),
+		middle(func(m measured) float64 { return m.Ready }), middle(func(m measured) float64 { return m.optimum }),
+		floor.Milliseconds(), ratio)
 	return ratio, nil
 }
 
@@ -129,7 +121,7 @@ func launch(ibrun, cache string, agents int, latency time.Duration) (m measured,
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, ibrun, "--launcher-exec", self+" "+lagRole+" "+latency.String(),
+	cmd := exec.CommandContext(ctx, ibrun, "--launcher-exec", self+" tree "+lagRole+" "+latency.String(),
 		"--hosts", fmt.Sprintf("n[0001-%04d]", agents), "--timing", "--json", "true")
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache)
 	var said bytes.Buffer
@@ -145,7 +137,7 @@ func launch(ibrun, cache string, agents int, latency time.Duration) (m measured,
 		return m, err
 	}
 	cost := tree.Cost{SEQ: milliseconds(m.Fit.SEQ), REM: milliseconds(m.Fit.REM), Window: tree.Window}
-	m.optimum = cost.Optimum(agents+1).Seconds() * 1000
+	m.optimum = figure.Milliseconds(cost.Optimum(agents + 1))
 	return m, nil
 }
 

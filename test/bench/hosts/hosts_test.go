@@ -1,0 +1,48 @@
+package hosts
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFiles(t *testing.T) {
+	hydra, openMPI, err := Files(t.TempDir(), Names(2), 16)
+	require.NoError(t, err)
+	for path, want := range map[string]string{
+		hydra: "node0001:16\nnode0002:16\n", openMPI: "node0001 slots=16\nnode0002 slots=16\n",
+	} {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, want, string(text))
+	}
+}
+
+const laggingRole = "lagging"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == laggingRole {
+		fmt.Fprintln(os.Stderr, Lag(os.Args[2], "/bin/sh", os.Args[3:]))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// A process that lags takes at least its latency, and becomes the program.
+func TestLag(t *testing.T) {
+	const latency = 30 * time.Millisecond
+	self, err := os.Executable()
+	require.NoError(t, err)
+	began := time.Now()
+	out, err := exec.Command(self, laggingRole, latency.String(), "sh", "-c", "echo a; exit 3").Output()
+	require.GreaterOrEqual(t, time.Since(began), latency)
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 3, exit.ExitCode())
+	require.Equal(t, "a\n", string(out))
+	require.Error(t, Lag("soon", "/bin/sh", nil))
+}

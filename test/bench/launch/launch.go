@@ -1,0 +1,82 @@
+// Package launch holds launches by ibrun against those of mpiexec.hydra, mpirun and parallel shells
+// where they are installed, each over the same sshd or the same rsh stand-in of a virtual cluster,
+// turn by turn. It keeps what it measured in a file, from which it draws a plot. As root:
+//
+//	bench launch turns IBRUN ROUNDS FILE GROUP...   all cases of a group, or one of them: rsh:64x16
+//	bench launch spread IBRUN                       20 launches of 64 nodes
+//	bench launch plot FILE PICTURE.svg
+//
+// It refuses to prepare the machine: make bench-launch does.
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"ibrun/test/bench/figure"
+	"ibrun/test/bench/hosts"
+)
+
+// Roles. LagPrefix begins the name of a link to the program, by which it is the rsh stand-in with
+// a latency: mpiexec.hydra gives its remote shell no arguments of ours. The program then calls Run
+// with LagRole, the latency behind the prefix, and its arguments.
+const (
+	LagPrefix = "lag-"
+	LagRole   = "lag"
+	floorRole = "floor"
+)
+
+// Run is the subcommand.
+func Run(args []string) error {
+	switch {
+	case len(args) > 2 && args[0] == LagRole:
+		return hosts.Lag(args[1], standIn, append([]string{"vrsh"}, args[2:]...))
+	case len(args) == 4 && args[0] == floorRole:
+		return floor(args[1], args[2], args[3])
+	case len(args) >= 5 && args[0] == "turns":
+		rounds, err := figure.Rounds(args[2])
+		if err != nil {
+			return err
+		}
+		return turns(args[1], rounds, args[3], args[4:])
+	case len(args) == 2 && args[0] == "spread":
+		return spread(args[1])
+	case len(args) == 3 && args[0] == "plot":
+		return plot(args[1], args[2])
+	}
+	return errors.New("usage: bench launch turns IBRUN ROUNDS FILE GROUP... | spread IBRUN | plot FILE PICTURE.svg")
+}
+
+// standIn is where each host of a virtual cluster has the rsh stand-in (cluster.VRSH).
+const standIn = "/run/vcluster/vrsh"
+
+// turns measures some groups, adds them to the file, and says which bounds are kept.
+func turns(ibrun string, rounds int, file string, names []string) error {
+	kept, err := load(file)
+	if err != nil {
+		return err
+	}
+	fmt.Println(figure.Machine())
+	bounds := figure.Bounds{To: os.Stdout}
+	for _, name := range names {
+		name, g, err := named(name)
+		if err != nil {
+			return err
+		}
+		for _, c := range g.cases() {
+			r, err := measure(ibrun, rounds, g, c)
+			if err != nil {
+				return err
+			}
+			r.Group = name
+			kept.put(r)
+			r.print()
+			r.judge(&bounds)
+			if err := kept.save(file); err != nil {
+				return err
+			}
+		}
+	}
+	return bounds.Err()
+}

@@ -1,0 +1,82 @@
+// Package mpi holds programs of PMI and MPI under ibrun against the same under their own launchers,
+// turn by turn:
+//
+//	bench mpi exchange NODES PPN ROUNDS PROGRAM      a PMI exchange over ssh; a line when all is well
+//	bench mpi hello NODES PPN ROUNDS MPICH OPENMPI   programs of both libraries say hello
+//	bench mpi busy ROUNDS OPENMPI                    four ranks on two CPUs that others keep busy
+//
+// The first two run on the front of a virtual cluster, all in the directory that has bin/ibrun.
+// MPICH and OPENMPI are test/e2e/testdata/mpi.c, built for each. `make bench-mpi` runs them.
+//
+// It refuses to build programs and to bring clusters up.
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"ibrun/test/bench/figure"
+	"ibrun/test/bench/hosts"
+)
+
+const ibrun = "bin/ibrun"
+
+// Run is the subcommand.
+func Run(args []string) error {
+	switch {
+	case len(args) == 5 && args[0] == "exchange":
+		return onCluster(args[1:4], func(j job) error { return j.exchange(args[4]) })
+	case len(args) == 6 && args[0] == "hello":
+		return onCluster(args[1:4], func(j job) error { return j.hello(args[4], args[5]) })
+	case len(args) == 3 && args[0] == "busy":
+		rounds, err := figure.Rounds(args[1])
+		if err != nil {
+			return err
+		}
+		return busy(rounds, args[2])
+	}
+	return errors.New("usage: bench mpi exchange NODES PPN ROUNDS PROGRAM | " +
+		"hello NODES PPN ROUNDS MPICH OPENMPI | busy ROUNDS OPENMPI")
+}
+
+// job is a size of job on a cluster.
+type job struct {
+	nodes, perNode, rounds int
+	ranks                  string // all of them, as launchers are told
+	hydra, openMPI         string // files of hosts
+}
+
+// onCluster measures jobs of a size: nodes, ranks per node, rounds.
+func onCluster(size []string, measure func(job) error) (err error) {
+	var j job
+	for i, to := range []*int{&j.nodes, &j.perNode, &j.rounds} {
+		if *to, err = strconv.Atoi(size[i]); err != nil || *to < 1 {
+			return fmt.Errorf("invalid number of nodes, ranks per node or rounds: %q", size[i])
+		}
+	}
+	j.ranks = strconv.Itoa(j.nodes * j.perNode)
+	dir, err := os.MkdirTemp("", "bench-mpi-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if j.hydra, j.openMPI, err = hosts.Files(dir, hosts.Names(j.nodes), j.perNode); err != nil {
+		return err
+	}
+	return measure(j)
+}
+
+func (j job) underIbrun(argv ...string) []string {
+	return append([]string{ibrun, "-n", j.ranks, "-f", j.hydra}, argv...)
+}
+
+func (j job) underHydra(argv ...string) []string {
+	return append([]string{"mpiexec.hydra", "-launcher", "ssh", "-n", j.ranks, "-f", j.hydra}, argv...)
+}
+
+func (j job) underOpenMPI(argv ...string) []string {
+	return append([]string{"mpirun.openmpi", "--hostfile", j.openMPI,
+		"-x", "OMPI_MCA_mpi_yield_when_idle", "-n", j.ranks}, argv...)
+}

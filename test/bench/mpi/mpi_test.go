@@ -1,0 +1,45 @@
+package mpi
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Jobs whose output is not that of all ranks are left out, and one that hangs is ended.
+func TestCompare(t *testing.T) {
+	well := &way{argv: []string{"echo", "of 1: hello"}}
+	hangs := &way{argv: []string{"sh", "-c", "sleep 600"}}
+	count := func(out []byte, took time.Duration) (float64, bool) { return 2, bytes.Contains(out, []byte("hello")) }
+	fails := &way{argv: []string{"false"}}
+	require.NoError(t, compare(2, time.Minute, well, fails, count))
+	require.Equal(t, []float64{2, 2}, well.seconds)
+	require.Empty(t, fails.seconds)
+	_, took, err := hangs.run(50 * time.Millisecond)
+	require.Error(t, err)
+	require.Less(t, took, time.Minute)
+	require.Error(t, compare(1, time.Second, well, &way{argv: []string{"no-such-launcher"}}, count))
+}
+
+func TestErrorsHaveWhatTheJobSaid(t *testing.T) {
+	w := &way{name: "some", argv: []string{"sh", "-c", "echo why >&2; exit 3"}}
+	_, _, err := w.run(time.Minute)
+	require.EqualError(t, err, "some: exit status 3: why\n")
+}
+
+func TestSizes(t *testing.T) {
+	for _, bad := range [][]string{{"0", "1", "1"}, {"1", "x", "1"}, {"1", "1", "-1"}} {
+		require.Error(t, onCluster(bad, func(job) error { return nil }), bad)
+	}
+	require.NoError(t, onCluster([]string{"2", "16", "1"}, func(j job) error {
+		require.Equal(t, []string{"bin/ibrun", "-n", "32", "-f", j.hydra, "a"}, j.underIbrun("a"))
+		return nil
+	}))
+}
+
+func TestMean(t *testing.T) {
+	require.Zero(t, mean(nil))
+	require.Equal(t, 2.0, mean([]float64{1, 3}))
+}
