@@ -33,7 +33,7 @@ const (
 )
 
 func main() {
-	err := errors.New("usage: bench-spawn ROUNDS POSIX PROGRAM...")
+	err := errors.New("usage: bench-spawn ROUNDS POSIX PROGRAM [PROGRAM...]")
 	switch {
 	case len(os.Args) == 3 && (os.Args[1] == clientRole || os.Args[1] == heapRole):
 		err = client(os.Args[1] == heapRole, os.Args[2])
