@@ -106,9 +106,10 @@ test-ib: ib-packages ## tests on real verbs devices: Soft-RoCE in a virtual mach
 ib-packages:
 	@test/packages $(IB_PACKAGES)
 
-check: ## formatting, vet and the rules of the house: seconds
+check: ## formatting, vet, staticcheck and the rules of the house: seconds, but the first time
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: gofmt -w ." >&2; exit 1; }
 	go vet $(TAGS) ./...
+	go tool staticcheck $(TAGS) ./...
 	go test -count=1 -run Policy .
 
 messages: ## all texts that users can see, with their places in the source

@@ -55,11 +55,11 @@ func NewNodes(base Slot, runs []Run) Nodes {
 	return b.nodes(base)
 }
 
-// continues reports whether r is a plain continuation of a.
-func (a Run) continues(r Run) bool {
-	next := a
-	next.Lo, next.Count = a.Lo+uint64(a.Count), r.Count
-	return next == r && a.Width > 0
+// continues reports whether after is a plain continuation of r.
+func (r Run) continues(after Run) bool {
+	next := r
+	next.Lo, next.Count = r.Lo+uint64(r.Count), after.Count
+	return next == after && r.Width > 0
 }
 
 // All are the runs of the table, in order.

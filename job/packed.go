@@ -121,12 +121,12 @@ func (p *packer) nodes(base Slot) Nodes {
 }
 
 // AppendTo appends a run in the form in which it travels.
-func (a Run) AppendTo(to []byte) []byte {
-	to = packText(packText(to, a.Prefix), a.Suffix)
-	to = binary.AppendUvarint(append(to, a.Width), a.Lo)
-	to = binary.AppendUvarint(to, uint64(a.Count))
-	to = packText(packText(to, a.User), a.HCA)
-	return binary.AppendUvarint(binary.AppendUvarint(to, uint64(a.Slots)), uint64(a.Ranks))
+func (r Run) AppendTo(to []byte) []byte {
+	to = packText(packText(to, r.Prefix), r.Suffix)
+	to = binary.AppendUvarint(append(to, r.Width), r.Lo)
+	to = binary.AppendUvarint(to, uint64(r.Count))
+	to = packText(packText(to, r.User), r.HCA)
+	return binary.AppendUvarint(binary.AppendUvarint(to, uint64(r.Slots)), uint64(r.Ranks))
 }
 
 func packText(to []byte, s string) []byte {

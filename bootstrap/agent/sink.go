@@ -58,7 +58,6 @@ type Sink struct {
 	parts map[source]*part // what is held of them
 	held  int              // bytes, in all parts
 	open  [3]*source       // by stream: whose line is begun there, and not ended
-	last  byte             // that was written, to whichever stream: both may be one terminal
 }
 
 type source struct {

@@ -25,15 +25,15 @@ func (s *stall) at(op, path string) {
 	s.op, s.path, s.since = op, path, time.Now()
 }
 
-// hung is the error of what has taken longer than most, or nil; and how long
-// there is to wait for it yet.
-func (s *stall) hung(most time.Duration) (err error, left time.Duration) {
+// hung is how long there is to wait yet, and the error of what has taken longer
+// than most, or nil.
+func (s *stall) hung(most time.Duration) (left time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if left = most - time.Since(s.since); s.op == "" || left > 0 {
-		return nil, max(left, most/10)
+		return max(left, most/10), nil
 	}
-	return &fs.PathError{Op: s.op, Path: s.path, Err: proc.Hung(most)}, 0
+	return 0, &fs.PathError{Op: s.op, Path: s.path, Err: proc.Hung(most)}
 }
 
 // startInTime starts the ranks. If that hangs it is given up: what has not begun then never
@@ -53,7 +53,7 @@ func (s *Set) startInTime() []Failure {
 			return failed
 		case <-look:
 			var err error
-			if err, left = s.stall.hung(most); err != nil {
+			if left, err = s.stall.hung(most); err != nil {
 				return s.giveUp(err)
 			}
 		}

@@ -19,7 +19,6 @@ type device struct {
 	limits verbs.Limits
 	port   found
 	at     local
-	watch  sync.WaitGroup
 
 	mu    sync.Mutex
 	holds int

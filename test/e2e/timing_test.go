@@ -26,7 +26,7 @@ func TestLaunchIsSeen(t *testing.T) {
 		Name string
 		Ph   string
 		Pid  int
-		Ts   int64
+		At   int64 `json:"ts"` // microseconds
 		Dur  int64
 	}
 	text, err := os.ReadFile(trace)
@@ -36,9 +36,9 @@ func TestLaunchIsSeen(t *testing.T) {
 	for _, e := range events {
 		switch e.Ph + e.Name {
 		case "Xspawn":
-			spawned[e.Pid] = e.Ts
+			spawned[e.Pid] = e.At
 		case "Xconnect":
-			begun[e.Pid] = e.Ts
+			begun[e.Pid] = e.At
 		}
 	}
 	require.Len(t, spawned, 6)

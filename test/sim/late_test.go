@@ -92,7 +92,6 @@ func upBy(w *World, prefix string) (last time.Duration) {
 // some dead.
 type troubled struct {
 	slow, dead []string
-	slowest    time.Duration
 }
 
 const slowBy = 10
