@@ -35,7 +35,6 @@ var wide = []string{
 	"bootstrap/wire",
 	"cmd/ibrun",
 	"docs/lazy.md",
-	"docs/protocol.md",
 	"docs/states.md",
 	"fabric",
 	"fabric/fabrictest",
