@@ -34,8 +34,6 @@ var wide = []string{
 	"bootstrap/tree",
 	"bootstrap/wire",
 	"cmd/ibrun",
-	"docs/lazy.md",
-	"docs/states.md",
 	"fabric",
 	"fabric/fabrictest",
 	"fabric/ib",
