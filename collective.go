@@ -186,7 +186,7 @@ func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error
 	case <-ctx.Done():
 		return none, ctx.Err()
 	case <-w.over:
-		return none, w.gone()
+		return none, w.agentError()
 	}
 }
 

@@ -243,8 +243,8 @@ func (w *World) lose(err error) (unexpected bool) {
 	return w.lost != ErrFinalized
 }
 
-// gone is why the agent does not answer any more.
-func (w *World) gone() error {
+// agentError is why the agent does not answer any more.
+func (w *World) agentError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lost

@@ -38,7 +38,7 @@ func (w *World) Put(ctx context.Context, key string, value []byte) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-w.over:
-		return w.gone()
+		return w.agentError()
 	}
 }
 
@@ -117,7 +117,7 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-w.over:
-		return nil, w.gone()
+		return nil, w.agentError()
 	}
 }
 

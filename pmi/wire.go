@@ -281,21 +281,21 @@ func (e *Engine) writeFrame(cmd, form string, values []string) (text []byte, ok 
 
 func escape(value string) string { return strings.ReplaceAll(value, ";", ";;") }
 
-// mostSeen is how much of what a client said is repeated to the user, in bytes.
-const mostSeen = 64
+// maxQuoted is how much of what a client said is repeated to the user, in bytes.
+const maxQuoted = 64
 
 // seen quotes what a client said, for the user.
 func seen(text string) string {
-	if len(text) > mostSeen {
-		return strconv.Quote(text[:mostSeen]) + "..."
+	if len(text) > maxQuoted {
+		return strconv.Quote(text[:maxQuoted]) + "..."
 	}
 	return strconv.Quote(text)
 }
 
 // clean makes a text that fits any reply: short, and printable.
 func clean(text string) string {
-	if len(text) > mostSeen {
-		text = text[:mostSeen]
+	if len(text) > maxQuoted {
+		text = text[:maxQuoted]
 	}
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' || r == '%' {

@@ -33,11 +33,11 @@ type Style struct {
 func (s Style) labels() bool { return s.Label || s.Timestamp || s.Prefix != nil }
 
 // A line that is longer than a chunk is held until it ends, if it is labelled: up
-// to longestLine bytes of one, and heldMost of all lines together, however many
+// to longestLine bytes of one, and maxBuffered of all lines together, however many
 // ranks there are. What is more goes out in pieces.
 const (
 	longestLine = 1 << 20
-	heldMost    = 8 << 20
+	maxBuffered = 8 << 20
 )
 
 // Sink writes what ranks print to ibrun's own output, in one goroutine, so
@@ -55,9 +55,9 @@ type Sink struct {
 	failed bool
 
 	// Of labelled lines that have not ended:
-	parts map[source]*part // what is held of them
-	held  int              // bytes, in all parts
-	open  [3]*source       // by stream: whose line is begun there, and not ended
+	parts    map[source]*part // what is held of them
+	buffered int              // bytes, in all parts
+	open     [3]*source       // by stream: whose line is begun there, and not ended
 }
 
 type source struct {
@@ -199,11 +199,11 @@ func (s *Sink) hold(from source, piece []byte) bool {
 	if p == nil {
 		p = &part{}
 	}
-	if p.size+len(piece) > longestLine || s.held+len(piece) > heldMost {
+	if p.size+len(piece) > longestLine || s.buffered+len(piece) > maxBuffered {
 		return false
 	}
 	p.chunks, p.size = append(p.chunks, piece), p.size+len(piece)
-	s.parts[from], s.held = p, s.held+len(piece)
+	s.parts[from], s.buffered = p, s.buffered+len(piece)
 	return true
 }
 
@@ -222,7 +222,7 @@ func (s *Sink) begin(out []byte, from source) []byte {
 		for _, c := range p.chunks {
 			out = append(out, c...)
 		}
-		s.held -= p.size
+		s.buffered -= p.size
 		delete(s.parts, from)
 	}
 	return out

@@ -86,12 +86,12 @@ func TestSinkHoldsLittle(t *testing.T) {
 	for range 3 {
 		for r := range uint32(ranks) {
 			s.write(full(job.Rank(r), "x"), func(any) {})
-			most = max(most, s.held)
+			most = max(most, s.buffered)
 		}
 	}
 	s.flush()
-	require.Equal(t, heldMost, most)
-	require.Zero(t, s.held)
+	require.Equal(t, maxBuffered, most)
+	require.Zero(t, s.buffered)
 	require.Empty(t, s.parts)
 	require.Equal(t, 3*ranks*wire.MaxData, strings.Count(out.String(), "x"))
 }

@@ -49,11 +49,11 @@ type life struct {
 
 // clock is the agent's view of time.
 type clock struct {
-	up     life
-	next   time.Duration // of the timer that is set; 0: none
-	held   bool          // the job is stopped: an agent's silence means nothing
-	heldAt time.Duration // since when
-	fixed  time.Duration // a deadline to wake for besides the period; 0: none
+	up        life
+	next      time.Duration // of the timer that is set; 0: none
+	stopped   bool          // the job is stopped: an agent's silence means nothing
+	stoppedAt time.Duration // since when
+	fixed     time.Duration // a deadline to wake for besides the period; 0: none
 }
 
 func (c *Core) life(l Link) *life {
@@ -124,7 +124,7 @@ func (c *Core) watch(l Link) {
 		c.send(l, wire.Heartbeat{})
 	}
 	switch silent := c.now - k.received; {
-	case silent >= agentTimeout && !c.clock.held:
+	case silent >= agentTimeout && !c.clock.stopped:
 		c.cut(l, "its host answers but its agent has been silent for 60 s")
 	case silent >= lookFrom && !k.asked:
 		k.asked = true

@@ -55,7 +55,7 @@ func (c *Core) end(m wire.End) {
 	}
 	f.killAt, f.giveUpAt = c.now+grace, c.now+grace+slack
 	c.stage = ending
-	held := c.clock.held
+	held := c.clock.stopped
 	c.unhold()
 	c.ended(c.queue.nodes, job.Status{Kind: job.NotRun})
 	c.starts.failed += uint32(c.queue.nodes.Len())
@@ -142,7 +142,7 @@ func (c *Core) childExit(l Link, m wire.Exit) {
 	c.finish.mpi.Add(m.MPI)
 	c.drop(l, job.Status{})
 	if c.cfg.Root {
-		c.rootHeardExit()
+		c.rootReceivedExit()
 	}
 }
 

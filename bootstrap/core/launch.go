@@ -249,7 +249,7 @@ func (c *Core) forkDone(ev ForkDone) {
 			c.killRanks()
 		}
 	}
-	if c.clock.held {
+	if c.clock.stopped {
 		c.do(StopRanks{})
 	}
 	if len(ev.Failed) > 0 && c.stage != ending {

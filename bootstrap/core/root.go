@@ -195,7 +195,7 @@ func (c *Core) progress(k *child) {
 	}
 }
 
-func (c *Core) rootHeardExit() {
+func (c *Core) rootReceivedExit() {
 	if w := c.cfg.Policy.Wait; w > 0 && c.root.waitAt == 0 {
 		c.root.waitAt = c.now + w
 		c.wakeAt(c.root.waitAt)
@@ -217,7 +217,7 @@ func (c *Core) rootDeadlines() {
 	if due(r.settleAt) {
 		c.endAll(sigTerm)
 	}
-	if due(r.waitAt) && !c.clock.held {
+	if due(r.waitAt) && !c.clock.stopped {
 		c.endOfTime(CauseWait, codeSelf)
 	}
 	if due(r.blameAt) {

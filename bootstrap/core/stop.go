@@ -20,7 +20,7 @@ type stopState uint8
 
 const (
 	stopNone stopState = iota
-	stopWanted
+	stopRequested
 	stopAsked
 )
 
@@ -38,9 +38,9 @@ func (c *Core) stop() {
 	r := &c.root
 	switch c.stage {
 	case idle, launching:
-		r.stop = stopWanted
+		r.stop = stopRequested
 	case running:
-		if c.clock.held {
+		if c.clock.stopped {
 			return // it is stopping, or is about to hear that it goes on
 		}
 		c.passSignal(sigTstp)
@@ -53,14 +53,14 @@ func (c *Core) stop() {
 // checkStop suspends the root when its children hold the job.
 func (c *Core) checkStop() {
 	r := &c.root
-	if r.stop == stopWanted && c.stage >= running {
+	if r.stop == stopRequested && c.stage >= running {
 		c.stop()
 	}
 	if r.stop != stopAsked || c.stage == done {
 		return
 	}
 	for i := range c.children {
-		if k := &c.children[i]; k.live && !k.holds && c.clock.held && c.now < r.stopBy {
+		if k := &c.children[i]; k.live && !k.holds && c.clock.stopped && c.now < r.stopBy {
 			c.wakeAt(r.stopBy)
 			return
 		}
@@ -74,7 +74,7 @@ func (c *Core) hold() {
 	if c.stage == ending {
 		return
 	}
-	c.clock.held, c.clock.heldAt = true, c.now
+	c.clock.stopped, c.clock.stoppedAt = true, c.now
 	if c.starts.begun && c.ranks.count > 0 {
 		c.do(SignalRanks{sigTstp})
 		c.ranks.stopAt = c.now + stopGrace
@@ -97,8 +97,8 @@ func (c *Core) checkHold() {
 // resume lets this node's ranks go on. What nobody heard meanwhile is
 // nobody's fault, and the ranks that -W waits for could not end.
 func (c *Core) resume() {
-	if w := &c.root.waitAt; c.clock.held && *w > 0 {
-		*w += c.now - c.clock.heldAt
+	if w := &c.root.waitAt; c.clock.stopped && *w > 0 {
+		*w += c.now - c.clock.stoppedAt
 		c.wakeAt(*w)
 	}
 	c.unhold()
@@ -110,7 +110,7 @@ func (c *Core) resume() {
 
 // unhold ends a hold, and forgets what the terminal asked for.
 func (c *Core) unhold() {
-	c.clock.held, c.ranks.stopAt, c.root.stop = false, 0, stopNone
+	c.clock.stopped, c.ranks.stopAt, c.root.stop = false, 0, stopNone
 	for i := range c.children {
 		c.children[i].holds = false
 	}

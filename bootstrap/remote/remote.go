@@ -71,18 +71,18 @@ type Options struct {
 
 // Starter opens sessions. It is safe for concurrent use.
 type Starter struct {
-	how    job.LaunchOptions
-	prefix []string // the launcher with its arguments, up to the host
-	dashes bool     // the launcher knows "--"
-	local  bool
-	jitter func() float64
-	script string                           // that finds an agent
-	native bool                             // make ssh sessions in this process, where that can be done
-	system func() (sshconfig.System, error) // what the user's configuration depends on; most agents never ask
-	say    func(string)
-	mu     sync.Mutex
-	said   []string // reasons
-	gate   gate     // of native sessions
+	how      job.LaunchOptions
+	prefix   []string // the launcher with its arguments, up to the host
+	dashes   bool     // the launcher knows "--"
+	local    bool
+	jitter   func() float64
+	script   string                           // that finds an agent
+	native   bool                             // make ssh sessions in this process, where that can be done
+	system   func() (sshconfig.System, error) // what the user's configuration depends on; most agents never ask
+	say      func(string)
+	mu       sync.Mutex
+	reported []string // reasons
+	gate     gate     // of native sessions
 }
 
 // New makes a starter for a job's way of launching. The error says what is
@@ -177,9 +177,9 @@ func (s *Starter) alive(t Target) int {
 // sayOnce says something, each reason once.
 func (s *Starter) sayOnce(reason, text string) {
 	s.mu.Lock()
-	known := slices.Contains(s.said, reason)
+	known := slices.Contains(s.reported, reason)
 	if !known {
-		s.said = append(s.said, reason)
+		s.reported = append(s.reported, reason)
 	}
 	s.mu.Unlock()
 	if !known && s.say != nil {

@@ -88,7 +88,7 @@ func wrong(path string, head []byte, size int64, err error) string {
 	if len(head) < shortHeader {
 		return fmt.Sprintf("is truncated: it ends after %d of %d bytes or more", size, shortHeader)
 	}
-	if want := wanted(path, head); size < want {
+	if want := requiredSize(path, head); size < want {
 		return fmt.Sprintf("is truncated: it ends after %d of %d bytes", size, want)
 	}
 	own, _, fail := beginning("/proc/self/exe", mostHead)
@@ -134,9 +134,9 @@ func platformOf(head []byte) platform {
 	return m
 }
 
-// wanted is how many bytes a 64-bit ELF file must have for what is to be loaded of
+// requiredSize is how many bytes a 64-bit ELF file must have for what is to be loaded of
 // it; 0: that is not known.
-func wanted(path string, head []byte) (most int64) {
+func requiredSize(path string, head []byte) (most int64) {
 	f, err := os.Open(path)
 	if err != nil || len(head) < shortHeader || platformOf(head).class != elf.ELFCLASS64 {
 		return 0

@@ -43,7 +43,7 @@ func places(m *topo.Machine, want job.Binding, n job.Node, omp int, links []stri
 	if err != nil {
 		return nil, nil, err
 	}
-	if links = worth(m, links); len(ports) == 0 {
+	if links = usable(m, links); len(ports) == 0 {
 		ports = make([]near.Choice, len(found))
 	}
 	for i, p := range found {
@@ -72,10 +72,10 @@ func own(j *job.Job, n job.Node) job.Binding {
 	return b
 }
 
-// worth is the interfaces that libraries should be told of: not the one that
+// usable is the interfaces that libraries should be told of: not the one that
 // the node happened to be reached by if there is a faster one, which they will
 // find themselves.
-func worth(m *topo.Machine, links []string) []string {
+func usable(m *topo.Machine, links []string) []string {
 	if len(links) != 1 {
 		return links
 	}

@@ -33,7 +33,7 @@ type Entry struct {
 
 const (
 	costCacheVersion = 1
-	mostSeen         = 15 // launches of one site: the median of them counts
+	maxLaunches      = 15 // launches of one site: the median of them counts
 	mostSites        = 64
 	maxCostCache     = 1 << 20 // bytes of a cost cache that is worth reading
 	longest          = time.Hour
@@ -55,7 +55,7 @@ func ParseCostCache(text []byte) CostCache {
 		s.Seen = slices.DeleteFunc(s.Seen, func(e Entry) bool {
 			return e.SEQ < leastCost || e.REM < leastCost || e.SEQ > longest || e.REM > longest
 		})
-		s.Seen = s.Seen[max(0, len(s.Seen)-mostSeen):]
+		s.Seen = s.Seen[max(0, len(s.Seen)-maxLaunches):]
 	}
 	b.Places = slices.DeleteFunc(b.Places, func(s Site) bool { return len(s.Seen) == 0 })
 	b.Places = b.Places[:min(len(b.Places), mostSites)]
@@ -79,7 +79,7 @@ func (b *CostCache) Note(launcher, site string, f Fit) bool {
 		b.Places = slices.Delete(b.Places, i, i+1)
 	}
 	s.Seen = append(s.Seen, Entry{f.SEQ, f.REM, f.InFlight, f.Sessions})
-	s.Seen = s.Seen[max(0, len(s.Seen)-mostSeen):]
+	s.Seen = s.Seen[max(0, len(s.Seen)-maxLaunches):]
 	b.Places = slices.Insert(b.Places, 0, s)
 	b.Places = b.Places[:min(len(b.Places), mostSites)]
 	return true

@@ -39,7 +39,7 @@ func run(ctx context.Context, items, fail int) error {
 	if err != nil {
 		return err
 	}
-	if err := w.Finalize(ctx); !gone(err) { // an item that did not reach a worker that has failed
+	if err := w.Finalize(ctx); !lost(err) { // an item that did not reach a worker that has failed
 		return err
 	}
 	return nil
@@ -86,7 +86,7 @@ func newFarm(w *ibrun.World, items int) *farm {
 
 func (f *farm) run(ctx context.Context) error {
 	for f.done < f.items {
-		if err := f.handOut(ctx); err != nil {
+		if err := f.assign(ctx); err != nil {
 			return err
 		}
 		from, m, err := f.w.Recv(ctx)
@@ -103,7 +103,7 @@ func (f *farm) run(ctx context.Context) error {
 		f.idle = append(f.idle, from)
 	}
 	for _, worker := range f.idle {
-		if err := f.w.Send(ctx, worker, nil); err != nil && !gone(err) {
+		if err := f.w.Send(ctx, worker, nil); err != nil && !lost(err) {
 			return err
 		}
 	}
@@ -112,14 +112,14 @@ func (f *farm) run(ctx context.Context) error {
 	return nil
 }
 
-// handOut gives items to idle workers. One that has failed takes its item along
+// assign gives items to idle workers. One that has failed takes its item along
 // until Recv names it.
-func (f *farm) handOut(ctx context.Context) error {
+func (f *farm) assign(ctx context.Context) error {
 	for len(f.idle) > 0 && len(f.todo) > 0 {
 		worker, item := f.idle[0], f.todo[0]
 		f.idle, f.todo = f.idle[1:], f.todo[1:]
 		f.with[worker] = item
-		if err := f.w.Send(ctx, worker, binary.BigEndian.AppendUint64(nil, uint64(item))); err != nil && !gone(err) {
+		if err := f.w.Send(ctx, worker, binary.BigEndian.AppendUint64(nil, uint64(item))); err != nil && !lost(err) {
 			return err
 		}
 	}
@@ -146,8 +146,8 @@ func (f *farm) takeBack() {
 	}
 }
 
-// gone reports whether messages were lost because their receiver is gone.
-func gone(err error) bool {
+// lost reports whether messages were lost because their receiver is gone.
+func lost(err error) bool {
 	var peer *ibrun.PeerError
 	return errors.As(err, &peer)
 }

@@ -333,7 +333,7 @@ func (f *Fabric) deliver(ends []verbs.Completion) {
 			b := mr.Bytes()[offset:][:c.Length]
 			from := f.dev.at.source(c, b)
 			if body := b[verbs.GRHSize:]; c.Flags&verbs.HasImm != 0 && c.Imm == controlMark {
-				f.heard(body)
+				f.control(body)
 			} else {
 				f.counters.received.Add(1)
 				f.counters.receivedBytes.Add(uint64(len(body)))

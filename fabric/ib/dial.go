@@ -38,8 +38,8 @@ type dialling struct {
 	answer chan control // capacity 1: further ones repeat the first
 }
 
-// gone is fabric.ErrClosed after Close.
-func (f *Fabric) gone() error {
+// closedErr is fabric.ErrClosed after Close.
+func (f *Fabric) closedErr() error {
 	if f.ending.Err() != nil {
 		return fabric.ErrClosed
 	}
@@ -59,7 +59,7 @@ func (f *Fabric) Offer() ([]byte, error) {
 // Dial opens a stream: CONNECT over datagrams until ACCEPT comes, then a first
 // message on the stream itself.
 func (f *Fabric) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabric.Stream, error) {
-	if err := f.gone(); err != nil {
+	if err := f.closedErr(); err != nil {
 		return nil, err
 	}
 	if _, err := f.dev.at.route(to); err != nil {
@@ -150,8 +150,8 @@ func (f *Fabric) tell(to fabric.Tuple, c control) {
 	}
 }
 
-// heard takes a control datagram.
-func (f *Fabric) heard(b []byte) {
+// control takes a control datagram.
+func (f *Fabric) control(b []byte) {
 	body, ok := f.sealed(b)
 	if !ok {
 		f.counters.strangers.Add(1)
@@ -260,9 +260,9 @@ func (l *engine) connect(e *queuePair, mine side, c control) error {
 	})
 }
 
-// hand gives a stream that has shown itself to the sink, unless the endpoint
+// accept gives a stream that has shown itself to the sink, unless the endpoint
 // is closed.
-func (f *Fabric) hand(s *stream) (taken bool) {
+func (f *Fabric) accept(s *stream) (taken bool) {
 	f.accepting.Lock()
 	defer f.accepting.Unlock()
 	if f.over {

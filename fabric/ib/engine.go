@@ -99,7 +99,7 @@ func (f *Fabric) startEngine() (*engine, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.engine != nil || f.ending.Err() != nil {
-		return f.engine, f.gone()
+		return f.engine, f.closedErr()
 	}
 	l := &engine{f: f, dev: f.dev, cookie: rand.Uint64(), more: true, due: 1, byQPN: map[uint32]*stream{}, calls: map[callKey]*stream{}}
 	if err := l.open(); err != nil {

@@ -70,7 +70,7 @@ type incoming struct {
 	head     int // index of the first byte
 	size     int
 	consumed uint32 // bytes handed to the reader in all
-	told     uint32 // of those the other side has heard
+	reported uint32 // of those, to the other side
 	owed     bool   // it is to hear at once
 }
 
@@ -101,7 +101,7 @@ func (i *incoming) take(p []byte) int {
 }
 
 // returns says whether the other side should hear now how much was read.
-func (i *incoming) returns(window uint32) bool { return i.consumed-i.told >= window/2 }
+func (i *incoming) returns(window uint32) bool { return i.consumed-i.reported >= window/2 }
 
 // room is how many pieces and work requests data may take now.
 func (s *stream) room() (free, requests int) {
@@ -141,7 +141,7 @@ func (s *stream) push(p []byte) (n int) {
 func (s *stream) work(m message, isPiece, always bool) verbs.Send {
 	o, mr := &s.out, s.pair.mr
 	m.tag, m.consumed = s.theirs.tag, s.in.consumed
-	s.in.told = s.in.consumed
+	s.in.reported = s.in.consumed
 	offset := pieces*piece + int(o.next%depth)*small
 	if isPiece {
 		offset = o.head % pieces * piece

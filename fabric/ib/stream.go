@@ -359,7 +359,7 @@ func (s *stream) received(c *verbs.Completion, b []byte) {
 	s.hear(m)
 	s.writable.Broadcast()
 	if s.awaiting && s.in.ready {
-		s.handOver()
+		s.accept()
 	}
 }
 
@@ -396,13 +396,13 @@ func (s *stream) hear(m message) {
 	}
 }
 
-// handOver gives the stream to the sink, without the lock.
-func (s *stream) handOver() {
+// accept gives the stream to the sink, without the lock.
+func (s *stream) accept() {
 	s.awaiting = false
 	s.linger.Stop()
 	s.linger = nil
 	s.mu.Unlock()
-	taken := s.l.f.hand(s)
+	taken := s.l.f.accept(s)
 	s.mu.Lock()
 	if !taken {
 		s.closed = true

@@ -83,10 +83,10 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 		return fmt.Errorf("mem: %v is no address of this network", to)
 	}
 	for _, d := range n.fate(pair{f.tuple, to}) {
-		if far := n.ends[to]; far == nil || len(far.coming) >= most {
+		if remote := n.ends[to]; remote == nil || len(remote.coming) >= most {
 			n.counters.Dropped++
 		} else {
-			far.push(&arrival{at: time.Now().Add(d), from: f.tuple, b: bytes.Clone(b)})
+			remote.push(&arrival{at: time.Now().Add(d), from: f.tuple, b: bytes.Clone(b)})
 		}
 	}
 	return nil
@@ -186,7 +186,7 @@ func (f *Fabric) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabri
 	n := f.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	far := n.ends[to]
+	remote := n.ends[to]
 	switch {
 	case f.closed:
 		return nil, fabric.ErrClosed
@@ -194,11 +194,11 @@ func (f *Fabric) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabri
 		return nil, fmt.Errorf("mem: dial %v: %w", to, context.Cause(ctx))
 	case len(offer) != offerLen:
 		return nil, fmt.Errorf("mem: dial %v: an offer of %d bytes is none of this network", to, len(offer))
-	case far == nil || !far.offered || n.parted(f.tuple, to):
+	case remote == nil || !remote.offered || n.parted(f.tuple, to):
 		return nil, fmt.Errorf("mem: dial %v: nobody answers", to)
 	}
 	ours, theirs := n.newStream(f.tuple, to)
-	far.push(&arrival{at: time.Now(), stream: theirs})
+	remote.push(&arrival{at: time.Now(), stream: theirs})
 	return ours, nil
 }
 
@@ -210,7 +210,7 @@ func (f *Fabric) Close() error {
 	for _, a := range f.coming {
 		if a.stream != nil { // nobody will take it
 			delete(f.net.streams, a.stream)
-			a.stream.fail(errGone)
+			a.stream.fail(errPeerClosed)
 		}
 	}
 	f.coming = nil

@@ -114,7 +114,7 @@ func (n *Network) Isolate(t fabric.Tuple, cut bool) {
 
 func (n *Network) breakStreams() {
 	for c := range n.streams {
-		if n.parted(c.near, c.far) {
+		if n.parted(c.local, c.remote) {
 			c.fail(errCut)
 		}
 	}

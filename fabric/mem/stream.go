@@ -14,8 +14,8 @@ import (
 
 // Why reads and writes fail that the near side has not ended itself.
 var (
-	errCut  = errors.New("mem: the network is cut")
-	errGone = errors.New("mem: the other side is closed")
+	errCut        = errors.New("mem: the network is cut")
+	errPeerClosed = errors.New("mem: the other side is closed")
 )
 
 // flowLimit is what one direction of a stream holds, in bytes.
@@ -24,7 +24,7 @@ const flowLimit = 64 << 10
 // flow is one direction of a stream.
 type flow struct {
 	mu      sync.Mutex
-	moved   sync.Cond
+	changed sync.Cond
 	chunks  []chunk
 	size    int   // bytes in chunks
 	ended   bool  // by the writer: what is left can be read
@@ -43,7 +43,7 @@ type chunk struct {
 
 func newFlow() *flow {
 	f := &flow{}
-	f.moved.L = &f.mu
+	f.changed.L = &f.mu
 	return f
 }
 
@@ -52,7 +52,7 @@ func (f *flow) change(what func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	what()
-	f.moved.Broadcast()
+	f.changed.Broadcast()
 }
 
 // wakeAt lets all who wait look again at a time. It needs the lock.
@@ -84,7 +84,7 @@ func (f *flow) read(p []byte) (int, error) {
 		default:
 			return f.take(p), nil
 		}
-		f.moved.Wait()
+		f.changed.Wait()
 	}
 }
 
@@ -96,7 +96,7 @@ func (f *flow) take(p []byte) int {
 		f.chunks = f.chunks[1:]
 	}
 	f.size -= n
-	f.moved.Broadcast()
+	f.changed.Broadcast()
 	return n
 }
 
@@ -110,7 +110,7 @@ func (f *flow) write(p []byte, delay time.Duration) (n int, err error) {
 		case f.err != nil:
 			return n, f.err
 		case f.refused:
-			return n, errGone
+			return n, errPeerClosed
 		case past(f.writeBy):
 			return n, os.ErrDeadlineExceeded
 		case n == len(p):
@@ -120,9 +120,9 @@ func (f *flow) write(p []byte, delay time.Duration) (n int, err error) {
 			f.chunks = append(f.chunks, chunk{time.Now().Add(delay), bytes.Clone(p[n : n+k])})
 			f.size += k
 			n += k
-			f.moved.Broadcast()
+			f.changed.Broadcast()
 		default:
-			f.moved.Wait()
+			f.changed.Wait()
 		}
 	}
 }
@@ -130,17 +130,17 @@ func (f *flow) write(p []byte, delay time.Duration) (n int, err error) {
 // conn is one end of a stream. It is a net.Conn, as those of fabric/udp are,
 // and keeps deadlines.
 type conn struct {
-	net       *Network
-	near, far fabric.Tuple
-	r, w      *flow
+	net           *Network
+	local, remote fabric.Tuple
+	r, w          *flow
 }
 
 // newStream needs the network's lock.
 func (n *Network) newStream(a, b fabric.Tuple) (*conn, *conn) {
 	there, back := newFlow(), newFlow()
-	near, far := &conn{n, a, b, back, there}, &conn{n, b, a, there, back}
-	n.streams[near], n.streams[far] = true, true
-	return near, far
+	local, remote := &conn{n, a, b, back, there}, &conn{n, b, a, there, back}
+	n.streams[local], n.streams[remote] = true, true
+	return local, remote
 }
 
 // fail ends both directions at once.
@@ -173,10 +173,10 @@ func (c *conn) Close() error {
 }
 
 // LocalAddr implements net.Conn.
-func (c *conn) LocalAddr() net.Addr { return net.TCPAddrFromAddrPort(c.near.AddrPort()) }
+func (c *conn) LocalAddr() net.Addr { return net.TCPAddrFromAddrPort(c.local.AddrPort()) }
 
 // RemoteAddr implements net.Conn.
-func (c *conn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.far.AddrPort()) }
+func (c *conn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.remote.AddrPort()) }
 
 // SetDeadline implements net.Conn.
 func (c *conn) SetDeadline(at time.Time) error {

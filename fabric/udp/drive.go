@@ -16,15 +16,15 @@ import (
 // last driver has left for a while, the goroutine takes over, so that
 // acknowledgements do not wait for the application.
 type wheel struct {
-	turn   chan struct{} // capacity 1: who takes the token may read
-	wanted atomic.Bool   // somebody waits for the turn: the goroutine should make way
-	left   atomic.Int64  // when the last driver left, in ns since began
-	armed  atomic.Bool   // the timer runs
-	timer  *time.Timer
-	vacant chan struct{} // capacity 1: the goroutine should look
-	over   chan struct{}
-	once   sync.Once
-	began  time.Time
+	turn      chan struct{} // capacity 1: who takes the token may read
+	requested atomic.Bool   // somebody waits for the turn: the goroutine should make way
+	left      atomic.Int64  // when the last driver left, in ns since began
+	armed     atomic.Bool   // the timer runs
+	timer     *time.Timer
+	vacant    chan struct{} // capacity 1: the goroutine should look
+	over      chan struct{}
+	once      sync.Once
+	began     time.Time
 }
 
 // standBy is how long the socket is left to drivers: longer than a program
@@ -94,7 +94,7 @@ func (f *Fabric) receive() {
 			f.drive.turn <- struct{}{}
 			return
 		}
-		if f.drive.wanted.Swap(false) {
+		if f.drive.requested.Swap(false) {
 			f.drive.leave()
 			if !f.drive.wait() {
 				return
@@ -107,7 +107,7 @@ func (f *Fabric) receive() {
 func (f *Fabric) Turn() <-chan struct{} { return f.drive.turn }
 
 // Want implements fabric.Driver.
-func (f *Fabric) Want() { f.drive.wanted.Store(true) }
+func (f *Fabric) Want() { f.drive.requested.Store(true) }
 
 // Drive implements fabric.Driver.
 func (f *Fabric) Drive() {

@@ -37,7 +37,7 @@ func containerName(name string) bool {
 // cannot know of an address that another node has too: that is for who sees both.
 func Choose(want string, path netip.Addr, links []Link) (Choice, error) {
 	if want != "" {
-		return wanted(want, links)
+		return requested(want, links)
 	}
 	if path.IsValid() && !path.IsLoopback() {
 		if c, ok := find(links, func(_ Link, a netip.Addr) bool { return a == path.Unmap() }); ok {
@@ -61,8 +61,8 @@ func Choose(want string, path netip.Addr, links []Link) (Choice, error) {
 	return Choice{}, errors.New("no network interface has an address; see them with: ip addr")
 }
 
-// wanted is the choice of --iface.
-func wanted(want string, links []Link) (Choice, error) {
+// requested is the choice of --iface.
+func requested(want string, links []Link) (Choice, error) {
 	for _, word := range strings.Split(want, ",") {
 		word = strings.TrimSpace(word)
 		prefix, isPrefix := parsePrefix(word)

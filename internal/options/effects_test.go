@@ -132,7 +132,7 @@ var effects = []effect{
 	{with: "--map-by auto", refused: "is not known"},
 	{with: "--map-by none", refused: "is not known"},
 	{with: "--map-by node", base: "-n 2 -H a:2,b:2"},
-	// the first to weigh the nodes
+	// the first to measure the nodes' load
 	{with: "--map-by load", base: local + " -v -H a,b", shows: `(?s)all 2 agents.*all 2 agents`},
 	{with: "--map-by hwthread"},
 	{with: "--map-by core"},

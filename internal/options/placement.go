@@ -68,15 +68,15 @@ func decide(to *job.Object, o job.Object) error {
 
 // Numbering is in which order ranks are numbered over the nodes.
 type Numbering struct {
-	Said  bool
+	Set   bool
 	Plane uint64 // nodes take turns, so many ranks at a time; 0: one node after the other
 	Span  bool   // the objects of Map take turns, of all nodes
 }
 
 // numberBy says how ranks are numbered, which is as they are dealt to nodes if nobody says so.
 func (r *Request) numberBy(n Numbering) error {
-	n.Said = true
-	if r.Numbering.Said && r.Numbering != n {
+	n.Set = true
+	if r.Numbering.Set && r.Numbering != n {
 		return errors.New("two options number the ranks, each in another way: write one of them")
 	}
 	r.Numbering = n

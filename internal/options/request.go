@@ -153,7 +153,8 @@ func (r *Request) finish() error {
 		both bool
 		text string
 	}{
-		{r.RankFile != "" && r.said(), "--rankfile says where each rank goes: leave out the other options that do"},
+		{r.RankFile != "" && r.placesRanks(),
+			"--rankfile says where each rank goes: leave out the other options that do"},
 		{several && (r.Nodes.Least > 0 || r.RankFile != ""),
 			"--nodes and --rankfile need one list of hosts for all programs"},
 		{r.Nodes.Least > 0 && r.NodesOrPerNode.Least > 0, "-N contradicts --nodes: write one of them"},
@@ -224,12 +225,12 @@ func (r *Request) finish() error {
 	return nil
 }
 
-// said reports whether an option besides --rankfile says where ranks go.
-func (r *Request) said() bool {
+// placesRanks reports whether an option besides --rankfile says where ranks go.
+func (r *Request) placesRanks() bool {
 	b := r.Binding
 	return b.Map != job.Unsaid || b.Rank != job.Unsaid || b.PE+b.PerObj > 0 || len(b.CPUs) > 0 ||
 		b.Bind > job.Unbound ||
-		r.Plane+r.PerNode+r.Offset > 0 || r.Evenly || r.ByLoad || r.Numbering.Said ||
+		r.Plane+r.PerNode+r.Offset > 0 || r.Evenly || r.ByLoad || r.Numbering.Set ||
 		r.Nodes.Least+r.NodesOrPerNode.Least > 0
 }
 

@@ -105,7 +105,7 @@ func (p *Plan) roomy(r *options.Request, local bool, at Surroundings) error {
 func (p *Plan) goByObjects(r *options.Request, want *job.Want, at Surroundings) error {
 	ppr := r.Binding.PerObj > 0 && want.PerNode == 0
 	p.plane = uint32(r.Plane)
-	if r.Numbering.Said {
+	if r.Numbering.Set {
 		p.plane = uint32(r.Numbering.Plane)
 	}
 	if !ppr && !r.Numbering.Span {

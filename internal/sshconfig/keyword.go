@@ -30,7 +30,7 @@ var keywords = map[string]kind{
 	"requesttty": harmless, "forwardx11": harmless, "forwardx11trusted": harmless, "forwardx11timeout": harmless,
 	"forwardagent": harmless, "escapechar": harmless, "batchmode": harmless, "serveraliveinterval": harmless,
 	"xauthlocation": harmless, "enableescapecommandline": harmless,
-	// These concern terminals, people, forwarding that is not asked for, and what is printed.
+	// These concern terminals, users, forwarding that is not asked for, and what is printed.
 	"passwordauthentication": harmless, "kbdinteractiveauthentication": harmless,
 	"challengeresponseauthentication": harmless,
 	"kbdinteractivedevices":           harmless, "numberofpasswordprompts": harmless, "visualhostkey": harmless,

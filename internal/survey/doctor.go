@@ -192,7 +192,7 @@ func (e *examination) giveUp(phase, cause string) {
 // ended it.
 func (e *examination) round(p *plan.Plan, first bool) (code int, err error) {
 	began := time.Now()
-	heard := &answers{}
+	heard := &results{}
 	o, err := launch.Run(p, e.at, agent.RootConfig{
 		Out: agent.NewSink(heard, proc.ConsoleWriter(os.Stderr), agent.Style{Label: true}), Warn: e.say.Warn,
 		Report: func(what any) {
@@ -259,8 +259,8 @@ func (e *examination) hear(node *doctor.Node, a answer, began time.Time) {
 	node.Clock = &doctor.Clock{Least: ahead(a.at), Most: ahead(began)}
 }
 
-// answers collects lines with their ranks and the time at which they came.
-type answers struct {
+// results collects lines with their ranks and the time at which they came.
+type results struct {
 	mu  sync.Mutex // the sink's goroutine may outlive its job when it cannot write
 	all []answer
 }
@@ -272,7 +272,7 @@ type answer struct {
 }
 
 // Write takes whole lines, as a sink with labels writes them.
-func (a *answers) Write(b []byte) (int, error) {
+func (a *results) Write(b []byte) (int, error) {
 	at := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -285,7 +285,7 @@ func (a *answers) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (a *answers) take() []answer {
+func (a *results) take() []answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.all

@@ -9,7 +9,7 @@ import (
 
 // Lines come with their ranks, in pieces as the sink writes them.
 func TestAnswers(t *testing.T) {
-	a := &answers{}
+	a := &results{}
 	for _, text := range []string{"[0] {\"a\": 1}\n[12] x] y\n", "ibrun: strange\n", "[3] z\n"} {
 		n, err := a.Write([]byte(text))
 		require.NoError(t, err)

@@ -201,17 +201,33 @@ func indexed(rows []row) (x [states][inputs]*row) {
 	return x
 }
 
-// rules are what is looked at before the table. They are part of docs/states.md.
+// rules are what is looked at before the table, in lines of docs/states.md.
 var rules = []string{
-	"A packet for another epoch of ours: for an older one, answer REJECT with our epoch and tuple to where it came from if it asks for an answer (STATE, SEGMENT, FIN, and the ACK that probes a shut window); no state changes.",
+	"A packet for another epoch of this rank: no state changes. If it is for an older epoch and asks\n" +
+		"for an answer, answer REJECT with the rank's epoch and tuple, to the address that it came from.\n" +
+		"STATE, SEGMENT, FIN, and the ACK that probes a shut window ask for an answer.",
 	"A packet of an older epoch of the peer: ignore.",
-	"A packet or an agent's answer that names a newer epoch of the peer: what was begun and not acknowledged fails as restarted; what is only staged stays; forget the address; generation 0; go on as Idle (Resolving: ask again).",
-	"STATE without HY of a newer generation: the peer has left ours. What was begun and not acknowledged fails as reset; take over the generation; go on as Idle.",
+	"A packet or an agent's answer that names a newer epoch of the peer: messages that were begun and\n" +
+		"not acknowledged fail as restarted; messages that are only staged stay. Forget the address;\n" +
+		"generation 0; go on as Idle (Resolving: ask again).",
+	"STATE without HY of a newer generation: the peer has left this one. Messages that were begun and\n" +
+		"not acknowledged fail as reset; take over the generation; go on as Idle.",
 	"Anything else of a newer generation: cannot be, since the peer needs our HY first; ignore.",
-	"An older generation, and in Idle and Resolving also the present one, which has ended: \"left generation\" if it asks for an answer, else ignore. FIN of the present generation is decided in these states too.",
+	"An older generation, and in Idle and Resolving also the present one, which has ended: \"left\n" +
+		"generation\" if it asks for an answer, else ignore. FIN of the present generation is decided in\n" +
+		"these states too.",
 	"REJECT counts if it names our generation or a newer one.",
-	"FIN is granted if nothing of ours is staged or unacknowledged (in Closing: whatever is staged) and exactly the messages that it counts have been delivered, and the owner has not made a stream on this connection meanwhile: a FIN may be older than what has come since. An attempt that was decided once is decided the same way ever after; older attempts were refused.",
+	"FIN is granted if three things hold. Nothing of ours is staged or unacknowledged (in Closing:\n" +
+		"whatever is staged). Exactly the messages that it counts have been delivered. The owner has not\n" +
+		"made a stream on this connection meanwhile: a FIN may be older than what has come since. An\n" +
+		"attempt that was decided once is decided the same way ever after; older attempts were refused.",
 	"Rest is looked at only if nothing of ours is staged or unacknowledged.",
 	"In Idle with something staged or a connection wished for: \"send\", at the end of the step.",
-	"Timers: 2, 4, 8 .. 250 ms with a quarter of jitter, or twice the time that answers took of late, up to 4 s, if that is longer; segments by the measured round trip, 4 .. 250 ms. After 3 resends without an answer, and 200 ms at the soonest, ask the agent, fresh, and again each second. The rank itself answers such a question, through its agent. After 30 s without progress and 30 such answers the connection fails; a rank that is stopped gives none, and is waited for. Resolving has no timer: the agent parks a question as long as it takes.",
+	"Timers: 2, 4, 8 and so on up to 250 ms with a quarter of jitter. If twice the recent time of an\n" +
+		"answer is longer, it is used instead, up to 4 s. Segments: by the measured round trip, 4 to 250\n" +
+		"ms.",
+	"After 3 resends without an answer, and 200 ms at the soonest, ask the agent, fresh, and again each\n" +
+		"second. The rank itself answers such a question, through its agent. After 30 s without progress\n" +
+		"and 30 such answers the connection fails. A rank that is stopped sends none, and is waited for.\n" +
+		"Resolving has no timer: the agent parks a question as long as it takes.",
 }

@@ -46,7 +46,7 @@ func Ports(m *topo.Machine, want string, places []cpuset.Set) ([]Choice, error) 
 	from := automatic(m)
 	if want != "" {
 		var err error
-		if from, err = wanted(m, want); err != nil {
+		if from, err = requested(m, want); err != nil {
 			return nil, err
 		}
 	}

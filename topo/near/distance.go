@@ -69,25 +69,25 @@ func home(m *topo.Machine, p topo.Place) []int {
 	if len(m.Memories) == 1 {
 		return []int{0}
 	}
-	if nodes := said(m, p); nodes != nil || len(p.PCI) == 0 {
+	if nodes := reported(m, p); nodes != nil || len(p.PCI) == 0 {
 		return nodes
 	}
 	for _, h := range m.HCAs {
-		if nodes := said(m, h.Place); sameRoot(h.Place, p) && nodes != nil {
+		if nodes := reported(m, h.Place); sameRoot(h.Place, p) && nodes != nil {
 			return nodes
 		}
 	}
 	for _, l := range m.Links {
-		if nodes := said(m, l.Place); sameRoot(l.Place, p) && nodes != nil {
+		if nodes := reported(m, l.Place); sameRoot(l.Place, p) && nodes != nil {
 			return nodes
 		}
 	}
 	return nil
 }
 
-// said is where in Machine.Memories the kernel says that a device is. Where it
+// reported is where in Machine.Memories the kernel says that a device is. Where it
 // does not know, it calls all CPUs local.
-func said(m *topo.Machine, p topo.Place) (nodes []int) {
+func reported(m *topo.Machine, p topo.Place) (nodes []int) {
 	tells := !m.Online.In(p.CPUs)
 	for i, n := range m.Memories {
 		if n.ID == p.NUMA || tells && n.CPUs.Meets(p.CPUs) {

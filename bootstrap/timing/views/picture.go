@@ -205,7 +205,7 @@ func (c *canvas) rows(l *timing.Launch, top, row float64) {
 				s.Phase, px(c.x(s.From)), px(y+(row-height)/2), px(width), px(height), colours[s.Phase])
 		}
 		if n.Up() == job.Never && n.At[job.SessionStarted] != job.Never {
-			c.text(c.x(lastSeen(n))+4, y+row/2+4, ` class="failed"`, "×")
+			c.text(c.x(lastKnown(n))+4, y+row/2+4, ` class="failed"`, "×")
 		}
 		c.put("</g>")
 	}
@@ -236,5 +236,5 @@ func hover(n *timing.Node) string {
 	return text
 }
 
-// lastSeen is the last moment of a node that is known.
-func lastSeen(n *timing.Node) time.Duration { return max(0, slices.Max(n.At[:])) }
+// lastKnown is the last moment of a node that is known.
+func lastKnown(n *timing.Node) time.Duration { return max(0, slices.Max(n.At[:])) }

@@ -41,7 +41,7 @@ func Run(args []string) error {
 	case len(args) > 2:
 		return bench(args[0], args[1], args[2:])
 	}
-	return errors.New("usage: bench spawn ROUNDS POSIX PROGRAM...")
+	return errors.New("usage: bench spawn ROUNDS POSIX PROGRAM [PROGRAM]")
 }
 
 // client speaks as the C program does: for each number of starts a line with the nanoseconds of

@@ -9,8 +9,8 @@ import (
 	"ibrun/topo"
 )
 
-// wanted are the ports that --hca names, in its order.
-func wanted(m *topo.Machine, want string) ([]Choice, error) {
+// requested are the ports that --hca names, in its order.
+func requested(m *topo.Machine, want string) ([]Choice, error) {
 	var ports []Choice
 	for word := range strings.SplitSeq(want, ",") {
 		word = strings.TrimSpace(word)
