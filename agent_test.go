@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun"
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
 
@@ -23,7 +24,7 @@ import (
 type fakeAgent struct {
 	t      *testing.T
 	conn   net.Conn
-	frames *wire.Reader
+	frames *frame.Reader
 }
 
 // withAgent calls Init under an agent.
@@ -34,7 +35,7 @@ func withAgent(t *testing.T, ranks uint32, how job.Transport, options ...ibrun.O
 	t.Setenv("IBRUN_FD", strconv.Itoa(ends[1]))
 	welcomed := make(chan *fakeAgent, 1)
 	go func() {
-		welcome := wire.Welcome{JobID: "j", Epoch: 1, How: how}
+		welcome := rankwire.Welcome{JobID: "j", Epoch: 1, How: how}
 		welcome.Layout = job.NewLayout([]job.Share{{Nodes: 1, Ranks: ranks}})
 		welcomed <- answerHello(t, ends[0], welcome)
 	}()
@@ -48,7 +49,7 @@ func withAgent(t *testing.T, ranks uint32, how job.Transport, options ...ibrun.O
 }
 
 // answerHello takes a Hello, and the socket that comes with it, and answers there.
-func answerHello(t *testing.T, fd int, welcome wire.Welcome) *fakeAgent {
+func answerHello(t *testing.T, fd int, welcome rankwire.Welcome) *fakeAgent {
 	hello, rights := make([]byte, 64), make([]byte, unix.CmsgSpace(4))
 	n, oobn, _, _, err := unix.Recvmsg(fd, hello, rights, 0)
 	if err != nil || n == 0 {
@@ -69,35 +70,35 @@ func answerHello(t *testing.T, fd int, welcome wire.Welcome) *fakeAgent {
 	defer f.Close()
 	conn, err := net.FileConn(f)
 	if err == nil {
-		_, err = conn.Write(wire.Append(nil, welcome))
+		_, err = conn.Write(frame.Append(nil, welcome))
 	}
 	if err != nil {
 		t.Errorf("socket of the rank: %v", err)
 		return nil
 	}
-	return &fakeAgent{t, conn, wire.NewReader(conn, wire.Rank)}
+	return &fakeAgent{t, conn, rankwire.Vocabulary.NewReader(conn, frame.Rank)}
 }
 
 // next is the next frame of the rank.
-func (a *fakeAgent) next() wire.Message {
+func (a *fakeAgent) next() frame.Message {
 	require.NoError(a.t, a.conn.SetReadDeadline(time.Now().Add(patience)))
 	m, err := a.frames.Next()
 	require.NoError(a.t, err)
 	return m
 }
 
-func (a *fakeAgent) send(m wire.Message) {
-	_, err := a.conn.Write(wire.Append(nil, m))
+func (a *fakeAgent) send(m frame.Message) {
+	_, err := a.conn.Write(frame.Append(nil, m))
 	require.NoError(a.t, err)
 }
 
 // What waits for an agent that is lost, and what comes later, is an AgentError.
 func TestAgentIsLost(t *testing.T) {
 	w, agent := withAgent(t, 2, job.Transport{})
-	require.IsType(t, wire.Publish{}, agent.next())
+	require.IsType(t, rankwire.Publish{}, agent.next())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Barrier(t.Context()) }()
-	require.IsType(t, wire.Collect{}, agent.next())
+	require.IsType(t, rankwire.Collect{}, agent.next())
 	agent.conn.Close()
 	put := func() error { return w.Put(t.Context(), "k", nil) }
 	for _, call := range []func() error{func() error { return <-ended }, put} {
@@ -113,11 +114,11 @@ func TestAgentIsLost(t *testing.T) {
 // A collective whose context ends has been joined: its outcome is not that of the next one.
 func TestContextOfACollective(t *testing.T) {
 	w, agent := withAgent(t, 2, job.Transport{})
-	require.IsType(t, wire.Publish{}, agent.next())
+	require.IsType(t, rankwire.Publish{}, agent.next())
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, w.Barrier(ended), context.Canceled)
-	first := agent.next().(wire.Collect)
+	first := agent.next().(rankwire.Collect)
 	var value []byte
 	done := make(chan error, 1)
 	go func() {
@@ -125,11 +126,11 @@ func TestContextOfACollective(t *testing.T) {
 		value, err = w.Broadcast(t.Context(), 1, nil)
 		done <- err
 	}()
-	second := agent.next().(wire.Collect)
+	second := agent.next().(rankwire.Collect)
 	require.Equal(t, first.Op+1, second.Op)
-	agent.send(wire.Release{Op: first.Op, What: first.What, Trouble: "of the first"})
-	agent.send(wire.Release{Op: second.Op, What: second.What, Root: second.Root,
-		Parcels: wire.NewParcels(wire.Parcel{From: 1, To: wire.Everyone, Value: []byte("value")})})
+	agent.send(rankwire.Release{Op: first.Op, What: first.What, Trouble: "of the first"})
+	agent.send(rankwire.Release{Op: second.Op, What: second.What, Root: second.Root,
+		Parcels: rankwire.NewParcels(rankwire.Parcel{From: 1, To: rankwire.Everyone, Value: []byte("value")})})
 	require.NoError(t, <-done)
 	require.Equal(t, "value", string(value))
 }
@@ -137,11 +138,11 @@ func TestContextOfACollective(t *testing.T) {
 // What all ranks together do wrong is a CollectiveError, which says which collective it was.
 func TestCollectiveError(t *testing.T) {
 	w, agent := withAgent(t, 2, job.Transport{})
-	require.IsType(t, wire.Publish{}, agent.next())
+	require.IsType(t, rankwire.Publish{}, agent.next())
 	done := make(chan error, 1)
 	go func() { done <- w.Barrier(t.Context()) }()
-	m := agent.next().(wire.Collect)
-	agent.send(wire.Release{Op: m.Op, What: m.What, Trouble: "rank 1 ended before it joined"})
+	m := agent.next().(rankwire.Collect)
+	agent.send(rankwire.Release{Op: m.Op, What: m.What, Trouble: "rank 1 ended before it joined"})
 	err := <-done
 	var failed *ibrun.CollectiveError
 	require.ErrorAs(t, err, &failed)

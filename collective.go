@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
 
@@ -21,7 +22,7 @@ func (w *World) Barrier(ctx context.Context) error {
 }
 
 func (w *World) barrier(ctx context.Context) error {
-	_, err := w.gather(ctx, wire.Collect{What: wire.Barrier})
+	_, err := w.gather(ctx, rankwire.Collect{What: rankwire.Barrier})
 	return err
 }
 
@@ -31,9 +32,9 @@ func (w *World) barrier(ctx context.Context) error {
 // If ctx ends first, Broadcast returns its error: this rank has taken part, the other ranks get the
 // value, and the value for this one is discarded.
 func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, error) {
-	m := wire.Collect{What: wire.Broadcast, Root: job.Rank(root)}
+	m := rankwire.Collect{What: rankwire.Broadcast, Root: job.Rank(root)}
 	if root == w.Rank() {
-		m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: wire.Everyone, Value: value})
+		m.Parcels = rankwire.NewParcels(rankwire.Parcel{From: w.welcome.Rank, To: rankwire.Everyone, Value: value})
 	}
 	return first(w.collective(ctx, root, m))
 }
@@ -44,9 +45,9 @@ func (w *World) Broadcast(ctx context.Context, root int, value []byte) ([]byte, 
 // If ctx ends first, Gather returns its error: this rank's value is part of the result
 // nevertheless, and at the root the result is discarded.
 func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, error) {
-	m := wire.Collect{What: wire.Gather, Root: job.Rank(root)}
+	m := rankwire.Collect{What: rankwire.Gather, Root: job.Rank(root)}
 	if slot, err := w.slot("Gather", root); err == nil { // otherwise collective says so
-		m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: slot, Value: value})
+		m.Parcels = rankwire.NewParcels(rankwire.Parcel{From: w.welcome.Rank, To: slot, Value: value})
 	}
 	parcels, err := w.collective(ctx, root, m)
 	if err != nil || root != w.Rank() {
@@ -61,8 +62,8 @@ func (w *World) Gather(ctx context.Context, root int, value []byte) ([][]byte, e
 // If ctx ends first, AllGather returns its error: this rank's value is part of what other ranks get
 // nevertheless, and the result for this one is discarded.
 func (w *World) AllGather(ctx context.Context, value []byte) ([][]byte, error) {
-	m := wire.Collect{What: wire.AllGather}
-	m.Parcels = wire.NewParcels(wire.Parcel{From: w.welcome.Rank, To: wire.Everyone, Value: value})
+	m := rankwire.Collect{What: rankwire.AllGather}
+	m.Parcels = rankwire.NewParcels(rankwire.Parcel{From: w.welcome.Rank, To: rankwire.Everyone, Value: value})
 	parcels, err := w.collective(ctx, 0, m)
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (w *World) AllGather(ctx context.Context, value []byte) ([][]byte, error) {
 // If ctx ends first, Scatter returns its error: this rank has taken part, the other ranks get their
 // values, and the value for this one is discarded.
 func (w *World) Scatter(ctx context.Context, root int, values [][]byte) ([]byte, error) {
-	m := wire.Collect{What: wire.Scatter, Root: job.Rank(root)}
+	m := rankwire.Collect{What: rankwire.Scatter, Root: job.Rank(root)}
 	if root == w.Rank() {
 		if err := w.onePerRank("Scatter", values); err != nil {
 			return nil, err
@@ -95,7 +96,7 @@ func (w *World) AllToAll(ctx context.Context, values [][]byte) ([][]byte, error)
 	if err := w.onePerRank("AllToAll", values); err != nil {
 		return nil, err
 	}
-	parcels, err := w.collective(ctx, 0, wire.Collect{What: wire.AllToAll, Parcels: w.parcels(values)})
+	parcels, err := w.collective(ctx, 0, rankwire.Collect{What: rankwire.AllToAll, Parcels: w.parcels(values)})
 	if err != nil {
 		return nil, err
 	}
@@ -109,15 +110,15 @@ func (w *World) onePerRank(op string, values [][]byte) error {
 	return nil
 }
 
-func (w *World) parcels(values [][]byte) wire.Parcels {
-	p := make([]wire.Parcel, len(values))
+func (w *World) parcels(values [][]byte) rankwire.Parcels {
+	p := make([]rankwire.Parcel, len(values))
 	for i, v := range values {
-		p[i] = wire.Parcel{From: w.welcome.Rank, To: w.welcome.Layout.Slot(job.Rank(i)), Value: v}
+		p[i] = rankwire.Parcel{From: w.welcome.Rank, To: w.welcome.Layout.Slot(job.Rank(i)), Value: v}
 	}
-	return wire.NewParcels(p...)
+	return rankwire.NewParcels(p...)
 }
 
-func (w *World) byRank(parcels wire.Parcels) [][]byte {
+func (w *World) byRank(parcels rankwire.Parcels) [][]byte {
 	values := make([][]byte, w.Size())
 	for p := range parcels.All() {
 		if int(p.From) < len(values) {
@@ -127,7 +128,7 @@ func (w *World) byRank(parcels wire.Parcels) [][]byte {
 	return values
 }
 
-func first(parcels wire.Parcels, err error) ([]byte, error) {
+func first(parcels rankwire.Parcels, err error) ([]byte, error) {
 	for p := range parcels.All() {
 		return p.Value, err
 	}
@@ -144,18 +145,18 @@ func (w *World) usable() error {
 }
 
 // none is what a collective that failed gives.
-var none wire.Parcels
+var none rankwire.Parcels
 
-func (w *World) collective(ctx context.Context, root int, m wire.Collect) (wire.Parcels, error) {
+func (w *World) collective(ctx context.Context, root int, m rankwire.Collect) (rankwire.Parcels, error) {
 	if err := w.usable(); err != nil {
 		return none, err
 	}
 	if _, err := w.slot(m.What.String(), root); err != nil {
 		return none, err
 	}
-	if size := m.Parcels.Size(); size > wire.MaxGather {
+	if size := m.Parcels.Size(); size > rankwire.MaxGather {
 		return none, fmt.Errorf("ibrun: %v: %d bytes, at most %d go through the launch tree; use Send: %w",
-			m.What, size, wire.MaxGather, ErrTooLong)
+			m.What, size, rankwire.MaxGather, ErrTooLong)
 	}
 	return w.gather(ctx, m)
 }
@@ -163,11 +164,11 @@ func (w *World) collective(ctx context.Context, root int, m wire.Collect) (wire.
 // gather takes part in one collective and waits for its outcome. If the context ends first the rank
 // has joined nevertheless: the agents count collectives, and a rank that left one out would meet
 // the others in the wrong one.
-func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error) {
+func (w *World) gather(ctx context.Context, m rankwire.Collect) (rankwire.Parcels, error) {
 	if w.control == nil {
 		return m.Parcels, nil
 	}
-	outcome := make(chan wire.Release, 1)
+	outcome := make(chan rankwire.Release, 1)
 	w.mu.Lock()
 	w.op++
 	m.Op = w.op
@@ -191,14 +192,14 @@ func (w *World) gather(ctx context.Context, m wire.Collect) (wire.Parcels, error
 }
 
 // send sends a frame to this node's agent.
-func (w *World) send(m wire.Message) error {
+func (w *World) send(m frame.Message) error {
 	if err := w.control.Send(m); err != nil {
 		return &AgentError{err}
 	}
 	return nil
 }
 
-func (w *World) released(m wire.Release) {
+func (w *World) released(m rankwire.Release) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if outcome := w.releases[m.Op]; outcome != nil {

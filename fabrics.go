@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"os"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
 	"ibrun/fabric/ib"
@@ -54,7 +54,7 @@ func (w *World) ways(cfg *lazy.Config) {
 		// A device takes long to open, and many ranks never leave their
 		// node. Where all addresses are sent at once, they are needed now.
 		if cfg.Late = !how.Eager; cfg.Late {
-			cfg.Opened = func(t fabric.Tuple) { _ = w.control.Send(wire.Publish{Tuple: t}) }
+			cfg.Opened = func(t fabric.Tuple) { _ = w.control.Send(rankwire.Publish{Tuple: t}) }
 		}
 		cfg.UpgradeThreshold = streamAfter
 		if how.Fabric == "auto" { // other nodes may have none
@@ -120,7 +120,7 @@ func (w *World) openEthernet(why string, to fabric.Sink) (fabric.Fabric, error) 
 	return udp.Open(udp.Config{Addr: at.Addr, MTU: at.MTU, Instead: why}, to)
 }
 
-func chooseEthernet(w wire.Welcome) (netiface.Choice, error) {
+func chooseEthernet(w rankwire.Welcome) (netiface.Choice, error) {
 	links, err := netiface.Links()
 	if err != nil {
 		return netiface.Choice{}, err
@@ -131,7 +131,7 @@ func chooseEthernet(w wire.Welcome) (netiface.Choice, error) {
 
 // openSecondary opens an Ethernet address for peers whose node has no InfiniBand; nil:
 // there is none, and those will be told where both are.
-func openSecondary(w wire.Welcome, to fabric.Sink) fabric.Fabric {
+func openSecondary(w rankwire.Welcome, to fabric.Sink) fabric.Fabric {
 	at, err := chooseEthernet(w)
 	if err != nil {
 		return nil

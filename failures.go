@@ -3,7 +3,7 @@ package ibrun
 import (
 	"slices"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
 
@@ -24,7 +24,7 @@ func (w *World) Failures() []int {
 }
 
 // failures takes the agent's word of ranks that have failed.
-func (w *World) failures(m wire.Failures) {
+func (w *World) failures(m rankwire.Failures) {
 	for s := range m.Ranks.All() {
 		for slot := s.First; slot < min(s.End(), job.Slot(w.welcome.Layout.Ranks())); slot++ {
 			w.log.Warn("a rank has failed", "rank", w.rank(slot))

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/rankctl"
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/job"
 	"ibrun/lazy"
@@ -25,7 +25,7 @@ type World struct {
 	table   *lazy.Table
 	log     *slog.Logger
 	control *rankctl.Channel // nil: a job of one rank
-	welcome wire.Welcome
+	welcome rankwire.Welcome
 	first   job.Slot      // of this node
 	locals  uint32        // ranks of this node
 	over    chan struct{} // closed when the agent is lost or the world finalized
@@ -35,8 +35,8 @@ type World struct {
 
 	mu        sync.Mutex
 	op        uint32
-	releases  map[uint32]chan wire.Release
-	gets      map[getKey][]chan wire.Answer
+	releases  map[uint32]chan rankwire.Release
+	gets      map[getKey][]chan rankwire.Answer
 	puts      []chan bool // in the order of the Puts
 	finalized bool
 	kvs       map[string][]byte // of a job of one rank
@@ -78,7 +78,7 @@ func Init(ctx context.Context, options ...Option) (*World, error) {
 	began := time.Now()
 	control, welcome, err := rankctl.Open(ctx)
 	if errors.Is(err, rankctl.ErrNone) {
-		control, welcome = nil, wire.Welcome{Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}}), Epoch: 1}
+		control, welcome = nil, rankwire.Welcome{Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}}), Epoch: 1}
 	} else if err != nil {
 		return nil, &AgentError{err}
 	}
@@ -86,11 +86,11 @@ func Init(ctx context.Context, options ...Option) (*World, error) {
 }
 
 // join makes a world over an open control channel.
-func join(control *rankctl.Channel, welcome wire.Welcome, answer time.Duration, c config) (*World, error) {
+func join(control *rankctl.Channel, welcome rankwire.Welcome, answer time.Duration, c config) (*World, error) {
 	w := &World{
 		log: c.log, control: control, welcome: welcome, over: make(chan struct{}), op: welcome.Op,
 		mark:     mark(welcome.Epoch),
-		releases: map[uint32]chan wire.Release{}, gets: map[getKey][]chan wire.Answer{},
+		releases: map[uint32]chan rankwire.Release{}, gets: map[getKey][]chan rankwire.Answer{},
 	}
 	w.first, w.locals = welcome.Layout.SlotsOn(welcome.Layout.NodeOf(welcome.Rank))
 	cfg := lazy.Config{
@@ -139,9 +139,9 @@ func (w *World) start(cfg lazy.Config) (err error) {
 // wanted.
 func (w *World) publish(later bool) error {
 	if later {
-		return w.control.Send(wire.Later{})
+		return w.control.Send(rankwire.Later{})
 	}
-	return w.control.Send(wire.Publish{Tuple: w.table.Tuple()})
+	return w.control.Send(rankwire.Publish{Tuple: w.table.Tuple()})
 }
 
 // resolver puts the table's questions to the agent.
@@ -150,14 +150,14 @@ type resolver struct {
 	mark    string
 }
 
-func (a resolver) Ask(m wire.Ask) error {
+func (a resolver) Ask(m rankwire.Ask) error {
 	if m.Key != "" {
 		m.Key = a.mark + m.Key
 	}
 	return a.control.Send(m)
 }
 
-func (a resolver) Pair(rank uint32) error { return a.control.Send(wire.Pair{Rank: job.Slot(rank)}) }
+func (a resolver) Pair(rank uint32) error { return a.control.Send(rankwire.Pair{Rank: job.Slot(rank)}) }
 
 // mark goes before the keys of a rank's second program and of those after it, so
 // that none finds what an earlier one has put: agents keep that.
@@ -205,22 +205,22 @@ func (w *World) listen() {
 			return
 		}
 		switch m := m.(type) {
-		case wire.Answer:
+		case rankwire.Answer:
 			m.Key = strings.TrimPrefix(m.Key, w.mark)
 			if m.Key == "" || m.Key == lazy.SecondaryKey {
 				w.table.Answered(m)
 			} else {
 				w.got(m)
 			}
-		case wire.Pair:
+		case rankwire.Pair:
 			w.table.Paired(uint32(m.Rank), m.What, conn)
-		case wire.Release:
+		case rankwire.Release:
 			w.released(m)
-		case wire.PutDone:
+		case rankwire.PutDone:
 			w.putDone(m)
-		case wire.Failures:
+		case rankwire.Failures:
 			w.failures(m)
-		case wire.Wanted:
+		case rankwire.Wanted:
 			if !w.table.Wanted(func(err error) { w.Abort(1, err.Error()) }) {
 				_ = w.publish(false) // a peer asks whether this rank runs
 			}
@@ -262,7 +262,7 @@ const abortText = 1000
 func (w *World) Abort(code int, text string) {
 	exit := job.AbortCode(code)
 	if w.control != nil {
-		_ = w.control.Send(wire.Abort{Code: exit, Text: text[:min(len(text), abortText)]})
+		_ = w.control.Send(rankwire.Abort{Code: exit, Text: text[:min(len(text), abortText)]})
 		<-w.over // the agent ends this process; the reader waits with us
 	}
 	os.Exit(int(exit))
@@ -294,9 +294,9 @@ func (w *World) Finalize(ctx context.Context) error {
 	}
 	if w.welcome.How.Stats {
 		tally := w.table.Tally()
-		_ = w.control.Send(wire.Tally{Of: &tally})
+		_ = w.control.Send(rankwire.Tally{Of: &tally})
 	}
-	_ = w.control.Send(wire.Finalize{})
+	_ = w.control.Send(rankwire.Finalize{})
 	err = errors.Join(err, w.table.Close())
 	w.control.Close()
 	w.reader.Wait()

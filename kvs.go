@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/lazy"
 )
@@ -48,7 +48,7 @@ func (w *World) put(key string, value []byte) (done chan bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.puts = append(w.puts, done)
-	return done, w.send(wire.Put{Key: w.mark + key, Value: value})
+	return done, w.send(rankwire.Put{Key: w.mark + key, Value: value})
 }
 
 // putSecondary puts this rank's second address where those look for it who need it.
@@ -64,15 +64,15 @@ func checkPut(key string, value []byte) error {
 		return fmt.Errorf("%w: it is empty", ErrInvalidKey)
 	case strings.HasPrefix(key, "\x00"):
 		return fmt.Errorf("%w %q: those that begin with a zero byte are reserved", ErrInvalidKey, key)
-	case len(key) > wire.MaxKey:
-		return fmt.Errorf("key of %d bytes, at most %d: %w", len(key), wire.MaxKey, ErrTooLong)
-	case len(value) > wire.MaxValue:
-		return fmt.Errorf("value of %d bytes, at most %d: %w", len(value), wire.MaxValue, ErrTooLong)
+	case len(key) > rankwire.MaxKey:
+		return fmt.Errorf("key of %d bytes, at most %d: %w", len(key), rankwire.MaxKey, ErrTooLong)
+	case len(value) > rankwire.MaxValue:
+		return fmt.Errorf("value of %d bytes, at most %d: %w", len(value), rankwire.MaxValue, ErrTooLong)
 	}
 	return nil
 }
 
-func (w *World) putDone(m wire.PutDone) {
+func (w *World) putDone(m rankwire.PutDone) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.puts) > 0 {
@@ -95,14 +95,14 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if err := checkPut(key, nil); err != nil {
 		return nil, fmt.Errorf("ibrun: Get: %w", err)
 	}
-	answer := make(chan wire.Answer, 1)
+	answer := make(chan rankwire.Answer, 1)
 	k := getKey{slot, key}
 	w.mu.Lock()
 	w.gets[k] = append(w.gets[k], answer)
 	if w.control == nil {
 		w.getAlone(k)
 	} else if len(w.gets[k]) == 1 {
-		err = w.send(wire.Ask{Rank: k.slot, Key: w.mark + key, Least: w.welcome.Epoch})
+		err = w.send(rankwire.Ask{Rank: k.slot, Key: w.mark + key, Least: w.welcome.Epoch})
 	}
 	w.mu.Unlock()
 	if err != nil {
@@ -110,7 +110,7 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	}
 	select {
 	case m := <-answer:
-		if m.What != wire.Found {
+		if m.What != rankwire.Found {
 			return nil, &PeerError{Rank: rank, Err: fmt.Errorf("%w %q: %v", ErrNotPut, key, m.What)}
 		}
 		return m.Value, nil
@@ -121,7 +121,7 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	}
 }
 
-func (w *World) got(m wire.Answer) {
+func (w *World) got(m rankwire.Answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	k := getKey{m.Rank, m.Key}
@@ -157,7 +157,7 @@ func (w *World) getAlone(k getKey) {
 		return
 	}
 	for _, answer := range w.gets[k] {
-		answer <- wire.Answer{Value: value}
+		answer <- rankwire.Answer{Value: value}
 	}
 	delete(w.gets, k)
 }

@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/lazy"
 )
 
 func TestKeys(t *testing.T) {
 	require.NoError(t, checkPut("k", nil))
-	require.NoError(t, checkPut("k\x00", make([]byte, wire.MaxValue)))
-	for _, bad := range []string{"", strings.Repeat("k", wire.MaxKey+1), lazy.SecondaryKey, "\x00"} {
+	require.NoError(t, checkPut("k\x00", make([]byte, rankwire.MaxValue)))
+	for _, bad := range []string{"", strings.Repeat("k", rankwire.MaxKey+1), lazy.SecondaryKey, "\x00"} {
 		require.Error(t, checkPut(bad, nil), "%q", bad)
 	}
-	require.Error(t, checkPut("k", make([]byte, wire.MaxValue+1)))
+	require.Error(t, checkPut("k", make([]byte, rankwire.MaxValue+1)))
 }

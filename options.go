@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 )
 
 // Option changes what Init does. Most programs need none.
@@ -46,4 +46,4 @@ func (w *World) report(text string) {
 }
 
 // tellUser has ibrun show a sentence to its user, who is not told if the agent is lost.
-func (w *World) tellUser(text string) { _ = w.control.Send(wire.Notice{Text: text}) }
+func (w *World) tellUser(text string) { _ = w.control.Send(rankwire.Notice{Text: text}) }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun"
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
 
@@ -67,7 +67,7 @@ func TestLogger(t *testing.T) {
 	log := make(records, 8)
 	with := ibrun.WithLogger(slog.New(slog.NewTextHandler(log, nil)))
 	_, agent := withAgent(t, 1, job.Transport{Fabric: "ib"}, with)
-	notice, ok := agent.next().(wire.Notice)
+	notice, ok := agent.next().(rankwire.Notice)
 	require.True(t, ok)
 	require.Regexp(t, `^--fabric ib is not used by a job of one node, and would not work: .`, notice.Text)
 	require.Contains(t, <-log, "level=WARN msg="+strconv.Quote(notice.Text))

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
 	"ibrun/job"
@@ -24,7 +24,7 @@ func full(t testing.TB, nodes, ppn uint32) *Table {
 		for i := range ppn {
 			b.Ranks = append(b.Ranks, fabric.Entry{Epoch: 1, Num: 1 + i})
 		}
-		table.Answered(wire.Answer{Rank: job.Slot(node * ppn), Value: b.Append(nil)})
+		table.Answered(rankwire.Answer{Rank: job.Slot(node * ppn), Value: b.Append(nil)})
 	}
 	return table
 }

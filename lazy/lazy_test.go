@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
 	"ibrun/job"
@@ -158,8 +158,8 @@ func TestAMillionPeersCostNothing(t *testing.T) {
 // silent is an agent that never answers.
 type silent struct{}
 
-func (silent) Ask(wire.Ask) error { return nil }
-func (silent) Pair(uint32) error  { return nil }
+func (silent) Ask(rankwire.Ask) error { return nil }
+func (silent) Pair(uint32) error      { return nil }
 
 // What is staged for peers without an answer is bounded, and more is refused
 // rather than lost; nothing waits that was not asked to.
@@ -259,7 +259,7 @@ func TestDeadPeers(t *testing.T) {
 			ctx := within(t)
 			var gone *PeerError
 			// Before the first message.
-			w.end(2, wire.Exited)
+			w.end(2, rankwire.Exited)
 			err := w.table(0).Send(ctx, 2, []byte("x"))
 			if err == nil {
 				err = w.table(0).Flush(ctx)
@@ -270,7 +270,7 @@ func TestDeadPeers(t *testing.T) {
 			// In the middle of a conversation.
 			require.NoError(t, w.table(0).Send(ctx, 1, []byte("x")))
 			require.NoError(t, w.table(0).Flush(ctx))
-			w.end(1, wire.Failed)
+			w.end(1, rankwire.Failed)
 			began := time.Now()
 			for err = nil; err == nil; {
 				err = w.table(0).Send(ctx, 1, make([]byte, 1000))
@@ -290,7 +290,7 @@ func TestReceiverOfADeadPeer(t *testing.T) {
 	ctx := within(t)
 	require.NoError(t, w.table(1).Send(ctx, 0, []byte("last words")))
 	require.NoError(t, w.table(1).Flush(ctx))
-	w.end(1, wire.Failed)
+	w.end(1, rankwire.Failed)
 	m, err := w.table(0).RecvFrom(ctx, 1)
 	require.NoError(t, err)
 	require.Equal(t, "last words", string(m.Body))

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/lazy/upgrade"
 )
 
@@ -62,9 +62,9 @@ func (n *localPeer) settle(s *stream, err error) (first bool) {
 
 // Paired takes the agent's answer: a connection to a rank of this node, or
 // what has become of that rank.
-func (t *Table) Paired(rank uint32, what wire.Answered, c net.Conn) {
+func (t *Table) Paired(rank uint32, what rankwire.Answered, c net.Conn) {
 	n := t.localPeer(rank)
-	if what != wire.Found {
+	if what != rankwire.Found {
 		err := t.about(rank, reason(what))
 		n.settle(nil, err)
 		t.in.lose(rank, err)

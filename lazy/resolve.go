@@ -3,7 +3,7 @@ package lazy
 import (
 	"slices"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/job"
 	"ibrun/lazy/peer"
@@ -61,7 +61,7 @@ func (t *Table) ask(w waitingRemote) {
 		count, w.checking = countChecks, true
 	}
 	t.count(func(s *sums) { s[count]++ })
-	_ = t.cfg.Agent.Ask(wire.Ask{Rank: job.Slot(w.rank), Least: w.least, Fresh: w.fresh}) // a lost agent ends the world
+	_ = t.cfg.Agent.Ask(rankwire.Ask{Rank: job.Slot(w.rank), Least: w.least, Fresh: w.fresh}) // a lost agent ends the world
 }
 
 // resolved gives a peer its address, and with it the word to begin the
@@ -120,7 +120,7 @@ func (f *remotePeer) leaveSlot() {
 
 // Answered takes the agent's answer to a question for a block. It serves every
 // peer of that node which it can; others ask again.
-func (t *Table) Answered(m wire.Answer) {
+func (t *Table) Answered(m rankwire.Answer) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
 	rank := uint32(m.Rank)
@@ -134,7 +134,7 @@ func (t *Table) Answered(m wire.Answer) {
 	t.count(func(s *sums) { s[countAddressBytes] += uint64(len(m.Value)) })
 	node := t.nodeOf(rank)
 	var block *fabric.Block
-	if m.What == wire.Found {
+	if m.What == rankwire.Found {
 		b, err := fabric.ParseBlock(m.Value)
 		if err != nil || b.Node != node {
 			return
@@ -167,11 +167,11 @@ func (t *Table) Answered(m wire.Answer) {
 	}
 }
 
-func causeOf(what wire.Answered) peer.Cause {
+func causeOf(what rankwire.Answered) peer.Cause {
 	switch what {
-	case wire.Exited:
+	case rankwire.Exited:
 		return peer.Exited
-	case wire.NoRank:
+	case rankwire.NoRank:
 		return peer.NoRank
 	}
 	return peer.Broken

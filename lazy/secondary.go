@@ -1,7 +1,7 @@
 package lazy
 
 import (
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/job"
 	"ibrun/lazy/peer"
@@ -28,11 +28,11 @@ func (t *Table) askSecondary(f *remotePeer, epoch uint16) {
 	}
 	f.secondary.asked = epoch
 	t.count(func(s *sums) { s[countLookups]++ })
-	_ = t.cfg.Agent.Ask(wire.Ask{Rank: job.Slot(f.rank), Key: SecondaryKey, Least: t.cfg.Least}) // a lost agent ends the world
+	_ = t.cfg.Agent.Ask(rankwire.Ask{Rank: job.Slot(f.rank), Key: SecondaryKey, Least: t.cfg.Least}) // a lost agent ends the world
 }
 
 // answeredSecondary takes the agent's answer.
-func (t *Table) answeredSecondary(m wire.Answer) {
+func (t *Table) answeredSecondary(m rankwire.Answer) {
 	rank := uint32(m.Rank)
 	if !t.isFar(rank) {
 		return
@@ -43,7 +43,7 @@ func (t *Table) answeredSecondary(m wire.Answer) {
 		return
 	}
 	f.secondary.asked = 0
-	if m.What != wire.Found {
+	if m.What != rankwire.Found {
 		t.in.lose(rank, t.about(rank, reason(m.What)))
 		t.step(f, peer.Event{Kind: peer.Unresolved, Cause: causeOf(m.What)})
 		return

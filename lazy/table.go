@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/job"
 	"ibrun/lazy/peer"
@@ -57,11 +57,11 @@ func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e
 func (e *PeerError) Unwrap() error { return e.Err }
 
 // reason puts an agent's negative answer into words.
-func reason(what wire.Answered) error {
+func reason(what rankwire.Answered) error {
 	switch what {
-	case wire.Exited:
+	case rankwire.Exited:
 		return errEnded
-	case wire.NoRank:
+	case rankwire.NoRank:
 		return ErrRank
 	}
 	return ErrFailed
@@ -70,7 +70,7 @@ func reason(what wire.Answered) error {
 // Agent is whom the table asks. Its methods may be called with the table's
 // locks held; answers come later, through Answered and Paired.
 type Agent interface {
-	Ask(m wire.Ask) error
+	Ask(m rankwire.Ask) error
 	Pair(rank uint32) error
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
 	"ibrun/fabric/udp"
@@ -29,7 +29,7 @@ type world struct {
 
 	mu          sync.Mutex
 	tables      map[uint32]*Table
-	ended       map[uint32]wire.Answered
+	ended       map[uint32]rankwire.Answered
 	asks        int
 	secondaries map[uint32]fabric.Tuple // second addresses; as they were before any question
 	later       map[uint32]bool         // ranks that open when they are wanted
@@ -41,7 +41,7 @@ type world struct {
 func newWorld(t testing.TB, nodes, perNode uint32, open func(fabric.Sink) (fabric.Fabric, error)) *world {
 	w := &world{
 		t: t, layout: job.NewLayout([]job.Share{{Nodes: nodes, Ranks: perNode}}), key: fabric.DeriveKey([32]byte{7}), open: open,
-		tables: map[uint32]*Table{}, ended: map[uint32]wire.Answered{}, pairs: map[[2]uint32]bool{},
+		tables: map[uint32]*Table{}, ended: map[uint32]rankwire.Answered{}, pairs: map[[2]uint32]bool{},
 	}
 	t.Cleanup(func() {
 		for _, table := range w.tables {
@@ -92,7 +92,7 @@ func (w *world) table(rank uint32) *Table {
 }
 
 // end closes a rank's table, and its agent says so from now on.
-func (w *world) end(rank uint32, as wire.Answered) {
+func (w *world) end(rank uint32, as rankwire.Answered) {
 	w.mu.Lock()
 	w.ended[rank] = as
 	w.mu.Unlock()
@@ -105,12 +105,12 @@ type agent struct {
 	rank uint32
 }
 
-func (a *agent) Ask(m wire.Ask) error {
+func (a *agent) Ask(m rankwire.Ask) error {
 	a.w.wg.Go(func() { a.w.answer(a.rank, m) })
 	return nil
 }
 
-func (w *world) answer(to uint32, m wire.Ask) {
+func (w *world) answer(to uint32, m rankwire.Ask) {
 	w.mu.Lock()
 	w.asks++
 	rank := uint32(m.Rank)
@@ -127,7 +127,7 @@ func (w *world) answer(to uint32, m wire.Ask) {
 		require.Eventually(w.t, func() bool { return table.Tuple().Kind != fabric.NONE }, patience, time.Millisecond)
 		w.mu.Lock()
 	}
-	answer := wire.Answer{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh, What: w.ended[rank]}
+	answer := rankwire.Answer{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh, What: w.ended[rank]}
 	if table := w.tables[to]; m.Key != "" {
 		answer.Value = w.secondaries[rank].Append(nil)
 		w.mu.Unlock()
@@ -140,7 +140,7 @@ func (w *world) answer(to uint32, m wire.Ask) {
 	b := fabric.Block{Node: uint32(node), First: first}
 	for r := first; r < first+count; r++ {
 		e := fabric.Entry{}
-		if t := w.tables[r]; t != nil && w.ended[r] == wire.Found {
+		if t := w.tables[r]; t != nil && w.ended[r] == rankwire.Found {
 			b.Base = t.Tuple()
 			e = fabric.Entry{Epoch: t.cfg.Epoch, Num: b.Base.Num}
 			// Ranks of one node share its address; in one process each has a port or, in mem, an address of its own.
@@ -148,7 +148,7 @@ func (w *world) answer(to uint32, m wire.Ask) {
 		b.Ranks = append(b.Ranks, e)
 	}
 	b.Base.Num = 0
-	if answer.What == wire.Found {
+	if answer.What == rankwire.Found {
 		answer.Value = b.Append(nil)
 	}
 	table := w.tables[to]
@@ -169,7 +169,7 @@ func (w *world) pair(a, b uint32) {
 	what := w.ended[b]
 	ta, tb := w.tables[a], w.tables[b]
 	w.mu.Unlock()
-	if what != wire.Found {
+	if what != rankwire.Found {
 		ta.Paired(b, what, nil)
 		return
 	}
@@ -177,8 +177,8 @@ func (w *world) pair(a, b uint32) {
 		return
 	}
 	ca, cb := socketPair(w.t)
-	ta.Paired(b, wire.Found, ca)
-	tb.Paired(a, wire.Found, cb)
+	ta.Paired(b, rankwire.Found, ca)
+	tb.Paired(a, rankwire.Found, cb)
 }
 
 func socketPair(t testing.TB) (net.Conn, net.Conn) {

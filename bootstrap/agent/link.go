@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
 )
 
@@ -16,8 +17,8 @@ import (
 // The loop fills the queues; one writer goroutine empties them.
 type link struct {
 	mu      sync.Mutex
-	control []wire.Message
-	ordered []wire.Message // Output, then Exit
+	control []frame.Message
+	ordered []frame.Message // Output, then Exit
 	closing bool
 	wake    chan struct{} // capacity 1; a full channel means the writer will look anyway
 	written chan struct{} // closed by the writer when it ends
@@ -28,14 +29,14 @@ func newLink() *link {
 	return &link{wake: make(chan struct{}, 1), written: make(chan struct{}), lost: make(chan struct{})}
 }
 
-func (l *link) send(m wire.Message) {
+func (l *link) send(m frame.Message) {
 	l.mu.Lock()
 	switch m.(type) {
 	case wire.Output, wire.Exit:
 		l.ordered = append(l.ordered, m)
 	case wire.Heartbeat:
 		// One is enough: a parent that is stopped takes nothing for hours.
-		if n := len(l.control); n == 0 || l.control[n-1] != wire.Message(m) {
+		if n := len(l.control); n == 0 || l.control[n-1] != frame.Message(m) {
 			l.control = append(l.control, m)
 		}
 	default:
@@ -80,13 +81,13 @@ func (l *link) take(buf []byte) (frames []byte, end bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range l.control {
-		buf = wire.Append(buf, m)
+		buf = frame.Append(buf, m)
 	}
 	clear(l.control)
 	l.control = l.control[:0]
 	n := 0
 	for n < len(l.ordered) && len(buf) < batch {
-		buf = wire.Append(buf, l.ordered[n])
+		buf = frame.Append(buf, l.ordered[n])
 		n++
 	}
 	rest := copy(l.ordered, l.ordered[n:])
@@ -122,11 +123,11 @@ func (l *link) write(w io.WriteCloser) {
 
 // read is the reader goroutine of a link. It ends with the stream and says why.
 func read(r io.Reader, from core.Link, post func(any)) error {
-	sender := wire.Child
+	sender := frame.Child
 	if from == core.Up {
-		sender = wire.Parent
+		sender = frame.Parent
 	}
-	frames := wire.NewReader(r, sender)
+	frames := wire.Vocabulary.NewReader(r, sender)
 	for {
 		m, err := frames.Next()
 		if errors.Is(err, io.EOF) {

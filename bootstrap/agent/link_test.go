@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
 )
 
 // frames are the messages in a stretch of bytes.
-func frames(t *testing.T, from io.Reader) (list []wire.Message) {
-	for in := wire.NewReader(from, wire.Parent|wire.Child); ; {
+func frames(t *testing.T, from io.Reader) (list []frame.Message) {
+	for in := wire.Vocabulary.NewReader(from, frame.Parent|frame.Child); ; {
 		m, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return list
@@ -31,13 +32,13 @@ func TestControlOvertakesOutput(t *testing.T) {
 	l := newLink()
 	first, second := wire.Output{Rank: 1, Stream: 1, Data: []byte("a")}, wire.Output{Rank: 2, Stream: 2, Data: []byte("b")}
 	exit := wire.Exit{Truncated: 1}
-	for _, m := range []wire.Message{first, wire.Grant{N: 1}, second, wire.Heartbeat{}, exit, wire.StdinRoom{N: 2}} {
+	for _, m := range []frame.Message{first, wire.Grant{N: 1}, second, wire.Heartbeat{}, exit, wire.StdinRoom{N: 2}} {
 		l.send(m)
 	}
 	r, w := io.Pipe()
 	l.finish()
 	go l.write(w)
-	require.Equal(t, []wire.Message{wire.Grant{N: 1}, wire.Heartbeat{}, wire.StdinRoom{N: 2}, first, second, exit}, frames(t, r))
+	require.Equal(t, []frame.Message{wire.Grant{N: 1}, wire.Heartbeat{}, wire.StdinRoom{N: 2}, first, second, exit}, frames(t, r))
 	<-l.written
 }
 
@@ -57,7 +58,7 @@ func TestControlWaitsForOneBatch(t *testing.T) {
 	l.finish()
 	buf, end = l.take(buf[:0])
 	require.False(t, end, "there is output left")
-	require.Equal(t, wire.Append(nil, wire.Signal{Number: 2}), buf[:len(wire.Append(nil, wire.Signal{Number: 2}))])
+	require.Equal(t, frame.Append(nil, wire.Signal{Number: 2}), buf[:len(frame.Append(nil, wire.Signal{Number: 2}))])
 	taken := 2
 	for ; !end; taken++ {
 		buf, end = l.take(buf[:0])
@@ -96,19 +97,19 @@ func TestDrainWithAReader(t *testing.T) {
 		r, w := io.Pipe()
 		go l.write(w)
 		l.send(wire.Heartbeat{})
-		got := make(chan []wire.Message, 1)
+		got := make(chan []frame.Message, 1)
 		go func() { got <- frames(t, r) }()
 		began := time.Now()
 		l.drain(lastWords)
 		require.Zero(t, time.Since(began))
-		require.Equal(t, []wire.Message{wire.Heartbeat{}}, <-got)
+		require.Equal(t, []frame.Message{wire.Heartbeat{}}, <-got)
 	})
 }
 
 // The reading side posts frames as they come, and says why it ends: at the end
 // of the stream, within a frame, or at what is no frame.
 func TestReadSaysWhyItEnds(t *testing.T) {
-	heartbeat := wire.Append(nil, wire.Heartbeat{})
+	heartbeat := frame.Append(nil, wire.Heartbeat{})
 	for _, c := range []struct {
 		then []byte
 		want error
@@ -119,7 +120,7 @@ func TestReadSaysWhyItEnds(t *testing.T) {
 	} {
 		r, w := io.Pipe()
 		go func() {
-			_, _ = w.Write(append(wire.Append(nil, wire.StdinRoom{N: 3}), c.then...))
+			_, _ = w.Write(append(frame.Append(nil, wire.StdinRoom{N: 3}), c.then...))
 			w.Close()
 		}()
 		var posted []any
@@ -142,5 +143,5 @@ func TestHeartbeatsDoNotPileUp(t *testing.T) {
 	}
 	l.send(wire.Signal{Number: 18})
 	l.send(wire.Heartbeat{})
-	require.Equal(t, []wire.Message{wire.Heartbeat{}, wire.Signal{Number: 18}, wire.Heartbeat{}}, l.control)
+	require.Equal(t, []frame.Message{wire.Heartbeat{}, wire.Signal{Number: 18}, wire.Heartbeat{}}, l.control)
 }

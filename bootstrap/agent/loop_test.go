@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/pmiserver"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
@@ -48,7 +50,7 @@ func TestPostWaitsForTheLoop(t *testing.T) {
 type parent struct {
 	t    *testing.T
 	loop *loop
-	in   *wire.Reader
+	in   *frame.Reader
 	out  io.WriteCloser
 }
 
@@ -78,15 +80,15 @@ func node(t *testing.T) (*parent, wire.Launch) {
 		ID: "j", Size: 1, Nodes: 1, Layout: nodes.Layout(), Umask: 0o022, Launch: job.LaunchOptions{Launcher: "local", Tree: "flat"},
 		Programs: []job.Program{{Count: 1, Argv: []string{"/no/such/program"}, Dir: "/"}},
 	}
-	return &parent{t, l, wire.NewReader(up, wire.Child), down}, wire.Launch{Job: j, Nodes: nodes, Level: 1, Credit: 100}
+	return &parent{t, l, wire.Vocabulary.NewReader(up, frame.Child), down}, wire.Launch{Job: j, Nodes: nodes, Level: 1, Credit: 100}
 }
 
-func (p *parent) say(m wire.Message) {
-	_, err := p.out.Write(wire.Append(nil, m))
+func (p *parent) say(m frame.Message) {
+	_, err := p.out.Write(frame.Append(nil, m))
 	require.NoError(p.t, err)
 }
 
-func (p *parent) hears(want wire.Message) {
+func (p *parent) hears(want frame.Message) {
 	m, err := p.in.Next()
 	require.NoError(p.t, err)
 	require.Equal(p.t, want, m)
@@ -96,7 +98,7 @@ func (p *parent) hears(want wire.Message) {
 func TestAgentOverItsLink(t *testing.T) {
 	p, launch := node(t)
 	p.loop.post(spawn.Warning{Text: "no huge pages"})
-	p.hears(wire.Notice{Text: "no huge pages"})
+	p.hears(rankwire.Notice{Text: "no huge pages"})
 	p.say(launch)
 	status := job.Status{Kind: job.NotRun, Code: 127}
 	p.hears(wire.Fault{
@@ -130,14 +132,14 @@ func TestHeardInOrder(t *testing.T) {
 	l.warn = func(text string) { l.hear(core.Notice{Text: text}) }
 	l.server = pmiserver.New(&job.Job{ID: "j", Size: 1, Nodes: 1, Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})})
 	l.obeyPMI([]pmiserver.Effect{
-		pmiserver.FirstClient{}, pmiserver.ClientFrame{Rank: 1, Msg: wire.Hello{}}, pmiserver.Warn{Text: "w"}, pmiserver.BulkFetch{Fence: 2}, pmiserver.ClientFrame{Rank: 1, Msg: wire.Finalize{}},
+		pmiserver.FirstClient{}, pmiserver.ClientFrame{Rank: 1, Msg: rankwire.Hello{}}, pmiserver.Warn{Text: "w"}, pmiserver.BulkFetch{Fence: 2}, pmiserver.ClientFrame{Rank: 1, Msg: rankwire.Finalize{}},
 	})
 	l.translate(spawn.Exited{Rank: 0, Status: job.Status{Code: 3}})
 	l.hear(nil)
 	l.perform(core.ReadBulk{Fence: 7}) // is answered at once, and after what was there
 	require.Equal(t, []core.Event{
-		core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}}, core.RankFrame{Rank: 1, Msg: wire.Hello{}}, core.Notice{Text: "w"}, core.BulkRequested{Fence: 2},
-		core.RankFrame{Rank: 1, Msg: wire.Finalize{}}, core.RankExited{Rank: 0, Status: job.Status{Code: 3}}, core.BulkRead{Fence: 7},
+		core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}}, core.RankFrame{Rank: 1, Msg: rankwire.Hello{}}, core.Notice{Text: "w"}, core.BulkRequested{Fence: 2},
+		core.RankFrame{Rank: 1, Msg: rankwire.Finalize{}}, core.RankExited{Rank: 0, Status: job.Status{Code: 3}}, core.BulkRead{Fence: 7},
 	}, l.pending)
 }
 
@@ -152,7 +154,7 @@ func TestSpawnEvents(t *testing.T) {
 	}{
 		{spawn.ForkDone{Failed: []spawn.Failure{{Rank: 3, Code: 127, Cause: "c"}}}, core.ForkDone{Failed: []core.ForkFailure{{Rank: 3, Code: 127, Cause: "c"}}}},
 		{spawn.Output{Rank: 1, Stream: 2, Data: []byte("x")}, core.RankOutput{Rank: 1, Stream: 2, Data: []byte("x")}},
-		{spawn.Frame{Rank: 1, Msg: wire.Later{}}, core.RankFrame{Rank: 1, Msg: wire.Later{}}},
+		{spawn.Frame{Rank: 1, Msg: rankwire.Later{}}, core.RankFrame{Rank: 1, Msg: rankwire.Later{}}},
 		{spawn.Drained{Rank: 2}, core.RankDrained{Rank: 2}},
 		{spawn.StdinRoom{Rank: 2, N: 7}, core.RankInputRead{Rank: 2, N: 7}},
 		{spawn.StdinClosed{Rank: 2}, core.RankInputClosed{Rank: 2}},

@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/proc"
@@ -68,7 +70,7 @@ func bear() (*offspring, *os.File, error) {
 
 // listen takes what a spawned job's root says, to its end.
 func (o *offspring) listen(from *os.File, e core.StartJob, post func(any)) {
-	frames := wire.NewReader(from, wire.Root)
+	frames := wire.Vocabulary.NewReader(from, frame.Root)
 	answered, ran := false, false
 	for {
 		m, err := frames.Next()
@@ -76,10 +78,10 @@ func (o *offspring) listen(from *os.File, e core.StartJob, post func(any)) {
 			break
 		}
 		switch m := m.(type) {
-		case wire.JobSpawned:
+		case rankwire.JobSpawned:
 			answered, ran = true, m.Refused == ""
 			post(core.JobAnswered{Rank: e.Spawn.Rank, JobID: m.JobID, Refused: m.Refused})
-		case wire.Name:
+		case rankwire.Name:
 			post(core.JobAsked{Job: e.Job, Name: m})
 		}
 	}
@@ -94,7 +96,7 @@ func (o *offspring) listen(from *os.File, e core.StartJob, post func(any)) {
 
 // Parent is the root of the job by whose rank this one was spawned.
 type Parent struct {
-	in   *wire.Reader
+	in   *frame.Reader
 	link *link
 	once sync.Once
 }
@@ -104,11 +106,11 @@ func OpenParent() (*Parent, wire.Offspring, error) {
 	unix.CloseOnExec(parentNumber)
 	_ = unix.SetNonblock(parentNumber, true)
 	f := os.NewFile(parentNumber, "parent")
-	p := &Parent{in: wire.NewReader(f, wire.Root), link: newLink()}
+	p := &Parent{in: wire.Vocabulary.NewReader(f, frame.Root), link: newLink()}
 	m, err := p.in.Next()
 	what, ok := m.(wire.Offspring)
 	if err == nil && !ok {
-		err = fmt.Errorf("%v came instead of Offspring", m.Kind())
+		err = fmt.Errorf("%s came instead of Offspring", wire.Vocabulary.Name(m.Kind()))
 	}
 	if err != nil {
 		return nil, what, fmt.Errorf("descriptor %d leads to no parent: %w", parentNumber, err)
@@ -120,12 +122,12 @@ func OpenParent() (*Parent, wire.Offspring, error) {
 // Runs says that all ranks of the job run. After it, and after Refuse, both do
 // nothing.
 func (p *Parent) Runs(jobID string) {
-	p.once.Do(func() { p.link.send(wire.JobSpawned{JobID: jobID}) })
+	p.once.Do(func() { p.link.send(rankwire.JobSpawned{JobID: jobID}) })
 }
 
 // Refuse says why there is no such job.
 func (p *Parent) Refuse(why string) {
-	p.once.Do(func() { p.link.send(wire.JobSpawned{Refused: why}) })
+	p.once.Do(func() { p.link.send(rankwire.JobSpawned{Refused: why}) })
 }
 
 // Close lets the parent read to the end of what was said.
@@ -139,7 +141,7 @@ func (p *Parent) listen(post func(any)) {
 			post(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
 			return
 		}
-		if name, ok := m.(wire.Name); ok {
+		if name, ok := m.(rankwire.Name); ok {
 			post(core.ParentAnswered{Name: name})
 		}
 	}

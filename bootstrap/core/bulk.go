@@ -1,6 +1,7 @@
 package core
 
 import (
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -103,7 +104,7 @@ func (c *Core) checkBulk() {
 		}
 	}
 	m := wire.BulkValues{Fence: p.round, Values: p.parts}
-	if m.Values.Size() > wire.MaxGather {
+	if m.Values.Size() > rankwire.MaxGather {
 		m.Values = wire.Values{}
 	}
 	p.sent, p.parts = true, wire.Values{}

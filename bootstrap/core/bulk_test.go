@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -23,7 +24,7 @@ func rootOfThree(t *testing.T) *Core {
 	require.Len(t, c.children, 3)
 	for op := range uint32(2) {
 		for l := range Link(3) {
-			c.Step(0, Frame{l, wire.Collect{Op: op + 1}})
+			c.Step(0, Frame{l, rankwire.Collect{Op: op + 1}})
 		}
 	}
 	return c
@@ -59,7 +60,7 @@ func TestBulkGoesOnWithoutAChild(t *testing.T) {
 func TestBulkOfTooMuch(t *testing.T) {
 	c := rootOfThree(t)
 	sends(c, Frame{0, wire.BulkFetch{Fence: 1}})
-	most := make([]byte, wire.MaxGather-4) // which is all that a frame may have, with its length
+	most := make([]byte, rankwire.MaxGather-4) // which is all that a frame may have, with its length
 	sends(c, Frame{0, wire.BulkValues{Fence: 1, Values: wire.NewValues(most)}})
 	sends(c, Frame{1, wire.BulkValues{Fence: 1, Values: wire.NewValues(nil)}})
 	require.Equal(t, []Send{{0, wire.BulkValues{Fence: 1}}}, sends(c, Frame{2, wire.BulkValues{Fence: 1}}))

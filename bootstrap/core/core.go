@@ -11,6 +11,8 @@ package core
 import (
 	"time"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
@@ -28,7 +30,7 @@ type Config struct {
 
 	// Join makes one of what the parts of a Barrier carry, before it goes on;
 	// nil: parcels go on as they came. It must be pure.
-	Join       func(wire.Parcels) wire.Parcels
+	Join       func(rankwire.Parcels) rankwire.Parcels
 	HasSpawner bool // root: by a rank of another job, whose root has the names
 }
 
@@ -120,7 +122,7 @@ func (c *Core) Step(now time.Duration, ev Event) []Effect {
 func (c *Core) do(e Effect) { c.out = append(c.out, e) }
 
 // send puts a message on a link, if the link is there.
-func (c *Core) send(to Link, m wire.Message) {
+func (c *Core) send(to Link, m frame.Message) {
 	l := c.life(to)
 	if !l.live {
 		return
@@ -154,7 +156,7 @@ func (c *Core) apply(ev Event) {
 	case Placed:
 		c.tellUser(ev.Placed)
 	case Notice:
-		c.tellUser(wire.Notice{Host: c.cfg.Host, Text: ev.Text})
+		c.tellUser(rankwire.Notice{Host: c.cfg.Host, Text: ev.Text})
 	case RankOutput:
 		c.flow.push(chunk{from: Up, rank: ev.Rank, stream: ev.Stream, data: ev.Data})
 	case RankExited:
@@ -191,7 +193,7 @@ func (c *Core) apply(ev Event) {
 	case Wrote:
 		c.flow.credit += ev.N
 	case JobAnswered:
-		c.spawnDown(wire.JobSpawned{Rank: ev.Rank, JobID: ev.JobID, Refused: ev.Refused})
+		c.spawnDown(rankwire.JobSpawned{Rank: ev.Rank, JobID: ev.JobID, Refused: ev.Refused})
 	case JobAsked:
 		c.nameAsked(ev.Job, ev.Name)
 	case JobEnded:
@@ -205,7 +207,7 @@ func (c *Core) apply(ev Event) {
 	}
 }
 
-func (c *Core) frame(from Link, m wire.Message) {
+func (c *Core) frame(from Link, m frame.Message) {
 	c.life(from).received = c.now
 	if from == Up {
 		if !c.clock.up.live {
@@ -245,13 +247,13 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.fault(m)
 	case wire.Waiting:
 		c.waiting(m)
-	case wire.Ask:
+	case rankwire.Ask:
 		c.asked(requester{link: from, ask: m})
-	case wire.Answer:
+	case rankwire.Answer:
 		c.answered(from, m)
-	case wire.Collect:
+	case rankwire.Collect:
 		c.collected(from, m)
-	case wire.Failures:
+	case rankwire.Failures:
 		c.childFailures(m)
 	case wire.Blocks:
 		c.table.childBlocks(c, from, m)
@@ -259,14 +261,14 @@ func (c *Core) frame(from Link, m wire.Message) {
 		c.bulkFetch(from, m.Fence)
 	case wire.BulkValues:
 		c.childBulkValues(from, m)
-	case wire.Tally:
+	case rankwire.Tally:
 		k.tallied = true
 		c.tally.Add(m.Of)
-	case wire.Placed, wire.Notice:
+	case wire.Placed, rankwire.Notice:
 		c.tellUser(m)
-	case wire.Name:
+	case rankwire.Name:
 		c.nameUp(m)
-	case wire.SpawnJob:
+	case rankwire.SpawnJob:
 		c.spawnUp(m)
 	case wire.Signal:
 		k.holds = m.Number == sigTstp
@@ -276,7 +278,7 @@ func (c *Core) frame(from Link, m wire.Message) {
 }
 
 // order obeys the parent.
-func (c *Core) order(m wire.Message) {
+func (c *Core) order(m frame.Message) {
 	switch m := m.(type) {
 	case wire.Launch:
 		c.flow.credit = int(m.Credit)
@@ -294,17 +296,17 @@ func (c *Core) order(m wire.Message) {
 		if m.Number == sigTstp {
 			c.send(Up, m)
 		}
-	case wire.Ask:
+	case rankwire.Ask:
 		c.asked(requester{link: Up, ask: m})
-	case wire.Answer:
+	case rankwire.Answer:
 		c.answered(Up, m)
-	case wire.Release:
+	case rankwire.Release:
 		c.release(m)
-	case wire.Failures:
+	case rankwire.Failures:
 		c.failed(m)
-	case wire.Name:
+	case rankwire.Name:
 		c.toRank(m.Rank, m)
-	case wire.JobSpawned:
+	case rankwire.JobSpawned:
 		c.spawnDown(m)
 	case wire.Blocks:
 		c.table.arrive(c, m)
@@ -341,16 +343,16 @@ func (c *Core) tooEarly(ev Event) bool {
 	switch ev := ev.(type) {
 	case RankFrame:
 		switch m := ev.Msg.(type) {
-		case wire.Ask:
+		case rankwire.Ask:
 			return !c.ranks.has(m.Rank)
-		case wire.Collect, wire.Name, wire.SpawnJob:
+		case rankwire.Collect, rankwire.Name, rankwire.SpawnJob:
 			return true
 		}
 	case BulkRequested:
 		return true
 	case Frame:
 		switch ev.Msg.(type) {
-		case wire.Ask, wire.Collect, wire.Name, wire.SpawnJob, wire.Blocks, wire.BulkFetch, wire.BulkValues:
+		case rankwire.Ask, rankwire.Collect, rankwire.Name, rankwire.SpawnJob, wire.Blocks, wire.BulkFetch, wire.BulkValues:
 			return ev.From != Up
 		}
 	}

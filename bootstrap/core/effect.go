@@ -3,6 +3,8 @@ package core
 import (
 	"time"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -14,7 +16,7 @@ type Effect interface{ effect() }
 // messages may overtake them.
 type Send struct {
 	To  Link
-	Msg wire.Message
+	Msg frame.Message
 }
 
 // StartChild opens a session. The driver answers ChildUp or ChildFailed, once.
@@ -69,11 +71,11 @@ type Feed struct {
 // SendRank sends a frame to a rank of this node that said hello.
 type SendRank struct {
 	Rank job.Slot
-	Msg  wire.Message
+	Msg  frame.Message
 }
 
 // Connect makes a socket pair and hands its ends to two ranks of this node, each
-// beside a wire.Pair that names the other.
+// beside a rankwire.Pair that names the other.
 type Connect struct{ A, B job.Slot }
 
 // ReadBulk asks for what this node has for the bulk fetch of a fence. The driver answers
@@ -112,7 +114,7 @@ type Write struct {
 type Suspend struct{}
 
 // Report shows a person something while the job goes on: a wire.Fault,
-// wire.Waiting, wire.Placed or wire.Notice, Progress while the launch goes on, or
+// wire.Waiting, wire.Placed or rankwire.Notice, Progress while the launch goes on, or
 // Started when all ranks run.
 type Report struct{ What any }
 
@@ -132,7 +134,7 @@ type LaunchDone struct {
 // unless it is gone, and in any case JobEnded.
 type StartJob struct {
 	Job   uint32
-	Spawn wire.SpawnJob
+	Spawn rankwire.SpawnJob
 }
 
 // SignalJobs sends a signal to the spawned jobs.
@@ -141,12 +143,12 @@ type SignalJobs struct{ Number uint8 }
 // AnswerJob answers a spawned job.
 type AnswerJob struct {
 	Job  uint32
-	Name wire.Name
+	Name rankwire.Name
 }
 
 // AskParent asks the root of the job that this one was spawned by. The driver
 // answers ParentAnswered, in the order of the questions.
-type AskParent struct{ Name wire.Name }
+type AskParent struct{ Name rankwire.Name }
 
 // Done ends the root.
 type Done struct{ Outcome Outcome }

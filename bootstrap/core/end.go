@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -104,9 +106,9 @@ func (c *Core) drop(l Link, s job.Status) {
 	}
 	k.state, k.live = childEnded, false
 	c.finish.childrenEnded++
-	what := wire.Failed
+	what := rankwire.Failed
 	if k.exited {
-		what = wire.Exited
+		what = rankwire.Exited
 	}
 	c.answerLost(l, what)
 	c.checkGathers()
@@ -213,7 +215,7 @@ func (c *Core) checkExit() {
 		runs = coarser(runs)
 	}
 	if c.job.Transport.Stats {
-		c.send(Up, wire.Tally{Of: &c.tally})
+		c.send(Up, rankwire.Tally{Of: &c.tally})
 	}
 	c.send(Up, wire.Exit{Runs: runs, Truncated: job.Added(f.trunc, c.flow.truncated), MPI: f.mpi})
 	c.stage = done
@@ -221,7 +223,7 @@ func (c *Core) checkExit() {
 }
 
 // mostEndings is what of an Exit the ends of ranks may take, in bytes.
-const mostEndings = wire.MaxFrame - 1<<16
+const mostEndings = frame.MaxSize - 1<<16
 
 // coarser is half as many runs: of two neighbours the first that failed counts for
 // both. It takes eight million ranks that end differently from their neighbours.

@@ -3,6 +3,8 @@ package core
 import (
 	"time"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -20,7 +22,7 @@ type Event interface{ event() }
 // Frame is a message that came over a link.
 type Frame struct {
 	From Link
-	Msg  wire.Message
+	Msg  frame.Message
 }
 
 // Opened is an agent's first event: it has said its first word to its parent.
@@ -92,7 +94,7 @@ type RankDrained struct{ Rank job.Slot }
 // RankFrame is a frame that a rank of this node sent to its agent.
 type RankFrame struct {
 	Rank job.Slot
-	Msg  wire.Message
+	Msg  frame.Message
 }
 
 // BulkRequested says that this node wants the values of all nodes at a fence that it has passed.
@@ -178,7 +180,7 @@ type JobAnswered struct {
 // JobAsked is a spawned job's question about a service.
 type JobAsked struct {
 	Job  uint32
-	Name wire.Name
+	Name rankwire.Name
 }
 
 // JobEnded is the end of a spawned job; Ran: JobAnswered was without a refusal.
@@ -188,7 +190,7 @@ type JobEnded struct {
 }
 
 // ParentAnswered answers AskParent.
-type ParentAnswered struct{ Name wire.Name }
+type ParentAnswered struct{ Name rankwire.Name }
 
 // Interrupted is a signal to the root.
 type Interrupted struct{ Signal uint8 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
 
@@ -15,8 +15,8 @@ import (
 //
 //	failed --up, merged--> at the root --down, merged--> known to each agent, told to its ranks
 type failures struct {
-	known wire.SlotSpans // told to this node's ranks
-	fresh wire.SlotSpans // to be sent: up, or at the root down; in any order
+	known rankwire.SlotSpans // told to this node's ranks
+	fresh rankwire.SlotSpans // to be sent: up, or at the root down; in any order
 	next  time.Duration
 }
 
@@ -26,12 +26,12 @@ const failurePause = 50 * time.Millisecond
 // rankFailed notes the failure of a rank of this node.
 func (c *Core) rankFailed(rank job.Slot) {
 	if c.job.Launch.KeepGoing && c.stage != ending {
-		c.failures.fresh.Add(wire.NewSlotSpans(wire.SlotSpan{First: rank, Count: 1}))
+		c.failures.fresh.Add(rankwire.NewSlotSpans(rankwire.SlotSpan{First: rank, Count: 1}))
 	}
 }
 
 // childFailures takes those of a child's subtree.
-func (c *Core) childFailures(m wire.Failures) {
+func (c *Core) childFailures(m rankwire.Failures) {
 	c.failures.fresh.Add(m.Ranks)
 }
 
@@ -55,8 +55,8 @@ func (c *Core) sendFailures() {
 	if f.fresh.Len() == 0 {
 		return
 	}
-	m := wire.Failures{Ranks: inOrder(f.fresh)}
-	f.fresh, f.next = wire.SlotSpans{}, c.now+failurePause
+	m := rankwire.Failures{Ranks: inOrder(f.fresh)}
+	f.fresh, f.next = rankwire.SlotSpans{}, c.now+failurePause
 	if c.cfg.Root {
 		c.failed(m)
 		return
@@ -66,7 +66,7 @@ func (c *Core) sendFailures() {
 
 // failed takes failures from the parent, or at the root from its subtrees, and
 // passes them on.
-func (c *Core) failed(m wire.Failures) {
+func (c *Core) failed(m rankwire.Failures) {
 	f := &c.failures
 	f.known = inOrder(f.known.Join(m.Ranks))
 	for i := range c.children {
@@ -82,15 +82,15 @@ func (c *Core) failed(m wire.Failures) {
 // tellFailures tells a rank that says hello what the others know.
 func (c *Core) tellFailures(rank job.Slot) {
 	if known := c.failures.known; known.Len() > 0 {
-		c.do(SendRank{rank, wire.Failures{Ranks: known}})
+		c.do(SendRank{rank, rankwire.Failures{Ranks: known}})
 	}
 }
 
 // inOrder is a list in order, with stretches that touch made one. It has memory of
 // its own.
-func inOrder(list wire.SlotSpans) wire.SlotSpans {
-	var sum []wire.SlotSpan
-	sorted := slices.SortedFunc(list.All(), func(a, b wire.SlotSpan) int { return cmp.Compare(a.First, b.First) })
+func inOrder(list rankwire.SlotSpans) rankwire.SlotSpans {
+	var sum []rankwire.SlotSpan
+	sorted := slices.SortedFunc(list.All(), func(a, b rankwire.SlotSpan) int { return cmp.Compare(a.First, b.First) })
 	for _, s := range sorted {
 		if last := len(sum) - 1; last >= 0 && s.First <= sum[last].End() {
 			sum[last].Count = max(sum[last].Count, uint32(s.First-sum[last].First)+s.Count)
@@ -98,5 +98,5 @@ func inOrder(list wire.SlotSpans) wire.SlotSpans {
 		}
 		sum = append(sum, s)
 	}
-	return wire.NewSlotSpans(sum...)
+	return rankwire.NewSlotSpans(sum...)
 }

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
 	"ibrun/job"
@@ -14,7 +16,7 @@ type liar struct {
 	kind liarKind
 	at   *member // the agent below the link, or the rank's; nil: nobody has lied yet
 	rank job.Slot
-	last wire.Message // that was said there in truth
+	last frame.Message // that was said there in truth
 }
 
 type liarKind int
@@ -73,21 +75,22 @@ func (w *world) lie() {
 		}
 		l.at, l.rank = at, at.node.First
 	}
-	sender := []wire.Sender{childLies: wire.Child, parentLies: wire.Parent, rankLies: wire.Rank}[l.kind]
+	sender := []frame.Sender{childLies: frame.Child, parentLies: frame.Parent, rankLies: frame.Rank}[l.kind]
 	m := w.madeUp(sender)
-	frame, ok := encode(m)
+	bytes, ok := encode(m)
 	if !ok {
 		return
 	}
-	for w.choose.Odds(32) && len(frame) > 5 {
-		frame[5+w.choose.Of(len(frame)-5)] ^= 1 << w.choose.Of(8)
+	for w.choose.Odds(32) && len(bytes) > 5 {
+		bytes[5+w.choose.Of(len(bytes)-5)] ^= 1 << w.choose.Of(8)
 	}
-	m, err := wire.Parse(frame[4:])
-	refused := err != nil || !m.Kind().From(sender)
+	known := vocabularyOf(sender)
+	m, err := known.Parse(bytes[4:])
+	refused := err != nil || !known.Allows(m.Kind(), sender)
 	if refused && !w.choose.Odds(8) {
 		return // the codec's fuzzing has them
 	}
-	w.bytes += len(frame)
+	w.bytes += len(bytes)
 	switch {
 	case l.kind == rankLies:
 		if !refused && l.at.alive[l.rank] {
@@ -104,38 +107,46 @@ func (w *world) lie() {
 }
 
 // encode is Append for what need not be possible.
-func encode(m wire.Message) (frame []byte, ok bool) {
+func encode(m frame.Message) (bytes []byte, ok bool) {
 	defer func() { ok = recover() == nil }()
-	return wire.Append(nil, m), true
+	return frame.Append(nil, m), true
+}
+
+// vocabularyOf is what a sender speaks.
+func vocabularyOf(sender frame.Sender) frame.Vocabulary {
+	if sender == frame.Rank {
+		return rankwire.Vocabulary
+	}
+	return wire.Vocabulary
 }
 
 // madeUp is the last honest message with something else in it, or one of any kind
 // that the sender may send.
-func (w *world) madeUp(sender wire.Sender) wire.Message {
+func (w *world) madeUp(sender frame.Sender) frame.Message {
 	if m := w.liar.last; m != nil && w.choose.Odds(2) {
 		v := reflect.New(reflect.TypeOf(m)).Elem()
 		v.Set(reflect.ValueOf(m))
 		w.twist(v)
-		return v.Interface().(wire.Message)
+		return v.Interface().(frame.Message)
 	}
 	var of []reflect.Type
 	for _, t := range sayable {
-		if reflect.Zero(t).Interface().(wire.Message).Kind().From(sender) {
+		if vocabularyOf(sender).Allows(reflect.Zero(t).Interface().(frame.Message).Kind(), sender) {
 			of = append(of, t)
 		}
 	}
 	v := reflect.New(of[w.choose.Of(len(of))]).Elem()
 	w.fill(v)
-	return v.Interface().(wire.Message)
+	return v.Interface().(frame.Message)
 }
 
 // sayable are the messages that agents and ranks say, but Launch.
 var sayable = func() (list []reflect.Type) {
-	for _, m := range []wire.Message{
+	for _, m := range []frame.Message{
 		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
-		wire.Ask{}, wire.Answer{}, wire.Collect{}, wire.Release{}, wire.Blocks{}, wire.Tally{}, wire.Placed{}, wire.Name{}, wire.Notice{}, wire.BulkFetch{},
-		wire.BulkValues{}, wire.Times{}, wire.Steal{}, wire.Return{}, wire.Membership{}, wire.SpawnJob{}, wire.JobSpawned{},
-		wire.Hello{}, wire.Publish{}, wire.Put{}, wire.Pair{}, wire.Abort{}, wire.Finalize{}, wire.Later{},
+		rankwire.Ask{}, rankwire.Answer{}, rankwire.Collect{}, rankwire.Release{}, wire.Blocks{}, rankwire.Tally{}, wire.Placed{}, rankwire.Name{}, rankwire.Notice{}, wire.BulkFetch{},
+		wire.BulkValues{}, wire.Times{}, wire.Steal{}, wire.Return{}, wire.Membership{}, rankwire.SpawnJob{}, rankwire.JobSpawned{},
+		rankwire.Hello{}, rankwire.Publish{}, rankwire.Put{}, rankwire.Pair{}, rankwire.Abort{}, rankwire.Finalize{}, rankwire.Later{},
 	} {
 		list = append(list, reflect.TypeOf(m))
 	}

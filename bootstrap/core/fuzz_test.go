@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
 	"ibrun/internal/fuzzed"
@@ -61,8 +63,8 @@ func (w *world) begin() {
 	for _, a := range w.agents {
 		for _, rank := range slices.Sorted(keys(a.alive)) {
 			if how == 2 {
-				w.post(a, RankFrame{rank, wire.Hello{}})
-				w.post(a, RankFrame{rank, wire.Publish{Tuple: fabric.Tuple{Kind: fabric.IB, LID: 1, Num: uint32(rank)}}})
+				w.post(a, RankFrame{rank, rankwire.Hello{}})
+				w.post(a, RankFrame{rank, rankwire.Publish{Tuple: fabric.Tuple{Kind: fabric.IB, LID: 1, Num: uint32(rank)}}})
 			}
 		}
 	}
@@ -135,33 +137,33 @@ func (w *world) act() {
 	if !a.alive[rank] || w.liar.kind == rankLies && a == w.liar.at && rank == w.liar.rank {
 		return
 	}
-	var m wire.Message
+	var m frame.Message
 	to := job.Slot(c.Of(int(w.job.Size)))
 	switch c.Of(14) {
 	case 0, 1:
-		m = wire.Hello{}
+		m = rankwire.Hello{}
 	case 2, 3, 4:
-		m = wire.Publish{Tuple: fabric.Tuple{Kind: fabric.IB, LID: 1, Num: uint32(rank)}}
+		m = rankwire.Publish{Tuple: fabric.Tuple{Kind: fabric.IB, LID: 1, Num: uint32(rank)}}
 	case 5, 6:
-		m = wire.Ask{Rank: to, Fresh: c.Odds(4)}
+		m = rankwire.Ask{Rank: to, Fresh: c.Odds(4)}
 	case 7:
 		a.ops[rank]++
-		what := wire.Collective(a.ops[rank] % 3)
-		collect := wire.Collect{Op: a.ops[rank], What: []wire.Collective{wire.Barrier, wire.AllGather, wire.AllToAll}[what]}
+		what := rankwire.Collective(a.ops[rank] % 3)
+		collect := rankwire.Collect{Op: a.ops[rank], What: []rankwire.Collective{rankwire.Barrier, rankwire.AllGather, rankwire.AllToAll}[what]}
 		if what > 0 {
-			collect.Parcels = wire.NewParcels(wire.Parcel{From: rank, To: []job.Slot{wire.Everyone, to % job.Slot(w.agents[0].core.job.Layout.Ranks())}[what-1], Value: []byte{byte(rank)}})
+			collect.Parcels = rankwire.NewParcels(rankwire.Parcel{From: rank, To: []job.Slot{rankwire.Everyone, to % job.Slot(w.agents[0].core.job.Layout.Ranks())}[what-1], Value: []byte{byte(rank)}})
 		}
 		m = collect
 	case 8:
-		m = wire.Put{Key: "k", Value: []byte{byte(rank)}}
+		m = rankwire.Put{Key: "k", Value: []byte{byte(rank)}}
 	case 9:
-		m = wire.Name{Do: wire.Naming(c.Of(3)), Service: "s", Port: "p"}
+		m = rankwire.Name{Do: rankwire.Naming(c.Of(3)), Service: "s", Port: "p"}
 	case 10:
-		m = wire.Pair{Rank: to}
+		m = rankwire.Pair{Rank: to}
 	case 11:
-		m = wire.Later{}
+		m = rankwire.Later{}
 	case 12:
-		m = wire.Ask{Rank: to, Key: "k"}
+		m = rankwire.Ask{Rank: to, Key: "k"}
 	case 13:
 		w.exit(a, rank, job.Status{Code: uint8(c.Of(2))})
 		return

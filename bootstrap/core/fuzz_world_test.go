@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
 	"ibrun/internal/fuzzed"
@@ -168,21 +170,21 @@ func (w *world) perform(a *member, e Effect) {
 
 // send passes a message through the codec, as a link does.
 func (w *world) send(a *member, e Send) {
-	to, from, sender := a.parent, a.slot, wire.Child
+	to, from, sender := a.parent, a.slot, frame.Child
 	if e.To != Up {
-		to, from, sender = a.children[e.To], Up, wire.Parent
+		to, from, sender = a.children[e.To], Up, frame.Parent
 	}
-	require.True(w.t, e.Msg.Kind().From(sender), "%v is sent by a %v", e.Msg, sender)
+	require.True(w.t, wire.Vocabulary.Allows(e.Msg.Kind(), sender), "%v is sent by a %v", e.Msg, sender)
 	if f, ok := e.Msg.(wire.Fault); ok {
 		w.blamed(f)
 	}
-	frame := wire.Append(nil, e.Msg)
-	m, err := wire.Parse(frame[4:])
+	bytes := frame.Append(nil, e.Msg)
+	m, err := wire.Vocabulary.Parse(bytes[4:])
 	require.NoError(w.t, err, "what is sent is refused: %v", e.Msg)
 	if to == nil {
 		return
 	}
-	w.bytes += len(frame)
+	w.bytes += len(bytes)
 	w.posted = append(w.posted, delivery{to, a, Frame{from, m}})
 }
 
@@ -245,30 +247,29 @@ func (w *world) exit(a *member, rank job.Slot, s job.Status) {
 
 // told is what a rank hears: addresses and parcels are of those that they say.
 func (w *world) told(a *member, e SendRank) {
-	frame := wire.Append(nil, e.Msg)
-	m, err := wire.Parse(frame[4:])
+	m, err := rankwire.Vocabulary.Parse(frame.Append(nil, e.Msg)[4:])
 	require.NoError(w.t, err, "what a rank is told is refused: %v", e.Msg)
-	require.True(w.t, m.Kind().From(wire.Agent), "%v", m)
+	require.True(w.t, rankwire.Vocabulary.Allows(m.Kind(), frame.Agent), "%v", m)
 	if w.liar.reaches(a) {
 		return
 	}
 	switch m := m.(type) {
-	case wire.Answer:
-		if m.What == wire.Found && m.Key == "" && !w.liar.hasRank(m.Rank) {
+	case rankwire.Answer:
+		if m.What == rankwire.Found && m.Key == "" && !w.liar.hasRank(m.Rank) {
 			b, err := fabric.ParseBlock(m.Value)
 			require.NoError(w.t, err)
 			tuple, _, ok := b.Tuple(uint32(m.Rank))
 			require.True(w.t, ok)
 			require.Equal(w.t, uint32(m.Rank), tuple.Num, "the address of rank %d", m.Rank)
 		}
-	case wire.Release:
+	case rankwire.Release:
 		for p := range m.Parcels.All() {
-			require.True(w.t, p.To == wire.Everyone || p.To == e.Rank)
+			require.True(w.t, p.To == rankwire.Everyone || p.To == e.Rank)
 			if !w.liar.hasRank(p.From) && len(p.Value) == 1 {
 				require.Equal(w.t, byte(p.From), p.Value[0], "a parcel from rank %d", p.From)
 			}
 		}
-	case wire.Name:
+	case rankwire.Name:
 		require.Equal(w.t, e.Rank, m.Rank)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
 
@@ -14,16 +14,16 @@ import (
 //	joining --all ranks and children heard--> collected, sent up --Release--> done
 //	                                          at the root: released at once
 type gathering struct {
-	what    wire.Collective
+	what    rankwire.Collective
 	root    job.Rank
 	trouble string
-	leaving wire.Parcels // for ranks outside this subtree, or for everyone
-	kept    wire.Parcels // for ranks of this subtree
+	leaving rankwire.Parcels // for ranks outside this subtree, or for everyone
+	kept    rankwire.Parcels // for ranks of this subtree
 	sent    bool
 }
 
 // joined takes the part of a rank of this node.
-func (c *Core) joined(rank job.Slot, r *local, m wire.Collect) {
+func (c *Core) joined(rank job.Slot, r *local, m rankwire.Collect) {
 	r.op++
 	switch {
 	case m.Op != r.op:
@@ -37,9 +37,9 @@ func (c *Core) joined(rank job.Slot, r *local, m wire.Collect) {
 }
 
 // ownParcels reports whether parcels are a rank's own, and for ranks that there are.
-func (c *Core) ownParcels(rank job.Slot, parcels wire.Parcels) bool {
+func (c *Core) ownParcels(rank job.Slot, parcels rankwire.Parcels) bool {
 	for p := range parcels.All() {
-		if p.From != rank || p.To != wire.Everyone && uint32(p.To) >= c.job.Layout.Ranks() {
+		if p.From != rank || p.To != rankwire.Everyone && uint32(p.To) >= c.job.Layout.Ranks() {
 			return false
 		}
 	}
@@ -47,7 +47,7 @@ func (c *Core) ownParcels(rank job.Slot, parcels wire.Parcels) bool {
 }
 
 // collected takes the part of a child's subtree.
-func (c *Core) collected(l Link, m wire.Collect) {
+func (c *Core) collected(l Link, m rankwire.Collect) {
 	k := &c.children[l]
 	k.op = m.Op
 	c.gather(m, c.named(k.head.Nodes.Base(), 1)+" or one after it")
@@ -67,7 +67,7 @@ func (c *Core) named(first job.Slot, count uint32) string {
 }
 
 // gather adds a part to its collective.
-func (c *Core) gather(m wire.Collect, who string) {
+func (c *Core) gather(m rankwire.Collect, who string) {
 	if c.gathers == nil {
 		c.gathers = map[uint32]*gathering{}
 	}
@@ -83,21 +83,21 @@ func (c *Core) gather(m wire.Collect, who string) {
 	if g.trouble != "" {
 		return
 	}
-	parts := m.Parcels.Split(2, func(p wire.Parcel) int {
-		if p.To != wire.Everyone && c.covers(p.To) {
+	parts := m.Parcels.Split(2, func(p rankwire.Parcel) int {
+		if p.To != rankwire.Everyone && c.covers(p.To) {
 			return 0
 		}
 		return 1
 	})
 	g.kept.Add(parts[0])
 	g.leaving.Add(parts[1])
-	if g.kept.Size()+g.leaving.Size() > wire.MaxGather {
+	if g.kept.Size()+g.leaving.Size() > rankwire.MaxGather {
 		g.fail(tooMuch(g.what))
 	}
 }
 
-func tooMuch(what wire.Collective) string {
-	return fmt.Sprintf("%v of more than %d MB: too much for the launch tree; send such values from rank to rank", what, wire.MaxGather>>20)
+func tooMuch(what rankwire.Collective) string {
+	return fmt.Sprintf("%v of more than %d MB: too much for the launch tree; send such values from rank to rank", what, rankwire.MaxGather>>20)
 }
 
 // fail records why a collective fails; what it carried is not needed any more.
@@ -108,7 +108,7 @@ func (g *gathering) fail(trouble string) {
 	if g.trouble == "" {
 		g.trouble = trouble[:min(len(trouble), 1000)]
 	}
-	g.leaving, g.kept = wire.Parcels{}, wire.Parcels{}
+	g.leaving, g.kept = rankwire.Parcels{}, rankwire.Parcels{}
 }
 
 // covers reports whether a rank is of this subtree, which must be final.
@@ -154,40 +154,40 @@ func (c *Core) checkGather(op uint32) {
 		}
 	}
 	g.sent = true
-	if g.what == wire.Barrier && c.cfg.Join != nil {
+	if g.what == rankwire.Barrier && c.cfg.Join != nil {
 		g.leaving = c.cfg.Join(g.leaving)
 	}
 	if c.cfg.Root {
-		c.release(wire.Release{Op: op, What: g.what, Root: g.root, Trouble: g.trouble, Parcels: g.leaving})
+		c.release(rankwire.Release{Op: op, What: g.what, Root: g.root, Trouble: g.trouble, Parcels: g.leaving})
 		return
 	}
-	c.send(Up, wire.Collect{Op: op, What: g.what, Root: g.root, Trouble: g.trouble, Parcels: g.leaving})
-	g.leaving = wire.Parcels{}
+	c.send(Up, rankwire.Collect{Op: op, What: g.what, Root: g.root, Trouble: g.trouble, Parcels: g.leaving})
+	g.leaving = rankwire.Parcels{}
 	c.countBarrier(g.what)
 }
 
 // countBarrier counts what a barrier sends over the edge to the parent.
-func (c *Core) countBarrier(what wire.Collective) {
-	if what == wire.Barrier && !c.cfg.Root {
+func (c *Core) countBarrier(what rankwire.Collective) {
+	if what == rankwire.Barrier && !c.cfg.Root {
 		c.tally.Sum[job.CountBarriers]++
 	}
 }
 
 // release hands the outcome of a collective to the ranks and subtrees below.
-func (c *Core) release(m wire.Release) {
+func (c *Core) release(m rankwire.Release) {
 	g := c.gathers[m.Op]
 	delete(c.gathers, m.Op)
 	c.passed = max(c.passed, m.Op)
 	c.countBarrier(m.What)
 	parcels := m.Parcels.Join(g.kept)
 	if m.Trouble != "" {
-		parcels = wire.Parcels{}
+		parcels = rankwire.Parcels{}
 	}
 	// A class for each child, one for each rank here, and the last for everyone.
 	children, everyone := len(c.children), len(c.children)+len(c.ranks.locals)
-	parts := parcels.Split(everyone+1, func(p wire.Parcel) int {
+	parts := parcels.Split(everyone+1, func(p rankwire.Parcel) int {
 		switch o := c.owner(p.To); {
-		case p.To == wire.Everyone:
+		case p.To == rankwire.Everyone:
 			return everyone
 		case c.ranks.has(p.To):
 			return children + int(p.To-c.ranks.first)
@@ -196,10 +196,10 @@ func (c *Core) release(m wire.Release) {
 		}
 		return -1
 	})
-	to := func(class int) wire.Release {
+	to := func(class int) rankwire.Release {
 		part := m
-		if part.Parcels = parts[class].Join(parts[everyone]); part.Parcels.Size() > wire.MaxGather {
-			part.Parcels, part.Trouble = wire.Parcels{}, tooMuch(m.What)
+		if part.Parcels = parts[class].Join(parts[everyone]); part.Parcels.Size() > rankwire.MaxGather {
+			part.Parcels, part.Trouble = rankwire.Parcels{}, tooMuch(m.What)
 		}
 		return part
 	}

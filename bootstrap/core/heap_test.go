@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
 	"ibrun/job"
@@ -33,24 +35,24 @@ func TestHeap(t *testing.T) {
 		b := fabric.Block{Node: i, First: i, Base: fabric.Tuple{Kind: fabric.NONE}, Ranks: make([]fabric.Entry, 1)}
 		blocks = append(blocks, b.Append(nil))
 	}
-	var parcels []wire.Parcel
+	var parcels []rankwire.Parcel
 	for i := range 1_000_000 {
-		parcels = append(parcels, wire.Parcel{From: job.Slot(1 + i%100), To: job.Slot(i % 2)}) // for here and elsewhere, in turn
+		parcels = append(parcels, rankwire.Parcel{From: job.Slot(1 + i%100), To: job.Slot(i % 2)}) // for here and elsewhere, in turn
 	}
 	for name, m := range map[string]struct {
 		from Link
-		msg  wire.Message
+		msg  frame.Message
 	}{
 		"blocks down": {Up, wire.Blocks{Values: wire.NewValues(blocks...)}},
 		"blocks up":   {0, wire.Blocks{Values: wire.NewValues(blocks[1:]...)}},
-		"parcels":     {0, wire.Collect{Op: 1, What: wire.AllToAll, Parcels: wire.NewParcels(parcels...)}},
+		"parcels":     {0, rankwire.Collect{Op: 1, What: rankwire.AllToAll, Parcels: rankwire.NewParcels(parcels...)}},
 	} {
-		frame := wire.Append(nil, m.msg)[4:]
+		sent := frame.Append(nil, m.msg)[4:]
 		c := agent()
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		got, err := wire.Parse(append([]byte(nil), frame...))
+		got, err := wire.Vocabulary.Parse(append([]byte(nil), sent...))
 		require.NoError(t, err)
 		for _, e := range c.Step(0, Frame{m.from, got}) {
 			require.IsType(t, Send{}, e, name)
@@ -58,7 +60,7 @@ func TestHeap(t *testing.T) {
 		got = nil
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		require.LessOrEqual(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(2*len(frame)+4096), "%s: bytes for %d", name, len(frame))
+		require.LessOrEqual(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(2*len(sent)+4096), "%s: bytes for %d", name, len(sent))
 		runtime.KeepAlive(c)
 	}
 }

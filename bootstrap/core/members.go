@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -48,7 +49,7 @@ func (c *Core) replaceNode(f wire.Fault) bool {
 	default:
 		return false
 	}
-	c.tellUser(wire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("%s could not be started from %s (%s: %s); %s", f.Host, f.Parent, f.Phase, f.Cause, then)})
+	c.tellUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("%s could not be started from %s (%s: %s); %s", f.Host, f.Parent, f.Phase, f.Cause, then)})
 	if part.Nodes.Len() > 0 {
 		c.adopt(part, t)
 	}
@@ -148,7 +149,7 @@ func (c *Core) dropRanks() {
 	}
 	r.ends = append(r.ends, job.StatusRun{First: r.first, Count: r.count, Status: job.Status{Kind: job.NotRun}})
 	for _, p := range c.own.parked {
-		c.reply(p.requester, wire.Failed, nil)
+		c.reply(p.requester, rankwire.Failed, nil)
 	}
 	c.own.parked = nil
 	r.count, r.alive, r.undrained, r.locals = 0, 0, 0, nil

@@ -1,7 +1,8 @@
 package core
 
 import (
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
 
@@ -23,23 +24,23 @@ const (
 
 // spawnAsked takes a request of a rank of this node. What PMI clients say is not held
 // against the limits of a frame before.
-func (c *Core) spawnAsked(m wire.SpawnJob) {
-	if err := wire.Check(m, 0); err != nil {
-		c.spawnDown(wire.JobSpawned{Rank: m.Rank, Refused: "it asks for what cannot be: " + err.Error()})
+func (c *Core) spawnAsked(m rankwire.SpawnJob) {
+	if err := rankwire.Vocabulary.Check(m, 0); err != nil {
+		c.spawnDown(rankwire.JobSpawned{Rank: m.Rank, Refused: "it asks for what cannot be: " + err.Error()})
 		return
 	}
 	c.spawnUp(m)
 }
 
 // spawnUp passes on a rank's request for further programs.
-func (c *Core) spawnUp(m wire.SpawnJob) {
+func (c *Core) spawnUp(m rankwire.SpawnJob) {
 	switch {
 	case !c.cfg.Root:
 		c.send(Up, m)
 	case c.stage == ending:
-		c.spawnDown(wire.JobSpawned{Rank: m.Rank, Refused: "the job is ending"})
+		c.spawnDown(rankwire.JobSpawned{Rank: m.Rank, Refused: "the job is ending"})
 	case c.root.offspring.live >= mostOffspring || c.job.Depth >= mostDepth:
-		c.spawnDown(wire.JobSpawned{Rank: m.Rank, Refused: "too many spawned jobs are running"})
+		c.spawnDown(rankwire.JobSpawned{Rank: m.Rank, Refused: "too many spawned jobs are running"})
 	default:
 		o := &c.root.offspring
 		o.live++
@@ -49,10 +50,10 @@ func (c *Core) spawnUp(m wire.SpawnJob) {
 }
 
 // spawnDown brings the answer to the rank.
-func (c *Core) spawnDown(m wire.JobSpawned) { c.toRank(m.Rank, m) }
+func (c *Core) spawnDown(m rankwire.JobSpawned) { c.toRank(m.Rank, m) }
 
 // toRank brings the root's answer to a rank of the subtree.
-func (c *Core) toRank(rank job.Slot, m wire.Message) {
+func (c *Core) toRank(rank job.Slot, m frame.Message) {
 	if c.job == nil {
 		return
 	}
@@ -60,7 +61,7 @@ func (c *Core) toRank(rank job.Slot, m wire.Message) {
 		c.do(SendRank{rank, m})
 		return
 	}
-	if to, gone := c.towards(rank); to != Up && gone == wire.Found {
+	if to, gone := c.towards(rank); to != Up && gone == rankwire.Found {
 		c.send(to, m)
 	}
 }
@@ -90,7 +91,7 @@ func (c *Core) signalJobs(n uint8) {
 
 // nameAsked answers a question about a service from this job (0) or one that
 // it has spawned. All related jobs share the names of the first.
-func (c *Core) nameAsked(from uint32, m wire.Name) {
+func (c *Core) nameAsked(from uint32, m rankwire.Name) {
 	if c.cfg.HasSpawner {
 		c.root.offspring.names = append(c.root.offspring.names, from)
 		c.do(AskParent{m})
@@ -100,7 +101,7 @@ func (c *Core) nameAsked(from uint32, m wire.Name) {
 }
 
 // parentAnswered takes the parent's answer to the oldest question.
-func (c *Core) parentAnswered(m wire.Name) {
+func (c *Core) parentAnswered(m rankwire.Name) {
 	o := &c.root.offspring
 	if len(o.names) == 0 {
 		return
@@ -110,7 +111,7 @@ func (c *Core) parentAnswered(m wire.Name) {
 	c.nameAnswered(from, m)
 }
 
-func (c *Core) nameAnswered(from uint32, m wire.Name) {
+func (c *Core) nameAnswered(from uint32, m rankwire.Name) {
 	if from == 0 {
 		c.toRank(m.Rank, m)
 		return

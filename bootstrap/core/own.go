@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
 	"ibrun/job"
@@ -76,9 +78,9 @@ func (r *ranks) has(rank job.Slot) bool { return uint32(rank-r.first) < r.count 
 func (c *Core) local(rank job.Slot) *local { return &c.ranks.locals[rank-c.ranks.first] }
 
 // rankFrame takes a frame from a rank of this node.
-func (c *Core) rankFrame(rank job.Slot, m wire.Message) {
+func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 	r := c.local(rank)
-	if _, hello := m.(wire.Hello); hello && !r.exited {
+	if _, hello := m.(rankwire.Hello); hello && !r.exited {
 		c.welcome(rank, r)
 		return
 	}
@@ -86,37 +88,37 @@ func (c *Core) rankFrame(rank job.Slot, m wire.Message) {
 		return
 	}
 	switch m := m.(type) {
-	case wire.Publish:
+	case rankwire.Publish:
 		c.publish(rank, r, m)
-	case wire.Later:
+	case rankwire.Later:
 		r.later = !r.published
 		c.unpark()
-	case wire.Ask:
+	case rankwire.Ask:
 		c.asked(requester{rank: rank, here: true, ask: m})
-	case wire.Put:
+	case rankwire.Put:
 		c.put(rank, r, m)
-	case wire.Collect:
+	case rankwire.Collect:
 		c.joined(rank, r, m)
-	case wire.Pair:
+	case rankwire.Pair:
 		c.pair(rank, m.Rank)
-	case wire.Tally:
+	case rankwire.Tally:
 		if c.job.Transport.Stats && !r.tallied {
 			r.tallied = true
 			c.tally.Add(m.Of)
 		}
-	case wire.Notice:
+	case rankwire.Notice:
 		if r.notices++; r.notices <= maxNotices {
-			c.tellUser(wire.Notice{Host: c.cfg.Host, Text: m.Text})
+			c.tellUser(rankwire.Notice{Host: c.cfg.Host, Text: m.Text})
 		}
-	case wire.Name:
+	case rankwire.Name:
 		m.Rank = rank
 		c.nameUp(m)
-	case wire.SpawnJob:
+	case rankwire.SpawnJob:
 		m.Rank = rank
 		c.spawnAsked(m)
-	case wire.Abort:
+	case rankwire.Abort:
 		c.aborted(rank, m)
-	case wire.Finalize:
+	case rankwire.Finalize:
 		c.rankEnded(rank, false)
 	}
 }
@@ -127,14 +129,14 @@ func (c *Core) welcome(rank job.Slot, r *local) {
 	next := local{hello: true, earlier: r.earlier, op: r.op}
 	if r.hello {
 		if r.epoch() == math.MaxUint16 {
-			c.do(SendRank{rank, wire.Refused{Text: "this rank has run 65,535 programs that joined the job: no more can"}})
+			c.do(SendRank{rank, rankwire.Refused{Text: "this rank has run 65,535 programs that joined the job: no more can"}})
 			return
 		}
 		next.earlier++
 		maps.DeleteFunc(c.own.pairs, func(key [2]job.Slot, _ bool) bool { return key[0] == rank || key[1] == rank })
 	}
 	*r, c.own.block = next, nil
-	c.do(SendRank{rank, wire.Welcome{
+	c.do(SendRank{rank, rankwire.Welcome{
 		JobID: c.job.ID, Rank: rank, Epoch: r.epoch(), Op: r.op, Layout: c.job.Layout,
 		Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
 	}})
@@ -143,14 +145,14 @@ func (c *Core) welcome(rank job.Slot, r *local) {
 }
 
 // aborted says that a rank wants the job to end.
-func (c *Core) aborted(rank job.Slot, m wire.Abort) {
+func (c *Core) aborted(rank job.Slot, m rankwire.Abort) {
 	c.fault(wire.Fault{
 		What: wire.FaultAbort, Node: c.ranks.index, Nodes: 1, Rank: rank, Count: 1, Status: exitStatus(m.Code),
 		Host: c.cfg.Host, Parent: c.cfg.Host, Cause: m.Text,
 	})
 }
 
-func (c *Core) publish(rank job.Slot, r *local, m wire.Publish) {
+func (c *Core) publish(rank job.Slot, r *local, m rankwire.Publish) {
 	base := m.Tuple
 	base.Num = 0
 	o := &c.own
@@ -160,7 +162,7 @@ func (c *Core) publish(rank job.Slot, r *local, m wire.Publish) {
 		return
 	case len(o.bases) > 0 && !alike(base, o.bases[0]):
 		// One block holds those of a node. Who asks for this rank would wait for ever.
-		c.aborted(rank, wire.Abort{Code: 1, Text: fmt.Sprintf("its address (%v) is of another network than those of the other ranks there (%v): choose ports or interfaces that are alike with --hca or --iface, or use --fabric udp", m.Tuple, o.bases[0])})
+		c.aborted(rank, rankwire.Abort{Code: 1, Text: fmt.Sprintf("its address (%v) is of another network than those of the other ranks there (%v): choose ports or interfaces that are alike with --hca or --iface, or use --fabric udp", m.Tuple, o.bases[0])})
 		return
 	}
 	if !slices.Contains(o.bases, base) {
@@ -254,7 +256,7 @@ func (c *Core) check(a requester) bool {
 	}
 	if !r.checking {
 		r.checking = true
-		c.do(SendRank{a.ask.Rank, wire.Wanted{}})
+		c.do(SendRank{a.ask.Rank, rankwire.Wanted{}})
 	}
 	return true
 }
@@ -274,7 +276,7 @@ func (c *Core) proven(rank job.Slot, r *local) {
 func (c *Core) requestPublish(a requester) {
 	if r := c.local(a.ask.Rank); r.later && a.ask.Key == "" && a.ask.Least <= r.epoch() {
 		r.later = false
-		c.do(SendRank{a.ask.Rank, wire.Wanted{}})
+		c.do(SendRank{a.ask.Rank, rankwire.Wanted{}})
 	}
 }
 
@@ -284,13 +286,13 @@ func (c *Core) tryOwn(p parked) bool {
 	r := c.local(a.ask.Rank)
 	switch v, ok := r.values[a.ask.Key]; {
 	case ok && a.ask.Least <= r.epoch():
-		c.reply(a, wire.Found, v)
+		c.reply(a, rankwire.Found, v)
 	case r.left(a.ask.Least) && r.failed:
-		c.reply(a, wire.Failed, nil)
+		c.reply(a, rankwire.Failed, nil)
 	case r.left(a.ask.Least):
-		c.reply(a, wire.Exited, nil)
+		c.reply(a, rankwire.Exited, nil)
 	case a.ask.Key == "" && r.has(a.ask.Least) && !p.unproven && (c.complete() || partialAt > 0 && partialAt <= c.now):
-		c.reply(a, wire.Found, c.ownBlock())
+		c.reply(a, rankwire.Found, c.ownBlock())
 	default:
 		return false
 	}
@@ -320,24 +322,24 @@ func (c *Core) unpark() {
 	c.table.publish(c)
 }
 
-func (c *Core) put(rank job.Slot, r *local, m wire.Put) {
+func (c *Core) put(rank job.Slot, r *local, m rankwire.Put) {
 	old, again := r.values[m.Key]
 	if again {
-		c.do(SendRank{rank, wire.PutDone{Again: !bytes.Equal(old, m.Value)}})
+		c.do(SendRank{rank, rankwire.PutDone{Again: !bytes.Equal(old, m.Value)}})
 		return
 	}
 	if r.values == nil {
 		r.values = map[string][]byte{}
 	}
 	r.values[m.Key] = m.Value
-	c.do(SendRank{rank, wire.PutDone{}})
+	c.do(SendRank{rank, rankwire.PutDone{}})
 	c.unpark()
 }
 
 // pair connects two ranks of this node, when both have said hello.
 func (c *Core) pair(a, b job.Slot) {
 	if a == b || !c.ranks.has(b) {
-		c.do(SendRank{a, wire.Pair{Rank: b, What: wire.NoRank}})
+		c.do(SendRank{a, rankwire.Pair{Rank: b, What: rankwire.NoRank}})
 		return
 	}
 	if c.own.pairs == nil {
@@ -360,12 +362,12 @@ func (c *Core) tryPair(key [2]job.Slot) {
 		if a.left(b.epoch()) {
 			alive, dead = dead, alive
 		}
-		what := wire.Exited
+		what := rankwire.Exited
 		if c.local(dead).failed {
-			what = wire.Failed
+			what = rankwire.Failed
 		}
 		if c.local(alive).hello { // it asks when it wants one; until then its first frame is Welcome
-			c.do(SendRank{alive, wire.Pair{Rank: dead, What: what}})
+			c.do(SendRank{alive, rankwire.Pair{Rank: dead, What: what}})
 		}
 	case a.hello && b.hello && a.epoch() == b.epoch():
 		c.do(Connect{key[0], key[1]})

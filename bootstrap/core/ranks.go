@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -88,8 +89,8 @@ func (c *Core) passSignal(n uint8) {
 	c.signalJobs(n)
 }
 
-// tellUser passes on what is for the user: wire.Placed or wire.Notice.
-func (c *Core) tellUser(m wire.Message) {
+// tellUser passes on what is for the user: wire.Placed or rankwire.Notice.
+func (c *Core) tellUser(m frame.Message) {
 	if c.cfg.Root {
 		c.do(Report{m})
 		return

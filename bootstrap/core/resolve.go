@@ -6,7 +6,7 @@ import (
 	"sort"
 	"time"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/job"
 )
@@ -24,7 +24,7 @@ type requester struct {
 	rank job.Slot // of this node, if local
 	link Link
 	here bool
-	ask  wire.Ask
+	ask  rankwire.Ask
 }
 
 // subject is what one question in flight is about.
@@ -56,14 +56,14 @@ const keepValues = 8 << 20
 
 // counts are this level's of the questions about addresses. Those about values
 // of the key-value store (KVS) are not counted with them.
-func (c *Core) counts(m wire.Ask) *job.LevelTally {
+func (c *Core) counts(m rankwire.Ask) *job.LevelTally {
 	if m.Key != "" {
 		return &job.LevelTally{}
 	}
 	return c.tally.Level(c.level)
 }
 
-func (c *Core) subject(m wire.Ask) subject {
+func (c *Core) subject(m rankwire.Ask) subject {
 	s := subject{node: c.job.Layout.NodeOf(m.Rank), key: m.Key, fresh: m.Fresh}
 	if m.Key != "" || m.Fresh {
 		s.rank = m.Rank
@@ -79,7 +79,7 @@ func (c *Core) asked(a requester) {
 	c.counts(a.ask).Asked++
 	switch {
 	case uint32(a.ask.Rank) >= c.job.Layout.Ranks():
-		c.answer(a, wire.Answer{What: wire.NoRank})
+		c.answer(a, rankwire.Answer{What: rankwire.NoRank})
 	case c.ranks.has(a.ask.Rank):
 		c.counts(a.ask).Own++
 		c.askOwn(a)
@@ -92,7 +92,7 @@ func (c *Core) asked(a requester) {
 func (c *Core) lookUp(a requester) {
 	if v, ok := c.known(a.ask); ok {
 		c.counts(a.ask).Hit++
-		c.answer(a, wire.Answer{Value: v})
+		c.answer(a, rankwire.Answer{Value: v})
 		return
 	}
 	if c.table.waits(c, a) {
@@ -102,7 +102,7 @@ func (c *Core) lookUp(a requester) {
 }
 
 // known returns what the cache has that satisfies a question.
-func (c *Core) known(m wire.Ask) ([]byte, bool) {
+func (c *Core) known(m rankwire.Ask) ([]byte, bool) {
 	if m.Fresh {
 		return nil, false
 	}
@@ -115,7 +115,7 @@ func (c *Core) known(m wire.Ask) ([]byte, bool) {
 }
 
 // satisfies reports whether a block has the asked rank in a new enough epoch.
-func satisfies(block []byte, m wire.Ask) bool {
+func satisfies(block []byte, m rankwire.Ask) bool {
 	epoch := fabric.Published(block, uint32(m.Rank))
 	return epoch > 0 && epoch >= m.Least
 }
@@ -129,11 +129,11 @@ func (c *Core) askOn(a requester) {
 		return
 	}
 	to, gone := c.towards(a.ask.Rank)
-	if gone == wire.Found && to == Up && !a.here && a.link == Up {
-		gone = wire.Failed // it was to be here, and never started
+	if gone == rankwire.Found && to == Up && !a.here && a.link == Up {
+		gone = rankwire.Failed // it was to be here, and never started
 	}
-	if gone != wire.Found {
-		c.answer(a, wire.Answer{What: gone})
+	if gone != rankwire.Found {
+		c.answer(a, rankwire.Answer{What: gone})
 		return
 	}
 	if c.resolve.open == nil {
@@ -149,21 +149,21 @@ func (c *Core) askOn(a requester) {
 
 // towards is the link to the agent of a rank; gone says what became of it if
 // there is none.
-func (c *Core) towards(rank job.Slot) (to Link, gone wire.Answered) {
+func (c *Core) towards(rank job.Slot) (to Link, gone rankwire.Answered) {
 	o := c.owner(rank)
 	if o == nil {
 		if c.cfg.Root {
-			return 0, wire.Failed // its node was never started
+			return 0, rankwire.Failed // its node was never started
 		}
-		return Up, wire.Found
+		return Up, rankwire.Found
 	}
 	switch k := &c.children[o.link]; {
 	case k.state != childEnded:
-		return o.link, wire.Found
+		return o.link, rankwire.Found
 	case k.exited:
-		return 0, wire.Exited
+		return 0, rankwire.Exited
 	default:
-		return 0, wire.Failed
+		return 0, rankwire.Failed
 	}
 }
 
@@ -200,7 +200,7 @@ func (c *Core) owner(rank job.Slot) *owner {
 }
 
 // answer gives a requester what it asked for.
-func (c *Core) answer(a requester, m wire.Answer) {
+func (c *Core) answer(a requester, m rankwire.Answer) {
 	m.Rank, m.Key, m.Fresh = a.ask.Rank, a.ask.Key, a.ask.Fresh
 	if a.here {
 		c.do(SendRank{a.rank, m})
@@ -210,23 +210,23 @@ func (c *Core) answer(a requester, m wire.Answer) {
 }
 
 // reply answers from this very agent.
-func (c *Core) reply(a requester, what wire.Answered, value []byte) {
-	c.answer(a, wire.Answer{What: what, Value: value})
+func (c *Core) reply(a requester, what rankwire.Answered, value []byte) {
+	c.answer(a, rankwire.Answer{What: what, Value: value})
 }
 
 // answered takes the answer to a question that this agent passed on. Those
 // who waited and are not served by it, because it names another rank of the
 // node or an older epoch, ask again.
-func (c *Core) answered(from Link, m wire.Answer) {
-	s := c.subject(wire.Ask{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh})
+func (c *Core) answered(from Link, m rankwire.Answer) {
+	s := c.subject(rankwire.Ask{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh})
 	q := c.resolve.open[s]
 	delete(c.resolve.open, s)
-	if m.What == wire.Found {
+	if m.What == rankwire.Found {
 		c.keep(s, m)
 	}
 	for _, a := range q.waiting {
 		served := a.ask.Rank == m.Rank
-		if m.What == wire.Found && m.Key == "" {
+		if m.What == rankwire.Found && m.Key == "" {
 			served = satisfies(m.Value, a.ask)
 		}
 		if served {
@@ -238,7 +238,7 @@ func (c *Core) answered(from Link, m wire.Answer) {
 }
 
 // keep puts an answer into the cache.
-func (c *Core) keep(s subject, m wire.Answer) {
+func (c *Core) keep(s subject, m rankwire.Answer) {
 	r := &c.resolve
 	if m.Key == "" {
 		r.blocks.keep(s.node, m.Value)
@@ -267,12 +267,12 @@ func (c *Core) about(l Link) (list []subject) {
 }
 
 // answerLost answers the questions that a child took with it.
-func (c *Core) answerLost(l Link, what wire.Answered) {
+func (c *Core) answerLost(l Link, what rankwire.Answered) {
 	for _, s := range c.about(l) {
 		q := c.resolve.open[s]
 		delete(c.resolve.open, s)
 		for _, a := range q.waiting {
-			c.answer(a, wire.Answer{What: what})
+			c.answer(a, rankwire.Answer{What: what})
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -123,16 +124,16 @@ func (s *scenario) wait(d time.Duration) (lines []string) {
 }
 
 // inOne makes one parcel of several.
-func inOne(parcels wire.Parcels) wire.Parcels {
+func inOne(parcels rankwire.Parcels) rankwire.Parcels {
 	if parcels.Len() < 2 {
 		return parcels
 	}
-	all := wire.Parcel{From: wire.Everyone, To: wire.Everyone}
+	all := rankwire.Parcel{From: rankwire.Everyone, To: rankwire.Everyone}
 	for p := range parcels.All() {
 		all.From = min(all.From, p.From)
 		all.Value = append(all.Value, p.Value...)
 	}
-	return wire.NewParcels(all)
+	return rankwire.NewParcels(all)
 }
 
 // newScenario makes the agent of a plan.
@@ -253,7 +254,7 @@ func (s *scenario) launched(hello, held bool) {
 	require.Equal(s.t, running, s.core.stage)
 	for i := range s.core.ranks.count {
 		if hello {
-			s.step(RankFrame{s.core.ranks.first + job.Slot(i), wire.Hello{}})
+			s.step(RankFrame{s.core.ranks.first + job.Slot(i), rankwire.Hello{}})
 		}
 	}
 }

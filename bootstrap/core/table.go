@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -57,7 +58,7 @@ func (t *table) publish(c *Core) {
 // carried is blocks, or none if they are too many for a frame: they are asked for
 // one by one then.
 func carried(blocks wire.Values) wire.Values {
-	if blocks.Size() > wire.MaxGather {
+	if blocks.Size() > rankwire.MaxGather {
 		return wire.Values{}
 	}
 	return blocks

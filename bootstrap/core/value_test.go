@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
 	"ibrun/job"
@@ -25,12 +26,12 @@ import (
 
 // words are the values of small enumerations.
 var words = map[reflect.Type][]string{
-	reflect.TypeFor[wire.FaultKind]():  {"-", "rank", "spawn", "launch", "lost", "abort", "fallback"},
-	reflect.TypeFor[CauseKind]():       {"none", "fault", "timeout", "signal", "sink", "wait", "offspring"},
-	reflect.TypeFor[wire.Naming]():     {"publish", "unpublish", "lookup"},
-	reflect.TypeFor[wire.Answered]():   {"found", "exited", "failed", "norank"},
-	reflect.TypeFor[wire.Collective](): {"Barrier", "Broadcast", "Gather", "AllGather", "Scatter", "AllToAll"},
-	reflect.TypeFor[job.StatusKind]():  {"exit", "signal", "norun", "lost"},
+	reflect.TypeFor[wire.FaultKind]():      {"-", "rank", "spawn", "launch", "lost", "abort", "fallback"},
+	reflect.TypeFor[CauseKind]():           {"none", "fault", "timeout", "signal", "sink", "wait", "offspring"},
+	reflect.TypeFor[rankwire.Naming]():     {"publish", "unpublish", "lookup"},
+	reflect.TypeFor[rankwire.Answered]():   {"found", "exited", "failed", "norank"},
+	reflect.TypeFor[rankwire.Collective](): {"Barrier", "Broadcast", "Gather", "AllGather", "Scatter", "AllToAll"},
+	reflect.TypeFor[job.StatusKind]():      {"exit", "signal", "norun", "lost"},
 }
 
 // packed are the lists of package wire: what they are slices of, and how they are packed.
@@ -47,15 +48,15 @@ func packs[T, L any](pack func(...T) L) {
 }
 
 func init() {
-	packs(wire.NewParcels)
+	packs(rankwire.NewParcels)
 	packs(wire.NewValues)
 	packs(wire.NewEndings)
 	packs(wire.NewPlacements)
 	packs(wire.NewNodeSpans)
-	packs(wire.NewSlotSpans)
-	packs(wire.NewCommands)
-	packs(wire.NewStrings)
-	packs(wire.NewPairs)
+	packs(rankwire.NewSlotSpans)
+	packs(rankwire.NewCommands)
+	packs(rankwire.NewStrings)
+	packs(rankwire.NewPairs)
 	packs(func(nodes ...job.NodeTimes) wire.Timings { return wire.NewTimings(slices.Values(nodes)) })
 }
 
@@ -135,7 +136,7 @@ func showValue(v reflect.Value) string {
 		}
 		return "[" + strings.Join(list, " ") + "]"
 	}
-	if v.Kind() == reflect.Uint32 && v.Uint() == uint64(wire.Everyone) {
+	if v.Kind() == reflect.Uint32 && v.Uint() == uint64(rankwire.Everyone) {
 		return "everyone"
 	}
 	return fmt.Sprint(v.Interface())

@@ -3,6 +3,8 @@ package core
 import (
 	"fmt"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
@@ -17,12 +19,12 @@ import (
 // agent whose parent lies ends its part of the job.
 
 // distrust ends a link on which a lie came.
-func (c *Core) distrust(l Link, m wire.Message, lie string) {
-	c.cut(l, fmt.Sprintf("it sent what no agent sends: %v %s", m.Kind(), lie))
+func (c *Core) distrust(l Link, m frame.Message, lie string) {
+	c.cut(l, fmt.Sprintf("it sent what no agent sends: %s %s", wire.Vocabulary.Name(m.Kind()), lie))
 }
 
 // childLies says what of a child's message cannot be true; empty: nothing.
-func (c *Core) childLies(l Link, m wire.Message) (lie string) {
+func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 	k := &c.children[l]
 	launching := k.state == childUp
 	switch m := m.(type) {
@@ -40,9 +42,9 @@ func (c *Core) childLies(l Link, m wire.Message) (lie string) {
 		return c.faultLies(k, m)
 	case wire.Waiting:
 		return lieIf(!launching, "after Ready")
-	case wire.Answer:
+	case rankwire.Answer:
 		return c.answerLies(l, m)
-	case wire.Collect:
+	case rankwire.Collect:
 		return c.collectLies(k, m)
 	case wire.Blocks:
 		return c.blocksLie(k, m)
@@ -50,15 +52,15 @@ func (c *Core) childLies(l Link, m wire.Message) (lie string) {
 		return lieIf(m.Fence > c.passed, "for a fence that is not passed")
 	case wire.BulkValues:
 		return lieIf(m.Fence > c.bulk.round || m.Fence <= k.bulkFence, "that was not called for")
-	case wire.Tally:
+	case rankwire.Tally:
 		return lieIf(!c.job.Transport.Stats || k.tallied, "that nobody wants")
 	case wire.Placed:
 		return c.placedLies(k, m)
-	case wire.Name:
+	case rankwire.Name:
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
-	case wire.SpawnJob:
+	case rankwire.SpawnJob:
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
-	case wire.Failures:
+	case rankwire.Failures:
 		return c.failuresLie(k, m)
 	case wire.Signal:
 		return lieIf(m.Number != sigTstp, "as if it were the parent")
@@ -108,7 +110,7 @@ func (c *Core) faultLies(k *child, m wire.Fault) string {
 	return lieIf(!k.hasNode(m.Node) || m.Nodes == 0 || m.Nodes > uint32(k.part.Len()+k.before.Len()), "of another's nodes")
 }
 
-func (c *Core) failuresLie(k *child, m wire.Failures) string {
+func (c *Core) failuresLie(k *child, m rankwire.Failures) string {
 	if !c.job.Launch.KeepGoing {
 		return "that nobody wants"
 	}
@@ -121,7 +123,7 @@ func (c *Core) failuresLie(k *child, m wire.Failures) string {
 }
 
 // belong reports whether all spans are below a limit: they are in order.
-func belong(spans wire.SlotSpans, limit uint32) bool {
+func belong(spans rankwire.SlotSpans, limit uint32) bool {
 	end := job.Slot(0)
 	for s := range spans.All() {
 		end = s.End()
@@ -150,7 +152,7 @@ func (c *Core) timesLie(k *child, m wire.Times) string {
 	return ""
 }
 
-func (c *Core) collectLies(k *child, m wire.Collect) string {
+func (c *Core) collectLies(k *child, m rankwire.Collect) string {
 	if m.Op != k.op+1 {
 		return "out of order"
 	}
@@ -158,7 +160,7 @@ func (c *Core) collectLies(k *child, m wire.Collect) string {
 		if !k.hasRanks(p.From, 1) {
 			return "from another's rank"
 		}
-		if p.To != wire.Everyone && uint32(p.To) >= c.job.Layout.Ranks() {
+		if p.To != rankwire.Everyone && uint32(p.To) >= c.job.Layout.Ranks() {
 			return "for no rank"
 		}
 	}
@@ -167,18 +169,18 @@ func (c *Core) collectLies(k *child, m wire.Collect) string {
 
 // answerLies looks at an answer of a child or the parent: somebody must have
 // asked, and a block must be that of the node, with the rank in it.
-func (c *Core) answerLies(l Link, m wire.Answer) string {
+func (c *Core) answerLies(l Link, m rankwire.Answer) string {
 	if c.job == nil || uint32(m.Rank) >= c.job.Layout.Ranks() {
 		return "about no rank"
 	}
-	q := c.resolve.open[c.subject(wire.Ask{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh})]
+	q := c.resolve.open[c.subject(rankwire.Ask{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh})]
 	if q == nil || q.to != l {
 		return "to no question"
 	}
-	if m.What != wire.Found || m.Key != "" {
+	if m.What != rankwire.Found || m.Key != "" {
 		return ""
 	}
-	return lieIf(!c.isBlock(m.Value, c.job.Layout.NodeOf(m.Rank)) || !satisfies(m.Value, wire.Ask{Rank: m.Rank}), "without the rank's address")
+	return lieIf(!c.isBlock(m.Value, c.job.Layout.NodeOf(m.Rank)) || !satisfies(m.Value, rankwire.Ask{Rank: m.Rank}), "without the rank's address")
 }
 
 // isBlock reports whether a value is the block of a node, as far as it says whose
@@ -244,7 +246,7 @@ func areAll(runs wire.Endings, nodes job.Parts) bool {
 }
 
 // parentLies says what of the parent's message cannot be true; empty: nothing.
-func (c *Core) parentLies(m wire.Message) (lie string) {
+func (c *Core) parentLies(m frame.Message) (lie string) {
 	switch m := m.(type) {
 	case wire.Launch:
 		_, err := tree.Parse(m.Job.Launch.Tree)
@@ -260,14 +262,14 @@ func (c *Core) parentLies(m wire.Message) (lie string) {
 		return c.membershipLies(m)
 	case wire.Stdin:
 		return lieIf((m.EOF || len(m.Data) > 0) && (c.input.over || len(m.Data) > c.input.room), "beyond its end, or for no room")
-	case wire.Answer:
+	case rankwire.Answer:
 		return c.answerLies(Up, m)
-	case wire.Release:
+	case rankwire.Release:
 		g := c.gathers[m.Op]
 		return lieIf(g == nil || !g.sent, "of what nobody has joined")
 	case wire.Blocks:
 		return lieIf(!c.job.Transport.Eager || c.table.here, "that nobody wants")
-	case wire.Failures:
+	case rankwire.Failures:
 		return lieIf(!c.job.Launch.KeepGoing || !belong(m.Ranks, c.job.Layout.Ranks()), "of no ranks, or that nobody wants")
 	case wire.BulkFetch:
 		return lieIf(m.Fence > c.passed, "for a fence that is not passed")

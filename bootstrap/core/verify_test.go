@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 )
 
@@ -102,7 +104,7 @@ var lies = []struct{ plan, before, lie string }{
 // TestLies holds that a neighbour which lies is cut off, with a cause that names
 // it, before anything else is done about what it said.
 func TestLies(t *testing.T) {
-	kinds := map[wire.Kind]bool{}
+	kinds := map[frame.Kind]bool{}
 	for _, l := range lies {
 		name := l.plan + ": " + l.before + ": " + l.lie
 		s := newScenario(t, "agent 1 5\nnodes 1 1 1 1 1\ntree kary:2\n"+l.plan)
@@ -127,9 +129,10 @@ func TestLies(t *testing.T) {
 		require.True(t, strings.HasPrefix(did, "CloseLink link=0"), "%s:\n%s", name, did)
 		require.Contains(t, did, "up <- Fault what=lost node=2 nodes=2 rank=0 host=n2 parent=n1 cause=\"it sent what no agent sends: ", name)
 	}
-	for kind := range 256 {
-		k := wire.Kind(kind)
-		free := k == wire.KindHeartbeat || k == wire.KindNotice || k == wire.KindAsk // at any time, about anything
-		require.Equal(t, k.From(wire.Child) && !free, kinds[k] && k.From(wire.Child), "a lie of kind %v", k)
+	for kind, format := range wire.Vocabulary {
+		k := frame.Kind(kind)
+		free := k == wire.KindHeartbeat || k == rankwire.KindNotice || k == rankwire.KindAsk // at any time, about anything
+		child := wire.Vocabulary.Allows(k, frame.Child)
+		require.Equal(t, child && !free, kinds[k] && child, "a lie of kind %s", format.Name)
 	}
 }

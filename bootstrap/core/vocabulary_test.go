@@ -6,11 +6,13 @@ import (
 	"strconv"
 	"strings"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
 
-// What a scenario says is the names of this package and of wire, in one line:
+// What a scenario says is the names of this package, of wire and of rankwire, in one line:
 //
 //	RankExited rank=2 status=exit:3
 //	0 -> Ready up=1                  a frame came over a link: up, or the number of a child
@@ -32,8 +34,8 @@ func init() {
 	}
 	for _, v := range []any{
 		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
-		wire.Heartbeat{}, wire.Ask{}, wire.Answer{}, wire.Collect{}, wire.Release{}, wire.Blocks{}, wire.Tally{}, wire.Placed{}, wire.Times{}, wire.Name{}, wire.Notice{},
-		wire.BulkFetch{}, wire.BulkValues{}, wire.SpawnJob{}, wire.JobSpawned{}, wire.Hello{}, wire.Publish{}, wire.Put{}, wire.Pair{}, wire.Abort{}, wire.Finalize{}, wire.Later{}, wire.Steal{}, wire.Return{}, wire.Membership{}, wire.Failures{},
+		wire.Heartbeat{}, rankwire.Ask{}, rankwire.Answer{}, rankwire.Collect{}, rankwire.Release{}, wire.Blocks{}, rankwire.Tally{}, wire.Placed{}, wire.Times{}, rankwire.Name{}, rankwire.Notice{},
+		wire.BulkFetch{}, wire.BulkValues{}, rankwire.SpawnJob{}, rankwire.JobSpawned{}, rankwire.Hello{}, rankwire.Publish{}, rankwire.Put{}, rankwire.Pair{}, rankwire.Abort{}, rankwire.Finalize{}, rankwire.Later{}, wire.Steal{}, wire.Return{}, wire.Membership{}, rankwire.Failures{},
 	} {
 		named["-> "+reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
@@ -41,14 +43,14 @@ func init() {
 
 // readEvent reads an event's line.
 func readEvent(line string) (Event, error) {
-	from, frame, isFrame := strings.Cut(line, " -> ")
+	from, message, isFrame := strings.Cut(line, " -> ")
 	if !isFrame {
 		v, err := readNamed(line, "")
 		ev, _ := v.(Event)
 		return ev, err
 	}
-	v, err := readNamed(frame, "-> ")
-	m, _ := v.(wire.Message)
+	v, err := readNamed(message, "-> ")
+	m, _ := v.(frame.Message)
 	if rank, ok := strings.CutPrefix(from, "rank "); ok && err == nil {
 		n, err := strconv.Atoi(rank)
 		return RankFrame{job.Slot(n), m}, err

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
 
@@ -22,8 +22,8 @@ func TestCalls(t *testing.T) {
 	require.True(t, h.IsClient(2))
 	h.ReceiveCall(1, []byte("cmd=init pmi_version=1 pmi_subversion=1\n"))
 	require.Equal(t, []Effect{Words{2, 1, []byte("cmd=put_result rc=0 msg=success\n")}}, h.ReceiveCall(1, []byte("cmd=put kvsname=kvs_j key=k value=v\n")))
-	require.Equal(t, []Effect{ClientFrame{2, wire.Collect{Op: 1}}}, h.ReceiveCall(1, []byte("cmd=barrier_in\n")))
-	require.Equal(t, []Effect{Words{2, 1, []byte("cmd=barrier_out rc=0\n")}}, h.Deliver(2, wire.Release{Op: 1}))
+	require.Equal(t, []Effect{ClientFrame{2, rankwire.Collect{Op: 1}}}, h.ReceiveCall(1, []byte("cmd=barrier_in\n")))
+	require.Equal(t, []Effect{Words{2, 1, []byte("cmd=barrier_out rc=0\n")}}, h.Deliver(2, rankwire.Release{Op: 1}))
 	require.Empty(t, h.Receive(2, []byte("cmd=get_maxes\n")), "it speaks elsewhere")
 
 	h.ReceiveCall(2, []byte("cmd=initack pmiid=77\n"))
@@ -41,6 +41,6 @@ func TestCalls(t *testing.T) {
 	h.CallClosed(5)
 	require.Empty(t, h.Bound(5, 1, ""), "it is gone")
 
-	require.Equal(t, []Effect{ClientFrame{2, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}}}, h.Exited(2, true))
+	require.Equal(t, []Effect{ClientFrame{2, rankwire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}}}, h.Exited(2, true))
 	require.Empty(t, c.warned)
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/fuzzed"
 	"ibrun/job"
@@ -79,21 +81,21 @@ func (x *lies) words() []byte {
 }
 
 // message is what a core could tell a rank, or could not.
-func (x *lies) message() wire.Message {
+func (x *lies) message() frame.Message {
 	value := []byte{byte(x.Of(4)), x.Byte(), x.Byte(), 'k', x.Byte(), x.Byte(), x.Byte()}[:x.Of(8)]
 	op := uint32(x.Of(4))
 	switch x.Of(5) {
 	case 0:
-		parcels := wire.NewParcels(wire.Parcel{From: job.Slot(x.Of(8)), To: wire.Everyone, Value: value}, wire.Parcel{From: 1, To: job.Slot(x.slot()), Value: value})
-		return wire.Release{Op: op, What: wire.Collective(x.Of(6)), Trouble: []string{"", "", "so"}[x.Of(3)], Parcels: parcels}
+		parcels := rankwire.NewParcels(rankwire.Parcel{From: job.Slot(x.Of(8)), To: rankwire.Everyone, Value: value}, rankwire.Parcel{From: 1, To: job.Slot(x.slot()), Value: value})
+		return rankwire.Release{Op: op, What: rankwire.Collective(x.Of(6)), Trouble: []string{"", "", "so"}[x.Of(3)], Parcels: parcels}
 	case 1:
-		return wire.Answer{Rank: job.Slot(x.Of(9)), Key: kvsKey(op, x.key()), What: wire.Answered(x.Of(4)), Value: value}
+		return rankwire.Answer{Rank: job.Slot(x.Of(9)), Key: kvsKey(op, x.key()), What: rankwire.Answered(x.Of(4)), Value: value}
 	case 2:
-		return wire.Name{Rank: job.Slot(x.slot()), Do: wire.Naming(x.Of(3)), Port: x.key(), Done: x.Of(2) > 0}
+		return rankwire.Name{Rank: job.Slot(x.slot()), Do: rankwire.Naming(x.Of(3)), Port: x.key(), Done: x.Of(2) > 0}
 	case 3:
-		return wire.JobSpawned{Rank: job.Slot(x.slot()), JobID: "k", Refused: []string{"", "no"}[x.Of(2)]}
+		return rankwire.JobSpawned{Rank: job.Slot(x.slot()), JobID: "k", Refused: []string{"", "no"}[x.Of(2)]}
 	}
-	return wire.PutDone{Again: true}
+	return rankwire.PutDone{Again: true}
 }
 
 func (x *lies) turn() {
@@ -104,7 +106,7 @@ func (x *lies) turn() {
 	case 6, 7:
 		if slot := x.slot(); h.IsClient(job.Slot(slot)) {
 			m := x.message()
-			x.bytes += len(wire.Append(nil, m))
+			x.bytes += len(frame.Append(nil, m))
 			x.obey(h.Deliver(job.Slot(slot), m))
 		}
 	case 8:
@@ -127,10 +129,10 @@ func (x *lies) obey(effects []Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case ClientFrame:
-			if _, spawn := e.Msg.(wire.SpawnJob); !spawn { // the core looks at it
-				require.NoError(x.t, wire.Check(e.Msg, 0), "%v", e.Msg)
+			if _, spawn := e.Msg.(rankwire.SpawnJob); !spawn { // the core looks at it
+				require.NoError(x.t, rankwire.Vocabulary.Check(e.Msg, 0), "%v", e.Msg)
 			}
-			require.True(x.t, e.Msg.Kind().From(wire.Rank), "%v", e.Msg)
+			require.True(x.t, rankwire.Vocabulary.Allows(e.Msg.Kind(), frame.Rank), "%v", e.Msg)
 		case Bind:
 			x.obey(x.server.Bound(e.Call, job.Slot(x.slot()), []string{"", "no"}[x.Of(2)]))
 		}

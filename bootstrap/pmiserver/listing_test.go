@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -82,11 +83,11 @@ func FuzzListing(f *testing.F) {
 	f.Add([]byte{1, 1, 'a', 0, 0, 2, 3, 1, 0xff, 0xff, 0xff, 0x07, 1, 1, 'k', 7})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		value := append([]byte{holdsListing}, b...)
-		joined := Join(wire.NewParcels(wire.Parcel{To: wire.Everyone, Value: value}, wire.Parcel{From: 1, To: wire.Everyone, Value: value}))
+		joined := Join(rankwire.NewParcels(rankwire.Parcel{To: rankwire.Everyone, Value: value}, rankwire.Parcel{From: 1, To: rankwire.Everyone, Value: value}))
 		require.Equal(t, 1, joined.Len())
 		h := New(&job.Job{Layout: job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}})})
 		h.passed(1, joined)
-		h.passed(2, wire.NewParcels(wire.Parcel{Value: append([]byte{holdsValues}, b...)}))
+		h.passed(2, rankwire.NewParcels(rankwire.Parcel{Value: append([]byte{holdsValues}, b...)}))
 		h.BulkFetched(1, wire.NewValues(b))
 		l, ok := parseListing(b)
 		if !ok {

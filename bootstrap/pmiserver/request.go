@@ -4,7 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 	"ibrun/pmi"
 )
@@ -68,16 +69,16 @@ func (h *Server) ask(c *client, r pmi.Request) {
 	case pmi.Fence:
 		h.count(c, job.CountFences)
 		c.fences++
-		h.join(c, wire.Barrier, h.news(c))
+		h.join(c, rankwire.Barrier, h.news(c))
 	case pmi.Ring:
 		c.ring = &r
-		h.join(c, wire.AllGather, binary.AppendUvarint(appendPair(nil, r.Left, []byte(r.Right)), uint64(max(0, r.Count))))
+		h.join(c, rankwire.AllGather, binary.AppendUvarint(appendPair(nil, r.Left, []byte(r.Right)), uint64(max(0, r.Count))))
 	case pmi.Publish:
-		h.do(ClientFrame{c.slot, wire.Name{Do: wire.NamePublish, Service: r.Service, Port: r.Port}})
+		h.do(ClientFrame{c.slot, rankwire.Name{Do: rankwire.NamePublish, Service: r.Service, Port: r.Port}})
 	case pmi.Lookup:
-		h.do(ClientFrame{c.slot, wire.Name{Do: wire.NameLookup, Service: r.Service}})
+		h.do(ClientFrame{c.slot, rankwire.Name{Do: rankwire.NameLookup, Service: r.Service}})
 	case pmi.Unpublish:
-		h.do(ClientFrame{c.slot, wire.Name{Do: wire.NameUnpublish, Service: r.Service}})
+		h.do(ClientFrame{c.slot, rankwire.Name{Do: rankwire.NameUnpublish, Service: r.Service}})
 	case pmi.Spawn:
 		h.spawn(c, r)
 	case pmi.NodePut:
@@ -96,14 +97,14 @@ func (h *Server) ask(c *client, r pmi.Request) {
 		if r.Code != 0 {
 			code = job.AbortCode(r.Code)
 		}
-		h.do(ClientFrame{c.slot, wire.Abort{Code: code, Text: r.Text}})
+		h.do(ClientFrame{c.slot, rankwire.Abort{Code: code, Text: r.Text}})
 	case pmi.Finalize:
 		if h.job.Transport.Stats {
 			c.counts.Sum[job.CountRanks] = 1
 			c.counts.Sum[job.CountGets] += uint64(c.engine.Mapped())
-			h.do(ClientFrame{c.slot, wire.Tally{Of: &c.counts}})
+			h.do(ClientFrame{c.slot, rankwire.Tally{Of: &c.counts}})
 		}
-		h.do(ClientFrame{c.slot, wire.Finalize{}})
+		h.do(ClientFrame{c.slot, rankwire.Finalize{}})
 	default:
 		h.answer(c, pmi.Answer{Refused: "not supported"})
 	}
@@ -112,9 +113,9 @@ func (h *Server) ask(c *client, r pmi.Request) {
 // spawn asks for further programs. Of the hints only the working directory is
 // known.
 func (h *Server) spawn(c *client, r pmi.Spawn) {
-	var commands []wire.Command
+	var commands []rankwire.Command
 	for _, from := range r.Commands {
-		to := wire.Command{Argv: wire.NewStrings(from.Argv...), Ranks: uint32(min(from.Ranks, job.MaxRanks))}
+		to := rankwire.Command{Argv: rankwire.NewStrings(from.Argv...), Ranks: uint32(min(from.Ranks, job.MaxRanks))}
 		for _, hint := range from.Hints {
 			if hint.Key == "wdir" || hint.Key == "wd" {
 				to.Dir = hint.Value
@@ -126,15 +127,15 @@ func (h *Server) spawn(c *client, r pmi.Spawn) {
 	for _, p := range r.Preput {
 		preput = append(preput, job.KeyValue(p))
 	}
-	h.do(ClientFrame{c.slot, wire.SpawnJob{Commands: wire.NewCommands(commands...), Preput: wire.NewPairs(preput...)}})
+	h.do(ClientFrame{c.slot, rankwire.SpawnJob{Commands: rankwire.NewCommands(commands...), Preput: rankwire.NewPairs(preput...)}})
 }
 
 // join takes part in a collective, with a value for everyone.
-func (h *Server) join(c *client, what wire.Collective, value []byte) {
+func (h *Server) join(c *client, what rankwire.Collective, value []byte) {
 	c.op++
-	m := wire.Collect{Op: c.op, What: what}
+	m := rankwire.Collect{Op: c.op, What: what}
 	if len(value) > 0 {
-		m.Parcels = wire.NewParcels(wire.Parcel{From: c.slot, To: wire.Everyone, Value: value})
+		m.Parcels = rankwire.NewParcels(rankwire.Parcel{From: c.slot, To: rankwire.Everyone, Value: value})
 	}
 	h.do(ClientFrame{c.slot, m})
 }
@@ -154,9 +155,9 @@ func (h *Server) serve(key string) {
 
 // Deliver takes what the core tells a rank: the end of a fence or a ring, word of a
 // service, or a value.
-func (h *Server) Deliver(slot job.Slot, m wire.Message) []Effect {
+func (h *Server) Deliver(slot job.Slot, m frame.Message) []Effect {
 	c := h.clients[slot]
-	if a, ok := m.(wire.Answer); ok {
+	if a, ok := m.(rankwire.Answer); ok {
 		h.fetched(a) // others may wait for it too
 		return h.done()
 	}
@@ -164,11 +165,11 @@ func (h *Server) Deliver(slot job.Slot, m wire.Message) []Effect {
 		return nil
 	}
 	switch m := m.(type) {
-	case wire.Release:
+	case rankwire.Release:
 		h.released(c, m)
-	case wire.Name:
+	case rankwire.Name:
 		h.named(c, m)
-	case wire.JobSpawned:
+	case rankwire.JobSpawned:
 		if m.Refused != "" { // the protocol has no room for all of it
 			h.do(Warn{fmt.Sprintf("rank %d: nothing was spawned: %s", h.job.Layout.Rank(slot), m.Refused)})
 		}
@@ -177,10 +178,10 @@ func (h *Server) Deliver(slot job.Slot, m wire.Message) []Effect {
 	return h.done()
 }
 
-func (h *Server) released(c *client, r wire.Release) {
+func (h *Server) released(c *client, r rankwire.Release) {
 	if r.Trouble != "" {
 		c.over = true
-		h.do(ClientFrame{c.slot, wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: " + r.Trouble}})
+		h.do(ClientFrame{c.slot, rankwire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: " + r.Trouble}})
 		return
 	}
 	if c.ring != nil {
@@ -195,7 +196,7 @@ func (h *Server) released(c *client, r wire.Release) {
 }
 
 // ringed gives a client its neighbours' words.
-func (h *Server) ringed(c *client, parcels wire.Parcels) {
+func (h *Server) ringed(c *client, parcels rankwire.Parcels) {
 	l := h.job.Layout
 	me, size := l.Rank(c.slot), job.Rank(l.Ranks())
 	var a pmi.Answer
@@ -218,9 +219,9 @@ func (h *Server) ringed(c *client, parcels wire.Parcels) {
 }
 
 // named takes the root's word about a service.
-func (h *Server) named(c *client, m wire.Name) {
+func (h *Server) named(c *client, m rankwire.Name) {
 	a := pmi.Answer{Found: m.Done, Value: m.Port}
-	if m.Do == wire.NamePublish && !m.Done {
+	if m.Do == rankwire.NamePublish && !m.Done {
 		a.Refused = "service is published already"
 	}
 	h.answer(c, a)
@@ -245,6 +246,6 @@ func (h *Server) Exited(slot job.Slot, well bool) []Effect {
 	if !fails {
 		return nil
 	}
-	h.do(ClientFrame{slot, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}})
+	h.do(ClientFrame{slot, rankwire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}})
 	return h.done()
 }

@@ -14,7 +14,7 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/frame"
 	"ibrun/job"
 	"ibrun/pmi"
 )
@@ -33,7 +33,7 @@ type (
 	// ClientFrame is a frame that the core takes as if the rank had sent it.
 	ClientFrame struct {
 		Rank job.Slot
-		Msg  wire.Message
+		Msg  frame.Message
 	}
 	// BulkFetch asks for the values of all nodes up to a fence. The answer is BulkFetched.
 	BulkFetch struct{ Fence uint32 }

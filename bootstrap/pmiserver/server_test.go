@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -20,10 +22,10 @@ type cluster struct {
 	job     *job.Job
 	servers []*Server
 	heard   map[uint32]string // words that came to a rank and were not looked at yet
-	joined  map[uint32][]wire.Parcel
+	joined  map[uint32][]rankwire.Parcel
 	count   map[uint32]uint32
 	names   map[string]string
-	said    map[uint32][]wire.Message // other frames
+	said    map[uint32][]frame.Message // other frames
 	warned  []string
 
 	stores   map[uint32]map[string][]byte // what ranks have put for those who ask
@@ -44,8 +46,8 @@ func newClusterOf(t *testing.T, how job.Transport, plane uint32, shares ...job.S
 	j.Transport = how
 	j.Size, j.Programs = j.Layout.Ranks(), []job.Program{{Count: j.Layout.Ranks()}}
 	c := &cluster{
-		t: t, job: j, heard: map[uint32]string{}, joined: map[uint32][]wire.Parcel{}, count: map[uint32]uint32{},
-		names: map[string]string{}, said: map[uint32][]wire.Message{},
+		t: t, job: j, heard: map[uint32]string{}, joined: map[uint32][]rankwire.Parcel{}, count: map[uint32]uint32{},
+		names: map[string]string{}, said: map[uint32][]frame.Message{},
 		stores: map[uint32]map[string][]byte{}, held: map[int]uint32{}, lost: map[int]bool{},
 	}
 	for range j.Layout.Nodes() {
@@ -85,50 +87,50 @@ func (c *cluster) grant() {
 	clear(c.held)
 }
 
-func (c *cluster) say(slot uint32, m wire.Message) {
+func (c *cluster) say(slot uint32, m frame.Message) {
 	switch m := m.(type) {
-	case wire.Collect:
+	case rankwire.Collect:
 		c.joined[m.Op] = slices.AppendSeq(c.joined[m.Op], m.Parcels.All())
 		if c.count[m.Op]++; c.count[m.Op] < c.job.Size {
 			return
 		}
-		parcels := wire.NewParcels(c.joined[m.Op]...)
-		if m.What == wire.Barrier {
+		parcels := rankwire.NewParcels(c.joined[m.Op]...)
+		if m.What == rankwire.Barrier {
 			parcels = Join(parcels)
 		}
 		for slot := range c.job.Size {
-			c.obey(c.server(slot).Deliver(job.Slot(slot), wire.Release{Op: m.Op, What: m.What, Parcels: parcels}))
+			c.obey(c.server(slot).Deliver(job.Slot(slot), rankwire.Release{Op: m.Op, What: m.What, Parcels: parcels}))
 		}
-	case wire.Put:
+	case rankwire.Put:
 		if c.stores[slot] == nil {
 			c.stores[slot] = map[string][]byte{}
 		}
 		require.NotContains(c.t, c.stores[slot], m.Key, "a key of the KVS is put once")
 		c.stores[slot][m.Key] = m.Value
-		c.obey(c.server(slot).Deliver(job.Slot(slot), wire.PutDone{}))
-	case wire.Ask:
+		c.obey(c.server(slot).Deliver(job.Slot(slot), rankwire.PutDone{}))
+	case rankwire.Ask:
 		c.asked++
 		require.NotEqual(c.t, c.job.Layout.NodeOf(job.Slot(slot)), c.job.Layout.NodeOf(m.Rank), "a question that need not leave its node")
-		a := wire.Answer{Rank: m.Rank, Key: m.Key, Value: c.stores[uint32(m.Rank)][m.Key]}
+		a := rankwire.Answer{Rank: m.Rank, Key: m.Key, Value: c.stores[uint32(m.Rank)][m.Key]}
 		require.NotEmpty(c.t, a.Value, "rank %d was asked for %q", m.Rank, m.Key)
 		if c.lost[int(c.job.Layout.NodeOf(m.Rank))] {
-			a.What, a.Value = wire.Failed, nil
+			a.What, a.Value = rankwire.Failed, nil
 		}
 		if c.holding {
 			c.answers = append(c.answers, func() { c.obey(c.server(slot).Deliver(job.Slot(slot), a)) })
 			return
 		}
 		c.obey(c.server(slot).Deliver(job.Slot(slot), a))
-	case wire.Name:
+	case rankwire.Name:
 		port, known := c.names[m.Service]
 		switch m.Do {
-		case wire.NamePublish:
+		case rankwire.NamePublish:
 			if known = !known; known {
 				c.names[m.Service] = m.Port
 			}
-		case wire.NameUnpublish:
+		case rankwire.NameUnpublish:
 			delete(c.names, m.Service)
-		case wire.NameLookup:
+		case rankwire.NameLookup:
 			m.Port = port
 		}
 		m.Done = known
@@ -201,8 +203,8 @@ func TestNames(t *testing.T) {
 	require.Contains(t, c.speak(0, "cmd=lookup_name service=s\n"), "rc=1")
 }
 
-// frame is a PMI-2 command.
-func frame(text string) string { return fmt.Sprintf("%6d%s", len(text), text) }
+// command is a PMI-2 command.
+func command(text string) string { return fmt.Sprintf("%6d%s", len(text), text) }
 
 // PMI-2: the ring's neighbours and sums, and attributes of the node, which may
 // be waited for.
@@ -210,10 +212,10 @@ func TestPMI2(t *testing.T) {
 	c := newCluster(t, 0, job.Share{Nodes: 2, Ranks: 2})
 	for rank := range c.job.Size {
 		c.speak(rank, "cmd=init pmi_version=2 pmi_subversion=0\n")
-		require.Contains(t, c.speak(rank, "%s", frame(fmt.Sprintf("cmd=fullinit;pmijobid=j;pmirank=%d;threaded=FALSE;", rank))), "rc=0")
+		require.Contains(t, c.speak(rank, "%s", command(fmt.Sprintf("cmd=fullinit;pmijobid=j;pmirank=%d;threaded=FALSE;", rank))), "rc=0")
 	}
 	for rank := range c.job.Size {
-		c.speak(rank, "%s", frame(fmt.Sprintf("cmd=ring;ring-count=%d;ring-left=L%d;ring-right=R%d;", rank+1, rank, rank)))
+		c.speak(rank, "%s", command(fmt.Sprintf("cmd=ring;ring-count=%d;ring-left=L%d;ring-right=R%d;", rank+1, rank, rank)))
 		if rank+1 < c.job.Size {
 			require.Empty(t, c.heard)
 		}
@@ -222,10 +224,10 @@ func TestPMI2(t *testing.T) {
 		require.Contains(t, c.hear(uint32(rank)), want)
 	}
 	c.hear(3)
-	require.Empty(t, c.speak(0, "%s", frame("cmd=info-getnodeattr;key=a;wait=TRUE;")))
-	require.Contains(t, c.speak(1, "%s", frame("cmd=info-putnodeattr;key=a;value=v;")), "rc=0")
+	require.Empty(t, c.speak(0, "%s", command("cmd=info-getnodeattr;key=a;wait=TRUE;")))
+	require.Contains(t, c.speak(1, "%s", command("cmd=info-putnodeattr;key=a;value=v;")), "rc=0")
 	require.Contains(t, c.hear(0), "value=v;")
-	require.Contains(t, c.speak(2, "%s", frame("cmd=info-getnodeattr;key=a;wait=FALSE;")), "found=FALSE")
+	require.Contains(t, c.speak(2, "%s", command("cmd=info-getnodeattr;key=a;wait=FALSE;")), "found=FALSE")
 }
 
 // Who leaves in the wrong way ends the job; who says nonsense is named and not
@@ -234,16 +236,16 @@ func TestLeaving(t *testing.T) {
 	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 4}).start()
 	h := c.servers[0]
 	require.Contains(t, c.speak(0, "cmd=finalize\n"), "finalize_ack rc=0")
-	require.Equal(t, []wire.Message{wire.Finalize{}}, c.said[0])
+	require.Equal(t, []frame.Message{rankwire.Finalize{}}, c.said[0])
 	require.Empty(t, h.Exited(0, true))
-	require.Equal(t, []Effect{ClientFrame{1, wire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}}}, h.Exited(1, true))
+	require.Equal(t, []Effect{ClientFrame{1, rankwire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}}}, h.Exited(1, true))
 	require.Empty(t, h.Exited(1, true), "once")
 	require.Empty(t, c.speak(3, "cmd=nonsense\n"))
 	require.Len(t, c.warned, 1)
 	require.True(t, strings.HasPrefix(c.warned[0], "rank 3: pmi-1: "), c.warned[0])
 	require.Empty(t, c.speak(3, "cmd=get_maxes\n"))
 	c.speak(2, "cmd=abort exitcode=7\n")
-	require.Equal(t, []wire.Message{wire.Abort{Code: 7}}, c.said[2])
+	require.Equal(t, []frame.Message{rankwire.Abort{Code: 7}}, c.said[2])
 	require.Empty(t, h.Exited(2, false), "its end speaks for itself")
 	require.False(t, newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).servers[0].IsClient(0))
 }
@@ -253,7 +255,7 @@ func TestAbortCodes(t *testing.T) {
 	for code, want := range map[int]uint8{0: 0, 1: 1, 255: 255, 256: 1, 258: 2, -1: 255} {
 		c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).start()
 		c.speak(0, "cmd=abort exitcode=%d\n", code)
-		require.Equal(t, []wire.Message{wire.Abort{Code: want}}, c.said[0], "%d", code)
+		require.Equal(t, []frame.Message{rankwire.Abort{Code: want}}, c.said[0], "%d", code)
 	}
 }
 
@@ -271,6 +273,6 @@ func TestShared(t *testing.T) {
 func TestFenceInVain(t *testing.T) {
 	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 2}).start()
 	c.speak(0, "cmd=barrier_in\n")
-	c.obey(c.servers[0].Deliver(0, wire.Release{Op: 1, Trouble: "rank 1 ended before it joined"}))
-	require.Equal(t, []wire.Message{wire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: rank 1 ended before it joined"}}, c.said[0])
+	c.obey(c.servers[0].Deliver(0, rankwire.Release{Op: 1, Trouble: "rank 1 ended before it joined"}))
+	require.Equal(t, []frame.Message{rankwire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: rank 1 ended before it joined"}}, c.said[0])
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -82,18 +84,17 @@ func keyOf(i int) string {
 // fence lets all ranks of this node and of the other one pass a fence, and
 // brings back what the other nodes are told.
 func (n *node) fence(ranks uint32) {
-	var up wire.Collect
+	var up rankwire.Collect
 	for rank := range ranks {
 		for _, e := range n.server.Receive(job.Slot(rank), []byte("cmd=barrier_in\n")) {
 			for _, e := range n.core.Step(0, core.RankFrame{Rank: job.Slot(rank), Msg: e.(ClientFrame).Msg}) {
 				if send, ok := e.(core.Send); ok {
-					up, _ = send.Msg.(wire.Collect)
+					up, _ = send.Msg.(rankwire.Collect)
 				}
 			}
 		}
 	}
-	frame := wire.Append(nil, wire.Release(up))
-	m, err := wire.Parse(frame[4:])
+	m, err := wire.Vocabulary.Parse(frame.Append(nil, rankwire.Release(up))[4:])
 	if err != nil {
 		panic(err)
 	}

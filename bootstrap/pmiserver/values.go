@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 	"ibrun/pmi"
@@ -111,7 +112,7 @@ func (h *Server) news(c *client) (parcel []byte) {
 	rank := h.job.Layout.Rank(c.slot)
 	for _, key := range keys {
 		l.add(c.slot, rank, key)
-		h.do(ClientFrame{c.slot, wire.Put{Key: kvsKey(c.fences, key), Value: h.values[key].value}})
+		h.do(ClientFrame{c.slot, rankwire.Put{Key: kvsKey(c.fences, key), Value: h.values[key].value}})
 		if h.job.Transport.Learn {
 			h.given = append(h.given, written{key, c.fences})
 		}
@@ -121,11 +122,11 @@ func (h *Server) news(c *client) (parcel []byte) {
 
 // Join makes one parcel of those that hold values, and one of those that hold
 // listings, without those that are none. What is neither goes on as it is.
-func Join(parcels wire.Parcels) wire.Parcels {
+func Join(parcels rankwire.Parcels) rankwire.Parcels {
 	const rest, pairs, lists = 0, 1, 2
-	parts := parcels.Split(3, func(p wire.Parcel) int {
+	parts := parcels.Split(3, func(p rankwire.Parcel) int {
 		switch {
-		case p.To != wire.Everyone || len(p.Value) == 0:
+		case p.To != rankwire.Everyone || len(p.Value) == 0:
 		case p.Value[0] == holdsValues:
 			return pairs
 		case p.Value[0] == holdsListing:
@@ -153,16 +154,16 @@ func Join(parcels wire.Parcels) wire.Parcels {
 }
 
 // one is a parcel in the place of several.
-func one(parcels wire.Parcels, value []byte) wire.Parcels {
-	first := wire.Everyone
+func one(parcels rankwire.Parcels, value []byte) rankwire.Parcels {
+	first := rankwire.Everyone
 	for p := range parcels.All() {
 		first = min(first, p.From)
 	}
-	return wire.NewParcels(wire.Parcel{From: first, To: wire.Everyone, Value: value})
+	return rankwire.NewParcels(rankwire.Parcel{From: first, To: rankwire.Everyone, Value: value})
 }
 
 // passed takes in what a fence brought.
-func (h *Server) passed(fence uint32, parcels wire.Parcels) {
+func (h *Server) passed(fence uint32, parcels rankwire.Parcels) {
 	h.fence = fence
 	for p := range parcels.All() {
 		if len(p.Value) == 0 {
@@ -232,18 +233,18 @@ func (h *Server) fetch(c *client, key string, at place) {
 	h.asking[name] = append(h.asking[name], c)
 	if len(h.asking[name]) == 1 {
 		h.asked++
-		h.do(ClientFrame{c.slot, wire.Ask{Rank: at.slot, Key: name}})
+		h.do(ClientFrame{c.slot, rankwire.Ask{Rank: at.slot, Key: name}})
 	}
 }
 
 // fetched takes the answer. A rank that is gone took its values with it.
-func (h *Server) fetched(m wire.Answer) {
+func (h *Server) fetched(m rankwire.Answer) {
 	waiting := h.asking[m.Key]
 	delete(h.asking, m.Key)
 	if len(waiting) == 0 {
 		return
 	}
-	found := m.What == wire.Found
+	found := m.What == rankwire.Found
 	if found {
 		digits := 0
 		for digits < len(m.Key) && m.Key[digits] != ' ' {

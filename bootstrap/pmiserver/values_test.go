@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
 
@@ -74,19 +74,19 @@ func TestValuesAcrossRings(t *testing.T) {
 		c := newClusterOf(t, how, 0, job.Share{Nodes: 2, Ranks: 1})
 		all := func(format string, args ...any) {
 			for rank := range c.job.Size {
-				c.speak(rank, "%s", frame(fmt.Sprintf(format, args...)))
+				c.speak(rank, "%s", command(fmt.Sprintf(format, args...)))
 			}
 			c.hear(0)
 		}
 		for rank := range c.job.Size {
 			c.speak(rank, "cmd=init pmi_version=2 pmi_subversion=0\n")
-			c.speak(rank, "%s", frame(fmt.Sprintf("cmd=fullinit;pmijobid=j;pmirank=%d;threaded=FALSE;", rank)))
+			c.speak(rank, "%s", command(fmt.Sprintf("cmd=fullinit;pmijobid=j;pmirank=%d;threaded=FALSE;", rank)))
 		}
 		for round := range 3 {
-			c.speak(0, "%s", frame(fmt.Sprintf("cmd=kvs-put;key=k;value=v%d;", round)))
+			c.speak(0, "%s", command(fmt.Sprintf("cmd=kvs-put;key=k;value=v%d;", round)))
 			all("cmd=ring;ring-count=1;ring-left=a;ring-right=b;")
 			all("cmd=kvs-fence;")
-			require.Contains(t, c.speak(1, "%s", frame("cmd=kvs-get;jobid=j;srcid=-1;key=k;")), fmt.Sprintf("value=v%d;", round), name)
+			require.Contains(t, c.speak(1, "%s", command("cmd=kvs-get;jobid=j;srcid=-1;key=k;")), fmt.Sprintf("value=v%d;", round), name)
 		}
 	}
 }
@@ -238,7 +238,7 @@ func TestWhatAFenceCarries(t *testing.T) {
 			}
 		}
 		c.fence()
-		joined := Join(wire.NewParcels(c.joined[1]...))
+		joined := Join(rankwire.NewParcels(c.joined[1]...))
 		require.Equal(t, 1, joined.Len(), name)
 		require.Equal(t, joined, Join(joined), "as at each level")
 		parcels := slices.Collect(joined.All())
@@ -249,8 +249,8 @@ func TestWhatAFenceCarries(t *testing.T) {
 		}
 	}
 	// What is nobody's form stays what it is.
-	odd := []wire.Parcel{{From: 2, To: 3, Value: []byte{holdsValues}}, {From: 4, To: wire.Everyone}}
-	require.Equal(t, odd, slices.Collect(Join(wire.NewParcels(odd...)).All()))
+	odd := []rankwire.Parcel{{From: 2, To: 3, Value: []byte{holdsValues}}, {From: 4, To: rankwire.Everyone}}
+	require.Equal(t, odd, slices.Collect(Join(rankwire.NewParcels(odd...)).All()))
 }
 
 // One node alone sends no values anywhere.

@@ -16,7 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 )
 
 // Variable names the environment variable that holds the descriptor's number.
@@ -28,7 +29,7 @@ var ErrNone = errors.New("no agent: not started by ibrun")
 // Channel is the open descriptor. Send may be called from any goroutine.
 type Channel struct {
 	conn   *net.UnixConn
-	frames *wire.Reader
+	frames *frame.Reader
 	rights rights
 
 	mu  sync.Mutex // one frame at a time
@@ -38,17 +39,17 @@ type Channel struct {
 // Open takes the descriptor that the environment names, says hello and waits
 // for the welcome, or until the context ends. The variable is removed, so that programs which this
 // one starts do not take its place. The error is ErrNone outside ibrun.
-func Open(ctx context.Context) (*Channel, wire.Welcome, error) {
+func Open(ctx context.Context) (*Channel, rankwire.Welcome, error) {
 	text, ok := os.LookupEnv(Variable)
 	if !ok {
-		return nil, wire.Welcome{}, ErrNone
+		return nil, rankwire.Welcome{}, ErrNone
 	}
 	fd, err := strconv.Atoi(text)
 	if err != nil || fd < 0 {
-		return nil, wire.Welcome{}, fmt.Errorf("%s=%q is not a descriptor", Variable, text)
+		return nil, rankwire.Welcome{}, fmt.Errorf("%s=%q is not a descriptor", Variable, text)
 	}
 	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || kind != unix.AF_UNIX {
-		return nil, wire.Welcome{}, fmt.Errorf("descriptor %d of %s is not an agent's; was it closed by a program in between?", fd, Variable)
+		return nil, rankwire.Welcome{}, fmt.Errorf("descriptor %d of %s is not an agent's; was it closed by a program in between?", fd, Variable)
 	}
 	os.Unsetenv(Variable)
 	os.Unsetenv("PMI_FD") // the same descriptor, for another protocol
@@ -56,24 +57,24 @@ func Open(ctx context.Context) (*Channel, wire.Welcome, error) {
 }
 
 // Over is Open for a descriptor that is already in hand; it takes f over.
-func Over(ctx context.Context, f *os.File) (*Channel, wire.Welcome, error) {
-	var w wire.Welcome
+func Over(ctx context.Context, f *os.File) (*Channel, rankwire.Welcome, error) {
+	var w rankwire.Welcome
 	conn, err := hello(f)
 	f.Close()
 	if err != nil {
 		return nil, w, err
 	}
 	c := &Channel{conn: conn, rights: rights{conn: conn}}
-	c.frames = wire.NewReader(bufio.NewReader(&c.rights), wire.Agent)
+	c.frames = rankwire.Vocabulary.NewReader(bufio.NewReader(&c.rights), frame.Agent)
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	m, _, err := c.Next()
 	if !stop() {
 		return nil, w, fmt.Errorf("the agent gave no answer: %w", ctx.Err())
 	}
 	switch m := m.(type) {
-	case wire.Welcome:
+	case rankwire.Welcome:
 		return c, m, nil
-	case wire.Refused:
+	case rankwire.Refused:
 		err = errors.New(m.Text)
 	default:
 		err = fmt.Errorf("the agent answered %v", m)
@@ -91,7 +92,7 @@ func hello(f *os.File) (*net.UnixConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket for the agent: %w", err)
 	}
-	err = unix.Sendmsg(int(f.Fd()), wire.Append(nil, wire.Hello{}), unix.UnixRights(ends[1]), nil, unix.MSG_NOSIGNAL)
+	err = unix.Sendmsg(int(f.Fd()), frame.Append(nil, rankwire.Hello{}), unix.UnixRights(ends[1]), nil, unix.MSG_NOSIGNAL)
 	unix.Close(ends[1])
 	mine := os.NewFile(uintptr(ends[0]), "agent")
 	defer mine.Close()
@@ -106,10 +107,10 @@ func hello(f *os.File) (*net.UnixConn, error) {
 }
 
 // Send writes one frame.
-func (c *Channel) Send(m wire.Message) error {
+func (c *Channel) Send(m frame.Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.buf = wire.Append(c.buf[:0], m)
+	c.buf = frame.Append(c.buf[:0], m)
 	if _, err := c.conn.Write(c.buf); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
@@ -122,14 +123,14 @@ func (c *Channel) Send(m wire.Message) error {
 // keptBuffer bounds what is kept for the next frame, in bytes.
 const keptBuffer = 64 << 10
 
-// Next waits for a frame from the agent. With a wire.Pair that was found comes
+// Next waits for a frame from the agent. With a rankwire.Pair that was found comes
 // a connection, which is the caller's. One goroutine may call it.
-func (c *Channel) Next() (wire.Message, net.Conn, error) {
+func (c *Channel) Next() (frame.Message, net.Conn, error) {
 	m, err := c.frames.Next()
 	if err != nil {
 		return nil, nil, err
 	}
-	if p, ok := m.(wire.Pair); ok && p.What == wire.Found {
+	if p, ok := m.(rankwire.Pair); ok && p.What == rankwire.Found {
 		conn, err := c.rights.take()
 		return m, conn, err
 	}

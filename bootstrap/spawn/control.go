@@ -11,7 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
 
@@ -166,7 +167,7 @@ func (d *control) admit(f *os.File, speaksPMI bool) {
 			"start this one as a job of its own"
 	}
 	if why != "" {
-		p.mail(letter{frame: wire.Append(nil, wire.Refused{Text: why}), fd: -1, last: true})
+		p.mail(letter{frame: frame.Append(nil, rankwire.Refused{Text: why}), fd: -1, last: true})
 		return
 	}
 	d.mu.Lock()
@@ -179,7 +180,7 @@ func (d *control) admit(f *os.File, speaksPMI bool) {
 	if closed {
 		p.close()
 	}
-	d.post(Frame{d.rank, wire.Hello{}})
+	d.post(Frame{d.rank, rankwire.Hello{}})
 	go p.readFrames()
 }
 
@@ -198,7 +199,7 @@ func (d *control) readFrames() {
 	defer close(d.ended)
 	in := &mouth{File: d.file}
 	defer in.discard()
-	frames := wire.NewReader(bufio.NewReaderSize(in, pmiChunk), wire.Rank)
+	frames := rankwire.Vocabulary.NewReader(bufio.NewReaderSize(in, pmiChunk), frame.Rank)
 	for {
 		m, err := frames.Next()
 		if err != nil {
@@ -207,10 +208,10 @@ func (d *control) readFrames() {
 			}
 			return
 		}
-		if _, hello := m.(wire.Hello); hello {
+		if _, hello := m.(rankwire.Hello); hello {
 			continue // it has been said
 		}
-		_, d.finalized = m.(wire.Finalize)
+		_, d.finalized = m.(rankwire.Finalize)
 		d.post(Frame{d.rank, m})
 		if d.finalized {
 			return
@@ -219,8 +220,8 @@ func (d *control) readFrames() {
 }
 
 // tell queues a frame for the rank's program, with a descriptor unless fd is -1.
-func (d *control) tell(m wire.Message, fd int) {
-	l := letter{frame: wire.Append(nil, m), fd: fd}
+func (d *control) tell(m frame.Message, fd int) {
+	l := letter{frame: frame.Append(nil, m), fd: fd}
 	if p := d.joined(); p != nil {
 		p.mail(l)
 	} else {
@@ -344,17 +345,17 @@ func (d *control) close() {
 func (s *Set) Reply(slot job.Slot, words []byte) { s.rank(slot).control.enqueue(words) }
 
 // Tell sends a frame to a rank.
-func (s *Set) Tell(slot job.Slot, m wire.Message) { s.rank(slot).control.tell(m, -1) }
+func (s *Set) Tell(slot job.Slot, m frame.Message) { s.rank(slot).control.tell(m, -1) }
 
 // Connect makes a socket pair for two ranks of this node and hands each its end.
 func (s *Set) Connect(a, b job.Slot) {
 	fa, fb, err := SocketPair()
 	if err != nil {
 		s.cfg.Post(Warning{fmt.Sprintf("ranks %d and %d cannot be connected: %v", a, b, err)})
-		s.Tell(a, wire.Pair{Rank: b, What: wire.Failed})
-		s.Tell(b, wire.Pair{Rank: a, What: wire.Failed})
+		s.Tell(a, rankwire.Pair{Rank: b, What: rankwire.Failed})
+		s.Tell(b, rankwire.Pair{Rank: a, What: rankwire.Failed})
 		return
 	}
-	s.rank(a).control.tell(wire.Pair{Rank: b}, fa)
-	s.rank(b).control.tell(wire.Pair{Rank: a}, fb)
+	s.rank(a).control.tell(rankwire.Pair{Rank: b}, fa)
+	s.rank(b).control.tell(rankwire.Pair{Rank: a}, fb)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 )
 
 // entered is a control channel that serves a rank, whose end is the caller's.
@@ -27,7 +28,7 @@ func entered(t *testing.T, post func(Event)) (d *control, rank *os.File) {
 func hello(t *testing.T, rank *os.File) *net.UnixConn {
 	a, b, err := SocketPair()
 	require.NoError(t, err)
-	require.NoError(t, unix.Sendmsg(int(rank.Fd()), wire.Append(nil, wire.Hello{}), unix.UnixRights(b), nil, 0))
+	require.NoError(t, unix.Sendmsg(int(rank.Fd()), frame.Append(nil, rankwire.Hello{}), unix.UnixRights(b), nil, 0))
 	unix.Close(b)
 	f := os.NewFile(uintptr(a), "program")
 	defer f.Close()
@@ -51,7 +52,7 @@ func TestLastWords(t *testing.T) {
 	program := hello(t, rank)
 	var words []byte
 	for range count {
-		words = wire.Append(words, wire.Later{})
+		words = frame.Append(words, rankwire.Later{})
 	}
 	_, err := program.Write(words)
 	require.NoError(t, err)
@@ -72,7 +73,7 @@ func TestEndlessWords(t *testing.T) {
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			words, err := wire.Append(nil, wire.Later{}), error(nil)
+			words, err := frame.Append(nil, rankwire.Later{}), error(nil)
 			for err == nil {
 				_, err = write(words)
 			}
@@ -86,13 +87,13 @@ func TestEndlessWords(t *testing.T) {
 // turnedAway is what a program is told instead of a welcome, and that it is all.
 func turnedAway(t *testing.T, program net.Conn) string {
 	require.NoError(t, program.SetReadDeadline(time.Now().Add(patience)))
-	frames := wire.NewReader(bufio.NewReader(program), wire.Agent)
+	frames := rankwire.Vocabulary.NewReader(bufio.NewReader(program), frame.Agent)
 	m, err := frames.Next()
 	require.NoError(t, err)
-	require.IsType(t, wire.Refused{}, m)
+	require.IsType(t, rankwire.Refused{}, m)
 	_, err = frames.Next()
 	require.Error(t, err)
-	return m.(wire.Refused).Text
+	return m.(rankwire.Refused).Text
 }
 
 // Of a rank's programs one at a time is part of the job, and what an older one
@@ -101,18 +102,18 @@ func TestProgramsTakeTurns(t *testing.T) {
 	events := make(chan Event, 100)
 	d, rank := entered(t, func(ev Event) { events <- ev })
 	first := hello(t, rank)
-	require.Equal(t, Frame{3, wire.Hello{}}, next(t, events))
+	require.Equal(t, Frame{3, rankwire.Hello{}}, next(t, events))
 	require.Contains(t, turnedAway(t, hello(t, rank)), "is not done")
-	d.tell(wire.Wanted{}, -1)
-	m, err := wire.NewReader(bufio.NewReader(first), wire.Agent).Next()
+	d.tell(rankwire.Wanted{}, -1)
+	m, err := rankwire.Vocabulary.NewReader(bufio.NewReader(first), frame.Agent).Next()
 	require.NoError(t, err)
-	require.Equal(t, wire.Wanted{}, m, "the refused one has changed nothing")
+	require.Equal(t, rankwire.Wanted{}, m, "the refused one has changed nothing")
 
-	_, err = first.Write(wire.Append(wire.Append(nil, wire.Finalize{}), wire.Later{})) // and the socket stays open
+	_, err = first.Write(frame.Append(frame.Append(nil, rankwire.Finalize{}), rankwire.Later{})) // and the socket stays open
 	require.NoError(t, err)
-	require.Equal(t, Frame{3, wire.Finalize{}}, next(t, events))
+	require.Equal(t, Frame{3, rankwire.Finalize{}}, next(t, events))
 	second := hello(t, rank)
-	require.Equal(t, Frame{3, wire.Hello{}}, next(t, events))
+	require.Equal(t, Frame{3, rankwire.Hello{}}, next(t, events))
 	_, err = first.Read(make([]byte, 1))
 	require.Error(t, err, "closed")
 	require.NoError(t, second.Close())
@@ -137,7 +138,7 @@ func TestProgramsAndPMI(t *testing.T) {
 	}
 	require.Contains(t, next(t, events).(Warning).Text, `wrote something else to descriptor 3, which is its agent's: "\x01\x02`)
 	hello(t, rank)
-	require.Equal(t, Frame{3, wire.Hello{}}, next(t, events))
+	require.Equal(t, Frame{3, rankwire.Hello{}}, next(t, events))
 	_, err = rank.WriteString("cmd=init\n")
 	require.NoError(t, err)
 	require.Contains(t, next(t, events).(Warning).Text, "cannot join after one of the package ibrun")

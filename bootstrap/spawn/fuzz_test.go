@@ -5,17 +5,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 )
 
 // FuzzControl is a rank that writes anything to its descriptor: what is posted are
 // frames that a rank may send, or words of PMI, and at most one warning.
 func FuzzControl(f *testing.F) {
-	f.Add(wire.Append(wire.Append(nil, wire.Hello{}), wire.Put{Key: "k", Value: []byte("v")}))
-	f.Add(wire.Append(nil, wire.Collect{Op: 1, Parcels: wire.NewParcels(wire.Parcel{From: 1, To: 2})}))
-	f.Add(wire.Append(nil, wire.Signal{Number: 9})) // which is not a rank's to send
+	f.Add(frame.Append(frame.Append(nil, rankwire.Hello{}), rankwire.Put{Key: "k", Value: []byte("v")}))
+	f.Add(frame.Append(nil, rankwire.Collect{Op: 1, Parcels: rankwire.NewParcels(rankwire.Parcel{From: 1, To: 2})}))
+	f.Add(frame.Append(nil, wire.Signal{Number: 9})) // which is not a rank's to send
 	f.Add([]byte("cmd=init pmi_version=1 pmi_subversion=1\n"))
-	f.Add([]byte{3, 0xff, 0xff, 0xff, byte(wire.KindCollect)})
+	f.Add([]byte{3, 0xff, 0xff, 0xff, byte(rankwire.KindCollect)})
 	f.Fuzz(func(t *testing.T, said []byte) {
 		if len(said) > 64<<10 {
 			return // more than a socket holds
@@ -34,7 +36,7 @@ func FuzzControl(f *testing.F) {
 		for _, ev := range posted {
 			switch ev := ev.(type) {
 			case Frame:
-				require.True(t, ev.Msg.Kind().From(wire.Rank), "%v", ev.Msg)
+				require.True(t, rankwire.Vocabulary.Allows(ev.Msg.Kind(), frame.Rank), "%v", ev.Msg)
 			case PMIBytes:
 				words += len(ev.Words)
 			case Warning:

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/proc"
 	"ibrun/job"
@@ -46,7 +47,7 @@ type (
 	// Frame is a frame that a rank sent.
 	Frame struct {
 		Rank job.Slot
-		Msg  wire.Message
+		Msg  frame.Message
 	}
 	// PMIBytes is what a rank said by PMI, in whatever pieces it came.
 	PMIBytes struct {

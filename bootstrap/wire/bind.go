@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/job"
 )
 
@@ -31,94 +32,59 @@ type NodeSpan struct {
 	Count uint32
 }
 
-// SlotSpan is the slots [First, First+Count) of a job.
-type SlotSpan struct {
-	First job.Slot
-	Count uint32
-}
+// NodeSpans is a list of nodes.
+type NodeSpans = frame.List[NodeSpan, nodeSpanCodec]
+
+type nodeSpanCodec struct{}
 
 // End is the node after the last one.
 func (s NodeSpan) End() job.NodeIndex { return s.First + job.NodeIndex(s.Count) }
 
-// End is the slot after the last one.
-func (s SlotSpan) End() job.Slot { return s.First + job.Slot(s.Count) }
+func (Steal) Kind() frame.Kind      { return KindSteal }
+func (Return) Kind() frame.Kind     { return KindReturn }
+func (Membership) Kind() frame.Kind { return KindMembership }
 
-func (Steal) Kind() Kind      { return KindSteal }
-func (Return) Kind() Kind     { return KindReturn }
-func (Membership) Kind() Kind { return KindMembership }
+func (Steal) Encode(*frame.Encoder) {}
 
-func (Steal) append(*writer) {}
-
-func (m Return) append(w *writer) {
-	appendPart(w, m.Part)
-	w.bool(m.Barren)
-	w.userText(m.Phase)
-	w.userText(m.Cause)
+func (m Return) Encode(w *frame.Encoder) {
+	encodePart(w, m.Part)
+	w.Bool(m.Barren)
+	w.UserText(m.Phase)
+	w.UserText(m.Cause)
 }
 
-func (m Membership) append(w *writer) {
-	w.string(m.FirstHost)
-	appendList(w, m.Dropped)
+func (m Membership) Encode(w *frame.Encoder) {
+	w.Text(m.FirstHost)
+	m.Dropped.Encode(w)
 }
 
 // NewNodeSpans packs spans of nodes.
 func NewNodeSpans(spans ...NodeSpan) NodeSpans {
-	return listOf[NodeSpan, nodeSpanCodec](slices.Values(spans))
+	return frame.ListOf[NodeSpan, nodeSpanCodec](slices.Values(spans))
 }
 
-// NewSlotSpans packs spans of slots.
-func NewSlotSpans(spans ...SlotSpan) SlotSpans {
-	return listOf[SlotSpan, slotSpanCodec](slices.Values(spans))
+func decodeNodeSpans(r *frame.Decoder) NodeSpans {
+	check := frame.InOrder(job.MaxNodes)
+	return frame.DecodeList[NodeSpan, nodeSpanCodec](r, 2, func(s NodeSpan) error { return check(uint32(s.First), s.Count) })
 }
 
-// inOrder returns a check of spans that come one after the other: they are in order, do not touch,
-// and end at most at limit.
-func inOrder(limit uint64) func(first, count uint32) error {
-	next, begun := uint64(0), false
-	return func(first, count uint32) error {
-		if count == 0 || uint64(first) < next || begun && uint64(first) == next {
-			return ErrCanonical
-		}
-		begun = true
-		if next = uint64(first) + uint64(count); next > limit {
-			return ErrRange
-		}
-		return nil
-	}
+func (nodeSpanCodec) Encode(w *frame.Encoder, s NodeSpan) {
+	w.U32(uint32(s.First))
+	w.U32(s.Count)
 }
 
-func parseNodeSpans(r *reader) NodeSpans {
-	check := inOrder(job.MaxNodes)
-	return parseList[NodeSpan, nodeSpanCodec](r, 2, func(s NodeSpan) error { return check(uint32(s.First), s.Count) })
+func (nodeSpanCodec) Decode(r *frame.Decoder) NodeSpan {
+	return NodeSpan{First: job.NodeIndex(r.U32()), Count: r.U32()}
 }
 
-func parseSlotSpans(r *reader) SlotSpans {
-	check := inOrder(job.MaxRanks)
-	return parseList[SlotSpan, slotSpanCodec](r, 2, func(s SlotSpan) error { return check(uint32(s.First), s.Count) })
+func parseSteal(*frame.Decoder) frame.Message { return Steal{} }
+
+func parseReturn(r *frame.Decoder) frame.Message {
+	return Return{Part: decodePart(r), Barren: r.Bool(), Phase: r.UserText(), Cause: r.UserText()}
 }
 
-func (nodeSpanCodec) append(w *writer, s NodeSpan) {
-	w.node(s.First)
-	w.u32(s.Count)
-}
-
-func (nodeSpanCodec) read(r *reader) NodeSpan { return NodeSpan{First: r.node(), Count: r.u32()} }
-
-func (slotSpanCodec) append(w *writer, s SlotSpan) {
-	w.slot(s.First)
-	w.u32(s.Count)
-}
-
-func (slotSpanCodec) read(r *reader) SlotSpan { return SlotSpan{First: r.slot(), Count: r.u32()} }
-
-func parseSteal(*reader) Message { return Steal{} }
-
-func parseReturn(r *reader) Message {
-	return Return{Part: parsePart(r), Barren: r.bool(), Phase: r.userText(), Cause: r.userText()}
-}
-
-func parseMembership(r *reader) Message {
-	return Membership{FirstHost: r.string(), Dropped: parseNodeSpans(r)}
+func parseMembership(r *frame.Decoder) frame.Message {
+	return Membership{FirstHost: r.Text(), Dropped: decodeNodeSpans(r)}
 }
 
 func (Steal) String() string { return "Steal" }

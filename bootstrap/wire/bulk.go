@@ -3,7 +3,13 @@ package wire
 import (
 	"fmt"
 	"slices"
+
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 )
+
+// Blocks are the node blocks of a subtree on the way up, of all nodes on the way down.
+type Blocks struct{ Values Values } // of at most MaxGather bytes
 
 // BulkFetch says on the way up that a node wants all values that PMI clients of all
 // nodes have put by a fence, and asks each subtree for its own on the way down.
@@ -16,45 +22,60 @@ type BulkValues struct {
 	Values Values // of at most MaxGather bytes
 }
 
-func (BulkFetch) Kind() Kind  { return KindBulkFetch }
-func (BulkValues) Kind() Kind { return KindBulkValues }
+func (Blocks) Kind() frame.Kind     { return KindBlocks }
+func (BulkFetch) Kind() frame.Kind  { return KindBulkFetch }
+func (BulkValues) Kind() frame.Kind { return KindBulkValues }
 
-func (m BulkFetch) append(w *writer) { w.u32(m.Fence) }
+func (m Blocks) Encode(w *frame.Encoder)         { m.Values.Encode(w) }
+func parseBlocks(r *frame.Decoder) frame.Message { return Blocks{decodeValues(r, rankwire.MaxValue)} }
 
-func (m BulkValues) append(w *writer) {
-	w.u32(m.Fence)
-	appendList(w, m.Values)
+func (m BulkFetch) Encode(w *frame.Encoder) { w.U32(m.Fence) }
+
+func (m BulkValues) Encode(w *frame.Encoder) {
+	w.U32(m.Fence)
+	m.Values.Encode(w)
 }
 
-func parseBulkFetch(r *reader) Message { return BulkFetch{fence(r)} }
-func parseBulkValues(r *reader) Message {
-	return BulkValues{Fence: fence(r), Values: parseValues(r, MaxGather)}
+func parseBulkFetch(r *frame.Decoder) frame.Message { return BulkFetch{fence(r)} }
+func parseBulkValues(r *frame.Decoder) frame.Message {
+	return BulkValues{Fence: fence(r), Values: decodeValues(r, rankwire.MaxGather)}
 }
 
-func fence(r *reader) uint32 {
-	n := r.u32()
+func fence(r *frame.Decoder) uint32 {
+	n := r.U32()
 	if n == 0 {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return n
 }
 
-// NewValues packs values.
-func NewValues(values ...[]byte) Values { return listOf[[]byte, valueCodec](slices.Values(values)) }
+// Values is a list of blocks or values.
+type Values = frame.List[[]byte, valueCodec]
 
-func parseValues(r *reader, most int) Values {
-	l := parseList[[]byte, valueCodec](r, 1, func(v []byte) error {
+type valueCodec struct{}
+
+func (valueCodec) Encode(w *frame.Encoder, v []byte) { w.Bytes(v) }
+func (valueCodec) Decode(r *frame.Decoder) []byte    { return r.Bytes(rankwire.MaxGather) }
+
+// NewValues packs values.
+func NewValues(values ...[]byte) Values {
+	return frame.ListOf[[]byte, valueCodec](slices.Values(values))
+}
+
+func decodeValues(r *frame.Decoder, most int) Values {
+	l := frame.DecodeList[[]byte, valueCodec](r, 1, func(v []byte) error {
 		if len(v) > most {
-			return ErrRange
+			return frame.ErrRange
 		}
 		return nil
 	})
-	if l.Size() > MaxGather {
-		r.fail(ErrRange)
+	if l.Size() > rankwire.MaxGather {
+		r.Fail(frame.ErrRange)
 	}
 	return l
 }
 
+func (m Blocks) String() string    { return fmt.Sprintf("Blocks n=%d", m.Values.Len()) }
 func (m BulkFetch) String() string { return fmt.Sprintf("BulkFetch fence=%d", m.Fence) }
 func (m BulkValues) String() string {
 	return fmt.Sprintf("BulkValues fence=%d n=%d", m.Fence, m.Values.Len())

@@ -1,80 +1,80 @@
+// Package wire has what agents say to each other, and turns it into frames and back. What ranks say
+// and agents pass on is in package rankwire; the Vocabulary here has it, too. The package is pure.
+// docs/protocol.md is normative for the bytes; this package refuses what that page does not allow.
 package wire
 
-import "fmt"
-
-// Sender is who a frame comes from. Several may be joined with |.
-type Sender uint8
-
-const (
-	Parent Sender = 1 << iota // an agent's
-	Child                     // an agent's
-	Rank                      // at its agent
-	Agent                     // of a rank
-	Root                      // of the job by whose rank this one was spawned, or of such a job
+import (
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 )
 
-func (s Sender) String() string {
-	return map[Sender]string{Parent: "parent", Child: "child", Rank: "rank", Agent: "agent", Root: "root"}[s]
+// The numbers that are missing here are those of package rankwire.
+const (
+	KindLaunch     frame.Kind = 1  // down
+	KindReady      frame.Kind = 2  // up
+	KindExit       frame.Kind = 3  // up
+	KindOutput     frame.Kind = 4  // up
+	KindGrant      frame.Kind = 5  // down: credit for Output
+	KindStdin      frame.Kind = 6  // down
+	KindStdinRoom  frame.Kind = 7  // up: credit for Stdin
+	KindSignal     frame.Kind = 8  // down
+	KindEnd        frame.Kind = 9  // down
+	KindFault      frame.Kind = 10 // up
+	KindWaiting    frame.Kind = 11 // up
+	KindHeartbeat  frame.Kind = 12 // both
+	KindBlocks     frame.Kind = 17 // both: eager mode
+	KindPlaced     frame.Kind = 19 // up
+	KindBulkFetch  frame.Kind = 22 // both: values, lazily
+	KindBulkValues frame.Kind = 23 // both
+	KindTimes      frame.Kind = 24 // up
+	KindSteal      frame.Kind = 25 // down
+	KindReturn     frame.Kind = 26 // up
+	KindMembership frame.Kind = 27 // down: with spares or fewer nodes allowed
+	KindOffspring  frame.Kind = 32 // to a root from the one that has started it
+)
+
+// both are the two ends of a link between agents.
+const both = frame.Parent | frame.Child
+
+// Vocabulary is what agents say to each other.
+var Vocabulary = frame.Vocabulary{
+	KindLaunch:     {Name: "Launch", From: frame.Parent, Parse: parseLaunch, Once: true},
+	KindReady:      {Name: "Ready", From: frame.Child, Parse: parseReady},
+	KindExit:       {Name: "Exit", From: frame.Child, Parse: parseExit},
+	KindOutput:     {Name: "Output", From: frame.Child, Parse: parseOutput},
+	KindGrant:      {Name: "Grant", From: frame.Parent, Parse: parseGrant},
+	KindStdin:      {Name: "Stdin", From: frame.Parent, Parse: parseStdin},
+	KindStdinRoom:  {Name: "StdinRoom", From: frame.Child, Parse: parseStdinRoom},
+	KindSignal:     {Name: "Signal", From: both, Parse: parseSignal},
+	KindEnd:        {Name: "End", From: frame.Parent, Parse: parseEnd},
+	KindFault:      {Name: "Fault", From: frame.Child, Parse: parseFault},
+	KindWaiting:    {Name: "Waiting", From: frame.Child, Parse: parseWaiting},
+	KindHeartbeat:  {Name: "Heartbeat", From: both, Parse: parseHeartbeat},
+	KindBlocks:     {Name: "Blocks", From: both, Parse: parseBlocks},
+	KindPlaced:     {Name: "Placed", From: frame.Child, Parse: parsePlaced},
+	KindBulkFetch:  {Name: "BulkFetch", From: both, Parse: parseBulkFetch},
+	KindBulkValues: {Name: "BulkValues", From: both, Parse: parseBulkValues},
+	KindTimes:      {Name: "Times", From: frame.Child, Parse: parseTimes},
+	KindSteal:      {Name: "Steal", From: frame.Parent, Parse: parseSteal},
+	KindReturn:     {Name: "Return", From: frame.Child, Parse: parseReturn},
+	KindMembership: {Name: "Membership", From: frame.Parent, Parse: parseMembership},
+	KindOffspring:  {Name: "Offspring", From: frame.Root, Parse: parseOffspring, Once: true},
+
+	rankwire.KindAsk:        relayed(rankwire.KindAsk, both),
+	rankwire.KindAnswer:     relayed(rankwire.KindAnswer, both),
+	rankwire.KindCollect:    relayed(rankwire.KindCollect, frame.Child),
+	rankwire.KindRelease:    relayed(rankwire.KindRelease, frame.Parent),
+	rankwire.KindTally:      relayed(rankwire.KindTally, frame.Child),
+	rankwire.KindName:       relayed(rankwire.KindName, both|frame.Root),
+	rankwire.KindNotice:     relayed(rankwire.KindNotice, frame.Child),
+	rankwire.KindSpawnJob:   relayed(rankwire.KindSpawnJob, frame.Child),
+	rankwire.KindJobSpawned: relayed(rankwire.KindJobSpawned, frame.Parent|frame.Root),
+	rankwire.KindFailures:   relayed(rankwire.KindFailures, both),
 }
 
-// kinds says of each kind how it is called, who may send it and how its payload is read.
-var kinds = [256]struct {
-	name  string
-	from  Sender
-	parse func(*reader) Message
-	once  bool // it is the first of its sender's frames, and comes once
-}{
-	KindLaunch:     {"Launch", Parent, parseLaunch, true},
-	KindReady:      {"Ready", Child, parseReady, false},
-	KindExit:       {"Exit", Child, parseExit, false},
-	KindOutput:     {"Output", Child, parseOutput, false},
-	KindGrant:      {"Grant", Parent, parseGrant, false},
-	KindStdin:      {"Stdin", Parent, parseStdin, false},
-	KindStdinRoom:  {"StdinRoom", Child, parseStdinRoom, false},
-	KindSignal:     {"Signal", Parent | Child, parseSignal, false},
-	KindEnd:        {"End", Parent, parseEnd, false},
-	KindFault:      {"Fault", Child, parseFault, false},
-	KindWaiting:    {"Waiting", Child, parseWaiting, false},
-	KindHeartbeat:  {"Heartbeat", Parent | Child, parseHeartbeat, false},
-	KindAsk:        {"Ask", Parent | Child | Rank, parseAsk, false},
-	KindAnswer:     {"Answer", Parent | Child | Agent, parseAnswer, false},
-	KindCollect:    {"Collect", Child | Rank, func(r *reader) Message { return Collect(parseGathered(r)) }, false},
-	KindRelease:    {"Release", Parent | Agent, func(r *reader) Message { return Release(parseGathered(r)) }, false},
-	KindBlocks:     {"Blocks", Parent | Child, parseBlocks, false},
-	KindTally:      {"Tally", Child | Rank, parseTally, false},
-	KindPlaced:     {"Placed", Child, parsePlaced, false},
-	KindName:       {"Name", Parent | Child | Rank | Agent | Root, parseName, false},
-	KindNotice:     {"Notice", Child | Rank, parseNotice, false},
-	KindBulkFetch:  {"BulkFetch", Parent | Child, parseBulkFetch, false},
-	KindBulkValues: {"BulkValues", Parent | Child, parseBulkValues, false},
-	KindTimes:      {"Times", Child, parseTimes, false},
-	KindSteal:      {"Steal", Parent, parseSteal, false},
-	KindReturn:     {"Return", Child, parseReturn, false},
-	KindMembership: {"Membership", Parent, parseMembership, false},
-	KindSpawnJob:   {"SpawnJob", Child | Rank, parseSpawnJob, false},
-	KindJobSpawned: {"JobSpawned", Parent | Agent | Root, parseJobSpawned, false},
-	KindFailures:   {"Failures", Parent | Child | Agent, parseFailures, false},
-	KindOffspring:  {"Offspring", Root, parseOffspring, true},
-
-	KindHello:    {"Hello", Rank, parseHello, false},
-	KindWelcome:  {"Welcome", Agent, parseWelcome, true},
-	KindPublish:  {"Publish", Rank, parsePublish, false},
-	KindPut:      {"Put", Rank, parsePut, false},
-	KindPutDone:  {"PutDone", Agent, parsePutDone, false},
-	KindPair:     {"Pair", Rank | Agent, parsePair, false},
-	KindAbort:    {"Abort", Rank, parseAbort, false},
-	KindFinalize: {"Finalize", Rank, parseFinalize, false},
-	KindLater:    {"Later", Rank, parseLater, false},
-	KindWanted:   {"Wanted", Agent, parseWanted, false},
-	KindRefused:  {"Refused", Agent, parseRefused, false},
+// relayed is the format of what ranks and agents say, for those who say it between agents.
+func relayed(k frame.Kind, from frame.Sender) frame.Format {
+	format := rankwire.Vocabulary[k]
+	format.From = from
+	return format
 }
-
-func (k Kind) String() string {
-	if name := kinds[k].name; name != "" {
-		return name
-	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
-}
-
-// From reports whether a sender may say such a message.
-func (k Kind) From(s Sender) bool { return kinds[k].from&s != 0 }

@@ -1,66 +1,12 @@
-// Package wire turns frames into messages and back. It is pure: it does no
-// I/O and keeps nothing between calls. docs/protocol.md is normative for the
-// bytes; this package refuses what that page does not allow.
 package wire
 
-import "ibrun/job"
-
-// Kind numbers the messages. A number is never reused.
-type Kind uint8
-
-const (
-	KindLaunch     Kind = 1  // down
-	KindReady      Kind = 2  // up
-	KindExit       Kind = 3  // up
-	KindOutput     Kind = 4  // up
-	KindGrant      Kind = 5  // down: credit for Output
-	KindStdin      Kind = 6  // down
-	KindStdinRoom  Kind = 7  // up: credit for Stdin
-	KindSignal     Kind = 8  // down
-	KindEnd        Kind = 9  // down
-	KindFault      Kind = 10 // up
-	KindWaiting    Kind = 11 // up
-	KindHeartbeat  Kind = 12 // both
-	KindAsk        Kind = 13 // both, and from a rank
-	KindAnswer     Kind = 14 // both, and to a rank
-	KindCollect    Kind = 15 // up, and from a rank
-	KindRelease    Kind = 16 // down, and to a rank
-	KindBlocks     Kind = 17 // both: eager mode
-	KindTally      Kind = 18 // up, and from a rank
-	KindPlaced     Kind = 19 // up
-	KindName       Kind = 20 // both
-	KindNotice     Kind = 21 // up, and from a rank
-	KindBulkFetch  Kind = 22 // both: values, lazily
-	KindBulkValues Kind = 23 // both
-	KindTimes      Kind = 24 // up
-	KindSteal      Kind = 25 // down
-	KindReturn     Kind = 26 // up
-	KindMembership Kind = 27 // down: with spares or fewer nodes allowed
-	KindSpawnJob   Kind = 30 // up
-	KindJobSpawned Kind = 31 // down, and to a root from the one that it has started
-	KindOffspring  Kind = 32 // to a root from the one that has started it
-	KindFailures   Kind = 33 // both, and to a rank: if the job goes on when ranks fail
-
-	// Between a rank and its agent only.
-	KindHello    Kind = 64 // from a rank
-	KindWelcome  Kind = 65 // to a rank
-	KindPublish  Kind = 66 // from a rank
-	KindPut      Kind = 67 // from a rank
-	KindPutDone  Kind = 68 // to a rank
-	KindPair     Kind = 69 // both
-	KindAbort    Kind = 70 // from a rank
-	KindFinalize Kind = 71 // from a rank
-	KindLater    Kind = 72 // from a rank
-	KindWanted   Kind = 73 // to a rank
-	KindRefused  Kind = 74 // to a rank
+import (
+	"ibrun/bootstrap/frame"
+	"ibrun/job"
 )
 
-// Message is one of the message types of this package.
-type Message interface {
-	Kind() Kind
-	String() string
-	append(*writer)
-}
+// MaxData bounds the output or input in one message, in bytes.
+const MaxData = 32 << 10
 
 // Launch is the first frame to a child: the job, and what the child answers for.
 // It serves the first node of Nodes, and starts the others and those of Share.
@@ -83,6 +29,11 @@ type Exit struct {
 	Truncated uint64 // bytes of output that were given up
 	MPI       job.MPIFindings
 }
+
+// Endings are how ranks ended.
+type Endings = frame.List[job.StatusRun, endingCodec]
+
+type endingCodec struct{}
 
 // Output carries what a rank wrote: Stream 1 or 2.
 type Output struct {

@@ -4,157 +4,147 @@ import (
 	"fmt"
 	"slices"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/job"
 )
 
-func (Launch) Kind() Kind    { return KindLaunch }
-func (Ready) Kind() Kind     { return KindReady }
-func (Exit) Kind() Kind      { return KindExit }
-func (Output) Kind() Kind    { return KindOutput }
-func (Grant) Kind() Kind     { return KindGrant }
-func (Stdin) Kind() Kind     { return KindStdin }
-func (StdinRoom) Kind() Kind { return KindStdinRoom }
-func (Signal) Kind() Kind    { return KindSignal }
-func (End) Kind() Kind       { return KindEnd }
-func (Fault) Kind() Kind     { return KindFault }
-func (Waiting) Kind() Kind   { return KindWaiting }
-func (Heartbeat) Kind() Kind { return KindHeartbeat }
+func (Launch) Kind() frame.Kind    { return KindLaunch }
+func (Ready) Kind() frame.Kind     { return KindReady }
+func (Exit) Kind() frame.Kind      { return KindExit }
+func (Output) Kind() frame.Kind    { return KindOutput }
+func (Grant) Kind() frame.Kind     { return KindGrant }
+func (Stdin) Kind() frame.Kind     { return KindStdin }
+func (StdinRoom) Kind() frame.Kind { return KindStdinRoom }
+func (Signal) Kind() frame.Kind    { return KindSignal }
+func (End) Kind() frame.Kind       { return KindEnd }
+func (Fault) Kind() frame.Kind     { return KindFault }
+func (Waiting) Kind() frame.Kind   { return KindWaiting }
+func (Heartbeat) Kind() frame.Kind { return KindHeartbeat }
 
-func (m Ready) append(w *writer)     { w.u32(m.Up); w.u32(m.Failed) }
-func (m Grant) append(w *writer)     { w.u32(m.N) }
-func (m StdinRoom) append(w *writer) { w.u32(m.N) }
-func (m Signal) append(w *writer)    { w.byte(m.Number) }
-func (m End) append(w *writer)       { w.byte(m.Signal); w.u32(m.GraceMs) }
-func (Heartbeat) append(*writer)     {}
-func (m Output) append(w *writer)    { w.slot(m.Rank); w.byte(m.Stream); w.bytes(m.Data) }
-func (m Stdin) append(w *writer)     { w.bool(m.EOF); w.bytes(m.Data); appendWindow(w, m.Window) }
+func (m Ready) Encode(w *frame.Encoder)     { w.U32(m.Up); w.U32(m.Failed) }
+func (m Grant) Encode(w *frame.Encoder)     { w.U32(m.N) }
+func (m StdinRoom) Encode(w *frame.Encoder) { w.U32(m.N) }
+func (m Signal) Encode(w *frame.Encoder)    { w.Byte(m.Number) }
+func (m End) Encode(w *frame.Encoder)       { w.Byte(m.Signal); w.U32(m.GraceMs) }
+func (Heartbeat) Encode(*frame.Encoder)     {}
+func (m Output) Encode(w *frame.Encoder)    { w.U32(uint32(m.Rank)); w.Byte(m.Stream); w.Bytes(m.Data) }
+func (m Stdin) Encode(w *frame.Encoder)     { w.Bool(m.EOF); w.Bytes(m.Data); encodeWindow(w, m.Window) }
 
-func (m Exit) append(w *writer) {
-	w.sum(m.Truncated)
-	w.bool(m.MPI.SpokePMI)
-	w.string(m.MPI.Library)
-	appendList(w, m.Runs)
+func (m Exit) Encode(w *frame.Encoder) {
+	w.Sum(m.Truncated)
+	w.Bool(m.MPI.SpokePMI)
+	w.Text(m.MPI.Library)
+	m.Runs.Encode(w)
 }
 
 // NewEndings packs how ranks ended, in their order.
 func NewEndings(runs ...job.StatusRun) Endings {
-	return listOf[job.StatusRun, endingCodec](slices.Values(runs))
+	return frame.ListOf[job.StatusRun, endingCodec](slices.Values(runs))
 }
 
-func (endingCodec) append(w *writer, r job.StatusRun) {
-	w.slot(r.First)
-	w.u32(r.Count)
-	appendStatus(w, r.Status)
+func (endingCodec) Encode(w *frame.Encoder, r job.StatusRun) {
+	w.U32(uint32(r.First))
+	w.U32(r.Count)
+	encodeStatus(w, r.Status)
 }
 
-func (endingCodec) read(r *reader) job.StatusRun {
-	return job.StatusRun{First: r.slot(), Count: r.u32(), Status: parseStatus(r)}
+func (endingCodec) Decode(r *frame.Decoder) job.StatusRun {
+	return job.StatusRun{First: job.Slot(r.U32()), Count: r.U32(), Status: decodeStatus(r)}
 }
 
-func (m Waiting) append(w *writer) {
-	w.uint(uint64(len(m.Items)))
+func (m Waiting) Encode(w *frame.Encoder) {
+	w.Uint(uint64(len(m.Items)))
 	for _, l := range m.Items {
-		w.node(l.Node)
-		w.userText(l.Host)
-		w.userText(l.Phase)
-		w.u32(l.ForMs)
+		w.U32(uint32(l.Node))
+		w.UserText(l.Host)
+		w.UserText(l.Phase)
+		w.U32(l.ForMs)
 	}
 }
 
-func (m Fault) append(w *writer) {
-	w.byte(byte(m.What))
-	w.node(m.Node)
-	w.u32(m.Nodes)
-	w.slot(m.Rank)
-	w.u32(m.Count)
-	w.u32(m.AgeMs)
-	appendStatus(w, m.Status)
-	w.bool(m.Awaited)
+func (m Fault) Encode(w *frame.Encoder) {
+	w.Byte(byte(m.What))
+	w.U32(uint32(m.Node))
+	w.U32(m.Nodes)
+	w.U32(uint32(m.Rank))
+	w.U32(m.Count)
+	w.U32(m.AgeMs)
+	encodeStatus(w, m.Status)
+	w.Bool(m.Awaited)
 	for _, s := range []string{m.Host, m.Parent, m.Phase, m.Cause, m.Tail} {
-		w.userText(s)
+		w.UserText(s)
 	}
 }
 
-// maxUserText bounds a text that is for the user, in bytes: longer ones lose their end.
-const maxUserText = 16 << 10
-
-func (w *writer) userText(s string) { w.string(s[:min(len(s), maxUserText)]) }
-func (r *reader) userText() string  { return r.text(maxUserText) }
-
-func appendStatus(w *writer, s job.Status) {
-	w.byte(byte(s.Kind))
-	w.byte(s.Code)
-	w.bool(s.Core)
+func encodeStatus(w *frame.Encoder, s job.Status) {
+	w.Byte(byte(s.Kind))
+	w.Byte(s.Code)
+	w.Bool(s.Core)
 }
 
-func parseStatus(r *reader) job.Status {
-	s := job.Status{Kind: job.StatusKind(r.byte()), Code: r.byte(), Core: r.bool()}
+func decodeStatus(r *frame.Decoder) job.Status {
+	s := job.Status{Kind: job.StatusKind(r.Byte()), Code: r.Byte(), Core: r.Bool()}
 	if s.Kind > job.Lost {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return s
 }
 
-func parseReady(r *reader) Message     { return Ready{Up: r.u32(), Failed: r.u32()} }
-func parseGrant(r *reader) Message     { return Grant{N: r.u32()} }
-func parseStdinRoom(r *reader) Message { return StdinRoom{N: r.u32()} }
-func parseSignal(r *reader) Message    { return Signal{Number: signalNumber(r)} }
-func parseEnd(r *reader) Message       { return End{Signal: signalNumber(r), GraceMs: r.u32()} }
-func parseHeartbeat(*reader) Message   { return Heartbeat{} }
+func parseReady(r *frame.Decoder) frame.Message     { return Ready{Up: r.U32(), Failed: r.U32()} }
+func parseGrant(r *frame.Decoder) frame.Message     { return Grant{N: r.U32()} }
+func parseStdinRoom(r *frame.Decoder) frame.Message { return StdinRoom{N: r.U32()} }
+func parseSignal(r *frame.Decoder) frame.Message    { return Signal{Number: signalNumber(r)} }
+func parseEnd(r *frame.Decoder) frame.Message       { return End{Signal: signalNumber(r), GraceMs: r.U32()} }
+func parseHeartbeat(*frame.Decoder) frame.Message   { return Heartbeat{} }
 
 // signalNumber reads a signal of Linux, 1 to 64, or 0 for none.
-func signalNumber(r *reader) uint8 {
-	n := r.byte()
+func signalNumber(r *frame.Decoder) uint8 {
+	n := r.Byte()
 	if n > 64 {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return n
 }
 
-func parseOutput(r *reader) Message {
-	m := Output{Rank: r.slot(), Stream: r.byte(), Data: r.bytes(MaxData)}
+func parseOutput(r *frame.Decoder) frame.Message {
+	m := Output{Rank: job.Slot(r.U32()), Stream: r.Byte(), Data: r.Bytes(MaxData)}
 	if m.Stream != 1 && m.Stream != 2 || len(m.Data) == 0 {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return m
 }
 
-func parseStdin(r *reader) Message {
-	m := Stdin{EOF: r.bool(), Data: r.bytes(MaxData), Window: parseWindow(r)}
+func parseStdin(r *frame.Decoder) frame.Message {
+	m := Stdin{EOF: r.Bool(), Data: r.Bytes(MaxData), Window: decodeWindow(r)}
 	if len(m.Data) == 0 && !m.EOF && m.Window == (job.Window{}) {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return m
 }
 
 // parseExit reads the runs, which are in order, each of one rank or more.
-func parseExit(r *reader) Message {
+func parseExit(r *frame.Decoder) frame.Message {
 	next := uint64(0)
 	return Exit{
-		Truncated: r.uint(mostSum), MPI: job.MPIFindings{SpokePMI: r.bool(), Library: r.string()},
-		Runs: parseList[job.StatusRun, endingCodec](r, 5, func(s job.StatusRun) error {
+		Truncated: r.Sum(), MPI: job.MPIFindings{SpokePMI: r.Bool(), Library: r.Text()},
+		Runs: frame.DecodeList[job.StatusRun, endingCodec](r, 5, func(s job.StatusRun) error {
 			if s.Count == 0 || uint64(s.First) < next {
-				return ErrCanonical
+				return frame.ErrCanonical
 			}
 			if next = uint64(s.First) + uint64(s.Count); next > job.MaxRanks {
-				return ErrRange
+				return frame.ErrRange
 			}
 			return nil
 		}),
 	}
 }
 
-// mostSum is the most that a sum may be; more is sent as that.
-const mostSum = job.MaxCount
-
-func (w *writer) sum(n uint64) { w.uint(min(n, mostSum)) }
-
-func parseWaiting(r *reader) Message {
-	m := Waiting{collect(r, 4, func() SlowSession {
-		return SlowSession{Node: r.node(), Host: r.userText(), Phase: r.userText(), ForMs: r.u32()}
+func parseWaiting(r *frame.Decoder) frame.Message {
+	m := Waiting{frame.DecodeSlice(r, 4, func() SlowSession {
+		return SlowSession{Node: job.NodeIndex(r.U32()), Host: r.UserText(), Phase: r.UserText(), ForMs: r.U32()}
 	})}
 	if len(m.Items) > MaxSlowSessions {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return m
 }
@@ -162,18 +152,18 @@ func parseWaiting(r *reader) Message {
 // MaxSlowSessions bounds one Waiting: a person reads a few names, not a thousand.
 const MaxSlowSessions = 8
 
-func parseFault(r *reader) Message {
-	m := Fault{What: FaultKind(r.byte())}
+func parseFault(r *frame.Decoder) frame.Message {
+	m := Fault{What: FaultKind(r.Byte())}
 	if m.What < FaultRank || m.What > FaultFallback {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
-	m.Node, m.Nodes, m.Rank, m.Count, m.AgeMs = r.node(), r.u32(), r.slot(), r.u32(), r.u32()
-	m.Status = parseStatus(r)
-	if m.Awaited = r.bool(); m.Awaited && m.What != FaultRank {
-		r.fail(ErrRange)
+	m.Node, m.Nodes, m.Rank, m.Count, m.AgeMs = job.NodeIndex(r.U32()), r.U32(), job.Slot(r.U32()), r.U32(), r.U32()
+	m.Status = decodeStatus(r)
+	if m.Awaited = r.Bool(); m.Awaited && m.What != FaultRank {
+		r.Fail(frame.ErrRange)
 	}
 	for _, s := range []*string{&m.Host, &m.Parent, &m.Phase, &m.Cause, &m.Tail} {
-		*s = r.userText()
+		*s = r.UserText()
 	}
 	return m
 }

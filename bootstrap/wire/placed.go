@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/job"
 )
 
@@ -27,79 +28,70 @@ type Placement struct {
 	Drawing string
 }
 
-func (Placed) Kind() Kind { return KindPlaced }
+// Placements are the places of ranks.
+type Placements = frame.List[Placement, placementCodec]
 
-func (m Placed) append(w *writer) {
-	w.node(m.Node)
-	w.string(m.Host)
-	w.string(m.Picture)
-	appendList(w, m.Ranks)
+type placementCodec struct{}
+
+func (Placed) Kind() frame.Kind { return KindPlaced }
+
+func (m Placed) Encode(w *frame.Encoder) {
+	w.U32(uint32(m.Node))
+	w.Text(m.Host)
+	w.Text(m.Picture)
+	m.Ranks.Encode(w)
 }
 
 // NewPlacements packs the places of ranks.
 func NewPlacements(ranks ...Placement) Placements {
-	return listOf[Placement, placementCodec](slices.Values(ranks))
+	return frame.ListOf[Placement, placementCodec](slices.Values(ranks))
 }
 
-func (placementCodec) append(w *writer, p Placement) {
-	w.slot(p.Rank)
-	w.bool(p.Ended)
+func (placementCodec) Encode(w *frame.Encoder, p Placement) {
+	w.U32(uint32(p.Rank))
+	w.Bool(p.Ended)
 	for _, s := range []string{p.CPUs, p.Mems, p.Policy, p.HCA, p.Drawing} {
-		w.string(s)
+		w.Text(s)
 	}
 }
 
-func (placementCodec) read(r *reader) Placement {
+func (placementCodec) Decode(r *frame.Decoder) Placement {
 	return Placement{
-		Rank: r.slot(), Ended: r.bool(), CPUs: r.string(), Mems: r.string(), Policy: r.string(), HCA: r.string(), Drawing: r.string(),
+		Rank: job.Slot(r.U32()), Ended: r.Bool(), CPUs: r.Text(), Mems: r.Text(), Policy: r.Text(), HCA: r.Text(), Drawing: r.Text(),
 	}
 }
 
-func parsePlaced(r *reader) Message {
-	return Placed{Node: r.node(), Host: r.string(), Picture: r.string(), Ranks: parseList[Placement, placementCodec](r, 7, nil)}
+func parsePlaced(r *frame.Decoder) frame.Message {
+	return Placed{Node: job.NodeIndex(r.U32()), Host: r.Text(), Picture: r.Text(), Ranks: frame.DecodeList[Placement, placementCodec](r, 7, nil)}
 }
 
 func (m Placed) String() string {
 	return fmt.Sprintf("Placed node=%d host=%q ranks=%d", m.Node, m.Host, m.Ranks.Len())
 }
 
-// Notice is what a node has to say to the user: a sentence that ends nothing. A rank leaves Host empty.
-type Notice struct{ Host, Text string }
-
-func (Notice) Kind() Kind { return KindNotice }
-
-func (m Notice) append(w *writer) {
-	w.userText(m.Host)
-	w.userText(m.Text)
+func encodeBinding(w *frame.Encoder, b job.Binding) {
+	w.Byte(byte(b.Map))
+	w.Bool(b.Fill)
+	w.Byte(byte(b.Rank))
+	w.Byte(byte(b.Bind))
+	w.U32(b.PE)
+	w.U32(b.PerObj)
+	w.Texts(b.CPUs)
+	w.Texts(b.Slots)
+	w.Bool(b.Overload)
+	w.Text(b.HCA)
+	w.Bool(b.Report)
+	w.Bool(b.Topo)
+	w.Bool(b.Data)
 }
 
-func parseNotice(r *reader) Message { return Notice{Host: r.userText(), Text: r.userText()} }
-
-func (m Notice) String() string { return fmt.Sprintf("Notice host=%q text=%q", m.Host, m.Text) }
-
-func appendBinding(w *writer, b job.Binding) {
-	w.byte(byte(b.Map))
-	w.bool(b.Fill)
-	w.byte(byte(b.Rank))
-	w.byte(byte(b.Bind))
-	w.u32(b.PE)
-	w.u32(b.PerObj)
-	w.strings(b.CPUs)
-	w.strings(b.Slots)
-	w.bool(b.Overload)
-	w.string(b.HCA)
-	w.bool(b.Report)
-	w.bool(b.Topo)
-	w.bool(b.Data)
-}
-
-func parseBinding(r *reader) job.Binding {
+func decodeBinding(r *frame.Decoder) job.Binding {
 	b := job.Binding{
-		Map: job.Object(r.byte()), Fill: r.bool(), Rank: job.Object(r.byte()), Bind: job.Object(r.byte()),
-		PE: r.u32(), PerObj: r.u32(), CPUs: r.strings(), Slots: r.strings(), Overload: r.bool(), HCA: r.string(), Report: r.bool(), Topo: r.bool(), Data: r.bool(),
+		Map: job.Object(r.Byte()), Fill: r.Bool(), Rank: job.Object(r.Byte()), Bind: job.Object(r.Byte()),
+		PE: r.U32(), PerObj: r.U32(), CPUs: r.Texts(), Slots: r.Texts(), Overload: r.Bool(), HCA: r.Text(), Report: r.Bool(), Topo: r.Bool(), Data: r.Bool(),
 	}
 	if !b.Map.Valid() || !b.Rank.Valid() || !b.Bind.Valid() {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return b
 }

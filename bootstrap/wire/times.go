@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/job"
 )
 
@@ -19,36 +20,41 @@ type Times struct {
 	Nodes   Timings       // the sender's own first; at most MaxTimes
 }
 
-func (Times) Kind() Kind { return KindTimes }
+// Timings are the times of nodes.
+type Timings = frame.List[job.NodeTimes, timingCodec]
 
-func (m Times) append(w *writer) {
-	appendTime(w, m.Span)
-	w.u32(m.Missing)
-	appendList(w, m.Nodes)
+type timingCodec struct{}
+
+func (Times) Kind() frame.Kind { return KindTimes }
+
+func (m Times) Encode(w *frame.Encoder) {
+	encodeTime(w, m.Span)
+	w.U32(m.Missing)
+	m.Nodes.Encode(w)
 }
 
 // NewTimings packs the times of nodes.
 func NewTimings(nodes iter.Seq[job.NodeTimes]) Timings {
-	return listOf[job.NodeTimes, timingCodec](nodes)
+	return frame.ListOf[job.NodeTimes, timingCodec](nodes)
 }
 
-func (timingCodec) append(w *writer, n job.NodeTimes) {
-	w.node(n.Node)
-	w.node(n.Parent)
-	w.bool(n.Local)
+func (timingCodec) Encode(w *frame.Encoder, n job.NodeTimes) {
+	w.U32(uint32(n.Node))
+	w.U32(uint32(n.Parent))
+	w.Bool(n.Local)
 	for _, at := range n.At {
-		appendTime(w, at)
+		encodeTime(w, at)
 	}
-	appendTime(w, n.CPU)
-	appendTime(w, n.Error)
+	encodeTime(w, n.CPU)
+	encodeTime(w, n.Error)
 }
 
-func (timingCodec) read(r *reader) job.NodeTimes {
-	t := job.NodeTimes{Node: r.node(), Parent: r.node(), Local: r.bool()}
+func (timingCodec) Decode(r *frame.Decoder) job.NodeTimes {
+	t := job.NodeTimes{Node: job.NodeIndex(r.U32()), Parent: job.NodeIndex(r.U32()), Local: r.Bool()}
 	for k := range t.At {
-		t.At[k] = parseTime(r)
+		t.At[k] = decodeTime(r)
 	}
-	t.CPU, t.Error = parseTime(r), parseTime(r)
+	t.CPU, t.Error = decodeTime(r), decodeTime(r)
 	return t
 }
 
@@ -56,33 +62,33 @@ func (timingCodec) read(r *reader) job.NodeTimes {
 // it are times.
 const mostTime = 1 << 49 * time.Microsecond
 
-// appendTime writes 0 for never, and one microsecond more for all else.
-func appendTime(w *writer, t time.Duration) {
+// encodeTime writes 0 for never, and one microsecond more for all else.
+func encodeTime(w *frame.Encoder, t time.Duration) {
 	if t < 0 {
-		w.uint(0)
+		w.Uint(0)
 		return
 	}
-	w.uint(uint64(min(t, mostTime)/time.Microsecond) + 1)
+	w.Uint(uint64(min(t, mostTime)/time.Microsecond) + 1)
 }
 
-func parseTime(r *reader) time.Duration {
-	n := r.uint(uint64(mostTime/time.Microsecond) + 1)
+func decodeTime(r *frame.Decoder) time.Duration {
+	n := r.Uint(uint64(mostTime/time.Microsecond) + 1)
 	if n == 0 {
 		return job.Never
 	}
 	return time.Duration(n-1) * time.Microsecond
 }
 
-func parseTimes(r *reader) Message {
-	m := Times{Span: parseTime(r), Missing: r.u32()}
-	m.Nodes = parseList[job.NodeTimes, timingCodec](r, int(job.Moments)+5, func(t job.NodeTimes) error {
+func parseTimes(r *frame.Decoder) frame.Message {
+	m := Times{Span: decodeTime(r), Missing: r.U32()}
+	m.Nodes = frame.DecodeList[job.NodeTimes, timingCodec](r, int(job.Moments)+5, func(t job.NodeTimes) error {
 		if t.CPU < 0 || t.Error < 0 {
-			return ErrRange
+			return frame.ErrRange
 		}
 		return nil
 	})
 	if n := m.Nodes.Len(); n == 0 || n > MaxTimes || m.Span < 0 {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return m
 }

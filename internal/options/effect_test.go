@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/launch"
 	"ibrun/internal/libpmi"
@@ -68,10 +69,10 @@ func observed(t *testing.T, line []string, env ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	frame := wire.Append(nil, wire.Launch{Job: p.Job, Nodes: p.Nodes})
+	first := frame.Append(nil, wire.Launch{Job: p.Job, Nodes: p.Nodes})
 	var alloc strings.Builder
 	report.DescribeAllocation(&alloc, p)
-	return fmt.Sprintf("%q\n%+v\n%v %d %+v %s", frame, p.Policy, p.Shape, p.Here, plan.Offspring(r),
+	return fmt.Sprintf("%q\n%+v\n%v %d %+v %s", first, p.Policy, p.Shape, p.Here, plan.Offspring(r),
 		alloc.String()), nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -21,12 +22,12 @@ func TestSpawned(t *testing.T) {
 	at := around(t)
 	from := wire.Offspring{
 		Job: parent.Job, Alloc: parent.Alloc, Tree: "kary:2", KillOnBad: true, Wait: 5, Preflight: true,
-		Spawn: wire.SpawnJob{
+		Spawn: rankwire.SpawnJob{
 			Rank: 2,
-			Commands: wire.NewCommands(
-				wire.Command{Ranks: 1, Argv: wire.NewStrings("true"), Dir: "below"}, wire.Command{Ranks: 4,
-					Argv: wire.NewStrings("echo", "x")}),
-			Preput: wire.NewPairs(job.KeyValue{Key: "k", Value: "v"}),
+			Commands: rankwire.NewCommands(
+				rankwire.Command{Ranks: 1, Argv: rankwire.NewStrings("true"), Dir: "below"}, rankwire.Command{Ranks: 4,
+					Argv: rankwire.NewStrings("echo", "x")}),
+			Preput: rankwire.NewPairs(job.KeyValue{Key: "k", Value: "v"}),
 		},
 	}
 	p, err := Spawned(from, at, Identity{ID: "fedcba9876543210", Secret: [32]byte{1}})
@@ -58,10 +59,11 @@ func TestSpawned(t *testing.T) {
 	require.Equal(t, []any{uint32(3), true, "o.%r"}, []any{parent.Job.Size, parent.Job.Transport.Stats,
 		parent.Job.Output.StdoutFile}, "the parent's stays")
 
-	from.Spawn.Commands = wire.NewCommands(wire.Command{Ranks: 1, Argv: wire.NewStrings("a\x00b")})
+	from.Spawn.Commands = rankwire.NewCommands(rankwire.Command{Ranks: 1, Argv: rankwire.NewStrings("a\x00b")})
 	_, err = Spawned(from, at, Identity{})
 	require.ErrorContains(t, err, "NUL")
-	from.Spawn.Commands = wire.NewCommands(wire.Command{Ranks: job.MaxRanks + 1, Argv: wire.NewStrings("true")})
+	many := rankwire.Command{Ranks: job.MaxRanks + 1, Argv: rankwire.NewStrings("true")}
+	from.Spawn.Commands = rankwire.NewCommands(many)
 	_, err = Spawned(from, at, Identity{})
 	require.Error(t, err)
 }

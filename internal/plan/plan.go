@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/timing"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
@@ -25,7 +26,7 @@ import (
 
 // maxWords bounds arguments and environment together, in bytes: they travel in
 // one frame, and the rest of it is hosts.
-const maxWords = wire.MaxFrame / 2
+const maxWords = frame.MaxSize / 2
 
 // Plan is a request made whole: everything that is needed to run it, and
 // nothing started.
@@ -185,12 +186,12 @@ const spareFrame = 4 << 20
 
 // fits refuses a job that its agents could not be told of.
 func (p *Plan) fits() error {
-	err := wire.Check(wire.Launch{Job: p.Job, Nodes: p.Nodes, Level: 1}, spareFrame)
+	err := wire.Vocabulary.Check(wire.Launch{Job: p.Job, Nodes: p.Nodes, Level: 1}, spareFrame)
 	switch {
-	case errors.Is(err, wire.ErrSize):
+	case errors.Is(err, frame.ErrSize):
 		return exit.Usagef("%s: their names take more than the %d MiB that can be sent at once; write those that "+
 			"differ in a number as a range, as in n[0001-0999]",
-			plural.Of(p.Nodes.Len(), "host"), (wire.MaxFrame-spareFrame)>>20)
+			plural.Of(p.Nodes.Len(), "host"), (frame.MaxSize-spareFrame)>>20)
 	case err != nil:
 		return exit.Usagef("this job cannot be sent to its hosts: %v; are there very many arguments, variables or "+
 			"hosts with different numbers of ranks?", err)

@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/spawn"
-	"ibrun/bootstrap/wire"
 	"ibrun/internal/plural"
 
 	"ibrun/internal/options"
@@ -68,7 +68,7 @@ func predict(r *options.Request, p *plan.Plan, machine readMachine, human io.Wri
 			return fmt.Errorf("%s: %w", run.Host(0), err)
 		}
 		for _, text := range texts {
-			notes.Notice(wire.Notice{Host: run.Host(0), Text: text})
+			notes.Notice(rankwire.Notice{Host: run.Host(0), Text: text})
 		}
 		for i := range run.Count {
 			n := p.Nodes.At(at + int(i))

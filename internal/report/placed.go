@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/plain"
 	"ibrun/job"
@@ -50,7 +51,7 @@ func (r *Reporter) placed(m wire.Placed) {
 }
 
 // Notice shows what a node has to say, once: nodes are alike.
-func (r *Reporter) Notice(m wire.Notice) {
+func (r *Reporter) Notice(m rankwire.Notice) {
 	if !r.Quiet && !slices.Contains(r.noted, m.Text) {
 		r.noted = append(r.noted, m.Text)
 		r.Line("%s: %s", m.Host, m.Text)

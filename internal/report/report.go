@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/plain"
 	"ibrun/internal/plural"
@@ -51,7 +52,7 @@ func (r *Reporter) Event(what any) {
 		r.Line("%s", r.FaultLine(e))
 	case wire.Placed:
 		r.placed(e)
-	case wire.Notice:
+	case rankwire.Notice:
 		r.Notice(e)
 	case core.Progress:
 		if r.Progress != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -39,7 +40,7 @@ func TestReportIsPlain(t *testing.T) {
 	r.Event(wire.Fault{What: wire.FaultLaunch, Nodes: 1, Host: evil, Parent: evil, Phase: evil, Cause: evil})
 	r.Event(wire.Fault{What: wire.FaultAbort, Nodes: 1, Host: evil, Cause: evil})
 	r.Event(wire.Waiting{Items: []wire.SlowSession{{Host: evil, Phase: evil}}})
-	r.Event(wire.Notice{Host: evil, Text: evil})
+	r.Event(rankwire.Notice{Host: evil, Text: evil})
 	r.Event(wire.Placed{Host: evil, Picture: evil, Ranks: wire.NewPlacements(wire.Placement{HCA: evil, Drawing: evil})})
 	r.tail(evil)
 	r.JSON = true

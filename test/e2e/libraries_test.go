@@ -18,7 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
 
@@ -229,7 +230,7 @@ func greeted(t *testing.T, rank *net.UnixConn) *net.UnixConn {
 	words, oob := make([]byte, 100), make([]byte, 100)
 	n, oobn, _, _, err := rank.ReadMsgUnix(words, oob)
 	require.NoError(t, err)
-	require.Equal(t, wire.Append(nil, wire.Hello{}), words[:n])
+	require.Equal(t, frame.Append(nil, rankwire.Hello{}), words[:n])
 	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
 	require.NoError(t, err)
 	require.Len(t, messages, 1)
@@ -302,22 +303,22 @@ func lyingAgent(t *testing.T, program string) {
 	for i := range 400 {
 		l := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 1}, {Nodes: 1, Ranks: 2}}).Dealt(uint32(i % 3))
 		value := make([]byte, 100)
-		var all []wire.Parcel
+		var all []rankwire.Parcel
 		for slot := range l.Ranks() {
-			all = append(all, wire.Parcel{From: job.Slot(slot), To: wire.Everyone, Value: value})
+			all = append(all, rankwire.Parcel{From: job.Slot(slot), To: rankwire.Everyone, Value: value})
 		}
-		messages := []wire.Message{
-			wire.Welcome{JobID: "j", Rank: l.Slot(2), Epoch: 1, Layout: l},
-			wire.Release{Op: 1, What: wire.AllGather, Parcels: wire.NewParcels(all...)},
-			wire.Pair{Rank: 1, What: wire.Failed}, // of other programs' concern
-			wire.Release{Op: 2, What: wire.Broadcast, Root: 1, Parcels: wire.NewParcels(all[1])},
-			wire.Release{Op: 3, What: wire.Gather, Root: 2, Parcels: wire.NewParcels(all...)},
-			wire.Release{Op: 4, What: wire.Scatter, Parcels: wire.NewParcels(all[0])},
+		messages := []frame.Message{
+			rankwire.Welcome{JobID: "j", Rank: l.Slot(2), Epoch: 1, Layout: l},
+			rankwire.Release{Op: 1, What: rankwire.AllGather, Parcels: rankwire.NewParcels(all...)},
+			rankwire.Pair{Rank: 1, What: rankwire.Failed}, // of other programs' concern
+			rankwire.Release{Op: 2, What: rankwire.Broadcast, Root: 1, Parcels: rankwire.NewParcels(all[1])},
+			rankwire.Release{Op: 3, What: rankwire.Gather, Root: 2, Parcels: rankwire.NewParcels(all...)},
+			rankwire.Release{Op: 4, What: rankwire.Scatter, Parcels: rankwire.NewParcels(all[0])},
 		}
 		spoil := rng.IntN(len(messages))
 		var words []byte
 		for k, m := range messages {
-			f := wire.Append(nil, m)
+			f := frame.Append(nil, m)
 			if k == spoil && i > 2 {
 				f = spoiledFrame(rng, f)
 			}

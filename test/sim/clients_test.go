@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/pmiserver"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -69,7 +71,7 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 	}
 	cfg.Run, cfg.Job.Transport = time.Hour, how
 	cfg.Job.Transport.Stats = true
-	cfg.Told = func(node, rank uint32, m wire.Message) {
+	cfg.Told = func(node, rank uint32, m frame.Message) {
 		x.obey(node, x.servers[node].Deliver(job.Slot(rank), m))
 	}
 	cfg.Give = func(node, fence uint32) []byte { return x.servers[node].Give(fence) }
@@ -177,7 +179,7 @@ func (x *clients) run() {
 }
 
 // kinds are the messages that PMI costs on the tree.
-var kinds = []wire.Kind{wire.KindCollect, wire.KindRelease, wire.KindAsk, wire.KindAnswer, wire.KindBulkFetch, wire.KindBulkValues}
+var kinds = []frame.Kind{rankwire.KindCollect, rankwire.KindRelease, rankwire.KindAsk, rankwire.KindAnswer, wire.KindBulkFetch, wire.KindBulkValues}
 
 // bytes is what PMI costs on all edges, and on the root's.
 func (x *clients) bytes() (all, root uint64) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/pmiserver"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
@@ -27,7 +28,7 @@ func (w *World) perform(a *agent, eff core.Effect) {
 	case core.Fork:
 		w.spawn(a, e)
 	case core.SendRank:
-		w.RankBytes += uint64(len(wire.Append(nil, e.Msg)))
+		w.RankBytes += uint64(len(frame.Append(nil, e.Msg)))
 		if w.cfg.Told != nil {
 			w.cfg.Told(a.node, uint32(e.Rank), e.Msg)
 		}
@@ -88,15 +89,15 @@ func (w *World) send(a *agent, e core.Send) {
 		counts[2]++
 	}
 	w.PerEdge[edge] = counts
-	frame := wire.Append(nil, e.Msg)
-	w.Bytes[e.Msg.Kind()] += uint64(len(frame))
+	bytes := frame.Append(nil, e.Msg)
+	w.Bytes[e.Msg.Kind()] += uint64(len(bytes))
 	if a == w.root || to == w.root {
-		w.RootBytes[e.Msg.Kind()] += uint64(len(frame))
+		w.RootBytes[e.Msg.Kind()] += uint64(len(bytes))
 	}
 	if w.cfg.Sent != nil {
 		w.cfg.Sent(edge, e.To == core.Up, e.Msg)
 	}
-	m, err := wire.Parse(frame[4:])
+	m, err := wire.Vocabulary.Parse(bytes[4:])
 	if err != nil {
 		panic(fmt.Sprintf("sim: own frame does not parse: %v: %v", e.Msg, err))
 	}

@@ -7,7 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
 
@@ -24,15 +25,15 @@ func newWard(n, ppn int, shape string) *ward {
 	cfg.Run = time.Minute
 	cfg.Policy.KillOnBad, cfg.Job.Launch.KeepGoing = false, true
 	w := &ward{ranks: cfg.Job.Size, up: map[uint32]int{}, down: map[uint32]int{}, told: map[uint32]map[uint32]int{}}
-	cfg.Sent = func(edge uint32, up bool, m wire.Message) {
-		if _, ok := m.(wire.Failures); ok && up {
+	cfg.Sent = func(edge uint32, up bool, m frame.Message) {
+		if _, ok := m.(rankwire.Failures); ok && up {
 			w.up[edge]++
 		} else if ok {
 			w.down[edge]++
 		}
 	}
-	cfg.Told = func(_, rank uint32, m wire.Message) {
-		f, _ := m.(wire.Failures)
+	cfg.Told = func(_, rank uint32, m frame.Message) {
+		f, _ := m.(rankwire.Failures)
 		for s := range f.Ranks.All() {
 			for r := s.First; r < s.End(); r++ {
 				if w.told[rank] == nil {
@@ -45,7 +46,7 @@ func newWard(n, ppn int, shape string) *ward {
 	w.World = New(cfg)
 	w.At(3*time.Second, func() {
 		for rank := range w.ranks {
-			w.Say(rank/uint32(ppn), rank, wire.Hello{})
+			w.Say(rank/uint32(ppn), rank, rankwire.Hello{})
 		}
 	})
 	return w
@@ -69,7 +70,7 @@ func TestFailures(t *testing.T) {
 	for _, shape := range shapes {
 		quiet := newWard(nodes, ppn, shape)
 		require.NoError(t, quiet.Run(time.Hour))
-		require.Zero(t, quiet.Sent[wire.KindFailures], shape)
+		require.Zero(t, quiet.Sent[rankwire.KindFailures], shape)
 
 		const victim = 101
 		w := newWard(nodes, ppn, shape)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 )
 
@@ -22,12 +23,12 @@ func TestPMIBytesAtScale(t *testing.T) {
 	x := pmi(t, cfg, learning, doubling(size))
 	x.run()
 	require.Equal(t, size*bits.Len(uint(size-1)), x.taken)
-	require.Equal(t, 2*nodes, x.Sent[wire.KindCollect])
-	require.Equal(t, 2*nodes, x.Sent[wire.KindRelease])
+	require.Equal(t, 2*nodes, x.Sent[rankwire.KindCollect])
+	require.Equal(t, 2*nodes, x.Sent[rankwire.KindRelease])
 	require.Zero(t, x.Sent[wire.KindBulkFetch], "log2 n values are no reason to send all: auto and lazy are the same")
 	few, fewRoot := x.bytes()
-	lists := x.Bytes[wire.KindCollect] + x.Bytes[wire.KindRelease]
-	listsRoot := x.RootBytes[wire.KindCollect] + x.RootBytes[wire.KindRelease]
+	lists := x.Bytes[rankwire.KindCollect] + x.Bytes[rankwire.KindRelease]
+	listsRoot := x.RootBytes[rankwire.KindCollect] + x.RootBytes[rankwire.KindRelease]
 	eager, eagerRoot := reckonEager(below, size, ppn), reckonEager(atRoot, size, ppn)
 	lazy := func(edges map[uint32]int) uint64 { return uint64(len(edges)) * asking(0, size) }
 	auto := func(edges map[uint32]int) uint64 { return reckonAsked(edges, size, ppn) + reckonBulk(edges, size, ppn) }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
@@ -184,7 +186,7 @@ func disorder(seed uint64) (Config, *rand.Rand) {
 // Whatever order things happen in: no node twice, none lost, each rank where the
 // slots say, though ranks ask for each other from the first moment on.
 func TestLateInAnyOrder(t *testing.T) {
-	sent := map[wire.Kind]int{}
+	sent := map[frame.Kind]int{}
 	for seed := range uint64(150) {
 		cfg, rand := disorder(seed)
 		ppn := cfg.Job.Size / cfg.Job.Nodes
@@ -192,8 +194,8 @@ func TestLateInAnyOrder(t *testing.T) {
 		cfg.Began = func(node uint32) {
 			for i := range ppn {
 				l.asked++
-				l.Say(node, node*ppn+i, wire.Publish{Tuple: tupleOf(node, node*ppn+i)})
-				l.Say(node, node*ppn+i, wire.Ask{Rank: job.Slot(rand.IntN(int(cfg.Job.Size)))})
+				l.Say(node, node*ppn+i, rankwire.Publish{Tuple: tupleOf(node, node*ppn+i)})
+				l.Say(node, node*ppn+i, rankwire.Ask{Rank: job.Slot(rand.IntN(int(cfg.Job.Size)))})
 			}
 		}
 		l = answers(t, cfg)
@@ -285,8 +287,8 @@ func TestFewerNodes(t *testing.T) {
 			began[at] = true
 			for i := range ppn {
 				l.asked++
-				l.Say(node, at*ppn+i, wire.Publish{Tuple: tupleOf(at, at*ppn+i)})
-				l.Say(node, at*ppn+i, wire.Ask{Rank: job.Slot(rand.IntN(left * int(ppn)))})
+				l.Say(node, at*ppn+i, rankwire.Publish{Tuple: tupleOf(at, at*ppn+i)})
+				l.Say(node, at*ppn+i, rankwire.Ask{Rank: job.Slot(rand.IntN(left * int(ppn)))})
 			}
 		}
 		l = answers(t, cfg)
@@ -315,8 +317,8 @@ func TestLateCollective(t *testing.T) {
 		size := cfg.Job.Size
 		ppn := size / cfg.Job.Nodes
 		sent, got := uint32(0), 0
-		cfg.Told = func(_, rank uint32, m wire.Message) {
-			if r, ok := m.(wire.Release); ok {
+		cfg.Told = func(_, rank uint32, m frame.Message) {
+			if r, ok := m.(rankwire.Release); ok {
 				require.Equal(t, size, sent, "seed %d: released before all had joined", seed)
 				require.Empty(t, r.Trouble)
 				require.Equal(t, 1, r.Parcels.Len())
@@ -330,7 +332,7 @@ func TestLateCollective(t *testing.T) {
 		cfg.Began = func(node uint32) {
 			for i := range ppn {
 				rank := node*ppn + i
-				w.Say(node, rank, wire.Collect{Op: 1, What: wire.AllToAll, Parcels: wire.NewParcels(wire.Parcel{From: job.Slot(rank), To: job.Slot((rank + 3) % size), Value: []byte("x")})})
+				w.Say(node, rank, rankwire.Collect{Op: 1, What: rankwire.AllToAll, Parcels: rankwire.NewParcels(rankwire.Parcel{From: job.Slot(rank), To: job.Slot((rank + 3) % size), Value: []byte("x")})})
 				sent++
 			}
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
 	"ibrun/job"
@@ -26,23 +28,23 @@ type lookups struct {
 	cfg      Config
 	asked    int
 	answered int
-	negative map[wire.Answered]int
+	negative map[rankwire.Answered]int
 }
 
 // answers prepares a job whose ranks may ask.
 func answers(t *testing.T, cfg Config) *lookups {
-	l := &lookups{t: t, negative: map[wire.Answered]int{}}
+	l := &lookups{t: t, negative: map[rankwire.Answered]int{}}
 	cfg.Run = time.Minute
-	cfg.Told = func(node, rank uint32, m wire.Message) {
-		if _, ok := m.(wire.Wanted); ok { // it runs
-			l.At(l.Now(), func() { l.Say(node, rank, wire.Publish{Tuple: tupleOf(node, rank)}) })
+	cfg.Told = func(node, rank uint32, m frame.Message) {
+		if _, ok := m.(rankwire.Wanted); ok { // it runs
+			l.At(l.Now(), func() { l.Say(node, rank, rankwire.Publish{Tuple: tupleOf(node, rank)}) })
 		}
-		a, ok := m.(wire.Answer)
+		a, ok := m.(rankwire.Answer)
 		if !ok {
 			return
 		}
 		l.answered++
-		if a.What != wire.Found {
+		if a.What != rankwire.Found {
 			l.negative[a.What]++
 			return
 		}
@@ -65,14 +67,14 @@ func lookup(t *testing.T, cfg Config, ask func(rank uint32) []uint32) *lookups {
 	for node := range cfg.Job.Nodes {
 		l.At(3*time.Second, func() {
 			for i := range ppn {
-				l.Say(node, node*ppn+i, wire.Publish{Tuple: tupleOf(node, node*ppn+i)})
+				l.Say(node, node*ppn+i, rankwire.Publish{Tuple: tupleOf(node, node*ppn+i)})
 			}
 		})
 		l.At(5*time.Second+time.Duration(node)*time.Microsecond, func() {
 			for i := range ppn {
 				for _, to := range ask(node*ppn + i) {
 					l.asked++
-					l.Say(node, node*ppn+i, wire.Ask{Rank: job.Slot(to)})
+					l.Say(node, node*ppn+i, rankwire.Ask{Rank: job.Slot(to)})
 				}
 			}
 		})
@@ -89,7 +91,7 @@ func (l *lookups) run() {
 
 // addresses is the bytes between agents that addresses cost.
 func (l *lookups) addresses() uint64 {
-	return l.Bytes[wire.KindAsk] + l.Bytes[wire.KindAnswer] + l.Bytes[wire.KindBlocks]
+	return l.Bytes[rankwire.KindAsk] + l.Bytes[rankwire.KindAnswer] + l.Bytes[wire.KindBlocks]
 }
 
 // stencil gives the neighbours on other nodes in a box of ranks, one per node.
@@ -139,8 +141,8 @@ func TestStencilAtScale(t *testing.T) {
 	for _, v := range levels {
 		own, hit, merged, asked = own+v.Own, hit+v.Hit, merged+v.Merged, asked+v.Asked
 	}
-	require.Equal(t, asked, own+hit+merged+uint64(l.Sent[wire.KindAsk]))
-	require.Equal(t, l.Sent[wire.KindAsk], l.Sent[wire.KindAnswer])
+	require.Equal(t, asked, own+hit+merged+uint64(l.Sent[rankwire.KindAsk]))
+	require.Equal(t, l.Sent[rankwire.KindAsk], l.Sent[rankwire.KindAnswer])
 }
 
 func block(node, ppn uint32) *fabric.Block {
@@ -162,8 +164,8 @@ func TestRandomPairsCrossEdgesOnce(t *testing.T) {
 		}
 		cfg := plan(nodes, 4, shape)
 		crossed := map[[2]uint32]int{}
-		cfg.Sent = func(edge uint32, up bool, m wire.Message) {
-			if a, ok := m.(wire.Answer); ok && a.What == wire.Found {
+		cfg.Sent = func(edge uint32, up bool, m frame.Message) {
+			if a, ok := m.(rankwire.Answer); ok && a.What == rankwire.Found {
 				node, _ := fabric.BlockNode(a.Value)
 				crossed[[2]uint32{edge, node}]++
 			}
@@ -179,8 +181,8 @@ func TestRandomPairsCrossEdgesOnce(t *testing.T) {
 		for edge, n := range crossed {
 			require.Equal(t, 1, n, "%s: block of node %d over the edge to node %d", shape, edge[1], edge[0])
 		}
-		require.Equal(t, len(crossed), l.Sent[wire.KindAnswer])
-		require.Equal(t, l.Sent[wire.KindAsk], l.Sent[wire.KindAnswer])
+		require.Equal(t, len(crossed), l.Sent[rankwire.KindAnswer])
+		require.Equal(t, l.Sent[rankwire.KindAsk], l.Sent[rankwire.KindAnswer])
 	}
 }
 
@@ -194,8 +196,8 @@ func TestOneQuestionCostsItsPath(t *testing.T) {
 		return nil
 	})
 	l.run()
-	require.Equal(t, 19, l.Sent[wire.KindAsk])
-	require.Equal(t, 19, l.Sent[wire.KindAnswer])
+	require.Equal(t, 19, l.Sent[rankwire.KindAsk])
+	require.Equal(t, 19, l.Sent[rankwire.KindAnswer])
 }
 
 // Eager: one message up and one down on each edge, and no question after.
@@ -206,7 +208,7 @@ func TestEagerCostsTwoMessagesPerEdge(t *testing.T) {
 		l := lookup(t, cfg, func(rank uint32) []uint32 { return []uint32{(rank + 7) % 300, (rank * 31) % 300} })
 		l.run()
 		require.Equal(t, 200, l.Sent[wire.KindBlocks], shape)
-		require.Zero(t, l.Sent[wire.KindAsk], shape)
+		require.Zero(t, l.Sent[rankwire.KindAsk], shape)
 	}
 }
 
@@ -218,43 +220,43 @@ func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
 		got := map[uint32]int{}
 		var w *World
 		cfg.Run = time.Minute
-		cfg.Told = func(_, rank uint32, m wire.Message) {
-			r, ok := m.(wire.Release)
+		cfg.Told = func(_, rank uint32, m frame.Message) {
+			r, ok := m.(rankwire.Release)
 			if !ok {
 				return
 			}
 			require.Empty(t, r.Trouble)
-			want := map[wire.Collective]int{wire.Barrier: 0, wire.Broadcast: 1, wire.AllGather: size, wire.AllToAll: size, wire.Scatter: 1}[r.What]
-			if r.What == wire.Gather && rank == 77 {
+			want := map[rankwire.Collective]int{rankwire.Barrier: 0, rankwire.Broadcast: 1, rankwire.AllGather: size, rankwire.AllToAll: size, rankwire.Scatter: 1}[r.What]
+			if r.What == rankwire.Gather && rank == 77 {
 				want = size
 			}
 			require.Equal(t, want, r.Parcels.Len(), "%v at rank %d", r.What, rank)
 			for p := range r.Parcels.All() {
-				require.True(t, p.To == job.Slot(rank) || p.To == wire.Everyone)
+				require.True(t, p.To == job.Slot(rank) || p.To == rankwire.Everyone)
 				require.Equal(t, []byte{byte(p.From), byte(p.To)}, p.Value)
 			}
 			got[rank]++
 		}
 		w = New(cfg)
-		value := func(from, to uint32) wire.Parcel {
-			return wire.Parcel{From: job.Slot(from), To: job.Slot(to), Value: []byte{byte(from), byte(to)}}
+		value := func(from, to uint32) rankwire.Parcel {
+			return rankwire.Parcel{From: job.Slot(from), To: job.Slot(to), Value: []byte{byte(from), byte(to)}}
 		}
-		for op, what := range []wire.Collective{wire.Barrier, wire.Broadcast, wire.Gather, wire.AllGather, wire.Scatter, wire.AllToAll} {
+		for op, what := range []rankwire.Collective{rankwire.Barrier, rankwire.Broadcast, rankwire.Gather, rankwire.AllGather, rankwire.Scatter, rankwire.AllToAll} {
 			w.At(time.Duration(3+op)*time.Second, func() {
 				for rank := range uint32(size) {
-					m := wire.Collect{Op: uint32(op + 1), What: what}
+					m := rankwire.Collect{Op: uint32(op + 1), What: what}
 					switch what {
-					case wire.Broadcast, wire.Gather, wire.Scatter:
+					case rankwire.Broadcast, rankwire.Gather, rankwire.Scatter:
 						m.Root = 77
 					}
 					switch {
-					case what == wire.Broadcast && rank == 77, what == wire.AllGather:
-						m.Parcels = wire.NewParcels(value(rank, uint32(wire.Everyone)))
-					case what == wire.Gather:
-						m.Parcels = wire.NewParcels(value(rank, 77))
-					case what == wire.Scatter && rank == 77, what == wire.AllToAll:
+					case what == rankwire.Broadcast && rank == 77, what == rankwire.AllGather:
+						m.Parcels = rankwire.NewParcels(value(rank, uint32(rankwire.Everyone)))
+					case what == rankwire.Gather:
+						m.Parcels = rankwire.NewParcels(value(rank, 77))
+					case what == rankwire.Scatter && rank == 77, what == rankwire.AllToAll:
 						for to := range uint32(size) {
-							m.Parcels.Add(wire.NewParcels(value(rank, to)))
+							m.Parcels.Add(rankwire.NewParcels(value(rank, to)))
 						}
 					}
 					w.Say(rank/3, rank, m)
@@ -263,8 +265,8 @@ func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
 		}
 		require.NoError(t, w.Run(time.Hour))
 		require.Equal(t, 0, w.Outcome.Code)
-		require.Equal(t, 6*60, w.Sent[wire.KindCollect], shape)
-		require.Equal(t, 6*60, w.Sent[wire.KindRelease], shape)
+		require.Equal(t, 6*60, w.Sent[rankwire.KindCollect], shape)
+		require.Equal(t, 6*60, w.Sent[rankwire.KindRelease], shape)
 		require.Len(t, got, size)
 		for rank, n := range got {
 			require.Equal(t, 6, n, "rank %d", rank)
@@ -278,8 +280,8 @@ func TestCollectiveWithoutARank(t *testing.T) {
 		cfg := plan(20, 2, shape)
 		cfg.Run = time.Minute
 		told := 0
-		cfg.Told = func(_, _ uint32, m wire.Message) {
-			if r, ok := m.(wire.Release); ok {
+		cfg.Told = func(_, _ uint32, m frame.Message) {
+			if r, ok := m.(rankwire.Release); ok {
 				require.Equal(t, "rank 31 ended before it joined", r.Trouble)
 				told++
 			}
@@ -288,7 +290,7 @@ func TestCollectiveWithoutARank(t *testing.T) {
 		w.At(3*time.Second, func() {
 			for rank := range uint32(40) {
 				if rank != 31 {
-					w.Say(rank/2, rank, wire.Collect{Op: 1, What: wire.Barrier})
+					w.Say(rank/2, rank, rankwire.Collect{Op: 1, What: rankwire.Barrier})
 				}
 			}
 		})
@@ -306,18 +308,18 @@ func TestParkedAndNegative(t *testing.T) {
 		cfg.Job.Transport.Eager = eager
 		l := lookup(t, cfg, func(uint32) []uint32 { return nil })
 		ask := func(at time.Duration, from, to uint32) {
-			l.At(at, func() { l.asked++; l.Say(from/2, from, wire.Ask{Rank: job.Slot(to), Fresh: at > 8*time.Second}) })
+			l.At(at, func() { l.asked++; l.Say(from/2, from, rankwire.Ask{Rank: job.Slot(to), Fresh: at > 8*time.Second}) })
 		}
 		ask(500*time.Millisecond, 0, 59) // before anybody has published
 		ask(500*time.Millisecond, 0, 60)
 		ask(500*time.Millisecond, 0, 1<<31)
 		l.At(900*time.Millisecond, func() { require.Equal(t, 2, l.answered) })
 		l.At(7*time.Second, func() { require.Equal(t, 3, l.answered) })
-		l.At(8*time.Second, func() { l.Say(29, 59, wire.Finalize{}) })
+		l.At(8*time.Second, func() { l.Say(29, 59, rankwire.Finalize{}) })
 		ask(9*time.Second, 3, 59)
 		ask(9*time.Second, 4, 58) // the same node's other rank still answers
 		l.run()
-		require.Equal(t, map[wire.Answered]int{wire.NoRank: 2, wire.Exited: 1}, l.negative)
+		require.Equal(t, map[rankwire.Answered]int{rankwire.NoRank: 2, rankwire.Exited: 1}, l.negative)
 	}
 }
 
@@ -331,7 +333,7 @@ func TestQuestionsDuringTheLaunch(t *testing.T) {
 				if l.Agent(node) && l.alive(node) {
 					for to := range uint32(40) {
 						l.asked++
-						l.Say(node, node, wire.Ask{Rank: job.Slot(to)})
+						l.Say(node, node, rankwire.Ask{Rank: job.Slot(to)})
 					}
 				}
 			}
@@ -350,10 +352,10 @@ func TestQuestionToALostNode(t *testing.T) {
 	cfg := plan(30, 1, "kary:3")
 	cfg.Policy.KillOnBad = false
 	l := lookup(t, cfg, func(uint32) []uint32 { return nil })
-	l.At(500*time.Millisecond, func() { l.asked++; l.Say(2, 2, wire.Ask{Rank: 29}) })
+	l.At(500*time.Millisecond, func() { l.asked++; l.Say(2, 2, rankwire.Ask{Rank: 29}) })
 	l.At(600*time.Millisecond, func() { l.Kill(29) })
 	require.NoError(t, l.Run(time.Hour))
-	require.Equal(t, 1, l.negative[wire.Failed])
+	require.Equal(t, 1, l.negative[rankwire.Failed])
 }
 
 // Two ranks of each node publish late: one block is enough for all who asked
@@ -363,19 +365,19 @@ func TestPartialBlocks(t *testing.T) {
 	cfg.Run = time.Minute
 	got := map[uint32]time.Duration{}
 	var w *World
-	cfg.Told = func(_, rank uint32, m wire.Message) {
-		if a, ok := m.(wire.Answer); ok && a.What == wire.Found && fabric.Published(a.Value, uint32(a.Rank)) == 1 {
+	cfg.Told = func(_, rank uint32, m frame.Message) {
+		if a, ok := m.(rankwire.Answer); ok && a.What == rankwire.Found && fabric.Published(a.Value, uint32(a.Rank)) == 1 {
 			got[rank] = w.Now()
 		}
 	}
 	w = New(cfg)
-	say := func(at time.Duration, rank uint32, m wire.Message) { w.At(at, func() { w.Say(rank/4, rank, m) }) }
-	say(time.Second, 36, wire.Publish{Tuple: tupleOf(9, 36)})
-	say(2*time.Second, 0, wire.Ask{Rank: 36})
-	say(2*time.Second, 1, wire.Ask{Rank: 37})
-	say(3*time.Second, 37, wire.Publish{Tuple: tupleOf(9, 37)})
-	say(4*time.Second, 38, wire.Publish{Tuple: tupleOf(9, 38)})
-	say(4*time.Second, 39, wire.Publish{Tuple: tupleOf(9, 39)})
+	say := func(at time.Duration, rank uint32, m frame.Message) { w.At(at, func() { w.Say(rank/4, rank, m) }) }
+	say(time.Second, 36, rankwire.Publish{Tuple: tupleOf(9, 36)})
+	say(2*time.Second, 0, rankwire.Ask{Rank: 36})
+	say(2*time.Second, 1, rankwire.Ask{Rank: 37})
+	say(3*time.Second, 37, rankwire.Publish{Tuple: tupleOf(9, 37)})
+	say(4*time.Second, 38, rankwire.Publish{Tuple: tupleOf(9, 38)})
+	say(4*time.Second, 39, rankwire.Publish{Tuple: tupleOf(9, 39)})
 	require.NoError(t, w.Run(time.Hour))
 	require.InDelta(t, float64(2*time.Second+10*time.Millisecond), float64(got[0]), float64(time.Millisecond))
 	require.InDelta(t, float64(3*time.Second+10*time.Millisecond), float64(got[1]), float64(time.Millisecond))
@@ -391,12 +393,12 @@ func TestPublishedWhenWanted(t *testing.T) {
 	}
 	got, wanted := map[uint32]fabric.Tuple{}, map[uint32]int{}
 	var w *World
-	cfg.Told = func(node, rank uint32, m wire.Message) {
+	cfg.Told = func(node, rank uint32, m frame.Message) {
 		switch m := m.(type) {
-		case wire.Wanted:
+		case rankwire.Wanted:
 			wanted[rank]++
-			w.Say(node, rank, wire.Publish{Tuple: at(rank)})
-		case wire.Answer:
+			w.Say(node, rank, rankwire.Publish{Tuple: at(rank)})
+		case rankwire.Answer:
 			b, err := fabric.ParseBlock(m.Value)
 			require.NoError(t, err)
 			require.Equal(t, 2*time.Second, w.Now().Truncate(time.Second), "nothing has waited")
@@ -405,11 +407,11 @@ func TestPublishedWhenWanted(t *testing.T) {
 	}
 	w = New(cfg)
 	for rank := range cfg.Job.Size {
-		w.At(time.Second, func() { w.Say(rank/4, rank, wire.Later{}) })
+		w.At(time.Second, func() { w.Say(rank/4, rank, rankwire.Later{}) })
 	}
 	asked := map[uint32]uint32{0: 36, 1: 37, 5: 36, 9: 39}
 	for rank, about := range asked {
-		w.At(2*time.Second, func() { w.Say(rank/4, rank, wire.Ask{Rank: job.Slot(about)}) })
+		w.At(2*time.Second, func() { w.Say(rank/4, rank, rankwire.Ask{Rank: job.Slot(about)}) })
 	}
 	require.NoError(t, w.Run(time.Hour))
 	require.Equal(t, map[uint32]int{36: 1, 37: 1, 39: 1}, wanted)

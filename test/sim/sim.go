@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/pmiserver"
 	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/wire"
@@ -35,8 +36,8 @@ type Config struct {
 	// Began is called when the ranks of a node have started.
 	Began func(node uint32)
 	// Told gets what agents tell ranks; Sent what goes over the edge to a child.
-	Told func(node, rank uint32, m wire.Message)
-	Sent func(edge uint32, up bool, m wire.Message)
+	Told func(node, rank uint32, m frame.Message)
+	Sent func(edge uint32, up bool, m frame.Message)
 	// Give is what a node has for a bulk fetch; BulkFetched gets what all have given.
 	Give        func(node, fence uint32) []byte
 	BulkFetched func(node, fence uint32, values wire.Values)
@@ -59,13 +60,13 @@ type World struct {
 	stop    time.Duration
 	Outcome *core.Outcome
 	// Sent counts messages by kind, for all links together.
-	Sent map[wire.Kind]int
+	Sent map[frame.Kind]int
 	// PerEdge counts Launch, Ready and Exit of each edge, named by its child.
 	PerEdge map[uint32][3]uint32
 	// Bytes counts the frames between agents, by kind, and RootBytes those of them
 	// that the root sends or takes; RankBytes those between ranks and their agents.
-	Bytes     map[wire.Kind]uint64
-	RootBytes map[wire.Kind]uint64
+	Bytes     map[frame.Kind]uint64
+	RootBytes map[frame.Kind]uint64
 	RankBytes uint64
 	Reports   []any
 	Ready     time.Duration // when the root knew that all ranks run; 0: it never did
@@ -151,7 +152,7 @@ func (q *events) pop() event {
 func New(cfg Config) *World {
 	w := &World{
 		cfg: cfg, agents: map[uint32]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),
-		Sent: map[wire.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[wire.Kind]uint64{}, RootBytes: map[wire.Kind]uint64{}, Spawned: map[uint32]int{}, Stopped: map[uint32]bool{}, Up: map[string]time.Duration{},
+		Sent: map[frame.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[frame.Kind]uint64{}, RootBytes: map[frame.Kind]uint64{}, Spawned: map[uint32]int{}, Stopped: map[uint32]bool{}, Up: map[string]time.Duration{},
 	}
 	w.root = &agent{host: "root", core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here, Policy: cfg.Policy, Join: pmiserver.Join})}
 	w.post(0, w.root, core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
@@ -283,8 +284,8 @@ func (w *World) Agent(node uint32) bool {
 }
 
 // Say lets a rank say something to its agent, now.
-func (w *World) Say(node, rank uint32, m wire.Message) {
-	w.RankBytes += uint64(len(wire.Append(nil, m)))
+func (w *World) Say(node, rank uint32, m frame.Message) {
+	w.RankBytes += uint64(len(frame.Append(nil, m)))
 	w.deliver(event{to: w.agents[node], ev: core.RankFrame{Rank: job.Slot(rank), Msg: m}})
 }
 

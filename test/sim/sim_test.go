@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
@@ -45,7 +46,7 @@ func succeed(t *testing.T, cfg Config) *World {
 	if w.Now() < 2*time.Second {
 		require.Zero(t, heartbeats)
 	}
-	require.Equal(t, map[wire.Kind]int{wire.KindLaunch: n, wire.KindReady: n, wire.KindExit: n}, w.Sent)
+	require.Equal(t, map[frame.Kind]int{wire.KindLaunch: n, wire.KindReady: n, wire.KindExit: n}, w.Sent)
 	require.Len(t, w.PerEdge, n)
 	for edge, c := range w.PerEdge {
 		require.Equal(t, [3]uint32{1, 1, 1}, c, "edge to node %d", edge)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -32,7 +33,7 @@ func TestTimesOfEveryNode(t *testing.T) {
 			cfg.Hop, cfg.Run = 3*time.Millisecond, time.Second
 			w := New(cfg)
 			require.NoError(t, w.Run(time.Hour))
-			require.Equal(t, map[wire.Kind]int{wire.KindLaunch: n, wire.KindTimes: n, wire.KindReady: n, wire.KindExit: n}, withoutHeartbeats(w.Sent))
+			require.Equal(t, map[frame.Kind]int{wire.KindLaunch: n, wire.KindTimes: n, wire.KindReady: n, wire.KindExit: n}, withoutHeartbeats(w.Sent))
 			s := started(t, w)
 			require.Zero(t, s.Missing)
 			require.Len(t, s.Times, n)
@@ -53,7 +54,7 @@ func TestTimesOfEveryNode(t *testing.T) {
 	}
 }
 
-func withoutHeartbeats(sent map[wire.Kind]int) map[wire.Kind]int {
+func withoutHeartbeats(sent map[frame.Kind]int) map[frame.Kind]int {
 	delete(sent, wire.KindHeartbeat)
 	return sent
 }

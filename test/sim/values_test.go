@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -23,7 +25,7 @@ var (
 func subtrees(cfg *Config) (below, atRoot map[uint32]int) {
 	below, atRoot = map[uint32]int{}, map[uint32]int{}
 	sent := cfg.Sent
-	cfg.Sent = func(edge uint32, up bool, m wire.Message) {
+	cfg.Sent = func(edge uint32, up bool, m frame.Message) {
 		if l, ok := m.(wire.Launch); ok {
 			if below[edge] = int(l.Nodes.Ranks()); l.Level == 1 {
 				atRoot[edge] = below[edge]
@@ -36,8 +38,8 @@ func subtrees(cfg *Config) (below, atRoot map[uint32]int) {
 	return below, atRoot
 }
 
-// frame is a message's size on the wire.
-func frame(m wire.Message) uint64 { return uint64(len(wire.Append(nil, m))) }
+// frameSize is a frame's size on the wire.
+func frameSize(m frame.Message) uint64 { return uint64(len(frame.Append(nil, m))) }
 
 // digits sums what f gives for keys of each length, over the ranks [first, end).
 func digits(first, end int, f func(key string) uint64) (sum uint64) {
@@ -62,7 +64,7 @@ func asking(first, end int) (sum uint64) {
 		if to := min(end, w); first < to {
 			sum += digits(first, to, func(key string) uint64 {
 				key = "1 " + key
-				return frame(wire.Ask{Rank: job.Slot(w - 1), Key: key}) + frame(wire.Answer{Rank: job.Slot(w - 1), Key: key, Value: value})
+				return frameSize(rankwire.Ask{Rank: job.Slot(w - 1), Key: key}) + frameSize(rankwire.Answer{Rank: job.Slot(w - 1), Key: key, Value: value})
 			})
 			first = to
 		}
@@ -72,19 +74,19 @@ func asking(first, end int) (sum uint64) {
 
 // holding is the size of a message with one part of so many bytes, given the
 // message with that part empty.
-func holding(m wire.Message, bytes uint64) uint64 {
-	return frame(m) - 1 + uint64(len(binary.AppendUvarint(nil, bytes))) + bytes
+func holding(m frame.Message, bytes uint64) uint64 {
+	return frameSize(m) - 1 + uint64(len(binary.AppendUvarint(nil, bytes))) + bytes
 }
 
 // reckonEager is what clients of this package cost on all edges with policy eager.
 func reckonEager(below map[uint32]int, size, ppn int) (sum uint64) {
 	carrying := func(first, end int) uint64 {
-		m := wire.Release{Op: 1, Parcels: wire.NewParcels(wire.Parcel{From: job.Slot(first), To: wire.Everyone})}
+		m := rankwire.Release{Op: 1, Parcels: rankwire.NewParcels(rankwire.Parcel{From: job.Slot(first), To: rankwire.Everyone})}
 		return holding(m, 1+pairs(first, end, 0))
 	}
 	for edge, ranks := range below {
 		first := int(edge) * ppn
-		sum += carrying(first, first+ranks) + carrying(0, size) + 2*frame(wire.Release{Op: 2})
+		sum += carrying(first, first+ranks) + carrying(0, size) + 2*frameSize(rankwire.Release{Op: 2})
 	}
 	return sum
 }
@@ -100,10 +102,10 @@ func reckonBulk(below map[uint32]int, size, ppn int) (sum uint64) {
 		whole += node(first)
 	}
 	carrying := func(nodes int) uint64 {
-		return frame(wire.BulkValues{Fence: 1, Values: wire.NewValues(make([][]byte, nodes)...)}) - uint64(nodes)
+		return frameSize(wire.BulkValues{Fence: 1, Values: wire.NewValues(make([][]byte, nodes)...)}) - uint64(nodes)
 	}
 	for edge, ranks := range below {
-		sum += whole + carrying(size/ppn) + carrying(ranks/ppn) + 2*frame(wire.BulkFetch{Fence: 1})
+		sum += whole + carrying(size/ppn) + carrying(ranks/ppn) + 2*frameSize(wire.BulkFetch{Fence: 1})
 		for i := range ranks / ppn {
 			sum += node((int(edge) + i) * ppn)
 		}
@@ -139,24 +141,24 @@ func TestBarrierCostsTwoMessagesPerEdge(t *testing.T) {
 					crossed += size
 				}
 			}
-			require.Equal(t, 2*nodes, x.Sent[wire.KindCollect], "%s %s", shape, name)
-			require.Equal(t, 2*nodes, x.Sent[wire.KindRelease], "%s %s", shape, name)
+			require.Equal(t, 2*nodes, x.Sent[rankwire.KindCollect], "%s %s", shape, name)
+			require.Equal(t, 2*nodes, x.Sent[rankwire.KindRelease], "%s %s", shape, name)
 			require.Equal(t, size*(nodes-1), x.taken)
 			sums := x.Outcome.Tally.Sum
 			require.Equal(t, uint64(2*2*nodes), sums[job.CountBarriers])
 			require.Equal(t, uint64(x.taken), sums[job.CountGets])
-			require.Equal(t, x.Sent[wire.KindAsk], x.Sent[wire.KindAnswer])
+			require.Equal(t, x.Sent[rankwire.KindAsk], x.Sent[rankwire.KindAnswer])
 			switch name {
 			case "eager":
-				require.Zero(t, x.Sent[wire.KindAsk]+x.Sent[wire.KindBulkFetch])
+				require.Zero(t, x.Sent[rankwire.KindAsk]+x.Sent[wire.KindBulkFetch])
 			case "lazy":
-				require.Equal(t, crossed, x.Sent[wire.KindAsk])
+				require.Equal(t, crossed, x.Sent[rankwire.KindAsk])
 				require.Zero(t, x.Sent[wire.KindBulkFetch])
 			case "learning":
 				require.Equal(t, uint64(1), sums[job.CountBulkFetches])
 				require.Equal(t, 2*nodes, x.Sent[wire.KindBulkValues], "once up and once down on each edge")
 				require.LessOrEqual(t, sums[job.CountAway], uint64(nodes*(8+ppn)))
-				require.Less(t, x.Sent[wire.KindAsk], nodes*size/2)
+				require.Less(t, x.Sent[rankwire.KindAsk], nodes*size/2)
 			}
 		}
 	}
@@ -176,13 +178,13 @@ func TestReckonedBytes(t *testing.T) {
 	cfg = plan(nodes, ppn, "kary:3")
 	x = pmi(t, cfg, lazily, everybody(size, ppn))
 	x.run()
-	require.Equal(t, uint64(nodes)*asking(0, size), x.Bytes[wire.KindAsk]+x.Bytes[wire.KindAnswer])
+	require.Equal(t, uint64(nodes)*asking(0, size), x.Bytes[rankwire.KindAsk]+x.Bytes[rankwire.KindAnswer])
 
 	cfg = plan(nodes, ppn, "kary:3")
 	x = pmi(t, cfg, learning, everybody(size, ppn))
 	x.run()
 	require.Equal(t, reckonBulk(below, size, ppn), x.Bytes[wire.KindBulkValues]+x.Bytes[wire.KindBulkFetch])
-	asked := x.Bytes[wire.KindAsk] + x.Bytes[wire.KindAnswer]
+	asked := x.Bytes[rankwire.KindAsk] + x.Bytes[rankwire.KindAnswer]
 	require.LessOrEqual(t, asked, reckonAsked(below, size, ppn))
 	require.Greater(t, 2*asked, reckonAsked(below, size, ppn))
 }

@@ -190,7 +190,7 @@ func secretIn(t *testing.T, file string) [32]byte {
 		if size < 64 || i+4+size > len(b) {
 			continue
 		}
-		if m, err := wire.Parse(b[i+4 : i+4+size]); err == nil {
+		if m, err := wire.Vocabulary.Parse(b[i+4 : i+4+size]); err == nil {
 			secret := m.(wire.Launch).Job.Secret
 			require.NotEqual(t, [32]byte{}, secret)
 			return secret

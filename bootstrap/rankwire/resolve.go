@@ -1,9 +1,10 @@
-package wire
+package rankwire
 
 import (
 	"fmt"
 	"slices"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/job"
 )
 
@@ -72,6 +73,11 @@ type Parcel struct {
 	Value    []byte
 }
 
+// Parcels is a list of parcels.
+type Parcels = frame.List[Parcel, parcelCodec]
+
+type parcelCodec struct{}
+
 // gathered is what Collect and Release carry.
 type gathered struct {
 	Op      uint32 // counted by each rank from 1
@@ -87,9 +93,6 @@ type Collect gathered
 // Release brings the outcome down: what is for the ranks of this subtree.
 type Release gathered
 
-// Blocks are the node blocks of a subtree on the way up, of all nodes on the way down.
-type Blocks struct{ Values Values } // of at most MaxGather bytes
-
 // Tally is what a rank or a subtree has counted. It comes before Exit.
 type Tally struct{ Of *job.Tally }
 
@@ -102,112 +105,119 @@ const (
 	maxTrouble = 1 << 10
 )
 
-func (Ask) Kind() Kind     { return KindAsk }
-func (Answer) Kind() Kind  { return KindAnswer }
-func (Collect) Kind() Kind { return KindCollect }
-func (Release) Kind() Kind { return KindRelease }
-func (Blocks) Kind() Kind  { return KindBlocks }
-func (Tally) Kind() Kind   { return KindTally }
+func (Ask) Kind() frame.Kind     { return KindAsk }
+func (Answer) Kind() frame.Kind  { return KindAnswer }
+func (Collect) Kind() frame.Kind { return KindCollect }
+func (Release) Kind() frame.Kind { return KindRelease }
+func (Tally) Kind() frame.Kind   { return KindTally }
 
-func (m Ask) append(w *writer) {
-	w.slot(m.Rank)
-	w.string(m.Key)
-	w.u32(uint32(m.Least))
-	w.bool(m.Fresh)
+func (m Ask) Encode(w *frame.Encoder) {
+	w.U32(uint32(m.Rank))
+	w.Text(m.Key)
+	w.U32(uint32(m.Least))
+	w.Bool(m.Fresh)
 }
 
-func parseAsk(r *reader) Message {
-	return Ask{Rank: r.slot(), Key: r.text(MaxMark + MaxKey), Least: uint16(r.uint(1<<16 - 1)), Fresh: r.bool()}
+func parseAsk(r *frame.Decoder) frame.Message {
+	return Ask{
+		Rank: job.Slot(r.U32()), Key: r.TextUpTo(MaxMark + MaxKey),
+		Least: uint16(r.Uint(1<<16 - 1)), Fresh: r.Bool(),
+	}
 }
 
-func (m Answer) append(w *writer) {
-	w.slot(m.Rank)
-	w.string(m.Key)
-	w.bool(m.Fresh)
-	w.byte(byte(m.What))
-	w.bytes(m.Value)
+func (m Answer) Encode(w *frame.Encoder) {
+	w.U32(uint32(m.Rank))
+	w.Text(m.Key)
+	w.Bool(m.Fresh)
+	w.Byte(byte(m.What))
+	w.Bytes(m.Value)
 }
 
-func parseAnswer(r *reader) Message {
-	m := Answer{Rank: r.slot(), Key: r.text(MaxMark + MaxKey), Fresh: r.bool(), What: Answered(r.byte()), Value: r.bytes(MaxValue)}
+func parseAnswer(r *frame.Decoder) frame.Message {
+	m := Answer{
+		Rank: job.Slot(r.U32()), Key: r.TextUpTo(MaxMark + MaxKey), Fresh: r.Bool(),
+		What: Answered(r.Byte()), Value: r.Bytes(MaxValue),
+	}
 	if m.What >= answerKinds || m.What != Found && len(m.Value) > 0 {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return m
 }
 
-func (m Collect) append(w *writer) { gathered(m).append(w) }
-func (m Release) append(w *writer) { gathered(m).append(w) }
+func (m Collect) Encode(w *frame.Encoder) { gathered(m).Encode(w) }
+func (m Release) Encode(w *frame.Encoder) { gathered(m).Encode(w) }
 
-func (m gathered) append(w *writer) {
-	w.u32(m.Op)
-	w.byte(byte(m.What))
-	w.u32(uint32(m.Root))
-	w.string(m.Trouble)
-	appendList(w, m.Parcels)
+func (m gathered) Encode(w *frame.Encoder) {
+	w.U32(m.Op)
+	w.Byte(byte(m.What))
+	w.U32(uint32(m.Root))
+	w.Text(m.Trouble)
+	m.Parcels.Encode(w)
 }
 
 // NewParcels packs parcels.
 func NewParcels(parcels ...Parcel) Parcels {
-	return listOf[Parcel, parcelCodec](slices.Values(parcels))
+	return frame.ListOf[Parcel, parcelCodec](slices.Values(parcels))
 }
 
-func (parcelCodec) append(w *writer, p Parcel) {
-	w.slot(p.From)
-	w.slot(p.To + 1) // so that Everyone is one byte
-	w.bytes(p.Value)
+func (parcelCodec) Encode(w *frame.Encoder, p Parcel) {
+	w.U32(uint32(p.From))
+	w.U32(uint32(p.To + 1)) // so that Everyone is one byte
+	w.Bytes(p.Value)
 }
 
-func (parcelCodec) read(r *reader) Parcel {
-	return Parcel{From: r.slot(), To: r.slot() - 1, Value: r.bytes(MaxGather)}
+func (parcelCodec) Decode(r *frame.Decoder) Parcel {
+	return Parcel{From: job.Slot(r.U32()), To: job.Slot(r.U32()) - 1, Value: r.Bytes(MaxGather)}
 }
 
-func parseGathered(r *reader) gathered {
-	m := gathered{Op: r.u32(), What: Collective(r.byte()), Root: r.rank(), Trouble: r.text(maxTrouble)}
-	if m.What >= collectives {
-		r.fail(ErrRange)
+func parseCollect(r *frame.Decoder) frame.Message { return Collect(decodeGathered(r)) }
+func parseRelease(r *frame.Decoder) frame.Message { return Release(decodeGathered(r)) }
+
+func decodeGathered(r *frame.Decoder) gathered {
+	m := gathered{
+		Op: r.U32(), What: Collective(r.Byte()), Root: job.Rank(r.U32()), Trouble: r.TextUpTo(maxTrouble),
 	}
-	m.Parcels = parseList[Parcel, parcelCodec](r, 3, nil)
+	if m.What >= collectives {
+		r.Fail(frame.ErrRange)
+	}
+	m.Parcels = frame.DecodeList[Parcel, parcelCodec](r, 3, nil)
 	if m.Parcels.Size() > MaxGather || m.Trouble != "" && m.Parcels.Len() > 0 {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return m
 }
 
-func (m Blocks) append(w *writer)   { appendList(w, m.Values) }
-func parseBlocks(r *reader) Message { return Blocks{parseValues(r, MaxValue)} }
-
-func (m Tally) append(w *writer) {
+func (m Tally) Encode(w *frame.Encoder) {
 	for _, n := range m.Of.Sum {
-		w.sum(n)
+		w.Sum(n)
 	}
-	w.uint(uint64(len(m.Of.Levels)))
+	w.Uint(uint64(len(m.Of.Levels)))
 	for _, l := range m.Of.Levels {
 		for _, n := range []uint64{l.Asked, l.Hit, l.Own, l.Merged, l.Relayed} {
-			w.sum(n)
+			w.Sum(n)
 		}
 	}
 	for _, n := range m.Of.Latency {
-		w.u32(n)
+		w.U32(n)
 	}
 }
 
-func parseTally(r *reader) Message {
+func parseTally(r *frame.Decoder) frame.Message {
 	t := &job.Tally{}
 	for i := range t.Sum {
-		t.Sum[i] = r.uint(mostSum)
+		t.Sum[i] = r.Sum()
 	}
-	t.Levels = collect(r, 5, func() (l job.LevelTally) {
+	t.Levels = frame.DecodeSlice(r, 5, func() (l job.LevelTally) {
 		for _, n := range []*uint64{&l.Asked, &l.Hit, &l.Own, &l.Merged, &l.Relayed} {
-			*n = r.uint(mostSum)
+			*n = r.Sum()
 		}
 		return l
 	})
 	if len(t.Levels) > job.MaxLevels {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	for i := range t.Latency {
-		t.Latency[i] = r.u32()
+		t.Latency[i] = r.U32()
 	}
 	return Tally{t}
 }
@@ -223,5 +233,4 @@ func (m Release) String() string { return "Release " + gathered(m).String() }
 func (m gathered) String() string {
 	return fmt.Sprintf("op=%d %v root=%d parcels=%d trouble=%q", m.Op, m.What, m.Root, m.Parcels.Len(), m.Trouble)
 }
-func (m Blocks) String() string { return fmt.Sprintf("Blocks n=%d", m.Values.Len()) }
-func (m Tally) String() string  { return fmt.Sprintf("Tally ranks=%d", m.Of.Sum[job.CountRanks]) }
+func (m Tally) String() string { return fmt.Sprintf("Tally ranks=%d", m.Of.Sum[job.CountRanks]) }

@@ -1,8 +1,9 @@
-package wire
+package rankwire
 
 import (
 	"fmt"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/fabric"
 	"ibrun/job"
 )
@@ -62,81 +63,82 @@ type Later struct{}
 // Wanted tells such a rank that another node asks for its address.
 type Wanted struct{}
 
-func (Hello) Kind() Kind    { return KindHello }
-func (Welcome) Kind() Kind  { return KindWelcome }
-func (Refused) Kind() Kind  { return KindRefused }
-func (Publish) Kind() Kind  { return KindPublish }
-func (Put) Kind() Kind      { return KindPut }
-func (PutDone) Kind() Kind  { return KindPutDone }
-func (Pair) Kind() Kind     { return KindPair }
-func (Abort) Kind() Kind    { return KindAbort }
-func (Finalize) Kind() Kind { return KindFinalize }
-func (Later) Kind() Kind    { return KindLater }
-func (Wanted) Kind() Kind   { return KindWanted }
+func (Hello) Kind() frame.Kind    { return KindHello }
+func (Welcome) Kind() frame.Kind  { return KindWelcome }
+func (Refused) Kind() frame.Kind  { return KindRefused }
+func (Publish) Kind() frame.Kind  { return KindPublish }
+func (Put) Kind() frame.Kind      { return KindPut }
+func (PutDone) Kind() frame.Kind  { return KindPutDone }
+func (Pair) Kind() frame.Kind     { return KindPair }
+func (Abort) Kind() frame.Kind    { return KindAbort }
+func (Finalize) Kind() frame.Kind { return KindFinalize }
+func (Later) Kind() frame.Kind    { return KindLater }
+func (Wanted) Kind() frame.Kind   { return KindWanted }
 
-func (Hello) append(*writer)       {}
-func (Finalize) append(*writer)    {}
-func (Later) append(*writer)       {}
-func (Wanted) append(*writer)      {}
-func (m Refused) append(w *writer) { w.string(m.Text) }
-func (m Publish) append(w *writer) { w.bytes(m.Tuple.Append(nil)) }
-func (m Put) append(w *writer)     { w.string(m.Key); w.bytes(m.Value) }
-func (m PutDone) append(w *writer) { w.bool(m.Again) }
-func (m Pair) append(w *writer)    { w.slot(m.Rank); w.byte(byte(m.What)) }
-func (m Abort) append(w *writer)   { w.byte(m.Code); w.string(m.Text) }
+func (Hello) Encode(*frame.Encoder)       {}
+func (Finalize) Encode(*frame.Encoder)    {}
+func (Later) Encode(*frame.Encoder)       {}
+func (Wanted) Encode(*frame.Encoder)      {}
+func (m Refused) Encode(w *frame.Encoder) { w.Text(m.Text) }
+func (m Publish) Encode(w *frame.Encoder) { w.Bytes(m.Tuple.Append(nil)) }
+func (m Put) Encode(w *frame.Encoder)     { w.Text(m.Key); w.Bytes(m.Value) }
+func (m PutDone) Encode(w *frame.Encoder) { w.Bool(m.Again) }
+func (m Pair) Encode(w *frame.Encoder)    { w.U32(uint32(m.Rank)); w.Byte(byte(m.What)) }
+func (m Abort) Encode(w *frame.Encoder)   { w.Byte(m.Code); w.Text(m.Text) }
 
-func (m Welcome) append(w *writer) {
-	w.string(m.JobID)
-	w.slot(m.Rank)
-	w.u32(uint32(m.Epoch))
-	w.u32(m.Op)
-	appendLayout(w, m.Layout)
-	*w = append(*w, m.Key[:]...)
-	appendTransport(w, m.How)
-	w.string(m.Path)
+func (m Welcome) Encode(w *frame.Encoder) {
+	w.Text(m.JobID)
+	w.U32(uint32(m.Rank))
+	w.U32(uint32(m.Epoch))
+	w.U32(m.Op)
+	EncodeLayout(w, m.Layout)
+	w.Raw(m.Key[:])
+	EncodeTransport(w, m.How)
+	w.Text(m.Path)
 }
 
-func parseHello(*reader) Message     { return Hello{} }
-func parseFinalize(*reader) Message  { return Finalize{} }
-func parseLater(*reader) Message     { return Later{} }
-func parseWanted(*reader) Message    { return Wanted{} }
-func parseRefused(r *reader) Message { return Refused{r.text(maxTrouble)} }
-func parsePutDone(r *reader) Message {
-	return PutDone{r.bool()}
+func parseHello(*frame.Decoder) frame.Message     { return Hello{} }
+func parseFinalize(*frame.Decoder) frame.Message  { return Finalize{} }
+func parseLater(*frame.Decoder) frame.Message     { return Later{} }
+func parseWanted(*frame.Decoder) frame.Message    { return Wanted{} }
+func parseRefused(r *frame.Decoder) frame.Message { return Refused{r.TextUpTo(maxTrouble)} }
+func parsePutDone(r *frame.Decoder) frame.Message {
+	return PutDone{r.Bool()}
 }
-func parseAbort(r *reader) Message { return Abort{r.byte(), r.text(maxTrouble)} }
+func parseAbort(r *frame.Decoder) frame.Message { return Abort{r.Byte(), r.TextUpTo(maxTrouble)} }
 
-func parsePublish(r *reader) Message {
-	raw := r.bytes(fabric.MaxTuple)
+func parsePublish(r *frame.Decoder) frame.Message {
+	raw := r.Bytes(fabric.MaxTuple)
 	t, n, err := fabric.ParseTuple(raw)
 	if err != nil || n != len(raw) {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return Publish{t}
 }
 
-func parsePut(r *reader) Message {
-	m := Put{Key: r.text(MaxMark + MaxKey), Value: r.bytes(MaxValue)}
+func parsePut(r *frame.Decoder) frame.Message {
+	m := Put{Key: r.TextUpTo(MaxMark + MaxKey), Value: r.Bytes(MaxValue)}
 	if m.Key == "" {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return m
 }
 
-func parsePair(r *reader) Message {
-	m := Pair{Rank: r.slot(), What: Answered(r.byte())}
+func parsePair(r *frame.Decoder) frame.Message {
+	m := Pair{Rank: job.Slot(r.U32()), What: Answered(r.Byte())}
 	if m.What >= answerKinds {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return m
 }
 
-func parseWelcome(r *reader) Message {
-	m := Welcome{JobID: r.string(), Rank: r.slot(), Epoch: uint16(r.uint(1<<16 - 1)), Op: r.u32(), Layout: parseLayout(r)}
-	for i := range m.Key {
-		m.Key[i] = r.byte()
+func parseWelcome(r *frame.Decoder) frame.Message {
+	m := Welcome{
+		JobID: r.Text(), Rank: job.Slot(r.U32()), Epoch: uint16(r.Uint(1<<16 - 1)), Op: r.U32(),
+		Layout: DecodeLayout(r),
 	}
-	m.How, m.Path = parseTransport(r), r.string()
+	r.Raw(m.Key[:])
+	m.How, m.Path = DecodeTransport(r), r.Text()
 	return m
 }
 

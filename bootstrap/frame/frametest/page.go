@@ -1,4 +1,4 @@
-package wire
+package frametest
 
 import (
 	"encoding/binary"
@@ -13,34 +13,58 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/fabric"
+	"ibrun/bootstrap/frame"
 	"ibrun/internal/fields"
-	"ibrun/job"
 )
 
-// TestProtocol decodes a message of each kind by the tables of docs/protocol.md alone, and compares
+// protocolPage is where the protocol is described, from the directory of a package of bootstrap.
+const protocolPage = "../../docs/protocol.md"
+
+// Protocol decodes a message of each kind by the tables of docs/protocol.md alone, and compares
 // what it finds with the message's fields: each field stands there, in its place, with its name and
-// type, and nothing else does.
-func TestProtocol(t *testing.T) {
-	page, sent := readPage(t), map[string]bool{}
-	for _, m := range allSamples() {
-		row := fmt.Sprintf("%d %v", m.Kind(), m.Kind())
-		require.True(t, page.kinds[row] != nil || len(Append(nil, m)) == 5, "the page lacks kind %s", row)
-		sent[row] = true
-		require.NoError(t, page.describes(m), row)
-		for path, changed := range fields.Without(m) {
-			m := changed.(Message)
-			if _, err := Parse(Append(nil, m)[4:]); err == nil && path != "Publish.Tuple.Kind" {
-				require.NoError(t, page.describes(m), "%s without %s", row, path)
-			}
+// type, and nothing else does. The page has each kind with its number, and who sends it; all kinds
+// that it gives to the speakers of the vocabulary are in that. Parts are names of elements of
+// arrays that the page has, in their order.
+func (s Suite) Protocol(t *testing.T, parts map[string][]string) {
+	page := readPage(t, s.View)
+	for row, from := range page.senders {
+		require.NotZero(t, from, "who sends %s?", row)
+		number, _ := strconv.Atoi(strings.Fields(row)[0])
+		kind := frame.Kind(number)
+		require.Equal(t, from&s.Speakers, s.Vocabulary.Format(kind).From, "who sends %s?", row)
+		if from&s.Speakers != 0 {
+			require.Equal(t, row, rowOf(kind, s.Vocabulary))
 		}
 	}
-	for row := range page.kinds {
-		require.True(t, sent[row], "the page has kind %s", row)
+	for number, format := range s.Vocabulary {
+		row := rowOf(frame.Kind(number), s.Vocabulary)
+		require.True(t, format.Parse == nil || page.senders[row] != 0, "the page lacks kind %s", row)
 	}
-	for i, sum := range page.parts["sum"] {
-		require.Equal(t, job.CountNames[i], sum.name)
+	for _, m := range s.Samples {
+		row := rowOf(m.Kind(), s.Vocabulary)
+		require.NoError(t, page.describes(row, m), row)
+		for path, changed := range s.without(m) {
+			require.NoError(t, page.describes(row, changed), "%s without %s", row, path)
+		}
 	}
+	for part, names := range parts {
+		require.Equal(t, len(names), len(page.parts[part]), part)
+		for i, f := range page.parts[part] {
+			require.Equal(t, names[i], f.name)
+		}
+	}
+}
+
+// rowOf is how the row of a kind begins: "1 Launch".
+func rowOf(k frame.Kind, known frame.Vocabulary) string {
+	return fmt.Sprintf("%d %s", k, known.Name(k))
+}
+
+// senders are the words of the page that say who sends a kind.
+var senders = map[string]frame.Sender{
+	"down": frame.Parent, "up": frame.Child, "both;": frame.Parent | frame.Child,
+	"from a rank": frame.Rank, "to a rank": frame.Agent, "with a rank": frame.Rank | frame.Agent,
+	"between roots": frame.Root,
 }
 
 // field is one of the page: its name, and a type's name or the fields of a group.
@@ -54,14 +78,18 @@ type field struct {
 
 // page is what docs/protocol.md says of payloads.
 type page struct {
-	kinds map[string][]field // "1 Launch"
-	parts map[string][]field // and, in lower case, the payloads of kinds
+	kinds   map[string][]field      // "1 Launch"
+	senders map[string]frame.Sender // by the same
+	view    fields.View
+	parts   map[string][]field // and, in lower case, the payloads of kinds
 }
 
-func readPage(t *testing.T) page {
-	text, err := os.ReadFile("../../docs/protocol.md")
+func readPage(t *testing.T, view fields.View) page {
+	text, err := os.ReadFile(protocolPage)
 	require.NoError(t, err)
-	p := page{kinds: map[string][]field{}, parts: map[string][]field{}}
+	p := page{
+		kinds: map[string][]field{}, parts: map[string][]field{}, senders: map[string]frame.Sender{}, view: view,
+	}
 	head := ""
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
@@ -79,10 +107,16 @@ func readPage(t *testing.T) page {
 			if len(cells) > 3 {
 				grammar, _, _ = strings.Cut(cells[3], ";")
 			}
-			fields := parseFields(t, &grammar)
-			p.kinds[cells[0]+" "+cells[1]] = fields
+			row, payload := cells[0]+" "+cells[1], parseFields(t, &grammar)
+			p.kinds[row] = payload
+			p.senders[row] = 0
+			for words, from := range senders {
+				if strings.Contains(cells[2]+";", words) {
+					p.senders[row] |= from
+				}
+			}
 			if _, ok := p.parts[strings.ToLower(cells[1])]; !ok {
-				p.parts[strings.ToLower(cells[1])] = fields
+				p.parts[strings.ToLower(cells[1])] = payload
 			}
 		case head == "part":
 			grammar = cells[1]
@@ -131,10 +165,10 @@ func parseFields(t *testing.T, text *string) (all []field) {
 	}
 }
 
-// describes decodes a message by the page.
-func (p page) describes(m Message) error {
-	d := decoder{page: p, rest: Append(nil, m)[5:]}
-	err := d.fields(p.kinds[fmt.Sprintf("%d %v", m.Kind(), m.Kind())], reflect.ValueOf(m))
+// describes decodes a message by a row of the page.
+func (p page) describes(row string, m frame.Message) error {
+	d := decoder{page: p, rest: frame.Append(nil, m)[5:]}
+	err := d.fields(p.kinds[row], reflect.ValueOf(m))
 	if err == nil && len(d.rest) > 0 {
 		err = fmt.Errorf("%d bytes more than the page has", len(d.rest))
 	}
@@ -149,7 +183,7 @@ type decoder struct {
 
 // fields compares with all fields of a struct, or all elements of an array.
 func (d *decoder) fields(list []field, v reflect.Value) error {
-	v = open(v)
+	v = d.page.open(v)
 	found := map[string]bool{}
 	if err := d.some(list, v, found); err != nil {
 		return err
@@ -207,9 +241,9 @@ func (d *decoder) some(list []field, v reflect.Value, found map[string]bool) err
 func plain(name string) string { return strings.ToLower(strings.ReplaceAll(name, "-", "")) }
 
 // open takes pointers, tables and lists apart, and a struct around one of those.
-func open(v reflect.Value) reflect.Value {
+func (p page) open(v reflect.Value) reflect.Value {
 	for {
-		shown := view(v.Interface())
+		shown := p.view(v.Interface())
 		switch {
 		case shown != nil:
 			v = reflect.ValueOf(shown)
@@ -231,7 +265,7 @@ func (d *decoder) field(f field, v reflect.Value) error {
 	if !f.list && f.times == 0 {
 		return d.one(f, v)
 	}
-	if v = open(v); v.Len() != count {
+	if v = d.page.open(v); v.Len() != count {
 		return fmt.Errorf("%d elements, not %d", v.Len(), count)
 	}
 	for i := range count {
@@ -314,7 +348,7 @@ func number(v reflect.Value) uint64 {
 // text is what a field of type s has.
 func text(v reflect.Value) string {
 	switch v := v.Interface().(type) {
-	case fabric.Tuple:
+	case interface{ Append([]byte) []byte }: // fabric.Tuple
 		return string(v.Append(nil))
 	case []byte:
 		return string(v)

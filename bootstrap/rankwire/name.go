@@ -1,8 +1,9 @@
-package wire
+package rankwire
 
 import (
 	"fmt"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/job"
 )
 
@@ -28,20 +29,23 @@ const (
 // maxName is the most bytes of a service or port: PMI has no longer lines.
 const maxName = 1 << 10
 
-func (Name) Kind() Kind { return KindName }
+func (Name) Kind() frame.Kind { return KindName }
 
-func (m Name) append(w *writer) {
-	w.slot(m.Rank)
-	w.byte(byte(m.Do))
-	w.string(m.Service)
-	w.string(m.Port)
-	w.bool(m.Done)
+func (m Name) Encode(w *frame.Encoder) {
+	w.U32(uint32(m.Rank))
+	w.Byte(byte(m.Do))
+	w.Text(m.Service)
+	w.Text(m.Port)
+	w.Bool(m.Done)
 }
 
-func parseName(r *reader) Message {
-	m := Name{Rank: r.slot(), Do: Naming(r.byte()), Service: r.text(maxName), Port: r.text(maxName), Done: r.bool()}
+func parseName(r *frame.Decoder) frame.Message {
+	m := Name{
+		Rank: job.Slot(r.U32()), Do: Naming(r.Byte()),
+		Service: r.TextUpTo(maxName), Port: r.TextUpTo(maxName), Done: r.Bool(),
+	}
 	if m.Do >= namings {
-		r.fail(ErrRange)
+		r.Fail(frame.ErrRange)
 	}
 	return m
 }

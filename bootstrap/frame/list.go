@@ -1,41 +1,25 @@
-package wire
+package frame
 
 import (
 	"iter"
 	"math"
 	"slices"
-
-	"ibrun/job"
 )
 
 // List is a sequence in its encoded form. It takes the memory of the bytes that
 // it came in, however small its elements are, and goes on as it came; elements
 // are decoded when somebody looks at them. The zero value is empty. A List is a
 // value: no method changes it, and lists share bytes.
-type List[T any, C codec[T]] struct {
+type List[T any, C Codec[T]] struct {
 	count int
 	raw   [][]byte // whole elements, one behind the other; none is empty
 }
 
-// codec writes and reads one element, which takes a byte or more.
-type codec[T any] interface {
-	append(*writer, T)
-	read(*reader) T
+// Codec writes and reads one element, which takes a byte or more.
+type Codec[T any] interface {
+	Encode(*Encoder, T)
+	Decode(*Decoder) T
 }
-
-// The lists of this package.
-type (
-	Values     = List[[]byte, valueCodec]
-	Parcels    = List[Parcel, parcelCodec]
-	Endings    = List[job.StatusRun, endingCodec]
-	Placements = List[Placement, placementCodec]
-	Timings    = List[job.NodeTimes, timingCodec]
-	NodeSpans  = List[NodeSpan, nodeSpanCodec]
-	SlotSpans  = List[SlotSpan, slotSpanCodec]
-	Commands   = List[Command, commandCodec]
-	Strings    = List[string, stringCodec]
-	Pairs      = List[job.KeyValue, pairCodec]
-)
 
 // Len is the number of elements.
 func (l List[T, C]) Len() int { return l.count }
@@ -64,9 +48,9 @@ func (l List[T, C]) encoded() iter.Seq2[T, []byte] {
 	return func(yield func(T, []byte) bool) {
 		var c C
 		for _, raw := range l.raw {
-			for r := (reader{rest: raw, room: math.MaxInt}); len(r.rest) > 0; {
+			for r := (Decoder{rest: raw, room: math.MaxInt}); len(r.rest) > 0; {
 				at := r.rest
-				if v := c.read(&r); !yield(v, at[:len(at)-len(r.rest)]) {
+				if v := c.Decode(&r); !yield(v, at[:len(at)-len(r.rest)]) {
 					return
 				}
 			}
@@ -98,7 +82,7 @@ func (l List[T, C]) Places() iter.Seq2[uint32, T] {
 // At is the element of a whole list that begins at a byte.
 func (l List[T, C]) At(place uint32) T {
 	var c C
-	return c.read(&reader{rest: l.raw[0][place:], room: math.MaxInt})
+	return c.Decode(&Decoder{rest: l.raw[0][place:], room: math.MaxInt})
 }
 
 // Add puts another list at the end of this one, of which there must be no other
@@ -147,25 +131,26 @@ func (l List[T, C]) Split(classes int, class func(T) int) []List[T, C] {
 	return lists
 }
 
-func appendList[T any, C codec[T]](w *writer, l List[T, C]) {
-	w.uint(uint64(l.count))
+// Encode writes a count and the elements.
+func (l List[T, C]) Encode(w *Encoder) {
+	w.Uint(uint64(l.count))
 	for _, raw := range l.raw {
-		*w = append(*w, raw...)
+		w.Raw(raw)
 	}
 }
 
-// parseList reads a list whose elements take at least least bytes each, and lets
+// DecodeList takes a list whose elements take at least least bytes each, and lets
 // check look at each; nil: there is nothing to check.
-func parseList[T any, C codec[T]](r *reader, least int, check func(T) error) (l List[T, C]) {
-	n := r.count(least)
+func DecodeList[T any, C Codec[T]](r *Decoder, least int, check func(T) error) (l List[T, C]) {
+	n := r.Count(least)
 	room, from := r.room, r.rest
 	r.room = math.MaxInt // an element is gone when it has been looked at
 	var c C
 	for range n {
-		v := c.read(r)
+		v := c.Decode(r)
 		if r.err == nil && check != nil {
 			if err := check(v); err != nil {
-				r.fail(err)
+				r.Fail(err)
 			}
 		}
 		if r.err != nil {
@@ -179,12 +164,28 @@ func parseList[T any, C codec[T]](r *reader, least int, check func(T) error) (l 
 	return l
 }
 
-// listOf packs elements.
-func listOf[T any, C codec[T]](items iter.Seq[T]) (l List[T, C]) {
+// InOrder returns a check of spans that come one after the other: they are in order, do not touch,
+// and end at most at limit. It is one list's.
+func InOrder(limit uint64) func(first, count uint32) error {
+	next, begun := uint64(0), false
+	return func(first, count uint32) error {
+		if count == 0 || uint64(first) < next || begun && uint64(first) == next {
+			return ErrCanonical
+		}
+		begun = true
+		if next = uint64(first) + uint64(count); next > limit {
+			return ErrRange
+		}
+		return nil
+	}
+}
+
+// ListOf packs elements.
+func ListOf[T any, C Codec[T]](items iter.Seq[T]) (l List[T, C]) {
 	var c C
-	var w writer
+	var w Encoder
 	for v := range items {
-		c.append(&w, v)
+		c.Encode(&w, v)
 		l.count++
 	}
 	if l.count > 0 {
@@ -192,22 +193,3 @@ func listOf[T any, C codec[T]](items iter.Seq[T]) (l List[T, C]) {
 	}
 	return l
 }
-
-type (
-	valueCodec     struct{}
-	parcelCodec    struct{}
-	endingCodec    struct{}
-	placementCodec struct{}
-	timingCodec    struct{}
-	nodeSpanCodec  struct{}
-	slotSpanCodec  struct{}
-	commandCodec   struct{}
-	stringCodec    struct{}
-	pairCodec      struct{}
-)
-
-func (valueCodec) append(w *writer, v []byte) { w.bytes(v) }
-func (valueCodec) read(r *reader) []byte      { return r.bytes(MaxGather) }
-
-func (stringCodec) append(w *writer, s string) { w.string(s) }
-func (stringCodec) read(r *reader) string      { return string(r.bytes(maxSpawnWord)) }

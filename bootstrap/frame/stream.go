@@ -1,4 +1,4 @@
-package wire
+package frame
 
 import (
 	"encoding/binary"
@@ -10,13 +10,16 @@ import (
 // Reader takes the messages of one sender from a stream.
 type Reader struct {
 	r     io.Reader
+	known Vocabulary
 	from  Sender
 	begun bool // the message that comes once has come
 	head  [5]byte
 }
 
-// NewReader reads frames from r, which stays the caller's.
-func NewReader(r io.Reader, from Sender) *Reader { return &Reader{r: r, from: from} }
+// NewReader reads what a sender says from r, which stays the caller's.
+func (v Vocabulary) NewReader(r io.Reader, from Sender) *Reader {
+	return &Reader{r: r, known: v, from: from}
+}
 
 // firstRead is the most that is allocated on the word of a length alone.
 const firstRead = 64 << 10
@@ -30,7 +33,7 @@ func (r *Reader) Next() (Message, error) {
 		return nil, err
 	}
 	size := int(binary.BigEndian.Uint32(r.head[:]))
-	if size > MaxFrame {
+	if size > MaxSize {
 		return nil, fmt.Errorf("%w: %d bytes", ErrSize, size)
 	}
 	if size == 0 {
@@ -40,20 +43,21 @@ func (r *Reader) Next() (Message, error) {
 		return nil, io.ErrUnexpectedEOF
 	}
 	kind := Kind(r.head[4])
+	format := r.known.Format(kind)
 	switch {
-	case kinds[kind].parse == nil:
+	case format.Parse == nil:
 		return nil, fmt.Errorf("%w: %d", ErrKind, kind)
-	case !kind.From(r.from):
-		return nil, fmt.Errorf("%w for a %v: %v", ErrKind, r.from, kind)
-	case kinds[kind].once && r.begun:
-		return nil, fmt.Errorf("%w: %v", ErrAgain, kind)
+	case !r.known.Allows(kind, r.from):
+		return nil, fmt.Errorf("%w for a %v: %v", ErrKind, r.from, format.Name)
+	case format.Once && r.begun:
+		return nil, fmt.Errorf("%w: %v", ErrAgain, format.Name)
 	}
-	r.begun = r.begun || kinds[kind].once
+	r.begun = r.begun || format.Once
 	frame, err := r.frame(size)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(frame)
+	return r.known.Parse(frame)
 }
 
 // frame reads a frame whose first byte is here. What has come is kept in pieces,

@@ -1,0 +1,206 @@
+package frame
+
+import (
+	"encoding/binary"
+	"math"
+	"reflect"
+)
+
+// Encoder appends the parts of a payload.
+type Encoder []byte
+
+// Byte writes a byte as it is.
+func (w *Encoder) Byte(b byte) { *w = append(*w, b) }
+
+// Uint writes a number in its shortest form.
+func (w *Encoder) Uint(n uint64) { *w = binary.AppendUvarint(*w, n) }
+
+// U32 is Uint for numbers of 32 bits.
+func (w *Encoder) U32(n uint32) { w.Uint(uint64(n)) }
+
+// Sum writes a sum, which stops at the most that a signed number of 64 bits can be.
+func (w *Encoder) Sum(n uint64) { w.Uint(min(n, math.MaxInt64)) }
+
+// Raw writes bytes whose number the other end knows.
+func (w *Encoder) Raw(b []byte) { *w = append(*w, b...) }
+
+// Bytes writes a length and the bytes.
+func (w *Encoder) Bytes(b []byte) {
+	w.Uint(uint64(len(b)))
+	*w = append(*w, b...)
+}
+
+// Text writes a length and the bytes of a text.
+func (w *Encoder) Text(s string) {
+	w.Uint(uint64(len(s)))
+	*w = append(*w, s...)
+}
+
+// UserText writes a text that is for the user. A long one loses its end.
+func (w *Encoder) UserText(s string) { w.Text(s[:min(len(s), maxUserText)]) }
+
+// maxUserText bounds a text that is for the user, in bytes.
+const maxUserText = 16 << 10
+
+// Bool writes a flag.
+func (w *Encoder) Bool(b bool) {
+	if b {
+		w.Byte(1)
+	} else {
+		w.Byte(0)
+	}
+}
+
+// Texts writes a count and so many texts.
+func (w *Encoder) Texts(list []string) {
+	w.Uint(uint64(len(list)))
+	for _, s := range list {
+		w.Text(s)
+	}
+}
+
+// Decoder takes the parts of a payload. After the first error it returns zero
+// values, so that a parser need look once, at the end.
+type Decoder struct {
+	rest []byte
+	room int // bytes that the message may still take besides its frame
+	err  error
+}
+
+// NewDecoder takes the parts of a payload, which stays the caller's. A message of it may take so
+// many bytes of memory besides.
+func NewDecoder(payload []byte, room int) *Decoder { return &Decoder{rest: payload, room: room} }
+
+// Rest is what has not been taken yet.
+func (r *Decoder) Rest() []byte { return r.rest }
+
+// Err is the first error; nil if there was none.
+func (r *Decoder) Err() error { return r.err }
+
+// Charge counts memory that a message takes besides its frame.
+func (r *Decoder) Charge(n int) {
+	if r.room -= n; r.room < 0 {
+		r.Fail(ErrDense)
+	}
+}
+
+// Fail refuses the payload. Only the first error counts.
+func (r *Decoder) Fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+	r.rest = nil
+}
+
+// Byte takes one byte.
+func (r *Decoder) Byte() byte {
+	if len(r.rest) == 0 {
+		r.Fail(ErrShort)
+		return 0
+	}
+	b := r.rest[0]
+	r.rest = r.rest[1:]
+	return b
+}
+
+// Uint takes a number of at most so much.
+func (r *Decoder) Uint(most uint64) uint64 {
+	n, size := binary.Uvarint(r.rest)
+	switch {
+	case size == 0:
+		r.Fail(ErrShort)
+		return 0
+	case size < 0 || n > most:
+		r.Fail(ErrRange)
+		return 0
+	case size > 1 && r.rest[size-1] == 0:
+		r.Fail(ErrCanonical)
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+// U32 takes a number of at most 32 bits.
+func (r *Decoder) U32() uint32 { return uint32(r.Uint(math.MaxUint32)) }
+
+// Sum takes what Encoder.Sum writes.
+func (r *Decoder) Sum() uint64 { return r.Uint(math.MaxInt64) }
+
+// Raw fills an array.
+func (r *Decoder) Raw(into []byte) {
+	for i := range into {
+		into[i] = r.Byte()
+	}
+}
+
+// Bool takes a flag.
+func (r *Decoder) Bool() bool {
+	b := r.Byte()
+	if b > 1 {
+		r.Fail(ErrCanonical)
+	}
+	return b == 1
+}
+
+// Bytes takes a length, of at most so much, and so many bytes. They are a part of the frame itself.
+func (r *Decoder) Bytes(most int) []byte {
+	n := r.Uint(uint64(most))
+	if n > uint64(len(r.rest)) {
+		r.Fail(ErrShort)
+		return nil
+	}
+	if n == 0 {
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+// Text takes a text of any length.
+func (r *Decoder) Text() string { return r.TextUpTo(math.MaxInt32) }
+
+// UserText takes what Encoder.UserText writes.
+func (r *Decoder) UserText() string { return r.TextUpTo(maxUserText) }
+
+// TextUpTo takes a text of at most so many bytes.
+func (r *Decoder) TextUpTo(most int) string {
+	b := r.Bytes(most)
+	if r.Charge((len(b) + wordSize - 1) &^ (wordSize - 1)); r.err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// wordSize is what the allocator rounds up to, in bytes; the smallest that it has.
+const wordSize = 8
+
+// Count takes the number of elements that follow, each of which takes at least
+// least bytes: what cannot be there is refused before anything is allocated.
+func (r *Decoder) Count(least int) int {
+	n := r.Uint(math.MaxUint32)
+	if n*uint64(least) > uint64(len(r.rest)) {
+		r.Fail(ErrShort)
+		return 0
+	}
+	return int(n)
+}
+
+// Texts takes a count and so many texts.
+func (r *Decoder) Texts() []string { return DecodeSlice(r, 1, r.Text) }
+
+// DecodeSlice takes a count and so many elements, each of which takes at least least bytes. What
+// stays in frames for long, or has many elements, is a List instead.
+func DecodeSlice[T any](r *Decoder, least int, one func() T) []T {
+	n := r.Count(least)
+	r.Charge(n * int(reflect.TypeFor[T]().Size()))
+	if n == 0 || r.err != nil {
+		return nil
+	}
+	list := make([]T, n)
+	for i := 0; i < n && r.err == nil; i++ {
+		list[i] = one()
+	}
+	return list
+}

@@ -1,0 +1,59 @@
+package rankwire
+
+import (
+	"strings"
+	"testing"
+
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/frame/frametest"
+	"ibrun/job"
+)
+
+func TestHeap(t *testing.T) { suite().Heap(t) }
+
+// dense are the messages that could cost most memory (frametest.Suite.Dense).
+var dense = map[frame.Kind]func(size int) []frame.Message{
+	KindWelcome: func(size int) []frame.Message {
+		return []frame.Message{Welcome{Layout: frametest.ManyShares(size / 2)}}
+	},
+	KindCollect: func(size int) []frame.Message {
+		return []frame.Message{Collect{Op: 1, Parcels: manyParcels(size)}}
+	},
+	KindRelease: func(size int) []frame.Message {
+		return []frame.Message{Release{Op: 1, Parcels: manyParcels(size)}}
+	},
+	KindTally: func(int) []frame.Message {
+		return []frame.Message{Tally{&job.Tally{Levels: make([]job.LevelTally, job.MaxLevels)}}}
+	},
+	KindFailures: func(size int) []frame.Message {
+		spans := make([]SlotSpan, size/5) // no two touch
+		for i := range spans {
+			spans[i] = SlotSpan{job.Slot(2 * i), 1}
+		}
+		return []frame.Message{Failures{Ranks: NewSlotSpans(spans...)}}
+	},
+	KindSpawnJob: func(int) []frame.Message {
+		one := Command{Argv: NewStrings(""), Ranks: 1}
+		argv := Command{Argv: frametest.Repeat[string, stringCodec](maxSpawn-100, ""), Ranks: 1}
+		many := frametest.Repeat[Command, commandCodec](maxSpawn/5, one)
+		pairs := frametest.Repeat[job.KeyValue, pairCodec](maxSpawn/2-100, job.KeyValue{})
+		return []frame.Message{
+			SpawnJob{Commands: NewCommands(argv)}, SpawnJob{Commands: many},
+			SpawnJob{Commands: NewCommands(one), Preput: pairs},
+		}
+	},
+	KindNotice:  func(size int) []frame.Message { return []frame.Message{Notice{Text: strings.Repeat("x", size)}} },
+	KindAsk:     func(int) []frame.Message { return []frame.Message{Ask{Key: strings.Repeat("x", MaxKey)}} },
+	KindAnswer:  func(int) []frame.Message { return []frame.Message{Answer{Value: make([]byte, MaxValue)}} },
+	KindPut:     func(int) []frame.Message { return []frame.Message{Put{Key: "k", Value: make([]byte, MaxValue)}} },
+	KindName:    func(int) []frame.Message { return []frame.Message{Name{Service: strings.Repeat("x", maxName)}} },
+	KindAbort:   func(int) []frame.Message { return []frame.Message{Abort{Text: strings.Repeat("x", maxTrouble)}} },
+	KindRefused: func(int) []frame.Message { return []frame.Message{Refused{strings.Repeat("x", maxTrouble)}} },
+
+	KindJobSpawned: nil, KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil,
+	KindLater: nil, KindWanted: nil,
+}
+
+func manyParcels(size int) Parcels {
+	return frametest.Repeat[Parcel, parcelCodec](size/3, Parcel{To: Everyone})
+}
