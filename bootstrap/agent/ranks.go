@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"syscall"
+
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/pmiserver"
 	"ibrun/bootstrap/spawn"
@@ -43,7 +45,7 @@ func (l *loop) performRanks(e core.Effect) bool {
 	case core.Connect:
 		l.ranks.Connect(e.A, e.B)
 	case core.SignalRanks:
-		l.ranks.Signal(int(e.Number))
+		l.ranks.Signal(syscall.Signal(e.Number))
 	case core.StopRanks:
 		l.ranks.Stop(l.keep())
 	case core.ContinueRanks:

@@ -239,22 +239,32 @@ func (s *Set) CloseStdin(slot job.Slot) {
 	}
 }
 
-// Signal sends a signal to the process group of each live rank.
-func (s *Set) Signal(number int) {
+// Signal sends a signal to the process group of each live rank. One that ends jobs comes to all ranks
+// before any of them acts upon it: they are stopped meanwhile. Otherwise the sockets of the first
+// one to die could tell the others that it has ended, and they would report that.
+func (s *Set) Signal(number syscall.Signal) {
+	if endsJobs(number) && number != syscall.SIGKILL {
+		s.signalGroups(syscall.SIGSTOP)
+		defer s.signalGroups(syscall.SIGCONT)
+	}
+	s.signalGroups(number)
+}
+
+func (s *Set) signalGroups(number syscall.Signal) {
 	for _, r := range s.ranks {
 		r.mu.Lock()
 		p := r.process
 		r.signaled = r.signaled || p != nil && !p.Ended() && endsJobs(number)
 		r.mu.Unlock()
 		if p != nil {
-			p.SignalGroup(syscall.Signal(number))
+			p.SignalGroup(number)
 		}
 	}
 }
 
 // endsJobs reports whether a signal is one by which jobs are ended.
-func endsJobs(number int) bool {
-	switch syscall.Signal(number) {
+func endsJobs(number syscall.Signal) bool {
+	switch number {
 	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGKILL:
 		return true
 	}

@@ -23,7 +23,7 @@ func TestWorldWithoutInfiniBand(t *testing.T) {
 			`(?m)^ibrun: rank \d+ on \S+ aborted the job with code 1: ib: (no InfiniBand library: `+
 				`libibverbs-missing|this program was built without InfiniBand).*--fabric udp$`, o.stderr)
 		for line := range strings.Lines(o.stderr) {
-			require.True(t, strings.HasPrefix(line, "ibrun: "), line)
+			require.True(t, strings.HasPrefix(line, "ibrun: "), o.stderr)
 		}
 	}
 	s := five("--lazy", "flat")

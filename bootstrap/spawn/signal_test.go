@@ -1,0 +1,42 @@
+package spawn
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/job"
+)
+
+// A signal that ends a job stops each rank first, so that none sees another one's end before it has
+// the signal itself; any other is only sent.
+func TestSignalThatEndsJobs(t *testing.T) {
+	said := filepath.Join(t.TempDir(), "said")
+	script := "exec >>" + said + "; trap 'echo usr1' USR1; trap 'echo term' TERM; trap 'echo cont' CONT; " +
+		"echo up; while :; do sleep 0.01; done"
+	s := New(Config{
+		Job:  &job.Job{Size: 2, Programs: []job.Program{{Count: 2, Argv: []string{"/bin/sh", "-c", script}, Dir: "/"}}},
+		Node: job.Node{Host: "n", Ranks: 2}, Post: func(Event) {},
+	})
+	go s.Start()
+	t.Cleanup(func() { s.Signal(syscall.SIGKILL) })
+	times := func(word string) int {
+		text, _ := os.ReadFile(said) // it is there when a rank is
+		return strings.Count(string(text), word)
+	}
+	await := func(word string) {
+		require.Eventually(t, func() bool { return times(word) == 2 }, patience, time.Millisecond, word)
+	}
+	await("up")
+	s.Signal(syscall.SIGUSR1)
+	await("usr1")
+	require.Zero(t, times("cont"))
+	s.Signal(syscall.SIGTERM)
+	await("term")
+	await("cont")
+}
