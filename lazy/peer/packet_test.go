@@ -61,7 +61,7 @@ func FuzzPacket(f *testing.F) {
 		if k.parse(PacketKind(kind), b) {
 			require.Equal(t, b, k.append([]byte{}))
 		}
-		w := newWorld(1, runSchedules{ranks: 2})
+		w := newWorld(1, chances{ranks: 2})
 		e := w.ranks[0].ends[1]
 		w.connect(0, 1)
 		gen := e.peer.gen

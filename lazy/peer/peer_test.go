@@ -14,8 +14,8 @@ import (
 )
 
 // fair is a world without faults: 200 us there and back.
-func fair(ranks int) runSchedules {
-	return runSchedules{ranks: ranks, delay: 100 * time.Microsecond, answer: 50 * time.Microsecond}
+func fair(ranks int) chances {
+	return chances{ranks: ranks, delay: 100 * time.Microsecond, answer: 50 * time.Microsecond}
 }
 
 // connect lets one rank open the connection to another and waits for it.
@@ -59,7 +59,7 @@ func TestFirstMessage(t *testing.T) {
 }
 
 func TestCrossing(t *testing.T) {
-	w := newWorld(1, runSchedules{ranks: 2, delay: 100 * time.Microsecond})
+	w := newWorld(1, chances{ranks: 2, delay: 100 * time.Microsecond})
 	a, b := w.pair()
 	w.at(0, func() { a.step(Event{Kind: Warm}); b.step(Event{Kind: Warm}) })
 	require.NoError(t, w.run())

@@ -1,29 +1,26 @@
 package peer
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/seeded"
 )
 
-var (
-	oneSeed   = flag.Uint64("seed", 0, "run only this schedule of the simulator, and tell all")
-	schedules = flag.Int("schedules", 100_000, "schedules of two ranks; a tenth of that for eight")
-)
+var flags = seeded.NewFlags(100_000)
 
-// pick makes the runSchedules of a schedule.
-func pick(seed uint64, ranks int) runSchedules {
+// pick makes the chances of a schedule.
+func pick(seed uint64, ranks int) chances {
 	r := rand.New(rand.NewPCG(seed, 1))
 	of := func(list ...float64) float64 { return list[r.IntN(len(list))] }
 	span := func(list ...time.Duration) time.Duration { return list[r.IntN(len(list))] }
-	k := runSchedules{
+	k := chances{
 		ranks: ranks,
 		loss:  of(0, 0.01, 0.1, 0.3, 0.5), dup: of(0, 0, 0.05, 0.3), late: of(0, 0.02, 0.1, 0.5),
 		delay: span(20*time.Microsecond, 100*time.Microsecond, time.Millisecond), sway: span(0, 50*time.Microsecond, time.Millisecond, 20*time.Millisecond),
@@ -109,7 +106,7 @@ func (w *world) plan() {
 	})
 }
 
-// curtain comes a minute after the runSchedules has cleared and nobody stands still. Both sides of a pair
+// curtain comes a minute after all goes well and nobody stands still. Both sides of a pair
 // must agree by then, and whatever is open must close when asked.
 func (w *world) curtain() {
 	for _, r := range w.ranks {
@@ -178,67 +175,40 @@ func (w *world) settled() error {
 	return nil
 }
 
-func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (*world, error) {
+func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (*usage, error) {
 	k := pick(seed, ranks)
 	k.trace = trace
 	w := newWorld(seed, k)
 	w.plan()
 	if err := w.run(); err != nil {
-		return w, err
+		return nil, err
 	}
-	return w, w.settled()
+	return &w.used, w.settled()
+}
+
+// usage is how often each input has come in each state.
+type usage [states][inputs]int
+
+func (u *usage) add(used *usage) {
+	for s := range states {
+		for in := range inputs {
+			u[s][in] += used[s][in]
+		}
+	}
 }
 
 // TestSchedules runs seeded schedules of loss, duplicates, reordering,
 // partitions, crossing requests, closes, restarts and stale answers. All must
 // converge. A failure prints the command that replays it.
 func TestSchedules(t *testing.T) {
-	var ever [states][inputs]int
-	full := *oneSeed == 0
-	for _, c := range []struct{ ranks, share int }{{2, 1}, {8, 10}} {
-		t.Run(fmt.Sprintf("of %d", c.ranks), func(t *testing.T) {
-			if *oneSeed > 0 {
-				_, err := runSchedule(*oneSeed, c.ranks, t.Logf)
-				require.NoError(t, err)
-				return
-			}
-			total := *schedules / c.share
-			if raced || testing.Short() {
-				total /= 10
-			}
-			shards := runtime.GOMAXPROCS(0)
-			used := make([][states][inputs]int, shards)
-			t.Run("shard", func(t *testing.T) {
-				for shard := range shards {
-					t.Run(fmt.Sprint(shard), func(t *testing.T) {
-						t.Parallel()
-						for seed := shard + 1; seed <= total; seed += shards {
-							w, err := runSchedule(uint64(seed), c.ranks, nil)
-							require.NoError(t, err, "go test ./lazy/peer -run 'TestSchedules/of_%d$' -v -seed %d", c.ranks, seed)
-							for _, r := range table {
-								used[shard][r.state][r.input] += w.used[r.state][r.input]
-							}
-						}
-					})
-				}
-			})
-			for _, r := range table {
-				n := 0
-				for shard := range shards {
-					n += used[shard][r.state][r.input]
-				}
-				if never := strings.HasPrefix(r.why, "cannot be"); never {
-					require.Zero(t, n, "%v, %v: %s", r.state, r.input, r.why)
-				}
-				ever[r.state][r.input] += n
-				t.Logf("%-10v %-20v %d", r.state, r.input, n)
-			}
-			full = full && total*c.share >= 100_000
-		})
-	}
+	ever, full := seeded.Run(t, flags, "./lazy/peer", runSchedule, (*usage).add)
 	for _, r := range table {
-		if full && !strings.HasPrefix(r.why, "cannot be") {
-			assert.NotZero(t, ever[r.state][r.input], "%v, %v is never reached", r.state, r.input)
+		n := ever[r.state][r.input]
+		t.Logf("%-10v %-20v %d", r.state, r.input, n)
+		if strings.HasPrefix(r.why, "cannot be") {
+			require.Zero(t, n, "%v, %v: %s", r.state, r.input, r.why)
+		} else if full {
+			assert.NotZero(t, n, "%v, %v is never reached", r.state, r.input)
 		}
 	}
 }

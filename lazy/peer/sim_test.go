@@ -10,8 +10,8 @@ import (
 	"ibrun/fabric"
 )
 
-// runSchedules is what one schedule does to its packets, answers and ranks.
-type runSchedules struct {
+// chances is what one schedule does to its packets, answers and ranks.
+type chances struct {
 	ranks        int
 	loss, dup    float64
 	late         float64       // a copy comes again after up to half a second
@@ -20,7 +20,7 @@ type runSchedules struct {
 	wrong        float64       // answers that a living rank is gone, or too old ones
 	stale        float64       // answers from a cache that name an old epoch
 	slow         time.Duration // to take a message, at most
-	active       time.Duration // then the runSchedules clears
+	active       time.Duration // then all goes well
 	sends, rests int
 	size         int // of messages, bytes
 	restarts     int
@@ -38,7 +38,7 @@ type runSchedules struct {
 
 // world is ranks, a network and an agent under virtual time.
 type world struct {
-	runSchedules
+	chances
 	rng     *rand.Rand
 	now     time.Duration
 	serial  uint64
@@ -47,7 +47,7 @@ type world struct {
 	cut     map[[2]int]time.Duration // no packets from, to, until
 	steps   int
 	fault   error
-	used    [states][inputs]int
+	used    usage
 	took    []time.Duration // from Send to Deliver
 	posts   [packetKinds]int
 	running bool // somebody has the core
@@ -110,12 +110,12 @@ type fate struct {
 	delivered, lost, acked bool
 }
 
-func newWorld(seed uint64, k runSchedules) *world {
-	w := &world{runSchedules: k, rng: rand.New(rand.NewPCG(seed, 7)), cut: map[[2]int]time.Duration{}}
+func newWorld(seed uint64, k chances) *world {
+	w := &world{chances: k, rng: rand.New(rand.NewPCG(seed, 7)), cut: map[[2]int]time.Duration{}}
 	for id := range k.ranks {
 		w.ranks = append(w.ranks, &rank{id: id, ends: make([]*end, k.ranks), from: make([]uint16, k.ranks)})
 	}
-	w.runSchedules.ranks = k.ranks
+	w.chances.ranks = k.ranks
 	for _, r := range w.ranks {
 		w.start(r)
 	}

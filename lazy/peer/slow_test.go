@@ -13,7 +13,7 @@ import (
 func TestSlowMachine(t *testing.T) {
 	for work := 100 * time.Microsecond; work <= 5*time.Millisecond; work *= 7 {
 		for _, room := range []int{16, 256} {
-			w := newWorld(1, runSchedules{ranks: 16, work: work, room: room})
+			w := newWorld(1, chances{ranks: 16, work: work, room: room})
 			for _, r := range w.ranks {
 				r.turnToAll()
 			}

@@ -1,25 +1,19 @@
 package upgrade
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/seeded"
 	"ibrun/lazy/peer"
 )
 
-var (
-	oneSeed   = flag.Uint64("seed", 0, "run only this schedule of the simulator, and tell all")
-	schedules = flag.Int("schedules", 10_000,
-		"schedules of two ranks, a tenth for eight; make sim has 100,000")
-)
+var flags = seeded.NewFlags(10_000) // make sim has 100,000
 
 // pick makes the chances of a schedule.
 func pick(seed uint64, ranks int) chances {
@@ -142,64 +136,33 @@ func (w *world) settled() error {
 	return nil
 }
 
-func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (*world, error) {
+func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (*usage, error) {
 	k := pick(seed, ranks)
 	k.trace = trace
 	w := newWorld(seed, k)
 	w.plan()
 	if err := w.run(); err != nil {
-		return w, err
+		return nil, err
 	}
-	return w, w.settled()
+	return &w.used, w.settled()
 }
 
-const replay = "go test ./lazy/upgrade -run 'TestSchedules/of_%d$' -v -seed %d"
+// usage is how often each input has come in each state.
+type usage [states][inputs]int
+
+func (u *usage) add(used *usage) {
+	for s := range states {
+		for in := range inputs {
+			u[s][in] += used[s][in]
+		}
+	}
+}
 
 // TestSchedules runs seeded schedules of upgrades over real peers: loss, attempts that
 // fail, streams that break, rests and restarts. All must converge, with each message
 // once and in order. A failure prints the command that replays it.
 func TestSchedules(t *testing.T) {
-	var ever [states][inputs]int
-	full := *oneSeed == 0
-	for _, c := range []struct{ ranks, share int }{{2, 1}, {8, 10}} {
-		t.Run(fmt.Sprintf("of %d", c.ranks), func(t *testing.T) {
-			if *oneSeed > 0 {
-				_, err := runSchedule(*oneSeed, c.ranks, t.Logf)
-				require.NoError(t, err)
-				return
-			}
-			total := *schedules / c.share
-			if raced || testing.Short() {
-				total /= 10
-			}
-			shards := runtime.GOMAXPROCS(0)
-			used := make([][states][inputs]int, shards)
-			t.Run("shard", func(t *testing.T) {
-				for shard := range shards {
-					t.Run(fmt.Sprint(shard), func(t *testing.T) {
-						t.Parallel()
-						for seed := shard + 1; seed <= total; seed += shards {
-							w, err := runSchedule(uint64(seed), c.ranks, nil)
-							require.NoError(t, err, replay, c.ranks, seed)
-							for s := range states {
-								for in := range inputs {
-									used[shard][s][in] += w.used[s][in]
-								}
-							}
-						}
-					})
-				}
-			})
-			for shard := range shards {
-				for s := range states {
-					for in := range inputs {
-						ever[s][in] += used[shard][s][in]
-					}
-				}
-			}
-			full = full && total*c.share >= 100_000
-		})
-	}
+	ever, full := seeded.Run(t, flags, "./lazy/upgrade", runSchedule, (*usage).add)
 	for s := range states {
 		for _, in := range of[s.region()] {
 			r, n := index[s][in], ever[s][in]

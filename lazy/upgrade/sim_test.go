@@ -40,7 +40,7 @@ type world struct {
 	all    []*rank
 	tokens uint64
 	fault  error
-	used   [states][inputs]int
+	used   usage
 	steps  int
 }
 

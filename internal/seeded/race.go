@@ -1,5 +1,5 @@
 //go:build race
 
-package peer
+package seeded
 
 const raced = true

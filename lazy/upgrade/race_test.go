@@ -1,5 +1,0 @@
-//go:build race
-
-package upgrade
-
-const raced = true
