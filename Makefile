@@ -34,7 +34,7 @@ export GORACE ?= atexit_sleep_ms=10
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
+.PHONY: help build libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
 	bench-ssh bench-topo bench-tree faults-smoke fuzz repeat sim sim-launch soak clean \
 	bin/bench bin/pmi bin/rdmavm bin/vcluster
 
@@ -122,6 +122,11 @@ bench-launch: ## ibrun beside mpiexec.hydra, mpirun and bare sessions on 4 to 12
 	@test/packages $(RUN_PACKAGES) mpich openmpi-bin
 	@$(MAKE) --no-print-directory build bin/bench
 	@kept=0; bin/bench launch turns bin/ibrun $(ROUNDS) docs/launch-figures.json $(CASES) || kept=$$?; bin/bench launch plot docs/launch-figures.json docs/launch-figures.svg; exit $$kept
+
+bench-before: ## the same launches by bin/ibrun and by an older build, turn by turn: OLDER=path ROUNDS=20 CASES=rsh:64x16
+	@test/packages $(RUN_PACKAGES)
+	@$(MAKE) --no-print-directory build bin/bench
+	@bin/bench launch before bin/ibrun $(OLDER) $(ROUNDS) $(CASES)
 
 bench-spread: ## 20 launches of 64 nodes, over ssh and the rsh stand-in: slowest beside fastest
 	@test/packages $(RUN_PACKAGES)

@@ -3,6 +3,7 @@
 // turn by turn. It keeps what it measured in a file, from which it draws a plot. As root:
 //
 //	bench launch turns IBRUN ROUNDS FILE GROUP...   all cases of a group, or one of them: rsh:64x16
+//	bench launch before IBRUN OLDER ROUNDS GROUP... the same job by two builds of ibrun
 //	bench launch spread IBRUN                       20 launches of 64 nodes
 //	bench launch plot FILE PICTURE.svg
 //
@@ -13,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"ibrun/test/bench/figure"
 	"ibrun/test/bench/hosts"
@@ -40,12 +42,19 @@ func Run(args []string) error {
 			return err
 		}
 		return turns(args[1], rounds, args[3], args[4:])
+	case len(args) >= 5 && args[0] == "before":
+		rounds, err := figure.Rounds(args[3])
+		if err != nil {
+			return err
+		}
+		return before(args[1], args[2], rounds, args[4:])
 	case len(args) == 2 && args[0] == "spread":
 		return spread(args[1])
 	case len(args) == 3 && args[0] == "plot":
 		return plot(args[1], args[2])
 	}
-	return errors.New("usage: bench launch turns IBRUN ROUNDS FILE GROUP... | spread IBRUN | plot FILE PICTURE.svg")
+	return errors.New("usage: bench launch turns IBRUN ROUNDS FILE GROUP... | before IBRUN OLDER ROUNDS GROUP... | " +
+		"spread IBRUN | plot FILE PICTURE.svg")
 }
 
 // standIn is where each host of a virtual cluster has the rsh stand-in (cluster.VRSH).
@@ -57,6 +66,9 @@ func turns(ibrun string, rounds int, file string, names []string) error {
 	if err != nil {
 		return err
 	}
+	if ibrun, err = filepath.Abs(ibrun); err != nil {
+		return err
+	}
 	fmt.Println(figure.Machine())
 	bounds := figure.Bounds{To: os.Stdout}
 	for _, name := range names {
@@ -65,7 +77,7 @@ func turns(ibrun string, rounds int, file string, names []string) error {
 			return err
 		}
 		for _, c := range g.cases() {
-			r, err := measure(ibrun, rounds, g, c)
+			r, err := measure(rounds, g, c, func(st *stage) []contestant { return g.contestants(ibrun, st, c) })
 			if err != nil {
 				return err
 			}
@@ -76,6 +88,45 @@ func turns(ibrun string, rounds int, file string, names []string) error {
 			if err := kept.save(file); err != nil {
 				return err
 			}
+		}
+	}
+	return bounds.Err()
+}
+
+// mostAfter bounds the time of a build of ibrun beside that of an older one, where a change was to
+// change nothing.
+const mostAfter = 1.03
+
+// before launches the same jobs by two builds of ibrun, turn by turn.
+func before(ibrun, earlier string, rounds int, names []string) error {
+	ibrun, err := filepath.Abs(ibrun)
+	if err != nil {
+		return err
+	}
+	if earlier, err = filepath.Abs(earlier); err != nil {
+		return err
+	}
+	fmt.Println(figure.Machine())
+	bounds := figure.Bounds{To: os.Stdout}
+	for _, name := range names {
+		name, g, err := named(name)
+		if err != nil {
+			return err
+		}
+		for _, c := range g.cases() {
+			r, err := measure(rounds, g, c, func(st *stage) []contestant {
+				first, second := g.contestants(ibrun, st, c)[0], g.contestants(earlier, st, c)[0]
+				second.name = older
+				return []contestant{first, second}
+			})
+			if err != nil {
+				return err
+			}
+			r.Group = name
+			r.print()
+			mine, _ := r.find(ours)
+			was, _ := r.find(older)
+			bounds.AtMost(r.title()+": ibrun / ibrun of before", mine.Median/was.Median, mostAfter)
 		}
 	}
 	return bounds.Err()

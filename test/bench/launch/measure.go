@@ -89,24 +89,20 @@ func (s *stage) launch(c contestant) (wall, used time.Duration, err error) {
 	return wall, after - before, err
 }
 
-// measure lets all contestants launch, turn by turn, after a round that does not count.
-func measure(ibrun string, rounds int, g group, s size) (r row, err error) {
+// measure lets the contestants on a stage launch, turn by turn, after a round that does not count.
+func measure(rounds int, g group, s size, contestants func(*stage) []contestant) (r row, err error) {
 	st, err := build(g, s)
 	if err != nil {
 		return r, err
 	}
 	defer st.Close()
 	r = row{Machine: figure.Machine(), Nodes: s.nodes, PerNode: s.ppn, Rounds: rounds}
-	ibrun, err = filepath.Abs(ibrun)
-	if err != nil {
-		return r, err
-	}
-	all := g.contestants(ibrun, st, s)
+	all := contestants(st)
 	walls, cpus := make([][]time.Duration, len(all)), make([][]time.Duration, len(all))
 	for round := range rounds + 1 {
 		for i, c := range all {
 			wall, used, err := st.launch(c)
-			if err != nil && c.name != ours {
+			if err != nil && !c.mine() {
 				fmt.Println("  once more:", err) // mpiexec.hydra's proxies lose their connections now and then
 				wall, used, err = st.launch(c)
 			}
