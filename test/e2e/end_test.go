@@ -172,11 +172,11 @@ func TestWhatRan(t *testing.T) {
 	launcher := filepath.Join(t.TempDir(), "launcher")
 	up := filepath.Join(t.TempDir(), "up")
 	require.NoError(t, os.WriteFile(launcher,
-		[]byte("#!/bin/sh\nhost=$1\nshift\n[ $host = bad ] || exec sh -c \"$*\"\nwhile [ ! -e "+up+
-			" ]; do sleep 0.01; done\necho no such host >&2\nexit 255\n"), 0o755))
+		[]byte("#!/bin/sh\nhost=$1\nshift\n[ $host = bad ] || exec sh -c \"$*\"\n"+
+			"until [ -e "+up+"0 ] && [ -e "+up+"1 ]; do sleep 0.01; done\necho no such host >&2\nexit 255\n"), 0o755))
 	run := func(hosts string) outcome {
 		return ibrun(t, "-ppn", "2", "--launcher-exec", launcher, "--hosts", hosts, "--tree", "flat", "sh", "-c",
-			"echo here; : >"+up+"; exec sleep 100")
+			"echo here; : >"+up+"$RANK; exec sleep 100")
 	}
 	o := run("good,bad")
 	require.Equal(t, 125, o.code, o.stderr)
