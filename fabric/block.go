@@ -228,7 +228,8 @@ func (b *Block) verify(raw, rest []byte, published, count int) error {
 			live++
 		}
 	}
-	if len(rest) > 0 || live != published || partial != (published < count) || mixed != b.mixed() || b.Epoch() != binary.BigEndian.Uint16(raw[2:]) {
+	if len(rest) > 0 || live != published || partial != (published < count) || mixed != b.mixed() ||
+		b.Epoch() != binary.BigEndian.Uint16(raw[2:]) {
 		return ErrBlock
 	}
 	return nil

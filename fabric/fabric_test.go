@@ -13,7 +13,8 @@ func tuples() []Tuple {
 	four := Ethernet(netip.MustParseAddrPort("10.1.2.3:40000"))
 	roce := Tuple{Kind: ROCE4, Addr: four.Addr, Num: 1<<24 - 1}
 	return []Tuple{
-		four, Ethernet(netip.MustParseAddrPort("[fd00::1]:1")), {Kind: IB, LID: 4711, Num: 0x123456, Path: 1, Rails: 2}, roce,
+		four, Ethernet(netip.MustParseAddrPort("[fd00::1]:1")), {Kind: IB, LID: 4711, Num: 0x123456, Path: 1, Rails: 2},
+		roce,
 		{Kind: ROCE6, Addr: addr, Num: 5}, {Kind: IBGID, LID: 3, Addr: addr, Num: 6}, {Kind: NONE},
 	}
 }
@@ -52,7 +53,8 @@ func blocks() []*Block {
 	partial := &Block{Node: 0, First: 0, Base: four, TTL: 1, Ranks: []Entry{{1, 1000, 0}, {}, {1, 1001, 0}}}
 	mixed := &Block{Node: 9, First: 90, Base: four, Ranks: []Entry{{1, 1000, 0}, {3, 7, 0}, {}, {2, 1001, 0}}}
 	none := &Block{Node: 9, First: 90, Base: Tuple{Kind: NONE}, Ranks: []Entry{{1, 0, 0}, {1, 0, 0}}}
-	ports := &Block{Node: 2, First: 8, Base: Tuple{Kind: IB, LID: 7, Path: 1}, More: []Tuple{{Kind: IB, LID: 9, Path: 1}}, Ranks: []Entry{{1, 5, 1}, {}, {2, 6, 0}}}
+	ports := &Block{Node: 2, First: 8, Base: Tuple{Kind: IB, LID: 7, Path: 1},
+		More: []Tuple{{Kind: IB, LID: 9, Path: 1}}, Ranks: []Entry{{1, 5, 1}, {}, {2, 6, 0}}}
 	return []*Block{full, partial, mixed, none, ports, {Base: Tuple{Kind: ETH6}, Ranks: []Entry{}}}
 }
 

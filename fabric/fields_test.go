@@ -14,8 +14,8 @@ var kindFields = map[Kind][]string{
 	IBGID: {"LID", "Addr", "Num"}, NONE: {},
 }
 
-// TestFieldsAreWhole sends each field of tuples, blocks and envelopes through the codec with a value
-// of its own: a field that is dropped on both sides is zero afterwards.
+// TestFieldsAreWhole sends each field of tuples, blocks and envelopes through the codec with a
+// value of its own: a field that is dropped on both sides is zero afterwards.
 func TestFieldsAreWhole(t *testing.T) {
 	addr := [16]byte{}
 	for i := range addr {

@@ -98,8 +98,17 @@ func TestProtocol(t *testing.T) {
 	e := Envelope{Kind: 3, Dst: 0x02030405, DstEpoch: 0x0607, Gen: 0x08090a0b}
 	sealed := NewSeal(key, 0x0c0d0e0f, 0x1011).Append(nil, e, []byte("body"))
 	require.Equal(t, map[string]uint64{
-		"version": envelopeVersion, "kind": 3, "job tag": uint64(binary.BigEndian.Uint32(key[16:])),
-		"source rank": 0x0c0d0e0f, "source epoch": 0x1011, "count": 1, "receiver epoch": 0x0607, "receiver rank": 0x02030405,
-		"generation": 0x08090a0b, "0": 0,
+		"version": envelopeVersion,
+		"kind":    3,
+		"job tag": uint64(binary.BigEndian.Uint32(key[16:])),
+
+		"source rank":    0x0c0d0e0f,
+		"source epoch":   0x1011,
+		"count":          1,
+		"receiver epoch": 0x0607,
+		"receiver rank":  0x02030405,
+
+		"generation": 0x08090a0b,
+		"0":          0,
 	}, bits(t, boxes(section(t, "Datagrams")), sealed))
 }

@@ -113,7 +113,8 @@ func (s *Seal) Open(b []byte) (e Envelope, body []byte, err error) {
 	}
 	e = Envelope{
 		Kind: b[0] & 15, Src: binary.BigEndian.Uint32(b[5:]), SrcEpoch: binary.BigEndian.Uint16(b[9:]),
-		DstEpoch: binary.BigEndian.Uint16(b[17:]), Dst: binary.BigEndian.Uint32(b[19:]), Gen: binary.BigEndian.Uint32(b[23:]),
+		DstEpoch: binary.BigEndian.Uint16(b[17:]), Dst: binary.BigEndian.Uint32(b[19:]),
+		Gen: binary.BigEndian.Uint32(b[23:]),
 	}
 	if e.Dst != s.rank {
 		return e, nil, ErrStray

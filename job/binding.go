@@ -26,13 +26,15 @@ func (o Object) String() string {
 // makes places for its own ranks of it. The zero value is the default: equal
 // shares of what the node allows.
 type Binding struct {
-	Map      Object   // --map-by: where a node's ranks go one after the other; Unsaid: equal shares
-	Fill     bool     // --rank-by fill: an object of Map is filled before the next; otherwise they take turns
-	Rank     Object   // --rank-by: the places are numbered with the objects taking turns; Unsaid: in the order of Map
-	Bind     Object   // --bind-to: how wide a rank's place is; Unsaid: its share
-	PE       uint32   // cores per rank, CPUs if Map or Bind is HWThread; 0: nobody said
-	PerObj   uint32   // ppr:N:obj: exactly so many ranks on each object of Map; 0: as many as fit
-	CPUs     []string // map_cpu and mask_cpu as kernel lists: the node's rank i takes the i-th, from the start again after the last
+	Map    Object // --map-by: where a node's ranks go one after the other; Unsaid: equal shares
+	Fill   bool   // --rank-by fill: an object of Map is filled before the next; otherwise they take turns
+	Rank   Object // --rank-by: the places are numbered with the objects taking turns; Unsaid: in the order of Map
+	Bind   Object // --bind-to: how wide a rank's place is; Unsaid: its share
+	PE     uint32 // cores per rank, CPUs if Map or Bind is HWThread; 0: nobody said
+	PerObj uint32 // ppr:N:obj: exactly so many ranks on each object of Map; 0: as many as fit
+	// map_cpu and mask_cpu as kernel lists: the node's rank i takes the i-th, from the start again
+	// after the last
+	CPUs     []string
 	Slots    []string // --rankfile: cores of each rank of the job, by its number, as rankfile.Slots reads them
 	Overload bool     // several ranks may share CPUs that they are bound to
 	HCA      string   // --hca as written: names or NAME:PORT with commas between them; empty: the nearest

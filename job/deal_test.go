@@ -93,7 +93,8 @@ func TestPlaceByWeight(t *testing.T) {
 		{0, map[string]uint32{"n1": 4, "n2": 2}}, // six cores' worth
 		{1, map[string]uint32{"n1": 1}},
 	} {
-		placed, over, err := Place(alloc, Want{Ranks: c.ranks, Weight: map[string]uint32{"n1": 400, "n2": 200, "n3": 0}})
+		placed, over, err := Place(alloc, Want{Ranks: c.ranks, Weight: map[string]uint32{"n1": 400, "n2": 200,
+			"n3": 0}})
 		require.NoError(t, err)
 		require.False(t, over)
 		counts := map[string]uint32{}

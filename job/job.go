@@ -1,6 +1,6 @@
-// Package job holds the values that describe a parallel job: what every agent
-// receives (Job), which node runs which ranks (Nodes), and how ranks end (Status). It validates values; it does not
-// read files, resolve names or start anything.
+// Package job holds the values that describe a parallel job: what every agent receives (Job), which
+// node runs which ranks (Nodes), and how ranks end (Status). It validates values; it does not read
+// files, resolve names or start anything.
 package job
 
 import (
@@ -43,7 +43,8 @@ type Job struct {
 // Verify says what of a job does not fit together.
 func (j *Job) Verify() error {
 	if j.Layout.Nodes() != j.Nodes || j.Layout.Ranks() != j.Size || j.Nodes == 0 {
-		return fmt.Errorf("a layout of %d nodes and %d ranks, for a job of %d and %d", j.Layout.Nodes(), j.Layout.Ranks(), j.Nodes, j.Size)
+		return fmt.Errorf("a layout of %d nodes and %d ranks, for a job of %d and %d", j.Layout.Nodes(),
+			j.Layout.Ranks(), j.Nodes, j.Size)
 	}
 	next := uint64(0)
 	for _, p := range j.Programs {
@@ -137,10 +138,12 @@ type Stdin struct {
 
 // LaunchOptions says how agents start their children.
 type LaunchOptions struct {
-	Launcher     string        // "ssh", "rsh", "local"
-	Exec         []string      // command that replaces the launcher's own; called as Exec... host command
-	Args         []string      // extra arguments of the launcher, before the host
-	SSH          string        // "native": without the program ssh; "exec": with it; "auto": as each host's configuration allows
+	Launcher string   // "ssh", "rsh", "local"
+	Exec     []string // command that replaces the launcher's own; called as Exec... host command
+	Args     []string // extra arguments of the launcher, before the host
+	// "native": without the program ssh; "exec": with it; "auto": as each host's configuration
+	// allows
+	SSH          string
 	Tree         string        // tree.Shape as text, for example "greedy:7ms,172ms"
 	Batch        uint32        // sessions in flight per parent; 0 lets each agent choose
 	Timeout      time.Duration // from the start of one session to the agent's first word

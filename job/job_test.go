@@ -98,13 +98,15 @@ func TestRunsAreJoined(t *testing.T) {
 }
 
 func TestUniqueAddsSlots(t *testing.T) {
-	n := NewNodes(0, []Run{{Prefix: "a", Count: 1, Slots: 2}, {Prefix: "b", Count: 1}, {Prefix: "a", Count: 1}}).Unique()
+	n := NewNodes(0, []Run{{Prefix: "a", Count: 1, Slots: 2}, {Prefix: "b", Count: 1},
+		{Prefix: "a", Count: 1}}).Unique()
 	require.Equal(t, 2, n.Len())
 	require.Equal(t, uint32(3), n.At(0).Slots)
 }
 
 func TestMergeRuns(t *testing.T) {
-	got := MergeRuns([]StatusRun{{First: 4, Count: 4}, {First: 0, Count: 4}, {First: 8, Count: 1, Status: Status{Code: 7}}})
+	got := MergeRuns([]StatusRun{{First: 4, Count: 4}, {First: 0, Count: 4},
+		{First: 8, Count: 1, Status: Status{Code: 7}}})
 	require.Equal(t, []StatusRun{{First: 0, Count: 8}, {First: 8, Count: 1, Status: Status{Code: 7}}}, got)
 }
 

@@ -138,7 +138,8 @@ func (n Nodes) Slice(lo, hi int) Nodes {
 		return Nodes{}
 	}
 	before := n.of.ranksBefore(n.lo + uint32(lo))
-	return Nodes{of: n.of, lo: n.lo + uint32(lo), hi: n.lo + uint32(hi), base: n.base + Slot(before-n.before), before: before}
+	return Nodes{of: n.of, lo: n.lo + uint32(lo), hi: n.lo + uint32(hi), base: n.base + Slot(before-n.before),
+		before: before}
 }
 
 // Join is the table with the nodes of another behind its own.

@@ -78,7 +78,8 @@ func (l Layout) By(nodes []NodeIndex) Layout {
 		}
 		s := Stretch{nodes[0], 1, uint32(n)}
 		nodes = nodes[n:]
-		if k := len(order) - 1; k >= 0 && order[k].Ranks == s.Ranks && order[k].Node+NodeIndex(order[k].Nodes) == s.Node {
+		if k := len(order) - 1; k >= 0 && order[k].Ranks == s.Ranks &&
+			order[k].Node+NodeIndex(order[k].Nodes) == s.Node {
 			order[k].Nodes++
 			continue
 		}

@@ -43,7 +43,9 @@ func (c *cursor) next() bool {
 
 // find is a cursor at the first run whose end is beyond something: a node or a rank.
 func (t *table) find(beyond func(nodes, ranks uint32) bool) cursor {
-	m := t.marks[sort.Search(len(t.marks)-1, func(k int) bool { return beyond(t.marks[k+1].nodes, t.marks[k+1].ranks) })]
+	m := t.marks[sort.Search(len(t.marks)-1, func(k int) bool {
+		return beyond(t.marks[k+1].nodes, t.marks[k+1].ranks)
+	})]
 	c := cursor{rest: t.packed[m.at:], nodes: m.nodes, ranks: m.ranks}
 	for c.next() && !beyond(c.nodes, c.ranks) {
 	}

@@ -22,7 +22,8 @@ func (p Part) Fits(l Layout) bool {
 	at := p.First
 	for r := range p.Nodes.All() {
 		last := at + NodeIndex(r.Count) - 1
-		if last < at || uint32(last) >= l.Nodes() || r.Ranks == 0 || l.shareOf(at) != l.shareOf(last) || l.share(l.shareOf(at)).Ranks != r.Ranks {
+		if last < at || uint32(last) >= l.Nodes() || r.Ranks == 0 || l.shareOf(at) != l.shareOf(last) ||
+			l.share(l.shareOf(at)).Ranks != r.Ranks {
 			return false
 		}
 		at = last + 1

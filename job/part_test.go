@@ -9,7 +9,8 @@ import (
 
 // Parts do what sets of nodes do, each with its own name and ranks.
 func TestPartsAreSets(t *testing.T) {
-	nodes := NewNodes(0, []Run{{Prefix: "a", Width: 2, Count: 20, Ranks: 3}, {Prefix: "b", Count: 1, Ranks: 1}, {Prefix: "c", Width: 1, Count: 9, Ranks: 2}})
+	nodes := NewNodes(0, []Run{{Prefix: "a", Width: 2, Count: 20, Ranks: 3}, {Prefix: "b", Count: 1, Ranks: 1},
+		{Prefix: "c", Width: 1, Count: 9, Ranks: 2}})
 	all := Part{0, nodes}
 	rand := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
@@ -29,7 +30,8 @@ func TestPartsAreSets(t *testing.T) {
 					parts, in[lo] = parts.Add(all.Slice(lo, lo+1)), true
 				}
 			case 2:
-				require.Equal(t, parts, parts.Without(NodeIndex(lo), NodeIndex(hi)).Add(parts.Within(NodeIndex(lo), NodeIndex(hi))...))
+				from, to := NodeIndex(lo), NodeIndex(hi)
+				require.Equal(t, parts, parts.Without(from, to).Add(parts.Within(from, to)...))
 				first, rest := parts.Cut(lo)
 				require.Equal(t, min(lo, len(in)), first.Len())
 				require.Equal(t, parts, first.Add(rest...))

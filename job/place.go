@@ -142,7 +142,8 @@ func Place(alloc Nodes, want Want) (placed Nodes, over bool, err error) {
 	}
 	for r := range placed.All() {
 		if r.Ranks > MaxRanksOnNode {
-			return Nodes{}, false, fmt.Errorf("%d ranks on %s: at most %d are possible on one host", r.Ranks, r.Host(0), MaxRanksOnNode)
+			return Nodes{}, false, fmt.Errorf("%d ranks on %s: at most %d are possible on one host", r.Ranks, r.Host(0),
+				MaxRanksOnNode)
 		}
 	}
 	return placed, written && ranks > alloc.Slots(), nil

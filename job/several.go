@@ -43,10 +43,11 @@ type slots struct {
 	used uint64
 }
 
-// PlaceEach gives ranks to the nodes of several lists: to each group on its own, the first ranks
-// to the first. A host that several lists name has as many slots as the list that says most, of which
-// a group takes those that are left, up to its own number, as long as there are enough for it. plane is how ranks are
-// numbered over the nodes of their group. Nodes are in the order of their first rank.
+// PlaceEach gives ranks to the nodes of several lists: to each group on its own, the first ranks to
+// the first. A host that several lists name has as many slots as the list that says most, of which
+// a group takes those that are left, up to its own number, as long as there are enough for it.
+// plane is how ranks are numbered over the nodes of their group. Nodes are in the order of their
+// first rank.
 func PlaceEach(groups []Group, want Want, plane uint32) (placed Nodes, layout Layout, over bool, err error) {
 	hosts := map[key]*slots{}
 	of := func(r Run) *slots { return hosts[key{r.Host(0), r.User}] }

@@ -101,7 +101,8 @@ func (t *Tally) Level(i int) *LevelTally {
 
 func (l LevelTally) plus(o LevelTally) LevelTally {
 	return LevelTally{
-		Added(l.Asked, o.Asked), Added(l.Hit, o.Hit), Added(l.Own, o.Own), Added(l.Merged, o.Merged), Added(l.Relayed, o.Relayed),
+		Added(l.Asked, o.Asked), Added(l.Hit, o.Hit), Added(l.Own, o.Own), Added(l.Merged, o.Merged),
+		Added(l.Relayed, o.Relayed),
 	}
 }
 

@@ -34,8 +34,9 @@ func (f filtered) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabr
 	return f.Fabric.Dial(ctx, to, offer)
 }
 
-// A stream whose first dial fails is tried once more. If that fails too, long messages are refused with the cause, by either
-// side, and short ones arrive; the next connection of the pair tries again.
+// A stream whose first dial fails is tried once more. If that fails too, long messages are refused
+// with the cause, by either side, and short ones arrive; the next connection of the pair tries
+// again.
 func TestStreamsAreTriedTwice(t *testing.T) {
 	for _, c := range []struct {
 		fail int32
@@ -45,7 +46,8 @@ func TestStreamsAreTriedTwice(t *testing.T) {
 			n := mem.New(1, mem.Faults{})
 			var left atomic.Int32
 			left.Store(c.fail)
-			w := newWorld(t, 2, 1, func(s fabric.Sink) (fabric.Fabric, error) { return filtered{n.Open(s), &left}, nil }).start()
+			w := newWorld(t, 2, 1,
+				func(s fabric.Sink) (fabric.Fabric, error) { return filtered{n.Open(s), &left}, nil }).start()
 			ctx, from, to := within(t), c.from, 1-c.from
 			table := w.table(from)
 			long := func() error { return table.Send(ctx, to, payload(from, to, 0, 1<<20)) }
@@ -80,8 +82,8 @@ func TestStreamsAreTriedTwice(t *testing.T) {
 	}
 }
 
-// halting is a fabric whose rank stands still when it has dialled, and then finds its time out for so
-// many waits.
+// halting is a fabric whose rank stands still when it has dialled, and then finds its time out for
+// so many waits.
 type halting struct {
 	fabric.Fabric
 	dials *atomic.Int32
@@ -134,7 +136,8 @@ func TestStoppedDialler(t *testing.T) {
 	}
 }
 
-// The end of an older attempt that arrives when the next one has made a stream does not take that stream from one side alone.
+// The end of an older attempt that arrives when the next one has made a stream does not take that
+// stream from one side alone.
 func TestEndOfAnOlderAttempt(t *testing.T) {
 	w := newWorld(t, 2, 1, overMem(mem.New(1, mem.Faults{}))).start()
 	ctx, table := within(t), w.table(0)
@@ -155,7 +158,8 @@ func TestEndOfAnOlderAttempt(t *testing.T) {
 	}
 }
 
-// A message that just fits the window does not fit any more when WANT or OFFER went before it: it waits, and is not lost.
+// A message that just fits the window does not fit any more when WANT or OFFER went before it: it
+// waits, and is not lost.
 func TestAskingTakesRoom(t *testing.T) {
 	for from := range uint32(2) { // rank 0 says WANT, rank 1 OFFER
 		synctest.Test(t, func(t *testing.T) {

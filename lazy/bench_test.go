@@ -15,7 +15,8 @@ import (
 // full is a table that knows every node of a large job.
 func full(t testing.TB, nodes, ppn uint32) *Table {
 	layout := job.NewLayout([]job.Share{{Nodes: nodes, Ranks: ppn}})
-	table, err := New(Config{Rank: 0, Epoch: 1, Layout: layout, Agent: silent{}, Seal: fabric.NewSeal(fabric.Key{}, 0, 1), Open: overMem(mem.New(1, mem.Faults{}))})
+	table, err := New(Config{Rank: 0, Epoch: 1, Layout: layout, Agent: silent{},
+		Seal: fabric.NewSeal(fabric.Key{}, 0, 1), Open: overMem(mem.New(1, mem.Faults{}))})
 	require.NoError(t, err)
 	t.Cleanup(func() { table.Close() })
 	for node := uint32(1); node < nodes; node++ {
@@ -66,6 +67,7 @@ func BenchmarkLivePeer(b *testing.B) {
 		require.NoError(b, w.table(0).Flush(ctx))
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/peers/2, "bytes/peer") // both sides are in this process
+		// both sides are in this process
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/peers/2, "bytes/peer")
 	}
 }

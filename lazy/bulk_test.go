@@ -34,8 +34,8 @@ func (o order) came(me uint32, m Message) error {
 	return nil
 }
 
-// Messages of 16 KiB, the longest that a datagram connection carries, sent back to back: the sender moves to a stream,
-// once, and most messages go by it.
+// Messages of 16 KiB, the longest that a datagram connection carries, sent back to back: the sender
+// moves to a stream, once, and most messages go by it.
 func TestBulkMovesToAStream(t *testing.T) {
 	const count, size = 1000, upgrade.LongMessage - 12
 	for name, open := range fabrics() {
@@ -69,7 +69,8 @@ func TestBulkMovesToAStream(t *testing.T) {
 	}
 }
 
-// burst is a randomized schedule of senders whose bytes under way pass the limit of the window, or never do.
+// burst is a randomized schedule of senders whose bytes under way pass the limit of the window, or
+// never do.
 type burst struct {
 	seed    uint64
 	ranks   uint32
@@ -83,7 +84,8 @@ func drawBurst(seed uint64) burst {
 	r := rand.New(rand.NewPCG(seed, 20))
 	of := func(list ...int) int { return list[r.IntN(len(list))] }
 	return burst{
-		seed: seed, ranks: uint32(of(2, 2, 3)), most: of(300, 1400, 5000, upgrade.LongMessage), trickle: seed%4 == 0, both: r.IntN(2) == 0,
+		seed: seed, ranks: uint32(of(2, 2, 3)), most: of(300, 1400, 5000, upgrade.LongMessage), trickle: seed%4 == 0,
+		both: r.IntN(2) == 0,
 		faults: mem.Faults{
 			Loss: float64(of(0, 0, 10, 30)) / 100, Dup: 0.1, Reorder: 0.1,
 			Delay: time.Duration(of(50, 500)) * time.Microsecond, Jitter: time.Duration(of(0, 300)) * time.Microsecond,
@@ -97,10 +99,12 @@ func (b burst) size(from, to, n uint32) int {
 	return rand.New(rand.NewPCG(b.seed, binary.BigEndian.Uint64(key[24:])+uint64(n)<<20)).IntN(b.most - 12)
 }
 
-// burstLimit bounds what one sender sends, in bytes, until it has moved: some seconds of a window's worth for each round trip.
+// burstLimit bounds what one sender sends, in bytes, until it has moved: some seconds of a window's
+// worth for each round trip.
 const burstLimit = 16 << 20
 
-// send is one sender. It returns how many messages it has sent: until it has moved, and a number more.
+// send is one sender. It returns how many messages it has sent: until it has moved, and a number
+// more.
 func (b burst) send(ctx context.Context, table *Table, me, to uint32) (count uint32, err error) {
 	moved := func() bool {
 		table.fmu.Lock()
@@ -127,7 +131,8 @@ func (b burst) send(ctx context.Context, table *Table, me, to uint32) (count uin
 	return count, table.remotePeer(to).flush(ctx)
 }
 
-// run holds that each sender whose window filled has moved, once, and stays so, and that no other has.
+// run holds that each sender whose window filled has moved, once, and stays so, and that no other
+// has.
 func (b burst) run(t *testing.T) (moves uint64) {
 	w := newWorld(t, b.ranks, 1, overMem(mem.New(b.seed, b.faults))).start()
 	ctx, stop := context.WithCancel(within(t))
@@ -178,8 +183,8 @@ func (b burst) run(t *testing.T) (moves uint64) {
 	return moves
 }
 
-// A pair that should move to a stream does, in every schedule, once in each direction that should; a pair that should not
-// does not.
+// A pair that should move to a stream does, in every schedule, once in each direction that should;
+// a pair that should not does not.
 func TestBursts(t *testing.T) {
 	seeds := []uint64{*oneSchedule}
 	if *oneSchedule == 0 {

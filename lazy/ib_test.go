@@ -36,9 +36,11 @@ var fakeLibrary = sync.OnceValue(func() error {
 	}
 	node := fakeverbs.Node{}
 	for i := range 2 {
-		node.Devices = append(node.Devices, fakeverbs.Device{Name: fmt.Sprintf("mlx5_%d", i), GUID: uint64(i + 1), Ports: []fakeverbs.Port{{
-			LID: uint16(i + 3), SMLID: 1, GIDs: []verbs.GID{{Type: verbs.GIDIB, Addr: [16]byte{0: 0xfe, 1: 0x80, 15: byte(i + 1)}}},
-		}}})
+		node.Devices = append(node.Devices, fakeverbs.Device{Name: fmt.Sprintf("mlx5_%d", i), GUID: uint64(i + 1),
+			Ports: []fakeverbs.Port{{
+				LID: uint16(i + 3), SMLID: 1, GIDs: []verbs.GID{{Type: verbs.GIDIB,
+					Addr: [16]byte{0: 0xfe, 1: 0x80, 15: byte(i + 1)}}},
+			}}})
 	}
 	if os.Getenv(ownVariable) == scheduleTest {
 		node.Faults = fakeverbs.Faults{Seed: *oneSchedule + 1, Lose: 30, Double: 10, Swap: 10}
@@ -88,10 +90,12 @@ func own(t *testing.T, args ...string) bool {
 
 const scheduleTest = "TestSchedulesOverInfiniBand"
 
-// TestSchedulesOverInfiniBand runs the schedules in a process where 30 % of the datagrams are lost, those that make streams
-// included, and others come twice or late. In a machine with Soft-RoCE the network is what it is.
+// TestSchedulesOverInfiniBand runs the schedules in a process where 30 % of the datagrams are lost,
+// those that make streams included, and others come twice or late. In a machine with Soft-RoCE the
+// network is what it is.
 func TestSchedulesOverInfiniBand(t *testing.T) {
-	if !inside.In() && !own(t, "-test.parallel=15", fmt.Sprintf("-schedules=%d", *schedules), fmt.Sprintf("-seed=%d", *oneSchedule)) {
+	if !inside.In() && !own(t, "-test.parallel=15", fmt.Sprintf("-schedules=%d", *schedules),
+		fmt.Sprintf("-seed=%d", *oneSchedule)) {
 		return
 	}
 	const together = 15 // they mostly wait
@@ -128,12 +132,13 @@ func TestBrokenDevice(t *testing.T) {
 		require.ErrorContains(t, <-failed, "mlx5_0: device failed")
 	}
 	for _, to := range []uint32{1, 2} {
-		require.ErrorContains(t, w.table(0).Send(ctx, to, []byte("x")), fmt.Sprintf("rank %d: ib: mlx5_0: device failed", to))
+		require.ErrorContains(t, w.table(0).Send(ctx, to, []byte("x")),
+			fmt.Sprintf("rank %d: ib: mlx5_0: device failed", to))
 	}
 }
 
-// TestBrokenStream: a queue pair that fails in the middle of a stream is an error on both sides, also for who sends nothing on it;
-// other pairs go on.
+// TestBrokenStream: a queue pair that fails in the middle of a stream is an error on both sides,
+// also for who sends nothing on it; other pairs go on.
 func TestBrokenStream(t *testing.T) {
 	if !own(t) {
 		return
@@ -154,7 +159,8 @@ func TestBrokenStream(t *testing.T) {
 	// Rank 1's fails; rank 0 only receives, and its own queue pair does not hear of that.
 	failed := make(chan error, 1)
 	go func() { _, err := w.table(0).RecvFrom(ctx, 1); failed <- err }()
-	// Those after the one for datagrams are for streams; other ranks of this process take numbers in between.
+	// Those after the one for datagrams are for streams; other ranks of this process take numbers
+	// in between.
 	for n := range uint32(32) {
 		_, err = fakeverbs.Join().Order(fmt.Sprintf("qp mlx5_1 %d", w.table(1).Tuple().Num+1+n))
 		require.NoError(t, err)
@@ -172,7 +178,8 @@ func TestBrokenStream(t *testing.T) {
 
 // overEthernet is a node without InfiniBand.
 func overEthernet(s fabric.Sink) (fabric.Fabric, error) {
-	return udp.Open(udp.Config{Addr: netip.MustParseAddr("127.0.0.1"), MTU: 1500, Instead: "/dev/infiniband is not there"}, s)
+	return udp.Open(udp.Config{Addr: netip.MustParseAddr("127.0.0.1"), MTU: 1500,
+		Instead: "/dev/infiniband is not there"}, s)
 }
 
 // mixed is a world of four nodes, of which two have InfiniBand, and Ethernet
@@ -191,8 +198,8 @@ func mixed(t *testing.T, secondary func(fabric.Sink) fabric.Fabric) *world {
 	return w.start()
 }
 
-// TestMixed: of four nodes two have InfiniBand. Everybody reaches everybody, whoever is first: over InfiniBand where both have it, by
-// datagrams and by streams.
+// TestMixed: of four nodes two have InfiniBand. Everybody reaches everybody, whoever is first: over
+// InfiniBand where both have it, by datagrams and by streams.
 func TestMixed(t *testing.T) {
 	w := mixed(t, func(s fabric.Sink) fabric.Fabric {
 		f, err := overEthernet(s)
@@ -229,14 +236,16 @@ func TestMixed(t *testing.T) {
 	}
 }
 
-// TestMixedApart: where a node with InfiniBand has nothing besides, each side is told at once where both are, and what to do; nobody
-// waits for an answer that cannot come.
+// TestMixedApart: where a node with InfiniBand has nothing besides, each side is told at once where
+// both are, and what to do; nobody waits for an answer that cannot come.
 func TestMixedApart(t *testing.T) {
 	w := mixed(t, func(fabric.Sink) fabric.Fabric { return nil })
 	ctx := within(t)
 	for me, want := range []string{
-		`^rank 1: ib: its node goes by Ethernet \(127\.0\.0\.1\), having no InfiniBand or RoCE that works, and port mlx5_0:1 of this node by InfiniBand \(LID 3\): use --fabric udp for all`,
-		`^rank 0: udp: its node goes by InfiniBand or RoCE \(lid 3 qpn \d+\), and this one by Ethernet \(127\.0\.0\.1\), since /dev/infiniband is not there: use --fabric udp for all`,
+		`^rank 1: ib: its node goes by Ethernet \(127\.0\.0\.1\), having no InfiniBand or RoCE that works, and port ` +
+			`mlx5_0:1 of this node by InfiniBand \(LID 3\): use --fabric udp for all`,
+		`^rank 0: udp: its node goes by InfiniBand or RoCE \(lid 3 qpn \d+\), and this one by Ethernet ` +
+			`\(127\.0\.0\.1\), since /dev/infiniband is not there: use --fabric udp for all`,
 	} {
 		table, other := w.table(uint32(me)), uint32(1-me)
 		waits := make(chan error, 1)
@@ -252,7 +261,8 @@ func TestMixedApart(t *testing.T) {
 
 const memoryTest = "TestStreamsWithoutMemory"
 
-// TestStreamsWithoutMemory: a stream that cannot be made for want of memory to lock is an error that says so, on both sides.
+// TestStreamsWithoutMemory: a stream that cannot be made for want of memory to lock is an error
+// that says so, on both sides.
 func TestStreamsWithoutMemory(t *testing.T) {
 	if !own(t) {
 		return

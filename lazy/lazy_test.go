@@ -43,9 +43,10 @@ func TestMain(m *testing.M) {
 // fabrics are the ways between nodes that the tests go.
 func fabrics() map[string]func(fabric.Sink) (fabric.Fabric, error) {
 	all := map[string]func(fabric.Sink) (fabric.Fabric, error){
-		"mem":       overMem(mem.New(1, mem.Faults{})),
-		"mem nasty": overMem(mem.New(2, mem.Faults{Loss: 0.2, Dup: 0.1, Reorder: 0.1, Delay: 100 * time.Microsecond, Jitter: 300 * time.Microsecond})),
-		"udp":       overUDP,
+		"mem": overMem(mem.New(1, mem.Faults{})),
+		"mem nasty": overMem(mem.New(2, mem.Faults{Loss: 0.2, Dup: 0.1, Reorder: 0.1, Delay: 100 * time.Microsecond,
+			Jitter: 300 * time.Microsecond})),
+		"udp": overUDP,
 	}
 	maps.Copy(all, more)
 	return all
@@ -148,7 +149,8 @@ func TestAMillionPeersCostNothing(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	table, err := New(Config{Rank: 5, Epoch: 1, Layout: layout, Agent: silent{}, Seal: fabric.NewSeal(fabric.Key{}, 5, 1), Open: overMem(mem.New(1, mem.Faults{}))})
+	table, err := New(Config{Rank: 5, Epoch: 1, Layout: layout, Agent: silent{},
+		Seal: fabric.NewSeal(fabric.Key{}, 5, 1), Open: overMem(mem.New(1, mem.Faults{}))})
 	require.NoError(t, err)
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<10))
@@ -165,7 +167,8 @@ func (silent) Pair(uint32) error      { return nil }
 // rather than lost; nothing waits that was not asked to.
 func TestStagingIsBounded(t *testing.T) {
 	layout := job.NewLayout([]job.Share{{Nodes: 1000, Ranks: 1}})
-	table, err := New(Config{Rank: 0, Epoch: 1, Layout: layout, Agent: silent{}, Seal: fabric.NewSeal(fabric.Key{}, 0, 1), Open: overMem(mem.New(1, mem.Faults{}))})
+	table, err := New(Config{Rank: 0, Epoch: 1, Layout: layout, Agent: silent{},
+		Seal: fabric.NewSeal(fabric.Key{}, 0, 1), Open: overMem(mem.New(1, mem.Faults{}))})
 	require.NoError(t, err)
 	defer table.Close()
 	taken := 0

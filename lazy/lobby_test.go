@@ -59,7 +59,8 @@ func TestLobbyIsBounded(t *testing.T) {
 			})
 		}
 		room := min((i+1)*guestsOfOne, guestsOfAll)
-		require.Eventually(t, func() bool { return gone.Load() == int64((i+1)*each-room) }, 20*time.Second, time.Millisecond,
+		require.Eventually(t, func() bool { return gone.Load() == int64((i+1)*each-room) }, 20*time.Second,
+			time.Millisecond,
 			"%d of %d sources: %d have gone", i+1, len(sources), gone.Load())
 	}
 	w.table(1).lobby.mu.Lock()
@@ -67,7 +68,8 @@ func TestLobbyIsBounded(t *testing.T) {
 	require.Len(t, w.table(1).lobby.of, len(sources), "a quiet source is not driven out by a busy one")
 	w.table(1).lobby.mu.Unlock()
 	cancel()
-	require.Eventually(t, func() bool { return w.table(1).expectNobody() }, 10*time.Second, time.Millisecond, "all leave")
+	require.Eventually(t, func() bool { return w.table(1).expectNobody() }, 10*time.Second, time.Millisecond,
+		"all leave")
 }
 
 func (t *Table) expectNobody() bool {
@@ -90,7 +92,8 @@ func TestPeerAmongStrangers(t *testing.T) {
 		w.wg.Go(func() {
 			for ctx.Err() == nil {
 				err := stranger(ctx, from, at, says)
-				if ctx.Err() == nil && !errors.Is(err, io.EOF) && !isReset(err) && !errors.Is(err, os.ErrDeadlineExceeded) {
+				if ctx.Err() == nil && !errors.Is(err, io.EOF) && !isReset(err) &&
+					!errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Errorf("%s: %v", from, err)
 					return
 				}
@@ -109,5 +112,6 @@ func TestPeerAmongStrangers(t *testing.T) {
 		require.Equal(t, append(m, byte(rank)), got.Body)
 	}
 	require.EqualValues(t, peers, w.table(peers).Tally().Sum[job.CountStreams])
-	require.Eventually(t, func() bool { return came.Load() > before }, 10*time.Second, time.Millisecond, "they still come")
+	require.Eventually(t, func() bool { return came.Load() > before }, 10*time.Second, time.Millisecond,
+		"they still come")
 }

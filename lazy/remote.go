@@ -138,7 +138,8 @@ func (t *Table) perform(f *remotePeer, e *peer.Effect) {
 }
 
 func (t *Table) transmit(f *remotePeer, e *peer.Effect) {
-	t.out = t.cfg.Seal.Append(t.out[:0], fabric.Envelope{Kind: uint8(e.Packet), Dst: f.rank, DstEpoch: e.DstEpoch, Gen: e.Gen}, e.Body)
+	t.out = t.cfg.Seal.Append(t.out[:0], fabric.Envelope{Kind: uint8(e.Packet), Dst: f.rank, DstEpoch: e.DstEpoch,
+		Gen: e.Gen}, e.Body)
 	if err := t.by(e.To).Post(e.To, t.out); err != nil && !errors.Is(err, fabric.ErrClosed) && f.dead == nil {
 		f.kill(err)
 		t.in.alarm(f.dead)
@@ -397,7 +398,8 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 	}
 	if f.peer.Room() < len(m) { // less than before, if the upgrade has said something
 		if f.peer.Unacked() == 0 {
-			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w", len(m), f.upgrade.Why()))
+			return nil, f.t.about(f.rank, fmt.Errorf("a message of %d bytes needs a stream, and none could be made: %w",
+				len(m), f.upgrade.Why()))
 		}
 		return nil, ErrFull
 	}

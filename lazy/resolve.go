@@ -21,7 +21,8 @@ func (t *Table) resolve(f *remotePeer, least uint16, fresh bool) {
 	node := t.nodeOf(f.rank)
 	waiting := t.asking[node]
 	w := waitingRemote{f, least, fresh}
-	if i := slices.IndexFunc(waiting, func(o waitingRemote) bool { return o.remotePeer == f && o.fresh && fresh }); i >= 0 {
+	if i := slices.IndexFunc(waiting,
+		func(o waitingRemote) bool { return o.remotePeer == f && o.fresh && fresh }); i >= 0 {
 		waiting[i] = w
 	} else {
 		t.asking[node] = append(waiting, w)
@@ -61,7 +62,8 @@ func (t *Table) ask(w waitingRemote) {
 		count, w.checking = countChecks, true
 	}
 	t.count(func(s *sums) { s[count]++ })
-	_ = t.cfg.Agent.Ask(rankwire.Ask{Rank: job.Slot(w.rank), Least: w.least, Fresh: w.fresh}) // a lost agent ends the world
+	// a lost agent ends the world
+	_ = t.cfg.Agent.Ask(rankwire.Ask{Rank: job.Slot(w.rank), Least: w.least, Fresh: w.fresh})
 }
 
 // resolved gives a peer its address, and with it the word to begin the

@@ -26,8 +26,9 @@ var (
 	oneSchedule = flag.Uint64("seed", 0, "run only this one")
 )
 
-// schedule is a randomized schedule test as lazy/peer has, with real tables over a real fabric: who sends how much to whom, which pairs rest
-// meanwhile and who starts again comes from a seed. Who comes first in the end is the machine's.
+// schedule is a randomized schedule test as lazy/peer has, with real tables over a real fabric: who
+// sends how much to whom, which pairs rest meanwhile and who starts again comes from a seed. Who
+// comes first in the end is the machine's.
 type schedule struct {
 	*world
 	seed     uint64
@@ -42,14 +43,16 @@ type schedule struct {
 	ledger   ledger
 }
 
-// draw makes the schedule of a seed. In some of those in which ranks start again there are no streams: a stream that breaks ends its
-// pair for good, and a device takes ten seconds to find that out, which only virtual time has.
+// draw makes the schedule of a seed. In some of those in which ranks start again there are no
+// streams: a stream that breaks ends its pair for good, and a device takes ten seconds to find that
+// out, which only virtual time has.
 func draw(t testing.TB, seed uint64, virtual bool, open func(fabric.Sink) (fabric.Fabric, error)) *schedule {
 	r := rand.New(rand.NewPCG(seed, 3))
 	of := func(list ...int) int { return list[r.IntN(len(list))] }
 	s := &schedule{
-		seed: seed, count: of(5, 20, 40, 120), most: of(40, 600, 3000, 9000, 30000), rests: of(2, 5, 10, 1000), flushes: of(3, 1000),
-		ledger: ledger{flows: map[line]*flow{}, news: make(chan struct{}, 1)},
+		seed: seed, count: of(5, 20, 40, 120), most: of(40, 600, 3000, 9000, 30000), rests: of(2, 5, 10, 1000),
+		flushes: of(3, 1000),
+		ledger:  ledger{flows: map[line]*flow{}, news: make(chan struct{}, 1)},
 	}
 	ranks, threshold, live := of(2, 2, 2, 5), of(0, 4, 4, 16), of(0, 1, 2)
 	if seed%3 == 0 {
@@ -58,7 +61,8 @@ func draw(t testing.TB, seed uint64, virtual bool, open func(fabric.Sink) (fabri
 		}
 	}
 	s.world = newWorld(t, uint32(ranks), 1, open)
-	s.key = fabric.DeriveKey([32]byte(binary.BigEndian.AppendUint64(make([]byte, 24), seed))) // jobs side by side have keys of their own, and one's queue pair may be another's next
+	// jobs side by side have keys of their own, and one's queue pair may be another's next
+	s.key = fabric.DeriveKey([32]byte(binary.BigEndian.AppendUint64(make([]byte, 24), seed)))
 	s.config = func(c *Config) { c.UpgradeThreshold, c.MaxLive = threshold, live }
 	return s
 }
@@ -188,7 +192,8 @@ func (s *schedule) send(ctx context.Context, table *Table, k line) {
 			s.t.Errorf("seed %d: %v: a message that belongs on the stream went as a datagram", s.seed, k)
 		}
 		rest := r.IntN(s.rests) == 0
-		if (rest || r.IntN(s.flushes) == 0) && !s.until(table, k, 0, func() error { return table.remotePeer(k.to).flush(ctx) }) {
+		if (rest || r.IntN(s.flushes) == 0) && !s.until(table, k, 0,
+			func() error { return table.remotePeer(k.to).flush(ctx) }) {
 			return
 		}
 		if rest {
@@ -198,8 +203,8 @@ func (s *schedule) send(ctx context.Context, table *Table, k line) {
 	s.until(table, k, 0, func() error { return table.remotePeer(k.to).flush(ctx) })
 }
 
-// until does something that may fail because the other rank has started again, which excuses what was lost by it. It reports
-// false when this rank itself has ended, or the pair for good.
+// until does something that may fail because the other rank has started again, which excuses what
+// was lost by it. It reports false when this rank itself has ended, or the pair for good.
 func (s *schedule) until(table *Table, k line, but int, do func() error) bool {
 	for {
 		err := do()
@@ -228,7 +233,8 @@ func (t *Table) ended(rank uint32) bool {
 	return t.remotePeer(rank).dead != nil
 }
 
-// dueToMove returns what tells, after a Send, whether the sender should have moved to the stream that it has, and has not.
+// dueToMove returns what tells, after a Send, whether the sender should have moved to the stream
+// that it has, and has not.
 func (t *Table) dueToMove(rank uint32) func() bool {
 	due := func() (*stream, bool) {
 		t.fmu.Lock()
@@ -271,7 +277,8 @@ func (s *schedule) take(ctx context.Context, table *Table, rank uint32) {
 			s.t.Errorf("seed %d: rank %d got %d bytes of %d", s.seed, rank, len(m.Body), m.From)
 			return
 		}
-		k := line{binary.BigEndian.Uint32(m.Body), binary.BigEndian.Uint16(m.Body[4:]), binary.BigEndian.Uint32(m.Body[6:])}
+		k := line{binary.BigEndian.Uint32(m.Body), binary.BigEndian.Uint16(m.Body[4:]),
+			binary.BigEndian.Uint32(m.Body[6:])}
 		n := int(binary.BigEndian.Uint32(m.Body[10:]))
 		switch {
 		case k.from != m.From || k.to != rank || !bytes.Equal(m.Body, k.text(n, len(m.Body)-scheduleHead)):
@@ -318,7 +325,8 @@ func (s *schedule) run() {
 	}
 	s.senders.Wait()
 	lives := func(k line) bool { return s.table(k.from).cfg.Epoch == k.epoch }
-	require.Eventually(s.t, func() bool { return s.ledger.missing(lives) == "" }, patience, time.Millisecond, "seed %d", s.seed)
+	require.Eventually(s.t, func() bool { return s.ledger.missing(lives) == "" }, patience, time.Millisecond, "seed %d",
+		s.seed)
 	// What is open on one side is open on the other, and closes when asked.
 	require.Eventually(s.t, func() bool { return s.atRest() }, patience, 5*time.Millisecond, "seed %d", s.seed)
 	for r := range ranks {
@@ -358,7 +366,8 @@ func (s *schedule) atRest() bool {
 
 // TestSchedules runs the schedules over a network in this process, in virtual time.
 func TestSchedules(t *testing.T) {
-	faults := mem.Faults{Loss: 0.3, Dup: 0.1, Reorder: 0.1, Delay: 100 * time.Microsecond, Jitter: 300 * time.Microsecond}
+	faults := mem.Faults{Loss: 0.3, Dup: 0.1, Reorder: 0.1, Delay: 100 * time.Microsecond,
+		Jitter: 300 * time.Microsecond}
 	runSchedules(t, 10**schedules, 1, func(t *testing.T, seed uint64) *schedule {
 		var s *schedule
 		synctest.Test(t, func(t *testing.T) {
@@ -369,8 +378,8 @@ func TestSchedules(t *testing.T) {
 	})
 }
 
-// runSchedules runs so many schedules, several at a time, and checks that there were some. It returns how many ranks started again at their
-// old address.
+// runSchedules runs so many schedules, several at a time, and checks that there were some. It
+// returns how many ranks started again at their old address.
 func runSchedules(t *testing.T, count, shards int, run func(t *testing.T, seed uint64) *schedule) (at int) {
 	if *oneSchedule > 0 {
 		return run(t, *oneSchedule).at
@@ -398,8 +407,10 @@ func runSchedules(t *testing.T, count, shards int, run func(t *testing.T, seed u
 			})
 		}
 	})
-	t.Logf("%d messages, %d connections, %d of them again, %d streams, %d datagrams, %d sent again, %d ranks started again, %d of them at the same address",
-		sum[job.CountMessages], sum[job.CountConnections], sum[job.CountReopened], sum[job.CountStreams], sum[job.CountDatagrams], sum[job.CountRetransmits], again, at)
+	t.Logf("%d messages, %d connections, %d of them again, %d streams, %d datagrams, %d sent again, %d ranks started "+
+		"again, %d of them at the same address",
+		sum[job.CountMessages], sum[job.CountConnections], sum[job.CountReopened], sum[job.CountStreams],
+		sum[job.CountDatagrams], sum[job.CountRetransmits], again, at)
 	for _, c := range []job.Count{job.CountReopened, job.CountStreams, job.CountMoves, job.CountRetransmits} {
 		require.NotZero(t, sum[c])
 	}

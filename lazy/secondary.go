@@ -28,7 +28,8 @@ func (t *Table) askSecondary(f *remotePeer, epoch uint16) {
 	}
 	f.secondary.asked = epoch
 	t.count(func(s *sums) { s[countLookups]++ })
-	_ = t.cfg.Agent.Ask(rankwire.Ask{Rank: job.Slot(f.rank), Key: SecondaryKey, Least: t.cfg.Least}) // a lost agent ends the world
+	// a lost agent ends the world
+	_ = t.cfg.Agent.Ask(rankwire.Ask{Rank: job.Slot(f.rank), Key: SecondaryKey, Least: t.cfg.Least})
 }
 
 // answeredSecondary takes the agent's answer.

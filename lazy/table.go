@@ -1,7 +1,7 @@
-// Package lazy is one rank's table of peers, numbered by slot (job.Layout): nothing is kept, asked or opened
-// for a peer before the first message to it or from it. Ranks of the same node
-// talk over socket pairs, others over a fabric, with package peer deciding. It
-// does not know how questions travel to other agents.
+// Package lazy is one rank's table of peers, numbered by slot (job.Layout): nothing is kept, asked
+// or opened for a peer before the first message to it or from it. Ranks of the same node talk over
+// socket pairs, others over a fabric, with package peer deciding. It does not know how questions
+// travel to other agents.
 package lazy
 
 import (
@@ -179,7 +179,8 @@ func New(cfg Config) (*Table, error) {
 	t := &Table{
 		cfg: cfg, in: newInbox(),
 		began: time.Now(),
-		nears: map[uint32]*localPeer{}, fars: map[uint32]*remotePeer{}, blocks: map[uint32]*fabric.Block{}, asking: map[uint32][]waitingRemote{},
+		nears: map[uint32]*localPeer{}, fars: map[uint32]*remotePeer{}, blocks: map[uint32]*fabric.Block{},
+		asking: map[uint32][]waitingRemote{},
 	}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.tokens = rand.Uint64()

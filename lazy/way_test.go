@@ -15,7 +15,8 @@ import (
 )
 
 // lateWorld is ranks that open when they must; opened counts.
-func lateWorld(t *testing.T, nodes, perNode uint32, open func(fabric.Sink) (fabric.Fabric, error)) (w *world, opened *atomic.Int32) {
+func lateWorld(t *testing.T, nodes, perNode uint32, open func(
+	fabric.Sink) (fabric.Fabric, error)) (w *world, opened *atomic.Int32) {
 	opened = &atomic.Int32{}
 	w = newWorld(t, nodes, perNode, open)
 	w.later = map[uint32]bool{}
@@ -113,8 +114,8 @@ func TestBrokenDevicesAreToldToReceivers(t *testing.T) {
 	require.EqualError(t, err, "rank 1: the port is down")
 }
 
-// A peer that stands still, stopped or frozen with its node, is waited for. Its agent is asked once for each sender, and for
-// each receiver that waits for it.
+// A peer that stands still, stopped or frozen with its node, is waited for. Its agent is asked once
+// for each sender, and for each receiver that waits for it.
 func TestStoppedPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := mem.New(1, mem.Faults{Delay: time.Millisecond})

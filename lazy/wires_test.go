@@ -52,7 +52,8 @@ func TestLongMessages(t *testing.T) {
 func TestTrySend(t *testing.T) {
 	for name, open := range wires() {
 		for _, to := range []uint32{1, 2} { // on the node, and off it
-			t.Run(fmt.Sprintf("%s to %d", name, to), func(t *testing.T) { trySends(t, newWorld(t, 2, 2, open).start(), to) })
+			t.Run(fmt.Sprintf("%s to %d", name, to),
+				func(t *testing.T) { trySends(t, newWorld(t, 2, 2, open).start(), to) })
 		}
 	}
 }
@@ -82,7 +83,8 @@ func trySends(t *testing.T, w *world, to uint32) {
 	}
 }
 
-// A pair moves to a stream when it reaches the upgrade threshold, in the order of its messages, and not before.
+// A pair moves to a stream when it reaches the upgrade threshold, in the order of its messages, and
+// not before.
 func TestUpgradeThreshold(t *testing.T) {
 	for name, open := range fabrics() {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,8 @@ type world struct {
 
 func newWorld(t testing.TB, nodes, perNode uint32, open func(fabric.Sink) (fabric.Fabric, error)) *world {
 	w := &world{
-		t: t, layout: job.NewLayout([]job.Share{{Nodes: nodes, Ranks: perNode}}), key: fabric.DeriveKey([32]byte{7}), open: open,
+		t: t, layout: job.NewLayout([]job.Share{{Nodes: nodes, Ranks: perNode}}), key: fabric.DeriveKey([32]byte{7}),
+		open:   open,
 		tables: map[uint32]*Table{}, ended: map[uint32]rankwire.Answered{}, pairs: map[[2]uint32]bool{},
 	}
 	t.Cleanup(func() {
@@ -143,7 +144,8 @@ func (w *world) answer(to uint32, m rankwire.Ask) {
 		if t := w.tables[r]; t != nil && w.ended[r] == rankwire.Found {
 			b.Base = t.Tuple()
 			e = fabric.Entry{Epoch: t.cfg.Epoch, Num: b.Base.Num}
-			// Ranks of one node share its address; in one process each has a port or, in mem, an address of its own.
+			// Ranks of one node share its address; in one process each has a port or, in mem, an
+			// address of its own.
 		}
 		b.Ranks = append(b.Ranks, e)
 	}

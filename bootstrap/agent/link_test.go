@@ -30,7 +30,8 @@ func frames(t *testing.T, from io.Reader) (list []frame.Message) {
 // then Exit, which nothing of the subtree may follow.
 func TestControlOvertakesOutput(t *testing.T) {
 	l := newLink()
-	first, second := wire.Output{Rank: 1, Stream: 1, Data: []byte("a")}, wire.Output{Rank: 2, Stream: 2, Data: []byte("b")}
+	first, second := wire.Output{Rank: 1, Stream: 1, Data: []byte("a")},
+		wire.Output{Rank: 2, Stream: 2, Data: []byte("b")}
 	exit := wire.Exit{Truncated: 1}
 	for _, m := range []frame.Message{first, wire.Grant{N: 1}, second, wire.Heartbeat{}, exit, wire.StdinRoom{N: 2}} {
 		l.send(m)
@@ -38,7 +39,8 @@ func TestControlOvertakesOutput(t *testing.T) {
 	r, w := io.Pipe()
 	l.finish()
 	go l.write(w)
-	require.Equal(t, []frame.Message{wire.Grant{N: 1}, wire.Heartbeat{}, wire.StdinRoom{N: 2}, first, second, exit}, frames(t, r))
+	require.Equal(t, []frame.Message{wire.Grant{N: 1}, wire.Heartbeat{}, wire.StdinRoom{N: 2}, first, second, exit},
+		frames(t, r))
 	<-l.written
 }
 

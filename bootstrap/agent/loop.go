@@ -140,7 +140,8 @@ func (l *loop) translate(got any) {
 	case spawn.Exited:
 		awaited := l.server.Awaits(got.Rank)
 		l.obeyPMI(l.server.Exited(got.Rank, got.Status.OK()))
-		l.hear(core.RankExited{Rank: got.Rank, Status: got.Status, Signaled: got.Signaled, Awaited: awaited, Cause: got.Cause})
+		l.hear(core.RankExited{Rank: got.Rank, Status: got.Status, Signaled: got.Signaled, Awaited: awaited,
+			Cause: got.Cause})
 	default:
 		l.hear(l.spawnEvent(got))
 	}

@@ -77,10 +77,13 @@ func node(t *testing.T) (*parent, wire.Launch) {
 	})
 	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Count: 1, Ranks: 1}})
 	j := &job.Job{
-		ID: "j", Size: 1, Nodes: 1, Layout: nodes.Layout(), Umask: 0o022, Launch: job.LaunchOptions{Launcher: "local", Tree: "flat"},
+		ID: "j", Size: 1, Nodes: 1, Layout: nodes.Layout(), Umask: 0o022,
+		Launch: job.LaunchOptions{Launcher: "local",
+			Tree: "flat"},
 		Programs: []job.Program{{Count: 1, Argv: []string{"/no/such/program"}, Dir: "/"}},
 	}
-	return &parent{t, l, wire.Vocabulary.NewReader(up, frame.Child), down}, wire.Launch{Job: j, Nodes: nodes, Level: 1, Credit: 100}
+	return &parent{t, l, wire.Vocabulary.NewReader(up, frame.Child), down},
+		wire.Launch{Job: j, Nodes: nodes, Level: 1, Credit: 100}
 }
 
 func (p *parent) say(m frame.Message) {
@@ -102,7 +105,8 @@ func TestAgentOverItsLink(t *testing.T) {
 	p.say(launch)
 	status := job.Status{Kind: job.NotRun, Code: 127}
 	p.hears(wire.Fault{
-		What: wire.FaultFork, Nodes: 1, Count: 1, Status: status, Host: "n", Parent: "n", Cause: "/no/such/program: no such file",
+		What: wire.FaultFork, Nodes: 1, Count: 1, Status: status, Host: "n", Parent: "n",
+		Cause: "/no/such/program: no such file",
 	})
 	p.hears(wire.Ready{Up: 1})
 	p.hears(wire.Exit{Runs: wire.NewEndings(job.StatusRun{Count: 1, Status: status})})
@@ -130,16 +134,20 @@ func TestStreamEnds(t *testing.T) {
 func TestHeardInOrder(t *testing.T) {
 	l := newLoop(t.Context(), core.Config{})
 	l.warn = func(text string) { l.hear(core.Notice{Text: text}) }
-	l.server = pmiserver.New(&job.Job{ID: "j", Size: 1, Nodes: 1, Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})})
+	l.server = pmiserver.New(&job.Job{ID: "j", Size: 1, Nodes: 1,
+		Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})})
 	l.obeyPMI([]pmiserver.Effect{
-		pmiserver.FirstClient{}, pmiserver.ClientFrame{Rank: 1, Msg: rankwire.Hello{}}, pmiserver.Warn{Text: "w"}, pmiserver.BulkFetch{Fence: 2}, pmiserver.ClientFrame{Rank: 1, Msg: rankwire.Finalize{}},
+		pmiserver.FirstClient{}, pmiserver.ClientFrame{Rank: 1, Msg: rankwire.Hello{}}, pmiserver.Warn{Text: "w"},
+		pmiserver.BulkFetch{Fence: 2}, pmiserver.ClientFrame{Rank: 1, Msg: rankwire.Finalize{}},
 	})
 	l.translate(spawn.Exited{Rank: 0, Status: job.Status{Code: 3}})
 	l.hear(nil)
 	l.perform(core.ReadBulk{Fence: 7}) // is answered at once, and after what was there
 	require.Equal(t, []core.Event{
-		core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}}, core.RankFrame{Rank: 1, Msg: rankwire.Hello{}}, core.Notice{Text: "w"}, core.BulkRequested{Fence: 2},
-		core.RankFrame{Rank: 1, Msg: rankwire.Finalize{}}, core.RankExited{Rank: 0, Status: job.Status{Code: 3}}, core.BulkRead{Fence: 7},
+		core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}}, core.RankFrame{Rank: 1, Msg: rankwire.Hello{}},
+		core.Notice{Text: "w"}, core.BulkRequested{Fence: 2},
+		core.RankFrame{Rank: 1, Msg: rankwire.Finalize{}}, core.RankExited{Rank: 0, Status: job.Status{Code: 3}},
+		core.BulkRead{Fence: 7},
 	}, l.pending)
 }
 
@@ -152,7 +160,8 @@ func TestSpawnEvents(t *testing.T) {
 		in   spawn.Event
 		want core.Event
 	}{
-		{spawn.ForkDone{Failed: []spawn.Failure{{Rank: 3, Code: 127, Cause: "c"}}}, core.ForkDone{Failed: []core.ForkFailure{{Rank: 3, Code: 127, Cause: "c"}}}},
+		{spawn.ForkDone{Failed: []spawn.Failure{{Rank: 3, Code: 127, Cause: "c"}}},
+			core.ForkDone{Failed: []core.ForkFailure{{Rank: 3, Code: 127, Cause: "c"}}}},
 		{spawn.Output{Rank: 1, Stream: 2, Data: []byte("x")}, core.RankOutput{Rank: 1, Stream: 2, Data: []byte("x")}},
 		{spawn.Frame{Rank: 1, Msg: rankwire.Later{}}, core.RankFrame{Rank: 1, Msg: rankwire.Later{}}},
 		{spawn.Drained{Rank: 2}, core.RankDrained{Rank: 2}},

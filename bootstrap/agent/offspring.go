@@ -89,7 +89,8 @@ func (o *offspring) listen(from *os.File, e core.StartJob, post func(any)) {
 	o.link.finish()
 	code := spawn.StatusOf(o.process.Status()).ExitCode()
 	if !answered {
-		post(core.JobAnswered{Rank: e.Spawn.Rank, Refused: fmt.Sprintf("its ibrun ended with code %d before all ranks ran", code)})
+		post(core.JobAnswered{Rank: e.Spawn.Rank,
+			Refused: fmt.Sprintf("its ibrun ended with code %d before all ranks ran", code)})
 	}
 	post(core.JobEnded{Ran: ran, Code: code})
 }

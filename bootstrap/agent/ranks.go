@@ -17,7 +17,8 @@ func (l *loop) performRanks(e core.Effect) bool {
 	case core.Fork:
 		l.server = pmiserver.New(e.Job)
 		l.ranks = spawn.New(spawn.Config{
-			Job: e.Job, Node: e.Node, NodeIndex: e.Index, Interfaces: interfaces(e.Job, l.path), Post: func(ev spawn.Event) { l.post(ev) },
+			Job: e.Job, Node: e.Node, NodeIndex: e.Index, Interfaces: interfaces(e.Job, l.path),
+			Post: func(ev spawn.Event) { l.post(ev) },
 		})
 		go l.ranks.Start()
 	case core.Resume:

@@ -44,7 +44,8 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	if err := proc.BecomeSubreaper(); err != nil {
 		return core.Outcome{Code: 125}, err
 	}
-	l := newLoop(ctx, core.Config{Root: true, Host: cfg.Host, Here: cfg.Here, Policy: cfg.Policy, HasSpawner: cfg.Job.Spawner != ""})
+	l := newLoop(ctx, core.Config{Root: true, Host: cfg.Host, Here: cfg.Here, Policy: cfg.Policy,
+		HasSpawner: cfg.Job.Spawner != ""})
 	l.root = &rootSide{cfg: cfg, stdin: make(chan int, 1024), offspring: map[uint32]*offspring{}}
 	if cfg.Warn != nil {
 		l.warn = cfg.Warn

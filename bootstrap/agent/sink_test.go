@@ -47,7 +47,8 @@ func TestSinkPasses(t *testing.T) {
 // label, and is ended when another rank prints there, or at last.
 func TestSinkLabels(t *testing.T) {
 	out, err, events := written(Style{Label: true},
-		write(7, 1, "one\n\n"), write(2, 1, "name? "), write(2, 1, "again? "), write(7, 2, "x"), write(2, 1, "two\nhal"),
+		write(7, 1, "one\n\n"), write(2, 1, "name? "), write(2, 1, "again? "), write(7, 2, "x"),
+		write(2, 1, "two\nhal"),
 		write(7, 1, "three\n"), write(2, 1, "f\n"), write(7, 1, "rest"))
 	require.Equal(t, "[7] one\n[7] \n[2] name? again? two\n[2] hal\n[7] three\n[2] f\n[7] rest\n", out)
 	require.Equal(t, "[7] x\n", err)
@@ -63,7 +64,8 @@ func full(rank job.Rank, with string) printed {
 // longer one comes in pieces, which are one line if nobody prints between them.
 func TestSinkLongLine(t *testing.T) {
 	a, b := strings.Repeat("a", wire.MaxData), strings.Repeat("b", wire.MaxData)
-	out, _, _ := written(Style{Label: true}, full(0, "a"), full(1, "b"), full(0, "a"), write(2, 1, "c\n"), write(1, 1, "y\n"), write(0, 1, "x\n"), full(1, "b"))
+	out, _, _ := written(Style{Label: true}, full(0, "a"), full(1, "b"), full(0, "a"), write(2, 1, "c\n"),
+		write(1, 1, "y\n"), write(0, 1, "x\n"), full(1, "b"))
 	require.Equal(t, "[2] c\n[1] "+b+"y\n[0] "+a+a+"x\n[1] "+b+"\n", out)
 
 	var writes []printed

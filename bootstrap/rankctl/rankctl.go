@@ -49,7 +49,8 @@ func Open(ctx context.Context) (*Channel, rankwire.Welcome, error) {
 		return nil, rankwire.Welcome{}, fmt.Errorf("%s=%q is not a descriptor", Variable, text)
 	}
 	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || kind != unix.AF_UNIX {
-		return nil, rankwire.Welcome{}, fmt.Errorf("descriptor %d of %s is not an agent's; was it closed by a program in between?", fd, Variable)
+		return nil, rankwire.Welcome{},
+			fmt.Errorf("descriptor %d of %s is not an agent's; was it closed by a program in between?", fd, Variable)
 	}
 	os.Unsetenv(Variable)
 	os.Unsetenv("PMI_FD") // the same descriptor, for another protocol
@@ -92,7 +93,8 @@ func hello(f *os.File) (*net.UnixConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket for the agent: %w", err)
 	}
-	err = unix.Sendmsg(int(f.Fd()), frame.Append(nil, rankwire.Hello{}), unix.UnixRights(ends[1]), nil, unix.MSG_NOSIGNAL)
+	err = unix.Sendmsg(int(f.Fd()), frame.Append(nil, rankwire.Hello{}), unix.UnixRights(ends[1]), nil,
+		unix.MSG_NOSIGNAL)
 	unix.Close(ends[1])
 	mine := os.NewFile(uintptr(ends[0]), "agent")
 	defer mine.Close()

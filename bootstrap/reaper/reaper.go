@@ -77,7 +77,8 @@ func Main(args []string) int {
 	// signal to the reaper's group does not reach it: if both died at once, what
 	// forked away from the ranks would stay.
 	p, err := proc.Start(proc.Cmd{
-		Path: "/proc/self/exe", Argv: append([]string{os.Args[0], Agent}, args...), Env: append(os.Environ(), oneThread), Setsid: true, Orphan: true,
+		Path: "/proc/self/exe", Argv: append([]string{os.Args[0], Agent}, args...),
+		Env: append(os.Environ(), oneThread), Setsid: true, Orphan: true,
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, watch},
 	})
 	if err != nil {

@@ -157,9 +157,12 @@ func TestSignalsDoNothing(t *testing.T) {
 	both(t, func(t *testing.T, start func(string, int) *reaped) {
 		g := start("exit", 3)
 		agent := g.agent(t)
-		// The reaper has let go of standard output when it is ready for signals: before, they would end it.
-		require.Eventually(t, func() bool { return !holds(t, g.cmd.Process.Pid, agent) }, 10*time.Second, time.Millisecond)
-		// What the reaper does about signals is its own affair: the agent ignores none but those that we do.
+		// The reaper has let go of standard output when it is ready for signals: before, they would
+		// end it.
+		require.Eventually(t, func() bool { return !holds(t, g.cmd.Process.Pid, agent) }, 10*time.Second,
+			time.Millisecond)
+		// What the reaper does about signals is its own affair: the agent ignores none but those
+		// that we do.
 		blocked, ignored := signals(t, agent, "SigBlk"), signals(t, agent, "SigIgn")
 		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGTERM} {
 			require.NoError(t, syscall.Kill(g.cmd.Process.Pid, s))
@@ -224,8 +227,10 @@ func TestLinkLost(t *testing.T) {
 		require.NoError(t, syscall.Kill(agent, syscall.SIGSTOP))
 		require.NoError(t, g.in.Close())
 		require.NoError(t, syscall.Kill(g.cmd.Process.Pid, syscall.SIGHUP)) // as a server of rsh sends it then
-		require.Never(t, func() bool { return gone(agent) || gone(left) }, reaper.LinkPatience-2*time.Second, 100*time.Millisecond)
-		require.Eventually(t, func() bool { return gone(agent) && gone(left) }, 10*time.Second, 10*time.Millisecond, "the agent is stopped, and its link has ended")
+		require.Never(t, func() bool { return gone(agent) || gone(left) }, reaper.LinkPatience-2*time.Second,
+			100*time.Millisecond)
+		require.Eventually(t, func() bool { return gone(agent) && gone(left) }, 10*time.Second, 10*time.Millisecond,
+			"the agent is stopped, and its link has ended")
 		require.Error(t, g.cmd.Wait())
 		require.Equal(t, 128+int(syscall.SIGKILL), g.cmd.ProcessState.ExitCode())
 	})
@@ -240,7 +245,8 @@ func TestStoppedAndContinued(t *testing.T) {
 		g := start("exit", 9)
 		agent := g.agent(t)
 		require.NoError(t, syscall.Kill(agent, syscall.SIGSTOP))
-		require.Eventually(t, func() bool { return strings.HasPrefix(status(t, agent, "State"), "T") }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return strings.HasPrefix(status(t, agent, "State"), "T") }, 10*time.Second,
+			time.Millisecond)
 		require.NoError(t, syscall.Kill(agent, syscall.SIGCONT))
 		require.Equal(t, 9, g.end(t))
 	})

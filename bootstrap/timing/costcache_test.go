@@ -58,10 +58,13 @@ func TestGarbageIsAnEmptyCostCache(t *testing.T) {
 	good.Note("ssh", "node", seen(time.Millisecond, time.Second))
 	other := good
 	other.Version = 2
-	wild := CostCache{Version: costCacheVersion, Places: []Site{{Launcher: "ssh", Site: "node", Seen: []Entry{{SEQ: -1, REM: time.Second}, {SEQ: time.Second, REM: 1 << 62}}}}}
+	wild := CostCache{Version: costCacheVersion, Places: []Site{{Launcher: "ssh", Site: "node",
+		Seen: []Entry{{SEQ: -1, REM: time.Second}, {SEQ: time.Second, REM: 1 << 62}}}}}
 	for name, text := range map[string]string{
-		"empty": "", "binary": "\x00\xff\x1f", "text": "hello", "array": "[]", "half": string(good.Bytes()[:40]), "huge": strings.Repeat(" ", maxCostCache) + "{}",
-		"another version": string(other.Bytes()), "other types": `{"version":1,"places":[{"seen":[{"seq_ns":"x"}]}]}`, "impossible": string(wild.Bytes()), "null": `{"version":1,"places":null}`,
+		"empty": "", "binary": "\x00\xff\x1f", "text": "hello", "array": "[]", "half": string(good.Bytes()[:40]),
+		"huge":            strings.Repeat(" ", maxCostCache) + "{}",
+		"another version": string(other.Bytes()), "other types": `{"version":1,"places":[{"seen":[{"seq_ns":"x"}]}]}`,
+		"impossible": string(wild.Bytes()), "null": `{"version":1,"places":null}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := ParseCostCache([]byte(text))
@@ -89,7 +92,8 @@ func FuzzParseCostCache(f *testing.F) {
 }
 
 func TestSiteOf(t *testing.T) {
-	for host, want := range map[string]string{"node0042": "node", "a.example.org": "example.org", "10.0.0.7": "10.0.0.", "7": "7", "login": "login", "rack3-n12": "rack3-n"} {
+	for host, want := range map[string]string{"node0042": "node", "a.example.org": "example.org", "10.0.0.7": "10.0.0.",
+		"7": "7", "login": "login", "rack3-n12": "rack3-n"} {
 		require.Equal(t, want, SiteOf(host))
 	}
 }

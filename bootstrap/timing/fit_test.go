@@ -14,7 +14,8 @@ import (
 
 // What a launch was made with is what is found, in every shape.
 func TestFitFindsWhatALaunchWasMadeWith(t *testing.T) {
-	for _, shape := range []string{"flat:7ms,172ms", "kary:3:7ms,172ms", "two-level:3ms,90ms", "binomial:20ms,30ms", "greedy:13ms,485ms", "flat:7ms,172ms,16", "greedy:1ms,300ms,4", "greedy:30ms,300ms,16"} {
+	for _, shape := range []string{"flat:7ms,172ms", "kary:3:7ms,172ms", "two-level:3ms,90ms", "binomial:20ms,30ms",
+		"greedy:13ms,485ms", "flat:7ms,172ms,16", "greedy:1ms,300ms,4", "greedy:30ms,300ms,16"} {
 		for _, n := range []int{2, 15, 64, 511} {
 			l := timingtest.Made(n, shape)
 			fit, ok := l.Fit()

@@ -1,5 +1,6 @@
-// Package timing turns the times of a launch into a summary, and into the costs that trees are planned
-// with. Values go in, values and lines come out: it reads no clock and no file. Package views draws.
+// Package timing turns the times of a launch into a summary, and into the costs that trees are
+// planned with. Values go in, values and lines come out: it reads no clock and no file. Package
+// views draws.
 package timing
 
 import (
@@ -62,7 +63,8 @@ type Span struct {
 }
 
 // order is the moments by which a node's launch is cut into spans.
-var order = []job.Moment{job.SessionStarted, job.Authenticating, job.Beginning, job.Shipping, job.AgentAnswered, job.ForkStarted, job.RanksStarted, job.ReadySent}
+var order = []job.Moment{job.SessionStarted, job.Authenticating, job.Beginning, job.Shipping, job.AgentAnswered,
+	job.ForkStarted, job.RanksStarted, job.ReadySent}
 
 // Spans are the phases that a node has been through.
 func (n *Node) Spans() (spans []Span) {

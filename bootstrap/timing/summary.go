@@ -72,8 +72,11 @@ func (l *Launch) Summarize() Summary {
 			LastUp: Millis(l.Shape.Makespan(l.Agents + 1)), Optimum: Millis(l.Shape.Cost.Optimum(l.Agents + 1))},
 	}
 	if fit, ok := l.Fit(); ok {
-		s.Measured = &Model{SEQ: Millis(fit.SEQ), REM: Millis(fit.REM), Source: "this launch", Window: fit.InFlight, Sessions: fit.Sessions,
-			LastUp: Millis(quantile(l.Replay(fit.Cost), 1)), Optimum: Millis(fit.Optimum(l.Agents + 1))}
+		s.Measured = &Model{
+			SEQ: Millis(fit.SEQ), REM: Millis(fit.REM), Source: "this launch", Window: fit.InFlight,
+			Sessions: fit.Sessions, LastUp: Millis(quantile(l.Replay(fit.Cost), 1)),
+			Optimum: Millis(fit.Optimum(l.Agents + 1)),
+		}
 	}
 	var took [Phases][]phaseOf
 	for i := range l.Nodes {
@@ -138,7 +141,8 @@ func (l *Launch) slowest() (slow []SlowNode) {
 				longest = span
 			}
 		}
-		slow = append(slow, SlowNode{Host: n.Host, Parent: host[n.Parent], Session: Millis(n.session()), Phase: longest.Phase.String(), CPU: Millis(n.CPU)})
+		slow = append(slow, SlowNode{Host: n.Host, Parent: host[n.Parent], Session: Millis(n.session()),
+			Phase: longest.Phase.String(), CPU: Millis(n.CPU)})
 	}
 	return slow
 }
@@ -151,13 +155,17 @@ func (s Summary) Text(line func(format string, args ...any)) {
 	line("timing: %d of %d agents up after %s, all settled after %s (%d ranks, tree %s, over %s; clocks agree to %s)",
 		s.Up, s.Nodes, MillisText(s.LastUp), MillisText(s.End), s.Ranks, s.Tree, s.Launcher, MillisText(s.Error))
 	p := s.Predicted
-	line("timing: predicted %s from SEQ %s, REM %s (%s); the best tree %s", MillisText(p.LastUp), MillisText(p.SEQ), MillisText(p.REM), p.Source, MillisText(p.Optimum))
+	line("timing: predicted %s from SEQ %s, REM %s (%s); the best tree %s", MillisText(p.LastUp), MillisText(p.SEQ),
+		MillisText(p.REM), p.Source, MillisText(p.Optimum))
 	if m := s.Measured; m != nil {
-		line("timing: measured SEQ %s, REM %s, up to %d at a time, by %d sessions; with these the model says %s for this tree, %s for the best", MillisText(m.SEQ), MillisText(m.REM), m.Window, m.Sessions, MillisText(m.LastUp), MillisText(m.Optimum))
+		line("timing: measured SEQ %s, REM %s, up to %d at a time, by %d sessions; with these the model says %s for "+
+			"this tree, %s for the best", MillisText(m.SEQ), MillisText(m.REM), m.Window, m.Sessions,
+			MillisText(m.LastUp), MillisText(m.Optimum))
 	}
 	line("timing: %-12s %9s %9s %9s  %s", "phase", "p50", "p99", "max", "slowest")
 	for _, p := range s.Phases {
-		line("timing: %-12s %9s %9s %9s  %s", p.Phase, MillisText(p.P50), MillisText(p.P99), MillisText(p.Max), strings.Join(p.Slowest, ", "))
+		line("timing: %-12s %9s %9s %9s  %s", p.Phase, MillisText(p.P50), MillisText(p.P99), MillisText(p.Max),
+			strings.Join(p.Slowest, ", "))
 	}
 	for _, n := range s.Slowest {
 		line("timing: slowest session: %s from %s, %s, longest in %s", n.Host, n.Parent, MillisText(n.Session), n.Phase)

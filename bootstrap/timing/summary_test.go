@@ -17,7 +17,8 @@ import (
 
 func TestSpansAreCutWhereMomentsAreKnown(t *testing.T) {
 	n := &timingtest.Made(1, "flat:7ms,60ms").Nodes[0]
-	want := []timing.Span{{timing.Connect, 0, 20e6}, {timing.Authenticate, 20e6, 30e6}, {timing.Begin, 30e6, 40e6}, {timing.Ship, 40e6, 50e6}, {timing.Order, 50e6, 60e6}, {timing.Spawn, 60e6, 65e6}, {timing.Below, 65e6, 69e6}}
+	want := []timing.Span{{timing.Connect, 0, 20e6}, {timing.Authenticate, 20e6, 30e6}, {timing.Begin, 30e6, 40e6},
+		{timing.Ship, 40e6, 50e6}, {timing.Order, 50e6, 60e6}, {timing.Spawn, 60e6, 65e6}, {timing.Below, 65e6, 69e6}}
 	require.Equal(t, want, n.Spans())
 	for _, m := range []job.Moment{job.Connecting, job.Authenticating, job.Shipping} {
 		n.At[m] = job.Never

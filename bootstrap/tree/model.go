@@ -21,8 +21,8 @@ var DefaultCost = Cost{SEQ: 7 * time.Millisecond, REM: 172 * time.Millisecond}
 //
 //	N(t) = sum over a >= 0 with a*REM <= t of C(a + floor((t - a*REM)/SEQ), a)
 //
-// (an agent is named by its depth a and by the turns that its ancestors waited). SEQ and REM must be above zero, as Parse sees to.
-// With a window that makes parents wait, see reachInWaves.
+// (an agent is named by its depth a and by the turns that its ancestors waited). SEQ and REM must
+// be above zero, as Parse sees to. With a window that makes parents wait, see reachInWaves.
 func (c Cost) Reach(t time.Duration, most int) int {
 	switch {
 	case t < 0:

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-var names = [...]string{Flat: "flat", Chain: "chain", Kary: "kary", Binomial: "binomial", TwoLevel: "two-level", Greedy: "greedy", Auto: "auto"}
+var names = [...]string{Flat: "flat", Chain: "chain", Kary: "kary", Binomial: "binomial", TwoLevel: "two-level",
+	Greedy: "greedy", Auto: "auto"}
 
 // MaxFanOut bounds K: more children than this at one agent is a flat tree.
 const MaxFanOut = 1 << 20
@@ -74,7 +75,8 @@ func Parse(text string) (Shape, error) {
 		}
 		s.Cost.Window = w
 	}
-	if len(parts) > 1 || !two || err1 != nil || err2 != nil || s.Cost.SEQ <= 0 || s.Cost.REM <= 0 || s.Cost.REM > time.Hour || s.Cost.SEQ > time.Hour {
+	if len(parts) > 1 || !two || err1 != nil || err2 != nil || s.Cost.SEQ <= 0 || s.Cost.REM <= 0 ||
+		s.Cost.REM > time.Hour || s.Cost.SEQ > time.Hour {
 		return s, fmt.Errorf("costs of tree %q are not two times above zero: write greedy:7ms,172ms", text)
 	}
 	return s, nil

@@ -103,7 +103,8 @@ func TestGreedyOptimum(t *testing.T) {
 	}
 }
 
-var allShapes = []string{"flat", "chain", "kary:1", "kary:2", "kary:3", "kary:8", "kary:32", "binomial", "two-level", "greedy", "greedy:1ms,1ms", "greedy:13ms,485ms", "greedy:7ms,172ms,16", "greedy:1ms,300ms,3", "greedy:1us,1s,1"}
+var allShapes = []string{"flat", "chain", "kary:1", "kary:2", "kary:3", "kary:8", "kary:32", "binomial", "two-level",
+	"greedy", "greedy:1ms,1ms", "greedy:13ms,485ms", "greedy:7ms,172ms,16", "greedy:1ms,300ms,3", "greedy:1us,1s,1"}
 
 // Every agent is started exactly once, in every shape and number.
 func TestSplitCovers(t *testing.T) {
@@ -157,7 +158,8 @@ func TestParseRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, s, again)
 	}
-	for _, bad := range []string{"", "tree", "kary", "kary:0", "kary:x", "kary:-1", "greedy:1ms", "greedy:0s,1s", "greedy:1ms,2ms:3", "flat:a,b", "flat:1ms,2ms,", "flat:1ms,2ms,0", "flat:1ms,2ms,x", "flat:1ms,2ms,3,4"} {
+	for _, bad := range []string{"", "tree", "kary", "kary:0", "kary:x", "kary:-1", "greedy:1ms", "greedy:0s,1s",
+		"greedy:1ms,2ms:3", "flat:a,b", "flat:1ms,2ms,", "flat:1ms,2ms,0", "flat:1ms,2ms,x", "flat:1ms,2ms,3,4"} {
 		_, err := Parse(bad)
 		require.Error(t, err, bad)
 	}

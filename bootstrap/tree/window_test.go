@@ -33,7 +33,8 @@ func grown(c Cost, n int) []time.Duration {
 // What the formula says is what happens to a parent that may have only so many
 // launches under way: each begins SEQ after the one before, when there is room.
 func TestStartKeepsToTheWindow(t *testing.T) {
-	for _, c := range []Cost{{1, 10, 3}, {1, 10, 10}, {1, 10, 9}, {3, 10, 4}, {3, 10, 3}, {5, 5, 1}, {7, 5, 2}, {1, 50, 1}, {2, 9, 0}} {
+	for _, c := range []Cost{{1, 10, 3}, {1, 10, 10}, {1, 10, 9}, {3, 10, 4}, {3, 10, 3}, {5, 5, 1}, {7, 5, 2},
+		{1, 50, 1}, {2, 9, 0}} {
 		var starts []time.Duration
 		for i := range 40 {
 			at := time.Duration(0)
@@ -54,9 +55,12 @@ func TestStartKeepsToTheWindow(t *testing.T) {
 func TestWindowedTreeIsOptimal(t *testing.T) {
 	const most = 600
 	for _, c := range []Cost{
-		{time.Millisecond, time.Second, 16}, {7 * time.Millisecond, 172 * time.Millisecond, 16}, {11 * time.Millisecond, 172 * time.Millisecond, 16},
-		{time.Millisecond, 10 * time.Millisecond, 9}, {time.Millisecond, 10 * time.Millisecond, 10}, {time.Microsecond, time.Second, 1},
-		{time.Millisecond, 9 * time.Millisecond, 2}, {time.Millisecond, 40 * time.Millisecond, 3}, {time.Millisecond, time.Millisecond, 1},
+		{time.Millisecond, time.Second, 16}, {7 * time.Millisecond, 172 * time.Millisecond, 16},
+		{11 * time.Millisecond, 172 * time.Millisecond, 16},
+		{time.Millisecond, 10 * time.Millisecond, 9}, {time.Millisecond, 10 * time.Millisecond, 10},
+		{time.Microsecond, time.Second, 1},
+		{time.Millisecond, 9 * time.Millisecond, 2}, {time.Millisecond, 40 * time.Millisecond, 3},
+		{time.Millisecond, time.Millisecond, 1},
 	} {
 		at := fmt.Sprint(c)
 		up := grown(c, most)

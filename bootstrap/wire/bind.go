@@ -65,7 +65,8 @@ func NewNodeSpans(spans ...NodeSpan) NodeSpans {
 
 func decodeNodeSpans(r *frame.Decoder) NodeSpans {
 	check := frame.InOrder(job.MaxNodes)
-	return frame.DecodeList[NodeSpan, nodeSpanCodec](r, 2, func(s NodeSpan) error { return check(uint32(s.First), s.Count) })
+	return frame.DecodeList[NodeSpan, nodeSpanCodec](r, 2,
+		func(s NodeSpan) error { return check(uint32(s.First), s.Count) })
 }
 
 func (nodeSpanCodec) Encode(w *frame.Encoder, s NodeSpan) {
@@ -89,7 +90,8 @@ func parseMembership(r *frame.Decoder) frame.Message {
 
 func (Steal) String() string { return "Steal" }
 func (m Return) String() string {
-	return fmt.Sprintf("Return first=%d nodes=%d barren=%t phase=%s cause=%q", m.Part.First, m.Part.Nodes.Len(), m.Barren, m.Phase, m.Cause)
+	return fmt.Sprintf("Return first=%d nodes=%d barren=%t phase=%s cause=%q", m.Part.First, m.Part.Nodes.Len(),
+		m.Barren, m.Phase, m.Cause)
 }
 func (m Membership) String() string {
 	return fmt.Sprintf("Membership first host=%s dropped=%d", m.FirstHost, m.Dropped.Len())

@@ -135,7 +135,8 @@ func jobs(size int, of func(*job.Job) frame.Message) (all []frame.Message) {
 			j.Nodes, j.Size = j.Layout.Nodes(), j.Layout.Ranks()
 		},
 	} {
-		j := &job.Job{ID: "j", Size: 1, Nodes: 1, Programs: []job.Program{{Count: 1, Argv: []string{"a"}}}, Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})}
+		j := &job.Job{ID: "j", Size: 1, Nodes: 1, Programs: []job.Program{{Count: 1, Argv: []string{"a"}}},
+			Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})}
 		fill(j)
 		all = append(all, of(j))
 	}

@@ -101,7 +101,8 @@ func decodeNodes(r *frame.Decoder) job.Nodes {
 		r.U32()                // slots
 		nodes += uint64(count)
 		ranks += uint64(count) * uint64(r.U32())
-		if width > 20 || count == 0 || lo > math.MaxInt64-uint64(count) || nodes > job.MaxNodes || ranks > job.MaxRanks {
+		if width > 20 || count == 0 || lo > math.MaxInt64-uint64(count) || nodes > job.MaxNodes ||
+			ranks > job.MaxRanks {
 			r.Fail(frame.ErrRange)
 		}
 		if r.Err() != nil {
@@ -183,7 +184,8 @@ func sameAround(a, b job.Program) bool {
 func decodePrograms(r *frame.Decoder) []job.Program {
 	var before *job.Program
 	return frame.DecodeSlice(r, 7, func() job.Program {
-		p := job.Program{First: job.Rank(r.U32()), Count: r.U32(), App: r.U32(), Offset: r.U32(), Expand: r.Bool(), Argv: r.Texts()}
+		p := job.Program{First: job.Rank(r.U32()), Count: r.U32(), App: r.U32(), Offset: r.U32(), Expand: r.Bool(),
+			Argv: r.Texts()}
 		again := r.Bool()
 		switch {
 		case again && before == nil:
@@ -285,6 +287,7 @@ func decodeHow(r *frame.Decoder) job.LaunchOptions {
 	return job.LaunchOptions{
 		Launcher: r.Text(), Exec: r.Texts(), Args: r.Texts(), SSH: r.Text(), Tree: r.Text(), Batch: r.U32(),
 		Timeout: time.Duration(r.Uint(math.MaxInt64)), Grace: time.Duration(r.Uint(math.MaxInt64)),
-		AgentPath: r.Text(), Verbose: r.Bool(), Timed: r.Bool(), LateBinding: r.Bool(), StartBarrier: r.Bool(), KeepGoing: r.Bool(),
+		AgentPath: r.Text(), Verbose: r.Bool(), Timed: r.Bool(), LateBinding: r.Bool(), StartBarrier: r.Bool(),
+		KeepGoing: r.Bool(),
 	}
 }

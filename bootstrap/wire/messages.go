@@ -169,7 +169,8 @@ func parseFault(r *frame.Decoder) frame.Message {
 }
 
 func (m Launch) String() string {
-	return fmt.Sprintf("Launch job=%s first=%d nodes=%d share=%d ranks=%d level=%d credit=%d", m.Job.ID, m.First, m.Nodes.Len(), job.Parts(m.Share).Len(), m.Nodes.Ranks(), m.Level, m.Credit)
+	return fmt.Sprintf("Launch job=%s first=%d nodes=%d share=%d ranks=%d level=%d credit=%d", m.Job.ID, m.First,
+		m.Nodes.Len(), job.Parts(m.Share).Len(), m.Nodes.Ranks(), m.Level, m.Credit)
 }
 func (m Ready) String() string { return fmt.Sprintf("Ready up=%d failed=%d", m.Up, m.Failed) }
 func (m Exit) String() string {
@@ -186,5 +187,6 @@ func (m End) String() string       { return fmt.Sprintf("End signal=%d grace=%dm
 func (m Waiting) String() string   { return fmt.Sprintf("Waiting %v", m.Items) }
 func (Heartbeat) String() string   { return "Heartbeat" }
 func (m Fault) String() string {
-	return fmt.Sprintf("Fault what=%d node=%d+%d rank=%d+%d %v host=%s phase=%s cause=%q", m.What, m.Node, m.Nodes, m.Rank, m.Count, m.Status, m.Host, m.Phase, m.Cause)
+	return fmt.Sprintf("Fault what=%d node=%d+%d rank=%d+%d %v host=%s phase=%s cause=%q", m.What, m.Node, m.Nodes,
+		m.Rank, m.Count, m.Status, m.Host, m.Phase, m.Cause)
 }

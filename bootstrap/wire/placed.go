@@ -57,12 +57,14 @@ func (placementCodec) Encode(w *frame.Encoder, p Placement) {
 
 func (placementCodec) Decode(r *frame.Decoder) Placement {
 	return Placement{
-		Rank: job.Slot(r.U32()), Ended: r.Bool(), CPUs: r.Text(), Mems: r.Text(), Policy: r.Text(), HCA: r.Text(), Drawing: r.Text(),
+		Rank: job.Slot(r.U32()), Ended: r.Bool(), CPUs: r.Text(), Mems: r.Text(), Policy: r.Text(), HCA: r.Text(),
+		Drawing: r.Text(),
 	}
 }
 
 func parsePlaced(r *frame.Decoder) frame.Message {
-	return Placed{Node: job.NodeIndex(r.U32()), Host: r.Text(), Picture: r.Text(), Ranks: frame.DecodeList[Placement, placementCodec](r, 7, nil)}
+	return Placed{Node: job.NodeIndex(r.U32()), Host: r.Text(), Picture: r.Text(),
+		Ranks: frame.DecodeList[Placement, placementCodec](r, 7, nil)}
 }
 
 func (m Placed) String() string {
@@ -88,7 +90,8 @@ func encodeBinding(w *frame.Encoder, b job.Binding) {
 func decodeBinding(r *frame.Decoder) job.Binding {
 	b := job.Binding{
 		Map: job.Object(r.Byte()), Fill: r.Bool(), Rank: job.Object(r.Byte()), Bind: job.Object(r.Byte()),
-		PE: r.U32(), PerObj: r.U32(), CPUs: r.Texts(), Slots: r.Texts(), Overload: r.Bool(), HCA: r.Text(), Report: r.Bool(), Topo: r.Bool(), Data: r.Bool(),
+		PE: r.U32(), PerObj: r.U32(), CPUs: r.Texts(), Slots: r.Texts(), Overload: r.Bool(), HCA: r.Text(),
+		Report: r.Bool(), Topo: r.Bool(), Data: r.Bool(),
 	}
 	if !b.Map.Valid() || !b.Rank.Valid() || !b.Bind.Valid() {
 		r.Fail(frame.ErrRange)

@@ -37,37 +37,60 @@ func samples() []frame.Message {
 	j := &job.Job{
 		ID: "0123456789abcdef", Secret: [32]byte{1, 2, 31: 9}, Size: 1030, Nodes: 66, FirstHost: "node0001",
 		Programs: []job.Program{
-			{Count: 1000, Argv: []string{"./app", "", "a\nb'\"$(x)"}, Env: []string{"A=b", "X=\xff"}, Drop: []string{"SSH_*"}, Dir: "/w"},
+			{Count: 1000, Argv: []string{"./app", "", "a\nb'\"$(x)"}, Env: []string{"A=b", "X=\xff"},
+				Drop: []string{"SSH_*"}, Dir: "/w"},
 			{First: 1000, Count: 20, App: 1, Argv: []string{"other", "%t"}, Expand: true, Dir: "/"},
 			{First: 1020, Count: 10, App: 1, Offset: 20, Argv: []string{"other"}, Dir: "/"},
 		},
 		Umask: 0o22, Limits: []job.Limit{{Resource: 7, Soft: 1024, Hard: ^uint64(0)}},
-		Output: job.Output{StdoutFile: "out.%r", Merge: true, Copy: true, Dirs: true, Lines: true, Terminal: true, Window: job.Window{Rows: 50, Cols: 132}}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
-		Launch: job.LaunchOptions{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms", Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second, Timed: true, LateBinding: true, StartBarrier: true, KeepGoing: true},
+		Output: job.Output{StdoutFile: "out.%r", Merge: true, Copy: true, Dirs: true, Lines: true, Terminal: true,
+			Window: job.Window{Rows: 50, Cols: 132}}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
+		Launch: job.LaunchOptions{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms",
+			Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second, Timed: true, LateBinding: true,
+			StartBarrier: true, KeepGoing: true},
 	}
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
-	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true, Tell: true}
-	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Rank: job.Package, Bind: job.Core, PE: 2, PerObj: 4, CPUs: []string{"0-3", "7"}, Slots: []string{"0:1"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true, Data: true}
+	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true,
+		Tell: true}
+	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Rank: job.Package, Bind: job.Core, PE: 2, PerObj: 4,
+		CPUs: []string{"0-3", "7"}, Slots: []string{"0:1"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true,
+		Data: true}
 	j.MPI, j.PMIPort = job.MPIOpen, true
 	j.Spawner, j.Depth, j.Preput = "p", 3, []job.KeyValue{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}}
-	spawn := rankwire.SpawnJob{Rank: 9, Commands: rankwire.NewCommands(rankwire.Command{Argv: rankwire.NewStrings("a", ""), Ranks: 3, Dir: "/d"}, rankwire.Command{Argv: rankwire.NewStrings("b"), Ranks: 1}), Preput: rankwire.NewPairs(j.Preput...)}
-	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 60, Ranks: 16}, {Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 16}})
-	last := job.Part{First: 65, Nodes: job.NewNodes(1027, []job.Run{{Prefix: "n", Suffix: "-ib", Width: 1, Lo: 7, Count: 1, Ranks: 3}})}
+	spawn := rankwire.SpawnJob{Rank: 9, Commands: rankwire.NewCommands(rankwire.Command{Argv: rankwire.NewStrings("a",
+		""), Ranks: 3, Dir: "/d"}, rankwire.Command{Argv: rankwire.NewStrings("b"), Ranks: 1}),
+		Preput: rankwire.NewPairs(j.Preput...)}
+	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 60, Ranks: 16},
+		{Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 16}})
+	last := job.Part{First: 65, Nodes: job.NewNodes(1027,
+		[]job.Run{{Prefix: "n", Suffix: "-ib", Width: 1, Lo: 7, Count: 1, Ranks: 3}})}
 	return []frame.Message{
 		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18, Share: []job.Part{last}},
 		Steal{}, Return{Part: last, Barren: true, Phase: "connect", Cause: "refused"},
 		Membership{FirstHost: "a", Dropped: NewNodeSpans(NodeSpan{First: 0, Count: 2}, NodeSpan{First: 7, Count: 1})},
-		Ready{Up: 63, Failed: 1}, Exit{Runs: NewEndings(job.StatusRun{First: 0, Count: 1023}, job.StatusRun{First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}), Truncated: 7, MPI: job.MPIFindings{SpokePMI: true, Library: "libmpi.so.40"}},
+		Ready{Up: 63, Failed: 1}, Exit{Runs: NewEndings(job.StatusRun{First: 0, Count: 1023},
+			job.StatusRun{First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}),
+			Truncated: 7, MPI: job.MPIFindings{SpokePMI: true, Library: "libmpi.so.40"}},
 		Output{Rank: 300, Stream: 2, Data: []byte("hello\n")}, Grant{N: 65536},
-		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, Stdin{Window: job.Window{Rows: 24, Cols: 80}}, StdinRoom{N: 1}, Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},
-		Fault{What: FaultRank, Node: 7, Nodes: 1, Rank: 9, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 9}, Awaited: true},
-		Fault{What: FaultLost, Node: 7, Nodes: 3, Host: "node0008", Parent: "node0002", Phase: "agent", Cause: "gone", Tail: "last words", AgeMs: 3},
+		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, Stdin{Window: job.Window{Rows: 24, Cols: 80}}, StdinRoom{N: 1},
+		Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},
+		Fault{What: FaultRank, Node: 7, Nodes: 1, Rank: 9, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 9},
+			Awaited: true},
+		Fault{What: FaultLost, Node: 7, Nodes: 3, Host: "node0008", Parent: "node0002", Phase: "agent", Cause: "gone",
+			Tail: "last words", AgeMs: 3},
 		Waiting{Items: []SlowSession{{Node: 1, Host: "b", Phase: "connect", ForMs: 3100}}}, Heartbeat{},
 		Blocks{Values: NewValues([]byte{1}, []byte{2, 3})},
-		Times{Span: 7 * time.Millisecond, Missing: 2, Nodes: NewTimings(slices.Values([]job.NodeTimes{job.NewNodeTimes(0), {Node: 70000, Parent: 1, Local: true, At: [job.Moments]time.Duration{3: time.Hour, 4: job.Never}, CPU: time.Second, Error: time.Microsecond}}))},
-		BulkFetch{Fence: 3}, BulkValues{Fence: 70000, Values: NewValues([]byte{1}, []byte("two"))}, BulkValues{Fence: 1},
-		Offspring{Job: j, Alloc: nodes, Spawn: spawn, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second, Prefix: "%r ", Label: true, Timestamp: true, Quiet: true, Verbose: 2},
-		Placed{Node: 3, Host: "a", Picture: "x\ny", Ranks: NewPlacements(Placement{Rank: 9, Ended: true, CPUs: "0-3", Mems: "0", Policy: "prefer 0", HCA: "mlx5_0:1", Drawing: "[BB]"})},
+		Times{Span: 7 * time.Millisecond, Missing: 2,
+			Nodes: NewTimings(slices.Values([]job.NodeTimes{job.NewNodeTimes(0),
+				{Node: 70000, Parent: 1, Local: true, At: [job.Moments]time.Duration{3: time.Hour, 4: job.Never},
+					CPU: time.Second, Error: time.Microsecond}}))},
+		BulkFetch{Fence: 3}, BulkValues{Fence: 70000, Values: NewValues([]byte{1}, []byte("two"))},
+		BulkValues{Fence: 1},
+		Offspring{Job: j, Alloc: nodes, Spawn: spawn, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second,
+			Prefix: "%r ", Label: true, Timestamp: true, Quiet: true, Verbose: 2},
+		Placed{Node: 3, Host: "a", Picture: "x\ny",
+			Ranks: NewPlacements(Placement{Rank: 9, Ended: true, CPUs: "0-3", Mems: "0", Policy: "prefer 0",
+				HCA: "mlx5_0:1", Drawing: "[BB]"})},
 	}
 }
 
@@ -82,12 +105,16 @@ func moreSamples() []frame.Message {
 	full.Transport.SL, full.Transport.PKey, full.Transport.GID, full.Transport.Spin = 3, 0x8001, 4, true
 	ordered := full
 	ordered.Size, ordered.Nodes, ordered.Programs = 5, 3, []job.Program{{Count: 5, Argv: []string{"a"}}}
-	ordered.Layout = job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]job.NodeIndex{1, 2, 0, 0, 1})
-	run := job.Run{Prefix: "n", Suffix: "-ib", Width: 2, Lo: 7, Count: 1, User: "u", HCA: "mlx5_0:2", Slots: 8, Ranks: 2}
-	one := job.Run{Prefix: "m", Suffix: "-ib", Width: 2, Lo: 7, Count: 1, User: "v", HCA: "mlx5_1:1", Slots: 9, Ranks: 1}
+	ordered.Layout = job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]job.NodeIndex{1, 2, 0,
+		0, 1})
+	run := job.Run{Prefix: "n", Suffix: "-ib", Width: 2, Lo: 7, Count: 1, User: "u", HCA: "mlx5_0:2", Slots: 8,
+		Ranks: 2}
+	one := job.Run{Prefix: "m", Suffix: "-ib", Width: 2, Lo: 7, Count: 1, User: "v", HCA: "mlx5_1:1", Slots: 9,
+		Ranks: 1}
 	two := job.NewNodes(0, []job.Run{run})
 	last := job.Part{First: 2, Nodes: job.NewNodes(4, []job.Run{one})}
-	spawn := rankwire.SpawnJob{Rank: 1, Commands: rankwire.NewCommands(rankwire.Command{Argv: rankwire.NewStrings("a"), Ranks: 1})}
+	spawn := rankwire.SpawnJob{Rank: 1, Commands: rankwire.NewCommands(rankwire.Command{Argv: rankwire.NewStrings("a"),
+		Ranks: 1})}
 	timed := job.NewNodeTimes(5)
 	for i := range timed.At {
 		timed.At[i] = time.Duration(1+i) * time.Millisecond

@@ -67,7 +67,8 @@ func command(args []string) int {
 		costfile.Show(os.Stdout, costfile.Path(at.Env))
 		return 0
 	}
-	say := &report.Reporter{To: proc.ConsoleWriter(os.Stderr), Quiet: r.Quiet, Verbose: r.Verbose, Began: began, JSON: r.Binding.Data}
+	say := &report.Reporter{To: proc.ConsoleWriter(os.Stderr), Quiet: r.Quiet, Verbose: r.Verbose, Began: began,
+		JSON: r.Binding.Data}
 	if r.Action == options.ExamineNodes {
 		code, err := survey.Doctor(r, at, say)
 		if err != nil {

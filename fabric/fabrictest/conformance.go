@@ -57,7 +57,8 @@ func Run(t *testing.T, open Opener, o Options) {
 		{"another endpoint differs", differs},
 	}
 	if o.Driver {
-		promises = append(promises, promise{"driven by many", drivenByMany}, promise{"a drive ends", driveEnds}, promise{"close waits for a driver", closeWaitsForDriver})
+		promises = append(promises, promise{"driven by many", drivenByMany}, promise{"a drive ends", driveEnds},
+			promise{"close waits for a driver", closeWaitsForDriver})
 	}
 	for _, p := range promises {
 		t.Run(p.name, func(t *testing.T) { p.hold(t, open, o) })

@@ -15,7 +15,8 @@ func whole(t *testing.T, open Opener, o Options) {
 	b, x := endpoint(t, open)
 	require.GreaterOrEqual(t, a.MTU(), 512)
 	sent := map[string]bool{}
-	for n, size := range []int{1, 2, 3, 4, 7, 8, 31, 32, 33, 63, 64, 65, 255, 256, 257, 511, 512, a.MTU() - 1, a.MTU()} {
+	for n, size := range []int{1, 2, 3, 4, 7, 8, 31, 32, 33, 63, 64, 65, 255, 256, 257, 511, 512, a.MTU() - 1,
+		a.MTU()} {
 		m := pattern(size, n)
 		sent[string(m)] = true
 		send(t, a, b.Tuple(), m, x, o.Lossy)
@@ -55,7 +56,8 @@ func manySenders(t *testing.T, open Opener, o Options) {
 	}
 	finish(t, &all, "Post blocks")
 	if !o.Lossy {
-		require.True(t, x.has(func(got map[string]int) bool { return len(got) == len(sent) }, patience), "some did not arrive")
+		require.True(t, x.has(func(got map[string]int) bool { return len(got) == len(sent) }, patience),
+			"some did not arrive")
 	}
 	send(t, a, b.Tuple(), pattern(size, 0), x, o.Lossy)
 	x.onlyOf(t, sent)

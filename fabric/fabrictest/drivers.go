@@ -80,7 +80,8 @@ func drivenByMany(t *testing.T, open Opener, o Options) {
 		require.NoError(t, from.Post(d.Tuple(), m))
 	}
 	if !o.Lossy {
-		require.True(t, x.has(func(got map[string]int) bool { return len(got) == count }, patience), "some did not arrive")
+		require.True(t, x.has(func(got map[string]int) bool { return len(got) == count }, patience),
+			"some did not arrive")
 	}
 	close(stop)
 	done := make(chan struct{})

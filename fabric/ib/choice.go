@@ -47,13 +47,16 @@ func (p *found) String() string { return fmt.Sprintf("%s:%d", p.device, p.number
 func (p *found) usable() error {
 	switch {
 	case p.port.State != verbs.PortActive && p.port.Link != verbs.LinkEthernet && p.port.State == verbs.PortInit:
-		return fmt.Errorf("port %v is in state init: it has a cable, and no subnet manager has configured it; see sminfo, or start opensm", p)
+		return fmt.Errorf("port %v is in state init: it has a cable, and no subnet manager has configured it; see "+
+			"sminfo, or start opensm", p)
 	case p.port.State != verbs.PortActive:
 		return fmt.Errorf("port %v is %v: see ibstat %s, or choose another with --hca", p, p.port.State, p.device)
 	case p.port.Link != verbs.LinkEthernet && p.port.LID == 0:
 		return fmt.Errorf("port %v has no LID: no subnet manager has been there; see sminfo", p)
-	case p.port.MTU.Bytes() < mostBody: // peers do not know it when they send first, and what is too long is dropped without a word
-		return fmt.Errorf("port %v has an MTU of %d bytes, and %d are needed: for RoCE, ip link set its interface to an mtu of 1500; see ibv_devinfo -d %s", p, p.port.MTU.Bytes(), mostBody, p.device)
+	case p.port.MTU.Bytes() < mostBody:
+		// peers do not know it when they send first, and what is too long is dropped without a word
+		return fmt.Errorf("port %v has an MTU of %d bytes, and %d are needed: for RoCE, ip link set its interface to "+
+			"an mtu of 1500; see ibv_devinfo -d %s", p, p.port.MTU.Bytes(), mostBody, p.device)
 	}
 	return nil
 }
@@ -84,12 +87,14 @@ func (p *found) pkeyIndex(want uint16) (uint16, error) {
 		have = append(have, fmt.Sprintf("%#04x", k))
 	}
 	if want != 0 {
-		return 0, fmt.Errorf("port %v is not in partition %#04x: it has %s; choose one of these with --pkey", p, want, strings.Join(have, ", "))
+		return 0, fmt.Errorf("port %v is not in partition %#04x: it has %s; choose one of these with --pkey", p, want,
+			strings.Join(have, ", "))
 	}
 	if p.port.Link == verbs.LinkEthernet || len(have) == 0 {
 		return 0, nil
 	}
-	return 0, fmt.Errorf("port %v is no full member of any partition: it has %s; name one with --pkey to try", p, strings.Join(have, ", "))
+	return 0, fmt.Errorf("port %v is no full member of any partition: it has %s; name one with --pkey to try", p,
+		strings.Join(have, ", "))
 }
 
 // gidOrder lists the entries of a RoCE port's table in the order in which they
@@ -98,7 +103,9 @@ func (p *found) pkeyIndex(want uint16) (uint16, error) {
 func (p *found) gidOrder(want int) ([]int, error) {
 	if want >= 0 {
 		if want >= len(p.gids) || p.gids[want].Addr == [16]byte{} {
-			return nil, fmt.Errorf("port %v has no GID at index %d: see /sys/class/infiniband/%s/ports/%d/gids, or leave --gid-index out", p, want, p.device, p.number)
+			return nil,
+				fmt.Errorf("port %v has no GID at index %d: see /sys/class/infiniband/%s/ports/%d/gids, or leave "+
+					"--gid-index out", p, want, p.device, p.number)
 		}
 		return []int{want}, nil
 	}
@@ -194,16 +201,22 @@ func (l *local) apart(to fabric.Tuple) error {
 	here, ours := subnetOf(l.tuple)
 	switch {
 	case theirs && ours && there != here:
-		return fmt.Errorf("ib: its port (LID %d) is in subnet %x, and port %s of this node (LID %d) in %x; there is no way from one subnet to another: choose ports of one with --hca (ibrun --doctor lists them), or use --fabric udp",
+		return fmt.Errorf("ib: its port (LID %d) is in subnet %x, and port %s of this node (LID %d) in %x; there is "+
+			"no way from one subnet to another: choose ports of one with --hca (ibrun --doctor lists them), or use "+
+			"--fabric udp",
 			to.LID, there, l.name, l.tuple.LID, here)
 	case theirs && ours:
 		return nil
-	case to.Kind != l.tuple.Kind && (to.Kind == fabric.ROCE4 || to.Kind == fabric.ROCE6) && !ours, to.Path != l.tuple.Path && to.Kind == fabric.ROCE6 && !ours:
-		return fmt.Errorf("ib: its node is at %s, and port %s of this node at %s, which do not reach each other: choose GIDs of one kind with --gid-index", medium(to), l.name, medium(l.tuple))
+	case to.Kind != l.tuple.Kind && (to.Kind == fabric.ROCE4 || to.Kind == fabric.ROCE6) && !ours,
+		to.Path != l.tuple.Path && to.Kind == fabric.ROCE6 && !ours:
+		return fmt.Errorf("ib: its node is at %s, and port %s of this node at %s, which do not reach each other: "+
+			"choose GIDs of one kind with --gid-index", medium(to), l.name, medium(l.tuple))
 	case to.Kind == fabric.ETH4 || to.Kind == fabric.ETH6:
-		return fmt.Errorf("ib: its node goes by %s, having no InfiniBand or RoCE that works, and port %s of this node by %s: use --fabric udp for all, or see ibrun --doctor", medium(to), l.name, medium(l.tuple))
+		return fmt.Errorf("ib: its node goes by %s, having no InfiniBand or RoCE that works, and port %s of this "+
+			"node by %s: use --fabric udp for all, or see ibrun --doctor", medium(to), l.name, medium(l.tuple))
 	case to.Kind != l.tuple.Kind:
-		return fmt.Errorf("ib: its node goes by %s, and port %s of this node by %s: choose ports of one kind with --hca (ibrun --doctor lists them), or use --fabric udp", medium(to), l.name, medium(l.tuple))
+		return fmt.Errorf("ib: its node goes by %s, and port %s of this node by %s: choose ports of one kind with "+
+			"--hca (ibrun --doctor lists them), or use --fabric udp", medium(to), l.name, medium(l.tuple))
 	}
 	return nil
 }

@@ -12,15 +12,16 @@ import (
 	"ibrun/fabric/fabrictest"
 )
 
-// The conformance suite, over both link layers. A ring of receives that is full loses, on a good network too.
+// The conformance suite, over both link layers. A ring of receives that is full loses, on a good
+// network too.
 func TestFabric(t *testing.T) {
 	for _, port := range []string{"mlx5_0:1", "roce0:1"} {
 		t.Run(port, func(t *testing.T) { fabrictest.Run(t, opener(config(port)), fabrictest.Options{Lossy: true}) })
 	}
 }
 
-// TestBadNetwork runs the conformance suite again where 30 % of the datagrams are lost, others come twice or late, and packets of streams are
-// lost, too.
+// TestBadNetwork runs the conformance suite again where 30 % of the datagrams are lost, others come
+// twice or late, and packets of streams are lost, too.
 func TestBadNetwork(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.v", "-test.run", "^TestFabric$/^mlx5_0")
 	cmd.Env = append(os.Environ(), faultsVariable+"=1")

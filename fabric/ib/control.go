@@ -71,14 +71,19 @@ func parseControl(b []byte) (c control, ok bool) {
 	c = control{
 		call: call(b[0]), cookie: binary.BigEndian.Uint64(b[2:]), nonce: binary.BigEndian.Uint64(b[10:]),
 		side: side{
-			qpn: binary.BigEndian.Uint32(b[18:]), psn: binary.BigEndian.Uint32(b[22:]), window: binary.BigEndian.Uint32(b[26:]),
-			tag: binary.BigEndian.Uint16(b[30:]), mtu: verbs.MTU(b[32]),
+			qpn:    binary.BigEndian.Uint32(b[18:]),
+			psn:    binary.BigEndian.Uint32(b[22:]),
+			window: binary.BigEndian.Uint32(b[26:]),
+
+			tag: binary.BigEndian.Uint16(b[30:]),
+			mtu: verbs.MTU(b[32]),
 		},
 	}
 	from, n, err := fabric.ParseTuple(b[controlHead:])
 	c.from = from
 	numbers := c.side.qpn < 1<<24 && c.side.psn < 1<<24
-	sane := c.call == refuse || c.call == abandon || c.side.mtu.Bytes() > 0 && c.side.window >= leastWindow && c.side.window <= mostWindow
+	sane := c.call == refuse || c.call == abandon || c.side.mtu.Bytes() > 0 && c.side.window >= leastWindow &&
+		c.side.window <= mostWindow
 	return c, err == nil && n == len(b)-controlHead && c.call >= connect && c.call <= abandon && numbers && sane
 }
 

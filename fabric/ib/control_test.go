@@ -35,7 +35,8 @@ func TestStrangersMakeNothing(t *testing.T) {
 	stranger, _ := openAt(t, config("mlx5_0"))
 	other, _ := openAt(t, own)
 
-	require.Eventually(t, func() bool { return f.Counters().Made == spares }, patience, time.Millisecond) // in the background
+	// in the background
+	require.Eventually(t, func() bool { return f.Counters().Made == spares }, patience, time.Millisecond)
 
 	cookie := f.streams().cookie
 	made, sent := f.Counters().Made, f.Counters().Control

@@ -87,12 +87,14 @@ func (f *Fabric) openDatagrams() (err error) {
 		return err
 	}
 	if out.qp, err = newQP(d.pd, verbs.QPConfig{
-		Type: verbs.UD, Send: out.cq, Receive: in.cq, MaxSend: manySends, MaxReceive: f.cfg.Receives + fewReceives, MaxInline: inlineBytes,
+		Type: verbs.UD, Send: out.cq, Receive: in.cq, MaxSend: manySends, MaxReceive: f.cfg.Receives + fewReceives,
+		MaxInline: inlineBytes,
 	}); err != nil {
 		return err
 	}
 	out.inline = out.qp.Granted().MaxInline
-	if err = out.qp.Modify(verbs.QPState{State: verbs.Init, Port: d.at.port, PKeyIndex: d.at.pkey, QKey: f.cfg.QKey}); err != nil {
+	if err = out.qp.Modify(verbs.QPState{State: verbs.Init, Port: d.at.port, PKeyIndex: d.at.pkey,
+		QKey: f.cfg.QKey}); err != nil {
 		return err
 	}
 	if out.slots, err = f.register(fewSends*f.mtu, verbs.LocalWrite); err != nil {

@@ -15,7 +15,9 @@ import (
 // Attributes of connections; docs/verbs.md says what devices make of them.
 const (
 	ackTimeout = 18 // 4.096 us << 18: 1.07 s until a resend
-	resends    = 6  // 7 is for ever on Soft-RoCE, and a stream to a queue pair that is gone would never end (docs/verbs.md)
+	// 7 is for ever on Soft-RoCE, and a stream to a queue pair that is gone would never end
+	// (docs/verbs.md)
+	resends    = 6
 	rnrResends = 7  // for ever: the other side posts receives again as soon as it runs
 	minRNR     = 12 // a peer without receives is asked again after 0.64 ms
 	mostReads  = 16 // RDMA reads under way
@@ -139,7 +141,8 @@ func (f *Fabric) call(ctx context.Context, l *engine, e *queuePair, to fabric.Tu
 
 // side is what a queue pair tells the other.
 func (f *Fabric) side(e *queuePair) side {
-	return side{qpn: e.qp.Number(), psn: randomPSN(), window: streamWindow, tag: uint16(rand.Uint32()), mtu: f.dev.at.mtu}
+	return side{qpn: e.qp.Number(), psn: randomPSN(), window: streamWindow, tag: uint16(rand.Uint32()),
+		mtu: f.dev.at.mtu}
 }
 
 // tell sends a control datagram. If it is lost, another will come.
@@ -249,8 +252,14 @@ func (l *engine) connect(e *queuePair, mine side, c control) error {
 	}
 	limits := &l.dev.limits
 	if err := e.qp.Modify(verbs.QPState{
-		State: verbs.ReadyToReceive, Route: route, MTU: min(mine.mtu, c.side.mtu), Peer: c.side.qpn, ReceivePSN: c.side.psn,
-		ReadsIn: uint8(min(mostReads, limits.MaxReadsIn)), MinRNR: minRNR,
+		State:      verbs.ReadyToReceive,
+		Route:      route,
+		MTU:        min(mine.mtu, c.side.mtu),
+		Peer:       c.side.qpn,
+		ReceivePSN: c.side.psn,
+
+		ReadsIn: uint8(min(mostReads, limits.MaxReadsIn)),
+		MinRNR:  minRNR,
 	}); err != nil {
 		return err
 	}

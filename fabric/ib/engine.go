@@ -101,7 +101,8 @@ func (f *Fabric) startEngine() (*engine, error) {
 	if f.engine != nil || f.ending.Err() != nil {
 		return f.engine, f.closedErr()
 	}
-	l := &engine{f: f, dev: f.dev, cookie: rand.Uint64(), more: true, due: 1, byQPN: map[uint32]*stream{}, calls: map[callKey]*stream{}}
+	l := &engine{f: f, dev: f.dev, cookie: rand.Uint64(), more: true, due: 1, byQPN: map[uint32]*stream{},
+		calls: map[callKey]*stream{}}
 	if err := l.open(); err != nil {
 		l.close()
 		return nil, fmt.Errorf("ib: port %v: %w", &f.dev.port, err)
@@ -152,7 +153,8 @@ func (l *engine) addShared(slots int) error {
 
 // request is the shared receive of a slot.
 func (r *ring) request(slot int) verbs.Receive {
-	return verbs.Receive{ID: uint64(slot), Addr: r.mr.Addr() + uint64(slot-r.first)*piece, Length: piece, LKey: r.mr.LKey()}
+	return verbs.Receive{ID: uint64(slot), Addr: r.mr.Addr() + uint64(slot-r.first)*piece, Length: piece,
+		LKey: r.mr.LKey()}
 }
 
 // ringOf is where a slot is.
@@ -205,7 +207,8 @@ func (l *engine) newQueuePair() (e *queuePair, err error) {
 	}
 	l.f.counters.made.Add(1)
 	at := &l.dev.at
-	err = e.qp.Modify(verbs.QPState{State: verbs.Init, Port: at.port, PKeyIndex: at.pkey, Access: verbs.LocalWrite | verbs.RemoteRead})
+	err = e.qp.Modify(verbs.QPState{State: verbs.Init, Port: at.port, PKeyIndex: at.pkey,
+		Access: verbs.LocalWrite | verbs.RemoteRead})
 	return e, err
 }
 

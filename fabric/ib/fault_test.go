@@ -24,7 +24,8 @@ import (
 // aloneVariable names the test that a process was started for.
 const aloneVariable = "IBRUN_TEST_ALONE"
 
-// alone runs a test in a process of its own, with the devices of another node, and reports whether this is it.
+// alone runs a test in a process of its own, with the devices of another node, and reports whether
+// this is it.
 func alone(t *testing.T, node fakeverbs.Node) bool {
 	t.Helper()
 	if os.Getenv(aloneVariable) == t.Name() {
@@ -41,14 +42,17 @@ func alone(t *testing.T, node fakeverbs.Node) bool {
 	return false
 }
 
-// fdr is a node with an FDR HCA of two ports, the second without a cable, and a peer of it in the same subnet.
+// fdr is a node with an FDR HCA of two ports, the second without a cable, and a peer of it in the
+// same subnet.
 func fdr() fakeverbs.Node {
 	guid := func(last byte) []verbs.GID {
-		return []verbs.GID{{Type: verbs.GIDIB, Addr: [16]byte{0: 0xfe, 1: 0x80, 9: 2, 10: 0xc9, 11: 3, 13: 0xf9, 14: 0xbf, 15: last}}}
+		return []verbs.GID{{Type: verbs.GIDIB, Addr: [16]byte{0: 0xfe, 1: 0x80, 9: 2, 10: 0xc9, 11: 3, 13: 0xf9,
+			14: 0xbf, 15: last}}}
 	}
 	return fakeverbs.Node{Devices: []fakeverbs.Device{
 		{Name: "mlx4_0", GUID: 0x0002c90300f9bfa0, Ports: []fakeverbs.Port{
-			{LID: 0x3a4, SMLID: 1, GIDs: guid(0xa1), PKeys: []uint16{0xffff, 0x8005}}, {State: verbs.PortDown, GIDs: guid(0xa2)},
+			{LID: 0x3a4, SMLID: 1, GIDs: guid(0xa1), PKeys: []uint16{0xffff, 0x8005}},
+			{State: verbs.PortDown, GIDs: guid(0xa2)},
 		}},
 		{Name: "mlx4_1", GUID: 0x0002c90300f9bfb0, Ports: []fakeverbs.Port{
 			{LID: 0x2b0, SMLID: 1, LMC: 1, MTU: verbs.MTU2048, GIDs: guid(0xb1), PKeys: []uint16{0xffff, 0x8005}},
@@ -76,7 +80,8 @@ func dialled(t *testing.T, a, b *Fabric, x *fabrictest.Box) (near, far *stream) 
 	return near, far
 }
 
-// TestLIDs goes from the subnet manager's LIDs to the fields of address handle and connection, as the library is told them.
+// TestLIDs goes from the subnet manager's LIDs to the fields of address handle and connection, as
+// the library is told them.
 func TestLIDs(t *testing.T) {
 	node := fdr()
 	node.Log = os.Getenv("FDR_LOG")
@@ -127,14 +132,16 @@ func TestPartition(t *testing.T) {
 	require.ErrorContains(t, err, "no answer")
 }
 
-// TestSubnets: three ports, of which two are in one subnet that has a prefix of its own. These reach each other by LID; the
-// third is told why it does not, and so are they.
+// TestSubnets: three ports, of which two are in one subnet that has a prefix of its own. These
+// reach each other by LID; the third is told why it does not, and so are they.
 func TestSubnets(t *testing.T) {
 	node := fakeverbs.Node{}
 	for i, subnet := range []byte{0x80, 0xc0, 0xc0} {
-		node.Devices = append(node.Devices, fakeverbs.Device{Name: fmt.Sprintf("mlx5_%d", i), GUID: uint64(i + 1), Ports: []fakeverbs.Port{{
-			LID: uint16(5 + i), SMLID: 1, GIDs: []verbs.GID{{Type: verbs.GIDIB, Addr: [16]byte{0: 0xfe, 1: subnet, 15: byte(i + 1)}}},
-		}}})
+		node.Devices = append(node.Devices, fakeverbs.Device{Name: fmt.Sprintf("mlx5_%d", i), GUID: uint64(i + 1),
+			Ports: []fakeverbs.Port{{
+				LID: uint16(5 + i), SMLID: 1, GIDs: []verbs.GID{{Type: verbs.GIDIB,
+					Addr: [16]byte{0: 0xfe, 1: subnet, 15: byte(i + 1)}}},
+			}}})
 	}
 	if !alone(t, node) {
 		return
@@ -152,7 +159,8 @@ func TestSubnets(t *testing.T) {
 	offer, err := c.Offer()
 	require.NoError(t, err)
 	_, err = a.Dial(t.Context(), c.Tuple(), offer)
-	require.ErrorContains(t, err, "its port (LID 7) is in subnet fec0000000000000, and port mlx5_0:1 of this node (LID 5) in fe80000000000000")
+	require.ErrorContains(t, err,
+		"its port (LID 7) is in subnet fec0000000000000, and port mlx5_0:1 of this node (LID 5) in fe80000000000000")
 	require.Equal(t, err, a.Post(c.Tuple(), []byte("x")))
 	require.ErrorContains(t, c.Post(a.Tuple(), []byte("x")), "its port (LID 5) is in subnet fe80000000000000")
 }
@@ -169,15 +177,22 @@ func TestCannotOpen(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		"no device":     {with(func(n *fakeverbs.Node) { n.Devices = nil }), Config{GIDIndex: -1}, "ib: this node has no InfiniBand device: see /sys/class/infiniband, or use --fabric udp"},
-		"another":       {machine(), Config{Port: "mlx5_7", GIDIndex: -1}, "ib: this node has no device mlx5_7: it has [mlx5_0 roce0]; choose one with --hca"},
-		"another port":  {machine(), Config{Port: "mlx5_0:2", GIDIndex: -1}, "ib: mlx5_0 has no port 2: it has 1"},
-		"no permission": {with(func(n *fakeverbs.Node) { n.Open = int(syscall.EACCES) }), Config{GIDIndex: -1}, "permission denied: ls -l /dev/infiniband"},
-		"memlock":       {with(func(n *fakeverbs.Node) { n.MemLock = 16 << 10 }), Config{GIDIndex: -1}, "locked memory is"},
-		"pkey":          {machine(), Config{GIDIndex: -1, PKey: 0x8123}, "port mlx5_0:1 is not in partition 0x8123: it has 0xffff"},
-		"gid index":     {machine(), Config{Port: "roce0", GIDIndex: 9}, "port roce0:1 has no GID at index 9"},
+		"no device": {with(func(n *fakeverbs.Node) { n.Devices = nil }), Config{GIDIndex: -1},
+			"ib: this node has no InfiniBand device: see /sys/class/infiniband, or use --fabric udp"},
+		"another": {machine(), Config{Port: "mlx5_7", GIDIndex: -1},
+			"ib: this node has no device mlx5_7: it has [mlx5_0 roce0]; choose one with --hca"},
+		"another port": {machine(), Config{Port: "mlx5_0:2", GIDIndex: -1}, "ib: mlx5_0 has no port 2: it has 1"},
+		"no permission": {with(func(n *fakeverbs.Node) { n.Open = int(syscall.EACCES) }), Config{GIDIndex: -1},
+			"permission denied: ls -l /dev/infiniband"},
+		"memlock": {with(func(n *fakeverbs.Node) { n.MemLock = 16 << 10 }), Config{GIDIndex: -1},
+			"locked memory is"},
+		"pkey": {machine(), Config{GIDIndex: -1, PKey: 0x8123},
+			"port mlx5_0:1 is not in partition 0x8123: it has 0xffff"},
+		"gid index": {machine(), Config{Port: "roce0",
+			GIDIndex: 9}, "port roce0:1 has no GID at index 9"},
 		"service level": {machine(), Config{GIDIndex: -1, SL: 16}, "service level 16: 0 to 15"},
-		"mtu":           {with(func(n *fakeverbs.Node) { n.Devices[0].Ports[0].MTU = verbs.MTU512 }), Config{Port: "mlx5_0", GIDIndex: -1}, "has an MTU of 512 bytes, and 1024 are needed"},
+		"mtu": {with(func(n *fakeverbs.Node) { n.Devices[0].Ports[0].MTU = verbs.MTU512 }),
+			Config{Port: "mlx5_0", GIDIndex: -1}, "has an MTU of 512 bytes, and 1024 are needed"},
 		"port down": {
 			with(func(n *fakeverbs.Node) { n.Devices = n.Devices[:1]; n.Devices[0].Ports[0].State = verbs.PortDown }),
 			Config{GIDIndex: -1}, "port mlx5_0:1 is down: see ibstat mlx5_0",
@@ -252,7 +267,8 @@ func TestEvents(t *testing.T) {
 		cfg.PortGrace = 50 * time.Millisecond
 		a, near, _ := pair(t, cfg)
 		order(t, "port mlx5_0 1 down")
-		const why = "ib: port mlx5_0:1 went down: see ibstat mlx5_0, and was not up again within 50ms; --fabric udp does without"
+		const why = "ib: port mlx5_0:1 went down: see ibstat mlx5_0, and was not up again within 50ms; --fabric udp " +
+			"does without"
 		require.EqualError(t, readFails(t, near), why)
 		require.Eventually(t, func() bool { return a.Post(a.Tuple(), []byte("x")) != nil }, patience, time.Millisecond)
 		require.EqualError(t, a.Post(a.Tuple(), []byte("x")), why)
@@ -292,7 +308,8 @@ func TestEvents(t *testing.T) {
 // listenVariable makes a process of TestKilledPeer the one that is killed.
 const listenVariable = "IBRUN_TEST_LISTEN"
 
-// TestKilledPeer: a stream to a process that was killed fails, with Soft-RoCE's count of resends too, and does not hang.
+// TestKilledPeer: a stream to a process that was killed fails, with Soft-RoCE's count of resends
+// too, and does not hang.
 func TestKilledPeer(t *testing.T) {
 	if os.Getenv(listenVariable) != "" {
 		b, x := openAt(t, config("mlx5_0"))
@@ -331,7 +348,8 @@ func TestKilledPeer(t *testing.T) {
 	require.ErrorContains(t, err, "ib: no answer from the peer (queue pair")
 }
 
-// TestLastStream: a stream that nobody takes ends after its endpoint, with nothing else going on, and all is freed.
+// TestLastStream: a stream that nobody takes ends after its endpoint, with nothing else going on,
+// and all is freed.
 func TestLastStream(t *testing.T) {
 	if !alone(t, machine()) {
 		return
@@ -387,7 +405,8 @@ func TestMemory(t *testing.T) {
 		return n
 	}
 	// The ring of receives grows after the first datagram, when its goroutine comes to it.
-	require.Eventually(t, func() bool { return a.Counters().Pinned-shared() >= defaultReceives*mostBody }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return a.Counters().Pinned-shared() >= defaultReceives*mostBody }, patience,
+		time.Millisecond)
 	before := a.Counters().Pinned - shared()
 	const more = 20
 	for range more {

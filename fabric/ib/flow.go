@@ -149,8 +149,13 @@ func (s *stream) work(m message, isPiece, always bool) verbs.Send {
 		o.head++
 	}
 	w := verbs.Send{
-		ID: uint64(s.serial)<<32 | uint64(o.next), Addr: mr.Addr() + uint64(offset), Length: uint32(m.put(mr.Bytes()[offset:])),
-		LKey: mr.LKey(), Op: verbs.OpSend, Flags: o.signal(isPiece, always),
+		ID:     uint64(s.serial)<<32 | uint64(o.next),
+		Addr:   mr.Addr() + uint64(offset),
+		Length: uint32(m.put(mr.Bytes()[offset:])),
+
+		LKey:  mr.LKey(),
+		Op:    verbs.OpSend,
+		Flags: o.signal(isPiece, always),
 	}
 	if int(w.Length) <= s.pair.qp.Granted().MaxInline {
 		w.Flags |= verbs.Inline

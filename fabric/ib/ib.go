@@ -143,9 +143,21 @@ func (f *Fabric) Port() string { return f.dev.port.String() }
 func (f *Fabric) Counters() Counters {
 	c := &f.counters
 	return Counters{
-		Sent: c.sent.Load(), SentBytes: c.sentBytes.Load(), Received: c.received.Load(), ReceivedBytes: c.receivedBytes.Load(),
-		Control: c.control.Load(), Lost: c.lost.Load(), Strangers: c.strangers.Load(), Dialled: c.dialled.Load(), Accepted: c.accepted.Load(),
-		Cold: c.cold.Load(), Made: c.made.Load(), Pinned: uint64(max(0, c.pinned.Load())), Opening: c.opening,
+		Sent:          c.sent.Load(),
+		SentBytes:     c.sentBytes.Load(),
+		Received:      c.received.Load(),
+		ReceivedBytes: c.receivedBytes.Load(),
+
+		Control:   c.control.Load(),
+		Lost:      c.lost.Load(),
+		Strangers: c.strangers.Load(),
+		Dialled:   c.dialled.Load(),
+		Accepted:  c.accepted.Load(),
+
+		Cold:    c.cold.Load(),
+		Made:    c.made.Load(),
+		Pinned:  uint64(max(0, c.pinned.Load())),
+		Opening: c.opening,
 	}
 }
 

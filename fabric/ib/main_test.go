@@ -29,10 +29,11 @@ func machine() fakeverbs.Node {
 		{Name: "mlx5_0", GUID: 0x0002c90300a1b2c0, Ports: []fakeverbs.Port{{LID: 932, SMLID: 1, GIDs: []verbs.GID{
 			{Type: verbs.GIDIB, Addr: [16]byte{0: 0xfe, 1: 0x80, 8: 2, 15: 0xc1}},
 		}}}},
-		{Name: "roce0", GUID: 0x0002c90300a1b2e0, Ports: []fakeverbs.Port{{Link: verbs.LinkEthernet, MTU: verbs.MTU1024, GIDs: []verbs.GID{
-			{Type: verbs.GIDRoCEv1, Addr: [16]byte{0: 0xfe, 1: 0x80, 15: 1}},
-			{Type: verbs.GIDRoCEv2, Addr: [16]byte{10: 0xff, 11: 0xff, 12: 10, 15: 1}},
-		}}}},
+		{Name: "roce0", GUID: 0x0002c90300a1b2e0, Ports: []fakeverbs.Port{{Link: verbs.LinkEthernet, MTU: verbs.MTU1024,
+			GIDs: []verbs.GID{
+				{Type: verbs.GIDRoCEv1, Addr: [16]byte{0: 0xfe, 1: 0x80, 15: 1}},
+				{Type: verbs.GIDRoCEv2, Addr: [16]byte{10: 0xff, 11: 0xff, 12: 10, 15: 1}},
+			}}}},
 	}}
 }
 

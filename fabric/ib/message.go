@@ -37,7 +37,8 @@ func parseMessage(b []byte) (m message, ok bool) {
 	if len(b) < headSize {
 		return m, false
 	}
-	m = message{kind: kind(b[0]), tag: binary.BigEndian.Uint16(b[2:]), consumed: binary.BigEndian.Uint32(b[4:]), body: b[headSize:]}
+	m = message{kind: kind(b[0]), tag: binary.BigEndian.Uint16(b[2:]), consumed: binary.BigEndian.Uint32(b[4:]),
+		body: b[headSize:]}
 	return m, b[1] == 0 && m.kind >= kindReady && m.kind <= kindRelease
 }
 
@@ -60,6 +61,7 @@ func parseGrant(b []byte) (*grant, bool) {
 	if len(b) != grantSize {
 		return nil, false
 	}
-	g := &grant{addr: binary.BigEndian.Uint64(b), key: binary.BigEndian.Uint32(b[8:]), left: binary.BigEndian.Uint64(b[12:])}
+	g := &grant{addr: binary.BigEndian.Uint64(b), key: binary.BigEndian.Uint32(b[8:]),
+		left: binary.BigEndian.Uint64(b[12:])}
 	return g, g.left > 0
 }

@@ -153,7 +153,8 @@ func (s *stream) fetch(p []byte) (n int, err error) {
 	g, asked := s.granted, 0
 	var under []read
 	for {
-		for len(free) > 0 && asked < len(p) && g.left > 0 && s.pair != nil && !s.retired && s.out.next-s.out.done < depth-2 {
+		for len(free) > 0 && asked < len(p) && g.left > 0 && s.pair != nil && !s.retired &&
+			s.out.next-s.out.done < depth-2 {
 			r := read{mr: free[0], size: min(fetchPiece, len(p)-asked, int(min(g.left, 1<<30))), at: s.out.next}
 			s.out.batch[0] = verbs.Send{
 				ID: uint64(s.serial)<<32 | uint64(r.at), Addr: r.mr.Addr(), Length: uint32(r.size), LKey: r.mr.LKey(),

@@ -23,7 +23,8 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := New(1, f)
-			fabrictest.Run(t, func(_ *testing.T, s fabric.Sink) fabric.Fabric { return n.Open(s) }, fabrictest.Options{Lossy: name == "nasty"})
+			fabrictest.Run(t, func(_ *testing.T, s fabric.Sink) fabric.Fabric { return n.Open(s) },
+				fabrictest.Options{Lossy: name == "nasty"})
 		})
 	}
 }

@@ -33,7 +33,8 @@ type wheel struct {
 const standBy = 200 * time.Microsecond
 
 func newWheel() *wheel {
-	w := &wheel{turn: make(chan struct{}, 1), vacant: make(chan struct{}, 1), over: make(chan struct{}), began: time.Now()}
+	w := &wheel{turn: make(chan struct{}, 1), vacant: make(chan struct{}, 1), over: make(chan struct{}),
+		began: time.Now()}
 	w.turn <- struct{}{}
 	w.timer = time.AfterFunc(time.Hour, w.look)
 	w.timer.Stop()

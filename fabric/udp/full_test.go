@@ -24,7 +24,8 @@ func ownNetwork(t *testing.T) (addr, neighbour netip.Addr) {
 	}
 	runtime.LockOSThread()
 	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET))
-	for _, line := range []string{"link add v0 type veth peer name v1", "addr add 198.51.100.1/24 dev v0", "link set v0 up", "link set v1 up"} {
+	for _, line := range []string{"link add v0 type veth peer name v1", "addr add 198.51.100.1/24 dev v0",
+		"link set v0 up", "link set v1 up"} {
 		out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput()
 		require.NoError(t, err, "ip %s: %s", line, out)
 	}

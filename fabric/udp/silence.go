@@ -27,8 +27,10 @@ const looksPer = 4
 // silence tells a far kernel that does not answer from one that has nothing to
 // answer. Keepalive misses the first while data is under way.
 type silence struct {
-	most  time.Duration
-	since time.Duration // of the first of the looks in a row that found too many repetitions without an answer; 0: the last did not
+	most time.Duration
+	// of the first of the looks in a row that found too many repetitions without an answer; 0: the
+	// last did not
+	since time.Duration
 }
 
 // dead takes what a look at now, above 0, has found: repetitions of data or of probes
@@ -49,7 +51,8 @@ func (s *silence) dead(now time.Duration, unanswered int, acked time.Duration) b
 // bound makes a dead far kernel show itself: while data is under way by watch, and
 // otherwise by keepalive. Package net has switched Nagle's algorithm off.
 func (f *Fabric) bound(c *net.TCPConn) {
-	_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: f.cfg.Silence / 2, Interval: f.cfg.Silence / 4, Count: 3})
+	_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: f.cfg.Silence / 2, Interval: f.cfg.Silence / 4,
+		Count: 3})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ending.Err() != nil {
@@ -97,7 +100,9 @@ func acknowledgements(c *net.TCPConn) (unanswered int, acked time.Duration, err 
 	}
 	var info *unix.TCPInfo
 	var fail error
-	if err := raw.Control(func(fd uintptr) { info, fail = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); err != nil {
+	if err := raw.Control(func(fd uintptr) {
+		info, fail = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	}); err != nil {
 		return 0, 0, err
 	}
 	if fail != nil {

@@ -27,13 +27,15 @@ func streams(t *testing.T, silence time.Duration) (near, far *net.TCPConn) {
 	return s.(*net.TCPConn), s2.(*net.TCPConn)
 }
 
-// deafen makes the kernel drop what comes for a socket before it looks at it, so that it acknowledges nothing.
+// deafen makes the kernel drop what comes for a socket before it looks at it, so that it
+// acknowledges nothing.
 func deafen(t *testing.T, c *net.TCPConn) {
 	raw, err := c.SyscallConn()
 	require.NoError(t, err)
 	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
 	require.NoError(t, raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop})
+		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+			&unix.SockFprog{Len: 1, Filter: &drop})
 	}))
 	require.NoError(t, err)
 }
@@ -52,7 +54,8 @@ func fill(t *testing.T, c *net.TCPConn) (n int) {
 	return n
 }
 
-// A receiver that takes nothing for many times as long as a kernel may be silent has all that was sent when it takes it.
+// A receiver that takes nothing for many times as long as a kernel may be silent has all that was
+// sent when it takes it.
 func TestBusyReceiver(t *testing.T) {
 	t.Parallel() // it waits
 	const silence, more = 500 * time.Millisecond, 16 << 20
@@ -73,7 +76,8 @@ func TestBusyReceiver(t *testing.T) {
 	require.NoError(t, <-written)
 }
 
-// A far kernel that acknowledges nothing ends the stream, be data under way, or only probes of a window that was shut before.
+// A far kernel that acknowledges nothing ends the stream, be data under way, or only probes of a
+// window that was shut before.
 func TestSilentKernel(t *testing.T) {
 	for name, before := range map[string]func(*testing.T, *net.TCPConn) int{
 		"data":  func(*testing.T, *net.TCPConn) int { return 0 },
@@ -106,13 +110,16 @@ func TestSilence(t *testing.T) {
 		dead       bool
 	}
 	for name, looks := range map[string][]look{
-		"idle":               {{5 * s, 0, 9 * s, false}, {10 * s, 0, 14 * s, false}, {40 * s, 0, 44 * s, false}},
-		"a probe is lost":    {{5 * s, 0, 60 * s, false}, {10 * s, 1, 65 * s, false}, {15 * s, 1, 70 * s, false}, {60 * s, 1, 115 * s, false}, {65 * s, 0, 5 * s, false}},
-		"lost and recovered": {{5 * s, 3, 5 * s, false}, {10 * s, 4, 10 * s, false}, {15 * s, 0, 100 * time.Millisecond, false}},
-		"resends, answered":  {{5 * s, 3, 100 * time.Millisecond, false}, {40 * s, 3, 100 * time.Millisecond, false}},
-		"cut":                {{5 * s, 4, 5 * s, false}, {10 * s, 5, 10 * s, false}, {15 * s, 5, 15 * s, false}, {20 * s, 6, 20 * s, true}},
-		"cut while shut":     {{5 * s, 2, 70 * s, false}, {10 * s, 3, 75 * s, false}, {15 * s, 3, 80 * s, true}},
-		"we were stopped":    {{5 * s, 3, 5 * s, false}, {60 * s, 0, s, false}},
+		"idle": {{5 * s, 0, 9 * s, false}, {10 * s, 0, 14 * s, false}, {40 * s, 0, 44 * s, false}},
+		"a probe is lost": {{5 * s, 0, 60 * s, false}, {10 * s, 1, 65 * s, false}, {15 * s, 1, 70 * s, false},
+			{60 * s, 1, 115 * s, false}, {65 * s, 0, 5 * s, false}},
+		"lost and recovered": {{5 * s, 3, 5 * s, false}, {10 * s, 4, 10 * s, false},
+			{15 * s, 0, 100 * time.Millisecond, false}},
+		"resends, answered": {{5 * s, 3, 100 * time.Millisecond, false}, {40 * s, 3, 100 * time.Millisecond, false}},
+		"cut": {{5 * s, 4, 5 * s, false}, {10 * s, 5, 10 * s, false}, {15 * s, 5, 15 * s, false},
+			{20 * s, 6, 20 * s, true}},
+		"cut while shut":  {{5 * s, 2, 70 * s, false}, {10 * s, 3, 75 * s, false}, {15 * s, 3, 80 * s, true}},
+		"we were stopped": {{5 * s, 3, 5 * s, false}, {60 * s, 0, s, false}},
 	} {
 		w := silence{most: 20 * s}
 		for _, l := range looks {

@@ -154,8 +154,14 @@ func (f *Fabric) Granted() int { return f.granted }
 // Counters is what the endpoint has done so far.
 func (f *Fabric) Counters() Counters {
 	return Counters{
-		Sent: f.sent.Load(), SentBytes: f.sentBytes.Load(), Received: f.received.Load(), ReceivedBytes: f.receivedBytes.Load(),
-		Lost: f.lost.Load(), Dialled: f.dialled.Load(), Accepted: f.accepted.Load(),
+		Sent:          f.sent.Load(),
+		SentBytes:     f.sentBytes.Load(),
+		Received:      f.received.Load(),
+		ReceivedBytes: f.receivedBytes.Load(),
+
+		Lost:     f.lost.Load(),
+		Dialled:  f.dialled.Load(),
+		Accepted: f.accepted.Load(),
 	}
 }
 
@@ -224,7 +230,8 @@ func (f *Fabric) apart(to fabric.Tuple) error {
 	if f.cfg.Instead == "" || to.Kind == fabric.ETH4 || to.Kind == fabric.ETH6 {
 		return fmt.Errorf("udp: %v is no address that %v can send to", to, f.cfg.Addr)
 	}
-	return fmt.Errorf("udp: its node goes by InfiniBand or RoCE (%v), and this one by Ethernet (%v), since %s: use --fabric udp for all, or see ibrun --doctor", to, f.cfg.Addr, f.cfg.Instead)
+	return fmt.Errorf("udp: its node goes by InfiniBand or RoCE (%v), and this one by Ethernet (%v), since %s: use "+
+		"--fabric udp for all, or see ibrun --doctor", to, f.cfg.Addr, f.cfg.Instead)
 }
 
 // Close ends the endpoint and waits for its goroutines and for who drives.

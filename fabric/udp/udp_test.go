@@ -57,11 +57,14 @@ func TestOpen(t *testing.T) {
 	loopback, _ := open(t, Config{Addr: here})
 	require.Equal(t, 61440, loopback.MTU(), "however much the link takes")
 	for name, bad := range map[string]Config{
-		"203.0.113.9":     {Addr: netip.MustParseAddr("203.0.113.9")},
-		"203.0.113.9:0":   {Addr: netip.MustParseAddr("203.0.113.9"), MTU: 1500},
-		"no address":      {MTU: 1500},
-		"0.0.0.0":         {Addr: netip.IPv4Unspecified(), MTU: 1500},
-		"an MTU of 28":    {Addr: here, MTU: 28},
+		"203.0.113.9": {Addr: netip.MustParseAddr("203.0.113.9")},
+		"203.0.113.9:0": {Addr: netip.MustParseAddr("203.0.113.9"),
+			MTU: 1500},
+		"no address": {MTU: 1500},
+		"0.0.0.0": {Addr: netip.IPv4Unspecified(),
+			MTU: 1500},
+		"an MTU of 28": {Addr: here,
+			MTU: 28},
 		"an MTU of -1500": {Addr: here, MTU: -1500},
 	} {
 		_, err := Open(bad, fabrictest.NewBox())
@@ -96,7 +99,8 @@ func TestNoFragments(t *testing.T) {
 // No way there is a loss, not an error: it may be there again.
 func TestUnreachable(t *testing.T) {
 	f, _ := open(t, Config{Addr: here, MTU: 1500})
-	require.NoError(t, f.Post(fabric.Ethernet(netip.MustParseAddrPort("203.0.113.9:9")), []byte("from 127.0.0.1 nothing goes there")))
+	require.NoError(t, f.Post(fabric.Ethernet(netip.MustParseAddrPort("203.0.113.9:9")),
+		[]byte("from 127.0.0.1 nothing goes there")))
 	require.EqualValues(t, 1, f.Counters().Lost)
 }
 

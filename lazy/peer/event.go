@@ -88,11 +88,12 @@ const (
 	Deliver                              // Msg: the next message of the peer; the owner's from now on
 	DeliverControl                       // Msg: the same, for one sent by Control
 	Opened                               // the pair is connected
-	Closed                               // the pair is no longer connected and nothing was lost; what is staged opens it anew
-	Failed                               // Cause, Lost: the oldest Lost unacknowledged messages are lost, or may be
-	Refused                              // Msg: there is no room; the caller's again
-	Writable                             // room has grown after a Refused or after half of the stage was in use
-	Drained                              // all that was sent is acknowledged
+	// the pair is no longer connected and nothing was lost; what is staged opens it anew
+	Closed
+	Failed   // Cause, Lost: the oldest Lost unacknowledged messages are lost, or may be
+	Refused  // Msg: there is no room; the caller's again
+	Writable // room has grown after a Refused or after half of the stage was in use
+	Drained  // all that was sent is acknowledged
 )
 
 // Effect is one thing the owner has to do.

@@ -17,7 +17,8 @@ import (
 func FuzzPeer(f *testing.F) {
 	f.Add([]byte{1, 3, 4, 5, 1, 9, 0, 4, 6, 0, 0, 7, 9, 1, 2})
 	for k := range byte(9) {
-		f.Add([]byte{0, 200, 3, 6, k, 1, 0, 1, 4, 1, 2, 6, k + 1, 1, 1, 1, 8, 8, 6, 3, 0, 1, 1, 0, 0, 7, 6, 5, 1, 1, 1, 2, 3, 4, 9})
+		f.Add([]byte{0, 200, 3, 6, k, 1, 0, 1, 4, 1, 2, 6, k + 1, 1, 1, 1, 8, 8, 6, 3, 0, 1, 1, 0, 0, 7, 6, 5, 1, 1, 1,
+			2, 3, 4, 9})
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		p := New(Config{Self: 0, Rank: 1, Epoch: 2, Tuple: samples[0].tuple, MTU: 1400, Seed: 1})
@@ -86,9 +87,12 @@ func (b *owner) event(p *Peer) (ev Event, later time.Duration) {
 		return Event{Kind: Taken, N: int(b.Byte()) << 8}, 0
 	}
 	k := packet{
-		kind: PacketKind(1 + b.Byte()%byte(packetKinds-1)), flags: b.Byte() % 8, window: b.Byte() % (ring + 1), mtu: leastMTU + uint16(b.Byte())<<4,
-		stamp: 1 + uint16(b.Byte()), echo: uint16(b.Byte()), epoch: 1 + uint16(b.Byte()%3), attempt: max(1, b.number(p.fin.attempt)), count: uint64(b.number(uint32(p.fin.received))),
-		sack: uint64(b.Byte()) << (b.Byte() % 64), tuple: fabric.Tuple{Kind: fabric.ETH4, Num: uint32(b.Byte())}, payload: make([]byte, b.Byte()),
+		kind: PacketKind(1 + b.Byte()%byte(packetKinds-1)), flags: b.Byte() % 8, window: b.Byte() % (ring + 1),
+		mtu:   leastMTU + uint16(b.Byte())<<4,
+		stamp: 1 + uint16(b.Byte()), echo: uint16(b.Byte()), epoch: 1 + uint16(b.Byte()%3),
+		attempt: max(1, b.number(p.fin.attempt)), count: uint64(b.number(uint32(p.fin.received))),
+		sack: uint64(b.Byte()) << (b.Byte() % 64), tuple: fabric.Tuple{Kind: fabric.ETH4, Num: uint32(b.Byte())},
+		payload: make([]byte, b.Byte()),
 	}
 	k.seq, k.ack = b.number(0), b.number(0)
 	if p.win != nil {
@@ -99,7 +103,8 @@ func (b *owner) event(p *Peer) (ev Event, later time.Duration) {
 		body = binary.BigEndian.AppendUint16(body[:n], uint16(n))
 	}
 	return Event{
-		Kind: Packet, Packet: k.kind, Gen: p.gen + uint32(b.Byte()%4) - 1, SrcEpoch: uint16(b.Byte() % 4), DstEpoch: uint16(b.Byte() % 4), Body: body,
+		Kind: Packet, Packet: k.kind, Gen: p.gen + uint32(b.Byte()%4) - 1, SrcEpoch: uint16(b.Byte() % 4),
+		DstEpoch: uint16(b.Byte() % 4), Body: body,
 		Tuple: k.tuple, Keep: b.Byte()%8 == 0,
 	}, time.Duration(b.Byte()) * time.Millisecond
 }

@@ -24,7 +24,8 @@ func (p *Peer) own(to fabric.Tuple) fabric.Tuple {
 // transmitState sends STATE. One that answers another at once has an echo; what a
 // timer repeats has none, since the time in between was not the way's.
 func (p *Peer) transmitState(flags uint8, echo uint16) {
-	k := packet{kind: PacketState, flags: flags, mtu: uint16(p.cfg.MTU), stamp: stamp(p.now), echo: echo, tuple: p.own(p.to)}
+	k := packet{kind: PacketState, flags: flags, mtu: uint16(p.cfg.MTU), stamp: stamp(p.now), echo: echo,
+		tuple: p.own(p.to)}
 	if p.untaken <= p.cfg.Inbox {
 		k.window = uint8(p.cfg.Window)
 	}

@@ -9,8 +9,10 @@ import (
 )
 
 var samples = []packet{
-	{kind: PacketState, flags: flagAnswer, mtu: 1400, window: 64, stamp: 1, tuple: fabric.Tuple{Kind: fabric.ETH4, Addr: [16]byte{10, 0, 0, 1}, Num: 4000}},
-	{kind: PacketState, flags: flagHaveYou | flagAnswer, mtu: 4096, stamp: 9, echo: 65535, tuple: fabric.Tuple{Kind: fabric.IB, LID: 9, Num: 70000}},
+	{kind: PacketState, flags: flagAnswer, mtu: 1400, window: 64, stamp: 1,
+		tuple: fabric.Tuple{Kind: fabric.ETH4, Addr: [16]byte{10, 0, 0, 1}, Num: 4000}},
+	{kind: PacketState, flags: flagHaveYou | flagAnswer, mtu: 4096, stamp: 9, echo: 65535,
+		tuple: fabric.Tuple{Kind: fabric.IB, LID: 9, Num: 70000}},
 	{kind: PacketReject, epoch: 3, tuple: fabric.Tuple{Kind: fabric.NONE}},
 	{kind: PacketSegment, seq: 7, ack: 3, sack: 5, window: 1, flags: flagFirst, payload: []byte("abc")},
 	{kind: PacketSegment, flags: flagFirst | flagLast | flagControl, payload: []byte{}},
@@ -33,12 +35,15 @@ func TestPackets(t *testing.T) {
 
 func TestPacketsRefused(t *testing.T) {
 	for name, k := range map[string]packet{
-		"no flags":           {kind: PacketState, mtu: 1400, stamp: 1, tuple: samples[0].tuple},
-		"unknown flag":       {kind: PacketState, flags: 4 | flagAnswer, mtu: 1400, stamp: 1, tuple: samples[0].tuple},
-		"small MTU":          {kind: PacketState, flags: flagAnswer, mtu: leastMTU - 1, stamp: 1, tuple: samples[0].tuple},
-		"window":             {kind: PacketState, flags: flagAnswer, mtu: 1400, window: ring + 1, stamp: 1, tuple: samples[0].tuple},
-		"no stamp":           {kind: PacketState, flags: flagAnswer, mtu: 1400, tuple: samples[0].tuple},
-		"nowhere":            {kind: PacketState, flags: flagAnswer, mtu: 1400, stamp: 1, tuple: fabric.Tuple{Kind: fabric.NONE}},
+		"no flags":     {kind: PacketState, mtu: 1400, stamp: 1, tuple: samples[0].tuple},
+		"unknown flag": {kind: PacketState, flags: 4 | flagAnswer, mtu: 1400, stamp: 1, tuple: samples[0].tuple},
+		"small MTU": {kind: PacketState, flags: flagAnswer, mtu: leastMTU - 1, stamp: 1,
+			tuple: samples[0].tuple},
+		"window": {kind: PacketState, flags: flagAnswer, mtu: 1400, window: ring + 1, stamp: 1,
+			tuple: samples[0].tuple},
+		"no stamp": {kind: PacketState, flags: flagAnswer, mtu: 1400, tuple: samples[0].tuple},
+		"nowhere": {kind: PacketState, flags: flagAnswer, mtu: 1400, stamp: 1,
+			tuple: fabric.Tuple{Kind: fabric.NONE}},
 		"epoch 0":            {kind: PacketReject, tuple: samples[0].tuple},
 		"empty middle":       {kind: PacketSegment, flags: flagFirst},
 		"unknown in segment": {kind: PacketSegment, flags: 8, payload: []byte{1}},
@@ -66,7 +71,8 @@ func FuzzPacket(f *testing.F) {
 		w.connect(0, 1)
 		gen := e.peer.gen
 		for range 2 { // in Up, and in what follows
-			e.peer.Step(w.now, Event{Kind: Packet, Packet: PacketKind(kind), Gen: gen, SrcEpoch: 1, DstEpoch: 1, Body: b, Tuple: e.other.tuple})
+			e.peer.Step(w.now, Event{Kind: Packet, Packet: PacketKind(kind), Gen: gen, SrcEpoch: 1, DstEpoch: 1,
+				Body: b, Tuple: e.other.tuple})
 			e.peer.Step(w.now, Event{Kind: Rest})
 		}
 	})

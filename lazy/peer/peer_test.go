@@ -101,7 +101,8 @@ func TestFinSticks(t *testing.T) {
 	fin := func(attempt uint32, count uint64) PacketKind {
 		k := packet{kind: PacketFin, attempt: attempt, count: count}
 		return only(t, a.peer.Step(w.now, Event{
-			Kind: Packet, Packet: PacketFin, Gen: 1, SrcEpoch: 1, DstEpoch: 1, Body: k.append(nil), Tuple: a.other.tuple,
+			Kind: Packet, Packet: PacketFin, Gen: 1, SrcEpoch: 1, DstEpoch: 1, Body: k.append(nil),
+			Tuple: a.other.tuple,
 		}), Transmit).Packet
 	}
 	require.Equal(t, PacketFinNak, fin(1, 9), "nine messages are not here")
@@ -113,7 +114,8 @@ func TestFinSticks(t *testing.T) {
 	require.Equal(t, PacketFinAck, fin(2, 0), "our FINACK was lost")
 }
 
-// A FIN that comes late is refused where the owner has made something on the connection, and the other side learns of it.
+// A FIN that comes late is refused where the owner has made something on the connection, and the
+// other side learns of it.
 func TestKept(t *testing.T) {
 	w := newWorld(1, fair(2))
 	w.connect(0, 1)
@@ -148,7 +150,8 @@ func TestRefused(t *testing.T) {
 	require.Equal(t, Resolve, p.Step(2, Event{Kind: Send})[0].Kind, "a later message starts anew")
 }
 
-// TestGone: a peer that is silent is asked for after three resends, and given up when the agent has said for 30 s that it runs.
+// TestGone: a peer that is silent is asked for after three resends, and given up when the agent has
+// said for 30 s that it runs.
 func TestGone(t *testing.T) {
 	effects, now, asked, sent := silence(t, true, time.Hour)
 	require.Equal(t, Effect{Kind: Failed, Cause: TimedOut, Lost: 1}, effects[0])
@@ -166,8 +169,10 @@ func TestStopped(t *testing.T) {
 	require.InDelta(t, 600_000/250, sent, 200)
 }
 
-// silence is a peer that never answers, until it is given up or so long. The agent says each time that it runs, or nothing.
-func silence(t *testing.T, runs bool, most time.Duration) (effects []Effect, now time.Duration, asked []time.Duration, sent int) {
+// silence is a peer that never answers, until it is given up or so long. The agent says each time
+// that it runs, or nothing.
+func silence(t *testing.T, runs bool, most time.Duration) (
+	effects []Effect, now time.Duration, asked []time.Duration, sent int) {
 	p := New(Config{Epoch: 1, MTU: 1000})
 	p.Step(0, Event{Kind: Send, Msg: []byte("x")})
 	effects = p.Step(0, Event{Kind: Resolved, Epoch: 4, Tuple: fabric.Tuple{Num: 1}})
@@ -182,14 +187,16 @@ func silence(t *testing.T, runs bool, most time.Duration) (effects []Effect, now
 			switch e.Kind {
 			case Transmit:
 				require.Equal(t, stamp(now), binary.BigEndian.Uint16(e.Body[4:]))
-				require.Equal(t, first, slices.Concat(e.Body[:4], first[4:6], e.Body[6:]), "the same bytes but for the stamp")
+				require.Equal(t, first, slices.Concat(e.Body[:4], first[4:6], e.Body[6:]),
+					"the same bytes but for the stamp")
 				sent++
 			case Resolve:
 				require.True(t, e.Fresh)
 				require.Equal(t, uint16(4), e.Least)
 				asked = append(asked, now)
 				if runs {
-					effects = append(effects, p.Step(now, Event{Kind: Resolved, Epoch: 4, Tuple: fabric.Tuple{Num: 1}, Fresh: true})...)
+					effects = append(effects, p.Step(now, Event{Kind: Resolved, Epoch: 4, Tuple: fabric.Tuple{Num: 1},
+						Fresh: true})...)
 				}
 			}
 		}
@@ -220,7 +227,8 @@ func TestLeftGeneration(t *testing.T) {
 // Who has an address beside the first says that one to peers on Ethernet, and to
 // no others.
 func TestSecondary(t *testing.T) {
-	first, secondary := fabric.Tuple{Kind: fabric.IB, LID: 7, Num: 8}, fabric.Ethernet(netip.MustParseAddrPort("10.0.0.1:9"))
+	first, secondary := fabric.Tuple{Kind: fabric.IB, LID: 7, Num: 8},
+		fabric.Ethernet(netip.MustParseAddrPort("10.0.0.1:9"))
 	for to, says := range map[fabric.Tuple]fabric.Tuple{
 		{Kind: fabric.IB, LID: 1, Num: 2}:                          first,
 		fabric.Ethernet(netip.MustParseAddrPort("10.0.0.2:10")):    secondary,
@@ -233,7 +241,8 @@ func TestSecondary(t *testing.T) {
 		told := 0
 		for at, ev := range []Event{
 			{Kind: Resolved, Tuple: to, Epoch: 1},
-			{Kind: Packet, Packet: PacketFin, Gen: 9, SrcEpoch: 1, DstEpoch: 1, Tuple: to, Body: old.append(nil)}, // to an epoch before: REJECT
+			// to an epoch before: REJECT
+			{Kind: Packet, Packet: PacketFin, Gen: 9, SrcEpoch: 1, DstEpoch: 1, Tuple: to, Body: old.append(nil)},
 		} {
 			for _, e := range p.Step(time.Duration(at), ev) {
 				if e.Kind != Transmit {
@@ -277,5 +286,6 @@ func TestRestarted(t *testing.T) {
 func TestSmall(t *testing.T) {
 	require.LessOrEqual(t, int(reflect.TypeFor[Peer]().Size()), 512)
 	require.LessOrEqual(t, int(reflect.TypeFor[window]().Size()), 8<<10)
-	t.Log(reflect.TypeFor[Peer]().Size(), reflect.TypeFor[window]().Size(), reflect.TypeFor[Effect]().Size(), reflect.TypeFor[Event]().Size())
+	t.Log(reflect.TypeFor[Peer]().Size(), reflect.TypeFor[window]().Size(), reflect.TypeFor[Effect]().Size(),
+		reflect.TypeFor[Event]().Size())
 }

@@ -15,7 +15,8 @@ type cue struct {
 // of ours, of which epoch of the peer, of which generation.
 func (p *Peer) arrived(ev Event) {
 	var c cue
-	if !c.parse(ev.Packet, ev.Body) || c.kind == PacketReject && c.epoch != ev.SrcEpoch || c.kind != PacketReject && ev.Gen == 0 {
+	if !c.parse(ev.Packet, ev.Body) || c.kind == PacketReject && c.epoch != ev.SrcEpoch || c.kind != PacketReject &&
+		ev.Gen == 0 {
 		p.counts.Malformed++
 		return
 	}
@@ -43,7 +44,8 @@ func (p *Peer) arrived(ev Event) {
 
 // asksAnswer reports whether the sender of the packet waits for one back.
 func (k *packet) asksAnswer() bool {
-	return k.kind == PacketState || k.kind == PacketSegment || k.kind == PacketFin || k.kind == PacketAck && k.flags&flagAsk != 0
+	return k.kind == PacketState || k.kind == PacketSegment || k.kind == PacketFin || k.kind == PacketAck &&
+		k.flags&flagAsk != 0
 }
 
 func (p *Peer) inGeneration(c *cue) {

@@ -22,14 +22,28 @@ func pick(seed uint64, ranks int) chances {
 	span := func(list ...time.Duration) time.Duration { return list[r.IntN(len(list))] }
 	k := chances{
 		ranks: ranks,
-		loss:  of(0, 0.01, 0.1, 0.3, 0.5), dup: of(0, 0, 0.05, 0.3), late: of(0, 0.02, 0.1, 0.5),
-		delay: span(20*time.Microsecond, 100*time.Microsecond, time.Millisecond), sway: span(0, 50*time.Microsecond, time.Millisecond, 20*time.Millisecond),
-		answer: span(0, time.Millisecond, 20*time.Millisecond, 300*time.Millisecond), stale: of(0, 0.3, 0.9), wrong: of(0, 0, 0.2, 0.8),
+
+		loss:  of(0, 0.01, 0.1, 0.3, 0.5),
+		dup:   of(0, 0, 0.05, 0.3),
+		late:  of(0, 0.02, 0.1, 0.5),
+		delay: span(20*time.Microsecond, 100*time.Microsecond, time.Millisecond),
+		sway:  span(0, 50*time.Microsecond, time.Millisecond, 20*time.Millisecond),
+
+		answer: span(0, time.Millisecond, 20*time.Millisecond, 300*time.Millisecond),
+		stale:  of(0, 0.3, 0.9),
+		wrong:  of(0, 0, 0.2, 0.8),
 		slow:   span(0, 0, 500*time.Microsecond, 100*time.Millisecond),
 		active: span(20*time.Millisecond, 200*time.Millisecond, time.Second),
-		sends:  1 + r.IntN(16), rests: int(of(0, 4, 40)), size: int(of(headLen, 600, 3000)),
-		restarts: max(r.IntN(5)-1, 0), splits: r.IntN(3), split: 300 * time.Millisecond,
-		cfg: Config{MTU: leastMTU + r.IntN(1000), Window: int(of(0, 1, 5)), Stage: int(of(0, 0, 5000)), Inbox: int(of(0, 1, 3000))},
+
+		sends: 1 + r.IntN(16),
+		rests: int(of(0, 4, 40)),
+		size:  int(of(headLen, 600, 3000)),
+
+		restarts: max(r.IntN(5)-1, 0),
+		splits:   r.IntN(3),
+		split:    300 * time.Millisecond,
+		cfg: Config{MTU: leastMTU + r.IntN(1000), Window: int(of(0, 1, 5)), Stage: int(of(0, 0, 5000)),
+			Inbox: int(of(0, 1, 3000))},
 	}
 	if r.IntN(10) == 0 {
 		k.exits = 1
@@ -116,7 +130,8 @@ func (w *world) curtain() {
 			}
 			p, o := e.peer, e.other.ends[r.id].peer
 			if p.state != Up && p.state != Idle || !w.mayFail(WasReset) && (p.state != o.state || p.gen != o.gen) {
-				w.broken("%d is %v towards %d, generation %d; that is %v, %d", r.id, p.state, e.other.id, p.gen, o.state, o.gen)
+				w.broken("%d is %v towards %d, generation %d; that is %v, %d", r.id, p.state, e.other.id, p.gen,
+					o.state, o.gen)
 			}
 			first := w.now
 			if r.id > e.other.id {

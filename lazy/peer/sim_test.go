@@ -150,7 +150,8 @@ func (w *world) start(r *rank) {
 		}
 		e.flows = append(e.flows, e.flow)
 		cfg := w.cfg
-		cfg.Self, cfg.Rank, cfg.Epoch, cfg.Tuple, cfg.Scratch = uint32(r.id), uint32(other.id), r.epoch, r.tuple, scratch
+		cfg.Self, cfg.Rank, cfg.Epoch, cfg.Tuple, cfg.Scratch = uint32(r.id), uint32(other.id), r.epoch, r.tuple,
+			scratch
 		cfg.Seed = w.rng.Uint64()
 		e.peer = New(cfg)
 		e.peer.trace = func(used *row) {
@@ -421,7 +422,8 @@ func (w *world) post(e *end, f *Effect) {
 	if w.trace != nil {
 		var k packet
 		k.parse(f.Packet, f.Body)
-		w.log("  %d>%d %v gen %d epochs %d>%d flags %d seq %d ack %d attempt %d", e.self.id, e.other.id, f.Packet, f.Gen,
+		w.log("  %d>%d %v gen %d epochs %d>%d flags %d seq %d ack %d attempt %d", e.self.id, e.other.id, f.Packet,
+			f.Gen,
 			ev.SrcEpoch, ev.DstEpoch, k.flags, k.seq, k.ack, k.attempt)
 	}
 	to, src, dst := f.To, e.self, e.other
@@ -430,7 +432,8 @@ func (w *world) post(e *end, f *Effect) {
 			return
 		}
 		o := dst.ends[src.id]
-		if ev.Packet == PacketSegment && o.peer.state == Wait && ev.Gen == o.peer.gen && ev.SrcEpoch == o.peer.epoch && ev.DstEpoch == dst.epoch {
+		if ev.Packet == PacketSegment && o.peer.state == Wait && ev.Gen == o.peer.gen && ev.SrcEpoch == o.peer.epoch &&
+			ev.DstEpoch == dst.epoch {
 			w.broken("%d sends to %d before it may", src.id, dst.id)
 		}
 		ev.Keep = o.keep || !w.clear() && w.chance(w.kept)
@@ -459,7 +462,8 @@ func (w *world) post(e *end, f *Effect) {
 	}
 }
 
-// resolve is the agent: it parks, it caches, it honours the least epoch; what is to be fresh it asks the rank itself.
+// resolve is the agent: it parks, it caches, it honours the least epoch; what is to be fresh it
+// asks the rank itself.
 func (w *world) resolve(e *end, least uint16, fresh bool) {
 	o := e.other
 	switch {

@@ -35,9 +35,9 @@ func TestTable(t *testing.T) {
 func renderStates() string {
 	var b strings.Builder
 	b.WriteString("# States of a peer\n\n")
-	b.WriteString("For engineers who change the handshake. The table is made from the one in lazy/peer, which is\n")
-	b.WriteString("executed; `go test ./lazy/peer -run TestStates -update` rewrites it. A peer is one pair of ranks as\n")
-	b.WriteString("one of them sees it. HY means \"I have your address and can receive from you\", ACK means \"answer\n")
+	b.WriteString("For engineers who change the handshake. The table is made from the one in lazy/peer, which is\n" +
+		"executed; `go test ./lazy/peer -run TestStates -update` rewrites it. A peer is one pair of ranks as\n" +
+		"one of them sees it. HY means \"I have your address and can receive from you\", ACK means \"answer\n")
 	b.WriteString("me\". Data may be sent in Up only; it may be received from Half on.\n\n")
 	b.WriteString("## In any state, before the table\n\n")
 	for _, r := range rules {

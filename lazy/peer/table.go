@@ -27,8 +27,10 @@ const (
 
 func (i input) String() string {
 	return [...]string{
-		"send", "send, address known", "address found", "peer is gone", "STATE", "STATE HY ACK", "STATE HY", "left generation", "SEGMENT", "ACK",
-		"FIN, granted", "FIN, refused", "FINACK", "FINNAK", "REJECT", "no answer yet", "no answer for 30 s though it runs", "rest",
+		"send", "send, address known", "address found", "peer is gone", "STATE", "STATE HY ACK", "STATE HY",
+		"left generation", "SEGMENT", "ACK",
+		"FIN, granted", "FIN, refused", "FINACK", "FINNAK", "REJECT", "no answer yet",
+		"no answer for 30 s though it runs", "rest",
 	}[i]
 }
 
@@ -59,9 +61,12 @@ const (
 
 func (a action) String() string {
 	return [...]string{
-		"", "ask the agent", "keep the address", "generation + 1, send STATE ACK, timer", "send STATE HY ACK, timer", "send STATE HY ACK",
-		"send STATE HY", "make the window, Opened", "deliver, acknowledge, move the window", "resend, double the timer", "attempt + 1, send FIN, timer",
-		"send FINACK", "send FINNAK", "stop the timer", "free the window, Closed", "free the window; Failed if a message was begun, else Closed",
+		"", "ask the agent", "keep the address", "generation + 1, send STATE ACK, timer", "send STATE HY ACK, timer",
+		"send STATE HY ACK",
+		"send STATE HY", "make the window, Opened", "deliver, acknowledge, move the window", "resend, double the timer",
+		"attempt + 1, send FIN, timer",
+		"send FINACK", "send FINNAK", "stop the timer", "free the window, Closed",
+		"free the window; Failed if a message was begun, else Closed",
 		"Failed with everything unacknowledged", "send REJECT", "take over the generation that ended",
 	}[a]
 }
@@ -77,13 +82,15 @@ type row struct {
 // table is the whole of the handshake. docs/states.md is made of it.
 var table = []row{
 	{Idle, inWant, Resolving, []action{doAsk}, "the agent knows, or parks the question until the rank has published"},
-	{Idle, inWantKnown, Wait, []action{doOpen}, "an address from before saves the question; if it is stale, REJECT or the timer tells"},
+	{Idle, inWantKnown, Wait, []action{doOpen},
+		"an address from before saves the question; if it is stale, REJECT or the timer tells"},
 	{Idle, inFound, Idle, []action{doAddress}, "a late answer is still true"},
 	{Idle, inMissing, Idle, nil, "nobody waits for it"},
 	{Idle, inState0, Half, []action{doAddress, doOffer}, "the answer goes to the tuple in STATE: no look-up"},
 	{Idle, inState1Ack, Idle, nil, "cannot be: it answers a STATE of ours, and we sent none"},
 	{Idle, inState1, Idle, nil, "cannot be: it answers a STATE of ours, and we sent none"},
-	{Idle, inStale, Idle, []action{doReject}, "the peer may sit in a generation that failed here, or open one that was used up"},
+	{Idle, inStale, Idle, []action{doReject},
+		"the peer may sit in a generation that failed here, or open one that was used up"},
 	{Idle, inSegment, Idle, nil, "cannot be: of this generation it is a left one"},
 	{Idle, inAck, Idle, nil, "cannot be: of this generation it is a left one"},
 	{Idle, inFinGrant, Idle, []action{doGrant}, "our FINACK was lost, or the connection failed here"},
@@ -119,7 +126,8 @@ var table = []row{
 	{Wait, inFound, Wait, []action{doAddress}, "the next resend goes there"},
 	{Wait, inMissing, Idle, []action{doFail}, ""},
 	{Wait, inState0, Half, []action{doAddress, doOffer}, "crossing: each answers the other, no winner is needed"},
-	{Wait, inState1Ack, Up, []action{doAddress, doUp, doConfirm}, "both have the address; the peer may send when it has our answer"},
+	{Wait, inState1Ack, Up, []action{doAddress, doUp, doConfirm},
+		"both have the address; the peer may send when it has our answer"},
 	{Wait, inState1, Up, []action{doAddress, doUp, doConfirm}, "cannot be, but says the same"},
 	{Wait, inStale, Wait, nil, "an older generation; our STATE will move the peer to this one"},
 	{Wait, inSegment, Wait, nil, "cannot be: the peer is not Up before it has our HY"},
@@ -128,7 +136,8 @@ var table = []row{
 	{Wait, inFinRefuse, Wait, nil, "cannot be: as above"},
 	{Wait, inFinAck, Wait, nil, "cannot be: we sent no FIN in this generation"},
 	{Wait, inFinNak, Wait, nil, "cannot be: as above"},
-	{Wait, inReject, Wait, []action{doAddress, doLeave, doOpen}, "the peer has used this generation up: open the one above"},
+	{Wait, inReject, Wait, []action{doAddress, doLeave, doOpen},
+		"the peer has used this generation up: open the one above"},
 	{Wait, inResend, Wait, []action{doResend}, ""},
 	{Wait, inGiveUp, Idle, []action{doFail}, ""},
 	{Wait, inRest, Wait, nil, "somebody wants it open"},

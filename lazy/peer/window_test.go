@@ -134,7 +134,8 @@ func BenchmarkStep(b *testing.B) {
 		for _, e := range from.peer.Step(now, Event{Kind: Send, Msg: msg}) {
 			if e.Kind == Transmit {
 				n := copy(body[:], e.Body)
-				to.peer.Step(now+1, Event{Kind: Packet, Packet: e.Packet, Gen: e.Gen, SrcEpoch: 1, DstEpoch: 1, Body: body[:n], Tuple: from.self.tuple})
+				to.peer.Step(now+1, Event{Kind: Packet, Packet: e.Packet, Gen: e.Gen, SrcEpoch: 1, DstEpoch: 1,
+					Body: body[:n], Tuple: from.self.tuple})
 			}
 		}
 		to.peer.Step(now+2, Event{Kind: Taken, N: len(msg)})

@@ -119,7 +119,8 @@ func (w *World) startChild(a *agent, e core.StartChild) {
 		w.post(takes, a, core.ChildFailed{Child: e.Child, Phase: "connect", Cause: "connection refused"})
 		return
 	}
-	k := &agent{host: e.Node.Host, node: head, parent: a, slot: e.Child, core: core.New(core.Config{Here: -1, Join: pmiserver.Join}), alive: map[uint32]bool{}, depth: a.depth + 1}
+	k := &agent{host: e.Node.Host, node: head, parent: a, slot: e.Child,
+		core: core.New(core.Config{Here: -1, Join: pmiserver.Join}), alive: map[uint32]bool{}, depth: a.depth + 1}
 	w.Depth = max(w.Depth, k.depth)
 	a.children[e.Child] = k
 	w.agents[head] = k

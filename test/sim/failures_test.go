@@ -63,8 +63,8 @@ func (w *ward) fail(ppn int, spread func() time.Duration, ranks ...uint32) {
 
 func at(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// A failure costs one frame on each edge down, and one up on each edge between its node and the root; nobody's failure costs
-// nothing. Every other rank is told, once.
+// A failure costs one frame on each edge down, and one up on each edge between its node and the
+// root; nobody's failure costs nothing. Every other rank is told, once.
 func TestFailures(t *testing.T) {
 	const nodes, ppn = 64, 2
 	for _, shape := range shapes {
@@ -98,7 +98,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Many failures at about the same time share their frames, and every rank that lives is told of each, once.
+// Many failures at about the same time share their frames, and every rank that lives is told of
+// each, once.
 func TestManyFailures(t *testing.T) {
 	const nodes, ppn = 64, 16
 	for seed, shape := range shapes {

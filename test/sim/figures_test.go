@@ -33,9 +33,11 @@ func TestPMIBytesAtScale(t *testing.T) {
 	lazy := func(edges map[uint32]int) uint64 { return uint64(len(edges)) * asking(0, size) }
 	auto := func(edges map[uint32]int) uint64 { return reckonAsked(edges, size, ppn) + reckonBulk(edges, size, ppn) }
 	line := func(pattern, policy string, all, root uint64) {
-		t.Logf("%-24s %-14s %11.1f MB on all edges, %8.2f MB on the root's; %.4f of eager's", pattern, policy, float64(all)/1e6, float64(root)/1e6, float64(all)/float64(eager))
+		t.Logf("%-24s %-14s %11.1f MB on all edges, %8.2f MB on the root's; %.4f of eager's", pattern, policy,
+			float64(all)/1e6, float64(root)/1e6, float64(all)/float64(eager))
 	}
-	t.Logf("%d ranks on %d nodes put %d bytes each; a fence without values is %.0f bytes on an edge", size, nodes, valueSize, float64(lists)/float64(nodes)/2)
+	t.Logf("%d ranks on %d nodes put %d bytes each; a fence without values is %.0f bytes on an edge", size, nodes,
+		valueSize, float64(lists)/float64(nodes)/2)
 	line("log2 n gets per rank:", "eager", eager, eagerRoot)
 	line("", "lazy and auto", few, fewRoot)
 	line("each node reads all:", "eager", eager, eagerRoot)

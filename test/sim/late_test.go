@@ -153,7 +153,8 @@ func TestLaunchWithSlowAndDeadNodes(t *testing.T) {
 		require.Less(t, upBy(w, ""), most+detection, "seed %d", seed)
 		worst, fixed = max(worst, live), max(fixed, upBy(run(seed, false), "node"))
 	}
-	t.Logf("the last live node of 20 launches: bound late %v, in a fixed tree %v, %.1f times; T* and the slowest session are %v", worst, fixed, float64(fixed)/float64(worst), most)
+	t.Logf("the last live node of 20 launches: bound late %v, in a fixed tree %v, %.1f times; T* and the slowest "+
+		"session are %v", worst, fixed, float64(fixed)/float64(worst), most)
 	require.Greater(t, fixed, 5*worst)
 }
 
@@ -332,7 +333,9 @@ func TestLateCollective(t *testing.T) {
 		cfg.Began = func(node uint32) {
 			for i := range ppn {
 				rank := node*ppn + i
-				w.Say(node, rank, rankwire.Collect{Op: 1, What: rankwire.AllToAll, Parcels: rankwire.NewParcels(rankwire.Parcel{From: job.Slot(rank), To: job.Slot((rank + 3) % size), Value: []byte("x")})})
+				w.Say(node, rank, rankwire.Collect{Op: 1, What: rankwire.AllToAll,
+					Parcels: rankwire.NewParcels(rankwire.Parcel{From: job.Slot(rank), To: job.Slot((rank + 3) % size),
+						Value: []byte("x")})})
 				sent++
 			}
 		}

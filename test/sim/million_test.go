@@ -35,9 +35,12 @@ func TestMillionRanks(t *testing.T) {
 	w := succeed(t, cfg)
 	windowed := tree.Cost{SEQ: measuredSEQ, REM: measuredREM, Window: tree.Window}.Optimum(millionNodes + 1)
 	free := tree.Cost{SEQ: measuredSEQ, REM: measuredREM}.Optimum(millionNodes + 1)
-	t.Logf("%d ranks on %d nodes, %d deep: ready after %v of virtual time", cfg.Job.Size, millionNodes, w.Depth, w.Ready)
-	t.Logf("T* with %d sessions at a time %v, ratio %.2f; with any number %v, ratio %.2f (bound: 1.5)", tree.Window, windowed, over(w.Ready, windowed), free, over(w.Ready, free))
-	t.Logf("the simulation: %v, peak %d MiB (bounds: 120 s, 4 GB)", time.Since(began).Round(time.Millisecond), peak(t)>>10)
+	t.Logf("%d ranks on %d nodes, %d deep: ready after %v of virtual time", cfg.Job.Size, millionNodes, w.Depth,
+		w.Ready)
+	t.Logf("T* with %d sessions at a time %v, ratio %.2f; with any number %v, ratio %.2f (bound: 1.5)", tree.Window,
+		windowed, over(w.Ready, windowed), free, over(w.Ready, free))
+	t.Logf("the simulation: %v, peak %d MiB (bounds: 120 s, 4 GB)", time.Since(began).Round(time.Millisecond),
+		peak(t)>>10)
 	require.Positive(t, w.Ready)
 	require.LessOrEqual(t, over(w.Ready, free), 1.5)
 	require.Less(t, time.Since(began), 120*time.Second)

@@ -132,7 +132,8 @@ func TestStencilAtScale(t *testing.T) {
 	levels := l.Outcome.Tally.Levels
 	share := float64(levels[0].Asked) / float64(l.asked)
 	t.Logf("%d ranks, %d look-ups; %.1f bytes per rank between agents, eager %.0f: 1/%.0f; the root saw %.3f %%",
-		size, l.asked, float64(l.addresses())/float64(size), float64(eager)/float64(size), float64(eager)/float64(l.addresses()), 100*share)
+		size, l.asked, float64(l.addresses())/float64(size), float64(eager)/float64(size),
+		float64(eager)/float64(l.addresses()), 100*share)
 	if largest == 65536 {
 		require.Less(t, 150*l.addresses(), eager)
 		require.Less(t, share, 0.02)
@@ -226,7 +227,8 @@ func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
 				return
 			}
 			require.Empty(t, r.Trouble)
-			want := map[rankwire.Collective]int{rankwire.Barrier: 0, rankwire.Broadcast: 1, rankwire.AllGather: size, rankwire.AllToAll: size, rankwire.Scatter: 1}[r.What]
+			want := map[rankwire.Collective]int{rankwire.Barrier: 0, rankwire.Broadcast: 1, rankwire.AllGather: size,
+				rankwire.AllToAll: size, rankwire.Scatter: 1}[r.What]
 			if r.What == rankwire.Gather && rank == 77 {
 				want = size
 			}
@@ -241,7 +243,8 @@ func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
 		value := func(from, to uint32) rankwire.Parcel {
 			return rankwire.Parcel{From: job.Slot(from), To: job.Slot(to), Value: []byte{byte(from), byte(to)}}
 		}
-		for op, what := range []rankwire.Collective{rankwire.Barrier, rankwire.Broadcast, rankwire.Gather, rankwire.AllGather, rankwire.Scatter, rankwire.AllToAll} {
+		for op, what := range []rankwire.Collective{rankwire.Barrier, rankwire.Broadcast, rankwire.Gather,
+			rankwire.AllGather, rankwire.Scatter, rankwire.AllToAll} {
 			w.At(time.Duration(3+op)*time.Second, func() {
 				for rank := range uint32(size) {
 					m := rankwire.Collect{Op: uint32(op + 1), What: what}
@@ -308,7 +311,10 @@ func TestParkedAndNegative(t *testing.T) {
 		cfg.Job.Transport.Eager = eager
 		l := lookup(t, cfg, func(uint32) []uint32 { return nil })
 		ask := func(at time.Duration, from, to uint32) {
-			l.At(at, func() { l.asked++; l.Say(from/2, from, rankwire.Ask{Rank: job.Slot(to), Fresh: at > 8*time.Second}) })
+			l.At(at, func() {
+				l.asked++
+				l.Say(from/2, from, rankwire.Ask{Rank: job.Slot(to), Fresh: at > 8*time.Second})
+			})
 		}
 		ask(500*time.Millisecond, 0, 59) // before anybody has published
 		ask(500*time.Millisecond, 0, 60)
@@ -366,7 +372,8 @@ func TestPartialBlocks(t *testing.T) {
 	got := map[uint32]time.Duration{}
 	var w *World
 	cfg.Told = func(_, rank uint32, m frame.Message) {
-		if a, ok := m.(rankwire.Answer); ok && a.What == rankwire.Found && fabric.Published(a.Value, uint32(a.Rank)) == 1 {
+		if a, ok := m.(rankwire.Answer); ok && a.What == rankwire.Found &&
+			fabric.Published(a.Value, uint32(a.Rank)) == 1 {
 			got[rank] = w.Now()
 		}
 	}

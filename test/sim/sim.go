@@ -152,9 +152,12 @@ func (q *events) pop() event {
 func New(cfg Config) *World {
 	w := &World{
 		cfg: cfg, agents: map[uint32]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),
-		Sent: map[frame.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[frame.Kind]uint64{}, RootBytes: map[frame.Kind]uint64{}, Spawned: map[uint32]int{}, Stopped: map[uint32]bool{}, Up: map[string]time.Duration{},
+		Sent: map[frame.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[frame.Kind]uint64{},
+		RootBytes: map[frame.Kind]uint64{}, Spawned: map[uint32]int{}, Stopped: map[uint32]bool{},
+		Up: map[string]time.Duration{},
 	}
-	w.root = &agent{host: "root", core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here, Policy: cfg.Policy, Join: pmiserver.Join})}
+	w.root = &agent{host: "root", core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here,
+		Policy: cfg.Policy, Join: pmiserver.Join})}
 	w.post(0, w.root, core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
 	return w
 }

@@ -23,10 +23,12 @@ func plan(n, ranks int, shape string) Config {
 	j := &job.Job{
 		ID: "0123456789abcdef", Size: uint32(n * ranks), Nodes: uint32(n), FirstHost: "node000001",
 		Programs: []job.Program{{Count: uint32(n * ranks), Argv: []string{"app"}, Env: []string{"A=b"}, Dir: "/"}},
-		Launch:   job.LaunchOptions{Launcher: "ssh", Tree: s.Resolve(n + 1).String(), Timeout: 15 * time.Second, Grace: 2 * time.Second},
+		Launch: job.LaunchOptions{Launcher: "ssh", Tree: s.Resolve(n + 1).String(), Timeout: 15 * time.Second,
+			Grace: 2 * time.Second},
 	}
 	j.Layout = nodes.Layout()
-	return Config{Job: j, Nodes: nodes, Here: -1, Policy: core.Policy{KillOnBad: true}, Session: 10 * time.Millisecond, Hop: time.Microsecond, Run: time.Millisecond}
+	return Config{Job: j, Nodes: nodes, Here: -1, Policy: core.Policy{KillOnBad: true}, Session: 10 * time.Millisecond,
+		Hop: time.Microsecond, Run: time.Millisecond}
 }
 
 var shapes = []string{"flat", "chain", "kary:2", "kary:8", "binomial", "two-level", "greedy", "auto"}
@@ -69,7 +71,8 @@ func TestBudgetAtScale(t *testing.T) {
 	t.Parallel()
 	for _, shape := range []string{"kary:8", "two-level", "greedy"} {
 		w := succeed(t, plan(largest, 16, shape))
-		t.Logf("%s: %d agents, depth %d, %d events, ready in %v of virtual time", shape, largest, w.Depth, w.Events, w.Now())
+		t.Logf("%s: %d agents, depth %d, %d events, ready in %v of virtual time", shape, largest, w.Depth, w.Events,
+			w.Now())
 	}
 }
 
@@ -114,7 +117,8 @@ func TestLaunchFailureNamesEveryHost(t *testing.T) {
 func TestKillAnyAgent(t *testing.T) {
 	for _, shape := range shapes {
 		for node := range uint32(20) {
-			for _, at := range []time.Duration{5 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond, time.Second} {
+			for _, at := range []time.Duration{5 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond,
+				time.Second} {
 				cfg := plan(20, 2, shape)
 				cfg.Silent = func(uint32) bool { return true }
 				w := New(cfg)

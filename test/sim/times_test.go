@@ -33,7 +33,8 @@ func TestTimesOfEveryNode(t *testing.T) {
 			cfg.Hop, cfg.Run = 3*time.Millisecond, time.Second
 			w := New(cfg)
 			require.NoError(t, w.Run(time.Hour))
-			require.Equal(t, map[frame.Kind]int{wire.KindLaunch: n, wire.KindTimes: n, wire.KindReady: n, wire.KindExit: n}, withoutHeartbeats(w.Sent))
+			require.Equal(t, map[frame.Kind]int{wire.KindLaunch: n, wire.KindTimes: n, wire.KindReady: n,
+				wire.KindExit: n}, withoutHeartbeats(w.Sent))
 			s := started(t, w)
 			require.Zero(t, s.Missing)
 			require.Len(t, s.Times, n)
@@ -44,8 +45,10 @@ func TestTimesOfEveryNode(t *testing.T) {
 				require.GreaterOrEqual(t, at.At[job.SessionStarted], up[at.Parent]-time.Microsecond)
 				require.Equal(t, cfg.Session, at.At[job.LaunchSent]-at.At[job.SessionStarted])
 				// Both ways take as long here, so the middle is right.
-				require.InDelta(t, float64(at.At[job.LaunchSent]+cfg.Hop), float64(at.At[job.LaunchReceived]), float64(10*time.Microsecond))
-				require.InDelta(t, float64(at.At[job.ReadySent]+cfg.Hop), float64(at.At[job.ReadyReceived]), float64(10*time.Microsecond))
+				require.InDelta(t, float64(at.At[job.LaunchSent]+cfg.Hop), float64(at.At[job.LaunchReceived]),
+					float64(10*time.Microsecond))
+				require.InDelta(t, float64(at.At[job.ReadySent]+cfg.Hop), float64(at.At[job.ReadyReceived]),
+					float64(10*time.Microsecond))
 				require.GreaterOrEqual(t, at.Error, cfg.Hop)
 				require.LessOrEqual(t, at.At[job.RanksStarted], at.At[job.ReadySent])
 				up[at.Node+1] = at.At[job.LaunchReceived]

@@ -64,7 +64,8 @@ func asking(first, end int) (sum uint64) {
 		if to := min(end, w); first < to {
 			sum += digits(first, to, func(key string) uint64 {
 				key = "1 " + key
-				return frameSize(rankwire.Ask{Rank: job.Slot(w - 1), Key: key}) + frameSize(rankwire.Answer{Rank: job.Slot(w - 1), Key: key, Value: value})
+				return frameSize(rankwire.Ask{Rank: job.Slot(w - 1), Key: key}) +
+					frameSize(rankwire.Answer{Rank: job.Slot(w - 1), Key: key, Value: value})
 			})
 			first = to
 		}
@@ -81,7 +82,8 @@ func holding(m frame.Message, bytes uint64) uint64 {
 // reckonEager is what clients of this package cost on all edges with policy eager.
 func reckonEager(below map[uint32]int, size, ppn int) (sum uint64) {
 	carrying := func(first, end int) uint64 {
-		m := rankwire.Release{Op: 1, Parcels: rankwire.NewParcels(rankwire.Parcel{From: job.Slot(first), To: rankwire.Everyone})}
+		m := rankwire.Release{Op: 1, Parcels: rankwire.NewParcels(rankwire.Parcel{From: job.Slot(first),
+			To: rankwire.Everyone})}
 		return holding(m, 1+pairs(first, end, 0))
 	}
 	for edge, ranks := range below {

@@ -40,7 +40,8 @@ func agent(what string, number int) {
 		os.Stdout.Write(out)
 	}
 	sid, _, _ := syscall.RawSyscall(syscall.SYS_GETSID, 0, 0, 0)
-	fmt.Printf("%d %d %d %s;%s;%d;%d\n", os.Getppid(), os.Getpid(), sid, os.Getenv("GREETING"), os.Getenv("GOMAXPROCS"), len(os.Environ()), len(os.Args))
+	fmt.Printf("%d %d %d %s;%s;%d;%d\n", os.Getppid(), os.Getpid(), sid, os.Getenv("GREETING"), os.Getenv("GOMAXPROCS"),
+		len(os.Environ()), len(os.Args))
 	go func() {
 		_, _ = io.Copy(io.Discard, os.NewFile(reaper.Pipe, "reaper"))
 		fmt.Println("no reaper")
