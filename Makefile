@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 FUZZTIME ?= 100000x
-BESIDE   ?=
+ALSO     ?=
 ROUNDS   ?= 5
 REPEAT   ?= 20
 SEED     ?= 1
@@ -82,7 +82,7 @@ test-all:
 	@$(MAKE) --no-print-directory libpmi
 	go vet $(TAGS) ./...
 	CGO_ENABLED=0 go vet ./cgo/verbs && CGO_ENABLED=0 go test -count=1 ./cgo/verbs
-	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target test-clocks test-waiting test-computing $(BESIDE)
+	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target test-clocks test-waiting test-computing $(ALSO)
 
 test-clocks: test-ib # the machine, then what watches a clock
 	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(WAITING)')

@@ -53,7 +53,7 @@ func (w *World) ways(cfg *lazy.Config) {
 	if fast {
 		// A device takes long to open, and many ranks never leave their
 		// node. Where all addresses are sent at once, they are needed now.
-		if cfg.Late = !how.Eager; cfg.Late {
+		if cfg.OpenOnDemand = !how.Eager; cfg.OpenOnDemand {
 			cfg.Opened = func(t fabric.Tuple) { _ = w.control.Send(rankwire.Publish{Tuple: t}) }
 		}
 		cfg.UpgradeThreshold = streamAfter
@@ -85,7 +85,7 @@ func (w *World) reportUnused() {
 	if works, why := onInfiniBand(how, true); !works {
 		text := "--fabric ib is not used by a job of one node, and would not work: " + why
 		w.log.Warn(text)
-		w.tellUser(text)
+		w.notifyUser(text)
 	}
 }
 

@@ -114,8 +114,8 @@ func join(control *rankctl.Channel, welcome rankwire.Welcome, answer time.Durati
 // start makes the table and listens to the agent, which an Abort waits for, before
 // the way to other nodes is opened.
 func (w *World) start(cfg lazy.Config) (err error) {
-	late := cfg.Late
-	cfg.Late = true
+	late := cfg.OpenOnDemand
+	cfg.OpenOnDemand = true
 	if w.table, err = lazy.New(cfg); err != nil || w.control == nil {
 		return err
 	}

@@ -31,19 +31,19 @@ func newConfig(options []Option) config {
 // wantsReasons reports whether somebody will read why this rank takes the network that it takes:
 // the user of ibrun -v, who is told by the first rank of each node, or the program's logger.
 func (w *World) wantsReasons() bool {
-	return w.tellsUser() || w.log.Enabled(context.Background(), slog.LevelInfo)
+	return w.notifiesUser() || w.log.Enabled(context.Background(), slog.LevelInfo)
 }
 
-// tellsUser reports whether this rank tells the user of ibrun for those of its node.
-func (w *World) tellsUser() bool { return w.welcome.How.Tell && w.welcome.Rank == w.first }
+// notifiesUser reports whether this rank tells the user of ibrun for those of its node.
+func (w *World) notifiesUser() bool { return w.welcome.How.Verbose && w.welcome.Rank == w.first }
 
 // report logs a sentence and, if this rank is to, has ibrun show it to its user.
 func (w *World) report(text string) {
 	w.log.Info(text)
-	if w.tellsUser() {
-		w.tellUser(text)
+	if w.notifiesUser() {
+		w.notifyUser(text)
 	}
 }
 
-// tellUser has ibrun show a sentence to its user, who is not told if the agent is lost.
-func (w *World) tellUser(text string) { _ = w.control.Send(rankwire.Notice{Text: text}) }
+// notifyUser has ibrun show a sentence to its user, who is not told if the agent is lost.
+func (w *World) notifyUser(text string) { _ = w.control.Send(rankwire.Notice{Text: text}) }

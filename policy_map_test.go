@@ -67,6 +67,44 @@ func checkMap(text string, dirs []string, exists func(name string) bool) (faults
 }
 
 var (
+	mapFirst = regexp.MustCompile("^[0-9]+\\. ")
+	mapName  = regexp.MustCompile("`([A-Za-z]+(?:\\.[A-Z][A-Za-z]*)?)`")
+)
+
+// checkSteps finds names in the steps of walks that no file of their step has: what the walk tells
+// of has moved.
+func checkSteps(text string, read func(name string) string) (faults []string) {
+	var step string
+	check := func() {
+		var code strings.Builder
+		for _, name := range mapPath.FindAllStringSubmatch(step, -1) {
+			code.WriteString(read(name[1]) + "\n")
+		}
+		for _, name := range mapName.FindAllStringSubmatch(step, -1) {
+			last := name[1][strings.LastIndexByte(name[1], '.')+1:]
+			if !regexp.MustCompile(`\b` + last + `\b`).MatchString(code.String()) {
+				faults = append(faults, fmt.Sprintf("%s is in no file of its step: %s", name[1],
+					strings.TrimSpace(step)))
+			}
+		}
+		step = ""
+	}
+	for line := range strings.Lines(text) {
+		switch {
+		case mapFirst.MatchString(line):
+			check()
+			step = line
+		case step != "" && strings.HasPrefix(line, " "):
+			step += line
+		default:
+			check()
+		}
+	}
+	check()
+	return faults
+}
+
+var (
 	docPath = regexp.MustCompile("`([A-Za-z0-9_.-]+/[A-Za-z0-9_/.-]+\\.(?:go|md|c|h|txt|svg|json))`")
 	docLink = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	dangle  = regexp.MustCompile(`\b(job\.Spec|warnLater|facts/|[Ii]ssue [0-9])`)
@@ -133,6 +171,22 @@ func TestPolicyMap(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, checkMap(string(text), packages(sources(t)), exists))
 	require.GreaterOrEqual(t, strings.Count(string(text), "\n1. "), 3, "three walks")
+	require.Empty(t, strings.Join(checkSteps(string(text), func(name string) string {
+		code, err := os.ReadFile(name)
+		require.NoError(t, err)
+		return string(code)
+	}), "\n"))
+}
+
+// TestPolicyStepsFail shows a name of a step that is not where the step says.
+func TestPolicyStepsFail(t *testing.T) {
+	files := map[string]string{"a/a.go": "func Here() {}\n", "b.go": "func (w *World) Send() {}\n"}
+	read := func(name string) string { return files[name] }
+	require.Empty(t, checkSteps("1. `a/a.go`: `Here` calls\n   `World.Send` of `b.go`.\n\n`Elsewhere` is no step.\n",
+		read))
+	require.Equal(t, []string{"World.Send is in no file of its step: 2. `a/a.go`: `World.Send`.",
+		"Her is in no file of its step: 1. `a/a.go`: `Her`."},
+		checkSteps("1. `b.go`: `Send`.\n2. `a/a.go`: `World.Send`.\n\n1. `a/a.go`: `Her`.\n", read))
 }
 
 // TestPolicyMapFails shows each rule of the map failing on a text made for it.

@@ -3,8 +3,12 @@ package ibrun_test
 import (
 	"bytes"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,6 +66,108 @@ func checkWords(name string, text []byte) (faults []string) {
 		}
 	}
 	return faults
+}
+
+// vague are words that prose may use and names may not: each has been the name of several things.
+// A function is named for what it does, and a field for what it has.
+var vague = map[string]string{
+	"told": "reported, given", "tell": "send, report", "tells": "sends, reports", "said": "sent, given",
+	"say": "send, print", "says": "sends, prints", "heard": "received", "hear": "receive", "hears": "receives",
+	"seen": "observed, found", "gone": "ended, lost", "settle": "decide, assign", "settles": "decides, assigns",
+	"settled": "decided, at rest", "beside": "secondary", "besides": "secondary",
+}
+
+// vagueStill lists the folders that have such names. Entries only go: one without such a name
+// fails.
+var vagueStill = []string{
+	"bootstrap/agent", "bootstrap/core", "bootstrap/pmiserver", "bootstrap/reaper", "bootstrap/remote",
+	"bootstrap/spawn", "bootstrap/timing", "pmi",
+}
+
+// declared calls a function with each name of a package that others of it can use: types and their
+// fields, functions, methods, constants and variables.
+func declared(t *testing.T, f source, name func(*ast.Ident)) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), f.path, f.text, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	for _, d := range file.Decls {
+		if d, ok := d.(*ast.FuncDecl); ok {
+			name(d.Name)
+			continue
+		}
+		for _, spec := range d.(*ast.GenDecl).Specs {
+			switch spec := spec.(type) {
+			case *ast.ValueSpec:
+				for _, n := range spec.Names {
+					name(n)
+				}
+			case *ast.TypeSpec:
+				name(spec.Name)
+				if fields, ok := spec.Type.(*ast.StructType); ok {
+					for _, field := range fields.Fields.List {
+						for _, n := range field.Names {
+							name(n)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// checkVague finds vague words in the names that files declare, but for the folders of a list.
+func checkVague(t *testing.T, list []string, files []source) (faults []string) {
+	t.Helper()
+	needed := map[string]bool{}
+	for _, f := range files {
+		declared(t, f, func(id *ast.Ident) {
+			for _, part := range parts.FindAllString(id.Name, -1) {
+				use, found := vague[strings.ToLower(part)]
+				switch folder := path.Dir(f.path); {
+				case !found:
+				case slices.Contains(list, folder):
+					needed[folder] = true
+				default:
+					faults = append(faults, fmt.Sprintf("%s: %s: %q names several things: write %s", f.path, id.Name,
+						strings.ToLower(part), use))
+				}
+			}
+		})
+	}
+	for _, folder := range list {
+		if !needed[folder] {
+			faults = append(faults, folder+" has no such name any more: take it from the list")
+		}
+	}
+	return faults
+}
+
+func TestPolicyNames(t *testing.T) {
+	require.Empty(t, strings.Join(checkVague(t, vagueStill, sources(t)), "\n"))
+}
+
+// TestPolicyNamesFail shows each kind of name failing, and what may have such words.
+func TestPolicyNamesFail(t *testing.T) {
+	for text, want := range map[string]string{
+		"type seen int":                 `seen: "seen" names several things: write observed, found`,
+		"type a struct{ portTold int }": `portTold: "told" names several things: write reported, given`,
+		"func hearHello() {}":           `hearHello: "hear" names several things: write receive`,
+		"func (a b) Settle() {}":        `Settle: "settle" names several things: write decide, assign`,
+		"var isGone, b int":             `isGone: "gone" names several things: write ended, lost`,
+		"const beside = 1":              `beside: "beside" names several things: write secondary`,
+		"func a(told int) { seen := told; _ = seen } // what was said": "",
+		"func heartbeat() {}": "",
+	} {
+		files := []source{{"a/a.go", "package a\n\n" + text + "\n"}}
+		if want == "" {
+			require.Empty(t, checkVague(t, nil, files))
+			require.Equal(t, []string{"a has no such name any more: take it from the list"},
+				checkVague(t, []string{"a"}, files))
+			continue
+		}
+		require.Equal(t, []string{"a/a.go: " + want}, checkVague(t, nil, files))
+		require.Empty(t, checkVague(t, []string{"a"}, files))
+	}
 }
 
 // TestPolicyWords: one term, one meaning (docs/glossary.md).

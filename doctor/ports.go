@@ -62,22 +62,22 @@ func (j *verdict) partitions(n *Node, h *HCA, p *Port) {
 // (InfiniBand architecture, volume 1, 4.1.3).
 const mostLMC = 7
 
-// seen is a port of some node.
-type seen struct {
+// portOfNode is a port of some node.
+type portOfNode struct {
 	node *Node
 	hca  *HCA
 	port *Port
 }
 
-func (s seen) String() string { return s.node.Name + " " + label(s.hca, s.port) }
+func (s portOfNode) String() string { return s.node.Name + " " + label(s.hca, s.port) }
 
 // all are the ports of all machines.
-func (j *verdict) all() (ports []seen) {
+func (j *verdict) all() (ports []portOfNode) {
 	for _, n := range j.machines {
 		for i := range n.Report.HCAs {
 			h := &n.Report.HCAs[i]
 			for k := range h.Ports {
-				ports = append(ports, seen{n, h, &h.Ports[k]})
+				ports = append(ports, portOfNode{n, h, &h.Ports[k]})
 			}
 		}
 	}
@@ -89,7 +89,7 @@ func (j *verdict) fabrics() {
 	j.presence()
 	j.guids()
 	j.lids()
-	ports := map[string][]seen{}
+	ports := map[string][]portOfNode{}
 	var labels []string
 	for _, s := range j.all() {
 		l := label(s.hca, s.port)
@@ -157,7 +157,7 @@ func (j *verdict) lids() {
 		subnet string
 		lid    uint32
 	}
-	taken := map[place]seen{}
+	taken := map[place]portOfNode{}
 	managers := map[string]*values{}
 	var subnets []string
 	for _, s := range j.all() {
@@ -189,9 +189,9 @@ func (j *verdict) lids() {
 }
 
 // alike compares the ports of one name.
-func (j *verdict) alike(name string, ports []seen) {
+func (j *verdict) alike(name string, ports []portOfNode) {
 	var states, layers, rates, mtus, subnets values
-	var up []seen
+	var up []portOfNode
 	for _, s := range ports {
 		states.add(s.port.State, s.node.Name)
 		if !s.port.Active() {
@@ -220,7 +220,7 @@ func (j *verdict) alike(name string, ports []seen) {
 }
 
 // shared finds ports that no partition has in common.
-func (j *verdict) shared(name string, up []seen) {
+func (j *verdict) shared(name string, up []portOfNode) {
 	var common map[uint16]bool
 	var all values
 	for _, s := range up {

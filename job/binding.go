@@ -5,7 +5,7 @@ type Object uint8
 
 // Objects. The order is on the wire.
 const (
-	Unsaid   Object = iota // nobody said: the rule for shares decides
+	NotGiven Object = iota // nobody said: the rule for shares decides
 	Unbound                // none
 	HWThread               // one CPU of the kernel's
 	Core
@@ -26,10 +26,10 @@ func (o Object) String() string {
 // makes places for its own ranks of it. The zero value is the default: equal
 // shares of what the node allows.
 type Binding struct {
-	Map    Object // --map-by: where a node's ranks go one after the other; Unsaid: equal shares
+	Map    Object // --map-by: where a node's ranks go one after the other; NotGiven: equal shares
 	Fill   bool   // --rank-by fill: an object of Map is filled before the next; otherwise they take turns
-	Rank   Object // --rank-by: the places are numbered with the objects taking turns; Unsaid: in the order of Map
-	Bind   Object // --bind-to: how wide a rank's place is; Unsaid: its share
+	Rank   Object // --rank-by: the places are numbered with the objects taking turns; NotGiven: in the order of Map
+	Bind   Object // --bind-to: how wide a rank's place is; NotGiven: its share
 	PE     uint32 // cores per rank, CPUs if Map or Bind is HWThread; 0: nobody said
 	PerObj uint32 // ppr:N:obj: exactly so many ranks on each object of Map; 0: as many as fit
 	// map_cpu and mask_cpu as kernel lists: the node's rank i takes the i-th, from the start again
@@ -45,5 +45,5 @@ type Binding struct {
 
 // Worded reports whether the user said where ranks should run.
 func (b *Binding) Worded() bool {
-	return b.Map != Unsaid || b.Bind > Unbound || b.PE > 0 || len(b.CPUs)+len(b.Slots) > 0
+	return b.Map != NotGiven || b.Bind > Unbound || b.PE > 0 || len(b.CPUs)+len(b.Slots) > 0
 }

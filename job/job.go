@@ -64,13 +64,13 @@ type KeyValue struct{ Key, Value string }
 
 // Transport says how ranks reach each other.
 type Transport struct {
-	Fabric string // "auto", "ib", "udp" or "tcp"
-	Iface  string // --iface as written, or empty
-	Eager  bool   // the whole table goes down the tree once, and what PMI clients put with each fence
-	Learn  bool   // lazy, but nodes that read much of what PMI clients put may have all of it at once
-	Why    string // why eager or lazy was chosen, for the user
-	Stats  bool   // ranks and agents report what they counted
-	Tell   bool   // the first rank of each node says which address it chose, and why
+	Fabric  string // "auto", "ib", "udp" or "tcp"
+	Iface   string // --iface as written, or empty
+	Eager   bool   // the whole table goes down the tree once, and what PMI clients put with each fence
+	Learn   bool   // lazy, but nodes that read much of what PMI clients put may have all of it at once
+	Why     string // why eager or lazy was chosen, for the user
+	Stats   bool   // ranks and agents report what they counted
+	Verbose bool   // the first rank of each node says which address it chose, and why
 
 	// Of InfiniBand.
 	SL   uint8  // service level

@@ -87,10 +87,10 @@ func (t *Table) connect(
 // prove shows the listener which rank dials, and takes its proof.
 func (t *Table) prove(s fabric.Stream, rank uint32, token upgrade.Token) error {
 	deadline(s, helloTime)
-	if err := t.sayHello(s, rank, token); err != nil {
+	if err := t.sendHello(s, rank, token); err != nil {
 		return err
 	}
-	e, body, err := t.hearHello(s)
+	e, body, err := t.receiveHello(s)
 	if err == nil && (e.Src != rank || upgrade.Token(body) != token) {
 		err = fabric.ErrForged
 	}
@@ -98,11 +98,11 @@ func (t *Table) prove(s fabric.Stream, rank uint32, token upgrade.Token) error {
 	return err
 }
 
-func (t *Table) sayHello(s fabric.Stream, rank uint32, token upgrade.Token) error {
+func (t *Table) sendHello(s fabric.Stream, rank uint32, token upgrade.Token) error {
 	return write(s, t.cfg.Seal.Append(nil, fabric.Envelope{Kind: helloKind, Dst: rank}, token[:]))
 }
 
-func (t *Table) hearHello(s fabric.Stream) (fabric.Envelope, []byte, error) {
+func (t *Table) receiveHello(s fabric.Stream) (fabric.Envelope, []byte, error) {
 	b := make([]byte, fabric.Overhead+upgrade.TokenLen)
 	for n, waits := 0, 1; n < len(b); waits++ {
 		deadline(s, helloTime/helloWaits)
@@ -132,7 +132,7 @@ func deadline(s fabric.Stream, d time.Duration) {
 // accept takes a stream from a stranger, in a goroutine of its own.
 func (t *Table) accept(g *guest) {
 	s := g.stream
-	e, body, err := t.hearHello(s)
+	e, body, err := t.receiveHello(s)
 	t.lobby.leave(g)
 	if err != nil || e.Src >= t.cfg.Layout.Ranks() || t.isNear(e.Src) {
 		t.count(func(s *sums) { s[job.CountStrangers]++ })
@@ -147,7 +147,7 @@ func (t *Table) accept(g *guest) {
 		s.Close()
 		return
 	}
-	if t.sayHello(s, f.rank, token) != nil {
+	if t.sendHello(s, f.rank, token) != nil {
 		s.Close() // it had to leave the lobby, or hung up; the dialler tries again or gives up
 		return
 	}

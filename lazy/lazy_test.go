@@ -411,11 +411,11 @@ func TestStrangers(t *testing.T) {
 }
 
 // ear is a sink that tells when it hears anything.
-type ear struct{ heard chan struct{} }
+type ear struct{ received chan struct{} }
 
 func (e ear) Datagram(fabric.Tuple, []byte) {
 	select {
-	case e.heard <- struct{}{}:
+	case e.received <- struct{}{}:
 	default:
 	}
 }

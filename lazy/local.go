@@ -21,7 +21,7 @@ import (
 type localPeer struct {
 	rank    uint32
 	asking  sync.Once
-	settled sync.Once
+	decided sync.Once
 	open    chan struct{} // closed when s or err is there
 	s       *stream
 	err     error
@@ -35,7 +35,7 @@ func (t *Table) localPeer(rank uint32) *localPeer {
 		n = &localPeer{rank: rank, open: make(chan struct{})}
 		t.nears[rank] = n
 		if t.closed { // since the caller looked
-			n.settle(nil, ErrClosed)
+			n.decide(nil, ErrClosed)
 		}
 	}
 	return n
@@ -45,15 +45,15 @@ func (t *Table) localPeer(rank uint32) *localPeer {
 func (n *localPeer) ask(t *Table) {
 	n.asking.Do(func() {
 		if err := t.cfg.Agent.Pair(n.rank); err != nil {
-			n.settle(nil, err)
+			n.decide(nil, err)
 		}
 	})
 }
 
-// settle ends the wait for the socket. The first outcome stays; it reports
+// decide ends the wait for the socket. The first outcome stays; it reports
 // whether this was the first.
-func (n *localPeer) settle(s *stream, err error) (first bool) {
-	n.settled.Do(func() {
+func (n *localPeer) decide(s *stream, err error) (first bool) {
+	n.decided.Do(func() {
 		n.s, n.err, first = s, err, true
 		close(n.open)
 	})
@@ -66,14 +66,14 @@ func (t *Table) Paired(rank uint32, what rankwire.Answered, c net.Conn) {
 	n := t.localPeer(rank)
 	if what != rankwire.Found {
 		err := t.about(rank, reason(what))
-		n.settle(nil, err)
+		n.decide(nil, err)
 		t.in.lose(rank, err)
 		return
 	}
 	s := newStream(c, upgrade.Token{})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || !n.settle(s, nil) {
+	if t.closed || !n.decide(s, nil) {
 		c.Close()
 		return
 	}
@@ -147,7 +147,7 @@ func (n *localPeer) try(t *Table, m []byte) error {
 
 // close lets what was written arrive.
 func (n *localPeer) close() {
-	n.settle(nil, ErrClosed)
+	n.decide(nil, ErrClosed)
 	if n.s != nil {
 		n.s.fail(net.ErrClosed)
 	}

@@ -2,9 +2,9 @@ package lazy
 
 import "sync"
 
-// pool keeps the memory of long messages that the application has given back.
+// bufferPool keeps the memory of long messages that the application has given back.
 // Fresh memory costs as much as the copy out of the kernel, or more.
-type pool struct {
+type bufferPool struct {
 	mu    sync.Mutex
 	free  [][]byte
 	bytes int
@@ -17,7 +17,7 @@ const (
 )
 
 // put takes memory back.
-func (p *pool) put(m []byte) {
+func (p *bufferPool) put(m []byte) {
 	if cap(m) < poolLeast {
 		return
 	}
@@ -31,7 +31,7 @@ func (p *pool) put(m []byte) {
 
 // get returns memory for size bytes, or nil if there is none that fits
 // without wasting more than it uses.
-func (p *pool) get(size int) []byte {
+func (p *bufferPool) get(size int) []byte {
 	if size < poolLeast {
 		return nil
 	}

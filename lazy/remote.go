@@ -40,7 +40,7 @@ type remotePeer struct {
 
 	failures int   // so far
 	err      error // the last one
-	told     int   // failures that some Send, Flush or Finalize has returned
+	reported int   // failures that some Send, Flush or Finalize has returned
 	dead     error // it can never work again
 }
 
@@ -119,7 +119,7 @@ func (t *Table) perform(f *remotePeer, e *peer.Effect) {
 	case peer.Deliver:
 		t.in.arrived(Message{f.rank, e.Msg})
 	case peer.DeliverControl:
-		f.heard(e.Msg)
+		f.receiveControl(e.Msg)
 	case peer.Opened:
 		f.opened()
 	case peer.Closed:
@@ -294,8 +294,8 @@ func (f *remotePeer) report() error {
 	if f.dead != nil {
 		return f.dead
 	}
-	if f.told < f.failures {
-		f.told = f.failures
+	if f.reported < f.failures {
+		f.reported = f.failures
 		return f.err
 	}
 	return nil

@@ -314,7 +314,7 @@ func (s *schedule) run() {
 		s.begin(ctx, r, 1)
 	}
 	for n := range s.restarts {
-		for quiet := false; !quiet && s.ledger.seen() < (n+1)*s.count/4; {
+		for quiet := false; !quiet && s.ledger.received() < (n+1)*s.count/4; {
 			select {
 			case <-s.ledger.news:
 			case <-time.After(time.Second): // the pairs that are left have no more to say
@@ -336,7 +336,7 @@ func (s *schedule) run() {
 	require.Empty(s.t, s.ledger.missing(lives), "seed %d", s.seed)
 }
 
-func (l *ledger) seen() int {
+func (l *ledger) received() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.total

@@ -8,7 +8,8 @@ import (
 )
 
 // SecondaryKey is what a rank puts its second address under, Config.SecondaryOpened. Keys
-// of users do not begin with a zero byte.
+// of users do not begin with a zero byte. The name is on the wire between ranks, which may be
+// programs built at different times: it stays.
 const SecondaryKey = "\x00beside"
 
 // secondary is a peer's second address, which ranks on Ethernet need of one whose

@@ -123,7 +123,7 @@ func (s *stream) fail(err error) {
 
 // receive reads messages into the inbox until the stream ends, and says why:
 // io.EOF if it ended between two messages, errEndMark if it may go on later.
-func (s *stream) receive(from uint32, in *inbox, memory *pool) error {
+func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) error {
 	r := bufio.NewReaderSize(s.conn, 64<<10)
 	var head [4]byte
 	for {
@@ -149,7 +149,7 @@ func (s *stream) receive(from uint32, in *inbox, memory *pool) error {
 // firstRead is the most that is allocated on the word of a length alone.
 const firstRead = 1 << 20
 
-func readBody(r io.Reader, size int, memory *pool) ([]byte, error) {
+func readBody(r io.Reader, size int, memory *bufferPool) ([]byte, error) {
 	if m := memory.get(size); m != nil {
 		_, err := io.ReadFull(r, m)
 		return m, err

@@ -85,11 +85,11 @@ type Config struct {
 	// Open opens the way to other nodes. It is called once at most; nil: this
 	// job has one node.
 	Open func(fabric.Sink) (fabric.Fabric, error)
-	// Late opens it when the first message needs it, or with Reach, rather than
+	// OpenOnDemand opens it when the first message needs it, or with Reach, rather than
 	// in New: some devices take long to open, and many ranks never leave their
 	// node. Opened hears of it, with the table's locks held; it may be nil.
-	Late   bool
-	Opened func(fabric.Tuple)
+	OpenOnDemand bool
+	Opened       func(fabric.Tuple)
 	// Secondary opens a second way with the first, for peers on Ethernet where the
 	// first is not; nil, or what returns nil: there is none. SecondaryOpened hears of its
 	// tuple before Opened hears of the first, with the table's locks held, and tells
@@ -118,7 +118,7 @@ type Table struct {
 	first     uint32 // ranks of this node
 	locals    uint32
 	in        *inbox
-	memory    pool
+	memory    bufferPool
 	fabric    fabric.Fabric // nil before Reach
 	secondary fabric.Fabric // Config.Secondary; nil: none
 
@@ -188,7 +188,7 @@ func New(cfg Config) (*Table, error) {
 	node := cfg.Layout.NodeOf(job.Slot(cfg.Rank))
 	first, locals := cfg.Layout.SlotsOn(node)
 	t.node, t.first, t.locals = uint32(node), uint32(first), locals
-	if cfg.Open != nil && !cfg.Late {
+	if cfg.Open != nil && !cfg.OpenOnDemand {
 		if err := t.Reach(); err != nil {
 			return nil, err
 		}

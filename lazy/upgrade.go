@@ -36,7 +36,7 @@ func (f *remotePeer) perform(effects []upgrade.Effect) {
 func (f *remotePeer) do(e *upgrade.Effect) {
 	t := f.t
 	switch e.Kind {
-	case upgrade.Say:
+	case upgrade.Send:
 		if e.Control == upgrade.Switch {
 			t.count(func(s *sums) { s[job.CountMoves]++ })
 		}
@@ -121,7 +121,7 @@ func (f *remotePeer) read(s *stream) {
 // lostStream says that a stream has failed, with what was on it.
 func (f *remotePeer) lostStream(s *stream, err error) {
 	gone := errors.Is(err, io.EOF) || isReset(err)
-	f.step(upgrade.Event{Kind: upgrade.Lost, Token: s.token, Why: err, Gone: gone, Over: f.dead != nil})
+	f.step(upgrade.Event{Kind: upgrade.Lost, Token: s.token, Why: err, PeerEnded: gone, Over: f.dead != nil})
 }
 
 // byStream writes a message to the pair's stream.
@@ -142,10 +142,10 @@ func (f *remotePeer) byStream(ctx context.Context, s *stream, m []byte) error {
 	return f.dead
 }
 
-// heard takes a control message of the peer.
-func (f *remotePeer) heard(m []byte) {
+// receiveControl takes a control message of the peer.
+func (f *remotePeer) receiveControl(m []byte) {
 	f.t.step(f, peer.Event{Kind: peer.Taken, N: len(m)})
-	f.step(upgrade.Event{Kind: upgrade.Heard, Msg: m, Busy: f.busy()})
+	f.step(upgrade.Event{Kind: upgrade.Received, Msg: m, Busy: f.busy()})
 }
 
 // busy reports whether a sender is at work: one that comes later finds what was decided.

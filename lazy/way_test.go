@@ -14,8 +14,8 @@ import (
 	"ibrun/fabric/mem"
 )
 
-// lateWorld is ranks that open when they must; opened counts.
-func lateWorld(t *testing.T, nodes, perNode uint32, open func(
+// onDemandWorld is ranks that open when they must; opened counts.
+func onDemandWorld(t *testing.T, nodes, perNode uint32, open func(
 	fabric.Sink) (fabric.Fabric, error)) (w *world, opened *atomic.Int32) {
 	opened = &atomic.Int32{}
 	w = newWorld(t, nodes, perNode, open)
@@ -24,7 +24,7 @@ func lateWorld(t *testing.T, nodes, perNode uint32, open func(
 		w.later[r] = true
 	}
 	w.config = func(c *Config) {
-		c.Late, c.Opened = true, func(tuple fabric.Tuple) {
+		c.OpenOnDemand, c.Opened = true, func(tuple fabric.Tuple) {
 			opened.Add(1)
 			require.NotEqual(t, fabric.NONE, tuple.Kind)
 		}
@@ -35,7 +35,7 @@ func lateWorld(t *testing.T, nodes, perNode uint32, open func(
 // Only ranks that talk off their node open the fabric: the one that sends, and
 // the one that it sends to.
 func TestOpenedWhenNeeded(t *testing.T) {
-	w, opened := lateWorld(t, 2, 2, overMem(mem.New(1, mem.Faults{})))
+	w, opened := onDemandWorld(t, 2, 2, overMem(mem.New(1, mem.Faults{})))
 	ctx := within(t)
 	require.NoError(t, w.table(0).Send(ctx, 1, []byte("near")))
 	_, err := w.table(1).Recv(ctx)
@@ -58,7 +58,7 @@ func TestOpenedWhenNeeded(t *testing.T) {
 // What cannot be opened is said to who sends, and again each time.
 func TestCannotBeOpened(t *testing.T) {
 	cause := errors.New("no device")
-	w, _ := lateWorld(t, 2, 1, func(fabric.Sink) (fabric.Fabric, error) { return nil, cause })
+	w, _ := onDemandWorld(t, 2, 1, func(fabric.Sink) (fabric.Fabric, error) { return nil, cause })
 	for range 2 {
 		err := w.table(0).Send(within(t), 1, nil)
 		require.ErrorIs(t, err, cause)
@@ -76,7 +76,7 @@ func TestCannotBeOpened(t *testing.T) {
 
 // A table that is closed opens nothing any more.
 func TestClosedBeforeItIsOpened(t *testing.T) {
-	w, opened := lateWorld(t, 2, 1, overMem(mem.New(1, mem.Faults{})))
+	w, opened := onDemandWorld(t, 2, 1, overMem(mem.New(1, mem.Faults{})))
 	require.NoError(t, w.table(0).Close())
 	require.ErrorIs(t, w.table(0).Reach(), ErrClosed)
 	w.table(0).Wanted(func(err error) { require.NoError(t, err) })
@@ -85,7 +85,7 @@ func TestClosedBeforeItIsOpened(t *testing.T) {
 
 // Who only receives is told that what it sent before was lost: the peer may be
 // waiting for that.
-func TestLostMessagesAreToldToReceivers(t *testing.T) {
+func TestLostMessagesAreReportedToReceivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, 1, overMem(mem.New(1, mem.Faults{Loss: 1}))).start()
 		ctx := context.Background()
@@ -104,7 +104,7 @@ type deaf struct{ fabric.Fabric }
 
 func (deaf) Post(fabric.Tuple, []byte) error { return errors.New("the port is down") }
 
-func TestBrokenDevicesAreToldToReceivers(t *testing.T) {
+func TestBrokenDevicesAreReportedToReceivers(t *testing.T) {
 	n := mem.New(1, mem.Faults{})
 	w := newWorld(t, 2, 1, func(s fabric.Sink) (fabric.Fabric, error) {
 		return deaf{n.Open(s)}, nil

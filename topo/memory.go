@@ -39,13 +39,13 @@ func (r *reader) memories(m *Machine) []Memory {
 	}
 	if rest := m.Online.Without(known); !rest.Empty() {
 		r.note("CPUs %.60s are in no NUMA node: they are taken into one near them", rest)
-		settle(memories, m.Packages, rest)
+		assign(memories, m.Packages, rest)
 	}
 	return memories
 }
 
-// settle takes CPUs that are in no NUMA node into one.
-func settle(memories []Memory, packages []Object, rest cpuset.Set) {
+// assign takes CPUs that are in no NUMA node into one.
+func assign(memories []Memory, packages []Object, rest cpuset.Set) {
 	first := func(near cpuset.Set) int {
 		for i := range memories {
 			if memories[i].CPUs.Meets(near) {

@@ -71,7 +71,7 @@ func EncodeTransport(w *frame.Encoder, t job.Transport) {
 	w.Bool(t.Learn)
 	w.Text(t.Why)
 	w.Bool(t.Stats)
-	w.Bool(t.Tell)
+	w.Bool(t.Verbose)
 	w.Byte(t.SL)
 	w.Uint(uint64(t.PKey))
 	w.Byte(t.GID)
@@ -82,7 +82,7 @@ func EncodeTransport(w *frame.Encoder, t job.Transport) {
 func DecodeTransport(r *frame.Decoder) job.Transport {
 	t := job.Transport{
 		Fabric: r.Text(), Iface: r.Text(), Eager: r.Bool(), Learn: r.Bool(),
-		Why: r.Text(), Stats: r.Bool(), Tell: r.Bool(), SL: r.Byte(),
+		Why: r.Text(), Stats: r.Bool(), Verbose: r.Bool(), SL: r.Byte(),
 		PKey: uint16(r.Uint(math.MaxUint16)), GID: r.Byte(), Spin: r.Bool(),
 	}
 	if t.SL > job.MaxSL {

@@ -60,7 +60,8 @@ func relayedSamples() []frame.Message {
 func ownSamples() []frame.Message {
 	turns := job.NewLayout([]job.Share{{Nodes: 64, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	order := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]job.NodeIndex{1, 2, 0, 0, 1})
-	how := job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true, Tell: true}
+	how := job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true,
+		Verbose: true}
 	more := how
 	more.SL, more.PKey, more.GID, more.Spin = 3, 0x8001, 4, true
 	var key fabric.Key

@@ -51,7 +51,7 @@ func samples() []frame.Message {
 	}
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true,
-		Tell: true}
+		Verbose: true}
 	j.Binding = job.Binding{Map: job.NUMA, Fill: true, Rank: job.Package, Bind: job.Core, PE: 2, PerObj: 4,
 		CPUs: []string{"0-3", "7"}, Slots: []string{"0:1"}, Overload: true, HCA: "mlx5_0:1", Report: true, Topo: true,
 		Data: true}

@@ -26,7 +26,7 @@ enum { barrier, broadcast, gather, allgather, scatter, alltoall };
 
 enum {
 	head = 5,		/* bytes before a payload */
-	parcel_head = 15,	/* the most that a parcel takes besides its value */
+	parcel_head = 15,	/* the most that a parcel takes in addition to its value */
 	most_text = 1000,	/* of an abort */
 	most_ranks = 1 << 24,
 };
@@ -217,8 +217,8 @@ static int hello(void)
 	union {
 		struct cmsghdr align;
 		char room[CMSG_SPACE(sizeof(int))];
-	} beside = {0};
-	struct msghdr m = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = beside.room, .msg_controllen = sizeof beside.room};
+	} rights = {0};
+	struct msghdr m = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = rights.room, .msg_controllen = sizeof rights.room};
 	int ends[2];
 	ssize_t sent;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))

@@ -167,8 +167,9 @@ func TestNobodyListens(t *testing.T) {
 	})
 }
 
-// TestLate: data sent before the peer is ready to receive is not lost for good.
-func TestLate(t *testing.T) {
+// TestReceiverBecomesReadyAfterTheSend: data sent before the peer is ready to receive is not lost
+// for good.
+func TestReceiverBecomesReadyAfterTheSend(t *testing.T) {
 	pairs(t, func(t *testing.T, first, second string) {
 		a, b := open(t, first), open(t, second)
 		p, q := a.queuePair(t, verbs.RC, nil), b.queuePair(t, verbs.RC, nil)

@@ -67,17 +67,17 @@ func command(args []string) int {
 		costfile.Show(os.Stdout, costfile.Path(at.Env))
 		return 0
 	}
-	say := &report.Reporter{To: proc.ConsoleWriter(os.Stderr), Quiet: r.Quiet, Verbose: r.Verbose, Began: began,
+	reporter := &report.Reporter{To: proc.ConsoleWriter(os.Stderr), Quiet: r.Quiet, Verbose: r.Verbose, Began: began,
 		JSON: r.Binding.Data}
 	if r.Action == options.ExamineNodes {
-		code, err := survey.Doctor(r, at, say)
+		code, err := survey.Doctor(r, at, reporter)
 		if err != nil {
 			return complain(err)
 		}
 		return code
 	}
 	if r.ByLoad && r.Action == options.Run {
-		if at.Weights, code, err = survey.Load(r, at, say); err != nil {
+		if at.Weights, code, err = survey.Load(r, at, reporter); err != nil {
 			return complain(err)
 		} else if code != 0 {
 			return code
@@ -87,19 +87,19 @@ func command(args []string) int {
 	if err != nil {
 		return complain(err)
 	}
-	say.Layout = p.Job.Layout
+	reporter.Layout = p.Job.Layout
 	if p.Here >= 0 {
 		p.Warn(plan.Narrow(topo.Read(pseudo.Here()), int(p.Nodes.At(p.Here).Ranks)))
 	}
 	if !r.Quiet {
 		for _, w := range p.Warnings {
-			say.Line("%s", w)
+			reporter.Line("%s", w)
 		}
 	}
 	if r.Action == options.DryRun {
 		err = report.DryRun(r, p, at.Machine)
 	} else {
-		code, err = start(r, p, at, say)
+		code, err = start(r, p, at, reporter)
 	}
 	if err != nil {
 		return complain(err)
@@ -108,7 +108,7 @@ func command(args []string) int {
 }
 
 // start runs a job to its end, and returns its exit code.
-func start(r *options.Request, p *plan.Plan, at plan.Surroundings, say *report.Reporter) (code int, err error) {
+func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *report.Reporter) (code int, err error) {
 	if r.ShowAlloc {
 		report.DescribeAllocation(os.Stderr, p)
 	}
@@ -119,7 +119,7 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, say *report.R
 		return p.Timed(at.Host, times, missing, spares)
 	}
 	names := report.ViewNames{Timing: r.Timing, JSON: r.Binding.Data, Trace: r.Trace, Page: r.Report}
-	if say.Views, err = report.OpenViews(names, timed, say.Line); err != nil {
+	if reporter.Views, err = report.OpenViews(names, timed, reporter.Line); err != nil {
 		return 0, err
 	}
 	out, errs := proc.ConsoleWriter(os.Stdout), proc.ConsoleWriter(os.Stderr)
@@ -127,34 +127,34 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, say *report.R
 	defer terminal.give()
 	if proc.IsTerminal(os.Stderr) && !r.Quiet {
 		hidden := func() bool { return proc.InBackground(os.Stderr) }
-		say.Progress = report.NewProgress(errs, hidden, p.Nodes.Len(), report.ProgressAfter)
-		out, errs = say.Progress.Under(out), say.Progress.Under(errs)
+		reporter.Progress = report.NewProgress(errs, hidden, p.Nodes.Len(), report.ProgressAfter)
+		out, errs = reporter.Progress.Under(out), reporter.Progress.Under(errs)
 	}
 	out, errs = terminal.under(out), terminal.under(errs)
-	say.To, say.OnStart = errs, terminal.take
+	reporter.To, reporter.OnStart = errs, terminal.take
 	out, errs = proc.InTurn(os.Stdout, out), proc.InTurn(os.Stderr, errs)
 	o, err := launch.Run(p, at, agent.RootConfig{
-		Out:    agent.NewSink(out, errs, style(p, r.Label, r.Timestamp, r.Prefix, say)),
-		Report: say.Event, Warn: say.Warn, Offspring: plan.Offspring(r),
+		Out:    agent.NewSink(out, errs, style(p, r.Label, r.Timestamp, r.Prefix, reporter)),
+		Report: reporter.Event, Warn: reporter.Warn, Offspring: plan.Offspring(r),
 	})
 	terminal.give()
-	say.LaunchOver()
-	say.Views.Finish(o)
+	reporter.LaunchOver()
+	reporter.Views.Finish(o)
 	if err != nil {
 		return 0, err
 	}
-	if seen := say.Views.Launch(); seen != nil && o.AllStarted {
-		costfile.Note(costfile.Path(at.Env), p.Site(), seen)
+	if launch := reporter.Views.Launch(); launch != nil && o.AllStarted {
+		costfile.Note(costfile.Path(at.Env), p.Site(), launch)
 	}
-	say.Outcome(o, p.Policy.Timeout, r.AllCodes)
-	if hint := report.MPIHint(o, p.Job.Size, r.MPISaid); hint != "" && !r.Quiet && r.MPI != job.MPINone {
-		say.Line("%s", hint)
+	reporter.Outcome(o, p.Policy.Timeout, r.AllCodes)
+	if hint := report.MPIHint(o, p.Job.Size, r.MPIGiven); hint != "" && !r.Quiet && r.MPI != job.MPINone {
+		reporter.Line("%s", hint)
 	}
 	switch s := report.NewStatistics(p.Job, &o.Tally); r.Stats {
 	case "json":
 		s.JSON(proc.ConsoleWriter(os.Stderr))
 	case "text":
-		s.Text(say.Line)
+		s.Text(reporter.Line)
 	}
 	return o.Code, nil
 }

@@ -16,7 +16,7 @@ func closed(t *testing.T, open Opener, _ Options) {
 	b, _ := endpoint(t, open)
 	var over atomic.Bool
 	x := NewBox()
-	x.seen = func(fabric.Tuple, []byte) {
+	x.onDatagram = func(fabric.Tuple, []byte) {
 		if over.Load() {
 			t.Error("the sink was called after Close")
 		}
@@ -53,7 +53,7 @@ func closeWaits(t *testing.T, open Opener, _ Options) {
 	inside, stuck := make(chan struct{}, 1), make(chan struct{})
 	release := sync.OnceFunc(func() { close(stuck) })
 	x := NewBox()
-	x.seen = func(fabric.Tuple, []byte) {
+	x.onDatagram = func(fabric.Tuple, []byte) {
 		select {
 		case inside <- struct{}{}:
 		default:

@@ -67,10 +67,10 @@ func Run(t *testing.T, open Opener, o Options) {
 
 // Box is a sink that keeps what arrives.
 type Box struct {
-	busy     atomic.Bool
-	accepted chan fabric.Stream
-	arrived  chan struct{} // capacity 1
-	seen     func(from fabric.Tuple, b []byte)
+	busy       atomic.Bool
+	accepted   chan fabric.Stream
+	arrived    chan struct{} // capacity 1
+	onDatagram func(from fabric.Tuple, b []byte)
 
 	mu      sync.Mutex
 	got     map[string]int
@@ -85,8 +85,8 @@ func NewBox() *Box {
 // Datagram implements fabric.Sink.
 func (x *Box) Datagram(from fabric.Tuple, b []byte) {
 	alone := x.busy.CompareAndSwap(false, true)
-	if x.seen != nil {
-		x.seen(from, b)
+	if x.onDatagram != nil {
+		x.onDatagram(from, b)
 	}
 	x.mu.Lock()
 	x.got[string(b)]++

@@ -84,7 +84,7 @@ func flood(t *testing.T, open Opener, o Options) {
 	stuck := make(chan struct{})
 	release := sync.OnceFunc(func() { close(stuck) })
 	x := NewBox()
-	x.seen = func(fabric.Tuple, []byte) { <-stuck }
+	x.onDatagram = func(fabric.Tuple, []byte) { <-stuck }
 	b := open(t, x)
 	t.Cleanup(func() { release(); b.Close() })
 	m, after := pattern(64, 9), pattern(64, 10)
@@ -108,7 +108,7 @@ func answer(t *testing.T, open Opener, _ Options) {
 	a, xa := endpoint(t, open)
 	back := make(chan fabric.Tuple, 1)
 	xb := NewBox()
-	xb.seen = func(from fabric.Tuple, _ []byte) {
+	xb.onDatagram = func(from fabric.Tuple, _ []byte) {
 		select {
 		case back <- from:
 		default:

@@ -144,7 +144,7 @@ func closeWaitsForDriver(t *testing.T, open Opener, _ Options) {
 	inside, stuck := make(chan struct{}, 1), make(chan struct{})
 	release := sync.OnceFunc(func() { close(stuck) })
 	var driving atomic.Bool // the next datagram is the driver's, who has the turn and takes one
-	x.seen = func(_ fabric.Tuple, b []byte) {
+	x.onDatagram = func(_ fabric.Tuple, b []byte) {
 		if driving.Swap(false) && string(b) == "stay" {
 			inside <- struct{}{}
 			<-stuck

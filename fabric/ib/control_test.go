@@ -44,7 +44,7 @@ func TestStrangersMakeNothing(t *testing.T) {
 	for i, from := range nodes(f.Tuple(), each) {
 		side := side{qpn: 7, psn: 7, window: leastWindow, tag: 7, mtu: verbs.MTU1024}
 		c := control{call: call(1 + i%4), cookie: cookie + uint64(i/4%2), nonce: rand.Uint64(), side: side, from: from}
-		stranger.tell(f.Tuple(), c) // with a key of its own
+		stranger.sendControl(f.Tuple(), c) // with a key of its own
 		b := other.seal(other.Tuple(), c.append(nil))
 		require.NoError(t, stranger.post(f.Tuple(), b, controlMark)) // as it has heard one for another endpoint
 		require.NoError(t, stranger.post(f.Tuple(), c.append(nil), controlMark))

@@ -112,7 +112,7 @@ func (f *Fabric) call(ctx context.Context, l *engine, e *queuePair, to fabric.Tu
 	timer := time.NewTimer(repeat)
 	defer timer.Stop()
 	for {
-		f.tell(to, ask)
+		f.sendControl(to, ask)
 		select {
 		case answer := <-d.answer:
 			if answer.call == refuse {
@@ -120,7 +120,7 @@ func (f *Fabric) call(ctx context.Context, l *engine, e *queuePair, to fabric.Tu
 			}
 			if err := l.connect(e, ask.side, answer); err != nil {
 				ask.call = abandon
-				f.tell(to, ask)
+				f.sendControl(to, ask)
 				return nil, err
 			}
 			s := l.add(e, ask.side, answer.side, nil)
@@ -131,7 +131,7 @@ func (f *Fabric) call(ctx context.Context, l *engine, e *queuePair, to fabric.Tu
 			timer.Reset(repeat)
 		case <-ctx.Done():
 			ask.call = abandon
-			f.tell(to, ask)
+			f.sendControl(to, ask)
 			return nil, fmt.Errorf("no answer: %w", ctx.Err())
 		case <-f.ending.Done():
 			return nil, fabric.ErrClosed
@@ -145,8 +145,8 @@ func (f *Fabric) side(e *queuePair) side {
 		mtu: f.dev.at.mtu}
 }
 
-// tell sends a control datagram. If it is lost, another will come.
-func (f *Fabric) tell(to fabric.Tuple, c control) {
+// sendControl sends a control datagram. If it is lost, another will come.
+func (f *Fabric) sendControl(to fabric.Tuple, c control) {
 	var b [controlHead + fabric.MaxTuple + controlSeal]byte
 	if f.post(to, f.seal(to, c.append(b[:0])), controlMark) == nil {
 		f.counters.control.Add(1)
@@ -193,7 +193,7 @@ func (f *Fabric) control(b []byte) {
 // called answers a CONNECT: the same as before if it is repeated.
 func (f *Fabric) called(l *engine, c control) {
 	if l == nil || l.cookie != c.cookie {
-		f.tell(c.from, control{call: refuse, nonce: c.nonce, from: f.tuple})
+		f.sendControl(c.from, control{call: refuse, nonce: c.nonce, from: f.tuple})
 		return
 	}
 	key := callKey{c.nonce, c.from}
@@ -212,7 +212,7 @@ func (f *Fabric) called(l *engine, c control) {
 }
 
 func (f *Fabric) answer(s *stream, c control) {
-	f.tell(c.from, control{call: accept, cookie: c.cookie, nonce: c.nonce, side: s.mine, from: f.tuple})
+	f.sendControl(c.from, control{call: accept, cookie: c.cookie, nonce: c.nonce, side: s.mine, from: f.tuple})
 }
 
 // listen connects a queue pair to a dialler's.
@@ -221,7 +221,7 @@ func (f *Fabric) listen(l *engine, key callKey, c control) {
 		l.mu.Lock()
 		delete(l.calls, key)
 		l.mu.Unlock()
-		f.tell(c.from, control{call: refuse, nonce: c.nonce, from: f.tuple})
+		f.sendControl(c.from, control{call: refuse, nonce: c.nonce, from: f.tuple})
 	}
 	e, err := l.take()
 	if err != nil {

@@ -64,7 +64,7 @@ type engine struct {
 	channel *verbs.Channel
 	cq      *verbs.CQ // of receives
 	srq     *verbs.SRQ
-	fetches *pool
+	fetches *bufferPool
 	filling sync.WaitGroup
 
 	mu      sync.Mutex
@@ -128,7 +128,7 @@ func (l *engine) open() (err error) {
 	if l.srq, err = l.dev.pd.NewSRQ(size); err != nil {
 		return err
 	}
-	l.fetches = newPool(l.f)
+	l.fetches = newBufferPool(l.f)
 	return l.addShared(min(firstShared, size))
 }
 

@@ -16,9 +16,9 @@ const (
 	mostPieces       = 16 // of all streams
 )
 
-// pool is registered memory that RDMA reads land in. It is the fabric's own, so
+// bufferPool is registered memory that RDMA reads land in. It is the fabric's own, so
 // a registration that is kept can never be of memory that was freed.
-type pool struct {
+type bufferPool struct {
 	f     *Fabric
 	turns chan struct{} // capacity mostPieces: who holds one may have a piece
 
@@ -26,10 +26,12 @@ type pool struct {
 	free []*verbs.MR
 }
 
-func newPool(f *Fabric) *pool { return &pool{f: f, turns: make(chan struct{}, mostPieces)} }
+func newBufferPool(f *Fabric) *bufferPool {
+	return &bufferPool{f: f, turns: make(chan struct{}, mostPieces)}
+}
 
 // get returns a piece, or nil. It waits if it may.
-func (p *pool) get(wait bool) (*verbs.MR, error) {
+func (p *bufferPool) get(wait bool) (*verbs.MR, error) {
 	if wait {
 		p.turns <- struct{}{} // those who hold pieces wait for the device alone
 	} else {
@@ -53,14 +55,14 @@ func (p *pool) get(wait bool) (*verbs.MR, error) {
 	return mr, err
 }
 
-func (p *pool) put(mr *verbs.MR) {
+func (p *bufferPool) put(mr *verbs.MR) {
 	p.mu.Lock()
 	p.free = append(p.free, mr)
 	p.mu.Unlock()
 	<-p.turns
 }
 
-func (p *pool) close() {
+func (p *bufferPool) close() {
 	for _, mr := range p.free {
 		p.f.unregister(mr)
 	}

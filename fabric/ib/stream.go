@@ -149,12 +149,12 @@ func (s *stream) finish() {
 		return
 	}
 	s.out.finish = true
-	s.settle()
+	s.sendDue()
 }
 
-// settle sends what is owed to the other side and cannot wait, and retires a
+// sendDue sends what is owed to the other side and cannot wait, and retires a
 // stream that is through.
-func (s *stream) settle() {
+func (s *stream) sendDue() {
 	if s.retired {
 		return
 	}
@@ -211,7 +211,7 @@ func (s *stream) Read(p []byte) (int, error) {
 			n := s.in.take(p)
 			if s.in.returns(s.mine.window) {
 				s.in.owed = true
-				s.settle()
+				s.sendDue()
 			}
 			return n, nil
 		case s.granted != nil && !s.fetches:
@@ -356,15 +356,15 @@ func (s *stream) received(c *verbs.Completion, b []byte) {
 		return // of another stream, which had this number before
 	}
 	s.out.credit(m.consumed)
-	s.hear(m)
+	s.receive(m)
 	s.writable.Broadcast()
 	if s.awaiting && s.in.ready {
 		s.accept()
 	}
 }
 
-// hear does what a message says; the caller holds the lock.
-func (s *stream) hear(m message) {
+// receive does what a message says; the caller holds the lock.
+func (s *stream) receive(m message) {
 	switch m.kind {
 	case kindReady:
 		s.in.ready = true
@@ -377,7 +377,7 @@ func (s *stream) hear(m message) {
 	case kindFin:
 		s.ended = true
 		s.finish()
-		s.settle()
+		s.sendDue()
 		s.wake()
 	case kindRendezvous:
 		g, ok := parseGrant(m.body)
@@ -427,7 +427,7 @@ func (s *stream) completed(c *verbs.Completion) {
 		return
 	}
 	s.out.complete(uint32(c.ID))
-	s.settle()
+	s.sendDue()
 	s.writable.Broadcast()
 	if s.fetches {
 		s.readable.Broadcast()

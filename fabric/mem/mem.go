@@ -32,7 +32,7 @@ type Counters struct {
 	Posted    uint64 // taken by Post
 	Lost      uint64 // by the rate of loss
 	Doubled   uint64 // by the rate of doubles
-	Late      uint64 // by the rate of reordering
+	Reordered uint64 // by the rate of reordering
 	Cut       uint64 // lost to Partition or Isolate, when posted or under way
 	Dropped   uint64 // nobody was there, or too many waited for the sink
 	Delivered uint64 // given to a sink; a double counts twice
@@ -151,7 +151,7 @@ func (n *Network) fate(p pair) (delays []time.Duration) {
 	}
 	base := n.f.Delay
 	if late {
-		n.counters.Late++
+		n.counters.Reordered++
 		base += 4*n.f.Delay + time.Millisecond
 	}
 	delays = append(delays, base+time.Duration(first*float64(n.f.Jitter)))

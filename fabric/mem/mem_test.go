@@ -131,7 +131,7 @@ func TestSeed(t *testing.T) {
 			if c := n.Counters(); others == 0 {
 				require.InDelta(t, 250, c.Lost, 60)
 				require.InDelta(t, 75, c.Doubled, 30)
-				require.InDelta(t, 150, c.Late, 45)
+				require.InDelta(t, 150, c.Reordered, 45)
 				require.Equal(t, c.Posted-c.Lost+c.Doubled, c.Delivered)
 			}
 			d = at.read()

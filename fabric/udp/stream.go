@@ -58,9 +58,9 @@ func (f *Fabric) accept(l *net.TCPListener) {
 	}
 }
 
-// lateBound lets the kernel choose a local port for each pair of ends, instead
+// bindWithoutPort lets the kernel choose a local port for each pair of ends, instead
 // of one that no other connection of this address has.
-func lateBound(_, _ string, c syscall.RawConn) error {
+func bindWithoutPort(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) {
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
 	})
@@ -80,7 +80,7 @@ func (f *Fabric) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabri
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.DialTimeout)
 	defer cancel()
 	defer context.AfterFunc(f.ending, cancel)()
-	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(f.cfg.Addr, 0)), Control: lateBound}
+	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(f.cfg.Addr, 0)), Control: bindWithoutPort}
 	at := netip.AddrPortFrom(to.AddrPort().Addr(), binary.BigEndian.Uint16(offer))
 	c, err := d.DialContext(ctx, "tcp", at.String())
 	switch {

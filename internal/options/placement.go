@@ -40,7 +40,7 @@ var placeOptions = []knob{
 
 // objectNames are the words for what a rank can be placed by or bound to.
 var objectNames = map[string]job.Object{
-	"auto": job.Unsaid, "none": job.Unbound, "hwthread": job.HWThread, "core": job.Core,
+	"auto": job.NotGiven, "none": job.Unbound, "hwthread": job.HWThread, "core": job.Core,
 	"l3cache": job.L3, "numa": job.NUMA,
 	"socket": job.Package, "package": job.Package,
 }
@@ -57,10 +57,10 @@ func object(to *job.Object, word string) error {
 // decide sets what ranks are placed by or bound to, which several options say; those that say
 // something else than before are refused.
 func decide(to *job.Object, o job.Object) error {
-	if o != job.Unsaid && *to != job.Unsaid && *to != o {
+	if o != job.NotGiven && *to != job.NotGiven && *to != o {
 		return fmt.Errorf("%s contradicts %s, which another option says", o, *to)
 	}
-	if o != job.Unsaid {
+	if o != job.NotGiven {
 		*to = o
 	}
 	return nil

@@ -73,7 +73,7 @@ type Request struct {
 	JobName   string // -J
 	MPI       job.MPI
 	PMIPort   bool   // --pmi-port
-	MPISaid   string // the option that is sure of an MPI library: "--mpi mpich"
+	MPIGiven  string // the option that is sure of an MPI library: "--mpi mpich"
 	Stdin     string // "none", "all" or a rank
 	Output    job.Output
 	OutputDir OutputDir
@@ -228,7 +228,7 @@ func (r *Request) finish() error {
 // placesRanks reports whether an option besides --rankfile says where ranks go.
 func (r *Request) placesRanks() bool {
 	b := r.Binding
-	return b.Map != job.Unsaid || b.Rank != job.Unsaid || b.PE+b.PerObj > 0 || len(b.CPUs) > 0 ||
+	return b.Map != job.NotGiven || b.Rank != job.NotGiven || b.PE+b.PerObj > 0 || len(b.CPUs) > 0 ||
 		b.Bind > job.Unbound ||
 		r.Plane+r.PerNode+r.Offset > 0 || r.Evenly || r.ByLoad || r.Numbering.Set ||
 		r.Nodes.Least+r.NodesOrPerNode.Least > 0

@@ -164,14 +164,14 @@ func outFile(to *string, v string) error {
 var mpiWords = []string{"auto", "mpich", "openmpi", "pmi", "pmi2", "pmix", "none"}
 
 func (r *Request) setMPI(v string) error {
-	r.MPISaid = ""
+	r.MPIGiven = ""
 	switch v {
 	case "auto":
 		r.MPI = job.MPIAuto
 	case "pmi", "pmi2", "mpich":
-		r.MPI, r.MPISaid = job.MPIPlain, "--mpi "+v
+		r.MPI, r.MPIGiven = job.MPIPlain, "--mpi "+v
 	case "openmpi":
-		r.MPISaid = "--mpi openmpi"
+		r.MPIGiven = "--mpi openmpi"
 		if r.MPI = job.MPIOpen; libpmi.Image() == nil {
 			return libpmi.ErrNone
 		}

@@ -142,7 +142,7 @@ func TestInfiniBandOptions(t *testing.T) {
 	require.Equal(t, "auto", mustPlan(t, "true").Job.Transport.Fabric)
 }
 
-func TestLaterOptionsSaySo(t *testing.T) {
+func TestLaterOptionsWarn(t *testing.T) {
 	require.Len(t, mustPlan(t, "--mpi=pmix", "true").Warnings, 1)
 	require.Empty(t, mustPlan(t, "--bind-to=none", "--fabric=auto", "--lazy", "--iface=eth0,10.0.0.0/8", "--stats=json",
 		"--oversubscribe", "true").Warnings)

@@ -17,7 +17,7 @@ const eagerNodes = 16
 // transport decides how ranks find each other.
 func transport(r *options.Request, nodes int) job.Transport {
 	t := job.Transport{
-		Fabric: cmp.Or(r.Fabric, "auto"), Iface: r.Iface, Stats: r.Stats != "", Tell: r.Verbose > 0,
+		Fabric: cmp.Or(r.Fabric, "auto"), Iface: r.Iface, Stats: r.Stats != "", Verbose: r.Verbose > 0,
 		SL: r.SL, PKey: r.PKey, GID: r.GID, Spin: r.Spin,
 	}
 	switch {

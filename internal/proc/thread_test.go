@@ -11,8 +11,8 @@ import (
 	"ibrun/internal/cpuset"
 )
 
-// told is what a process that is started with a thread's properties prints.
-func told(t testing.TB, thread Thread, argv ...string) string {
+// outputOf is what a process that is started with a thread's properties prints.
+func outputOf(t testing.TB, thread Thread, argv ...string) string {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
@@ -27,7 +27,7 @@ func told(t testing.TB, thread Thread, argv ...string) string {
 
 // allowed is the CPUs of a process that was started so.
 func allowed(t testing.TB, thread Thread) cpuset.Set {
-	text := told(t, thread, "/bin/grep", "Cpus_allowed_list", "/proc/self/status")
+	text := outputOf(t, thread, "/bin/grep", "Cpus_allowed_list", "/proc/self/status")
 	s, err := cpuset.ParseList(strings.TrimPrefix(text, "Cpus_allowed_list:"))
 	require.NoError(t, err)
 	return s
@@ -61,8 +61,8 @@ func TestMemoryPolicyIsInherited(t *testing.T) {
 		{Thread{Mems: cpuset.Of(0)}, "prefer:0"},
 		{Thread{Mems: cpuset.Of(0), Interleave: true}, "interleave:0"},
 	} {
-		require.Contains(t, told(t, c.thread, "/bin/cat", "/proc/self/numa_maps"), c.want)
-		require.NotContains(t, told(t, Thread{}, "/bin/cat", "/proc/self/numa_maps"), c.want)
+		require.Contains(t, outputOf(t, c.thread, "/bin/cat", "/proc/self/numa_maps"), c.want)
+		require.NotContains(t, outputOf(t, Thread{}, "/bin/cat", "/proc/self/numa_maps"), c.want)
 	}
 }
 

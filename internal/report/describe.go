@@ -25,26 +25,26 @@ func Describe(w io.Writer, p *plan.Plan) {
 	if p.Name != "" {
 		name = p.Name + ": "
 	}
-	say := func(format string, args ...any) { fmt.Fprintln(w, plain.Text(fmt.Sprintf(format, args...))) }
-	say("job      %s%s on %s", name, plural.Of(int(p.Job.Size), "rank"), plural.Of(n.Len(), "node"))
+	line := func(format string, args ...any) { fmt.Fprintln(w, plain.Text(fmt.Sprintf(format, args...))) }
+	line("job      %s%s on %s", name, plural.Of(int(p.Job.Size), "rank"), plural.Of(n.Len(), "node"))
 	for i, prog := range p.Job.Programs {
-		say("program  %d: ranks %s: %s", i, rankSpan(prog.First, prog.Count), cmdline.QuoteAll(prog.Argv))
-		say("         in %s, %s forwarded", prog.Dir, plural.Of(len(prog.Env), "variable"))
+		line("program  %d: ranks %s: %s", i, rankSpan(prog.First, prog.Count), cmdline.QuoteAll(prog.Argv))
+		line("         in %s, %s forwarded", prog.Dir, plural.Of(len(prog.Env), "variable"))
 	}
 	at := 0
 	for k, r := range n.Runs() {
 		if k == shownRuns {
-			say("         and %s more", plural.Of(n.Len()-at, "node"))
+			line("         and %s more", plural.Of(n.Len()-at, "node"))
 			break
 		}
-		say("nodes    %-28s %d each, %s", runName(r), r.Ranks, ranksOf(p.Job.Layout, n.At(at), r.Count*r.Ranks))
+		line("nodes    %-28s %d each, %s", runName(r), r.Ranks, ranksOf(p.Job.Layout, n.At(at), r.Count*r.Ranks))
 		at += int(r.Count)
 	}
 	for _, s := range p.Policy.Spares.Runs() {
-		say("spares   %s", runName(s))
+		line("spares   %s", runName(s))
 	}
 	if p.Policy.MinNodes > 0 {
-		say("least    %s: ranks start when it is known which nodes there are", plural.Of(p.Policy.MinNodes, "node"))
+		line("least    %s: ranks start when it is known which nodes there are", plural.Of(p.Policy.MinNodes, "node"))
 	}
 	children := p.Shape.Split(0, n.Len()+1)
 	how := p.Job.Launch.Launcher
@@ -54,12 +54,12 @@ func Describe(w io.Writer, p *plan.Plan) {
 	if p.Here >= 0 && n.Len() == 1 {
 		how = "no session"
 	}
-	say("tree     %s: %s at the root, %s deep, over %s", p.Shape.Name(), plural.Of(len(children), "session"),
+	line("tree     %s: %s at the root, %s deep, over %s", p.Shape.Name(), plural.Of(len(children), "session"),
 		plural.Of(depth(p), "level"), how)
 	if p.Here >= 0 {
-		say("         %s is this machine and needs no session", n.At(p.Here).Host)
+		line("         %s is this machine and needs no session", n.At(p.Here).Host)
 	}
-	say("predict  all agents up after %v (SEQ %v, REM %v, %s)", p.Shape.Makespan(n.Len()+1).Round(time.Millisecond),
+	line("predict  all agents up after %v (SEQ %v, REM %v, %s)", p.Shape.Makespan(n.Len()+1).Round(time.Millisecond),
 		p.Shape.Cost.SEQ.Round(costfile.Precision), p.Shape.Cost.REM.Round(costfile.Precision), p.Source)
 }
 

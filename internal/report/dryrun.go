@@ -56,7 +56,7 @@ func predict(r *options.Request, p *plan.Plan, machine readMachine, human io.Wri
 	if !b.Report {
 		return nil
 	}
-	say, notes := &Reporter{To: os.Stdout, Layout: p.Job.Layout, JSON: b.Data}, &Reporter{To: human}
+	out, notes := &Reporter{To: os.Stdout, Layout: p.Job.Layout, JSON: b.Data}, &Reporter{To: human}
 	at := 0
 	for k, run := range p.Nodes.Runs() {
 		if k == shownRuns && !b.Data {
@@ -72,7 +72,7 @@ func predict(r *options.Request, p *plan.Plan, machine readMachine, human io.Wri
 		}
 		for i := range run.Count {
 			n := p.Nodes.At(at + int(i))
-			say.Predicted(n, placed)
+			out.Predicted(n, placed)
 		}
 		at += int(run.Count)
 	}

@@ -24,8 +24,8 @@ func TestMPIHint(t *testing.T) {
 	for _, c := range []struct {
 		o     core.Outcome
 		ranks uint32
-		told  string
-		says  string // "": nothing
+		given string
+		want  string // "": nothing
 	}{
 		{well, 4, "", ""}, // hostname
 		{well, 4, "--mpi mpich", "no rank said a word of PMI, though --mpi mpich was given"},
@@ -47,11 +47,11 @@ func TestMPIHint(t *testing.T) {
 		{with(func(o *core.Outcome) { o.Cause, o.Fault = core.CauseFault, wire.Fault{What: wire.FaultFork} }), 4,
 			"--mpi mpich", ""},
 	} {
-		hint := MPIHint(c.o, c.ranks, c.told)
-		if c.says == "" {
+		hint := MPIHint(c.o, c.ranks, c.given)
+		if c.want == "" {
 			require.Empty(t, hint)
 		} else {
-			require.Contains(t, hint, c.says)
+			require.Contains(t, hint, c.want)
 			require.Contains(t, hint, "rank 0 of 1")
 		}
 	}

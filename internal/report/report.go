@@ -46,7 +46,7 @@ func (r *Reporter) Event(what any) {
 	switch e := what.(type) {
 	case wire.Waiting:
 		if !r.Quiet {
-			r.late(e)
+			r.slowSessions(e)
 		}
 	case wire.Fault:
 		r.Line("%s", r.FaultLine(e))
@@ -85,7 +85,7 @@ func (r *Reporter) Line(format string, args ...any) {
 
 func (r *Reporter) Warn(text string) { r.Line("%s", text) }
 
-func (r *Reporter) late(w wire.Waiting) {
+func (r *Reporter) slowSessions(w wire.Waiting) {
 	var items []string
 	for _, l := range w.Items {
 		items = append(items, fmt.Sprintf("%s (%s, %.0f s)", l.Host, l.Phase, float64(l.ForMs)/1000))

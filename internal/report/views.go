@@ -31,12 +31,12 @@ type Timed func(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]
 // Views shows a launch as the user wants to see a launch: --timing, --trace, --report.
 type Views struct {
 	ViewNames
-	timed Timed
-	trace *view
-	page  *view
-	line  func(format string, args ...any)
-	seen  *timing.Launch // nil until the launch is over
-	shown sync.WaitGroup
+	timed  Timed
+	trace  *view
+	page   *view
+	line   func(format string, args ...any)
+	launch *timing.Launch // nil until the launch is over
+	shown  sync.WaitGroup
 }
 
 // view is a file that is open from before the job, so that nothing starts for a
@@ -96,16 +96,16 @@ func OpenViews(names ViewNames, named Timed, line func(string, ...any)) (v *View
 
 // show shows a launch, once, without holding up the caller.
 func (v *Views) show(times []job.NodeTimes, missing uint32, spares map[job.NodeIndex]string) {
-	if v == nil || v.seen != nil {
+	if v == nil || v.launch != nil {
 		return
 	}
-	v.seen = v.timed(times, missing, spares)
+	v.launch = v.timed(times, missing, spares)
 	v.shown.Go(v.write)
 }
 
 func (v *Views) write() {
 	if v.Timing {
-		if s := v.seen.Summarize(); v.JSON {
+		if s := v.launch.Summarize(); v.JSON {
 			_ = s.JSON(proc.ConsoleWriter(os.Stderr)) // nobody is left to be told
 		} else {
 			s.Text(v.line)
@@ -119,13 +119,13 @@ func (v *Views) write() {
 			v.line("%s could not be written: %v", of.name, exit.Cause(err))
 		}
 	}
-	fill(v.trace, func(w io.Writer) error { return views.Trace(v.seen, w) })
+	fill(v.trace, func(w io.Writer) error { return views.Trace(v.launch, w) })
 	fill(v.page, func(w io.Writer) error {
 		text := views.Page
 		if strings.HasSuffix(v.page.name, ".svg") {
 			text = views.Picture
 		}
-		_, err := io.WriteString(w, text(v.seen))
+		_, err := io.WriteString(w, text(v.launch))
 		return err
 	})
 }
@@ -137,11 +137,11 @@ func (v *Views) Finish(o core.Outcome) {
 		v.show(o.Times, 0, nil)
 	}
 	v.shown.Wait()
-	if v.seen == nil {
+	if v.launch == nil {
 		v.trace.drop()
 		v.page.drop()
 	}
 }
 
 // Launch is what was seen of the launch, nil if it was nothing. It may be called after finish.
-func (v *Views) Launch() *timing.Launch { return v.seen }
+func (v *Views) Launch() *timing.Launch { return v.launch }

@@ -56,8 +56,8 @@ func DoctorMain(args []string) int {
 }
 
 // Doctor is ibrun --doctor. The code is 1 if something is wrong with a node.
-func Doctor(r *options.Request, at plan.Surroundings, say *report.Reporter) (code int, err error) {
-	e := examination{Request: r, at: at, say: say, node: map[string]*doctor.Node{}}
+func Doctor(r *options.Request, at plan.Surroundings, reporter *report.Reporter) (code int, err error) {
+	e := examination{Request: r, at: at, reporter: reporter, node: map[string]*doctor.Node{}}
 	code, err = e.all()
 	if err != nil || code != 0 {
 		return code, err
@@ -86,10 +86,10 @@ func Doctor(r *options.Request, at plan.Surroundings, say *report.Reporter) (cod
 // heard of, since a node that cannot be reached ends a launch.
 type examination struct {
 	*options.Request
-	at    plan.Surroundings
-	say   *report.Reporter
-	order []string // names, as the user has them
-	node  map[string]*doctor.Node
+	at       plan.Surroundings
+	reporter *report.Reporter
+	order    []string // names, as the user has them
+	node     map[string]*doctor.Node
 }
 
 func (e *examination) all() (code int, err error) {
@@ -102,13 +102,13 @@ func (e *examination) all() (code int, err error) {
 		}
 		if first {
 			for _, w := range p.Warnings {
-				e.say.Line("%s", w)
+				e.reporter.Line("%s", w)
 			}
 			for i := range p.Nodes.Len() {
 				e.meet(p, i)
 			}
 		}
-		before := e.settled()
+		before := e.examined()
 		if code, err := e.round(p, first); err != nil || code != 0 {
 			return code, err
 		}
@@ -116,7 +116,7 @@ func (e *examination) all() (code int, err error) {
 		if !ask.Hosts.Named() {
 			return 0, nil
 		}
-		if !first && e.settled() == before {
+		if !first && e.examined() == before {
 			e.giveUp("examine", "it was started and said nothing")
 			return 0, nil
 		}
@@ -158,8 +158,8 @@ func (e *examination) meet(p *plan.Plan, i int) {
 	e.node[name] = &doctor.Node{Name: name, How: how}
 }
 
-// settled is the number of nodes of which all is known.
-func (e *examination) settled() (n int) {
+// examined is the number of nodes of which all is known.
+func (e *examination) examined() (n int) {
 	for _, node := range e.node {
 		if node.Report != nil || node.Lost != nil {
 			n++
@@ -192,21 +192,21 @@ func (e *examination) giveUp(phase, cause string) {
 // ended it.
 func (e *examination) round(p *plan.Plan, first bool) (code int, err error) {
 	began := time.Now()
-	heard := &results{}
+	reports := &results{}
 	o, err := launch.Run(p, e.at, agent.RootConfig{
-		Out: agent.NewSink(heard, proc.ConsoleWriter(os.Stderr), agent.Style{Label: true}), Warn: e.say.Warn,
+		Out: agent.NewSink(reports, proc.ConsoleWriter(os.Stderr), agent.Style{Label: true}), Warn: e.reporter.Warn,
 		Report: func(what any) {
 			if _, is := what.(wire.Fault); !is { // those go into the table
-				e.say.Event(what)
+				e.reporter.Event(what)
 			}
 		},
 	})
 	if err != nil {
 		return 0, err
 	}
-	for _, a := range heard.take() {
+	for _, a := range reports.take() {
 		if a.rank < p.Nodes.Len() {
-			e.hear(e.node[p.Nodes.At(a.rank).Host], a, began)
+			e.record(e.node[p.Nodes.At(a.rank).Host], a, began)
 		}
 	}
 	for _, f := range o.Faults {
@@ -238,7 +238,7 @@ func (e *examination) round(p *plan.Plan, first bool) (code int, err error) {
 	}
 	switch o.Cause {
 	case core.CauseSignal:
-		e.say.Outcome(o, 0, false)
+		e.reporter.Outcome(o, 0, false)
 		return o.Code, nil
 	case core.CauseTimeout:
 		e.giveUp("examine", fmt.Sprintf("no word in %v (--timeout)", p.Policy.Timeout))
@@ -246,9 +246,9 @@ func (e *examination) round(p *plan.Plan, first bool) (code int, err error) {
 	return 0, nil
 }
 
-// hear takes a node's report. Its clock was read after the launch began and
+// record takes a node's report. Its clock was read after the launch began and
 // before the report was here.
-func (e *examination) hear(node *doctor.Node, a answer, began time.Time) {
+func (e *examination) record(node *doctor.Node, a answer, began time.Time) {
 	var r doctor.Report
 	if err := json.Unmarshal(a.line, &r); err != nil {
 		node.Lost = &doctor.Lost{Phase: "examine", Cause: "it said something else than a report: " + err.Error()}

@@ -44,7 +44,7 @@ func weight(m *topo.Machine) uint32 {
 // one rank on each that runs ibrun itself. The code is not 0 if a node could
 // not be asked, which the reporter has said by then.
 func Load(
-	r *options.Request, at plan.Surroundings, say *report.Reporter,
+	r *options.Request, at plan.Surroundings, reporter *report.Reporter,
 ) (weights map[string]uint32, code int, err error) {
 	ask := options.New()
 	ask.Hosts, ask.Exclude, ask.NoLocal = r.Everywhere(), r.Exclude, r.NoLocal
@@ -59,13 +59,13 @@ func Load(
 	var out bytes.Buffer
 	o, err := launch.Run(p, at, agent.RootConfig{
 		Out:    agent.NewSink(&out, proc.ConsoleWriter(os.Stderr), agent.Style{Label: true}),
-		Report: say.Event, Warn: say.Warn,
+		Report: reporter.Event, Warn: reporter.Warn,
 	})
 	if err != nil {
 		return nil, 0, err
 	}
 	if o.Code != 0 {
-		say.Outcome(o, 0, false)
+		reporter.Outcome(o, 0, false)
 		return nil, o.Code, nil
 	}
 	weights = map[string]uint32{}

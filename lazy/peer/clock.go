@@ -50,7 +50,7 @@ type retry struct {
 	since  time.Duration // of the last sign of progress
 	ask    time.Duration // of the next question to the agent
 	tries  int           // resends since then: how far the delay has doubled
-	silent int           // resends since the peer was last heard
+	silent int           // resends since the peer's last packet
 	proofs int           // since then: times that the agent has said that the peer runs
 	proven time.Duration // when it said so last
 }
@@ -79,8 +79,8 @@ func (r *retry) proof(now time.Duration) {
 	}
 }
 
-// heardOf notes that the peer is there, although nothing has gone ahead.
-func (r *retry) heardOf(now time.Duration) { r.since, r.proofs = now, 0 }
+// alive notes that the peer is there, although nothing has gone ahead.
+func (r *retry) alive(now time.Duration) { r.since, r.proofs = now, 0 }
 
 // overdue is when the peer counts as out of reach: it has run for so long and did
 // not answer. A peer that stands still, stopped or on a node that is frozen, gives

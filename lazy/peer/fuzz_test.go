@@ -46,7 +46,7 @@ func FuzzPeer(f *testing.F) {
 					require.GreaterOrEqual(t, received, 0, "more is delivered than has come")
 				}
 			}
-			require.LessOrEqual(t, p.held, given+messageCost*p.pending)
+			require.LessOrEqual(t, p.unackedBytes, given+messageCost*p.pending)
 			require.GreaterOrEqual(t, p.pending, 0)
 		}
 	})

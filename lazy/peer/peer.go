@@ -47,14 +47,14 @@ type Peer struct {
 	mtu   int          // bytes of body, the lower of both sides
 	room  uint8        // the window the peer began with
 
-	retry   retry
-	fin     closing
-	queue   queue
-	held    int  // bytes accepted and not acknowledged
-	pending int  // messages accepted and not acknowledged
-	refused bool // somebody waits for Writable
-	untaken int  // bytes delivered and not taken
-	win     *window
+	retry        retry
+	fin          closing
+	queue        queue
+	unackedBytes int  // bytes accepted and not acknowledged
+	pending      int  // messages accepted and not acknowledged
+	refused      bool // somebody waits for Writable
+	untaken      int  // bytes delivered and not taken
+	win          *window
 
 	counts  Counts
 	scratch *Scratch
@@ -114,7 +114,7 @@ func (p *Peer) Unacked() int { return p.pending }
 
 // Room is the length in bytes of the longest message that Send takes now;
 // below zero it takes none.
-func (p *Peer) Room() int { return p.cfg.Stage - p.held - messageCost }
+func (p *Peer) Room() int { return p.cfg.Stage - p.unackedBytes - messageCost }
 
 // Counts returns the totals.
 func (p *Peer) Counts() Counts { return p.counts }
@@ -124,7 +124,7 @@ func (p *Peer) Counts() Counts { return p.counts }
 func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	p.now = now
 	p.scratch.reset()
-	held := p.held
+	held := p.unackedBytes
 	switch ev.Kind {
 	case Send, Control:
 		p.send(ev)
@@ -148,8 +148,8 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	case Taken:
 		p.taken(ev.N)
 	}
-	p.settle()
-	if p.held < held && (p.refused || held > p.cfg.Stage/2) {
+	p.follow()
+	if p.unackedBytes < held && (p.refused || held > p.cfg.Stage/2) {
 		p.refused = false
 		p.emit(Effect{Kind: Writable})
 	}
@@ -157,8 +157,8 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	return p.scratch.effects
 }
 
-// settle does what follows from the state rather than from the event.
-func (p *Peer) settle() {
+// follow does what follows from the state rather than from the event.
+func (p *Peer) follow() {
 	if p.state == Idle && (p.warm || p.pending > 0) {
 		p.apply(p.want(), &cue{})
 	}
@@ -187,9 +187,9 @@ func (p *Peer) send(ev Event) {
 		return
 	}
 	p.queue.push(message{ev.Msg, ev.Kind == Control})
-	p.held += len(ev.Msg) + messageCost
+	p.unackedBytes += len(ev.Msg) + messageCost
 	p.pending++
-	if p.state != Idle { // there, settle does it
+	if p.state != Idle { // there, follow does it
 		p.apply(p.want(), &cue{})
 	}
 }

@@ -150,9 +150,9 @@ func TestRefused(t *testing.T) {
 	require.Equal(t, Resolve, p.Step(2, Event{Kind: Send})[0].Kind, "a later message starts anew")
 }
 
-// TestGone: a peer that is silent is asked for after three resends, and given up when the agent has
-// said for 30 s that it runs.
-func TestGone(t *testing.T) {
+// TestPeerThatHasEnded: a peer that is silent is asked for after three resends, and given up when
+// the agent has said for 30 s that it runs.
+func TestPeerThatHasEnded(t *testing.T) {
 	effects, now, asked, sent := silence(t, true, time.Hour)
 	require.Equal(t, Effect{Kind: Failed, Cause: TimedOut, Lost: 1}, effects[0])
 	require.Equal(t, giveUp, now)

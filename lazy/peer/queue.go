@@ -63,13 +63,13 @@ func (p *Peer) loseBegun() (lost int) {
 	if w := p.win; w != nil {
 		for seq := w.una; seq != w.next; seq++ {
 			if s := w.slot(seq); s.flags&flagLast != 0 {
-				p.held -= s.cost
+				p.unackedBytes -= s.cost
 				lost++
 			}
 		}
 	}
 	if p.queue.cut > 0 {
-		p.held -= len(p.queue.list[p.queue.head].body) + messageCost
+		p.unackedBytes -= len(p.queue.list[p.queue.head].body) + messageCost
 		p.queue.pop()
 		lost++
 	}
@@ -98,7 +98,7 @@ func (p *Peer) drop(cause Cause) {
 // fail gives up everything. The next message asks for the address anew.
 func (p *Peer) fail(cause Cause) {
 	lost := p.pending
-	p.queue, p.held, p.pending = queue{}, 0, 0
+	p.queue, p.unackedBytes, p.pending = queue{}, 0, 0
 	p.win = nil
 	p.warm, p.known, p.asked = false, false, false
 	p.retry.stop()

@@ -2,7 +2,7 @@ package peer
 
 // take takes what a SEGMENT or ACK brings.
 func (p *Peer) take(c *cue) {
-	p.heard(&c.packet)
+	p.takeAck(&c.packet)
 	if c.kind == PacketSegment {
 		p.receive(&c.packet)
 	} else if c.flags&flagAsk != 0 {

@@ -25,7 +25,7 @@ func pick(seed uint64, ranks int) chances {
 
 		loss:  of(0, 0.01, 0.1, 0.3, 0.5),
 		dup:   of(0, 0, 0.05, 0.3),
-		late:  of(0, 0.02, 0.1, 0.5),
+		again: of(0, 0.02, 0.1, 0.5),
 		delay: span(20*time.Microsecond, 100*time.Microsecond, time.Millisecond),
 		sway:  span(0, 50*time.Microsecond, time.Millisecond, 20*time.Millisecond),
 
@@ -157,8 +157,8 @@ func (w *world) mayFail(c Cause) bool {
 	return gone || w.wrong > 0
 }
 
-// settled holds what is left at the end against what was promised.
-func (w *world) settled() error {
+// atRest holds what is left at the end against what was promised.
+func (w *world) atRest() error {
 	for _, r := range w.ranks {
 		for _, e := range r.ends {
 			if e == nil {
@@ -167,8 +167,9 @@ func (w *world) settled() error {
 			if s := e.peer.State(); !e.dead && s != Idle {
 				return fmt.Errorf("%d is %v towards %d at the end", r.id, s, e.other.id)
 			}
-			if n := e.peer.Unacked(); !e.dead && (n > 0 || e.peer.held > 0 || e.peer.armed != never) {
-				return fmt.Errorf("%d has %d messages, %d bytes for %d at the end", r.id, n, e.peer.held, e.other.id)
+			if n := e.peer.Unacked(); !e.dead && (n > 0 || e.peer.unackedBytes > 0 || e.peer.armed != never) {
+				return fmt.Errorf("%d has %d messages, %d bytes for %d at the end", r.id, n, e.peer.unackedBytes,
+					e.other.id)
 			}
 			if !e.dead && e.peer.Counts().Malformed > 0 {
 				return fmt.Errorf("malformed packets")
@@ -198,7 +199,7 @@ func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (*usage, er
 	if err := w.run(); err != nil {
 		return nil, err
 	}
-	return &w.used, w.settled()
+	return &w.used, w.atRest()
 }
 
 // usage is how often each input has come in each state.

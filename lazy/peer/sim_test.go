@@ -14,7 +14,7 @@ import (
 type chances struct {
 	ranks        int
 	loss, dup    float64
-	late         float64       // a copy comes again after up to half a second
+	again        float64       // a copy comes again after up to half a second
 	delay, sway  time.Duration // one way, and at most that much more
 	answer       time.Duration // of the agent, at most
 	wrong        float64       // answers that a living rank is gone, or too old ones
@@ -457,7 +457,7 @@ func (w *world) post(e *end, f *Effect) {
 	if w.chance(w.dup) {
 		w.at(w.now+w.delay+w.upTo(w.sway), arrive)
 	}
-	if w.chance(w.late) {
+	if w.chance(w.again) {
 		w.at(w.now+w.upTo(500*time.Millisecond), arrive)
 	}
 }

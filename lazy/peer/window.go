@@ -132,17 +132,17 @@ func (p *Peer) acknowledged(k *packet) {
 	w.owed, w.ackAt, w.ackNow = 0, never, false
 }
 
-// heard takes the peer's acknowledgement. An older one than the last says
+// takeAck takes the peer's acknowledgement. An older one than the last says
 // nothing; the limit never goes back, so neither the order of two with the
 // same number nor a peer that shuts its window matters.
-func (p *Peer) heard(k *packet) {
+func (p *Peer) takeAck(k *packet) {
 	w := p.win
 	if k.ack-w.una > w.next-w.una {
 		return
 	}
 	p.retry.silent = 0
 	if k.window == 0 {
-		p.retry.heardOf(p.now)
+		p.retry.alive(p.now)
 	}
 	before := p.pending
 	got := 0
@@ -155,7 +155,7 @@ func (p *Peer) heard(k *packet) {
 			p.arrivedThere(s)
 		}
 		if s.flags&flagLast != 0 {
-			p.held -= s.cost
+			p.unackedBytes -= s.cost
 			p.pending--
 		}
 		*s = sent{}

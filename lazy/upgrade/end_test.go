@@ -81,7 +81,7 @@ func (e *end) perform(f *peer.Effect) {
 	case peer.DeliverControl:
 		w.log("%d hears %v of %d", e.self.id, Control(f.Msg[0]), e.other.id)
 		e.step(peer.Event{Kind: peer.Taken, N: len(f.Msg)})
-		e.upgrade(Event{Kind: Heard, Msg: f.Msg, Busy: e.busy()})
+		e.upgrade(Event{Kind: Received, Msg: f.Msg, Busy: e.busy()})
 	case peer.Opened:
 		e.connected = true
 		e.upgrade(Event{Kind: Opened})
@@ -174,7 +174,7 @@ func (e *end) doAll(effects []Effect) {
 func (e *end) do(f Effect) {
 	w := e.w
 	switch f.Kind {
-	case Say:
+	case Send:
 		w.log("%d says %v to %d", e.self.id, f.Control, e.other.id)
 		e.waiting = append(e.waiting, -1)
 		e.step(peer.Event{Kind: peer.Control, Msg: f.Msg})

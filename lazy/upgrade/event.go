@@ -8,26 +8,26 @@ const (
 	Opened      EventKind = iota + 1 // datagrams can be sent: the pair's connection is open
 	Closed                           // the connection has ended and nothing was lost
 	Failed                           // the connection has failed, or the owner has no use for the pair any more
-	Heard                            // Msg, Busy: a control message of the peer
+	Received                         // Msg, Busy: a control message of the peer
 	OfferMade                        // Token, Offer: answer to MakeOffer; the token is new in this rank
 	OfferFailed                      // Why: answer to MakeOffer
 	Connected                        // Token: the other side of a stream has proved itself; whoever accepts has, too
 	DialFailed                       // Token, Why: answer to Dial
 	Rest                             // Busy: the owner would like the stream given up, if it is not needed
 	EndRead                          // Token: a stream was read up to the peer's end mark
-	Lost                             // Token, Why, Gone, Over: a stream has failed
+	Lost                             // Token, Why, PeerEnded, Over: a stream has failed
 )
 
 // Event is one thing that happened.
 type Event struct {
-	Kind  EventKind
-	Token Token  // of the stream that it is about
-	Msg   []byte // used during the Step only
-	Offer []byte // of the fabric, 1 to 64 bytes; the Pair's from now on
-	Why   error
-	Busy  bool // a sender is at work: what it sends may be on the way to the stream
-	Gone  bool // the stream has ended because the peer's process has, or closed it
-	Over  bool // the pair has ended already, for whatever reason
+	Kind      EventKind
+	Token     Token  // of the stream that it is about
+	Msg       []byte // used during the Step only
+	Offer     []byte // of the fabric, 1 to 64 bytes; the Pair's from now on
+	Why       error
+	Busy      bool // a sender is at work: what it sends may be on the way to the stream
+	PeerEnded bool // the stream has ended because the peer's process has, or closed it
+	Over      bool // the pair has ended already, for whatever reason
 }
 
 // EffectKind tells the effects apart.
@@ -35,7 +35,7 @@ type EffectKind uint8
 
 // The effects, each with the fields of Effect that it uses.
 const (
-	Say       EffectKind = iota + 1 // Control, Msg: send it as a control, in this connection or the next
+	Send      EffectKind = iota + 1 // Control, Msg: send it as a control, in this connection or the next
 	MakeOffer                       // let the fabric be dialled: OfferMade or OfferFailed at once
 	Dial                            // Token, Offer: answer with Connected or DialFailed
 	Read                            // receive from the stream: EndRead or Lost when that ends

@@ -37,10 +37,10 @@ func (m *machine) gets(ev Event, want ...string) *machine {
 	return m
 }
 
-// hears gives it a control.
-func (m *machine) hears(kind Control, token Token, want ...string) *machine {
+// receives gives it a control.
+func (m *machine) receives(kind Control, token Token, want ...string) *machine {
 	m.t.Helper()
-	return m.gets(Event{Kind: Heard, Msg: message(kind, token, map[Control]string{Offer: "port"}[kind])}, want...)
+	return m.gets(Event{Kind: Received, Msg: message(kind, token, map[Control]string{Offer: "port"}[kind])}, want...)
 }
 
 // routes asks how a message goes.
@@ -53,10 +53,10 @@ func (m *machine) routes(msg Message, verdict Verdict, want ...string) *machine 
 }
 
 func inWords(effects []Effect) (words []string) {
-	names := [...]string{"", "say", "MakeOffer", "Dial", "Read", "Mark", "Close", "End", "Notify", "Idle"}
+	names := [...]string{"", "send", "MakeOffer", "Dial", "Read", "Mark", "Close", "End", "Notify", "Idle"}
 	for _, e := range effects {
 		word := names[e.Kind]
-		if e.Kind == Say {
+		if e.Kind == Send {
 			word = e.Control.String()
 		}
 		if e.Alarm {
@@ -78,15 +78,15 @@ func made(token Token) Event { return Event{Kind: OfferMade, Token: token, Offer
 // withStream makes a Pair that has the stream of token one.
 func withStream(t *testing.T, dials bool) *machine {
 	if dials {
-		return given(t, true).routes(long, Wait, "WANT").hears(Offer, one, "Dial").
+		return given(t, true).routes(long, Wait, "WANT").receives(Offer, one, "Dial").
 			gets(Event{Kind: Connected, Token: one}, "TAKEN", "Notify")
 	}
-	return accepted(t).hears(Taken, one, "Notify")
+	return accepted(t).receives(Taken, one, "Notify")
 }
 
 // accepted makes a Pair that has proved itself to a dialler and has not heard of it since.
 func accepted(t *testing.T) *machine {
-	return given(t, false).hears(Want, Token{}, "MakeOffer").gets(made(one), "OFFER").
+	return given(t, false).receives(Want, Token{}, "MakeOffer").gets(made(one), "OFFER").
 		gets(Event{Kind: Connected, Token: one})
 }
 
@@ -95,24 +95,24 @@ func accepted(t *testing.T) *machine {
 func TestControlsAreOfOneStream(t *testing.T) {
 	for _, kind := range []Control{Switch, Leave, Stay, Returned, Broke, Taken} {
 		m := accepted(t)
-		m.hears(kind, two).hears(kind, Token{})
+		m.receives(kind, two).receives(kind, Token{})
 		require.Equal(t, Accepted, m.State(), "%v", kind)
 		m = withStream(t, false)
 		before := m.at
-		m.hears(kind, two).hears(kind, Token{})
+		m.receives(kind, two).receives(kind, Token{})
 		require.Equal(t, before, m.at, "%v", kind)
 	}
 	m := given(t, false)
-	m.hears(Switch, Token{})
+	m.receives(Switch, Token{})
 	require.Equal(t, InDatagrams, m.at[incoming])
-	withStream(t, false).hears(Switch, one, "Read")
+	withStream(t, false).receives(Switch, one, "Read")
 }
 
 // A pair whose window was full moves to the stream that it has asked for, also when
 // the window has room again by then.
 func TestFullWindowMoves(t *testing.T) {
 	m := given(t, true).routes(short, ByDatagram).routes(full, ByDatagram, "WANT").routes(short, ByDatagram)
-	m.hears(Offer, one, "Dial").gets(Event{Kind: Connected, Token: one}, "TAKEN", "Notify")
+	m.receives(Offer, one, "Dial").gets(Event{Kind: Connected, Token: one}, "TAKEN", "Notify")
 	require.True(t, m.Due())
 	m.routes(short, ByStream, "SWITCH").routes(short, ByStream)
 }
@@ -120,18 +120,18 @@ func TestFullWindowMoves(t *testing.T) {
 // A GIVEUP of an older attempt does not take the stream from one side alone.
 func TestGiveUpNamesItsAttempt(t *testing.T) {
 	for _, dials := range []bool{false, true} {
-		m := withStream(t, dials).hears(GiveUp, two)
+		m := withStream(t, dials).receives(GiveUp, two)
 		require.True(t, m.HasStream())
 	}
-	accepted(t).hears(GiveUp, two).hears(GiveUp, one, "Notify", "Close")
+	accepted(t).receives(GiveUp, two).receives(GiveUp, one, "Notify", "Close")
 }
 
 // A dialler that stood still may give up when the other rank has proved itself already. That rank
 // has sent nothing by the stream, so nothing is lost, and the next attempt is made.
 func TestGiveUpAfterProof(t *testing.T) {
-	m := accepted(t).routes(long, Wait).routes(full, ByDatagram).hears(GiveUp, one, "Notify", "Close")
+	m := accepted(t).routes(long, Wait).routes(full, ByDatagram).receives(GiveUp, one, "Notify", "Close")
 	m.routes(long, Wait, "MakeOffer").gets(made(two), "OFFER").gets(Event{Kind: Connected, Token: two})
-	m.routes(long, Wait).hears(Taken, one).routes(long, Wait).hears(Taken, two, "Notify")
+	m.routes(long, Wait).receives(Taken, one).routes(long, Wait).receives(Taken, two, "Notify")
 	m.routes(long, ByStream, "SWITCH")
 }
 
@@ -142,11 +142,11 @@ func TestStreamsAreTriedTwice(t *testing.T) {
 	for n := range 2 {
 		m.routes(long, Wait, "WANT")
 		token := Token{byte(n + 1)}
-		o.hears(Want, Token{}, "MakeOffer").gets(made(token), "OFFER")
-		m.hears(Offer, token, "Dial")
+		o.receives(Want, Token{}, "MakeOffer").gets(made(token), "OFFER")
+		m.receives(Offer, token, "Dial")
 		effects := m.Step(Event{Kind: DialFailed, Token: token, Why: errDial})
 		require.Equal(t, []string{"GIVEUP", "Notify"}, inWords(effects))
-		o.gets(Event{Kind: Heard, Msg: effects[0].Msg}, "Notify")
+		o.gets(Event{Kind: Received, Msg: effects[0].Msg}, "Notify")
 		require.ErrorIs(t, m.Why(), errDial)
 		require.EqualError(t, o.Why(), "the other side could not: the port is filtered")
 	}
@@ -161,16 +161,16 @@ func TestStreamsAreTriedTwice(t *testing.T) {
 
 // A reason that a fabric gives goes along as far as it fits.
 func TestReasonIsBounded(t *testing.T) {
-	m := given(t, true).routes(long, Wait, "WANT").hears(Offer, one, "Dial")
+	m := given(t, true).routes(long, Wait, "WANT").receives(Offer, one, "Dial")
 	effects := m.Step(Event{Kind: DialFailed, Token: one, Why: errors.New(strings.Repeat("x", 2000))})
 	require.Len(t, effects[0].Msg, 1+TokenLen+longestReason)
 }
 
 // A rank that cannot make an offer says so, with the cause, to one that has asked.
 func TestNoOffer(t *testing.T) {
-	o := given(t, false).hears(Want, Token{}, "MakeOffer")
+	o := given(t, false).receives(Want, Token{}, "MakeOffer")
 	effects := o.Step(Event{Kind: OfferFailed, Why: errDial})
-	m := given(t, true).routes(long, Wait, "WANT").gets(Event{Kind: Heard, Msg: effects[0].Msg}, "Notify")
+	m := given(t, true).routes(long, Wait, "WANT").gets(Event{Kind: Received, Msg: effects[0].Msg}, "Notify")
 	require.Equal(t, None, m.State())
 	m.routes(long, Wait, "WANT")
 }
@@ -180,9 +180,9 @@ func TestNoOffer(t *testing.T) {
 // not changed. Otherwise nobody might open the next one.
 func TestAskedAgain(t *testing.T) {
 	m := given(t, true).routes(long, Wait, "WANT").gets(Event{Kind: Closed}, "WANT").gets(Event{Kind: Opened})
-	m.hears(Offer, one, "Dial").hears(Offer, one)
+	m.receives(Offer, one, "Dial").receives(Offer, one)
 	o := given(t, false).routes(long, Wait, "MakeOffer").gets(made(one), "OFFER")
-	o.gets(Event{Kind: Closed}, "OFFER").gets(Event{Kind: Opened}).hears(Want, Token{})
+	o.gets(Event{Kind: Closed}, "OFFER").gets(Event{Kind: Opened}).receives(Want, Token{})
 }
 
 // What is asked while no connection is open goes with the next one, once.
@@ -195,7 +195,7 @@ func TestAskedAheadOfTheConnection(t *testing.T) {
 func TestOfferAcrossARest(t *testing.T) {
 	o := given(t, false).routes(long, Wait, "MakeOffer").gets(made(one), "OFFER")
 	o.gets(Event{Kind: Closed}, "OFFER").gets(Event{Kind: Opened}).gets(Event{Kind: Connected, Token: one})
-	o.hears(Taken, one, "Notify")
+	o.receives(Taken, one, "Notify")
 	require.True(t, o.HasStream())
 }
 
@@ -205,7 +205,7 @@ func TestConnectionIsKept(t *testing.T) {
 	require.False(t, m.Kept())
 	m.routes(long, Wait, "WANT")
 	require.True(t, m.Kept())
-	o := given(t, false).hears(Want, Token{}, "MakeOffer")
+	o := given(t, false).receives(Want, Token{}, "MakeOffer")
 	require.True(t, o.Kept())
 	require.True(t, accepted(t).Kept())
 	require.True(t, withStream(t, true).Kept())
@@ -213,12 +213,12 @@ func TestConnectionIsKept(t *testing.T) {
 
 // A stream that fails is told to the peer, which may only receive, and to those here
 // that wait for messages of any rank.
-func TestFailedStreamIsToldToAll(t *testing.T) {
+func TestFailedStreamIsReportedToAll(t *testing.T) {
 	withStream(t, true).gets(Event{Kind: Lost, Token: one, Why: errFailed}, "BROKEN", "End alarm")
-	effects := withStream(t, false).Step(Event{Kind: Heard, Msg: message(Broke, one, "")})
+	effects := withStream(t, false).Step(Event{Kind: Received, Msg: message(Broke, one, "")})
 	require.Equal(t, []string{"Close", "End alarm"}, inWords(effects))
 	require.Equal(t, ErrBroken, effects[1].Why)
-	withStream(t, true).gets(Event{Kind: Lost, Token: one, Why: errFailed, Gone: true}, "End")
+	withStream(t, true).gets(Event{Kind: Lost, Token: one, Why: errFailed, PeerEnded: true}, "End")
 }
 
 // The end of an older stream is not told about the present one, nor the end of a
@@ -229,33 +229,33 @@ func TestOlderStreamFails(t *testing.T) {
 		m := withStream(t, true).gets(ev, "End")
 		require.True(t, m.HasStream())
 	}
-	m := withStream(t, true).hears(Switch, one, "Read").gets(Event{Kind: EndRead, Token: two})
+	m := withStream(t, true).receives(Switch, one, "Read").gets(Event{Kind: EndRead, Token: two})
 	require.True(t, m.Reading())
 }
 
 // A dial that ends when its attempt is over changes nothing.
 func TestLateDial(t *testing.T) {
-	m := given(t, true).routes(long, Wait, "WANT").hears(Offer, one, "Dial").gets(Event{Kind: Failed})
+	m := given(t, true).routes(long, Wait, "WANT").receives(Offer, one, "Dial").gets(Event{Kind: Failed})
 	require.False(t, m.Awaits(one))
 	late := func() {
 		m.gets(Event{Kind: Connected, Token: one}).gets(Event{Kind: DialFailed, Token: one, Why: errDial})
 	}
 	late()
 	require.Equal(t, None, m.State())
-	m.gets(Event{Kind: Opened}).routes(long, Wait, "WANT").hears(Offer, two, "Dial")
+	m.gets(Event{Kind: Opened}).routes(long, Wait, "WANT").receives(Offer, two, "Dial")
 	late()
 	require.True(t, m.Awaits(two))
 }
 
 // The side that has proved itself does not give the stream up before the other has it.
 func TestRestBeforeTheStream(t *testing.T) {
-	accepted(t).gets(Event{Kind: Rest}).hears(Taken, one, "Notify").gets(Event{Kind: Rest}, "LEAVE")
+	accepted(t).gets(Event{Kind: Rest}).receives(Taken, one, "Notify").gets(Event{Kind: Rest}, "LEAVE")
 }
 
 // A stream is not given up while somebody sends.
 func TestBusySideStays(t *testing.T) {
 	m := withStream(t, true).gets(Event{Kind: Rest, Busy: true})
-	m.gets(Event{Kind: Heard, Msg: message(Leave, one, ""), Busy: true}, "STAY")
+	m.gets(Event{Kind: Received, Msg: message(Leave, one, ""), Busy: true}, "STAY")
 	require.Equal(t, Open, m.State())
 }
 
@@ -263,27 +263,27 @@ func TestBusySideStays(t *testing.T) {
 // waits for RETURNED before it moves once more.
 func TestMarkBeforeStay(t *testing.T) {
 	m := withStream(t, true).routes(long, ByStream, "SWITCH").gets(Event{Kind: Rest}, "LEAVE", "Mark")
-	m.hears(Stay, one, "Notify").routes(short, Wait).gets(Event{Kind: Rest}, "LEAVE").hears(Stay, one, "Notify")
-	m.hears(Returned, one, "Notify").routes(long, ByStream, "SWITCH")
+	m.receives(Stay, one, "Notify").routes(short, Wait).gets(Event{Kind: Rest}, "LEAVE").receives(Stay, one, "Notify")
+	m.receives(Returned, one, "Notify").routes(long, ByStream, "SWITCH")
 }
 
 // Both directions come back before the stream is closed.
 func TestBothGiveTheStreamUp(t *testing.T) {
-	m := withStream(t, true).routes(long, ByStream, "SWITCH").hears(Switch, one, "Read")
-	m.gets(Event{Kind: Rest}, "LEAVE", "Mark").routes(short, Wait).hears(Leave, one)
-	m.gets(Event{Kind: EndRead, Token: one}, "RETURNED").hears(Returned, one, "Notify", "Close", "Notify", "Idle")
+	m := withStream(t, true).routes(long, ByStream, "SWITCH").receives(Switch, one, "Read")
+	m.gets(Event{Kind: Rest}, "LEAVE", "Mark").routes(short, Wait).receives(Leave, one)
+	m.gets(Event{Kind: EndRead, Token: one}, "RETURNED").receives(Returned, one, "Notify", "Close", "Notify", "Idle")
 	require.Equal(t, None, m.State())
 }
 
-// FuzzHeard: whatever a peer says, the Pair keeps its regions apart and goes on.
-func FuzzHeard(f *testing.F) {
+// FuzzReceived: whatever a peer says, the Pair keeps its regions apart and goes on.
+func FuzzReceived(f *testing.F) {
 	for kind := range controls {
 		f.Add(message(kind, one, ""), true)
 	}
 	f.Fuzz(func(t *testing.T, m []byte, dials bool) {
 		for _, p := range []*machine{given(t, dials), withStream(t, dials)} {
-			p.Step(Event{Kind: Heard, Msg: m})
-			p.Step(Event{Kind: Heard, Msg: m, Busy: true})
+			p.Step(Event{Kind: Received, Msg: m})
+			p.Step(Event{Kind: Received, Msg: m, Busy: true})
 			for of := range regions {
 				require.Equal(t, of, p.at[of].region())
 			}

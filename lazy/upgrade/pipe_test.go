@@ -6,9 +6,9 @@ import (
 )
 
 var (
-	errNoPort = errors.New("no port is free")
-	errHungUp = errors.New("the other side hangs up")
-	errGone   = errors.New("the other side has ended")
+	errNoPort    = errors.New("no port is free")
+	errHungUp    = errors.New("the other side hangs up")
+	errPeerEnded = errors.New("the other side has ended")
 )
 
 // pipe is a stream of two ranks.
@@ -133,7 +133,7 @@ func (p *pipe) lost(s *side, why error) {
 	}
 	p.w.after(0, func() {
 		if !e.dead && !s.closed {
-			e.upgrade(Event{Kind: Lost, Token: p.token, Why: why, Gone: why == errGone, Over: e.over})
+			e.upgrade(Event{Kind: Lost, Token: p.token, Why: why, PeerEnded: why == errPeerEnded, Over: e.over})
 		}
 	})
 }
@@ -145,7 +145,7 @@ func (p *pipe) write(e *end, i item) {
 	case own.failed || own.closed || far.failed:
 		e.upgrade(Event{Kind: Lost, Token: p.token, Why: errFailed, Over: e.over})
 	case far.closed:
-		e.upgrade(Event{Kind: Lost, Token: p.token, Why: errGone, Gone: true, Over: e.over})
+		e.upgrade(Event{Kind: Lost, Token: p.token, Why: errPeerEnded, PeerEnded: true, Over: e.over})
 	default:
 		far.due = max(far.due, p.w.now+p.w.delay+p.w.upTo(p.w.sway))
 		p.w.after(far.due-p.w.now, func() {
@@ -181,6 +181,6 @@ func (p *pipe) drain(s *side) {
 		p.lost(s, errFailed)
 	case s.over:
 		s.reading = false
-		p.lost(s, errGone)
+		p.lost(s, errPeerEnded)
 	}
 }

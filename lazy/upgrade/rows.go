@@ -10,7 +10,7 @@ const (
 	itOffers   = "cannot be: this state is of a rank that offers"
 	haveStream = "cannot be: a message moves to the stream that there is"
 	notOffered = "cannot be: an offer is made in Offered only, and at once"
-	takenFirst = "cannot be: the rank that dials says TAKEN first"
+	takenFirst = "cannot be: the rank that dials sends TAKEN first"
 	notTaken   = "cannot be: the rank that offers does not use the stream before TAKEN"
 	ended      = "the pair has ended"
 )
@@ -31,9 +31,9 @@ var table = []row{
 
 	{in(None), inWant, Offered, []action{doOffer}, ""},
 	{in(Barred), inWant, Offered, []action{doOffer}, "the peer has counted fewer failures"},
-	{in(Offered), inWant, same, nil, "WANT and OFFER have crossed, or it is said again"},
+	{in(Offered), inWant, same, nil, "WANT and OFFER have crossed, or it is sent again"},
 	{in(Accepted), inWant, same, nil, "WANT is older than the stream"},
-	{in(Open, Leaving, Left, Broken), inWant, same, nil, "cannot be: the peer has said TAKEN"},
+	{in(Open, Leaving, Left, Broken), inWant, same, nil, "cannot be: the peer has sent TAKEN"},
 	{in(Wanted, Dialing), inWant, same, nil, itDials},
 
 	{in(None, Barred, Wanted), inOffer, Dialing, []action{doDial}, ""},
@@ -58,7 +58,7 @@ var table = []row{
 	{in(Dialing), inTaken, same, nil, itDials},
 	{in(Offered), inTaken, same, nil, "cannot be: the peer does not have our proof"},
 	{in(None, Barred, Wanted), inTaken, same, nil, noAttempt},
-	{in(Open, Leaving, Left, Broken), inTaken, same, nil, "cannot be: it is said once"},
+	{in(Open, Leaving, Left, Broken), inTaken, same, nil, "cannot be: it is sent once"},
 
 	{in(Dialing), inDialFailed, None, []action{doGiveUp}, "the peer waits to be dialled"},
 	{in(Offered, Accepted), inDialFailed, same, nil, itOffers},
@@ -88,19 +88,19 @@ var table = []row{
 	{in(Offered, Accepted), inLeave, same, nil, takenFirst},
 	{in(Dialing), inLeave, same, nil, notTaken},
 	{in(None, Barred, Wanted), inLeave, same, nil, noAttempt},
-	{in(Left), inLeave, same, nil, "cannot be: it was heard"},
+	{in(Left), inLeave, same, nil, "cannot be: it was received"},
 	{in(Broken), inLeave, same, nil, ended},
 
 	{in(Open), inLeaveBusy, same, []action{doStay}, ""},
-	{in(Leaving), inLeaveBusy, Left, nil, "the sender has to wait: LEAVE was said"},
-	{in(Left), inLeaveBusy, same, nil, "cannot be: it was heard"},
+	{in(Leaving), inLeaveBusy, Left, nil, "the sender has to wait: LEAVE was sent"},
+	{in(Left), inLeaveBusy, same, nil, "cannot be: it was received"},
 	{in(None, Barred, Wanted, Offered, Dialing, Accepted, Broken), inLeaveBusy, same, nil,
 		"cannot be: it is LEAVE, without a stream"},
 
 	{in(Leaving), inStay, Open, []action{doNotify}, "our end mark may be on its way: RETURNED comes all the same"},
 	{in(None, Barred, Wanted), inStay, same, nil, noAttempt},
-	{in(Offered, Dialing, Accepted, Open), inStay, same, nil, "cannot be: we did not say LEAVE"},
-	{in(Left), inStay, same, nil, "cannot be: the peer said LEAVE"},
+	{in(Offered, Dialing, Accepted, Open), inStay, same, nil, "cannot be: we did not send LEAVE"},
+	{in(Left), inStay, same, nil, "cannot be: the peer sent LEAVE"},
 	{in(Broken), inStay, same, nil, ended},
 
 	{in(Left), inBothBack, None, []action{doClose, doForget, doNotify, doIdle}, ""},
@@ -119,10 +119,10 @@ var table = []row{
 	{in(None, Barred, Wanted, Offered, Dialing), inLost, same, nil, noStream},
 	{in(Accepted), inLost, same, nil, "cannot be: nothing reads it or writes to it"},
 	{in(Broken), inLost, same, nil, "cannot be: the pair is known to have ended"},
-	{in(Open, Leaving, Left), inGone, Broken, []action{doEnd}, "the agents will tell those ranks that wait"},
-	{in(None, Barred, Wanted, Offered, Dialing), inGone, same, nil, noStream},
-	{in(Accepted), inGone, same, nil, "cannot be: nothing reads it or writes to it"},
-	{in(Broken), inGone, same, nil, "cannot be: the pair is known to have ended"},
+	{in(Open, Leaving, Left), inPeerEnded, Broken, []action{doEnd}, "the agents will tell those ranks that wait"},
+	{in(None, Barred, Wanted, Offered, Dialing), inPeerEnded, same, nil, noStream},
+	{in(Accepted), inPeerEnded, same, nil, "cannot be: nothing reads it or writes to it"},
+	{in(Broken), inPeerEnded, same, nil, "cannot be: the pair is known to have ended"},
 
 	{in(None), inTried, Barred, nil, "datagrams carry everything"},
 	{in(Barred, Wanted, Offered, Dialing, Accepted, Open, Leaving, Left, Broken), inTried, same, nil,

@@ -16,19 +16,19 @@ func (p *Pair) look(ev Event) {
 	case Opened:
 		p.up = true
 		if p.asked == staged {
-			p.asked = said
+			p.asked = sent
 		}
 	case Closed:
 		p.up = false
 		p.apply(stream, inRested, &c)
-		if p.asked == said {
+		if p.asked == sent {
 			p.apply(stream, inUnanswered, &c)
 		}
 	case Failed:
 		p.up = false
 		p.apply(stream, inReset, &c)
-	case Heard:
-		p.heard(ev)
+	case Received:
+		p.received(ev)
 	case OfferMade:
 		p.apply(stream, inOfferMade, &c)
 	case OfferFailed:
@@ -57,16 +57,16 @@ func (p *Pair) look(ev Event) {
 		switch {
 		case !about || ev.Over:
 			p.emit(Effect{Kind: End, Why: ev.Why})
-		case ev.Gone:
-			p.apply(stream, inGone, &c)
+		case ev.PeerEnded:
+			p.apply(stream, inPeerEnded, &c)
 		default:
 			p.apply(stream, inLost, &c)
 		}
 	}
 }
 
-// heard takes a control message of the peer.
-func (p *Pair) heard(ev Event) {
+// received takes a control message of the peer.
+func (p *Pair) received(ev Event) {
 	m, ok := parse(ev.Msg)
 	if !ok {
 		return
@@ -142,13 +142,13 @@ func (p *Pair) do(a action, c *cue) {
 		p.token = c.token
 		p.emit(Effect{Kind: Dial, Token: c.token, Offer: c.offer})
 	case doTaken:
-		p.say(Taken, "")
+		p.send(Taken, "")
 	case doStream:
 		p.failures = 0
 		p.emit(Effect{Kind: Notify})
 	case doGiveUp:
 		p.failed(c.why)
-		p.say(GiveUp, reason(c.why))
+		p.send(GiveUp, reason(c.why))
 		p.forget()
 		p.emit(Effect{Kind: Notify})
 	case doFail:
@@ -164,22 +164,22 @@ func (p *Pair) do(a action, c *cue) {
 	case doPardon:
 		p.failures, p.why = 0, nil
 	case doSwitch:
-		p.say(Switch, "")
+		p.send(Switch, "")
 	case doLeave:
-		p.say(Leave, "")
+		p.send(Leave, "")
 		p.apply(outgoing, inMark, c)
 	case doStay:
-		p.say(Stay, "")
+		p.send(Stay, "")
 	case doMark:
 		p.emit(Effect{Kind: Mark})
 	case doRead:
 		p.emit(Effect{Kind: Read})
 	case doReturned:
-		p.say(Returned, "")
+		p.send(Returned, "")
 	case doNotify:
 		p.emit(Effect{Kind: Notify})
 	case doBroken:
-		p.say(Broke, "")
+		p.send(Broke, "")
 	case doEnd:
 		p.emit(Effect{Kind: End, Why: c.why})
 	case doAlarm:
@@ -194,7 +194,7 @@ var rules = []string{
 	"WANT counts at the higher rank only, OFFER at the lower one only.",
 	"An OFFER with the token of the present attempt or stream is a repetition: ignore.",
 	"GIVEUP counts if its token is that of the present attempt or stream (zero while there is none).",
-	"Any other control counts if its token is that of the present attempt or stream: what was said to an earlier " +
+	"Any other control counts if its token is that of the present attempt or stream: what was sent to an earlier " +
 		"epoch of this rank may still arrive, and is not about the stream that this one has.",
 	"A dial that ends and a stream that is accepted count if their token is that of the present attempt. Any other " +
 		"stream is closed by the rank that made it.",
@@ -202,8 +202,8 @@ var rules = []string{
 		"again.",
 	"Rest counts if no sender is at work.",
 	"SWITCH counts if the stream is there and works.",
-	"When a connection closes, WANT or OFFER is said again, in the next one, if it was said in this one and there is " +
-		"no stream yet: the peer may be another epoch, which has not heard it.",
+	"When a connection closes, WANT or OFFER is sent again, in the next one, if it was sent in this one and there is " +
+		"no stream yet: the peer may be another epoch, which has not received it.",
 	"A message goes by stream when our direction does. Before that it asks for the stream if it is longer than " +
 		"16 KiB, if the window was full since the last stream, or if the pair has reached the upgrade threshold. It " +
 		"moves our direction if the stream is there. A message longer than 16 KiB waits for that.",

@@ -100,13 +100,13 @@ func (w *world) close(times int) {
 			}
 		}
 	}
-	if times > 0 && w.settled() != nil {
+	if times > 0 && w.atRest() != nil {
 		w.after(300*time.Millisecond+w.upTo(100*time.Millisecond), func() { w.close(times - 1) })
 	}
 }
 
-// settled holds what is left at the end against what was promised.
-func (w *world) settled() error {
+// atRest holds what is left at the end against what was promised.
+func (w *world) atRest() error {
 	for _, r := range w.all {
 		for _, e := range r.ends {
 			if e == nil {
@@ -144,7 +144,7 @@ func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (*usage, er
 	if err := w.run(); err != nil {
 		return nil, err
 	}
-	return &w.used, w.settled()
+	return &w.used, w.atRest()
 }
 
 // usage is how often each input has come in each state.

@@ -21,17 +21,17 @@ type State uint8
 const (
 	None     State = iota // nobody has asked for a stream
 	Barred                // attempts have failed: none is made until the connection has rested
-	Wanted                // the lower rank has said WANT
-	Offered               // the higher rank has said OFFER
-	Dialing               // the lower rank has heard OFFER and dials
+	Wanted                // the lower rank has sent WANT
+	Offered               // the higher rank has sent OFFER
+	Dialing               // the lower rank has received OFFER and dials
 	Accepted              // the higher rank has proved itself; the lower one may not hear of it
 	Open                  // both sides have the stream
-	Leaving               // LEAVE was said, and not heard
-	Left                  // LEAVE was said and heard; both directions come back
+	Leaving               // LEAVE was sent, and not received
+	Left                  // LEAVE was sent and received; both directions come back
 	Broken                // the stream has failed with what was on it: the pair has ended
 
 	OutDatagrams // our messages are datagrams
-	OutStream    // SWITCH was said: they go by stream
+	OutStream    // SWITCH was sent: they go by stream
 	OutMarked    // the end mark was written: the next one waits for RETURNED
 
 	InDatagrams // the peer's messages are datagrams
@@ -71,21 +71,21 @@ const (
 	inTaken                    // TAKEN
 	inDialFailed               // the dial has failed
 	inGiveUp                   // GIVEUP
-	inUnanswered               // the connection has closed in which WANT or OFFER was said
+	inUnanswered               // the connection has closed in which WANT or OFFER was sent
 	inRest                     // the owner would give the stream up, and nobody is sending
 	inLeave                    // LEAVE; no sender is at work
 	inLeaveBusy                // LEAVE; a sender is at work
 	inStay                     // STAY
-	inBothBack                 // LEAVE was said and heard, and both directions are datagrams again
+	inBothBack                 // LEAVE was sent and received, and both directions are datagrams again
 	inBroken                   // BROKEN
 	inLost                     // the stream has failed
-	inGone                     // the stream has ended, as the peer's process has
+	inPeerEnded                // the stream has ended, as the peer's process has
 	inTried                    // as many attempts have failed as are made
 	inRested                   // the connection was closed and nothing was lost
 	inReset                    // the connection has failed
 
 	inMove     // the next message moves our direction
-	inMark     // LEAVE is said
+	inMark     // LEAVE is sent
 	inReturned // RETURNED
 
 	inSwitch  // SWITCH
@@ -101,7 +101,7 @@ func (i input) String() string {
 		"stream is there", "stream accepted", "TAKEN", "dial failed", "GIVEUP", "nobody answered",
 		"rest", "LEAVE", "LEAVE, sender at work", "STAY", "both directions are back", "BROKEN",
 		"stream failed", "stream ended", "all attempts failed", "connection closed", "connection failed",
-		"message for the stream", "we said LEAVE", "RETURNED", "SWITCH", "end mark", "stream is over",
+		"message for the stream", "we sent LEAVE", "RETURNED", "SWITCH", "end mark", "stream is over",
 	}[i]
 }
 
@@ -110,7 +110,7 @@ var of = [regions][]input{
 	stream: {
 		inNeed, inNeedOffer, inWant, inOffer, inOfferMade, inOfferFailed, inConnected, inAccepted, inTaken,
 		inDialFailed, inGiveUp, inUnanswered, inRest, inLeave, inLeaveBusy, inStay, inBothBack, inBroken,
-		inLost, inGone, inTried, inRested, inReset,
+		inLost, inPeerEnded, inTried, inRested, inReset,
 	},
 	outgoing: {inMove, inMark, inReturned, inOver},
 	incoming: {inSwitch, inEndMark, inOver},
@@ -120,26 +120,26 @@ var of = [regions][]input{
 type action uint8
 
 const (
-	doAsk      action = iota + 1 // say WANT or OFFER
+	doAsk      action = iota + 1 // send WANT or OFFER
 	doOffer                      // MakeOffer
 	doKeep                       // keep the offer and its token
 	doDial                       // keep the token; Dial
-	doTaken                      // say TAKEN
+	doTaken                      // send TAKEN
 	doStream                     // failures 0; Notify
-	doGiveUp                     // count the failure, say GIVEUP, forget the attempt; Notify
+	doGiveUp                     // count the failure, send GIVEUP, forget the attempt; Notify
 	doFail                       // count the failure, forget the attempt; Notify
 	doClose                      // Close
 	doBreak                      // Close, with the peer's fault
 	doForget                     // forget token and directions
 	doPardon                     // failures 0
-	doSwitch                     // say SWITCH
-	doLeave                      // say LEAVE, and Mark if our direction is on the stream
-	doStay                       // say STAY
+	doSwitch                     // send SWITCH
+	doLeave                      // send LEAVE, and Mark if our direction is on the stream
+	doStay                       // send STAY
 	doMark                       // Mark
 	doRead                       // Read
-	doReturned                   // say RETURNED
+	doReturned                   // send RETURNED
 	doNotify                     // Notify
-	doBroken                     // say BROKEN
+	doBroken                     // send BROKEN
 	doEnd                        // End
 	doAlarm                      // End, with an alarm
 	doIdle                       // Idle
@@ -148,11 +148,11 @@ const (
 
 func (a action) String() string {
 	return [...]string{
-		"", "say WANT or OFFER", "MakeOffer", "keep offer and token", "keep the token, Dial",
-		"say TAKEN", "failures 0, Notify", "failures + 1, say GIVEUP, forget the attempt, Notify",
+		"", "send WANT or OFFER", "MakeOffer", "keep offer and token", "keep the token, Dial",
+		"send TAKEN", "failures 0, Notify", "failures + 1, send GIVEUP, forget the attempt, Notify",
 		"failures + 1, forget the attempt, Notify", "Close",
-		"Close with the peer's fault", "forget token and directions", "failures 0", "say SWITCH",
-		"say LEAVE, our direction marks", "say STAY", "Mark", "Read", "say RETURNED", "Notify", "say BROKEN",
+		"Close with the peer's fault", "forget token and directions", "failures 0", "send SWITCH",
+		"send LEAVE, our direction marks", "send STAY", "Mark", "Read", "send RETURNED", "Notify", "send BROKEN",
 		"End", "End with an alarm", "Idle",
 	}[a]
 }

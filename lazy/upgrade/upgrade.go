@@ -38,13 +38,13 @@ type Pair struct {
 	trace   func(*row) // each row that was used; for tests
 }
 
-// asking is where WANT or OFFER of this attempt was said.
+// asking is where WANT or OFFER of this attempt was sent.
 type asking uint8
 
 const (
 	unasked asking = iota
 	staged         // for the next connection
-	said           // in this connection
+	sent           // in this connection
 )
 
 // attempts is how many are made for a stream in one connection. The first may fail
@@ -163,12 +163,12 @@ func (p *Pair) pays(size int) bool {
 func (p *Pair) Step(ev Event) []Effect {
 	p.effects = nil
 	p.look(ev)
-	p.settle()
+	p.follow()
 	return p.effects
 }
 
-// settle does what follows from the states rather than from the event.
-func (p *Pair) settle() {
+// follow does what follows from the states rather than from the event.
+func (p *Pair) follow() {
 	if p.at == [regions]State{Left, OutDatagrams, InDatagrams} {
 		p.apply(stream, inBothBack, &cue{})
 	}
@@ -179,21 +179,21 @@ func (p *Pair) settle() {
 
 func (p *Pair) emit(e Effect) { p.effects = append(p.effects, e) }
 
-func (p *Pair) say(kind Control, rest string) {
-	p.emit(Effect{Kind: Say, Control: kind, Msg: message(kind, p.token, rest)})
+func (p *Pair) send(kind Control, rest string) {
+	p.emit(Effect{Kind: Send, Control: kind, Msg: message(kind, p.token, rest)})
 }
 
-// ask says WANT or OFFER, in this connection or in the next.
+// ask sends WANT or OFFER, in this connection or in the next.
 func (p *Pair) ask() {
 	p.asked = staged
 	if p.up {
-		p.asked = said
+		p.asked = sent
 	}
 	if p.cfg.Dials {
-		p.say(Want, "")
+		p.send(Want, "")
 		return
 	}
-	p.say(Offer, string(p.offer))
+	p.send(Offer, string(p.offer))
 }
 
 // forget ends an attempt or a stream.

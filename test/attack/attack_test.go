@@ -56,7 +56,7 @@ func TestAttacks(t *testing.T) {
 	}
 	// The first job has run during all attacks, and each message arrived once and unchanged.
 	j.do("all")
-	j.tell("stop")
+	j.write("stop")
 	j.end()
 	require.Regexp(t, `[1-9]\d{2,} strangers`, j.err.String(), "forged datagrams reached the ranks")
 	nothingLeft(s)
@@ -153,8 +153,8 @@ func pryFiles(s *stage, _ *job) {
 	}
 }
 
-// gone waits until nothing of a second job is left: the first one still runs.
-func (s *stage) gone(node string) {
+// awaitEnd waits until nothing of a second job is left: the first one still runs.
+func (s *stage) awaitEnd(node string) {
 	s.await("the job is gone from "+node, func() bool {
 		of := s.processes(node)
 		return len(of[":reaper"]) == 1 && len(of[":agent"]) == 1 && len(of["rank"]) == 2
@@ -184,7 +184,7 @@ func attackEnds(s *stage, _ *job) {
 		}
 		switch how {
 		case "stop":
-			j.tell("stop")
+			j.write("stop")
 			j.end()
 		case "interrupt":
 			require.NoError(s.t, j.cmd.Process.Signal(syscall.SIGINT))
@@ -195,7 +195,7 @@ func attackEnds(s *stage, _ *job) {
 			<-j.over
 		}
 		for _, node := range s.Nodes()[:nodes] {
-			s.gone(node)
+			s.awaitEnd(node)
 		}
 		for i, end := range ends {
 			end()

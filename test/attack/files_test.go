@@ -140,9 +140,9 @@ func linkLeftovers(s *stage, _ *job) {
 	out, err := s.by(victimID, node, "sh", "-c", naive)
 	require.NoError(s.t, err, out)
 	require.Contains(s.t, out, "decoy", "a pattern leads to the victim's own files")
-	j.tell("end")
+	j.write("end")
 	j.end()
-	s.gone(node)
+	s.awaitEnd(node)
 	require.True(s.t, intact())
 	s.root(node, "sh", "-c", "rm -r /tmp/ompi.* "+home+"/work")
 }

@@ -232,8 +232,8 @@ func (s *stage) on(args ...string) *job {
 	return s.run(append([]string{"--hosts", fmt.Sprintf("node[0001-%04d]", nodes), "--iface", "eth0"}, args...)...)
 }
 
-// tell gives the first rank a line.
-func (j *job) tell(line string) {
+// write gives the first rank a line.
+func (j *job) write(line string) {
 	_, err := io.WriteString(j.stdin, line+"\n")
 	require.NoError(j.s.t, err)
 }
@@ -242,7 +242,7 @@ func (j *job) tell(line string) {
 func (j *job) order(what string) (done func() bool) {
 	answer := "done" + what + "\n"
 	before := strings.Count(j.out.String(), answer)
-	j.tell(what)
+	j.write(what)
 	return func() bool { return strings.Count(j.out.String(), answer) > before }
 }
 

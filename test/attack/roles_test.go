@@ -25,7 +25,7 @@ import (
 var roles = map[string]func(args []string) int{
 	"work": work, "sleep": func([]string) int { fmt.Println("begun"); <-time.After(time.Hour); return 0 },
 	"peep": peep, "grab": grab, "flood": flood, "guess": guess, "spoof": spoof, "sniff": sniff, "swap": swap,
-	"listen": listen, "hear": hear, "disrupt": disrupt, "pry": pry,
+	"listen": listen, "hear": printDatagrams, "disrupt": disrupt, "pry": pry,
 }
 
 func ownerOf(i fs.FileInfo) string { return strconv.Itoa(int(i.Sys().(*syscall.Stat_t).Uid)) }
@@ -305,8 +305,8 @@ func listen(args []string) int {
 	select {}
 }
 
-// hear prints datagrams, and from whom it believes that they are.
-func hear(args []string) int {
+// printDatagrams prints datagrams, and from whom it believes that they are.
+func printDatagrams(args []string) int {
 	c, err := net.ListenPacket("udp4", ":"+args[0])
 	if err != nil {
 		fmt.Println(err)

@@ -76,7 +76,7 @@ func (r *rank) failures() {
 	if me == 2 {
 		die()
 	}
-	r.hearsOf(2)
+	r.awaitFailure(2)
 	r.silence()
 	require.Equal(r, []int{4, 2}, r.Failures())
 	r.fails(r.Barrier(r.ctx), "rank [24] ended|ranks .* ended")
@@ -89,8 +89,8 @@ func (r *rank) failures() {
 	r.silence()
 }
 
-// hearsOf requires that the next Recv is told of a rank that was killed.
-func (r *rank) hearsOf(victim int) {
+// awaitFailure requires that the next Recv is told of a rank that was killed.
+func (r *rank) awaitFailure(victim int) {
 	_, _, err := r.Recv(r.ctx)
 	r.names(err, victim)
 	require.ErrorIs(r, err, app.ErrFailed)

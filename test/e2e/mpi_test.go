@@ -64,7 +64,7 @@ func TestMPICHEnds(t *testing.T) {
 
 // mpiEnd is how an MPI program can end, and what ibrun makes of it.
 type mpiEnd struct {
-	args, says string
+	args, hint string
 	code       int
 }
 
@@ -77,7 +77,7 @@ var mpiEnds = []mpiEnd{
 
 func (c mpiEnd) judge(t *testing.T, o outcome) {
 	require.Equal(t, c.code, o.code, "%s: %s", c.args, o.stderr)
-	require.Contains(t, o.stderr, c.says)
+	require.Contains(t, o.stderr, c.hint)
 	require.Contains(t, o.stderr, "ibrun: rank 1 on ")
 	require.Equal(t, 1, strings.Count(o.stderr, "ibrun: "), o.stderr)
 	require.Less(t, o.took, 5*time.Second)

@@ -68,12 +68,12 @@ func callPort(t *testing.T, at string) *caller {
 	return &caller{t, c, bufio.NewReader(c)}
 }
 
-func (c *caller) say(line string) {
+func (c *caller) send(line string) {
 	_, err := io.WriteString(c, line+"\n")
 	require.NoError(c.t, err)
 }
 
-func (c *caller) hears(lines ...string) {
+func (c *caller) expects(lines ...string) {
 	for _, want := range lines {
 		got, err := c.in.ReadString('\n')
 		require.NoError(c.t, err, "instead of %s", want)
@@ -117,23 +117,23 @@ func TestPortStrangers(t *testing.T) {
 	silent.isHungUpOn() // the oldest of too many
 	for _, wrong := range []string{"0", "1", "2147483647"} {
 		s := callPort(t, at)
-		s.say("cmd=initack pmiid=" + wrong)
-		s.hears("cmd=initack rc=-1 msg=no_rank_has_this_PMI_ID")
+		s.send("cmd=initack pmiid=" + wrong)
+		s.expects("cmd=initack rc=-1 msg=no_rank_has_this_PMI_ID")
 		s.isHungUpOn()
 	}
 	for _, nonsense := range []string{"cmd=init pmi_version=1 pmi_subversion=1", "GET / HTTP/1.1",
 		"cmd=initack pmiid=-1", "\x00\x01", strings.Repeat("x", 5000)} {
 		s := callPort(t, at)
-		s.say(nonsense)
+		s.send(nonsense)
 		_, _ = s.in.ReadString('\n') // the error, where the protocol has one
 		s.isHungUpOn()
 	}
 
 	first, second := callPort(t, at), callPort(t, at)
-	first.say("cmd=initack pmiid=" + id[0])
-	first.hears("cmd=initack rc=0", "cmd=set size=3", "cmd=set rank=0", "cmd=set debug=0")
-	second.say("cmd=initack pmiid=" + id[0])
-	second.hears("cmd=initack rc=-1 msg=another_program_speaks_for_this_rank_already")
+	first.send("cmd=initack pmiid=" + id[0])
+	first.expects("cmd=initack rc=0", "cmd=set size=3", "cmd=set rank=0", "cmd=set debug=0")
+	second.send("cmd=initack pmiid=" + id[0])
+	second.expects("cmd=initack rc=-1 msg=another_program_speaks_for_this_rank_already")
 	second.isHungUpOn()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	first.isHungUpOn() // its rank has ended, which had not said init

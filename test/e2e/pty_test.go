@@ -21,8 +21,8 @@ type user struct {
 	tty   *os.File // the other one, which ibrun has too
 	ibrun *exec.Cmd
 
-	mu   sync.Mutex
-	seen strings.Builder
+	mu     sync.Mutex
+	output strings.Builder
 }
 
 // sit starts ibrun in a terminal of 30 lines.
@@ -39,7 +39,7 @@ func sit(t *testing.T, args ...string) *user {
 		for {
 			n, err := keys.Read(buf)
 			u.mu.Lock()
-			u.seen.Write(buf[:n])
+			u.output.Write(buf[:n])
 			u.mu.Unlock()
 			if err != nil {
 				return
@@ -58,7 +58,7 @@ func (u *user) sees(text string) {
 func (u *user) screen() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.seen.String()
+	return u.output.String()
 }
 
 func (u *user) types(keys string) {

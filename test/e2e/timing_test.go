@@ -12,7 +12,7 @@ import (
 )
 
 // A launch over real agents: every view has every node, in order of time.
-func TestLaunchIsSeen(t *testing.T) {
+func TestLaunchIsDrawn(t *testing.T) {
 	dir := t.TempDir()
 	trace, page, picture := filepath.Join(dir, "t.json"), filepath.Join(dir, "r.html"), filepath.Join(dir, "r.svg")
 	require.NoError(t, os.WriteFile(trace, []byte(strings.Repeat("old ", 1<<18)), 0o600))
@@ -98,7 +98,7 @@ func TestViewsThatCannotBeKept(t *testing.T) {
 }
 
 // A launch that fails is shown as far as it came.
-func TestFailedLaunchIsSeen(t *testing.T) {
+func TestFailedLaunchIsDrawn(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "r.html")
 	o := ibrun(t, "--launcher-exec", "/bin/false", "--hosts", "n[1-3]", "--timing", "--report", page, "true")
 	require.Equal(t, 125, o.code, o.stderr)

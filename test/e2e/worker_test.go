@@ -65,7 +65,7 @@ var scenarios = map[string]func(r *rank, arg string){
 	"kvs":         func(r *rank, _ string) { r.kvs() },
 	"will":        func(r *rank, victim string) { r.will(number(victim)) },
 	"messages":    func(r *rank, _ string) { r.messages(); r.departure() },
-	"gone":        (*rank).gone,
+	"gone":        (*rank).endsEarly,
 	"failures":    func(r *rank, _ string) { r.failures() },
 	"abort":       func(r *rank, code string) { r.abort(number(code)) },
 	"converse":    func(r *rank, other string) { r.converse(number(other)) },

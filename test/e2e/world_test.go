@@ -127,7 +127,7 @@ func TestWorldWill(t *testing.T) {
 	}
 }
 
-func TestWorldPeerIsGone(t *testing.T) {
+func TestWorldPeerEnds(t *testing.T) {
 	one, lazy, eager := stage{"one node", []string{"-n", "5"}}, five("--lazy", "kary:2"), five("--eager", "flat")
 	for _, c := range []struct {
 		stage
@@ -235,7 +235,7 @@ func TestWorldStats(t *testing.T) {
 
 // With -v the user is told which address the first rank of each node took, and why: once where
 // nodes are alike.
-func TestWorldTellsItsAddress(t *testing.T) {
+func TestWorldPrintsItsAddress(t *testing.T) {
 	s := five("--lazy", "flat")
 	s.args = append([]string{"-v"}, s.args...)
 	o := worlds(t, s, "ring")
@@ -256,10 +256,10 @@ func TestWorldProcesses(t *testing.T) {
 	require.Equal(t, "round\n", string(o.stdout))
 }
 
-// gone is rank 3 that ends: killed, by exit, or by Finalize alone. Half of the
+// endsEarly is rank 3 that ends: killed, by exit, or by Finalize alone. Half of the
 // others are connected to it. All are told within five seconds, and the rest
 // goes on without it.
-func (r *rank) gone(how string) {
+func (r *rank) endsEarly(how string) {
 	const victim = 3
 	me, size := r.Rank(), r.Size()
 	known := me%2 == 0

@@ -84,8 +84,8 @@ const (
 
 	longestLaunch = 90 * time.Second // of 16 nodes, beside other clusters
 	// A job that runs so long after a fault goes on.
-	settled    = 5 * time.Second
-	settledCut = 15 * time.Second
+	endedWithin    = 5 * time.Second
+	cutEndedWithin = 15 * time.Second
 )
 
 // play runs one round, and leaves the site as it was.
@@ -166,9 +166,9 @@ func (s *site) of(role, host string) (found []process) {
 // when the end could be expected from.
 func (s *site) untilEnd(r *round, j *job, struck time.Time, missed bool) (from time.Time, wentOn bool) {
 	f := r.fault
-	calm, most := struck, settled
+	calm, most := struck, endedWithin
 	if f.cutOff {
-		most = settledCut
+		most = cutEndedWithin
 	}
 	goesOn := (f.goesOn || missed) && !r.interrupts() && s.until(longestLaunch, func() bool {
 		if j.up() < r.shape.ranks() {

@@ -134,7 +134,7 @@ func (in input) line(name string) (line []string) {
 	return append(line, "echo", "started")
 }
 
-var says = regexp.MustCompile(`(?m)^(\r?ibrun: |usage: |hint: )`)
+var cause = regexp.MustCompile(`(?m)^(\r?ibrun: |usage: |hint: )`)
 
 // judge holds the end of ibrun against docs/cli.md.
 func (in input) judge(code int, took time.Duration, out, errs string) (wrong []string) {
@@ -153,7 +153,7 @@ func (in input) judge(code int, took time.Duration, out, errs string) (wrong []s
 		fail("it crashed")
 	}
 	mute := strings.Contains(in.redirect, "2>")
-	if code != 0 && !mute && !says.MatchString(errs) {
+	if code != 0 && !mute && !cause.MatchString(errs) {
 		fail("nothing says why")
 	}
 	if code == 2 && strings.Contains(out, "started") {

@@ -96,9 +96,9 @@ func TestTwoDevices(t *testing.T) {
 	}
 }
 
-// TestSoftwareIsSaid: Soft-RoCE is active and not taken by itself; -v says so, and does not say
+// TestSoftwareIsReported: Soft-RoCE is active and not taken by itself; -v says so, and does not say
 // that nothing is active.
-func TestSoftwareIsSaid(t *testing.T) {
+func TestSoftwareIsReported(t *testing.T) {
 	inside.Require(t)
 	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "-v", "-n", "2", "--hosts", "a,b", "--fabric",
 		"auto", inside.Program("ring"))

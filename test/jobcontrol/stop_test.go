@@ -161,7 +161,7 @@ func TestBackground(t *testing.T) {
 	term.line("bg")
 	// A shell that comes to its traps late takes them in the order of their numbers.
 	require.True(t, within(patience, func() bool {
-		text := term.text()[term.seen:]
+		text := term.text()[term.passed:]
 		return strings.Contains(text, "tstp\r\n") && strings.Contains(text, "cont\r\n")
 	}), term.text())
 	term.line("echo ours")

@@ -26,7 +26,7 @@ type terminal struct {
 	mark   string // in the environment of all that is started here
 	shell  *exec.Cmd
 	master *os.File
-	seen   int // bytes of the screen that expect has passed
+	passed int // bytes of the screen that expect has passed
 
 	mu     sync.Mutex
 	screen bytes.Buffer
@@ -109,12 +109,12 @@ const patience = 60 * time.Second
 func (c *terminal) expect(want string) {
 	c.t.Helper()
 	shown := func() bool {
-		text := c.text()[c.seen:]
+		text := c.text()[c.passed:]
 		at := strings.Index(text, want)
 		if at < 0 {
 			return false
 		}
-		c.seen += at + len(want)
+		c.passed += at + len(want)
 		return true
 	}
 	if !within(patience, shown) {

@@ -83,7 +83,7 @@ func TestBackgroundTerminal(t *testing.T) {
 
 // A job does not stop when its shell is killed at the moment at which it is about to:
 // nobody would continue it. It ends when it cannot write.
-func TestShellGone(t *testing.T) {
+func TestShellHasEnded(t *testing.T) {
 	for i := range 20 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()

@@ -12,7 +12,7 @@ func (s situation) named(name, want string) situation {
 
 func (s situation) byExec() situation { s.exec = true; return s }
 
-func (s situation) saying(text string) situation { s.says = text; return s }
+func (s situation) printing(text string) situation { s.prints = text; return s }
 
 func (s situation) asking(agent string) situation { s.agent = agent; return s }
 
@@ -27,7 +27,7 @@ const keyless = "HostName node0001\nPort 2201\nUserKnownHostsFile {KNOWN}\nGloba
 func keys(lines string) situation { return situation{config: keyless + lines + "\n", known: right} }
 
 var keySituations = []situation{
-	login("2203", "").named("server wants a password", "denied").saying("password"),
+	login("2203", "").named("server wants a password", "denied").printing("password"),
 	login("2204", "IdentityFile {DIR}/second").named("two keys", "root@{ADDR}:2204"),
 	login("2204", "").named("two keys, one there", "denied"),
 	login("2207", "").named("banner", "root@{ADDR}:2207"),
@@ -38,7 +38,7 @@ var keySituations = []situation{
 	login("2210", "").named("key and password", "denied"),
 	login("2299", "").named("nobody listens", "no connection"),
 	keys("IdentityFile {DIR}/bad1\nIdentityAgent none").named("wrong key",
-		"denied").saying("refused keys: ssh-ed25519"),
+		"denied").printing("refused keys: ssh-ed25519"),
 	keys("IdentityFile {DIR}/bad1\nIdentityFile {DIR}/good\nIdentityAgent none").named("wrong key, then right", ok2201),
 	keys("IdentityFile {DIR}/rsa\nIdentityAgent none").named("rsa", ok2201),
 	keys("IdentityFile {DIR}/second\nIdentityAgent none").named("ecdsa", ok2201),
@@ -48,12 +48,12 @@ var keySituations = []situation{
 		ok2201),
 	keys("IdentityFile {DIR}/good\nPubkeyAcceptedAlgorithms -ssh-ed25519*\nIdentityAgent none").named(
 		"ed25519 not accepted", "denied"),
-	keys("IdentityFile {DIR}/locked\nIdentityAgent none").named("passphrase", "denied").saying("ssh-add"),
+	keys("IdentityFile {DIR}/locked\nIdentityAgent none").named("passphrase", "denied").printing("ssh-add"),
 	keys("IdentityFile {DIR}/locked\nIdentitiesOnly yes").asking("locked").named("passphrase and agent", ok2201),
 	keys("IdentityFile {DIR}/loose\nIdentityAgent none").named("key that others can read",
-		"denied").saying("chmod 600"),
+		"denied").printing("chmod 600"),
 	keys("IdentityFile {DIR}/missing\nIdentityAgent none").named("key that is not there",
-		"denied").saying("does not exist"),
+		"denied").printing("does not exist"),
 	keys("IdentityFile {DIR}/banner\nIdentityAgent none").named("key that is none", "denied"),
 	keys("IdentityFile none").asking("good").named("agent only", ok2201),
 	keys("IdentityFile none\nIdentitiesOnly yes").asking("good").named("agent, identities only", "denied"),
@@ -62,7 +62,7 @@ var keySituations = []situation{
 	keys("IdentityFile {DIR}/bad1\nIdentitiesOnly yes").asking("good").named("other key than the agent's", "denied"),
 	keys("Port 2208\nIdentityFile none").asking("many").named("first port counts", ok2201),
 	situation{config: "Port 2208\n" + keyless + "IdentityFile none\n", known: "[node0001]:2208 {host_ed25519}\n",
-		agent: "many"}.named("too many keys", "denied").saying("IdentitiesOnly"),
+		agent: "many"}.named("too many keys", "denied").printing("IdentitiesOnly"),
 	keys("IdentityFile {DIR}/good\nIdentityAgent /nonexistent").named("no agent there", ok2201),
 	situation{config: "Port 2205\n" + keyless + "IdentityFile {DIR}/bad1\nIdentityAgent none\n",
 		known: "[node0001]:2205 {host_ed25519}\n"}.named("user certificate", "root@{ADDR}:2205"),

@@ -25,7 +25,7 @@ type situation struct {
 	want   string   // verdict
 	exec   bool     // native ssh leaves it to ssh
 	learns bool     // known_hosts has a line more afterwards
-	says   string   // part of what native ssh says
+	prints string   // part of what native ssh says
 }
 
 const (
@@ -40,7 +40,7 @@ func with(lines string) string { return lines + "\n" + plain }
 
 var situations = slices.Concat([]situation{
 	{name: "plain", config: plain, known: right, want: ok2201},
-	{name: "unknown host", config: plain, want: "host key", says: "not known"},
+	{name: "unknown host", config: plain, want: "host key", prints: "not known"},
 	{name: "unknown, yes", config: with("StrictHostKeyChecking yes"), want: "host key"},
 	{name: "unknown, accept-new", config: with("StrictHostKeyChecking accept-new"), want: ok2201, learns: true},
 	{name: "unknown, accept-new, hashed", config: with("StrictHostKeyChecking accept-new\nHashKnownHosts yes"),
@@ -49,9 +49,9 @@ var situations = slices.Concat([]situation{
 	{name: "unknown, off", config: with("StrictHostKeyChecking off"), want: ok2201, learns: true},
 	{name: "unknown, ask", config: with("StrictHostKeyChecking ask"), want: "host key"},
 	{name: "changed", config: plain, known: "[node0001]:2201 {ca}\n", want: "host key",
-		says: "ssh-keygen -R '[node0001]:2201'"},
+		prints: "ssh-keygen -R '[node0001]:2201'"},
 	{name: "changed, accept-new", config: with("StrictHostKeyChecking accept-new"), known: "[node0001]:2201 {ca}\n",
-		want: "host key", says: "known:1 has another"},
+		want: "host key", prints: "known:1 has another"},
 	{name: "changed, no", config: with("StrictHostKeyChecking no"), known: "[node0001]:2201 {ca}\n", want: ok2201,
 		exec: true},
 	{name: "changed, another type known", config: plain, known: "[node0001]:2201 {second}\n", want: "host key"},
@@ -71,7 +71,7 @@ var situations = slices.Concat([]situation{
 	{name: "spoilt lines", config: plain,
 		known: "#\n\nrubbish\n[node0001]:2201 ssh-ed25519 ????\n@what [node0001]:2201 {ca}\n[node0001]:2201 ssh-rsa " +
 			"AAAA\n" + right, want: ok2201},
-	{name: "revoked", config: plain, known: right + "@revoked * {host_ed25519}\n", want: "host key", says: "revoked"},
+	{name: "revoked", config: plain, known: right + "@revoked * {host_ed25519}\n", want: "host key", prints: "revoked"},
 	{name: "revoked for another", config: plain, known: right + "@revoked elsewhere {host_ed25519}\n", want: ok2201},
 	{name: "key alias", config: with("HostKeyAlias cluster"), known: "cluster {host_ed25519}\n", want: ok2201},
 	{name: "key alias, not known", config: with("HostKeyAlias cluster"), known: right, want: "host key"},
@@ -122,7 +122,7 @@ func TestSameVerdict(t *testing.T) {
 				return
 			}
 			require.Equal(t, want, ours, said)
-			require.Contains(t, said, c.says)
+			require.Contains(t, said, c.prints)
 			if c.learns {
 				lines := 0
 				if c.known != "" {

@@ -40,8 +40,8 @@ func launch(n int) *timing.Launch {
 	return l
 }
 
-// seen is what the browser has laid out.
-type seen struct {
+// layout is what the browser has laid out.
+type layout struct {
 	Rows, Bars, Bad, Edges, Titles, Overlap, Table int
 	Width, Scroll                                  float64
 }
@@ -62,7 +62,7 @@ func TestPageInABrowser(t *testing.T) {
 		name := write(t, views.Page(launch(n)))
 		asked, _ := b.outside(name)
 		require.Equal(t, []string{"file://" + name}, asked, "nothing but the page itself is asked for")
-		var s seen
+		var s layout
 		b.script(look, &s)
 		require.Equal(t, n, s.Rows)
 		require.Equal(t, n*int(timing.Phases), s.Bars)

@@ -36,7 +36,7 @@ func call(at, id string) *client {
 	line := "cmd=initack pmiid=" + id
 	c.ask(line, "initack")
 	number := func(name string) int {
-		n, err := strconv.Atoi(c.hear(line, "set")[name])
+		n, err := strconv.Atoi(c.answer(line, "set")[name])
 		if err != nil {
 			fail("%s: no %s", line, name)
 		}

@@ -53,11 +53,11 @@ func (c *client) ask(line, want string) map[string]string {
 	if _, err := io.WriteString(c.out, line+"\n"); err != nil {
 		fail("rank %d: %s: %v", c.rank, line, err)
 	}
-	return c.hear(line, want)
+	return c.answer(line, want)
 }
 
-// hear returns the fields of an answer to a line.
-func (c *client) hear(line, want string) map[string]string {
+// answer returns the fields of an answer to a line.
+func (c *client) answer(line, want string) map[string]string {
 	text, err := c.in.ReadString('\n')
 	if err != nil {
 		fail("rank %d: %s: %v", c.rank, line, err)

@@ -28,7 +28,7 @@ func Run(m *testing.M, path *string) int {
 		return 1
 	}
 	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
-	hearSignals()
+	catchSignals()
 	return m.Run()
 }
 
@@ -46,10 +46,10 @@ func Build(path string) error {
 	return nil
 }
 
-// hearSignals gives programs that tests start the signals that a login shell
+// catchSignals gives programs that tests start the signals that a login shell
 // leaves alone, and nohup or a script's & do not: a signal that is caught here is not
 // ignored there.
-func hearSignals() {
+func catchSignals() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s)

@@ -67,7 +67,7 @@ func run(args []string) (int, error) {
 	case "run":
 		return inMachine(args[1:])
 	case "image":
-		image, err := vm.Build(say)
+		image, err := vm.Build(log)
 		if err == nil {
 			fmt.Println(image.Kernel)
 		}
@@ -80,7 +80,7 @@ func run(args []string) (int, error) {
 	return 0, errUsage
 }
 
-func say(line string) { fmt.Fprintln(os.Stderr, "rdmavm:", line) }
+func log(line string) { fmt.Fprintln(os.Stderr, "rdmavm:", line) }
 
 // options parses a sub-command's options up to its command.
 func options(flags *flag.FlagSet, args []string) ([]string, error) {
@@ -126,7 +126,7 @@ func inMachine(args []string) (int, error) {
 	if cfg.Share, err = folder(cfg.Share); err != nil {
 		return 0, err
 	}
-	image, err := vm.Cached(say)
+	image, err := vm.Cached(log)
 	if err != nil {
 		return 0, err
 	}

@@ -47,7 +47,7 @@ func TestWhoIsToBlame(t *testing.T) {
 			w := New(cfg)
 			w.At(failsAt, func() {
 				if first.What == wire.FaultAbort {
-					w.Say(0, 0, rankwire.Abort{Code: 7})
+					w.FromRank(0, 0, rankwire.Abort{Code: 7})
 				} else {
 					w.exit(w.agents[0], 0, first.Status)
 				}
@@ -96,7 +96,7 @@ func TestAbortBySignal(t *testing.T) {
 	cfg.Silent = func(uint32) bool { return true }
 	w := New(cfg)
 	w.At(time.Second, func() {
-		w.Say(1, 1, rankwire.Abort{Code: 7})
+		w.FromRank(1, 1, rankwire.Abort{Code: 7})
 		w.exit(w.agents[1], 1, job.Status{Kind: job.Signaled, Code: 6})
 	})
 	require.NoError(t, w.Run(time.Minute))
@@ -104,13 +104,13 @@ func TestAbortBySignal(t *testing.T) {
 }
 
 // The user is told of an abort before the job is over, if that takes long.
-func TestAbortIsTold(t *testing.T) {
+func TestAbortIsReported(t *testing.T) {
 	cfg := plan(3, 1, "flat")
 	cfg.Silent = func(uint32) bool { return true }
 	w := New(cfg)
 	w.At(time.Second, func() {
 		w.Freeze(2, 5*time.Second)
-		w.Say(1, 1, rankwire.Abort{Code: 7})
+		w.FromRank(1, 1, rankwire.Abort{Code: 7})
 	})
 	told := 0
 	w.At(1900*time.Millisecond, func() { require.Empty(t, w.faults()) })

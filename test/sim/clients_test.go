@@ -27,7 +27,7 @@ type clients struct {
 	servers []*pmiserver.Server
 	ranks   []client
 	gets    func(rank, i int) (from int, more bool) // the i-th value that a rank gets
-	ready   []heard
+	ready   []line
 	busy    bool
 	wrong   func(rank, from int, words string) // a get that was answered otherwise than it should
 	taken   int                                // gets that were answered
@@ -39,7 +39,7 @@ type clients struct {
 
 type client struct{ at, got, from int }
 
-type heard struct {
+type line struct {
 	rank  int
 	words string
 }
@@ -47,13 +47,13 @@ type heard struct {
 // The steps of a rank, named by what it waits for.
 const (
 	greeted = iota
-	told
+	putting
 	fenced
 	resting
 	reading
 	closing
 	leaving
-	gone
+	ended
 )
 
 const valueSize = 400
@@ -71,7 +71,7 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 	}
 	cfg.Run, cfg.Job.Transport = time.Hour, how
 	cfg.Job.Transport.Stats = true
-	cfg.Told = func(node, rank uint32, m frame.Message) {
+	cfg.ToRank = func(node, rank uint32, m frame.Message) {
 		x.obey(node, x.servers[node].Deliver(job.Slot(rank), m))
 	}
 	cfg.Give = func(node, fence uint32) []byte { return x.servers[node].Give(fence) }
@@ -84,7 +84,7 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 	x.cfg, x.World = cfg, New(cfg)
 	x.At(3*time.Second, func() {
 		for rank := range x.ranks {
-			x.say(rank, "cmd=init pmi_version=1 pmi_subversion=1\n")
+			x.sends(rank, "cmd=init pmi_version=1 pmi_subversion=1\n")
 		}
 	})
 	return x
@@ -92,7 +92,7 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 
 func (x *clients) node(rank int) uint32 { return uint32(x.cfg.Job.Layout.NodeOf(job.Slot(rank))) }
 
-func (x *clients) say(rank int, words string) {
+func (x *clients) sends(rank int, words string) {
 	x.obey(x.node(rank), x.servers[x.node(rank)].Receive(job.Slot(rank), []byte(words)))
 }
 
@@ -100,7 +100,7 @@ func (x *clients) obey(node uint32, effects []pmiserver.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case pmiserver.Words:
-			x.ready = append(x.ready, heard{int(e.Rank), string(e.Bytes)})
+			x.ready = append(x.ready, line{int(e.Rank), string(e.Bytes)})
 		case pmiserver.ClientFrame:
 			x.Post(node, core.RankFrame{Rank: e.Rank, Msg: e.Msg})
 		case pmiserver.BulkFetch:
@@ -126,11 +126,11 @@ func (x *clients) next(rank int, words string) {
 	c := &x.ranks[rank]
 	switch c.at {
 	case greeted:
-		c.at = told
-		x.say(rank, fmt.Sprintf("cmd=put kvsname=kvs_%s key=addr-%d value=%s\n", x.cfg.Job.ID, rank, valueOf(rank)))
-	case told:
+		c.at = putting
+		x.sends(rank, fmt.Sprintf("cmd=put kvsname=kvs_%s key=addr-%d value=%s\n", x.cfg.Job.ID, rank, valueOf(rank)))
+	case putting:
 		c.at = fenced
-		x.say(rank, "cmd=barrier_in\n")
+		x.sends(rank, "cmd=barrier_in\n")
 	case reading:
 		x.taken++
 		if words != "cmd=get_result rc=0 msg=success value="+valueOf(c.from)+"\n" {
@@ -145,9 +145,9 @@ func (x *clients) next(rank int, words string) {
 		x.read(rank)
 	case closing:
 		c.at = leaving
-		x.say(rank, "cmd=finalize\n")
+		x.sends(rank, "cmd=finalize\n")
 	case leaving:
-		c.at = gone
+		c.at = ended
 		x.At(x.Now(), func() { x.exit(x.agents[x.node(rank)], uint32(rank), job.Status{}) })
 	}
 }
@@ -160,13 +160,13 @@ func (x *clients) read(rank int) {
 	case more:
 		c.at, c.from = reading, from
 		c.got++
-		x.say(rank, "cmd=get kvsname=kvs_"+x.cfg.Job.ID+" key=addr-"+strconv.Itoa(from)+"\n")
+		x.sends(rank, "cmd=get kvsname=kvs_"+x.cfg.Job.ID+" key=addr-"+strconv.Itoa(from)+"\n")
 	case x.leaves != nil:
 		c.at = leaving
-		x.At(max(x.Now(), x.leaves(rank)), func() { x.say(rank, "cmd=finalize\n") })
+		x.At(max(x.Now(), x.leaves(rank)), func() { x.sends(rank, "cmd=finalize\n") })
 	default:
 		c.at = closing
-		x.say(rank, "cmd=barrier_in\n")
+		x.sends(rank, "cmd=barrier_in\n")
 	}
 }
 
@@ -176,7 +176,7 @@ func (x *clients) run() {
 	require.NoError(x.t, x.Run(2*time.Hour))
 	require.Equal(x.t, 0, x.Outcome.Code, "%+v", x.Outcome.Fault)
 	for rank, c := range x.ranks {
-		require.Equal(x.t, gone, c.at, "rank %d", rank)
+		require.Equal(x.t, ended, c.at, "rank %d", rank)
 	}
 }
 

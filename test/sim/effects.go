@@ -29,8 +29,8 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.spawn(a, e)
 	case core.SendRank:
 		w.RankBytes += uint64(len(frame.Append(nil, e.Msg)))
-		if w.cfg.Told != nil {
-			w.cfg.Told(a.node, uint32(e.Rank), e.Msg)
+		if w.cfg.ToRank != nil {
+			w.cfg.ToRank(a.node, uint32(e.Rank), e.Msg)
 		}
 	case core.ReadBulk:
 		w.post(0, a, core.BulkRead{Fence: e.Fence, Value: w.cfg.Give(a.node, e.Fence)})

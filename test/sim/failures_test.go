@@ -17,14 +17,14 @@ type ward struct {
 	*World
 	ranks    uint32
 	up, down map[uint32]int            // frames of failures, by edge
-	told     map[uint32]map[uint32]int // by rank: of which ranks, how often
+	notified map[uint32]map[uint32]int // by rank: of which ranks, how often
 }
 
 func newWard(n, ppn int, shape string) *ward {
 	cfg := plan(n, ppn, shape)
 	cfg.Run = time.Minute
 	cfg.Policy.KillOnBad, cfg.Job.Launch.KeepGoing = false, true
-	w := &ward{ranks: cfg.Job.Size, up: map[uint32]int{}, down: map[uint32]int{}, told: map[uint32]map[uint32]int{}}
+	w := &ward{ranks: cfg.Job.Size, up: map[uint32]int{}, down: map[uint32]int{}, notified: map[uint32]map[uint32]int{}}
 	cfg.Sent = func(edge uint32, up bool, m frame.Message) {
 		if _, ok := m.(rankwire.Failures); ok && up {
 			w.up[edge]++
@@ -32,21 +32,21 @@ func newWard(n, ppn int, shape string) *ward {
 			w.down[edge]++
 		}
 	}
-	cfg.Told = func(_, rank uint32, m frame.Message) {
+	cfg.ToRank = func(_, rank uint32, m frame.Message) {
 		f, _ := m.(rankwire.Failures)
 		for s := range f.Ranks.All() {
 			for r := s.First; r < s.End(); r++ {
-				if w.told[rank] == nil {
-					w.told[rank] = map[uint32]int{}
+				if w.notified[rank] == nil {
+					w.notified[rank] = map[uint32]int{}
 				}
-				w.told[rank][uint32(r)]++
+				w.notified[rank][uint32(r)]++
 			}
 		}
 	}
 	w.World = New(cfg)
 	w.At(3*time.Second, func() {
 		for rank := range w.ranks {
-			w.Say(rank/uint32(ppn), rank, rankwire.Hello{})
+			w.FromRank(rank/uint32(ppn), rank, rankwire.Hello{})
 		}
 	})
 	return w
@@ -92,7 +92,7 @@ func TestFailures(t *testing.T) {
 		}
 		for rank := range uint32(nodes * ppn) {
 			if rank != victim {
-				require.Equal(t, map[uint32]int{victim: 1}, w.told[rank], "%s: rank %d", shape, rank)
+				require.Equal(t, map[uint32]int{victim: 1}, w.notified[rank], "%s: rank %d", shape, rank)
 			}
 		}
 	}
@@ -127,8 +127,8 @@ func TestManyFailures(t *testing.T) {
 		}
 		for rank := range uint32(nodes * ppn) {
 			if !dead[rank] {
-				require.Len(t, w.told[rank], len(victims), "%s: rank %d", shape, rank)
-				for v, n := range w.told[rank] {
+				require.Len(t, w.notified[rank], len(victims), "%s: rank %d", shape, rank)
+				for v, n := range w.notified[rank] {
 					require.True(t, dead[v] && n == 1, "%s: rank %d was told %d times of %d", shape, rank, n, v)
 				}
 			}

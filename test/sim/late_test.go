@@ -17,9 +17,9 @@ import (
 	"ibrun/job"
 )
 
-// late is a job whose tree is bound late, with sessions that take as long as the
+// lateBound is a job whose tree is bound late, with sessions that take as long as the
 // model says.
-func late(n, ranks int) Config {
+func lateBound(n, ranks int) Config {
 	cfg := plan(n, ranks, "greedy")
 	cfg.Job.Launch.LateBinding = true
 	cfg.Turn, cfg.Session, cfg.Run = tree.DefaultCost.SEQ, tree.DefaultCost.REM, time.Minute
@@ -44,7 +44,7 @@ func wholeJob(t *testing.T, w *World, at string) {
 // takes no longer than a tenth beyond the best.
 func TestLateCostsWhatAFixedTreeCosts(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 15, 16, 17, 31, 63, 64, 127, 255, 511, 1000, 4000} {
-		w := succeed(t, late(n, 2))
+		w := succeed(t, lateBound(n, 2))
 		wholeJob(t, w, fmt.Sprint(n, " nodes"))
 		up := upBy(w, "")
 		t.Logf("%d nodes: up in %v, best %v, %.2f", n, up, best(n), float64(up)/float64(best(n)))
@@ -135,7 +135,7 @@ func TestLaunchWithSlowAndDeadNodes(t *testing.T) {
 	const n, timeout = 256, 15 * time.Second
 	run := func(seed uint64, bound bool) *World {
 		x := trouble(seed, n, 3, 1)
-		cfg := late(n, 1)
+		cfg := lateBound(n, 1)
 		cfg.Job.Launch.LateBinding, cfg.Job.Launch.StartBarrier, cfg.Job.Launch.Timeout = bound, true, timeout
 		cfg.Takes, cfg.Policy.Spares = x.takes, spares(2)
 		w := New(cfg)
@@ -163,7 +163,7 @@ func TestLaunchWithSlowAndDeadNodes(t *testing.T) {
 func disorder(seed uint64) (Config, *rand.Rand) {
 	rand := rand.New(rand.NewPCG(seed, 3))
 	n := 2 + rand.IntN(120)
-	cfg := late(n, 1+rand.IntN(2))
+	cfg := lateBound(n, 1+rand.IntN(2))
 	cfg.Job.Launch.LateBinding = rand.IntN(4) > 0
 	cfg.Job.Launch.Batch = uint32(rand.IntN(5))
 	if rand.IntN(3) == 0 {
@@ -195,8 +195,8 @@ func TestLateInAnyOrder(t *testing.T) {
 		cfg.Began = func(node uint32) {
 			for i := range ppn {
 				l.asked++
-				l.Say(node, node*ppn+i, rankwire.Publish{Tuple: tupleOf(node, node*ppn+i)})
-				l.Say(node, node*ppn+i, rankwire.Ask{Rank: job.Slot(rand.IntN(int(cfg.Job.Size)))})
+				l.FromRank(node, node*ppn+i, rankwire.Publish{Tuple: tupleOf(node, node*ppn+i)})
+				l.FromRank(node, node*ppn+i, rankwire.Ask{Rank: job.Slot(rand.IntN(int(cfg.Job.Size)))})
 			}
 		}
 		l = answers(t, cfg)
@@ -288,8 +288,8 @@ func TestFewerNodes(t *testing.T) {
 			began[at] = true
 			for i := range ppn {
 				l.asked++
-				l.Say(node, at*ppn+i, rankwire.Publish{Tuple: tupleOf(at, at*ppn+i)})
-				l.Say(node, at*ppn+i, rankwire.Ask{Rank: job.Slot(rand.IntN(left * int(ppn)))})
+				l.FromRank(node, at*ppn+i, rankwire.Publish{Tuple: tupleOf(at, at*ppn+i)})
+				l.FromRank(node, at*ppn+i, rankwire.Ask{Rank: job.Slot(rand.IntN(left * int(ppn)))})
 			}
 		}
 		l = answers(t, cfg)
@@ -300,7 +300,7 @@ func TestFewerNodes(t *testing.T) {
 		require.Equal(t, left, n-len(x.dead)+cfg.Policy.Spares.Len()*min(len(x.dead), 1))
 
 		cfg.Policy.MinNodes++
-		cfg.Began, cfg.Told = nil, nil
+		cfg.Began, cfg.ToRank = nil, nil
 		if cfg.Policy.MinNodes <= n && len(x.dead) > 0 {
 			w := New(cfg)
 			require.NoError(t, w.Run(time.Hour))
@@ -318,7 +318,7 @@ func TestLateCollective(t *testing.T) {
 		size := cfg.Job.Size
 		ppn := size / cfg.Job.Nodes
 		sent, got := uint32(0), 0
-		cfg.Told = func(_, rank uint32, m frame.Message) {
+		cfg.ToRank = func(_, rank uint32, m frame.Message) {
 			if r, ok := m.(rankwire.Release); ok {
 				require.Equal(t, size, sent, "seed %d: released before all had joined", seed)
 				require.Empty(t, r.Trouble)
@@ -333,7 +333,7 @@ func TestLateCollective(t *testing.T) {
 		cfg.Began = func(node uint32) {
 			for i := range ppn {
 				rank := node*ppn + i
-				w.Say(node, rank, rankwire.Collect{Op: 1, What: rankwire.AllToAll,
+				w.FromRank(node, rank, rankwire.Collect{Op: 1, What: rankwire.AllToAll,
 					Parcels: rankwire.NewParcels(rankwire.Parcel{From: job.Slot(rank), To: job.Slot((rank + 3) % size),
 						Value: []byte("x")})})
 				sent++

@@ -35,9 +35,9 @@ type lookups struct {
 func answers(t *testing.T, cfg Config) *lookups {
 	l := &lookups{t: t, negative: map[rankwire.Answered]int{}}
 	cfg.Run = time.Minute
-	cfg.Told = func(node, rank uint32, m frame.Message) {
+	cfg.ToRank = func(node, rank uint32, m frame.Message) {
 		if _, ok := m.(rankwire.Wanted); ok { // it runs
-			l.At(l.Now(), func() { l.Say(node, rank, rankwire.Publish{Tuple: tupleOf(node, rank)}) })
+			l.At(l.Now(), func() { l.FromRank(node, rank, rankwire.Publish{Tuple: tupleOf(node, rank)}) })
 		}
 		a, ok := m.(rankwire.Answer)
 		if !ok {
@@ -67,14 +67,14 @@ func lookup(t *testing.T, cfg Config, ask func(rank uint32) []uint32) *lookups {
 	for node := range cfg.Job.Nodes {
 		l.At(3*time.Second, func() {
 			for i := range ppn {
-				l.Say(node, node*ppn+i, rankwire.Publish{Tuple: tupleOf(node, node*ppn+i)})
+				l.FromRank(node, node*ppn+i, rankwire.Publish{Tuple: tupleOf(node, node*ppn+i)})
 			}
 		})
 		l.At(5*time.Second+time.Duration(node)*time.Microsecond, func() {
 			for i := range ppn {
 				for _, to := range ask(node*ppn + i) {
 					l.asked++
-					l.Say(node, node*ppn+i, rankwire.Ask{Rank: job.Slot(to)})
+					l.FromRank(node, node*ppn+i, rankwire.Ask{Rank: job.Slot(to)})
 				}
 			}
 		})
@@ -221,7 +221,7 @@ func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
 		got := map[uint32]int{}
 		var w *World
 		cfg.Run = time.Minute
-		cfg.Told = func(_, rank uint32, m frame.Message) {
+		cfg.ToRank = func(_, rank uint32, m frame.Message) {
 			r, ok := m.(rankwire.Release)
 			if !ok {
 				return
@@ -262,7 +262,7 @@ func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
 							m.Parcels.Add(rankwire.NewParcels(value(rank, to)))
 						}
 					}
-					w.Say(rank/3, rank, m)
+					w.FromRank(rank/3, rank, m)
 				}
 			})
 		}
@@ -283,7 +283,7 @@ func TestCollectiveWithoutARank(t *testing.T) {
 		cfg := plan(20, 2, shape)
 		cfg.Run = time.Minute
 		told := 0
-		cfg.Told = func(_, _ uint32, m frame.Message) {
+		cfg.ToRank = func(_, _ uint32, m frame.Message) {
 			if r, ok := m.(rankwire.Release); ok {
 				require.Equal(t, "rank 31 ended before it joined", r.Trouble)
 				told++
@@ -293,7 +293,7 @@ func TestCollectiveWithoutARank(t *testing.T) {
 		w.At(3*time.Second, func() {
 			for rank := range uint32(40) {
 				if rank != 31 {
-					w.Say(rank/2, rank, rankwire.Collect{Op: 1, What: rankwire.Barrier})
+					w.FromRank(rank/2, rank, rankwire.Collect{Op: 1, What: rankwire.Barrier})
 				}
 			}
 		})
@@ -313,7 +313,7 @@ func TestParkedAndNegative(t *testing.T) {
 		ask := func(at time.Duration, from, to uint32) {
 			l.At(at, func() {
 				l.asked++
-				l.Say(from/2, from, rankwire.Ask{Rank: job.Slot(to), Fresh: at > 8*time.Second})
+				l.FromRank(from/2, from, rankwire.Ask{Rank: job.Slot(to), Fresh: at > 8*time.Second})
 			})
 		}
 		ask(500*time.Millisecond, 0, 59) // before anybody has published
@@ -321,7 +321,7 @@ func TestParkedAndNegative(t *testing.T) {
 		ask(500*time.Millisecond, 0, 1<<31)
 		l.At(900*time.Millisecond, func() { require.Equal(t, 2, l.answered) })
 		l.At(7*time.Second, func() { require.Equal(t, 3, l.answered) })
-		l.At(8*time.Second, func() { l.Say(29, 59, rankwire.Finalize{}) })
+		l.At(8*time.Second, func() { l.FromRank(29, 59, rankwire.Finalize{}) })
 		ask(9*time.Second, 3, 59)
 		ask(9*time.Second, 4, 58) // the same node's other rank still answers
 		l.run()
@@ -339,7 +339,7 @@ func TestQuestionsDuringTheLaunch(t *testing.T) {
 				if l.Agent(node) && l.alive(node) {
 					for to := range uint32(40) {
 						l.asked++
-						l.Say(node, node, rankwire.Ask{Rank: job.Slot(to)})
+						l.FromRank(node, node, rankwire.Ask{Rank: job.Slot(to)})
 					}
 				}
 			}
@@ -358,7 +358,7 @@ func TestQuestionToALostNode(t *testing.T) {
 	cfg := plan(30, 1, "kary:3")
 	cfg.Policy.KillOnBad = false
 	l := lookup(t, cfg, func(uint32) []uint32 { return nil })
-	l.At(500*time.Millisecond, func() { l.asked++; l.Say(2, 2, rankwire.Ask{Rank: 29}) })
+	l.At(500*time.Millisecond, func() { l.asked++; l.FromRank(2, 2, rankwire.Ask{Rank: 29}) })
 	l.At(600*time.Millisecond, func() { l.Kill(29) })
 	require.NoError(t, l.Run(time.Hour))
 	require.Equal(t, 1, l.negative[rankwire.Failed])
@@ -371,14 +371,14 @@ func TestPartialBlocks(t *testing.T) {
 	cfg.Run = time.Minute
 	got := map[uint32]time.Duration{}
 	var w *World
-	cfg.Told = func(_, rank uint32, m frame.Message) {
+	cfg.ToRank = func(_, rank uint32, m frame.Message) {
 		if a, ok := m.(rankwire.Answer); ok && a.What == rankwire.Found &&
 			fabric.Published(a.Value, uint32(a.Rank)) == 1 {
 			got[rank] = w.Now()
 		}
 	}
 	w = New(cfg)
-	say := func(at time.Duration, rank uint32, m frame.Message) { w.At(at, func() { w.Say(rank/4, rank, m) }) }
+	say := func(at time.Duration, rank uint32, m frame.Message) { w.At(at, func() { w.FromRank(rank/4, rank, m) }) }
 	say(time.Second, 36, rankwire.Publish{Tuple: tupleOf(9, 36)})
 	say(2*time.Second, 0, rankwire.Ask{Rank: 36})
 	say(2*time.Second, 1, rankwire.Ask{Rank: 37})
@@ -400,11 +400,11 @@ func TestPublishedWhenWanted(t *testing.T) {
 	}
 	got, wanted := map[uint32]fabric.Tuple{}, map[uint32]int{}
 	var w *World
-	cfg.Told = func(node, rank uint32, m frame.Message) {
+	cfg.ToRank = func(node, rank uint32, m frame.Message) {
 		switch m := m.(type) {
 		case rankwire.Wanted:
 			wanted[rank]++
-			w.Say(node, rank, rankwire.Publish{Tuple: at(rank)})
+			w.FromRank(node, rank, rankwire.Publish{Tuple: at(rank)})
 		case rankwire.Answer:
 			b, err := fabric.ParseBlock(m.Value)
 			require.NoError(t, err)
@@ -414,11 +414,11 @@ func TestPublishedWhenWanted(t *testing.T) {
 	}
 	w = New(cfg)
 	for rank := range cfg.Job.Size {
-		w.At(time.Second, func() { w.Say(rank/4, rank, rankwire.Later{}) })
+		w.At(time.Second, func() { w.FromRank(rank/4, rank, rankwire.Later{}) })
 	}
 	asked := map[uint32]uint32{0: 36, 1: 37, 5: 36, 9: 39}
 	for rank, about := range asked {
-		w.At(2*time.Second, func() { w.Say(rank/4, rank, rankwire.Ask{Rank: job.Slot(about)}) })
+		w.At(2*time.Second, func() { w.FromRank(rank/4, rank, rankwire.Ask{Rank: job.Slot(about)}) })
 	}
 	require.NoError(t, w.Run(time.Hour))
 	require.Equal(t, map[uint32]int{36: 1, 37: 1, 39: 1}, wanted)

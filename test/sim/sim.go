@@ -35,9 +35,9 @@ type Config struct {
 	Silent func(rank uint32) bool
 	// Began is called when the ranks of a node have started.
 	Began func(node uint32)
-	// Told gets what agents tell ranks; Sent what goes over the edge to a child.
-	Told func(node, rank uint32, m frame.Message)
-	Sent func(edge uint32, up bool, m frame.Message)
+	// ToRank gets what agents tell ranks; Sent what goes over the edge to a child.
+	ToRank func(node, rank uint32, m frame.Message)
+	Sent   func(edge uint32, up bool, m frame.Message)
 	// Give is what a node has for a bulk fetch; BulkFetched gets what all have given.
 	Give        func(node, fence uint32) []byte
 	BulkFetched func(node, fence uint32, values wire.Values)
@@ -286,8 +286,8 @@ func (w *World) Agent(node uint32) bool {
 	return a != nil && !a.dead && !a.done
 }
 
-// Say lets a rank say something to its agent, now.
-func (w *World) Say(node, rank uint32, m frame.Message) {
+// FromRank lets a rank say something to its agent, now.
+func (w *World) FromRank(node, rank uint32, m frame.Message) {
 	w.RankBytes += uint64(len(frame.Append(nil, m)))
 	w.deliver(event{to: w.agents[node], ev: core.RankFrame{Rank: job.Slot(rank), Msg: m}})
 }

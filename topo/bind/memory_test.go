@@ -76,7 +76,7 @@ func TestNotes(t *testing.T) {
 	}
 
 	// A mask of one CPU is told of even if nobody wants to be bound, and once.
-	for _, bind := range []job.Object{job.Unsaid, job.Unbound, job.NUMA} {
+	for _, bind := range []job.Object{job.NotGiven, job.Unbound, job.NUMA} {
 		_, notes, err = Places(machine(shapes["one"]), job.Binding{Bind: bind}, 4, 0)
 		require.NoError(t, err)
 		require.Equal(t,

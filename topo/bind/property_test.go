@@ -129,7 +129,7 @@ func anyRequest(r *rand.Rand) (want job.Binding, omp int) {
 		Overload: r.IntN(4) == 0,
 	}
 	if want.Map == job.Unbound {
-		want.Map = job.Unsaid
+		want.Map = job.NotGiven
 	}
 	for range pick(6) {
 		want.CPUs = append(want.CPUs, []string{"0", "1-3", "7", "", "x", "0-9999999"}[r.IntN(6)])
@@ -299,12 +299,12 @@ func TestWords(t *testing.T) {
 				apart(t, places)
 			}
 			ranked := want
-			want.Rank = job.Unsaid
+			want.Rank = job.NotGiven
 			mapped, _, err := Places(m, want, n, omp)
 			require.NoError(t, err)
 			require.ElementsMatch(t, mapped, places, "--rank-by %s gives the same places to other ranks", ranked.Rank)
-			if want.PerObj > 0 && ranked.Rank == job.Unsaid && (want.Map == job.NUMA || want.Map == job.Package) &&
-				want.Bind == job.Unsaid {
+			if want.PerObj > 0 && ranked.Rank == job.NotGiven && (want.Map == job.NUMA || want.Map == job.Package) &&
+				want.Bind == job.NotGiven {
 				each(t, m, want, places)
 			}
 		}

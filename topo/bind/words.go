@@ -52,7 +52,7 @@ type binder struct {
 // They do in the whole node if nobody said where to map, and in each object if
 // nobody said how wide to bind.
 func (b *binder) sharing() bool {
-	return b.size == 0 && (b.Map <= job.Unbound || b.Bind == job.Unsaid && (wide(b.Map) || b.PerObj > 0))
+	return b.size == 0 && (b.Map <= job.Unbound || b.Bind == job.NotGiven && (wide(b.Map) || b.PerObj > 0))
 }
 
 // bind deals the ranks to objects, finds pieces for them in each, and makes
@@ -60,7 +60,7 @@ func (b *binder) sharing() bool {
 func (b *binder) bind() ([]cpuset.Set, error) {
 	kind := b.Map
 	if b.PerObj == 0 && !wide(kind) {
-		kind = job.Unsaid // consecutive on the node
+		kind = job.NotGiven // consecutive on the node
 	}
 	objects := b.objectsOf(kind)
 	room := make([]int, len(objects))
@@ -169,7 +169,7 @@ func (b *binder) dealEach(room []int, again bool) (turns []int, err error) {
 }
 
 // plain reports whether the user said nothing of how ranks are placed.
-func (b *binder) plain() bool { return b.Map <= job.Unbound && b.Bind == job.Unsaid && b.PE == 0 }
+func (b *binder) plain() bool { return b.Map <= job.Unbound && b.Bind == job.NotGiven && b.PE == 0 }
 
 // tally counts the ranks of each object.
 func tally(turns []int, objects int) []int {
@@ -247,14 +247,14 @@ func (t *tree) numbered(sets []cpuset.Set, kind job.Object) []cpuset.Set {
 // widen makes a rank's CPUs of its pieces: what --bind-to says, of the objects
 // that they are in.
 func (b *binder) widen(pieces []piece) (cpus cpuset.Set) {
-	if b.sharing() && b.Bind != job.Unsaid {
+	if b.sharing() && b.Bind != job.NotGiven {
 		// The share says where; how much of it, the word and the threads.
 		pieces = pieces[:min(max(b.preferred, 1), len(pieces))]
 	}
 	last := -1
 	for _, p := range pieces {
 		switch b.Bind {
-		case job.Unsaid, job.Unbound:
+		case job.NotGiven, job.Unbound:
 			add(&cpus, p.cpus)
 		case job.HWThread:
 			cpus.Add(p.cpus.First())

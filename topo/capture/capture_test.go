@@ -239,9 +239,9 @@ func TestTooMuchToRecord(t *testing.T) {
 	require.ErrorContains(t, r.WriteTar(io.Discard), "sys/aaaaa does not fit into a capture")
 }
 
-// settled is a machine without what changes under our hands: the load, and the
+// stableMachine is a machine without what changes under our hands: the load, and the
 // interfaces of virtual clusters that other tests make.
-func settled(fsys fs.FS) *topo.Machine {
+func stableMachine(fsys fs.FS) *topo.Machine {
 	m := topo.Read(fsys)
 	m.Load = 0
 	m.Links = slices.DeleteFunc(m.Links, func(l topo.Link) bool { return l.Virtual && !l.Loopback })
@@ -256,7 +256,7 @@ func TestLiveMachine(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
 	fsys, err := Open(file)
 	require.NoError(t, err)
-	require.Equal(t, settled(live), settled(fsys))
+	require.Equal(t, stableMachine(live), stableMachine(fsys))
 
 	var again bytes.Buffer
 	require.NoError(t, Write(&again, fsys))

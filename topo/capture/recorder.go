@@ -160,17 +160,18 @@ func (r *Recorder) WriteTar(to io.Writer) error {
 	if r.err != nil {
 		return r.err
 	}
-	if len(r.seen) > mostEntries {
-		return fmt.Errorf("%d files and folders do not fit into a capture, which may have %d", len(r.seen), mostEntries)
+	if len(r.visited) > mostEntries {
+		return fmt.Errorf("%d files and folders do not fit into a capture, which may have %d", len(r.visited),
+			mostEntries)
 	}
 	w := tar.NewWriter(to)
-	for _, name := range slices.Sorted(maps.Keys(r.seen)) {
+	for _, name := range slices.Sorted(maps.Keys(r.visited)) {
 		if name == "." {
 			continue
 		}
 		h := &tar.Header{Name: name}
 		var text []byte
-		switch e := r.seen[name]; e.kind {
+		switch e := r.visited[name]; e.kind {
 		case fs.ModeDir:
 			h.Typeflag, h.Name, h.Mode = tar.TypeDir, name+"/", 0o755
 		case fs.ModeSymlink:

@@ -20,10 +20,10 @@ var (
 // meant from its root, and none leads out of it. It remembers what it saw, so
 // the file system must not change meanwhile. One goroutine at a time may use it.
 type rooted struct {
-	under fs.FS
-	keep  func(name string) bool // links that are taken for folders; nil: none
-	seen  map[string]entry       // by path without links
-	dirs  map[string]string      // paths without links of folders
+	under   fs.FS
+	keep    func(name string) bool // links that are taken for folders; nil: none
+	visited map[string]entry       // by path without links
+	dirs    map[string]string      // paths without links of folders
 }
 
 // entry is a folder, a file or a link.
@@ -33,12 +33,12 @@ type entry struct {
 }
 
 func newRooted(under fs.FS) *rooted {
-	return &rooted{under: under, seen: map[string]entry{}, dirs: map[string]string{}}
+	return &rooted{under: under, visited: map[string]entry{}, dirs: map[string]string{}}
 }
 
 // look finds out what is at a path without links before its end.
 func (r *rooted) look(name string) (entry, error) {
-	if e, ok := r.seen[name]; ok {
+	if e, ok := r.visited[name]; ok {
 		return e, nil
 	}
 	at, err := fs.Lstat(r.under, name)
@@ -53,7 +53,7 @@ func (r *rooted) look(name string) (entry, error) {
 			return entry{}, err
 		}
 	}
-	r.seen[name] = e
+	r.visited[name] = e
 	return e, nil
 }
 

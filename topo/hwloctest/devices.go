@@ -33,8 +33,8 @@ const (
 	deviceOpenFabrics = "3"
 )
 
-// seen is what hwloc says of one device.
-type seen struct {
+// deviceInHwloc is what hwloc says of one device.
+type deviceInHwloc struct {
 	details map[string]string
 	nodes   string   // the NUMA nodes of the object that holds its bus
 	bus     []string // of its bridges and itself
@@ -52,8 +52,8 @@ func CompareDevices(t testing.TB, m *topo.Machine, dir string) {
 	require.NoError(t, xml.Unmarshal(out, &struct {
 		Root *node `xml:"object"`
 	}{&root}))
-	hcas, links := map[string]seen{}, map[string]seen{}
-	root.devices("", nil, func(n *node, s seen) {
+	hcas, links := map[string]deviceInHwloc{}, map[string]deviceInHwloc{}
+	root.devices("", nil, func(n *node, s deviceInHwloc) {
 		switch n.Device {
 		case deviceOpenFabrics:
 			hcas[n.Name] = s
@@ -86,7 +86,7 @@ func CompareDevices(t testing.TB, m *topo.Machine, dir string) {
 }
 
 // devices finds all operating system devices below an object.
-func (n *node) devices(nodes string, bus []string, each func(*node, seen)) {
+func (n *node) devices(nodes string, bus []string, each func(*node, deviceInHwloc)) {
 	if n.Nodeset != "" {
 		nodes = n.Nodeset
 	}
@@ -94,7 +94,7 @@ func (n *node) devices(nodes string, bus []string, each func(*node, seen)) {
 		bus = append(bus[:len(bus):len(bus)], n.Bus)
 	}
 	if n.Kind == "OSDev" {
-		s := seen{map[string]string{}, nodes, bus}
+		s := deviceInHwloc{map[string]string{}, nodes, bus}
 		for _, d := range n.Details {
 			s.details[d.Name] = d.Value
 		}
@@ -108,7 +108,7 @@ func (n *node) devices(nodes string, bus []string, each func(*node, seen)) {
 // comparePlace holds a device's place against that of hwloc, which puts a
 // device of which nothing is known below the whole machine. A root bus has no
 // address with hwloc.
-func comparePlace(t testing.TB, m *topo.Machine, name string, p topo.Place, s seen) {
+func comparePlace(t testing.TB, m *topo.Machine, name string, p topo.Place, s deviceInHwloc) {
 	t.Helper()
 	var bus []string
 	for _, at := range p.PCI {
@@ -144,7 +144,7 @@ func ports(h *topo.HCA) map[string]string {
 }
 
 // ports are what hwloc says of an HCA's ports.
-func (s seen) ports() map[string]string {
+func (s deviceInHwloc) ports() map[string]string {
 	said := map[string]string{}
 	for name, value := range s.details {
 		if strings.HasPrefix(name, "Port") {

@@ -82,8 +82,8 @@ func (m *Machine) addLink(text string) error {
 	return nil
 }
 
-// said keeps the parts whose value is worth saying.
-func said(parts ...string) []string {
+// nonEmpty keeps the parts whose value is worth saying.
+func nonEmpty(parts ...string) []string {
 	return slices.DeleteFunc(parts, func(part string) bool {
 		_, value, has := strings.Cut(part, "=")
 		return part == "" || has && (value == "" || value == "0")
@@ -91,7 +91,7 @@ func said(parts ...string) []string {
 }
 
 func (h HCA) parts() []string {
-	parts := said(h.Name, fmt.Sprintf("numa=%d", h.NUMA), "pci="+strings.Join(h.PCI, "/"))
+	parts := nonEmpty(h.Name, fmt.Sprintf("numa=%d", h.NUMA), "pci="+strings.Join(h.PCI, "/"))
 	for i, p := range h.Ports {
 		if i == 0 && p.Rate != 0 {
 			parts = append(parts, fmt.Sprintf("rate=%g", p.Rate))
@@ -115,7 +115,7 @@ func (l Link) parts() []string {
 		}
 		return ""
 	}
-	return said(l.Name, "hca="+l.HCA, fmt.Sprintf("numa=%d", l.NUMA), "pci="+strings.Join(l.PCI, "/"),
+	return nonEmpty(l.Name, "hca="+l.HCA, fmt.Sprintf("numa=%d", l.NUMA), "pci="+strings.Join(l.PCI, "/"),
 		fmt.Sprintf("speed=%d", l.Speed), fmt.Sprintf("mtu=%d", l.MTU), word(l.Down, "down"),
 		word(l.Virtual, "virtual"))
 }

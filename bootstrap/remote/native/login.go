@@ -22,7 +22,7 @@ import (
 // login is one connection on its way.
 type login struct {
 	cfg    *sshconfig.Config
-	tell   func(Phase)
+	report func(Phase)
 	phase  atomic.Value // Phase
 	banner func(string)
 	host   *hostCheck
@@ -35,7 +35,7 @@ type login struct {
 
 func (l *login) to(p Phase) {
 	l.phase.Store(p)
-	l.tell(p)
+	l.report(p)
 }
 
 func (l *login) at() Phase { return l.phase.Load().(Phase) }

@@ -15,15 +15,15 @@ type Bounds struct {
 
 // AtMost and AtLeast compare a ratio with its bound.
 func (b *Bounds) AtMost(what string, got, bound float64) {
-	b.say(what, got, bound, "at most", got <= bound)
+	b.judge(what, got, bound, "at most", got <= bound)
 }
 
 // AtLeast is AtMost for ratios that should be large.
 func (b *Bounds) AtLeast(what string, got, bound float64) {
-	b.say(what, got, bound, "at least", got >= bound)
+	b.judge(what, got, bound, "at least", got >= bound)
 }
 
-func (b *Bounds) say(what string, got, bound float64, side string, met bool) {
+func (b *Bounds) judge(what string, got, bound float64, side string, met bool) {
 	word := "met"
 	if !met {
 		word = "MISSED"

@@ -23,7 +23,7 @@ func TestCompare(t *testing.T) {
 	require.Error(t, compare(1, time.Second, well, &way{argv: []string{"no-such-launcher"}}, count))
 }
 
-func TestErrorsHaveWhatTheJobSaid(t *testing.T) {
+func TestErrorsHaveTheStderrOfTheJob(t *testing.T) {
 	w := &way{name: "some", argv: []string{"sh", "-c", "echo why >&2; exit 3"}}
 	_, _, err := w.run(time.Minute)
 	require.EqualError(t, err, "some: exit status 3: why\n")

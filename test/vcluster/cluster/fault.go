@@ -30,7 +30,7 @@ func (c *Cluster) Kill(name string) error {
 				return err
 			}
 		}
-		return h.tell(time.Now().Add(stopDeadline), order{Do: "stop"})
+		return h.order(time.Now().Add(stopDeadline), order{Do: "stop"})
 	})
 }
 
@@ -48,7 +48,7 @@ func (c *Cluster) Start(name string) error {
 		if h.isFront() {
 			return errors.New("the front has no servers")
 		}
-		return h.tell(time.Now().Add(20*time.Second), order{Do: "start"})
+		return h.order(time.Now().Add(20*time.Second), order{Do: "start"})
 	})
 }
 

@@ -90,8 +90,8 @@ type (
 	reply struct{ Error string }
 )
 
-// tell sends an order and waits for the answer, until the deadline at most.
-func (h *host) tell(deadline time.Time, o order) error {
+// order sends an order and waits for the answer, until the deadline at most.
+func (h *host) order(deadline time.Time, o order) error {
 	h.orders.Lock()
 	defer h.orders.Unlock()
 	if err := h.control.SetDeadline(deadline); err != nil {
@@ -119,7 +119,7 @@ func (h *host) boot(ctx context.Context, dir string, cfg Config, share []string)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := h.tell(deadline, order{Do: "setup", Setup: &setup{
+	err := h.order(deadline, order{Do: "setup", Setup: &setup{
 		Name: h.name, Address: h.address, Front: h.isFront(), Dir: dir, Share: share,
 		SSH: !cfg.NoSSH && !h.isFront(), RSH: cfg.RSH && !h.isFront(),
 	}})
