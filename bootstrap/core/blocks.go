@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"ibrun/bootstrap/wire"
+	"ibrun/bootstrap/frame"
 	"ibrun/fabric"
 	"ibrun/job"
 )
@@ -13,7 +13,7 @@ import (
 // as they came, with an index, and those that came as answers.
 type blocks struct {
 	byNode map[job.NodeIndex][]byte // by node
-	table  wire.Values              // whole
+	table  frame.Values             // whole
 	index  []placed                 // by node
 }
 
@@ -24,7 +24,7 @@ type placed struct {
 }
 
 // open takes the table. What is no block of one of so many nodes is left out.
-func (b *blocks) open(table wire.Values, nodes uint32) {
+func (b *blocks) open(table frame.Values, nodes uint32) {
 	b.table, b.index = table.Whole(), make([]placed, 0, table.Len())
 	for at, raw := range b.table.Places() {
 		if node, ok := fabric.BlockNode(raw); ok && node < nodes {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
@@ -23,7 +24,7 @@ type bulk struct {
 	round     uint32 // the newest call
 	answered  bool   // this node has answered it
 	sent      bool   // the subtree has
-	parts     wire.Values
+	parts     frame.Values
 	ready     wire.BulkValues // the newest that came down
 }
 
@@ -59,7 +60,7 @@ func (c *Core) call(fence uint32) {
 	if c.job == nil || fence <= p.round {
 		return
 	}
-	p.round, p.answered, p.sent, p.parts = fence, c.cfg.Root, false, wire.Values{}
+	p.round, p.answered, p.sent, p.parts = fence, c.cfg.Root, false, frame.Values{}
 	for i := range c.children {
 		c.send(Link(i), wire.BulkFetch{Fence: fence})
 	}
@@ -77,7 +78,7 @@ func (c *Core) bulkRead(ev BulkRead) {
 	}
 	p.answered = true
 	if len(ev.Value) > 0 {
-		p.parts.Add(wire.NewValues(ev.Value))
+		p.parts.Add(frame.NewValues(ev.Value))
 	}
 	c.checkBulk()
 }
@@ -105,9 +106,9 @@ func (c *Core) checkBulk() {
 	}
 	m := wire.BulkValues{Fence: p.round, Values: p.parts}
 	if m.Values.Size() > rankwire.MaxGather {
-		m.Values = wire.Values{}
+		m.Values = frame.Values{}
 	}
-	p.sent, p.parts = true, wire.Values{}
+	p.sent, p.parts = true, frame.Values{}
 	if c.cfg.Root {
 		c.bulkValues(m)
 		return

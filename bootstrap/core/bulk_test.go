@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
@@ -48,9 +49,9 @@ func TestBulkGoesOnWithoutAChild(t *testing.T) {
 		call := wire.BulkFetch{Fence: 2}
 		require.Equal(t, []Send{{0, call}, {1, call}, {2, call}}, sends(c, Frame{0, call}))
 		require.Empty(t, sends(c, Frame{0, call}), "once")
-		require.Empty(t, sends(c, Frame{0, wire.BulkValues{Fence: 2, Values: wire.NewValues([]byte{1})}}))
+		require.Empty(t, sends(c, Frame{0, wire.BulkValues{Fence: 2, Values: frame.NewValues([]byte{1})}}))
 		require.Empty(t, sends(c, Frame{2, wire.BulkValues{Fence: 2}}))
-		all := wire.BulkValues{Fence: 2, Values: wire.NewValues([]byte{1})}
+		all := wire.BulkValues{Fence: 2, Values: frame.NewValues([]byte{1})}
 		require.Equal(t, []Send{{0, all}}, sends(c, leaves))
 		require.Equal(t, []Send{{2, all}}, sends(c, Frame{2, wire.BulkFetch{Fence: 1}}))
 	}
@@ -61,7 +62,7 @@ func TestBulkOfTooMuch(t *testing.T) {
 	c := rootOfThree(t)
 	sends(c, Frame{0, wire.BulkFetch{Fence: 1}})
 	most := make([]byte, rankwire.MaxGather-4) // which is all that a frame may have, with its length
-	sends(c, Frame{0, wire.BulkValues{Fence: 1, Values: wire.NewValues(most)}})
-	sends(c, Frame{1, wire.BulkValues{Fence: 1, Values: wire.NewValues(nil)}})
+	sends(c, Frame{0, wire.BulkValues{Fence: 1, Values: frame.NewValues(most)}})
+	sends(c, Frame{1, wire.BulkValues{Fence: 1, Values: frame.NewValues(nil)}})
 	require.Equal(t, []Send{{0, wire.BulkValues{Fence: 1}}}, sends(c, Frame{2, wire.BulkValues{Fence: 1}}))
 }

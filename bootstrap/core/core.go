@@ -11,6 +11,7 @@ package core
 import (
 	"time"
 
+	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/tree"
@@ -72,7 +73,7 @@ type Core struct {
 	children []child
 	starts   starts
 	queue    workQueue
-	owners   []owner
+	below    subtree.Subtree
 	early    []Event // that wait until this subtree is final
 	times    times
 	ranks    ranks
@@ -100,6 +101,7 @@ func New(cfg Config) *Core {
 		cfg.Window = tree.Window
 	}
 	c := &Core{cfg: cfg}
+	c.below.Root = cfg.Root
 	c.clock.up.live = !cfg.Root
 	return c
 }
@@ -344,7 +346,7 @@ func (c *Core) tooEarly(ev Event) bool {
 	case RankFrame:
 		switch m := ev.Msg.(type) {
 		case rankwire.Ask:
-			return !c.ranks.has(m.Rank)
+			return !c.below.Own.Has(m.Rank)
 		case rankwire.Collect, rankwire.Name, rankwire.SpawnJob:
 			return true
 		}
@@ -361,7 +363,7 @@ func (c *Core) tooEarly(ev Event) bool {
 
 // applyEarly lets happen what was too early.
 func (c *Core) applyEarly() {
-	if c.stage == launching || c.owners != nil {
+	if c.stage == launching || c.below.Routed() {
 		return
 	}
 	c.route()

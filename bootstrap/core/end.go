@@ -56,7 +56,7 @@ func (c *Core) end(m wire.End) {
 		slack = killSlack
 	}
 	f.killAt, f.giveUpAt = c.now+grace, c.now+grace+slack
-	c.stage = ending
+	c.stage, c.below.Launched = ending, true
 	held := c.clock.stopped
 	c.unhold()
 	c.ended(c.queue.nodes, job.Status{Kind: job.NotRun})
@@ -105,6 +105,7 @@ func (c *Core) drop(l Link, s job.Status) {
 		c.starts.failed += uint32(k.part.Len())
 	}
 	k.state, k.live = childEnded, false
+	c.below.End(l, k.exited)
 	c.finish.childrenEnded++
 	what := rankwire.Failed
 	if k.exited {
@@ -166,7 +167,7 @@ func (c *Core) checkDeadlines() {
 	}
 	if !f.killed {
 		f.killed = true
-		if c.ranks.count > 0 {
+		if c.below.Own.Count() > 0 {
 			c.killRanks()
 		}
 	}

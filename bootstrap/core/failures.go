@@ -72,9 +72,9 @@ func (c *Core) failed(m rankwire.Failures) {
 	for i := range c.children {
 		c.send(Link(i), m)
 	}
-	for i := range c.ranks.locals {
-		if r := &c.ranks.locals[i]; r.hello && !r.ended {
-			c.do(SendRank{c.ranks.first + job.Slot(i), m})
+	for rank, p := range c.below.Own.All() {
+		if p.Joined() && !p.Ended() {
+			c.do(SendRank{rank, m})
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (c *Core) gather(m rankwire.Collect, who string) {
 		return
 	}
 	parts := m.Parcels.Split(2, func(p rankwire.Parcel) int {
-		if p.To != rankwire.Everyone && c.covers(p.To) {
+		if p.To != rankwire.Everyone && c.below.Covers(p.To) {
 			return 0
 		}
 		return 1
@@ -111,11 +111,6 @@ func (g *gathering) fail(trouble string) {
 	g.leaving, g.kept = rankwire.Parcels{}, rankwire.Parcels{}
 }
 
-// covers reports whether a rank is of this subtree, which must be final.
-func (c *Core) covers(rank job.Slot) bool {
-	return c.cfg.Root || c.ranks.has(rank) || c.owner(rank) != nil
-}
-
 // checkGathers looks at every open collective: somebody has ended.
 func (c *Core) checkGathers() {
 	ops := make([]uint32, 0, len(c.gathers))
@@ -135,12 +130,12 @@ func (c *Core) checkGather(op uint32) {
 	if g == nil || g.sent {
 		return
 	}
-	for i := range c.ranks.locals {
-		if r := &c.ranks.locals[i]; r.op < op {
-			if !r.ended || r.mayReturn() {
+	for rank, p := range c.below.Own.All() {
+		if c.local(rank).op < op {
+			if !p.Ended() || p.MayReturn() {
 				return
 			}
-			g.fail(c.named(c.ranks.first+job.Slot(i), 1) + " ended before it joined")
+			g.fail(c.named(rank, 1) + " ended before it joined")
 		}
 	}
 	for i := range c.children {
@@ -186,13 +181,13 @@ func (c *Core) release(m rankwire.Release) {
 	// A class for each child, one for each rank here, and the last for everyone.
 	children, everyone := len(c.children), len(c.children)+len(c.ranks.locals)
 	parts := parcels.Split(everyone+1, func(p rankwire.Parcel) int {
-		switch o := c.owner(p.To); {
+		switch l, below := c.below.Child(p.To); {
 		case p.To == rankwire.Everyone:
 			return everyone
-		case c.ranks.has(p.To):
-			return children + int(p.To-c.ranks.first)
-		case o != nil:
-			return int(o.link)
+		case c.below.Own.Has(p.To):
+			return children + c.below.Own.Index(p.To)
+		case below:
+			return int(l)
 		}
 		return -1
 	})
@@ -206,9 +201,9 @@ func (c *Core) release(m rankwire.Release) {
 	for i := range c.children {
 		c.send(Link(i), to(i))
 	}
-	for i := range c.ranks.locals {
-		if rank := c.ranks.first + job.Slot(i); !c.local(rank).ended {
-			c.do(SendRank{rank, to(children + i)})
+	for rank, p := range c.below.Own.All() {
+		if !p.Ended() {
+			c.do(SendRank{rank, to(children + c.below.Own.Index(rank))})
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (c *Core) start(m wire.Launch) {
 	} else {
 		c.cfg.Host = m.Nodes.At(0).Host
 		c.starts.up = 1
-		c.ranks.open(m.Nodes.At(0), m.First)
+		c.openRanks(m.Nodes.At(0), m.First)
 		if !m.Job.Launch.StartBarrier {
 			c.fork()
 		}
@@ -148,6 +148,7 @@ func (c *Core) here(p job.Part) int {
 // adopt adds a child for the first node of a part, which takes the others with
 // it. It waits for its turn.
 func (c *Core) adopt(p job.Part, t tried) {
+	c.below.Adopt()
 	c.children = append(c.children, child{
 		head: p.Slice(0, 1), part: job.Parts{p}, planned: p, tried: t,
 		local: c.here(p) == 0 && !t.spare || t.spare && p.Nodes.At(0).Host == c.cfg.Policy.SpareHere, room: inputWindow,
@@ -268,7 +269,7 @@ func (c *Core) checkReady() {
 		return
 	}
 	s.readied = true
-	c.stage = running
+	c.stage, c.below.Launched = running, true
 	if c.cfg.Root {
 		c.rootReady()
 		return

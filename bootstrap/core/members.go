@@ -134,23 +134,24 @@ func (c *Core) renumber(m wire.Membership) {
 		k.before, k.part = k.part, moved
 	}
 	if r := &c.ranks; !c.cfg.Root {
-		own := move(job.Part{First: r.index, Nodes: job.NewNodes(0, []job.Run{{Count: 1, Ranks: r.count}})})
-		r.index, r.first = own.First, own.Nodes.Base()
-		r.node.First = r.first
+		own := move(job.Part{First: r.index, Nodes: job.NewNodes(0, []job.Run{{Count: 1, Ranks: c.below.Own.Count()}})})
+		r.index, r.node.First = own.First, own.Nodes.Base()
+		c.below.Own.Renumber(r.node.First)
 	}
 	c.route()
 }
 
 // dropRanks ends the ranks of this node that were never started.
 func (c *Core) dropRanks() {
-	r := &c.ranks
-	if c.starts.begun || r.count == 0 {
+	r, own := &c.ranks, &c.below.Own
+	if c.starts.begun || own.Count() == 0 {
 		return
 	}
-	r.ends = append(r.ends, job.StatusRun{First: r.first, Count: r.count, Status: job.Status{Kind: job.NotRun}})
+	r.ends = append(r.ends, job.StatusRun{First: own.First(), Count: own.Count(), Status: job.Status{Kind: job.NotRun}})
 	for _, p := range c.own.parked {
 		c.reply(p.requester, rankwire.Failed, nil)
 	}
 	c.own.parked = nil
-	r.count, r.alive, r.undrained, r.locals = 0, 0, 0, nil
+	own.Drop()
+	r.alive, r.undrained, r.locals = 0, 0, nil
 }

@@ -57,11 +57,11 @@ func (c *Core) toRank(rank job.Slot, m frame.Message) {
 	if c.job == nil {
 		return
 	}
-	if c.ranks.has(rank) {
+	if c.below.Own.Has(rank) {
 		c.do(SendRank{rank, m})
 		return
 	}
-	if to, gone := c.towards(rank); to != Up && gone == rankwire.Found {
+	if to, ok := c.below.Towards(rank); ok && to != Up {
 		c.send(to, m)
 	}
 }

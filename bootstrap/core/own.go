@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -15,13 +14,8 @@ import (
 	"ibrun/job"
 )
 
-// local is what this node's agent knows of one of its ranks. Of the programs that
-// a rank runs one after the other each joins by a Hello and leaves by Finalize;
-// the fields up to failed are the last one's.
-//
-//	--Hello--> in the job --Finalize--> ended --Hello--> in the job, a newer epoch
-//	                 |                    |
-//	                 +-------exited-------+--> exited
+// local is what this node's agent has of one of its ranks. The fields up to notices are of its
+// last program.
 type local struct {
 	published bool
 	later     bool // it will publish when it is wanted
@@ -29,32 +23,20 @@ type local struct {
 	checking  bool // it has been asked whether it runs
 	tuple     fabric.Tuple
 	values    map[string][]byte
-	ended     bool // it said Finalize, or the rank exited
-	failed    bool
+	notices   int // that it has sent
 
-	hello   bool
-	exited  bool   // nothing will come any more
-	earlier uint16 // programs before the one that has said Hello last
-	op      uint32 // collectives it has joined
-	notices int    // that it has sent
+	op uint32 // collectives it has joined
 }
 
 // maxNotices bounds what the user of ibrun is told on behalf of one program of a rank: the package
 // ibrun sends three at most, and a faulty program shall not fill the links.
 const maxNotices = 4
 
-func (r *local) epoch() uint16 { return r.earlier + 1 }
-
-// mayReturn reports whether another program of the rank may join the job.
-func (r *local) mayReturn() bool { return r.hello && !r.exited }
-
-// left reports whether nothing can come of a rank for a program of some epoch.
-func (r *local) left(epoch uint16) bool {
-	return r.exited || r.ended && !(r.mayReturn() && epoch > r.epoch())
+// has reports whether a program of a rank has published its address that is new enough.
+func (c *Core) has(rank job.Slot, least uint16) bool {
+	p := c.below.Own.Of(rank)
+	return c.local(rank).published && !p.Ended() && p.Epoch() >= least
 }
-
-// has reports whether a program has published its address that is new enough.
-func (r *local) has(least uint16) bool { return r.published && !r.ended && r.epoch() >= least }
 
 // own is this node's side of resolution: its block, its values, and questions
 // that wait for them.
@@ -72,19 +54,16 @@ type parked struct {
 	unproven  bool          // the rank has not shown since that it runs
 }
 
-// has reports whether a rank is of this node.
-func (r *ranks) has(rank job.Slot) bool { return uint32(rank-r.first) < r.count && rank >= r.first }
-
-func (c *Core) local(rank job.Slot) *local { return &c.ranks.locals[rank-c.ranks.first] }
+func (c *Core) local(rank job.Slot) *local { return &c.ranks.locals[c.below.Own.Index(rank)] }
 
 // rankFrame takes a frame from a rank of this node.
 func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
-	r := c.local(rank)
-	if _, hello := m.(rankwire.Hello); hello && !r.exited {
-		c.welcome(rank, r)
+	r, p := c.local(rank), c.below.Own.Of(rank)
+	if _, hello := m.(rankwire.Hello); hello && !p.Exited() {
+		c.welcome(rank)
 		return
 	}
-	if r.ended {
+	if p.Ended() {
 		return
 	}
 	switch m := m.(type) {
@@ -125,19 +104,18 @@ func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 
 // welcome takes a program into the job, which the driver has made sure is the
 // rank's only one. What the one before it has said is of no meaning to it.
-func (c *Core) welcome(rank job.Slot, r *local) {
-	next := local{hello: true, earlier: r.earlier, op: r.op}
-	if r.hello {
-		if r.epoch() == math.MaxUint16 {
-			c.do(SendRank{rank, rankwire.Refused{Text: "this rank has run 65,535 programs that joined the job: no more can"}})
-			return
-		}
-		next.earlier++
+func (c *Core) welcome(rank job.Slot) {
+	p, r := c.below.Own.Of(rank), c.local(rank)
+	if !p.Join() {
+		c.do(SendRank{rank, rankwire.Refused{Text: "this rank has run 65,535 programs that joined the job: no more can"}})
+		return
+	}
+	if p.Epoch() > 1 {
 		maps.DeleteFunc(c.own.pairs, func(key [2]job.Slot, _ bool) bool { return key[0] == rank || key[1] == rank })
 	}
-	*r, c.own.block = next, nil
+	*r, c.own.block = local{op: r.op}, nil
 	c.do(SendRank{rank, rankwire.Welcome{
-		JobID: c.job.ID, Rank: rank, Epoch: r.epoch(), Op: r.op, Layout: c.job.Layout,
+		JobID: c.job.ID, Rank: rank, Epoch: p.Epoch(), Op: r.op, Layout: c.job.Layout,
 		Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
 	}})
 	c.tellFailures(rank)
@@ -182,9 +160,18 @@ func alike(a, b fabric.Tuple) bool {
 
 // rankEnded marks a rank whose program will not answer any more.
 func (c *Core) rankEnded(rank job.Slot, failed bool) {
-	r := c.local(rank)
-	if !r.ended {
-		r.ended, r.failed, c.own.block = true, failed, nil
+	c.rankChanged(rank, failed, c.below.Own.Of(rank).End(failed))
+}
+
+// rankOver marks a rank that has exited, or was never started.
+func (c *Core) rankOver(rank job.Slot, failed bool) {
+	c.rankChanged(rank, failed, c.below.Own.Of(rank).Exit(failed))
+}
+
+// rankChanged looks again at what waits for a rank. First: its program was in the job until now.
+func (c *Core) rankChanged(rank job.Slot, failed, first bool) {
+	if first {
+		c.own.block = nil
 		if failed {
 			c.rankFailed(rank)
 		}
@@ -194,22 +181,19 @@ func (c *Core) rankEnded(rank job.Slot, failed bool) {
 	c.checkGathers()
 }
 
-// rankOver marks a rank that has exited, or was never started.
-func (c *Core) rankOver(rank job.Slot, failed bool) {
-	c.local(rank).exited = true
-	c.rankEnded(rank, failed)
-}
-
 // complete reports whether the node's block will not change soon by itself, but
 // for ranks that end. Where one rank runs its next program, the others will.
 func (c *Core) complete() bool {
 	newest := uint16(0)
-	for i := range c.ranks.locals {
-		newest = max(newest, c.ranks.locals[i].epoch())
+	for _, p := range c.below.Own.All() {
+		newest = max(newest, p.Epoch())
 	}
-	return !slices.ContainsFunc(c.ranks.locals, func(r local) bool {
-		return !r.has(newest) && !r.left(newest) && !r.later
-	})
+	for rank, p := range c.below.Own.All() {
+		if !c.has(rank, newest) && !p.Left(newest) && !c.local(rank).later {
+			return false
+		}
+	}
+	return true
 }
 
 // ownBlock is this node's block as it is now.
@@ -218,16 +202,16 @@ func (c *Core) ownBlock() []byte {
 	if o.block != nil {
 		return o.block
 	}
-	b := fabric.Block{Node: uint32(c.ranks.index), First: uint32(c.ranks.first), Ranks: make([]fabric.Entry, c.ranks.count)}
+	b := fabric.Block{Node: uint32(c.ranks.index), First: uint32(c.below.Own.First()), Ranks: make([]fabric.Entry, c.below.Own.Count())}
 	b.Base.Kind = fabric.NONE
 	if len(o.bases) > 0 {
 		b.Base, b.More = o.bases[0], o.bases[1:]
 	}
-	for i := range c.ranks.locals {
-		if r := &c.ranks.locals[i]; r.published && !r.ended {
+	for rank, p := range c.below.Own.All() {
+		if r := c.local(rank); r.published && !p.Ended() {
 			base := r.tuple
 			base.Num = 0
-			b.Ranks[i] = fabric.Entry{Epoch: r.epoch(), Num: r.tuple.Num, Base: uint8(slices.Index(o.bases, base))}
+			b.Ranks[c.below.Own.Index(rank)] = fabric.Entry{Epoch: p.Epoch(), Num: r.tuple.Num, Base: uint8(slices.Index(o.bases, base))}
 		}
 	}
 	o.block = b.Append(nil)
@@ -240,7 +224,7 @@ func (c *Core) askOwn(a requester) {
 	p := parked{requester: a, unproven: c.check(a)}
 	if !c.tryOwn(p) {
 		c.requestPublish(a)
-		if c.local(a.ask.Rank).has(a.ask.Least) && a.ask.Key == "" {
+		if c.has(a.ask.Rank, a.ask.Least) && a.ask.Key == "" {
 			p.partialAt = c.now + partialAfter
 			c.wakeAt(p.partialAt)
 		}
@@ -251,7 +235,7 @@ func (c *Core) askOwn(a requester) {
 // check asks a rank whether it runs, if that is the question: it may be stopped.
 func (c *Core) check(a requester) bool {
 	r := c.local(a.ask.Rank)
-	if !a.ask.Fresh || a.ask.Key != "" || !r.published || r.ended {
+	if !a.ask.Fresh || a.ask.Key != "" || !r.published || c.below.Own.Of(a.ask.Rank).Ended() {
 		return false
 	}
 	if !r.checking {
@@ -274,7 +258,7 @@ func (c *Core) proven(rank job.Slot, r *local) {
 
 // requestPublish tells a rank that it is wanted, if it waits for that.
 func (c *Core) requestPublish(a requester) {
-	if r := c.local(a.ask.Rank); r.later && a.ask.Key == "" && a.ask.Least <= r.epoch() {
+	if r := c.local(a.ask.Rank); r.later && a.ask.Key == "" && a.ask.Least <= c.below.Own.Of(a.ask.Rank).Epoch() {
 		r.later = false
 		c.do(SendRank{a.ask.Rank, rankwire.Wanted{}})
 	}
@@ -283,15 +267,15 @@ func (c *Core) requestPublish(a requester) {
 // tryOwn answers if it can.
 func (c *Core) tryOwn(p parked) bool {
 	a, partialAt := p.requester, p.partialAt
-	r := c.local(a.ask.Rank)
-	switch v, ok := r.values[a.ask.Key]; {
-	case ok && a.ask.Least <= r.epoch():
+	r := c.below.Own.Of(a.ask.Rank)
+	switch v, ok := c.local(a.ask.Rank).values[a.ask.Key]; {
+	case ok && a.ask.Least <= r.Epoch():
 		c.reply(a, rankwire.Found, v)
-	case r.left(a.ask.Least) && r.failed:
+	case r.Left(a.ask.Least) && r.Failed():
 		c.reply(a, rankwire.Failed, nil)
-	case r.left(a.ask.Least):
+	case r.Left(a.ask.Least):
 		c.reply(a, rankwire.Exited, nil)
-	case a.ask.Key == "" && r.has(a.ask.Least) && !p.unproven && (c.complete() || partialAt > 0 && partialAt <= c.now):
+	case a.ask.Key == "" && c.has(a.ask.Rank, a.ask.Least) && !p.unproven && (c.complete() || partialAt > 0 && partialAt <= c.now):
 		c.reply(a, rankwire.Found, c.ownBlock())
 	default:
 		return false
@@ -304,7 +288,7 @@ func (c *Core) unpark() {
 	waiting := c.own.parked
 	c.own.parked = nil
 	for _, p := range waiting {
-		switch published := p.ask.Key == "" && c.local(p.ask.Rank).has(p.ask.Least); {
+		switch published := p.ask.Key == "" && c.has(p.ask.Rank, p.ask.Least); {
 		case !published: // or not any more: another program has joined
 			p.partialAt = 0
 		case p.partialAt == 0:
@@ -338,7 +322,7 @@ func (c *Core) put(rank job.Slot, r *local, m rankwire.Put) {
 
 // pair connects two ranks of this node, when both have said hello.
 func (c *Core) pair(a, b job.Slot) {
-	if a == b || !c.ranks.has(b) {
+	if a == b || !c.below.Own.Has(b) {
 		c.do(SendRank{a, rankwire.Pair{Rank: b, What: rankwire.NoRank}})
 		return
 	}
@@ -346,7 +330,7 @@ func (c *Core) pair(a, b job.Slot) {
 		c.own.pairs = map[[2]job.Slot]bool{}
 	}
 	key := [2]job.Slot{min(a, b), max(a, b)}
-	if settled, again := c.own.pairs[key]; again && !(settled && c.local(b).left(c.local(a).epoch())) {
+	if settled, again := c.own.pairs[key]; again && !(settled && c.below.Own.Of(b).Left(c.below.Own.Of(a).Epoch())) {
 		return // asked for by both, or connected already
 	}
 	c.own.pairs[key] = false
@@ -355,21 +339,21 @@ func (c *Core) pair(a, b job.Slot) {
 
 // tryPair makes the socket pair of two ranks if both can take it.
 func (c *Core) tryPair(key [2]job.Slot) {
-	a, b := c.local(key[0]), c.local(key[1])
+	a, b := c.below.Own.Of(key[0]), c.below.Own.Of(key[1])
 	switch {
-	case a.left(b.epoch()) || b.left(a.epoch()):
+	case a.Left(b.Epoch()) || b.Left(a.Epoch()):
 		alive, dead := key[0], key[1]
-		if a.left(b.epoch()) {
+		if a.Left(b.Epoch()) {
 			alive, dead = dead, alive
 		}
 		what := rankwire.Exited
-		if c.local(dead).failed {
+		if c.below.Own.Of(dead).Failed() {
 			what = rankwire.Failed
 		}
-		if c.local(alive).hello { // it asks when it wants one; until then its first frame is Welcome
+		if c.below.Own.Of(alive).Joined() { // it asks when it wants one; until then its first frame is Welcome
 			c.do(SendRank{alive, rankwire.Pair{Rank: dead, What: what}})
 		}
-	case a.hello && b.hello && a.epoch() == b.epoch():
+	case a.Joined() && b.Joined() && a.Epoch() == b.Epoch():
 		c.do(Connect{key[0], key[1]})
 	default:
 		c.own.early = append(c.own.early, key)

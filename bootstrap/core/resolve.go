@@ -3,7 +3,6 @@ package core
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"time"
 
 	"ibrun/bootstrap/rankwire"
@@ -80,7 +79,7 @@ func (c *Core) asked(a requester) {
 	switch {
 	case uint32(a.ask.Rank) >= c.job.Layout.Ranks():
 		c.answer(a, rankwire.Answer{What: rankwire.NoRank})
-	case c.ranks.has(a.ask.Rank):
+	case c.below.Own.Has(a.ask.Rank):
 		c.counts(a.ask).Own++
 		c.askOwn(a)
 	default:
@@ -128,12 +127,13 @@ func (c *Core) askOn(a requester) {
 		q.waiting = append(q.waiting, a)
 		return
 	}
-	to, gone := c.towards(a.ask.Rank)
-	if gone == rankwire.Found && to == Up && !a.here && a.link == Up {
-		gone = rankwire.Failed // it was to be here, and never started
-	}
-	if gone != rankwire.Found {
-		c.answer(a, rankwire.Answer{What: gone})
+	to, ok := c.below.Towards(a.ask.Rank)
+	switch {
+	case !ok && c.below.Exited(a.ask.Rank):
+		c.answer(a, rankwire.Answer{What: rankwire.Exited})
+		return
+	case !ok, to == Up && !a.here && a.link == Up: // it was to be here, and never started
+		c.answer(a, rankwire.Answer{What: rankwire.Failed})
 		return
 	}
 	if c.resolve.open == nil {
@@ -147,56 +147,9 @@ func (c *Core) askOn(a requester) {
 	c.send(to, a.ask)
 }
 
-// towards is the link to the agent of a rank; gone says what became of it if
-// there is none.
-func (c *Core) towards(rank job.Slot) (to Link, gone rankwire.Answered) {
-	o := c.owner(rank)
-	if o == nil {
-		if c.cfg.Root {
-			return 0, rankwire.Failed // its node was never started
-		}
-		return Up, rankwire.Found
-	}
-	switch k := &c.children[o.link]; {
-	case k.state != childEnded:
-		return o.link, rankwire.Found
-	case k.exited:
-		return 0, rankwire.Exited
-	default:
-		return 0, rankwire.Failed
-	}
-}
-
-// owner is a child and a stretch of ranks of its subtree.
-type owner struct {
-	first job.Slot
-	count uint32
-	link  Link
-}
-
-func (k *child) owners(l Link) (list []owner) {
-	for _, p := range k.part {
-		list = append(list, owner{p.Nodes.Base(), p.Nodes.Ranks(), l})
-	}
-	return list
-}
-
 // route finds out which child has which ranks, when that is certain.
 func (c *Core) route() {
-	c.owners = make([]owner, 0, len(c.children))
-	for i := range c.children {
-		c.owners = append(c.owners, c.children[i].owners(Link(i))...)
-	}
-	slices.SortFunc(c.owners, func(a, b owner) int { return cmp.Compare(a.first, b.first) })
-}
-
-// owner is who has a rank below this agent, or nil.
-func (c *Core) owner(rank job.Slot) *owner {
-	i := sort.Search(len(c.owners), func(i int) bool { return c.owners[i].first > rank }) - 1
-	if i < 0 || uint32(rank-c.owners[i].first) >= c.owners[i].count {
-		return nil
-	}
-	return &c.owners[i]
+	c.below.Route(func(l Link) job.Parts { return c.children[l].part })
 }
 
 // answer gives a requester what it asked for.

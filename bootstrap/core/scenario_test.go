@@ -252,9 +252,9 @@ func (s *scenario) launched(hello, held bool) {
 		s.step(ForkDone{})
 	}
 	require.Equal(s.t, running, s.core.stage)
-	for i := range s.core.ranks.count {
+	for rank := range s.core.below.Own.All() {
 		if hello {
-			s.step(RankFrame{s.core.ranks.first + job.Slot(i), rankwire.Hello{}})
+			s.step(RankFrame{rank, rankwire.Hello{}})
 		}
 	}
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
@@ -11,8 +12,8 @@ import (
 // table is eager resolution: the blocks of all nodes rise once, each subtree's
 // when it is complete, and the whole table comes down.
 type table struct {
-	blocks   wire.Values // of the subtrees that have reported
-	reported int         // children that have reported or are gone
+	blocks   frame.Values // of the subtrees that have reported
+	reported int          // children that have reported or are gone
 	sent     bool
 	here     bool
 	early    []requester // questions that wait for the table
@@ -41,7 +42,7 @@ func (t *table) waits(c *Core, a requester) bool {
 
 // publish sends this subtree's blocks up when they are complete.
 func (t *table) publish(c *Core) {
-	if c.job == nil || !c.job.Transport.Eager || t.sent || c.stage == launching || t.reported < len(c.children) || !c.complete() {
+	if c.job == nil || !c.job.Transport.Eager || t.sent || !c.below.Launched || t.reported < len(c.children) || !c.complete() {
 		return
 	}
 	t.sent = true
@@ -49,17 +50,17 @@ func (t *table) publish(c *Core) {
 		t.arrive(c, wire.Blocks{Values: carried(t.blocks)})
 		return
 	}
-	if c.ranks.count > 0 { // else they were never started
-		t.blocks.Add(wire.NewValues(c.ownBlock()))
+	if c.below.Own.Count() > 0 { // else they were never started
+		t.blocks.Add(frame.NewValues(c.ownBlock()))
 	}
 	t.send(c, Up, wire.Blocks{Values: carried(t.blocks)})
 }
 
 // carried is blocks, or none if they are too many for a frame: they are asked for
 // one by one then.
-func carried(blocks wire.Values) wire.Values {
+func carried(blocks frame.Values) frame.Values {
 	if blocks.Size() > rankwire.MaxGather {
-		return wire.Values{}
+		return frame.Values{}
 	}
 	return blocks
 }
@@ -82,7 +83,7 @@ func (t *table) childBlocks(c *Core, l Link, m wire.Blocks) {
 
 // arrive takes the whole table and passes it on.
 func (t *table) arrive(c *Core, m wire.Blocks) {
-	t.here, t.blocks = true, wire.Values{}
+	t.here, t.blocks = true, frame.Values{}
 	for i := range c.children {
 		t.send(c, Link(i), m)
 	}

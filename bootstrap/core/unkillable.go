@@ -30,7 +30,7 @@ func (c *Core) outlived(left []Unkillable) {
 	for _, run := range c.ranks.ends {
 		ended[run.First] = true
 	}
-	for rank := c.ranks.first; rank < c.ranks.first+job.Slot(c.ranks.count); rank++ {
+	for rank := range c.below.Own.All() {
 		if !ended[rank] {
 			c.ranks.end(rank, job.Status{Kind: job.Lost})
 			c.rankEnded(rank, true)

@@ -11,7 +11,6 @@ import (
 
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
-	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
 
@@ -82,7 +81,7 @@ func (c *cluster) grant() {
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(c.held)) {
-		c.obey(c.servers[node].BulkFetched(c.held[node], wire.NewValues(values...)))
+		c.obey(c.servers[node].BulkFetched(c.held[node], frame.NewValues(values...)))
 	}
 	clear(c.held)
 }
