@@ -11,6 +11,7 @@ package core
 import (
 	"time"
 
+	"ibrun/bootstrap/core/bulk"
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
@@ -87,7 +88,7 @@ type Core struct {
 	table   table
 	gathers map[uint32]*gathering
 	passed  uint32 // number of the newest collective that was released here
-	bulk    bulk
+	bulk    bulk.Fetches
 	tally   job.Tally
 
 	failures failures
@@ -102,6 +103,7 @@ func New(cfg Config) *Core {
 	}
 	c := &Core{cfg: cfg}
 	c.below.Root = cfg.Root
+	c.bulk = bulk.New(&c.below)
 	c.clock.up.live = !cfg.Root
 	return c
 }
@@ -168,9 +170,11 @@ func (c *Core) apply(ev Event) {
 	case RankFrame:
 		c.rankFrame(ev.Rank, ev.Msg)
 	case BulkRequested:
-		c.bulkFetch(Up, ev.Fence)
+		if c.job != nil {
+			c.doBulk(c.bulk.Request(Up, ev.Fence))
+		}
 	case BulkRead:
-		c.bulkRead(ev)
+		c.doBulk(c.bulk.ReadDone(ev.Fence, ev.Value))
 	case MPIFindings:
 		c.finish.mpi.Add(ev.MPIFindings)
 	case RankInputRead:
@@ -260,9 +264,9 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case wire.Blocks:
 		c.table.childBlocks(c, from, m)
 	case wire.BulkFetch:
-		c.bulkFetch(from, m.Fence)
+		c.doBulk(c.bulk.Request(from, m.Fence))
 	case wire.BulkValues:
-		c.childBulkValues(from, m)
+		c.doBulk(c.bulk.Gave(from, m.Fence, m.Values))
 	case rankwire.Tally:
 		k.tallied = true
 		c.tally.Add(m.Of)
@@ -313,9 +317,9 @@ func (c *Core) order(m frame.Message) {
 	case wire.Blocks:
 		c.table.arrive(c, m)
 	case wire.BulkFetch:
-		c.call(m.Fence)
+		c.doBulk(c.bulk.Call(m.Fence))
 	case wire.BulkValues:
-		c.bulkValues(m)
+		c.doBulk(c.bulk.Values(m.Fence, m.Values))
 	case wire.End:
 		c.end(m)
 	}

@@ -113,7 +113,7 @@ func (c *Core) drop(l Link, s job.Status) {
 	}
 	c.answerLost(l, what)
 	c.checkGathers()
-	c.checkBulk()
+	c.doBulk(c.bulk.ChildEnded())
 	if !k.tabled {
 		k.tabled = true
 		c.table.reported++
@@ -216,7 +216,7 @@ func (c *Core) checkExit() {
 		runs = coarser(runs)
 	}
 	if c.job.Transport.Stats {
-		c.send(Up, rankwire.Tally{Of: &c.tally})
+		c.send(Up, rankwire.Tally{Of: c.counted()})
 	}
 	c.send(Up, wire.Exit{Runs: runs, Truncated: job.Added(f.trunc, c.flow.truncated), MPI: f.mpi})
 	c.stage = done

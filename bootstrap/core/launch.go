@@ -32,28 +32,26 @@ const (
 
 type child struct {
 	life
-	head      job.Part  // the node that it serves itself
-	part      job.Parts // all that it answers for, the head included
-	dead      job.Parts // what it has answered for, and could not be started
-	before    job.Parts // part as it was numbered before nodes were dropped; nothing: as it is
-	planned   job.Part  // what Launch is to give it, the head first
-	tried     tried
-	due       due
-	state     childState
-	started   time.Duration
-	phase     string
-	local     bool
-	exited    bool   // its Exit came
-	tabled    bool   // its Blocks came
-	tallied   bool   // its Tally came
-	holds     bool   // it knows that the job is stopped
-	op        uint32 // the last collective that its subtree has joined
-	fetch     uint32 // fence of the bulk fetch that it waits for; 0: none
-	bulkFence uint32 // fence of the last bulk fetch that it gave to
-	room      int    // bytes of Stdin it can take
-	credit    int    // bytes of Output that it may send
-	owed      int    // bytes of its Output taken and not granted back yet
-	times     *childTimes
+	head    job.Part  // the node that it serves itself
+	part    job.Parts // all that it answers for, the head included
+	dead    job.Parts // what it has answered for, and could not be started
+	before  job.Parts // part as it was numbered before nodes were dropped; nothing: as it is
+	planned job.Part  // what Launch is to give it, the head first
+	tried   tried
+	due     due
+	state   childState
+	started time.Duration
+	phase   string
+	local   bool
+	exited  bool   // its Exit came
+	tabled  bool   // its Blocks came
+	tallied bool   // its Tally came
+	holds   bool   // it knows that the job is stopped
+	op      uint32 // the last collective that its subtree has joined
+	room    int    // bytes of Stdin it can take
+	credit  int    // bytes of Output that it may send
+	owed    int    // bytes of its Output taken and not granted back yet
+	times   *childTimes
 }
 
 // starts counts the launch.

@@ -257,7 +257,7 @@ func (c *Core) rootDone() {
 		nodes, _ := c.allTimes()
 		o.Times = slices.Collect(nodes)
 	}
-	o.Tally, o.MPI = c.tally, c.finish.mpi
+	o.Tally, o.MPI = *c.counted(), c.finish.mpi
 	o.Truncated = c.finish.trunc + c.flow.truncated
 	if o.Cause == CauseNone {
 		for _, r := range o.Runs {

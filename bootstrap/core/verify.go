@@ -51,7 +51,7 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 	case wire.BulkFetch:
 		return lieIf(m.Fence > c.passed, "for a fence that is not passed")
 	case wire.BulkValues:
-		return lieIf(m.Fence > c.bulk.round || m.Fence <= k.bulkFence, "that was not called for")
+		return lieIf(c.bulk.Refuses(l, m.Fence), "that was not called for")
 	case rankwire.Tally:
 		return lieIf(!c.job.Transport.Stats || k.tallied, "that nobody wants")
 	case wire.Placed:
@@ -274,7 +274,7 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	case wire.BulkFetch:
 		return lieIf(m.Fence > c.passed, "for a fence that is not passed")
 	case wire.BulkValues:
-		return lieIf(c.bulk.requested <= c.bulk.ready.Fence || m.Fence > c.passed, "that nobody asked for")
+		return lieIf(!c.bulk.Waits() || m.Fence > c.passed, "that nobody asked for")
 	}
 	return ""
 }

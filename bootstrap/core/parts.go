@@ -1,0 +1,32 @@
+package core
+
+import (
+	"ibrun/bootstrap/core/bulk"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// What the parts of the core want done, in the core's own effects. The lists are cleared, since a
+// part keeps its list and the values in it may be large.
+
+func (c *Core) doBulk(effects []bulk.Effect) {
+	for _, e := range effects {
+		switch e.Do {
+		case bulk.Request, bulk.Call:
+			c.send(e.To, wire.BulkFetch{Fence: e.Fence})
+		case bulk.Read:
+			c.do(ReadBulk{e.Fence})
+		case bulk.Send:
+			c.send(e.To, wire.BulkValues{Fence: e.Fence, Values: e.Values})
+		case bulk.Deliver:
+			c.do(BulkFetched{e.Fence, e.Values})
+		}
+	}
+	clear(effects)
+}
+
+// counted is the tally with what the parts have counted. It is asked for once, at the end.
+func (c *Core) counted() *job.Tally {
+	c.tally.Sum[job.CountBulkFetches] += c.bulk.Started
+	return &c.tally
+}
