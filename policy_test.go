@@ -78,7 +78,8 @@ const testFloor = 10
 var pure = []string{
 	"bootstrap/tree", "bootstrap/timing", "bootstrap/timing/views", "bootstrap/frame",
 	"bootstrap/rankwire", "bootstrap/wire", "bootstrap/core", "bootstrap/core/bulk",
-	"bootstrap/core/collective", "bootstrap/core/lookup", "bootstrap/core/names", "bootstrap/core/pairs", "bootstrap/core/subtree",
+	"bootstrap/core/collective", "bootstrap/core/lookup", "bootstrap/core/names", "bootstrap/core/pairs",
+	"bootstrap/core/subtree",
 	"bootstrap/pmiserver", "job", "lazy/peer", "lazy/upgrade", "pmi", "topo", "topo/bind", "topo/near", "topo/draw",
 	"doctor", "internal/options", "internal/plan",
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/bulk"
+	"ibrun/bootstrap/core/collective"
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
@@ -83,13 +84,12 @@ type Core struct {
 	finish   finish
 	root     root
 
-	own     own
-	resolve resolve
-	table   table
-	gathers map[uint32]*gathering
-	passed  uint32 // number of the newest collective that was released here
-	bulk    bulk.Fetches
-	tally   job.Tally
+	own         own
+	resolve     resolve
+	table       table
+	collectives collective.Collectives
+	bulk        bulk.Fetches
+	tally       job.Tally
 
 	failures failures
 
@@ -104,6 +104,7 @@ func New(cfg Config) *Core {
 	c := &Core{cfg: cfg}
 	c.below.Root = cfg.Root
 	c.bulk = bulk.New(&c.below)
+	c.collectives = collective.New(&c.below, cfg.Join)
 	c.clock.up.live = !cfg.Root
 	return c
 }
@@ -258,7 +259,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case rankwire.Answer:
 		c.answered(from, m)
 	case rankwire.Collect:
-		c.collected(from, m)
+		c.doCollectives(c.collectives.JoinBelow(from, k.head.Nodes.Base(), m))
 	case rankwire.Failures:
 		c.childFailures(m)
 	case wire.Blocks:
@@ -307,7 +308,7 @@ func (c *Core) order(m frame.Message) {
 	case rankwire.Answer:
 		c.answered(Up, m)
 	case rankwire.Release:
-		c.release(m)
+		c.doCollectives(c.collectives.Release(m))
 	case rankwire.Failures:
 		c.failed(m)
 	case rankwire.Name:

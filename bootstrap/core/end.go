@@ -112,7 +112,7 @@ func (c *Core) drop(l Link, s job.Status) {
 		what = rankwire.Exited
 	}
 	c.answerLost(l, what)
-	c.checkGathers()
+	c.doCollectives(c.collectives.Check())
 	c.doBulk(c.bulk.ChildEnded())
 	if !k.tabled {
 		k.tabled = true

@@ -43,14 +43,13 @@ type child struct {
 	started time.Duration
 	phase   string
 	local   bool
-	exited  bool   // its Exit came
-	tabled  bool   // its Blocks came
-	tallied bool   // its Tally came
-	holds   bool   // it knows that the job is stopped
-	op      uint32 // the last collective that its subtree has joined
-	room    int    // bytes of Stdin it can take
-	credit  int    // bytes of Output that it may send
-	owed    int    // bytes of its Output taken and not granted back yet
+	exited  bool // its Exit came
+	tabled  bool // its Blocks came
+	tallied bool // its Tally came
+	holds   bool // it knows that the job is stopped
+	room    int  // bytes of Stdin it can take
+	credit  int  // bytes of Output that it may send
+	owed    int  // bytes of its Output taken and not granted back yet
 	times   *childTimes
 }
 
@@ -73,7 +72,7 @@ type starts struct {
 // start begins the launch of a subtree. The root passes a whole job.
 func (c *Core) start(m wire.Launch) {
 	c.stage = launching
-	c.job = m.Job
+	c.job, c.below.Layout = m.Job, m.Job.Layout
 	c.level = int(m.Level)
 	c.openTimes(m.First)
 	c.starts.window = c.cfg.Window

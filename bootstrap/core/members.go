@@ -108,6 +108,7 @@ func (c *Core) renumber(m wire.Membership) {
 		j.Layout = j.Layout.Without(d.First-gone, d.Count)
 		gone += job.NodeIndex(d.Count)
 	}
+	c.below.Layout = j.Layout
 	j.Nodes, j.Size = j.Layout.Nodes(), j.Layout.Ranks()
 	j.Programs = slices.Clone(j.Programs)
 	j.Programs[0].Count = j.Size // where nodes may be dropped, there is one

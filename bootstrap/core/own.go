@@ -24,8 +24,6 @@ type local struct {
 	tuple     fabric.Tuple
 	values    map[string][]byte
 	notices   int // that it has sent
-
-	op uint32 // collectives it has joined
 }
 
 // maxNotices bounds what the user of ibrun is told on behalf of one program of a rank: the package
@@ -77,7 +75,7 @@ func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 	case rankwire.Put:
 		c.put(rank, r, m)
 	case rankwire.Collect:
-		c.joined(rank, r, m)
+		c.doCollectives(c.collectives.Join(rank, m))
 	case rankwire.Pair:
 		c.pair(rank, m.Rank)
 	case rankwire.Tally:
@@ -113,9 +111,9 @@ func (c *Core) welcome(rank job.Slot) {
 	if p.Epoch() > 1 {
 		maps.DeleteFunc(c.own.pairs, func(key [2]job.Slot, _ bool) bool { return key[0] == rank || key[1] == rank })
 	}
-	*r, c.own.block = local{op: r.op}, nil
+	*r, c.own.block = local{}, nil
 	c.do(SendRank{rank, rankwire.Welcome{
-		JobID: c.job.ID, Rank: rank, Epoch: p.Epoch(), Op: r.op, Layout: c.job.Layout,
+		JobID: c.job.ID, Rank: rank, Epoch: p.Epoch(), Op: c.collectives.Joined(rank), Layout: c.job.Layout,
 		Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
 	}})
 	c.tellFailures(rank)
@@ -178,7 +176,7 @@ func (c *Core) rankChanged(rank job.Slot, failed, first bool) {
 	}
 	c.unpark()
 	c.retryPairs()
-	c.checkGathers()
+	c.doCollectives(c.collectives.Check())
 }
 
 // complete reports whether the node's block will not change soon by itself, but

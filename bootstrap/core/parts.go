@@ -2,6 +2,8 @@ package core
 
 import (
 	"ibrun/bootstrap/core/bulk"
+	"ibrun/bootstrap/core/collective"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -25,8 +27,23 @@ func (c *Core) doBulk(effects []bulk.Effect) {
 	clear(effects)
 }
 
+func (c *Core) doCollectives(effects []collective.Effect) {
+	for _, e := range effects {
+		switch e.Do {
+		case collective.Collect:
+			c.send(e.To, rankwire.Collect(e.Part))
+		case collective.ReleaseChild:
+			c.send(e.To, e.Part)
+		case collective.ReleaseRank:
+			c.do(SendRank{e.Rank, e.Part})
+		}
+	}
+	clear(effects)
+}
+
 // counted is the tally with what the parts have counted. It is asked for once, at the end.
 func (c *Core) counted() *job.Tally {
 	c.tally.Sum[job.CountBulkFetches] += c.bulk.Started
+	c.tally.Sum[job.CountBarriers] += c.collectives.Barriers
 	return &c.tally
 }

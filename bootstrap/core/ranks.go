@@ -89,6 +89,9 @@ func (c *Core) passSignal(n uint8) {
 	c.signalJobs(n)
 }
 
+// exitStatus is the status of a program that ended with a code.
+func exitStatus(code uint8) job.Status { return job.Status{Kind: job.Exited, Code: code} }
+
 // tellUser passes on what is for the user: wire.Placed or rankwire.Notice.
 func (c *Core) tellUser(m frame.Message) {
 	if c.cfg.Root {

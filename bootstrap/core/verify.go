@@ -45,11 +45,11 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 	case rankwire.Answer:
 		return c.answerLies(l, m)
 	case rankwire.Collect:
-		return c.collectLies(k, m)
+		return c.collectives.Lie(l, m)
 	case wire.Blocks:
 		return c.blocksLie(k, m)
 	case wire.BulkFetch:
-		return lieIf(m.Fence > c.passed, "for a fence that is not passed")
+		return lieIf(m.Fence > c.collectives.Passed, "for a fence that is not passed")
 	case wire.BulkValues:
 		return lieIf(c.bulk.Refuses(l, m.Fence), "that was not called for")
 	case rankwire.Tally:
@@ -152,21 +152,6 @@ func (c *Core) timesLie(k *child, m wire.Times) string {
 	return ""
 }
 
-func (c *Core) collectLies(k *child, m rankwire.Collect) string {
-	if m.Op != k.op+1 {
-		return "out of order"
-	}
-	for p := range m.Parcels.All() {
-		if !k.hasRanks(p.From, 1) {
-			return "from another's rank"
-		}
-		if p.To != rankwire.Everyone && uint32(p.To) >= c.job.Layout.Ranks() {
-			return "for no rank"
-		}
-	}
-	return ""
-}
-
 // answerLies looks at an answer of a child or the parent: somebody must have
 // asked, and a block must be that of the node, with the rank in it.
 func (c *Core) answerLies(l Link, m rankwire.Answer) string {
@@ -265,16 +250,15 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	case rankwire.Answer:
 		return c.answerLies(Up, m)
 	case rankwire.Release:
-		g := c.gathers[m.Op]
-		return lieIf(g == nil || !g.sent, "of what nobody has joined")
+		return lieIf(!c.collectives.Awaits(m.Op), "of what nobody has joined")
 	case wire.Blocks:
 		return lieIf(!c.job.Transport.Eager || c.table.here, "that nobody wants")
 	case rankwire.Failures:
 		return lieIf(!c.job.Launch.KeepGoing || !belong(m.Ranks, c.job.Layout.Ranks()), "of no ranks, or that nobody wants")
 	case wire.BulkFetch:
-		return lieIf(m.Fence > c.passed, "for a fence that is not passed")
+		return lieIf(m.Fence > c.collectives.Passed, "for a fence that is not passed")
 	case wire.BulkValues:
-		return lieIf(!c.bulk.Waits() || m.Fence > c.passed, "that nobody asked for")
+		return lieIf(!c.bulk.Waits() || m.Fence > c.collectives.Passed, "that nobody asked for")
 	}
 	return ""
 }

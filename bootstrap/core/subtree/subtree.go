@@ -20,8 +20,9 @@ const Up Link = -1
 
 // Subtree is one agent's. The zero value is an agent that is being launched.
 type Subtree struct {
-	Root     bool // of the whole tree: it has no parent and covers all ranks
-	Launched bool // no child is added any more
+	Root     bool       // of the whole tree: it has no parent and covers all ranks
+	Launched bool       // no child is added any more
+	Layout   job.Layout // of the whole job
 	Own      Ranks
 	children []child
 	owners   []owner // in order of their ranks
