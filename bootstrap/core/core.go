@@ -13,6 +13,7 @@ import (
 
 	"ibrun/bootstrap/core/bulk"
 	"ibrun/bootstrap/core/collective"
+	"ibrun/bootstrap/core/pairs"
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
@@ -89,6 +90,7 @@ type Core struct {
 	table       table
 	collectives collective.Collectives
 	bulk        bulk.Fetches
+	pairs       pairs.Pairs
 	tally       job.Tally
 
 	failures failures
@@ -104,6 +106,7 @@ func New(cfg Config) *Core {
 	c := &Core{cfg: cfg}
 	c.below.Root = cfg.Root
 	c.bulk = bulk.New(&c.below)
+	c.pairs = pairs.New(&c.below.Own)
 	c.collectives = collective.New(&c.below, cfg.Join)
 	c.clock.up.live = !cfg.Root
 	return c

@@ -3,7 +3,6 @@ package core
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -42,8 +41,6 @@ type own struct {
 	bases  []fabric.Tuple // what the ranks' tuples share, one for each port that ranks use
 	block  []byte         // encoded, nil when out of date
 	parked []parked
-	pairs  map[[2]job.Slot]bool // asked for; true when settled
-	early  [][2]job.Slot        // asked for before both ranks had said hello
 }
 
 type parked struct {
@@ -77,7 +74,7 @@ func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 	case rankwire.Collect:
 		c.doCollectives(c.collectives.Join(rank, m))
 	case rankwire.Pair:
-		c.pair(rank, m.Rank)
+		c.doPairs(c.pairs.Ask(rank, m.Rank))
 	case rankwire.Tally:
 		if c.job.Transport.Stats && !r.tallied {
 			r.tallied = true
@@ -109,7 +106,7 @@ func (c *Core) welcome(rank job.Slot) {
 		return
 	}
 	if p.Epoch() > 1 {
-		maps.DeleteFunc(c.own.pairs, func(key [2]job.Slot, _ bool) bool { return key[0] == rank || key[1] == rank })
+		c.pairs.Forget(rank)
 	}
 	*r, c.own.block = local{}, nil
 	c.do(SendRank{rank, rankwire.Welcome{
@@ -117,7 +114,7 @@ func (c *Core) welcome(rank job.Slot) {
 		Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
 	}})
 	c.tellFailures(rank)
-	c.retryPairs()
+	c.doPairs(c.pairs.Retry())
 }
 
 // aborted says that a rank wants the job to end.
@@ -175,7 +172,7 @@ func (c *Core) rankChanged(rank job.Slot, failed, first bool) {
 		}
 	}
 	c.unpark()
-	c.retryPairs()
+	c.doPairs(c.pairs.Retry())
 	c.doCollectives(c.collectives.Check())
 }
 
@@ -316,55 +313,4 @@ func (c *Core) put(rank job.Slot, r *local, m rankwire.Put) {
 	r.values[m.Key] = m.Value
 	c.do(SendRank{rank, rankwire.PutDone{}})
 	c.unpark()
-}
-
-// pair connects two ranks of this node, when both have said hello.
-func (c *Core) pair(a, b job.Slot) {
-	if a == b || !c.below.Own.Has(b) {
-		c.do(SendRank{a, rankwire.Pair{Rank: b, What: rankwire.NoRank}})
-		return
-	}
-	if c.own.pairs == nil {
-		c.own.pairs = map[[2]job.Slot]bool{}
-	}
-	key := [2]job.Slot{min(a, b), max(a, b)}
-	if settled, again := c.own.pairs[key]; again && !(settled && c.below.Own.Of(b).Left(c.below.Own.Of(a).Epoch())) {
-		return // asked for by both, or connected already
-	}
-	c.own.pairs[key] = false
-	c.tryPair(key)
-}
-
-// tryPair makes the socket pair of two ranks if both can take it.
-func (c *Core) tryPair(key [2]job.Slot) {
-	a, b := c.below.Own.Of(key[0]), c.below.Own.Of(key[1])
-	switch {
-	case a.Left(b.Epoch()) || b.Left(a.Epoch()):
-		alive, dead := key[0], key[1]
-		if a.Left(b.Epoch()) {
-			alive, dead = dead, alive
-		}
-		what := rankwire.Exited
-		if c.below.Own.Of(dead).Failed() {
-			what = rankwire.Failed
-		}
-		if c.below.Own.Of(alive).Joined() { // it asks when it wants one; until then its first frame is Welcome
-			c.do(SendRank{alive, rankwire.Pair{Rank: dead, What: what}})
-		}
-	case a.Joined() && b.Joined() && a.Epoch() == b.Epoch():
-		c.do(Connect{key[0], key[1]})
-	default:
-		c.own.early = append(c.own.early, key)
-		return
-	}
-	c.own.pairs[key] = true
-}
-
-// retryPairs looks again at pairs of which one rank was not ready.
-func (c *Core) retryPairs() {
-	early := c.own.early
-	c.own.early = nil
-	for _, key := range early {
-		c.tryPair(key)
-	}
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"ibrun/bootstrap/core/bulk"
 	"ibrun/bootstrap/core/collective"
+	"ibrun/bootstrap/core/pairs"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
@@ -39,6 +40,16 @@ func (c *Core) doCollectives(effects []collective.Effect) {
 		}
 	}
 	clear(effects)
+}
+
+func (c *Core) doPairs(effects []pairs.Effect) {
+	for _, e := range effects {
+		if e.What == rankwire.Found {
+			c.do(Connect{e.A, e.B})
+		} else {
+			c.do(SendRank{e.A, rankwire.Pair{Rank: e.B, What: e.What}})
+		}
+	}
 }
 
 // counted is the tally with what the parts have counted. It is asked for once, at the end.
