@@ -13,6 +13,7 @@ import (
 
 	"ibrun/bootstrap/core/bulk"
 	"ibrun/bootstrap/core/collective"
+	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/core/pairs"
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/frame"
@@ -85,9 +86,7 @@ type Core struct {
 	finish   finish
 	root     root
 
-	own         own
-	resolve     resolve
-	table       table
+	lookups     lookup.Lookups
 	collectives collective.Collectives
 	bulk        bulk.Fetches
 	pairs       pairs.Pairs
@@ -105,6 +104,7 @@ func New(cfg Config) *Core {
 	}
 	c := &Core{cfg: cfg}
 	c.below.Root = cfg.Root
+	c.lookups = lookup.New(&c.below)
 	c.bulk = bulk.New(&c.below)
 	c.pairs = pairs.New(&c.below.Own)
 	c.collectives = collective.New(&c.below, cfg.Join)
@@ -258,15 +258,15 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case wire.Waiting:
 		c.waiting(m)
 	case rankwire.Ask:
-		c.asked(requester{link: from, ask: m})
+		c.doLookups(c.lookups.Ask(c.now, lookup.Neighbour(from), m))
 	case rankwire.Answer:
-		c.answered(from, m)
+		c.doLookups(c.lookups.Answered(m))
 	case rankwire.Collect:
 		c.doCollectives(c.collectives.JoinBelow(from, k.head.Nodes.Base(), m))
 	case rankwire.Failures:
 		c.childFailures(m)
 	case wire.Blocks:
-		c.table.childBlocks(c, from, m)
+		c.doLookups(c.lookups.TableBelow(c.now, from, m.Values))
 	case wire.BulkFetch:
 		c.doBulk(c.bulk.Request(from, m.Fence))
 	case wire.BulkValues:
@@ -307,9 +307,9 @@ func (c *Core) order(m frame.Message) {
 			c.send(Up, m)
 		}
 	case rankwire.Ask:
-		c.asked(requester{link: Up, ask: m})
+		c.doLookups(c.lookups.Ask(c.now, lookup.Neighbour(Up), m))
 	case rankwire.Answer:
-		c.answered(Up, m)
+		c.doLookups(c.lookups.Answered(m))
 	case rankwire.Release:
 		c.doCollectives(c.collectives.Release(m))
 	case rankwire.Failures:
@@ -319,7 +319,7 @@ func (c *Core) order(m frame.Message) {
 	case rankwire.JobSpawned:
 		c.spawnDown(m)
 	case wire.Blocks:
-		c.table.arrive(c, m)
+		c.doLookups(c.lookups.Table(c.now, m.Values))
 	case wire.BulkFetch:
 		c.doBulk(c.bulk.Call(m.Fence))
 	case wire.BulkValues:
@@ -374,12 +374,12 @@ func (c *Core) applyEarly() {
 	if c.stage == launching || c.below.Routed() {
 		return
 	}
-	c.route()
+	c.below.Route(c.partsOf)
 	c.input.openChildren(c)
 	early := c.early
 	c.early = nil
 	for _, ev := range early {
 		c.apply(ev)
 	}
-	c.table.publish(c)
+	c.doLookups(c.lookups.Launched(c.now))
 }

@@ -107,18 +107,10 @@ func (c *Core) drop(l Link, s job.Status) {
 	k.state, k.live = childEnded, false
 	c.below.End(l, k.exited)
 	c.finish.childrenEnded++
-	what := rankwire.Failed
-	if k.exited {
-		what = rankwire.Exited
-	}
-	c.answerLost(l, what)
+	c.doLookups(c.lookups.ChildEnded(l))
 	c.doCollectives(c.collectives.Check())
 	c.doBulk(c.bulk.ChildEnded())
-	if !k.tabled {
-		k.tabled = true
-		c.table.reported++
-		c.table.publish(c)
-	}
+	c.doLookups(c.lookups.NoTableBelow(c.now, l))
 	if !k.exited {
 		c.ended(k.part, s)
 	}
@@ -156,7 +148,7 @@ func (c *Core) checkDeadlines() {
 		c.rootDeadlines()
 	}
 	c.checkHold()
-	c.resolveDue()
+	c.doLookups(c.lookups.Due(c.now))
 	c.queue.askBack(c)
 	if f.killAt == 0 {
 		return

@@ -44,7 +44,6 @@ type child struct {
 	phase   string
 	local   bool
 	exited  bool // its Exit came
-	tabled  bool // its Blocks came
 	tallied bool // its Tally came
 	holds   bool // it knows that the job is stopped
 	room    int  // bytes of Stdin it can take
@@ -72,7 +71,7 @@ type starts struct {
 // start begins the launch of a subtree. The root passes a whole job.
 func (c *Core) start(m wire.Launch) {
 	c.stage = launching
-	c.job, c.below.Layout = m.Job, m.Job.Layout
+	c.job, c.below.Layout, c.lookups.Eager = m.Job, m.Job.Layout, m.Job.Transport.Eager
 	c.level = int(m.Level)
 	c.openTimes(m.First)
 	c.starts.window = c.cfg.Window
@@ -305,6 +304,9 @@ func (c *Core) waiting(w wire.Waiting) {
 	}
 	c.send(Up, w)
 }
+
+// partsOf are the nodes that a child answers for.
+func (c *Core) partsOf(l Link) job.Parts { return c.children[l].part }
 
 // host is the name of a child's own node.
 func (k *child) host() string { return k.head.Nodes.At(0).Host }

@@ -139,7 +139,7 @@ func (c *Core) renumber(m wire.Membership) {
 		r.index, r.node.First = own.First, own.Nodes.Base()
 		c.below.Own.Renumber(r.node.First)
 	}
-	c.route()
+	c.below.Route(c.partsOf)
 }
 
 // dropRanks ends the ranks of this node that were never started.
@@ -149,10 +149,7 @@ func (c *Core) dropRanks() {
 		return
 	}
 	r.ends = append(r.ends, job.StatusRun{First: own.First(), Count: own.Count(), Status: job.Status{Kind: job.NotRun}})
-	for _, p := range c.own.parked {
-		c.reply(p.requester, rankwire.Failed, nil)
-	}
-	c.own.parked = nil
+	c.doLookups(c.lookups.Dropped())
 	own.Drop()
 	r.alive, r.undrained, r.locals = 0, 0, nil
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"ibrun/bootstrap/core/bulk"
 	"ibrun/bootstrap/core/collective"
+	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/core/pairs"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
@@ -23,6 +24,26 @@ func (c *Core) doBulk(effects []bulk.Effect) {
 			c.send(e.To, wire.BulkValues{Fence: e.Fence, Values: e.Values})
 		case bulk.Deliver:
 			c.do(BulkFetched{e.Fence, e.Values})
+		}
+	}
+	clear(effects)
+}
+
+func (c *Core) doLookups(effects []lookup.Effect) {
+	for _, e := range effects {
+		switch e.Do {
+		case lookup.Send:
+			if e.To.Here {
+				c.do(SendRank{e.To.Rank, e.Msg})
+			} else {
+				c.send(e.To.Link, e.Msg)
+			}
+		case lookup.Table:
+			c.send(e.To.Link, wire.Blocks{Values: e.Blocks})
+		case lookup.Wake:
+			c.wakeAt(e.At)
+		case lookup.Abort:
+			c.aborted(e.To.Rank, rankwire.Abort{Code: 1, Text: e.Text})
 		}
 	}
 	clear(effects)
@@ -54,6 +75,13 @@ func (c *Core) doPairs(effects []pairs.Effect) {
 
 // counted is the tally with what the parts have counted. It is asked for once, at the end.
 func (c *Core) counted() *job.Tally {
+	if c.lookups.Counts != (job.LevelTally{}) {
+		level := job.Tally{}
+		*level.Level(c.level) = c.lookups.Counts
+		c.tally.Add(&level)
+	}
+	c.tally.Sum[job.CountAway] += c.lookups.Away
+	c.tally.Sum[job.CountAddressBytes] += c.lookups.AddressBytes
 	c.tally.Sum[job.CountBulkFetches] += c.bulk.Started
 	c.tally.Sum[job.CountBarriers] += c.collectives.Barriers
 	return &c.tally

@@ -88,7 +88,7 @@ func (s *Subtree) Covers(rank job.Slot) bool {
 }
 
 // Towards is the link that leads to the agent of a rank of another node; false: none does, since
-// its node was never started, or the child that had it has ended.
+// the child that had it has ended, or, with Up, its node was never started.
 func (s *Subtree) Towards(rank job.Slot) (Link, bool) {
 	l, below := s.Child(rank)
 	if !below {
@@ -97,8 +97,5 @@ func (s *Subtree) Towards(rank job.Slot) (Link, bool) {
 	return l, !s.children[l].ended
 }
 
-// Exited reports whether the child that had a rank has reported how it ended.
-func (s *Subtree) Exited(rank job.Slot) bool {
-	l, below := s.Child(rank)
-	return below && s.children[l].exited
-}
+// Exited reports whether a child has ended and reported how its ranks ended.
+func (s *Subtree) Exited(l Link) bool { return s.children[l].exited }

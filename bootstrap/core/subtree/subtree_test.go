@@ -53,7 +53,7 @@ func TestTowards(t *testing.T) {
 		{rank: 1, ended: true, exited: true},
 		{rank: 9, to: Up, ok: true},
 		{rank: 9, ended: true, exited: true, to: Up, ok: true},
-		{rank: 9, root: true},
+		{rank: 9, root: true, to: Up},
 		{rank: 1, root: true, to: 0, ok: true},
 	} {
 		s := Subtree{Root: c.root}
@@ -65,10 +65,8 @@ func TestTowards(t *testing.T) {
 		to, ok := s.Towards(c.rank)
 		require.Equal(t, c.ok, ok, "%+v", c)
 		require.Equal(t, c.ended, s.Ended(0))
-		require.Equal(t, c.exited && c.rank == 1, s.Exited(c.rank), "%+v", c)
-		if ok {
-			require.Equal(t, c.to, to, "%+v", c)
-		}
+		require.Equal(t, c.exited, s.Exited(0), "%+v", c)
+		require.Equal(t, c.to, to, "%+v", c)
 	}
 }
 
