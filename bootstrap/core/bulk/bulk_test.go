@@ -59,6 +59,7 @@ func TestFetchOfAnAgent(t *testing.T) {
 		{Do: Deliver, Fence: 2, Values: all},
 	}, f.Values(2, all))
 	require.False(t, f.Waits())
+	require.Equal(t, []Effect{{Do: Send, To: 0, Fence: 2, Values: all}}, f.Request(0, 2), "to it alone")
 	require.Equal(t, []Effect{{Do: Deliver, Fence: 2, Values: all}}, f.Request(up, 1), "newer values do")
 	require.Equal(t, []Effect{request(3)}, f.Request(up, 3))
 	require.Zero(t, f.Started, "the root counts")
