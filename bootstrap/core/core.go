@@ -162,9 +162,9 @@ func (c *Core) apply(ev Event) {
 	case ForkDone:
 		c.forkDone(ev)
 	case Placed:
-		c.tellUser(ev.Placed)
+		c.reportToUser(ev.Placed)
 	case Notice:
-		c.tellUser(rankwire.Notice{Host: c.cfg.Host, Text: ev.Text})
+		c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: ev.Text})
 	case RankOutput:
 		c.flow.push(chunk{from: Up, rank: ev.Rank, stream: ev.Stream, data: ev.Data})
 	case RankExited:
@@ -275,7 +275,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 		k.tallied = true
 		c.tally.Add(m.Of)
 	case wire.Placed, rankwire.Notice:
-		c.tellUser(m)
+		c.reportToUser(m)
 	case rankwire.Name:
 		c.nameUp(m)
 	case rankwire.SpawnJob:

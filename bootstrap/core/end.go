@@ -57,7 +57,7 @@ func (c *Core) end(m wire.End) {
 	}
 	f.killAt, f.giveUpAt = c.now+grace, c.now+grace+slack
 	c.stage, c.below.Launched = ending, true
-	held := c.clock.stopped
+	wasStopped := c.clock.stopped
 	c.unhold()
 	c.ended(c.queue.nodes, job.Status{Kind: job.NotRun})
 	c.starts.failed += uint32(c.queue.nodes.Len())
@@ -68,7 +68,7 @@ func (c *Core) end(m wire.End) {
 	}
 	if c.ranks.alive > 0 {
 		c.ranks.stopped = true
-		if held {
+		if wasStopped {
 			c.do(ContinueRanks{})
 		} else {
 			c.do(SignalRanks{sigCont})
@@ -77,7 +77,7 @@ func (c *Core) end(m wire.End) {
 			c.do(SignalRanks{m.Signal})
 		}
 	}
-	if held {
+	if wasStopped {
 		c.signalJobs(sigCont)
 	}
 	c.signalJobs(sigTerm) // the second one hurries them

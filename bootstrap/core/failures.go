@@ -79,8 +79,8 @@ func (c *Core) failed(m rankwire.Failures) {
 	}
 }
 
-// tellFailures tells a rank that says hello what the others know.
-func (c *Core) tellFailures(rank job.Slot) {
+// sendFailuresTo tells a rank that says hello what the others know.
+func (c *Core) sendFailuresTo(rank job.Slot) {
 	if known := c.failures.known; known.Len() > 0 {
 		c.do(SendRank{rank, rankwire.Failures{Ranks: known}})
 	}

@@ -51,7 +51,7 @@ func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 		}
 	case rankwire.Notice:
 		if r.notices++; r.notices <= maxNotices {
-			c.tellUser(rankwire.Notice{Host: c.cfg.Host, Text: m.Text})
+			c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: m.Text})
 		}
 	case rankwire.Name:
 		m.Rank = rank
@@ -83,7 +83,7 @@ func (c *Core) welcome(rank job.Slot) {
 		JobID: c.job.ID, Rank: rank, Epoch: p.Epoch(), Op: c.collectives.Joined(rank), Layout: c.job.Layout,
 		Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
 	}})
-	c.tellFailures(rank)
+	c.sendFailuresTo(rank)
 	c.doPairs(c.pairs.Retry())
 }
 

@@ -92,8 +92,8 @@ func (c *Core) passSignal(n uint8) {
 // exitStatus is the status of a program that ended with a code.
 func exitStatus(code uint8) job.Status { return job.Status{Kind: job.Exited, Code: code} }
 
-// tellUser passes on what is for the user: wire.Placed or rankwire.Notice.
-func (c *Core) tellUser(m frame.Message) {
+// reportToUser passes on what is for the user: wire.Placed or rankwire.Notice.
+func (c *Core) reportToUser(m frame.Message) {
 	if c.cfg.Root {
 		c.do(Report{m})
 		return

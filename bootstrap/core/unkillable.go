@@ -24,7 +24,7 @@ func (c *Core) outlived(left []Unkillable) {
 	if len(left) == 0 {
 		return
 	}
-	c.tellUser(rankwire.Notice{Host: c.cfg.Host, Text: nameLeft(left)})
+	c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: nameLeft(left)})
 	c.finish.sweeping, c.finish.swept = true, true // it has just been tried
 	ended := map[job.Slot]bool{}
 	for _, run := range c.ranks.ends {

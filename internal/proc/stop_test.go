@@ -49,7 +49,8 @@ func TestStopDescendants(t *testing.T) {
 }
 
 // Processes that fork a child and end, over and over, are stopped as well: afterwards nothing runs,
-// and nothing new comes. Every other time their parents ignore how they end, so that none is a zombie.
+// and nothing new comes. Every other time their parents ignore how they end, so that none is a
+// zombie.
 func TestStopOfThoseThatFork(t *testing.T) {
 	require.NoError(t, BecomeSubreaper())
 	const chains = `r() { [ $1 = 0 ] && exec sleep 1000; r $(($1-1)) & }; for i in 1 2 3 4; do r 300 & done`

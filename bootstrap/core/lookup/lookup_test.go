@@ -135,6 +135,11 @@ func TestFreshQuestions(t *testing.T) {
 	answer := rankwire.Answer{Rank: 6, Fresh: true, Value: newer}
 	require.Equal(t, []Effect{send(Rank(4), answer)}, l.Answered(answer))
 	require.Equal(t, []Effect{send(Rank(5), found(6, newer))}, l.Ask(0, Rank(5), about(6)))
+
+	l.Ask(0, Rank(4), rankwire.Ask{Rank: 6, Key: "k", Fresh: true})
+	l.Answered(rankwire.Answer{Rank: 6, Key: "k", Fresh: true, Value: []byte("v")})
+	value := rankwire.Answer{Rank: 6, Key: "k", Value: []byte("v")}
+	require.Equal(t, []Effect{send(up, value)}, l.Ask(0, up, rankwire.Ask{Rank: 6, Key: "k"}))
 }
 
 // Values of other nodes are kept, up to a bound; beyond it they are asked for again.

@@ -58,6 +58,8 @@ func TestLater(t *testing.T) {
 	require.Equal(t, []Effect{send(up, found(4, block)), send(Rank(5), found(4, block))}, l.Publish(0, 4, tuple(2, 7)))
 	require.Empty(t, l.Later(0, 4), "it has published")
 	require.Equal(t, []Effect{send(up, found(4, block))}, l.Ask(0, up, about(4)))
+	wanted := send(Rank(4), rankwire.Wanted{})
+	require.Equal(t, []Effect{wanted, wake}, l.Ask(0, up, rankwire.Ask{Rank: 4, Fresh: true}), "once")
 }
 
 // A rank that ends takes its address with it, and those who wait hear how it ended, unless its next
@@ -74,6 +76,13 @@ func TestEndedRanks(t *testing.T) {
 		require.Equal(t, []Effect{send(up, rankwire.Answer{Rank: 4, What: what})}, l.RankEnded(0))
 	}
 	l := joined()
+	l.Publish(0, 4, tuple(2, 7))
+	l.Publish(0, 5, tuple(2, 8))
+	require.Equal(t, []Effect{send(up, found(4, both(7, 8)))}, l.Ask(0, up, about(4)))
+	end(l, 4, false)
+	require.Equal(t, []Effect{send(up, found(5, both(0, 8)))}, l.Ask(0, up, about(5)), "the block is made anew")
+
+	l = joined()
 	l.Ask(0, up, about(4))
 	require.Equal(t, []Effect{send(up, rankwire.Answer{Rank: 4, What: rankwire.Failed})}, l.Dropped())
 	require.Empty(t, l.Dropped())
@@ -84,15 +93,18 @@ func TestNextProgram(t *testing.T) {
 	l := joined()
 	l.Publish(0, 4, tuple(2, 7))
 	l.Put(0, 4, rankwire.Put{Key: "k", Value: []byte("old")})
+	require.Empty(t, l.Ask(0, up, rankwire.Ask{Rank: 4, Least: 2}))
+	require.Empty(t, l.Ask(0, up, rankwire.Ask{Rank: 4, Key: "k", Least: 3}))
 	end(l, 4, false)
 	l.below.Own.Of(4).Join()
 	l.Joined(4)
 	end(l, 5, false)
 	require.Empty(t, l.Ask(0, up, about(4)))
 	require.Empty(t, l.Ask(0, up, rankwire.Ask{Rank: 4, Key: "k"}))
-	require.Equal(t, []Effect{wake}, l.Publish(0, 4, tuple(2, 9)), "5 may run another one, too")
+	require.Equal(t, []Effect{wake, wake}, l.Publish(0, 4, tuple(2, 9)), "5 may run another one, too")
 	l.below.Own.Of(5).Exit(false)
-	require.Equal(t, []Effect{send(up, found(4, block(2, 2, 9, 0)))}, l.RankEnded(0))
+	second := send(up, found(4, block(2, 2, 9, 0)))
+	require.Equal(t, []Effect{second, second}, l.RankEnded(0), "also who asked for the second program")
 }
 
 // A fresh question is answered when the rank has shown that it runs.

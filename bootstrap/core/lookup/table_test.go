@@ -33,13 +33,22 @@ func blocksIn(v frame.Values) (list [][]byte) {
 // The blocks of a subtree go up once, when its ranks have published, all children have reported or
 // ended, and no child will be added. The table goes down to all children.
 func TestTableGoesUpAndDown(t *testing.T) {
+	_, l := eager(false)
+	require.Empty(t, l.NoTableBelow(0, 1))
+	require.Empty(t, l.TableBelow(0, 0, values()))
+	require.Empty(t, l.Publish(0, 4, tuple(2, 7)))
+	require.Len(t, l.Publish(0, 5, tuple(2, 8)), 1)
+
 	s, l := eager(false)
 	s.Launched = false
-	require.Empty(t, l.TableBelow(0, 0, values(block(3, 1, 1, 2))))
 	require.Empty(t, l.Publish(0, 4, tuple(2, 7)))
-	require.Empty(t, l.NoTableBelow(0, 1))
-	require.Empty(t, l.NoTableBelow(0, 0), "it has reported")
 	require.Empty(t, l.Publish(0, 5, tuple(2, 8)))
+	require.Empty(t, l.TableBelow(0, 0, values(block(3, 1, 1, 2))))
+	require.Empty(t, l.NoTableBelow(0, 0), "it has reported")
+	s.Launched = true
+	require.Empty(t, l.Launched(0))
+	s.Launched = false
+	require.Empty(t, l.NoTableBelow(0, 1))
 	s.Launched = true
 	out := l.Launched(0)
 	require.Len(t, out, 1)
@@ -57,6 +66,7 @@ func TestTableGoesUpAndDown(t *testing.T) {
 	require.False(t, l.TableAwaited())
 	require.Equal(t, []Effect{send(Rank(4), found(1, block(0, 1, 5, 6)))}, l.Ask(0, Rank(4), about(1)))
 	require.Equal(t, []Effect{send(up, about(2))}, l.Ask(0, Rank(4), about(2)), "it is not in the table")
+	require.Nil(t, l.cache.block(7), "there is no such node")
 }
 
 // The root's table comes down as soon as it is complete; what waited for it is answered.
