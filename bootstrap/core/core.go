@@ -14,6 +14,7 @@ import (
 	"ibrun/bootstrap/core/bulk"
 	"ibrun/bootstrap/core/collective"
 	"ibrun/bootstrap/core/lookup"
+	"ibrun/bootstrap/core/names"
 	"ibrun/bootstrap/core/pairs"
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/frame"
@@ -90,11 +91,10 @@ type Core struct {
 	collectives collective.Collectives
 	bulk        bulk.Fetches
 	pairs       pairs.Pairs
+	names       names.Service // at the root
 	tally       job.Tally
 
 	failures failures
-
-	names map[string]string // ports by service, at the root
 }
 
 // New makes an agent that waits for its first event.
@@ -107,6 +107,7 @@ func New(cfg Config) *Core {
 	c.lookups = lookup.New(&c.below)
 	c.bulk = bulk.New(&c.below)
 	c.pairs = pairs.New(&c.below.Own)
+	c.names = names.New(cfg.HasSpawner)
 	c.collectives = collective.New(&c.below, cfg.Join)
 	c.clock.up.live = !cfg.Root
 	return c
@@ -205,11 +206,11 @@ func (c *Core) apply(ev Event) {
 	case JobAnswered:
 		c.spawnDown(rankwire.JobSpawned{Rank: ev.Rank, JobID: ev.JobID, Refused: ev.Refused})
 	case JobAsked:
-		c.nameAsked(ev.Job, ev.Name)
+		c.doNames(c.names.Question(ev.Job, ev.Name))
 	case JobEnded:
 		c.jobEnded(ev)
 	case ParentAnswered:
-		c.parentAnswered(ev.Name)
+		c.doNames(c.names.Answered(ev.Name))
 	case SinkFailed:
 		c.sinkFailed(ev)
 	case Interrupted:

@@ -4,6 +4,7 @@ import (
 	"ibrun/bootstrap/core/bulk"
 	"ibrun/bootstrap/core/collective"
 	"ibrun/bootstrap/core/lookup"
+	"ibrun/bootstrap/core/names"
 	"ibrun/bootstrap/core/pairs"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
@@ -69,6 +70,19 @@ func (c *Core) doPairs(effects []pairs.Effect) {
 			c.do(Connect{e.A, e.B})
 		} else {
 			c.do(SendRank{e.A, rankwire.Pair{Rank: e.B, What: e.What}})
+		}
+	}
+}
+
+func (c *Core) doNames(effects []names.Effect) {
+	for _, e := range effects {
+		switch {
+		case e.Do == names.Ask:
+			c.do(AskParent{e.Name})
+		case e.Job == 0:
+			c.toRank(e.Name.Rank, e.Name)
+		default:
+			c.do(AnswerJob{e.Job, e.Name})
 		}
 	}
 }
