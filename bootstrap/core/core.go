@@ -6,6 +6,13 @@
 // The root is an agent without ranks of its own that holds the policy; every
 // other agent reports facts and does what it is told. An agent that loses its
 // parent ends its part of the job by itself.
+//
+// The core itself decides about launch, end and failure. What else an agent does are parts, packages
+// below this one: lookup, collective, bulk, pairs, names. Each has a state of its own, gets events
+// and returns effects; they share what subtree knows of ranks and children, which only the core
+// changes. A frame is checked first (verify.go, which asks the part that it is for), then goes to
+// its part (core.go, rankframe.go), and parts.go turns the effects of the part into those of the
+// core.
 package core
 
 import (
@@ -87,14 +94,14 @@ type Core struct {
 	finish   finish
 	root     root
 
+	failures failures
+
 	lookups     lookup.Lookups
 	collectives collective.Collectives
 	bulk        bulk.Fetches
 	pairs       pairs.Pairs
 	names       names.Service // at the root
-	tally       job.Tally
-
-	failures failures
+	tally       job.Tally     // without what the parts count: counted
 }
 
 // New makes an agent that waits for its first event.
@@ -105,10 +112,10 @@ func New(cfg Config) *Core {
 	c := &Core{cfg: cfg}
 	c.below.Root = cfg.Root
 	c.lookups = lookup.New(&c.below)
+	c.collectives = collective.New(&c.below, cfg.Join)
 	c.bulk = bulk.New(&c.below)
 	c.pairs = pairs.New(&c.below.Own)
 	c.names = names.New(cfg.HasSpawner)
-	c.collectives = collective.New(&c.below, cfg.Join)
 	c.clock.up.live = !cfg.Root
 	return c
 }
