@@ -31,8 +31,8 @@ func (c *Core) doBulk(effects []bulk.Effect) {
 }
 
 func (c *Core) doLookups(effects []lookup.Effect) {
-	for _, e := range effects {
-		switch e.Do {
+	for i := range effects {
+		switch e := &effects[i]; e.Do {
 		case lookup.Send:
 			if e.To.Here {
 				c.do(SendRank{e.To.Rank, e.Msg})
@@ -44,15 +44,15 @@ func (c *Core) doLookups(effects []lookup.Effect) {
 		case lookup.Wake:
 			c.wakeAt(e.At)
 		case lookup.Abort:
-			c.aborted(e.To.Rank, rankwire.Abort{Code: 1, Text: e.Text})
+			c.aborted(e.To.Rank, e.Msg.(rankwire.Abort))
 		}
 	}
 	clear(effects)
 }
 
 func (c *Core) doCollectives(effects []collective.Effect) {
-	for _, e := range effects {
-		switch e.Do {
+	for i := range effects {
+		switch e := &effects[i]; e.Do {
 		case collective.Collect:
 			c.send(e.To, rankwire.Collect(e.Part))
 		case collective.ReleaseChild:

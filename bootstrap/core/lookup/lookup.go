@@ -29,7 +29,7 @@ const (
 	Send  Do = iota // Msg to To
 	Table           // put Blocks on the link To
 	Wake            // call Due at At, at the latest
-	Abort           // the rank To ends the job: Text says why
+	Abort           // the rank To ends the job, as if it had sent Msg
 )
 
 // Party is who asks or is sent something: a rank of this node, or a neighbour.
@@ -52,7 +52,6 @@ type Effect struct {
 	Msg    frame.Message // of rankwire
 	Blocks frame.Values
 	At     time.Duration
-	Text   string
 }
 
 // Lookups is one agent's part in answering questions.

@@ -160,6 +160,7 @@ func TestLie(t *testing.T) {
 	_, l := agent(false)
 	l.Ask(0, Rank(4), about(6))
 	l.Ask(0, Rank(4), rankwire.Ask{Rank: 8, Key: "k"})
+	other := fabric.Block{Node: 4, First: 6, Base: tuple(3, 0), Ranks: []fabric.Entry{{Epoch: 1, Num: 7}, {}}}
 	for _, c := range []struct {
 		from subtree.Link
 		m    rankwire.Answer
@@ -176,6 +177,7 @@ func TestLie(t *testing.T) {
 		{0, found(6, block(4, 1, 7, 8)), "without the rank's address"},
 		{0, found(6, block(3, 1, 0, 8)), "without the rank's address"},
 		{0, found(6, block(3, 1, 7)), "without the rank's address"},
+		{0, found(6, other.Append(nil)), "without the rank's address"},
 		{0, found(6, []byte("short")), "without the rank's address"},
 	} {
 		require.Equal(t, c.want, l.Lie(c.from, c.m), "%+v", c)

@@ -69,9 +69,9 @@ func (l *Lookups) Publish(now time.Duration, rank job.Slot, tuple fabric.Tuple) 
 		return l.done()
 	case len(o.bases) > 0 && !alike(base, o.bases[0]):
 		// One block holds those of a node. Who asks for this rank would wait for ever.
-		l.do(Effect{Do: Abort, To: Rank(rank), Text: fmt.Sprintf("its address (%v) is of another network than "+
-			"those of the other ranks there (%v): choose ports or interfaces that are alike with --hca or --iface, "+
-			"or use --fabric udp", tuple, o.bases[0])})
+		text := fmt.Sprintf("its address (%v) is of another network than those of the other ranks there (%v): "+
+			"choose ports or interfaces that are alike with --hca or --iface, or use --fabric udp", tuple, o.bases[0])
+		l.do(Effect{Do: Abort, To: Rank(rank), Msg: rankwire.Abort{Code: 1, Text: text}})
 		return l.done()
 	}
 	if !slices.Contains(o.bases, base) {
@@ -136,12 +136,10 @@ func (l *Lookups) Dropped() []Effect {
 // complete reports whether the node's block will not change soon by itself, but for ranks that end.
 // Where one rank runs its next program, the others will.
 func (l *Lookups) complete() bool {
-	newest := uint16(0)
-	for _, p := range l.below.Own.All() {
-		newest = max(newest, p.Epoch())
-	}
+	newest := l.below.Own.Newest()
 	for rank, p := range l.below.Own.All() {
-		if !l.has(rank, newest) && !p.Left(newest) && !l.local(rank).later {
+		r := l.local(rank)
+		if !(r.published && !p.Ended() && p.Epoch() >= newest) && !p.Left(newest) && !r.later {
 			return false
 		}
 	}

@@ -145,6 +145,6 @@ func TestAddressesOfANode(t *testing.T) {
 	require.Len(t, out, 1)
 	require.Equal(t, Abort, out[0].Do)
 	require.Equal(t, Rank(5), out[0].To)
-	require.Contains(t, out[0].Text, "choose ports or interfaces that are alike")
+	require.Contains(t, out[0].Msg.(rankwire.Abort).Text, "choose ports or interfaces that are alike")
 	require.Empty(t, l.Ask(0, up, about(5)))
 }

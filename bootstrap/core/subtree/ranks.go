@@ -41,6 +41,14 @@ func (r *Ranks) Index(rank job.Slot) int { return int(rank - r.first) }
 // Of is the program of a rank of this node.
 func (r *Ranks) Of(rank job.Slot) *Program { return &r.programs[rank-r.first] }
 
+// Newest is the latest epoch of all programs; 0: there is no rank.
+func (r *Ranks) Newest() (epoch uint16) {
+	for i := range r.programs {
+		epoch = max(epoch, r.programs[i].Epoch())
+	}
+	return epoch
+}
+
 // All yields the ranks in order.
 func (r *Ranks) All() iter.Seq2[job.Slot, *Program] {
 	return func(yield func(job.Slot, *Program) bool) {

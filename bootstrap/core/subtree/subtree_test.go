@@ -84,7 +84,11 @@ func TestRanks(t *testing.T) {
 	}
 	require.Equal(t, []bool{false, true, false}, joined)
 	require.Equal(t, job.Slot(2), r.First())
+	require.Equal(t, uint16(1), r.Newest())
+	r.Of(3).Join()
+	require.Equal(t, uint16(2), r.Newest())
 	r.Drop()
+	require.Zero(t, r.Newest())
 	require.Zero(t, r.Count())
 	require.False(t, r.Has(2))
 }
