@@ -39,6 +39,8 @@ var floors = map[string]int{
 	"bootstrap/timing":        3,
 	"bootstrap/timing/...":    4,
 	"bootstrap/core":          4,
+	"bootstrap/core/...":      3, // beside wire: they do not know the frames of agents
+	"bootstrap/core/subtree":  2,
 	"lazy/peer":               4,
 	"lazy/upgrade":            4,
 	"pmi":                     4,
@@ -75,7 +77,9 @@ const testFloor = 10
 // reach the machine.
 var pure = []string{
 	"bootstrap/tree", "bootstrap/timing", "bootstrap/timing/views", "bootstrap/frame",
-	"bootstrap/rankwire", "bootstrap/wire", "bootstrap/core",
+	"bootstrap/rankwire", "bootstrap/wire", "bootstrap/core", "bootstrap/core/bulk",
+	"bootstrap/core/collective", "bootstrap/core/lookup", "bootstrap/core/names", "bootstrap/core/pairs",
+	"bootstrap/core/subtree",
 	"bootstrap/pmiserver", "job", "lazy/peer", "lazy/upgrade", "pmi", "topo", "topo/bind", "topo/near", "topo/draw",
 	"doctor", "internal/options", "internal/plan",
 }

@@ -80,7 +80,7 @@ var vague = map[string]string{
 // vagueStill lists the folders that have such names. Entries only go: one without such a name
 // fails.
 var vagueStill = []string{
-	"bootstrap/agent", "bootstrap/core", "bootstrap/pmiserver", "bootstrap/reaper", "bootstrap/remote",
+	"bootstrap/agent", "bootstrap/core", "bootstrap/pmiserver", "bootstrap/reaper",
 	"bootstrap/spawn", "bootstrap/timing", "pmi",
 }
 

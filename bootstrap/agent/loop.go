@@ -289,15 +289,16 @@ func (l *loop) closeLink(k core.Link) {
 func (l *loop) probe(k core.Link) {
 	s := l.sessions[k]
 	go func() {
-		var seen remote.Evidence
+		var evidence remote.Evidence
 		known := false
 		switch {
 		case k == core.Up:
-			seen, known = remote.UpstreamEvidence()
+			evidence, known = remote.UpstreamEvidence()
 		case s != nil && s.remote != nil:
-			seen, known = s.remote.Evidence()
+			evidence, known = s.remote.Evidence()
 		}
-		l.post(core.Probed{Link: k, Known: known, Resent: seen.Resent, Waits: seen.Waits, Acked: seen.Acked})
+		l.post(core.Probed{Link: k, Known: known, Resent: evidence.Resent, Waits: evidence.Waits,
+			Acked: evidence.Acked})
 	}()
 }
 
@@ -340,7 +341,7 @@ func (l *loop) launched(j *job.Job) error {
 	proc.ForgetText()
 	opt := remote.Options{}
 	if j.Launch.Verbose {
-		opt.Say = func(text string) { l.post(core.Notice{Text: text}) }
+		opt.Notify = func(text string) { l.post(core.Notice{Text: text}) }
 	}
 	s, err := remote.New(j.Launch, opt)
 	l.starter, l.timed = s, j.Launch.Timed

@@ -104,9 +104,9 @@ func (r *rootSide) suspend(l *loop) {
 }
 
 // interrupts posts the signals that concern the job. What the user's shell
-// told us to ignore, as nohup does, stays ignored. told: another root tells this
-// one what to do.
-func (l *loop) interrupts(told bool) {
+// told us to ignore, as nohup does, stays ignored. spawned: the root of the job that
+// spawned this one commands it.
+func (l *loop) interrupts(spawned bool) {
 	proc.Shrug(syscall.SIGPIPE)
 	c := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{
@@ -119,7 +119,7 @@ func (l *loop) interrupts(told bool) {
 	}
 	go func() {
 		for s := range c {
-			if s = effective(s.(syscall.Signal), told); s != none {
+			if s = effective(s.(syscall.Signal), spawned); s != none {
 				l.post(core.Interrupted{Signal: uint8(s.(syscall.Signal))})
 			}
 		}
@@ -131,13 +131,13 @@ const none = syscall.Signal(0)
 
 // effective is what a signal means, as the kernel has it for programs that do not
 // catch it. A background job that may not write to its terminal is to stop; this may be
-// over when we hear of it. Nobody stops whom no shell could continue, but told, another
-// root, which knows of this one, may have it stopped.
-func effective(s syscall.Signal, told bool) syscall.Signal {
+// over when the signal is read. Nobody stops whom no shell could continue, but a root that
+// spawned this one may.
+func effective(s syscall.Signal, spawned bool) syscall.Signal {
 	switch {
 	case s != syscall.SIGTSTP && s != syscall.SIGTTIN && s != syscall.SIGTTOU:
 		return s
-	case !told && !proc.Stoppable(), s != syscall.SIGTSTP && proc.GroupInFront():
+	case !spawned && !proc.Stoppable(), s != syscall.SIGTSTP && proc.GroupInFront():
 		return none
 	}
 	return syscall.SIGTSTP

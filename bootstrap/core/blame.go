@@ -72,7 +72,7 @@ func (c *Core) blame(f wire.Fault) {
 			o.Faults = slices.Insert(o.Faults[:i], 0, f)
 		}
 		if w == fatal {
-			c.tellBlame()
+			c.reportBlame()
 		}
 	}
 }
@@ -83,9 +83,9 @@ func (c *Core) awaitBlame() {
 	c.wakeAt(c.root.blameAt)
 }
 
-// tellBlame names the cause to the user; it stands from now on. A spawned job has
+// reportBlame names the cause to the user; it stands from now on. A spawned job has
 // told of its own failure.
-func (c *Core) tellBlame() {
+func (c *Core) reportBlame() {
 	if c.root.blameAt > 0 {
 		c.root.blameAt = 0
 		if c.root.out.Cause == CauseFault {

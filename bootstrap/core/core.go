@@ -6,11 +6,24 @@
 // The root is an agent without ranks of its own that holds the policy; every
 // other agent reports facts and does what it is told. An agent that loses its
 // parent ends its part of the job by itself.
+//
+// The core itself decides about launch, end and failure. What else an agent does are parts, packages
+// below this one: lookup, collective, bulk, pairs, names. Each has a state of its own, gets events
+// and returns effects; they share what subtree knows of ranks and children, which only the core
+// changes. A frame is checked first (verify.go, which asks the part that it is for), then goes to
+// its part (core.go, rankframe.go), and parts.go turns the effects of the part into those of the
+// core.
 package core
 
 import (
 	"time"
 
+	"ibrun/bootstrap/core/bulk"
+	"ibrun/bootstrap/core/collective"
+	"ibrun/bootstrap/core/lookup"
+	"ibrun/bootstrap/core/names"
+	"ibrun/bootstrap/core/pairs"
+	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/tree"
@@ -72,7 +85,7 @@ type Core struct {
 	children []child
 	starts   starts
 	queue    workQueue
-	owners   []owner
+	below    subtree.Subtree
 	early    []Event // that wait until this subtree is final
 	times    times
 	ranks    ranks
@@ -81,17 +94,14 @@ type Core struct {
 	finish   finish
 	root     root
 
-	own     own
-	resolve resolve
-	table   table
-	gathers map[uint32]*gathering
-	passed  uint32 // number of the newest collective that was released here
-	bulk    bulk
-	tally   job.Tally
-
 	failures failures
 
-	names map[string]string // ports by service, at the root
+	lookups     lookup.Lookups
+	collectives collective.Collectives
+	bulk        bulk.Fetches
+	pairs       pairs.Pairs
+	names       names.Service // at the root
+	tally       job.Tally     // without what the parts count: counted
 }
 
 // New makes an agent that waits for its first event.
@@ -100,6 +110,12 @@ func New(cfg Config) *Core {
 		cfg.Window = tree.Window
 	}
 	c := &Core{cfg: cfg}
+	c.below.Root = cfg.Root
+	c.lookups = lookup.New(&c.below)
+	c.collectives = collective.New(&c.below, cfg.Join)
+	c.bulk = bulk.New(&c.below)
+	c.pairs = pairs.New(&c.below.Own)
+	c.names = names.New(cfg.HasSpawner)
 	c.clock.up.live = !cfg.Root
 	return c
 }
@@ -154,9 +170,9 @@ func (c *Core) apply(ev Event) {
 	case ForkDone:
 		c.forkDone(ev)
 	case Placed:
-		c.tellUser(ev.Placed)
+		c.reportToUser(ev.Placed)
 	case Notice:
-		c.tellUser(rankwire.Notice{Host: c.cfg.Host, Text: ev.Text})
+		c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: ev.Text})
 	case RankOutput:
 		c.flow.push(chunk{from: Up, rank: ev.Rank, stream: ev.Stream, data: ev.Data})
 	case RankExited:
@@ -166,9 +182,11 @@ func (c *Core) apply(ev Event) {
 	case RankFrame:
 		c.rankFrame(ev.Rank, ev.Msg)
 	case BulkRequested:
-		c.bulkFetch(Up, ev.Fence)
+		if c.job != nil {
+			c.doBulk(c.bulk.Request(Up, ev.Fence))
+		}
 	case BulkRead:
-		c.bulkRead(ev)
+		c.doBulk(c.bulk.ReadDone(ev.Fence, ev.Value))
 	case MPIFindings:
 		c.finish.mpi.Add(ev.MPIFindings)
 	case RankInputRead:
@@ -195,11 +213,11 @@ func (c *Core) apply(ev Event) {
 	case JobAnswered:
 		c.spawnDown(rankwire.JobSpawned{Rank: ev.Rank, JobID: ev.JobID, Refused: ev.Refused})
 	case JobAsked:
-		c.nameAsked(ev.Job, ev.Name)
+		c.doNames(c.names.Question(ev.Job, ev.Name))
 	case JobEnded:
 		c.jobEnded(ev)
 	case ParentAnswered:
-		c.parentAnswered(ev.Name)
+		c.doNames(c.names.Answered(ev.Name))
 	case SinkFailed:
 		c.sinkFailed(ev)
 	case Interrupted:
@@ -248,24 +266,24 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case wire.Waiting:
 		c.waiting(m)
 	case rankwire.Ask:
-		c.asked(requester{link: from, ask: m})
+		c.doLookups(c.lookups.Ask(c.now, lookup.Neighbour(from), m))
 	case rankwire.Answer:
-		c.answered(from, m)
+		c.doLookups(c.lookups.Answered(m))
 	case rankwire.Collect:
-		c.collected(from, m)
+		c.doCollectives(c.collectives.JoinBelow(from, k.head.Nodes.Base(), m))
 	case rankwire.Failures:
 		c.childFailures(m)
 	case wire.Blocks:
-		c.table.childBlocks(c, from, m)
+		c.doLookups(c.lookups.TableBelow(c.now, from, m.Values))
 	case wire.BulkFetch:
-		c.bulkFetch(from, m.Fence)
+		c.doBulk(c.bulk.Request(from, m.Fence))
 	case wire.BulkValues:
-		c.childBulkValues(from, m)
+		c.doBulk(c.bulk.Gave(from, m.Fence, m.Values))
 	case rankwire.Tally:
 		k.tallied = true
 		c.tally.Add(m.Of)
 	case wire.Placed, rankwire.Notice:
-		c.tellUser(m)
+		c.reportToUser(m)
 	case rankwire.Name:
 		c.nameUp(m)
 	case rankwire.SpawnJob:
@@ -297,11 +315,11 @@ func (c *Core) order(m frame.Message) {
 			c.send(Up, m)
 		}
 	case rankwire.Ask:
-		c.asked(requester{link: Up, ask: m})
+		c.doLookups(c.lookups.Ask(c.now, lookup.Neighbour(Up), m))
 	case rankwire.Answer:
-		c.answered(Up, m)
+		c.doLookups(c.lookups.Answered(m))
 	case rankwire.Release:
-		c.release(m)
+		c.doCollectives(c.collectives.Release(m))
 	case rankwire.Failures:
 		c.failed(m)
 	case rankwire.Name:
@@ -309,11 +327,11 @@ func (c *Core) order(m frame.Message) {
 	case rankwire.JobSpawned:
 		c.spawnDown(m)
 	case wire.Blocks:
-		c.table.arrive(c, m)
+		c.doLookups(c.lookups.Table(c.now, m.Values))
 	case wire.BulkFetch:
-		c.call(m.Fence)
+		c.doBulk(c.bulk.Call(m.Fence))
 	case wire.BulkValues:
-		c.bulkValues(m)
+		c.doBulk(c.bulk.Values(m.Fence, m.Values))
 	case wire.End:
 		c.end(m)
 	}
@@ -344,7 +362,7 @@ func (c *Core) tooEarly(ev Event) bool {
 	case RankFrame:
 		switch m := ev.Msg.(type) {
 		case rankwire.Ask:
-			return !c.ranks.has(m.Rank)
+			return !c.below.Own.Has(m.Rank)
 		case rankwire.Collect, rankwire.Name, rankwire.SpawnJob:
 			return true
 		}
@@ -361,15 +379,15 @@ func (c *Core) tooEarly(ev Event) bool {
 
 // applyEarly lets happen what was too early.
 func (c *Core) applyEarly() {
-	if c.stage == launching || c.owners != nil {
+	if c.stage == launching || c.below.Routed() {
 		return
 	}
-	c.route()
+	c.below.Route(c.partsOf)
 	c.input.openChildren(c)
 	early := c.early
 	c.early = nil
 	for _, ev := range early {
 		c.apply(ev)
 	}
-	c.table.publish(c)
+	c.doLookups(c.lookups.Launched(c.now))
 }

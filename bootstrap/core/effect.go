@@ -86,7 +86,7 @@ type ReadBulk struct{ Fence uint32 }
 // must not change it.
 type BulkFetched struct {
 	Fence  uint32
-	Values wire.Values
+	Values frame.Values
 }
 
 // SetTimer asks for one Tick at the given time; a later SetTimer replaces it.

@@ -56,8 +56,8 @@ func (c *Core) end(m wire.End) {
 		slack = killSlack
 	}
 	f.killAt, f.giveUpAt = c.now+grace, c.now+grace+slack
-	c.stage = ending
-	held := c.clock.stopped
+	c.stage, c.below.Launched = ending, true
+	wasStopped := c.clock.stopped
 	c.unhold()
 	c.ended(c.queue.nodes, job.Status{Kind: job.NotRun})
 	c.starts.failed += uint32(c.queue.nodes.Len())
@@ -68,7 +68,7 @@ func (c *Core) end(m wire.End) {
 	}
 	if c.ranks.alive > 0 {
 		c.ranks.stopped = true
-		if held {
+		if wasStopped {
 			c.do(ContinueRanks{})
 		} else {
 			c.do(SignalRanks{sigCont})
@@ -77,7 +77,7 @@ func (c *Core) end(m wire.End) {
 			c.do(SignalRanks{m.Signal})
 		}
 	}
-	if held {
+	if wasStopped {
 		c.signalJobs(sigCont)
 	}
 	c.signalJobs(sigTerm) // the second one hurries them
@@ -105,19 +105,12 @@ func (c *Core) drop(l Link, s job.Status) {
 		c.starts.failed += uint32(k.part.Len())
 	}
 	k.state, k.live = childEnded, false
+	c.below.End(l, k.exited)
 	c.finish.childrenEnded++
-	what := rankwire.Failed
-	if k.exited {
-		what = rankwire.Exited
-	}
-	c.answerLost(l, what)
-	c.checkGathers()
-	c.checkBulk()
-	if !k.tabled {
-		k.tabled = true
-		c.table.reported++
-		c.table.publish(c)
-	}
+	c.doLookups(c.lookups.ChildEnded(l))
+	c.doCollectives(c.collectives.Check())
+	c.doBulk(c.bulk.ChildEnded())
+	c.doLookups(c.lookups.NoTableBelow(c.now, l))
 	if !k.exited {
 		c.ended(k.part, s)
 	}
@@ -155,7 +148,7 @@ func (c *Core) checkDeadlines() {
 		c.rootDeadlines()
 	}
 	c.checkHold()
-	c.resolveDue()
+	c.doLookups(c.lookups.Due(c.now))
 	c.queue.askBack(c)
 	if f.killAt == 0 {
 		return
@@ -166,7 +159,7 @@ func (c *Core) checkDeadlines() {
 	}
 	if !f.killed {
 		f.killed = true
-		if c.ranks.count > 0 {
+		if c.below.Own.Count() > 0 {
 			c.killRanks()
 		}
 	}
@@ -215,7 +208,7 @@ func (c *Core) checkExit() {
 		runs = coarser(runs)
 	}
 	if c.job.Transport.Stats {
-		c.send(Up, rankwire.Tally{Of: &c.tally})
+		c.send(Up, rankwire.Tally{Of: c.counted()})
 	}
 	c.send(Up, wire.Exit{Runs: runs, Truncated: job.Added(f.trunc, c.flow.truncated), MPI: f.mpi})
 	c.stage = done

@@ -3,18 +3,18 @@ package core
 import (
 	"time"
 
+	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
 
-// Link names one neighbour: Up is the parent, 0 and above are the children in
-// launch order.
-type Link int
+// Link names one neighbour: Up is the parent, 0 and above are the children in launch order.
+type Link = subtree.Link
 
 // Up is the link to the parent.
-const Up Link = -1
+const Up = subtree.Up
 
 // Event is something that happened to an agent.
 type Event interface{ event() }

@@ -72,15 +72,15 @@ func (c *Core) failed(m rankwire.Failures) {
 	for i := range c.children {
 		c.send(Link(i), m)
 	}
-	for i := range c.ranks.locals {
-		if r := &c.ranks.locals[i]; r.hello && !r.ended {
-			c.do(SendRank{c.ranks.first + job.Slot(i), m})
+	for rank, p := range c.below.Own.All() {
+		if p.Joined() && !p.Ended() {
+			c.do(SendRank{rank, m})
 		}
 	}
 }
 
-// tellFailures tells a rank that says hello what the others know.
-func (c *Core) tellFailures(rank job.Slot) {
+// sendFailuresTo tells a rank that says hello what the others know.
+func (c *Core) sendFailuresTo(rank job.Slot) {
 	if known := c.failures.known; known.Len() > 0 {
 		c.do(SendRank{rank, rankwire.Failures{Ranks: known}})
 	}

@@ -240,8 +240,9 @@ func (w *world) someNumber(size uint32) uint32 {
 	case 2:
 		return uint32(c.Of(3))
 	}
-	k := &w.liar.at.parent.core.children[w.liar.at.slot]
-	known := []uint32{uint32(k.head.First), k.op + 1, k.op + 2, w.agents[0].core.passed, w.agents[0].core.bulk.round, uint32(k.part.Len())}
+	parent := w.liar.at.parent.core
+	k, op := &parent.children[w.liar.at.slot], parent.collectives.Next(Link(w.liar.at.slot))
+	known := []uint32{uint32(k.head.First), op, op + 1, w.agents[0].core.collectives.Passed, w.agents[0].core.bulk.Called, uint32(k.part.Len())}
 	for _, p := range k.part {
 		base, ranks := uint32(p.Nodes.Base()), p.Nodes.Ranks()
 		known = append(known, uint32(p.First), uint32(p.End()), base, base+ranks-1, base+ranks, ranks, uint32(p.Nodes.Len()))

@@ -177,8 +177,8 @@ func (w *world) happen() {
 	a := w.agents[c.Of(len(w.agents))]
 	switch c.Of(4) {
 	case 0:
-		if a.core.passed > 0 {
-			w.post(a, BulkRequested{1 + uint32(c.Of(int(a.core.passed)))})
+		if a.core.collectives.Passed > 0 {
+			w.post(a, BulkRequested{1 + uint32(c.Of(int(a.core.collectives.Passed)))})
 		}
 	case 1:
 		w.post(w.agents[0], Interrupted{10})

@@ -43,8 +43,8 @@ func TestHeap(t *testing.T) {
 		from Link
 		msg  frame.Message
 	}{
-		"blocks down": {Up, wire.Blocks{Values: wire.NewValues(blocks...)}},
-		"blocks up":   {0, wire.Blocks{Values: wire.NewValues(blocks[1:]...)}},
+		"blocks down": {Up, wire.Blocks{Values: frame.NewValues(blocks...)}},
+		"blocks up":   {0, wire.Blocks{Values: frame.NewValues(blocks[1:]...)}},
 		"parcels":     {0, rankwire.Collect{Op: 1, What: rankwire.AllToAll, Parcels: rankwire.NewParcels(parcels...)}},
 	} {
 		sent := frame.Append(nil, m.msg)[4:]

@@ -54,8 +54,8 @@ func (in *input) openChildren(c *Core) {
 // openOwn finds the readers of this node, before they start.
 func (in *input) openOwn(c *Core) {
 	in.own = map[job.Slot]int{}
-	for i := range c.ranks.count {
-		if r := c.ranks.first + job.Slot(i); c.reads(r, 1) {
+	for r := range c.below.Own.All() {
+		if c.reads(r, 1) {
 			in.own[r] = inputWindow
 		}
 	}
@@ -77,8 +77,7 @@ func (c *Core) pumpInput() {
 				c.send(l, m)
 			}
 		}
-		for i := range c.ranks.count {
-			r := c.ranks.first + job.Slot(i)
+		for r := range c.below.Own.All() {
 			if _, reads := in.own[r]; reads {
 				in.own[r] -= len(m.Data)
 				c.do(Feed{r, m.Data, m.EOF, m.Window})

@@ -32,28 +32,24 @@ const (
 
 type child struct {
 	life
-	head      job.Part  // the node that it serves itself
-	part      job.Parts // all that it answers for, the head included
-	dead      job.Parts // what it has answered for, and could not be started
-	before    job.Parts // part as it was numbered before nodes were dropped; nothing: as it is
-	planned   job.Part  // what Launch is to give it, the head first
-	tried     tried
-	due       due
-	state     childState
-	started   time.Duration
-	phase     string
-	local     bool
-	exited    bool   // its Exit came
-	tabled    bool   // its Blocks came
-	tallied   bool   // its Tally came
-	holds     bool   // it knows that the job is stopped
-	op        uint32 // the last collective that its subtree has joined
-	fetch     uint32 // fence of the bulk fetch that it waits for; 0: none
-	bulkFence uint32 // fence of the last bulk fetch that it gave to
-	room      int    // bytes of Stdin it can take
-	credit    int    // bytes of Output that it may send
-	owed      int    // bytes of its Output taken and not granted back yet
-	times     *childTimes
+	head    job.Part  // the node that it serves itself
+	part    job.Parts // all that it answers for, the head included
+	dead    job.Parts // what it has answered for, and could not be started
+	before  job.Parts // part as it was numbered before nodes were dropped; nothing: as it is
+	planned job.Part  // what Launch is to give it, the head first
+	tried   tried
+	due     due
+	state   childState
+	started time.Duration
+	phase   string
+	local   bool
+	exited  bool // its Exit came
+	tallied bool // its Tally came
+	holds   bool // it knows that the job is stopped
+	room    int  // bytes of Stdin it can take
+	credit  int  // bytes of Output that it may send
+	owed    int  // bytes of its Output taken and not granted back yet
+	times   *childTimes
 }
 
 // starts counts the launch.
@@ -75,7 +71,7 @@ type starts struct {
 // start begins the launch of a subtree. The root passes a whole job.
 func (c *Core) start(m wire.Launch) {
 	c.stage = launching
-	c.job = m.Job
+	c.job, c.below.Layout, c.lookups.Eager = m.Job, m.Job.Layout, m.Job.Transport.Eager
 	c.level = int(m.Level)
 	c.openTimes(m.First)
 	c.starts.window = c.cfg.Window
@@ -92,7 +88,7 @@ func (c *Core) start(m wire.Launch) {
 	} else {
 		c.cfg.Host = m.Nodes.At(0).Host
 		c.starts.up = 1
-		c.ranks.open(m.Nodes.At(0), m.First)
+		c.openRanks(m.Nodes.At(0), m.First)
 		if !m.Job.Launch.StartBarrier {
 			c.fork()
 		}
@@ -148,6 +144,7 @@ func (c *Core) here(p job.Part) int {
 // adopt adds a child for the first node of a part, which takes the others with
 // it. It waits for its turn.
 func (c *Core) adopt(p job.Part, t tried) {
+	c.below.Adopt()
 	c.children = append(c.children, child{
 		head: p.Slice(0, 1), part: job.Parts{p}, planned: p, tried: t,
 		local: c.here(p) == 0 && !t.spare || t.spare && p.Nodes.At(0).Host == c.cfg.Policy.SpareHere, room: inputWindow,
@@ -268,7 +265,7 @@ func (c *Core) checkReady() {
 		return
 	}
 	s.readied = true
-	c.stage = running
+	c.stage, c.below.Launched = running, true
 	if c.cfg.Root {
 		c.rootReady()
 		return
@@ -307,6 +304,9 @@ func (c *Core) waiting(w wire.Waiting) {
 	}
 	c.send(Up, w)
 }
+
+// partsOf are the nodes that a child answers for.
+func (c *Core) partsOf(l Link) job.Parts { return c.children[l].part }
 
 // host is the name of a child's own node.
 func (k *child) host() string { return k.head.Nodes.At(0).Host }

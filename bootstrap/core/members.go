@@ -49,7 +49,7 @@ func (c *Core) replaceNode(f wire.Fault) bool {
 	default:
 		return false
 	}
-	c.tellUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("%s could not be started from %s (%s: %s); %s", f.Host, f.Parent, f.Phase, f.Cause, then)})
+	c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("%s could not be started from %s (%s: %s); %s", f.Host, f.Parent, f.Phase, f.Cause, then)})
 	if part.Nodes.Len() > 0 {
 		c.adopt(part, t)
 	}
@@ -102,12 +102,13 @@ func (c *Core) renumber(m wire.Membership) {
 	if m.Dropped.Len() == 0 {
 		return
 	}
-	gone := job.NodeIndex(0)
+	before := job.NodeIndex(0)
 	dropped := slices.Collect(m.Dropped.All())
 	for _, d := range dropped {
-		j.Layout = j.Layout.Without(d.First-gone, d.Count)
-		gone += job.NodeIndex(d.Count)
+		j.Layout = j.Layout.Without(d.First-before, d.Count)
+		before += job.NodeIndex(d.Count)
 	}
+	c.below.Layout = j.Layout
 	j.Nodes, j.Size = j.Layout.Nodes(), j.Layout.Ranks()
 	j.Programs = slices.Clone(j.Programs)
 	j.Programs[0].Count = j.Size // where nodes may be dropped, there is one
@@ -127,30 +128,28 @@ func (c *Core) renumber(m wire.Membership) {
 			continue // its session failed, and its node may be one that is dropped
 		}
 		k.head = move(k.head)
-		var moved job.Parts
+		var parts job.Parts
 		for _, p := range k.part {
-			moved = moved.Add(move(p))
+			parts = parts.Add(move(p))
 		}
-		k.before, k.part = k.part, moved
+		k.before, k.part = k.part, parts
 	}
 	if r := &c.ranks; !c.cfg.Root {
-		own := move(job.Part{First: r.index, Nodes: job.NewNodes(0, []job.Run{{Count: 1, Ranks: r.count}})})
-		r.index, r.first = own.First, own.Nodes.Base()
-		r.node.First = r.first
+		own := move(job.Part{First: r.index, Nodes: job.NewNodes(0, []job.Run{{Count: 1, Ranks: c.below.Own.Count()}})})
+		r.index, r.node.First = own.First, own.Nodes.Base()
+		c.below.Own.Renumber(r.node.First)
 	}
-	c.route()
+	c.below.Route(c.partsOf)
 }
 
 // dropRanks ends the ranks of this node that were never started.
 func (c *Core) dropRanks() {
-	r := &c.ranks
-	if c.starts.begun || r.count == 0 {
+	r, own := &c.ranks, &c.below.Own
+	if c.starts.begun || own.Count() == 0 {
 		return
 	}
-	r.ends = append(r.ends, job.StatusRun{First: r.first, Count: r.count, Status: job.Status{Kind: job.NotRun}})
-	for _, p := range c.own.parked {
-		c.reply(p.requester, rankwire.Failed, nil)
-	}
-	c.own.parked = nil
-	r.count, r.alive, r.undrained, r.locals = 0, 0, 0, nil
+	r.ends = append(r.ends, job.StatusRun{First: own.First(), Count: own.Count(), Status: job.Status{Kind: job.NotRun}})
+	c.doLookups(c.lookups.Dropped())
+	own.Drop()
+	r.alive, r.undrained, r.locals = 0, 0, nil
 }

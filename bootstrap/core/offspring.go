@@ -10,9 +10,8 @@ import (
 // is an ibrun of its own, which the driver starts and watches.
 type offspring struct {
 	live   int
-	last   uint32   // number of the last one, from 1
-	killed bool     // they were, since they would not end
-	names  []uint32 // jobs whose questions about names are with the parent, in order; 0: this one
+	last   uint32 // number of the last one, from 1
+	killed bool   // they were, since they would not end
 }
 
 // A program that spawns without end is stopped at so many jobs that run under
@@ -57,11 +56,11 @@ func (c *Core) toRank(rank job.Slot, m frame.Message) {
 	if c.job == nil {
 		return
 	}
-	if c.ranks.has(rank) {
+	if c.below.Own.Has(rank) {
 		c.do(SendRank{rank, m})
 		return
 	}
-	if to, gone := c.towards(rank); to != Up && gone == rankwire.Found {
+	if to, ok := c.below.Towards(rank); ok && to != Up {
 		c.send(to, m)
 	}
 }
@@ -89,32 +88,12 @@ func (c *Core) signalJobs(n uint8) {
 	}
 }
 
-// nameAsked answers a question about a service from this job (0) or one that
-// it has spawned. All related jobs share the names of the first.
-func (c *Core) nameAsked(from uint32, m rankwire.Name) {
-	if c.cfg.HasSpawner {
-		c.root.offspring.names = append(c.root.offspring.names, from)
-		c.do(AskParent{m})
+// nameUp passes on what a rank of the subtree wants of MPI's name service. The
+// root has the names, since no rank owns them; its answer goes back to the rank.
+func (c *Core) nameUp(m rankwire.Name) {
+	if !c.cfg.Root {
+		c.send(Up, m)
 		return
 	}
-	c.nameAnswered(from, c.served(m))
-}
-
-// parentAnswered takes the parent's answer to the oldest question.
-func (c *Core) parentAnswered(m rankwire.Name) {
-	o := &c.root.offspring
-	if len(o.names) == 0 {
-		return
-	}
-	from := o.names[0]
-	o.names = o.names[1:]
-	c.nameAnswered(from, m)
-}
-
-func (c *Core) nameAnswered(from uint32, m rankwire.Name) {
-	if from == 0 {
-		c.toRank(m.Rank, m)
-		return
-	}
-	c.do(AnswerJob{from, m})
+	c.doNames(c.names.Question(0, m))
 }

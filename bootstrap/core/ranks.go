@@ -12,8 +12,6 @@ import (
 type ranks struct {
 	node      job.Node
 	index     job.NodeIndex
-	first     job.Slot
-	count     uint32
 	alive     uint32
 	undrained uint32
 	ends      []job.StatusRun
@@ -25,10 +23,12 @@ type ranks struct {
 	locals    []local
 }
 
-func (r *ranks) open(n job.Node, index job.NodeIndex) {
-	r.node, r.index, r.first, r.count = n, index, n.First, n.Ranks
+func (c *Core) openRanks(n job.Node, index job.NodeIndex) {
+	r := &c.ranks
+	r.node, r.index = n, index
 	r.alive, r.undrained = n.Ranks, n.Ranks
 	r.locals = make([]local, n.Ranks)
+	c.below.Own.Open(n.First, n.Ranks)
 }
 
 func (r *ranks) end(rank job.Slot, s job.Status) {
@@ -89,8 +89,11 @@ func (c *Core) passSignal(n uint8) {
 	c.signalJobs(n)
 }
 
-// tellUser passes on what is for the user: wire.Placed or rankwire.Notice.
-func (c *Core) tellUser(m frame.Message) {
+// exitStatus is the status of a program that ended with a code.
+func exitStatus(code uint8) job.Status { return job.Status{Kind: job.Exited, Code: code} }
+
+// reportToUser passes on what is for the user: wire.Placed or rankwire.Notice.
+func (c *Core) reportToUser(m frame.Message) {
 	if c.cfg.Root {
 		c.do(Report{m})
 		return

@@ -68,7 +68,7 @@ func (c *Core) rootFault(f wire.Fault) {
 	switch f.What {
 	case wire.FaultRank:
 		if f.Awaited && c.root.out.Fault != f && c.stage != ending {
-			c.tellBlame()
+			c.reportBlame()
 			c.do(Report{f}) // not the first failure, but why the job ends
 		}
 		if c.cfg.Policy.KillOnBad || f.Awaited {
@@ -221,7 +221,7 @@ func (c *Core) rootDeadlines() {
 		c.endOfTime(CauseWait, codeSelf)
 	}
 	if due(r.blameAt) {
-		c.tellBlame()
+		c.reportBlame()
 	}
 	if due(r.deafAt) && c.stage == ending {
 		c.flow.discarding = true
@@ -257,7 +257,7 @@ func (c *Core) rootDone() {
 		nodes, _ := c.allTimes()
 		o.Times = slices.Collect(nodes)
 	}
-	o.Tally, o.MPI = c.tally, c.finish.mpi
+	o.Tally, o.MPI = *c.counted(), c.finish.mpi
 	o.Truncated = c.finish.trunc + c.flow.truncated
 	if o.Cause == CauseNone {
 		for _, r := range o.Runs {
@@ -267,7 +267,7 @@ func (c *Core) rootDone() {
 			}
 		}
 	}
-	c.tellBlame()
+	c.reportBlame()
 	c.stage = done
 	c.do(Done{*o})
 }

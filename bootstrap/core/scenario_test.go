@@ -39,7 +39,7 @@ func TestScenarios(t *testing.T) {
 			require.True(t, ok && about != "", "a scenario begins with what it is about")
 			plan, trace, ok := strings.Cut(rest, "-- trace --\n")
 			require.True(t, ok)
-			got := about + "-- plan --\n" + plan + "-- trace --\n" + newScenario(t, plan).tell(trace)
+			got := about + "-- plan --\n" + plan + "-- trace --\n" + newScenario(t, plan).replay(trace)
 			if *update {
 				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 				return
@@ -58,8 +58,8 @@ type scenario struct {
 	begin Event         // of the job, for this agent
 }
 
-// tell makes the events of a trace happen and returns the trace as it is now.
-func (s *scenario) tell(trace string) string {
+// replay makes the events of a trace happen and returns the trace as it is now.
+func (s *scenario) replay(trace string) string {
 	var out strings.Builder
 	for line := range strings.Lines(trace) {
 		line = strings.TrimSuffix(line, "\n")
@@ -252,9 +252,9 @@ func (s *scenario) launched(hello, held bool) {
 		s.step(ForkDone{})
 	}
 	require.Equal(s.t, running, s.core.stage)
-	for i := range s.core.ranks.count {
+	for rank := range s.core.below.Own.All() {
 		if hello {
-			s.step(RankFrame{s.core.ranks.first + job.Slot(i), rankwire.Hello{}})
+			s.step(RankFrame{rank, rankwire.Hello{}})
 		}
 	}
 }

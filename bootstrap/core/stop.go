@@ -75,7 +75,7 @@ func (c *Core) hold() {
 		return
 	}
 	c.clock.stopped, c.clock.stoppedAt = true, c.now
-	if c.starts.begun && c.ranks.count > 0 {
+	if c.starts.begun && c.below.Own.Count() > 0 {
 		c.do(SignalRanks{sigTstp})
 		c.ranks.stopAt = c.now + stopGrace
 		c.wakeAt(c.ranks.stopAt)
@@ -103,7 +103,7 @@ func (c *Core) resume() {
 	}
 	c.unhold()
 	c.excuse(c.now)
-	if c.starts.begun && c.ranks.count > 0 {
+	if c.starts.begun && c.below.Own.Count() > 0 {
 		c.do(ContinueRanks{})
 	}
 }

@@ -24,13 +24,13 @@ func (c *Core) outlived(left []Unkillable) {
 	if len(left) == 0 {
 		return
 	}
-	c.tellUser(rankwire.Notice{Host: c.cfg.Host, Text: nameLeft(left)})
+	c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: nameLeft(left)})
 	c.finish.sweeping, c.finish.swept = true, true // it has just been tried
 	ended := map[job.Slot]bool{}
 	for _, run := range c.ranks.ends {
 		ended[run.First] = true
 	}
-	for rank := c.ranks.first; rank < c.ranks.first+job.Slot(c.ranks.count); rank++ {
+	for rank := range c.below.Own.All() {
 		if !ended[rank] {
 			c.ranks.end(rank, job.Status{Kind: job.Lost})
 			c.rankEnded(rank, true)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/fabric"
@@ -49,7 +50,7 @@ func packs[T, L any](pack func(...T) L) {
 
 func init() {
 	packs(rankwire.NewParcels)
-	packs(wire.NewValues)
+	packs(frame.NewValues)
 	packs(wire.NewEndings)
 	packs(wire.NewPlacements)
 	packs(wire.NewNodeSpans)

@@ -7,7 +7,6 @@ import (
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
-	"ibrun/fabric"
 	"ibrun/job"
 )
 
@@ -43,15 +42,15 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 	case wire.Waiting:
 		return lieIf(!launching, "after Ready")
 	case rankwire.Answer:
-		return c.answerLies(l, m)
+		return c.lookups.Lie(l, m)
 	case rankwire.Collect:
-		return c.collectLies(k, m)
+		return c.collectives.Lie(l, m)
 	case wire.Blocks:
-		return c.blocksLie(k, m)
+		return c.lookups.TableLie(l, m.Values, k.part.Len(), k.hasNode)
 	case wire.BulkFetch:
-		return lieIf(m.Fence > c.passed, "for a fence that is not passed")
+		return lieIf(m.Fence > c.collectives.Passed, "for a fence that is not passed")
 	case wire.BulkValues:
-		return lieIf(m.Fence > c.bulk.round || m.Fence <= k.bulkFence, "that was not called for")
+		return lieIf(c.bulk.Refuses(l, m.Fence), "that was not called for")
 	case rankwire.Tally:
 		return lieIf(!c.job.Transport.Stats || k.tallied, "that nobody wants")
 	case wire.Placed:
@@ -152,64 +151,6 @@ func (c *Core) timesLie(k *child, m wire.Times) string {
 	return ""
 }
 
-func (c *Core) collectLies(k *child, m rankwire.Collect) string {
-	if m.Op != k.op+1 {
-		return "out of order"
-	}
-	for p := range m.Parcels.All() {
-		if !k.hasRanks(p.From, 1) {
-			return "from another's rank"
-		}
-		if p.To != rankwire.Everyone && uint32(p.To) >= c.job.Layout.Ranks() {
-			return "for no rank"
-		}
-	}
-	return ""
-}
-
-// answerLies looks at an answer of a child or the parent: somebody must have
-// asked, and a block must be that of the node, with the rank in it.
-func (c *Core) answerLies(l Link, m rankwire.Answer) string {
-	if c.job == nil || uint32(m.Rank) >= c.job.Layout.Ranks() {
-		return "about no rank"
-	}
-	q := c.resolve.open[c.subject(rankwire.Ask{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh})]
-	if q == nil || q.to != l {
-		return "to no question"
-	}
-	if m.What != rankwire.Found || m.Key != "" {
-		return ""
-	}
-	return lieIf(!c.isBlock(m.Value, c.job.Layout.NodeOf(m.Rank)) || !satisfies(m.Value, rankwire.Ask{Rank: m.Rank}), "without the rank's address")
-}
-
-// isBlock reports whether a value is the block of a node, as far as it says whose
-// it is; who needs an address in it reads the rest.
-func (c *Core) isBlock(value []byte, node job.NodeIndex) bool {
-	first, ranks, ok := fabric.BlockRanks(value)
-	at, _ := fabric.BlockNode(value)
-	if !ok || job.NodeIndex(at) != node || uint32(node) >= c.job.Layout.Nodes() {
-		return false
-	}
-	wantFirst, want := c.job.Layout.SlotsOn(node)
-	return job.Slot(first) == wantFirst && ranks == want
-}
-
-func (c *Core) blocksLie(k *child, m wire.Blocks) string {
-	if !c.job.Transport.Eager || k.tabled {
-		return "that nobody wants"
-	}
-	if m.Values.Len() > k.part.Len() {
-		return "of more nodes than it has"
-	}
-	for value := range m.Values.All() {
-		if node, ok := fabric.BlockNode(value); !ok || !k.hasNode(job.NodeIndex(node)) || !c.isBlock(value, job.NodeIndex(node)) {
-			return "of another's node"
-		}
-	}
-	return ""
-}
-
 func (c *Core) placedLies(k *child, m wire.Placed) string {
 	if b := c.job.Binding; !b.Report && !b.Topo {
 		return "that nobody wants"
@@ -263,18 +204,17 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	case wire.Stdin:
 		return lieIf((m.EOF || len(m.Data) > 0) && (c.input.over || len(m.Data) > c.input.room), "beyond its end, or for no room")
 	case rankwire.Answer:
-		return c.answerLies(Up, m)
+		return c.lookups.Lie(Up, m)
 	case rankwire.Release:
-		g := c.gathers[m.Op]
-		return lieIf(g == nil || !g.sent, "of what nobody has joined")
+		return lieIf(!c.collectives.Awaits(m.Op), "of what nobody has joined")
 	case wire.Blocks:
-		return lieIf(!c.job.Transport.Eager || c.table.here, "that nobody wants")
+		return lieIf(!c.lookups.TableAwaited(), "that nobody wants")
 	case rankwire.Failures:
 		return lieIf(!c.job.Launch.KeepGoing || !belong(m.Ranks, c.job.Layout.Ranks()), "of no ranks, or that nobody wants")
 	case wire.BulkFetch:
-		return lieIf(m.Fence > c.passed, "for a fence that is not passed")
+		return lieIf(m.Fence > c.collectives.Passed, "for a fence that is not passed")
 	case wire.BulkValues:
-		return lieIf(c.bulk.requested <= c.bulk.ready.Fence || m.Fence > c.passed, "that nobody asked for")
+		return lieIf(!c.bulk.Waits() || m.Fence > c.collectives.Passed, "that nobody asked for")
 	}
 	return ""
 }

@@ -9,7 +9,7 @@ import (
 // pace is what sessions have cost this agent's machine so far. The window
 // follows it, unless the job says how many may be in flight.
 type pace struct {
-	seen  int
+	count int           // sessions
 	least time.Duration // that a session took: what it takes without others beside it
 	cpu   time.Duration // of this machine, a session
 }
@@ -23,13 +23,13 @@ func (c *Core) paced(took, cpu time.Duration) {
 	if c.job.Launch.Batch > 0 || c.cfg.Cores == 0 || cpu <= 0 {
 		return
 	}
-	p.seen++
-	if p.seen == 1 {
+	p.count++
+	if p.count == 1 {
 		p.least, p.cpu = took, cpu
 	}
 	p.least = min(p.least, took)
 	p.cpu += (min(cpu, 2*p.cpu) - p.cpu) / 8 // one that was dear moves it by an eighth at most
-	if p.seen >= enough {
+	if p.count >= enough {
 		c.starts.window = tree.Saturate(c.cfg.Cores, p.least, max(p.cpu, time.Microsecond))
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
-	"ibrun/bootstrap/wire"
 	"ibrun/internal/fuzzed"
 	"ibrun/job"
 )
@@ -112,7 +111,7 @@ func (x *lies) turn() {
 	case 8:
 		x.obey(h.ReceiveCall(call, x.words()))
 	case 9:
-		x.obey(h.BulkFetched(uint32(x.Of(5)), wire.NewValues([]byte{x.Byte(), 1, 'k', 1, x.Byte()}, []byte{x.Byte()})))
+		x.obey(h.BulkFetched(uint32(x.Of(5)), frame.NewValues([]byte{x.Byte(), 1, 'k', 1, x.Byte()}, []byte{x.Byte()})))
 	case 10:
 		x.bytes += len(h.Give(uint32(x.Of(5))))
 	case 11:

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
-	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
 
@@ -88,7 +88,7 @@ func FuzzListing(f *testing.F) {
 		h := New(&job.Job{Layout: job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}})})
 		h.passed(1, joined)
 		h.passed(2, rankwire.NewParcels(rankwire.Parcel{Value: append([]byte{holdsValues}, b...)}))
-		h.BulkFetched(1, wire.NewValues(b))
+		h.BulkFetched(1, frame.NewValues(b))
 		l, ok := parseListing(b)
 		if !ok {
 			return

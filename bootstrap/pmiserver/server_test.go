@@ -11,29 +11,28 @@ import (
 
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
-	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
 
 // cluster is the servers of a job's nodes, with a core that releases a collective
 // when all ranks have joined it, and a root that has the names.
 type cluster struct {
-	t       *testing.T
-	job     *job.Job
-	servers []*Server
-	heard   map[uint32]string // words that came to a rank and were not looked at yet
-	joined  map[uint32][]rankwire.Parcel
-	count   map[uint32]uint32
-	names   map[string]string
-	said    map[uint32][]frame.Message // other frames
-	warned  []string
+	t        *testing.T
+	job      *job.Job
+	servers  []*Server
+	received map[uint32]string // words that came to a rank and were not looked at yet
+	joined   map[uint32][]rankwire.Parcel
+	count    map[uint32]uint32
+	names    map[string]string
+	sent     map[uint32][]frame.Message // other frames
+	warned   []string
 
 	stores   map[uint32]map[string][]byte // what ranks have put for those who ask
 	asked    int                          // questions about it
 	speaking int                          // node of the rank that speaks
 	holding  bool                         // answers wait in answers
 	answers  []func()
-	held     map[int]uint32 // bulk fetches that are not granted yet, by node
+	fetching map[int]uint32 // bulk fetches that are not granted yet, by node
 	lost     map[int]bool   // nodes that are gone
 }
 
@@ -46,9 +45,9 @@ func newClusterOf(t *testing.T, how job.Transport, plane uint32, shares ...job.S
 	j.Transport = how
 	j.Size, j.Programs = j.Layout.Ranks(), []job.Program{{Count: j.Layout.Ranks()}}
 	c := &cluster{
-		t: t, job: j, heard: map[uint32]string{}, joined: map[uint32][]rankwire.Parcel{}, count: map[uint32]uint32{},
-		names: map[string]string{}, said: map[uint32][]frame.Message{},
-		stores: map[uint32]map[string][]byte{}, held: map[int]uint32{}, lost: map[int]bool{},
+		t: t, job: j, received: map[uint32]string{}, joined: map[uint32][]rankwire.Parcel{}, count: map[uint32]uint32{},
+		names: map[string]string{}, sent: map[uint32][]frame.Message{},
+		stores: map[uint32]map[string][]byte{}, fetching: map[int]uint32{}, lost: map[int]bool{},
 	}
 	for range j.Layout.Nodes() {
 		c.servers = append(c.servers, New(j))
@@ -62,13 +61,13 @@ func (c *cluster) obey(effects []Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case Words:
-			c.heard[uint32(e.Rank)] += string(e.Bytes)
+			c.received[uint32(e.Rank)] += string(e.Bytes)
 		case Warn:
 			c.warned = append(c.warned, e.Text)
 		case BulkFetch:
-			c.held[c.speaking] = e.Fence
+			c.fetching[c.speaking] = e.Fence
 		case ClientFrame:
-			c.say(uint32(e.Rank), e.Msg)
+			c.record(uint32(e.Rank), e.Msg)
 		}
 	}
 }
@@ -78,16 +77,16 @@ func (c *cluster) grant() {
 	var values [][]byte
 	for node, h := range c.servers {
 		if !c.lost[node] {
-			values = append(values, h.Give(slices.Max(slices.Collect(maps.Values(c.held)))))
+			values = append(values, h.Give(slices.Max(slices.Collect(maps.Values(c.fetching)))))
 		}
 	}
-	for _, node := range slices.Sorted(maps.Keys(c.held)) {
-		c.obey(c.servers[node].BulkFetched(c.held[node], wire.NewValues(values...)))
+	for _, node := range slices.Sorted(maps.Keys(c.fetching)) {
+		c.obey(c.servers[node].BulkFetched(c.fetching[node], frame.NewValues(values...)))
 	}
-	clear(c.held)
+	clear(c.fetching)
 }
 
-func (c *cluster) say(slot uint32, m frame.Message) {
+func (c *cluster) record(slot uint32, m frame.Message) {
 	switch m := m.(type) {
 	case rankwire.Collect:
 		c.joined[m.Op] = slices.AppendSeq(c.joined[m.Op], m.Parcels.All())
@@ -136,7 +135,7 @@ func (c *cluster) say(slot uint32, m frame.Message) {
 		m.Done = known
 		c.obey(c.server(slot).Deliver(job.Slot(slot), m))
 	default:
-		c.said[slot] = append(c.said[slot], m)
+		c.sent[slot] = append(c.sent[slot], m)
 	}
 }
 
@@ -150,8 +149,8 @@ func (c *cluster) speak(rank uint32, format string, args ...any) string {
 
 func (c *cluster) hear(rank uint32) string {
 	slot := c.job.Layout.Slot(job.Rank(rank))
-	text := c.heard[uint32(slot)]
-	delete(c.heard, uint32(slot))
+	text := c.received[uint32(slot)]
+	delete(c.received, uint32(slot))
 	return text
 }
 
@@ -217,7 +216,7 @@ func TestPMI2(t *testing.T) {
 	for rank := range c.job.Size {
 		c.speak(rank, "%s", command(fmt.Sprintf("cmd=ring;ring-count=%d;ring-left=L%d;ring-right=R%d;", rank+1, rank, rank)))
 		if rank+1 < c.job.Size {
-			require.Empty(t, c.heard)
+			require.Empty(t, c.received)
 		}
 	}
 	for rank, want := range []string{"ring-count=0;ring-left=R3;ring-right=L1;", "ring-count=1;ring-left=R0;ring-right=L2;", "ring-count=3;ring-left=R1;ring-right=L3;"} {
@@ -236,7 +235,7 @@ func TestLeaving(t *testing.T) {
 	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 4}).start()
 	h := c.servers[0]
 	require.Contains(t, c.speak(0, "cmd=finalize\n"), "finalize_ack rc=0")
-	require.Equal(t, []frame.Message{rankwire.Finalize{}}, c.said[0])
+	require.Equal(t, []frame.Message{rankwire.Finalize{}}, c.sent[0])
 	require.Empty(t, h.Exited(0, true))
 	require.Equal(t, []Effect{ClientFrame{1, rankwire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}}}, h.Exited(1, true))
 	require.Empty(t, h.Exited(1, true), "once")
@@ -245,7 +244,7 @@ func TestLeaving(t *testing.T) {
 	require.True(t, strings.HasPrefix(c.warned[0], "rank 3: pmi-1: "), c.warned[0])
 	require.Empty(t, c.speak(3, "cmd=get_maxes\n"))
 	c.speak(2, "cmd=abort exitcode=7\n")
-	require.Equal(t, []frame.Message{rankwire.Abort{Code: 7}}, c.said[2])
+	require.Equal(t, []frame.Message{rankwire.Abort{Code: 7}}, c.sent[2])
 	require.Empty(t, h.Exited(2, false), "its end speaks for itself")
 	require.False(t, newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).servers[0].IsClient(0))
 }
@@ -255,7 +254,7 @@ func TestAbortCodes(t *testing.T) {
 	for code, want := range map[int]uint8{0: 0, 1: 1, 255: 255, 256: 1, 258: 2, -1: 255} {
 		c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).start()
 		c.speak(0, "cmd=abort exitcode=%d\n", code)
-		require.Equal(t, []frame.Message{rankwire.Abort{Code: want}}, c.said[0], "%d", code)
+		require.Equal(t, []frame.Message{rankwire.Abort{Code: want}}, c.sent[0], "%d", code)
 	}
 }
 
@@ -274,5 +273,5 @@ func TestFenceInVain(t *testing.T) {
 	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 2}).start()
 	c.speak(0, "cmd=barrier_in\n")
 	c.obey(c.servers[0].Deliver(0, rankwire.Release{Op: 1, Trouble: "rank 1 ended before it joined"}))
-	require.Equal(t, []frame.Message{rankwire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: rank 1 ended before it joined"}}, c.said[0])
+	require.Equal(t, []frame.Message{rankwire.Abort{Code: 1, Text: "it waits in a PMI barrier in vain: rank 1 ended before it joined"}}, c.sent[0])
 }

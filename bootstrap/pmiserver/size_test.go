@@ -21,9 +21,9 @@ import (
 // anything around them. Answers of the core go to the server, until what is left
 // would leave the node.
 type node struct {
-	server *Server
-	core   *core.Core
-	said   int // words that clients heard
+	server  *Server
+	core    *core.Core
+	answers int // to clients
 }
 
 func newNode(t testing.TB, how job.Transport, ranks uint32) *node {
@@ -36,19 +36,19 @@ func newNode(t testing.TB, how job.Transport, ranks uint32) *node {
 	for rank := range ranks {
 		n.speak(rank, "cmd=init pmi_version=1 pmi_subversion=1\n")
 	}
-	require.Equal(t, int(ranks), n.said)
+	require.Equal(t, int(ranks), n.answers)
 	return n
 }
 
 func (n *node) step(ev core.Event) {
-	var told []core.SendRank
+	var sends []core.SendRank
 	for _, e := range n.core.Step(0, ev) {
-		if tell, ok := e.(core.SendRank); ok {
-			told = append(told, tell)
+		if send, ok := e.(core.SendRank); ok {
+			sends = append(sends, send)
 		}
 	}
-	for _, tell := range told {
-		n.obey(n.server.Deliver(tell.Rank, tell.Msg))
+	for _, send := range sends {
+		n.obey(n.server.Deliver(send.Rank, send.Msg))
 	}
 }
 
@@ -56,7 +56,7 @@ func (n *node) obey(effects []Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case Words:
-			n.said++
+			n.answers++
 		case ClientFrame:
 			n.step(core.RankFrame{Rank: e.Rank, Msg: e.Msg})
 		}
@@ -82,7 +82,7 @@ func keyOf(i int) string {
 }
 
 // fence lets all ranks of this node and of the other one pass a fence, and
-// brings back what the other nodes are told.
+// brings back what the other nodes are sent.
 func (n *node) fence(ranks uint32) {
 	var up rankwire.Collect
 	for rank := range ranks {
@@ -121,7 +121,7 @@ func TestManyKeysCostTheSameEach(t *testing.T) {
 			for i := range keys {
 				n.speak(0, "cmd=get kvsname=kvs_j key="+keyOf(i)+"\n")
 			}
-			require.Equal(t, 1+keys+1+keys, n.said)
+			require.Equal(t, 1+keys+1+keys, n.answers)
 			alive1, ever1 := heap()
 			runtime.KeepAlive(n)
 			return float64(alive1-alive0) / float64(keys), float64(ever1-ever0) / float64(keys)

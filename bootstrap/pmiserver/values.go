@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
-	"ibrun/bootstrap/wire"
 	"ibrun/job"
 	"ibrun/pmi"
 )
@@ -274,7 +274,7 @@ func (h *Server) Give(fence uint32) (value []byte) {
 }
 
 // BulkFetched takes what all nodes gave, and answers the gets that wait for it.
-func (h *Server) BulkFetched(fence uint32, values wire.Values) []Effect {
+func (h *Server) BulkFetched(fence uint32, values frame.Values) []Effect {
 	for v := range values.All() {
 		for r := (reader{v, true}); len(r.rest) > 0; {
 			of, pair := r.number(1<<32-1), r.rest

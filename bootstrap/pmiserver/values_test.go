@@ -160,10 +160,10 @@ func TestLearning(t *testing.T) {
 		require.Equal(t, fmt.Sprint(10+i), got)
 	}
 	require.Equal(t, 10, c.asked)
-	require.Empty(t, c.held)
+	require.Empty(t, c.fetching)
 	require.Empty(t, c.speak(0, "cmd=get kvsname=kvs_j key=bc-20\n"))
 	require.Empty(t, c.speak(1, "cmd=get kvsname=kvs_j key=bc-79\n"))
-	require.Equal(t, map[int]uint32{0: 1}, c.held)
+	require.Equal(t, map[int]uint32{0: 1}, c.fetching)
 	c.lost[39] = true
 	c.grant()
 	require.Contains(t, c.hear(0), "value=20\n")
@@ -174,7 +174,7 @@ func TestLearning(t *testing.T) {
 		require.Equal(t, fmt.Sprint(from), got)
 	}
 	require.Equal(t, 11, c.asked)
-	require.Empty(t, c.held)
+	require.Empty(t, c.fetching)
 
 	// A few keys more, of a later fence: eight questions are not few any more.
 	for rank := range c.job.Size {
@@ -187,7 +187,7 @@ func TestLearning(t *testing.T) {
 	}
 	require.Equal(t, 21, c.asked, "with bc-79 it is one in eight of 81")
 	require.Empty(t, c.speak(0, "cmd=get kvsname=kvs_j key=bc-20\n"))
-	require.Equal(t, map[int]uint32{0: 2}, c.held)
+	require.Equal(t, map[int]uint32{0: 2}, c.fetching)
 	c.grant()
 	require.Contains(t, c.hear(0), "value=new\n")
 	require.Equal(t, 21, c.asked)
@@ -204,7 +204,7 @@ func TestFewQuestionsFetchNoBulk(t *testing.T) {
 		c.wants(fmt.Sprintf("k%d", rank), "v")
 	}
 	require.Equal(t, 9*8, c.asked)
-	require.Empty(t, c.held)
+	require.Empty(t, c.fetching)
 }
 
 // A client that dies while it waits for a bulk fetch does not keep others waiting.

@@ -91,6 +91,6 @@ func (s *Starter) leave(t Target, why error) error {
 		return &Error{Host: t.Host, Phase: Resolve, Cause: "native ssh cannot do what is configured: " + why.Error(),
 			Hint: "leave --ssh native out"}
 	}
-	s.sayOnce(why.Error(), fmt.Sprintf("native ssh leaves %s to ssh: %v", t.Host, why))
+	s.notifyOnce(why.Error(), fmt.Sprintf("native ssh leaves %s to ssh: %v", t.Host, why))
 	return fmt.Errorf("%w: %w", errSSH, why)
 }

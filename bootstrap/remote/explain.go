@@ -153,7 +153,7 @@ func (ses *Session) died() (cause, hint string) {
 
 // Codes with which sessions end.
 const (
-	// CutOff is that of an agent which has heard nothing from its parent.
+	// CutOff is that of an agent which has received nothing from its parent.
 	CutOff = 124
 	// sshFailed is the program ssh's own: it lost the connection or never had it,
 	// or a signal ended the command (ssh(1), EXIT STATUS).
@@ -185,7 +185,7 @@ func (ses *Session) ended() string {
 	case e.code == sshFailed && ses.launcher == "ssh":
 		return "ssh failed (code 255)"
 	case e.code == CutOff && ses.phase == Agent:
-		return "its agent heard nothing from this host and ended itself"
+		return "its agent received nothing from this host and ended itself"
 	case signal > 0 && signal <= maxSignal:
 		return fmt.Sprintf("%s was killed by signal %d (%v)", who, signal, signal)
 	default:

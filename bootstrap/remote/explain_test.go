@@ -57,7 +57,7 @@ func TestEndsAreNamed(t *testing.T) {
 		{"", ending{code: 255}, "", "its agent ended with code 255"},
 		{"", ending{code: 200}, "", "its agent ended with code 200"},
 		{"", ending{code: 0}, "", "its agent ended with code 0"},
-		{"", ending{code: CutOff}, "", "its agent heard nothing from this host and ended itself"},
+		{"", ending{code: CutOff}, "", "its agent received nothing from this host and ended itself"},
 		{"", ending{signal: syscall.SIGKILL}, "", "its reaper was killed by signal 9 (killed)"},
 		{"", ending{lost: io.EOF}, "", "the connection to its sshd was lost: closed at the other end"},
 		{"", ending{lost: net.ErrClosed}, "", "the connection to its sshd was lost: closed at this end"},

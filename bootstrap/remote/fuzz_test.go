@@ -18,19 +18,19 @@ func FuzzMeet(f *testing.F) {
 	f.Add([]byte("::ibrun-fail:1 no room ::\n::ibrun-other:1::\n"))
 	text, err := installer(time.Hour)
 	require.NoError(f, err)
-	f.Fuzz(func(t *testing.T, said []byte) {
-		if bytes.Contains(said, []byte(sendMark)) {
+	f.Fuzz(func(t *testing.T, received []byte) {
+		if bytes.Contains(received, []byte(sendMark)) {
 			return // TestFailuresAreNamed has them; the binary is long
 		}
 		var sent bytes.Buffer
-		s := &Session{Stdin: closer{&sent}, Stdout: bytes.NewReader(said), line: silent{}}
+		s := &Session{Stdin: closer{&sent}, Stdout: bytes.NewReader(received), line: silent{}}
 		err := s.meet(Target{Host: "h"}, time.Hour, func(Phase) {})
 		require.LessOrEqual(t, sent.Len(), len(text))
 		require.LessOrEqual(t, len(s.noise), maxNoise+1)
 		require.LessOrEqual(t, len(s.Tail()), tailSize)
 		if err == nil {
 			rest, _ := io.ReadAll(s.Stdout)
-			require.True(t, bytes.HasSuffix(said, rest))
+			require.True(t, bytes.HasSuffix(received, rest))
 		}
 	})
 }

@@ -65,8 +65,8 @@ type Target struct {
 
 // Options may be left out.
 type Options struct {
-	Rand func() float64    // jitter, in [0, 1); for tests
-	Say  func(text string) // why a host is left to ssh, and what that means; each reason once, from any goroutine
+	Rand   func() float64    // jitter, in [0, 1); for tests
+	Notify func(text string) // why a host is left to ssh, and what that means; each reason once, from any goroutine
 }
 
 // Starter opens sessions. It is safe for concurrent use.
@@ -79,7 +79,7 @@ type Starter struct {
 	script   string                           // that finds an agent
 	native   bool                             // make ssh sessions in this process, where that can be done
 	system   func() (sshconfig.System, error) // what the user's configuration depends on; most agents never ask
-	say      func(string)
+	notify   func(string)
 	mu       sync.Mutex
 	reported []string // reasons
 	gate     gate     // of native sessions
@@ -88,7 +88,7 @@ type Starter struct {
 // New makes a starter for a job's way of launching. The error says what is
 // wrong with the launcher itself.
 func New(how job.LaunchOptions, opt Options) (*Starter, error) {
-	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath, build.Path()), say: opt.Say,
+	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath, build.Path()), notify: opt.Notify,
 		system: sync.OnceValues(sshconfig.Here)}
 	if s.jitter == nil {
 		s.jitter = rand.Float64
@@ -163,27 +163,27 @@ func (s *Starter) alive(t Target) int {
 	}
 	proxy, shared := sshconfig.Between(system, t.Host, t.User, s.how.Args)
 	if shared != "" {
-		s.sayOnce(shared, fmt.Sprintf("%s may be behind a connection that is shared (%s): if it is cut off, "+
+		s.notifyOnce(shared, fmt.Sprintf("%s may be behind a connection that is shared (%s): if it is cut off, "+
 			"that is noticed after 60 s, or as the connection's own ServerAliveInterval has it", t.Host, shared))
 	}
 	if proxy == "" {
 		return aliveDirect
 	}
-	s.sayOnce(proxy, fmt.Sprintf("%s is behind a proxy (%s): if it is cut off, or all its processes are stopped, "+
+	s.notifyOnce(proxy, fmt.Sprintf("%s is behind a proxy (%s): if it is cut off, or all its processes are stopped, "+
 		"that is noticed after 12 s", t.Host, proxy))
 	return aliveProxied
 }
 
-// sayOnce says something, each reason once.
-func (s *Starter) sayOnce(reason, text string) {
+// notifyOnce tells the user something, each reason once.
+func (s *Starter) notifyOnce(reason, text string) {
 	s.mu.Lock()
 	known := slices.Contains(s.reported, reason)
 	if !known {
 		s.reported = append(s.reported, reason)
 	}
 	s.mu.Unlock()
-	if !known && s.say != nil {
-		s.say(text)
+	if !known && s.notify != nil {
+		s.notify(text)
 	}
 }
 

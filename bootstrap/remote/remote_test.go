@@ -139,7 +139,7 @@ func TestAnotherBuild(t *testing.T) {
 	require.ErrorContains(t, err, "another build")
 }
 
-// What native ssh cannot do the user's ssh does, and each reason is said once;
+// What native ssh cannot do the user's ssh does, and each reason is notices once;
 // unless the user wants native ssh and nothing else.
 func TestLeftToSSH(t *testing.T) {
 	dir := t.TempDir()
@@ -147,8 +147,8 @@ func TestLeftToSSH(t *testing.T) {
 	script := fmt.Sprintf("#!/bin/sh\necho '::ibrun-agent:1 %s m 1::'; cat\n", build.ID())
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o700))
 	how := job.LaunchOptions{Launcher: "ssh", Args: []string{"-J", "gate"}, Timeout: 5 * time.Second}
-	var said []string
-	s, err := New(how, Options{Say: func(text string) { said = append(said, text) }})
+	var notices []string
+	s, err := New(how, Options{Notify: func(text string) { notices = append(notices, text) }})
 	require.NoError(t, err)
 	require.NoError(t, s.Check())
 	for _, host := range []string{"a", "b"} {
@@ -162,7 +162,7 @@ func TestLeftToSSH(t *testing.T) {
 		"native ssh leaves a to ssh: --ssh-args: -J",
 		"a is behind a proxy (proxyjump gate): if it is cut off, or all its processes are stopped, " +
 			"that is noticed after 12 s",
-	}, said)
+	}, notices)
 	how.SSH = "native"
 	s, err = New(how, Options{})
 	require.NoError(t, err)
@@ -189,7 +189,7 @@ func TestAliveInterval(t *testing.T) {
 	for _, c := range []struct {
 		config, args string
 		every        int
-		said         string
+		notices      string
 	}{
 		{"", "", aliveDirect, ""},
 		{"", "-J gate", aliveProxied, "proxyjump gate"},
@@ -201,17 +201,17 @@ func TestAliveInterval(t *testing.T) {
 		{"ControlPath ~/.ssh/%C\n", "", aliveDirect, "60 s"},
 		{"", "-S none", aliveDirect, ""},
 	} {
-		var said []string
-		say := func(text string) { said = append(said, text) }
-		s, err := New(job.LaunchOptions{Launcher: "ssh", Args: strings.Fields(c.args)}, Options{Say: say})
+		var notices []string
+		notify := func(text string) { notices = append(notices, text) }
+		s, err := New(job.LaunchOptions{Launcher: "ssh", Args: strings.Fields(c.args)}, Options{Notify: notify})
 		require.NoError(t, err)
 		s.system = func() (sshconfig.System, error) { return write(c.config), nil }
 		for range 2 {
 			argv := strings.Join(s.argv(Target{Host: "h"}), " ")
 			require.Contains(t, argv, fmt.Sprintf("-o ServerAliveInterval=%d -- h", c.every), c)
 		}
-		require.Equal(t, c.said != "", len(said) == 1, "%v: %v", c, said)
-		require.Contains(t, strings.Join(said, " "), c.said)
+		require.Equal(t, c.notices != "", len(notices) == 1, "%v: %v", c, notices)
+		require.Contains(t, strings.Join(notices, " "), c.notices)
 	}
 }
 

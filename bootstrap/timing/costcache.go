@@ -20,7 +20,7 @@ type CostCache struct {
 type Site struct {
 	Launcher string  `json:"launcher"`
 	Site     string  `json:"site"`
-	Seen     []Entry `json:"seen"` // the oldest first
+	Entries  []Entry `json:"seen"` // the oldest first
 }
 
 // Entry is what one launch has shown.
@@ -52,12 +52,12 @@ func ParseCostCache(text []byte) CostCache {
 	}
 	for i := range b.Places {
 		s := &b.Places[i]
-		s.Seen = slices.DeleteFunc(s.Seen, func(e Entry) bool {
+		s.Entries = slices.DeleteFunc(s.Entries, func(e Entry) bool {
 			return e.SEQ < leastCost || e.REM < leastCost || e.SEQ > longest || e.REM > longest
 		})
-		s.Seen = s.Seen[max(0, len(s.Seen)-maxLaunches):]
+		s.Entries = s.Entries[max(0, len(s.Entries)-maxLaunches):]
 	}
-	b.Places = slices.DeleteFunc(b.Places, func(s Site) bool { return len(s.Seen) == 0 })
+	b.Places = slices.DeleteFunc(b.Places, func(s Site) bool { return len(s.Entries) == 0 })
 	b.Places = b.Places[:min(len(b.Places), mostSites)]
 	return b
 }
@@ -78,8 +78,8 @@ func (b *CostCache) Note(launcher, site string, f Fit) bool {
 		s = b.Places[i]
 		b.Places = slices.Delete(b.Places, i, i+1)
 	}
-	s.Seen = append(s.Seen, Entry{f.SEQ, f.REM, f.InFlight, f.Sessions})
-	s.Seen = s.Seen[max(0, len(s.Seen)-maxLaunches):]
+	s.Entries = append(s.Entries, Entry{f.SEQ, f.REM, f.InFlight, f.Sessions})
+	s.Entries = s.Entries[max(0, len(s.Entries)-maxLaunches):]
 	b.Places = slices.Insert(b.Places, 0, s)
 	b.Places = b.Places[:min(len(b.Places), mostSites)]
 	return true
@@ -97,14 +97,14 @@ func (b CostCache) Cost(launcher, site string) (c tree.Cost, launches int, ok bo
 		return c, 0, false
 	}
 	c, _, _ = b.Places[i].Middle()
-	return c, len(b.Places[i].Seen), true
+	return c, len(b.Places[i].Entries), true
 }
 
 // Middle is the medians of all that was seen of a site, with the largest window
 // and the number of sessions in all.
 func (s Site) Middle() (c tree.Cost, window, sessions int) {
 	var seq, rem []time.Duration
-	for _, e := range s.Seen {
+	for _, e := range s.Entries {
 		seq, rem = append(seq, e.SEQ), append(rem, e.REM)
 		window, sessions = max(window, e.Window), sessions+e.Sessions
 	}

@@ -59,7 +59,7 @@ func TestGarbageIsAnEmptyCostCache(t *testing.T) {
 	other := good
 	other.Version = 2
 	wild := CostCache{Version: costCacheVersion, Places: []Site{{Launcher: "ssh", Site: "node",
-		Seen: []Entry{{SEQ: -1, REM: time.Second}, {SEQ: time.Second, REM: 1 << 62}}}}}
+		Entries: []Entry{{SEQ: -1, REM: time.Second}, {SEQ: time.Second, REM: 1 << 62}}}}}
 	for name, text := range map[string]string{
 		"empty": "", "binary": "\x00\xff\x1f", "text": "hello", "array": "[]", "half": string(good.Bytes()[:40]),
 		"huge":            strings.Repeat(" ", maxCostCache) + "{}",

@@ -2,14 +2,13 @@ package wire
 
 import (
 	"fmt"
-	"slices"
 
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
 )
 
 // Blocks are the node blocks of a subtree on the way up, of all nodes on the way down.
-type Blocks struct{ Values Values } // of at most MaxGather bytes
+type Blocks struct{ Values frame.Values } // of at most MaxGather bytes
 
 // BulkFetch says on the way up that a node wants all values that PMI clients of all
 // nodes have put by a fence, and asks each subtree for its own on the way down.
@@ -19,7 +18,7 @@ type BulkFetch struct{ Fence uint32 } // counted from 1
 // has something; what all have given on the way down to those that asked.
 type BulkValues struct {
 	Fence  uint32
-	Values Values // of at most MaxGather bytes
+	Values frame.Values // of at most MaxGather bytes
 }
 
 func (Blocks) Kind() frame.Kind     { return KindBlocks }
@@ -49,21 +48,8 @@ func fence(r *frame.Decoder) uint32 {
 	return n
 }
 
-// Values is a list of blocks or values.
-type Values = frame.List[[]byte, valueCodec]
-
-type valueCodec struct{}
-
-func (valueCodec) Encode(w *frame.Encoder, v []byte) { w.Bytes(v) }
-func (valueCodec) Decode(r *frame.Decoder) []byte    { return r.Bytes(rankwire.MaxGather) }
-
-// NewValues packs values.
-func NewValues(values ...[]byte) Values {
-	return frame.ListOf[[]byte, valueCodec](slices.Values(values))
-}
-
-func decodeValues(r *frame.Decoder, most int) Values {
-	l := frame.DecodeList[[]byte, valueCodec](r, 1, func(v []byte) error {
+func decodeValues(r *frame.Decoder, most int) frame.Values {
+	l := frame.DecodeValues(r, func(v []byte) error {
 		if len(v) > most {
 			return frame.ErrRange
 		}

@@ -39,10 +39,10 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 		return []frame.Message{Waiting{make([]SlowSession, MaxSlowSessions)}}
 	},
 	KindBlocks: func(size int) []frame.Message {
-		return []frame.Message{Blocks{frametest.Repeat[[]byte, valueCodec](size, nil)}}
+		return []frame.Message{Blocks{frametest.Repeat[[]byte, frame.ValueCodec](size, nil)}}
 	},
 	KindBulkValues: func(size int) []frame.Message {
-		return []frame.Message{BulkValues{Fence: 1, Values: frametest.Repeat[[]byte, valueCodec](size, nil)}}
+		return []frame.Message{BulkValues{Fence: 1, Values: frametest.Repeat[[]byte, frame.ValueCodec](size, nil)}}
 	},
 	KindPlaced: func(size int) []frame.Message {
 		return []frame.Message{Placed{Ranks: frametest.Repeat[Placement, placementCodec](size/6, Placement{})}}

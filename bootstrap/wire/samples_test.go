@@ -79,12 +79,12 @@ func samples() []frame.Message {
 		Fault{What: FaultLost, Node: 7, Nodes: 3, Host: "node0008", Parent: "node0002", Phase: "agent", Cause: "gone",
 			Tail: "last words", AgeMs: 3},
 		Waiting{Items: []SlowSession{{Node: 1, Host: "b", Phase: "connect", ForMs: 3100}}}, Heartbeat{},
-		Blocks{Values: NewValues([]byte{1}, []byte{2, 3})},
+		Blocks{Values: frame.NewValues([]byte{1}, []byte{2, 3})},
 		Times{Span: 7 * time.Millisecond, Missing: 2,
 			Nodes: NewTimings(slices.Values([]job.NodeTimes{job.NewNodeTimes(0),
 				{Node: 70000, Parent: 1, Local: true, At: [job.Moments]time.Duration{3: time.Hour, 4: job.Never},
 					CPU: time.Second, Error: time.Microsecond}}))},
-		BulkFetch{Fence: 3}, BulkValues{Fence: 70000, Values: NewValues([]byte{1}, []byte("two"))},
+		BulkFetch{Fence: 3}, BulkValues{Fence: 70000, Values: frame.NewValues([]byte{1}, []byte("two"))},
 		BulkValues{Fence: 1},
 		Offspring{Job: j, Alloc: nodes, Spawn: spawn, Tree: "auto", KillOnBad: true, Preflight: true, Wait: time.Second,
 			Prefix: "%r ", Label: true, Timestamp: true, Quiet: true, Verbose: 2},
@@ -139,7 +139,7 @@ func view(v any) any {
 		}{v.Base(), v.Runs()}
 	case job.Layout:
 		return frametest.Layout(v)
-	case Values:
+	case frame.Values:
 		return slices.Collect(v.All())
 	case Endings:
 		return frametest.Elements(v)

@@ -83,8 +83,8 @@ func Show(w io.Writer, name string) {
 		"window")
 	for _, s := range costs.Places {
 		c, window, sessions := s.Middle()
-		fmt.Fprintf(w, "%-24s %-20s %8d %8d %12s %12s %6d\n", plain.Text(s.Launcher), plain.Text(s.Site), len(s.Seen),
-			sessions, c.SEQ.Round(Precision), c.REM.Round(Precision), window)
+		fmt.Fprintf(w, "%-24s %-20s %8d %8d %12s %12s %6d\n", plain.Text(s.Launcher), plain.Text(s.Site),
+			len(s.Entries), sessions, c.SEQ.Round(Precision), c.REM.Round(Precision), window)
 	}
 	fmt.Fprintf(w, "kept in %s\n", plain.Text(name))
 }

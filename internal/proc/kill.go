@@ -17,16 +17,26 @@ import (
 // mostStat bounds what is read of a process; the name in it has 64 bytes at most.
 const mostStat = 4 << 10
 
-// children returns the live processes whose parent is pid. They are all, as long as pid's
-// first thread lives, if none of those that were listed had ended: the kernel's lists leave
-// a process out when an earlier one is removed while they are read (proc(5)), and orphans,
-// which come to the end of the first thread's list, may find it read already. So that list
-// is read last.
-func children(pid int) (live []int, all bool) {
+// offspring are the children of a process.
+type offspring struct {
+	live    []int
+	zombies []int // that nobody has reaped yet
+	whole   bool  // the lists lack none that was there from beginning to end
+}
+
+// all reports whether no child is missing, if the first thread of the parent lives. Orphans, which
+// come to the end of the first thread's list, may find it read already; but then a parent of theirs
+// was listed, and has ended.
+func (o offspring) all() bool { return o.whole && len(o.zombies) == 0 }
+
+// children returns the children of pid. The kernel's lists leave a process out when an earlier one
+// is removed while they are read (proc(5)), so a list is whole if all that it has are still there.
+// Orphans come to the end of the first thread's list, so that list is read last.
+func children(pid int) (o offspring) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
 	var threads []string
 	entries, err := os.ReadDir(dir)
-	all = err == nil
+	o.whole = err == nil
 	for _, e := range entries {
 		if e.Name() != strconv.Itoa(pid) {
 			threads = append(threads, e.Name())
@@ -36,22 +46,28 @@ func children(pid int) (live []int, all bool) {
 	for _, thread := range append(threads, strconv.Itoa(pid)) {
 		b, err := pseudo.Read(dir+thread+"/children", mostChildren)
 		if err != nil { // the thread has ended, say
-			all = false
+			o.whole = false
 			continue
 		}
 		known = true
 		for _, word := range strings.Fields(string(b)) {
-			if child, err := strconv.Atoi(word); err == nil && !dead(child) {
-				live = append(live, child)
-			} else {
-				all = false
+			child, err := strconv.Atoi(word)
+			_, words := stat(child)
+			if err != nil || len(words) < 2 || words[1] != strconv.Itoa(pid) {
+				o.whole = false // it was removed
+			}
+			switch {
+			case !over(words):
+				o.live = append(o.live, child)
+			case len(words) > 0:
+				o.zombies = append(o.zombies, child)
 			}
 		}
 	}
 	if !known && len(entries) > 0 {
 		return childrenByParent(pid)
 	}
-	return live, all
+	return o
 }
 
 // mostChildren bounds a list of children: a million have 8 MB.
@@ -59,8 +75,8 @@ const mostChildren = 16 << 20
 
 // childrenByParent is children for kernels without CONFIG_PROC_CHILDREN. It cannot know
 // of a child that was reaped between the listing and the look at it, so all says less here.
-func childrenByParent(pid int) (live []int, all bool) {
-	all = true
+func childrenByParent(pid int) (o offspring) {
+	o.whole = true
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, f := range stats {
 		child, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
@@ -68,12 +84,12 @@ func childrenByParent(pid int) (live []int, all bool) {
 			continue
 		}
 		if dead(child) {
-			all = false
+			o.zombies = append(o.zombies, child)
 		} else {
-			live = append(live, child)
+			o.live = append(o.live, child)
 		}
 	}
-	return live, all
+	return o
 }
 
 // Look tells a live process's name and the letter of its state, proc(5); 0 if it has ended.
@@ -89,7 +105,12 @@ func Look(pid int) (name string, state byte) {
 // hold anything, and behind it its state, its parent, and more, proc(5). No words:
 // there is no such process.
 func stat(pid int) (name string, words []string) {
-	b, err := pseudo.Read("/proc/"+strconv.Itoa(pid)+"/stat", mostStat)
+	return readStat("/proc/" + strconv.Itoa(pid) + "/stat")
+}
+
+// readStat is stat for a process or a thread, whose file is given.
+func readStat(file string) (name string, words []string) {
+	b, err := pseudo.Read(file, mostStat)
 	begin, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if err != nil || begin < 0 || end < begin {
 		return "", nil
@@ -121,33 +142,41 @@ func state(pid int) byte {
 
 // Descendants returns every live process below pid, parents before children.
 // The subtrees of the processes in spare, and they themselves, are left out.
-func Descendants(pid int, spare ...int) []int {
-	found, _ := descendants(pid, spare)
-	return found
+func Descendants(pid int, spare ...int) []int { return walk(pid, spare).found }
+
+// family is what a walk finds below a process.
+type family struct {
+	found   []int        // live, parents before children
+	zombies []int        // children of pid and of those
+	parents map[int]bool // those of found that have live children
+	all     bool         // the process's own children are all known
+	whole   bool         // so are those of all others, if none has ended meanwhile
 }
 
-// descendants also tells whether pid's own children are all known. If they are, and none is
+// walk looks below pid, spared subtrees aside. If all of pid's own children are known, and none is
 // found, nothing but the spared lives below pid: who lives is below a live child.
-func descendants(pid int, spare []int) (found []int, all bool) {
+func walk(pid int, spare []int) family {
 	skip := map[int]bool{}
 	for _, s := range spare {
 		skip[s] = true
 	}
-	add := func(parent int) (all bool) {
-		below, all := children(parent)
-		for _, child := range below {
+	f := family{parents: map[int]bool{}, whole: true}
+	add := func(parent int) offspring {
+		below := children(parent)
+		f.whole, f.zombies = f.whole && below.whole, append(f.zombies, below.zombies...)
+		for _, child := range below.live {
 			if !skip[child] {
-				skip[child] = true
-				found = append(found, child)
+				skip[child], f.parents[parent] = true, true
+				f.found = append(f.found, child)
 			}
 		}
-		return all
+		return below
 	}
-	all = add(pid)
-	for i := 0; i < len(found); i++ {
-		add(found[i])
+	f.all = add(pid).all()
+	for i := 0; i < len(f.found); i++ {
+		add(f.found[i])
 	}
-	return found, all
+	return f
 }
 
 // childless asks the kernel whether this process has any child, dead or alive.
@@ -157,8 +186,8 @@ func childless() bool {
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil) == unix.ECHILD
 }
 
-// killRound is the time between two looks at what is left.
-const killRound = 2 * time.Millisecond
+// round is the time between two looks at what is left.
+const round = 2 * time.Millisecond
 
 // KillDescendants kills every process below this one, spared subtrees aside, in
 // rounds, until a round that saw all children finds none: what is forked in between
@@ -170,17 +199,17 @@ func KillDescendants(most time.Duration, spare ...int) (left []int) {
 	self := os.Getpid()
 	begin, late := time.Now(), false
 	for !childless() {
-		found, all := descendants(self, spare)
-		if len(found) == 0 && all {
+		below := walk(self, spare)
+		if len(below.found) == 0 && below.all {
 			return nil
 		}
-		for _, pid := range found {
+		for _, pid := range below.found {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		if late {
-			return found
+			return below.found
 		}
-		time.Sleep(killRound)
+		time.Sleep(round)
 		late = time.Since(begin) > most
 	}
 	return nil

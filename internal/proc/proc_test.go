@@ -141,12 +141,10 @@ func TestDescendants(t *testing.T) {
 	require.Contains(t, all, grandchild)
 	require.Less(t, slices.Index(all, child), slices.Index(all, grandchild))
 	require.Empty(t, Descendants(p.Pid(), all[0]))
-	below, known := children(child)
-	require.Equal(t, []int{grandchild}, below)
-	require.True(t, known)
-	below, known = childrenByParent(child)
-	require.Equal(t, []int{grandchild}, below)
-	require.True(t, known)
+	for _, below := range []offspring{children(child), childrenByParent(child)} {
+		require.Equal(t, []int{grandchild}, below.live)
+		require.True(t, below.all())
+	}
 	require.False(t, dead(grandchild))
 	require.True(t, dead(1<<30), "there is none")
 	require.False(t, childless())

@@ -2,31 +2,70 @@ package proc
 
 import (
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// StopDescendants stops every process below this one, spared subtrees aside, in
-// rounds, until a round finds no new one: a process that has been sent SIGSTOP
-// forks no more.
+// StopDescendants stops every process below this one, spared subtrees aside, in rounds, until some
+// rounds have found the same processes, all of them stopped or zombies. A process that this one may
+// not stop is not waited for. Nor is any after most, as one that sleeps in the kernel stops when
+// the kernel lets it.
+//
+// Stopped processes neither fork nor reap. So what runs after the first of these rounds is on a
+// list that the second reads, alive or dead, or its parent, which ignores the ends of its children,
+// has forgotten it; then its own children, which come to this process, are on the third round's.
 func StopDescendants(most time.Duration, spare ...int) {
-	signalDescendants(most, syscall.SIGSTOP, func(int, bool) bool { return true }, spare)
+	if childless() {
+		return
+	}
+	self, same := os.Getpid(), 0
+	var before family // what the last round found, if same > 0
+	for begin := time.Now(); same < quietRounds && time.Since(begin) < most; {
+		below := walk(self, spare)
+		runs := !below.whole
+		for _, pid := range below.found {
+			if !stopped(pid, below.parents[pid]) && syscall.Kill(pid, syscall.SIGSTOP) != syscall.EPERM {
+				runs = true
+			}
+		}
+		switch {
+		case runs:
+			same = 0
+			time.Sleep(round)
+		case same > 0 && slices.Equal(before.found, below.found) && slices.Equal(before.zombies, below.zombies):
+			same++
+		default:
+			before, same = below, 1
+		}
+	}
+}
+
+// quietRounds is how many rounds must find the same before StopDescendants ends.
+const quietRounds = 3
+
+// stopped reports whether no thread of a process runs, or will before SIGCONT. A thread in vfork(2)
+// sleeps, D, until its child has become another program; forks tells that there is a child.
+func stopped(pid int, forks bool) bool {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
+	threads, err := os.ReadDir(dir)
+	for _, thread := range threads {
+		_, words := readStat(dir + thread.Name() + "/stat")
+		if len(words) == 0 || !strings.Contains("TtZX", words[0]) && !(words[0] == "D" && forks) {
+			return false
+		}
+	}
+	return err == nil
 }
 
 // ContinueDescendants undoes StopDescendants. The first round also reaches those
 // that have not stopped yet; later ones only what was stopped and not seen before,
 // since a program that runs forks on.
 func ContinueDescendants(most time.Duration, spare ...int) {
-	signalDescendants(most, syscall.SIGCONT, func(pid int, first bool) bool { return first || state(pid) == 'T' },
-		spare)
-}
-
-// signalDescendants sends a signal once to each process below this one that wants
-// it, until a round finds none or the time is up.
-func signalDescendants(most time.Duration, s syscall.Signal, wants func(pid int, first bool) bool, spare []int) {
 	if childless() {
 		return
 	}
@@ -34,9 +73,9 @@ func signalDescendants(most time.Duration, s syscall.Signal, wants func(pid int,
 	for begin := time.Now(); time.Since(begin) < most; {
 		first, found := len(sent) == 0, false
 		for _, pid := range Descendants(self, spare...) {
-			if !sent[pid] && wants(pid, first) {
+			if !sent[pid] && (first || state(pid) == 'T') {
 				sent[pid], found = true, true
-				_ = syscall.Kill(pid, s)
+				_ = syscall.Kill(pid, syscall.SIGCONT)
 			}
 		}
 		if !found {

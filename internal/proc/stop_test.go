@@ -48,6 +48,31 @@ func TestStopDescendants(t *testing.T) {
 	}
 }
 
+// Processes that fork a child and end, over and over, are stopped as well: afterwards nothing runs,
+// and nothing new comes. Every other time their parents ignore how they end, so that none is a
+// zombie.
+func TestStopOfThoseThatFork(t *testing.T) {
+	require.NoError(t, BecomeSubreaper())
+	const chains = `r() { [ $1 = 0 ] && exec sleep 1000; r $(($1-1)) & }; for i in 1 2 3 4; do r 300 & done`
+	ignore := []string{"", "trap '' CHLD; "}
+	for i := range 50 {
+		spared, err := Start(Cmd{Path: "/bin/sleep", Argv: []string{"sleep", "1000"}})
+		require.NoError(t, err)
+		p, err := Start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", ignore[i%2] + chains}, Setsid: true})
+		require.NoError(t, err)
+		<-p.Done()
+		StopDescendants(patience, spared.Pid())
+		stopped := Descendants(os.Getpid(), spared.Pid())
+		for _, pid := range stopped {
+			require.Contains(t, "T", string(state(pid)), "%v", alive(stopped))
+		}
+		require.Equal(t, stopped, Descendants(os.Getpid(), spared.Pid()))
+		require.NotEqual(t, byte('T'), state(spared.Pid()))
+		require.Empty(t, KillDescendants(patience))
+		<-spared.Done()
+	}
+}
+
 // A group is orphaned where no shell that does job control stands above it.
 func TestGroupOrphaned(t *testing.T) {
 	if os.Getenv("ORPHANED") != "" {

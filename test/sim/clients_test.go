@@ -75,7 +75,7 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 		x.obey(node, x.servers[node].Deliver(job.Slot(rank), m))
 	}
 	cfg.Give = func(node, fence uint32) []byte { return x.servers[node].Give(fence) }
-	cfg.BulkFetched = func(node, fence uint32, values wire.Values) {
+	cfg.BulkFetched = func(node, fence uint32, values frame.Values) {
 		x.obey(node, x.servers[node].BulkFetched(fence, values))
 	}
 	for range cfg.Job.Nodes {

@@ -40,7 +40,7 @@ type Config struct {
 	Sent   func(edge uint32, up bool, m frame.Message)
 	// Give is what a node has for a bulk fetch; BulkFetched gets what all have given.
 	Give        func(node, fence uint32) []byte
-	BulkFetched func(node, fence uint32, values wire.Values)
+	BulkFetched func(node, fence uint32, values frame.Values)
 	// Deaf says that the session to a node fails.
 	Deaf func(node uint32) bool
 	// Takes, in place of Session and Deaf, is how long a session takes, and whether

@@ -104,7 +104,7 @@ func reckonBulk(below map[uint32]int, size, ppn int) (sum uint64) {
 		whole += node(first)
 	}
 	carrying := func(nodes int) uint64 {
-		return frameSize(wire.BulkValues{Fence: 1, Values: wire.NewValues(make([][]byte, nodes)...)}) - uint64(nodes)
+		return frameSize(wire.BulkValues{Fence: 1, Values: frame.NewValues(make([][]byte, nodes)...)}) - uint64(nodes)
 	}
 	for edge, ranks := range below {
 		sum += whole + carrying(size/ppn) + carrying(ranks/ppn) + 2*frameSize(wire.BulkFetch{Fence: 1})

@@ -187,7 +187,7 @@ func stoppedRoot(ctx context.Context) func(*testing.T) {
 	return func(t *testing.T) {
 		require.NoError(t, err, o.stderr)
 		require.Equal(t, 125, o.code, o.stderr)
-		require.Contains(t, o.stderr, "its agent heard nothing from this host and ended itself")
+		require.Contains(t, o.stderr, "its agent received nothing from this host and ended itself")
 	}
 }
 

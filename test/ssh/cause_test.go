@@ -56,5 +56,5 @@ func TestCutOneWay(t *testing.T) {
 	require.Equal(t, 125, o.code, o.stderr)
 	require.Less(t, time.Since(began), 30*time.Second)
 	require.Contains(t, o.stderr, "node0002")
-	require.Regexp(t, "heard nothing from this host|has not answered", o.stderr)
+	require.Regexp(t, "received nothing from this host|has not answered", o.stderr)
 }

@@ -92,10 +92,10 @@ func (c choice) pick(preferred string) ([]string, error) {
 	case '^':
 		list = append(list, c.usual...)
 	}
-	seen := map[string]bool{}
+	known := map[string]bool{}
 	return slices.DeleteFunc(list, func(a string) bool {
-		again := seen[a]
-		seen[a] = true
+		again := known[a]
+		known[a] = true
 		return again
 	}), nil
 }

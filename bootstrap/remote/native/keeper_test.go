@@ -46,7 +46,7 @@ func answering(t *testing.T, answers bool) (*server, *atomic.Int32) {
 func quickly(t *testing.T, cfg *sshconfig.Config, every time.Duration) *Session {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	l := &login{cfg: cfg, report: func(Phase) {}, banner: func(string) {}, every: every}
+	l := &login{cfg: cfg, reached: func(Phase) {}, banner: func(string) {}, every: every}
 	n, err := l.start(ctx, "command", io.Discard)
 	require.NoError(t, err)
 	return n

@@ -45,27 +45,27 @@ func newKeyring(cfg *sshconfig.Config) (*keyring, error) {
 		}
 		files = append(files, signers...)
 	}
-	held := k.agentSigners(cfg.Agent)
+	offered := k.agentSigners(cfg.Agent)
 	// The agent's that files name too come first, then its others, then files.
-	order := slices.Clone(held)
+	order := slices.Clone(offered)
 	if cfg.IdentitiesOnly {
 		order = slices.DeleteFunc(order, func(s ssh.Signer) bool { return !k.named(cfg, s, files) })
 	} else {
-		order = append(slices.DeleteFunc(slices.Clone(held), func(s ssh.Signer) bool {
+		order = append(slices.DeleteFunc(slices.Clone(offered), func(s ssh.Signer) bool {
 			return !k.named(cfg, s,
 				files)
 		}),
-			slices.DeleteFunc(slices.Clone(held), func(s ssh.Signer) bool { return k.named(cfg, s, files) })...)
+			slices.DeleteFunc(slices.Clone(offered), func(s ssh.Signer) bool { return k.named(cfg, s, files) })...)
 	}
 	order = append(order, slices.DeleteFunc(files, func(s ssh.Signer) bool { return among(s.PublicKey(), order) })...)
 	var certs []ssh.Signer
 	for _, name := range cfg.Certificates {
-		certs = append(certs, certified(name, slices.Concat(held, order))...)
+		certs = append(certs, certified(name, slices.Concat(offered, order))...)
 	}
 	if len(cfg.Certificates) == 0 {
 		for _, name := range cfg.Identities {
-			if len(held) > 0 {
-				certs = append(certs, certified(name+"-cert.pub", held)...)
+			if len(offered) > 0 {
+				certs = append(certs, certified(name+"-cert.pub", offered)...)
 			}
 		}
 	}
@@ -101,13 +101,13 @@ func (k *keyring) load(name string, given bool) []ssh.Signer {
 	}
 	signer, err := ssh.ParsePrivateKey(text)
 	var locked *ssh.PassphraseMissingError
-	held := errors.As(err, &locked)
+	needsPhrase := errors.As(err, &locked)
 	switch {
-	case (err == nil || held) && exposed(name):
+	case (err == nil || needsPhrase) && exposed(name):
 		k.why = append(k.why, fmt.Sprintf("%s may be read by others: chmod 600 %s", name, name))
 	case err == nil:
 		return []ssh.Signer{signer}
-	case held:
+	case needsPhrase:
 		if locked.PublicKey != nil {
 			k.locked = append(k.locked, locked.PublicKey.Marshal())
 		}
@@ -185,12 +185,12 @@ func (k *keyring) agentSigners(socket string) []ssh.Signer {
 	}
 	_ = c.SetDeadline(time.Now().Add(agentPatience))
 	k.socket = c
-	held, err := agent.NewClient(c).Signers()
+	signers, err := agent.NewClient(c).Signers()
 	if err != nil {
 		k.why = append(k.why, "the ssh-agent does not answer: "+err.Error())
 		return nil
 	}
-	return held
+	return signers
 }
 
 // limit keeps a signer to the algorithms that the user allows; nil: none is left.

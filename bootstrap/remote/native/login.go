@@ -21,21 +21,21 @@ import (
 
 // login is one connection on its way.
 type login struct {
-	cfg    *sshconfig.Config
-	report func(Phase)
-	phase  atomic.Value // Phase
-	banner func(string)
-	host   *hostCheck
-	keys   *keyring
-	next   int           // of keys.signers
-	offers []string      // methods that the server takes, as last said
-	tried  []string      // types of keys that it refused
-	every  time.Duration // of silence, between keepalives
+	cfg     *sshconfig.Config
+	reached func(Phase)
+	phase   atomic.Value // Phase
+	banner  func(string)
+	host    *hostCheck
+	keys    *keyring
+	next    int           // of keys.signers
+	offers  []string      // methods that the server takes, as last said
+	tried   []string      // types of keys that it refused
+	every   time.Duration // of silence, between keepalives
 }
 
 func (l *login) to(p Phase) {
 	l.phase.Store(p)
-	l.report(p)
+	l.reached(p)
 }
 
 func (l *login) at() Phase { return l.phase.Load().(Phase) }

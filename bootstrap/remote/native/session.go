@@ -40,9 +40,9 @@ type End struct {
 // the command's standard error, and the server's banner before that, is written
 // to stderr, by one goroutine at a time. The context bounds the start only. The
 // error is an *Error or an *sshconfig.Unfit.
-func Start(ctx context.Context, cfg *sshconfig.Config, command string, stderr io.Writer, report func(Phase)) (*Session,
+func Start(ctx context.Context, cfg *sshconfig.Config, command string, stderr io.Writer, reached func(Phase)) (*Session,
 	error) {
-	l := &login{cfg: cfg, report: report, every: aliveInterval}
+	l := &login{cfg: cfg, reached: reached, every: aliveInterval}
 	l.banner = func(text string) { _, _ = io.WriteString(stderr, text) }
 	return l.start(ctx, command, stderr)
 }

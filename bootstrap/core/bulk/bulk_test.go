@@ -1,0 +1,117 @@
+package bulk
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
+)
+
+const up = subtree.Up
+
+// below is a subtree with some children.
+func below(root bool, children int) *subtree.Subtree {
+	s := &subtree.Subtree{Root: root}
+	for range children {
+		s.Adopt()
+	}
+	return s
+}
+
+func request(fence uint32) Effect               { return Effect{Do: Request, To: up, Fence: fence} }
+func call(to subtree.Link, fence uint32) Effect { return Effect{Do: Call, To: to, Fence: fence} }
+
+func send(to subtree.Link, fence uint32, values ...string) Effect {
+	return Effect{Do: Send, To: to, Fence: fence, Values: list(values...)}
+}
+
+func list(values ...string) (l frame.Values) {
+	for _, v := range values {
+		l.Add(frame.NewValues([]byte(v)))
+	}
+	return l
+}
+
+// A request of this node or of children goes up once for each fence; the parent's call goes down
+// to all, and what they have goes up when all have given, this node included.
+func TestFetchOfAnAgent(t *testing.T) {
+	f := New(below(false, 2))
+	require.False(t, f.Waits())
+	require.Equal(t, []Effect{request(2)}, f.Request(1, 2))
+	require.Empty(t, f.Request(up, 2), "on its way")
+	require.Empty(t, f.Request(0, 1), "the newer one does")
+	require.True(t, f.Waits())
+
+	require.Equal(t, []Effect{call(0, 2), call(1, 2), {Do: Read, Fence: 2}}, f.Call(2))
+	require.Empty(t, f.Call(2), "again")
+	require.Empty(t, f.Gave(1, 2, list("b")))
+	require.Empty(t, f.ReadDone(1, []byte("old")), "of another fence")
+	require.Empty(t, f.ReadDone(2, []byte("own")))
+	require.Equal(t, []Effect{send(up, 2, "b", "own", "a")}, f.Gave(0, 2, list("a")))
+	require.Empty(t, f.ReadDone(2, []byte("again")))
+
+	all := list("everything")
+	require.Equal(t, []Effect{
+		{Do: Send, To: 0, Fence: 2, Values: all}, {Do: Send, To: 1, Fence: 2, Values: all},
+		{Do: Deliver, Fence: 2, Values: all},
+	}, f.Values(2, all))
+	require.False(t, f.Waits())
+	require.Equal(t, []Effect{{Do: Send, To: 0, Fence: 2, Values: all}}, f.Request(0, 2), "to it alone")
+	require.Equal(t, []Effect{{Do: Deliver, Fence: 2, Values: all}}, f.Request(up, 1), "newer values do")
+	require.Equal(t, []Effect{request(3)}, f.Request(up, 3))
+	require.Zero(t, f.Started, "the root counts")
+}
+
+// A child that leaves while values are gathered gives nothing; a late request gets the values that
+// are there.
+func TestFetchGoesOnWithoutAChild(t *testing.T) {
+	s := below(true, 3)
+	f := New(s)
+	require.Equal(t, []Effect{call(0, 2), call(1, 2), call(2, 2)}, f.Request(0, 2))
+	require.Empty(t, f.Request(0, 2), "once")
+	require.Empty(t, f.Gave(0, 2, list("a")))
+	require.Empty(t, f.Gave(2, 2, list()))
+	require.Empty(t, f.ChildEnded(), "no child has")
+	s.End(1, false)
+	require.Equal(t, []Effect{send(0, 2, "a")}, f.ChildEnded())
+	require.Empty(t, f.ChildEnded(), "once")
+	require.Equal(t, []Effect{send(2, 2, "a")}, f.Request(2, 1))
+	require.Equal(t, uint64(1), f.Started)
+}
+
+// A newer call takes the place of one that is not answered, and what comes for the older one is
+// not mixed into it.
+func TestNewerCall(t *testing.T) {
+	f := New(below(false, 1))
+	f.Call(1)
+	require.Empty(t, f.ReadDone(1, []byte("one")))
+	require.Equal(t, []Effect{call(0, 2), {Do: Read, Fence: 2}}, f.Call(2))
+	require.Empty(t, f.ReadDone(2, []byte("two")))
+	require.Empty(t, f.Gave(0, 1, list("of one")))
+	require.Equal(t, []Effect{send(up, 2, "two", "of two")}, f.Gave(0, 2, list("of two")))
+}
+
+// What is too much for the tree stays where it is, and the values come without it.
+func TestFetchOfTooMuch(t *testing.T) {
+	f := New(below(false, 1))
+	f.Call(1)
+	require.Empty(t, f.ReadDone(1, []byte{1}))
+	most := frame.NewValues(make([]byte, rankwire.MaxGather-4)) // all that a frame may have, with its length
+	require.Equal(t, []Effect{send(up, 1)}, f.Gave(0, 1, most))
+}
+
+// A child cannot give what nobody called for, nor twice.
+func TestRefuses(t *testing.T) {
+	f := New(below(false, 2))
+	require.True(t, f.Refuses(0, 1))
+	f.Call(2)
+	require.False(t, f.Refuses(0, 1), "an older call may be answered yet")
+	require.False(t, f.Refuses(0, 2))
+	f.Gave(0, 2, list())
+	require.True(t, f.Refuses(0, 2))
+	require.False(t, f.Refuses(1, 2), "the other child")
+	require.True(t, f.Refuses(1, 3))
+}

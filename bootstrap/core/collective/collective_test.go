@@ -1,0 +1,199 @@
+package collective
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/job"
+)
+
+// agent is one of nodes with two ranks each, in the middle of six: ranks 4 and 5 are its own, 6
+// and 7 its first child's, 8 and 9 its second one's. At the root 4 and 5 are of no node.
+func agent(root bool) (*subtree.Subtree, *Collectives) {
+	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 1, Count: 6, Ranks: 2}})
+	s := &subtree.Subtree{Root: root, Layout: nodes.Layout()}
+	if !root {
+		s.Own.Open(4, 2)
+	}
+	s.Adopt()
+	s.Adopt()
+	s.Route(func(l subtree.Link) job.Parts {
+		return job.Parts{{First: job.NodeIndex(3 + l), Nodes: nodes.Slice(3+int(l), 4+int(l))}}
+	})
+	c := New(s, nil)
+	return s, &c
+}
+
+func parcel(from, to job.Slot, value string) rankwire.Parcel {
+	return rankwire.Parcel{From: from, To: to, Value: []byte(value)}
+}
+
+func collect(op uint32, parcels ...rankwire.Parcel) rankwire.Collect {
+	return rankwire.Collect{Op: op, What: rankwire.AllToAll, Parcels: rankwire.NewParcels(parcels...)}
+}
+
+func part(op uint32, parcels ...rankwire.Parcel) rankwire.Release {
+	return rankwire.Release(collect(op, parcels...))
+}
+
+// What all have joined goes up once, without what is for this subtree; the outcome brings each
+// what is for it and what is for everyone, with what was kept.
+func TestPartsGoUpAndDown(t *testing.T) {
+	_, c := agent(false)
+	require.Empty(t, c.Join(4, collect(1, parcel(4, 0, "up"), parcel(4, 6, "kept"))))
+	require.Empty(t, c.JoinBelow(0, 6, collect(1, parcel(6, 9, "across"))))
+	require.False(t, c.Awaits(1))
+	require.Empty(t, c.JoinBelow(1, 8, collect(1, parcel(8, rankwire.Everyone, "all"))))
+	up := []rankwire.Parcel{parcel(4, 0, "up"), parcel(8, rankwire.Everyone, "all")}
+	out := c.Join(5, collect(1))
+	require.Len(t, out, 1)
+	require.Equal(t, Collect, out[0].Do)
+	require.Equal(t, up, slices.Collect(out[0].Part.Parcels.All()))
+	require.True(t, c.Awaits(1))
+	require.Empty(t, c.Check(), "once")
+	require.Equal(t, uint32(1), c.Joined(5))
+	require.Equal(t, uint32(2), c.Next(1))
+
+	all := parcel(8, rankwire.Everyone, "all")
+	got := map[subtree.Link][]string{}
+	for _, e := range c.Release(part(1, parcel(0, 5, "down"), parcel(1, 11, "of others"), all)) {
+		to := e.To
+		if e.Do == ReleaseRank {
+			to = subtree.Link(100 + e.Rank)
+		}
+		for p := range e.Part.Parcels.All() {
+			got[to] = append(got[to], string(p.Value))
+		}
+	}
+	require.Equal(t, map[subtree.Link][]string{
+		0: {"kept", "all"}, 1: {"across", "all"}, 104: {"all"}, 105: {"down", "all"},
+	}, got)
+	require.Equal(t, uint32(1), c.Passed)
+	require.False(t, c.Awaits(1))
+	require.Empty(t, c.Release(part(1)), "nobody awaits it")
+}
+
+// Whoever has ended is not waited for, and the collective fails with its name, but for a program
+// that another one of its rank may follow.
+func TestWhoEndedIsNotAwaited(t *testing.T) {
+	s, c := agent(false)
+	s.Own.Of(5).Join()
+	c.Join(4, collect(1))
+	c.JoinBelow(0, 6, collect(1))
+	s.Own.Of(5).End(false)
+	require.Empty(t, c.Check())
+	s.End(1, false)
+	require.Empty(t, c.Check(), "another program of rank 5 may join")
+	s.Own.Of(5).Exit(false)
+	failed := part(1)
+	failed.Trouble = "rank 5 ended before it joined"
+	require.Equal(t, []Effect{{Do: Collect, To: subtree.Up, Part: failed}}, c.Check())
+	require.Len(t, c.Release(failed), 3, "both children and rank 4; the core knows which link there is")
+
+	c.Join(4, collect(2))
+	out := c.JoinBelow(0, 6, collect(2))
+	require.Equal(t, "rank 5 ended before it joined", out[0].Part.Trouble)
+}
+
+// The reason for a failure is the first one, and names ranks.
+func TestTrouble(t *testing.T) {
+	for want, join := range map[string]func(*subtree.Subtree, *Collectives) []Effect{
+		"rank 4 counts its collectives wrongly": func(_ *subtree.Subtree, c *Collectives) []Effect {
+			return c.Join(4, collect(2))
+		},
+		"rank 4 sends what is another's, or for no rank": func(_ *subtree.Subtree, c *Collectives) []Effect {
+			return c.Join(4, collect(1, parcel(5, 0, "")))
+		},
+		"rank 6 or one after it called AllToAll of root 0, others Barrier of root 0": func(
+			_ *subtree.Subtree, c *Collectives) []Effect {
+			c.Join(4, rankwire.Collect{Op: 1})
+			return c.JoinBelow(0, 6, collect(1))
+		},
+		"ranks 8 to 9 ended before all had joined": func(s *subtree.Subtree, c *Collectives) []Effect {
+			s.End(1, true)
+			return c.Join(4, collect(1))
+		},
+	} {
+		s, c := agent(false)
+		out := join(s, c)
+		out = append(out, c.Join(5, collect(1))...)
+		for l := range subtree.Link(2) {
+			if c.Next(l) == 1 {
+				out = append(out, c.JoinBelow(l, 6+2*job.Slot(l), collect(1))...)
+			}
+		}
+		if c.Joined(4) == 0 {
+			out = append(out, c.Join(4, collect(1))...)
+		}
+		require.Len(t, out, 1, want)
+		require.Equal(t, want, out[0].Part.Trouble)
+		require.Zero(t, out[0].Part.Parcels.Len())
+	}
+}
+
+// The root releases what is complete at once. A barrier is joined before it goes on and counted on
+// the edge to the parent, which the root has not.
+func TestRootAndBarriers(t *testing.T) {
+	for _, root := range []bool{false, true} {
+		s, _ := agent(root)
+		joined := 0
+		c := New(s, func(p rankwire.Parcels) rankwire.Parcels {
+			joined = p.Len()
+			return rankwire.NewParcels(parcel(6, rankwire.Everyone, "one"))
+		})
+		barrier := func(p ...rankwire.Parcel) rankwire.Collect {
+			return rankwire.Collect{Op: 1, Parcels: rankwire.NewParcels(p...)}
+		}
+		if !root {
+			c.Join(4, barrier())
+			c.Join(5, barrier())
+		}
+		c.JoinBelow(0, 6, barrier(parcel(6, rankwire.Everyone, "a")))
+		out := c.JoinBelow(1, 8, barrier(parcel(8, rankwire.Everyone, "b")))
+		require.Equal(t, 2, joined)
+		one := rankwire.Release(barrier(parcel(6, rankwire.Everyone, "one")))
+		if root {
+			require.Equal(t, []Effect{{Do: ReleaseChild, Part: one}, {Do: ReleaseChild, To: 1, Part: one}}, out)
+			require.Zero(t, c.Barriers)
+			continue
+		}
+		require.Equal(t, []Effect{{Do: Collect, To: subtree.Up, Part: one}}, out)
+		c.Release(one)
+		require.Equal(t, uint64(2), c.Barriers)
+	}
+}
+
+// More than the tree takes fails, also where it comes together on the way down only.
+func TestTooMuch(t *testing.T) {
+	half := string(make([]byte, rankwire.MaxGather/2))
+	_, c := agent(true)
+	c.JoinBelow(0, 6, collect(1, parcel(6, 8, half)))
+	out := c.JoinBelow(1, 8, collect(1, parcel(8, 8, half)))
+	require.Contains(t, out[0].Part.Trouble, "AllToAll of more than 48 MB")
+	require.Zero(t, out[1].Part.Parcels.Len())
+
+	_, c = agent(false)
+	c.Join(4, collect(1))
+	c.Join(5, collect(1))
+	c.JoinBelow(0, 6, collect(1, parcel(6, 8, half)))
+	require.Empty(t, c.JoinBelow(1, 8, collect(1))[0].Part.Trouble)
+	out = c.Release(part(1, parcel(0, 8, half)))
+	require.Empty(t, out[0].Part.Trouble, "there is nothing for the first child")
+	require.Contains(t, out[1].Part.Trouble, "too much for the launch tree")
+}
+
+// A child cannot join out of turn, for others, or send to no rank.
+func TestLie(t *testing.T) {
+	_, c := agent(false)
+	require.Empty(t, c.Lie(0, collect(1, parcel(7, 11, ""), parcel(6, rankwire.Everyone, ""))))
+	require.Equal(t, "out of order", c.Lie(0, collect(2)))
+	require.Equal(t, "from another's rank", c.Lie(0, collect(1, parcel(8, 0, ""))))
+	require.Equal(t, "from another's rank", c.Lie(0, collect(1, parcel(4, 0, ""))))
+	require.Equal(t, "for no rank", c.Lie(0, collect(1, parcel(6, 12, ""))))
+	c.JoinBelow(0, 6, collect(1))
+	require.Equal(t, "out of order", c.Lie(0, collect(1)))
+}

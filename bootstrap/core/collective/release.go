@@ -1,0 +1,56 @@
+package collective
+
+import (
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/rankwire"
+)
+
+// Release takes the outcome of a collective from the parent.
+func (c *Collectives) Release(m rankwire.Release) []Effect {
+	c.release(m)
+	return c.done()
+}
+
+// release hands the outcome to the ranks and subtrees below, which get the parcels that are theirs.
+func (c *Collectives) release(m rankwire.Release) {
+	g := c.open[m.Op]
+	if g == nil {
+		return
+	}
+	delete(c.open, m.Op)
+	c.Passed = max(c.Passed, m.Op)
+	c.countBarrier(m.What)
+	parcels := m.Parcels.Join(g.kept)
+	if m.Trouble != "" {
+		parcels = rankwire.Parcels{}
+	}
+	// A class for each child, one for each rank here, and the last for everyone.
+	own, children := &c.below.Own, c.below.Children()
+	everyone := children + int(own.Count())
+	parts := parcels.Split(everyone+1, func(p rankwire.Parcel) int {
+		switch l, below := c.below.Child(p.To); {
+		case p.To == rankwire.Everyone:
+			return everyone
+		case own.Has(p.To):
+			return children + own.Index(p.To)
+		case below:
+			return int(l)
+		}
+		return -1
+	})
+	to := func(class int) rankwire.Release {
+		part := m
+		if part.Parcels = parts[class].Join(parts[everyone]); part.Parcels.Size() > rankwire.MaxGather {
+			part.Parcels, part.Trouble = rankwire.Parcels{}, tooMuch(m.What)
+		}
+		return part
+	}
+	for i := range children {
+		c.do(Effect{Do: ReleaseChild, To: subtree.Link(i), Part: to(i)})
+	}
+	for rank, p := range own.All() {
+		if !p.Ended() {
+			c.do(Effect{Do: ReleaseRank, Rank: rank, Part: to(children + own.Index(rank))})
+		}
+	}
+}

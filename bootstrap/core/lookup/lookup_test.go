@@ -1,0 +1,187 @@
+package lookup
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/fabric"
+	"ibrun/job"
+)
+
+var up = Neighbour(subtree.Up)
+
+// agent is one of six nodes with two ranks each: ranks 4 and 5 are its own, 6 and 7 its first
+// child's, 8 and 9 its second one's. The root has all nodes below it but for the first.
+func agent(root bool) (*subtree.Subtree, *Lookups) {
+	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 1, Count: 6, Ranks: 2}})
+	s := &subtree.Subtree{Root: root, Layout: nodes.Layout()}
+	if !root {
+		s.Own.Open(4, 2)
+	}
+	s.Adopt()
+	s.Adopt()
+	s.Route(func(l subtree.Link) job.Parts {
+		return job.Parts{{First: job.NodeIndex(3 + l), Nodes: nodes.Slice(3+int(l), 4+int(l))}}
+	})
+	s.Launched = true
+	l := New(s)
+	return s, &l
+}
+
+func tuple(host byte, port uint16) fabric.Tuple {
+	return fabric.Ethernet(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, host}), port))
+}
+
+// block is a node's, with ports of its ranks; 0: it has not published.
+func block(node uint32, epoch uint16, ports ...uint32) []byte {
+	b := fabric.Block{Node: node, First: 2 * node, Base: tuple(byte(node), 0), Ranks: make([]fabric.Entry, len(ports))}
+	b.Base.Num = 0
+	for i, port := range ports {
+		if port > 0 {
+			b.Ranks[i] = fabric.Entry{Epoch: epoch, Num: port}
+		}
+	}
+	return b.Append(nil)
+}
+
+func send(to Party, m frame.Message) Effect { return Effect{Do: Send, To: to, Msg: m} }
+
+func about(rank job.Slot) rankwire.Ask { return rankwire.Ask{Rank: rank} }
+
+func found(rank job.Slot, value []byte) rankwire.Answer {
+	return rankwire.Answer{Rank: rank, Value: value}
+}
+
+// A question goes to the child that has the rank, or up; the same one is not passed on twice, and
+// the answer serves all who wait and all who ask later.
+func TestQuestionsGoOnOnce(t *testing.T) {
+	_, l := agent(false)
+	require.Equal(t, []Effect{send(Neighbour(0), about(6))}, l.Ask(0, Rank(4), about(6)))
+	require.Empty(t, l.Ask(0, up, about(7)), "one block serves both")
+	require.Equal(t, []Effect{send(up, about(0))}, l.Ask(0, Neighbour(1), about(0)))
+
+	b := block(3, 1, 7, 8)
+	require.Equal(t, []Effect{send(Rank(4), found(6, b)), send(up, found(7, b))}, l.Answered(found(6, b)))
+	require.Equal(t, []Effect{send(Neighbour(1), found(7, b))}, l.Ask(0, Neighbour(1), about(7)))
+	require.Empty(t, l.Answered(found(6, b)), "nobody asked")
+	require.Equal(t, job.LevelTally{Asked: 4, Hit: 1, Merged: 1, Relayed: 2}, l.Counts)
+
+	none := rankwire.Answer{Rank: 12, What: rankwire.NoRank}
+	require.Equal(t, []Effect{send(Rank(4), none)}, l.Ask(0, Rank(4), about(12)))
+}
+
+// An answer that lacks the rank, or has an older epoch of it, serves those whom it serves; the
+// others ask again. What was kept is not replaced by less.
+func TestAnswerServesSome(t *testing.T) {
+	_, l := agent(false)
+	l.Ask(0, Rank(4), about(6))
+	l.Ask(0, Rank(5), about(7))
+	later := rankwire.Ask{Rank: 6, Least: 2}
+	l.Ask(0, up, later)
+	half := block(3, 1, 7, 0)
+	require.Equal(t, []Effect{
+		send(Rank(4), found(6, half)),
+		send(Neighbour(0), about(7)),
+	}, l.Answered(found(6, half)))
+	whole := block(3, 1, 7, 8)
+	require.Equal(t, []Effect{
+		send(Rank(5), found(7, whole)),
+		send(Neighbour(0), later),
+	}, l.Answered(found(7, whole)))
+	l.cache.keepBlock(3, half)
+	require.Equal(t, []Effect{send(Rank(4), found(7, whole))}, l.Ask(0, Rank(4), about(7)))
+	failed := rankwire.Answer{Rank: 6, What: rankwire.Failed}
+	require.Equal(t, []Effect{send(up, failed)}, l.Answered(failed))
+}
+
+// Questions about a child that has ended are answered, those in flight in the order of their
+// subjects and later ones at once; a question from above never goes back up.
+func TestNobodyToAsk(t *testing.T) {
+	for exited, what := range map[bool]rankwire.Answered{false: rankwire.Failed, true: rankwire.Exited} {
+		s, l := agent(false)
+		value := rankwire.Ask{Rank: 7, Key: "k"}
+		l.Ask(0, Rank(5), value)
+		l.Ask(0, Rank(4), about(6))
+		require.Equal(t, uint64(1), l.Away)
+		require.Equal(t, uint64(1), l.Counts.Asked, "questions about values are not counted")
+		s.End(0, exited)
+		require.Equal(t, []Effect{
+			send(Rank(4), rankwire.Answer{Rank: 6, What: what}),
+			send(Rank(5), rankwire.Answer{Rank: 7, Key: "k", What: what}),
+		}, l.ChildEnded(0))
+		require.Empty(t, l.ChildEnded(0))
+		require.Equal(t, []Effect{send(Rank(4), rankwire.Answer{Rank: 7, What: what})}, l.Ask(0, Rank(4), about(7)))
+		require.Equal(t, []Effect{send(up, rankwire.Answer{What: rankwire.Failed})}, l.Ask(0, up, about(0)))
+	}
+	_, l := agent(true)
+	require.Equal(t, []Effect{send(Neighbour(0), rankwire.Answer{Rank: 10, What: rankwire.Failed})},
+		l.Ask(0, Neighbour(0), about(10)), "its node was never started")
+}
+
+// A fresh question is not answered from the cache, and its answer is kept like any other.
+func TestFreshQuestions(t *testing.T) {
+	_, l := agent(false)
+	b, fresh := block(3, 1, 7, 8), rankwire.Ask{Rank: 6, Fresh: true}
+	l.Ask(0, Rank(4), about(6))
+	l.Answered(found(6, b))
+	require.Equal(t, []Effect{send(Neighbour(0), fresh)}, l.Ask(0, Rank(4), fresh))
+	newer := block(3, 2, 9, 8)
+	answer := rankwire.Answer{Rank: 6, Fresh: true, Value: newer}
+	require.Equal(t, []Effect{send(Rank(4), answer)}, l.Answered(answer))
+	require.Equal(t, []Effect{send(Rank(5), found(6, newer))}, l.Ask(0, Rank(5), about(6)))
+
+	l.Ask(0, Rank(4), rankwire.Ask{Rank: 6, Key: "k", Fresh: true})
+	l.Answered(rankwire.Answer{Rank: 6, Key: "k", Fresh: true, Value: []byte("v")})
+	value := rankwire.Answer{Rank: 6, Key: "k", Value: []byte("v")}
+	require.Equal(t, []Effect{send(up, value)}, l.Ask(0, up, rankwire.Ask{Rank: 6, Key: "k"}))
+}
+
+// Values of other nodes are kept, up to a bound; beyond it they are asked for again.
+func TestValuesKept(t *testing.T) {
+	_, l := agent(false)
+	big := make([]byte, maxValues/2)
+	ask := func(key string) []Effect { return l.Ask(0, Rank(4), rankwire.Ask{Rank: 6, Key: key}) }
+	for _, key := range []string{"a", "b"} {
+		require.Equal(t, []Effect{send(Neighbour(0), rankwire.Ask{Rank: 6, Key: key})}, ask(key))
+		require.Len(t, l.Answered(rankwire.Answer{Rank: 6, Key: key, Value: big}), 1)
+		require.Equal(t, rankwire.Answer{Rank: 6, Key: key, Value: big}, ask(key)[0].Msg)
+	}
+	require.IsType(t, rankwire.Ask{}, ask("a")[0].Msg, "there was no room for both")
+}
+
+// A neighbour answers what it was asked, with the block of the node and the rank in it.
+func TestLie(t *testing.T) {
+	_, l := agent(false)
+	l.Ask(0, Rank(4), about(6))
+	l.Ask(0, Rank(4), rankwire.Ask{Rank: 8, Key: "k"})
+	other := fabric.Block{Node: 4, First: 6, Base: tuple(3, 0), Ranks: []fabric.Entry{{Epoch: 1, Num: 7}, {}}}
+	for _, c := range []struct {
+		from subtree.Link
+		m    rankwire.Answer
+		want string
+	}{
+		{0, found(6, block(3, 1, 7, 8)), ""},
+		{0, found(7, block(3, 1, 7, 8)), ""},
+		{0, rankwire.Answer{Rank: 6, What: rankwire.Exited}, ""},
+		{1, rankwire.Answer{Rank: 8, Key: "k", Value: []byte("any")}, ""},
+		{0, found(12, nil), "about no rank"},
+		{1, found(6, block(3, 1, 7, 8)), "to no question"},
+		{1, rankwire.Answer{Rank: 8, Key: "l"}, "to no question"},
+		{0, rankwire.Answer{Rank: 6, Fresh: true}, "to no question"},
+		{0, found(6, block(4, 1, 7, 8)), "without the rank's address"},
+		{0, found(6, block(3, 1, 0, 8)), "without the rank's address"},
+		{0, found(6, block(3, 1, 7)), "without the rank's address"},
+		{0, found(6, other.Append(nil)), "without the rank's address"},
+		{0, found(6, []byte("short")), "without the rank's address"},
+	} {
+		require.Equal(t, c.want, l.Lie(c.from, c.m), "%+v", c)
+	}
+}
+
+const ms = time.Millisecond

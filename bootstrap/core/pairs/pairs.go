@@ -1,0 +1,102 @@
+// Package pairs decides when two ranks of a node get a socket pair: when the programs of both have
+// joined the job, in the same epoch. It makes no sockets.
+package pairs
+
+import (
+	"maps"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/job"
+)
+
+// Effect is something that the core must do: connect A and B, or, if What is not Found, tell A what
+// became of B.
+type Effect struct {
+	A, B job.Slot
+	What rankwire.Answered
+}
+
+// Pairs are those of a node's ranks. The zero value needs a node: New.
+type Pairs struct {
+	own   *subtree.Ranks
+	asked map[pair]bool // true when there is nothing to wait for any more
+	early []pair        // whose ranks have not both joined
+	out   []Effect
+}
+
+type pair struct{ low, high job.Slot }
+
+// New makes the pairs of a node's ranks.
+func New(own *subtree.Ranks) Pairs { return Pairs{own: own} }
+
+func (p *Pairs) do(e Effect) { p.out = append(p.out, e) }
+
+// done returns what was done since the last event.
+func (p *Pairs) done() []Effect {
+	out := p.out
+	p.out = p.out[:0]
+	return out
+}
+
+// Ask takes the request of rank a for a socket to b. Both may ask for the same one.
+func (p *Pairs) Ask(a, b job.Slot) []Effect {
+	if a == b || !p.own.Has(b) {
+		p.do(Effect{A: a, B: b, What: rankwire.NoRank})
+		return p.done()
+	}
+	key := pair{min(a, b), max(a, b)}
+	if settled, again := p.asked[key]; again && !(settled && p.own.Of(b).Left(p.own.Of(a).Epoch())) {
+		return nil // asked for by both, or connected already
+	}
+	if p.asked == nil {
+		p.asked = map[pair]bool{}
+	}
+	p.asked[key] = false
+	p.try(key)
+	return p.done()
+}
+
+// Forget drops what earlier programs of a rank have asked for, and been asked for.
+func (p *Pairs) Forget(rank job.Slot) {
+	maps.DeleteFunc(p.asked, func(key pair, _ bool) bool { return key.low == rank || key.high == rank })
+}
+
+// Retry looks again at pairs of which one rank was not ready: one has joined or ended.
+func (p *Pairs) Retry() []Effect {
+	early := p.early
+	p.early = nil
+	for _, key := range early {
+		p.try(key)
+	}
+	return p.done()
+}
+
+// try connects two ranks if both can take it.
+func (p *Pairs) try(key pair) {
+	a, b := p.own.Of(key.low), p.own.Of(key.high)
+	switch {
+	case a.Left(b.Epoch()):
+		p.refuse(key.high, key.low)
+	case b.Left(a.Epoch()):
+		p.refuse(key.low, key.high)
+	case a.Joined() && b.Joined() && a.Epoch() == b.Epoch():
+		p.do(Effect{A: key.low, B: key.high})
+	default:
+		p.early = append(p.early, key)
+		return
+	}
+	p.asked[key] = true
+}
+
+// refuse tells a rank that the other one has ended.
+func (p *Pairs) refuse(alive, dead job.Slot) {
+	if !p.own.Of(alive).Joined() {
+		return // it asks when it wants one; until then its first frame is Welcome
+	}
+	what := rankwire.Exited
+	if p.own.Of(dead).Failed() {
+		what = rankwire.Failed
+	}
+	p.do(Effect{A: alive, B: dead, What: what})
+}

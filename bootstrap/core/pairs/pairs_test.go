@@ -1,0 +1,73 @@
+package pairs
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/rankwire"
+)
+
+// node has ranks 4, 5 and 6, of which 4 has joined the job.
+func node() (*subtree.Ranks, *Pairs) {
+	own := &subtree.Ranks{}
+	own.Open(4, 3)
+	own.Of(4).Join()
+	p := New(own)
+	return own, &p
+}
+
+// Two ranks are connected once, when both have joined, whoever asks and however often.
+func TestConnectedOnce(t *testing.T) {
+	own, p := node()
+	require.Empty(t, p.Ask(4, 6), "6 has not joined")
+	require.Empty(t, p.Ask(4, 6))
+	require.Empty(t, p.Retry())
+	own.Of(6).Join()
+	require.Equal(t, []Effect{{A: 4, B: 6}}, p.Retry())
+	require.Empty(t, p.Retry())
+	require.Empty(t, p.Ask(6, 4), "they are connected")
+	own.Of(5).Join()
+	require.Equal(t, []Effect{{A: 4, B: 5}}, p.Ask(5, 4))
+}
+
+func TestNobodyToConnectTo(t *testing.T) {
+	_, p := node()
+	require.Equal(t, []Effect{{A: 4, B: 4, What: rankwire.NoRank}}, p.Ask(4, 4))
+	require.Equal(t, []Effect{{A: 4, B: 7, What: rankwire.NoRank}}, p.Ask(4, 7))
+}
+
+// A rank that has ended is not waited for, and who asks after that hears of it as well.
+func TestEnded(t *testing.T) {
+	for failed, what := range map[bool]rankwire.Answered{false: rankwire.Exited, true: rankwire.Failed} {
+		own, p := node()
+		own.Of(5).Join()
+		require.Len(t, p.Ask(4, 5), 1)
+		require.Empty(t, p.Ask(4, 6))
+		own.Of(6).Exit(failed)
+		require.Equal(t, []Effect{{A: 4, B: 6, What: what}}, p.Retry())
+		own.Of(5).Exit(failed)
+		require.Empty(t, p.Retry(), "they were connected")
+		require.Equal(t, []Effect{{A: 4, B: 5, What: what}}, p.Ask(4, 5), "it asks again")
+	}
+	own, p := node()
+	require.Empty(t, p.Ask(4, 6))
+	own.Of(4).Exit(false)
+	require.Empty(t, p.Retry(), "6 has not joined, so its first frame is another")
+}
+
+// The next program of a rank is connected to programs of its own epoch only, and asks anew.
+func TestEpochs(t *testing.T) {
+	own, p := node()
+	own.Of(5).Join()
+	require.Len(t, p.Ask(4, 5), 1)
+	own.Of(4).End(false)
+	own.Of(4).Join()
+	p.Forget(4)
+	require.Empty(t, p.Ask(4, 5), "5 still runs its first program")
+	own.Of(5).End(false)
+	require.Empty(t, p.Retry())
+	own.Of(5).Join()
+	require.Equal(t, []Effect{{A: 4, B: 5}}, p.Retry())
+}

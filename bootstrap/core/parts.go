@@ -1,0 +1,102 @@
+package core
+
+import (
+	"ibrun/bootstrap/core/bulk"
+	"ibrun/bootstrap/core/collective"
+	"ibrun/bootstrap/core/lookup"
+	"ibrun/bootstrap/core/names"
+	"ibrun/bootstrap/core/pairs"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// What the parts of the core want done, in the core's own effects. The lists are cleared, since a
+// part keeps its list and the values in it may be large.
+
+func (c *Core) doBulk(effects []bulk.Effect) {
+	for _, e := range effects {
+		switch e.Do {
+		case bulk.Request, bulk.Call:
+			c.send(e.To, wire.BulkFetch{Fence: e.Fence})
+		case bulk.Read:
+			c.do(ReadBulk{e.Fence})
+		case bulk.Send:
+			c.send(e.To, wire.BulkValues{Fence: e.Fence, Values: e.Values})
+		case bulk.Deliver:
+			c.do(BulkFetched{e.Fence, e.Values})
+		}
+	}
+	clear(effects)
+}
+
+func (c *Core) doLookups(effects []lookup.Effect) {
+	for i := range effects {
+		switch e := &effects[i]; e.Do {
+		case lookup.Send:
+			if e.To.Here {
+				c.do(SendRank{e.To.Rank, e.Msg})
+			} else {
+				c.send(e.To.Link, e.Msg)
+			}
+		case lookup.Table:
+			c.send(e.To.Link, wire.Blocks{Values: e.Blocks})
+		case lookup.Wake:
+			c.wakeAt(e.At)
+		case lookup.Abort:
+			c.aborted(e.To.Rank, e.Msg.(rankwire.Abort))
+		}
+	}
+	clear(effects)
+}
+
+func (c *Core) doCollectives(effects []collective.Effect) {
+	for i := range effects {
+		switch e := &effects[i]; e.Do {
+		case collective.Collect:
+			c.send(e.To, rankwire.Collect(e.Part))
+		case collective.ReleaseChild:
+			c.send(e.To, e.Part)
+		case collective.ReleaseRank:
+			c.do(SendRank{e.Rank, e.Part})
+		}
+	}
+	clear(effects)
+}
+
+func (c *Core) doPairs(effects []pairs.Effect) {
+	for _, e := range effects {
+		if e.What == rankwire.Found {
+			c.do(Connect{e.A, e.B})
+		} else {
+			c.do(SendRank{e.A, rankwire.Pair{Rank: e.B, What: e.What}})
+		}
+	}
+}
+
+func (c *Core) doNames(effects []names.Effect) {
+	for _, e := range effects {
+		switch {
+		case e.Do == names.Ask:
+			c.do(AskParent{e.Name})
+		case e.Job == 0:
+			c.toRank(e.Name.Rank, e.Name)
+		default:
+			c.do(AnswerJob{e.Job, e.Name})
+		}
+	}
+}
+
+// counted is the tally with what the parts have counted. It is asked for once, at the end.
+func (c *Core) counted() *job.Tally {
+	if c.lookups.Counts != (job.LevelTally{}) {
+		level := job.Tally{}
+		*level.Level(c.level) = c.lookups.Counts
+		c.tally.Add(&level)
+	}
+	c.tally.Sum[job.CountAway] += c.lookups.Away
+	c.tally.Sum[job.CountAddressBytes] += c.lookups.AddressBytes
+	c.tally.Sum[job.CountBulkFetches] += c.bulk.Started
+	c.tally.Sum[job.CountBarriers] += c.collectives.Barriers
+	return &c.tally
+}

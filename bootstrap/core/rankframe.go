@@ -1,0 +1,116 @@
+package core
+
+import (
+	"ibrun/bootstrap/core/lookup"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
+	"ibrun/fabric"
+	"ibrun/job"
+)
+
+// local counts what the last program of a rank has sent that may come so often only.
+type local struct {
+	tallied bool
+	notices int
+}
+
+// maxNotices bounds what the user of ibrun is told on behalf of one program of a rank: the package
+// ibrun sends three at most, and a faulty program shall not fill the links.
+const maxNotices = 4
+
+func (c *Core) local(rank job.Slot) *local { return &c.ranks.locals[c.below.Own.Index(rank)] }
+
+// rankFrame takes a frame from a rank of this node.
+func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
+	r, p := c.local(rank), c.below.Own.Of(rank)
+	if _, hello := m.(rankwire.Hello); hello && !p.Exited() {
+		c.welcome(rank)
+		return
+	}
+	if p.Ended() {
+		return
+	}
+	switch m := m.(type) {
+	case rankwire.Publish:
+		c.doLookups(c.lookups.Publish(c.now, rank, m.Tuple))
+	case rankwire.Later:
+		c.doLookups(c.lookups.Later(c.now, rank))
+	case rankwire.Ask:
+		c.doLookups(c.lookups.Ask(c.now, lookup.Rank(rank), m))
+	case rankwire.Put:
+		c.doLookups(c.lookups.Put(c.now, rank, m))
+	case rankwire.Collect:
+		c.doCollectives(c.collectives.Join(rank, m))
+	case rankwire.Pair:
+		c.doPairs(c.pairs.Ask(rank, m.Rank))
+	case rankwire.Tally:
+		if c.job.Transport.Stats && !r.tallied {
+			r.tallied = true
+			c.tally.Add(m.Of)
+		}
+	case rankwire.Notice:
+		if r.notices++; r.notices <= maxNotices {
+			c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: m.Text})
+		}
+	case rankwire.Name:
+		m.Rank = rank
+		c.nameUp(m)
+	case rankwire.SpawnJob:
+		m.Rank = rank
+		c.spawnAsked(m)
+	case rankwire.Abort:
+		c.aborted(rank, m)
+	case rankwire.Finalize:
+		c.rankEnded(rank, false)
+	}
+}
+
+// welcome takes a program into the job, which the driver has made sure is the
+// rank's only one. What the one before it has said is of no meaning to it.
+func (c *Core) welcome(rank job.Slot) {
+	p := c.below.Own.Of(rank)
+	if !p.Join() {
+		c.do(SendRank{rank, rankwire.Refused{Text: "this rank has run 65,535 programs that joined the job: no more can"}})
+		return
+	}
+	if p.Epoch() > 1 {
+		c.pairs.Forget(rank)
+	}
+	*c.local(rank) = local{}
+	c.lookups.Joined(rank)
+	c.do(SendRank{rank, rankwire.Welcome{
+		JobID: c.job.ID, Rank: rank, Epoch: p.Epoch(), Op: c.collectives.Joined(rank), Layout: c.job.Layout,
+		Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
+	}})
+	c.sendFailuresTo(rank)
+	c.doPairs(c.pairs.Retry())
+}
+
+// aborted says that a rank wants the job to end.
+func (c *Core) aborted(rank job.Slot, m rankwire.Abort) {
+	c.fault(wire.Fault{
+		What: wire.FaultAbort, Node: c.ranks.index, Nodes: 1, Rank: rank, Count: 1, Status: exitStatus(m.Code),
+		Host: c.cfg.Host, Parent: c.cfg.Host, Cause: m.Text,
+	})
+}
+
+// rankEnded marks a rank whose program will not answer any more.
+func (c *Core) rankEnded(rank job.Slot, failed bool) {
+	c.rankChanged(rank, failed, c.below.Own.Of(rank).End(failed))
+}
+
+// rankOver marks a rank that has exited, or was never started.
+func (c *Core) rankOver(rank job.Slot, failed bool) {
+	c.rankChanged(rank, failed, c.below.Own.Of(rank).Exit(failed))
+}
+
+// rankChanged looks again at what waits for a rank. First: its program was in the job until now.
+func (c *Core) rankChanged(rank job.Slot, failed, first bool) {
+	if first && failed {
+		c.rankFailed(rank)
+	}
+	c.doLookups(c.lookups.RankEnded(c.now))
+	c.doPairs(c.pairs.Retry())
+	c.doCollectives(c.collectives.Check())
+}

@@ -1,0 +1,126 @@
+package subtree
+
+import (
+	"iter"
+	"math"
+
+	"ibrun/job"
+)
+
+// Ranks are those of the agent's own node, which have slots in a row.
+type Ranks struct {
+	first    job.Slot
+	programs []Program
+}
+
+// Open takes count ranks from slot first on; none of them has run a program.
+func (r *Ranks) Open(first job.Slot, count uint32) {
+	r.first, r.programs = first, make([]Program, count)
+}
+
+// Renumber gives the ranks slots from first on.
+func (r *Ranks) Renumber(first job.Slot) { r.first = first }
+
+// Drop forgets the ranks: they will not be started.
+func (r *Ranks) Drop() { r.programs = nil }
+
+// First is the slot of the first rank.
+func (r *Ranks) First() job.Slot { return r.first }
+
+// Count is the number of ranks.
+func (r *Ranks) Count() uint32 { return uint32(len(r.programs)) }
+
+// Has reports whether a rank is of this node.
+func (r *Ranks) Has(rank job.Slot) bool {
+	return rank >= r.first && uint32(rank-r.first) < uint32(len(r.programs))
+}
+
+// Index is the place of a rank of this node, from 0.
+func (r *Ranks) Index(rank job.Slot) int { return int(rank - r.first) }
+
+// Of is the program of a rank of this node.
+func (r *Ranks) Of(rank job.Slot) *Program { return &r.programs[rank-r.first] }
+
+// Newest is the latest epoch of all programs; 0: there is no rank.
+func (r *Ranks) Newest() (epoch uint16) {
+	for i := range r.programs {
+		epoch = max(epoch, r.programs[i].Epoch())
+	}
+	return epoch
+}
+
+// All yields the ranks in order.
+func (r *Ranks) All() iter.Seq2[job.Slot, *Program] {
+	return func(yield func(job.Slot, *Program) bool) {
+		for i := range r.programs {
+			if !yield(r.first+job.Slot(i), &r.programs[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Program is the one that a rank runs. Of the programs that a rank runs one after the other each
+// joins the job by a Hello and leaves it by Finalize.
+//
+//	--Join--> in the job --End--> ended --Join--> in the job, a newer epoch
+//	              |                |
+//	              +------Exit------+--> exited
+type Program struct {
+	joined  bool
+	ended   bool // it left the job, or the rank exited
+	failed  bool
+	exited  bool   // nothing will come of the rank any more
+	earlier uint16 // programs before the last one that has joined
+}
+
+// Join takes the rank's next program into the job. False: the rank has run so many that epochs
+// have no number for another.
+func (p *Program) Join() bool {
+	next := Program{joined: true, earlier: p.earlier}
+	if p.joined {
+		if p.Epoch() == math.MaxUint16 {
+			return false
+		}
+		next.earlier++
+	}
+	*p = next
+	return true
+}
+
+// End records that the program has left the job, and reports whether it was in it.
+func (p *Program) End(failed bool) (first bool) {
+	if first = !p.ended; first {
+		p.ended, p.failed = true, failed
+	}
+	return first
+}
+
+// Exit records that the rank will run no other program, and that its last one has ended.
+func (p *Program) Exit(failed bool) (first bool) {
+	p.exited = true
+	return p.End(failed)
+}
+
+// Epoch is the number of the program, from 1.
+func (p *Program) Epoch() uint16 { return p.earlier + 1 }
+
+// Joined reports whether a program of the rank has ever joined the job.
+func (p *Program) Joined() bool { return p.joined }
+
+// Ended reports whether the program has left the job.
+func (p *Program) Ended() bool { return p.ended }
+
+// Failed reports whether it left by a failure.
+func (p *Program) Failed() bool { return p.failed }
+
+// Exited reports whether the rank has exited.
+func (p *Program) Exited() bool { return p.exited }
+
+// MayReturn reports whether another program of the rank may join the job.
+func (p *Program) MayReturn() bool { return p.joined && !p.exited }
+
+// Left reports whether nothing can come of the rank for a program of some epoch.
+func (p *Program) Left(epoch uint16) bool {
+	return p.exited || p.ended && !(p.MayReturn() && epoch > p.Epoch())
+}
