@@ -7,23 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/core/subtree/subtreetest"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
 
-// agent is one of nodes with two ranks each, in the middle of six: ranks 4 and 5 are its own, 6
-// and 7 its first child's, 8 and 9 its second one's. At the root 4 and 5 are of no node.
+// agent is that of subtreetest.
 func agent(root bool) (*subtree.Subtree, *Collectives) {
-	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 1, Count: 6, Ranks: 2}})
-	s := &subtree.Subtree{Root: root, Layout: nodes.Layout()}
-	if !root {
-		s.Own.Open(4, 2)
-	}
-	s.Adopt()
-	s.Adopt()
-	s.Route(func(l subtree.Link) job.Parts {
-		return job.Parts{{First: job.NodeIndex(3 + l), Nodes: nodes.Slice(3+int(l), 4+int(l))}}
-	})
+	s := subtreetest.Agent(root)
 	c := New(s, nil)
 	return s, &c
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core/subtree"
+	"ibrun/bootstrap/core/subtree/subtreetest"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
@@ -16,20 +17,9 @@ import (
 
 var up = Neighbour(subtree.Up)
 
-// agent is one of six nodes with two ranks each: ranks 4 and 5 are its own, 6 and 7 its first
-// child's, 8 and 9 its second one's. The root has all nodes below it but for the first.
+// agent is that of subtreetest.
 func agent(root bool) (*subtree.Subtree, *Lookups) {
-	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 1, Count: 6, Ranks: 2}})
-	s := &subtree.Subtree{Root: root, Layout: nodes.Layout()}
-	if !root {
-		s.Own.Open(4, 2)
-	}
-	s.Adopt()
-	s.Adopt()
-	s.Route(func(l subtree.Link) job.Parts {
-		return job.Parts{{First: job.NodeIndex(3 + l), Nodes: nodes.Slice(3+int(l), 4+int(l))}}
-	})
-	s.Launched = true
+	s := subtreetest.Agent(root)
 	l := New(s)
 	return s, &l
 }
