@@ -67,7 +67,7 @@ func checkMap(text string, dirs []string, exists func(name string) bool) (faults
 }
 
 var (
-	mapFirst = regexp.MustCompile("^[0-9]+\\. ")
+	mapFirst = regexp.MustCompile(`^[0-9]+\. `)
 	mapName  = regexp.MustCompile("`([A-Za-z]+(?:\\.[A-Z][A-Za-z]*)?)`")
 )
 
