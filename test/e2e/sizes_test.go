@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tree fails at no number of agents.
-func TestEveryNumberOfAgents(t *testing.T) {
+// The tree fails at no number of agents: each small one, those where a level or a window is full,
+// and a large one. Every number up to 1200 runs in virtual time (test/sim).
+func TestNumbersOfAgents(t *testing.T) {
 	t.Parallel()
 	trees := []string{"kary:2", "flat", "greedy", "two-level", "binomial"}
-	numbers := []int{1000}
-	for n := 1; n <= 200; n++ {
+	numbers := []int{1000, 47, 63, 64, 65, 81, 100, 127, 128, 129, 150, 199, 200}
+	for n := 1; n <= 40; n++ {
 		numbers = append(numbers, n)
 	}
 	for i, n := range numbers {
