@@ -87,7 +87,7 @@ test-all:
 	@$(MAKE) --no-print-directory libpmi
 	go vet $(TAGS) ./...
 	CGO_ENABLED=0 go vet ./cgo/verbs && CGO_ENABLED=0 go test -count=1 ./cgo/verbs
-	@$(MAKE) --no-print-directory -j6 --keep-going --output-sync=target test-ssh test-clocks test-waiting test-waiting-tests test-computing test-static $(ALSO)
+	@$(MAKE) --no-print-directory -j7 --keep-going --output-sync=target test-ssh test-clocks test-waiting test-waiting-tests test-computing $(ALSO) test-static
 
 test-ssh: test-ib # the machine, then what watches a clock on nodes
 	go test $(TAGS) -race -count=1 -timeout 15m -skip '$(WAITING_TESTS)' ./test/ssh
