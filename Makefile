@@ -22,11 +22,16 @@ IB_PACKAGES   := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-uti
 BOOTING := ibrun/test/(rdmavm|ib)
 
 # Tests that compute, or wait for what comes whoever else is busy. They take what those below leave of
-# the CPUs. All others watch a clock now and then, and run one package at a time.
+# the CPUs. All others watch a clock now and then: those of test/ssh run beside those of all other
+# packages, which run one package at a time.
 COMPUTING := ibrun/(bootstrap/(core(/.*)?|frame|pmiserver|rankwire|timing(/views)?|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|netiface|options|plain|plan|plural|pseudo|rankfile|report|seeded|skip|sshconfig)|job|lazy(/(peer|upgrade))?|pmi|test/(bench.*|messages|sim)|topo.*|doctor(/findings)?)
 
 # Tests that do nothing for most of their time: beside all others.
 WAITING := ibrun/test/(attack|faults|jobcontrol)
+
+# The same in packages whose other tests are not so, test/ssh and test/e2e: one target runs these, and
+# another one skips them.
+WAITING_TESTS := ^Test(BeginAside|WhatWasAside|CutForLong|CutForShort|CutOneWay|HungShellsAreEnded|HungStart|InterruptedWhileShipping|LazyNodeCut|NoLaunch|OneWay|Stopped|StoppedAndCut|Unkillable|NumbersOfAgents|WorldStandsStill)$$
 
 # A program with the race detector sleeps for a second when it ends, by default; tests run many.
 export GORACE ?= atexit_sleep_ms=10
@@ -34,8 +39,8 @@ export GORACE ?= atexit_sleep_ms=10
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
-	bench-ssh bench-topo bench-tree faults-smoke fuzz repeat sim sim-launch soak clean \
+.PHONY: help build libpmi run test test-all test-packages test-clocks test-ssh test-computing test-waiting test-waiting-tests test-static test-ib ib-packages check messages bench bench-before bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
+	bench-ssh bench-topo bench-tree faults-smoke fuzz numbers repeat sim sim-launch soak clean \
 	bin/bench bin/pmi bin/rdmavm bin/vcluster
 
 help: ## this list
@@ -82,16 +87,26 @@ test-all:
 	@$(MAKE) --no-print-directory libpmi
 	go vet $(TAGS) ./...
 	CGO_ENABLED=0 go vet ./cgo/verbs && CGO_ENABLED=0 go test -count=1 ./cgo/verbs
-	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target test-clocks test-waiting test-computing $(ALSO)
+	@$(MAKE) --no-print-directory -j7 --keep-going --output-sync=target test-ssh test-clocks test-waiting test-waiting-tests test-computing $(ALSO) test-static
 
-test-clocks: test-ib # the machine, then what watches a clock
-	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(WAITING)')
+test-ssh: test-ib # the machine, then what watches a clock on nodes
+	go test $(TAGS) -race -count=1 -timeout 15m -skip '$(WAITING_TESTS)' ./test/ssh
+
+test-clocks: # what watches a clock on this host
+	go test $(TAGS) -race -count=1 -timeout 15m -skip '$(WAITING_TESTS)' ./test/e2e
+	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE 'ibrun/test/(e2e|ssh)|$(BOOTING)|$(COMPUTING)|$(WAITING)')
 
 test-computing:
 	nice -n 19 go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(COMPUTING)')
 
 test-waiting:
 	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(WAITING)')
+
+test-waiting-tests:
+	go test $(TAGS) -race -count=1 -p 2 -timeout 15m -run '$(WAITING_TESTS)' ./test/ssh ./test/e2e
+
+test-static:
+	nice -n 19 go tool staticcheck $(TAGS) ./...
 
 test-packages:
 	@test/packages $(TEST_PACKAGES)
@@ -133,9 +148,11 @@ bench-spread: ## 20 launches of 64 nodes, over ssh and the rsh stand-in: slowest
 	@$(MAKE) --no-print-directory build bin/bench
 	@bin/bench launch spread bin/ibrun
 
-bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each beside its floor
-	@$(MAKE) --no-print-directory build bin/bench
+bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each beside its floor; all-to-all lazily, eagerly and as auto chooses, on 16 nodes (as root); ROUNDS=5
+	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
 	@bin/bench lazy bin/ibrun
+	@CGO_ENABLED=0 go build -o bin/alltoall ./examples/alltoall
+	@if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); for p in 1 16; do bin/vcluster up 16 -- bin/bench lazy all 16 $$p $(ROUNDS) bin/ibrun $(CURDIR)/bin/alltoall; done; fi
 	@go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric
 
 bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64 and 128 nodes; MPICH and Open MPI beside their own launchers on 4 and 16, and on busy CPUs; ROUNDS=5
@@ -185,6 +202,9 @@ fuzz: ## each fuzz target with FUZZTIME=100000x inputs
 
 soak: ## a job of ten minutes with key exchanges, keepalives, Ctrl-Z for 90 s and an agent that is stopped for 50 s (as root)
 	go test -count=1 -v -timeout 20m -run Soak ./test/jobcontrol -soak 10m
+
+numbers: ## jobs of every number of local agents from 1 to 200, where make test has a choice: four minutes
+	go test -count=1 -v -timeout 20m -run NumbersOfAgents ./test/e2e -every-number
 
 repeat: ## the reproductions of docs/findings.md, list 21, each 20 times (as root; half an hour); REPEAT=20
 	@$(MAKE) --no-print-directory libpmi

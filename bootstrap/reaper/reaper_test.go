@@ -47,7 +47,7 @@ func run(m *testing.M) int {
 	}
 	for begin, flags := range flags {
 		programs[begin] = filepath.Join(dir, begin)
-		build := exec.Command("go", "build", "-ldflags", flags, "-o", programs[begin], "./testdata/reaped")
+		build := exec.Command("go", "build", "-trimpath", "-ldflags", flags, "-o", programs[begin], "./testdata/reaped")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "%s\n", out)

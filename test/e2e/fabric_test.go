@@ -1,13 +1,14 @@
 package e2e
 
 import (
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/test/product"
 )
 
 // Where there is no library, --fabric ib says so in one line that names the node, and auto goes on
@@ -47,10 +48,7 @@ func TestInfiniBandOnOneNode(t *testing.T) {
 func withoutC(t *testing.T, pkg string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), filepath.Base(pkg))
-	build := exec.Command("go", "build", "-o", to, "ibrun/"+pkg)
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	require.NoError(t, product.Program(to, "ibrun/"+pkg))
 	return to
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/test/product"
 )
 
 // mpiProgram compiles testdata/mpi.c with MPICH's compiler.
@@ -26,8 +28,7 @@ func mpiProgram(t *testing.T) string {
 func pmiClient(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pmi")
-	out, err := exec.Command("go", "build", "-o", path, "ibrun/test/pmi").CombinedOutput()
-	require.NoError(t, err, string(out))
+	require.NoError(t, product.Program(path, "ibrun/test/pmi"))
 	return path
 }
 

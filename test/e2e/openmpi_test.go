@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/libpmi"
+	"ibrun/test/product"
 )
 
 // openMPIProgram compiles testdata/mpi.c with Open MPI's compiler.
@@ -166,11 +167,8 @@ func TestWithoutLibpmi(t *testing.T) {
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{library: ""}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(dir+"/overlay.json", overlay, 0o600))
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-overlay", dir+"/overlay.json", "-o",
-		dir+"/ibrun", "ibrun/cmd/ibrun")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, product.Program(dir+"/ibrun", "ibrun/cmd/ibrun", "-ldflags", "-s -w", "-overlay",
+		dir+"/overlay.json"))
 	const says = "this build of ibrun has no libpmi, by which programs of Open MPI find each other: try make build " +
 		"where there is gcc\n"
 	run := func(args ...string) outcome {

@@ -145,15 +145,10 @@ var buildRanks = sync.OnceValue(func() error {
 	if err := os.Mkdir(programs, 0o755); err != nil {
 		return err
 	}
-	for name, build := range map[string][]string{
-		"talker": {"go", "build", "-o", "", "ibrun/test/talker"},
-		"pmi":    {"go", "build", "-o", "", "ibrun/test/pmi"},
-		"mpi":    {"mpicc.mpich", "-o", "", "../e2e/testdata/mpi.c"},
-	} {
-		build[slices.Index(build, "")] = filepath.Join(programs, name)
-		if err := command(build...); err != nil {
+	for _, name := range []string{"talker", "pmi"} {
+		if err := product.Program(filepath.Join(programs, name), "ibrun/test/"+name); err != nil {
 			return err
 		}
 	}
-	return nil
+	return command("mpicc.mpich", "-o", filepath.Join(programs, "mpi"), "../e2e/testdata/mpi.c")
 })

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -38,7 +39,13 @@ func Build(path string) error {
 	if runtime.GOARCH == "amd64" {
 		flags += " -E ibrun/bootstrap/reaper.entry"
 	}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", flags, "-o", path, "ibrun/cmd/ibrun")
+	return Program(path, "ibrun/cmd/ibrun", "-ldflags", flags)
+}
+
+// Program builds a program of this module with the flags that ibrun ships with: with others the
+// compiler would make each package once more. It may be given further flags that only link.
+func Program(path, pkg string, flags ...string) error {
+	build := exec.Command("go", slices.Concat([]string{"build", "-trimpath"}, flags, []string{"-o", path, pkg})...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w", out, err)

@@ -39,7 +39,7 @@ func build(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(bin)
-	cmd := exec.Command("go", "build", "-o", bin, "ibrun/test/rdmavm", "ibrun/cmd/ibrun")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", bin, "ibrun/test/rdmavm", "ibrun/cmd/ibrun")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("%w: %s", err, out)

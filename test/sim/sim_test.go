@@ -67,6 +67,15 @@ func TestEveryNumberAndShape(t *testing.T) {
 	}
 }
 
+// Every number to 200, with each shape in its turn: with the race detector the test above takes
+// steps.
+func TestEveryNumber(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 200; n++ {
+		succeed(t, plan(n, 1, shapes[n%len(shapes)]))
+	}
+}
+
 func TestBudgetAtScale(t *testing.T) {
 	t.Parallel()
 	for _, shape := range []string{"kary:8", "two-level", "greedy"} {

@@ -74,7 +74,8 @@ func hungShells(ctx context.Context) func(*testing.T) {
 		for _, called := range []string{headLine, headRoom, headBinary} {
 			all = append(all, &hang{called: called, first: "exec sleep 999", ssh: ssh})
 		}
-		all = append(all, &hang{called: headBinary, first: "sleep 1", ssh: ssh, cut: true})
+		all = append(all, &hang{called: headBinary, first: "until test -e /root/cut; do sleep 0.1; done",
+			ssh: ssh, cut: true})
 	}
 	c, err := cluster.Up(ctx, cluster.Config{Nodes: len(all)})
 	if err != nil {
@@ -92,7 +93,10 @@ func hungShells(ctx context.Context) func(*testing.T) {
 			if err := until(ctx, reached); err != nil {
 				return err
 			}
-			return c.Cut(node)
+			if err := c.Cut(node); err != nil {
+				return err
+			}
+			return c.Exec(ctx, node, "touch", "/root/cut").Run()
 		}
 		work.Go(func() {
 			if h.err = slowHead(c, node, "/root", h.called, h.first); h.err == nil {

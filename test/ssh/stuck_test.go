@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/test/product"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -20,8 +20,7 @@ import (
 func stick(t *testing.T, c *cluster.Cluster, node string) (end func()) {
 	program := filepath.Join(c.Shared(), "stuck")
 	if _, err := os.Stat(program); err != nil {
-		out, err := exec.Command("go", "build", "-o", program, "ibrun/test/stuck").CombinedOutput()
-		require.NoError(t, err, string(out))
+		require.NoError(t, product.Program(program, "ibrun/test/stuck"))
 	}
 	on(t, c, node, "sh", "-c", "mkdir -p /tmp/net")
 	server := c.Exec(t.Context(), node, program, "/tmp/net")

@@ -1,9 +1,12 @@
 // Package lazy measures the second phase beside what it is made of: round trips beside plain UDP
 // and bulk beside plain TCP, in the same two processes and in turns; first messages; and the time
 // until every rank may send, lazily and eagerly, for growing jobs. Every line is a ratio or has its
-// peer beside it, since absolute times of one machine prove nothing. `make bench-lazy` runs it.
+// peer beside it, since absolute times of one machine prove nothing. `make bench-lazy` runs it:
 //
-// It refuses to leave the machine: all agents are local.
+//	bench lazy IBRUN                                all but all-to-all; all agents are local
+//	bench lazy all NODES PPN ROUNDS IBRUN PROGRAM   all-to-all, on the front of a virtual cluster
+//
+// It refuses to build programs and to bring clusters up.
 package lazy
 
 import (
@@ -29,13 +32,14 @@ const (
 
 // Run is the subcommand.
 func Run(args []string) error {
-	if len(args) != 1 {
-		return errors.New("usage: bench lazy IBRUN")
-	}
-	switch args[0] {
-	case pairRole:
+	switch {
+	case len(args) == 6 && args[0] == "all":
+		return all(args[1:4], args[4], args[5])
+	case len(args) != 1:
+		return errors.New("usage: bench lazy IBRUN | all NODES PPN ROUNDS IBRUN PROGRAM")
+	case args[0] == pairRole:
 		return pair(context.Background())
-	case readyRole:
+	case args[0] == readyRole:
 		return ready(context.Background())
 	}
 	return drive(args[0])
