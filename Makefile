@@ -22,8 +22,7 @@ IB_PACKAGES   := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-uti
 BOOTING := ibrun/test/(rdmavm|ib)
 
 # Tests that compute, or wait for what comes whoever else is busy. They take what those below leave of
-# the CPUs. All others watch a clock now and then: those of test/ssh run beside those of all other
-# packages, which run one package at a time.
+# the CPUs. All others watch a clock now and then, and run one package at a time.
 COMPUTING := ibrun/(bootstrap/(core(/.*)?|frame|pmiserver|rankwire|timing(/views)?|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|netiface|options|plain|plan|plural|pseudo|rankfile|report|seeded|skip|sshconfig)|job|lazy(/(peer|upgrade))?|pmi|test/(bench.*|messages|sim)|topo.*|doctor(/findings)?)
 
 # Tests that do nothing for most of their time: beside all others.
@@ -31,7 +30,7 @@ WAITING := ibrun/test/(attack|faults|jobcontrol)
 
 # The same in packages whose other tests are not so, test/ssh and test/e2e: one target runs these, and
 # another one skips them.
-WAITING_TESTS := ^Test(BeginAside|WhatWasAside|CutForLong|CutForShort|CutOneWay|HungShellsAreEnded|HungStart|InterruptedWhileShipping|LazyNodeCut|NoLaunch|OneWay|Stopped|StoppedAndCut|Unkillable|NumbersOfAgents|WorldStandsStill)$$
+WAITING_TESTS := ^Test(BeginAside|WhatWasAside|CutForLong|CutForShort|CutOneWay|HungShellsAreEnded|HungStart|InterruptedWhileShipping|LazyNodeCut|NoLaunch|OneWay|Stopped|StoppedAndCut|Unkillable|WorldStandsStill)$$
 
 # A program with the race detector sleeps for a second when it ends, by default; tests run many.
 export GORACE ?= atexit_sleep_ms=10
@@ -39,7 +38,7 @@ export GORACE ?= atexit_sleep_ms=10
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-all test-packages test-clocks test-ssh test-computing test-waiting test-waiting-tests test-static test-ib ib-packages check messages bench bench-before bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
+.PHONY: help build libpmi run test test-all test-packages test-clocks test-computing test-waiting test-waiting-tests test-static test-ib ib-packages check messages bench bench-before bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
 	bench-ssh bench-topo bench-tree faults-smoke fuzz numbers repeat sim sim-launch soak clean \
 	bin/bench bin/pmi bin/rdmavm bin/vcluster
 
@@ -86,18 +85,19 @@ test: test-packages ## vet, then all tests and fuzz seeds with the race detector
 test-all:
 	@$(MAKE) --no-print-directory libpmi
 	go vet $(TAGS) ./...
+	go build $(TAGS) -race ./... # before anything watches a clock
 	CGO_ENABLED=0 go vet ./cgo/verbs && CGO_ENABLED=0 go test -count=1 ./cgo/verbs
-	@$(MAKE) --no-print-directory -j7 --keep-going --output-sync=target test-ssh test-clocks test-waiting test-waiting-tests test-computing $(ALSO) test-static
+	@$(MAKE) --no-print-directory -j6 --keep-going --output-sync=target test-clocks test-waiting test-waiting-tests test-computing $(ALSO) test-static
 
-test-ssh: test-ib # the machine, then what watches a clock on nodes
-	go test $(TAGS) -race -count=1 -timeout 15m -skip '$(WAITING_TESTS)' ./test/ssh
-
-test-clocks: # what watches a clock on this host
-	go test $(TAGS) -race -count=1 -timeout 15m -skip '$(WAITING_TESTS)' ./test/e2e
-	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE 'ibrun/test/(e2e|ssh)|$(BOOTING)|$(COMPUTING)|$(WAITING)')
+test-clocks: test-ib # the machine, then what watches a clock
+	@failed=0; set -x; \
+	go test $(TAGS) -race -count=1 -p 1 -timeout 15m -skip '$(WAITING_TESTS)|NumbersOfAgents' ./test/e2e ./test/ssh || failed=1; \
+	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE 'ibrun/test/(e2e|ssh)|$(BOOTING)|$(COMPUTING)|$(WAITING)') || failed=1; \
+	exit $$failed
 
 test-computing:
 	nice -n 19 go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(COMPUTING)')
+	nice -n 19 go test $(TAGS) -race -count=1 -timeout 15m -run NumbersOfAgents ./test/e2e
 
 test-waiting:
 	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(WAITING)')

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ func TestNestedLaunchers(t *testing.T) {
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
 	openMPI, mpich, dir := openMPIProgram(t), mpiProgram(t), t.TempDir()
+	sessions(t)
 	mpirun := []string{"mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", "2", openMPI, "ring"}
 	script := filepath.Join(dir, "script")
 	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\n"+strings.Join(mpirun, " ")+"\n"), 0o700))
@@ -46,6 +48,19 @@ func TestNestedLaunchers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// sessions gives mpirun a folder for its sessions that is there already and stays: two that make it
+// at the same time fail (Open MPI 4.1, orte/util/session_dir.c), and the last one removes it.
+func sessions(t *testing.T) {
+	temp, err := os.MkdirTemp("", "") // short, since sockets are made in it
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(temp) })
+	t.Setenv("TMPDIR", temp)
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	host, _, _ = strings.Cut(host, ".")
+	require.NoError(t, os.MkdirAll(filepath.Join(temp, fmt.Sprintf("ompi.%s.%d", host, os.Getuid()), "stays"), 0o700))
 }
 
 // What a launcher's ranks must not take for theirs is not in its environment; it may still read
