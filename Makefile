@@ -28,17 +28,13 @@ COMPUTING := ibrun/(bootstrap/(core(/.*)?|frame|pmiserver|rankwire|timing(/views
 # Tests that do nothing for most of their time: beside all others.
 WAITING := ibrun/test/(attack|faults|jobcontrol)
 
-# The same in packages whose other tests are not so, test/ssh and test/e2e: one target runs these, and
-# another one skips them.
-WAITING_TESTS := ^Test(BeginAside|WhatWasAside|CutForLong|CutForShort|CutOneWay|HungShellsAreEnded|HungStart|InterruptedWhileShipping|LazyNodeCut|NoLaunch|OneWay|Stopped|StoppedAndCut|Unkillable|WorldStandsStill)$$
-
 # A program with the race detector sleeps for a second when it ends, by default; tests run many.
 export GORACE ?= atexit_sleep_ms=10
 
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-all test-packages test-clocks test-computing test-waiting test-waiting-tests test-static test-ib ib-packages check messages bench bench-before bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
+.PHONY: help build libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
 	bench-ssh bench-topo bench-tree faults-smoke fuzz numbers repeat sim sim-launch soak clean \
 	bin/bench bin/pmi bin/rdmavm bin/vcluster
 
@@ -87,26 +83,17 @@ test-all:
 	go vet $(TAGS) ./...
 	go build $(TAGS) -race ./... # before anything watches a clock
 	CGO_ENABLED=0 go vet ./cgo/verbs && CGO_ENABLED=0 go test -count=1 ./cgo/verbs
-	@$(MAKE) --no-print-directory -j6 --keep-going --output-sync=target test-clocks test-waiting test-waiting-tests test-computing $(ALSO) test-static
+	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target test-clocks test-waiting test-computing $(ALSO)
 
 test-clocks: test-ib # the machine, then what watches a clock
-	@failed=0; set -x; \
-	go test $(TAGS) -race -count=1 -p 1 -timeout 15m -skip '$(WAITING_TESTS)|NumbersOfAgents' ./test/e2e ./test/ssh || failed=1; \
-	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE 'ibrun/test/(e2e|ssh)|$(BOOTING)|$(COMPUTING)|$(WAITING)') || failed=1; \
-	exit $$failed
+	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(WAITING)')
 
 test-computing:
 	nice -n 19 go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(COMPUTING)')
-	nice -n 19 go test $(TAGS) -race -count=1 -timeout 15m -run NumbersOfAgents ./test/e2e
+	nice -n 19 go tool staticcheck $(TAGS) ./...
 
 test-waiting:
 	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(WAITING)')
-
-test-waiting-tests:
-	go test $(TAGS) -race -count=1 -p 2 -timeout 15m -run '$(WAITING_TESTS)' ./test/ssh ./test/e2e
-
-test-static:
-	nice -n 19 go tool staticcheck $(TAGS) ./...
 
 test-packages:
 	@test/packages $(TEST_PACKAGES)

@@ -208,21 +208,3 @@ func TestPolicyMapFails(t *testing.T) {
 	returning := "| `job` | a |\n\nBack (results return):\n\n1. `job/a.go`: x\n2. `lazy/a.go`: z\n"
 	require.Empty(t, checkMap(returning, []string{"job"}, func(string) bool { return true }))
 }
-
-// TestPolicyWaiting: a name of WAITING_TESTS in the Makefile is that of a test, or its pattern is
-// about nothing.
-func TestPolicyWaiting(t *testing.T) {
-	makefile, err := os.ReadFile("Makefile")
-	require.NoError(t, err)
-	names := regexp.MustCompile(`(?m)^WAITING_TESTS := \^Test\((.*)\)\$\$$`).FindSubmatch(makefile)
-	require.Len(t, names, 2)
-	var code strings.Builder
-	for _, f := range sources(t) {
-		if dir := path.Dir(f.path); dir == "test/ssh" || dir == "test/e2e" {
-			code.WriteString(f.text)
-		}
-	}
-	for name := range strings.SplitSeq(string(names[1]), "|") {
-		require.Contains(t, code.String(), "\nfunc Test"+name+"(t *testing.T)")
-	}
-}

@@ -2,9 +2,5 @@ package ssh
 
 import "testing"
 
-// TestWhatWasAside waits for the tests that were begun first. It is parallel, so that it waits
-// beside others that do.
-func TestWhatWasAside(t *testing.T) {
-	t.Parallel()
-	judgeAside(t)
-}
+// TestWhatWasAside is the last test: it waits for those that were begun first.
+func TestWhatWasAside(t *testing.T) { judgeAside(t) }
