@@ -69,6 +69,20 @@ func turns(ibrun string, rounds int, file string, names []string) error {
 	if ibrun, err = filepath.Abs(ibrun); err != nil {
 		return err
 	}
+	return eachCase(rounds, names, func(g group, st *stage, s size) []contestant {
+		return g.contestants(ibrun, st, s)
+	}, func(r *row, bounds *figure.Bounds) error {
+		kept.put(*r)
+		r.print()
+		r.judge(bounds)
+		return kept.save(file)
+	})
+}
+
+// eachCase measures the cases of some groups, and gives each row to the caller. The error may be of
+// the bounds.
+func eachCase(rounds int, names []string, contestants func(group, *stage, size) []contestant,
+	take func(*row, *figure.Bounds) error) error {
 	fmt.Println(figure.Machine())
 	bounds := figure.Bounds{To: os.Stdout}
 	for _, name := range names {
@@ -77,15 +91,12 @@ func turns(ibrun string, rounds int, file string, names []string) error {
 			return err
 		}
 		for _, c := range g.cases() {
-			r, err := measure(rounds, g, c, func(st *stage) []contestant { return g.contestants(ibrun, st, c) })
+			r, err := measure(rounds, g, c, func(st *stage) []contestant { return contestants(g, st, c) })
 			if err != nil {
 				return err
 			}
 			r.Group = name
-			kept.put(r)
-			r.print()
-			r.judge(&bounds)
-			if err := kept.save(file); err != nil {
+			if err := take(&r, &bounds); err != nil {
 				return err
 			}
 		}
@@ -106,28 +117,15 @@ func before(ibrun, earlier string, rounds int, names []string) error {
 	if earlier, err = filepath.Abs(earlier); err != nil {
 		return err
 	}
-	fmt.Println(figure.Machine())
-	bounds := figure.Bounds{To: os.Stdout}
-	for _, name := range names {
-		name, g, err := named(name)
-		if err != nil {
-			return err
-		}
-		for _, c := range g.cases() {
-			r, err := measure(rounds, g, c, func(st *stage) []contestant {
-				first, second := g.contestants(ibrun, st, c)[0], g.contestants(earlier, st, c)[0]
-				second.name = older
-				return []contestant{first, second}
-			})
-			if err != nil {
-				return err
-			}
-			r.Group = name
-			r.print()
-			mine, _ := r.find(ours)
-			was, _ := r.find(older)
-			bounds.AtMost(r.title()+": ibrun / ibrun of before", mine.Median/was.Median, mostAfter)
-		}
-	}
-	return bounds.Err()
+	return eachCase(rounds, names, func(g group, st *stage, s size) []contestant {
+		first, second := g.contestants(ibrun, st, s)[0], g.contestants(earlier, st, s)[0]
+		second.name = older
+		return []contestant{first, second}
+	}, func(r *row, bounds *figure.Bounds) error {
+		r.print()
+		mine, _ := r.find(ours)
+		was, _ := r.find(older)
+		bounds.AtMost(r.title()+": ibrun / ibrun of before", mine.Median/was.Median, mostAfter)
+		return nil
+	})
 }
