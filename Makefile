@@ -12,10 +12,11 @@ KILLS    ?= 100
 STOPS    ?= 6
 CUTS     ?= 60
 INPUTS   ?= 400
+SCHEDULES ?= 100000
 CASES    ?= ssh tuned rsh latency own own-ssh
 
 RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
-TEST_PACKAGES := $(RUN_PACKAGES) nftables gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich libmpich-dev libpmi2-0-dev openmpi-bin libopenmpi-dev netpipe-mpich2 scalapack-mpi-test libcoarrays-mpich-dev python3-mpi4py tcsh fish hwloc-nox libibverbs-dev chromium chromium-driver fonts-dejavu-core
+TEST_PACKAGES := $(RUN_PACKAGES) nftables gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich libmpich-dev libpmi2-0-dev openmpi-bin libopenmpi-dev libpmix-dev netpipe-mpich2 scalapack-mpi-test libcoarrays-mpich-dev python3-mpi4py tcsh fish hwloc-nox libibverbs-dev chromium chromium-driver fonts-dejavu-core
 IB_PACKAGES   := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-utils gcc libc6-dev libibverbs-dev
 
 # Tests that boot a machine; the race detector would only make it slow.
@@ -23,10 +24,10 @@ BOOTING := ibrun/test/(rdmavm|ib)
 
 # Tests that compute, or wait for what comes whoever else is busy. They take what those below leave of
 # the CPUs. All others watch a clock now and then, and run one package at a time.
-COMPUTING := ibrun/(bootstrap/(core(/.*)?|frame|pmiserver|rankwire|timing(/views)?|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|netiface|options|plain|plan|plural|pseudo|rankfile|report|seeded|skip|sshconfig)|job|lazy(/(peer|upgrade))?|pmi|test/(bench.*|messages|sim)|topo.*|doctor(/findings)?)
+COMPUTING := ibrun/(bootstrap/(core(/.*)?|frame|pmiserver|pmixserver|rankwire|timing(/views)?|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(alloc|build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|netiface|options|plain|plan|plural|pseudo|rankfile|report|seeded|skip|sshconfig)|job|lazy(/(peer|upgrade))?|pmix?|test/(bench.*|messages|sim)|topo.*|doctor(/findings)?)
 
-# Tests that do nothing for most of their time: beside all others.
-WAITING := ibrun/test/(attack|faults|jobcontrol)
+# Tests that do nothing for most of their time, or do not mind who is busy: beside all others.
+WAITING := ibrun/test/(attack|faults|fleet|jobcontrol|login|page|mender|pmix|restarter)
 
 # A program with the race detector sleeps for a second when it ends, by default; tests run many.
 export GORACE ?= atexit_sleep_ms=10
@@ -34,9 +35,9 @@ export GORACE ?= atexit_sleep_ms=10
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
-	bench-ssh bench-topo bench-tree faults-smoke fuzz numbers repeat sim sim-launch soak clean \
-	bin/bench bin/pmi bin/rdmavm bin/vcluster
+.PHONY: help build fleet libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before restarts bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
+	bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak clean \
+	bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 15
@@ -61,7 +62,7 @@ libpmi: ## the C libraries: libpmi, which travels inside ibrun, and libpmgr, in 
 	rm -f bin/libpmgr.a; ar rcD bin/libpmgr.a bin/pmgr-*.o; rm bin/pmgr-*.o; cp cgo/libpmi/pmi.h cgo/pmgr/pmgr.h bin/
 
 # Static programs of tests.
-bin/bench bin/pmi bin/rdmavm bin/vcluster:
+bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster:
 	@CGO_ENABLED=0 go build -o $@ ./test/$(@F)
 
 run: ## 64 ranks of an example over ssh on four virtual nodes (as root; otherwise four local agents)
@@ -85,25 +86,29 @@ test-all:
 	CGO_ENABLED=0 go vet ./cgo/verbs && CGO_ENABLED=0 go test -count=1 ./cgo/verbs
 	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target test-clocks test-waiting test-computing $(ALSO)
 
-test-clocks: test-ib # the machine, then what watches a clock
+test-clocks: test-ib fleet # the machine, then what watches a clock
 	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(WAITING)')
 
 test-computing:
 	nice -n 19 go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(COMPUTING)')
 	nice -n 19 go tool staticcheck $(TAGS) ./...
 
-test-waiting:
+test-waiting: fleet
 	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(WAITING)')
 
 test-packages:
 	@test/packages $(TEST_PACKAGES)
+
+# Where it cannot be made, its tests tell why.
+fleet: ## Open MPI 5 of Debian 13, unpacked in ~/.cache/ibrun-fleet for tests (as root, on Debian)
+	@[ "$$(id -u)" != 0 ] || [ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ] || test/fleet/build >/dev/null || true
 
 # As root nothing is skipped here, nor left out of the build: IBRUN_TEST_ALL.
 test-ib: ib-packages ## tests on real verbs devices: Soft-RoCE in a virtual machine, and a made-up HCA (as root)
 	@[ "$$(id -u)" != 0 ] || [ -z "$(TAGS)" ] || { echo "no header of libibverbs, though it was installed" >&2; exit 1; }
 	[ "$$(id -u)" != 0 ] || export IBRUN_TEST_ALL=1; go test $(TAGS) -count=1 -p 1 -v $$(go list ./... | grep -xE '$(BOOTING)')
 	IBRUN_TEST_VERBS_REAL=vm go test $(TAGS) -count=1 ./cgo/verbs
-	IBRUN_TEST_VERBS_REAL=vm go test $(TAGS) -count=1 -v -run SchedulesOver ./lazy -schedules=6
+	IBRUN_TEST_VERBS_REAL=vm go test $(TAGS) -count=1 -v -run 'SchedulesOver|PortFails' ./lazy -schedules=6
 
 ib-packages:
 	@test/packages $(IB_PACKAGES)
@@ -142,15 +147,17 @@ bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each besi
 	@if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); for p in 1 16; do bin/vcluster up 16 -- bin/bench lazy all 16 $$p $(ROUNDS) bin/ibrun $(CURDIR)/bin/alltoall; done; fi
 	@go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric
 
-bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64 and 128 nodes; MPICH and Open MPI beside their own launchers on 4 and 16, and on busy CPUs; ROUNDS=5
-	@test/packages $(RUN_PACKAGES) mpich libmpich-dev openmpi-bin libopenmpi-dev
-	@$(MAKE) --no-print-directory build bin/bench bin/pmi bin/vcluster
+bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64 and 128 nodes; MPICH and Open MPI, 4 and 5, beside their own launchers on 4 and 16, and on busy CPUs; ROUNDS=5
+	@test/packages $(RUN_PACKAGES) mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix-dev
+	@$(MAKE) --no-print-directory build bin/bench bin/fleet bin/pmi bin/vcluster
 	@go test -run '^$$' -bench Local ./bootstrap/pmiserver
 	@for how in --eager --lazy; do echo "$$how, two local agents:"; bin/ibrun --launcher local --hosts a,b $$how -n 2 bin/pmi -time 20000 | grep put; done
 	@for n in 16 64 128; do for p in 1 16; do bin/vcluster up $$n -- bin/bench mpi exchange $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
 	@mpicc.mpich -o bin/mpi.mpich test/e2e/testdata/mpi.c; mpicc.openmpi -o bin/mpi.openmpi test/e2e/testdata/mpi.c
 	@for n in 4 16; do bin/vcluster up $$n -- bin/bench mpi hello $$n 1 $(ROUNDS) $(CURDIR)/bin/mpi.mpich $(CURDIR)/bin/mpi.openmpi; done
 	@bin/bench mpi busy $(ROUNDS) $(CURDIR)/bin/mpi.openmpi
+	@lib=$$(echo /usr/lib/*-linux-gnu/pmix2) && gcc -o bin/pmixclient test/e2e/testdata/pmixclient.c -I$$lib/include -L$$lib/lib -lpmix && bin/bench mpi agent $(ROUNDS) $(CURDIR)/bin/pmixclient
+	@root=$$(test/fleet/build); missed=0; for size in "4 1" "16 1" "16 4"; do bin/vcluster up -share $$root $${size% *} -- bin/bench mpi newer $$size $(ROUNDS) $$root $(CURDIR)/bin/mpi.openmpi || missed=1; done; exit $$missed
 
 bench-ssh: ## one ssh hop: native ssh, ssh, and ssh with curve25519, turn by turn; ROUNDS=5, times 8
 	@test/packages $(RUN_PACKAGES)
@@ -179,6 +186,19 @@ bench-tree: ## launches of 15 to 511 agents over a remote shell with latency, be
 	@$(MAKE) --no-print-directory build bin/bench
 	@bin/bench tree bin/ibrun $(ROUNDS)
 
+faults: ## the catalogue of faults on virtual clusters, five checks each, then the tests that other packages have for it: a table, also in out/faults.md (as root)
+	@test/packages $(TEST_PACKAGES)
+	@$(MAKE) --no-print-directory libpmi
+	go test -count=1 -timeout 60m ./test/faults -run 'TestCases$$' -whole
+
+faults-rivals: ## twelve faults under ibrun, mpiexec.hydra and mpirun, side by side: ten minutes; also in out/rivals.md (as root)
+	@test/packages $(TEST_PACKAGES)
+	@$(MAKE) --no-print-directory libpmi
+	go test -count=1 -timeout 60m ./test/faults -run 'TestRivals$$' -rivals
+
+short-jobs: ## jobs in a row by one root, which keeps no descriptor, goroutine, file or process of them: ten minutes; JOBS=10000
+	go test -count=1 -timeout 60m ./test/e2e -run TestShortJobs -jobs $(or $(JOBS),10000)
+
 faults-smoke: ## random kills, cuts and malformed inputs on virtual clusters of 16 nodes, held against docs/faults.md: ten minutes (as root); SEED=1 KILLS=100 STOPS=6 CUTS=60 INPUTS=400
 	@test/packages $(RUN_PACKAGES) nftables mpich libmpich-dev gcc libc6-dev
 	@$(MAKE) --no-print-directory libpmi
@@ -197,10 +217,31 @@ repeat: ## the reproductions of docs/findings.md, list 21, each 20 times (as roo
 	@$(MAKE) --no-print-directory libpmi
 	@test/repeat $(REPEAT)
 
-sim: ## the production cores at scale in one process
-	nice -n 19 go test -count=1 -v -timeout 20m ./test/sim
+sim: ## the production cores in one process, in all cases and at scale
+	nice -n 19 go test -count=1 -v -timeout 20m -skip '$(SIZED)' ./test/sim
+	@$(MAKE) --no-print-directory sim-sizes
+
+# Tests of test/sim that are much smaller with the race detector (test/sim/size_test.go).
+SIZED := AtScale|Million
+
+sim-sizes: ## what of make sim is smaller in make test: the tests at scale, and the schedules; SCHEDULES=100000
+	nice -n 19 go test -count=1 -v -timeout 20m -run '$(SIZED)' ./test/sim
 	nice -n 19 go test -count=1 -v -timeout 20m -run Schedules ./lazy/peer
-	nice -n 19 go test -count=1 -v -timeout 20m -run Schedules ./lazy/upgrade -schedules 100000
+	nice -n 19 go test -count=1 -v -timeout 20m -run Schedules ./lazy/upgrade -schedules $(SCHEDULES)
+
+sim-faults: ## random faults over production cores, in virtual time: a quarter of an hour; SEEDS=10000 SEED=1
+	nice -n 19 go test -count=1 -timeout 60m ./test/sim -run 'TestRandomFaults$$' -seeds $(or $(SEEDS),10000) -seed $(or $(SEED),1)
+
+restart: ## 100 restarts of a rank under traffic on a virtual cluster, by datagrams and by streams (as root); RESTARTS=100
+	@test/packages $(RUN_PACKAGES)
+	go test -count=1 -timeout 20m -v ./test/restarter -restarts $(or $(RESTARTS),100)
+
+restarts: restart ## the same, and the ranks of a node that is cut off, on a spare within 15 s (as root)
+	go test -count=1 -timeout 20m -v ./test/restarter -run TestSpareInTime -cut
+
+repair: ## an agent with a third of 64 nodes below it is killed: output and collectives go on (as root)
+	@test/packages $(RUN_PACKAGES)
+	go test -count=1 -timeout 20m -v ./test/mender -run Large -nodes 64
 
 sim-launch: ## planning for 100,000 and 1,000,000 nodes; simulated launches beside the model: 1,048,576 ranks on 16,384 nodes, and nodes that are slow and dead
 	@go test -count=1 -run '^$$' -bench 'Plan|WholeTree' ./bootstrap/tree

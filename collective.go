@@ -181,7 +181,7 @@ func (w *World) gather(ctx context.Context, m rankwire.Collect) (rankwire.Parcel
 	select {
 	case r := <-outcome:
 		if r.Trouble != "" {
-			return none, &CollectiveError{m.What.String(), errors.New(r.Trouble)}
+			return none, &CollectiveError{m.What.String(), w.cause(r)}
 		}
 		return r.Parcels, nil
 	case <-ctx.Done():
@@ -189,6 +189,16 @@ func (w *World) gather(ctx context.Context, m rankwire.Collect) (rankwire.Parcel
 	case <-w.over:
 		return none, w.agentError()
 	}
+}
+
+// cause is why a collective failed.
+func (w *World) cause(r rankwire.Release) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.Op <= w.floor {
+		return ErrRestarted
+	}
+	return errors.New(r.Trouble)
 }
 
 // send sends a frame to this node's agent.

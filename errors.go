@@ -28,6 +28,10 @@ var (
 	ErrKeyExists = errors.New("the key exists, with another value")
 	// ErrNotPut: the cause of a PeerError about a rank that ended without putting a key.
 	ErrNotPut = errors.New("it never put the key")
+	// ErrRestarted: a collective failed because a rank was restarted, which takes part in the next.
+	ErrRestarted = errors.New("a rank was restarted")
+	// ErrNoRestart: the job was not started with --on-failure restart or restart-all.
+	ErrNoRestart = errors.New("no rank of this job is restarted: start it with --on-failure restart or restart-all")
 	// ErrFailed: the cause of a PeerError about a rank that has failed: it was killed, or ended
 	// with an exit code other than 0 before Finalize.
 	ErrFailed = lazy.ErrFailed
@@ -37,6 +41,11 @@ var (
 // failed, another cause if it has ended or if the network to it does not work. Its field Rank is
 // the number of that rank, and its field Err is the cause, which Unwrap returns.
 type PeerError = lazy.PeerError
+
+// RestartError says that a rank was restarted. What was sent to its old start and was not
+// acknowledged is lost. Its field Rank is the number of that rank, and Restarts how often it was
+// restarted so far.
+type RestartError = lazy.RestartError
 
 // CollectiveError says that a collective failed, which it does for every rank alike: a rank ended
 // before it called it, ranks called different collectives or named different roots, or the values

@@ -60,6 +60,7 @@ func (w *World) ways(cfg *lazy.Config) {
 		if how.Fabric == "auto" { // other nodes may have none
 			cfg.Secondary = func(to fabric.Sink) fabric.Fabric { return openSecondary(w.welcome, to) }
 			cfg.SecondaryOpened = w.putSecondary
+			cfg.Changed = w.changed
 		}
 	}
 	cfg.Open = func(to fabric.Sink) (fabric.Fabric, error) {
@@ -75,6 +76,16 @@ func (w *World) ways(cfg *lazy.Config) {
 		}
 		return w.openEthernet(why, to)
 	}
+}
+
+// changed reports that this rank's data goes by Ethernet, as InfiniBand has failed, or goes by that
+// again.
+func (w *World) changed(failed error) {
+	if failed == nil {
+		w.report("data goes by InfiniBand again")
+		return
+	}
+	w.report("data goes by Ethernet: " + failed.Error())
 }
 
 // reportUnused reports that InfiniBand was asked for where nothing goes by it, if it would not work

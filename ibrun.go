@@ -42,6 +42,8 @@ type World struct {
 	kvs       map[string][]byte // of a job of one rank
 	lost      error             // why the agent is lost
 	failed    []int             // ranks, in the order in which the agent told
+	restarted []RestartError    // the same of restarts
+	floor     uint32            // collectives up to this number have failed with a restart
 }
 
 type getKey struct {
@@ -94,9 +96,11 @@ func join(control *rankctl.Channel, welcome rankwire.Welcome, answer time.Durati
 	}
 	w.first, w.locals = welcome.Layout.SlotsOn(welcome.Layout.NodeOf(welcome.Rank))
 	cfg := lazy.Config{
-		Rank: uint32(welcome.Rank), Epoch: welcome.Epoch, Least: welcome.Epoch, Layout: welcome.Layout,
+		Rank: uint32(welcome.Rank), Epoch: welcome.Epoch, Floor: welcome.Floor,
+		Least: job.ProgramOf(welcome.Epoch), Layout: welcome.Layout,
 		Agent: resolver{control, mark(welcome.Epoch)}, Answer: answer,
 		Seal: fabric.NewSeal(welcome.Key, uint32(welcome.Rank), welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
+		Restarts: welcome.Restarts,
 	}
 	switch {
 	case welcome.Layout.Nodes() > 1:
@@ -162,10 +166,11 @@ func (a resolver) Pair(rank uint32) error { return a.control.Send(rankwire.Pair{
 // mark goes before the keys of a rank's second program and of those after it, so
 // that none finds what an earlier one has put: agents keep that.
 func mark(epoch uint16) string {
-	if epoch <= 1 {
+	program := job.ProgramOf(epoch)
+	if program <= 1 {
 		return ""
 	}
-	return string([]byte{0, 'e', byte(epoch >> 8), byte(epoch)})
+	return string([]byte{0, 'e', byte(program >> 8), byte(program)})
 }
 
 // Rank returns this rank's number, from 0 to Size()-1.
@@ -220,6 +225,8 @@ func (w *World) listen() {
 			w.putDone(m)
 		case rankwire.Failures:
 			w.failures(m)
+		case rankwire.Restarted:
+			w.restarts(m)
 		case rankwire.Wanted:
 			if !w.table.Wanted(func(err error) { w.Abort(1, err.Error()) }) {
 				_ = w.publish(false) // a peer asks whether this rank runs
@@ -289,7 +296,11 @@ func (w *World) Finalize(ctx context.Context) error {
 		return errors.Join(err, w.table.Close())
 	}
 	var trouble *CollectiveError
-	if e := w.barrier(ctx); !errors.As(e, &trouble) {
+	e := w.barrier(ctx)
+	for errors.Is(e, ErrRestarted) { // the restarted rank joins the next one
+		e = w.barrier(ctx)
+	}
+	if !errors.As(e, &trouble) {
 		err = errors.Join(err, e)
 	}
 	if w.welcome.How.Stats {

@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func TestInitTwice(t *testing.T) {
 	defer ibrun.OnlyOnce()()

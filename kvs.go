@@ -8,6 +8,7 @@ import (
 
 	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
+	"ibrun/job"
 	"ibrun/lazy"
 )
 
@@ -102,7 +103,7 @@ func (w *World) Get(ctx context.Context, rank int, key string) ([]byte, error) {
 	if w.control == nil {
 		w.getAlone(k)
 	} else if len(w.gets[k]) == 1 {
-		err = w.send(rankwire.Ask{Rank: k.slot, Key: w.mark + key, Least: w.welcome.Epoch})
+		err = w.send(rankwire.Ask{Rank: k.slot, Key: w.mark + key, Least: job.ProgramOf(w.welcome.Epoch)})
 	}
 	w.mu.Unlock()
 	if err != nil {

@@ -25,8 +25,11 @@ const module = "ibrun"
 // longest pattern that fits a package's directory decides; /... stands for everything below.
 var floors = map[string]int{
 	"internal/...":            0,
+	"internal/cgroup":         1, // over pseudo
 	"internal/proc":           1, // over cpuset
+	"internal/alloc":          2, // over job
 	"internal/program":        3, // over job
+	"internal/scratch":        1, // over owned
 	"internal/textfile":       1, // over hostlist
 	"bootstrap/tree":          1,
 	"fabric":                  1,
@@ -41,15 +44,22 @@ var floors = map[string]int{
 	"bootstrap/core":          4,
 	"bootstrap/core/...":      3, // beside wire: they do not know the frames of agents
 	"bootstrap/core/subtree":  2,
+	"bootstrap/flight":        5,
 	"lazy/peer":               4,
 	"lazy/upgrade":            4,
 	"pmi":                     4,
+	"pmix":                    4,
+	"pmix/pmixtest":           5, // for tests
 	"topo":                    3,
 	"topo/...":                4,
 	"topo/hwloctest":          5, // for tests, over all of topo
 	"doctor":                  4,
 	"doctor/findings":         5,
 	"internal/costfile":       4,
+	"internal/standing":       4,
+	"internal/ctl":            6,
+	"bootstrap/control":       5,
+	"bootstrap/inspect":       4,
 	"internal/options":        3,
 	"internal/plan":           5,
 	"doctor/examine":          6,
@@ -60,6 +70,7 @@ var floors = map[string]int{
 	"internal/report":         6,
 	"bootstrap/reaper":        4, // below remote, which names its role
 	"bootstrap/pmiserver":     5,
+	"bootstrap/pmixserver":    5,
 	"lazy":                    5,
 	"fabric/...":              5,
 	"bootstrap/agent":         6,
@@ -79,9 +90,10 @@ var pure = []string{
 	"bootstrap/tree", "bootstrap/timing", "bootstrap/timing/views", "bootstrap/frame",
 	"bootstrap/rankwire", "bootstrap/wire", "bootstrap/core", "bootstrap/core/bulk",
 	"bootstrap/core/collective", "bootstrap/core/lookup", "bootstrap/core/names", "bootstrap/core/pairs",
-	"bootstrap/core/subtree",
-	"bootstrap/pmiserver", "job", "lazy/peer", "lazy/upgrade", "pmi", "topo", "topo/bind", "topo/near", "topo/draw",
-	"doctor", "internal/options", "internal/plan",
+	"bootstrap/core/queries", "bootstrap/core/repair", "bootstrap/core/subtree", "internal/standing",
+	"bootstrap/flight", "bootstrap/pmiserver", "bootstrap/pmixserver",
+	"job", "lazy/peer", "lazy/upgrade", "pmi", "pmix", "topo", "topo/bind", "topo/near",
+	"topo/draw", "topo/hwlocxml", "doctor", "internal/alloc", "internal/options", "internal/plan",
 }
 
 var (

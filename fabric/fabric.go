@@ -76,6 +76,20 @@ type TryWriter interface {
 	TryWrite(b []byte) (int, error)
 }
 
+// Confirmer is a Stream that knows how far the other side has read. What it has read it will
+// deliver to its owner, also when the stream fails then.
+type Confirmer interface {
+	Stream
+	// Confirmed is how many bytes were written in all, and how many of them the other side is known
+	// to have read. Only the writer's own bytes count, and memory that the other side reads where
+	// it is counts for nothing: a Write of that returns when it was read.
+	Confirmed() (written, read uint64)
+	// OnFail asks for a call, in a goroutine of its own, when the stream fails; at once if it has.
+	OnFail(func(error))
+	// Abort ends the stream for both directions at once. The other side is not told.
+	Abort(err error)
+}
+
 // Counter is a Fabric over a device, which counts what it has used of it.
 type Counter interface {
 	Fabric
@@ -93,11 +107,16 @@ type Counts struct {
 	Opening       time.Duration
 }
 
-// Watcher is a Sink that hears when its endpoint will never work again: nothing
-// will arrive, and every Post fails. It may be called beside the others.
+// Watcher is a Sink that hears what becomes of its endpoint. It may be called beside the others.
 type Watcher interface {
 	Sink
+	// Broken says that the endpoint will never work again: nothing will arrive, and every Post
+	// fails.
 	Broken(err error)
+	// Down says that nothing arrives or leaves until Up. The answer is whether the owner does
+	// without the endpoint meanwhile: then Post drops what it is given, for as long as it takes.
+	Down(err error) (spared bool)
+	Up()
 }
 
 // Sink takes what arrives. The fabric calls it from its own goroutine or from

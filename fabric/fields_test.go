@@ -56,7 +56,7 @@ func TestFieldsAreWhole(t *testing.T) {
 		parsed = append(parsed, *again)
 	}
 	key := DeriveKey([32]byte{1, 2, 3})
-	e := Envelope{Kind: 3, Dst: 0x02030405, DstEpoch: 0x0607, Gen: 0x08090a0b}
+	e := Envelope{Kind: 3, Dst: 0x02030405, DstEpoch: 0x0607, Gen: 0x08090a0b, Path: 0x1213}
 	sealed := NewSeal(key, 0x0c0d0e0f, 0x1011).Append(nil, e, []byte("body"))
 	got, _, err := NewSeal(key, e.Dst, e.DstEpoch).Open(sealed)
 	require.NoError(t, err)

@@ -95,7 +95,7 @@ func TestProtocol(t *testing.T) {
 	}, bits(t, boxes(section(t, "Node blocks")), block.Append(nil)))
 
 	key := DeriveKey([32]byte{1, 2, 3})
-	e := Envelope{Kind: 3, Dst: 0x02030405, DstEpoch: 0x0607, Gen: 0x08090a0b}
+	e := Envelope{Kind: 3, Dst: 0x02030405, DstEpoch: 0x0607, Gen: 0x08090a0b, Path: 0x1213}
 	sealed := NewSeal(key, 0x0c0d0e0f, 0x1011).Append(nil, e, []byte("body"))
 	require.Equal(t, map[string]uint64{
 		"version": envelopeVersion,
@@ -109,6 +109,6 @@ func TestProtocol(t *testing.T) {
 		"receiver rank":  0x02030405,
 
 		"generation": 0x08090a0b,
-		"0":          0,
+		"path":       0x1213,
 	}, bits(t, boxes(section(t, "Datagrams")), sealed))
 }

@@ -16,6 +16,7 @@ type Envelope struct {
 	Src, Dst           uint32
 	SrcEpoch, DstEpoch uint16
 	Gen                uint32
+	Path               uint16 // changes of the pair's network so far; odd: it goes by the second one
 }
 
 // Overhead is what sealing adds to a body, in bytes.
@@ -93,7 +94,7 @@ func (s *Seal) Append(dst []byte, e Envelope, body []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, s.count.Add(1)<<16|uint64(e.DstEpoch))
 	dst = binary.BigEndian.AppendUint32(dst, e.Dst)
 	dst = binary.BigEndian.AppendUint32(dst, e.Gen)
-	dst = append(dst, 0, 0) // room to grow; must be zero
+	dst = binary.BigEndian.AppendUint16(dst, e.Path)
 	dst = append(dst, body...)
 	return s.aead.Seal(dst, nonceOf(dst[at:]), nil, dst[at:])
 }
@@ -108,13 +109,13 @@ func (s *Seal) Open(b []byte) (e Envelope, body []byte, err error) {
 		return e, nil, ErrForeign
 	}
 	signed, tag := b[:len(b)-tagLen], b[len(b)-tagLen:]
-	if _, err := s.aead.Open(nil, nonceOf(b), tag, signed); err != nil || b[27]|b[28] != 0 {
+	if _, err := s.aead.Open(nil, nonceOf(b), tag, signed); err != nil {
 		return e, nil, ErrForged
 	}
 	e = Envelope{
 		Kind: b[0] & 15, Src: binary.BigEndian.Uint32(b[5:]), SrcEpoch: binary.BigEndian.Uint16(b[9:]),
 		DstEpoch: binary.BigEndian.Uint16(b[17:]), Dst: binary.BigEndian.Uint32(b[19:]),
-		Gen: binary.BigEndian.Uint32(b[23:]),
+		Gen: binary.BigEndian.Uint32(b[23:]), Path: binary.BigEndian.Uint16(b[27:]),
 	}
 	if e.Dst != s.rank {
 		return e, nil, ErrStray

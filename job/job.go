@@ -5,6 +5,7 @@ package job
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -15,6 +16,10 @@ const (
 	MaxHostName = 255     // bytes of a host name, RFC 1123 section 2.1
 
 	MaxRanksOnNode = 1<<16 - 1 // what a node's block has room for
+
+	// MaxDescribed is how many ranks a job may have whose ranks may be told of each other's places,
+	// and whose agents know all hosts for that.
+	MaxDescribed = 1 << 10
 )
 
 // Job is what every agent of a job knows. It is the same bytes on each node.
@@ -33,11 +38,13 @@ type Job struct {
 	Transport Transport
 	Binding   Binding
 	MPI       MPI
-	PMIPort   bool       // PMI through a port of their node's loopback, instead of ranks' descriptors
-	FirstHost string     // host of rank 0, for MASTER_ADDR
-	Spawner   string     // id of the job whose rank has spawned this one; empty: a user has started it
-	Depth     uint32     // spawners up to the user
-	Preput    []KeyValue // what its key-value space begins with
+	PMIPort   bool           // PMI through a port of their node's loopback, instead of ranks' descriptors
+	FirstHost string         // host of rank 0, for MASTER_ADDR
+	Spawner   string         // id of the job whose rank has spawned this one; empty: a user has started it
+	Depth     uint32         // spawners up to the user
+	Preput    []KeyValue     // what its key-value space begins with
+	Own       []RankVariable // the names that a resource manager has for facts about ranks
+	Hosts     string         // of all nodes, as a host list, if ranks are told of each other's; empty: not
 }
 
 // Verify says what of a job does not fit together.
@@ -50,6 +57,9 @@ func (j *Job) Verify() error {
 	for _, p := range j.Programs {
 		if uint64(p.First) != next || p.Count == 0 || len(p.Argv) == 0 {
 			return fmt.Errorf("a program of ranks %d+%d where %d is next", p.First, p.Count, next)
+		}
+		if p.App >= MaxRanks {
+			return fmt.Errorf("a program of application %d; at most %d are numbered", p.App, MaxRanks)
 		}
 		next += uint64(p.Count)
 	}
@@ -94,6 +104,25 @@ type Program struct {
 	Offset uint32   // ranks of the application before First
 	Expand bool     // arguments are patterns: %t is the rank, %o its place in the application
 }
+
+// Apps are the number of ranks and the first rank of each application, by its number. The numbers
+// of a job that Verify has not refused are small enough for that.
+func (j *Job) Apps() (sizes []uint32, firsts []Rank) {
+	for i := range j.Programs { // those of an application may come in any order among others
+		p := &j.Programs[i]
+		for uint32(len(sizes)) <= p.App {
+			sizes, firsts = append(sizes, 0), append(firsts, 0)
+		}
+		sizes[p.App] += p.Count
+		if p.Offset == 0 {
+			firsts[p.App] = p.First
+		}
+	}
+	return sizes, firsts
+}
+
+// Words are numbers with blanks between them, as MPI libraries want lists.
+func Words[T ~uint32](numbers []T) string { return strings.Trim(fmt.Sprint(numbers), "[]") }
 
 // Has reports whether a rank runs the program.
 func (p *Program) Has(rank Rank) bool { return uint32(rank-p.First) < p.Count }
@@ -154,4 +183,9 @@ type LaunchOptions struct {
 	LateBinding  bool // subtrees are handed out as agents come up; for a greedy Tree
 	StartBarrier bool // ranks wait until it is settled which nodes take part
 	KeepGoing    bool // a rank that fails does not end the job: the others are told
+	Record       bool // agents keep what happened to them, and send it ahead of Exit
+	Contain      bool // a node's processes have a PID namespace of their own
+	Restarts     bool // a rank that fails starts again
+	RestartAll   bool // with Restarts: and all others with it
+	Repair       bool // the loss of an agent costs its own node only: its parent adopts its children
 }

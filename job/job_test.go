@@ -118,3 +118,13 @@ func TestExitCodes(t *testing.T) {
 		require.Equal(t, want, s.ExitCode())
 	}
 }
+
+func TestHostList(t *testing.T) {
+	n := NewNodes(5, []Run{
+		{Prefix: "n", Width: 2, Lo: 9, Count: 2, Ranks: 3},
+		{Prefix: "n", Width: 2, Lo: 11, Count: 1, Ranks: 1, User: "u"},
+		{Prefix: "front", Count: 1, HCA: "mlx5_0"}, {Prefix: "m", Suffix: "-ib", Width: 1, Lo: 3, Count: 1},
+	})
+	require.Equal(t, "n[09-11],front,m3-ib", n.HostList())
+	require.Empty(t, Nodes{}.HostList())
+}

@@ -9,5 +9,6 @@ const (
 	MPINone             // nothing
 	MPIPlain            // PMI through the rank's descriptor, which MPICH and its kin speak by themselves
 	MPIOpen             // that, and the library by which Open MPI speaks it
+	MPIPMIx             // PMIx alone
 	MPIs                // how many there are
 )

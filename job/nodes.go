@@ -94,6 +94,19 @@ func (n Nodes) From(base Slot) Nodes {
 	return n
 }
 
+// HostList is the names of the nodes in their order, as in n[01-16],front.
+func (n Nodes) HostList() string {
+	var runs []Run
+	for r := range n.All() {
+		runs = append(runs, Run{Prefix: r.Prefix, Suffix: r.Suffix, Width: r.Width, Lo: r.Lo, Count: r.Count})
+	}
+	var names []string
+	for r := range NewNodes(0, runs).All() {
+		names = append(names, r.String())
+	}
+	return strings.Join(names, ",")
+}
+
 // Len is the number of nodes.
 func (n Nodes) Len() int { return int(n.hi - n.lo) }
 

@@ -57,7 +57,7 @@ func (l Layout) covers(order []Stretch) bool {
 		from, to := NodeIndex(at.nodes), NodeIndex(at.nodes+s.Nodes)
 		changes = append(changes, change{from, -int64(s.Ranks)}, change{to, int64(s.Ranks)})
 	}
-	slices.SortFunc(changes, func(a, b change) int { return int(a.node) - int(b.node) })
+	sort.Slice(changes, func(i, j int) bool { return changes[i].node < changes[j].node })
 	sum := int64(0)
 	for i, c := range changes {
 		if sum += c.ranks; sum != 0 && (i+1 == len(changes) || changes[i+1].node != c.node) {

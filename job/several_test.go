@@ -105,3 +105,20 @@ func TestEachNodeGetsARank(t *testing.T) {
 		require.Equal(t, c.want, got, "%d on %s", c.ranks, c.hosts)
 	}
 }
+
+// Applications are told by their numbers, in whatever order their programs come.
+func TestApps(t *testing.T) {
+	j := Job{Programs: []Program{
+		{Count: 1, App: 1}, {First: 1, Count: 2}, {First: 3, Count: 1, App: 1, Offset: 1}, {First: 4, Count: 1, App: 3},
+	}}
+	sizes, firsts := j.Apps()
+	require.Equal(t, []uint32{2, 2, 0, 1}, sizes, "no rank runs the third")
+	require.Equal(t, []Rank{1, 0, 0, 4}, firsts)
+	require.Equal(t, "2 2 0 1", Words(sizes))
+
+	one := Job{Size: 1, Nodes: 1, Layout: NewLayout([]Share{{Nodes: 1, Ranks: 1}})}
+	one.Programs = []Program{{Count: 1, App: MaxRanks - 1, Argv: []string{"a"}}}
+	require.NoError(t, one.Verify())
+	one.Programs[0].App++
+	require.ErrorContains(t, one.Verify(), "application 16777216")
+}

@@ -28,12 +28,23 @@ const dialTime = 10 * time.Second
 // dial opens the stream in a goroutine of its own.
 func (t *Table) dial(f *remotePeer, token upgrade.Token, offer []byte) {
 	to := f.peer.Address()
+	ctx, cancel := context.WithTimeout(t.ctx, dialTime)
+	f.dialing, f.dialToken = cancel, token
 	t.readers.Go(func() {
-		ctx, cancel := context.WithTimeout(t.ctx, dialTime)
 		defer cancel()
-		s, err := t.connect(ctx, f, to, offer, token)
+		var s fabric.Stream
+		var err error
+		if t.secondary != nil {
+			to, err = f.dialAddress(ctx, token)
+		}
+		if err == nil {
+			s, err = t.connect(ctx, f, to, offer, token)
+		}
 		t.fmu.Lock()
 		defer t.fmu.Unlock()
+		if f.dialToken == token {
+			f.dialing = nil
+		}
 		late := t.stopped || !f.upgrade.Awaits(token) // another attempt has begun, or none is wanted
 		switch {
 		case late && err == nil:

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -273,4 +274,152 @@ func TestStreamsWithoutMemory(t *testing.T) {
 		require.ErrorContains(t, err, "a message of 300000 bytes needs a stream, and none could be made: ")
 		require.Regexp(t, "locked memory is (not )?limited", err.Error())
 	}
+}
+
+// ported is a world of two nodes at ports of their own, with Ethernet beside them. Ranks 0 and 1
+// are at mlx5_0 and mlx5_1.
+func ported(t *testing.T, second bool) (w *world, changed chan error) {
+	w = newWorld(t, 2, 1, nil)
+	w.secondaries = map[uint32]fabric.Tuple{}
+	changed = make(chan error, 100)
+	w.config = func(c *Config) {
+		rank := c.Rank
+		c.UpgradeThreshold, c.Hold = 16, 50*time.Millisecond
+		c.Open = func(s fabric.Sink) (fabric.Fabric, error) {
+			if !inside.In() {
+				if err := fakeLibrary(); err != nil {
+					return nil, err
+				}
+			}
+			return ib.Open(ib.Config{Port: portOf(rank), GIDIndex: -1, QKey: 7, PortGrace: 100 * time.Millisecond}, s)
+		}
+		if second {
+			c.Secondary = func(s fabric.Sink) fabric.Fabric {
+				f, err := overEthernet(s)
+				require.NoError(t, err)
+				return f
+			}
+			c.SecondaryOpened = func(tuple fabric.Tuple) { w.secondaries[rank] = tuple }
+			c.Changed = func(err error) { changed <- err }
+		}
+	}
+	return w.start(), changed
+}
+
+// command tells the made-up devices something.
+func command(t *testing.T, words string) {
+	t.Helper()
+	_, err := fakeverbs.Join().Order(words)
+	require.NoError(t, err)
+}
+
+// portOf is the port of a rank, and turn sets its link: that of the made-up device, or of the
+// interface below Soft-RoCE.
+func portOf(rank uint32) string {
+	if inside.In() {
+		return fmt.Sprintf("rxe%d", rank)
+	}
+	return fmt.Sprintf("mlx5_%d", rank)
+}
+
+func turn(t *testing.T, rank uint32, up bool) {
+	t.Helper()
+	if inside.In() {
+		way := map[bool]string{false: "down", true: "up"}[up]
+		out, err := exec.Command("ip", "link", "set", fmt.Sprintf("eth%d", rank), way).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	command(t, fmt.Sprintf("port %s 1 %s", portOf(rank), map[bool]string{false: "down", true: "active"}[up]))
+}
+
+// bySecond reports how a rank sends to the other one.
+func (t *Table) bySecond(rank uint32) bool {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	return t.remotePeer(rank).peer.Secondary()
+}
+
+// TestPortFails: two ranks talk without a pause, in messages of all lengths, while the port of
+// either goes down and comes back. Each message arrives once and in order, by Ethernet meanwhile
+// and by InfiniBand again.
+func TestPortFails(t *testing.T) {
+	if !inside.In() && !own(t) {
+		return
+	}
+	w, changed := ported(t, true)
+	ctx := within(t)
+	const moves = 6
+	sizes := []int{10, 200, 3000, 20_000, 100, 300, 70_000, 40}
+	over := make(chan struct{})
+	var talkers sync.WaitGroup
+	for me := range uint32(2) {
+		talkers.Go(func() {
+			for n := uint32(0); ; n++ {
+				m := payload(me, 1-me, n, sizes[n%8])
+				select {
+				case <-over:
+					m = []byte("over")
+				case <-time.After(time.Millisecond): // the ports change many times while this goes on
+				}
+				if err := w.table(me).Send(ctx, 1-me, m); err != nil {
+					t.Errorf("%d to %d, message %d: %v", me, 1-me, n, err)
+				}
+				if len(m) == len("over") || t.Failed() {
+					return
+				}
+			}
+		})
+		talkers.Go(func() {
+			for n := uint32(0); ; n++ {
+				m, err := w.table(1-me).RecvFrom(ctx, me)
+				if err == nil && string(m.Body) == "over" {
+					return
+				}
+				if err != nil || !bytes.Equal(m.Body, payload(me, 1-me, n, sizes[n%8])) {
+					t.Errorf("%d to %d, message %d: %v", me, 1-me, n, err)
+					return
+				}
+			}
+		})
+	}
+	there := func(second bool) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			return t.Failed() || w.table(0).bySecond(1) == second && w.table(1).bySecond(0) == second
+		}, patience, time.Millisecond)
+	}
+	for move := range moves {
+		turn(t, uint32(move%2), false)
+		require.ErrorContains(t, <-changed, fmt.Sprintf("port %s:1", portOf(uint32(move%2))))
+		there(true)
+		turn(t, uint32(move%2), true)
+		require.NoError(t, <-changed)
+		there(false)
+	}
+	close(over)
+	talkers.Wait()
+	for me := range uint32(2) {
+		require.NoError(t, w.table(me).Flush(ctx))
+	}
+}
+
+// TestOnlyPortFails: a rank that has nothing beside InfiniBand is told which port has failed.
+func TestOnlyPortFails(t *testing.T) {
+	if !inside.In() && !own(t) {
+		return
+	}
+	w, _ := ported(t, false)
+	ctx := within(t)
+	require.NoError(t, w.table(0).Send(ctx, 1, []byte("x")))
+	_, err := w.table(1).Recv(ctx)
+	require.NoError(t, err)
+	failed := waiters(ctx, w.table(0), 1)
+	turn(t, 0, false)
+	defer turn(t, 0, true)
+	const want = "port %s:1"
+	for range 2 {
+		require.ErrorContains(t, <-failed, fmt.Sprintf(want, portOf(0)))
+	}
+	require.ErrorContains(t, w.table(0).Send(ctx, 1, []byte("x")), fmt.Sprintf(want, portOf(0)))
 }

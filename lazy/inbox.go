@@ -3,6 +3,7 @@ package lazy
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"ibrun/fabric"
 )
@@ -20,13 +21,16 @@ type inbox struct {
 	first   *entry // oldest of all
 	last    *entry
 	from    map[uint32]*source
+	start   uint8     // of sources that are new here
 	waiting []*waiter // receivers, in the order in which they came
 	driver  fabric.Driver
 	driving int     // receivers that drive the fabric
 	err     error   // no more will come
 	alarms  []error // of which no receiver has been told
 
-	failures []error // of ranks that the program has not heard of or acknowledged
+	failures []error         // of ranks that the program has not heard of or acknowledged
+	restarts []*RestartError // of which the program has not heard
+	unheard  atomic.Int32    // how many they are, for those who send
 }
 
 // source is what one peer has in the inbox.
@@ -35,11 +39,14 @@ type source struct {
 	bytes int
 	room  chan struct{} // closed when there is room again; nil: nobody waits
 	taken func(bytes int)
-	err   error // nothing more will come from this peer
+	err   error         // nothing more will come from this peer
+	start uint8         // of the peer, which counts: how often it was restarted
+	news  *RestartError // of which the program has not heard
 }
 
 type entry struct {
 	Message
+	start      uint8 // of the peer, which sent it
 	prev, next *entry
 }
 
@@ -56,24 +63,30 @@ type waiter struct {
 // longer read, in bytes. A single longer message is let in.
 const inboxLimit = 4 << 20
 
-func newInbox() *inbox { return &inbox{from: map[uint32]*source{}} }
+// newInbox makes the inbox of a rank whose peers count from a start on. Its own messages have none.
+func newInbox(own uint32, start uint8) *inbox {
+	return &inbox{start: start, from: map[uint32]*source{own: {}}}
+}
 
 // source returns a peer's part; the caller holds the lock.
 func (b *inbox) source(from uint32) *source {
 	s := b.from[from]
 	if s == nil {
-		s = &source{}
+		s = &source{start: b.start}
 		b.from[from] = s
 	}
 	return s
 }
 
-// put delivers a message that came by another way than the fabric's datagrams.
-func (b *inbox) put(m Message) {
+// put delivers a message that came by another way than the fabric's datagrams, from a start of the
+// peer. One of a start that does not count any more is dropped.
+func (b *inbox) put(m Message, start uint8) {
 	b.mu.Lock()
-	b.add(m)
-	b.wakeDriver()
-	b.mu.Unlock()
+	defer b.mu.Unlock()
+	if b.source(m.From).start == start {
+		b.add(m)
+		b.wakeDriver()
+	}
 }
 
 // arrived delivers a message out of the hands of whoever drives the fabric.
@@ -92,10 +105,11 @@ func (b *inbox) wakeDriver() {
 
 // add gives a message to a waiter or to the queue; the caller holds the lock.
 func (b *inbox) add(m Message) {
-	e := &entry{Message: m}
 	s := b.source(m.From)
+	e := &entry{Message: m, start: s.start}
+	unknown := b.news(m.From) >= 0 // the program has to hear of the restart first
 	for i, w := range b.waiting {
-		if w.any || w.from == m.From {
+		if (w.any || w.from == m.From) && !unknown {
 			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
 			w.got, w.source = e, s
 			w.woken <- struct{}{}
@@ -110,6 +124,9 @@ func (b *inbox) add(m Message) {
 		e.prev.next = e
 	}
 	b.last = e
+	if unknown {
+		b.wakeFirst()
+	}
 }
 
 // full waits while a peer has more than its limit in the inbox.
@@ -146,6 +163,11 @@ func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error
 	for {
 		b.mu.Lock()
 		if e, s := b.oldest(from, any); e != nil {
+			if i := b.news(e.From); i >= 0 && e.start == s.start {
+				err := b.claim(i)
+				b.mu.Unlock()
+				return Message{}, err
+			}
 			b.remove(e, s)
 			b.mu.Unlock()
 			s.received(e)
@@ -238,6 +260,8 @@ func (b *inbox) over(from uint32, any bool) (err error) {
 	case any && len(b.failures) > 0:
 		err, b.failures = b.failures[0], b.failures[1:]
 		return err
+	case len(b.restarts) > 0:
+		return b.claim(0)
 	case any:
 		return nil
 	}
@@ -295,7 +319,7 @@ func (b *inbox) remove(e *entry, s *source) {
 }
 
 func (s *source) received(e *entry) {
-	if s.taken != nil {
+	if s.taken != nil && e.start == s.start {
 		s.taken(len(e.Body))
 	}
 }

@@ -59,7 +59,7 @@ func TestLobbyIsBounded(t *testing.T) {
 			})
 		}
 		room := min((i+1)*guestsOfOne, guestsOfAll)
-		require.Eventually(t, func() bool { return gone.Load() == int64((i+1)*each-room) }, 20*time.Second,
+		require.Eventually(t, func() bool { return gone.Load() == int64((i+1)*each-room) }, patience,
 			time.Millisecond,
 			"%d of %d sources: %d have gone", i+1, len(sources), gone.Load())
 	}
@@ -68,7 +68,7 @@ func TestLobbyIsBounded(t *testing.T) {
 	require.Len(t, w.table(1).lobby.of, len(sources), "a quiet source is not driven out by a busy one")
 	w.table(1).lobby.mu.Unlock()
 	cancel()
-	require.Eventually(t, func() bool { return w.table(1).expectNobody() }, 10*time.Second, time.Millisecond,
+	require.Eventually(t, func() bool { return w.table(1).expectNobody() }, patience, time.Millisecond,
 		"all leave")
 }
 
@@ -102,7 +102,7 @@ func TestPeerAmongStrangers(t *testing.T) {
 		})
 	}
 	defer cancel()
-	require.Eventually(t, func() bool { return came.Load() > 1000 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return came.Load() > 1000 }, patience, time.Millisecond)
 	before := came.Load()
 	m := make([]byte, 1<<20)
 	for rank := range peers {
@@ -112,6 +112,6 @@ func TestPeerAmongStrangers(t *testing.T) {
 		require.Equal(t, append(m, byte(rank)), got.Body)
 	}
 	require.EqualValues(t, peers, w.table(peers).Tally().Sum[job.CountStreams])
-	require.Eventually(t, func() bool { return came.Load() > before }, 10*time.Second, time.Millisecond,
+	require.Eventually(t, func() bool { return came.Load() > before }, patience, time.Millisecond,
 		"they still come")
 }

@@ -70,7 +70,7 @@ func (t *Table) Paired(rank uint32, what rankwire.Answered, c net.Conn) {
 		t.in.lose(rank, err)
 		return
 	}
-	s := newStream(c, upgrade.Token{})
+	s := newStream(c, upgrade.Token{}, t.start(rank))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || !n.decide(s, nil) {
@@ -79,8 +79,12 @@ func (t *Table) Paired(rank uint32, what rankwire.Answered, c net.Conn) {
 	}
 	t.count(func(s *sums) { s[countPeers]++; s[countLocal]++ })
 	t.readers.Go(func() {
-		err := s.receive(rank, t.in, &t.memory)
-		if errors.Is(err, net.ErrClosed) {
+		_, err := s.receive(rank, t.in, &t.memory)
+		if _, restarted := err.(*RestartError); restarted || errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if t.cfg.Restarts {
+			t.doubt(n)
 			return
 		}
 		if errors.Is(err, io.EOF) {
@@ -104,13 +108,13 @@ func (n *localPeer) send(ctx context.Context, t *Table, m []byte) error {
 		}
 	}
 	if n.err != nil {
-		return n.err
+		return n.failure(t)
 	}
-	if err := n.s.send(ctx, m); err != nil {
+	if _, err := n.s.send(ctx, m); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		return t.about(n.rank, ended(err))
+		return n.verdict(ctx, t, err)
 	}
 	if !began.IsZero() {
 		t.latency(time.Since(began))
@@ -127,7 +131,7 @@ func (n *localPeer) try(t *Table, m []byte) error {
 		return ErrFull
 	}
 	if n.err != nil {
-		return n.err
+		return n.failure(t)
 	}
 	select {
 	case n.s.turn <- struct{}{}:
@@ -140,6 +144,10 @@ func (n *localPeer) try(t *Table, m []byte) error {
 	}
 	<-n.s.turn
 	if err != nil {
+		if t.cfg.Restarts {
+			t.doubt(n)
+			return ErrFull // until it is known what became of the peer
+		}
 		return t.about(n.rank, ended(err))
 	}
 	return ErrFull

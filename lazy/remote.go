@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"ibrun/fabric"
@@ -37,6 +35,17 @@ type remotePeer struct {
 
 	before    uint64 // Repeated when it took the slot
 	secondary secondary
+	dialing   context.CancelFunc // of the dial under way; nil: none
+	dialToken upgrade.Token      // of that dial
+	resumes   uint64             // streams that have failed and lost nothing
+	left      time.Time          // when the stream of the second network was to be given up last
+
+	limbo bool  // its stream has ended, and the agent was asked what became of it
+	runs  int   // answers since then that it runs
+	alarm bool  // if it does, a receiver of any rank has to know of the stream
+	why   error // the stream has ended
+
+	renewing bool // Failed or Closed of an old start is to come
 
 	failures int   // so far
 	err      error // the last one
@@ -51,7 +60,8 @@ const earlyLimit = 64 << 10
 // for acknowledgement before the pair moves to a stream.
 const moveAt = 64 << 10
 
-// remotePeer returns a peer, made at its first use.
+// remotePeer returns a peer, made at its first use. The caller may hold the lock of remote peers or
+// not, so this steps nothing.
 func (t *Table) remotePeer(rank uint32) *remotePeer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,15 +70,15 @@ func (t *Table) remotePeer(rank uint32) *remotePeer {
 		f = &remotePeer{t: t, rank: rank, turn: make(chan struct{}, 1), news: make(chan struct{}, 1)}
 		cfg := peer.Config{
 			Self: t.cfg.Rank, Rank: rank, Epoch: t.cfg.Epoch, Tuple: t.fabric.Tuple(), MTU: t.mtu(),
-			Stage: moveAt, Seed: uint64(t.cfg.Rank)<<32 | uint64(rank), Scratch: &t.scratch,
+			Stage: moveAt, Seed: uint64(t.cfg.Rank)<<32 | uint64(rank), Scratch: &t.scratch, Floor: t.floor(rank),
+			Hold: t.cfg.Hold,
 		}
 		if t.secondary != nil {
 			cfg.Secondary = t.secondary.Tuple()
 		}
+		cfg.Down = t.down != nil
 		f.peer = peer.New(cfg)
-		f.upgrade = upgrade.New(upgrade.Config{
-			Dials: t.cfg.Rank < rank, Always: t.cfg.Streams, Threshold: t.cfg.UpgradeThreshold,
-		})
+		f.upgrade = f.newUpgrade()
 		f.timer = time.AfterFunc(time.Hour, f.tick)
 		f.timer.Stop()
 		f.watch = time.AfterFunc(time.Hour, f.suspect)
@@ -82,6 +92,12 @@ func (t *Table) remotePeer(rank uint32) *remotePeer {
 		t.count(func(s *sums) { s[countPeers]++ })
 	}
 	return f
+}
+
+func (f *remotePeer) newUpgrade() upgrade.Pair {
+	return upgrade.New(upgrade.Config{
+		Dials: f.t.cfg.Rank < f.rank, Always: f.t.cfg.Streams, Threshold: f.t.cfg.UpgradeThreshold,
+	})
 }
 
 // queued is an event for a peer that came up while effects were performed.
@@ -123,6 +139,7 @@ func (t *Table) perform(f *remotePeer, e *peer.Effect) {
 	case peer.Opened:
 		f.opened()
 	case peer.Closed:
+		f.renewing = false
 		f.down()
 		f.step(upgrade.Event{Kind: upgrade.Closed})
 		f.notify()
@@ -134,13 +151,22 @@ func (t *Table) perform(f *remotePeer, e *peer.Effect) {
 		f.notify()
 	case peer.Drained:
 		f.drained()
+	case peer.Renewed:
+		f.renewed(e.Least)
+	case peer.ResolveSecondary:
+		f.findSecond()
+	case peer.Moved:
+		f.moved()
 	}
 }
 
 func (t *Table) transmit(f *remotePeer, e *peer.Effect) {
 	t.out = t.cfg.Seal.Append(t.out[:0], fabric.Envelope{Kind: uint8(e.Packet), Dst: f.rank, DstEpoch: e.DstEpoch,
-		Gen: e.Gen}, e.Body)
-	if err := t.by(e.To).Post(e.To, t.out); err != nil && !errors.Is(err, fabric.ErrClosed) && f.dead == nil {
+		Gen: e.Gen, Path: e.Path}, e.Body)
+	way := t.by(e.To)
+	err := way.Post(e.To, t.out)
+	lost := t.down != nil && way == t.fabric
+	if err != nil && !lost && !errors.Is(err, fabric.ErrClosed) && f.dead == nil {
 		f.kill(err)
 		t.in.alarm(f.dead)
 	}
@@ -170,6 +196,7 @@ func (f *remotePeer) opened() {
 	t.early -= f.early
 	f.early = 0
 	f.leaveSlot()
+	f.renewing = false
 	f.opens++
 	f.up = true
 	t.live++
@@ -219,6 +246,12 @@ func (f *remotePeer) failed(c peer.Cause) {
 	}
 	f.down()
 	f.step(upgrade.Event{Kind: upgrade.Failed})
+	if f.renewing {
+		f.renewing = false
+		f.lostTo(f.peer.Epoch())
+		f.notify()
+		return
+	}
 	f.fail(f.t.about(f.rank, cause))
 	if c == peer.TimedOut { // it runs, and may wait for what was lost: nobody else would end that
 		t.in.alarm(f.err)
@@ -296,7 +329,9 @@ func (f *remotePeer) report() error {
 	}
 	if f.reported < f.failures {
 		f.reported = f.failures
-		return f.err
+		if _, restarted := f.err.(*RestartError); !restarted || f.t.in.claimOf(f.rank) != nil {
+			return f.err
+		}
 	}
 	return nil
 }
@@ -326,7 +361,10 @@ func (f *remotePeer) send(ctx context.Context, m []byte) error {
 	for {
 		out, err := f.offer(m)
 		if out != nil {
-			return f.byStream(ctx, out, m)
+			if done, err := f.byStream(ctx, out, m); done {
+				return err
+			}
+			continue
 		}
 		if !errors.Is(err, ErrFull) {
 			return err
@@ -366,6 +404,11 @@ func (f *remotePeer) try(m []byte) error {
 	case taken:
 		f.t.count(func(s *sums) { s[job.CountStreamed]++ })
 		return nil
+	case err != nil && (f.t.cfg.Restarts || out.kept != nil):
+		f.t.fmu.Lock()
+		defer f.t.fmu.Unlock()
+		f.lostStream(out, err)
+		return ErrFull // until it is known what became of the peer
 	case err != nil:
 		return f.t.about(f.rank, ended(err))
 	}
@@ -387,7 +430,11 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 	if f.opens == 0 && f.began.IsZero() {
 		f.began = time.Now()
 	}
+	if f.limbo {
+		return nil, ErrFull
+	}
 	f.used = time.Since(t.began)
+	f.leaveSecond(false)
 	verdict, effects := f.upgrade.Route(upgrade.Message{Size: len(m), Full: f.peer.Room() < len(m)})
 	f.perform(effects)
 	switch verdict {
@@ -413,53 +460,4 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 	}
 	t.step(f, peer.Event{Kind: peer.Send, Msg: append(make([]byte, 0, len(m)), m...)})
 	return nil, nil
-}
-
-// Flush waits until all that was sent has been acknowledged or, on streams,
-// handed to the kernel. The error names the ranks that messages may not have
-// reached.
-func (t *Table) Flush(ctx context.Context) error {
-	t.mu.Lock()
-	fars := slices.Collect(maps.Values(t.fars))
-	t.mu.Unlock()
-	var all error
-	for _, f := range fars {
-		if err := f.flush(ctx); err != nil {
-			all = errors.Join(all, err)
-		}
-	}
-	return all
-}
-
-func (f *remotePeer) flush(ctx context.Context) error {
-	if err := f.await(ctx); err != nil {
-		return err
-	}
-	defer func() { <-f.turn }()
-	for {
-		f.t.fmu.Lock()
-		err, left, stopped := f.report(), f.peer.Unacked(), f.t.stopped
-		f.t.fmu.Unlock()
-		if err != nil || left == 0 {
-			return err
-		}
-		if stopped {
-			return ErrClosed
-		}
-		select {
-		case <-f.news:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// end stops a peer; the table is stopped.
-func (f *remotePeer) end() {
-	f.timer.Stop()
-	f.watch.Stop()
-	f.t.fmu.Lock()
-	defer f.t.fmu.Unlock()
-	f.step(upgrade.Event{Kind: upgrade.Failed})
-	f.notify()
 }

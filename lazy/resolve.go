@@ -147,7 +147,11 @@ func (t *Table) Answered(m rankwire.Answer) {
 		t.in.lose(rank, t.about(rank, reason(m.What)))
 	}
 	if m.Fresh && t.isFar(rank) {
-		t.remotePeer(rank).checking = false
+		f := t.remotePeer(rank)
+		f.checking = false
+		if f.limbo && (block == nil || !t.isNewer(block, rank)) {
+			f.conclude(m)
+		}
 	}
 	waiting := t.asking[node]
 	delete(t.asking, node)
@@ -167,6 +171,12 @@ func (t *Table) Answered(m rankwire.Answer) {
 			t.ask(w) // its own question was not sent, or not answered
 		}
 	}
+}
+
+// isNewer reports whether a block has a newer start of a rank than the one that counts.
+func (t *Table) isNewer(b *fabric.Block, rank uint32) bool {
+	_, epoch, _ := b.Tuple(rank)
+	return job.StartOf(epoch) > t.start(rank)
 }
 
 func causeOf(what rankwire.Answered) peer.Cause {

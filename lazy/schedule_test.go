@@ -37,7 +37,9 @@ type schedule struct {
 	rests    int // one message in so many is followed by a rest
 	flushes  int
 	restarts int
-	at       int // restarts that got the address of the epoch before
+	at       int           // restarts that got the address of the epoch before
+	pause    time.Duration // of a sender before a message, at most
+	chaos    func()        // what happens to the networks meanwhile; nil: nothing
 	senders  sync.WaitGroup
 	takers   sync.WaitGroup
 	ledger   ledger
@@ -183,6 +185,9 @@ func (s *schedule) begin(ctx context.Context, rank uint32, epoch uint16) {
 func (s *schedule) send(ctx context.Context, table *Table, k line) {
 	r := rand.New(rand.NewPCG(s.seed, uint64(k.from)<<32|uint64(k.epoch)<<16|uint64(k.to)))
 	for range s.count {
+		if s.pause > 0 {
+			<-time.After(time.Duration(r.Int64N(int64(s.pause))))
+		}
 		m := k.text(s.ledger.begin(k), r.IntN(s.most))
 		due := table.dueToMove(k.to)
 		if !s.until(table, k, 1, func() error { return table.Send(ctx, k.to, m) }) {
@@ -312,6 +317,9 @@ func (s *schedule) run() {
 	ranks := s.layout.Ranks()
 	for r := range ranks {
 		s.begin(ctx, r, 1)
+	}
+	if s.chaos != nil {
+		s.senders.Go(s.chaos)
 	}
 	for n := range s.restarts {
 		for quiet := false; !quiet && s.ledger.received() < (n+1)*s.count/4; {

@@ -56,6 +56,10 @@ func (t *Table) answeredSecondary(m rankwire.Answer) {
 		tuple = fabric.Tuple{Kind: fabric.NONE}
 	}
 	f.secondary.tuple, f.secondary.epoch = tuple, epoch
+	if !t.fabric.Tuple().Kind.Ethernet() {
+		f.foundSecond()
+		return
+	}
 	if first, at, ok := t.known(rank, epoch); ok {
 		t.resolved(f, first, at, false)
 	}

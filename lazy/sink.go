@@ -29,7 +29,7 @@ func (s sink) Datagram(from fabric.Tuple, b []byte) {
 		t.rejects++
 	}
 	t.step(f, peer.Event{
-		Kind: peer.Packet, Packet: peer.PacketKind(e.Kind), Gen: e.Gen,
+		Kind: peer.Packet, Packet: peer.PacketKind(e.Kind), Gen: e.Gen, Path: e.Path,
 		SrcEpoch: e.SrcEpoch, DstEpoch: e.DstEpoch, Body: body, Tuple: from, Keep: f.upgrade.Kept(),
 	})
 }
@@ -45,6 +45,10 @@ func (s sink) Broken(err error) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
 	if t.stopped {
+		return
+	}
+	if t.secondary != nil {
+		t.firstDown(err)
 		return
 	}
 	t.mu.Lock()

@@ -25,11 +25,19 @@ const MaxMessage = 1<<31 - 1
 type stream struct {
 	conn  fabric.Stream
 	token upgrade.Token
+	start uint8         // of the peer: how often it was restarted
 	turn  chan struct{} // capacity 1: whose it is may write
 	buf   []byte        // of the owner of turn
 	mu    sync.Mutex
 	err   error
 	done  chan struct{} // closed with err
+
+	kept    *keeper // nil: what is lost with the stream is lost
+	resumed bool    // what was kept goes another way
+	peers   uint64  // messages that the peer had by then
+
+	reading bool   // under the lock of remote peers, as is
+	came    uint64 // messages that were received
 }
 
 // endMark stands where a length would, as the last word of one direction.
@@ -40,29 +48,35 @@ var errEndMark = errors.New("the other side goes back to datagrams")
 // smallMessage is copied behind its length, so that one write carries both.
 const smallMessage = 16 << 10
 
-func newStream(c fabric.Stream, token upgrade.Token) *stream {
-	return &stream{conn: c, token: token, turn: make(chan struct{}, 1), done: make(chan struct{})}
+func newStream(c fabric.Stream, token upgrade.Token, start uint8) *stream {
+	return &stream{conn: c, token: token, start: start, turn: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// send writes one message. The context is honoured until the first byte is on
-// its way.
-func (s *stream) send(ctx context.Context, m []byte) error {
+// send writes one message, whose number it returns; 0: it was not begun. The context is honoured
+// until the first byte is on its way.
+func (s *stream) send(ctx context.Context, m []byte) (number uint64, err error) {
 	select {
 	case s.turn <- struct{}{}:
 	default:
 		select {
 		case s.turn <- struct{}{}:
 		case <-ctx.Done():
-			return ctx.Err()
+			return 0, ctx.Err()
 		case <-s.done:
-			return s.cause()
+			return 0, s.cause()
 		}
 	}
 	defer func() { <-s.turn }()
 	if err := s.cause(); err != nil {
-		return err
+		return 0, err
 	}
-	return s.write(m)
+	if number, err = s.begin(m); err != nil {
+		return 0, err
+	}
+	if err = s.write(m); err == nil {
+		err = s.wrote(m)
+	}
+	return number, err
 }
 
 // write writes one message; the caller owns the turn.
@@ -122,27 +136,29 @@ func (s *stream) fail(err error) {
 }
 
 // receive reads messages into the inbox until the stream ends, and says why:
-// io.EOF if it ended between two messages, errEndMark if it may go on later.
-func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) error {
+// io.EOF if it ended between two messages, errEndMark if it may go on later. Came is how many they
+// were.
+func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) (came uint64, err error) {
 	r := bufio.NewReaderSize(s.conn, 64<<10)
 	var head [4]byte
 	for {
 		in.full(from, s.done)
 		if _, err := io.ReadFull(r, head[:]); err != nil {
-			return s.over(err)
+			return came, s.over(err)
 		}
 		size := binary.BigEndian.Uint32(head[:])
 		if size == endMark {
-			return errEndMark
+			return came, errEndMark
 		}
 		if size > MaxMessage {
-			return s.over(fmt.Errorf("a message of %d bytes is announced", size))
+			return came, s.over(fmt.Errorf("a message of %d bytes is announced", size))
 		}
 		m, err := readBody(r, int(size), memory)
 		if err != nil {
-			return s.over(err)
+			return came, s.over(err)
 		}
-		in.put(Message{from, m})
+		in.put(Message{from, m}, s.start)
+		came++
 	}
 }
 
@@ -208,7 +224,7 @@ func (s *stream) try(m []byte) (taken bool, err error) {
 		return false, err
 	}
 	s.buf = append(binary.BigEndian.AppendUint32(s.buf[:0], uint32(len(m))), m...)
-	n, err := writeSome(s.conn, s.buf)
+	n, err := s.writeKept()
 	switch {
 	case err != nil:
 		return false, s.failed(err)

@@ -78,6 +78,7 @@ type Agent interface {
 type Config struct {
 	Rank   uint32
 	Epoch  uint16
+	Floor  uint16 // epoch from which on all ranks count: they were restarted together; 0: they were not
 	Least  uint16 // peers' epochs from which on they are of the same program as this one; 0: any
 	Layout job.Layout
 	Agent  Agent
@@ -96,6 +97,9 @@ type Config struct {
 	// it to those who ask the agent for SecondaryKey; NONE: there is no such way.
 	Secondary       func(fabric.Sink) fabric.Fabric
 	SecondaryOpened func(fabric.Tuple)
+	// Changed hears that the first of two networks has failed, and why, or that it works again:
+	// nil. It is called with the table's locks held, and may be nil.
+	Changed func(failed error)
 	// UpgradeThreshold is the number of messages, or of times 4 KiB, after which a pair
 	// moves to a stream while datagrams go on; 0: only when they do not
 	// suffice.
@@ -105,6 +109,10 @@ type Config struct {
 	// Answer is how long this node's agent took to answer; 0: not known. What
 	// is slow on this node will be slow to answer others too.
 	Answer time.Duration
+	// Restarts says that a rank which fails may start again, so that its end is not final.
+	Restarts bool
+	// Hold is how long a pair stays on the second network before the first is tried; 0: 10 s.
+	Hold time.Duration
 	// MaxLive is the number of connections over the fabric above which the
 	// longest idle is closed; 0: 1,024.
 	MaxLive int
@@ -129,8 +137,9 @@ type Table struct {
 	mu     sync.Mutex // of the maps of peers; taken last
 	nears  map[uint32]*localPeer
 	fars   map[uint32]*remotePeer
+	floors map[uint32]uint16 // of ranks that were restarted: the least epoch that counts
 	closed bool
-	broken error // why the fabric will never work again
+	broken error // why the fabric will never work again; nil while there is another
 
 	// fmu is the lock of remote peers: every remote peer, the cache of blocks, and what they
 	// share. One lock for all, since a rank has one socket anyway.
@@ -146,6 +155,7 @@ type Table struct {
 	ready   []queued                   // addresses for handshakes that wait for their turn
 	tokens  uint64
 	stopped bool
+	down    error // why the first of two networks does not work; written with mu, too
 
 	datagrams, handshakes, rejects uint64
 
@@ -177,10 +187,10 @@ func New(cfg Config) (*Table, error) {
 		cfg.MaxLive = 1024
 	}
 	t := &Table{
-		cfg: cfg, in: newInbox(),
+		cfg: cfg, in: newInbox(cfg.Rank, job.StartOf(cfg.Floor)),
 		began: time.Now(),
 		nears: map[uint32]*localPeer{}, fars: map[uint32]*remotePeer{}, blocks: map[uint32]*fabric.Block{},
-		asking: map[uint32][]waitingRemote{},
+		asking: map[uint32][]waitingRemote{}, floors: map[uint32]uint16{},
 	}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.tokens = rand.Uint64()
@@ -214,19 +224,31 @@ func (t *Table) check(rank uint32, m []byte) error {
 	return nil
 }
 
+// checkSend is check for a message to a rank. It goes to the start of the rank that the program
+// knows.
+func (t *Table) checkSend(rank uint32, m []byte) error {
+	if err := t.check(rank, m); err != nil {
+		return err
+	}
+	if err := t.in.claimOf(rank); err != nil {
+		return err
+	}
+	return nil
+}
+
 // Send takes a message for a rank: when it returns, the message is copied or
 // written, and m is the caller's again. Messages of one sender to one receiver
 // arrive once, in order. The context is honoured until the first byte of a
 // long message is on its way. A *PeerError says that the rank is gone; it may
 // be about messages that were taken before.
 func (t *Table) Send(ctx context.Context, rank uint32, m []byte) error {
-	if err := t.check(rank, m); err != nil {
+	if err := t.checkSend(rank, m); err != nil {
 		return err
 	}
 	t.sent(m)
 	switch {
 	case rank == t.cfg.Rank:
-		t.in.put(Message{rank, append([]byte(nil), m...)})
+		t.in.put(Message{rank, append([]byte(nil), m...)}, 0)
 		return nil
 	case t.isNear(rank):
 		return t.localPeer(rank).send(ctx, t, m)
@@ -240,12 +262,12 @@ func (t *Table) Send(ctx context.Context, rank uint32, m []byte) error {
 // TrySend is Send that does not wait: it takes the message now or returns
 // ErrFull, in which case it has begun to connect if that was missing.
 func (t *Table) TrySend(rank uint32, m []byte) (err error) {
-	if err := t.check(rank, m); err != nil {
+	if err := t.checkSend(rank, m); err != nil {
 		return err
 	}
 	switch {
 	case rank == t.cfg.Rank:
-		t.in.put(Message{rank, append([]byte(nil), m...)})
+		t.in.put(Message{rank, append([]byte(nil), m...)}, 0)
 	case t.isNear(rank):
 		err = t.localPeer(rank).try(t, m)
 	default:

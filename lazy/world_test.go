@@ -34,6 +34,7 @@ type world struct {
 	secondaries map[uint32]fabric.Tuple // second addresses; as they were before any question
 	later       map[uint32]bool         // ranks that open when they are wanted
 	pairs       map[[2]uint32]bool
+	parked      map[uint32][][2]uint32   // pairs that were asked for of a rank which is to start again
 	stopped     map[uint32]chan struct{} // ranks that do not answer their agent until it is closed
 	wg          sync.WaitGroup
 }
@@ -43,6 +44,7 @@ func newWorld(t testing.TB, nodes, perNode uint32, open func(fabric.Sink) (fabri
 		t: t, layout: job.NewLayout([]job.Share{{Nodes: nodes, Ranks: perNode}}), key: fabric.DeriveKey([32]byte{7}),
 		open:   open,
 		tables: map[uint32]*Table{}, ended: map[uint32]rankwire.Answered{}, pairs: map[[2]uint32]bool{},
+		parked: map[uint32][][2]uint32{},
 	}
 	t.Cleanup(func() {
 		for _, table := range w.tables {
@@ -166,6 +168,13 @@ func (a *agent) Pair(rank uint32) error {
 func (w *world) pair(a, b uint32) {
 	key := [2]uint32{min(a, b), max(a, b)}
 	w.mu.Lock()
+	for _, r := range key {
+		if waiting, ok := w.parked[r]; ok {
+			w.parked[r] = append(waiting, [2]uint32{a, b})
+			w.mu.Unlock()
+			return
+		}
+	}
 	again := w.pairs[key]
 	w.pairs[key] = true
 	what := w.ended[b]
@@ -197,7 +206,7 @@ func socketPair(t testing.TB) (net.Conn, net.Conn) {
 }
 
 // patience bounds everything here.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -1,8 +1,8 @@
 package topo
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 
 	"ibrun/internal/cpuset"
 )
@@ -141,13 +141,14 @@ func (m *Machine) order() {
 		slices.SortStableFunc(w.steps[:], func(a, b step) int { return b.size - a.size })
 		ways = append(ways, w)
 	}
-	slices.SortFunc(ways, func(a, b way) int {
-		for i := range a.steps {
-			if c := cmp.Compare(a.steps[i].first, b.steps[i].first); c != 0 {
-				return c
+	sort.Slice(ways, func(i, j int) bool {
+		a, b := &ways[i], &ways[j]
+		for k := range a.steps {
+			if a.steps[k].first != b.steps[k].first {
+				return a.steps[k].first < b.steps[k].first
 			}
 		}
-		return cmp.Compare(a.cpu, b.cpu)
+		return a.cpu < b.cpu
 	})
 	rank := make([]int, m.Online.Last()+1)
 	for i, w := range ways {
@@ -155,6 +156,8 @@ func (m *Machine) order() {
 	}
 	// The CPUs of an object have neighbouring ranks, so that any of them will do.
 	for _, objects := range [][]Object{m.Packages, m.Dies, m.L3s, m.Cores} {
-		slices.SortFunc(objects, func(a, b Object) int { return rank[a.CPUs.First()] - rank[b.CPUs.First()] })
+		sort.Slice(objects, func(i, j int) bool {
+			return rank[objects[i].CPUs.First()] < rank[objects[j].CPUs.First()]
+		})
 	}
 }

@@ -18,11 +18,12 @@ import (
 type link struct {
 	mu      sync.Mutex
 	control []frame.Message
-	ordered []frame.Message // Output, then Exit
+	ordered []frame.Message // Output or Chunk, then Exit
 	closing bool
 	wake    chan struct{} // capacity 1; a full channel means the writer will look anyway
 	written chan struct{} // closed by the writer when it ends
 	lost    chan struct{} // closed by giveUp
+	given   sync.Once
 }
 
 func newLink() *link {
@@ -32,7 +33,7 @@ func newLink() *link {
 func (l *link) send(m frame.Message) {
 	l.mu.Lock()
 	switch m.(type) {
-	case wire.Output, wire.Exit:
+	case wire.Output, wire.Chunk, wire.Exit:
 		l.ordered = append(l.ordered, m)
 	case wire.Heartbeat:
 		// One is enough: a parent that is stopped takes nothing for hours.
@@ -62,8 +63,7 @@ func (l *link) finish() {
 }
 
 // giveUp lets nobody wait for what is not written: the far side does not answer.
-// It is called once.
-func (l *link) giveUp() { close(l.lost) }
+func (l *link) giveUp() { l.given.Do(func() { close(l.lost) }) }
 
 // drain waits until all is written, the stream has failed or is given up, or the time is up.
 func (l *link) drain(most time.Duration) {
@@ -137,5 +137,11 @@ func read(r io.Reader, from core.Link, post func(any)) error {
 			return err
 		}
 		post(core.Frame{From: from, Msg: m})
+		if m.Kind() == wire.KindJoin {
+			return errHandedOver
+		}
 	}
 }
+
+// errHandedOver ends the reading of a link that is another agent's from now on.
+var errHandedOver = errors.New("the link is handed over")

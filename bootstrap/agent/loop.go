@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/inspect"
 	"ibrun/bootstrap/pmiserver"
+	"ibrun/bootstrap/pmixserver"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
@@ -48,13 +50,20 @@ type loop struct {
 	cores    cores
 	ranks    *spawn.Set
 	server   *pmiserver.Server // of ranks
-	pending  []core.Event      // that the core has not taken yet; empty between events
+	pmix     *pmixserver.Server
+	placed   *spawn.PMIxNode // what that was told of this node; nil: nothing yet
+	pending  []core.Event    // that the core has not taken yet; empty between events
 	warn     func(string)
 	timed    bool           // the launch
 	path     string         // address that this node was reached by; or empty
 	cutOff   bool           // the link to the parent was given up as silent
 	helpers  sync.WaitGroup // starters of sessions
 	root     *rootSide      // nil unless this is the root
+	record   *recording     // nil: nobody wants it
+	jobID    string
+	reaped   bool           // there is a reaper above this agent
+	handed   bool           // its link is another agent's, which has ended
+	looks    *inspect.Looks // nil: nobody has asked for its ranks
 }
 
 // sessionUp carries a session from its starter to the loop.
@@ -66,9 +75,10 @@ type sessionUp struct {
 func newLoop(ctx context.Context, cfg core.Config) *loop {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
-	cfg.Join, cfg.Cores = pmiserver.Join, min(runtime.NumCPU(), mostCores)
+	cfg.Join, cfg.Cores = JoinParcels, min(runtime.NumCPU(), mostCores)
 	return &loop{
-		core: core.New(cfg), path: cfg.Path, began: time.Now(), ctx: ctx,
+		record: &recording{config: cfg},
+		core:   core.New(cfg), path: cfg.Path, began: time.Now(), ctx: ctx,
 		events: make(chan any, eventQueue), over: make(chan struct{}),
 		timer: t, sessions: map[core.Link]*session{},
 		warn: func(string) {},
@@ -90,13 +100,19 @@ func (l *loop) run() {
 		select {
 		case got := <-l.events:
 			l.translate(got)
+			if l.handed {
+				return
+			}
 		case <-l.timer.C:
 			l.hear(core.Tick{})
 		}
 		for len(l.pending) > 0 {
 			ev := l.pending[0]
 			l.pending = l.pending[1:]
-			for _, e := range l.core.Step(time.Since(l.began), ev) {
+			now := time.Since(l.began)
+			effects := l.core.Step(now, ev)
+			l.record.add(now, ev, effects)
+			for _, e := range effects {
 				if l.perform(e) {
 					return
 				}
@@ -118,11 +134,26 @@ func (l *loop) translate(got any) {
 	switch got := got.(type) {
 	case sessionUp:
 		l.hear(l.connected(got))
+	case fromUp:
+		if got.link == l.up {
+			l.translate(got.event)
+		}
+	case relink:
+		l.relinked(got)
 	case core.Frame:
+		if m, ok := got.Msg.(wire.Join); ok && l.starter == nil && l.root == nil {
+			l.handOver(m)
+			l.handed = true
+			return
+		}
 		if m, ok := got.Msg.(wire.Launch); ok && l.starter == nil {
+			l.keepRecord(m.Job.Launch.Record, m.Nodes.At(0).Host, m.First)
 			if err := l.launched(m.Job); err != nil {
 				l.hear(core.LinkLost{Link: core.Up, Cause: err.Error()})
 				return
+			}
+			if m.Job.Launch.Repair {
+				l.listenJoins(m.Job.ID, m.First, m.Level-1)
 			}
 		}
 		l.hear(got)
@@ -131,46 +162,8 @@ func (l *loop) translate(got any) {
 	case spawn.ForkDone:
 		proc.ForgetText() // what starting ranks needed, as with the agent's own start
 		l.hear(l.spawnEvent(got))
-	case spawn.PMIBytes:
-		l.obeyPMI(l.server.Receive(got.Rank, got.Words))
-	case spawn.CallBytes:
-		l.obeyPMI(l.server.ReceiveCall(got.Call, got.Words))
-	case spawn.CallClosed:
-		l.server.CallClosed(got.Call)
-	case spawn.Exited:
-		awaited := l.server.Awaits(got.Rank)
-		l.obeyPMI(l.server.Exited(got.Rank, got.Status.OK()))
-		l.hear(core.RankExited{Rank: got.Rank, Status: got.Status, Signaled: got.Signaled, Awaited: awaited,
-			Cause: got.Cause})
 	default:
-		l.hear(l.spawnEvent(got))
-	}
-}
-
-// obeyPMI obeys the PMI server.
-func (l *loop) obeyPMI(effects []pmiserver.Effect) {
-	for _, e := range effects {
-		switch e := e.(type) {
-		case pmiserver.Words:
-			if e.Call != 0 {
-				l.ranks.Answer(e.Call, e.Bytes)
-			} else {
-				l.ranks.Reply(e.Rank, e.Bytes)
-			}
-		case pmiserver.Bind:
-			rank, refused := l.ranks.Bind(e.Call, e.ID)
-			l.obeyPMI(l.server.Bound(e.Call, rank, refused))
-		case pmiserver.HangUp:
-			l.ranks.HangUp(e.Call)
-		case pmiserver.ClientFrame:
-			l.hear(core.RankFrame{Rank: e.Rank, Msg: e.Msg})
-		case pmiserver.BulkFetch:
-			l.hear(core.BulkRequested{Fence: e.Fence})
-		case pmiserver.FirstClient:
-			l.hear(core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}})
-		case pmiserver.Warn:
-			l.warn(e.Text)
-		}
+		l.fromRanks(got)
 	}
 }
 
@@ -178,9 +171,14 @@ func (l *loop) obeyPMI(effects []pmiserver.Effect) {
 func (l *loop) perform(e core.Effect) (last bool) {
 	switch e := e.(type) {
 	case core.Send:
+		if _, last := e.Msg.(wire.Exit); last {
+			l.sendRecord()
+		}
 		l.linkTo(e.To).send(e.Msg)
 	case core.StartChild:
 		l.startChild(e)
+	case core.JoinChild:
+		l.joinChild(e)
 	case core.CloseLink:
 		l.closeLink(e.Link)
 	case core.SetTimer:
@@ -242,6 +240,7 @@ func (l *loop) connected(up sessionUp) core.Event {
 	go func() {
 		err := read(up.session.Stdout, up.child, l.post)
 		cause, tail := l.ended(up.session, err)
+		up.session.Release()
 		l.post(core.LinkLost{Link: up.child, Cause: cause, Tail: tail})
 	}()
 	cpu := up.session.CPU()
@@ -344,6 +343,6 @@ func (l *loop) launched(j *job.Job) error {
 		opt.Notify = func(text string) { l.post(core.Notice{Text: text}) }
 	}
 	s, err := remote.New(j.Launch, opt)
-	l.starter, l.timed = s, j.Launch.Timed
+	l.starter, l.timed, l.jobID = s, j.Launch.Timed, j.ID
 	return err
 }

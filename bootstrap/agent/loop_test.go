@@ -12,6 +12,7 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/pmiserver"
+	"ibrun/bootstrap/pmixserver"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
@@ -134,8 +135,8 @@ func TestStreamEnds(t *testing.T) {
 func TestHeardInOrder(t *testing.T) {
 	l := newLoop(t.Context(), core.Config{})
 	l.warn = func(text string) { l.hear(core.Notice{Text: text}) }
-	l.server = pmiserver.New(&job.Job{ID: "j", Size: 1, Nodes: 1,
-		Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})})
+	j := &job.Job{ID: "j", Size: 1, Nodes: 1, Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})}
+	l.server, l.pmix = pmiserver.New(j, 0), pmixserver.New(j, job.Node{Ranks: 1}, 0)
 	l.obeyPMI([]pmiserver.Effect{
 		pmiserver.FirstClient{}, pmiserver.ClientFrame{Rank: 1, Msg: rankwire.Hello{}}, pmiserver.Warn{Text: "w"},
 		pmiserver.BulkFetch{Fence: 2}, pmiserver.ClientFrame{Rank: 1, Msg: rankwire.Finalize{}},

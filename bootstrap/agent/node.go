@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -43,17 +42,15 @@ func Main() int {
 		l.hear(core.Notice{Text: text})
 	}
 	l.up = newLink()
-	go l.watchReaper()
+	l.watchReaper()
 	l.watchSignals()
 	if _, err := fmt.Printf("::ibrun-agent:1 %s %s %d::\n", build.ID(), build.Machine(), os.Getpid()); err != nil {
 		return 125
 	}
+	proc.ForgetText() // what packages needed to begin, while the parent reads that
 	go l.up.write(os.Stdout)
 	l.post(core.Opened{})
-	go func() {
-		err := read(bufio.NewReaderSize(os.Stdin, linkBuffer), core.Up, l.post)
-		l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
-	}()
+	go l.readUp(l.up, os.Stdin)
 	l.run()
 	if l.server != nil {
 		removeShared(l.server.Shared())
@@ -92,9 +89,12 @@ func (l *loop) watchReaper() {
 	syscall.CloseOnExec(reaper.Pipe)
 	_ = syscall.SetNonblock(reaper.Pipe, true) // the runtime's poller waits then, and no thread
 	f := os.NewFile(reaper.Pipe, "reaper")
-	if _, err := io.Copy(io.Discard, f); err == nil {
-		l.post(core.ReaperLost{})
-	}
+	l.reaped = true
+	go func() {
+		if _, err := io.Copy(io.Discard, f); err == nil {
+			l.post(core.ReaperLost{})
+		}
+	}()
 }
 
 func (l *loop) watchSignals() {

@@ -10,10 +10,12 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/pmixserver"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/proc"
+	"ibrun/job"
 )
 
 // SpawnedRole is the hidden role of ibrun in which it runs a job that a rank
@@ -33,7 +35,7 @@ func (r *rootSide) startJob(l *loop, e core.StartJob) {
 	o, ours, err := bear()
 	if err != nil {
 		l.hear(core.JobAnswered{Rank: e.Spawn.Rank, Refused: err.Error()})
-		l.hear(core.JobEnded{})
+		l.hear(core.JobEnded{Job: e.Job})
 		return
 	}
 	r.offspring[e.Job] = o
@@ -80,7 +82,7 @@ func (o *offspring) listen(from *os.File, e core.StartJob, post func(any)) {
 		switch m := m.(type) {
 		case rankwire.JobSpawned:
 			answered, ran = true, m.Refused == ""
-			post(core.JobAnswered{Rank: e.Spawn.Rank, JobID: m.JobID, Refused: m.Refused})
+			post(core.JobAnswered{Rank: e.Spawn.Rank, JobID: m.JobID, Namespace: m.Namespace, Refused: m.Refused})
 		case rankwire.Name:
 			post(core.JobAsked{Job: e.Job, Name: m})
 		}
@@ -92,7 +94,7 @@ func (o *offspring) listen(from *os.File, e core.StartJob, post func(any)) {
 		post(core.JobAnswered{Rank: e.Spawn.Rank,
 			Refused: fmt.Sprintf("its ibrun ended with code %d before all ranks ran", code)})
 	}
-	post(core.JobEnded{Ran: ran, Code: code})
+	post(core.JobEnded{Job: e.Job, Ran: ran, Code: code})
 }
 
 // Parent is the root of the job by whose rank this one was spawned.
@@ -122,8 +124,8 @@ func OpenParent() (*Parent, wire.Offspring, error) {
 
 // Runs says that all ranks of the job run. After it, and after Refuse, both do
 // nothing.
-func (p *Parent) Runs(jobID string) {
-	p.once.Do(func() { p.link.send(rankwire.JobSpawned{JobID: jobID}) })
+func (p *Parent) Runs(j *job.Job) {
+	p.once.Do(func() { p.link.send(rankwire.JobSpawned{JobID: j.ID, Namespace: pmixserver.Namespace(j)}) })
 }
 
 // Refuse says why there is no such job.

@@ -5,6 +5,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/pmiserver"
+	"ibrun/bootstrap/pmixserver"
 	"ibrun/bootstrap/spawn"
 	"ibrun/internal/proc"
 	"ibrun/job"
@@ -15,10 +16,10 @@ import (
 func (l *loop) performRanks(e core.Effect) bool {
 	switch e := e.(type) {
 	case core.Fork:
-		l.server = pmiserver.New(e.Job)
+		l.server, l.pmix = pmiserver.New(e.Job, e.Op), pmixserver.New(e.Job, e.Node, e.Index)
 		l.ranks = spawn.New(spawn.Config{
-			Job: e.Job, Node: e.Node, NodeIndex: e.Index, Interfaces: interfaces(e.Job, l.path),
-			Post: func(ev spawn.Event) { l.post(ev) },
+			Job: e.Job, Node: e.Node, NodeIndex: e.Index, Start: e.Start, Interfaces: interfaces(e.Job, l.path),
+			Namespace: pmixserver.Namespace(e.Job), Post: func(ev spawn.Event) { l.post(ev) },
 		})
 		go l.ranks.Start()
 	case core.Resume:
@@ -34,9 +35,12 @@ func (l *loop) performRanks(e core.Effect) bool {
 			l.ranks.CloseStdin(e.Rank)
 		}
 	case core.SendRank:
-		if l.server.IsClient(e.Rank) {
+		switch {
+		case l.server.IsClient(e.Rank):
 			l.obeyPMI(l.server.Deliver(e.Rank, e.Msg))
-		} else {
+		case l.pmix.IsClient(e.Rank):
+			l.obeyPMIx(l.pmix.Deliver(e.Rank, e.Msg))
+		default:
 			l.ranks.Tell(e.Rank, e.Msg)
 		}
 	case core.ReadBulk:
@@ -45,6 +49,18 @@ func (l *loop) performRanks(e core.Effect) bool {
 		l.obeyPMI(l.server.BulkFetched(e.Fence, e.Values))
 	case core.Connect:
 		l.ranks.Connect(e.A, e.B)
+	case core.Fence:
+		l.ranks.Fence(e.Rank, e.Most)
+	case core.Refork:
+		l.ranks.Restart(e.Rank, e.Start)
+	case core.Renew:
+		removeShared(l.server.Shared())
+		l.server, l.pmix = pmiserver.New(e.Job, e.Op), pmixserver.New(e.Job, e.Node, e.Index)
+		if l.placed != nil {
+			l.pmix.Placed(placement(*l.placed))
+		}
+	case core.EmptyNode:
+		go func() { l.post(core.NodeEmptied{Left: unkillable(l.ranks.Empty(e.Most))}) }()
 	case core.SignalRanks:
 		l.ranks.Signal(syscall.Signal(e.Number))
 	case core.StopRanks:
@@ -57,6 +73,10 @@ func (l *loop) performRanks(e core.Effect) bool {
 	case core.Sweep:
 		keep := l.keep()
 		go func() { l.post(core.Swept{Left: unkillable(l.ranks.Sweep(e.Most, keep))}) }()
+	case core.Inspect:
+		l.inspect(e)
+	case core.SweepJob:
+		l.sweepJob(e)
 	default:
 		return false
 	}
@@ -88,6 +108,13 @@ func (l *loop) spawnEvent(ev spawn.Event) core.Event {
 		return core.RankFrame{Rank: ev.Rank, Msg: ev.Msg}
 	case spawn.Drained:
 		return core.RankDrained{Rank: ev.Rank}
+	case spawn.Fenced:
+		return core.RankFenced{Rank: ev.Rank, Left: unkillable(ev.Left)}
+	case spawn.Restarted:
+		if f := ev.Failed; f != nil {
+			return core.Respawned{Rank: ev.Rank, Code: f.Code, Cause: f.Cause}
+		}
+		return core.Respawned{Rank: ev.Rank}
 	case spawn.StdinRoom:
 		return core.RankInputRead{Rank: ev.Rank, N: ev.N}
 	case spawn.StdinClosed:

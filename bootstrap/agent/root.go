@@ -23,6 +23,9 @@ type RootConfig struct {
 	Out    *Sink
 	Report func(what any) // what core.Report carries; called on the loop, must not block
 	Warn   func(text string)
+	// Record gets what agents have recorded, in the form of package flight, if the job has failed
+	// and Job.Launch.Record is set.
+	Record func(file []byte)
 
 	Parent    *Parent        // of a spawned job
 	Offspring wire.Offspring // what jobs that ranks spawn take over; Job and Spawn are filled in here
@@ -34,6 +37,8 @@ type rootSide struct {
 	stdin   chan int // bytes that may be read; the core owes at most a few windows
 	reading bool
 	outcome core.Outcome
+	records records
+	control *controlSide // nil: there is no control socket
 
 	offspring map[uint32]*offspring
 }
@@ -53,10 +58,13 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	if err := l.launched(cfg.Job); err != nil {
 		return core.Outcome{Code: 125}, err
 	}
-	l.interrupts(cfg.Parent != nil)
+	l.keepRecord(cfg.Job.Launch.Record, cfg.Host, 0)
+	defer l.interrupts(cfg.Parent != nil)()
 	if cfg.Job.Output.Terminal {
-		l.resizes(cfg.Stdin)
+		defer l.resizes(cfg.Stdin)()
 	}
+	l.root.control = l.listen(cfg)
+	defer l.root.control.close()
 	go cfg.Out.run(l.post)
 	if cfg.Parent != nil {
 		go cfg.Parent.listen(l.post)
@@ -65,6 +73,9 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	l.run()
 	l.fold()
 	cfg.Out.close()
+	if l.record != nil && cfg.Record != nil && l.root.outcome.Code != 0 {
+		cfg.Record(l.root.records.file(l.record))
+	}
 	return l.root.outcome, nil
 }
 
@@ -84,7 +95,18 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 		}
 		r.stdin <- e.N
 	case core.Report:
+		if m, ok := e.What.(wire.Record); ok {
+			r.records.add(m)
+			break
+		}
+		if _, launched := e.What.(core.LaunchDone); launched {
+			r.control.launched()
+		}
 		r.cfg.Report(e.What)
+	case core.Answered:
+		r.control.take(e.Reply)
+	case core.SweepNode:
+		l.sweepNode(e)
 	case core.Suspend:
 		r.suspend(l)
 	default:
@@ -105,15 +127,16 @@ func (r *rootSide) suspend(l *loop) {
 
 // interrupts posts the signals that concern the job. What the user's shell
 // told us to ignore, as nohup does, stays ignored. spawned: the root of the job that
-// spawned this one commands it.
-func (l *loop) interrupts(spawned bool) {
+// spawned this one commands it. What it returns ends that: signals that come later do nothing.
+func (l *loop) interrupts(spawned bool) (end func()) {
 	proc.Shrug(syscall.SIGPIPE)
-	c := make(chan os.Signal, 16)
+	c, own := make(chan os.Signal, 16), []os.Signal{}
 	for _, s := range []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
 		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGCONT, syscall.SIGUSR1, syscall.SIGUSR2,
 	} {
 		if !signal.Ignored(s) {
+			own = append(own, s)
 			signal.Notify(c, s)
 		}
 	}
@@ -124,7 +147,18 @@ func (l *loop) interrupts(spawned bool) {
 			}
 		}
 	}()
+	return func() {
+		for _, s := range own {
+			signal.Notify(unread, s)
+		}
+		signal.Stop(c)
+		close(c)
+	}
 }
+
+// unread takes the signals that come when a root has ended, and nobody reads them: the exit code
+// is that of the job.
+var unread = make(chan os.Signal, 1)
 
 // none is no signal.
 const none = syscall.Signal(0)

@@ -53,6 +53,7 @@ type Sink struct {
 	ended  chan struct{}
 	cut    map[source][]byte // characters that are not complete yet, on a terminal
 	failed bool
+	tap    *Tap // of the control socket; nil: there is none
 
 	// Of labelled lines that have not ended:
 	parts    map[source]*part // what is held of them
@@ -138,6 +139,7 @@ func (s *Sink) run(post func(any)) {
 }
 
 func (s *Sink) write(w printed, post func(any)) {
+	s.tap.add(w)
 	if s.failed {
 		return
 	}

@@ -21,7 +21,7 @@ func WindowOf(f *os.File) job.Window {
 }
 
 // resizes posts the new size whenever that of our terminal changes.
-func (l *loop) resizes(f *os.File) {
+func (l *loop) resizes(f *os.File) (end func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGWINCH)
 	go func() {
@@ -31,6 +31,10 @@ func (l *loop) resizes(f *os.File) {
 			}
 		}
 	}()
+	return func() {
+		signal.Stop(c)
+		close(c)
+	}
 }
 
 // escapes finds what a user types to ibrun itself while a rank has the terminal, as with ssh: at

@@ -24,7 +24,10 @@ const (
 	apart weight = iota
 	// consequence: an exit code, an abort, an end by SIGPIPE, a spawned job that failed.
 	consequence
-	// crash: an end by any other signal explains those. Peers of a dead rank may crash, too.
+	// leaving: a rank that its peers wait for has exited, and has not aborted. Peers see its
+	// connections end, and abort.
+	leaving
+	// crash: an end by any other signal explains all of those. Peers of a dead rank may crash, too.
 	crash
 	// fatal: an agent was lost, somebody killed a rank, a program could not be
 	// started. None of it happens to a rank because of what others do.
@@ -39,6 +42,8 @@ func weightOf(f wire.Fault) weight {
 		return apart
 	case wire.FaultRank:
 		switch s := f.Status; {
+		case s.Kind == job.Exited && f.Awaited:
+			return leaving
 		case s.Kind != job.Signaled || s.Code == sigPipe:
 			return consequence
 		case s.Code == sigKill:
@@ -50,13 +55,13 @@ func weightOf(f wire.Fault) weight {
 }
 
 // blame settles what a job failed of. The first failure is the cause, unless
-// one that explains it is heard of before the user is told.
-func (c *Core) blame(f wire.Fault) {
+// one that explains it, by its weight, is heard of before the user is told.
+func (c *Core) blame(f wire.Fault, w weight) {
 	r, o := &c.root, &c.root.out
 	if len(o.Faults) < maxFaults {
 		o.Faults = append(o.Faults, f)
 	}
-	switch w := weightOf(f); {
+	switch {
 	case c.because(CauseFault, faultCode(f)):
 		o.Fault, r.cause = f, w
 		switch w {

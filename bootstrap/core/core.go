@@ -23,6 +23,8 @@ import (
 	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/core/names"
 	"ibrun/bootstrap/core/pairs"
+	"ibrun/bootstrap/core/queries"
+	"ibrun/bootstrap/core/restart"
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
@@ -55,6 +57,9 @@ type Policy struct {
 	Spares    job.Nodes     // that replace dead nodes, in order
 	SpareHere string        // the one of them that is this machine, or empty
 	MinNodes  int           // that a job must have if nodes are dead and spares used up; 0: all
+	// MaxRestarts is how many restarts there may be within any time RestartsWithin; 0: the whole job.
+	MaxRestarts    int
+	RestartsWithin time.Duration
 }
 
 // The stages of an agent.
@@ -95,11 +100,16 @@ type Core struct {
 	root     root
 
 	failures failures
+	floors   restart.Floors
+	restarts restart.Director // at the root
+	recall   recall
+	repair   repairing
 
 	lookups     lookup.Lookups
 	collectives collective.Collectives
 	bulk        bulk.Fetches
 	pairs       pairs.Pairs
+	queries     queries.Queries
 	names       names.Service // at the root
 	tally       job.Tally     // without what the parts count: counted
 }
@@ -115,7 +125,9 @@ func New(cfg Config) *Core {
 	c.collectives = collective.New(&c.below, cfg.Join)
 	c.bulk = bulk.New(&c.below)
 	c.pairs = pairs.New(&c.below.Own)
+	c.queries = queries.New(&c.below)
 	c.names = names.New(cfg.HasSpawner)
+	c.floors = restart.NewFloors(&c.below)
 	c.clock.up.live = !cfg.Root
 	return c
 }
@@ -140,7 +152,10 @@ func (c *Core) do(e Effect) { c.out = append(c.out, e) }
 // send puts a message on a link, if the link is there.
 func (c *Core) send(to Link, m frame.Message) {
 	l := c.life(to)
-	if !l.live {
+	if c.repairs() {
+		c.remember(to, m)
+	}
+	if !l.live || c.holdsBack(to, m) {
 		return
 	}
 	l.sent = c.now
@@ -165,6 +180,10 @@ func (c *Core) apply(ev Event) {
 		c.childPhase(ev)
 	case ChildFailed:
 		c.childFailed(ev)
+	case JoinRefused:
+		c.joinRefused(ev)
+	case Relinked:
+		c.relinked(ev)
 	case LinkLost:
 		c.linkLost(ev)
 	case ForkDone:
@@ -174,11 +193,19 @@ func (c *Core) apply(ev Event) {
 	case Notice:
 		c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: ev.Text})
 	case RankOutput:
-		c.flow.push(chunk{from: Up, rank: ev.Rank, stream: ev.Stream, data: ev.Data})
+		c.flow.push(chunk{
+			from: Up, rank: ev.Rank, stream: ev.Stream, data: ev.Data, at: c.place(ev.Rank, ev.Stream, len(ev.Data)),
+		})
 	case RankExited:
 		c.rankExited(ev)
 	case RankDrained:
-		c.rankDrained()
+		c.rankDrained(ev.Rank)
+	case RankFenced:
+		c.rankFenced(ev)
+	case NodeEmptied:
+		c.nodeEmptied(ev)
+	case Respawned:
+		c.respawned(ev)
 	case RankFrame:
 		c.rankFrame(ev.Rank, ev.Msg)
 	case BulkRequested:
@@ -198,6 +225,10 @@ func (c *Core) apply(ev Event) {
 	case Swept:
 		c.outlived(ev.Left)
 		c.finish.swept = true
+	case JobSwept:
+		c.jobSwept(ev)
+	case NodeSwept:
+		c.nodeSwept(ev)
 	case ReaperLost:
 		c.ownLoss("the reaper of its agent was killed", 0)
 	case EndRequested:
@@ -211,7 +242,7 @@ func (c *Core) apply(ev Event) {
 	case Wrote:
 		c.flow.credit += ev.N
 	case JobAnswered:
-		c.spawnDown(rankwire.JobSpawned{Rank: ev.Rank, JobID: ev.JobID, Refused: ev.Refused})
+		c.spawnDown(rankwire.JobSpawned{Rank: ev.Rank, JobID: ev.JobID, Namespace: ev.Namespace, Refused: ev.Refused})
 	case JobAsked:
 		c.doNames(c.names.Question(ev.Job, ev.Name))
 	case JobEnded:
@@ -222,6 +253,10 @@ func (c *Core) apply(ev Event) {
 		c.sinkFailed(ev)
 	case Interrupted:
 		c.interrupted(ev.Signal)
+	case Asked:
+		c.asked(ev)
+	case Inspected:
+		c.doQueries(c.queries.Inspected(ev.ID, ev.Standings))
 	}
 }
 
@@ -239,8 +274,11 @@ func (c *Core) frame(from Link, m frame.Message) {
 		return
 	}
 	k := &c.children[from]
-	if k.state != childUp && k.state != childReady {
+	if k.state != childUp && k.state != childReady && k.state != childResumed {
 		return // it was given up; what it still says no longer counts
+	}
+	if c.repeatedUp(from, m) {
+		return
 	}
 	if lie := c.childLies(from, m); lie != "" {
 		c.distrust(from, m, lie)
@@ -263,12 +301,30 @@ func (c *Core) frame(from Link, m frame.Message) {
 			k.forget(m)
 		}
 		c.fault(m)
+	case wire.Report:
+		c.reportBelow(from, m)
+	case wire.Chunk:
+		c.chunkBelow(from, m)
+	case wire.Below:
+		c.childBelow(from, m)
+	case wire.State:
+		c.childState(from, m)
 	case wire.Waiting:
 		c.waiting(m)
 	case rankwire.Ask:
 		c.doLookups(c.lookups.Ask(c.now, lookup.Neighbour(from), m))
 	case rankwire.Answer:
-		c.doLookups(c.lookups.Answered(m))
+		c.doLookups(c.lookups.Answered(m, !c.floors.Has(from)))
+	case wire.FloorSet:
+		c.floors.Confirm(from, m.Serial)
+	case wire.Respawned:
+		c.respawnedBelow(m)
+	case wire.Recalled:
+		c.childRecalled(from, m)
+	case wire.Replaced:
+		c.replacedBelow(m)
+	case wire.Rest:
+		c.childRests(from, m)
 	case rankwire.Collect:
 		c.doCollectives(c.collectives.JoinBelow(from, k.head.Nodes.Base(), m))
 	case rankwire.Failures:
@@ -282,14 +338,16 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case rankwire.Tally:
 		k.tallied = true
 		c.tally.Add(m.Of)
-	case wire.Placed, rankwire.Notice:
+	case wire.Placed, wire.Record, rankwire.Notice:
 		c.reportToUser(m)
 	case rankwire.Name:
-		c.nameUp(m)
+		c.nameUp(from, m)
 	case rankwire.SpawnJob:
-		c.spawnUp(m)
+		c.spawnUp(from, m)
 	case wire.Signal:
 		k.holds = m.Number == sigTstp
+	case wire.Reply:
+		c.doQueries(c.queries.Answered(from, m.ID, m.Standings))
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -301,13 +359,20 @@ func (c *Core) order(m frame.Message) {
 	case wire.Launch:
 		c.flow.credit = int(m.Credit)
 		c.start(m)
+	case wire.Sweep:
+		c.do(SweepJob{Job: m.Job, Node: m.Node, Grace: time.Duration(m.GraceMs) * time.Millisecond})
 	case wire.Steal:
 		c.queue.returnHalf(c)
 	case wire.Membership:
 		c.applyMembership(m)
 	case wire.Grant:
-		c.flow.credit += int(m.N)
+		c.granted(int(m.N))
+	case wire.Resume:
+		c.resumed(m)
+	case wire.Passed:
+		c.passed(m)
 	case wire.Stdin:
+		c.repair.inputs++
 		c.input.push(m)
 	case wire.Signal:
 		c.passSignal(m.Number)
@@ -317,7 +382,18 @@ func (c *Core) order(m frame.Message) {
 	case rankwire.Ask:
 		c.doLookups(c.lookups.Ask(c.now, lookup.Neighbour(Up), m))
 	case rankwire.Answer:
-		c.doLookups(c.lookups.Answered(m))
+		c.doLookups(c.lookups.Answered(m, false))
+	case wire.Floor:
+		c.setFloor(m)
+	case wire.Respawn:
+		c.repair.respawn = max(c.repair.respawn, m.Serial)
+		c.respawn(m)
+	case wire.Replace:
+		c.replaceBelow(m)
+	case wire.Standing:
+		c.stand(m)
+	case wire.Recall:
+		c.recallRanks(m)
 	case rankwire.Release:
 		c.doCollectives(c.collectives.Release(m))
 	case rankwire.Failures:
@@ -332,6 +408,8 @@ func (c *Core) order(m frame.Message) {
 		c.doBulk(c.bulk.Call(m.Fence))
 	case wire.BulkValues:
 		c.doBulk(c.bulk.Values(m.Fence, m.Values))
+	case wire.Query:
+		c.doQueries(c.queries.Ask(c.now, m.ID, m.Question))
 	case wire.End:
 		c.end(m)
 	}
@@ -346,6 +424,8 @@ func (c *Core) settle() {
 	c.checkReady()
 	c.applyEarly()
 	c.spreadFailures()
+	c.recallMore()
+	c.restartMore()
 	c.pumpOutput()
 	c.pumpInput()
 	c.checkExit()

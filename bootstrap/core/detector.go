@@ -28,6 +28,9 @@ const (
 	stuckMost  = 2 * heartbeatEvery
 )
 
+// hostSilent is the cause of a loss that nothing of its host reported.
+const hostSilent = "its host has not answered for 10 s"
+
 // Signals the core itself knows, by their Linux numbers.
 const (
 	sigInt  = 2
@@ -135,9 +138,21 @@ func (c *Core) watch(l Link) {
 func (c *Core) probed(ev Probed) {
 	k := c.life(ev.Link)
 	k.asked = false
-	if k.live && ev.Known && k.unanswered(c.now, ev) && c.now-k.received >= hostTimeout {
-		c.cut(ev.Link, "its host has not answered for 10 s")
+	most, cause := hostTimeout, hostSilent
+	if ev.Link != Up && c.job != nil && c.job.Launch.Restarts && c.stage == running {
+		most, cause = lostAfter, hostLost
 	}
+	if k.live && ev.Known && k.unanswered(c.now, ev) && c.now-k.received >= most {
+		c.cut(ev.Link, cause)
+	}
+}
+
+// silence is how long a child has been silent, in milliseconds, where that matters.
+func (c *Core) silence(d time.Duration) uint32 {
+	if !c.job.Launch.Restarts {
+		return 0
+	}
+	return ms(d)
 }
 
 // unanswered reports whether the far kernel does not acknowledge what is sent.
@@ -158,23 +173,44 @@ func (k *life) unanswered(now time.Duration, ev Probed) bool {
 // cut gives up a link that is silent.
 func (c *Core) cut(l Link, cause string) {
 	c.do(CloseLink{l})
+	c.repair.cutting = true
 	c.linkLost(LinkLost{Link: l, Cause: cause})
+	c.repair.cutting = false
 }
 
 func (c *Core) linkLost(ev LinkLost) {
 	if ev.Link == Up {
-		c.orphaned()
+		if c.mayWait() {
+			c.wait()
+		} else {
+			c.orphaned(ev.Cause == hostSilent)
+		}
 		return
 	}
 	k := &c.children[ev.Link]
-	if k.state == childEnded {
+	if k.state == childEnded || k.state == childLost {
 		k.live = false
 		return
 	}
-	c.drop(ev.Link, job.Status{Kind: job.Lost})
+	if c.mayAdopt(k) {
+		c.repairChild(ev)
+		return
+	}
+	silent := c.now - k.received
+	switch {
+	case k.replaces && k.state == childUp && c.stage == running:
+		k.live = false
+		c.replacementFailed(ev.Link, ev.Cause)
+		return
+	case c.keepLost(k):
+		k.state, k.live = childLost, false
+		c.below.Rest(ev.Link, false)
+	default:
+		c.drop(ev.Link, job.Status{Kind: job.Lost})
+	}
 	// While the job ends, too: it may be why others failed.
 	c.fault(wire.Fault{
 		What: wire.FaultLost, Node: k.head.First, Nodes: uint32(k.part.Len()), Host: k.host(),
-		Parent: c.cfg.Host, Cause: ev.Cause, Tail: ev.Tail,
+		Parent: c.cfg.Host, Cause: ev.Cause, Tail: ev.Tail, SilentMs: c.silence(silent),
 	})
 }

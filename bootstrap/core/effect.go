@@ -27,6 +27,17 @@ type StartChild struct {
 	Most  time.Duration // that it may take; 0: what the job says
 }
 
+// JoinChild opens a session to an agent of this job that has lost its parent. The driver answers
+// ChildUp, ChildFailed or JoinRefused, once, within the time Most.
+type JoinChild struct {
+	Child Link
+	Node  job.Node
+	Local bool
+	Most  time.Duration
+	Key   job.NodeIndex // of the node, as its agent was launched
+	Level uint32        // of this agent
+}
+
 // CloseLink ends a link and kills its session. No event follows.
 type CloseLink struct{ Link Link }
 
@@ -35,7 +46,21 @@ type Fork struct {
 	Job   *job.Job
 	Node  job.Node
 	Index job.NodeIndex
+	Start uint8  // that all of them are
+	Op    uint32 // collectives up to this number are of starts before
 }
+
+// Renew makes new what serves this node's ranks, of which none runs: all start again.
+type Renew struct {
+	Job   *job.Job
+	Node  job.Node
+	Index job.NodeIndex
+	Op    uint32 // as in Fork
+}
+
+// EmptyNode kills all that this node's ranks are and have left, for at most a time. Ranks can be
+// started afterwards. The driver answers NodeEmptied.
+type EmptyNode struct{ Most time.Duration }
 
 // Resume lets the reader of one stream of a rank read the next chunk.
 type Resume struct {
@@ -56,8 +81,29 @@ type ContinueRanks struct{}
 // all are dead or the time is up. The driver answers Killed.
 type KillRanks struct{ Most time.Duration }
 
+// Fence kills all that a rank has left, which has exited, for at most a time. The driver answers
+// RankFenced.
+type Fence struct {
+	Rank job.Slot
+	Most time.Duration
+}
+
+// Refork starts a rank of this node again, of which nothing runs any more, as its start of a
+// number. Its input is over. The driver answers Respawned.
+type Refork struct {
+	Rank  job.Slot
+	Start uint8
+}
+
 // Sweep kills what the ranks left behind. The driver answers Swept.
 type Sweep struct{ Most time.Duration }
+
+// SweepJob kills what a lost agent of this node has left of a job. The driver answers JobSwept.
+type SweepJob struct {
+	Job   string // its ID
+	Node  job.NodeIndex
+	Grace time.Duration // for what an agent that lives is ending
+}
 
 // Feed writes to a rank's standard input; EOF closes it after Data. A window that
 // is not zero is the new size of its terminal.
@@ -100,6 +146,16 @@ type Finish struct{}
 
 // Effects of the root only.
 
+// SweepNode opens a session to a node and sends Sweep over it. The driver answers NodeSwept,
+// once, within the time Most.
+type SweepNode struct {
+	Node  job.Node
+	Index job.NodeIndex
+	Local bool // this very machine: no remote shell
+	Grace time.Duration
+	Most  time.Duration
+}
+
 // ReadStdin allows N more bytes to be read from standard input.
 type ReadStdin struct{ N int }
 
@@ -114,9 +170,16 @@ type Write struct {
 type Suspend struct{}
 
 // Report shows a person something while the job goes on: a wire.Fault,
-// wire.Waiting, wire.Placed or rankwire.Notice, Progress while the launch goes on, or
+// Restarting, wire.Waiting, wire.Placed or rankwire.Notice, Progress while the launch goes on, or
 // Started when all ranks run.
 type Report struct{ What any }
+
+// Restarting says that a rank which has failed starts again.
+type Restarting struct {
+	Fault  wire.Fault
+	All    bool // and all others with it
+	Number int  // of the restart, among those that count, from 1
+}
 
 // Progress counts the nodes below the root that are settled, subtree by subtree.
 type Progress struct{ Nodes int }
@@ -147,7 +210,7 @@ type AnswerJob struct {
 }
 
 // AskParent asks the root of the job that this one was spawned by. The driver
-// answers ParentAnswered, in the order of the questions.
+// answers ParentAnswered, with the same ID, in any order.
 type AskParent struct{ Name rankwire.Name }
 
 // Done ends the root.
@@ -186,6 +249,7 @@ type Outcome struct {
 
 func (Send) effect()          {}
 func (StartChild) effect()    {}
+func (JoinChild) effect()     {}
 func (CloseLink) effect()     {}
 func (Fork) effect()          {}
 func (Resume) effect()        {}
@@ -194,6 +258,12 @@ func (StopRanks) effect()     {}
 func (ContinueRanks) effect() {}
 func (KillRanks) effect()     {}
 func (Sweep) effect()         {}
+func (Fence) effect()         {}
+func (Refork) effect()        {}
+func (Renew) effect()         {}
+func (EmptyNode) effect()     {}
+func (SweepJob) effect()      {}
+func (SweepNode) effect()     {}
 func (Feed) effect()          {}
 func (SendRank) effect()      {}
 func (Connect) effect()       {}

@@ -63,6 +63,7 @@ func (c *Core) end(m wire.End) {
 	c.starts.failed += uint32(c.queue.nodes.Len())
 	c.queue.nodes = nil
 	c.dropRanks()
+	c.ranks.lost = 0
 	for i := range c.children {
 		c.endChild(Link(i), m)
 	}
@@ -89,11 +90,21 @@ func (c *Core) endChild(l Link, m wire.End) {
 	case childWaiting:
 		c.drop(l, job.Status{Kind: job.NotRun})
 	case childStarting:
+		if k.replaces {
+			k.part = nil // they are the lost one's
+		}
 		c.starts.inFlight--
 		c.do(CloseLink{l})
 		c.drop(l, job.Status{Kind: job.NotRun})
-	case childUp, childReady:
+	case childUp, childReady, childResumed:
 		c.send(l, m)
+	case childLost:
+		if slices.ContainsFunc(c.children, func(o child) bool { return o.replaces && o.old == l && o.state == childUp }) {
+			k.part = nil // the new one reports them
+		}
+		c.drop(l, job.Status{Kind: job.Lost})
+	case childEnded: // it waits for the end of the job
+		c.send(l, wire.End{})
 	}
 }
 
@@ -104,12 +115,13 @@ func (c *Core) drop(l Link, s job.Status) {
 		c.starts.reported++
 		c.starts.failed += uint32(k.part.Len())
 	}
-	k.state, k.live = childEnded, false
+	k.state, k.live = childEnded, k.live && k.exited && c.repairs()
 	c.below.End(l, k.exited)
 	c.finish.childrenEnded++
 	c.doLookups(c.lookups.ChildEnded(l))
 	c.doCollectives(c.collectives.Check())
 	c.doBulk(c.bulk.ChildEnded())
+	c.doQueries(c.queries.ChildEnded(l))
 	c.doLookups(c.lookups.NoTableBelow(c.now, l))
 	if !k.exited {
 		c.ended(k.part, s)
@@ -148,7 +160,9 @@ func (c *Core) checkDeadlines() {
 		c.rootDeadlines()
 	}
 	c.checkHold()
+	c.checkWait()
 	c.doLookups(c.lookups.Due(c.now))
+	c.doQueries(c.queries.Due(c.now))
 	c.queue.askBack(c)
 	if f.killAt == 0 {
 		return
@@ -171,6 +185,7 @@ func (c *Core) checkDeadlines() {
 		if k := &c.children[i]; k.state != childEnded {
 			c.do(CloseLink{Link(i)})
 			c.drop(Link(i), job.Status{Kind: job.Lost})
+			c.root.sweeps.below, c.root.sweeps.silent = true, true
 		}
 	}
 	if o := &c.root.offspring; !o.killed {
@@ -184,7 +199,12 @@ func (c *Core) checkDeadlines() {
 // is passed on, and what the ranks left behind is swept up.
 func (c *Core) checkExit() {
 	f := &c.finish
-	if c.stage != running && c.stage != ending || f.childrenEnded < len(c.children) || c.ranks.alive > 0 || c.ranks.undrained > 0 || !c.flow.empty() {
+	if c.repair.left {
+		c.checkLeft()
+		return
+	}
+	if c.stage != running && c.stage != ending || c.ranks.alive > 0 || c.ranks.lost > 0 || c.ranks.undrained > 0 ||
+		!c.flow.empty() || c.rests() || f.childrenEnded < len(c.children) {
 		return
 	}
 	if c.cfg.Root {
@@ -210,7 +230,12 @@ func (c *Core) checkExit() {
 	if c.job.Transport.Stats {
 		c.send(Up, rankwire.Tally{Of: c.counted()})
 	}
-	c.send(Up, wire.Exit{Runs: runs, Truncated: job.Added(f.trunc, c.flow.truncated), MPI: f.mpi})
+	exit := wire.Exit{Runs: runs, Truncated: job.Added(f.trunc, c.flow.truncated), MPI: f.mpi}
+	c.send(Up, exit)
+	if c.leave(exit) {
+		c.checkLeft()
+		return
+	}
 	c.stage = done
 	c.do(Finish{})
 }
@@ -239,9 +264,13 @@ func coarser(runs wire.Endings) wire.Endings {
 
 // orphaned ends this subtree because the parent is gone. Nothing more can be
 // said upwards; what the ranks still print is dropped.
-func (c *Core) orphaned() {
+func (c *Core) orphaned(silent bool) {
 	c.clock.up.live = false
 	c.flow.discarding = true
+	if silent && c.job != nil && c.job.Launch.Restarts { // others may take the ranks' place soon
+		c.end(wire.End{Signal: sigKill})
+		return
+	}
 	grace := uint32(0)
 	if c.job != nil {
 		grace = ms(min(c.job.Launch.Grace, orphanGrace))

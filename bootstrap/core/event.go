@@ -49,6 +49,12 @@ type ChildFailed struct {
 	Phase, Cause, Tail string
 }
 
+// JoinRefused ends a JoinChild: the agent has a parent that is nearer to the root.
+type JoinRefused struct{ Child Link }
+
+// Relinked says that there is a new link to a parent, of a level, in place of the old one.
+type Relinked struct{ Level uint32 }
+
 // LinkLost says that a link which was up has ended.
 type LinkLost struct {
 	Link  Link
@@ -85,11 +91,29 @@ type RankExited struct {
 	Status   job.Status
 	Signaled bool   // it had been sent a signal of the job's end before it died
 	Awaited  bool   // it had joined its peers by PMI and not taken its leave
+	PMI      bool   // it has spoken PMI or PMIx
+	Handles  bool   // by PMIx it has asked to be told of ranks that end, so that its job can go on without them
 	Cause    string // what is known beyond the status, or empty
 }
 
 // RankDrained says that all a rank wrote has been read.
 type RankDrained struct{ Rank job.Slot }
+
+// RankFenced ends a Fence, with what of the rank it could not kill.
+type RankFenced struct {
+	Rank job.Slot
+	Left []Unkillable
+}
+
+// NodeEmptied ends an EmptyNode, with what it could not kill.
+type NodeEmptied struct{ Left []Unkillable }
+
+// Respawned ends a Refork. Code 0: the rank runs; else it does not, because of Cause.
+type Respawned struct {
+	Rank  job.Slot
+	Code  uint8
+	Cause string
+}
 
 // RankFrame is a frame that a rank of this node sent to its agent.
 type RankFrame struct {
@@ -123,6 +147,20 @@ type Killed struct{ Left []Unkillable }
 
 // Swept ends a Sweep, with what it could not kill.
 type Swept struct{ Left []Unkillable }
+
+// JobSwept ends a SweepJob: how many processes it killed, and what it could not kill.
+type JobSwept struct {
+	Killed uint32
+	Left   []Unkillable
+}
+
+// NodeSwept ends a SweepNode.
+type NodeSwept struct {
+	Index  job.NodeIndex
+	Killed uint32 // processes that a lost agent had left
+	Left   string // what lives on, for the user
+	Cause  string // why it cannot be known; empty: it is
+}
 
 // Unkillable is a process that has not died of SIGKILL in time.
 type Unkillable struct {
@@ -172,9 +210,10 @@ type SinkFailed struct {
 
 // JobAnswered says that what a rank has spawned runs, or why not.
 type JobAnswered struct {
-	Rank    job.Slot // which has asked
-	JobID   string
-	Refused string
+	Rank      job.Slot // which has asked
+	JobID     string
+	Namespace string
+	Refused   string
 }
 
 // JobAsked is a spawned job's question about a service.
@@ -185,6 +224,7 @@ type JobAsked struct {
 
 // JobEnded is the end of a spawned job; Ran: JobAnswered was without a refusal.
 type JobEnded struct {
+	Job  uint32
 	Ran  bool
 	Code int
 }
@@ -201,10 +241,15 @@ func (ChildUp) event()         {}
 func (ChildPhase) event()      {}
 func (ChildFailed) event()     {}
 func (LinkLost) event()        {}
+func (JoinRefused) event()     {}
+func (Relinked) event()        {}
 func (ForkDone) event()        {}
 func (RankOutput) event()      {}
 func (RankExited) event()      {}
 func (RankDrained) event()     {}
+func (RankFenced) event()      {}
+func (Respawned) event()       {}
+func (NodeEmptied) event()     {}
 func (RankFrame) event()       {}
 func (MPIFindings) event()     {}
 func (RankInputRead) event()   {}
@@ -213,6 +258,8 @@ func (BulkRead) event()        {}
 func (RankInputClosed) event() {}
 func (Killed) event()          {}
 func (Swept) event()           {}
+func (JobSwept) event()        {}
+func (NodeSwept) event()       {}
 func (Placed) event()          {}
 func (Notice) event()          {}
 func (ReaperLost) event()      {}

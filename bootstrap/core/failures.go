@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
 
@@ -28,6 +29,15 @@ func (c *Core) rankFailed(rank job.Slot) {
 	if c.job.Launch.KeepGoing && c.stage != ending {
 		c.failures.fresh.Add(rankwire.NewSlotSpans(rankwire.SlotSpan{First: rank, Count: 1}))
 	}
+}
+
+// excuseRank lets the job go on without a rank, which is not started again: its program has said, by
+// PMIx, that it can. The others get an event.
+func (c *Core) excuseRank(rank job.Slot, f wire.Fault) {
+	f.Awaited, f.Excused = false, true
+	c.failures.fresh.Add(rankwire.NewSlotSpans(rankwire.SlotSpan{First: rank, Count: 1}))
+	c.rankOver(rank, true)
+	c.fault(f)
 }
 
 // childFailures takes those of a child's subtree.
@@ -58,6 +68,7 @@ func (c *Core) sendFailures() {
 	m := rankwire.Failures{Ranks: inOrder(f.fresh)}
 	f.fresh, f.next = rankwire.SlotSpans{}, c.now+failurePause
 	if c.cfg.Root {
+		c.lostForGood(m.Ranks)
 		c.failed(m)
 		return
 	}
@@ -68,6 +79,9 @@ func (c *Core) sendFailures() {
 // passes them on.
 func (c *Core) failed(m rankwire.Failures) {
 	f := &c.failures
+	if m = c.newFailures(m); m.Ranks.Len() == 0 {
+		return
+	}
 	f.known = inOrder(f.known.Join(m.Ranks))
 	for i := range c.children {
 		c.send(Link(i), m)

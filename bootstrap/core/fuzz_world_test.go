@@ -84,6 +84,10 @@ func newWorld(t *testing.T, c *fuzzed.Input) *world {
 			cfg.Policy.Spares, cfg.Policy.MinNodes = job.Nodes{}, 1
 		}
 	}
+	if c.Odds(4) {
+		j.Launch.Restarts, cfg.Policy.MaxRestarts = true, 3
+		j.Launch.RestartAll = c.Odds(2)
+	}
 	w := &world{t: t, choose: c, job: j}
 	root := &member{core: New(cfg), host: "front", children: map[Link]*member{}}
 	w.agents = []*member{root}
@@ -141,6 +145,25 @@ func (w *world) perform(a *member, e Effect) {
 		w.endRanks(a, sigKill)
 	case Sweep:
 		w.post(a, Swept{})
+	case Fence:
+		w.post(a, RankFenced{Rank: e.Rank})
+	case EmptyNode:
+		w.endRanks(a, sigKill)
+		w.post(a, NodeEmptied{})
+	case Refork:
+		a.alive[e.Rank], a.ops[e.Rank] = true, 0
+		ev := Respawned{Rank: e.Rank}
+		if w.choose.Odds(16) {
+			ev.Code, ev.Cause = 126, "no such luck"
+			delete(a.alive, e.Rank)
+		}
+		w.post(a, ev)
+	case SweepJob:
+		w.post(a, JobSwept{})
+	case SweepNode:
+		if !w.choose.Odds(8) { // it may never answer
+			w.post(a, NodeSwept{Index: e.Index, Killed: 1})
+		}
 	case Feed:
 		w.post(a, RankInputRead{e.Rank, len(e.Data)})
 	case ReadBulk:

@@ -71,6 +71,9 @@ func (c *Core) pumpInput() {
 	for len(in.queue) > 0 && c.inputRoom(len(in.queue[0].Data)) {
 		m := in.queue[0]
 		in.queue = in.queue[1:]
+		if c.repairs() {
+			c.repair.input.Add(m, len(m.Data), 2*inputWindow)
+		}
 		for _, l := range in.children {
 			if c.children[l].life.live {
 				c.children[l].room -= len(m.Data)
@@ -98,7 +101,7 @@ func (c *Core) pumpInput() {
 
 func (c *Core) inputRoom(n int) bool {
 	for _, l := range c.input.children {
-		if k := &c.children[l]; k.life.live && k.room < n {
+		if k := &c.children[l]; k.life.live && k.room < n || k.state == childJoining || k.state == childResumed {
 			return false
 		}
 	}

@@ -27,11 +27,15 @@ const (
 	childStarting
 	childUp
 	childReady
+	childLost // it may be replaced
 	childEnded
+	childJoining // an agent of the job that has lost its parent (adopt.go)
+	childResumed
 )
 
 type child struct {
 	life
+	adopted
 	head    job.Part  // the node that it serves itself
 	part    job.Parts // all that it answers for, the head included
 	dead    job.Parts // what it has answered for, and could not be started
@@ -45,11 +49,14 @@ type child struct {
 	local   bool
 	exited  bool // its Exit came
 	tallied bool // its Tally came
-	holds   bool // it knows that the job is stopped
-	room    int  // bytes of Stdin it can take
-	credit  int  // bytes of Output that it may send
-	owed    int  // bytes of its Output taken and not granted back yet
-	times   *childTimes
+	// replaces says that it takes the place of the child old, which was lost.
+	replaces bool
+	old      Link
+	holds    bool // it knows that the job is stopped
+	room     int  // bytes of Stdin it can take
+	credit   int  // bytes of Output that it may send
+	owed     int  // bytes of its Output taken and not granted back yet
+	times    *childTimes
 }
 
 // starts counts the launch.
@@ -73,6 +80,7 @@ func (c *Core) start(m wire.Launch) {
 	c.stage = launching
 	c.job, c.below.Layout, c.lookups.Eager = m.Job, m.Job.Layout, m.Job.Transport.Eager
 	c.level = int(m.Level)
+	c.openRepairs()
 	c.openTimes(m.First)
 	c.starts.window = c.cfg.Window
 	if m.Job.Launch.Batch > 0 {
@@ -89,7 +97,7 @@ func (c *Core) start(m wire.Launch) {
 		c.cfg.Host = m.Nodes.At(0).Host
 		c.starts.up = 1
 		c.openRanks(m.Nodes.At(0), m.First)
-		if !m.Job.Launch.StartBarrier {
+		if !m.Job.Launch.StartBarrier && !m.Replaces {
 			c.fork()
 		}
 		all = all.Slice(1, m.Nodes.Len())
@@ -112,8 +120,14 @@ func (c *Core) fork() {
 	r := &c.ranks
 	c.starts.begun, c.starts.begunAt = true, c.now
 	c.markOwn(job.ForkStarted)
-	c.input.openOwn(c)
-	c.do(Fork{c.job, r.node, r.index})
+	f := Fork{Job: c.job, Node: r.node, Index: r.index, Op: c.collectives.FloorOp()}
+	if c.below.Own.Count() > 0 {
+		f.Start = c.below.Own.Of(c.below.Own.First()).Start()
+	}
+	if f.Start == 0 { // input goes to the first start only
+		c.input.openOwn(c)
+	}
+	c.do(f)
 }
 
 // plan lays the children of a fixed tree over the nodes below this agent. The
@@ -146,7 +160,7 @@ func (c *Core) here(p job.Part) int {
 func (c *Core) adopt(p job.Part, t tried) {
 	c.below.Adopt()
 	c.children = append(c.children, child{
-		head: p.Slice(0, 1), part: job.Parts{p}, planned: p, tried: t,
+		head: p.Slice(0, 1), part: job.Parts{p}, planned: p, tried: t, adopted: adopted{key: p.First},
 		local: c.here(p) == 0 && !t.spare || t.spare && p.Nodes.At(0).Host == c.cfg.Policy.SpareHere, room: inputWindow,
 	})
 }
@@ -169,6 +183,10 @@ func (c *Core) startMore() {
 func (c *Core) childUp(ev ChildUp) {
 	l := ev.Child
 	k := &c.children[l]
+	if k.state == childJoining {
+		c.joinedChild(l)
+		return
+	}
 	if k.state != childStarting {
 		return
 	}
@@ -182,6 +200,12 @@ func (c *Core) childUp(ev ChildUp) {
 	}
 	c.came(k, ev.Spent)
 	m := wire.Launch{Job: c.job, Nodes: k.planned.Nodes, First: k.planned.First, Level: uint32(c.level + 1), Credit: uint32(c.flow.window)}
+	if m.Replaces = k.replaces; m.Replaces {
+		*c.recalledBelow(l) = c.recall.serial
+		c.send(l, m)
+		c.send(l, c.standing())
+		return
+	}
 	if c.job.Launch.LateBinding {
 		m.Share = c.queue.share(c, k)
 	}
@@ -199,10 +223,18 @@ func (c *Core) childPhase(ev ChildPhase) {
 
 func (c *Core) childFailed(ev ChildFailed) {
 	k := &c.children[ev.Child]
+	if k.state == childJoining {
+		c.joinFailed(ev)
+		return
+	}
 	if k.state != childStarting {
 		return
 	}
 	c.starts.inFlight--
+	if k.replaces {
+		c.replacementFailed(ev.Child, ev.Phase+": "+ev.Cause)
+		return
+	}
 	part, last := k.planned, k.tried.last(c)
 	k.part = nil // they are somebody else's now
 	if !last {
@@ -228,6 +260,9 @@ func (c *Core) childReady(l Link, m wire.Ready) {
 	c.progress(k)
 	c.starts.up += m.Up
 	c.starts.failed += m.Failed
+	if k.replaces {
+		c.replacementReady(l)
+	}
 }
 
 func (c *Core) forkDone(ev ForkDone) {
@@ -246,8 +281,16 @@ func (c *Core) forkDone(ev ForkDone) {
 			c.killRanks()
 		}
 	}
+	if c.recalls() && c.ranks.alive > 0 {
+		c.recall.killed = false
+		c.do(SignalRanks{sigTerm})
+	}
 	if c.clock.stopped {
 		c.do(StopRanks{})
+	}
+	if c.recall.again.left > 0 && c.stage != ending {
+		c.forkedAgain(ev)
+		return
 	}
 	if len(ev.Failed) > 0 && c.stage != ending {
 		f := ev.Failed[0]
@@ -271,6 +314,7 @@ func (c *Core) checkReady() {
 		return
 	}
 	c.sendTimes()
+	c.sendBelow()
 	c.send(Up, wire.Ready{Up: s.up, Failed: s.failed})
 }
 

@@ -72,12 +72,32 @@ func (s *members) membership(j *job.Job) wire.Membership {
 		dropped = append(dropped, wire.NodeSpan{First: node, Count: 1})
 	}
 	m.Dropped = wire.NewNodeSpans(dropped...)
+	if j.Hosts != "" {
+		m.Hosts = s.hosts()
+	}
 	if host, ok := s.replaced[first]; ok {
 		m.FirstHost = host
 	} else if first != s.all.First {
 		m.FirstHost = s.all.Nodes.At(int(first - s.all.First)).Host
 	}
 	return m
+}
+
+// hosts are those of the nodes that take part, without gaps.
+func (s *members) hosts() string {
+	var runs []job.Run
+	for i := range s.all.Nodes.Len() {
+		node := s.all.First + job.NodeIndex(i)
+		if _, gone := slices.BinarySearch(s.dropped, node); gone {
+			continue
+		}
+		run := s.all.Nodes.Slice(i, i+1).Runs()[0]
+		if host, ok := s.replaced[node]; ok {
+			run = job.Run{Prefix: host, Count: 1, Ranks: run.Ranks}
+		}
+		runs = append(runs, run)
+	}
+	return job.NewNodes(0, runs).HostList()
 }
 
 // applyMembership lets the ranks of this subtree start: the nodes are certain.
@@ -97,7 +117,7 @@ func (c *Core) applyMembership(m wire.Membership) {
 // renumber closes the gaps that dropped nodes leave.
 func (c *Core) renumber(m wire.Membership) {
 	j := *c.job
-	j.FirstHost = m.FirstHost
+	j.FirstHost, j.Hosts = m.FirstHost, m.Hosts
 	c.job = &j
 	if m.Dropped.Len() == 0 {
 		return
@@ -128,6 +148,7 @@ func (c *Core) renumber(m wire.Membership) {
 			continue // its session failed, and its node may be one that is dropped
 		}
 		k.head = move(k.head)
+		k.moveBelow(move)
 		var parts job.Parts
 		for _, p := range k.part {
 			parts = parts.Add(move(p))

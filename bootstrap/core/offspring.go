@@ -25,15 +25,16 @@ const (
 // against the limits of a frame before.
 func (c *Core) spawnAsked(m rankwire.SpawnJob) {
 	if err := rankwire.Vocabulary.Check(m, 0); err != nil {
-		c.spawnDown(rankwire.JobSpawned{Rank: m.Rank, Refused: "it asks for what cannot be: " + err.Error()})
+		c.do(SendRank{m.Rank, rankwire.JobSpawned{Rank: m.Rank, Refused: "it asks for what cannot be: " + err.Error()}})
 		return
 	}
-	c.spawnUp(m)
+	c.spawnUp(Up, m)
 }
 
-// spawnUp passes on a rank's request for further programs.
-func (c *Core) spawnUp(m rankwire.SpawnJob) {
+// spawnUp passes on the request of a rank for further programs, which is of this node or a child's.
+func (c *Core) spawnUp(from Link, m rankwire.SpawnJob) {
 	switch {
+	case !c.askedUp(from, m):
 	case !c.cfg.Root:
 		c.send(Up, m)
 	case c.stage == ending:
@@ -56,6 +57,9 @@ func (c *Core) toRank(rank job.Slot, m frame.Message) {
 	if c.job == nil {
 		return
 	}
+	if !c.answersRank(m) {
+		return
+	}
 	if c.below.Own.Has(rank) {
 		c.do(SendRank{rank, m})
 		return
@@ -69,6 +73,7 @@ func (c *Core) toRank(rank job.Slot, m frame.Message) {
 // like a rank.
 func (c *Core) jobEnded(ev JobEnded) {
 	c.root.offspring.live--
+	c.names.JobEnded(ev.Job)
 	if !ev.Ran || ev.Code == 0 {
 		return
 	}
@@ -90,7 +95,10 @@ func (c *Core) signalJobs(n uint8) {
 
 // nameUp passes on what a rank of the subtree wants of MPI's name service. The
 // root has the names, since no rank owns them; its answer goes back to the rank.
-func (c *Core) nameUp(m rankwire.Name) {
+func (c *Core) nameUp(from Link, m rankwire.Name) {
+	if !c.askedUp(from, m) {
+		return
+	}
 	if !c.cfg.Root {
 		c.send(Up, m)
 		return

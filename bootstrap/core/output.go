@@ -21,6 +21,9 @@ type chunk struct {
 	rank   job.Slot
 	stream uint8
 	data   []byte
+	at     uint64 // where in its stream it begins
+	known  int    // bytes that came with it, and were here before
+	again  bool   // it was sent before
 }
 
 // flow is output on its way to the root.
@@ -51,7 +54,7 @@ func (f *flow) empty() bool { return f.head == len(f.queue) }
 // pumpOutput passes on what credit allows, oldest first.
 func (c *Core) pumpOutput() {
 	f := &c.flow
-	for !f.empty() {
+	for !f.empty() && !c.unlinked() {
 		k := f.queue[f.head]
 		if !f.discarding && f.credit < len(k.data) {
 			return
@@ -59,7 +62,12 @@ func (c *Core) pumpOutput() {
 		f.queue[f.head] = chunk{}
 		f.head++
 		c.passOutput(k)
-		c.giveBack(k)
+		if !c.keepSent(k) {
+			c.giveBack(k)
+		}
+	}
+	if !f.empty() {
+		return
 	}
 	f.queue, f.head = f.queue[:0], 0
 }
@@ -72,6 +80,8 @@ func (c *Core) passOutput(k chunk) {
 		return
 	case c.cfg.Root:
 		c.do(Write{k.rank, k.stream, k.data})
+	case c.repairs():
+		c.send(Up, wire.Chunk{At: k.at, Output: wire.Output{Rank: k.rank, Stream: k.stream, Data: k.data}})
 	default:
 		c.send(Up, wire.Output{Rank: k.rank, Stream: k.stream, Data: k.data})
 	}
@@ -85,8 +95,8 @@ func (c *Core) giveBack(k chunk) {
 		return
 	}
 	child := &c.children[k.from]
-	child.owed += len(k.data)
-	if child.owed >= c.flow.window/4 && child.state != childEnded {
+	child.owed += len(k.data) + k.known
+	if (child.owed >= c.flow.window/4 || c.repairs()) && child.state != childEnded {
 		c.send(k.from, wire.Grant{N: uint32(child.owed)})
 		child.credit, child.owed = child.credit+child.owed, 0
 	}

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
@@ -9,10 +11,12 @@ import (
 	"ibrun/job"
 )
 
-// local counts what the last program of a rank has sent that may come so often only.
+// local is what the last program of a rank has sent that counts once, or so often only.
 type local struct {
 	tallied bool
 	notices int
+	aborted bool
+	waits   time.Duration // since it has joined its last collective
 }
 
 // maxNotices bounds what the user of ibrun is told on behalf of one program of a rank: the package
@@ -41,6 +45,7 @@ func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 	case rankwire.Put:
 		c.doLookups(c.lookups.Put(c.now, rank, m))
 	case rankwire.Collect:
+		r.waits = c.now
 		c.doCollectives(c.collectives.Join(rank, m))
 	case rankwire.Pair:
 		c.doPairs(c.pairs.Ask(rank, m.Rank))
@@ -55,12 +60,14 @@ func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 		}
 	case rankwire.Name:
 		m.Rank = rank
-		c.nameUp(m)
+		c.nameUp(Up, m)
 	case rankwire.SpawnJob:
 		m.Rank = rank
 		c.spawnAsked(m)
 	case rankwire.Abort:
 		c.aborted(rank, m)
+	case rankwire.Rollback:
+		c.rollbackAsked(rank, m.Text)
 	case rankwire.Finalize:
 		c.rankEnded(rank, false)
 	}
@@ -71,7 +78,7 @@ func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 func (c *Core) welcome(rank job.Slot) {
 	p := c.below.Own.Of(rank)
 	if !p.Join() {
-		c.do(SendRank{rank, rankwire.Refused{Text: "this rank has run 65,535 programs that joined the job: no more can"}})
+		c.do(SendRank{rank, rankwire.Refused{Text: "this rank has run 1,023 programs that joined the job: no more can"}})
 		return
 	}
 	if p.Epoch() > 1 {
@@ -82,13 +89,16 @@ func (c *Core) welcome(rank job.Slot) {
 	c.do(SendRank{rank, rankwire.Welcome{
 		JobID: c.job.ID, Rank: rank, Epoch: p.Epoch(), Op: c.collectives.Joined(rank), Layout: c.job.Layout,
 		Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
+		Restarts: c.job.Launch.Restarts, Floor: c.below.Floors.OfAll(),
 	}})
 	c.sendFailuresTo(rank)
+	c.sendFloorsTo(rank)
 	c.doPairs(c.pairs.Retry())
 }
 
 // aborted says that a rank wants the job to end.
 func (c *Core) aborted(rank job.Slot, m rankwire.Abort) {
+	c.local(rank).aborted = true
 	c.fault(wire.Fault{
 		What: wire.FaultAbort, Node: c.ranks.index, Nodes: 1, Rank: rank, Count: 1, Status: exitStatus(m.Code),
 		Host: c.cfg.Host, Parent: c.cfg.Host, Cause: m.Text,

@@ -21,6 +21,9 @@ type ranks struct {
 	abandoned bool          // those that live cannot be ended, and what becomes of them counts no more
 	stopAt    time.Duration // when ranks that are to stop are made to; 0: never
 	locals    []local
+	starts    []start // of ranks that may start again
+	lost      uint32  // of them, failed and not started again
+	fences    int     // that have not been answered
 }
 
 func (c *Core) openRanks(n job.Node, index job.NodeIndex) {
@@ -28,6 +31,9 @@ func (c *Core) openRanks(n job.Node, index job.NodeIndex) {
 	r.node, r.index = n, index
 	r.alive, r.undrained = n.Ranks, n.Ranks
 	r.locals = make([]local, n.Ranks)
+	if c.job.Launch.Restarts {
+		r.starts = make([]start, n.Ranks)
+	}
 	c.below.Own.Open(n.First, n.Ranks)
 }
 
@@ -42,13 +48,33 @@ func (c *Core) rankExited(ev RankExited) {
 	}
 	c.ranks.end(ev.Rank, ev.Status)
 	c.closeInput(ev.Rank)
-	c.rankOver(ev.Rank, !ev.Status.OK())
-	if ev.Status.OK() {
+	if c.recalls() {
+		c.recalled(ev.Rank)
 		return
 	}
+	aborted := c.local(ev.Rank).aborted // which has said why it ends
+	awaited := ev.Awaited && !aborted
 	f := wire.Fault{
 		What: wire.FaultRank, Node: c.ranks.index, Nodes: 1, Rank: ev.Rank, Count: 1,
-		Status: ev.Status, Awaited: ev.Awaited, Host: c.cfg.Host, Parent: c.cfg.Host, Cause: ev.Cause,
+		Status: ev.Status, Awaited: awaited || ev.PMI && c.job.Launch.Restarts && !c.job.Launch.RestartAll && !aborted,
+		Host: c.cfg.Host, Parent: c.cfg.Host, Cause: ev.Cause,
+	}
+	if c.job.Launch.RestartAll && aborted {
+		c.rankOver(ev.Rank, true)
+		return
+	}
+	if how := c.job.Launch; ev.Handles && how.Restarts && !how.RestartAll && !ev.Status.OK() && !aborted && !c.ranks.stopped && c.stage != ending {
+		c.excuseRank(ev.Rank, f)
+		return
+	}
+	if c.mayRestart(ev) {
+		f.Awaited = false
+		c.lostRank(ev.Rank, f)
+		return
+	}
+	c.rankOver(ev.Rank, !ev.Status.OK())
+	if ev.Status.OK() && !awaited {
+		return
 	}
 	w := weightOf(f)
 	if news := w > c.ranks.reported || f.Awaited && !c.ranks.awaited; news && (!c.ranks.stopped || w > consequence && c.byItself(ev)) {
@@ -57,9 +83,10 @@ func (c *Core) rankExited(ev RankExited) {
 	}
 }
 
-func (c *Core) rankDrained() {
+func (c *Core) rankDrained(rank job.Slot) {
 	if !c.ranks.abandoned {
 		c.ranks.undrained--
+		c.rankEmptied(rank)
 	}
 }
 
@@ -75,6 +102,7 @@ func (c *Core) byItself(ev RankExited) bool {
 
 // passSignal sends a signal to every rank of the subtree.
 func (c *Core) passSignal(n uint8) {
+	c.repair.signals.Add(n)
 	for i := range c.children {
 		c.send(Link(i), wire.Signal{Number: n})
 	}
@@ -105,6 +133,10 @@ func (c *Core) reportToUser(m frame.Message) {
 func (c *Core) fault(f wire.Fault) {
 	if c.cfg.Root {
 		c.rootFault(f)
+		return
+	}
+	if c.numbersFaults() {
+		c.ownReport(f, false)
 		return
 	}
 	c.send(Up, f)

@@ -31,12 +31,19 @@ type root struct {
 	stop      stopState
 	stopBy    time.Duration // when children that do not confirm a stop are not waited for any more
 	offspring offspring
-	settled   int // nodes
+	settled   int                     // nodes
+	lost      map[job.Slot]wire.Fault // the last failure of ranks that were restarted
+	replacing map[job.NodeIndex]*replacement
+	abort     wire.Fault    // that may follow from a failure after which ranks start again
+	abortAt   time.Duration // when it ends the job; 0: there is none
 	members   members
+	sweeps    nodeSweeps
+	asking    asking
 }
 
 func (c *Core) begin(m wire.Launch) {
 	c.root.members.spares = c.cfg.Policy.Spares
+	c.openRestarts()
 	c.flow.credit = sinkWindow
 	if t := c.cfg.Policy.Timeout; t > 0 {
 		c.root.timeoutAt = c.now + t
@@ -63,15 +70,29 @@ func (c *Core) rootFault(f wire.Fault) {
 	case f.What == wire.FaultLaunch && c.replaceNode(f):
 		return
 	}
+	if c.restartable(f) {
+		c.failedRank(f)
+		return
+	}
+	if f.What == wire.FaultLost && c.replaceLost(f) {
+		return
+	}
+	if f.What == wire.FaultRollback || c.holdAbort(f) {
+		return // the job ends, or may start again
+	}
+	if f.Awaited && c.job.Launch.Restarts && !c.job.Launch.RestartAll {
+		f.Cause = joined(f.Cause, usesPMI)
+	}
+	w := weightOf(f)
 	f.Awaited = f.Awaited && !c.cfg.Policy.KillOnBad // otherwise it changes nothing
-	c.blame(f)
+	c.blame(f, w)
 	switch f.What {
 	case wire.FaultRank:
 		if f.Awaited && c.root.out.Fault != f && c.stage != ending {
 			c.reportBlame()
 			c.do(Report{f}) // not the first failure, but why the job ends
 		}
-		if c.cfg.Policy.KillOnBad || f.Awaited {
+		if (c.cfg.Policy.KillOnBad || f.Awaited) && !f.Excused {
 			c.endAll(sigTerm)
 		}
 	case wire.FaultLaunch:
@@ -86,6 +107,7 @@ func (c *Core) rootFault(f wire.Fault) {
 		}
 	default:
 		c.endAll(sigTerm)
+		c.sweepLost(f)
 	}
 }
 
@@ -104,7 +126,9 @@ func (c *Core) fallback(f wire.Fault) {
 // faultCode is the exit code for a job that ended because of f.
 func faultCode(f wire.Fault) int {
 	switch f.What {
-	case wire.FaultRank, wire.FaultFork, wire.FaultAbort:
+	case wire.FaultRank:
+		return max(f.Status.ExitCode(), codeLeft)
+	case wire.FaultFork, wire.FaultAbort, wire.FaultRollback:
 		return f.Status.ExitCode()
 	}
 	return codeSelf
@@ -112,6 +136,7 @@ func faultCode(f wire.Fault) int {
 
 // Exit codes that are not a rank's own.
 const (
+	codeLeft    = 1 // a rank left its peers waiting and exited with 0
 	codeTimeout = 124
 	codeSelf    = 125
 	codePipe    = 128 + sigPipe
@@ -135,6 +160,9 @@ func (c *Core) interrupted(signal uint8) {
 		return
 	}
 	r := &c.root
+	if signal == sigQuit && r.asked == 0 && !c.looked(signal) {
+		return
+	}
 	r.stop = stopNone
 	r.asked++
 	if c.stage == idle {
@@ -183,6 +211,7 @@ func (c *Core) rootReady() {
 		c.applyMembership(c.root.members.membership(c.job))
 	}
 	c.root.out.AllStarted = true
+	c.doRestarts(c.restarts.Opened())
 	nodes, missing := c.allTimes()
 	c.do(Report{LaunchDone{Agents: c.starts.up, Times: slices.Collect(nodes), Missing: missing, Spares: c.root.members.replaced}})
 }
@@ -211,7 +240,7 @@ func (c *Core) rootDeadlines() {
 		}
 		return at > 0 && at <= c.now
 	}
-	if due(r.timeoutAt) {
+	if due(r.timeoutAt) && c.looked(0) {
 		c.endOfTime(CauseTimeout, codeTimeout)
 	}
 	if due(r.settleAt) {
@@ -219,6 +248,12 @@ func (c *Core) rootDeadlines() {
 	}
 	if due(r.waitAt) && !c.clock.stopped {
 		c.endOfTime(CauseWait, codeSelf)
+	}
+	if c.stage == running {
+		c.fenceDue()
+	}
+	if due(r.abortAt) {
+		c.abortDue()
 	}
 	if due(r.blameAt) {
 		c.reportBlame()
@@ -238,7 +273,7 @@ func (c *Core) endOfTime(k CauseKind, code int) {
 
 // rootExit ends the job when all output is written.
 func (c *Core) rootExit() {
-	if c.root.offspring.live > 0 || !c.flow.discarding && c.flow.credit < sinkWindow {
+	if c.root.offspring.live > 0 || !c.flow.discarding && c.flow.credit < sinkWindow || !c.saidOver() || !c.nodesSwept() {
 		return
 	}
 	c.rootDone()

@@ -141,8 +141,10 @@ func inOne(parcels rankwire.Parcels) rankwire.Parcels {
 //	root | agent LO HI           the root, or the agent of nodes LO to HI-1; node i is "ni"
 //	nodes 1 2 1                  ranks on each node
 //	tree kary:2, grace 2s, batch 1, stdin all, stdin 3, here 1, timeout 9s, patience 9s,
-//	kill-on-bad, keep-going, eager, stats, timed, report, dealt, join, offspring, depth 8, credit 65536,
-//	late, held, spares 2 (s0 and s1), least 3
+//	kill-on-bad, keep-going, restart 3 (as often as that), restart-all 3, replaces (a lost one), eager,
+//	stats, timed, report, dealt, join,
+//	offspring, depth 8, credit 65536, record, contain, late, held, spares 2 (s0 and s1), least 3,
+//	hosts (the job knows them), repair
 //	from running | from hello    the launch is over; and the agent's ranks have said hello
 //	from up                      the same, and the ranks are held
 func newScenario(t *testing.T, plan string) *scenario {
@@ -151,7 +153,7 @@ func newScenario(t *testing.T, plan string) *scenario {
 	j := &job.Job{ID: "j", Launch: job.LaunchOptions{Tree: "flat", Grace: 2 * time.Second, Timeout: 15 * time.Second}}
 	var nodes job.Nodes
 	launch := wire.Launch{Job: j, Level: 1, Credit: 1 << 20}
-	from, lo, hi := "", 0, 0
+	from, hosts, lo, hi := "", false, 0, 0
 	for line := range strings.Lines(plan) {
 		words := strings.Fields(line)
 		number := func(i int) (n int) {
@@ -189,6 +191,8 @@ func newScenario(t *testing.T, plan string) *scenario {
 			cfg.Policy.Wait = s.duration(words[1])
 		case "join":
 			cfg.Join = inOne
+		case "hosts":
+			hosts = true
 		case "late":
 			j.Launch.LateBinding = true
 		case "held":
@@ -200,8 +204,20 @@ func newScenario(t *testing.T, plan string) *scenario {
 			cfg.Policy.MinNodes = number(1)
 		case "kill-on-bad":
 			cfg.Policy.KillOnBad = true
+		case "restart":
+			j.Launch.Restarts, cfg.Policy.MaxRestarts = true, number(1)
+		case "restart-all":
+			j.Launch.Restarts, j.Launch.RestartAll, cfg.Policy.MaxRestarts = true, true, number(1)
+		case "replaces":
+			launch.Replaces = true
+		case "repair":
+			j.Launch.Repair = true
 		case "keep-going":
 			j.Launch.KeepGoing = true
+		case "record":
+			j.Launch.Record = true
+		case "contain":
+			j.Launch.Contain = true
 		case "eager":
 			j.Transport.Eager = true
 		case "stats":
@@ -226,6 +242,9 @@ func newScenario(t *testing.T, plan string) *scenario {
 	}
 	j.Programs = []job.Program{{Count: nodes.Ranks()}}
 	j.Size, j.Nodes, j.Layout = nodes.Ranks(), uint32(nodes.Len()), nodes.Layout().Dealt(j.Layout.Plane())
+	if hosts {
+		j.Hosts = nodes.HostList()
+	}
 	if cfg.Root {
 		lo, hi = 0, nodes.Len()
 	}

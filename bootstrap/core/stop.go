@@ -60,7 +60,7 @@ func (c *Core) checkStop() {
 		return
 	}
 	for i := range c.children {
-		if k := &c.children[i]; k.live && !k.holds && c.clock.stopped && c.now < r.stopBy {
+		if k := &c.children[i]; k.live && k.state != childEnded && !k.holds && c.clock.stopped && c.now < r.stopBy {
 			c.wakeAt(r.stopBy)
 			return
 		}

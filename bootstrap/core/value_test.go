@@ -27,12 +27,14 @@ import (
 
 // words are the values of small enumerations.
 var words = map[reflect.Type][]string{
-	reflect.TypeFor[wire.FaultKind]():      {"-", "rank", "spawn", "launch", "lost", "abort", "fallback"},
-	reflect.TypeFor[CauseKind]():           {"none", "fault", "timeout", "signal", "sink", "wait", "offspring"},
-	reflect.TypeFor[rankwire.Naming]():     {"publish", "unpublish", "lookup"},
-	reflect.TypeFor[rankwire.Answered]():   {"found", "exited", "failed", "norank"},
-	reflect.TypeFor[rankwire.Collective](): {"Barrier", "Broadcast", "Gather", "AllGather", "Scatter", "AllToAll"},
-	reflect.TypeFor[job.StatusKind]():      {"exit", "signal", "norun", "lost"},
+	reflect.TypeFor[wire.FaultKind]():        {"-", "rank", "spawn", "launch", "lost", "abort", "fallback", "rollback"},
+	reflect.TypeFor[CauseKind]():             {"none", "fault", "timeout", "signal", "sink", "wait", "offspring"},
+	reflect.TypeFor[rankwire.Naming]():       {"publish", "unpublish", "lookup"},
+	reflect.TypeFor[rankwire.Answered]():     {"found", "exited", "failed", "norank"},
+	reflect.TypeFor[rankwire.Collective]():   {"Barrier", "Broadcast", "Gather", "AllGather", "Scatter", "AllToAll"},
+	reflect.TypeFor[rankwire.Standing]():     {"-", "runs", "joined", "waits", "left", "over", "signaled"},
+	reflect.TypeFor[rankwire.QuestionKind](): {"-", "look", "stacks", "signal"},
+	reflect.TypeFor[job.StatusKind]():        {"exit", "signal", "norun", "lost"},
 }
 
 // packed are the lists of package wire: what they are slices of, and how they are packed.
@@ -58,6 +60,8 @@ func init() {
 	packs(rankwire.NewCommands)
 	packs(rankwire.NewStrings)
 	packs(rankwire.NewPairs)
+	packs(rankwire.NewRankGroups)
+	packs(rankwire.NewRankRows)
 	packs(func(nodes ...job.NodeTimes) wire.Timings { return wire.NewTimings(slices.Values(nodes)) })
 }
 

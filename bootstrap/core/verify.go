@@ -26,11 +26,16 @@ func (c *Core) distrust(l Link, m frame.Message, lie string) {
 func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 	k := &c.children[l]
 	launching := k.state == childUp
+	if k.state == childResumed && m.Kind() != wire.KindState && m.Kind() != wire.KindHeartbeat {
+		return "before State"
+	}
 	switch m := m.(type) {
 	case wire.Ready:
 		return lieIf(!launching || uint64(m.Up)+uint64(m.Failed) > uint64(k.part.Len()+k.dead.Len()), "of other nodes, or again")
 	case wire.Times:
 		return c.timesLie(k, m)
+	case wire.Below, wire.State, wire.Report, wire.Chunk, wire.Joined:
+		return c.repairLies(k, m)
 	case wire.Output:
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank") + lieIf(len(m.Data) > k.credit, "beyond its credit")
 	case wire.StdinRoom:
@@ -53,6 +58,8 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return lieIf(c.bulk.Refuses(l, m.Fence), "that was not called for")
 	case rankwire.Tally:
 		return lieIf(!c.job.Transport.Stats || k.tallied, "that nobody wants")
+	case wire.Record:
+		return lieIf(!c.job.Launch.Record || !k.hasNode(m.Node), "that nobody wants, or of another's node")
 	case wire.Placed:
 		return c.placedLies(k, m)
 	case rankwire.Name:
@@ -61,8 +68,22 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
 	case rankwire.Failures:
 		return c.failuresLie(k, m)
+	case wire.Swept:
+		return "that nobody asked for"
 	case wire.Signal:
 		return lieIf(m.Number != sigTstp, "as if it were the parent")
+	case wire.FloorSet:
+		return lieIf(m.Serial > c.floors.Taken(), "of a floor that it was not told")
+	case wire.Recalled:
+		return lieIf(m.Serial == 0 || m.Serial > c.recall.serial, "of a recall that it was not told")
+	case wire.Replaced:
+		return lieIf(!c.job.Launch.Restarts || launching || !k.hasNode(m.Node), "of another's node")
+	case wire.Rest:
+		return lieIf(!c.job.Launch.Restarts || launching || m.Serial > c.floors.Taken(), "of a floor that it was not told")
+	case wire.Respawned:
+		return lieIf(m.Serial > c.floors.Taken() || !k.hasRanks(m.First, m.Count), "of another's ranks")
+	case wire.Reply:
+		return c.queries.Lie(m.ID, m.Standings, k.hasRanks)
 	case wire.Exit:
 		return lieIf(!areAll(m.Runs, k.part) && (k.before == nil || !areAll(m.Runs, k.before)), "of other ranks than its own")
 	}
@@ -101,7 +122,7 @@ func (k *child) mayGive(first job.NodeIndex, count uint32) bool {
 
 func (c *Core) faultLies(k *child, m wire.Fault) string {
 	switch m.What {
-	case wire.FaultRank, wire.FaultFork, wire.FaultAbort:
+	case wire.FaultRank, wire.FaultFork, wire.FaultAbort, wire.FaultRollback:
 		return lieIf(!k.hasNode(m.Node) || m.Count == 0 || !k.hasRanks(m.Rank, m.Count), "of another's ranks")
 	case wire.FaultLaunch:
 		return lieIf(k.state != childUp || !k.mayGive(m.Node, m.Nodes), "of nodes that are not its to start")
@@ -110,7 +131,7 @@ func (c *Core) faultLies(k *child, m wire.Fault) string {
 }
 
 func (c *Core) failuresLie(k *child, m rankwire.Failures) string {
-	if !c.job.Launch.KeepGoing {
+	if !c.tellsFailures() {
 		return "that nobody wants"
 	}
 	for s := range m.Ranks.All() {
@@ -192,6 +213,8 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	case wire.Launch:
 		_, err := tree.Parse(m.Job.Launch.Tree)
 		return lieIf(c.stage != idle || err != nil, "of another tree, or again")
+	case wire.Sweep:
+		return lieIf(c.stage != idle, "with a job")
 	case wire.End, wire.Heartbeat:
 		return ""
 	}
@@ -201,16 +224,35 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	switch m := m.(type) {
 	case wire.Membership:
 		return c.membershipLies(m)
+	case wire.Join:
+		return "with a job"
+	case wire.Resume:
+		return lieIf(!c.repair.unresumed, "on no new link")
+	case wire.Passed:
+		return lieIf(!c.repairs(), "that nobody wants")
+	case wire.Query:
+		return lieIf(c.stage == launching || m.ID < c.queries.Next(), "before Ready, or again")
 	case wire.Stdin:
 		return lieIf((m.EOF || len(m.Data) > 0) && (c.input.over || len(m.Data) > c.input.room), "beyond its end, or for no room")
 	case rankwire.Answer:
 		return c.lookups.Lie(Up, m)
 	case rankwire.Release:
 		return lieIf(!c.collectives.Awaits(m.Op), "of what nobody has joined")
+	case wire.Floor:
+		return c.restartLies(m.First, m.Count)
+	case wire.Respawn:
+		return c.restartLies(m.First, m.Count)
+	case wire.Replace:
+		return lieIf(!c.job.Launch.Restarts || uint32(m.Part.First) >= c.job.Layout.Nodes() || !m.Part.Fits(c.job.Layout),
+			"of no node, or that nobody wants")
+	case wire.Standing:
+		return c.standingLies(m)
+	case wire.Recall:
+		return lieIf(!c.job.Launch.Restarts, "that nobody wants")
 	case wire.Blocks:
 		return lieIf(!c.lookups.TableAwaited(), "that nobody wants")
 	case rankwire.Failures:
-		return lieIf(!c.job.Launch.KeepGoing || !belong(m.Ranks, c.job.Layout.Ranks()), "of no ranks, or that nobody wants")
+		return lieIf(!c.tellsFailures() || !belong(m.Ranks, c.job.Layout.Ranks()), "of no ranks, or that nobody wants")
 	case wire.BulkFetch:
 		return lieIf(m.Fence > c.collectives.Passed, "for a fence that is not passed")
 	case wire.BulkValues:

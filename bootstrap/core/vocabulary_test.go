@@ -27,15 +27,19 @@ var named = map[string]reflect.Type{}
 func init() {
 	for _, v := range []any{
 		ChildUp{}, ChildPhase{}, ChildFailed{}, LinkLost{}, ForkDone{}, Placed{}, Notice{}, RankOutput{}, RankExited{}, RankDrained{}, BulkRequested{},
-		Opened{}, BulkRead{}, MPIFindings{}, RankInputRead{}, RankInputClosed{}, Killed{}, Swept{}, ReaperLost{}, EndRequested{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
-		JobAnswered{}, JobAsked{}, JobEnded{}, ParentAnswered{}, Interrupted{},
+		Opened{}, BulkRead{}, MPIFindings{}, RankInputRead{}, RankInputClosed{}, Killed{}, Swept{}, JobSwept{}, NodeSwept{}, ReaperLost{}, EndRequested{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
+		RankFenced{}, JoinRefused{}, Relinked{}, NodeEmptied{}, Respawned{}, JobAnswered{}, JobAsked{}, JobEnded{}, ParentAnswered{}, Interrupted{}, Asked{}, Inspected{},
 	} {
 		named[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
 	for _, v := range []any{
 		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
 		wire.Heartbeat{}, rankwire.Ask{}, rankwire.Answer{}, rankwire.Collect{}, rankwire.Release{}, wire.Blocks{}, rankwire.Tally{}, wire.Placed{}, wire.Times{}, rankwire.Name{}, rankwire.Notice{},
-		wire.BulkFetch{}, wire.BulkValues{}, rankwire.SpawnJob{}, rankwire.JobSpawned{}, rankwire.Hello{}, rankwire.Publish{}, rankwire.Put{}, rankwire.Pair{}, rankwire.Abort{}, rankwire.Finalize{}, rankwire.Later{}, wire.Steal{}, wire.Return{}, wire.Membership{}, rankwire.Failures{},
+		wire.BulkFetch{}, wire.BulkValues{}, rankwire.SpawnJob{}, rankwire.JobSpawned{}, rankwire.Hello{}, rankwire.Publish{}, rankwire.Put{}, rankwire.Pair{}, rankwire.Abort{}, rankwire.Finalize{}, rankwire.Later{}, wire.Steal{}, wire.Return{}, wire.Membership{}, wire.Sweep{}, wire.Swept{}, wire.Record{}, rankwire.Failures{},
+		wire.Floor{}, wire.FloorSet{}, wire.Respawn{}, wire.Respawned{}, rankwire.Restarted{}, rankwire.Rollback{},
+		wire.Recall{}, wire.Recalled{}, wire.Rest{}, wire.Replace{}, wire.Replaced{}, wire.Standing{},
+		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{}, wire.Chunk{},
+		wire.Query{}, wire.Reply{},
 	} {
 		named["-> "+reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}

@@ -26,7 +26,7 @@ type (
 func (h *Server) ReceiveCall(call uint32, words []byte) []Effect {
 	c := h.calls[call]
 	if c == nil {
-		c = &client{call: call, engine: pmi.New(h.config())}
+		c = &client{call: call, engine: pmi.New(h.config()), op: h.op, fences: h.op}
 		h.calls[call] = c
 	}
 	if c.over {

@@ -53,7 +53,7 @@ func newLies(t *testing.T, input []byte) *lies {
 	l := job.NewLayout([]job.Share{{Nodes: 1, Ranks: 2}, {Nodes: 1, Ranks: 3}, {Nodes: 2, Ranks: 1}}).Dealt(uint32(mode) % 3)
 	j := &job.Job{ID: "j", Size: l.Ranks(), Nodes: l.Nodes(), Layout: l, Programs: []job.Program{{Count: l.Ranks(), Argv: []string{"a"}}}}
 	j.Transport.Eager, j.Transport.Learn, j.Transport.Stats = mode&1 > 0, mode&2 > 0, mode&4 > 0
-	x.server = New(j)
+	x.server = New(j, 0)
 	return x
 }
 
@@ -118,7 +118,7 @@ func (x *lies) turn() {
 		if x.Of(4) == 0 {
 			h.CallClosed(call)
 		} else if x.Of(8) == 0 {
-			x.obey(h.Exited(job.Slot(x.slot()), x.Of(2) > 0))
+			h.Exited(job.Slot(x.slot()))
 		}
 	}
 }

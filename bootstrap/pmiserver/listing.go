@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 
 	"ibrun/job"
@@ -133,7 +134,9 @@ func extend(set []span, s span) []span {
 func (l *listing) append(to []byte) []byte {
 	number := func(n uint32) { to = binary.AppendUvarint(to, uint64(n)) }
 	number(uint32(len(l.sets)))
-	for _, s := range slices.SortedFunc(maps.Keys(l.sets), shape.compare) {
+	shapes := slices.Collect(maps.Keys(l.sets))
+	sort.Slice(shapes, func(i, j int) bool { return shapes[i].compare(shapes[j]) < 0 })
+	for _, s := range shapes {
 		to = append(appendText(appendText(to, s.before), s.after), s.width)
 		set := l.sets[s]
 		number(uint32(len(set)))

@@ -85,7 +85,7 @@ func FuzzListing(f *testing.F) {
 		value := append([]byte{holdsListing}, b...)
 		joined := Join(rankwire.NewParcels(rankwire.Parcel{To: rankwire.Everyone, Value: value}, rankwire.Parcel{From: 1, To: rankwire.Everyone, Value: value}))
 		require.Equal(t, 1, joined.Len())
-		h := New(&job.Job{Layout: job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}})})
+		h := New(&job.Job{Layout: job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}})}, 0)
 		h.passed(1, joined)
 		h.passed(2, rankwire.NewParcels(rankwire.Parcel{Value: append([]byte{holdsValues}, b...)}))
 		h.BulkFetched(1, frame.NewValues(b))

@@ -233,19 +233,10 @@ func (h *Server) Awaits(slot job.Slot) bool {
 	return c != nil && c.engine.Version() != 0 && !c.engine.Finalized() && h.job.Size > 1
 }
 
-// Exited takes the end of a rank's process, and says what the core should hear
-// first: a rank that leaves others waiting for it has failed, whatever its code.
-func (h *Server) Exited(slot job.Slot, well bool) []Effect {
-	c := h.clients[slot]
-	if c == nil {
-		return nil
+// Exited takes the end of a rank's process.
+func (h *Server) Exited(slot job.Slot) {
+	if c := h.clients[slot]; c != nil {
+		delete(h.calls, c.call)
+		c.over = true
 	}
-	delete(h.calls, c.call)
-	fails := h.Awaits(slot) && !c.over && well
-	c.over = true
-	if !fails {
-		return nil
-	}
-	h.do(ClientFrame{slot, rankwire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}})
-	return h.done()
 }

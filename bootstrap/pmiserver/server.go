@@ -46,6 +46,7 @@ type (
 // Server is one node's.
 type Server struct {
 	job     *job.Job
+	op      uint32 // collectives of earlier starts of the ranks
 	mapping string // PMI_process_mapping, made for the first client; it costs as much as there are ranks
 	clients map[job.Slot]*client
 	calls   map[uint32]*client // that came through the port, by call
@@ -77,10 +78,11 @@ type waiter struct {
 	key string
 }
 
-// New makes the server of a node of a job.
-func New(j *job.Job) *Server {
+// New makes the server of a node of a job. Collectives up to number op are of earlier starts of the
+// ranks.
+func New(j *job.Job, op uint32) *Server {
 	return &Server{
-		job: j, store: newStore(j),
+		job: j, op: op, store: newStore(j),
 		clients: map[job.Slot]*client{}, calls: map[uint32]*client{}, attrs: map[string]string{},
 	}
 }
@@ -103,7 +105,7 @@ func (h *Server) Receive(slot job.Slot, words []byte) []Effect {
 	if c == nil {
 		cfg := h.config()
 		cfg.Rank, cfg.AppNum = int(h.job.Layout.Rank(slot)), h.app(slot)
-		c = &client{slot: slot, known: true, engine: pmi.New(cfg)}
+		c = &client{slot: slot, known: true, engine: pmi.New(cfg), op: h.op, fences: h.op}
 		h.admit(c)
 	}
 	if c.over || c.call != 0 { // who came through the port speaks there

@@ -50,7 +50,7 @@ func newClusterOf(t *testing.T, how job.Transport, plane uint32, shares ...job.S
 		stores: map[uint32]map[string][]byte{}, fetching: map[int]uint32{}, lost: map[int]bool{},
 	}
 	for range j.Layout.Nodes() {
-		c.servers = append(c.servers, New(j))
+		c.servers = append(c.servers, New(j, 0))
 	}
 	return c
 }
@@ -229,23 +229,22 @@ func TestPMI2(t *testing.T) {
 	require.Contains(t, c.speak(2, "%s", command("cmd=info-getnodeattr;key=a;wait=FALSE;")), "found=FALSE")
 }
 
-// Who leaves in the wrong way ends the job; who says nonsense is named and not
+// Others wait for who has not finalized, also if it has aborted; who says nonsense is named and not
 // heard any more; who finalizes is done.
 func TestLeaving(t *testing.T) {
 	c := newCluster(t, 0, job.Share{Nodes: 1, Ranks: 4}).start()
 	h := c.servers[0]
 	require.Contains(t, c.speak(0, "cmd=finalize\n"), "finalize_ack rc=0")
 	require.Equal(t, []frame.Message{rankwire.Finalize{}}, c.sent[0])
-	require.Empty(t, h.Exited(0, true))
-	require.Equal(t, []Effect{ClientFrame{1, rankwire.Abort{Code: 1, Text: "it exited without MPI_Finalize"}}}, h.Exited(1, true))
-	require.Empty(t, h.Exited(1, true), "once")
+	require.False(t, h.Awaits(0))
+	require.True(t, h.Awaits(1))
 	require.Empty(t, c.speak(3, "cmd=nonsense\n"))
 	require.Len(t, c.warned, 1)
 	require.True(t, strings.HasPrefix(c.warned[0], "rank 3: pmi-1: "), c.warned[0])
 	require.Empty(t, c.speak(3, "cmd=get_maxes\n"))
 	c.speak(2, "cmd=abort exitcode=7\n")
 	require.Equal(t, []frame.Message{rankwire.Abort{Code: 7}}, c.sent[2])
-	require.Empty(t, h.Exited(2, false), "its end speaks for itself")
+	require.True(t, h.Awaits(2))
 	require.False(t, newCluster(t, 0, job.Share{Nodes: 1, Ranks: 1}).servers[0].IsClient(0))
 }
 

@@ -30,7 +30,7 @@ func newNode(t testing.TB, how job.Transport, ranks uint32) *node {
 	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 1, Lo: 1, Count: 2, Ranks: ranks}})
 	j := &job.Job{ID: "j", Size: 2 * ranks, Nodes: 2, Layout: nodes.Layout(), Transport: how, Programs: []job.Program{{Count: 2 * ranks}}}
 	j.Launch.Tree = "flat"
-	n := &node{server: New(j), core: core.New(core.Config{Here: -1, Join: Join})}
+	n := &node{server: New(j, 0), core: core.New(core.Config{Here: -1, Join: Join})}
 	n.step(core.Frame{From: core.Up, Msg: wire.Launch{Job: j, Nodes: nodes.Slice(0, 1), Level: 1}})
 	n.step(core.ForkDone{})
 	for rank := range ranks {

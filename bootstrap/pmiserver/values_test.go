@@ -220,7 +220,7 @@ func TestDeadClientWaitsForNothing(t *testing.T) {
 	for rank := range uint32(2) {
 		require.Empty(t, c.speak(rank, "cmd=get kvsname=kvs_j key=k15\n"))
 	}
-	c.obey(c.servers[0].Exited(0, false))
+	c.servers[0].Exited(0)
 	c.lost[7] = true
 	c.grant()
 	require.Empty(t, c.hear(0))

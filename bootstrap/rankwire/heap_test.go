@@ -42,16 +42,19 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 			SpawnJob{Commands: NewCommands(one), Preput: pairs},
 		}
 	},
-	KindNotice:  func(size int) []frame.Message { return []frame.Message{Notice{Text: strings.Repeat("x", size)}} },
-	KindAsk:     func(int) []frame.Message { return []frame.Message{Ask{Key: strings.Repeat("x", MaxKey)}} },
-	KindAnswer:  func(int) []frame.Message { return []frame.Message{Answer{Value: make([]byte, MaxValue)}} },
-	KindPut:     func(int) []frame.Message { return []frame.Message{Put{Key: "k", Value: make([]byte, MaxValue)}} },
-	KindName:    func(int) []frame.Message { return []frame.Message{Name{Service: strings.Repeat("x", maxName)}} },
-	KindAbort:   func(int) []frame.Message { return []frame.Message{Abort{Text: strings.Repeat("x", maxTrouble)}} },
-	KindRefused: func(int) []frame.Message { return []frame.Message{Refused{strings.Repeat("x", maxTrouble)}} },
+	KindNotice: func(size int) []frame.Message { return []frame.Message{Notice{Text: strings.Repeat("x", size)}} },
+	KindAsk:    func(int) []frame.Message { return []frame.Message{Ask{Key: strings.Repeat("x", MaxKey)}} },
+	KindAnswer: func(int) []frame.Message { return []frame.Message{Answer{Value: make([]byte, MaxValue)}} },
+	KindPut:    func(int) []frame.Message { return []frame.Message{Put{Key: "k", Value: make([]byte, MaxValue)}} },
+	KindName: func(int) []frame.Message {
+		return []frame.Message{Name{Service: strings.Repeat("x", maxService), Port: strings.Repeat("x", MaxPort)}}
+	},
+	KindAbort:    func(int) []frame.Message { return []frame.Message{Abort{Text: strings.Repeat("x", maxTrouble)}} },
+	KindRollback: func(int) []frame.Message { return []frame.Message{Rollback{strings.Repeat("x", maxTrouble)}} },
+	KindRefused:  func(int) []frame.Message { return []frame.Message{Refused{strings.Repeat("x", maxTrouble)}} },
 
 	KindJobSpawned: nil, KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil,
-	KindLater: nil, KindWanted: nil,
+	KindLater: nil, KindWanted: nil, KindRestarted: nil,
 }
 
 func manyParcels(size int) Parcels {

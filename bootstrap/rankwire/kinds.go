@@ -31,6 +31,9 @@ const (
 	KindLater    frame.Kind = 72 // from a rank
 	KindWanted   frame.Kind = 73 // to a rank
 	KindRefused  frame.Kind = 74 // to a rank
+
+	KindRestarted frame.Kind = 75 // to a rank: if failed ranks start again
+	KindRollback  frame.Kind = 85 // from a rank: the same
 )
 
 // Vocabulary is what a rank and its agent say to each other.
@@ -57,4 +60,7 @@ var Vocabulary = frame.Vocabulary{
 	KindLater:    {Name: "Later", From: frame.Rank, Parse: parseLater},
 	KindWanted:   {Name: "Wanted", From: frame.Agent, Parse: parseWanted},
 	KindRefused:  {Name: "Refused", From: frame.Agent, Parse: parseRefused},
+
+	KindRestarted: {Name: "Restarted", From: frame.Agent, Parse: parseRestarted},
+	KindRollback:  {Name: "Rollback", From: frame.Rank, Parse: parseRollback},
 }

@@ -11,8 +11,11 @@ import (
 // its way up, and the answer on its way back to the rank.
 type Name struct {
 	Rank          job.Slot // which asks
+	ID            uint32   // the requester's number for the question; the answer has it too
 	Do            Naming
 	Service, Port string
+	Wait          bool // of NameLookup: there is no answer before the service has a port
+	Once          bool // of NamePublish: the first lookup takes the port away
 	Done          bool // in the answer: published, taken back, found
 }
 
@@ -26,30 +29,37 @@ const (
 	namings
 )
 
-// maxName is the most bytes of a service or port: PMI has no longer lines.
-const maxName = 1 << 10
+// Limits of a Name in bytes.
+const (
+	maxService = 1 << 10 // PMI has no longer lines
+	MaxPort    = 1 << 16
+)
 
 func (Name) Kind() frame.Kind { return KindName }
 
 func (m Name) Encode(w *frame.Encoder) {
 	w.U32(uint32(m.Rank))
+	w.U32(m.ID)
 	w.Byte(byte(m.Do))
 	w.Text(m.Service)
 	w.Text(m.Port)
+	w.Bool(m.Wait)
+	w.Bool(m.Once)
 	w.Bool(m.Done)
 }
 
 func parseName(r *frame.Decoder) frame.Message {
 	m := Name{
-		Rank: job.Slot(r.U32()), Do: Naming(r.Byte()),
-		Service: r.TextUpTo(maxName), Port: r.TextUpTo(maxName), Done: r.Bool(),
+		Rank: job.Slot(r.U32()), ID: r.U32(), Do: Naming(r.Byte()),
+		Service: r.TextUpTo(maxService), Port: r.TextUpTo(MaxPort), Wait: r.Bool(), Once: r.Bool(), Done: r.Bool(),
 	}
-	if m.Do >= namings {
+	if m.Do >= namings || m.Wait && m.Do != NameLookup || m.Once && m.Do != NamePublish {
 		r.Fail(frame.ErrRange)
 	}
 	return m
 }
 
 func (m Name) String() string {
-	return fmt.Sprintf("Name rank=%d do=%d %q done=%t", m.Rank, m.Do, m.Service, m.Done)
+	return fmt.Sprintf("Name rank=%d id=%d do=%d %q wait=%t once=%t done=%t",
+		m.Rank, m.ID, m.Do, m.Service, m.Wait, m.Once, m.Done)
 }

@@ -15,12 +15,15 @@ type Hello struct{}
 type Welcome struct {
 	JobID  string
 	Rank   job.Slot
-	Epoch  uint16 // which program of the rank this is, from 1: no two have the same
+	Epoch  uint16 // which program of the rank this is (job.Epoch): no two have the same
 	Op     uint32 // collectives that the programs before it have joined
 	Layout job.Layout
 	Key    fabric.Key
 	How    job.Transport
 	Path   string // address that this node is reached by, as far as its agent knows; or empty
+
+	Restarts bool   // a rank that fails may start again
+	Floor    uint16 // epoch from which on all ranks count: they were restarted together; 0: they were not
 }
 
 // Refused tells a program that it cannot join the job, and why, in place of
@@ -95,6 +98,8 @@ func (m Welcome) Encode(w *frame.Encoder) {
 	w.Raw(m.Key[:])
 	EncodeTransport(w, m.How)
 	w.Text(m.Path)
+	w.Bool(m.Restarts)
+	w.U32(uint32(m.Floor))
 }
 
 func parseHello(*frame.Decoder) frame.Message     { return Hello{} }
@@ -138,7 +143,8 @@ func parseWelcome(r *frame.Decoder) frame.Message {
 		Layout: DecodeLayout(r),
 	}
 	r.Raw(m.Key[:])
-	m.How, m.Path = DecodeTransport(r), r.Text()
+	m.How, m.Path, m.Restarts = DecodeTransport(r), r.Text(), r.Bool()
+	m.Floor = uint16(r.Uint(1<<16 - 1))
 	return m
 }
 

@@ -41,17 +41,18 @@ func relayedSamples() []frame.Message {
 		Release{Op: 9, What: Scatter, Root: 3, Trouble: "rank 3 ended"},
 		Release{Op: 4, What: AllToAll, Parcels: NewParcels(Parcel{5, 6, []byte("y")})},
 		Tally{&tally}, Tally{&full},
-		Name{Rank: 7, Do: NameLookup, Service: "s", Port: "tag#0$", Done: true},
+		Name{Rank: 7, ID: 3, Do: NameLookup, Service: "s", Port: "tag#0$", Wait: true, Done: true},
+		Name{Do: NamePublish, Service: "s", Once: true},
 		Notice{Host: "a", Text: "n"},
 		SpawnJob{
 			Rank: 9,
 			Commands: NewCommands(
-				Command{Argv: NewStrings("a", ""), Ranks: 3, Dir: "/d"},
+				Command{Argv: NewStrings("a", ""), Env: NewStrings("E=1"), Ranks: 3, Dir: "/d"},
 				Command{Argv: NewStrings("b"), Ranks: 1},
 			),
 			Preput: NewPairs(job.KeyValue{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}),
 		},
-		JobSpawned{Rank: 9, Refused: "why"}, JobSpawned{JobID: "0123456789abcdef"},
+		JobSpawned{Rank: 9, Refused: "why"}, JobSpawned{JobID: "0123456789abcdef", Namespace: "n"},
 		Failures{Ranks: NewSlotSpans(SlotSpan{First: 3, Count: 2}, SlotSpan{First: 70000, Count: 1})},
 	}
 }
@@ -70,12 +71,17 @@ func ownSamples() []frame.Message {
 	}
 	return []frame.Message{
 		Hello{}, Refused{"no"},
-		Welcome{JobID: "a", Rank: 3, Epoch: 2, Op: 9, Layout: turns, Key: fabric.Key{7}, How: how, Path: "10.0.0.1"},
+		Welcome{
+			JobID: "a", Rank: 3, Epoch: 2, Op: 9, Layout: turns, Key: fabric.Key{7}, How: how, Path: "10.0.0.1",
+			Restarts: true, Floor: job.Epoch(1, 1),
+		},
 		Welcome{JobID: "a", Layout: order, How: how}, Welcome{Layout: turns, Key: key, How: more},
 		Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}},
 		Publish{fabric.Tuple{Kind: fabric.ROCE6, Rails: 2, Path: 1, Addr: [16]byte(key[:16]), Num: 5}},
 		Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Pair{Rank: 2, What: Failed},
 		Abort{Code: 3, Text: "because"}, Finalize{}, Later{}, Wanted{},
+		Rollback{"because"},
+		Restarted{First: 70000, Count: 3, Epoch: job.Epoch(2, 1), Op: 9}, Restarted{Count: 1, Epoch: job.Epoch(1, 1)},
 	}
 }
 

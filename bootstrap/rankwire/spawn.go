@@ -19,6 +19,7 @@ type SpawnJob struct {
 // Command is one program of a SpawnJob.
 type Command struct {
 	Argv  Strings // the program first
+	Env   Strings // NAME=VALUE, besides what the asking rank's program has
 	Ranks uint32  // 1 or more
 	Dir   string  // working directory; empty: the asking rank's
 }
@@ -38,9 +39,10 @@ type (
 
 // JobSpawned answers a SpawnJob: all ranks run, or Refused says why not.
 type JobSpawned struct {
-	Rank    job.Slot
-	JobID   string // of the new job
-	Refused string
+	Rank      job.Slot
+	JobID     string // of the new job
+	Namespace string // of the new job, for clients of PMIx
+	Refused   string
 }
 
 // Limits of a SpawnJob; PMI's own is 64 KiB for all its words.
@@ -49,6 +51,7 @@ const (
 	maxSpawnWord = 1 << 16 // bytes of an argument, directory, key or value
 	maxRefusal   = 1 << 12 // bytes of the reason
 	maxJobID     = 16
+	maxNamespace = 64
 )
 
 func (SpawnJob) Kind() frame.Kind   { return KindSpawnJob }
@@ -80,6 +83,7 @@ func (stringCodec) Decode(r *frame.Decoder) string    { return string(r.Bytes(ma
 
 func (commandCodec) Encode(w *frame.Encoder, c Command) {
 	c.Argv.Encode(w)
+	c.Env.Encode(w)
 	w.U32(c.Ranks)
 	w.Text(c.Dir)
 }
@@ -87,6 +91,7 @@ func (commandCodec) Encode(w *frame.Encoder, c Command) {
 func (commandCodec) Decode(r *frame.Decoder) Command {
 	return Command{
 		Argv:  frame.DecodeList[string, stringCodec](r, 1, nil),
+		Env:   frame.DecodeList[string, stringCodec](r, 1, nil),
 		Ranks: uint32(r.Uint(job.MaxRanks)), Dir: r.TextUpTo(maxSpawnWord),
 	}
 }
@@ -111,7 +116,7 @@ func parseSpawnJob(r *frame.Decoder) frame.Message { return DecodeSpawnJob(r) }
 func DecodeSpawnJob(r *frame.Decoder) SpawnJob {
 	total := uint64(0)
 	m := SpawnJob{Rank: job.Slot(r.U32())}
-	m.Commands = frame.DecodeList[Command, commandCodec](r, 4, func(c Command) error {
+	m.Commands = frame.DecodeList[Command, commandCodec](r, 5, func(c Command) error {
 		if total += uint64(c.Ranks); c.Argv.Len() == 0 || c.Ranks == 0 || total > job.MaxRanks {
 			return frame.ErrRange
 		}
@@ -127,11 +132,15 @@ func DecodeSpawnJob(r *frame.Decoder) SpawnJob {
 func (m JobSpawned) Encode(w *frame.Encoder) {
 	w.U32(uint32(m.Rank))
 	w.Text(m.JobID)
+	w.Text(m.Namespace)
 	w.Text(m.Refused[:min(len(m.Refused), maxRefusal)])
 }
 
 func parseJobSpawned(r *frame.Decoder) frame.Message {
-	return JobSpawned{Rank: job.Slot(r.U32()), JobID: r.TextUpTo(maxJobID), Refused: r.TextUpTo(maxRefusal)}
+	return JobSpawned{
+		Rank: job.Slot(r.U32()), JobID: r.TextUpTo(maxJobID), Namespace: r.TextUpTo(maxNamespace),
+		Refused: r.TextUpTo(maxRefusal),
+	}
 }
 
 func (m SpawnJob) String() string {

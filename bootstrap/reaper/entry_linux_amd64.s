@@ -39,7 +39,8 @@
 #define PR_SET_CHILD_SUBREAPER 36
 #define O_CLOEXEC 0x80000
 #define SIGCHLD 17
-#define SHRUGGED 0x15003 // a bit each for SIGHUP (1), SIGINT (2), SIGPIPE (13), SIGTERM (15) and SIGCHLD (17)
+#define SHRUGGED 0x10000015003 // a bit each for SIGHUP (1), SIGINT (2), SIGPIPE (13), SIGTERM (15), SIGCHLD (17) and 41
+#define RELINKED 41 // relinkSignal of reaper.go
 #define WNOHANG 1
 #define CHANGES 11 // WNOHANG, WUNTRACED and WCONTINUED
 #define STOPPED 0x7f // the low byte of the status of a child that was stopped
@@ -47,7 +48,8 @@
 #define ECHILD 10
 #define KILLED 137 // 128 and SIGKILL
 #define WATCHED_LINK 0x200000000000 // struct pollfd: descriptor 0, POLLRDHUP
-#define WATCHED_NOTHING 0xffffffff // descriptor -1
+#define WATCHED_NOTHING 0xffffffff // descriptor -1: the link has ended
+#define WATCHED_ELSEWHERE 0xfffffffe // descriptor -2: the agent has another link
 #define POLLIN 0x100000000 // as an addend to a descriptor
 #define SECOND 1000 // ms
 
@@ -88,7 +90,8 @@ TEXT ·entry(SB), NOSPLIT|NOFRAME|TOPFRAME, $0
 	JEQ  agent
 	MOVQ AX, R12
 
-	MOVQ $SHRUGGED, -24(SP)
+	MOVQ $SHRUGGED, AX
+	MOVQ AX, -24(SP)
 	XORL DX, DX
 	LEAQ -24(SP), SI
 	MOVL $8, R10
@@ -140,6 +143,13 @@ poll:
 	MOVL $128, DX // one signal: none may be pending when Go begins, which would die of it
 	LEAQ -176(SP), SI
 	CALL1(SYS_read, R14)
+	CMPL -176(SP), $RELINKED
+	JNE  link
+	XORL R13, R13
+	MOVL $WATCHED_ELSEWHERE, AX
+	MOVQ AX, -40(SP)
+	CALL1(SYS_close, $0)
+	JMP  look
 link:
 	CMPW -34(SP), $0 // of the link
 	JEQ  look
@@ -172,8 +182,8 @@ changed:
 	MOVL $const_secondsStopped, R13
 	JMP  look
 continued:
-	CMPL -40(SP), $0 // the link has ended, too
-	JNE  look
+	CMPL -40(SP), $-1 // the link has ended, too
+	JEQ  look
 	XORL R13, R13
 	JMP  look
 
@@ -210,9 +220,11 @@ orphans:
 	JEQ  sweep
 	CMPQ AX, $-ECHILD
 	JNE  orphans
+	CMPL R13, $128 // an agent that was killed may have left files
+	JGE  sweep
 	CALL1(SYS_exit, R13)
 
-	// Something lives on: exec ibrun :sweep CODE, whose children they stay. The
+	// Something lives on, or may be left: exec ibrun :sweep CODE, whose children they stay. The
 	// code takes three digits, at the status' place.
 sweep:
 	MOVL R13, AX

@@ -12,6 +12,7 @@ package reaper
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -20,7 +21,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ibrun/internal/cgroup"
 	"ibrun/internal/proc"
+	"ibrun/internal/scratch"
 )
 
 // The first arguments of the roles. entry_linux_amd64.s has them, too.
@@ -53,6 +56,14 @@ const (
 	StopPatience = secondsStopped * time.Second
 )
 
+// relinkSignal is how an agent tells its reaper that it has another link. entry_linux_amd64.s has
+// it, too.
+const relinkSignal = syscall.Signal(41)
+
+// Relinked tells this agent's reaper that there is another link: the end of the one that the reaper
+// has seen is not the agent's end.
+func Relinked() { _ = syscall.Kill(os.Getppid(), relinkSignal) }
+
 // oneThread lets Go's runtime begin with what the agent wants, instead of
 // stopping it for a change. Ranks do not see the agent's environment.
 const oneThread = "GOMAXPROCS=1"
@@ -73,6 +84,8 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "ibrun: reaper: %v\n", err)
 		return 125
 	}
+	relinked := make(chan os.Signal, 1)
+	signal.Notify(relinked, relinkSignal) // before there is an agent that may send it
 	// The agent outlives the reaper for as long as it takes to clean up, and a
 	// signal to the reaper's group does not reach it: if both died at once, what
 	// forked away from the ranks would stay.
@@ -87,9 +100,11 @@ func Main(args []string) int {
 	}
 	watch.Close()
 	link := holdLink()
-	ended := outlive(p.Done(), link.watch(), stops(p.Pid()))
+	ended := outlive(p.Done(), link.watch(), stops(p.Pid()), relinked)
 	link.close()
 	proc.KillDescendants(patience)
+	cgroup.Tidy()
+	scratch.Sweep(os.TempDir())
 	runtime.KeepAlive(alive)
 	switch s := p.Status(); {
 	case !ended:
@@ -103,7 +118,8 @@ func Main(args []string) int {
 
 // outlive waits for the end of an agent, and reports whether it has come: it has
 // not when the agent has lost its link, or is stopped, for too long.
-func outlive(done, lost <-chan struct{}, stopped <-chan bool) (ended bool) {
+// The end of a link counts no more when there is another one, which only the agent watches.
+func outlive(done, lost <-chan struct{}, stopped <-chan bool, relinked <-chan os.Signal) (ended bool) {
 	left := 0 // seconds that the agent has; 0: as long as it likes
 	linked := true
 	for {
@@ -119,6 +135,8 @@ func outlive(done, lost <-chan struct{}, stopped <-chan bool) (ended bool) {
 			if left == 0 || left > secondsWithoutLink {
 				left = secondsWithoutLink
 			}
+		case <-relinked:
+			lost, linked, left = nil, true, 0
 		case is := <-stopped:
 			if is && left == 0 {
 				left = secondsStopped
@@ -215,6 +233,8 @@ func shrug() { proc.Shrug(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, sysca
 func SweepMain(args []string) int {
 	shrug()
 	proc.KillDescendants(patience)
+	cgroup.Tidy()
+	scratch.Sweep(os.TempDir()) // of the agent, which is dead
 	if len(args) != 1 {
 		return 125
 	}

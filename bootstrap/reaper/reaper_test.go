@@ -64,18 +64,22 @@ func both(t *testing.T, test func(t *testing.T, start func(what string, number i
 			test(t, func(what string, number int) *reaped {
 				g := &reaped{cmd: exec.Command(path, ":reaper", what, strconv.Itoa(number))}
 				g.cmd.Env, g.cmd.Stderr = []string{"GREETING=hello", "PATH=" + os.Getenv("PATH")}, &g.errs
-				var err error
-				g.in, err = g.cmd.StdinPipe()
-				require.NoError(t, err)
-				out, err := g.cmd.StdoutPipe()
-				require.NoError(t, err)
-				g.out = bufio.NewReader(out)
-				require.NoError(t, g.cmd.Start())
-				t.Cleanup(func() { _ = g.cmd.Process.Kill() })
-				return g
+				return g.started(t)
 			})
 		})
 	}
+}
+
+func (g *reaped) started(t *testing.T) *reaped {
+	var err error
+	g.in, err = g.cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := g.cmd.StdoutPipe()
+	require.NoError(t, err)
+	g.out = bufio.NewReader(out)
+	require.NoError(t, g.cmd.Start())
+	t.Cleanup(func() { _ = g.cmd.Process.Kill() })
+	return g
 }
 
 func (g *reaped) line(t *testing.T) string {
@@ -159,7 +163,7 @@ func TestSignalsDoNothing(t *testing.T) {
 		agent := g.agent(t)
 		// The reaper has let go of standard output when it is ready for signals: before, they would
 		// end it.
-		require.Eventually(t, func() bool { return !holds(t, g.cmd.Process.Pid, agent) }, 10*time.Second,
+		require.Eventually(t, func() bool { return !holds(t, g.cmd.Process.Pid, agent) }, 2*time.Minute,
 			time.Millisecond)
 		// What the reaper does about signals is its own affair: the agent ignores none but those
 		// that we do.
@@ -236,6 +240,27 @@ func TestLinkLost(t *testing.T) {
 	})
 }
 
+// TestRelinked: the end of a link is not the agent's end if the agent has said that it has another.
+func TestRelinked(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, start func(string, int) *reaped) {
+		t.Parallel()
+		g := start("exit", 5)
+		agent := g.agent(t)
+		require.NoError(t, syscall.Kill(agent, syscall.SIGSTOP)) // or it would end with its input
+		require.NoError(t, g.in.Close())
+		blocks := func() bool { return signals(t, g.cmd.Process.Pid, "SigBlk")>>(41-1)&1 == 1 }
+		if strings.HasSuffix(t.Name(), "/entry") {
+			require.Eventually(t, blocks, 2*time.Minute, time.Millisecond)
+		}
+		require.NoError(t, syscall.Kill(g.cmd.Process.Pid, syscall.Signal(41)))
+		require.Never(t, func() bool { return gone(agent) }, reaper.LinkPatience+2*time.Second, 100*time.Millisecond)
+		require.NoError(t, syscall.Kill(agent, syscall.SIGCONT))
+		require.Error(t, g.cmd.Wait())
+		require.Equal(t, 5, g.cmd.ProcessState.ExitCode())
+	})
+}
+
 // TestStoppedAndContinued: an agent that is stopped for a while ends as it likes
 // afterwards. (How long that while may be is shown over real links: test/ssh.)
 func TestStoppedAndContinued(t *testing.T) {
@@ -245,9 +270,27 @@ func TestStoppedAndContinued(t *testing.T) {
 		g := start("exit", 9)
 		agent := g.agent(t)
 		require.NoError(t, syscall.Kill(agent, syscall.SIGSTOP))
-		require.Eventually(t, func() bool { return strings.HasPrefix(status(t, agent, "State"), "T") }, 10*time.Second,
+		require.Eventually(t, func() bool { return strings.HasPrefix(status(t, agent, "State"), "T") }, 2*time.Minute,
 			time.Millisecond)
 		require.NoError(t, syscall.Kill(agent, syscall.SIGCONT))
 		require.Equal(t, 9, g.end(t))
 	})
+}
+
+// The files of an agent that was killed are removed, even if no process is left of it.
+func TestFilesOfTheKilled(t *testing.T) {
+	for begin, path := range programs {
+		t.Run(begin, func(t *testing.T) {
+			tmp := t.TempDir()
+			folder := filepath.Join(tmp, "ibrun-scratch-1")
+			require.NoError(t, os.Mkdir(folder, 0o700))
+			require.NoError(t, os.WriteFile(folder+"/files", nil, 0o600))
+			cmd := exec.Command(path, ":reaper", "die", strconv.Itoa(int(syscall.SIGKILL)))
+			cmd.Env, cmd.Stdin = []string{"TMPDIR=" + tmp}, strings.NewReader("\n")
+			_, err := cmd.Output()
+			require.Error(t, err)
+			require.Equal(t, 137, cmd.ProcessState.ExitCode())
+			require.NoDirExists(t, folder)
+		})
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -40,20 +41,38 @@ func (ses *Session) Evidence() (e Evidence, known bool) {
 // own descriptors, or the connection that sshd named.
 func UpstreamEvidence() (e Evidence, known bool) {
 	inodes := map[string]bool{}
-	for _, n := range sockets("/proc/self/fd/[01]") {
-		inodes[n] = true
+	up := upstream.Load()
+	if up == nil {
+		up = &upLink{in: 0, out: 1, connection: os.Getenv("SSH_CONNECTION")}
 	}
-	words := strings.Fields(os.Getenv("SSH_CONNECTION"))
+	for _, fd := range []int{up.in, up.out} {
+		for _, n := range sockets("/proc/self/fd/" + strconv.Itoa(fd)) {
+			inodes[n] = true
+		}
+	}
+	words := strings.Fields(up.connection)
 	var local, remote netip.AddrPort
 	if len(words) == 4 {
 		remote, local = endpoint(words[0], words[1]), endpoint(words[2], words[3])
 	} else if len(inodes) == 0 {
-		return e, os.Getenv("SSH_CONNECTION") == "" && os.Getppid() > 0 && isPipe()
+		return e, up.connection == "" && os.Getppid() > 0 && isPipe(up.in)
 	}
 	return evidence(func(s tcpSocket) bool {
 		return inodes[s.inode] || local.IsValid() && s.local == local && s.remote == remote
 	})
 }
+
+// upLink is the link to the parent, if it is not the one that the agent was started with.
+type upLink struct {
+	in, out    int    // descriptors
+	connection string // as sshd says in SSH_CONNECTION
+}
+
+var upstream atomic.Pointer[upLink]
+
+// Rejoined says that the link to the parent is another one from now on: the agent's descriptors,
+// and the SSH_CONNECTION of the session that it came by.
+func Rejoined(in, out int, connection string) { upstream.Store(&upLink{in, out, connection}) }
 
 // LocalAddress is the address by which the parent reaches this node: the near
 // end of the connection that the agent's session came in by. Empty: there is
@@ -81,9 +100,9 @@ func LocalAddress() string {
 
 // isPipe reports whether the link is a pipe to a process of this machine, as
 // with the local launcher.
-func isPipe() bool {
+func isPipe(fd int) bool {
 	var st syscall.Stat_t
-	return syscall.Fstat(0, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFIFO
+	return syscall.Fstat(fd, &st) == nil && st.Mode&syscall.S_IFMT == syscall.S_IFIFO
 }
 
 func family(pid int) []int {

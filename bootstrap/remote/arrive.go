@@ -4,7 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -102,7 +102,7 @@ func prune(dir string, now time.Time) {
 			builds = append(builds, copied{name, used})
 		}
 	}
-	slices.SortFunc(builds, func(a, b copied) int { return int(a.used - b.used) })
+	sort.Slice(builds, func(i, j int) bool { return builds[i].used < builds[j].used })
 	for i, b := range builds {
 		if b.used > keepLonger || b.used > keepLately && i >= keepAlways-1 { // this build is one of them
 			_ = os.Remove(filepath.Join(dir, b.name))

@@ -28,6 +28,8 @@ func (c connection) abandon() { c.Abandon() }
 
 func (c connection) setLimit(t time.Time) { c.Limit(t) }
 
+func (c connection) release() {} // it holds nothing when it has ended
+
 func (c connection) drained() <-chan struct{} { return c.Done() }
 
 func (c connection) end() ending {

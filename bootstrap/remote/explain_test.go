@@ -26,6 +26,7 @@ func (over) setLimit(time.Time)       {}
 func (o over) end() ending            { return o.how }
 func (over) Done() <-chan struct{}    { return closedChannel }
 func (over) drained() <-chan struct{} { return closedChannel }
+func (over) release()                 {}
 
 var closedChannel = func() chan struct{} {
 	c := make(chan struct{})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/reaper"
 )
 
 // FuzzMeet is a far side that says anything before there are frames. It gets the
@@ -16,7 +18,7 @@ func FuzzMeet(f *testing.F) {
 	f.Add([]byte("motd\nx::ibrun-need:1 x86_64::\n::ibrun-need:1 x86_64::\n"))
 	f.Add([]byte("::ibrun-agent:1 0000 x 1::\nframes"))
 	f.Add([]byte("::ibrun-fail:1 no room ::\n::ibrun-other:1::\n"))
-	text, err := installer(time.Hour)
+	text, err := installer(time.Hour, reaper.Role)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, received []byte) {
 		if bytes.Contains(received, []byte(sendMark)) {
@@ -50,6 +52,7 @@ func (silent) pids() []int              { return nil }
 func (silent) inodes() map[string]bool  { return nil }
 func (silent) setLimit(time.Time)       {}
 func (silent) drained() <-chan struct{} { return ended }
+func (silent) release()                 {}
 
 var ended = func() chan struct{} {
 	c := make(chan struct{})

@@ -111,6 +111,8 @@ func (p *process) pids() []int {
 	return []int{p.Pid()}
 }
 
+func (p *process) release() { p.out.Close() }
+
 func (p *process) drained() <-chan struct{} { return p.drain }
 
 func (p *process) setLimit(t time.Time) {

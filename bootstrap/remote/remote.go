@@ -61,6 +61,7 @@ type Target struct {
 	Local      bool          // this very machine
 	Most       time.Duration // that the session may take; 0: what the job says
 	other      bool          // where this binary lies here is another build there
+	role       string        // what the binary becomes that is sent there
 }
 
 // Options may be left out.
@@ -88,8 +89,8 @@ type Starter struct {
 // New makes a starter for a job's way of launching. The error says what is
 // wrong with the launcher itself.
 func New(how job.LaunchOptions, opt Options) (*Starter, error) {
-	s := &Starter{how: how, jitter: opt.Rand, script: command(how.AgentPath, build.Path()), notify: opt.Notify,
-		system: sync.OnceValues(sshconfig.Here)}
+	s := &Starter{how: how, jitter: opt.Rand, notify: opt.Notify, system: sync.OnceValues(sshconfig.Here)}
+	s.script = command(how.AgentPath, build.Path(), s.role())
 	if s.jitter == nil {
 		s.jitter = rand.Float64
 	}
@@ -129,7 +130,7 @@ func (s *Starter) Check() error {
 // argv is the command of one session.
 func (s *Starter) argv(t Target) []string {
 	if s.local || t.Local {
-		return []string{"ibrun", reaper.Role}
+		return []string{"ibrun", s.role()}
 	}
 	argv := append([]string(nil), s.prefix...)
 	if s.dashes {
@@ -190,9 +191,17 @@ func (s *Starter) notifyOnce(reason, text string) {
 // command is what a session runs there.
 func (s *Starter) command(t Target) string {
 	if t.other {
-		return command(s.how.AgentPath, "")
+		return command(s.how.AgentPath, "", s.role())
 	}
 	return s.script
+}
+
+// role is what a session becomes: a reaper, which starts the agent.
+func (s *Starter) role() string {
+	if s.how.Contain {
+		return reaper.Contain
+	}
+	return reaper.Role
 }
 
 // Retries before authentication: sshd drops connections at random when many
@@ -210,6 +219,7 @@ func (s *Starter) Start(ctx context.Context, t Target, progress func(Phase)) (*S
 		return nil, &Error{Host: t.Host, Phase: Resolve, Cause: "not a host name"}
 	}
 	wait := retryFirst
+	t.role = s.role()
 	for try := 1; ; try++ {
 		session, err := s.attempt(ctx, t, progress)
 		if errors.Is(err, errOther) && !t.other {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
 	"ibrun/job"
 )
@@ -50,9 +49,9 @@ const find = `b=BUILD; p="PATH"; f="./ibrun-$b"; c="${XDG_CACHE_HOME:-${HOME:+$H
 	`case "${r%%.*}" in 0|$o) ;; *) return 1;; esac; r="${r#*.}"; ` +
 	`case "$r $k" in [d-]????-??-?.*|d????????t.*" d"*) k="$r";; *) return 1;; esac; done; }; ` +
 	`if test -x "$c/$f" && cd -P "$c" && own "$f" . && { read -r s <"$f.sum"; } 2>/dev/null && test "$s" = "$i"; ` +
-	`then exec "$f" :reaper; fi; ` +
+	`then exec "$f" ROLE; fi; ` +
 	`if test -f "$p" && test -x "$p"; then l=; a="$p"; while test -n "$a"; do l="$l $a"; a="${a%/*}"; done; ` +
-	`if own $l /; then exec "$p" :reaper $b; fi; fi; ` +
+	`if own $l /; then exec "$p" ROLE $b; fi; fi; ` +
 	`echo "::ibrun-need:1 $(uname -m)::"; ` +
 	`for w in "timeout --foreground 60" "timeout 60" ""; do $w true 2>/dev/null && break; done; ` +
 	`s=$($w head -n 1); eval "$s"`
@@ -77,7 +76,7 @@ const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`t=; d=; why=; umask 077; v="${w:+${w% *} STEP}"; w="${w:+${w% *} LIMIT}"; ` +
 	`tidy() { if test -n "$t"; then rm -f "$t"; fi; if test -n "$d"; then cd /; rmdir "$d"; fi; }; ` +
 	`trap tidy EXIT; trap "exit 125" HUP INT TERM PIPE; ` +
-	`become() { trap - EXIT HUP INT TERM PIPE; exec "$f" :reaper; }; ` +
+	`become() { trap - EXIT HUP INT TERM PIPE; exec "$f" ROLE; }; ` +
 	`fits() { x=$($v sha256sum <"$1") && test "${x%% *}" = SUM; }; ` +
 	`keep() { own "$f" . || say "others may write to $c"; echo "$i" >"$f.sum"; ` +
 	`IBRUN_CACHED=1; export IBRUN_CACHED; become; }; ` +
@@ -113,13 +112,13 @@ func Refuse(to io.Writer, wanted string) (refused bool) {
 
 // installer is install with its blanks filled in, as a line, for a parent that
 // gives up when it sees no progress for so long.
-func installer(most time.Duration) (string, error) {
+func installer(most time.Duration, role string) (string, error) {
 	sum, size, err := build.Sum()
 	if err != nil {
 		return "", fmt.Errorf("reading this binary: %w", err)
 	}
 	seconds := func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second)+1, 10) }
-	fill := strings.NewReplacer("SUM", sum, "SIZE", strconv.FormatInt(size, 10),
+	fill := strings.NewReplacer("ROLE", role, "SUM", sum, "SIZE", strconv.FormatInt(size, 10),
 		"LIMIT", seconds(max(most, shipTime)), "STEP", seconds(most))
 	return fill.Replace(install) + "\n", nil
 }
@@ -127,17 +126,18 @@ func installer(most time.Duration) (string, error) {
 // command is the remote command: one word for the login shell, whichever that
 // is. An agent that the user has installed is started as it is; otherwise one is
 // looked for where this binary lies here, unless that is empty, a copy in a cache,
-// or too long.
-func command(agentPath, here string) string {
+// or too long. role is what the binary becomes.
+func command(agentPath, here, role string) string {
 	if agentPath != "" {
-		return "exec " + quote(agentPath) + " " + reaper.Role
+		return "exec " + quote(agentPath) + " " + role
 	}
 	if filepath.Base(here) == cachedName() {
 		here = ""
 	}
-	text := "exec /bin/sh -c '" + strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(here)).Replace(find) + "'"
+	fill := strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(here), "ROLE", role)
+	text := "exec /bin/sh -c '" + fill.Replace(find) + "'"
 	if len(text) > mostCommand && here != "" {
-		return command("", "")
+		return command("", "", role)
 	}
 	return text
 }

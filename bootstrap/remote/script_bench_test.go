@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/reaper"
 	"ibrun/internal/skip"
 )
 
@@ -27,7 +28,7 @@ func BenchmarkFind(b *testing.B) {
 	for _, shell := range shells {
 		b.Run(filepath.Base(shell), func(b *testing.B) {
 			for b.Loop() {
-				out, err := exec.Command(shell, "-c", strings.Replace(command("", path), "/bin/sh", shell,
+				out, err := exec.Command(shell, "-c", strings.Replace(command("", path, reaper.Role), "/bin/sh", shell,
 					1)).CombinedOutput()
 				require.NoError(b, err)
 				require.Empty(b, string(out))

@@ -123,7 +123,7 @@ func TestOthersFilesAreNotRun(t *testing.T) {
 			for _, me := range []int{0, stranger} {
 				path := arrange(t, c.path, me)
 				for _, shell := range shells {
-					out := look(t, shell, me, command("", path))
+					out := look(t, shell, me, command("", path, reaper.Role))
 					want := needMark + build.Machine() + lineEnd
 					if c.runs {
 						want = "ran\n"

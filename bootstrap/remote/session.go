@@ -41,6 +41,7 @@ type line interface {
 	inodes() map[string]bool  // its sockets, as /proc names them
 	setLimit(time.Time)       // it is abandoned then, or reads and writes fail; zero: never
 	drained() <-chan struct{} // closed when all of standard error has been read
+	release()                 // once nobody reads any more
 }
 
 // ending is how a session ended: what could be seen of it.
@@ -112,7 +113,7 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 		case needMark:
 			last = mark
 			to(Ship)
-			err = ses.instruct(words, most)
+			err = ses.instruct(words, most, t.role)
 		case sendMark:
 			last = mark
 			err = ses.ship(most)
@@ -163,13 +164,13 @@ func marked(line []byte) (mark string, words []string) {
 }
 
 // instruct tells the far side how to install the binary, if it could run it.
-func (ses *Session) instruct(words []string, most time.Duration) error {
+func (ses *Session) instruct(words []string, most time.Duration, role string) error {
 	if len(words) != 1 || words[0] != build.Machine() {
 		return &Error{Phase: Ship, Cause: fmt.Sprintf("the node is %s, this ibrun is built for %s", strings.Join(words,
 			" "), build.Machine()),
 			Hint: "install an ibrun for that machine there and give its path with --agent-path"}
 	}
-	text, err := installer(most)
+	text, err := installer(most, role)
 	if err != nil {
 		return err
 	}
@@ -209,6 +210,9 @@ func (ses *Session) Pids() []int { return ses.line.pids() }
 
 // Kill ends the session at once.
 func (ses *Session) Kill() { ses.line.Kill() }
+
+// Release closes the session's output, of which nobody reads any more.
+func (ses *Session) Release() { ses.line.release() }
 
 // Done is closed when the session has ended.
 func (ses *Session) Done() <-chan struct{} { return ses.line.Done() }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
 )
 
@@ -103,8 +104,9 @@ func TestShippingIsGivenUp(t *testing.T) {
 					stop.called, at("reached"), at("go"), stop.program)
 				require.NoError(t, os.Mkdir(at("bin"), 0o755))
 				require.NoError(t, os.WriteFile(filepath.Join(at("bin"), stop.program), []byte(program), 0o755))
-				n := newNode(t, shell, fmt.Sprintf("PATH=%s:$PATH", at("bin")), 20*time.Second)
-				n.starter.script = strings.Replace(command("", ""), "-c '", "-c 'echo $$ >"+at("shell")+"; ", 1)
+				n := newNode(t, shell, fmt.Sprintf("PATH=%s:$PATH", at("bin")), time.Minute)
+				script := command("", "", reaper.Role)
+				n.starter.script = strings.Replace(script, "-c '", "-c 'echo $$ >"+at("shell")+"; ", 1)
 				ctx, cancel := context.WithCancel(context.Background())
 				ended := make(chan error, 1)
 				go func() {
@@ -112,7 +114,7 @@ func TestShippingIsGivenUp(t *testing.T) {
 					ended <- err
 				}()
 				reached := func() bool { _, err := os.Stat(at("reached")); return err == nil }
-				require.Eventually(t, reached, 20*time.Second, 5*time.Millisecond)
+				require.Eventually(t, reached, time.Minute, 5*time.Millisecond)
 				cancel()
 				require.Error(t, <-ended)
 				require.NoError(t, os.WriteFile(at("go"), nil, 0o600))
@@ -134,10 +136,10 @@ func TestShippingIsGivenUp(t *testing.T) {
 func TestParentIsCutOff(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	text, err := installer(0)
+	text, err := installer(0, reaper.Role)
 	require.NoError(t, err)
 	text = strings.Replace(text, " 61}", " 1}", 1)
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", command("", ""))
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", command("", "", reaper.Role))
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
 	in, err := cmd.StdinPipe() // stays open
 	require.NoError(t, err)

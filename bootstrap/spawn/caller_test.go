@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/internal/skip"
+	"ibrun/pmix/pmixtest"
 )
 
 // calling is a connection to a port of the loopback that another user's process has
@@ -81,26 +82,40 @@ func TestCallerOf(t *testing.T) {
 	require.ErrorIs(t, err, errNoCaller)
 }
 
+// deaf asserts that a port hangs up on another user, whatever it says, and that its user hears of it
+// once.
+func deaf(t *testing.T, p *port, events <-chan Event, words []byte) {
+	for i := range 3 {
+		fd := calling(t, p.number, 65534)
+		_, _ = unix.Write(fd, words) // it may have been closed already
+		wait := unix.Timeval{Sec: int64(patience / time.Second)}
+		require.NoError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait))
+		n, err := unix.Read(fd, make([]byte, 1))
+		require.True(t, n <= 0 && err != unix.EAGAIN, "closed, not answered")
+		if i == 0 {
+			says := "user 65534 of this node calls " + p.name + ", and is not answered"
+			require.Equal(t, Warning{says}, next(t, events))
+		}
+	}
+	require.Empty(t, events, "said once")
+}
+
 // Another user of the node is not heard, whatever number it says, and this user's
 // ranks are, meanwhile.
 func TestPortHearsItsUserOnly(t *testing.T) {
 	s, events := listening(t)
-	at, id := s.port.told(t, 4)
-	_, number, err := net.SplitHostPort(at)
-	require.NoError(t, err)
-	port, err := strconv.Atoi(number)
-	require.NoError(t, err)
+	_, id := s.port.told(t, 4)
 	words := []byte("cmd=initack pmiid=" + strconv.Itoa(id) + "\n")
-	for i := range 3 {
-		fd := calling(t, port, 65534)
-		_, _ = unix.Write(fd, words) // it may have been closed already
-		require.NoError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(patience / time.Second)}))
-		n, err := unix.Read(fd, make([]byte, 1))
-		require.True(t, n <= 0 && err != unix.EAGAIN, "closed, not answered")
-		if i == 0 {
-			require.Contains(t, next(t, events).(Warning).Text, "user 65534 of this node calls PMI_PORT")
-		}
-	}
-	require.Empty(t, events, "said once")
+	deaf(t, &s.port.port, events, words)
 	dial(t, s, events, string(words))
+}
+
+// The same at the port of PMIx, even if the user knows the namespace and claims the right uid.
+func TestPMIxHearsItsUserOnly(t *testing.T) {
+	s, events := servingPMIx(t)
+	next(t, events)
+	words := pmixtest.New("the namespace", 4).Hello()
+	deaf(t, &s.pmix.port, events, words)
+	s.pmix.dial(t, string(words))
+	require.Equal(t, words, next(t, events).(PMIxBytes).Bytes)
 }

@@ -35,6 +35,9 @@ type control struct {
 	file    *os.File      // nil: not open
 	ended   chan struct{} // closed when the reader has ended; nil: none was started
 	queue   []letter
+	queued  int           // bytes that have not been sent
+	room    sync.Cond     // under mu: fewer are queued, or nobody should wait for that
+	unheard bool          // the other end takes nothing any more, or need not be waited for
 	wake    chan struct{} // capacity 1; full means the writer will look anyway
 	writer  bool
 	closed  bool
@@ -52,7 +55,9 @@ type letter struct {
 }
 
 func newControl(rank job.Slot, post func(Event)) *control {
-	return &control{rank: rank, post: post, wake: make(chan struct{}, 1)}
+	d := &control{rank: rank, post: post, wake: make(chan struct{}, 1)}
+	d.room.L = &d.mu
+	return d
 }
 
 // SocketPair makes two ends that children do not inherit by accident.
@@ -93,6 +98,8 @@ const lastWords = 100 * time.Millisecond
 func (d *control) drain() {
 	d.mu.Lock()
 	ended := d.ended
+	d.unheard = true
+	d.room.Broadcast()
 	if ended != nil {
 		_ = d.file.SetReadDeadline(time.Now().Add(lastWords))
 	}
@@ -229,6 +236,18 @@ func (d *control) tell(m frame.Message, fd int) {
 	}
 }
 
+// mostQueued is how many bytes may wait for a caller before what it says is read on.
+const mostQueued = 1 << 20
+
+// awaitRoom waits until the other end has taken what is queued, but for mostQueued bytes.
+func (d *control) awaitRoom() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.queued > mostQueued && !d.closed && !d.unheard {
+		d.room.Wait()
+	}
+}
+
 // enqueue queues words of PMI.
 func (d *control) enqueue(words []byte) { d.mail(letter{frame: words, fd: -1}) }
 
@@ -243,6 +262,7 @@ func (d *control) mail(l letter) {
 		return
 	}
 	d.queue = append(d.queue, l)
+	d.queued += len(l.frame)
 	if !d.writer {
 		d.writer = true
 		go d.write()
@@ -255,6 +275,7 @@ func (d *control) mail(l letter) {
 
 func (d *control) write() {
 	raw, err := d.file.SyscallConn()
+	defer d.took(0, true)
 	for err == nil {
 		d.mu.Lock()
 		batch := d.queue
@@ -266,6 +287,7 @@ func (d *control) write() {
 				discard(batch[i+1:])
 				break
 			}
+			d.took(len(l.frame), false)
 			if l.last {
 				d.close()
 				return
@@ -278,6 +300,15 @@ func (d *control) write() {
 			<-d.wake
 		}
 	}
+}
+
+// took notes that the other end has taken some bytes, or takes no more.
+func (d *control) took(n int, last bool) {
+	d.mu.Lock()
+	d.queued -= n
+	d.unheard = d.unheard || last
+	d.mu.Unlock()
+	d.room.Broadcast()
 }
 
 // send writes a letter; the descriptor goes with its first byte, and is closed
@@ -327,6 +358,7 @@ func (d *control) close() {
 		return
 	}
 	d.closed = true
+	d.room.Broadcast()
 	discard(d.queue)
 	d.queue = nil
 	if d.file != nil {

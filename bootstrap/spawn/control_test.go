@@ -145,3 +145,27 @@ func TestProgramsAndPMI(t *testing.T) {
 	_, err = rank.Read(make([]byte, 1))
 	require.Error(t, err, "nobody waits for an answer")
 }
+
+// A program that was let in can be refused after all, as those who come later are not, and PMI can be
+// ended.
+func TestRefusedAfterAll(t *testing.T) {
+	events := make(chan Event, 100)
+	d, rank := entered(t, func(ev Event) { events <- ev })
+	d.refuse("nobody is there")
+	program := hello(t, rank)
+	require.Equal(t, Frame{3, rankwire.Hello{}}, next(t, events))
+	d.refuse("why")
+	require.Equal(t, "why", turnedAway(t, program))
+	hello(t, rank)
+	require.Equal(t, Frame{3, rankwire.Hello{}}, next(t, events))
+
+	d, rank = entered(t, func(ev Event) { events <- ev })
+	d.shut()
+	_, err := rank.Read(make([]byte, 1))
+	require.Error(t, err, "nobody waits for an answer")
+	_, err = rank.WriteString("cmd=init\n")
+	require.Error(t, err)
+	d.close()
+	d.shut()
+	require.Empty(t, events)
+}

@@ -112,6 +112,11 @@ func (s *Set) identity(r *rank, speaksPMI bool) []string {
 	if j.PMIPort && speaksPMI {
 		pmi = append(s.port.environ(r.slot), pmi[1:]...)
 	}
+	for _, v := range j.Own {
+		fact := [job.Facts]string{job.OwnRank: rank, job.OwnLocalRank: local, job.OwnNode: num(uint32(s.cfg.NodeIndex)),
+			job.OwnHost: n.Host, job.AllRanks: size}[v.Fact]
+		pmi = append(pmi, v.Name+"="+fact)
+	}
 	return append(pmi,
 		"PMI_RANK="+rank, "PMI_SIZE="+size,
 		"MPI_LOCALRANKID="+local, "MPI_LOCALNRANKS="+locals,
@@ -126,7 +131,7 @@ func (s *Set) identity(r *rank, speaksPMI bool) []string {
 		"IBRUN_LOCAL_RANK="+local, "IBRUN_LOCAL_SIZE="+locals,
 		"IBRUN_NODE="+num(uint32(s.cfg.NodeIndex)), "IBRUN_NODES="+num(j.Nodes),
 		"IBRUN_HOST="+n.Host, "IBRUN_JOB_ID="+j.ID, "IBRUN_APPNUM="+num(r.program.App),
-		"IBRUN_FD="+strconv.Itoa(ControlFD),
+		"IBRUN_FD="+strconv.Itoa(ControlFD), "IBRUN_RESTART="+num(uint32(r.start)),
 		"PWD="+r.program.Dir,
 	)
 }

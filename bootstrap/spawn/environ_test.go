@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -65,6 +66,13 @@ func TestIdentity(t *testing.T) {
 	// Dealt: slot 2 is the first of node 1, and the second that was dealt.
 	s = twoPrograms(func(j *job.Job) { j.Layout = j.Layout.Dealt(1) })
 	require.Contains(t, s.identity(s.rank(2), true), "PMI_RANK=1")
+	// Under the names of a resource manager.
+	s = twoPrograms(func(j *job.Job) {
+		for f := range job.Facts {
+			j.Own = append(j.Own, job.RankVariable{Name: fmt.Sprintf("FACT_%d", f), Fact: f})
+		}
+	})
+	require.Equal(t, []string{"FACT_0=4", "FACT_1=2", "FACT_2=1", "FACT_3=n1", "FACT_4=5"}, s.identity(s.rank(4), false)[:5])
 }
 
 // The port of a job is the same everywhere, and below the ephemeral ones.

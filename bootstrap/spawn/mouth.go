@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -91,12 +92,14 @@ func (m *mouth) shut() {
 // pmiChunk is the most of what a rank says by PMI that is posted at a time.
 const pmiChunk = 4096
 
+// readPMI hands out what it reads, which the receiver may keep: as much memory as there is to read,
+// since a client may say much in small pieces.
 func readPMI(in io.Reader, said func(words []byte)) {
+	b := make([]byte, pmiChunk)
 	for {
-		b := make([]byte, pmiChunk)
 		n, err := in.Read(b)
 		if n > 0 {
-			said(b[:n])
+			said(bytes.Clone(b[:n]))
 		}
 		if err != nil {
 			return

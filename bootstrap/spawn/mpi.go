@@ -3,7 +3,6 @@ package spawn
 import (
 	"bytes"
 	"debug/elf"
-	"fmt"
 	"hash/fnv"
 	"os"
 	"slices"
@@ -48,6 +47,7 @@ const mostConstants = 64 << 20
 // kind is what a program has to do with MPI.
 type kind struct {
 	open, mpich bool
+	pmix        bool   // a client of PMIx without MPI
 	soname      string // by which it was recognized
 	launcher    bool   // it starts MPI programs itself
 	names       string // a launcher that its command line or its script names; empty: none
@@ -67,57 +67,77 @@ func linked(path string) kind {
 
 // recognize finds an MPI library by its name: libmpi.so.40 and its languages are
 // Open MPI's, libmpich.so and the libmpi.so.12 of MPICH's agreement with its kin
-// are MPICH's.
-func recognize(libraries []string) kind {
+// are MPICH's. A program of libpmix alone is one that uses PMIx by itself.
+func recognize(libraries []string) (found kind) {
 	for _, name := range libraries {
 		switch {
 		case strings.HasPrefix(name, "libmpich"), strings.HasPrefix(name, "libmpi") && strings.HasSuffix(name, ".so.12"):
 			return kind{mpich: true, soname: name}
 		case strings.HasPrefix(name, "libmpi") && strings.HasSuffix(name, ".so.40"):
 			return kind{open: true, soname: name}
+		case name == "libpmix.so.2":
+			found = kind{pmix: true, soname: name}
 		}
 	}
-	return kind{}
+	return found
 }
 
 // needs is what a rank is given to find its peers by.
-type needs struct{ pmi, libpmi bool }
+type needs struct{ pmi, libpmi, pmix bool }
 
 // needs decides it by --mpi and, without that, by the program. A launcher starts ranks of its own, which
-// must not take themselves for ours: mpirun dies of a FLUX_JOB_ID. A rank that is alone in its job and runs
-// nobody knows what does without libpmi, since it may run a launcher, and Open MPI needs no help to be alone.
+// must not take themselves for ours. A program that cannot be told may run one, and gets all there is: mpirun
+// dies of a FLUX_JOB_ID alone, but not beside PMIx (seen with Open MPI 4.1.4 and 5.0.7).
 func (s *Set) needs(r *rank, path string) needs {
 	switch s.cfg.Job.MPI {
 	case job.MPINone:
 		return needs{}
 	case job.MPIOpen:
 		return needs{pmi: true, libpmi: true}
+	case job.MPIPMIx:
+		return needs{pmix: true}
 	case job.MPIAuto:
 		switch k := s.kind(path, r.program); {
 		case k.launcher:
 			return needs{}
-		case k.open:
-			return needs{pmi: true, libpmi: true}
-		case k.mpich || k.names != "" || s.cfg.Job.Size == 1:
+		case k.open || k.pmix:
+			return needs{pmi: true, libpmi: true, pmix: true}
+		case k.mpich || k.names != "":
 			return needs{pmi: true}
 		}
-		return needs{pmi: true, libpmi: true}
+		return needs{pmi: true, libpmi: true, pmix: true}
 	}
 	return needs{pmi: true}
 }
 
 // prepareMPI adds to a rank's environment what Open MPI needs. The error is why a program that was said to
 // need it cannot have it.
-func (s *Set) prepareMPI(env *environment) error {
-	file, err := s.offer()
-	if err != nil {
-		if s.cfg.Job.MPI == job.MPIOpen {
+func (s *Set) prepareMPI(env *environment, r *rank, n needs) error {
+	serves := false
+	if n.pmix {
+		if err := s.offerPMIx(); err != nil {
+			if s.cfg.Job.MPI == job.MPIPMIx {
+				return err
+			}
+		} else {
+			serves = true
+			s.pmix.environ(env, r, s.cfg)
+		}
+	}
+	if n.libpmi {
+		file, err := s.offer()
+		switch {
+		case err == nil:
+			serves = true
+			env.set("FLUX_PMI_LIBRARY_PATH=" + libpmi.Path(file))
+		case s.cfg.Job.MPI == job.MPIOpen:
 			return err
 		}
+	}
+	if !serves {
 		return nil
 	}
-	env.set("FLUX_JOB_ID=" + strconv.FormatUint(uint64(openJob(s.cfg.Job.ID)), 10))
-	env.set("FLUX_PMI_LIBRARY_PATH=" + libpmi.Path(file))
+	env.set("FLUX_JOB_ID=" + strconv.FormatUint(uint64(openJob(s.cfg.Job.ID)), 10)) // else Open MPI 4 believes to be alone
 	if int(s.cfg.Node.Ranks) > s.machine.Allowed.Len() {
 		env.suggest("OMPI_MCA_mpi_yield_when_idle=1") // those who wait must not keep those who work from the CPU
 	}
@@ -153,12 +173,10 @@ func (s *Set) kind(path string, p *job.Program) kind {
 		s.mpi.kinds = map[*job.Program]kind{}
 	}
 	s.mpi.kinds[p] = k
-	if k.mpich || k.open && libpmi.Image() != nil {
+	if k.mpich || k.open || k.pmix {
 		s.cfg.Post(Linked{k.soname})
 	}
-	if k.open && libpmi.Image() == nil {
-		s.cfg.Post(Warning{fmt.Sprintf("%s is a program of Open MPI (%s), whose ranks will each believe to be alone: %v", p.Argv[0], k.soname, libpmi.ErrNone)})
-	} else if s.cfg.Job.Launch.Verbose && s.cfg.NodeIndex == 0 {
+	if s.cfg.Job.Launch.Verbose && s.cfg.NodeIndex == 0 {
 		s.cfg.Post(Warning{p.Argv[0] + " " + k.String()})
 	}
 	return k
@@ -169,7 +187,9 @@ func (k kind) String() string {
 	case k.mpich:
 		return "is linked with " + k.soname + ": MPICH, which speaks PMI"
 	case k.open:
-		return "is linked with " + k.soname + ": Open MPI, which gets libpmi"
+		return "is linked with " + k.soname + ": Open MPI, which gets PMIx and libpmi"
+	case k.pmix:
+		return "is linked with " + k.soname + ": it gets PMIx"
 	case k.launcher:
 		return "is a launcher: it gets nothing of PMI, which its own ranks would see"
 	case k.names != "":

@@ -12,7 +12,7 @@ import (
 )
 
 // patience is the most that a test waits for an event.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 func next(t *testing.T, events <-chan Event) Event {
 	t.Helper()

@@ -1,12 +1,9 @@
 package spawn
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -14,19 +11,19 @@ import (
 	"ibrun/job"
 )
 
-// port is where ranks of this node that were not given a descriptor for PMI
-// reach their agent: a TCP port of 127.0.0.1, there only if the job asks for
-// it. Anybody on the machine can connect, so the kernel is asked whose process
-// calls, and those of other users are hung up on. Each rank is started with a number
-// of its own (PMI_ID; clients repeat any int), and a caller counts for nothing until
-// it has said one. The zero value is closed.
+// port is where ranks of this node connect to their agent: a TCP port of 127.0.0.1, there only if
+// ranks may need it. Anybody on the machine can connect, so the kernel is asked whose process
+// calls, and those of other users are hung up on. A caller counts for nothing until it has said
+// what only a rank knows. The zero value is closed.
 type port struct {
+	name   string // for the user
+	said   func(call uint32, b []byte) Event
+	closed func(call uint32) Event
 	post   func(Event)
 	warned bool // of accept
 
 	mu     sync.Mutex
-	number int              // TCP's
-	ids    map[int]job.Slot // ranks by PMI_ID
+	number int // TCP's
 	calls  map[uint32]*call
 	last   uint32   // number of the last call
 	silent []uint32 // calls that are bound to no rank, the oldest first
@@ -43,11 +40,11 @@ type call struct {
 // that has been silent for longest has to go.
 const mostSilent = 64
 
-// open listens, and makes up the numbers.
-func (p *port) open(n job.Node, post func(Event)) error {
+// open listens.
+func (p *port) open() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return fmt.Errorf("--pmi-port: socket: %w", err)
+		return fmt.Errorf("%s: socket: %w", p.name, err)
 	}
 	at := &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
 	if err = unix.Bind(fd, at); err == nil {
@@ -56,31 +53,12 @@ func (p *port) open(n job.Node, post func(Event)) error {
 	name, errName := unix.Getsockname(fd)
 	if err = errors.Join(err, errName); err != nil {
 		unix.Close(fd)
-		return fmt.Errorf("--pmi-port: cannot listen on 127.0.0.1: %w", err)
+		return fmt.Errorf("%s: cannot listen on 127.0.0.1: %w", p.name, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.post, p.number = post, name.(*unix.SockaddrInet4).Port
-	p.ids, p.calls = map[int]job.Slot{}, map[uint32]*call{}
-	for uint32(len(p.ids)) < n.Ranks {
-		var b [4]byte
-		_, _ = rand.Read(b[:]) // never fails: Go ends the program instead
-		id := int(binary.LittleEndian.Uint32(b[:]) >> 1)
-		if _, taken := p.ids[id]; !taken {
-			p.ids[id] = n.First + job.Slot(len(p.ids))
-		}
-	}
+	p.number, p.calls = name.(*unix.SockaddrInet4).Port, map[uint32]*call{}
 	go p.accept(os.NewFile(uintptr(fd), "port"))
-	return nil
-}
-
-// environ is what a rank is told.
-func (p *port) environ(rank job.Slot) []string {
-	for id, r := range p.ids {
-		if r == rank {
-			return []string{"PMI_PORT=127.0.0.1:" + strconv.Itoa(p.number), "PMI_ID=" + strconv.Itoa(id)}
-		}
-	}
 	return nil
 }
 
@@ -96,7 +74,7 @@ func (p *port) accept(f *os.File) {
 		switch {
 		case err != nil || fail == unix.EINTR || fail == unix.ECONNABORTED:
 		case fail != nil: // out of descriptors or memory
-			p.post(Warning{fmt.Sprintf("nobody can connect to PMI_PORT any more: %v", fail)})
+			p.post(Warning{fmt.Sprintf("nobody can connect to %s any more: %v", p.name, fail)})
 			return
 		default:
 			p.answer(fd)
@@ -116,7 +94,7 @@ func (p *port) answer(fd int) {
 	unix.Close(fd)
 	if err == nil && !p.warned {
 		p.warned = true
-		p.post(Warning{fmt.Sprintf("user %d of this node calls PMI_PORT, and is not answered", uid)})
+		p.post(Warning{fmt.Sprintf("user %d of this node calls %s, and is not answered", uid, p.name)})
 	}
 }
 
@@ -135,10 +113,13 @@ func (p *port) take(f *os.File) {
 	}
 	go func() {
 		defer close(c.ended)
-		readPMI(&mouth{File: f}, func(words []byte) { p.post(CallBytes{number, words}) })
+		readPMI(&mouth{File: f}, func(b []byte) {
+			p.post(p.said(number, b))
+			c.awaitRoom()
+		})
 		c.close()
 		p.forget(number)
-		p.post(CallClosed{number})
+		p.post(p.closed(number))
 	}()
 }
 
@@ -157,6 +138,19 @@ func (p *port) bound(number uint32) {
 			return
 		}
 	}
+}
+
+// bindTo gives a rank a call, which ends with it; false: the call is over.
+func (p *port) bindTo(number uint32, rank job.Slot) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.calls[number]
+	if c == nil {
+		return false
+	}
+	p.bound(number)
+	c.rank, c.bound = rank, true
+	return true
 }
 
 // end takes in what callers for a dead rank have said, which must not come
@@ -182,35 +176,16 @@ func (p *port) call(number uint32) *call {
 	return p.calls[number]
 }
 
-// Bind says which rank was started with a number, and gives it the call, which
-// ends with the rank; refused says why there is none, for the caller.
-func (s *Set) Bind(number uint32, id int) (rank job.Slot, refused string) {
-	p := &s.port
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := p.calls[number]
-	rank, known := p.ids[id]
-	switch {
-	case !known:
-		return 0, "no rank has this PMI_ID"
-	case c == nil:
-		return 0, "the call is over"
-	}
-	p.bound(number)
-	c.rank, c.bound = rank, true
-	return rank, ""
-}
-
-// Answer sends words of PMI to a caller.
-func (s *Set) Answer(number uint32, words []byte) {
-	if c := s.port.call(number); c != nil {
-		c.enqueue(words)
+// send sends bytes to a caller.
+func (p *port) send(number uint32, b []byte) {
+	if c := p.call(number); c != nil {
+		c.enqueue(b)
 	}
 }
 
-// HangUp ends a call when all words to it are sent.
-func (s *Set) HangUp(number uint32) {
-	if c := s.port.call(number); c != nil {
+// hangUp ends a call when all bytes to it are sent.
+func (p *port) hangUp(number uint32) {
+	if c := p.call(number); c != nil {
 		c.finish()
 	}
 }

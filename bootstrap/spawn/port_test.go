@@ -23,7 +23,7 @@ func listening(t *testing.T) (*Set, chan Event) {
 }
 
 // told is what a rank's environment says of the port.
-func (p *port) told(t *testing.T, rank uint32) (address string, id int) {
+func (p *pmiPort) told(t *testing.T, rank uint32) (address string, id int) {
 	env := p.environ(job.Slot(rank))
 	require.Len(t, env, 2)
 	address, ok := strings.CutPrefix(env[0], "PMI_PORT=")
@@ -55,7 +55,7 @@ func dial(t *testing.T, s *Set, events <-chan Event, words string) (net.Conn, ui
 func TestPortNumbersAreSecret(t *testing.T) {
 	seen := map[int]bool{}
 	for range 20 {
-		var p port
+		var p pmiPort
 		require.NoError(t, p.open(job.Node{First: 4, Ranks: 50}, func(Event) {}))
 		for rank := uint32(4); rank < 54; rank++ {
 			at, id := p.told(t, rank)

@@ -11,6 +11,7 @@ import (
 
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/cgroup"
 	"ibrun/internal/proc"
 	"ibrun/job"
 	"ibrun/topo"
@@ -37,6 +38,16 @@ type (
 	}
 	// Drained says that nothing more will come from a rank.
 	Drained struct{ Rank job.Slot }
+	// Fenced ends Fence: processes of a rank that could not be killed.
+	Fenced struct {
+		Rank job.Slot
+		Left []int
+	}
+	// Restarted ends Restart; nil: the rank runs. It comes before anything else of the new start.
+	Restarted struct {
+		Rank   job.Slot
+		Failed *Failure
+	}
 	// StdinRoom says that a rank took N bytes.
 	StdinRoom struct {
 		Rank job.Slot
@@ -61,6 +72,13 @@ type (
 	}
 	// CallClosed is the end of a call. Nothing comes of it any more.
 	CallClosed struct{ Call uint32 }
+	// PMIxBytes is what a client of PMIx sent, in whatever pieces.
+	PMIxBytes struct {
+		Call  uint32
+		Bytes []byte
+	}
+	// PMIxClosed is the end of such a client's connection. Nothing comes of it any more.
+	PMIxClosed struct{ Call uint32 }
 	// Placed is where the ranks run. It comes before ForkDone, if it was asked for.
 	Placed struct{ wire.Placed }
 	// Linked names an MPI library that a program is linked with and is served.
@@ -86,7 +104,10 @@ type Config struct {
 	// Interfaces are the network interfaces that ranks may be told of, the
 	// first being the one that their data goes by.
 	Interfaces []string
-	Post       func(Event)
+	// Namespace is the job's name for clients of PMIx, which only they know.
+	Namespace string
+	Start     uint8 // that all ranks are: how often they were restarted
+	Post      func(Event)
 }
 
 // Set is the ranks of one node.
@@ -98,11 +119,14 @@ type Set struct {
 	machine *topo.Machine // of place
 	recipes map[*job.Program]*recipe
 	null    *os.File // for ranks that read nothing, open as long as the agent lives; Start's alone
-	port    port
+	port    pmiPort
+	pmix    pmixPort
 	mpi     library // of prepareMPI
 	memory  memory
+	group   *cgroup.Group // of all that ranks fork; nil: none
 
 	stall stall
+	again sync.Mutex // held while a rank starts again
 
 	mu sync.Mutex // of mpi
 }
@@ -111,6 +135,7 @@ type rank struct {
 	slot    job.Slot
 	rank    job.Rank
 	local   uint32
+	start   uint8 // how often it was restarted
 	program *job.Program
 	place   place
 	path    string // of the program's file, when it has been found; Start's until the rank runs
@@ -127,34 +152,42 @@ type rank struct {
 
 // New makes the ranks; Start starts them.
 func New(cfg Config) *Set {
-	s := &Set{cfg: cfg}
+	s := &Set{cfg: cfg, group: cgroup.Make(cfg.Job.ID, uint32(cfg.NodeIndex))}
 	for i := range cfg.Node.Ranks {
-		slot := cfg.Node.First + job.Slot(i)
-		r := &rank{slot: slot, rank: cfg.Job.Layout.Rank(slot), local: i, control: newControl(slot, cfg.Post)}
-		for k := range cfg.Job.Programs {
-			if p := &cfg.Job.Programs[k]; p.Has(r.rank) {
-				r.program = p
-			}
-		}
-		if in := cfg.Job.Stdin; cfg.Job.Output.StdinFile == "" && (in.Mode == job.StdinAll || in.Mode == job.StdinOne && in.Rank == r.slot) {
-			r.feed = newFeeder(r.slot, cfg.Post)
-			r.terminal = cfg.Job.Output.Terminal
-			r.feed.terminal = r.terminal
-		}
-		for stream := 1; stream <= 2; stream++ {
-			r.readers[stream] = newReader(r.slot, uint8(stream), r.feed, cfg)
-		}
-		r.readers[1].unbuffered = r.terminal || cfg.Job.Output.Unbuffered
-		s.ranks = append(s.ranks, r)
+		s.ranks = append(s.ranks, newRank(cfg, i))
 	}
 	return s
 }
 
+// newRank makes the rank of a number on the node.
+func newRank(cfg Config, local uint32) *rank {
+	slot := cfg.Node.First + job.Slot(local)
+	r := &rank{slot: slot, rank: cfg.Job.Layout.Rank(slot), local: local, start: cfg.Start, control: newControl(slot, cfg.Post)}
+	for k := range cfg.Job.Programs {
+		if p := &cfg.Job.Programs[k]; p.Has(r.rank) {
+			r.program = p
+		}
+	}
+	if in := cfg.Job.Stdin; cfg.Job.Output.StdinFile == "" && (in.Mode == job.StdinAll || in.Mode == job.StdinOne && in.Rank == r.slot) {
+		r.feed = newFeeder(r.slot, cfg.Post)
+		r.terminal = cfg.Job.Output.Terminal
+		r.feed.terminal = r.terminal
+	}
+	for stream := 1; stream <= 2; stream++ {
+		r.readers[stream] = newReader(r.slot, uint8(stream), r.feed, cfg)
+	}
+	r.readers[1].unbuffered = r.terminal || cfg.Job.Output.Unbuffered
+	return r
+}
+
 // Start starts every rank, and posts ForkDone when each runs or has failed.
 func (s *Set) Start() {
-	s.cfg.Post(ForkDone{s.startInTime()})
+	s.cfg.Post(ForkDone{s.startInTime(s.ranks, s.startAll)})
 	for _, r := range s.ranks {
 		if p := r.running(); p != nil {
+			if r.feed != nil && r.start > 0 {
+				r.feed.end() // its input went to the start before
+			}
 			r.control.serve()
 			go s.watch(r, p)
 		}
@@ -167,6 +200,7 @@ func (s *Set) startAll() (failed []Failure) {
 	if s.cfg.Job.PMIPort && refused == nil {
 		refused = s.port.open(s.cfg.Node, s.cfg.Post)
 	}
+	proc.ForgetText() // what reading the machine needed, before the agent is at its largest
 	proc.Row(func(start func(proc.Cmd) (*proc.Process, error)) {
 		for _, r := range s.ranks {
 			if f := s.startRank(r, refused, start); f != nil {
@@ -197,6 +231,7 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	r.control.drain()
 	r.control.close()
 	s.port.end(r.slot)
+	s.pmix.end(r.slot)
 	s.cfg.Post(Exited{r.slot, StatusOf(p.Status()), told, s.why(r, p.Status())})
 	until := time.Now().Add(drainPatience)
 	for _, rd := range r.readers[1:] {
@@ -288,11 +323,19 @@ func (s *Set) KillAll(most time.Duration, keep []int) (left []int) {
 	return s.Sweep(most, keep)
 }
 
+// groupPatience is how long a control group may stay in use when its processes have ended.
+const groupPatience = 200 * time.Millisecond
+
 // Sweep kills everything below this process, except the subtrees of the processes in
 // keep, and returns what could not be killed in time. It removes the ranks' files of
 // shared memory.
 func (s *Set) Sweep(most time.Duration, keep []int) (left []int) {
+	s.group.Kill()
 	left = proc.KillDescendants(most, keep...)
+	if len(left) == 0 {
+		s.group.Remove(groupPatience)
+	}
+	cgroup.Tidy()
 	s.tidy()
 	return left
 }

@@ -19,11 +19,17 @@ func TestSignalThatEndsJobs(t *testing.T) {
 	said := filepath.Join(t.TempDir(), "said")
 	script := "exec >>" + said + "; trap 'echo usr1' USR1; trap 'echo term' TERM; trap 'echo cont' CONT; " +
 		"echo up; while :; do sleep 0.01; done"
+	forked := make(chan struct{})
 	s := New(Config{
 		Job:  &job.Job{Size: 2, Programs: []job.Program{{Count: 2, Argv: []string{"/bin/sh", "-c", script}, Dir: "/"}}},
-		Node: job.Node{Host: "n", Ranks: 2}, Post: func(Event) {},
+		Node: job.Node{Host: "n", Ranks: 2}, Post: func(e Event) {
+			if _, ok := e.(ForkDone); ok {
+				close(forked)
+			}
+		},
 	})
 	go s.Start()
+	<-forked // a rank may print before the set knows it
 	t.Cleanup(func() { s.Signal(syscall.SIGKILL) })
 	times := func(word string) int {
 		text, _ := os.ReadFile(said) // it is there when a rank is

@@ -36,12 +36,12 @@ func (s *stall) hung(most time.Duration) (left time.Duration, err error) {
 	return 0, &fs.PathError{Op: s.op, Path: s.path, Err: proc.Hung(most)}
 }
 
-// startInTime starts the ranks. If that hangs it is given up: what has not begun then never
+// startInTime starts ranks. If that hangs it is given up: what has not begun then never
 // does. A session has the same time.
-func (s *Set) startInTime() []Failure {
+func (s *Set) startInTime(ranks []*rank, start func() []Failure) []Failure {
 	begun := make(chan []Failure, 1)
 	s.stall.at("", "")
-	go func() { begun <- s.startAll() }()
+	go func() { begun <- start() }()
 	most := s.cfg.Job.Launch.Timeout
 	for left := most; ; {
 		var look <-chan time.Time // without a time there is none
@@ -54,16 +54,16 @@ func (s *Set) startInTime() []Failure {
 		case <-look:
 			var err error
 			if left, err = s.stall.hung(most); err != nil {
-				return s.giveUp(err)
+				return s.giveUp(ranks, err)
 			}
 		}
 	}
 }
 
-// giveUp fails all ranks that do not run.
-func (s *Set) giveUp(err error) (failed []Failure) {
+// giveUp fails all of some ranks that do not run.
+func (s *Set) giveUp(ranks []*rank, err error) (failed []Failure) {
 	s.stall.forbid()
-	for _, r := range s.ranks {
+	for _, r := range ranks {
 		if r.running() == nil {
 			failed = append(failed, Failure{r.slot, 126, advised(err)})
 		}

@@ -41,10 +41,8 @@ func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
 	s.stall.at("open", what.path)
 	path, needs := what.path, s.needs(r, what.path)
 	env := what.env.of(r.place.devices, s.identity(r, needs.pmi))
-	if needs.libpmi {
-		if err := s.prepareMPI(env); err != nil {
-			return fail(126, err)
-		}
+	if err := s.prepareMPI(env, r, needs); err != nil {
+		return fail(126, err)
 	}
 	ends, err := s.connect(r)
 	defer ends.close()
@@ -144,7 +142,7 @@ func notDir(err error) error {
 func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, start starter) (p *proc.Process, code uint8, err error) {
 	c := proc.Cmd{
 		Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setpgid: true, Terminal: r.terminal, Thread: r.place.thread,
-		Most: s.cfg.Job.Launch.Timeout,
+		Most: s.cfg.Job.Launch.Timeout, Group: s.group.Dir(),
 	}
 	if len(s.stub) > 0 {
 		p, err = s.execLimited(c, start)

@@ -105,7 +105,7 @@ func (s *Set) connectOutput(r *rank, e *ends) (err error) {
 			e.child[2] = e.child[1]
 			continue
 		}
-		file, err := s.openOutput(names[stream])
+		file, err := s.openOutput(r, names[stream])
 		if err != nil {
 			return err
 		}
@@ -125,8 +125,8 @@ func (s *Set) connectOutput(r *rank, e *ends) (err error) {
 	return nil
 }
 
-// openOutput opens a per-rank file, if there is one.
-func (s *Set) openOutput(name string) (*os.File, error) {
+// openOutput opens a per-rank file, if there is one. A rank that was restarted goes on in it.
+func (s *Set) openOutput(r *rank, name string) (*os.File, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -135,6 +135,9 @@ func (s *Set) openOutput(name string) (*os.File, error) {
 		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 			return nil, err
 		}
+	}
+	if r.start > 0 {
+		return owned.Continue(name)
 	}
 	return owned.Replace(name)
 }

@@ -21,6 +21,11 @@ const sharedMemory = "/dev/shm"
 // All of it lies where other users can put something of the same name, so names
 // are exact, and only what is this user's is opened and removed.
 func (s *Set) tidy() {
+	s.pmix.removeFolder()
+	s.tidyRanks()
+}
+
+func (s *Set) tidyRanks() {
 	s.mu.Lock()
 	offered := s.mpi.file != nil
 	s.mu.Unlock()

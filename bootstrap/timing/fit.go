@@ -3,6 +3,7 @@ package timing
 import (
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"ibrun/bootstrap/tree"
@@ -61,7 +62,7 @@ func (l *Launch) Fit() (fit Fit, ok bool) {
 			points = points[:min(w, len(points))]
 		}
 		if together >= len(points) {
-			slices.SortFunc(points, func(a, b point) int { return int(a.up - b.up) })
+			sort.Slice(points, func(i, j int) bool { return points[i].up < points[j].up })
 			for i := range points {
 				points[i].turn = i
 			}

@@ -24,6 +24,7 @@ type Return struct {
 type Membership struct {
 	FirstHost string    // host of rank 0
 	Dropped   NodeSpans // nodes that the job goes on without
+	Hosts     string    // in place of the job's, without those that are dropped; empty: not known
 }
 
 // NodeSpan is the nodes [First, First+Count) of a job.
@@ -56,6 +57,7 @@ func (m Return) Encode(w *frame.Encoder) {
 func (m Membership) Encode(w *frame.Encoder) {
 	w.Text(m.FirstHost)
 	m.Dropped.Encode(w)
+	w.Text(m.Hosts)
 }
 
 // NewNodeSpans packs spans of nodes.
@@ -85,7 +87,7 @@ func parseReturn(r *frame.Decoder) frame.Message {
 }
 
 func parseMembership(r *frame.Decoder) frame.Message {
-	return Membership{FirstHost: r.Text(), Dropped: decodeNodeSpans(r)}
+	return Membership{FirstHost: r.Text(), Dropped: decodeNodeSpans(r), Hosts: r.Text()}
 }
 
 func (Steal) String() string { return "Steal" }

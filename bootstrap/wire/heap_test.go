@@ -65,9 +65,63 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 		text := strings.Repeat("x", size/5)
 		return []frame.Message{Fault{What: FaultLost, Host: text, Parent: text, Phase: text, Cause: text, Tail: text}}
 	},
+	KindRecord: func(int) []frame.Message { return []frame.Message{Record{Data: make([]byte, MaxRecord)}} },
+	KindSweep:  func(size int) []frame.Message { return []frame.Message{Sweep{Job: strings.Repeat("x", size)}} },
+	KindRespawned: func(size int) []frame.Message {
+		return []frame.Message{Respawned{Count: 1, Cause: strings.Repeat("x", size)}}
+	},
+	KindRecalled: func(size int) []frame.Message {
+		return []frame.Message{Recalled{Cause: strings.Repeat("x", size)}}
+	},
+	KindReplaced: func(size int) []frame.Message {
+		return []frame.Message{Replaced{Cause: strings.Repeat("x", size)}}
+	},
+	KindReplace: func(size int) []frame.Message {
+		one := job.Run{Prefix: strings.Repeat("x", size), Count: 1}
+		return []frame.Message{Replace{job.Part{Nodes: job.NewNodes(0, []job.Run{one})}}}
+	},
+	KindStanding: func(size int) []frame.Message {
+		floors := make([]RankFloor, size/8)
+		for i := range floors {
+			floors[i] = RankFloor{job.Slot(i), job.Epoch(1, 1)}
+		}
+		return []frame.Message{Standing{Floors: floors}}
+	},
+	KindBelow: func(int) []frame.Message {
+		m := Below{}
+		for i := range MaxBelow {
+			one := job.NewNodes(0, []job.Run{{Prefix: "a", Count: 1, Ranks: 1}})
+			m.Parts = append(m.Parts, job.Part{First: job.NodeIndex(2 * i), Nodes: one})
+		}
+		return []frame.Message{m}
+	},
+	KindJoin:   func(size int) []frame.Message { return []frame.Message{Join{Job: strings.Repeat("x", size)}} },
+	KindJoined: nil, KindResume: nil, KindState: nil, KindPassed: nil,
+	KindReport: func(size int) []frame.Message {
+		text := strings.Repeat("x", size/5)
+		return []frame.Message{Report{Serial: 1, Fault: Fault{What: FaultLost, Host: text, Cause: text, Tail: text}}}
+	},
+	KindChunk: func(int) []frame.Message {
+		return []frame.Message{Chunk{Output: Output{Stream: 1, Data: make([]byte, MaxData)}}}
+	},
+	KindQuery: func(size int) []frame.Message {
+		q := rankwire.Question{What: rankwire.LookAtRanks, Ranks: everySecondRank(size / 5)}
+		return []frame.Message{Query{Question: q}}
+	},
+	KindReply: func(int) []frame.Message {
+		groups := make([]rankwire.RankGroup, rankwire.MaxGroups)
+		for i := range groups {
+			groups[i] = rankwire.RankGroup{Text: strings.Repeat("x", rankwire.MaxStack),
+				Ranks: everySecondRank(rankwire.MaxSpans)}
+		}
+		return []frame.Message{Reply{Standings: rankwire.Standings{Groups: rankwire.NewRankGroups(groups...),
+			Rows: rankwire.NewRankRows(make([]rankwire.RankRow, rankwire.MaxRows)...)}}}
+	},
+	KindSwept: func(size int) []frame.Message { return []frame.Message{Swept{Left: strings.Repeat("x", size)}} },
 
 	KindReady: nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindHeartbeat: nil,
-	KindBulkFetch: nil, KindSteal: nil,
+	KindBulkFetch: nil, KindSteal: nil, KindFloor: nil, KindFloorSet: nil, KindRespawn: nil,
+	KindRecall: nil, KindRest: nil,
 }
 
 // everySecondNode is n nodes of which no two touch.
@@ -77,6 +131,15 @@ func everySecondNode(n int) NodeSpans {
 		spans[i] = NodeSpan{job.NodeIndex(2 * i), 1}
 	}
 	return NewNodeSpans(spans...)
+}
+
+// everySecondRank is n ranks of which no two touch.
+func everySecondRank(n int) rankwire.SlotSpans {
+	spans := make([]rankwire.SlotSpan, min(n, job.MaxRanks/2))
+	for i := range spans {
+		spans[i] = rankwire.SlotSpan{First: job.Slot(2 * i), Count: 1}
+	}
+	return rankwire.NewSlotSpans(spans...)
 }
 
 // manyRuns is nodes of names so short that there are that many.

@@ -30,8 +30,13 @@ const (
 	KindSteal      frame.Kind = 25 // down
 	KindReturn     frame.Kind = 26 // up
 	KindMembership frame.Kind = 27 // down: with spares or fewer nodes allowed
+	KindSweep      frame.Kind = 28 // down, to an agent that has no job
+	KindSwept      frame.Kind = 29 // up
 	KindOffspring  frame.Kind = 32 // to a root from the one that has started it
 )
+
+// KindRecord is of a job that is recorded.
+const KindRecord frame.Kind = 34 // up
 
 // both are the two ends of a link between agents.
 const both = frame.Parent | frame.Child
@@ -58,7 +63,30 @@ var Vocabulary = frame.Vocabulary{
 	KindSteal:      {Name: "Steal", From: frame.Parent, Parse: parseSteal},
 	KindReturn:     {Name: "Return", From: frame.Child, Parse: parseReturn},
 	KindMembership: {Name: "Membership", From: frame.Parent, Parse: parseMembership},
+	KindSweep:      {Name: "Sweep", From: frame.Parent, Parse: parseSweep, Once: true},
+	KindSwept:      {Name: "Swept", From: frame.Child, Parse: parseSwept},
+	KindRecord:     {Name: "Record", From: frame.Child, Parse: parseRecord},
+	KindFloor:      {Name: "Floor", From: frame.Parent, Parse: parseFloor},
+	KindFloorSet:   {Name: "FloorSet", From: frame.Child, Parse: parseFloorSet},
+	KindRespawn:    {Name: "Respawn", From: frame.Parent, Parse: parseRespawn},
+	KindRespawned:  {Name: "Respawned", From: frame.Child, Parse: parseRespawned},
+	KindRecall:     {Name: "Recall", From: frame.Parent, Parse: parseRecall},
+	KindRecalled:   {Name: "Recalled", From: frame.Child, Parse: parseRecalled},
+	KindRest:       {Name: "Rest", From: frame.Child, Parse: parseRest},
+	KindReplace:    {Name: "Replace", From: frame.Parent, Parse: parseReplace},
+	KindReplaced:   {Name: "Replaced", From: frame.Child, Parse: parseReplaced},
+	KindStanding:   {Name: "Standing", From: frame.Parent, Parse: parseStanding},
+	KindQuery:      {Name: "Query", From: frame.Parent, Parse: parseQuery},
+	KindReply:      {Name: "Reply", From: frame.Child, Parse: parseReply},
 	KindOffspring:  {Name: "Offspring", From: frame.Root, Parse: parseOffspring, Once: true},
+	KindBelow:      {Name: "Below", From: frame.Child, Parse: parseBelow},
+	KindJoin:       {Name: "Join", From: frame.Parent, Parse: parseJoin, Once: true},
+	KindJoined:     {Name: "Joined", From: frame.Child, Parse: parseJoined},
+	KindResume:     {Name: "Resume", From: frame.Parent, Parse: parseResume},
+	KindState:      {Name: "State", From: frame.Child, Parse: parseState},
+	KindReport:     {Name: "Report", From: frame.Child, Parse: parseReport},
+	KindPassed:     {Name: "Passed", From: frame.Parent, Parse: parsePassed},
+	KindChunk:      {Name: "Chunk", From: frame.Child, Parse: parseChunk},
 
 	rankwire.KindAsk:        relayed(rankwire.KindAsk, both),
 	rankwire.KindAnswer:     relayed(rankwire.KindAnswer, both),

@@ -15,6 +15,7 @@ func (m Launch) Encode(w *frame.Encoder) {
 	w.U32(uint32(m.First))
 	w.U32(m.Level)
 	w.U32(m.Credit)
+	w.Bool(m.Replaces)
 	encodeNodes(w, m.Nodes)
 	w.Uint(uint64(len(m.Share)))
 	for _, p := range m.Share {
@@ -24,7 +25,8 @@ func (m Launch) Encode(w *frame.Encoder) {
 }
 
 func parseLaunch(r *frame.Decoder) frame.Message {
-	m := Launch{First: job.NodeIndex(r.U32()), Level: r.U32(), Credit: r.U32(), Nodes: decodeNodes(r)}
+	m := Launch{First: job.NodeIndex(r.U32()), Level: r.U32(), Credit: r.U32(),
+		Replaces: r.Bool(), Nodes: decodeNodes(r)}
 	m.Share = frame.DecodeSlice(r, partLeast, func() job.Part { return decodePart(r) })
 	m.Job = decodeJob(r)
 	if r.Err() == nil {
@@ -154,6 +156,12 @@ func encodeJob(w *frame.Encoder, j *job.Job) {
 	for _, p := range j.Preput {
 		rankwire.EncodeKeyValue(w, p)
 	}
+	w.Text(j.Hosts)
+	w.Uint(uint64(len(j.Own)))
+	for _, v := range j.Own {
+		w.Text(v.Name)
+		w.Byte(byte(v.Fact))
+	}
 }
 
 // encodePrograms writes programs. Of those that have their surroundings from the one before, which
@@ -224,6 +232,14 @@ func decodeJob(r *frame.Decoder) *job.Job {
 	j.FirstHost = r.Text()
 	j.Spawner, j.Depth = r.Text(), r.U32()
 	j.Preput = frame.DecodeSlice(r, 2, func() job.KeyValue { return rankwire.DecodeKeyValue(r) })
+	j.Hosts = r.Text()
+	j.Own = frame.DecodeSlice(r, 2, func() job.RankVariable {
+		v := job.RankVariable{Name: r.Text(), Fact: job.Fact(r.Byte())}
+		if v.Fact >= job.Facts {
+			r.Fail(frame.ErrRange)
+		}
+		return v
+	})
 	if r.Err() == nil && j.Verify() != nil {
 		r.Fail(frame.ErrRange)
 	}
@@ -281,13 +297,42 @@ func encodeHow(w *frame.Encoder, l job.LaunchOptions) {
 	w.Bool(l.LateBinding)
 	w.Bool(l.StartBarrier)
 	w.Bool(l.KeepGoing)
+	w.Bool(l.Contain)
+	w.Bool(l.Record)
+	w.Byte(survival(l))
+}
+
+// Bits of what a job survives. Without repair this is the flag that it was.
+const (
+	survivesRank  = 1 << iota // Restarts
+	survivesAgent             // Repair
+	survivesAll               // RestartAll
+)
+
+func survival(l job.LaunchOptions) (bits byte) {
+	if l.Restarts {
+		bits |= survivesRank
+	}
+	if l.Repair {
+		bits |= survivesAgent
+	}
+	if l.RestartAll {
+		bits |= survivesAll
+	}
+	return bits
 }
 
 func decodeHow(r *frame.Decoder) job.LaunchOptions {
-	return job.LaunchOptions{
+	l := job.LaunchOptions{
 		Launcher: r.Text(), Exec: r.Texts(), Args: r.Texts(), SSH: r.Text(), Tree: r.Text(), Batch: r.U32(),
 		Timeout: time.Duration(r.Uint(math.MaxInt64)), Grace: time.Duration(r.Uint(math.MaxInt64)),
 		AgentPath: r.Text(), Verbose: r.Bool(), Timed: r.Bool(), LateBinding: r.Bool(), StartBarrier: r.Bool(),
-		KeepGoing: r.Bool(),
+		KeepGoing: r.Bool(), Contain: r.Bool(), Record: r.Bool(),
 	}
+	bits := r.Byte()
+	if bits > survivesRank|survivesAgent|survivesAll {
+		r.Fail(frame.ErrCanonical)
+	}
+	l.Restarts, l.Repair, l.RestartAll = bits&survivesRank != 0, bits&survivesAgent != 0, bits&survivesAll != 0
+	return l
 }

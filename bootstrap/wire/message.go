@@ -17,6 +17,9 @@ type Launch struct {
 	First  job.NodeIndex // index of its first node in the job
 	Level  uint32        // depth of the child in the tree; the root is 0
 	Credit uint32        // bytes of Output that may be sent before the first Grant
+	// Replaces says that the agent takes the place of one that was lost: Standing follows, and its
+	// ranks wait for Respawn.
+	Replaces bool
 }
 
 // Ready says that all of a subtree is settled: every agent of it runs or has failed.
@@ -68,12 +71,13 @@ type End struct {
 type FaultKind uint8
 
 const (
-	FaultRank     FaultKind = 1 // a rank ended badly: Rank, Status
+	FaultRank     FaultKind = 1 // a rank ended badly, or well but left its peers waiting: Rank, Status
 	FaultFork     FaultKind = 2 // ranks could not be started: Rank, Count, Status, Cause
 	FaultLaunch   FaultKind = 3 // a session failed: Phase, Cause, Tail; Nodes agents never came
 	FaultLost     FaultKind = 4 // an agent was lost after it came up: Nodes agents with it
 	FaultAbort    FaultKind = 5 // a rank asked for the end of the job: Rank, Status, Cause
 	FaultFallback FaultKind = 6 // a session failed and another one from elsewhere did not: no harm; Phase, Cause
+	FaultRollback FaultKind = 7 // a rank asked that all start again: Rank, Status, Cause
 )
 
 // Fault reports one failure at once, before Exit.
@@ -84,7 +88,8 @@ type Fault struct {
 	Rank   job.Slot
 	Count  uint32 // ranks concerned, from Rank on
 	Status job.Status
-	// Awaited, of FaultRank: the rank had joined its peers by PMI and not taken its leave.
+	// Awaited, of FaultRank: the rank had joined its peers by PMI or PMIx, and neither taken its
+	// leave nor aborted.
 	Awaited bool
 	Host    string // of Node
 	Parent  string // host of the agent that saw it
@@ -92,6 +97,9 @@ type Fault struct {
 	Cause   string
 	Tail    string // the session's last lines
 	AgeMs   uint32 // since it was seen
+	// Excused, of FaultRank: the job goes on without the rank, whose program has asked for that.
+	Excused  bool
+	SilentMs uint32 // for FaultLost: since the last frame of the agent
 }
 
 // Waiting names slow sessions: sent at most every few seconds, and

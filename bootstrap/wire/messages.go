@@ -71,6 +71,8 @@ func (m Fault) Encode(w *frame.Encoder) {
 	w.U32(m.AgeMs)
 	encodeStatus(w, m.Status)
 	w.Bool(m.Awaited)
+	w.Bool(m.Excused)
+	w.U32(m.SilentMs)
 	for _, s := range []string{m.Host, m.Parent, m.Phase, m.Cause, m.Tail} {
 		w.UserText(s)
 	}
@@ -154,12 +156,15 @@ const MaxSlowSessions = 8
 
 func parseFault(r *frame.Decoder) frame.Message {
 	m := Fault{What: FaultKind(r.Byte())}
-	if m.What < FaultRank || m.What > FaultFallback {
+	if m.What < FaultRank || m.What > FaultRollback {
 		r.Fail(frame.ErrRange)
 	}
 	m.Node, m.Nodes, m.Rank, m.Count, m.AgeMs = job.NodeIndex(r.U32()), r.U32(), job.Slot(r.U32()), r.U32(), r.U32()
 	m.Status = decodeStatus(r)
 	if m.Awaited = r.Bool(); m.Awaited && m.What != FaultRank {
+		r.Fail(frame.ErrRange)
+	}
+	if m.Excused, m.SilentMs = r.Bool(), r.U32(); m.Excused && m.What != FaultRank {
 		r.Fail(frame.ErrRange)
 	}
 	for _, s := range []*string{&m.Host, &m.Parent, &m.Phase, &m.Cause, &m.Tail} {

@@ -47,7 +47,8 @@ func samples() []frame.Message {
 			Window: job.Window{Rows: 50, Cols: 132}}, Stdin: job.Stdin{Mode: job.StdinOne, Rank: 5},
 		Launch: job.LaunchOptions{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms",
 			Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second, Timed: true, LateBinding: true,
-			StartBarrier: true, KeepGoing: true},
+			StartBarrier: true, KeepGoing: true, Contain: true, Record: true, Restarts: true, Repair: true,
+			RestartAll: true},
 	}
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true,
@@ -57,17 +58,46 @@ func samples() []frame.Message {
 		Data: true}
 	j.MPI, j.PMIPort = job.MPIOpen, true
 	j.Spawner, j.Depth, j.Preput = "p", 3, []job.KeyValue{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}}
+	j.Own = []job.RankVariable{{Name: "SLURM_PROCID", Fact: job.OwnRank}, {Name: "SLURM_NTASKS", Fact: job.AllRanks}}
 	spawn := rankwire.SpawnJob{Rank: 9, Commands: rankwire.NewCommands(rankwire.Command{Argv: rankwire.NewStrings("a",
-		""), Ranks: 3, Dir: "/d"}, rankwire.Command{Argv: rankwire.NewStrings("b"), Ranks: 1}),
+		""), Env: rankwire.NewStrings("E=1"), Ranks: 3, Dir: "/d"},
+		rankwire.Command{Argv: rankwire.NewStrings("b"), Ranks: 1}),
 		Preput: rankwire.NewPairs(j.Preput...)}
+	j.Hosts = "node[0001-0063],n[7-9]"
 	nodes := job.NewNodes(32, []job.Run{{Prefix: "node", Width: 4, Lo: 3, Count: 60, Ranks: 16},
 		{Prefix: "fat", Count: 1, User: "u", HCA: "mlx5_0:1", Slots: 64, Ranks: 16}})
 	last := job.Part{First: 65, Nodes: job.NewNodes(1027,
 		[]job.Run{{Prefix: "n", Suffix: "-ib", Width: 1, Lo: 7, Count: 1, Ranks: 3}})}
 	return []frame.Message{
-		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18, Share: []job.Part{last}},
+		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18, Replaces: true, Share: []job.Part{last}},
+		Sweep{Job: "0123456789abcdef", Node: 7, GraceMs: 2000}, Swept{Killed: 3, Left: "process 9"},
+		Floor{Serial: 3, Op: 1 << 20, First: 70000, Count: 2, Epoch: job.Epoch(3, 1)}, FloorSet{Serial: 3},
+		Respawn{Serial: 3, First: 70000, Count: 2, Epoch: job.Epoch(3, 1)},
+		Respawned{Serial: 3, First: 70000, Count: 2, Code: 126, Cause: "why"},
+		Record{Node: 7, Data: []byte("piece")},
+		Recall{Serial: 2, GraceMs: 2000}, Recalled{Serial: 2, Cause: "why"}, Rest{Serial: 3}, Replace{Part: last},
+		Replaced{Node: 65, Cause: "why"},
+		Standing{Serial: 3, Op: 1 << 20, Recall: 2, Everyone: job.Epoch(1, 1), Floors: []RankFloor{
+			{Rank: 70000, Epoch: job.Epoch(3, 1)}, {Rank: 70001, Epoch: job.Epoch(2, 1)},
+		}},
+		Below{Left: 2, Key: 64, Head: 65, Parts: []job.Part{last}}, Below{},
+		Join{Job: "0123456789abcdef", Key: 7, Level: 3}, Joined{How: JoinedOther}, Resume{Credit: 1 << 18},
+		State{Signals: 1, Input: 2, Held: 3, Released: 4, Floor: 5, Respawn: 6, Begun: true},
+		Report{Node: 7, Serial: 3, Repaired: true, Fault: Fault{What: FaultLost, Node: 7, Nodes: 1, Host: "a"}},
+		Passed{Node: 7, Serial: 3}, Chunk{At: 1 << 33, Output: Output{Rank: 300, Stream: 2, Data: []byte("hello")}},
+		Query{ID: 3, Question: rankwire.Question{What: rankwire.SendSignal, Signal: 10,
+			Rows: 7, PatienceMs: 2000, Ranks: rankwire.NewSlotSpans(rankwire.SlotSpan{First: 3, Count: 2})}},
+		Query{ID: 4, Question: rankwire.Question{What: rankwire.LookAtRanks}},
+		Reply{ID: 3, Standings: rankwire.Standings{Nodes: 5, Silent: 1, Cut: 2, More: 3,
+			Groups: rankwire.NewRankGroups(rankwire.RankGroup{State: rankwire.Waits, Op: 7, Call: rankwire.Gather,
+				Text: "poll", Count: 9, AgeMs: 5, CPUMs: 6, Memory: 1 << 40,
+				Ranks: rankwire.NewSlotSpans(rankwire.SlotSpan{First: 3, Count: 2})}),
+			Rows: rankwire.NewRankRows(rankwire.RankRow{Rank: 70000, Host: "h", PID: 4, State: rankwire.Waits, Op: 7,
+				Call: rankwire.Gather, AgeMs: 5, Kernel: 'S', CPUMs: 6, Busy: 1000, Memory: 1 << 40, CPUs: "0-3",
+				HCA: "mlx5_0:1", Waits: "poll"})}},
 		Steal{}, Return{Part: last, Barren: true, Phase: "connect", Cause: "refused"},
-		Membership{FirstHost: "a", Dropped: NewNodeSpans(NodeSpan{First: 0, Count: 2}, NodeSpan{First: 7, Count: 1})},
+		Membership{FirstHost: "a", Dropped: NewNodeSpans(NodeSpan{First: 0, Count: 2}, NodeSpan{First: 7, Count: 1}),
+			Hosts: "a,b"},
 		Ready{Up: 63, Failed: 1}, Exit{Runs: NewEndings(job.StatusRun{First: 0, Count: 1023},
 			job.StatusRun{First: 1023, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}}),
 			Truncated: 7, MPI: job.MPIFindings{SpokePMI: true, Library: "libmpi.so.40"}},
@@ -75,7 +105,7 @@ func samples() []frame.Message {
 		Stdin{Data: []byte{0, 1, 2}}, Stdin{EOF: true}, Stdin{Window: job.Window{Rows: 24, Cols: 80}}, StdinRoom{N: 1},
 		Signal{Number: 10}, End{Signal: 15, GraceMs: 2000},
 		Fault{What: FaultRank, Node: 7, Nodes: 1, Rank: 9, Count: 1, Status: job.Status{Kind: job.Signaled, Code: 9},
-			Awaited: true},
+			Awaited: true, Excused: true, SilentMs: 6100},
 		Fault{What: FaultLost, Node: 7, Nodes: 3, Host: "node0008", Parent: "node0002", Phase: "agent", Cause: "gone",
 			Tail: "last words", AgeMs: 3},
 		Waiting{Items: []SlowSession{{Node: 1, Host: "b", Phase: "connect", ForMs: 3100}}}, Heartbeat{},
@@ -123,7 +153,11 @@ func moreSamples() []frame.Message {
 		Launch{Job: &full, Nodes: samples()[0].(Launch).Nodes, First: 2, Share: samples()[0].(Launch).Share},
 		Launch{Job: &ordered, Nodes: two, Share: []job.Part{last}},
 		Offspring{Job: &ordered, Alloc: two, Spawn: spawn}, Offspring{Job: &full, Alloc: two, Spawn: spawn},
-		Return{Part: last},
+		Return{Part: last}, Replace{Part: last},
+		Below{Left: 1, Key: 1, Head: 2, Parts: []job.Part{last}},
+		Report{Node: 1, Serial: 2, Fault: Fault{What: FaultRank, Node: 7, Nodes: 1, Rank: 9, Count: 1, Awaited: true,
+			Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}, Host: "h", Parent: "p", Phase: "x",
+			Cause: "c", Tail: "t", AgeMs: 3, Excused: true, SilentMs: 9}},
 		Fault{What: FaultRank, Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}},
 		Times{Nodes: NewTimings(slices.Values([]job.NodeTimes{timed}))},
 	}
@@ -146,6 +180,12 @@ func view(v any) any {
 	case Placements:
 		return frametest.Elements(v)
 	case Timings:
+		return frametest.Elements(v)
+	case rankwire.RankGroups:
+		return frametest.Elements(v)
+	case rankwire.RankRows:
+		return frametest.Elements(v)
+	case rankwire.SlotSpans:
 		return frametest.Elements(v)
 	case NodeSpans:
 		return frametest.Elements(v)

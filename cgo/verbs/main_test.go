@@ -23,7 +23,7 @@ import (
 const realVariable = "IBRUN_TEST_VERBS_REAL"
 
 // patience bounds every wait; nothing takes so long unless it hangs.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 var (
 	onReal  = os.Getenv(realVariable) != ""

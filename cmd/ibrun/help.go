@@ -13,7 +13,8 @@ ranks and hosts
   --min-nodes M          continue with fewer ranks if M nodes can be started
   -o N                   slots to skip first, with -n (as TACC's ibrun)
   --nodes N              the first N hosts; --rankfile FILE as in mpirun
-  Without hosts everything runs on this machine.
+  --no-allocation        ignore the job of Slurm, PBS, LSF, ... that it runs in
+  Without hosts those of that job count, or else this machine.
 
 placement (docs/placement.md; default: an equal share of the node's CPUs)
   --map-by OBJECT        slot, node, load, core, l3cache, numa, package or
@@ -44,6 +45,13 @@ end
   --timeout T            of the whole job: 90, 90s, 10m (exit code 124)
   --keep-going           keep running after a rank fails (default: end the job,
                          as with -K)
+  --on-failure end|continue|restart|restart-all   what a failed rank means: the
+                         job's end, nothing, that it starts again, or all do
+  --on-agent-loss end|repair   what a lost agent means: the job's end, or the
+                         loss of its node only
+  --max-restarts N[/T]   restarts in the job (3), or within any time T
+  --contain              a PID namespace for the processes of each node: the
+                         kernel ends them all when the node's reaper ends
   -W T, --wait T         end the job T after the first node's ranks have ended
   --kill-grace T         from SIGTERM to SIGKILL (2s)
   --print-all-exitcodes
@@ -59,6 +67,8 @@ launch
   --agent-path PATH      an ibrun that is installed on the nodes
   --pmi-port             PMI over 127.0.0.1 instead of a descriptor
   --timing, --trace FILE, --report FILE.html   see the launch (docs/timing.md)
+  --record FILE          keep what happens to agents, for FILE if the job fails
+  --replay FILE          print what agents of a record decided, and why
   --calibrate            print the measured launch costs that the planner uses
   --no-preflight         do not check program and directory on this host first
 
@@ -72,6 +82,8 @@ ranks that use the package ibrun
 
 other
   --dry-run (-show), --display map,bind,topo,allocation, -v, -q, -V, -h
+  ibrun ctl [VERB]       ask a running job: status, ranks, top, stacks, signal,
+                         end and more (ibrun ctl --help, docs/control.md)
   --doctor               examine the nodes of --hosts instead of running; --json
   --capture FILE, --topo-input FILE   a node's sysfs, for bug reports
 

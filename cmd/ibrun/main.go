@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"ibrun/bootstrap/timing"
 	"ibrun/internal/build"
 	"ibrun/internal/costfile"
+	"ibrun/internal/ctl"
 	"ibrun/internal/exit"
 	"ibrun/internal/launch"
 	"ibrun/internal/options"
@@ -35,6 +37,10 @@ func main() {
 	if code, ok := role(os.Args[1:]); ok {
 		os.Exit(code)
 	}
+	if args, ok := controls(os.Args); ok {
+		openStandard()
+		os.Exit(ctl.Main(args, proc.ConsoleWriter(os.Stdout)))
+	}
 	os.Exit(command(os.Args[1:]))
 }
 
@@ -50,6 +56,8 @@ func command(args []string) int {
 	case options.Help:
 		_, _ = os.Stdout.WriteString(helpText)
 		return 0
+	case options.ReplayRecord:
+		return replay(r.Replay)
 	case options.MakeCapture:
 		return captureTo(r.Capture)
 	case options.ShowTopo:
@@ -90,6 +98,9 @@ func command(args []string) int {
 	reporter.Layout = p.Job.Layout
 	if p.Here >= 0 {
 		p.Warn(plan.Narrow(topo.Read(pseudo.Here()), int(p.Nodes.At(p.Here).Ranks)))
+	}
+	if r.Verbose > 0 && p.Origin != "" {
+		reporter.Line("%s", p.Origin)
 	}
 	if !r.Quiet {
 		for _, w := range p.Warnings {
@@ -136,6 +147,7 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *rep
 	o, err := launch.Run(p, at, agent.RootConfig{
 		Out:    agent.NewSink(out, errs, style(p, r.Label, r.Timestamp, r.Prefix, reporter)),
 		Report: reporter.Event, Warn: reporter.Warn, Offspring: plan.Offspring(r),
+		Record: recordTo(r.Record, reporter.Line),
 	})
 	terminal.give()
 	reporter.LaunchOver()
@@ -161,6 +173,9 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *rep
 
 // complain says why there is no job, and returns the exit code for it.
 func complain(err error) int {
+	if errors.Is(err, plan.ErrNotFirst) {
+		return exit.Code(err)
+	}
 	fmt.Fprintf(proc.ConsoleWriter(os.Stderr), "ibrun: %s\n", plain.Text(err.Error()))
 	return exit.Code(err)
 }

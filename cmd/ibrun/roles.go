@@ -2,15 +2,28 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 
 	"ibrun/bootstrap/agent"
 	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/spawn"
+	"ibrun/internal/ctl"
 	"ibrun/internal/exit"
 	"ibrun/internal/survey"
 )
+
+// controls reports whether a command line is of ibrun ctl, and returns its arguments.
+func controls(argv []string) (args []string, ok bool) {
+	switch {
+	case len(argv) > 0 && filepath.Base(argv[0]) == ctl.Name:
+		return argv[1:], true
+	case len(argv) > 1 && argv[1] == ctl.Word:
+		return argv[2:], true
+	}
+	return nil, false
+}
 
 // role runs the hidden roles of this binary, which its own kind starts; users
 // have no use for them. ok is false if the arguments are a user's.
@@ -21,6 +34,10 @@ func role(args []string) (code int, ok bool) {
 	switch args[0] {
 	case reaper.Role:
 		return reaper.Main(args[1:]), true
+	case reaper.Contain:
+		return reaper.ContainMain(args[1:]), true
+	case reaper.Inside:
+		return reaper.InsideMain(args[1:]), true
 	case reaper.Agent:
 		if len(args) > 1 && remote.Refuse(os.Stdout, args[1]) {
 			return exit.Self, true

@@ -44,7 +44,7 @@ func spawnedMain() int {
 		switch what := what.(type) {
 		case core.LaunchDone:
 			ran = true
-			parent.Runs(p.Job.ID)
+			parent.Runs(p.Job)
 			for _, f := range early {
 				say.Event(f)
 			}

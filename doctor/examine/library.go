@@ -6,7 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"slices"
+	"sort"
 	"strings"
 
 	"ibrun/doctor"
@@ -95,6 +95,6 @@ func (n Node) verbs() doctor.Verbs {
 		v.Deaf = plain(err)
 	}
 	v.Listed = list(all)
-	slices.SortFunc(v.Listed, func(a, b doctor.Listed) int { return strings.Compare(a.Name, b.Name) })
+	sort.Slice(v.Listed, func(i, j int) bool { return v.Listed[i].Name < v.Listed[j].Name })
 	return v
 }

@@ -39,6 +39,7 @@ type sender struct {
 	handles map[fabric.Tuple]*handle
 	closed  bool
 	broken  error // why no datagram can be sent any more
+	port    string
 	batch   [1]verbs.Send
 	ends    [pollBatch]verbs.Completion
 }
@@ -55,6 +56,7 @@ const mostHandles = 4096
 
 // receiver is the receiving half.
 type receiver struct {
+	mu      sync.Mutex // held by whoever polls and posts
 	cq      *verbs.CQ
 	channel *verbs.Channel
 	rings   []ring
@@ -76,7 +78,7 @@ func (f *Fabric) slot() int { return verbs.GRHSize + mostBody }
 // openDatagrams makes the queue pair that the I-tuple names.
 func (f *Fabric) openDatagrams() (err error) {
 	out, in, d := &f.out, &f.in, f.dev
-	out.handles = map[fabric.Tuple]*handle{}
+	out.handles, out.port = map[fabric.Tuple]*handle{}, d.port.String()
 	if in.channel, err = d.ctx.NewChannel(); err != nil {
 		return err
 	}
@@ -183,14 +185,21 @@ func (f *Fabric) post(to fabric.Tuple, b []byte, mark uint32) error {
 		return fabric.ErrClosed
 	case len(b) > f.mtu:
 		return fabric.ErrTooLong
+	case f.mute.Load():
+		return errFull
 	case out.broken != nil:
 		return out.broken
 	}
 	if !out.grown {
 		f.growSends()
 	}
-	if out.posted-out.done >= uint64(out.size) && !out.reclaim() {
-		return errFull
+	if out.posted-out.done >= uint64(out.size) {
+		if free := out.reclaim(); out.broken != nil {
+			go f.datagramsFail(out.broken) // whoever posts holds locks of the owner
+			return errFull
+		} else if !free {
+			return errFull
+		}
 	}
 	ah, err := f.handle(to)
 	if err != nil {
@@ -226,7 +235,7 @@ func (s *sender) reclaim() bool {
 	n, err := s.cq.Poll(s.ends[:])
 	for _, c := range s.ends[:max(n, 0)] {
 		if s.done = max(s.done, c.ID+1); c.Status != verbs.Success && c.Status != verbs.Flushed && s.broken == nil {
-			s.broken = fmt.Errorf("ib: datagrams cannot be sent: %v", c.Status)
+			s.broken = fmt.Errorf("ib: port %s: datagrams cannot be sent: %v", s.port, c.Status)
 		}
 	}
 	return err == nil && s.posted-s.done < uint64(s.size)
@@ -299,10 +308,7 @@ func (f *Fabric) receive() {
 	cookies := make([]uint64, 4)
 	grown := false
 	for f.ending.Err() == nil {
-		n, err := f.in.cq.Poll(f.in.ends[:])
-		if n == 0 && err == nil && !f.cfg.Spin {
-			n, err = f.in.cq.ArmPoll(f.in.ends[:])
-		}
+		n, err := f.take(&grown)
 		if err != nil {
 			f.breaks(err)
 			return
@@ -314,14 +320,27 @@ func (f *Fabric) receive() {
 				f.breaks(err)
 				return
 			}
-			continue
-		}
-		f.deliver(f.in.ends[:n])
-		if !grown {
-			grown = true
-			_ = f.addReceives(f.cfg.Receives) // it works with few, too
 		}
 	}
+}
+
+// take takes one batch of what has arrived, and says how much that was.
+func (f *Fabric) take(grown *bool) (int, error) {
+	f.in.mu.Lock()
+	defer f.in.mu.Unlock()
+	n, err := f.in.cq.Poll(f.in.ends[:])
+	if n == 0 && err == nil && !f.cfg.Spin {
+		n, err = f.in.cq.ArmPoll(f.in.ends[:])
+	}
+	if n == 0 || err != nil {
+		return n, err
+	}
+	f.deliver(f.in.ends[:n])
+	if !*grown {
+		*grown = true
+		_ = f.addReceives(f.cfg.Receives) // it works with few, too
+	}
+	return n, nil
 }
 
 // deliver hands datagrams on and posts their slots again.
@@ -346,7 +365,7 @@ func (f *Fabric) deliver(ends []verbs.Completion) {
 			continue // the queue pair is in error, and takes nothing. Whoever put it there says why
 		}
 		if c.Status != verbs.Success {
-			f.breaks(fmt.Errorf("ib: datagrams cannot be received: %v", c.Status))
+			go f.datagramsFail(fmt.Errorf("ib: port %s: datagrams cannot be received: %v", f.out.port, c.Status))
 		}
 		again = append(again, f.request(slot))
 	}

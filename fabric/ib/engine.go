@@ -318,7 +318,7 @@ func (l *engine) add(e *queuePair, mine, theirs side, key *callKey) *stream {
 	s := newStream(l, e, l.serial, mine, theirs)
 	l.byQPN[e.qp.Number()] = s
 	if key != nil {
-		s.key = *key
+		s.key, s.awaiting = *key, true
 		l.calls[*key] = s
 	}
 	return s

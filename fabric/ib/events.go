@@ -12,6 +12,9 @@ import (
 // health is what asynchronous events have said of the port.
 //
 //	up --port down--> down since then --grace--> the endpoint is lost; down --port active--> up
+//
+// An owner that has another network spares the endpoint: it is not lost, and is looked after until
+// it works again (mend.go).
 type health struct {
 	mu    sync.Mutex
 	down  error
@@ -40,7 +43,7 @@ func (f *Fabric) happened(e verbs.Event) {
 	case verbs.EventQPFatal, verbs.EventQPRequest, verbs.EventQPAccess:
 		err := fmt.Errorf("ib: queue pair %d of %s: %v", e.QPN, f.dev.ctx.Device(), e.Type)
 		if e.QPN == f.tuple.Num {
-			f.lost(err)
+			f.datagramsFail(err)
 		} else if l := f.streams(); l != nil {
 			if s := l.of(e.QPN); s != nil {
 				s.fail(err)
@@ -48,6 +51,7 @@ func (f *Fabric) happened(e verbs.Event) {
 		}
 	case verbs.EventDeviceFatal, verbs.EventCQError, verbs.EventSRQError:
 		err := fmt.Errorf("ib: %s: %v; see the kernel's log with: dmesg", f.dev.ctx.Device(), e.Type)
+		f.failed.Store(true)
 		if l := f.streams(); l != nil {
 			l.breaks(err)
 		}
@@ -67,18 +71,26 @@ func (f *Fabric) lost(err error) {
 // portIs notes that the port is up or down. Streams get over a while without it,
 // since the device sends again.
 func (f *Fabric) portIs(up bool) {
-	f.health.mu.Lock()
-	defer f.health.mu.Unlock()
+	h := &f.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	switch {
+	case f.mute.Load(): // mend finds it
 	case up:
-		f.health.down = nil
-		if f.health.timer != nil {
-			f.health.timer.Stop()
+		h.down = nil
+		if h.timer != nil {
+			h.timer.Stop()
 		}
-	case f.health.down == nil:
+	case h.down == nil:
 		err := fmt.Errorf("port %v went down: see ibstat %s", &f.dev.port, f.dev.ctx.Device())
-		f.health.down = err
-		f.health.timer = time.AfterFunc(f.cfg.PortGrace, func() {
+		h.down = err
+		h.mu.Unlock()
+		spared := f.spared(fmt.Errorf("ib: %w", err))
+		h.mu.Lock()
+		if spared {
+			return
+		}
+		h.timer = time.AfterFunc(f.cfg.PortGrace, func() {
 			if f.down() != err {
 				return
 			}

@@ -21,6 +21,7 @@ type outgoing struct {
 	last       [pieces]uint32
 	head, tail int    // pieces posted, and through
 	sent       uint32 // bytes of data in all
+	total      uint64 // the same, which does not wrap
 	allowed    uint32 // up to which the other side takes them
 	window     uint32
 	finish     bool // FIN is to be sent
@@ -129,6 +130,7 @@ func (s *stream) push(p []byte) (n int) {
 		}
 		batch = append(batch, s.work(message{kind: kindData, body: p[n : n+size]}, isPiece, false))
 		o.sent += uint32(size)
+		o.total += uint64(size)
 		n += size
 	}
 	if len(batch) == 0 || !s.post(batch) {

@@ -75,6 +75,8 @@ type Fabric struct {
 	accepting sync.Mutex // held while the sink takes a stream
 	over      bool       // under accepting
 
+	mute     atomic.Bool // the owner does without the port: what is posted is dropped
+	failed   atomic.Bool // the device has failed for good
 	health   health
 	counters counters
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds every wait; nothing takes so long unless it hangs.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 // faultsVariable makes the network of this process a bad one.
 const faultsVariable = "IBRUN_TEST_FAULTS"

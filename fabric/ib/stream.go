@@ -46,8 +46,9 @@ type stream struct {
 	out outgoing
 	in  incoming
 
-	writing bool // somebody is in Write
-	fetches bool // somebody reads remote memory
+	onFail  func(error) // called once
+	writing bool        // somebody is in Write
+	fetches bool        // somebody reads remote memory
 	loan    *loan
 	granted *grant
 }
@@ -69,11 +70,12 @@ func (s *stream) begin() {
 	s.control(kindReady, nil)
 }
 
-// await bounds the wait for that message.
+// await bounds the wait for that message, which may have come: the answer to a CONNECT that was
+// repeated goes out as soon as the engine has the stream.
 func (s *stream) await(within time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.awaiting = !s.in.ready; s.awaiting {
+	if s.awaiting && !s.retired {
 		s.linger = time.AfterFunc(within, s.orphan)
 	}
 }
@@ -128,7 +130,33 @@ func (s *stream) failed(err error) {
 	if s.err == nil {
 		s.err = err
 	}
+	if s.onFail != nil {
+		go s.onFail(s.err)
+		s.onFail = nil
+	}
 	s.retire()
+}
+
+// Abort implements fabric.Confirmer: no FIN is sent.
+func (s *stream) Abort(err error) { s.fail(err) }
+
+// OnFail implements fabric.Confirmer.
+func (s *stream) OnFail(call func(error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		go call(s.err)
+		return
+	}
+	s.onFail = call
+}
+
+// Confirmed implements fabric.Confirmer, by what each message of the other side says.
+func (s *stream) Confirmed() (written, read uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := &s.out
+	return o.total, o.total - uint64(o.sent-(o.allowed-o.window))
 }
 
 // Close ends this end; what was written arrives, and then io.EOF.
@@ -399,8 +427,10 @@ func (s *stream) receive(m message) {
 // accept gives the stream to the sink, without the lock.
 func (s *stream) accept() {
 	s.awaiting = false
-	s.linger.Stop()
-	s.linger = nil
+	if s.linger != nil {
+		s.linger.Stop()
+		s.linger = nil
+	}
 	s.mu.Unlock()
 	taken := s.l.f.accept(s)
 	s.mu.Lock()

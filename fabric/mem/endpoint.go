@@ -79,7 +79,7 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 		return fabric.ErrClosed
 	case len(b) > MTU:
 		return fabric.ErrTooLong
-	case to.Kind != fabric.ETH4:
+	case to.Kind != n.kind:
 		return fmt.Errorf("mem: %v is no address of this network", to)
 	}
 	for _, d := range n.fate(pair{f.tuple, to}) {

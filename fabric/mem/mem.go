@@ -44,6 +44,7 @@ const MTU = 1472
 // Network is a set of endpoints that reach each other.
 type Network struct {
 	seed uint64
+	kind fabric.Kind // of its tuples
 
 	mu       sync.Mutex
 	f        Faults
@@ -56,13 +57,42 @@ type Network struct {
 	streams  map[*conn]bool // that are not closed
 }
 
+// NewInfiniBand makes a network whose addresses are LIDs, so that a rank may have one of the other
+// kind beside it.
+func NewInfiniBand(seed uint64, f Faults) *Network {
+	n := New(seed, f)
+	n.kind = fabric.IB
+	return n
+}
+
+// Port is the link of an endpoint: while it is down the endpoint is parted from all others, and its
+// sink hears of that if it is a fabric.Watcher.
+func (n *Network) Port(t fabric.Tuple, up bool) {
+	n.mu.Lock()
+	f := n.ends[t]
+	changed := n.isolated[t] == up
+	n.mu.Unlock()
+	n.Isolate(t, !up)
+	if f == nil || !changed {
+		return
+	}
+	if w, ok := f.sink.(fabric.Watcher); ok {
+		if up {
+			w.Up()
+		} else {
+			w.Down(errCut)
+		}
+	}
+}
+
 // pair is a direction: from and to.
 type pair [2]fabric.Tuple
 
 // New makes a network.
 func New(seed uint64, f Faults) *Network {
 	return &Network{
-		seed: seed, f: f, ends: map[fabric.Tuple]*Fabric{}, luck: map[pair]*rand.Rand{}, cut: map[pair]bool{},
+		seed: seed, kind: fabric.ETH4, f: f, ends: map[fabric.Tuple]*Fabric{}, luck: map[pair]*rand.Rand{},
+		cut:      map[pair]bool{},
 		isolated: map[fabric.Tuple]bool{}, streams: map[*conn]bool{},
 	}
 }
@@ -75,6 +105,9 @@ func (n *Network) Open(sink fabric.Sink) *Fabric {
 	n.opened++
 	addr := netip.AddrFrom4([4]byte{10, byte(n.opened >> 16), byte(n.opened >> 8), byte(n.opened)})
 	f := &Fabric{net: n, sink: sink, tuple: fabric.Ethernet(netip.AddrPortFrom(addr, 7)), wake: make(chan struct{}, 1)}
+	if n.kind == fabric.IB {
+		f.tuple = fabric.Tuple{Kind: fabric.IB, LID: uint16(n.opened), Num: 7}
+	}
 	n.ends[f.tuple] = f
 	f.loop.Go(f.deliver)
 	return f
@@ -162,4 +195,4 @@ func (n *Network) fate(p pair) (delays []time.Duration) {
 	return delays
 }
 
-func number(t fabric.Tuple) uint64 { return uint64(binary.BigEndian.Uint32(t.Addr[:])) }
+func number(t fabric.Tuple) uint64 { return uint64(binary.BigEndian.Uint32(t.Addr[:])) + uint64(t.LID) }

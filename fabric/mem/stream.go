@@ -26,7 +26,11 @@ type flow struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	chunks  []chunk
-	size    int   // bytes in chunks
+	size    int // bytes in chunks
+	written uint64
+	got     uint64 // bytes that the reader has taken
+	onFail  func(error)
+	aborted bool  // by the writer
 	ended   bool  // by the writer: what is left can be read
 	refused bool  // by the reader
 	err     error // for both
@@ -96,6 +100,7 @@ func (f *flow) take(p []byte) int {
 		f.chunks = f.chunks[1:]
 	}
 	f.size -= n
+	f.got += uint64(n)
 	f.changed.Broadcast()
 	return n
 }
@@ -105,7 +110,7 @@ func (f *flow) write(p []byte, delay time.Duration) (n int, err error) {
 	defer f.mu.Unlock()
 	for {
 		switch {
-		case f.ended:
+		case f.ended || f.aborted:
 			return n, net.ErrClosed
 		case f.err != nil:
 			return n, f.err
@@ -119,6 +124,7 @@ func (f *flow) write(p []byte, delay time.Duration) (n int, err error) {
 			k := min(len(p)-n, flowLimit-f.size)
 			f.chunks = append(f.chunks, chunk{time.Now().Add(delay), bytes.Clone(p[n : n+k])})
 			f.size += k
+			f.written += uint64(k)
 			n += k
 			f.changed.Broadcast()
 		default:
@@ -146,8 +152,40 @@ func (n *Network) newStream(a, b fabric.Tuple) (*conn, *conn) {
 // fail ends both directions at once.
 func (c *conn) fail(err error) {
 	for _, f := range []*flow{c.r, c.w} {
-		f.change(func() { f.err = err })
+		f.change(func() {
+			if f.err = err; f.onFail != nil {
+				go f.onFail(err)
+				f.onFail = nil
+			}
+		})
 	}
+}
+
+// Confirmed implements fabric.Confirmer.
+func (c *conn) Confirmed() (written, read uint64) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	return c.w.written, c.w.got
+}
+
+// OnFail implements fabric.Confirmer.
+func (c *conn) OnFail(call func(error)) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	if c.w.err != nil {
+		go call(c.w.err)
+		return
+	}
+	c.w.onFail = call
+}
+
+// Abort implements fabric.Confirmer. The other side stays as it is, and hears nothing any more.
+func (c *conn) Abort(err error) {
+	c.net.mu.Lock()
+	delete(c.net.streams, c)
+	c.net.mu.Unlock()
+	c.r.change(func() { c.r.refused = true })
+	c.w.change(func() { c.w.aborted = true })
 }
 
 // Read implements net.Conn.

@@ -41,6 +41,24 @@ func Inline(text string) ([]Entry, error) {
 	return all, nil
 }
 
+// Names reads a list of bare names and ranges, as resource managers write it: n[01-16,20],x-ib.
+func Names(text string) (all []Entry, err error) {
+	total := uint64(0)
+	for _, item := range splitOutside(text, ',') {
+		entries, err := expandBracket(Entry{}, item)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if total += uint64(e.Count); total > MaxHosts {
+				return nil, fmt.Errorf("more than %d hosts", MaxHosts)
+			}
+		}
+		all = append(all, entries...)
+	}
+	return all, nil
+}
+
 // splitOutside splits at sep where it stands outside brackets.
 func splitOutside(s string, sep byte) []string {
 	var parts []string
@@ -119,25 +137,73 @@ func (e *Entry) setHCA(hca string) error {
 	return nil
 }
 
-// expandBracket reads the number ranges of a name. One pair of brackets stays
-// a range; a second pair is not supported, and said so.
+// maxPrefixes bounds how many names the brackets before a name's last pair make: each is an entry.
+const maxPrefixes = 1 << 16
+
+// expandBracket reads the number ranges of a name. The last pair of brackets stays a range. Pairs
+// before it are written out, the first of them changing slowest, as Slurm does.
 func expandBracket(e Entry, name string) ([]Entry, error) {
-	open := strings.IndexByte(name, '[')
-	if open < 0 {
+	literals, lists, err := cutBrackets(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(lists) == 0 {
 		if err := ValidName(name); err != nil {
 			return nil, err
 		}
 		e.Prefix, e.Count = name, 1
 		return []Entry{e}, nil
 	}
-	end := strings.IndexByte(name, ']')
-	if end < open || strings.ContainsAny(name[end+1:], "[]") {
-		return nil, fmt.Errorf("invalid host range %q: write one pair of brackets, as in n[01-16,20]", name)
+	prefixes, total := []string{literals[0]}, uint64(1)
+	var ranges []Entry
+	for i, list := range lists {
+		var count uint64
+		if ranges, count, err = numberRanges(name, list); err != nil {
+			return nil, err
+		}
+		if total *= count; total > MaxHosts || i+1 < len(lists) && total > maxPrefixes {
+			return nil, fmt.Errorf("host range %q names more than %d hosts", clip(name), MaxHosts)
+		}
+		if i+1 < len(lists) {
+			prefixes = writeOut(prefixes, ranges, literals[i+1])
+		}
 	}
-	e.Prefix, e.Suffix = name[:open], name[end+1:]
-	var all []Entry
-	total := uint64(0)
-	for _, r := range strings.Split(name[open+1:end], ",") {
+	all := make([]Entry, 0, len(prefixes)*len(ranges))
+	for _, prefix := range prefixes {
+		for _, r := range ranges {
+			x := e
+			x.Prefix, x.Suffix = prefix, literals[len(lists)]
+			x.Width, x.Lo, x.Count = r.Width, r.Lo, r.Count
+			last := fmt.Sprintf("%s%0*d%s", x.Prefix, x.Width, x.Lo+uint64(x.Count)-1, x.Suffix)
+			if err := ValidName(last); err != nil {
+				return nil, err
+			}
+			all = append(all, x)
+		}
+	}
+	return all, nil
+}
+
+// cutBrackets parts a name into the lists between brackets and the text around them, of which there
+// is one more.
+func cutBrackets(name string) (literals, lists []string, err error) {
+	for rest := name; ; {
+		before, after, found := strings.Cut(rest, "[")
+		list, tail, closed := strings.Cut(after, "]")
+		if strings.Contains(before, "]") || found && !closed {
+			return nil, nil, fmt.Errorf("invalid host range %q: write pairs of brackets, as in n[01-16,20]", clip(name))
+		}
+		literals = append(literals, before)
+		if !found {
+			return literals, lists, nil
+		}
+		lists, rest = append(lists, list), tail
+	}
+}
+
+// numberRanges reads "01-16,20", and counts its numbers. Only the number of each entry is set.
+func numberRanges(name, list string) (all []Entry, total uint64, err error) {
+	for _, r := range strings.Split(list, ",") {
 		lo, hi, isRange := strings.Cut(r, "-")
 		if !isRange {
 			hi = lo
@@ -145,21 +211,39 @@ func expandBracket(e Entry, name string) ([]Entry, error) {
 		a, err1 := strconv.ParseUint(lo, 10, 62)
 		b, err2 := strconv.ParseUint(hi, 10, 62)
 		if err1 != nil || err2 != nil || a > b {
-			return nil, fmt.Errorf("invalid host range %q: %q is not a range of numbers, as in 01-16", name, r)
+			return nil, 0, fmt.Errorf("invalid host range %q: %q is not a range of numbers, as in 01-16", clip(name),
+				clip(r))
 		}
-		total += b - a + 1
-		if b-a >= MaxHosts || total > MaxHosts {
-			return nil, fmt.Errorf("host range %q names more than %d hosts", name, MaxHosts)
+		if total += b - a + 1; b-a >= MaxHosts || total > MaxHosts {
+			return nil, 0, fmt.Errorf("host range %q names more than %d hosts", clip(name), MaxHosts)
 		}
-		x := e
-		x.Width, x.Lo, x.Count = len(lo), a, uint32(b-a+1)
-		if err := ValidName(fmt.Sprintf("%s%0*d%s", x.Prefix, x.Width, b, x.Suffix)); err != nil {
-			return nil, err
-		}
-		all = append(all, x)
+		all = append(all, Entry{Width: len(lo), Lo: a, Count: uint32(b - a + 1)})
 	}
-	return all, nil
+	return all, total, nil
 }
+
+// writeOut appends each number of some ranges, and then a text, to each of some names.
+func writeOut(names []string, ranges []Entry, text string) (all []string) {
+	for _, name := range names {
+		for _, r := range ranges {
+			for i := range uint64(r.Count) {
+				all = append(all, fmt.Sprintf("%s%0*d%s", name, r.Width, r.Lo+i, text))
+			}
+		}
+	}
+	return all
+}
+
+// clip shortens what a message quotes.
+func clip(text string) string {
+	if len(text) <= maxQuoted {
+		return text
+	}
+	return text[:maxQuoted] + "..."
+}
+
+// maxQuoted is how much of a name a message quotes, in bytes.
+const maxQuoted = 80
 
 // ValidName says whether a name can be given to a remote shell: letters,
 // digits, ".", "-", "_", and ":" and "%" for IPv6, 255 bytes at most, not

@@ -9,11 +9,21 @@ import (
 
 func TestInline(t *testing.T) {
 	for text, want := range map[string][]Entry{
-		"a":                    {{Prefix: "a", Count: 1}},
-		"a:2,b":                {{Prefix: "a", Count: 1, Slots: 2}, {Prefix: "b", Count: 1}},
-		"u.x@a:2:mlx5_0:1":     {{Prefix: "a", Count: 1, Slots: 2, User: "u.x", HCA: "mlx5_0:1"}},
-		"n[01-16,20]":          {{Prefix: "n", Width: 2, Lo: 1, Count: 16}, {Prefix: "n", Width: 2, Lo: 20, Count: 1}},
-		"n[1-3]-ib:4":          {{Prefix: "n", Suffix: "-ib", Width: 1, Lo: 1, Count: 3, Slots: 4}},
+		"a":                {{Prefix: "a", Count: 1}},
+		"a:2,b":            {{Prefix: "a", Count: 1, Slots: 2}, {Prefix: "b", Count: 1}},
+		"u.x@a:2:mlx5_0:1": {{Prefix: "a", Count: 1, Slots: 2, User: "u.x", HCA: "mlx5_0:1"}},
+		"n[01-16,20]":      {{Prefix: "n", Width: 2, Lo: 1, Count: 16}, {Prefix: "n", Width: 2, Lo: 20, Count: 1}},
+		"n[1-3]-ib:4":      {{Prefix: "n", Suffix: "-ib", Width: 1, Lo: 1, Count: 3, Slots: 4}},
+		"r[1-2]n[08-10]-ib:2": {
+			{Prefix: "r1n", Suffix: "-ib", Width: 2, Lo: 8, Count: 3, Slots: 2},
+			{Prefix: "r2n", Suffix: "-ib", Width: 2, Lo: 8, Count: 3, Slots: 2},
+		},
+		"r[1,3]c[0-1]n[5,9]": {
+			{Prefix: "r1c0n", Width: 1, Lo: 5, Count: 1}, {Prefix: "r1c0n", Width: 1, Lo: 9, Count: 1},
+			{Prefix: "r1c1n", Width: 1, Lo: 5, Count: 1}, {Prefix: "r1c1n", Width: 1, Lo: 9, Count: 1},
+			{Prefix: "r3c0n", Width: 1, Lo: 5, Count: 1}, {Prefix: "r3c0n", Width: 1, Lo: 9, Count: 1},
+			{Prefix: "r3c1n", Width: 1, Lo: 5, Count: 1}, {Prefix: "r3c1n", Width: 1, Lo: 9, Count: 1},
+		},
 		"10.0.0.1":             {{Prefix: "10.0.0.1", Count: 1}},
 		"[fe80::1]:4,::1":      {{Prefix: "fe80::1", Count: 1, Slots: 4}, {Prefix: "::1", Count: 1}},
 		"2001:db8:0:0:0:0:0:1": {{Prefix: "2001:db8:0:0:0:0:0:1", Count: 1}},
@@ -44,8 +54,13 @@ func TestInlineRefused(t *testing.T) {
 		"a$b@c":                  "login name",
 		"n[5-1]":                 "range",
 		"n[1-9999999999]":        "more than",
-		"n[1-2][3-4]":            "one pair",
-		"n[1-2":                  "one pair",
+		"n[1-2":                  "pairs of brackets",
+		"n1-2]":                  "pairs of brackets",
+		"n[1-2]x]":               "pairs of brackets",
+		"n[[1-2]]":               "pairs of brackets",
+		"n[1-9][1-1000000]":      "more than",
+		"n[1-70000]x[1]":         "more than",
+		"a[]":                    "range of numbers",
 		"n[a-b]":                 "range of numbers",
 		"a:1:mlx5;0":             "HCA",
 	} {
@@ -88,6 +103,27 @@ func TestFileRefused(t *testing.T) {
 	}
 	_, err := File("h", make([]byte, MaxFile+1))
 	require.ErrorContains(t, err, "MiB")
+}
+
+func TestNames(t *testing.T) {
+	got, err := Names("n[1-2],x-ib,r1[07]")
+	require.NoError(t, err)
+	require.Equal(t, []Entry{
+		{Prefix: "n", Width: 1, Lo: 1, Count: 2}, {Prefix: "x-ib", Count: 1}, {Prefix: "r1", Width: 2, Lo: 7, Count: 1},
+	}, got)
+	for text, why := range map[string]string{
+		"": "the name is empty", "a,": "the name is empty", "a:2": "", "u@a": "character", "a b": "character",
+		"a[1-1000000],b[1-1000000]": "more than",
+	} {
+		_, err := Names(text)
+		if why == "" {
+			require.NoError(t, err, text) // an address of IPv6 has colons
+			continue
+		}
+		require.ErrorContains(t, err, why, text)
+	}
+	_, err = Names("n[" + strings.Repeat("x", 1000) + "]")
+	require.Less(t, len(err.Error()), 300)
 }
 
 // whatever passes is a name that no shell and no launcher takes for another thing.

@@ -28,6 +28,7 @@ import (
 func Here() (plan.Surroundings, error) {
 	at := plan.Surroundings{
 		Env: os.Environ(), Limits: limits.Original(), Read: textfile.Read, Machine: capture.Machine,
+		Ask:    ask,
 		Window: agent.WindowOf(os.Stdin),
 	}
 	var err error

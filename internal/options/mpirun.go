@@ -24,6 +24,7 @@ var otherOptions = []knob{
 		r.Manager = v
 		return nil
 	}},
+	{names: "no-allocation", set: on(func(r *Request) *bool { return &r.NoAllocation })},
 }
 
 // managers are what -rmk takes.

@@ -31,11 +31,8 @@ var refused = map[string]string{
 	"g": "write -genv NAME VALUE",
 }
 
-const (
-	noPMIx = "PMIx is not in this version yet; programs of Open MPI 4 do without it, others believe that they are alone"
-	noCopy = "copying files to nodes is not in this version yet; put them where all nodes see them and leave the " +
-		"option out"
-)
+const noCopy = "copying files to nodes is not in this version yet; put them where all nodes see them and leave the " +
+	"option out"
 
 // Short names for the table.
 const (
@@ -185,6 +182,19 @@ var endOptions = []knob{
 			return nil
 		}},
 	{names: "keep-going", set: on(func(r *Request) *bool { return &r.KeepGoing })},
+	{names: "on-failure", takes: value, words: []string{"end", "continue", "restart", "restart-all"},
+		set: func(r *Request, v string) error {
+			r.KeepGoing, r.Launch.RestartAll = r.KeepGoing || v == "continue", v == "restart-all"
+			r.Launch.Restarts = v == "restart" || r.Launch.RestartAll
+			return nil
+		}},
+	{names: "on-agent-loss", takes: value, words: []string{"end", "repair"},
+		set: func(r *Request, v string) error {
+			r.Launch.Repair = v == "repair"
+			return nil
+		}},
+	{names: "max-restarts", takes: value, set: (*Request).setMaxRestarts},
+	{names: "contain", set: on(func(r *Request) *bool { return &r.Launch.Contain })},
 	{names: "wait W", takes: value, set: func(r *Request, v string) error { return Duration(&r.Wait, v) }},
 	{names: "kill-grace", takes: value, set: func(r *Request, v string) error { return Duration(&r.Launch.Grace, v) }},
 	{names: "print-all-exitcodes", set: on(func(r *Request) *bool { return &r.AllCodes })},
@@ -214,6 +224,14 @@ var launchOptions = []knob{
 	{names: "timing", set: on(func(r *Request) *bool { return &r.Timing })},
 	{names: "trace", takes: value, set: func(r *Request, v string) error { return fileName(&r.Trace, v) }},
 	{names: "report", takes: value, set: func(r *Request, v string) error { return fileName(&r.Report, v) }},
+	{names: "record", takes: value, set: func(r *Request, v string) error {
+		r.Launch.Record = true
+		return fileName(&r.Record, v)
+	}},
+	{names: "replay", takes: value, set: func(r *Request, v string) error {
+		r.Action = ReplayRecord
+		return fileName(&r.Replay, v)
+	}},
 	{names: "calibrate", set: act(PrintCosts)},
 	{names: "no-preflight", set: func(r *Request, _ string) error { r.Preflight = false; return nil }},
 	{names: "pmi-port", set: on(func(r *Request) *bool { return &r.PMIPort })},

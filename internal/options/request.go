@@ -26,6 +26,7 @@ const (
 	ShowTopo                   // --display topo without a program
 	ExamineNodes               // --doctor
 	PrintCosts                 // --calibrate
+	ReplayRecord               // --replay
 )
 
 // Segment is one program of the command line, between colons.
@@ -49,7 +50,8 @@ type Request struct {
 	// Where ranks run.
 	Hosts           HostList // of the whole job; see shareHosts
 	Exclude         []hostlist.Entry
-	Manager         string    // -rmk
+	Manager         string    // -rmk; "none": no allocation counts
+	NoAllocation    bool      // --no-allocation: as if outside of any manager's job
 	Nodes           NodeSpan  // --nodes
 	NodesOrPerNode  NodeSpan  // -N, whose meaning the hosts decide
 	RankFile        string    // --rankfile
@@ -89,6 +91,10 @@ type Request struct {
 	Wait      time.Duration // from the end of the first rank to that of the job; 0: for ever
 	KillOnBad bool          // a rank that fails ends the job
 	KeepGoing bool          // --keep-going
+	// MaxRestarts is how many restarts there may be within any time RestartsWithin; 0: the whole
+	// job.
+	MaxRestarts    int
+	RestartsWithin time.Duration
 
 	// How ranks that use the package ibrun reach each other.
 	Fabric  string // "auto", "ib", "udp" or "tcp"
@@ -102,6 +108,8 @@ type Request struct {
 	Stats   string // "text" or "json"
 	Timing  bool   // --timing
 	Trace   string // --trace: a file
+	Record  string // --record: a file
+	Replay  string // --replay: a file that --record has written
 	Report  string // --report: a file
 	Verbose int    // how often -v was given
 	Quiet   bool
@@ -116,19 +124,21 @@ type Request struct {
 	configFile string
 	fanout     string   // --fanout
 	killGiven  bool     // -K
+	mostGiven  bool     // --max-restarts
 	mca        []string // Open MPI's settings that ibrun does not know
 }
 
 // Defaults that users may see.
 const (
 	launchTimeout = 15 * time.Second
+	maxRestarts   = 3
 	killGrace     = 2 * time.Second
 )
 
 // New is the request of a command line without options.
 func New() *Request {
 	return &Request{
-		KillOnBad: true, Preflight: true, Tree: tree.Shape{Kind: tree.Auto}.Name(),
+		KillOnBad: true, MaxRestarts: maxRestarts, Preflight: true, Tree: tree.Shape{Kind: tree.Auto}.Name(),
 		Launch: job.LaunchOptions{Launcher: "ssh", SSH: "auto", Timeout: launchTimeout, Grace: killGrace},
 	}
 }
@@ -175,9 +185,16 @@ func (r *Request) finish() error {
 			"--spares: with hosts for each program it cannot be said whose are held back; write one list for all"},
 		{several && r.Offset > 0,
 			"-o: with hosts for each program it cannot be said whose slots are skipped; write one list for all"},
+		{r.NoAllocation && r.Manager != "" && r.Manager != "user" && r.Manager != "none",
+			"--no-allocation contradicts -rmk " + r.Manager + ": write one of them"},
 		{r.Verbose > 0 && r.Quiet, "-v contradicts -q: write one of them"},
 		{r.Lazy == "on" && r.Eager, "--lazy=on contradicts --eager: write one of them"},
 		{r.KeepGoing && r.killGiven && r.KillOnBad, "-K contradicts --keep-going: write one of them"},
+		{r.Launch.Restarts && (r.KeepGoing || r.killGiven && !r.KillOnBad),
+			"--keep-going contradicts --on-failure: write one of them"},
+		{r.Launch.RestartAll && r.Launch.Repair,
+			"--on-failure restart-all contradicts --on-agent-loss repair: write one of them"},
+		{r.mostGiven && !r.Launch.Restarts, "--max-restarts goes with --on-failure restart or restart-all"},
 		{r.MPI == job.MPIOpen && r.PMIPort,
 			"--mpi openmpi contradicts --pmi-port, since libpmi has the descriptor only: write one of them"},
 		{r.MPI == job.MPINone && r.PMIPort, "--mpi none contradicts --pmi-port: write one of them"},
@@ -196,13 +213,15 @@ func (r *Request) finish() error {
 		{r.TopoInput != "" && r.Action == Run && r.Binding.PerObj == 0 && !r.Numbering.Span,
 			"--topo-input goes with --dry-run, --display topo without a program, or ppr: " +
 				"nodes read their own topology"},
-		{r.NoLocal && !r.Everywhere().Named(), "--nolocal leaves no host: name others with --hosts"},
 		{r.fanout != "" && r.Tree != "auto" && r.Tree != "kary" && r.Tree != "kary:"+r.fanout,
 			"--fanout contradicts --tree " + r.Tree + ": write --tree kary:" + r.fanout},
 	} {
 		if c.both {
 			return exit.Usagef("%s", c.text)
 		}
+	}
+	if r.NoAllocation {
+		r.Manager = "none"
 	}
 	if r.fanout != "" {
 		r.Tree = "kary:" + r.fanout

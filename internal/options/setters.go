@@ -3,6 +3,7 @@ package options
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"ibrun/internal/cmdline"
@@ -176,9 +177,24 @@ func (r *Request) setMPI(v string) error {
 			return libpmi.ErrNone
 		}
 	case "pmix":
-		r.warn("%s %s: %s", r.word, v, noPMIx)
+		r.MPI, r.MPIGiven = job.MPIPMIx, "--mpi pmix"
 	case "none":
 		r.MPI = job.MPINone
 	}
+	return nil
+}
+
+// setMaxRestarts takes N or N/T.
+func (r *Request) setMaxRestarts(v string) error {
+	number, within, bounded := strings.Cut(v, "/")
+	n, err := strconv.ParseUint(number, 10, 31)
+	if err == nil && bounded {
+		err = Duration(&r.RestartsWithin, within)
+	}
+	if err != nil || bounded && r.RestartsWithin == 0 {
+		return fmt.Errorf("%s is no number of restarts: write 3, or 3/10m for 3 within any 10 minutes",
+			cmdline.Quote(v))
+	}
+	r.MaxRestarts, r.mostGiven = int(n), true
 	return nil
 }

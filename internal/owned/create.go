@@ -3,6 +3,7 @@ package owned
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,6 +59,21 @@ func Replace(path string) (*os.File, error) {
 	if err != nil {
 		f.Close()
 		return nil, err
+	}
+	return f, nil
+}
+
+// Continue is Create for a file that is written from its end on.
+func Continue(path string) (*os.File, error) {
+	f, err := Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if i, err := f.Stat(); err == nil && i.Mode().IsRegular() {
+		if _, err := f.Seek(0, io.SeekEnd); err != nil {
+			f.Close()
+			return nil, err
+		}
 	}
 	return f, nil
 }

@@ -1,7 +1,7 @@
 // Package owned works in directories that other users of the machine can write
 // to, such as /tmp: it removes and opens what belongs to this user, and is not led
 // elsewhere by links, directories and files that somebody else has put there. It
-// does not know what the files are for.
+// does not know what the files are for. It tells whose process is behind a Unix socket, too.
 package owned
 
 import (

@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"ibrun/internal/alloc"
 	"ibrun/internal/exit"
 	"ibrun/internal/hostlist"
 	"ibrun/internal/options"
@@ -28,10 +29,7 @@ func readHosts(h options.HostList, read readFile) (job.Nodes, error) {
 	total := uint64(0)
 	for _, e := range entries {
 		total += uint64(e.Count)
-		runs = append(runs, job.Run{
-			Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: e.Count,
-			User: e.User, HCA: e.HCA, Slots: e.Slots,
-		})
+		runs = append(runs, runOf(e))
 	}
 	if total > job.MaxNodes {
 		return job.Nodes{}, exit.Usagef("%d hosts: at most %d are possible", total, job.MaxNodes)
@@ -39,19 +37,29 @@ func readHosts(h options.HostList, read readFile) (job.Nodes, error) {
 	return job.NewNodes(0, runs).Unique(), nil
 }
 
+// runOf is an entry of a host list as a run of nodes.
+func runOf(e hostlist.Entry) job.Run {
+	return job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: e.Count,
+		User: e.User, HCA: e.HCA, Slots: e.Slots}
+}
+
 // allocation is the nodes that ranks may be placed on.
 type allocation struct {
-	lists []job.Nodes // one for all programs, or one for each
-	all   job.Nodes   // each host once
-	local bool        // this machine, since no host was named
+	lists []job.Nodes       // one for all programs, or one for each
+	all   job.Nodes         // each host once
+	local bool              // this machine, since no host was named and no manager has given any
+	given *alloc.Allocation // that ibrun runs in; nil: none that counts
 
 	places []rankfile.Entry // of a rank file
 }
 
-// allocate reads the hosts of a request.
+// allocate reads the hosts of a request, or those of the allocation that ibrun runs in.
 func allocate(r *options.Request, at Surroundings) (from allocation, err error) {
+	if from.given, err = given(r, at); err != nil {
+		return from, err
+	}
 	lists := []options.HostList{r.Hosts}
-	if from.places, lists[0], err = readRanks(r, at.Read); err != nil {
+	if from.places, lists[0], err = readRanks(r, at.Read, from.given != nil); err != nil {
 		return from, err
 	}
 	if !lists[0].Named() && r.Everywhere().Named() {
@@ -60,20 +68,24 @@ func allocate(r *options.Request, at Surroundings) (from allocation, err error) 
 			lists = append(lists, s.Hosts)
 		}
 	}
-	if !lists[0].Named() {
-		if err := unread(r, at.Env); err != nil {
-			return from, err
+	switch {
+	case lists[0].Named():
+		for _, list := range lists {
+			n, err := readHosts(list, at.Read)
+			if err != nil {
+				return from, err
+			}
+			from.lists = append(from.lists, n)
 		}
-		here := job.NewNodes(0, []job.Run{{Prefix: at.Host, Count: 1}})
-		return allocation{lists: []job.Nodes{here}, all: here, local: true}, nil
-	}
-	for _, list := range lists {
-		n, err := readHosts(list, at.Read)
-		if err != nil {
-			return from, err
-		}
-		from.lists = append(from.lists, n)
+	case from.given != nil:
+		from.lists = []job.Nodes{nodesOf(from.given)}
+	default:
+		from.local = true
+		from.lists = []job.Nodes{job.NewNodes(0, []job.Run{{Prefix: at.Host, Count: 1}})}
 	}
 	from.all = job.Union(from.lists)
-	return from, nil
+	if lists[0].Named() && from.given != nil && from.given.Confines {
+		err = inside(from.given, from.all)
+	}
+	return from, err
 }

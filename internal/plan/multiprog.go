@@ -2,7 +2,7 @@ package plan
 
 import (
 	"fmt"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -177,6 +177,6 @@ func multiPrograms(lines []progLine, size uint32) ([]job.Program, error) {
 		return nil, fmt.Errorf("no line names rank %d of %d; * stands for those that no other line names",
 			rest[0].first, size)
 	}
-	slices.SortFunc(programs, func(a, b job.Program) int { return int(a.First) - int(b.First) })
+	sort.Slice(programs, func(i, j int) bool { return programs[i].First < programs[j].First })
 	return programs, nil
 }

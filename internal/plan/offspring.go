@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/tree"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/options"
@@ -62,12 +63,13 @@ func offspringPrograms(from wire.Offspring) (programs []job.Program, size uint32
 	for c := range from.Spawn.Commands.All() {
 		prog := job.Program{
 			First: job.Rank(size), Count: c.Ranks, App: uint32(len(programs)),
-			Argv: slices.Collect(c.Argv.All()), Env: requester.Env, Drop: requester.Drop, Dir: requester.Dir,
+			Argv: slices.Collect(c.Argv.All()), Env: withVariables(requester.Env, c.Env),
+			Drop: requester.Drop, Dir: requester.Dir,
 		}
 		if c.Dir != "" {
 			prog.Dir = absolute(c.Dir, requester.Dir)
 		}
-		if slices.ContainsFunc(append(prog.Argv, prog.Dir),
+		if slices.ContainsFunc(slices.Concat(prog.Argv, prog.Env, []string{prog.Dir}),
 			func(w string) bool { return strings.IndexByte(w, 0) >= 0 }) {
 			return nil, 0, fmt.Errorf("an argument contains a NUL byte")
 		}
@@ -75,6 +77,11 @@ func offspringPrograms(from wire.Offspring) (programs []job.Program, size uint32
 		size += c.Ranks
 	}
 	return programs, size, nil
+}
+
+// withVariables adds variables to an environment, whose last entry of a name counts.
+func withVariables(env []string, more rankwire.Strings) []string {
+	return slices.AppendSeq(slices.Clip(env), more.All())
 }
 
 // programOf is the program that a slot of a job runs.

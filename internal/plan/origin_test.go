@@ -217,24 +217,6 @@ func TestPrependPattern(t *testing.T) {
 	}
 }
 
-func TestRmk(t *testing.T) {
-	at := around(t)
-	at.Env = append(at.Env, "SLURM_JOB_NODELIST=n[1-2]", "PBS_NODEFILE=/f")
-	for word, why := range map[string]string{
-		"user": "", "none": "", "slurm": "$SLURM_JOB_NODELIST", "pbs": "$PBS_NODEFILE",
-		"lsf": "-rmk lsf: none of the variables",
-	} {
-		r, err := parse([]string{"-rmk", word, "true"})
-		require.NoError(t, err)
-		_, err = New(r, at, Identity{})
-		if why == "" {
-			require.NoError(t, err, word)
-			continue
-		}
-		require.ErrorContains(t, err, why, word)
-	}
-}
-
 func TestNotesOfSlurm(t *testing.T) {
 	for _, line := range []string{"--mem 4G", "--mem=512", "--mem-per-cpu 100m", "--exclusive", "--exclusive=user"} {
 		require.Empty(t, mustPlan(t, append(strings.Fields(line), "true")...).Warnings, line)

@@ -37,6 +37,7 @@ func (p *Plan) place(r *options.Request, from allocation, at Surroundings) error
 	if r.Offset > 0 && want.Ranks == 0 {
 		return exit.Usagef("option -o is the offset of the TACC wrapper and goes with -n")
 	}
+	asked(r, from, &want, several)
 	over, err := p.spreadBy(r, from, want)
 	if err != nil {
 		return exit.With(exit.Usage, err)
@@ -45,6 +46,18 @@ func (p *Plan) place(r *options.Request, from allocation, at Surroundings) error
 		p.Warn(fmt.Sprintf("%d ranks on %d slots: the nodes are oversubscribed", p.Nodes.Ranks(), from.all.Slots()))
 	}
 	return nil
+}
+
+// asked takes over the number of ranks that the user has asked the manager for, if there are more
+// slots: each node then gets a rank before nodes are filled, as from the manager's own starter.
+func asked(r *options.Request, from allocation, want *job.Want, several bool) {
+	if from.given == nil || r.Everywhere().Named() || several || want.Ranks+want.PerNode > 0 || want.Weight != nil ||
+		from.places != nil || r.Nodes.Least+r.NodesOrPerNode.Least > 0 {
+		return
+	}
+	if n := uint64(from.given.Ranks); n < from.all.Slots() {
+		want.Ranks, want.Each = n, true
+	}
 }
 
 // spreadBy gives ranks to nodes, by whatever says how.

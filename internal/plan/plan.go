@@ -40,11 +40,13 @@ type Plan struct {
 	Policy    core.Policy
 	Name      string   // --job-name
 	Warnings  []string // for the user
+	Origin    string   // the allocation that ibrun runs in, for -v; empty: none
 	Preflight bool     // program.Preflight is to look for the programs
 
 	plane  uint32     // nodes take turns in numbering, so many ranks at a time; 0: they do not
 	layout job.Layout // of Nodes, before the job has it
 	slots  []string   // of a rank file, by rank
+	local  []string   // variables that a resource manager has set for this node alone
 }
 
 // Surroundings is what a plan takes from the process it is made in, and from its machine.
@@ -60,6 +62,7 @@ type Surroundings struct {
 	Weights map[string]uint32 // what hosts have to give, for --map-by load
 
 	Read    readFile                                      // reads a file that the user has named
+	Ask     func(argv ...string) ([]byte, error)          // what a command of a resource manager prints
 	Machine func(topoInput string) (*topo.Machine, error) // reads a capture, or this machine for ""
 }
 
@@ -84,11 +87,19 @@ func New(r *options.Request, at Surroundings, id Identity) (*Plan, error) {
 	if err := p.placeOn(r, from, at); err != nil {
 		return nil, err
 	}
+	if from.given != nil {
+		p.local = from.given.Local
+	}
+	p.explain(from, r)
 	draft, err := p.draft(r, at)
 	if err != nil {
 		return nil, err
 	}
+	if from.given != nil {
+		draft.Own = from.given.Own
+	}
 	p.Policy.KillOnBad, p.Policy.Timeout, p.Policy.Wait = r.KillOnBad, r.Timeout, r.Wait
+	p.Policy.MaxRestarts, p.Policy.RestartsWithin = r.MaxRestarts, r.RestartsWithin
 	if v, ok := environ.Lookup(at.Env, "MPIEXEC_TIMEOUT"); ok && r.Timeout == 0 {
 		if err := options.Duration(&p.Policy.Timeout, v); err != nil {
 			return nil, exit.Usagef("MPIEXEC_TIMEOUT: %v", err)
@@ -101,7 +112,10 @@ func New(r *options.Request, at Surroundings, id Identity) (*Plan, error) {
 
 // placeOn gives ranks to the nodes of an allocation, without those that are left out or held back.
 func (p *Plan) placeOn(r *options.Request, from allocation, at Surroundings) error {
-	if !from.local {
+	switch {
+	case from.local && r.NoLocal:
+		return exit.Usagef("--nolocal leaves no host: name others with --hosts")
+	case !from.local:
 		if err := p.leaveOut(r, &from, at); err != nil {
 			return err
 		}
@@ -172,6 +186,9 @@ func (p *Plan) complete(draft job.Job, at Surroundings, id Identity) error {
 	if slices.Contains(ownNames(at)[2:], draft.FirstHost) && p.Nodes.Len() > 1 {
 		draft.FirstHost = at.Host // "localhost" would be another machine elsewhere
 	}
+	if draft.Size <= job.MaxDescribed && (draft.MPI == job.MPIAuto || draft.MPI == job.MPIPMIx) {
+		draft.Hosts = p.Nodes.HostList()
+	}
 	draft.Launch.Tree, draft.Launch.LateBinding = p.Shape.String(), p.Shape.Kind == tree.Greedy
 	if draft.Output.Terminal {
 		draft.Output.Window = at.Window
@@ -230,7 +247,7 @@ func (p *Plan) programs(r *options.Request, at Surroundings) (programs []job.Pro
 				return nil, err
 			}
 		}
-		env, drop := forwarded(&r.Env, at.Env, s.Sets)
+		env, drop := forwarded(&r.Env, at.Env, s.Sets, p.local)
 		size += room(env)
 		for _, prog := range some {
 			prog.Env, prog.Drop, prog.Dir = env, drop, at.Cwd

@@ -13,8 +13,11 @@ import (
 	"ibrun/job"
 )
 
-// readRanks reads the rank file, and makes a list of its hosts, for those who name no other.
-func readRanks(r *options.Request, read readFile) (places []rankfile.Entry, hosts options.HostList, err error) {
+// readRanks reads the rank file, and makes a list of its hosts, for those who name no other and
+// have no allocation.
+func readRanks(r *options.Request, read readFile, allocated bool) (
+	places []rankfile.Entry, hosts options.HostList, err error,
+) {
 	if r.RankFile == "" {
 		return nil, r.Hosts, nil
 	}
@@ -25,7 +28,7 @@ func readRanks(r *options.Request, read readFile) (places []rankfile.Entry, host
 	if places, err = rankfile.File(r.RankFile, content); err != nil {
 		return nil, hosts, exit.With(exit.Usage, err)
 	}
-	if r.Hosts.Named() {
+	if r.Hosts.Named() || allocated {
 		return places, r.Hosts, nil
 	}
 	for _, e := range places {

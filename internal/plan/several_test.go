@@ -77,3 +77,17 @@ func TestHostsInAConfigFile(t *testing.T) {
 		require.Equal(t, want, ranksByNode(p))
 	}
 }
+
+// Agents of a small job know all hosts, in the order of its nodes, where ranks may ask for them.
+func TestHosts(t *testing.T) {
+	for args, want := range map[string]string{
+		"-H n[09-10]:2,u@front true":           "n[09-10],front",
+		"-H n[09-10]:2,front --mpi pmix true":  "n[09-10],front",
+		"-H n[09-10]:2,front --mpi mpich true": "",
+		"-H n[1-1024] true":                    "n[1-1024]",
+		"-H n[1-1024],m true":                  "",
+		"-H n[1-9]:1024 -n 1 true":             "n1",
+	} {
+		require.Equal(t, want, mustPlan(t, strings.Fields(args)...).Job.Hosts, args)
+	}
+}

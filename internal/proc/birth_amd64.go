@@ -37,6 +37,16 @@ type birth struct {
 	errno     int // why that step failed
 	old, none action
 	stack     []byte
+	into      cloneArgs
+}
+
+// cloneArgs is struct clone_args of clone3(2), up to its field cgroup.
+type cloneArgs struct {
+	flags                        uint64
+	_                            [3]uint64 // pidfd, child_tid, parent_tid
+	exitSignal, stack, stackSize uint64
+	_                            [3]uint64 // tls, set_tid, set_tid_size
+	cgroup                       uint64
 }
 
 type step int32
@@ -88,6 +98,9 @@ func newBirth(c Cmd, files []int) (b *birth, err error) {
 // clone makes a child that goes on at run with b and below stack.
 func clone(flags uintptr, stack unsafe.Pointer, run uintptr, b *birth) (pid uintptr)
 
+// clone3 is clone with what args has.
+func clone3(args *cloneArgs, size, run uintptr, b *birth) (pid uintptr)
+
 // fork makes a child. The calling thread must be locked. The pipe that it returns
 // ends when the child is its program, or has failed, as b says then.
 func fork(c Cmd, files []int) (pid int, over int, b *birth, err error) {
@@ -104,7 +117,16 @@ func fork(c Cmd, files []int) (pid int, over int, b *birth, err error) {
 	run := **(**uintptr)(unsafe.Pointer(&child))
 	syscall.ForkLock.Lock()
 	setMask(&b.mask, &b.mask) // a signal in the child would run this process's handlers
-	n := int(clone(unix.CLONE_VM|uintptr(syscall.SIGCHLD), end, run, b))
+	n := -int(syscall.ENOSYS)
+	if c.Group != nil { // Linux 5.7
+		low := uint64(uintptr(unsafe.Pointer(&b.stack[0])))
+		b.into = cloneArgs{flags: unix.CLONE_VM | unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD),
+			stack: low, stackSize: uint64(uintptr(end)) - low, cgroup: uint64(c.Group.Fd())}
+		n = int(clone3(&b.into, unsafe.Sizeof(b.into), run, b))
+	}
+	if n < 0 {
+		n = int(clone(unix.CLONE_VM|uintptr(syscall.SIGCHLD), end, run, b))
+	}
 	setMask(&b.mask, nil)
 	syscall.ForkLock.Unlock()
 	unix.Close(ends[1])

@@ -21,6 +21,9 @@ func fork(c Cmd, files []int) (pid, over int, b *birth, err error) {
 	if !c.Orphan {
 		attr.Sys.Pdeathsig = syscall.SIGKILL
 	}
+	if c.Group != nil {
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(c.Group.Fd())
+	}
 	if pid, err = syscall.ForkExec(c.Path, c.Argv, attr); err != nil {
 		err = &os.PathError{Op: "exec", Path: c.Path, Err: err}
 	}

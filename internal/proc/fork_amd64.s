@@ -29,3 +29,27 @@ child:
 	MOVQ R12, AX
 	CALL R13
 	INT  $3 // it does not return
+
+#define SYS_clone3 435
+
+// func clone3(args *cloneArgs, size, run uintptr, b *birth) (pid uintptr)
+//
+// As clone. The kernel computes the end of the stack from args.
+TEXT ·clone3(SB), NOSPLIT|NOFRAME, $0-40
+	MOVQ args+0(FP), DI
+	MOVQ size+8(FP), SI
+	MOVQ run+16(FP), R13
+	MOVQ b+24(FP), R12
+	MOVL $SYS_clone3, AX
+	SYSCALL
+	TESTQ AX, AX
+	JEQ  child
+	MOVQ AX, pid+32(FP)
+	RET
+child:
+	XORL BP, BP
+	XORPS X15, X15
+	SUBQ $16, SP
+	MOVQ R12, AX
+	CALL R13
+	INT  $3

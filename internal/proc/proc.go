@@ -29,6 +29,9 @@ type Cmd struct {
 	Setpgid  bool
 	Terminal bool   // descriptor 0 becomes the terminal of a session of its own
 	Thread   Thread // what it inherits besides
+	// Group is the folder of a control group in which it is born; nil: this process's own. It is
+	// born in this process's own, too, if the kernel refuses.
+	Group *os.File
 	// Orphan lets the process outlive this one; otherwise it is killed with it.
 	Orphan bool
 	Most   time.Duration // that its start may take; 0: as long as it likes

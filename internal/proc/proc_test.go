@@ -19,7 +19,7 @@ import (
 )
 
 // patience is the most that a test waits for an event.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // shell starts a script; what it prints comes line by line.
 func shell(t *testing.T, script string) (*Process, func() string) {

@@ -50,10 +50,21 @@ func (r *Reporter) Event(what any) {
 		}
 	case wire.Fault:
 		r.Line("%s", r.FaultLine(e))
+	case core.Restarting:
+		who := "it starts again"
+		switch {
+		case e.All:
+			who = "all ranks start again"
+		case e.Fault.What == wire.FaultLost:
+			who = "its ranks start again"
+		}
+		r.Line("%s; %s (restart %d)", r.FaultLine(e.Fault), who, e.Number)
 	case wire.Placed:
 		r.placed(e)
 	case rankwire.Notice:
 		r.Notice(e)
+	case core.Missing:
+		r.missing(e)
 	case core.Progress:
 		if r.Progress != nil {
 			r.Progress.set(e.Nodes)
@@ -103,10 +114,21 @@ func (r *Reporter) FaultLine(f wire.Fault) string {
 		}
 		return fmt.Sprintf("rank %d on %s aborted the job with code %d: %s", rank(f.Rank), f.Host, f.Status.Code,
 			f.Cause)
+	case wire.FaultRollback:
+		text := fmt.Sprintf("rank %d on %s asked for a rollback", rank(f.Rank), f.Host)
+		if f.Cause != "" {
+			text += ": " + f.Cause
+		}
+		return text
 	case wire.FaultRank:
 		text := fmt.Sprintf("rank %d on %s %s", rank(f.Rank), f.Host, Ending(f.Status))
+		if f.Status.OK() {
+			text += ", and without MPI_Finalize"
+		} else if f.Awaited {
+			text += " before MPI_Finalize"
+		}
 		if f.Awaited {
-			text += " before MPI_Finalize: the job ends despite --keep-going, as ranks of MPI wait for each other"
+			text += ": the job ends despite --keep-going, as ranks of MPI wait for each other"
 		}
 		if f.Cause != "" {
 			text += ": " + f.Cause

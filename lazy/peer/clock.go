@@ -155,7 +155,7 @@ func (p *Peer) arm() {
 		at = p.retry.at // the agent parks a question as long as it takes
 	}
 	if p.win != nil {
-		at = min(at, p.win.ackAt)
+		at = min(at, p.win.ackAt, p.probeAt())
 	}
 	if at < p.armed {
 		p.armed = at
@@ -168,6 +168,9 @@ func (p *Peer) tick() {
 	p.armed = never
 	if p.win != nil && p.win.ackAt <= p.now {
 		p.win.ackNow = true
+	}
+	if p.probeAt() <= p.now {
+		p.tryFirst()
 	}
 	r := &p.retry
 	switch {

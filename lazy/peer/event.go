@@ -50,15 +50,20 @@ type EventKind uint8
 
 // The events, each with the fields of Event that it uses.
 const (
-	Send       EventKind = iota + 1 // Msg: becomes the Peer's; refused when longer than Room
-	Control                         // Msg: the same, delivered as DeliverControl and never refused
-	Warm                            // connect without a message
-	Resolved                        // Tuple, Epoch, Fresh: answer to Resolve
-	Unresolved                      // Cause: answer to Resolve, one of Exited, Broken, NoRank
-	Packet                          // Packet, Gen, SrcEpoch, DstEpoch, Body, Tuple (where it came from), Keep
-	Tick                            // the timer; early and needless ones do no harm
-	Rest                            // the owner would like this connection closed, if nothing is under way
-	Taken                           // N: messages of that many bytes in all have been taken from the owner's hands
+	Send           EventKind = iota + 1 // Msg: becomes the Peer's; refused when longer than Room
+	Again                               // Msg: the same, never refused: it was accepted before, for another way
+	Control                             // Msg: the same, delivered as DeliverControl and never refused
+	Warm                                // connect without a message
+	Resolved                            // Tuple, Epoch, Fresh: answer to Resolve
+	Unresolved                          // Cause: answer to Resolve, one of Exited, Broken, NoRank
+	Packet                              // Packet, Gen, SrcEpoch, DstEpoch, Path, Body, Tuple (where it came from), Keep
+	Tick                                // the timer; early and needless ones do no harm
+	Rest                                // the owner would like this connection closed, if nothing is under way
+	Taken                               // N: messages of that many bytes in all have been taken from the owner's hands
+	Down                                // our own first network does not work
+	Recovered                           // it does again
+	SecondaryFound                      // Tuple: answer to ResolveSecondary
+	Floor                               // Epoch: the peer was restarted, and older epochs do not count any more
 )
 
 // Event is one thing that happened. It is a plain struct so that no event costs memory.
@@ -67,8 +72,9 @@ type Event struct {
 	Packet             PacketKind
 	Cause              Cause
 	SrcEpoch, DstEpoch uint16       // epochs that a packet names
-	Epoch              uint16       // epoch that the agent names, 1 or more
+	Epoch              uint16       // epoch that the agent names, 1 or more (job.Epoch)
 	Gen                uint32       // generation of a packet
+	Path               uint16       // number that a packet carries
 	N                  int          // bytes, 0 or more
 	Tuple              fabric.Tuple // an address
 	Msg                []byte       // a message
@@ -82,7 +88,7 @@ type EffectKind uint8
 
 // The effects, each with the fields of Effect that it uses.
 const (
-	Transmit       EffectKind = iota + 1 // Packet, Gen, DstEpoch, Body, To: add ranks, own epoch and seal, and post it
+	Transmit       EffectKind = iota + 1 // Packet, Gen, DstEpoch, Path, Body, To: add the rest, seal and post it
 	Resolve                              // Least, Fresh: ask the agent; Fresh: caches may not answer
 	SetTimer                             // At: a Tick then; replaces the timer that was set
 	Deliver                              // Msg: the next message of the peer; the owner's from now on
@@ -94,6 +100,10 @@ const (
 	Refused  // Msg: there is no room; the caller's again
 	Writable // room has grown after a Refused or after half of the stage was in use
 	Drained  // all that was sent is acknowledged
+	// Least: a newer start of the peer counts from now on; Failed or Closed of the older one follow
+	Renewed
+	ResolveSecondary // Least: ask for the peer's second address; answer with SecondaryFound
+	Moved            // the pair goes by the other network from now on
 )
 
 // Effect is one thing the owner has to do.
@@ -105,6 +115,7 @@ type Effect struct {
 	DstEpoch uint16 // epoch the packet is for
 	Least    uint16 // oldest epoch that will do; 0: any
 	Gen      uint32
+	Path     uint16        // number that the packet carries
 	Lost     int           // messages, 0 or more
 	At       time.Duration // on the clock of Step
 	To       fabric.Tuple

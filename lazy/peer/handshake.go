@@ -5,7 +5,7 @@ import "ibrun/fabric"
 // address keeps where the peer is, and what its STATE says besides.
 func (p *Peer) address(c *cue) {
 	if c.tuple.Kind != fabric.NONE {
-		p.to, p.known = c.tuple, true
+		p.locate(c.tuple)
 	}
 	if c.kind == PacketState {
 		p.mtu = min(p.cfg.MTU, int(c.mtu))

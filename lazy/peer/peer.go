@@ -18,16 +18,19 @@ import (
 
 // Config is what a Peer knows at birth.
 type Config struct {
-	Self, Rank uint32       // our rank and the peer's
-	Epoch      uint16       // our epoch, 1 or more
-	Tuple      fabric.Tuple // where we are reached
-	Secondary  fabric.Tuple // where peers on Ethernet reach us, if Tuple is none for them; zero: nowhere else
-	MTU        int          // most bytes of a packet's body that we take or send, 512 or more
-	Window     int          // segments that we take at a time, 1 to 64; 0: 64
-	Stage      int          // bytes that may be accepted and not acknowledged; 0: 256 KiB
-	Inbox      int          // bytes delivered and not taken before the window shuts; 0: 1 MiB
-	Seed       uint64       // of jitter
-	Scratch    *Scratch     // shared by Peers that never run at the same time; nil: its own
+	Self, Rank uint32        // our rank and the peer's
+	Epoch      uint16        // our epoch, 1 or more
+	Tuple      fabric.Tuple  // where we are reached
+	Secondary  fabric.Tuple  // where peers on Ethernet reach us, if Tuple is none for them; zero: nowhere else
+	Down       bool          // Tuple does not work at present
+	MTU        int           // most bytes of a packet's body that we take or send, 512 or more
+	Window     int           // segments that we take at a time, 1 to 64; 0: 64
+	Stage      int           // bytes that may be accepted and not acknowledged; 0: 256 KiB
+	Inbox      int           // bytes delivered and not taken before the window shuts; 0: 1 MiB
+	Hold       time.Duration // on the second network before the first is tried; 0: 10 s
+	Seed       uint64        // of jitter
+	Floor      uint16        // older epochs of the peer do not count; 0: all do
+	Scratch    *Scratch      // shared by Peers that never run at the same time; nil: its own
 }
 
 // Peer is the state of one pair. The zero value is not ready; see New.
@@ -47,6 +50,7 @@ type Peer struct {
 	mtu   int          // bytes of body, the lower of both sides
 	room  uint8        // the window the peer began with
 
+	path         *path // nil: this rank has one network
 	retry        retry
 	fin          closing
 	queue        queue
@@ -94,16 +98,29 @@ func New(cfg Config) *Peer {
 	if cfg.Inbox <= 0 {
 		cfg.Inbox = 1 << 20
 	}
-	p := &Peer{cfg: cfg, armed: never, seed: cfg.Seed, scratch: cfg.Scratch}
+	p := &Peer{cfg: cfg, armed: never, seed: cfg.Seed, scratch: cfg.Scratch, epoch: cfg.Floor}
 	if p.scratch == nil {
 		p.scratch = &Scratch{}
 	}
 	p.retry.stop()
+	if cfg.Hold <= 0 {
+		cfg.Hold = firstHold
+		p.cfg.Hold = firstHold
+	}
+	if cfg.Secondary != (fabric.Tuple{}) {
+		p.path = &path{down: cfg.Down}
+		if cfg.Down {
+			p.path.number, p.path.hold = 1, cfg.Hold
+		}
+	}
 	return p
 }
 
 // State is where the pair stands.
 func (p *Peer) State() State { return p.state }
+
+// Epoch is the peer's, as far as it is known; 0: it is not.
+func (p *Peer) Epoch() uint16 { return p.epoch }
 
 // Address is where the peer is reached, as far as it is known: from Wait on.
 func (p *Peer) Address() fabric.Tuple { return p.to }
@@ -126,7 +143,7 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	p.scratch.reset()
 	held := p.unackedBytes
 	switch ev.Kind {
-	case Send, Control:
+	case Send, Again, Control:
 		p.send(ev)
 	case Warm:
 		if p.state != Up {
@@ -147,6 +164,16 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 		p.rest()
 	case Taken:
 		p.taken(ev.N)
+	case Down:
+		p.wentDown()
+	case Recovered:
+		p.cameUp()
+	case SecondaryFound:
+		p.secondFound(ev.Tuple)
+	case Floor:
+		if ev.Epoch > p.epoch {
+			p.renewed(ev.Epoch)
+		}
 	}
 	p.follow()
 	if p.unackedBytes < held && (p.refused || held > p.cfg.Stage/2) {
@@ -216,8 +243,9 @@ func (p *Peer) emit(e Effect) { p.scratch.effects = append(p.scratch.effects, e)
 
 // transmit builds a body in the scratch and sends it to the peer.
 func (p *Peer) transmit(k *packet) {
+	p.wantSecond()
 	p.emit(Effect{
-		Kind: Transmit, Packet: k.kind, Gen: p.gen, DstEpoch: p.epoch, To: p.to, Body: p.body(k),
+		Kind: Transmit, Packet: k.kind, Gen: p.gen, DstEpoch: p.epoch, Path: p.number(), To: p.to, Body: p.body(k),
 	})
 }
 

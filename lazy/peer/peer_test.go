@@ -268,7 +268,7 @@ func TestRestarted(t *testing.T) {
 	r := w.ranks[1]
 	for r.epoch == 1 || r.tuple != r.tuples[0] { // a seed's coin decides about the address
 		w.stop(r, false)
-		w.start(r)
+		w.start(r, false)
 	}
 	w.answer = time.Hour // would be noticed
 	start := w.now

@@ -98,9 +98,15 @@ func (p *Peer) drop(cause Cause) {
 // fail gives up everything. The next message asks for the address anew.
 func (p *Peer) fail(cause Cause) {
 	lost := p.pending
+	p.forget()
+	p.emit(Effect{Kind: Failed, Cause: cause, Lost: lost})
+}
+
+// forget drops the connection, and all that was to be sent.
+func (p *Peer) forget() {
 	p.queue, p.unackedBytes, p.pending = queue{}, 0, 0
 	p.win = nil
-	p.warm, p.known, p.asked = false, false, false
+	p.warm, p.asked = false, false
+	p.nowhere()
 	p.retry.stop()
-	p.emit(Effect{Kind: Failed, Cause: cause, Lost: lost})
 }

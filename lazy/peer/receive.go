@@ -6,7 +6,7 @@ func (p *Peer) take(c *cue) {
 	if c.kind == PacketSegment {
 		p.receive(&c.packet)
 	} else if c.flags&flagAsk != 0 {
-		p.win.ackNow = true
+		p.answer(c.from)
 	}
 }
 

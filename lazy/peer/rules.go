@@ -1,6 +1,9 @@
 package peer
 
-import "ibrun/fabric"
+import (
+	"ibrun/fabric"
+	"ibrun/job"
+)
 
 // cue is what an input brings along for its actions.
 type cue struct {
@@ -33,6 +36,7 @@ func (p *Peer) arrived(ev Event) {
 	if ev.SrcEpoch > p.epoch {
 		p.succeeded(ev.SrcEpoch)
 	}
+	p.receivedBy(ev.Path, ev.Tuple)
 	if c.kind == PacketReject {
 		if c.gen >= p.gen && (c.tuple.Kind != fabric.NONE || p.state != Resolving) {
 			p.apply(inReject, &c)
@@ -118,8 +122,12 @@ func (p *Peer) enter(gen uint32) {
 	p.fin = closing{}
 }
 
-// succeeded makes a newer epoch the peer.
+// succeeded makes a newer epoch the peer: the next program of its rank, or a restarted rank.
 func (p *Peer) succeeded(epoch uint16) {
+	if p.epoch != 0 && job.StartOf(epoch) > job.StartOf(p.epoch) {
+		p.renewed(epoch)
+		return
+	}
 	p.drop(Restarted)
 	p.adopt(epoch)
 	p.asked = false
@@ -128,9 +136,25 @@ func (p *Peer) succeeded(epoch uint16) {
 	}
 }
 
+// renewed makes a newer start of the rank the peer. It does not know what its old start was told,
+// so what was sent to that and is not acknowledged is lost, staged or not.
+func (p *Peer) renewed(epoch uint16) {
+	p.emit(Effect{Kind: Renewed, Least: epoch})
+	open, lost, warm := p.win != nil, p.pending, p.warm
+	p.forget()
+	p.state, p.warm, p.untaken = Idle, warm, 0
+	switch {
+	case lost > 0:
+		p.emit(Effect{Kind: Failed, Cause: Restarted, Lost: lost})
+	case open:
+		p.emit(Effect{Kind: Closed})
+	}
+	p.adopt(epoch)
+}
+
 func (p *Peer) adopt(epoch uint16) {
 	p.epoch = epoch
-	p.known = false
+	p.nowhere()
 	p.enter(0)
 }
 
@@ -140,6 +164,7 @@ func (p *Peer) resolved(ev Event) {
 	p.asked = false
 	if ev.Fresh && ev.Epoch == p.epoch {
 		p.retry.proof(p.now)
+		p.silence()
 	}
 	switch {
 	case ev.Tuple.Kind == fabric.NONE:
@@ -152,7 +177,7 @@ func (p *Peer) resolved(ev Event) {
 			p.retry.begin(p.now, askEvery)
 		}
 		return
-	case ev.Epoch > p.epoch && p.state == Resolving:
+	case ev.Epoch > p.epoch && p.state == Resolving && (p.epoch == 0 || job.StartOf(ev.Epoch) == job.StartOf(p.epoch)):
 		p.adopt(ev.Epoch)
 	case ev.Epoch > p.epoch:
 		p.succeeded(ev.Epoch)
@@ -171,7 +196,8 @@ func (p *Peer) question(fresh bool) {
 // reject tells a packet's sender who we are, or which generations have ended.
 func (p *Peer) reject(epoch uint16, gen uint32, to fabric.Tuple) {
 	k := packet{kind: PacketReject, epoch: p.cfg.Epoch, tuple: p.own(to)}
-	p.emit(Effect{Kind: Transmit, Packet: k.kind, Gen: gen, DstEpoch: epoch, To: to, Body: p.body(&k)})
+	p.emit(Effect{Kind: Transmit, Packet: k.kind, Gen: gen, DstEpoch: epoch, To: to, Body: p.body(&k),
+		Path: p.number()})
 }
 
 // apply finds the row, does what it says and goes where it says.

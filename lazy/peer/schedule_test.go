@@ -96,7 +96,11 @@ func (w *world) plan() {
 	some(w.restarts, func(r *rank) {
 		if r.alive {
 			w.stop(r, false)
-			w.at(w.now+w.upTo(50*time.Millisecond), func() { w.start(r) })
+			if w.rng.IntN(2) == 0 {
+				w.restart(r)
+				return
+			}
+			w.at(w.now+w.upTo(50*time.Millisecond), func() { w.start(r, false) })
 		}
 	})
 	some(w.exits, func(r *rank) {

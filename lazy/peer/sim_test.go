@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sort"
 	"time"
 
 	"ibrun/fabric"
+	"ibrun/job"
 )
 
 // chances is what one schedule does to its packets, answers and ranks.
@@ -66,11 +69,12 @@ type entry struct {
 type rank struct {
 	id     int
 	epoch  uint16
+	epochs []uint16 // all, in their order
 	alive  bool
 	exited bool
 	thaw   time.Duration // it stands still until then
 	tuple  fabric.Tuple
-	tuples []fabric.Tuple // by epoch - 1
+	tuples []fabric.Tuple // by place in epochs
 	ends   []*end         // by the other's id
 	from   []uint16       // by source: the newest epoch that something was delivered of
 	todo   []func()       // what waits for the core
@@ -93,6 +97,8 @@ type end struct {
 	opened  int
 	closed  int
 	causes  []Cause
+	floor   uint16 // of the other, as the agent has said
+	renewed uint16 // the same, as the Peer has said last
 
 	whenOpened func() // called once; may be nil
 }
@@ -106,6 +112,7 @@ type flow struct {
 
 type fate struct {
 	at                     time.Duration
+	to                     uint16 // epoch that it was sent to; 0: not known
 	control                bool
 	delivered, lost, acked bool
 }
@@ -117,7 +124,7 @@ func newWorld(seed uint64, k chances) *world {
 	}
 	w.chances.ranks = k.ranks
 	for _, r := range w.ranks {
-		w.start(r)
+		w.start(r, false)
 	}
 	return w
 }
@@ -125,50 +132,6 @@ func newWorld(seed uint64, k chances) *world {
 func (w *world) log(format string, args ...any) {
 	if w.trace != nil {
 		w.trace("%12v "+format, append([]any{w.now}, args...)...)
-	}
-}
-
-// start begins a rank's next epoch, at the old address or a new one.
-func (w *world) start(r *rank) {
-	r.epoch++
-	r.alive, r.thaw = true, 0
-	if r.epoch == 1 || w.rng.IntN(2) == 0 {
-		r.tuple = fabric.Tuple{Kind: fabric.ETH4, Num: uint32(r.id)<<8 | uint32(r.epoch)}
-	}
-	r.tuples = append(r.tuples, r.tuple)
-	clear(r.from)
-	w.log("rank %d starts as epoch %d at %d", r.id, r.epoch, r.tuple.Num)
-	scratch := &Scratch{}
-	for _, other := range w.ranks {
-		if other == r {
-			continue
-		}
-		e := &end{w: w, self: r, other: other, flow: &flow{epoch: r.epoch, last: -1}}
-		if old := r.ends[other.id]; old != nil {
-			old.dead = true
-			e.flows = old.flows
-		}
-		e.flows = append(e.flows, e.flow)
-		cfg := w.cfg
-		cfg.Self, cfg.Rank, cfg.Epoch, cfg.Tuple, cfg.Scratch = uint32(r.id), uint32(other.id), r.epoch, r.tuple,
-			scratch
-		cfg.Seed = w.rng.Uint64()
-		e.peer = New(cfg)
-		e.peer.trace = func(used *row) {
-			w.log("  %d (%d): %v + %v -> %v", r.id, other.id, used.state, used.input, used.next)
-			w.used[used.state][used.input]++
-		}
-		r.ends[other.id] = e
-	}
-}
-
-func (w *world) stop(r *rank, forGood bool) {
-	w.log("rank %d stops, for good: %v", r.id, forGood)
-	r.alive, r.exited = false, forGood
-	for _, e := range r.ends {
-		if e != nil {
-			e.dead = true
-		}
 	}
 }
 
@@ -321,6 +284,13 @@ func (e *end) perform(f *Effect) {
 	case Closed:
 		e.closed++
 		w.log("%d closed to %d", e.self.id, e.other.id)
+	case Renewed:
+		w.log("%d renewed to %d, epoch %d", e.self.id, e.other.id, f.Least)
+		if f.Least <= e.renewed || f.Least != e.peer.epoch {
+			w.broken("%d renewed to %d: epoch %d after %d, the Peer says %d", e.self.id, e.other.id, f.Least, e.renewed,
+				e.peer.epoch)
+		}
+		e.renewed = f.Least
 	case Failed:
 		w.log("%d failed to %d: %v, %d lost", e.self.id, e.other.id, f.Cause, f.Lost)
 		e.causes = append(e.causes, f.Cause)
@@ -356,7 +326,7 @@ func (e *end) send(size int, control bool) {
 	for i := headLen; i < len(b); i++ {
 		b[i] = byte(seq + i)
 	}
-	e.flow.sent = append(e.flow.sent, fate{at: e.w.now, control: control})
+	e.flow.sent = append(e.flow.sent, fate{at: e.w.now, control: control, to: e.peer.epoch})
 	e.waiting = append(e.waiting, seq)
 	kind := Send
 	if control {
@@ -389,13 +359,19 @@ func (w *world) delivered(e *end, f *Effect) {
 	if epoch < e.self.from[src] || epoch != e.peer.epoch {
 		w.broken("message of epoch %d of %d after one of %d", epoch, src, e.self.from[src])
 	}
+	if epoch < e.floor {
+		w.broken("message of epoch %d of %d, which counts from %d on", epoch, src, e.floor)
+	}
 	e.self.from[src] = epoch
-	l := e.other.ends[dst].flows[epoch-1]
+	l := e.other.ends[dst].flows[slices.Index(e.other.epochs, epoch)]
 	if seq <= l.last {
 		w.broken("message %d->%d %d after %d", src, dst, seq, l.last)
 	}
 	l.last = seq
 	m := &l.sent[seq]
+	if m.to != 0 && job.StartOf(m.to) != job.StartOf(e.self.epoch) {
+		w.broken("message %d->%d %d to epoch %d came to epoch %d", src, dst, seq, m.to, e.self.epoch)
+	}
 	if m.delivered || m.control != (f.Kind == DeliverControl) {
 		w.broken("message %d->%d %d twice, or as what it is not", src, dst, seq)
 	}
@@ -481,14 +457,14 @@ func (w *world) resolve(e *end, least uint16, fresh bool) {
 	case fresh && o.thaw > w.now:
 		w.at(o.thaw, func() { w.resolve(e, least, fresh) })
 	default:
-		epoch := o.epoch
+		at := len(o.epochs) - 1
 		if !w.clear() && w.chance(w.wrong) {
-			epoch = 1 + uint16(w.rng.IntN(int(epoch))) // whatever was asked
+			at = w.rng.IntN(at + 1) // whatever was asked
 		} else if !fresh && w.chance(w.stale) {
-			if least = max(least, 1); least < epoch {
-				epoch = least + uint16(w.rng.IntN(int(epoch-least)+1))
+			if from := sort.Search(at, func(i int) bool { return o.epochs[i] >= least }); from < at {
+				at = from + w.rng.IntN(at-from+1)
 			}
 		}
-		e.step(Event{Kind: Resolved, Epoch: epoch, Tuple: o.tuples[epoch-1], Fresh: fresh})
+		e.step(Event{Kind: Resolved, Epoch: o.epochs[at], Tuple: o.tuples[at], Fresh: fresh})
 	}
 }

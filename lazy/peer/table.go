@@ -216,9 +216,13 @@ var rules = []string{
 		"for an answer, answer REJECT with the rank's epoch and tuple, to the address that it came from.\n" +
 		"STATE, SEGMENT, FIN, and the ACK that probes a shut window ask for an answer.",
 	"A packet of an older epoch of the peer: ignore.",
-	"A packet or an agent's answer that names a newer epoch of the peer: messages that were begun and\n" +
-		"not acknowledged fail as restarted; messages that are only staged stay. Forget the address;\n" +
-		"generation 0; go on as Idle (Resolving: ask again).",
+	"A packet or an agent's answer that names a newer epoch of the peer, which is its next program:\n" +
+		"messages that were begun and not acknowledged fail as restarted; messages that are only staged\n" +
+		"stay. Forget the address; generation 0; go on as Idle (Resolving: ask again).",
+	"A packet or an agent's answer that names a newer start of the peer, or the floor, which is the\n" +
+		"agent's word that older epochs do not count any more: Renewed. All messages that are not\n" +
+		"acknowledged fail as restarted, also if they are only staged. Forget the address; generation 0;\n" +
+		"go on as Idle.",
 	"STATE without HY of a newer generation: the peer has left this one. Messages that were begun and\n" +
 		"not acknowledged fail as reset; take over the generation; go on as Idle.",
 	"Anything else of a newer generation: cannot be, since the peer needs our HY first; ignore.",

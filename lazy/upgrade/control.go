@@ -22,6 +22,7 @@ const (
 	Returned                    // your direction is read to its end mark
 	Broke                       // the stream failed here, with what was on it
 	Taken                       // lower rank to higher: the stream is here, and will be read
+	Resume                      // the stream has failed; then how many of your messages came by it: the rest, again
 	controls
 )
 
@@ -29,8 +30,12 @@ func (c Control) String() string {
 	if c == 0 || c >= controls {
 		return fmt.Sprintf("control %d", uint8(c))
 	}
-	return [...]string{"", "WANT", "OFFER", "SWITCH", "GIVEUP", "LEAVE", "STAY", "RETURNED", "BROKEN", "TAKEN"}[c]
+	return [...]string{"", "WANT", "OFFER", "SWITCH", "GIVEUP", "LEAVE", "STAY", "RETURNED", "BROKEN", "TAKEN",
+		"RESUME"}[c]
 }
+
+// countLen is the length in bytes of the count that goes with a RESUME.
+const countLen = 8
 
 // longestReason is the most of a reason, in bytes, that goes with a GIVEUP.
 const longestReason = 512
@@ -59,6 +64,8 @@ func parse(m []byte) (c control, ok bool) {
 		return c, len(c.rest) > 0
 	case GiveUp:
 		return c, true
+	case Resume:
+		return c, len(c.rest) == countLen
 	}
 	return c, len(c.rest) == 0
 }

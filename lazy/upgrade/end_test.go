@@ -197,13 +197,27 @@ func (e *end) do(f Effect) {
 		e.shut()
 	case End:
 		w.log("%d has lost %d: %v", e.self.id, e.other.id, f.Why)
-		if w.breaks == 0 && w.restarts == 0 {
+		if w.breaks == 0 && w.restarts == 0 && (e.self.keeps && e.other.keeps || w.cuts == 0) {
 			w.broken("%d has lost %d without a reason: %v", e.self.id, e.other.id, f.Why)
 		}
 		e.over, e.alarmed = true, e.alarmed || f.Alarm
 		e.outbox = nil
 		e.flow.excuse()
 		e.other.ends[e.self.id].flow.excuse()
+	case Stop:
+		own, _ := e.pipe.of(e)
+		e.pipe.stop(own)
+	case Lose:
+		if w.restarts == 0 {
+			w.broken("%d has lost what it sent to %d", e.self.id, e.other.id)
+		}
+		e.flow.excuse()
+	case Again:
+		own, _ := e.pipe.of(e)
+		for _, seq := range own.kept[f.Have:] {
+			e.waiting = append(e.waiting, seq)
+			e.step(peer.Event{Kind: peer.Again, Msg: e.body(seq, 100)})
+		}
 	case Notify:
 		e.notify()
 	case Idle:
@@ -294,15 +308,22 @@ func (e *end) next() int {
 
 func (e *end) byDatagram(size int) {
 	seq := e.next()
-	m := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(nil, e.self.epoch), uint32(seq))
 	e.waiting = append(e.waiting, seq)
-	e.step(peer.Event{Kind: peer.Send, Msg: append(m, make([]byte, size)...)[:max(size, len(m))]})
+	e.step(peer.Event{Kind: peer.Send, Msg: e.body(seq, size)})
+}
+
+// body is a message by datagram.
+func (e *end) body(seq, size int) []byte {
+	m := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(nil, e.self.epoch), uint32(seq))
+	return append(m, make([]byte, size)...)[:max(size, len(m))]
 }
 
 func (e *end) byStream() {
 	seq := e.next()
 	e.writing = true
 	s := e.pipe
+	own, _ := s.of(e)
+	own.kept = append(own.kept, seq) // before it is written
 	done := func() {
 		e.writing = false
 		if !e.dead {

@@ -11,11 +11,13 @@ const (
 	Received                         // Msg, Busy: a control message of the peer
 	OfferMade                        // Token, Offer: answer to MakeOffer; the token is new in this rank
 	OfferFailed                      // Why: answer to MakeOffer
-	Connected                        // Token: the other side of a stream has proved itself; whoever accepts has, too
+	Connected                        // Token, Kept: the other side of a stream has proved itself; who accepts has, too
 	DialFailed                       // Token, Why: answer to Dial
 	Rest                             // Busy: the owner would like the stream given up, if it is not needed
 	EndRead                          // Token: a stream was read up to the peer's end mark
-	Lost                             // Token, Why, PeerEnded, Over: a stream has failed
+	Lost                             // Token, Why, PeerEnded, Over, Kept: a stream has failed
+	Stopped                          // Token, Have: answer to Stop
+	Moved                            // the pair goes by another network from now on
 )
 
 // Event is one thing that happened.
@@ -25,9 +27,11 @@ type Event struct {
 	Msg       []byte // used during the Step only
 	Offer     []byte // of the fabric, 1 to 64 bytes; the Pair's from now on
 	Why       error
-	Busy      bool // a sender is at work: what it sends may be on the way to the stream
-	PeerEnded bool // the stream has ended because the peer's process has, or closed it
-	Over      bool // the pair has ended already, for whatever reason
+	Busy      bool   // a sender is at work: what it sends may be on the way to the stream
+	PeerEnded bool   // the stream has ended because the peer's process has, or closed it
+	Over      bool   // the pair has ended already, for whatever reason
+	Kept      bool   // the owner keeps what it writes until it has arrived
+	Have      uint64 // messages of the peer that came by the stream, in all
 }
 
 // EffectKind tells the effects apart.
@@ -44,6 +48,9 @@ const (
 	End                             // Why, Alarm: the pair has ended for good, and what was on its stream is lost
 	Notify                          // a sender that Route let wait may ask again
 	Idle                            // the stream was given up: the connection may rest now
+	Stop                            // end the stream, and answer with Stopped when nothing more of it can arrive
+	Lose                            // what was written to the stream and has not arrived is lost
+	Again                           // Have: send what was written behind so many messages again, as datagrams
 )
 
 // Effect is one thing that the owner has to do.
@@ -55,6 +62,7 @@ type Effect struct {
 	Msg     []byte // the owner's
 	Offer   []byte // used until the dial has ended
 	Why     error
+	Have    uint64
 }
 
 // Verdict is how a message goes.

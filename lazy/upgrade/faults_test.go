@@ -53,7 +53,8 @@ func (m *machine) routes(msg Message, verdict Verdict, want ...string) *machine 
 }
 
 func inWords(effects []Effect) (words []string) {
-	names := [...]string{"", "send", "MakeOffer", "Dial", "Read", "Mark", "Close", "End", "Notify", "Idle"}
+	names := [...]string{"", "send", "MakeOffer", "Dial", "Read", "Mark", "Close", "End", "Notify", "Idle",
+		"Stop", "Lose", "Again"}
 	for _, e := range effects {
 		word := names[e.Kind]
 		if e.Kind == Send {

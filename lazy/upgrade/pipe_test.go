@@ -26,7 +26,11 @@ type side struct {
 	reading bool
 	closed  bool // by its own rank
 	failed  bool
-	over    bool // the other one has closed
+	cut     bool  // nothing arrives or leaves any more
+	stopped bool  // by its own rank: what it had read is still being delivered
+	came    int   // messages that were delivered
+	kept    []int // messages that were written, in their order
+	over    bool  // the other one has closed
 }
 
 type item struct {
@@ -74,7 +78,7 @@ func (e *end) dial(token Token, epoch uint16, until time.Duration) {
 		}
 		p.sides = [2]*side{{end: e}, {end: o}}
 		o.pipe = p
-		o.upgrade(Event{Kind: Connected, Token: token})
+		o.upgrade(Event{Kind: Connected, Token: token, Kept: o.self.keeps})
 		lost := w.chance(w.noProof)
 		later := time.Duration(0)
 		if lost {
@@ -88,7 +92,7 @@ func (e *end) dial(token Token, epoch uint16, until time.Duration) {
 				fails(errHungUp)
 			default:
 				e.pipe = p
-				e.upgrade(Event{Kind: Connected, Token: token})
+				e.upgrade(Event{Kind: Connected, Token: token, Kept: e.self.keeps})
 			}
 		})
 	})
@@ -113,8 +117,10 @@ func (p *pipe) close(s *side) {
 		far = p.sides[1]
 	}
 	p.w.after(max(far.due-p.w.now, 0)+p.w.delay, func() { // behind what was written
-		far.over = true
-		p.drain(far)
+		if !far.cut && !s.stopped {
+			far.over = true
+			p.drain(far)
+		}
 	})
 }
 
@@ -125,15 +131,62 @@ func (p *pipe) fail(s *side) {
 	p.drain(s)
 }
 
+// cut ends what the network does for a pipe. Who notices of itself is drawn: the first side, the
+// second, or both, each in its time. A write finds it, too.
+func (p *pipe) cut(who int) {
+	if !p.sides[0].end.self.keeps || !p.sides[1].end.self.keeps {
+		who = 2 // or who does not keep would hear of it by its write alone, and who receives not at all
+	}
+	p.w.log("the stream of %d to %d is cut", p.sides[0].end.self.id, p.sides[1].end.self.id)
+	for i, s := range p.sides {
+		s.cut, s.over = true, false
+		if who == i || who == 2 {
+			p.w.after(p.w.upTo(300*time.Millisecond), func() {
+				if s.end.self.keeps && s.end.pipe == p || s.reading {
+					p.lost(s, errFailed)
+				}
+			})
+		}
+	}
+}
+
+// stop ends the reading of a side by its own rank. Some of what has come was read already.
+func (p *pipe) stop(s *side) {
+	s.stopped = true
+	read := 0
+	if s.reading {
+		read = p.w.rng.IntN(len(s.items) + 1)
+	}
+	p.w.after(p.w.upTo(30*time.Millisecond), func() { // the fabric says that what was aborted has failed
+		if e := s.end; !e.dead && !s.closed {
+			e.upgrade(Event{Kind: Lost, Token: p.token, Why: errFailed, Over: e.over, Kept: true})
+		}
+	})
+	p.w.after(p.w.upTo(20*time.Millisecond), func() {
+		if s.end.dead || s.closed {
+			return
+		}
+		for _, i := range s.items[:read] {
+			if i.mark {
+				break
+			}
+			s.came++
+			s.end.delivered(i.epoch, i.seq, "stream that has failed")
+		}
+		s.end.upgrade(Event{Kind: Stopped, Token: p.token, Have: uint64(s.came)})
+	})
+}
+
 // lost tells the reader of a side, which has a goroutine of its own.
 func (p *pipe) lost(s *side, why error) {
 	e := s.end
-	if e.dead || s.closed {
+	if e.dead || s.closed || s.stopped {
 		return
 	}
 	p.w.after(0, func() {
 		if !e.dead && !s.closed {
-			e.upgrade(Event{Kind: Lost, Token: p.token, Why: why, PeerEnded: why == errPeerEnded, Over: e.over})
+			e.upgrade(Event{Kind: Lost, Token: p.token, Why: why, PeerEnded: why == errPeerEnded, Over: e.over,
+				Kept: e.self.keeps})
 		}
 	})
 }
@@ -142,6 +195,9 @@ func (p *pipe) lost(s *side, why error) {
 func (p *pipe) write(e *end, i item) {
 	own, far := p.of(e)
 	switch {
+	case own.stopped: // it is kept
+	case own.cut:
+		p.lost(own, errFailed)
 	case own.failed || own.closed || far.failed:
 		e.upgrade(Event{Kind: Lost, Token: p.token, Why: errFailed, Over: e.over})
 	case far.closed:
@@ -149,8 +205,10 @@ func (p *pipe) write(e *end, i item) {
 	default:
 		far.due = max(far.due, p.w.now+p.w.delay+p.w.upTo(p.w.sway))
 		p.w.after(far.due-p.w.now, func() {
-			far.items = append(far.items, i)
-			p.drain(far)
+			if !far.cut {
+				far.items = append(far.items, i)
+				p.drain(far)
+			}
 		})
 	}
 }
@@ -158,13 +216,17 @@ func (p *pipe) write(e *end, i item) {
 func (p *pipe) read(e *end) {
 	own, _ := p.of(e)
 	own.reading = true
+	if own.cut {
+		p.lost(own, errFailed)
+		return
+	}
 	p.w.after(0, func() { p.drain(own) })
 }
 
 // drain hands over what is here, if it is read, and then says how the stream ended.
 func (p *pipe) drain(s *side) {
 	e := s.end
-	for s.reading && !s.closed && !s.failed && len(s.items) > 0 && !e.dead {
+	for s.reading && !s.closed && !s.stopped && !s.failed && len(s.items) > 0 && !e.dead {
 		i := s.items[0]
 		s.items = s.items[1:]
 		if i.mark {
@@ -172,10 +234,11 @@ func (p *pipe) drain(s *side) {
 			e.upgrade(Event{Kind: EndRead, Token: p.token})
 			continue
 		}
+		s.came++
 		e.delivered(i.epoch, i.seq, "stream")
 	}
 	switch {
-	case !s.reading || s.closed || e.dead:
+	case !s.reading || s.closed || s.stopped || e.dead:
 	case s.failed:
 		s.reading = false
 		p.lost(s, errFailed)

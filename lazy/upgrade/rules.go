@@ -1,17 +1,20 @@
 package upgrade
 
+import "encoding/binary"
+
 // cue is what an input brings along for its actions.
 type cue struct {
 	token Token
 	offer []byte
 	why   error
+	have  uint64
 }
 
 // look looks at an event before the table does: is it about the stream that the
 // pair has, and does it come to the rank that plays this part.
 func (p *Pair) look(ev Event) {
-	c := cue{ev.Token, ev.Offer, ev.Why}
-	about := ev.Token == p.token && ev.Token != Token{}
+	c := cue{ev.Token, ev.Offer, ev.Why, ev.Have}
+	about := p.Has(ev.Token)
 	switch ev.Kind {
 	case Opened:
 		p.up = true
@@ -39,6 +42,7 @@ func (p *Pair) look(ev Event) {
 			if !p.cfg.Dials {
 				in = inAccepted
 			}
+			p.kept = ev.Kept
 			p.apply(stream, in, &c)
 		}
 	case DialFailed:
@@ -55,13 +59,23 @@ func (p *Pair) look(ev Event) {
 		}
 	case Lost:
 		switch {
+		case !about && ev.Kept: // what was on it went another way
 		case !about || ev.Over:
 			p.emit(Effect{Kind: End, Why: ev.Why})
 		case ev.PeerEnded:
 			p.apply(stream, inPeerEnded, &c)
+		case p.kept:
+			p.apply(stream, inCut, &c)
 		default:
 			p.apply(stream, inLost, &c)
 		}
+	case Stopped:
+		if about {
+			p.have = ev.Have
+			p.apply(stream, inStopped, &c)
+		}
+	case Moved:
+		p.apply(stream, inMoved, &c)
 	}
 }
 
@@ -98,8 +112,11 @@ func (p *Pair) received(ev Event) {
 	case Taken:
 		p.apply(stream, inTaken, &c)
 	case Switch:
-		if p.HasStream() {
+		switch {
+		case p.HasStream():
 			p.apply(incoming, inSwitch, &c)
+		case p.Resuming():
+			p.apply(incoming, inMissed, &c)
 		}
 	case Leave:
 		in := inLeave
@@ -111,6 +128,14 @@ func (p *Pair) received(ev Event) {
 		p.apply(stream, inStay, &c)
 	case Returned:
 		p.apply(outgoing, inReturned, &c)
+	case Resume:
+		c.have = binary.BigEndian.Uint64(m.rest)
+		if p.HasStream() && !p.kept {
+			c.why = ErrBroken
+			p.apply(stream, inLost, &c)
+			return
+		}
+		p.apply(stream, inResume, &c)
 	case Broke:
 		c.why = ErrBroken
 		p.apply(stream, inBroken, &c)
@@ -167,6 +192,7 @@ func (p *Pair) do(a action, c *cue) {
 		p.send(Switch, "")
 	case doLeave:
 		p.send(Leave, "")
+		p.leaves = true
 		p.apply(outgoing, inMark, c)
 	case doStay:
 		p.send(Stay, "")
@@ -186,6 +212,22 @@ func (p *Pair) do(a action, c *cue) {
 		p.emit(Effect{Kind: End, Why: c.why, Alarm: true})
 	case doIdle:
 		p.emit(Effect{Kind: Idle})
+	case doStop:
+		p.emit(Effect{Kind: Stop})
+	case doPeers:
+		p.resumed, p.peers = true, c.have
+	case doResume:
+		p.send(Resume, string(binary.BigEndian.AppendUint64(nil, p.have)))
+	case doAgain:
+		p.emit(Effect{Kind: Again, Have: p.peers})
+	case doLeft:
+		p.peerLeaves = true
+	case doLose:
+		if p.kept {
+			p.emit(Effect{Kind: Lose})
+		}
+	case doStayed:
+		p.leaves = false
 	}
 }
 
@@ -199,7 +241,7 @@ var rules = []string{
 	"A dial that ends and a stream that is accepted count if their token is that of the present attempt. Any other " +
 		"stream is closed by the rank that made it.",
 	"A stream that fails and is not the present one, or of a pair that has ended: the pair ends, and nobody is told " +
-		"again.",
+		"again. If what was written to it is kept, a stream that is not the present one says nothing.",
 	"Rest counts if no sender is at work.",
 	"SWITCH counts if the stream is there and works.",
 	"When a connection closes, WANT or OFFER is sent again, in the next one, if it was sent in this one and there is " +
@@ -207,5 +249,7 @@ var rules = []string{
 	"A message goes by stream when our direction does. Before that it asks for the stream if it is longer than " +
 		"16 KiB, if the window was full since the last stream, or if the pair has reached the upgrade threshold. It " +
 		"moves our direction if the stream is there. A message longer than 16 KiB waits for that.",
+	"RESUME counts as a failure of the stream if this side does not keep what it has written.",
+	"Messages wait while the pair resumes.",
 	"While the stream is being given up, short messages go by datagram if our direction does, and all others wait.",
 }

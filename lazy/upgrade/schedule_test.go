@@ -31,6 +31,12 @@ func pick(seed uint64, ranks int) chances {
 		stage:  int(of(600, 1500, 5000)),
 	}
 	switch r.IntN(6) {
+	case 2, 3, 4:
+		k.cuts, k.keepless, k.moves = 1+r.IntN(6), of(0, 0, 0, 0.3), r.IntN(4)
+		k.rests = k.rests * 4
+		if k.keepless == 0 && r.IntN(3) == 0 {
+			k.restarts = 1 + r.IntN(3)
+		}
 	case 0:
 		k.restarts = 1 + r.IntN(3)
 	case 1:
@@ -73,6 +79,12 @@ func (w *world) plan() {
 			e.pipe.fail(own)
 		}
 	})
+	some(w.cuts*n, func(e *end) {
+		if e.pipe != nil {
+			e.pipe.cut(w.rng.IntN(3))
+		}
+	})
+	some(w.moves*n, func(e *end) { e.upgrade(Event{Kind: Moved}) })
 	some(w.restarts, func(e *end) {
 		if r := e.self; r.alive {
 			w.stop(r)

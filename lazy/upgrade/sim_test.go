@@ -19,6 +19,9 @@ type chances struct {
 	noOffer, noDial float64       // attempts that fail
 	noProof         float64       // of the dials whose listener has accepted
 	breaks          int           // streams that fail
+	cuts            int           // the same, while what is written to them is kept
+	keepless        float64       // ranks that keep nothing
+	moves           int           // to another network
 	slow            time.Duration // a write to a stream takes, at most
 	sends, rests    int
 	long            float64 // messages that need a stream
@@ -73,6 +76,7 @@ type rank struct {
 	id    int
 	epoch uint16
 	alive bool
+	keeps bool // what it writes to streams
 	ends  []*end
 	todo  []func() // of its peers, as one table has them
 }
@@ -80,7 +84,8 @@ type rank struct {
 func newWorld(seed uint64, k chances) *world {
 	w := &world{chances: k, rng: rand.New(rand.NewPCG(seed, 11))}
 	for id := range k.ranks {
-		w.all = append(w.all, &rank{id: id, ends: make([]*end, k.ranks)})
+		keeps := k.cuts > 0 && w.rng.Float64() >= k.keepless
+		w.all = append(w.all, &rank{id: id, ends: make([]*end, k.ranks), keeps: keeps})
 	}
 	for _, r := range w.all {
 		w.start(r)

@@ -29,6 +29,8 @@ const (
 	Leaving               // LEAVE was sent, and not received
 	Left                  // LEAVE was sent and received; both directions come back
 	Broken                // the stream has failed with what was on it: the pair has ended
+	Stopping              // the stream has failed; what has come by it is still being taken
+	Resuming              // RESUME was sent: what the peer lacks follows when it has said so, too
 
 	OutDatagrams // our messages are datagrams
 	OutStream    // SWITCH was sent: they go by stream
@@ -42,6 +44,7 @@ const (
 func (s State) String() string {
 	return [...]string{
 		"None", "Barred", "Wanted", "Offered", "Dialing", "Accepted", "Open", "Leaving", "Left", "Broken",
+		"Stopping", "Resuming",
 		"Datagrams", "Stream", "Marked", "Datagrams", "Stream",
 	}[s]
 }
@@ -79,6 +82,11 @@ const (
 	inBothBack                 // LEAVE was sent and received, and both directions are datagrams again
 	inBroken                   // BROKEN
 	inLost                     // the stream has failed
+	inCut                      // the same, and what is written to it is kept until it has arrived
+	inResume                   // RESUME
+	inStopped                  // all that came by the stream is taken
+	inResumed                  // RESUME was sent and received
+	inMoved                    // the pair goes by another network
 	inPeerEnded                // the stream has ended, as the peer's process has
 	inTried                    // as many attempts have failed as are made
 	inRested                   // the connection was closed and nothing was lost
@@ -89,6 +97,7 @@ const (
 	inReturned // RETURNED
 
 	inSwitch  // SWITCH
+	inMissed  // SWITCH, and the stream has failed
 	inEndMark // the stream was read up to the end mark
 
 	inOver // there is no stream any more
@@ -100,8 +109,10 @@ func (i input) String() string {
 		"stream needed, we dial", "stream needed, the peer dials", "WANT", "OFFER", "offer made", "no offer",
 		"stream is there", "stream accepted", "TAKEN", "dial failed", "GIVEUP", "nobody answered",
 		"rest", "LEAVE", "LEAVE, sender at work", "STAY", "both directions are back", "BROKEN",
-		"stream failed", "stream ended", "all attempts failed", "connection closed", "connection failed",
-		"message for the stream", "we sent LEAVE", "RETURNED", "SWITCH", "end mark", "stream is over",
+		"stream failed", "stream failed, messages are kept", "RESUME", "stream stopped", "both have resumed",
+		"other network", "stream ended", "all attempts failed", "connection closed", "connection failed",
+		"message for the stream", "we sent LEAVE", "RETURNED", "SWITCH",
+		"SWITCH, stream failed", "end mark", "stream is over",
 	}[i]
 }
 
@@ -110,10 +121,10 @@ var of = [regions][]input{
 	stream: {
 		inNeed, inNeedOffer, inWant, inOffer, inOfferMade, inOfferFailed, inConnected, inAccepted, inTaken,
 		inDialFailed, inGiveUp, inUnanswered, inRest, inLeave, inLeaveBusy, inStay, inBothBack, inBroken,
-		inLost, inPeerEnded, inTried, inRested, inReset,
+		inLost, inCut, inResume, inStopped, inResumed, inMoved, inPeerEnded, inTried, inRested, inReset,
 	},
 	outgoing: {inMove, inMark, inReturned, inOver},
-	incoming: {inSwitch, inEndMark, inOver},
+	incoming: {inSwitch, inMissed, inEndMark, inOver},
 }
 
 // action is one step of what a row does.
@@ -143,6 +154,13 @@ const (
 	doEnd                        // End
 	doAlarm                      // End, with an alarm
 	doIdle                       // Idle
+	doStop                       // Stop
+	doPeers                      // keep what the peer has
+	doResume                     // send RESUME
+	doAgain                      // Again
+	doLeft                       // note that the peer leaves, if we do
+	doStayed                     // note that we do not leave
+	doLose                       // Lose, if messages are kept
 	actions
 )
 
@@ -153,7 +171,9 @@ func (a action) String() string {
 		"failures + 1, forget the attempt, Notify", "Close",
 		"Close with the peer's fault", "forget token and directions", "failures 0", "send SWITCH",
 		"send LEAVE, our direction marks", "send STAY", "Mark", "Read", "send RETURNED", "Notify", "send BROKEN",
-		"End", "End with an alarm", "Idle",
+		"End", "End with an alarm", "Idle", "Stop", "keep what the peer has", "send RESUME", "Again",
+		"note that the peer leaves", "note that it stays",
+		"Lose, if messages are kept",
 	}[a]
 }
 

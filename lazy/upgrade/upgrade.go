@@ -34,6 +34,12 @@ type Pair struct {
 	bulk      bool // the window was full: datagrams do not suffice
 	exchanged int  // messages and times 4 KiB that were routed while the connection was open
 
+	kept        bool   // what is written to the stream is kept until it has arrived
+	leaves      bool   // LEAVE was sent, and not answered with STAY
+	peerLeaves  bool   // LEAVE was received
+	resumed     bool   // RESUME was received
+	have, peers uint64 // messages that have come by the stream: to us, and to the peer as it says
+
 	effects []Effect
 	trace   func(*row) // each row that was used; for tests
 }
@@ -81,6 +87,12 @@ func (p *Pair) HasStream() bool {
 // Draining reports whether the stream is being given up.
 func (p *Pair) Draining() bool { return p.at[stream] == Leaving || p.at[stream] == Left }
 
+// Resuming reports whether the stream has failed and what was on it will go another way.
+func (p *Pair) Resuming() bool { return p.at[stream] == Stopping || p.at[stream] == Resuming }
+
+// Has reports whether the stream of a token is the present one, whatever state it is in.
+func (p *Pair) Has(token Token) bool { return token != Token{} && token == p.token }
+
 // Sending reports whether our messages go by stream.
 func (p *Pair) Sending() bool { return p.at[outgoing] != OutDatagrams }
 
@@ -110,6 +122,9 @@ type Message struct {
 // Route says how the next message goes. A message for which it says ByStream has to
 // be written to the stream before the next one is asked about.
 func (p *Pair) Route(m Message) (Verdict, []Effect) {
+	if p.Resuming() {
+		return Wait, nil // behind what is sent again
+	}
 	switch p.at[outgoing] {
 	case OutMarked:
 		return Wait, nil // what follows the end mark waits for the peer to have read it
@@ -169,7 +184,11 @@ func (p *Pair) Step(ev Event) []Effect {
 
 // follow does what follows from the states rather than from the event.
 func (p *Pair) follow() {
-	if p.at == [regions]State{Left, OutDatagrams, InDatagrams} {
+	if p.at[stream] == Resuming && p.resumed {
+		p.apply(stream, inResumed, &cue{})
+	}
+	back := p.at[outgoing] == OutDatagrams && p.at[incoming] == InDatagrams
+	if back && p.leaves && p.peerLeaves && p.at[stream] != Broken {
 		p.apply(stream, inBothBack, &cue{})
 	}
 	if p.at[stream] == None && p.failures >= attempts {
@@ -201,6 +220,7 @@ func (p *Pair) forget() {
 	p.apply(outgoing, inOver, &cue{})
 	p.apply(incoming, inOver, &cue{})
 	p.token, p.offer, p.asked, p.bulk = Token{}, nil, unasked, false
+	p.kept, p.leaves, p.peerLeaves, p.resumed, p.have, p.peers = false, false, false, false, 0, 0
 }
 
 // failed counts an attempt that has failed.

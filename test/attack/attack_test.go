@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/test/screen"
 )
 
 // with is the stage for a subtest.
@@ -83,7 +85,7 @@ func requireRefused(t *testing.T, out string) {
 
 // onItsOwn runs a tool on a process of the attacker, where it succeeds.
 func onItsOwn(s *stage, tool string) string {
-	script := `"$0" :as sleep >/dev/null & "$0" :as ` + tool + ` $!; kill -9 $! 2>/dev/null; :`
+	script := `"$0" :as sleep >/dev/null 2>&1 & "$0" :as ` + tool + ` $!; kill -9 $! 2>/dev/null; :`
 	out, err := s.by(attackerID, s.Nodes()[0], "sh", "-c", script, s.self)
 	require.NoError(s.t, err, out)
 	return out
@@ -171,7 +173,7 @@ func attackEnds(s *stage, _ *job) {
 		j.await("round 1 done")
 		j.do("near")
 		var ends []func()
-		var done []*screen
+		var done []*screen.Screen
 		begin := func(node, tool string, args ...string) {
 			out, end := s.begin(node, tool, args...)
 			ends, done = append(ends, end), append(done, out)

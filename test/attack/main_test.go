@@ -4,7 +4,6 @@
 package attack
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -13,13 +12,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"ibrun/test/product"
+	"ibrun/test/screen"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -50,7 +49,7 @@ const (
 
 // patience bounds every wait, longest every job: the first one runs during all attacks.
 const (
-	patience = 60 * time.Second
+	patience = 3 * time.Minute
 	longest  = 5 * time.Minute
 )
 
@@ -140,7 +139,7 @@ func (s *stage) exec(node string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	c := s.Exec(ctx, node, args...)
-	c.WaitDelay = time.Second
+	c.WaitDelay = 30 * time.Second // a process that was killed holds its output until it has the time to end
 	out, err := c.CombinedOutput()
 	return string(out), err
 }
@@ -155,14 +154,14 @@ func (s *stage) attack(node, tool string, args ...string) string {
 
 // begin starts a tool that runs until the test ends it, as the attacker, or as
 // root on the attacker's own machine.
-func (s *stage) begin(node, tool string, args ...string) (out *screen, end func()) {
+func (s *stage) begin(node, tool string, args ...string) (out *screen.Screen, end func()) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	line := append([]string{s.self, ":as", tool}, args...)
 	if node != own {
 		line = as(attackerID, line...)
 	}
 	c := s.Exec(ctx, node, line...)
-	out = &screen{}
+	out = &screen.Screen{}
 	c.Stdout, c.Stderr = out, out
 	require.NoError(s.t, c.Start())
 	s.await("it has begun", func() bool { return strings.Contains(out.String(), "begun\n") })
@@ -180,31 +179,13 @@ func (s *stage) await(what string, ok func() bool) {
 	}
 }
 
-// screen is output that can be looked at while it comes.
-type screen struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.Write(p)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.String()
-}
-
 // job is an ibrun of the victim's.
 type job struct {
 	s     *stage
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	out   screen
-	err   screen
+	out   screen.Screen
+	err   screen.Screen
 	over  chan struct{}
 }
 
@@ -310,11 +291,16 @@ func (s *stage) processes(node string) (of map[string][]cluster.Proc) {
 
 // port is where a rank of a node listens, as everybody there can see: in a table
 // of procfs, by its owner and a state.
+//
+// Ports of the loopback interface, such as an agent's for clients of PMIx, are not among them.
 func (s *stage) ports(node, table, state string) (ports []int) {
 	for line := range strings.Lines(s.root(node, "cat", "/proc/net/"+table)) {
 		f := strings.Fields(line)
 		if len(f) > 7 && f[7] == victimID && f[3] == state {
-			_, hex, _ := strings.Cut(f[1], ":")
+			address, hex, _ := strings.Cut(f[1], ":")
+			if address == loopback {
+				continue
+			}
 			port, err := strconv.ParseUint(hex, 16, 16)
 			require.NoError(s.t, err)
 			ports = append(ports, int(port))
@@ -322,3 +308,6 @@ func (s *stage) ports(node, table, state string) (ports []int) {
 	}
 	return ports
 }
+
+// loopback is 127.0.0.1 in the kernel's tables of sockets.
+const loopback = "0100007F"

@@ -187,7 +187,7 @@ func TestDoctorIsInterrupted(t *testing.T) {
 	c := command(t, "--doctor", "--launcher", "local", "--hosts", "a,b")
 	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir)
 	require.NoError(t, c.Start())
-	eventually(t, 20*time.Second, "both nodes are examined", func() bool { return len(agents(":agent")) == 2 })
+	eventually(t, 2*time.Minute, "both nodes are examined", func() bool { return len(agents(":agent")) == 2 })
 	require.NoError(t, c.Process.Signal(os.Interrupt))
 	_ = c.Wait()
 	require.Equal(t, 130, c.ProcessState.ExitCode())

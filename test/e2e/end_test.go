@@ -1,15 +1,19 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/test/screen"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -93,7 +97,7 @@ func TestSignals(t *testing.T) {
 
 // Whatever of a job is killed, nothing of it survives.
 func TestNothingSurvives(t *testing.T) {
-	for _, role := range []string{"root", ":agent", ":reaper"} {
+	for _, role := range []string{"root", ":agent", ":reaper", "both"} {
 		for which := range 3 {
 			if role == "root" && which > 0 {
 				continue
@@ -105,16 +109,27 @@ func TestNothingSurvives(t *testing.T) {
 					"(setsid sh -c 'sleep 1000 & exec sleep 1000' </dev/null >/dev/null 2>&1 &); sleep 1000 & kill "+
 						"-STOP $!; exec sleep 1000")
 				cmd.Env = append(os.Environ(), mark)
-				var stderr lines
+				var stderr screen.Screen
 				cmd.Stderr = &stderr
 				require.NoError(t, cmd.Start())
 				// Root; three reapers and agents; per rank a sleep, a stopped one and two strays.
-				eventually(t, 10*time.Second, "all is up", func() bool { return len(marked(mark)) >= 1+6+24 })
-				victim := cmd.Process.Pid
-				if role != "root" {
-					victim = agents(role)[which]
+				eventually(t, 2*time.Minute, "all is up", func() bool { return len(marked(mark)) >= 1+6+24 })
+				var victims []int
+				switch role {
+				case "root":
+					victims = []int{cmd.Process.Pid}
+				case "both": // in the same instant: nobody on the node is left to clean up
+					agent := agents(":agent")[which]
+					victims = []int{parent(t, agent), agent}
+				default:
+					victims = []int{agents(role)[which]}
 				}
-				require.NoError(t, syscall.Kill(victim, syscall.SIGKILL))
+				for i, victim := range victims {
+					err := syscall.Kill(victim, syscall.SIGKILL)
+					if i == 0 || err != syscall.ESRCH { // an agent may end at once without its reaper
+						require.NoError(t, err)
+					}
+				}
 				began := time.Now()
 				_ = cmd.Wait()
 				eventually(t, 5*time.Second-time.Since(began), "nothing is left",
@@ -126,6 +141,16 @@ func TestNothingSurvives(t *testing.T) {
 			})
 		}
 	}
+}
+
+// parent is the process above another one.
+func parent(t *testing.T, pid int) (above int) {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(status), "PPid:")
+	_, err = fmt.Sscan(rest, &above)
+	require.NoError(t, err)
+	return above
 }
 
 // What ranks leave behind does not outlive a job that succeeds either, nor

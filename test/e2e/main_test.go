@@ -64,7 +64,7 @@ type outcome struct {
 }
 
 // patience bounds every job of these tests.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // command makes an ibrun that is killed when the test's patience ends.
 func command(t *testing.T, args ...string) *exec.Cmd {

@@ -72,7 +72,7 @@ type mpiEnd struct {
 var mpiEnds = []mpiEnd{
 	{"abort 7", "aborted the job with code 7", 7},
 	{"abort 0", "aborted the job with code 0", 0},
-	{"leave", "it exited without MPI_Finalize", 1},
+	{"leave", "exited with code 0, and without MPI_Finalize", 1},
 	{"die", "was killed by signal 6 (ABRT)", 134},
 }
 
@@ -169,7 +169,7 @@ func TestKeepGoingMPI(t *testing.T) {
 			"was killed by signal 9 (KILL) before MPI_Finalize: the job ends despite --keep-going", library)
 		o = ibrun(t, "--keep-going", "--timeout", "30", "-n", "3", path, "leave")
 		require.Equal(t, 1, o.code, "%s: %s", library, o.stderr)
-		require.Contains(t, o.stderr, "it exited without MPI_Finalize", library)
+		require.Contains(t, o.stderr, "exited with code 0, and without MPI_Finalize", library)
 		o = ibrun(t, "--keep-going", "--timeout", "30", "-n", "3", "sh", "-c",
 			`"$0" hello; [ $RANK = 1 ] && exit 5; sleep 1; echo on`, path)
 		require.Equal(t, 5, o.code, "%s: %s", library, o.stderr)

@@ -109,15 +109,69 @@ func TestRankFile(t *testing.T) {
 	require.Contains(t, o.stderr, "slot 4000: this node has cores 0-")
 }
 
-// In a job of a resource manager nothing starts without hosts.
+// In a job of a resource manager that gives no list of its hosts, nothing starts without hosts.
 func TestNoHostsInsideAJob(t *testing.T) {
 	c := command(t, "-n", "1", "echo", "ran")
 	c.Env = append(os.Environ(), "PBS_NODEFILE=/nowhere")
 	o := finish(t, c)
 	require.Equal(t, 2, o.code)
 	require.Empty(t, o.stdout)
-	require.Contains(t, o.stderr, `hint: write -f "$PBS_NODEFILE", or --hosts localhost`)
-	c = command(t, "--hosts", "localhost", "echo", "ran")
-	c.Env = append(os.Environ(), "PBS_NODEFILE=/nowhere")
-	require.Equal(t, "ran\n", string(finish(t, c).stdout))
+	require.Contains(t, o.stderr, `PBS_NODEFILE=/nowhere is not there`)
+	require.Contains(t, o.stderr, `hint: name the hosts with --hosts LIST, or write --hosts localhost`)
+	for _, option := range []string{"--hosts=localhost", "--no-allocation", "--launcher=local"} {
+		c = command(t, option, "echo", "ran")
+		c.Env = append(os.Environ(), "PBS_NODEFILE=/nowhere")
+		require.Equal(t, "ran\n", string(finish(t, c).stdout), option)
+	}
+}
+
+// In a job of Slurm ranks go where the job is, and have their own numbers.
+func TestInsideAJobOfSlurm(t *testing.T) {
+	const job = "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=localhost SLURM_TASKS_PER_NODE=2 SLURM_PROCID=0 SLURM_LOCALID=0 " +
+		"SLURM_NODEID=0 SLURM_STEPMGR=x SLURMD_NODENAME=other"
+	run := func(more string, args ...string) outcome {
+		c := command(t, append(args, "sh", "-c",
+			"echo $IBRUN_RANK: $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $SLURM_NTASKS "+
+				"$SLURMD_NODENAME ${SLURM_STEPMGR-none}")...)
+		c.Env = slices.Concat(os.Environ(), strings.Fields(job), strings.Fields(more))
+		return finish(t, c)
+	}
+	o := run("", "-v")
+	require.Equal(t, 0, o.code, o.stderr)
+	require.ElementsMatch(t, []string{"0: 0 0 0 2 localhost none", "1: 1 1 0 2 localhost none"},
+		strings.Split(strings.TrimSpace(string(o.stdout)), "\n"))
+	require.Contains(t, o.stderr, "ibrun: Slurm job 7: 1 node with 2 slots (SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE)")
+	o = run("", "--no-allocation")
+	require.Equal(t, "0: none\n", string(o.stdout))
+	const step = "SLURM_STEP_ID=0 SLURM_STEP_NODELIST=localhost SLURM_STEP_TASKS_PER_NODE=3 SLURM_STEP_NUM_TASKS=3 "
+	o = run(step)
+	require.Equal(t, 3, strings.Count(string(o.stdout), "\n"))
+	require.Contains(t, o.stderr, "Slurm job 7 has started this command 3 times")
+	o = run(step + "SLURM_PROCID=2")
+	require.Equal(t, 0, o.code)
+	require.Empty(t, string(o.stdout)+o.stderr)
+	o = run("SLURM_TASKS_PER_NODE=2,2")
+	require.Equal(t, 2, o.code)
+	require.Contains(t, o.stderr, "SLURM_TASKS_PER_NODE=2,2: counts of 2 hosts, and the job has 1; hint: ibrun")
+	require.Equal(t, 1, strings.Count(o.stderr, "\n"))
+}
+
+// Flux is asked by its command, since nothing else has its hosts.
+func TestInsideAJobOfFlux(t *testing.T) {
+	dir := t.TempDir()
+	run := func(flux string) outcome {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "flux"), []byte("#!/bin/sh\n"+flux), 0o700))
+		c := command(t, "echo", "ran")
+		c.Env = append(os.Environ(), "FLUX_URI=local:///x", "PATH="+dir+":"+os.Getenv("PATH"))
+		return finish(t, c)
+	}
+	o := run(`[ "$*" = "kvs get resource.R" ] && echo '{"version":1,"execution":{"nodelist":["localhost"],` +
+		`"R_lite":[{"rank":"0","children":{"core":"0-1"}}]}}'`)
+	require.Equal(t, "ran\nran\n", string(o.stdout), o.stderr)
+	o = run("echo no broker >&2; exit 1")
+	require.Equal(t, 2, o.code)
+	require.Contains(t, o.stderr, "Flux: FLUX_URI is set, and flux kvs get resource.R failed: no broker")
+	o = run("echo '{}'")
+	require.Equal(t, 2, o.code)
+	require.Contains(t, o.stderr, "FLUX_URI=local:///x: the answer of flux kvs get resource.R: version 0 of the format")
 }

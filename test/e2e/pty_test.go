@@ -26,11 +26,15 @@ type user struct {
 }
 
 // sit starts ibrun in a terminal of 30 lines.
-func sit(t *testing.T, args ...string) *user {
+func sit(t *testing.T, args ...string) *user { return sitWith(t, nil, args...) }
+
+// sitWith is sit with an environment; nil: this process's own.
+func sitWith(t *testing.T, env []string, args ...string) *user {
 	keys, tty, err := proc.OpenTerminal(30, 100, false)
 	require.NoError(t, err)
 	u := &user{t: t, keys: keys, tty: tty, ibrun: command(t, args...)}
 	t.Cleanup(func() { keys.Close(); tty.Close() })
+	u.ibrun.Env = env
 	u.ibrun.Stdin, u.ibrun.Stdout, u.ibrun.Stderr = tty, tty, tty
 	u.ibrun.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, u.ibrun.Start())

@@ -76,9 +76,9 @@ func TestSessions(t *testing.T) {
 		require.Zero(t, rank.terminal)
 		require.Equal(t, autogroup(t, agent.pid), autogroup(t, pid))
 		require.NoError(t, syscall.Kill(-pid, syscall.SIGTSTP))
-		eventually(t, 10*time.Second, "it is stopped", func() bool { return stand(t, pid).state == 'T' })
+		eventually(t, 2*time.Minute, "it is stopped", func() bool { return stand(t, pid).state == 'T' })
 		require.NoError(t, syscall.Kill(-pid, syscall.SIGCONT))
-		eventually(t, 10*time.Second, "it goes on", func() bool { return stand(t, pid).state != 'T' })
+		eventually(t, 2*time.Minute, "it goes on", func() bool { return stand(t, pid).state != 'T' })
 	}
 	require.Len(t, sessions, 2)
 	for _, ranks := range sessions {

@@ -123,7 +123,7 @@ func TestSpawnLeavesNothing(t *testing.T) {
 		var out, stderr bytes.Buffer
 		c.Stdout, c.Stderr = &out, &stderr
 		require.NoError(t, c.Start())
-		eventually(t, 10*time.Second, "two sleeps of the parent's, two of the child's",
+		eventually(t, 2*time.Minute, "two sleeps of the parent's, two of the child's",
 			func() bool { return sleeping(marked(entry)) == 4 })
 		whom := c.Process.Pid
 		if end.role != "" {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"ibrun/test/screen"
 )
 
 // deep is a tree in which the last of four agents is four links away.
@@ -153,10 +155,10 @@ func TestPrompt(t *testing.T) {
 		cmd := command(t, args(c.args, "sh", "-c", `printf "name? "; read name; echo hi $name`)...)
 		in, err := cmd.StdinPipe()
 		require.NoError(t, err)
-		var out lines
+		var out screen.Screen
 		cmd.Stdout = &out
 		require.NoError(t, cmd.Start())
-		eventually(t, 20*time.Second, "the prompt", func() bool { return out.String() == c.prompt })
+		eventually(t, 2*time.Minute, "the prompt", func() bool { return out.String() == c.prompt })
 		_, err = io.WriteString(in, "me\n")
 		require.NoError(t, err)
 		require.NoError(t, in.Close())

@@ -71,6 +71,7 @@ var scenarios = map[string]func(r *rank, arg string){
 	"converse":    func(r *rank, other string) { r.converse(number(other)) },
 	"flood":       func(r *rank, other string) { r.flood(number(other)) },
 	"ring":        func(r *rank, _ string) { r.ring() },
+	"stuck":       func(r *rank, victim string) { r.entersNoBarrier(number(victim)) },
 	"child":       func(r *rank, _ string) { r.child() },
 }
 

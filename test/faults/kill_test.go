@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +12,7 @@ var ended = map[string]promise{
 	root:    {end: time.Second, clean: 5 * time.Second, code: 128 + int(unix.SIGKILL)},
 	agent:   {end: 5 * time.Second, clean: 5 * time.Second, code: 125},
 	reaper:  {end: 5 * time.Second, clean: 5 * time.Second, code: 125},
+	both:    {end: 5 * time.Second, clean: 5 * time.Second, code: 125},
 	session: {end: 5 * time.Second, clean: 5 * time.Second, code: 125},
 	client:  {end: 5 * time.Second, clean: 5 * time.Second, code: 125},
 	rank:    {end: 5 * time.Second, clean: 5 * time.Second, code: 128 + int(unix.SIGKILL)},
@@ -20,7 +22,7 @@ var ended = map[string]promise{
 
 // drawKill draws the death of one process.
 func drawKill(r *round) {
-	role := pick(r.rng, root, agent, agent, reaper, session, client, rank, rank, spawned, shell)
+	role := pick(r.rng, root, agent, agent, reaper, both, both, session, client, rank, rank, spawned, shell)
 	r.fault = fault{class: "kill " + role, phase: pick(r.rng, launch, running, running, ending), promise: ended[role]}
 	r.shape = drawShape(r.rng, 1)
 	switch role {
@@ -30,7 +32,7 @@ func drawKill(r *round) {
 		r.shape.hosts = r.shape.hosts[:min(8, len(r.shape.hosts))]
 	case shell:
 		r.fault.phase, r.shape.fresh = launch, true
-	case spawned:
+	case spawned, both: // something is to be left
 		r.shape.program = family
 	}
 	r.fault.litters = role == shell // which cannot take away its incomplete file then
@@ -69,7 +71,11 @@ func (s *site) hit(r *round, role string, sig unix.Signal) (string, error) {
 		most = 5 * time.Second
 	}
 	var found []process
-	if !s.until(most, func() bool { found = s.of(role, ""); return len(found) > 0 }) {
+	of := role
+	if role == both {
+		of = agent
+	}
+	if !s.until(most, func() bool { found = s.of(of, ""); return len(found) > 0 }) {
 		return "no " + role + " was there", unix.ESRCH
 	}
 	p := pick(r.rng, found...)
@@ -77,11 +83,21 @@ func (s *site) hit(r *round, role string, sig unix.Signal) (string, error) {
 	fd, err := s.aim(p)
 	if err == nil {
 		defer unix.Close(fd)
+		above := fd
+		if role == both {
+			if above, err = unix.PidfdOpen(parentOf(p.Pid), 0); err != nil {
+				return "the reaper was gone", err
+			}
+			defer unix.Close(above)
+		}
 		if r.interrupts() {
 			s.job.interrupt()
 		}
 		<-time.After(r.fault.after) // which instant it is, not a wait for something
-		err = unix.PidfdSendSignal(fd, sig, nil, 0)
+		if above != fd {
+			err = unix.PidfdSendSignal(above, sig, nil, 0)
+		}
+		err = errors.Join(err, unix.PidfdSendSignal(fd, sig, nil, 0))
 	}
 	return sig.String() + " to " + p.String(), err
 }

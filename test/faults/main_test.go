@@ -32,6 +32,7 @@ var (
 	only   = flag.Int("only", -1, "the only round of each kind that is run, by its number")
 	each   = flag.Bool("each", false, "a line for each round, too")
 	sites  = flag.Int("clusters", 6, "clusters at once")
+	stages = flag.Int("stages", 3, "clusters at once for the cases of the catalogue")
 )
 
 const nodes = 16

@@ -25,7 +25,10 @@ type job struct {
 	endedAt  time.Time
 }
 
-func (s *site) start(words []string) (*job, error) {
+func (s *site) start(words []string) (*job, error) { return s.startWith(nil, words) }
+
+// startWith is start with variables of its own.
+func (s *site) startWith(env, words []string) (*job, error) {
 	j := &job{out: filepath.Join(s.dir, "out"), err: filepath.Join(s.dir, "err"), ended: make(chan struct{})}
 	temporary := filepath.Join(s.dir, "tmp")
 	if err := os.MkdirAll(temporary, 0o700); err != nil {
@@ -44,6 +47,7 @@ func (s *site) start(words []string) (*job, error) {
 	j.cmd = s.Command(s.ctx, words...)
 	j.cmd.Stdout, j.cmd.Stderr = out, errs
 	j.cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(s.dir, "cache"), "TMPDIR="+temporary)
+	j.cmd.Env = append(j.cmd.Env, env...)
 	if err := j.cmd.Start(); err != nil {
 		return nil, err
 	}

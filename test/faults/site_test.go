@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,11 +31,11 @@ func command(words ...string) error {
 type site struct {
 	*cluster.Cluster
 	ctx   context.Context
-	dir   string                     // of the front's: costs, temporary files, output
-	ranks string                     // programs, as all hosts see them
-	quiet map[int]bool               // processes that belong to no job
-	job   *job                       // the one that runs
-	files map[string]map[string]bool // by host, when no job had run
+	dir   string          // of the front's: costs, temporary files, output
+	ranks string          // programs, as all hosts see them
+	quiet map[int]bool    // processes that belong to no job
+	job   *job            // the one that runs
+	files map[string]bool // on the nodes, when no job had run
 }
 
 func newSite(t *testing.T) (*site, error) {
@@ -48,7 +47,7 @@ func newSite(t *testing.T) (*site, error) {
 		return nil, err
 	}
 	s := &site{Cluster: c, ctx: t.Context(), dir: t.TempDir(), ranks: c.Shared()}
-	s.quiet, s.files = map[int]bool{}, map[string]map[string]bool{}
+	s.quiet, s.files = map[int]bool{}, c.Files()
 	if err := command("cp", "-r", programs, s.ranks); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -62,9 +61,6 @@ func newSite(t *testing.T) (*site, error) {
 			s.quiet[p.Pid] = true
 		}
 	}
-	for _, node := range c.Nodes() {
-		s.files[node] = s.listed(node)
-	}
 	return s, nil
 }
 
@@ -75,6 +71,7 @@ const (
 	root    = "root"
 	agent   = "agent"
 	reaper  = "reaper"
+	both    = "reaper and agent" // of one node, in the same instant
 	session = "sshd session"
 	client  = "ssh client"
 	rank    = "rank"
@@ -180,43 +177,10 @@ func (s *site) signal(p process, sig unix.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
-// listed are the files on a node that a job could leave. It enters no mount, since what is
-// mounted below a node's own directories is shared: the module, for one.
-func (s *site) listed(node string) map[string]bool {
-	files := map[string]bool{}
-	for _, top := range []string{"/tmp", "/var/tmp", "/dev/shm", "/run", "/root"} {
-		var own, at unix.Stat_t
-		base := s.Root(node) + top
-		if unix.Stat(base, &own) != nil {
-			continue
-		}
-		_ = filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || unix.Lstat(path, &at) != nil {
-				return nil
-			}
-			if at.Dev != own.Dev {
-				return fs.SkipDir
-			}
-			files[strings.TrimPrefix(path, s.Root(node))] = true
-			return nil
-		})
-	}
-	return files
-}
-
-// litter are files that were not there before the first job, but for the cache.
-func (s *site) litter() (found []string) {
-	for _, node := range s.Nodes() {
-		for path := range s.listed(node) {
-			kept := path == "/root/.cache" || path == "/root/.cache/ibrun" ||
-				strings.HasPrefix(path, "/root/.cache/ibrun/") && !strings.Contains(path, ".tmp.")
-			if !s.files[node][path] && !kept {
-				found = append(found, node+":"+path)
-			}
-		}
-	}
+// litter are files that were not there before the first job, on the nodes and the front.
+func (s *site) litter() []string {
 	temporary, _ := filepath.Glob(filepath.Join(s.dir, "tmp", "*"))
-	return append(found, temporary...)
+	return append(s.Litter(s.files), temporary...)
 }
 
 // until polls, since most of what is looked for here tells nobody.

@@ -16,7 +16,9 @@ import (
 func TestFabric(t *testing.T) {
 	inside.Require(t)
 	fabrictest.Run(t, func(t *testing.T, sink fabric.Sink) fabric.Fabric {
-		f, err := ib.Open(ib.Config{Port: "rxe0:1", GIDIndex: -1, QKey: 0x11223344, DialTimeout: 3 * time.Second}, sink)
+		f, err := ib.Open(ib.Config{
+			Port: "rxe0:1", GIDIndex: -1, QKey: 0x11223344, DialTimeout: 10 * time.Second,
+		}, sink)
 		require.NoError(t, err)
 		return f
 	}, fabrictest.Options{Lossy: true, Flood: 5000})

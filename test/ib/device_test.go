@@ -72,7 +72,7 @@ func TestPingpong(t *testing.T) {
 			var heard bytes.Buffer
 			server.Stdout, server.Stderr = &heard, &heard
 			require.NoError(t, server.Start())
-			require.Eventually(t, func() bool { return listens(t, port) }, 20*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return listens(t, port) }, 2*time.Minute, 10*time.Millisecond)
 			out := output(t, "ibv_rc_pingpong", append(common, "-d", "rxe1", "10.77.0.1")...)
 			require.Contains(t, out, fmt.Sprintf("%d iters", rounds))
 			require.NoError(t, server.Wait(), heard.String())
@@ -140,7 +140,7 @@ func TestGuest(t *testing.T) {
 	out := output(t, "sh", "-c", "(sleep 0.01 & echo $!)")
 	pid, err := strconv.Atoi(strings.TrimSpace(out))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return unix.Kill(pid, 0) == unix.ESRCH }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return unix.Kill(pid, 0) == unix.ESRCH }, 2*time.Minute, 10*time.Millisecond)
 }
 
 // children are the processes of a program.

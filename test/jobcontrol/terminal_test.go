@@ -103,7 +103,7 @@ func (c *terminal) keys(text string) {
 func (c *terminal) line(format string, args ...any) { c.keys(fmt.Sprintf(format, args...) + "\r") }
 
 // patience is the most that a test waits for an event.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // expect waits until the terminal has shown a text behind what was expected before.
 func (c *terminal) expect(want string) {

@@ -28,7 +28,7 @@ type browser struct {
 }
 
 // patience bounds every step of the browser.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 var startedOn = regexp.MustCompile(`started successfully on port (\d+)`)
 

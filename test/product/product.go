@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -28,18 +29,32 @@ func Run(m *testing.M, path *string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	if err := keepBuildCache(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
 	catchSignals()
 	return m.Run()
 }
 
-// Build builds ibrun as it ships.
-func Build(path string) error {
+// keepBuildCache names Go's build cache by itself, which otherwise moves with XDG_CACHE_HOME: what
+// a test builds would be compiled from nothing.
+func keepBuildCache() error {
+	dir, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		return fmt.Errorf("go env GOCACHE: %w", err)
+	}
+	return os.Setenv("GOCACHE", strings.TrimSpace(string(dir)))
+}
+
+// Build builds ibrun as it ships, but for tags of Go's that a test may ask for.
+func Build(path string, tags ...string) error {
 	flags := "-s -w"
 	if runtime.GOARCH == "amd64" {
 		flags += " -E ibrun/bootstrap/reaper.entry"
 	}
-	return Program(path, "ibrun/cmd/ibrun", "-ldflags", flags)
+	return Program(path, "ibrun/cmd/ibrun", "-ldflags", flags, "-tags", strings.Join(tags, ","))
 }
 
 // Program builds a program of this module with the flags that ibrun ships with: with others the

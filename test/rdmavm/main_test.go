@@ -145,7 +145,7 @@ func TestKilled(t *testing.T) {
 			require.True(t, runs(machine))
 			require.NoError(t, cmd.Process.Signal(signal))
 			require.Error(t, cmd.Wait())
-			require.Eventually(t, func() bool { return !runs(machine) }, 10*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return !runs(machine) }, 2*time.Minute, 10*time.Millisecond)
 		})
 	}
 }

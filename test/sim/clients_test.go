@@ -79,7 +79,7 @@ func pmi(t *testing.T, cfg Config, how job.Transport, gets func(rank, i int) (in
 		x.obey(node, x.servers[node].BulkFetched(fence, values))
 	}
 	for range cfg.Job.Nodes {
-		x.servers = append(x.servers, pmiserver.New(cfg.Job))
+		x.servers = append(x.servers, pmiserver.New(cfg.Job, 0))
 	}
 	x.cfg, x.World = cfg, New(cfg)
 	x.At(3*time.Second, func() {

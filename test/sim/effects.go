@@ -7,6 +7,8 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/pmiserver"
+	"ibrun/bootstrap/pmixserver"
+	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -17,7 +19,10 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.send(a, e)
 	case core.StartChild:
 		w.startChild(a, e)
+	case core.JoinChild:
+		w.joinChild(a, e)
 	case core.CloseLink:
+		delete(a.joining, e.Link)
 		if k := a.children[e.Link]; k != nil {
 			w.orphan(k)
 		}
@@ -46,8 +51,37 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.post(0, a, core.Killed{})
 	case core.Sweep:
 		w.post(0, a, core.Swept{})
+	case core.Fence:
+		w.post(w.cfg.Hop, a, core.RankFenced{Rank: e.Rank})
+	case core.Renew:
+		if len(a.alive) > 0 {
+			panic(fmt.Sprintf("sim: the servers of node %d are made new while ranks run: %v", a.node, a.alive))
+		}
+	case core.EmptyNode:
+		w.end(a, job.Status{Kind: job.Signaled, Code: 9})
+		w.post(w.cfg.Hop, a, core.NodeEmptied{})
+	case core.Refork:
+		w.respawn(a, e)
+	case core.SweepNode:
+		w.sweep(a, e)
+	case core.Inspect:
+		w.inspect(a, e)
+	case core.Answered:
+		w.Answers = append(w.Answers, e.Reply)
 	case core.Probe:
-		w.post(w.cfg.Hop, a, core.Probed{Link: e.Link, Known: true})
+		below := a
+		if e.Link != core.Up {
+			below = a.children[e.Link]
+		}
+		if below == nil { // the session has ended meanwhile
+			w.post(w.cfg.Hop, a, core.Probed{Link: e.Link})
+			return
+		}
+		w.post(w.cfg.Hop, a, w.probed(below, e.Link))
+	case core.Resume:
+		if w.cfg.Resumed != nil {
+			w.cfg.Resumed(a.node, e)
+		}
 	case core.Write:
 		w.post(0, a, core.Wrote{N: len(e.Data)})
 	case core.ReadStdin:
@@ -101,8 +135,18 @@ func (w *World) send(a *agent, e core.Send) {
 	if err != nil {
 		panic(fmt.Sprintf("sim: own frame does not parse: %v: %v", e.Msg, err))
 	}
-	if to != nil {
-		w.post(w.cfg.Hop, to, core.Frame{From: from, Msg: m})
+	if to == nil {
+		return
+	}
+	below, link := a, uint64(0)
+	if e.To != core.Up {
+		below, link = to, to.links+1
+	}
+	if m, ok := m.(wire.Launch); ok {
+		startLevel(below, m)
+	}
+	if at, comes := w.arrival(below, e.To == core.Up); comes {
+		w.push(event{at: at, to: to, ev: core.Frame{From: from, Msg: m}, link: link})
 	}
 }
 
@@ -120,14 +164,51 @@ func (w *World) startChild(a *agent, e core.StartChild) {
 		return
 	}
 	k := &agent{host: e.Node.Host, node: head, parent: a, slot: e.Child,
-		core: core.New(core.Config{Here: -1, Join: pmiserver.Join}), alive: map[uint32]bool{}, depth: a.depth + 1}
+		core: core.New(core.Config{Here: -1, Join: join}), alive: map[uint32]bool{}, depth: a.depth + 1}
 	w.Depth = max(w.Depth, k.depth)
 	a.children[e.Child] = k
+	if old := w.agents[head]; old != nil {
+		w.before[head] = append(w.before[head], old)
+	}
 	w.agents[head] = k
 	w.At(w.now+takes, func() {
 		w.Up[k.host] = w.now
 		w.deliver(event{to: k, ev: core.Opened{}})
 		w.deliver(event{to: a, ev: core.ChildUp{Child: e.Child}})
+	})
+}
+
+// sweep lets a session of its own come to a node, and kill what was left there. An agent that
+// lives has the grace to end its ranks.
+func (w *World) sweep(a *agent, e core.SweepNode) {
+	node := uint32(e.Index)
+	if at := w.cfg.Nodes.Index(e.Node.Host); at >= 0 {
+		node = uint32(at) // as it was numbered before nodes were dropped
+	}
+	w.Swept[node]++
+	takes, comes := w.session(a.host, core.StartChild{Node: e.Node, Local: e.Local, Most: e.Most}, node)
+	k := w.agents[node]
+	if k != nil && w.isCut(k) {
+		takes, comes = e.Most, false
+	}
+	w.At(w.now+takes, func() {
+		if !comes {
+			w.deliver(event{to: a, ev: core.NodeSwept{Index: e.Index, Cause: "connect: no answer"}})
+			return
+		}
+		answer := func() {
+			killed := w.Strays[node]
+			delete(w.Strays, node)
+			w.deliver(event{to: a, ev: core.NodeSwept{Index: e.Index, Killed: killed}})
+		}
+		if k == nil || len(k.alive) == 0 {
+			answer()
+			return
+		}
+		w.At(w.now+e.Grace, func() {
+			w.end(k, job.Status{Kind: job.Signaled, Code: 9})
+			answer()
+		})
 	})
 }
 
@@ -146,6 +227,12 @@ func (w *World) session(parent string, e core.StartChild, head uint32) (takes ti
 
 func (w *World) spawn(a *agent, e core.Fork) {
 	w.Spawned[a.node]++
+	for _, other := range w.before[a.node] {
+		if len(other.alive) > 0 {
+			panic(fmt.Sprintf("sim: ranks of node %d start on %s, and run on %s: %v", a.node, a.host, other.host,
+				other.alive))
+		}
+	}
 	starts := time.Duration(e.Node.Ranks) * w.cfg.Start
 	w.post(starts, a, core.ForkDone{})
 	a.rank = e.Node
@@ -155,6 +242,7 @@ func (w *World) spawn(a *agent, e core.Fork) {
 	for i := range e.Node.Ranks {
 		r := uint32(e.Node.First) + i
 		a.alive[r] = true
+		w.Starts[r] = e.Start
 		if w.cfg.Silent != nil && w.cfg.Silent(r) {
 			continue
 		}
@@ -163,6 +251,19 @@ func (w *World) spawn(a *agent, e core.Fork) {
 			s = w.cfg.Status(r)
 		}
 		w.At(w.now+starts+w.cfg.Run, func() { w.exit(a, r, s) })
+	}
+}
+
+// respawn starts a rank again, of which nothing may be left.
+func (w *World) respawn(a *agent, e core.Refork) {
+	r := uint32(e.Rank)
+	if a.alive[r] || e.Start <= w.Starts[r] {
+		panic(fmt.Sprintf("sim: start %d of rank %d, whose start %d runs: %v", e.Start, r, w.Starts[r], a.alive[r]))
+	}
+	a.alive[r], w.Starts[r] = true, e.Start
+	w.post(w.cfg.Start, a, core.Respawned{Rank: e.Rank})
+	if w.cfg.Silent == nil || !w.cfg.Silent(r) {
+		w.At(w.now+w.cfg.Start+w.cfg.Run, func() { w.exit(a, r, job.Status{}) })
 	}
 }
 
@@ -185,3 +286,6 @@ func (w *World) end(a *agent, s job.Status) {
 		w.exited(a, core.RankExited{Rank: a.rank.First + job.Slot(i), Status: s, Signaled: true})
 	}
 }
+
+// join makes few parcels of those of a barrier, as agents do.
+func join(p rankwire.Parcels) rankwire.Parcels { return pmixserver.Join(pmiserver.Join(p)) }

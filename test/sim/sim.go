@@ -6,12 +6,13 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/frame"
-	"ibrun/bootstrap/pmiserver"
 	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
@@ -41,18 +42,27 @@ type Config struct {
 	// Give is what a node has for a bulk fetch; BulkFetched gets what all have given.
 	Give        func(node, fence uint32) []byte
 	BulkFetched func(node, fence uint32, values frame.Values)
+	// Mute says that a node does not answer questions.
+	Mute func(node uint32) bool
 	// Deaf says that the session to a node fails.
 	Deaf func(node uint32) bool
 	// Takes, in place of Session and Deaf, is how long a session takes, and whether
 	// it comes up then. The root's own machine is host "root".
 	Takes func(parent, host string) (time.Duration, bool)
+	// Jitter is what a message may take beyond Hop; messages of one link keep their order.
+	Jitter time.Duration
+	// Resumed is called when a rank of a node may print again.
+	Resumed func(node uint32, e core.Resume)
+	// Stepped is called after each step of an agent.
+	Stepped func(a *agent, ev core.Event, effects []core.Effect)
 }
 
 // World is a job under way.
 type World struct {
 	cfg     Config
 	now     time.Duration
-	agents  map[uint32]*agent // by node; root apart
+	agents  map[uint32]*agent   // by node; root apart
+	before  map[uint32][]*agent // that others have replaced
 	root    *agent
 	queue   events
 	seq     uint64
@@ -69,14 +79,20 @@ type World struct {
 	RootBytes map[frame.Kind]uint64
 	RankBytes uint64
 	Reports   []any
+	Answers   []wire.Reply  // that the root has got to what it was asked
 	Ready     time.Duration // when the root knew that all ranks run; 0: it never did
 	Depth     int
 	// Spawned counts, by node, how often a node's ranks were started; Up is when the
 	// session to a host came up.
 	Spawned map[uint32]int
 	Stopped map[uint32]bool // nodes whose ranks are stopped
-	Up      map[string]time.Duration
-	Events  int
+	// Strays counts, by node, processes that nobody on the node is left to kill, and Swept the
+	// sessions to it that were to do so.
+	Strays map[uint32]uint32
+	Swept  map[uint32]int
+	Starts map[uint32]uint8 // by rank: how often it was restarted
+	Up     map[string]time.Duration
+	Events int
 }
 
 type agent struct {
@@ -88,6 +104,7 @@ type agent struct {
 	index    map[core.Link]uint32
 	timer    uint64
 	turn     time.Duration // when it can attend to another session
+	link     state
 	dead     bool
 	frozen   time.Duration // until when; its events wait, its timers fire late
 	done     bool
@@ -95,6 +112,9 @@ type agent struct {
 	rank     job.Node
 	alive    map[uint32]bool
 	depth    int
+	level    uint32             // of the parent
+	links    uint64             // to parents that it has had before
+	joining  map[core.Link]bool // sessions to agents that have lost their parent
 }
 
 type event struct {
@@ -104,6 +124,7 @@ type event struct {
 	ev   core.Event
 	when func() // instead of ev
 	tick uint64 // timer generation; 0: not a timer
+	link uint64 // by which of an agent's links to a parent it comes, from 1; 0: by none
 }
 
 // events is a heap, the earliest first. It is not container/heap's, which makes
@@ -151,13 +172,14 @@ func (q *events) pop() event {
 // New makes a world in which nothing has happened yet.
 func New(cfg Config) *World {
 	w := &World{
-		cfg: cfg, agents: map[uint32]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),
+		cfg: cfg, agents: map[uint32]*agent{}, before: map[uint32][]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),
 		Sent: map[frame.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[frame.Kind]uint64{},
 		RootBytes: map[frame.Kind]uint64{}, Spawned: map[uint32]int{}, Stopped: map[uint32]bool{},
+		Strays: map[uint32]uint32{}, Swept: map[uint32]int{}, Starts: map[uint32]uint8{},
 		Up: map[string]time.Duration{},
 	}
 	w.root = &agent{host: "root", core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here,
-		Policy: cfg.Policy, Join: pmiserver.Join})}
+		Policy: cfg.Policy, Join: join})}
 	w.post(0, w.root, core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
 	return w
 }
@@ -205,12 +227,17 @@ func (w *World) Run(limit time.Duration) error {
 			return fmt.Errorf("at %v node %d still has an agent or %d ranks", w.now, n, len(a.alive))
 		}
 	}
+	for n, left := range w.Strays {
+		if left > 0 {
+			return fmt.Errorf("at %v node %d still has %d strays", w.now, n, left)
+		}
+	}
 	return nil
 }
 
 func (w *World) deliver(e event) {
 	a := e.to
-	if a.dead || a.done || e.tick != 0 && e.tick != a.timer {
+	if a.dead || a.done || e.tick != 0 && e.tick != a.timer || e.link != 0 && e.link != a.links+1 {
 		return
 	}
 	if a.frozen > w.now {
@@ -218,13 +245,33 @@ func (w *World) deliver(e event) {
 		w.push(e)
 		return
 	}
-	for _, eff := range a.core.Step(w.now, e.ev) {
+	effects := a.core.Step(w.now, e.ev)
+	if w.cfg.Stepped != nil {
+		w.cfg.Stepped(a, e.ev, effects)
+	}
+	for _, eff := range effects {
 		w.perform(a, eff)
 	}
 }
 
 // Kill is SIGKILL to the agent of a node; its reaper kills the ranks.
 func (w *World) Kill(node uint32) { w.kill(w.agents[node]) }
+
+// KillBoth is SIGKILL to the agent of a node and its reaper in the same instant: the ranks
+// die with them, and what forked away from them does not.
+func (w *World) KillBoth(node uint32) {
+	if a := w.agents[node]; a != nil && !a.dead && !a.done {
+		w.Strays[node] = uint32(len(a.alive))
+	}
+	w.Kill(node)
+}
+
+// KillReaper is SIGKILL to the reaper of a node.
+func (w *World) KillReaper(node uint32) {
+	if a := w.agents[node]; a != nil {
+		w.post(0, a, core.ReaperLost{})
+	}
+}
 
 // KillRoot is SIGKILL to the root.
 func (w *World) KillRoot() {
@@ -243,11 +290,11 @@ func (w *World) kill(a *agent) {
 
 // part tells the neighbours of an agent that its process is gone.
 func (w *World) part(a *agent) {
-	if a.parent != nil {
-		w.post(w.cfg.Hop, a.parent, core.LinkLost{Link: a.slot, Cause: "the session ended"})
+	if at, comes := w.arrival(a, true); a.parent != nil && comes {
+		w.push(event{at: at, to: a.parent, ev: core.LinkLost{Link: a.slot, Cause: "the session ended"}})
 	}
-	for _, k := range a.children {
-		w.orphan(k)
+	for _, slot := range slices.Sorted(maps.Keys(a.children)) { // a run is a function of its arguments
+		w.orphan(a.children[slot])
 	}
 }
 
@@ -256,8 +303,15 @@ func (w *World) orphan(a *agent) {
 	if a.dead || a.done {
 		return
 	}
-	w.post(w.cfg.Hop, a, core.LinkLost{Link: core.Up, Cause: "end of file"})
-	w.reaperKills(a, w.cfg.Hop+reaper.LinkPatience, func() bool { return true })
+	at, comes := w.arrival(a, false)
+	if !comes {
+		return
+	}
+	links := a.links
+	if a.parent != nil {
+		w.push(event{at: at, to: a, ev: core.LinkLost{Link: core.Up, Cause: "end of file"}, link: links + 1})
+	}
+	w.reaperKills(a, at-w.now+reaper.LinkPatience, func() bool { return a.links == links })
 }
 
 // reaperKills lets an agent's reaper look at it after a time, if it still lives then.

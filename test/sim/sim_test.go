@@ -149,6 +149,25 @@ func TestKillAnyAgent(t *testing.T) {
 	}
 }
 
+// Reaper and agent of any nodes, killed in the same instant, leave nothing either: the root sweeps
+// each such node once.
+func TestKillBoth(t *testing.T) {
+	for _, shape := range shapes {
+		for node := range uint32(20) {
+			cfg := plan(20, 2, shape)
+			cfg.Silent = func(uint32) bool { return true }
+			w := New(cfg)
+			below := (node + 7) % 20 // which may be below the other, or be lost before its agent ends
+			w.At(time.Second, func() { w.KillBoth(node); w.KillBoth(below) })
+			require.NoError(t, w.Run(time.Minute), "%s nodes %d and %d", shape, node, below)
+			require.Equal(t, 125, w.Outcome.Code)
+			require.Equal(t, 1, w.Swept[node])
+			require.Equal(t, 1, w.Swept[below])
+			require.Less(t, w.Now(), 10*time.Second)
+		}
+	}
+}
+
 func TestRootKilled(t *testing.T) {
 	cfg := plan(50, 2, "kary:2")
 	cfg.Silent = func(uint32) bool { return true }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/skip"
+	"ibrun/test/screen"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -147,7 +148,7 @@ func frozenNode(ctx context.Context) func(*testing.T) {
 		return failed(err)
 	}
 	defer c.Close()
-	var out screen
+	var out screen.Screen
 	freeze := func(*os.Process, io.WriteCloser) error {
 		if err := printed(ctx, &out, "up\n", 2); err != nil {
 			return err
@@ -174,7 +175,7 @@ func stoppedRoot(ctx context.Context) func(*testing.T) {
 		return failed(err)
 	}
 	defer c.Close()
-	var out screen
+	var out screen.Screen
 	stop := func(root *os.Process, _ io.WriteCloser) error {
 		if err := printed(ctx, &out, "up\n", 1); err != nil {
 			return err
@@ -201,7 +202,7 @@ func cutBehindAProxy(ctx context.Context) func(*testing.T) {
 		return failed(err)
 	}
 	defer c.Close()
-	var out screen
+	var out screen.Screen
 	var began time.Time
 	cut := func(*os.Process, io.WriteCloser) error {
 		if err := printed(ctx, &out, "up\n", 1); err != nil {
@@ -223,7 +224,7 @@ func cutBehindAProxy(ctx context.Context) func(*testing.T) {
 }
 
 // printed waits until a job has printed something so often.
-func printed(ctx context.Context, out *screen, text string, often int) error {
+func printed(ctx context.Context, out *screen.Screen, text string, often int) error {
 	return until(ctx, func() bool { return strings.Count(out.String(), text) >= often })
 }
 

@@ -47,7 +47,7 @@ func TestCutOneWay(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 2})
 	j := start(t, c, "--hosts", "node[0001-0002]", "--tree", "flat", "sh", "-c", "echo up; exec sleep 1000")
-	eventually(t, 20*time.Second, "both run", func() bool { return everywhere(t, c) == 2*(2+1) })
+	eventually(t, 2*time.Minute, "both run", func() bool { return everywhere(t, c) == 2*(2+1) })
 	began := time.Now()
 	out, err := c.Command(t.Context(), "ip", "neigh", "replace", c.Address("node0002"),
 		"lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent").CombinedOutput()

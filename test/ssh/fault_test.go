@@ -23,7 +23,7 @@ func endless(t *testing.T, c *cluster.Cluster, more ...string) *job {
 	args := append(more, "-n", "14", "--hosts", "node[0001-0007]", "--tree", "kary:2",
 		"sh", "-c", "(setsid sleep 1000 </dev/null >/dev/null 2>&1 &); exec sleep 1000")
 	j := start(t, c, args...)
-	eventually(t, 20*time.Second, "everything runs", func() bool { return everywhere(t, c) == 7*(2+4) })
+	eventually(t, 2*time.Minute, "everything runs", func() bool { return everywhere(t, c) == 7*(2+4) })
 	return j
 }
 
@@ -136,7 +136,7 @@ func TestCutForShort(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	j := start(t, c, "-n", "4", "--hosts", "node[0001-0004]", "--tree", "chain", "sh", "-c",
 		"echo up; sleep 20; echo $RANK")
-	eventually(t, 10*time.Second, "the last agent is up", func() bool { return len(ours(t, c, "node0004")) >= 2 })
+	eventually(t, 2*time.Minute, "the last agent is up", func() bool { return len(ours(t, c, "node0004")) >= 2 })
 	require.NoError(t, c.Cut("node0002"))
 	<-time.After(4 * time.Second) // the fault's length, not a wait for something
 	require.NoError(t, c.Heal("node0002"))
@@ -146,15 +146,15 @@ func TestCutForShort(t *testing.T) {
 	require.Empty(t, o.stderr)
 }
 
-// While a job runs nothing of ibrun listens, and its secret can be read
+// While a job runs nothing of ibrun listens if its ranks use no PMIx, and its secret can be read
 // nowhere: it is taken from the wire here and looked for.
 func TestNothingToSee(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	spied := filepath.Join(t.TempDir(), "stdin")
 	spy := filepath.Join(t.TempDir(), "spy")
 	require.NoError(t, os.WriteFile(spy, []byte("#!/bin/sh\ntee "+spied+" | "+c.VRSH()+" \"$@\"\n"), 0o700))
-	j := start(t, c, "--launcher-exec", spy, "--hosts", "node0001", "sleep", "1000")
-	eventually(t, 20*time.Second, "it runs", func() bool { return everywhere(t, c) == 3 })
+	j := start(t, c, "--mpi", "none", "--launcher-exec", spy, "--hosts", "node0001", "sleep", "1000")
+	eventually(t, 2*time.Minute, "it runs", func() bool { return everywhere(t, c) == 3 })
 	secret := secretIn(t, spied)
 	for _, node := range c.Nodes() {
 		out, err := c.Exec(t.Context(), node, "ss", "-ltnpH").CombinedOutput()

@@ -66,9 +66,11 @@ func TestLazyRing(t *testing.T) {
 		for _, l := range s.Levels {
 			asked, own = asked+l.Asked, own+l.Own
 		}
-		require.Equal(t, 16, own, "each is answered by the agent of the asked node")
+		// On a busy machine a rank asks whether a peer that is slow still has its address.
+		questions := 16 + s.Sums["checks"]
+		require.Equal(t, questions, own, "each is answered by the agent of the asked node")
 		if tree == "flat" {
-			require.Equal(t, 16*3, asked, "the rank's agent, the root, the owner's agent")
+			require.Equal(t, 3*questions, asked, "the rank's agent, the root, the owner's agent")
 		}
 	}
 	o := ibrun(t, c, "-n", "256", "--hosts", "node[0001-0016]", "--lazy", "--stats", ring)
@@ -153,7 +155,7 @@ func TestLazyNodeCut(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	talker := example(t, c, "test/talker")
 	j := start(t, c, "-n", "8", "-ppn", "2", "--hosts", "node[0001-0004]", "--kill-grace", "5", talker, "-victim", "7")
-	eventually(t, 20*time.Second, "they talk", func() bool { return strings.Count(j.out.String(), "sends") >= 7 })
+	eventually(t, 2*time.Minute, "they talk", func() bool { return strings.Count(j.out.String(), "sends") >= 7 })
 	require.NoError(t, c.Cut("node0004"))
 	o := j.wait()
 	require.Equal(t, 125, o.code, o.stderr)

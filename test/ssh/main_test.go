@@ -11,13 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"ibrun/test/product"
+	"ibrun/test/screen"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -42,7 +42,7 @@ type outcome struct {
 // job is an ibrun that runs.
 type job struct {
 	cmd    *exec.Cmd
-	out    screen
+	out    screen.Screen
 	err    bytes.Buffer
 	began  time.Time
 	waited chan struct{}
@@ -65,24 +65,6 @@ func run(t *testing.T, c *cluster.Cluster, args ...string) *job {
 		_ = j.cmd.Wait()
 	}()
 	return j
-}
-
-// screen is output that can be looked at while it comes.
-type screen struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.Write(p)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.String()
 }
 
 func (j *job) wait() outcome {

@@ -55,7 +55,7 @@ func TestOpenMPIOverNodes(t *testing.T) {
 	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
 	for _, node := range []string{"node0001", "node0002", "node0003", "node0004"} {
 		out, err := c.Exec(t.Context(), node, "sh", "-c",
-			"ls -A /dev/shm; find /tmp/ompi.* -mindepth 1").CombinedOutput()
+			"ls -A /dev/shm; find /tmp -maxdepth 2 -path '/tmp/ompi.*/*'").CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.Empty(t, string(out), node)
 	}

@@ -170,7 +170,7 @@ func TestInterruptedWhileShipping(t *testing.T) {
 				require.NoError(t, slowHead(c, "node0002", "/root", called, "sleep 1"))
 				j := start(t, c, append(strings.Fields(session), "--hosts", "node[0001-0002]", "--tree", "flat",
 					"true")...)
-				eventually(t, 20*time.Second, "it is being sent", func() bool {
+				eventually(t, 2*time.Minute, "it is being sent", func() bool {
 					return c.Exec(t.Context(), "node0002", "test", "-e", "/root/reached").Run() == nil
 				})
 				require.NoError(t, j.cmd.Process.Signal(os.Interrupt))

@@ -144,7 +144,7 @@ func TestUnkillable(t *testing.T) {
 	}
 
 	j := start(t, c, args("cat /tmp/net/program; exec sleep 1000")...)
-	eventually(t, 20*time.Second, "it sleeps", func() bool { return hung() != 0 && len(jobs(t, c, "node0007")) == 4 })
+	eventually(t, 2*time.Minute, "it sleeps", func() bool { return hung() != 0 && len(jobs(t, c, "node0007")) == 4 })
 	pid := hung()
 	interrupted := time.Now()
 	require.NoError(t, j.cmd.Process.Signal(os.Interrupt))

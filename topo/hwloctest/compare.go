@@ -23,6 +23,7 @@ type object struct {
 	Type        string   `xml:"type,attr"`
 	ID          string   `xml:"os_index,attr"` // empty: the kernel has no number for it
 	CPUs        string   `xml:"cpuset,attr"`
+	Complete    string   `xml:"complete_cpuset,attr"` // with those that may not be used
 	Allowed     string   `xml:"allowed_cpuset,attr"`  // of the machine
 	AllowedMems string   `xml:"allowed_nodeset,attr"` // of the machine
 	Memory      uint64   `xml:"local_memory,attr"`    // of NUMA nodes, in bytes

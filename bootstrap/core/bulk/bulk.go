@@ -51,6 +51,9 @@ type Fetches struct {
 	ready     uint32 // the newest whose values came down
 	values    frame.Values
 	out       []Effect
+
+	Keeps bool         // what was sent, so that it can be sent again (repair.go)
+	kept  frame.Values // the values that were sent last
 }
 
 // child has fences; 0: none.
@@ -110,6 +113,7 @@ func (f *Fetches) Call(fence uint32) []Effect {
 // call asks the subtree for what it has to give. A newer call takes the place of an older one.
 func (f *Fetches) call(fence uint32) {
 	if fence <= f.Called {
+		f.giveAgain(fence)
 		return
 	}
 	f.Called, f.answered, f.sent, f.parts = fence, f.below.Root, false, frame.Values{}
@@ -167,6 +171,9 @@ func (f *Fetches) check() {
 	if f.below.Root {
 		f.take(f.Called, values)
 		return
+	}
+	if f.Keeps {
+		f.kept = values
 	}
 	f.do(Effect{Do: Send, To: subtree.Up, Fence: f.Called, Values: values})
 }

@@ -39,6 +39,8 @@ type Effect struct {
 type Collectives struct {
 	Passed   uint32 // number of the newest collective that was released here
 	Barriers uint64 // frames of barriers on the edge to the parent, both ways
+	newest   uint32 // number of the newest that somebody has joined here
+	floor    uint32 // numbers up to this one have failed with a rank that was restarted
 
 	below    *subtree.Subtree
 	join     func(rankwire.Parcels) rankwire.Parcels
@@ -46,6 +48,9 @@ type Collectives struct {
 	children []uint32 // and each child's subtree
 	open     map[uint32]*gathering
 	out      []Effect
+
+	Keeps  bool // what was sent, so that it can be sent again (repair.go)
+	recent []rankwire.Release
 }
 
 // gathering is one collective that is not released yet.
@@ -56,6 +61,7 @@ type gathering struct {
 	leaving rankwire.Parcels // for ranks outside this subtree, or for everyone
 	kept    rankwire.Parcels // for ranks of this subtree
 	sent    bool
+	part    rankwire.Release // what was sent, if that is kept
 }
 
 // New makes the collectives of an agent with a subtree. Join makes one of what the parts of a
@@ -73,9 +79,17 @@ func at(list *[]uint32, i int) *uint32 {
 }
 
 // rank is how many collectives a rank of this node has joined.
-func (c *Collectives) rank(rank job.Slot) *uint32 { return at(&c.ranks, c.below.Own.Index(rank)) }
+func (c *Collectives) rank(rank job.Slot) *uint32 {
+	return c.counted(at(&c.ranks, c.below.Own.Index(rank)))
+}
 
-func (c *Collectives) child(l subtree.Link) *uint32 { return at(&c.children, int(l)) }
+func (c *Collectives) child(l subtree.Link) *uint32 { return c.counted(at(&c.children, int(l))) }
+
+// counted brings a count of collectives up to the floor.
+func (c *Collectives) counted(n *uint32) *uint32 {
+	*n = max(*n, c.floor)
+	return n
+}
 
 // Joined is how many collectives a rank of this node has joined, in all its programs.
 func (c *Collectives) Joined(rank job.Slot) uint32 { return *c.rank(rank) }
@@ -94,6 +108,10 @@ func (c *Collectives) done() []Effect {
 
 // Join takes the part of a rank of this node.
 func (c *Collectives) Join(rank job.Slot, m rankwire.Collect) []Effect {
+	if m.Op <= c.floor {
+		c.refuse(rank, m.Op, m.What, m.Root)
+		return c.done()
+	}
 	op := c.rank(rank)
 	*op++
 	switch {
@@ -124,6 +142,9 @@ func (c *Collectives) exists(to job.Slot) bool {
 
 // JoinBelow takes the part of a child's subtree, whose first rank is head.
 func (c *Collectives) JoinBelow(l subtree.Link, head job.Slot, m rankwire.Collect) []Effect {
+	if m.Op <= c.floor {
+		return nil // the floor was not there yet
+	}
 	*c.child(l) = m.Op
 	c.gather(m, func() string { return c.named(head, 1) + " or one after it" })
 	c.check(m.Op)
@@ -132,6 +153,9 @@ func (c *Collectives) JoinBelow(l subtree.Link, head job.Slot, m rankwire.Collec
 
 // Lie says what of a child's part cannot be; empty: nothing.
 func (c *Collectives) Lie(l subtree.Link, m rankwire.Collect) string {
+	if m.Op <= c.floor {
+		return ""
+	}
 	if m.Op != c.Next(l) {
 		return "out of order"
 	}
@@ -169,6 +193,7 @@ func (c *Collectives) gather(m rankwire.Collect, from func() string) {
 	if c.open == nil {
 		c.open = map[uint32]*gathering{}
 	}
+	c.newest = max(c.newest, m.Op)
 	g := c.open[m.Op]
 	if g == nil {
 		g = &gathering{what: m.What, root: m.Root}
@@ -242,7 +267,7 @@ func (c *Collectives) check(op uint32) {
 	}
 	for l := range subtree.Link(c.below.Children()) {
 		if *c.child(l) < op {
-			if !c.below.Ended(l) {
+			if !c.below.Ended(l) && !c.below.Resting(l) {
 				return
 			}
 			for _, p := range c.below.Parts(l) {
@@ -258,6 +283,9 @@ func (c *Collectives) check(op uint32) {
 	if c.below.Root {
 		c.release(part)
 		return
+	}
+	if c.Keeps {
+		g.part = part
 	}
 	c.do(Effect{Do: Collect, To: subtree.Up, Part: part})
 	g.leaving = rankwire.Parcels{}

@@ -188,3 +188,56 @@ func TestLie(t *testing.T) {
 	c.JoinBelow(0, 6, collect(1))
 	require.Equal(t, "out of order", c.Lie(0, collect(1)))
 }
+
+// With a restarted rank all collectives fail that somebody has joined and the rank had not, whoever
+// joins them later; then all go on from one number.
+func TestFloor(t *testing.T) {
+	s, c := agent(false)
+	s.Own.Of(4).Join()
+	s.Own.Of(5).Join()
+	require.Empty(t, c.Join(4, collect(1)))
+	require.Equal(t, uint32(1+floorStride), c.NextFloor())
+	failed := func(rank job.Slot, op uint32) Effect {
+		m := part(op)
+		m.Trouble = restarted
+		return Effect{Do: ReleaseRank, Rank: rank, Part: m}
+	}
+	require.Equal(t, []Effect{failed(4, 1)}, c.Floor(100))
+	require.False(t, c.Awaits(1))
+	require.Equal(t, []Effect{failed(4, 2)}, c.Join(4, collect(2)), "it has not heard of the floor")
+	require.Equal(t, []Effect{failed(5, 1)}, c.Join(5, collect(1)))
+	require.Empty(t, c.Lie(0, collect(1)), "nor has the child")
+	require.Empty(t, c.JoinBelow(0, 6, collect(1)))
+	require.Equal(t, "out of order", c.Lie(0, collect(102)))
+	require.Equal(t, uint32(100), c.Joined(5), "of which the new start is told")
+	c.Join(5, collect(101))
+	c.Join(4, collect(101))
+	c.JoinBelow(0, 6, collect(101))
+	require.Len(t, c.JoinBelow(1, 8, collect(101)), 1, "it goes up")
+	require.Equal(t, uint32(101+floorStride), c.NextFloor())
+	s.Own.Of(5).Exit(true)
+	require.Equal(t, []Effect{failed(4, 101)}, c.Floor(200), "rank 5 has ended")
+}
+
+// A child whose ranks have all ended, and which waits for the end of the job, is not waited for.
+func TestRestingChildIsNotAwaited(t *testing.T) {
+	s, c := agent(false)
+	c.Join(4, collect(1))
+	c.Join(5, collect(1))
+	require.Empty(t, c.JoinBelow(0, 6, collect(1)))
+	s.Rest(1, true)
+	out := c.Check()
+	require.Len(t, out, 1)
+	require.Equal(t, "ranks 8 to 9 ended before all had joined", out[0].Part.Trouble)
+	var told []subtree.Link
+	for _, e := range c.Release(out[0].Part) {
+		if e.Do == ReleaseChild {
+			told = append(told, e.To)
+		}
+	}
+	require.Equal(t, []subtree.Link{0}, told, "it has not joined, and would take the outcome for a lie")
+	s.Rest(1, false)
+	c.Join(4, collect(2))
+	c.Join(5, collect(2))
+	require.Empty(t, c.JoinBelow(0, 6, collect(2)), "its ranks start again")
+}

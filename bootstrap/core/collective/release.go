@@ -24,6 +24,7 @@ func (c *Collectives) release(m rankwire.Release) {
 	if m.Trouble != "" {
 		parcels = rankwire.Parcels{}
 	}
+	c.keep(m, parcels)
 	// A class for each child, one for each rank here, and the last for everyone.
 	own, children := &c.below.Own, c.below.Children()
 	everyone := children + int(own.Count())
@@ -46,7 +47,11 @@ func (c *Collectives) release(m rankwire.Release) {
 		return part
 	}
 	for i := range children {
-		c.do(Effect{Do: ReleaseChild, To: subtree.Link(i), Part: to(i)})
+		l := subtree.Link(i)
+		if c.below.Resting(l) && *c.child(l) < m.Op {
+			continue // it failed without this child, which would take the outcome for a lie
+		}
+		c.do(Effect{Do: ReleaseChild, To: l, Part: to(i)})
 	}
 	for rank, p := range own.All() {
 		if !p.Ended() {

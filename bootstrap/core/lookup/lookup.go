@@ -88,6 +88,7 @@ type subject struct {
 // question is one question in flight.
 type question struct {
 	to      subtree.Link
+	ask     rankwire.Ask
 	waiting []requester
 }
 
@@ -110,6 +111,7 @@ func (l *Lookups) done() []Effect {
 // Ask takes a question.
 func (l *Lookups) Ask(now time.Duration, from Party, ask rankwire.Ask) []Effect {
 	l.now = now
+	ask.Least = l.raised(ask)
 	a := requester{from, ask}
 	l.counts(ask).Asked++
 	switch {
@@ -125,19 +127,21 @@ func (l *Lookups) Ask(now time.Duration, from Party, ask rankwire.Ask) []Effect 
 }
 
 // Answered takes the answer to a question that this agent passed on. Those who waited and are not
-// served by it, because it names another rank of the node or an older epoch, ask again.
-func (l *Lookups) Answered(m rankwire.Answer) []Effect {
+// served by it, because it names another rank of the node or an older epoch, ask again. Stale: it
+// may be older than the floor of the rank.
+func (l *Lookups) Answered(m rankwire.Answer, stale bool) []Effect {
 	s := l.subject(rankwire.Ask{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh})
 	q := l.open[s]
 	if q == nil {
 		return nil
 	}
 	delete(l.open, s)
-	if m.What == rankwire.Found {
+	stale = stale && l.below.Floors.Of(m.Rank) > 0 && (m.Key != "" || m.What != rankwire.Found)
+	if m.What == rankwire.Found && !stale {
 		l.cache.keep(s, m)
 	}
 	for _, a := range q.waiting {
-		served := a.ask.Rank == m.Rank
+		served := a.ask.Rank == m.Rank && !stale
 		if m.What == rankwire.Found && m.Key == "" {
 			served = satisfies(m.Value, a.ask)
 		}
@@ -242,7 +246,7 @@ func (l *Lookups) askOn(a requester) {
 	if l.open == nil {
 		l.open = map[subject]*question{}
 	}
-	l.open[s] = &question{to: to, waiting: []requester{a}}
+	l.open[s] = &question{to: to, ask: a.ask, waiting: []requester{a}}
 	l.counts(a.ask).Relayed++
 	if a.Here && a.ask.Key != "" {
 		l.Away++

@@ -57,9 +57,9 @@ func TestQuestionsGoOnOnce(t *testing.T) {
 	require.Equal(t, []Effect{send(up, about(0))}, l.Ask(0, Neighbour(1), about(0)))
 
 	b := block(3, 1, 7, 8)
-	require.Equal(t, []Effect{send(Rank(4), found(6, b)), send(up, found(7, b))}, l.Answered(found(6, b)))
+	require.Equal(t, []Effect{send(Rank(4), found(6, b)), send(up, found(7, b))}, l.Answered(found(6, b), false))
 	require.Equal(t, []Effect{send(Neighbour(1), found(7, b))}, l.Ask(0, Neighbour(1), about(7)))
-	require.Empty(t, l.Answered(found(6, b)), "nobody asked")
+	require.Empty(t, l.Answered(found(6, b), false), "nobody asked")
 	require.Equal(t, job.LevelTally{Asked: 4, Hit: 1, Merged: 1, Relayed: 2}, l.Counts)
 
 	none := rankwire.Answer{Rank: 12, What: rankwire.NoRank}
@@ -78,16 +78,16 @@ func TestAnswerServesSome(t *testing.T) {
 	require.Equal(t, []Effect{
 		send(Rank(4), found(6, half)),
 		send(Neighbour(0), about(7)),
-	}, l.Answered(found(6, half)))
+	}, l.Answered(found(6, half), false))
 	whole := block(3, 1, 7, 8)
 	require.Equal(t, []Effect{
 		send(Rank(5), found(7, whole)),
 		send(Neighbour(0), later),
-	}, l.Answered(found(7, whole)))
+	}, l.Answered(found(7, whole), false))
 	l.cache.keepBlock(3, half)
 	require.Equal(t, []Effect{send(Rank(4), found(7, whole))}, l.Ask(0, Rank(4), about(7)))
 	failed := rankwire.Answer{Rank: 6, What: rankwire.Failed}
-	require.Equal(t, []Effect{send(up, failed)}, l.Answered(failed))
+	require.Equal(t, []Effect{send(up, failed)}, l.Answered(failed, false))
 }
 
 // Questions about a child that has ended are answered, those in flight in the order of their
@@ -119,15 +119,15 @@ func TestFreshQuestions(t *testing.T) {
 	_, l := agent(false)
 	b, fresh := block(3, 1, 7, 8), rankwire.Ask{Rank: 6, Fresh: true}
 	l.Ask(0, Rank(4), about(6))
-	l.Answered(found(6, b))
+	l.Answered(found(6, b), false)
 	require.Equal(t, []Effect{send(Neighbour(0), fresh)}, l.Ask(0, Rank(4), fresh))
 	newer := block(3, 2, 9, 8)
 	answer := rankwire.Answer{Rank: 6, Fresh: true, Value: newer}
-	require.Equal(t, []Effect{send(Rank(4), answer)}, l.Answered(answer))
+	require.Equal(t, []Effect{send(Rank(4), answer)}, l.Answered(answer, false))
 	require.Equal(t, []Effect{send(Rank(5), found(6, newer))}, l.Ask(0, Rank(5), about(6)))
 
 	l.Ask(0, Rank(4), rankwire.Ask{Rank: 6, Key: "k", Fresh: true})
-	l.Answered(rankwire.Answer{Rank: 6, Key: "k", Fresh: true, Value: []byte("v")})
+	l.Answered(rankwire.Answer{Rank: 6, Key: "k", Fresh: true, Value: []byte("v")}, false)
 	value := rankwire.Answer{Rank: 6, Key: "k", Value: []byte("v")}
 	require.Equal(t, []Effect{send(up, value)}, l.Ask(0, up, rankwire.Ask{Rank: 6, Key: "k"}))
 }
@@ -139,7 +139,7 @@ func TestValuesKept(t *testing.T) {
 	ask := func(key string) []Effect { return l.Ask(0, Rank(4), rankwire.Ask{Rank: 6, Key: key}) }
 	for _, key := range []string{"a", "b"} {
 		require.Equal(t, []Effect{send(Neighbour(0), rankwire.Ask{Rank: 6, Key: key})}, ask(key))
-		require.Len(t, l.Answered(rankwire.Answer{Rank: 6, Key: key, Value: big}), 1)
+		require.Len(t, l.Answered(rankwire.Answer{Rank: 6, Key: key, Value: big}, false), 1)
 		require.Equal(t, rankwire.Answer{Rank: 6, Key: key, Value: big}, ask(key)[0].Msg)
 	}
 	require.IsType(t, rankwire.Ask{}, ask("a")[0].Msg, "there was no room for both")

@@ -139,7 +139,7 @@ func (l *Lookups) complete() bool {
 	newest := l.below.Own.Newest()
 	for rank, p := range l.below.Own.All() {
 		r := l.local(rank)
-		if !(r.published && !p.Ended() && p.Epoch() >= newest) && !p.Left(newest) && !r.later {
+		if !(r.published && !p.Ended() && p.Number() >= newest) && !p.Left(newest) && !r.later {
 			return false
 		}
 	}

@@ -55,12 +55,13 @@ func (l *Lookups) requestPublish(a requester) {
 // tryOwn answers if it can.
 func (l *Lookups) tryOwn(p parked) bool {
 	a, rank := p.requester, l.below.Own.Of(p.ask.Rank)
+	left := rank.Left(job.ProgramOf(a.ask.Least))
 	switch v, ok := l.local(a.ask.Rank).values[a.ask.Key]; {
 	case ok && a.ask.Least <= rank.Epoch():
 		l.answer(a, rankwire.Answer{Value: v})
-	case rank.Left(a.ask.Least) && rank.Failed():
+	case left && rank.Failed():
 		l.answer(a, rankwire.Answer{What: rankwire.Failed})
-	case rank.Left(a.ask.Least):
+	case left:
 		l.answer(a, rankwire.Answer{What: rankwire.Exited})
 	case a.ask.Key == "" && l.has(a.ask.Rank, a.ask.Least) && !p.unproven &&
 		(l.complete() || p.partialAt > 0 && p.partialAt <= l.now):

@@ -3,14 +3,19 @@
 // asks its parent. How questions and answers travel is not decided here.
 package names
 
-import "ibrun/bootstrap/rankwire"
+import (
+	"slices"
+
+	"ibrun/bootstrap/rankwire"
+	"ibrun/job"
+)
 
 // Do is what an effect asks for.
 type Do uint8
 
 const (
 	Answer Do = iota // answer a question of Job
-	Ask              // ask the parent; Answered brings what it answers, in the order of questions
+	Ask              // ask the parent; Answered brings what it answers, with the same ID
 )
 
 // Effect is something that the core must do.
@@ -23,10 +28,38 @@ type Effect struct {
 // Service is the name service of one root.
 type Service struct {
 	spawned bool // by a rank of another job, whose root has the names
-	ports   map[string]string
-	asked   []uint32 // jobs whose questions are with the parent, in order
+	ports   map[string]port
+	bytes   int                   // of services and ports in ports
+	waiting map[string][]question // by service
+	asked   map[uint32]origin     // questions that are with the parent
+	serial  uint32                // of the last of them
 	out     []Effect
 }
+
+// port is what a service is published with.
+type port struct {
+	text string
+	once bool // the first lookup takes it away
+}
+
+// question is a lookup that waits.
+type question struct {
+	job  uint32
+	name rankwire.Name
+}
+
+// origin is whose question is with the parent.
+type origin struct {
+	job  uint32
+	rank job.Slot
+	id   uint32
+}
+
+// Bounds of the table.
+const (
+	maxBytes   = 64 << 20 // of services and ports
+	maxLookups = 1 << 16  // that wait for one service
+)
 
 // New makes the name service of a root; spawned: the job has a parent.
 func New(spawned bool) Service { return Service{spawned: spawned} }
@@ -41,42 +74,97 @@ func (s *Service) done() []Effect {
 }
 
 // Question takes what a job wants: a spawned one, or this one (0).
-func (s *Service) Question(job uint32, m rankwire.Name) []Effect {
+func (s *Service) Question(from uint32, m rankwire.Name) []Effect {
 	if s.spawned {
-		s.asked = append(s.asked, job)
+		if s.asked == nil {
+			s.asked = map[uint32]origin{}
+		}
+		s.serial++
+		s.asked[s.serial] = origin{from, m.Rank, m.ID}
+		m.ID = s.serial
 		s.do(Effect{Do: Ask, Name: m})
 		return s.done()
 	}
-	s.serve(job, m)
+	s.serve(from, m)
 	return s.done()
 }
 
-// Answered takes the parent's answer to the oldest question.
+// Answered takes the parent's answer to one of the questions that it was asked.
 func (s *Service) Answered(m rankwire.Name) []Effect {
-	if len(s.asked) == 0 {
-		return nil
+	if of, known := s.asked[m.ID]; known {
+		delete(s.asked, m.ID)
+		m.Rank, m.ID = of.rank, of.id
+		s.answer(of.job, m)
 	}
-	s.do(Effect{Do: Answer, Job: s.asked[0], Name: m})
-	s.asked = s.asked[1:]
 	return s.done()
 }
 
-// serve does what is wanted of the table, and answers.
-func (s *Service) serve(job uint32, m rankwire.Name) {
-	port, known := s.ports[m.Service]
+// JobEnded drops the lookups of a spawned job that wait.
+func (s *Service) JobEnded(ended uint32) {
+	for service, waiting := range s.waiting {
+		left := slices.DeleteFunc(waiting, func(q question) bool { return q.job == ended })
+		if s.waiting[service] = left; len(left) == 0 {
+			delete(s.waiting, service)
+		}
+	}
+}
+
+func (s *Service) answer(to uint32, m rankwire.Name) { s.do(Effect{Do: Answer, Job: to, Name: m}) }
+
+// serve does what is wanted of the table, and answers all whom that concerns.
+func (s *Service) serve(from uint32, m rankwire.Name) {
+	p, known := s.ports[m.Service]
 	switch m.Do {
 	case rankwire.NamePublish:
-		if s.ports == nil {
-			s.ports = map[string]string{}
+		m.Done = !known && s.bytes+len(m.Service)+len(m.Port) <= maxBytes
+		s.answer(from, m)
+		if m.Done {
+			s.publish(m)
+			s.serveWaiting(m.Service)
 		}
-		if known = !known; known {
-			s.ports[m.Service] = m.Port
-		}
+		return
 	case rankwire.NameUnpublish:
-		delete(s.ports, m.Service)
+		s.remove(m.Service)
 	case rankwire.NameLookup:
-		m.Port = port
+		if !known && m.Wait && len(s.waiting[m.Service]) < maxLookups {
+			if s.waiting == nil {
+				s.waiting = map[string][]question{}
+			}
+			s.waiting[m.Service] = append(s.waiting[m.Service], question{from, m})
+			return
+		}
+		if m.Port = p.text; p.once {
+			s.remove(m.Service)
+		}
 	}
 	m.Done = known
-	s.do(Effect{Do: Answer, Job: job, Name: m})
+	s.answer(from, m)
+}
+
+func (s *Service) publish(m rankwire.Name) {
+	if s.ports == nil {
+		s.ports = map[string]port{}
+	}
+	s.ports[m.Service] = port{m.Port, m.Once}
+	s.bytes += len(m.Service) + len(m.Port)
+}
+
+func (s *Service) remove(service string) {
+	if p, known := s.ports[service]; known {
+		s.bytes -= len(service) + len(p.text)
+		delete(s.ports, service)
+	}
+}
+
+// serveWaiting answers lookups that have waited for a service, as long as it has a port.
+func (s *Service) serveWaiting(service string) {
+	waiting := s.waiting[service]
+	delete(s.waiting, service)
+	for i, q := range waiting {
+		if _, known := s.ports[service]; !known {
+			s.waiting[service] = waiting[i:]
+			return
+		}
+		s.serve(q.job, q.name)
+	}
 }

@@ -4,6 +4,7 @@ package pairs
 
 import (
 	"maps"
+	"slices"
 
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/rankwire"
@@ -22,6 +23,7 @@ type Pairs struct {
 	own   *subtree.Ranks
 	asked map[pair]bool // true when there is nothing to wait for any more
 	early []pair        // whose ranks have not both joined
+	again []pair        // connected, and asked for again: one of them may have ended
 	out   []Effect
 }
 
@@ -46,7 +48,10 @@ func (p *Pairs) Ask(a, b job.Slot) []Effect {
 		return p.done()
 	}
 	key := pair{min(a, b), max(a, b)}
-	if settled, again := p.asked[key]; again && !(settled && p.own.Of(b).Left(p.own.Of(a).Epoch())) {
+	if settled, again := p.asked[key]; again && !(settled && p.own.Of(b).Left(p.own.Of(a).Number())) {
+		if settled && !slices.Contains(p.again, key) {
+			p.again = append(p.again, key)
+		}
 		return nil // asked for by both, or connected already
 	}
 	if p.asked == nil {
@@ -59,7 +64,9 @@ func (p *Pairs) Ask(a, b job.Slot) []Effect {
 
 // Forget drops what earlier programs of a rank have asked for, and been asked for.
 func (p *Pairs) Forget(rank job.Slot) {
-	maps.DeleteFunc(p.asked, func(key pair, _ bool) bool { return key.low == rank || key.high == rank })
+	of := func(key pair) bool { return key.low == rank || key.high == rank }
+	maps.DeleteFunc(p.asked, func(key pair, _ bool) bool { return of(key) })
+	p.again = slices.DeleteFunc(p.again, of)
 }
 
 // Retry looks again at pairs of which one rank was not ready: one has joined or ended.
@@ -69,6 +76,14 @@ func (p *Pairs) Retry() []Effect {
 	for _, key := range early {
 		p.try(key)
 	}
+	p.again = slices.DeleteFunc(p.again, func(key pair) bool {
+		a, b := p.own.Of(key.low), p.own.Of(key.high)
+		over := a.Left(b.Number()) || b.Left(a.Number())
+		if over {
+			p.try(key)
+		}
+		return over
+	})
 	return p.done()
 }
 
@@ -76,11 +91,11 @@ func (p *Pairs) Retry() []Effect {
 func (p *Pairs) try(key pair) {
 	a, b := p.own.Of(key.low), p.own.Of(key.high)
 	switch {
-	case a.Left(b.Epoch()):
+	case a.Left(b.Number()):
 		p.refuse(key.high, key.low)
-	case b.Left(a.Epoch()):
+	case b.Left(a.Number()):
 		p.refuse(key.low, key.high)
-	case a.Joined() && b.Joined() && a.Epoch() == b.Epoch():
+	case a.Joined() && b.Joined() && a.Number() == b.Number():
 		p.do(Effect{A: key.low, B: key.high})
 	default:
 		p.early = append(p.early, key)

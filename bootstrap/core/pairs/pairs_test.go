@@ -71,3 +71,27 @@ func TestEpochs(t *testing.T) {
 	own.Of(5).Join()
 	require.Equal(t, []Effect{{A: 4, B: 5}}, p.Retry())
 }
+
+// A rank whose socket has ended asks again. While the other one seems to run it is not answered,
+// and when that has ended it is; a rank that was restarted is connected anew when it has joined.
+func TestAskedAgain(t *testing.T) {
+	own, p := node()
+	own.Of(5).Join()
+	require.Len(t, p.Ask(4, 5), 1)
+	require.Empty(t, p.Ask(4, 5))
+	require.Empty(t, p.Retry())
+	own.Of(5).Exit(false)
+	require.Equal(t, []Effect{{A: 4, B: 5, What: rankwire.Exited}}, p.Retry())
+	require.Empty(t, p.Retry(), "once")
+
+	own, p = node()
+	own.Of(5).Join()
+	p.Ask(4, 5)
+	p.Ask(4, 5)
+	own.Of(5).Restart(1)
+	p.Forget(5)
+	require.Empty(t, p.Ask(4, 5))
+	require.Empty(t, p.Retry())
+	own.Of(5).Join()
+	require.Equal(t, []Effect{{A: 4, B: 5}}, p.Retry())
+}

@@ -2,7 +2,6 @@ package subtree
 
 import (
 	"iter"
-	"math"
 
 	"ibrun/job"
 )
@@ -41,12 +40,12 @@ func (r *Ranks) Index(rank job.Slot) int { return int(rank - r.first) }
 // Of is the program of a rank of this node.
 func (r *Ranks) Of(rank job.Slot) *Program { return &r.programs[rank-r.first] }
 
-// Newest is the latest epoch of all programs; 0: there is no rank.
-func (r *Ranks) Newest() (epoch uint16) {
+// Newest is the highest number of all programs; 0: there is no rank.
+func (r *Ranks) Newest() (number uint16) {
 	for i := range r.programs {
-		epoch = max(epoch, r.programs[i].Epoch())
+		number = max(number, r.programs[i].Number())
 	}
-	return epoch
+	return number
 }
 
 // All yields the ranks in order.
@@ -65,21 +64,22 @@ func (r *Ranks) All() iter.Seq2[job.Slot, *Program] {
 //
 //	--Join--> in the job --End--> ended --Join--> in the job, a newer epoch
 //	              |                |
-//	              +------Exit------+--> exited
+//	              +------Exit------+--> exited --Restart--> not joined, a newer start
 type Program struct {
 	joined  bool
 	ended   bool // it left the job, or the rank exited
 	failed  bool
 	exited  bool   // nothing will come of the rank any more
-	earlier uint16 // programs before the last one that has joined
+	start   uint8  // how often the rank was restarted
+	earlier uint16 // programs of this start before the last one that has joined
 }
 
 // Join takes the rank's next program into the job. False: the rank has run so many that epochs
 // have no number for another.
 func (p *Program) Join() bool {
-	next := Program{joined: true, earlier: p.earlier}
+	next := Program{joined: true, start: p.start, earlier: p.earlier}
 	if p.joined {
-		if p.Epoch() == math.MaxUint16 {
+		if p.Number() == job.MaxProgram {
 			return false
 		}
 		next.earlier++
@@ -102,8 +102,18 @@ func (p *Program) Exit(failed bool) (first bool) {
 	return p.End(failed)
 }
 
-// Epoch is the number of the program, from 1.
-func (p *Program) Epoch() uint16 { return p.earlier + 1 }
+// Restart makes the rank one that has run nothing since its start of a number. Until the new start
+// has joined, those who wait for the rank go on waiting.
+func (p *Program) Restart(start uint8) { *p = Program{start: start} }
+
+// Start is how often the rank was restarted.
+func (p *Program) Start() uint8 { return p.start }
+
+// Number is the number of the program among those of its start, from 1.
+func (p *Program) Number() uint16 { return p.earlier + 1 }
+
+// Epoch has both numbers (job.Epoch).
+func (p *Program) Epoch() uint16 { return job.Epoch(p.start, p.Number()) }
 
 // Joined reports whether a program of the rank has ever joined the job.
 func (p *Program) Joined() bool { return p.joined }
@@ -120,7 +130,7 @@ func (p *Program) Exited() bool { return p.exited }
 // MayReturn reports whether another program of the rank may join the job.
 func (p *Program) MayReturn() bool { return p.joined && !p.exited }
 
-// Left reports whether nothing can come of the rank for a program of some epoch.
-func (p *Program) Left(epoch uint16) bool {
-	return p.exited || p.ended && !(p.MayReturn() && epoch > p.Epoch())
+// Left reports whether nothing can come of the rank for programs of some number.
+func (p *Program) Left(number uint16) bool {
+	return p.exited || p.ended && !(p.MayReturn() && number > p.Number())
 }

@@ -24,6 +24,7 @@ type Subtree struct {
 	Launched bool       // no child is added any more
 	Layout   job.Layout // of the whole job
 	Own      Ranks
+	Floors   Floors
 	children []child
 	owners   []owner // in order of their ranks
 	routed   bool
@@ -31,6 +32,7 @@ type Subtree struct {
 
 type child struct {
 	ended, exited bool
+	resting       bool
 	parts         job.Parts
 }
 
@@ -49,6 +51,12 @@ func (s *Subtree) Children() int { return len(s.children) }
 
 // End records that a child has ended; exited: it reported how its ranks ended.
 func (s *Subtree) End(l Link, exited bool) { s.children[l].ended, s.children[l].exited = true, exited }
+
+// Rest records whether nothing of a child's subtree runs; the child has not ended.
+func (s *Subtree) Rest(l Link, rests bool) { s.children[l].resting = rests }
+
+// Resting reports whether nothing of a child's subtree runs.
+func (s *Subtree) Resting(l Link) bool { return s.children[l].resting }
 
 // Ended reports whether a child has.
 func (s *Subtree) Ended(l Link) bool { return s.children[l].ended }

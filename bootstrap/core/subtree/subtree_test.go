@@ -1,7 +1,7 @@
 package subtree
 
 import (
-	"math"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -119,8 +119,60 @@ func TestProgramsOfARank(t *testing.T) {
 	never.End(true)
 	require.True(t, never.Left(1) && never.Left(2), "who never joined does not return")
 
-	last := Program{joined: true, earlier: math.MaxUint16 - 1}
-	require.Equal(t, uint16(math.MaxUint16), last.Epoch())
+	last := Program{joined: true, earlier: job.MaxProgram - 1}
+	require.Equal(t, uint16(job.MaxProgram), last.Epoch())
 	require.False(t, last.Join())
-	require.Equal(t, uint16(math.MaxUint16), last.Epoch())
+	require.Equal(t, uint16(job.MaxProgram), last.Epoch())
+}
+
+// A rank that is restarted has run nothing: who waits for it goes on waiting. Its programs are
+// numbered anew, and each is newer than all of the start before.
+func TestRestartedRank(t *testing.T) {
+	var p Program
+	p.Join()
+	p.End(false)
+	p.Join()
+	p.Exit(true)
+	before := p.Epoch()
+	p.Restart(1)
+	require.False(t, p.Joined() || p.Ended() || p.Failed() || p.Exited() || p.Left(1) || p.Left(2))
+	require.Greater(t, p.Epoch(), before)
+	require.Equal(t, uint16(1), p.Number())
+	require.True(t, p.Join())
+	require.Equal(t, uint8(1), p.Start())
+	require.True(t, p.End(false))
+	require.True(t, p.Join())
+	require.Equal(t, job.Epoch(1, 2), p.Epoch())
+}
+
+// Floors rise only, and are told in the order of ranks.
+func TestFloors(t *testing.T) {
+	var f Floors
+	require.Zero(t, f.Of(3))
+	f.Raise(3, 2, 2049)
+	f.Raise(2, 2, 1025)
+	got := map[job.Slot]uint16{}
+	last := job.Slot(0)
+	for rank, epoch := range f.All() {
+		require.Greater(t, rank, last)
+		last, got[rank] = rank, epoch
+	}
+	require.Equal(t, map[job.Slot]uint16{2: 1025, 3: 2049, 4: 2049}, got)
+	require.Equal(t, uint16(2049), f.Of(4))
+	for range f.All() {
+		break
+	}
+}
+
+// A floor of all ranks is one number, above which single ranks may have their own.
+func TestFloorOfAll(t *testing.T) {
+	var f Floors
+	f.Raise(3, 2, 1025)
+	f.Raise(7, 1, 3073)
+	f.RaiseAll(2049)
+	require.Equal(t, []uint16{2049, 2049, 3073}, []uint16{f.Of(0), f.Of(3), f.Of(7)})
+	f.Raise(4, 1, 2049)
+	require.Equal(t, map[job.Slot]uint16{7: 3073}, maps.Collect(f.All()))
+	f.RaiseAll(1025)
+	require.Equal(t, uint16(2049), f.OfAll(), "it never falls")
 }

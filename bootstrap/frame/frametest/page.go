@@ -148,7 +148,10 @@ func parseFields(t *testing.T, text *string) (all []field) {
 		}
 		if strings.HasPrefix(*text, "(") {
 			*text = (*text)[1:]
-			f.typ, f.group = "", parseFields(t, text)
+			if f.typ != "bits" {
+				f.typ = ""
+			}
+			f.group = parseFields(t, text)
 			require.True(t, strings.HasPrefix(*text, ")"), "no end of the group of %v", f)
 			*text = (*text)[1:]
 		}
@@ -221,6 +224,12 @@ func (d *decoder) some(list []field, v reflect.Value, found map[string]bool) err
 			skip = d.take(1)[0] == 1
 			continue
 		}
+		if f.typ == "bits" {
+			if err := d.bits(f, v, found); err != nil {
+				return err
+			}
+			continue
+		}
 		var part reflect.Value
 		if v.Kind() == reflect.Array {
 			part = v.Index(min(i, v.Len()-1))
@@ -233,6 +242,18 @@ func (d *decoder) some(list []field, v reflect.Value, found map[string]bool) err
 		found[plain(f.name)] = true
 		if err := d.field(f, part); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return nil
+}
+
+// bits takes a byte with a flag in each bit, the lowest first.
+func (d *decoder) bits(f field, v reflect.Value, found map[string]bool) error {
+	b := d.take(1)[0]
+	for i, flag := range f.group {
+		part := v.FieldByNameFunc(func(name string) bool { return plain(name) == plain(flag.name) })
+		if found[plain(flag.name)] = true; !part.IsValid() || part.Bool() != (b>>i&1 == 1) {
+			return fmt.Errorf("%s: %v is not bit %d of %d", flag.name, part, i, b)
 		}
 	}
 	return nil

@@ -3,10 +3,13 @@
 //
 //	bench mpi exchange NODES PPN ROUNDS PROGRAM      a PMI exchange over ssh; a line when all is well
 //	bench mpi hello NODES PPN ROUNDS MPICH OPENMPI   programs of both libraries say hello
+//	bench mpi newer NODES PPN ROUNDS ROOT OPENMPI    Open MPI 5 in a root of test/fleet: jobs, MPI_Init
 //	bench mpi busy ROUNDS OPENMPI                    four ranks on two CPUs that others keep busy
+//	bench mpi agent ROUNDS CLIENT                    an agent's memory with 16 clients of PMIx
 //
-// The first two run on the front of a virtual cluster, all in the directory that has bin/ibrun.
-// MPICH and OPENMPI are test/e2e/testdata/mpi.c, built for each. `make bench-mpi` runs them.
+// The first three run on the front of a virtual cluster, all in the directory that has bin/ibrun
+// and bin/fleet. MPICH and OPENMPI are test/e2e/testdata/mpi.c, built for each; CLIENT is
+// pmixclient.c there. `make bench-mpi` runs them.
 //
 // It refuses to build programs and to bring clusters up.
 package mpi
@@ -30,15 +33,20 @@ func Run(args []string) error {
 		return onCluster(args[1:4], func(j job) error { return j.exchange(args[4]) })
 	case len(args) == 6 && args[0] == "hello":
 		return onCluster(args[1:4], func(j job) error { return j.hello(args[4], args[5]) })
-	case len(args) == 3 && args[0] == "busy":
+	case len(args) == 6 && args[0] == "newer":
+		return onCluster(args[1:4], func(j job) error { return j.newer(args[4], args[5]) })
+	case len(args) == 3 && (args[0] == "busy" || args[0] == "agent"):
 		rounds, err := figure.Rounds(args[1])
 		if err != nil {
 			return err
 		}
+		if args[0] == "agent" {
+			return agent(rounds, args[2])
+		}
 		return busy(rounds, args[2])
 	}
-	return errors.New("usage: bench mpi exchange NODES PPN ROUNDS PROGRAM | " +
-		"hello NODES PPN ROUNDS MPICH OPENMPI | busy ROUNDS OPENMPI")
+	return errors.New("usage: bench mpi exchange NODES PPN ROUNDS PROGRAM | hello NODES PPN ROUNDS MPICH OPENMPI | " +
+		"newer NODES PPN ROUNDS ROOT OPENMPI | busy ROUNDS OPENMPI | agent ROUNDS CLIENT")
 }
 
 // job is a size of job on a cluster.

@@ -2,6 +2,8 @@ package mpi
 
 import (
 	"bytes"
+	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -23,7 +25,7 @@ func TestCompare(t *testing.T) {
 	require.Error(t, compare(1, time.Second, well, &way{argv: []string{"no-such-launcher"}}, count))
 }
 
-func TestErrorsHaveTheStderrOfTheJob(t *testing.T) {
+func TestErrorsHaveWhatTheJobPrinted(t *testing.T) {
 	w := &way{name: "some", argv: []string{"sh", "-c", "echo why >&2; exit 3"}}
 	_, _, err := w.run(time.Minute)
 	require.EqualError(t, err, "some: exit status 3: why\n")
@@ -37,6 +39,21 @@ func TestSizes(t *testing.T) {
 		require.Equal(t, []string{"bin/ibrun", "-n", "32", "-f", j.hydra, "a"}, j.underIbrun("a"))
 		return nil
 	}))
+}
+
+// The agent is found below the process that it descends from, and below no other.
+func TestAgentBelow(t *testing.T) {
+	agent := exec.Command("sh", "-c", "read -r _", ":agent")
+	order, err := agent.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, agent.Start())
+	found, err := agentBelow(os.Getpid())
+	require.NoError(t, err)
+	require.Equal(t, agent.Process.Pid, found)
+	_, err = agentBelow(1 << 30)
+	require.EqualError(t, err, "no agent found")
+	require.NoError(t, order.Close())
+	require.ErrorContains(t, agent.Wait(), "exit status 1")
 }
 
 func TestMean(t *testing.T) {

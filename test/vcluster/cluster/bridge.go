@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -61,16 +62,54 @@ func (b *bridge) close() error {
 
 // ip runs lines of ip(8) in the bridge's namespace.
 func (b *bridge) ip(lines ...string) error {
-	return onThread(func() error {
-		if err := unix.Setns(b.fd, unix.CLONE_NEWNET); err != nil {
+	return inNetwork(b.fd, func() error { return ip(lines...) })
+}
+
+func ip(lines ...string) error {
+	cmd := exec.Command("ip", "-batch", "-")
+	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("ip -batch: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// introduce lets a host and the others ask for each other's link addresses anew. Who asked while
+// the host was cut off may have no question left, and finds no route to it for another second.
+func introduce(h *host, others []*host) error {
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", h.pid()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return inNetwork(fd, func() error {
+		if err := ip("neigh flush all"); err != nil {
 			return err
 		}
-		cmd := exec.Command("ip", "-batch", "-")
-		cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return errors.Join(fmt.Errorf("ip -batch: %w: %s", err, strings.TrimSpace(string(out))))
+		for _, other := range others {
+			if other == h {
+				continue
+			}
+			c, err := net.Dial("udp4", net.JoinHostPort(other.address, "9")) // discard: any would do
+			if err != nil {
+				return err
+			}
+			_, err = c.Write([]byte{0})
+			if err = errors.Join(err, c.Close()); err != nil {
+				return err
+			}
 		}
 		return nil
+	})
+}
+
+// inNetwork calls f in a network namespace.
+func inNetwork(fd int, f func() error) error {
+	return onThread(func() error {
+		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		return f()
 	})
 }
 

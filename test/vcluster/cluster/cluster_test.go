@@ -113,8 +113,12 @@ func TestFourNodes(t *testing.T) {
 		out, err := c.Exec(t.Context(), "node0002", "hostname").Output()
 		require.NoError(t, err, "its processes go on")
 		require.Equal(t, "node0002\n", string(out))
+		// The front asks three times for its link address, and then waits for a second.
+		front(t, c, "ip neigh flush all")
+		fails(t, c, "timeout 2.6 ssh node0002 true")
 		require.NoError(t, c.Heal("node0002"))
-		eventually(t, func() bool { return c.Command(t.Context(), "sh", "-c", probe).Run() == nil })
+		require.Equal(t, "node0002", front(t, c, "ssh node0002 hostname"))
+		require.Equal(t, "node0002", front(t, c, "ssh node0001 ssh node0002 hostname"))
 	})
 	t.Run("freeze and thaw", func(t *testing.T) {
 		require.NoError(t, c.Freeze("node0003"))

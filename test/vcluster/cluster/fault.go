@@ -11,8 +11,10 @@ import (
 // link stays up.
 func (c *Cluster) Cut(name string) error { return c.fault(name, c.bridge.cut) }
 
-// Heal undoes Cut.
-func (c *Cluster) Heal(name string) error { return c.fault(name, c.bridge.heal) }
+// Heal undoes Cut. The other hosts can call the host when it returns.
+func (c *Cluster) Heal(name string) error {
+	return c.fault(name, func(h *host) error { return errors.Join(c.bridge.heal(h), introduce(h, c.hosts)) })
+}
 
 // Kill ends every process of a node at once, sshd included; its kernel answers on, so connections
 // are closed and refused.

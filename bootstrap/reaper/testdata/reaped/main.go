@@ -20,6 +20,10 @@ func main() {
 	switch args := os.Args[1:]; args[0] {
 	case reaper.Role:
 		os.Exit(reaper.Main(args[1:]))
+	case reaper.Contain:
+		os.Exit(reaper.ContainMain(args[1:]))
+	case reaper.Inside:
+		os.Exit(reaper.InsideMain(args[1:]))
 	case reaper.Sweep:
 		os.Exit(reaper.SweepMain(args[1:]))
 	case reaper.Agent:

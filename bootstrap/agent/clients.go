@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"runtime/debug"
+	"time"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/pmiserver"
+	"ibrun/bootstrap/pmixserver"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/spawn"
+	"ibrun/internal/proc"
+	"ibrun/job"
+)
+
+// JoinParcels makes few parcels of those of a barrier.
+func JoinParcels(p rankwire.Parcels) rankwire.Parcels { return pmixserver.Join(pmiserver.Join(p)) }
+
+// fromRanks takes in what comes of this node's ranks: the servers of PMI and PMIx hear of it before
+// the core does.
+func (l *loop) fromRanks(got any) {
+	switch got := got.(type) {
+	case spawn.PMIBytes:
+		if l.pmix.Take(got.Rank) {
+			l.obeyPMI(l.server.Receive(got.Rank, got.Words))
+		} else {
+			l.obeyPMIx(l.pmix.RefusePMI(got.Rank))
+		}
+	case spawn.CallBytes:
+		l.obeyPMI(l.server.ReceiveCall(got.Call, got.Words))
+	case spawn.CallClosed:
+		l.server.CallClosed(got.Call)
+	case spawn.PMIxBytes:
+		l.obeyPMIx(l.pmix.Receive(got.Call, got.Bytes))
+	case spawn.PMIxClosed:
+		l.obeyPMIx(l.pmix.Closed(got.Call))
+	case pmixDue:
+		l.obeyPMIx(l.pmix.Due(got.call, got.tag))
+	case spawn.PMIxNode:
+		l.placed = &got
+		l.pmix.Placed(placement(got))
+	case spawn.Frame:
+		if l.pmix.Take(got.Rank) {
+			l.hear(l.spawnEvent(got))
+		} else if _, hello := got.Msg.(rankwire.Hello); hello {
+			l.ranks.RefuseProgram(got.Rank, pmixserver.AfterPMIx)
+		}
+	case spawn.Exited:
+		handles := l.pmix.Handles(got.Rank)
+		awaited := l.server.Awaits(got.Rank) || l.pmix.Awaits(got.Rank)
+		l.server.Exited(got.Rank)
+		l.obeyPMIx(l.pmix.Exited(got.Rank))
+		l.hear(core.RankExited{
+			Rank: got.Rank, Status: got.Status, Signaled: got.Signaled, Awaited: awaited, Cause: got.Cause,
+			Handles: handles, PMI: l.server.IsClient(got.Rank) || l.pmix.IsClient(got.Rank),
+		})
+	default:
+		l.hear(l.spawnEvent(got))
+	}
+}
+
+// clientsStart is how long clients of PMIx take to start, with all that they ask for then.
+const clientsStart = 2 * time.Second
+
+// saveMemory keeps what clients of PMIx ask for at their start from staying in memory: hundreds of
+// messages of some KiB, and code that is not needed again before they end.
+func saveMemory() {
+	debug.SetGCPercent(20)
+	time.AfterFunc(clientsStart, func() {
+		debug.FreeOSMemory()
+		proc.ForgetText()
+	})
+}
+
+// pmixDue says that the time of a client's request is up.
+type pmixDue struct{ call, tag uint32 }
+
+func placement(n spawn.PMIxNode) pmixserver.Placement {
+	p := pmixserver.Placement{Folder: n.Folder, Oversubscribed: n.Oversubscribed, Topology: n.Topology}
+	for _, r := range n.Ranks {
+		p.Ranks = append(p.Ranks, pmixserver.RankPlacement(r))
+	}
+	return p
+}
+
+// obeyPMI obeys the PMI server.
+func (l *loop) obeyPMI(effects []pmiserver.Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case pmiserver.Words:
+			if e.Call != 0 {
+				l.ranks.Answer(e.Call, e.Bytes)
+			} else {
+				l.ranks.Reply(e.Rank, e.Bytes)
+			}
+		case pmiserver.Bind:
+			rank, refused := l.ranks.Bind(e.Call, e.ID)
+			if refused == "" && !l.pmix.Take(rank) {
+				refused = pmixserver.AfterPMIx
+			}
+			l.obeyPMI(l.server.Bound(e.Call, rank, refused))
+		case pmiserver.HangUp:
+			l.ranks.HangUp(e.Call)
+		case pmiserver.ClientFrame:
+			l.hear(core.RankFrame{Rank: e.Rank, Msg: e.Msg})
+		case pmiserver.BulkFetch:
+			l.hear(core.BulkRequested{Fence: e.Fence})
+		case pmiserver.FirstClient:
+			l.hear(core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}})
+		case pmiserver.Warn:
+			l.warn(e.Text)
+		}
+	}
+}
+
+// obeyPMIx obeys the PMIx server.
+func (l *loop) obeyPMIx(effects []pmixserver.Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case pmixserver.Bytes:
+			l.ranks.SendPMIx(e.Call, e.Bytes)
+		case pmixserver.Admit:
+			l.ranks.BindPMIx(e.Call, e.Rank)
+		case pmixserver.HangUp:
+			l.ranks.HangUpPMIx(e.Call)
+		case pmixserver.ClientFrame:
+			l.hear(core.RankFrame{Rank: e.Rank, Msg: e.Msg})
+		case pmixserver.Print:
+			l.hear(core.RankOutput{Rank: e.Rank, Stream: e.Stream, Data: e.Text})
+		case pmixserver.RemoveLater:
+			l.ranks.RemoveLater(e.Call, e.Path, e.Tree)
+		case pmixserver.ShutPMI:
+			l.ranks.RefusePMI(e.Rank)
+		case pmixserver.Timer:
+			time.AfterFunc(e.After, func() { l.post(pmixDue{e.Call, e.Tag}) })
+		case pmixserver.FirstClient:
+			saveMemory()
+			l.hear(core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}})
+		case pmixserver.Warn:
+			l.warn(e.Text)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package agent
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"ibrun/bootstrap/control"
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/standing"
+	"ibrun/job"
+)
+
+// controlSide answers the callers of the control socket (docs/decisions/0025-control.md).
+type controlSide struct {
+	listener *net.UnixListener
+	job      *job.Job
+	host     string
+	began    time.Time
+	tap      *Tap
+	state    atomic.Uint32 // of states
+	tickets  atomic.Uint32
+	loop     *loop
+
+	final    chan struct{}  // closed when all that ranks have printed is in the tap
+	attached sync.WaitGroup // those who still read it
+
+	mu    sync.Mutex
+	waits map[uint32]chan rankwire.Standings // by ticket, each of capacity 1
+}
+
+// states of a job, for its user.
+var states = [...]string{"launching", "running", "ending"}
+
+// listen opens the control socket, or says why there is none: the job goes on.
+func (l *loop) listen(cfg RootConfig) *controlSide {
+	listener, err := control.Listen(cfg.Job.ID)
+	if err != nil {
+		l.warn(fmt.Sprintf("the job cannot be asked by ibrun ctl: %v", err))
+		return nil
+	}
+	c := &controlSide{listener: listener, job: cfg.Job, host: cfg.Host, began: time.Now(), tap: &Tap{}, loop: l,
+		final: make(chan struct{}), waits: map[uint32]chan rankwire.Standings{}}
+	cfg.Out.tap = c.tap
+	go control.Serve(listener, c.answer)
+	return c
+}
+
+// attachedPatience is how long the end of a job waits for those who are attached to take the rest.
+const attachedPatience = time.Second
+
+// close ends the socket, if there is one. All output has been written.
+func (c *controlSide) close() {
+	if c == nil {
+		return
+	}
+	c.listener.Close()
+	close(c.final)
+	taken := make(chan struct{})
+	go func() { c.attached.Wait(); close(taken) }()
+	select {
+	case <-taken:
+	case <-time.After(attachedPatience):
+	}
+}
+
+// launched notes that all ranks run.
+func (c *controlSide) launched() {
+	if c != nil {
+		c.state.CompareAndSwap(0, 1)
+	}
+}
+
+// take gives an answer to who waits for it.
+func (c *controlSide) take(m wire.Reply) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if wait := c.waits[m.ID]; wait != nil {
+		wait <- m.Standings
+		delete(c.waits, m.ID)
+	}
+}
+
+// The patience of questions, in milliseconds. Stacks of many ranks take a tool some time.
+const (
+	lookPatienceMs  = 10_000
+	stackPatienceMs = 60_000
+)
+
+// answer answers one request.
+func (c *controlSide) answer(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
+	refuse := func(format string, args ...any) {
+		_ = put(control.Response{Error: fmt.Sprintf(format, args...), Done: true})
+	}
+	ranks, err := standing.Ranks(c.job.Layout, r.Ranks)
+	if err != nil {
+		refuse("%v", err)
+		return
+	}
+	q := rankwire.Question{What: rankwire.LookAtRanks, PatienceMs: lookPatienceMs, Ranks: ranks,
+		Rows: min(r.Rows, rankwire.MaxRows)}
+	switch r.Verb {
+	case "job":
+		_ = put(control.Response{Job: c.about(), Done: true})
+		return
+	case "attach":
+		c.attach(r, put, gone)
+		return
+	case "end":
+		c.state.Store(2)
+		c.loop.post(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
+		_ = put(control.Response{Done: true})
+		return
+	case "look":
+	case "stacks":
+		q.What, q.PatienceMs, q.Rows = rankwire.ShowStacks, stackPatienceMs, 0
+	case "signal":
+		if r.Signal < 1 || r.Signal > 64 {
+			refuse("there is no signal %d", r.Signal)
+			return
+		}
+		q.What, q.Signal, q.Rows = rankwire.SendSignal, uint8(r.Signal), 0
+	default:
+		refuse("unknown request %.40q", r.Verb)
+		return
+	}
+	if c.state.Load() == 0 {
+		refuse("the job is being launched: ask again when its ranks run")
+		return
+	}
+	s, ok := c.ask(q, gone)
+	if !ok {
+		return
+	}
+	of := standing.Of(c.job.Layout, s)
+	_ = put(control.Response{Standing: &of, Done: true})
+}
+
+// ask lets the core ask the job.
+func (c *controlSide) ask(q rankwire.Question, gone <-chan struct{}) (rankwire.Standings, bool) {
+	ticket := c.tickets.Add(1)
+	wait := make(chan rankwire.Standings, 1)
+	c.mu.Lock()
+	c.waits[ticket] = wait
+	c.mu.Unlock()
+	c.loop.post(core.Asked{Query: wire.Query{ID: ticket, Question: q}})
+	select {
+	case s := <-wait:
+		return s, true
+	case <-gone:
+	case <-c.loop.over:
+	}
+	c.mu.Lock()
+	delete(c.waits, ticket)
+	c.mu.Unlock()
+	return rankwire.Standings{}, false
+}
+
+// about is what is known of the job without asking.
+func (c *controlSide) about() *control.Job {
+	program := ""
+	if len(c.job.Programs) > 0 {
+		program = c.job.Programs[0].Argv[0]
+	}
+	return &control.Job{ID: c.job.ID, PID: os.Getpid(), Host: c.host, Program: program, Ranks: c.job.Size,
+		Nodes: c.job.Nodes, Since: c.began, State: states[c.state.Load()]}
+}
+
+// attach sends what ranks print until the caller goes or the job is over.
+func (c *controlSide) attach(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
+	only := map[job.Rank]bool{}
+	spans, _ := standing.Ranks(c.job.Layout, r.Ranks)
+	for s := range spans.All() {
+		for slot := s.First; slot < s.End(); slot++ {
+			only[c.job.Layout.Rank(slot)] = true
+		}
+	}
+	c.attached.Add(1)
+	defer c.attached.Done()
+	wake := make(chan struct{}, 1)
+	c.tap.open(wake)
+	defer c.tap.close(wake)
+	for over := false; !over; {
+		select {
+		case <-wake:
+		case <-gone:
+			return
+		case <-c.final:
+			over = true // what is left is taken once more
+		}
+		batch, lost := c.tap.take(wake)
+		for _, w := range batch {
+			if len(only) > 0 && !only[w.rank] {
+				continue
+			}
+			output := &control.Output{Rank: uint32(w.rank), Stream: w.stream, Data: w.data}
+			if put(control.Response{Output: output}) != nil {
+				return
+			}
+		}
+		if lost > 0 && put(control.Response{Output: &control.Output{Lost: lost}}) != nil {
+			return
+		}
+	}
+	_ = put(control.Response{Done: true})
+}

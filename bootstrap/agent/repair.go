@@ -1,0 +1,283 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/repair"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/reaper"
+	"ibrun/bootstrap/remote"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/owned"
+	"ibrun/job"
+)
+
+// An agent of a job that repairs its tree can be given another link
+// (docs/decisions/0021-tree-repair.md): it listens on an abstract Unix socket, which has no place
+// in a file system and ends with the process. A fresh agent, which came by a session of the new
+// parent, hands over the two ends of that session:
+//
+//	fresh -> agent   the parent's level (4 bytes), SSH_CONNECTION; descriptors: input, output
+//	agent -> fresh   the answer, as in Joined
+//	fresh -> parent  Joined
+//	fresh -> agent   one byte: the link is the agent's
+//
+// The socket stays open as long as the link does; then the fresh agent ends, and its session.
+
+// handoverMost bounds each step of it.
+const handoverMost = 4 * time.Second
+
+// joinName is the address of an agent of a job.
+func joinName(id string, key job.NodeIndex) *net.UnixAddr {
+	return &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("@ibrun-%s-%d", id, key)}
+}
+
+// fromUp is an event of one of the links that an agent has had to a parent.
+type fromUp struct {
+	link  *link
+	event any
+}
+
+// relink is a new link.
+type relink struct {
+	in, out *os.File
+	hold    *net.UnixConn
+	level   uint32
+}
+
+// readUp reads a link to a parent until it ends.
+func (l *loop) readUp(up *link, r io.Reader) {
+	post := func(ev any) { l.post(fromUp{up, ev}) }
+	if err := read(bufio.NewReaderSize(r, linkBuffer), core.Up, post); !errors.Is(err, errHandedOver) {
+		post(core.LinkLost{Link: core.Up, Cause: err.Error()})
+	}
+}
+
+// listenJoins lets other parents find this agent. Without the socket its loss of the parent is the
+// end of its ranks, as in a job that repairs nothing.
+func (l *loop) listenJoins(id string, key job.NodeIndex, level uint32) {
+	at, err := net.ListenUnix("unix", joinName(id, key))
+	if err != nil {
+		return
+	}
+	parent := parentLevel{level: level}
+	go func() {
+		for {
+			conn, err := at.AcceptUnix()
+			if err != nil {
+				return
+			}
+			go func() {
+				if link, err := parent.take(conn); err == nil {
+					l.post(link)
+				} else {
+					conn.Close()
+				}
+			}()
+		}
+	}()
+}
+
+// parentLevel is that of the newest parent.
+type parentLevel struct {
+	mu    sync.Mutex
+	level uint32
+}
+
+var errStranger = errors.New("it is another user's, or says nothing that is understood")
+
+// take takes a link from a fresh agent.
+func (p *parentLevel) take(conn *net.UnixConn) (relink, error) {
+	if !sameUser(conn) {
+		return relink{}, errStranger
+	}
+	_ = conn.SetDeadline(time.Now().Add(handoverMost))
+	data, rights := make([]byte, 512), make([]byte, unix.CmsgSpace(2*4))
+	n, rightsSize, _, _, err := conn.ReadMsgUnix(data, rights)
+	if err != nil {
+		return relink{}, err
+	}
+	files := passed(rights[:rightsSize])
+	if n < 4 || len(files) != 2 {
+		closeFiles(files)
+		return relink{}, errStranger
+	}
+	link := relink{in: files[0], out: files[1], hold: conn, level: binary.BigEndian.Uint32(data)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	how := wire.JoinedTaken
+	if !repair.MayJoin(p.level, link.level) {
+		how = wire.JoinedOther
+	}
+	if _, err = conn.Write([]byte{how}); err == nil && how == wire.JoinedTaken {
+		_, err = io.ReadFull(conn, make([]byte, 1))
+	}
+	if err != nil || how != wire.JoinedTaken {
+		closeFiles(files)
+		return relink{}, errors.Join(err, errStranger)
+	}
+	p.level = link.level
+	_ = conn.SetDeadline(time.Time{})
+	remote.Rejoined(int(link.in.Fd()), int(link.out.Fd()), string(data[4:n]))
+	return link, nil
+}
+
+// sameUser reports whether the process at the other end is of this user.
+func sameUser(conn *net.UnixConn) bool {
+	uid, err := owned.Peer(conn)
+	return err == nil && uid == os.Geteuid()
+}
+
+// passed are the descriptors that came with a message.
+func passed(rights []byte) (files []*os.File) {
+	messages, _ := unix.ParseSocketControlMessage(rights)
+	for i := range messages {
+		fds, _ := unix.ParseUnixRights(&messages[i])
+		for _, fd := range fds {
+			syscall.CloseOnExec(fd)
+			files = append(files, os.NewFile(uintptr(fd), "link"))
+		}
+	}
+	return files
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// relinked gives the core a new link. What still comes by the old one counts no more.
+func (l *loop) relinked(r relink) {
+	l.up.finish()
+	up := newLink()
+	l.up, l.cutOff = up, false
+	go up.write(r.out)
+	go func() {
+		l.readUp(up, r.in)
+		r.in.Close()
+		r.hold.Close()
+	}()
+	if l.reaped {
+		reaper.Relinked()
+	}
+	l.hear(core.Relinked{Level: r.level})
+}
+
+// handOver gives this agent's link to the agent of a job, and returns when that has let go of it.
+func (l *loop) handOver(m wire.Join) {
+	conn, how := l.offer(m)
+	l.up.send(wire.Joined{How: how})
+	l.up.drain(handoverMost)
+	if how != wire.JoinedTaken {
+		return
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte{1}); err != nil {
+		return
+	}
+	_ = conn.SetDeadline(time.Time{})
+	held := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, conn)
+		close(held)
+	}()
+	for {
+		select {
+		case <-held:
+			return
+		case ev := <-l.events:
+			switch ev.(type) {
+			case core.EndRequested, core.ReaperLost:
+				return
+			}
+		}
+	}
+}
+
+// offer finds the agent of a job on this node, and passes the link to it.
+func (l *loop) offer(m wire.Join) (*net.UnixConn, uint8) {
+	conn, err := net.DialUnix("unix", nil, joinName(m.Job, m.Key))
+	if err != nil {
+		return nil, wire.JoinedNobody
+	}
+	answer := []byte{wire.JoinedNobody}
+	_ = conn.SetDeadline(time.Now().Add(handoverMost))
+	if sameUser(conn) {
+		said := append(binary.BigEndian.AppendUint32(nil, m.Level), os.Getenv("SSH_CONNECTION")...)
+		if _, _, err = conn.WriteMsgUnix(said, unix.UnixRights(0, 1), nil); err == nil {
+			_, err = io.ReadFull(conn, answer)
+		}
+	}
+	if err != nil {
+		answer[0] = wire.JoinedNobody
+	}
+	if answer[0] != wire.JoinedTaken {
+		conn.Close()
+	}
+	return conn, min(answer[0], wire.JoinedOther)
+}
+
+// joinChild opens a session to an agent that has lost its parent.
+func (l *loop) joinChild(e core.JoinChild) {
+	ctx, cancel := context.WithCancel(l.ctx)
+	l.sessions[e.Child] = &session{cancel: cancel}
+	l.cores.begin()
+	l.helpers.Go(func() {
+		defer l.cores.end()
+		s, how, err := l.openJoin(ctx, e)
+		switch {
+		case err != nil:
+			l.post(failed(e.Child, err))
+		case how == wire.JoinedOther:
+			l.post(core.JoinRefused{Child: e.Child})
+		case how != wire.JoinedTaken:
+			l.post(core.ChildFailed{Child: e.Child, Phase: "join", Cause: "its agent is gone"})
+		default:
+			select {
+			case l.events <- sessionUp{e.Child, s}:
+			case <-l.over:
+				s.Kill()
+			}
+		}
+	})
+}
+
+func (l *loop) openJoin(ctx context.Context, e core.JoinChild) (s *remote.Session, how uint8, err error) {
+	ctx, cancel := context.WithTimeout(ctx, e.Most)
+	defer cancel()
+	target := remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local, Most: e.Most}
+	if s, err = l.starter.Start(ctx, target, func(remote.Phase) {}); err != nil {
+		return nil, 0, err
+	}
+	stop := context.AfterFunc(ctx, s.Kill)
+	defer stop()
+	var m frame.Message
+	if _, err = s.Stdin.Write(frame.Append(nil, wire.Join{Job: l.jobID, Key: e.Key, Level: e.Level})); err == nil {
+		for frames := wire.Vocabulary.NewReader(s.Stdout, frame.Child); err == nil; {
+			m, err = frames.Next()
+			if joined, ok := m.(wire.Joined); ok {
+				how = joined.How
+				break
+			}
+		}
+	}
+	if err != nil || how != wire.JoinedTaken {
+		s.Kill()
+		s.Release()
+	}
+	return s, how, err
+}

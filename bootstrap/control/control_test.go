@@ -1,0 +1,227 @@
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/skip"
+)
+
+// TestMain is a caller of its own, too: as another user.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == ":call" {
+		c, err := net.Dial("unix", os.Args[2])
+		if err != nil {
+			os.Stdout.WriteString(err.Error())
+			os.Exit(0)
+		}
+		_, _ = c.Write([]byte(`{"verb":"job"}` + "\n"))
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		os.Stdout.WriteString(line)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// echo answers with the verb, as the ID of a job.
+func echo(r Request, put func(Response) error, gone <-chan struct{}) {
+	if r.Verb == "wait" {
+		<-gone
+		return
+	}
+	_ = put(Response{Job: &Job{ID: r.Verb}, Done: true})
+}
+
+// served is the socket of a job that answers.
+func served(t *testing.T) (path string, l *net.UnixListener) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	l, err := Listen("abc")
+	require.NoError(t, err)
+	over := make(chan struct{})
+	go func() { Serve(l, echo); close(over) }()
+	t.Cleanup(func() {
+		l.Close()
+		<-over
+		require.NoFileExists(t, filepath.Join(Folder(), "abc.sock"))
+	})
+	return filepath.Join(Folder(), "abc.sock"), l
+}
+
+func TestAsk(t *testing.T) {
+	served(t)
+	ids, err := Jobs()
+	require.NoError(t, err)
+	require.Equal(t, []string{"abc"}, ids)
+	st, err := os.Stat(Folder())
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), st.Mode().Perm())
+	c, err := Dial("abc")
+	require.NoError(t, err)
+	defer c.Close()
+	for _, verb := range []string{"one", "two"} {
+		got := ""
+		require.NoError(t, c.Ask(Request{Verb: verb}, func(r Response) error {
+			got = r.Job.ID
+			return nil
+		}))
+		require.Equal(t, verb, got)
+	}
+	_, err = Dial("../abc")
+	require.Error(t, err)
+}
+
+// sends sends bytes and returns all that comes back until the job hangs up, or a line.
+func sends(t *testing.T, path string, bytes []byte) string {
+	c, err := net.Dial("unix", path)
+	require.NoError(t, err)
+	defer c.Close()
+	go func() { _, _ = c.Write(bytes) }()
+	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
+	line, _ := bufio.NewReader(c).ReadString('\n')
+	return line
+}
+
+// Malformed and endless requests are refused in words, and others are answered as before.
+func TestBadRequests(t *testing.T) {
+	path, _ := served(t)
+	endless := bytes.Repeat([]byte("x"), 10*mostRequest)
+	for name, c := range map[string]struct {
+		sent []byte
+		want string
+	}{
+		"no JSON":       {[]byte("hello\n"), "not a request"},
+		"a wrong type":  {[]byte(`{"verb":7}` + "\n"), "not a request"},
+		"unknown field": {[]byte(`{"verb":"x","hack":1}` + "\n"), "unknown field"},
+		"endless":       {endless, "at most 65536 bytes"},
+		"empty":         {[]byte("\n"), "not a request"},
+		"bytes":         {[]byte{0xff, 0, 1, '\n'}, "not a request"},
+	} {
+		require.Contains(t, sends(t, path, c.sent), c.want, name)
+		require.Contains(t, sends(t, path, []byte(`{"verb":"again"}`+"\n")), "again", name)
+	}
+}
+
+// Callers beyond the most are told so, and the end of a caller ends its request.
+func TestManyCallers(t *testing.T) {
+	path, _ := served(t)
+	var open []net.Conn
+	for range mostCallers {
+		c, err := net.Dial("unix", path)
+		require.NoError(t, err)
+		_, err = c.Write([]byte(`{"verb":"wait"}` + "\n"))
+		require.NoError(t, err)
+		open = append(open, c)
+	}
+	require.Contains(t, sends(t, path, nil), "others ask this job already")
+	for _, c := range open {
+		c.Close()
+	}
+	require.Eventually(t, func() bool {
+		return strings.Contains(sends(t, path, []byte(`{"verb":"again"}`+"\n")), `"again"`)
+	}, 30*time.Second, 10*time.Millisecond)
+}
+
+// Another user is refused by the folder; who comes to the socket all the same is refused by it.
+// Root may ask.
+func TestAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip.Because(t, "only root can be another user")
+	}
+	path, _ := served(t)
+	call := func() string {
+		self, err := os.Executable()
+		require.NoError(t, err)
+		text, err := os.ReadFile(self)
+		require.NoError(t, err)
+		other := filepath.Join(open(t), "caller")
+		require.NoError(t, os.WriteFile(other, text, 0o755))
+		c := exec.Command(other, ":call", path)
+		c.Dir = "/"
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, err := c.Output()
+		require.NoError(t, err)
+		return string(out)
+	}
+	require.Contains(t, call(), "permission denied")
+	for dir := filepath.Dir(path); dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
+		require.NoError(t, os.Chmod(dir, 0o755))
+	}
+	require.NoError(t, os.Chmod(path, 0o777))
+	require.Contains(t, call(), "another user's")
+	require.NoError(t, os.Chmod(Folder(), 0o700))
+}
+
+// open is a folder that others can enter.
+func open(t *testing.T) string {
+	dir, err := os.MkdirTemp("/tmp", "ibrun-control-")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	return dir
+}
+
+// A folder that others could have made or can enter is not used.
+func TestFolderOfOthers(t *testing.T) {
+	for name, spoil := range map[string]func(dir string) error{
+		"open to other users": func(dir string) error { return os.Chmod(dir, 0o755) },
+		"is no folder": func(dir string) error {
+			if err := os.Remove(dir); err != nil {
+				return err
+			}
+			return os.Symlink(os.TempDir(), dir)
+		},
+		"belongs to user 65534": func(dir string) error {
+			if os.Geteuid() != 0 {
+				return nil
+			}
+			return os.Chown(dir, 65534, 65534)
+		},
+	} {
+		t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+		require.NoError(t, os.Mkdir(Folder(), 0o700))
+		require.NoError(t, spoil(Folder()))
+		if name == "belongs to user 65534" && os.Geteuid() != 0 {
+			continue
+		}
+		_, err := Listen("abc")
+		require.ErrorContains(t, err, name)
+		_, err = Dial("abc")
+		require.ErrorContains(t, err, name)
+		_, err = Jobs()
+		require.ErrorContains(t, err, name)
+	}
+}
+
+// The socket of a job that was killed is removed by the next look.
+func TestStale(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	ids, err := Jobs()
+	require.NoError(t, err)
+	require.Empty(t, ids)
+	l, err := Listen("dead")
+	require.NoError(t, err)
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	require.FileExists(t, filepath.Join(Folder(), "dead.sock"))
+	ids, err = Jobs()
+	require.NoError(t, err)
+	require.Empty(t, ids)
+	require.NoFileExists(t, filepath.Join(Folder(), "dead.sock"))
+}
+
+func TestFolder(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
+	require.Equal(t, "/run/user/7/ibrun", Folder())
+	t.Setenv("XDG_RUNTIME_DIR", "relative")
+	require.Regexp(t, `^/tmp/ibrun-\d+$`, Folder())
+}

@@ -1,0 +1,96 @@
+// Package control is the control socket of a running job: where it is, who may use it, and the
+// lines of JSON that go over it, at both ends. It does not know what the requests mean.
+package control
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const suffix = ".sock"
+
+// Folder is where the sockets of this user's jobs are.
+func Folder() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "ibrun")
+	}
+	return fmt.Sprintf("/tmp/ibrun-%d", os.Geteuid())
+}
+
+// check makes sure that a folder is this user's and closed to others.
+func check(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return &os.PathError{Op: "look at", Path: dir, Err: err}
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("%s is no folder", dir)
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d", dir, st.Uid)
+	case st.Mode&0o077 != 0:
+		return fmt.Errorf("%s is open to other users (mode %04o)", dir, st.Mode&0o7777)
+	}
+	return nil
+}
+
+// Listen makes the socket of a job. The error says why there is none.
+func Listen(jobID string) (*net.UnixListener, error) {
+	dir := Folder()
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	if err := check(dir); err != nil {
+		return nil, err
+	}
+	// What others can change of the path is the folder's own name, in a folder with the sticky bit.
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, jobID+suffix), Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(true)
+	return l, nil
+}
+
+// Jobs are the IDs of this user's jobs on this machine. Sockets of jobs that are gone are removed.
+func Jobs() (ids []string, err error) {
+	dir := Folder()
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = check(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), suffix)
+		if !ok {
+			continue
+		}
+		c, err := net.DialTimeout("unix", filepath.Join(dir, e.Name()), dialPatience)
+		switch {
+		case err == nil:
+			c.Close()
+			ids = append(ids, id)
+		case errors.Is(err, syscall.ECONNREFUSED):
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+	return ids, nil
+}
+
+const dialPatience = 5 * time.Second
+
+// mayAsk reports whether a user may ask this process.
+func mayAsk(uid int) bool { return uid == os.Geteuid() || uid == 0 }

@@ -1,0 +1,323 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"ibrun/bootstrap/core/repair"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// The parent of an agent that is lost adopts its children (docs/decisions/0021-tree-repair.md).
+//
+//	link lost --> joining again: the agent may live --ChildUp--> resumed --State--> ready
+//	              its host is silent, or JoinChild fails --> its children are joining, each the same way
+//	joining --JoinChild fails--> lost, with what is below it and not known
+//
+// Each agent that is joined is a new child, with a new link. What was known of the old one is
+// handed on before it ends, so that look-ups and collectives never miss its nodes.
+
+// joinMost is how long the session to an agent that is joined may take. It waits for as long as
+// that, and the time in which its loss was seen.
+const joinMost = 4 * time.Second
+
+// joinAgain is how long ago a link must have been joined to be joined again when it ends.
+const joinAgain = time.Second
+
+// adopted is what a parent keeps for the case that a child is lost.
+type adopted struct {
+	key    job.NodeIndex // by which the agent is found
+	below  []wire.Below  // its children
+	known  bool          // below is complete
+	itself bool          // it is joined because its own link was lost
+	again  bool          // it repeats what it has sent
+	is     bool          // it was joined
+	loss   LinkLost      // for which it is joined
+}
+
+// mayAdopt reports whether a child whose link has ended can be repaired.
+func (c *Core) mayAdopt(k *child) bool {
+	return c.repairs() && c.stage == running && c.starts.begun && (!c.cfg.Root || c.root.out.AllStarted) &&
+		(k.state == childReady || k.state == childResumed)
+}
+
+// repairChild begins with the agent itself: it may live. One that was cut off does not answer, or
+// is not to be trusted.
+func (c *Core) repairChild(ev LinkLost) {
+	k := &c.children[ev.Link]
+	k.live, k.loss = false, ev
+	if c.repair.cutting || k.is && c.now-k.started < joinAgain {
+		c.adoptBelow(ev.Link)
+		return
+	}
+	c.do(CloseLink{ev.Link})
+	n := c.join(child{
+		head: k.head, part: k.part, before: k.before, local: k.local,
+		adopted: adopted{key: k.key, below: k.below, known: k.known, itself: true, loss: ev},
+	})
+	c.handOn(ev.Link, []Link{n}, nil)
+	c.startJoin(n)
+}
+
+// join adds a child that is an agent of the job already.
+func (c *Core) join(k child) Link {
+	k.state, k.planned, k.is = childJoining, k.head, true
+	c.children = append(c.children, k)
+	c.below.Adopt()
+	return Link(len(c.children) - 1)
+}
+
+func (c *Core) startJoin(l Link) {
+	k := &c.children[l]
+	k.started = c.now
+	c.do(JoinChild{Child: l, Node: k.head.Nodes.At(0), Local: k.local, Most: joinMost, Key: k.key, Level: uint32(c.level)})
+}
+
+// handOn lets children stand for one that ends, but for the nodes that are lost with it.
+func (c *Core) handOn(from Link, to []Link, lost job.Parts) {
+	holds := c.children[from].holds
+	for _, l := range to {
+		c.collectives.Took(l, from)
+		c.bulk.Took(l, from)
+		c.lookups.Took(l)
+		c.children[l].holds = holds
+	}
+	k := &c.children[from]
+	k.part, k.state = lost, childReady
+	if c.below.Routed() {
+		c.below.Route(c.partsOf)
+	}
+	c.lookups.Moved(from)
+	if in := &c.input; slices.Contains(in.children, from) {
+		in.children = slices.DeleteFunc(in.children, func(l Link) bool { return l == from })
+		for _, l := range to {
+			if c.hasReaders(l) {
+				in.children = append(in.children, l)
+			}
+		}
+	}
+	c.drop(from, job.Status{Kind: job.Lost})
+}
+
+// adoptBelow gives up a child, and adopts what it had below it.
+func (c *Core) adoptBelow(from Link) {
+	k := c.children[from]
+	lost, to := k.part, []Link(nil)
+	for _, b := range k.below {
+		if head := job.Parts(b.Parts).Within(b.Head, b.Head+1); k.known && len(head) == 1 {
+			for _, p := range b.Parts {
+				lost = lost.Without(p.First, p.End())
+			}
+			to = append(to, c.join(child{
+				head: head[0], part: b.Parts, local: c.here(head[0]) == 0, adopted: adopted{key: b.Key, loss: k.loss},
+			}))
+		}
+	}
+	c.handOn(from, to, lost)
+	nodes := uint32(1)
+	if len(to) == 0 {
+		nodes = uint32(max(lost.Len(), 1))
+	}
+	c.lostNodes(lost)
+	c.reportLost(wire.Fault{
+		What: wire.FaultLost, Node: k.head.First, Nodes: nodes, Host: k.host(), Parent: c.cfg.Host, Cause: k.loss.Cause,
+		Tail: k.loss.Tail,
+	})
+	c.sendBelow()
+	for _, l := range to {
+		c.startJoin(l)
+	}
+}
+
+// joinFailed gives up an agent that could not be joined.
+func (c *Core) joinFailed(ev ChildFailed) {
+	k := &c.children[ev.Child]
+	if c.stage == ending {
+		c.drop(ev.Child, job.Status{Kind: job.Lost})
+		return
+	}
+	if !k.itself {
+		k.loss = LinkLost{Link: ev.Child, Cause: joined(k.loss.Cause, ev.Phase+": "+ev.Cause), Tail: ev.Tail}
+	}
+	c.adoptBelow(ev.Child)
+}
+
+// joinRefused: the agent has a parent that is nearer to the root, so this agent was given up.
+func (c *Core) joinRefused(ev JoinRefused) {
+	if k := &c.children[ev.Child]; k.state != childJoining {
+		return
+	}
+	c.drop(ev.Child, job.Status{Kind: job.Lost})
+	if !c.cfg.Root && c.stage == running {
+		c.do(CloseLink{Up})
+		c.orphaned(false)
+	}
+}
+
+// joinedChild begins the new link.
+func (c *Core) joinedChild(l Link) {
+	k := &c.children[l]
+	k.state, k.life, k.credit = childResumed, life{live: true, received: c.now}, c.flow.window
+	c.send(l, wire.Resume{Credit: uint32(c.flow.window)})
+	if c.stage == ending {
+		c.send(l, wire.End{Signal: sigTerm, GraceMs: ms(max(c.finish.killAt-c.now, 0))})
+	}
+}
+
+// childState sends an agent that was joined what it has missed.
+func (c *Core) childState(l Link, m wire.State) {
+	k, r := &c.children[l], &c.repair
+	k.state, k.again, k.known, k.below = childReady, true, false, nil
+	if r.membership != nil && !m.Begun {
+		c.send(l, *r.membership)
+	}
+	for _, number := range r.signals.After(m.Signals) {
+		c.send(l, wire.Signal{Number: number})
+	}
+	c.doCollectives(c.collectives.ReleaseAgain(l, m.Released))
+	for _, f := range r.floors {
+		if f.Serial > m.Floor {
+			c.send(l, f)
+		}
+	}
+	for _, s := range r.respawns {
+		if s.Serial > m.Respawn && k.hasRanks(s.First, 1) {
+			c.send(l, s)
+		}
+	}
+	if known := c.failures.known; known.Len() > 0 {
+		c.send(l, rankFailures(known))
+	}
+	c.doLookups(c.lookups.AskAgain(c.now, l))
+	c.doBulk(c.bulk.CallAgain(l))
+	c.inputAgain(l, m)
+}
+
+// inputAgain sends the standard input that a child has not received.
+func (c *Core) inputAgain(l Link, m wire.State) {
+	k := &c.children[l]
+	k.room = inputWindow - int(min(m.Held, inputWindow))
+	if !slices.Contains(c.input.children, l) {
+		return
+	}
+	missed, kept := c.repair.input.After(m.Input)
+	if !kept {
+		c.cut(l, "it has missed more of standard input than is kept")
+		return
+	}
+	for _, in := range missed {
+		k.room -= len(in.Data)
+		c.send(l, in)
+	}
+}
+
+// childBelow takes in which children a child has.
+func (c *Core) childBelow(l Link, m wire.Below) {
+	k := &c.children[l]
+	if k.known {
+		k.known, k.below = false, nil
+	}
+	if len(m.Parts) > 0 {
+		k.below = append(k.below, m)
+	}
+	k.known = m.Left == 0
+	k.again = k.again && !k.known
+}
+
+// belowLies says what of a child's children cannot be.
+func (c *Core) belowLies(k *child, m wire.Below) string {
+	for _, p := range m.Parts {
+		if k.part.Within(p.First, p.End()).Len() != p.Nodes.Len() {
+			return "of another's nodes"
+		}
+	}
+	return lieIf(!c.repairs() || len(m.Parts) > 0 && !k.known && len(k.below) >= k.part.Len(), "that nobody wants")
+}
+
+// sendBelow tells the parent which children this agent has, so that it can adopt them.
+func (c *Core) sendBelow() {
+	if !c.repairs() || c.cfg.Root || !c.starts.readied {
+		return
+	}
+	var set []wire.Below
+	for i := range c.children {
+		k := &c.children[i]
+		if len(k.part) == 0 || len(k.part) > wire.MaxBelow || k.state == childEnded && !k.live {
+			continue
+		}
+		set = append(set, wire.Below{Key: k.key, Head: k.head.First, Parts: k.part})
+	}
+	if len(set) == 0 {
+		set = []wire.Below{{}}
+	}
+	for i, m := range set {
+		m.Left = uint32(len(set) - 1 - i)
+		c.send(Up, m)
+	}
+}
+
+// hasReaders reports whether ranks of a child read standard input.
+func (c *Core) hasReaders(l Link) bool {
+	return slices.ContainsFunc(c.children[l].part, func(p job.Part) bool { return c.reads(p.Nodes.Base(), p.Nodes.Ranks()) })
+}
+
+// lostNodes notes that the ranks of nodes have failed, for those that wait for them.
+func (c *Core) lostNodes(nodes job.Parts) {
+	for _, p := range nodes {
+		c.failures.fresh.Add(oneSpan(p.Nodes.Base(), p.Nodes.Ranks()))
+	}
+}
+
+// reportLost reports a loss that the job survives.
+func (c *Core) reportLost(f wire.Fault) {
+	if c.cfg.Root {
+		c.rootLost(f)
+		return
+	}
+	c.ownReport(f, true)
+}
+
+// rootLost takes the loss of nodes that the job survives. It is what the job has failed of.
+func (c *Core) rootLost(f wire.Fault) {
+	c.blame(f, weightOf(f))
+	if c.root.out.Fault != f && c.stage != ending {
+		c.reportBlame()
+		c.do(Report{f})
+	}
+	c.sweepLost(f)
+}
+
+// moveBelow moves the nodes of a child's children when nodes are numbered anew.
+func (k *child) moveBelow(move func(job.Part) job.Part) {
+	for i := range k.below {
+		b := &k.below[i]
+		for _, p := range b.Parts {
+			if b.Head >= p.First && b.Head < p.End() {
+				b.Head = move(p.Slice(int(b.Head-p.First), int(b.Head-p.First)+1)).First
+				break
+			}
+		}
+		var parts job.Parts
+		for _, p := range b.Parts {
+			parts = parts.Add(move(p))
+		}
+		b.Parts = parts
+	}
+}
+
+// chunkBelow takes output of a child's subtree. The root has each byte once.
+func (c *Core) chunkBelow(from Link, m wire.Chunk) {
+	k, out := &c.children[from], m.Output
+	k.credit -= len(out.Data)
+	one := chunk{from: from, rank: out.Rank, stream: out.Stream, data: out.Data, at: m.At}
+	if c.cfg.Root {
+		known, missing := c.repair.streams.Fresh(repair.Stream{Rank: out.Rank, Number: out.Stream}, m.At, len(out.Data))
+		c.finish.trunc = job.Added(c.finish.trunc, missing)
+		if one.data, one.known = out.Data[known:], known; len(one.data) == 0 {
+			c.giveBack(one)
+			return
+		}
+	}
+	c.flow.push(one)
+}

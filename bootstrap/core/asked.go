@@ -1,0 +1,170 @@
+package core
+
+import (
+	"time"
+
+	"ibrun/bootstrap/core/queries"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// Questions to a job that runs (docs/decisions/0025-control.md). Package queries decides which way
+// they go; here is what the core knows of a rank, and what the root asks by itself.
+
+// Asked is a question of the user's, at the root. ID is the driver's, and not 0. It is answered by
+// Answered.
+type Asked struct{ wire.Query }
+
+// Inspected answers an Inspect, for this node.
+type Inspected struct{ wire.Reply }
+
+// Inspect asks what the ranks of this node do. The driver answers Inspected, in any order.
+type Inspect struct {
+	wire.Query
+	Host  string    // this agent's
+	Ranks []RankNow // that are meant
+}
+
+// RankNow is what the core knows of a rank.
+type RankNow struct {
+	Rank  job.Slot
+	State rankwire.Standing
+	Op    uint32 // collectives that it has joined
+	Call  rankwire.Collective
+	Age   time.Duration // since it joined the collective that it waits in
+}
+
+// Answered answers an Asked.
+type Answered struct{ wire.Reply }
+
+// Missing is reported before the job ends by SIGQUIT or because its time is up: who waits for whom.
+type Missing struct {
+	wire.Reply
+	Signal uint8 // that ends the job; 0: its time is up
+}
+
+func (Asked) event()     {}
+func (Inspected) event() {}
+func (Inspect) effect()  {}
+func (Answered) effect() {}
+
+// ownLook is the question that the root asks by itself, once.
+type ownLook struct {
+	begun, done bool
+	within      bool  // looked, which goes on itself
+	signal      uint8 // that ends the job then; 0: its time is up
+}
+
+const (
+	lookPatience = 2 * time.Second // that the end of a job waits for an answer
+	lookRows     = 16
+)
+
+// asking is what the root keeps of open questions.
+type asking struct {
+	tickets map[uint32]uint32 // by the number of a query: the driver's
+	own     ownLook
+}
+
+func (c *Core) asked(ev Asked) {
+	if c.stage != running && c.stage != ending {
+		c.do(Answered{wire.Reply{ID: ev.ID, Standings: rankwire.Standings{Silent: c.nodesBelow()}}})
+		return
+	}
+	id := c.queries.Next()
+	if c.root.asking.tickets == nil {
+		c.root.asking.tickets = map[uint32]uint32{}
+	}
+	c.root.asking.tickets[id] = ev.ID
+	c.doQueries(c.queries.Ask(c.now, id, ev.Question))
+}
+
+// nodesBelow is how many nodes the job has, while it is being launched.
+func (c *Core) nodesBelow() uint32 {
+	if c.job == nil {
+		return 0
+	}
+	return c.job.Nodes
+}
+
+// answered takes the answer of the whole job.
+func (c *Core) answered(id uint32, s rankwire.Standings) {
+	a := &c.root.asking
+	if ticket, ok := a.tickets[id]; ok {
+		delete(a.tickets, id)
+		c.do(Answered{wire.Reply{ID: ticket, Standings: s}})
+		return
+	}
+	a.own.done = true
+	c.do(Report{Missing{wire.Reply{Standings: s}, a.own.signal}})
+	switch {
+	case a.own.within:
+	case a.own.signal == 0:
+		c.rootDeadlines()
+	case c.stage != ending:
+		c.interrupted(a.own.signal)
+	}
+}
+
+// looked reports whether the job may end: the root has asked what its ranks do, or cannot. It asks
+// at the first call.
+func (c *Core) looked(signal uint8) bool {
+	own := &c.root.asking.own
+	if c.stage != running || own.done {
+		return true
+	}
+	if own.begun {
+		return false
+	}
+	*own = ownLook{begun: true, within: true, signal: signal}
+	c.doQueries(c.queries.Ask(c.now, c.queries.Next(), rankwire.Question{
+		What: rankwire.LookAtRanks, Rows: lookRows, PatienceMs: ms(lookPatience),
+	}))
+	own.within = false
+	return own.done
+}
+
+func (c *Core) doQueries(effects []queries.Effect) {
+	for _, e := range effects {
+		switch e.Do {
+		case queries.Ask:
+			c.send(e.To, wire.Query{ID: e.ID, Question: e.Question})
+		case queries.Inspect:
+			c.do(Inspect{wire.Query{ID: e.ID, Question: e.Question}, c.cfg.Host, c.ranksNow(&e.Question)})
+		case queries.Wake:
+			c.wakeAt(e.At)
+		case queries.Answer:
+			if c.cfg.Root {
+				c.answered(e.ID, e.Standings)
+			} else {
+				c.send(e.To, wire.Reply{ID: e.ID, Standings: e.Standings})
+			}
+		}
+	}
+}
+
+// ranksNow is what the core knows of the ranks of this node that a question is about.
+func (c *Core) ranksNow(q *rankwire.Question) (all []RankNow) {
+	for rank, p := range c.below.Own.All() {
+		if !q.Asks(rank) {
+			continue
+		}
+		now := RankNow{Rank: rank, Op: c.collectives.Joined(rank)}
+		op, call := c.collectives.Waiting(rank)
+		switch {
+		case p.Exited():
+			now.State = rankwire.Over
+		case p.Ended():
+			now.State = rankwire.Left
+		case op > 0:
+			now.State, now.Call, now.Age = rankwire.Waits, call, c.now-c.local(rank).waits
+		case p.Joined() || now.Op > 0:
+			now.State = rankwire.Joined
+		case c.starts.forked:
+			now.State = rankwire.Runs
+		}
+		all = append(all, now)
+	}
+	return all
+}

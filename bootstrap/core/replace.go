@@ -1,0 +1,296 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"ibrun/bootstrap/core/restart"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// In a job that restarts ranks a spare takes the place of a node that is lost while ranks run
+// (docs/decisions/0020-restart.md). Its agent is started by the parent of the lost one, so that all
+// other agents find its ranks where they were. Ranks start when nothing of the old ones can run.
+//
+//	at the root:    Fault --> Replace to the parent --Replaced--> ready --+--> Floor, Respawn
+//	                      --> a sweep, or the time --> fenced ------------+
+//	at the parent:  lost --Replace--> session --ChildUp--> Launch, Standing --Ready--> Replaced
+//	at the spare:   Launch, Standing --> Ready; Respawn --> Fork --ForkDone--> Respawned
+//
+// A lost agent with others below it is not replaced: nobody knows these.
+
+const (
+	// ownEnd is how long after the last frame from its parent an agent has killed its ranks, at the
+	// latest: it looks each second from 10 s on. The last frames that the two have from each other
+	// differ by a heartbeat, and clocks by some of the rest.
+	ownEnd = 11*time.Second + heartbeatEvery + time.Second
+	// lostAfter is how long a host is silent that is taken for lost, in a job that restarts ranks. Cuts
+	// of 5 s do no harm.
+	lostAfter = 6 * time.Second
+)
+
+// hostLost is the cause of such a loss.
+const hostLost = "its host has not answered for 6 s"
+
+// replacement is a node whose agent is lost, at the root.
+type replacement struct {
+	fault   wire.Fault
+	span    restart.Span
+	fenceAt time.Duration // when nothing of it can run any more, whatever a sweep says
+	fenced  bool
+	blind   bool // a node that had the place before is not fenced either: a sweep does not tell of both
+	ready   bool // the new agent is
+}
+
+// keepLost reports whether the place of a lost child is kept for another agent.
+func (c *Core) keepLost(k *child) bool {
+	return c.job.Launch.Restarts && !c.repairs() && c.stage == running && k.state == childReady && k.part.Len() == 1
+}
+
+// replaceLost begins to replace the node of a lost agent; false: the job ends.
+func (c *Core) replaceLost(f wire.Fault) bool {
+	if !c.job.Launch.Restarts || c.repairs() || c.stage != running || f.Host == f.Parent ||
+		uint32(f.Node) >= c.job.Layout.Nodes() || c.cfg.Policy.Spares.Len() == 0 {
+		return false
+	}
+	first, count := c.job.Layout.SlotsOn(f.Node)
+	span := restart.Span{First: first, Count: count}
+	switch {
+	case f.Nodes > 1:
+		f.Cause = joined(f.Cause, "no spare takes its place, since agents below it are lost with it")
+	case c.root.members.spares.Len() == 0:
+		f.Cause = joined(f.Cause, "no spare is left")
+	case count == 0:
+		return false
+	}
+	if f.Nodes > 1 || c.root.members.spares.Len() == 0 {
+		c.blame(f, weightOf(f))
+		c.endAll(sigTerm)
+		c.sweepLost(f)
+		return true
+	}
+	if c.root.replacing == nil {
+		c.root.replacing = map[job.NodeIndex]*replacement{}
+	}
+	silent := time.Duration(f.SilentMs) * time.Millisecond
+	r := &replacement{fault: f, span: span, fenceAt: c.now - silent + ownEnd}
+	if old := c.root.replacing[f.Node]; old != nil {
+		r.blind = old.blind || !old.fenced
+	}
+	c.root.replacing[f.Node] = r
+	c.wakeAt(r.fenceAt)
+	delete(c.root.sweeps.known, f.Node)
+	c.sweepLost(f)
+	if c.job.Launch.RestartAll {
+		c.rollBack(f, span, true)
+	} else {
+		c.root.lost[span.First] = f
+		c.doRestarts(c.restarts.Failed(c.now, span, false))
+	}
+	if c.stage == running {
+		c.nextSpare(r)
+	}
+	return true
+}
+
+// nextSpare lets a spare take a place; if there is none, the job ends.
+func (c *Core) nextSpare(r *replacement) {
+	s := &c.root.members
+	if s.spares.Len() == 0 {
+		r.fault.Cause = joined(r.fault.Cause, "no spare is left")
+		c.blame(r.fault, weightOf(r.fault))
+		c.endAll(sigTerm)
+		return
+	}
+	run := s.spares.Slice(0, 1).Runs()[0]
+	s.spares = s.spares.Slice(1, s.spares.Len())
+	run.Ranks = r.span.Count
+	if s.replaced == nil {
+		s.replaced = map[job.NodeIndex]string{}
+	}
+	s.replaced[s.original(r.fault.Node)] = run.Host(0)
+	c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("spare %s takes the place of %s", run.Host(0),
+		r.fault.Host)})
+	c.replaceBelow(wire.Replace{Part: job.Part{First: r.fault.Node, Nodes: job.NewNodes(r.span.First, []job.Run{run})}})
+}
+
+// original is the index that a node had before others were dropped.
+func (s *members) original(index job.NodeIndex) job.NodeIndex {
+	for _, d := range slices.Sorted(slices.Values(s.dropped)) {
+		if d <= index {
+			index++
+		}
+	}
+	return index
+}
+
+// replaceBelow starts an agent in the place of a lost child, or passes the order on.
+func (c *Core) replaceBelow(m wire.Replace) {
+	if c.stage != running {
+		return
+	}
+	node := m.Part.First
+	for i := range c.children {
+		k := &c.children[i]
+		switch {
+		case k.state == childLost && k.head.First == node:
+			c.startReplacement(Link(i), m.Part)
+			return
+		case k.state == childReady && k.part.Has(node):
+			c.send(Link(i), m)
+			return
+		}
+	}
+	c.replacedBelow(wire.Replaced{Node: node, Cause: "its parent has not lost it"})
+}
+
+func (c *Core) startReplacement(old Link, part job.Part) {
+	c.adopt(part, tried{spare: true})
+	l := Link(len(c.children) - 1)
+	k := &c.children[l]
+	k.replaces, k.old = true, old
+	k.state, k.started, k.phase = childStarting, c.now, "start"
+	c.starts.inFlight++
+	c.starts.next = len(c.children)
+	c.do(StartChild{Child: l, Node: part.Nodes.At(0), Local: k.local})
+}
+
+// replacementFailed takes the failure of the session to a spare.
+func (c *Core) replacementFailed(l Link, why string) {
+	k := &c.children[l]
+	node := k.head.First
+	k.part = nil
+	c.drop(l, job.Status{})
+	c.replacedBelow(wire.Replaced{Node: node, Cause: why})
+}
+
+// standing is what an agent that replaces another has to know of the job.
+func (c *Core) standing() wire.Standing {
+	m := wire.Standing{
+		Serial: c.floors.Taken(), Op: c.collectives.FloorOp(), Recall: c.recall.serial, Everyone: c.below.Floors.OfAll(),
+	}
+	for rank, epoch := range c.below.Floors.All() {
+		m.Floors = append(m.Floors, wire.RankFloor{Rank: rank, Epoch: epoch})
+	}
+	return m
+}
+
+// stand takes in how far the job is that this agent has come to.
+func (c *Core) stand(m wire.Standing) {
+	c.floors.Take(m.Serial)
+	c.floors.Here()
+	c.doCollectives(c.collectives.Floor(m.Op))
+	c.below.Floors.RaiseAll(m.Everyone)
+	for _, f := range m.Floors {
+		c.below.Floors.Raise(f.Rank, 1, f.Epoch)
+	}
+	c.recall.serial, c.recall.empty, c.recall.done = m.Recall, true, true
+}
+
+// standingLies says what of the state of a job cannot be.
+func (c *Core) standingLies(m wire.Standing) string {
+	ranks := c.job.Layout.Ranks()
+	return lieIf(!c.job.Launch.Restarts || c.starts.begun || c.floors.Taken() > 0 ||
+		len(m.Floors) > 0 && uint32(m.Floors[len(m.Floors)-1].Rank) >= ranks, "of no ranks, or that nobody wants")
+}
+
+// replacementReady puts a new agent in the place of the lost one.
+func (c *Core) replacementReady(l Link) {
+	k, old := &c.children[l], &c.children[c.children[l].old]
+	if old.state == childLost {
+		old.state, old.part = childEnded, nil
+		c.below.End(k.old, false)
+		c.finish.childrenEnded++
+	}
+	c.below.Route(c.partsOf)
+	c.lookups.Moved(k.old)
+	c.doLookups(c.lookups.AskAgain(c.now, l))
+	c.doBulk(c.bulk.ChildEnded())
+	c.replacedBelow(wire.Replaced{Node: k.head.First})
+}
+
+// replacedBelow takes the outcome of a Replace.
+func (c *Core) replacedBelow(m wire.Replaced) {
+	if !c.cfg.Root {
+		c.send(Up, m)
+		return
+	}
+	r := c.root.replacing[m.Node]
+	switch {
+	case r == nil || c.stage != running:
+	case m.Cause != "":
+		node, _ := c.nodeAt(m.Node)
+		c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("spare %s could not be started: %s", node.Host,
+			m.Cause)})
+		c.nextSpare(r)
+	default:
+		r.ready = true
+		c.replacedMore(m.Node)
+	}
+}
+
+// replacedMore lets the ranks of a node start when nothing of the old ones runs and an agent is there.
+func (c *Core) replacedMore(node job.NodeIndex) {
+	if r := c.root.replacing[node]; r.ready && r.fenced {
+		delete(c.root.replacing, node)
+		c.doRestarts(c.restarts.Fenced(r.span))
+	}
+}
+
+// fenceSwept takes the outcome of a sweep of a node that is being replaced; false: it is not.
+func (c *Core) fenceSwept(ev NodeSwept) bool {
+	r := c.root.replacing[ev.Index]
+	switch {
+	case r == nil || c.stage != running:
+		return false
+	case ev.Left != "":
+		r.fault.Cause = joined(r.fault.Cause, ev.Left)
+		c.blame(r.fault, weightOf(r.fault))
+		c.endAll(sigTerm)
+	case ev.Cause == "" && !r.blind:
+		r.fenced = true
+		c.replacedMore(ev.Index)
+	}
+	return true
+}
+
+// fenceDue takes nodes for dead that nobody could look at, when their agents have ended.
+func (c *Core) fenceDue() {
+	for _, node := range slices.Sorted(maps.Keys(c.root.replacing)) {
+		switch r := c.root.replacing[node]; {
+		case r.fenced:
+		case r.fenceAt > c.now:
+			c.wakeAt(r.fenceAt)
+		default:
+			r.fenced = true
+			c.replacedMore(node)
+		}
+	}
+}
+
+// forkAgain starts the ranks of an agent that replaces another; false: it has started them.
+func (c *Core) forkAgain(m wire.Respawn) bool {
+	n := c.below.Own.Count()
+	if c.starts.begun || n == 0 || c.stage == ending || !(restart.Span{First: m.First, Count: m.Count}).Has(c.below.Own.First()) {
+		return false
+	}
+	c.recall.again = respawning{m.Serial, n}
+	c.fork()
+	return true
+}
+
+// forkedAgain answers Respawn when the ranks of an agent that replaces another have been started.
+func (c *Core) forkedAgain(ev ForkDone) {
+	a := &c.recall.again
+	m := wire.Respawned{Serial: a.serial, First: c.below.Own.First(), Count: c.below.Own.Count()}
+	if len(ev.Failed) > 0 {
+		f := ev.Failed[0]
+		m.First, m.Count, m.Code, m.Cause = f.Rank, 1, f.Code, f.Cause
+	}
+	a.left = 0
+	c.send(Up, m)
+}

@@ -1,0 +1,281 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"ibrun/bootstrap/core/restart"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// A rank that fails may start again (docs/decisions/0020-restart.md). Package restart
+// decides when; here are what its decisions mean for this agent's ranks and links.
+//
+//	at the root:  Fault --> Floor to all agents --FloorSet of all--> Respawn to the rank's agent
+//	at an agent:  exited --Fence--> fenced, drained --Respawn--> Refork --Respawned--> runs
+//
+// An agent starts nothing before all that the old start was and has left is dead, and all that it
+// printed has been passed on.
+
+// fenceMost is how long what a rank has left may take to die of SIGKILL.
+const fenceMost = 2 * time.Second
+
+// start is how far the restart of a rank of this node is.
+type start struct {
+	lost    bool // it has failed, and the new start has not been ordered
+	fenced  bool
+	drained bool
+	stuck   string       // what of it cannot be killed
+	wanted  wire.Respawn // Serial 0: none
+}
+
+// openRestarts prepares the root.
+func (c *Core) openRestarts() {
+	p := c.cfg.Policy
+	c.restarts = restart.New(restart.Policy{Most: p.MaxRestarts, Within: p.RestartsWithin})
+	c.root.lost = map[job.Slot]wire.Fault{}
+}
+
+// mayRestart reports whether a rank of this node that has exited may start again: the root decides.
+func (c *Core) mayRestart(ev RankExited) bool {
+	return c.job.Launch.Restarts && !ev.Status.OK() && (!ev.PMI || c.job.Launch.RestartAll) && !c.ranks.stopped && c.stage != ending
+}
+
+// lostRank makes sure that nothing of a rank is left, and tells the root. Those who wait for the rank
+// wait for its next start.
+func (c *Core) lostRank(rank job.Slot, f wire.Fault) {
+	c.ranks.starts[c.below.Own.Index(rank)] = start{lost: true}
+	c.ranks.lost++
+	p := c.below.Own.Of(rank)
+	p.Restart(p.Start())
+	c.lookups.Joined(rank)
+	c.pairs.Forget(rank)
+	c.ranks.fences++
+	c.do(Fence{rank, fenceMost})
+	c.fault(f)
+}
+
+func (c *Core) rankFenced(ev RankFenced) {
+	c.ranks.fences--
+	s := &c.ranks.starts[c.below.Own.Index(ev.Rank)]
+	s.fenced, s.stuck = true, ""
+	if len(ev.Left) > 0 {
+		s.stuck = nameLeft(ev.Left)
+	}
+}
+
+// rankEmptied notes that all that a rank has printed is here.
+func (c *Core) rankEmptied(rank job.Slot) {
+	if c.ranks.starts != nil {
+		c.ranks.starts[c.below.Own.Index(rank)].drained = true
+	}
+}
+
+// setFloor takes the floor of ranks, passes it on, and tells it to the ranks of this node.
+func (c *Core) setFloor(m wire.Floor) {
+	if c.stage == ending || !c.floors.Take(m.Serial) {
+		return
+	}
+	if c.wake(); m.Count == c.job.Layout.Ranks() {
+		c.below.Floors.RaiseAll(m.Epoch)
+	} else {
+		c.below.Floors.Raise(m.First, m.Count, m.Epoch)
+	}
+	for rank, p := range c.below.Own.All() {
+		if rank >= m.First && uint32(rank-m.First) < m.Count {
+			p.Restart(job.StartOf(m.Epoch))
+			c.pairs.Forget(rank)
+		}
+	}
+	for rank, p := range c.below.Own.All() {
+		if p.Joined() && !p.Ended() {
+			c.do(SendRank{rank, rankwire.Restarted{First: m.First, Count: m.Count, Epoch: m.Epoch, Op: m.Op}})
+		}
+	}
+	c.doCollectives(c.collectives.Floor(m.Op))
+	c.doLookups(c.lookups.Raised(c.now, m.First, m.Count))
+	for i := range c.children {
+		c.send(Link(i), m)
+	}
+	c.floors.Here()
+}
+
+// sendFloorsTo tells a rank that says hello from which epochs on the others count.
+func (c *Core) sendFloorsTo(rank job.Slot) {
+	for other, epoch := range c.below.Floors.All() {
+		if other != rank {
+			c.do(SendRank{rank, rankwire.Restarted{First: other, Count: 1, Epoch: epoch}})
+		}
+	}
+}
+
+// respawn orders ranks of this subtree to start again.
+func (c *Core) respawn(m wire.Respawn) {
+	span := restart.Span{First: m.First, Count: m.Count}
+	for i := range c.children {
+		if slices.ContainsFunc(c.children[i].part, func(p job.Part) bool {
+			return p.Nodes.Base() < span.End() && span.First < p.Nodes.Base()+job.Slot(p.Nodes.Ranks())
+		}) {
+			c.send(Link(i), m)
+		}
+	}
+	if c.forkAgain(m) {
+		return
+	}
+	c.respawnAll(m)
+	for rank := range c.below.Own.All() {
+		if s := &c.ranks.starts[c.below.Own.Index(rank)]; span.Has(rank) && s.lost && c.stage != ending {
+			s.wanted = m
+		}
+	}
+}
+
+// restartMore does what restarts wait for: it confirms floors, and starts ranks of which nothing is
+// left.
+func (c *Core) restartMore() {
+	if serial, news := c.floors.News(); news {
+		if c.cfg.Root {
+			c.doRestarts(c.restarts.Confirmed(serial))
+		} else {
+			c.send(Up, wire.FloorSet{Serial: serial})
+		}
+	}
+	if c.ranks.lost == 0 || c.stage == ending {
+		return
+	}
+	for i := range c.ranks.starts {
+		s := &c.ranks.starts[i]
+		if !s.lost || s.wanted.Serial == 0 || !s.fenced || !s.drained {
+			continue
+		}
+		rank := c.below.Own.First() + job.Slot(i)
+		if s.stuck != "" {
+			c.send(Up, wire.Respawned{Serial: s.wanted.Serial, First: rank, Count: 1, Code: codeSelf, Cause: s.stuck})
+			s.wanted.Serial = 0
+			continue
+		}
+		s.lost, s.fenced, s.drained = false, false, false
+		r := &c.ranks
+		r.lost, r.alive, r.undrained = r.lost-1, r.alive+1, r.undrained+1
+		r.ends = slices.DeleteFunc(r.ends, func(run job.StatusRun) bool { return run.First == rank })
+		c.do(Refork{rank, job.StartOf(s.wanted.Epoch)})
+	}
+}
+
+// respawned takes the outcome of a Refork.
+func (c *Core) respawned(ev Respawned) {
+	if ev.Code != 0 {
+		c.ranks.end(ev.Rank, job.Status{Kind: job.NotRun, Code: ev.Code})
+		c.ranks.undrained--
+		c.rankOver(ev.Rank, true)
+	}
+	if c.stage == ending {
+		if c.ranks.alive > 0 {
+			c.ranks.stopped = true
+			c.do(SignalRanks{sigTerm})
+			if c.finish.killed {
+				c.killRanks()
+			}
+		}
+		return
+	}
+	if c.recalls() {
+		if c.recall.killed = false; c.ranks.alive > 0 {
+			c.do(SignalRanks{sigTerm})
+		}
+		return
+	}
+	if c.clock.stopped {
+		c.do(StopRanks{})
+	}
+	serial := c.ranks.starts[c.below.Own.Index(ev.Rank)].wanted.Serial
+	c.respawnedHere(wire.Respawned{Serial: serial, First: ev.Rank, Count: 1, Code: ev.Code, Cause: ev.Cause})
+}
+
+// respawnedBelow takes what a child's subtree says of a restart.
+func (c *Core) respawnedBelow(m wire.Respawned) {
+	if !c.cfg.Root {
+		c.send(Up, m)
+		return
+	}
+	if c.stage == ending {
+		return
+	}
+	if m.Code != 0 {
+		f := c.root.lost[m.First]
+		f.What, f.Rank, f.Count, f.Node = wire.FaultFork, m.First, m.Count, c.job.Layout.NodeOf(m.First)
+		node, _ := c.nodeAt(f.Node)
+		f.Host = node.Host
+		f.Cause = joined(m.Cause, "it was to start again after it had failed")
+		f.Status = job.Status{Kind: job.NotRun, Code: m.Code}
+		c.root.lost[m.First] = f
+	}
+	c.doRestarts(c.restarts.Respawned(m.Serial, restart.Span{First: m.First, Count: m.Count}, m.Cause))
+}
+
+// usesPMI is why a rank does not start again.
+const usesPMI = "it uses PMI, so it cannot be restarted alone; hint: --on-failure end, and start the job again"
+
+// restartable reports whether a failure is one after which ranks start again.
+func (c *Core) restartable(f wire.Fault) bool {
+	return (f.What == wire.FaultRank && !f.Awaited && !f.Excused || f.What == wire.FaultRollback) && c.job.Launch.Restarts && c.stage != ending
+}
+
+// failedRank lets the director decide about a failure.
+func (c *Core) failedRank(f wire.Fault) {
+	of := restart.Span{First: f.Rank, Count: f.Count}
+	if f.What == wire.FaultRollback || c.job.Launch.RestartAll {
+		c.rollBack(f, of, false)
+		return
+	}
+	c.root.lost[f.Rank] = f
+	c.doRestarts(c.restarts.Failed(c.now, of, true))
+}
+
+// doRestarts does what the director wants done.
+func (c *Core) doRestarts(effects []restart.Effect) {
+	for _, e := range effects {
+		switch e.Do {
+		case restart.Recall:
+			c.recallRanks(wire.Recall{Serial: e.Serial, GraceMs: ms(c.job.Launch.Grace)})
+		case restart.Announce:
+			c.setFloor(wire.Floor{
+				Serial: e.Serial, Op: c.collectives.NextFloor(), First: e.Span.First, Count: e.Span.Count, Epoch: e.Epoch,
+			})
+		case restart.Start:
+			c.respawn(wire.Respawn{Serial: e.Serial, First: e.Span.First, Count: e.Span.Count, Epoch: e.Epoch})
+		case restart.Report:
+			c.do(Report{Restarting{Fault: c.root.lost[e.Of.First], All: e.Span != e.Of, Number: e.Number}})
+		case restart.GiveUp:
+			f := c.root.lost[e.Of.First]
+			if f.What != wire.FaultFork {
+				f.Cause = joined(f.Cause, e.Why)
+			}
+			c.blame(f, weightOf(f))
+			c.endAll(sigTerm)
+		}
+	}
+}
+
+// joined is two parts of a cause.
+func joined(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// restartLies says what of ranks that are to be restarted cannot be.
+func (c *Core) restartLies(first job.Slot, count uint32) string {
+	return lieIf(!c.job.Launch.Restarts || uint64(first)+uint64(count) > uint64(c.job.Layout.Ranks()),
+		"of no ranks, or that nobody wants")
+}
+
+// lostForGood forgets restarts of ranks that are lost with their node.
+func (c *Core) lostForGood(ranks rankwire.SlotSpans) {
+	for s := range ranks.All() {
+		c.restarts.Lost(restart.Span{First: s.First, Count: s.Count})
+	}
+}

@@ -1,0 +1,219 @@
+package flight
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"reflect"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// Kinds of entries with a form of their own; those of other events follow.
+const (
+	kindGap = iota
+	kindFrame
+	kindRankFrame
+	kindBegin
+	kindPlaced
+	kindOutput     // Frame with Output: length of the data only
+	kindStdin      // Frame with Stdin: the same
+	kindRankOutput // the same
+	kindStdinRead  // the same
+	kindTick
+	kindWrote
+	kindAsked
+	kindInspected
+	kindChunk // Frame with Chunk: length of the data only
+	kindOthers
+)
+
+// others are events that are written as JSON. The order is part of the format.
+var others = []core.Event{
+	core.Opened{}, core.ChildUp{}, core.ChildPhase{}, core.ChildFailed{}, core.LinkLost{},
+	core.ForkDone{}, core.Notice{}, core.RankExited{}, core.RankDrained{}, core.BulkRequested{},
+	core.BulkRead{}, core.MPIFindings{}, core.RankInputRead{}, core.RankInputClosed{}, core.Killed{},
+	core.Swept{}, core.JobSwept{}, core.NodeSwept{}, core.ReaperLost{}, core.EndRequested{},
+	core.Probed{}, core.SinkFailed{}, core.JobAnswered{}, core.JobAsked{}, core.JobEnded{},
+	core.ParentAnswered{}, core.Interrupted{}, core.RankFenced{}, core.Respawned{}, core.NodeEmptied{},
+	core.JoinRefused{}, core.Relinked{},
+}
+
+var kindOf = func() map[reflect.Type]int {
+	kinds := map[reflect.Type]int{}
+	for i, ev := range others {
+		kinds[reflect.TypeOf(ev)] = kindOthers + i
+	}
+	return kinds
+}()
+
+// chunk is data of which only the length is kept.
+type chunk struct {
+	From   core.Link
+	Rank   job.Slot
+	Stream uint8
+	N      int
+	EOF    bool
+	Window job.Window
+	At     uint64
+}
+
+func encodeEvent(ev core.Event) (kind int, body []byte) {
+	switch ev := ev.(type) {
+	case core.Frame:
+		switch m := ev.Msg.(type) {
+		case wire.Output:
+			return kindOutput, inJSON(chunk{From: ev.From, Rank: m.Rank, Stream: m.Stream, N: len(m.Data)})
+		case wire.Chunk:
+			out := m.Output
+			return kindChunk, inJSON(chunk{
+				From: ev.From, Rank: out.Rank, Stream: out.Stream, N: len(out.Data), At: m.At,
+			})
+		case wire.Stdin:
+			return kindStdin, inJSON(chunk{From: ev.From, N: len(m.Data), EOF: m.EOF, Window: m.Window})
+		case wire.Launch:
+			ev.Msg = launch(m)
+		case wire.Record: // another agent's, which goes its own way
+			m.Data = nil
+			ev.Msg = m
+		}
+		return kindFrame, frame.Append(binary.AppendUvarint(nil, uint64(ev.From-core.Up)), ev.Msg)
+	case core.RankFrame:
+		return kindRankFrame, frame.Append(binary.AppendUvarint(nil, uint64(ev.Rank)), ev.Msg)
+	case core.Begin:
+		return kindBegin, frame.Append(nil, launch(ev.Launch))
+	case core.Placed:
+		return kindPlaced, frame.Append(nil, ev.Placed)
+	case core.Asked:
+		return kindAsked, frame.Append(nil, ev.Query)
+	case core.Inspected:
+		return kindInspected, frame.Append(nil, ev.Reply)
+	case core.RankOutput:
+		return kindRankOutput, inJSON(chunk{Rank: ev.Rank, Stream: ev.Stream, N: len(ev.Data)})
+	case core.StdinRead:
+		return kindStdinRead, inJSON(chunk{N: len(ev.Data), EOF: ev.EOF, Window: ev.Window})
+	case core.Tick:
+		return kindTick, nil
+	case core.Wrote:
+		return kindWrote, binary.AppendUvarint(nil, uint64(ev.N))
+	}
+	return kindOf[reflect.TypeOf(ev)], inJSON(ev)
+}
+
+func inJSON(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // only for types that JSON cannot have
+	}
+	return text
+}
+
+var errEntry = errors.New("an entry that no recorder writes")
+
+func decodeEvent(kind int, body []byte) (core.Event, error) {
+	switch kind {
+	case kindFrame:
+		from, m, err := decodeFrame(wire.Vocabulary, body)
+		return core.Frame{From: core.Link(from) + core.Up, Msg: m}, err
+	case kindRankFrame:
+		rank, m, err := decodeFrame(rankwire.Vocabulary, body)
+		return core.RankFrame{Rank: job.Slot(rank), Msg: m}, err
+	case kindBegin:
+		_, m, err := decodeFrame(wire.Vocabulary, append([]byte{0}, body...))
+		begin, ok := m.(wire.Launch)
+		if err == nil && !ok {
+			err = errEntry
+		}
+		return core.Begin{Launch: begin}, err
+	case kindPlaced:
+		_, m, err := decodeFrame(wire.Vocabulary, append([]byte{0}, body...))
+		placed, ok := m.(wire.Placed)
+		if err == nil && !ok {
+			err = errEntry
+		}
+		return core.Placed{Placed: placed}, err
+	case kindAsked:
+		_, m, err := decodeFrame(wire.Vocabulary, append([]byte{0}, body...))
+		asked, ok := m.(wire.Query)
+		if err == nil && !ok {
+			err = errEntry
+		}
+		return core.Asked{Query: asked}, err
+	case kindInspected:
+		_, m, err := decodeFrame(wire.Vocabulary, append([]byte{0}, body...))
+		inspected, ok := m.(wire.Reply)
+		if err == nil && !ok {
+			err = errEntry
+		}
+		return core.Inspected{Reply: inspected}, err
+	case kindOutput, kindStdin, kindRankOutput, kindStdinRead, kindChunk:
+		return decodeChunk(kind, body)
+	case kindTick:
+		return core.Tick{}, nil
+	case kindWrote:
+		n, size := binary.Uvarint(body)
+		if size <= 0 {
+			return nil, errEntry
+		}
+		return core.Wrote{N: int(n)}, nil
+	}
+	if kind < kindOthers || kind-kindOthers >= len(others) {
+		return nil, errEntry
+	}
+	v := reflect.New(reflect.TypeOf(others[kind-kindOthers]))
+	if err := json.Unmarshal(body, v.Interface()); err != nil {
+		return nil, fmt.Errorf("%w: %w", errEntry, err)
+	}
+	return v.Elem().Interface().(core.Event), nil
+}
+
+// decodeFrame reads a number and a frame.
+func decodeFrame(v frame.Vocabulary, body []byte) (number uint64, m frame.Message, err error) {
+	number, size := binary.Uvarint(body)
+	if size <= 0 || len(body) < size+4 {
+		return 0, nil, errEntry
+	}
+	m, err = v.Parse(body[size+4:])
+	return number, m, err
+}
+
+func decodeChunk(kind int, body []byte) (core.Event, error) {
+	var c chunk
+	if err := json.Unmarshal(body, &c); err != nil || c.N < 0 || c.N > wire.MaxData {
+		return nil, errEntry
+	}
+	data := make([]byte, c.N)
+	switch kind {
+	case kindOutput:
+		return core.Frame{From: c.From, Msg: wire.Output{Rank: c.Rank, Stream: c.Stream, Data: data}}, nil
+	case kindChunk:
+		out := wire.Output{Rank: c.Rank, Stream: c.Stream, Data: data}
+		return core.Frame{From: c.From, Msg: wire.Chunk{At: c.At, Output: out}}, nil
+	case kindStdin:
+		return core.Frame{From: c.From, Msg: wire.Stdin{Data: data, EOF: c.EOF, Window: c.Window}}, nil
+	case kindRankOutput:
+		return core.RankOutput{Rank: c.Rank, Stream: c.Stream, Data: data}, nil
+	}
+	return core.StdinRead{Data: data, EOF: c.EOF, Window: c.Window}, nil
+}
+
+// sum is a short sum over what was decided: the kinds of effects, and of the messages in them.
+func sum(effects []core.Effect) uint64 {
+	h := fnv.New32a()
+	for _, e := range effects {
+		_, _ = h.Write([]byte(reflect.TypeOf(e).Name()))
+		switch e := e.(type) {
+		case core.Send:
+			_, _ = h.Write([]byte{byte(e.To), byte(e.Msg.Kind())})
+		case core.SendRank:
+			_, _ = h.Write([]byte{byte(e.Rank), byte(e.Msg.Kind())})
+		}
+	}
+	return uint64(h.Sum32() & 0x3fff) // two bytes as a varint
+}

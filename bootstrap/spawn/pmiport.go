@@ -1,0 +1,64 @@
+package spawn
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"strconv"
+
+	"ibrun/job"
+)
+
+// pmiPort is the port for PMI (--pmi-port): ranks reach their agent there, and not by descriptor 3.
+// Each is started with a number of its own (PMI_ID; clients repeat any int), which says whose a
+// call is.
+type pmiPort struct {
+	port
+	ids map[int]job.Slot // ranks by PMI_ID
+}
+
+// open listens, and makes up the numbers.
+func (p *pmiPort) open(n job.Node, post func(Event)) error {
+	p.name, p.post = "PMI_PORT", post
+	p.said = func(call uint32, b []byte) Event { return CallBytes{call, b} }
+	p.closed = func(call uint32) Event { return CallClosed{call} }
+	ids := map[int]job.Slot{}
+	for uint32(len(ids)) < n.Ranks {
+		var b [4]byte
+		_, _ = rand.Read(b[:]) // never fails: Go ends the program instead
+		id := int(binary.LittleEndian.Uint32(b[:]) >> 1)
+		if _, taken := ids[id]; !taken {
+			ids[id] = n.First + job.Slot(len(ids))
+		}
+	}
+	p.ids = ids
+	return p.port.open()
+}
+
+// environ is what a rank is told.
+func (p *pmiPort) environ(rank job.Slot) []string {
+	for id, r := range p.ids {
+		if r == rank {
+			return []string{"PMI_PORT=127.0.0.1:" + strconv.Itoa(p.number), "PMI_ID=" + strconv.Itoa(id)}
+		}
+	}
+	return nil
+}
+
+// Bind says which rank was started with a number, and gives it the call, which
+// ends with the rank; refused says why there is none, for the caller.
+func (s *Set) Bind(number uint32, id int) (rank job.Slot, refused string) {
+	rank, known := s.port.ids[id]
+	switch {
+	case !known:
+		return 0, "no rank has this PMI_ID"
+	case !s.port.bindTo(number, rank):
+		return 0, "the call is over"
+	}
+	return rank, ""
+}
+
+// Answer sends words of PMI to a caller.
+func (s *Set) Answer(number uint32, words []byte) { s.port.send(number, words) }
+
+// HangUp ends a call when all words to it are sent.
+func (s *Set) HangUp(number uint32) { s.port.hangUp(number) }

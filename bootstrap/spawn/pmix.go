@@ -1,0 +1,223 @@
+package spawn
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"ibrun/internal/cpuset"
+	"ibrun/internal/scratch"
+	"ibrun/job"
+	"ibrun/topo"
+	"ibrun/topo/hwlocxml"
+)
+
+// PMIxNode is what clients of PMIx are told of their node. It comes before anything of a client.
+type PMIxNode struct {
+	Folder         string // for temporary files of the job; empty: there is none
+	Oversubscribed bool   // more ranks than CPUs: who waits should yield
+	Ranks          []PMIxPlace
+	Topology       func() string // the node as XML of hwloc, made by each call; nil: not for clients
+}
+
+// PMIxPlace is a rank's, in the order of the node's slots.
+type PMIxPlace struct {
+	CPUs     string // that it is bound to, as "0-3"; empty: it is not bound
+	Locality string // what these are part of, as "NM0:SK0:L30:CR0-3:HT0-3"; empty: not bound
+	Folder   string // below PMIxNode.Folder; empty: there is none
+}
+
+// pmixPort is where clients of PMIx connect. It is opened for the first rank that may be one.
+type pmixPort struct {
+	port
+	tried bool // to open it; Start's alone
+	err   error
+
+	scratchMu sync.Mutex
+	folder    *scratch.Folder // nil: none, or removed
+	files     map[uint32][]scratch.File
+}
+
+// offerPMIx opens the port and makes the job's folder, once.
+func (s *Set) offerPMIx() error {
+	p := &s.pmix
+	if p.tried {
+		return p.err
+	}
+	p.tried, p.name, p.post = true, "the port of PMIx", s.cfg.Post
+	p.said = func(call uint32, b []byte) Event { return PMIxBytes{call, b} }
+	p.closed = func(call uint32) Event {
+		p.dropFiles(call)
+		return PMIxClosed{call}
+	}
+	if p.err = p.open(); p.err != nil {
+		s.cfg.Post(Warning{p.err.Error()})
+		return p.err
+	}
+	folder, err := scratch.Make(os.TempDir())
+	if err != nil {
+		s.cfg.Post(Warning{fmt.Sprintf("clients of PMIx get no folder for temporary files: %v", err)})
+	}
+	p.scratchMu.Lock()
+	p.folder, p.files = folder, map[uint32][]scratch.File{}
+	p.scratchMu.Unlock()
+	s.cfg.Post(s.pmixNode())
+	return nil
+}
+
+// pmixNode makes the folders of the ranks, too.
+func (s *Set) pmixNode() PMIxNode {
+	n := PMIxNode{Oversubscribed: int(s.cfg.Node.Ranks) > s.machine.Allowed.Len()}
+	if s.pmix.folder != nil {
+		n.Folder = s.pmix.folder.Path()
+	}
+	if hwlocxml.Serves(s.machine) {
+		n.Topology = func() string { return hwlocxml.Text(s.machine) }
+	}
+	for _, r := range s.ranks {
+		var at PMIxPlace
+		if cpus := r.place.thread.CPUs; !cpus.Empty() {
+			at.CPUs, at.Locality = cpus.String(), locality(s.machine, cpus)
+		}
+		if n.Folder != "" {
+			folder := filepath.Join(n.Folder, strconv.FormatUint(uint64(r.rank), 10))
+			if os.Mkdir(folder, 0o700) == nil {
+				at.Folder = folder
+			}
+		}
+		n.Ranks = append(n.Ranks, at)
+	}
+	return n
+}
+
+// locality says of which parts of a machine some CPUs are, in the form in which clients of PMIx
+// compare two ranks of a node: for each level its name and the parts by number.
+func locality(m *topo.Machine, cpus cpuset.Set) string {
+	var levels []string
+	for _, level := range []struct {
+		name string
+		kind topo.Kind
+	}{{"NM", topo.NUMA}, {"SK", topo.Package}, {"L3", topo.L3}, {"CR", topo.Core}, {"HT", topo.PU}} {
+		var in []int
+		for i, o := range m.Objects(level.kind) {
+			if o.CPUs.Meets(cpus) {
+				in = append(in, i)
+			}
+		}
+		if len(in) > 0 {
+			levels = append(levels, level.name+cpuset.Of(in...).String())
+		}
+	}
+	return strings.Join(levels, ":")
+}
+
+// environ is what a rank is told: who it is, and where its server is in the words of each dialect,
+// of which a client takes the newest that it knows. The version is one that all clients speak to.
+func (p *pmixPort) environ(env *environment, r *rank, cfg Config) {
+	at := "ibrun.0;tcp4://127.0.0.1:" + strconv.Itoa(p.number)
+	for _, entry := range []string{
+		"PMIX_NAMESPACE=" + cfg.Namespace,
+		"PMIX_RANK=" + strconv.FormatUint(uint64(r.rank), 10),
+		"PMIX_SERVER_URI41=" + at, "PMIX_SERVER_URI4=" + at, "PMIX_SERVER_URI3=" + at, "PMIX_SERVER_URI21=" + at,
+		"PMIX_SECURITY_MODE=native",
+		"PMIX_GDS_MODULE=hash",
+		"PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
+		"PMIX_VERSION=5.0.0",
+		"PMIX_HOSTNAME=" + cfg.Node.Host,
+	} {
+		env.set(entry)
+	}
+	sizes, firsts := cfg.Job.Apps()
+	each, first := job.Words(sizes), job.Words(firsts)
+	if len(sizes) > 1 && max(len(each), len(first)) <= maxList { // Open MPI 4 reads no keys for these
+		env.set("OMPI_NUM_APP_CTX=" + strconv.Itoa(len(sizes)))
+		env.set("OMPI_APP_CTX_NUM_PROCS=" + each)
+		env.set("OMPI_FIRST_RANKS=" + first)
+	}
+}
+
+// maxList is how long a list in a variable may be, in bytes: a program with a variable of 128 KiB
+// cannot be started (execve(2)).
+const maxList = 64 << 10
+
+// BindPMIx gives a rank a client's connection, which ends with it.
+func (s *Set) BindPMIx(call uint32, rank job.Slot) { s.pmix.bindTo(call, rank) }
+
+// SendPMIx sends bytes to a client of PMIx.
+func (s *Set) SendPMIx(call uint32, b []byte) { s.pmix.send(call, b) }
+
+// HangUpPMIx ends a client's connection when all bytes to it are sent.
+func (s *Set) HangUpPMIx(call uint32) { s.pmix.hangUp(call) }
+
+// RemoveLater registers a file, or a folder with all that is in it, to be removed when a client's
+// connection ends. It reports whether the path is one that may be removed: below /dev/shm, or where
+// temporary files are.
+func (s *Set) RemoveLater(call uint32, path string, tree bool) bool {
+	file, ok := s.removable(path, tree)
+	return ok && s.pmix.keep(call, file)
+}
+
+func (s *Set) removable(path string, tree bool) (f scratch.File, ok bool) {
+	path = filepath.Clean(path)
+	for _, root := range append([]string{sharedMemory}, s.folders()...) {
+		if below, under := strings.CutPrefix(path, root+"/"); under {
+			return scratch.File{Root: root, Path: below, Tree: tree}, true
+		}
+	}
+	return f, false
+}
+
+// maxFiles is how many files one connection may register.
+const maxFiles = 1024
+
+func (p *pmixPort) keep(call uint32, file scratch.File) bool {
+	open := p.call(call) != nil // if not, the file goes with the folder
+	p.scratchMu.Lock()
+	defer p.scratchMu.Unlock()
+	if p.folder == nil || len(p.files[call]) >= maxFiles || p.folder.Register(file) != nil {
+		return false
+	}
+	if open {
+		p.files[call] = append(p.files[call], file)
+	}
+	return true
+}
+
+// dropFiles removes what a connection has registered.
+func (p *pmixPort) dropFiles(call uint32) {
+	p.scratchMu.Lock()
+	defer p.scratchMu.Unlock()
+	if p.folder != nil {
+		p.folder.Drop(p.files[call])
+	}
+	delete(p.files, call)
+}
+
+// emptyFolders makes the folders of ranks that have ended new.
+func (p *pmixPort) emptyFolders(ranks []*rank) {
+	p.scratchMu.Lock()
+	defer p.scratchMu.Unlock()
+	if p.folder == nil {
+		return
+	}
+	for _, r := range ranks {
+		folder := filepath.Join(p.folder.Path(), strconv.FormatUint(uint64(r.rank), 10))
+		if os.RemoveAll(folder) == nil {
+			_ = os.Mkdir(folder, 0o700) // where it fails, clients have none, as at first
+		}
+	}
+}
+
+// removeFolder removes the job's folder and all that is registered.
+func (p *pmixPort) removeFolder() {
+	p.scratchMu.Lock()
+	defer p.scratchMu.Unlock()
+	if p.folder != nil {
+		p.folder.Remove()
+		scratch.Sweep(os.TempDir()) // what an agent has left whose node lost its power
+	}
+	p.folder = nil
+}

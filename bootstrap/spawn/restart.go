@@ -1,0 +1,79 @@
+package spawn
+
+import (
+	"strconv"
+	"syscall"
+	"time"
+
+	"ibrun/internal/proc"
+	"ibrun/job"
+)
+
+// Fence kills all that a rank which has exited has left, in its process group or out of it, as far as
+// it bears the rank's mark in its environment. It posts Fenced.
+func (s *Set) Fence(slot job.Slot, most time.Duration) {
+	mark := proc.Mark{Variables: []string{
+		"IBRUN_JOB_ID=" + s.cfg.Job.ID, "IBRUN_RANK=" + strconv.FormatUint(uint64(s.rank(slot).rank), 10),
+	}}
+	go func() {
+		_, left, err := proc.KillMarked(mark, 0, most)
+		if err != nil {
+			s.cfg.Post(Warning{"cannot look for what a rank has left: " + err.Error()})
+		}
+		s.cfg.Post(Fenced{slot, left})
+	}()
+}
+
+// Restart starts a rank again, of which nothing is left, as its start of a number. It posts
+// Restarted. It belongs to the goroutine that calls the other methods.
+func (s *Set) Restart(slot job.Slot, start uint8) {
+	old := s.rank(slot)
+	r := newRank(s.cfg, old.local)
+	r.place, r.start = old.place, start
+	s.ranks[r.local] = r
+	go s.restart(r)
+}
+
+// Empty kills all that the ranks are and have left, as far as it bears their mark or is of their
+// process groups, and returns what could not be killed in time. Sessions that the agent is starting
+// live on. Ranks can be started again then: what MPI libraries would find of the old start is
+// removed. The control group is left alone: Linux 6.18 kills what is born into a group that was
+// killed before.
+func (s *Set) Empty(most time.Duration) (left []int) {
+	s.again.Lock() // a rank that is being started
+	defer s.again.Unlock()
+	s.signalGroups(syscall.SIGKILL)
+	mark := proc.Mark{Variables: []string{
+		"IBRUN_JOB_ID=" + s.cfg.Job.ID, "IBRUN_NODE=" + strconv.FormatUint(uint64(s.cfg.NodeIndex), 10),
+	}}
+	_, left, err := proc.KillMarked(mark, 0, most)
+	if err != nil {
+		s.cfg.Post(Warning{"cannot look for what ranks have left: " + err.Error()})
+	}
+	s.tidyRanks()
+	s.pmix.emptyFolders(s.ranks)
+	return left
+}
+
+func (s *Set) restart(r *rank) {
+	s.again.Lock() // what starts have in common belongs to one of them
+	failed := s.startInTime([]*rank{r}, func() (failed []Failure) {
+		proc.Row(func(start func(proc.Cmd) (*proc.Process, error)) {
+			if f := s.startRank(r, nil, start); f != nil {
+				failed = append(failed, *f)
+			}
+		})
+		return failed
+	})
+	s.again.Unlock()
+	if len(failed) > 0 {
+		s.cfg.Post(Restarted{r.slot, &failed[0]})
+		return
+	}
+	s.cfg.Post(Restarted{Rank: r.slot})
+	if r.feed != nil {
+		r.feed.end() // its input went to the start before
+	}
+	r.control.serve()
+	s.watch(r, r.running())
+}

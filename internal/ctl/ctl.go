@@ -1,0 +1,244 @@
+// Package ctl is the command ibrun ctl, by which a user asks a running job. It decides nothing: the
+// job answers over its control socket.
+package ctl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/control"
+	"ibrun/internal/exit"
+	"ibrun/internal/plain"
+	"ibrun/internal/proc"
+)
+
+// Word is the first argument of ibrun that means this command; Name is that of the program.
+const (
+	Word = "ctl"
+	Name = "ibrunctl"
+)
+
+// Help is what the command prints about itself.
+const Help = `usage: ibrun ctl [VERB] [options]         (also: ibrunctl [VERB] [options])
+
+  list              this user's jobs on this machine (default)
+  status            how many nodes answer, and what ranks do
+  ranks             a line for each rank: host, process, CPU, memory, what it waits
+                    in; then who is missing from which collective or fence
+  top               the same, the least busy first, again and again; Ctrl-C ends it
+  stacks            where ranks are in their program; equal stacks are one
+  signal SIG        send a signal to ranks
+  stop, cont        stop the processes of ranks, and continue them
+  end               end the job, as kill -TERM on ibrun does
+  attach            show what ranks print from now on, and the last 64 KiB
+
+options
+  -j, --job JOB     the job: the beginning of its ID, or the process of its ibrun
+  --ranks LIST      only these ranks: 0-3,7
+  --rows N          most rows of ranks (default 1024) and top
+  --once            top: one table
+  --interval S      top: seconds between tables (default 2)
+  --json            print the answers as they come
+`
+
+// request is a command line.
+type request struct {
+	verb, job string
+	ask       control.Request
+	once      bool
+	json      bool
+	interval  time.Duration
+}
+
+// verbs are what can be asked, and the request of each; "": none of its own.
+func verb(word string) (ask string, signal int, ok bool) {
+	switch word {
+	case "list":
+		return "", 0, true
+	case "status", "ranks", "top":
+		return "look", 0, true
+	case "stacks", "attach", "end":
+		return word, 0, true
+	case "signal":
+		return word, 0, true
+	case "stop":
+		return "signal", int(unix.SIGSTOP), true
+	case "cont":
+		return "signal", int(unix.SIGCONT), true
+	}
+	return "", 0, false
+}
+
+// mostRows is the most that a job gives.
+const mostRows = 1024
+
+func parse(args []string) (r request, err error) {
+	r = request{verb: "list", interval: 2 * time.Second}
+	rows, words := uint64(mostRows), []string{}
+	for i := 0; i < len(args); i++ {
+		word, value, given := strings.Cut(args[i], "=")
+		switch word {
+		case "--once":
+			r.once = true
+			continue
+		case "--json":
+			r.json = true
+			continue
+		case "-h", "--help":
+			r.verb = "help"
+			return r, nil
+		}
+		if !strings.HasPrefix(word, "-") {
+			words = append(words, args[i])
+			continue
+		}
+		if !given {
+			if i++; i == len(args) {
+				return r, exit.Usagef("%s needs a value", word)
+			}
+			value = args[i]
+		}
+		switch word {
+		case "-j", "--job":
+			r.job = value
+		case "--ranks":
+			r.ask.Ranks = value
+		case "--rows":
+			if rows, err = strconv.ParseUint(value, 10, 32); err != nil {
+				return r, exit.Usagef("--rows %s: not a number", value)
+			}
+		case "--interval":
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil || seconds < 0.1 || seconds > 3600 {
+				return r, exit.Usagef("--interval %s: a number of seconds from 0.1 to 3600", value)
+			}
+			r.interval = time.Duration(seconds * float64(time.Second))
+		default:
+			return r, exit.Usagef("ctl knows no %s: see ibrun ctl --help", word)
+		}
+	}
+	if len(words) > 0 {
+		r.verb, words = words[0], words[1:]
+	}
+	ask, signal, ok := verb(r.verb)
+	if !ok {
+		return r, exit.Usagef("ctl knows no %q: see ibrun ctl --help", r.verb)
+	}
+	r.ask.Verb, r.ask.Signal = ask, signal
+	r.ask.Rows = uint32(min(rows, mostRows))
+	if r.verb == "signal" {
+		if len(words) != 1 {
+			return r, exit.Usagef("ctl signal needs one signal: USR1, say")
+		}
+		if r.ask.Signal, err = signalOf(words[0]); err != nil {
+			return r, err
+		}
+		words = nil
+	}
+	if len(words) > 0 {
+		return r, exit.Usagef("ctl %s: what is %q? see ibrun ctl --help", r.verb, words[0])
+	}
+	return r, nil
+}
+
+func signalOf(word string) (int, error) {
+	if n, err := strconv.Atoi(word); err == nil && n >= 1 && n <= 64 {
+		return n, nil
+	}
+	name := "SIG" + strings.TrimPrefix(strings.ToUpper(word), "SIG")
+	if n := unix.SignalNum(name); n > 0 {
+		return int(n), nil
+	}
+	return 0, exit.Usagef("there is no signal %s", word)
+}
+
+// Main runs the command, and returns its exit code.
+func Main(args []string, stdout io.Writer) int {
+	r, err := parse(args)
+	if err == nil {
+		err = r.run(stdout)
+	}
+	if err == nil {
+		return 0
+	}
+	text := err.Error()
+	if errors.Is(err, os.ErrPermission) {
+		text += "; hint: the job is another user's"
+	}
+	fmt.Fprintf(proc.ConsoleWriter(os.Stderr), "ibrun: %s\n", plain.Text(text))
+	return exit.Code(err)
+}
+
+func (r *request) run(stdout io.Writer) error {
+	switch r.verb {
+	case "help":
+		_, err := io.WriteString(stdout, Help)
+		return err
+	case "list":
+		return r.list(stdout)
+	}
+	id, err := find(r.job)
+	if err != nil {
+		return err
+	}
+	c, err := control.Dial(id)
+	if err != nil {
+		return fmt.Errorf("job %s: %w", id, err)
+	}
+	defer c.Close()
+	if r.verb == "top" {
+		return r.top(c, stdout)
+	}
+	return c.Ask(r.ask, func(got control.Response) error { return r.show(c, stdout, got) })
+}
+
+// about asks a job what it is.
+func about(id string) (j *control.Job, err error) {
+	c, err := control.Dial(id)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	err = c.Ask(control.Request{Verb: "job"}, func(got control.Response) error {
+		j = got.Job
+		return nil
+	})
+	if err == nil && j == nil {
+		err = control.ErrOver
+	}
+	return j, err
+}
+
+// find is the job that a word means; empty: the only one.
+func find(word string) (string, error) {
+	ids, err := control.Jobs()
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, id := range ids {
+		if strings.HasPrefix(id, word) {
+			found = append(found, id)
+		} else if pid, err := strconv.Atoi(word); err == nil {
+			if j, err := about(id); err == nil && j.PID == pid {
+				found = append(found, id)
+			}
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(ids) == 0:
+		return "", fmt.Errorf("no job of yours runs on this machine; hint: ask where its ibrun was started")
+	case len(found) == 0:
+		return "", fmt.Errorf("no job is %s; hint: ibrun ctl list", word)
+	}
+	return "", fmt.Errorf("%d jobs run: say which by --job; hint: ibrun ctl list", len(found))
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/fleet/suite"
+	"ibrun/test/vcluster/cluster"
+)
+
+// mpi and pmixClient are programs that tests of other packages use too.
+const (
+	mpi        = "../e2e/testdata/mpi.c"
+	pmixClient = "../e2e/testdata/pmixclient.c"
+	mpi4py     = "../e2e/testdata/peers.py"
+)
+
+// limit is for one job, which takes a second or two on an idle machine.
+const limit = 3 * time.Minute
+
+// output runs a command on the front and returns its exit code, what it printed, and what it
+// complained of.
+func output(t *testing.T, c *cluster.Cluster, argv ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := c.Command(ctx, argv...)
+	// What an mpirun leaves behind when it ends: a folder, and at times an ssh with its output.
+	cmd.Env = append(os.Environ(), "TMPDIR="+c.Shared())
+	cmd.WaitDelay = 10 * time.Second
+	var out, complaint strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	err := cmd.Run()
+	require.NoError(t, ctx.Err(), "%v: no end\n%s%s", argv, &out, &complaint)
+	require.NotNil(t, cmd.ProcessState, "%v: %v", argv, err)
+	return cmd.ProcessState.ExitCode(), out.String(), complaint.String()
+}
+
+// beds are both suites on a cluster of two nodes.
+func beds(t *testing.T) (*cluster.Cluster, []suite.Suite) {
+	newer := suite.Newer(t)
+	c := cluster.Require(t, cluster.Config{Nodes: 2, Share: newer.Folders()})
+	return c, []suite.Suite{suite.Own(), newer}
+}
+
+// The command is the caller's process, on the caller's host, with the other suite's programs, which
+// it cannot change.
+func TestEntered(t *testing.T) {
+	newer := suite.Newer(t)
+	c := cluster.Require(t, cluster.Config{Nodes: 1, Share: newer.Folders()})
+	const script = `. /etc/os-release; echo $VERSION_ID; echo $$; pwd; cat /proc/sys/kernel/hostname /etc/hostname
+echo 5 >&5; ls /dev/shm; echo $OF_THE_CALLER; cat /etc/hosts; > /usr/new || echo refused`
+	enter := newer.Command(t, c.Shared(), "sh", "-c", script)
+	outside := `: > /dev/shm/of-the-node; cd ` + c.Shared() + `; export OF_THE_CALLER=kept; echo $$
+exec 5>&1 "$@"`
+	out, err := c.Exec(t.Context(), "node0001", append([]string{"sh", "-c", outside, "sh"}, enter...)...).Output()
+	require.NoError(t, err, "%s", out)
+	got := strings.Split(string(out), "\n")
+	hosts, err := os.ReadFile(filepath.Join(c.Etc(), "hosts"))
+	require.NoError(t, err)
+	require.Equal(t, "13", got[1])
+	require.Equal(t, got[0], got[2], "the same process")
+	rest := c.Shared() + "\nnode0001\nnode0001\n5\nof-the-node\nkept\n" + string(hosts) + "refused\n"
+	require.Equal(t, rest, strings.Join(got[3:], "\n"))
+
+	out, err = exec.Command(enter[0], c.Shared(), "true").CombinedOutput()
+	require.ErrorContains(t, err, "exit status 125")
+	require.Regexp(t, `^fleet: \S+ is no root file system: `, string(out))
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	require.NoError(t, err)
+	require.NotContains(t, string(mounts), enter[1], "mounts end with the command")
+}
+
+// Open MPI 5 runs under its own mpirun over ssh: the bed works, and ibrun can be held against it.
+// docs/mpi-programs.md has what mpirun does not end well.
+func TestOpenMPI5UnderItsOwnLauncher(t *testing.T) {
+	newer := suite.Newer(t)
+	c := cluster.Require(t, cluster.Config{Nodes: 2, Share: newer.Folders()})
+	own := newer.MPI(t, mpi, filepath.Join(c.Shared(), "mpi"))
+	mpirun := append(newer.Launcher(t, c.Shared()), "--host", "node0001:2,node0002:2", "-n", "4")
+	script, err := filepath.Abs(mpi4py)
+	require.NoError(t, err)
+	for what, argv := range map[string][]string{
+		"alltoall": {own, "alltoall"}, "sessions": {own, "sessions"}, "mpi4py": {"/usr/bin/python3", script},
+	} {
+		began := time.Now()
+		code, stdout, stderr := output(t, c, slices.Concat(mpirun, argv)...)
+		require.Equal(t, 0, code, "%s: %s%s", what, stdout, stderr)
+		require.Equal(t, suite.MPIAnswers(4, what), suite.Lines(stdout), "%s: %s", what, stderr)
+		t.Logf("%s: %v", what, time.Since(began).Round(time.Millisecond))
+	}
+}
+
+// What the client of PMIx prints where libpmix is the server too: test/pmix expects the same of
+// ibrun.
+func TestPMIxClient(t *testing.T) {
+	c, suites := beds(t)
+	for _, s := range suites {
+		client := s.PMIx(t, pmixClient, filepath.Join(c.Shared(), s.Name+"-pmixclient"))
+		code, stdout, stderr := output(t, c, append(s.Launcher(t, c.Shared()), "--host", "node0001:8,node0002:8",
+			"-n", "16", client)...)
+		require.Equal(t, 0, code, "%s: %s%s", s.Name, stdout, stderr)
+		require.Equal(t, suite.PMIxAnswers(16, 8), withoutSlots(suite.Lines(stdout)), "%s: %s", s.Name, stderr)
+	}
+}
+
+// withoutSlots leaves out the size of the universe: mpirun counts slots or nodes there.
+func withoutSlots(all []string) []string {
+	return slices.DeleteFunc(all, func(line string) bool { return strings.Contains(line, ": univ-size = ") })
+}

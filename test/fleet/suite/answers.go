@@ -1,0 +1,63 @@
+package suite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// notFound is PMIX_ERR_NOT_FOUND.
+const notFound = -46
+
+// PMIxAnswers are the lines that all ranks of test/e2e's pmixclient.c print together, sorted, where
+// perNode ranks in a row are on node0001 and so on. The line of univ-size is not among them:
+// launchers do not agree what it counts.
+func PMIxAnswers(ranks, perNode int) (all []string) {
+	for rank := range ranks {
+		say := func(what, format string, args ...any) {
+			all = append(all, fmt.Sprintf("rank %d: %s = %s", rank, what, fmt.Sprintf(format, args...)))
+		}
+		first := rank - rank%perNode
+		var peers []string
+		for peer := first; peer < min(first+perNode, ranks); peer++ {
+			peers = append(peers, fmt.Sprint(peer))
+		}
+		say("job-size", "%d", ranks)
+		say("local-size", "%d", len(peers))
+		say("local-peers", "%s", strings.Join(peers, ","))
+		say("local-rank", "%d", rank-first)
+		say("node-rank", "%d", rank-first)
+		say("appnum", "0")
+		say("hostname", "node%04d", 1+rank/perNode)
+		say("lookup", "port of the last rank, by rank %d", ranks-1)
+		for _, what := range []string{"unpublished", "absent", "absent of the next rank"} {
+			say(what, "status %d", notFound)
+		}
+		for _, what := range []string{"fence", "fence with data", "fence of every second rank", "fence of names",
+			"fence of no names", "finalize"} {
+			say(what, "passed")
+		}
+		for peer := range ranks {
+			if peer != rank {
+				say("values", "of rank %d in round 1", peer)
+				say("values", "of rank %d in round 2", peer)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// MPIAnswers are the lines that all ranks of test/e2e's mpi.c print together, sorted.
+func MPIAnswers(ranks int, what string) (all []string) {
+	for rank := range ranks {
+		all = append(all, fmt.Sprintf("rank %d of %d: %s", rank, ranks, what))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Lines are those of a text, sorted.
+func Lines(text string) []string {
+	return slices.Sorted(strings.SplitSeq(strings.TrimSpace(text), "\n"))
+}

@@ -1,0 +1,184 @@
+// Package pmix runs programs of PMIx under ibrun on several nodes over ssh: Open MPI 4.1 and 5, the
+// tests' own client with libpmix 4.2 and 5.0, and programs that must not notice.
+package pmix
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/fleet/suite"
+	"ibrun/test/product"
+	"ibrun/test/screen"
+	"ibrun/test/vcluster/cluster"
+)
+
+// program is ibrun as it ships.
+var program string
+
+// lean is the tag of an ibrun whose clients of PMIx are told of the ranks of their own node only.
+const lean = "lean"
+
+func TestMain(m *testing.M) { os.Exit(product.Run(m, &program)) }
+
+// limit is for one job, which takes a second or two on an idle machine. ibrun ends a job that hangs
+// a little before, and says so.
+const (
+	limit   = 2 * time.Minute
+	timeout = "100"
+)
+
+// bed is a cluster with the programs of both suites.
+type bed struct {
+	*cluster.Cluster
+	libraries []library
+	lean      string          // ibrun built with that tag
+	files     map[string]bool // on the nodes, when no job had run, or behind one that left some
+	quiet     map[int]bool    // processes that belong to no job
+}
+
+// library is a suite with its programs, in the folder that all hosts share.
+type library struct {
+	suite.Suite
+	mpi, client string
+}
+
+// All parts share one cluster and the programs on it.
+func TestPMIx(t *testing.T) {
+	newer := suite.Newer(t)
+	b := &bed{Cluster: cluster.Require(t, cluster.Config{Nodes: 4, Share: newer.Folders()}), quiet: map[int]bool{}}
+	for _, s := range []suite.Suite{newer, suite.Own()} {
+		b.libraries = append(b.libraries, library{
+			Suite:  s,
+			mpi:    s.MPI(t, "../e2e/testdata/mpi.c", filepath.Join(b.Shared(), s.Name+"-mpi")),
+			client: s.PMIx(t, "../e2e/testdata/pmixclient.c", filepath.Join(b.Shared(), s.Name+"-client")),
+		})
+	}
+	b.lean = filepath.Join(t.TempDir(), "ibrun")
+	require.NoError(t, product.Build(b.lean, lean))
+	b.files = b.Files()
+	for _, p := range b.processes(t) {
+		b.quiet[p.Pid] = true
+	}
+	for _, l := range b.libraries {
+		t.Run(l.Name, func(t *testing.T) {
+			t.Run("programs", func(t *testing.T) { b.programs(t, l) })
+			t.Run("client", func(t *testing.T) { b.client(t, l) })
+			t.Run("falls", func(t *testing.T) { b.falls(t, l) })
+			t.Run("agent", func(t *testing.T) { b.agent(t, l) })
+		})
+	}
+	t.Run("others", b.others)
+}
+
+// job is an ibrun that runs.
+type job struct {
+	bed            *bed
+	cmd            *exec.Cmd
+	stdout, stderr screen.Screen
+	began          time.Time
+	cancel         context.CancelFunc
+}
+
+// outcome is what a finished ibrun showed.
+type outcome struct {
+	code           int
+	stdout, stderr string
+	took           time.Duration
+}
+
+// run starts a job, with ibrun's options, and returns when nothing of it is left on the nodes.
+func (b *bed) run(t *testing.T, ranks, nodes int, args ...string) outcome {
+	t.Helper()
+	return b.begin(t, program, ranks, nodes, args...).wait(t)
+}
+
+// begin starts a job on the first nodes, as evenly as it can. Ranks are not bound: the nodes share
+// this machine's CPUs, and each would bind its first rank to the same one.
+func (b *bed) begin(t *testing.T, ibrun string, ranks, nodes int, args ...string) *job {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	hosts := fmt.Sprintf("node[0001-%04d]:%d", nodes, perNode(ranks, nodes))
+	argv := []string{ibrun, "-n", fmt.Sprint(ranks), "--hosts", hosts, "--bind-to", "none", "--timeout", timeout}
+	j := &job{bed: b, cmd: b.Command(ctx, append(argv, args...)...), began: time.Now(), cancel: cancel}
+	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
+	require.NoError(t, j.cmd.Start())
+	return j
+}
+
+// slow is what ibrun says when a session takes seconds, as on a busy machine.
+var slow = regexp.MustCompile(`(?m)^ibrun: waiting for .*\n`)
+
+func (j *job) wait(t *testing.T) outcome {
+	t.Helper()
+	defer j.cancel()
+	err := j.cmd.Wait()
+	stderr := slow.ReplaceAllString(j.stderr.String(), "")
+	o := outcome{j.cmd.ProcessState.ExitCode(), j.stdout.String(), stderr, time.Since(j.began)}
+	require.Less(t, o.took, limit, "%v: no end\n%s", err, o.stderr)
+	j.bed.nothingLeft(t)
+	return o
+}
+
+// perNode is how many ranks the first nodes have; the last one has what remains.
+func perNode(ranks, nodes int) int { return (ranks + nodes - 1) / nodes }
+
+// nothingLeft waits for the nodes to be as they were before the first job, but for ibrun's copy.
+func (b *bed) nothingLeft(t *testing.T) {
+	t.Helper()
+	var left []string
+	for deadline := time.Now().Add(5 * time.Second); ; {
+		left = b.Litter(b.files)
+		for _, p := range b.processes(t) {
+			if !b.quiet[p.Pid] {
+				left = append(left, p.String())
+			}
+		}
+		if len(left) == 0 || time.Now().After(deadline) {
+			break
+		}
+		<-time.After(25 * time.Millisecond)
+	}
+	if len(left) > 0 {
+		t.Errorf("left on the nodes: %q", left)
+		b.files = b.Files() // the next job is not to blame
+	}
+}
+
+// processes are those on all nodes.
+func (b *bed) processes(t *testing.T) []cluster.Proc {
+	t.Helper()
+	all, err := b.AllProcesses()
+	require.NoError(t, err)
+	delete(all, cluster.FrontName)
+	return slices.Concat(slices.Collect(maps.Values(all))...)
+}
+
+// went asserts that all went well: the ranks printed these lines in any order, and nothing else.
+func (o outcome) went(t *testing.T, lines []string) {
+	t.Helper()
+	require.Equal(t, 0, o.code, "%s%s", o.stdout, o.stderr)
+	require.ElementsMatch(t, lines, suite.Lines(o.stdout), o.stderr)
+	require.Empty(t, o.stderr)
+	t.Logf("%v", o.took.Round(time.Millisecond))
+}
+
+// lines are ibrun's own on standard error, where a rank may have been killed within a line.
+func (o outcome) lines() (own []string) {
+	for line := range strings.Lines(o.stderr) {
+		if i := strings.Index(line, "ibrun: "); i >= 0 {
+			own = append(own, strings.TrimSuffix(line[i:], "\n"))
+		}
+	}
+	return own
+}

@@ -1,0 +1,68 @@
+package pmix
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// falls are ends of a rank that the others must not wait for: each is one line and one code.
+func (b *bed) falls(t *testing.T, l library) {
+	const killed = "was killed by signal 9 (KILL)"
+	for _, fall := range []struct {
+		program, how string
+		code         int
+		says         string
+	}{
+		{l.client, "before", 137, killed},
+		{l.client, "inside", 137, killed},
+		{l.client, "after", 137, killed},
+		{l.client, "leave", 1, "exited with code 0, and without MPI_Finalize"},
+		{l.mpi, "spin fall", 137, killed},
+		{l.mpi, "leave", 1, "exited with code 0, and without MPI_Finalize"},
+		{l.mpi, "part", 137, killed},
+	} {
+		t.Run(filepath.Base(fall.program)+" "+fall.how, func(t *testing.T) {
+			argv := append([]string{fall.program}, strings.Fields(fall.how)...)
+			o := b.run(t, 6, 3, l.Command(t, b.Shared(), argv...)...)
+			require.Equal(t, fall.code, o.code, "%s%s", o.stdout, o.stderr)
+			require.Len(t, o.lines(), 1, o.stderr)
+			require.Contains(t, o.lines()[0], "rank 1 on node0001 ")
+			require.Contains(t, o.lines()[0], fall.says)
+			require.Less(t, o.took, 30*time.Second)
+		})
+	}
+}
+
+// agent ends the agent of a node while ranks wait for each other.
+func (b *bed) agent(t *testing.T, l library) {
+	for _, how := range []struct {
+		program, what string
+		ready         func(stdout string) bool
+	}{
+		{l.client, "wait", func(stdout string) bool { return strings.Count(stdout, "first fence = passed") == 6 }},
+		{l.mpi, "spin", func(stdout string) bool { return strings.Contains(stdout, "spinning") }},
+	} {
+		t.Run(filepath.Base(how.program)+" "+how.what, func(t *testing.T) {
+			j := b.begin(t, program, 6, 3, l.Command(t, b.Shared(), how.program, how.what)...)
+			ready := func() bool { return how.ready(j.stdout.String()) }
+			require.Eventually(t, ready, time.Minute, 25*time.Millisecond, "%s: %s", how.what, &j.stderr)
+			procs, err := b.Processes("node0002")
+			require.NoError(t, err)
+			for _, p := range procs {
+				if slices.Contains(p.Argv, ":agent") {
+					require.NoError(t, syscall.Kill(p.Pid, syscall.SIGKILL))
+				}
+			}
+			o := j.wait(t)
+			require.Equal(t, 125, o.code, o.stderr)
+			require.Contains(t, o.stderr, "the agent on node0002 was lost")
+			require.Len(t, o.lines(), 1, o.stderr)
+		})
+	}
+}

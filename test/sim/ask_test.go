@@ -1,0 +1,174 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/standing"
+	"ibrun/job"
+)
+
+// asked is a job that is asked once, when all of it runs, and its answer.
+func asked(t *testing.T, cfg Config, q rankwire.Question) (*World, wire.Reply, map[uint32][2]int) {
+	t.Helper()
+	edges := map[uint32][2]int{}
+	cfg.Run = 10 * time.Second
+	cfg.Sent = func(edge uint32, up bool, m frame.Message) {
+		n := edges[edge]
+		switch m.(type) {
+		case wire.Query:
+			n[0]++
+		case wire.Reply:
+			n[1]++
+			require.True(t, up)
+		default:
+			return
+		}
+		edges[edge] = n
+	}
+	w := New(cfg)
+	w.At(5*time.Second, func() {
+		require.Positive(t, w.Ready)
+		w.Ask(wire.Query{ID: 7, Question: q})
+	})
+	require.NoError(t, w.Run(time.Hour))
+	require.Equal(t, 0, w.Outcome.Code)
+	require.Len(t, w.Answers, 1)
+	require.Equal(t, uint32(7), w.Answers[0].ID)
+	return w, w.Answers[0], edges
+}
+
+// mostAnswer bounds the frame of a status, in bytes, however large the job is.
+const mostAnswer = 200
+
+// status of 1,048,576 ranks is one message down and one up on each edge, each as small as that of a
+// few ranks, and nothing else that the job sends changes.
+func TestAskMillion(t *testing.T) {
+	const ppn = 64
+	cfg := plan(millionNodes, ppn, "kary:8")
+	question := rankwire.Question{What: rankwire.LookAtRanks, PatienceMs: 10_000}
+	w, reply, edges := asked(t, cfg, question)
+	require.Len(t, edges, millionNodes)
+	for edge, n := range edges {
+		require.Equal(t, [2]int{1, 1}, n, "edge to node %d", edge)
+	}
+	delete(w.Sent, wire.KindHeartbeat)
+	require.Equal(t, millionNodes, w.Sent[wire.KindQuery])
+	require.Equal(t, millionNodes, w.Sent[wire.KindReply])
+	delete(w.Sent, wire.KindQuery)
+	delete(w.Sent, wire.KindReply)
+	const n = millionNodes
+	quiet := map[frame.Kind]int{wire.KindLaunch: n, wire.KindReady: n, wire.KindExit: n}
+	require.Equal(t, quiet, w.Sent)
+	require.Less(t, w.Bytes[wire.KindReply], uint64(mostAnswer*millionNodes))
+
+	s := standing.Of(cfg.Job.Layout, reply.Standings)
+	require.Equal(t, uint32(millionNodes), s.Nodes)
+	require.Zero(t, s.Silent)
+	require.Len(t, s.Groups, 1)
+	require.Equal(t, uint32(millionNodes*ppn), s.Groups[0].Count)
+	require.Equal(t, "runs", s.Groups[0].State)
+}
+
+// Rows are cut to what was asked for, and counted; ranks that are asked by their numbers cost
+// messages on the way to them only.
+func TestAskSomeRanks(t *testing.T) {
+	cfg := plan(64, 4, "kary:2")
+	_, reply, edges := asked(t, cfg, rankwire.Question{What: rankwire.LookAtRanks, Rows: 10, PatienceMs: 10_000})
+	require.Len(t, edges, 64)
+	require.Equal(t, 10, reply.Rows.Len())
+	require.Equal(t, uint32(246), reply.More)
+	require.Equal(t, job.Slot(0), slices.Collect(reply.Rows.All())[0].Rank)
+
+	one := rankwire.NewSlotSpans(rankwire.SlotSpan{First: 255, Count: 1})
+	_, reply, edges = asked(t, cfg, rankwire.Question{What: rankwire.LookAtRanks, Rows: 10, PatienceMs: 10_000,
+		Ranks: one})
+	require.LessOrEqual(t, len(edges), 7)
+	require.Equal(t, 1, reply.Rows.Len())
+	require.Equal(t, "node000064", slices.Collect(reply.Rows.All())[0].Host)
+}
+
+// stuck lets all ranks of a job but one enter a barrier, and asks it then.
+func stuck(t *testing.T, cfg Config, missing uint32, then func(w *World)) *World {
+	cfg.Silent = func(uint32) bool { return true }
+	w := New(cfg)
+	w.At(time.Second, func() {
+		for node := range cfg.Job.Nodes {
+			first, count := cfg.Job.Layout.SlotsOn(job.NodeIndex(node))
+			for rank := uint32(first); rank < uint32(first)+count; rank++ {
+				w.FromRank(node, rank, rankwire.Hello{})
+				if rank != missing {
+					w.FromRank(node, rank, rankwire.Collect{Op: 1, What: rankwire.Barrier})
+				}
+			}
+		}
+	})
+	w.At(5*time.Second, func() { then(w) })
+	require.NoError(t, w.Run(time.Minute))
+	return w
+}
+
+// The one rank of 256 that does not enter its barrier is named, with its node.
+func TestAskWhoIsMissing(t *testing.T) {
+	for _, shape := range []string{"flat", "chain", "kary:2", "kary:8"} {
+		cfg := plan(16, 16, shape)
+		w := stuck(t, cfg, 17, func(w *World) {
+			w.Ask(wire.Query{ID: 1, Question: rankwire.Question{What: rankwire.LookAtRanks, Rows: 16,
+				PatienceMs: 10_000}})
+			w.At(w.Now()+time.Second, func() { w.Interrupt(15) })
+		})
+		require.Len(t, w.Answers, 1)
+		s := standing.Of(cfg.Job.Layout, w.Answers[0].Standings)
+		require.Equal(t, []string{"Barrier 1: 255 ranks have waited for 4.0 s; missing: rank 17 on node000002 " +
+			"(process 18, in poll)"}, s.Collectives(), shape)
+		require.Equal(t, "0-16,18-255", s.Groups[0].Ranks)
+	}
+}
+
+// SIGQUIT and the end of the job's time report who is missing before the job ends.
+func TestMissingBeforeTheEnd(t *testing.T) {
+	for name, end := range map[string]func(cfg *Config, w *World){
+		"SIGQUIT":   func(_ *Config, w *World) { w.Interrupt(3) },
+		"--timeout": func(*Config, *World) {},
+	} {
+		cfg := plan(16, 16, "kary:2")
+		if name == "--timeout" {
+			cfg.Policy.Timeout = 6 * time.Second
+		}
+		w := stuck(t, cfg, 17, func(w *World) { end(&cfg, w) })
+		found := slices.IndexFunc(w.Reports, isMissing)
+		require.GreaterOrEqual(t, found, 0, name)
+		s := standing.Of(cfg.Job.Layout, missingOf(w.Reports[found]))
+		require.Contains(t, s.Collectives()[0], "missing: rank 17 on node000002", name)
+		require.Equal(t, map[string]int{"SIGQUIT": 131, "--timeout": 124}[name], w.Outcome.Code)
+	}
+}
+
+// A node that does not answer holds up the answer for no longer than the patience, and is counted.
+func TestAskMuteNode(t *testing.T) {
+	cfg := plan(64, 2, "kary:2")
+	cfg.Mute = func(node uint32) bool { return node == 63 }
+	_, reply, _ := asked(t, cfg, rankwire.Question{What: rankwire.LookAtRanks, PatienceMs: 2000})
+	require.Equal(t, uint32(63), reply.Nodes)
+	require.Equal(t, uint32(1), reply.Silent)
+	total := uint32(0)
+	for g := range reply.Groups.All() {
+		total += g.Count
+	}
+	require.Equal(t, uint32(126), total)
+}
+
+// isMissing reports whether a report says who is missing.
+func isMissing(what any) bool {
+	_, ok := what.(core.Missing)
+	return ok
+}
+
+func missingOf(what any) rankwire.Standings { return what.(core.Missing).Standings }

@@ -1,0 +1,75 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"ibrun/bootstrap/core"
+)
+
+// state is what the network does on the link between an agent and its parent.
+type state struct {
+	up, down time.Duration // when the last thing sent that way arrives
+	cut      [2]time.Duration
+}
+
+// Directions of a link, as indices of state.cut.
+const (
+	upwards = iota
+	downwards
+)
+
+// Forever is the length of a cut that does not heal.
+const Forever = time.Duration(math.MaxInt64)
+
+// arrival is when what is sent now over the link above an agent arrives, if it ever does. TCP
+// repeats what a cut held up. The link keeps the order.
+func (w *World) arrival(a *agent, up bool) (at time.Duration, comes bool) {
+	last, way := &a.link.down, downwards
+	if up {
+		last, way = &a.link.up, upwards
+	}
+	at = w.now + w.cfg.Hop
+	if w.cfg.Jitter > 0 {
+		at += time.Duration(w.rand.Int64N(int64(w.cfg.Jitter)))
+	}
+	if until := a.link.cut[way]; until == Forever {
+		return 0, false
+	} else if until > at {
+		at = until
+	}
+	*last = max(*last, at)
+	return *last, true
+}
+
+// Cut stops what goes over the link above the agent of a node, one way or both, for a time. What
+// is under way arrives.
+func (w *World) Cut(node uint32, up, down bool, d time.Duration) {
+	a := w.agents[node]
+	if a == nil {
+		return
+	}
+	until := Forever
+	if d < Forever {
+		until = w.now + d
+	}
+	if up {
+		a.link.cut[upwards] = max(a.link.cut[upwards], until)
+	}
+	if down {
+		a.link.cut[downwards] = max(a.link.cut[downwards], until)
+	}
+}
+
+func (w *World) isCut(a *agent) bool { return max(a.link.cut[upwards], a.link.cut[downwards]) > w.now }
+
+// probed is what a kernel knows of the link above an agent: a cut in either direction keeps
+// acknowledgements away.
+func (w *World) probed(below *agent, l core.Link) core.Probed {
+	cut := w.isCut(below)
+	p := core.Probed{Link: l, Known: true, Waits: cut}
+	if cut {
+		p.Resent = 8
+	}
+	return p
+}

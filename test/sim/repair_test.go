@@ -1,0 +1,140 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+var repairSeeds = flag.Int("repair-seeds", 10, "random runs of jobs that repair their tree")
+
+// repaired is what a run of a job that repairs its tree is held to besides: each byte that a rank
+// has printed is written once, in order, unless its agent was lost or the job was ended early; and
+// each rank has the outcome of a collective once.
+type repaired struct {
+	printed, written map[job.Slot]int
+	released         map[job.Slot]map[uint32]int
+	lost             map[uint32]bool // nodes whose agents were killed, or gave up
+	adopted          int
+}
+
+func newRepaired(cfg *Config) *repaired {
+	cfg.Job.Launch.Repair = true
+	cfg.Run += 3 * time.Second
+	return &repaired{
+		printed: map[job.Slot]int{}, written: map[job.Slot]int{}, released: map[job.Slot]map[uint32]int{},
+		lost: map[uint32]bool{},
+	}
+}
+
+func (r *repaired) stepped(c *chaos, a *agent, ev core.Event, effects []core.Effect) {
+	if r == nil {
+		return
+	}
+	switch ev := ev.(type) {
+	case core.RankOutput:
+		r.printed[ev.Rank] += len(ev.Data)
+	case core.Relinked:
+		r.adopted++
+	}
+	for _, e := range effects {
+		switch e := e.(type) {
+		case core.Write:
+			r.written[e.Rank] += len(e.Data)
+		case core.Report:
+			if f, ok := e.What.(wire.Fault); ok && strings.Contains(f.Cause, "no agent sends") {
+				c.audit.fail(a, "an honest agent is cut off: %s", f.Cause)
+			}
+		case core.SignalRanks, core.KillRanks:
+			r.lost[a.node] = true
+		case core.SendRank:
+			if m, ok := e.Msg.(rankwire.Release); ok {
+				if r.released[e.Rank] == nil {
+					r.released[e.Rank] = map[uint32]int{}
+				}
+				if r.released[e.Rank][m.Op]++; r.released[e.Rank][m.Op] > 1 {
+					c.audit.fail(a, "rank %d has the outcome of collective %d twice", e.Rank, m.Op)
+				}
+			}
+		}
+	}
+}
+
+// draw adds faults that cost no rank but those of one node.
+func (r *repaired) draw(c *chaos, rng *rand.Rand) {
+	if r == nil {
+		return
+	}
+	for range 1 + rng.IntN(4) {
+		node, at := uint32(rng.IntN(c.nodes)), time.Duration(rng.Int64N(int64(4*time.Second)))
+		number := len(c.faults)
+		name, do := "end session", func() { c.w.EndSession(node) }
+		if rng.IntN(2) == 0 {
+			name, do = "kill agent", func() {
+				c.lossy = c.lossy || c.runs(node)
+				c.w.Kill(node)
+			}
+		}
+		c.faults = append(c.faults, fmt.Sprintf("%d: %s, node %d at %v", number, name, node, at))
+		if number != *spare {
+			c.w.At(at, do)
+		}
+	}
+}
+
+// ended holds the output against what was printed.
+func (r *repaired) ended(c *chaos) {
+	if r == nil || c.killed || c.w.Outcome == nil {
+		return
+	}
+	gone := func(rank job.Slot) bool {
+		for _, run := range c.w.Outcome.Runs {
+			if rank >= run.First && uint32(rank-run.First) < run.Count {
+				return run.Status.Kind == job.Lost
+			}
+		}
+		return true
+	}
+	for rank, printed := range r.printed {
+		node := uint32(c.w.cfg.Nodes.NodeOf(rank))
+		written := r.written[rank]
+		if written > printed {
+			c.audit.wrong = append(c.audit.wrong, fmt.Sprintf("rank %d printed %d of %d bytes", rank, printed, written))
+		}
+		if !gone(rank) && !r.lost[node] && c.w.Outcome.Truncated == 0 && written < printed {
+			c.audit.wrong = append(c.audit.wrong,
+				fmt.Sprintf("of rank %d %d of %d bytes are there", rank, written, printed))
+		}
+	}
+}
+
+// TestRandomRepairs: whatever happens to a job that repairs its tree, the promises of every job
+// hold, and nothing is lost or doubled where an agent lives. Agents are adopted in most runs.
+func TestRandomRepairs(t *testing.T) {
+	adopted := 0
+	for n := range uint64(*repairSeeds) {
+		var lines []string
+		var printLine func(string)
+		if *traced {
+			printLine = func(line string) { lines = append(lines, line) }
+		}
+		c := chaosOf(max(*seed, 1)+n, true, printLine)
+		if wrong := c.play(); len(wrong) > 0 {
+			t.Errorf("-seed %d: %s\nfaults: %s\nwrong: %s\n%s", max(*seed, 1)+n, c.text, strings.Join(c.faults, "; "),
+				strings.Join(wrong[:min(len(wrong), 5)], "\n"), strings.Join(lines, "\n"))
+		}
+		adopted += c.repair.adopted
+	}
+	t.Logf("%d agents got a new parent", adopted)
+	if *repairSeeds >= 25 && adopted < *repairSeeds/2 {
+		t.Errorf("only %d agents got a new parent", adopted)
+	}
+}
