@@ -59,7 +59,7 @@ func digest(args, env []string) string {
 type outcome struct {
 	code   int
 	stdout []byte
-	stderr string
+	stderr string // but for what it was waiting for
 	took   time.Duration
 }
 
@@ -87,7 +87,7 @@ func finish(t *testing.T, c *exec.Cmd) outcome {
 	if c.ProcessState == nil {
 		require.NoError(t, fail)
 	}
-	return outcome{c.ProcessState.ExitCode(), out.Bytes(), err.String(), time.Since(began)}
+	return outcome{c.ProcessState.ExitCode(), out.Bytes(), product.Complaints(err.String()), time.Since(began)}
 }
 
 func ibrun(t *testing.T, args ...string) outcome {

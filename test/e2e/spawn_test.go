@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/test/product"
 )
 
 // printed are the lines, sorted, since jobs print side by side.
@@ -131,7 +133,7 @@ func TestSpawnLeavesNothing(t *testing.T) {
 		}
 		require.NoError(t, syscall.Kill(whom, end.signal))
 		_ = c.Wait() // how it ended is looked at below
-		o := outcome{code: c.ProcessState.ExitCode(), stdout: out.Bytes(), stderr: stderr.String()}
+		o := outcome{code: c.ProcessState.ExitCode(), stdout: out.Bytes(), stderr: product.Complaints(stderr.String())}
 		require.Equal(t, end.code, o.code, "%s: %s", end.name, o.stderr)
 		if end.signal == syscall.SIGINT { // all of the family may say goodbye, and one of it tells the user why
 			require.Equal(t, []string{"cmd=spawn_result rc=0", "told", "told"}, printed(o))

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -116,14 +115,11 @@ func (b *bed) begin(t *testing.T, ibrun string, ranks, nodes int, args ...string
 	return j
 }
 
-// slow is what ibrun says when a session takes seconds, as on a busy machine.
-var slow = regexp.MustCompile(`(?m)^ibrun: waiting for .*\n`)
-
 func (j *job) wait(t *testing.T) outcome {
 	t.Helper()
 	defer j.cancel()
 	err := j.cmd.Wait()
-	stderr := slow.ReplaceAllString(j.stderr.String(), "")
+	stderr := product.Complaints(j.stderr.String())
 	o := outcome{j.cmd.ProcessState.ExitCode(), j.stdout.String(), stderr, time.Since(j.began)}
 	require.Less(t, o.took, limit, "%v: no end\n%s", err, o.stderr)
 	j.bed.nothingLeft(t)

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -67,6 +68,13 @@ func Program(path, pkg string, flags ...string) error {
 	}
 	return nil
 }
+
+// waits are the lines in which ibrun says which of its sessions take long.
+var waits = regexp.MustCompile(`(?m)^ibrun: waiting for .*\n`)
+
+// Complaints is what ibrun said on stderr but for what it was waiting for: on a busy machine each
+// step of a launch may take the seconds after which it says so.
+func Complaints(stderr string) string { return waits.ReplaceAllString(stderr, "") }
 
 // catchSignals gives programs that tests start the signals that a login shell
 // leaves alone, and nohup or a script's & do not: a signal that is caught here is not

@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 type outcome struct {
 	code   int
 	stdout string
-	stderr string
+	stderr string // but for what it was waiting for
+	said   string // all of it
 	took   time.Duration
 }
 
@@ -69,7 +70,8 @@ func run(t *testing.T, c *cluster.Cluster, args ...string) *job {
 
 func (j *job) wait() outcome {
 	<-j.waited
-	return outcome{j.cmd.ProcessState.ExitCode(), j.out.String(), j.err.String(), time.Since(j.began)}
+	said := j.err.String()
+	return outcome{j.cmd.ProcessState.ExitCode(), j.out.String(), product.Complaints(said), said, time.Since(j.began)}
 }
 
 func ibrun(t *testing.T, c *cluster.Cluster, args ...string) outcome {
