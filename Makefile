@@ -87,14 +87,14 @@ test-all:
 	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target test-clocks test-waiting test-computing $(ALSO)
 
 test-clocks: test-ib fleet # the machine, then what watches a clock
-	go test $(TAGS) -race -count=1 -p 1 -timeout 15m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(WAITING)')
+	go test $(TAGS) -race -count=1 -p 1 -timeout 30m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(WAITING)')
 
 test-computing:
-	nice -n 19 go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(COMPUTING)')
+	nice -n 19 go test $(TAGS) -race -count=1 -p 2 -timeout 45m $$(go list ./... | grep -xE '$(COMPUTING)')
 	nice -n 19 go tool staticcheck $(TAGS) ./...
 
 test-waiting: fleet
-	go test $(TAGS) -race -count=1 -p 2 -timeout 15m $$(go list ./... | grep -xE '$(WAITING)')
+	go test $(TAGS) -race -count=1 -p 2 -timeout 30m $$(go list ./... | grep -xE '$(WAITING)')
 
 test-packages:
 	@test/packages $(TEST_PACKAGES)
