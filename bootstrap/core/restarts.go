@@ -1,6 +1,7 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -278,4 +279,7 @@ func (c *Core) lostForGood(ranks rankwire.SlotSpans) {
 	for s := range ranks.All() {
 		c.restarts.Lost(restart.Span{First: s.First, Count: s.Count})
 	}
+	maps.DeleteFunc(c.root.replacing, func(_ job.NodeIndex, r *replacement) bool {
+		return covers(ranks, r.span.First)
+	})
 }
