@@ -79,13 +79,14 @@ func chaosOf(seed uint64, kind flavour, printLine func(string)) *chaos {
 		cfg.Job.Launch.Restarts, cfg.Policy.MaxRestarts = true, 1+more.IntN(6)
 		cfg.Job.Launch.RestartAll = seed%3 == 0
 	}
-	if kind == relaunches {
-		cfg.Policy.KillOnBad, cfg.Job.Launch.KeepGoing = true, false
-		cfg.Job.Launch.Restarts, cfg.Job.Launch.RestartAll, cfg.Policy.MaxRestarts = true, false, 1000
-	}
 	cfg.Job.Launch.LateBinding = shape == "greedy" && c.odds(2)
 	if c.odds(4) {
 		cfg.Policy.MinNodes, cfg.Job.Launch.StartBarrier = 1+c.nodes/2, true
+	}
+	if kind == relaunches { // World knows nodes by their first numbers, and such jobs may drop none
+		cfg.Policy.MinNodes, cfg.Job.Launch.StartBarrier = 0, false
+		cfg.Policy.KillOnBad, cfg.Job.Launch.KeepGoing = true, false
+		cfg.Job.Launch.Restarts, cfg.Job.Launch.RestartAll, cfg.Policy.MaxRestarts = true, false, 1000
 	}
 	spared := rand.New(rand.NewPCG(seed, 9)).IntN(2) == 0
 	if spared && cfg.Job.Launch.Restarts && cfg.Policy.MinNodes == 0 {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ func TestRandomRelaunches(t *testing.T) {
 			printLine = func(line string) { lines = append(lines, line) }
 		}
 		c := chaosOf(max(*seed, 1)+n, relaunches, printLine)
-		if wrong := c.play(); len(wrong) > 0 {
+		if wrong := played(c); len(wrong) > 0 {
 			t.Errorf("-seed %d: %s\nfaults: %s\nwrong: %s\n%s", max(*seed, 1)+n, c.text, strings.Join(c.faults, "; "),
 				strings.Join(wrong[:min(len(wrong), 5)], "\n"), strings.Join(lines, "\n"))
 			continue
@@ -38,4 +39,14 @@ func TestRandomRelaunches(t *testing.T) {
 	if *relaunchSeeds >= 20 && (again < *relaunchSeeds/2 || whole < kills*9/10) {
 		t.Error("too few")
 	}
+}
+
+// played is what was wrong with a run, also if World found it.
+func played(c *chaos) (wrong []string) {
+	defer func() {
+		if v := recover(); v != nil {
+			wrong = append(wrong, fmt.Sprint(v))
+		}
+	}()
+	return c.play()
 }
