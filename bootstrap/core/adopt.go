@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/repair"
+	"ibrun/bootstrap/core/restart"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -37,9 +38,10 @@ type adopted struct {
 	heard  time.Duration // when the last frame came from it
 }
 
-// mayAdopt reports whether a child whose link has ended can be repaired.
+// mayAdopt reports whether a child whose link has ended can be repaired. While all ranks are ended to
+// start again, a loss ends the job.
 func (c *Core) mayAdopt(k *child) bool {
-	return c.repairs() && c.stage == running && c.starts.begun && (!c.cfg.Root || c.root.out.AllStarted) &&
+	return c.repairs() && c.stage == running && !c.recall.open && c.starts.begun && (!c.cfg.Root || c.root.out.AllStarted) &&
 		(k.state == childReady || k.state == childResumed)
 }
 
@@ -191,9 +193,12 @@ func (c *Core) childState(l Link, m wire.State) {
 		}
 	}
 	for _, s := range r.respawns {
-		if s.Serial > m.Respawn && k.hasRanks(s.First, 1) {
+		if s.Serial > m.Respawn && k.hasAny(restart.Span{First: s.First, Count: s.Count}) {
 			c.send(l, s)
 		}
+	}
+	if c.recall.open {
+		c.send(l, wire.Recall{Serial: c.recall.serial, GraceMs: ms(max(c.recall.killAt-c.now, 0))})
 	}
 	if known := c.failures.known; known.Len() > 0 {
 		c.send(l, rankFailures(known))

@@ -30,9 +30,9 @@ import (
 const (
 	// againSoon is how long ago the last loss of a node may be, so that a spare is better.
 	againSoon = time.Minute
-	// orphanEnd is how long after the last frame from its parent an agent of such a job has given up
-	// waiting for another parent.
-	orphanEnd = hostTimeout + period + waitSilent
+	// orphanEnd is how long after the last frame from its parent an agent of such a job gives up waiting
+	// for another parent. The one above sees a silent host after 6 to 7 s, and then opens sessions.
+	orphanEnd = 13 * time.Second
 	// repairEnd is the same for the end of its ranks, as ownEnd is counted.
 	repairEnd = orphanEnd + heartbeatEvery + time.Second
 	// stuckEnd is how long after its loss an agent whose host answered has been ended by its reaper.
@@ -116,7 +116,7 @@ func (c *Core) relaunchLost(f wire.Fault) bool {
 	span, silent := restart.Span{First: first, Count: count}, f.Cause == hostSilent || f.Cause == hostLost
 	spares := c.root.members.spares.Len() > 0
 	switch {
-	case count == 0 || c.root.replaced == mostReplaced || silent && !spares:
+	case count == 0 || c.root.replaced == mostReplaced || silent && !spares || c.restarts.RollsBack():
 		return false
 	case covers(c.failures.known, first) || covers(c.failures.fresh, first):
 		return true // another agent has said so
@@ -221,6 +221,10 @@ func (c *Core) lostForEver(r *replacement, why string) {
 
 // loseNodes takes a loss that the job survives. It is what the job has failed of.
 func (c *Core) loseNodes(f wire.Fault) {
+	if c.restarts.RollsBack() && c.stage != ending {
+		c.endOfLost(f, "all ranks were about to start again")
+		return
+	}
 	c.blame(f, weightOf(f))
 	if c.root.out.Fault != f && c.stage != ending {
 		c.reportBlame()

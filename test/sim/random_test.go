@@ -135,6 +135,9 @@ func chaosOf(seed uint64, kind flavour, printLine func(string)) *chaos {
 		}
 	}
 	c.repair.draw(c, more)
+	if kind == relaunches && more.IntN(5) == 0 {
+		c.repair.rollBack(c, more)
+	}
 	for range more.IntN(6) {
 		if node := uint32(more.IntN(c.nodes)); cfg.Job.Launch.Restarts {
 			c.w.At(time.Duration(more.Int64N(int64(4*time.Second))), func() { c.killRank(node) })
