@@ -119,8 +119,8 @@ sleep 2`
 }
 
 // The tree of a job that restarts ranks is repaired: the ranks of a lost agent start again on its
-// node, and no spare is taken. Nothing of the old start is left. (Here all agents are on one machine,
-// and a reaper kills those that are started by its own; test/mender has agents with others below.)
+// node, and no spare is taken. Nothing of the old start is left. (Here all agents are on one
+// machine, and a reaper kills agents that its own has started; test/mender has inner agents.)
 func TestRelaunch(t *testing.T) {
 	script := `echo $IBRUN_RESTART of $RANK on $IBRUN_NODE
 [ $IBRUN_RESTART = 0 -a $RANK = $0 ] && { setsid sleep 1000 & sleep 0.3; kill -9 $PPID; sleep 1000; }

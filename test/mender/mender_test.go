@@ -270,8 +270,8 @@ func TestRelaunched(t *testing.T) {
 		} else {
 			args = append(args, "--timeout", "100")
 		}
-		j := start(t, c, append(args, "sh", "-c", `echo "start $IBRUN_RESTART of $IBRUN_RANK on $(hostname)"; exec "$@"`,
-			"sh", program, "-lines", strconv.Itoa(lines))...)
+		script := `echo "start $IBRUN_RESTART of $IBRUN_RANK on $(hostname)"; exec "$@"`
+		j := start(t, c, append(args, "sh", "-c", script, "sh", program, "-lines", strconv.Itoa(lines))...)
 		j.again = 1
 		j.until("rank 17 line 10 ")
 		if cut {

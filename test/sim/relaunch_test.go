@@ -9,8 +9,8 @@ import (
 )
 
 // TestRandomRelaunches: agents, sessions and hosts are lost in jobs that restart ranks and repair
-// their tree. All promises of such jobs hold. World.spawn panics if ranks start while an older start
-// of them runs. If only agents and sessions are lost, nearly all jobs end as if nothing had been.
+// their tree. All promises of such jobs hold. World.spawn panics if ranks start while an older
+// start of them runs. If only agents and sessions are lost, nearly all jobs lose no rank.
 func TestRandomRelaunches(t *testing.T) {
 	again, kills, whole := 0, 0, 0
 	for n := range uint64(*relaunchSeeds) {
@@ -34,8 +34,8 @@ func TestRandomRelaunches(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("the ranks of %d nodes started again; of %d jobs that have lost agents only, %d have lost no rank", again, kills,
-		whole)
+	t.Logf("the ranks of %d nodes started again; of %d jobs that have lost agents only, %d have lost no rank",
+		again, kills, whole)
 	if *relaunchSeeds >= 20 && (again < *relaunchSeeds/2 || whole < kills*9/10) {
 		t.Error("too few")
 	}
