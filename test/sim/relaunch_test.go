@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"ibrun/bootstrap/core"
 )
@@ -20,6 +21,8 @@ func TestRandomRelaunches(t *testing.T) {
 			printLine = func(line string) { lines = append(lines, line) }
 		}
 		c := chaosOf(max(*seed, 1)+n, relaunches, printLine)
+		runs := 0
+		c.w.At(99*time.Second, func() { runs = c.alive() }) // it is ended at 100 s
 		if wrong := played(c); len(wrong) > 0 {
 			t.Errorf("-seed %d: %s\nfaults: %s\nwrong: %s\n%s", max(*seed, 1)+n, c.text, strings.Join(c.faults, "; "),
 				strings.Join(wrong[:min(len(wrong), 5)], "\n"), strings.Join(lines, "\n"))
@@ -27,10 +30,11 @@ func TestRandomRelaunches(t *testing.T) {
 		}
 		again += c.repair.again
 		if o := c.w.Outcome; c.repair.others == 0 && o.AllStarted {
-			if kills++; o.Cause == core.CauseNone && o.Code == 0 || o.Cause == core.CauseSignal {
+			kills++
+			if o.Cause == core.CauseNone && o.Code == 0 || o.Cause == core.CauseSignal && runs == c.nodes*c.ranks {
 				whole++
 			} else {
-				t.Logf("-seed %d: %s: %+v", max(*seed, 1)+n, strings.Join(c.faults, "; "), *o)
+				t.Logf("-seed %d: %d ranks run; %s: %+v", max(*seed, 1)+n, runs, strings.Join(c.faults, "; "), *o)
 			}
 		}
 	}
@@ -39,6 +43,14 @@ func TestRandomRelaunches(t *testing.T) {
 	if *relaunchSeeds >= 20 && (again < *relaunchSeeds/2 || whole < kills*9/10) {
 		t.Error("too few")
 	}
+}
+
+// alive is how many ranks run.
+func (c *chaos) alive() (runs int) {
+	for _, a := range c.w.agents {
+		runs += len(a.alive)
+	}
+	return runs
 }
 
 // played is what was wrong with a run, also if World found it.
