@@ -16,7 +16,7 @@ import (
 
 var (
 	repairSeeds   = flag.Int("repair-seeds", 10, "random runs of jobs that repair their tree")
-	relaunchSeeds = flag.Int("relaunch-seeds", 20, "the same of jobs that let the ranks of lost nodes start again")
+	relaunchSeeds = flag.Int("relaunch-seeds", 6, "the same of jobs that let the ranks of lost nodes start again")
 )
 
 // repaired is what a run of a job that repairs its tree is held to besides: each byte that a rank
