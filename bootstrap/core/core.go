@@ -20,6 +20,7 @@ import (
 
 	"ibrun/bootstrap/core/bulk"
 	"ibrun/bootstrap/core/collective"
+	"ibrun/bootstrap/core/daemons"
 	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/core/names"
 	"ibrun/bootstrap/core/pairs"
@@ -110,6 +111,8 @@ type Core struct {
 	bulk        bulk.Fetches
 	pairs       pairs.Pairs
 	queries     queries.Queries
+	daemons     daemons.Daemons
+	held        []Event       // about daemons, until the ranks of this node run
 	names       names.Service // at the root
 	tally       job.Tally     // without what the parts count: counted
 }
@@ -257,6 +260,8 @@ func (c *Core) apply(ev Event) {
 		c.asked(ev)
 	case Inspected:
 		c.doQueries(c.queries.Inspected(ev.ID, ev.Standings))
+	case DaemonsAsked, DaemonsTaken, DaemonsLeft, DaemonOutput, DaemonExited:
+		c.daemonEvent(ev)
 	}
 }
 
@@ -348,6 +353,8 @@ func (c *Core) frame(from Link, m frame.Message) {
 		k.holds = m.Number == sigTstp
 	case wire.Reply:
 		c.doQueries(c.queries.Answered(from, m.ID, m.Standings))
+	case wire.DaemonOutput, wire.DaemonsEnded:
+		c.daemonsBelow(from, m)
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -410,6 +417,8 @@ func (c *Core) order(m frame.Message) {
 		c.doBulk(c.bulk.Values(m.Fence, m.Values))
 	case wire.Query:
 		c.doQueries(c.queries.Ask(c.now, m.ID, m.Question))
+	case wire.Daemons, wire.DaemonGrant, wire.DaemonsEnd:
+		c.daemonOrder(m)
 	case wire.End:
 		c.end(m)
 	}
@@ -424,6 +433,7 @@ func (c *Core) settle() {
 	c.checkReady()
 	c.applyEarly()
 	c.spreadFailures()
+	c.heldDaemons()
 	c.recallMore()
 	c.restartMore()
 	c.pumpOutput()
