@@ -139,7 +139,7 @@ var lies = []struct{ plan, before, lie string }{
 	{"from running", "", "0 -> DaemonsEnded id=1"},
 	{"from running", "up -> Daemons id=1 argv=[a]", "0 -> DaemonsEnded id=1 lost=3"},
 	{"from running", "up -> Daemons id=1 argv=[a]", "0 -> DaemonsEnded id=1 daemons=1 more=2"},
-	{"from running", "up -> Daemons id=1 argv=[a]", "0 -> DaemonsEnded id=1 daemons=1 failed=[{number=3}]"},
+	{"from running", "up -> Daemons id=1 argv=[a]", "0 -> DaemonsEnded id=1 daemons=1 failed=[{number=4}]"},
 	{"", "", "up -> Daemons id=1 argv=[a]"},
 	{"from running", "up -> Daemons id=1 argv=[a]", "up -> Daemons id=1 argv=[a]"},
 	{"from running", "", "up -> Daemons id=1 argv=[a] nodes=[{first=5 count=1}]"},
