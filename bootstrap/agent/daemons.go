@@ -54,8 +54,8 @@ func (l *loop) daemonExited(ev spawn.DaemonExited) core.Event {
 	return core.DaemonExited{ID: ev.ID, Number: ev.Number, Status: ev.Status, Cause: ev.Cause}
 }
 
-// exec is a caller whose daemons run. What the core gives is taken by the caller's goroutine, and is
-// bounded by the credit that the core keeps.
+// exec is a caller whose daemons run. What the core gives is taken by the caller's goroutine, and
+// is bounded by the credit that the core keeps.
 type exec struct {
 	wake chan struct{} // capacity 1
 

@@ -168,7 +168,8 @@ func (o *callers) hurry() {
 	}
 }
 
-// putterOf gives responses to a caller. One whose daemons run may take as long as it likes: they wait.
+// putterOf gives responses to a caller. One whose daemons run may take as long as it
+// likes: they wait.
 func putterOf(c net.Conn, verb string) func(Response) error {
 	if verb != "exec" {
 		return func(r Response) error { return write(c, r) }

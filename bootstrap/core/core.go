@@ -8,9 +8,9 @@
 // parent ends its part of the job by itself.
 //
 // The core itself decides about launch, end and failure. What else an agent does are parts, packages
-// below this one: lookup, collective, bulk, pairs, names. Each has a state of its own, gets events
-// and returns effects; they share what subtree knows of ranks and children, which only the core
-// changes. A frame is checked first (verify.go, which asks the part that it is for), then goes to
+// below this one: lookup, collective, bulk, pairs, names, queries, daemons. Each has a state of its
+// own, gets events and returns effects; they share what subtree knows of ranks and children, which
+// only the core changes. A frame is checked first (verify.go, which asks the part that it is for), then goes to
 // its part (core.go, rankframe.go), and parts.go turns the effects of the part into those of the
 // core.
 package core

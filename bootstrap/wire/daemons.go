@@ -16,7 +16,8 @@ const (
 	KindDaemonsEnded frame.Kind = 82 // up
 )
 
-// Daemons orders a process on each node of a subtree that is meant. ID is the root's, counted from 1.
+// Daemons orders a process on each node of a subtree that is meant. ID is the root's, counted
+// from 1.
 type Daemons struct {
 	ID      uint32
 	PerRank bool      // one beside each rank instead
@@ -79,7 +80,8 @@ func (m DaemonsEnded) Encode(w *frame.Encoder) {
 }
 
 func parseDaemons(r *frame.Decoder) frame.Message {
-	m := Daemons{ID: r.U32(), PerRank: r.Bool(), Nodes: decodeNodeSpans(r), Argv: rankwire.DecodeStrings(r), Credit: r.U32()}
+	m := Daemons{ID: r.U32(), PerRank: r.Bool(), Nodes: decodeNodeSpans(r), Argv: rankwire.DecodeStrings(r),
+		Credit: r.U32()}
 	if m.Argv.Len() == 0 {
 		r.Fail(frame.ErrRange)
 	}
@@ -103,8 +105,8 @@ func parseDaemonsEnded(r *frame.Decoder) frame.Message {
 }
 
 func (m Daemons) String() string {
-	return fmt.Sprintf("Daemons id=%d ranks=%t nodes=%d argv=%d credit=%d", m.ID, m.PerRank, m.Nodes.Len(), m.Argv.Len(),
-		m.Credit)
+	return fmt.Sprintf("Daemons id=%d ranks=%t nodes=%d argv=%d credit=%d", m.ID, m.PerRank, m.Nodes.Len(),
+		m.Argv.Len(), m.Credit)
 }
 func (m DaemonOutput) String() string {
 	return fmt.Sprintf("DaemonOutput id=%d number=%d stream=%d bytes=%d", m.ID, m.Number, m.Stream, len(m.Data))
@@ -112,6 +114,6 @@ func (m DaemonOutput) String() string {
 func (m DaemonGrant) String() string { return fmt.Sprintf("DaemonGrant id=%d n=%d", m.ID, m.N) }
 func (m DaemonsEnd) String() string  { return fmt.Sprintf("DaemonsEnd id=%d", m.ID) }
 func (m DaemonsEnded) String() string {
-	return fmt.Sprintf("DaemonsEnded id=%d daemons=%d over=%d lost=%d code=%d failed=%d", m.ID, m.Daemons, m.Over, m.Lost,
-		m.Code, uint64(m.Failed.Len())+uint64(m.More))
+	return fmt.Sprintf("DaemonsEnded id=%d daemons=%d over=%d lost=%d code=%d failed=%d", m.ID, m.Daemons, m.Over,
+		m.Lost, m.Code, uint64(m.Failed.Len())+uint64(m.More))
 }

@@ -120,7 +120,8 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindDaemons: func(size int) []frame.Message {
 		argv := rankwire.NewStrings(make([]string, size)...)
 		return []frame.Message{
-			Daemons{Argv: argv}, Daemons{Argv: rankwire.NewStrings("a"), Nodes: everySecondNode(min(size/5, job.MaxNodes/2))},
+			Daemons{Argv: argv},
+			Daemons{Argv: rankwire.NewStrings("a"), Nodes: everySecondNode(min(size/5, job.MaxNodes/2))},
 		}
 	},
 	KindDaemonOutput: func(int) []frame.Message {

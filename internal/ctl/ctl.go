@@ -151,7 +151,7 @@ func parse(args []string) (r request, err error) {
 	r.ask.Verb, r.ask.Signal = ask, signal
 	r.ask.Rows = uint32(min(rows, mostRows))
 	if exec := r.verb == "exec"; exec != (len(r.ask.Command) > 0) || !exec && (r.ask.PerRank || r.ask.Hosts != "") {
-		return r, exit.Usagef("ctl exec needs a command, and only exec has --per-rank and --hosts; see ibrun ctl --help")
+		return r, exit.Usagef("exec needs a command, and only exec has --per-rank and --hosts: see ibrun ctl --help")
 	}
 	if r.verb == "exec" {
 		r.ask.Rows = 0

@@ -116,7 +116,8 @@ func ends(e *control.Ends) (text []string) {
 		text = append(text, fmt.Sprintf("ibrun: %s with daemons lost", standing.Count(e.Lost, "node")))
 	}
 	if e.Over > 0 {
-		text = append(text, fmt.Sprintf("ibrun: %s had no rank any more, and no daemon", standing.Count(e.Over, "node")))
+		text = append(text, fmt.Sprintf("ibrun: %s had no ranks any more: no daemon ran there",
+			standing.Count(e.Over, "node")))
 	}
 	if e.Dropped > 0 {
 		text = append(text, fmt.Sprintf("ibrun: %d bytes of output were not taken in time, and are lost", e.Dropped))

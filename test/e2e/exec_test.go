@@ -46,7 +46,8 @@ func inOrder(out string) []string {
 func TestExec(t *testing.T) {
 	r := sleepers(t)
 	got := r.ctl("exec", "--", "sh", "-c",
-		`for p in $(echo $IBRUN_PIDS | tr , ' '); do echo $IBRUN_DAEMON $IBRUN_HOST $IBRUN_RANKS $(cat /proc/$p/comm); done`)
+		`for p in $(echo $IBRUN_PIDS | tr , ' '); do
+			echo $IBRUN_DAEMON $IBRUN_HOST $IBRUN_RANKS $(cat /proc/$p/comm); done`)
 	require.Equal(t, 0, got.code, got.stderr)
 	require.Empty(t, got.stderr)
 	require.Equal(t, []string{"0 a 0,1 sleep", "0 a 0,1 sleep", "1 b 2,3 sleep", "1 b 2,3 sleep", "2 c 4,5 sleep",
@@ -115,34 +116,34 @@ func (r *running) daemons(options ...string) execCaller {
 	return k
 }
 
-// gone waits until none of the processes is there.
-func (k execCaller) gone(t *testing.T) {
+// ended waits until none of the processes is there.
+func (k execCaller) ended(t *testing.T) {
 	t.Helper()
 	eventually(t, patience, "the daemons end", func() bool {
 		return !slices.ContainsFunc(k.pids, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
 	})
 }
 
-// The daemons of a caller that is gone end, with what they have started; those of others run on.
-func TestExecCallerGone(t *testing.T) {
+// The daemons of a caller that has ended end, with what they have started; those of others run on.
+func TestExecCallerEnds(t *testing.T) {
 	r := sleepers(t)
 	first, second := r.daemons(), r.daemons()
 	require.NotContains(t, second.pids, first.pids[0])
 	first.stop()
-	first.gone(t)
+	first.ended(t)
 	for _, pid := range second.pids {
 		require.NoError(t, syscall.Kill(pid, 0), "of the other caller")
 	}
 	require.Equal(t, 0, r.ctl("exec", "true").code, "others may follow")
 	require.NoError(t, syscall.Kill(second.pids[0], syscall.SIGKILL))
 	second.stop()
-	second.gone(t)
+	second.ended(t)
 	r.until("6 ranks: runs", "status")
 	r.end()
 }
 
-// The end of the job ends daemons. Each caller is told how: 137, whatever the order in which the loop
-// and the answer end.
+// The end of the job ends daemons. Each caller is told how: 137, whatever the order in which the
+// loop and the answer end.
 func TestExecJobEnds(t *testing.T) {
 	for i := range 10 {
 		r := sleepers(t)
@@ -155,7 +156,7 @@ func TestExecJobEnds(t *testing.T) {
 		}
 		for _, k := range callers {
 			require.Equal(t, 137, k.wait())
-			k.gone(t)
+			k.ended(t)
 		}
 	}
 }
@@ -170,7 +171,7 @@ func TestExecRanksEnd(t *testing.T) {
 	require.NoError(t, os.WriteFile(end, nil, 0o600))
 	require.Equal(t, 0, r.ends(), r.err.String())
 	require.Equal(t, 137, k.wait())
-	k.gone(t)
+	k.ended(t)
 }
 
 // A caller that reads nothing stops its daemons, after a bounded number of bytes, and nothing else:

@@ -13,8 +13,8 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// executed is a job beside whose ranks daemons run once, their ends, and the orders and ends on each
-// edge.
+// executed is a job beside whose ranks daemons run once, their ends, and the orders and ends on
+// each edge.
 func executed(t *testing.T, cfg Config, order core.DaemonsAsked) (*World, core.DaemonsOver, map[uint32][2]int) {
 	t.Helper()
 	edges := map[uint32][2]int{}
@@ -58,7 +58,8 @@ func TestExecMany(t *testing.T) {
 	require.Zero(t, ends.Lost+ends.Over+ends.More)
 	require.Equal(t, nodes*ppn/1000, ends.Failed.Len())
 	failed := slices.Collect(ends.Failed.All())
-	require.True(t, slices.IsSortedFunc(failed, func(a, b rankwire.FailedDaemon) int { return int(a.Number) - int(b.Number) }))
+	byNumber := func(a, b rankwire.FailedDaemon) int { return int(a.Number) - int(b.Number) }
+	require.True(t, slices.IsSortedFunc(failed, byNumber))
 	require.Equal(t, uint32(999), failed[0].Number)
 	require.Less(t, w.Bytes[wire.KindDaemonsEnded], uint64(40*nodes))
 	for _, kind := range []frame.Kind{wire.KindHeartbeat, wire.KindDaemons, wire.KindDaemonsEnded} {

@@ -36,7 +36,7 @@ type outcome struct {
 	code   int
 	stdout string
 	stderr string // but for what it was waiting for
-	said   string // all of it
+	all    string // all of it
 	took   time.Duration
 }
 
@@ -70,8 +70,8 @@ func run(t *testing.T, c *cluster.Cluster, args ...string) *job {
 
 func (j *job) wait() outcome {
 	<-j.waited
-	said := j.err.String()
-	return outcome{j.cmd.ProcessState.ExitCode(), j.out.String(), product.Complaints(said), said, time.Since(j.began)}
+	all := j.err.String()
+	return outcome{j.cmd.ProcessState.ExitCode(), j.out.String(), product.Complaints(all), all, time.Since(j.began)}
 }
 
 func ibrun(t *testing.T, c *cluster.Cluster, args ...string) outcome {

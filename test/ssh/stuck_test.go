@@ -100,7 +100,7 @@ func TestHungStart(t *testing.T) {
 			}
 			o := run(t, c, args...)
 			require.Equal(t, 126, o.code, o.stderr)
-			require.Contains(t, o.said, "waiting for node0002 (start of its ranks, ")
+			require.Contains(t, o.all, "waiting for node0002 (start of its ranks, ")
 			require.Contains(t, o.stderr, "rank 2 and 1 others on node0002 could not be started: "+h.says+
 				": it has not returned for 5s; hint: ")
 			require.Less(t, o.took, 5*time.Second+5*time.Second+slack)

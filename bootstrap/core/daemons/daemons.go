@@ -1,7 +1,7 @@
 // Package daemons decides for one agent what becomes of the daemons that callers of the job have
-// started beside its ranks: how output goes up under credit, and how ends are merged on their way up.
-// It does not know which nodes an order means, and starts nothing: the core and the driver do. It
-// keeps nothing when no order is open.
+// started beside its ranks: how output goes up under credit, and how ends are merged on their way
+// up. It does not know which nodes an order means, and starts nothing: the core and the driver do.
+// It keeps nothing when no order is open.
 //
 //	Order --> open --own daemons, children and output at an end--> ended, once
 //	open --End, the caller is gone--> own daemons killed, output dropped --> ended
@@ -120,7 +120,7 @@ func (d *Daemons) Order(id, credit uint32, host string, own []uint32, to []Child
 		o.children = append(o.children, child{Child: c, credit: ChildCredit})
 	}
 	d.open = append(d.open, o)
-	d.settle(o)
+	d.advance(o)
 	return d.done()
 }
 
@@ -142,7 +142,7 @@ func (d *Daemons) Output(id uint32, c Chunk) []Effect {
 	if o := d.find(id); o != nil {
 		c.from = subtree.Up
 		o.queue = append(o.queue, c)
-		d.settle(o)
+		d.advance(o)
 	}
 	return d.done()
 }
@@ -154,7 +154,7 @@ func (d *Daemons) OutputBelow(l subtree.Link, id uint32, c Chunk) []Effect {
 			o.children[i].credit -= len(c.Data)
 			c.from = l
 			o.queue = append(o.queue, c)
-			d.settle(o)
+			d.advance(o)
 		}
 	}
 	return d.done()
@@ -166,7 +166,7 @@ func (d *Daemons) Exited(id, number uint32, s job.Status, cause string) []Effect
 		if i := slices.Index(o.own, number); i >= 0 {
 			o.own = slices.Delete(o.own, i, i+1)
 			o.sum.add(number, o.host, s, cause)
-			d.settle(o)
+			d.advance(o)
 		}
 	}
 	return d.done()
@@ -178,7 +178,7 @@ func (d *Daemons) EndedBelow(l subtree.Link, id uint32, e rankwire.DaemonEnds) [
 		if i := o.child(l); i >= 0 {
 			o.children = slices.Delete(o.children, i, i+1)
 			o.sum.merge(e)
-			d.settle(o)
+			d.advance(o)
 		}
 	}
 	return d.done()
@@ -194,7 +194,7 @@ func (d *Daemons) ChildEnded(l subtree.Link, exited bool) []Effect {
 				o.sum.lose(most)
 			}
 			o.children = slices.Delete(o.children, i, i+1)
-			d.settle(o)
+			d.advance(o)
 		}
 	}
 	return d.done()
@@ -204,7 +204,7 @@ func (d *Daemons) ChildEnded(l subtree.Link, exited bool) []Effect {
 func (d *Daemons) Granted(id uint32, n int) []Effect {
 	if o := d.find(id); o != nil {
 		o.credit += n
-		d.settle(o)
+		d.advance(o)
 	}
 	return d.done()
 }
@@ -225,7 +225,7 @@ func (d *Daemons) end(o *order) {
 		}
 	}
 	o.discards = true
-	d.settle(o)
+	d.advance(o)
 }
 
 // ParentLost ends all orders, of which nobody hears any more.
@@ -237,8 +237,8 @@ func (d *Daemons) ParentLost() []Effect {
 	return d.done()
 }
 
-// Close ends the daemons of this node, since the job ends here. What they have written is still taken
-// for some time. It can be called again.
+// Close ends the daemons of this node, since the job ends here. What they have written is still
+// taken for some time. It can be called again.
 func (d *Daemons) Close(now time.Duration) []Effect {
 	for _, o := range slices.Clone(d.open) {
 		if o.dieBy == 0 {
@@ -281,11 +281,11 @@ func (d *Daemons) due(now time.Duration, o *order) {
 		}
 		o.own = nil
 	}
-	d.settle(o)
+	d.advance(o)
 }
 
-// settle passes on what credit allows, and ends the order if nothing of it is left.
-func (d *Daemons) settle(o *order) {
+// advance passes on what credit allows, and ends the order if nothing of it is left.
+func (d *Daemons) advance(o *order) {
 	for len(o.queue) > 0 {
 		c := o.queue[0]
 		if !o.discards && o.credit < len(c.Data) {

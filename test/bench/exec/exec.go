@@ -1,5 +1,5 @@
-// Package exec holds `ibrun ctl exec true` on a job that runs against a launch of its own: `ibrun true`
-// on the same nodes, turn by turn. It runs on the front of a virtual cluster:
+// Package exec holds `ibrun ctl exec true` on a job that runs against a launch of its own:
+// `ibrun true` on the same nodes, turn by turn. It runs on the front of a virtual cluster:
 //
 //	bench exec IBRUN NODES ROUNDS
 //
