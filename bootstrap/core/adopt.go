@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/core/repair"
+	"ibrun/bootstrap/core/restart"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
@@ -34,11 +35,13 @@ type adopted struct {
 	again  bool          // it repeats what it has sent
 	is     bool          // it was joined
 	loss   LinkLost      // for which it is joined
+	heard  time.Duration // when the last frame came from it
 }
 
-// mayAdopt reports whether a child whose link has ended can be repaired.
+// mayAdopt reports whether a child whose link has ended can be repaired. While all ranks are ended to
+// start again, a loss ends the job.
 func (c *Core) mayAdopt(k *child) bool {
-	return c.repairs() && c.stage == running && c.starts.begun && (!c.cfg.Root || c.root.out.AllStarted) &&
+	return c.repairs() && c.stage == running && !c.recall.open && c.starts.begun && (!c.cfg.Root || c.root.out.AllStarted) &&
 		(k.state == childReady || k.state == childResumed)
 }
 
@@ -46,7 +49,7 @@ func (c *Core) mayAdopt(k *child) bool {
 // is not to be trusted.
 func (c *Core) repairChild(ev LinkLost) {
 	k := &c.children[ev.Link]
-	k.live, k.loss = false, ev
+	k.live, k.loss, k.heard = false, ev, k.received
 	if c.repair.cutting || k.is && c.now-k.started < joinAgain {
 		c.adoptBelow(ev.Link)
 		return
@@ -54,7 +57,7 @@ func (c *Core) repairChild(ev LinkLost) {
 	c.do(CloseLink{ev.Link})
 	n := c.join(child{
 		head: k.head, part: k.part, before: k.before, local: k.local,
-		adopted: adopted{key: k.key, below: k.below, known: k.known, itself: true, loss: ev},
+		adopted: adopted{key: k.key, below: k.below, known: k.known, itself: true, loss: ev, heard: k.heard},
 	})
 	c.handOn(ev.Link, []Link{n}, nil)
 	c.startJoin(n)
@@ -92,7 +95,7 @@ func (c *Core) handOn(from Link, to []Link, lost job.Parts) {
 	if in := &c.input; slices.Contains(in.children, from) {
 		in.children = slices.DeleteFunc(in.children, func(l Link) bool { return l == from })
 		for _, l := range to {
-			if c.hasReaders(l) {
+			if c.hasReaders(l) && c.children[l].state != childLost {
 				in.children = append(in.children, l)
 			}
 		}
@@ -114,16 +117,23 @@ func (c *Core) adoptBelow(from Link) {
 			}))
 		}
 	}
-	c.handOn(from, to, lost)
-	nodes := uint32(1)
-	if len(to) == 0 {
-		nodes = uint32(max(lost.Len(), 1))
+	places, gone := c.placesOf(k, lost)
+	c.handOn(from, append(slices.Clone(to), places...), gone)
+	f := wire.Fault{
+		What: wire.FaultLost, Node: k.head.First, Nodes: 1, Host: k.host(), Parent: c.cfg.Host, Cause: k.loss.Cause,
+		Tail: k.loss.Tail, SilentMs: c.silence(c.now - k.heard),
 	}
-	c.lostNodes(lost)
-	c.reportLost(wire.Fault{
-		What: wire.FaultLost, Node: k.head.First, Nodes: nodes, Host: k.host(), Parent: c.cfg.Host, Cause: k.loss.Cause,
-		Tail: k.loss.Tail,
-	})
+	if len(places) == 0 {
+		if len(to) == 0 {
+			f.Nodes = uint32(max(lost.Len(), 1))
+		}
+		c.lostNodes(gone)
+		c.reportLost(f)
+	}
+	for _, l := range places {
+		f.Node, f.Host = c.children[l].head.First, c.children[l].host()
+		c.reportLost(f)
+	}
 	c.sendBelow()
 	for _, l := range to {
 		c.startJoin(l)
@@ -139,6 +149,7 @@ func (c *Core) joinFailed(ev ChildFailed) {
 	}
 	if !k.itself {
 		k.loss = LinkLost{Link: ev.Child, Cause: joined(k.loss.Cause, ev.Phase+": "+ev.Cause), Tail: ev.Tail}
+		k.heard = c.now // nobody knows how long it was linked to the lost one
 	}
 	c.adoptBelow(ev.Child)
 }
@@ -151,7 +162,7 @@ func (c *Core) joinRefused(ev JoinRefused) {
 	c.drop(ev.Child, job.Status{Kind: job.Lost})
 	if !c.cfg.Root && c.stage == running {
 		c.do(CloseLink{Up})
-		c.orphaned(false)
+		c.orphaned(c.relaunches())
 	}
 }
 
@@ -182,12 +193,19 @@ func (c *Core) childState(l Link, m wire.State) {
 		}
 	}
 	for _, s := range r.respawns {
-		if s.Serial > m.Respawn && k.hasRanks(s.First, 1) {
+		if s.Serial > m.Respawn && k.hasAny(restart.Span{First: s.First, Count: s.Count}) {
 			c.send(l, s)
 		}
 	}
+	if c.recall.open {
+		c.send(l, wire.Recall{Serial: c.recall.serial, GraceMs: ms(max(c.recall.killAt-c.now, 0))})
+	}
 	if known := c.failures.known; known.Len() > 0 {
 		c.send(l, rankFailures(known))
+	}
+	c.replaceAgain(l)
+	if m.Replaces > 0 { // who has started it may not have said so
+		c.replacedBelow(wire.Replaced{Number: m.Replaces, Node: k.head.First})
 	}
 	c.doLookups(c.lookups.AskAgain(c.now, l))
 	c.doBulk(c.bulk.CallAgain(l))
@@ -199,6 +217,10 @@ func (c *Core) inputAgain(l Link, m wire.State) {
 	k := &c.children[l]
 	k.room = inputWindow - int(min(m.Held, inputWindow))
 	if !slices.Contains(c.input.children, l) {
+		return
+	}
+	if m.Input == wire.NoInput {
+		c.input.children = slices.DeleteFunc(c.input.children, func(o Link) bool { return o == l })
 		return
 	}
 	missed, kept := c.repair.input.After(m.Input)
@@ -243,7 +265,8 @@ func (c *Core) sendBelow() {
 	var set []wire.Below
 	for i := range c.children {
 		k := &c.children[i]
-		if len(k.part) == 0 || len(k.part) > wire.MaxBelow || k.state == childEnded && !k.live {
+		if len(k.part) == 0 || len(k.part) > wire.MaxBelow || k.state == childEnded && !k.live ||
+			k.state == childLost || k.state == childStarting || k.state == childUp {
 			continue
 		}
 		set = append(set, wire.Below{Key: k.key, Head: k.head.First, Parts: k.part})
@@ -278,14 +301,11 @@ func (c *Core) reportLost(f wire.Fault) {
 	c.ownReport(f, true)
 }
 
-// rootLost takes the loss of nodes that the job survives. It is what the job has failed of.
+// rootLost takes the loss of nodes that the job survives.
 func (c *Core) rootLost(f wire.Fault) {
-	c.blame(f, weightOf(f))
-	if c.root.out.Fault != f && c.stage != ending {
-		c.reportBlame()
-		c.do(Report{f})
+	if !c.relaunchLost(f) {
+		c.loseNodes(f)
 	}
-	c.sweepLost(f)
 }
 
 // moveBelow moves the nodes of a child's children when nodes are numbered anew.

@@ -60,6 +60,7 @@ type Policy struct {
 	// MaxRestarts is how many restarts there may be within any time RestartsWithin; 0: the whole job.
 	MaxRestarts    int
 	RestartsWithin time.Duration
+	RepairAsked    bool // the user wants a job that uses PMI to go on without the ranks of a lost node
 }
 
 // The stages of an agent.
@@ -215,7 +216,9 @@ func (c *Core) apply(ev Event) {
 	case BulkRead:
 		c.doBulk(c.bulk.ReadDone(ev.Fence, ev.Value))
 	case MPIFindings:
-		c.finish.mpi.Add(ev.MPIFindings)
+		if c.finish.mpi.Add(ev.MPIFindings); ev.SpokePMI {
+			c.spokePMI()
+		}
 	case RankInputRead:
 		c.rankInputRead(ev)
 	case RankInputClosed:
@@ -326,6 +329,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case wire.Rest:
 		c.childRests(from, m)
 	case rankwire.Collect:
+		c.root.pmi = c.root.pmi || m.What == rankwire.Barrier && m.Parcels.Len() > 0 // PMI's values
 		c.doCollectives(c.collectives.JoinBelow(from, k.head.Nodes.Base(), m))
 	case rankwire.Failures:
 		c.childFailures(m)

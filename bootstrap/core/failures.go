@@ -83,6 +83,7 @@ func (c *Core) failed(m rankwire.Failures) {
 		return
 	}
 	f.known = inOrder(f.known.Join(m.Ranks))
+	c.dropPlaces(m.Ranks)
 	for i := range c.children {
 		c.send(Link(i), m)
 	}

@@ -52,10 +52,11 @@ type child struct {
 	// replaces says that it takes the place of the child old, which was lost.
 	replaces bool
 	old      Link
-	holds    bool // it knows that the job is stopped
-	room     int  // bytes of Stdin it can take
-	credit   int  // bytes of Output that it may send
-	owed     int  // bytes of its Output taken and not granted back yet
+	number   uint32 // of the Replace
+	holds    bool   // it knows that the job is stopped
+	room     int    // bytes of Stdin it can take
+	credit   int    // bytes of Output that it may send
+	owed     int    // bytes of its Output taken and not granted back yet
 	times    *childTimes
 }
 
@@ -203,7 +204,13 @@ func (c *Core) childUp(ev ChildUp) {
 	if m.Replaces = k.replaces; m.Replaces {
 		*c.recalledBelow(l) = c.recall.serial
 		c.send(l, m)
-		c.send(l, c.standing())
+		c.send(l, c.standing(k.number))
+		if known := c.failures.known; c.repairs() && known.Len() > 0 {
+			c.send(l, rankFailures(known))
+		}
+		if c.clock.stopped {
+			c.send(l, wire.Signal{Number: sigTstp})
+		}
 		return
 	}
 	if c.job.Launch.LateBinding {
@@ -350,7 +357,12 @@ func (c *Core) waiting(w wire.Waiting) {
 }
 
 // partsOf are the nodes that a child answers for.
-func (c *Core) partsOf(l Link) job.Parts { return c.children[l].part }
+func (c *Core) partsOf(l Link) job.Parts {
+	if k := &c.children[l]; !k.replaces || k.state != childStarting && k.state != childUp {
+		return k.part
+	}
+	return nil // they are the lost one's until it is ready
+}
 
 // host is the name of a child's own node.
 func (k *child) host() string { return k.head.Nodes.At(0).Host }

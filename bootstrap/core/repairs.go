@@ -59,7 +59,11 @@ type repairing struct {
 	respawn    uint32 // serial of the newest that has come
 	respawned  []wire.Respawned
 	membership *wire.Membership
-	failed     rankwire.SlotSpans // that were sent up
+	failed     rankwire.SlotSpans              // that were sent up
+	number     uint32                          // of the Replace by which this agent was started; 0: it was launched with the job
+	refused    bool                            // its ranks use PMI, and the root knows
+	replaces   map[job.NodeIndex]wire.Replace  // the newest that has come down, by the node
+	replaced   map[job.NodeIndex]wire.Replaced // the newest that has gone up
 	notes      []frame.Message
 }
 
@@ -99,6 +103,11 @@ func (c *Core) remember(to Link, m frame.Message) {
 	switch m := m.(type) {
 	case wire.Respawned:
 		r.respawned = append(r.respawned, m)
+	case wire.Replaced:
+		if r.replaced == nil {
+			r.replaced = map[job.NodeIndex]wire.Replaced{}
+		}
+		r.replaced[m.Node] = m
 	case rankwire.Failures:
 		r.failed = inOrder(r.failed.Join(m.Ranks))
 	case rankwire.Notice, wire.Placed:
@@ -140,6 +149,9 @@ func (c *Core) wait() {
 		most = waitSilent
 	}
 	c.clock.up.live, r.waiting, r.unresumed, r.until = false, true, false, c.now+most
+	if c.relaunches() { // others may take the place of its ranks then
+		r.until = min(r.until, max(c.clock.up.received+orphanEnd, c.now))
+	}
 	c.wakeAt(r.until)
 }
 
@@ -153,7 +165,7 @@ func (c *Core) checkWait() {
 		c.wakeAt(r.until)
 	default:
 		r.waiting = false
-		c.orphaned(false)
+		c.orphaned(c.relaunches() && !r.rooted)
 	}
 }
 
@@ -180,7 +192,7 @@ func (c *Core) resumed(m wire.Resume) {
 	c.input.room, c.input.owed = inputWindow-held, 0
 	c.send(Up, wire.State{
 		Signals: r.signals.Count(), Input: r.inputs, Held: uint32(held), Released: c.collectives.Passed,
-		Floor: c.floors.Taken(), Respawn: r.respawn, Begun: c.starts.begun,
+		Floor: c.floors.Taken(), Respawn: r.respawn, Replaces: c.waitsFor(), Begun: c.starts.begun || r.number > 0,
 	})
 	for _, report := range r.reports.Kept() {
 		c.send(Up, report)
@@ -195,6 +207,7 @@ func (c *Core) resumed(m wire.Resume) {
 	if r.failed.Len() > 0 {
 		c.send(Up, rankFailures(r.failed))
 	}
+	c.replacedAgain()
 	if c.clock.stopped {
 		c.send(Up, wire.Signal{Number: sigTstp})
 	}
@@ -209,7 +222,7 @@ func (c *Core) resumed(m wire.Resume) {
 	for _, note := range notes {
 		c.send(Up, note)
 	}
-	if !c.job.Launch.StartBarrier || c.starts.begun { // else its nodes are about to be numbered anew
+	if !c.job.Launch.StartBarrier || c.starts.begun || r.number > 0 { // else its nodes are about to be numbered anew
 		c.sendBelow()
 	}
 	r.exitAgain, c.recall.told = r.left, false
@@ -261,7 +274,7 @@ func (c *Core) place(rank job.Slot, stream uint8, n int) uint64 {
 	if !c.repairs() {
 		return 0
 	}
-	return c.repair.streams.Next(repair.Stream{Rank: rank, Number: stream}, n)
+	return repair.Base(c.repair.number) + c.repair.streams.Next(repair.Stream{Rank: rank, Number: stream}, n)
 }
 
 // ownReport numbers a failure that this agent has seen, and sends it.

@@ -21,7 +21,8 @@ import (
 //	at the parent:  lost --Replace--> session --ChildUp--> Launch, Standing --Ready--> Replaced
 //	at the spare:   Launch, Standing --> Ready; Respawn --> Fork --ForkDone--> Respawned
 //
-// A lost agent with others below it is not replaced: nobody knows these.
+// A lost agent with others below it is replaced only if the tree is repaired (relaunch.go): nobody
+// knows these.
 
 const (
 	// ownEnd is how long after the last frame from its parent an agent has killed its ranks, at the
@@ -42,8 +43,10 @@ type replacement struct {
 	span    restart.Span
 	fenceAt time.Duration // when nothing of it can run any more, whatever a sweep says
 	fenced  bool
-	blind   bool // a node that had the place before is not fenced either: a sweep does not tell of both
-	ready   bool // the new agent is
+	number  uint32 // of the newest Replace
+	ordered bool   // there is one
+	blind   bool   // a node that had the place before is not fenced either: a sweep does not tell of both
+	ready   bool   // the new agent is
 }
 
 // keepLost reports whether the place of a lost child is kept for another agent.
@@ -73,18 +76,7 @@ func (c *Core) replaceLost(f wire.Fault) bool {
 		c.sweepLost(f)
 		return true
 	}
-	if c.root.replacing == nil {
-		c.root.replacing = map[job.NodeIndex]*replacement{}
-	}
-	silent := time.Duration(f.SilentMs) * time.Millisecond
-	r := &replacement{fault: f, span: span, fenceAt: c.now - silent + ownEnd}
-	if old := c.root.replacing[f.Node]; old != nil {
-		r.blind = old.blind || !old.fenced
-	}
-	c.root.replacing[f.Node] = r
-	c.wakeAt(r.fenceAt)
-	delete(c.root.sweeps.known, f.Node)
-	c.sweepLost(f)
+	r := c.openReplacement(f, span)
 	if c.job.Launch.RestartAll {
 		c.rollBack(f, span, true)
 	} else {
@@ -97,10 +89,39 @@ func (c *Core) replaceLost(f wire.Fault) bool {
 	return true
 }
 
-// nextSpare lets a spare take a place; if there is none, the job ends.
+// openReplacement has a lost node looked at, and notes when nothing of it can run any more.
+func (c *Core) openReplacement(f wire.Fault, span restart.Span) *replacement {
+	if c.root.replacing == nil {
+		c.root.replacing = map[job.NodeIndex]*replacement{}
+	}
+	silent, end := time.Duration(f.SilentMs)*time.Millisecond, ownEnd
+	if c.repairs() {
+		end = repairEnd
+	}
+	r := &replacement{fault: f, span: span, fenceAt: c.now - silent + end}
+	if silent >= agentTimeout {
+		r.fenceAt = c.now + stuckEnd
+	}
+	if old := c.root.replacing[f.Node]; old != nil {
+		r.blind, r.fenceAt = old.blind || !old.fenced, max(r.fenceAt, old.fenceAt)
+	}
+	c.root.replacing[f.Node] = r
+	c.wakeAt(r.fenceAt)
+	delete(c.root.sweeps.known, f.Node)
+	c.sweepLost(f)
+	return r
+}
+
+// nextSpare lets a spare take a place. If there is none, the job ends, unless it has a tree without
+// the node.
 func (c *Core) nextSpare(r *replacement) {
 	s := &c.root.members
-	if s.spares.Len() == 0 {
+	switch {
+	case s.spares.Len() > 0:
+	case c.relaunches():
+		c.lostForEver(r, "there is no spare for its ranks")
+		return
+	default:
 		r.fault.Cause = joined(r.fault.Cause, "no spare is left")
 		c.blame(r.fault, weightOf(r.fault))
 		c.endAll(sigTerm)
@@ -108,14 +129,13 @@ func (c *Core) nextSpare(r *replacement) {
 	}
 	run := s.spares.Slice(0, 1).Runs()[0]
 	s.spares = s.spares.Slice(1, s.spares.Len())
-	run.Ranks = r.span.Count
 	if s.replaced == nil {
 		s.replaced = map[job.NodeIndex]string{}
 	}
 	s.replaced[s.original(r.fault.Node)] = run.Host(0)
 	c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("spare %s takes the place of %s", run.Host(0),
 		r.fault.Host)})
-	c.replaceBelow(wire.Replace{Part: job.Part{First: r.fault.Node, Nodes: job.NewNodes(r.span.First, []job.Run{run})}})
+	c.orderReplace(r, run)
 }
 
 // original is the index that a node had before others were dropped.
@@ -133,26 +153,33 @@ func (c *Core) replaceBelow(m wire.Replace) {
 	if c.stage != running {
 		return
 	}
-	node := m.Part.First
+	node, fresh := m.Part.First, c.replaceOnce(m)
 	for i := range c.children {
 		k := &c.children[i]
 		switch {
 		case k.state == childLost && k.head.First == node:
-			c.startReplacement(Link(i), m.Part)
+			if fresh {
+				c.startReplacement(Link(i), m)
+			}
 			return
-		case k.state == childReady && k.part.Has(node):
-			c.send(Link(i), m)
+		case k.state != childEnded && k.head.First != node && k.part.Has(node):
+			c.send(Link(i), m) // when it is there
 			return
 		}
 	}
-	c.replacedBelow(wire.Replaced{Node: node, Cause: "its parent has not lost it"})
+	if fresh {
+		c.replacedBelow(wire.Replaced{Number: m.Number, Node: node, Cause: "its parent has not lost it"})
+	}
 }
 
-func (c *Core) startReplacement(old Link, part job.Part) {
+func (c *Core) startReplacement(old Link, m wire.Replace) {
+	part, where := m.Part, &c.children[old]
+	own, local := part.Nodes.At(0).Host == where.host(), where.local
 	c.adopt(part, tried{spare: true})
 	l := Link(len(c.children) - 1)
 	k := &c.children[l]
-	k.replaces, k.old = true, old
+	k.local = k.local || own && local
+	k.replaces, k.old, k.number = true, old, m.Number
 	k.state, k.started, k.phase = childStarting, c.now, "start"
 	c.starts.inFlight++
 	c.starts.next = len(c.children)
@@ -162,15 +189,16 @@ func (c *Core) startReplacement(old Link, part job.Part) {
 // replacementFailed takes the failure of the session to a spare.
 func (c *Core) replacementFailed(l Link, why string) {
 	k := &c.children[l]
-	node := k.head.First
+	number, node := k.number, k.head.First
 	k.part = nil
 	c.drop(l, job.Status{})
-	c.replacedBelow(wire.Replaced{Node: node, Cause: why})
+	c.replacedBelow(wire.Replaced{Number: number, Node: node, Cause: why})
 }
 
 // standing is what an agent that replaces another has to know of the job.
-func (c *Core) standing() wire.Standing {
+func (c *Core) standing(number uint32) wire.Standing {
 	m := wire.Standing{
+		Number: number, Signals: c.repair.signals.Count(),
 		Serial: c.floors.Taken(), Op: c.collectives.FloorOp(), Recall: c.recall.serial, Everyone: c.below.Floors.OfAll(),
 	}
 	for rank, epoch := range c.below.Floors.All() {
@@ -181,6 +209,11 @@ func (c *Core) standing() wire.Standing {
 
 // stand takes in how far the job is that this agent has come to.
 func (c *Core) stand(m wire.Standing) {
+	r := &c.repair
+	r.number, r.respawn, r.inputs = m.Number, m.Serial, wire.NoInput // all orders so far were for others
+	r.reports.Begin(m.Number << 16)
+	r.signals.Begin(m.Signals)
+	c.collectives.Passed = max(c.collectives.Passed, m.Op)
 	c.floors.Take(m.Serial)
 	c.floors.Here()
 	c.doCollectives(c.collectives.Floor(m.Op))
@@ -194,7 +227,7 @@ func (c *Core) stand(m wire.Standing) {
 // standingLies says what of the state of a job cannot be.
 func (c *Core) standingLies(m wire.Standing) string {
 	ranks := c.job.Layout.Ranks()
-	return lieIf(!c.job.Launch.Restarts || c.starts.begun || c.floors.Taken() > 0 ||
+	return lieIf(!c.job.Launch.Restarts || c.starts.begun || c.repair.number > 0 || m.Number == 0 || m.Number > mostReplaced ||
 		len(m.Floors) > 0 && uint32(m.Floors[len(m.Floors)-1].Rank) >= ranks, "of no ranks, or that nobody wants")
 }
 
@@ -210,7 +243,8 @@ func (c *Core) replacementReady(l Link) {
 	c.lookups.Moved(k.old)
 	c.doLookups(c.lookups.AskAgain(c.now, l))
 	c.doBulk(c.bulk.ChildEnded())
-	c.replacedBelow(wire.Replaced{Node: k.head.First})
+	c.replacedBelow(wire.Replaced{Number: k.number, Node: k.head.First})
+	c.sendBelow()
 }
 
 // replacedBelow takes the outcome of a Replace.
@@ -221,11 +255,11 @@ func (c *Core) replacedBelow(m wire.Replaced) {
 	}
 	r := c.root.replacing[m.Node]
 	switch {
-	case r == nil || c.stage != running:
+	case r == nil || r.number != m.Number || c.stage != running:
 	case m.Cause != "":
 		node, _ := c.nodeAt(m.Node)
-		c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("spare %s could not be started: %s", node.Host,
-			m.Cause)})
+		c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("%s could not be started: %s",
+			c.named(r.fault.Node, node.Host), m.Cause)})
 		c.nextSpare(r)
 	default:
 		r.ready = true
@@ -251,11 +285,26 @@ func (c *Core) fenceSwept(ev NodeSwept) bool {
 		r.fault.Cause = joined(r.fault.Cause, ev.Left)
 		c.blame(r.fault, weightOf(r.fault))
 		c.endAll(sigTerm)
-	case ev.Cause == "" && !r.blind:
-		r.fenced = true
-		c.replacedMore(ev.Index)
+	case ev.Cause == "":
+		if r.fenced = r.fenced || !r.blind; !r.ordered && c.relaunches() {
+			c.ownHost(r)
+		}
+		if r.fenced {
+			c.replacedMore(ev.Index)
+		}
+	case !r.ordered:
+		r.fault.Cause = joined(r.fault.Cause, "nobody can look at its node: "+ev.Cause)
+		c.nextSpare(r)
 	}
 	return true
+}
+
+// named is a host that was to take the place of a node, in words.
+func (c *Core) named(node job.NodeIndex, host string) string {
+	if m := &c.root.members; m.replaced[m.original(node)] == host {
+		return "spare " + host
+	}
+	return host
 }
 
 // fenceDue takes nodes for dead that nobody could look at, when their agents have ended.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -114,10 +115,9 @@ func (c *Core) sendFloorsTo(rank job.Slot) {
 // respawn orders ranks of this subtree to start again.
 func (c *Core) respawn(m wire.Respawn) {
 	span := restart.Span{First: m.First, Count: m.Count}
+	c.recall.open = c.recall.open && m.Count < c.job.Layout.Ranks()
 	for i := range c.children {
-		if slices.ContainsFunc(c.children[i].part, func(p job.Part) bool {
-			return p.Nodes.Base() < span.End() && span.First < p.Nodes.Base()+job.Slot(p.Nodes.Ranks())
-		}) {
+		if c.children[i].hasAny(span) {
 			c.send(Link(i), m)
 		}
 	}
@@ -130,6 +130,13 @@ func (c *Core) respawn(m wire.Respawn) {
 			s.wanted = m
 		}
 	}
+}
+
+// hasAny reports whether some of a span's ranks are of a child's subtree.
+func (k *child) hasAny(span restart.Span) bool {
+	return slices.ContainsFunc(k.part, func(p job.Part) bool {
+		return p.Nodes.Base() < span.End() && span.First < p.Nodes.Base()+job.Slot(p.Nodes.Ranks())
+	})
 }
 
 // restartMore does what restarts wait for: it confirms floors, and starts ranks of which nothing is
@@ -278,4 +285,7 @@ func (c *Core) lostForGood(ranks rankwire.SlotSpans) {
 	for s := range ranks.All() {
 		c.restarts.Lost(restart.Span{First: s.First, Count: s.Count})
 	}
+	maps.DeleteFunc(c.root.replacing, func(_ job.NodeIndex, r *replacement) bool {
+		return covers(ranks, r.span.First)
+	})
 }

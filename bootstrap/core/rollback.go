@@ -31,6 +31,7 @@ type recall struct {
 	empty    bool // nothing of this node's ranks is left
 	stuck    bool // the parent knows that something cannot be ended
 	done     bool // the whole subtree is empty, and the parent knows
+	open     bool // Respawn of all has not come
 	children []uint32
 	again    respawning
 	told     bool   // the parent has had a Rest,
@@ -53,7 +54,7 @@ func (c *Core) recallRanks(m wire.Recall) {
 	c.recall = recall{
 		again: c.recall.again, told: c.recall.told, rested: c.recall.rested,
 		serial: m.Serial, killAt: c.now + time.Duration(m.GraceMs)*time.Millisecond, children: c.recall.children,
-		empty: !c.starts.begun || c.below.Own.Count() == 0,
+		empty: !c.starts.begun || c.below.Own.Count() == 0, open: true,
 	}
 	c.wake()
 	for i := range c.children {
@@ -234,8 +235,8 @@ func (c *Core) rollBack(f wire.Fault, of restart.Span, lost bool) {
 	switch {
 	case c.root.offspring.live > 0:
 		why = "all ranks were to start again, and jobs that they have spawned run"
-	case c.repairs():
-		why = "all ranks were to start again, which a job with --on-agent-loss repair cannot"
+	case c.repairs() && c.failures.known.Len()+c.failures.fresh.Len() > 0:
+		why = "all ranks were to start again, and some are lost for good"
 	}
 	if why != "" {
 		c.doRestarts([]restart.Effect{{Do: restart.GiveUp, Span: of, Of: of, Why: why}})

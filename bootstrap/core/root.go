@@ -34,8 +34,11 @@ type root struct {
 	settled   int                     // nodes
 	lost      map[job.Slot]wire.Fault // the last failure of ranks that were restarted
 	replacing map[job.NodeIndex]*replacement
-	abort     wire.Fault    // that may follow from a failure after which ranks start again
-	abortAt   time.Duration // when it ends the job; 0: there is none
+	replaced  uint32                          // number of the newest Replace
+	lostAt    map[job.NodeIndex]time.Duration // the last loss of nodes whose ranks start again
+	pmi       bool                            // ranks use PMI
+	abort     wire.Fault                      // that may follow from a failure after which ranks start again
+	abortAt   time.Duration                   // when it ends the job; 0: there is none
 	members   members
 	sweeps    nodeSweeps
 	asking    asking

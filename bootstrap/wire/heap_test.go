@@ -78,7 +78,7 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	},
 	KindReplace: func(size int) []frame.Message {
 		one := job.Run{Prefix: strings.Repeat("x", size), Count: 1}
-		return []frame.Message{Replace{job.Part{Nodes: job.NewNodes(0, []job.Run{one})}}}
+		return []frame.Message{Replace{Part: job.Part{Nodes: job.NewNodes(0, []job.Run{one})}}}
 	},
 	KindStanding: func(size int) []frame.Message {
 		floors := make([]RankFloor, size/8)

@@ -58,8 +58,12 @@ type State struct {
 	Released uint32 // number of the newest collective that was released to it
 	Floor    uint32 // serial of the newest floor
 	Respawn  uint32 // serial of the newest Respawn
-	Begun    bool   // its ranks were ordered to start
+	Replaces uint32 // number of the Replace by which it was started, while it waits for its Respawn; 0: it does not
+	Begun    bool   // its ranks were ordered to start, or wait for Respawn
 }
+
+// NoInput stands for Input if the ranks of a node read none: they are not its first ones.
+const NoInput = 1<<32 - 1
 
 // Report is a Fault with a number, by which it counts once.
 type Report struct {
@@ -105,7 +109,7 @@ func (m Joined) Encode(w *frame.Encoder) { w.Byte(m.How) }
 func (m Resume) Encode(w *frame.Encoder) { w.U32(m.Credit) }
 
 func (m State) Encode(w *frame.Encoder) {
-	for _, n := range []uint32{m.Signals, m.Input, m.Held, m.Released, m.Floor, m.Respawn} {
+	for _, n := range []uint32{m.Signals, m.Input, m.Held, m.Released, m.Floor, m.Respawn, m.Replaces} {
 		w.U32(n)
 	}
 	w.Bool(m.Begun)
@@ -161,7 +165,7 @@ func parseResume(r *frame.Decoder) frame.Message { return Resume{Credit: r.U32()
 func parseState(r *frame.Decoder) frame.Message {
 	return State{
 		Signals: r.U32(), Input: r.U32(), Held: r.U32(), Released: r.U32(), Floor: r.U32(), Respawn: r.U32(),
-		Begun: r.Bool(),
+		Replaces: r.U32(), Begun: r.Bool(),
 	}
 }
 
@@ -193,8 +197,8 @@ func (m Join) String() string {
 func (m Joined) String() string { return fmt.Sprintf("Joined how=%d", m.How) }
 func (m Resume) String() string { return fmt.Sprintf("Resume credit=%d", m.Credit) }
 func (m State) String() string {
-	return fmt.Sprintf("State signals=%d input=%d held=%d released=%d floor=%d respawn=%d begun=%t", m.Signals, m.Input,
-		m.Held, m.Released, m.Floor, m.Respawn, m.Begun)
+	return fmt.Sprintf("State signals=%d input=%d held=%d released=%d floor=%d respawn=%d replaces=%d begun=%t",
+		m.Signals, m.Input, m.Held, m.Released, m.Floor, m.Respawn, m.Replaces, m.Begun)
 }
 func (m Report) String() string {
 	return fmt.Sprintf("Report node=%d serial=%d repaired=%t %v", m.Node, m.Serial, m.Repaired, m.Fault)

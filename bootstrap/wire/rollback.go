@@ -37,16 +37,22 @@ type Rest struct{ Serial uint32 }
 
 // Replace orders the parent of an agent that was lost to start another one in its place. Part is
 // the node's, with the host of the new one.
-type Replace struct{ Part job.Part }
+type Replace struct {
+	Number uint32 // of the order among all of the job, from 1
+	Part   job.Part
+}
 
 // Replaced answers Replace: the new agent is ready, or Cause says why there is none.
 type Replaced struct {
-	Node  job.NodeIndex
-	Cause string
+	Number uint32
+	Node   job.NodeIndex
+	Cause  string
 }
 
 // Standing tells an agent that replaces another how far the job is.
 type Standing struct {
+	Number   uint32 // of the Replace
+	Signals  uint32 // frames of Signal that its parent has had
 	Serial   uint32 // of the newest floor
 	Op       uint32 // collectives up to this number have failed
 	Recall   uint32 // serial of the newest Recall
@@ -70,13 +76,18 @@ func (Standing) Kind() frame.Kind { return KindStanding }
 func (m Recall) Encode(w *frame.Encoder)   { w.U32(m.Serial); w.U32(m.GraceMs) }
 func (m Recalled) Encode(w *frame.Encoder) { w.U32(m.Serial); w.UserText(m.Cause) }
 func (m Rest) Encode(w *frame.Encoder)     { w.U32(m.Serial) }
-func (m Replace) Encode(w *frame.Encoder)  { encodePart(w, m.Part) }
-func (m Replaced) Encode(w *frame.Encoder) { w.U32(uint32(m.Node)); w.UserText(m.Cause) }
+func (m Replace) Encode(w *frame.Encoder)  { w.U32(m.Number); encodePart(w, m.Part) }
+
+func (m Replaced) Encode(w *frame.Encoder) {
+	w.U32(m.Number)
+	w.U32(uint32(m.Node))
+	w.UserText(m.Cause)
+}
 
 func (m Standing) Encode(w *frame.Encoder) {
-	w.U32(m.Serial)
-	w.U32(m.Op)
-	w.U32(m.Recall)
+	for _, n := range []uint32{m.Number, m.Signals, m.Serial, m.Op, m.Recall} {
+		w.U32(n)
+	}
 	w.U32(uint32(m.Everyone))
 	w.Uint(uint64(len(m.Floors)))
 	for _, f := range m.Floors {
@@ -89,11 +100,11 @@ func parseRecall(r *frame.Decoder) frame.Message   { return Recall{Serial: r.U32
 func parseRecalled(r *frame.Decoder) frame.Message { return Recalled{r.U32(), r.UserText()} }
 func parseRest(r *frame.Decoder) frame.Message     { return Rest{r.U32()} }
 func parseReplaced(r *frame.Decoder) frame.Message {
-	return Replaced{job.NodeIndex(r.U32()), r.UserText()}
+	return Replaced{r.U32(), job.NodeIndex(r.U32()), r.UserText()}
 }
 
 func parseReplace(r *frame.Decoder) frame.Message {
-	m := Replace{decodePart(r)}
+	m := Replace{r.U32(), decodePart(r)}
 	if r.Err() == nil && m.Part.Nodes.Len() != 1 {
 		r.Fail(frame.ErrRange)
 	}
@@ -104,7 +115,10 @@ func parseReplace(r *frame.Decoder) frame.Message {
 const floorLeast = 3
 
 func parseStanding(r *frame.Decoder) frame.Message {
-	m := Standing{Serial: r.U32(), Op: r.U32(), Recall: r.U32(), Everyone: uint16(r.Uint(1<<16 - 1))}
+	m := Standing{
+		Number: r.U32(), Signals: r.U32(), Serial: r.U32(), Op: r.U32(), Recall: r.U32(),
+		Everyone: uint16(r.Uint(1<<16 - 1)),
+	}
 	next := uint64(0)
 	m.Floors = frame.DecodeSlice(r, floorLeast, func() RankFloor {
 		f := RankFloor{Rank: job.Slot(r.U32()), Epoch: epoch(r)}
@@ -125,10 +139,12 @@ func (m Recalled) String() string {
 }
 func (m Rest) String() string { return fmt.Sprintf("Rest serial=%d", m.Serial) }
 func (m Replace) String() string {
-	return fmt.Sprintf("Replace node=%d host=%s", m.Part.First, m.Part.Nodes.At(0).Host)
+	return fmt.Sprintf("Replace number=%d node=%d host=%s", m.Number, m.Part.First, m.Part.Nodes.At(0).Host)
 }
-func (m Replaced) String() string { return fmt.Sprintf("Replaced node=%d cause=%q", m.Node, m.Cause) }
+func (m Replaced) String() string {
+	return fmt.Sprintf("Replaced number=%d node=%d cause=%q", m.Number, m.Node, m.Cause)
+}
 func (m Standing) String() string {
-	return fmt.Sprintf("Standing serial=%d op=%d recall=%d everyone=%d floors=%d", m.Serial, m.Op, m.Recall,
-		m.Everyone, len(m.Floors))
+	return fmt.Sprintf("Standing number=%d signals=%d serial=%d op=%d recall=%d everyone=%d floors=%d", m.Number,
+		m.Signals, m.Serial, m.Op, m.Recall, m.Everyone, len(m.Floors))
 }

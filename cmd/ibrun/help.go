@@ -48,7 +48,8 @@ end
   --on-failure end|continue|restart|restart-all   what a failed rank means: the
                          job's end, nothing, that it starts again, or all do
   --on-agent-loss end|repair   what a lost agent means: the job's end, or the
-                         loss of its node only
+                         loss of its node only, whose ranks start again
+                         with --on-failure restart (there the default)
   --max-restarts N[/T]   restarts in the job (3), or within any time T
   --contain              a PID namespace for the processes of each node: the
                          kernel ends them all when the node's reaper ends

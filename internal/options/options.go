@@ -190,7 +190,7 @@ var endOptions = []knob{
 		}},
 	{names: "on-agent-loss", takes: value, words: []string{"end", "repair"},
 		set: func(r *Request, v string) error {
-			r.Launch.Repair = v == "repair"
+			r.Launch.Repair, r.RepairAsked, r.lossGiven = v == "repair", v == "repair", true
 			return nil
 		}},
 	{names: "max-restarts", takes: value, set: (*Request).setMaxRestarts},

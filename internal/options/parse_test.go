@@ -87,3 +87,22 @@ func FuzzCommandLine(f *testing.F) {
 		}
 	})
 }
+
+// A job that restarts ranks repairs its tree, unless it is told otherwise or restarts all.
+func TestRepairIsTheDefaultOfRestart(t *testing.T) {
+	for line, want := range map[string][2]bool{ // repairs, and that was asked for
+		"true":                      {},
+		"--on-failure restart true": {true, false},
+		"--on-failure restart --on-agent-loss repair true": {true, true},
+		"--on-agent-loss repair --on-failure restart true": {true, true},
+		"--on-agent-loss end --on-failure restart true":    {},
+		"--on-failure restart-all true":                    {},
+		"--on-failure continue true":                       {},
+	} {
+		r, err := parseLine(strings.Fields("-n 2 " + line))
+		require.NoError(t, err, line)
+		require.Equal(t, want, [2]bool{r.Launch.Repair, r.RepairAsked}, line)
+	}
+	_, err := parseLine(strings.Fields("-n 2 --on-failure restart-all --on-agent-loss repair true"))
+	require.ErrorContains(t, err, "--on-failure restart-all contradicts --on-agent-loss repair")
+}

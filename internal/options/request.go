@@ -95,6 +95,7 @@ type Request struct {
 	// job.
 	MaxRestarts    int
 	RestartsWithin time.Duration
+	RepairAsked    bool // --on-agent-loss repair; with --on-failure restart the tree is repaired anyway
 
 	// How ranks that use the package ibrun reach each other.
 	Fabric  string // "auto", "ib", "udp" or "tcp"
@@ -125,6 +126,7 @@ type Request struct {
 	fanout     string   // --fanout
 	killGiven  bool     // -K
 	mostGiven  bool     // --max-restarts
+	lossGiven  bool     // --on-agent-loss
 	mca        []string // Open MPI's settings that ibrun does not know
 }
 
@@ -219,6 +221,9 @@ func (r *Request) finish() error {
 		if c.both {
 			return exit.Usagef("%s", c.text)
 		}
+	}
+	if r.Launch.Restarts && !r.Launch.RestartAll && !r.lossGiven {
+		r.Launch.Repair = true
 	}
 	if r.NoAllocation {
 		r.Manager = "none"

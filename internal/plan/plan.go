@@ -100,6 +100,7 @@ func New(r *options.Request, at Surroundings, id Identity) (*Plan, error) {
 	}
 	p.Policy.KillOnBad, p.Policy.Timeout, p.Policy.Wait = r.KillOnBad, r.Timeout, r.Wait
 	p.Policy.MaxRestarts, p.Policy.RestartsWithin = r.MaxRestarts, r.RestartsWithin
+	p.Policy.RepairAsked = r.RepairAsked
 	if v, ok := environ.Lookup(at.Env, "MPIEXEC_TIMEOUT"); ok && r.Timeout == 0 {
 		if err := options.Duration(&p.Policy.Timeout, v); err != nil {
 			return nil, exit.Usagef("MPIEXEC_TIMEOUT: %v", err)

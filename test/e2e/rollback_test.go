@@ -92,16 +92,16 @@ func TestPMIxEventOfARank(t *testing.T) {
 	require.Contains(t, o.stderr, "it uses PMI, so it cannot be restarted alone")
 }
 
-// A spare takes the place of a node that is lost while ranks run, also below other agents. Ranks
-// start there when nothing of the old ones runs; the others go on. An agent with others below it is
-// not replaced.
+// In a job that does not repair its tree a spare takes the place of a node that is lost while ranks
+// run, also below other agents. Ranks start there when nothing of the old ones runs; the others go
+// on. An agent with others below it is not replaced.
 func TestSpares(t *testing.T) {
 	script := `echo $IBRUN_RESTART of $RANK on $IBRUN_NODE
 [ $IBRUN_RESTART = 0 -a $RANK = $0 ] && { setsid sleep 1000 & sleep 0.3; kill -9 $PPID; sleep 1000; }
 sleep 2`
 	args := func(tree, how, rank string) []string {
 		return []string{"--launcher", "local", "-H", "a,b,c,d", "--spares", "1", "--tree", tree, "-n", "3",
-			"--on-failure", how, "sh", "-c", script, rank}
+			"--on-agent-loss", "end", "--on-failure", how, "sh", "-c", script, rank}
 	}
 	for _, tree := range []string{"flat", "kary:1"} {
 		o := ibrun(t, args(tree, "restart", "2")...)
@@ -116,4 +116,34 @@ sleep 2`
 	o = ibrun(t, args("kary:1", "restart", "1")...)
 	require.Equal(t, 125, o.code, o.stderr)
 	require.Contains(t, o.stderr, "no spare takes its place, since agents below it are lost with it")
+}
+
+// The tree of a job that restarts ranks is repaired: the ranks of a lost agent start again on its
+// node, and no spare is taken. Nothing of the old start is left. (Here all agents are on one
+// machine, and a reaper kills agents that its own has started; test/mender has inner agents.)
+func TestRelaunch(t *testing.T) {
+	script := `echo $IBRUN_RESTART of $RANK on $IBRUN_NODE
+[ $IBRUN_RESTART = 0 -a $RANK = $0 ] && { setsid sleep 1000 & sleep 0.3; kill -9 $PPID; sleep 1000; }
+sleep 2`
+	for rank, tree := range map[string]string{"0": "flat", "2": "kary:1"} {
+		o := ibrun(t, "--launcher", "local", "-H", "a,b,c,d", "--spares", "1", "--tree", tree, "-n", "3",
+			"--on-failure", "restart", "sh", "-c", script, rank)
+		require.Equal(t, 0, o.code, o.stderr)
+		require.Contains(t, o.stderr, "its ranks start again (restart 1)")
+		require.NotContains(t, o.stderr, "takes the place")
+		require.ElementsMatch(t, []string{"0 of 0 on 0", "0 of 1 on 1", "0 of 2 on 2", "1 of " + rank + " on " + rank},
+			strings.Split(strings.TrimSpace(string(o.stdout)), "\n"), o.stderr)
+	}
+}
+
+// Ranks that use PMI cannot start again alone, also if they do so only after their node was lost:
+// the job ends, and does not wait for ever.
+func TestRelaunchOfPMI(t *testing.T) {
+	script := `[ $IBRUN_RESTART = 0 -a $RANK = 1 ] && { sleep 0.3; kill -9 $PPID; sleep 1000; }
+[ $RANK = 0 ] && exec sleep 1000
+printf 'cmd=init pmi_version=1 pmi_subversion=1\n' >&3; read answer <&3
+printf 'cmd=barrier_in\n' >&3; read answer <&3`
+	o := ibrun(t, "--launcher", "local", "-H", "a,b", "-n", "2", "--on-failure", "restart", "sh", "-c", script)
+	require.Equal(t, 1, o.code, o.stderr)
+	require.Contains(t, o.stderr, "it uses PMI, so it cannot be restarted alone")
 }

@@ -39,6 +39,7 @@ type watched struct {
 	stderr bytes.Buffer
 	stdout screen.Screen
 	ended  chan struct{}
+	again  int // node whose ranks have started again, from 1; 0: none
 }
 
 func start(t *testing.T, c *cluster.Cluster, args ...string) *watched {
@@ -102,6 +103,9 @@ func (j *watched) end(ranks, each, lines int, lost map[int]bool) {
 		var rank, n int
 		if _, err := fmt.Sscanf(line, "rank %d line %d ", &rank, &n); err != nil {
 			continue
+		}
+		if n == 0 && rank/each == j.again-1 {
+			next[rank] = 0
 		}
 		require.Equal(j.t, next[rank], n, "of rank %d\n%s", rank, j.stderr.String())
 		next[rank]++
@@ -251,4 +255,39 @@ func TestLarge(t *testing.T) {
 	require.Equal(t, 125, j.cmd.ProcessState.ExitCode(), j.stderr.String())
 	_, why := j.same(*nodes - 1)
 	require.Contains(t, why, "rank 0")
+}
+
+// The ranks of a lost inner node start again in the repaired tree: on their node if only its agent
+// is killed, on a spare if the node is cut off. The others go on, nothing of theirs is lost or
+// doubled, and the job succeeds.
+func TestRelaunched(t *testing.T) {
+	c, program := mender(t, 10)
+	for _, cut := range []bool{false, true} {
+		lines, on, args := 200, "node0001", []string{"--on-failure", "restart", "--fanout", "2", "-n", "18", "--hosts",
+			"node[0001-0010]:2", "--kill-grace", "1"}
+		if cut {
+			lines, on, args = 800, "node0010", append(args, "--spares", "1")
+		} else {
+			args = append(args, "--timeout", "100")
+		}
+		script := `echo "start $IBRUN_RESTART of $IBRUN_RANK on $(hostname)"; exec "$@"`
+		j := start(t, c, append(args, "sh", "-c", script, "sh", program, "-lines", strconv.Itoa(lines))...)
+		j.again = 1
+		j.until("rank 17 line 10 ")
+		if cut {
+			require.NoError(t, c.Cut("node0001"))
+		} else {
+			j.kill(j.processes("node0001", role(reaper.Agent))...)
+		}
+		j.until("start 1 of 0 on " + on)
+		j.until("start 1 of 1 on " + on)
+		if cut {
+			t.Log(j.stderr.String())
+		}
+		j.end(18, 2, lines, nil)
+		require.Equal(t, 0, j.cmd.ProcessState.ExitCode(), j.stderr.String())
+		require.Equal(t, 20, strings.Count(j.stdout.String(), "start "), j.stdout.String())
+		require.Contains(t, j.stderr.String(), "its ranks start again (restart 1)")
+		require.Equal(t, cut, strings.Contains(j.stderr.String(), "spare node0010 takes the place of node0001"))
+	}
 }

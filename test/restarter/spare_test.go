@@ -24,12 +24,12 @@ func TestSpareInTime(t *testing.T) {
 	script := `echo $IBRUN_RESTART of $RANK
 [ $IBRUN_RESTART$RANK$0 = 02kill ] && { sleep 0.5; kill -9 $PPID; }
 [ $IBRUN_RESTART = 1 ] || exec sleep 1000`
-	how := "kill"
+	how, loss := "kill", "end"
 	if *cut {
-		how = "cut"
+		how, loss = "cut", "repair"
 	}
 	cmd := c.Command(ctx, launcher, "--hosts", "node[0001-0004]", "--spares", "1", "-n", "3", "--on-failure", "restart",
-		"sh", "-c", script, how)
+		"--on-agent-loss", loss, "sh", "-c", script, how)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()

@@ -16,6 +16,7 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
 	"ibrun/job"
 )
 
@@ -50,9 +51,19 @@ func (c *chaos) span(most time.Duration) time.Duration {
 	return time.Duration(c.rng.Int64N(int64(d)))
 }
 
-func newChaos(seed uint64, printLine func(string)) *chaos { return chaosOf(seed, false, printLine) }
+// flavour is what kind of job it is, and of faults.
+type flavour int
 
-func chaosOf(seed uint64, repairs bool, printLine func(string)) *chaos {
+const (
+	anyJob     flavour = iota
+	repairing          // it repairs its tree
+	relaunches         // and lets the ranks of lost nodes start again
+)
+
+func newChaos(seed uint64, printLine func(string)) *chaos { return chaosOf(seed, anyJob, printLine) }
+
+func chaosOf(seed uint64, kind flavour, printLine func(string)) *chaos {
+	repairs := kind >= repairing
 	c := &chaos{rng: rand.New(rand.NewPCG(seed, 7)), wait: map[job.Slot]int{}}
 	c.nodes, c.ranks = 1+c.rng.IntN(24), 1+c.rng.IntN(3)
 	if repairs {
@@ -71,6 +82,11 @@ func chaosOf(seed uint64, repairs bool, printLine func(string)) *chaos {
 	cfg.Job.Launch.LateBinding = shape == "greedy" && c.odds(2)
 	if c.odds(4) {
 		cfg.Policy.MinNodes, cfg.Job.Launch.StartBarrier = 1+c.nodes/2, true
+	}
+	if kind == relaunches { // World knows nodes by their first numbers, and such jobs may drop none
+		cfg.Policy.MinNodes, cfg.Job.Launch.StartBarrier = 0, false
+		cfg.Policy.KillOnBad, cfg.Job.Launch.KeepGoing = true, false
+		cfg.Job.Launch.Restarts, cfg.Job.Launch.RestartAll, cfg.Policy.MaxRestarts = true, false, 1000
 	}
 	spared := rand.New(rand.NewPCG(seed, 9)).IntN(2) == 0
 	if spared && cfg.Job.Launch.Restarts && cfg.Policy.MinNodes == 0 {
@@ -102,7 +118,7 @@ func chaosOf(seed uint64, repairs bool, printLine func(string)) *chaos {
 	}
 	if repairs {
 		c.repair = newRepaired(&cfg)
-		failing = failing && c.odds(4)
+		failing = failing && c.odds(4) && kind != relaunches
 	}
 	cfg.Began = c.began
 	cfg.Resumed = func(node uint32, e core.Resume) { c.print(node, e.Rank) }
@@ -115,10 +131,13 @@ func chaosOf(seed uint64, repairs bool, printLine func(string)) *chaos {
 	c.text = fmt.Sprintf("%d nodes, %d ranks each, %s, %+v", c.nodes, c.ranks, shape, cfg.Policy)
 	for range 1 + c.rng.IntN(4) {
 		if !repairs || more.IntN(4) == 0 {
-			c.draw()
+			c.repair.more(c.draw())
 		}
 	}
 	c.repair.draw(c, more)
+	if kind == relaunches && more.IntN(5) == 0 {
+		c.repair.rollBack(c, more)
+	}
 	for range more.IntN(6) {
 		if node := uint32(more.IntN(c.nodes)); cfg.Job.Launch.Restarts {
 			c.w.At(time.Duration(more.Int64N(int64(4*time.Second))), func() { c.killRank(node) })
@@ -172,8 +191,8 @@ func (c *chaos) interrupt(signal uint8) {
 // runs reports whether a node has ranks that run.
 func (c *chaos) runs(node uint32) bool { return c.w.Agent(node) && len(c.w.agents[node].alive) > 0 }
 
-// draw adds a fault.
-func (c *chaos) draw() {
+// draw adds a fault, and returns what it is.
+func (c *chaos) draw() (name string) {
 	at, node := c.span(4*time.Second), uint32(c.rng.IntN(c.nodes))
 	lost := func(do func()) func() {
 		return func() {
@@ -203,6 +222,7 @@ func (c *chaos) draw() {
 	if number != *spare {
 		c.w.At(at, k.do)
 	}
+	return k.name
 }
 
 func (c *chaos) freeze(node uint32) func() {
@@ -236,11 +256,11 @@ func (c *chaos) play() []string {
 	return c.audit.wrong
 }
 
-// replaced reports whether a spare has taken the place of a node while ranks ran.
+// replaced reports whether the ranks of a lost node have started again.
 func (c *chaos) replaced() bool {
 	return slices.ContainsFunc(c.w.Reports, func(r any) bool {
-		n, ok := r.(rankwire.Notice)
-		return ok && strings.Contains(n.Text, "takes the place of")
+		again, ok := r.(core.Restarting)
+		return ok && again.Fault.What == wire.FaultLost
 	})
 }
 

@@ -14,7 +14,10 @@ import (
 	"ibrun/job"
 )
 
-var repairSeeds = flag.Int("repair-seeds", 10, "random runs of jobs that repair their tree")
+var (
+	repairSeeds   = flag.Int("repair-seeds", 10, "random runs of jobs that repair their tree")
+	relaunchSeeds = flag.Int("relaunch-seeds", 6, "the same of jobs that let the ranks of lost nodes start again")
+)
 
 // repaired is what a run of a job that repairs its tree is held to besides: each byte that a rank
 // has printed is written once, in order, unless its agent was lost or the job was ended early; and
@@ -24,6 +27,15 @@ type repaired struct {
 	released         map[job.Slot]map[uint32]int
 	lost             map[uint32]bool // nodes whose agents were killed, or gave up
 	adopted          int
+	again            int // nodes whose ranks were started again
+	others           int // faults that are no loss of an agent or a session
+}
+
+// more notes a fault.
+func (r *repaired) more(name string) {
+	if r != nil && !strings.Contains(name, "agent") {
+		r.others++
+	}
 }
 
 func newRepaired(cfg *Config) *repaired {
@@ -55,6 +67,15 @@ func (r *repaired) stepped(c *chaos, a *agent, ev core.Event, effects []core.Eff
 			}
 		case core.SignalRanks, core.KillRanks:
 			r.lost[a.node] = true
+		case core.Fork:
+			if e.Start == 0 {
+				continue
+			}
+			r.again++
+			r.lost[a.node] = true // what the old start has printed
+			for i := range e.Node.Ranks {
+				delete(r.released, e.Node.First+job.Slot(i))
+			}
 		case core.SendRank:
 			if m, ok := e.Msg.(rankwire.Release); ok {
 				if r.released[e.Rank] == nil {
@@ -65,6 +86,21 @@ func (r *repaired) stepped(c *chaos, a *agent, ev core.Event, effects []core.Eff
 				}
 			}
 		}
+	}
+}
+
+// rollBack lets a rank ask at some time that all ranks start again.
+func (r *repaired) rollBack(c *chaos, rng *rand.Rand) {
+	node, at := uint32(rng.IntN(c.nodes)), time.Duration(rng.Int64N(int64(4*time.Second)))
+	r.others++
+	number := len(c.faults)
+	c.faults = append(c.faults, fmt.Sprintf("%d: roll back, node %d at %v", number, node, at))
+	if number != *spare {
+		c.w.At(at, func() {
+			if a := c.w.agents[node]; c.runs(node) {
+				c.w.post(0, a, core.RankFrame{Rank: a.rank.First, Msg: rankwire.Rollback{Text: "a checkpoint"}})
+			}
+		})
 	}
 }
 
@@ -119,21 +155,21 @@ func (r *repaired) ended(c *chaos) {
 // TestRandomRepairs: whatever happens to a job that repairs its tree, the promises of every job
 // hold, and nothing is lost or doubled where an agent lives. Agents are adopted in most runs.
 func TestRandomRepairs(t *testing.T) {
-	adopted := 0
+	adopted, again := 0, 0
 	for n := range uint64(*repairSeeds) {
 		var lines []string
 		var printLine func(string)
 		if *traced {
 			printLine = func(line string) { lines = append(lines, line) }
 		}
-		c := chaosOf(max(*seed, 1)+n, true, printLine)
+		c := chaosOf(max(*seed, 1)+n, repairing, printLine)
 		if wrong := c.play(); len(wrong) > 0 {
 			t.Errorf("-seed %d: %s\nfaults: %s\nwrong: %s\n%s", max(*seed, 1)+n, c.text, strings.Join(c.faults, "; "),
 				strings.Join(wrong[:min(len(wrong), 5)], "\n"), strings.Join(lines, "\n"))
 		}
-		adopted += c.repair.adopted
+		adopted, again = adopted+c.repair.adopted, again+c.repair.again
 	}
-	t.Logf("%d agents got a new parent", adopted)
+	t.Logf("%d agents got a new parent, the ranks of %d nodes started again", adopted, again)
 	if *repairSeeds >= 25 && adopted < *repairSeeds/2 {
 		t.Errorf("only %d agents got a new parent", adopted)
 	}

@@ -223,8 +223,10 @@ func (w *World) Run(limit time.Duration) error {
 		return fmt.Errorf("at %v the root is not done", w.now)
 	}
 	for n, a := range w.agents {
-		if !a.done && !a.dead || len(a.alive) > 0 {
-			return fmt.Errorf("at %v node %d still has an agent or %d ranks", w.now, n, len(a.alive))
+		for _, a := range append([]*agent{a}, w.before[n]...) {
+			if !a.done && !a.dead || len(a.alive) > 0 {
+				return fmt.Errorf("at %v node %d still has an agent or %d ranks", w.now, n, len(a.alive))
+			}
 		}
 	}
 	for n, left := range w.Strays {

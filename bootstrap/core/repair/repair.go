@@ -65,6 +65,9 @@ type report[R any] struct {
 	of     R
 }
 
+// Begin lets numbers go on after one: those of an agent that had the place before are below it.
+func (r *Reports[R]) Begin(after uint32) { r.serial = after }
+
 // Next is the number of this agent's next report.
 func (r *Reports[R]) Next() uint32 {
 	r.serial++
@@ -122,6 +125,9 @@ func (s *Signals) Add(number uint8) {
 	s.last = append(s.last, number)
 }
 
+// Begin says how many have come before this agent was there.
+func (s *Signals) Begin(count uint32) { s.count = count }
+
 // Count is how many have come.
 func (s *Signals) Count() uint32 { return s.count }
 
@@ -175,10 +181,21 @@ func (s Streams) Next(of Stream, n int) uint64 {
 	return at
 }
 
+// agentBits are the bits of a place in a stream that count bytes. Those above have the number of
+// the agent among those that have had its place: a later one does not know where the stream was.
+const agentBits = 44
+
+// Base is the place at which the streams of an agent begin that has replaced another, by the number
+// of the replacement.
+func Base(number uint32) uint64 { return uint64(number) << agentBits }
+
 // Fresh says what of a chunk is new: how many of its bytes were here before, and how many are
 // missing ahead of it.
 func (s Streams) Fresh(of Stream, at uint64, n int) (known int, missing uint64) {
 	have, end := s[of], at+uint64(n)
+	if at>>agentBits > have>>agentBits {
+		have = at >> agentBits << agentBits // what the lost agent has taken with it is lost with its ranks
+	}
 	switch {
 	case end <= have:
 		return n, 0

@@ -321,5 +321,10 @@ func (d *Director) Recalls() bool {
 	return slices.ContainsFunc(d.rounds, func(r *round) bool { return r.all && r.stage < starting })
 }
 
+// RollsBack reports whether all ranks are ended or started again.
+func (d *Director) RollsBack() bool {
+	return slices.ContainsFunc(d.rounds, func(r *round) bool { return r.all })
+}
+
 // Idle reports whether no restart is under way.
 func (d *Director) Idle() bool { return len(d.rounds) == 0 }
