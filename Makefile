@@ -6,6 +6,7 @@ SHELL := /bin/bash
 FUZZTIME ?= 100000x
 ALSO     ?=
 ROUNDS   ?= 5
+NODES    ?= 16
 REPEAT   ?= 20
 SEED     ?= 1
 KILLS    ?= 100
@@ -35,7 +36,7 @@ export GORACE ?= atexit_sleep_ms=10
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build fleet libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before restarts bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
+.PHONY: help build fleet libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
 	bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak clean \
 	bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster
 
@@ -158,6 +159,11 @@ bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64
 	@bin/bench mpi busy $(ROUNDS) $(CURDIR)/bin/mpi.openmpi
 	@lib=$$(echo /usr/lib/*-linux-gnu/pmix2) && gcc -o bin/pmixclient test/e2e/testdata/pmixclient.c -I$$lib/include -L$$lib/lib -lpmix && bin/bench mpi agent $(ROUNDS) $(CURDIR)/bin/pmixclient
 	@root=$$(test/fleet/build); missed=0; for size in "4 1" "16 1" "16 4"; do bin/vcluster up -share $$root $${size% *} -- bin/bench mpi newer $$size $(ROUNDS) $$root $(CURDIR)/bin/mpi.openmpi || missed=1; done; exit $$missed
+
+bench-exec: ## ibrun ctl exec true on a running job beside a launch of its own, over ssh, turn by turn (as root); NODES=16 ROUNDS=5
+	@test/packages $(RUN_PACKAGES)
+	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
+	@bin/vcluster up $(NODES) -- bin/bench exec bin/ibrun $(NODES) $(ROUNDS)
 
 bench-ssh: ## one ssh hop: native ssh, ssh, and ssh with curve25519, turn by turn; ROUNDS=5, times 8
 	@test/packages $(RUN_PACKAGES)

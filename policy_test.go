@@ -89,7 +89,8 @@ const testFloor = 10
 var pure = []string{
 	"bootstrap/tree", "bootstrap/timing", "bootstrap/timing/views", "bootstrap/frame",
 	"bootstrap/rankwire", "bootstrap/wire", "bootstrap/core", "bootstrap/core/bulk",
-	"bootstrap/core/collective", "bootstrap/core/lookup", "bootstrap/core/names", "bootstrap/core/pairs",
+	"bootstrap/core/collective", "bootstrap/core/daemons", "bootstrap/core/lookup", "bootstrap/core/names",
+	"bootstrap/core/pairs",
 	"bootstrap/core/queries", "bootstrap/core/repair", "bootstrap/core/subtree", "internal/standing",
 	"bootstrap/flight", "bootstrap/pmiserver", "bootstrap/pmixserver",
 	"job", "lazy/peer", "lazy/upgrade", "pmi", "pmix", "topo", "topo/bind", "topo/near",

@@ -33,6 +33,8 @@ type controlSide struct {
 
 	mu    sync.Mutex
 	waits map[uint32]chan rankwire.Standings // by ticket, each of capacity 1
+	execs map[uint32]*exec                   // the same; those that have not ended
+	ended bool                               // nobody is waited for any more
 }
 
 // states of a job, for its user.
@@ -46,7 +48,7 @@ func (l *loop) listen(cfg RootConfig) *controlSide {
 		return nil
 	}
 	c := &controlSide{listener: listener, job: cfg.Job, host: cfg.Host, began: time.Now(), tap: &Tap{}, loop: l,
-		final: make(chan struct{}), waits: map[uint32]chan rankwire.Standings{}}
+		final: make(chan struct{}), waits: map[uint32]chan rankwire.Standings{}, execs: map[uint32]*exec{}}
 	cfg.Out.tap = c.tap
 	go control.Serve(listener, c.answer)
 	return c
@@ -61,6 +63,9 @@ func (c *controlSide) close() {
 		return
 	}
 	c.listener.Close()
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
 	close(c.final)
 	taken := make(chan struct{})
 	go func() { c.attached.Wait(); close(taken) }()
@@ -111,6 +116,9 @@ func (c *controlSide) answer(r control.Request, put func(control.Response) error
 		return
 	case "attach":
 		c.attach(r, put, gone)
+		return
+	case "exec":
+		c.exec(r, put, gone)
 		return
 	case "end":
 		c.state.Store(2)
@@ -172,6 +180,16 @@ func (c *controlSide) about() *control.Job {
 		Nodes: c.job.Nodes, Since: c.began, State: states[c.state.Load()]}
 }
 
+// stay lets the end of the job wait for a caller, unless it does not any more.
+func (c *controlSide) stay() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.attached.Add(1)
+	}
+	return !c.ended
+}
+
 // attach sends what ranks print until the caller goes or the job is over.
 func (c *controlSide) attach(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
 	only := map[job.Rank]bool{}
@@ -181,7 +199,9 @@ func (c *controlSide) attach(r control.Request, put func(control.Response) error
 			only[c.job.Layout.Rank(slot)] = true
 		}
 	}
-	c.attached.Add(1)
+	if !c.stay() {
+		return
+	}
 	defer c.attached.Done()
 	wake := make(chan struct{}, 1)
 	c.tap.open(wake)

@@ -18,7 +18,7 @@ import (
 type link struct {
 	mu      sync.Mutex
 	control []frame.Message
-	ordered []frame.Message // Output or Chunk, then Exit
+	ordered []frame.Message // output, then what ends it: DaemonsEnded, Exit
 	closing bool
 	wake    chan struct{} // capacity 1; a full channel means the writer will look anyway
 	written chan struct{} // closed by the writer when it ends
@@ -33,7 +33,7 @@ func newLink() *link {
 func (l *link) send(m frame.Message) {
 	l.mu.Lock()
 	switch m.(type) {
-	case wire.Output, wire.Chunk, wire.Exit:
+	case wire.Output, wire.Chunk, wire.DaemonOutput, wire.DaemonsEnded, wire.Exit:
 		l.ordered = append(l.ordered, m)
 	case wire.Heartbeat:
 		// One is enough: a parent that is stopped takes nothing for hours.

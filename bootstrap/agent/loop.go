@@ -61,9 +61,10 @@ type loop struct {
 	root     *rootSide      // nil unless this is the root
 	record   *recording     // nil: nobody wants it
 	jobID    string
-	reaped   bool           // there is a reaper above this agent
-	handed   bool           // its link is another agent's, which has ended
-	looks    *inspect.Looks // nil: nobody has asked for its ranks
+	reaped   bool                  // there is a reaper above this agent
+	handed   bool                  // its link is another agent's, which has ended
+	looks    *inspect.Looks        // nil: nobody has asked for its ranks
+	daemons  map[uint32]*daemonSet // by the number of their order; nil: there are none
 }
 
 // sessionUp carries a session from its starter to the loop.

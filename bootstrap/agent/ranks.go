@@ -7,6 +7,7 @@ import (
 	"ibrun/bootstrap/pmiserver"
 	"ibrun/bootstrap/pmixserver"
 	"ibrun/bootstrap/spawn"
+	"ibrun/bootstrap/wire"
 	"ibrun/internal/proc"
 	"ibrun/job"
 )
@@ -75,6 +76,8 @@ func (l *loop) performRanks(e core.Effect) bool {
 		go func() { l.post(core.Swept{Left: unkillable(l.ranks.Sweep(e.Most, keep))}) }()
 	case core.Inspect:
 		l.inspect(e)
+	case core.StartDaemons, core.KillDaemons, core.ResumeDaemon:
+		l.performDaemons(e)
 	case core.SweepJob:
 		l.sweepJob(e)
 	default:
@@ -123,6 +126,11 @@ func (l *loop) spawnEvent(ev spawn.Event) core.Event {
 		return core.Placed{Placed: ev.Placed}
 	case spawn.Linked:
 		return core.MPIFindings{MPIFindings: job.MPIFindings{Library: ev.Library}}
+	case spawn.DaemonOutput:
+		return core.DaemonOutput{DaemonOutput: wire.DaemonOutput{ID: ev.ID, Number: ev.Number, Stream: ev.Stream,
+			Data: ev.Data}}
+	case spawn.DaemonExited:
+		return l.daemonExited(ev)
 	case spawn.Warning:
 		l.warn(ev.Text)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"ibrun/internal/owned"
@@ -20,6 +21,11 @@ type Request struct {
 	Ranks  string `json:"ranks,omitempty"`  // "0-3,7"; empty: all
 	Signal int    `json:"signal,omitempty"` // of the verb signal
 	Rows   uint32 `json:"rows,omitempty"`   // most rows of the answer
+
+	// Of the verb exec.
+	Command []string `json:"command,omitempty"`
+	PerRank bool     `json:"per_rank,omitempty"`
+	Hosts   string   `json:"hosts,omitempty"` // "node[0001-0064],n7"; empty: all
 }
 
 // Response is one line of the job. Of its fields one is set, but Done.
@@ -28,6 +34,7 @@ type Response struct {
 	Job      *Job               `json:"job,omitempty"`
 	Standing *standing.Standing `json:"standing,omitempty"`
 	Output   *Output            `json:"output,omitempty"`
+	Ends     *Ends              `json:"ends,omitempty"`
 	Done     bool               `json:"done,omitempty"` // it is the last to this request
 }
 
@@ -43,9 +50,29 @@ type Job struct {
 	State   string    `json:"state"` // launching, running, ending
 }
 
-// Output is what a rank has written.
+// Ends is how daemons have ended.
+type Ends struct {
+	Daemons uint32   `json:"daemons"`        // that were to run
+	Code    int      `json:"code"`           // the largest exit code
+	Over    uint32   `json:"over,omitempty"` // nodes whose ranks had ended before
+	Lost    uint32   `json:"lost,omitempty"` // nodes of which nothing is known
+	Failed  []Failed `json:"failed,omitempty"`
+	More    uint32   `json:"more,omitempty"`    // that failed, too
+	Dropped uint64   `json:"dropped,omitempty"` // bytes of output that the caller was too slow for
+}
+
+// Failed is a daemon that did not end with 0.
+type Failed struct {
+	Number uint32  `json:"number"`         // of its node, or of its rank
+	Rank   *uint32 `json:"rank,omitempty"` // that it is beside, if there is one for each
+	Host   string  `json:"host"`
+	Code   int     `json:"code"`
+	Cause  string  `json:"cause"`
+}
+
+// Output is what a rank, or a daemon, has written.
 type Output struct {
-	Rank   uint32 `json:"rank"`
+	Rank   uint32 `json:"rank"`   // of a daemon: its node, or the rank that it is beside
 	Stream uint8  `json:"stream"` // 1 or 2
 	Data   []byte `json:"data,omitempty"`
 	Lost   uint64 `json:"lost,omitempty"` // bytes before it that the caller was too slow for
@@ -55,7 +82,8 @@ const (
 	mostRequest = 64 << 10         // bytes of a line
 	mostCallers = 16               // at a time
 	idleMost    = 10 * time.Minute // that a caller may say nothing
-	writeMost   = 30 * time.Second // that a caller may take nothing
+	writeMost   = 30 * time.Second // that a caller may take nothing; of exec: for ever
+	overMost    = 2 * time.Second  // the same when the job is over
 )
 
 // Serve answers callers, one goroutine each, until the listener is closed, and returns then. Answer
@@ -63,9 +91,11 @@ const (
 // when the caller is gone; gone is closed then, too.
 func Serve(l *net.UnixListener, answer func(r Request, put func(Response) error, gone <-chan struct{})) {
 	room := make(chan struct{}, mostCallers)
+	open := callers{}
 	for {
 		c, err := l.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
+			open.hurry()
 			return
 		}
 		if err != nil {
@@ -77,6 +107,8 @@ func Serve(l *net.UnixListener, answer func(r Request, put func(Response) error,
 			go func() {
 				defer func() { <-room }()
 				defer c.Close()
+				open.add(c)
+				defer open.remove(c)
 				serve(c, answer)
 			}()
 		default:
@@ -88,13 +120,62 @@ func Serve(l *net.UnixListener, answer func(r Request, put func(Response) error,
 }
 
 func write(c net.Conn, r Response) error {
+	_ = c.SetWriteDeadline(time.Now().Add(writeMost))
+	return writePatiently(c, r)
+}
+
+func writePatiently(c net.Conn, r Response) error {
 	line, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	_ = c.SetWriteDeadline(time.Now().Add(writeMost))
 	_, err = c.Write(append(line, '\n'))
 	return err
+}
+
+// callers are the connections that are open.
+type callers struct {
+	mu   sync.Mutex
+	all  map[net.Conn]bool
+	over bool
+}
+
+func (o *callers) add(c net.Conn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.all == nil {
+		o.all = map[net.Conn]bool{}
+	}
+	o.all[c] = true
+	if o.over {
+		_ = c.SetWriteDeadline(time.Now().Add(overMost))
+	}
+}
+
+func (o *callers) remove(c net.Conn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.all, c)
+}
+
+// hurry bounds how long callers may take nothing of the last answers.
+func (o *callers) hurry() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over = true
+	for c := range o.all {
+		_ = c.SetWriteDeadline(time.Now().Add(overMost))
+	}
+}
+
+// putterOf gives responses to a caller. One whose daemons run may take as long as it
+// likes: they wait.
+func putterOf(c net.Conn, verb string) func(Response) error {
+	if verb != "exec" {
+		return func(r Response) error { return write(c, r) }
+	}
+	_ = c.SetWriteDeadline(time.Time{})
+	return func(r Response) error { return writePatiently(c, r) }
 }
 
 // serve reads the requests of one caller. A reader of its own sees that the caller has gone.
@@ -109,11 +190,11 @@ func serve(c *net.UnixConn, answer func(Request, func(Response) error, <-chan st
 	over := make(chan struct{})
 	defer close(over)
 	refused := ""
+	_ = c.SetReadDeadline(time.Now().Add(idleMost))
 	go func() {
 		defer close(gone)
 		in := bufio.NewReaderSize(c, mostRequest)
 		for {
-			_ = c.SetReadDeadline(time.Now().Add(idleMost))
 			line, err := in.ReadSlice('\n')
 			if errors.Is(err, bufio.ErrBufferFull) {
 				refused = fmt.Sprintf("a request has at most %d bytes", mostRequest)
@@ -142,7 +223,9 @@ func serve(c *net.UnixConn, answer func(Request, func(Response) error, <-chan st
 				}
 				continue
 			}
-			answer(r, put, gone)
+			_ = c.SetReadDeadline(time.Time{}) // it waits for us
+			answer(r, putterOf(c, r.Verb), gone)
+			_ = c.SetReadDeadline(time.Now().Add(idleMost))
 		case <-gone:
 			if refused != "" {
 				_ = put(Response{Error: refused, Done: true})

@@ -8,9 +8,9 @@
 // parent ends its part of the job by itself.
 //
 // The core itself decides about launch, end and failure. What else an agent does are parts, packages
-// below this one: lookup, collective, bulk, pairs, names. Each has a state of its own, gets events
-// and returns effects; they share what subtree knows of ranks and children, which only the core
-// changes. A frame is checked first (verify.go, which asks the part that it is for), then goes to
+// below this one: lookup, collective, bulk, pairs, names, queries, daemons. Each has a state of its
+// own, gets events and returns effects; they share what subtree knows of ranks and children, which
+// only the core changes. A frame is checked first (verify.go, which asks the part that it is for), then goes to
 // its part (core.go, rankframe.go), and parts.go turns the effects of the part into those of the
 // core.
 package core
@@ -20,6 +20,7 @@ import (
 
 	"ibrun/bootstrap/core/bulk"
 	"ibrun/bootstrap/core/collective"
+	"ibrun/bootstrap/core/daemons"
 	"ibrun/bootstrap/core/lookup"
 	"ibrun/bootstrap/core/names"
 	"ibrun/bootstrap/core/pairs"
@@ -111,6 +112,8 @@ type Core struct {
 	bulk        bulk.Fetches
 	pairs       pairs.Pairs
 	queries     queries.Queries
+	daemons     daemons.Daemons
+	held        []Event       // about daemons, until the ranks of this node run
 	names       names.Service // at the root
 	tally       job.Tally     // without what the parts count: counted
 }
@@ -260,6 +263,8 @@ func (c *Core) apply(ev Event) {
 		c.asked(ev)
 	case Inspected:
 		c.doQueries(c.queries.Inspected(ev.ID, ev.Standings))
+	case DaemonsAsked, DaemonsTaken, DaemonsLeft, DaemonOutput, DaemonExited:
+		c.daemonEvent(ev)
 	}
 }
 
@@ -352,6 +357,8 @@ func (c *Core) frame(from Link, m frame.Message) {
 		k.holds = m.Number == sigTstp
 	case wire.Reply:
 		c.doQueries(c.queries.Answered(from, m.ID, m.Standings))
+	case wire.DaemonOutput, wire.DaemonsEnded:
+		c.daemonsBelow(from, m)
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -414,6 +421,8 @@ func (c *Core) order(m frame.Message) {
 		c.doBulk(c.bulk.Values(m.Fence, m.Values))
 	case wire.Query:
 		c.doQueries(c.queries.Ask(c.now, m.ID, m.Question))
+	case wire.Daemons, wire.DaemonGrant, wire.DaemonsEnd:
+		c.daemonOrder(m)
 	case wire.End:
 		c.end(m)
 	}
@@ -428,6 +437,7 @@ func (c *Core) settle() {
 	c.checkReady()
 	c.applyEarly()
 	c.spreadFailures()
+	c.heldDaemons()
 	c.recallMore()
 	c.restartMore()
 	c.pumpOutput()

@@ -67,6 +67,7 @@ func (c *Core) end(m wire.End) {
 	for i := range c.children {
 		c.endChild(Link(i), m)
 	}
+	c.daemonsClosed()
 	if c.ranks.alive > 0 {
 		c.ranks.stopped = true
 		if wasStopped {
@@ -122,6 +123,7 @@ func (c *Core) drop(l Link, s job.Status) {
 	c.doCollectives(c.collectives.Check())
 	c.doBulk(c.bulk.ChildEnded())
 	c.doQueries(c.queries.ChildEnded(l))
+	c.doDaemons(c.daemons.ChildEnded(l, k.exited))
 	c.doLookups(c.lookups.NoTableBelow(c.now, l))
 	if !k.exited {
 		c.ended(k.part, s)
@@ -163,6 +165,7 @@ func (c *Core) checkDeadlines() {
 	c.checkWait()
 	c.doLookups(c.lookups.Due(c.now))
 	c.doQueries(c.queries.Due(c.now))
+	c.doDaemons(c.daemons.Due(c.now))
 	c.queue.askBack(c)
 	if f.killAt == 0 {
 		return
@@ -205,6 +208,9 @@ func (c *Core) checkExit() {
 	}
 	if c.stage != running && c.stage != ending || c.ranks.alive > 0 || c.ranks.lost > 0 || c.ranks.undrained > 0 ||
 		!c.flow.empty() || c.rests() || f.childrenEnded < len(c.children) {
+		return
+	}
+	if !c.daemonsClosed() && c.root.asked <= 1 {
 		return
 	}
 	if c.cfg.Root {
@@ -267,6 +273,7 @@ func coarser(runs wire.Endings) wire.Endings {
 func (c *Core) orphaned(silent bool) {
 	c.clock.up.live = false
 	c.flow.discarding = true
+	c.doDaemons(c.daemons.ParentLost())
 	if silent && c.job != nil && c.job.Launch.Restarts { // others may take the ranks' place soon
 		c.end(wire.End{Signal: sigKill})
 		return

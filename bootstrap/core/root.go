@@ -42,6 +42,7 @@ type root struct {
 	members   members
 	sweeps    nodeSweeps
 	asking    asking
+	daemons   tickets
 }
 
 func (c *Core) begin(m wire.Launch) {

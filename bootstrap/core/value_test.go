@@ -57,6 +57,7 @@ func init() {
 	packs(wire.NewPlacements)
 	packs(wire.NewNodeSpans)
 	packs(rankwire.NewSlotSpans)
+	packs(rankwire.NewFailedDaemons)
 	packs(rankwire.NewCommands)
 	packs(rankwire.NewStrings)
 	packs(rankwire.NewPairs)

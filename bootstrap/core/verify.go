@@ -84,6 +84,10 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return lieIf(m.Serial > c.floors.Taken() || !k.hasRanks(m.First, m.Count), "of another's ranks")
 	case wire.Reply:
 		return c.queries.Lie(m.ID, m.Standings, k.hasRanks)
+	case wire.DaemonOutput:
+		return lieIf(!k.hasDaemon(m.Number), "of another's") + c.daemons.LieOfOutput(l, m.ID, len(m.Data))
+	case wire.DaemonsEnded:
+		return c.daemons.LieOfEnds(l, m.ID, m.DaemonEnds, k.hasDaemon)
 	case wire.Exit:
 		return lieIf(!areAll(m.Runs, k.part) && (k.before == nil || !areAll(m.Runs, k.before)), "of other ranks than its own")
 	}
@@ -232,6 +236,12 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 		return lieIf(!c.repairs(), "that nobody wants")
 	case wire.Query:
 		return lieIf(c.stage == launching || m.ID < c.queries.Next(), "before Ready, or again")
+	case wire.Daemons:
+		return lieIf(c.stage == launching || m.ID < c.daemons.Next() || !c.hasNodes(m.Nodes), "before Ready, again, or of no nodes")
+	case wire.DaemonGrant:
+		return lieIf(c.isNewDaemon(m.ID), "for what was not ordered")
+	case wire.DaemonsEnd:
+		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
 	case wire.Stdin:
 		return lieIf((m.EOF || len(m.Data) > 0) && (c.input.over || len(m.Data) > c.input.room), "beyond its end, or for no room")
 	case rankwire.Answer:

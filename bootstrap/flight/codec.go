@@ -30,7 +30,9 @@ const (
 	kindWrote
 	kindAsked
 	kindInspected
-	kindChunk // Frame with Chunk: length of the data only
+	kindChunk        // Frame with Chunk: length of the data only
+	kindDaemonFrame  // Frame with DaemonOutput: the same
+	kindDaemonOutput // the same
 	kindOthers
 )
 
@@ -42,7 +44,8 @@ var others = []core.Event{
 	core.Swept{}, core.JobSwept{}, core.NodeSwept{}, core.ReaperLost{}, core.EndRequested{},
 	core.Probed{}, core.SinkFailed{}, core.JobAnswered{}, core.JobAsked{}, core.JobEnded{},
 	core.ParentAnswered{}, core.Interrupted{}, core.RankFenced{}, core.Respawned{}, core.NodeEmptied{},
-	core.JoinRefused{}, core.Relinked{},
+	core.JoinRefused{}, core.Relinked{}, core.DaemonsAsked{}, core.DaemonsTaken{}, core.DaemonsLeft{},
+	core.DaemonExited{},
 }
 
 var kindOf = func() map[reflect.Type]int {
@@ -62,6 +65,7 @@ type chunk struct {
 	EOF    bool
 	Window job.Window
 	At     uint64
+	ID     uint32 // of DaemonOutput; its number is Rank
 }
 
 func encodeEvent(ev core.Event) (kind int, body []byte) {
@@ -75,6 +79,8 @@ func encodeEvent(ev core.Event) (kind int, body []byte) {
 			return kindChunk, inJSON(chunk{
 				From: ev.From, Rank: out.Rank, Stream: out.Stream, N: len(out.Data), At: m.At,
 			})
+		case wire.DaemonOutput:
+			return kindDaemonFrame, inJSON(daemonChunk(ev.From, m))
 		case wire.Stdin:
 			return kindStdin, inJSON(chunk{From: ev.From, N: len(m.Data), EOF: m.EOF, Window: m.Window})
 		case wire.Launch:
@@ -96,6 +102,8 @@ func encodeEvent(ev core.Event) (kind int, body []byte) {
 		return kindInspected, frame.Append(nil, ev.Reply)
 	case core.RankOutput:
 		return kindRankOutput, inJSON(chunk{Rank: ev.Rank, Stream: ev.Stream, N: len(ev.Data)})
+	case core.DaemonOutput:
+		return kindDaemonOutput, inJSON(daemonChunk(core.Up, ev.DaemonOutput))
 	case core.StdinRead:
 		return kindStdinRead, inJSON(chunk{N: len(ev.Data), EOF: ev.EOF, Window: ev.Window})
 	case core.Tick:
@@ -104,6 +112,10 @@ func encodeEvent(ev core.Event) (kind int, body []byte) {
 		return kindWrote, binary.AppendUvarint(nil, uint64(ev.N))
 	}
 	return kindOf[reflect.TypeOf(ev)], inJSON(ev)
+}
+
+func daemonChunk(from core.Link, m wire.DaemonOutput) chunk {
+	return chunk{From: from, ID: m.ID, Rank: job.Slot(m.Number), Stream: m.Stream, N: len(m.Data)}
 }
 
 func inJSON(v any) []byte {
@@ -152,7 +164,7 @@ func decodeEvent(kind int, body []byte) (core.Event, error) {
 			err = errEntry
 		}
 		return core.Inspected{Reply: inspected}, err
-	case kindOutput, kindStdin, kindRankOutput, kindStdinRead, kindChunk:
+	case kindOutput, kindStdin, kindRankOutput, kindStdinRead, kindChunk, kindDaemonFrame, kindDaemonOutput:
 		return decodeChunk(kind, body)
 	case kindTick:
 		return core.Tick{}, nil
@@ -189,7 +201,12 @@ func decodeChunk(kind int, body []byte) (core.Event, error) {
 		return nil, errEntry
 	}
 	data := make([]byte, c.N)
+	daemon := wire.DaemonOutput{ID: c.ID, Number: uint32(c.Rank), Stream: c.Stream, Data: data}
 	switch kind {
+	case kindDaemonFrame:
+		return core.Frame{From: c.From, Msg: daemon}, nil
+	case kindDaemonOutput:
+		return core.DaemonOutput{DaemonOutput: daemon}, nil
 	case kindOutput:
 		return core.Frame{From: c.From, Msg: wire.Output{Rank: c.Rank, Stream: c.Stream, Data: data}}, nil
 	case kindChunk:

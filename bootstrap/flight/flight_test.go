@@ -150,7 +150,7 @@ func TestEveryEvent(t *testing.T) {
 	}
 	own := []core.Event{
 		core.Frame{}, core.RankFrame{}, core.Begin{}, core.Placed{}, core.RankOutput{}, core.StdinRead{}, core.Tick{},
-		core.Wrote{}, core.Asked{}, core.Inspected{},
+		core.Wrote{}, core.Asked{}, core.Inspected{}, core.DaemonOutput{},
 	}
 	require.Greater(t, len(names), 30)
 	for _, ev := range append(own, others...) {
@@ -169,6 +169,10 @@ func TestEveryEvent(t *testing.T) {
 		core.BulkRead{Fence: 3, Value: []byte{1, 2}},
 		core.Killed{Left: []core.Unkillable{{PID: 3, Name: "x", State: "D"}}},
 		core.JobAsked{Job: 3, Name: rankwire.Name{Rank: 1, Service: "s"}},
+		core.DaemonOutput{DaemonOutput: wire.DaemonOutput{ID: 3, Number: 7, Stream: 2, Data: make([]byte, 9)}},
+		core.Frame{From: 2, Msg: wire.DaemonOutput{ID: 3, Number: 7, Stream: 2, Data: make([]byte, 9)}},
+		core.DaemonsAsked{ID: 3, PerRank: true, Hosts: []string{"a"}, Argv: []string{"b", ""}},
+		core.DaemonExited{ID: 3, Number: 7, Status: job.Status{Kind: job.Signaled, Code: 9}},
 		core.Probed{Link: 2, Known: true, Acked: 1 << 40},
 	} {
 		kind, body := encodeEvent(ev)

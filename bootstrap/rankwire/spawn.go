@@ -68,6 +68,11 @@ func NewStrings(list ...string) Strings {
 	return frame.ListOf[string, stringCodec](slices.Values(list))
 }
 
+// DecodeStrings takes strings.
+func DecodeStrings(r *frame.Decoder) Strings {
+	return frame.DecodeList[string, stringCodec](r, 1, nil)
+}
+
 // NewCommands packs programs.
 func NewCommands(list ...Command) Commands {
 	return frame.ListOf[Command, commandCodec](slices.Values(list))
@@ -90,8 +95,8 @@ func (commandCodec) Encode(w *frame.Encoder, c Command) {
 
 func (commandCodec) Decode(r *frame.Decoder) Command {
 	return Command{
-		Argv:  frame.DecodeList[string, stringCodec](r, 1, nil),
-		Env:   frame.DecodeList[string, stringCodec](r, 1, nil),
+		Argv:  DecodeStrings(r),
+		Env:   DecodeStrings(r),
 		Ranks: uint32(r.Uint(job.MaxRanks)), Dir: r.TextUpTo(maxSpawnWord),
 	}
 }

@@ -117,6 +117,30 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 		return []frame.Message{Reply{Standings: rankwire.Standings{Groups: rankwire.NewRankGroups(groups...),
 			Rows: rankwire.NewRankRows(make([]rankwire.RankRow, rankwire.MaxRows)...)}}}
 	},
+	KindDaemons: func(size int) []frame.Message {
+		argv := rankwire.NewStrings(make([]string, size)...)
+		return []frame.Message{
+			Daemons{Argv: argv},
+			Daemons{Argv: rankwire.NewStrings("a"), Nodes: everySecondNode(min(size/5, job.MaxNodes/2))},
+		}
+	},
+	KindDaemonOutput: func(int) []frame.Message {
+		return []frame.Message{DaemonOutput{Stream: 1, Data: make([]byte, MaxData)}}
+	},
+	KindDaemonsEnded: func(int) []frame.Message {
+		failed := make([]rankwire.FailedDaemon, rankwire.MaxFailedDaemons)
+		text := strings.Repeat("x", rankwire.MaxDaemonText)
+		for i := range failed {
+			failed[i] = rankwire.FailedDaemon{Host: text, Cause: text}
+		}
+		return []frame.Message{
+			DaemonsEnded{DaemonEnds: rankwire.DaemonEnds{Failed: rankwire.NewFailedDaemons(failed...)}},
+			DaemonsEnded{DaemonEnds: rankwire.DaemonEnds{
+				Failed: rankwire.NewFailedDaemons(make([]rankwire.FailedDaemon, rankwire.MaxFailedDaemons)...),
+			}},
+		}
+	},
+	KindDaemonGrant: nil, KindDaemonsEnd: nil,
 	KindSwept: func(size int) []frame.Message { return []frame.Message{Swept{Left: strings.Repeat("x", size)}} },
 
 	KindReady: nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindHeartbeat: nil,

@@ -95,6 +95,12 @@ func samples() []frame.Message {
 			Rows: rankwire.NewRankRows(rankwire.RankRow{Rank: 70000, Host: "h", PID: 4, State: rankwire.Waits, Op: 7,
 				Call: rankwire.Gather, AgeMs: 5, Kernel: 'S', CPUMs: 6, Busy: 1000, Memory: 1 << 40, CPUs: "0-3",
 				HCA: "mlx5_0:1", Waits: "poll"})}},
+		Daemons{ID: 3, PerRank: true, Nodes: NewNodeSpans(NodeSpan{First: 2, Count: 3}),
+			Argv: rankwire.NewStrings("a", ""), Credit: 1 << 16}, Daemons{ID: 4, Argv: rankwire.NewStrings("a")},
+		DaemonOutput{ID: 3, Number: 70000, Stream: 2, Data: []byte("hello")}, DaemonGrant{ID: 3, N: 1 << 16},
+		DaemonsEnd{ID: 3}, DaemonsEnded{ID: 3, DaemonEnds: rankwire.DaemonEnds{Daemons: 5, Over: 1, Lost: 2, Code: 137,
+			More: 3, Dropped: 1 << 40, Failed: rankwire.NewFailedDaemons(rankwire.FailedDaemon{Number: 70000, Host: "h",
+				Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}, Cause: "c"})}},
 		Steal{}, Return{Part: last, Barren: true, Phase: "connect", Cause: "refused"},
 		Membership{FirstHost: "a", Dropped: NewNodeSpans(NodeSpan{First: 0, Count: 2}, NodeSpan{First: 7, Count: 1}),
 			Hosts: "a,b"},
@@ -180,6 +186,8 @@ func view(v any) any {
 	case Placements:
 		return frametest.Elements(v)
 	case Timings:
+		return frametest.Elements(v)
+	case rankwire.FailedDaemons:
 		return frametest.Elements(v)
 	case rankwire.RankGroups:
 		return frametest.Elements(v)

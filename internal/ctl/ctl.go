@@ -37,11 +37,16 @@ const Help = `usage: ibrun ctl [VERB] [options]         (also: ibrunctl [VERB] [
   signal SIG        send a signal to ranks
   stop, cont        stop the processes of ranks, and continue them
   end               end the job, as kill -TERM on ibrun does
+  exec COMMAND ...  run a command on each node beside the ranks, as a daemon: the
+                    job does not count it, and its end ends it; the exit code is
+                    the largest of the daemons'
   attach            show what ranks print from now on, and the last 64 KiB
 
 options
   -j, --job JOB     the job: the beginning of its ID, or the process of its ibrun
   --ranks LIST      only these ranks: 0-3,7
+  --per-rank        exec: one beside each rank, on the CPUs of the rank
+  --hosts LIST      exec: only on these hosts: n[1-4],n7
   --rows N          most rows of ranks (default 1024) and top
   --once            top: one table
   --interval S      top: seconds between tables (default 2)
@@ -55,6 +60,7 @@ type request struct {
 	once      bool
 	json      bool
 	interval  time.Duration
+	code      int // of exec
 }
 
 // verbs are what can be asked, and the request of each; "": none of its own.
@@ -64,7 +70,7 @@ func verb(word string) (ask string, signal int, ok bool) {
 		return "", 0, true
 	case "status", "ranks", "top":
 		return "look", 0, true
-	case "stacks", "attach", "end":
+	case "stacks", "attach", "end", "exec":
 		return word, 0, true
 	case "signal":
 		return word, 0, true
@@ -84,7 +90,16 @@ func parse(args []string) (r request, err error) {
 	rows, words := uint64(mostRows), []string{}
 	for i := 0; i < len(args); i++ {
 		word, value, given := strings.Cut(args[i], "=")
+		if len(words) == 1 && words[0] == "exec" && (word == "--" || !strings.HasPrefix(word, "-")) {
+			if r.ask.Command = args[i:]; word == "--" {
+				r.ask.Command = args[i+1:]
+			}
+			break
+		}
 		switch word {
+		case "--per-rank":
+			r.ask.PerRank = true
+			continue
 		case "--once":
 			r.once = true
 			continue
@@ -110,6 +125,8 @@ func parse(args []string) (r request, err error) {
 			r.job = value
 		case "--ranks":
 			r.ask.Ranks = value
+		case "--hosts":
+			r.ask.Hosts = value
 		case "--rows":
 			if rows, err = strconv.ParseUint(value, 10, 32); err != nil {
 				return r, exit.Usagef("--rows %s: not a number", value)
@@ -133,6 +150,15 @@ func parse(args []string) (r request, err error) {
 	}
 	r.ask.Verb, r.ask.Signal = ask, signal
 	r.ask.Rows = uint32(min(rows, mostRows))
+	if exec := r.verb == "exec"; exec != (len(r.ask.Command) > 0) || !exec && (r.ask.PerRank || r.ask.Hosts != "") {
+		return r, exit.Usagef("exec needs a command, and only exec has --per-rank and --hosts: see ibrun ctl --help")
+	}
+	if r.verb == "exec" {
+		r.ask.Rows = 0
+		if r.ask.Ranks != "" {
+			return r, exit.Usagef("ctl exec has no --ranks: see ibrun ctl --help")
+		}
+	}
 	if r.verb == "signal" {
 		if len(words) != 1 {
 			return r, exit.Usagef("ctl signal needs one signal: USR1, say")
@@ -166,7 +192,7 @@ func Main(args []string, stdout io.Writer) int {
 		err = r.run(stdout)
 	}
 	if err == nil {
-		return 0
+		return r.code
 	}
 	text := err.Error()
 	if errors.Is(err, os.ErrPermission) {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/bootstrap/control"
+	"ibrun/internal/exit"
 	"ibrun/internal/plain"
 	"ibrun/internal/standing"
 )
@@ -57,10 +58,18 @@ func inJSON(w io.Writer, v any) error {
 
 // show prints one response.
 func (r *request) show(c *control.Client, stdout io.Writer, got control.Response) error {
+	if got.Ends != nil {
+		r.code = got.Ends.Code
+		if got.Ends.Daemons == 0 && r.code == 0 {
+			r.code = exit.Self
+		}
+	}
 	if r.json {
 		return inJSON(stdout, got)
 	}
 	switch s := got.Standing; {
+	case got.Ends != nil:
+		return lines(os.Stderr, ends(got.Ends))
 	case got.Output != nil:
 		return output(stdout, got.Output)
 	case s == nil:
@@ -89,6 +98,31 @@ func lines(w io.Writer, all ...[]string) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// ends is what is said of daemons that did not end well.
+func ends(e *control.Ends) (text []string) {
+	for _, f := range e.Failed {
+		where := f.Host
+		if f.Rank != nil {
+			where = fmt.Sprintf("%s, beside rank %d", f.Host, *f.Rank)
+		}
+		text = append(text, fmt.Sprintf("ibrun: %s: code %d: %s", where, f.Code, f.Cause))
+	}
+	if e.More > 0 {
+		text = append(text, fmt.Sprintf("ibrun: %s failed, too", standing.Count(e.More, "daemon")))
+	}
+	if e.Lost > 0 {
+		text = append(text, fmt.Sprintf("ibrun: %s with daemons lost", standing.Count(e.Lost, "node")))
+	}
+	if e.Over > 0 {
+		text = append(text, fmt.Sprintf("ibrun: %s had no ranks any more: no daemon ran there",
+			standing.Count(e.Over, "node")))
+	}
+	if e.Dropped > 0 {
+		text = append(text, fmt.Sprintf("ibrun: %d bytes of output were not taken in time, and are lost", e.Dropped))
+	}
+	return text
 }
 
 func output(stdout io.Writer, o *control.Output) error {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"ibrun/test/bench/exec"
 	"ibrun/test/bench/ib"
 	"ibrun/test/bench/launch"
 	"ibrun/test/bench/lazy"
@@ -32,6 +33,7 @@ var subjects = []subject{
 	{"launch", "launches beside mpiexec.hydra, mpirun and bare sessions on virtual clusters", launch.Run},
 	{"lazy", "messages beside plain UDP and TCP, and the time until ranks may send", lazy.Run},
 	{"mpi", "programs of MPI and PMI beside their own launchers", mpi.Run},
+	{"exec", "a command beside the ranks of a running job beside a launch of its own", exec.Run},
 	{"ib", "InfiniBand beside ibv_rc_pingpong", ib.Run},
 	{"spawn", "the start of a rank beside posix_spawn", spawn.Run},
 	{"ssh", "one ssh hop by native ssh beside the program ssh", ssh.Run},

@@ -66,6 +66,10 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.sweep(a, e)
 	case core.Inspect:
 		w.inspect(a, e)
+	case core.StartDaemons:
+		w.daemons(a, e)
+	case core.DaemonsOver:
+		w.Ends = append(w.Ends, e)
 	case core.Answered:
 		w.Answers = append(w.Answers, e.Reply)
 	case core.Probe:

@@ -79,7 +79,8 @@ type World struct {
 	RootBytes map[frame.Kind]uint64
 	RankBytes uint64
 	Reports   []any
-	Answers   []wire.Reply  // that the root has got to what it was asked
+	Answers   []wire.Reply // that the root has got to what it was asked
+	Ends      []core.DaemonsOver
 	Ready     time.Duration // when the root knew that all ranks run; 0: it never did
 	Depth     int
 	// Spawned counts, by node, how often a node's ranks were started; Up is when the

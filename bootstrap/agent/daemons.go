@@ -1,0 +1,204 @@
+package agent
+
+import (
+	"cmp"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"ibrun/bootstrap/control"
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/spawn"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/hostlist"
+	"ibrun/job"
+)
+
+// daemonSet are the daemons of an order on this node.
+type daemonSet struct {
+	*spawn.Daemons
+	left int // that have not ended
+}
+
+// performDaemons does the effects that concern this node's daemons.
+func (l *loop) performDaemons(e core.Effect) {
+	switch e := e.(type) {
+	case core.StartDaemons:
+		if l.daemons == nil {
+			l.daemons = map[uint32]*daemonSet{}
+		}
+		set := &daemonSet{left: 1}
+		if e.PerRank {
+			set.left = len(e.Ranks)
+		}
+		set.Daemons = l.ranks.StartDaemons(spawn.Order{ID: e.ID, PerRank: e.PerRank, Argv: e.Argv, Number: e.Number,
+			Place: e.Place, Ranks: e.Ranks})
+		l.daemons[e.ID] = set
+	case core.KillDaemons:
+		if set := l.daemons[e.ID]; set != nil {
+			set.Kill()
+		}
+	case core.ResumeDaemon:
+		if set := l.daemons[e.ID]; set != nil {
+			set.Resume(e.Number, e.Stream)
+		}
+	}
+}
+
+func (l *loop) daemonExited(ev spawn.DaemonExited) core.Event {
+	if set := l.daemons[ev.ID]; set != nil {
+		if set.left--; set.left == 0 {
+			delete(l.daemons, ev.ID)
+		}
+	}
+	return core.DaemonExited{ID: ev.ID, Number: ev.Number, Status: ev.Status, Cause: ev.Cause}
+}
+
+// exec is a caller whose daemons run. What the core gives is taken by the caller's goroutine, and
+// is bounded by the credit that the core keeps.
+type exec struct {
+	wake chan struct{} // capacity 1
+
+	mu    sync.Mutex
+	queue []wire.DaemonOutput
+	over  *core.DaemonsOver
+}
+
+func (x *exec) poke() {
+	select {
+	case x.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (x *exec) take() (queue []wire.DaemonOutput, over *core.DaemonsOver) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	queue, x.queue = x.queue, nil
+	return queue, x.over
+}
+
+// printed gives output to its caller.
+func (c *controlSide) printed(e core.DaemonsPrinted) {
+	c.mu.Lock()
+	x := c.execs[e.ID]
+	c.mu.Unlock()
+	if x != nil {
+		x.mu.Lock()
+		x.queue = append(x.queue, e.DaemonOutput)
+		x.mu.Unlock()
+		x.poke()
+	}
+}
+
+// over gives the ends of daemons to their caller.
+func (c *controlSide) over(e core.DaemonsOver) {
+	c.mu.Lock()
+	x := c.execs[e.ID]
+	delete(c.execs, e.ID)
+	c.mu.Unlock()
+	if x != nil {
+		x.mu.Lock()
+		x.over = &e
+		x.mu.Unlock()
+		x.poke()
+	}
+}
+
+// exec starts daemons, and passes on what they print until they have ended.
+func (c *controlSide) exec(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
+	refuse := func(why string) { _ = put(control.Response{Error: why, Done: true}) }
+	if len(r.Command) == 0 || r.Command[0] == "" {
+		refuse("exec needs a command")
+		return
+	}
+	var hosts []string
+	if r.Hosts != "" {
+		list, err := hostlist.Names(r.Hosts)
+		if err != nil {
+			refuse(err.Error())
+			return
+		}
+		for _, e := range list {
+			run := job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: e.Count}
+			for i := range int(e.Count) {
+				hosts = append(hosts, job.NewNodes(0, []job.Run{run}).At(i).Host)
+			}
+		}
+	}
+	if !c.stay() {
+		return
+	}
+	defer c.attached.Done()
+	ticket, x := c.tickets.Add(1), &exec{wake: make(chan struct{}, 1)}
+	c.mu.Lock()
+	c.execs[ticket] = x
+	c.mu.Unlock()
+	c.loop.post(core.DaemonsAsked{ID: ticket, PerRank: r.PerRank, Hosts: hosts, Argv: r.Command})
+	leave := func() {
+		c.mu.Lock()
+		delete(c.execs, ticket)
+		c.mu.Unlock()
+		c.loop.post(core.DaemonsLeft{ID: ticket})
+	}
+	for last := false; ; {
+		queue, over := x.take()
+		for _, m := range queue {
+			number := m.Number
+			if r.PerRank {
+				number = uint32(c.job.Layout.Rank(job.Slot(number)))
+			}
+			output := &control.Output{Rank: number, Stream: m.Stream, Data: m.Data}
+			if put(control.Response{Output: output}) != nil {
+				leave()
+				return
+			}
+			c.loop.post(core.DaemonsTaken{ID: ticket, N: uint32(len(m.Data))})
+		}
+		switch {
+		case over != nil && over.Refused != "":
+			refuse(over.Refused)
+			return
+		case over != nil:
+			_ = put(control.Response{Ends: c.ends(over, r.PerRank), Done: true})
+			return
+		case last: // the loop has ended without a word of them
+			return
+		}
+		select {
+		case <-x.wake:
+		case <-gone:
+			leave()
+			return
+		case <-c.loop.over:
+			last = true // what it did before counts: look once more
+		}
+	}
+}
+
+// howEnded is a status that is not 0, for the user.
+func howEnded(s job.Status) string {
+	switch s.Kind {
+	case job.Exited:
+		return "it exited"
+	case job.Signaled:
+		return "signal " + strconv.Itoa(int(s.Code)) + ", " + syscall.Signal(s.Code).String()
+	}
+	return "nobody knows"
+}
+
+// ends is how daemons have ended, for their caller.
+func (c *controlSide) ends(e *core.DaemonsOver, perRank bool) *control.Ends {
+	ends := &control.Ends{Daemons: e.Daemons, Over: e.Over, Lost: e.Lost, Code: int(e.Code), More: e.More,
+		Dropped: e.Dropped}
+	for f := range e.Failed.All() {
+		failed := control.Failed{Number: f.Number, Host: f.Host, Code: f.Status.ExitCode(),
+			Cause: cmp.Or(f.Cause, howEnded(f.Status))}
+		if perRank {
+			rank := uint32(c.job.Layout.Rank(job.Slot(f.Number)))
+			failed.Number, failed.Rank = rank, &rank
+		}
+		ends.Failed = append(ends.Failed, failed)
+	}
+	return ends
+}

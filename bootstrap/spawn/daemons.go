@@ -1,0 +1,208 @@
+package spawn
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"ibrun/internal/exit"
+	"ibrun/internal/proc"
+	"ibrun/internal/program"
+	"ibrun/job"
+)
+
+// Order is what daemons a node shall run: one, or one beside each rank (docs/decisions/0028-daemons.md).
+type Order struct {
+	ID      uint32
+	PerRank bool
+	Argv    []string
+	Number  uint32     // of the one of the node
+	Place   uint32     // of the node among those of the order
+	Ranks   []job.Slot // that run
+}
+
+type (
+	// DaemonOutput is one chunk of what a daemon wrote. The reader waits for Resume.
+	DaemonOutput struct {
+		ID, Number uint32
+		Stream     uint8
+		Data       []byte
+	}
+	// DaemonExited is the end of a daemon, when all that it wrote was posted and taken.
+	DaemonExited struct {
+		ID, Number uint32
+		Status     job.Status
+		Cause      string
+	}
+)
+
+// Daemons are those of one order.
+type Daemons struct {
+	set   *Set
+	order Order
+	all   []*daemon
+	mark  proc.Mark
+
+	mu     sync.Mutex
+	killed bool
+}
+
+type daemon struct {
+	number  uint32
+	rank    *rank // that it is beside, or the node's first
+	env     []string
+	readers [3]*reader
+
+	process *proc.Process // guarded by Daemons.mu
+}
+
+// StartDaemons starts daemons, which end with DaemonExited. All ranks have been started. It belongs
+// to the goroutine that calls the other methods.
+func (s *Set) StartDaemons(o Order) *Daemons {
+	d := &Daemons{set: s, order: o, mark: proc.Mark{Variables: []string{
+		"IBRUN_JOB_ID=" + s.cfg.Job.ID, "IBRUN_EXEC=" + strconv.FormatUint(uint64(o.ID), 10),
+		"IBRUN_NODE=" + strconv.FormatUint(uint64(s.cfg.NodeIndex), 10),
+	}}}
+	if o.PerRank {
+		for _, slot := range o.Ranks {
+			d.add(uint32(slot), slot)
+		}
+	} else {
+		d.add(o.Number, o.Ranks...)
+	}
+	for _, one := range d.all {
+		go d.run(one)
+	}
+	return d
+}
+
+// add makes the daemon of a number, beside some ranks.
+func (d *Daemons) add(number uint32, slots ...job.Slot) {
+	s := d.set
+	one := &daemon{number: number, rank: s.rank(slots[0])}
+	for stream := 1; stream <= 2; stream++ {
+		cfg := s.cfg
+		cfg.Post = func(ev Event) {
+			if out, ok := ev.(Output); ok {
+				ev = DaemonOutput{d.order.ID, number, out.Stream, out.Data}
+			}
+			s.cfg.Post(ev)
+		}
+		one.readers[stream] = newReader(slots[0], uint8(stream), nil, cfg)
+	}
+	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
+	var ranks, pids []string
+	for _, slot := range slots {
+		if p := s.Process(slot); p.PID != 0 {
+			ranks, pids = append(ranks, num(uint32(s.rank(slot).rank))), append(pids, strconv.Itoa(p.PID))
+		}
+	}
+	one.env = append(one.env, d.mark.Variables...)
+	one.env = append(one.env, "IBRUN_HOST="+s.cfg.Node.Host, "IBRUN_NODES="+num(s.cfg.Job.Nodes),
+		"IBRUN_SIZE="+num(s.cfg.Job.Size), "IBRUN_LOCAL_SIZE="+num(s.cfg.Node.Ranks),
+		"IBRUN_RANKS="+strings.Join(ranks, ","), "IBRUN_PIDS="+strings.Join(pids, ","), "PWD="+one.rank.program.Dir)
+	if d.order.PerRank {
+		one.env = append(one.env, "IBRUN_DAEMON="+num(uint32(one.rank.rank)), "IBRUN_RANK="+num(uint32(one.rank.rank)),
+			"IBRUN_LOCAL_RANK="+num(one.rank.local))
+	} else {
+		one.env = append(one.env, "IBRUN_DAEMON="+num(d.order.Place))
+	}
+	d.all = append(d.all, one)
+}
+
+// run starts a daemon and waits for its end.
+func (d *Daemons) run(one *daemon) {
+	p, code, err := d.start(one)
+	if err != nil {
+		d.set.cfg.Post(DaemonExited{d.order.ID, one.number, job.Status{Kind: job.NotRun, Code: code}, advised(err)})
+		return
+	}
+	<-p.Done()
+	until := time.Now().Add(drainPatience)
+	for _, rd := range one.readers[1:] {
+		rd.wait(max(0, time.Until(until)))
+	}
+	d.set.cfg.Post(DaemonExited{d.order.ID, one.number, StatusOf(p.Status()), ""})
+}
+
+func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {
+	runs := one.rank.program
+	env := shared(os.Environ(), runs)
+	for _, entry := range one.env {
+		env.set(entry)
+	}
+	path, err := program.Find(d.order.Argv[0], runs.Dir, env.list)
+	if err != nil {
+		return nil, uint8(exit.Code(err)), err
+	}
+	var read, write [3]*os.File
+	defer func() {
+		for i := range read {
+			write[i].Close()
+			if err != nil {
+				read[i].Close()
+			}
+		}
+	}()
+	if write[0], err = os.Open(os.DevNull); err != nil {
+		return nil, 126, err
+	}
+	for stream := 1; stream <= 2; stream++ {
+		if read[stream], write[stream], err = proc.PipeFrom(); err != nil {
+			return nil, 126, err
+		}
+	}
+	c := proc.Cmd{Path: path, Argv: d.order.Argv, Env: env.list, Dir: runs.Dir, Files: write[:], Setpgid: true,
+		Most: d.set.cfg.Job.Launch.Timeout, Group: d.set.group.Dir()}
+	if d.order.PerRank {
+		c.Thread = one.rank.place.thread
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.killed {
+		return nil, 0, errors.New("its caller or the job ended first")
+	}
+	if p, err = proc.Start(c); err != nil {
+		if code, err = refusal(path, err); err != nil {
+			return nil, code, err
+		}
+		c.Path, c.Argv = "/bin/sh", byShell(path, d.order.Argv)
+		if p, err = proc.Start(c); err != nil {
+			return nil, 126, err
+		}
+	}
+	one.process = p
+	for stream := 1; stream <= 2; stream++ {
+		one.readers[stream].start(read[stream], nil)
+	}
+	return p, 0, nil
+}
+
+// Resume lets the reader of a daemon's stream post its next chunk.
+func (d *Daemons) Resume(number uint32, stream uint8) {
+	for _, one := range d.all {
+		if one.number == number {
+			one.readers[stream].resume()
+		}
+	}
+}
+
+// killMost is how long what daemons have started is looked for.
+const killMost = 2 * time.Second
+
+// Kill kills the daemons, and all that bears their mark. None starts any more.
+func (d *Daemons) Kill() {
+	d.mu.Lock()
+	d.killed = true
+	for _, one := range d.all {
+		if one.process != nil && !one.process.Ended() {
+			one.process.SignalGroup(syscall.SIGKILL)
+		}
+	}
+	d.mu.Unlock()
+	go func() { _, _, _ = proc.KillMarked(d.mark, 0, killMost) }()
+}

@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
+)
+
+// executed is a job beside whose ranks daemons run once, their ends, and the orders and ends on
+// each edge.
+func executed(t *testing.T, cfg Config, order core.DaemonsAsked) (*World, core.DaemonsOver, map[uint32][2]int) {
+	t.Helper()
+	edges := map[uint32][2]int{}
+	cfg.Run = 10 * time.Second
+	cfg.Sent = func(edge uint32, _ bool, m frame.Message) {
+		n := edges[edge]
+		switch m.(type) {
+		case wire.Daemons:
+			n[0]++
+		case wire.DaemonsEnded:
+			n[1]++
+		default:
+			return
+		}
+		edges[edge] = n
+	}
+	w := New(cfg)
+	w.At(5*time.Second, func() {
+		require.Positive(t, w.Ready)
+		w.Exec(order)
+	})
+	require.NoError(t, w.Run(time.Hour))
+	require.Equal(t, 0, w.Outcome.Code)
+	require.Len(t, w.Ends, 1)
+	require.Equal(t, order.ID, w.Ends[0].ID)
+	return w, w.Ends[0], edges
+}
+
+// Daemons on 16,384 nodes are one order down and one end up on each edge, of a bounded size, and
+// nothing else that the job sends changes.
+func TestExecMany(t *testing.T) {
+	const nodes, ppn = 16384, 4
+	w, ends, edges := executed(t, plan(nodes, ppn, "kary:8"), core.DaemonsAsked{ID: 7, PerRank: true,
+		Argv: []string{"true"}})
+	require.Len(t, edges, nodes)
+	for edge, n := range edges {
+		require.Equal(t, [2]int{1, 1}, n, "edge to node %d", edge)
+	}
+	require.Equal(t, uint32(nodes*ppn), ends.Daemons)
+	require.Equal(t, uint8(7), ends.Code)
+	require.Zero(t, ends.Lost+ends.Over+ends.More)
+	require.Equal(t, nodes*ppn/1000, ends.Failed.Len())
+	failed := slices.Collect(ends.Failed.All())
+	byNumber := func(a, b rankwire.FailedDaemon) int { return int(a.Number) - int(b.Number) }
+	require.True(t, slices.IsSortedFunc(failed, byNumber))
+	require.Equal(t, uint32(999), failed[0].Number)
+	require.Less(t, w.Bytes[wire.KindDaemonsEnded], uint64(40*nodes))
+	for _, kind := range []frame.Kind{wire.KindHeartbeat, wire.KindDaemons, wire.KindDaemonsEnded} {
+		delete(w.Sent, kind)
+	}
+	require.Equal(t, map[frame.Kind]int{wire.KindLaunch: nodes, wire.KindReady: nodes, wire.KindExit: nodes}, w.Sent)
+}
+
+// An order for some hosts costs messages on the way to them only.
+func TestExecSomeHosts(t *testing.T) {
+	w, ends, edges := executed(t, plan(64, 4, "kary:2"), core.DaemonsAsked{ID: 7, Hosts: []string{"node000064"},
+		Argv: []string{"true"}})
+	require.LessOrEqual(t, len(edges), 7)
+	require.Equal(t, uint32(1), ends.Daemons)
+	require.Zero(t, w.Sent[wire.KindDaemonOutput]+w.Sent[wire.KindDaemonGrant])
+}
