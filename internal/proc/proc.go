@@ -74,16 +74,31 @@ func spawn(order func(*station)) {
 	}
 	select {
 	case spawners.room <- struct{}{}:
-		go func() {
-			runtime.LockOSThread()
-			here := newStation()
-			for order := range spawners.orders {
-				order(here)
-			}
-		}()
+		go takeOrders()
 	default:
 	}
 	spawners.orders <- order
+}
+
+// takeOrders forks on a thread of its own, and never on the main thread: /proc shows the affinity
+// of that one as the affinity of the whole process.
+func takeOrders() {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		another := make(chan struct{})
+		go func() {
+			runtime.LockOSThread() // not the main thread, which is locked to its parent
+			close(another)
+			takeOrders()
+		}()
+		<-another
+		runtime.UnlockOSThread()
+		return
+	}
+	here := newStation()
+	for order := range spawners.orders {
+		order(here)
+	}
 }
 
 // BecomeSubreaper makes this process the parent of all orphans below it.
