@@ -1,0 +1,18 @@
+package proc
+
+import (
+	"os"
+	"runtime"
+	"testing"
+	"time"
+)
+
+func init() { runtime.LockOSThread() } // TestMain runs on the main thread
+
+// The main thread takes no orders: its affinity would be shown as that of the process.
+func TestMain(m *testing.M) {
+	late := time.AfterFunc(10*time.Second, func() { panic("the main thread takes orders") })
+	takeOrders()
+	late.Stop()
+	os.Exit(m.Run())
+}
