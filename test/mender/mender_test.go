@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -36,14 +35,14 @@ type watched struct {
 	t      *testing.T
 	c      *cluster.Cluster
 	cmd    *exec.Cmd
-	stderr bytes.Buffer
+	stderr screen.Screen
 	stdout screen.Screen
 	ended  chan struct{}
 	again  int // node whose ranks have started again, from 1; 0: none
 }
 
 func start(t *testing.T, c *cluster.Cluster, args ...string) *watched {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	t.Cleanup(cancel)
 	j := &watched{t: t, c: c, cmd: c.Command(ctx, append([]string{launcher}, args...)...), ended: make(chan struct{})}
 	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
@@ -58,7 +57,11 @@ func start(t *testing.T, c *cluster.Cluster, args ...string) *watched {
 // until waits for something that the job prints.
 func (j *watched) until(what string) {
 	printed := func() bool { return strings.Contains(j.stdout.String(), what) }
-	require.Eventually(j.t, printed, time.Minute, 5*time.Millisecond, what)
+	for deadline := time.Now().Add(3 * time.Minute); !printed(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			require.FailNow(j.t, "not printed: "+what, "%s\n%s", j.stderr.String(), j.stdout.String())
+		}
+	}
 }
 
 // agents are the processes of a role on a node.
@@ -95,8 +98,8 @@ func (j *watched) kill(pids ...int) time.Time {
 func (j *watched) end(ranks, each, lines int, lost map[int]bool) {
 	select {
 	case <-j.ended:
-	case <-time.After(2 * time.Minute):
-		require.FailNow(j.t, "it does not end", "%s", j.stderr.String())
+	case <-time.After(4 * time.Minute):
+		require.FailNow(j.t, "it does not end", "%s\n%s", j.stderr.String(), j.stdout.String())
 	}
 	next := make([]int, ranks)
 	for line := range strings.Lines(j.stdout.String()) {
@@ -187,7 +190,7 @@ func TestLostSession(t *testing.T) {
 	require.Equal(t, 0, j.cmd.ProcessState.ExitCode(), j.stderr.String())
 	joined, why := j.same(7)
 	require.Equal(t, "<nil>", why)
-	require.Greater(t, joined, 5)
+	require.Greater(t, joined, leastCollectives)
 }
 
 // fences is a client of PMI that puts a value, waits for all and gets that of another rank, again
@@ -281,9 +284,6 @@ func TestRelaunched(t *testing.T) {
 		}
 		j.until("start 1 of 0 on " + on)
 		j.until("start 1 of 1 on " + on)
-		if cut {
-			t.Log(j.stderr.String())
-		}
 		j.end(18, 2, lines, nil)
 		require.Equal(t, 0, j.cmd.ProcessState.ExitCode(), j.stderr.String())
 		require.Equal(t, 20, strings.Count(j.stdout.String(), "start "), j.stdout.String())
