@@ -44,8 +44,8 @@ type World struct {
 	restarted []RestartError    // the same of restarts
 	floor     uint32            // collectives up to this number have failed with a restart
 
-	// putting is apart from mu: the table puts an address under its own locks, which those who hold mu
-	// may wait for.
+	// putting is apart from mu: the table puts an address under its own locks, for which those who
+	// hold mu may wait.
 	putting sync.Mutex
 	puts    []chan bool // in the order of the Puts
 }

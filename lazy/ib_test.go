@@ -395,12 +395,13 @@ func TestPortFails(t *testing.T) {
 	}
 	there := func(second bool) {
 		t.Helper()
-		for until := time.Now().Add(patience); !t.Failed(); time.Sleep(time.Millisecond) {
-			if w.table(0).bySecond(1) == second && w.table(1).bySecond(0) == second {
-				return
-			}
-			if time.Now().After(until) {
-				t.Fatalf("second %v after %v: %s; %s", second, patience, w.table(0).path(1), w.table(1).path(0))
+		look, late := time.NewTicker(time.Millisecond), time.After(patience)
+		defer look.Stop()
+		for !t.Failed() && (w.table(0).bySecond(1) != second || w.table(1).bySecond(0) != second) {
+			select {
+			case <-look.C:
+			case <-late:
+				t.Fatalf("second %v: %s; %s", second, w.table(0).path(1), w.table(1).path(0))
 			}
 		}
 	}

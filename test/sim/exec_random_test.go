@@ -18,14 +18,14 @@ var execSeeds = flag.Int("exec-seeds", 10, "random runs of jobs beside whose ran
 // which each node is counted once.
 type callers struct {
 	rng     *rand.Rand
-	gone    map[uint32]bool // the caller has left
+	left    map[uint32]bool // the caller has
 	asked   int
 	printed int
 }
 
 // callers lets some start daemons, most of them while things fail.
 func (c *chaos) callers(seed uint64) *callers {
-	x := &callers{rng: rand.New(rand.NewPCG(seed, 10)), gone: map[uint32]bool{}}
+	x := &callers{rng: rand.New(rand.NewPCG(seed, 10)), left: map[uint32]bool{}}
 	cfg := &c.w.cfg
 	cfg.Daemon = func(node uint32, e core.StartDaemons) time.Duration {
 		for range x.rng.IntN(3) {
@@ -53,12 +53,12 @@ func (c *chaos) callers(seed uint64) *callers {
 			if !c.w.root.dead && !c.w.root.done {
 				c.w.Exec(order)
 			} else {
-				x.gone[order.ID] = true
+				x.left[order.ID] = true
 			}
 		})
 		if x.rng.IntN(4) == 0 {
 			c.w.At(at+time.Duration(x.rng.Int64N(int64(3*time.Second))), func() {
-				x.gone[order.ID] = true
+				x.left[order.ID] = true
 				c.w.post(0, c.w.root, core.DaemonsLeft{ID: order.ID})
 			})
 		}
@@ -104,12 +104,13 @@ func (x *callers) ended(c *chaos) (wrong []string) {
 	over := map[uint32]int{}
 	for _, e := range c.w.Ends {
 		over[e.ID]++
-		if nodes := e.Daemons + e.Over + e.Lost; e.Refused == "" && nodes < uint32(c.nodes) || e.Over+e.Lost > uint32(c.nodes) {
+		nodes, all := e.Daemons+e.Over+e.Lost, uint32(c.nodes)
+		if e.Refused == "" && nodes < all || e.Over+e.Lost > all {
 			wrong = append(wrong, fmt.Sprintf("order %d is answered for %d of %d nodes: %+v", e.ID, nodes, c.nodes, e))
 		}
 	}
 	for id := range uint32(x.asked) {
-		if n := over[id+1]; n > 1 || n == 0 && !x.gone[id+1] {
+		if n := over[id+1]; n > 1 || n == 0 && !x.left[id+1] {
 			wrong = append(wrong, fmt.Sprintf("order %d has %d answers", id+1, n))
 		}
 	}
