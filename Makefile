@@ -28,7 +28,7 @@ BOOTING := ibrun/test/(rdmavm|ib)
 COMPUTING := ibrun/(bootstrap/(core(/.*)?|frame|pmiserver|pmixserver|rankwire|timing(/views)?|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(alloc|build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|netiface|options|plain|plan|plural|pseudo|rankfile|report|seeded|skip|sshconfig)|job|lazy(/(peer|upgrade))?|pmix?|test/(bench.*|messages|sim)|topo.*|doctor(/findings)?)
 
 # Tests that do nothing for most of their time, or do not mind who is busy: beside all others.
-WAITING := ibrun/test/(attack|faults|fleet|jobcontrol|login|page|mender|pmix|restarter)
+WAITING := ibrun/test/(attack|faults|fleet|jobcontrol|login|page|mender|pmix|restarter|survivor)
 
 # A program with the race detector sleeps for a second when it ends, by default; tests run many.
 export GORACE ?= atexit_sleep_ms=10
@@ -37,7 +37,7 @@ export GORACE ?= atexit_sleep_ms=10
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
 .PHONY: help build fleet libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
-	bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak clean \
+	bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak survive clean \
 	bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster
 
 help: ## this list
@@ -248,6 +248,10 @@ restarts: restart ## the same, and the ranks of a node that is cut off, on a spa
 repair: ## an agent with a third of 64 nodes below it is killed: output and collectives go on (as root)
 	@test/packages $(RUN_PACKAGES)
 	go test -count=1 -timeout 20m -v ./test/mender -run Large -nodes 64
+
+survive: ## a stencil over InfiniBand that loses a port, a rank and an inner node in one run, and ends with the right result (as root)
+	@test/packages $(RUN_PACKAGES) gcc libc6-dev libibverbs-dev
+	go test $(TAGS) -count=1 -timeout 20m -v ./test/survivor
 
 sim-launch: ## planning for 100,000 and 1,000,000 nodes; simulated launches beside the model: 1,048,576 ranks on 16,384 nodes, and nodes that are slow and dead
 	@go test -count=1 -run '^$$' -bench 'Plan|WholeTree' ./bootstrap/tree

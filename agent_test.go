@@ -16,7 +16,9 @@ import (
 	"ibrun"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
+	"ibrun/fabric"
 	"ibrun/job"
+	"ibrun/lazy"
 )
 
 // fakeAgent is this node's agent as far as a test needs one: it welcomes this process as rank 0 of
@@ -109,6 +111,16 @@ func TestAgentIsLost(t *testing.T) {
 		require.ErrorIs(t, err, io.EOF)
 	}
 	require.Error(t, w.Finalize(t.Context()))
+}
+
+// The address on a second network is put while the agent tells of a restart: the one holds the
+// table's locks, the other the world's, and neither waits for the other.
+func TestSecondAddressDuringARestart(t *testing.T) {
+	w, agent := withAgent(t, 2, job.Transport{})
+	require.IsType(t, rankwire.Publish{}, agent.next())
+	go w.PutWhileLocked(fabric.Tuple{Kind: fabric.NONE})
+	put := agent.next().(rankwire.Put)
+	require.Equal(t, lazy.SecondaryKey, put.Key)
 }
 
 // A collective whose context ends has been joined: its outcome is not that of the next one.

@@ -1,6 +1,10 @@
 package ibrun
 
-import "math"
+import (
+	"math"
+
+	"ibrun/fabric"
+)
 
 // The examples of this package run in one process, and each of them calls Init.
 func init() { maxInitCalls = math.MaxInt32 }
@@ -9,4 +13,12 @@ func init() { maxInitCalls = math.MaxInt32 }
 func OnlyOnce() (restore func()) {
 	maxInitCalls = initCalls.Load() + 1
 	return func() { maxInitCalls = math.MaxInt32 }
+}
+
+// PutWhileLocked puts this rank's second address, as its table does under its own locks, while
+// somebody who holds the lock of the world may wait for those.
+func (w *World) PutWhileLocked(tuple fabric.Tuple) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.putSecondary(tuple)
 }

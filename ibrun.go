@@ -37,13 +37,17 @@ type World struct {
 	op        uint32
 	releases  map[uint32]chan rankwire.Release
 	gets      map[getKey][]chan rankwire.Answer
-	puts      []chan bool // in the order of the Puts
 	finalized bool
 	kvs       map[string][]byte // of a job of one rank
 	lost      error             // why the agent is lost
 	failed    []int             // ranks, in the order in which the agent told
 	restarted []RestartError    // the same of restarts
 	floor     uint32            // collectives up to this number have failed with a restart
+
+	// putting is apart from mu: the table puts an address under its own locks, for which those who
+	// hold mu may wait.
+	putting sync.Mutex
+	puts    []chan bool // in the order of the Puts
 }
 
 type getKey struct {

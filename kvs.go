@@ -46,8 +46,8 @@ func (w *World) Put(ctx context.Context, key string, value []byte) error {
 // put sends a Put, whose answer is for done.
 func (w *World) put(key string, value []byte) (done chan bool, err error) {
 	done = make(chan bool, 1)
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.putting.Lock()
+	defer w.putting.Unlock()
 	w.puts = append(w.puts, done)
 	return done, w.send(rankwire.Put{Key: w.mark + key, Value: value})
 }
@@ -74,8 +74,8 @@ func checkPut(key string, value []byte) error {
 }
 
 func (w *World) putDone(m rankwire.PutDone) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.putting.Lock()
+	defer w.putting.Unlock()
 	if len(w.puts) > 0 {
 		w.puts[0] <- m.Again
 		w.puts = w.puts[1:]

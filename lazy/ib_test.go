@@ -340,6 +340,16 @@ func (t *Table) bySecond(rank uint32) bool {
 	return t.remotePeer(rank).peer.Secondary()
 }
 
+// path is how far a rank's change of the network is, in words.
+func (t *Table) path(rank uint32) string {
+	t.fmu.Lock()
+	defer t.fmu.Unlock()
+	p := t.remotePeer(rank).peer
+	first, second := p.Addresses()
+	return fmt.Sprintf("rank %d: own port %v, change %d, by %v, first %v, second %v", t.cfg.Rank, t.down,
+		p.Moves(), p.Address(), first, second)
+}
+
 // TestPortFails: two ranks talk without a pause, in messages of all lengths, while the port of
 // either goes down and comes back. Each message arrives once and in order, by Ethernet meanwhile
 // and by InfiniBand again.
@@ -385,9 +395,15 @@ func TestPortFails(t *testing.T) {
 	}
 	there := func(second bool) {
 		t.Helper()
-		require.Eventually(t, func() bool {
-			return t.Failed() || w.table(0).bySecond(1) == second && w.table(1).bySecond(0) == second
-		}, patience, time.Millisecond)
+		look, late := time.NewTicker(time.Millisecond), time.After(patience)
+		defer look.Stop()
+		for !t.Failed() && (w.table(0).bySecond(1) != second || w.table(1).bySecond(0) != second) {
+			select {
+			case <-look.C:
+			case <-late:
+				t.Fatalf("second %v: %s; %s", second, w.table(0).path(1), w.table(1).path(0))
+			}
+		}
 	}
 	for move := range moves {
 		turn(t, uint32(move%2), false)

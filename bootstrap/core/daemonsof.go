@@ -148,10 +148,14 @@ func (c *Core) nodesOf(hosts []string) (nodes wire.NodeSpans, missing string) {
 	for i := range c.children {
 		for _, p := range c.children[i].part {
 			for k := range p.Nodes.Len() {
-				host := p.Nodes.At(k).Host
+				index, host := p.First+job.NodeIndex(k), p.Nodes.At(k).Host
+				if len(c.root.members.replaced) > 0 { // by spares, of which only their parents know
+					node, _ := c.nodeAt(index)
+					host = node.Host
+				}
 				if _, asked := found[host]; asked {
 					found[host] = true
-					all = append(all, p.First+job.NodeIndex(k))
+					all = append(all, index)
 				}
 			}
 		}
@@ -215,6 +219,13 @@ func (c *Core) heldDaemons() {
 	for _, ev := range held {
 		c.daemonOrder(ev.(Frame).Msg)
 	}
+}
+
+// daemonsOrphaned ends all daemons of this subtree, since the parent is gone, which has counted them
+// as lost. What waits for the ranks of this node is forgotten: a new parent does not know of it.
+func (c *Core) daemonsOrphaned() {
+	c.held = nil
+	c.doDaemons(c.daemons.ParentLost())
 }
 
 // meant is how many nodes of a part an order means.

@@ -273,7 +273,7 @@ func coarser(runs wire.Endings) wire.Endings {
 func (c *Core) orphaned(silent bool) {
 	c.clock.up.live = false
 	c.flow.discarding = true
-	c.doDaemons(c.daemons.ParentLost())
+	c.daemonsOrphaned()
 	if silent && c.job != nil && c.job.Launch.Restarts { // others may take the ranks' place soon
 		c.end(wire.End{Signal: sigKill})
 		return

@@ -178,7 +178,7 @@ func (c *Core) relinked(ev Relinked) {
 		c.flow.credit = 0
 	}
 	c.lookups.ParentLost()
-	c.doDaemons(c.daemons.ParentLost())
+	c.daemonsOrphaned()
 }
 
 // resumed tells the new parent what is here, and repeats what the old one may have taken with it.

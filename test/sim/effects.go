@@ -59,6 +59,7 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		}
 	case core.EmptyNode:
 		w.end(a, job.Status{Kind: job.Signaled, Code: 9})
+		w.killDaemons(a, func(uint32) bool { return true })
 		w.post(w.cfg.Hop, a, core.NodeEmptied{})
 	case core.Refork:
 		w.respawn(a, e)
@@ -68,6 +69,14 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.inspect(a, e)
 	case core.StartDaemons:
 		w.daemons(a, e)
+	case core.KillDaemons:
+		w.killDaemons(a, func(id uint32) bool { return id == e.ID })
+	case core.ResumeDaemon:
+		if w.cfg.DaemonResumed != nil {
+			w.cfg.DaemonResumed(a.node, e)
+		}
+	case core.DaemonsPrinted:
+		w.printed(e)
 	case core.DaemonsOver:
 		w.Ends = append(w.Ends, e)
 	case core.Answered:

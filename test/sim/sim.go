@@ -53,6 +53,10 @@ type Config struct {
 	Jitter time.Duration
 	// Resumed is called when a rank of a node may print again.
 	Resumed func(node uint32, e core.Resume)
+	// Daemon is how long the daemons of an order run on a node; nil: they end at once.
+	Daemon func(node uint32, e core.StartDaemons) time.Duration
+	// DaemonResumed is called when a daemon of a node may print again.
+	DaemonResumed func(node uint32, e core.ResumeDaemon)
 	// Stepped is called after each step of an agent.
 	Stepped func(a *agent, ev core.Event, effects []core.Effect)
 }
@@ -81,6 +85,7 @@ type World struct {
 	Reports   []any
 	Answers   []wire.Reply // that the root has got to what it was asked
 	Ends      []core.DaemonsOver
+	Printed   int           // bytes of daemons that callers have got
 	Ready     time.Duration // when the root knew that all ranks run; 0: it never did
 	Depth     int
 	// Spawned counts, by node, how often a node's ranks were started; Up is when the
@@ -112,6 +117,7 @@ type agent struct {
 	host     string
 	rank     job.Node
 	alive    map[uint32]bool
+	daemons  map[daemon]bool // that run
 	depth    int
 	level    uint32             // of the parent
 	links    uint64             // to parents that it has had before
@@ -225,8 +231,9 @@ func (w *World) Run(limit time.Duration) error {
 	}
 	for n, a := range w.agents {
 		for _, a := range append([]*agent{a}, w.before[n]...) {
-			if !a.done && !a.dead || len(a.alive) > 0 {
-				return fmt.Errorf("at %v node %d still has an agent or %d ranks", w.now, n, len(a.alive))
+			if !a.done && !a.dead || len(a.alive)+len(a.daemons) > 0 {
+				return fmt.Errorf("at %v node %d still has an agent, %d ranks or %d daemons", w.now, n, len(a.alive),
+					len(a.daemons))
 			}
 		}
 	}
@@ -288,6 +295,7 @@ func (w *World) kill(a *agent) {
 	}
 	a.dead = true
 	clear(a.alive)
+	clear(a.daemons)
 	w.part(a)
 }
 

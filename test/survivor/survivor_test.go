@@ -1,0 +1,180 @@
+//go:build cgo && !noib
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/cgo/verbs"
+	"ibrun/internal/skip"
+	"ibrun/test/fakeverbs"
+	"ibrun/test/product"
+	"ibrun/test/screen"
+	"ibrun/test/vcluster/cluster"
+)
+
+// launcher is ibrun.
+var launcher string
+
+func TestMain(m *testing.M) { os.Exit(product.Run(m, &launcher)) }
+
+// expected is the result without a fault, of one process.
+func expected(ranks int, steps uint64) (total uint64) {
+	all := make([][]uint64, ranks)
+	for i := range all {
+		all[i] = first(i)
+	}
+	for range steps {
+		after := make([][]uint64, ranks)
+		for i, own := range all {
+			after[i] = next(own, all[(i+ranks-1)%ranks][cells-1], all[(i+1)%ranks][0])
+		}
+		all = after
+	}
+	for i, own := range all {
+		total += sum(i, own)
+	}
+	return total
+}
+
+// job is a stencil under way.
+type job struct {
+	t              *testing.T
+	c              *cluster.Cluster
+	stdout, stderr screen.Screen // read while they grow
+	ended          chan struct{}
+}
+
+// until waits for what the job prints.
+func (j *job) until(of *screen.Screen, text string) {
+	j.t.Helper()
+	j.await(text, func() bool { return strings.Contains(of.String(), text) })
+}
+
+func (j *job) await(what string, is func() bool) {
+	j.t.Helper()
+	look, late := time.NewTicker(10*time.Millisecond), time.After(2*time.Minute)
+	defer look.Stop()
+	for !is() {
+		select {
+		case <-look.C:
+			continue
+		case <-j.ended:
+		case <-late:
+		}
+		require.FailNow(j.t, "it does not come", "%s\n%s\n%s", what, &j.stdout, &j.stderr)
+	}
+}
+
+// steps waits until the stencil has done some more.
+func (j *job) steps(more int) {
+	j.t.Helper()
+	before := strings.Count(j.stdout.String(), "step ")
+	j.await(fmt.Sprintf("%d steps more", more), func() bool {
+		return strings.Count(j.stdout.String(), "step ")-before >= more/every
+	})
+}
+
+// TestStencil: in one run a stencil over InfiniBand loses a port, a rank and an inner node, which a
+// spare replaces, and gets the port back. It ends with the right result.
+func TestStencil(t *testing.T) {
+	if os.Getuid() != 0 {
+		skip.Because(t, "virtual clusters need root")
+	}
+	const ranks, steps = 8, 900
+	c := cluster.Require(t, cluster.Config{Nodes: 5})
+	net := devices(t, c)
+	program, dir := filepath.Join(c.Shared(), "survivor"), filepath.Join(c.Shared(), "checkpoints")
+	out, err := exec.Command("go", "build", "-o", program, "ibrun/test/survivor").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	cmd := c.Command(ctx, launcher, "-v", "-n", fmt.Sprint(ranks), "--hosts", "node[0001-0005]:2", "--spares", "1",
+		"--tree", "chain", "--fabric", "auto", "--on-failure", "restart", "--on-agent-loss", "repair",
+		"sh", "-c", onDevice, "sh", c.Shared(), program, "-dir", dir, "-steps", fmt.Sprint(steps))
+	j := &job{t: t, c: c, ended: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = &j.stdout, &j.stderr
+	require.NoError(t, cmd.Start())
+	go func() {
+		_ = cmd.Wait()
+		close(j.ended)
+	}()
+
+	j.until(&j.stdout, "step 100\n")
+	_, err = net.Order("port mlx5_4 1 down")
+	require.NoError(t, err)
+	j.until(&j.stderr, "port mlx5_4:1 went down")
+	j.steps(100)
+
+	j.kill("node0003", program)
+	j.until(&j.stdout, "round 2 from")
+	j.steps(100)
+
+	require.NoError(t, c.Crash("node0002"))
+	j.until(&j.stderr, "spare node0005 takes the place of node0002")
+	j.until(&j.stdout, "round 3 from")
+	j.steps(100)
+
+	_, err = net.Order("port mlx5_4 1 active")
+	require.NoError(t, err)
+	j.until(&j.stderr, "node0004: data goes by InfiniBand again")
+	select {
+	case <-j.ended:
+	case <-time.After(2 * time.Minute):
+		require.FailNow(t, "it does not end", "%s\n%s", &j.stdout, &j.stderr)
+	}
+	t.Logf("%s", &j.stderr)
+	require.Equal(t, 0, cmd.ProcessState.ExitCode(), "%s\n%s", &j.stdout, &j.stderr)
+	require.Contains(t, j.stdout.String(), fmt.Sprintf("result %x after", expected(ranks, steps)))
+}
+
+// kill kills the first process of a program on a node.
+func (j *job) kill(node, program string) {
+	j.t.Helper()
+	all, err := j.c.AllProcesses()
+	require.NoError(j.t, err)
+	for _, p := range all[node] {
+		if len(p.Argv) > 0 && p.Argv[0] == program {
+			require.NoError(j.t, syscall.Kill(p.Pid, syscall.SIGKILL))
+			return
+		}
+	}
+	require.FailNow(j.t, "no process", "%s on %s", program, node)
+}
+
+// onDevice runs a rank where the devices of its host are there.
+const onDevice = `. "$1/devices.$(hostname)" && shift && exec unshare -m sh -c 'at=$(mktemp -d) &&
+mount -t tmpfs tmpfs "$at" && mkdir "$at/upper" "$at/work" &&
+mount -t overlay overlay -o "lowerdir=/dev,upperdir=$at/upper,workdir=$at/work" /dev &&
+mkdir -p /dev/infiniband && exec "$@"' sh "$@"`
+
+// devices gives each host a device of its own.
+func devices(t *testing.T, c *cluster.Cluster) *fakeverbs.Network {
+	net, err := fakeverbs.New(c.Shared())
+	require.NoError(t, err)
+	for i, host := range c.Nodes() {
+		name, lid := fmt.Sprintf("mlx5_%d", i+1), uint16(i+1)
+		port := fakeverbs.Port{LID: lid, SMLID: 1, GIDs: []verbs.GID{{Type: verbs.GIDIB,
+			Addr: [16]byte{0: 0xfe, 1: 0x80, 15: byte(lid)}}}}
+		var script strings.Builder
+		fmt.Fprintf(&script, "export IBRUN_HCA=%s:1\n", name)
+		for _, v := range net.Env(fakeverbs.Node{Devices: []fakeverbs.Device{{Name: name, GUID: uint64(lid),
+			Ports: []fakeverbs.Port{port}}}}) {
+			key, value, _ := strings.Cut(v, "=")
+			fmt.Fprintf(&script, "export %s='%s'\n", key, value)
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(c.Shared(), "devices."+host), []byte(script.String()), 0o644))
+	}
+	return net
+}
