@@ -167,7 +167,7 @@ type Stdin struct {
 
 // LaunchOptions says how agents start their children.
 type LaunchOptions struct {
-	Launcher string   // "ssh", "rsh", "local"
+	Launcher string   // "ssh", "rsh", "local", or of a manager: "slurm", "sge", "lsf", "flux", "pbs"
 	Exec     []string // command that replaces the launcher's own; called as Exec... host command
 	Args     []string // extra arguments of the launcher, before the host
 	// "native": without the program ssh; "exec": with it; "auto": as each host's configuration
@@ -188,4 +188,26 @@ type LaunchOptions struct {
 	Restarts     bool // a rank that fails starts again
 	RestartAll   bool // with Restarts: and all others with it
 	Repair       bool // the loss of an agent costs its own node only: its parent adopts its children
+
+	// Starter is a resource manager's command that starts a process on a host of its job. In its words
+	// StarterHost and StarterNumber stand for the host. What runs there follows.
+	Starter []string
+	Numbers []NumberedHosts // for StarterNumber
+}
+
+// LineBuffered reports whether what an agent prints may be held until a line ends.
+func (l *LaunchOptions) LineBuffered() bool {
+	return len(l.Exec) == 0 && (l.Launcher == "slurm" || l.Launcher == "lsf" || l.Launcher == "flux")
+}
+
+// What stands for a host in a word of LaunchOptions.Starter: its name, or its number.
+const (
+	StarterHost   = "%h"
+	StarterNumber = "%n"
+)
+
+// NumberedHosts gives numbers to hosts: First to the first one, and Step more to each that follows.
+type NumberedHosts struct {
+	Hosts       string // a list in the form of hostlist.Names
+	First, Step uint32
 }

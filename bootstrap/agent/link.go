@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ibrun/bootstrap/core"
@@ -23,6 +24,7 @@ type link struct {
 	wake    chan struct{} // capacity 1; a full channel means the writer will look anyway
 	written chan struct{} // closed by the writer when it ends
 	lost    chan struct{} // closed by giveUp
+	lines   atomic.Bool   // what is written may be held until a line ends
 	given   sync.Once
 }
 
@@ -108,6 +110,9 @@ func (l *link) write(w io.WriteCloser) {
 	for {
 		frames, end := l.take(buf[:0])
 		if len(frames) > 0 {
+			if l.lines.Load() {
+				frames = append(frames, frame.Newline)
+			}
 			if _, err := w.Write(frames); err != nil {
 				return
 			}
@@ -122,12 +127,16 @@ func (l *link) write(w io.WriteCloser) {
 }
 
 // read is the reader goroutine of a link. It ends with the stream and says why.
-func read(r io.Reader, from core.Link, post func(any)) error {
+// The sender's stream may have newlines between frames if lines is set.
+func read(r io.Reader, from core.Link, lines bool, post func(any)) error {
 	sender := frame.Child
 	if from == core.Up {
 		sender = frame.Parent
 	}
 	frames := wire.Vocabulary.NewReader(r, sender)
+	if lines {
+		frames.SkipNewlines()
+	}
 	for {
 		m, err := frames.Next()
 		if errors.Is(err, io.EOF) {

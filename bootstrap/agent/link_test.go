@@ -126,7 +126,7 @@ func TestReadSaysWhyItEnds(t *testing.T) {
 			w.Close()
 		}()
 		var posted []any
-		err := read(r, 4, func(ev any) { posted = append(posted, ev) })
+		err := read(r, 4, false, func(ev any) { posted = append(posted, ev) })
 		require.Error(t, err)
 		if c.want != nil {
 			require.ErrorIs(t, err, c.want)

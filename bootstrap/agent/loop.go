@@ -55,6 +55,7 @@ type loop struct {
 	pending  []core.Event    // that the core has not taken yet; empty between events
 	warn     func(string)
 	timed    bool           // the launch
+	lines    bool           // what agents write to their parents may be held until a line ends
 	path     string         // address that this node was reached by; or empty
 	cutOff   bool           // the link to the parent was given up as silent
 	helpers  sync.WaitGroup // starters of sessions
@@ -239,7 +240,7 @@ func (l *loop) connected(up sessionUp) core.Event {
 	s.remote, s.link = up.session, newLink()
 	go s.link.write(up.session.Stdin)
 	go func() {
-		err := read(up.session.Stdout, up.child, l.post)
+		err := read(up.session.Stdout, up.child, l.lines, l.post)
 		cause, tail := l.ended(up.session, err)
 		up.session.Release()
 		l.post(core.LinkLost{Link: up.child, Cause: cause, Tail: tail})
@@ -344,6 +345,9 @@ func (l *loop) launched(j *job.Job) error {
 		opt.Notify = func(text string) { l.post(core.Notice{Text: text}) }
 	}
 	s, err := remote.New(j.Launch, opt)
-	l.starter, l.timed, l.jobID = s, j.Launch.Timed, j.ID
+	l.starter, l.timed, l.jobID, l.lines = s, j.Launch.Timed, j.ID, j.Launch.LineBuffered()
+	if l.up != nil {
+		l.up.lines.Store(l.lines)
+	}
 	return err
 }

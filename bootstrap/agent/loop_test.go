@@ -65,7 +65,7 @@ func node(t *testing.T) (*parent, wire.Launch) {
 	fromParent, down := io.Pipe()
 	go l.up.write(toParent)
 	go func() {
-		err := read(fromParent, core.Up, l.post)
+		err := read(fromParent, core.Up, false, l.post)
 		l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
 	}()
 	go l.run()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -99,10 +100,26 @@ func (l *loop) watchReaper() {
 
 func (l *loop) watchSignals() {
 	c := make(chan os.Signal, 8)
-	signal.Notify(c, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	direct := []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}
+	signal.Notify(c, append(direct, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)...)
+	for _, s := range reaper.Passed {
+		signal.Notify(c, reaper.AsPassed(s))
+	}
 	go func() {
 		for s := range c {
-			l.post(core.EndRequested{Signal: uint8(s.(syscall.Signal))})
+			n := s.(syscall.Signal)
+			passed := slices.Contains(reaper.Passed, reaper.WasPassed(n))
+			if passed {
+				n = reaper.WasPassed(n)
+			}
+			switch {
+			case passed && n != syscall.SIGTERM:
+				l.post(core.ManagerSignal{Number: uint8(n)})
+			case slices.Contains(direct, os.Signal(n)):
+				l.post(core.ManagerSignal{Number: uint8(n), Direct: true})
+			default:
+				l.post(core.EndRequested{Signal: uint8(n)})
+			}
 		}
 	}()
 }

@@ -61,7 +61,7 @@ type relink struct {
 // readUp reads a link to a parent until it ends.
 func (l *loop) readUp(up *link, r io.Reader) {
 	post := func(ev any) { l.post(fromUp{up, ev}) }
-	if err := read(bufio.NewReaderSize(r, linkBuffer), core.Up, post); !errors.Is(err, errHandedOver) {
+	if err := read(bufio.NewReaderSize(r, linkBuffer), core.Up, false, post); !errors.Is(err, errHandedOver) {
 		post(core.LinkLost{Link: core.Up, Cause: err.Error()})
 	}
 }
@@ -164,6 +164,7 @@ func closeFiles(files []*os.File) {
 func (l *loop) relinked(r relink) {
 	l.up.finish()
 	up := newLink()
+	up.lines.Store(l.lines)
 	l.up, l.cutOff = up, false
 	go up.write(r.out)
 	go func() {

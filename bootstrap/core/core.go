@@ -96,6 +96,7 @@ type Core struct {
 	early    []Event // that wait until this subtree is final
 	times    times
 	ranks    ranks
+	managed  managed
 	flow     flow
 	input    input
 	finish   finish
@@ -239,6 +240,8 @@ func (c *Core) apply(ev Event) {
 		c.ownLoss("the reaper of its agent was killed", 0)
 	case EndRequested:
 		c.endRequested(ev.Signal)
+	case ManagerSignal:
+		c.managerSignal(ev)
 	case Tick:
 		c.tick()
 	case Probed:
@@ -354,7 +357,11 @@ func (c *Core) frame(from Link, m frame.Message) {
 	case rankwire.SpawnJob:
 		c.spawnUp(from, m)
 	case wire.Signal:
-		k.holds = m.Number == sigTstp
+		if m.Number == sigTstp {
+			k.holds = true
+		} else {
+			c.signalUp(m.Number)
+		}
 	case wire.Reply:
 		c.doQueries(c.queries.Answered(from, m.ID, m.Standings))
 	case wire.DaemonOutput, wire.DaemonsEnded:

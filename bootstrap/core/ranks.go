@@ -111,6 +111,7 @@ func (c *Core) passSignal(n uint8) {
 		c.hold()
 	case n == sigCont:
 		c.resume()
+	case c.lately(c.managed.direct, n):
 	case c.starts.begun && c.ranks.alive > 0:
 		c.do(SignalRanks{n})
 	}

@@ -160,7 +160,9 @@ func (c *Core) interrupted(signal uint8) {
 		c.stop()
 		return
 	default:
-		c.passSignal(signal)
+		if !c.signaled(signal) {
+			c.passSignal(signal)
+		}
 		return
 	}
 	r := &c.root

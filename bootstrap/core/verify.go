@@ -71,7 +71,7 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 	case wire.Swept:
 		return "that nobody asked for"
 	case wire.Signal:
-		return lieIf(m.Number != sigTstp, "as if it were the parent")
+		return lieIf(m.Number != sigTstp && !isWarning(m.Number), "as if it were the parent")
 	case wire.FloorSet:
 		return lieIf(m.Serial > c.floors.Taken(), "of a floor that it was not told")
 	case wire.Recalled:

@@ -13,12 +13,38 @@ type Reader struct {
 	known Vocabulary
 	from  Sender
 	begun bool // the message that comes once has come
+	lines bool // see SkipNewlines
 	head  [5]byte
 }
 
 // NewReader reads what a sender says from r, which stays the caller's.
 func (v Vocabulary) NewReader(r io.Reader, from Sender) *Reader {
 	return &Reader{r: r, known: v, from: from}
+}
+
+// Newline is a byte that no frame begins with, as its length would be too great.
+const Newline = '\n'
+
+// SkipNewlines lets any number of bytes Newline stand before a frame: a sender whose stream is held
+// until a line ends writes one behind its frames.
+func (r *Reader) SkipNewlines() { r.lines = true }
+
+// length reads that of the next frame.
+func (r *Reader) length() (int, error) {
+	from := 0
+	for r.lines && from == 0 {
+		if _, err := io.ReadFull(r.r, r.head[:1]); err != nil {
+			return 0, err
+		}
+		if r.head[0] != Newline {
+			from = 1
+		}
+	}
+	_, err := io.ReadFull(r.r, r.head[from:lengthSize])
+	if from > 0 && err != nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return int(binary.BigEndian.Uint32(r.head[:])), err
 }
 
 // firstRead is the most that is allocated on the word of a length alone.
@@ -29,10 +55,10 @@ const firstRead = 64 << 10
 // one. A frame costs at most twice the memory of what has come of it, and a kind
 // that its sender may not send nothing.
 func (r *Reader) Next() (Message, error) {
-	if _, err := io.ReadFull(r.r, r.head[:4]); err != nil {
+	size, err := r.length()
+	if err != nil {
 		return nil, err
 	}
-	size := int(binary.BigEndian.Uint32(r.head[:]))
 	if size > MaxSize {
 		return nil, fmt.Errorf("%w: %d bytes", ErrSize, size)
 	}

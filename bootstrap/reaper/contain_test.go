@@ -135,3 +135,16 @@ func TestContainedIsNotRoot(t *testing.T) {
 		require.Equal(t, 0, g.end(t))
 	})
 }
+
+// A signal to the process that waits outside reaches the agent.
+func TestContainedPassesSignals(t *testing.T) {
+	contained(t, func(t *testing.T, start func(...string) *reaped) {
+		g := start("take", "3")
+		g.line(t)
+		for _, s := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGTERM} {
+			require.NoError(t, g.cmd.Process.Signal(s))
+			require.Equal(t, "got "+strconv.Itoa(int(s)), g.line(t))
+		}
+		require.Equal(t, 3, g.end(t))
+	})
+}

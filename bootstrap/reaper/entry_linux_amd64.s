@@ -27,6 +27,7 @@
 #define SYS_execve 59
 #define SYS_exit 60
 #define SYS_wait4 61
+#define SYS_kill 62
 #define SYS_setsid 112
 #define SYS_prctl 157
 #define SYS_signalfd4 289
@@ -39,7 +40,8 @@
 #define PR_SET_CHILD_SUBREAPER 36
 #define O_CLOEXEC 0x80000
 #define SIGCHLD 17
-#define SHRUGGED 0x10000015003 // a bit each for SIGHUP (1), SIGINT (2), SIGPIPE (13), SIGTERM (15), SIGCHLD (17) and 41
+#define PASSED 0x424a00 // a bit each for SIGUSR1 (10), SIGUSR2 (12), SIGTERM (15), SIGCONT (18) and SIGURG (23)
+#define TAKEN 0x10000435a03 // those, and SIGHUP (1), SIGINT (2), SIGPIPE (13), SIGCHLD (17) and 41
 #define RELINKED 41 // relinkSignal of reaper.go
 #define WNOHANG 1
 #define CHANGES 11 // WNOHANG, WUNTRACED and WCONTINUED
@@ -90,7 +92,7 @@ TEXT ·entry(SB), NOSPLIT|NOFRAME|TOPFRAME, $0
 	JEQ  agent
 	MOVQ AX, R12
 
-	MOVQ $SHRUGGED, AX
+	MOVQ $TAKEN, AX
 	MOVQ AX, -24(SP)
 	XORL DX, DX
 	LEAQ -24(SP), SI
@@ -143,8 +145,17 @@ poll:
 	MOVL $128, DX // one signal: none may be pending when Go begins, which would die of it
 	LEAQ -176(SP), SI
 	CALL1(SYS_read, R14)
-	CMPL -176(SP), $RELINKED
-	JNE  link
+	MOVLQZX -176(SP), CX
+	CMPL CX, $RELINKED
+	JEQ  relinked
+	LEAL -1(CX), AX
+	MOVQ $PASSED, DX
+	BTQ  AX, DX
+	JCC  link
+	LEAQ const_passedBy(CX), SI
+	CALL1(SYS_kill, R12)
+	JMP  link
+relinked:
 	XORL R13, R13
 	MOVL $WATCHED_ELSEWHERE, AX
 	MOVQ AX, -40(SP)

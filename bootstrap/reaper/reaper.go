@@ -60,6 +60,37 @@ const (
 // it, too.
 const relinkSignal = syscall.Signal(41)
 
+// passedBy is added to the number of a signal that a reaper passes on to its agent. So the agent
+// knows it from one that somebody has sent to the agent itself.
+const passedBy = 40
+
+// Passed are the signals that a reaper passes on. A resource manager sends them to the process that
+// it has started, and means the ranks.
+var Passed = []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGCONT, syscall.SIGURG}
+
+// AsPassed is the signal by which a reaper passes another one on, and WasPassed is its reverse.
+func AsPassed(s syscall.Signal) syscall.Signal { return s + passedBy }
+
+// WasPassed is the signal that a reaper has passed on by s.
+func WasPassed(s syscall.Signal) syscall.Signal { return s - passedBy }
+
+// passOn hands a process what a resource manager sends to this one. SIGURG is left out: Go's own
+// runtime sends it to itself.
+func passOn(to int, as func(syscall.Signal) syscall.Signal) {
+	for _, s := range Passed {
+		if s == syscall.SIGURG {
+			continue
+		}
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, s)
+		go func() {
+			for range c {
+				_ = syscall.Kill(to, as(s))
+			}
+		}()
+	}
+}
+
 // Relinked tells this agent's reaper that there is another link: the end of the one that the reaper
 // has seen is not the agent's end.
 func Relinked() { _ = syscall.Kill(os.Getppid(), relinkSignal) }
@@ -99,6 +130,7 @@ func Main(args []string) int {
 		return 125
 	}
 	watch.Close()
+	passOn(p.Pid(), AsPassed)
 	link := holdLink()
 	ended := outlive(p.Done(), link.watch(), stops(p.Pid()), relinked)
 	link.close()

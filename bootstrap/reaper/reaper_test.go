@@ -294,3 +294,25 @@ func TestFilesOfTheKilled(t *testing.T) {
 		})
 	}
 }
+
+// What a resource manager sends to the process that it has started reaches the agent, once and as
+// another signal, and does not end the reaper.
+func TestPassesSignals(t *testing.T) {
+	both(t, func(t *testing.T, start func(what string, number int) *reaped) {
+		g := start("take", 3)
+		g.agent(t)
+		for _, s := range reaper.Passed {
+			if s == syscall.SIGURG && !strings.HasSuffix(t.Name(), "/entry") {
+				continue
+			}
+			require.NoError(t, g.cmd.Process.Signal(s))
+			require.Equal(t, "got "+strconv.Itoa(int(s)), g.line(t))
+		}
+		for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGPIPE} {
+			require.NoError(t, g.cmd.Process.Signal(s))
+		}
+		require.NoError(t, g.cmd.Process.Signal(syscall.SIGUSR1))
+		require.Equal(t, "got 10", g.line(t), "nothing else comes")
+		require.Equal(t, 3, g.end(t))
+	})
+}

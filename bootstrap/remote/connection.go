@@ -75,10 +75,15 @@ func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Se
 	case errors.As(err, &unfit):
 		return nil, s.leave(t, err)
 	case errors.As(err, &e):
-		return nil, &Error{
+		banner := strings.TrimSpace(ses.stderr.String())
+		failed := &Error{
 			Host: t.Host, Phase: Phase(e.Phase), Cause: e.Cause, Hint: strings.ReplaceAll(e.Hint, "HOST", t.Host),
-			Tail: strings.TrimSpace(ses.stderr.String()), early: e.Early,
+			Tail: banner, early: e.Early,
 		}
+		if strings.Contains(banner, adoption) { // the key was right: sshd says why it closes all the same
+			ses.look(failed, t)
+		}
+		return nil, failed
 	default:
 		return nil, &Error{Host: t.Host, Phase: Connect, Cause: err.Error()}
 	}

@@ -21,6 +21,7 @@ type clue struct {
 
 // loginClues are printed by a launcher that did not get in.
 var loginClues = []clue{
+	{adoption, Authenticate, true, "does the job still run? squeue -w HOST; or let Slurm start the agents: --launcher slurm"},
 	{"Could not resolve hostname", Resolve, false, "check the name: getent hosts HOST"},
 	{"Name or service not known", Resolve, false, "check the name: getent hosts HOST"},
 	{"unknown host", Resolve, false, "check the name: getent hosts HOST"},
@@ -43,6 +44,22 @@ var loginClues = []clue{
 	{"Connection reset by", Connect, true, "the server there turns connections away (sshd: MaxStartups?)"},
 	{"closed by remote host", Connect, true, "the server there turns connections away (sshd: MaxStartups?)"},
 	{"Connection closed by", Connect, true, "the server there turns connections away (sshd: MaxStartups?)"},
+}
+
+// adoption is what Slurm's module for sshd prints where the user has no job, which may be so for a
+// moment after a job has begun.
+const adoption = "Access denied by pam_slurm_adopt"
+
+// starterClues are printed by a resource manager's starter.
+var starterClues = []clue{
+	{"execution daemon on host", Connect, false,
+		"does the parallel environment have control_slaves TRUE? qconf -sp $PE; or write --launcher ssh"},
+	{"Invalid job id specified", Connect, false, "has the job ended? squeue -j $SLURM_JOB_ID"},
+	{"Unable to create step", Connect, false, "what holds the job's steps? squeue -s -j $SLURM_JOB_ID; or write --launcher ssh"},
+	{"Job step creation temporarily disabled", Connect, false,
+		"what holds the job's steps? squeue -s -j $SLURM_JOB_ID; or write --launcher ssh"},
+	{"Unable to contact slurm controller", Connect, false, "does it answer? scontrol ping; or write --launcher ssh"},
+	{"launch failed", Begin, false, "is the node up? sinfo -n HOST; or write --launcher ssh"},
 }
 
 // shellClues are printed by the login shell, or by what it starts.
@@ -116,6 +133,8 @@ func (ses *Session) look(e *Error, t Target) {
 	text := ses.stderr.String()
 	if cause, hint := ses.died(); cause != "" {
 		e.Phase, e.Cause, e.Hint = Agent, cause, hint
+	} else if c, line, ok := clueIn(starterClues, text); ok && ses.managed {
+		e.Phase, e.Cause, e.Hint = c.phase, line, c.hint
 	} else if c, line, ok := clueIn(ses.loginClues(), text); ok {
 		e.Phase, e.Cause, e.Hint, e.early = c.phase, line, c.hint, c.early && len(ses.noise) == 0
 	} else if c, line, ok := clueIn(shellClues, text); ok {
@@ -234,6 +253,10 @@ func (s *Starter) trial(t Target) string {
 	}
 	if s.dashes {
 		return "ssh -o BatchMode=yes -- " + t.Host + " true"
+	}
+	if s.manager != nil {
+		words := s.manager.argv(t.Host, "true")
+		return strings.Join(words, " ")
 	}
 	return s.prefix[0] + " " + t.Host + " true"
 }

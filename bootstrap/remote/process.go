@@ -56,7 +56,7 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 	in, out, errs := ends[0][1], ends[1][0], ends[2][0]
 	// A launcher dies with us, so that none is left behind. A reaper of this very
 	// machine must not: it and its agent clean up first.
-	p, err := proc.Start(proc.Cmd{Path: path, Argv: argv, Env: environ(local), Files: theirs, Setsid: true,
+	p, err := proc.Start(proc.Cmd{Path: path, Argv: argv, Env: s.environ(local), Files: theirs, Setsid: true,
 		Orphan: local, Most: s.most(t)})
 	if err != nil {
 		closeAll(0, 1)
@@ -68,7 +68,7 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 	l := &process{p, in, out, make(chan struct{}), local}
 	ses := &Session{Stdin: in, Stdout: out, local: local, line: l, began: time.Now()}
 	if !local {
-		ses.launcher = filepath.Base(argv[0])
+		ses.launcher, ses.managed = filepath.Base(argv[0]), s.manager != nil
 	}
 	go func() {
 		defer close(l.drain)
@@ -80,9 +80,12 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 
 // environ is what a session's process sees. A local agent is not behind the
 // connection by which the user came to this machine.
-func environ(local bool) []string {
+func (s *Starter) environ(local bool) []string {
 	env := os.Environ()
-	if !local {
+	switch {
+	case !local && s.manager != nil:
+		return s.manager.environ()
+	case !local:
 		return env
 	}
 	return slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "SSH_CONNECTION=") })

@@ -77,6 +77,7 @@ type Starter struct {
 	dashes   bool     // the launcher knows "--"
 	local    bool
 	jitter   func() float64
+	manager  *manager                         // whose starter makes the sessions; nil: none
 	script   string                           // that finds an agent
 	native   bool                             // make ssh sessions in this process, where that can be done
 	system   func() (sshconfig.System, error) // what the user's configuration depends on; most agents never ask
@@ -90,7 +91,7 @@ type Starter struct {
 // wrong with the launcher itself.
 func New(how job.LaunchOptions, opt Options) (*Starter, error) {
 	s := &Starter{how: how, jitter: opt.Rand, notify: opt.Notify, system: sync.OnceValues(sshconfig.Here)}
-	s.script = command(how.AgentPath, build.Path(), s.role())
+	s.script = command(how, build.Path(), s.role())
 	if s.jitter == nil {
 		s.jitter = rand.Float64
 	}
@@ -100,7 +101,7 @@ func New(how job.LaunchOptions, opt Options) (*Starter, error) {
 	case how.Launcher == "local":
 		s.local = true
 		return s, nil
-	case how.Launcher == "ssh":
+	case how.Launcher == "ssh", how.Launcher == "pbs":
 		s.dashes = true
 		s.prefix = append([]string{
 			"ssh", "-T", "-x", "-a", "-e", "none", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
@@ -109,8 +110,11 @@ func New(how job.LaunchOptions, opt Options) (*Starter, error) {
 	case how.Launcher == "rsh":
 		s.prefix = append([]string{"rsh"}, how.Args...)
 	default:
-		return nil, fmt.Errorf("unknown launcher %q: write ssh, rsh or local, or give a command with --launcher-exec",
-			how.Launcher)
+		if s.manager = newManager(how); s.manager == nil || len(how.Starter) == 0 {
+			return nil, fmt.Errorf("unknown launcher %q: write ssh, rsh or local, or give a command with --launcher-exec",
+				how.Launcher)
+		}
+		s.prefix = s.manager.words
 	}
 	return s, nil
 }
@@ -131,6 +135,9 @@ func (s *Starter) Check() error {
 func (s *Starter) argv(t Target) []string {
 	if s.local || t.Local {
 		return []string{"ibrun", s.role()}
+	}
+	if s.manager != nil {
+		return s.manager.argv(t.Host, s.command(t))
 	}
 	argv := append([]string(nil), s.prefix...)
 	if s.dashes {
@@ -191,7 +198,7 @@ func (s *Starter) notifyOnce(reason, text string) {
 // command is what a session runs there.
 func (s *Starter) command(t Target) string {
 	if t.other {
-		return command(s.how.AgentPath, "", s.role())
+		return command(s.how, "", s.role())
 	}
 	return s.script
 }

@@ -30,12 +30,12 @@ func TestCommandIsForEveryShell(t *testing.T) {
 	}
 	long := "/home/a" + strings.Repeat("/directory", 9) + "/ibrun"
 	for _, path := range []string{"", "/usr/local/bin/ibrun", long, strings.Repeat("/a", 500)} {
-		text := command("", path, reaper.Role)
+		text := command(job.LaunchOptions{}, path, reaper.Role)
 		require.LessOrEqual(t, len(text), 1000)
 		require.Equal(t, len(path) < 120, strings.Contains(text, `p="`+safePath(path)+`";`), path)
 	}
 	cached := "/home/a/.cache/ibrun/" + cachedName()
-	require.Equal(t, command("", "", reaper.Role), command("", cached, reaper.Role),
+	require.Equal(t, command(job.LaunchOptions{}, "", reaper.Role), command(job.LaunchOptions{}, cached, reaper.Role),
 		"a copy is looked for by its digest only")
 	for _, bad := range []string{"/a'b", "/a b", "/a;b", "/$x", "/\xff"} {
 		require.NotEqual(t, bad, safePath(bad))

@@ -56,8 +56,11 @@ const find = `b=BUILD; p="PATH"; f="./ibrun-$b"; c="${XDG_CACHE_HOME:-${HOME:+$H
 	`for w in "timeout --foreground 60" "timeout 60" ""; do $w true 2>/dev/null && break; done; ` +
 	`s=$($w head -n 1); eval "$s"`
 
-// mostCommand is what in.rshd takes.
-const mostCommand = 1000
+// mostCommand is what in.rshd takes, and mostFind what is left of it for find.
+const (
+	mostCommand = 1000
+	mostFind    = mostCommand - len("exec /bin/sh -c ''")
+)
 
 // install is the line that answers a need: it takes the copy in the cache if its digest is right,
 // or finds a folder that can hold the binary and run it, asks for it, checks it, and becomes the
@@ -127,19 +130,23 @@ func installer(most time.Duration, role string) (string, error) {
 // is. An agent that the user has installed is started as it is; otherwise one is
 // looked for where this binary lies here, unless that is empty, a copy in a cache,
 // or too long. role is what the binary becomes.
-func command(agentPath, here, role string) string {
-	if agentPath != "" {
-		return "exec " + quote(agentPath) + " " + role
+func command(how job.LaunchOptions, here, role string) string {
+	join := joining(how)
+	if how.AgentPath != "" {
+		if join != "" {
+			return "exec /bin/sh -c '" + join + "exec " + how.AgentPath + " " + role + "'"
+		}
+		return "exec " + quote(how.AgentPath) + " " + role
 	}
 	if filepath.Base(here) == cachedName() {
 		here = ""
 	}
 	fill := strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(here), "ROLE", role)
-	text := "exec /bin/sh -c '" + fill.Replace(find) + "'"
-	if len(text) > mostCommand && here != "" {
-		return command("", "", role)
+	text := fill.Replace(find)
+	if len(text) > mostFind && here != "" {
+		return command(how, "", role)
 	}
-	return text
+	return "exec /bin/sh -c '" + join + text + "'"
 }
 
 // cachedName is the name of this build in a cache.

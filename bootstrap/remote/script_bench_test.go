@@ -11,6 +11,7 @@ import (
 
 	"ibrun/bootstrap/reaper"
 	"ibrun/internal/skip"
+	"ibrun/job"
 )
 
 // BenchmarkFind is what the script costs a node before the reaper begins, shell
@@ -28,7 +29,7 @@ func BenchmarkFind(b *testing.B) {
 	for _, shell := range shells {
 		b.Run(filepath.Base(shell), func(b *testing.B) {
 			for b.Loop() {
-				out, err := exec.Command(shell, "-c", strings.Replace(command("", path, reaper.Role), "/bin/sh", shell,
+				out, err := exec.Command(shell, "-c", strings.Replace(command(job.LaunchOptions{}, path, reaper.Role), "/bin/sh", shell,
 					1)).CombinedOutput()
 				require.NoError(b, err)
 				require.Empty(b, string(out))

@@ -20,6 +20,7 @@ import (
 	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
 	"ibrun/internal/skip"
+	"ibrun/job"
 )
 
 // relayRole makes this binary what ssh and sshd are to a command.
@@ -123,7 +124,7 @@ func TestOthersFilesAreNotRun(t *testing.T) {
 			for _, me := range []int{0, stranger} {
 				path := arrange(t, c.path, me)
 				for _, shell := range shells {
-					out := look(t, shell, me, command("", path, reaper.Role))
+					out := look(t, shell, me, command(job.LaunchOptions{}, path, reaper.Role))
 					want := needMark + build.Machine() + lineEnd
 					if c.runs {
 						want = "ran\n"

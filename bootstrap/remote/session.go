@@ -21,6 +21,7 @@ type Session struct {
 	Stdin    io.WriteCloser
 	Stdout   io.Reader
 	local    bool
+	managed  bool   // a resource manager's starter carries it
 	launcher string // name of the program that carries it; empty: none does
 	began    time.Time
 	line     line

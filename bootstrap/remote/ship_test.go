@@ -19,6 +19,7 @@ import (
 
 	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
+	"ibrun/job"
 )
 
 // What a far side does to be told how, and to be sent the binary.
@@ -105,7 +106,7 @@ func TestShippingIsGivenUp(t *testing.T) {
 				require.NoError(t, os.Mkdir(at("bin"), 0o755))
 				require.NoError(t, os.WriteFile(filepath.Join(at("bin"), stop.program), []byte(program), 0o755))
 				n := newNode(t, shell, fmt.Sprintf("PATH=%s:$PATH", at("bin")), time.Minute)
-				script := command("", "", reaper.Role)
+				script := command(job.LaunchOptions{}, "", reaper.Role)
 				n.starter.script = strings.Replace(script, "-c '", "-c 'echo $$ >"+at("shell")+"; ", 1)
 				ctx, cancel := context.WithCancel(context.Background())
 				ended := make(chan error, 1)
@@ -139,7 +140,7 @@ func TestParentIsCutOff(t *testing.T) {
 	text, err := installer(0, reaper.Role)
 	require.NoError(t, err)
 	text = strings.Replace(text, " 61}", " 1}", 1)
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", command("", "", reaper.Role))
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", command(job.LaunchOptions{}, "", reaper.Role))
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
 	in, err := cmd.StdinPipe() // stays open
 	require.NoError(t, err)

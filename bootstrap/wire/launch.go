@@ -300,6 +300,13 @@ func encodeHow(w *frame.Encoder, l job.LaunchOptions) {
 	w.Bool(l.Contain)
 	w.Bool(l.Record)
 	w.Byte(survival(l))
+	w.Texts(l.Starter)
+	w.Uint(uint64(len(l.Numbers)))
+	for _, n := range l.Numbers {
+		w.Text(n.Hosts)
+		w.U32(n.First)
+		w.U32(n.Step)
+	}
 }
 
 // Bits of what a job survives. Without repair this is the flag that it was.
@@ -334,5 +341,9 @@ func decodeHow(r *frame.Decoder) job.LaunchOptions {
 		r.Fail(frame.ErrCanonical)
 	}
 	l.Restarts, l.Repair, l.RestartAll = bits&survivesRank != 0, bits&survivesAgent != 0, bits&survivesAll != 0
+	l.Starter = r.Texts()
+	l.Numbers = frame.DecodeSlice(r, 3, func() job.NumberedHosts {
+		return job.NumberedHosts{Hosts: r.Text(), First: r.U32(), Step: r.U32()}
+	})
 	return l
 }

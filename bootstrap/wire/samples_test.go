@@ -48,7 +48,8 @@ func samples() []frame.Message {
 		Launch: job.LaunchOptions{Launcher: "ssh", Args: []string{"-p", "22"}, SSH: "auto", Tree: "kary:8:7ms,172ms",
 			Batch: 4, Timeout: 15 * time.Second, Grace: 2 * time.Second, Timed: true, LateBinding: true,
 			StartBarrier: true, KeepGoing: true, Contain: true, Record: true, Restarts: true, Repair: true,
-			RestartAll: true},
+			RestartAll: true, Starter: []string{"srun", "--nodelist=%h", "--het-group=%n"},
+			Numbers: []job.NumberedHosts{{Hosts: "n[1-2]", First: 1, Step: 1}}},
 	}
 	j.Layout = job.NewLayout([]job.Share{{Nodes: 63, Ranks: 16}, {Nodes: 1, Ranks: 16}, {Nodes: 2, Ranks: 3}}).Dealt(4)
 	j.Transport = job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true,

@@ -58,7 +58,7 @@ end
   --print-all-exitcodes
 
 launch
-  --launcher ssh|rsh|local
+  --launcher NAME        auto, ssh, rsh, local, slurm, sge, lsf, flux, pbs
   --launcher-exec "CMD"  called as CMD host command
   --ssh-args "ARGS"      more arguments for the launcher
   --ssh auto|native|exec ssh sessions by ibrun itself, by the program ssh

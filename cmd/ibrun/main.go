@@ -95,7 +95,7 @@ func command(args []string) int {
 	if err != nil {
 		return complain(err)
 	}
-	reporter.Layout = p.Job.Layout
+	reporter.Layout, reporter.Limited = p.Job.Layout, p.Limited
 	if p.Here >= 0 {
 		p.Warn(plan.Narrow(topo.Read(pseudo.Here()), int(p.Nodes.At(p.Here).Ranks)))
 	}

@@ -43,10 +43,15 @@ type Allocation struct {
 	// does not confine.
 	Confines bool
 
-	// Starter is the manager's own command to start an agent on a host of the job. Host and command
-	// follow. It is empty if there is none whose standard input and output carry a byte stream, or
-	// if it depends on the host.
+	// Launcher is the word by which --launcher chooses the manager's own Starter; empty: it has none.
+	Launcher string
+
+	// Starter is the manager's own command to start an agent on a host of the job, as
+	// job.LaunchOptions has it. For PBS it is what a process that came by ssh joins the job with.
 	Starter []string
+
+	// Numbers are those by which Starter names hosts.
+	Numbers []job.NumberedHosts
 
 	// Own are the variables by which the manager's own starter tells tasks who they are.
 	Own []job.RankVariable
@@ -85,7 +90,7 @@ type allocator struct {
 var allocators = []allocator{
 	{"slurm", "Slurm", slurmSigns, readSlurm},
 	{"cobalt", "Cobalt", []string{"COBALT_NODEFILE", "COBALT_JOBID"}, lines("COBALT_NODEFILE", "COBALT_JOBID")},
-	{"pbs", "PBS", []string{"PBS_NODEFILE", "PBS_JOBID"}, lines("PBS_NODEFILE", "PBS_JOBID")},
+	{"pbs", "PBS", []string{"PBS_NODEFILE", "PBS_JOBID"}, readPBS},
 	{"lsf", "LSF", lsfSigns, readLSF},
 	{"sge", "Grid Engine", []string{"PE_HOSTFILE", "NSLOTS"}, readGridEngine},
 	{"ll", "LoadLeveler", []string{"LOADL_HOSTFILE"}, lines("LOADL_HOSTFILE", "LOADL_STEP_ID")},
@@ -123,6 +128,9 @@ func Read(p Process, only string) (*Allocation, error) {
 			return nil, err
 		case a != nil:
 			a.Manager = m.name
+			if len(a.Starter) > 0 {
+				a.Launcher = m.word
+			}
 			return a, a.verify()
 		}
 	}

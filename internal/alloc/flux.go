@@ -53,6 +53,7 @@ func readFlux(m *allocator, p Process) (*Allocation, error) {
 		return nil, exit.Usagef("FLUX_URI=%s: the answer of %s: %v; %s", plain.Text(clip(p.get("FLUX_URI"))),
 			plain.Text(clip(a.Source)), err, hint)
 	}
+	a.Starter = []string{"flux", "exec", "-q", "--setopt", "stdout_LINE_BUFFER=false", "-r", job.StarterNumber}
 	return a, nil
 }
 
@@ -128,10 +129,33 @@ func (a *Allocation) fluxHosts(answer []byte) error {
 		}
 	}
 	a.Hosts, err = spread(bare(entries), each, func(h *Hosts, n uint32) { h.Slots, h.CPUs = n, n })
+	if err == nil {
+		brokers := make([]int, len(all))
+		for i, s := range all {
+			brokers[i] = s.first
+		}
+		a.Numbers = numbered(a.Hosts, brokers)
+	}
 	if e := r.Execution.Expiration; err == nil && e > 0 && e <= math.MaxUint32 {
 		a.End = time.Unix(int64(e), 0).UTC()
 	}
 	return err
+}
+
+// numbered are hosts with the numbers of their brokers, which rise: a stretch for those in a row.
+func numbered(all []Hosts, brokers []int) (list []job.NumberedHosts) {
+	for _, h := range all {
+		for at := uint32(0); at < h.Count; {
+			n := uint32(1)
+			for at+n < h.Count && brokers[n] == brokers[0]+int(n) {
+				n++
+			}
+			run := job.Run{Prefix: h.Prefix, Suffix: h.Suffix, Width: uint8(h.Width), Lo: h.Lo + uint64(at), Count: n}
+			list = append(list, job.NumberedHosts{Hosts: run.String(), First: uint32(brokers[0]), Step: 1})
+			at, brokers = at+n, brokers[n:]
+		}
+	}
+	return list
 }
 
 // idSet reads numbers as Flux writes them, with or without brackets. There is at least one.

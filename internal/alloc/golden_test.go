@@ -101,6 +101,9 @@ func shown(a *Allocation) string {
 	if len(a.Starter) > 0 {
 		fmt.Fprintf(&b, "starter %s\n", strings.Join(a.Starter, " "))
 	}
+	if len(a.Numbers) > 0 {
+		fmt.Fprintf(&b, "by number %v\n", a.Numbers)
+	}
 	if len(a.Local) > 0 {
 		fmt.Fprintf(&b, "local %s\n", strings.Join(a.Local, " "))
 	}

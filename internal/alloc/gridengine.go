@@ -21,7 +21,7 @@ func readGridEngine(m *allocator, p Process) (*Allocation, error) {
 	}
 	const file = "PE_HOSTFILE"
 	if p.get(file) != "" {
-		a.Source, a.Starter = file, []string{"qrsh", "-inherit", "-V"}
+		a.Source, a.Starter = file, []string{"qrsh", "-inherit", "-V", job.StarterHost}
 		if root, arch := p.get("SGE_ROOT"), p.get("ARC"); root != "" && arch != "" {
 			a.Starter[0] = root + "/bin/" + arch + "/qrsh"
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ibrun/internal/hostlist"
+	"ibrun/job"
 )
 
 // lines reads managers whose file names a host on each line, once for each rank that it is for. The
@@ -19,6 +20,26 @@ func lines(variable, id string) func(*allocator, Process) (*Allocation, error) {
 		hosts, err := p.lines(m, variable)
 		return &Allocation{ID: p.get(id), Hosts: hosts, Source: variable, Confines: true}, err
 	}
+}
+
+// readPBS reads a job of PBS or Torque. Nothing that PBS starts has standard input, so its agents
+// come by ssh, and join the job by a command of PBS.
+func readPBS(m *allocator, p Process) (*Allocation, error) {
+	a, err := lines("PBS_NODEFILE", "PBS_JOBID")(m, p)
+	if err != nil || !isPBSJob(a.ID) {
+		return a, err
+	}
+	a.Starter = []string{"pbs_attach", "-j", a.ID, "-p"}
+	if dir := p.get("PBS_EXEC"); job.ShellSafe(dir) {
+		a.Starter[0] = dir + "/bin/pbs_attach"
+	}
+	return a, nil
+}
+
+// isPBSJob reports whether a job's name can stand in double quotes in any shell: 12[3].server is
+// one of an array.
+func isPBSJob(id string) bool {
+	return job.ShellSafe(strings.NewReplacer("[", "", "]", "").Replace(id))
 }
 
 // lines reads the file that a variable names.

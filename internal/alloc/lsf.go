@@ -14,7 +14,10 @@ var lsfSigns = []string{"LSB_JOBID", "LSB_AFFINITY_HOSTFILE", "LSB_DJOB_HOSTFILE
 // readLSF reads a job of LSF. Of its lists the one counts that says most: CPUs for each task, then
 // the file with a line for each slot, then the variables.
 func readLSF(m *allocator, p Process) (*Allocation, error) {
-	a := &Allocation{ID: p.get("LSB_JOBID"), Confines: true, Starter: []string{"blaunch"}}
+	a := &Allocation{ID: p.get("LSB_JOBID"), Confines: true, Starter: []string{"blaunch", job.StarterHost}}
+	if dir := p.get("LSF_BINDIR"); dir != "" {
+		a.Starter[0] = dir + "/blaunch"
+	}
 	name, value := p.first("LSB_AFFINITY_HOSTFILE", "LSB_DJOB_HOSTFILE", "LSB_MCPU_HOSTS", "LSB_HOSTS")
 	a.Source = name
 	var err error

@@ -68,7 +68,14 @@ func readSlurm(m *allocator, p Process) (*Allocation, error) {
 	if !all {
 		a.Ranks = 0
 	}
-	a.Starter = slurmStarter(p, a.ID, len(groups))
+	if id != "" {
+		a.Starter = slurmStarter(p, id, len(groups) > 1)
+	}
+	for n, g := range groups {
+		if len(groups) > 1 {
+			a.Numbers = append(a.Numbers, job.NumberedHosts{Hosts: p.get(g.list), First: uint32(n)})
+		}
+	}
 	return a, nil
 }
 
@@ -239,17 +246,17 @@ func sameNumber(p Process, list string, hosts []Hosts) error {
 }
 
 // slurmStarter is srun for one agent: a step beside those of the user, with all that the job has on
-// the host, and with output that is not held until a line ends. In a heterogeneous job the command
-// depends on the host's component.
-func slurmStarter(p Process, id string, groups int) []string {
-	if groups > 1 || id == "" {
-		return nil
-	}
-	argv := []string{"srun", "-Q", "--jobid=" + id, "-N1", "-n1", "--overlap", "--mem=0", "--mpi=none",
-		"--cpu-bind=none", "-u"}
+// the host, and with output that is not held until a line ends. It reaches a host of a heterogeneous
+// job by the number of the component only.
+func slurmStarter(p Process, id string, heterogeneous bool) []string {
+	argv := []string{"srun", "-Q", "--jobid=" + id, "-N1", "-n1", "--nodelist=" + job.StarterHost, "--overlap", "--mem=0",
+		"--mpi=none", "--cpu-bind=none", "-u"}
 	// Slurm since 23.11 writes its option for launchers into the environment of every job.
 	if strings.Contains(p.get("HYDRA_LAUNCHER_EXTRA_ARGS"), "--external-launcher") {
 		argv = append(argv, "--external-launcher")
 	}
-	return append(argv, "-w")
+	if heterogeneous {
+		argv = append(argv, "--het-group="+job.StarterNumber)
+	}
+	return argv
 }

@@ -7,8 +7,10 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"os"
+	"os/exec"
 	"os/user"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,7 +30,7 @@ import (
 func Here() (plan.Surroundings, error) {
 	at := plan.Surroundings{
 		Env: os.Environ(), Limits: limits.Original(), Read: textfile.Read, Machine: capture.Machine,
-		Ask:    ask,
+		Ask: ask, Has: has, Now: time.Now(),
 		Window: agent.WindowOf(os.Stdin),
 	}
 	var err error
@@ -47,6 +49,12 @@ func Here() (plan.Surroundings, error) {
 	unix.Umask(mask)
 	at.Umask = uint32(mask)
 	return at, nil
+}
+
+// has reports whether a command can be run here.
+func has(command string) bool {
+	_, err := exec.LookPath(command)
+	return err == nil
 }
 
 // NewIdentity is a new start of a job.

@@ -59,6 +59,7 @@ func files(t *testing.T) map[string]string {
 func observed(t *testing.T, line []string, env ...string) (string, error) {
 	t.Helper()
 	at := plan.Surroundings{Host: "login1.cluster", User: "u", Cwd: "/", Read: textfile.Read, Machine: capture.Machine,
+		Has: func(string) bool { return true },
 		Env: []string{"PATH=/usr/bin:/bin", "HOME=/h", "DISPLAY=:0"}}
 	at.Env = append(at.Env, env...)
 	r, err := options.Parse(line, textfile.Read)
@@ -163,7 +164,7 @@ func TestEveryOptionHasAnEffect(t *testing.T) {
 		{"--cpu-bind ", slices.Collect(maps.Keys(options.CPUBinds))},
 		{"-m ", []string{"block", "cyclic", "plane=2", "*", "*:block", "*:cyclic", "*:fcyclic"}},
 		{"--display ", []string{"map", "allocation", "bind", "topo"}},
-		{"--launcher ", []string{"ssh", "rsh", "local", "fork"}},
+		{"--launcher ", []string{"auto", "ssh", "rsh", "local", "fork", "slurm", "sge", "lsf", "flux", "pbs"}},
 	} {
 		for _, w := range list.words {
 			require.Contains(t, effectLines(), list.option+w)

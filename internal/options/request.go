@@ -141,7 +141,7 @@ const (
 func New() *Request {
 	return &Request{
 		KillOnBad: true, MaxRestarts: maxRestarts, Preflight: true, Tree: tree.Shape{Kind: tree.Auto}.Name(),
-		Launch: job.LaunchOptions{Launcher: "ssh", SSH: "auto", Timeout: launchTimeout, Grace: killGrace},
+		Launch: job.LaunchOptions{Launcher: "auto", SSH: "auto", Timeout: launchTimeout, Grace: killGrace},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,6 +27,7 @@ func within(t *testing.T, env, file string) Surroundings {
 		}
 		return read(name)
 	}
+	at.Now = time.Unix(1700000000, 0)
 	at.Ask = func(argv ...string) ([]byte, error) { return nil, fs.ErrNotExist }
 	return at
 }
@@ -169,13 +171,14 @@ func TestVariablesOfManagers(t *testing.T) {
 
 // -v says what was read.
 func TestOriginOfHosts(t *testing.T) {
+	const noStarter = "the manager has no starter whose input and output are a stream"
 	for _, c := range []struct{ env, line, want string }{
 		{threeNodes + ";SLURM_JOB_END_TIME=1700003600", "true", "Slurm job 7: 3 nodes with 6 slots " +
-			"(SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE), until 2023-11-14 23:13:20 UTC; agents by ssh and not by srun"},
+			"(SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE), until 2023-11-14 23:13:20 UTC (1h0m0s left); agents by ssh: srun is not there"},
 		{threeNodes, "--hosts n1 true", "Slurm job 7: 3 nodes with 6 slots (SLURM_JOB_NODELIST, " +
-			"SLURM_TASKS_PER_NODE); the hosts that you name count; agents by ssh and not by srun"},
-		{"OAR_FILE_NODES=/f", "true", "the job of OAR: 1 node with 1 slot (OAR_FILE_NODES)"},
-		{"HYDRA_HOST_FILE=/f", "true", "the host file for hydra: 1 node with 1 slot (HYDRA_HOST_FILE)"},
+			"SLURM_TASKS_PER_NODE); the hosts that you name count; agents by ssh: srun is not there"},
+		{"OAR_FILE_NODES=/f", "true", "the job of OAR: 1 node with 1 slot (OAR_FILE_NODES); agents by ssh: " + noStarter},
+		{"HYDRA_HOST_FILE=/f", "true", "the host file for hydra: 1 node with 1 slot (HYDRA_HOST_FILE); agents by ssh: " + noStarter},
 		{"X=1", "true", ""},
 	} {
 		p, err := inJob(t, c.env, "a\n", c.line)

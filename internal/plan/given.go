@@ -97,7 +97,7 @@ func nameOf(a *alloc.Allocation) string {
 
 // explain notes for the user what the plan takes from an allocation, and warns if the manager
 // started ibrun several times.
-func (p *Plan) explain(from allocation, r *options.Request) {
+func (p *Plan) explain(from allocation, r *options.Request, at Surroundings, why string) {
 	a := from.given
 	if a == nil {
 		return
@@ -106,13 +106,13 @@ func (p *Plan) explain(from allocation, r *options.Request) {
 	p.Origin = fmt.Sprintf("%s: %s with %s (%s)", nameOf(a), plural.Of(nodes.Len(), "node"),
 		plural.Of(int(nodes.Slots()), "slot"), a.Source)
 	if !a.End.IsZero() {
-		p.Origin += ", until " + a.End.Format(time.DateTime) + " UTC"
+		p.Origin += fmt.Sprintf(", until %s UTC (%v left)", a.End.Format(time.DateTime), left(a, at))
 	}
 	if r.Everywhere().Named() {
 		p.Origin += "; the hosts that you name count"
 	}
-	if len(a.Starter) > 0 {
-		p.Origin += fmt.Sprintf("; agents by %s and not by %s", r.Launch.Launcher, a.Starter[0])
+	if why != "" {
+		p.Origin += "; " + why
 	}
 	if a.Tasks > 1 {
 		p.Warn(fmt.Sprintf("%s has started this command %d times: the first runs the job, the others end at once; "+

@@ -5,20 +5,19 @@ import (
 	"strings"
 
 	"ibrun/bootstrap/timing"
-	"ibrun/internal/options"
 	"ibrun/internal/plural"
 	"ibrun/job"
 )
 
 // measured puts the costs of earlier launches in place of the built-in ones,
 // unless the user has named some.
-func (p *Plan) measured(r *options.Request, costs timing.CostCache) {
+func (p *Plan) measured(shape string, how job.LaunchOptions, costs timing.CostCache) {
 	p.Source = "built in"
-	if strings.Contains(r.Tree, ",") {
+	if strings.Contains(shape, ",") {
 		p.Source = "as --tree says"
 		return
 	}
-	c, launches, ok := costs.Cost(launcherName(r.Launch), p.Site())
+	c, launches, ok := costs.Cost(launcherName(how), p.Site())
 	if ok {
 		p.Shape.Cost, p.Source = c, fmt.Sprintf("median of %s", plural.Of(launches, "measurement"))
 	}

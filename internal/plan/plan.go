@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/frame"
@@ -41,6 +42,7 @@ type Plan struct {
 	Name      string   // --job-name
 	Warnings  []string // for the user
 	Origin    string   // the allocation that ibrun runs in, for -v; empty: none
+	Limited   bool     // Policy.Timeout comes from the end of the allocation
 	Preflight bool     // program.Preflight is to look for the programs
 
 	plane  uint32     // nodes take turns in numbering, so many ranks at a time; 0: they do not
@@ -57,12 +59,14 @@ type Surroundings struct {
 	Env     []string // NAME=VALUE
 	Umask   uint32
 	Limits  [limits.Count]limits.Limit
-	Window  job.Window        // of the user's terminal
+	Window  job.Window // of the user's terminal
+	Now     time.Time
 	Costs   timing.CostCache  // of earlier launches
 	Weights map[string]uint32 // what hosts have to give, for --map-by load
 
 	Read    readFile                                      // reads a file that the user has named
 	Ask     func(argv ...string) ([]byte, error)          // what a command of a resource manager prints
+	Has     func(command string) bool                     // whether a command can be run here
 	Machine func(topoInput string) (*topo.Machine, error) // reads a capture, or this machine for ""
 }
 
@@ -90,8 +94,12 @@ func New(r *options.Request, at Surroundings, id Identity) (*Plan, error) {
 	if from.given != nil {
 		p.local = from.given.Local
 	}
-	p.explain(from, r)
-	draft, err := p.draft(r, at)
+	how, why, err := starting(r, from.given, at)
+	if err != nil {
+		return nil, err
+	}
+	p.explain(from, r, at, why)
+	draft, err := p.draft(r, how, at)
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +114,9 @@ func New(r *options.Request, at Surroundings, id Identity) (*Plan, error) {
 			return nil, exit.Usagef("MPIEXEC_TIMEOUT: %v", err)
 		}
 	}
+	p.within(from.given, how.Grace, at)
 	p.Shape, _ = tree.Parse(r.Tree) // the request has
-	p.measured(r, at.Costs)
+	p.measured(r.Tree, how, at.Costs)
 	return p, p.complete(draft, at, id)
 }
 
@@ -144,7 +153,7 @@ func (p *Plan) placeOn(r *options.Request, from allocation, at Surroundings) err
 
 // draft is what of the job the request and the surroundings say. It is called when ranks have their
 // places; complete adds the rest.
-func (p *Plan) draft(r *options.Request, at Surroundings) (job.Job, error) {
+func (p *Plan) draft(r *options.Request, how job.LaunchOptions, at Surroundings) (job.Job, error) {
 	programs, err := p.programs(r, at)
 	if err != nil {
 		return job.Job{}, err
@@ -157,7 +166,7 @@ func (p *Plan) draft(r *options.Request, at Surroundings) (job.Job, error) {
 		return job.Job{}, err
 	}
 	draft := job.Job{
-		Programs: programs, Umask: at.Umask, Output: p.output(r, at.Cwd), Stdin: stdin, Launch: r.Launch,
+		Programs: programs, Umask: at.Umask, Output: p.output(r, at.Cwd), Stdin: stdin, Launch: how,
 		Transport: transport(r, p.Nodes.Len()), Binding: r.Binding, MPI: r.MPI, PMIPort: r.PMIPort,
 	}
 	for n, l := range at.Limits {

@@ -33,6 +33,7 @@ type Reporter struct {
 	Prefix  string // goes before each line; empty: the job that the user has started
 	Layout  job.Layout
 	JSON    bool     // --json: places as data
+	Limited bool     // the job ends at its time since its allocation does
 	noted   []string // what nodes have said
 
 	Progress *Progress                                // nil: there is no terminal
@@ -204,7 +205,11 @@ func (r *Reporter) Outcome(o core.Outcome, timeout time.Duration, allCodes bool)
 		r.Line("the job was ended: a job that it had spawned failed with code %d", o.Code)
 	}
 	if o.Cause == core.CauseTimeout || o.EndedBy == core.CauseTimeout {
-		r.Line("the job was ended: its time of %v (--timeout) was up", timeout)
+		if r.Limited {
+			r.Line("the job was ended, since its allocation ends soon; hint: ask the manager for more time")
+		} else {
+			r.Line("the job was ended: its time of %v (--timeout) was up", timeout)
+		}
 	}
 	if o.Cause == core.CauseWait || o.EndedBy == core.CauseWait {
 		r.Line("the job was ended: ranks were still running when the time of --wait was up")

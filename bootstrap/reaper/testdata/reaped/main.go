@@ -1,5 +1,5 @@
 // Command reaped is a reaper whose agent does what the test says: "exit" with a
-// code, "die" of a signal, or "leave" a process behind that has forked away, to die
+// code, "take" signals and exit, "die" of a signal, or "leave" a process behind that has forked away, to die
 // of a signal. Whatever it is, it waits for a line of standard input first, or for
 // the reaper's death, which it tells.
 package main
@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"syscall"
 
@@ -43,6 +44,9 @@ func agent(what string, number int) {
 		}
 		os.Stdout.Write(out)
 	}
+	if what == "take" {
+		tell()
+	}
 	sid, _, _ := syscall.RawSyscall(syscall.SYS_GETSID, 0, 0, 0)
 	fmt.Printf("%d %d %d %s;%s;%d;%d\n", os.Getppid(), os.Getpid(), sid, os.Getenv("GREETING"), os.Getenv("GOMAXPROCS"),
 		len(os.Environ()), len(os.Args))
@@ -52,9 +56,22 @@ func agent(what string, number int) {
 		os.Exit(0)
 	}()
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
-	if what == "exit" {
+	if what == "exit" || what == "take" {
 		os.Exit(number)
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.Signal(number))
 	select {}
+}
+
+// tell prints the signals that the reaper passes on, as lines, while the agent waits.
+func tell() {
+	for _, s := range reaper.Passed {
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, reaper.AsPassed(s))
+		go func() {
+			for range c {
+				fmt.Println("got", int(s))
+			}
+		}()
+	}
 }

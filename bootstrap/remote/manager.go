@@ -1,0 +1,116 @@
+package remote
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ibrun/internal/hostlist"
+	"ibrun/job"
+)
+
+// manager is the starter of a resource manager as a link. Its words are those of
+// job.LaunchOptions.Starter.
+type manager struct {
+	words   []string
+	runs    bool     // what it starts are words; others join them, and have a shell read that
+	keeps   []string // names, as globs, of the only variables that it is to see; nil: all
+	numbers []numbered
+}
+
+// numbered are hosts with their numbers.
+type numbered struct {
+	hosts       []hostlist.Entry
+	first, step uint32
+}
+
+// slurmEnvironment are the variables that srun needs. It reads most others that Slurm sets in a job
+// as options of its own: with SLURM_NTASKS_PER_NODE=2 it would start two agents.
+var slurmEnvironment = []string{"SLURM_JOB_ID", "SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_WORKING_CLUSTER", "SLURM_JWT",
+	"PATH", "HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "TMPDIR"}
+
+// newManager is the starter for a way of launching, or nil if that is no manager's.
+func newManager(how job.LaunchOptions) *manager {
+	m := &manager{}
+	switch how.Launcher {
+	case "slurm":
+		m.runs, m.keeps = true, slurmEnvironment
+	case "flux":
+		m.runs = true
+	case "sge", "lsf":
+	default:
+		return nil
+	}
+	m.words = slices.Clone(how.Starter)
+	at := len(m.words)
+	if at > 0 && m.words[at-1] == job.StarterHost { // options stand before it
+		at--
+	}
+	m.words = slices.Insert(m.words, at, how.Args...)
+	for _, n := range how.Numbers {
+		if hosts, err := hostlist.Names(n.Hosts); err == nil {
+			m.numbers = append(m.numbers, numbered{hosts, n.First, n.Step})
+		}
+	}
+	return m
+}
+
+// argv is the command that has a shell run text on a host.
+func (m *manager) argv(host, text string) []string {
+	put := strings.NewReplacer(job.StarterHost, host, job.StarterNumber, m.number(host))
+	var argv []string
+	for _, word := range m.words {
+		argv = append(argv, put.Replace(word))
+	}
+	if m.runs {
+		argv = append(argv, "/bin/sh", "-c")
+	}
+	return append(argv, text)
+}
+
+// number is that of a host; "": it has none.
+func (m *manager) number(host string) string {
+	for _, list := range m.numbers {
+		before := uint32(0)
+		for _, e := range list.hosts {
+			run := job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: e.Count}
+			for i := range e.Count {
+				if run.Host(i) == host {
+					return strconv.FormatUint(uint64(list.first+list.step*(before+i)), 10)
+				}
+			}
+			before += e.Count
+		}
+	}
+	return ""
+}
+
+// environ is what of this process's environment the starter sees.
+func (m *manager) environ() []string {
+	env := os.Environ()
+	if m.keeps == nil {
+		return env
+	}
+	return slices.DeleteFunc(env, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return !slices.ContainsFunc(m.keeps, func(glob string) bool { ok, _ := path.Match(glob, name); return ok })
+	})
+}
+
+// name is the starter's command, for messages.
+func (m *manager) name() string { return filepath.Base(m.words[0]) }
+
+// joining is shell text with which a session that came by ssh joins the job of a manager; "": none.
+func joining(how job.LaunchOptions) string {
+	if how.Launcher != "pbs" || len(how.Starter) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, word := range how.Starter {
+		b.WriteString(`"` + word + `" `)
+	}
+	return b.String() + "$$ >/dev/null 2>&1; "
+}
