@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"ibrun/internal/cpuset"
+	"ibrun/internal/pseudo"
 	"ibrun/internal/scratch"
 	"ibrun/job"
 	"ibrun/topo"
@@ -20,7 +21,7 @@ type PMIxNode struct {
 	Folder         string // for temporary files of the job; empty: there is none
 	Oversubscribed bool   // more ranks than CPUs: who waits should yield
 	Ranks          []PMIxPlace
-	Topology       func() string // the node as XML of hwloc, made by each call; nil: not for clients
+	Topology       func() string // the node as XML of hwloc, made by each call; nil or empty: not for clients
 }
 
 // PMIxPlace is a rank's, in the order of the node's slots.
@@ -68,15 +69,25 @@ func (s *Set) offerPMIx() error {
 	return nil
 }
 
+// topology is this node as XML of hwloc; empty: it would not serve.
+func (s *Set) topology() string {
+	m := s.machine
+	if s.alone {
+		m = topo.Read(pseudo.Here())
+	}
+	if !hwlocxml.Serves(m) {
+		return ""
+	}
+	return hwlocxml.Text(m)
+}
+
 // pmixNode makes the folders of the ranks, too.
 func (s *Set) pmixNode() PMIxNode {
 	n := PMIxNode{Oversubscribed: int(s.cfg.Node.Ranks) > s.machine.Allowed.Len()}
 	if s.pmix.folder != nil {
 		n.Folder = s.pmix.folder.Path()
 	}
-	if hwlocxml.Serves(s.machine) {
-		n.Topology = func() string { return hwlocxml.Text(s.machine) }
-	}
+	n.Topology = s.topology
 	for _, r := range s.ranks {
 		var at PMIxPlace
 		if cpus := r.place.thread.CPUs; !cpus.Empty() {
@@ -217,7 +228,9 @@ func (p *pmixPort) removeFolder() {
 	defer p.scratchMu.Unlock()
 	if p.folder != nil {
 		p.folder.Remove()
-		scratch.Sweep(os.TempDir()) // what an agent has left whose node lost its power
+		if p.called() {
+			scratch.Sweep(os.TempDir()) // what an agent has left whose node lost its power
+		}
 	}
 	p.folder = nil
 }

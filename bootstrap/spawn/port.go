@@ -123,6 +123,13 @@ func (p *port) take(f *os.File) {
 	}()
 }
 
+// called reports whether anybody has ever called.
+func (p *port) called() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last > 0
+}
+
 func (p *port) forget(number uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
