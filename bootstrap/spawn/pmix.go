@@ -38,11 +38,13 @@ type pmixPort struct {
 	err   error
 
 	scratchMu sync.Mutex
-	folder    *scratch.Folder // nil: none, or removed
+	folder    *scratch.Folder // nil: nobody has called, or it was removed
+	over      bool            // there will be none any more
 	files     map[uint32][]scratch.File
 }
 
-// offerPMIx opens the port and makes the job's folder, once.
+// offerPMIx opens the port, once. The first who calls has the job's folder made: most programs
+// that could be clients are none.
 func (s *Set) offerPMIx() error {
 	p := &s.pmix
 	if p.tried {
@@ -54,19 +56,41 @@ func (s *Set) offerPMIx() error {
 		p.dropFiles(call)
 		return PMIxClosed{call}
 	}
+	node, ranks := s.pmixNode(), make([]job.Rank, len(s.ranks))
+	for i, r := range s.ranks {
+		ranks[i] = r.rank
+	}
+	p.first = func() {
+		p.makeFolder(&node, ranks)
+		p.post(node)
+	}
 	if p.err = p.open(); p.err != nil {
 		s.cfg.Post(Warning{p.err.Error()})
-		return p.err
 	}
+	return p.err
+}
+
+// makeFolder makes the job's folder with one for each rank, which it adds to the node.
+func (p *pmixPort) makeFolder(node *PMIxNode, ranks []job.Rank) {
 	folder, err := scratch.Make(os.TempDir())
 	if err != nil {
-		s.cfg.Post(Warning{fmt.Sprintf("clients of PMIx get no folder for temporary files: %v", err)})
+		p.post(Warning{fmt.Sprintf("clients of PMIx get no folder for temporary files: %v", err)})
+		return
+	}
+	node.Folder = folder.Path()
+	for i, r := range ranks {
+		own := filepath.Join(node.Folder, strconv.FormatUint(uint64(r), 10))
+		if os.Mkdir(own, 0o700) == nil {
+			node.Ranks[i].Folder = own
+		}
 	}
 	p.scratchMu.Lock()
+	defer p.scratchMu.Unlock()
+	if p.over {
+		folder.Remove()
+		return
+	}
 	p.folder, p.files = folder, map[uint32][]scratch.File{}
-	p.scratchMu.Unlock()
-	s.cfg.Post(s.pmixNode())
-	return nil
 }
 
 // topology is this node as XML of hwloc; empty: it would not serve.
@@ -81,23 +105,14 @@ func (s *Set) topology() string {
 	return hwlocxml.Text(m)
 }
 
-// pmixNode makes the folders of the ranks, too.
+// pmixNode is what is known of the node when its ranks are about to start.
 func (s *Set) pmixNode() PMIxNode {
 	n := PMIxNode{Oversubscribed: int(s.cfg.Node.Ranks) > s.machine.Allowed.Len()}
-	if s.pmix.folder != nil {
-		n.Folder = s.pmix.folder.Path()
-	}
 	n.Topology = s.topology
 	for _, r := range s.ranks {
 		var at PMIxPlace
 		if cpus := r.place.thread.CPUs; !cpus.Empty() {
 			at.CPUs, at.Locality = cpus.String(), locality(s.machine, cpus)
-		}
-		if n.Folder != "" {
-			folder := filepath.Join(n.Folder, strconv.FormatUint(uint64(r.rank), 10))
-			if os.Mkdir(folder, 0o700) == nil {
-				at.Folder = folder
-			}
 		}
 		n.Ranks = append(n.Ranks, at)
 	}
@@ -228,9 +243,7 @@ func (p *pmixPort) removeFolder() {
 	defer p.scratchMu.Unlock()
 	if p.folder != nil {
 		p.folder.Remove()
-		if p.called() {
-			scratch.Sweep(os.TempDir()) // what an agent has left whose node lost its power
-		}
+		scratch.Sweep(os.TempDir()) // what an agent has left whose node lost its power
 	}
-	p.folder = nil
+	p.folder, p.over = nil, true
 }

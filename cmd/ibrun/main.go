@@ -1,7 +1,5 @@
-// Threads are few here in any case: whether a container limits CPU time is not worth asking at each
-// start, nor again each second.
+// Whether a container's limit of CPU time changes is not worth asking: threads are few here.
 
-//go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
 
 // Command ibrun starts a parallel program on many nodes over a tree of remote

@@ -1,6 +1,5 @@
 // As in cmd/ibrun.
 
-//go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
 
 // Command leaf is the agent of a node that starts no other by ssh, which is most nodes: the same
