@@ -50,8 +50,13 @@ LDFLAGS_OF_OURS := -shared -s -Wl,--build-id=none -Wl,-z,relro -Wl,-z,noseparate
 # Where there is an entry for it, a reaper forks before Go's runtime begins (bootstrap/reaper).
 REAPER_FIRST = $(if $(filter amd64,$(shell go env GOARCH)),-E ibrun/bootstrap/reaper.entry)
 
+# The program of most nodes' agents lies in the same file, linked to be mapped beside it (internal/build/leaf.go).
+LEAF_BASE := 0x10001000
+JOIN_LEAF = $(if $(REAPER_FIRST),$(if $(filter amd64,$(shell go env GOHOSTARCH)),CGO_ENABLED=0 go build -trimpath -tags leaf -ldflags '-s -w -T $(LEAF_BASE)' -o bin/leaf ./cmd/leaf && bin/leaf :join bin/ibrun))
+
 build: libpmi ## bin/ibrun, static, with libpmi inside where there is a C compiler
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(REAPER_FIRST)' -o bin/ibrun ./cmd/ibrun
+	$(JOIN_LEAF)
 
 libpmi: ## the C libraries: libpmi, which travels inside ibrun, and libpmgr, in bin with their headers
 	@command -v $(CC) >/dev/null || { echo "no C compiler: programs of Open MPI will not run under this ibrun" >&2; exit 0; }; \

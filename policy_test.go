@@ -25,6 +25,7 @@ const module = "ibrun"
 // longest pattern that fits a package's directory decides; /... stands for everything below.
 var floors = map[string]int{
 	"internal/...":            0,
+	"internal/build":          1, // over pseudo
 	"internal/cgroup":         1, // over pseudo
 	"internal/proc":           1, // over cpuset
 	"internal/alloc":          2, // over job

@@ -18,6 +18,27 @@ import (
 // memory that is far than by a neighbour in its package.
 func Read(fsys fs.FS) *Machine {
 	r := &reader{fsys: fsys}
+	m := r.places()
+	m.Load = r.load()
+	m.HCAs, m.Links = r.hcas(), r.links()
+	m.Notes = r.notes
+	return m
+}
+
+// ReadPlaces is Read without the load, and without interfaces where there is no HCA: a third of the
+// files, of which nothing is needed to bind the ranks of a node that is alone.
+func ReadPlaces(fsys fs.FS) *Machine {
+	r := &reader{fsys: fsys}
+	m := r.places()
+	if m.HCAs = r.hcas(); len(m.HCAs) > 0 {
+		m.Links = r.links()
+	}
+	m.Notes = r.notes
+	return m
+}
+
+// places reads CPUs and memory, and what of them is allowed.
+func (r *reader) places() *Machine {
 	m := &Machine{}
 	r.processors(m)
 	m.Memories = r.memories(m)
@@ -26,9 +47,6 @@ func Read(fsys fs.FS) *Machine {
 	m.order()
 	m.Slower = r.slower(m)
 	r.allowed(m)
-	m.Load = r.load()
-	m.HCAs, m.Links = r.hcas(), r.links()
-	m.Notes = r.notes
 	return m
 }
 

@@ -162,7 +162,7 @@ func (l *loop) translate(got any) {
 	case core.Event:
 		l.hear(got)
 	case spawn.ForkDone:
-		proc.ForgetText() // what starting ranks needed, as with the agent's own start
+		proc.ForgetStart() // what starting ranks needed, as with the agent's own start
 		l.hear(l.spawnEvent(got))
 	default:
 		l.fromRanks(got)
@@ -339,7 +339,7 @@ func (l *loop) fold() {
 
 // launched prepares the starter when the job is known.
 func (l *loop) launched(j *job.Job) error {
-	proc.ForgetText()
+	proc.ForgetStart()
 	opt := remote.Options{}
 	if j.Launch.Verbose {
 		opt.Notify = func(text string) { l.post(core.Notice{Text: text}) }

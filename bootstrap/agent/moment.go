@@ -2,19 +2,17 @@ package agent
 
 import (
 	"ibrun/bootstrap/remote"
-	"ibrun/bootstrap/remote/native"
 	"ibrun/job"
 )
 
 // moments are the phases of a session that the launch is timed by.
 var moments = map[remote.Phase]job.Moment{
-	remote.Connect:                   job.Connecting,
-	remote.Phase(native.Version):     job.Authenticating,
-	remote.Phase(native.KeyExchange): job.Authenticating,
-
-	remote.Authenticate:       job.Authenticating,
-	remote.Phase(native.Open): job.Beginning,
-	remote.Begin:              job.Beginning,
+	remote.Connect:      job.Connecting,
+	remote.Version:      job.Authenticating,
+	remote.KeyExchange:  job.Authenticating,
+	remote.Authenticate: job.Authenticating,
+	remote.Open:         job.Beginning,
+	remote.Begin:        job.Beginning,
 
 	remote.Ship:  job.Shipping,
 	remote.Agent: job.AgentAnswered,

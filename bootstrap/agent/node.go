@@ -29,7 +29,22 @@ const lastWords = 60 * time.Second
 // Main is an agent from its first word to its end. The parent is at its
 // standard input and output. It returns the process's exit code, which says
 // nothing about the job: 0, 125 if the agent could not begin, or remote.CutOff.
-func Main() int {
+// received is what a leaf has read that became this program, nil for others.
+func Main(received *os.File) int {
+	if received != nil {
+		return run(io.MultiReader(received, os.Stdin), nil)
+	}
+	return run(os.Stdin, greet)
+}
+
+// greet is an agent's first word.
+func greet() (io.Reader, error) {
+	_, err := fmt.Printf("::ibrun-agent:1 %s %s %d::\n", build.ID(), build.Machine(), os.Getpid())
+	return os.Stdin, err
+}
+
+// run is an agent that reads its parent from in, or from what greet returns.
+func run(in io.Reader, greet func() (io.Reader, error)) int {
 	if err := proc.BecomeSubreaper(); err != nil {
 		fmt.Fprintf(os.Stderr, "ibrun: cannot adopt orphans on this node: %v\n", err)
 		return 125
@@ -43,15 +58,18 @@ func Main() int {
 		l.hear(core.Notice{Text: text})
 	}
 	l.up = newLink()
+	if greet != nil {
+		var err error
+		if in, err = greet(); err != nil {
+			return 125
+		}
+	}
 	l.watchReaper()
 	l.watchSignals()
-	if _, err := fmt.Printf("::ibrun-agent:1 %s %s %d::\n", build.ID(), build.Machine(), os.Getpid()); err != nil {
-		return 125
-	}
-	proc.ForgetText() // what packages needed to begin, while the parent reads that
+	proc.ForgetStart() // what packages needed to begin, while the parent reads that
 	go l.up.write(os.Stdout)
 	l.post(core.Opened{})
-	go l.readUp(l.up, os.Stdin)
+	go l.readUp(l.up, in)
 	l.run()
 	if l.server != nil {
 		removeShared(l.server.Shared())

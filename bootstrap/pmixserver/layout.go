@@ -41,7 +41,7 @@ type Placement struct {
 	Folder         string // for temporary files; empty: not told
 	Oversubscribed bool
 	Ranks          []RankPlacement // of the node, by slot; none: not known
-	Topology       func() string   // the node as XML of hwloc, for the first client; nil: not told
+	Topology       func() string   // the node as XML of hwloc, for the first client; nil or empty: not told
 }
 
 // RankPlacement is where one rank runs, in the words of pmix.RankPlace.
@@ -66,7 +66,9 @@ func (s *Server) description() *pmix.Job {
 	placed := &s.layout.place
 	j.TmpDir, j.JobDir, j.Leader = placed.Folder, placed.Folder, pmix.Rank(s.ranks[0].number)
 	if placed.Topology != nil {
-		j.Extra = append(j.Extra, pmix.Attr{Key: keyTopology, Value: pmix.TextValue(placed.Topology())})
+		if text := placed.Topology(); text != "" {
+			j.Extra = append(j.Extra, pmix.Attr{Key: keyTopology, Value: pmix.TextValue(text)})
+		}
 	}
 	own := s.nodeOf(s.index, s.node.Host)
 	own.Oversubscribed = placed.Oversubscribed

@@ -1,9 +1,10 @@
+//go:build !leaf
+
 package remote
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -39,9 +40,6 @@ func (c connection) end() ending {
 	}
 	return ending{code: e.Code, lost: e.Lost}
 }
-
-// errSSH is in what dial returns where the user's ssh has to make the session.
-var errSSH = errors.New("native ssh leaves it to ssh")
 
 // dial makes a session without a launcher. The error is an *Error or has errSSH
 // in it.
@@ -89,15 +87,4 @@ func (s *Starter) dial(ctx context.Context, t Target, progress func(Phase)) (*Se
 	}
 	ses.Stdin, ses.Stdout, ses.line = n.Stdin, n.Stdout, connection{n}
 	return ses, nil
-}
-
-// leave gives a host to the user's ssh and says so, each reason once; or says
-// why not, when the user wants native ssh.
-func (s *Starter) leave(t Target, why error) error {
-	if s.how.SSH == "native" {
-		return &Error{Host: t.Host, Phase: Resolve, Cause: "native ssh cannot do what is configured: " + why.Error(),
-			Hint: "leave --ssh native out"}
-	}
-	s.notifyOnce(why.Error(), fmt.Sprintf("native ssh leaves %s to ssh: %v", t.Host, why))
-	return fmt.Errorf("%w: %w", errSSH, why)
 }

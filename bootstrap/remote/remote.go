@@ -31,10 +31,13 @@ type Phase string
 const (
 	Resolve      Phase = "resolve"
 	Connect      Phase = "connect"
-	Authenticate Phase = "authenticate" // native ssh tells more apart: package native's phases
-	Begin        Phase = "start"        // the remote shell and its start-up files
-	Ship         Phase = "ship"         // the binary is on its way
-	Agent        Phase = "agent"        // the agent's first word
+	Version      Phase = "version exchange" // native ssh alone tells this, the next and Open apart
+	KeyExchange  Phase = "key exchange"
+	Authenticate Phase = "authenticate"
+	Open         Phase = "open session"
+	Begin        Phase = "start" // the remote shell and its start-up files
+	Ship         Phase = "ship"  // the binary is on its way
+	Agent        Phase = "agent" // the agent's first word
 )
 
 // Error says why a session did not come up.
@@ -106,7 +109,7 @@ func New(how job.LaunchOptions, opt Options) (*Starter, error) {
 		s.prefix = append([]string{
 			"ssh", "-T", "-x", "-a", "-e", "none", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
 		}, how.Args...)
-		s.native = how.SSH != "exec"
+		s.native = Native(how)
 	case how.Launcher == "rsh":
 		s.prefix = append([]string{"rsh"}, how.Args...)
 	default:

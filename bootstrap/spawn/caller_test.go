@@ -113,9 +113,9 @@ func TestPortHearsItsUserOnly(t *testing.T) {
 // The same at the port of PMIx, even if the user knows the namespace and claims the right uid.
 func TestPMIxHearsItsUserOnly(t *testing.T) {
 	s, events := servingPMIx(t)
-	next(t, events)
 	words := pmixtest.New("the namespace", 4).Hello()
 	deaf(t, &s.pmix.port, events, words)
 	s.pmix.dial(t, string(words))
+	require.IsType(t, PMIxNode{}, next(t, events), "a stranger gets no folder made")
 	require.Equal(t, words, next(t, events).(PMIxBytes).Bytes)
 }

@@ -95,7 +95,11 @@ func usable(m *topo.Machine, links []string) []string {
 
 // place decides where this node's ranks run, from the node's own sysfs.
 func (s *Set) place() error {
-	s.machine = topo.Read(pseudo.Here())
+	if s.alone = len(s.cfg.Interfaces) == 0 && !s.cfg.Job.Binding.Topo; s.alone {
+		s.machine = topo.ReadPlaces(pseudo.Here())
+	} else {
+		s.machine = topo.Read(pseudo.Here())
+	}
 	all, notes, err := places(s.machine, own(s.cfg.Job, s.cfg.Node), s.cfg.Node, threads(s.ranks[0].program), s.cfg.Interfaces)
 	if err != nil {
 		return err

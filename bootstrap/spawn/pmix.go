@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"ibrun/internal/cpuset"
+	"ibrun/internal/pseudo"
 	"ibrun/internal/scratch"
 	"ibrun/job"
 	"ibrun/topo"
@@ -20,7 +21,7 @@ type PMIxNode struct {
 	Folder         string // for temporary files of the job; empty: there is none
 	Oversubscribed bool   // more ranks than CPUs: who waits should yield
 	Ranks          []PMIxPlace
-	Topology       func() string // the node as XML of hwloc, made by each call; nil: not for clients
+	Topology       func() string // the node as XML of hwloc, made by each call; nil or empty: not for clients
 }
 
 // PMIxPlace is a rank's, in the order of the node's slots.
@@ -37,11 +38,13 @@ type pmixPort struct {
 	err   error
 
 	scratchMu sync.Mutex
-	folder    *scratch.Folder // nil: none, or removed
+	folder    *scratch.Folder // nil: nobody has called, or it was removed
+	over      bool            // there will be none any more
 	files     map[uint32][]scratch.File
 }
 
-// offerPMIx opens the port and makes the job's folder, once.
+// offerPMIx opens the port, once. The first who calls has the job's folder made: most programs
+// that could be clients are none.
 func (s *Set) offerPMIx() error {
 	p := &s.pmix
 	if p.tried {
@@ -53,40 +56,63 @@ func (s *Set) offerPMIx() error {
 		p.dropFiles(call)
 		return PMIxClosed{call}
 	}
+	node, ranks := s.pmixNode(), make([]job.Rank, len(s.ranks))
+	for i, r := range s.ranks {
+		ranks[i] = r.rank
+	}
+	p.first = func() {
+		p.makeFolder(&node, ranks)
+		p.post(node)
+	}
 	if p.err = p.open(); p.err != nil {
 		s.cfg.Post(Warning{p.err.Error()})
-		return p.err
 	}
-	folder, err := scratch.Make(os.TempDir())
-	if err != nil {
-		s.cfg.Post(Warning{fmt.Sprintf("clients of PMIx get no folder for temporary files: %v", err)})
-	}
-	p.scratchMu.Lock()
-	p.folder, p.files = folder, map[uint32][]scratch.File{}
-	p.scratchMu.Unlock()
-	s.cfg.Post(s.pmixNode())
-	return nil
+	return p.err
 }
 
-// pmixNode makes the folders of the ranks, too.
+// makeFolder makes the job's folder with one for each rank, which it adds to the node.
+func (p *pmixPort) makeFolder(node *PMIxNode, ranks []job.Rank) {
+	folder, err := scratch.Make(os.TempDir())
+	if err != nil {
+		p.post(Warning{fmt.Sprintf("clients of PMIx get no folder for temporary files: %v", err)})
+		return
+	}
+	node.Folder = folder.Path()
+	for i, r := range ranks {
+		own := filepath.Join(node.Folder, strconv.FormatUint(uint64(r), 10))
+		if os.Mkdir(own, 0o700) == nil {
+			node.Ranks[i].Folder = own
+		}
+	}
+	p.scratchMu.Lock()
+	defer p.scratchMu.Unlock()
+	if p.over {
+		folder.Remove()
+		return
+	}
+	p.folder, p.files = folder, map[uint32][]scratch.File{}
+}
+
+// topology is this node as XML of hwloc; empty: it would not serve.
+func (s *Set) topology() string {
+	m := s.machine
+	if s.alone {
+		m = topo.Read(pseudo.Here())
+	}
+	if !hwlocxml.Serves(m) {
+		return ""
+	}
+	return hwlocxml.Text(m)
+}
+
+// pmixNode is what is known of the node when its ranks are about to start.
 func (s *Set) pmixNode() PMIxNode {
 	n := PMIxNode{Oversubscribed: int(s.cfg.Node.Ranks) > s.machine.Allowed.Len()}
-	if s.pmix.folder != nil {
-		n.Folder = s.pmix.folder.Path()
-	}
-	if hwlocxml.Serves(s.machine) {
-		n.Topology = func() string { return hwlocxml.Text(s.machine) }
-	}
+	n.Topology = s.topology
 	for _, r := range s.ranks {
 		var at PMIxPlace
 		if cpus := r.place.thread.CPUs; !cpus.Empty() {
 			at.CPUs, at.Locality = cpus.String(), locality(s.machine, cpus)
-		}
-		if n.Folder != "" {
-			folder := filepath.Join(n.Folder, strconv.FormatUint(uint64(r.rank), 10))
-			if os.Mkdir(folder, 0o700) == nil {
-				at.Folder = folder
-			}
 		}
 		n.Ranks = append(n.Ranks, at)
 	}
@@ -219,5 +245,5 @@ func (p *pmixPort) removeFolder() {
 		p.folder.Remove()
 		scratch.Sweep(os.TempDir()) // what an agent has left whose node lost its power
 	}
-	p.folder = nil
+	p.folder, p.over = nil, true
 }

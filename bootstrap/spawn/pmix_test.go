@@ -53,6 +53,10 @@ func (p *pmixPort) dial(t *testing.T, words string) net.Conn {
 // Files that a client has registered go when its connection ends, and what is left with the job.
 func TestPMIxFiles(t *testing.T) {
 	s, events := servingPMIx(t)
+	made, err := os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, made, "nobody has called")
+	c := s.pmix.dial(t, "hello")
 	node, ok := next(t, events).(PMIxNode)
 	require.True(t, ok)
 	require.True(t, node.Oversubscribed)
@@ -66,7 +70,6 @@ func TestPMIxFiles(t *testing.T) {
 		return path
 	}
 	one, two, three := file("one"), file("two"), file("three")
-	c := s.pmix.dial(t, "hello")
 	said := next(t, events).(PMIxBytes)
 	require.Equal(t, "hello", string(said.Bytes))
 	s.BindPMIx(said.Call, 4)
@@ -74,7 +77,7 @@ func TestPMIxFiles(t *testing.T) {
 	require.True(t, s.RemoveLater(said.Call+1, two, false), "of a connection that is gone")
 	s.SendPMIx(said.Call, []byte("word"))
 	b := make([]byte, 4)
-	_, err := c.Read(b)
+	_, err = c.Read(b)
 	require.NoError(t, err)
 	require.Equal(t, "word", string(b))
 	require.FileExists(t, one)
@@ -104,8 +107,8 @@ func TestRemovable(t *testing.T) {
 // Those who do not say who they are make room for others; a rank that has does not.
 func TestPMIxCallersAreBounded(t *testing.T) {
 	s, events := servingPMIx(t)
-	next(t, events)
 	rank := s.pmix.dial(t, "rank")
+	next(t, events)
 	s.BindPMIx(next(t, events).(PMIxBytes).Call, 5)
 	for range 3 * mostSilent {
 		s.pmix.dial(t, "")
@@ -140,8 +143,8 @@ func TestPMIxAwaitsRoom(t *testing.T) {
 		}
 		events <- ev
 	})
-	next(t, events)
 	c := s.pmix.dial(t, "first")
+	next(t, events)
 	number := next(t, events).(PMIxBytes).Call
 	caller.Store(s.pmix.call(number))
 	const answers = 64 // MiB, of which sockets hold a few

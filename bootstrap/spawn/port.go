@@ -20,7 +20,8 @@ type port struct {
 	said   func(call uint32, b []byte) Event
 	closed func(call uint32) Event
 	post   func(Event)
-	warned bool // of accept
+	warned bool   // of accept
+	first  func() // the same: called when somebody calls who may, before he is heard; nil: nothing, or it was
 
 	mu     sync.Mutex
 	number int // TCP's
@@ -88,6 +89,10 @@ func (p *port) answer(fd int) {
 	uid, err := callerOf(fd)
 	if err == nil && uid == os.Geteuid() {
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+		if p.first != nil {
+			p.first()
+			p.first = nil
+		}
 		p.take(os.NewFile(uintptr(fd), "call"))
 		return
 	}

@@ -117,6 +117,7 @@ type Set struct {
 	stub  []string // limits that a stub sets, as LimitMain reads them
 
 	machine *topo.Machine // of place
+	alone   bool          // no interface is to be chosen: the machine was read without them
 	recipes map[*job.Program]*recipe
 	null    *os.File // for ranks that read nothing, open as long as the agent lives; Start's alone
 	port    pmiPort
@@ -200,7 +201,7 @@ func (s *Set) startAll() (failed []Failure) {
 	if s.cfg.Job.PMIPort && refused == nil {
 		refused = s.port.open(s.cfg.Node, s.cfg.Post)
 	}
-	proc.ForgetText() // what reading the machine needed, before the agent is at its largest
+	proc.ForgetStart() // what reading the machine needed, before the agent is at its largest
 	proc.Row(func(start func(proc.Cmd) (*proc.Process, error)) {
 		for _, r := range s.ranks {
 			if f := s.startRank(r, refused, start); f != nil {
@@ -335,7 +336,7 @@ func (s *Set) Sweep(most time.Duration, keep []int) (left []int) {
 	if len(left) == 0 {
 		s.group.Remove(groupPatience)
 	}
-	cgroup.Tidy()
+	s.group.Tidy()
 	s.tidy()
 	return left
 }

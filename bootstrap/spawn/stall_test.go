@@ -29,7 +29,6 @@ func TestStartHangs(t *testing.T) {
 	began := time.Now()
 	go s.Start()
 	why := "open " + pipe + ": it has not returned for 300ms; hint: does its file system answer on that node? --launch-timeout allows more"
-	require.IsType(t, PMIxNode{}, next(t, events), "it may be a client of PMIx")
 	require.Equal(t, ForkDone{[]Failure{{0, 126, why}, {1, 126, why}}}, next(t, events))
 	require.GreaterOrEqual(t, time.Since(began), most)
 	require.False(t, s.stall.allow(s.ranks[0], nil))

@@ -1,3 +1,7 @@
+// Whether a container's limit of CPU time changes is not worth asking: threads are few here.
+
+//go:debug updatemaxprocs=0
+
 // Command ibrun starts a parallel program on many nodes over a tree of remote
 // shells. This package turns what a user typed into a job, and what became of
 // it into text and an exit code; everything else is below it.
@@ -7,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -96,8 +101,8 @@ func command(args []string) int {
 		return complain(err)
 	}
 	reporter.Layout, reporter.Limited = p.Job.Layout, p.Limited
-	if p.Here >= 0 {
-		p.Warn(plan.Narrow(topo.Read(pseudo.Here()), int(p.Nodes.At(p.Here).Ranks)))
+	if p.Here >= 0 && int(p.Nodes.At(p.Here).Ranks) > runtime.NumCPU() {
+		p.Warn(plan.Narrow(topo.ReadPlaces(pseudo.Here()), int(p.Nodes.At(p.Here).Ranks)))
 	}
 	if r.Verbose > 0 && p.Origin != "" {
 		reporter.Line("%s", p.Origin)

@@ -4,13 +4,16 @@
 package build
 
 import (
+	"bytes"
 	"crypto/sha256"
-	"debug/elf"
+	"encoding/binary"
 	"encoding/hex"
 	"io"
 	"os"
 	"runtime"
 	"sync"
+
+	"ibrun/internal/pseudo"
 )
 
 // self is this program's file, also after it was replaced on disk.
@@ -22,22 +25,40 @@ const self = "/proc/self/exe"
 func ID() string { return id() }
 
 var id = sync.OnceValue(func() string {
-	f, err := elf.Open(self)
+	head, err := pseudo.Read(self, headSize)
 	if err != nil {
 		return "unknown"
 	}
-	defer f.Close()
-	s := f.Section(".note.go.buildid")
-	if s == nil {
+	note := buildNote(head)
+	if note == nil {
 		return "unknown"
 	}
-	note, err := s.Data()
-	if err != nil || len(note) <= 16 {
-		return "unknown"
-	}
-	sum := sha256.Sum256(note[16:])
+	sum := sha256.Sum256(note)
 	return hex.EncodeToString(sum[:8])
 })
+
+// headSize is the room that the Go linker leaves before a program's text, for headers and notes
+// (ELFRESERVE in cmd/link).
+const headSize = 4096
+
+// noteMark is how the note of a build id begins behind its lengths: the type 4 and the name, of
+// struct Elf_Nhdr (elf(5)) in the machine's order, little-endian wherever ibrun runs today.
+var noteMark = []byte("\x04\x00\x00\x00Go\x00\x00")
+
+// buildNote is the build id in the beginning of a program: the section .note.go.buildid. Reading
+// the file as package debug/elf does takes twenty system calls, at each start of an agent.
+func buildNote(head []byte) []byte {
+	at := bytes.Index(head, noteMark)
+	if at < 8 || binary.LittleEndian.Uint32(head[at-8:]) != 4 { // the length of the name
+		return nil
+	}
+	size := binary.LittleEndian.Uint32(head[at-4:])
+	rest := head[at+len(noteMark):]
+	if size == 0 || int64(size) > int64(len(rest)) {
+		return nil
+	}
+	return rest[:size]
+}
 
 // Machine is the architecture as uname(1) -m names it.
 func Machine() string {
@@ -64,10 +85,26 @@ func Path() string {
 	return p
 }
 
-// Open opens this very binary for reading; the caller closes it.
-func Open() (*os.File, error) { return os.Open(self) }
+// Whole is the file of this binary, open, up to the leaf that may be joined to it: a node
+// that is sent the binary does without that.
+type Whole struct {
+	io.Reader
+	io.Closer
+}
 
-// Sum is the SHA-256 digest of this binary, in hexadecimal, and its size. It is
+// Open opens this very binary for reading; the caller closes it.
+func Open() (*Whole, error) {
+	f, err := os.Open(self)
+	if err != nil {
+		return nil, err
+	}
+	if at := leafAt(f); at > 0 {
+		return &Whole{io.LimitReader(f, at), f}, nil
+	}
+	return &Whole{f, f}, nil
+}
+
+// Sum is the SHA-256 digest of what Open reads, in hexadecimal, and its size. It is
 // reckoned once: that takes 10 ms.
 func Sum() (digest string, size int64, err error) {
 	s := sum()

@@ -82,12 +82,25 @@ const unused = time.Minute
 func Tidy() { tidy(unused) }
 
 func tidy(age time.Duration) {
-	_, own := place("/proc/self")
-	if own == "" {
-		return
+	if _, own := place("/proc/self"); own != "" {
+		tidyBelow(own, age)
 	}
-	found, _ := filepath.Glob(filepath.Join(own, prefix+"*"))
-	for _, path := range found {
+}
+
+// Tidy does the same around this group, which has been removed. Without a group there can be none.
+func (g *Group) Tidy() {
+	if g != nil {
+		tidyBelow(filepath.Dir(g.path), unused)
+	}
+}
+
+func tidyBelow(dir string, age time.Duration) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
 		if made, err := os.Stat(path); err == nil && time.Since(made.ModTime()) >= age {
 			_ = unix.Rmdir(path) // it fails for one that is in use
 		}

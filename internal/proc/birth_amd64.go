@@ -34,7 +34,8 @@ type birth struct {
 	mask      uint64       // of signals that the program is to find blocked
 	open      limits.Limit // of open files, which package os has raised for this process
 	step      step
-	errno     int // why that step failed
+	errno     int  // why that step failed
+	cleared   bool // the kernel has given it the default handlers
 	old, none action
 	stack     []byte
 	into      cloneArgs
@@ -59,6 +60,18 @@ const (
 
 // action is struct kernel_sigaction.
 type action struct{ handler, flags, restorer, mask uintptr }
+
+// clearHandlers is CLONE_CLEAR_SIGHAND of Linux 5.5: what is caught here has its default in the
+// child. Without it the child asks for each signal, a hundred system calls.
+const clearHandlers = 1 << 32
+
+// firstArgs is the size of the first struct clone_args, which any clone3 takes
+// (CLONE_ARGS_SIZE_VER0).
+const firstArgs = 64
+
+// slack is the timer slack of a program, in ns: the kernel's default. The agent's own may be more
+// (bootstrap/reaper/entry_linux_amd64.s).
+const slack = 50_000
 
 const (
 	signals    = 64
@@ -117,14 +130,21 @@ func fork(c Cmd, files []int) (pid int, over int, b *birth, err error) {
 	run := **(**uintptr)(unsafe.Pointer(&child))
 	syscall.ForkLock.Lock()
 	setMask(&b.mask, &b.mask) // a signal in the child would run this process's handlers
+	low := uint64(uintptr(unsafe.Pointer(&b.stack[0])))
+	b.into = cloneArgs{flags: unix.CLONE_VM | clearHandlers, exitSignal: uint64(syscall.SIGCHLD),
+		stack: low, stackSize: uint64(uintptr(end)) - low}
 	n := -int(syscall.ENOSYS)
+	b.cleared = true
 	if c.Group != nil { // Linux 5.7
-		low := uint64(uintptr(unsafe.Pointer(&b.stack[0])))
-		b.into = cloneArgs{flags: unix.CLONE_VM | unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD),
-			stack: low, stackSize: uint64(uintptr(end)) - low, cgroup: uint64(c.Group.Fd())}
+		b.into.flags, b.into.cgroup = b.into.flags|unix.CLONE_INTO_CGROUP, uint64(c.Group.Fd())
 		n = int(clone3(&b.into, unsafe.Sizeof(b.into), run, b))
 	}
 	if n < 0 {
+		b.into.flags, b.into.cgroup = b.into.flags&^unix.CLONE_INTO_CGROUP, 0
+		n = int(clone3(&b.into, firstArgs, run, b))
+	}
+	if n < 0 { // old, or a filter of containers
+		b.cleared = false
 		n = int(clone(unix.CLONE_VM|uintptr(syscall.SIGCHLD), end, run, b))
 	}
 	setMask(&b.mask, nil)
@@ -190,7 +210,7 @@ func inChild(b *birth) {
 //go:norace
 //go:nosplit
 func (b *birth) prepare() (r int) {
-	for s := uintptr(1); s <= signals; s++ {
+	for s := uintptr(1); s <= signals && !b.cleared; s++ {
 		call(syscall.SYS_RT_SIGACTION, s, 0, uintptr(unsafe.Pointer(&b.old)), 8)
 		if b.old.handler > 1 { // neither the default nor ignored: those pass to a program
 			call(syscall.SYS_RT_SIGACTION, s, uintptr(unsafe.Pointer(&b.none)), 0, 8)
@@ -210,6 +230,7 @@ func (b *birth) prepare() (r int) {
 	if r < 0 {
 		return r
 	}
+	call(syscall.SYS_PRCTL, unix.PR_SET_TIMERSLACK, slack, 0, 0)
 	call(syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&b.open)), 0)
 	return 0
 }

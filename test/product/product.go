@@ -55,7 +55,26 @@ func Build(path string, tags ...string) error {
 	if runtime.GOARCH == "amd64" {
 		flags += " -E ibrun/bootstrap/reaper.entry"
 	}
-	return Program(path, "ibrun/cmd/ibrun", "-ldflags", flags, "-tags", strings.Join(tags, ","))
+	err := Program(path, "ibrun/cmd/ibrun", "-ldflags", flags, "-tags", strings.Join(tags, ","))
+	if err != nil || runtime.GOARCH != "amd64" {
+		return err
+	}
+	return joinLeaf(path, tags)
+}
+
+// joinLeaf builds the program of a leaf, as the Makefile does, and joins it to an ibrun.
+func joinLeaf(path string, tags []string) error {
+	leaf := path + ".leaf"
+	defer os.Remove(leaf)
+	err := Program(leaf, "ibrun/cmd/leaf", "-ldflags", "-s -w -T 0x10001000", "-tags",
+		strings.Join(append(tags, "leaf"), ","))
+	if err != nil {
+		return err
+	}
+	if out, err := exec.Command(leaf, ":join", path).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w", out, err)
+	}
+	return nil
 }
 
 // Program builds a program of this module with the flags that ibrun ships with: with others the

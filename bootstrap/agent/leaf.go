@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/reaper"
+	"ibrun/bootstrap/remote"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/build"
+)
+
+// LeafMain is Main in the program of a leaf, which has no ssh of its own
+// (docs/decisions/0033-lean-agent.md). It reads the first message before it begins anything. If
+// that gives it nodes to start by native ssh, it becomes the whole program.
+func LeafMain() int {
+	return run(nil, func() (io.Reader, error) {
+		if _, err := greet(); err != nil {
+			return nil, err
+		}
+		var received bytes.Buffer
+		frames := wire.Vocabulary.NewReader(io.TeeReader(os.Stdin, &received), frame.Parent)
+		m, err := frames.Next() // the loop meets the same error
+		if m, ok := m.(wire.Launch); ok && err == nil && outgrows(m) {
+			becomeWhole(received.Bytes())
+		}
+		return io.MultiReader(&received, os.Stdin), nil
+	})
+}
+
+// outgrows reports whether a leaf cannot do what it is told as the whole program would.
+func outgrows(m wire.Launch) bool {
+	starts := m.Nodes.Len() > 1 || len(m.Share) > 0 || m.Job.Launch.Repair
+	return starts && remote.Native(m.Job.Launch)
+}
+
+// becomeWhole executes the whole program, which is in the same file, as this agent. It returns if
+// that cannot be: then the user's ssh starts the nodes.
+func becomeWhole(received []byte) {
+	fd, err := unix.MemfdCreate("received", 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	for rest := received; len(rest) > 0; {
+		n, err := unix.Write(fd, rest)
+		if err != nil {
+			return
+		}
+		rest = rest[n:]
+	}
+	if _, err := unix.Seek(fd, 0, io.SeekStart); err != nil {
+		return
+	}
+	argv := []string{os.Args[0], reaper.Agent, build.ID(), strconv.Itoa(fd)}
+	_ = syscall.Exec("/proc/self/exe", argv, os.Environ())
+}
