@@ -162,7 +162,7 @@ func outFile(to *string, v string) error {
 }
 
 // mpiWords are what --mpi takes.
-var mpiWords = []string{"auto", "mpich", "openmpi", "pmi", "pmi2", "pmix", "none"}
+var mpiWords = []string{"auto", "mpich", "openmpi", "pmi", "pmi2", "pmix", "charm", "none"}
 
 func (r *Request) setMPI(v string) error {
 	r.MPIGiven = ""
@@ -178,6 +178,8 @@ func (r *Request) setMPI(v string) error {
 		}
 	case "pmix":
 		r.MPI, r.MPIGiven = job.MPIPMIx, "--mpi pmix"
+	case "charm":
+		r.MPI, r.MPIGiven = job.MPICharm, "--mpi charm"
 	case "none":
 		r.MPI = job.MPINone
 	}
