@@ -6,6 +6,7 @@ import (
 	"ibrun/bootstrap/charmserver"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/spawn"
+	"ibrun/bootstrap/wire"
 	"ibrun/internal/netiface"
 	"ibrun/job"
 )
@@ -96,6 +97,8 @@ func (l *loop) obeyCharm(effects []charmserver.Effect) {
 			l.hear(core.RankDrained{Rank: e.Rank})
 		case charmserver.FirstClient:
 			l.hear(core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}})
+		case charmserver.Replied:
+			l.hear(core.CCSReplied{CCSReply: wire.CCSReply{ID: e.ID, Rank: e.Rank, Trouble: e.Trouble, Data: e.Data}})
 		case charmserver.Warn:
 			l.warn(e.Text)
 		}

@@ -91,6 +91,8 @@ func (l *loop) performRanks(e core.Effect) bool {
 		l.inspect(e)
 	case core.StartDaemons, core.KillDaemons, core.ResumeDaemon:
 		l.performDaemons(e)
+	case core.CCSOrdered:
+		l.obeyCharm(l.charm.Request(e.ID, e.Rank, e.Request))
 	case core.SweepJob:
 		l.sweepJob(e)
 	default:

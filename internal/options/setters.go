@@ -186,6 +186,17 @@ func (r *Request) setMPI(v string) error {
 	return nil
 }
 
+// setCCSPort takes the number of a port, of which 0 is any that is free.
+func (r *Request) setCCSPort(v string) error {
+	n, err := strconv.ParseUint(v, 10, 16)
+	if err != nil {
+		return fmt.Errorf("%s is no port: write a number from 0, which is any, to 65535", cmdline.Quote(v))
+	}
+	port := uint16(n)
+	r.CCSPort = &port
+	return nil
+}
+
 // setMaxRestarts takes N or N/T.
 func (r *Request) setMaxRestarts(v string) error {
 	number, within, bounded := strings.Cut(v, "/")
