@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ibrun/bootstrap/control"
@@ -146,9 +147,17 @@ const (
 type ccsPort struct {
 	*ccsSide
 	listener *net.TCPListener
-	warn     func(string)
 	room     chan struct{}
-	warned   sync.Once
+	warnings atomic.Uint32
+}
+
+// mostCCSWarnings bounds what the user is told of clients: anybody here may try.
+const mostCCSWarnings = 10
+
+func (p *ccsPort) warn(format string, args ...any) {
+	if p.warnings.Add(1) <= mostCCSWarnings {
+		p.loop.post(spawn.Warning{Text: fmt.Sprintf(format, args...)})
+	}
 }
 
 // listenCCS opens the port of --ccs-port on the loopback: 0 is any. It tells by the words that such
@@ -158,7 +167,7 @@ func (s *ccsSide) listenCCS(number uint16, warn func(string)) (*ccsPort, error) 
 	if err != nil {
 		return nil, fmt.Errorf("--ccs-port %d: %w", number, err)
 	}
-	p := &ccsPort{s, l, warn, make(chan struct{}, mostCCSClients), sync.Once{}}
+	p := &ccsPort{ccsSide: s, listener: l, room: make(chan struct{}, mostCCSClients)}
 	warn(fmt.Sprintf("ccs: Server IP = 127.0.0.1, Server port = %d $", l.Addr().(*net.TCPAddr).Port))
 	go p.serve()
 	return p, nil
@@ -196,9 +205,7 @@ func (p *ccsPort) client(c *net.TCPConn) {
 	uid, err := spawn.Caller(c)
 	if err != nil || uid != os.Geteuid() {
 		if err == nil {
-			p.warned.Do(func() {
-				p.warn(fmt.Sprintf("user %d of this machine calls the port for CCS, and is not answered", uid))
-			})
+			p.warn("user %d of this machine calls the port for CCS, and is not answered", uid)
 		}
 		return
 	}
@@ -225,7 +232,7 @@ func (p *ccsPort) client(c *net.TCPConn) {
 		reply, err = p.answer(q, gone)
 	}
 	if err != nil && !errors.Is(err, errOver) {
-		p.warn(fmt.Sprintf("a request of CCS to %.32q is refused: %v", q.Handler, err))
+		p.warn("a request of CCS to %.32q is refused: %v", q.Handler, err)
 	}
 	if err != nil {
 		return
