@@ -51,7 +51,8 @@ func (s *Server) print(r *rank, f charm.Frame) {
 	s.hold(r)
 }
 
-// pump hands out the next chunk of a stream.
+// pump hands out the next chunk of a stream: whole prints if they fit, and else whole lines, so that those
+// of several ranks do not mix.
 func (s *Server) pump(r *rank, to uint8) {
 	st := &r.text.streams[to]
 	if st.busy || len(st.rest) == 0 {
@@ -59,13 +60,17 @@ func (s *Server) pump(r *rank, to uint8) {
 	}
 	chunk := st.rest[0]
 	st.rest = st.rest[1:]
-	for len(chunk) < maxChunk && len(st.rest) > 0 {
+	for len(st.rest) > 0 && len(chunk)+len(st.rest[0]) <= maxChunk {
 		chunk = append(chunk, st.rest[0]...)
 		st.rest = st.rest[1:]
 	}
 	if len(chunk) > maxChunk {
-		st.rest = append([][]byte{chunk[maxChunk:]}, st.rest...)
-		chunk = chunk[:maxChunk:maxChunk]
+		cut := bytes.LastIndexByte(chunk[:maxChunk], '\n') + 1
+		if cut == 0 {
+			cut = maxChunk
+		}
+		st.rest = append([][]byte{chunk[cut:]}, st.rest...)
+		chunk = chunk[:cut:cut]
 	}
 	st.busy = true
 	r.text.size -= len(chunk)
