@@ -48,6 +48,7 @@ var floors = map[string]int{
 	"bootstrap/flight":        5,
 	"lazy/peer":               4,
 	"lazy/upgrade":            4,
+	"charm":                   3,
 	"pmi":                     4,
 	"pmix":                    4,
 	"pmix/pmixtest":           5, // for tests
@@ -71,6 +72,7 @@ var floors = map[string]int{
 	"internal/report":         6,
 	"bootstrap/reaper":        4, // below remote, which names its role
 	"bootstrap/pmiserver":     5,
+	"bootstrap/charmserver":   4,
 	"bootstrap/pmixserver":    5,
 	"lazy":                    5,
 	"fabric/...":              5,
@@ -94,7 +96,7 @@ var pure = []string{
 	"bootstrap/core/pairs",
 	"bootstrap/core/queries", "bootstrap/core/repair", "bootstrap/core/subtree", "internal/standing",
 	"bootstrap/flight", "bootstrap/pmiserver", "bootstrap/pmixserver",
-	"job", "lazy/peer", "lazy/upgrade", "pmi", "pmix", "topo", "topo/bind", "topo/near",
+	"bootstrap/charmserver", "charm", "job", "lazy/peer", "lazy/upgrade", "pmi", "pmix", "topo", "topo/bind", "topo/near",
 	"topo/draw", "topo/hwlocxml", "doctor", "internal/alloc", "internal/options", "internal/plan",
 }
 

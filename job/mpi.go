@@ -10,5 +10,6 @@ const (
 	MPIPlain            // PMI through the rank's descriptor, which MPICH and its kin speak by themselves
 	MPIOpen             // that, and the library by which Open MPI speaks it
 	MPIPMIx             // PMIx alone
+	MPICharm            // what charmrun gives programs of Charm++
 	MPIs                // how many there are
 )

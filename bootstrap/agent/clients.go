@@ -50,12 +50,16 @@ func (l *loop) fromRanks(got any) {
 		awaited := l.server.Awaits(got.Rank) || l.pmix.Awaits(got.Rank)
 		l.server.Exited(got.Rank)
 		l.obeyPMIx(l.pmix.Exited(got.Rank))
-		l.hear(core.RankExited{
+		ev := core.RankExited{
 			Rank: got.Rank, Status: got.Status, Signaled: got.Signaled, Awaited: awaited, Cause: got.Cause,
 			Handles: handles, PMI: l.server.IsClient(got.Rank) || l.pmix.IsClient(got.Rank),
-		})
+		}
+		l.charmExited(got, &ev)
+		l.hear(ev)
 	default:
-		l.hear(l.spawnEvent(got))
+		if !l.fromCharm(got) {
+			l.hear(l.spawnEvent(got))
+		}
 	}
 }
 

@@ -120,6 +120,9 @@ func (c *controlSide) answer(r control.Request, put func(control.Response) error
 	case "exec":
 		c.exec(r, put, gone)
 		return
+	case "ccs":
+		c.loop.root.ccs.ask(r, put, gone)
+		return
 	case "end":
 		c.state.Store(2)
 		c.loop.post(core.Interrupted{Signal: uint8(syscall.SIGTERM)})

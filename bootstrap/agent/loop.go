@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"ibrun/bootstrap/charmserver"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/inspect"
 	"ibrun/bootstrap/pmiserver"
@@ -51,6 +52,9 @@ type loop struct {
 	ranks    *spawn.Set
 	server   *pmiserver.Server // of ranks
 	pmix     *pmixserver.Server
+	charm    *charmserver.Server
+	charmJob *job.Job        // that the server is of
+	charmAt  *[4]byte        // this node's address for datagrams; nil: not looked for
 	placed   *spawn.PMIxNode // what that was told of this node; nil: nothing yet
 	pending  []core.Event    // that the core has not taken yet; empty between events
 	warn     func(string)

@@ -3,6 +3,7 @@ package agent
 import (
 	"syscall"
 
+	"ibrun/bootstrap/charmserver"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/pmiserver"
 	"ibrun/bootstrap/pmixserver"
@@ -18,14 +19,23 @@ func (l *loop) performRanks(e core.Effect) bool {
 	switch e := e.(type) {
 	case core.Fork:
 		l.server, l.pmix = pmiserver.New(e.Job, e.Op), pmixserver.New(e.Job, e.Node, e.Index)
+		l.charm, l.charmJob = charmserver.New(e.Job, e.Node, e.Op), e.Job
 		l.ranks = spawn.New(spawn.Config{
 			Job: e.Job, Node: e.Node, NodeIndex: e.Index, Start: e.Start, Interfaces: interfaces(e.Job, l.path),
 			Namespace: pmixserver.Namespace(e.Job), Post: func(ev spawn.Event) { l.post(ev) },
 		})
 		go l.ranks.Start()
 	case core.Resume:
-		l.ranks.Resume(e.Rank, e.Stream)
+		if l.charm.Prints(e.Rank) {
+			l.obeyCharm(l.charm.Resumed(e.Rank, e.Stream))
+		} else {
+			l.ranks.Resume(e.Rank, e.Stream)
+		}
 	case core.Feed:
+		if l.charm.Expects(e.Rank) {
+			l.obeyCharm(l.charm.Input(e.Rank, e.Data, e.EOF))
+			break
+		}
 		if e.Window != (job.Window{}) {
 			l.ranks.Resize(e.Rank, e.Window)
 		}
@@ -41,6 +51,8 @@ func (l *loop) performRanks(e core.Effect) bool {
 			l.obeyPMI(l.server.Deliver(e.Rank, e.Msg))
 		case l.pmix.IsClient(e.Rank):
 			l.obeyPMIx(l.pmix.Deliver(e.Rank, e.Msg))
+		case l.charm.IsClient(e.Rank):
+			l.obeyCharm(l.charm.Deliver(e.Rank, e.Msg))
 		default:
 			l.ranks.Tell(e.Rank, e.Msg)
 		}
@@ -57,6 +69,7 @@ func (l *loop) performRanks(e core.Effect) bool {
 	case core.Renew:
 		removeShared(l.server.Shared())
 		l.server, l.pmix = pmiserver.New(e.Job, e.Op), pmixserver.New(e.Job, e.Node, e.Index)
+		l.charm = charmserver.New(e.Job, e.Node, e.Op)
 		if l.placed != nil {
 			l.pmix.Placed(placement(*l.placed))
 		}
@@ -78,6 +91,8 @@ func (l *loop) performRanks(e core.Effect) bool {
 		l.inspect(e)
 	case core.StartDaemons, core.KillDaemons, core.ResumeDaemon:
 		l.performDaemons(e)
+	case core.CCSOrdered:
+		l.obeyCharm(l.charm.Request(e.ID, e.Rank, e.Request))
 	case core.SweepJob:
 		l.sweepJob(e)
 	default:

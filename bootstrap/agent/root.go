@@ -27,6 +27,10 @@ type RootConfig struct {
 	// and Job.Launch.Record is set.
 	Record func(file []byte)
 
+	// CCSPort, if not nil, is the port for clients of programs of Charm++ on this machine's loopback; 0:
+	// any.
+	CCSPort *uint16
+
 	Parent    *Parent        // of a spawned job
 	Offspring wire.Offspring // what jobs that ranks spawn take over; Job and Spawn are filled in here
 }
@@ -39,6 +43,7 @@ type rootSide struct {
 	outcome core.Outcome
 	records records
 	control *controlSide // nil: there is no control socket
+	ccs     *ccsSide
 
 	offspring map[uint32]*offspring
 }
@@ -62,6 +67,14 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	defer l.interrupts(cfg.Parent != nil)()
 	if cfg.Job.Output.Terminal {
 		defer l.resizes(cfg.Stdin)()
+	}
+	l.root.ccs = newCCS(l, cfg.Job)
+	if cfg.CCSPort != nil {
+		port, err := l.root.ccs.listenCCS(*cfg.CCSPort, l.warn)
+		if err != nil {
+			return core.Outcome{Code: 125}, err
+		}
+		defer port.close()
 	}
 	l.root.control = l.listen(cfg)
 	defer l.root.control.close()
@@ -105,6 +118,8 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 		r.cfg.Report(e.What)
 	case core.Answered:
 		r.control.take(e.Reply)
+	case core.CCSAnswered:
+		r.ccs.take(e.CCSReply)
 	case core.DaemonsPrinted:
 		r.control.printed(e)
 	case core.DaemonsOver:

@@ -26,6 +26,11 @@ type Request struct {
 	Command []string `json:"command,omitempty"`
 	PerRank bool     `json:"per_rank,omitempty"`
 	Hosts   string   `json:"hosts,omitempty"` // "node[0001-0064],n7"; empty: all
+
+	// Of the verb ccs.
+	Handler string `json:"handler,omitempty"`
+	PE      *int32 `json:"pe,omitempty"` // none: the program's first one, as of a request to all
+	Data    []byte `json:"data,omitempty"`
 }
 
 // Response is one line of the job. Of its fields one is set, but Done.
@@ -35,7 +40,13 @@ type Response struct {
 	Standing *standing.Standing `json:"standing,omitempty"`
 	Output   *Output            `json:"output,omitempty"`
 	Ends     *Ends              `json:"ends,omitempty"`
+	Reply    *Reply             `json:"reply,omitempty"`
 	Done     bool               `json:"done,omitempty"` // it is the last to this request
+}
+
+// Reply is what a program of Charm++ replies.
+type Reply struct {
+	Data []byte `json:"data,omitempty"`
 }
 
 // Job is what the root knows of its job.

@@ -266,6 +266,10 @@ func (c *Core) apply(ev Event) {
 		c.asked(ev)
 	case Inspected:
 		c.doQueries(c.queries.Inspected(ev.ID, ev.Standings))
+	case CCSAsked:
+		c.ccsDown(ev.CCS)
+	case CCSReplied:
+		c.ccsUp(ev.CCSReply)
 	case DaemonsAsked, DaemonsTaken, DaemonsLeft, DaemonOutput, DaemonExited:
 		c.daemonEvent(ev)
 	}
@@ -366,6 +370,8 @@ func (c *Core) frame(from Link, m frame.Message) {
 		c.doQueries(c.queries.Answered(from, m.ID, m.Standings))
 	case wire.DaemonOutput, wire.DaemonsEnded:
 		c.daemonsBelow(from, m)
+	case wire.CCSReply:
+		c.ccsUp(m)
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -430,6 +436,8 @@ func (c *Core) order(m frame.Message) {
 		c.doQueries(c.queries.Ask(c.now, m.ID, m.Question))
 	case wire.Daemons, wire.DaemonGrant, wire.DaemonsEnd:
 		c.daemonOrder(m)
+	case wire.CCS:
+		c.ccsDown(m)
 	case wire.End:
 		c.end(m)
 	}

@@ -88,6 +88,8 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return lieIf(!k.hasDaemon(m.Number), "of another's") + c.daemons.LieOfOutput(l, m.ID, len(m.Data))
 	case wire.DaemonsEnded:
 		return c.daemons.LieOfEnds(l, m.ID, m.DaemonEnds, k.hasDaemon)
+	case wire.CCSReply:
+		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
 	case wire.Exit:
 		return lieIf(!areAll(m.Runs, k.part) && (k.before == nil || !areAll(m.Runs, k.before)), "of other ranks than its own")
 	}
@@ -242,6 +244,8 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 		return lieIf(c.isNewDaemon(m.ID), "for what was not ordered")
 	case wire.DaemonsEnd:
 		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
+	case wire.CCS:
+		return lieIf(c.stage == launching || !c.below.Covers(m.Rank), "before Ready, or for another's rank")
 	case wire.Stdin:
 		return lieIf((m.EOF || len(m.Data) > 0) && (c.input.over || len(m.Data) > c.input.room), "beyond its end, or for no room")
 	case rankwire.Answer:

@@ -145,6 +145,9 @@ var lies = []struct{ plan, before, lie string }{
 	{"from running", "", "up -> Daemons id=1 argv=[a] nodes=[{first=5 count=1}]"},
 	{"from running", "", "up -> DaemonGrant id=1 n=1"},
 	{"from running", "", "up -> DaemonsEnd id=1"},
+	{"from running", "", "up -> CCS id=1 rank=0 handler=x"},
+	{"", "", "up -> CCS id=1 rank=1 handler=x"},
+	{"from running", "", "0 -> CCSReply id=1 rank=4"},
 	{"from running", "", "up -> BulkFetch fence=1"},
 	{"from running", "", "up -> BulkValues fence=1"},
 }

@@ -45,7 +45,7 @@ var others = []core.Event{
 	core.Probed{}, core.SinkFailed{}, core.JobAnswered{}, core.JobAsked{}, core.JobEnded{},
 	core.ParentAnswered{}, core.Interrupted{}, core.RankFenced{}, core.Respawned{}, core.NodeEmptied{},
 	core.JoinRefused{}, core.Relinked{}, core.DaemonsAsked{}, core.DaemonsTaken{}, core.DaemonsLeft{},
-	core.DaemonExited{}, core.ManagerSignal{},
+	core.DaemonExited{}, core.ManagerSignal{}, core.CCSAsked{}, core.CCSReplied{},
 }
 
 var kindOf = func() map[reflect.Type]int {
@@ -85,6 +85,12 @@ func encodeEvent(ev core.Event) (kind int, body []byte) {
 			return kindStdin, inJSON(chunk{From: ev.From, N: len(m.Data), EOF: m.EOF, Window: m.Window})
 		case wire.Launch:
 			ev.Msg = launch(m)
+		case wire.CCS: // where it goes does not depend on what it asks
+			m.Data, m.PE = nil, 0
+			ev.Msg = m
+		case wire.CCSReply:
+			m.Data = nil
+			ev.Msg = m
 		case wire.Record: // another agent's, which goes its own way
 			m.Data = nil
 			ev.Msg = m
@@ -102,6 +108,12 @@ func encodeEvent(ev core.Event) (kind int, body []byte) {
 		return kindInspected, frame.Append(nil, ev.Reply)
 	case core.RankOutput:
 		return kindRankOutput, inJSON(chunk{Rank: ev.Rank, Stream: ev.Stream, N: len(ev.Data)})
+	case core.CCSAsked:
+		ev.Data, ev.PE = nil, 0
+		return kindOf[reflect.TypeOf(ev)], inJSON(ev)
+	case core.CCSReplied:
+		ev.Data = nil
+		return kindOf[reflect.TypeOf(ev)], inJSON(ev)
 	case core.DaemonOutput:
 		return kindDaemonOutput, inJSON(daemonChunk(core.Up, ev.DaemonOutput))
 	case core.StdinRead:

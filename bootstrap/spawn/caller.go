@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,6 +16,16 @@ import (
 type connection struct{ from, to unix.SockaddrInet4 }
 
 var errNoCaller = errors.New("the caller has hung up already")
+
+// Caller is the user who has made the other end of a connection over the loopback.
+func Caller(c syscall.Conn) (uid int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	fail := raw.Control(func(fd uintptr) { uid, err = callerOf(int(fd)) })
+	return uid, errors.Join(fail, err)
+}
 
 // callerOf is the user who has made the other end of a connection over the
 // loopback, fd being our end. A caller that has closed it is nobody's any more: for

@@ -37,6 +37,7 @@ type control struct {
 	queue   []letter
 	queued  int           // bytes that have not been sent
 	room    sync.Cond     // under mu: fewer are queued, or nobody should wait for that
+	held    bool          // what the other end says is to wait
 	unheard bool          // the other end takes nothing any more, or need not be waited for
 	wake    chan struct{} // capacity 1; full means the writer will look anyway
 	writer  bool
@@ -239,13 +240,21 @@ func (d *control) tell(m frame.Message, fd int) {
 // mostQueued is how many bytes may wait for a caller before what it says is read on.
 const mostQueued = 1 << 20
 
-// awaitRoom waits until the other end has taken what is queued, but for mostQueued bytes.
+// awaitRoom waits until the other end has taken what is queued, but for mostQueued bytes, and may say more.
 func (d *control) awaitRoom() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.queued > mostQueued && !d.closed && !d.unheard {
+	for (d.queued > mostQueued || d.held) && !d.closed && !d.unheard {
 		d.room.Wait()
 	}
+}
+
+// hold lets what the other end says wait, or be read again.
+func (d *control) hold(held bool) {
+	d.mu.Lock()
+	d.held = held
+	d.mu.Unlock()
+	d.room.Broadcast()
 }
 
 // enqueue queues words of PMI.

@@ -1,11 +1,9 @@
 package spawn
 
 import (
-	"bytes"
 	"debug/elf"
 	"hash/fnv"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -20,35 +18,12 @@ type library struct {
 	err   error                 // why not
 }
 
-// startsByCharmrun reports whether a program is of Charm++'s layer netlrts, which finds its peers by a
-// variable of charmrun's, and is not given that one here. The library is linked statically, and in C++.
-func startsByCharmrun(path string, env []string) bool {
-	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "NETSTART=") }) {
-		return false
-	}
-	f, err := elf.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	names, _ := f.ImportedLibraries()
-	constants := f.Section(".rodata")
-	inCPlusPlus := len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "libstdc++") })
-	if !inCPlusPlus || constants == nil || constants.Size > mostConstants {
-		return false
-	}
-	text, _ := constants.Data() // what cannot be read is no such program
-	return bytes.Contains(text, []byte("NETSTART\x00")) && bytes.Contains(text, []byte("initnodetab"))
-}
-
-// mostConstants is how many bytes of a program's constants are searched; NAMD has 3 MB.
-const mostConstants = 64 << 20
-
 // kind is what a program has to do with MPI.
 type kind struct {
 	open, mpich bool
 	pmix        bool   // a client of PMIx without MPI
 	soname      string // by which it was recognized
+	charm       bool   // of Charm++'s layer netlrts
 	launcher    bool   // it starts MPI programs itself
 	names       string // a launcher that its command line or its script names; empty: none
 }
@@ -83,7 +58,7 @@ func recognize(libraries []string) (found kind) {
 }
 
 // needs is what a rank is given to find its peers by.
-type needs struct{ pmi, libpmi, pmix bool }
+type needs struct{ pmi, libpmi, pmix, charm bool }
 
 // needs decides it by --mpi and, without that, by the program. A launcher starts ranks of its own, which
 // must not take themselves for ours. A program that cannot be told may run one, and gets all there is: mpirun
@@ -96,8 +71,12 @@ func (s *Set) needs(r *rank, path string) needs {
 		return needs{pmi: true, libpmi: true}
 	case job.MPIPMIx:
 		return needs{pmix: true}
+	case job.MPICharm:
+		return needs{charm: true}
 	case job.MPIAuto:
 		switch k := s.kind(path, r.program); {
+		case k.charm:
+			return needs{charm: true}
 		case k.launcher:
 			return needs{}
 		case k.open || k.pmix:
@@ -113,6 +92,9 @@ func (s *Set) needs(r *rank, path string) needs {
 // prepareMPI adds to a rank's environment what Open MPI needs. The error is why a program that was said to
 // need it cannot have it.
 func (s *Set) prepareMPI(env *environment, r *rank, n needs) error {
+	if n.charm {
+		return s.prepareCharm(env, r)
+	}
 	serves := false
 	if n.pmix {
 		if err := s.offerPMIx(); err != nil {
@@ -163,8 +145,8 @@ func (s *Set) kind(path string, p *job.Program) kind {
 		return k
 	}
 	k := linked(path)
-	if k == (kind{}) && s.cfg.NodeIndex == 0 && s.cfg.Job.Size > 1 && startsByCharmrun(path, p.Env) {
-		s.cfg.Post(Linked{job.CharmNet})
+	if k == (kind{}) && startsByCharmrun(path, p.Env) {
+		k = kind{charm: true, soname: job.CharmNet}
 	} else if k == (kind{}) {
 		k.launcher = isLauncher(p.Argv[0]) || isLauncher(path)
 		k.names = namedLauncher(path, p.Argv, p.Dir)
@@ -173,7 +155,7 @@ func (s *Set) kind(path string, p *job.Program) kind {
 		s.mpi.kinds = map[*job.Program]kind{}
 	}
 	s.mpi.kinds[p] = k
-	if k.mpich || k.open || k.pmix {
+	if k.mpich || k.open || k.pmix || k.charm {
 		s.cfg.Post(Linked{k.soname})
 	}
 	if s.cfg.Job.Launch.Verbose && s.cfg.NodeIndex == 0 {
@@ -190,6 +172,8 @@ func (k kind) String() string {
 		return "is linked with " + k.soname + ": Open MPI, which gets PMIx and libpmi"
 	case k.pmix:
 		return "is linked with " + k.soname + ": it gets PMIx"
+	case k.charm:
+		return "is of " + k.soname + ": its agent is its charmrun"
 	case k.launcher:
 		return "is a launcher: it gets nothing of PMI, which its own ranks would see"
 	case k.names != "":

@@ -41,15 +41,18 @@ type reader struct {
 	copy       *os.File      // gets what is read, too; nil: nothing does
 	more       chan struct{} // capacity 1; filled by resume, one chunk a time
 	ended      chan struct{}
+	muted      chan struct{} // closed when the reader drops what comes
 
-	mu    sync.Mutex
-	until time.Time // when to give up; zero while the rank lives
+	mu     sync.Mutex
+	until  time.Time // when to give up; zero while the rank lives
+	muting bool      // what comes when nothing is left to read is dropped
+	drops  bool      // it is
 }
 
 func newReader(rank job.Slot, stream uint8, feed *feeder, cfg Config) *reader {
 	return &reader{
 		rank: rank, stream: stream, unbuffered: cfg.Job.Output.Unbuffered, feed: feed, post: cfg.Post,
-		more: make(chan struct{}, 1), ended: make(chan struct{}),
+		more: make(chan struct{}, 1), ended: make(chan struct{}), muted: make(chan struct{}),
 	}
 }
 
@@ -108,6 +111,9 @@ func (r *reader) wait(patience time.Duration) {
 func (r *reader) read(buf []byte, most time.Duration) (n int, err error) {
 	for _, wait := range [...]time.Duration{most, lineLast} {
 		r.mu.Lock()
+		if r.muting && !r.drops {
+			most, wait = lineLast, lineLast // only what is there
+		}
 		deadline := r.until
 		if at := time.Now().Add(wait); most > 0 && (deadline.IsZero() || at.Before(deadline)) {
 			deadline = at
@@ -163,6 +169,14 @@ func (r *reader) run() {
 			began = time.Now()
 		}
 		n += k
+		if errors.Is(err, os.ErrDeadlineExceeded) && r.silenced() {
+			if n > 0 {
+				r.keep(buf[:n])
+				r.pass(buf[:n])
+			}
+			r.discard(buf)
+			return
+		}
 		full := n == len(buf)
 		if ready := r.ready(buf[:n], err); ready > 0 {
 			r.keep(buf[:ready])

@@ -122,6 +122,7 @@ type Set struct {
 	null    *os.File // for ranks that read nothing, open as long as the agent lives; Start's alone
 	port    pmiPort
 	pmix    pmixPort
+	charm   charmPort
 	mpi     library // of prepareMPI
 	memory  memory
 	group   *cgroup.Group // of all that ranks fork; nil: none
@@ -140,6 +141,7 @@ type rank struct {
 	program *job.Program
 	place   place
 	path    string // of the program's file, when it has been found; Start's until the rank runs
+	charm   bool   // it was started as a program of Charm++; Start's until the rank runs
 	// terminal says that its standard streams are a terminal.
 	terminal bool
 
@@ -233,6 +235,7 @@ func (s *Set) watch(r *rank, p *proc.Process) {
 	r.control.close()
 	s.port.end(r.slot)
 	s.pmix.end(r.slot)
+	s.charm.end(r.slot)
 	s.cfg.Post(Exited{r.slot, StatusOf(p.Status()), told, s.why(r, p.Status())})
 	until := time.Now().Add(drainPatience)
 	for _, rd := range r.readers[1:] {

@@ -82,7 +82,7 @@ func (s *Set) connectInput(r *rank, e *ends) (err error) {
 		s.stall.at("open", name)
 		e.child[0], err = os.OpenFile(name, os.O_RDONLY|syscall.O_NOCTTY, 0) // see owned.Create
 		return err
-	case r.feed != nil:
+	case r.feed != nil && !r.charm: // what such a program reads it asks for
 		e.child[0], e.feed, err = proc.PipeTo()
 	default:
 		if s.null == nil {

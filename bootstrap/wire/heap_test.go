@@ -10,6 +10,7 @@ import (
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/frame/frametest"
 	"ibrun/bootstrap/rankwire"
+	"ibrun/charm"
 	"ibrun/job"
 )
 
@@ -139,6 +140,12 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 				Failed: rankwire.NewFailedDaemons(make([]rankwire.FailedDaemon, rankwire.MaxFailedDaemons)...),
 			}},
 		}
+	},
+	KindCCS: func(int) []frame.Message {
+		return []frame.Message{CCS{Request: charm.Request{Handler: "h", Data: make([]byte, charm.MaxRequest)}}}
+	},
+	KindCCSReply: func(size int) []frame.Message {
+		return []frame.Message{CCSReply{Data: make([]byte, min(size, charm.MaxReply))}}
 	},
 	KindDaemonGrant: nil, KindDaemonsEnd: nil,
 	KindSwept: func(size int) []frame.Message { return []frame.Message{Swept{Left: strings.Repeat("x", size)}} },

@@ -152,7 +152,8 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *rep
 	o, err := launch.Run(p, at, agent.RootConfig{
 		Out:    agent.NewSink(out, errs, style(p, r.Label, r.Timestamp, r.Prefix, reporter)),
 		Report: reporter.Event, Warn: reporter.Warn, Offspring: plan.Offspring(r),
-		Record: recordTo(r.Record, reporter.Line),
+		CCSPort: r.CCSPort,
+		Record:  recordTo(r.Record, reporter.Line),
 	})
 	terminal.give()
 	reporter.LaunchOver()

@@ -40,11 +40,12 @@ const Help = `usage: ibrun ctl [VERB] [options]         (also: ibrunctl [VERB] [
   exec COMMAND ...  run a command on each node beside the ranks, as a daemon: the
                     job does not count it, and its end ends it; the exit code is
                     the largest of the daemons'
-  attach            show what ranks print from now on, and the last 64 KiB
+` + ccsHelp + `  attach            show what ranks print from now on, and the last 64 KiB
 
 options
   -j, --job JOB     the job: the beginning of its ID, or the process of its ibrun
   --ranks LIST      only these ranks: 0-3,7
+  --pe N            ccs: the processing element (default: the first)
   --per-rank        exec: one beside each rank, on the CPUs of the rank
   --hosts LIST      exec: only on these hosts: n[1-4],n7
   --rows N          most rows of ranks (default 1024) and top
@@ -72,7 +73,7 @@ func verb(word string) (ask string, signal int, ok bool) {
 		return "look", 0, true
 	case "stacks", "attach", "end", "exec":
 		return word, 0, true
-	case "signal":
+	case "signal", "ccs":
 		return word, 0, true
 	case "stop":
 		return "signal", int(unix.SIGSTOP), true
@@ -127,6 +128,10 @@ func parse(args []string) (r request, err error) {
 			r.ask.Ranks = value
 		case "--hosts":
 			r.ask.Hosts = value
+		case "--pe":
+			if err := r.setPE(value); err != nil {
+				return r, err
+			}
 		case "--rows":
 			if rows, err = strconv.ParseUint(value, 10, 32); err != nil {
 				return r, exit.Usagef("--rows %s: not a number", value)
@@ -158,6 +163,14 @@ func parse(args []string) (r request, err error) {
 		if r.ask.Ranks != "" {
 			return r, exit.Usagef("ctl exec has no --ranks: see ibrun ctl --help")
 		}
+	}
+	if r.verb == "ccs" {
+		if err := r.ccs(words); err != nil {
+			return r, err
+		}
+		words = nil
+	} else if r.ask.PE != nil {
+		return r, exit.Usagef("only ctl ccs has --pe: see ibrun ctl --help")
 	}
 	if r.verb == "signal" {
 		if len(words) != 1 {
@@ -219,6 +232,11 @@ func (r *request) run(stdout io.Writer) error {
 		return fmt.Errorf("job %s: %w", id, err)
 	}
 	defer c.Close()
+	if r.verb == "ccs" {
+		if err := r.readData(os.Stdin); err != nil {
+			return err
+		}
+	}
 	if r.verb == "top" {
 		return r.top(c, stdout)
 	}

@@ -70,6 +70,9 @@ func (r *request) show(c *control.Client, stdout io.Writer, got control.Response
 	switch s := got.Standing; {
 	case got.Ends != nil:
 		return lines(os.Stderr, ends(got.Ends))
+	case got.Reply != nil:
+		_, err := stdout.Write(got.Reply.Data)
+		return err
 	case got.Output != nil:
 		return output(stdout, got.Output)
 	case s == nil:

@@ -131,6 +131,8 @@ var effects = []effect{
 	{with: "--mpi openmpi"},
 	{with: "--mpi none"},
 	{with: "--mpi pmix"},
+	{with: "--mpi charm"},
+	{with: "--ccs-port 0", base: local, prog: "true", shows: "ccs: Server IP = 127.0.0.1, Server port = "},
 	{with: "-rmk user", base: "-n 1", env: "PBS_NODEFILE=/x"},
 	{with: "-rmk none", base: "-n 1", env: "PBS_NODEFILE=/x"},
 	{with: "-rmk slurm", base: "-n 1", env: "PBS_NODEFILE=/x", refused: "none of the variables"},

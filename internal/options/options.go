@@ -235,6 +235,7 @@ var launchOptions = []knob{
 	{names: "calibrate", set: act(PrintCosts)},
 	{names: "no-preflight", set: func(r *Request, _ string) error { r.Preflight = false; return nil }},
 	{names: "pmi-port", set: on(func(r *Request) *bool { return &r.PMIPort })},
+	{names: "ccs-port", takes: value, set: (*Request).setCCSPort},
 	{names: "mpi", takes: value, words: mpiWords, set: (*Request).setMPI},
 }
 

@@ -74,9 +74,10 @@ type Request struct {
 	Env       EnvironRules
 	JobName   string // -J
 	MPI       job.MPI
-	PMIPort   bool   // --pmi-port
-	MPIGiven  string // the option that is sure of an MPI library: "--mpi mpich"
-	Stdin     string // "none", "all" or a rank
+	PMIPort   bool    // --pmi-port
+	CCSPort   *uint16 // --ccs-port; nil: none; 0: any
+	MPIGiven  string  // the option that is sure of an MPI library: "--mpi mpich"
+	Stdin     string  // "none", "all" or a rank
 	Output    job.Output
 	OutputDir OutputDir
 	Label     bool

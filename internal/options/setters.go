@@ -162,7 +162,7 @@ func outFile(to *string, v string) error {
 }
 
 // mpiWords are what --mpi takes.
-var mpiWords = []string{"auto", "mpich", "openmpi", "pmi", "pmi2", "pmix", "none"}
+var mpiWords = []string{"auto", "mpich", "openmpi", "pmi", "pmi2", "pmix", "charm", "none"}
 
 func (r *Request) setMPI(v string) error {
 	r.MPIGiven = ""
@@ -178,9 +178,22 @@ func (r *Request) setMPI(v string) error {
 		}
 	case "pmix":
 		r.MPI, r.MPIGiven = job.MPIPMIx, "--mpi pmix"
+	case "charm":
+		r.MPI, r.MPIGiven = job.MPICharm, "--mpi charm"
 	case "none":
 		r.MPI = job.MPINone
 	}
+	return nil
+}
+
+// setCCSPort takes the number of a port, of which 0 is any that is free.
+func (r *Request) setCCSPort(v string) error {
+	n, err := strconv.ParseUint(v, 10, 16)
+	if err != nil {
+		return fmt.Errorf("%s is no port: write a number from 0, which is any, to 65535", cmdline.Quote(v))
+	}
+	port := uint16(n)
+	r.CCSPort = &port
 	return nil
 }
 

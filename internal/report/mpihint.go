@@ -22,9 +22,13 @@ func MPIHint(o core.Outcome, ranks uint32, given string) string {
 		return ""
 	}
 	if o.MPI.Library == job.CharmNet {
-		return "the program is of " + job.CharmNet +
-			", which charmrun starts: if each rank believed to be the only one, " +
+		return "no rank has connected to its agent, though the program looks like one of " + job.CharmNet +
+			": if each rank believed to be the only one, " +
 			"try charmrun ++n RANKS ++mpiexec ++remote-shell ibrun PROGRAM"
+	}
+	if given == "--mpi charm" {
+		return "no rank has connected to its agent, though --mpi charm was given: the program may be of another layer " +
+			"of Charm++ than netlrts; try --mpi auto"
 	}
 	const then = "if each believed to be rank 0 of 1, "
 	switch {

@@ -21,6 +21,9 @@ func TestMPIHint(t *testing.T) {
 	charm := with(func(o *core.Outcome) { o.MPI.Library = job.CharmNet })
 	require.Contains(t, MPIHint(charm, 4, ""), "try charmrun ++n RANKS ++mpiexec ++remote-shell ibrun PROGRAM")
 	require.Empty(t, MPIHint(charm, 1, ""))
+	charm.MPI.SpokePMI = true // it has said initnode
+	require.Empty(t, MPIHint(charm, 4, ""))
+	require.Contains(t, MPIHint(well, 4, "--mpi charm"), "though --mpi charm was given")
 	for _, c := range []struct {
 		o     core.Outcome
 		ranks uint32

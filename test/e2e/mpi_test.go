@@ -137,28 +137,6 @@ func TestSharedMemoryIsRemoved(t *testing.T) {
 	require.NoFileExists(t, f.Name())
 }
 
-// A program of Charm++'s layer netlrts that runs without charmrun is told of it, by what its
-// library has in it: all is linked statically, and in C++ or without any shared library.
-func TestCharmAlone(t *testing.T) {
-	path, source := filepath.Join(t.TempDir(), "charm"), filepath.Join(t.TempDir(), "charm.c")
-	text := `#include <stdio.h>
-#include <stdlib.h>
-int main(void) { char *t = getenv("NETSTART"); return !puts(t ? t : "Charm++> standalone mode (not using charmrun)") || (t && puts("initnodetab")); }`
-	require.NoError(t, os.WriteFile(source, []byte(text), 0o600))
-	out, err := exec.Command("gcc", "-static", "-o", path, source).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	const says = "the program is of Charm++'s layer netlrts, which charmrun starts: if each rank believed to be the " +
-		"only one, try charmrun ++n"
-	o := ibrun(t, "-n", "2", path)
-	require.Equal(t, 0, o.code, o.stderr)
-	require.Equal(t, 1, strings.Count(o.stderr, says), o.stderr)
-	for _, args := range [][]string{{"-n", "1", path}, {"-q", "-n", "2", path}, {"-n", "2", "-x", "NETSTART=0 h 1 2 0",
-		path}, {"-n", "2", "true"}} {
-		o = ibrun(t, args...)
-		require.NotContains(t, o.stderr, "charmrun", "%v", args)
-	}
-}
-
 // A rank that dies before MPI_Finalize ends the job even with --keep-going: the others would wait
 // for it for ever. Ranks that have taken their leave, or never joined, fail alone.
 func TestKeepGoingMPI(t *testing.T) {

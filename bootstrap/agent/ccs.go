@@ -1,0 +1,242 @@
+package agent
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ibrun/bootstrap/control"
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/spawn"
+	"ibrun/bootstrap/wire"
+	"ibrun/charm"
+	"ibrun/job"
+)
+
+// ccsSide is the root's side of requests to programs of Charm++ (docs/decisions/0029-charm.md): who has
+// which PE it asks the agent of the first process, once.
+type ccsSide struct {
+	loop   *loop
+	layout job.Layout
+	ending <-chan struct{} // closed when nothing is answered any more
+
+	mu    sync.Mutex
+	last  uint32
+	waits map[uint32]ccsWait // by the number of a request
+	pes   []uint32           // of each process; nil: not asked
+}
+
+// ccsWait is who waits for a reply, which comes from one rank only. The channel has room for it.
+type ccsWait struct {
+	rank  job.Slot
+	reply chan wire.CCSReply
+}
+
+func newCCS(l *loop, j *job.Job) *ccsSide {
+	return &ccsSide{loop: l, layout: j.Layout, ending: l.over, waits: map[uint32]ccsWait{}}
+}
+
+// take gives a reply to who waits for it.
+func (s *ccsSide) take(m wire.CCSReply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w, ok := s.waits[m.ID]; ok && w.rank == m.Rank {
+		w.reply <- m
+		delete(s.waits, m.ID)
+	}
+}
+
+var errOver = errors.New("the job is over")
+
+// send asks a rank, and waits for its reply, or until the caller is gone or the job over.
+func (s *ccsSide) send(rank job.Slot, q charm.Request, gone <-chan struct{}) ([]byte, error) {
+	w := ccsWait{rank, make(chan wire.CCSReply, 1)}
+	s.mu.Lock()
+	s.last++
+	id := s.last
+	s.waits[id] = w
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.waits, id)
+		s.mu.Unlock()
+	}()
+	s.loop.post(core.CCSAsked{CCS: wire.CCS{ID: id, Rank: rank, Request: q}})
+	select {
+	case m := <-w.reply:
+		if m.Trouble != "" {
+			return nil, errors.New(m.Trouble)
+		}
+		return m.Data, nil
+	case <-gone:
+	case <-s.ending:
+	}
+	return nil, errOver
+}
+
+// table is the PEs of each process.
+func (s *ccsSide) table(gone <-chan struct{}) ([]uint32, error) {
+	s.mu.Lock()
+	pes := s.pes
+	s.mu.Unlock()
+	if pes != nil {
+		return pes, nil
+	}
+	b, err := s.send(s.layout.Slot(0), charm.Request{Handler: charm.InfoHandler}, gone)
+	if err != nil {
+		return nil, err
+	}
+	pes, ok := charm.ParseInfo(b)
+	if !ok || uint32(len(pes)) != s.layout.Ranks() {
+		return nil, errors.New("the agent of rank 0 told the PEs of other processes")
+	}
+	s.mu.Lock()
+	s.pes = pes
+	s.mu.Unlock()
+	return pes, nil
+}
+
+// answer answers a request.
+func (s *ccsSide) answer(q charm.Request, gone <-chan struct{}) ([]byte, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	pes, err := s.table(gone)
+	if err != nil || q.Handler == charm.InfoHandler {
+		return charm.Info(pes), err
+	}
+	pe, all := q.First(), uint64(0)
+	for number, n := range pes {
+		if all += uint64(n); pe >= 0 && uint64(pe) < all {
+			return s.send(s.layout.Slot(job.Rank(number)), q, gone)
+		}
+	}
+	return nil, fmt.Errorf("there is no PE %d: the program has %d", pe, all)
+}
+
+// ask answers a caller of the control socket.
+func (s *ccsSide) ask(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
+	pe := int32(-1)
+	if r.PE != nil {
+		pe = *r.PE
+	}
+	if pe < -1 {
+		_ = put(control.Response{Error: "a PE is a number from 0 on", Done: true})
+		return
+	}
+	reply, err := s.answer(charm.Request{Handler: r.Handler, PE: pe, Data: r.Data}, gone)
+	if err != nil {
+		_ = put(control.Response{Error: err.Error(), Done: true})
+		return
+	}
+	_ = put(control.Response{Reply: &control.Reply{Data: reply}, Done: true})
+}
+
+const (
+	mostCCSClients = 64               // that are connected at a time
+	ccsPatience    = 30 * time.Second // that a client may take for its request, or for the reply
+)
+
+// ccsPort is where clients that know nothing of ibrun connect. Nil: there is none.
+type ccsPort struct {
+	*ccsSide
+	listener *net.TCPListener
+	room     chan struct{}
+	warnings atomic.Uint32
+}
+
+// mostCCSWarnings bounds what the user is told of clients: anybody here may try.
+const mostCCSWarnings = 10
+
+func (p *ccsPort) warn(format string, args ...any) {
+	if p.warnings.Add(1) <= mostCCSWarnings {
+		p.loop.post(spawn.Warning{Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// listenCCS opens the port of --ccs-port on the loopback: 0 is any. It tells by the words that such
+// clients look for.
+func (s *ccsSide) listenCCS(number uint16, warn func(string)) (*ccsPort, error) {
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(number)})
+	if err != nil {
+		return nil, fmt.Errorf("--ccs-port %d: %w", number, err)
+	}
+	p := &ccsPort{ccsSide: s, listener: l, room: make(chan struct{}, mostCCSClients)}
+	warn(fmt.Sprintf("ccs: Server IP = 127.0.0.1, Server port = %d $", l.Addr().(*net.TCPAddr).Port))
+	go p.serve()
+	return p, nil
+}
+
+func (p *ccsPort) close() {
+	if p != nil {
+		p.listener.Close()
+	}
+}
+
+// serve takes clients until the port is closed. A client over the limit waits in the kernel's queue.
+func (p *ccsPort) serve() {
+	for {
+		p.room <- struct{}{}
+		c, err := p.listener.AcceptTCP()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(100 * time.Millisecond) // no descriptors, say
+			<-p.room
+			continue
+		}
+		go func() {
+			defer func() { <-p.room }()
+			defer c.Close()
+			p.client(c)
+		}()
+	}
+}
+
+// client answers one request. A bad one is answered by the end of the connection, as charmrun does.
+func (p *ccsPort) client(c *net.TCPConn) {
+	uid, err := spawn.Caller(c)
+	if err != nil || uid != os.Geteuid() {
+		if err == nil {
+			p.warn("user %d of this machine calls the port for CCS, and is not answered", uid)
+		}
+		return
+	}
+	_ = c.SetDeadline(time.Now().Add(ccsPatience))
+	var head [charm.RequestSize]byte
+	if _, err := io.ReadFull(c, head[:]); err != nil {
+		return
+	}
+	q, rest, err := charm.ParseRequest(head)
+	if err == nil {
+		q.Data = make([]byte, rest)
+		if _, err := io.ReadFull(c, q.Data); err != nil {
+			return
+		}
+	}
+	_ = c.SetDeadline(time.Time{})
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = io.Copy(io.Discard, io.LimitReader(c, 1)) // the end, or more than one request
+	}()
+	var reply []byte
+	if err == nil {
+		reply, err = p.answer(q, gone)
+	}
+	if err != nil && !errors.Is(err, errOver) {
+		p.warn("a request of CCS to %.32q is refused: %v", q.Handler, err)
+	}
+	if err != nil {
+		return
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(ccsPatience))
+	_, _ = c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(reply))), reply...))
+}

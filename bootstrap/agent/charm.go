@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"net/netip"
+
+	"ibrun/bootstrap/charmserver"
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/spawn"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/netiface"
+	"ibrun/job"
+)
+
+// fromCharm takes in what comes of programs of Charm++, and reports whether got is of them.
+func (l *loop) fromCharm(got any) bool {
+	switch got := got.(type) {
+	case spawn.CharmRank:
+		if l.charmAt == nil {
+			at := l.dataAddress()
+			l.charmAt = &at
+		}
+		l.charm.Place(*l.charmAt)
+		l.charm.Expect(got.Rank, got.PEs, got.Prints)
+	case spawn.CharmBytes:
+		l.obeyCharm(l.charm.Receive(got.Call, got.Bytes))
+	case spawn.CharmClosed:
+		l.obeyCharm(l.charm.Closed(got.Call))
+	case spawn.Muted:
+		l.obeyCharm(l.charm.Muted(got.Rank))
+	case spawn.Drained:
+		if !l.charm.Prints(got.Rank) {
+			return false
+		}
+		l.obeyCharm(l.charm.Drained(got.Rank))
+	default:
+		return false
+	}
+	return true
+}
+
+// dataAddress is the address of this node for datagrams of other nodes: the program would guess.
+func (l *loop) dataAddress() [4]byte {
+	here := [4]byte{127, 0, 0, 1}
+	if l.charmJob.Nodes < 2 {
+		return here
+	}
+	links, err := netiface.Links()
+	if err != nil {
+		return here
+	}
+	for i := range links { // programs of Charm++ know no others
+		four := links[i].Addrs[:0:0]
+		for _, p := range links[i].Addrs {
+			if p.Addr().Is4() {
+				four = append(four, p)
+			}
+		}
+		links[i].Addrs = four
+	}
+	at, _ := netip.ParseAddr(l.path) // none is the zero value
+	chosen, err := netiface.Choose(l.charmJob.Transport.Iface, at, links)
+	if err != nil || !chosen.Addr.Is4() {
+		l.warn("this node has no IPv4 address, and programs of Charm++ know no other: " + textOf(err))
+		return here
+	}
+	return chosen.Addr.As4()
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return "see them with: ip addr"
+	}
+	return err.Error()
+}
+
+// obeyCharm obeys the server of programs of Charm++.
+func (l *loop) obeyCharm(effects []charmserver.Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case charmserver.Bytes:
+			l.ranks.SendCharm(e.Call, e.Bytes)
+		case charmserver.Admit:
+			l.ranks.BindCharm(e.Call, e.Rank)
+		case charmserver.HangUp:
+			l.ranks.HangUpCharm(e.Call)
+		case charmserver.Hold:
+			l.ranks.HoldCharm(e.Call, e.Held)
+		case charmserver.Mute:
+			l.ranks.Mute(e.Rank)
+		case charmserver.ClientFrame:
+			l.hear(core.RankFrame{Rank: e.Rank, Msg: e.Msg})
+		case charmserver.Print:
+			l.hear(core.RankOutput{Rank: e.Rank, Stream: e.Stream, Data: e.Text})
+		case charmserver.InputRead:
+			l.hear(core.RankInputRead{Rank: e.Rank, N: e.N})
+		case charmserver.Drained:
+			l.hear(core.RankDrained{Rank: e.Rank})
+		case charmserver.FirstClient:
+			l.hear(core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}})
+		case charmserver.Replied:
+			l.hear(core.CCSReplied{CCSReply: wire.CCSReply{ID: e.ID, Rank: e.Rank, Trouble: e.Trouble, Data: e.Data}})
+		case charmserver.Warn:
+			l.warn(e.Text)
+		}
+	}
+}
+
+// charmExited takes the end of a rank that is a program of Charm++: its last word says how it ended,
+// if it was that it ends.
+func (l *loop) charmExited(got spawn.Exited, ev *core.RankExited) {
+	l.obeyCharm(l.charm.Exited(got.Rank, got.Status.OK()))
+	if !l.charm.IsClient(got.Rank) {
+		return
+	}
+	if code, ended := l.charm.Code(got.Rank); ended {
+		ev.Status, ev.Signaled, ev.Cause = job.Status{Kind: job.Exited, Code: code}, false, ""
+		return
+	}
+	ev.PMI = true
+	ev.Awaited = l.charmJob.Launch.KeepGoing && !got.Status.OK()
+}

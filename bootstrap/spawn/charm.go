@@ -1,0 +1,203 @@
+package spawn
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/binary"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/charmserver"
+	"ibrun/charm"
+	"ibrun/job"
+)
+
+type (
+	// CharmRank is a rank that is started as a program of Charm++. It comes before anything of it.
+	CharmRank struct {
+		Rank   job.Slot
+		PEs    uint32
+		Prints bool // what it prints is to come as frames, too; else its descriptors count
+	}
+	// CharmBytes is what such a program sent, in whatever pieces.
+	CharmBytes struct {
+		Call  uint32
+		Bytes []byte
+	}
+	// CharmClosed is the end of its connection. Nothing comes of it any more.
+	CharmClosed struct{ Call uint32 }
+	// Muted ends Mute: nothing comes of a rank's descriptors any more.
+	Muted struct{ Rank job.Slot }
+)
+
+// charmPort is where programs of Charm++ connect. It is opened for the first rank that is one.
+type charmPort struct {
+	port
+	tried bool // to open it; Start's alone
+	err   error
+}
+
+// startsByCharmrun reports whether a program is of Charm++'s layer netlrts, which finds its peers by a
+// variable of charmrun's, and is not given that one already. The library is linked statically, and in
+// C++.
+func startsByCharmrun(path string, env []string) bool {
+	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "NETSTART=") }) {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	e, err := elf.NewFile(f)
+	if err != nil {
+		return false
+	}
+	names, _ := e.ImportedLibraries()
+	inCPlusPlus := len(names) == 0 ||
+		slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "libstdc++") })
+	constants := e.Section(".rodata")
+	return inCPlusPlus && constants != nil && constants.Flags&elf.SHF_COMPRESSED == 0 &&
+		holdsBoth(f, constants.Offset, constants.FileSize)
+}
+
+// mostConstants is how many bytes of a program's constants are searched; NAMD has 3 MB.
+const mostConstants = 64 << 20
+
+// holdsBoth looks for the words of charmrun's protocol in a part of a file. The part is mapped, so that
+// the agent's memory does not grow by it.
+func holdsBoth(f *os.File, offset, size uint64) bool {
+	within := offset % uint64(os.Getpagesize())
+	if size == 0 || size > mostConstants {
+		return false
+	}
+	text, err := unix.Mmap(int(f.Fd()), int64(offset-within), int(size+within), unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Munmap(text) }()
+	variable := append([]byte(strings.ToUpper("netstart")), 0) // made here, so that this binary does not hold it
+	return bytes.Contains(text, []byte(charm.NodeTab)) && bytes.Contains(text, variable)
+}
+
+// offerCharm opens the port, once.
+func (s *Set) offerCharm() error {
+	p := &s.charm
+	if p.tried {
+		return p.err
+	}
+	p.tried, p.name, p.post = true, "the port of Charm++ programs", s.cfg.Post
+	p.said = func(call uint32, b []byte) Event { return CharmBytes{call, b} }
+	p.closed = func(call uint32) Event { return CharmClosed{call} }
+	p.err = p.open()
+	if l := s.cfg.Job.Layout; s.cfg.NodeIndex == 0 && l.Plane() != 0 && l.Nodes() > 1 {
+		s.cfg.Post(Warning{"ranks are dealt to the nodes in turn, and Charm++ takes processes of successive numbers " +
+			"for those of one host; hint: --map-by slot"})
+	}
+	return p.err
+}
+
+// prepareCharm adds to a rank's environment what charmrun would.
+func (s *Set) prepareCharm(env *environment, r *rank) error {
+	if err := s.offerCharm(); err != nil {
+		return err
+	}
+	pes, err := charmserver.PEs(r.program.Argv)
+	if err != nil {
+		return err
+	}
+	out := s.cfg.Job.Output
+	r.charm = true
+	s.cfg.Post(CharmRank{
+		Rank: r.slot, PEs: pes, Prints: !r.terminal && out.StdoutFile == "" && out.StderrFile == "",
+	})
+	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
+	for _, entry := range []string{
+		"NETSTART=" + num(uint32(r.rank)) + " 127.0.0.1 " + strconv.Itoa(s.charm.number) + " " +
+			strconv.Itoa(os.Getpid()) + " 0",
+		"NETMAGIC=" + num(netMagic(s.cfg.Job.Secret[:])),
+		"CmiMyForks=0", "CmiMyNode=" + num(uint32(r.rank)), "CmiNumNodes=" + num(s.cfg.Job.Size),
+		"CmiMyNodeSize=" + strconv.Itoa(max(s.machine.Allowed.Len(), 1)),
+	} {
+		env.set(entry)
+	}
+	return nil
+}
+
+// netMagic is a number that programs of one job agree on, and others do not: its low 8 bits stand in
+// each datagram. It tells nothing of the secret.
+func netMagic(secret []byte) uint32 {
+	sum := sha256.Sum256(append([]byte("netmagic "), secret...))
+	return binary.BigEndian.Uint32(sum[:]) >> 1 // it is read as an int
+}
+
+// BindCharm gives a rank a program's connection, which ends with it.
+func (s *Set) BindCharm(call uint32, rank job.Slot) { s.charm.bindTo(call, rank) }
+
+// SendCharm sends bytes to a program of Charm++.
+func (s *Set) SendCharm(call uint32, b []byte) { s.charm.send(call, b) }
+
+// HangUpCharm ends a program's connection when all bytes to it are sent.
+func (s *Set) HangUpCharm(call uint32) { s.charm.hangUp(call) }
+
+// HoldCharm lets what a program sends wait in its socket, or takes it in again.
+func (s *Set) HoldCharm(call uint32, held bool) {
+	if c := s.charm.call(call); c != nil {
+		c.hold(held)
+	}
+}
+
+// Mute posts what a rank's descriptors hold, then Muted, and from then on drops what comes by them.
+func (s *Set) Mute(slot job.Slot) {
+	r := s.rank(slot)
+	go func() {
+		for _, rd := range r.readers[1:] {
+			rd.mute()
+		}
+		s.cfg.Post(Muted{slot})
+	}()
+}
+
+// mute lets the reader drop what comes, and returns when it has passed on what was there.
+func (r *reader) mute() {
+	r.mu.Lock()
+	f := r.file
+	r.muting = true
+	if f != nil {
+		_ = f.SetReadDeadline(time.Now())
+	}
+	r.mu.Unlock()
+	if f == nil {
+		return
+	}
+	select {
+	case <-r.muted:
+	case <-r.ended:
+	}
+}
+
+// silenced notes that nothing was left to read, if the reader is to drop what comes then.
+func (r *reader) silenced() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.muting
+}
+
+// discard drops what comes until the stream ends, or some time after the rank's end.
+func (r *reader) discard(buf []byte) {
+	r.mu.Lock()
+	r.drops = true
+	r.mu.Unlock()
+	close(r.muted)
+	for {
+		if _, err := r.read(buf, 0); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package spawn
+
+import (
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/charm"
+	"ibrun/job"
+)
+
+// servingCharm is a node of two ranks, 4 and 5, with an open port of Charm++.
+func servingCharm(t *testing.T) (*Set, chan Event) {
+	events := make(chan Event, 100)
+	s := &Set{cfg: Config{Job: &job.Job{Size: 8, Nodes: 4}, NodeIndex: 2, Post: func(ev Event) { events <- ev }}}
+	require.NoError(t, s.offerCharm())
+	require.NoError(t, s.offerCharm(), "it is open")
+	return s, events
+}
+
+// Another user of the node is not heard at the port of Charm++, though it says the right word, and
+// this user's programs are.
+func TestCharmHearsItsUserOnly(t *testing.T) {
+	s, events := servingCharm(t)
+	words := charm.Append(nil, charm.InitNode, 40, make([]byte, 40)...)
+	deaf(t, &s.charm.port, events, words)
+	c, err := net.Dial("tcp4", "127.0.0.1:"+strconv.Itoa(s.charm.number))
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Write(words)
+	require.NoError(t, err)
+	got := next(t, events).(CharmBytes)
+	require.Equal(t, words, got.Bytes)
+}
+
+// Programs of a job agree on a number that those of another job do not have, and that says nothing of
+// the secret.
+func TestNetMagic(t *testing.T) {
+	seen := map[uint32]bool{}
+	for i := range 100 {
+		n := netMagic([]byte(strconv.Itoa(i)))
+		require.Equal(t, n, netMagic([]byte(strconv.Itoa(i))))
+		require.Less(t, n, uint32(1)<<31)
+		seen[n] = true
+	}
+	require.Len(t, seen, 100)
+}
+
+// What a stream holds when it is muted is passed on, to the last byte, and nothing that comes later.
+func TestMute(t *testing.T) {
+	for _, before := range []string{"", "a line\n", "a line\nand the beginning of one", strings.Repeat("x", 3*chunkSize)} {
+		events := make(chan Event, 100)
+		r := newReader(4, 1, nil, Config{Job: &job.Job{}, Post: func(ev Event) { events <- ev }})
+		ours, theirs, err := os.Pipe()
+		require.NoError(t, err)
+		wrote := make(chan error)
+		go func() {
+			_, err := theirs.WriteString(before[:min(len(before), 60000)]) // as much as a pipe holds
+			wrote <- err
+		}()
+		require.NoError(t, <-wrote)
+		r.start(ours, nil)
+		muted := make(chan bool)
+		go func() { r.mute(); close(muted) }()
+		got := ""
+		for over := false; !over; {
+			select {
+			case ev := <-events:
+				got += string(ev.(Output).Data)
+				r.resume()
+			case <-muted:
+				over = true
+			}
+		}
+		for len(events) > 0 {
+			got += string((<-events).(Output).Data)
+		}
+		require.Equal(t, before[:min(len(before), 60000)], got)
+		_, err = theirs.WriteString("dropped\n")
+		require.NoError(t, err)
+		theirs.Close()
+		<-r.ended
+		require.Empty(t, events)
+		r.mute() // of a stream that has ended
+	}
+}
+
+// A file without the words, or that is none, is no program of Charm++. This test's binary is not: it
+// has one of the words only.
+func TestStartsByCharmrun(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, path := range []string{self, t.TempDir(), t.TempDir() + "/absent", "charm_test.go", "/bin/true"} {
+		require.False(t, startsByCharmrun(path, nil), path)
+	}
+}
