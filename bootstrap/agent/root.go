@@ -105,6 +105,10 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 		r.cfg.Report(e.What)
 	case core.Answered:
 		r.control.take(e.Reply)
+	case core.ResizeTold:
+		r.control.told(e)
+	case core.JobResized:
+		r.resized(e)
 	case core.DaemonsPrinted:
 		r.control.printed(e)
 	case core.DaemonsOver:

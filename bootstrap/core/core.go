@@ -113,6 +113,7 @@ type Core struct {
 	pairs       pairs.Pairs
 	queries     queries.Queries
 	daemons     daemons.Daemons
+	resizing    resizing
 	held        []Event       // about daemons, until the ranks of this node run
 	names       names.Service // at the root
 	tally       job.Tally     // without what the parts count: counted
@@ -263,6 +264,8 @@ func (c *Core) apply(ev Event) {
 		c.asked(ev)
 	case Inspected:
 		c.doQueries(c.queries.Inspected(ev.ID, ev.Standings))
+	case ResizeAsked:
+		c.resizeAsked(ev)
 	case DaemonsAsked, DaemonsTaken, DaemonsLeft, DaemonOutput, DaemonExited:
 		c.daemonEvent(ev)
 	}
@@ -359,6 +362,8 @@ func (c *Core) frame(from Link, m frame.Message) {
 		c.doQueries(c.queries.Answered(from, m.ID, m.Standings))
 	case wire.DaemonOutput, wire.DaemonsEnded:
 		c.daemonsBelow(from, m)
+	case wire.Gone:
+		k.gone = true
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -376,6 +381,10 @@ func (c *Core) order(m frame.Message) {
 		c.queue.returnHalf(c)
 	case wire.Membership:
 		c.applyMembership(m)
+	case rankwire.Resize:
+		c.resize(m)
+	case wire.Enter:
+		c.enter(m)
 	case wire.Grant:
 		c.granted(int(m.N))
 	case wire.Resume:
@@ -442,6 +451,8 @@ func (c *Core) settle() {
 	c.restartMore()
 	c.pumpOutput()
 	c.pumpInput()
+	c.checkGone()
+	c.growEnds()
 	c.checkExit()
 	c.checkStop()
 }

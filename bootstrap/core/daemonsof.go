@@ -146,7 +146,7 @@ func (c *Core) nodesOf(hosts []string) (nodes wire.NodeSpans, missing string) {
 	}
 	var all []job.NodeIndex
 	for i := range c.children {
-		for _, p := range c.children[i].part {
+		for _, p := range c.partsOf(Link(i)) {
 			for k := range p.Nodes.Len() {
 				host := p.Nodes.At(k).Host
 				if _, asked := found[host]; asked {
@@ -236,7 +236,7 @@ func (c *Core) orderDaemons(m wire.Daemons) {
 	var over, lost uint32
 	for i := range c.children {
 		k, most := &c.children[i], uint32(0)
-		for _, p := range k.part {
+		for _, p := range c.partsOf(Link(i)) {
 			most += meant(m.Nodes, p)
 		}
 		switch {

@@ -85,6 +85,9 @@ var Vocabulary = frame.Vocabulary{
 	KindDaemonsEnd:   {Name: "DaemonsEnd", From: frame.Parent, Parse: parseDaemonsEnd},
 	KindDaemonsEnded: {Name: "DaemonsEnded", From: frame.Child, Parse: parseDaemonsEnded},
 
+	KindEnter: {Name: "Enter", From: frame.Parent, Parse: parseEnter},
+	KindGone:  {Name: "Gone", From: frame.Child, Parse: parseGone},
+
 	KindOffspring: {Name: "Offspring", From: frame.Root, Parse: parseOffspring, Once: true},
 	KindBelow:     {Name: "Below", From: frame.Child, Parse: parseBelow},
 	KindJoin:      {Name: "Join", From: frame.Parent, Parse: parseJoin, Once: true},
@@ -105,6 +108,7 @@ var Vocabulary = frame.Vocabulary{
 	rankwire.KindSpawnJob:   relayed(rankwire.KindSpawnJob, frame.Child),
 	rankwire.KindJobSpawned: relayed(rankwire.KindJobSpawned, frame.Parent|frame.Root),
 	rankwire.KindFailures:   relayed(rankwire.KindFailures, both),
+	rankwire.KindResize:     relayed(rankwire.KindResize, frame.Parent),
 }
 
 // relayed is the format of what ranks and agents say, for those who say it between agents.
