@@ -299,13 +299,15 @@ func (w *World) Finalize(ctx context.Context) error {
 	}
 	w.finalized = true
 	w.mu.Unlock()
-	err := w.table.Flush(ctx)
-	if w.control == nil {
-		return errors.Join(err, w.table.Close())
-	}
 	var trouble *CollectiveError
-	var e error
+	var err, e error
 	if !w.left() {
+		err = w.table.Flush(ctx)
+	}
+	switch {
+	case w.control == nil:
+		return errors.Join(err, w.table.Close())
+	case !w.left(): // else all has arrived, and nobody waits for this rank
 		e = w.barrier(ctx)
 	}
 	for errors.Is(e, ErrRestarted) { // the restarted rank joins the next one

@@ -116,6 +116,8 @@ func (c *Core) resizeAsked(ev ResizeAsked) {
 func (c *Core) shrink(ev ResizeAsked) string {
 	g, nodes := &c.root.growing, c.job.Layout.Nodes()
 	switch {
+	case nodes == 1:
+		return "the job has one node, which stays"
 	case ev.Shrink == 0 || ev.Shrink >= nodes:
 		return fmt.Sprintf("the job has %s: from 1 to %d of them can leave", plural.Of(int(nodes), "node"), nodes-1)
 	case g.shrunken == job.MaxStart:
@@ -152,7 +154,7 @@ func (c *Core) grow(ev ResizeAsked) string {
 			seen[host] = true
 		}
 	}
-	if l.Nodes() == 1 {
+	if l.Nodes() == 1 && c.resizing.count == 0 {
 		return "the ranks of a job of one node have opened no network; hint: start it on two nodes"
 	}
 	come := job.Part{First: job.NodeIndex(l.Nodes()), Nodes: job.NewNodes(job.Slot(l.Ranks()), runs)}

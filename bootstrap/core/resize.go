@@ -157,7 +157,7 @@ func (c *Core) enter(m wire.Enter) {
 // resizeLies says what of a change cannot be: nodes of this subtree keep their ranks.
 func (c *Core) resizeLies(m rankwire.Resize) string {
 	nodes := job.NodeIndex(m.Layout.Nodes())
-	lies := !rankwire.Resizable(c.job.Layout) || len(c.job.Programs) != 1
+	lies := !rankwire.Resizable(c.job.Layout) || !rankwire.Resizable(m.Layout) || len(c.job.Programs) != 1
 	if c.ranks.index < nodes && !c.below.Own.Left() {
 		first, count := m.Layout.SlotsOn(c.ranks.index)
 		lies = lies || first != c.below.Own.First() || count != c.below.Own.Count()

@@ -42,7 +42,7 @@ func (m Resize) Encode(w *frame.Encoder) {
 
 func parseResize(r *frame.Decoder) frame.Message {
 	m := Resize{Step: ResizeStep(r.Byte()), Start: r.Byte(), Layout: DecodeLayout(r)}
-	if m.Step >= resizeSteps || m.Start > job.MaxStart || m.Layout.Nodes() == 0 || !Resizable(m.Layout) {
+	if m.Step >= resizeSteps || m.Start > job.MaxStart || m.Layout.Nodes() == 0 {
 		r.Fail(frame.ErrRange)
 	}
 	return m
