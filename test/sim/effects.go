@@ -68,6 +68,8 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.inspect(a, e)
 	case core.StartDaemons:
 		w.daemons(a, e)
+	case core.ResizeTold:
+		w.Told = append(w.Told, e)
 	case core.DaemonsOver:
 		w.Ends = append(w.Ends, e)
 	case core.Answered:
@@ -155,7 +157,7 @@ func (w *World) send(a *agent, e core.Send) {
 }
 
 func (w *World) startChild(a *agent, e core.StartChild) {
-	head := uint32(w.cfg.Nodes.NodeOf(e.Node.First))
+	head := w.nodeOf(e.Node)
 	if a.index == nil {
 		a.children, a.index = map[core.Link]*agent{}, map[core.Link]uint32{}
 	}
