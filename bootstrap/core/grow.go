@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
@@ -207,6 +208,15 @@ func (c *Core) grown() {
 	}
 	g.step = growWaiting
 	c.resizeWaits()
+}
+
+// lastLine is what a session said last, in parentheses; empty: nothing.
+func lastLine(tail string) string {
+	tail = strings.TrimSpace(tail)
+	if tail == "" {
+		return ""
+	}
+	return " (" + tail[strings.LastIndexByte(tail, '\n')+1:] + ")"
 }
 
 // growFailed gives a change up because of one new agent: the job goes on as it is.

@@ -247,7 +247,7 @@ func (c *Core) childFailed(ev ChildFailed) {
 		c.replacementFailed(ev.Child, ev.Phase+": "+ev.Cause)
 		return
 	case k.comes:
-		c.growFailed(ev.Child, ev.Phase+": "+ev.Cause)
+		c.growFailed(ev.Child, ev.Phase+": "+ev.Cause+lastLine(ev.Tail))
 		return
 	}
 	part, last := k.planned, k.tried.last(c)
