@@ -36,8 +36,8 @@ export GORACE ?= atexit_sleep_ms=10
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build fleet libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
-	bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak survive clean \
+.PHONY: help build fleet libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi \
+	bench-spawn bench-spread bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak survive clean resize bench-resize \
 	bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster
 
 help: ## this list
@@ -170,6 +170,12 @@ bench-exec: ## ibrun ctl exec true on a running job beside a launch of its own, 
 	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
 	@bin/vcluster up $(NODES) -- bin/bench exec bin/ibrun $(NODES) $(ROUNDS)
 
+bench-resize: ## a running job grows by 4 of 16 nodes and shrinks back, beside a restart of the whole, over ssh (as root); NODES=16 ROUNDS=5
+	@test/packages $(RUN_PACKAGES)
+	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
+	go build -o bin/resize ./examples/resize
+	@bin/vcluster up $(NODES) -- bin/bench resize bin/ibrun bin/resize $(NODES) $(ROUNDS)
+
 bench-ssh: ## one ssh hop: native ssh, ssh, and ssh with curve25519, turn by turn; ROUNDS=5, times 8
 	@test/packages $(RUN_PACKAGES)
 	@$(MAKE) --no-print-directory bin/bench bin/vcluster
@@ -242,6 +248,10 @@ sim-sizes: ## what of make sim is smaller in make test: the tests at scale, and 
 
 sim-faults: ## random faults over production cores, in virtual time: a quarter of an hour; SEEDS=10000 SEED=1
 	nice -n 19 go test -count=1 -timeout 60m ./test/sim -run 'TestRandomFaults$$' -seeds $(or $(SEEDS),10000) -seed $(or $(SEED),1)
+
+resize: ## 64 ranks of a stencil grow from 8 to 12 nodes and shrink to 8 while they compute, over ssh (as root)
+	@test/packages $(RUN_PACKAGES)
+	go test -count=1 -timeout 20m -v ./test/ssh -run TestResizeOverNodes -wide
 
 restart: ## 100 restarts of a rank under traffic on a virtual cluster, by datagrams and by streams (as root); RESTARTS=100
 	@test/packages $(RUN_PACKAGES)

@@ -113,7 +113,7 @@ func (w *World) onePerRank(op string, values [][]byte) error {
 func (w *World) parcels(values [][]byte) rankwire.Parcels {
 	p := make([]rankwire.Parcel, len(values))
 	for i, v := range values {
-		p[i] = rankwire.Parcel{From: w.welcome.Rank, To: w.welcome.Layout.Slot(job.Rank(i)), Value: v}
+		p[i] = rankwire.Parcel{From: w.welcome.Rank, To: w.layout.Load().Slot(job.Rank(i)), Value: v}
 	}
 	return rankwire.NewParcels(p...)
 }
@@ -165,8 +165,11 @@ func (w *World) collective(ctx context.Context, root int, m rankwire.Collect) (r
 // has joined nevertheless: the agents count collectives, and a rank that left one out would meet
 // the others in the wrong one.
 func (w *World) gather(ctx context.Context, m rankwire.Collect) (rankwire.Parcels, error) {
-	if w.control == nil {
+	switch {
+	case w.control == nil:
 		return m.Parcels, nil
+	case w.left():
+		return none, ErrLeft
 	}
 	outcome := make(chan rankwire.Release, 1)
 	w.mu.Lock()

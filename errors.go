@@ -32,6 +32,8 @@ var (
 	ErrRestarted = errors.New("a rank was restarted")
 	// ErrNoRestart: the job was not started with --on-failure restart or restart-all.
 	ErrNoRestart = errors.New("no rank of this job is restarted: start it with --on-failure restart or restart-all")
+	// ErrLeft: a Resize has taken this rank out of the job.
+	ErrLeft = errors.New("this rank has left the job: it can only call Finalize")
 	// ErrFailed: the cause of a PeerError about a rank that has failed: it was killed, or ended
 	// with an exit code other than 0 before Finalize.
 	ErrFailed = lazy.ErrFailed

@@ -26,7 +26,7 @@ func (w *World) Failures() []int {
 // failures takes the agent's word of ranks that have failed.
 func (w *World) failures(m rankwire.Failures) {
 	for s := range m.Ranks.All() {
-		for slot := s.First; slot < min(s.End(), job.Slot(w.welcome.Layout.Ranks())); slot++ {
+		for slot := s.First; slot < min(s.End(), job.Slot(w.layout.Load().Ranks())); slot++ {
 			w.log.Warn("a rank has failed", "rank", w.rank(slot))
 			w.fail(slot)
 		}

@@ -26,9 +26,10 @@ type World struct {
 	log     *slog.Logger
 	control *rankctl.Channel // nil: a job of one rank
 	welcome rankwire.Welcome
-	first   job.Slot      // of this node
-	locals  uint32        // ranks of this node
-	over    chan struct{} // closed when the agent is lost or the world finalized
+	layout  atomic.Pointer[job.Layout] // of the job now
+	first   job.Slot                   // of this node
+	locals  uint32                     // ranks of this node
+	over    chan struct{}              // closed when the agent is lost or the world finalized
 	reader  sync.WaitGroup
 
 	mark string // before keys on the key-value store (KVS), which earlier programs of a rank have used, too
@@ -43,6 +44,8 @@ type World struct {
 	failed    []int             // ranks, in the order in which the agent told
 	restarted []RestartError    // the same of restarts
 	floor     uint32            // collectives up to this number have failed with a restart
+	resized   int               // changes of the job's size so far
+	change    rankwire.Resize   // of the size, which waits or is agreed
 
 	// putting is apart from mu: the table puts an address under its own locks, for which those who
 	// hold mu may wait.
@@ -98,6 +101,8 @@ func join(control *rankctl.Channel, welcome rankwire.Welcome, answer time.Durati
 		mark:     mark(welcome.Epoch),
 		releases: map[uint32]chan rankwire.Release{}, gets: map[getKey][]chan rankwire.Answer{},
 	}
+	w.layout.Store(&welcome.Layout)
+	w.resized = int(welcome.Resizes)
 	w.first, w.locals = welcome.Layout.SlotsOn(welcome.Layout.NodeOf(welcome.Rank))
 	cfg := lazy.Config{
 		Rank: uint32(welcome.Rank), Epoch: welcome.Epoch, Floor: welcome.Floor,
@@ -181,7 +186,7 @@ func mark(epoch uint16) string {
 func (w *World) Rank() int { return w.rank(w.welcome.Rank) }
 
 // Size returns the number of ranks in the job.
-func (w *World) Size() int { return int(w.welcome.Layout.Ranks()) }
+func (w *World) Size() int { return int(w.layout.Load().Ranks()) }
 
 // LocalRank returns this rank's number among those of its node, from 0 to LocalSize()-1.
 func (w *World) LocalRank() int { return int(w.welcome.Rank - w.first) }
@@ -196,7 +201,7 @@ func (w *World) NodeOf(rank int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return int(w.welcome.Layout.NodeOf(slot)), nil
+	return int(w.layout.Load().NodeOf(slot)), nil
 }
 
 // Eager reports whether the job's whole address table was sent to every node,
@@ -231,6 +236,8 @@ func (w *World) listen() {
 			w.failures(m)
 		case rankwire.Restarted:
 			w.restarts(m)
+		case rankwire.Resize:
+			w.resizes(m)
 		case rankwire.Wanted:
 			if !w.table.Wanted(func(err error) { w.Abort(1, err.Error()) }) {
 				_ = w.publish(false) // a peer asks whether this rank runs
@@ -282,7 +289,8 @@ func (w *World) Abort(code int, text string) {
 // Finalize ends this rank's part in the job. It waits until what this rank sent has arrived, and
 // until the other ranks have called Finalize, so that none of them waits for an acknowledgement
 // from a rank that is gone. It does not wait for ranks that have ended without it. Messages that
-// were not received are lost. The error names a rank that messages did not reach.
+// were not received are lost. The error names a rank that messages did not reach. A rank that a
+// Resize has taken out of the job waits for nobody.
 //
 // If ctx ends first, Finalize returns its error and has ended this rank's part nevertheless: the
 // other ranks do not wait for this one, and messages may not have arrived. After Finalize, all
@@ -295,12 +303,17 @@ func (w *World) Finalize(ctx context.Context) error {
 	}
 	w.finalized = true
 	w.mu.Unlock()
-	err := w.table.Flush(ctx)
-	if w.control == nil {
-		return errors.Join(err, w.table.Close())
-	}
 	var trouble *CollectiveError
-	e := w.barrier(ctx)
+	var err, e error
+	if !w.left() {
+		err = w.table.Flush(ctx)
+	}
+	switch {
+	case w.control == nil:
+		return errors.Join(err, w.table.Close())
+	case !w.left(): // else all has arrived, and nobody waits for this rank
+		e = w.barrier(ctx)
+	}
 	for errors.Is(e, ErrRestarted) { // the restarted rank joins the next one
 		e = w.barrier(ctx)
 	}

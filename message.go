@@ -98,8 +98,8 @@ func (w *World) slot(op string, rank int) (job.Slot, error) {
 	if rank < 0 || rank >= w.Size() {
 		return 0, fmt.Errorf("ibrun: %s: rank %d of 0 to %d: %w", op, rank, w.Size()-1, ErrNoSuchRank)
 	}
-	return w.welcome.Layout.Slot(job.Rank(rank)), nil
+	return w.layout.Load().Slot(job.Rank(rank)), nil
 }
 
 // rank is the rank in a slot.
-func (w *World) rank(slot job.Slot) int { return int(w.welcome.Layout.Rank(slot)) }
+func (w *World) rank(slot job.Slot) int { return int(w.layout.Load().Rank(slot)) }

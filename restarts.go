@@ -59,7 +59,7 @@ func (w *World) restarts(m rankwire.Restarted) {
 	if !known {
 		w.op, w.floor = max(w.op, m.Op), max(w.floor, m.Op)
 	}
-	for slot := m.First; slot < min(m.First+job.Slot(m.Count), job.Slot(w.welcome.Layout.Ranks())); slot++ {
+	for slot := m.First; slot < min(m.First+job.Slot(m.Count), job.Slot(w.layout.Load().Ranks())); slot++ {
 		w.table.Restarted(uint32(slot), m.Epoch, known)
 		if !known {
 			w.restarted = append(w.restarted, RestartError{Rank: w.rank(slot), Restarts: int(job.StartOf(m.Epoch))})

@@ -145,7 +145,7 @@ func (t *Table) accept(g *guest) {
 	s := g.stream
 	e, body, err := t.receiveHello(s)
 	t.lobby.leave(g)
-	if err != nil || e.Src >= t.cfg.Layout.Ranks() || t.isNear(e.Src) {
+	if err != nil || e.Src >= t.layout().Ranks() || t.isNear(e.Src) {
 		t.count(func(s *sums) { s[job.CountStrangers]++ })
 		s.Close()
 		return

@@ -34,7 +34,7 @@ func (t *Table) resolve(f *remotePeer, least uint16, fresh bool) {
 }
 
 // nodeOf is the node of a rank, both as numbers of the data plane.
-func (t *Table) nodeOf(rank uint32) uint32 { return uint32(t.cfg.Layout.NodeOf(job.Slot(rank))) }
+func (t *Table) nodeOf(rank uint32) uint32 { return uint32(t.layout().NodeOf(job.Slot(rank))) }
 
 // known looks a rank up in the blocks that this rank has.
 func (t *Table) known(rank uint32, least uint16) (tuple fabric.Tuple, epoch uint16, ok bool) {
@@ -126,7 +126,7 @@ func (t *Table) Answered(m rankwire.Answer) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
 	rank := uint32(m.Rank)
-	if t.stopped || rank >= t.cfg.Layout.Ranks() {
+	if t.stopped || rank >= t.layout().Ranks() {
 		return
 	}
 	if m.Key == SecondaryKey {

@@ -36,7 +36,7 @@ func (e *RestartError) Error() string {
 func (t *Table) Restarted(rank uint32, epoch uint16, known bool) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
-	if t.stopped || rank >= t.cfg.Layout.Ranks() || rank == t.cfg.Rank {
+	if t.stopped || rank >= t.layout().Ranks() || rank == t.cfg.Rank {
 		return
 	}
 	t.renew(rank, epoch, known)
@@ -67,7 +67,7 @@ func (t *Table) renew(rank uint32, epoch uint16, known bool) {
 }
 
 func (t *Table) restartError(rank uint32, epoch uint16) *RestartError {
-	return &RestartError{int(t.cfg.Layout.Rank(job.Slot(rank))), int(job.StartOf(epoch))}
+	return &RestartError{int(t.layout().Rank(job.Slot(rank))), int(job.StartOf(epoch))}
 }
 
 // floor is the least epoch of a rank that counts; the caller holds the lock of the maps.

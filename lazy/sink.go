@@ -15,7 +15,7 @@ type sink struct{ t *Table }
 func (s sink) Datagram(from fabric.Tuple, b []byte) {
 	t := s.t
 	e, body, err := t.cfg.Seal.Open(b)
-	if err != nil || e.Src >= t.cfg.Layout.Ranks() || t.isNear(e.Src) || e.Kind == helloKind {
+	if err != nil || e.Src >= t.layout().Ranks() || t.isNear(e.Src) || e.Kind == helloKind {
 		t.count(func(s *sums) { s[job.CountStrangers]++ })
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ibrun/bootstrap/rankwire"
@@ -48,7 +49,7 @@ type PeerError struct {
 
 // about makes an error about a peer, whose number here is its slot.
 func (t *Table) about(slot uint32, cause error) *PeerError {
-	return &PeerError{int(t.cfg.Layout.Rank(job.Slot(slot))), cause}
+	return &PeerError{int(t.layout().Rank(job.Slot(slot))), cause}
 }
 
 func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Rank, e.Err) }
@@ -78,9 +79,9 @@ type Agent interface {
 type Config struct {
 	Rank   uint32
 	Epoch  uint16
-	Floor  uint16 // epoch from which on all ranks count: they were restarted together; 0: they were not
-	Least  uint16 // peers' epochs from which on they are of the same program as this one; 0: any
-	Layout job.Layout
+	Floor  uint16     // epoch from which on all ranks count: they were restarted together; 0: they were not
+	Least  uint16     // peers' epochs from which on they are of the same program as this one; 0: any
+	Layout job.Layout // at first; see Resized
 	Agent  Agent
 	Seal   *fabric.Seal
 	// Open opens the way to other nodes. It is called once at most; nil: this
@@ -121,6 +122,7 @@ type Config struct {
 // Table is the peers of one rank. Methods may be called from any goroutine.
 type Table struct {
 	cfg       Config
+	of        atomic.Pointer[job.Layout] // of the job now
 	way       way
 	node      uint32
 	first     uint32 // ranks of this node
@@ -192,6 +194,7 @@ func New(cfg Config) (*Table, error) {
 		nears: map[uint32]*localPeer{}, fars: map[uint32]*remotePeer{}, blocks: map[uint32]*fabric.Block{},
 		asking: map[uint32][]waitingRemote{}, floors: map[uint32]uint16{},
 	}
+	t.of.Store(&cfg.Layout)
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.tokens = rand.Uint64()
 	t.scratch.Expect(cfg.Answer)
@@ -210,8 +213,8 @@ func New(cfg Config) (*Table, error) {
 func (t *Table) isNear(rank uint32) bool { return rank >= t.first && rank-t.first < t.locals }
 
 func (t *Table) check(rank uint32, m []byte) error {
-	if rank >= t.cfg.Layout.Ranks() {
-		return fmt.Errorf("rank %d of 0 to %d: %w", rank, t.cfg.Layout.Ranks()-1, ErrRank)
+	if rank >= t.layout().Ranks() {
+		return fmt.Errorf("rank %d of 0 to %d: %w", rank, t.layout().Ranks()-1, ErrRank)
 	}
 	if len(m) > MaxMessage {
 		return fmt.Errorf("message of %d bytes, at most %d: %w", len(m), MaxMessage, ErrTooLong)

@@ -20,7 +20,7 @@ import (
 // controlSide answers the callers of the control socket (docs/decisions/0025-control.md).
 type controlSide struct {
 	listener *net.UnixListener
-	job      *job.Job
+	job      atomic.Pointer[job.Job]
 	host     string
 	began    time.Time
 	tap      *Tap
@@ -35,6 +35,8 @@ type controlSide struct {
 	waits map[uint32]chan rankwire.Standings // by ticket, each of capacity 1
 	execs map[uint32]*exec                   // the same; those that have not ended
 	ended bool                               // nobody is waited for any more
+
+	changes map[uint32]chan core.ResizeTold // of the job's size, each of capacity 2: ready, and over
 }
 
 // states of a job, for its user.
@@ -47,8 +49,10 @@ func (l *loop) listen(cfg RootConfig) *controlSide {
 		l.warn(fmt.Sprintf("the job cannot be asked by ibrun ctl: %v", err))
 		return nil
 	}
-	c := &controlSide{listener: listener, job: cfg.Job, host: cfg.Host, began: time.Now(), tap: &Tap{}, loop: l,
-		final: make(chan struct{}), waits: map[uint32]chan rankwire.Standings{}, execs: map[uint32]*exec{}}
+	c := &controlSide{listener: listener, host: cfg.Host, began: time.Now(), tap: &Tap{}, loop: l,
+		final: make(chan struct{}), waits: map[uint32]chan rankwire.Standings{}, execs: map[uint32]*exec{},
+		changes: map[uint32]chan core.ResizeTold{}}
+	c.job.Store(cfg.Job)
 	cfg.Out.tap = c.tap
 	go control.Serve(listener, c.answer)
 	return c
@@ -103,7 +107,7 @@ func (c *controlSide) answer(r control.Request, put func(control.Response) error
 	refuse := func(format string, args ...any) {
 		_ = put(control.Response{Error: fmt.Sprintf(format, args...), Done: true})
 	}
-	ranks, err := standing.Ranks(c.job.Layout, r.Ranks)
+	ranks, err := standing.Ranks(c.job.Load().Layout, r.Ranks)
 	if err != nil {
 		refuse("%v", err)
 		return
@@ -122,6 +126,9 @@ func (c *controlSide) answer(r control.Request, put func(control.Response) error
 		return
 	case "ccs":
 		c.loop.root.ccs.ask(r, put, gone)
+		return
+	case "grow", "shrink":
+		c.resize(r, put, gone)
 		return
 	case "end":
 		c.state.Store(2)
@@ -149,7 +156,7 @@ func (c *controlSide) answer(r control.Request, put func(control.Response) error
 	if !ok {
 		return
 	}
-	of := standing.Of(c.job.Layout, s)
+	of := standing.Of(c.job.Load().Layout, s)
 	_ = put(control.Response{Standing: &of, Done: true})
 }
 
@@ -175,12 +182,12 @@ func (c *controlSide) ask(q rankwire.Question, gone <-chan struct{}) (rankwire.S
 
 // about is what is known of the job without asking.
 func (c *controlSide) about() *control.Job {
-	program := ""
-	if len(c.job.Programs) > 0 {
-		program = c.job.Programs[0].Argv[0]
+	j, program := c.job.Load(), ""
+	if len(j.Programs) > 0 {
+		program = j.Programs[0].Argv[0]
 	}
-	return &control.Job{ID: c.job.ID, PID: os.Getpid(), Host: c.host, Program: program, Ranks: c.job.Size,
-		Nodes: c.job.Nodes, Since: c.began, State: states[c.state.Load()]}
+	return &control.Job{ID: j.ID, PID: os.Getpid(), Host: c.host, Program: program, Ranks: j.Size, Nodes: j.Nodes,
+		Since: c.began, State: states[c.state.Load()]}
 }
 
 // stay lets the end of the job wait for a caller, unless it does not any more.
@@ -196,10 +203,10 @@ func (c *controlSide) stay() bool {
 // attach sends what ranks print until the caller goes or the job is over.
 func (c *controlSide) attach(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
 	only := map[job.Rank]bool{}
-	spans, _ := standing.Ranks(c.job.Layout, r.Ranks)
+	spans, _ := standing.Ranks(c.job.Load().Layout, r.Ranks)
 	for s := range spans.All() {
 		for slot := s.First; slot < s.End(); slot++ {
-			only[c.job.Layout.Rank(slot)] = true
+			only[c.job.Load().Layout.Rank(slot)] = true
 		}
 	}
 	if !c.stay() {

@@ -146,7 +146,7 @@ func (c *controlSide) exec(r control.Request, put func(control.Response) error, 
 		for _, m := range queue {
 			number := m.Number
 			if r.PerRank {
-				number = uint32(c.job.Layout.Rank(job.Slot(number)))
+				number = uint32(c.job.Load().Layout.Rank(job.Slot(number)))
 			}
 			output := &control.Output{Rank: number, Stream: m.Stream, Data: m.Data}
 			if put(control.Response{Output: output}) != nil {
@@ -195,7 +195,7 @@ func (c *controlSide) ends(e *core.DaemonsOver, perRank bool) *control.Ends {
 		failed := control.Failed{Number: f.Number, Host: f.Host, Code: f.Status.ExitCode(),
 			Cause: cmp.Or(f.Cause, howEnded(f.Status))}
 		if perRank {
-			rank := uint32(c.job.Layout.Rank(job.Slot(f.Number)))
+			rank := uint32(c.job.Load().Layout.Rank(job.Slot(f.Number)))
 			failed.Number, failed.Rank = rank, &rank
 		}
 		ends.Failed = append(ends.Failed, failed)

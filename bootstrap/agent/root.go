@@ -120,6 +120,10 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 		r.control.take(e.Reply)
 	case core.CCSAnswered:
 		r.ccs.take(e.CCSReply)
+	case core.ResizeTold:
+		r.control.told(e)
+	case core.JobResized:
+		r.resized(e)
 	case core.DaemonsPrinted:
 		r.control.printed(e)
 	case core.DaemonsOver:

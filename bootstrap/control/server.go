@@ -25,7 +25,9 @@ type Request struct {
 	// Of the verb exec.
 	Command []string `json:"command,omitempty"`
 	PerRank bool     `json:"per_rank,omitempty"`
-	Hosts   string   `json:"hosts,omitempty"` // "node[0001-0064],n7"; empty: all
+	Hosts   string   `json:"hosts,omitempty"` // "node[0001-0064],n7"; empty: all; of the verb grow, too
+
+	Nodes uint32 `json:"nodes,omitempty"` // of the verb shrink: how many leave
 
 	// Of the verb ccs.
 	Handler string `json:"handler,omitempty"`
@@ -41,6 +43,7 @@ type Response struct {
 	Output   *Output            `json:"output,omitempty"`
 	Ends     *Ends              `json:"ends,omitempty"`
 	Reply    *Reply             `json:"reply,omitempty"`
+	Size     *Size              `json:"size,omitempty"`
 	Done     bool               `json:"done,omitempty"` // it is the last to this request
 }
 
@@ -59,6 +62,13 @@ type Job struct {
 	Nodes   uint32    `json:"nodes"`
 	Since   time.Time `json:"since"`
 	State   string    `json:"state"` // launching, running, ending
+}
+
+// Size is what a job has, or gets: it waits for its program then.
+type Size struct {
+	Nodes uint32 `json:"nodes"`
+	Ranks uint32 `json:"ranks"`
+	Waits bool   `json:"waits,omitempty"`
 }
 
 // Ends is how daemons have ended.

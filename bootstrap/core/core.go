@@ -114,6 +114,7 @@ type Core struct {
 	pairs       pairs.Pairs
 	queries     queries.Queries
 	daemons     daemons.Daemons
+	resizing    resizing
 	held        []Event       // about daemons, until the ranks of this node run
 	names       names.Service // at the root
 	tally       job.Tally     // without what the parts count: counted
@@ -270,6 +271,8 @@ func (c *Core) apply(ev Event) {
 		c.ccsDown(ev.CCS)
 	case CCSReplied:
 		c.ccsUp(ev.CCSReply)
+	case ResizeAsked:
+		c.resizeAsked(ev)
 	case DaemonsAsked, DaemonsTaken, DaemonsLeft, DaemonOutput, DaemonExited:
 		c.daemonEvent(ev)
 	}
@@ -372,6 +375,8 @@ func (c *Core) frame(from Link, m frame.Message) {
 		c.daemonsBelow(from, m)
 	case wire.CCSReply:
 		c.ccsUp(m)
+	case wire.Gone:
+		k.gone = true
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -389,6 +394,10 @@ func (c *Core) order(m frame.Message) {
 		c.queue.returnHalf(c)
 	case wire.Membership:
 		c.applyMembership(m)
+	case rankwire.Resize:
+		c.resize(m)
+	case wire.Enter:
+		c.enter(m)
 	case wire.Grant:
 		c.granted(int(m.N))
 	case wire.Resume:
@@ -457,6 +466,8 @@ func (c *Core) settle() {
 	c.restartMore()
 	c.pumpOutput()
 	c.pumpInput()
+	c.checkGone()
+	c.growEnds()
 	c.checkExit()
 	c.checkStop()
 }

@@ -146,7 +146,7 @@ func (c *Core) nodesOf(hosts []string) (nodes wire.NodeSpans, missing string) {
 	}
 	var all []job.NodeIndex
 	for i := range c.children {
-		for _, p := range c.children[i].part {
+		for _, p := range c.partsOf(Link(i)) {
 			for k := range p.Nodes.Len() {
 				index, host := p.First+job.NodeIndex(k), p.Nodes.At(k).Host
 				if len(c.root.members.replaced) > 0 { // by spares, of which only their parents know
@@ -247,7 +247,7 @@ func (c *Core) orderDaemons(m wire.Daemons) {
 	var over, lost uint32
 	for i := range c.children {
 		k, most := &c.children[i], uint32(0)
-		for _, p := range k.part {
+		for _, p := range c.partsOf(Link(i)) {
 			most += meant(m.Nodes, p)
 		}
 		switch {

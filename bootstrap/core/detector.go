@@ -202,6 +202,12 @@ func (c *Core) linkLost(ev LinkLost) {
 		k.live = false
 		c.replacementFailed(ev.Link, ev.Cause)
 		return
+	case k.comes:
+		k.live = false
+		c.growFailed(ev.Link, ev.Cause)
+		return
+	case c.lostLeaving(ev.Link, ev.Cause):
+		return
 	case c.keepLost(k):
 		k.state, k.live = childLost, false
 		c.doDaemons(c.daemons.ChildEnded(ev.Link, false))

@@ -125,7 +125,7 @@ func (c *Core) drop(l Link, s job.Status) {
 	c.doQueries(c.queries.ChildEnded(l))
 	c.doDaemons(c.daemons.ChildEnded(l, k.exited))
 	c.doLookups(c.lookups.NoTableBelow(c.now, l))
-	if !k.exited {
+	if !k.exited && !k.comes {
 		c.ended(k.part, s)
 	}
 }
@@ -141,7 +141,10 @@ func (c *Core) ended(nodes job.Parts, s job.Status) {
 
 func (c *Core) childExit(l Link, m wire.Exit) {
 	k := &c.children[l]
-	k.exited = true
+	if k.exited = true; k.comes { // its ranks were never of the job
+		c.drop(l, job.Status{})
+		return
+	}
 	if areAll(m.Runs, k.part) {
 		c.finish.ends = slices.AppendSeq(c.finish.ends, m.Runs.All())
 	} else { // it ended before it heard which nodes were dropped, and started no rank
@@ -150,7 +153,7 @@ func (c *Core) childExit(l Link, m wire.Exit) {
 	c.finish.trunc = job.Added(c.finish.trunc, m.Truncated)
 	c.finish.mpi.Add(m.MPI)
 	c.drop(l, job.Status{})
-	if c.cfg.Root {
+	if c.cfg.Root && len(k.part) > 0 {
 		c.rootReceivedExit()
 	}
 }
@@ -229,7 +232,11 @@ func (c *Core) checkExit() {
 	if c.stage == running {
 		c.sendFailures() // what waited for its time
 	}
-	runs := wire.NewEndings(job.MergeRuns(append(f.ends, c.ranks.ends...))...)
+	ends := f.ends
+	if !c.below.Own.Left() {
+		ends = append(ends, c.ranks.ends...)
+	}
+	runs := wire.NewEndings(job.MergeRuns(ends)...)
 	for runs.Size() > mostEndings {
 		runs = coarser(runs)
 	}

@@ -36,6 +36,7 @@ const (
 type child struct {
 	life
 	adopted
+	departing
 	head    job.Part  // the node that it serves itself
 	part    job.Parts // all that it answers for, the head included
 	dead    job.Parts // what it has answered for, and could not be started
@@ -201,6 +202,9 @@ func (c *Core) childUp(ev ChildUp) {
 	}
 	c.came(k, ev.Spent)
 	m := wire.Launch{Job: c.job, Nodes: k.planned.Nodes, First: k.planned.First, Level: uint32(c.level + 1), Credit: uint32(c.flow.window)}
+	if k.comes {
+		m.Job = c.root.growing.job
+	}
 	if m.Replaces = k.replaces; m.Replaces {
 		*c.recalledBelow(l) = c.recall.serial
 		c.send(l, m)
@@ -238,8 +242,12 @@ func (c *Core) childFailed(ev ChildFailed) {
 		return
 	}
 	c.starts.inFlight--
-	if k.replaces {
+	switch {
+	case k.replaces:
 		c.replacementFailed(ev.Child, ev.Phase+": "+ev.Cause)
+		return
+	case k.comes:
+		c.growFailed(ev.Child, ev.Phase+": "+ev.Cause+lastLine(ev.Tail))
 		return
 	}
 	part, last := k.planned, k.tried.last(c)
@@ -269,6 +277,9 @@ func (c *Core) childReady(l Link, m wire.Ready) {
 	c.starts.failed += m.Failed
 	if k.replaces {
 		c.replacementReady(l)
+	}
+	if k.comes {
+		c.grown()
 	}
 }
 
@@ -358,7 +369,7 @@ func (c *Core) waiting(w wire.Waiting) {
 
 // partsOf are the nodes that a child answers for.
 func (c *Core) partsOf(l Link) job.Parts {
-	if k := &c.children[l]; !k.replaces || k.state != childStarting && k.state != childUp {
+	if k := &c.children[l]; !k.comes && (!k.replaces || k.state != childStarting && k.state != childUp) {
 		return k.part
 	}
 	return nil // they are the lost one's until it is ready

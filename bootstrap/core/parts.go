@@ -51,6 +51,7 @@ func (c *Core) doLookups(effects []lookup.Effect) {
 }
 
 func (c *Core) doCollectives(effects []collective.Effect) {
+	var decide []rankwire.Release // after the others: a decision has effects of its own
 	for i := range effects {
 		switch e := &effects[i]; e.Do {
 		case collective.Collect:
@@ -59,9 +60,14 @@ func (c *Core) doCollectives(effects []collective.Effect) {
 			c.send(e.To, e.Part)
 		case collective.ReleaseRank:
 			c.do(SendRank{e.Rank, e.Part})
+		case collective.Decide:
+			decide = append(decide, e.Part)
 		}
 	}
 	clear(effects)
+	for _, part := range decide {
+		c.decideResize(part)
+	}
 }
 
 func (c *Core) doPairs(effects []pairs.Effect) {

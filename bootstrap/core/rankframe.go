@@ -90,7 +90,11 @@ func (c *Core) welcome(rank job.Slot) {
 		JobID: c.job.ID, Rank: rank, Epoch: p.Epoch(), Op: c.collectives.Joined(rank), Layout: c.job.Layout,
 		Key: fabric.DeriveKey(c.job.Secret), How: c.job.Transport, Path: c.cfg.Path,
 		Restarts: c.job.Launch.Restarts, Floor: c.below.Floors.OfAll(),
+		Resizes: c.resizing.count,
 	}})
+	if open := c.resizing.open; open.Layout.Nodes() > 0 {
+		c.do(SendRank{rank, open})
+	}
 	c.sendFailuresTo(rank)
 	c.sendFloorsTo(rank)
 	c.doPairs(c.pairs.Retry())

@@ -65,6 +65,7 @@ func (r *reader) count(v reflect.Value, name string) {
 func (r *reader) value(v reflect.Value) {
 	scalar := v.Kind() != reflect.Struct || slices.Contains([]reflect.Type{
 		reflect.TypeFor[job.Status](), reflect.TypeFor[job.StatusRun](), reflect.TypeFor[fabric.Tuple](), reflect.TypeFor[job.Nodes](),
+		reflect.TypeFor[job.Layout](),
 	}, v.Type())
 	p, list := packed[v.Type()]
 	switch {
@@ -142,6 +143,17 @@ func setScalar(v reflect.Value, text string) (err error) {
 	case *job.Nodes:
 		*x, err = readNodes(text)
 		return err
+	case *job.Layout:
+		var shares []job.Share
+		for share := range strings.SplitSeq(text, ",") {
+			var s job.Share
+			if _, err = fmt.Sscanf(share, "%dx%d", &s.Nodes, &s.Ranks); err != nil {
+				return err
+			}
+			shares = append(shares, s)
+		}
+		*x = job.NewLayout(shares)
+		return nil
 	case *Link:
 		if *x = Up; text == "up" {
 			return nil

@@ -201,10 +201,16 @@ func (c *Core) standing(number uint32) wire.Standing {
 		Number: number, Signals: c.repair.signals.Count(),
 		Serial: c.floors.Taken(), Op: c.collectives.FloorOp(), Recall: c.recall.serial, Everyone: c.below.Floors.OfAll(),
 	}
-	for rank, epoch := range c.below.Floors.All() {
-		m.Floors = append(m.Floors, wire.RankFloor{Rank: rank, Epoch: epoch})
-	}
+	m.Floors = c.floorsNow()
 	return m
+}
+
+// floorsNow are the floors of ranks that have one of their own.
+func (c *Core) floorsNow() (floors []wire.RankFloor) {
+	for rank, epoch := range c.below.Floors.All() {
+		floors = append(floors, wire.RankFloor{Rank: rank, Epoch: epoch})
+	}
+	return floors
 }
 
 // stand takes in how far the job is that this agent has come to.

@@ -43,6 +43,7 @@ type root struct {
 	sweeps    nodeSweeps
 	asking    asking
 	daemons   tickets
+	growing   growing
 }
 
 func (c *Core) begin(m wire.Launch) {

@@ -23,6 +23,7 @@ import (
 //	status=exit:3, signal:9, norun:127, lost
 //	runs=[0+4:exit:0 4+1:lost]           first rank, ranks, status
 //	parcels=[{from=1 value=a to=0}]      to=everyone is ^0
+//	layout=2x3,1x1                       two nodes of three ranks, one of one
 //	value=@1/2/10.0.0.1:7,-              the block of node 1, first rank 2; "-" has not published
 
 // words are the values of small enumerations.
@@ -31,9 +32,10 @@ var words = map[reflect.Type][]string{
 	reflect.TypeFor[CauseKind]():             {"none", "fault", "timeout", "signal", "sink", "wait", "offspring"},
 	reflect.TypeFor[rankwire.Naming]():       {"publish", "unpublish", "lookup"},
 	reflect.TypeFor[rankwire.Answered]():     {"found", "exited", "failed", "norank"},
-	reflect.TypeFor[rankwire.Collective]():   {"Barrier", "Broadcast", "Gather", "AllGather", "Scatter", "AllToAll"},
+	reflect.TypeFor[rankwire.Collective]():   {"Barrier", "Broadcast", "Gather", "AllGather", "Scatter", "AllToAll", "Resize"},
 	reflect.TypeFor[rankwire.Standing]():     {"-", "runs", "joined", "waits", "left", "over", "signaled"},
 	reflect.TypeFor[rankwire.QuestionKind](): {"-", "look", "stacks", "signal"},
+	reflect.TypeFor[rankwire.ResizeStep]():   {"waits", "agreed", "done"},
 	reflect.TypeFor[job.StatusKind]():        {"exit", "signal", "norun", "lost"},
 }
 
@@ -81,7 +83,7 @@ func showFields(v reflect.Value) string {
 			continue
 		}
 		switch {
-		case f.IsZero() && !alwaysShown(name, ft.Type), ft.Type == reflect.TypeFor[*job.Job](), ft.Type == reflect.TypeFor[job.Layout](), ft.Type == reflect.TypeFor[fabric.Key]():
+		case f.IsZero() && !alwaysShown(name, ft.Type), ft.Type == reflect.TypeFor[*job.Job](), ft.Type == reflect.TypeFor[job.Layout]() && v.Type() != reflect.TypeFor[rankwire.Resize](), ft.Type == reflect.TypeFor[fabric.Key]():
 		case f.Kind() == reflect.Bool:
 			parts = append(parts, name)
 		default:
@@ -112,6 +114,12 @@ func showValue(v reflect.Value) string {
 			return x.At(0).Host
 		}
 		return x.At(0).Host + ".." + x.At(x.Len()-1).Host
+	case job.Layout:
+		var shares []string
+		for s := range x.Shares() {
+			shares = append(shares, fmt.Sprintf("%dx%d", s.Nodes, s.Ranks))
+		}
+		return strings.Join(shares, ",")
 	case job.Tally:
 		return "{" + showTally(&x) + "}"
 	case *job.Tally:

@@ -90,6 +90,8 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return c.daemons.LieOfEnds(l, m.ID, m.DaemonEnds, k.hasDaemon)
 	case wire.CCSReply:
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
+	case wire.Gone:
+		return lieIf(len(k.left) == 0 || k.gone, "of nodes that did not leave")
 	case wire.Exit:
 		return lieIf(!areAll(m.Runs, k.part) && (k.before == nil || !areAll(m.Runs, k.before)), "of other ranks than its own")
 	}
@@ -106,14 +108,18 @@ func lieIf(lies bool, lie string) string {
 
 // hasNode reports whether a node is of a child's subtree, or was when it was
 // numbered otherwise.
-func (k *child) hasNode(node job.NodeIndex) bool { return k.part.Has(node) || k.before.Has(node) }
+func (k *child) hasNode(node job.NodeIndex) bool {
+	return k.part.Has(node) || k.before.Has(node) || k.left.Has(node)
+}
 
 // hasRanks reports whether ranks are of a child's subtree. The child of a job that
 // drops nodes starts none before it numbers them as its parent does.
 func (k *child) hasRanks(first job.Slot, count uint32) bool {
-	for _, p := range k.part {
-		if base := p.Nodes.Base(); first >= base && uint32(first-base) < p.Nodes.Ranks() {
-			return count <= p.Nodes.Ranks()-uint32(first-base)
+	for _, all := range []job.Parts{k.part, k.left} {
+		for _, p := range all {
+			if base := p.Nodes.Base(); first >= base && uint32(first-base) < p.Nodes.Ranks() {
+				return count <= p.Nodes.Ranks()-uint32(first-base)
+			}
 		}
 	}
 	return false
@@ -133,7 +139,8 @@ func (c *Core) faultLies(k *child, m wire.Fault) string {
 	case wire.FaultLaunch:
 		return lieIf(k.state != childUp || !k.mayGive(m.Node, m.Nodes), "of nodes that are not its to start")
 	}
-	return lieIf(!k.hasNode(m.Node) || m.Nodes == 0 || m.Nodes > uint32(k.part.Len()+k.before.Len()), "of another's nodes")
+	return lieIf(!k.hasNode(m.Node) || m.Nodes == 0 || m.Nodes > uint32(k.part.Len()+k.before.Len()+k.left.Len()),
+		"of another's nodes")
 }
 
 func (c *Core) failuresLie(k *child, m rankwire.Failures) string {
@@ -230,6 +237,10 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	switch m := m.(type) {
 	case wire.Membership:
 		return c.membershipLies(m)
+	case rankwire.Resize:
+		return c.resizeLies(m)
+	case wire.Enter:
+		return lieIf(c.stage == launching || c.starts.begun || !c.job.Launch.StartBarrier, "that nobody waits for")
 	case wire.Join:
 		return "with a job"
 	case wire.Resume:

@@ -148,6 +148,13 @@ var lies = []struct{ plan, before, lie string }{
 	{"from running", "", "up -> CCS id=1 rank=0 handler=x"},
 	{"", "", "up -> CCS id=1 rank=1 handler=x"},
 	{"from running", "", "0 -> CCSReply id=1 rank=4"},
+	{"from running", "", "0 -> Gone"},
+	{"from running", "up -> Resize step=done layout=4x1", "0 -> Collect op=1 parcels=[{from=2 to=4}]"},
+	{"from running", "", "up -> Resize layout=1x1,4x2"},
+	{"from running", "", "up -> Resize layout=3x1,2x2"},
+	{"dealt\nfrom running", "", "up -> Resize layout=5x1"},
+	{"from running", "", "up -> Enter"},
+	{"held", "", "up -> Enter"},
 	{"from running", "", "up -> BulkFetch fence=1"},
 	{"from running", "", "up -> BulkValues fence=1"},
 }

@@ -29,7 +29,7 @@ func init() {
 		ChildUp{}, ChildPhase{}, ChildFailed{}, LinkLost{}, ForkDone{}, Placed{}, Notice{}, RankOutput{}, RankExited{}, RankDrained{}, BulkRequested{},
 		Opened{}, BulkRead{}, MPIFindings{}, RankInputRead{}, RankInputClosed{}, Killed{}, Swept{}, JobSwept{}, NodeSwept{}, ReaperLost{}, EndRequested{}, ManagerSignal{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
 		RankFenced{}, JoinRefused{}, Relinked{}, NodeEmptied{}, Respawned{}, JobAnswered{}, JobAsked{}, JobEnded{}, ParentAnswered{}, Interrupted{}, Asked{}, Inspected{},
-		DaemonsAsked{}, DaemonsTaken{}, DaemonsLeft{}, DaemonOutput{}, DaemonExited{}, CCSAsked{}, CCSReplied{},
+		DaemonsAsked{}, DaemonsTaken{}, DaemonsLeft{}, DaemonOutput{}, DaemonExited{}, CCSAsked{}, CCSReplied{}, ResizeAsked{},
 	} {
 		named[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
@@ -42,6 +42,7 @@ func init() {
 		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{}, wire.Chunk{},
 		wire.Query{}, wire.Reply{},
 		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCS{}, wire.CCSReply{},
+		rankwire.Resize{}, wire.Enter{}, wire.Gone{},
 	} {
 		named["-> "+reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}

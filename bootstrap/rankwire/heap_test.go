@@ -16,6 +16,9 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindWelcome: func(size int) []frame.Message {
 		return []frame.Message{Welcome{Layout: frametest.ManyShares(size / 2)}}
 	},
+	KindResize: func(size int) []frame.Message {
+		return []frame.Message{Resize{Layout: frametest.ManyShares(size / 2)}}
+	},
 	KindCollect: func(size int) []frame.Message {
 		return []frame.Message{Collect{Op: 1, Parcels: manyParcels(size)}}
 	},

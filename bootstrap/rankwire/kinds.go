@@ -63,4 +63,5 @@ var Vocabulary = frame.Vocabulary{
 
 	KindRestarted: {Name: "Restarted", From: frame.Agent, Parse: parseRestarted},
 	KindRollback:  {Name: "Rollback", From: frame.Rank, Parse: parseRollback},
+	KindResize:    {Name: "Resize", From: frame.Agent, Parse: parseResize},
 }

@@ -187,7 +187,7 @@ func (groupCodec) Encode(w *frame.Encoder, g RankGroup) {
 func (groupCodec) Decode(r *frame.Decoder) RankGroup {
 	g := RankGroup{State: standing(r), Op: r.U32(), Call: Collective(r.Byte()), Text: r.TextUpTo(MaxStack),
 		Count: r.U32(), AgeMs: r.U32(), CPUMs: r.Sum(), Memory: r.Sum(), Ranks: decodeSlotSpans(r)}
-	if g.Ranks.Len() > MaxSpans || g.Call > AllToAll {
+	if g.Ranks.Len() > MaxSpans || g.Call >= collectives {
 		r.Fail(frame.ErrRange)
 	}
 	return g
@@ -214,7 +214,7 @@ func (rowCodec) Decode(r *frame.Decoder) RankRow {
 	o := RankRow{Rank: job.Slot(r.U32()), Host: r.Text(), PID: r.U32(), State: standing(r), Op: r.U32(),
 		Call: Collective(r.Byte()), AgeMs: r.U32(), Kernel: r.Byte(), CPUMs: r.Sum(), Busy: r.U32(), Memory: r.Sum(),
 		CPUs: r.Text(), HCA: r.Text(), Waits: r.Text()}
-	if o.Rank >= job.MaxRanks || o.Call > AllToAll {
+	if o.Rank >= job.MaxRanks || o.Call >= collectives {
 		r.Fail(frame.ErrRange)
 	}
 	return o

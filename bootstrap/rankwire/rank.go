@@ -24,6 +24,7 @@ type Welcome struct {
 
 	Restarts bool   // a rank that fails may start again
 	Floor    uint16 // epoch from which on all ranks count: they were restarted together; 0: they were not
+	Resizes  uint32 // changes of the job's size so far
 }
 
 // Refused tells a program that it cannot join the job, and why, in place of
@@ -100,6 +101,7 @@ func (m Welcome) Encode(w *frame.Encoder) {
 	w.Text(m.Path)
 	w.Bool(m.Restarts)
 	w.U32(uint32(m.Floor))
+	w.U32(m.Resizes)
 }
 
 func parseHello(*frame.Decoder) frame.Message     { return Hello{} }
@@ -144,7 +146,7 @@ func parseWelcome(r *frame.Decoder) frame.Message {
 	}
 	r.Raw(m.Key[:])
 	m.How, m.Path, m.Restarts = DecodeTransport(r), r.Text(), r.Bool()
-	m.Floor = uint16(r.Uint(1<<16 - 1))
+	m.Floor, m.Resizes = uint16(r.Uint(1<<16-1)), r.U32()
 	return m
 }
 

@@ -73,7 +73,7 @@ func ownSamples() []frame.Message {
 		Hello{}, Refused{"no"},
 		Welcome{
 			JobID: "a", Rank: 3, Epoch: 2, Op: 9, Layout: turns, Key: fabric.Key{7}, How: how, Path: "10.0.0.1",
-			Restarts: true, Floor: job.Epoch(1, 1),
+			Restarts: true, Floor: job.Epoch(1, 1), Resizes: 3,
 		},
 		Welcome{JobID: "a", Layout: order, How: how}, Welcome{Layout: turns, Key: key, How: more},
 		Publish{fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 77}},
@@ -81,6 +81,7 @@ func ownSamples() []frame.Message {
 		Put{Key: "k", Value: []byte("v")}, PutDone{Again: true}, Pair{Rank: 2, What: Failed},
 		Abort{Code: 3, Text: "because"}, Finalize{}, Later{}, Wanted{},
 		Rollback{"because"},
+		Resize{Step: ResizeDone, Start: 3, Layout: turns}, Resize{Step: ResizeAgreed, Layout: order},
 		Restarted{First: 70000, Count: 3, Epoch: job.Epoch(2, 1), Op: 9}, Restarted{Count: 1, Epoch: job.Epoch(1, 1)},
 	}
 }
@@ -133,7 +134,7 @@ func TestRefused(t *testing.T) {
 		"an agent's kind":   {[]byte{1}, frame.ErrKind},
 		"spawn of nothing":  {[]byte{byte(KindSpawnJob), 0, 0, 0}, frame.ErrRange},
 		"spawn of 0 ranks":  {[]byte{byte(KindSpawnJob), 0, 1, 1, 1, 'a', 0, 0, 0}, frame.ErrRange},
-		"collective 6":      {[]byte{byte(KindCollect), 1, 6, 0, 0, 0}, frame.ErrRange},
+		"collective 7":      {[]byte{byte(KindCollect), 1, 7, 0, 0, 0}, frame.ErrRange},
 		"value that is not": {[]byte{byte(KindAnswer), 1, 0, 0, 1, 1, 7}, frame.ErrRange},
 		"empty key":         {[]byte{byte(KindPut), 0, 1, 7}, frame.ErrRange},
 		"long tuple":        {[]byte{byte(KindPublish), 2, 0xc0, 0}, frame.ErrRange},

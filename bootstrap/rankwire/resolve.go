@@ -54,6 +54,7 @@ const (
 	AllGather
 	Scatter
 	AllToAll
+	Resizing // they take the next size of the job
 	collectives
 )
 
@@ -61,7 +62,7 @@ func (c Collective) String() string {
 	if c >= collectives {
 		return fmt.Sprintf("collective(%d)", uint8(c))
 	}
-	return [...]string{"Barrier", "Broadcast", "Gather", "AllGather", "Scatter", "AllToAll"}[c]
+	return [...]string{"Barrier", "Broadcast", "Gather", "AllGather", "Scatter", "AllToAll", "Resize"}[c]
 }
 
 // Everyone as the To of a parcel is every rank.

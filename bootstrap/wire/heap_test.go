@@ -81,13 +81,8 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 		one := job.Run{Prefix: strings.Repeat("x", size), Count: 1}
 		return []frame.Message{Replace{Part: job.Part{Nodes: job.NewNodes(0, []job.Run{one})}}}
 	},
-	KindStanding: func(size int) []frame.Message {
-		floors := make([]RankFloor, size/8)
-		for i := range floors {
-			floors[i] = RankFloor{job.Slot(i), job.Epoch(1, 1)}
-		}
-		return []frame.Message{Standing{Floors: floors}}
-	},
+	KindStanding: func(size int) []frame.Message { return []frame.Message{Standing{Floors: manyFloors(size)}} },
+	KindEnter:    func(size int) []frame.Message { return []frame.Message{Enter{Floors: manyFloors(size)}} },
 	KindBelow: func(int) []frame.Message {
 		m := Below{}
 		for i := range MaxBelow {
@@ -151,7 +146,7 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindSwept: func(size int) []frame.Message { return []frame.Message{Swept{Left: strings.Repeat("x", size)}} },
 
 	KindReady: nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindHeartbeat: nil,
-	KindBulkFetch: nil, KindSteal: nil, KindFloor: nil, KindFloorSet: nil, KindRespawn: nil,
+	KindBulkFetch: nil, KindSteal: nil, KindGone: nil, KindFloor: nil, KindFloorSet: nil, KindRespawn: nil,
 	KindRecall: nil, KindRest: nil,
 }
 
@@ -243,4 +238,12 @@ func TestDenseEnough(t *testing.T) {
 	for i, m := range denseLaunches(200 << 10) {
 		require.NoError(t, Vocabulary.Check(m, 0), i)
 	}
+}
+
+func manyFloors(size int) []RankFloor {
+	floors := make([]RankFloor, size/8)
+	for i := range floors {
+		floors[i] = RankFloor{job.Slot(i), job.Epoch(1, 1)}
+	}
+	return floors
 }

@@ -87,6 +87,8 @@ var Vocabulary = frame.Vocabulary{
 
 	KindCCS:      {Name: "CCS", From: frame.Parent, Parse: parseCCS},
 	KindCCSReply: {Name: "CCSReply", From: frame.Child, Parse: parseCCSReply},
+	KindEnter:    {Name: "Enter", From: frame.Parent, Parse: parseEnter},
+	KindGone:     {Name: "Gone", From: frame.Child, Parse: parseGone},
 
 	KindOffspring: {Name: "Offspring", From: frame.Root, Parse: parseOffspring, Once: true},
 	KindBelow:     {Name: "Below", From: frame.Child, Parse: parseBelow},
@@ -108,6 +110,7 @@ var Vocabulary = frame.Vocabulary{
 	rankwire.KindSpawnJob:   relayed(rankwire.KindSpawnJob, frame.Child),
 	rankwire.KindJobSpawned: relayed(rankwire.KindJobSpawned, frame.Parent|frame.Root),
 	rankwire.KindFailures:   relayed(rankwire.KindFailures, both),
+	rankwire.KindResize:     relayed(rankwire.KindResize, frame.Parent),
 }
 
 // relayed is the format of what ranks and agents say, for those who say it between agents.

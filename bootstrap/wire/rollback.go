@@ -89,8 +89,12 @@ func (m Standing) Encode(w *frame.Encoder) {
 		w.U32(n)
 	}
 	w.U32(uint32(m.Everyone))
-	w.Uint(uint64(len(m.Floors)))
-	for _, f := range m.Floors {
+	encodeFloors(w, m.Floors)
+}
+
+func encodeFloors(w *frame.Encoder, floors []RankFloor) {
+	w.Uint(uint64(len(floors)))
+	for _, f := range floors {
 		w.U32(uint32(f.Rank))
 		w.U32(uint32(f.Epoch))
 	}
@@ -119,16 +123,21 @@ func parseStanding(r *frame.Decoder) frame.Message {
 		Number: r.U32(), Signals: r.U32(), Serial: r.U32(), Op: r.U32(), Recall: r.U32(),
 		Everyone: uint16(r.Uint(1<<16 - 1)),
 	}
+	m.Floors = decodeFloors(r, m.Everyone)
+	return m
+}
+
+// decodeFloors reads those of ranks that are above the floor of all.
+func decodeFloors(r *frame.Decoder, everyone uint16) []RankFloor {
 	next := uint64(0)
-	m.Floors = frame.DecodeSlice(r, floorLeast, func() RankFloor {
+	return frame.DecodeSlice(r, floorLeast, func() RankFloor {
 		f := RankFloor{Rank: job.Slot(r.U32()), Epoch: epoch(r)}
-		if uint64(f.Rank) < next || f.Rank >= job.MaxRanks || f.Epoch <= m.Everyone {
+		if uint64(f.Rank) < next || f.Rank >= job.MaxRanks || f.Epoch <= everyone {
 			r.Fail(frame.ErrRange)
 		}
 		next = uint64(f.Rank) + 1
 		return f
 	})
-	return m
 }
 
 func (m Recall) String() string {

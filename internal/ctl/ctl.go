@@ -41,6 +41,9 @@ const Help = `usage: ibrun ctl [VERB] [options]         (also: ibrunctl [VERB] [
                     job does not count it, and its end ends it; the exit code is
                     the largest of the daemons'
 ` + ccsHelp + `  attach            show what ranks print from now on, and the last 64 KiB
+  grow HOSTS        start ranks on further hosts: n[9-12],x:4; the program has to call
+                    Resize of the package ibrun
+  shrink N          let the last N nodes leave the job, in the same way
 
 options
   -j, --job JOB     the job: the beginning of its ID, or the process of its ibrun
@@ -71,7 +74,7 @@ func verb(word string) (ask string, signal int, ok bool) {
 		return "", 0, true
 	case "status", "ranks", "top":
 		return "look", 0, true
-	case "stacks", "attach", "end", "exec":
+	case "stacks", "attach", "end", "exec", "grow", "shrink":
 		return word, 0, true
 	case "signal", "ccs":
 		return word, 0, true
@@ -180,6 +183,9 @@ func parse(args []string) (r request, err error) {
 			return r, err
 		}
 		words = nil
+	}
+	if words, err = r.parseSize(words); err != nil {
+		return r, err
 	}
 	if len(words) > 0 {
 		return r, exit.Usagef("ctl %s: what is %q? see ibrun ctl --help", r.verb, words[0])

@@ -75,6 +75,8 @@ func (r *request) show(c *control.Client, stdout io.Writer, got control.Response
 		return err
 	case got.Output != nil:
 		return output(stdout, got.Output)
+	case got.Size != nil:
+		return size(stdout, got.Size)
 	case s == nil:
 		return nil
 	case r.verb == "status":

@@ -17,6 +17,7 @@ import (
 	"ibrun/test/bench/launch"
 	"ibrun/test/bench/lazy"
 	"ibrun/test/bench/mpi"
+	"ibrun/test/bench/resize"
 	"ibrun/test/bench/spawn"
 	"ibrun/test/bench/ssh"
 	"ibrun/test/bench/topo"
@@ -34,6 +35,7 @@ var subjects = []subject{
 	{"lazy", "messages beside plain UDP and TCP, and the time until ranks may send", lazy.Run},
 	{"mpi", "programs of MPI and PMI beside their own launchers", mpi.Run},
 	{"exec", "a command beside the ranks of a running job beside a launch of its own", exec.Run},
+	{"resize", "a running job that grows and shrinks beside a restart of it", resize.Run},
 	{"ib", "InfiniBand beside ibv_rc_pingpong", ib.Run},
 	{"spawn", "the start of a rank beside posix_spawn", spawn.Run},
 	{"ssh", "one ssh hop by native ssh beside the program ssh", ssh.Run},

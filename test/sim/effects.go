@@ -77,6 +77,8 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		}
 	case core.DaemonsPrinted:
 		w.printed(e)
+	case core.ResizeTold:
+		w.Told = append(w.Told, e)
 	case core.DaemonsOver:
 		w.Ends = append(w.Ends, e)
 	case core.Answered:
@@ -164,7 +166,7 @@ func (w *World) send(a *agent, e core.Send) {
 }
 
 func (w *World) startChild(a *agent, e core.StartChild) {
-	head := uint32(w.cfg.Nodes.NodeOf(e.Node.First))
+	head := w.nodeOf(e.Node)
 	if a.index == nil {
 		a.children, a.index = map[core.Link]*agent{}, map[core.Link]uint32{}
 	}

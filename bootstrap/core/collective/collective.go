@@ -25,6 +25,7 @@ const (
 	Collect      Do = iota // put Part on the link to the parent, as a Collect
 	ReleaseChild           // put Part on the link To
 	ReleaseRank            // hand Part to Rank, which is of this node
+	Decide                 // at the root: all have called Resize; Part is for Release, after the decision
 )
 
 // Effect is something that the core must do.
@@ -258,7 +259,7 @@ func (c *Collectives) check(op uint32) {
 		return
 	}
 	for rank, p := range c.below.Own.All() {
-		if *c.rank(rank) < op {
+		if *c.rank(rank) < op && !c.below.Own.Left() {
 			if !p.Ended() || p.MayReturn() {
 				return
 			}
@@ -280,6 +281,10 @@ func (c *Collectives) check(op uint32) {
 		g.leaving = c.join(g.leaving)
 	}
 	part := rankwire.Release{Op: op, What: g.what, Root: g.root, Trouble: g.trouble, Parcels: g.leaving}
+	if c.below.Root && g.what == rankwire.Resizing && g.trouble == "" {
+		c.do(Effect{Do: Decide, Part: part})
+		return
+	}
 	if c.below.Root {
 		c.release(part)
 		return

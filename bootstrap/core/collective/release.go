@@ -54,7 +54,7 @@ func (c *Collectives) release(m rankwire.Release) {
 		c.do(Effect{Do: ReleaseChild, To: l, Part: to(i)})
 	}
 	for rank, p := range own.All() {
-		if !p.Ended() {
+		if !p.Ended() && !(own.Left() && *c.rank(rank) < m.Op) {
 			c.do(Effect{Do: ReleaseRank, Rank: rank, Part: to(children + own.Index(rank))})
 		}
 	}

@@ -10,6 +10,9 @@ import (
 // Lie says what of a neighbour's answer cannot be; empty: nothing. Somebody must have asked, and a
 // block must be that of the node, with the rank in it.
 func (l *Lookups) Lie(from subtree.Link, m rankwire.Answer) string {
+	if l.hasLeft(m.Rank) {
+		return ""
+	}
 	if uint32(m.Rank) >= l.below.Layout.Ranks() {
 		return "about no rank"
 	}

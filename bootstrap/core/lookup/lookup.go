@@ -69,6 +69,8 @@ type Lookups struct {
 	open  map[subject]*question
 	own   own
 	table table
+
+	resized bool // ranks may have left the job
 }
 
 // requester waits for the answer to its question.
@@ -130,6 +132,9 @@ func (l *Lookups) Ask(now time.Duration, from Party, ask rankwire.Ask) []Effect 
 // served by it, because it names another rank of the node or an older epoch, ask again. Stale: it
 // may be older than the floor of the rank.
 func (l *Lookups) Answered(m rankwire.Answer, stale bool) []Effect {
+	if l.hasLeft(m.Rank) {
+		return nil
+	}
 	s := l.subject(rankwire.Ask{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh})
 	q := l.open[s]
 	if q == nil {

@@ -99,7 +99,7 @@ func (l *Lookups) publishTable() {
 		l.takeTable(carried(t.blocks))
 		return
 	}
-	if l.below.Own.Count() > 0 { // else they were never started
+	if l.below.Own.Count() > 0 && !l.below.Own.Left() { // else they were never started, or are not of the job
 		t.blocks.Add(frame.NewValues(l.ownBlock()))
 	}
 	l.sendTable(subtree.Up, carried(t.blocks))

@@ -10,6 +10,7 @@ import (
 type Ranks struct {
 	first    job.Slot
 	programs []Program
+	left     bool
 }
 
 // Open takes count ranks from slot first on; none of them has run a program.
@@ -22,6 +23,12 @@ func (r *Ranks) Renumber(first job.Slot) { r.first = first }
 
 // Drop forgets the ranks: they will not be started.
 func (r *Ranks) Drop() { r.programs = nil }
+
+// Leave records that the ranks are not of the job any more. They may still run.
+func (r *Ranks) Leave() { r.left = true }
+
+// Left reports whether they have left the job.
+func (r *Ranks) Left() bool { return r.left }
 
 // First is the slot of the first rank.
 func (r *Ranks) First() job.Slot { return r.first }

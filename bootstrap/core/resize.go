@@ -1,0 +1,171 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+
+	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// A job that changes its size (docs/decisions/0030-grow-and-shrink.md). Here is what each agent does;
+// what the root decides is in grow.go.
+//
+//	Resize waits, agreed --> passed on, told to ranks
+//	Resize done          --> passed on, told to ranks, the layout holds
+//	    nodes of the subtree leave --all of them have ended--> Gone
+//
+// An agent whose node leaves ends with its ranks, as at the end of a job. One that has agents of
+// nodes below it that stay goes on without ranks.
+
+// resizing is what an agent keeps of changes of the job's size.
+type resizing struct {
+	count uint32          // of those that hold
+	open  rankwire.Resize // that waits, or is agreed; no nodes: there is none
+	gone  bool            // the parent knows that the nodes that leave are gone, or none leaves
+	leave bool            // nodes of this subtree leave
+}
+
+// departing is what a parent keeps of a child's nodes that are not of the job any more.
+type departing struct {
+	left  job.Parts
+	gone  bool // they have ended
+	comes bool // the child has come to a running job, whose size it does not count for yet
+}
+
+// resize passes on what the root says of a change, and does it.
+func (c *Core) resize(m rankwire.Resize) {
+	for i := range c.children {
+		if !c.children[i].comes {
+			c.send(Link(i), m)
+		}
+	}
+	for rank, p := range c.below.Own.All() {
+		if p.Joined() && !p.Ended() {
+			c.do(SendRank{rank, m})
+		}
+	}
+	c.resizing.open = m
+	if m.Step != rankwire.ResizeDone {
+		return
+	}
+	c.resizing.open = rankwire.Resize{}
+	c.resizing.count++
+	old := c.job.Layout.Ranks()
+	c.job = resizedJob(c.job, m.Layout)
+	c.below.Layout = m.Layout
+	if ranks := m.Layout.Ranks(); ranks > old && m.Start > 0 {
+		c.below.Floors.Raise(job.Slot(old), ranks-old, job.Epoch(m.Start, 1))
+	}
+	c.leaveNodes(job.NodeIndex(m.Layout.Nodes()))
+	c.below.Route(c.partsOf)
+	c.doLookups(c.lookups.Resized(c.now))
+}
+
+// resizedJob is a job with another layout. Its one program has all ranks.
+func resizedJob(old *job.Job, l job.Layout) *job.Job {
+	j := *old
+	j.Layout, j.Nodes, j.Size = l, l.Nodes(), l.Ranks()
+	j.Programs = slices.Clone(j.Programs)
+	j.Programs[0].Count = j.Size
+	return &j
+}
+
+// leaveNodes takes nodes out of the job that its layout does not have.
+func (c *Core) leaveNodes(from job.NodeIndex) {
+	r := &c.resizing
+	for i := range c.children {
+		k := &c.children[i]
+		left := k.part.Within(from, job.MaxNodes)
+		if k.comes || len(left) == 0 {
+			continue
+		}
+		k.left, k.gone = k.left.Without(from, job.MaxNodes).Add(left...), k.state == childEnded
+		if k.part = k.part.Without(from, job.MaxNodes); len(k.part) == 0 {
+			c.below.Rest(Link(i), true) // it joins no collective any more
+		}
+		r.leave, r.gone = true, false
+	}
+	if !c.cfg.Root && c.ranks.index >= from && !c.below.Own.Left() {
+		c.below.Own.Leave()
+		c.finish.ends = nil // of nodes below it, which leave with it or have left
+		r.leave, r.gone = true, false
+	}
+}
+
+// checkGone says that the nodes of this subtree which leave have ended. An agent that goes on without
+// ranks has looked what these have left.
+func (c *Core) checkGone() {
+	r := &c.resizing
+	if !r.leave || r.gone || c.stage != running {
+		return
+	}
+	for i := range c.children {
+		if k := &c.children[i]; len(k.left) > 0 && !k.gone && k.state != childEnded {
+			return
+		}
+	}
+	if c.below.Own.Left() {
+		if c.ranks.alive > 0 || c.ranks.undrained > 0 || c.finish.childrenEnded == len(c.children) {
+			return // it ends itself, and says Exit
+		}
+		if !c.finish.sweeping {
+			c.finish.sweeping = true
+			c.do(Sweep{sweepMost})
+		}
+		if !c.finish.swept {
+			return
+		}
+	}
+	r.gone, r.leave = true, false
+	if c.cfg.Root {
+		c.nodesGone()
+		return
+	}
+	c.send(Up, wire.Gone{})
+}
+
+// lostLeaving takes the loss of an agent whose nodes are not of the job any more; false: it is.
+func (c *Core) lostLeaving(l Link, cause string) bool {
+	k := &c.children[l]
+	if len(k.left) == 0 || len(k.part) > 0 || c.stage != running {
+		return false
+	}
+	c.drop(l, job.Status{})
+	c.reportToUser(rankwire.Notice{Host: c.cfg.Host, Text: fmt.Sprintf("the agent on %s, which had left the job, was lost: %s",
+		k.host(), cause)})
+	return true
+}
+
+// enter lets the ranks of an agent start that has come to a running job.
+func (c *Core) enter(m wire.Enter) {
+	if c.stage != running {
+		return
+	}
+	c.resizing.count = m.Resizes
+	c.doCollectives(c.collectives.Floor(m.Op))
+	for _, f := range m.Floors {
+		c.below.Floors.Raise(f.Rank, 1, f.Epoch)
+	}
+	for _, p := range c.below.Own.All() {
+		p.Restart(m.Start)
+	}
+	c.fork()
+}
+
+// resizeLies says what of a change cannot be: nodes of this subtree keep their ranks.
+func (c *Core) resizeLies(m rankwire.Resize) string {
+	nodes := job.NodeIndex(m.Layout.Nodes())
+	lies := !rankwire.Resizable(c.job.Layout) || !rankwire.Resizable(m.Layout) || len(c.job.Programs) != 1
+	if c.ranks.index < nodes && !c.below.Own.Left() {
+		first, count := m.Layout.SlotsOn(c.ranks.index)
+		lies = lies || first != c.below.Own.First() || count != c.below.Own.Count()
+	}
+	for i := range c.children {
+		for _, p := range c.children[i].part.Within(0, nodes) {
+			lies = lies || !p.Fits(m.Layout)
+		}
+	}
+	return lieIf(lies, "of other nodes than there are")
+}

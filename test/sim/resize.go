@@ -1,0 +1,28 @@
+package sim
+
+import (
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/job"
+)
+
+// Resize lets a caller ask for another size of the job, now.
+func (w *World) Resize(ev core.ResizeAsked) { w.deliver(event{to: w.root, ev: ev}) }
+
+// Leave lets the ranks of a node end well, now.
+func (w *World) Leave(node uint32) {
+	a := w.agents[node]
+	for i := range a.rank.Ranks {
+		w.FromRank(node, uint32(a.rank.First)+i, rankwire.Finalize{})
+	}
+	w.end(a, job.Status{})
+}
+
+// nodeOf is the number of a node, also of one that comes to a running job, whose nodes have as many
+// ranks as all others.
+func (w *World) nodeOf(n job.Node) uint32 {
+	if at := w.cfg.Nodes.NodeOf(n.First); at >= 0 {
+		return uint32(at)
+	}
+	return uint32(w.cfg.Nodes.Len()) + (uint32(n.First)-w.cfg.Nodes.Ranks())/n.Ranks
+}
