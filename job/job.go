@@ -187,5 +187,6 @@ type LaunchOptions struct {
 	Contain      bool // a node's processes have a PID namespace of their own
 	Restarts     bool // a rank that fails starts again
 	RestartAll   bool // with Restarts: and all others with it
+	Hold         bool // ranks are started stopped, before the first instruction of their programs
 	Repair       bool // the loss of an agent costs its own node only: its parent adopts its children
 }

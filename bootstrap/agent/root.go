@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/proc"
@@ -26,6 +28,13 @@ type RootConfig struct {
 	// Record gets what agents have recorded, in the form of package flight, if the job has failed
 	// and Job.Launch.Record is set.
 	Record func(file []byte)
+
+	// Tool is the connection of a tool that has launched the job, or nil. When it ends while ranks are
+	// held, they are released, or with ToolEnds the job is ended.
+	Tool     *net.UnixConn
+	ToolEnds bool
+	// Debugger is called when all ranks run, if there is one. Held ranks are released afterwards.
+	Debugger func(ranks []control.Process)
 
 	Parent    *Parent        // of a spawned job
 	Offspring wire.Offspring // what jobs that ranks spawn take over; Job and Spawn are filled in here
@@ -109,6 +118,8 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 		r.control.printed(e)
 	case core.DaemonsOver:
 		r.control.over(e)
+	case core.SessionOpened, core.SessionReceived, core.SessionRoom:
+		r.control.session(e)
 	case core.SweepNode:
 		l.sweepNode(e)
 	case core.Suspend:

@@ -26,6 +26,8 @@ type Request struct {
 	Command []string `json:"command,omitempty"`
 	PerRank bool     `json:"per_rank,omitempty"`
 	Hosts   string   `json:"hosts,omitempty"` // "node[0001-0064],n7"; empty: all
+
+	ToolRequest
 }
 
 // Response is one line of the job. Of its fields one is set, but Done.
@@ -35,7 +37,8 @@ type Response struct {
 	Standing *standing.Standing `json:"standing,omitempty"`
 	Output   *Output            `json:"output,omitempty"`
 	Ends     *Ends              `json:"ends,omitempty"`
-	Done     bool               `json:"done,omitempty"` // it is the last to this request
+	ToolResponse
+	Done bool `json:"done,omitempty"` // it is the last to this request
 }
 
 // Job is what the root knows of its job.
@@ -171,7 +174,7 @@ func (o *callers) hurry() {
 // putterOf gives responses to a caller. One whose daemons run may take as long as it
 // likes: they wait.
 func putterOf(c net.Conn, verb string) func(Response) error {
-	if verb != "exec" {
+	if verb != "exec" && verb != "session" {
 		return func(r Response) error { return write(c, r) }
 	}
 	_ = c.SetWriteDeadline(time.Time{})

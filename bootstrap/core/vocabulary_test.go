@@ -30,6 +30,7 @@ func init() {
 		Opened{}, BulkRead{}, MPIFindings{}, RankInputRead{}, RankInputClosed{}, Killed{}, Swept{}, JobSwept{}, NodeSwept{}, ReaperLost{}, EndRequested{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
 		RankFenced{}, JoinRefused{}, Relinked{}, NodeEmptied{}, Respawned{}, JobAnswered{}, JobAsked{}, JobEnded{}, ParentAnswered{}, Interrupted{}, Asked{}, Inspected{},
 		DaemonsAsked{}, DaemonsTaken{}, DaemonsLeft{}, DaemonOutput{}, DaemonExited{},
+		SessionAsked{}, SessionSent{}, SessionTaken{}, DaemonsKept{},
 	} {
 		named[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
@@ -42,6 +43,8 @@ func init() {
 		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{}, wire.Chunk{},
 		wire.Query{}, wire.Reply{},
 		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{},
+		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionData{}, wire.SessionRoom{},
+		rankwire.Member{}, rankwire.ToolData{}, rankwire.ToolRoom{},
 	} {
 		named["-> "+reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}

@@ -85,6 +85,12 @@ var Vocabulary = frame.Vocabulary{
 	KindDaemonsEnd:   {Name: "DaemonsEnd", From: frame.Parent, Parse: parseDaemonsEnd},
 	KindDaemonsEnded: {Name: "DaemonsEnded", From: frame.Child, Parse: parseDaemonsEnded},
 
+	KindSession:        {Name: "Session", From: frame.Parent, Parse: parseSession},
+	KindSessionCollect: {Name: "SessionCollect", From: frame.Child, Parse: parseSessionCollect},
+	KindSessionRelease: {Name: "SessionRelease", From: frame.Parent, Parse: parseSessionRelease},
+	KindSessionData:    {Name: "SessionData", From: both, Parse: parseSessionData},
+	KindSessionRoom:    {Name: "SessionRoom", From: both, Parse: parseSessionRoom},
+
 	KindOffspring: {Name: "Offspring", From: frame.Root, Parse: parseOffspring, Once: true},
 	KindBelow:     {Name: "Below", From: frame.Child, Parse: parseBelow},
 	KindJoin:      {Name: "Join", From: frame.Parent, Parse: parseJoin, Once: true},

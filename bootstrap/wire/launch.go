@@ -300,6 +300,7 @@ func encodeHow(w *frame.Encoder, l job.LaunchOptions) {
 	w.Bool(l.Contain)
 	w.Bool(l.Record)
 	w.Byte(survival(l))
+	w.Bool(l.Hold)
 }
 
 // Bits of what a job survives. Without repair this is the flag that it was.
@@ -334,5 +335,6 @@ func decodeHow(r *frame.Decoder) job.LaunchOptions {
 		r.Fail(frame.ErrCanonical)
 	}
 	l.Restarts, l.Repair, l.RestartAll = bits&survivesRank != 0, bits&survivesAgent != 0, bits&survivesAll != 0
+	l.Hold = r.Bool()
 	return l
 }
