@@ -51,7 +51,8 @@ LDFLAGS_OF_OURS := -shared -s -Wl,--build-id=none -Wl,-z,relro -Wl,-z,noseparate
 REAPER_FIRST = $(if $(filter amd64,$(shell go env GOARCH)),-E ibrun/bootstrap/reaper.entry)
 
 build: libpmi ## bin/ibrun, static, with libpmi inside where there is a C compiler
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(REAPER_FIRST)' -o bin/ibrun ./cmd/ibrun
+	CGO_ENABLED=0 go build -trimpath -ldflags '-w $(REAPER_FIRST)' -o bin/ibrun ./cmd/ibrun
+	@go run ./internal/mpir/symbols/keep bin/ibrun
 
 TOOL_SOURCES = $(wildcard cgo/tool/*.c) cgo/pmgr/frame.c
 

@@ -11,6 +11,7 @@ import (
 	"ibrun/internal/exit"
 	"ibrun/internal/mpir"
 	"ibrun/internal/plan"
+	"ibrun/internal/proc"
 )
 
 // A tool that launches a job leaves a socket in these variables (docs/decisions/0035-tools.md).
@@ -59,6 +60,7 @@ func (t tool) use(p *plan.Plan, cfg *agent.RootConfig) {
 	if !t.mpir {
 		return
 	}
+	proc.KeepBreakpoints()
 	warn := cfg.Warn
 	cfg.Debugger = func(ranks []control.Process) {
 		all := make([]mpir.Process, len(ranks))

@@ -116,17 +116,21 @@ func fork(c Cmd, files []int) (pid int, over int, b *birth, err error) {
 	end := unsafe.Pointer(uintptr(unsafe.Pointer(&b.stack[childStack-1])) &^ 15)
 	child := inChild
 	run := **(**uintptr)(unsafe.Pointer(&child))
+	flags := uintptr(unix.CLONE_VM)
+	if debugged.Load() {
+		flags |= unix.CLONE_VFORK
+	}
 	syscall.ForkLock.Lock()
 	setMask(&b.mask, &b.mask) // a signal in the child would run this process's handlers
 	n := -int(syscall.ENOSYS)
 	if c.Group != nil { // Linux 5.7
 		low := uint64(uintptr(unsafe.Pointer(&b.stack[0])))
-		b.into = cloneArgs{flags: unix.CLONE_VM | unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD),
+		b.into = cloneArgs{flags: uint64(flags) | unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD),
 			stack: low, stackSize: uint64(uintptr(end)) - low, cgroup: uint64(c.Group.Fd())}
 		n = int(clone3(&b.into, unsafe.Sizeof(b.into), run, b))
 	}
 	if n < 0 {
-		n = int(clone(unix.CLONE_VM|uintptr(syscall.SIGCHLD), end, run, b))
+		n = int(clone(flags|uintptr(syscall.SIGCHLD), end, run, b))
 	}
 	setMask(&b.mask, nil)
 	syscall.ForkLock.Unlock()

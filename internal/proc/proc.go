@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -181,6 +182,14 @@ func begin(c Cmd, files []int) (p *Process, over int, b *birth, err error) {
 	}
 	return p, over, b, err
 }
+
+// debugged says that a debugger has its breakpoints in this process.
+var debugged atomic.Bool
+
+// KeepBreakpoints lets this process stand still while a child becomes its program. Children share its
+// memory until then, and debuggers, which let go of them, take their breakpoints out of it. The kernel
+// tells them of a vfork when it is over, and they put them back.
+func KeepBreakpoints() { debugged.Store(true) }
 
 // Hung is the error of a start that took longer than Cmd.Most.
 type Hung time.Duration

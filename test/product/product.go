@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ibrun/internal/mpir/symbols"
 )
 
 // Run builds ibrun, sets path to where it lies, outside of the checkout, and
@@ -51,11 +53,14 @@ func keepBuildCache() error {
 
 // Build builds ibrun as it ships, but for tags of Go's that a test may ask for.
 func Build(path string, tags ...string) error {
-	flags := "-s -w"
+	flags := "-w"
 	if runtime.GOARCH == "amd64" {
 		flags += " -E ibrun/bootstrap/reaper.entry"
 	}
-	return Program(path, "ibrun/cmd/ibrun", "-ldflags", flags, "-tags", strings.Join(tags, ","))
+	if err := Program(path, "ibrun/cmd/ibrun", "-ldflags", flags, "-tags", strings.Join(tags, ",")); err != nil {
+		return err
+	}
+	return symbols.Keep(path)
 }
 
 // Program builds a program of this module with the flags that ibrun ships with: with others the
