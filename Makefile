@@ -55,17 +55,24 @@ LEAF_BASE := 0x10001000
 JOIN_LEAF = $(if $(REAPER_FIRST),$(if $(filter amd64,$(shell go env GOHOSTARCH)),CGO_ENABLED=0 go build -trimpath -tags leaf -ldflags '-s -w -T $(LEAF_BASE)' -o bin/leaf ./cmd/leaf && bin/leaf :join bin/ibrun))
 
 build: libpmi ## bin/ibrun, static, with libpmi inside where there is a C compiler
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(REAPER_FIRST)' -o bin/ibrun ./cmd/ibrun
+	CGO_ENABLED=0 go build -trimpath -ldflags '-w $(REAPER_FIRST)' -o bin/ibrun ./cmd/ibrun
+	@go run ./internal/mpir/symbols/keep bin/ibrun
 	$(JOIN_LEAF)
 
-libpmi: ## the C libraries: libpmi, which travels inside ibrun, and libpmgr, in bin with their headers
+TOOL_SOURCES = $(wildcard cgo/tool/*.c) cgo/pmgr/frame.c
+
+libpmi: ## the C libraries: libpmi, which travels inside ibrun, libpmgr and libibruntool, in bin with their headers
 	@command -v $(CC) >/dev/null || { echo "no C compiler: programs of Open MPI will not run under this ibrun" >&2; exit 0; }; \
 	mkdir -p bin; \
 	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmi.so.0 -o bin/libpmi.so cgo/libpmi/*.c; \
 	cmp -s bin/libpmi.so internal/libpmi/built/libpmi.so || cp bin/libpmi.so internal/libpmi/built/; \
 	$(CC) $(CFLAGS_OF_OURS) $(LDFLAGS_OF_OURS) -Wl,-soname,libpmgr.so.0 -o bin/libpmgr.so cgo/pmgr/*.c; \
 	for part in pmgr frame; do $(CC) $(CFLAGS_OF_OURS) -c -o bin/pmgr-$$part.o cgo/pmgr/$$part.c; done; \
-	rm -f bin/libpmgr.a; ar rcD bin/libpmgr.a bin/pmgr-*.o; rm bin/pmgr-*.o; cp cgo/libpmi/pmi.h cgo/pmgr/pmgr.h bin/
+	rm -f bin/libpmgr.a; ar rcD bin/libpmgr.a bin/pmgr-*.o; rm bin/pmgr-*.o; \
+	$(CC) $(CFLAGS_OF_OURS) -D_GNU_SOURCE $(LDFLAGS_OF_OURS) -Wl,-soname,libibruntool.so.0 -o bin/libibruntool.so $(TOOL_SOURCES); \
+	for source in $(TOOL_SOURCES); do $(CC) $(CFLAGS_OF_OURS) -D_GNU_SOURCE -c -o bin/tool-$$(basename $$source .c).o $$source; done; \
+	rm -f bin/libibruntool.a; ar rcD bin/libibruntool.a bin/tool-*.o; rm bin/tool-*.o; \
+	cp cgo/libpmi/pmi.h cgo/pmgr/pmgr.h cgo/tool/ibrun_tool.h bin/
 
 # Static programs of tests.
 bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster:

@@ -187,6 +187,7 @@ type LaunchOptions struct {
 	Contain      bool // a node's processes have a PID namespace of their own
 	Restarts     bool // a rank that fails starts again
 	RestartAll   bool // with Restarts: and all others with it
+	Hold         bool // ranks are started stopped, before the first instruction of their programs
 	Repair       bool // the loss of an agent costs its own node only: its parent adopts its children
 
 	// Starter is a resource manager's command that starts a process on a host of its job. In its words

@@ -34,7 +34,8 @@ type controlSide struct {
 	mu    sync.Mutex
 	waits map[uint32]chan rankwire.Standings // by ticket, each of capacity 1
 	execs map[uint32]*exec                   // the same; those that have not ended
-	ended bool                               // nobody is waited for any more
+	tool  tool
+	ended bool // nobody is waited for any more
 
 	changes map[uint32]chan core.ResizeTold // of the job's size, each of capacity 2: ready, and over
 }
@@ -45,16 +46,20 @@ var states = [...]string{"launching", "running", "ending"}
 // listen opens the control socket, or says why there is none: the job goes on.
 func (l *loop) listen(cfg RootConfig) *controlSide {
 	listener, err := control.Listen(cfg.Job.ID)
-	if err != nil {
-		l.warn(fmt.Sprintf("the job cannot be asked by ibrun ctl: %v", err))
-		return nil
-	}
 	c := &controlSide{listener: listener, host: cfg.Host, began: time.Now(), tap: &Tap{}, loop: l,
 		final: make(chan struct{}), waits: map[uint32]chan rankwire.Standings{}, execs: map[uint32]*exec{},
 		changes: map[uint32]chan core.ResizeTold{}}
 	c.job.Store(cfg.Job)
-	cfg.Out.tap = c.tap
-	go control.Serve(listener, c.answer)
+	c.tool.ready, c.tool.debugger = make(chan struct{}), cfg.Debugger
+	if err != nil {
+		l.warn(fmt.Sprintf("the job cannot be asked by ibrun ctl: %v", err))
+	} else {
+		cfg.Out.tap = c.tap
+		go control.Serve(listener, c.answer)
+	}
+	if cfg.Tool != nil {
+		go c.serveTool(cfg.Tool, cfg.ToolEnds)
+	}
 	return c
 }
 
@@ -66,7 +71,9 @@ func (c *controlSide) close() {
 	if c == nil {
 		return
 	}
-	c.listener.Close()
+	if c.listener != nil {
+		c.listener.Close()
+	}
 	c.mu.Lock()
 	c.ended = true
 	c.mu.Unlock()
@@ -81,8 +88,8 @@ func (c *controlSide) close() {
 
 // launched notes that all ranks run.
 func (c *controlSide) launched() {
-	if c != nil {
-		c.state.CompareAndSwap(0, 1)
+	if c != nil && c.state.CompareAndSwap(0, 1) {
+		c.toolReady()
 	}
 }
 
@@ -129,6 +136,9 @@ func (c *controlSide) answer(r control.Request, put func(control.Response) error
 		return
 	case "grow", "shrink":
 		c.resize(r, put, gone)
+		return
+	case "ready", "session", "send", "keep", "processes", "release":
+		c.answerTool(r, put, gone)
 		return
 	case "end":
 		c.state.Store(2)

@@ -30,13 +30,19 @@ func (l *loop) performDaemons(e core.Effect) {
 		set := &daemonSet{left: 1}
 		if e.PerRank {
 			set.left = len(e.Ranks)
+		} else if e.Count > 0 {
+			set.left = int(e.Count)
 		}
 		set.Daemons = l.ranks.StartDaemons(spawn.Order{ID: e.ID, PerRank: e.PerRank, Argv: e.Argv, Number: e.Number,
-			Place: e.Place, Ranks: e.Ranks})
+			Place: e.Place, Ranks: e.Ranks, First: uint32(e.First), Count: e.Count, Size: e.Size, Env: e.Env})
 		l.daemons[e.ID] = set
 	case core.KillDaemons:
 		if set := l.daemons[e.ID]; set != nil {
 			set.Kill()
+		}
+	case core.TellMember:
+		if set := l.daemons[e.ID]; set != nil {
+			set.Tell(uint32(e.Member), e.Msg)
 		}
 	case core.ResumeDaemon:
 		if set := l.daemons[e.ID]; set != nil {
@@ -62,6 +68,7 @@ type exec struct {
 	mu    sync.Mutex
 	queue []wire.DaemonOutput
 	over  *core.DaemonsOver
+	sessionSide
 }
 
 func (x *exec) poke() {
@@ -103,6 +110,7 @@ func (c *controlSide) over(e core.DaemonsOver) {
 		x.mu.Unlock()
 		x.poke()
 	}
+	c.checkTool()
 }
 
 // exec starts daemons, and passes on what they print until they have ended.
@@ -126,22 +134,42 @@ func (c *controlSide) exec(r control.Request, put func(control.Response) error, 
 			}
 		}
 	}
+	c.follow(r, put, gone, func(ticket uint32) core.Event {
+		return core.DaemonsAsked{ID: ticket, PerRank: r.PerRank, Hosts: hosts, Argv: r.Command}
+	})
+}
+
+// follow gives an order, and passes on what comes of it until its daemons have ended.
+func (c *controlSide) follow(r control.Request, put func(control.Response) error, gone <-chan struct{},
+	order func(ticket uint32) core.Event) {
+	refuse := func(why string) { _ = put(control.Response{Error: why, Done: true}) }
 	if !c.stay() {
 		return
 	}
 	defer c.attached.Done()
-	ticket, x := c.tickets.Add(1), &exec{wake: make(chan struct{}, 1)}
+	ticket, x := c.tickets.Add(1), newExec()
 	c.mu.Lock()
 	c.execs[ticket] = x
 	c.mu.Unlock()
-	c.loop.post(core.DaemonsAsked{ID: ticket, PerRank: r.PerRank, Hosts: hosts, Argv: r.Command})
+	c.loop.post(order(ticket))
 	leave := func() {
 		c.mu.Lock()
-		delete(c.execs, ticket)
+		kept := x.kept
+		if !kept {
+			delete(c.execs, ticket)
+		}
 		c.mu.Unlock()
-		c.loop.post(core.DaemonsLeft{ID: ticket})
+		x.leave()
+		if !kept {
+			c.loop.post(core.DaemonsLeft{ID: ticket})
+			c.checkTool()
+		}
 	}
 	for last := false; ; {
+		if c.passSession(ticket, x, put) != nil {
+			leave()
+			return
+		}
 		queue, over := x.take()
 		for _, m := range queue {
 			number := m.Number

@@ -89,7 +89,7 @@ func (l *loop) performRanks(e core.Effect) bool {
 		go func() { l.post(core.Swept{Left: unkillable(l.ranks.Sweep(e.Most, keep))}) }()
 	case core.Inspect:
 		l.inspect(e)
-	case core.StartDaemons, core.KillDaemons, core.ResumeDaemon:
+	case core.StartDaemons, core.KillDaemons, core.ResumeDaemon, core.TellMember:
 		l.performDaemons(e)
 	case core.CCSOrdered:
 		l.obeyCharm(l.charm.Request(e.ID, e.Rank, e.Request))
@@ -144,6 +144,8 @@ func (l *loop) spawnEvent(ev spawn.Event) core.Event {
 	case spawn.DaemonOutput:
 		return core.DaemonOutput{DaemonOutput: wire.DaemonOutput{ID: ev.ID, Number: ev.Number, Stream: ev.Stream,
 			Data: ev.Data}}
+	case spawn.MemberFrame:
+		return core.MemberFrame{ID: ev.ID, Member: job.Slot(ev.Member), Msg: ev.Msg}
 	case spawn.DaemonExited:
 		return l.daemonExited(ev)
 	case spawn.Warning:

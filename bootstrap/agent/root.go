@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/proc"
@@ -30,6 +32,12 @@ type RootConfig struct {
 	// CCSPort, if not nil, is the port for clients of programs of Charm++ on this machine's loopback; 0:
 	// any.
 	CCSPort *uint16
+	// Tool is the connection of a tool that has launched the job, or nil. When it ends while ranks are
+	// held, they are released, or with ToolEnds the job is ended.
+	Tool     *net.UnixConn
+	ToolEnds bool
+	// Debugger is called when all ranks run, if there is one. Held ranks are released afterwards.
+	Debugger func(ranks []control.Process)
 
 	Parent    *Parent        // of a spawned job
 	Offspring wire.Offspring // what jobs that ranks spawn take over; Job and Spawn are filled in here
@@ -128,6 +136,8 @@ func (r *rootSide) perform(l *loop, e core.Effect) {
 		r.control.printed(e)
 	case core.DaemonsOver:
 		r.control.over(e)
+	case core.SessionOpened, core.SessionReceived, core.SessionRoom:
+		r.control.session(e)
 	case core.SweepNode:
 		l.sweepNode(e)
 	case core.Suspend:

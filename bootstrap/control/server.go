@@ -33,6 +33,8 @@ type Request struct {
 	Handler string `json:"handler,omitempty"`
 	PE      *int32 `json:"pe,omitempty"` // none: the program's first one, as of a request to all
 	Data    []byte `json:"data,omitempty"`
+
+	ToolRequest
 }
 
 // Response is one line of the job. Of its fields one is set, but Done.
@@ -44,7 +46,8 @@ type Response struct {
 	Ends     *Ends              `json:"ends,omitempty"`
 	Reply    *Reply             `json:"reply,omitempty"`
 	Size     *Size              `json:"size,omitempty"`
-	Done     bool               `json:"done,omitempty"` // it is the last to this request
+	ToolResponse
+	Done bool `json:"done,omitempty"` // it is the last to this request
 }
 
 // Reply is what a program of Charm++ replies.
@@ -192,7 +195,7 @@ func (o *callers) hurry() {
 // putterOf gives responses to a caller. One whose daemons run may take as long as it
 // likes: they wait.
 func putterOf(c net.Conn, verb string) func(Response) error {
-	if verb != "exec" {
+	if verb != "exec" && verb != "session" {
 		return func(r Response) error { return write(c, r) }
 	}
 	_ = c.SetWriteDeadline(time.Time{})

@@ -8,7 +8,7 @@
 // parent ends its part of the job by itself.
 //
 // The core itself decides about launch, end and failure. What else an agent does are parts, packages
-// below this one: lookup, collective, bulk, pairs, names, queries, daemons. Each has a state of its
+// below this one: lookup, collective, bulk, pairs, names, queries, daemons, sessions. Each has a state of its
 // own, gets events and returns effects; they share what subtree knows of ranks and children, which
 // only the core changes. A frame is checked first (verify.go, which asks the part that it is for), then goes to
 // its part (core.go, rankframe.go), and parts.go turns the effects of the part into those of the
@@ -26,6 +26,7 @@ import (
 	"ibrun/bootstrap/core/pairs"
 	"ibrun/bootstrap/core/queries"
 	"ibrun/bootstrap/core/restart"
+	"ibrun/bootstrap/core/sessions"
 	"ibrun/bootstrap/core/subtree"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
@@ -115,6 +116,7 @@ type Core struct {
 	queries     queries.Queries
 	daemons     daemons.Daemons
 	resizing    resizing
+	sessions    sessions.Sessions
 	held        []Event       // about daemons, until the ranks of this node run
 	names       names.Service // at the root
 	tally       job.Tally     // without what the parts count: counted
@@ -132,6 +134,7 @@ func New(cfg Config) *Core {
 	c.bulk = bulk.New(&c.below)
 	c.pairs = pairs.New(&c.below.Own)
 	c.queries = queries.New(&c.below)
+	c.sessions = sessions.New(cfg.Root)
 	c.names = names.New(cfg.HasSpawner)
 	c.floors = restart.NewFloors(&c.below)
 	c.clock.up.live = !cfg.Root
@@ -275,6 +278,8 @@ func (c *Core) apply(ev Event) {
 		c.resizeAsked(ev)
 	case DaemonsAsked, DaemonsTaken, DaemonsLeft, DaemonOutput, DaemonExited:
 		c.daemonEvent(ev)
+	case SessionAsked, SessionSent, SessionTaken, DaemonsKept, MemberFrame:
+		c.sessionEvent(ev)
 	}
 }
 
@@ -377,6 +382,8 @@ func (c *Core) frame(from Link, m frame.Message) {
 		c.ccsUp(m)
 	case wire.Gone:
 		k.gone = true
+	case wire.SessionCollect, wire.SessionData, wire.SessionRoom:
+		c.sessionBelow(from, m)
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -443,7 +450,8 @@ func (c *Core) order(m frame.Message) {
 		c.doBulk(c.bulk.Values(m.Fence, m.Values))
 	case wire.Query:
 		c.doQueries(c.queries.Ask(c.now, m.ID, m.Question))
-	case wire.Daemons, wire.DaemonGrant, wire.DaemonsEnd:
+	case wire.Daemons, wire.DaemonGrant, wire.DaemonsEnd, wire.Session, wire.SessionRelease, wire.SessionData,
+		wire.SessionRoom:
 		c.daemonOrder(m)
 	case wire.CCS:
 		c.ccsDown(m)

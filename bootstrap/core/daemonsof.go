@@ -3,7 +3,6 @@ package core
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"ibrun/bootstrap/core/daemons"
 	"ibrun/bootstrap/frame"
@@ -49,6 +48,12 @@ type StartDaemons struct {
 	Number  uint32     // of the one of the node
 	Place   uint32     // of the node among those that are meant
 	Ranks   []job.Slot // of this node that run
+
+	// Of a session: members from First on, in place of one.
+	First job.Slot
+	Count uint32
+	Size  uint32 // of all members; 0: no session
+	Env   []string
 }
 
 // KillDaemons kills those of an order, with all that they have started.
@@ -104,35 +109,51 @@ func (c *Core) daemonEvent(ev Event) {
 	case DaemonOutput:
 		c.doDaemons(c.daemons.Output(ev.ID, daemons.Chunk{Number: ev.Number, Stream: ev.Stream, Data: ev.Data}))
 	case DaemonExited:
+		c.doSessions(c.sessions.Exited(ev.ID, job.Slot(ev.Number)))
 		c.doDaemons(c.daemons.Exited(ev.ID, ev.Number, ev.Status, ev.Cause))
 	}
 }
 
 // askDaemons begins an order of a caller's.
 func (c *Core) askDaemons(ev DaemonsAsked) {
-	refuse := func(why string) {
-		c.do(DaemonsOver{DaemonsEnded: wire.DaemonsEnded{ID: ev.ID}, Refused: why})
-	}
-	switch {
-	case c.stage != running:
-		refuse("the job's ranks do not run yet, or not any more")
-		return
-	case c.daemons.Open() >= daemons.MaxOpen:
-		refuse(fmt.Sprintf("the job has daemons for %d callers already", daemons.MaxOpen))
+	if !c.mayOrder(ev.ID) {
 		return
 	}
 	nodes, missing := c.nodesOf(ev.Hosts)
 	if missing != "" {
-		refuse("the job has no host " + missing)
+		c.refuseDaemons(ev.ID, "the job has no host "+missing)
 		return
 	}
+	id := c.ticketed(ev.ID)
+	c.orderDaemons(wire.Daemons{ID: id, PerRank: ev.PerRank, Nodes: nodes, Argv: rankwire.NewStrings(ev.Argv...),
+		Credit: daemons.CallerCredit})
+}
+
+func (c *Core) refuseDaemons(ticket uint32, why string) {
+	c.do(DaemonsOver{DaemonsEnded: wire.DaemonsEnded{ID: ticket}, Refused: why})
+}
+
+// mayOrder reports whether the job can have daemons for a caller now, or tells it why not.
+func (c *Core) mayOrder(ticket uint32) bool {
+	switch {
+	case c.stage != running:
+		c.refuseDaemons(ticket, "the job's ranks do not run yet, or not any more")
+	case c.daemons.Open() >= daemons.MaxOpen:
+		c.refuseDaemons(ticket, fmt.Sprintf("the job has daemons for %d callers already", daemons.MaxOpen))
+	default:
+		return true
+	}
+	return false
+}
+
+// ticketed is the number of a new order.
+func (c *Core) ticketed(ticket uint32) uint32 {
 	id := c.daemons.Next()
 	if c.root.daemons == nil {
 		c.root.daemons = tickets{}
 	}
-	c.root.daemons[id] = ev.ID
-	c.orderDaemons(wire.Daemons{ID: id, PerRank: ev.PerRank, Nodes: nodes, Argv: rankwire.NewStrings(ev.Argv...),
-		Credit: daemons.CallerCredit})
+	c.root.daemons[id] = ticket
+	return id
 }
 
 // nodesOf finds the nodes of hosts. Missing is a host that is none.
@@ -187,6 +208,14 @@ func (c *Core) daemonOrder(m frame.Message) {
 	switch m := m.(type) {
 	case wire.Daemons:
 		c.orderDaemons(m)
+	case wire.Session:
+		c.orderSession(m)
+	case wire.SessionRelease:
+		c.doSessions(c.sessions.Release(m.ID, m.Part))
+	case wire.SessionData:
+		c.doSessions(c.sessions.Down(m.ID, m.Data))
+	case wire.SessionRoom:
+		c.doSessions(c.sessions.Down(m.ID, rankwire.ToolRoom{N: m.N}))
 	case wire.DaemonGrant:
 		c.doDaemons(c.daemons.Granted(m.ID, int(m.N)))
 	case wire.DaemonsEnd:
@@ -202,8 +231,15 @@ func (c *Core) startsRanks() bool {
 // isNewDaemon reports whether a number is of no order that has come.
 func (c *Core) isNewDaemon(id uint32) bool {
 	for _, ev := range c.held {
-		if m, ok := ev.(Frame).Msg.(wire.Daemons); ok && m.ID == id {
-			return false
+		switch m := ev.(Frame).Msg.(type) {
+		case wire.Daemons:
+			if m.ID == id {
+				return false
+			}
+		case wire.Session:
+			if m.ID == id {
+				return false
+			}
 		}
 	}
 	return id >= c.daemons.Next()
@@ -242,7 +278,13 @@ func meant(asked wire.NodeSpans, p job.Part) (count uint32) {
 }
 
 // orderDaemons passes an order on, and starts the daemons of this node.
-func (c *Core) orderDaemons(m wire.Daemons) {
+func (c *Core) orderDaemons(m wire.Daemons) { c.openDaemons(m, nil, 0, 0) }
+
+// openDaemons opens an order, of a session if there is one, of which this node has some members. Sent
+// are the children that it was passed on to.
+func (c *Core) openDaemons(m wire.Daemons, s *wire.Session, first job.Slot, members uint32) (sent map[Link]bool,
+	start StartDaemons) {
+	sent = map[Link]bool{}
 	var to []daemons.Child
 	var over, lost uint32
 	for i := range c.children {
@@ -258,6 +300,12 @@ func (c *Core) orderDaemons(m wire.Daemons) {
 			lost += most
 		default:
 			to = append(to, daemons.Child{To: Link(i), Most: most})
+			if sent[Link(i)] = true; s != nil {
+				below := *s
+				below.Credit = daemons.ChildCredit
+				c.send(Link(i), below)
+				continue
+			}
 			c.send(Link(i), wire.Daemons{ID: m.ID, PerRank: m.PerRank, Nodes: m.Nodes, Argv: m.Argv,
 				Credit: daemons.ChildCredit})
 		}
@@ -266,10 +314,21 @@ func (c *Core) orderDaemons(m wire.Daemons) {
 	if len(own) == 0 && start.Place > 0 {
 		over++
 	}
+	if s != nil && len(own) > 0 {
+		start.First, start.Count, start.Env = first, members, stringsOf(s.Env)
+		for span := range s.Members.All() {
+			start.Size += span.Nodes.Count * span.Each
+		}
+		own = own[:0]
+		for k := range members {
+			own = append(own, uint32(first)+k)
+		}
+	}
 	if start.Place--; len(own) > 0 {
 		c.do(start)
 	}
 	c.doDaemons(c.daemons.Order(m.ID, m.Credit, c.cfg.Host, own, to, over, lost))
+	return sent, start
 }
 
 // ownDaemons are those of this node, and how they are started. Place is counted from 1 here; 0: the
@@ -297,9 +356,7 @@ func (c *Core) ownDaemons(m wire.Daemons) (own []uint32, start StartDaemons) {
 	if c.stage != running || !c.starts.forked {
 		return nil, start
 	}
-	for a := range m.Argv.All() {
-		start.Argv = append(start.Argv, strings.Clone(a))
-	}
+	start.Argv = stringsOf(m.Argv)
 	for rank, p := range c.below.Own.All() {
 		if !p.Exited() {
 			start.Ranks = append(start.Ranks, rank)
@@ -321,6 +378,7 @@ func (c *Core) daemonsBelow(from Link, m frame.Message) {
 		chunk := daemons.Chunk{Number: m.Number, Stream: m.Stream, Data: m.Data}
 		c.doDaemons(c.daemons.OutputBelow(from, m.ID, chunk))
 	case wire.DaemonsEnded:
+		c.doSessions(c.sessions.EndedBelow(from, m.ID))
 		c.doDaemons(c.daemons.EndedBelow(from, m.ID, m.DaemonEnds))
 	}
 }
@@ -366,6 +424,7 @@ func (c *Core) doDaemons(effects []daemons.Effect) {
 		case daemons.End:
 			c.send(e.To, wire.DaemonsEnd{ID: e.ID})
 		case daemons.Ended:
+			c.sessions.Close(e.ID)
 			if !c.cfg.Root {
 				c.send(Up, wire.DaemonsEnded{ID: e.ID, DaemonEnds: e.Ends})
 				continue

@@ -210,7 +210,7 @@ func (c *Core) linkLost(ev LinkLost) {
 		return
 	case c.keepLost(k):
 		k.state, k.live = childLost, false
-		c.doDaemons(c.daemons.ChildEnded(ev.Link, false))
+		c.daemonsOfChildEnded(ev.Link, false)
 		c.below.Rest(ev.Link, false)
 	default:
 		c.drop(ev.Link, job.Status{Kind: job.Lost})

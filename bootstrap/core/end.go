@@ -123,7 +123,7 @@ func (c *Core) drop(l Link, s job.Status) {
 	c.doCollectives(c.collectives.Check())
 	c.doBulk(c.bulk.ChildEnded())
 	c.doQueries(c.queries.ChildEnded(l))
-	c.doDaemons(c.daemons.ChildEnded(l, k.exited))
+	c.daemonsOfChildEnded(l, k.exited)
 	c.doLookups(c.lookups.NoTableBelow(c.now, l))
 	if !k.exited && !k.comes {
 		c.ended(k.part, s)

@@ -58,6 +58,7 @@ func init() {
 	packs(wire.NewEndings)
 	packs(wire.NewPlacements)
 	packs(wire.NewNodeSpans)
+	packs(wire.NewMemberSpans)
 	packs(rankwire.NewSlotSpans)
 	packs(rankwire.NewFailedDaemons)
 	packs(rankwire.NewCommands)

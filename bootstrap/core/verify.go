@@ -85,13 +85,15 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 	case wire.Reply:
 		return c.queries.Lie(m.ID, m.Standings, k.hasRanks)
 	case wire.DaemonOutput:
-		return lieIf(!k.hasDaemon(m.Number), "of another's") + c.daemons.LieOfOutput(l, m.ID, len(m.Data))
+		return lieIf(!c.ownsDaemon(l, m.ID, m.Number), "of another's") + c.daemons.LieOfOutput(l, m.ID, len(m.Data))
 	case wire.DaemonsEnded:
-		return c.daemons.LieOfEnds(l, m.ID, m.DaemonEnds, k.hasDaemon)
+		return c.daemons.LieOfEnds(l, m.ID, m.DaemonEnds, func(n uint32) bool { return c.ownsDaemon(l, m.ID, n) })
 	case wire.CCSReply:
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
 	case wire.Gone:
 		return lieIf(len(k.left) == 0 || k.gone, "of nodes that did not leave")
+	case wire.SessionCollect, wire.SessionData, wire.SessionRoom:
+		return c.sessionLies(l, m)
 	case wire.Exit:
 		return lieIf(!areAll(m.Runs, k.part) && (k.before == nil || !areAll(m.Runs, k.before)), "of other ranks than its own")
 	}
@@ -251,6 +253,14 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 		return lieIf(c.stage == launching || m.ID < c.queries.Next(), "before Ready, or again")
 	case wire.Daemons:
 		return lieIf(c.stage == launching || m.ID < c.daemons.Next() || !c.hasNodes(m.Nodes), "before Ready, again, or of no nodes")
+	case wire.Session:
+		return lieIf(c.stage == launching || m.ID < c.daemons.Next() || !c.hasNodes(m.Nodes()), "before Ready, again, or of no nodes")
+	case wire.SessionRelease:
+		return lieIf(c.isNewDaemon(m.ID) || !c.sessions.Awaits(m.ID, m.Part.Op), "of what nobody has joined")
+	case wire.SessionData:
+		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
+	case wire.SessionRoom:
+		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
 	case wire.DaemonGrant:
 		return lieIf(c.isNewDaemon(m.ID), "for what was not ordered")
 	case wire.DaemonsEnd:

@@ -30,6 +30,7 @@ func init() {
 		Opened{}, BulkRead{}, MPIFindings{}, RankInputRead{}, RankInputClosed{}, Killed{}, Swept{}, JobSwept{}, NodeSwept{}, ReaperLost{}, EndRequested{}, ManagerSignal{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
 		RankFenced{}, JoinRefused{}, Relinked{}, NodeEmptied{}, Respawned{}, JobAnswered{}, JobAsked{}, JobEnded{}, ParentAnswered{}, Interrupted{}, Asked{}, Inspected{},
 		DaemonsAsked{}, DaemonsTaken{}, DaemonsLeft{}, DaemonOutput{}, DaemonExited{}, CCSAsked{}, CCSReplied{}, ResizeAsked{},
+		SessionAsked{}, SessionSent{}, SessionTaken{}, DaemonsKept{},
 	} {
 		named[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
@@ -43,6 +44,8 @@ func init() {
 		wire.Query{}, wire.Reply{},
 		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCS{}, wire.CCSReply{},
 		rankwire.Resize{}, wire.Enter{}, wire.Gone{},
+		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionData{}, wire.SessionRoom{},
+		rankwire.Member{}, rankwire.ToolData{}, rankwire.ToolRoom{},
 	} {
 		named["-> "+reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}

@@ -33,6 +33,7 @@ const (
 	kindChunk        // Frame with Chunk: length of the data only
 	kindDaemonFrame  // Frame with DaemonOutput: the same
 	kindDaemonOutput // the same
+	kindMemberFrame
 	kindOthers
 )
 
@@ -46,6 +47,7 @@ var others = []core.Event{
 	core.ParentAnswered{}, core.Interrupted{}, core.RankFenced{}, core.Respawned{}, core.NodeEmptied{},
 	core.JoinRefused{}, core.Relinked{}, core.DaemonsAsked{}, core.DaemonsTaken{}, core.DaemonsLeft{},
 	core.DaemonExited{}, core.ManagerSignal{}, core.CCSAsked{}, core.CCSReplied{}, core.ResizeAsked{},
+	core.SessionAsked{}, core.SessionSent{}, core.SessionTaken{}, core.DaemonsKept{},
 }
 
 var kindOf = func() map[reflect.Type]int {
@@ -94,10 +96,22 @@ func encodeEvent(ev core.Event) (kind int, body []byte) {
 		case wire.Record: // another agent's, which goes its own way
 			m.Data = nil
 			ev.Msg = m
+		case wire.SessionData:
+			m.Data = blank(m.Data)
+			ev.Msg = m
 		}
 		return kindFrame, frame.Append(binary.AppendUvarint(nil, uint64(ev.From-core.Up)), ev.Msg)
 	case core.RankFrame:
 		return kindRankFrame, frame.Append(binary.AppendUvarint(nil, uint64(ev.Rank)), ev.Msg)
+	case core.MemberFrame:
+		if data, ok := ev.Msg.(rankwire.ToolData); ok {
+			ev.Msg = blank(data)
+		}
+		body = binary.AppendUvarint(nil, uint64(ev.ID)<<32|uint64(ev.Member))
+		return kindMemberFrame, frame.Append(body, ev.Msg)
+	case core.SessionSent:
+		ev.Data = blank(ev.Data)
+		return kindOf[reflect.TypeOf(ev)], inJSON(ev)
 	case core.Begin:
 		return kindBegin, frame.Append(nil, launch(ev.Launch))
 	case core.Placed:
@@ -126,6 +140,11 @@ func encodeEvent(ev core.Event) (kind int, body []byte) {
 	return kindOf[reflect.TypeOf(ev)], inJSON(ev)
 }
 
+// blank is data of the same length. What tools send each other is nobody else's business.
+func blank(m rankwire.ToolData) rankwire.ToolData {
+	return rankwire.ToolData{Last: m.Last, Data: make([]byte, len(m.Data))}
+}
+
 func daemonChunk(from core.Link, m wire.DaemonOutput) chunk {
 	return chunk{From: from, ID: m.ID, Rank: job.Slot(m.Number), Stream: m.Stream, N: len(m.Data)}
 }
@@ -148,6 +167,9 @@ func decodeEvent(kind int, body []byte) (core.Event, error) {
 	case kindRankFrame:
 		rank, m, err := decodeFrame(rankwire.Vocabulary, body)
 		return core.RankFrame{Rank: job.Slot(rank), Msg: m}, err
+	case kindMemberFrame:
+		which, m, err := decodeFrame(rankwire.Vocabulary, body)
+		return core.MemberFrame{ID: uint32(which >> 32), Member: job.Slot(which & 0xffffffff), Msg: m}, err
 	case kindBegin:
 		_, m, err := decodeFrame(wire.Vocabulary, append([]byte{0}, body...))
 		begin, ok := m.(wire.Launch)

@@ -56,7 +56,12 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindRollback: func(int) []frame.Message { return []frame.Message{Rollback{strings.Repeat("x", maxTrouble)}} },
 	KindRefused:  func(int) []frame.Message { return []frame.Message{Refused{strings.Repeat("x", maxTrouble)}} },
 
-	KindJobSpawned: nil, KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil,
+	KindMember: func(size int) []frame.Message {
+		return []frame.Message{Member{Size: 1, Ranks: NewLocalRanks(make([]LocalRank, size/3)...)}}
+	},
+	KindToolData: func(int) []frame.Message { return []frame.Message{ToolData{Data: make([]byte, MaxToolData)}} },
+
+	KindToolRoom: nil, KindJobSpawned: nil, KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil,
 	KindLater: nil, KindWanted: nil, KindRestarted: nil,
 }
 

@@ -64,4 +64,8 @@ var Vocabulary = frame.Vocabulary{
 	KindRestarted: {Name: "Restarted", From: frame.Agent, Parse: parseRestarted},
 	KindRollback:  {Name: "Rollback", From: frame.Rank, Parse: parseRollback},
 	KindResize:    {Name: "Resize", From: frame.Agent, Parse: parseResize},
+
+	KindMember:   {Name: "Member", From: frame.Agent, Parse: parseMember, Once: true},
+	KindToolData: {Name: "ToolData", From: frame.Rank | frame.Agent, Parse: parseToolData},
+	KindToolRoom: {Name: "ToolRoom", From: frame.Rank | frame.Agent, Parse: parseToolRoom},
 }

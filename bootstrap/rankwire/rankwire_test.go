@@ -82,6 +82,8 @@ func ownSamples() []frame.Message {
 		Abort{Code: 3, Text: "because"}, Finalize{}, Later{}, Wanted{},
 		Rollback{"because"},
 		Resize{Step: ResizeDone, Start: 3, Layout: turns}, Resize{Step: ResizeAgreed, Layout: order},
+		Member{Number: 3, Size: 70000, Host: "h", Credit: 1 << 18, Ranks: NewLocalRanks(LocalRank{Rank: 300, Local: 2,
+			PID: 70000})}, ToolData{Last: true, Data: []byte("hello")}, ToolRoom{N: 70000},
 		Restarted{First: 70000, Count: 3, Epoch: job.Epoch(2, 1), Op: 9}, Restarted{Count: 1, Epoch: job.Epoch(1, 1)},
 	}
 }
@@ -91,6 +93,8 @@ func view(v any) any {
 	case job.Layout:
 		return frametest.Layout(v)
 	case Parcels:
+		return frametest.Elements(v)
+	case LocalRanks:
 		return frametest.Elements(v)
 	case SlotSpans:
 		return frametest.Elements(v)

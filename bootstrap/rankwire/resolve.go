@@ -171,8 +171,12 @@ func (parcelCodec) Decode(r *frame.Decoder) Parcel {
 	return Parcel{From: job.Slot(r.U32()), To: job.Slot(r.U32()) - 1, Value: r.Bytes(MaxGather)}
 }
 
-func parseCollect(r *frame.Decoder) frame.Message { return Collect(decodeGathered(r)) }
-func parseRelease(r *frame.Decoder) frame.Message { return Release(decodeGathered(r)) }
+func parseCollect(r *frame.Decoder) frame.Message { return DecodeCollect(r) }
+func parseRelease(r *frame.Decoder) frame.Message { return DecodeRelease(r) }
+
+// DecodeCollect and DecodeRelease take what is part of another message.
+func DecodeCollect(r *frame.Decoder) Collect { return Collect(decodeGathered(r)) }
+func DecodeRelease(r *frame.Decoder) Release { return Release(decodeGathered(r)) }
 
 func decodeGathered(r *frame.Decoder) gathered {
 	m := gathered{

@@ -28,6 +28,7 @@ const ControlFD = 3
 // of its own for all that follows, so that what one program leaves half read does
 // not meet the next.
 type control struct {
+	noun string // rank, or member of a session
 	rank job.Slot
 	post func(Event)
 
@@ -56,7 +57,7 @@ type letter struct {
 }
 
 func newControl(rank job.Slot, post func(Event)) *control {
-	d := &control{rank: rank, post: post, wake: make(chan struct{}, 1)}
+	d := &control{noun: "rank", rank: rank, post: post, wake: make(chan struct{}, 1)}
 	d.room.L = &d.mu
 	return d
 }
@@ -212,7 +213,8 @@ func (d *control) readFrames() {
 		m, err := frames.Next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
-				d.post(Warning{fmt.Sprintf("rank %d sent what no rank sends: %v; it is not listened to any more", d.rank, err)})
+				d.post(Warning{fmt.Sprintf("%s %d sent what no %s sends: %v; it is not listened to any more",
+					d.noun, d.rank, d.noun, err)})
 			}
 			return
 		}

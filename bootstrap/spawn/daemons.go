@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/internal/exit"
 	"ibrun/internal/proc"
 	"ibrun/internal/program"
@@ -23,6 +24,10 @@ type Order struct {
 	Number  uint32     // of the one of the node
 	Place   uint32     // of the node among those of the order
 	Ranks   []job.Slot // that run
+
+	// Of a session: members from First on, in place of one.
+	First, Count, Size uint32
+	Env                []string
 }
 
 type (
@@ -37,6 +42,11 @@ type (
 		ID, Number uint32
 		Status     job.Status
 		Cause      string
+	}
+	// MemberFrame is a frame that a member of a session has sent.
+	MemberFrame struct {
+		ID, Member uint32
+		Msg        frame.Message
 	}
 )
 
@@ -56,8 +66,12 @@ type daemon struct {
 	rank    *rank // that it is beside, or the node's first
 	env     []string
 	readers [3]*reader
+	member  *control // its channel; nil: it is no member of a session
+	beside  []job.Slot
 
-	process *proc.Process // guarded by Daemons.mu
+	process *proc.Process   // guarded by Daemons.mu
+	greeted bool            // the same; a member is
+	early   []frame.Message // the same: what it gets then
 }
 
 // StartDaemons starts daemons, which end with DaemonExited. All ranks have been started. It belongs
@@ -67,11 +81,14 @@ func (s *Set) StartDaemons(o Order) *Daemons {
 		"IBRUN_JOB_ID=" + s.cfg.Job.ID, "IBRUN_EXEC=" + strconv.FormatUint(uint64(o.ID), 10),
 		"IBRUN_NODE=" + strconv.FormatUint(uint64(s.cfg.NodeIndex), 10),
 	}}}
+	for k := range o.Count {
+		d.add(o.First+k, o.Ranks...)
+	}
 	if o.PerRank {
 		for _, slot := range o.Ranks {
 			d.add(uint32(slot), slot)
 		}
-	} else {
+	} else if o.Count == 0 {
 		d.add(o.Number, o.Ranks...)
 	}
 	for _, one := range d.all {
@@ -105,7 +122,9 @@ func (d *Daemons) add(number uint32, slots ...job.Slot) {
 	one.env = append(one.env, "IBRUN_HOST="+s.cfg.Node.Host, "IBRUN_NODES="+num(s.cfg.Job.Nodes),
 		"IBRUN_SIZE="+num(s.cfg.Job.Size), "IBRUN_LOCAL_SIZE="+num(s.cfg.Node.Ranks),
 		"IBRUN_RANKS="+strings.Join(ranks, ","), "IBRUN_PIDS="+strings.Join(pids, ","), "PWD="+one.rank.program.Dir)
-	if d.order.PerRank {
+	if d.order.Count > 0 {
+		d.addMember(one, slots)
+	} else if d.order.PerRank {
 		one.env = append(one.env, "IBRUN_DAEMON="+num(uint32(one.rank.rank)), "IBRUN_RANK="+num(uint32(one.rank.rank)),
 			"IBRUN_LOCAL_RANK="+num(one.rank.local))
 	} else {
@@ -118,6 +137,7 @@ func (d *Daemons) add(number uint32, slots ...job.Slot) {
 func (d *Daemons) run(one *daemon) {
 	p, code, err := d.start(one)
 	if err != nil {
+		one.member.leave()
 		d.set.cfg.Post(DaemonExited{d.order.ID, one.number, job.Status{Kind: job.NotRun, Code: code}, advised(err)})
 		return
 	}
@@ -126,6 +146,7 @@ func (d *Daemons) run(one *daemon) {
 	for _, rd := range one.readers[1:] {
 		rd.wait(max(0, time.Until(until)))
 	}
+	one.member.leave()
 	d.set.cfg.Post(DaemonExited{d.order.ID, one.number, StatusOf(p.Status()), ""})
 }
 
@@ -156,7 +177,16 @@ func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {
 			return nil, 126, err
 		}
 	}
-	c := proc.Cmd{Path: path, Argv: d.order.Argv, Env: env.list, Dir: runs.Dir, Files: write[:], Setpgid: true,
+	files := write[:]
+	if one.member != nil {
+		theirs, err := one.member.open()
+		if err != nil {
+			return nil, 126, err
+		}
+		defer theirs.Close()
+		files = append(files, theirs)
+	}
+	c := proc.Cmd{Path: path, Argv: d.order.Argv, Env: env.list, Dir: runs.Dir, Files: files, Setpgid: true,
 		Most: d.set.cfg.Job.Launch.Timeout, Group: d.set.group.Dir()}
 	if d.order.PerRank {
 		c.Thread = one.rank.place.thread
@@ -179,6 +209,7 @@ func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {
 	for stream := 1; stream <= 2; stream++ {
 		one.readers[stream].start(read[stream], nil)
 	}
+	d.greet(one)
 	return p, 0, nil
 }
 

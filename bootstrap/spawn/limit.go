@@ -39,6 +39,7 @@ func (s *Set) prepare() {
 			continue
 		}
 		if harmful[l.Resource] {
+			s.heldLimits = append(s.heldLimits, proc.RLimit{Resource: int(l.Resource), Soft: want.Soft, Hard: want.Hard})
 			s.stub = append(s.stub, fmt.Sprintf("%d:%d:%d", l.Resource, want.Soft, want.Hard))
 			continue
 		}

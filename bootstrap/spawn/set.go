@@ -115,6 +115,8 @@ type Set struct {
 	cfg   Config
 	ranks []*rank
 	stub  []string // limits that a stub sets, as LimitMain reads them
+	// The same, for ranks that are held: this agent sets them.
+	heldLimits []proc.RLimit
 
 	machine *topo.Machine // of place
 	alone   bool          // no interface is to be chosen: the machine was read without them

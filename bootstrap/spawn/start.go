@@ -144,7 +144,9 @@ func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, s
 		Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setpgid: true, Terminal: r.terminal, Thread: r.place.thread,
 		Most: s.cfg.Job.Launch.Timeout, Group: s.group.Dir(),
 	}
-	if len(s.stub) > 0 {
+	if s.cfg.Job.Launch.Hold && r.start == 0 {
+		c.Hold, c.HoldLimits = true, s.heldLimits
+	} else if len(s.stub) > 0 {
 		p, err = s.execLimited(c, start)
 		return p, 126, err
 	}

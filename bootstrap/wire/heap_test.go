@@ -142,7 +142,27 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindCCSReply: func(size int) []frame.Message {
 		return []frame.Message{CCSReply{Data: make([]byte, min(size, charm.MaxReply))}}
 	},
-	KindDaemonGrant: nil, KindDaemonsEnd: nil,
+	KindDaemonGrant: nil, KindDaemonsEnd: nil, KindSessionRoom: nil,
+	KindSession: func(size int) []frame.Message {
+		spans := make([]MemberSpan, min(size/5, job.MaxNodes/2))
+		for i := range spans {
+			spans[i] = MemberSpan{Nodes: NodeSpan{First: job.NodeIndex(2 * i), Count: 1}, Each: 1}
+		}
+		one := NewMemberSpans(MemberSpan{Nodes: NodeSpan{Count: 1}, Each: 1})
+		return []frame.Message{
+			Session{Members: NewMemberSpans(spans...), Argv: rankwire.NewStrings("a")},
+			Session{Members: one, Argv: rankwire.NewStrings(make([]string, size)...)},
+		}
+	},
+	KindSessionCollect: func(size int) []frame.Message {
+		return []frame.Message{SessionCollect{Part: rankwire.Collect{Op: 1, Parcels: manyParcels(size)}}}
+	},
+	KindSessionRelease: func(size int) []frame.Message {
+		return []frame.Message{SessionRelease{Part: rankwire.Release{Op: 1, Parcels: manyParcels(size)}}}
+	},
+	KindSessionData: func(int) []frame.Message {
+		return []frame.Message{SessionData{Data: rankwire.ToolData{Data: make([]byte, rankwire.MaxToolData)}}}
+	},
 	KindSwept: func(size int) []frame.Message { return []frame.Message{Swept{Left: strings.Repeat("x", size)}} },
 
 	KindReady: nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindHeartbeat: nil,
@@ -157,6 +177,15 @@ func everySecondNode(n int) NodeSpans {
 		spans[i] = NodeSpan{job.NodeIndex(2 * i), 1}
 	}
 	return NewNodeSpans(spans...)
+}
+
+// manyParcels are as many as fit, one byte of value each.
+func manyParcels(size int) rankwire.Parcels {
+	parcels := make([]rankwire.Parcel, min(size, rankwire.MaxGather)/8)
+	for i := range parcels {
+		parcels[i] = rankwire.Parcel{Value: []byte{1}}
+	}
+	return rankwire.NewParcels(parcels...)
 }
 
 // everySecondRank is n ranks of which no two touch.

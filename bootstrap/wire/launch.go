@@ -307,6 +307,7 @@ func encodeHow(w *frame.Encoder, l job.LaunchOptions) {
 		w.U32(n.First)
 		w.U32(n.Step)
 	}
+	w.Bool(l.Hold)
 }
 
 // Bits of what a job survives. Without repair this is the flag that it was.
@@ -345,5 +346,6 @@ func decodeHow(r *frame.Decoder) job.LaunchOptions {
 	l.Numbers = frame.DecodeSlice(r, 3, func() job.NumberedHosts {
 		return job.NumberedHosts{Hosts: r.Text(), First: r.U32(), Step: r.U32()}
 	})
+	l.Hold = r.Bool()
 	return l
 }

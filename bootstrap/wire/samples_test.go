@@ -102,6 +102,16 @@ func samples() []frame.Message {
 			Argv: rankwire.NewStrings("a", ""), Credit: 1 << 16}, Daemons{ID: 4, Argv: rankwire.NewStrings("a")},
 		DaemonOutput{ID: 3, Number: 70000, Stream: 2, Data: []byte("hello")}, DaemonGrant{ID: 3, N: 1 << 16},
 		Enter{Op: 9, Start: 2, Resizes: 5, Floors: []RankFloor{{Rank: 6, Epoch: job.Epoch(2, 1)}}}, Gone{},
+		Session{ID: 3, Members: NewMemberSpans(MemberSpan{Nodes: NodeSpan{First: 2, Count: 3}, Each: 2},
+			MemberSpan{Nodes: NodeSpan{First: 5, Count: 1}, Each: 4}), Argv: rankwire.NewStrings("a", ""),
+			Env: rankwire.NewStrings("A=b"), Credit: 1 << 16},
+		SessionCollect{ID: 3, Part: rankwire.Collect{Op: 2, What: rankwire.Gather, Root: 1, Parcels: rankwire.NewParcels(
+			rankwire.Parcel{From: 1, To: 2, Value: []byte("v")})}},
+		SessionCollect{ID: 3, Part: rankwire.Collect{Trouble: "t"}},
+		SessionRelease{ID: 3, Part: rankwire.Release{Op: 2, Root: 3, Trouble: "t"}},
+		SessionRelease{ID: 3, Part: rankwire.Release{What: rankwire.Scatter, Parcels: rankwire.NewParcels(
+			rankwire.Parcel{From: 1, To: 2, Value: []byte("v")})}},
+		SessionData{ID: 3, Data: rankwire.ToolData{Last: true, Data: []byte("hello")}}, SessionRoom{ID: 3, N: 70000},
 		DaemonsEnd{ID: 3}, DaemonsEnded{ID: 3, DaemonEnds: rankwire.DaemonEnds{Daemons: 5, Over: 1, Lost: 2, Code: 137,
 			More: 3, Dropped: 1 << 40, Failed: rankwire.NewFailedDaemons(rankwire.FailedDaemon{Number: 70000, Host: "h",
 				Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}, Cause: "c"})}},
@@ -144,6 +154,7 @@ func moreSamples() []frame.Message {
 	}
 	full.Output.StderrFile, full.Output.StdinFile, full.Output.Unbuffered = "err.%r", "in.%r", true
 	full.Launch.Exec, full.Launch.AgentPath, full.Launch.Verbose = []string{"rsh", "-4"}, "/opt/ibrun", true
+	full.Launch.Hold = true
 	full.Transport.SL, full.Transport.PKey, full.Transport.GID, full.Transport.Spin = 3, 0x8001, 4, true
 	ordered := full
 	ordered.Size, ordered.Nodes, ordered.Programs = 5, 3, []job.Program{{Count: 5, Argv: []string{"a"}}}
@@ -202,6 +213,10 @@ func view(v any) any {
 	case rankwire.SlotSpans:
 		return frametest.Elements(v)
 	case NodeSpans:
+		return frametest.Elements(v)
+	case MemberSpans:
+		return frametest.Elements(v)
+	case rankwire.Parcels:
 		return frametest.Elements(v)
 	case rankwire.Commands:
 		return frametest.Elements(v)

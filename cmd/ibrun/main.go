@@ -71,6 +71,10 @@ func command(args []string) int {
 		fmt.Printf("ibrun %s, build %s, %s\n", release, build.ID(), build.Machine())
 		return 0
 	}
+	by, err := findTool()
+	if err != nil {
+		return complain(err)
+	}
 	code := 0
 	at, err := launch.Here()
 	if err != nil {
@@ -115,7 +119,7 @@ func command(args []string) int {
 	if r.Action == options.DryRun {
 		err = report.DryRun(r, p, at.Machine)
 	} else {
-		code, err = start(r, p, at, reporter)
+		code, err = start(r, p, at, reporter, by)
 	}
 	if err != nil {
 		return complain(err)
@@ -124,7 +128,8 @@ func command(args []string) int {
 }
 
 // start runs a job to its end, and returns its exit code.
-func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *report.Reporter) (code int, err error) {
+func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *report.Reporter, by tool) (code int,
+	err error) {
 	if r.ShowAlloc {
 		report.DescribeAllocation(os.Stderr, p)
 	}
@@ -149,12 +154,14 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *rep
 	out, errs = terminal.under(out), terminal.under(errs)
 	reporter.To, reporter.OnStart = errs, terminal.take
 	out, errs = proc.InTurn(os.Stdout, out), proc.InTurn(os.Stderr, errs)
-	o, err := launch.Run(p, at, agent.RootConfig{
+	cfg := agent.RootConfig{
 		Out:    agent.NewSink(out, errs, style(p, r.Label, r.Timestamp, r.Prefix, reporter)),
 		Report: reporter.Event, Warn: reporter.Warn, Offspring: plan.Offspring(r),
 		CCSPort: r.CCSPort,
 		Record:  recordTo(r.Record, reporter.Line),
-	})
+	}
+	by.use(p, &cfg)
+	o, err := launch.Run(p, at, cfg)
 	terminal.give()
 	reporter.LaunchOver()
 	reporter.Views.Finish(o)

@@ -195,6 +195,7 @@ var endOptions = []knob{
 		}},
 	{names: "max-restarts", takes: value, set: (*Request).setMaxRestarts},
 	{names: "contain", set: on(func(r *Request) *bool { return &r.Launch.Contain })},
+	{names: "hold", set: on(func(r *Request) *bool { return &r.Launch.Hold })},
 	{names: "wait W", takes: value, set: func(r *Request, v string) error { return Duration(&r.Wait, v) }},
 	{names: "kill-grace", takes: value, set: func(r *Request, v string) error { return Duration(&r.Launch.Grace, v) }},
 	{names: "print-all-exitcodes", set: on(func(r *Request) *bool { return &r.AllCodes })},

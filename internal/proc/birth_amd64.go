@@ -30,6 +30,7 @@ type birth struct {
 	parent    int     // which the child must not outlive; 0: it may
 	session   bool
 	group     bool
+	hold      bool         // this process traces it
 	terminal  bool         // descriptor 0 is its session's
 	mask      uint64       // of signals that the program is to find blocked
 	open      limits.Limit // of open files, which package os has raised for this process
@@ -86,7 +87,7 @@ var hung struct {
 }
 
 func newBirth(c Cmd, files []int) (b *birth, err error) {
-	b = &birth{files: files, session: c.Setsid || c.Terminal, group: c.Setpgid, terminal: c.Terminal}
+	b = &birth{files: files, session: c.Setsid || c.Terminal, group: c.Setpgid, terminal: c.Terminal, hold: c.Hold}
 	b.open, b.stack = limits.Original()[syscall.RLIMIT_NOFILE], make([]byte, childStack)
 	if b.path, err = syscall.BytePtrFromString(c.Path); err != nil {
 		return nil, err
@@ -128,10 +129,14 @@ func fork(c Cmd, files []int) (pid int, over int, b *birth, err error) {
 	end := unsafe.Pointer(uintptr(unsafe.Pointer(&b.stack[childStack-1])) &^ 15)
 	child := inChild
 	run := **(**uintptr)(unsafe.Pointer(&child))
+	flags := uintptr(unix.CLONE_VM)
+	if debugged.Load() {
+		flags |= unix.CLONE_VFORK
+	}
 	syscall.ForkLock.Lock()
 	setMask(&b.mask, &b.mask) // a signal in the child would run this process's handlers
 	low := uint64(uintptr(unsafe.Pointer(&b.stack[0])))
-	b.into = cloneArgs{flags: unix.CLONE_VM | clearHandlers, exitSignal: uint64(syscall.SIGCHLD),
+	b.into = cloneArgs{flags: uint64(flags) | clearHandlers, exitSignal: uint64(syscall.SIGCHLD),
 		stack: low, stackSize: uint64(uintptr(end)) - low}
 	n := -int(syscall.ENOSYS)
 	b.cleared = true
@@ -145,7 +150,7 @@ func fork(c Cmd, files []int) (pid int, over int, b *birth, err error) {
 	}
 	if n < 0 { // old, or a filter of containers
 		b.cleared = false
-		n = int(clone(unix.CLONE_VM|uintptr(syscall.SIGCHLD), end, run, b))
+		n = int(clone(flags|uintptr(syscall.SIGCHLD), end, run, b))
 	}
 	setMask(&b.mask, nil)
 	syscall.ForkLock.Unlock()
@@ -190,6 +195,9 @@ func inChild(b *birth) {
 	}
 	if r >= 0 && b.terminal {
 		r = call(syscall.SYS_IOCTL, 0, unix.TIOCSCTTY, 0, 0)
+	}
+	if r >= 0 && b.hold {
+		r = call(syscall.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0, 0)
 	}
 	if r >= 0 && b.dir != nil {
 		b.step = entering
@@ -318,6 +326,21 @@ func ends(pipe int, most time.Duration) bool {
 			return true
 		case err == nil:
 			return false
+		}
+	}
+}
+
+// lookAgain is how often a traced child that is about to become its program is looked at: a signal
+// may have stopped it.
+const lookAgain = 20 * time.Millisecond
+
+// settle waits until a child that is to be held is its program, or cannot become it, or the time is
+// up.
+func (b *birth) settle(c Cmd, pid, over int) {
+	until := time.Now().Add(c.Most)
+	for !ends(over, lookAgain) && (c.Most == 0 || time.Now().Before(until)) {
+		if s, ok := stopSignal(pid, unix.WNOHANG); ok {
+			_ = unix.PtraceCont(pid, int(s))
 		}
 	}
 }

@@ -14,7 +14,7 @@ type birth struct{}
 // that hangs, which its reaper ends.
 func fork(c Cmd, files []int) (pid, over int, b *birth, err error) {
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Sys: &syscall.SysProcAttr{Setsid: c.Setsid || c.Terminal,
-		Setctty: c.Terminal, Setpgid: c.Setpgid && !c.Terminal}}
+		Setctty: c.Terminal, Setpgid: c.Setpgid && !c.Terminal, Ptrace: c.Hold}}
 	for _, f := range files {
 		attr.Files = append(attr.Files, uintptr(f))
 	}
@@ -29,5 +29,7 @@ func fork(c Cmd, files []int) (pid, over int, b *birth, err error) {
 	}
 	return pid, 0, nil, err
 }
+
+func (*birth) settle(Cmd, int, int) {}
 
 func (*birth) result(Cmd, int) error { return nil }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,6 +36,9 @@ type Cmd struct {
 	// Orphan lets the process outlive this one; otherwise it is killed with it.
 	Orphan bool
 	Most   time.Duration // that its start may take; 0: as long as it likes
+	// Hold leaves it stopped before the first instruction of its program, with HoldLimits.
+	Hold       bool
+	HoldLimits []RLimit
 }
 
 // Process is a started child.
@@ -146,6 +150,9 @@ func start(c Cmd) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Hold {
+		return p, nil
+	}
 	if err := b.result(c, over); err != nil {
 		p.Signal(syscall.SIGKILL) // it may hang
 		return nil, err
@@ -154,7 +161,7 @@ func start(c Cmd) (*Process, error) {
 }
 
 // begin forks. The reaping goroutine looks a pid up under the same lock, so it cannot see a
-// child before the child is in the table.
+// child before the child is in the table, nor what a child does that is to be held.
 func begin(c Cmd, files []int) (p *Process, over int, b *birth, err error) {
 	waiting.Lock()
 	defer waiting.Unlock()
@@ -168,8 +175,21 @@ func begin(c Cmd, files []int) (p *Process, over int, b *birth, err error) {
 	case waiting.wake <- struct{}{}:
 	default:
 	}
-	return p, over, b, nil
+	if c.Hold {
+		if err = c.hold(pid, over, b); err != nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may hang
+		}
+	}
+	return p, over, b, err
 }
+
+// debugged says that a debugger has its breakpoints in this process.
+var debugged atomic.Bool
+
+// KeepBreakpoints lets this process stand still while a child becomes its program. Children share its
+// memory until then, and debuggers, which let go of them, take their breakpoints out of it. The kernel
+// tells them of a vfork when it is over, and they put them back.
+func KeepBreakpoints() { debugged.Store(true) }
 
 // Hung is the error of a start that took longer than Cmd.Most.
 type Hung time.Duration

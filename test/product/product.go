@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ibrun/internal/mpir/symbols"
 )
 
 // Run builds ibrun, sets path to where it lies, outside of the checkout, and
@@ -51,11 +53,14 @@ func keepBuildCache() error {
 
 // Build builds ibrun as it ships, but for tags of Go's that a test may ask for.
 func Build(path string, tags ...string) error {
-	flags := "-s -w"
+	flags := "-w"
 	if runtime.GOARCH == "amd64" {
 		flags += " -E ibrun/bootstrap/reaper.entry"
 	}
 	err := Program(path, "ibrun/cmd/ibrun", "-ldflags", flags, "-tags", strings.Join(tags, ","))
+	if err == nil {
+		err = symbols.Keep(path)
+	}
 	if err != nil || runtime.GOARCH != "amd64" {
 		return err
 	}

@@ -10,6 +10,7 @@
 package collective
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -50,7 +51,8 @@ type Collectives struct {
 	open     map[uint32]*gathering
 	out      []Effect
 
-	Keeps  bool // what was sent, so that it can be sent again (repair.go)
+	Noun   string // for what takes part, in texts; empty: rank
+	Keeps  bool   // what was sent, so that it can be sent again (repair.go)
 	recent []rankwire.Release
 }
 
@@ -179,14 +181,14 @@ func (c *Collectives) Awaits(op uint32) bool {
 
 // named is the ranks of the slots [first, first+count), for the user.
 func (c *Collectives) named(first job.Slot, count uint32) string {
-	l := c.below.Layout
+	l, noun := c.below.Layout, cmp.Or(c.Noun, "rank")
 	switch {
 	case count == 1:
-		return fmt.Sprintf("rank %d", l.Rank(first))
+		return fmt.Sprintf("%s %d", noun, l.Rank(first))
 	case l.Plane() == 0:
-		return fmt.Sprintf("ranks %d to %d", first, first+job.Slot(count)-1)
+		return fmt.Sprintf("%ss %d to %d", noun, first, first+job.Slot(count)-1)
 	}
-	return fmt.Sprintf("rank %d and %d more", l.Rank(first), count-1)
+	return fmt.Sprintf("%s %d and %d more", noun, l.Rank(first), count-1)
 }
 
 // gather adds a part to its collective.

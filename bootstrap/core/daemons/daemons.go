@@ -133,6 +133,9 @@ func (d *Daemons) find(id uint32) *order {
 	return nil
 }
 
+// Has reports whether an order is open.
+func (d *Daemons) Has(id uint32) bool { return d.find(id) != nil }
+
 func (o *order) child(l subtree.Link) int {
 	return slices.IndexFunc(o.children, func(c child) bool { return c.To == l })
 }
@@ -213,6 +216,15 @@ func (d *Daemons) Granted(id uint32, n int) []Effect {
 func (d *Daemons) End(id uint32) []Effect {
 	if o := d.find(id); o != nil {
 		d.end(o)
+	}
+	return d.done()
+}
+
+// Keep lets the daemons of an order live on without a caller: their output is dropped.
+func (d *Daemons) Keep(id uint32) []Effect {
+	if o := d.find(id); o != nil {
+		o.discards = true
+		d.advance(o)
 	}
 	return d.done()
 }

@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"cmp"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"ibrun/bootstrap/control"
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/internal/program"
+	"ibrun/job"
+)
+
+// tool is what the root knows of the tools of its job (docs/decisions/0035-tools.md): what has
+// launched it, and what it releases held ranks for.
+type tool struct {
+	debugger func([]control.Process)
+	ready    chan struct{} // closed when all ranks run
+
+	// Under the controlSide's lock.
+	released bool
+	gone     bool // the tool that has launched the job is
+	ends     bool // and wants the job to be ended then, if its ranks are held still
+}
+
+// toolReady tells tools that all ranks run.
+func (c *controlSide) toolReady() {
+	close(c.tool.ready)
+	if c.tool.debugger != nil {
+		go func() {
+			c.tool.debugger(c.processes(c.loop.over))
+			c.release()
+		}()
+	}
+	c.checkTool()
+}
+
+// serveTool answers the tool that has launched the job, until it is gone.
+func (c *controlSide) serveTool(conn *net.UnixConn, ends bool) {
+	control.ServeOne(conn, c.answer)
+	c.mu.Lock()
+	c.tool.gone, c.tool.ends = true, ends
+	c.mu.Unlock()
+	c.checkTool()
+}
+
+// checkTool leaves no rank held for a tool that is gone, and whose sessions are over.
+func (c *controlSide) checkTool() {
+	c.mu.Lock()
+	due := c.tool.gone && !c.tool.released && len(c.execs) == 0 && c.state.Load() == 1
+	ends := c.tool.ends
+	c.mu.Unlock()
+	switch {
+	case due && ends:
+		go c.loop.post(core.Interrupted{Signal: uint8(syscall.SIGTERM)})
+	case due:
+		go c.release()
+	}
+}
+
+// release lets held ranks go on.
+func (c *controlSide) release() {
+	c.mu.Lock()
+	was := c.tool.released
+	c.tool.released = true
+	c.mu.Unlock()
+	if c.job.Load().Launch.Hold && !was {
+		c.ask(rankwire.Question{What: rankwire.SendSignal, Signal: uint8(syscall.SIGCONT), PatienceMs: lookPatienceMs}, nil)
+	}
+}
+
+// answerTool answers the requests of libibruntool.
+func (c *controlSide) answerTool(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
+	why := ""
+	switch r.Verb {
+	case "ready":
+		select {
+		case <-c.tool.ready:
+		case <-c.loop.over:
+			return
+		case <-gone:
+			return
+		}
+	case "session":
+		if len(r.Command) == 0 || r.Command[0] == "" {
+			why = "session needs a command"
+			break
+		}
+		c.begin(r, put, gone)
+		return
+	case "release":
+		if c.state.Load() == 0 {
+			why = "the job is being launched: ask again when its ranks run"
+			break
+		}
+		if !c.stay() {
+			return
+		}
+		defer c.attached.Done() // the job may end at once
+		c.release()
+	case "processes":
+		c.putProcesses(put, gone)
+		return
+	default:
+		c.mu.Lock()
+		x := c.execs[r.Session]
+		if x != nil && r.Verb == "keep" {
+			x.kept = true
+		}
+		c.mu.Unlock()
+		switch {
+		case x == nil:
+			why = noSession
+		case r.Verb == "send":
+			why = c.send(x, r, gone)
+		default:
+			c.loop.post(core.DaemonsKept{ID: r.Session})
+		}
+	}
+	_ = put(control.Response{Error: why, Done: true})
+}
+
+// putProcesses sends the table of processes, some lines of it.
+func (c *controlSide) putProcesses(put func(control.Response) error, gone <-chan struct{}) {
+	all := c.processes(gone)
+	for len(all) > 0 {
+		n := min(len(all), rankwire.MaxRows)
+		if put(control.Response{ToolResponse: control.ToolResponse{Processes: all[:n]}}) != nil {
+			return
+		}
+		all = all[n:]
+	}
+	_ = put(control.Response{Done: true})
+}
+
+// processes asks the job for the processes of all ranks that run, in their order.
+func (c *controlSide) processes(gone <-chan struct{}) (all []control.Process) {
+	paths := map[*job.Program]string{}
+	for first := uint32(0); first < c.job.Load().Layout.Ranks(); first += rankwire.MaxRows {
+		count := min(rankwire.MaxRows, c.job.Load().Layout.Ranks()-first)
+		spans := rankwire.NewSlotSpans(rankwire.SlotSpan{First: job.Slot(first), Count: count})
+		s, ok := c.ask(rankwire.Question{What: rankwire.LookAtRanks, PatienceMs: lookPatienceMs, Rows: count,
+			Ranks: spans}, gone)
+		if !ok {
+			return all
+		}
+		for row := range s.Rows.All() {
+			if row.PID == 0 {
+				continue
+			}
+			rank := c.job.Load().Layout.Rank(row.Rank)
+			base, _ := c.job.Load().Layout.SlotsOn(c.job.Load().Layout.NodeOf(row.Rank))
+			all = append(all, control.Process{Rank: uint32(rank), Local: uint32(row.Rank - base), PID: row.PID,
+				Host: row.Host, Program: c.pathOf(rank, paths)})
+		}
+	}
+	slices.SortFunc(all, func(a, b control.Process) int { return cmp.Compare(a.Rank, b.Rank) })
+	return all
+}
+
+// pathOf is the file of a rank's program, as it is found on this node.
+func (c *controlSide) pathOf(rank job.Rank, paths map[*job.Program]string) string {
+	for i := range c.job.Load().Programs {
+		p := &c.job.Load().Programs[i]
+		if !p.Has(rank) {
+			continue
+		}
+		if path, known := paths[p]; known {
+			return path
+		}
+		path, err := program.Find(p.Argv[0], p.Dir, os.Environ())
+		if err != nil {
+			path = p.Argv[0]
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(p.Dir, path)
+		}
+		paths[p] = path
+		return path
+	}
+	return ""
+}

@@ -1,0 +1,83 @@
+package spawn
+
+import (
+	"strconv"
+
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/job"
+)
+
+// Members of a session are daemons with a channel of their own to the agent, on the same descriptor
+// that a rank has its on (docs/decisions/0035-tools.md). Another variable names it, so that no
+// program takes one for the other.
+
+// addMember makes a daemon the member of a session whose number it has, beside some ranks.
+func (d *Daemons) addMember(one *daemon, slots []job.Slot) {
+	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
+	one.env = append(one.env, "IBRUN_DAEMON="+num(one.number), "IBRUN_MEMBER="+num(one.number),
+		"IBRUN_MEMBERS="+num(d.order.Size), "IBRUN_MEMBER_FD="+strconv.Itoa(ControlFD))
+	one.env = append(one.env, d.order.Env...)
+	one.beside = slots
+	id, number, post := d.order.ID, one.number, d.set.cfg.Post
+	one.member = newControl(job.Slot(number), func(ev Event) {
+		if f, ok := ev.(Frame); ok {
+			ev = MemberFrame{ID: id, Member: number, Msg: f.Msg}
+		}
+		post(ev)
+	})
+	one.member.noun = "member"
+}
+
+// greet tells a member that runs who it is, and what has come for it, and listens to it. The caller
+// holds the lock of d.
+func (d *Daemons) greet(one *daemon) {
+	if one.member == nil {
+		return
+	}
+	var ranks []rankwire.LocalRank
+	for _, slot := range one.beside {
+		if p := d.set.Process(slot); p.PID != 0 {
+			r := d.set.rank(slot)
+			ranks = append(ranks, rankwire.LocalRank{Rank: uint32(r.rank), Local: r.local, PID: uint32(p.PID)})
+		}
+	}
+	one.member.mail(letter{fd: -1, frame: frame.Append(nil, rankwire.Member{Number: one.number, Size: d.order.Size,
+		Host: d.set.cfg.Node.Host, Credit: rankwire.ToolCredit, Ranks: rankwire.NewLocalRanks(ranks...)})})
+	for _, m := range one.early {
+		one.member.mail(letter{frame: frame.Append(nil, m), fd: -1})
+	}
+	one.greeted, one.early = true, nil
+	one.member.listen()
+}
+
+// listen starts the reader of a channel that carries frames alone.
+func (d *control) listen() {
+	d.mu.Lock()
+	d.ended = make(chan struct{})
+	d.mu.Unlock()
+	go d.readFrames()
+}
+
+// leave ends the channel of a member that has ended, or was not started; nil: there is none.
+func (d *control) leave() {
+	if d != nil {
+		d.drain()
+		d.close()
+	}
+}
+
+// Tell gives a frame to a member, when it runs.
+func (d *Daemons) Tell(member uint32, m frame.Message) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, one := range d.all {
+		switch {
+		case one.number != member || one.member == nil:
+		case one.greeted:
+			one.member.mail(letter{frame: frame.Append(nil, m), fd: -1})
+		default:
+			one.early = append(one.early, m)
+		}
+	}
+}
