@@ -20,7 +20,8 @@ func TestBuildNote(t *testing.T) {
 	head, err := os.ReadFile(self)
 	require.NoError(t, err)
 	require.Equal(t, string(bytes.TrimRight(want[16:], "\x00")), string(buildNote(head[:headSize])))
-	for _, head := range [][]byte{nil, noteMark, bytes.Repeat([]byte{0}, 100), head[:64], append(make([]byte, 8), noteMark...)} {
+	empty := append(make([]byte, 8), noteMark...)
+	for _, head := range [][]byte{nil, noteMark, bytes.Repeat([]byte{0}, 100), head[:64], empty} {
 		require.Nil(t, buildNote(head))
 	}
 }

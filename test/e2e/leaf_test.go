@@ -10,8 +10,8 @@ import (
 )
 
 // The agent of a node is the program of a leaf, whose text is mapped at an address of its own, and
-// nothing of the whole program but the page or two of its entry. A rank finds the timer slack that the
-// kernel has for everybody, whatever the agent's own is, and signals as they are by default.
+// nothing of the whole program but the page or two of its entry. A rank finds the timer slack that
+// the kernel has for everybody, whatever the agent's own is, and signals as they are by default.
 func TestLeaf(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		skip.Because(t, "a leaf is mapped by an entry that is written for x86-64")
