@@ -27,8 +27,12 @@ func (r *reader) allowed(m *Machine) {
 		*to = to.And(by)
 	}
 	status, _ := r.text("proc/self/status")
-	narrow(&m.Allowed, r.status(status, "Cpus_allowed_list"), "CPUs", "proc/self/status")
-	narrow(&m.AllowedMems, r.status(status, "Mems_allowed_list"), "NUMA nodes", "proc/self/status")
+	cpus, nodes := r.status(status, "Cpus_allowed_list"), r.status(status, "Mems_allowed_list")
+	narrow(&m.Allowed, cpus, "CPUs", "proc/self/status")
+	narrow(&m.AllowedMems, nodes, "NUMA nodes", "proc/self/status")
+	if r.brief && !cpus.Empty() && !nodes.Empty() {
+		return
+	}
 	for _, g := range r.groups() {
 		switch g.kind {
 		case unified:

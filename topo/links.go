@@ -23,6 +23,10 @@ func (r *reader) links() []Link {
 		if !linked && len(r.names(dir)) == 0 {
 			continue // bonding_masters is a file among the interfaces
 		}
+		if r.brief && strings.Contains(to, "/virtual/") {
+			links = append(links, Link{Name: name, Virtual: true, Place: Place{NUMA: -1}})
+			continue
+		}
 		flags := r.unsigned(dir+"/flags", 32)
 		l := Link{
 			Name:  name,

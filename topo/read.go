@@ -25,12 +25,13 @@ func Read(fsys fs.FS) *Machine {
 	return m
 }
 
-// ReadPlaces is Read without the load, and without interfaces where there is no HCA: a third of the
-// files, of which nothing is needed to bind the ranks of a node that is alone.
-func ReadPlaces(fsys fs.FS) *Machine {
-	r := &reader{fsys: fsys}
+// ReadPlaces is Read for those who bind ranks and tell nobody about it, with half of the files: no
+// load, no limits of cgroups besides what the kernel says of this process itself, and of virtual
+// interfaces the names. alone: there are no other nodes, so no interfaces either, but with HCAs.
+func ReadPlaces(fsys fs.FS, alone bool) *Machine {
+	r := &reader{fsys: fsys, brief: true}
 	m := r.places()
-	if m.HCAs = r.hcas(); len(m.HCAs) > 0 {
+	if m.HCAs = r.hcas(); len(m.HCAs) > 0 || !alone {
 		m.Links = r.links()
 	}
 	m.Notes = r.notes

@@ -15,6 +15,7 @@ import (
 // error: kernels and containers leave out what they like.
 type reader struct {
 	fsys  fs.FS
+	brief bool // as ReadPlaces has it
 	notes []string
 	units *bool // of computeUnits; nil: not asked for yet
 }

@@ -343,7 +343,9 @@ func (l *loop) fold() {
 
 // launched prepares the starter when the job is known.
 func (l *loop) launched(j *job.Job) error {
-	proc.ForgetStart()
+	if l.root == nil {
+		proc.ForgetStart()
+	}
 	opt := remote.Options{}
 	if j.Launch.Verbose {
 		opt.Notify = func(text string) { l.post(core.Notice{Text: text}) }

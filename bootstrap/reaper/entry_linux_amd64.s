@@ -6,10 +6,10 @@
 //
 //	0(SP) argc   8(SP) argv[0]   16(SP) argv[1] ...   NULL   environment ...   NULL
 //
-// Any program but a reaper goes on to Go at once, with nothing changed. A reaper
-// forks here: its child goes on to Go as the agent, and it itself never starts
-// Go's runtime, unless there is something to clean up. reaper.go does the same in Go,
-// and says why; it also takes over when a call here fails, and reports it.
+// Any program but a reaper and an agent goes on to Go at once, with nothing changed but
+// the timer slack. A reaper forks here: its child goes on to Go as the agent, and it itself
+// never starts Go's runtime, unless there is something to clean up. reaper.go does the same
+// in Go, and says why; it also takes over when a call here fails, and reports it.
 //
 // Registers that the kernel leaves alone (it takes RCX and R11): R12 is the
 // agent's pid; R13 the seconds that it has (0: as long as it likes), then its exit
@@ -79,6 +79,9 @@
 #define BASE 0x400000 // where Go's linker puts a program
 
 TEXT ·entry(SB), NOSPLIT|NOFRAME|TOPFRAME, $0
+	// Go's monitor thread sleeps for 20 us at a time while anything runs. Its threads inherit this
+	// slack, by which such sleeps become long. internal/proc gives programs the kernel's default.
+	CALL2(SYS_prctl, $PR_SET_TIMERSLACK, $SLACK)
 	CMPQ 0(SP), $2
 	JLT  program
 	MOVQ 16(SP), BX
@@ -289,9 +292,6 @@ agent:
 	JEQ  named
 	CALL2(SYS_dup2, R14, $3)
 named:
-	// Go's monitor thread sleeps for 20 us at a time while anything runs. Its threads inherit this
-	// slack, by which such sleeps become long. internal/proc gives programs the kernel's default.
-	CALL2(SYS_prctl, $PR_SET_TIMERSLACK, $SLACK)
 	MOVL $AGENT_0, (BX)
 	MOVL $AGENT_4, 4(BX) // and two zero bytes: the old word is one letter longer
 	// The environment gets a first word, oneThread of reaper.go: what lies before it

@@ -95,8 +95,9 @@ func usable(m *topo.Machine, links []string) []string {
 
 // place decides where this node's ranks run, from the node's own sysfs.
 func (s *Set) place() error {
-	if s.alone = len(s.cfg.Interfaces) == 0 && !s.cfg.Job.Binding.Topo; s.alone {
-		s.machine = topo.ReadPlaces(pseudo.Here())
+	if b := s.cfg.Job.Binding; !b.Report && !b.Topo && !b.Worded() {
+		s.alone = len(s.cfg.Interfaces) == 0
+		s.machine = topo.ReadPlaces(pseudo.Here(), s.alone)
 	} else {
 		s.machine = topo.Read(pseudo.Here())
 	}

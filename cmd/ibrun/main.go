@@ -106,7 +106,7 @@ func command(args []string) int {
 	}
 	reporter.Layout, reporter.Limited = p.Job.Layout, p.Limited
 	if p.Here >= 0 && int(p.Nodes.At(p.Here).Ranks) > runtime.NumCPU() {
-		p.Warn(plan.Narrow(topo.ReadPlaces(pseudo.Here()), int(p.Nodes.At(p.Here).Ranks)))
+		p.Warn(plan.Narrow(topo.ReadPlaces(pseudo.Here(), true), int(p.Nodes.At(p.Here).Ranks)))
 	}
 	if r.Verbose > 0 && p.Origin != "" {
 		reporter.Line("%s", p.Origin)

@@ -32,8 +32,8 @@ func Links() ([]Link, error) {
 	for _, i := range all {
 		l := Link{
 			Name: i.Name, MTU: i.MTU, Up: i.Flags&net.FlagUp != 0, Loopback: i.Flags&net.FlagLoopback != 0,
-			Virtual: isBridge(i.Name) || containerName(i.Name),
 		}
+		l.Virtual = containerName(i.Name) || !l.Loopback && isBridge(i.Name)
 		addrs, err := i.Addrs()
 		if err != nil {
 			return nil, fmt.Errorf("addresses of %s: %w", i.Name, err)

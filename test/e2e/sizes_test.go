@@ -51,15 +51,17 @@ func TestNumbersOfAgents(t *testing.T) {
 
 // The bounds on size: an agent at 16 ranks has 5 MiB of its own, and 8 MiB with
 // the pages of the binary that it shares with the page cache, in a job of 16 ranks
-// as in one of 256; a reaper that begins before Go has next to nothing; the binary
-// is within 10.5 MB.
+// as in one of 256; a reaper that begins before Go has next to nothing of its own, and
+// of the page cache what the kernel maps around one page: 2 MiB, if the file lies in large
+// pages. The binary is within 18 MB with the program of a leaf, and 10.7 MB without it.
 func TestSizes(t *testing.T) {
 	st, err := os.Stat(program)
 	require.NoError(t, err)
-	require.LessOrEqual(t, st.Size(), int64(10_500_000))
+	require.LessOrEqual(t, st.Size(), int64(18_000_000))
 	most := map[string]int{":agent": 8 << 10, ":reaper": 8 << 10} // KiB
+	own := map[string]int{":agent": 5 << 10, ":reaper": 5 << 10}
 	if runtime.GOARCH == "amd64" {
-		most[":reaper"] = 256 // no runtime of Go
+		most[":reaper"], own[":reaper"] = 2<<10+256, 64 // no runtime of Go
 	}
 	for _, nodes := range []int{1, 16} {
 		cmd := command(t, "-ppn", "16", "--launcher", "local", "--hosts", fmt.Sprintf("h[01-%02d]", nodes), "sleep",
@@ -72,7 +74,7 @@ func TestSizes(t *testing.T) {
 			pids := agents(role)
 			require.Len(t, pids, nodes)
 			for _, pid := range pids {
-				require.LessOrEqual(t, memory(t, pid, "RssAnon"), 5<<10, "KiB of %s in a job of %d", role, ranks)
+				require.LessOrEqual(t, memory(t, pid, "RssAnon"), own[role], "KiB of %s in a job of %d", role, ranks)
 				require.LessOrEqual(t, memory(t, pid, "VmHWM"), most[role], "KiB of %s in a job of %d", role, ranks)
 			}
 		}
