@@ -27,8 +27,8 @@ type RootConfig struct {
 	// and Job.Launch.Record is set.
 	Record func(file []byte)
 
-	// CCSPort, if not nil, is the port for clients of programs of Charm++ on this machine's loopback; 0:
-	// any.
+	// CCSPort, if not nil, is the port for clients of programs of Charm++ on this machine's
+	// loopback; 0: any.
 	CCSPort *uint16
 
 	Parent    *Parent        // of a spawned job

@@ -264,7 +264,7 @@ func (c *Core) apply(ev Event) {
 	case Inspected:
 		c.doQueries(c.queries.Inspected(ev.ID, ev.Standings))
 	case CCSAsked:
-		c.ccsDown(ev.CCS)
+		c.ccsDown(ev.CCSRequest)
 	case CCSReplied:
 		c.ccsUp(ev.CCSReply)
 	case DaemonsAsked, DaemonsTaken, DaemonsLeft, DaemonOutput, DaemonExited:
@@ -429,7 +429,7 @@ func (c *Core) order(m frame.Message) {
 		c.doQueries(c.queries.Ask(c.now, m.ID, m.Question))
 	case wire.Daemons, wire.DaemonGrant, wire.DaemonsEnd:
 		c.daemonOrder(m)
-	case wire.CCS:
+	case wire.CCSRequest:
 		c.ccsDown(m)
 	case wire.End:
 		c.end(m)

@@ -85,8 +85,8 @@ var Vocabulary = frame.Vocabulary{
 	KindDaemonsEnd:   {Name: "DaemonsEnd", From: frame.Parent, Parse: parseDaemonsEnd},
 	KindDaemonsEnded: {Name: "DaemonsEnded", From: frame.Child, Parse: parseDaemonsEnded},
 
-	KindCCS:      {Name: "CCS", From: frame.Parent, Parse: parseCCS},
-	KindCCSReply: {Name: "CCSReply", From: frame.Child, Parse: parseCCSReply},
+	KindCCSRequest: {Name: "CCSRequest", From: frame.Parent, Parse: parseCCSRequest},
+	KindCCSReply:   {Name: "CCSReply", From: frame.Child, Parse: parseCCSReply},
 
 	KindOffspring: {Name: "Offspring", From: frame.Root, Parse: parseOffspring, Once: true},
 	KindBelow:     {Name: "Below", From: frame.Child, Parse: parseBelow},
