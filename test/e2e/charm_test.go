@@ -111,9 +111,11 @@ func TestNetlrtsEnds(t *testing.T) {
 	require.Contains(t, o.stderr, "a number of PEs from 1 to 65536 follows it")
 }
 
-// All processes of such a job can start again together: they say initnode anew, and get a new table.
+// All processes of such a job can start again together: they say initnode anew, and get a new
+// table.
 func TestNetlrtsStartsAgain(t *testing.T) {
-	o := ibrun(t, "--mpi", "charm", "--on-failure", "restart-all", "--launcher", "local", "--hosts", "a:2,b:2", "sh", "-c",
+	o := ibrun(t, "--mpi", "charm", "--on-failure", "restart-all", "--launcher", "local", "--hosts", "a:2,b:2",
+		"sh", "-c",
 		`[ $IBRUN_RESTART.$IBRUN_RANK = 0.1 ] && exec "$0" barrier kill; exec "$0" barrier barrier print:ok end:0`,
 		netlrtsProgram(t))
 	require.Equal(t, 0, o.code, o.stderr)
