@@ -48,7 +48,7 @@ var floors = map[string]int{
 	"bootstrap/flight":        5,
 	"lazy/peer":               4,
 	"lazy/upgrade":            4,
-	"charm":                   3,
+	"charm":                   2,
 	"pmi":                     4,
 	"pmix":                    4,
 	"pmix/pmixtest":           5, // for tests
@@ -96,7 +96,8 @@ var pure = []string{
 	"bootstrap/core/pairs",
 	"bootstrap/core/queries", "bootstrap/core/repair", "bootstrap/core/subtree", "internal/standing",
 	"bootstrap/flight", "bootstrap/pmiserver", "bootstrap/pmixserver",
-	"bootstrap/charmserver", "charm", "job", "lazy/peer", "lazy/upgrade", "pmi", "pmix", "topo", "topo/bind", "topo/near",
+	"bootstrap/charmserver", "charm",
+	"job", "lazy/peer", "lazy/upgrade", "pmi", "pmix", "topo", "topo/bind", "topo/near",
 	"topo/draw", "topo/hwlocxml", "doctor", "internal/alloc", "internal/options", "internal/plan",
 }
 

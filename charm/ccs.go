@@ -124,8 +124,8 @@ func ParseReply(data []byte) (to uint32, reply []byte, err error) {
 	return to, data[HeaderSize:][:size], nil
 }
 
-// Info is the answer to InfoHandler.
-func Info(pes []uint32) []byte {
+// Census is the answer to InfoHandler.
+func Census(pes []uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(pes)))
 	for _, n := range pes {
 		b = binary.BigEndian.AppendUint32(b, n)
@@ -133,8 +133,8 @@ func Info(pes []uint32) []byte {
 	return b
 }
 
-// ParseInfo reads what Info writes.
-func ParseInfo(b []byte) (pes []uint32, ok bool) {
+// ParseCensus reads what Census writes.
+func ParseCensus(b []byte) (pes []uint32, ok bool) {
 	if len(b) < 4 || len(b)%4 != 0 || uint64(binary.BigEndian.Uint32(b)) != uint64(len(b)/4-1) {
 		return nil, false
 	}

@@ -1,7 +1,7 @@
-// Package charm is the protocol between a program of Charm++'s layer netlrts and the process that has
-// started it, which is charmrun elsewhere: frames, the table of processes in its three generations,
-// what a scanf eats of its input, and requests of clients (CCS). It is pure: bytes in, values out. It
-// opens no socket, and knows neither ranks nor nodes.
+// Package charm is the protocol between a program of Charm++'s layer netlrts and the process that
+// has started it, which is charmrun elsewhere: frames, the table of processes in its three
+// generations, what a scanf eats of its input, and requests of clients (CCS). It is pure: bytes in,
+// values out. It opens no socket, and knows neither ranks nor nodes.
 package charm
 
 import (
@@ -68,7 +68,8 @@ func Append(b []byte, kind string, size int, data ...byte) []byte {
 	return append(append(b, padded[:]...), data...)
 }
 
-// Reply is a frame that says nothing but its type. Its data is one NUL: older programs read it as text.
+// Reply is a frame that says nothing but its type. Its data is one NUL: older programs read it as
+// text.
 func Reply(kind string) []byte { return Append(nil, kind, 1, 0) }
 
 // Reader takes bytes of a program in whatever pieces, and gives frames.

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// initnode is what a program of a generation says: process 5 with data port 4242 and an address that
-// it has guessed.
+// initnode is what a program of a generation says: process 5 with data port 4242 and an address
+// that it has guessed.
 func initnode(g Generation) []byte {
 	words := map[Generation][]uint32{
 		Gen65: {5, 0, 4242, 0}, Gen67: {5, 0, 0, 4242, 0}, Gen69: {5, 8, 4, 2, 0, 0, 0, 4242, 0},
@@ -87,7 +87,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// A request to a program has the header that Charm++ lays out, of 58 bytes, and its reply finds back.
+// A request to a program has the header that Charm++ lays out, of 58 bytes, and its reply finds
+// back.
 func TestForward(t *testing.T) {
 	require.Equal(t, 58, HeaderSize)
 	q := Request{Handler: "hi", PE: 9, Data: []byte("data")}
@@ -139,12 +140,12 @@ func TestParseRequest(t *testing.T) {
 	require.ErrorIs(t, Request{Handler: "a\x00b"}.Check(), ErrHandler)
 }
 
-func TestInfo(t *testing.T) {
-	pes, ok := ParseInfo(Info([]uint32{1, 4}))
+func TestCensus(t *testing.T) {
+	pes, ok := ParseCensus(Census([]uint32{1, 4}))
 	require.True(t, ok)
 	require.Equal(t, []uint32{1, 4}, pes)
 	for _, b := range [][]byte{nil, {0, 0, 0, 1}, {0, 0, 0, 0, 0}, make([]byte, 8)} {
-		_, ok := ParseInfo(b)
+		_, ok := ParseCensus(b)
 		require.False(t, ok, b)
 	}
 }
@@ -193,7 +194,7 @@ func FuzzReader(f *testing.F) {
 			}
 			_, _ = ParseInit(f.Data)
 			_, _, _ = ParseReply(f.Data)
-			_, _ = ParseInfo(f.Data)
+			_, _ = ParseCensus(f.Data)
 		}
 		require.LessOrEqual(t, len(again), len(stream))
 		for _, over := range []bool{false, true} {

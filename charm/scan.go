@@ -6,8 +6,8 @@ import (
 )
 
 // Eaten is how many bytes of an input a scanf with a format takes. It is not enough if more input
-// could belong to it, which over says will not come. The program reads what it is given by itself, so
-// that only the extent must be right: scanf(3) without the values.
+// could belong to it, which over says will not come. The program reads what it is given by itself,
+// so that only the extent must be right: scanf(3) without the values.
 func Eaten(format, input string, over bool) (n int, enough bool) {
 	s := scan{input: input}
 	for len(format) > 0 && !s.failed {

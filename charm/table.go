@@ -5,7 +5,8 @@ import (
 	"errors"
 )
 
-// Generation is which form of the table of processes a program knows. The length of its InitNode tells.
+// Generation is which form of the table of processes a program knows. The length of its InitNode
+// tells.
 type Generation uint8
 
 const (

@@ -19,8 +19,8 @@ import (
 	"ibrun/job"
 )
 
-// ccsSide is the root's side of requests to programs of Charm++ (docs/decisions/0029-charm.md): who has
-// which PE it asks the agent of the first process, once.
+// ccsSide is the root's side of requests to programs of Charm++ (docs/decisions/0029-charm.md): who
+// has which PE it asks the agent of the first process, once.
 type ccsSide struct {
 	loop   *loop
 	layout job.Layout
@@ -67,7 +67,7 @@ func (s *ccsSide) send(rank job.Slot, q charm.Request, gone <-chan struct{}) ([]
 		delete(s.waits, id)
 		s.mu.Unlock()
 	}()
-	s.loop.post(core.CCSAsked{CCS: wire.CCS{ID: id, Rank: rank, Request: q}})
+	s.loop.post(core.CCSAsked{CCSRequest: wire.CCSRequest{ID: id, Rank: rank, Request: q}})
 	select {
 	case m := <-w.reply:
 		if m.Trouble != "" {
@@ -92,7 +92,7 @@ func (s *ccsSide) table(gone <-chan struct{}) ([]uint32, error) {
 	if err != nil {
 		return nil, err
 	}
-	pes, ok := charm.ParseInfo(b)
+	pes, ok := charm.ParseCensus(b)
 	if !ok || uint32(len(pes)) != s.layout.Ranks() {
 		return nil, errors.New("the agent of rank 0 told the PEs of other processes")
 	}
@@ -109,7 +109,7 @@ func (s *ccsSide) answer(q charm.Request, gone <-chan struct{}) ([]byte, error) 
 	}
 	pes, err := s.table(gone)
 	if err != nil || q.Handler == charm.InfoHandler {
-		return charm.Info(pes), err
+		return charm.Census(pes), err
 	}
 	pe, all := q.First(), uint64(0)
 	for number, n := range pes {
@@ -179,7 +179,8 @@ func (p *ccsPort) close() {
 	}
 }
 
-// serve takes clients until the port is closed. A client over the limit waits in the kernel's queue.
+// serve takes clients until the port is closed. A client over the limit waits in the kernel's
+// queue.
 func (p *ccsPort) serve() {
 	for {
 		p.room <- struct{}{}

@@ -16,7 +16,7 @@ func (l *loop) fromCharm(got any) bool {
 	switch got := got.(type) {
 	case spawn.CharmRank:
 		if l.charmAt == nil {
-			at := l.dataAddress()
+			at := l.datagramAddress()
 			l.charmAt = &at
 		}
 		l.charm.Place(*l.charmAt)
@@ -38,8 +38,8 @@ func (l *loop) fromCharm(got any) bool {
 	return true
 }
 
-// dataAddress is the address of this node for datagrams of other nodes: the program would guess.
-func (l *loop) dataAddress() [4]byte {
+// datagramAddress is the address of this node for datagrams of others: the program would guess.
+func (l *loop) datagramAddress() [4]byte {
 	here := [4]byte{127, 0, 0, 1}
 	if l.charmJob.Nodes < 2 {
 		return here
@@ -105,8 +105,8 @@ func (l *loop) obeyCharm(effects []charmserver.Effect) {
 	}
 }
 
-// charmExited takes the end of a rank that is a program of Charm++: its last word says how it ended,
-// if it was that it ends.
+// charmExited takes the end of a rank that is a program of Charm++: its last word says how it
+// ended, if it was that it ends.
 func (l *loop) charmExited(got spawn.Exited, ev *core.RankExited) {
 	l.obeyCharm(l.charm.Exited(got.Rank, got.Status.OK()))
 	if !l.charm.IsClient(got.Rank) {

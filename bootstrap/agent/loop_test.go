@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/bootstrap/charmserver"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/pmiserver"
@@ -137,6 +138,7 @@ func TestHeardInOrder(t *testing.T) {
 	l.warn = func(text string) { l.hear(core.Notice{Text: text}) }
 	j := &job.Job{ID: "j", Size: 1, Nodes: 1, Layout: job.NewLayout([]job.Share{{Nodes: 1, Ranks: 1}})}
 	l.server, l.pmix = pmiserver.New(j, 0), pmixserver.New(j, job.Node{Ranks: 1}, 0)
+	l.charm = charmserver.New(j, job.Node{Ranks: 1}, 0)
 	l.obeyPMI([]pmiserver.Effect{
 		pmiserver.FirstClient{}, pmiserver.ClientFrame{Rank: 1, Msg: rankwire.Hello{}}, pmiserver.Warn{Text: "w"},
 		pmiserver.BulkFetch{Fence: 2}, pmiserver.ClientFrame{Rank: 1, Msg: rankwire.Finalize{}},

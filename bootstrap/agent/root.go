@@ -29,8 +29,8 @@ type RootConfig struct {
 	// and Job.Launch.Record is set.
 	Record func(file []byte)
 
-	// CCSPort, if not nil, is the port for clients of programs of Charm++ on this machine's loopback; 0:
-	// any.
+	// CCSPort, if not nil, is the port for clients of programs of Charm++ on this machine's
+	// loopback; 0: any.
 	CCSPort *uint16
 	// Tool is the connection of a tool that has launched the job, or nil. When it ends while ranks are
 	// held, they are released, or with ToolEnds the job is ended.

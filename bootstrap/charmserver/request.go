@@ -37,7 +37,7 @@ func (s *Server) Request(id uint32, slot job.Slot, q charm.Request) []Effect {
 	} else if !r.running {
 		trouble = "the program has not started yet"
 	} else if q.Handler == charm.InfoHandler {
-		s.do(Replied{ID: id, Rank: slot, Data: charm.Info(s.table.pes)})
+		s.do(Replied{ID: id, Rank: slot, Data: charm.Census(s.table.pes)})
 		return s.done()
 	} else if r.conn == nil || r.ended {
 		trouble = "the process of this PE has ended"

@@ -1,7 +1,7 @@
-// Package charmserver is the state of one node's charmrun: what the ranks of a node that are programs
-// of Charm++'s layer netlrts say and are told. It turns their frames (package charm) into what any
-// rank says to its agent (package rankwire), and the answers back. It is pure: no I/O, clock or
-// goroutine; the agent's loop owns it. docs/decisions/0029-charm.md has the design.
+// Package charmserver is the state of one node's charmrun: what the ranks of a node that are
+// programs of Charm++'s layer netlrts say and are told. It turns their frames (package charm) into
+// what any rank says to its agent (package rankwire), and the answers back. It is pure: no I/O,
+// clock or goroutine; the agent's loop owns it. docs/decisions/0029-charm.md has the design.
 //
 //	connection --initnode--> greeted --Welcome--> joins the table --Release--> runs
 //	runs: barrier, barrier0 and ending are collectives; print, scanf and requests stay on the node
@@ -46,8 +46,8 @@ type (
 		Call uint32
 		Held bool
 	}
-	// Mute asks for Muted, when all that a rank has written to its descriptors has been read: what it
-	// writes there then comes as frames, too.
+	// Mute asks for Muted, when all that a rank has written to its descriptors has been read: what
+	// it writes there then comes as frames, too.
 	Mute struct{ Rank job.Slot }
 	// Print is text on a rank's standard output (1) or error (2). The next one of the stream comes
 	// after Resumed.
@@ -144,8 +144,8 @@ func New(j *job.Job, n job.Node, op uint32) *Server {
 // Place says by which address other nodes reach this one.
 func (s *Server) Place(addr [4]byte) { s.addr = addr }
 
-// Expect says that a rank is a program of Charm++, started with as many PEs. What it prints is taken
-// from frames if prints is true, and from its descriptors otherwise.
+// Expect says that a rank is a program of Charm++, started with as many PEs. What it prints is
+// taken from frames if prints is true, and from its descriptors otherwise.
 func (s *Server) Expect(slot job.Slot, pes uint32, prints bool) {
 	r := s.local(slot)
 	r.pes, r.prints = max(pes, 1), prints
@@ -168,7 +168,8 @@ func (s *Server) Awaits(slot job.Slot) bool {
 	return r.greeted && !r.ended && s.job.Size > 1
 }
 
-// Code is the exit code of a rank that has said ending, after which that of its process says nothing.
+// Code is the exit code of a rank that has said ending, after which that of its process says
+// nothing.
 func (s *Server) Code(slot job.Slot) (code uint8, ended bool) {
 	r := s.local(slot)
 	return r.code, r.ended
@@ -198,8 +199,8 @@ func (s *Server) send(r *rank, b []byte) {
 	}
 }
 
-// Receive takes what has come by a connection, in whatever pieces. Calls are numbered from 1; a number
-// does not come again.
+// Receive takes what has come by a connection, in whatever pieces. Calls are numbered from 1; a
+// number does not come again.
 func (s *Server) Receive(call uint32, b []byte) []Effect {
 	c := s.conns[call]
 	if c == nil {
@@ -226,7 +227,8 @@ func (s *Server) Receive(call uint32, b []byte) []Effect {
 	return s.done()
 }
 
-// refuse ends a connection. Who has not said initnode is not one of ours, and no matter for the user.
+// refuse ends a connection. Who has not said initnode is not one of ours, and no matter for the
+// user.
 func (s *Server) refuse(c *conn, why error) {
 	c.over = true
 	if c.rank != nil {
@@ -263,7 +265,7 @@ func (s *Server) greet(c *conn, f charm.Frame) {
 		s.joined = true
 		s.do(FirstClient{})
 	}
-	s.tell(r, rankwire.Hello{})
+	s.report(r, rankwire.Hello{})
 }
 
 // die ends a program that waits for the table.
@@ -273,8 +275,8 @@ func (s *Server) die(c *conn, why string) {
 	s.do(HangUp{c.call})
 }
 
-// tell says something to the core on behalf of a rank.
-func (s *Server) tell(r *rank, m frame.Message) { s.do(ClientFrame{r.slot, m}) }
+// report says something to the core on behalf of a rank.
+func (s *Server) report(r *rank, m frame.Message) { s.do(ClientFrame{r.slot, m}) }
 
 // join joins the next collective.
 func (s *Server) join(r *rank, what step, parcels ...rankwire.Parcel) {
@@ -290,7 +292,7 @@ func (s *Server) join(r *rank, what step, parcels ...rankwire.Parcel) {
 	case stepBarrier0:
 		m.What = rankwire.Gather // of nothing, at rank 0
 	}
-	s.tell(r, m)
+	s.report(r, m)
 }
 
 // obey does what a frame of a program asks for.
@@ -330,7 +332,7 @@ func (s *Server) abort(r *rank, text string) {
 	if r.ended {
 		return
 	}
-	s.tell(r, rankwire.Abort{Code: 1, Text: text[:min(len(text), maxText)]})
+	s.report(r, rankwire.Abort{Code: 1, Text: text[:min(len(text), maxText)]})
 }
 
 // Closed takes the end of a connection.
@@ -348,7 +350,7 @@ func (s *Server) Closed(call uint32) []Effect {
 func (s *Server) Exited(slot job.Slot, well bool) []Effect {
 	r := s.local(slot)
 	if well && s.Awaits(slot) && !r.failed {
-		s.tell(r, rankwire.Abort{Code: 1, Text: "its program ended without CkExit"})
+		s.report(r, rankwire.Abort{Code: 1, Text: "its program ended without CkExit"})
 	}
 	r.over = true
 	s.unanswered(r)
@@ -381,7 +383,7 @@ func (s *Server) fail(r *rank, why string) {
 	if r.conn != nil {
 		s.die(r.conn, why)
 	}
-	s.tell(r, rankwire.Abort{Code: 1, Text: why[:min(len(why), maxText)]})
+	s.report(r, rankwire.Abort{Code: 1, Text: why[:min(len(why), maxText)]})
 }
 
 // release takes the end of a collective.

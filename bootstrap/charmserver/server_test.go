@@ -84,7 +84,7 @@ func TestStrangers(t *testing.T) {
 		n := len(w.trace)
 		s := w.servers[0]
 		w.obey(s, s.Receive(77, charm.Append(nil, c.kind, len(c.data), []byte(c.data)...)))
-		w.settle()
+		w.drain()
 		require.Contains(t, w.since(n), "76 hung up", c.name)
 		require.Nil(t, s.Receive(77, []byte("more")), "it may not be heard again")
 		for slot := job.Slot(1); slot < 4; slot++ {
@@ -136,7 +136,8 @@ func TestLyingParts(t *testing.T) {
 	good := "\x03\x0a\x00\x00\x01\x01\x00\x09\x01\x00\x09"
 	for name, parts := range map[string][]rankwire.Parcel{
 		"none": nil, "one": {part(0, good)}, "twice": {part(0, good), part(1, good)},
-		"short": {part(0, good), part(2, good[:len(good)-1])}, "no PE": {part(0, good), part(2, good[:5]+"\x00\x00\x01\x01\x00\x01")},
+		"short":      {part(0, good), part(2, good[:len(good)-1])},
+		"no PE":      {part(0, good), part(2, good[:5]+"\x00\x00\x01\x01\x00\x01")},
 		"no version": {part(0, good), part(2, "\x00"+good[1:])}, "empty": {part(0, good), part(2, "")},
 	} {
 		var tab table
@@ -205,8 +206,8 @@ func TestDescriptors(t *testing.T) {
 	require.Contains(t, w.since(0), `0 prints 1 "x"`)
 }
 
-// A scanf waits for as much input as it eats; one that reads no input is told that there is none, and
-// the user why.
+// A scanf waits for as much input as it eats; one that reads no input is told that there is none,
+// and the user why.
 func TestScanf(t *testing.T) {
 	w := newWorld(1, 2, nil)
 	w.start(charm.Gen69)
@@ -283,8 +284,8 @@ func TestPEs(t *testing.T) {
 	}
 }
 
-// FuzzServer lets processes of two nodes say anything, and clients ask anything. Whatever it is, each
-// rank's text comes a chunk at a time, and it joins collectives in turn.
+// FuzzServer lets processes of two nodes say anything, and clients ask anything. Whatever it is,
+// each rank's text comes a chunk at a time, and it joins collectives in turn.
 func FuzzServer(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x00\x00\x01\x00\x02\x00\x03\x00\x00\x01\x01\x01\x02\x01\x03\x01\x00\x04\x01\x04"))
@@ -314,7 +315,7 @@ func FuzzServer(f *testing.F) {
 			default:
 				w.obey(s, s.Receive(call(slot), b))
 			}
-			w.settle()
+			w.drain()
 		}
 		require.Empty(t, w.faults)
 	})

@@ -10,7 +10,8 @@ import (
 	"ibrun/job"
 )
 
-// The table of all processes is an AllGather: the last rank of a node to join brings the node's part,
+// The table of all processes is an AllGather: the last rank of a node to join brings the node's
+// part,
 //
 //	generation u8, address of the node 4 bytes, then for each rank in the order of its slots:
 //	PEs uvarint, data port u16

@@ -51,8 +51,8 @@ func (s *Server) print(r *rank, f charm.Frame) {
 	s.hold(r)
 }
 
-// pump hands out the next chunk of a stream: whole prints if they fit, and else whole lines, so that those
-// of several ranks do not mix.
+// pump hands out the next chunk of a stream: whole prints if they fit, and else whole lines, so
+// that those of several ranks do not mix.
 func (s *Server) pump(r *rank, to uint8) {
 	st := &r.text.streams[to]
 	if st.busy || len(st.rest) == 0 {
@@ -135,14 +135,15 @@ func (s *Server) Input(slot job.Slot, data []byte, over bool) []Effect {
 	return s.done()
 }
 
-// scanf takes a program's wish for input.
+// scanf takes a program's request for input.
 func (s *Server) scanf(r *rank, format string) {
 	in := &r.input
 	if reads := s.job.Stdin; reads.Mode == job.StdinNone || reads.Mode == job.StdinOne && reads.Rank != r.slot {
 		in.over = true
 		if !in.warned {
 			in.warned = true
-			s.warn("rank %d calls scanf and is not the one that reads ibrun's input; hint: --stdin %d", r.number, r.number)
+			s.warn("rank %d calls scanf and is not the one that reads ibrun's input; hint: --stdin %d", r.number,
+				r.number)
 		}
 	}
 	in.format, in.waits = format, true
@@ -173,8 +174,8 @@ func (s *Server) scan(r *rank) {
 	}
 }
 
-// ending takes a program's leave. It waits until all have taken theirs. A process of several PEs says
-// so for each, and counts once.
+// ending takes a program's leave. It waits until all have taken theirs. A process of several PEs
+// says so for each, and counts once.
 func (s *Server) ending(r *rank, code string) {
 	if r.ended {
 		return
@@ -221,7 +222,7 @@ func (s *Server) allEnded(r *rank, parcels rankwire.Parcels) {
 	}
 	r.released = true
 	s.unanswered(r)
-	s.tell(r, rankwire.Finalize{})
+	s.report(r, rankwire.Finalize{})
 	if r.conn != nil {
 		r.conn.over = true
 		s.do(HangUp{r.conn.call})

@@ -63,7 +63,7 @@ func (w *world) of(slot job.Slot) *Server {
 	return w.servers[w.job.Layout.NodeOf(slot)]
 }
 
-func (w *world) say(format string, args ...any) {
+func (w *world) note(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf(format, args...))
 }
 
@@ -72,13 +72,13 @@ func call(slot job.Slot) uint32 { return uint32(slot) + 1 }
 
 // sends lets a process send a frame.
 func (w *world) sends(slot job.Slot, kind string, data ...byte) {
-	w.say("%d -> %s %s", slot, kind, hex.EncodeToString(data))
+	w.note("%d -> %s %s", slot, kind, hex.EncodeToString(data))
 	w.obey(w.of(slot), w.of(slot).Receive(call(slot), charm.Append(nil, kind, len(data), data...)))
-	w.settle()
+	w.drain()
 }
 
-// settle lets happen what is due.
-func (w *world) settle() {
+// drain lets happen what is due.
+func (w *world) drain() {
 	for len(w.queue) > 0 {
 		next := w.queue[0]
 		w.queue = w.queue[1:]
@@ -96,12 +96,12 @@ func (w *world) effect(s *Server, e Effect) {
 	later := func(do func() []Effect) { w.queue = append(w.queue, func() { w.obey(s, do()) }) }
 	switch e := e.(type) {
 	case Bytes:
-		w.say("%d <- %s", e.Call-1, show(e.Bytes))
+		w.note("%d <- %s", e.Call-1, show(e.Bytes))
 	case HangUp:
-		w.say("%d hung up", e.Call-1)
+		w.note("%d hung up", e.Call-1)
 		later(func() []Effect { return s.Closed(e.Call) })
 	case Print:
-		w.say("%d prints %d %q", e.Rank, e.Stream, e.Text)
+		w.note("%d prints %d %q", e.Rank, e.Stream, e.Text)
 		key := fmt.Sprint(e.Rank, e.Stream)
 		if w.printed[key]++; w.printed[key] > 1 || len(e.Text) == 0 || len(e.Text) > maxChunk {
 			w.faults = append(w.faults, "a chunk before its turn: "+key)
@@ -111,12 +111,12 @@ func (w *world) effect(s *Server, e Effect) {
 			return s.Resumed(e.Rank, e.Stream)
 		})
 	case Mute:
-		w.say("%d is muted", e.Rank)
+		w.note("%d is muted", e.Rank)
 		later(func() []Effect { return s.Muted(e.Rank) })
 	case ClientFrame:
 		w.core(s, e, later)
 	default:
-		w.say("%T %+v", e, e)
+		w.note("%T %+v", e, e)
 	}
 }
 
@@ -126,7 +126,7 @@ func (w *world) core(s *Server, e ClientFrame, later func(func() []Effect)) {
 	case rankwire.Hello:
 		later(func() []Effect { return s.Deliver(e.Rank, rankwire.Welcome{Rank: e.Rank}) })
 	case rankwire.Collect:
-		w.say("%d joins %d %v parcels=%d", e.Rank, m.Op, m.What, m.Parcels.Len())
+		w.note("%d joins %d %v parcels=%d", e.Rank, m.Op, m.What, m.Parcels.Len())
 		if w.ops[e.Rank]++; w.ops[e.Rank] != m.Op {
 			w.faults = append(w.faults, fmt.Sprintf("rank %d joins %d", e.Rank, m.Op))
 		}
@@ -149,7 +149,7 @@ func (w *world) core(s *Server, e ClientFrame, later func(func() []Effect)) {
 			}
 		}
 	default:
-		w.say("%d says %v", e.Rank, m)
+		w.note("%d says %v", e.Rank, m)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestTraces(t *testing.T) {
 		for slot := range job.Slot(4) {
 			w.sends(slot, charm.Ending, byte('0'+3*(slot%2)), 0)
 		}
-		w.settle()
+		w.drain()
 		got := strings.Join(w.trace, "\n") + "\n"
 		require.Empty(t, w.faults)
 		name := filepath.Join("testdata", fmt.Sprintf("trace-%d.txt", g))

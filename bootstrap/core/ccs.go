@@ -2,18 +2,18 @@ package core
 
 import "ibrun/bootstrap/wire"
 
-// Requests to programs of Charm++ (docs/decisions/0029-charm.md) go to the agent of a rank, and replies
-// to the root. Nobody on the way remembers them: a request that is lost with a link has no reply, and
-// the job ends then.
+// Requests to programs of Charm++ (docs/decisions/0029-charm.md) go to the agent of a rank, and
+// replies to the root. Nobody on the way remembers them: a request that is lost with a link has no
+// reply, and the job ends then.
 
 // CCSAsked is a client's request, at the root. ID is the driver's. It is answered by CCSAnswered.
-type CCSAsked struct{ wire.CCS }
+type CCSAsked struct{ wire.CCSRequest }
 
 // CCSReplied answers a CCSOrdered.
 type CCSReplied struct{ wire.CCSReply }
 
 // CCSOrdered hands a request to a rank of this node. The driver answers CCSReplied, in any order.
-type CCSOrdered struct{ wire.CCS }
+type CCSOrdered struct{ wire.CCSRequest }
 
 // CCSAnswered answers a CCSAsked.
 type CCSAnswered struct{ wire.CCSReply }
@@ -24,7 +24,7 @@ func (CCSOrdered) effect()  {}
 func (CCSAnswered) effect() {}
 
 // ccsDown passes a request on.
-func (c *Core) ccsDown(m wire.CCS) {
+func (c *Core) ccsDown(m wire.CCSRequest) {
 	switch l, below := c.below.Child(m.Rank); {
 	case c.stage != running && c.stage != ending:
 		c.ccsUp(wire.CCSReply{ID: m.ID, Rank: m.Rank, Trouble: "the job is being launched"})

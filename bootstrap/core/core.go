@@ -271,7 +271,7 @@ func (c *Core) apply(ev Event) {
 	case Inspected:
 		c.doQueries(c.queries.Inspected(ev.ID, ev.Standings))
 	case CCSAsked:
-		c.ccsDown(ev.CCS)
+		c.ccsDown(ev.CCSRequest)
 	case CCSReplied:
 		c.ccsUp(ev.CCSReply)
 	case ResizeAsked:
@@ -453,7 +453,7 @@ func (c *Core) order(m frame.Message) {
 	case wire.Daemons, wire.DaemonGrant, wire.DaemonsEnd, wire.Session, wire.SessionRelease, wire.SessionData,
 		wire.SessionRoom:
 		c.daemonOrder(m)
-	case wire.CCS:
+	case wire.CCSRequest:
 		c.ccsDown(m)
 	case wire.End:
 		c.end(m)

@@ -147,7 +147,7 @@ var sayable = func() (list []reflect.Type) {
 		rankwire.Ask{}, rankwire.Answer{}, rankwire.Collect{}, rankwire.Release{}, wire.Blocks{}, rankwire.Tally{}, wire.Placed{}, rankwire.Name{}, rankwire.Notice{}, wire.BulkFetch{},
 		wire.BulkValues{}, wire.Times{}, wire.Steal{}, wire.Return{}, wire.Membership{}, rankwire.SpawnJob{}, rankwire.JobSpawned{},
 		rankwire.Hello{}, rankwire.Publish{}, rankwire.Put{}, rankwire.Pair{}, rankwire.Abort{}, rankwire.Finalize{}, rankwire.Later{}, wire.Query{}, wire.Reply{},
-		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCS{}, wire.CCSReply{},
+		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCSRequest{}, wire.CCSReply{},
 		rankwire.Resize{}, wire.Enter{}, wire.Gone{},
 		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionData{}, wire.SessionRoom{},
 	} {

@@ -265,7 +265,7 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 		return lieIf(c.isNewDaemon(m.ID), "for what was not ordered")
 	case wire.DaemonsEnd:
 		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
-	case wire.CCS:
+	case wire.CCSRequest:
 		return lieIf(c.stage == launching || !c.below.Covers(m.Rank), "before Ready, or for another's rank")
 	case wire.Stdin:
 		return lieIf((m.EOF || len(m.Data) > 0) && (c.input.over || len(m.Data) > c.input.room), "beyond its end, or for no room")

@@ -42,7 +42,7 @@ func init() {
 		wire.Recall{}, wire.Recalled{}, wire.Rest{}, wire.Replace{}, wire.Replaced{}, wire.Standing{},
 		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{}, wire.Chunk{},
 		wire.Query{}, wire.Reply{},
-		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCS{}, wire.CCSReply{},
+		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCSRequest{}, wire.CCSReply{},
 		rankwire.Resize{}, wire.Enter{}, wire.Gone{},
 		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionData{}, wire.SessionRoom{},
 		rankwire.Member{}, rankwire.ToolData{}, rankwire.ToolRoom{},

@@ -87,7 +87,7 @@ func encodeEvent(ev core.Event) (kind int, body []byte) {
 			return kindStdin, inJSON(chunk{From: ev.From, N: len(m.Data), EOF: m.EOF, Window: m.Window})
 		case wire.Launch:
 			ev.Msg = launch(m)
-		case wire.CCS: // where it goes does not depend on what it asks
+		case wire.CCSRequest: // where it goes does not depend on what it asks
 			m.Data, m.PE = nil, 0
 			ev.Msg = m
 		case wire.CCSReply:

@@ -43,9 +43,9 @@ type charmPort struct {
 	err   error
 }
 
-// startsByCharmrun reports whether a program is of Charm++'s layer netlrts, which finds its peers by a
-// variable of charmrun's, and is not given that one already. The library is linked statically, and in
-// C++.
+// startsByCharmrun reports whether a program is of Charm++'s layer netlrts, which finds its peers
+// by a variable of charmrun's, and is not given that one already. The library is linked statically,
+// and in C++.
 func startsByCharmrun(path string, env []string) bool {
 	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "NETSTART=") }) {
 		return false
@@ -70,8 +70,8 @@ func startsByCharmrun(path string, env []string) bool {
 // mostConstants is how many bytes of a program's constants are searched; NAMD has 3 MB.
 const mostConstants = 64 << 20
 
-// holdsBoth looks for the words of charmrun's protocol in a part of a file. The part is mapped, so that
-// the agent's memory does not grow by it.
+// holdsBoth looks for the words of charmrun's protocol in a part of a file. The part is mapped, so
+// that the agent's memory does not grow by it.
 func holdsBoth(f *os.File, offset, size uint64) bool {
 	within := offset % uint64(os.Getpagesize())
 	if size == 0 || size > mostConstants {
@@ -130,8 +130,8 @@ func (s *Set) prepareCharm(env *environment, r *rank) error {
 	return nil
 }
 
-// netMagic is a number that programs of one job agree on, and others do not: its low 8 bits stand in
-// each datagram. It tells nothing of the secret.
+// netMagic is a number that programs of one job agree on, and others do not: its low 8 bits stand
+// in each datagram. It tells nothing of the secret.
 func netMagic(secret []byte) uint32 {
 	sum := sha256.Sum256(append([]byte("netmagic "), secret...))
 	return binary.BigEndian.Uint32(sum[:]) >> 1 // it is read as an int

@@ -37,8 +37,8 @@ func TestCharmHearsItsUserOnly(t *testing.T) {
 	require.Equal(t, words, got.Bytes)
 }
 
-// Programs of a job agree on a number that those of another job do not have, and that says nothing of
-// the secret.
+// Programs of a job agree on a number that those of another job do not have, and that says nothing
+// of the secret.
 func TestNetMagic(t *testing.T) {
 	seen := map[uint32]bool{}
 	for i := range 100 {
@@ -50,7 +50,8 @@ func TestNetMagic(t *testing.T) {
 	require.Len(t, seen, 100)
 }
 
-// What a stream holds when it is muted is passed on, to the last byte, and nothing that comes later.
+// What a stream holds when it is muted is passed on, to the last byte, and nothing that comes
+// later.
 func TestMute(t *testing.T) {
 	for _, before := range []string{"", "a line\n", "a line\nand the beginning of one", strings.Repeat("x", 3*chunkSize)} {
 		events := make(chan Event, 100)
@@ -89,8 +90,8 @@ func TestMute(t *testing.T) {
 	}
 }
 
-// A file without the words, or that is none, is no program of Charm++. This test's binary is not: it
-// has one of the words only.
+// A file without the words, or that is none, is no program of Charm++. This test's binary is not:
+// it has one of the words only.
 func TestStartsByCharmrun(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

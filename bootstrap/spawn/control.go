@@ -242,7 +242,8 @@ func (d *control) tell(m frame.Message, fd int) {
 // mostQueued is how many bytes may wait for a caller before what it says is read on.
 const mostQueued = 1 << 20
 
-// awaitRoom waits until the other end has taken what is queued, but for mostQueued bytes, and may say more.
+// awaitRoom waits until the other end has taken what is queued, but for mostQueued bytes, and may
+// say more.
 func (d *control) awaitRoom() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 
 // The frames of requests to programs of Charm++ (docs/decisions/0029-charm.md).
 const (
-	KindCCS      frame.Kind = 95 // down
-	KindCCSReply frame.Kind = 96 // up
+	KindCCSRequest frame.Kind = 95 // down
+	KindCCSReply   frame.Kind = 96 // up
 )
 
-// CCS is a client's request for the process that is a rank. ID is the root's.
-type CCS struct {
+// CCSRequest is a client's request for the process that is a rank. ID is the root's.
+type CCSRequest struct {
 	ID   uint32
 	Rank job.Slot
 	charm.Request
@@ -29,10 +29,10 @@ type CCSReply struct {
 	Data    []byte
 }
 
-func (CCS) Kind() frame.Kind      { return KindCCS }
-func (CCSReply) Kind() frame.Kind { return KindCCSReply }
+func (CCSRequest) Kind() frame.Kind { return KindCCSRequest }
+func (CCSReply) Kind() frame.Kind   { return KindCCSReply }
 
-func (m CCS) Encode(w *frame.Encoder) {
+func (m CCSRequest) Encode(w *frame.Encoder) {
 	w.U32(m.ID)
 	w.U32(uint32(m.Rank))
 	w.Text(m.Handler)
@@ -47,8 +47,8 @@ func (m CCSReply) Encode(w *frame.Encoder) {
 	w.Bytes(m.Data)
 }
 
-func parseCCS(r *frame.Decoder) frame.Message {
-	m := CCS{ID: r.U32(), Rank: job.Slot(r.U32())}
+func parseCCSRequest(r *frame.Decoder) frame.Message {
+	m := CCSRequest{ID: r.U32(), Rank: job.Slot(r.U32())}
 	m.Handler, m.PE, m.Data = r.Text(), int32(r.U32()), r.Bytes(charm.MaxRequest)
 	if m.Check() != nil {
 		r.Fail(frame.ErrRange)
@@ -64,8 +64,8 @@ func parseCCSReply(r *frame.Decoder) frame.Message {
 	return m
 }
 
-func (m CCS) String() string {
-	return fmt.Sprintf("CCS id=%d rank=%d handler=%q pe=%d bytes=%d", m.ID, m.Rank, m.Handler, m.PE, len(m.Data))
+func (m CCSRequest) String() string {
+	return fmt.Sprintf("CCSRequest id=%d rank=%d handler=%q pe=%d bytes=%d", m.ID, m.Rank, m.Handler, m.PE, len(m.Data))
 }
 
 func (m CCSReply) String() string {

@@ -136,8 +136,8 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 			}},
 		}
 	},
-	KindCCS: func(int) []frame.Message {
-		return []frame.Message{CCS{Request: charm.Request{Handler: "h", Data: make([]byte, charm.MaxRequest)}}}
+	KindCCSRequest: func(int) []frame.Message {
+		return []frame.Message{CCSRequest{Request: charm.Request{Handler: "h", Data: make([]byte, charm.MaxRequest)}}}
 	},
 	KindCCSReply: func(size int) []frame.Message {
 		return []frame.Message{CCSReply{Data: make([]byte, min(size, charm.MaxReply))}}

@@ -85,7 +85,7 @@ var Vocabulary = frame.Vocabulary{
 	KindDaemonsEnd:   {Name: "DaemonsEnd", From: frame.Parent, Parse: parseDaemonsEnd},
 	KindDaemonsEnded: {Name: "DaemonsEnded", From: frame.Child, Parse: parseDaemonsEnded},
 
-	KindCCS:            {Name: "CCS", From: frame.Parent, Parse: parseCCS},
+	KindCCSRequest:     {Name: "CCSRequest", From: frame.Parent, Parse: parseCCSRequest},
 	KindCCSReply:       {Name: "CCSReply", From: frame.Child, Parse: parseCCSReply},
 	KindEnter:          {Name: "Enter", From: frame.Parent, Parse: parseEnter},
 	KindGone:           {Name: "Gone", From: frame.Child, Parse: parseGone},

@@ -11,8 +11,8 @@ import (
 	"ibrun/internal/exit"
 )
 
-// mostCCSData is how many bytes a request to a program may have here: a line of the control socket is
-// bounded, and grows by a third.
+// mostCCSData is how many bytes a request to a program may have here: a line of the control socket
+// is bounded, and grows by a third.
 const mostCCSData = 44 << 10
 
 // ccsHelp is the part of Help about requests to programs of Charm++.
@@ -43,8 +43,8 @@ func (r *request) setPE(value string) error {
 	return nil
 }
 
-// readData reads what a request carries, unless it would be typed.
-func (r *request) readData(in *os.File) (err error) {
+// readRequest reads what a request carries, unless it would be typed.
+func (r *request) readRequest(in *os.File) (err error) {
 	if _, err := unix.IoctlGetTermios(int(in.Fd()), unix.TCGETS); err == nil {
 		return nil
 	}

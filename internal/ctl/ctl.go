@@ -239,7 +239,7 @@ func (r *request) run(stdout io.Writer) error {
 	}
 	defer c.Close()
 	if r.verb == "ccs" {
-		if err := r.readData(os.Stdin); err != nil {
+		if err := r.readRequest(os.Stdin); err != nil {
 			return err
 		}
 	}

@@ -13,11 +13,15 @@ import (
 )
 
 func TestParse(t *testing.T) {
+	five := int32(5)
 	for line, want := range map[string]request{
 		"":       {verb: "list", interval: 2 * time.Second, ask: control.Request{Rows: 1024}},
 		"status": {verb: "status", interval: 2 * time.Second, ask: control.Request{Verb: "look", Rows: 1024}},
 		"top --once --interval=0.5 --rows 7 -j ab": {verb: "top", job: "ab", once: true,
 			interval: 500 * time.Millisecond, ask: control.Request{Verb: "look", Rows: 7}},
+		"ccs hi": {verb: "ccs", interval: 2 * time.Second, ask: control.Request{Verb: "ccs", Handler: "hi"}},
+		"ccs ab hi --pe 5": {verb: "ccs", job: "ab", interval: 2 * time.Second,
+			ask: control.Request{Verb: "ccs", Handler: "hi", PE: &five}},
 		"signal USR1 --ranks 0-3": {verb: "signal", interval: 2 * time.Second,
 			ask: control.Request{Verb: "signal", Signal: 10, Ranks: "0-3", Rows: 1024}},
 		"stop --json": {verb: "stop", json: true, interval: 2 * time.Second,
@@ -30,6 +34,8 @@ func TestParse(t *testing.T) {
 	for line, why := range map[string]string{
 		"hello": "knows no", "signal": "needs one signal", "signal X": "no signal X", "signal 65": "no signal 65",
 		"status --job": "needs a value", "status --rows x": "not a number", "top --interval 0": "0.1 to 3600",
+		"ccs": "name of one handler", "ccs a b c": "name of one handler", "ccs --job a b c": "name of one handler",
+		"ccs hi --pe x": "a number from 0", "ccs hi --pe -1": "a number from 0", "status --pe 0": "only ctl ccs",
 		"status now": "what is", "ranks --colour x": "knows no",
 	} {
 		_, err := parse(fields(line))

@@ -27,8 +27,8 @@ func MPIHint(o core.Outcome, ranks uint32, given string) string {
 			"try charmrun ++n RANKS ++mpiexec ++remote-shell ibrun PROGRAM"
 	}
 	if given == "--mpi charm" {
-		return "no rank has connected to its agent, though --mpi charm was given: the program may be of another layer " +
-			"of Charm++ than netlrts; try --mpi auto"
+		return "no rank has connected to its agent, though --mpi charm was given: the program may be of another " +
+			"layer of Charm++ than netlrts; try --mpi auto"
 	}
 	const then = "if each believed to be rank 0 of 1, "
 	switch {

@@ -41,14 +41,14 @@ func sortedLines(out []byte) []string {
 	return lines
 }
 
-// A program of Charm++'s layer netlrts starts without charmrun, in each generation of the table and over
-// agents of any tree: what it prints comes once, before and after it has its table.
+// A program of Charm++'s layer netlrts starts without charmrun, in each generation of the table and
+// over agents of any tree: what it prints comes once, before and after it has its table.
 func TestNetlrts(t *testing.T) {
 	client := netlrtsProgram(t)
 	for _, gen := range []string{"65", "67", "69"} {
 		o := ibrun(t, "--launcher", "local", "--hosts", "a:2,b:2,c:2,d:2", "--tree", "kary:2", client, "-gen", gen,
-			"+ppn", "2", "early", "barrier", "print:hi", "barrier0", "barrier", "ring", "0/table", "1/printerr:x", "sync:s",
-			"end:0")
+			"+ppn", "2", "early", "barrier", "print:hi", "barrier0", "barrier", "ring", "0/table", "1/printerr:x",
+			"sync:s", "end:0")
 		require.Equal(t, 0, o.code, "%s: %s", gen, o.stderr)
 		require.Equal(t, "1 complains x\n", o.stderr)
 		lines := sortedLines(o.stdout)
@@ -111,6 +111,18 @@ func TestNetlrtsEnds(t *testing.T) {
 	require.Contains(t, o.stderr, "a number of PEs from 1 to 65536 follows it")
 }
 
+// All processes of such a job can start again together: they say initnode anew, and get a new
+// table.
+func TestNetlrtsStartsAgain(t *testing.T) {
+	o := ibrun(t, "--mpi", "charm", "--on-failure", "restart-all", "--launcher", "local", "--hosts", "a:2,b:2",
+		"sh", "-c",
+		`[ $IBRUN_RESTART.$IBRUN_RANK = 0.1 ] && exec "$0" barrier kill; exec "$0" barrier barrier print:ok end:0`,
+		netlrtsProgram(t))
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, []string{"0 says ok", "1 says ok", "2 says ok", "3 says ok"}, sortedLines(o.stdout))
+	require.Contains(t, o.stderr, "all ranks start again (restart 1)")
+}
+
 // scanf reads ibrun's input, as much as its format eats.
 func TestNetlrtsInput(t *testing.T) {
 	client := netlrtsProgram(t)
@@ -126,8 +138,8 @@ func TestNetlrtsInput(t *testing.T) {
 	require.Contains(t, o.stderr, "rank 0 calls scanf and is not the one that reads ibrun's input; hint: --stdin 0")
 }
 
-// All that processes print comes, whole and in their order, however slowly it is taken; and into files
-// if it was asked for.
+// All that processes print comes, whole and in their order, however slowly it is taken; and into
+// files if it was asked for.
 func TestNetlrtsOutput(t *testing.T) {
 	client := netlrtsProgram(t)
 	o := ibrun(t, "-n", "2", client, "flood:10000", "end:0")
@@ -154,7 +166,8 @@ func TestNetlrtsOutput(t *testing.T) {
 }
 
 // A program of Charm++'s layer netlrts is recognized by what its library has in it: all is linked
-// statically, and in C++ or without any shared library. One that does not connect is told of charmrun.
+// statically, and in C++ or without any shared library. One that does not connect is told of
+// charmrun.
 func TestNetlrtsRecognized(t *testing.T) {
 	path, source := filepath.Join(t.TempDir(), "charm"), filepath.Join(t.TempDir(), "charm.c")
 	text := `#include <stdio.h>
@@ -204,8 +217,8 @@ func callCCS(t *testing.T, c net.Conn, pe int32, handler, data string) (reply st
 
 var ccsPort = regexp.MustCompile(`ccs: Server IP = 127\.0\.0\.1, Server port = (\d+) \$`)
 
-// Requests of clients reach the process that has the PE, over any tree, by the control socket and by a
-// port; bad ones are refused, and other users are not answered.
+// Requests of clients reach the process that has the PE, over any tree, by the control socket and
+// by a port; bad ones are refused, and other users are not answered.
 func TestCCS(t *testing.T) {
 	r := controlled(t, "--ccs-port", "0", "--launcher", "local", "--hosts", "a:2,b:2,c:2,d:2", "--tree", "chain",
 		netlrtsProgram(t), "+ppn", "2", "serve", "end:0")

@@ -12,16 +12,16 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// Programs of Charm++'s layer netlrts over real nodes and real ssh, in each generation of their table:
-// the addresses in it are those by which nodes reach each other, whatever a program guesses, and
-// clients' requests find the node.
+// Programs of Charm++'s layer netlrts over real nodes and real ssh, in each generation of their
+// table: the addresses in it are those by which nodes reach each other, whatever a program guesses,
+// and clients' requests find the node.
 func TestNetlrtsOverNodes(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	client := example(t, c, "test/netlrts")
 	on := []string{"--hosts", "node[0001-0004]:2", "--bind-to", "none", "--timeout", "60"}
 	for gen, tree := range map[string]string{"65": "chain", "67": "kary:2", "69": "flat"} {
-		o := ibrun(t, c, append(on, "--tree", tree, client, "-gen", gen, "early", "barrier", "print:hi", "barrier0", "ring",
-			"0/table", "end:0")...)
+		o := ibrun(t, c, append(on, "--tree", tree, client, "-gen", gen, "early", "barrier", "print:hi", "barrier0",
+			"ring", "0/table", "end:0")...)
 		require.Equal(t, 0, o.code, "%s: %s", gen, o.stderr)
 		for _, node := range c.Nodes() {
 			require.Equal(t, 2, strings.Count(o.stdout, "@"+c.Address(node)), "%s: %s", node, o.stdout)

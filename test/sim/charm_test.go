@@ -1,0 +1,118 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/charmserver"
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/charm"
+	"ibrun/job"
+)
+
+// charmRanks is a job of programs of Charm++: production servers beside production cores. Each rank
+// says initnode, waits in one barrier and says ending.
+type charmRanks struct {
+	*World
+	t       *testing.T
+	job     *job.Job
+	servers []*charmserver.Server
+	tables  int // programs that got the table
+	late    []func()
+	busy    bool
+}
+
+func charmJob(t *testing.T, cfg Config) *charmRanks {
+	x := &charmRanks{t: t, job: cfg.Job}
+	cfg.Run = time.Hour
+	cfg.ToRank = func(node, rank uint32, m frame.Message) {
+		x.obey(node, x.servers[node].Deliver(job.Slot(rank), m))
+	}
+	for i := range job.NodeIndex(cfg.Job.Nodes) {
+		first, count := cfg.Job.Layout.SlotsOn(i)
+		s := charmserver.New(cfg.Job, job.Node{Host: fmt.Sprintf("n%d", i), First: first, Ranks: count}, 0)
+		for slot := first; slot < first+job.Slot(count); slot++ {
+			s.Expect(slot, 1, true)
+		}
+		x.servers = append(x.servers, s)
+	}
+	x.World = New(cfg)
+	x.At(3*time.Second, func() {
+		for slot := range job.Slot(cfg.Job.Size) {
+			b := make([]byte, 40)
+			binary.BigEndian.PutUint32(b, uint32(cfg.Job.Layout.Rank(slot)))
+			binary.BigEndian.PutUint32(b[28:], 4000)
+			x.sends(slot, charm.InitNode, b...)
+		}
+	})
+	return x
+}
+
+func (x *charmRanks) sends(slot job.Slot, kind string, data ...byte) {
+	node := uint32(x.job.Layout.NodeOf(slot))
+	x.obey(node, x.servers[node].Receive(uint32(slot)+1, charm.Append(nil, kind, len(data), data...)))
+}
+
+func (x *charmRanks) obey(node uint32, effects []charmserver.Effect) {
+	for _, e := range effects {
+		x.late = append(x.late, func() { x.effect(node, e) })
+	}
+	if x.busy {
+		return // below us on the stack somebody empties the queue
+	}
+	x.busy = true
+	for len(x.late) > 0 {
+		next := x.late[0]
+		x.late = x.late[1:]
+		next()
+	}
+	x.busy = false
+}
+
+func (x *charmRanks) effect(node uint32, e charmserver.Effect) {
+	switch e := e.(type) {
+	case charmserver.ClientFrame:
+		x.Post(node, core.RankFrame{Rank: e.Rank, Msg: e.Msg})
+	case charmserver.Mute:
+		x.obey(node, x.servers[node].Muted(e.Rank))
+	case charmserver.Bytes:
+		switch slot := job.Slot(e.Call - 1); {
+		case len(e.Bytes) < 16:
+		case strings.HasPrefix(string(e.Bytes[4:]), charm.NodeTab):
+			x.tables++
+			x.sends(slot, charm.Barrier)
+		case strings.HasPrefix(string(e.Bytes[4:]), charm.Barrier):
+			x.sends(slot, charm.Ending, '0', 0)
+		}
+	case charmserver.HangUp:
+		slot := e.Call - 1
+		x.At(x.Now(), func() { x.exit(x.agents[node], slot, job.Status{}) })
+	case charmserver.Warn:
+		x.t.Fatal(e.Text)
+	}
+}
+
+// Over all trees a job of Charm++ starts by one message up and one down on each edge, and so does
+// each barrier and its end. A node's part of the table crosses each edge once: 17 bytes for four
+// processes, and what a message has anyway.
+func TestCharmStart(t *testing.T) {
+	const nodes, ppn = 16, 4
+	for _, shape := range shapes {
+		x := charmJob(t, plan(nodes, ppn, shape))
+		require.NoError(t, x.Run(2*time.Hour))
+		require.Equal(t, 0, x.Outcome.Code, "%+v", x.Outcome.Fault)
+		require.Equal(t, nodes*ppn, x.tables)
+		require.Equal(t, 3*nodes, x.Sent[rankwire.KindCollect], shape)
+		require.Equal(t, 3*nodes, x.Sent[rankwire.KindRelease], shape)
+		require.Zero(t, x.Sent[rankwire.KindAsk]+x.Sent[rankwire.KindName], shape)
+		part := uint64(5 + ppn*3 + 8)
+		require.Less(t, x.Bytes[rankwire.KindRelease], nodes*(nodes*part+3*32), shape)
+	}
+}
