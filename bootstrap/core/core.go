@@ -362,8 +362,8 @@ func (c *Core) frame(from Link, m frame.Message) {
 		c.doQueries(c.queries.Answered(from, m.ID, m.Standings))
 	case wire.DaemonOutput, wire.DaemonsEnded:
 		c.daemonsBelow(from, m)
-	case wire.Gone:
-		k.gone = true
+	case wire.Departed:
+		k.departed = true
 	case wire.Exit:
 		c.childExit(from, m)
 	}
@@ -451,7 +451,7 @@ func (c *Core) settle() {
 	c.restartMore()
 	c.pumpOutput()
 	c.pumpInput()
-	c.checkGone()
+	c.checkDeparted()
 	c.growEnds()
 	c.checkExit()
 	c.checkStop()

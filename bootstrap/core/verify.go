@@ -88,8 +88,8 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return lieIf(!k.hasDaemon(m.Number), "of another's") + c.daemons.LieOfOutput(l, m.ID, len(m.Data))
 	case wire.DaemonsEnded:
 		return c.daemons.LieOfEnds(l, m.ID, m.DaemonEnds, k.hasDaemon)
-	case wire.Gone:
-		return lieIf(len(k.left) == 0 || k.gone, "of nodes that did not leave")
+	case wire.Departed:
+		return lieIf(len(k.left) == 0 || k.departed, "of nodes that did not leave")
 	case wire.Exit:
 		return lieIf(!areAll(m.Runs, k.part) && (k.before == nil || !areAll(m.Runs, k.before)), "of other ranks than its own")
 	}

@@ -145,7 +145,7 @@ var lies = []struct{ plan, before, lie string }{
 	{"from running", "", "up -> Daemons id=1 argv=[a] nodes=[{first=5 count=1}]"},
 	{"from running", "", "up -> DaemonGrant id=1 n=1"},
 	{"from running", "", "up -> DaemonsEnd id=1"},
-	{"from running", "", "0 -> Gone"},
+	{"from running", "", "0 -> Departed"},
 	{"from running", "up -> Resize step=done layout=4x1", "0 -> Collect op=1 parcels=[{from=2 to=4}]"},
 	{"from running", "", "up -> Resize layout=1x1,4x2"},
 	{"from running", "", "up -> Resize layout=3x1,2x2"},

@@ -42,7 +42,7 @@ func init() {
 		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{}, wire.Chunk{},
 		wire.Query{}, wire.Reply{},
 		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{},
-		rankwire.Resize{}, wire.Enter{}, wire.Gone{},
+		rankwire.Resize{}, wire.Enter{}, wire.Departed{},
 	} {
 		named["-> "+reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}

@@ -85,8 +85,8 @@ var Vocabulary = frame.Vocabulary{
 	KindDaemonsEnd:   {Name: "DaemonsEnd", From: frame.Parent, Parse: parseDaemonsEnd},
 	KindDaemonsEnded: {Name: "DaemonsEnded", From: frame.Child, Parse: parseDaemonsEnded},
 
-	KindEnter: {Name: "Enter", From: frame.Parent, Parse: parseEnter},
-	KindGone:  {Name: "Gone", From: frame.Child, Parse: parseGone},
+	KindEnter:    {Name: "Enter", From: frame.Parent, Parse: parseEnter},
+	KindDeparted: {Name: "Departed", From: frame.Child, Parse: parseDeparted},
 
 	KindOffspring: {Name: "Offspring", From: frame.Root, Parse: parseOffspring, Once: true},
 	KindBelow:     {Name: "Below", From: frame.Child, Parse: parseBelow},

@@ -99,7 +99,7 @@ func samples() []frame.Message {
 		Daemons{ID: 3, PerRank: true, Nodes: NewNodeSpans(NodeSpan{First: 2, Count: 3}),
 			Argv: rankwire.NewStrings("a", ""), Credit: 1 << 16}, Daemons{ID: 4, Argv: rankwire.NewStrings("a")},
 		DaemonOutput{ID: 3, Number: 70000, Stream: 2, Data: []byte("hello")}, DaemonGrant{ID: 3, N: 1 << 16},
-		Enter{Op: 9, Start: 2, Resizes: 5, Floors: []RankFloor{{Rank: 6, Epoch: job.Epoch(2, 1)}}}, Gone{},
+		Enter{Op: 9, Start: 2, Resizes: 5, Floors: []RankFloor{{Rank: 6, Epoch: job.Epoch(2, 1)}}}, Departed{},
 		DaemonsEnd{ID: 3}, DaemonsEnded{ID: 3, DaemonEnds: rankwire.DaemonEnds{Daemons: 5, Over: 1, Lost: 2, Code: 137,
 			More: 3, Dropped: 1 << 40, Failed: rankwire.NewFailedDaemons(rankwire.FailedDaemon{Number: 70000, Host: "h",
 				Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}, Cause: "c"})}},
