@@ -37,7 +37,7 @@ export GORACE ?= atexit_sleep_ms=10
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
 .PHONY: help build fleet libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi \
-	bench-spawn bench-spread bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak survive clean resize bench-resize \
+	bench-spawn bench-spread bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak survive clean resize bench-resize picture stuck \
 	bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster
 
 help: ## this list
@@ -259,6 +259,13 @@ sim-faults: ## random faults over production cores, in virtual time: a quarter o
 resize: ## 64 ranks of a stencil grow from 8 to 12 nodes and shrink to 8 while they compute, over ssh (as root)
 	@test/packages $(RUN_PACKAGES)
 	go test -count=1 -timeout 20m -v ./test/ssh -run TestResizeOverNodes -wide
+
+picture: ## docs/control-top.svg: what ibrun ctl top shows in a pseudo terminal
+	go test -count=1 ./test/e2e -run 'TestControlTop$$' -args -picture $(CURDIR)/docs/control-top.svg
+
+stuck: ## rank 17 of 256 on 16 nodes does not come to a barrier: ibrun ctl names it; package ibrun, MPICH and Open MPI (as root)
+	@test/packages $(RUN_PACKAGES) mpich openmpi-bin
+	go test -count=1 -timeout 20m -v ./test/ssh -run TestControlOverNodes -wide
 
 restart: ## 100 restarts of a rank under traffic on a virtual cluster, by datagrams and by streams (as root); RESTARTS=100
 	@test/packages $(RUN_PACKAGES)

@@ -26,8 +26,8 @@ func (w *World) Resized() int {
 }
 
 // Resizes returns the change that waits for all ranks to call Resize; without one, both numbers are
-// the job's size. Ranks may learn of a change at different times: to act on it together they ask one
-// of them, with Broadcast or in messages that they exchange anyway.
+// the job's size. Ranks may learn of a change at different times: to act on it together they ask
+// one of them, with Broadcast or in messages that they exchange anyway.
 func (w *World) Resizes() Resize {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,10 +43,10 @@ func (w *World) waiting() Resize {
 	return r
 }
 
-// Resize is a collective: it lets a change of the job's size take effect that the user has asked for
-// with ibrun ctl grow or ibrun ctl shrink. The result is the same for all ranks; if Old is New, there
-// was nothing to do. A job whose ranks have never called Resize keeps its size, so a program that can
-// change calls it once at its start, and then as often as it likes.
+// Resize is a collective: it lets a change of the job's size take effect that the user has asked
+// for with ibrun ctl grow or ibrun ctl shrink. The result is the same for all ranks; if Old is New,
+// there was nothing to do. A job whose ranks have never called Resize keeps its size, so a program
+// that can change calls it once at its start, and then as often as it likes.
 //
 // The ranks that a change adds start when Resize returns, with Size and all else as they are from
 // then on. They meet the others in the collective that these call next.
@@ -54,8 +54,8 @@ func (w *World) waiting() Resize {
 // Before ranks leave, Resize calls move on all ranks: there they hand on what the others have to
 // know. All can still talk to all, and Size is the old one. When all have returned from it, the new
 // size counts. Messages between ranks that stay and ranks that leave must have been received by
-// then. A rank that leaves, whose number is not below Size any more, has only to call Finalize and to
-// end. Move may be nil; its error is returned, and fails the other ranks if this one ends then.
+// then. A rank that leaves, whose number is not below Size any more, has only to call Finalize and
+// to end. Move may be nil; its error is returned, and fails the other ranks if this one ends then.
 //
 // If ctx ends first, Resize returns its error, and this rank has taken part as in a Barrier.
 func (w *World) Resize(ctx context.Context, move func(Resize) error) (Resize, error) {

@@ -51,7 +51,7 @@ type remotePeer struct {
 	err      error // the last one
 	reported int   // failures that some Send, Flush or Finalize has returned
 	dead     error // it can never work again
-	gone     bool  // its rank is not of the job any more, and another may get its number
+	departed bool  // its rank is not of the job any more, and another may get its number
 }
 
 // earlyLimit is what all peers that are not connected yet may have staged, in bytes.
@@ -290,7 +290,7 @@ func (f *remotePeer) drained() {
 func (f *remotePeer) tick() {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
-	if !f.t.stopped && !f.gone {
+	if !f.t.stopped && !f.departed {
 		f.t.step(f, peer.Event{Kind: peer.Tick})
 	}
 }
@@ -300,7 +300,7 @@ func (f *remotePeer) tick() {
 func (f *remotePeer) suspect() {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
-	if !f.t.stopped && !f.gone {
+	if !f.t.stopped && !f.departed {
 		f.t.ask(waitingRemote{remotePeer: f, fresh: true})
 		f.watch.Reset(2 * suspectAfter)
 	}
@@ -310,7 +310,7 @@ func (f *remotePeer) suspect() {
 func (f *remotePeer) taken(bytes int) {
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
-	if !f.upgrade.Reading() && !f.t.stopped && !f.gone {
+	if !f.upgrade.Reading() && !f.t.stopped && !f.departed {
 		f.t.step(f, peer.Event{Kind: peer.Taken, N: bytes})
 	}
 }

@@ -12,9 +12,9 @@ import (
 // layout is how the ranks of the job lie on nodes now.
 func (t *Table) layout() *job.Layout { return t.of.Load() }
 
-// Resized takes a layout with fewer or more nodes at its end. What is known of all other ranks stays.
-// Ranks that have left are forgotten, but for messages that wait to be received. Start is that of
-// ranks that come: above 0 if others had their numbers before.
+// Resized takes a layout with fewer or more nodes at its end. What is known of all other ranks
+// stays. Ranks that have left are forgotten, but for messages that wait to be received. Start is
+// that of ranks that come: above 0 if others had their numbers before.
 func (t *Table) Resized(l job.Layout, start uint8) {
 	t.fmu.Lock()
 	defer t.fmu.Unlock()
@@ -46,13 +46,13 @@ func (t *Table) forget(l job.Layout) {
 		f.timer.Stop()
 		f.watch.Stop()
 		t.early -= f.early
-		f.early, f.gone = 0, true
+		f.early, f.departed = 0, true
 		f.down()
 		f.step(upgrade.Event{Kind: upgrade.Failed})
 		f.dead = t.about(f.rank, ErrRank)
 		f.notify()
 	}
-	t.ready = slices.DeleteFunc(t.ready, func(q queued) bool { return q.remote.gone })
+	t.ready = slices.DeleteFunc(t.ready, func(q queued) bool { return q.remote.departed })
 	beyond := func(node uint32) bool { return node >= l.Nodes() }
 	maps.DeleteFunc(t.blocks, func(node uint32, _ *fabric.Block) bool { return beyond(node) })
 	maps.DeleteFunc(t.asking, func(node uint32, _ []waitingRemote) bool { return beyond(node) })

@@ -27,8 +27,8 @@ func (c *controlSide) told(e core.ResizeTold) {
 	}
 }
 
-// resize asks for a change of the job's size, and tells the caller how far it is. The change goes on
-// without the caller.
+// resize asks for a change of the job's size, and tells the caller how far it is. The change goes
+// on without the caller.
 func (c *controlSide) resize(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
 	refuse := func(why string) { _ = put(control.Response{Error: why, Done: true}) }
 	ask := core.ResizeAsked{ID: c.tickets.Add(1), Shrink: r.Nodes}

@@ -380,8 +380,8 @@ func (c *Core) frame(from Link, m frame.Message) {
 		c.daemonsBelow(from, m)
 	case wire.CCSReply:
 		c.ccsUp(m)
-	case wire.Gone:
-		k.gone = true
+	case wire.Departed:
+		k.departed = true
 	case wire.SessionCollect, wire.SessionData, wire.SessionRoom:
 		c.sessionBelow(from, m)
 	case wire.Exit:
@@ -474,7 +474,7 @@ func (c *Core) settle() {
 	c.restartMore()
 	c.pumpOutput()
 	c.pumpInput()
-	c.checkGone()
+	c.checkDeparted()
 	c.growEnds()
 	c.checkExit()
 	c.checkStop()

@@ -15,18 +15,18 @@ import (
 //
 //	none --ResizeAsked, grow--> starting --all agents ready--> waiting --ranks call Resize--> none
 //	                            starting --one fails--> given up: none
-//	none --ResizeAsked, shrink--> waiting --ranks call Resize--> agreed --again--> leaving --Gone--> none
+//	none --ResizeAsked, shrink--> waiting --ranks call Resize--> agreed --again--> leaving --Departed--> none
 
-// ResizeAsked is a user's wish, at the root: a node more on each of some hosts, or fewer nodes. ID is
-// the driver's. It is answered by ResizeTold.
+// ResizeAsked is what a user asks for, at the root: a node more on each of some hosts, or fewer
+// nodes. ID is the driver's. It is answered by ResizeTold.
 type ResizeAsked struct {
 	ID     uint32
 	Hosts  []job.Run // with the ranks of each in Slots; 0: as many as on the first node
 	Shrink uint32    // nodes that leave, if there are no hosts
 }
 
-// ResizeTold tells a caller how far a change is. Refused: there will be none, and why. Over: it is the
-// last word.
+// ResizeTold tells a caller how far a change is. Refused: there will be none, and why. Over: it is
+// the last word.
 type ResizeTold struct {
 	ID           uint32
 	Refused      string
@@ -291,7 +291,7 @@ func (c *Core) takeSize() {
 	c.resize(g.change)
 	c.do(JobResized{c.job})
 	if g.step == growLeaving {
-		c.checkGone()
+		c.checkDeparted()
 	}
 }
 
@@ -311,8 +311,8 @@ func (c *Core) enterAll(op uint32) {
 	c.resizeOver()
 }
 
-// nodesGone ends a change: of the nodes that had to leave nothing is left.
-func (c *Core) nodesGone() {
+// nodesDeparted ends a change: of the nodes that had to leave nothing is left.
+func (c *Core) nodesDeparted() {
 	if c.root.growing.step == growLeaving {
 		c.resizeOver()
 	}

@@ -9,29 +9,29 @@ import (
 	"ibrun/job"
 )
 
-// A job that changes its size (docs/decisions/0030-grow-and-shrink.md). Here is what each agent does;
-// what the root decides is in grow.go.
+// A job that changes its size (docs/decisions/0030-grow-and-shrink.md). Here is what each agent
+// does; what the root decides is in grow.go.
 //
 //	Resize waits, agreed --> passed on, told to ranks
 //	Resize done          --> passed on, told to ranks, the layout holds
-//	    nodes of the subtree leave --all of them have ended--> Gone
+//	    nodes of the subtree leave --all of them have ended--> Departed
 //
 // An agent whose node leaves ends with its ranks, as at the end of a job. One that has agents of
 // nodes below it that stay goes on without ranks.
 
 // resizing is what an agent keeps of changes of the job's size.
 type resizing struct {
-	count uint32          // of those that hold
-	open  rankwire.Resize // that waits, or is agreed; no nodes: there is none
-	gone  bool            // the parent knows that the nodes that leave are gone, or none leaves
-	leave bool            // nodes of this subtree leave
+	count    uint32          // of those that hold
+	open     rankwire.Resize // that waits, or is agreed; no nodes: there is none
+	departed bool            // the parent knows that the nodes that leave have ended, or none leaves
+	leave    bool            // nodes of this subtree leave
 }
 
 // departing is what a parent keeps of a child's nodes that are not of the job any more.
 type departing struct {
-	left  job.Parts
-	gone  bool // they have ended
-	comes bool // the child has come to a running job, whose size it does not count for yet
+	left     job.Parts
+	departed bool // they have ended
+	comes    bool // the child has come to a running job, whose size it does not count for yet
 }
 
 // resize passes on what the root says of a change, and does it.
@@ -81,28 +81,28 @@ func (c *Core) leaveNodes(from job.NodeIndex) {
 		if k.comes || len(left) == 0 {
 			continue
 		}
-		k.left, k.gone = k.left.Without(from, job.MaxNodes).Add(left...), k.state == childEnded
+		k.left, k.departed = k.left.Without(from, job.MaxNodes).Add(left...), k.state == childEnded
 		if k.part = k.part.Without(from, job.MaxNodes); len(k.part) == 0 {
 			c.below.Rest(Link(i), true) // it joins no collective any more
 		}
-		r.leave, r.gone = true, false
+		r.leave, r.departed = true, false
 	}
 	if !c.cfg.Root && c.ranks.index >= from && !c.below.Own.Left() {
 		c.below.Own.Leave()
 		c.finish.ends = nil // of nodes below it, which leave with it or have left
-		r.leave, r.gone = true, false
+		r.leave, r.departed = true, false
 	}
 }
 
-// checkGone says that the nodes of this subtree which leave have ended. An agent that goes on without
-// ranks has looked what these have left.
-func (c *Core) checkGone() {
+// checkDeparted says that the nodes of this subtree which leave have ended. An agent that goes on
+// without ranks has looked what these have left.
+func (c *Core) checkDeparted() {
 	r := &c.resizing
-	if !r.leave || r.gone || c.stage != running {
+	if !r.leave || r.departed || c.stage != running {
 		return
 	}
 	for i := range c.children {
-		if k := &c.children[i]; len(k.left) > 0 && !k.gone && k.state != childEnded {
+		if k := &c.children[i]; len(k.left) > 0 && !k.departed && k.state != childEnded {
 			return
 		}
 	}
@@ -118,12 +118,12 @@ func (c *Core) checkGone() {
 			return
 		}
 	}
-	r.gone, r.leave = true, false
+	r.departed, r.leave = true, false
 	if c.cfg.Root {
-		c.nodesGone()
+		c.nodesDeparted()
 		return
 	}
-	c.send(Up, wire.Gone{})
+	c.send(Up, wire.Departed{})
 }
 
 // lostLeaving takes the loss of an agent whose nodes are not of the job any more; false: it is.

@@ -36,6 +36,6 @@ func TestAgentThatStaysWithoutRanks(t *testing.T) {
 	s.happens("rank 3 -> Finalize")
 	s.happens("RankExited rank=3 status=exit:0")
 	do("RankDrained rank=3", "Sweep most=2s")
-	do("Swept", "up <- Gone")
+	do("Swept", "up <- Departed")
 	do("0 -> Exit runs=[1+1:exit:0]", "up <- Exit runs=[1+1:exit:0]", "Finish")
 }

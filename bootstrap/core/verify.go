@@ -90,8 +90,8 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return c.daemons.LieOfEnds(l, m.ID, m.DaemonEnds, func(n uint32) bool { return c.ownsDaemon(l, m.ID, n) })
 	case wire.CCSReply:
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
-	case wire.Gone:
-		return lieIf(len(k.left) == 0 || k.gone, "of nodes that did not leave")
+	case wire.Departed:
+		return lieIf(len(k.left) == 0 || k.departed, "of nodes that did not leave")
 	case wire.SessionCollect, wire.SessionData, wire.SessionRoom:
 		return c.sessionLies(l, m)
 	case wire.Exit:

@@ -148,7 +148,7 @@ var lies = []struct{ plan, before, lie string }{
 	{"from running", "", "up -> CCSRequest id=1 rank=0 handler=x"},
 	{"", "", "up -> CCSRequest id=1 rank=1 handler=x"},
 	{"from running", "", "0 -> CCSReply id=1 rank=4"},
-	{"from running", "", "0 -> Gone"},
+	{"from running", "", "0 -> Departed"},
 	{"from running", "up -> Resize step=done layout=4x1", "0 -> Collect op=1 parcels=[{from=2 to=4}]"},
 	{"from running", "", "up -> Resize layout=1x1,4x2"},
 	{"from running", "", "up -> Resize layout=3x1,2x2"},

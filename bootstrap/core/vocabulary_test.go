@@ -43,7 +43,7 @@ func init() {
 		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{}, wire.Chunk{},
 		wire.Query{}, wire.Reply{},
 		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCSRequest{}, wire.CCSReply{},
-		rankwire.Resize{}, wire.Enter{}, wire.Gone{},
+		rankwire.Resize{}, wire.Enter{}, wire.Departed{},
 		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionData{}, wire.SessionRoom{},
 		rankwire.Member{}, rankwire.ToolData{}, rankwire.ToolRoom{},
 	} {

@@ -53,6 +53,6 @@ func (m Resize) String() string {
 		m.Layout.Ranks())
 }
 
-// Resizable reports whether a layout can get further nodes, or fewer: the numbers of all other ranks
-// stay.
+// Resizable reports whether a layout can get further nodes, or fewer: the numbers of all other
+// ranks stay.
 func Resizable(l job.Layout) bool { return l.Plane() == 0 && len(l.Order()) == 0 }

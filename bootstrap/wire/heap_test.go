@@ -166,7 +166,7 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindSwept: func(size int) []frame.Message { return []frame.Message{Swept{Left: strings.Repeat("x", size)}} },
 
 	KindReady: nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindHeartbeat: nil,
-	KindBulkFetch: nil, KindSteal: nil, KindGone: nil, KindFloor: nil, KindFloorSet: nil, KindRespawn: nil,
+	KindBulkFetch: nil, KindSteal: nil, KindDeparted: nil, KindFloor: nil, KindFloorSet: nil, KindRespawn: nil,
 	KindRecall: nil, KindRest: nil,
 }
 

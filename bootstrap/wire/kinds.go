@@ -88,7 +88,7 @@ var Vocabulary = frame.Vocabulary{
 	KindCCSRequest:     {Name: "CCSRequest", From: frame.Parent, Parse: parseCCSRequest},
 	KindCCSReply:       {Name: "CCSReply", From: frame.Child, Parse: parseCCSReply},
 	KindEnter:          {Name: "Enter", From: frame.Parent, Parse: parseEnter},
-	KindGone:           {Name: "Gone", From: frame.Child, Parse: parseGone},
+	KindDeparted:       {Name: "Departed", From: frame.Child, Parse: parseDeparted},
 	KindSession:        {Name: "Session", From: frame.Parent, Parse: parseSession},
 	KindSessionCollect: {Name: "SessionCollect", From: frame.Child, Parse: parseSessionCollect},
 	KindSessionRelease: {Name: "SessionRelease", From: frame.Parent, Parse: parseSessionRelease},

@@ -10,8 +10,8 @@ import (
 // The frames of a job that changes its size, besides rankwire.Resize
 // (docs/decisions/0030-grow-and-shrink.md).
 const (
-	KindEnter frame.Kind = 87 // down
-	KindGone  frame.Kind = 88 // up
+	KindEnter    frame.Kind = 87 // down
+	KindDeparted frame.Kind = 88 // up
 )
 
 // Enter lets the ranks of an agent that has come to a running job start. They count collectives
@@ -23,11 +23,11 @@ type Enter struct {
 	Floors  []RankFloor
 }
 
-// Gone says that of the nodes of a subtree that had to leave nothing is left.
-type Gone struct{}
+// Departed says that of the nodes of a subtree that had to leave nothing is left.
+type Departed struct{}
 
-func (Enter) Kind() frame.Kind { return KindEnter }
-func (Gone) Kind() frame.Kind  { return KindGone }
+func (Enter) Kind() frame.Kind    { return KindEnter }
+func (Departed) Kind() frame.Kind { return KindDeparted }
 
 func (m Enter) Encode(w *frame.Encoder) {
 	w.U32(m.Op)
@@ -36,7 +36,7 @@ func (m Enter) Encode(w *frame.Encoder) {
 	encodeFloors(w, m.Floors)
 }
 
-func (Gone) Encode(*frame.Encoder) {}
+func (Departed) Encode(*frame.Encoder) {}
 
 func parseEnter(r *frame.Decoder) frame.Message {
 	m := Enter{Op: r.U32(), Start: r.Byte(), Resizes: r.U32(), Floors: decodeFloors(r, 0)}
@@ -46,9 +46,9 @@ func parseEnter(r *frame.Decoder) frame.Message {
 	return m
 }
 
-func parseGone(*frame.Decoder) frame.Message { return Gone{} }
+func parseDeparted(*frame.Decoder) frame.Message { return Departed{} }
 
 func (m Enter) String() string {
 	return fmt.Sprintf("Enter op=%d start=%d resizes=%d floors=%d", m.Op, m.Start, m.Resizes, len(m.Floors))
 }
-func (Gone) String() string { return "Gone" }
+func (Departed) String() string { return "Departed" }

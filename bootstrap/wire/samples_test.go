@@ -101,7 +101,7 @@ func samples() []frame.Message {
 		Daemons{ID: 3, PerRank: true, Nodes: NewNodeSpans(NodeSpan{First: 2, Count: 3}),
 			Argv: rankwire.NewStrings("a", ""), Credit: 1 << 16}, Daemons{ID: 4, Argv: rankwire.NewStrings("a")},
 		DaemonOutput{ID: 3, Number: 70000, Stream: 2, Data: []byte("hello")}, DaemonGrant{ID: 3, N: 1 << 16},
-		Enter{Op: 9, Start: 2, Resizes: 5, Floors: []RankFloor{{Rank: 6, Epoch: job.Epoch(2, 1)}}}, Gone{},
+		Enter{Op: 9, Start: 2, Resizes: 5, Floors: []RankFloor{{Rank: 6, Epoch: job.Epoch(2, 1)}}}, Departed{},
 		Session{ID: 3, Members: NewMemberSpans(MemberSpan{Nodes: NodeSpan{First: 2, Count: 3}, Each: 2},
 			MemberSpan{Nodes: NodeSpan{First: 5, Count: 1}, Each: 4}), Argv: rankwire.NewStrings("a", ""),
 			Env: rankwire.NewStrings("A=b"), Credit: 1 << 16},

@@ -26,6 +26,9 @@ func TestParse(t *testing.T) {
 			ask: control.Request{Verb: "signal", Signal: 10, Ranks: "0-3", Rows: 1024}},
 		"stop --json": {verb: "stop", json: true, interval: 2 * time.Second,
 			ask: control.Request{Verb: "signal", Signal: 19, Rows: 1024}},
+		"grow n[9-12],x:4": {verb: "grow", interval: 2 * time.Second,
+			ask: control.Request{Verb: "grow", Hosts: "n[9-12],x:4"}},
+		"shrink 4": {verb: "shrink", interval: 2 * time.Second, ask: control.Request{Verb: "shrink", Nodes: 4}},
 	} {
 		got, err := parse(fields(line))
 		require.NoError(t, err, line)
@@ -37,6 +40,8 @@ func TestParse(t *testing.T) {
 		"ccs": "name of one handler", "ccs a b c": "name of one handler", "ccs --job a b c": "name of one handler",
 		"ccs hi --pe x": "a number from 0", "ccs hi --pe -1": "a number from 0", "status --pe 0": "only ctl ccs",
 		"status now": "what is", "ranks --colour x": "knows no",
+		"grow": "one list of hosts", "grow a b": "one list of hosts", "shrink": "a number", "shrink x": "not a number",
+		"shrink 0": "not a number", "shrink 5000000000": "not a number",
 	} {
 		_, err := parse(fields(line))
 		require.ErrorContains(t, err, why, line)

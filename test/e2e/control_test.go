@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"html"
 	"net"
 	"os"
 	"os/exec"
@@ -248,9 +250,34 @@ func TestControlTop(t *testing.T) {
 	require.Regexp(t, `^RANK  HOST +PID  S +CPU% +TIME +MEMORY  WAITS IN`, shown[2])
 	require.Len(t, slices.DeleteFunc(shown, func(line string) bool { return line == "" }), 18)
 	t.Logf("%s", strings.Join(shown, "\n"))
+	if *picture != "" {
+		require.NoError(t, os.WriteFile(*picture, []byte(drawing(shown)), 0o644))
+	}
 	r.ctl("end")
 	require.Equal(t, 143, r.ends())
 	u.leaves(0)
+}
+
+// picture is where TestControlTop leaves what it has seen (make picture).
+var picture = flag.String("picture", "", "file for a picture of ctl top")
+
+// drawing is lines of a terminal as SVG.
+func drawing(lines []string) string {
+	const line, column, edge = 18, 8, 12 // of a font of 13 px
+	var text strings.Builder
+	for i, l := range lines {
+		fmt.Fprintf(&text, "<text x=\"%d\" y=\"%d\">%s</text>\n", edge, edge+line*i+13, html.EscapeString(l))
+	}
+	width := 0
+	for _, l := range lines {
+		width = max(width, len(l))
+	}
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="monospace" font-size="13" xml:space="preserve">
+<rect width="100%%" height="100%%" rx="6" fill="#1c1c1c"/>
+<g fill="#d8d8d8">
+%s</g>
+</svg>
+`, column*width+2*edge, line*len(lines)+2*edge, text.String())
 }
 
 // rendered is what a terminal shows of what ctl top writes.

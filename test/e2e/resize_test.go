@@ -9,24 +9,28 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// remoteShell is a command for --launcher-exec by which all hosts are this machine, but for those that are
-// down.
+// remoteShell is a command for --launcher-exec by which all hosts are this machine, but for those
+// that are down.
 func remoteShell(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "shell")
-	script := "#!/bin/sh\ncase $1 in down*) echo \"$1: no route to host\" >&2; exit 255;; esac\nshift\nexec sh -c \"$*\"\n"
+	script := `#!/bin/sh
+case $1 in down*) echo "$1: no route to host" >&2; exit 255;; esac
+shift
+exec sh -c "$*"
+`
 	require.NoError(t, os.WriteFile(path, []byte(script), 0o755))
 	return path
 }
 
 // heat runs examples/resize, and waits for so many changes of its size.
 func heat(t *testing.T, program, changes string) *running {
-	return controlled(t, "--launcher-exec", remoteShell(t), "--iface", "lo", "--lazy", "--stats", "--hosts", "a:2,b:2", program,
-		"-rows", "48", "-steps", "60", "-every", "5", "-changes", changes)
+	return controlled(t, "--launcher-exec", remoteShell(t), "--iface", "lo", "--lazy", "--stats", "--hosts", "a:2,b:2",
+		program, "-rows", "48", "-steps", "60", "-every", "5", "-changes", changes)
 }
 
-// A stencil grows from 2 nodes to 3 while it computes, shrinks to 2 and grows again. Its result is that
-// of the undisturbed run. Ranks that stay look up only those that come: each rank needs the two
-// beside it, and the first ranks have found theirs before. A host that is down costs a line.
+// A stencil grows from 2 nodes to 3 while it computes, shrinks to 2 and grows again. Its result is
+// that of the undisturbed run. Ranks that stay look up only those that come: each rank needs the
+// two beside it, and the first ranks have found theirs before. A host that is down costs a line.
 func TestGrowAndShrink(t *testing.T) {
 	program := withoutC(t, "examples/resize")
 	sum := regexp.MustCompile(`sum ([0-9a-f]{16}); 4 ranks at the end, resized (\d) times`)
@@ -46,7 +50,8 @@ func TestGrowAndShrink(t *testing.T) {
 		require.Equal(t, code, o.code, o.stderr)
 		require.Regexp(t, pattern, string(o.stdout)+o.stderr)
 	}
-	ask(125, `^ibrun: down could not be started: .*no route to host.*; the job goes on with 2 nodes\n$`, "grow", "c,down")
+	ask(125, `^ibrun: down could not be started: .*no route to host.*; the job goes on with 2 nodes\n$`,
+		"grow", "c,down")
 	ask(125, `^ibrun: the job has a node on b already\n$`, "grow", "b")
 	ask(125, `^ibrun: the job has 2 nodes: from 1 to 1 of them can leave\n$`, "shrink", "2")
 	ask(0, `^ready for 6 ranks on 3 nodes: .*\nthe job has 6 ranks on 3 nodes\n$`, "grow", "c:2")
@@ -78,7 +83,8 @@ func TestResizeRefused(t *testing.T) {
 			for _, words := range [][]string{{"grow", "c"}, {"shrink", "1"}} {
 				o := r.ctl(words...)
 				require.Equal(t, 125, o.code)
-				require.Regexp(t, `its program has not called Resize|with --on-failure restart.* keeps its size`, o.stderr)
+				why := `its program has not called Resize|with --on-failure restart.* keeps its size`
+				require.Regexp(t, why, o.stderr)
 			}
 			require.Contains(t, string(r.ctl("status").stdout), "2 ranks on 2 nodes")
 			require.Equal(t, 0, r.ctl("end").code)

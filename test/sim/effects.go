@@ -78,7 +78,7 @@ func (w *World) perform(a *agent, eff core.Effect) {
 	case core.DaemonsPrinted:
 		w.printed(e)
 	case core.ResizeTold:
-		w.Told = append(w.Told, e)
+		w.Resizes = append(w.Resizes, e)
 	case core.DaemonsOver:
 		w.Ends = append(w.Ends, e)
 	case core.Answered:

@@ -21,7 +21,6 @@ type sized struct {
 	ppn      int
 	nodes    int // that there are now
 	op       uint32
-	joined   int
 	released map[uint32]uint32 // by rank: the newest collective that it has come out of
 	sizes    map[uint32]uint32 // by rank: the job's size, as it was last told
 	at       time.Duration
@@ -98,8 +97,8 @@ func TestResizeCounts(t *testing.T) {
 			counts := func(want map[frame.Kind]int) {
 				s.then(func() {
 					for _, k := range []frame.Kind{
-						rankwire.KindResize, rankwire.KindCollect, rankwire.KindRelease, rankwire.KindAsk, wire.KindLaunch,
-						wire.KindReady, wire.KindExit, wire.KindEnter, wire.KindGone,
+						rankwire.KindResize, rankwire.KindCollect, rankwire.KindRelease, rankwire.KindAsk,
+						wire.KindLaunch, wire.KindReady, wire.KindExit, wire.KindEnter, wire.KindDeparted,
 					} {
 						require.Equal(t, want[k], s.Sent[k]-before[k], wire.Vocabulary.Name(k))
 						before[k] = s.Sent[k]
@@ -136,9 +135,9 @@ func TestResizeCounts(t *testing.T) {
 				}
 			})
 			s.then(func() {
-				require.Equal(t, core.ResizeTold{ID: 2, Over: true, Nodes: 40, Ranks: 80}, s.Told[len(s.Told)-1])
-				delete(s.Sent, wire.KindGone) // one for each edge with nodes that leave below it, but not at it
-				before[wire.KindGone] = 0
+				require.Equal(t, core.ResizeTold{ID: 2, Over: true, Nodes: 40, Ranks: 80}, s.Resizes[len(s.Resizes)-1])
+				delete(s.Sent, wire.KindDeparted) // one for each edge with nodes that leave below it, but not at it
+				before[wire.KindDeparted] = 0
 			})
 			counts(map[frame.Kind]int{
 				rankwire.KindResize: 3 * 80, rankwire.KindCollect: 2*80 + 40, rankwire.KindRelease: 2*80 + 40,
@@ -174,7 +173,9 @@ func TestResizeLookups(t *testing.T) {
 	}
 	publish := func(from int) {
 		s.then(func() {
-			s.ranks(from, func(node, rank uint32) { s.FromRank(node, rank, rankwire.Publish{Tuple: tupleOf(node, rank)}) })
+			s.ranks(from, func(node, rank uint32) {
+				s.FromRank(node, rank, rankwire.Publish{Tuple: tupleOf(node, rank)})
+			})
 		})
 	}
 	asked := func(want int, what string) {

@@ -86,7 +86,7 @@ type World struct {
 	Answers   []wire.Reply // that the root has got to what it was asked
 	Ends      []core.DaemonsOver
 	Printed   int // bytes of daemons that callers have got
-	Told      []core.ResizeTold
+	Resizes   []core.ResizeTold
 	Ready     time.Duration // when the root knew that all ranks run; 0: it never did
 	Depth     int
 	// Spawned counts, by node, how often a node's ranks were started; Up is when the

@@ -13,8 +13,9 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// wide makes TestResizeOverNodes one of 64 ranks on 8 nodes, which grows by 4 (make resize).
-var wide = flag.Bool("wide", false, "resize a job of 64 ranks on 8 nodes")
+// wide makes TestResizeOverNodes one of 64 ranks on 8 nodes, which grows by 4 (make resize), and
+// gives all jobs of TestControlOverNodes 256 ranks on 16 nodes (make stuck).
+var wide = flag.Bool("wide", false, "jobs of many ranks")
 
 // A stencil over real sessions grows and shrinks back while it computes. Its result is that of the
 // undisturbed run, and nothing is left on the nodes that have left.

@@ -1,5 +1,6 @@
-// Package resize measures how long a running job takes to grow by four nodes and to shrink back, beside
-// a restart of the whole job on all nodes, turn by turn. It runs on the front of a virtual cluster:
+// Package resize measures how long a running job takes to grow by four nodes and to shrink back,
+// beside a restart of the whole job on all nodes, turn by turn. It runs on the front of a virtual
+// cluster:
 //
 //	bench resize IBRUN PROGRAM NODES ROUNDS
 //
@@ -100,8 +101,9 @@ func measure(ibrun, program string, nodes, rounds int) error {
 	}
 	fmt.Println(figure.Machine())
 	fmt.Printf("a job of %d nodes, medians of %d turns\n", nodes-by, rounds)
-	fmt.Printf("  grow by %d        %8.1f ms   (Charm++ has published %.1f s)\n", by, figure.Median(took[0]), charmGrow)
-	fmt.Printf("  shrink by %d      %8.1f ms   (Charm++ has published %.1f s)\n", by, figure.Median(took[1]), charmShrink)
+	const beside = "  %-6s by %d      %8.1f ms   (Charm++ has published %.1f s)\n"
+	fmt.Printf(beside, "grow", by, figure.Median(took[0]), charmGrow)
+	fmt.Printf(beside, "shrink", by, figure.Median(took[1]), charmShrink)
 	fmt.Printf("  restart on %d    %8.1f ms   (ibrun, from its start to its end, with one step)\n", nodes,
 		figure.Median(took[2]))
 	return nil
