@@ -1,0 +1,216 @@
+package managers
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/fleet/suite"
+)
+
+// tell is a rank that says where it is.
+const tell = `echo "$IBRUN_RANK $(hostname) $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $SLURM_NTASKS"`
+
+// places is what ranks print that are told so, in order, on hosts of so many ranks each.
+func places(ranks ...int) string {
+	var lines []string
+	size := 0
+	for _, n := range ranks {
+		size += n
+	}
+	for node, n := range ranks {
+		for local := range n {
+			rank := len(lines)
+			lines = append(lines, fmt.Sprintf("%d node%04d %d %d %d %d", rank, node+1, rank, local, node, size))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sorted are the lines of ranks in their order. Hosts are numbered as they come: which ones a job
+// gets is Slurm's choice.
+func sorted(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	number := func(line string) int { n, _ := strconv.Atoi(strings.Fields(line + " -1")[0]); return n }
+	slices.SortFunc(lines, func(a, b string) int { return number(a) - number(b) })
+	seen := map[string]string{}
+	for i, line := range lines {
+		if words := strings.Fields(line); len(words) > 1 {
+			if seen[words[1]] == "" {
+				seen[words[1]] = fmt.Sprintf("node%04d", len(seen)+1)
+			}
+			words[1] = seen[words[1]]
+			lines[i] = strings.Join(words, " ")
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A real Slurm of four nodes without sshd: what ibrun starts with no option, and what is left of it.
+func TestSlurm(t *testing.T) {
+	b := slurm(t, 4, SlurmConfig{CPUs: 16})
+	rank := b.script("tell", tell)
+	limited := b.of(t)
+	limited.startLimited() // it takes longest, and shares nothing with the others
+
+	t.Run("starts", func(t *testing.T) { b.of(t).starts(rank) })
+	t.Run("batch", func(t *testing.T) {
+		b := b.of(t)
+		job := b.script("job", b.ibrun+" -v "+rank)
+		b.run("sbatch", "-Q", "-N3", "--ntasks-per-node=2", "-o", "batch.out", "-e", "batch.err", job)
+		b.until("the job to end", func() bool { return b.run("squeue", "-h", "-n", "job") == "" })
+		require.Equal(t, places(2, 2, 2), sorted(b.read("batch.out")))
+		require.Contains(t, b.read("batch.err"), "agents by srun: the manager's own starter")
+	})
+	t.Run("MPI", func(t *testing.T) {
+		b := b.of(t)
+		mpich := filepath.Join(b.c.Shared(), "mpich")
+		out, err := exec.Command("mpicc.mpich", "-o", mpich, "../e2e/testdata/mpi.c").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		open := suite.Own().MPI(t, "../e2e/testdata/mpi.c", filepath.Join(b.c.Shared(), "openmpi"))
+		// MPICH hangs in MPI_Finalize over TCP, under its own launcher too (docs/mpi-programs.md).
+		for _, c := range [][]string{{mpich, "ring", "unfinished"}, {open, "ring"}} {
+			out := b.run(append([]string{"salloc", "-Q", "-N4", "--ntasks-per-node=1", b.ibrun, "-x", "UCX_TCP_PUT_ENABLE=n",
+				"--bind-to", "none"}, c...)...)
+			require.Equal(t, 4, strings.Count(out, "of 4: ring"), out)
+		}
+	})
+	t.Run("ends", func(t *testing.T) { b.ends(t) })
+	t.Run("signal", func(t *testing.T) { b.of(t).signal() })
+	t.Run("time limit", func(t *testing.T) {
+		limited.t = t
+		limited.endLimited()
+	})
+	t.Logf("what was left on all hosts, and when there was nothing:\n%s", strings.Join(b.rows(), "\n"))
+}
+
+// starts runs jobs by salloc and within steps.
+func (b *bed) starts(rank string) {
+	for _, c := range []struct {
+		words string
+		want  string
+	}{
+		{"salloc -Q -N3 --ntasks-per-node=2 IBRUN", places(2, 2, 2)},
+		{"salloc -Q -N2 --exclusive -c8 IBRUN", places(1, 1)},
+		{"salloc -Q -N4 --ntasks-per-node=1 --mem=100 IBRUN --tree chain", places(1, 1, 1, 1)},
+		{"salloc -Q -N1 -n1 : -N2 -n4 --ntasks-per-node=2 IBRUN --tree chain", places(1, 2, 2)},
+		// A step of two of the job's three nodes, one of whose tasks is ibrun.
+		{"salloc -Q -N3 --ntasks-per-node=2 srun -Q -N2 --ntasks-per-node=1 IBRUN", places(1, 1)},
+		// A command beside another step that has all CPUs.
+		{"salloc -Q -N2 --ntasks-per-node=1 sh -c 'srun -Q sleep 100 & IBRUN; kill $!'", places(1, 1)},
+	} {
+		words := strings.ReplaceAll(c.words, "IBRUN", b.ibrun)
+		args := strings.Fields(words)
+		if i := strings.Index(words, " sh -c "); i >= 0 {
+			inner := strings.Trim(words[i+len(" sh -c "):], "'")
+			args = append(strings.Fields(words[:i]), "sh", "-c", strings.Replace(inner, b.ibrun, b.ibrun+" "+rank, 1))
+		} else {
+			args = append(args, rank)
+		}
+		require.Equal(b.t, c.want, sorted(b.run(args...)), "%s", words)
+	}
+}
+
+// trapper is a rank that counts signals. Its file name is how its processes are found.
+const trapper = `n=0
+trap 'n=$((n+1)); echo "$SLURM_PROCID signal $n"' SIGNAL
+trap 'echo "$SLURM_PROCID term"; exit 0' TERM
+echo "$SLURM_PROCID up"
+for i in $(seq 3000); do sleep 0.1; done
+`
+
+// count is how many lines of a file have a text.
+func (b *bed) count(name, text string) int { return strings.Count(b.read(name), text) }
+
+// table is what was left and for how long, for people.
+var table []string
+
+func (b *bed) rows() []string { return table }
+
+// gone waits until a job's processes are gone, and notes how long that took.
+func (b *bed) gone(what string, word string) time.Duration {
+	took := b.until("nothing to be left after "+what, func() bool {
+		return len(b.processes(word)) == 0 && len(b.processes(b.ibrun)) == 0
+	})
+	table = append(table, fmt.Sprintf("%-34s %6.2f s", what, took.Seconds()))
+	return took
+}
+
+// ends are the ways in which a job ends that nobody has asked ibrun for.
+func (b *bed) ends(t *testing.T) {
+	for n, c := range []struct {
+		name string
+		end  func(b *bed, id string)
+	}{
+		{"scancel", func(b *bed, id string) { b.run("scancel", id) }},
+		{"SIGKILL of the root", func(b *bed, _ string) { b.kill("root " + b.ibrun) }},
+		{"SIGKILL of one srun", func(b *bed, _ string) { b.kill("srun") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := b.of(t)
+			// The shell is the root's parent, and lives on.
+			rank := b.script("ends-rank", strings.Replace(trapper, "SIGNAL", "USR2", 1))
+			job := b.script("ends-job", "bash -c 'exec -a \"root "+b.ibrun+"\" "+b.ibrun+" --tree kary:2 "+rank+"'; sleep 1")
+			out, errs := fmt.Sprintf("ends%d.out", n), fmt.Sprintf("ends%d.err", n)
+			id := b.run("sbatch", "--parsable", "-N4", "--ntasks-per-node=2", "-o", out, "-e", errs, job)
+			b.until("all ranks to be up", func() bool { return b.count(out, "up") == 8 })
+			c.end(b, id)
+			took := b.gone(c.name, rank)
+			require.Less(t, took, 5*time.Second, "%s", b.read(errs))
+			b.until("the job to end", func() bool { return b.run("squeue", "-h", "-t", "R,CG,PD", "-j", id, "-o", "%i") == "" })
+		})
+	}
+}
+
+// kill kills the first process on a host whose command line begins with some words.
+func (b *bed) kill(words string) {
+	all, err := b.c.AllProcesses()
+	require.NoError(b.t, err)
+	for _, procs := range all {
+		for _, p := range procs {
+			if strings.HasPrefix(strings.Join(p.Argv, " "), words) {
+				require.NoError(b.t, syscall.Kill(p.Pid, syscall.SIGKILL))
+				return
+			}
+		}
+	}
+	b.t.Fatalf("no process %q", words)
+}
+
+// signal sends a warning to a job as #SBATCH --signal does: all ranks get it once.
+func (b *bed) signal() {
+	rank := b.script("signal-rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
+	job := b.script("signal-job", b.ibrun+" --tree chain "+rank)
+	id := b.run("sbatch", "--parsable", "-N4", "--ntasks-per-node=2", "-o", "signal.out", "-e", "signal.err", job)
+	b.until("all ranks to be up", func() bool { return b.count("signal.out", "up") == 8 })
+	b.run("scancel", "--signal=USR1", id)
+	b.until("all ranks to get USR1", func() bool { return b.count("signal.out", "signal 1") == 8 })
+	b.run("scancel", id)
+	b.gone("scancel after a warning", rank)
+	require.Zero(b.t, b.count("signal.out", "signal 2"), "none gets it twice")
+}
+
+// startLimited starts a job whose time is nearly up: Slurm looks each half minute.
+func (b *bed) startLimited() {
+	rank := b.script("limit-rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
+	job := b.script("limit-job", b.ibrun+" "+rank)
+	id := b.run("sbatch", "--parsable", "-t1", "-N4", "--ntasks-per-node=1", "--signal=USR1@55", "-o", "limit.out", "-e",
+		"limit.err", job)
+	b.until("all ranks to be up", func() bool { return b.count("limit.out", "up") == 4 })
+	b.run("scontrol", "update", "JobId="+id, "EndTime=now+5")
+}
+
+// endLimited waits for the end of it.
+func (b *bed) endLimited() {
+	b.until("the time to be up", func() bool { return b.count("limit.out", "term") > 0 })
+	took := b.gone("the time limit, after SIGTERM", filepath.Join(b.c.Shared(), "limit-rank"))
+	require.Less(b.t, took, 5*time.Second)
+}
