@@ -16,6 +16,7 @@ import (
 	"ibrun/test/bench/ib"
 	"ibrun/test/bench/launch"
 	"ibrun/test/bench/lazy"
+	"ibrun/test/bench/managers"
 	"ibrun/test/bench/mpi"
 	"ibrun/test/bench/spawn"
 	"ibrun/test/bench/ssh"
@@ -34,6 +35,7 @@ var subjects = []subject{
 	{"lazy", "messages beside plain UDP and TCP, and the time until ranks may send", lazy.Run},
 	{"mpi", "programs of MPI and PMI beside their own launchers", mpi.Run},
 	{"exec", "a command beside the ranks of a running job beside a launch of its own", exec.Run},
+	{"managers", "a launch in a job of Slurm beside plain srun", managers.Run},
 	{"ib", "InfiniBand beside ibv_rc_pingpong", ib.Run},
 	{"spawn", "the start of a rank beside posix_spawn", spawn.Run},
 	{"ssh", "one ssh hop by native ssh beside the program ssh", ssh.Run},
@@ -55,7 +57,7 @@ func main() {
 func run(args []string, list io.Writer) error {
 	if len(args) == 0 {
 		for _, s := range subjects {
-			if _, err := fmt.Fprintf(list, "bench %-7s %s\n", s.name, s.what); err != nil {
+			if _, err := fmt.Fprintf(list, "bench %-8s %s\n", s.name, s.what); err != nil {
 				return err
 			}
 		}

@@ -89,7 +89,7 @@ func (s *Slurm) configure(cfg SlurmConfig) error {
 	if err := os.WriteFile(s.key(), key, 0o400); err != nil {
 		return err
 	}
-	track := "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n"
+	track := "ProctrackType=proctrack/cgroup\nTaskPlugin=task/none\n"
 	if cfg.Confine {
 		track = "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup,task/affinity\n"
 	}

@@ -1,6 +1,7 @@
 package managers
 
 import (
+	"flag"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -99,7 +100,7 @@ func (b *bed) starts(rank string) {
 		want  string
 	}{
 		{"salloc -Q -N3 --ntasks-per-node=2 IBRUN", places(2, 2, 2)},
-		{"salloc -Q -N2 --exclusive -c8 IBRUN", places(1, 1)},
+		{"salloc -Q -N2 --exclusive -c8 IBRUN", places(2, 2)},
 		{"salloc -Q -N4 --ntasks-per-node=1 --mem=100 IBRUN --tree chain", places(1, 1, 1, 1)},
 		{"salloc -Q -N1 -n1 : -N2 -n4 --ntasks-per-node=2 IBRUN --tree chain", places(1, 2, 2)},
 		// A step of two of the job's three nodes, one of whose tasks is ibrun.
@@ -213,4 +214,43 @@ func (b *bed) endLimited() {
 	b.until("the time to be up", func() bool { return b.count("limit.out", "term") > 0 })
 	took := b.gone("the time limit, after SIGTERM", filepath.Join(b.c.Shared(), "limit-rank"))
 	require.Less(b.t, took, 5*time.Second)
+}
+
+var large = flag.Int("large", 0, "nodes of a larger Slurm; 0: none")
+
+// A job of many nodes starts and ends, and leaves nothing.
+func TestSlurmLarge(t *testing.T) {
+	if *large == 0 {
+		return // make test-managers LARGE=64
+	}
+	b := slurm(t, *large, SlurmConfig{CPUs: 4})
+	all := strconv.Itoa(*large)
+	out := b.run("salloc", "-Q", "-N", all, "--ntasks-per-node=2", b.ibrun, b.script("tell", tell))
+	require.Equal(t, places(slices.Repeat([]int{2}, *large)...), sorted(out))
+	rank := b.script("rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
+	id := b.run("sbatch", "--parsable", "-N", all, "--ntasks-per-node=2", "-o", "large.out", b.script("job", b.ibrun+" "+rank))
+	b.until("all ranks to be up", func() bool { return b.count("large.out", "up") == 2**large })
+	b.run("scancel", id)
+	require.Less(t, b.gone("scancel of "+all+" nodes", rank), 5*time.Second)
+	t.Log(strings.Join(b.rows(), "\n"))
+}
+
+// Ranks of a job with one CPU on each node see that CPU only, and no agent is held to less than
+// the job has.
+func TestConfined(t *testing.T) {
+	b := slurm(t, 2, SlurmConfig{CPUs: 2, Confine: true})
+	cpus := b.script("cpus", `sed -n 's/^Cpus_allowed_list://p' /proc/self/status`)
+	one := b.run("salloc", "-Q", "-N2", "--ntasks-per-node=1", b.ibrun, "--bind-to", "none", cpus)
+	for _, list := range strings.Fields(one) {
+		require.NotContains(t, list, "-")
+		require.NotContains(t, list, ",")
+	}
+	require.Len(t, strings.Fields(one), 2)
+	two := b.run("salloc", "-Q", "-N2", "--ntasks-per-node=2", b.ibrun, "--bind-to", "none", cpus)
+	require.Equal(t, "0-1 0-1 0-1 0-1", strings.Join(strings.Fields(two), " "), "all that the job has there")
+	// A step of one task pins ibrun to a core, and so the ranks that it starts itself.
+	cmd := b.Command(b.ctx, "salloc", "-Q", "-N1", "--ntasks-per-node=2", "srun", "-Q", "-n1", "--exact", b.ibrun, "-n", "2", cpus)
+	said, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	require.Contains(t, string(said), "allows only CPU")
 }
