@@ -104,7 +104,7 @@ func (b *bed) starts(rank string) {
 		{"salloc -Q -N4 --ntasks-per-node=1 --mem=100 IBRUN --tree chain", places(1, 1, 1, 1)},
 		{"salloc -Q -N1 -n1 : -N2 -n4 --ntasks-per-node=2 IBRUN --tree chain", places(1, 2, 2)},
 		// A step of two of the job's three nodes, one of whose tasks is ibrun.
-		{"salloc -Q -N3 --ntasks-per-node=2 srun -Q -N2 --ntasks-per-node=1 IBRUN", places(1, 1)},
+		{"salloc -Q -N3 --ntasks-per-node=2 srun -Q -N2 -n2 IBRUN", places(1, 1)},
 		// A command beside another step that has all CPUs.
 		{"salloc -Q -N2 --ntasks-per-node=1 sh -c 'srun -Q sleep 100 & IBRUN; kill $!'", places(1, 1)},
 	} {
