@@ -45,7 +45,7 @@ var others = []core.Event{
 	core.Probed{}, core.SinkFailed{}, core.JobAnswered{}, core.JobAsked{}, core.JobEnded{},
 	core.ParentAnswered{}, core.Interrupted{}, core.RankFenced{}, core.Respawned{}, core.NodeEmptied{},
 	core.JoinRefused{}, core.Relinked{}, core.DaemonsAsked{}, core.DaemonsTaken{}, core.DaemonsLeft{},
-	core.DaemonExited{}, core.ManagerSignal{},
+	core.DaemonExited{}, core.NodeSignal{},
 }
 
 var kindOf = func() map[reflect.Type]int {

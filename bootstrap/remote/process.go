@@ -24,9 +24,9 @@ type process struct {
 	managed bool // a resource manager's starter
 }
 
-// farewell is how long the starter of a resource manager may take to end when its agent has. One that
-// is killed before leaves its manager to look for it, which holds the node's share of the job for
-// seconds.
+// farewell is how long the starter of a resource manager may take to end when its agent has. One
+// that is killed before leaves its manager to look for it, which holds the node's share of the job
+// for seconds.
 const farewell = time.Second
 
 // spawn starts the launcher's process.
@@ -71,10 +71,10 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 	for _, f := range theirs {
 		f.Close()
 	}
-	l := &process{p, in, out, make(chan struct{}), local, !local && s.manager != nil}
+	l := &process{p, in, out, make(chan struct{}), local, !local && s.alloc != nil}
 	ses := &Session{Stdin: in, Stdout: out, local: local, line: l, began: time.Now()}
 	if !local {
-		ses.launcher, ses.managed = filepath.Base(argv[0]), s.manager != nil
+		ses.launcher, ses.managed = filepath.Base(argv[0]), s.alloc != nil
 	}
 	go func() {
 		defer close(l.drain)
@@ -89,8 +89,8 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 func (s *Starter) environ(local bool) []string {
 	env := os.Environ()
 	switch {
-	case !local && s.manager != nil:
-		return s.manager.environ()
+	case !local && s.alloc != nil:
+		return s.alloc.environ()
 	case !local:
 		return env
 	}

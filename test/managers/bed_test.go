@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { os.Exit(product.Run(m, &launcher)) }
 // most bounds whatever a test waits for. Machines may be busy.
 const most = 3 * time.Minute
 
-// manager is a Slurm or Grid Engine.
-type manager interface {
+// scheduler is a Slurm or Grid Engine.
+type scheduler interface {
 	Command(ctx context.Context, args ...string) *exec.Cmd
 }
 
@@ -34,7 +34,7 @@ type manager interface {
 type bed struct {
 	t *testing.T
 	c *cluster.Cluster
-	manager
+	scheduler
 	ctx   context.Context
 	ibrun string
 }
@@ -43,7 +43,7 @@ type bed struct {
 func (b *bed) of(t *testing.T) *bed {
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	t.Cleanup(cancel)
-	return &bed{t, b.c, b.manager, ctx, b.ibrun}
+	return &bed{t, b.c, b.scheduler, ctx, b.ibrun}
 }
 
 // slurm brings Slurm up, without any sshd.
@@ -61,8 +61,8 @@ func slurm(t *testing.T, nodes int, cfg SlurmConfig) *bed {
 }
 
 // newBed is a bed with ibrun at a path that all hosts see.
-func newBed(ctx context.Context, t *testing.T, c *cluster.Cluster, m manager) *bed {
-	b := &bed{t: t, c: c, manager: m, ctx: ctx, ibrun: filepath.Join(c.Shared(), "ibrun")}
+func newBed(ctx context.Context, t *testing.T, c *cluster.Cluster, m scheduler) *bed {
+	b := &bed{t: t, c: c, scheduler: m, ctx: ctx, ibrun: filepath.Join(c.Shared(), "ibrun")}
 	binary, err := os.ReadFile(launcher)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(b.ibrun, binary, 0o755))
@@ -96,8 +96,11 @@ func (b *bed) read(name string) string {
 func (b *bed) until(what string, f func() bool) time.Duration {
 	began := time.Now()
 	for !f() {
-		require.NoError(b.t, b.ctx.Err(), "waiting for %s", what)
-		time.Sleep(20 * time.Millisecond)
+		select {
+		case <-b.ctx.Done():
+			b.t.Fatalf("waited for %s: %v", what, b.ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 	return time.Since(began)
 }

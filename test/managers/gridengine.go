@@ -51,7 +51,8 @@ func StartGridEngine(ctx context.Context, c *cluster.Cluster) (*GridEngine, erro
 		out, _ := g.Command(ctx, "qstat", "-f").Output()
 		ready := 0
 		for line := range strings.Lines(string(out)) {
-			if words := strings.Fields(line); len(words) == 5 && strings.HasPrefix(line, "all.q@") { // no letter of a state
+			const stateless = 5 // words
+			if strings.HasPrefix(line, "all.q@") && len(strings.Fields(line)) == stateless {
 				ready++
 			}
 		}
@@ -61,7 +62,8 @@ func StartGridEngine(ctx context.Context, c *cluster.Cluster) (*GridEngine, erro
 		select {
 		case <-ctx.Done():
 			g.Close()
-			return nil, fmt.Errorf("grid engine: %d of %d nodes take jobs: %w\n%s", ready, len(c.Nodes()), ctx.Err(), out)
+			return nil, fmt.Errorf("grid engine: %d of %d nodes take jobs: %w\n%s", ready, len(c.Nodes()), ctx.Err(),
+				out)
 		case <-time.After(300 * time.Millisecond):
 		}
 	}
@@ -70,8 +72,8 @@ func StartGridEngine(ctx context.Context, c *cluster.Cluster) (*GridEngine, erro
 // Command is a command on the front.
 func (g *GridEngine) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := g.c.Command(ctx, args...)
-	cmd.Env = append(os.Environ(), "SGE_ROOT="+filepath.Join(g.dir, "root"), "SGE_CELL=default", "SGE_QMASTER_PORT=6444",
-		"SGE_EXECD_PORT=6445")
+	cmd.Env = append(os.Environ(), "SGE_ROOT="+filepath.Join(g.dir, "root"), "SGE_CELL=default",
+		"SGE_QMASTER_PORT=6444", "SGE_EXECD_PORT=6445")
 	cmd.Dir = g.c.Shared()
 	return cmd
 }

@@ -30,7 +30,8 @@ func TestGridEngine(t *testing.T) {
 	for _, tree := range []string{"flat", "chain"} {
 		t.Run(tree, func(t *testing.T) {
 			b := all.of(t)
-			job := b.script("job-"+tree, b.ibrun+" -v --tree "+tree+" "+b.script("where", `echo "$IBRUN_RANK $(hostname)"`))
+			rank := b.script("where", `echo "$IBRUN_RANK $(hostname)"`)
+			job := b.script("job-"+tree, b.ibrun+" -v --tree "+tree+" "+rank)
 			b.run("qsub", "-terse", "-cwd", "-pe", "mpi", "5", "-o", tree+".out", "-e", tree+".err", job)
 			b.until("the job to end", func() bool { return b.run("qstat") == "" })
 			require.Equal(t, "0 node0001\n1 node0001\n2 node0002\n3 node0002\n4 node0003", sorted(b.read(tree+".out")),
@@ -40,12 +41,13 @@ func TestGridEngine(t *testing.T) {
 	}
 	t.Run("qdel", func(t *testing.T) {
 		b := all.of(t)
-		rank := b.script("rank", strings.ReplaceAll(strings.Replace(trapper, "SIGNAL", "USR1", 1), "SLURM_PROCID", "IBRUN_RANK"))
+		counts := strings.ReplaceAll(trapper, "SLURM_PROCID", "IBRUN_RANK")
+		rank := b.script("rank", strings.Replace(counts, "SIGNAL", "USR1", 1))
 		job := b.script("job-ends", fmt.Sprintf("exec %s %s", b.ibrun, rank))
 		id := b.run("qsub", "-terse", "-cwd", "-pe", "mpi", "8", "-o", "ends.out", "-e", "ends.err", job)
 		b.until("all ranks to be up", func() bool { return b.count("ends.out", "up") == 8 })
 		b.run("qdel", id)
-		require.Less(t, b.gone("qdel", rank), 5*time.Second)
+		require.Less(t, b.emptied("qdel", rank), 5*time.Second)
 	})
 	t.Logf("what was left on all hosts, and when there was nothing:\n%s", strings.Join(all.rows(), "\n"))
 }

@@ -165,8 +165,8 @@ func (s *Slurm) start(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("slurm: %s of %d nodes are idle: %w\n%s", strings.TrimSpace(string(out)), len(s.c.Nodes()),
-				ctx.Err(), s.Log("slurmctld"))
+			return fmt.Errorf("slurm: %s of %d nodes are idle: %w\n%s", strings.TrimSpace(string(out)),
+				len(s.c.Nodes()), ctx.Err(), s.Log("slurmctld"))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

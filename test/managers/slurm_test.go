@@ -17,8 +17,8 @@ import (
 	"ibrun/test/fleet/suite"
 )
 
-// tell is a rank that says where it is.
-const tell = `echo "$IBRUN_RANK $(hostname) $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $SLURM_NTASKS"`
+// where is a rank that says where it is.
+const where = `echo "$IBRUN_RANK $(hostname) $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $SLURM_NTASKS"`
 
 // places is what ranks print that are told so, in order, on hosts of so many ranks each.
 func places(ranks ...int) string {
@@ -55,10 +55,10 @@ func sorted(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// A real Slurm of four nodes without sshd: what ibrun starts with no option, and what is left of it.
+// A real Slurm of four nodes without sshd: what ibrun starts with no option, and what is left.
 func TestSlurm(t *testing.T) {
 	b := slurm(t, 4, SlurmConfig{CPUs: 16})
-	rank := b.script("tell", tell)
+	rank := b.script("where", where)
 	limited := b.of(t)
 	limited.startLimited() // it takes longest, and shares nothing with the others
 
@@ -79,8 +79,8 @@ func TestSlurm(t *testing.T) {
 		open := suite.Own().MPI(t, "../e2e/testdata/mpi.c", filepath.Join(b.c.Shared(), "openmpi"))
 		// MPICH hangs in MPI_Finalize over TCP, under its own launcher too (docs/mpi-programs.md).
 		for _, c := range [][]string{{mpich, "ring", "unfinished"}, {open, "ring"}} {
-			out := b.run(append([]string{"salloc", "-Q", "-N4", "--ntasks-per-node=1", b.ibrun, "-x", "UCX_TCP_PUT_ENABLE=n",
-				"--bind-to", "none"}, c...)...)
+			out := b.run(append([]string{"salloc", "-Q", "-N4", "--ntasks-per-node=1", b.ibrun, "-x",
+				"UCX_TCP_PUT_ENABLE=n", "--bind-to", "none"}, c...)...)
 			require.Equal(t, 4, strings.Count(out, "of 4: ring"), out)
 		}
 	})
@@ -131,13 +131,13 @@ for i in $(seq 3000); do sleep 0.1; done
 // count is how many lines of a file have a text.
 func (b *bed) count(name, text string) int { return strings.Count(b.read(name), text) }
 
-// table is what was left and for how long, for people.
+// table is what was left and for how long.
 var table []string
 
 func (b *bed) rows() []string { return table }
 
-// gone waits until a job's processes are gone, and notes how long that took.
-func (b *bed) gone(what string, word string) time.Duration {
+// emptied waits until none of a job's processes is left, and notes how long that took.
+func (b *bed) emptied(what string, word string) time.Duration {
 	took := b.until("nothing to be left after "+what, func() bool {
 		return len(b.processes(word)) == 0 && len(b.processes(b.ibrun)) == 0
 	})
@@ -159,14 +159,15 @@ func (b *bed) ends(t *testing.T) {
 			b := b.of(t)
 			// The shell is the root's parent, and lives on.
 			rank := b.script("ends-rank", strings.Replace(trapper, "SIGNAL", "USR2", 1))
-			job := b.script("ends-job", "bash -c 'exec -a \"root "+b.ibrun+"\" "+b.ibrun+" --tree kary:2 "+rank+"'; sleep 1")
+			root := fmt.Sprintf("exec -a \"root %[1]s\" %[1]s --tree kary:2 %[2]s", b.ibrun, rank)
+			job := b.script("ends-job", "bash -c '"+root+"'; sleep 1")
 			out, errs := fmt.Sprintf("ends%d.out", n), fmt.Sprintf("ends%d.err", n)
 			id := b.run("sbatch", "--parsable", "-N4", "--ntasks-per-node=2", "-o", out, "-e", errs, job)
 			b.until("all ranks to be up", func() bool { return b.count(out, "up") == 8 })
 			c.end(b, id)
-			took := b.gone(c.name, rank)
+			took := b.emptied(c.name, rank)
 			require.Less(t, took, 5*time.Second, "%s", b.read(errs))
-			b.until("the job to end", func() bool { return b.run("squeue", "-h", "-t", "R,CG,PD", "-j", id, "-o", "%i") == "" })
+			b.until("the job to end", func() bool { return b.run("squeue", "-h", "-n", "ends-job") == "" })
 		})
 	}
 }
@@ -195,7 +196,7 @@ func (b *bed) signal() {
 	b.run("scancel", "--signal=USR1", id)
 	b.until("all ranks to get USR1", func() bool { return b.count("signal.out", "signal 1") == 8 })
 	b.run("scancel", id)
-	b.gone("scancel after a warning", rank)
+	b.emptied("scancel after a warning", rank)
 	require.Zero(b.t, b.count("signal.out", "signal 2"), "none gets it twice")
 }
 
@@ -203,8 +204,8 @@ func (b *bed) signal() {
 func (b *bed) startLimited() {
 	rank := b.script("limit-rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
 	job := b.script("limit-job", b.ibrun+" "+rank)
-	id := b.run("sbatch", "--parsable", "-t1", "-N4", "--ntasks-per-node=1", "--signal=USR1@55", "-o", "limit.out", "-e",
-		"limit.err", job)
+	id := b.run("sbatch", "--parsable", "-t1", "-N4", "--ntasks-per-node=1", "--signal=USR1@55", "-o", "limit.out",
+		"-e", "limit.err", job)
 	b.until("all ranks to be up", func() bool { return b.count("limit.out", "up") == 4 })
 	b.run("scontrol", "update", "JobId="+id, "EndTime=now+5")
 }
@@ -212,7 +213,7 @@ func (b *bed) startLimited() {
 // endLimited waits for the end of it.
 func (b *bed) endLimited() {
 	b.until("the time to be up", func() bool { return b.count("limit.out", "term") > 0 })
-	took := b.gone("the time limit, after SIGTERM", filepath.Join(b.c.Shared(), "limit-rank"))
+	took := b.emptied("the time limit, after SIGTERM", filepath.Join(b.c.Shared(), "limit-rank"))
 	require.Less(b.t, took, 5*time.Second)
 }
 
@@ -225,13 +226,14 @@ func TestSlurmLarge(t *testing.T) {
 	}
 	b := slurm(t, *large, SlurmConfig{CPUs: 4})
 	all := strconv.Itoa(*large)
-	out := b.run("salloc", "-Q", "-N", all, "--ntasks-per-node=2", b.ibrun, b.script("tell", tell))
+	out := b.run("salloc", "-Q", "-N", all, "--ntasks-per-node=2", b.ibrun, b.script("where", where))
 	require.Equal(t, places(slices.Repeat([]int{2}, *large)...), sorted(out))
 	rank := b.script("rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
-	id := b.run("sbatch", "--parsable", "-N", all, "--ntasks-per-node=2", "-o", "large.out", b.script("job", b.ibrun+" "+rank))
+	job := b.script("job", b.ibrun+" "+rank)
+	id := b.run("sbatch", "--parsable", "-N", all, "--ntasks-per-node=2", "-o", "large.out", job)
 	b.until("all ranks to be up", func() bool { return b.count("large.out", "up") == 2**large })
 	b.run("scancel", id)
-	require.Less(t, b.gone("scancel of "+all+" nodes", rank), 5*time.Second)
+	require.Less(t, b.emptied("scancel of "+all+" nodes", rank), 5*time.Second)
 	t.Log(strings.Join(b.rows(), "\n"))
 }
 
@@ -249,8 +251,9 @@ func TestConfined(t *testing.T) {
 	two := b.run("salloc", "-Q", "-N2", "--ntasks-per-node=2", b.ibrun, "--bind-to", "none", cpus)
 	require.Equal(t, "0-1 0-1 0-1 0-1", strings.Join(strings.Fields(two), " "), "all that the job has there")
 	// A step of one task pins ibrun to a core, and so the ranks that it starts itself.
-	cmd := b.Command(b.ctx, "salloc", "-Q", "-N1", "--ntasks-per-node=2", "srun", "-Q", "-n1", "--exact", b.ibrun, "-n", "2", cpus)
+	cmd := b.Command(b.ctx, "salloc", "-Q", "-N1", "--ntasks-per-node=2", "srun", "-Q", "-n1", "--exact", b.ibrun, "-n",
+		"2", cpus)
 	said, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", said)
-	require.Contains(t, string(said), "allows only CPU")
+	require.Contains(t, string(said), "start ibrun with all CPUs of the allocation (srun: --cpu-bind=none, -c)")
 }

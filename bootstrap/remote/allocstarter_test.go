@@ -15,8 +15,8 @@ import (
 	"ibrun/job"
 )
 
-// standIns are starters of resource managers as docs/managers.md has them: those that join the words
-// of a command have a shell read it, the others run it. Each writes down how it was called.
+// standIns are starters of resource managers as docs/managers.md has them: those that join the
+// words of a command have a shell read it, the others run it.
 var standIns = map[string]string{
 	"srun":    `shift 5`,
 	"qrsh":    `[ "$1 $2" = "-inherit -V" ] || exit 9; shift 3; set -- /bin/sh -c "$*"`,
@@ -81,9 +81,10 @@ func TestManagers(t *testing.T) {
 // Arguments of the user's stand before a host that is the last word, and else last.
 func TestArgumentsOfManagers(t *testing.T) {
 	how := job.LaunchOptions{Launcher: "sge", Starter: []string{"qrsh", "-inherit", "%h"}, Args: []string{"-x"}}
-	require.Equal(t, []string{"qrsh", "-inherit", "-x", "a", "true"}, newManager(how).argv("a", "true"))
+	require.Equal(t, []string{"qrsh", "-inherit", "-x", "a", "true"}, newAllocStarter(how).argv("a", "true"))
 	how = job.LaunchOptions{Launcher: "slurm", Starter: []string{"srun", "-w%h", "-u"}, Args: []string{"--mem=1"}}
-	require.Equal(t, []string{"srun", "-wa", "-u", "--mem=1", "/bin/sh", "-c", "true"}, newManager(how).argv("a", "true"))
+	require.Equal(t, []string{"srun", "-wa", "-u", "--mem=1", "/bin/sh", "-c", "true"},
+		newAllocStarter(how).argv("a", "true"))
 	_, err := New(job.LaunchOptions{Launcher: "slurm"}, Options{})
 	require.ErrorContains(t, err, "unknown launcher")
 }
@@ -116,7 +117,8 @@ func TestFailuresOfManagers(t *testing.T) {
 		phase  Phase
 		says   string
 	}{
-		{"echo 'srun: error: Unable to create step for job 7: Requested nodes are busy' >&2; exit 1", Connect, "squeue -s"},
+		{"echo 'srun: error: Unable to create step for job 7: Requested nodes are busy' >&2; exit 1", Connect,
+			"squeue -s"},
 		{"echo 'srun: error: task 0 launch failed: Slurmd could not execve job' >&2; exit 0", Begin, "sinfo -n h"},
 		{"exit 0", Begin, "before the agent spoke"},
 	} {
@@ -132,8 +134,8 @@ func TestFailuresOfManagers(t *testing.T) {
 // A node whose sshd does not know of the user's job yet is tried again.
 func TestAdoptionIsTriedAgain(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
-	s := fake(t, "printf x >>"+count+"; if [ $(wc -c <"+count+") -lt 3 ]; then echo 'Access denied by pam_slurm_adopt: you "+
-		"have no active jobs on this node' >&2; exit 255; fi; "+
+	s := fake(t, "printf x >>"+count+"; if [ $(wc -c <"+count+") -lt 3 ]; then echo 'Access denied by "+
+		"pam_slurm_adopt: you have no active jobs on this node' >&2; exit 255; fi; "+
 		fmt.Sprintf("echo '::ibrun-agent:1 %s m 1::'; cat", build.ID()), 30*time.Second)
 	session, err := s.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
 	require.NoError(t, err)
