@@ -3,6 +3,7 @@ package managers
 import (
 	"flag"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -59,8 +60,7 @@ func sorted(text string) string {
 func TestSlurm(t *testing.T) {
 	b := slurm(t, 4, SlurmConfig{CPUs: 16})
 	rank := b.script("where", where)
-	limited := b.of(t)
-	limited.startLimited() // it takes longest, and shares nothing with the others
+	limited := b.of(t).limited()
 
 	t.Run("starts", func(t *testing.T) { b.of(t).starts(rank) })
 	t.Run("batch", func(t *testing.T) {
@@ -87,8 +87,10 @@ func TestSlurm(t *testing.T) {
 	t.Run("ends", func(t *testing.T) { b.ends(t) })
 	t.Run("signal", func(t *testing.T) { b.of(t).signal() })
 	t.Run("time limit", func(t *testing.T) {
-		limited.t = t
-		limited.endLimited()
+		took, ended := <-limited
+		require.True(t, ended, b.read("limit.err"))
+		require.Less(t, took, 5*time.Second)
+		b.note("the time limit, after SIGTERM", took)
 	})
 	t.Logf("what was left on all hosts, and when there was nothing:\n%s", strings.Join(b.rows(), "\n"))
 }
@@ -116,7 +118,9 @@ func (b *bed) starts(rank string) {
 		} else {
 			args = append(args, rank)
 		}
+		began := time.Now()
 		require.Equal(b.t, c.want, sorted(b.run(args...)), "%s", words)
+		b.t.Logf("%.1f s: %s", time.Since(began).Seconds(), c.words)
 	}
 }
 
@@ -141,8 +145,12 @@ func (b *bed) emptied(what string, word string) time.Duration {
 	took := b.until("nothing to be left after "+what, func() bool {
 		return len(b.processes(word)) == 0 && len(b.processes(b.ibrun)) == 0
 	})
-	table = append(table, fmt.Sprintf("%-34s %6.2f s", what, took.Seconds()))
+	b.note(what, took)
 	return took
+}
+
+func (b *bed) note(what string, took time.Duration) {
+	table = append(table, fmt.Sprintf("%-34s %6.2f s", what, took.Seconds()))
 }
 
 // ends are the ways in which a job ends that nobody has asked ibrun for.
@@ -200,21 +208,32 @@ func (b *bed) signal() {
 	require.Zero(b.t, b.count("signal.out", "signal 2"), "none gets it twice")
 }
 
-// startLimited starts a job whose time is nearly up: Slurm looks each half minute.
-func (b *bed) startLimited() {
+// limited starts a job whose time is nearly up, and sends how long after SIGTERM its processes are
+// gone: Slurm looks each half minute. Its launcher is a file of its own, as other jobs run meanwhile.
+func (b *bed) limited() <-chan time.Duration {
+	launcher := filepath.Join(b.c.Shared(), "limited")
+	require.NoError(b.t, os.Link(b.ibrun, launcher))
 	rank := b.script("limit-rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
-	job := b.script("limit-job", b.ibrun+" "+rank)
-	id := b.run("sbatch", "--parsable", "-t1", "-N4", "--ntasks-per-node=1", "--signal=USR1@55", "-o", "limit.out",
-		"-e", "limit.err", job)
+	job := b.script("limit-job", launcher+" "+rank)
+	id := b.run("sbatch", "--parsable", "-t1", "-N4", "--ntasks-per-node=1", "-o", "limit.out", "-e", "limit.err", job)
 	b.until("all ranks to be up", func() bool { return b.count("limit.out", "up") == 4 })
 	b.run("scontrol", "update", "JobId="+id, "EndTime=now+5")
-}
-
-// endLimited waits for the end of it.
-func (b *bed) endLimited() {
-	b.until("the time to be up", func() bool { return b.count("limit.out", "term") > 0 })
-	took := b.emptied("the time limit, after SIGTERM", filepath.Join(b.c.Shared(), "limit-rank"))
-	require.Less(b.t, took, 5*time.Second)
+	took := make(chan time.Duration, 1)
+	go func() {
+		var term time.Time
+		for b.ctx.Err() == nil {
+			if term.IsZero() && b.count("limit.out", "term") > 0 {
+				term = time.Now()
+			}
+			if !term.IsZero() && len(b.processes(launcher)) == 0 && len(b.processes(rank)) == 0 {
+				took <- time.Since(term)
+				return
+			}
+			<-time.After(20 * time.Millisecond)
+		}
+		close(took)
+	}()
+	return took
 }
 
 var large = flag.Int("large", 0, "nodes of a larger Slurm; 0: none")
