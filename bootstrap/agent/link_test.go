@@ -176,8 +176,13 @@ func TestLinkThroughLines(t *testing.T) {
 	}()
 	for n := range uint32(3) { // the next one is sent when the one before has come
 		l.send(wire.Output{Rank: job.Slot(n), Stream: 1, Data: []byte("no newline")})
-		require.Equal(t, core.Frame{From: 4, Msg: wire.Output{Rank: job.Slot(n), Stream: 1, Data: []byte("no newline")}},
-			<-posted)
+		want := core.Frame{From: 4, Msg: wire.Output{Rank: job.Slot(n), Stream: 1, Data: []byte("no newline")}}
+		select {
+		case ev := <-posted:
+			require.Equal(t, want, ev)
+		case <-time.After(time.Minute):
+			t.Fatal("a message is held")
+		}
 	}
 	l.finish()
 	_, more := <-posted

@@ -37,13 +37,14 @@ type bed struct {
 	scheduler
 	ctx   context.Context
 	ibrun string
+	table *[]string // what was left, and for how long
 }
 
 // of is the bed for a part of a test.
 func (b *bed) of(t *testing.T) *bed {
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	t.Cleanup(cancel)
-	return &bed{t, b.c, b.scheduler, ctx, b.ibrun}
+	return &bed{t, b.c, b.scheduler, ctx, b.ibrun, b.table}
 }
 
 // slurm brings Slurm up, without any sshd.
@@ -51,10 +52,20 @@ func slurm(t *testing.T, nodes int, cfg SlurmConfig) *bed {
 	if _, err := exec.LookPath("slurmctld"); err != nil {
 		skip.Because(t, "no Slurm here: make test-managers installs it")
 	}
+	if !HasGroups() {
+		skip.Because(t, "no cgroups of version 1 here: Slurm would signal all processes of a job itself")
+	}
+	var s *Slurm
+	t.Cleanup(func() { // after the cluster's end
+		if s != nil {
+			s.RemoveGroups()
+		}
+	})
 	c := cluster.Require(t, cluster.Config{Nodes: nodes, NoSSH: true})
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	t.Cleanup(cancel)
-	s, err := StartSlurm(ctx, c, cfg)
+	var err error
+	s, err = StartSlurm(ctx, c, cfg)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return newBed(ctx, t, c, s)
@@ -62,7 +73,8 @@ func slurm(t *testing.T, nodes int, cfg SlurmConfig) *bed {
 
 // newBed is a bed with ibrun at a path that all hosts see.
 func newBed(ctx context.Context, t *testing.T, c *cluster.Cluster, m scheduler) *bed {
-	b := &bed{t: t, c: c, scheduler: m, ctx: ctx, ibrun: filepath.Join(c.Shared(), "ibrun")}
+	b := &bed{t: t, c: c, scheduler: m, ctx: ctx, table: &[]string{},
+		ibrun: filepath.Join(c.Shared(), "ibrun")}
 	binary, err := os.ReadFile(launcher)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(b.ibrun, binary, 0o755))

@@ -16,6 +16,7 @@ import (
 
 // A real Grid Engine of four nodes without sshd.
 func TestGridEngine(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("/usr/sbin/sge_qmaster"); err != nil {
 		skip.Because(t, "no Grid Engine here: make test-managers installs it")
 	}
@@ -49,5 +50,5 @@ func TestGridEngine(t *testing.T) {
 		b.run("qdel", id)
 		require.Less(t, b.emptied("qdel", rank), 5*time.Second)
 	})
-	t.Logf("what was left on all hosts, and when there was nothing:\n%s", strings.Join(all.rows(), "\n"))
+	t.Logf("what was left on all hosts, and when there was nothing:\n%s", strings.Join(*all.table, "\n"))
 }

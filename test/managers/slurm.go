@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +33,16 @@ type Slurm struct {
 	c       *cluster.Cluster
 	dir     string
 	daemons []*exec.Cmd // of the front
+	groups  []string    // folders of cgroups that are the nodes' own
+}
+
+// hierarchies are those of version 1 that Slurm uses here.
+var hierarchies = []string{"/sys/fs/cgroup/freezer", "/sys/fs/cgroup/cpuset"}
+
+// HasGroups reports whether this machine has the cgroups that Slurm is configured for.
+func HasGroups() bool {
+	_, err := os.Stat(hierarchies[0] + "/tasks")
+	return err == nil
 }
 
 // KillWait is the time from SIGTERM to SIGKILL of a job that is ended. Slurm's default is 30 s.
@@ -54,7 +65,11 @@ func StartSlurm(ctx context.Context, c *cluster.Cluster, cfg SlurmConfig) (*Slur
 	if err := s.configure(cfg); err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx); err != nil {
+	err := s.makeGroups()
+	if err == nil {
+		err = s.start(ctx)
+	}
+	if err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -79,6 +94,47 @@ func (s *Slurm) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// makeGroups makes cgroups that the nodes take for the roots of theirs. Nodes and jobs of another
+// Slurm on this machine have the same names.
+func (s *Slurm) makeGroups() error {
+	if !HasGroups() {
+		return nil
+	}
+	for _, root := range hierarchies {
+		own := filepath.Join(root, "ibrun-slurm-"+filepath.Base(filepath.Dir(s.c.Shared())))
+		if err := os.Mkdir(own, 0o755); err != nil {
+			return err
+		}
+		s.groups = append(s.groups, own)
+		for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
+			value, err := os.ReadFile(filepath.Join(root, name))
+			if err != nil {
+				continue // of the other hierarchy
+			}
+			if err := os.WriteFile(filepath.Join(own, name), value, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// RemoveGroups removes them, the innermost first, when nothing is in them any more.
+func (s *Slurm) RemoveGroups() {
+	for _, own := range s.groups {
+		var all []string
+		_ = filepath.WalkDir(own, func(path string, e os.DirEntry, err error) error {
+			if err == nil && e.IsDir() {
+				all = append(all, path)
+			}
+			return nil
+		})
+		for _, dir := range slices.Backward(all) {
+			_ = os.Remove(dir)
+		}
+	}
+}
+
 // configure writes the files of Slurm and the key of munge.
 func (s *Slurm) configure(cfg SlurmConfig) error {
 	if err := os.MkdirAll(filepath.Join(s.dir, "state"), 0o755); err != nil {
@@ -90,8 +146,11 @@ func (s *Slurm) configure(cfg SlurmConfig) error {
 		return err
 	}
 	track := "ProctrackType=proctrack/cgroup\nTaskPlugin=task/none\n"
-	if cfg.Confine {
+	switch {
+	case cfg.Confine:
 		track = "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup,task/affinity\n"
+	case !HasGroups():
+		track = "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n"
 	}
 	nodes := s.c.Nodes()
 	text := strings.NewReplacer("DIR", s.dir, "CPUS", strconv.Itoa(cfg.CPUs), "TRACK\n", track,
@@ -147,8 +206,12 @@ func (s *Slurm) start(ctx context.Context) error {
 	if err := s.daemon("/usr/sbin/slurmctld", "-D", "-f", s.conf()); err != nil {
 		return err
 	}
+	mounts := ""
+	for i, own := range s.groups {
+		mounts += "mount --bind " + own + " " + hierarchies[i] + " && "
+	}
 	err := eachNode(s.c, func(node string) error {
-		out, err := s.c.Command(ctx, s.c.VRSH(), "-n", node, "sh -c '"+strings.Replace(munge, "exec ", "", 1)+
+		out, err := s.c.Command(ctx, s.c.VRSH(), "-n", node, mounts+"sh -c '"+strings.Replace(munge, "exec ", "", 1)+
 			"' >/dev/null 2>&1 && SLURM_CONF="+s.conf()+" /usr/sbin/slurmd -N "+node+" -f "+s.conf()).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%s: slurmd: %w: %s", node, err, out)
@@ -190,7 +253,8 @@ func (s *Slurm) daemon(args ...string) error {
 	return nil
 }
 
-// Close ends the daemons of the front. Those of the nodes end with the cluster.
+// Close ends the daemons of the front. Those of the nodes end with the cluster, and RemoveGroups
+// removes their cgroups then.
 func (s *Slurm) Close() {
 	for _, cmd := range s.daemons {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)

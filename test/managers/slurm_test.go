@@ -58,6 +58,7 @@ func sorted(text string) string {
 
 // A real Slurm of four nodes without sshd: what ibrun starts with no option, and what is left.
 func TestSlurm(t *testing.T) {
+	t.Parallel()
 	b := slurm(t, 4, SlurmConfig{CPUs: 16})
 	rank := b.script("where", where)
 	limited := b.of(t).limited()
@@ -92,7 +93,7 @@ func TestSlurm(t *testing.T) {
 		require.Less(t, took, 5*time.Second)
 		b.note("the time limit, after SIGTERM", took)
 	})
-	t.Logf("what was left on all hosts, and when there was nothing:\n%s", strings.Join(b.rows(), "\n"))
+	t.Logf("what was left on all hosts, and when there was nothing:\n%s", strings.Join(*b.table, "\n"))
 }
 
 // starts runs jobs by salloc and within steps.
@@ -135,11 +136,6 @@ for i in $(seq 3000); do sleep 0.1; done
 // count is how many lines of a file have a text.
 func (b *bed) count(name, text string) int { return strings.Count(b.read(name), text) }
 
-// table is what was left and for how long.
-var table []string
-
-func (b *bed) rows() []string { return table }
-
 // emptied waits until none of a job's processes is left, and notes how long that took.
 func (b *bed) emptied(what string, word string) time.Duration {
 	took := b.until("nothing to be left after "+what, func() bool {
@@ -150,7 +146,7 @@ func (b *bed) emptied(what string, word string) time.Duration {
 }
 
 func (b *bed) note(what string, took time.Duration) {
-	table = append(table, fmt.Sprintf("%-34s %6.2f s", what, took.Seconds()))
+	*b.table = append(*b.table, fmt.Sprintf("%-34s %6.2f s", what, took.Seconds()))
 }
 
 // ends are the ways in which a job ends that nobody has asked ibrun for.
@@ -161,7 +157,7 @@ func (b *bed) ends(t *testing.T) {
 	}{
 		{"scancel", func(b *bed, id string) { b.run("scancel", id) }},
 		{"SIGKILL of the root", func(b *bed, _ string) { b.kill("root " + b.ibrun) }},
-		{"SIGKILL of one srun", func(b *bed, _ string) { b.kill("srun") }},
+		{"SIGKILL of one srun", func(b *bed, id string) { b.kill("srun -Q --jobid=" + id + " ") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := b.of(t)
@@ -215,8 +211,8 @@ func (b *bed) limited() <-chan time.Duration {
 	require.NoError(b.t, os.Link(b.ibrun, launcher))
 	rank := b.script("limit-rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
 	job := b.script("limit-job", launcher+" "+rank)
-	id := b.run("sbatch", "--parsable", "-t1", "-N4", "--ntasks-per-node=1", "-o", "limit.out", "-e", "limit.err", job)
-	b.until("all ranks to be up", func() bool { return b.count("limit.out", "up") == 4 })
+	id := b.run("sbatch", "--parsable", "-t1", "-N2", "--ntasks-per-node=1", "-o", "limit.out", "-e", "limit.err", job)
+	b.until("all ranks to be up", func() bool { return b.count("limit.out", "up") == 2 })
 	b.run("scontrol", "update", "JobId="+id, "EndTime=now+5")
 	took := make(chan time.Duration, 1)
 	go func() {
@@ -253,12 +249,13 @@ func TestSlurmLarge(t *testing.T) {
 	b.until("all ranks to be up", func() bool { return b.count("large.out", "up") == 2**large })
 	b.run("scancel", id)
 	require.Less(t, b.emptied("scancel of "+all+" nodes", rank), 5*time.Second)
-	t.Log(strings.Join(b.rows(), "\n"))
+	t.Log(strings.Join(*b.table, "\n"))
 }
 
 // Ranks of a job with one CPU on each node see that CPU only, and no agent is held to less than
 // the job has.
 func TestConfined(t *testing.T) {
+	t.Parallel()
 	b := slurm(t, 2, SlurmConfig{CPUs: 2, Confine: true})
 	cpus := b.script("cpus", `sed -n 's/^Cpus_allowed_list://p' /proc/self/status`)
 	one := b.run("salloc", "-Q", "-N2", "--ntasks-per-node=1", b.ibrun, "--bind-to", "none", cpus)

@@ -62,8 +62,14 @@ func compare(ibrun string, nodes, each, rounds int) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	slurm, err := managers.StartSlurm(ctx, c, managers.SlurmConfig{CPUs: max(4, each)})
+	var slurm *managers.Slurm
+	defer func() {
+		_ = c.Close()
+		if slurm != nil {
+			slurm.RemoveGroups()
+		}
+	}()
+	slurm, err = managers.StartSlurm(ctx, c, managers.SlurmConfig{CPUs: max(4, each)})
 	if err != nil {
 		return err
 	}
