@@ -205,7 +205,8 @@ func (b *bed) signal() {
 }
 
 // limited starts a job whose time is nearly up, and sends how long after SIGTERM its processes are
-// gone: Slurm looks each half minute. Its launcher is a file of its own, as other jobs run meanwhile.
+// gone: Slurm looks each half minute. Its launcher is a file of its own, as other jobs run beside
+// it.
 func (b *bed) limited() <-chan time.Duration {
 	launcher := filepath.Join(b.c.Shared(), "limited")
 	require.NoError(b.t, os.Link(b.ibrun, launcher))
