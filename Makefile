@@ -18,6 +18,7 @@ CASES    ?= ssh tuned rsh latency own own-ssh
 
 RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
 TEST_PACKAGES := $(RUN_PACKAGES) nftables gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich libmpich-dev libpmi2-0-dev openmpi-bin libopenmpi-dev libpmix-dev netpipe-mpich2 scalapack-mpi-test libcoarrays-mpich-dev python3-mpi4py tcsh fish hwloc-nox libibverbs-dev chromium chromium-driver fonts-dejavu-core
+MANAGER_PACKAGES := slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge gridengine-master gridengine-exec gridengine-client msmtp-mta
 IB_PACKAGES   := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-utils gcc libc6-dev libibverbs-dev
 
 # Tests that boot a machine; the race detector would only make it slow.
@@ -28,7 +29,7 @@ BOOTING := ibrun/test/(rdmavm|ib)
 COMPUTING := ibrun/(bootstrap/(charmserver|core(/.*)?|frame|pmiserver|pmixserver|rankwire|timing(/views)?|tree|wire)|cgo/verbs|charm|examples/.*|fabric(/(ib|mem))?|internal/(alloc|build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|netiface|options|plain|plan|plural|pseudo|rankfile|report|seeded|skip|sshconfig)|job|lazy(/(peer|upgrade))?|pmix?|test/(bench.*|messages|sim)|topo.*|doctor(/findings)?)
 
 # Tests that do nothing for most of their time, or do not mind who is busy: beside all others.
-WAITING := ibrun/test/(attack|faults|fleet|jobcontrol|login|page|mender|pmix|restarter|survivor)
+WAITING := ibrun/test/(attack|faults|fleet|jobcontrol|login|page|managers|mender|pmix|restarter|survivor)
 
 # A program with the race detector sleeps for a second when it ends, by default; tests run many.
 export GORACE ?= atexit_sleep_ms=10
@@ -38,6 +39,7 @@ TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 
 
 .PHONY: help build fleet libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi \
 	bench-spawn bench-spread bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak survive clean resize bench-resize picture stuck \
+	test-managers bench-managers \
 	bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster
 
 help: ## this list
@@ -110,7 +112,11 @@ test-waiting: fleet
 	go test $(TAGS) -race -count=1 -p 2 -timeout 30m $$(go list ./... | grep -xE '$(WAITING)')
 
 test-packages:
-	@test/packages $(TEST_PACKAGES)
+	@test/packages $(TEST_PACKAGES) $(MANAGER_PACKAGES)
+
+test-managers: ## ibrun in jobs of a real Slurm and a real Grid Engine of four virtual nodes (as root): starts, ends, signals, what is left; LARGE=64 also a Slurm of so many nodes
+	@test/packages $(TEST_PACKAGES) $(MANAGER_PACKAGES)
+	go test -count=1 -v -timeout 20m ./test/managers $(if $(LARGE),-large $(LARGE))
 
 # Where it cannot be made, its tests tell why.
 fleet: ## Open MPI 5 of Debian 13, unpacked in ~/.cache/ibrun-fleet for tests (as root, on Debian)
@@ -182,6 +188,11 @@ bench-resize: ## a running job grows by 4 of 16 nodes and shrinks back, beside a
 	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
 	go build -o bin/resize ./examples/resize
 	@bin/vcluster up $(NODES) -- bin/bench resize bin/ibrun bin/resize $(NODES) $(ROUNDS)
+
+bench-managers: ## a launch in a job of Slurm, over steps of srun and over ssh, beside plain srun, turn by turn (as root); NODES=64 ROUNDS=5
+	@test/packages $(RUN_PACKAGES) $(MANAGER_PACKAGES)
+	@$(MAKE) --no-print-directory build bin/bench
+	@bin/bench managers bin/ibrun $(if $(filter file,$(origin NODES)),64,$(NODES)) 2 $(ROUNDS)
 
 bench-ssh: ## one ssh hop: native ssh, ssh, and ssh with curve25519, turn by turn; ROUNDS=5, times 8
 	@test/packages $(RUN_PACKAGES)

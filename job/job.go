@@ -190,8 +190,8 @@ type LaunchOptions struct {
 	Hold         bool // ranks are started stopped, before the first instruction of their programs
 	Repair       bool // the loss of an agent costs its own node only: its parent adopts its children
 
-	// Starter is a resource manager's command that starts a process on a host of its job. In its words
-	// StarterHost and StarterNumber stand for the host. What runs there follows.
+	// Starter is a resource manager's command that starts a process on a host of its job. In its
+	// words StarterHost and StarterNumber stand for the host. What runs there follows.
 	Starter []string
 	Numbers []NumberedHosts // for StarterNumber
 }

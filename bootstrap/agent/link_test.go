@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
+	"ibrun/job"
 )
 
 // frames are the messages in a stretch of bytes.
@@ -146,4 +148,43 @@ func TestHeartbeatsDoNotPileUp(t *testing.T) {
 	l.send(wire.Signal{Number: 18})
 	l.send(wire.Heartbeat{})
 	require.Equal(t, []frame.Message{wire.Heartbeat{}, wire.Signal{Number: 18}, wire.Heartbeat{}}, l.control)
+}
+
+// Behind a starter that holds what it carries until a line ends, each write ends with a newline, so
+// nothing waits; a reader that knows of it takes the same messages.
+func TestLinkThroughLines(t *testing.T) {
+	l := newLink()
+	l.lines.Store(true)
+	r, w := io.Pipe()
+	go l.write(w)
+	line, to := io.Pipe()
+	go func() { // passes on whole lines only
+		held := bufio.NewReader(r)
+		for {
+			text, err := held.ReadBytes('\n')
+			if err != nil {
+				to.CloseWithError(err) // and drops the rest
+				return
+			}
+			_, _ = to.Write(text)
+		}
+	}()
+	posted := make(chan any)
+	go func() {
+		_ = read(line, 4, true, func(ev any) { posted <- ev })
+		close(posted)
+	}()
+	for n := range uint32(3) { // the next one is sent when the one before has come
+		l.send(wire.Output{Rank: job.Slot(n), Stream: 1, Data: []byte("no newline")})
+		want := core.Frame{From: 4, Msg: wire.Output{Rank: job.Slot(n), Stream: 1, Data: []byte("no newline")}}
+		select {
+		case ev := <-posted:
+			require.Equal(t, want, ev)
+		case <-time.After(time.Minute):
+			t.Fatal("a message is held")
+		}
+	}
+	l.finish()
+	_, more := <-posted
+	require.False(t, more)
 }

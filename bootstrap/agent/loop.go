@@ -339,6 +339,11 @@ func (l *loop) fold() {
 		l.closeLink(k)
 	}
 	l.helpers.Wait()
+	for _, s := range l.sessions {
+		if s.remote != nil && s.remote.Managed() {
+			<-s.remote.Done() // it would die with this process; Kill bounds it
+		}
+	}
 }
 
 // launched prepares the starter when the job is known.

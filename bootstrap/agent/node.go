@@ -132,9 +132,9 @@ func (l *loop) watchSignals() {
 			}
 			switch {
 			case passed && n != syscall.SIGTERM:
-				l.post(core.ManagerSignal{Number: uint8(n)})
+				l.post(core.NodeSignal{Number: uint8(n)})
 			case slices.Contains(direct, os.Signal(n)):
-				l.post(core.ManagerSignal{Number: uint8(n), Direct: true})
+				l.post(core.NodeSignal{Number: uint8(n), Direct: true})
 			default:
 				l.post(core.EndRequested{Signal: uint8(n)})
 			}

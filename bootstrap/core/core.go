@@ -244,8 +244,8 @@ func (c *Core) apply(ev Event) {
 		c.ownLoss("the reaper of its agent was killed", 0)
 	case EndRequested:
 		c.endRequested(ev.Signal)
-	case ManagerSignal:
-		c.managerSignal(ev)
+	case NodeSignal:
+		c.nodeSignal(ev)
 	case Tick:
 		c.tick()
 	case Probed:

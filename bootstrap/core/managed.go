@@ -11,20 +11,20 @@ import (
 // --signal=USR1@60. It has started agents, and means the ranks. So the reaper passes the signal to
 // its agent, the agent to the root, and the root to all ranks, each of which gets it once:
 //
-//	manager -> reaper -> ManagerSignal -> Signal up -> root -> Signal down -> SignalRanks
+//	manager -> reaper -> NodeSignal -> Signal up -> root -> Signal down -> SignalRanks
 //
 // All agents get the signal at about the same time, and the root takes what comes within
 // signalWindow for one. A manager that signals all processes of its job reaches this agent and the
 // ranks itself (Direct): they are left out then.
 
-// ManagerSignal is a signal that a resource manager has sent to the process that it started on this
+// NodeSignal is a signal that a resource manager has sent to the process that it started on this
 // node.
-type ManagerSignal struct {
+type NodeSignal struct {
 	Number uint8
 	Direct bool // it was sent to this agent, and so to the ranks, too
 }
 
-func (ManagerSignal) event() {}
+func (NodeSignal) event() {}
 
 const (
 	sigUsr1 = 10
@@ -57,7 +57,7 @@ func (c *Core) note(when *map[uint8]time.Duration, n uint8) {
 // isWarning reports whether an agent tells the root of a signal.
 func isWarning(n uint8) bool { return slices.Contains([]uint8{sigUsr1, sigUsr2, sigUrg}, n) }
 
-func (c *Core) managerSignal(ev ManagerSignal) {
+func (c *Core) nodeSignal(ev NodeSignal) {
 	n := ev.Number
 	switch {
 	case ev.Direct:

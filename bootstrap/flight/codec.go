@@ -46,7 +46,7 @@ var others = []core.Event{
 	core.Probed{}, core.SinkFailed{}, core.JobAnswered{}, core.JobAsked{}, core.JobEnded{},
 	core.ParentAnswered{}, core.Interrupted{}, core.RankFenced{}, core.Respawned{}, core.NodeEmptied{},
 	core.JoinRefused{}, core.Relinked{}, core.DaemonsAsked{}, core.DaemonsTaken{}, core.DaemonsLeft{},
-	core.DaemonExited{}, core.ManagerSignal{}, core.CCSAsked{}, core.CCSReplied{}, core.ResizeAsked{},
+	core.DaemonExited{}, core.NodeSignal{}, core.CCSAsked{}, core.CCSReplied{}, core.ResizeAsked{},
 	core.SessionAsked{}, core.SessionSent{}, core.SessionTaken{}, core.DaemonsKept{},
 }
 

@@ -117,3 +117,24 @@ func TestInOrder(t *testing.T) {
 		require.ErrorIs(t, err, c.err, name)
 	}
 }
+
+// Newlines between frames are skipped where they may be, and nowhere else.
+func TestSkipNewlines(t *testing.T) {
+	f := Append(nil, word{Text: "a\n"})
+	stream := bytes.Join([][]byte{{}, f, f, {}, {}}, []byte{Newline, Newline})
+	r := words.NewReader(bytes.NewReader(stream), Child)
+	r.SkipNewlines()
+	for range 2 {
+		m, err := r.Next()
+		require.NoError(t, err)
+		require.Equal(t, word{Text: "a\n"}, m)
+	}
+	_, err := r.Next()
+	require.Equal(t, io.EOF, err)
+	_, err = words.NewReader(bytes.NewReader(stream), Child).Next()
+	require.ErrorIs(t, err, ErrSize)
+	r = words.NewReader(bytes.NewReader([]byte{Newline, 0}), Child)
+	r.SkipNewlines()
+	_, err = r.Next()
+	require.Equal(t, io.ErrUnexpectedEOF, err)
+}

@@ -21,7 +21,8 @@ type clue struct {
 
 // loginClues are printed by a launcher that did not get in.
 var loginClues = []clue{
-	{adoption, Authenticate, true, "does the job still run? squeue -w HOST; or let Slurm start the agents: --launcher slurm"},
+	{adoption, Authenticate, true,
+		"does the job still run? squeue -w HOST; or let Slurm start the agents: --launcher slurm"},
 	{"Could not resolve hostname", Resolve, false, "check the name: getent hosts HOST"},
 	{"Name or service not known", Resolve, false, "check the name: getent hosts HOST"},
 	{"unknown host", Resolve, false, "check the name: getent hosts HOST"},
@@ -55,7 +56,8 @@ var starterClues = []clue{
 	{"execution daemon on host", Connect, false,
 		"does the parallel environment have control_slaves TRUE? qconf -sp $PE; or write --launcher ssh"},
 	{"Invalid job id specified", Connect, false, "has the job ended? squeue -j $SLURM_JOB_ID"},
-	{"Unable to create step", Connect, false, "what holds the job's steps? squeue -s -j $SLURM_JOB_ID; or write --launcher ssh"},
+	{"Unable to create step", Connect, false,
+		"what holds the job's steps? squeue -s -j $SLURM_JOB_ID; or write --launcher ssh"},
 	{"Job step creation temporarily disabled", Connect, false,
 		"what holds the job's steps? squeue -s -j $SLURM_JOB_ID; or write --launcher ssh"},
 	{"Unable to contact slurm controller", Connect, false, "does it answer? scontrol ping; or write --launcher ssh"},
@@ -254,8 +256,8 @@ func (s *Starter) trial(t Target) string {
 	if s.dashes {
 		return "ssh -o BatchMode=yes -- " + t.Host + " true"
 	}
-	if s.manager != nil {
-		words := s.manager.argv(t.Host, "true")
+	if s.alloc != nil {
+		words := s.alloc.argv(t.Host, "true")
 		return strings.Join(words, " ")
 	}
 	return s.prefix[0] + " " + t.Host + " true"

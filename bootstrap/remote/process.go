@@ -21,7 +21,13 @@ type process struct {
 	in, out *os.File
 	drain   chan struct{}
 	reaper  bool // of this very machine
+	managed bool // a resource manager's starter
 }
+
+// farewell is how long the starter of a resource manager may take to end when its agent has. One
+// that is killed before leaves its manager to look for it, which holds the node's share of the job
+// for seconds.
+const farewell = time.Second
 
 // spawn starts the launcher's process.
 func (s *Starter) spawn(t Target) (*Session, error) {
@@ -65,10 +71,10 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 	for _, f := range theirs {
 		f.Close()
 	}
-	l := &process{p, in, out, make(chan struct{}), local}
+	l := &process{p, in, out, make(chan struct{}), local, !local && s.alloc != nil}
 	ses := &Session{Stdin: in, Stdout: out, local: local, line: l, began: time.Now()}
 	if !local {
-		ses.launcher, ses.managed = filepath.Base(argv[0]), s.manager != nil
+		ses.launcher, ses.managed = filepath.Base(argv[0]), s.alloc != nil
 	}
 	go func() {
 		defer close(l.drain)
@@ -83,8 +89,8 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 func (s *Starter) environ(local bool) []string {
 	env := os.Environ()
 	switch {
-	case !local && s.manager != nil:
-		return s.manager.environ()
+	case !local && s.alloc != nil:
+		return s.alloc.environ()
 	case !local:
 		return env
 	}
@@ -99,12 +105,28 @@ func (p *process) Kill() {
 		p.out.Close()
 		return
 	}
+	if p.managed {
+		go func() {
+			select {
+			case <-p.Done():
+			case <-time.After(farewell):
+				p.SignalGroup(syscall.SIGKILL)
+			}
+		}()
+		return
+	}
 	p.SignalGroup(syscall.SIGKILL)
 }
 
 // abandon is all that can be done from here: what runs at the other end of a
 // launcher sees the end of its input.
-func (p *process) abandon() { p.Kill() }
+func (p *process) abandon() {
+	if p.managed {
+		p.SignalGroup(syscall.SIGKILL)
+		return
+	}
+	p.Kill()
+}
 
 // pids has none after the end: the number may be another process's then.
 func (p *process) pids() []int {

@@ -80,7 +80,7 @@ type Starter struct {
 	dashes   bool     // the launcher knows "--"
 	local    bool
 	jitter   func() float64
-	manager  *manager                         // whose starter makes the sessions; nil: none
+	alloc    *allocStarter                    // whose starter makes the sessions; nil: none
 	script   string                           // that finds an agent
 	native   bool                             // make ssh sessions in this process, where that can be done
 	system   func() (sshconfig.System, error) // what the user's configuration depends on; most agents never ask
@@ -113,11 +113,11 @@ func New(how job.LaunchOptions, opt Options) (*Starter, error) {
 	case how.Launcher == "rsh":
 		s.prefix = append([]string{"rsh"}, how.Args...)
 	default:
-		if s.manager = newManager(how); s.manager == nil || len(how.Starter) == 0 {
-			return nil, fmt.Errorf("unknown launcher %q: write ssh, rsh or local, or give a command with --launcher-exec",
-				how.Launcher)
+		if s.alloc = newAllocStarter(how); s.alloc == nil || len(how.Starter) == 0 {
+			return nil, fmt.Errorf("unknown launcher %q: write ssh, rsh or local, or give a command with "+
+				"--launcher-exec", how.Launcher)
 		}
-		s.prefix = s.manager.words
+		s.prefix = s.alloc.words
 	}
 	return s, nil
 }
@@ -139,8 +139,8 @@ func (s *Starter) argv(t Target) []string {
 	if s.local || t.Local {
 		return []string{"ibrun", s.role()}
 	}
-	if s.manager != nil {
-		return s.manager.argv(t.Host, s.command(t))
+	if s.alloc != nil {
+		return s.alloc.argv(t.Host, s.command(t))
 	}
 	argv := append([]string(nil), s.prefix...)
 	if s.dashes {

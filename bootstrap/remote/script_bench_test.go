@@ -29,7 +29,8 @@ func BenchmarkFind(b *testing.B) {
 	for _, shell := range shells {
 		b.Run(filepath.Base(shell), func(b *testing.B) {
 			for b.Loop() {
-				out, err := exec.Command(shell, "-c", strings.Replace(command(job.LaunchOptions{}, path, reaper.Role), "/bin/sh", shell,
+				text := command(job.LaunchOptions{}, path, reaper.Role)
+				out, err := exec.Command(shell, "-c", strings.Replace(text, "/bin/sh", shell,
 					1)).CombinedOutput()
 				require.NoError(b, err)
 				require.Empty(b, string(out))

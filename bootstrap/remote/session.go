@@ -209,8 +209,11 @@ func (ses *Session) ship(most time.Duration) error {
 // of this process.
 func (ses *Session) Pids() []int { return ses.line.pids() }
 
-// Kill ends the session at once.
+// Kill ends the session at once; the starter of a resource manager has a moment to end by itself.
 func (ses *Session) Kill() { ses.line.Kill() }
+
+// Managed reports whether the starter of a resource manager carries the session.
+func (ses *Session) Managed() bool { return ses.managed }
 
 // Release closes the session's output, of which nobody reads any more.
 func (ses *Session) Release() { ses.line.release() }

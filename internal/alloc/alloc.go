@@ -43,7 +43,7 @@ type Allocation struct {
 	// does not confine.
 	Confines bool
 
-	// Launcher is the word by which --launcher chooses the manager's own Starter; empty: it has none.
+	// Launcher is the word by which --launcher chooses the manager's Starter; empty: it has none.
 	Launcher string
 
 	// Starter is the manager's own command to start an agent on a host of the job, as

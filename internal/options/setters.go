@@ -52,8 +52,8 @@ func (r *Request) setLauncher(v string) error {
 		v = "local"
 	case "ssh", "rsh", "local", "auto", "slurm", "sge", "lsf", "flux", "pbs":
 	default:
-		return fmt.Errorf("%s is not in this version: write auto, ssh, rsh, local, slurm, sge, lsf, flux or pbs, or give "+
-			"a command with --launcher-exec", cmdline.Quote(v))
+		return fmt.Errorf("%s is not in this version: write auto, ssh, rsh, local, slurm, sge, lsf, flux or pbs, or "+
+			"give a command with --launcher-exec", cmdline.Quote(v))
 	}
 	r.Launch.Launcher = v
 	return nil

@@ -171,14 +171,15 @@ func TestVariablesOfManagers(t *testing.T) {
 
 // -v says what was read.
 func TestOriginOfHosts(t *testing.T) {
-	const noStarter = "the manager has no starter whose input and output are a stream"
+	const noStarter = "; agents by ssh: the manager has no starter whose input and output are a stream"
 	for _, c := range []struct{ env, line, want string }{
 		{threeNodes + ";SLURM_JOB_END_TIME=1700003600", "true", "Slurm job 7: 3 nodes with 6 slots " +
-			"(SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE), until 2023-11-14 23:13:20 UTC (1h0m0s left); agents by ssh: srun is not there"},
+			"(SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE), until 2023-11-14 23:13:20 UTC (1h0m0s left); " +
+			"agents by ssh: srun is not there"},
 		{threeNodes, "--hosts n1 true", "Slurm job 7: 3 nodes with 6 slots (SLURM_JOB_NODELIST, " +
 			"SLURM_TASKS_PER_NODE); the hosts that you name count; agents by ssh: srun is not there"},
-		{"OAR_FILE_NODES=/f", "true", "the job of OAR: 1 node with 1 slot (OAR_FILE_NODES); agents by ssh: " + noStarter},
-		{"HYDRA_HOST_FILE=/f", "true", "the host file for hydra: 1 node with 1 slot (HYDRA_HOST_FILE); agents by ssh: " + noStarter},
+		{"OAR_FILE_NODES=/f", "true", "the job of OAR: 1 node with 1 slot (OAR_FILE_NODES)" + noStarter},
+		{"HYDRA_HOST_FILE=/f", "true", "the host file for hydra: 1 node with 1 slot (HYDRA_HOST_FILE)" + noStarter},
 		{"X=1", "true", ""},
 	} {
 		p, err := inJob(t, c.env, "a\n", c.line)

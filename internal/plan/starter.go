@@ -17,7 +17,9 @@ var managers = map[string]string{"slurm": "Slurm", "sge": "Grid Engine", "lsf": 
 
 // starting is how agents are started, and why so, for the user. In the job of a manager its own
 // starter is taken if its command is here, unless the user says otherwise.
-func starting(r *options.Request, given *alloc.Allocation, at Surroundings) (how job.LaunchOptions, why string, err error) {
+func starting(
+	r *options.Request, given *alloc.Allocation, at Surroundings,
+) (how job.LaunchOptions, why string, err error) {
 	how = r.Launch
 	chosen, own := managers[how.Launcher], false
 	switch {
@@ -29,8 +31,8 @@ func starting(r *options.Request, given *alloc.Allocation, at Surroundings) (how
 	case chosen == "" && how.Launcher != "auto":
 		return how, fmt.Sprintf("agents by %s, as --launcher says", how.Launcher), nil
 	case chosen != "" && (given == nil || given.Launcher != how.Launcher):
-		return how, "", exit.Usagef("--launcher %s: ibrun does not run in a job of %s that tells its hosts and its number; "+
-			"hint: leave --launcher out", how.Launcher, chosen)
+		return how, "", exit.Usagef("--launcher %s: ibrun does not run in a job of %s that tells its hosts and its "+
+			"number; hint: leave --launcher out", how.Launcher, chosen)
 	case chosen != "":
 		own, why = true, "as --launcher says"
 	case given == nil || given.Launcher == "":

@@ -10,8 +10,8 @@ import (
 	"ibrun/job"
 )
 
-// In the job of a manager agents are started by its own starter where that is there, and by what the
-// user says in any case.
+// In the job of a manager agents are started by its own starter where that is there, and by what
+// the user says in any case.
 func TestStarterOfAnAllocation(t *testing.T) {
 	const pbs, sge, lsf = "PBS_JOBID=1[2].s;PBS_NODEFILE=/f", "JOB_ID=1;PE_HOSTFILE=/f", "LSB_HOSTS=a b;LSF_BINDIR=/lsf"
 	for _, c := range []struct{ env, file, has, line, launcher, starter, why string }{

@@ -16,6 +16,7 @@ import (
 	"ibrun/test/bench/ib"
 	"ibrun/test/bench/launch"
 	"ibrun/test/bench/lazy"
+	"ibrun/test/bench/managers"
 	"ibrun/test/bench/mpi"
 	"ibrun/test/bench/resize"
 	"ibrun/test/bench/spawn"
@@ -36,6 +37,7 @@ var subjects = []subject{
 	{"mpi", "programs of MPI and PMI beside their own launchers", mpi.Run},
 	{"exec", "a command beside the ranks of a running job beside a launch of its own", exec.Run},
 	{"resize", "a running job that grows and shrinks beside a restart of it", resize.Run},
+	{"managers", "a launch in a job of Slurm beside plain srun", managers.Run},
 	{"ib", "InfiniBand beside ibv_rc_pingpong", ib.Run},
 	{"spawn", "the start of a rank beside posix_spawn", spawn.Run},
 	{"ssh", "one ssh hop by native ssh beside the program ssh", ssh.Run},
@@ -57,7 +59,7 @@ func main() {
 func run(args []string, list io.Writer) error {
 	if len(args) == 0 {
 		for _, s := range subjects {
-			if _, err := fmt.Fprintf(list, "bench %-7s %s\n", s.name, s.what); err != nil {
+			if _, err := fmt.Fprintf(list, "bench %-8s %s\n", s.name, s.what); err != nil {
 				return err
 			}
 		}

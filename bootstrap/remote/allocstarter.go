@@ -12,9 +12,9 @@ import (
 	"ibrun/job"
 )
 
-// manager is the starter of a resource manager as a link. Its words are those of
+// allocStarter is the starter of a resource manager as a link. Its words are those of
 // job.LaunchOptions.Starter.
-type manager struct {
+type allocStarter struct {
 	words   []string
 	runs    bool     // what it starts are words; others join them, and have a shell read that
 	keeps   []string // names, as globs, of the only variables that it is to see; nil: all
@@ -32,9 +32,9 @@ type numbered struct {
 var slurmEnvironment = []string{"SLURM_JOB_ID", "SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_WORKING_CLUSTER", "SLURM_JWT",
 	"PATH", "HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "TMPDIR"}
 
-// newManager is the starter for a way of launching, or nil if that is no manager's.
-func newManager(how job.LaunchOptions) *manager {
-	m := &manager{}
+// newAllocStarter is the starter for a way of launching, or nil if that is no manager's.
+func newAllocStarter(how job.LaunchOptions) *allocStarter {
+	m := &allocStarter{}
 	switch how.Launcher {
 	case "slurm":
 		m.runs, m.keeps = true, slurmEnvironment
@@ -59,7 +59,7 @@ func newManager(how job.LaunchOptions) *manager {
 }
 
 // argv is the command that has a shell run text on a host.
-func (m *manager) argv(host, text string) []string {
+func (m *allocStarter) argv(host, text string) []string {
 	put := strings.NewReplacer(job.StarterHost, host, job.StarterNumber, m.number(host))
 	var argv []string
 	for _, word := range m.words {
@@ -72,7 +72,7 @@ func (m *manager) argv(host, text string) []string {
 }
 
 // number is that of a host; "": it has none.
-func (m *manager) number(host string) string {
+func (m *allocStarter) number(host string) string {
 	for _, list := range m.numbers {
 		before := uint32(0)
 		for _, e := range list.hosts {
@@ -89,7 +89,7 @@ func (m *manager) number(host string) string {
 }
 
 // environ is what of this process's environment the starter sees.
-func (m *manager) environ() []string {
+func (m *allocStarter) environ() []string {
 	env := os.Environ()
 	if m.keeps == nil {
 		return env
@@ -101,7 +101,7 @@ func (m *manager) environ() []string {
 }
 
 // name is the starter's command, for messages.
-func (m *manager) name() string { return filepath.Base(m.words[0]) }
+func (m *allocStarter) name() string { return filepath.Base(m.words[0]) }
 
 // joining is shell text with which a session that came by ssh joins the job of a manager; "": none.
 func joining(how job.LaunchOptions) string {

@@ -1,0 +1,133 @@
+package managers
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/skip"
+	"ibrun/test/product"
+	"ibrun/test/vcluster/cluster"
+)
+
+// launcher is ibrun.
+var launcher string
+
+func TestMain(m *testing.M) { os.Exit(product.Run(m, &launcher)) }
+
+// most bounds whatever a test waits for. Machines may be busy.
+const most = 3 * time.Minute
+
+// scheduler is a Slurm or Grid Engine.
+type scheduler interface {
+	Command(ctx context.Context, args ...string) *exec.Cmd
+}
+
+// bed is a manager on a cluster.
+type bed struct {
+	t *testing.T
+	c *cluster.Cluster
+	scheduler
+	ctx   context.Context
+	ibrun string
+	table *[]string // what was left, and for how long
+}
+
+// of is the bed for a part of a test.
+func (b *bed) of(t *testing.T) *bed {
+	ctx, cancel := context.WithTimeout(t.Context(), most)
+	t.Cleanup(cancel)
+	return &bed{t, b.c, b.scheduler, ctx, b.ibrun, b.table}
+}
+
+// slurm brings Slurm up, without any sshd.
+func slurm(t *testing.T, nodes int, cfg SlurmConfig) *bed {
+	if _, err := exec.LookPath("slurmctld"); err != nil {
+		skip.Because(t, "no Slurm here: make test-managers installs it")
+	}
+	if !HasGroups() {
+		skip.Because(t, "no cgroups of version 1 here: Slurm would signal all processes of a job itself")
+	}
+	var s *Slurm
+	t.Cleanup(func() { // after the cluster's end
+		if s != nil {
+			s.RemoveGroups()
+		}
+	})
+	c := cluster.Require(t, cluster.Config{Nodes: nodes, NoSSH: true})
+	ctx, cancel := context.WithTimeout(t.Context(), most)
+	t.Cleanup(cancel)
+	var err error
+	s, err = StartSlurm(ctx, c, cfg)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return newBed(ctx, t, c, s)
+}
+
+// newBed is a bed with ibrun at a path that all hosts see.
+func newBed(ctx context.Context, t *testing.T, c *cluster.Cluster, m scheduler) *bed {
+	b := &bed{t: t, c: c, scheduler: m, ctx: ctx, table: &[]string{},
+		ibrun: filepath.Join(c.Shared(), "ibrun")}
+	binary, err := os.ReadFile(launcher)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(b.ibrun, binary, 0o755))
+	return b
+}
+
+// run runs a command on the front, which must succeed, and returns what it prints.
+func (b *bed) run(args ...string) string {
+	cmd := b.Command(b.ctx, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = time.Second
+	require.NoError(b.t, cmd.Run(), "%v\n%s%s", args, &out, &errs)
+	return strings.TrimSpace(out.String())
+}
+
+// script writes a file that all hosts see.
+func (b *bed) script(name, text string) string {
+	path := filepath.Join(b.c.Shared(), name)
+	require.NoError(b.t, os.WriteFile(path, []byte("#!/bin/bash\n"+text), 0o755))
+	return path
+}
+
+// read is what a job has written into a file so far.
+func (b *bed) read(name string) string {
+	text, _ := os.ReadFile(filepath.Join(b.c.Shared(), name))
+	return string(text)
+}
+
+// until waits for a condition.
+func (b *bed) until(what string, f func() bool) time.Duration {
+	began := time.Now()
+	for !f() {
+		select {
+		case <-b.ctx.Done():
+			b.t.Fatalf("waited for %s: %v", what, b.ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return time.Since(began)
+}
+
+// processes are those of jobs of ibrun on all hosts whose command lines have a word.
+func (b *bed) processes(word string) (found []string) {
+	all, err := b.c.AllProcesses()
+	require.NoError(b.t, err)
+	for host, procs := range all {
+		for _, p := range procs {
+			line := strings.Join(p.Argv, " ")
+			if strings.Contains(line, word) {
+				found = append(found, host+": "+line)
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,54 @@
+package managers
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/skip"
+	"ibrun/test/vcluster/cluster"
+)
+
+// A real Grid Engine of four nodes without sshd.
+func TestGridEngine(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("/usr/sbin/sge_qmaster"); err != nil {
+		skip.Because(t, "no Grid Engine here: make test-managers installs it")
+	}
+	c := cluster.Require(t, cluster.Config{Nodes: 4, NoSSH: true})
+	ctx, cancel := context.WithTimeout(t.Context(), most)
+	t.Cleanup(cancel)
+	g, err := StartGridEngine(ctx, c)
+	require.NoError(t, err)
+	t.Cleanup(g.Close)
+	all := newBed(ctx, t, c, g)
+
+	for _, tree := range []string{"flat", "chain"} {
+		t.Run(tree, func(t *testing.T) {
+			b := all.of(t)
+			rank := b.script("where", `echo "$IBRUN_RANK $(hostname)"`)
+			job := b.script("job-"+tree, b.ibrun+" -v --tree "+tree+" "+rank)
+			b.run("qsub", "-terse", "-cwd", "-pe", "mpi", "5", "-o", tree+".out", "-e", tree+".err", job)
+			b.until("the job to end", func() bool { return b.run("qstat") == "" })
+			require.Equal(t, "0 node0001\n1 node0001\n2 node0002\n3 node0002\n4 node0003", sorted(b.read(tree+".out")),
+				b.read(tree+".err"))
+			require.Contains(t, b.read(tree+".err"), "agents by qrsh: the manager's own starter")
+		})
+	}
+	t.Run("qdel", func(t *testing.T) {
+		b := all.of(t)
+		counts := strings.ReplaceAll(trapper, "SLURM_PROCID", "IBRUN_RANK")
+		rank := b.script("rank", strings.Replace(counts, "SIGNAL", "USR1", 1))
+		job := b.script("job-ends", fmt.Sprintf("exec %s %s", b.ibrun, rank))
+		id := b.run("qsub", "-terse", "-cwd", "-pe", "mpi", "8", "-o", "ends.out", "-e", "ends.err", job)
+		b.until("all ranks to be up", func() bool { return b.count("ends.out", "up") == 8 })
+		b.run("qdel", id)
+		require.Less(t, b.emptied("qdel", rank), 5*time.Second)
+	})
+	t.Logf("what was left on all hosts, and when there was nothing:\n%s", strings.Join(*all.table, "\n"))
+}

@@ -1,0 +1,275 @@
+// Package managers brings a real Slurm or a real Grid Engine up on a virtual cluster, for tests and
+// benchmarks: the front is controller and login node, all nodes compute. Their packages must be
+// installed (make test-managers does it); nothing of the machine's own is started or changed.
+package managers
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"ibrun/test/vcluster/cluster"
+)
+
+// SlurmConfig says how Slurm is configured.
+type SlurmConfig struct {
+	CPUs    int  // of each node, as Slurm counts; the machine may have fewer unless Confine is set
+	Confine bool // jobs and steps are held to their CPUs by cgroups of version 1
+	Lines   []string
+}
+
+// Slurm is a running Slurm.
+type Slurm struct {
+	c       *cluster.Cluster
+	dir     string
+	daemons []*exec.Cmd // of the front
+	groups  []string    // folders of cgroups that are the nodes' own
+}
+
+// hierarchies are those of version 1 that Slurm uses here.
+var hierarchies = []string{"/sys/fs/cgroup/freezer", "/sys/fs/cgroup/cpuset"}
+
+// HasGroups reports whether this machine has the cgroups that Slurm is configured for.
+func HasGroups() bool {
+	_, err := os.Stat(hierarchies[0] + "/tasks")
+	return err == nil
+}
+
+// KillWait is the time from SIGTERM to SIGKILL of a job that is ended. Slurm's default is 30 s.
+const KillWait = 4 * time.Second
+
+// munge starts the daemon by which Slurm's daemons know each other, for one host.
+const munge = `mkdir -p -m 755 /run/munge /run/slurmd && exec /usr/sbin/munged --force --num-threads 1 ` +
+	`--key-file KEY --socket /run/munge/munge.socket.2 --pid-file /run/munge/munged.pid ` +
+	`--log-file /run/munge/munged.log --seed-file /run/munge/seed`
+
+// StartSlurm starts Slurm on a cluster, and returns when all nodes are idle.
+func StartSlurm(ctx context.Context, c *cluster.Cluster, cfg SlurmConfig) (*Slurm, error) {
+	for _, program := range []string{"/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged", "srun"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return nil, fmt.Errorf("no %s here: apt-get install slurmctld slurmd slurm-client "+
+				"slurm-wlm-basic-plugins munge", program)
+		}
+	}
+	s := &Slurm{c: c, dir: filepath.Join(c.Shared(), "slurm")}
+	if err := s.configure(cfg); err != nil {
+		return nil, err
+	}
+	err := s.makeGroups()
+	if err == nil {
+		err = s.start(ctx)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Environ is what the commands of this Slurm need besides.
+func (s *Slurm) Environ() []string { return append(os.Environ(), "SLURM_CONF="+s.conf()) }
+
+func (s *Slurm) conf() string { return filepath.Join(s.dir, "slurm.conf") }
+
+// Log is the end of what a daemon has written: "slurmctld", or a node's.
+func (s *Slurm) Log(name string) string {
+	text, _ := os.ReadFile(filepath.Join(s.dir, name+".log"))
+	return string(text[max(0, len(text)-2000):])
+}
+
+// Command is a command on the front.
+func (s *Slurm) Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := s.c.Command(ctx, args...)
+	cmd.Env, cmd.Dir = s.Environ(), s.c.Shared()
+	return cmd
+}
+
+// makeGroups makes cgroups that the nodes take for the roots of theirs. Nodes and jobs of another
+// Slurm on this machine have the same names.
+func (s *Slurm) makeGroups() error {
+	if !HasGroups() {
+		return nil
+	}
+	for _, root := range hierarchies {
+		own := filepath.Join(root, "ibrun-slurm-"+filepath.Base(filepath.Dir(s.c.Shared())))
+		if err := os.Mkdir(own, 0o755); err != nil {
+			return err
+		}
+		s.groups = append(s.groups, own)
+		for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
+			value, err := os.ReadFile(filepath.Join(root, name))
+			if err != nil {
+				continue // of the other hierarchy
+			}
+			if err := os.WriteFile(filepath.Join(own, name), value, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// RemoveGroups removes them, the innermost first, when nothing is in them any more.
+func (s *Slurm) RemoveGroups() {
+	for _, own := range s.groups {
+		var all []string
+		_ = filepath.WalkDir(own, func(path string, e os.DirEntry, err error) error {
+			if err == nil && e.IsDir() {
+				all = append(all, path)
+			}
+			return nil
+		})
+		for _, dir := range slices.Backward(all) {
+			_ = os.Remove(dir)
+		}
+	}
+}
+
+// configure writes the files of Slurm and the key of munge.
+func (s *Slurm) configure(cfg SlurmConfig) error {
+	if err := os.MkdirAll(filepath.Join(s.dir, "state"), 0o755); err != nil {
+		return err
+	}
+	key := make([]byte, 1024)
+	_, _ = rand.Read(key)
+	if err := os.WriteFile(s.key(), key, 0o400); err != nil {
+		return err
+	}
+	track := "ProctrackType=proctrack/cgroup\nTaskPlugin=task/none\n"
+	switch {
+	case cfg.Confine:
+		track = "ProctrackType=proctrack/cgroup\nTaskPlugin=task/cgroup,task/affinity\n"
+	case !HasGroups():
+		track = "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n"
+	}
+	nodes := s.c.Nodes()
+	text := strings.NewReplacer("DIR", s.dir, "CPUS", strconv.Itoa(cfg.CPUs), "TRACK\n", track,
+		"KILLWAIT", strconv.Itoa(int(KillWait/time.Second)),
+		"NODES", fmt.Sprintf("node[0001-%s]", strings.TrimPrefix(nodes[len(nodes)-1], "node")),
+		"LINES\n", strings.Join(append(cfg.Lines, ""), "\n")).Replace(slurmConf)
+	return errors.Join(os.WriteFile(s.conf(), []byte(text), 0o644),
+		os.WriteFile(filepath.Join(s.dir, "cgroup.conf"), []byte(cgroupConf), 0o644))
+}
+
+func (s *Slurm) key() string { return filepath.Join(s.dir, "munge.key") }
+
+const slurmConf = `ClusterName=lab
+SlurmctldHost=front
+AuthType=auth/munge
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation=DIR/state
+SlurmdSpoolDir=/run/slurmd
+SlurmctldPidFile=DIR/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmctldLogFile=DIR/slurmctld.log
+SlurmdLogFile=DIR/%n.log
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+ReturnToService=2
+MpiDefault=none
+JobAcctGatherType=jobacct_gather/none
+SchedulerParameters=sched_interval=1,bf_interval=1
+SlurmdTimeout=300
+InactiveLimit=0
+KillWait=KILLWAIT
+TRACK
+LINES
+NodeName=NODES CPUs=CPUS Sockets=1 CoresPerSocket=CPUS ThreadsPerCore=1 RealMemory=1000 State=UNKNOWN
+PartitionName=p Nodes=ALL Default=YES MaxTime=60 DefaultTime=10 State=UP OverSubscribe=YES
+`
+
+const cgroupConf = `CgroupPlugin=cgroup/v1
+CgroupAutomount=no
+CgroupMountpoint=/sys/fs/cgroup
+ConstrainCores=yes
+ConstrainRAMSpace=no
+`
+
+// start starts the daemons, those of the front as children of this process.
+func (s *Slurm) start(ctx context.Context) error {
+	munge := strings.Replace(munge, "KEY", s.key(), 1)
+	if err := s.daemon("sh", "-c", munge+" --foreground"); err != nil {
+		return err
+	}
+	if err := s.daemon("/usr/sbin/slurmctld", "-D", "-f", s.conf()); err != nil {
+		return err
+	}
+	mounts := ""
+	for i, own := range s.groups {
+		mounts += "mount --bind " + own + " " + hierarchies[i] + " && "
+	}
+	err := eachNode(s.c, func(node string) error {
+		out, err := s.c.Command(ctx, s.c.VRSH(), "-n", node, mounts+"sh -c '"+strings.Replace(munge, "exec ", "", 1)+
+			"' >/dev/null 2>&1 && SLURM_CONF="+s.conf()+" /usr/sbin/slurmd -N "+node+" -f "+s.conf()).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s: slurmd: %w: %s", node, err, out)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for {
+		out, _ := s.Command(ctx, "sinfo", "-h", "-t", "idle", "-o", "%D").Output()
+		if n, _ := strconv.Atoi(strings.TrimSpace(string(out))); n == len(s.c.Nodes()) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("slurm: %s of %d nodes are idle: %w\n%s", strings.TrimSpace(string(out)),
+				len(s.c.Nodes()), ctx.Err(), s.Log("slurmctld"))
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// daemon starts a program on the front that ends with this process.
+func (s *Slurm) daemon(args ...string) error {
+	cmd := s.c.Command(context.Background(), args...)
+	cmd.Env = s.Environ()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	out, err := os.Create(filepath.Join(s.dir, filepath.Base(args[0])+".out"))
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.daemons = append(s.daemons, cmd)
+	return nil
+}
+
+// Close ends the daemons of the front. Those of the nodes end with the cluster, and RemoveGroups
+// removes their cgroups then.
+func (s *Slurm) Close() {
+	for _, cmd := range s.daemons {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	}
+	s.daemons = nil
+}
+
+// eachNode calls f for all nodes of a cluster at once, and returns the errors.
+func eachNode(c *cluster.Cluster, f func(node string) error) error {
+	var all sync.WaitGroup
+	errs := make([]error, len(c.Nodes()))
+	for i, node := range c.Nodes() {
+		all.Go(func() { errs[i] = f(node) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,276 @@
+package managers
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/fleet/suite"
+)
+
+// where is a rank that says where it is.
+const where = `echo "$IBRUN_RANK $(hostname) $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $SLURM_NTASKS"`
+
+// places is what ranks print that are told so, in order, on hosts of so many ranks each.
+func places(ranks ...int) string {
+	var lines []string
+	size := 0
+	for _, n := range ranks {
+		size += n
+	}
+	for node, n := range ranks {
+		for local := range n {
+			rank := len(lines)
+			lines = append(lines, fmt.Sprintf("%d node%04d %d %d %d %d", rank, node+1, rank, local, node, size))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sorted are the lines of ranks in their order. Hosts are numbered as they come: which ones a job
+// gets is Slurm's choice.
+func sorted(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	number := func(line string) int { n, _ := strconv.Atoi(strings.Fields(line + " -1")[0]); return n }
+	slices.SortFunc(lines, func(a, b string) int { return number(a) - number(b) })
+	seen := map[string]string{}
+	for i, line := range lines {
+		if words := strings.Fields(line); len(words) > 1 {
+			if seen[words[1]] == "" {
+				seen[words[1]] = fmt.Sprintf("node%04d", len(seen)+1)
+			}
+			words[1] = seen[words[1]]
+			lines[i] = strings.Join(words, " ")
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A real Slurm of four nodes without sshd: what ibrun starts with no option, and what is left.
+func TestSlurm(t *testing.T) {
+	t.Parallel()
+	b := slurm(t, 4, SlurmConfig{CPUs: 16})
+	rank := b.script("where", where)
+	limited := b.of(t).limited()
+
+	t.Run("starts", func(t *testing.T) { b.of(t).starts(rank) })
+	t.Run("batch", func(t *testing.T) {
+		b := b.of(t)
+		job := b.script("job", b.ibrun+" -v "+rank)
+		b.run("sbatch", "-Q", "-N3", "--ntasks-per-node=2", "-o", "batch.out", "-e", "batch.err", job)
+		b.until("the job to end", func() bool { return b.run("squeue", "-h", "-n", "job") == "" })
+		require.Equal(t, places(2, 2, 2), sorted(b.read("batch.out")))
+		require.Contains(t, b.read("batch.err"), "agents by srun: the manager's own starter")
+	})
+	t.Run("MPI", func(t *testing.T) {
+		b := b.of(t)
+		mpich := filepath.Join(b.c.Shared(), "mpich")
+		out, err := exec.Command("mpicc.mpich", "-o", mpich, "../e2e/testdata/mpi.c").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		open := suite.Own().MPI(t, "../e2e/testdata/mpi.c", filepath.Join(b.c.Shared(), "openmpi"))
+		// MPICH hangs in MPI_Finalize over TCP, under its own launcher too (docs/mpi-programs.md).
+		for _, c := range [][]string{{mpich, "ring", "unfinished"}, {open, "ring"}} {
+			out := b.run(append([]string{"salloc", "-Q", "-N4", "--ntasks-per-node=1", b.ibrun, "-x",
+				"UCX_TCP_PUT_ENABLE=n", "--bind-to", "none"}, c...)...)
+			require.Equal(t, 4, strings.Count(out, "of 4: ring"), out)
+		}
+	})
+	t.Run("ends", func(t *testing.T) { b.ends(t) })
+	t.Run("signal", func(t *testing.T) { b.of(t).signal() })
+	t.Run("time limit", func(t *testing.T) {
+		took, ended := <-limited
+		require.True(t, ended, b.read("limit.err"))
+		require.Less(t, took, 5*time.Second)
+		b.note("the time limit, after SIGTERM", took)
+	})
+	t.Logf("what was left on all hosts, and when there was nothing:\n%s", strings.Join(*b.table, "\n"))
+}
+
+// starts runs jobs by salloc and within steps.
+func (b *bed) starts(rank string) {
+	for _, c := range []struct {
+		words string
+		want  string
+	}{
+		{"salloc -Q -N3 --ntasks-per-node=2 IBRUN", places(2, 2, 2)},
+		{"salloc -Q -N2 --exclusive -c8 IBRUN", places(2, 2)},
+		{"salloc -Q -N4 --ntasks-per-node=1 --mem=100 IBRUN --tree chain", places(1, 1, 1, 1)},
+		{"salloc -Q -N1 -n1 : -N2 -n4 --ntasks-per-node=2 IBRUN --tree chain", places(1, 2, 2)},
+		// A step of two of the job's three nodes, one of whose tasks is ibrun.
+		{"salloc -Q -N3 --ntasks-per-node=2 srun -Q -N2 -n2 IBRUN", places(1, 1)},
+		// A command beside another step that has all CPUs.
+		{"salloc -Q -N2 --ntasks-per-node=1 sh -c 'srun -Q sleep 100 & IBRUN; kill $!'", places(1, 1)},
+	} {
+		words := strings.ReplaceAll(c.words, "IBRUN", b.ibrun)
+		args := strings.Fields(words)
+		if i := strings.Index(words, " sh -c "); i >= 0 {
+			inner := strings.Trim(words[i+len(" sh -c "):], "'")
+			args = append(strings.Fields(words[:i]), "sh", "-c", strings.Replace(inner, b.ibrun, b.ibrun+" "+rank, 1))
+		} else {
+			args = append(args, rank)
+		}
+		began := time.Now()
+		require.Equal(b.t, c.want, sorted(b.run(args...)), "%s", words)
+		b.t.Logf("%.1f s: %s", time.Since(began).Seconds(), c.words)
+	}
+}
+
+// trapper is a rank that counts signals. Its file name is how its processes are found.
+const trapper = `n=0
+trap 'n=$((n+1)); echo "$SLURM_PROCID signal $n"' SIGNAL
+trap 'echo "$SLURM_PROCID term"; exit 0' TERM
+echo "$SLURM_PROCID up"
+for i in $(seq 3000); do sleep 0.1; done
+`
+
+// count is how many lines of a file have a text.
+func (b *bed) count(name, text string) int { return strings.Count(b.read(name), text) }
+
+// emptied waits until none of a job's processes is left, and notes how long that took.
+func (b *bed) emptied(what string, word string) time.Duration {
+	took := b.until("nothing to be left after "+what, func() bool {
+		return len(b.processes(word)) == 0 && len(b.processes(b.ibrun)) == 0
+	})
+	b.note(what, took)
+	return took
+}
+
+func (b *bed) note(what string, took time.Duration) {
+	*b.table = append(*b.table, fmt.Sprintf("%-34s %6.2f s", what, took.Seconds()))
+}
+
+// ends are the ways in which a job ends that nobody has asked ibrun for.
+func (b *bed) ends(t *testing.T) {
+	for n, c := range []struct {
+		name string
+		end  func(b *bed, id string)
+	}{
+		{"scancel", func(b *bed, id string) { b.run("scancel", id) }},
+		{"SIGKILL of the root", func(b *bed, _ string) { b.kill("root " + b.ibrun) }},
+		{"SIGKILL of one srun", func(b *bed, id string) { b.kill("srun -Q --jobid=" + id + " ") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := b.of(t)
+			// The shell is the root's parent, and lives on.
+			rank := b.script("ends-rank", strings.Replace(trapper, "SIGNAL", "USR2", 1))
+			root := fmt.Sprintf("exec -a \"root %[1]s\" %[1]s --tree kary:2 %[2]s", b.ibrun, rank)
+			job := b.script("ends-job", "bash -c '"+root+"'; sleep 1")
+			out, errs := fmt.Sprintf("ends%d.out", n), fmt.Sprintf("ends%d.err", n)
+			id := b.run("sbatch", "--parsable", "-N4", "--ntasks-per-node=2", "-o", out, "-e", errs, job)
+			b.until("all ranks to be up", func() bool { return b.count(out, "up") == 8 })
+			c.end(b, id)
+			took := b.emptied(c.name, rank)
+			require.Less(t, took, 5*time.Second, "%s", b.read(errs))
+			b.until("the job to end", func() bool { return b.run("squeue", "-h", "-n", "ends-job") == "" })
+		})
+	}
+}
+
+// kill kills the first process on a host whose command line begins with some words.
+func (b *bed) kill(words string) {
+	all, err := b.c.AllProcesses()
+	require.NoError(b.t, err)
+	for _, procs := range all {
+		for _, p := range procs {
+			if strings.HasPrefix(strings.Join(p.Argv, " "), words) {
+				require.NoError(b.t, syscall.Kill(p.Pid, syscall.SIGKILL))
+				return
+			}
+		}
+	}
+	b.t.Fatalf("no process %q", words)
+}
+
+// signal sends a warning to a job as #SBATCH --signal does: all ranks get it once.
+func (b *bed) signal() {
+	rank := b.script("signal-rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
+	job := b.script("signal-job", b.ibrun+" --tree chain "+rank)
+	id := b.run("sbatch", "--parsable", "-N4", "--ntasks-per-node=2", "-o", "signal.out", "-e", "signal.err", job)
+	b.until("all ranks to be up", func() bool { return b.count("signal.out", "up") == 8 })
+	b.run("scancel", "--signal=USR1", id)
+	b.until("all ranks to get USR1", func() bool { return b.count("signal.out", "signal 1") == 8 })
+	b.run("scancel", id)
+	b.emptied("scancel after a warning", rank)
+	require.Zero(b.t, b.count("signal.out", "signal 2"), "none gets it twice")
+}
+
+// limited starts a job whose time is nearly up, and sends how long after SIGTERM its processes are
+// gone: Slurm looks each half minute. Its launcher is a file of its own, as other jobs run beside
+// it.
+func (b *bed) limited() <-chan time.Duration {
+	launcher := filepath.Join(b.c.Shared(), "limited")
+	require.NoError(b.t, os.Link(b.ibrun, launcher))
+	rank := b.script("limit-rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
+	job := b.script("limit-job", launcher+" "+rank)
+	id := b.run("sbatch", "--parsable", "-t1", "-N2", "--ntasks-per-node=1", "-o", "limit.out", "-e", "limit.err", job)
+	b.until("all ranks to be up", func() bool { return b.count("limit.out", "up") == 2 })
+	b.run("scontrol", "update", "JobId="+id, "EndTime=now+5")
+	took := make(chan time.Duration, 1)
+	go func() {
+		var term time.Time
+		for b.ctx.Err() == nil {
+			if term.IsZero() && b.count("limit.out", "term") > 0 {
+				term = time.Now()
+			}
+			if !term.IsZero() && len(b.processes(launcher)) == 0 && len(b.processes(rank)) == 0 {
+				took <- time.Since(term)
+				return
+			}
+			<-time.After(20 * time.Millisecond)
+		}
+		close(took)
+	}()
+	return took
+}
+
+var large = flag.Int("large", 0, "nodes of a larger Slurm; 0: none")
+
+// A job of many nodes starts and ends, and leaves nothing.
+func TestSlurmLarge(t *testing.T) {
+	if *large == 0 {
+		return // make test-managers LARGE=64
+	}
+	b := slurm(t, *large, SlurmConfig{CPUs: 4})
+	all := strconv.Itoa(*large)
+	out := b.run("salloc", "-Q", "-N", all, "--ntasks-per-node=2", b.ibrun, b.script("where", where))
+	require.Equal(t, places(slices.Repeat([]int{2}, *large)...), sorted(out))
+	rank := b.script("rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
+	job := b.script("job", b.ibrun+" "+rank)
+	id := b.run("sbatch", "--parsable", "-N", all, "--ntasks-per-node=2", "-o", "large.out", job)
+	b.until("all ranks to be up", func() bool { return b.count("large.out", "up") == 2**large })
+	b.run("scancel", id)
+	require.Less(t, b.emptied("scancel of "+all+" nodes", rank), 5*time.Second)
+	t.Log(strings.Join(*b.table, "\n"))
+}
+
+// Ranks of a job with one CPU on each node see that CPU only, and no agent is held to less than
+// the job has.
+func TestConfined(t *testing.T) {
+	t.Parallel()
+	b := slurm(t, 2, SlurmConfig{CPUs: 2, Confine: true})
+	cpus := b.script("cpus", `sed -n 's/^Cpus_allowed_list://p' /proc/self/status`)
+	one := b.run("salloc", "-Q", "-N2", "--ntasks-per-node=1", b.ibrun, "--bind-to", "none", cpus)
+	for _, list := range strings.Fields(one) {
+		require.NotContains(t, list, "-")
+		require.NotContains(t, list, ",")
+	}
+	require.Len(t, strings.Fields(one), 2)
+	two := b.run("salloc", "-Q", "-N2", "--ntasks-per-node=2", b.ibrun, "--bind-to", "none", cpus)
+	require.Equal(t, "0-1 0-1 0-1 0-1", strings.Join(strings.Fields(two), " "), "all that the job has there")
+	// A step of one task pins ibrun to a core, and so the ranks that it starts itself.
+	cmd := b.Command(b.ctx, "salloc", "-Q", "-N1", "--ntasks-per-node=2", "srun", "-Q", "-n1", "--exact", b.ibrun, "-n",
+		"2", cpus)
+	said, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	require.Contains(t, string(said), "start ibrun with all CPUs of the allocation (srun: --cpu-bind=none, -c)")
+}
