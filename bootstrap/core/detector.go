@@ -155,9 +155,15 @@ func (c *Core) probed(ev Probed) {
 	}
 }
 
-// lastSign is when the far side has last shown that its host is there. What its kernel acknowledged,
-// its agent may have received: one that counts from what it has received counts from no later.
-func (k *life) lastSign() time.Duration { return max(k.received, k.answered) }
+// lastSign is when the far side has last shown that its host is there: by a message, or by an
+// acknowledgement if that came so much later that what the far side sends is held up. What its
+// kernel acknowledged, its agent may have received, and counts its own silence from then.
+func (k *life) lastSign() time.Duration {
+	if k.answered > k.received+heartbeatEvery+period {
+		return k.answered
+	}
+	return k.received
+}
 
 // silence is how long a child has been silent, in milliseconds, where that matters.
 func (c *Core) silence(d time.Duration) uint32 {

@@ -134,8 +134,9 @@ func (l *login) prepare() (config *ssh.ClientConfig, err error) {
 
 // resendMost is the longest time between two repetitions of what is not acknowledged, where the
 // kernel can (Linux 6.15). By default each time is twice the one before: after a cut of almost five
-// seconds TCP may be silent for ten, after which a host is given up.
-const resendMost = time.Second
+// seconds TCP may be silent for ten, after which a host is given up. With one second, TCP itself
+// would give up after 14, and the cause that is told would be less exact.
+const resendMost = 2 * time.Second
 
 func resendSoon(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) {

@@ -239,8 +239,8 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// What is not acknowledged is sent again each second, where the kernel can: a cut of almost five
-// seconds is over for both sides a second later.
+// What is not acknowledged is sent again each two seconds, where the kernel can: a cut of almost
+// five seconds is over for both sides two seconds later.
 func TestResendsSoon(t *testing.T) {
 	probe, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -258,6 +258,6 @@ func TestResendsSoon(t *testing.T) {
 	require.NoError(t, raw.Control(func(fd uintptr) {
 		got, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_RTO_MAX_MS)
 		require.NoError(t, err)
-		require.Equal(t, 1000, got)
+		require.Equal(t, 2000, got)
 	}))
 }
