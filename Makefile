@@ -39,7 +39,7 @@ TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 
 
 .PHONY: help build fleet libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi \
 	bench-spawn bench-spread bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak survive clean resize bench-resize picture stuck \
-	test-managers bench-managers \
+	test-managers bench-managers kills spared \
 	bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster
 
 help: ## this list
@@ -239,7 +239,17 @@ faults-smoke: ## random kills, cuts and malformed inputs on virtual clusters of 
 	@$(MAKE) --no-print-directory libpmi
 	go test -count=1 -timeout 30m -v ./test/faults -seed $(SEED) -kills $(KILLS) -stops $(STOPS) -cuts $(CUTS) -inputs $(INPUTS)
 
-fuzz: ## each fuzz target with FUZZTIME=100000x inputs
+kills: ## random kills of one process of a job, after which nothing is left: an hour; SEED=1 KILLS=2000 (as root)
+	@test/packages $(RUN_PACKAGES) nftables mpich libmpich-dev gcc libc6-dev
+	@$(MAKE) --no-print-directory libpmi
+	go test -count=1 -timeout 5h -v ./test/faults -run 'TestFaults$$' -seed $(SEED) -stops 0 -cuts 0 \
+		-kills $(if $(filter command environment,$(firstword $(origin KILLS))),$(KILLS),2000)
+
+spared: ## two jobs that cuts and pauses of less than five seconds cost nothing: SPARED=2h EVERY=30s SEED=1 (as root)
+	@test/packages $(RUN_PACKAGES) mpich libmpich-dev gcc libc6-dev
+	go test -count=1 -timeout 5h -v ./test/faults -run 'TestSpared$$' -seed $(SEED) -spared $(or $(SPARED),2h) -spared-every $(or $(EVERY),30s)
+
+fuzz: ## each fuzz target with FUZZTIME=100000x inputs; out/fuzzed adds up those of all runs
 	@nice -n 19 test/fuzz $(FUZZTIME)
 
 soak: ## a job of ten minutes with key exchanges, keepalives, Ctrl-Z for 90 s and an agent that is stopped for 50 s (as root)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -210,6 +211,44 @@ func TestSlowConsumer(t *testing.T) {
 	_ = cmd.Wait()
 	require.Equal(t, 130, cmd.ProcessState.ExitCode())
 	require.Less(t, time.Since(began), 3*time.Second)
+}
+
+// 1 GB meets a reader that stops now and then. No agent takes more than 64 MiB at any time, and
+// Ctrl-C ends the job while the reader stands still.
+func TestSlowReader(t *testing.T) {
+	const size, most = 1 << 30, 64 << 10 // KiB
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	cmd := command(t, args(deep, "-n", "4", "sh", "-c",
+		"[ $RANK = 3 ] && head -c "+strconv.Itoa(size)+" /dev/zero && exec yes; exec sleep 1000")...)
+	cmd.Env = append(os.Environ(), mark(t))
+	cmd.Stdout = w
+	require.NoError(t, cmd.Start())
+	w.Close()
+	pause := time.NewTicker(5 * time.Millisecond)
+	defer pause.Stop()
+	for range 256 {
+		_, err = io.CopyN(io.Discard, r, size/256)
+		require.NoError(t, err)
+		<-pause.C // of the reader: its length does not matter
+	}
+	pids := slices.DeleteFunc(agents(":agent"), func(pid int) bool {
+		return !slices.Contains(marked(mark(t)), strconv.Itoa(pid))
+	})
+	require.Len(t, pids, 4)
+	peak := 0
+	for _, pid := range append(pids, cmd.Process.Pid) {
+		peak = max(peak, memory(t, pid, "VmHWM"))
+	}
+	t.Logf("1 GB and a slow reader: the largest agent, the root included, had %d KiB", peak)
+	require.LessOrEqual(t, peak, most)
+	began := time.Now()
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	_ = cmd.Wait()
+	require.Equal(t, 130, cmd.ProcessState.ExitCode())
+	require.Less(t, time.Since(began), 3*time.Second)
+	t.Logf("Ctrl-C ended it after %v", time.Since(began).Round(time.Millisecond))
 }
 
 func TestClosedDescriptors(t *testing.T) {

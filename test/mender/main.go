@@ -53,7 +53,7 @@ func run(lines int, every time.Duration, pad int) error {
 		padding[i] = 'a' + byte(i%26)
 	}
 	for n := range lines {
-		fmt.Fprintf(out, "rank %d line %d %s\n", w.Rank(), n, padding)
+		fmt.Fprintf(out, "rank %d line %d %s of %d\n", w.Rank(), n, padding, time.Now().UnixMilli())
 		if err := out.Flush(); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.cfg.BulkFetched(a.node, e.Fence, e.Values)
 	case core.Connect:
 	case core.SignalRanks:
-		if e.Number == 15 || e.Number == 2 {
+		if !w.cfg.Stubborn && (e.Number == 15 || e.Number == 2) {
 			w.end(a, job.Status{Kind: job.Signaled, Code: e.Number})
 		}
 	case core.KillRanks:

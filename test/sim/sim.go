@@ -34,6 +34,8 @@ type Config struct {
 	Status func(rank uint32) job.Status
 	// Silent ranks run until they are killed.
 	Silent func(rank uint32) bool
+	// Stubborn ranks end by SIGKILL only.
+	Stubborn bool
 	// Began is called when the ranks of a node have started.
 	Began func(node uint32)
 	// ToRank gets what agents tell ranks; Sent what goes over the edge to a child.

@@ -14,6 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
+
+	"ibrun/internal/skip"
 )
 
 // A server that hangs is named by the step in which it does.
@@ -234,4 +237,27 @@ func TestDeath(t *testing.T) {
 		require.Error(t, n.End().Lost)
 		<-gone
 	}
+}
+
+// What is not acknowledged is sent again each two seconds, where the kernel can: a cut of almost
+// five seconds is over for both sides two seconds later.
+func TestResendsSoon(t *testing.T) {
+	probe, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(probe)
+	if _, err := unix.GetsockoptInt(probe, unix.IPPROTO_TCP, unix.TCP_RTO_MAX_MS); err != nil {
+		skip.Because(t, "Linux before 6.15 has no bound for the time between repetitions of TCP")
+	}
+	s := newServer(t)
+	l := &login{cfg: s.login(t)}
+	c, err := l.dial(t.Context(), time.Now().Add(time.Minute))
+	require.NoError(t, err)
+	defer c.Close()
+	raw, err := c.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Control(func(fd uintptr) {
+		got, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_RTO_MAX_MS)
+		require.NoError(t, err)
+		require.Equal(t, 2000, got)
+	}))
 }

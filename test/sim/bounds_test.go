@@ -1,0 +1,62 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// The bounds of docs/faults.md at 1,000 agents, on links that take 10 ms: the root knows of a
+// killed process within 100 ms for each link between them, and nothing of the job is left a second
+// after the grace, which ranks that ignore SIGTERM use up.
+func TestBoundsAtAThousand(t *testing.T) {
+	const nodes, hop, perHop = 1000, 10 * time.Millisecond, 100 * time.Millisecond
+	for _, shape := range []string{"kary:32", "kary:2", "auto"} {
+		for name, strike := range map[string]func(*World, uint32){
+			"rank": func(w *World, node uint32) {
+				a := w.agents[node]
+				w.exit(a, uint32(a.rank.First), job.Status{Kind: job.Signaled, Code: 9})
+			},
+			"agent":            (*World).Kill,
+			"reaper and agent": (*World).KillBoth,
+			"reaper":           (*World).KillReaper,
+		} {
+			for _, node := range []uint32{0, nodes - 1} {
+				cfg := plan(nodes, 4, shape)
+				cfg.Hop, cfg.Stubborn, cfg.Silent = hop, true, func(uint32) bool { return true }
+				var struck, known, last time.Duration
+				depth := 0
+				var w *World
+				cfg.Stepped = func(a *agent, _ core.Event, effects []core.Effect) {
+					for _, e := range effects {
+						switch e := e.(type) {
+						case core.Report:
+							if _, is := e.What.(wire.Fault); is && known == 0 {
+								known = w.now
+							}
+						case core.Finish, core.Done:
+							last = w.now
+						}
+					}
+				}
+				w = New(cfg)
+				w.At(3*time.Second, func() {
+					require.NotZero(t, w.Ready)
+					struck, depth = w.now, w.agents[node].depth
+					strike(w, node)
+				})
+				what := fmt.Sprintf("%s, %s of node %d", shape, name, node)
+				require.NoError(t, w.Run(5*time.Minute), what)
+				require.NotZero(t, known, what)
+				require.LessOrEqual(t, known-struck, time.Duration(depth)*perHop, what)
+				require.LessOrEqual(t, last-struck, cfg.Job.Launch.Grace+time.Second, what)
+			}
+		}
+	}
+}
