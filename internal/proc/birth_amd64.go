@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"runtime"
@@ -54,6 +55,7 @@ type step int32
 
 const (
 	preparing step = iota
+	tracing
 	entering       // its directory
 	executing
 )
@@ -177,6 +179,7 @@ func inChild(b *birth) {
 		r = call(syscall.SYS_IOCTL, 0, unix.TIOCSCTTY, 0, 0)
 	}
 	if r >= 0 && b.hold {
+		b.step = tracing
 		r = call(syscall.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0, 0)
 	}
 	if r >= 0 && b.dir != nil {
@@ -284,6 +287,8 @@ func (b *birth) result(c Cmd, over int) error {
 		return nil
 	}
 	switch b.step {
+	case tracing:
+		return fmt.Errorf("it cannot be held before it runs: %w", os.NewSyscallError("ptrace", err))
 	case entering:
 		return &os.PathError{Op: "chdir", Path: c.Dir, Err: err}
 	case executing:

@@ -1,5 +1,4 @@
 /* tree-front FANOUT NODE COMM-HOSTS BACK-HOSTS PROGRAM [ARGUMENTS]: see README.md. Hosts are lists with commas. */
-#define _GNU_SOURCE
 #include "ibrun_tool.h"
 #include "net.h"
 
