@@ -29,8 +29,8 @@ type RootConfig struct {
 	// and Job.Launch.Record is set.
 	Record func(file []byte)
 
-	// Tool is the connection of a tool that has launched the job, or nil. When it ends while ranks are
-	// held, they are released, or with ToolEnds the job is ended.
+	// Tool is the connection of a tool that has launched the job, or nil. When it ends while ranks
+	// are held, they are released, or with ToolEnds the job is ended.
 	Tool     *net.UnixConn
 	ToolEnds bool
 	// Debugger is called when all ranks run, if there is one. Held ranks are released afterwards.

@@ -56,7 +56,7 @@ type step int32
 const (
 	preparing step = iota
 	tracing
-	entering       // its directory
+	entering // its directory
 	executing
 )
 
@@ -318,9 +318,9 @@ func ends(pipe int, most time.Duration) bool {
 // may have stopped it.
 const lookAgain = 20 * time.Millisecond
 
-// settle waits until a child that is to be held is its program, or cannot become it, or the time is
-// up.
-func (b *birth) settle(c Cmd, pid, over int) {
+// awaitProgram waits until a child that is to be held is its program, or cannot become it, or the
+// time is up.
+func (b *birth) awaitProgram(c Cmd, pid, over int) {
 	until := time.Now().Add(c.Most)
 	for !ends(over, lookAgain) && (c.Most == 0 || time.Now().Before(until)) {
 		if s, ok := stopSignal(pid, unix.WNOHANG); ok {

@@ -36,8 +36,8 @@ func (r *running) tool(tool string, args ...string) outcome {
 	return finish(r.t, c)
 }
 
-// Two sessions at a time: each has collectives of its own, its node's table of ranks, and messages of
-// all sizes to and from the front end.
+// Two sessions at a time: each has collectives of its own, its node's table of ranks, and messages
+// of all sizes to and from the front end.
 func toolSession(t *testing.T, tool string) {
 	r := sleepers(t)
 	got := r.tool(tool, "front", strconv.Itoa(r.cmd.Process.Pid))
@@ -75,8 +75,8 @@ func pidsOf(t *testing.T, out io.Reader) (pids []int) {
 	return pids
 }
 
-// A member that crashes fails the collectives of the others, who are told; the job does not notice. A
-// front end that goes ends its members, and one that detaches does not: the end of the job does.
+// A member that crashes fails the collectives of the others, who are told; the job does not notice.
+// A front end that goes ends its members, and one that detaches does not: the end of the job does.
 func toolEnds(t *testing.T, tool string) {
 	r := sleepers(t)
 	got := r.tool(tool, "watch", "crash")
@@ -128,7 +128,8 @@ func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *
 	require.NoError(t, os.Symlink("/bin/echo", link))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	c = exec.CommandContext(ctx, tool, how, "--launcher", "local", "--hosts", "a:2,b:2", "--bind-to", "none", link, "ran")
+	c = exec.CommandContext(ctx, tool, how, "--launcher", "local", "--hosts", "a:2,b:2", "--bind-to", "none",
+		link, "ran")
 	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir, swift, "IBRUN="+program)
 	c.Stderr = os.Stderr
 	in, err = c.StdinPipe()
@@ -169,11 +170,11 @@ func stoppedAtStart(t *testing.T, link string) (pids []int) {
 	return pids
 }
 
-// Ranks of a job that a tool launches stand before their first instruction until it releases them. If
-// it dies they are released, or the job is ended, as it has said before: nothing stays stopped.
+// Ranks of a job that a tool launches stand before their first instruction until it releases them.
+// If it dies they are released, or the job is ended, as it has said before: nothing stays stopped.
 func toolLaunch(t *testing.T, tool string) {
-	for how, want := range map[string]string{"launch": strings.Repeat("ran\n", 4), "ends": "", "release": strings.Repeat(
-		"ran\n", 4)} {
+	all := strings.Repeat("ran\n", 4)
+	for how, want := range map[string]string{"launch": all, "ends": "", "release": all} {
 		c, in, out := held(t, tool, how)
 		_, err := in.Write([]byte("\n"))
 		require.NoError(t, err)
