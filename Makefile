@@ -17,7 +17,7 @@ SCHEDULES ?= 100000
 CASES    ?= ssh tuned rsh latency own own-ssh
 
 RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
-TEST_PACKAGES := $(RUN_PACKAGES) nftables gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich libmpich-dev libpmi2-0-dev openmpi-bin libopenmpi-dev libpmix-dev netpipe-mpich2 scalapack-mpi-test libcoarrays-mpich-dev python3-mpi4py tcsh fish hwloc-nox libibverbs-dev chromium chromium-driver fonts-dejavu-core
+TEST_PACKAGES := $(RUN_PACKAGES) nftables gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich libmpich-dev libpmi2-0-dev openmpi-bin libopenmpi-dev libpmix-dev netpipe-mpich2 scalapack-mpi-test libcoarrays-mpich-dev python3-mpi4py tcsh fish hwloc-nox libibverbs-dev chromium chromium-driver fonts-dejavu-core gdb
 MANAGER_PACKAGES := slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge gridengine-master gridengine-exec gridengine-client msmtp-mta
 IB_PACKAGES   := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-utils gcc libc6-dev libibverbs-dev
 
@@ -26,7 +26,7 @@ BOOTING := ibrun/test/(rdmavm|ib)
 
 # Tests that compute, or wait for what comes whoever else is busy. They take what those below leave of
 # the CPUs. All others watch a clock now and then, and run one package at a time.
-COMPUTING := ibrun/(bootstrap/(charmserver|core(/.*)?|frame|pmiserver|pmixserver|rankwire|timing(/views)?|tree|wire)|cgo/verbs|charm|examples/.*|fabric(/(ib|mem))?|internal/(alloc|build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|netiface|options|plain|plan|plural|pseudo|rankfile|report|seeded|skip|sshconfig)|job|lazy(/(peer|upgrade))?|pmix?|test/(bench.*|messages|sim)|topo.*|doctor(/findings)?)
+COMPUTING := ibrun/(bootstrap/(charmserver|core(/.*)?|frame|pmiserver|pmixserver|rankwire|timing(/views)?|tree|wire)|cgo/verbs|charm|examples/.*|fabric(/(ib|mem))?|internal/(alloc|build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|mpir(/.*)?|netiface|options|plain|plan|plural|pseudo|rankfile|report|seeded|skip|sshconfig)|job|lazy(/(peer|upgrade))?|pmix?|test/(bench.*|messages|sim)|topo.*|doctor(/findings)?)
 
 # Tests that do nothing for most of their time, or do not mind who is busy: beside all others.
 WAITING := ibrun/test/(attack|faults|fleet|jobcontrol|login|page|managers|mender|pmix|restarter|survivor)
@@ -39,7 +39,7 @@ TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 
 
 .PHONY: help build fleet libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi \
 	bench-spawn bench-spread bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak survive clean resize bench-resize picture stuck \
-	test-managers bench-managers kills spared \
+	test-managers bench-managers kills spared tool-tree \
 	bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster
 
 help: ## this list
@@ -79,6 +79,14 @@ libpmi: ## the C libraries: libpmi, which travels inside ibrun, libpmgr and libi
 # Static programs of tests.
 bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster:
 	@CGO_ENABLED=0 go build -o $@ ./test/$(@F)
+
+tool-tree: ## the worked example of cgo/tool/example under AddressSanitizer on NODES virtual nodes, 16 by default (as root)
+	@test/packages $(RUN_PACKAGES) gcc libc6-dev
+	@$(MAKE) --no-print-directory build bin/vcluster
+	@for part in front node; do $(CC) -std=c11 -g -D_GNU_SOURCE -fsanitize=address,undefined -Icgo/tool -o bin/tree-$$part cgo/tool/example/$$part.c cgo/tool/example/net.c $(TOOL_SOURCES); done
+	@folder=$$(mktemp -d); half=$$(($(NODES) / 2)); hosts() { seq -s, -f 'node%04g' $$1 $$2; }; \
+	bin/vcluster up $(NODES) -- env XDG_RUNTIME_DIR=$$folder IBRUN=$(CURDIR)/bin/ibrun bin/tree-front 2 $(CURDIR)/bin/tree-node $$(hosts 1 $$half) $$(hosts $$((half + 1)) $(NODES)) true; \
+	code=$$?; rm -r $$folder; exit $$code
 
 run: ## 64 ranks of an example over ssh on four virtual nodes (as root; otherwise four local agents)
 	@if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); fi

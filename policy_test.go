@@ -24,65 +24,66 @@ const module = "ibrun"
 // floors says who may import whom: only from a lower floor (docs/decisions/0001-floors.md). The
 // longest pattern that fits a package's directory decides; /... stands for everything below.
 var floors = map[string]int{
-	"internal/...":            0,
-	"internal/build":          1, // over pseudo
-	"internal/cgroup":         1, // over pseudo
-	"internal/proc":           1, // over cpuset
-	"internal/alloc":          2, // over job
-	"internal/program":        3, // over job
-	"internal/scratch":        1, // over owned
-	"internal/textfile":       1, // over hostlist
-	"bootstrap/tree":          1,
-	"fabric":                  1,
-	"cgo/verbs":               1,
-	"job":                     1,
-	"bootstrap/frame":         1,
-	"bootstrap/frame/...":     2, // for tests, over job
-	"bootstrap/rankwire":      2,
-	"bootstrap/wire":          3,
-	"bootstrap/timing":        3,
-	"bootstrap/timing/...":    4,
-	"bootstrap/core":          4,
-	"bootstrap/core/...":      3, // beside wire: they do not know the frames of agents
-	"bootstrap/core/subtree":  2,
-	"bootstrap/flight":        5,
-	"lazy/peer":               4,
-	"lazy/upgrade":            4,
-	"charm":                   2,
-	"pmi":                     4,
-	"pmix":                    4,
-	"pmix/pmixtest":           5, // for tests
-	"topo":                    3,
-	"topo/...":                4,
-	"topo/hwloctest":          5, // for tests, over all of topo
-	"doctor":                  4,
-	"doctor/findings":         5,
-	"internal/costfile":       4,
-	"internal/standing":       4,
-	"internal/ctl":            6,
-	"bootstrap/control":       5,
-	"bootstrap/inspect":       4,
-	"internal/options":        3,
-	"internal/plan":           5,
-	"doctor/examine":          6,
-	"bootstrap/remote":        5,
-	"bootstrap/remote/native": 4,
-	"bootstrap/spawn":         5,
-	"bootstrap/rankctl":       5,
-	"internal/report":         6,
-	"bootstrap/reaper":        4, // below remote, which names its role
-	"bootstrap/pmiserver":     5,
-	"bootstrap/charmserver":   4,
-	"bootstrap/pmixserver":    5,
-	"lazy":                    5,
-	"fabric/...":              5,
-	"bootstrap/agent":         6,
-	".":                       6,
-	"internal/launch":         7,
-	"internal/survey":         8,
-	"cmd/...":                 9,
-	"examples/...":            7,
-	"test/...":                10, // may import anything, each other too
+	"internal/...":               0,
+	"internal/build":             1, // over pseudo
+	"internal/cgroup":            1, // over pseudo
+	"internal/proc":              1, // over cpuset
+	"internal/alloc":             2, // over job
+	"internal/program":           3, // over job
+	"internal/scratch":           1, // over owned
+	"internal/textfile":          1, // over hostlist
+	"internal/mpir/symbols/keep": 1,
+	"bootstrap/tree":             1,
+	"fabric":                     1,
+	"cgo/verbs":                  1,
+	"job":                        1,
+	"bootstrap/frame":            1,
+	"bootstrap/frame/...":        2, // for tests, over job
+	"bootstrap/rankwire":         2,
+	"bootstrap/wire":             3,
+	"bootstrap/timing":           3,
+	"bootstrap/timing/...":       4,
+	"bootstrap/core":             4,
+	"bootstrap/core/...":         3, // beside wire: they do not know the frames of agents
+	"bootstrap/core/subtree":     2,
+	"bootstrap/flight":           5,
+	"lazy/peer":                  4,
+	"lazy/upgrade":               4,
+	"charm":                      2,
+	"pmi":                        4,
+	"pmix":                       4,
+	"pmix/pmixtest":              5, // for tests
+	"topo":                       3,
+	"topo/...":                   4,
+	"topo/hwloctest":             5, // for tests, over all of topo
+	"doctor":                     4,
+	"doctor/findings":            5,
+	"internal/costfile":          4,
+	"internal/standing":          4,
+	"internal/ctl":               6,
+	"bootstrap/control":          5,
+	"bootstrap/inspect":          4,
+	"internal/options":           3,
+	"internal/plan":              5,
+	"doctor/examine":             6,
+	"bootstrap/remote":           5,
+	"bootstrap/remote/native":    4,
+	"bootstrap/spawn":            5,
+	"bootstrap/rankctl":          5,
+	"internal/report":            6,
+	"bootstrap/reaper":           4, // below remote, which names its role
+	"bootstrap/pmiserver":        5,
+	"bootstrap/charmserver":      4,
+	"bootstrap/pmixserver":       5,
+	"lazy":                       5,
+	"fabric/...":                 5,
+	"bootstrap/agent":            6,
+	".":                          6,
+	"internal/launch":            7,
+	"internal/survey":            8,
+	"cmd/...":                    9,
+	"examples/...":               7,
+	"test/...":                   10, // may import anything, each other too
 }
 
 const testFloor = 10
@@ -94,7 +95,8 @@ var pure = []string{
 	"bootstrap/rankwire", "bootstrap/wire", "bootstrap/core", "bootstrap/core/bulk",
 	"bootstrap/core/collective", "bootstrap/core/daemons", "bootstrap/core/lookup", "bootstrap/core/names",
 	"bootstrap/core/pairs",
-	"bootstrap/core/queries", "bootstrap/core/repair", "bootstrap/core/subtree", "internal/standing",
+	"bootstrap/core/queries", "bootstrap/core/repair", "bootstrap/core/sessions", "bootstrap/core/subtree",
+	"internal/standing",
 	"bootstrap/flight", "bootstrap/pmiserver", "bootstrap/pmixserver",
 	"bootstrap/charmserver", "charm",
 	"job", "lazy/peer", "lazy/upgrade", "pmi", "pmix", "topo", "topo/bind", "topo/near",

@@ -32,8 +32,8 @@ type RootConfig struct {
 	// CCSPort, if not nil, is the port for clients of programs of Charm++ on this machine's
 	// loopback; 0: any.
 	CCSPort *uint16
-	// Tool is the connection of a tool that has launched the job, or nil. When it ends while ranks are
-	// held, they are released, or with ToolEnds the job is ended.
+	// Tool is the connection of a tool that has launched the job, or nil. When it ends while ranks
+	// are held, they are released, or with ToolEnds the job is ended.
 	Tool     *net.UnixConn
 	ToolEnds bool
 	// Debugger is called when all ranks run, if there is one. Held ranks are released afterwards.

@@ -69,7 +69,8 @@ func (c *controlSide) release() {
 	c.tool.released = true
 	c.mu.Unlock()
 	if c.job.Load().Launch.Hold && !was {
-		c.ask(rankwire.Question{What: rankwire.SendSignal, Signal: uint8(syscall.SIGCONT), PatienceMs: lookPatienceMs}, nil)
+		c.ask(rankwire.Question{What: rankwire.SendSignal, Signal: uint8(syscall.SIGCONT),
+			PatienceMs: lookPatienceMs}, nil)
 	}
 }
 

@@ -6,8 +6,8 @@ import "net"
 
 // ToolRequest is a part of Request.
 type ToolRequest struct {
-	// Of the verb session, with Command: members are started and know each other. The answer goes on
-	// until all have ended; a caller that goes ends them, but after keep.
+	// Of the verb session, with Command: members are started and know each other. The answer goes
+	// on until all have ended; a caller that goes ends them, but after keep.
 	On  []Members `json:"on,omitempty"`  // empty: one on each node that has ranks
 	Env []string  `json:"env,omitempty"` // NAME=value
 

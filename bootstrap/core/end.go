@@ -72,7 +72,7 @@ func (c *Core) end(m wire.End) {
 		c.ranks.stopped = true
 		if wasStopped {
 			c.do(ContinueRanks{})
-		} else {
+		} else if !c.job.Launch.Hold || m.Signal == 0 { // a rank that is held would run until the signal comes
 			c.do(SignalRanks{sigCont})
 		}
 		if m.Signal != 0 {

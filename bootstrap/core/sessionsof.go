@@ -270,7 +270,7 @@ func (c *Core) doSessions(effects []sessions.Effect) {
 			c.send(Up, wire.SessionCollect{ID: e.ID, Part: rankwire.Collect(e.Part)})
 		case sessions.Release:
 			c.send(e.To, wire.SessionRelease{ID: e.ID, Part: e.Part})
-		case sessions.Tell:
+		case sessions.ToMember:
 			c.do(TellMember{e.ID, e.Member, e.Msg})
 		case sessions.Kill:
 			c.do(KillDaemons{e.ID})

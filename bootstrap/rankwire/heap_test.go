@@ -61,7 +61,8 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	},
 	KindToolData: func(int) []frame.Message { return []frame.Message{ToolData{Data: make([]byte, MaxToolData)}} },
 
-	KindToolRoom: nil, KindJobSpawned: nil, KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil,
+	KindToolRoom:   nil,
+	KindJobSpawned: nil, KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil,
 	KindLater: nil, KindWanted: nil, KindRestarted: nil,
 }
 

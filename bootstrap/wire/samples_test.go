@@ -105,8 +105,8 @@ func samples() []frame.Message {
 		Session{ID: 3, Members: NewMemberSpans(MemberSpan{Nodes: NodeSpan{First: 2, Count: 3}, Each: 2},
 			MemberSpan{Nodes: NodeSpan{First: 5, Count: 1}, Each: 4}), Argv: rankwire.NewStrings("a", ""),
 			Env: rankwire.NewStrings("A=b"), Credit: 1 << 16},
-		SessionCollect{ID: 3, Part: rankwire.Collect{Op: 2, What: rankwire.Gather, Root: 1, Parcels: rankwire.NewParcels(
-			rankwire.Parcel{From: 1, To: 2, Value: []byte("v")})}},
+		SessionCollect{ID: 3, Part: rankwire.Collect{Op: 2, What: rankwire.Gather, Root: 1,
+			Parcels: rankwire.NewParcels(rankwire.Parcel{From: 1, To: 2, Value: []byte("v")})}},
 		SessionCollect{ID: 3, Part: rankwire.Collect{Trouble: "t"}},
 		SessionRelease{ID: 3, Part: rankwire.Release{Op: 2, Root: 3, Trouble: "t"}},
 		SessionRelease{ID: 3, Part: rankwire.Release{What: rankwire.Scatter, Parcels: rankwire.NewParcels(

@@ -3,6 +3,7 @@
 #include "folder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -183,6 +184,8 @@ static int run(ib_tool *t, char *const argv[], int then, int theirs)
 		args[0] = (char *)"ibrun";
 		memcpy(args + 1, argv, n * sizeof *args);
 		err = posix_spawn_file_actions_adddup2(&files, theirs, theirs); /* it stays open */
+		if (!err)
+			err = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 		if (!err)
 			err = posix_spawnp(&t->child, program ? program : "ibrun", &files, NULL, args, env);
 		posix_spawn_file_actions_destroy(&files);

@@ -42,7 +42,7 @@ enum { ib_then_release = 0, ib_then_end = 1 };
 int ib_open(ib_tool **t, const char *job);
 
 /* Runs "ibrun argv..." ($IBRUN in place of ibrun, if it is set), and returns when each rank is stopped before the first
- * instruction of its program. It is a child of this process. */
+ * instruction of its program. It is a child of this process with the same standard output and error, and no input. */
 int ib_launch(ib_tool **t, char *const argv[], int then);
 
 /* Starts a session. on: n hosts with their members; n is 0: one member on each node that has ranks. Members are numbered

@@ -51,6 +51,8 @@ end
                          loss of its node only, whose ranks start again
                          with --on-failure restart (there the default)
   --max-restarts N[/T]   restarts in the job (3), or within any time T
+  --hold                 start ranks stopped, before their first instruction;
+                         ibrun ctl cont lets them run
   --contain              a PID namespace for the processes of each node: the
                          kernel ends them all when the node's reaper ends
   -W T, --wait T         end the job T after the first node's ranks have ended

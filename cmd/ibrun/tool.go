@@ -31,6 +31,9 @@ type tool struct {
 func findTool() (t tool, err error) {
 	text := os.Getenv(toolVariable)
 	t.mpir, t.ends = mpir.BeingDebugged(), os.Getenv(endsVariable) != ""
+	if t.mpir {
+		proc.KeepBreakpoints()
+	}
 	os.Unsetenv(toolVariable)
 	os.Unsetenv(endsVariable)
 	if text == "" {
@@ -60,7 +63,6 @@ func (t tool) use(p *plan.Plan, cfg *agent.RootConfig) {
 	if !t.mpir {
 		return
 	}
-	proc.KeepBreakpoints()
 	warn := cfg.Warn
 	cfg.Debugger = func(ranks []control.Process) {
 		all := make([]mpir.Process, len(ranks))

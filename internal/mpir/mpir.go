@@ -1,7 +1,7 @@
-// Package mpir has the names by which debuggers find the processes of a job in its starter, the MPIR
-// process acquisition interface: MPIR_proctable, MPIR_Breakpoint and others (mpir_amd64.s). A debugger
-// reads and writes them from outside. The package starts nothing and asks nobody: what is in the
-// table, and what happens before and after the breakpoint, is the caller's business.
+// Package mpir has the names by which debuggers find the processes of a job in its starter, the
+// MPIR process acquisition interface: MPIR_proctable, MPIR_Breakpoint and others (mpir_amd64.s). A
+// debugger reads and writes them from outside. The package starts nothing and asks nobody: what is
+// in the table, and what happens before and after the breakpoint, is the caller's business.
 package mpir
 
 import (
@@ -33,8 +33,8 @@ var errNone = errors.New("this build of ibrun has no MPIR symbols")
 // BeingDebugged reports whether a debugger has said, before the job starts, that it wants it.
 func BeingDebugged() bool { return at.being != nil && *at.being != 0 }
 
-// Spawned gives the table to the debugger and stops at MPIR_Breakpoint, where the debugger reads it.
-// It returns when the debugger lets this process go on, or at once if there is none.
+// Spawned gives the table to the debugger and stops at MPIR_Breakpoint, where the debugger reads
+// it. It returns when the debugger lets this process go on, or at once if there is none.
 func Spawned(all []Process) error {
 	if at.table == nil {
 		return errNone

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"runtime"
@@ -55,7 +56,8 @@ type step int32
 
 const (
 	preparing step = iota
-	entering       // its directory
+	tracing
+	entering // its directory
 	executing
 )
 
@@ -197,6 +199,7 @@ func inChild(b *birth) {
 		r = call(syscall.SYS_IOCTL, 0, unix.TIOCSCTTY, 0, 0)
 	}
 	if r >= 0 && b.hold {
+		b.step = tracing
 		r = call(syscall.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0, 0)
 	}
 	if r >= 0 && b.dir != nil {
@@ -305,6 +308,8 @@ func (b *birth) result(c Cmd, over int) error {
 		return nil
 	}
 	switch b.step {
+	case tracing:
+		return fmt.Errorf("it cannot be held before it runs: %w", os.NewSyscallError("ptrace", err))
 	case entering:
 		return &os.PathError{Op: "chdir", Path: c.Dir, Err: err}
 	case executing:
@@ -334,9 +339,9 @@ func ends(pipe int, most time.Duration) bool {
 // may have stopped it.
 const lookAgain = 20 * time.Millisecond
 
-// settle waits until a child that is to be held is its program, or cannot become it, or the time is
-// up.
-func (b *birth) settle(c Cmd, pid, over int) {
+// awaitProgram waits until a child that is to be held is its program, or cannot become it, or the
+// time is up.
+func (b *birth) awaitProgram(c Cmd, pid, over int) {
 	until := time.Now().Add(c.Most)
 	for !ends(over, lookAgain) && (c.Most == 0 || time.Now().Before(until)) {
 		if s, ok := stopSignal(pid, unix.WNOHANG); ok {

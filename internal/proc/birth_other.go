@@ -30,6 +30,6 @@ func fork(c Cmd, files []int) (pid, over int, b *birth, err error) {
 	return pid, 0, nil, err
 }
 
-func (*birth) settle(Cmd, int, int) {}
+func (*birth) awaitProgram(Cmd, int, int) {}
 
 func (*birth) result(Cmd, int) error { return nil }

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that is held is stopped by SIGSTOP before the first instruction of its program, so that a
-// debugger finds nothing run yet and the right symbols. The child asks to be traced, the kernel stops
-// it when exec is done, and the thread that has forked lets go of it with SIGSTOP. SIGCONT lets it
-// run.
+// A process that is held is stopped by SIGSTOP before the first instruction of its program, so that
+// a debugger finds nothing run yet and the right symbols. The child asks to be traced, the kernel
+// stops it when exec is done, and the thread that has forked lets go of it with SIGSTOP. SIGCONT
+// lets it run.
 
 // RLimit is a resource limit for a process that is held: nobody else could set it in time.
 type RLimit struct {
@@ -23,7 +23,7 @@ type RLimit struct {
 // hold waits until a child has become its program, and leaves it stopped. The caller has forked it,
 // on this thread, and keeps the reaping goroutine from taking what the kernel says of it.
 func (c *Cmd) hold(pid, over int, b *birth) error {
-	b.settle(*c, pid, over)
+	b.awaitProgram(*c, pid, over)
 	if err := b.result(*c, over); err != nil {
 		return err
 	}
@@ -40,7 +40,8 @@ func (c *Cmd) hold(pid, over int, b *birth) error {
 	for _, l := range c.HoldLimits {
 		_ = unix.Prlimit(pid, l.Resource, &unix.Rlimit{Cur: l.Soft, Max: l.Hard}, nil)
 	}
-	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(pid), 0, uintptr(syscall.SIGSTOP), 0, 0)
+	const stop = uintptr(syscall.SIGSTOP)
+	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(pid), 0, stop, 0, 0)
 	if errno != 0 {
 		return fmt.Errorf("it cannot be held: %w", os.NewSyscallError("ptrace", errno))
 	}
@@ -50,8 +51,8 @@ func (c *Cmd) hold(pid, over int, b *birth) error {
 // statusAt is where waitid(2) puts si_status.
 const statusAt = 24
 
-// stopSignal is the signal at which a traced child has stopped; false: it has not, or has ended. Its end
-// is left to the reaping goroutine.
+// stopSignal is the signal at which a traced child has stopped; false: it has not, or has ended.
+// Its end is left to the reaping goroutine.
 func stopSignal(pid, options int) (s syscall.Signal, ok bool) {
 	var info unix.Siginfo
 	for {

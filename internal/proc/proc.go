@@ -186,9 +186,10 @@ func begin(c Cmd, files []int) (p *Process, over int, b *birth, err error) {
 // debugged says that a debugger has its breakpoints in this process.
 var debugged atomic.Bool
 
-// KeepBreakpoints lets this process stand still while a child becomes its program. Children share its
-// memory until then, and debuggers, which let go of them, take their breakpoints out of it. The kernel
-// tells them of a vfork when it is over, and they put them back.
+// KeepBreakpoints keeps what a debugger has written into this process's code. This process stands
+// still while a child becomes its program: children share its memory until then, and debuggers,
+// which let go of them, take their breakpoints out of it. The kernel tells them when a vfork is over,
+// and they put them back. ForgetText does nothing.
 func KeepBreakpoints() { debugged.Store(true) }
 
 // Hung is the error of a start that took longer than Cmd.Most.

@@ -13,6 +13,9 @@ import (
 // needed and nothing needs again does not stay resident. What is used comes back
 // from the page cache, 64 KiB or more at a time.
 func ForgetText() {
+	if debugged.Load() {
+		return // breakpoints are in pages that would be read from the file again
+	}
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return

@@ -31,6 +31,9 @@ func withLibrary(t *testing.T, program, library string) string {
 	sources, err := filepath.Glob("../../cgo/" + library + "/*.c")
 	require.NoError(t, err)
 	require.NotEmpty(t, sources)
+	if library == "tool" {
+		sources = append(sources, "../../cgo/pmgr/frame.c", "-D_GNU_SOURCE")
+	}
 	args := append([]string{
 		"-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-fanalyzer",
 		"-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-I../../cgo/" + library, "-o", path, "testdata/" +

@@ -53,11 +53,11 @@ func TestNumbersOfAgents(t *testing.T) {
 // the pages of the binary that it shares with the page cache, in a job of 16 ranks
 // as in one of 256; a reaper that begins before Go has next to nothing of its own, and
 // of the page cache what the kernel maps around one page: 2 MiB, if the file lies in large
-// pages. The binary is within 18 MB with the program of a leaf, and 10.7 MB without it.
+// pages. The binary is within 18.5 MB with the program of a leaf, and 11 MB without it.
 func TestSizes(t *testing.T) {
 	st, err := os.Stat(program)
 	require.NoError(t, err)
-	require.LessOrEqual(t, st.Size(), int64(18_000_000))
+	require.LessOrEqual(t, st.Size(), int64(18_500_000))
 	most := map[string]int{":agent": 8 << 10, ":reaper": 8 << 10} // KiB
 	own := map[string]int{":agent": 5 << 10, ":reaper": 5 << 10}
 	if runtime.GOARCH == "amd64" {

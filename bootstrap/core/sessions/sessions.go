@@ -1,7 +1,7 @@
 // Package sessions decides for one agent about the members of sessions: daemons of a tool that know
-// each other (docs/decisions/0035-tools.md). Their collectives are those of package collective, over
-// a subtree of their own; data between the front end and member 0 is passed on. How members start and
-// end is the business of package daemons.
+// each other (docs/decisions/0035-tools.md). Their collectives are those of package collective,
+// over a subtree of their own; data between the front end and member 0 is passed on. How members
+// start and end is the business of package daemons.
 package sessions
 
 import (
@@ -16,11 +16,11 @@ import (
 type Do uint8
 
 const (
-	Collect Do = iota // put Part on the link to the parent
-	Release           // put Part on the link To
-	Tell              // give Msg to Member, of this node
-	Pass              // put Msg, a ToolData or ToolRoom, on the link To; at the root Up is the caller
-	Kill              // kill the members of this node: one has broken the rules
+	Collect  Do = iota // put Part on the link to the parent
+	Release            // put Part on the link To
+	ToMember           // give Msg to Member, of this node
+	Pass               // put Msg, a ToolData or ToolRoom, on the link To; at the root Up is the caller
+	Kill               // kill the members of this node: one has broken the rules
 )
 
 // Effect is something that the core must do.
@@ -117,7 +117,7 @@ func (s *Sessions) collective(one *session, effects []collective.Effect) {
 				s.out = append(s.out, Effect{Do: Release, ID: one.id, To: e.To, Part: e.Part})
 			}
 		case collective.ReleaseRank:
-			s.out = append(s.out, Effect{Do: Tell, ID: one.id, Member: e.Rank, Msg: e.Part})
+			s.out = append(s.out, Effect{Do: ToMember, ID: one.id, Member: e.Rank, Msg: e.Part})
 		}
 	}
 	clear(effects)
@@ -214,7 +214,7 @@ func (s *Sessions) Down(id uint32, m frame.Message) []Effect {
 		if room, ok := m.(rankwire.ToolRoom); ok {
 			one.credit += room.N
 		}
-		s.out = append(s.out, Effect{Do: Tell, ID: id, Member: 0, Msg: m})
+		s.out = append(s.out, Effect{Do: ToMember, ID: id, Member: 0, Msg: m})
 	} else if l, below := one.below.Child(0); below && !one.below.Ended(l) {
 		s.out = append(s.out, Effect{Do: Pass, ID: id, To: l, Msg: m})
 	}
@@ -240,8 +240,8 @@ func (s *Sessions) Has(l subtree.Link, id uint32, number uint32) (has, known boo
 	return below && at == l, true
 }
 
-// Lie says what of a child's part cannot be; empty: nothing. One of a session that is over may be on
-// its way still.
+// Lie says what of a child's part cannot be; empty: nothing. One of a session that is over may be
+// on its way still.
 func (s *Sessions) Lie(l subtree.Link, id uint32, m rankwire.Collect) string {
 	one := s.find(id)
 	switch {

@@ -1,5 +1,4 @@
 /* tree-front FANOUT NODE COMM-HOSTS BACK-HOSTS PROGRAM [ARGUMENTS]: see README.md. Hosts are lists with commas. */
-#define _GNU_SOURCE
 #include "ibrun_tool.h"
 #include "net.h"
 
@@ -124,6 +123,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	printf("%u processes in the tree; ranks below it: %u of %u\n", topology.comms + topology.backs, counted, below);
+	fflush(stdout); /* before the program prints */
 	close(root);
 	close(listener);
 	int code[2];

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "net.h"
 
 #include <arpa/inet.h>

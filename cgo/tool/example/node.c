@@ -1,5 +1,4 @@
 /* tree-node comm | back: a process of the tree (README.md). */
-#define _GNU_SOURCE
 #include "ibrun_tool.h"
 #include "net.h"
 

@@ -1,6 +1,6 @@
 // Package symbols makes ibrun small without taking its MPIR names: debuggers look for these in the
-// symbol table, which is a twelfth of the binary. It changes nothing but that table, and knows ELF as
-// Go's linker writes it: 64 bits, little-endian, with the tables at the end.
+// symbol table, which is a twelfth of the binary. It changes nothing but that table, and knows ELF
+// as Go's linker writes it: 64 bits, little-endian, with the tables at the end.
 package symbols
 
 import (
@@ -38,8 +38,8 @@ func Keep(path string) error {
 		if !strings.HasPrefix(s.Name, prefix) {
 			continue
 		}
-		kept := elf.Sym64{Name: uint32(len(names)), Info: elf.ST_INFO(elf.STB_GLOBAL, elf.ST_TYPE(s.Info)), Other: s.Other,
-			Shndx: uint16(s.Section), Value: s.Value, Size: s.Size}
+		kept := elf.Sym64{Name: uint32(len(names)), Info: elf.ST_INFO(elf.STB_GLOBAL, elf.ST_TYPE(s.Info)),
+			Other: s.Other, Shndx: uint16(s.Section), Value: s.Value, Size: s.Size}
 		if table, err = binary.Append(table, binary.LittleEndian, kept); err != nil {
 			return err
 		}

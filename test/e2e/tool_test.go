@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The library for tools, under sanitizers, over a chain of three agents.
+func TestTool(t *testing.T) {
+	tool := withLibrary(t, "tool", "tool")
+	t.Run("session", func(t *testing.T) { toolSession(t, tool) })
+	t.Run("ends", func(t *testing.T) { toolEnds(t, tool) })
+	t.Run("launch", func(t *testing.T) { toolLaunch(t, tool) })
+	t.Run("outside", func(t *testing.T) {
+		out, err := exec.Command(tool, "member", "all").CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(out), "not a member of a session")
+	})
+}
+
+// tool runs a front end beside a job.
+func (r *running) tool(tool string, args ...string) outcome {
+	c := exec.Command(tool, args...)
+	c.Env = r.env
+	return finish(r.t, c)
+}
+
+// Two sessions at a time: each has collectives of its own, its node's table of ranks, and messages
+// of all sizes to and from the front end.
+func toolSession(t *testing.T, tool string) {
+	r := sleepers(t)
+	got := r.tool(tool, "front", strconv.Itoa(r.cmd.Process.Pid))
+	require.Equal(t, 0, got.code, got.stderr)
+	want := []string{"host 0 a", "host 1 c", "host 2 c", "host 3 c", "the job has no host x"}
+	for i, host := range []string{"a", "a", "b", "b", "c", "c"} {
+		want = append(want, fmt.Sprintf("%s %d %d 1 /bin/sh", host, i, i%2))
+	}
+	ranks := map[string]string{"a": "a/0/0/1 a/1/1/1", "b": "b/2/0/1 b/3/1/1", "c": "c/4/0/1 c/5/1/1"}
+	for i, host := range []string{"a", "c", "c", "c"} {
+		want = append(want, fmt.Sprintf(`member %d of 4: %s a "quoted" one`, i, ranks[host]))
+	}
+	for i, host := range []string{"a", "b", "c"} {
+		want = append(want, fmt.Sprintf(`member %d of 3: %s a "quoted" one`, i, ranks[host]))
+	}
+	slices.Sort(want)
+	lines := inOrder(string(got.stdout))
+	for i := range lines {
+		lines[i] = strings.ReplaceAll(lines[i], "/usr/bin/sh", "/bin/sh")
+	}
+	require.Equal(t, want, lines)
+	r.until("6 ranks: runs", "status")
+	r.end()
+}
+
+// pidsOf are those that three members have printed.
+func pidsOf(t *testing.T, out io.Reader) (pids []int) {
+	lines := bufio.NewScanner(out)
+	for range 3 {
+		require.True(t, lines.Scan())
+		pid, err := strconv.Atoi(lines.Text())
+		require.NoError(t, err)
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// A member that crashes fails the collectives of the others, who are told; the job does not notice.
+// A front end that goes ends its members, and one that detaches does not: the end of the job does.
+func toolEnds(t *testing.T, tool string) {
+	r := sleepers(t)
+	got := r.tool(tool, "watch", "crash")
+	require.Equal(t, 0, got.code, got.stderr)
+	why := "collective failed: member 1 ended before it joined"
+	require.Equal(t, []string{"0: " + why, "2: " + why, "code 137"}, inOrder(string(got.stdout)))
+
+	c := exec.Command(tool, "watch", "stay")
+	c.Env = r.env
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	k := execCaller{pids: pidsOf(t, out)}
+	require.NoError(t, c.Process.Kill())
+	_ = c.Wait()
+	k.ended(t)
+
+	got = r.tool(tool, "detach", "-")
+	require.Equal(t, 0, got.code, got.stderr)
+	script := `cat /proc/[0-9]*/cmdline | tr '\0' ' ' | grep -o 'member stay' | head -1`
+	eventually(t, patience, "members run", func() bool {
+		return string(r.ctl("exec", "--hosts", "a", "--", "sh", "-c", script).stdout) == "member stay\n"
+	})
+	r.until("6 ranks: runs", "status")
+	r.end()
+	eventually(t, patience, "members end with the job", func() bool { return len(named(t, tool)) == 0 })
+}
+
+// named are the processes of a program.
+func named(t *testing.T, tool string) (pids []int) {
+	all, err := filepath.Glob("/proc/[0-9]*/exe")
+	require.NoError(t, err)
+	for _, exe := range all {
+		if to, err := os.Readlink(exe); err == nil && to == tool {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(exe)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// held starts a job by a tool, and returns when its ranks are held. The ranks print, when they run.
+func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *bufio.Reader) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ctl")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	link := filepath.Join(dir, "rank")
+	require.NoError(t, os.Symlink("/bin/echo", link))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	c = exec.CommandContext(ctx, tool, how, "--launcher", "local", "--hosts", "a:2,b:2", "--bind-to", "none",
+		link, "ran")
+	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir, swift, "IBRUN="+program)
+	c.Stderr = os.Stderr
+	in, err = c.StdinPipe()
+	require.NoError(t, err)
+	pipe, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	out = bufio.NewReader(pipe)
+	line, err := out.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "held\n", line)
+	require.Len(t, stoppedAtStart(t, link), 4)
+	return c, in, out
+}
+
+// stoppedAtStart are the processes that are stopped and whose program has run nothing: it has no
+// heap, and no library but the loader.
+func stoppedAtStart(t *testing.T, link string) (pids []int) {
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, path := range all {
+		line, _ := os.ReadFile(path)
+		if string(line) != link+"\x00ran\x00" {
+			continue
+		}
+		dir := filepath.Dir(path)
+		status, err := os.ReadFile(dir + "/status")
+		require.NoError(t, err)
+		require.Contains(t, string(status), "State:\tT (stopped)")
+		require.Contains(t, string(status), "TracerPid:\t0\n")
+		maps, err := os.ReadFile(dir + "/maps")
+		require.NoError(t, err)
+		require.NotContains(t, string(maps), "libc.so")
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// Ranks of a job that a tool launches stand before their first instruction until it releases them.
+// If it dies they are released, or the job is ended, as it has said before: nothing stays stopped.
+func toolLaunch(t *testing.T, tool string) {
+	all := strings.Repeat("ran\n", 4)
+	for how, want := range map[string]string{"launch": all, "ends": "", "release": all} {
+		c, in, out := held(t, tool, how)
+		_, err := in.Write([]byte("\n"))
+		require.NoError(t, err)
+		rest := make([]byte, len(want)+1)
+		if how == "release" { // the tool stays
+			rest = rest[:len(want)]
+		}
+		n, _ := io.ReadFull(out, rest)
+		require.Equal(t, want, string(rest[:n]), how)
+		_ = c.Process.Kill()
+	}
+}
