@@ -36,7 +36,7 @@ export GORACE ?= atexit_sleep_ms=10
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build fleet libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
+.PHONY: help build fleet libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before bench-data restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi bench-spawn bench-spread \
 	bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak clean \
 	bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster
 
@@ -147,6 +147,11 @@ bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each besi
 	@CGO_ENABLED=0 go build -o bin/alltoall ./examples/alltoall
 	@if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); for p in 1 16; do bin/vcluster up 16 -- bin/bench lazy all 16 $$p $(ROUNDS) bin/ibrun $(CURDIR)/bin/alltoall; done; fi
 	@go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric
+
+bench-data: ## messages between the nodes of a virtual cluster beside plain UDP and TCP, held against bounds; the memory of a peer; also in docs/figures.md (as root); ROUNDS=5
+	@test/packages $(RUN_PACKAGES)
+	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
+	@missed=0; bin/vcluster up 10 -- bin/bench data bin/ibrun $(ROUNDS) docs/figures.md || missed=$$?; go test -run '^$$' -bench LivePeer -benchtime 1x ./lazy; exit $$missed
 
 bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64 and 128 nodes; MPICH and Open MPI, 4 and 5, beside their own launchers on 4 and 16, and on busy CPUs; ROUNDS=5
 	@test/packages $(RUN_PACKAGES) mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix-dev
