@@ -312,16 +312,11 @@ func (t *Table) RecvFrom(ctx context.Context, rank uint32) (Message, error) {
 		return Message{}, t.about(rank, err)
 	}
 	f := t.remotePeer(rank)
-	f.watch.Reset(suspectAfter)
+	f.suspicion.begin(time.Since(t.began))
 	m, err := t.in.take(ctx, rank, false)
-	f.watch.Stop()
+	f.suspicion.end()
 	return m, err
 }
-
-// suspectAfter is how long a receiver waits for one rank of another node before
-// the agent is asked whether that rank still runs. Nothing else would tell: who
-// only receives sends nothing that could stay without an answer.
-const suspectAfter = 2 * time.Second
 
 // isFar reports whether a rank is reached over the fabric.
 func (t *Table) isFar(rank uint32) bool { return rank != t.cfg.Rank && !t.isNear(rank) }

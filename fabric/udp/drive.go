@@ -20,22 +20,28 @@ type wheel struct {
 	requested atomic.Bool   // somebody waits for the turn: the goroutine should make way
 	left      atomic.Int64  // when the last driver left, in ns since began
 	armed     atomic.Bool   // the timer runs
+	patience  atomic.Int64  // ns after which the socket is vacant
 	timer     *time.Timer
-	vacant    chan struct{} // capacity 1: the goroutine should look
+	vacant    chan struct{} // the turn, for the goroutine
 	over      chan struct{}
 	once      sync.Once
 	began     time.Time
 }
 
-// standBy is how long the socket is left to drivers: longer than a program
-// takes from one receive to the next when it does nothing else, and shorter
-// than anybody's patience for an acknowledgement.
-const standBy = 200 * time.Microsecond
+// standBy is how long the socket is left to drivers at first: longer than a program
+// takes from one receive to the next when it does nothing else. While they come back,
+// it doubles up to longestStandBy, so that a timer does not fire for every few
+// messages. That is shorter than anybody's patience for an acknowledgement.
+const (
+	standBy        = 200 * time.Microsecond
+	longestStandBy = 16 * standBy
+)
 
 func newWheel() *wheel {
-	w := &wheel{turn: make(chan struct{}, 1), vacant: make(chan struct{}, 1), over: make(chan struct{}),
+	w := &wheel{turn: make(chan struct{}, 1), vacant: make(chan struct{}), over: make(chan struct{}),
 		began: time.Now()}
 	w.turn <- struct{}{}
+	w.patience.Store(int64(standBy))
 	w.timer = time.AfterFunc(time.Hour, w.look)
 	w.timer.Stop()
 	return w
@@ -46,12 +52,35 @@ func (w *wheel) end() {
 	w.timer.Stop()
 }
 
-// look wakes the goroutine.
+// look gives the turn to the goroutine if no driver has had it for a while.
 func (w *wheel) look() {
 	w.armed.Store(false)
+	patience := time.Duration(w.patience.Load())
+	if since := time.Since(w.began) - time.Duration(w.left.Load()); since < patience {
+		w.longer(patience)
+		w.arm(patience - since)
+		return
+	}
 	select {
-	case w.vacant <- struct{}{}:
-	default:
+	case <-w.turn:
+		w.patience.Store(int64(standBy))
+		select {
+		case w.vacant <- struct{}{}:
+		case <-w.over:
+			w.turn <- struct{}{}
+		}
+	default: // somebody drives; leave will call us
+		w.longer(patience)
+	}
+}
+
+func (w *wheel) longer(patience time.Duration) {
+	w.patience.Store(int64(min(2*patience, longestStandBy)))
+}
+
+func (w *wheel) arm(after time.Duration) {
+	if !w.armed.Swap(true) {
+		w.timer.Reset(after)
 	}
 }
 
@@ -59,31 +88,17 @@ func (w *wheel) look() {
 func (w *wheel) leave() {
 	w.left.Store(int64(time.Since(w.began)))
 	w.turn <- struct{}{}
-	if !w.armed.Swap(true) {
-		w.timer.Reset(standBy)
-	}
+	w.arm(time.Duration(w.patience.Load()))
 }
 
 // wait returns with the turn when no driver has had it for a while, or false
 // at the end.
 func (w *wheel) wait() bool {
-	for {
-		select {
-		case <-w.vacant:
-		case <-w.over:
-			return false
-		}
-		if since := time.Since(w.began) - time.Duration(w.left.Load()); since < standBy {
-			if !w.armed.Swap(true) {
-				w.timer.Reset(standBy - since)
-			}
-			continue
-		}
-		select {
-		case <-w.turn:
-			return true
-		default: // somebody drives; leave will call us
-		}
+	select {
+	case <-w.vacant:
+		return true
+	case <-w.over:
+		return false
 	}
 }
 

@@ -45,7 +45,7 @@ func (p *Peer) receive(k *packet) {
 	if w.owed++; w.owed >= 2 {
 		w.ackNow = true
 	} else if w.ackAt == never {
-		w.ackAt = p.now + ackDelay
+		w.ackAt = p.now + w.ackWait
 	}
 }
 

@@ -41,6 +41,7 @@ type window struct {
 	have    uint64 // bit i: want+1+i is in the ring
 	owed    int    // segments not acknowledged
 	ackAt   time.Duration
+	ackWait time.Duration // from the first of them to ackAt
 	ackNow  bool
 	shut    bool // our last word was a window of 0
 	open    bool // partial is the beginning of a message
@@ -55,7 +56,7 @@ type piece struct {
 }
 
 func newWindow(room uint8) *window {
-	return &window{limit: uint32(room), cwnd: firstCwnd, thresh: ring, rto: firstRTO, ackAt: never}
+	return &window{limit: uint32(room), cwnd: firstCwnd, thresh: ring, rto: firstRTO, ackAt: never, ackWait: ackDelay}
 }
 
 // under is how many numbers are given and not acknowledged in order.
