@@ -23,6 +23,7 @@ type inbox struct {
 	from    map[uint32]*source
 	start   uint8     // of sources that are new here
 	waiting []*waiter // receivers, in the order in which they came
+	stream  bool      // the last message came by a stream
 	driver  fabric.Driver
 	driving int     // receivers that drive the fabric
 	err     error   // no more will come
@@ -35,13 +36,14 @@ type inbox struct {
 
 // source is what one peer has in the inbox.
 type source struct {
-	queue []*entry // oldest first
-	bytes int
-	room  chan struct{} // closed when there is room again; nil: nobody waits
-	taken func(bytes int)
-	err   error         // nothing more will come from this peer
-	start uint8         // of the peer, which counts: how often it was restarted
-	news  *RestartError // of which the program has not heard
+	queue  []*entry // oldest first
+	bytes  int
+	room   chan struct{} // closed when there is room again; nil: nobody waits
+	taken  func(bytes int)
+	stream bool          // its last message came by a stream
+	err    error         // nothing more will come from this peer
+	start  uint8         // of the peer, which counts: how often it was restarted
+	news   *RestartError // of which the program has not heard
 }
 
 type entry struct {
@@ -84,14 +86,38 @@ func (b *inbox) put(m Message, start uint8) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.source(m.From).start == start {
+		b.byStream(m.From, true)
 		b.add(m)
 		b.wakeDriver()
 	}
 }
 
+// byStream notes how a message has come; the caller holds the lock.
+func (b *inbox) byStream(from uint32, stream bool) {
+	b.stream, b.source(from).stream = stream, stream
+}
+
+// putAll is put for messages in a row: the receiver is woken once.
+func (b *inbox) putAll(from uint32, messages [][]byte, start uint8) {
+	if len(messages) == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.source(from).start != start {
+		return
+	}
+	b.byStream(from, true)
+	for _, m := range messages {
+		b.add(Message{from, m})
+	}
+	b.wakeDriver()
+}
+
 // arrived delivers a message out of the hands of whoever drives the fabric.
 func (b *inbox) arrived(m Message) {
 	b.mu.Lock()
+	b.byStream(m.From, false)
 	b.add(m)
 	b.mu.Unlock()
 }
@@ -182,7 +208,7 @@ func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error
 			return Message{}, err
 		}
 		select {
-		case <-b.turn():
+		case <-b.turn(from, any):
 			b.drive(ctx)
 		default:
 			if m, err, done := b.wait(ctx, &waiter{from: from, any: any, woken: make(chan struct{}, 1)}); done {
@@ -192,9 +218,10 @@ func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error
 	}
 }
 
-// turn is the driver's, or nil if there is none.
-func (b *inbox) turn() <-chan struct{} {
-	if b.driver == nil {
+// turn is the driver's, or nil if there is none, or if the next message will come by a stream, as
+// the last one has: who drives the fabric then has to be woken from that.
+func (b *inbox) turn(from uint32, any bool) <-chan struct{} {
+	if b.driver == nil || any && b.stream || !any && b.source(from).stream {
 		return nil
 	}
 	return b.driver.Turn()
@@ -222,9 +249,9 @@ func (b *inbox) drive(ctx context.Context) {
 // caller holds the lock, which this gives back.
 func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, err error, done bool) {
 	b.waiting = append(b.waiting, w)
-	driver, turn := b.driver, b.turn() // a fabric that opens later is not waited for: its own goroutine receives
+	driver, turn := b.driver, b.turn(w.from, w.any) // a fabric that opens later has its own goroutine
 	b.mu.Unlock()
-	if driver != nil {
+	if turn != nil {
 		driver.Want()
 	}
 	select {
