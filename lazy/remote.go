@@ -96,9 +96,11 @@ func (t *Table) remotePeer(rank uint32) *remotePeer {
 }
 
 func (f *remotePeer) newUpgrade() upgrade.Pair {
-	return upgrade.New(upgrade.Config{
-		Dials: f.t.cfg.Rank < f.rank, Always: f.t.cfg.Streams, Threshold: f.t.cfg.UpgradeThreshold,
-	})
+	worth := f.t.cfg.Worth
+	if worth.Packet == 0 {
+		worth.Packet = f.t.mtu()
+	}
+	return upgrade.New(upgrade.Config{Dials: f.t.cfg.Rank < f.rank, Always: f.t.cfg.Streams, Worth: worth})
 }
 
 // queued is an event for a peer that came up while effects were performed.
@@ -438,7 +440,7 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 	}
 	f.used = time.Since(t.began)
 	f.leaveSecond(false)
-	verdict, effects := f.upgrade.Route(upgrade.Message{Size: len(m), Full: f.peer.Room() < len(m)})
+	verdict, effects := f.upgrade.Route(upgrade.Message{Size: len(m), Full: f.peer.Room() < len(m), Now: f.used})
 	f.perform(effects)
 	switch verdict {
 	case upgrade.ByStream:

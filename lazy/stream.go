@@ -133,28 +133,6 @@ func (s *stream) fail(err error) {
 	}
 }
 
-// receive reads messages into the inbox until the stream ends, and says why:
-// io.EOF if it ended between two messages, errEndMark if it may go on later. Came is how many they
-// were.
-func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) (came uint64, err error) {
-	r := newReader(s.conn, memory)
-	defer r.end()
-	var batch [][]byte
-	for {
-		in.full(from, s.done)
-		batch, err = r.next(batch[:0])
-		in.putAll(from, batch, s.start)
-		came += uint64(len(batch))
-		clear(batch)
-		switch {
-		case err == errEndMark:
-			return came, err
-		case err != nil:
-			return came, s.over(err)
-		}
-	}
-}
-
 // over ends the stream for writers too, and returns the first cause.
 func (s *stream) over(err error) error {
 	s.fail(err)

@@ -18,6 +18,7 @@ import (
 	"ibrun/fabric"
 	"ibrun/job"
 	"ibrun/lazy/peer"
+	"ibrun/lazy/upgrade"
 )
 
 // What sending and receiving fail with, besides the context's errors.
@@ -100,10 +101,9 @@ type Config struct {
 	// Changed hears that the first of two networks has failed, and why, or that it works again:
 	// nil. It is called with the table's locks held, and may be nil.
 	Changed func(failed error)
-	// UpgradeThreshold is the number of messages, or of times 4 KiB, after which a pair
-	// moves to a stream while datagrams go on; 0: only when they do not
-	// suffice.
-	UpgradeThreshold int
+	// Worth is when a pair moves to a stream although datagrams suffice; zero: never. Packet may be
+	// 0 for what one datagram carries.
+	Worth upgrade.Worth
 	// Streams moves every pair to a stream before its first message.
 	Streams bool
 	// Answer is how long this node's agent took to answer; 0: not known. What

@@ -25,6 +25,9 @@ func (p *Peer) receive(k *packet) {
 		return
 	}
 	if ahead > 0 {
+		if w.in == nil {
+			w.in = new([ring]piece)
+		}
 		w.have |= 1 << (ahead - 1)
 		w.in[k.seq%ring] = piece{clone(k.payload), k.flags}
 		w.ackNow = true
@@ -41,6 +44,9 @@ func (p *Peer) receive(k *packet) {
 			p.assemble(next.payload, next.flags, true)
 			*next = piece{}
 		}
+	}
+	if w.have == 0 {
+		w.in = nil
 	}
 	if w.owed++; w.owed >= 2 {
 		w.ackNow = true
