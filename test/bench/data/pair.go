@@ -24,13 +24,15 @@ func trips(ctx context.Context, w *ibrun.World, rounds int) ([]row, error) {
 	}
 	var rows []row
 	for _, size := range []int{64, 1 << 10} {
+		m := make([]byte, size)
 		var median, late figure.Pair
+		var spent cpu
 		for round := range rounds + 1 { // the first one warms both
-			ours, err := spread(func() error { return trip(ctx, w, size) })
+			ours, err := spread(&spent.ours, func() error { return trip(ctx, w, m) })
 			if err != nil {
 				return nil, err
 			}
-			theirs, err := spread(func() error { return p.datagram(w.Rank(), size) })
+			theirs, err := spread(&spent.theirs, func() error { return p.datagram(w.Rank(), size) })
 			if err != nil {
 				return nil, err
 			}
@@ -39,15 +41,19 @@ func trips(ctx context.Context, w *ibrun.World, rounds int) ([]row, error) {
 				late.Ours, late.Theirs = append(late.Ours, at(ours, 99)), append(late.Theirs, at(theirs, 99))
 			}
 		}
-		rows = append(rows, atMost(fmt.Sprintf("round trip of %s, median, beside UDP", bytesOf(size)), "us", median, 1.5),
-			atMost(fmt.Sprintf("round trip of %s, p99, beside UDP", bytesOf(size)), "us", late, 2))
+		usual := atMost(fmt.Sprintf("round trip of %s, median, beside UDP", bytesOf(size)), "us", median, 1.5)
+		if usual.CPU, err = spent.ratio(ctx, w, usual.What); err != nil {
+			return nil, err
+		}
+		rows = append(rows, usual, atMost(fmt.Sprintf("round trip of %s, p99, beside UDP", bytesOf(size)), "us", late, 2))
 	}
 	return rows, nil
 }
 
 // spread times each of many calls, in microseconds, sorted.
-func spread(f func() error) ([]float64, error) {
+func spread(spent *time.Duration, f func() error) ([]float64, error) {
 	all := make([]float64, 0, count)
+	defer func(before time.Duration) { *spent += used() - before }(used())
 	for range count {
 		took, err := figure.Time(f)
 		if err != nil {
@@ -62,22 +68,22 @@ func spread(f func() error) ([]float64, error) {
 func at(sorted []float64, percent int) float64 { return sorted[len(sorted)*percent/100] }
 
 // trip is one round trip of a message, at either end.
-func trip(ctx context.Context, w *ibrun.World, size int) error {
+func trip(ctx context.Context, w *ibrun.World, m []byte) error {
 	if w.Rank() == 0 {
-		if err := w.Send(ctx, 1, make([]byte, size)); err != nil {
+		if err := w.Send(ctx, 1, m); err != nil {
 			return err
 		}
-		m, err := w.RecvFrom(ctx, 1)
-		if err == nil && len(m) != size {
-			err = fmt.Errorf("%d bytes came back, not %d", len(m), size)
+		back, err := w.RecvFrom(ctx, 1)
+		if err == nil && len(back) != len(m) {
+			err = fmt.Errorf("%d bytes came back, not %d", len(back), len(m))
 		}
 		return err
 	}
-	m, err := w.RecvFrom(ctx, 0)
+	back, err := w.RecvFrom(ctx, 0)
 	if err != nil {
 		return err
 	}
-	return w.Send(ctx, 0, m)
+	return w.Send(ctx, 0, back)
 }
 
 // streams measures long messages in a row, from rank 0 to rank 1.
@@ -91,7 +97,7 @@ func streams(ctx context.Context, w *ibrun.World, rounds int) ([]row, error) {
 		size  int
 		bound float64
 	}{{16 << 10, 0.7}, {64 << 10, 0.8}, {1 << 20, 0.9}, {bulk, 0.9}} {
-		messages := bulk / s.size
+		messages, m := bulk/s.size, make([]byte, s.size)
 		rate := func(f func() error) func() (float64, error) {
 			return func() (float64, error) {
 				took, err := figure.Time(f)
@@ -99,9 +105,10 @@ func streams(ctx context.Context, w *ibrun.World, rounds int) ([]row, error) {
 			}
 		}
 		var pair figure.Pair
+		var spent cpu
 		err := pair.Measure(rounds+1,
-			rate(func() error { return row1(ctx, w, messages, s.size) }),
-			rate(func() error { return p.stream(w.Rank(), messages, s.size) }))
+			charge(&spent.ours, rate(func() error { return inRow(ctx, w, messages, m) })),
+			charge(&spent.theirs, rate(func() error { return p.stream(w.Rank(), messages, s.size) })))
 		if err != nil {
 			return nil, err
 		}
@@ -110,13 +117,17 @@ func streams(ctx context.Context, w *ibrun.World, rounds int) ([]row, error) {
 		if messages == 1 {
 			what = fmt.Sprintf("one message of %s, beside TCP", bytesOf(s.size))
 		}
-		rows = append(rows, atLeast(what, "MB/s", pair, s.bound))
+		r := atLeast(what, "MB/s", pair, s.bound)
+		if r.CPU, err = spent.ratio(ctx, w, what); err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
 	}
 	return rows, nil
 }
 
-// row1 sends messages one way and waits for a word at the end.
-func row1(ctx context.Context, w *ibrun.World, messages, size int) error {
+// inRow sends messages one way and waits for a word at the end.
+func inRow(ctx context.Context, w *ibrun.World, messages int, m []byte) error {
 	if w.Rank() == 1 {
 		for range messages {
 			m, err := w.RecvFrom(ctx, 0)
@@ -127,7 +138,6 @@ func row1(ctx context.Context, w *ibrun.World, messages, size int) error {
 		}
 		return w.Send(ctx, 0, []byte("done"))
 	}
-	m := make([]byte, size)
 	for range messages {
 		if err := w.Send(ctx, 1, m); err != nil {
 			return err

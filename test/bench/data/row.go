@@ -18,7 +18,8 @@ type row struct {
 	Unit         string
 	Ours, Theirs float64
 	Ratio, Bound float64
-	Least        bool // the ratio should be large
+	Least        bool    // the ratio should be large
+	CPU          float64 // processor time of both ranks, divided by that of plain; 0: not measured
 }
 
 // atMost is a row of a pair of times. The ratio is the median of the rounds' ratios: both ways of a
@@ -50,7 +51,7 @@ func (r row) met() bool {
 func tableOf(rows []row, rounds int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %d rounds, %s.\n\n", rounds, figure.Machine())
-	b.WriteString("| between two nodes | ibrun | plain | ratio | bound | |\n| --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| between two nodes | ibrun | plain | ratio | bound | | CPU |\n| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range rows {
 		side, verdict := "at most", "hit"
 		if r.Least {
@@ -59,8 +60,8 @@ func tableOf(rows []row, rounds int) string {
 		if !r.met() {
 			verdict = "missed"
 		}
-		fmt.Fprintf(&b, "| %s | %.1f %s | %.1f %s | %.2f | %s %.2f | %s |\n", r.What, r.Ours, r.Unit, r.Theirs, r.Unit,
-			r.Ratio, side, r.Bound, verdict)
+		fmt.Fprintf(&b, "| %s | %.1f %s | %.1f %s | %.2f | %s %.2f | %s | %s |\n", r.What, r.Ours, r.Unit, r.Theirs, r.Unit,
+			r.Ratio, side, r.Bound, verdict, shown(r.CPU))
 	}
 	return b.String()
 }
