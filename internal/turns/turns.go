@@ -117,4 +117,3 @@ func (t *Turn) Wait() bool {
 		return false
 	}
 }
-
