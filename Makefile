@@ -25,7 +25,7 @@ BOOTING := ibrun/test/(rdmavm|ib)
 
 # Tests that compute, or wait for what comes whoever else is busy. They take what those below leave of
 # the CPUs. All others watch a clock now and then, and run one package at a time.
-COMPUTING := ibrun/(bootstrap/(core(/.*)?|frame|pmiserver|pmixserver|rankwire|timing(/views)?|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(alloc|build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|netiface|options|plain|plan|plural|pseudo|rankfile|report|seeded|skip|sshconfig)|job|lazy(/(peer|upgrade))?|pmix?|test/(bench.*|messages|sim)|topo.*|doctor(/findings)?)
+COMPUTING := ibrun/(bootstrap/(core(/.*)?|frame|pmiserver|pmixserver|rankwire|timing(/views)?|tree|wire)|cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(alloc|build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|netiface|options|plain|plan|plural|pseudo|rankfile|report|seeded|skip|sshconfig|turns)|job|lazy(/(peer|upgrade))?|pmix?|test/(bench.*|messages|sim)|topo.*|doctor(/findings)?)
 
 # Tests that do nothing for most of their time, or do not mind who is busy: beside all others.
 WAITING := ibrun/test/(attack|faults|fleet|jobcontrol|login|page|mender|pmix|restarter)

@@ -40,13 +40,13 @@ type reader struct {
 }
 
 const (
-	// readAhead is the size of a shared buffer, and readAheadOwn that of a stream which is no socket.
+	// readAhead is the size of a shared buffer, readAheadOwn that of a stream that is no socket.
 	readAhead    = 256 << 10
 	readAheadOwn = 64 << 10
 	// readBehind is what is read ahead behind a long message.
 	readBehind = 4 << 10
-	// longRest is the length from which the rest of a message is read into its own memory, and longLast
-	// that from which the next one is expected to be long too.
+	// longRest is the length from which the rest of a message is read into its own memory, and
+	// longLast that from which the next one is expected to be long too.
 	longRest = 8 << 10
 	longLast = 32 << 10
 	// batchBytes is how much is read without waiting before the receiver gets it.

@@ -26,8 +26,8 @@ func framed(m []byte) []byte {
 // bare hides that a stream is a socket.
 type bare struct{ fabric.Stream }
 
-// Messages of all lengths, cut at random places, arrive as they were sent: from a socket, and from a
-// stream that is none.
+// Messages of all lengths, cut at random places, arrive as they were sent: from a socket, and from
+// a stream that is none.
 func TestReader(t *testing.T) {
 	for name, hide := range map[string]func(net.Conn) fabric.Stream{
 		"socket": func(c net.Conn) fabric.Stream { return c },
@@ -215,8 +215,8 @@ func TestStreamIsDriven(t *testing.T) {
 	require.Error(t, <-gone)
 }
 
-// A receiver that stops reading holds what its inbox and the window hold, and no more; when it reads
-// again, all comes in order.
+// A receiver that stops reading holds what its inbox and the window hold, and no more; when it
+// reads again, all comes in order.
 func TestReceiverStopsReading(t *testing.T) {
 	for name, size := range map[string]int{"short": 900, "long": 100 << 10} {
 		t.Run(name, func(t *testing.T) {
@@ -247,12 +247,13 @@ func TestReceiverStopsReading(t *testing.T) {
 	}
 }
 
-// Whatever share of the datagrams is lost, and some are overtaken, messages arrive once and in order,
-// and the pair gets on: in virtual time, no message takes a second of silence.
+// Whatever share of the datagrams is lost, and some are overtaken, messages arrive once and in
+// order, and the pair gets on: in virtual time, no message takes a second.
 func TestLossRates(t *testing.T) {
 	for _, loss := range []float64{0.001, 0.01, 0.05, 0.3} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, 2, 1, overMem(mem.New(7, mem.Faults{Loss: loss, Reorder: 0.1, Delay: 50 * time.Microsecond}))).start()
+			faults := mem.Faults{Loss: loss, Reorder: 0.1, Delay: 50 * time.Microsecond}
+			w := newWorld(t, 2, 1, overMem(mem.New(7, faults))).start()
 			ctx := within(t)
 			const count = 400
 			began, longest := time.Now(), time.Duration(0)

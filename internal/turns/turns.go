@@ -1,7 +1,7 @@
-// Package turns says who reads what arrives at a descriptor: the goroutine that it belongs to, or one
-// that waits for a message and has nothing better to do. The second saves a switch of goroutines for
-// each message. When the last of these drivers has left for a while, the owner takes over, so that
-// what arrives does not wait for the application.
+// Package turns says who reads what arrives at a descriptor: the goroutine that it belongs to, or
+// one that waits for a message and has nothing better to do. The second saves a switch of
+// goroutines for each message. When the last of these drivers has left for a while, the owner takes
+// over, so that what arrives does not wait for the application.
 //
 // It refuses to read anything itself.
 package turns

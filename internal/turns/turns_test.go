@@ -24,7 +24,7 @@ func TestOwnerTakesOver(t *testing.T) {
 		require.False(t, turn.Wanted(), "it was asked once")
 		turn.Leave()
 		<-turn.Free() // a driver
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		turn.Leave()
 		left := time.Now()
 		require.True(t, turn.Wait())
@@ -49,7 +49,7 @@ func TestFewTimers(t *testing.T) {
 		}()
 		for range 10_000 {
 			<-turn.Free()
-			time.Sleep(50 * time.Microsecond)
+			<-time.After(50 * time.Microsecond)
 			turn.Leave()
 		}
 		require.Empty(t, took)

@@ -18,8 +18,8 @@ const (
 	giveUp       = 30 * time.Second // without an answer of a peer that runs
 	giveUpProofs = int(giveUp / askEvery)
 	ackDelay     = time.Millisecond
-	// longAckDelay is what ackDelay becomes while messages of ours carry the acknowledgements: there
-	// is a timer for each delay, which costs as much as a message. It is below leastRTO.
+	// longAckDelay is what ackDelay becomes while messages of ours carry the acknowledgements:
+	// there is a timer for each delay, which costs as much as a message. It is below leastRTO.
 	longAckDelay = 3 * time.Millisecond
 )
 

@@ -43,7 +43,8 @@ func TestWorth(t *testing.T) {
 }
 
 // TestWorthSchedules: in random schedules, a pair is over the limit if and only if what it has sent
-// in some span of time up to now counts the limit and what that span makes it forget; and it stays so.
+// in some span of time up to now counts the limit and what that span makes it forget; and it stays
+// so.
 func TestWorthSchedules(t *testing.T) {
 	over := 0
 	for seed := range uint64(2000) {

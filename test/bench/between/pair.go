@@ -1,4 +1,4 @@
-package data
+package between
 
 import (
 	"context"
@@ -45,7 +45,8 @@ func trips(ctx context.Context, w *ibrun.World, rounds int) ([]row, error) {
 		if usual.CPU, err = spent.ratio(ctx, w, usual.What); err != nil {
 			return nil, err
 		}
-		rows = append(rows, usual, atMost(fmt.Sprintf("round trip of %s, p99, beside UDP", bytesOf(size)), "us", late, 2))
+		rows = append(rows, usual,
+			atMost(fmt.Sprintf("round trip of %s, p99, beside UDP", bytesOf(size)), "us", late, 2))
 	}
 	return rows, nil
 }

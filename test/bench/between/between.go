@@ -1,12 +1,12 @@
-// Package data holds messages between the nodes of a virtual cluster, through package ibrun, against
-// plain UDP and TCP of package net over the same link, in the same processes and in turns. It runs
-// on the front of a virtual cluster of 10 nodes:
+// Package between holds messages between the nodes of a virtual cluster, through package ibrun,
+// against plain UDP and TCP of package net over the same link, in the same processes and in turns.
+// It runs on the front of a virtual cluster of 10 nodes:
 //
 //	bench data IBRUN ROUNDS FIGURES
 //
-// It prints a table of ratios and bounds, puts it into the file FIGURES too, and fails if a bound is
-// missed. It refuses to measure the memory of peers, for which there is a Go benchmark.
-package data
+// It prints a table of ratios and bounds, puts it into the file FIGURES too, and fails if a bound
+// is missed. It refuses to measure the memory of peers, for which there is a Go benchmark.
+package between
 
 import (
 	"bytes"

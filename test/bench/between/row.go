@@ -1,4 +1,4 @@
-package data
+package between
 
 import (
 	"bytes"
@@ -51,7 +51,8 @@ func (r row) met() bool {
 func tableOf(rows []row, rounds int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %d rounds, %s.\n\n", rounds, figure.Machine())
-	b.WriteString("| between two nodes | ibrun | plain | ratio | bound | | CPU |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| between two nodes | ibrun | plain | ratio | bound | | CPU |\n")
+	b.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range rows {
 		side, verdict := "at most", "hit"
 		if r.Least {
@@ -60,8 +61,8 @@ func tableOf(rows []row, rounds int) string {
 		if !r.met() {
 			verdict = "missed"
 		}
-		fmt.Fprintf(&b, "| %s | %.1f %s | %.1f %s | %.2f | %s %.2f | %s | %s |\n", r.What, r.Ours, r.Unit, r.Theirs, r.Unit,
-			r.Ratio, side, r.Bound, verdict, shown(r.CPU))
+		fmt.Fprintf(&b, "| %s | %.1f %s | %.1f %s | %.2f | %s %.2f | %s | %s |\n", r.What, r.Ours, r.Unit, r.Theirs,
+			r.Unit, r.Ratio, side, r.Bound, verdict, shown(r.CPU))
 	}
 	return b.String()
 }
