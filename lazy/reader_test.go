@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
@@ -99,6 +100,16 @@ func TestReaderKeepsNothingBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, batch, 1)
 	require.Len(t, batch[0], len(other))
+	// what is there fills the room that there is for it, and nothing is behind
+	one = make([]byte, 50_000)
+	text = append(framed(one), framed(other)[:readBehind]...)
+	_, err = near.Write(text)
+	require.NoError(t, err)
+	batch, err = r.next(nil)
+	require.NoError(t, err)
+	require.Len(t, batch, 1)
+	require.Len(t, batch[0], len(one))
+	require.True(t, r.err == unix.EAGAIN, "it has looked for more, and not waited")
 }
 
 // A stream at rest has no buffer, and its end is told from an end within a message.
