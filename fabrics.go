@@ -15,6 +15,7 @@ import (
 	"ibrun/internal/pseudo"
 	"ibrun/job"
 	"ibrun/lazy"
+	"ibrun/lazy/upgrade"
 	"ibrun/topo"
 	"ibrun/topo/near"
 )
@@ -49,6 +50,7 @@ func onInfiniBand(how job.Transport, looking bool) (yes bool, why string) {
 // ways says how the table comes to other nodes.
 func (w *World) ways(cfg *lazy.Config) {
 	how := w.welcome.How
+	cfg.Worth = overEthernet
 	fast, why := onInfiniBand(how, w.wantsReasons())
 	if fast {
 		// A device takes long to open, and many ranks never leave their
@@ -56,7 +58,7 @@ func (w *World) ways(cfg *lazy.Config) {
 		if cfg.OpenOnDemand = !how.Eager; cfg.OpenOnDemand {
 			cfg.Opened = func(t fabric.Tuple) { _ = w.control.Send(rankwire.Publish{Tuple: t}) }
 		}
-		cfg.UpgradeThreshold = streamAfter
+		cfg.Worth = overInfiniBand
 		if how.Fabric == "auto" { // other nodes may have none
 			cfg.Secondary = func(to fabric.Sink) fabric.Fabric { return openSecondary(w.welcome, to) }
 			cfg.SecondaryOpened = w.putSecondary
@@ -154,6 +156,10 @@ func openSecondary(w rankwire.Welcome, to fabric.Sink) fabric.Fabric {
 	return f
 }
 
-// streamAfter is the number of messages after which a pair asks for a reliable queue
-// pair (docs/decisions/0012-infiniband.md).
-const streamAfter = 16
+// overInfiniBand is what is worth a reliable queue pair (docs/decisions/0012-infiniband.md), and
+// overEthernet what is worth a TCP connection (docs/decisions/0032-data-path.md): three messages of
+// 16 KiB in a row. One of a single packet is cheaper as a datagram.
+var (
+	overInfiniBand = upgrade.Worth{Limit: 16, PerSecond: 16, Packet: 4 << 10, Each: 1}
+	overEthernet   = upgrade.Worth{Limit: 32, PerSecond: 250}
+)

@@ -165,7 +165,7 @@ func TestAskingTakesRoom(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const count = 61 // of 1,000 bytes leave room for one of 568
 			w := newWorld(t, 2, 1, overMem(mem.New(1, mem.Faults{Delay: time.Millisecond})))
-			w.config = func(c *Config) { c.UpgradeThreshold = count + 1 }
+			w.config = func(c *Config) { c.Worth = worth(count + 1) }
 			ctx, table, to := within(t), w.start().table(from), 1-from
 			require.NoError(t, table.Send(ctx, to, []byte("hello")))
 			require.NoError(t, table.Flush(ctx))

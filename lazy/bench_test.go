@@ -1,6 +1,7 @@
 package lazy
 
 import (
+	"fmt"
 	"runtime"
 	"testing"
 
@@ -50,24 +51,47 @@ func TestCachedLookupAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { _, _, _ = table.known(777, 1) }))
 }
 
+// peerBytes is what a peer at rest costs that was sent messages and answered, in bytes of the
+// heap: what one of two such ranks has. Both are in this process.
+func peerBytes(t testing.TB, peers uint32) float64 {
+	w := newWorld(t, peers+1, 1, overMem(mem.New(1, mem.Faults{}))).start()
+	ctx := within(t)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for to := uint32(1); to <= peers; to++ {
+		const burst = 20
+		for range burst {
+			require.NoError(t, w.table(0).Send(ctx, to, []byte("x")))
+		}
+		for range burst {
+			_, err := w.table(to).Recv(ctx)
+			require.NoError(t, err)
+		}
+		require.NoError(t, w.table(to).Send(ctx, 0, []byte("y")))
+		_, err := w.table(0).RecvFrom(ctx, to)
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.table(0).Flush(ctx))
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	bytes := float64(after.HeapAlloc-before.HeapAlloc) / float64(peers) / 2
+	runtime.KeepAlive(w)
+	return bytes
+}
+
 // BenchmarkLivePeer reports what a connected peer costs, in bytes.
 func BenchmarkLivePeer(b *testing.B) {
-	const peers = 500
-	for b.Loop() {
-		w := newWorld(b, peers+1, 1, overMem(mem.New(1, mem.Faults{}))).start()
-		ctx := within(b)
-		var before, after runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		for to := uint32(1); to <= peers; to++ {
-			require.NoError(b, w.table(0).Send(ctx, to, []byte("x")))
-			_, err := w.table(to).Recv(ctx)
-			require.NoError(b, err)
-		}
-		require.NoError(b, w.table(0).Flush(ctx))
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		// both sides are in this process
-		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/peers/2, "bytes/peer")
+	for _, peers := range []uint32{1, 15, 63, 1023} {
+		b.Run(fmt.Sprint(peers), func(b *testing.B) {
+			for b.Loop() {
+				b.ReportMetric(peerBytes(b, peers), "bytes/peer")
+			}
+		})
 	}
+}
+
+// A peer at rest costs at most 4 KiB.
+func TestPeerAtRest(t *testing.T) {
+	require.Less(t, peerBytes(t, 63), 4096.0)
 }

@@ -52,7 +52,7 @@ func (f *remotePeer) flush(ctx context.Context) error {
 // end stops a peer; the table is stopped.
 func (f *remotePeer) end() {
 	f.timer.Stop()
-	f.watch.Stop()
+	f.suspicion.timer.Stop()
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
 	f.step(upgrade.Event{Kind: upgrade.Failed})

@@ -189,7 +189,7 @@ func mixed(t *testing.T, secondary func(fabric.Sink) fabric.Fabric) *world {
 	w := newWorld(t, 4, 1, overIB)
 	w.secondaries = map[uint32]fabric.Tuple{}
 	w.config = func(c *Config) {
-		c.UpgradeThreshold = 16
+		c.Worth = worth(16)
 		if rank := c.Rank; rank%2 == 1 {
 			c.Open = overEthernet
 		} else {
@@ -284,7 +284,7 @@ func ported(t *testing.T, second bool) (w *world, changed chan error) {
 	changed = make(chan error, 100)
 	w.config = func(c *Config) {
 		rank := c.Rank
-		c.UpgradeThreshold, c.Hold = 16, 50*time.Millisecond
+		c.Worth, c.Hold = worth(16), 50*time.Millisecond
 		c.Open = func(s fabric.Sink) (fabric.Fabric, error) {
 			if !inside.In() {
 				if err := fakeLibrary(); err != nil {

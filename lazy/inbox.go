@@ -23,8 +23,10 @@ type inbox struct {
 	from    map[uint32]*source
 	start   uint8     // of sources that are new here
 	waiting []*waiter // receivers, in the order in which they came
+	stream  bool      // the last message came by a stream
+	recent  driver    // which brought it; nil: none that a receiver may drive
 	driver  fabric.Driver
-	driving int     // receivers that drive the fabric
+	driving []drives
 	err     error   // no more will come
 	alarms  []error // of which no receiver has been told
 
@@ -35,13 +37,15 @@ type inbox struct {
 
 // source is what one peer has in the inbox.
 type source struct {
-	queue []*entry // oldest first
-	bytes int
-	room  chan struct{} // closed when there is room again; nil: nobody waits
-	taken func(bytes int)
-	err   error         // nothing more will come from this peer
-	start uint8         // of the peer, which counts: how often it was restarted
-	news  *RestartError // of which the program has not heard
+	queue  []*entry // oldest first
+	bytes  int
+	room   chan struct{} // closed when there is room again; nil: nobody waits
+	taken  func(bytes int)
+	stream bool          // its last message came by a stream
+	driver driver        // which reads that; nil: none that a receiver may drive
+	err    error         // nothing more will come from this peer
+	start  uint8         // of the peer, which counts: how often it was restarted
+	news   *RestartError // of which the program has not heard
 }
 
 type entry struct {
@@ -84,23 +88,42 @@ func (b *inbox) put(m Message, start uint8) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.source(m.From).start == start {
+		b.byStream(m.From, true)
 		b.add(m)
-		b.wakeDriver()
+		b.wakeDrivers(m.From, nil)
 	}
+}
+
+// byStream notes how a message has come; the caller holds the lock.
+func (b *inbox) byStream(from uint32, stream bool) {
+	s := b.source(from)
+	b.stream, s.stream, b.recent = stream, stream, s.driver
+}
+
+// putAll is put for messages in a row that a driver has brought: the receiver is woken once.
+func (b *inbox) putAll(from uint32, messages [][]byte, start uint8, by driver) {
+	if len(messages) == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.source(from).start != start {
+		return
+	}
+	b.byStream(from, true)
+	for _, m := range messages {
+		b.add(Message{from, m})
+	}
+	b.wakeDrivers(from, by)
 }
 
 // arrived delivers a message out of the hands of whoever drives the fabric.
 func (b *inbox) arrived(m Message) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.byStream(m.From, false)
 	b.add(m)
-	b.mu.Unlock()
-}
-
-// wakeDriver lets receivers who drive look again; the caller holds the lock.
-func (b *inbox) wakeDriver() {
-	if b.driving > 0 {
-		b.driver.Wake()
-	}
+	b.wakeDrivers(m.From, b.driver)
 }
 
 // add gives a message to a waiter or to the queue; the caller holds the lock.
@@ -181,9 +204,10 @@ func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error
 			b.mu.Unlock()
 			return Message{}, err
 		}
+		d, turn := b.drivenBy(from, any)
 		select {
-		case <-b.turn():
-			b.drive(ctx)
+		case <-turn:
+			b.drive(ctx, drives{d, from, any})
 		default:
 			if m, err, done := b.wait(ctx, &waiter{from: from, any: any, woken: make(chan struct{}, 1)}); done {
 				return m, err
@@ -192,45 +216,37 @@ func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error
 	}
 }
 
-// turn is the driver's, or nil if there is none.
-func (b *inbox) turn() <-chan struct{} {
-	if b.driver == nil {
-		return nil
+// drivenBy is what a receiver drives: the stream that the last message came by, or the fabric. A
+// message that comes by another way costs a wake-up. The turn is nil if there is nothing to drive.
+func (b *inbox) drivenBy(from uint32, any bool) (d driver, turn <-chan struct{}) {
+	stream := b.stream
+	d = b.recent
+	if !any {
+		s := b.source(from)
+		stream, d = s.stream, s.driver
 	}
-	return b.driver.Turn()
-}
-
-// drive reads the fabric in this goroutine, which has the turn, until
-// something has arrived. The caller holds the lock, which this gives back.
-func (b *inbox) drive(ctx context.Context) {
-	b.driving++
-	b.mu.Unlock()
-	var stop func() bool
-	if ctx.Done() != nil {
-		stop = context.AfterFunc(ctx, b.driver.Wake)
+	switch {
+	case stream && d != nil:
+		return d, d.Turn()
+	case !stream && b.driver != nil:
+		return b.driver, b.driver.Turn()
 	}
-	b.driver.Drive()
-	if stop != nil {
-		stop()
-	}
-	b.mu.Lock()
-	b.driving--
-	b.mu.Unlock()
+	return nil, nil
 }
 
 // wait waits until somebody gives this receiver a message, or the turn. The
 // caller holds the lock, which this gives back.
 func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, err error, done bool) {
 	b.waiting = append(b.waiting, w)
-	driver, turn := b.driver, b.turn() // a fabric that opens later is not waited for: its own goroutine receives
+	d, turn := b.drivenBy(w.from, w.any) // a fabric that opens later has its own goroutine
 	b.mu.Unlock()
-	if driver != nil {
-		driver.Want()
+	if turn != nil {
+		d.Want()
 	}
 	select {
 	case <-w.woken:
 	case <-turn:
-		driver.Pass() // whoever comes next may drive, most likely this goroutine
+		d.Pass() // whoever comes next may drive, most likely this goroutine
 		if b.leave(w) {
 			return m, nil, false
 		}
@@ -394,7 +410,9 @@ func (b *inbox) close(err error) {
 }
 
 func (b *inbox) wake(which func(*waiter) bool) {
-	b.wakeDriver()
+	for _, e := range b.driving {
+		e.d.Wake()
+	}
 	rest := b.waiting[:0]
 	for _, w := range b.waiting {
 		if which(w) {

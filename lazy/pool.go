@@ -1,32 +1,38 @@
 package lazy
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
-// bufferPool keeps the memory of long messages that the application has given back.
+// bufferPool keeps the memory of longer messages that the application has given back.
 // Fresh memory costs as much as the copy out of the kernel, or more.
 type bufferPool struct {
 	mu    sync.Mutex
-	free  [][]byte
+	free  [][]byte // the longest unused first
 	bytes int
 }
 
 const (
-	poolLeast = 32 << 10 // shorter messages are not worth the trouble
+	poolLeast = 4 << 10  // shorter messages are not worth the trouble
 	poolBytes = 64 << 20 // kept at most
-	poolCount = 32
+	poolCount = 128
 )
 
-// put takes memory back.
+// put takes memory back. What has not been used for longest makes room for it.
 func (p *bufferPool) put(m []byte) {
-	if cap(m) < poolLeast {
+	if cap(m) < poolLeast || cap(m) > poolBytes {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.free) < poolCount && p.bytes+cap(m) <= poolBytes {
-		p.free = append(p.free, m[:0])
-		p.bytes += cap(m)
+	old := 0
+	for p.bytes+cap(m) > poolBytes || len(p.free)-old >= poolCount {
+		p.bytes -= cap(p.free[old])
+		old++
 	}
+	p.free = append(slices.Delete(p.free, 0, old), m[:0])
+	p.bytes += cap(m)
 }
 
 // get returns memory for size bytes, or nil if there is none that fits
@@ -37,11 +43,9 @@ func (p *bufferPool) get(size int) []byte {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, m := range p.free {
+	for i, m := range slices.Backward(p.free) { // what was used last is in the processor's cache
 		if cap(m) >= size && cap(m) <= 2*size {
-			last := len(p.free) - 1
-			p.free[i], p.free[last] = p.free[last], nil
-			p.free = p.free[:last]
+			p.free = slices.Delete(p.free, i, i+1)
 			p.bytes -= cap(m)
 			return m[:size]
 		}

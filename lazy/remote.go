@@ -18,7 +18,6 @@ type remotePeer struct {
 	rank     uint32
 	peer     *peer.Peer
 	timer    *time.Timer
-	watch    *time.Timer   // runs while somebody waits for a message of this rank
 	turn     chan struct{} // capacity 1: senders, one after the other
 	news     chan struct{} // capacity 1: something that the one sender may wait for
 	began    time.Time     // of the first Send; zero when its latency is known
@@ -28,6 +27,8 @@ type remotePeer struct {
 	up       bool
 	slot     uint64 // its ticket for the handshake under way; 0: none
 	checking bool   // the agent has been asked whether it runs
+
+	suspicion suspicion // not under the lock
 
 	upgrade upgrade.Pair
 	stream  *stream          // as long as the upgrade has one
@@ -82,8 +83,8 @@ func (t *Table) remotePeer(rank uint32) *remotePeer {
 		f.upgrade = f.newUpgrade()
 		f.timer = time.AfterFunc(time.Hour, f.tick)
 		f.timer.Stop()
-		f.watch = time.AfterFunc(time.Hour, f.suspect)
-		f.watch.Stop()
+		f.suspicion.timer = time.AfterFunc(time.Hour, f.suspect)
+		f.suspicion.timer.Stop()
 		if t.broken != nil {
 			f.dead = t.about(rank, t.broken)
 			t.in.lose(rank, f.dead)
@@ -96,9 +97,11 @@ func (t *Table) remotePeer(rank uint32) *remotePeer {
 }
 
 func (f *remotePeer) newUpgrade() upgrade.Pair {
-	return upgrade.New(upgrade.Config{
-		Dials: f.t.cfg.Rank < f.rank, Always: f.t.cfg.Streams, Threshold: f.t.cfg.UpgradeThreshold,
-	})
+	worth := f.t.cfg.Worth
+	if worth.Packet == 0 {
+		worth.Packet = f.t.mtu()
+	}
+	return upgrade.New(upgrade.Config{Dials: f.t.cfg.Rank < f.rank, Always: f.t.cfg.Streams, Worth: worth})
 }
 
 // queued is an event for a peer that came up while effects were performed.
@@ -298,11 +301,13 @@ func (f *remotePeer) tick() {
 // suspect asks the agent whether a peer that keeps a receiver waiting still
 // runs; Answered tells the receiver if not.
 func (f *remotePeer) suspect() {
+	if !f.suspicion.due(time.Since(f.t.began)) {
+		return
+	}
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()
 	if !f.t.stopped && !f.departed {
 		f.t.ask(waitingRemote{remotePeer: f, fresh: true})
-		f.watch.Reset(2 * suspectAfter)
 	}
 }
 
@@ -436,7 +441,7 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 	}
 	f.used = time.Since(t.began)
 	f.leaveSecond(false)
-	verdict, effects := f.upgrade.Route(upgrade.Message{Size: len(m), Full: f.peer.Room() < len(m)})
+	verdict, effects := f.upgrade.Route(upgrade.Message{Size: len(m), Full: f.peer.Room() < len(m), Now: f.used})
 	f.perform(effects)
 	switch verdict {
 	case upgrade.ByStream:

@@ -65,7 +65,7 @@ func draw(t testing.TB, seed uint64, virtual bool, open func(fabric.Sink) (fabri
 	s.world = newWorld(t, uint32(ranks), 1, open)
 	// jobs side by side have keys of their own, and one's queue pair may be another's next
 	s.key = fabric.DeriveKey([32]byte(binary.BigEndian.AppendUint64(make([]byte, 24), seed)))
-	s.config = func(c *Config) { c.UpgradeThreshold, c.MaxLive = threshold, live }
+	s.config = func(c *Config) { c.Worth, c.MaxLive = worth(threshold), live }
 	return s
 }
 

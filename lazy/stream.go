@@ -1,11 +1,9 @@
 package lazy
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -45,8 +43,8 @@ const endMark = ^uint32(0)
 
 var errEndMark = errors.New("the other side goes back to datagrams")
 
-// smallMessage is copied behind its length, so that one write carries both.
-const smallMessage = 16 << 10
+// smallMessage is copied behind its length: that is cheaper than a write of two pieces.
+const smallMessage = 4 << 10
 
 func newStream(c fabric.Stream, token upgrade.Token, start uint8) *stream {
 	return &stream{conn: c, token: token, start: start, turn: make(chan struct{}, 1), done: make(chan struct{})}
@@ -132,58 +130,6 @@ func (s *stream) fail(err error) {
 		s.err = err
 		close(s.done)
 		s.conn.Close()
-	}
-}
-
-// receive reads messages into the inbox until the stream ends, and says why:
-// io.EOF if it ended between two messages, errEndMark if it may go on later. Came is how many they
-// were.
-func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) (came uint64, err error) {
-	r := bufio.NewReaderSize(s.conn, 64<<10)
-	var head [4]byte
-	for {
-		in.full(from, s.done)
-		if _, err := io.ReadFull(r, head[:]); err != nil {
-			return came, s.over(err)
-		}
-		size := binary.BigEndian.Uint32(head[:])
-		if size == endMark {
-			return came, errEndMark
-		}
-		if size > MaxMessage {
-			return came, s.over(fmt.Errorf("a message of %d bytes is announced", size))
-		}
-		m, err := readBody(r, int(size), memory)
-		if err != nil {
-			return came, s.over(err)
-		}
-		in.put(Message{from, m}, s.start)
-		came++
-	}
-}
-
-// firstRead is the most that is allocated on the word of a length alone.
-const firstRead = 1 << 20
-
-func readBody(r io.Reader, size int, memory *bufferPool) ([]byte, error) {
-	if m := memory.get(size); m != nil {
-		_, err := io.ReadFull(r, m)
-		return m, err
-	}
-	m := make([]byte, min(size, firstRead))
-	got := 0
-	for {
-		n, err := io.ReadFull(r, m[got:])
-		got += n
-		if err != nil {
-			return nil, io.ErrUnexpectedEOF
-		}
-		if got == size {
-			return m, nil
-		}
-		bigger := make([]byte, min(size, 4*got))
-		copy(bigger, m)
-		m = bigger
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"ibrun/fabric"
 	"ibrun/job"
 	"ibrun/lazy/peer"
+	"ibrun/lazy/upgrade"
 )
 
 // What sending and receiving fail with, besides the context's errors.
@@ -101,10 +102,9 @@ type Config struct {
 	// Changed hears that the first of two networks has failed, and why, or that it works again:
 	// nil. It is called with the table's locks held, and may be nil.
 	Changed func(failed error)
-	// UpgradeThreshold is the number of messages, or of times 4 KiB, after which a pair
-	// moves to a stream while datagrams go on; 0: only when they do not
-	// suffice.
-	UpgradeThreshold int
+	// Worth is when a pair moves to a stream although datagrams suffice; zero: never. Packet may be
+	// 0 for what one datagram carries.
+	Worth upgrade.Worth
 	// Streams moves every pair to a stream before its first message.
 	Streams bool
 	// Answer is how long this node's agent took to answer; 0: not known. What
@@ -315,16 +315,11 @@ func (t *Table) RecvFrom(ctx context.Context, rank uint32) (Message, error) {
 		return Message{}, t.about(rank, err)
 	}
 	f := t.remotePeer(rank)
-	f.watch.Reset(suspectAfter)
+	f.suspicion.begin(time.Since(t.began))
 	m, err := t.in.take(ctx, rank, false)
-	f.watch.Stop()
+	f.suspicion.end()
 	return m, err
 }
-
-// suspectAfter is how long a receiver waits for one rank of another node before
-// the agent is asked whether that rank still runs. Nothing else would tell: who
-// only receives sends nothing that could stay without an answer.
-const suspectAfter = 2 * time.Second
 
 // isFar reports whether a rank is reached over the fabric.
 func (t *Table) isFar(rank uint32) bool { return rank != t.cfg.Rank && !t.isNear(rank) }

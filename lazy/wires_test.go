@@ -90,7 +90,7 @@ func TestUpgradeThreshold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const threshold = 16
 			w := newWorld(t, 2, 1, open)
-			w.config = func(c *Config) { c.UpgradeThreshold = threshold }
+			w.config = func(c *Config) { c.Worth = worth(threshold) }
 			w.start()
 			ctx, n := within(t), uint32(0)
 			round := func() {

@@ -17,6 +17,7 @@ import (
 	"ibrun/fabric/mem"
 	"ibrun/fabric/udp"
 	"ibrun/job"
+	"ibrun/lazy/upgrade"
 )
 
 // world is a job of tables in one process, with agents that know everything.
@@ -213,3 +214,6 @@ func within(t testing.TB) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// worth is a limit in messages, or times 4 KiB, that are never forgotten.
+func worth(limit int) upgrade.Worth { return upgrade.Worth{Limit: limit, Packet: 4 << 10, Each: 1} }

@@ -4,100 +4,21 @@ import (
 	"errors"
 	"net"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"ibrun/fabric"
 )
 
-// wheel says whose turn it is to read the socket: the fabric's own goroutine,
-// or somebody who waits for a message and has nothing better to do. When the
-// last driver has left for a while, the goroutine takes over, so that
-// acknowledgements do not wait for the application.
-type wheel struct {
-	turn      chan struct{} // capacity 1: who takes the token may read
-	requested atomic.Bool   // somebody waits for the turn: the goroutine should make way
-	left      atomic.Int64  // when the last driver left, in ns since began
-	armed     atomic.Bool   // the timer runs
-	timer     *time.Timer
-	vacant    chan struct{} // capacity 1: the goroutine should look
-	over      chan struct{}
-	once      sync.Once
-	began     time.Time
-}
-
-// standBy is how long the socket is left to drivers: longer than a program
-// takes from one receive to the next when it does nothing else, and shorter
-// than anybody's patience for an acknowledgement.
-const standBy = 200 * time.Microsecond
-
-func newWheel() *wheel {
-	w := &wheel{turn: make(chan struct{}, 1), vacant: make(chan struct{}, 1), over: make(chan struct{}),
-		began: time.Now()}
-	w.turn <- struct{}{}
-	w.timer = time.AfterFunc(time.Hour, w.look)
-	w.timer.Stop()
-	return w
-}
-
-func (w *wheel) end() {
-	w.once.Do(func() { close(w.over) })
-	w.timer.Stop()
-}
-
-// look wakes the goroutine.
-func (w *wheel) look() {
-	w.armed.Store(false)
-	select {
-	case w.vacant <- struct{}{}:
-	default:
-	}
-}
-
-// leave gives the turn back.
-func (w *wheel) leave() {
-	w.left.Store(int64(time.Since(w.began)))
-	w.turn <- struct{}{}
-	if !w.armed.Swap(true) {
-		w.timer.Reset(standBy)
-	}
-}
-
-// wait returns with the turn when no driver has had it for a while, or false
-// at the end.
-func (w *wheel) wait() bool {
-	for {
-		select {
-		case <-w.vacant:
-		case <-w.over:
-			return false
-		}
-		if since := time.Since(w.began) - time.Duration(w.left.Load()); since < standBy {
-			if !w.armed.Swap(true) {
-				w.timer.Reset(standBy - since)
-			}
-			continue
-		}
-		select {
-		case <-w.turn:
-			return true
-		default: // somebody drives; leave will call us
-		}
-	}
-}
-
 // receive is the fabric's own goroutine.
 func (f *Fabric) receive() {
-	<-f.drive.turn
 	for {
 		if err := f.read(); errors.Is(err, net.ErrClosed) {
-			f.drive.turn <- struct{}{}
+			f.drive.Give()
 			return
 		}
-		if f.drive.requested.Swap(false) {
-			f.drive.leave()
-			if !f.drive.wait() {
+		if f.drive.Wanted() {
+			f.drive.Leave()
+			if !f.drive.Wait() {
 				return
 			}
 		}
@@ -105,19 +26,19 @@ func (f *Fabric) receive() {
 }
 
 // Turn implements fabric.Driver.
-func (f *Fabric) Turn() <-chan struct{} { return f.drive.turn }
+func (f *Fabric) Turn() <-chan struct{} { return f.drive.Free() }
 
 // Want implements fabric.Driver.
-func (f *Fabric) Want() { f.drive.requested.Store(true) }
+func (f *Fabric) Want() { f.drive.Want() }
 
 // Drive implements fabric.Driver.
 func (f *Fabric) Drive() {
 	_ = f.read() // what ends it, ends the receiver's wait too
-	f.drive.leave()
+	f.drive.Leave()
 }
 
 // Pass implements fabric.Driver.
-func (f *Fabric) Pass() { f.drive.leave() }
+func (f *Fabric) Pass() { f.drive.Leave() }
 
 // Wake implements fabric.Driver.
 func (f *Fabric) Wake() { _ = f.conn.SetReadDeadline(past) }

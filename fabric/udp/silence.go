@@ -83,8 +83,7 @@ func (f *Fabric) watch() {
 			switch {
 			case err != nil: // it is closed
 				delete(f.watched, c)
-			case s.dead(time.Since(began), unanswered, acked):
-				delete(f.watched, c)
+			case s.dead(time.Since(began), unanswered, acked): // again until it is closed: its reader may reset it
 				_ = c.SetDeadline(time.Unix(1, 0))
 			}
 		}

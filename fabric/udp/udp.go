@@ -18,6 +18,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/internal/netiface"
+	"ibrun/internal/turns"
 )
 
 // Config says where an endpoint is.
@@ -57,7 +58,7 @@ type Fabric struct {
 	tuple   fabric.Tuple
 	mtu     int
 	granted int
-	drive   *wheel
+	drive   *turns.Turn
 	buf     []byte // of whoever drives
 
 	ending context.Context // done once Close is called
@@ -114,7 +115,7 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 		return nil, fmt.Errorf("udp: %w", err)
 	}
 	f.ending, f.end = context.WithCancel(context.Background())
-	f.drive = newWheel()
+	f.drive = turns.New()
 	f.loops.Go(f.receive)
 	return f, nil
 }
@@ -241,12 +242,12 @@ func (f *Fabric) Close() error {
 	l := f.listener
 	f.mu.Unlock()
 	f.conn.Close()
-	f.drive.end()
+	f.drive.End()
 	if l != nil {
 		l.Close()
 	}
 	f.loops.Wait()
-	<-f.drive.turn // whoever had it has left the sink, and will find the socket closed
-	f.drive.turn <- struct{}{}
+	<-f.drive.Free() // whoever had it has left the sink, and will find the socket closed
+	f.drive.Give()
 	return nil
 }

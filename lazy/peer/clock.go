@@ -18,6 +18,9 @@ const (
 	giveUp       = 30 * time.Second // without an answer of a peer that runs
 	giveUpProofs = int(giveUp / askEvery)
 	ackDelay     = time.Millisecond
+	// longAckDelay is what ackDelay becomes while messages of ours carry the acknowledgements:
+	// there is a timer for each delay, which costs as much as a message. It is below leastRTO.
+	longAckDelay = 3 * time.Millisecond
 )
 
 // pace is how long answers take of late, over all peers that share a Scratch.
@@ -166,8 +169,11 @@ func (p *Peer) arm() {
 // tick does what is due.
 func (p *Peer) tick() {
 	p.armed = never
-	if p.win != nil && p.win.ackAt <= p.now {
-		p.win.ackNow = true
+	if w := p.win; w != nil {
+		w.ackWait = longAckDelay
+		if w.ackAt <= p.now {
+			w.ackNow, w.ackWait = true, ackDelay
+		}
 	}
 	if p.probeAt() <= p.now {
 		p.tryFirst()

@@ -25,6 +25,9 @@ func (p *Peer) receive(k *packet) {
 		return
 	}
 	if ahead > 0 {
+		if w.in == nil {
+			w.in = new([ring]piece)
+		}
 		w.have |= 1 << (ahead - 1)
 		w.in[k.seq%ring] = piece{clone(k.payload), k.flags}
 		w.ackNow = true
@@ -42,10 +45,13 @@ func (p *Peer) receive(k *packet) {
 			*next = piece{}
 		}
 	}
+	if w.have == 0 {
+		w.in = nil
+	}
 	if w.owed++; w.owed >= 2 {
 		w.ackNow = true
 	} else if w.ackAt == never {
-		w.ackAt = p.now + ackDelay
+		w.ackAt = p.now + w.ackWait
 	}
 }
 

@@ -34,18 +34,19 @@ type window struct {
 	tops             [lossAfter]uint64
 	srtt, rttvar     time.Duration // RFC 6298
 	rto              time.Duration
-	out              [ring]sent
+	out              []sent // a power of two of them, and no more than are needed: most pairs are at rest
 
 	// Receiving.
 	want    uint32 // next in order
 	have    uint64 // bit i: want+1+i is in the ring
 	owed    int    // segments not acknowledged
 	ackAt   time.Duration
+	ackWait time.Duration // from the first of them to ackAt
 	ackNow  bool
 	shut    bool // our last word was a window of 0
 	open    bool // partial is the beginning of a message
 	partial []byte
-	in      [ring]piece
+	in      *[ring]piece // nil: have is 0
 }
 
 // piece is a segment that waits for one before it.
@@ -55,7 +56,7 @@ type piece struct {
 }
 
 func newWindow(room uint8) *window {
-	return &window{limit: uint32(room), cwnd: firstCwnd, thresh: ring, rto: firstRTO, ackAt: never}
+	return &window{limit: uint32(room), cwnd: firstCwnd, thresh: ring, rto: firstRTO, ackAt: never, ackWait: ackDelay}
 }
 
 // under is how many numbers are given and not acknowledged in order.
@@ -69,7 +70,22 @@ func (w *window) takes() bool {
 	return w.under() < ring && int32(w.limit-w.next) > 0 && w.pipe() < w.cwnd
 }
 
-func (w *window) slot(seq uint32) *sent { return &w.out[seq%ring] }
+func (w *window) slot(seq uint32) *sent { return &w.out[seq%uint32(len(w.out))] }
+
+// fewSlots is what a window has at rest, if it has any.
+const fewSlots = 4
+
+// stretch makes room for one more segment under way.
+func (w *window) stretch() {
+	if w.under() < len(w.out) {
+		return
+	}
+	bigger := make([]sent, max(fewSlots, 2*len(w.out)))
+	for seq := w.una; seq != w.next; seq++ {
+		bigger[seq%uint32(len(bigger))] = *w.slot(seq)
+	}
+	w.out = bigger
+}
 
 // pump sends what may be sent: first what was lost, then what is new.
 func (p *Peer) pump() {
@@ -83,6 +99,7 @@ func (p *Peer) pump() {
 		}
 	}
 	for p.queue.len() > 0 && w.takes() {
+		w.stretch()
 		s := w.slot(w.next)
 		*s = sent{}
 		var whole int
@@ -178,6 +195,9 @@ func (p *Peer) takeAck(k *packet) {
 	}
 	if got > 0 && p.retry.at != never && p.state == Up {
 		p.retry.begin(p.now, p.rto())
+	}
+	if w.under() == 0 && len(w.out) > fewSlots {
+		w.out = nil
 	}
 	if before > 0 && p.pending == 0 {
 		p.emit(Effect{Kind: Drained})

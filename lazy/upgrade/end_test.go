@@ -268,7 +268,7 @@ func (e *end) pump() {
 	for len(e.outbox) > 0 && !e.writing && !e.dead && !e.over {
 		size := e.outbox[0]
 		full := e.peer.Room() < size
-		verdict, effects := e.up.Route(Message{Size: size, Full: full})
+		verdict, effects := e.up.Route(Message{Size: size, Full: full, Now: w.now})
 		e.outbox = e.outbox[1:] // the sender has the turn; what the effects bring up waits
 		e.writing = true
 		e.doAll(effects)

@@ -247,8 +247,10 @@ var rules = []string{
 	"When a connection closes, WANT or OFFER is sent again, in the next one, if it was sent in this one and there is " +
 		"no stream yet: the peer may be another epoch, which has not received it.",
 	"A message goes by stream when our direction does. Before that it asks for the stream if it is longer than " +
-		"16 KiB, if the window was full since the last stream, or if the pair has reached the upgrade threshold. It " +
-		"moves our direction if the stream is there. A message longer than 16 KiB waits for that.",
+		"16 KiB, if the window was full since the last stream, or if what was sent has been worth a stream since " +
+		"then. It moves our direction if the stream is there. A message longer than 16 KiB waits for that.",
+	"What is worth a stream: messages count, the more the longer they are, what they count is forgotten at so " +
+		"much a second, and the rest has reached the limit of the fabric.",
 	"RESUME counts as a failure of the stream if this side does not keep what it has written.",
 	"Messages wait while the pair resumes.",
 	"While the stream is being given up, short messages go by datagram if our direction does, and all others wait.",

@@ -27,8 +27,9 @@ func pick(seed uint64, ranks int) chances {
 		slow:  time.Duration(of(0, 0, 500, 20000)) * time.Microsecond,
 		sends: 1 + r.IntN(24), rests: int(of(0, 3, 12)), long: of(0, 0.1, 0.5), polls: r.IntN(3) == 0,
 		active: time.Duration(of(5, 50, 400)) * time.Millisecond,
-		cfg:    Config{Always: r.IntN(8) == 0, Threshold: int(of(0, 0, 4, 16))},
-		stage:  int(of(600, 1500, 5000)),
+		cfg: Config{Always: r.IntN(8) == 0,
+			Worth: Worth{Limit: int(of(0, 0, 4, 16)), PerSecond: int(of(0, 50)), Packet: 4 << 10, Each: 1}},
+		stage: int(of(600, 1500, 5000)),
 	}
 	switch r.IntN(6) {
 	case 2, 3, 4:

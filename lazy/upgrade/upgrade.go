@@ -10,13 +10,14 @@ package upgrade
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Config is what a Pair knows at birth.
 type Config struct {
-	Dials     bool // this rank is the lower one: it dials, the peer offers
-	Always    bool // each message goes by stream
-	Threshold int  // messages, or times 4 KiB, after which a stream is worth it; 0: never for that alone
+	Dials  bool // this rank is the lower one: it dials, the peer offers
+	Always bool // each message goes by stream
+	Worth  Worth
 }
 
 // Pair is the upgrade of one pair of ranks. The owner calls its methods one at a
@@ -25,14 +26,14 @@ type Pair struct {
 	cfg Config
 	at  [regions]State
 
-	token     Token  // of the stream that there is, or is to be; zero: none
-	offer     []byte // of this rank, which goes with the token
-	failures  int    // attempts that have failed since the connection was opened
-	why       error  // the last failure
-	up        bool   // the connection is open
-	asked     asking
-	bulk      bool // the window was full: datagrams do not suffice
-	exchanged int  // messages and times 4 KiB that were routed while the connection was open
+	token    Token  // of the stream that there is, or is to be; zero: none
+	offer    []byte // of this rank, which goes with the token
+	failures int    // attempts that have failed since the connection was opened
+	why      error  // the last failure
+	up       bool   // the connection is open
+	asked    asking
+	bulk     bool // the window was full: datagrams do not suffice
+	worth    worth
 
 	kept        bool   // what is written to the stream is kept until it has arrived
 	leaves      bool   // LEAVE was sent, and not answered with STAY
@@ -60,9 +61,6 @@ const attempts = 2
 
 // LongMessage is the length in bytes above which a message needs a stream.
 const LongMessage = 16 << 10
-
-// thresholdBytes is the length of a message that counts as two for Config.Threshold.
-const thresholdBytes = 4 << 10
 
 // ErrBroken is why a pair has ended whose stream failed at the peer.
 var ErrBroken = errors.New("the stream failed on its side")
@@ -117,6 +115,7 @@ func (p *Pair) Due() bool { return p.at[stream] == Open && p.at[outgoing] == Out
 type Message struct {
 	Size int  // bytes
 	Full bool // the window has no room for it
+	Now  time.Duration
 }
 
 // Route says how the next message goes. A message for which it says ByStream has to
@@ -142,7 +141,7 @@ func (p *Pair) Route(m Message) (Verdict, []Effect) {
 		}
 		return ByDatagram, nil
 	}
-	if !must && !p.pays(m.Size) {
+	if !must && !p.pays(m) {
 		return ByDatagram, nil
 	}
 	p.effects = nil
@@ -162,15 +161,12 @@ func (p *Pair) Route(m Message) (Verdict, []Effect) {
 }
 
 // pays reports whether a message that a datagram could carry is better sent by a
-// stream: more waited than datagrams are good for, or the pair has said enough.
-func (p *Pair) pays(size int) bool {
+// stream: more waited than datagrams are good for, or the pair sends enough of late.
+func (p *Pair) pays(m Message) bool {
 	if !p.up {
 		return false
 	}
-	if p.cfg.Threshold > 0 {
-		p.exchanged += 1 + size/thresholdBytes
-	}
-	return p.bulk || p.cfg.Threshold > 0 && p.exchanged >= p.cfg.Threshold
+	return p.worth.reached(p.cfg.Worth, m.Size, m.Now) || p.bulk
 }
 
 // Step takes one event and returns what is to be done, in this order. The slice is
@@ -219,7 +215,7 @@ func (p *Pair) ask() {
 func (p *Pair) forget() {
 	p.apply(outgoing, inOver, &cue{})
 	p.apply(incoming, inOver, &cue{})
-	p.token, p.offer, p.asked, p.bulk = Token{}, nil, unasked, false
+	p.token, p.offer, p.asked, p.bulk, p.worth = Token{}, nil, unasked, false, worth{}
 	p.kept, p.leaves, p.peerLeaves, p.resumed, p.have, p.peers = false, false, false, false, 0, 0
 }
 

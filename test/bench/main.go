@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"ibrun/test/bench/between"
 	"ibrun/test/bench/exec"
 	"ibrun/test/bench/ib"
 	"ibrun/test/bench/launch"
@@ -33,6 +34,7 @@ type subject struct {
 
 var subjects = []subject{
 	{"launch", "launches beside mpiexec.hydra, mpirun and bare sessions on virtual clusters", launch.Run},
+	{"data", "messages between nodes beside plain UDP and TCP, held against bounds", between.Run},
 	{"lazy", "messages beside plain UDP and TCP, and the time until ranks may send", lazy.Run},
 	{"mpi", "programs of MPI and PMI beside their own launchers", mpi.Run},
 	{"exec", "a command beside the ranks of a running job beside a launch of its own", exec.Run},

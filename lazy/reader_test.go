@@ -1,0 +1,287 @@
+package lazy
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"ibrun/fabric"
+	"ibrun/fabric/mem"
+	"ibrun/job"
+)
+
+// framed is a message as a stream has it.
+func framed(m []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(m))), m...)
+}
+
+// bare hides that a stream is a socket.
+type bare struct{ fabric.Stream }
+
+// Messages of all lengths, cut at random places, arrive as they were sent: from a socket, and from
+// a stream that is none.
+func TestReader(t *testing.T) {
+	for name, hide := range map[string]func(net.Conn) fabric.Stream{
+		"socket": func(c net.Conn) fabric.Stream { return c },
+		"other":  func(c net.Conn) fabric.Stream { return bare{c} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(5) {
+				r := rand.New(rand.NewPCG(seed, 19))
+				var sent [][]byte
+				var text []byte
+				for range 60 {
+					most := []int{1, 10, 3000, longRest + 10, longLast + 10, 70_000, 2 << 20}[min(r.IntN(7), 6)]
+					if r.IntN(4) > 0 {
+						most = min(most, 5000)
+					}
+					m := make([]byte, r.IntN(most))
+					for i := range m {
+						m[i] = byte(r.Uint32())
+					}
+					sent, text = append(sent, m), append(text, framed(m)...)
+				}
+				text = binary.BigEndian.AppendUint32(text, endMark)
+				near, far := socketPair(t)
+				go func() {
+					for len(text) > 0 {
+						n := 1 + r.IntN(min(len(text), 1<<(6+r.IntN(14))))
+						if _, err := near.Write(text[:n]); err != nil {
+							return
+						}
+						text = text[n:]
+					}
+				}()
+				var memory bufferPool
+				in := newReader(hide(far), &memory)
+				var got [][]byte
+				var err error
+				for err == nil {
+					var batch [][]byte
+					batch, err = in.next(nil)
+					for _, m := range batch {
+						require.Equal(t, len(sent[len(got)]), len(m), "seed %d, message %d", seed, len(got))
+						require.True(t, bytes.Equal(sent[len(got)], m), "seed %d, message %d", seed, len(got))
+						got = append(got, nil)
+						memory.put(m)
+					}
+				}
+				require.Equal(t, errEndMark, err)
+				require.Len(t, got, len(sent))
+				near.Close()
+				far.Close()
+			}
+		})
+	}
+}
+
+// A message is not kept back for the one behind it, which has come in part.
+func TestReaderKeepsNothingBack(t *testing.T) {
+	near, far := socketPair(t)
+	r := newReader(far, &bufferPool{})
+	one, other := make([]byte, 100_000), make([]byte, 1<<20)
+	text := append(framed(one), framed(other)...)
+	go near.Write(text[:150_000])
+	batch, err := r.next(nil)
+	require.NoError(t, err)
+	require.Len(t, batch, 1)
+	require.Len(t, batch[0], len(one))
+	go near.Write(text[150_000:])
+	batch, err = r.next(nil)
+	require.NoError(t, err)
+	require.Len(t, batch, 1)
+	require.Len(t, batch[0], len(other))
+	// what is there fills the room that there is for it, and nothing is behind
+	one = make([]byte, 50_000)
+	text = append(framed(one), framed(other)[:readBehind]...)
+	_, err = near.Write(text)
+	require.NoError(t, err)
+	batch, err = r.next(nil)
+	require.NoError(t, err)
+	require.Len(t, batch, 1)
+	require.Len(t, batch[0], len(one))
+	require.True(t, r.err == unix.EAGAIN, "it has looked for more, and not waited")
+}
+
+// A stream at rest has no buffer, and its end is told from an end within a message.
+func TestReaderEnds(t *testing.T) {
+	near, far := socketPair(t)
+	r := newReader(far, &bufferPool{})
+	_, err := near.Write(framed([]byte("hello")))
+	require.NoError(t, err)
+	_, err = r.next(nil)
+	require.NoError(t, err)
+	came, err := r.fill(false)
+	require.NoError(t, err)
+	require.False(t, came)
+	require.Nil(t, r.buf)
+	require.NoError(t, near.Close())
+	_, err = r.next(nil)
+	require.Equal(t, io.EOF, err)
+	for _, part := range [][]byte{{0}, {0, 0, 0, 9, 1}, framed(make([]byte, 50_000))[:30_000]} {
+		near, far := socketPair(t)
+		r := newReader(far, &bufferPool{})
+		_, err := near.Write(part)
+		require.NoError(t, err)
+		require.NoError(t, near.Close())
+		_, err = r.next(nil)
+		require.Equal(t, io.ErrUnexpectedEOF, err)
+	}
+	near, far = socketPair(t)
+	_, err = near.Write([]byte{0xff, 0xff, 0xff, 0xfe})
+	require.NoError(t, err)
+	_, err = newReader(far, &bufferPool{}).next(nil)
+	require.ErrorContains(t, err, "a message of 4294967294 bytes is announced")
+}
+
+// The pool keeps what was used last, within its bounds.
+func TestBufferPool(t *testing.T) {
+	var p bufferPool
+	p.put(make([]byte, poolLeast-1))
+	require.Nil(t, p.get(poolLeast-1))
+	for range 2 * poolCount {
+		p.put(make([]byte, 16<<10))
+	}
+	require.Len(t, p.free, poolCount)
+	require.Equal(t, poolCount*16<<10, p.bytes)
+	p.put(make([]byte, poolBytes))
+	require.Equal(t, poolBytes, p.bytes, "it has driven the others out")
+	require.Nil(t, p.get(poolBytes/2-1), "that would waste more than it uses")
+	require.Len(t, p.get(poolBytes-5), poolBytes-5)
+	require.Zero(t, p.bytes)
+	p.put(make([]byte, poolBytes+1))
+	require.Empty(t, p.free)
+}
+
+// A receiver who reads a stream himself is woken by his context, by a message that comes by another
+// way, and by the end of the peer; nothing is lost meanwhile.
+func TestStreamIsDriven(t *testing.T) {
+	w := newWorld(t, 3, 1, overUDP)
+	w.config = func(c *Config) { c.Streams = c.Rank < 2 } // rank 2 sends datagrams
+	w.start()
+	ctx := within(t)
+	next := uint32(0)
+	send := func() { require.NoError(t, w.table(0).Send(ctx, 1, payload(0, 1, next, 1000+int(next)*97))) }
+	receive := func() {
+		m, err := w.table(1).RecvFrom(ctx, 0)
+		require.NoError(t, err)
+		require.Equal(t, payload(0, 1, next, 1000+int(next)*97), m.Body)
+		next++
+	}
+	driving := func() bool {
+		in := w.table(1).in
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		if len(in.driving) != 1 {
+			return false
+		}
+		_, stream := in.driving[0].d.(*streamDriver)
+		return stream
+	}
+	until := func(what string) {
+		require.Eventually(t, driving, patience, 100*time.Microsecond, what)
+	}
+	for range 50 {
+		send()
+		receive()
+	}
+	for range 5 {
+		wait, stop := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { _, err := w.table(1).RecvFrom(wait, 0); done <- err }()
+		until("RecvFrom")
+		stop()
+		require.ErrorIs(t, <-done, context.Canceled)
+		send()
+		receive()
+
+		other := make(chan error, 1)
+		go func() {
+			m, err := w.table(1).Recv(ctx)
+			if err == nil && m.From != 2 {
+				t.Errorf("a message of rank %d", m.From)
+			}
+			other <- err
+		}()
+		until("Recv")
+		require.NoError(t, w.table(2).Send(ctx, 1, []byte("datagram")))
+		require.NoError(t, <-other)
+		send()
+		receive()
+	}
+	require.Equal(t, uint64(next), w.table(0).Tally().Sum[job.CountStreamed])
+	gone := make(chan error, 1)
+	go func() { _, err := w.table(1).RecvFrom(ctx, 0); gone <- err }()
+	until("the end")
+	require.NoError(t, w.table(0).Close())
+	require.Error(t, <-gone)
+}
+
+// A receiver that stops reading holds what its inbox and the window hold, and no more; when it
+// reads again, all comes in order.
+func TestReceiverStopsReading(t *testing.T) {
+	for name, size := range map[string]int{"short": 900, "long": 100 << 10} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2, 1, overUDP).start()
+			ctx := within(t)
+			sent := uint32(0)
+			for since := time.Now(); time.Since(since) < time.Second; {
+				if err := w.table(0).TrySend(1, payload(0, 1, sent, size)); err != nil {
+					require.ErrorIs(t, err, ErrFull)
+					continue
+				}
+				sent, since = sent+1, time.Now()
+			}
+			in := w.table(1).in
+			in.mu.Lock()
+			held := in.source(0).bytes
+			in.mu.Unlock()
+			require.LessOrEqual(t, held, inboxLimit+batchBytes+size)
+			for n := range sent {
+				m, err := w.table(1).RecvFrom(ctx, 0)
+				require.NoError(t, err)
+				require.Equal(t, payload(0, 1, n, size), m.Body)
+			}
+			require.NoError(t, w.table(0).Send(ctx, 1, payload(0, 1, sent, size)))
+			_, err := w.table(1).RecvFrom(ctx, 0)
+			require.NoError(t, err)
+		})
+	}
+}
+
+// Whatever share of the datagrams is lost, and some are overtaken, messages arrive once and in
+// order, and the pair gets on: in virtual time, no message takes a second.
+func TestLossRates(t *testing.T) {
+	for _, loss := range []float64{0.001, 0.01, 0.05, 0.3} {
+		synctest.Test(t, func(t *testing.T) {
+			faults := mem.Faults{Loss: loss, Reorder: 0.1, Delay: 50 * time.Microsecond}
+			w := newWorld(t, 2, 1, overMem(mem.New(7, faults))).start()
+			ctx := within(t)
+			const count = 400
+			began, longest := time.Now(), time.Duration(0)
+			for n := range uint32(count) {
+				at := time.Now()
+				require.NoError(t, w.table(0).Send(ctx, 1, payload(0, 1, n, 3000)))
+				m, err := w.table(1).RecvFrom(ctx, 0)
+				require.NoError(t, err)
+				require.Equal(t, payload(0, 1, n, 3000), m.Body)
+				longest = max(longest, time.Since(at))
+			}
+			t.Logf("loss %v: %v a message, the longest %v", loss, time.Since(began)/count, longest)
+			require.Less(t, longest, time.Second)
+			require.Less(t, time.Since(began), 20*time.Second)
+			for rank := range uint32(2) {
+				require.NoError(t, w.table(rank).Close())
+			}
+		})
+	}
+}

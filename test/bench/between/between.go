@@ -1,0 +1,127 @@
+// Package between holds messages between the nodes of a virtual cluster, through package ibrun,
+// against plain UDP and TCP of package net over the same link, in the same processes and in turns.
+// It runs on the front of a virtual cluster of 10 nodes:
+//
+//	bench data IBRUN ROUNDS FIGURES
+//
+// It prints a table of ratios and bounds, puts it into the file FIGURES too, and fails if a bound
+// is missed. It refuses to measure the memory of peers, for which there is a Go benchmark.
+package between
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"ibrun"
+	"ibrun/test/bench/figure"
+	"ibrun/test/bench/hosts"
+)
+
+// part is one job of the benchmark.
+type part struct {
+	name  string // its role, with roleMark before it
+	nodes string // host list with ranks
+	ranks int
+	run   func(ctx context.Context, w *ibrun.World, rounds int) ([]row, error)
+}
+
+// roleMark tells a role of a rank from the path of ibrun.
+const roleMark = ":"
+
+// firsts is the number of peers that rank 0 sends a first message to.
+const firsts = 7
+
+// senders is the number of ranks that send to rank 0 at the same time, on nodes of seven.
+const senders = 63
+
+var parts = []part{
+	{"trips", list(2), 2, trips},
+	{"streams", list(2), 2, streams},
+	{"first", list(1 + firsts), 1 + firsts, first},
+	{"many", "node0001:1," + crowd(2, senders/7, 7), 1 + senders, many},
+}
+
+func list(nodes int) string { return strings.Join(hosts.Names(nodes), ",") }
+
+// crowd lists nodes from the given one on, each with so many ranks.
+func crowd(from, nodes, ranks int) string {
+	var names []string
+	for _, name := range hosts.Names(from - 1 + nodes)[from-1:] {
+		names = append(names, fmt.Sprintf("%s:%d", name, ranks))
+	}
+	return strings.Join(names, ",")
+}
+
+// Run is the subcommand.
+func Run(args []string) error {
+	if len(args) != 3 {
+		return errors.New("usage: bench data IBRUN ROUNDS FIGURES")
+	}
+	rounds, err := figure.Rounds(args[1])
+	if err != nil {
+		return err
+	}
+	if role, is := strings.CutPrefix(args[0], roleMark); is {
+		return act(role, rounds)
+	}
+	return drive(args[0], rounds, args[2])
+}
+
+// act is one rank of a part. Rank 0 prints the rows.
+func act(role string, rounds int) error {
+	ctx := context.Background()
+	w, err := ibrun.Init(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if p.name != role {
+			continue
+		}
+		rows, err := p.run(ctx, w, rounds)
+		if err != nil {
+			return fmt.Errorf("%s, rank %d: %w", role, w.Rank(), err)
+		}
+		if w.Rank() == 0 {
+			if err := json.NewEncoder(os.Stdout).Encode(rows); err != nil {
+				return err
+			}
+		}
+		return w.Finalize(ctx)
+	}
+	return fmt.Errorf("no such role: %q", role)
+}
+
+// drive runs the parts, and judges what they say.
+func drive(launcher string, rounds int, figures string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var rows []row
+	for _, p := range parts {
+		// Eager would take the look-up out of the first message.
+		c := exec.Command(launcher, "--hosts", p.nodes, "-n", strconv.Itoa(p.ranks), "--timeout", "300", "--lazy", "--",
+			self, "data", roleMark+p.name, strconv.Itoa(rounds), figures)
+		c.Stderr = os.Stderr
+		out, err := c.Output()
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		var some []row
+		if err := json.NewDecoder(bytes.NewReader(out)).Decode(&some); err != nil {
+			return fmt.Errorf("%s: unexpected output %q: %w", p.name, out, err)
+		}
+		rows = append(rows, some...)
+	}
+	table := tableOf(rows, rounds)
+	fmt.Print(table)
+	return errors.Join(judge(rows), keep(figures, table))
+}

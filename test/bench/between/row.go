@@ -1,0 +1,106 @@
+package between
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"ibrun/test/bench/figure"
+)
+
+// row is one line of the table: medians of both ways, and of what is bounded.
+type row struct {
+	What         string
+	Unit         string
+	Ours, Theirs float64
+	Ratio, Bound float64
+	Least        bool    // the ratio should be large
+	CPU          float64 // processor time of both ranks, divided by that of plain; 0: not measured
+}
+
+// atMost is a row of a pair of times. The ratio is the median of the rounds' ratios: both ways of a
+// round were measured beside the same load.
+func atMost(what, unit string, p figure.Pair, bound float64) row {
+	ours, theirs, _ := p.Medians()
+	var ratios []float64
+	for i, v := range p.Ours {
+		ratios = append(ratios, v/p.Theirs[i])
+	}
+	return row{What: what, Unit: unit, Ours: ours, Theirs: theirs, Ratio: figure.Median(ratios), Bound: bound}
+}
+
+// atLeast is a row of a pair of rates.
+func atLeast(what, unit string, p figure.Pair, bound float64) row {
+	r := atMost(what, unit, p, bound)
+	r.Least = true
+	return r
+}
+
+func (r row) met() bool {
+	if r.Least {
+		return r.Ratio >= r.Bound
+	}
+	return r.Ratio <= r.Bound
+}
+
+// tableOf is the table as a document has it.
+func tableOf(rows []row, rounds int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Medians of %d rounds, %s.\n\n", rounds, figure.Machine())
+	b.WriteString("| between two nodes | ibrun | plain | ratio | bound | | CPU |\n")
+	b.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, r := range rows {
+		side, verdict := "at most", "hit"
+		if r.Least {
+			side = "at least"
+		}
+		if !r.met() {
+			verdict = "missed"
+		}
+		fmt.Fprintf(&b, "| %s | %.1f %s | %.1f %s | %.2f | %s %.2f | %s | %s |\n", r.What, r.Ours, r.Unit, r.Theirs,
+			r.Unit, r.Ratio, side, r.Bound, verdict, shown(r.CPU))
+	}
+	return b.String()
+}
+
+// judge says which bounds are missed.
+func judge(rows []row) error {
+	b := figure.Bounds{To: io.Discard} // the table has said it
+	for _, r := range rows {
+		if r.Least {
+			b.AtLeast(r.What, r.Ratio, r.Bound)
+		} else {
+			b.AtMost(r.What, r.Ratio, r.Bound)
+		}
+	}
+	return b.Err()
+}
+
+// The table stands between these lines of the document.
+const (
+	begins = "<!-- make bench-data -->\n"
+	ends   = "<!-- end of make bench-data -->\n"
+)
+
+// keep puts the table into the document, in place of the one that is there.
+func keep(path, table string) error {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.WriteFile(path, replace(text, table), 0o644)
+}
+
+// replace puts the table between the lines, which go to the end of a document that has none.
+func replace(text []byte, table string) []byte {
+	before, rest, found := bytes.Cut(text, []byte(begins))
+	_, after, closed := bytes.Cut(rest, []byte(ends))
+	if !found || !closed {
+		before, after = text, nil
+	}
+	return bytes.Join([][]byte{before, []byte(begins), []byte(table), []byte(ends), after}, nil)
+}
