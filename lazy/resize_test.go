@@ -10,8 +10,8 @@ import (
 )
 
 // When nodes leave the job and others come with the same numbers, what is known of all other ranks
-// stays: nobody asks for them again. Those that have left are no ranks any more; those that come are
-// looked up, and nothing that the old ones had sent is received as theirs.
+// stays: nobody asks for them again. Those that have left are no ranks any more; those that come
+// are looked up, and nothing that the old ones had sent is received as theirs.
 func TestResized(t *testing.T) {
 	for name, streams := range map[string]bool{"datagrams": false, "streams": true} {
 		t.Run(name, func(t *testing.T) {

@@ -45,7 +45,9 @@ func TestControlOverNodes(t *testing.T) {
 		until("ranks", `ranks have waited for [0-9.]+ s; missing: rank `+job.late+` on `+node+
 			` \(process \d+, in nanosleep\)`)
 		until("status", `ranks: in \w+ 1 for up to .* \(ranks `+job.others+`\)`)
-		until("stacks", `(?m)^\d+ ranks: `+job.others+` \(in \w+ 1\)$`)
+		if !*wide || job.arg == "" { // else a debugger may not come to all 16 ranks of a node in time
+			until("stacks", `(?m)^\d+ ranks: `+job.others+` \(in \w+ 1\)$`)
+		}
 		until("stacks", `(?m)^1 rank: `+job.late+` \(runs\)$`)
 		began := time.Now()
 		status := run(t, c, inDir("ctl", "status")...).wait()
