@@ -3,7 +3,6 @@ package remote
 import (
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,9 +98,6 @@ func (m *allocStarter) environ() []string {
 		return !slices.ContainsFunc(m.keeps, func(glob string) bool { ok, _ := path.Match(glob, name); return ok })
 	})
 }
-
-// name is the starter's command, for messages.
-func (m *allocStarter) name() string { return filepath.Base(m.words[0]) }
 
 // joining is shell text with which a session that came by ssh joins the job of a manager; "": none.
 func joining(how job.LaunchOptions) string {
