@@ -11,7 +11,8 @@ import (
 
 const (
 	// HeaderSize is the bytes of what goes before a request to a program, and comes back before its
-	// reply. Its last number is the length of a request's data; of a reply it is 0 if there is none.
+	// reply. Its last number is the length of a request's data; of a reply it is 0 if there is
+	// none.
 	HeaderSize = 4 + 4 + 4 + 1 + 1 + maxHandler + 4 + 4 + 4
 	// RequestSize is the bytes of a client's request before its data.
 	RequestSize = 4 + 4 + maxHandler
