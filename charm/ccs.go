@@ -10,7 +10,9 @@ import (
 // client-server".
 
 const (
-	// HeaderSize is the bytes of a Header.
+	// HeaderSize is the bytes of what goes before a request to a program, and comes back before its
+	// reply. Its last number is the length of a request's data; of a reply it is 0 if there is
+	// none.
 	HeaderSize = 4 + 4 + 4 + 1 + 1 + maxHandler + 4 + 4 + 4
 	// RequestSize is the bytes of a client's request before its data.
 	RequestSize = 4 + 4 + maxHandler
@@ -82,14 +84,6 @@ func (q Request) First() int32 {
 	return q.PE
 }
 
-// Header is what goes before a request to a program, and comes back before its reply.
-type Header struct {
-	Handler string
-	PE      int32
-	Reply   uint32 // of the sender, which the program gives back
-	Size    uint32 // of the data
-}
-
 // Forward is the frame ReqFw of a request, whose reply names a number.
 func (q Request) Forward(reply uint32) []byte {
 	b := Append(nil, ReqFw, HeaderSize+len(q.Data))
@@ -109,19 +103,18 @@ func (q Request) Forward(reply uint32) []byte {
 }
 
 // ErrReply is an error of ParseReply.
-var ErrReply = errors.New("a reply that is shorter than its header says")
+var ErrReply = errors.New("a reply without a header")
 
-// ParseReply reads the data of ReplyFw: whom it is for, and the reply.
+// ParseReply reads the data of ReplyFw: whom it is for, and the reply, which goes to its end.
 func ParseReply(data []byte) (to uint32, reply []byte, err error) {
 	if len(data) < HeaderSize {
 		return 0, nil, ErrReply
 	}
 	to = binary.BigEndian.Uint32(data[HeaderSize-8:])
-	size := binary.BigEndian.Uint32(data[HeaderSize-4:])
-	if uint64(size) > uint64(len(data)-HeaderSize) {
-		return to, nil, ErrReply
+	if binary.BigEndian.Uint32(data[HeaderSize-4:]) == 0 {
+		return to, nil, nil
 	}
-	return to, data[HeaderSize:][:size], nil
+	return to, data[HeaderSize:], nil
 }
 
 // Census is the answer to InfoHandler.

@@ -23,7 +23,7 @@ const (
 	Barrier0    = "barrier0" // the same, and process 0 alone is answered
 	Ending      = "ending"   // an exit code in decimal, or nothing
 	Abort       = "abort"    // a text
-	ReplyFw     = "reply_fw" // a Header and the reply to a client
+	ReplyFw     = "reply_fw" // a header and the reply to a client
 )
 
 // Types of frames to a program, besides Barrier and Barrier0.

@@ -102,8 +102,15 @@ func TestForward(t *testing.T) {
 	require.Equal(t, "data", string(reply))
 	_, _, err = ParseReply(b[16:72])
 	require.ErrorIs(t, err, ErrReply)
-	_, _, err = ParseReply(b[16 : len(b)-1])
-	require.ErrorIs(t, err, ErrReply)
+	flag := b[16+HeaderSize-4:][:4]
+	copy(flag, []byte{0, 0, 0, 1}) // as Charm++ does: it is no length
+	_, reply, err = ParseReply(b[16:])
+	require.NoError(t, err)
+	require.Equal(t, "data", string(reply))
+	clear(flag)
+	_, reply, err = ParseReply(b[16:])
+	require.NoError(t, err)
+	require.Empty(t, reply, "it gives none")
 
 	several := Request{Handler: "hi", PE: -2, Data: []byte("\x00\x00\x00\x03\x00\x00\x00\x04data")}
 	require.NoError(t, several.Check())

@@ -261,7 +261,7 @@ func (c *client) serve() {
 		}
 		pe := int32(binary.BigEndian.Uint32(header[46:]))
 		reply := fmt.Appendf(nil, "process %d, PE %d, %s: %s", c.rank, pe, handler, data)
-		binary.BigEndian.PutUint32(header[54:], uint32(len(reply)))
+		binary.BigEndian.PutUint32(header[54:], 1) // there is a reply: not its length
 		c.send("reply_fw", append(header, reply...))
 		if handler == "bye" {
 			return
