@@ -44,7 +44,7 @@ func (t *Table) forget(l job.Layout) {
 	t.mu.Unlock()
 	for _, f := range left {
 		f.timer.Stop()
-		f.suspicion.end()
+		f.suspicion.timer.Stop()
 		t.early -= f.early
 		f.early, f.departed = 0, true
 		f.down()

@@ -303,7 +303,7 @@ func (l *loop) probe(k core.Link) {
 			evidence, known = s.remote.Evidence()
 		}
 		l.post(core.Probed{Link: k, Known: known, Resent: evidence.Resent, Waits: evidence.Waits,
-			Acked: evidence.Acked, AckAgeMs: uint32(evidence.AckAge.Milliseconds())})
+			Acked: evidence.Acked})
 	}()
 }
 

@@ -49,7 +49,7 @@ func (c *Core) mayAdopt(k *child) bool {
 // is not to be trusted.
 func (c *Core) repairChild(ev LinkLost) {
 	k := &c.children[ev.Link]
-	k.live, k.loss, k.heard = false, ev, k.lastSign()
+	k.live, k.loss, k.heard = false, ev, k.received
 	c.daemonsOfChildEnded(ev.Link, false)
 	if c.repair.cutting || k.is && c.now-k.started < joinAgain {
 		c.adoptBelow(ev.Link)

@@ -47,7 +47,6 @@ type life struct {
 	received, sent time.Duration
 	asked          bool          // a Probe is out
 	acked          uint64        // at the last Probed
-	answered       time.Duration // when the far kernel last did, as far as this one has said
 	stuck          time.Duration // when something was first seen to wait after that; 0: nothing does
 }
 
@@ -143,26 +142,9 @@ func (c *Core) probed(ev Probed) {
 	if ev.Link != Up && c.job != nil && c.job.Launch.Restarts && c.stage == running {
 		most, cause = lostAfter, hostLost
 	}
-	if ev.AckAgeMs > 0 {
-		k.answered = c.now - time.Duration(ev.AckAgeMs)*time.Millisecond
-	}
-	last := k.lastSign()
-	if ev.Link == Up {
-		last = k.received // the agent above counts from what this one may have received of it
-	}
-	if k.live && ev.Known && k.unanswered(c.now, ev) && c.now-last >= most {
+	if k.live && ev.Known && k.unanswered(c.now, ev) && c.now-k.received >= most {
 		c.cut(ev.Link, cause)
 	}
-}
-
-// lastSign is when the far side has last shown that its host is there: by a message, or by an
-// acknowledgement if that came so much later that what the far side sends is held up. What its
-// kernel acknowledged, its agent may have received, and counts its own silence from then.
-func (k *life) lastSign() time.Duration {
-	if k.answered > k.received+heartbeatEvery+period {
-		return k.answered
-	}
-	return k.received
 }
 
 // silence is how long a child has been silent, in milliseconds, where that matters.
@@ -214,7 +196,7 @@ func (c *Core) linkLost(ev LinkLost) {
 		c.repairChild(ev)
 		return
 	}
-	silent := c.now - k.lastSign()
+	silent := c.now - k.received
 	switch {
 	case k.replaces && k.state == childUp && c.stage == running:
 		k.live = false

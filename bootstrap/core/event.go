@@ -180,12 +180,11 @@ type Tick struct{}
 
 // Probed answers a Probe: what this machine's kernel knows of the link.
 type Probed struct {
-	Link     Link
-	Known    bool   // false: nothing
-	Resent   int    // how often in a row the oldest that was sent has been sent again
-	Waits    bool   // something was sent and is not acknowledged, or is not sent though the other side would take it
-	Acked    uint64 // bytes that the other side has acknowledged since the beginning
-	AckAgeMs uint32 // since its last acknowledgement; 0: nobody knows
+	Link   Link
+	Known  bool   // false: nothing
+	Resent int    // how often in a row the oldest that was sent has been sent again
+	Waits  bool   // something was sent and is not acknowledged, or is not sent though the other side would take it
+	Acked  uint64 // bytes that the other side has acknowledged since the beginning
 }
 
 // Begin starts the root: the whole job.

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -23,10 +22,9 @@ import (
 // of the far side's cooperation is needed, and no privilege: the kernel tells of
 // everybody's connections, sshd's too (sock_diag(7), proc(5)).
 type Evidence struct {
-	Resent int           // retransmissions in a row
-	Waits  bool          // something is not acknowledged, or not sent though the far kernel's window is open
-	Acked  uint64        // bytes; 0 where the kernel does not say
-	AckAge time.Duration // since the far kernel's last acknowledgement; 0 where the kernel does not say
+	Resent int    // retransmissions in a row
+	Waits  bool   // something is not acknowledged, or not sent though the far kernel's window is open
+	Acked  uint64 // bytes; 0 where the kernel does not say
 }
 
 // Evidence is about the session's connection. Nothing is known when the launcher has none of
@@ -173,7 +171,6 @@ func diagnosed() (found []tcpSocket) {
 				inode: strconv.FormatUint(uint64(one.InetDiagMsg.INode), 10),
 				Evidence: Evidence{
 					Resent: int(i.Retransmits), Acked: i.Bytes_acked,
-					AckAge: time.Duration(i.Last_ack_recv) * time.Millisecond,
 					// Linux before 5.4 does not tell the window. What never left this machine is
 					// not seen there.
 					Waits: i.Unacked > 0 || i.Notsent_bytes > 0 && i.Snd_wnd > 0,

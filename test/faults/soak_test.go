@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	spared      = flag.Duration("spared", 20*time.Second, "of each job of TestSpared, in which nothing may be lost")
-	sparedEvery = flag.Duration("spared-every", 6*time.Second, "between two faults of it")
+	spared      = flag.Duration("spared", 24*time.Second, "of each job of TestSpared, in which nothing may be lost")
+	sparedEvery = flag.Duration("spared-every", 12*time.Second, "between two faults of it")
 )
 
 // A pause that everybody survives is under five seconds.

@@ -12,7 +12,7 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-var execSeeds = flag.Int("exec-seeds", 10, "random runs of jobs beside whose ranks daemons run")
+var execSeeds = flag.Int("exec-seeds", 4, "random runs of jobs beside whose ranks daemons run")
 
 // callers are those who start daemons in a random run, and what they must get: each one answer, in
 // which each node is counted once.
