@@ -88,7 +88,7 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return lieIf(!c.ownsDaemon(l, m.ID, m.Number), "of another's") + c.daemons.LieOfOutput(l, m.ID, len(m.Data))
 	case wire.DaemonsEnded:
 		return c.daemons.LieOfEnds(l, m.ID, m.DaemonEnds, func(n uint32) bool { return c.ownsDaemon(l, m.ID, n) })
-	case wire.SessionCollect, wire.SessionData, wire.SessionRoom:
+	case wire.SessionCollect, wire.SessionPiece, wire.SessionRoom:
 		return c.sessionLies(l, m)
 	case wire.Exit:
 		return lieIf(!areAll(m.Runs, k.part) && (k.before == nil || !areAll(m.Runs, k.before)), "of other ranks than its own")
@@ -244,7 +244,7 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 		return lieIf(c.stage == launching || m.ID < c.daemons.Next() || !c.hasNodes(m.Nodes()), "before Ready, again, or of no nodes")
 	case wire.SessionRelease:
 		return lieIf(c.isNewDaemon(m.ID) || !c.sessions.Awaits(m.ID, m.Part.Op), "of what nobody has joined")
-	case wire.SessionData:
+	case wire.SessionPiece:
 		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
 	case wire.SessionRoom:
 		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
