@@ -43,10 +43,11 @@ var floors = map[string]int{
 	"bootstrap/wire":             3,
 	"bootstrap/timing":           3,
 	"bootstrap/timing/...":       4,
-	"bootstrap/core":             4,
+	"bootstrap/core":             5,
 	"bootstrap/core/...":         3, // beside wire: they do not know the frames of agents
 	"bootstrap/core/subtree":     2,
-	"bootstrap/flight":           5,
+	"bootstrap/core/sessions":    4, // over collective
+	"bootstrap/flight":           6,
 	"lazy/peer":                  4,
 	"lazy/upgrade":               4,
 	"charm":                      2,
@@ -64,29 +65,29 @@ var floors = map[string]int{
 	"bootstrap/control":          5,
 	"bootstrap/inspect":          4,
 	"internal/options":           3,
-	"internal/plan":              5,
+	"internal/plan":              6,
 	"doctor/examine":             6,
 	"bootstrap/remote":           5,
 	"bootstrap/remote/native":    4,
 	"bootstrap/spawn":            5,
 	"bootstrap/rankctl":          5,
-	"internal/report":            6,
+	"internal/report":            7,
 	"bootstrap/reaper":           4, // below remote, which names its role
 	"bootstrap/pmiserver":        5,
 	"bootstrap/charmserver":      4,
 	"bootstrap/pmixserver":       5,
 	"lazy":                       5,
 	"fabric/...":                 5,
-	"bootstrap/agent":            6,
+	"bootstrap/agent":            7,
 	".":                          6,
-	"internal/launch":            7,
-	"internal/survey":            8,
-	"cmd/...":                    9,
+	"internal/launch":            8,
+	"internal/survey":            9,
+	"cmd/...":                    10,
 	"examples/...":               7,
-	"test/...":                   10, // may import anything, each other too
+	"test/...":                   11, // may import anything, each other too
 }
 
-const testFloor = 10
+const testFloor = 11
 
 // pure packages decide and do nothing: what they import and call can neither wait, read a clock nor
 // reach the machine.
@@ -346,7 +347,7 @@ func TestPolicyFails(t *testing.T) {
 		want string
 	}{
 		"arrow up": {file("job/a.go", "import _ \"ibrun/bootstrap/core\"\n"),
-			"floor 1 imports \"ibrun/bootstrap/core\" on floor 4: up"},
+			"floor 1 imports \"ibrun/bootstrap/core\" on floor 5: up"},
 		"arrow sideways": {file("pmi/a.go", "import _ \"ibrun/topo/bind\"\n"),
 			"floor 4 imports \"ibrun/topo/bind\" on floor 4: sideways"},
 		"arrow to root": {file("lazy/a.go", "import _ \"ibrun\"\n"), "floor 5 imports \"ibrun\" on floor 6: up"},

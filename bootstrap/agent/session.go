@@ -11,7 +11,7 @@ import (
 // sessionSide is what a caller with a session has besides output and ends.
 type sessionSide struct {
 	opened  []core.MembersOn
-	pieces  []rankwire.ToolData
+	pieces  []rankwire.ToolPiece
 	room    int64         // of what may be sent to member 0
 	roomed  chan struct{} // capacity 1: there is more
 	left    chan struct{} // closed when the caller has gone
@@ -104,8 +104,8 @@ func (c *controlSide) begin(r control.Request, put func(control.Response) error,
 
 // send takes a piece of a message for member 0, as soon as there is room on the way.
 func (c *controlSide) send(x *exec, r control.Request, gone <-chan struct{}) string {
-	piece := rankwire.ToolData{Last: r.Last, Data: r.Data}
-	if len(r.Data) > rankwire.MaxToolData || len(r.Data) == 0 && !r.Last {
+	piece := rankwire.ToolPiece{Last: r.Last, Data: r.Data}
+	if len(r.Data) > rankwire.MaxToolPiece || len(r.Data) == 0 && !r.Last {
 		return "a piece of a message has 1 to 32768 bytes, or it is the last"
 	}
 	x.sending.Lock()

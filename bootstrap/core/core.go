@@ -382,7 +382,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 		c.ccsUp(m)
 	case wire.Departed:
 		k.departed = true
-	case wire.SessionCollect, wire.SessionData, wire.SessionRoom:
+	case wire.SessionCollect, wire.SessionPiece, wire.SessionRoom:
 		c.sessionBelow(from, m)
 	case wire.Exit:
 		c.childExit(from, m)
@@ -450,7 +450,7 @@ func (c *Core) order(m frame.Message) {
 		c.doBulk(c.bulk.Values(m.Fence, m.Values))
 	case wire.Query:
 		c.doQueries(c.queries.Ask(c.now, m.ID, m.Question))
-	case wire.Daemons, wire.DaemonGrant, wire.DaemonsEnd, wire.Session, wire.SessionRelease, wire.SessionData,
+	case wire.Daemons, wire.DaemonGrant, wire.DaemonsEnd, wire.Session, wire.SessionRelease, wire.SessionPiece,
 		wire.SessionRoom:
 		c.daemonOrder(m)
 	case wire.CCSRequest:

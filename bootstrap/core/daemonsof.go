@@ -212,7 +212,7 @@ func (c *Core) daemonOrder(m frame.Message) {
 		c.orderSession(m)
 	case wire.SessionRelease:
 		c.doSessions(c.sessions.Release(m.ID, m.Part))
-	case wire.SessionData:
+	case wire.SessionPiece:
 		c.doSessions(c.sessions.Down(m.ID, m.Data))
 	case wire.SessionRoom:
 		c.doSessions(c.sessions.Down(m.ID, rankwire.ToolRoom{N: m.N}))

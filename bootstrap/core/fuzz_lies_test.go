@@ -149,7 +149,7 @@ var sayable = func() (list []reflect.Type) {
 		rankwire.Hello{}, rankwire.Publish{}, rankwire.Put{}, rankwire.Pair{}, rankwire.Abort{}, rankwire.Finalize{}, rankwire.Later{}, wire.Query{}, wire.Reply{},
 		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCSRequest{}, wire.CCSReply{},
 		rankwire.Resize{}, wire.Enter{}, wire.Departed{},
-		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionData{}, wire.SessionRoom{},
+		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionPiece{}, wire.SessionRoom{},
 	} {
 		list = append(list, reflect.TypeOf(m))
 	}

@@ -33,7 +33,7 @@ type SessionAsked struct {
 // SessionSent is what a caller sends to member 0. The caller keeps to the credit of SessionRoom.
 type SessionSent struct {
 	ID   uint32
-	Data rankwire.ToolData
+	Data rankwire.ToolPiece
 }
 
 // SessionTaken says that a caller has taken data that cost N.
@@ -65,7 +65,7 @@ type SessionOpened struct {
 // SessionReceived is a piece of what member 0 sends to a caller. The driver answers SessionTaken.
 type SessionReceived struct {
 	ID   uint32
-	Data rankwire.ToolData
+	Data rankwire.ToolPiece
 }
 
 // SessionRoom lets a caller send what costs N more.
@@ -227,7 +227,7 @@ func (c *Core) sessionBelow(from Link, m frame.Message) {
 	switch m := m.(type) {
 	case wire.SessionCollect:
 		c.doSessions(c.sessions.CollectBelow(from, m.ID, m.Part))
-	case wire.SessionData:
+	case wire.SessionPiece:
 		c.doSessions(c.sessions.Up(m.ID, m.Data))
 	case wire.SessionRoom:
 		c.doSessions(c.sessions.Up(m.ID, rankwire.ToolRoom{N: m.N}))
@@ -240,10 +240,10 @@ func (c *Core) sessionLies(from Link, m frame.Message) string {
 	switch m := m.(type) {
 	case wire.SessionCollect:
 		return lies(m.ID) + c.sessions.Lie(from, m.ID, m.Part)
-	case wire.SessionData:
-		return lies(m.ID) + c.sessions.LieOfData(from, m.ID)
+	case wire.SessionPiece:
+		return lies(m.ID) + c.sessions.LieOfPiece(from, m.ID)
 	case wire.SessionRoom:
-		return lies(m.ID) + c.sessions.LieOfData(from, m.ID)
+		return lies(m.ID) + c.sessions.LieOfPiece(from, m.ID)
 	}
 	return ""
 }
@@ -275,23 +275,23 @@ func (c *Core) doSessions(effects []sessions.Effect) {
 		case sessions.Kill:
 			c.do(KillDaemons{e.ID})
 		case sessions.Pass:
-			c.passData(e)
+			c.passPiece(e)
 		}
 	}
 	clear(effects)
 }
 
-func (c *Core) passData(e *sessions.Effect) {
+func (c *Core) passPiece(e *sessions.Effect) {
 	toCaller, ticket := c.cfg.Root && e.To == Up, uint32(0)
 	if toCaller {
 		ticket = c.root.daemons[e.ID]
 	}
 	switch m := e.Msg.(type) {
-	case rankwire.ToolData:
+	case rankwire.ToolPiece:
 		if toCaller {
 			c.do(SessionReceived{ID: ticket, Data: m})
 		} else {
-			c.send(e.To, wire.SessionData{ID: e.ID, Data: m})
+			c.send(e.To, wire.SessionPiece{ID: e.ID, Data: m})
 		}
 	case rankwire.ToolRoom:
 		if toCaller {

@@ -92,7 +92,7 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
 	case wire.Departed:
 		return lieIf(len(k.left) == 0 || k.departed, "of nodes that did not leave")
-	case wire.SessionCollect, wire.SessionData, wire.SessionRoom:
+	case wire.SessionCollect, wire.SessionPiece, wire.SessionRoom:
 		return c.sessionLies(l, m)
 	case wire.Exit:
 		return lieIf(!areAll(m.Runs, k.part) && (k.before == nil || !areAll(m.Runs, k.before)), "of other ranks than its own")
@@ -257,7 +257,7 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 		return lieIf(c.stage == launching || m.ID < c.daemons.Next() || !c.hasNodes(m.Nodes()), "before Ready, again, or of no nodes")
 	case wire.SessionRelease:
 		return lieIf(c.isNewDaemon(m.ID) || !c.sessions.Awaits(m.ID, m.Part.Op), "of what nobody has joined")
-	case wire.SessionData:
+	case wire.SessionPiece:
 		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
 	case wire.SessionRoom:
 		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")

@@ -44,8 +44,8 @@ func init() {
 		wire.Query{}, wire.Reply{},
 		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCSRequest{}, wire.CCSReply{},
 		rankwire.Resize{}, wire.Enter{}, wire.Departed{},
-		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionData{}, wire.SessionRoom{},
-		rankwire.Member{}, rankwire.ToolData{}, rankwire.ToolRoom{},
+		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionPiece{}, wire.SessionRoom{},
+		rankwire.Member{}, rankwire.ToolPiece{}, rankwire.ToolRoom{},
 	} {
 		named["-> "+reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}

@@ -96,7 +96,7 @@ func encodeEvent(ev core.Event) (kind int, body []byte) {
 		case wire.Record: // another agent's, which goes its own way
 			m.Data = nil
 			ev.Msg = m
-		case wire.SessionData:
+		case wire.SessionPiece:
 			m.Data = blank(m.Data)
 			ev.Msg = m
 		}
@@ -104,7 +104,7 @@ func encodeEvent(ev core.Event) (kind int, body []byte) {
 	case core.RankFrame:
 		return kindRankFrame, frame.Append(binary.AppendUvarint(nil, uint64(ev.Rank)), ev.Msg)
 	case core.MemberFrame:
-		if data, ok := ev.Msg.(rankwire.ToolData); ok {
+		if data, ok := ev.Msg.(rankwire.ToolPiece); ok {
 			ev.Msg = blank(data)
 		}
 		body = binary.AppendUvarint(nil, uint64(ev.ID)<<32|uint64(ev.Member))
@@ -141,8 +141,8 @@ func encodeEvent(ev core.Event) (kind int, body []byte) {
 }
 
 // blank is data of the same length. What tools send each other is nobody else's business.
-func blank(m rankwire.ToolData) rankwire.ToolData {
-	return rankwire.ToolData{Last: m.Last, Data: make([]byte, len(m.Data))}
+func blank(m rankwire.ToolPiece) rankwire.ToolPiece {
+	return rankwire.ToolPiece{Last: m.Last, Data: make([]byte, len(m.Data))}
 }
 
 func daemonChunk(from core.Link, m wire.DaemonOutput) chunk {

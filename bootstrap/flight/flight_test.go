@@ -175,10 +175,10 @@ func TestEveryEvent(t *testing.T) {
 		core.DaemonsAsked{ID: 3, PerRank: true, Hosts: []string{"a"}, Argv: []string{"b", ""}},
 		core.DaemonExited{ID: 3, Number: 7, Status: job.Status{Kind: job.Signaled, Code: 9}},
 		core.MemberFrame{ID: 3, Member: 70000, Msg: rankwire.ToolRoom{N: 9}},
-		core.MemberFrame{ID: 3, Member: 1, Msg: rankwire.ToolData{Last: true, Data: make([]byte, 9)}},
-		core.SessionSent{ID: 3, Data: rankwire.ToolData{Data: make([]byte, 9)}},
+		core.MemberFrame{ID: 3, Member: 1, Msg: rankwire.ToolPiece{Last: true, Data: make([]byte, 9)}},
+		core.SessionSent{ID: 3, Data: rankwire.ToolPiece{Data: make([]byte, 9)}},
 		core.SessionAsked{ID: 3, On: []core.MembersOn{{Host: "a", Count: 2}}, Argv: []string{"b"}},
-		core.Frame{From: 2, Msg: wire.SessionData{ID: 3, Data: rankwire.ToolData{Data: make([]byte, 9)}}},
+		core.Frame{From: 2, Msg: wire.SessionPiece{ID: 3, Data: rankwire.ToolPiece{Data: make([]byte, 9)}}},
 		core.Probed{Link: 2, Known: true, Acked: 1 << 40},
 	} {
 		kind, body := encodeEvent(ev)

@@ -59,7 +59,7 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindMember: func(size int) []frame.Message {
 		return []frame.Message{Member{Size: 1, Ranks: NewLocalRanks(make([]LocalRank, size/3)...)}}
 	},
-	KindToolData: func(int) []frame.Message { return []frame.Message{ToolData{Data: make([]byte, MaxToolData)}} },
+	KindToolPiece: func(int) []frame.Message { return []frame.Message{ToolPiece{Data: make([]byte, MaxToolPiece)}} },
 
 	KindToolRoom:   nil,
 	KindJobSpawned: nil, KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil,

@@ -65,7 +65,7 @@ var Vocabulary = frame.Vocabulary{
 	KindRollback:  {Name: "Rollback", From: frame.Rank, Parse: parseRollback},
 	KindResize:    {Name: "Resize", From: frame.Agent, Parse: parseResize},
 
-	KindMember:   {Name: "Member", From: frame.Agent, Parse: parseMember, Once: true},
-	KindToolData: {Name: "ToolData", From: frame.Rank | frame.Agent, Parse: parseToolData},
-	KindToolRoom: {Name: "ToolRoom", From: frame.Rank | frame.Agent, Parse: parseToolRoom},
+	KindMember:    {Name: "Member", From: frame.Agent, Parse: parseMember, Once: true},
+	KindToolPiece: {Name: "ToolPiece", From: frame.Rank | frame.Agent, Parse: parseToolPiece},
+	KindToolRoom:  {Name: "ToolRoom", From: frame.Rank | frame.Agent, Parse: parseToolRoom},
 }

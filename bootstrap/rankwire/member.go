@@ -11,16 +11,16 @@ import (
 // (docs/decisions/0035-tools.md). A member also sends Collect and Finalize, and gets Release; ranks
 // in them are members.
 const (
-	KindMember   frame.Kind = 105 // to a member
-	KindToolData frame.Kind = 106 // both
-	KindToolRoom frame.Kind = 107 // both
+	KindMember    frame.Kind = 105 // to a member
+	KindToolPiece frame.Kind = 106 // both
+	KindToolRoom  frame.Kind = 107 // both
 )
 
 // Member tells a daemon who it is, and which ranks are beside it.
 type Member struct {
 	Number, Size uint32
 	Host         string
-	Credit       uint32 // for ToolData, before the first ToolRoom
+	Credit       uint32 // for ToolPiece, before the first ToolRoom
 	Ranks        LocalRanks
 }
 
@@ -32,34 +32,34 @@ type LocalRanks = frame.List[LocalRank, localRankCodec]
 
 type localRankCodec struct{}
 
-// ToolData is a piece of a message between the front end of a tool and member 0 of a session. Its
-// cost in credit is ToolDataCost.
-type ToolData struct {
+// ToolPiece is a piece of a message between the front end of a tool and member 0 of a session. Its
+// cost in credit is Cost.
+type ToolPiece struct {
 	Last bool // of its message
 	Data []byte
 }
 
-// ToolRoom returns credit for ToolData.
+// ToolRoom returns credit for ToolPiece.
 type ToolRoom struct{ N uint32 }
 
 // What bounds the data of a session, in bytes.
 const (
-	MaxToolData = 32 << 10  // of a piece
-	ToolCredit  = 256 << 10 // on the way, in each direction
-	toolHead    = 16        // that a piece costs besides its data
+	MaxToolPiece = 32 << 10  // of a piece
+	ToolCredit   = 256 << 10 // on the way, in each direction
+	toolHead     = 16        // that a piece costs besides its data
 )
 
 // Cost is what a piece costs in credit.
-func (m ToolData) Cost() uint32 { return uint32(len(m.Data)) + toolHead }
+func (m ToolPiece) Cost() uint32 { return uint32(len(m.Data)) + toolHead }
 
 // NewLocalRanks packs ranks.
 func NewLocalRanks(ranks ...LocalRank) LocalRanks {
 	return frame.ListOf[LocalRank, localRankCodec](slices.Values(ranks))
 }
 
-func (Member) Kind() frame.Kind   { return KindMember }
-func (ToolData) Kind() frame.Kind { return KindToolData }
-func (ToolRoom) Kind() frame.Kind { return KindToolRoom }
+func (Member) Kind() frame.Kind    { return KindMember }
+func (ToolPiece) Kind() frame.Kind { return KindToolPiece }
+func (ToolRoom) Kind() frame.Kind  { return KindToolRoom }
 
 func (m Member) Encode(w *frame.Encoder) {
 	w.U32(m.Number)
@@ -69,7 +69,7 @@ func (m Member) Encode(w *frame.Encoder) {
 	m.Ranks.Encode(w)
 }
 
-func (m ToolData) Encode(w *frame.Encoder) {
+func (m ToolPiece) Encode(w *frame.Encoder) {
 	w.Bool(m.Last)
 	w.Bytes(m.Data)
 }
@@ -95,23 +95,23 @@ func parseMember(r *frame.Decoder) frame.Message {
 	return m
 }
 
-// DecodeToolData takes a ToolData.
-func DecodeToolData(r *frame.Decoder) ToolData {
-	m := ToolData{Last: r.Bool(), Data: r.Bytes(MaxToolData)}
+// DecodeToolPiece takes a ToolPiece.
+func DecodeToolPiece(r *frame.Decoder) ToolPiece {
+	m := ToolPiece{Last: r.Bool(), Data: r.Bytes(MaxToolPiece)}
 	if len(m.Data) == 0 && !m.Last {
 		r.Fail(frame.ErrRange)
 	}
 	return m
 }
 
-func parseToolData(r *frame.Decoder) frame.Message { return DecodeToolData(r) }
-func parseToolRoom(r *frame.Decoder) frame.Message { return ToolRoom{r.U32()} }
+func parseToolPiece(r *frame.Decoder) frame.Message { return DecodeToolPiece(r) }
+func parseToolRoom(r *frame.Decoder) frame.Message  { return ToolRoom{r.U32()} }
 
 func (m Member) String() string {
 	return fmt.Sprintf("Member number=%d size=%d host=%s credit=%d ranks=%d", m.Number, m.Size, m.Host, m.Credit,
 		m.Ranks.Len())
 }
-func (m ToolData) String() string {
-	return fmt.Sprintf("ToolData last=%t bytes=%d", m.Last, len(m.Data))
+func (m ToolPiece) String() string {
+	return fmt.Sprintf("ToolPiece last=%t bytes=%d", m.Last, len(m.Data))
 }
 func (m ToolRoom) String() string { return fmt.Sprintf("ToolRoom n=%d", m.N) }

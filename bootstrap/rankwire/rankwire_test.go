@@ -83,7 +83,7 @@ func ownSamples() []frame.Message {
 		Rollback{"because"},
 		Resize{Step: ResizeDone, Start: 3, Layout: turns}, Resize{Step: ResizeAgreed, Layout: order},
 		Member{Number: 3, Size: 70000, Host: "h", Credit: 1 << 18, Ranks: NewLocalRanks(LocalRank{Rank: 300, Local: 2,
-			PID: 70000})}, ToolData{Last: true, Data: []byte("hello")}, ToolRoom{N: 70000},
+			PID: 70000})}, ToolPiece{Last: true, Data: []byte("hello")}, ToolRoom{N: 70000},
 		Restarted{First: 70000, Count: 3, Epoch: job.Epoch(2, 1), Op: 9}, Restarted{Count: 1, Epoch: job.Epoch(1, 1)},
 	}
 }

@@ -160,8 +160,8 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindSessionRelease: func(size int) []frame.Message {
 		return []frame.Message{SessionRelease{Part: rankwire.Release{Op: 1, Parcels: manyParcels(size)}}}
 	},
-	KindSessionData: func(int) []frame.Message {
-		return []frame.Message{SessionData{Data: rankwire.ToolData{Data: make([]byte, rankwire.MaxToolData)}}}
+	KindSessionPiece: func(int) []frame.Message {
+		return []frame.Message{SessionPiece{Data: rankwire.ToolPiece{Data: make([]byte, rankwire.MaxToolPiece)}}}
 	},
 	KindSwept: func(size int) []frame.Message { return []frame.Message{Swept{Left: strings.Repeat("x", size)}} },
 

@@ -92,7 +92,7 @@ var Vocabulary = frame.Vocabulary{
 	KindSession:        {Name: "Session", From: frame.Parent, Parse: parseSession},
 	KindSessionCollect: {Name: "SessionCollect", From: frame.Child, Parse: parseSessionCollect},
 	KindSessionRelease: {Name: "SessionRelease", From: frame.Parent, Parse: parseSessionRelease},
-	KindSessionData:    {Name: "SessionData", From: both, Parse: parseSessionData},
+	KindSessionPiece:   {Name: "SessionPiece", From: both, Parse: parseSessionPiece},
 	KindSessionRoom:    {Name: "SessionRoom", From: both, Parse: parseSessionRoom},
 
 	KindOffspring: {Name: "Offspring", From: frame.Root, Parse: parseOffspring, Once: true},

@@ -111,7 +111,7 @@ func samples() []frame.Message {
 		SessionRelease{ID: 3, Part: rankwire.Release{Op: 2, Root: 3, Trouble: "t"}},
 		SessionRelease{ID: 3, Part: rankwire.Release{What: rankwire.Scatter, Parcels: rankwire.NewParcels(
 			rankwire.Parcel{From: 1, To: 2, Value: []byte("v")})}},
-		SessionData{ID: 3, Data: rankwire.ToolData{Last: true, Data: []byte("hello")}}, SessionRoom{ID: 3, N: 70000},
+		SessionPiece{ID: 3, Data: rankwire.ToolPiece{Last: true, Data: []byte("hello")}}, SessionRoom{ID: 3, N: 70000},
 		DaemonsEnd{ID: 3}, DaemonsEnded{ID: 3, DaemonEnds: rankwire.DaemonEnds{Daemons: 5, Over: 1, Lost: 2, Code: 137,
 			More: 3, Dropped: 1 << 40, Failed: rankwire.NewFailedDaemons(rankwire.FailedDaemon{Number: 70000, Host: "h",
 				Status: job.Status{Kind: job.Signaled, Code: 11, Core: true}, Cause: "c"})}},

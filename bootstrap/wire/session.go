@@ -15,7 +15,7 @@ const (
 	KindSession        frame.Kind = 108 // down
 	KindSessionCollect frame.Kind = 109 // up
 	KindSessionRelease frame.Kind = 110 // down
-	KindSessionData    frame.Kind = 111 // both
+	KindSessionPiece   frame.Kind = 111 // both
 	KindSessionRoom    frame.Kind = 112 // both
 )
 
@@ -54,10 +54,10 @@ type SessionRelease struct {
 	Part rankwire.Release
 }
 
-// SessionData is ToolData on its way: up from member 0 to the caller, down to member 0.
-type SessionData struct {
+// SessionPiece is ToolPiece on its way: up from member 0 to the caller, down to member 0.
+type SessionPiece struct {
 	ID   uint32
-	Data rankwire.ToolData
+	Data rankwire.ToolPiece
 }
 
 // SessionRoom is ToolRoom on its way.
@@ -82,7 +82,7 @@ func NewMemberSpans(spans ...MemberSpan) MemberSpans {
 func (Session) Kind() frame.Kind        { return KindSession }
 func (SessionCollect) Kind() frame.Kind { return KindSessionCollect }
 func (SessionRelease) Kind() frame.Kind { return KindSessionRelease }
-func (SessionData) Kind() frame.Kind    { return KindSessionData }
+func (SessionPiece) Kind() frame.Kind   { return KindSessionPiece }
 func (SessionRoom) Kind() frame.Kind    { return KindSessionRoom }
 
 func (m Session) Encode(w *frame.Encoder) {
@@ -103,7 +103,7 @@ func (m SessionRelease) Encode(w *frame.Encoder) {
 	m.Part.Encode(w)
 }
 
-func (m SessionData) Encode(w *frame.Encoder) {
+func (m SessionPiece) Encode(w *frame.Encoder) {
 	w.U32(m.ID)
 	m.Data.Encode(w)
 }
@@ -156,8 +156,8 @@ func parseSessionRelease(r *frame.Decoder) frame.Message {
 	return SessionRelease{ID: r.U32(), Part: rankwire.DecodeRelease(r)}
 }
 
-func parseSessionData(r *frame.Decoder) frame.Message {
-	return SessionData{ID: r.U32(), Data: rankwire.DecodeToolData(r)}
+func parseSessionPiece(r *frame.Decoder) frame.Message {
+	return SessionPiece{ID: r.U32(), Data: rankwire.DecodeToolPiece(r)}
 }
 
 func parseSessionRoom(r *frame.Decoder) frame.Message { return SessionRoom{ID: r.U32(), N: r.U32()} }
@@ -168,5 +168,5 @@ func (m Session) String() string {
 }
 func (m SessionCollect) String() string { return fmt.Sprintf("SessionCollect id=%d %v", m.ID, m.Part) }
 func (m SessionRelease) String() string { return fmt.Sprintf("SessionRelease id=%d %v", m.ID, m.Part) }
-func (m SessionData) String() string    { return fmt.Sprintf("SessionData id=%d %v", m.ID, m.Data) }
+func (m SessionPiece) String() string   { return fmt.Sprintf("SessionPiece id=%d %v", m.ID, m.Data) }
 func (m SessionRoom) String() string    { return fmt.Sprintf("SessionRoom id=%d n=%d", m.ID, m.N) }

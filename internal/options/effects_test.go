@@ -90,6 +90,7 @@ var effects = []effect{
 	{with: "--on-agent-loss repair"},
 	{with: "--max-restarts 4/1m", base: "-n 2 -H a,b --on-failure restart"},
 	{with: "--contain"},
+	{with: "--hold"},
 	{with: "--record DIR/record"},
 	{with: "--replay DIR/none", base: "", prog: "NONE", shows: `open .*/none: no such file`},
 	{with: "--wait 9"},

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that is held is stopped in its program, nobody traces it, and it has its limits. It runs
-// when it is continued, and dies when it is killed. Others start and end meanwhile.
+// A process that is held is stopped in its program, nobody traces it, and it has its limits. It
+// runs when it is continued, and dies when it is killed. Others start and end meanwhile.
 func TestHold(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	require.NoError(t, err)
@@ -46,9 +46,9 @@ func TestHold(t *testing.T) {
 	<-all[0].Done()
 	require.Equal(t, 37, all[0].Status().ExitStatus())
 	for _, p := range all[1:] {
-		p.SignalGroup(syscall.SIGTERM)
+		p.SignalGroup(syscall.SIGKILL)
 		<-p.Done()
-		require.Equal(t, syscall.SIGTERM, p.Status().Signal())
+		require.Equal(t, syscall.SIGKILL, p.Status().Signal())
 	}
 	c.Path = "/nowhere"
 	_, err = Start(c)

@@ -19,7 +19,7 @@ const (
 	Collect  Do = iota // put Part on the link to the parent
 	Release            // put Part on the link To
 	ToMember           // give Msg to Member, of this node
-	Pass               // put Msg, a ToolData or ToolRoom, on the link To; at the root Up is the caller
+	Pass               // put Msg, a ToolPiece or ToolRoom, on the link To; at the root Up is the caller
 	Kill               // kill the members of this node: one has broken the rules
 )
 
@@ -135,7 +135,7 @@ func (s *Sessions) From(id uint32, member job.Slot, m frame.Message) []Effect {
 	case rankwire.Finalize:
 		one.below.Own.Of(member).End(false)
 		s.collective(one, one.collectives.Check())
-	case rankwire.ToolData:
+	case rankwire.ToolPiece:
 		if member != 0 || m.Cost() > one.credit {
 			s.out = append(s.out, Effect{Do: Kill, ID: id})
 			break
@@ -204,7 +204,7 @@ func (s *Sessions) Release(id uint32, m rankwire.Release) []Effect {
 	return s.done()
 }
 
-// Down passes on what is for member 0, a ToolData or ToolRoom.
+// Down passes on what is for member 0, a ToolPiece or ToolRoom.
 func (s *Sessions) Down(id uint32, m frame.Message) []Effect {
 	one := s.find(id)
 	if one == nil {
@@ -253,8 +253,8 @@ func (s *Sessions) Lie(l subtree.Link, id uint32, m rankwire.Collect) string {
 	return one.collectives.Lie(l, m)
 }
 
-// LieOfData says what of a child's data for the caller cannot be; empty: nothing.
-func (s *Sessions) LieOfData(l subtree.Link, id uint32) string {
+// LieOfPiece says what of a child's data for the caller cannot be; empty: nothing.
+func (s *Sessions) LieOfPiece(l subtree.Link, id uint32) string {
 	if has, known := s.Has(l, id, 0); known && !has {
 		return "of another's member"
 	}

@@ -26,8 +26,8 @@ func agent(root bool) *Sessions {
 
 func collect(op uint32) rankwire.Collect { return rankwire.Collect{Op: op} }
 
-// A collective goes up when all members here and below have joined, and down to those children alone
-// that have members.
+// A collective goes up when all members here and below have joined, and down to those children
+// alone that have members.
 func TestCollective(t *testing.T) {
 	s := agent(false)
 	require.Empty(t, s.From(1, 2, collect(1)))
@@ -82,8 +82,8 @@ func TestEnds(t *testing.T) {
 
 // Member 0 alone talks to the caller, and within its credit; what a member may not say kills those
 // of this node. What is for member 0 goes where it is.
-func TestData(t *testing.T) {
-	piece := rankwire.ToolData{Last: true, Data: make([]byte, rankwire.MaxToolData)}
+func TestPieces(t *testing.T) {
+	piece := rankwire.ToolPiece{Last: true, Data: make([]byte, rankwire.MaxToolPiece)}
 	s := New(false)
 	s.Open(Group{ID: 1, Layout: job.NewLayout([]job.Share{{Nodes: 2, Ranks: 1}}), Count: 1,
 		Children: []job.Parts{part(1, 1)}})
@@ -96,7 +96,7 @@ func TestData(t *testing.T) {
 	require.Equal(t, []Effect{{Do: ToMember, ID: 1, Msg: room}}, s.Down(1, room))
 	require.Equal(t, Pass, s.From(1, 0, piece)[0].Do)
 	require.Equal(t, []Effect{{Do: Kill, ID: 1}}, s.From(1, 0, rankwire.Abort{}))
-	require.Equal(t, "of another's member", s.LieOfData(0, 1))
+	require.Equal(t, "of another's member", s.LieOfPiece(0, 1))
 
 	above := agent(true)
 	require.Equal(t, []Effect{{Do: Kill, ID: 1}}, above.From(1, 2, piece))

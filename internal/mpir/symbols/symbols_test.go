@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of ibrun's symbols those stay that debuggers look for, at their places, and the binary still runs.
+// Of ibrun's symbols those stay that debuggers look for, at their places, and the binary still
+// runs.
 func TestKeep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ibrun")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-w", "-o", path, "ibrun/cmd/ibrun")
