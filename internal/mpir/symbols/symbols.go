@@ -48,12 +48,28 @@ func Keep(path string) error {
 	if raw, err = replace(raw, f, map[string][]byte{".symtab": table, ".strtab": names}); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	st, err := os.Stat(path)
+	return rewrite(path, raw, int64(f.Section(".symtab").Offset))
+}
+
+// rewrite changes the head of a file, and all from an offset on. The rest is left alone: the page
+// cache keeps what is written at once in large pieces, which processes would then map as a whole.
+func rewrite(path string, raw []byte, offset int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, raw, st.Mode())
+	defer f.Close()
+	if _, err = f.WriteAt(raw[:headBytes], 0); err != nil {
+		return err
+	}
+	if _, err = f.WriteAt(raw[offset:], offset); err != nil {
+		return err
+	}
+	return f.Truncate(int64(len(raw)))
 }
+
+// headBytes has the section headers.
+const headBytes = 4096
 
 // Offsets in struct Elf64_Shdr.
 const (
@@ -72,7 +88,7 @@ func replace(raw []byte, f *elf.File, with map[string][]byte) ([]byte, error) {
 	}
 	out := raw[:first.Offset:first.Offset]
 	headers := binary.LittleEndian.Uint64(raw[headerAt:])
-	if headers >= first.Offset {
+	if headers+uint64(len(f.Sections))*shdrBytes > headBytes || first.Offset < headBytes {
 		return nil, fmt.Errorf("its section headers are not at the beginning")
 	}
 	out = bytes.Clone(out)
