@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
@@ -57,10 +58,8 @@ func start(t *testing.T, c *cluster.Cluster, args ...string) *watched {
 // until waits for something that the job prints.
 func (j *watched) until(what string) {
 	printed := func() bool { return strings.Contains(j.stdout.String(), what) }
-	for deadline := time.Now().Add(3 * time.Minute); !printed(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			require.FailNow(j.t, "not printed: "+what, "%s\n%s", j.stderr.String(), j.stdout.String())
-		}
+	if !assert.Eventually(j.t, printed, 3*time.Minute, 5*time.Millisecond) {
+		require.FailNow(j.t, "not printed: "+what, "%s\n%s", j.stderr.String(), j.stdout.String())
 	}
 }
 
