@@ -16,20 +16,21 @@ import (
 
 func main() {
 	rounds := flag.Int("rounds", 3, "times around")
+	length := flag.Int("bytes", 8, "of the token, at least 8")
 	flag.Parse()
-	if err := run(context.Background(), *rounds); err != nil {
+	if err := run(context.Background(), *rounds, max(8, *length)); err != nil {
 		fmt.Fprintln(os.Stderr, "ring:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, rounds int) error {
+func run(ctx context.Context, rounds, length int) error {
 	w, err := ibrun.Init(ctx)
 	if err != nil {
 		return err
 	}
 	left, right := (w.Rank()+w.Size()-1)%w.Size(), (w.Rank()+1)%w.Size()
-	token := make([]byte, 8)
+	token := make([]byte, length)
 	for round := range rounds {
 		if w.Rank() != 0 {
 			if token, err = w.RecvFrom(ctx, left); err != nil {
