@@ -31,6 +31,7 @@ func ContainMain(args []string) int {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(20)
 	shrug()
+	signals := catchPassed()
 	first, err := startFirst(args, os.Geteuid() != 0)
 	if os.Geteuid() == 0 && errors.Is(err, unix.EPERM) { // root of a container that may not mount
 		first, err = startFirst(args, true)
@@ -40,7 +41,7 @@ func ContainMain(args []string) int {
 			"hint: unshare --user --pid --fork --mount-proc true\n", err)
 		return 125
 	}
-	passOn(first.Process.Pid, func(s syscall.Signal) syscall.Signal { return s })
+	signals.passOn(first.Process.Pid, func(s syscall.Signal) syscall.Signal { return s })
 	letGo(0, 1, 2) // whoever reads them is to see the end of the agent
 	_ = first.Wait()
 	scratch.Sweep(os.TempDir()) // the agent is dead, and a reaper that was killed could not

@@ -74,17 +74,28 @@ func AsPassed(s syscall.Signal) syscall.Signal { return s + passedBy }
 // WasPassed is the signal that a reaper has passed on by s.
 func WasPassed(s syscall.Signal) syscall.Signal { return s - passedBy }
 
-// passOn hands a process what a resource manager sends to this one. SIGURG is left out: Go's own
-// runtime sends it to itself.
-func passOn(to int, as func(syscall.Signal) syscall.Signal) {
+// caught is where signals that are to be passed on come, each by a channel of its own: none takes
+// the place of another.
+type caught map[syscall.Signal]chan os.Signal
+
+// catchPassed begins before there is anybody to pass signals on to: what comes meanwhile waits.
+// SIGURG is left out: Go's own runtime sends it to itself.
+func catchPassed() caught {
+	c := caught{}
 	for _, s := range Passed {
-		if s == syscall.SIGURG {
-			continue
+		if s != syscall.SIGURG {
+			c[s] = make(chan os.Signal, 1)
+			signal.Notify(c[s], s)
 		}
-		c := make(chan os.Signal, 1)
-		signal.Notify(c, s)
+	}
+	return c
+}
+
+// passOn hands a process what a resource manager sends to this one.
+func (c caught) passOn(to int, as func(syscall.Signal) syscall.Signal) {
+	for s, comes := range c {
 		go func() {
-			for range c {
+			for range comes {
 				_ = syscall.Kill(to, as(s))
 			}
 		}()
@@ -117,6 +128,7 @@ func Main(args []string) int {
 	}
 	relinked := make(chan os.Signal, 1)
 	signal.Notify(relinked, relinkSignal) // before there is an agent that may send it
+	signals := catchPassed()
 	// The agent outlives the reaper for as long as it takes to clean up, and a
 	// signal to the reaper's group does not reach it: if both died at once, what
 	// forked away from the ranks would stay.
@@ -130,7 +142,7 @@ func Main(args []string) int {
 		return 125
 	}
 	watch.Close()
-	passOn(p.Pid(), AsPassed)
+	signals.passOn(p.Pid(), AsPassed)
 	link := holdLink()
 	ended := outlive(p.Done(), link.watch(), stops(p.Pid()), relinked)
 	link.close()

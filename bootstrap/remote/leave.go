@@ -12,7 +12,8 @@ var errSSH = errors.New("native ssh leaves it to ssh")
 
 // Native reports whether sessions are made in the agent's own process, where that can be done.
 func Native(how job.LaunchOptions) bool {
-	return len(how.Exec) == 0 && how.Launcher == "ssh" && how.SSH != "exec"
+	bySSH := how.Launcher == "ssh" || how.Launcher == "pbs"
+	return len(how.Exec) == 0 && bySSH && how.SSH != "exec"
 }
 
 // leave gives a host to the user's ssh and says so, each reason once; or says

@@ -48,7 +48,6 @@ func launchCases() []entry {
 		return e
 	}
 	readOnly := works("cache and /tmp read-only: another folder", 10*time.Second, two()...)
-	readOnly.prints = "clients of PMIx get no folder"
 	readOnly.before = func(s *site) error {
 		return s.on("node0002", "sh", "-c",
 			"mkdir -p /root/.cache && mount -t tmpfs -o ro none /root/.cache && mount -o remount,ro /tmp")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,8 +33,8 @@ type SlurmConfig struct {
 type Slurm struct {
 	c       *cluster.Cluster
 	dir     string
-	daemons []*exec.Cmd // of the front
-	groups  []string    // folders of cgroups that are the nodes' own
+	daemons []daemon // of the front
+	groups  []string // folders of cgroups that are the nodes' own
 }
 
 // hierarchies are those of version 1 that Slurm uses here.
@@ -235,7 +236,14 @@ func (s *Slurm) start(ctx context.Context) error {
 	}
 }
 
-// daemon starts a program on the front that ends with this process.
+// daemon is a process on the front.
+type daemon struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has
+}
+
+// daemon starts a program on the front that ends with this process. The kernel ends it with the
+// thread that has forked (golang.org/issue/27505), which therefore waits for it.
 func (s *Slurm) daemon(args ...string) error {
 	cmd := s.c.Command(context.Background(), args...)
 	cmd.Env = s.Environ()
@@ -246,19 +254,29 @@ func (s *Slurm) daemon(args ...string) error {
 	}
 	defer out.Close()
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
+	d, started := daemon{cmd, make(chan struct{})}, make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer close(d.ended)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
 		return err
 	}
-	s.daemons = append(s.daemons, cmd)
+	s.daemons = append(s.daemons, d)
 	return nil
 }
 
 // Close ends the daemons of the front. Those of the nodes end with the cluster, and RemoveGroups
 // removes their cgroups then.
 func (s *Slurm) Close() {
-	for _, cmd := range s.daemons {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait()
+	for _, d := range s.daemons {
+		_ = syscall.Kill(-d.cmd.Process.Pid, syscall.SIGKILL)
+		<-d.ended
 	}
 	s.daemons = nil
 }
