@@ -219,7 +219,8 @@ func (b *bed) limited() <-chan time.Duration {
 	go func() {
 		var term time.Time
 		for b.ctx.Err() == nil {
-			if term.IsZero() && b.count("limit.out", "term") > 0 {
+			// Slurm says so itself; what ranks print may be lost with the srun that carries it.
+			if term.IsZero() && b.count("limit.err", "DUE TO TIME LIMIT") > 0 {
 				term = time.Now()
 			}
 			if !term.IsZero() && len(b.processes(launcher)) == 0 && len(b.processes(rank)) == 0 {
