@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/control"
+	"ibrun/test/screen"
 )
 
 // entersNoBarrier lets all ranks but one wait in a barrier. The one waits for the end of the job.
@@ -36,7 +36,7 @@ type running struct {
 	t        *testing.T
 	cmd      *exec.Cmd
 	env      []string
-	out, err bytes.Buffer
+	out, err screen.Screen
 }
 
 // controlled starts a job whose socket is in a folder of this test alone.
