@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"strconv"
@@ -18,20 +19,45 @@ import (
 
 // LeafMain is Main in the program of a leaf, which has no ssh of its own
 // (docs/decisions/0033-lean-agent.md). It reads the first message before it begins anything. If
-// that gives it nodes to start by native ssh, it becomes the whole program.
+// that gives it nodes to start by native ssh, or is late, it becomes the whole program.
 func LeafMain() int {
 	return run(nil, func() (io.Reader, error) {
 		if _, err := greet(); err != nil {
 			return nil, err
 		}
 		var received bytes.Buffer
-		frames := wire.Vocabulary.NewReader(io.TeeReader(os.Stdin, &received), frame.Parent)
+		frames := wire.Vocabulary.NewReader(io.TeeReader(prompt{}, &received), frame.Parent)
 		m, err := frames.Next() // the loop meets the same error
-		if m, ok := m.(wire.Launch); ok && err == nil && outgrows(m) {
+		if m, ok := m.(wire.Launch); ok && err == nil && outgrows(m) || errors.Is(err, errLate) {
 			becomeWhole(received.Bytes())
 		}
 		return io.MultiReader(&received, os.Stdin), nil
 	})
+}
+
+// promptly is within what the first message has to come, and each part of it, in ms. A leaf watches
+// over nothing meanwhile: the whole program would notice that its parent is cut off.
+const promptly = 1000
+
+var errLate = errors.New("the first message is late")
+
+// prompt is standard input, as long as it comes promptly.
+type prompt struct{}
+
+// Read returns errLate, and takes nothing then.
+func (prompt) Read(p []byte) (int, error) {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: 0, Events: unix.POLLIN}}, promptly)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, errLate
+		default:
+			return os.Stdin.Read(p)
+		}
+	}
 }
 
 // outgrows reports whether a leaf cannot do what it is told as the whole program would.
