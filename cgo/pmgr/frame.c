@@ -1,7 +1,10 @@
 #include "frame.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 void pmgr_put(struct frame *f, const void *bytes, size_t n)
 {
@@ -79,4 +82,46 @@ const uint8_t *pmgr_take_string(struct view *v, size_t *n)
 {
 	*n = (size_t)pmgr_take_number(v, most_frame);
 	return pmgr_take(v, *n);
+}
+
+void pmgr_begin(struct frame *f, uint8_t kind)
+{
+	const uint8_t first[head] = {0, 0, 0, 0, kind};
+	pmgr_put(f, first, head);
+}
+
+int pmgr_deliver(int fd, struct frame *f, pmgr_fail *fail)
+{
+	size_t length = f->used - 4;
+	int err = 0;
+	if (f->lost || length > most_frame)
+		err = fail("no memory for a message of this size");
+	else
+		for (int i = 0; i < 4; i++)
+			f->at[i] = (uint8_t)(length >> (24 - 8 * i));
+	for (size_t done = 0; !err && done < f->used;) {
+		ssize_t n = send(fd, f->at + done, f->used - done, MSG_NOSIGNAL);
+		if (n >= 0)
+			done += (size_t)n;
+		else if (errno != EINTR)
+			err = fail("the agent of this node is gone: %s", strerror(errno));
+	}
+	free(f->at);
+	return err;
+}
+
+int pmgr_read(int fd, uint8_t *to, size_t n, pmgr_fail *fail)
+{
+	while (n) {
+		ssize_t got = read(fd, to, n);
+		if (got == 0)
+			return fail("the agent of this node is gone");
+		if (got < 0 && errno != EINTR)
+			return fail("the agent of this node is gone: %s", strerror(errno));
+		if (got > 0) {
+			to += got;
+			n -= (size_t)got;
+		}
+	}
+	return 0;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 enum { most_frame = 64 << 20 };	/* bytes of kind and payload */
+enum { head = 5 };		/* bytes before a payload */
 
 /* A frame in the making. Memory that was not to be had is remembered. */
 struct frame {
@@ -32,5 +33,13 @@ const uint8_t *pmgr_take(struct view *v, uint64_t n);
 uint64_t pmgr_take_number(struct view *v, uint64_t most);
 uint32_t pmgr_take_u32(struct view *v);
 const uint8_t *pmgr_take_string(struct view *v, size_t *n);
+
+/* A pmgr_fail keeps why something has failed, and is -1. */
+typedef int pmgr_fail(const char *format, ...);
+
+/* A frame begins with its kind. It is sent, and freed, whole; n bytes are read from the agent. 0, or what fail returns. */
+void pmgr_begin(struct frame *f, uint8_t kind);
+int pmgr_deliver(int fd, struct frame *f, pmgr_fail *fail);
+int pmgr_read(int fd, uint8_t *to, size_t n, pmgr_fail *fail);
 
 #endif

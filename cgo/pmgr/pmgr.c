@@ -25,7 +25,6 @@ enum { kind_collect = 15, kind_release = 16, kind_hello = 64, kind_welcome = 65,
 enum { barrier, broadcast, gather, allgather, scatter, alltoall };
 
 enum {
-	head = 5,		/* bytes before a payload */
 	parcel_head = 15,	/* the most that a parcel takes in addition to its value */
 	most_text = 1000,	/* of an abort */
 	most_ranks = 1 << 24,
@@ -47,49 +46,6 @@ __attribute__((format(printf, 1, 2))) static int fail(const char *format, ...)
 	return -1;
 }
 
-static void start(struct frame *f, uint8_t kind)
-{
-	const uint8_t first[head] = {0, 0, 0, 0, kind};
-	pmgr_put(f, first, head);
-}
-
-/* deliver sends a frame and frees it. */
-static int deliver(struct frame *f)
-{
-	size_t length = f->used - 4;
-	int err = 0;
-	if (f->lost || length > most_frame)
-		err = fail("no memory for a message of this size");
-	else
-		for (int i = 0; i < 4; i++)
-			f->at[i] = (uint8_t)(length >> (24 - 8 * i));
-	for (size_t done = 0; !err && done < f->used;) {
-		ssize_t n = send(fd, f->at + done, f->used - done, MSG_NOSIGNAL);
-		if (n >= 0)
-			done += (size_t)n;
-		else if (errno != EINTR)
-			err = fail("the agent of this node is gone: %s", strerror(errno));
-	}
-	free(f->at);
-	return err;
-}
-
-static int read_all(uint8_t *to, size_t n)
-{
-	while (n) {
-		ssize_t got = read(fd, to, n);
-		if (got == 0)
-			return fail("the agent of this node is gone");
-		if (got < 0 && errno != EINTR)
-			return fail("the agent of this node is gone: %s", strerror(errno));
-		if (got > 0) {
-			to += got;
-			n -= (size_t)got;
-		}
-	}
-	return 0;
-}
-
 /* refused says why the agent takes no program any more: its own words. */
 static void refused(const uint8_t *payload, size_t length)
 {
@@ -104,7 +60,7 @@ static int await(uint8_t kind, uint8_t **payload, size_t *length)
 {
 	for (;;) {
 		uint8_t first[head];
-		if (read_all(first, head))
+		if (pmgr_read(fd, first, head, fail))
 			return -1;
 		size_t n = (size_t)first[0] << 24 | (size_t)first[1] << 16 | (size_t)first[2] << 8 | first[3];
 		if (n < 1 || n > most_frame)
@@ -113,7 +69,7 @@ static int await(uint8_t kind, uint8_t **payload, size_t *length)
 		*payload = malloc(n);
 		if (!*payload)
 			return fail("no memory for an answer of %zu bytes", n);
-		if (read_all(*payload, *length)) {
+		if (pmgr_read(fd, *payload, *length, fail)) {
 			free(*payload);
 			return -1;
 		}
@@ -303,7 +259,7 @@ static int join(const struct call *c)
 	struct frame f = {0};
 	if (c->gives && (c->count > PMGR_MOST || (c->count + parcel_head) * (uint64_t)c->gives > PMGR_MOST))
 		return fail("%zu bytes for each of %u ranks: at most %u in all go through the launch tree", c->count, c->gives, PMGR_MOST);
-	start(&f, kind_collect);
+	pmgr_begin(&f, kind_collect);
 	pmgr_put_number(&f, op + 1);
 	pmgr_put_number(&f, (uint64_t)c->what);
 	pmgr_put_number(&f, (uint64_t)c->root);
@@ -315,7 +271,7 @@ static int join(const struct call *c)
 		pmgr_put_number(&f, c->to_all ? 0 : (uint64_t)(slot_of ? slot_of[to] : to) + 1);
 		pmgr_put_string(&f, c->count ? c->give + i * c->count : NULL, c->count);
 	}
-	if (deliver(&f))
+	if (pmgr_deliver(fd, &f, fail))
 		return -1;
 	op++;
 	return 0;
@@ -417,8 +373,8 @@ API int pmgr_close(void)
 	struct frame f = {0};
 	if (state != joined)
 		return fail(state == fresh ? "pmgr_open was not called" : "the job was left, or never joined");
-	start(&f, kind_finalize);
-	int err = deliver(&f);
+	pmgr_begin(&f, kind_finalize);
+	int err = pmgr_deliver(fd, &f, fail);
 	close(fd);
 	free(slot_of);
 	free(rank_of);
@@ -433,10 +389,10 @@ API void pmgr_abort(int code, const char *text)
 	uint8_t c = code & 0xff ? (uint8_t)code : 1, end[1];	/* an aborted job has failed */
 	size_t n = text ? strnlen(text, most_text) : 0;
 	if (state == joined) {
-		start(&f, kind_abort);
+		pmgr_begin(&f, kind_abort);
 		pmgr_put(&f, &c, 1);
 		pmgr_put_string(&f, text, n);
-		ssize_t got = deliver(&f);
+		ssize_t got = pmgr_deliver(fd, &f, fail);
 		while (!got || (got < 0 && errno == EINTR))
 			got = read(fd, end, 1) > 0 ? 0 : -1;	/* the agent ends this process */
 	} else if (text) {

@@ -17,7 +17,7 @@
 enum { kind_collect = 15, kind_release = 16, kind_finalize = 71, kind_member = 105, kind_data = 106, kind_room = 107 };
 enum { barrier, broadcast, gather, allgather, scatter };
 
-enum { head = 5, parcel_head = 15, give_back = 64 << 10, ranks_most = 1 << 20 };
+enum { parcel_head = 15, give_back = 64 << 10, ranks_most = 1 << 20 };
 
 static enum { fresh, joined, over } state;
 static int fd = -1;
@@ -28,49 +28,6 @@ static unsigned rank_count;
 static struct inbox inbox;
 static uint8_t *released; /* the payload of a release that nobody has taken */
 static size_t released_length;
-
-static void begin(struct frame *f, uint8_t kind)
-{
-	const uint8_t first[head] = {0, 0, 0, 0, kind};
-	pmgr_put(f, first, head);
-}
-
-/* deliver sends a frame and frees it. */
-static int deliver(struct frame *f)
-{
-	size_t length = f->used - 4;
-	int err = 0;
-	if (f->lost || length > most_frame)
-		err = ib_fail("no memory for a message of this size");
-	else
-		for (int i = 0; i < 4; i++)
-			f->at[i] = (uint8_t)(length >> (24 - 8 * i));
-	for (size_t done = 0; !err && done < f->used;) {
-		ssize_t n = send(fd, f->at + done, f->used - done, MSG_NOSIGNAL);
-		if (n >= 0)
-			done += (size_t)n;
-		else if (errno != EINTR)
-			err = ib_fail("the agent of this node is gone: %s", strerror(errno));
-	}
-	free(f->at);
-	return err;
-}
-
-static int read_all(uint8_t *to, size_t n)
-{
-	while (n) {
-		ssize_t got = read(fd, to, n);
-		if (got == 0)
-			return ib_fail("the agent of this node is gone");
-		if (got < 0 && errno != EINTR)
-			return ib_fail("the agent of this node is gone: %s", strerror(errno));
-		if (got > 0) {
-			to += got;
-			n -= (size_t)got;
-		}
-	}
-	return 0;
-}
 
 static int nonsense(void)
 {
@@ -113,7 +70,7 @@ static int read_member(struct view v)
 static int read_frame(void)
 {
 	uint8_t first[head];
-	if (read_all(first, head))
+	if (pmgr_read(fd, first, head, ib_fail))
 		return -1;
 	size_t n = (size_t)first[0] << 24 | (size_t)first[1] << 16 | (size_t)first[2] << 8 | first[3];
 	if (n < 1 || n > most_frame)
@@ -122,7 +79,7 @@ static int read_frame(void)
 	if (!payload)
 		return ib_fail("no memory for an answer of %zu bytes", n);
 	struct view v = {payload, n - 1, false};
-	int err = read_all(payload, n - 1);
+	int err = pmgr_read(fd, payload, n - 1, ib_fail);
 	if (!err && first[4] == kind_release && !released) {
 		released = payload;
 		released_length = n - 1;
@@ -207,7 +164,7 @@ static int join(const struct call *c)
 	struct frame f = {0};
 	if (c->gives && (c->n > IB_MOST || (c->n + parcel_head) * (uint64_t)c->gives > IB_MOST))
 		return ib_fail("%zu bytes for each of %u members: at most %u in all go through the tree", c->n, c->gives, IB_MOST);
-	begin(&f, kind_collect);
+	pmgr_begin(&f, kind_collect);
 	pmgr_put_number(&f, op + 1);
 	pmgr_put_number(&f, (uint64_t)c->what);
 	pmgr_put_number(&f, 0); /* the root */
@@ -218,7 +175,7 @@ static int join(const struct call *c)
 		pmgr_put_number(&f, c->to_all ? 0 : (uint64_t)(c->to_root ? 0 : i) + 1);
 		pmgr_put_string(&f, c->n ? c->give + i * c->n : NULL, c->n);
 	}
-	if (deliver(&f))
+	if (pmgr_deliver(fd, &f, ib_fail))
 		return -1;
 	op++;
 	return 0;
@@ -306,8 +263,8 @@ API int ib_finalize(void)
 	struct frame f = {0};
 	if (in_session())
 		return -1;
-	begin(&f, kind_finalize);
-	int err = deliver(&f);
+	pmgr_begin(&f, kind_finalize);
+	int err = pmgr_deliver(fd, &f, ib_fail);
 	close(fd);
 	inbox_free(&inbox);
 	free(ranks);
@@ -338,10 +295,10 @@ int member_send(const void *buf, size_t n)
 			if (read_frame() < 0)
 				return -1;
 		credit -= (uint32_t)piece + piece_head;
-		begin(&f, kind_data);
+		pmgr_begin(&f, kind_data);
 		pmgr_put(&f, &last, 1);
 		pmgr_put_string(&f, at, piece);
-		if (deliver(&f))
+		if (pmgr_deliver(fd, &f, ib_fail))
 			return -1;
 		at += piece;
 		n -= piece;
@@ -353,10 +310,10 @@ int member_send(const void *buf, size_t n)
 static int return_credit(void)
 {
 	struct frame f = {0};
-	begin(&f, kind_room);
+	pmgr_begin(&f, kind_room);
 	pmgr_put_number(&f, owed);
 	owed = 0;
-	return deliver(&f);
+	return pmgr_deliver(fd, &f, ib_fail);
 }
 
 static int64_t now_ms(void)
