@@ -36,38 +36,6 @@ struct ib_session {
 	int code;
 };
 
-static void ask(struct text *t, const char *verb)
-{
-	text_put(t, "{\"verb\":");
-	text_string(t, verb);
-}
-
-static void field(struct text *t, const char *name)
-{
-	text_put(t, ",");
-	text_string(t, name);
-	text_put(t, ":");
-}
-
-static void number_field(struct text *t, const char *name, long n)
-{
-	char digits[24];
-	snprintf(digits, sizeof digits, "%ld", n);
-	field(t, name);
-	text_put(t, digits);
-}
-
-static void list_field(struct text *t, const char *name, char *const list[])
-{
-	field(t, name);
-	text_put(t, "[");
-	for (size_t i = 0; list[i]; i++) {
-		text_put(t, i ? "," : "");
-		text_string(t, list[i]);
-	}
-	text_put(t, "]");
-}
-
 static int end_and_send(struct lines *l, struct text *t)
 {
 	text_put(t, "}\n");
@@ -103,7 +71,7 @@ static int request(ib_tool *t, struct text *text, int (*take)(ib_tool *, struct 
 static int simple(ib_tool *t, const char *verb)
 {
 	struct text text = {0};
-	ask(&text, verb);
+	request_verb(&text, verb);
 	return request(t, &text, NULL);
 }
 
@@ -120,7 +88,7 @@ static int take_id(ib_tool *t, struct json line)
 static int learn_id(ib_tool *t)
 {
 	struct text text = {0};
-	ask(&text, "job");
+	request_verb(&text, "job");
 	if (request(t, &text, take_id))
 		return -1;
 	return t->id ? 0 : ib_fail("the job does not say who it is");
@@ -318,16 +286,16 @@ API int ib_spawn(ib_tool *t, ib_session **to, const struct ib_on *on, unsigned n
 		drop(s);
 		return -1;
 	}
-	ask(&text, "session");
-	list_field(&text, "command", argv);
+	request_verb(&text, "session");
+	request_list(&text, "command", argv);
 	if (env && env[0])
-		list_field(&text, "env", env);
+		request_list(&text, "env", env);
 	if (n) {
-		field(&text, "on");
+		request_field(&text, "on");
 		for (unsigned i = 0; i < n; i++) {
 			text_put(&text, i ? ",{\"host\":" : "[{\"host\":");
 			text_string(&text, on[i].host);
-			number_field(&text, "count", (long)on[i].members);
+			request_number(&text, "count", (long)on[i].members);
 			text_put(&text, "}");
 		}
 		text_put(&text, "]");
@@ -390,7 +358,7 @@ API int ib_proctable(ib_tool *t, const struct ib_process **table, unsigned *n)
 {
 	struct text text = {0};
 	free_table(t);
-	ask(&text, "processes");
+	request_verb(&text, "processes");
 	if (request(t, &text, take_processes))
 		return -1;
 	*table = t->table;
@@ -427,9 +395,9 @@ API int ib_send(ib_session *s, const void *buf, size_t n)
 	do {
 		struct text text = {0};
 		size_t piece = n < piece_most ? n : piece_most;
-		ask(&text, "send");
-		number_field(&text, "session", s->id);
-		field(&text, "data");
+		request_verb(&text, "send");
+		request_number(&text, "session", s->id);
+		request_field(&text, "data");
 		text_base64(&text, at, piece);
 		if (piece == n)
 			text_put(&text, ",\"last\":true");
@@ -474,8 +442,8 @@ API int ib_release(ib_tool *t)
 API int ib_kill(ib_tool *t, int sig)
 {
 	struct text text = {0};
-	ask(&text, "signal");
-	number_field(&text, "signal", sig);
+	request_verb(&text, "signal");
+	request_number(&text, "signal", sig);
 	return request(t, &text, NULL);
 }
 
@@ -491,8 +459,8 @@ API int ib_detach(ib_tool *t)
 		struct text text = {0};
 		if (s->ended)
 			continue;
-		ask(&text, "keep");
-		number_field(&text, "session", s->id);
+		request_verb(&text, "keep");
+		request_number(&text, "session", s->id);
 		if (request(t, &text, NULL))
 			err = t->control.over ? -1 : err; /* its members may have ended just now */
 	}

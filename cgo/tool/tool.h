@@ -69,4 +69,10 @@ void text_put(struct text *t, const char *s);
 void text_string(struct text *t, const char *s);		/* in quotes */
 void text_base64(struct text *t, const uint8_t *at, size_t n);
 
+/* A request (request.c) begins with its verb, and fields follow; list ends with NULL. */
+void request_verb(struct text *t, const char *verb);
+void request_field(struct text *t, const char *name);
+void request_number(struct text *t, const char *name, long n);
+void request_list(struct text *t, const char *name, char *const list[]);
+
 #endif
