@@ -193,7 +193,7 @@ func TestStreamIsDriven(t *testing.T) {
 		err error
 	}
 	// drives starts a receiver and returns when it drives. One that finds the stream in its own
-	// goroutine's hands only waits for what comes next: a message serves it, and the next one drives.
+	// goroutine's hands only waits for what comes next: a message serves it, and another begins.
 	drives := func(receive func() (Message, error)) <-chan received {
 		for {
 			done := make(chan received, 1)
