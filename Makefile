@@ -26,19 +26,25 @@ BOOTING := ibrun/test/(rdmavm|ib)
 
 # Tests that compute, or wait for what comes whoever else is busy. They take what those below leave of
 # the CPUs. All others watch a clock now and then, and run one package at a time.
-COMPUTING := ibrun/(bootstrap/(charmserver|core(/.*)?|frame|pmiserver|pmixserver|rankwire|timing(/views)?|tree|wire)|cgo/verbs|charm|examples/.*|fabric(/(ib|mem))?|internal/(alloc|build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|mpir(/.*)?|netiface|options|plain|plan|plural|pseudo|rankfile|report|seeded|skip|sshconfig|turns)|job|lazy(/(peer|upgrade))?|pmix?|test/(bench.*|messages|sim)|topo.*|doctor(/findings)?)
+COMPUTING := ibrun/(bootstrap/(charmserver|core(/.*)?|frame|pmiserver|pmixserver|rankwire|timing(/views)?|tree|wire)|cgo/verbs|charm|examples/.*|fabric(/(ib|mem))?|internal/(alloc|build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|mpir(/.*)?|netiface|options|plain|plan|plural|pseudo|rankfile|report|seeded|skip|sshconfig|turns)|job|lazy(/(peer|upgrade))?|pmix?|test/(bench.*|messages)|topo.*|doctor(/findings)?)
 
-# Tests that do nothing for most of their time, or do not mind who is busy: beside all others.
+# Tests that do nothing for most of their time, or do not mind who is busy: beside those that watch a clock.
 WAITING := ibrun/test/(attack|faults|fleet|jobcontrol|login|page|managers|mender|pmix|restarter|survivor)
 
 # A program with the race detector sleeps for a second when it ends, by default; tests run many.
 export GORACE ?= atexit_sleep_ms=10
 
+# One goroutine, in which the race detector finds nothing and takes ten times as long.
+SIMULATED := ibrun/test/sim
+
+# How tests run here: vetted before, as a whole, and linked without what only debuggers read.
+TESTS := go test -count=1 -vet=off -ldflags=-w
+
 # Without the header of libibverbs all is built without InfiniBand. Asked when a recipe begins, as packages may come before.
 TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 || echo -tags=noib)
 
-.PHONY: help build fleet libpmi run test test-all test-packages test-clocks test-computing test-waiting test-ib ib-packages check messages bench bench-before restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi \
-	bench-spawn bench-spread bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak survive clean resize bench-resize picture stuck \
+.PHONY: help build fleet libpmi run test test-all test-packages test-beside test-clocks test-computing test-ib ib-packages check messages bench bench-before restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi \
+	bench-spawn bench-spread bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz long-output numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak survive clean resize bench-resize picture stuck \
 	test-managers bench-managers kills spared tool-tree bench-data \
 	bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster
 
@@ -105,19 +111,20 @@ test: test-packages ## vet, then all tests and fuzz seeds with the race detector
 test-all:
 	@$(MAKE) --no-print-directory libpmi
 	go vet $(TAGS) ./...
-	go build $(TAGS) -race ./... # before anything watches a clock
+	go build $(TAGS) -race $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...) # before anything watches a clock
 	CGO_ENABLED=0 go vet ./cgo/verbs && CGO_ENABLED=0 go test -count=1 ./cgo/verbs
-	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target test-clocks test-waiting test-computing $(ALSO)
+	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target test-clocks test-beside test-computing $(ALSO)
 
-test-clocks: test-ib fleet # the machine, then what watches a clock
-	go test $(TAGS) -race -count=1 -p 1 -timeout 30m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(WAITING)')
+test-clocks: fleet # what watches a clock
+	$(TESTS) $(TAGS) -race -p 1 -timeout 30m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(SIMULATED)|$(WAITING)')
 
 test-computing:
-	nice -n 19 go test $(TAGS) -race -count=1 -p 2 -timeout 45m $$(go list ./... | grep -xE '$(COMPUTING)')
+	nice -n 19 $(TESTS) $(TAGS) -race -p 2 -timeout 45m $$(go list ./... | grep -xE '$(COMPUTING)')
+	nice -n 19 $(TESTS) -short -timeout 45m $(SIMULATED)
 	nice -n 19 go tool staticcheck $(TAGS) ./...
 
-test-waiting: fleet
-	go test $(TAGS) -race -count=1 -p 2 -timeout 30m $$(go list ./... | grep -xE '$(WAITING)')
+test-beside: test-ib fleet # the machine, then what waits
+	$(TESTS) $(TAGS) -race -p 2 -timeout 30m $$(go list ./... | grep -xE '$(WAITING)')
 
 test-packages:
 	@test/packages $(TEST_PACKAGES) $(MANAGER_PACKAGES)
@@ -268,6 +275,9 @@ fuzz: ## each fuzz target with FUZZTIME=100000x inputs; out/fuzzed adds up those
 soak: ## a job of ten minutes with key exchanges, keepalives, Ctrl-Z for 90 s and an agent that is stopped for 50 s (as root)
 	go test -count=1 -v -timeout 20m -run Soak ./test/jobcontrol -soak 10m
 
+long-output: ## a gigabyte of output through a deep tree, to a fast and a slow reader, and with labels, where make test has a quarter
+	go test -count=1 -v -timeout 20m -run 'TestOutput$$|SlowReader|TestLabels' ./test/e2e -output $$((1 << 30))
+
 numbers: ## jobs of every number of local agents from 1 to 200, where make test has a choice: four minutes
 	go test -count=1 -v -timeout 20m -run NumbersOfAgents ./test/e2e -every-number
 
@@ -277,9 +287,10 @@ repeat: ## the reproductions of docs/findings.md, list 21, each 20 times (as roo
 
 sim: ## the production cores in one process, in all cases and at scale
 	nice -n 19 go test -count=1 -v -timeout 20m -skip '$(SIZED)' ./test/sim
+	nice -n 19 go test -count=1 -v -timeout 20m -run '(Network|Test)Schedules$$' ./lazy -schedules 300
 	@$(MAKE) --no-print-directory sim-sizes
 
-# Tests of test/sim that are much smaller with the race detector (test/sim/size_test.go).
+# Tests of test/sim that are much smaller with -short (test/sim/size_test.go).
 SIZED := AtScale|Million
 
 sim-sizes: ## what of make sim is smaller in make test: the tests at scale, and the schedules; SCHEDULES=100000

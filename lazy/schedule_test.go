@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	schedules   = flag.Int("schedules", 30, "schedules of real tables over a device; ten times that in virtual time")
+	schedules   = flag.Int("schedules", 30, "schedules of real tables over a device; three times that in virtual time")
 	oneSchedule = flag.Uint64("seed", 0, "run only this one")
 )
 
@@ -376,7 +376,7 @@ func (s *schedule) atRest() bool {
 func TestSchedules(t *testing.T) {
 	faults := mem.Faults{Loss: 0.3, Dup: 0.1, Reorder: 0.1, Delay: 100 * time.Microsecond,
 		Jitter: 300 * time.Microsecond}
-	runSchedules(t, 10**schedules, 1, func(t *testing.T, seed uint64) *schedule {
+	runSchedules(t, 3**schedules, 1, func(t *testing.T, seed uint64) *schedule {
 		var s *schedule
 		synctest.Test(t, func(t *testing.T) {
 			s = draw(t, seed, true, overMem(mem.New(seed, faults)))

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"crypto/sha256"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -60,25 +61,28 @@ func TestStdinNotRead(t *testing.T) {
 	require.Len(t, o.stdout, 1000)
 }
 
-// 1 GB from the end of the tree, binary, byte for byte.
+// longOutput is more than all agents of a tree may hold.
+var longOutput = flag.Int("output", 256<<20, "bytes of the tests of long output; make long-output has 1 GiB")
+
+// Much from the end of the tree, binary, byte for byte.
 func TestOutput(t *testing.T) {
-	const size = 1 << 30
 	cmd := command(t, args(deep, "-n", "4", "sh", "-c",
 		"[ $RANK = 3 ] && exec openssl enc -aes-128-ctr -K 0 -iv 0 -in /dev/zero 2>/dev/null | head -c "+
-			strconv.Itoa(size)+"; exit 0")...)
+			strconv.Itoa(*longOutput)+"; exit 0")...)
 	h := sha256.New()
 	cmd.Stdout = h
 	o := finish(t, cmd)
 	require.Equal(t, 0, o.code, o.stderr)
 	want, err := exec.Command("sh", "-c", "openssl enc -aes-128-ctr -K 0 -iv 0 -in /dev/zero 2>/dev/null | head -c "+
-		strconv.Itoa(size)+" | sha256sum").Output()
+		strconv.Itoa(*longOutput)+" | sha256sum").Output()
 	require.NoError(t, err)
 	require.Equal(t, strings.Fields(string(want))[0], fmt.Sprintf("%x", h.Sum(nil)))
 }
 
-// 1 MB from each of 256 ranks: every labelled line whole, in order, none lost.
+// From each of 256 ranks: every labelled line whole, in order, none lost.
 func TestLabels(t *testing.T) {
-	const ranks, count = 256, 11000 // lines of about 95 bytes
+	const ranks = 256
+	count := *longOutput / ranks / 95 / 4 // lines of about 95 bytes
 	o := ibrun(t, "-n", strconv.Itoa(ranks), "--launcher", "local", "--hosts", "h[01-16]", "--tree", "kary:2", "-l",
 		"sh", "-c", "seq -f \"$RANK %.0f "+strings.Repeat("x", 80)+"\" "+strconv.Itoa(count))
 	require.Equal(t, 0, o.code, o.stderr)
@@ -213,10 +217,11 @@ func TestSlowConsumer(t *testing.T) {
 	require.Less(t, time.Since(began), 3*time.Second)
 }
 
-// 1 GB meets a reader that stops now and then. No agent takes more than 64 MiB at any time, and
+// Much meets a reader that stops now and then. No agent takes more than 64 MiB at any time, and
 // Ctrl-C ends the job while the reader stands still.
 func TestSlowReader(t *testing.T) {
-	const size, most = 1 << 30, 64 << 10 // KiB
+	const most = 64 << 10 // KiB
+	size := *longOutput
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
@@ -229,7 +234,7 @@ func TestSlowReader(t *testing.T) {
 	pause := time.NewTicker(5 * time.Millisecond)
 	defer pause.Stop()
 	for range 256 {
-		_, err = io.CopyN(io.Discard, r, size/256)
+		_, err = io.CopyN(io.Discard, r, int64(size/256))
 		require.NoError(t, err)
 		<-pause.C // of the reader: its length does not matter
 	}
@@ -241,7 +246,7 @@ func TestSlowReader(t *testing.T) {
 	for _, pid := range append(pids, cmd.Process.Pid) {
 		peak = max(peak, memory(t, pid, "VmHWM"))
 	}
-	t.Logf("1 GB and a slow reader: the largest agent, the root included, had %d KiB", peak)
+	t.Logf("%d bytes and a slow reader: the largest agent, the root included, had %d KiB", size, peak)
 	require.LessOrEqual(t, peak, most)
 	began := time.Now()
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))

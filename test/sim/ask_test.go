@@ -52,28 +52,28 @@ const mostAnswer = 200
 // few ranks, and nothing else that the job sends changes.
 func TestAskMillion(t *testing.T) {
 	const ppn = 64
-	cfg := plan(millionNodes, ppn, "kary:8")
+	cfg := plan(scale.nodes, ppn, "kary:8")
 	question := rankwire.Question{What: rankwire.LookAtRanks, PatienceMs: 10_000}
 	w, reply, edges := asked(t, cfg, question)
-	require.Len(t, edges, millionNodes)
+	require.Len(t, edges, scale.nodes)
 	for edge, n := range edges {
 		require.Equal(t, [2]int{1, 1}, n, "edge to node %d", edge)
 	}
 	delete(w.Sent, wire.KindHeartbeat)
-	require.Equal(t, millionNodes, w.Sent[wire.KindQuery])
-	require.Equal(t, millionNodes, w.Sent[wire.KindReply])
+	require.Equal(t, scale.nodes, w.Sent[wire.KindQuery])
+	require.Equal(t, scale.nodes, w.Sent[wire.KindReply])
 	delete(w.Sent, wire.KindQuery)
 	delete(w.Sent, wire.KindReply)
-	const n = millionNodes
+	n := scale.nodes
 	quiet := map[frame.Kind]int{wire.KindLaunch: n, wire.KindReady: n, wire.KindExit: n}
 	require.Equal(t, quiet, w.Sent)
-	require.Less(t, w.Bytes[wire.KindReply], uint64(mostAnswer*millionNodes))
+	require.Less(t, w.Bytes[wire.KindReply], uint64(mostAnswer*scale.nodes))
 
 	s := standing.Of(cfg.Job.Layout, reply.Standings)
-	require.Equal(t, uint32(millionNodes), s.Nodes)
+	require.Equal(t, uint32(scale.nodes), s.Nodes)
 	require.Zero(t, s.Silent)
 	require.Len(t, s.Groups, 1)
-	require.Equal(t, uint32(millionNodes*ppn), s.Groups[0].Count)
+	require.Equal(t, uint32(scale.nodes*ppn), s.Groups[0].Count)
 	require.Equal(t, "runs", s.Groups[0].State)
 }
 

@@ -16,7 +16,7 @@ import (
 // way that TestReckonedBytes finds exact, where caches hold what passes them.
 func TestPMIBytesAtScale(t *testing.T) {
 	t.Parallel()
-	nodes, ppn := clientNodes, 16
+	nodes, ppn := scale.clientNodes, 16
 	size := nodes * ppn
 	cfg := plan(nodes, ppn, "kary:8")
 	below, atRoot := subtrees(&cfg)
@@ -46,7 +46,7 @@ func TestPMIBytesAtScale(t *testing.T) {
 	require.Less(t, lists, uint64(128*nodes), "a fence is as short for many ranks as for few")
 	require.Less(t, 5*(lists+lazy(below)), 6*eager)
 	require.Less(t, 4*(lists+auto(below)), 5*eager)
-	if clientNodes == 4096 {
+	if scale.whole {
 		require.Less(t, 80*few, eager)
 		require.Less(t, fewRoot, eagerRoot)
 	}

@@ -29,13 +29,13 @@ const (
 func TestMillionRanks(t *testing.T) {
 	const ppn = 64
 	began := time.Now()
-	cfg := plan(millionNodes, ppn, fmt.Sprintf("greedy:%v,%v,%d", measuredSEQ, measuredREM, tree.Window))
+	cfg := plan(scale.nodes, ppn, fmt.Sprintf("greedy:%v,%v,%d", measuredSEQ, measuredREM, tree.Window))
 	cfg.Session, cfg.Turn, cfg.Start, cfg.Hop = measuredREM, measuredSEQ, measuredStart, measuredHop
 	cfg.Run, cfg.Job.Launch.LateBinding = time.Second, true
 	w := succeed(t, cfg)
-	windowed := tree.Cost{SEQ: measuredSEQ, REM: measuredREM, Window: tree.Window}.Optimum(millionNodes + 1)
-	free := tree.Cost{SEQ: measuredSEQ, REM: measuredREM}.Optimum(millionNodes + 1)
-	t.Logf("%d ranks on %d nodes, %d deep: ready after %v of virtual time", cfg.Job.Size, millionNodes, w.Depth,
+	windowed := tree.Cost{SEQ: measuredSEQ, REM: measuredREM, Window: tree.Window}.Optimum(scale.nodes + 1)
+	free := tree.Cost{SEQ: measuredSEQ, REM: measuredREM}.Optimum(scale.nodes + 1)
+	t.Logf("%d ranks on %d nodes, %d deep: ready after %v of virtual time", cfg.Job.Size, scale.nodes, w.Depth,
 		w.Ready)
 	t.Logf("T* with %d sessions at a time %v, ratio %.2f; with any number %v, ratio %.2f (bound: 1.5)", tree.Window,
 		windowed, over(w.Ready, windowed), free, over(w.Ready, free))

@@ -67,8 +67,7 @@ func TestEveryNumberAndShape(t *testing.T) {
 	}
 }
 
-// Every number to 200, with each shape in its turn: with the race detector the test above takes
-// steps.
+// Every number to 200, with each shape in its turn: with -short the test above takes steps.
 func TestEveryNumber(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 200; n++ {
@@ -79,9 +78,9 @@ func TestEveryNumber(t *testing.T) {
 func TestBudgetAtScale(t *testing.T) {
 	t.Parallel()
 	for _, shape := range []string{"kary:8", "two-level", "greedy"} {
-		w := succeed(t, plan(largest, 16, shape))
-		t.Logf("%s: %d agents, depth %d, %d events, ready in %v of virtual time", shape, largest, w.Depth, w.Events,
-			w.Now())
+		w := succeed(t, plan(scale.agents, 16, shape))
+		t.Logf("%s: %d agents, depth %d, %d events, ready in %v of virtual time", shape, scale.agents, w.Depth,
+			w.Events, w.Now())
 	}
 }
 
