@@ -143,6 +143,9 @@ func (c *controlSide) answer(r control.Request, put func(control.Response) error
 	case "grow", "shrink":
 		c.resize(r, put, gone)
 		return
+	case "mpir":
+		c.answerDebugger(put, gone)
+		return
 	case "ready", "session", "send", "keep", "processes", "release":
 		c.answerTool(r, put, gone)
 		return

@@ -76,7 +76,7 @@ func verb(word string) (ask string, signal int, ok bool) {
 		return "", 0, true
 	case "status", "ranks", "top":
 		return "look", 0, true
-	case "stacks", "attach", "end", "exec", "grow", "shrink":
+	case "stacks", "attach", "end", "exec", "grow", "shrink", "mpir":
 		return word, 0, true
 	case "signal", "ccs", "pipe", "gdb":
 		return word, 0, true

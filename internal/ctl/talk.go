@@ -24,6 +24,8 @@ const pipeHelp = `  pipe RANK COMMAND ...
                     prints is printed, byte for byte
   gdb RANK          attach a debugger to a rank, with this terminal; the rank goes on
                     when the debugger ends
+  mpir              prepare for a debugger that attaches to ibrun and speaks MPIR: it
+                    finds all ranks
 `
 
 // takesCommand reports whether what follows some words is a command.
