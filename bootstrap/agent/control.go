@@ -131,11 +131,20 @@ func (c *controlSide) answer(r control.Request, put func(control.Response) error
 	case "exec":
 		c.exec(r, put, gone)
 		return
+	case "pipe", "gdb":
+		c.pipe(r, ranks, put, gone)
+		return
+	case "input":
+		c.input(r, put, gone)
+		return
 	case "ccs":
 		c.loop.root.ccs.ask(r, put, gone)
 		return
 	case "grow", "shrink":
 		c.resize(r, put, gone)
+		return
+	case "mpir":
+		c.answerDebugger(put, gone)
 		return
 	case "ready", "session", "send", "keep", "processes", "release":
 		c.answerTool(r, put, gone)

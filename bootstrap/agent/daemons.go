@@ -8,6 +8,8 @@ import (
 
 	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/daemons"
+	"ibrun/bootstrap/inspect"
 	"ibrun/bootstrap/spawn"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/hostlist"
@@ -34,7 +36,8 @@ func (l *loop) performDaemons(e core.Effect) {
 			set.left = int(e.Count)
 		}
 		set.Daemons = l.ranks.StartDaemons(spawn.Order{ID: e.ID, PerRank: e.PerRank, Argv: e.Argv, Number: e.Number,
-			Place: e.Place, Ranks: e.Ranks, First: uint32(e.First), Count: e.Count, Size: e.Size, Env: e.Env})
+			Place: e.Place, Ranks: e.Ranks, Input: e.Input, Window: e.Window, Attach: l.attached(e.Ranks[0]),
+			First: uint32(e.First), Count: e.Count, Size: e.Size, Env: e.Env})
 		l.daemons[e.ID] = set
 	case core.KillDaemons:
 		if set := l.daemons[e.ID]; set != nil {
@@ -44,10 +47,27 @@ func (l *loop) performDaemons(e core.Effect) {
 		if set := l.daemons[e.ID]; set != nil {
 			set.Tell(uint32(e.Member), e.Msg)
 		}
+	case core.FeedDaemon:
+		if set := l.daemons[e.ID]; set != nil {
+			set.Feed(e.Stdin)
+		}
 	case core.ResumeDaemon:
 		if set := l.daemons[e.ID]; set != nil {
 			set.Resume(e.Number, e.Stream)
 		}
+	}
+}
+
+// attached finds the process of a rank that a debugger wants: what a shell waits for, and not the
+// shell.
+func (l *loop) attached(rank job.Slot) func() int {
+	ranks := l.ranks
+	return func() int {
+		pid := ranks.Process(rank).PID
+		if look, lives := (&inspect.Looks{}).At(pid); lives {
+			pid = look.Worker()
+		}
+		return pid
 	}
 }
 
@@ -68,6 +88,7 @@ type exec struct {
 	mu    sync.Mutex
 	queue []wire.DaemonOutput
 	over  *core.DaemonsOver
+	reads bool // it is one daemon, which reads what the caller sends
 	sessionSide
 }
 
@@ -148,6 +169,9 @@ func (c *controlSide) follow(r control.Request, put func(control.Response) error
 	}
 	defer c.attached.Done()
 	ticket, x := c.tickets.Add(1), newExec()
+	if r.Verb == "pipe" || r.Verb == "gdb" {
+		x.reads, x.room = true, daemons.InputCredit
+	}
 	c.mu.Lock()
 	c.execs[ticket] = x
 	c.mu.Unlock()
@@ -163,6 +187,13 @@ func (c *controlSide) follow(r control.Request, put func(control.Response) error
 		if !kept {
 			c.loop.post(core.DaemonsLeft{ID: ticket})
 			c.checkTool()
+		}
+	}
+	if x.reads {
+		begun := control.ToolResponse{Session: &control.Session{ID: ticket}}
+		if put(control.Response{ToolResponse: begun}) != nil {
+			leave()
+			return
 		}
 	}
 	for last := false; ; {

@@ -89,7 +89,7 @@ func (l *loop) performRanks(e core.Effect) bool {
 		go func() { l.post(core.Swept{Left: unkillable(l.ranks.Sweep(e.Most, keep))}) }()
 	case core.Inspect:
 		l.inspect(e)
-	case core.StartDaemons, core.KillDaemons, core.ResumeDaemon, core.TellMember:
+	case core.StartDaemons, core.KillDaemons, core.ResumeDaemon, core.FeedDaemon, core.TellMember:
 		l.performDaemons(e)
 	case core.CCSOrdered:
 		l.obeyCharm(l.charm.Request(e.ID, e.Rank, e.Request))
@@ -144,6 +144,10 @@ func (l *loop) spawnEvent(ev spawn.Event) core.Event {
 	case spawn.DaemonOutput:
 		return core.DaemonOutput{DaemonOutput: wire.DaemonOutput{ID: ev.ID, Number: ev.Number, Stream: ev.Stream,
 			Data: ev.Data}}
+	case spawn.DaemonInputRead:
+		return core.DaemonInputRead{ID: ev.ID, N: uint32(ev.N)}
+	case spawn.DaemonInputClosed:
+		return core.DaemonInputClosed{ID: ev.ID}
 	case spawn.MemberFrame:
 		return core.MemberFrame{ID: ev.ID, Member: job.Slot(ev.Member), Msg: ev.Msg}
 	case spawn.DaemonExited:

@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"ibrun/bootstrap/control"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/proc"
@@ -36,8 +35,8 @@ type RootConfig struct {
 	// are held, they are released, or with ToolEnds the job is ended.
 	Tool     *net.UnixConn
 	ToolEnds bool
-	// Debugger is called when all ranks run, if there is one. Held ranks are released afterwards.
-	Debugger func(ranks []control.Process)
+	// Debugger is how debuggers find ranks, or nil.
+	Debugger *Debugger
 
 	Parent    *Parent        // of a spawned job
 	Offspring wire.Offspring // what jobs that ranks spawn take over; Job and Spawn are filled in here

@@ -105,23 +105,31 @@ func (c *controlSide) begin(r control.Request, put func(control.Response) error,
 // send takes a piece of a message for member 0, as soon as there is room on the way.
 func (c *controlSide) send(x *exec, r control.Request, gone <-chan struct{}) string {
 	piece := rankwire.ToolPiece{Last: r.Last, Data: r.Data}
-	if len(r.Data) > rankwire.MaxToolPiece || len(r.Data) == 0 && !r.Last {
+	switch {
+	case x.reads:
+		return "it is no session of a tool"
+	case len(r.Data) > rankwire.MaxToolPiece || len(r.Data) == 0 && !r.Last:
 		return "a piece of a message has 1 to 32768 bytes, or it is the last"
 	}
+	return c.sendWhenRoom(x, piece.Cost(), core.SessionSent{ID: r.Session, Data: piece}, gone)
+}
+
+// sendWhenRoom gives the core what a caller sends, as soon as there is room on the way.
+func (c *controlSide) sendWhenRoom(x *exec, cost uint32, sent core.Event, gone <-chan struct{}) string {
 	x.sending.Lock()
 	defer x.sending.Unlock()
 	for {
 		x.mu.Lock()
-		ok, over := x.room >= int64(piece.Cost()), x.over != nil
+		ok, over := x.room >= int64(cost), x.over != nil
 		if ok && !over {
-			x.room -= int64(piece.Cost())
+			x.room -= int64(cost)
 		}
 		x.mu.Unlock()
 		if over {
 			return noSession
 		}
 		if ok {
-			c.loop.post(core.SessionSent{ID: r.Session, Data: piece})
+			c.loop.post(sent)
 			return ""
 		}
 		select {

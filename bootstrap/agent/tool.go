@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 
 	"ibrun/bootstrap/control"
@@ -18,7 +19,8 @@ import (
 // tool is what the root knows of the tools of its job (docs/decisions/0035-tools.md): what has
 // launched it, and what it releases held ranks for.
 type tool struct {
-	debugger func([]control.Process)
+	debugger *Debugger     // nil: none finds ranks here
+	giving   sync.Mutex    // held while it is given ranks
 	ready    chan struct{} // closed when all ranks run
 
 	// Under the controlSide's lock.
@@ -31,10 +33,7 @@ type tool struct {
 func (c *controlSide) toolReady() {
 	close(c.tool.ready)
 	if c.tool.debugger != nil {
-		go func() {
-			c.tool.debugger(c.processes(c.loop.over))
-			c.release()
-		}()
+		go c.awaitDebuggers(c.tool.debugger)
 	}
 	c.checkTool()
 }

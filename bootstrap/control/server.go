@@ -27,6 +27,9 @@ type Request struct {
 	PerRank bool     `json:"per_rank,omitempty"`
 	Hosts   string   `json:"hosts,omitempty"` // "node[0001-0064],n7"; empty: all; of the verb grow, too
 
+	// Of the verbs gdb and input: the size of the caller's terminal; none: gdb reads a pipe.
+	Window *Window `json:"window,omitempty"`
+
 	Nodes uint32 `json:"nodes,omitempty"` // of the verb shrink: how many leave
 
 	// Of the verb ccs.
@@ -35,6 +38,12 @@ type Request struct {
 	Data    []byte `json:"data,omitempty"`
 
 	ToolRequest
+}
+
+// Window is the size of a terminal.
+type Window struct {
+	Rows uint16 `json:"rows"`
+	Cols uint16 `json:"cols"`
 }
 
 // Response is one line of the job. Of its fields one is set, but Done.
@@ -195,11 +204,12 @@ func (o *callers) hurry() {
 // putterOf gives responses to a caller. One whose daemons run may take as long as it
 // likes: they wait.
 func putterOf(c net.Conn, verb string) func(Response) error {
-	if verb != "exec" && verb != "session" {
-		return func(r Response) error { return write(c, r) }
+	switch verb {
+	case "exec", "session", "pipe", "gdb":
+		_ = c.SetWriteDeadline(time.Time{})
+		return func(r Response) error { return writePatiently(c, r) }
 	}
-	_ = c.SetWriteDeadline(time.Time{})
-	return func(r Response) error { return writePatiently(c, r) }
+	return func(r Response) error { return write(c, r) }
 }
 
 // serve reads the requests of one caller. A reader of its own sees that the caller has gone.
@@ -249,7 +259,9 @@ func serve(c *net.UnixConn, answer func(Request, func(Response) error, <-chan st
 			}
 			_ = c.SetReadDeadline(time.Time{}) // it waits for us
 			answer(r, putterOf(c, r.Verb), gone)
-			_ = c.SetReadDeadline(time.Now().Add(idleMost))
+			if r.Verb != "input" { // whoever types may think
+				_ = c.SetReadDeadline(time.Now().Add(idleMost))
+			}
 		case <-gone:
 			if refused != "" {
 				_ = put(Response{Error: refused, Done: true})

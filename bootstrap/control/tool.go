@@ -11,9 +11,9 @@ type ToolRequest struct {
 	On  []Members `json:"on,omitempty"`  // empty: one on each node that has ranks
 	Env []string  `json:"env,omitempty"` // NAME=value
 
-	Session uint32 `json:"session,omitempty"` // of the verbs send and keep
-	Data    []byte `json:"data,omitempty"`    // of send: a piece of a message for member 0
-	Last    bool   `json:"last,omitempty"`    // of its message
+	Session uint32 `json:"session,omitempty"` // of the verbs send, keep and input
+	Data    []byte `json:"data,omitempty"`    // of send: a piece of a message for member 0; of input
+	Last    bool   `json:"last,omitempty"`    // of its message, or of the input
 }
 
 // Members is a host, and how many members of a session it has.

@@ -278,6 +278,8 @@ func (c *Core) apply(ev Event) {
 		c.resizeAsked(ev)
 	case DaemonsAsked, DaemonsTaken, DaemonsLeft, DaemonOutput, DaemonExited:
 		c.daemonEvent(ev)
+	case DaemonFed, DaemonInputRead, DaemonInputClosed:
+		c.daemonInput(ev)
 	case SessionAsked, SessionSent, SessionTaken, DaemonsKept, MemberFrame:
 		c.sessionEvent(ev)
 	}
@@ -376,7 +378,7 @@ func (c *Core) frame(from Link, m frame.Message) {
 		}
 	case wire.Reply:
 		c.doQueries(c.queries.Answered(from, m.ID, m.Standings))
-	case wire.DaemonOutput, wire.DaemonsEnded:
+	case wire.DaemonOutput, wire.DaemonsEnded, wire.DaemonRoom:
 		c.daemonsBelow(from, m)
 	case wire.CCSReply:
 		c.ccsUp(m)
@@ -450,8 +452,8 @@ func (c *Core) order(m frame.Message) {
 		c.doBulk(c.bulk.Values(m.Fence, m.Values))
 	case wire.Query:
 		c.doQueries(c.queries.Ask(c.now, m.ID, m.Question))
-	case wire.Daemons, wire.DaemonGrant, wire.DaemonsEnd, wire.Session, wire.SessionRelease, wire.SessionPiece,
-		wire.SessionRoom:
+	case wire.Daemons, wire.DaemonGrant, wire.DaemonsEnd, wire.DaemonInput, wire.Session, wire.SessionRelease,
+		wire.SessionPiece, wire.SessionRoom:
 		c.daemonOrder(m)
 	case wire.CCSRequest:
 		c.ccsDown(m)

@@ -15,13 +15,17 @@ import (
 // output and their ends; here is where an order goes.
 
 // DaemonsAsked is a caller's order, at the root: one daemon on each node, or on those of some hosts,
-// or one beside each rank there. ID is the driver's, and not 0. It is answered by DaemonsPrinted, and
-// once by DaemonsOver.
+// or one beside each rank there, or the one beside a rank that reads what the caller sends. ID is the
+// driver's, and not 0. It is answered by DaemonsPrinted, and once by DaemonsOver.
 type DaemonsAsked struct {
 	ID      uint32
 	PerRank bool
 	Hosts   []string // none: all
 	Argv    []string
+
+	Input  wire.DaemonInputKind // none: OfRank and Window mean nothing
+	OfRank job.Slot
+	Window job.Window
 }
 
 // DaemonsTaken says that a caller has taken N bytes.
@@ -47,7 +51,9 @@ type StartDaemons struct {
 	Argv    []string
 	Number  uint32     // of the one of the node
 	Place   uint32     // of the node among those that are meant
-	Ranks   []job.Slot // of this node that run
+	Ranks   []job.Slot // of this node that run, or the one that it is beside
+	Input   wire.DaemonInputKind
+	Window  job.Window
 
 	// Of a session: members from First on, in place of one.
 	First job.Slot
@@ -117,6 +123,10 @@ func (c *Core) daemonEvent(ev Event) {
 // askDaemons begins an order of a caller's.
 func (c *Core) askDaemons(ev DaemonsAsked) {
 	if !c.mayOrder(ev.ID) {
+		return
+	}
+	if ev.Input != wire.ReadsNothing {
+		c.askReader(ev)
 		return
 	}
 	nodes, missing := c.nodesOf(ev.Hosts)
@@ -220,6 +230,8 @@ func (c *Core) daemonOrder(m frame.Message) {
 		c.doDaemons(c.daemons.Granted(m.ID, int(m.N)))
 	case wire.DaemonsEnd:
 		c.doDaemons(c.daemons.End(m.ID))
+	case wire.DaemonInput:
+		c.feedDaemon(m.ID, m.Stdin)
 	}
 }
 
@@ -306,8 +318,9 @@ func (c *Core) openDaemons(m wire.Daemons, s *wire.Session, first job.Slot, memb
 				c.send(Link(i), below)
 				continue
 			}
-			c.send(Link(i), wire.Daemons{ID: m.ID, PerRank: m.PerRank, Nodes: m.Nodes, Argv: m.Argv,
-				Credit: daemons.ChildCredit})
+			below := m
+			below.Credit = daemons.ChildCredit
+			c.send(Link(i), below)
 		}
 	}
 	own, start := c.ownDaemons(m)
@@ -328,6 +341,9 @@ func (c *Core) openDaemons(m wire.Daemons, s *wire.Session, first job.Slot, memb
 		c.do(start)
 	}
 	c.doDaemons(c.daemons.Order(m.ID, m.Credit, c.cfg.Host, own, to, over, lost))
+	if m.Input != wire.ReadsNothing {
+		c.daemons.Reads(m.ID)
+	}
 	return sent, start
 }
 
@@ -352,13 +368,14 @@ func (c *Core) ownDaemons(m wire.Daemons) (own []uint32, start StartDaemons) {
 	if !isMeant {
 		return nil, start
 	}
-	start = StartDaemons{ID: m.ID, PerRank: m.PerRank, Number: uint32(index), Place: place + 1}
+	start = StartDaemons{ID: m.ID, PerRank: m.PerRank, Number: uint32(index), Place: place + 1, Input: m.Input,
+		Window: m.Window}
 	if c.stage != running || !c.starts.forked {
 		return nil, start
 	}
 	start.Argv = stringsOf(m.Argv)
 	for rank, p := range c.below.Own.All() {
-		if !p.Exited() {
+		if !p.Exited() && (m.Input == wire.ReadsNothing || rank == m.OfRank) {
 			start.Ranks = append(start.Ranks, rank)
 			if m.PerRank {
 				own = append(own, uint32(rank))
@@ -380,6 +397,8 @@ func (c *Core) daemonsBelow(from Link, m frame.Message) {
 	case wire.DaemonsEnded:
 		c.doSessions(c.sessions.EndedBelow(from, m.ID))
 		c.doDaemons(c.daemons.EndedBelow(from, m.ID, m.DaemonEnds))
+	case wire.DaemonRoom:
+		c.doDaemons(c.daemons.TakenBelow(from, m.ID, int(m.N)))
 	}
 }
 
@@ -432,6 +451,16 @@ func (c *Core) doDaemons(effects []daemons.Effect) {
 			ticket := c.root.daemons[e.ID]
 			delete(c.root.daemons, e.ID)
 			c.do(DaemonsOver{DaemonsEnded: wire.DaemonsEnded{ID: ticket, DaemonEnds: e.Ends}})
+		case daemons.Feed:
+			c.do(FeedDaemon{e.ID, wire.Stdin(e.Input)})
+		case daemons.Down:
+			c.send(e.To, wire.DaemonInput{ID: e.ID, Stdin: wire.Stdin(e.Input)})
+		case daemons.Room:
+			if !c.cfg.Root {
+				c.send(Up, wire.DaemonRoom{ID: e.ID, N: uint32(e.N)})
+				continue
+			}
+			c.do(SessionRoom{c.root.daemons[e.ID], uint32(e.N)})
 		case daemons.Wake:
 			c.wakeAt(e.At)
 		}

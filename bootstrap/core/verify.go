@@ -88,6 +88,8 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return lieIf(!c.ownsDaemon(l, m.ID, m.Number), "of another's") + c.daemons.LieOfOutput(l, m.ID, len(m.Data))
 	case wire.DaemonsEnded:
 		return c.daemons.LieOfEnds(l, m.ID, m.DaemonEnds, func(n uint32) bool { return c.ownsDaemon(l, m.ID, n) })
+	case wire.DaemonRoom:
+		return c.daemons.LieOfRoom(l, m.ID, int(m.N))
 	case wire.CCSReply:
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
 	case wire.Departed:
@@ -252,7 +254,7 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	case wire.Query:
 		return lieIf(c.stage == launching || m.ID < c.queries.Next(), "before Ready, or again")
 	case wire.Daemons:
-		return lieIf(c.stage == launching || m.ID < c.daemons.Next() || !c.hasNodes(m.Nodes), "before Ready, again, or of no nodes")
+		return lieIf(c.stage == launching || m.ID < c.daemons.Next() || !c.hasNodes(m.Nodes) || !c.reachesItsRank(m), "before Ready, again, or of no nodes")
 	case wire.Session:
 		return lieIf(c.stage == launching || m.ID < c.daemons.Next() || !c.hasNodes(m.Nodes()), "before Ready, again, or of no nodes")
 	case wire.SessionRelease:
@@ -265,6 +267,8 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 		return lieIf(c.isNewDaemon(m.ID), "for what was not ordered")
 	case wire.DaemonsEnd:
 		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
+	case wire.DaemonInput:
+		return lieIf(c.isNewDaemon(m.ID), "for what was not ordered") + c.daemons.LieOfInput(m.ID, len(m.Data))
 	case wire.CCSRequest:
 		return lieIf(c.stage == launching || !c.below.Covers(m.Rank), "before Ready, or for another's rank")
 	case wire.Stdin:

@@ -30,7 +30,7 @@ func init() {
 		Opened{}, BulkRead{}, MPIFindings{}, RankInputRead{}, RankInputClosed{}, Killed{}, Swept{}, JobSwept{}, NodeSwept{}, ReaperLost{}, EndRequested{}, NodeSignal{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
 		RankFenced{}, JoinRefused{}, Relinked{}, NodeEmptied{}, Respawned{}, JobAnswered{}, JobAsked{}, JobEnded{}, ParentAnswered{}, Interrupted{}, Asked{}, Inspected{},
 		DaemonsAsked{}, DaemonsTaken{}, DaemonsLeft{}, DaemonOutput{}, DaemonExited{}, CCSAsked{}, CCSReplied{}, ResizeAsked{},
-		SessionAsked{}, SessionSent{}, SessionTaken{}, DaemonsKept{},
+		SessionAsked{}, SessionSent{}, SessionTaken{}, DaemonsKept{}, DaemonFed{}, DaemonInputRead{}, DaemonInputClosed{},
 	} {
 		named[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
@@ -43,6 +43,7 @@ func init() {
 		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{}, wire.Chunk{},
 		wire.Query{}, wire.Reply{},
 		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCSRequest{}, wire.CCSReply{},
+		wire.DaemonInput{}, wire.DaemonRoom{},
 		rankwire.Resize{}, wire.Enter{}, wire.Departed{},
 		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionPiece{}, wire.SessionRoom{},
 		rankwire.Member{}, rankwire.ToolPiece{}, rankwire.ToolRoom{},

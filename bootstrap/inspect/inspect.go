@@ -26,6 +26,9 @@ type Look struct {
 	worker int           // the process that does the work
 }
 
+// Worker is the process that does the work: the rank's own, or what a shell waits for.
+func (l Look) Worker() int { return l.worker }
+
 // Looks remembers the CPU times of ranks, so that the next look knows how busy they were between.
 // The zero value has seen nothing. It may be used from several goroutines.
 type Looks struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/wire"
 	"ibrun/internal/exit"
 	"ibrun/internal/proc"
 	"ibrun/internal/program"
@@ -24,6 +25,9 @@ type Order struct {
 	Number  uint32     // of the one of the node
 	Place   uint32     // of the node among those of the order
 	Ranks   []job.Slot // that run
+	Input   wire.DaemonInputKind
+	Window  job.Window
+	Attach  func() int // finds the process that a debugger is given
 
 	// Of a session: members from First on, in place of one.
 	First, Count, Size uint32
@@ -43,6 +47,13 @@ type (
 		Status     job.Status
 		Cause      string
 	}
+	// DaemonInputRead says that the daemon of an order has taken N bytes of its input.
+	DaemonInputRead struct {
+		ID uint32
+		N  int
+	}
+	// DaemonInputClosed says that it reads no more.
+	DaemonInputClosed struct{ ID uint32 }
 	// MemberFrame is a frame that a member of a session has sent.
 	MemberFrame struct {
 		ID, Member uint32
@@ -66,8 +77,11 @@ type daemon struct {
 	rank    *rank // that it is beside, or the node's first
 	env     []string
 	readers [3]*reader
+	feed    *feeder  // nil: it reads nothing
 	member  *control // its channel; nil: it is no member of a session
 	beside  []job.Slot
+
+	stood bool // the rank of a debugger was stopped before
 
 	process *proc.Process   // guarded by Daemons.mu
 	greeted bool            // the same; a member is
@@ -111,6 +125,9 @@ func (d *Daemons) add(number uint32, slots ...job.Slot) {
 		}
 		one.readers[stream] = newReader(slots[0], uint8(stream), nil, cfg)
 	}
+	if d.order.Input != wire.ReadsNothing {
+		d.addInput(one, slots[0])
+	}
 	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
 	var ranks, pids []string
 	for _, slot := range slots {
@@ -137,11 +154,14 @@ func (d *Daemons) add(number uint32, slots ...job.Slot) {
 func (d *Daemons) run(one *daemon) {
 	p, code, err := d.start(one)
 	if err != nil {
+		one.feed.leave()
 		one.member.leave()
 		d.set.cfg.Post(DaemonExited{d.order.ID, one.number, job.Status{Kind: job.NotRun, Code: code}, advised(err)})
 		return
 	}
 	<-p.Done()
+	one.feed.leave()
+	d.letGo(one, StatusOf(p.Status()))
 	until := time.Now().Add(drainPatience)
 	for _, rd := range one.readers[1:] {
 		rd.wait(max(0, time.Until(until)))
@@ -160,24 +180,12 @@ func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {
 	if err != nil {
 		return nil, uint8(exit.Code(err)), err
 	}
-	var read, write [3]*os.File
-	defer func() {
-		for i := range read {
-			write[i].Close()
-			if err != nil {
-				read[i].Close()
-			}
-		}
-	}()
-	if write[0], err = os.Open(os.DevNull); err != nil {
+	ends, err := d.connect(one)
+	defer ends.close()
+	if err != nil {
 		return nil, 126, err
 	}
-	for stream := 1; stream <= 2; stream++ {
-		if read[stream], write[stream], err = proc.PipeFrom(); err != nil {
-			return nil, 126, err
-		}
-	}
-	files := write[:]
+	files := ends.child
 	if one.member != nil {
 		theirs, err := one.member.open()
 		if err != nil {
@@ -186,8 +194,8 @@ func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {
 		defer theirs.Close()
 		files = append(files, theirs)
 	}
-	c := proc.Cmd{Path: path, Argv: d.order.Argv, Env: env.list, Dir: runs.Dir, Files: files, Setpgid: true,
-		Most: d.set.cfg.Job.Launch.Timeout, Group: d.set.group.Dir()}
+	c := proc.Cmd{Path: path, Argv: d.argv(one), Env: env.list, Dir: runs.Dir, Files: files, Setpgid: true,
+		Terminal: d.hasTerminal(), Most: d.set.cfg.Job.Launch.Timeout, Group: d.set.group.Dir()}
 	if d.order.PerRank {
 		c.Thread = one.rank.place.thread
 	}
@@ -200,14 +208,21 @@ func (d *Daemons) start(one *daemon) (p *proc.Process, code uint8, err error) {
 		if code, err = refusal(path, err); err != nil {
 			return nil, code, err
 		}
-		c.Path, c.Argv = "/bin/sh", byShell(path, d.order.Argv)
+		c.Path, c.Argv = "/bin/sh", byShell(path, c.Argv)
 		if p, err = proc.Start(c); err != nil {
 			return nil, 126, err
 		}
 	}
 	one.process = p
-	for stream := 1; stream <= 2; stream++ {
-		one.readers[stream].start(read[stream], nil)
+	for stream, f := range ends.read {
+		if f != nil {
+			one.readers[stream].start(f, nil)
+			ends.read[stream] = nil
+		}
+	}
+	if ends.feed != nil {
+		one.feed.start(ends.feed)
+		ends.feed = nil
 	}
 	d.greet(one)
 	return p, 0, nil
@@ -228,12 +243,27 @@ const killMost = 2 * time.Second
 // Kill kills the daemons, and all that bears their mark. None starts any more.
 func (d *Daemons) Kill() {
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.killed {
+		return
+	}
 	d.killed = true
+	if d.debugs() {
+		go func() { d.hangUp(); d.kill() }()
+		return
+	}
+	d.signal(syscall.SIGKILL)
+	go d.kill()
+}
+
+// kill kills what bears the mark of the daemons.
+func (d *Daemons) kill() { _, _, _ = proc.KillMarked(d.mark, 0, killMost) }
+
+// signal sends a signal to the daemons that run. The caller holds the lock.
+func (d *Daemons) signal(number syscall.Signal) {
 	for _, one := range d.all {
 		if one.process != nil && !one.process.Ended() {
-			one.process.SignalGroup(syscall.SIGKILL)
+			one.process.SignalGroup(number)
 		}
 	}
-	d.mu.Unlock()
-	go func() { _, _, _ = proc.KillMarked(d.mark, 0, killMost) }()
 }

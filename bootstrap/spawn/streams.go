@@ -7,6 +7,7 @@ import (
 
 	"ibrun/internal/owned"
 	"ibrun/internal/proc"
+	"ibrun/job"
 )
 
 // ends are the descriptors of one rank on both sides.
@@ -52,7 +53,7 @@ func (s *Set) connect(r *rank) (e ends, err error) {
 		return e, err
 	}
 	if r.terminal {
-		return e, s.connectTerminal(&e)
+		return e, connectTerminal(&e, s.cfg.Job.Output.Window)
 	}
 	if err := s.connectInput(r, &e); err != nil {
 		return e, err
@@ -60,9 +61,8 @@ func (s *Set) connect(r *rank) (e ends, err error) {
 	return e, s.connectOutput(r, &e)
 }
 
-// connectTerminal gives a rank a terminal, whose other end is read and written.
-func (s *Set) connectTerminal(e *ends) (err error) {
-	size := s.cfg.Job.Output.Window
+// connectTerminal gives a process a terminal, whose other end is read and written.
+func connectTerminal(e *ends, size job.Window) (err error) {
 	ours, theirs, err := proc.OpenTerminal(size.Rows, size.Cols, false)
 	if err != nil {
 		return err

@@ -5,15 +5,18 @@ import (
 
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
+	"ibrun/job"
 )
 
 // The frames of daemons (docs/decisions/0028-daemons.md).
 const (
-	KindDaemons      frame.Kind = 78 // down
-	KindDaemonOutput frame.Kind = 79 // up
-	KindDaemonGrant  frame.Kind = 80 // down
-	KindDaemonsEnd   frame.Kind = 81 // down
-	KindDaemonsEnded frame.Kind = 82 // up
+	KindDaemons      frame.Kind = 78  // down
+	KindDaemonOutput frame.Kind = 79  // up
+	KindDaemonGrant  frame.Kind = 80  // down
+	KindDaemonsEnd   frame.Kind = 81  // down
+	KindDaemonsEnded frame.Kind = 82  // up
+	KindDaemonInput  frame.Kind = 113 // down
+	KindDaemonRoom   frame.Kind = 114 // up
 )
 
 // Daemons orders a process on each node of a subtree that is meant. ID is the root's, counted
@@ -24,7 +27,33 @@ type Daemons struct {
 	Nodes   NodeSpans // that are meant; none: all
 	Argv    rankwire.Strings
 	Credit  uint32 // bytes of DaemonOutput that may be sent before the first DaemonGrant
+
+	// Of one daemon beside one rank, for which PerRank and Nodes are said, too.
+	Input  DaemonInputKind
+	OfRank job.Slot
+	Window job.Window // of its terminal
 }
+
+// DaemonInputKind is what a daemon reads, and whether it is a debugger, which is given the process
+// of its rank.
+type DaemonInputKind uint8
+
+const (
+	ReadsNothing DaemonInputKind = iota
+	ReadsPipe
+	DebugsByTerminal
+	DebugsByPipe
+)
+
+// DaemonInput is standard input for the daemon of an order that reads. It has credit from end to
+// end.
+type DaemonInput struct {
+	ID uint32
+	Stdin
+}
+
+// DaemonRoom says that the daemon of an order has taken N bytes of DaemonInput.
+type DaemonRoom struct{ ID, N uint32 }
 
 // DaemonOutput carries what a daemon wrote. Number is that of its node, or the slot of its rank.
 type DaemonOutput struct {
@@ -51,6 +80,8 @@ func (DaemonOutput) Kind() frame.Kind { return KindDaemonOutput }
 func (DaemonGrant) Kind() frame.Kind  { return KindDaemonGrant }
 func (DaemonsEnd) Kind() frame.Kind   { return KindDaemonsEnd }
 func (DaemonsEnded) Kind() frame.Kind { return KindDaemonsEnded }
+func (DaemonInput) Kind() frame.Kind  { return KindDaemonInput }
+func (DaemonRoom) Kind() frame.Kind   { return KindDaemonRoom }
 
 func (m Daemons) Encode(w *frame.Encoder) {
 	w.U32(m.ID)
@@ -58,6 +89,19 @@ func (m Daemons) Encode(w *frame.Encoder) {
 	m.Nodes.Encode(w)
 	m.Argv.Encode(w)
 	w.U32(m.Credit)
+	w.Byte(uint8(m.Input))
+	w.U32(uint32(m.OfRank))
+	encodeWindow(w, m.Window)
+}
+
+func (m DaemonInput) Encode(w *frame.Encoder) {
+	w.U32(m.ID)
+	m.Stdin.Encode(w)
+}
+
+func (m DaemonRoom) Encode(w *frame.Encoder) {
+	w.U32(m.ID)
+	w.U32(m.N)
 }
 
 func (m DaemonOutput) Encode(w *frame.Encoder) {
@@ -81,12 +125,22 @@ func (m DaemonsEnded) Encode(w *frame.Encoder) {
 
 func parseDaemons(r *frame.Decoder) frame.Message {
 	m := Daemons{ID: r.U32(), PerRank: r.Bool(), Nodes: decodeNodeSpans(r), Argv: rankwire.DecodeStrings(r),
-		Credit: r.U32()}
-	if m.Argv.Len() == 0 {
+		Credit: r.U32(), Input: DaemonInputKind(r.Byte()), OfRank: job.Slot(r.U32()), Window: decodeWindow(r)}
+	alone := m.PerRank && m.Nodes.Len() == 1
+	switch {
+	case m.Argv.Len() == 0, m.Input > DebugsByPipe, m.Input != ReadsNothing && !alone:
 		r.Fail(frame.ErrRange)
+	case m.Input == ReadsNothing && m.OfRank != 0, m.Input != DebugsByTerminal && m.Window != job.Window{}:
+		r.Fail(frame.ErrCanonical)
 	}
 	return m
 }
+
+func parseDaemonInput(r *frame.Decoder) frame.Message {
+	return DaemonInput{ID: r.U32(), Stdin: decodeStdin(r)}
+}
+
+func parseDaemonRoom(r *frame.Decoder) frame.Message { return DaemonRoom{ID: r.U32(), N: r.U32()} }
 
 func parseDaemonOutput(r *frame.Decoder) frame.Message {
 	m := DaemonOutput{ID: r.U32(), Number: r.U32(), Stream: r.Byte(), Data: r.Bytes(MaxData)}
@@ -105,13 +159,15 @@ func parseDaemonsEnded(r *frame.Decoder) frame.Message {
 }
 
 func (m Daemons) String() string {
-	return fmt.Sprintf("Daemons id=%d ranks=%t nodes=%d argv=%d credit=%d", m.ID, m.PerRank, m.Nodes.Len(),
-		m.Argv.Len(), m.Credit)
+	return fmt.Sprintf("Daemons id=%d ranks=%t nodes=%d argv=%d credit=%d input=%d ofrank=%d", m.ID, m.PerRank,
+		m.Nodes.Len(), m.Argv.Len(), m.Credit, m.Input, m.OfRank)
 }
 func (m DaemonOutput) String() string {
 	return fmt.Sprintf("DaemonOutput id=%d number=%d stream=%d bytes=%d", m.ID, m.Number, m.Stream, len(m.Data))
 }
 func (m DaemonGrant) String() string { return fmt.Sprintf("DaemonGrant id=%d n=%d", m.ID, m.N) }
+func (m DaemonInput) String() string { return fmt.Sprintf("DaemonInput id=%d %v", m.ID, m.Stdin) }
+func (m DaemonRoom) String() string  { return fmt.Sprintf("DaemonRoom id=%d n=%d", m.ID, m.N) }
 func (m DaemonsEnd) String() string  { return fmt.Sprintf("DaemonsEnd id=%d", m.ID) }
 func (m DaemonsEnded) String() string {
 	return fmt.Sprintf("DaemonsEnded id=%d daemons=%d over=%d lost=%d code=%d failed=%d", m.ID, m.Daemons, m.Over,

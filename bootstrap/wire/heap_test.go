@@ -142,7 +142,10 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindCCSReply: func(size int) []frame.Message {
 		return []frame.Message{CCSReply{Data: make([]byte, min(size, charm.MaxReply))}}
 	},
-	KindDaemonGrant: nil, KindDaemonsEnd: nil, KindSessionRoom: nil,
+	KindDaemonGrant: nil, KindDaemonsEnd: nil, KindSessionRoom: nil, KindDaemonRoom: nil,
+	KindDaemonInput: func(int) []frame.Message {
+		return []frame.Message{DaemonInput{Stdin: Stdin{Data: make([]byte, MaxData)}}}
+	},
 	KindSession: func(size int) []frame.Message {
 		spans := make([]MemberSpan, min(size/5, job.MaxNodes/2))
 		for i := range spans {

@@ -84,6 +84,8 @@ var Vocabulary = frame.Vocabulary{
 	KindDaemonGrant:  {Name: "DaemonGrant", From: frame.Parent, Parse: parseDaemonGrant},
 	KindDaemonsEnd:   {Name: "DaemonsEnd", From: frame.Parent, Parse: parseDaemonsEnd},
 	KindDaemonsEnded: {Name: "DaemonsEnded", From: frame.Child, Parse: parseDaemonsEnded},
+	KindDaemonInput:  {Name: "DaemonInput", From: frame.Parent, Parse: parseDaemonInput},
+	KindDaemonRoom:   {Name: "DaemonRoom", From: frame.Child, Parse: parseDaemonRoom},
 
 	KindCCSRequest:     {Name: "CCSRequest", From: frame.Parent, Parse: parseCCSRequest},
 	KindCCSReply:       {Name: "CCSReply", From: frame.Child, Parse: parseCCSReply},

@@ -116,7 +116,9 @@ func parseOutput(r *frame.Decoder) frame.Message {
 	return m
 }
 
-func parseStdin(r *frame.Decoder) frame.Message {
+func parseStdin(r *frame.Decoder) frame.Message { return decodeStdin(r) }
+
+func decodeStdin(r *frame.Decoder) Stdin {
 	m := Stdin{EOF: r.Bool(), Data: r.Bytes(MaxData), Window: decodeWindow(r)}
 	if len(m.Data) == 0 && !m.EOF && m.Window == (job.Window{}) {
 		r.Fail(frame.ErrRange)

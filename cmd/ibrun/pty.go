@@ -56,13 +56,7 @@ func (t *userTerminal) taken() bool {
 	if err != nil {
 		return true
 	}
-	raw := *how // as cfmakeraw(3) does
-	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP |
-		unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
-	raw.Oflag &^= unix.OPOST
-	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
-	raw.Cflag = raw.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
-	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
+	raw := proc.Raw(*how)
 	if !proc.SetConsole(t.file, unix.TCSETS, &raw) {
 		return false
 	}

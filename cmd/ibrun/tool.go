@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"strconv"
@@ -30,10 +29,7 @@ type tool struct {
 // findTool takes what a tool has left for this process, so that nobody else sees it.
 func findTool() (t tool, err error) {
 	text := os.Getenv(toolVariable)
-	t.mpir, t.ends = mpir.BeingDebugged(), os.Getenv(endsVariable) != ""
-	if t.mpir {
-		proc.KeepBreakpoints()
-	}
+	t.mpir, t.ends = debugged(), os.Getenv(endsVariable) != ""
 	os.Unsetenv(toolVariable)
 	os.Unsetenv(endsVariable)
 	if text == "" {
@@ -60,17 +56,25 @@ func findTool() (t tool, err error) {
 func (t tool) use(p *plan.Plan, cfg *agent.RootConfig) {
 	p.Job.Launch.Hold = p.Job.Launch.Hold || t.conn != nil || t.mpir
 	cfg.Tool, cfg.ToolEnds = t.conn, t.ends
-	if !t.mpir {
-		return
+	if mpir.Exists() {
+		cfg.Debugger = &agent.Debugger{Starts: t.mpir, Wants: debugged, Give: give}
 	}
-	warn := cfg.Warn
-	cfg.Debugger = func(ranks []control.Process) {
-		all := make([]mpir.Process, len(ranks))
-		for i, r := range ranks {
-			all[i] = mpir.Process{Host: r.Host, Program: r.Program, PID: r.PID}
-		}
-		if err := mpir.Spawned(all); err != nil {
-			warn(fmt.Sprintf("the debugger is not told of ranks: %v", err))
-		}
+}
+
+// debugged reports whether a debugger wants the table of ranks.
+func debugged() bool {
+	if !mpir.BeingDebugged() {
+		return false
 	}
+	proc.KeepBreakpoints()
+	return true
+}
+
+// give puts ranks into the table for debuggers.
+func give(ranks []control.Process) error {
+	all := make([]mpir.Process, len(ranks))
+	for i, r := range ranks {
+		all[i] = mpir.Process{Host: r.Host, Program: r.Program, PID: r.PID}
+	}
+	return mpir.Spawned(all)
 }

@@ -40,7 +40,7 @@ const Help = `usage: ibrun ctl [VERB] [options]         (also: ibrunctl [VERB] [
   exec COMMAND ...  run a command on each node beside the ranks, as a daemon: the
                     job does not count it, and its end ends it; the exit code is
                     the largest of the daemons'
-` + ccsHelp + `  attach            show what ranks print from now on, and the last 64 KiB
+` + pipeHelp + ccsHelp + `  attach            show what ranks print from now on, and the last 64 KiB
   grow HOSTS        start ranks on further hosts: n[9-12],x:4; the program has to call
                     Resize of the package ibrun
   shrink N          let the last N nodes leave the job, in the same way
@@ -49,6 +49,7 @@ options
   -j, --job JOB     the job: the beginning of its ID, or the process of its ibrun
   --ranks LIST      only these ranks: 0-3,7
   --pe N            ccs: the processing element (default: the first)
+  --gdb COMMAND     gdb: the debugger (default: $IBRUN_GDB, or gdb)
   --per-rank        exec: one beside each rank, on the CPUs of the rank
   --hosts LIST      exec: only on these hosts: n[1-4],n7
   --rows N          most rows of ranks (default 1024) and top
@@ -64,7 +65,8 @@ type request struct {
 	once      bool
 	json      bool
 	interval  time.Duration
-	code      int // of exec
+	code      int    // of exec, pipe and gdb
+	gdb       string // the debugger; empty: not said
 }
 
 // verbs are what can be asked, and the request of each; "": none of its own.
@@ -74,9 +76,9 @@ func verb(word string) (ask string, signal int, ok bool) {
 		return "", 0, true
 	case "status", "ranks", "top":
 		return "look", 0, true
-	case "stacks", "attach", "end", "exec", "grow", "shrink":
+	case "stacks", "attach", "end", "exec", "grow", "shrink", "mpir":
 		return word, 0, true
-	case "signal", "ccs":
+	case "signal", "ccs", "pipe", "gdb":
 		return word, 0, true
 	case "stop":
 		return "signal", int(unix.SIGSTOP), true
@@ -94,7 +96,7 @@ func parse(args []string) (r request, err error) {
 	rows, words := uint64(mostRows), []string{}
 	for i := 0; i < len(args); i++ {
 		word, value, given := strings.Cut(args[i], "=")
-		if len(words) == 1 && words[0] == "exec" && (word == "--" || !strings.HasPrefix(word, "-")) {
+		if takesCommand(words) && (word == "--" || !strings.HasPrefix(word, "-")) {
 			if r.ask.Command = args[i:]; word == "--" {
 				r.ask.Command = args[i+1:]
 			}
@@ -131,6 +133,8 @@ func parse(args []string) (r request, err error) {
 			r.ask.Ranks = value
 		case "--hosts":
 			r.ask.Hosts = value
+		case "--gdb":
+			r.gdb = value
 		case "--pe":
 			if err := r.setPE(value); err != nil {
 				return r, err
@@ -158,8 +162,16 @@ func parse(args []string) (r request, err error) {
 	}
 	r.ask.Verb, r.ask.Signal = ask, signal
 	r.ask.Rows = uint32(min(rows, mostRows))
-	if exec := r.verb == "exec"; exec != (len(r.ask.Command) > 0) || !exec && (r.ask.PerRank || r.ask.Hosts != "") {
-		return r, exit.Usagef("exec needs a command, and only exec has --per-rank and --hosts: see ibrun ctl --help")
+	switch commands := r.verb == "exec" || r.verb == "pipe"; {
+	case commands != (len(r.ask.Command) > 0):
+		return r, exit.Usagef("ctl %s needs a command: see ibrun ctl --help", r.verb)
+	case r.verb != "exec" && (r.ask.PerRank || r.ask.Hosts != ""):
+		return r, exit.Usagef("only ctl exec has --per-rank and --hosts: see ibrun ctl --help")
+	case r.verb != "gdb" && r.gdb != "":
+		return r, exit.Usagef("only ctl gdb has --gdb: see ibrun ctl --help")
+	}
+	if words, err = r.parseRank(words); err != nil {
+		return r, err
 	}
 	if r.verb == "exec" {
 		r.ask.Rows = 0
@@ -243,8 +255,11 @@ func (r *request) run(stdout io.Writer) error {
 			return err
 		}
 	}
-	if r.verb == "top" {
+	switch r.verb {
+	case "top":
 		return r.top(c, stdout)
+	case "pipe", "gdb":
+		return r.talk(id, c, stdout)
 	}
 	return c.Ask(r.ask, func(got control.Response) error { return r.show(c, stdout, got) })
 }

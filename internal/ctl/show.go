@@ -77,6 +77,10 @@ func (r *request) show(c *control.Client, stdout io.Writer, got control.Response
 		return output(stdout, got.Output)
 	case got.Size != nil:
 		return size(stdout, got.Size)
+	case got.Job != nil:
+		_, err := fmt.Fprintf(stdout, "process %d has a table of %s for debuggers\n", got.Job.PID,
+			standing.Count(got.Job.Ranks, "rank"))
+		return err
 	case s == nil:
 		return nil
 	case r.verb == "status":

@@ -30,39 +30,50 @@ type descriptor struct {
 // errNone says that the starter was built for a machine without the names.
 var errNone = errors.New("this build of ibrun has no MPIR symbols")
 
-// BeingDebugged reports whether a debugger has said, before the job starts, that it wants it.
+// Exists reports whether this build has the names.
+func Exists() bool { return at.table != nil }
+
+// BeingDebugged reports whether a debugger has said that it wants the job.
 func BeingDebugged() bool { return at.being != nil && *at.being != 0 }
 
+// laid is the memory of the table.
+var laid []byte
+
 // Spawned gives the table to the debugger and stops at MPIR_Breakpoint, where the debugger reads
-// it. It returns when the debugger lets this process go on, or at once if there is none.
+// it. It returns when the debugger lets this process go on, or at once if there is none. A table
+// that was given before is replaced. Calls do not overlap.
 func Spawned(all []Process) error {
-	if at.table == nil {
+	if !Exists() {
 		return errNone
 	}
-	table, err := lay(all)
+	memory, table, err := lay(all)
 	if err != nil {
 		return err
 	}
 	*at.table, *at.size, *at.state = table, int32(len(all)), spawned
+	if laid != nil {
+		_ = unix.Munmap(laid) // it was mapped
+	}
+	laid = memory
 	Breakpoint()
 	return nil
 }
 
-// lay puts the table into memory that Go's collector never moves nor frees: it stays for as long as
-// the process lives. The texts of equal hosts and programs in a row are the same.
-func lay(all []Process) (uintptr, error) {
+// lay puts a table into memory that Go's collector never moves nor frees. The texts of equal hosts
+// and programs in a row are the same.
+func lay(all []Process) (memory []byte, base uintptr, err error) {
 	if len(all) == 0 {
-		return 0, nil
+		return nil, 0, nil
 	}
 	size := len(all) * int(unsafe.Sizeof(descriptor{}))
 	for _, p := range all {
 		size += len(p.Host) + len(p.Program) + 2
 	}
-	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	memory, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	base := uintptr(unsafe.Pointer(&memory[0]))
+	base = uintptr(unsafe.Pointer(&memory[0]))
 	table := unsafe.Slice((*descriptor)(unsafe.Pointer(&memory[0])), len(all))
 	next := len(all) * int(unsafe.Sizeof(descriptor{}))
 	put := func(text string) uintptr {
@@ -83,5 +94,5 @@ func lay(all []Process) (uintptr, error) {
 			e.program = put(p.Program)
 		}
 	}
-	return base, nil
+	return memory, base, nil
 }

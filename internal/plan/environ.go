@@ -89,7 +89,7 @@ func missing(e *options.EnvironRules, env []string) (warnings []string) {
 }
 
 // readNames are the variables of ours in the user's environment that ibrun reads.
-var readNames = []string{"IBRUN_TASKS_PER_NODE", libraryVariable}
+var readNames = []string{"IBRUN_TASKS_PER_NODE", libraryVariable, "IBRUN_GDB"}
 
 // libraryVariable names another libibverbs to the ranks (package cgo/verbs, which this program does
 // without).

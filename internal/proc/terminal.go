@@ -65,6 +65,18 @@ func setTerminal(fd int, rows, cols uint16, plain bool) error {
 	return unix.IoctlSetTermios(fd, unix.TCSETS, how)
 }
 
+// Raw are modes in which each key goes to the program as it is, Ctrl-C as well, and what the
+// program writes to the terminal, as cfmakeraw(3) has them.
+func Raw(modes unix.Termios) unix.Termios {
+	modes.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP |
+		unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	modes.Oflag &^= unix.OPOST
+	modes.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+	modes.Cflag = modes.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
+	modes.Cc[unix.VMIN], modes.Cc[unix.VTIME] = 1, 0
+	return modes
+}
+
 // Resize tells the program of a terminal that its size has changed.
 func Resize(ours *os.File, rows, cols uint16) error {
 	raw, err := ours.SyscallConn()

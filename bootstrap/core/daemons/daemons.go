@@ -28,6 +28,9 @@ const (
 	Kill             // kill the daemons of this node
 	End              // tell the child To to end
 	Ended            // put Ends on the link up; at the root, give them to the caller
+	Feed             // give Input to the daemon of this node
+	Down             // put Input on the link To
+	Room             // let the caller send N more bytes of input: by the link up, if there is one
 	Wake             // call Due at the time At
 )
 
@@ -39,6 +42,7 @@ type Effect struct {
 	N     int
 	Chunk Chunk
 	Ends  rankwire.DaemonEnds
+	Input Input
 	At    time.Duration
 }
 
@@ -90,6 +94,7 @@ type order struct {
 	host     string
 	children []child // that have not ended
 	queue    []Chunk
+	input    input
 	sum      sum
 
 	closed, discards, mute bool

@@ -88,3 +88,50 @@ func TestClose(t *testing.T) {
 	require.Equal(t, uint8(125), ends.Code)
 	require.Zero(t, d.Open())
 }
+
+// Input in flight is never more than the credit of its caller, all of it is given back whether the
+// daemon reads or not, and an agent that claims more than it was sent lies.
+func TestInput(t *testing.T) {
+	var relay, node Daemons
+	relay.Order(1, CallerCredit, "h", nil, []Child{{0, 1}}, 0, 0)
+	node.Order(1, CallerCredit, "h", []uint32{4}, nil, 0, 0)
+	piece := Input{Data: make([]byte, InputCredit/4)}
+	require.Empty(t, node.Feed(1, piece), "it does not read")
+	require.NotEmpty(t, node.LieOfInput(1, 1))
+	relay.Reads(1)
+	node.Reads(1)
+	room := 0
+	feed := func() {
+		require.Empty(t, relay.LieOfInput(1, len(piece.Data)))
+		down := relay.Feed(1, piece)
+		require.Len(t, down, 1)
+		require.Equal(t, Down, down[0].Do)
+		for _, e := range node.Feed(1, down[0].Input) {
+			room += e.N
+		}
+	}
+	for range 4 {
+		feed()
+	}
+	require.NotEmpty(t, relay.LieOfInput(1, 1), "beyond the credit")
+	require.NotEmpty(t, node.LieOfInput(1, 1), "beyond the credit")
+	taken := func(effects []Effect) {
+		for _, e := range effects {
+			require.Empty(t, relay.LieOfRoom(0, 1, e.N))
+			for _, up := range relay.TakenBelow(0, 1, e.N) {
+				require.Equal(t, Room, up.Do)
+				room += up.N
+			}
+		}
+	}
+	taken(node.Taken(1, len(piece.Data)))
+	require.Equal(t, InputCredit/4, room)
+	taken(node.Deaf(1))
+	require.Equal(t, InputCredit, room, "one that reads no more holds nobody up")
+	require.NotEmpty(t, relay.LieOfRoom(0, 1, 1))
+	feed()
+	require.Equal(t, InputCredit+InputCredit/4, room)
+	require.Empty(t, node.Taken(1, 7), "of what was given back already")
+	require.NotEmpty(t, relay.LieOfRoom(1, 1, 1), "of another child")
+	require.NotEmpty(t, relay.LieOfRoom(0, 2, 1), "of what was not ordered")
+}

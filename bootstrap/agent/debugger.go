@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"fmt"
+	"time"
+
+	"ibrun/bootstrap/control"
+)
+
+// Debugger is how debuggers that speak MPIR find the ranks of a job in the root
+// (docs/decisions/0035-tools.md). Its functions may be called from any goroutine.
+type Debugger struct {
+	// Starts says that a debugger has started the job: it is given the ranks as soon as all run,
+	// and held ranks are released when it has let this process go on.
+	Starts bool
+	// Wants reports whether a debugger is there that wants the ranks.
+	Wants func() bool
+	// Give gives it all ranks. It returns when the debugger lets this process go on. Calls do not
+	// overlap.
+	Give func(ranks []control.Process) error
+}
+
+// debuggerEvery is how often the root looks whether a debugger has come. One that attaches writes
+// into a variable, of which nothing else shows.
+const debuggerEvery = time.Second
+
+// awaitDebuggers gives ranks to each debugger that comes. All ranks run.
+func (c *controlSide) awaitDebuggers(d *Debugger) {
+	was := d.Starts
+	if d.Starts {
+		c.giveRanks(c.loop.over)
+		c.release()
+	}
+	look := time.NewTicker(debuggerEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+		case <-c.loop.over:
+			return
+		}
+		wants := d.Wants()
+		if wants && !was {
+			c.giveRanks(c.loop.over)
+		}
+		was = wants
+	}
+}
+
+// giveRanks gives the ranks that run to a debugger.
+func (c *controlSide) giveRanks(gone <-chan struct{}) error {
+	c.tool.giving.Lock()
+	defer c.tool.giving.Unlock()
+	err := c.tool.debugger.Give(c.processes(gone))
+	if err != nil {
+		c.loop.warn(fmt.Sprintf("the debugger is not told of ranks: %v", err))
+	}
+	return err
+}
+
+// answerDebugger answers who is about to attach a debugger to this process: it finds the ranks.
+func (c *controlSide) answerDebugger(put func(control.Response) error, gone <-chan struct{}) {
+	r := control.Response{Done: true}
+	switch {
+	case c.tool.debugger == nil:
+		r.Error = "debuggers find no ranks in this build of ibrun, which has no MPIR symbols"
+	case c.state.Load() == 0:
+		r.Error = "the job is being launched: ask again when its ranks run"
+	default:
+		if err := c.giveRanks(gone); err != nil {
+			r.Error = err.Error()
+		} else {
+			r.Job = c.about()
+		}
+	}
+	_ = put(r)
+}

@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"fmt"
+
+	"ibrun/bootstrap/control"
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/bootstrap/wire"
+	"ibrun/job"
+)
+
+// A caller of pipe or gdb has one daemon, beside one rank, and sends what it reads by the verb
+// input (docs/decisions/0026-input-of-daemons.md).
+
+// pipe starts the daemon, and passes on what it prints until it has ended.
+func (c *controlSide) pipe(r control.Request, ranks rankwire.SlotSpans, put func(control.Response) error,
+	gone <-chan struct{}) {
+	refuse := func(format string, args ...any) {
+		_ = put(control.Response{Error: fmt.Sprintf(format, args...), Done: true})
+	}
+	order := core.DaemonsAsked{PerRank: true, Argv: r.Command, Input: wire.ReadsPipe}
+	if r.Verb == "gdb" {
+		order.Input = wire.DebugsByPipe
+		if r.Window != nil {
+			order.Input, order.Window = wire.DebugsByTerminal, job.Window(*r.Window)
+		}
+	}
+	count := uint32(0)
+	for s := range ranks.All() {
+		order.OfRank, count = s.First, count+s.Count
+	}
+	switch {
+	case len(r.Command) == 0 || r.Command[0] == "":
+		refuse("%s needs a command", r.Verb)
+		return
+	case count != 1:
+		refuse("%s needs one rank", r.Verb)
+		return
+	}
+	r.PerRank = true
+	c.follow(r, put, gone, func(ticket uint32) core.Event {
+		order.ID = ticket
+		return order
+	})
+}
+
+// input takes what a caller's daemon shall read, as soon as there is room on the way.
+func (c *controlSide) input(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
+	in := wire.Stdin{Data: r.Data, EOF: r.Last}
+	if r.Window != nil {
+		in.Window = job.Window(*r.Window)
+	}
+	c.mu.Lock()
+	x := c.execs[r.Session]
+	c.mu.Unlock()
+	why := ""
+	switch {
+	case x == nil:
+		why = noSession
+	case !x.reads:
+		why = "it reads nothing"
+	case len(in.Data) > wire.MaxData || len(in.Data) == 0 && !in.EOF && in.Window == job.Window{}:
+		why = "input has 1 to 32768 bytes, or it is the last"
+	default:
+		why = c.sendWhenRoom(x, uint32(len(in.Data)), core.DaemonFed{ID: r.Session, Stdin: in}, gone)
+	}
+	_ = put(control.Response{Error: why, Done: true})
+}

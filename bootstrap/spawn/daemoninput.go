@@ -1,0 +1,119 @@
+package spawn
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/proc"
+	"ibrun/job"
+)
+
+// A daemon that reads what its caller sends: by a pipe, or by a terminal as a debugger does
+// (docs/decisions/0026-input-of-daemons.md).
+
+// addInput lets a daemon read. What it writes is passed on at once: its caller talks with it.
+func (d *Daemons) addInput(one *daemon, slot job.Slot) {
+	post := d.set.cfg.Post
+	one.feed = newFeeder(slot, func(ev Event) {
+		switch ev := ev.(type) {
+		case StdinRoom:
+			post(DaemonInputRead{d.order.ID, ev.N})
+		case StdinClosed:
+			post(DaemonInputClosed{d.order.ID})
+		}
+	})
+	one.feed.terminal = d.hasTerminal()
+	for _, rd := range one.readers[1:] {
+		rd.unbuffered = true
+	}
+}
+
+// debugs reports whether the daemon is a debugger.
+func (d *Daemons) debugs() bool { return d.order.Input >= wire.DebugsByTerminal }
+
+func (d *Daemons) hasTerminal() bool { return d.order.Input == wire.DebugsByTerminal }
+
+// leave ends the input of a daemon that has ended, or was not started; nil: it reads nothing.
+func (f *feeder) leave() {
+	if f != nil {
+		f.close()
+	}
+}
+
+// connect opens the descriptors of a daemon.
+func (d *Daemons) connect(one *daemon) (e ends, err error) {
+	e.child = make([]*os.File, 3)
+	switch d.order.Input {
+	case wire.DebugsByTerminal:
+		return e, connectTerminal(&e, d.order.Window)
+	case wire.ReadsPipe, wire.DebugsByPipe:
+		e.child[0], e.feed, err = proc.PipeTo()
+	default:
+		e.child[0], err = os.Open(os.DevNull)
+	}
+	for stream := 1; stream <= 2 && err == nil; stream++ {
+		e.read[stream], e.child[stream], err = proc.PipeFrom()
+	}
+	return e, err
+}
+
+// argv is a daemon's arguments. A debugger is given the process of its rank.
+func (d *Daemons) argv(one *daemon) []string {
+	argv := d.order.Argv
+	if d.debugs() {
+		pid := d.order.Attach()
+		words := proc.Stat(pid)
+		one.stood = len(words) > 0 && words[0] == "T"
+		argv = append(argv[:len(argv):len(argv)], "-p", strconv.Itoa(pid))
+	}
+	return argv
+}
+
+// letGo lets a rank go on that a debugger has left stopped: one does that is killed while it
+// attaches.
+func (d *Daemons) letGo(one *daemon, s job.Status) {
+	if d.debugs() && s.Kind == job.Signaled && !one.stood {
+		d.set.SignalRank(one.rank.slot, syscall.SIGCONT)
+	}
+}
+
+// hangUpMost is how long a debugger may take to leave its rank when its terminal is gone.
+const hangUpMost = 3 * time.Second
+
+// hangUp ends a debugger so that it takes its breakpoints out of the rank: SIGKILL would leave them
+// there, and the rank would die of the next one.
+func (d *Daemons) hangUp() {
+	until := time.After(hangUpMost)
+	for _, one := range d.all {
+		d.mu.Lock()
+		p := one.process
+		d.mu.Unlock()
+		if p == nil {
+			continue
+		}
+		p.SignalGroup(syscall.SIGHUP)
+		p.SignalGroup(syscall.SIGCONT)
+		select {
+		case <-p.Done():
+		case <-until:
+			p.SignalGroup(syscall.SIGKILL)
+		}
+	}
+}
+
+// Feed gives input to the daemon of the order.
+func (d *Daemons) Feed(in wire.Stdin) {
+	one := d.all[0]
+	if in.Window != (job.Window{}) {
+		one.readers[1].resize(in.Window)
+	}
+	if len(in.Data) > 0 {
+		one.feed.put(in.Data)
+	}
+	if in.EOF {
+		one.feed.end()
+	}
+}
