@@ -91,11 +91,14 @@ func (p *Peer) assemble(payload []byte, flags uint8, owned bool) {
 	w.partial, w.open = nil, false
 	p.fin.received++
 	p.untaken += len(msg)
-	if flags&flagControl != 0 {
-		p.emit(Effect{Kind: DeliverControl, Msg: msg})
-		return
+	kind := Deliver
+	switch flags & kindFlags {
+	case flagControl:
+		kind = DeliverControl
+	case flagBundle:
+		kind = DeliverBundle
 	}
-	p.emit(Effect{Kind: Deliver, Msg: msg})
+	p.emit(Effect{Kind: kind, Msg: msg})
 }
 
 // halfway reports whether part of a message is here and not delivered.
