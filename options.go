@@ -3,6 +3,7 @@ package ibrun
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"ibrun/bootstrap/rankwire"
 )
@@ -11,13 +12,23 @@ import (
 type Option func(*config)
 
 // config is what options change.
-type config struct{ log *slog.Logger }
+type config struct {
+	log    *slog.Logger
+	bundle time.Duration
+}
 
 // WithLogger lets the package log to l: which network the messages of this rank take and why, ranks
 // that have failed, and the loss of the agent. Without it the package logs nothing, and it never
 // writes to standard output or standard error by itself. The text and the attributes of records are
 // for users and may change.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
+
+// WithAggregation lets small messages of this rank to the same rank of another node share packets: a
+// message may wait for others as long as delay says, some 100 us to 1 ms. It is for programs that
+// send many of them to many ranks and do not wait for each answer; other programs become slower by
+// it. Messages still arrive once and in order, Flush and Finalize send what waits, and other ranks
+// need not use the option. Without it, or with 0 or less, nothing waits.
+func WithAggregation(delay time.Duration) Option { return func(c *config) { c.bundle = delay } }
 
 // newConfig applies options to the defaults.
 func newConfig(options []Option) config {

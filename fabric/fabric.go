@@ -54,8 +54,8 @@ type Driver interface {
 	// Want makes the fabric's own goroutine give the turn up after its next
 	// datagram.
 	Want()
-	// Drive waits for one datagram and hands it to the sink in the caller's
-	// goroutine.
+	// Drive waits for a datagram, and hands it and those that came with it to
+	// the sink in the caller's goroutine.
 	Drive()
 	// Pass gives the turn back unused.
 	Pass()

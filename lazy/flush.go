@@ -32,6 +32,7 @@ func (f *remotePeer) flush(ctx context.Context) error {
 	defer func() { <-f.turn }()
 	for {
 		f.t.fmu.Lock()
+		f.unbundle()
 		err, left, stopped := f.report(), f.peer.Unacked(), f.t.stopped
 		limbo := f.limbo || f.upgrade.Resuming()
 		f.t.fmu.Unlock()
@@ -52,6 +53,7 @@ func (f *remotePeer) flush(ctx context.Context) error {
 // end stops a peer; the table is stopped.
 func (f *remotePeer) end() {
 	f.timer.Stop()
+	f.bundle.stop()
 	f.suspicion.timer.Stop()
 	f.t.fmu.Lock()
 	defer f.t.fmu.Unlock()

@@ -41,6 +41,8 @@ type remotePeer struct {
 	resumes   uint64             // streams that have failed and lost nothing
 	left      time.Time          // when the stream of the second network was to be given up last
 
+	bundle bundle
+
 	limbo bool  // its stream has ended, and the agent was asked what became of it
 	runs  int   // answers since then that it runs
 	alarm bool  // if it does, a receiver of any rank has to know of the stream
@@ -140,6 +142,8 @@ func (t *Table) perform(f *remotePeer, e *peer.Effect) {
 		t.in.arrived(Message{f.rank, e.Msg})
 	case peer.DeliverControl:
 		f.receiveControl(e.Msg)
+	case peer.DeliverBundle:
+		f.receiveBundle(e.Msg)
 	case peer.Opened:
 		f.opened()
 	case peer.Closed:
@@ -185,6 +189,7 @@ func (f *remotePeer) kill(why error) {
 	if f.dead == nil {
 		f.dead = f.t.about(f.rank, why)
 	}
+	f.bundle.drop()
 	f.fail(f.dead)
 }
 
@@ -441,6 +446,10 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 	}
 	f.used = time.Since(t.began)
 	f.leaveSecond(false)
+	joins := f.joins(m)
+	if !joins {
+		f.unbundle()
+	}
 	verdict, effects := f.upgrade.Route(upgrade.Message{Size: len(m), Full: f.peer.Room() < len(m), Now: f.used})
 	f.perform(effects)
 	switch verdict {
@@ -463,6 +472,10 @@ func (f *remotePeer) offer(m []byte) (*stream, error) {
 		}
 		f.early += len(m)
 		t.early += len(m)
+	}
+	if joins {
+		f.join(m)
+		return nil, nil
 	}
 	t.step(f, peer.Event{Kind: peer.Send, Msg: append(make([]byte, 0, len(m)), m...)})
 	return nil, nil

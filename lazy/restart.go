@@ -100,7 +100,8 @@ func (t *Table) Restarts() { t.in.claimAll() }
 func (f *remotePeer) renewed(epoch uint16) {
 	t := f.t
 	t.renew(f.rank, epoch, false)
-	lost := f.limbo || f.dead != nil
+	lost := f.limbo || f.dead != nil || len(f.bundle.body) > 0
+	f.bundle.drop()
 	f.renewing = true
 	f.step(upgrade.Event{Kind: upgrade.Failed})
 	f.close(nil)

@@ -114,6 +114,9 @@ type Config struct {
 	Restarts bool
 	// Hold is how long a pair stays on the second network before the first is tried; 0: 10 s.
 	Hold time.Duration
+	// Bundle is how long a small message to another node may wait for others, which go with it in
+	// one packet; 0: not at all.
+	Bundle time.Duration
 	// MaxLive is the number of connections over the fabric above which the
 	// longest idle is closed; 0: 1,024.
 	MaxLive int

@@ -39,6 +39,7 @@ func (f *remotePeer) do(e *upgrade.Effect) {
 	case upgrade.Send:
 		if e.Control == upgrade.Switch {
 			t.count(func(s *sums) { s[job.CountMoves]++ })
+			f.unbundle() // it was sent before
 		}
 		t.step(f, peer.Event{Kind: peer.Control, Msg: e.Msg})
 	case upgrade.MakeOffer:

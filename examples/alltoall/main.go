@@ -2,6 +2,11 @@
 // for which looking peers up one by one pays least.
 //
 //	ibrun -n 256 --hosts 'node[0001-0016]' --eager --stats ./alltoall -bytes 64
+//
+// With -count each rank sends so many messages to every other, one to each in turn, and -wait lets
+// small ones wait for others so that they share packets:
+//
+//	ibrun -n 64 --hosts 'node[0001-0016]' ./alltoall -bytes 64 -count 200 -wait 1ms
 package main
 
 import (
@@ -17,8 +22,10 @@ import (
 
 func main() {
 	size := flag.Int("bytes", 64, "length of each message, 16 at least")
+	count := flag.Int("count", 1, "messages from each rank to each")
+	wait := flag.Duration("wait", 0, "how long a small message may wait for others to the same rank")
 	flag.Parse()
-	if err := run(context.Background(), max(*size, 16)); err != nil {
+	if err := run(context.Background(), max(*size, 16), *count, *wait); err != nil {
 		fmt.Fprintln(os.Stderr, "alltoall:", err)
 		os.Exit(1)
 	}
@@ -34,8 +41,8 @@ func fill(m []byte, from, to int) []byte {
 	return m
 }
 
-func run(ctx context.Context, size int) error {
-	w, err := ibrun.Init(ctx)
+func run(ctx context.Context, size, count int, wait time.Duration) error {
+	w, err := ibrun.Init(ctx, ibrun.WithAggregation(wait))
 	if err != nil {
 		return err
 	}
@@ -46,7 +53,7 @@ func run(ctx context.Context, size int) error {
 	failed := make(chan error, 1)
 	go func() {
 		m := make([]byte, size)
-		for i := range w.Size() {
+		for i := range w.Size() * count {
 			to := (w.Rank() + i) % w.Size() // everybody begins elsewhere
 			if err := w.Send(ctx, to, fill(m, w.Rank(), to)); err != nil {
 				failed <- err
@@ -55,17 +62,17 @@ func run(ctx context.Context, size int) error {
 		}
 		failed <- nil
 	}()
-	seen := make([]bool, w.Size())
+	seen := make([]int, w.Size())
 	want := make([]byte, size)
-	for range w.Size() {
+	for range w.Size() * count {
 		from, m, err := w.Recv(ctx)
 		if err != nil {
 			return err
 		}
-		if seen[from] || string(m) != string(fill(want, from, w.Rank())) {
+		if seen[from] == count || string(m) != string(fill(want, from, w.Rank())) {
 			return fmt.Errorf("rank %d: a wrong message from rank %d", w.Rank(), from)
 		}
-		seen[from] = true
+		seen[from]++
 	}
 	if err := <-failed; err != nil {
 		return err
@@ -74,7 +81,7 @@ func run(ctx context.Context, size int) error {
 		return err
 	}
 	if w.Rank() == 0 {
-		fmt.Printf("%d ranks sent %d messages of %d bytes in %v\n", w.Size(), w.Size()*w.Size(), size,
+		fmt.Printf("%d ranks sent %d messages of %d bytes in %v\n", w.Size(), w.Size()*w.Size()*count, size,
 			time.Since(began).Round(10*time.Microsecond))
 	}
 	return w.Finalize(ctx)

@@ -3,16 +3,13 @@ package udp
 import (
 	"errors"
 	"net"
-	"os"
-	"time"
-
-	"ibrun/fabric"
 )
 
 // receive is the fabric's own goroutine.
 func (f *Fabric) receive() {
+	f.greet()
 	for {
-		if err := f.read(); errors.Is(err, net.ErrClosed) {
+		if err := f.read(false); errors.Is(err, net.ErrClosed) {
 			f.drive.Give()
 			return
 		}
@@ -33,7 +30,7 @@ func (f *Fabric) Want() { f.drive.Want() }
 
 // Drive implements fabric.Driver.
 func (f *Fabric) Drive() {
-	_ = f.read() // what ends it, ends the receiver's wait too
+	_ = f.read(true) // what ends it, ends the receiver's wait too
 	f.drive.Leave()
 }
 
@@ -41,20 +38,28 @@ func (f *Fabric) Drive() {
 func (f *Fabric) Pass() { f.drive.Leave() }
 
 // Wake implements fabric.Driver.
-func (f *Fabric) Wake() { _ = f.conn.SetReadDeadline(past) }
+func (f *Fabric) Wake() { f.in.wake(f.greet) }
 
-var past = time.Unix(1, 0)
+// greet sends an empty datagram to ourselves, which nobody else does.
+func (f *Fabric) greet() { _ = f.send(f.tuple, nil) }
 
-// read hands one datagram to the sink; the caller has the turn.
-func (f *Fabric) read() error {
-	n, from, err := f.conn.ReadFromUDPAddrPort(f.buf)
-	switch {
-	case err == nil:
+// read hands what has come to the sink; the caller has the turn. direct: it may wait in the kernel.
+func (f *Fabric) read(direct bool) error {
+	n, err := f.in.next(direct)
+	if f.ending.Err() != nil {
+		return net.ErrClosed
+	}
+	for i := range n {
+		from, b := f.in.datagram(i)
+		if len(b) == 0 {
+			if from == f.tuple {
+				f.in.wakes.Store(true)
+			}
+			continue
+		}
 		f.received.Add(1)
-		f.receivedBytes.Add(uint64(n))
-		f.sink.Datagram(fabric.Ethernet(from), f.buf[:n])
-	case errors.Is(err, os.ErrDeadlineExceeded): // Wake
-		_ = f.conn.SetReadDeadline(time.Time{})
+		f.receivedBytes.Add(uint64(len(b)))
+		f.sink.Datagram(from, b)
 	}
 	return err // others are of datagrams that were sent before
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -53,13 +54,13 @@ type Counters struct {
 type Fabric struct {
 	cfg     Config
 	sink    fabric.Sink
-	conn    *net.UDPConn
-	raw     syscall.RawConn
+	socket  *os.File        // which waits where a call does not ask it not to
+	raw     syscall.RawConn // of socket
 	tuple   fabric.Tuple
 	mtu     int
 	granted int
 	drive   *turns.Turn
-	buf     []byte // of whoever drives
+	in      *inlet
 
 	ending context.Context // done once Close is called
 	end    context.CancelFunc
@@ -94,7 +95,7 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 	if cfg.Silence == 0 {
 		cfg.Silence = defaultSilence
 	}
-	f := &Fabric{cfg: cfg, sink: sink, buf: make([]byte, 64<<10), mtu: min(cfg.MTU-overhead4, mostBody)}
+	f := &Fabric{cfg: cfg, sink: sink, mtu: min(cfg.MTU-overhead4, mostBody)}
 	network := "udp4"
 	if cfg.Addr.Is6() {
 		network, f.mtu = "udp6", min(cfg.MTU-overhead6, mostBody)
@@ -102,22 +103,49 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 	if f.mtu < 1 {
 		return nil, fmt.Errorf("udp: an MTU of %d has no room for a datagram", cfg.MTU)
 	}
-	conn, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(netip.AddrPortFrom(cfg.Addr, 0)))
-	if err != nil {
+	var err error
+	if f.socket, f.tuple, err = listen(network, netip.AddrPortFrom(cfg.Addr, 0)); err != nil {
 		return nil, fmt.Errorf("udp: %w", err)
 	}
-	f.conn, f.tuple = conn, fabric.Ethernet(conn.LocalAddr().(*net.UDPAddr).AddrPort())
-	if f.raw, err = conn.SyscallConn(); err == nil {
+	if f.raw, err = f.socket.SyscallConn(); err == nil {
 		err = f.tune()
 	}
+	if err == nil {
+		f.in, err = newInlet(f.socket, f.mtu, f.tuple.Kind == fabric.ETH4)
+	}
 	if err != nil {
-		conn.Close()
+		f.socket.Close()
 		return nil, fmt.Errorf("udp: %w", err)
 	}
 	f.ending, f.end = context.WithCancel(context.Background())
 	f.drive = turns.New()
 	f.loops.Go(f.receive)
 	return f, nil
+}
+
+// listen makes a socket that package net does not look after.
+func listen(network string, at netip.AddrPort) (*os.File, fabric.Tuple, error) {
+	c, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(at))
+	if err != nil {
+		return nil, fabric.Tuple{}, err
+	}
+	defer c.Close()
+	own := -1
+	raw, err := c.SyscallConn()
+	if err == nil {
+		fail := raw.Control(func(fd uintptr) { own, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+		err = errors.Join(fail, err)
+	}
+	if err == nil {
+		err = unix.SetNonblock(own, false) // that of c too, which is not used
+	}
+	if err != nil {
+		if own >= 0 {
+			unix.Close(own)
+		}
+		return nil, fabric.Tuple{}, err
+	}
+	return os.NewFile(uintptr(own), "udp"), fabric.Ethernet(c.LocalAddr().(*net.UDPAddr).AddrPort()), nil
 }
 
 // tune forbids fragments and asks for a receive buffer: the default one holds
@@ -197,6 +225,22 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 	case to.Kind != f.tuple.Kind:
 		return f.apart(to)
 	}
+	switch err := f.send(to, b); {
+	case err == nil:
+		f.sent.Add(1)
+		f.sentBytes.Add(uint64(len(b)))
+		return nil
+	case err == fabric.ErrClosed:
+		return err
+	case err == unix.EMSGSIZE:
+		return fabric.ErrTooLong
+	}
+	f.lost.Add(1)
+	return nil
+}
+
+// send is the system call.
+func (f *Fabric) send(to fabric.Tuple, b []byte) error {
 	o := outgoings.Get().(*outgoing)
 	if to.Kind == fabric.ETH4 {
 		o.four.Port, o.four.Addr = int(to.Num), [4]byte(to.Addr[:4])
@@ -206,24 +250,14 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 		o.to = &o.six
 	}
 	o.b = b
-	if err := f.raw.Write(o.call); err != nil {
-		o.err = err
-	}
+	closed := f.raw.Write(o.call)
 	err := o.err
 	o.b, o.err = nil, nil
 	outgoings.Put(o)
-	switch {
-	case err == nil:
-		f.sent.Add(1)
-		f.sentBytes.Add(uint64(len(b)))
-		return nil
-	case errors.Is(err, net.ErrClosed):
+	if closed != nil {
 		return fabric.ErrClosed
-	case err == unix.EMSGSIZE:
-		return fabric.ErrTooLong
 	}
-	f.lost.Add(1)
-	return nil
+	return err
 }
 
 // apart says why a tuple of another kind cannot be reached.
@@ -241,7 +275,9 @@ func (f *Fabric) Close() error {
 	f.end()
 	l := f.listener
 	f.mu.Unlock()
-	f.conn.Close()
+	_ = f.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) // whoever waits in the kernel
+	f.in.ready.Close()
+	f.socket.Close()
 	f.drive.End()
 	if l != nil {
 		l.Close()

@@ -172,7 +172,8 @@ func (p *Peer) tick() {
 	if w := p.win; w != nil {
 		w.ackWait = longAckDelay
 		if w.ackAt <= p.now {
-			w.ackNow, w.ackWait = true, ackDelay
+			w.answerNow()
+			w.ackWait = ackDelay
 		}
 	}
 	if p.probeAt() <= p.now {

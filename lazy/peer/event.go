@@ -53,6 +53,7 @@ const (
 	Send           EventKind = iota + 1 // Msg: becomes the Peer's; refused when longer than Room
 	Again                               // Msg: the same, never refused: it was accepted before, for another way
 	Control                             // Msg: the same, delivered as DeliverControl and never refused
+	Bundle                              // Msg: the same, delivered as DeliverBundle and never refused
 	Warm                                // connect without a message
 	Resolved                            // Tuple, Epoch, Fresh: answer to Resolve
 	Unresolved                          // Cause: answer to Resolve, one of Exited, Broken, NoRank
@@ -93,6 +94,7 @@ const (
 	SetTimer                             // At: a Tick then; replaces the timer that was set
 	Deliver                              // Msg: the next message of the peer; the owner's from now on
 	DeliverControl                       // Msg: the same, for one sent by Control
+	DeliverBundle                        // Msg: the same, for one sent by Bundle
 	Opened                               // the pair is connected
 	// the pair is no longer connected and nothing was lost; what is staged opens it anew
 	Closed

@@ -40,7 +40,9 @@ const (
 	flagFirst    = 1 << iota // a message begins
 	flagLast                 // a message ends
 	flagControl              // it is for the owner, not for the application
-	flagsSegment = flagFirst | flagLast | flagControl
+	flagBundle               // it is several, for the owner to take apart
+	flagsSegment = flagFirst | flagLast | flagControl | flagBundle
+	kindFlags    = flagControl | flagBundle
 	flagAsk      = 1 // in ACK: "answer with an ACK", for a window that is shut
 )
 
@@ -128,7 +130,7 @@ func (k *packet) parse(kind PacketKind, b []byte) bool {
 		k.parseAck(b[4:])
 		k.payload = b[segmentLen:]
 		whole := k.flags&(flagFirst|flagLast) == flagFirst|flagLast
-		return k.flags&^flagsSegment == 0 && k.window <= ring && (len(k.payload) > 0 || whole)
+		return k.flags&^flagsSegment == 0 && k.flags&kindFlags != kindFlags && k.window <= ring && (len(k.payload) > 0 || whole)
 	case PacketAck:
 		if len(b) != segmentLen-4 {
 			return false

@@ -133,6 +133,17 @@ func (p *Peer) Unacked() int { return p.pending }
 // below zero it takes none.
 func (p *Peer) Room() int { return p.cfg.Stage - p.unackedBytes - messageCost }
 
+// Untaken is how many bytes were delivered and not reported as taken.
+func (p *Peer) Untaken() int { return p.untaken }
+
+// Packet is the length in bytes of the longest message that one packet carries.
+func (p *Peer) Packet() int {
+	if p.mtu == 0 {
+		return p.cfg.MTU - segmentLen
+	}
+	return p.mtu - segmentLen
+}
+
 // Counts returns the totals.
 func (p *Peer) Counts() Counts { return p.counts }
 
@@ -143,7 +154,7 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 	p.scratch.reset()
 	held := p.unackedBytes
 	switch ev.Kind {
-	case Send, Again, Control:
+	case Send, Again, Control, Bundle:
 		p.send(ev)
 	case Warm:
 		if p.state != Up {
@@ -213,7 +224,14 @@ func (p *Peer) send(ev Event) {
 		p.emit(Effect{Kind: Refused, Msg: ev.Msg})
 		return
 	}
-	p.queue.push(message{ev.Msg, ev.Kind == Control})
+	m := message{body: ev.Msg}
+	switch ev.Kind {
+	case Control:
+		m.kind = flagControl
+	case Bundle:
+		m.kind = flagBundle
+	}
+	p.queue.push(m)
 	p.unackedBytes += len(ev.Msg) + messageCost
 	p.pending++
 	if p.state != Idle { // there, follow does it

@@ -1,8 +1,8 @@
 package peer
 
 type message struct {
-	body    []byte
-	control bool
+	body []byte
+	kind uint8 // one of kindFlags, or 0
 }
 
 // queue holds messages of which not everything is in segments yet.
@@ -44,9 +44,7 @@ func (q *queue) cutOff(size int) (payload []byte, flags uint8, whole int) {
 	if q.cut == 0 {
 		flags |= flagFirst
 	}
-	if m.control {
-		flags |= flagControl
-	}
+	flags |= m.kind
 	end := min(q.cut+size, whole)
 	payload = m.body[q.cut:end]
 	q.cut = end

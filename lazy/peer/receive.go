@@ -17,11 +17,11 @@ func (p *Peer) receive(k *packet) {
 	ahead := int32(k.seq - w.want)
 	if ahead < 0 || ahead > 0 && ahead < ring && w.have>>(ahead-1)&1 != 0 {
 		p.counts.Doubled++
-		w.ackNow = true
+		w.answerNow()
 		return
 	}
 	if ahead >= ring {
-		w.ackNow = true // over every limit that we gave
+		w.answerNow() // over every limit that we gave
 		return
 	}
 	if ahead > 0 {
@@ -30,10 +30,12 @@ func (p *Peer) receive(k *packet) {
 		}
 		w.have |= 1 << (ahead - 1)
 		w.in[k.seq%ring] = piece{clone(k.payload), k.flags}
-		w.ackNow = true
+		w.answerNow()
 		return
 	}
-	w.ackNow = w.ackNow || w.have != 0
+	if w.have != 0 {
+		w.answerNow()
+	}
 	p.assemble(k.payload, k.flags, false)
 	for more := true; more; {
 		more = w.have&1 != 0
@@ -48,12 +50,24 @@ func (p *Peer) receive(k *packet) {
 	if w.have == 0 {
 		w.in = nil
 	}
-	if w.owed++; w.owed >= 2 {
+	if w.owed++; w.owed >= w.most {
 		w.ackNow = true
+		w.most = min(w.most+1, manyOwed)
 	} else if w.ackAt == never {
 		w.ackAt = p.now + w.ackWait
 	}
 }
+
+// In a flood of segments an ACK is due for manyOwed of them, which is much less than a window. It
+// begins with fewOwed, and so it does again when one was not simply the next or the peer has paused:
+// who has lost something sends few at a time.
+const (
+	fewOwed  = 2
+	manyOwed = 8
+)
+
+// answerNow acknowledges at once, and all that follows soon.
+func (w *window) answerNow() { w.ackNow, w.most = true, fewOwed }
 
 // assemble adds the next segment in order to its message. owned says that the
 // payload is ours to give away.
@@ -77,11 +91,14 @@ func (p *Peer) assemble(payload []byte, flags uint8, owned bool) {
 	w.partial, w.open = nil, false
 	p.fin.received++
 	p.untaken += len(msg)
-	if flags&flagControl != 0 {
-		p.emit(Effect{Kind: DeliverControl, Msg: msg})
-		return
+	kind := Deliver
+	switch flags & kindFlags {
+	case flagControl:
+		kind = DeliverControl
+	case flagBundle:
+		kind = DeliverBundle
 	}
-	p.emit(Effect{Kind: Deliver, Msg: msg})
+	p.emit(Effect{Kind: kind, Msg: msg})
 }
 
 // halfway reports whether part of a message is here and not delivered.

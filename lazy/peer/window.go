@@ -40,6 +40,7 @@ type window struct {
 	want    uint32 // next in order
 	have    uint64 // bit i: want+1+i is in the ring
 	owed    int    // segments not acknowledged
+	most    int    // of those, before an ACK goes out at once
 	ackAt   time.Duration
 	ackWait time.Duration // from the first of them to ackAt
 	ackNow  bool
@@ -56,7 +57,8 @@ type piece struct {
 }
 
 func newWindow(room uint8) *window {
-	return &window{limit: uint32(room), cwnd: firstCwnd, thresh: ring, rto: firstRTO, ackAt: never, ackWait: ackDelay}
+	return &window{limit: uint32(room), cwnd: firstCwnd, thresh: ring, rto: firstRTO, ackAt: never, ackWait: ackDelay,
+		most: fewOwed}
 }
 
 // under is how many numbers are given and not acknowledged in order.

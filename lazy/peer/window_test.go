@@ -121,6 +121,29 @@ func TestQuietTimer(t *testing.T) {
 	require.Less(t, w.posts[PacketAck], 20, "answers carry the acknowledgements")
 }
 
+// TestFlood: in a flood many segments share an acknowledgement. After a pause two do again, so that
+// who waits for it does not wait for a timer.
+func TestFlood(t *testing.T) {
+	w := newWorld(1, fair(2))
+	a, _ := w.pair()
+	w.connect(0, 1)
+	before := w.posts[PacketAck]
+	for range 1000 {
+		a.send(64, false)
+	}
+	require.NoError(t, w.run())
+	require.Len(t, w.took, 1000)
+	acks := w.posts[PacketAck] - before
+	require.Less(t, acks, 1000/manyOwed+manyOwed+2, "one more each time")
+	a.send(64, false)
+	require.NoError(t, w.run()) // a pause
+	for range fewOwed {
+		a.send(64, false)
+	}
+	w.runUntil(w.now + 3*w.delay)
+	require.Zero(t, a.peer.Unacked())
+}
+
 // BenchmarkStep is a 64-byte message there and one back: four Steps.
 func BenchmarkStep(b *testing.B) {
 	w := newWorld(1, fair(2))

@@ -1,0 +1,122 @@
+package udp
+
+import (
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"ibrun/fabric"
+)
+
+// inletOf is an inlet and a way to send to it. It waits in the kernel for as long as it takes.
+func inletOf(t *testing.T) (in *inlet, send func(b string)) {
+	f, _ := open(t, Config{Addr: here, MTU: 1500})
+	socket, tuple, err := listen("udp4", netip.AddrPortFrom(here, 0))
+	require.NoError(t, err)
+	t.Cleanup(func() { socket.Close() })
+	in, err = newInlet(socket, 1472, true)
+	require.NoError(t, err)
+	t.Cleanup(func() { in.ready.Close() })
+	require.NoError(t, in.control(func(fd int) error {
+		return unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 60})
+	}))
+	return in, func(b string) { require.NoError(t, f.send(tuple, []byte(b))) }
+}
+
+// soon waits for what must not take long.
+func soon(t *testing.T, f func()) {
+	done := make(chan struct{})
+	go func() { f(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		require.FailNow(t, "it does not return")
+	}
+}
+
+// After a first datagram a driver waits in the kernel, where another one and Wake reach it.
+func TestInletWaitsInKernel(t *testing.T) {
+	in, send := inletOf(t)
+	in.wakes.Store(true)
+	send("first")
+	n, err := in.next(true)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	for _, end := range []struct {
+		by   func()
+		came int
+	}{{func() { send("second") }, 1}, {func() { in.wake(func() { send("") }) }, 1}, {func() { send("third") }, 1}} {
+		soon(t, func() {
+			go func() {
+				for !in.inside.Load() {
+					runtime.Gosched()
+				}
+				end.by()
+			}()
+			n, err = in.next(true)
+		})
+		require.NoError(t, err)
+		require.Equal(t, end.came, n)
+		require.False(t, in.watch, "what waits in Go's poller is not woken")
+	}
+	require.False(t, in.slept(), "it was woken once")
+}
+
+// Without proof that it can be woken in the kernel, and if it is not a driver, it waits in Go's
+// poller; so it does when it was woken before it waits.
+func TestInletWaitsInPoller(t *testing.T) {
+	in, send := inletOf(t)
+	for _, proof := range []bool{false, true} {
+		in.wakes.Store(proof)
+		for range 2 {
+			send("one")
+			n, err := in.next(!proof)
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+		}
+		in.wake(func() { t.Error("it does not wait in the kernel") })
+		soon(t, func() {
+			n, err := in.next(!proof)
+			require.NoError(t, err)
+			require.Zero(t, n)
+		})
+		require.True(t, in.watch)
+	}
+	in.inside.Store(true)
+	reached := false
+	in.wake(func() { reached = true })
+	require.True(t, reached)
+}
+
+// One system call brings what is there, in its order, each with its sender.
+func TestInletTakesSeveral(t *testing.T) {
+	in, send := inletOf(t)
+	const each = 5
+	for range 100 {
+		for n := range each {
+			send(string(rune('a' + n)))
+		}
+		all, most := "", 0
+		for len(all) < each {
+			n, err := in.next(true)
+			require.NoError(t, err)
+			most = max(most, n)
+			for i := range n {
+				from, b := in.datagram(i)
+				require.Equal(t, fabric.ETH4, from.Kind)
+				require.Equal(t, here, from.AddrPort().Addr())
+				require.NotZero(t, from.Num)
+				all += string(b)
+			}
+		}
+		require.Equal(t, "abcde", all)
+		if most > 1 { // a busy machine may bring them one by one
+			return
+		}
+	}
+	require.FailNow(t, "each call brings one")
+}

@@ -1,0 +1,119 @@
+package lazy
+
+import (
+	"encoding/binary"
+	"time"
+
+	"ibrun/lazy/peer"
+)
+
+// bundle is small messages to one peer that wait to go in one packet, each behind its length in two
+// bytes, big-endian. It leaves when it is full, when its first message has waited for as long as it
+// may, and before anything else goes to that peer. The lock of remote peers guards it.
+type bundle struct {
+	body  []byte
+	count int
+	since time.Duration // its first message came, by the table's clock
+	timer *time.Timer   // nil: there was none yet
+	armed bool          // it runs
+}
+
+const (
+	// lengthBytes is the length of a message's head in a bundle.
+	lengthBytes = 2
+	// bundleShare of a packet is the most that a message has which waits for others.
+	bundleShare = 4
+)
+
+// joins reports whether a message can be added to the bundle, or begins one; the caller holds the
+// lock.
+func (f *remotePeer) joins(m []byte) bool {
+	most := f.peer.Packet()
+	return f.t.cfg.Bundle > 0 && len(m) <= most/bundleShare && len(f.bundle.body)+lengthBytes+len(m) <= most
+}
+
+// join adds a message to the bundle, which leaves if another one like it would not fit.
+func (f *remotePeer) join(m []byte) {
+	b := &f.bundle
+	if b.body == nil {
+		b.body = make([]byte, 0, f.peer.Packet())
+		b.since = f.used
+		b.wait(f.t.cfg.Bundle, f.bundleDue)
+		if !f.up {
+			f.t.step(f, peer.Event{Kind: peer.Warm})
+		}
+	}
+	b.body = append(binary.BigEndian.AppendUint16(b.body, uint16(len(m))), m...)
+	b.count++
+	if !f.joins(m) {
+		f.unbundle()
+	}
+}
+
+// drop forgets it.
+func (b *bundle) drop() { b.body, b.count = nil, 0 }
+
+// wait sets the timer, unless it runs.
+func (b *bundle) wait(d time.Duration, due func()) {
+	switch {
+	case b.armed:
+		return
+	case b.timer == nil:
+		b.timer = time.AfterFunc(d, due)
+	default:
+		b.timer.Reset(d)
+	}
+	b.armed = true
+}
+
+// stop stops the timer for good.
+func (b *bundle) stop() {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+}
+
+// bundleDue is the timer: it runs on for a bundle that came after the one that it was set for.
+func (f *remotePeer) bundleDue() {
+	f.t.fmu.Lock()
+	defer f.t.fmu.Unlock()
+	b := &f.bundle
+	b.armed = false
+	if f.t.stopped || f.departed || len(b.body) == 0 {
+		return
+	}
+	if rest := b.since + f.t.cfg.Bundle - time.Since(f.t.began); rest > 0 {
+		b.wait(rest, f.bundleDue)
+		return
+	}
+	f.unbundle()
+}
+
+// unbundle sends the bundle, if there is one; the caller holds the lock.
+func (f *remotePeer) unbundle() {
+	b := &f.bundle
+	if len(b.body) == 0 {
+		return
+	}
+	ev := peer.Event{Kind: peer.Bundle, Msg: b.body}
+	if b.count == 1 {
+		ev = peer.Event{Kind: peer.Again, Msg: b.body[lengthBytes:]}
+	}
+	b.drop()
+	f.t.step(f, ev)
+}
+
+// receiveBundle takes a bundle of the peer apart. Its messages share its memory.
+func (f *remotePeer) receiveBundle(b []byte) {
+	other := 0 // bytes that no receiver will take
+	for len(b) >= lengthBytes {
+		size := int(binary.BigEndian.Uint16(b))
+		if b = b[lengthBytes:]; size > len(b) {
+			break
+		}
+		f.t.in.arrived(Message{f.rank, b[:size:size]})
+		b = b[size:]
+		other += lengthBytes
+	}
+	f.t.step(f, peer.Event{Kind: peer.Taken, N: other + len(b)})
+}

@@ -1,0 +1,155 @@
+package lazy
+
+import (
+	"cmp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/fabric/mem"
+	"ibrun/job"
+	"ibrun/lazy/upgrade"
+)
+
+// bundled is two ranks of which the first aggregates.
+func bundled(t *testing.T, wait time.Duration, over string, limit upgrade.Worth) (a, b *Table) {
+	w := newWorld(t, 2, 1, fabrics()[over])
+	w.config = func(c *Config) {
+		if c.Rank == 0 {
+			c.Bundle, c.Worth = wait, limit
+		}
+	}
+	w.start()
+	return w.table(0), w.table(1)
+}
+
+// Small messages share packets, and overtake nothing that is sent between them: neither longer ones
+// nor those that go by a stream.
+func TestBundles(t *testing.T) {
+	const count = 1000
+	size := func(_, n uint32) int {
+		switch {
+		case n == count/2:
+			return 100_000
+		case n%100 == 99:
+			return 2000
+		}
+		return int(n % 60)
+	}
+	for over := range fabrics() {
+		t.Run(over, func(t *testing.T) {
+			a, b := bundled(t, time.Hour, over, upgrade.Worth{})
+			ctx := within(t)
+			var all sync.WaitGroup
+			all.Go(func() {
+				o := order{map[uint32]uint32{}, size}
+				for range count {
+					m, err := b.Recv(ctx)
+					if err = cmp.Or(err, o.came(1, m)); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+			for n := range uint32(count) {
+				m := payload(0, 1, n, size(0, n))
+				if n%2 > 0 && n < count/2 && a.TrySend(1, m) == nil { // the streams of mem have no such call
+					continue
+				}
+				require.NoError(t, a.Send(ctx, 1, m))
+			}
+			require.NoError(t, a.Flush(ctx), "nobody waits for an hour")
+			all.Wait()
+		})
+	}
+}
+
+// What waits when the pair moves to a stream goes before it.
+func TestBundleBeforeAMove(t *testing.T) {
+	a, b := bundled(t, time.Hour, "mem", worth(1))
+	ctx := within(t)
+	words := []string{"connects", "moves", "is behind"}
+	for i, count := range []job.Count{job.CountConnections, job.CountStreams, job.CountMoves} {
+		require.NoError(t, a.Send(ctx, 1, []byte(words[i])))
+		require.Eventually(t, func() bool { return a.Tally().Sum[count] > 0 }, patience, time.Millisecond)
+	}
+	for _, want := range words {
+		m, err := b.Recv(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want, string(m.Body))
+	}
+}
+
+// What waits goes in few packets. The memory of what was received is all taken back, so the window
+// stays open.
+func TestBundlesShareAPacket(t *testing.T) {
+	a, b := bundled(t, time.Hour, "udp", upgrade.Worth{})
+	ctx := within(t)
+	const count = 1000 // less than what moves a pair to a stream
+	for n := range uint32(count) {
+		require.NoError(t, a.Send(ctx, 1, payload(0, 1, n, 28)))
+	}
+	require.NoError(t, a.Flush(ctx))
+	for range count {
+		_, err := b.Recv(ctx)
+		require.NoError(t, err)
+	}
+	tally := a.Tally()
+	require.Less(t, tally.Sum[job.CountDatagrams]-tally.Sum[job.CountRetransmits], uint64(count/20))
+	f := b.fars[0]
+	b.fmu.Lock()
+	defer b.fmu.Unlock()
+	require.Zero(t, f.peer.Untaken())
+}
+
+// A message waits no longer than it may.
+func TestBundleIsDue(t *testing.T) {
+	a, b := bundled(t, time.Millisecond, "mem", upgrade.Worth{})
+	ctx := within(t)
+	for range 3 { // the timer is set again
+		require.NoError(t, a.Send(ctx, 1, []byte("small")))
+		m, err := b.Recv(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "small", string(m.Body))
+	}
+}
+
+// What waits for a rank that was restarted is lost, as is what was on its way.
+func TestBundleForAnOldStart(t *testing.T) {
+	w, floor, again := restarting(t, false)
+	a := w.table(0)
+	a.cfg.Bundle = time.Hour
+	ctx := within(t)
+	const victim = 3
+	require.NoError(t, w.send(ctx, 0, victim, "first"))
+	require.NoError(t, a.Flush(ctx))
+	require.NoError(t, w.send(ctx, 0, victim, "old"))
+	w.table(victim).Close()
+	floor(victim)
+	again(victim)
+	require.Equal(t, &RestartError{Rank: victim, Restarts: 1}, w.send(ctx, 0, victim, "refused"))
+	require.NoError(t, w.send(ctx, 0, victim, "new"))
+	require.NoError(t, a.Flush(ctx))
+	m, err := w.table(victim).RecvFrom(ctx, 0)
+	require.NoError(t, err)
+	require.Equal(t, "new", string(m.Body))
+}
+
+// A bundle that is none is not read beyond its end.
+func TestBadBundle(t *testing.T) {
+	w := newWorld(t, 2, 1, overMem(mem.New(1, mem.Faults{}))).start()
+	table := w.table(0)
+	table.fmu.Lock()
+	f := table.remotePeer(1)
+	for _, b := range []string{"", "\x00", "\x00\x02a", "\x00\x01a\xff\xff", "\x00\x01a\x00"} {
+		f.receiveBundle([]byte(b))
+	}
+	table.fmu.Unlock()
+	for range 2 {
+		m, err := table.Recv(within(t))
+		require.NoError(t, err)
+		require.Equal(t, "a", string(m.Body))
+	}
+}
