@@ -29,9 +29,9 @@ func TestValuePolicies(t *testing.T) {
 	client := pmiClient(t)
 	const nodes, ppn, ranks = 20, 2, 40
 	for _, c := range []struct {
-		how, tree     string
-		all           bool
-		most, fewest  int // questions that leave their nodes
+		how, tree    string
+		all          bool
+		most, fewest int // questions that leave their nodes
 	}{
 		{how: "--eager", tree: "kary:3"},
 		{how: "--eager", tree: "flat", all: true},

@@ -213,9 +213,9 @@ func TestEagerCostsTwoMessagesPerEdge(t *testing.T) {
 	}
 }
 
-// A job that chooses and has a small table sends it as eager mode does. With a large one, nodes that
-// ask for little cost what they cost lazily. When one asks for enough, the blocks rise and come down
-// once on each edge, and nodes ask for nothing after that.
+// A job that chooses and has a small table sends it as eager mode does. With a large one, nodes
+// that ask for little cost what they cost lazily. When one asks for enough, the blocks rise and
+// come down once on each edge, and nodes ask for nothing after that.
 func TestChosenTables(t *testing.T) {
 	const nodes, enough = 400, 2 // 400 nodes and ranks are 10.5 KiB
 	some := func(n uint32) func(rank uint32) []uint32 {

@@ -78,8 +78,9 @@ func TestLazyRing(t *testing.T) {
 	require.Contains(t, o.stderr, "look-ups 16 by 256 ranks")
 }
 
-// Everybody with everybody, at 16 and at 256 ranks, lazily, eagerly, and as auto chooses: on 16
-// nodes the table is small, and comes as with --eager: before the first barrier ends. Whether that choice is the faster one is measured by `make bench-lazy`.
+// Everybody with everybody, at 16 and at 256 ranks, lazily, eagerly, and as auto chooses: the table
+// is small, and comes as with --eager, before the first barrier ends. Whether that choice is the
+// faster one is measured by `make bench-lazy`.
 func TestLazyAllToAll(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 16})
 	program := example(t, c, "examples/alltoall")
