@@ -55,7 +55,7 @@ func (w *World) ways(cfg *lazy.Config) {
 	if fast {
 		// A device takes long to open, and many ranks never leave their
 		// node. Where all addresses are sent at once, they are needed now.
-		if cfg.OpenOnDemand = !how.Eager; cfg.OpenOnDemand {
+		if cfg.OpenOnDemand = !how.Eager || how.Learn; cfg.OpenOnDemand {
 			cfg.Opened = func(t fabric.Tuple) { _ = w.control.Send(rankwire.Publish{Tuple: t}) }
 		}
 		cfg.Worth = overInfiniBand

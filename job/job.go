@@ -77,7 +77,7 @@ type Transport struct {
 	Fabric  string // "auto", "ib", "udp" or "tcp"
 	Iface   string // --iface as written, or empty
 	Eager   bool   // the whole table goes down the tree once, and what PMI clients put with each fence
-	Learn   bool   // lazy, but nodes that read much of what PMI clients put may have all of it at once
+	Learn   bool   // nothing waits for the table; nodes that ask for enough get the rest at once (choice.go)
 	Why     string // why eager or lazy was chosen, for the user
 	Stats   bool   // ranks and agents report what they counted
 	Verbose bool   // the first rank of each node says which address it chose, and why

@@ -84,6 +84,7 @@ func (c *Core) handOn(from Link, to []Link, lost job.Parts) {
 	for _, l := range to {
 		c.collectives.Took(l, from)
 		c.bulk.Took(l, from)
+		c.tables.Took(l, from)
 		c.lookups.Took(l)
 		c.children[l].holds = holds
 	}
@@ -210,6 +211,7 @@ func (c *Core) childState(l Link, m wire.State) {
 	}
 	c.doLookups(c.lookups.AskAgain(c.now, l))
 	c.doBulk(c.bulk.CallAgain(l))
+	c.doTables(c.tables.CallAgain(l))
 	c.inputAgain(l, m)
 }
 

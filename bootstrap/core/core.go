@@ -111,7 +111,8 @@ type Core struct {
 
 	lookups     lookup.Lookups
 	collectives collective.Collectives
-	bulk        bulk.Fetches
+	bulk        bulk.Fetches // of values
+	tables      bulk.Fetches // of addresses
 	pairs       pairs.Pairs
 	queries     queries.Queries
 	daemons     daemons.Daemons
@@ -131,7 +132,7 @@ func New(cfg Config) *Core {
 	c.below.Root = cfg.Root
 	c.lookups = lookup.New(&c.below)
 	c.collectives = collective.New(&c.below, cfg.Join)
-	c.bulk = bulk.New(&c.below)
+	c.bulk, c.tables = bulk.New(&c.below), bulk.New(&c.below)
 	c.pairs = pairs.New(&c.below.Own)
 	c.queries = queries.New(&c.below)
 	c.sessions = sessions.New(cfg.Root)
@@ -361,6 +362,10 @@ func (c *Core) frame(from Link, m frame.Message) {
 		c.doBulk(c.bulk.Request(from, m.Fence))
 	case wire.BulkValues:
 		c.doBulk(c.bulk.Gave(from, m.Fence, m.Values))
+	case wire.TableFetch:
+		c.doTables(c.tables.Request(from, m.Round))
+	case wire.TableValues:
+		c.doTables(c.tables.Gave(from, m.Round, m.Values))
 	case rankwire.Tally:
 		k.tallied = true
 		c.tally.Add(m.Of)
@@ -450,6 +455,10 @@ func (c *Core) order(m frame.Message) {
 		c.doBulk(c.bulk.Call(m.Fence))
 	case wire.BulkValues:
 		c.doBulk(c.bulk.Values(m.Fence, m.Values))
+	case wire.TableFetch:
+		c.doTables(c.tables.Call(m.Round))
+	case wire.TableValues:
+		c.doTables(c.tables.Values(m.Round, m.Values))
 	case wire.Query:
 		c.doQueries(c.queries.Ask(c.now, m.ID, m.Question))
 	case wire.Daemons, wire.DaemonGrant, wire.DaemonsEnd, wire.DaemonInput, wire.Session, wire.SessionRelease,

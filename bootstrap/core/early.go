@@ -23,7 +23,8 @@ func (c *Core) tooEarly(ev Event) bool {
 		return true
 	case Frame:
 		switch ev.Msg.(type) {
-		case rankwire.Ask, rankwire.Collect, rankwire.Name, rankwire.SpawnJob, wire.Blocks, wire.BulkFetch, wire.BulkValues:
+		case rankwire.Ask, rankwire.Collect, rankwire.Name, rankwire.SpawnJob, wire.Blocks, wire.BulkFetch, wire.BulkValues,
+			wire.TableFetch, wire.TableValues:
 			return ev.From != Up
 		}
 	}

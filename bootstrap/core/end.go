@@ -122,6 +122,7 @@ func (c *Core) drop(l Link, s job.Status) {
 	c.doLookups(c.lookups.ChildEnded(l))
 	c.doCollectives(c.collectives.Check())
 	c.doBulk(c.bulk.ChildEnded())
+	c.doTables(c.tables.ChildEnded())
 	c.doQueries(c.queries.ChildEnded(l))
 	c.daemonsOfChildEnded(l, k.exited)
 	c.doLookups(c.lookups.NoTableBelow(c.now, l))

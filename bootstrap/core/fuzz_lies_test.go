@@ -145,7 +145,7 @@ var sayable = func() (list []reflect.Type) {
 	for _, m := range []frame.Message{
 		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
 		rankwire.Ask{}, rankwire.Answer{}, rankwire.Collect{}, rankwire.Release{}, wire.Blocks{}, rankwire.Tally{}, wire.Placed{}, rankwire.Name{}, rankwire.Notice{}, wire.BulkFetch{},
-		wire.BulkValues{}, wire.Times{}, wire.Steal{}, wire.Return{}, wire.Membership{}, rankwire.SpawnJob{}, rankwire.JobSpawned{},
+		wire.BulkValues{}, wire.TableFetch{}, wire.TableValues{}, wire.Times{}, wire.Steal{}, wire.Return{}, wire.Membership{}, rankwire.SpawnJob{}, rankwire.JobSpawned{},
 		rankwire.Hello{}, rankwire.Publish{}, rankwire.Put{}, rankwire.Pair{}, rankwire.Abort{}, rankwire.Finalize{}, rankwire.Later{}, wire.Query{}, wire.Reply{},
 		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCSRequest{}, wire.CCSReply{},
 		wire.DaemonInput{}, wire.DaemonRoom{},

@@ -80,7 +80,8 @@ type starts struct {
 // start begins the launch of a subtree. The root passes a whole job.
 func (c *Core) start(m wire.Launch) {
 	c.stage = launching
-	c.job, c.below.Layout, c.lookups.Eager = m.Job, m.Job.Layout, m.Job.Transport.Eager
+	c.job, c.below.Layout = m.Job, m.Job.Layout
+	c.lookups.Open(m.Job.Transport)
 	c.level = int(m.Level)
 	c.openRepairs()
 	c.openTimes(m.First)

@@ -30,7 +30,33 @@ func (c *Core) doBulk(effects []bulk.Effect) {
 	clear(effects)
 }
 
+// doTables is doBulk for addresses, which this node reads itself.
+func (c *Core) doTables(effects []bulk.Effect) {
+	var read, here *bulk.Effect // after the others: each has effects of its own
+	for _, e := range effects {
+		switch e.Do {
+		case bulk.Request, bulk.Call:
+			c.send(e.To, wire.TableFetch{Round: e.Fence})
+		case bulk.Read:
+			read = &e
+		case bulk.Send:
+			c.lookups.CountBytes(e.Values)
+			c.send(e.To, wire.TableValues{Round: e.Fence, Values: e.Values})
+		case bulk.Deliver:
+			here = &e
+		}
+	}
+	clear(effects)
+	if read != nil {
+		c.doTables(c.tables.ReadDone(read.Fence, c.lookups.Known()))
+	}
+	if here != nil {
+		c.doLookups(c.lookups.Fetched(c.now, here.Fence, here.Values))
+	}
+}
+
 func (c *Core) doLookups(effects []lookup.Effect) {
+	var fetch uint32 // after the others: it has effects of its own
 	for i := range effects {
 		switch e := &effects[i]; e.Do {
 		case lookup.Send:
@@ -43,11 +69,16 @@ func (c *Core) doLookups(effects []lookup.Effect) {
 			c.send(e.To.Link, wire.Blocks{Values: e.Blocks})
 		case lookup.Wake:
 			c.wakeAt(e.At)
+		case lookup.Fetch:
+			fetch = e.Round
 		case lookup.Abort:
 			c.aborted(e.To.Rank, e.Msg.(rankwire.Abort))
 		}
 	}
 	clear(effects)
+	if fetch > 0 {
+		c.doTables(c.tables.Request(Up, fetch))
+	}
 }
 
 func (c *Core) doCollectives(effects []collective.Effect) {

@@ -77,7 +77,7 @@ func (c *Core) tellsFailures() bool {
 
 func (c *Core) openRepairs() {
 	if c.repairs() {
-		c.collectives.Keeps, c.bulk.Keeps = true, true
+		c.collectives.Keeps, c.bulk.Keeps, c.tables.Keeps = true, true, true
 		c.repair.streams, c.repair.rooted = repair.Streams{}, c.level == 1
 	}
 }
@@ -215,6 +215,7 @@ func (c *Core) resumed(m wire.Resume) {
 	c.doCollectives(c.collectives.JoinAgain())
 	c.doLookups(c.lookups.AskAgain(c.now, Up))
 	c.doBulk(c.bulk.RequestAgain())
+	c.doTables(c.tables.RequestAgain())
 	for _, question := range r.asked.Open() {
 		c.send(Up, question)
 	}

@@ -249,6 +249,7 @@ func (c *Core) replacementReady(l Link) {
 	c.lookups.Moved(k.old)
 	c.doLookups(c.lookups.AskAgain(c.now, l))
 	c.doBulk(c.bulk.ChildEnded())
+	c.doTables(c.tables.ChildEnded())
 	c.replacedBelow(wire.Replaced{Number: k.number, Node: k.head.First})
 	c.sendBelow()
 }

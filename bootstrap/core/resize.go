@@ -60,6 +60,7 @@ func (c *Core) resize(m rankwire.Resize) {
 	}
 	c.leaveNodes(job.NodeIndex(m.Layout.Nodes()))
 	c.below.Route(c.partsOf)
+	c.tables.Forget()
 	c.doLookups(c.lookups.Resized(c.now))
 }
 

@@ -56,6 +56,13 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return lieIf(m.Fence > c.collectives.Passed, "for a fence that is not passed")
 	case wire.BulkValues:
 		return lieIf(c.bulk.Refuses(l, m.Fence), "that was not called for")
+	case wire.TableFetch:
+		return c.lookups.FetchLie(m.Round)
+	case wire.TableValues:
+		if c.tables.Refuses(l, m.Round) {
+			return "that was not called for"
+		}
+		return c.lookups.BlocksLie(m.Values, k.part.Len(), k.hasNode)
 	case rankwire.Tally:
 		return lieIf(!c.job.Transport.Stats || k.tallied, "that nobody wants")
 	case wire.Record:
@@ -296,6 +303,10 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 		return lieIf(m.Fence > c.collectives.Passed, "for a fence that is not passed")
 	case wire.BulkValues:
 		return lieIf(!c.bulk.Waits() || m.Fence > c.collectives.Passed, "that nobody asked for")
+	case wire.TableFetch:
+		return c.lookups.FetchLie(m.Round)
+	case wire.TableValues:
+		return lieIf(!c.tables.Waits(), "that nobody asked for")
 	}
 	return ""
 }

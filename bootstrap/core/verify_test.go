@@ -69,6 +69,10 @@ var lies = []struct{ plan, before, lie string }{
 	{"eager\nfrom running", "", "0 -> Blocks values=[short]"},
 	{"from running", "", "0 -> BulkFetch fence=1"},
 	{"from running", "", "0 -> BulkValues fence=1"},
+	{"from running", "", "0 -> TableFetch round=1"},
+	{"learn\nfrom running", "", "0 -> TableFetch round=5"},
+	{"learn\nfrom running", "", "0 -> TableValues round=1"},
+	{"learn\nfrom running", "up -> TableFetch round=1", "0 -> TableValues round=1 values=[@1/1/10.0.0.3:7]"},
 	{"from running", "", "0 -> Tally of={ranks=1}"},
 	{"stats\nfrom running", "0 -> Tally of={ranks=1}", "0 -> Tally of={ranks=1}"},
 	{"from running", "", "0 -> Placed node=2"},
@@ -178,6 +182,8 @@ var lies = []struct{ plan, before, lie string }{
 	{"from running", "", "up -> SessionRoom id=1 n=1"},
 	{"from running", "", "up -> BulkFetch fence=1"},
 	{"from running", "", "up -> BulkValues fence=1"},
+	{"from running", "", "up -> TableFetch round=1"},
+	{"learn\nfrom running", "", "up -> TableValues round=1"},
 }
 
 // TestLies holds that a neighbour which lies is cut off, with a cause that names

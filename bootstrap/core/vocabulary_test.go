@@ -37,7 +37,7 @@ func init() {
 	for _, v := range []any{
 		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
 		wire.Heartbeat{}, rankwire.Ask{}, rankwire.Answer{}, rankwire.Collect{}, rankwire.Release{}, wire.Blocks{}, rankwire.Tally{}, wire.Placed{}, wire.Times{}, rankwire.Name{}, rankwire.Notice{},
-		wire.BulkFetch{}, wire.BulkValues{}, rankwire.SpawnJob{}, rankwire.JobSpawned{}, rankwire.Hello{}, rankwire.Publish{}, rankwire.Put{}, rankwire.Pair{}, rankwire.Abort{}, rankwire.Finalize{}, rankwire.Later{}, wire.Steal{}, wire.Return{}, wire.Membership{}, wire.Sweep{}, wire.Swept{}, wire.Record{}, rankwire.Failures{},
+		wire.BulkFetch{}, wire.BulkValues{}, wire.TableFetch{}, wire.TableValues{}, rankwire.SpawnJob{}, rankwire.JobSpawned{}, rankwire.Hello{}, rankwire.Publish{}, rankwire.Put{}, rankwire.Pair{}, rankwire.Abort{}, rankwire.Finalize{}, rankwire.Later{}, wire.Steal{}, wire.Return{}, wire.Membership{}, wire.Sweep{}, wire.Swept{}, wire.Record{}, rankwire.Failures{},
 		wire.Floor{}, wire.FloorSet{}, wire.Respawn{}, wire.Respawned{}, rankwire.Restarted{}, rankwire.Rollback{},
 		wire.Recall{}, wire.Recalled{}, wire.Rest{}, wire.Replace{}, wire.Replaced{}, wire.Standing{},
 		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{}, wire.Chunk{},

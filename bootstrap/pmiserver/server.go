@@ -45,6 +45,10 @@ type (
 
 // Server is one node's.
 type Server struct {
+	// Carries is how many bytes of all ranks' values a fence carries in a job that chooses, 512 KiB
+	// by default. Ranks do not know of each other's, so each has an equal share of them.
+	Carries int
+
 	job     *job.Job
 	op      uint32 // collectives of earlier starts of the ranks
 	mapping string // PMI_process_mapping, made for the first client; it costs as much as there are ranks
@@ -82,7 +86,7 @@ type waiter struct {
 // ranks.
 func New(j *job.Job, op uint32) *Server {
 	return &Server{
-		job: j, op: op, store: newStore(j),
+		Carries: mostCarried, job: j, op: op, store: newStore(j),
 		clients: map[job.Slot]*client{}, calls: map[uint32]*client{}, attrs: map[string]string{},
 	}
 }

@@ -55,6 +55,14 @@ func newClusterOf(t *testing.T, how job.Transport, plane uint32, shares ...job.S
 	return c
 }
 
+// lists lets no fence carry values.
+func (c *cluster) lists() *cluster {
+	for _, h := range c.servers {
+		h.Carries = 0
+	}
+	return c
+}
+
 func (c *cluster) server(slot uint32) *Server { return c.servers[c.job.Layout.NodeOf(job.Slot(slot))] }
 
 func (c *cluster) obey(effects []Effect) {

@@ -11,13 +11,15 @@ import (
 	"ibrun/pmi"
 )
 
-// policy says what comes down with a fence (docs/decisions/0008-lazy-values.md).
+// policy says what comes down with a fence (docs/decisions/0008-lazy-values.md,
+// docs/decisions/0031-measured-choices.md).
 type policy uint8
 
 const (
-	alone policy = iota // one node: nothing, all is here
-	eager               // all values
-	lazy                // a listing; values are asked for
+	alone  policy = iota // one node: nothing, all is here
+	eager                // all values
+	lazy                 // a listing; values are asked for
+	learns               // the values of ranks that put few bytes, and a listing of the others'
 )
 
 // What a parcel of a fence holds: its first byte.
@@ -26,12 +28,12 @@ const (
 	holdsListing = 2
 )
 
-// A node that has had to ask for so many values, and for one in so many of those
-// that were listed, fetches all of them.
-const (
-	manyAsked = 8
-	oneIn     = 8
-)
+// manyAsked is how many values a node asks for before it fetches all, at least: to that, all nodes
+// have to contribute.
+const manyAsked = 8
+
+// mostCarried is how many bytes of all ranks' values a fence carries in a job that chooses.
+const mostCarried = 512 << 10
 
 // kept is a value that this node has, and the fence of its put. The bytes are
 // shared with frames and with the core, and never changed.
@@ -55,6 +57,8 @@ type store struct {
 
 	asking    map[string][]*client // who waits for an answer, by key of the KVS
 	asked     int                  // questions since the last bulk fetch
+	answered  int                  // how many of them were
+	bytes     int                  // in those answers
 	listed    int                  // keys since then
 	given     []written            // by this node's ranks, since then
 	fetching  uint32               // fence of the bulk fetch that is under way; 0: none
@@ -64,11 +68,13 @@ type store struct {
 
 func newStore(j *job.Job) store {
 	s := store{policy: lazy, values: map[string]kept{}, asking: map[string][]*client{}}
-	if j.Transport.Eager {
-		s.policy = eager
-	}
-	if j.Layout.Nodes() == 1 {
+	switch {
+	case j.Layout.Nodes() == 1:
 		s.policy = alone
+	case j.Transport.Learn:
+		s.policy = learns
+	case j.Transport.Eager:
+		s.policy = eager
 	}
 	for _, p := range j.Preput { // every node has them from the start
 		s.values[p.Key] = kept{value: []byte(p.Value)}
@@ -101,7 +107,7 @@ func (h *Server) news(c *client) (parcel []byte) {
 	if len(keys) == 0 {
 		return nil
 	}
-	if h.policy == eager {
+	if h.policy == eager || h.policy == learns && h.few(keys) {
 		parcel = []byte{holdsValues}
 		for _, key := range keys {
 			parcel = appendPair(parcel, key, h.values[key].value)
@@ -113,11 +119,20 @@ func (h *Server) news(c *client) (parcel []byte) {
 	for _, key := range keys {
 		l.add(c.slot, rank, key)
 		h.do(ClientFrame{c.slot, rankwire.Put{Key: kvsKey(c.fences, key), Value: h.values[key].value}})
-		if h.job.Transport.Learn {
+		if h.policy == learns {
 			h.given = append(h.given, written{key, c.fences})
 		}
 	}
 	return l.append([]byte{holdsListing})
+}
+
+// few reports whether a fence can carry the values of some keys, if all ranks have as many bytes.
+func (h *Server) few(keys []string) bool {
+	bytes := 0
+	for _, key := range keys {
+		bytes += len(key) + len(h.values[key].value)
+	}
+	return bytes*int(h.job.Size) <= h.Carries
 }
 
 // Join makes one parcel of those that hold values, and one of those that hold
@@ -221,7 +236,7 @@ func (h *Server) slotOf(rank job.Rank) (slot job.Slot, ok bool) {
 // for the bulk fetch.
 func (h *Server) fetch(c *client, key string, at place) {
 	c.wants = key
-	if h.job.Transport.Learn && h.fetching == 0 && h.asked >= manyAsked && h.asked*oneIn >= h.listed && h.bulkFence < h.fence {
+	if h.policy == learns && h.fetching == 0 && h.enough() && h.bulkFence < h.fence {
 		h.fetching = h.fence
 		h.do(BulkFetch{h.fence})
 	}
@@ -235,6 +250,12 @@ func (h *Server) fetch(c *client, key string, at place) {
 		h.asked++
 		h.do(ClientFrame{c.slot, rankwire.Ask{Rank: at.slot, Key: name}})
 	}
+}
+
+// enough reports whether what this node has asked for has cost what all listed values would, if the
+// others are as long as those that came.
+func (h *Server) enough() bool {
+	return h.asked >= manyAsked && h.answered > 0 && job.Enough(h.asked, h.bytes/h.answered*h.listed)
 }
 
 // fetched takes the answer. A rank that is gone took its values with it.
@@ -252,6 +273,8 @@ func (h *Server) fetched(m rankwire.Answer) {
 		}
 		fence, _ := strconv.ParseUint(m.Key[:digits], 10, 32) // kvsKey wrote it
 		h.keep(waiting[0].wants, kept{m.Value, uint32(fence)})
+		h.answered++
+		h.bytes += len(m.Key) + len(m.Value)
 	}
 	for _, c := range waiting {
 		h.answer(c, pmi.Answer{Found: found, Value: string(m.Value)})
@@ -283,7 +306,7 @@ func (h *Server) BulkFetched(fence uint32, values frame.Values) []Effect {
 			h.take(pair[:len(pair)-len(r.rest)], of)
 		}
 	}
-	h.bulkFence, h.fetching, h.asked, h.listed = fence, 0, 0, 0
+	h.bulkFence, h.fetching, h.asked, h.listed, h.answered, h.bytes = fence, 0, 0, 0, 0, 0
 	parked := h.parked
 	h.parked = nil
 	for _, c := range parked {

@@ -21,9 +21,21 @@ type BulkValues struct {
 	Values frame.Values // of at most MaxGather bytes
 }
 
-func (Blocks) Kind() frame.Kind     { return KindBlocks }
-func (BulkFetch) Kind() frame.Kind  { return KindBulkFetch }
-func (BulkValues) Kind() frame.Kind { return KindBulkValues }
+// TableFetch says on the way up that a node wants the blocks of all nodes, and asks each subtree
+// for its own on the way down.
+type TableFetch struct{ Round uint32 } // counted from 1
+
+// TableValues is Blocks, in answer to a TableFetch: as far as they are known, without waiting.
+type TableValues struct {
+	Round  uint32
+	Values frame.Values // of at most MaxGather bytes
+}
+
+func (Blocks) Kind() frame.Kind      { return KindBlocks }
+func (BulkFetch) Kind() frame.Kind   { return KindBulkFetch }
+func (BulkValues) Kind() frame.Kind  { return KindBulkValues }
+func (TableFetch) Kind() frame.Kind  { return KindTableFetch }
+func (TableValues) Kind() frame.Kind { return KindTableValues }
 
 func (m Blocks) Encode(w *frame.Encoder)         { m.Values.Encode(w) }
 func parseBlocks(r *frame.Decoder) frame.Message { return Blocks{decodeValues(r, rankwire.MaxValue)} }
@@ -38,6 +50,18 @@ func (m BulkValues) Encode(w *frame.Encoder) {
 func parseBulkFetch(r *frame.Decoder) frame.Message { return BulkFetch{fence(r)} }
 func parseBulkValues(r *frame.Decoder) frame.Message {
 	return BulkValues{Fence: fence(r), Values: decodeValues(r, rankwire.MaxGather)}
+}
+
+func (m TableFetch) Encode(w *frame.Encoder) { w.U32(m.Round) }
+
+func (m TableValues) Encode(w *frame.Encoder) {
+	w.U32(m.Round)
+	m.Values.Encode(w)
+}
+
+func parseTableFetch(r *frame.Decoder) frame.Message { return TableFetch{fence(r)} }
+func parseTableValues(r *frame.Decoder) frame.Message {
+	return TableValues{Round: fence(r), Values: decodeValues(r, rankwire.MaxValue)}
 }
 
 func fence(r *frame.Decoder) uint32 {
@@ -61,8 +85,12 @@ func decodeValues(r *frame.Decoder, most int) frame.Values {
 	return l
 }
 
-func (m Blocks) String() string    { return fmt.Sprintf("Blocks n=%d", m.Values.Len()) }
-func (m BulkFetch) String() string { return fmt.Sprintf("BulkFetch fence=%d", m.Fence) }
+func (m Blocks) String() string     { return fmt.Sprintf("Blocks n=%d", m.Values.Len()) }
+func (m BulkFetch) String() string  { return fmt.Sprintf("BulkFetch fence=%d", m.Fence) }
+func (m TableFetch) String() string { return fmt.Sprintf("TableFetch round=%d", m.Round) }
+func (m TableValues) String() string {
+	return fmt.Sprintf("TableValues round=%d n=%d", m.Round, m.Values.Len())
+}
 func (m BulkValues) String() string {
 	return fmt.Sprintf("BulkValues fence=%d n=%d", m.Fence, m.Values.Len())
 }

@@ -45,6 +45,9 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindBulkValues: func(size int) []frame.Message {
 		return []frame.Message{BulkValues{Fence: 1, Values: frametest.Repeat[[]byte, frame.ValueCodec](size, nil)}}
 	},
+	KindTableValues: func(size int) []frame.Message {
+		return []frame.Message{TableValues{Round: 1, Values: frametest.Repeat[[]byte, frame.ValueCodec](size, nil)}}
+	},
 	KindPlaced: func(size int) []frame.Message {
 		return []frame.Message{Placed{Ranks: frametest.Repeat[Placement, placementCodec](size/6, Placement{})}}
 	},
@@ -169,8 +172,8 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 	KindSwept: func(size int) []frame.Message { return []frame.Message{Swept{Left: strings.Repeat("x", size)}} },
 
 	KindReady: nil, KindGrant: nil, KindStdinRoom: nil, KindSignal: nil, KindEnd: nil, KindHeartbeat: nil,
-	KindBulkFetch: nil, KindSteal: nil, KindDeparted: nil, KindFloor: nil, KindFloorSet: nil, KindRespawn: nil,
-	KindRecall: nil, KindRest: nil,
+	KindBulkFetch: nil, KindTableFetch: nil, KindSteal: nil, KindDeparted: nil, KindFloor: nil, KindFloorSet: nil,
+	KindRespawn: nil, KindRecall: nil, KindRest: nil,
 }
 
 // everySecondNode is n nodes of which no two touch.

@@ -38,6 +38,12 @@ const (
 // KindRecord is of a job that is recorded.
 const KindRecord frame.Kind = 34 // up
 
+// These are of a job that chooses when addresses come.
+const (
+	KindTableFetch  frame.Kind = 124 // both
+	KindTableValues frame.Kind = 125 // both
+)
+
 // both are the two ends of a link between agents.
 const both = frame.Parent | frame.Child
 
@@ -59,6 +65,7 @@ var Vocabulary = frame.Vocabulary{
 	KindPlaced:     {Name: "Placed", From: frame.Child, Parse: parsePlaced},
 	KindBulkFetch:  {Name: "BulkFetch", From: both, Parse: parseBulkFetch},
 	KindBulkValues: {Name: "BulkValues", From: both, Parse: parseBulkValues},
+	KindTableFetch: {Name: "TableFetch", From: both, Parse: parseTableFetch},
 	KindTimes:      {Name: "Times", From: frame.Child, Parse: parseTimes},
 	KindSteal:      {Name: "Steal", From: frame.Parent, Parse: parseSteal},
 	KindReturn:     {Name: "Return", From: frame.Child, Parse: parseReturn},
@@ -78,6 +85,8 @@ var Vocabulary = frame.Vocabulary{
 	KindStanding:   {Name: "Standing", From: frame.Parent, Parse: parseStanding},
 	KindQuery:      {Name: "Query", From: frame.Parent, Parse: parseQuery},
 	KindReply:      {Name: "Reply", From: frame.Child, Parse: parseReply},
+
+	KindTableValues: {Name: "TableValues", From: both, Parse: parseTableValues},
 
 	KindDaemons:      {Name: "Daemons", From: frame.Parent, Parse: parseDaemons},
 	KindDaemonOutput: {Name: "DaemonOutput", From: frame.Child, Parse: parseDaemonOutput},

@@ -66,6 +66,8 @@ func TestRefused(t *testing.T) {
 		"boolean 2":              {[]byte{byte(KindStdin), 2, 0}, frame.ErrCanonical},
 		"signal 65":              {[]byte{byte(KindSignal), 65}, frame.ErrRange},
 		"bulk fetch of fence 0":  {[]byte{byte(KindBulkFetch), 0}, frame.ErrRange},
+		"table fetch of round 0": {[]byte{byte(KindTableFetch), 0}, frame.ErrRange},
+		"table of round 0":       {[]byte{byte(KindTableValues), 0, 0}, frame.ErrRange},
 		"bulk values of fence 0": {[]byte{byte(KindBulkValues), 0, 0}, frame.ErrRange},
 		"a billion runs":         {[]byte{byte(KindExit), 0, 0, 0, 0x80, 0x94, 0xeb, 0xdc, 0x03}, frame.ErrShort},
 		"output beyond frame":    {[]byte{byte(KindOutput), 0, 1, 100, 'x'}, frame.ErrShort},

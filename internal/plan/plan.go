@@ -167,7 +167,8 @@ func (p *Plan) draft(r *options.Request, how job.LaunchOptions, at Surroundings)
 	}
 	draft := job.Job{
 		Programs: programs, Umask: at.Umask, Output: p.output(r, at.Cwd), Stdin: stdin, Launch: how,
-		Transport: transport(r, p.Nodes.Len()), Binding: r.Binding, MPI: r.MPI, PMIPort: r.PMIPort,
+		Transport: transport(r, uint32(p.Nodes.Len()), p.Nodes.Ranks()),
+		Binding:   r.Binding, MPI: r.MPI, PMIPort: r.PMIPort,
 	}
 	for n, l := range at.Limits {
 		draft.Limits = append(draft.Limits, job.Limit{Resource: uint8(n), Soft: l.Soft, Hard: l.Hard})

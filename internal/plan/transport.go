@@ -2,20 +2,14 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 
 	"ibrun/internal/options"
 	"ibrun/job"
 )
 
-// eagerNodes is the number of nodes up to which --lazy=auto sends the whole
-// table: there a program that needs all of it is served better, and one that
-// needs little loses little (docs/decisions/0005-when-eager.md has the
-// measurement).
-const eagerNodes = 16
-
-// transport decides how ranks find each other.
-func transport(r *options.Request, nodes int) job.Transport {
+// transport decides how ranks of a job of some size find each other. What --lazy=auto leaves open
+// is decided by what is measured (docs/decisions/0031-measured-choices.md).
+func transport(r *options.Request, nodes, ranks uint32) job.Transport {
 	t := job.Transport{
 		Fabric: cmp.Or(r.Fabric, "auto"), Iface: r.Iface, Stats: r.Stats != "", Verbose: r.Verbose > 0,
 		SL: r.SL, PKey: r.PKey, GID: r.GID, Spin: r.Spin,
@@ -27,12 +21,10 @@ func transport(r *options.Request, nodes int) job.Transport {
 		t.Why = "as asked for"
 	case nodes == 1:
 		t.Why = "one node, so there is nothing to look up"
-	case nodes <= eagerNodes:
-		t.Eager, t.Why = true, fmt.Sprintf("%d nodes: up to %d, the whole table is cheaper than look-ups", nodes,
-			eagerNodes)
+	case job.Enough(1, job.TableBytes(nodes, ranks)):
+		t.Eager, t.Learn, t.Why = true, true, "the whole table costs no more than a look-up: it comes besides"
 	default:
-		t.Learn, t.Why = true, fmt.Sprintf("%d nodes: above %d, look-ups are cheaper than the whole table", nodes,
-			eagerNodes)
+		t.Learn, t.Why = true, "the whole table comes when a node has looked up enough"
 	}
 	return t
 }

@@ -213,6 +213,46 @@ func TestEagerCostsTwoMessagesPerEdge(t *testing.T) {
 	}
 }
 
+// A job that chooses and has a small table sends it as eager mode does. With a large one, nodes
+// that ask for little cost what they cost lazily. When one asks for enough, the blocks rise and
+// come down once on each edge, and nodes ask for nothing after that.
+func TestChosenTables(t *testing.T) {
+	const nodes, enough = 400, 2 // 400 nodes and ranks are 10.5 KiB
+	some := func(n uint32) func(rank uint32) []uint32 {
+		return func(rank uint32) (list []uint32) {
+			for i := range n {
+				list = append(list, (rank+1+i)%nodes)
+			}
+			return list
+		}
+	}
+	require.True(t, job.Enough(enough, job.TableBytes(nodes, nodes)))
+	require.False(t, job.Enough(enough-1, job.TableBytes(nodes, nodes)))
+	for _, shape := range []string{"flat", "kary:3"} {
+		cfg := plan(nodes, 1, shape)
+		cfg.Job.Transport = job.Transport{Eager: true, Learn: true}
+		l := lookup(t, cfg, some(3))
+		l.run()
+		require.Equal(t, 2*nodes, l.Sent[wire.KindBlocks], shape)
+
+		cfg = plan(nodes, 1, shape)
+		cfg.Job.Transport.Learn = true
+		l = lookup(t, cfg, some(1))
+		l.run()
+		require.Zero(t, l.Sent[wire.KindTableFetch]+l.Sent[wire.KindTableValues]+l.Sent[wire.KindBlocks], shape)
+
+		cfg = plan(nodes, 1, shape)
+		cfg.Job.Transport.Learn, cfg.Job.Transport.Stats = true, true
+		l = lookup(t, cfg, some(20))
+		l.run()
+		require.NotZero(t, l.Sent[wire.KindTableFetch])
+		require.LessOrEqual(t, l.Sent[wire.KindTableFetch], 2*nodes, shape)
+		require.LessOrEqual(t, l.Sent[wire.KindTableValues], 2*nodes, shape)
+		level := *l.Outcome.Tally.Level(0)
+		require.LessOrEqual(t, level.Asked, uint64(2*enough*nodes), shape)
+	}
+}
+
 // A collective is one message up and one down on each edge, whatever it is.
 func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
 	for _, shape := range shapes {

@@ -116,12 +116,12 @@ func reckonBulk(below map[uint32]int, size, ppn int) (sum uint64) {
 }
 
 // reckonAsked is what nodes ask for at most before they ask for a bulk fetch, when each
-// reads the nodes behind it in their order: an eighth of the values, and what its
-// ranks ask for at the same time; each value crosses an edge once.
+// reads the nodes behind it in their order: a look-up for each 8 KiB of all values, eight at least,
+// and what its ranks ask for at the same time; each value crosses an edge once.
 func reckonAsked(below map[uint32]int, size, ppn int) (sum uint64) {
-	eighth := size/8 + 2*ppn
+	enough := max(8, int(asking(0, size))/job.LookupBytes) + 2*ppn
 	for _, ranks := range below {
-		sum += uint64(eighth+min(eighth, ranks)) * asking(size-1, size)
+		sum += uint64(enough+min(enough, ranks)) * asking(size-1, size)
 	}
 	return sum
 }
@@ -188,7 +188,7 @@ func TestReckonedBytes(t *testing.T) {
 	require.Equal(t, reckonBulk(below, size, ppn), x.Bytes[wire.KindBulkValues]+x.Bytes[wire.KindBulkFetch])
 	asked := x.Bytes[rankwire.KindAsk] + x.Bytes[rankwire.KindAnswer]
 	require.LessOrEqual(t, asked, reckonAsked(below, size, ppn))
-	require.Greater(t, 2*asked, reckonAsked(below, size, ppn))
+	require.Greater(t, 4*asked, reckonAsked(below, size, ppn))
 }
 
 // Nodes that have left, or leave while the values are gathered, take their values

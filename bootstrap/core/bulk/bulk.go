@@ -189,6 +189,10 @@ func (f *Fetches) take(fence uint32, values frame.Values) {
 	f.serve()
 }
 
+// Forget drops the values that came last: they may be of nodes that have left. Whoever asks for
+// them gets none.
+func (f *Fetches) Forget() { f.values = frame.Values{} }
+
 // serve hands the values to those that asked for them.
 func (f *Fetches) serve() {
 	for i := range f.children {

@@ -30,12 +30,16 @@ type placed struct {
 	at   uint32 // in the list of blocks
 }
 
-// open takes the table. What is no block of one of so many nodes is left out.
+// open takes the table. What is no block of one of so many nodes is left out. Blocks that came as
+// answers give way to newer ones.
 func (c *cache) open(table frame.Values, nodes uint32) {
 	c.table, c.index = table.Whole(), make([]placed, 0, table.Len())
 	for at, raw := range c.table.Places() {
 		if node, ok := fabric.BlockNode(raw); ok && node < nodes {
 			c.index = append(c.index, placed{job.NodeIndex(node), at})
+			if old := c.blocks[job.NodeIndex(node)]; old != nil && fabric.Older(old, raw) {
+				delete(c.blocks, job.NodeIndex(node))
+			}
 		}
 	}
 	slices.SortFunc(c.index, func(a, b placed) int { return cmp.Compare(a.node, b.node) })

@@ -7,8 +7,9 @@
 //	asked --in flight already--> waits with the others
 //	asked --> passed on: to the child that covers the rank, else to the parent
 //
-// In eager mode, questions wait for the table of all nodes instead, for a while. The package does
-// not look into values, and it connects nobody.
+// In eager mode, questions wait for the table of all nodes instead, for a while. In a job that
+// chooses, a small table comes while questions are asked, and a node that has asked for enough
+// fetches a large one (fetch.go). The package does not look into values, and it connects nobody.
 package lookup
 
 import (
@@ -30,6 +31,7 @@ const (
 	Table           // put Blocks on the link To
 	Wake            // call Due at At, at the latest
 	Abort           // the rank To ends the job, as if it had sent Msg
+	Fetch           // ask for the blocks of all nodes, for the Round-th time
 )
 
 // Party is who asks or is sent something: a rank of this node, or a neighbour.
@@ -52,6 +54,7 @@ type Effect struct {
 	Msg    frame.Message // of rankwire
 	Blocks frame.Values
 	At     time.Duration
+	Round  uint32
 }
 
 // Lookups is one agent's part in answering questions.
@@ -61,6 +64,7 @@ type Lookups struct {
 	AddressBytes uint64         // of tables, on all links
 
 	Eager bool // the blocks of all nodes are gathered and handed out
+	waits bool // and questions wait for them
 
 	below *subtree.Subtree
 	now   time.Duration
@@ -69,6 +73,7 @@ type Lookups struct {
 	open  map[subject]*question
 	own   own
 	table table
+	fetch fetch
 
 	resized bool // ranks may have left the job
 }
@@ -212,7 +217,7 @@ func (l *Lookups) lookUp(a requester) {
 		l.answer(a, rankwire.Answer{Value: v})
 		return
 	}
-	if l.waitsForTable(a) {
+	if l.waitsForTable(a) || l.waitsForFetch(a) {
 		return
 	}
 	l.askOn(a)
@@ -257,6 +262,7 @@ func (l *Lookups) askOn(a requester) {
 		l.Away++
 	}
 	l.send(Neighbour(to), a.ask)
+	l.countAsked(a)
 }
 
 // answer gives a requester what it asked for.

@@ -28,9 +28,15 @@ const tablePatience = 2 * time.Second
 // waitsForTable parks a question until the table is here, in eager mode.
 func (l *Lookups) waitsForTable(a requester) bool {
 	t := &l.table
-	if !l.Eager || t.here || a.ask.Fresh || a.ask.Key != "" {
+	if !l.waits || t.here || a.ask.Fresh || a.ask.Key != "" {
 		return false
 	}
+	return l.park(a)
+}
+
+// park keeps a question until the table is here, unless that takes too long.
+func (l *Lookups) park(a requester) bool {
+	t := &l.table
 	if t.giveUp == 0 {
 		t.giveUp = l.now + tablePatience
 		l.wake(t.giveUp)
@@ -99,10 +105,12 @@ func (l *Lookups) publishTable() {
 		l.takeTable(carried(t.blocks))
 		return
 	}
-	if l.below.Own.Count() > 0 && !l.below.Own.Left() { // else they were never started, or are not of the job
-		t.blocks.Add(frame.NewValues(l.ownBlock()))
+	if own := l.Known(); own != nil {
+		t.blocks.Add(frame.NewValues(own))
 	}
-	l.sendTable(subtree.Up, carried(t.blocks))
+	if l.waits || t.blocks.Len() > 0 { // where nobody waits, nothing need not be said
+		l.sendTable(subtree.Up, carried(t.blocks))
+	}
 }
 
 // carried is blocks, or none if they are too many for a frame: they are asked for one by one then.
@@ -115,10 +123,15 @@ func carried(blocks frame.Values) frame.Values {
 
 // sendTable puts addresses on a link, and counts them.
 func (l *Lookups) sendTable(to subtree.Link, blocks frame.Values) {
+	l.CountBytes(blocks)
+	l.do(Effect{Do: Table, To: Neighbour(to), Blocks: blocks})
+}
+
+// CountBytes counts addresses that are put on a link.
+func (l *Lookups) CountBytes(blocks frame.Values) {
 	for v := range blocks.All() {
 		l.AddressBytes += uint64(len(v))
 	}
-	l.do(Effect{Do: Table, To: Neighbour(to), Blocks: blocks})
 }
 
 // Table takes the blocks of all nodes and passes them on.
@@ -157,6 +170,11 @@ func (l *Lookups) TableLie(
 	if !l.Eager || *l.tabled(child) {
 		return "that nobody wants"
 	}
+	return l.BlocksLie(blocks, nodes, has)
+}
+
+// BlocksLie is TableLie for blocks that were fetched.
+func (l *Lookups) BlocksLie(blocks frame.Values, nodes int, has func(job.NodeIndex) bool) string {
 	if blocks.Len() > nodes {
 		return "of more nodes than it has"
 	}

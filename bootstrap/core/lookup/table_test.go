@@ -12,7 +12,7 @@ import (
 
 func eager(root bool) (*subtree.Subtree, *Lookups) {
 	s, l := agent(root)
-	l.Eager = true
+	l.Open(job.Transport{Eager: true})
 	return s, l
 }
 
@@ -106,7 +106,7 @@ func TestTableLie(t *testing.T) {
 	_, l := agent(false)
 	mine := func(node job.NodeIndex) bool { return node == 3 }
 	require.Equal(t, "that nobody wants", l.TableLie(0, values(), 1, mine))
-	l.Eager = true
+	l.Open(job.Transport{Eager: true})
 	require.Empty(t, l.TableLie(0, values(), 1, mine))
 	require.Empty(t, l.TableLie(0, values(block(3, 1, 0, 0)), 1, mine))
 	require.Equal(t, "of more nodes than it has", l.TableLie(0, values(block(3, 1, 0, 0), block(3, 1, 0, 0)), 1, mine))

@@ -1,6 +1,9 @@
 package lazy
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"ibrun/internal/report"
 	"ibrun/test/bench/figure"
 	"ibrun/test/bench/hosts"
 )
@@ -18,17 +22,18 @@ import (
 var choices = []string{"--lazy", "--eager", "--lazy=auto"}
 
 // autoBound is what --lazy=auto may take of the time of the better one.
-const autoBound = 1.3
+const autoBound = 1.2
 
 // allTook finds the time that examples/alltoall took from barrier to barrier.
 var allTook = regexp.MustCompile(`^\d+ ranks sent \d+ messages of \d+ bytes in (\S+)\n$`)
 
-// times are the milliseconds of all-to-alls, by choice; a value for each round.
+// times are the milliseconds of a pattern, by choice; a value for each round.
 type times map[string][]float64
 
-// all measures all-to-all on the nodes of a virtual cluster: size is nodes, ranks per node and
-// rounds, and program is examples/alltoall. It fails if auto misses its bound.
-func all(size []string, launcher, program string) error {
+// all measures two patterns on the nodes of a virtual cluster: size is nodes, ranks per node and
+// rounds. Dense is examples/alltoall, of which each rank sends to one rank of each node. Sparse is
+// examples/stencil3d, of which the median first message counts. It fails if auto misses its bound.
+func all(size []string, launcher, dense, sparse string) error {
 	var n [3]int
 	for i := range n {
 		var err error
@@ -37,39 +42,62 @@ func all(size []string, launcher, program string) error {
 		}
 	}
 	nodes, perNode, rounds := n[0], n[1], n[2]
-	taken := times{}
-	turn := func(choice string) func() error {
-		return func() error {
-			c := exec.Command(launcher, "--hosts", strings.Join(hosts.Names(nodes), ","), "-ppn", strconv.Itoa(perNode),
-				"--timeout", "120", choice, program)
-			c.Stderr = os.Stderr
-			out, err := c.Output()
-			if err != nil {
-				return fmt.Errorf("%s %s: %w", launcher, choice, err)
+	var missed error
+	for _, p := range []struct {
+		name string
+		argv []string
+		read func(stdout, stderr []byte) (float64, error)
+	}{
+		{"dense", []string{dense, "-every", strconv.Itoa(perNode)}, allTime},
+		{"sparse", []string{"--stats=json", sparse}, firstTime},
+	} {
+		taken := times{}
+		turn := func(choice string) func() error {
+			return func() error {
+				c := exec.Command(launcher, append([]string{"--hosts", strings.Join(hosts.Names(nodes), ","), "-ppn",
+					strconv.Itoa(perNode), "--timeout", "120", choice}, p.argv...)...)
+				var stderr bytes.Buffer
+				c.Stderr = &stderr
+				out, err := c.Output()
+				if err != nil {
+					return fmt.Errorf("%s %s: %w: %s", launcher, choice, err, stderr.Bytes())
+				}
+				took, err := p.read(out, stderr.Bytes())
+				taken[choice] = append(taken[choice], took)
+				return err
 			}
-			took, err := allTime(string(out))
-			taken[choice] = append(taken[choice], took)
+		}
+		var turns []func() error
+		for _, choice := range choices {
+			turns = append(turns, turn(choice))
+		}
+		if err := figure.Turns(rounds, turns...); err != nil {
 			return err
 		}
+		missed = errors.Join(missed, taken.print(os.Stdout, fmt.Sprintf("%s on %dx%d", p.name, nodes, perNode)))
 	}
-	var turns []func() error
-	for _, choice := range choices {
-		turns = append(turns, turn(choice))
-	}
-	if err := figure.Turns(rounds, turns...); err != nil {
-		return err
-	}
-	return taken.print(os.Stdout, fmt.Sprintf("all-to-all on %dx%d", nodes, perNode))
+	return missed
 }
 
 // allTime reads the time that the program printed, in milliseconds.
-func allTime(out string) (float64, error) {
-	m := allTook.FindStringSubmatch(out)
+func allTime(stdout, _ []byte) (float64, error) {
+	m := allTook.FindSubmatch(stdout)
 	if m == nil {
-		return 0, fmt.Errorf("unexpected output: %q", out)
+		return 0, fmt.Errorf("unexpected output: %q", stdout)
 	}
-	took, err := time.ParseDuration(m[1])
+	took, err := time.ParseDuration(string(m[1]))
 	return figure.Milliseconds(took), err
+}
+
+// firstTime reads the median time of first messages from the statistics, in milliseconds.
+func firstTime(_, stderr []byte) (float64, error) {
+	for line := range bytes.Lines(stderr) {
+		var s report.Statistics
+		if json.Unmarshal(line, &s) == nil && s.P50 > 0 {
+			return s.P50 / 1000, nil
+		}
+	}
+	return 0, fmt.Errorf("no statistics: %q", stderr)
 }
 
 // print writes the medians, each also as a ratio to the better one of lazy and eager, and holds

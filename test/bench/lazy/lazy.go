@@ -4,7 +4,9 @@
 // peer beside it, since absolute times of one machine prove nothing. `make bench-lazy` runs it:
 //
 //	bench lazy IBRUN                                all but all-to-all; all agents are local
-//	bench lazy all NODES PPN ROUNDS IBRUN PROGRAM   all-to-all, on the front of a virtual cluster
+//	bench lazy all NODES PPN ROUNDS IBRUN DENSE SPARSE
+//	                                                programs that need all addresses and few, on the
+//	                                                front of a virtual cluster
 //
 // It refuses to build programs and to bring clusters up.
 package lazy
@@ -33,10 +35,10 @@ const (
 // Run is the subcommand.
 func Run(args []string) error {
 	switch {
-	case len(args) == 6 && args[0] == "all":
-		return all(args[1:4], args[4], args[5])
+	case len(args) == 7 && args[0] == "all":
+		return all(args[1:4], args[4], args[5], args[6])
 	case len(args) != 1:
-		return errors.New("usage: bench lazy IBRUN | all NODES PPN ROUNDS IBRUN PROGRAM")
+		return errors.New("usage: bench lazy IBRUN | all NODES PPN ROUNDS IBRUN DENSE SPARSE")
 	case args[0] == pairRole:
 		return pair(context.Background())
 	case args[0] == readyRole:
