@@ -88,6 +88,8 @@ type Starter struct {
 	mu       sync.Mutex
 	reported []string // reasons
 	gate     gate     // of native sessions
+	coming   map[*Session]bool
+	ran      map[int]time.Duration // by process, when Ran was last called; by its caller alone
 }
 
 // New makes a starter for a job's way of launching. The error says what is
@@ -255,6 +257,8 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 	if err != nil {
 		return nil, err
 	}
+	s.came(session)
+	defer s.left(session)
 	stop := context.AfterFunc(ctx, session.line.abandon)
 	defer stop()
 	err = session.meet(t, s.most(t), progress)

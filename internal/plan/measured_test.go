@@ -18,7 +18,7 @@ func TestPlannedWithMeasuredCosts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "built in", p.Source)
 	builtIn := tree.DefaultCost
-	builtIn.Window = tree.Window
+	builtIn.Window = tree.MostWindow
 	require.Equal(t, builtIn, p.Shape.Cost)
 
 	at.Costs = timing.ParseCostCache(nil)
@@ -27,7 +27,7 @@ func TestPlannedWithMeasuredCosts(t *testing.T) {
 	p, err = New(r, at, Identity{})
 	require.NoError(t, err)
 	require.Equal(t, "median of 1 measurement", p.Source)
-	require.Equal(t, tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond, Window: tree.Window},
+	require.Equal(t, tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond, Window: tree.MostWindow},
 		p.Shape.Cost)
 	require.Equal(t, p.Shape.String(), p.Job.Launch.Tree)
 	r, err = parse([]string{"--tree", "greedy:1ms,2ms", "--hosts", "node[1-20]", "--no-preflight", "a"})

@@ -185,7 +185,7 @@ func (p *Plan) draft(r *options.Request, how job.LaunchOptions, at Surroundings)
 // nodes, the tree and this start decide, for the user's jobs and for spawned ones alike; nothing
 // changes the job after it.
 func (p *Plan) complete(draft job.Job, at Surroundings, id Identity) error {
-	p.Shape.Cost.Window = tree.Window
+	p.Shape.Cost.Window = tree.MostWindow
 	if n := draft.Launch.Batch; n > 0 {
 		p.Shape.Cost.Window = int(n)
 	}
