@@ -21,9 +21,10 @@ func TestPlannedWithMeasuredCosts(t *testing.T) {
 	builtIn.Window = tree.MostWindow
 	require.Equal(t, builtIn, p.Shape.Cost)
 
-	at.Costs = timing.ParseCostCache(nil)
+	costs := timing.ParseCostCache(nil)
+	at.Costs = func() timing.CostCache { return costs }
 	cost := tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond}
-	require.True(t, at.Costs.Note("ssh", p.Site(), timing.Fit{Cost: cost, Sessions: 20, InFlight: 4, Most: 20}))
+	require.True(t, costs.Note("ssh", p.Site(), timing.Fit{Cost: cost, Sessions: 20, InFlight: 4, Most: 20}))
 	p, err = New(r, at, Identity{})
 	require.NoError(t, err)
 	require.Equal(t, "median of 1 measurement", p.Source)

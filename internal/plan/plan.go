@@ -61,8 +61,8 @@ type Surroundings struct {
 	Limits  [limits.Count]limits.Limit
 	Window  job.Window // of the user's terminal
 	Now     time.Time
-	Costs   timing.CostCache  // of earlier launches
-	Weights map[string]uint32 // what hosts have to give, for --map-by load
+	Costs   func() timing.CostCache // of earlier launches; asked for where there are sessions
+	Weights map[string]uint32       // what hosts have to give, for --map-by load
 
 	Read    readFile                                      // reads a file that the user has named
 	Ask     func(argv ...string) ([]byte, error)          // what a command of a resource manager prints
