@@ -83,7 +83,7 @@ func newLoop(ctx context.Context, cfg core.Config) *loop {
 	t.Stop()
 	cfg.Join, cfg.Cores, cfg.Most = JoinParcels, min(runtime.NumCPU(), mostCores), mostSessions()
 	return &loop{
-		record: &recording{config: cfg},
+		record: newRecording(cfg),
 		core:   core.New(cfg), path: cfg.Path, began: time.Now(), ctx: ctx,
 		events: make(chan any, eventQueue), over: make(chan struct{}),
 		timer: t, sessions: map[core.Link]*session{},
@@ -196,7 +196,7 @@ func (l *loop) perform(e core.Effect) (last bool) {
 	case core.Finish:
 		return true
 	case core.Done:
-		l.root.outcome = e.Outcome
+		l.root.end(e.Outcome)
 		return true
 	default:
 		if !l.performRanks(e) {
