@@ -47,13 +47,13 @@ func (c *Core) observe() {
 	}
 }
 
-// observed makes room for more sessions if a quarter of the processors' time was left
+// observed makes room for more sessions if an eighth of the processors' time was left
 // since the last look. Nothing is known of the time before the first one.
 func (c *Core) observed(ev SessionsObserved) {
 	s, p := &c.starts, &c.starts.pace
 	span, first := c.now-p.since, p.next == 0
 	p.asked, p.since, p.next = false, c.now, c.now+observeEvery
-	if first || p.count >= enough || 4*ev.Ran >= 3*time.Duration(c.cfg.Cores)*span {
+	if first || p.count >= enough || 8*ev.Ran >= 7*time.Duration(c.cfg.Cores)*span {
 		return
 	}
 	s.window = max(s.window, min(s.inFlight+max(tree.Window, aCore*c.cfg.Cores), c.cfg.Most))
