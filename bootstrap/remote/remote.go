@@ -81,7 +81,7 @@ type Starter struct {
 	local    bool
 	jitter   func() float64
 	alloc    *allocStarter                    // whose starter makes the sessions; nil: none
-	script   string                           // that finds an agent
+	script   func() string                    // that finds an agent; most agents never ask
 	native   bool                             // make ssh sessions in this process, where that can be done
 	system   func() (sshconfig.System, error) // what the user's configuration depends on; most agents never ask
 	notify   func(string)
@@ -96,7 +96,7 @@ type Starter struct {
 // wrong with the launcher itself.
 func New(how job.LaunchOptions, opt Options) (*Starter, error) {
 	s := &Starter{how: how, jitter: opt.Rand, notify: opt.Notify, system: sync.OnceValues(sshconfig.Here)}
-	s.script = command(how, build.Path(), s.role())
+	s.script = sync.OnceValue(func() string { return command(how, build.Path(), s.role()) })
 	if s.jitter == nil {
 		s.jitter = rand.Float64
 	}
@@ -205,7 +205,7 @@ func (s *Starter) command(t Target) string {
 	if t.other {
 		return command(s.how, "", s.role())
 	}
-	return s.script
+	return s.script()
 }
 
 // role is what a session becomes: a reaper, which starts the agent.
