@@ -73,7 +73,7 @@ func forwarded(e *options.EnvironRules, env, own, managed []string) (forward, dr
 func match(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool {
 		begin, open := strings.CutSuffix(g, "*")
-		if !strings.ContainsAny(begin, `*?[\`) && !strings.Contains(name, "/") { // all of ours: there are thousands of pairs
+		if !strings.ContainsAny(begin, `*?[\`) && !strings.Contains(name, "/") { // all of ours: thousands of pairs
 			return name == g && !open || open && strings.HasPrefix(name, begin)
 		}
 		ok, _ := path.Match(g, name)

@@ -44,8 +44,8 @@ func inFlight(t *testing.T, n int, cost tree.Cost, batch uint32) (up time.Durati
 }
 
 // Sessions that wait for half a second or one, as behind a slow directory service, wait side by
-// side: a parent sees before the first is up that they need nothing of its processors. With a window
-// of 16 the same launches take a fifth longer, and more.
+// side: a parent sees before the first is up that they need nothing of its processors. With a
+// window of 16 the same launches take a fifth longer, and more.
 func TestSessionsThatWait(t *testing.T) {
 	for _, rem := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
 		for _, n := range []int{16, 64, 128, 250} {

@@ -2,7 +2,8 @@
 // its own, which waits a given time before it runs the command here; the costs are those that the
 // same launch shows. `make bench-tree` runs it.
 //
-// It fails if a launch takes more than 1.10 of the optimum (1.15 of some), and refuses to plan trees itself.
+// It fails if a launch takes more than 1.10 of the optimum (1.15 of some), and refuses to plan
+// trees itself.
 package tree
 
 import (
