@@ -19,7 +19,7 @@ import (
 
 // LeafMain is Main in the program of a leaf, which has no ssh of its own
 // (docs/decisions/0033-lean-agent.md). It reads the first message before it begins anything. If
-// that gives it nodes to start by native ssh, or is late, it becomes the whole program.
+// that asks for what only the whole program has, or is late, it becomes that.
 func LeafMain() int {
 	return run(nil, func() (io.Reader, error) {
 		if _, err := greet(); err != nil {
@@ -60,10 +60,11 @@ func (prompt) Read(p []byte) (int, error) {
 	}
 }
 
-// outgrows reports whether a leaf cannot do what it is told as the whole program would.
+// outgrows reports whether a leaf cannot do what it is told as the whole program would: start nodes
+// by native ssh, record its events, or write its machine as JSON.
 func outgrows(m wire.Launch) bool {
 	starts := m.Nodes.Len() > 1 || len(m.Share) > 0 || m.Job.Launch.Repair
-	return starts && remote.Native(m.Job.Launch)
+	return starts && remote.Native(m.Job.Launch) || m.Job.Launch.Record || m.Job.Binding.Topo && m.Job.Binding.Data
 }
 
 // becomeWhole executes the whole program, which is in the same file, as this agent. It returns if

@@ -81,9 +81,9 @@ type sessionUp struct {
 func newLoop(ctx context.Context, cfg core.Config) *loop {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
-	cfg.Join, cfg.Cores = JoinParcels, min(runtime.NumCPU(), mostCores)
+	cfg.Join, cfg.Cores, cfg.Most = JoinParcels, min(runtime.NumCPU(), mostCores), mostSessions()
 	return &loop{
-		record: &recording{config: cfg},
+		record: newRecording(cfg),
 		core:   core.New(cfg), path: cfg.Path, began: time.Now(), ctx: ctx,
 		events: make(chan any, eventQueue), over: make(chan struct{}),
 		timer: t, sessions: map[core.Link]*session{},
@@ -183,6 +183,8 @@ func (l *loop) perform(e core.Effect) (last bool) {
 		l.linkTo(e.To).send(e.Msg)
 	case core.StartChild:
 		l.startChild(e)
+	case core.ObserveSessions:
+		l.hear(core.SessionsObserved{Ran: l.starter.Ran()})
 	case core.JoinChild:
 		l.joinChild(e)
 	case core.CloseLink:
@@ -194,7 +196,7 @@ func (l *loop) perform(e core.Effect) (last bool) {
 	case core.Finish:
 		return true
 	case core.Done:
-		l.root.outcome = e.Outcome
+		l.root.end(e.Outcome)
 		return true
 	default:
 		if !l.performRanks(e) {

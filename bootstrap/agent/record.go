@@ -1,3 +1,5 @@
+//go:build !leaf
+
 package agent
 
 import (
@@ -29,6 +31,8 @@ type step struct {
 	event   core.Event
 	effects []core.Effect
 }
+
+func newRecording(cfg core.Config) *recording { return &recording{config: cfg} }
 
 func (r *recording) add(now time.Duration, ev core.Event, effects []core.Effect) {
 	switch {

@@ -1,3 +1,5 @@
+//go:build !leaf
+
 package agent
 
 import (
@@ -98,6 +100,9 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	}
 	return l.root.outcome, nil
 }
+
+// end takes how the job has ended.
+func (r *rootSide) end(o core.Outcome) { r.outcome = o }
 
 // perform does the effects of the root.
 func (r *rootSide) perform(l *loop, e core.Effect) {

@@ -17,12 +17,19 @@ import (
 
 const suffix = ".sock"
 
+// memory is a folder as /tmp in which a name costs no access to a disk.
+const memory = "/dev/shm"
+
 // Folder is where the sockets of this user's jobs are.
 func Folder() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "ibrun")
 	}
-	return fmt.Sprintf("/tmp/ibrun-%d", os.Geteuid())
+	dir := "/tmp"
+	if st, err := os.Lstat(memory); err == nil && st.Mode()&(os.ModeDir|os.ModeSticky) == os.ModeDir|os.ModeSticky {
+		dir = memory
+	}
+	return fmt.Sprintf("%s/ibrun-%d", dir, os.Geteuid())
 }
 
 // check makes sure that a folder is this user's and closed to others.

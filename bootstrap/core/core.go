@@ -43,6 +43,7 @@ type Config struct {
 	Here   int    // root: index of the node that is this machine; -1: none
 	Window int    // sessions in flight when the job leaves the number to us and nothing is measured; 0: 16
 	Cores  int    // processors that sessions may use; 0: the window stays as it is
+	Most   int    // sessions in flight that this process has descriptors for; 0: tree.MostWindow
 	Policy Policy // root
 
 	// Join makes one of what the parts of a Barrier carry, before it goes on;
@@ -128,6 +129,9 @@ func New(cfg Config) *Core {
 	if cfg.Window == 0 {
 		cfg.Window = tree.Window
 	}
+	if cfg.Most == 0 {
+		cfg.Most = tree.MostWindow
+	}
 	c := &Core{cfg: cfg}
 	c.below.Root = cfg.Root
 	c.lookups = lookup.New(&c.below)
@@ -188,6 +192,8 @@ func (c *Core) apply(ev Event) {
 		c.childUp(ev)
 	case ChildPhase:
 		c.childPhase(ev)
+	case SessionsObserved:
+		c.observed(ev)
 	case ChildFailed:
 		c.childFailed(ev)
 	case JoinRefused:

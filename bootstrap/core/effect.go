@@ -27,6 +27,10 @@ type StartChild struct {
 	Most  time.Duration // that it may take; 0: what the job says
 }
 
+// ObserveSessions asks whether the sessions on their way run or wait. The driver answers
+// SessionsObserved.
+type ObserveSessions struct{}
+
 // JoinChild opens a session to an agent of this job that has lost its parent. The driver answers
 // ChildUp, ChildFailed or JoinRefused, once, within the time Most.
 type JoinChild struct {
@@ -247,37 +251,38 @@ type Outcome struct {
 	Times      []job.NodeTimes // of a launch that was not completed: what is known of it
 }
 
-func (Send) effect()          {}
-func (StartChild) effect()    {}
-func (JoinChild) effect()     {}
-func (CloseLink) effect()     {}
-func (Fork) effect()          {}
-func (Resume) effect()        {}
-func (SignalRanks) effect()   {}
-func (StopRanks) effect()     {}
-func (ContinueRanks) effect() {}
-func (KillRanks) effect()     {}
-func (Sweep) effect()         {}
-func (Fence) effect()         {}
-func (Refork) effect()        {}
-func (Renew) effect()         {}
-func (EmptyNode) effect()     {}
-func (SweepJob) effect()      {}
-func (SweepNode) effect()     {}
-func (Feed) effect()          {}
-func (SendRank) effect()      {}
-func (Connect) effect()       {}
-func (ReadBulk) effect()      {}
-func (BulkFetched) effect()   {}
-func (SetTimer) effect()      {}
-func (Probe) effect()         {}
-func (Finish) effect()        {}
-func (ReadStdin) effect()     {}
-func (Write) effect()         {}
-func (Suspend) effect()       {}
-func (Report) effect()        {}
-func (StartJob) effect()      {}
-func (SignalJobs) effect()    {}
-func (AnswerJob) effect()     {}
-func (AskParent) effect()     {}
-func (Done) effect()          {}
+func (Send) effect()            {}
+func (StartChild) effect()      {}
+func (ObserveSessions) effect() {}
+func (JoinChild) effect()       {}
+func (CloseLink) effect()       {}
+func (Fork) effect()            {}
+func (Resume) effect()          {}
+func (SignalRanks) effect()     {}
+func (StopRanks) effect()       {}
+func (ContinueRanks) effect()   {}
+func (KillRanks) effect()       {}
+func (Sweep) effect()           {}
+func (Fence) effect()           {}
+func (Refork) effect()          {}
+func (Renew) effect()           {}
+func (EmptyNode) effect()       {}
+func (SweepJob) effect()        {}
+func (SweepNode) effect()       {}
+func (Feed) effect()            {}
+func (SendRank) effect()        {}
+func (Connect) effect()         {}
+func (ReadBulk) effect()        {}
+func (BulkFetched) effect()     {}
+func (SetTimer) effect()        {}
+func (Probe) effect()           {}
+func (Finish) effect()          {}
+func (ReadStdin) effect()       {}
+func (Write) effect()           {}
+func (Suspend) effect()         {}
+func (Report) effect()          {}
+func (StartJob) effect()        {}
+func (SignalJobs) effect()      {}
+func (AnswerJob) effect()       {}
+func (AskParent) effect()       {}
+func (Done) effect()            {}

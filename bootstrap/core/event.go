@@ -43,6 +43,10 @@ type ChildPhase struct {
 	Moment job.Moment
 }
 
+// SessionsObserved answers ObserveSessions. Ran is the time that the sessions on their way and this
+// process have run, or waited for a processor, since the last answer, summed over their threads.
+type SessionsObserved struct{ Ran time.Duration }
+
 // ChildFailed says that a session never came up.
 type ChildFailed struct {
 	Child              Link
@@ -235,43 +239,44 @@ type ParentAnswered struct{ Name rankwire.Name }
 // Interrupted is a signal to the root.
 type Interrupted struct{ Signal uint8 }
 
-func (Frame) event()           {}
-func (Opened) event()          {}
-func (ChildUp) event()         {}
-func (ChildPhase) event()      {}
-func (ChildFailed) event()     {}
-func (LinkLost) event()        {}
-func (JoinRefused) event()     {}
-func (Relinked) event()        {}
-func (ForkDone) event()        {}
-func (RankOutput) event()      {}
-func (RankExited) event()      {}
-func (RankDrained) event()     {}
-func (RankFenced) event()      {}
-func (Respawned) event()       {}
-func (NodeEmptied) event()     {}
-func (RankFrame) event()       {}
-func (MPIFindings) event()     {}
-func (RankInputRead) event()   {}
-func (BulkRequested) event()   {}
-func (BulkRead) event()        {}
-func (RankInputClosed) event() {}
-func (Killed) event()          {}
-func (Swept) event()           {}
-func (JobSwept) event()        {}
-func (NodeSwept) event()       {}
-func (Placed) event()          {}
-func (Notice) event()          {}
-func (ReaperLost) event()      {}
-func (EndRequested) event()    {}
-func (Tick) event()            {}
-func (Probed) event()          {}
-func (Begin) event()           {}
-func (StdinRead) event()       {}
-func (Wrote) event()           {}
-func (SinkFailed) event()      {}
-func (JobAnswered) event()     {}
-func (JobAsked) event()        {}
-func (JobEnded) event()        {}
-func (ParentAnswered) event()  {}
-func (Interrupted) event()     {}
+func (Frame) event()            {}
+func (Opened) event()           {}
+func (ChildUp) event()          {}
+func (ChildPhase) event()       {}
+func (SessionsObserved) event() {}
+func (ChildFailed) event()      {}
+func (LinkLost) event()         {}
+func (JoinRefused) event()      {}
+func (Relinked) event()         {}
+func (ForkDone) event()         {}
+func (RankOutput) event()       {}
+func (RankExited) event()       {}
+func (RankDrained) event()      {}
+func (RankFenced) event()       {}
+func (Respawned) event()        {}
+func (NodeEmptied) event()      {}
+func (RankFrame) event()        {}
+func (MPIFindings) event()      {}
+func (RankInputRead) event()    {}
+func (BulkRequested) event()    {}
+func (BulkRead) event()         {}
+func (RankInputClosed) event()  {}
+func (Killed) event()           {}
+func (Swept) event()            {}
+func (JobSwept) event()         {}
+func (NodeSwept) event()        {}
+func (Placed) event()           {}
+func (Notice) event()           {}
+func (ReaperLost) event()       {}
+func (EndRequested) event()     {}
+func (Tick) event()             {}
+func (Probed) event()           {}
+func (Begin) event()            {}
+func (StdinRead) event()        {}
+func (Wrote) event()            {}
+func (SinkFailed) event()       {}
+func (JobAnswered) event()      {}
+func (JobAsked) event()         {}
+func (JobEnded) event()         {}
+func (ParentAnswered) event()   {}
+func (Interrupted) event()      {}

@@ -170,8 +170,12 @@ func (c *Core) adopt(p job.Part, t tried) {
 
 func (c *Core) startMore() {
 	s := &c.starts
-	for c.stage == launching && s.inFlight < s.window {
-		if s.next == len(c.children) && !c.queue.take(c) {
+	for c.stage == launching {
+		switch {
+		case s.inFlight >= s.window:
+			c.observe()
+			return
+		case s.next == len(c.children) && !c.queue.take(c):
 			return
 		}
 		k := &c.children[s.next]

@@ -28,7 +28,7 @@ func init() {
 	for _, v := range []any{
 		ChildUp{}, ChildPhase{}, ChildFailed{}, LinkLost{}, ForkDone{}, Placed{}, Notice{}, RankOutput{}, RankExited{}, RankDrained{}, BulkRequested{},
 		Opened{}, BulkRead{}, MPIFindings{}, RankInputRead{}, RankInputClosed{}, Killed{}, Swept{}, JobSwept{}, NodeSwept{}, ReaperLost{}, EndRequested{}, NodeSignal{}, Probed{}, StdinRead{}, Wrote{}, SinkFailed{},
-		RankFenced{}, JoinRefused{}, Relinked{}, NodeEmptied{}, Respawned{}, JobAnswered{}, JobAsked{}, JobEnded{}, ParentAnswered{}, Interrupted{}, Asked{}, Inspected{},
+		RankFenced{}, JoinRefused{}, Relinked{}, SessionsObserved{}, NodeEmptied{}, Respawned{}, JobAnswered{}, JobAsked{}, JobEnded{}, ParentAnswered{}, Interrupted{}, Asked{}, Inspected{},
 		DaemonsAsked{}, DaemonsTaken{}, DaemonsLeft{}, DaemonOutput{}, DaemonExited{}, CCSAsked{}, CCSReplied{}, ResizeAsked{},
 		SessionAsked{}, SessionSent{}, SessionTaken{}, DaemonsKept{}, DaemonFed{}, DaemonInputRead{}, DaemonInputClosed{},
 	} {

@@ -47,7 +47,7 @@ var others = []core.Event{
 	core.ParentAnswered{}, core.Interrupted{}, core.RankFenced{}, core.Respawned{}, core.NodeEmptied{},
 	core.JoinRefused{}, core.Relinked{}, core.DaemonsAsked{}, core.DaemonsTaken{}, core.DaemonsLeft{},
 	core.DaemonExited{}, core.NodeSignal{}, core.CCSAsked{}, core.CCSReplied{}, core.ResizeAsked{},
-	core.SessionAsked{}, core.SessionSent{}, core.SessionTaken{}, core.DaemonsKept{},
+	core.SessionAsked{}, core.SessionSent{}, core.SessionTaken{}, core.DaemonsKept{}, core.SessionsObserved{},
 }
 
 var kindOf = func() map[reflect.Type]int {

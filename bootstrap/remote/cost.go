@@ -2,25 +2,83 @@ package remote
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // CPU is what the session's own processes have taken so far, or 0 when it has
-// none or that cannot be told. The kernel counts it in nanoseconds, as the first
-// number of /proc/PID/schedstat (Documentation/scheduler/sched-stats.rst).
+// none or that cannot be told.
 func (ses *Session) CPU() time.Duration {
 	sum := time.Duration(0)
 	for _, pid := range ses.Pids() {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
-		if err != nil {
-			continue // it has ended, or this kernel does not count
-		}
-		first, _, _ := strings.Cut(string(text), " ")
-		ns, _ := strconv.ParseInt(first, 10, 64)
-		sum += time.Duration(ns)
+		ran, _ := scheduled(fmt.Sprintf("/proc/%d/schedstat", pid))
+		sum += ran
 	}
 	return sum
+}
+
+// scheduled is how long a thread has run so far, and how long it could have run and had
+// no processor; 0 if it has ended, or this kernel does not count. The kernel counts
+// in nanoseconds (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat).
+func scheduled(path string) (ran, queued time.Duration) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, 0
+	}
+	first, rest, _ := strings.Cut(string(text), " ")
+	second, _, _ := strings.Cut(rest, " ")
+	one, _ := strconv.ParseInt(first, 10, 64)
+	two, _ := strconv.ParseInt(second, 10, 64)
+	return time.Duration(one), time.Duration(two)
+}
+
+// own names the threads of this process in observations.
+const own = 0
+
+// Ran is how long the launchers' processes of sessions on their way, and the threads of this
+// process, have run or had no processor to run on, since the last call. A process counts with
+// the thread that leads it: ssh and rsh have no other. A process that has ended, or carries a
+// session that is up, no longer counts.
+func (s *Starter) Ran() time.Duration {
+	now := map[int]time.Duration{}
+	tasks, _ := os.ReadDir("/proc/self/task")
+	for _, t := range tasks {
+		ran, queued := scheduled("/proc/self/task/" + t.Name() + "/schedstat")
+		now[own] += ran + queued
+	}
+	s.mu.Lock()
+	coming := slices.Collect(maps.Keys(s.coming))
+	s.mu.Unlock()
+	for _, ses := range coming {
+		for _, pid := range ses.Pids() {
+			ran, queued := scheduled(fmt.Sprintf("/proc/%d/schedstat", pid))
+			now[pid] = ran + queued
+		}
+	}
+	sum := time.Duration(0)
+	for pid, t := range now {
+		sum += max(t-s.ran[pid], 0)
+	}
+	s.ran = now
+	return sum
+}
+
+// came and left bound the time in which a session is on its way.
+func (s *Starter) came(ses *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.coming == nil {
+		s.coming = map[*Session]bool{}
+	}
+	s.coming[ses] = true
+}
+
+func (s *Starter) left(ses *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.coming, ses)
 }

@@ -81,20 +81,22 @@ type Starter struct {
 	local    bool
 	jitter   func() float64
 	alloc    *allocStarter                    // whose starter makes the sessions; nil: none
-	script   string                           // that finds an agent
+	script   func() string                    // that finds an agent; most agents never ask
 	native   bool                             // make ssh sessions in this process, where that can be done
 	system   func() (sshconfig.System, error) // what the user's configuration depends on; most agents never ask
 	notify   func(string)
 	mu       sync.Mutex
 	reported []string // reasons
 	gate     gate     // of native sessions
+	coming   map[*Session]bool
+	ran      map[int]time.Duration // by process, when Ran was last called; by its caller alone
 }
 
 // New makes a starter for a job's way of launching. The error says what is
 // wrong with the launcher itself.
 func New(how job.LaunchOptions, opt Options) (*Starter, error) {
 	s := &Starter{how: how, jitter: opt.Rand, notify: opt.Notify, system: sync.OnceValues(sshconfig.Here)}
-	s.script = command(how, build.Path(), s.role())
+	s.script = sync.OnceValue(func() string { return command(how, build.Path(), s.role()) })
 	if s.jitter == nil {
 		s.jitter = rand.Float64
 	}
@@ -203,7 +205,7 @@ func (s *Starter) command(t Target) string {
 	if t.other {
 		return command(s.how, "", s.role())
 	}
-	return s.script
+	return s.script()
 }
 
 // role is what a session becomes: a reaper, which starts the agent.
@@ -255,6 +257,8 @@ func (s *Starter) attempt(ctx context.Context, t Target, progress func(Phase)) (
 	if err != nil {
 		return nil, err
 	}
+	s.came(session)
+	defer s.left(session)
 	stop := context.AfterFunc(ctx, session.line.abandon)
 	defer stop()
 	err = session.meet(t, s.most(t), progress)

@@ -106,8 +106,9 @@ func TestShippingIsGivenUp(t *testing.T) {
 				require.NoError(t, os.Mkdir(at("bin"), 0o755))
 				require.NoError(t, os.WriteFile(filepath.Join(at("bin"), stop.program), []byte(program), 0o755))
 				n := newNode(t, shell, fmt.Sprintf("PATH=%s:$PATH", at("bin")), time.Minute)
-				script := command(job.LaunchOptions{}, "", reaper.Role)
-				n.starter.script = strings.Replace(script, "-c '", "-c 'echo $$ >"+at("shell")+"; ", 1)
+				script := strings.Replace(command(job.LaunchOptions{}, "", reaper.Role), "-c '",
+					"-c 'echo $$ >"+at("shell")+"; ", 1)
+				n.starter.script = func() string { return script }
 				ctx, cancel := context.WithCancel(context.Background())
 				ended := make(chan error, 1)
 				go func() {

@@ -3,7 +3,6 @@ package spawn
 import (
 	"bytes"
 	"crypto/sha256"
-	"debug/elf"
 	"encoding/binary"
 	"os"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"ibrun/bootstrap/charmserver"
 	"ibrun/charm"
+	"ibrun/internal/elffile"
 	"ibrun/job"
 )
 
@@ -50,21 +50,19 @@ func startsByCharmrun(path string, env []string) bool {
 	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "NETSTART=") }) {
 		return false
 	}
-	f, err := os.Open(path)
+	f, err := elffile.Open(path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	e, err := elf.NewFile(f)
-	if err != nil {
-		return false
-	}
-	names, _ := e.ImportedLibraries()
+	names := f.Needed()
 	inCPlusPlus := len(names) == 0 ||
 		slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "libstdc++") })
-	constants := e.Section(".rodata")
-	return inCPlusPlus && constants != nil && constants.Flags&elf.SHF_COMPRESSED == 0 &&
-		holdsBoth(f, constants.Offset, constants.FileSize)
+	if !inCPlusPlus {
+		return false
+	}
+	offset, size, ok := f.Section(".rodata")
+	return ok && holdsBoth(f.File, offset, size)
 }
 
 // mostConstants is how many bytes of a program's constants are searched; NAMD has 3 MB.

@@ -2,15 +2,14 @@ package spawn
 
 import (
 	"bytes"
-	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"syscall"
+
+	"ibrun/internal/elffile"
 )
 
 // What the kernel did not execute is looked at to say why, and to find out whether a
@@ -47,7 +46,7 @@ func refusalOf(path string, err error, interpreted bool) (code uint8, why error)
 		return 126, fmt.Errorf("%s: its interpreter %w", path, why)
 	case len(head) == 0:
 		return 126, fmt.Errorf("%s: is empty", path)
-	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
+	case bytes.HasPrefix(head, []byte(elffile.Magic)):
 		return 126, fmt.Errorf("%s: %s", path, wrong(path, head, info.Size(), err))
 	case errors.Is(err, syscall.ENOEXEC) && !script && bytes.IndexByte(head, 0) < 0:
 		return 0, nil
@@ -85,14 +84,14 @@ func interpreterOf(head []byte) (path string, script bool) {
 
 // wrong says what is wrong with an ELF file.
 func wrong(path string, head []byte, size int64, err error) string {
-	if len(head) < shortHeader {
-		return fmt.Sprintf("is truncated: it ends after %d of %d bytes or more", size, shortHeader)
+	if len(head) < elffile.HeaderSize {
+		return fmt.Sprintf("is truncated: it ends after %d of %d bytes or more", size, elffile.HeaderSize)
 	}
-	if want := requiredSize(path, head); size < want {
+	if want := requiredSize(path); size < want {
 		return fmt.Sprintf("is truncated: it ends after %d of %d bytes", size, want)
 	}
 	own, _, fail := beginning("/proc/self/exe", mostHead)
-	if its, ours := platformOf(head), platformOf(own); fail == nil && its != ours {
+	if its, ours := elffile.PlatformOf(head), elffile.PlatformOf(own); fail == nil && its != ours {
 		return fmt.Sprintf("wrong architecture: it is for %v, and this node is %v", its, ours)
 	}
 	if loader := loaderOf(path); errors.Is(err, fs.ErrNotExist) && loader != "" {
@@ -101,75 +100,26 @@ func wrong(path string, head []byte, size int64, err error) string {
 	return "no program of this system: " + err.Error()
 }
 
-// shortHeader is the size of the header of a 64-bit ELF file, elf(5).
-const shortHeader = 64
-
-// platform is what an ELF file is made for.
-type platform struct {
-	class elf.Class
-	data  elf.Data
-	kind  elf.Machine
-}
-
-func (m platform) String() string {
-	name := strings.ToLower(strings.TrimPrefix(m.kind.String(), "EM_"))
-	if m.kind == elf.EM_PPC64 && m.data == elf.ELFDATA2LSB {
-		name += "le"
-	}
-	return name
-}
-
-// order is that of the numbers in the file.
-func (m platform) order() binary.ByteOrder {
-	if m.data == elf.ELFDATA2MSB {
-		return binary.BigEndian
-	}
-	return binary.LittleEndian
-}
-
-// platformOf reads a head of at least 20 bytes.
-func platformOf(head []byte) platform {
-	m := platform{class: elf.Class(head[elf.EI_CLASS]), data: elf.Data(head[elf.EI_DATA])}
-	m.kind = elf.Machine(m.order().Uint16(head[18:]))
-	return m
-}
-
 // requiredSize is how many bytes a 64-bit ELF file must have for what is to be loaded of
 // it; 0: that is not known.
-func requiredSize(path string, head []byte) (most int64) {
-	f, err := os.Open(path)
-	if err != nil || len(head) < shortHeader || platformOf(head).class != elf.ELFCLASS64 {
+func requiredSize(path string) int64 {
+	f, err := elffile.Open(path)
+	if err != nil {
 		return 0
 	}
 	defer f.Close()
-	order := platformOf(head).order()
-	var h elf.Header64
-	_ = binary.Read(bytes.NewReader(head), order, &h) // there are enough bytes
-	for i := range int64(h.Phnum) {
-		at := int64(h.Phoff) + i*int64(h.Phentsize)
-		var p elf.Prog64
-		if binary.Read(io.NewSectionReader(f, at, int64(h.Phentsize)), order, &p) != nil {
-			return max(most, at+int64(h.Phentsize))
-		}
-		if elf.ProgType(p.Type) == elf.PT_LOAD {
-			most = max(most, int64(p.Off+p.Filesz))
-		}
+	if !f.Is64() {
+		return 0
 	}
-	return most
+	return f.Required()
 }
 
 // loaderOf is the dynamic loader that an ELF file asks for.
 func loaderOf(path string) string {
-	f, err := elf.Open(path)
+	f, err := elffile.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP && p.Filesz < mostHead {
-			name, _ := io.ReadAll(p.Open())
-			return strings.TrimRight(string(name), "\x00")
-		}
-	}
-	return ""
+	return f.Loader()
 }

@@ -1,12 +1,12 @@
 package spawn
 
 import (
-	"debug/elf"
 	"hash/fnv"
 	"os"
 	"strconv"
 	"strings"
 
+	"ibrun/internal/elffile"
 	"ibrun/internal/libpmi"
 	"ibrun/job"
 )
@@ -31,13 +31,12 @@ type kind struct {
 // linked says which MPI library a program is linked with. Of a script, of what
 // loads its libraries later and of what cannot be read it says nothing.
 func linked(path string) kind {
-	f, err := elf.Open(path)
+	f, err := elffile.Open(path)
 	if err != nil {
 		return kind{}
 	}
 	defer f.Close()
-	names, _ := f.ImportedLibraries()
-	return recognize(names)
+	return recognize(f.Needed())
 }
 
 // recognize finds an MPI library by its name: libmpi.so.40 and its languages are

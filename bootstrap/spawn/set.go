@@ -336,9 +336,12 @@ const groupPatience = 200 * time.Millisecond
 // keep, and returns what could not be killed in time. It removes the ranks' files of
 // shared memory.
 func (s *Set) Sweep(most time.Duration, keep []int) (left []int) {
-	s.group.Kill()
+	empty := s.group.Remove(0) // as nearly always: nothing is to be killed
+	if !empty {
+		s.group.Kill()
+	}
 	left = proc.KillDescendants(most, keep...)
-	if len(left) == 0 {
+	if len(left) == 0 && !empty {
 		s.group.Remove(groupPatience)
 	}
 	s.group.Tidy()

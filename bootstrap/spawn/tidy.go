@@ -42,6 +42,9 @@ func (s *Set) tidyRanks() {
 		removeFrom(sharedMemory, nil, segments, (*owned.Dir).Remove)
 		session := []string{fmt.Sprintf("ompi.%s.%d", host, uid), fmt.Sprintf("jf.%d", id>>16), strconv.Itoa(int(id & 0xffff))}
 		for _, tmp := range s.folders() {
+			if _, err := os.Lstat(filepath.Join(tmp, session[0])); err != nil {
+				continue // as nearly always
+			}
 			removeFrom(tmp, session, folders, (*owned.Dir).RemoveAll)
 			removeFrom(tmp, session[:2], session[2:], (*owned.Dir).Remove) // fails while other agents' ranks have something there
 			removeFrom(tmp, session[:1], session[1:2], (*owned.Dir).Remove)

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// Window is the number of sessions a parent has in flight unless it is told
-// otherwise: enough to cover the idle half of an ssh login on a few cores (facts
-// measured by us: throughput is flat from 16 on) and below sshd's MaxStartups for
-// one target.
+// Window is the number of sessions a parent begins with, before it knows whether
+// they run or wait: enough to cover the idle half of an ssh login on a few cores
+// (facts measured by us: throughput is flat from 16 on).
 const Window = 16
 
 // DefaultCost is used before anything was measured: the paper's setting S1,
@@ -200,12 +199,13 @@ func (c Cost) Windowed(w int) Cost {
 	return c
 }
 
-// Bounds of a window that follows what is measured. Fewer sessions would leave a
-// parent idle whenever one is slow; more only wait for each other.
-const (
-	leastWindow = 4
-	mostWindow  = 64
-)
+// leastWindow bounds a window that follows what is measured: with fewer sessions a
+// parent would be idle whenever one is slow.
+const leastWindow = 4
+
+// MostWindow bounds it, too: as many sessions reach all nodes of most clusters at
+// once, and more would be a burden to a directory service that all of them ask.
+const MostWindow = 256
 
 // Saturate is W*, the least number of sessions in flight that keeps a parent's
 // cores busy: each takes so much of the parent's CPU time, and rem in all if it
@@ -213,5 +213,5 @@ const (
 // leaves cores idle.
 func Saturate(cores int, rem, cpu time.Duration) int {
 	w := (time.Duration(cores)*rem + cpu - 1) / cpu
-	return int(min(max(w, leastWindow), mostWindow))
+	return int(min(max(w, leastWindow), MostWindow))
 }

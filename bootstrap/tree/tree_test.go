@@ -177,7 +177,7 @@ func TestSaturate(t *testing.T) {
 	ms := func(x float64) time.Duration { return time.Duration(x * 1e6) }
 	require.Equal(t, 8, Saturate(2, ms(284), ms(77)))
 	require.Equal(t, 40, Saturate(2, ms(43), ms(2.2)))
-	require.Equal(t, mostWindow, Saturate(64, ms(43), ms(2.2)))
+	require.Equal(t, MostWindow, Saturate(64, ms(43), ms(2.2)))
 	require.Equal(t, leastWindow, Saturate(1, ms(5), ms(5)))
 }
 

@@ -19,7 +19,8 @@ static int folder(char *path, size_t room)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	struct stat st;
-	int n = runtime && *runtime == '/' ? snprintf(path, room, "%s/ibrun", runtime) : snprintf(path, room, "/tmp/ibrun-%u", (unsigned)geteuid());
+	int memory = !lstat("/dev/shm", &st) && S_ISDIR(st.st_mode) && (st.st_mode & S_ISVTX);
+	int n = runtime && *runtime == '/' ? snprintf(path, room, "%s/ibrun", runtime) : snprintf(path, room, "%s/ibrun-%u", memory ? "/dev/shm" : "/tmp", (unsigned)geteuid());
 	if (n < 0 || (size_t)n >= room)
 		return ib_fail("the name of the folder of jobs is too long");
 	if (lstat(path, &st))

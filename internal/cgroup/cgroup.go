@@ -83,23 +83,37 @@ func Tidy() { tidy(unused) }
 
 func tidy(age time.Duration) {
 	if _, own := place("/proc/self"); own != "" {
-		tidyBelow(own, age)
+		tidyBelow(own, age, 0)
 	}
 }
 
 // Tidy does the same around this group, which has been removed. Without a group there can be none.
 func (g *Group) Tidy() {
 	if g != nil {
-		tidyBelow(filepath.Dir(g.path), unused)
+		tidyBelow(filepath.Dir(g.path), unused, mostTidied)
 	}
 }
 
-func tidyBelow(dir string, age time.Duration) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		if !strings.HasPrefix(e.Name(), prefix) {
+// mostTidied is how many groups an agent looks at. Where those of many nodes share a machine, each
+// would look at the groups of all others.
+const mostTidied = 8
+
+// tidyBelow looks at so many groups at most; 0: at all.
+func tidyBelow(dir string, age time.Duration, most int) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(-1)
+	looked := 0
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if !strings.HasPrefix(name, prefix) {
 			continue
+		}
+		if looked++; most > 0 && looked > most {
+			return
 		}
 		if made, err := os.Stat(path); err == nil && time.Since(made.ModTime()) >= age {
 			_ = unix.Rmdir(path) // it fails for one that is in use

@@ -17,6 +17,7 @@ import (
 	"ibrun/bootstrap/agent"
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/remote"
+	"ibrun/bootstrap/timing"
 	"ibrun/internal/costfile"
 	"ibrun/internal/exit"
 	"ibrun/internal/limits"
@@ -41,7 +42,7 @@ func Here() (plan.Surroundings, error) {
 	if at.Cwd, err = os.Getwd(); err != nil {
 		return at, exit.Usagef("the working directory cannot be told: %v; change to one that exists", err)
 	}
-	at.Costs = costfile.Read(costfile.Path(at.Env))
+	at.Costs = func() timing.CostCache { return costfile.Read(costfile.Path(at.Env)) }
 	if u, err := user.Current(); err == nil {
 		at.User = u.Username
 	}

@@ -71,7 +71,14 @@ func forwarded(e *options.EnvironRules, env, own, managed []string) (forward, dr
 }
 
 func match(globs []string, name string) bool {
-	return slices.ContainsFunc(globs, func(g string) bool { ok, _ := path.Match(g, name); return ok })
+	return slices.ContainsFunc(globs, func(g string) bool {
+		begin, open := strings.CutSuffix(g, "*")
+		if !strings.ContainsAny(begin, `*?[\`) && !strings.Contains(name, "/") { // all of ours: thousands of pairs
+			return name == g && !open || open && strings.HasPrefix(name, begin)
+		}
+		ok, _ := path.Match(g, name)
+		return ok
+	})
 }
 
 // missing names what -x and -envlist ask for and env has not.

@@ -11,13 +11,16 @@ import (
 
 // measured puts the costs of earlier launches in place of the built-in ones,
 // unless the user has named some.
-func (p *Plan) measured(shape string, how job.LaunchOptions, costs timing.CostCache) {
+func (p *Plan) measured(shape string, how job.LaunchOptions, costs func() timing.CostCache) {
 	p.Source = "built in"
+	if costs == nil || p.Here == 0 && p.Nodes.Len() == 1 {
+		return // no session is made
+	}
 	if strings.Contains(shape, ",") {
 		p.Source = "as --tree says"
 		return
 	}
-	c, launches, ok := costs.Cost(launcherName(how), p.Site())
+	c, launches, ok := costs().Cost(launcherName(how), p.Site())
 	if ok {
 		p.Shape.Cost, p.Source = c, fmt.Sprintf("median of %s", plural.Of(launches, "measurement"))
 	}

@@ -18,16 +18,17 @@ func TestPlannedWithMeasuredCosts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "built in", p.Source)
 	builtIn := tree.DefaultCost
-	builtIn.Window = tree.Window
+	builtIn.Window = tree.MostWindow
 	require.Equal(t, builtIn, p.Shape.Cost)
 
-	at.Costs = timing.ParseCostCache(nil)
+	costs := timing.ParseCostCache(nil)
+	at.Costs = func() timing.CostCache { return costs }
 	cost := tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond}
-	require.True(t, at.Costs.Note("ssh", p.Site(), timing.Fit{Cost: cost, Sessions: 20, InFlight: 4, Most: 20}))
+	require.True(t, costs.Note("ssh", p.Site(), timing.Fit{Cost: cost, Sessions: 20, InFlight: 4, Most: 20}))
 	p, err = New(r, at, Identity{})
 	require.NoError(t, err)
 	require.Equal(t, "median of 1 measurement", p.Source)
-	require.Equal(t, tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond, Window: tree.Window},
+	require.Equal(t, tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond, Window: tree.MostWindow},
 		p.Shape.Cost)
 	require.Equal(t, p.Shape.String(), p.Job.Launch.Tree)
 	r, err = parse([]string{"--tree", "greedy:1ms,2ms", "--hosts", "node[1-20]", "--no-preflight", "a"})

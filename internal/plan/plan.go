@@ -61,8 +61,8 @@ type Surroundings struct {
 	Limits  [limits.Count]limits.Limit
 	Window  job.Window // of the user's terminal
 	Now     time.Time
-	Costs   timing.CostCache  // of earlier launches
-	Weights map[string]uint32 // what hosts have to give, for --map-by load
+	Costs   func() timing.CostCache // of earlier launches; asked for where there are sessions
+	Weights map[string]uint32       // what hosts have to give, for --map-by load
 
 	Read    readFile                                      // reads a file that the user has named
 	Ask     func(argv ...string) ([]byte, error)          // what a command of a resource manager prints
@@ -186,7 +186,7 @@ func (p *Plan) draft(r *options.Request, how job.LaunchOptions, at Surroundings)
 // nodes, the tree and this start decide, for the user's jobs and for spawned ones alike; nothing
 // changes the job after it.
 func (p *Plan) complete(draft job.Job, at Surroundings, id Identity) error {
-	p.Shape.Cost.Window = tree.Window
+	p.Shape.Cost.Window = tree.MostWindow
 	if n := draft.Launch.Batch; n > 0 {
 		p.Shape.Cost.Window = int(n)
 	}

@@ -153,7 +153,7 @@ func agents(role string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
 		b, err := os.ReadFile(f)
-		if err != nil || !strings.HasSuffix(strings.TrimRight(string(b), "\x00"), "\x00"+role) {
+		if err != nil || !strings.Contains(string(b), "\x00"+role+"\x00") {
 			continue
 		}
 		if exe, err := os.Readlink(filepath.Join(filepath.Dir(f), "exe")); err == nil && exe == program {

@@ -19,6 +19,10 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.send(a, e)
 	case core.StartChild:
 		w.startChild(a, e)
+	case core.ObserveSessions:
+		ran := max(min(a.turn, w.now)-a.observed, 0)
+		a.observed = w.now
+		w.post(0, a, core.SessionsObserved{Ran: ran})
 	case core.JoinChild:
 		w.joinChild(a, e)
 	case core.CloseLink:
@@ -179,7 +183,8 @@ func (w *World) startChild(a *agent, e core.StartChild) {
 		return
 	}
 	k := &agent{host: e.Node.Host, node: head, parent: a, slot: e.Child,
-		core: core.New(core.Config{Here: -1, Join: join}), alive: map[uint32]bool{}, depth: a.depth + 1}
+		core:  core.New(core.Config{Here: -1, Join: join, Cores: w.cfg.Cores}),
+		alive: map[uint32]bool{}, depth: a.depth + 1}
 	w.Depth = max(w.Depth, k.depth)
 	a.children[e.Child] = k
 	if old := w.agents[head]; old != nil {
@@ -189,7 +194,7 @@ func (w *World) startChild(a *agent, e core.StartChild) {
 	w.At(w.now+takes, func() {
 		w.Up[k.host] = w.now
 		w.deliver(event{to: k, ev: core.Opened{}})
-		w.deliver(event{to: a, ev: core.ChildUp{Child: e.Child}})
+		w.deliver(event{to: a, ev: core.ChildUp{Child: e.Child, Spent: w.cfg.Turn}})
 	})
 }
 

@@ -26,6 +26,7 @@ type Config struct {
 	Policy  core.Policy
 	Session time.Duration // from StartChild to ChildUp, when its turn comes
 	Turn    time.Duration // of a session at its parent, which attends to one at a time
+	Cores   int           // of a parent that adjusts its window; 0: none does. Turn is on one of them
 	Start   time.Duration // of a rank, one after the other on a node
 	Hop     time.Duration // a message's time on a link
 	Run     time.Duration // a rank's life, when it ends by itself
@@ -113,6 +114,7 @@ type agent struct {
 	index    map[core.Link]uint32
 	timer    uint64
 	turn     time.Duration // when it can attend to another session
+	observed time.Duration // when it last looked at its sessions
 	link     state
 	dead     bool
 	frozen   time.Duration // until when; its events wait, its timers fire late
@@ -189,7 +191,7 @@ func New(cfg Config) *World {
 		Up: map[string]time.Duration{},
 	}
 	w.root = &agent{host: "root", core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here,
-		Policy: cfg.Policy, Join: join})}
+		Policy: cfg.Policy, Join: join, Cores: cfg.Cores})}
 	w.post(0, w.root, core.Begin{Launch: wire.Launch{Job: cfg.Job, Nodes: cfg.Nodes}})
 	return w
 }

@@ -11,15 +11,18 @@ import (
 	"sync"
 
 	"ibrun/bootstrap/remote/native"
-	"ibrun/bootstrap/tree"
 	"ibrun/internal/sshconfig"
 	"ibrun/test/bench/hosts"
 )
 
 // floor is what no launcher can be below: a session to each node that runs the program, from one
 // place, with a window of them at a time. How is "native", or the path of a remote shell.
-func floor(how, count, program string) error {
+func floor(how, count, atATime, program string) error {
 	nodes, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	window, err := strconv.Atoi(atATime)
 	if err != nil {
 		return err
 	}
@@ -30,7 +33,7 @@ func floor(how, count, program string) error {
 	var mu sync.Mutex // of what follows
 	var printed bytes.Buffer
 	var fails []error
-	room := make(chan struct{}, tree.Window)
+	room := make(chan struct{}, window)
 	var all sync.WaitGroup
 	for _, name := range hosts.Names(nodes) {
 		room <- struct{}{}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ibrun/bootstrap/tree"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -27,6 +28,8 @@ var groups = map[string]group{
 	"tuned":   {nodes: []int{64}, ppn: []int{1, 16}, cluster: cluster.Config{Kex: "curve25519-sha256"}},
 	"rsh":     {nodes: []int{4, 16, 64, 128}, ppn: []int{1, 16}, stand: true},
 	"latency": {nodes: []int{128}, ppn: []int{1}, stand: true, latency: 50 * time.Millisecond},
+	"half":    {nodes: []int{64, 128}, ppn: []int{1}, stand: true, latency: 500 * time.Millisecond},
+	"second":  {nodes: []int{64, 128}, ppn: []int{1}, stand: true, latency: time.Second},
 	"own":     {nodes: []int{64}, ppn: []int{1}, stand: true, alone: true},
 	"own-ssh": {nodes: []int{64}, ppn: []int{1}, alone: true},
 }
@@ -103,7 +106,11 @@ func (g group) contestants(ibrun string, st *stage, s size) []contestant {
 	if st.shell == "" && !g.alone {
 		all = append(all, contestant{"ibrun --ssh exec", append(slices.Clone(mine), "--ssh", "exec", program), ranks})
 	}
-	bare := []string{st.self, "launch", floorRole, how, strconv.Itoa(s.nodes), program}
+	window := tree.Window
+	if g.latency > 0 { // they wait, and all at once is fastest
+		window = s.nodes
+	}
+	bare := []string{st.self, "launch", floorRole, how, strconv.Itoa(s.nodes), strconv.Itoa(window), program}
 	all = append(all, contestant{floorName, bare, s.nodes})
 	if g.alone {
 		return all

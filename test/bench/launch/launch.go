@@ -34,8 +34,8 @@ func Run(args []string) error {
 	switch {
 	case len(args) > 2 && args[0] == LagRole:
 		return hosts.Lag(args[1], standIn, append([]string{"vrsh"}, args[2:]...))
-	case len(args) == 4 && args[0] == floorRole:
-		return floor(args[1], args[2], args[3])
+	case len(args) == 5 && args[0] == floorRole:
+		return floor(args[1], args[2], args[3], args[4])
 	case len(args) >= 5 && args[0] == "turns":
 		rounds, err := figure.Rounds(args[2])
 		if err != nil {

@@ -54,6 +54,8 @@ func (r *row) title() string {
 	how := map[string]string{
 		"ssh": "ssh as shipped", "tuned": "ssh with curve25519 for all", "rsh": "rsh stand-in",
 		"latency": "rsh stand-in, 50 ms more for each session",
+		"half":    "rsh stand-in, 500 ms more for each session",
+		"second":  "rsh stand-in, 1 s more for each session",
 		"own":     "rsh stand-in, ibrun's own part", "own-ssh": "ssh, ibrun's own part",
 	}[r.Group]
 	return fmt.Sprintf("%d nodes x %d, %s", r.Nodes, r.PerNode, how)
@@ -91,6 +93,8 @@ func (r *row) judge(b *figure.Bounds) {
 		bound(hydra, 1.2)
 	case r.Group == "rsh" && r.Nodes == 64 && r.PerNode == 16:
 		bound(hydra, 1)
+	case r.Group == "half" || r.Group == "second":
+		bound(hydra, 1)
 	case r.Group == "latency":
 		bound(hydra, 2)
 	case r.Group == "own" || r.Group == "own-ssh":
@@ -113,7 +117,7 @@ func load(file string) (kept *results, err error) {
 }
 
 // order is that of the plot.
-var order = []string{"ssh", "tuned", "rsh", "latency", "own", "own-ssh"}
+var order = []string{"ssh", "tuned", "rsh", "latency", "half", "second", "own", "own-ssh"}
 
 // put takes a row in place of an earlier one of the same case.
 func (k *results) put(r row) {

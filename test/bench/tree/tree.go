@@ -2,7 +2,8 @@
 // its own, which waits a given time before it runs the command here; the costs are those that the
 // same launch shows. `make bench-tree` runs it.
 //
-// It fails if a launch takes more than 1.10 of the optimum, and refuses to plan trees itself.
+// It fails if a launch takes more than 1.10 of the optimum (1.15 of some), and refuses to plan
+// trees itself.
 package tree
 
 import (
@@ -23,16 +24,24 @@ import (
 
 const (
 	mostOfOptimum = 1.10
+	mostOfWaiting = 1.15 // where a session takes half a second or one, and a parent could begin all at once
 	lagRole       = "lag"
 	patience      = 2 * time.Minute
 )
 
 // launches are the numbers of agents with the latency of a session. It grows with them, so that two
-// cores, on which all agents share, are not what is measured.
+// cores, on which all agents share, are not what is measured. Bound is of the makespan beside T*.
 var launches = []struct {
 	agents  int
 	latency time.Duration
-}{{15, 300 * time.Millisecond}, {63, time.Second}, {127, time.Second}, {255, 2 * time.Second}, {511, 4 * time.Second}}
+	bound   float64
+}{
+	{15, 300 * time.Millisecond, mostOfOptimum}, {63, time.Second, mostOfOptimum},
+	{127, time.Second, mostOfOptimum}, {255, 2 * time.Second, mostOfOptimum},
+	{511, 4 * time.Second, mostOfOptimum},
+	{64, time.Second / 2, mostOfWaiting}, {128, time.Second / 2, mostOfWaiting},
+	{64, time.Second, mostOfWaiting}, {128, time.Second, mostOfWaiting},
+}
 
 // Run is the subcommand.
 func Run(args []string) error {
@@ -63,7 +72,7 @@ func bench(ibrun, times string) error {
 		if err != nil {
 			return fmt.Errorf("%d agents: %w", l.agents, err)
 		}
-		bounds.AtMost(fmt.Sprintf("%d agents, makespan / T*", l.agents), ratio, mostOfOptimum)
+		bounds.AtMost(fmt.Sprintf("%d agents, %v a session, makespan / T*", l.agents, l.latency), ratio, l.bound)
 	}
 	return bounds.Err()
 }
@@ -104,7 +113,7 @@ func series(ibrun string, rounds, agents int, latency time.Duration) (ratio floa
 		return figure.Median(values)
 	}
 	ratio = middle(func(m measured) float64 { return m.Up / m.optimum })
-	floor := tree.Cost{SEQ: time.Microsecond, REM: latency, Window: tree.Window}.Optimum(agents + 1)
+	floor := tree.Cost{SEQ: time.Microsecond, REM: latency, Window: list[0].Fit.Window}.Optimum(agents + 1)
 	fmt.Printf("%6d %9v %6.2f ms %6.0f ms %9d %7.0f ms %7.0f ms %7.0f ms %7d ms %7.2f\n", agents, latency,
 		middle(func(m measured) float64 { return m.Fit.SEQ }), middle(func(m measured) float64 { return m.Fit.REM }),
 		list[0].Fit.Window, middle(func(m measured) float64 { return m.Up }),
@@ -136,7 +145,7 @@ func launch(ibrun, cache string, agents int, latency time.Duration) (m measured,
 	if err := json.NewDecoder(bytes.NewReader(said.Bytes()[at:])).Decode(&m); err != nil {
 		return m, err
 	}
-	cost := tree.Cost{SEQ: milliseconds(m.Fit.SEQ), REM: milliseconds(m.Fit.REM), Window: tree.Window}
+	cost := tree.Cost{SEQ: milliseconds(m.Fit.SEQ), REM: milliseconds(m.Fit.REM), Window: m.Fit.Window}
 	m.optimum = figure.Milliseconds(cost.Optimum(agents + 1))
 	return m, nil
 }

@@ -1,0 +1,199 @@
+//go:build !leaf
+
+package agent
+
+import (
+	"cmp"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"ibrun/bootstrap/control"
+	"ibrun/bootstrap/core"
+	"ibrun/bootstrap/core/daemons"
+	"ibrun/bootstrap/wire"
+	"ibrun/internal/hostlist"
+	"ibrun/job"
+)
+
+// exec is a caller whose daemons run. What the core gives is taken by the caller's goroutine, and
+// is bounded by the credit that the core keeps.
+type exec struct {
+	wake chan struct{} // capacity 1
+
+	mu    sync.Mutex
+	queue []wire.DaemonOutput
+	over  *core.DaemonsOver
+	reads bool // it is one daemon, which reads what the caller sends
+	sessionSide
+}
+
+func (x *exec) poke() {
+	select {
+	case x.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (x *exec) take() (queue []wire.DaemonOutput, over *core.DaemonsOver) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	queue, x.queue = x.queue, nil
+	return queue, x.over
+}
+
+// printed gives output to its caller.
+func (c *controlSide) printed(e core.DaemonsPrinted) {
+	c.mu.Lock()
+	x := c.execs[e.ID]
+	c.mu.Unlock()
+	if x != nil {
+		x.mu.Lock()
+		x.queue = append(x.queue, e.DaemonOutput)
+		x.mu.Unlock()
+		x.poke()
+	}
+}
+
+// over gives the ends of daemons to their caller.
+func (c *controlSide) over(e core.DaemonsOver) {
+	c.mu.Lock()
+	x := c.execs[e.ID]
+	delete(c.execs, e.ID)
+	c.mu.Unlock()
+	if x != nil {
+		x.mu.Lock()
+		x.over = &e
+		x.mu.Unlock()
+		x.poke()
+	}
+	c.checkTool()
+}
+
+// exec starts daemons, and passes on what they print until they have ended.
+func (c *controlSide) exec(r control.Request, put func(control.Response) error, gone <-chan struct{}) {
+	refuse := func(why string) { _ = put(control.Response{Error: why, Done: true}) }
+	if len(r.Command) == 0 || r.Command[0] == "" {
+		refuse("exec needs a command")
+		return
+	}
+	var hosts []string
+	if r.Hosts != "" {
+		list, err := hostlist.Names(r.Hosts)
+		if err != nil {
+			refuse(err.Error())
+			return
+		}
+		for _, e := range list {
+			run := job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: e.Count}
+			for i := range int(e.Count) {
+				hosts = append(hosts, job.NewNodes(0, []job.Run{run}).At(i).Host)
+			}
+		}
+	}
+	c.follow(r, put, gone, func(ticket uint32) core.Event {
+		return core.DaemonsAsked{ID: ticket, PerRank: r.PerRank, Hosts: hosts, Argv: r.Command}
+	})
+}
+
+// follow gives an order, and passes on what comes of it until its daemons have ended.
+func (c *controlSide) follow(r control.Request, put func(control.Response) error, gone <-chan struct{},
+	order func(ticket uint32) core.Event) {
+	refuse := func(why string) { _ = put(control.Response{Error: why, Done: true}) }
+	if !c.stay() {
+		return
+	}
+	defer c.attached.Done()
+	ticket, x := c.tickets.Add(1), newExec()
+	if r.Verb == "pipe" || r.Verb == "gdb" {
+		x.reads, x.room = true, daemons.InputCredit
+	}
+	c.mu.Lock()
+	c.execs[ticket] = x
+	c.mu.Unlock()
+	c.loop.post(order(ticket))
+	leave := func() {
+		c.mu.Lock()
+		kept := x.kept
+		if !kept {
+			delete(c.execs, ticket)
+		}
+		c.mu.Unlock()
+		x.leave()
+		if !kept {
+			c.loop.post(core.DaemonsLeft{ID: ticket})
+			c.checkTool()
+		}
+	}
+	if x.reads {
+		begun := control.ToolResponse{Session: &control.Session{ID: ticket}}
+		if put(control.Response{ToolResponse: begun}) != nil {
+			leave()
+			return
+		}
+	}
+	for last := false; ; {
+		if c.passSession(ticket, x, put) != nil {
+			leave()
+			return
+		}
+		queue, over := x.take()
+		for _, m := range queue {
+			number := m.Number
+			if r.PerRank {
+				number = uint32(c.job.Load().Layout.Rank(job.Slot(number)))
+			}
+			output := &control.Output{Rank: number, Stream: m.Stream, Data: m.Data}
+			if put(control.Response{Output: output}) != nil {
+				leave()
+				return
+			}
+			c.loop.post(core.DaemonsTaken{ID: ticket, N: uint32(len(m.Data))})
+		}
+		switch {
+		case over != nil && over.Refused != "":
+			refuse(over.Refused)
+			return
+		case over != nil:
+			_ = put(control.Response{Ends: c.ends(over, r.PerRank), Done: true})
+			return
+		case last: // the loop has ended without a word of them
+			return
+		}
+		select {
+		case <-x.wake:
+		case <-gone:
+			leave()
+			return
+		case <-c.loop.over:
+			last = true // what it did before counts: look once more
+		}
+	}
+}
+
+// howEnded is a status that is not 0, for the user.
+func howEnded(s job.Status) string {
+	switch s.Kind {
+	case job.Exited:
+		return "it exited"
+	case job.Signaled:
+		return "signal " + strconv.Itoa(int(s.Code)) + ", " + syscall.Signal(s.Code).String()
+	}
+	return "nobody knows"
+}
+
+// ends is how daemons have ended, for their caller.
+func (c *controlSide) ends(e *core.DaemonsOver, perRank bool) *control.Ends {
+	ends := &control.Ends{Daemons: e.Daemons, Over: e.Over, Lost: e.Lost, Code: int(e.Code), More: e.More,
+		Dropped: e.Dropped}
+	for f := range e.Failed.All() {
+		failed := control.Failed{Number: f.Number, Host: f.Host, Code: f.Status.ExitCode(),
+			Cause: cmp.Or(f.Cause, howEnded(f.Status))}
+		if perRank {
+			rank := uint32(c.job.Load().Layout.Rank(job.Slot(f.Number)))
+			failed.Number, failed.Rank = rank, &rank
+		}
+		ends.Failed = append(ends.Failed, failed)
+	}
+	return ends
+}
