@@ -48,6 +48,7 @@ var others = []core.Event{
 	core.JoinRefused{}, core.Relinked{}, core.DaemonsAsked{}, core.DaemonsTaken{}, core.DaemonsLeft{},
 	core.DaemonExited{}, core.NodeSignal{}, core.CCSAsked{}, core.CCSReplied{}, core.ResizeAsked{},
 	core.SessionAsked{}, core.SessionSent{}, core.SessionTaken{}, core.DaemonsKept{}, core.SessionsObserved{},
+	core.DaemonFed{}, core.DaemonInputClosed{}, core.DaemonInputRead{},
 }
 
 var kindOf = func() map[reflect.Type]int {

@@ -13,12 +13,12 @@ import (
 // unless the user has named some.
 func (p *Plan) measured(shape string, how job.LaunchOptions, costs func() timing.CostCache) {
 	p.Source = "built in"
-	if costs == nil || p.Here == 0 && p.Nodes.Len() == 1 {
-		return // no session is made
-	}
-	if strings.Contains(shape, ",") {
+	switch {
+	case strings.Contains(shape, ","):
 		p.Source = "as --tree says"
 		return
+	case costs == nil || p.Here == 0 && p.Nodes.Len() == 1:
+		return // no session is made
 	}
 	c, launches, ok := costs().Cost(launcherName(how), p.Site())
 	if ok {
