@@ -9,7 +9,8 @@ import (
 	"ibrun/job"
 )
 
-// A leaf does all but to start other nodes by native ssh, to record, and to draw its machine as JSON.
+// A leaf does all but to start other nodes by native ssh, to record, and to write its machine as
+// JSON.
 func TestOutgrows(t *testing.T) {
 	native := job.LaunchOptions{Launcher: "ssh"}
 	recording := native

@@ -17,7 +17,8 @@ type ofProcess struct {
 
 func (o ofProcess) pids() []int { return []int{o.pid} }
 
-// What this process computes counts, and so does a session's process while the session is on its way.
+// What this process computes counts, and so does a session's process while the session is on its
+// way.
 func TestRan(t *testing.T) {
 	used := func() time.Duration {
 		var u unix.Rusage
