@@ -1,7 +1,9 @@
 package elffile
 
 import (
+	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,5 +96,51 @@ func TestDamaged(t *testing.T) {
 		b := append([]byte{}, whole[:4096]...)
 		b[i] ^= 0xff
 		look(b)
+	}
+}
+
+// Files of each class and order of bytes, whose parts are loaded elsewhere than they lie.
+func TestClasses(t *testing.T) {
+	const names = "\x00libmpi.so.40\x00libc.so.6\x00"
+	at := filepath.Join(t.TempDir(), "x")
+	for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
+		for _, wide := range []bool{true, false} {
+			ident := [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', 1, 1}
+			if order == binary.BigEndian {
+				ident[elf.EI_DATA] = 2
+			}
+			var parts []any
+			if wide {
+				ident[elf.EI_CLASS] = 2
+				parts = []any{
+					elf.Header64{Ident: ident, Machine: 183, Phoff: 64, Phentsize: 56, Phnum: 3},
+					elf.Prog64{Type: load, Off: 256, Vaddr: 0x400256, Filesz: 512},
+					elf.Prog64{Type: dynamic, Off: 400, Filesz: 64},
+					elf.Prog64{Type: interp, Off: 256, Filesz: uint64(len(names))},
+					[24]byte{}, []byte(names), make([]byte, 400-256-len(names)),
+					[]elf.Dyn64{{Tag: needed, Val: 1}, {Tag: needed, Val: 14}, {Tag: table, Val: 0x400256}, {}},
+				}
+			} else {
+				parts = []any{
+					elf.Header32{Ident: ident, Machine: 40, Phoff: 52, Phentsize: 32, Phnum: 3},
+					elf.Prog32{Type: load, Off: 256, Vaddr: 0x8256, Filesz: 512},
+					elf.Prog32{Type: dynamic, Off: 400, Filesz: 32},
+					elf.Prog32{Type: interp, Off: 256, Filesz: uint32(len(names))},
+					[108]byte{}, []byte(names), make([]byte, 400-256-len(names)),
+					[]elf.Dyn32{{Tag: needed, Val: 1}, {Tag: needed, Val: 14}, {Tag: table, Val: 0x8256}, {}},
+				}
+			}
+			var text bytes.Buffer
+			for _, p := range parts {
+				require.NoError(t, binary.Write(&text, order, p))
+			}
+			require.NoError(t, os.WriteFile(at, text.Bytes(), 0o600))
+			f, err := Open(at)
+			require.NoError(t, err)
+			require.Equal(t, []string{"libmpi.so.40", "libc.so.6"}, f.Needed(), "%v %v", order, wide)
+			require.Equal(t, wide, f.Is64())
+			require.Equal(t, int64(768), f.Required())
+			require.NoError(t, f.Close())
+		}
 	}
 }

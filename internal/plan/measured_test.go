@@ -37,3 +37,17 @@ func TestPlannedWithMeasuredCosts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, time.Millisecond, p.Shape.Cost.SEQ, "what the user says holds")
 }
+
+// A job of this machine alone makes no session, and asks for no costs.
+func TestNoCostsWithoutSessions(t *testing.T) {
+	at := around(t)
+	at.Costs = func() timing.CostCache {
+		t.Fatal("asked for")
+		return timing.CostCache{}
+	}
+	r, err := parse([]string{"-n", "2", "--no-preflight", "a"})
+	require.NoError(t, err)
+	p, err := New(r, at, Identity{})
+	require.NoError(t, err)
+	require.Equal(t, "built in", p.Source)
+}

@@ -51,9 +51,9 @@ func TestNumbersOfAgents(t *testing.T) {
 
 // The bounds on size: an agent at 16 ranks has 5 MiB of its own, and 8 MiB with the pages of the
 // binary that it shares with the page cache, in a job of 16 ranks as in one of 256. A reaper that
-// begins before Go has next to nothing of its own, and of the page cache what the kernel maps around
-// one page: 2 MiB, if the file lies in large pages. The binary is within 18 MB with the program of a
-// leaf, and 11.5 MB without it.
+// begins before Go has next to nothing of its own, and of the page cache what the kernel maps
+// around one page: 2 MiB, if the file lies in large pages. The binary is within 18 MB with the
+// program of a leaf, and 11 MB without it.
 func TestSizes(t *testing.T) {
 	st, err := os.Stat(program)
 	require.NoError(t, err)
