@@ -25,7 +25,7 @@ func ibruns(mark string) (pids []int) {
 
 // A job in namespaces of its own runs as any other.
 func TestContain(t *testing.T) {
-	o := ibrun(t, "--contain", "-n", "4", "--launcher", "local", "--hosts", "a,b", "--tree", "chain",
+	o := ibrun(t, "--contain", "--keep-going", "-n", "4", "--launcher", "local", "--hosts", "a,b", "--tree", "chain",
 		"sh", "-c", "echo $IBRUN_RANK $(readlink /proc/self) $$; exit $((IBRUN_RANK == 3 ? 7 : 0))")
 	require.Equal(t, 7, o.code, o.stderr)
 	seen := strings.Fields(string(o.stdout))
