@@ -22,5 +22,5 @@ func (ses *Session) CPU() time.Duration {
 		ns, _ := strconv.ParseInt(first, 10, 64)
 		sum += time.Duration(ns)
 	}
-	return sum
+	return sum / time.Duration(max(1, ses.shared))
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"ibrun/internal/alloc"
@@ -49,12 +50,19 @@ func starting(
 		return how, "agents by ssh: " + why, nil
 	}
 	how.Launcher, how.Starter, how.Numbers = given.Launcher, given.Starter, given.Numbers
+	if shares := strings.Contains(strings.Join(how.Starter, " "), job.StarterCount); shares && how.Batch == 0 {
+		how.Batch = stepHosts
+	}
 	command := plain.Text(filepath.Base(given.Starter[0]))
 	if how.Launcher == "pbs" {
 		command = "ssh and " + command
 	}
 	return how, fmt.Sprintf("agents by %s: %s", command, why), nil
 }
+
+// stepHosts is how many hosts a parent starts at once by a starter that shares steps: one costs no
+// more than a few do, and what all of them say comes to this one process.
+const stepHosts = 64
 
 // endMargin is how long before the end of an allocation a job is ended, besides the grace of its
 // ranks: 2 s to ask who has not ended, and what the news takes through a tree on busy nodes.
