@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/test/fleet/suite"
+	"ibrun/test/vcluster/cluster"
 )
 
 // where is a rank that says where it is.
@@ -284,14 +285,22 @@ func TestSlurmLarge(t *testing.T) {
 // the job has.
 func TestConfined(t *testing.T) {
 	t.Parallel()
-	b := slurm(t, 2, SlurmConfig{CPUs: 2, Confine: true})
+	b := slurmOn(t, cluster.Config{Nodes: 2, SSHD: []string{"UsePAM yes"}},
+		SlurmConfig{CPUs: 2, Confine: true, Lines: []string{"PrologFlags=Contain"}})
 	cpus := b.script("cpus", `sed -n 's/^Cpus_allowed_list://p' /proc/self/status`)
-	one := b.run("salloc", "-Q", "-N2", "--ntasks-per-node=1", b.ibrun, "--bind-to", "none", cpus)
-	for _, list := range strings.Fields(one) {
-		require.NotContains(t, list, "-")
-		require.NotContains(t, list, ",")
+	hasOne := func(t *testing.T, lists string) {
+		for _, list := range strings.Fields(lists) {
+			require.NotContains(t, list, "-")
+			require.NotContains(t, list, ",")
+		}
+		require.Len(t, strings.Fields(lists), 2)
 	}
-	require.Len(t, strings.Fields(one), 2)
+	hasOne(t, b.run("salloc", "-Q", "-N2", "--ntasks-per-node=1", b.ibrun, "--bind-to", "none", cpus))
+	t.Run("over ssh", func(t *testing.T) {
+		b := b.of(t)
+		hasOne(t, b.run(append(b.adopted(), "salloc", "-Q", "-N2", "--ntasks-per-node=1", b.ibrun, "--launcher", "ssh",
+			"--bind-to", "none", cpus)...))
+	})
 	two := b.run("salloc", "-Q", "-N2", "--ntasks-per-node=2", b.ibrun, "--bind-to", "none", cpus)
 	require.Equal(t, "0-1 0-1 0-1 0-1", strings.Join(strings.Fields(two), " "), "all that the job has there")
 	// A step of one task pins ibrun to a core, and so the ranks that it starts itself.
