@@ -137,11 +137,6 @@ func installer(most time.Duration, role string) (string, error) {
 // looked for where this binary lies here, unless that is empty, a copy in a cache,
 // or too long. role is what the binary becomes.
 func command(how job.LaunchOptions, here, role string) string {
-	return commandOf(find, how, here, role)
-}
-
-// commandOf is command for a script that begins with search.
-func commandOf(script string, how job.LaunchOptions, here, role string) string {
 	join := joining(how)
 	if how.AgentPath != "" {
 		if join != "" {
@@ -149,15 +144,26 @@ func commandOf(script string, how job.LaunchOptions, here, role string) string {
 		}
 		return "exec " + quote(how.AgentPath) + " " + role
 	}
+	text := fillIn(find, here, role)
+	if len(text) > mostFind && here != "" {
+		return command(how, "", role)
+	}
+	return "exec /bin/sh -c '" + join + text + "'"
+}
+
+// taskText is what a shell that is a task of a step with several hosts reads.
+func taskText(how job.LaunchOptions, here, role string) string {
+	if how.AgentPath != "" {
+		return "exec " + quote(how.AgentPath) + " " + role
+	}
+	return fillIn(search+orAlone, here, role)
+}
+
+func fillIn(script, here, role string) string {
 	if filepath.Base(here) == cachedName() {
 		here = ""
 	}
-	fill := strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(here), "ROLE", role)
-	text := fill.Replace(script)
-	if len(text) > mostFind && here != "" {
-		return commandOf(script, how, "", role)
-	}
-	return "exec /bin/sh -c '" + join + text + "'"
+	return strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(here), "ROLE", role).Replace(script)
 }
 
 // cachedName is the name of this build in a cache.

@@ -99,7 +99,7 @@ func (s *Starter) share(group []*Target) {
 	}
 	st.waiting = len(hosts)
 	call := fmt.Sprintf("%s=%d %s", callVariable, port.Addr().(*net.TCPAddr).Port, hex.EncodeToString(st.key[:]))
-	script := commandOf(search+orAlone, s.how, build.Path(), s.role())
+	script := taskText(s.how, build.Path(), s.role())
 	go func() {
 		defer close(st.began)
 		st.err = s.carry(&st.srun, carrier{s.alloc.argv(script, hosts...), append(s.environ(false), call), false,
