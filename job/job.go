@@ -191,7 +191,7 @@ type LaunchOptions struct {
 	Repair       bool // the loss of an agent costs its own node only: its parent adopts its children
 
 	// Starter is a resource manager's command that starts a process on a host of its job. In its
-	// words StarterHost and StarterNumber stand for the host. What runs there follows.
+	// words StarterHost and the like stand for the host. What runs there follows.
 	Starter []string
 	Numbers []NumberedHosts // for StarterNumber
 }
@@ -201,10 +201,13 @@ func (l *LaunchOptions) LineBuffered() bool {
 	return len(l.Exec) == 0 && (l.Launcher == "slurm" || l.Launcher == "lsf" || l.Launcher == "flux")
 }
 
-// What stands for a host in a word of LaunchOptions.Starter: its name, or its number.
+// What stands for hosts in a word of LaunchOptions.Starter: the name, or names with commas between;
+// the number of the first; how many there are. A starter that has StarterCount starts a process on
+// each of several hosts.
 const (
 	StarterHost   = "%h"
 	StarterNumber = "%n"
+	StarterCount  = "%c"
 )
 
 // NumberedHosts gives numbers to hosts: First to the first one, and Step more to each that follows.

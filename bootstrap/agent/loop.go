@@ -47,6 +47,7 @@ type loop struct {
 	ctx      context.Context
 	up       *link
 	sessions map[core.Link]*session
+	starting []core.StartChild // of the effects that are performed
 	starter  *remote.Starter
 	cores    cores
 	ranks    *spawn.Set
@@ -123,6 +124,7 @@ func (l *loop) run() {
 					return
 				}
 			}
+			l.startChildren()
 		}
 	}
 }
@@ -182,7 +184,7 @@ func (l *loop) perform(e core.Effect) (last bool) {
 		}
 		l.linkTo(e.To).send(e.Msg)
 	case core.StartChild:
-		l.startChild(e)
+		l.starting = append(l.starting, e)
 	case core.ObserveSessions:
 		l.hear(core.SessionsObserved{Ran: l.starter.Ran()})
 	case core.JoinChild:
@@ -213,11 +215,25 @@ func (l *loop) linkTo(to core.Link) *link {
 	return l.sessions[to].link
 }
 
+// startChildren opens the sessions that the core wants now, together if that is possible.
+func (l *loop) startChildren() {
+	targets := make([]*remote.Target, len(l.starting))
+	for i, e := range l.starting {
+		targets[i] = &remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local, Most: e.Most}
+	}
+	if len(targets) > 1 {
+		l.starter.Share(targets)
+	}
+	for i, e := range l.starting {
+		l.startChild(e, *targets[i])
+	}
+	l.starting = l.starting[:0]
+}
+
 // startChild opens a session in a goroutine of its own.
-func (l *loop) startChild(e core.StartChild) {
+func (l *loop) startChild(e core.StartChild, target remote.Target) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	l.sessions[e.Child] = &session{cancel: cancel}
-	target := remote.Target{Host: e.Node.Host, User: e.Node.User, Local: e.Local, Most: e.Most}
 	l.cores.begin()
 	l.helpers.Go(func() {
 		defer l.cores.end()

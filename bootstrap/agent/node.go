@@ -39,6 +39,10 @@ func Main(received *os.File) int {
 
 // greet is an agent's first word.
 func greet() (io.Reader, error) {
+	if err := remote.Call(); err != nil {
+		fmt.Fprintf(os.Stderr, "ibrun: %v\n", err)
+		return nil, err
+	}
 	_, err := fmt.Printf("::ibrun-agent:1 %s %s %d::\n", build.ID(), build.Machine(), os.Getpid())
 	return os.Stdin, err
 }

@@ -180,6 +180,7 @@ func (l *loop) relinked(r relink) {
 
 // handOver gives this agent's link to the agent of a job, and returns when that has let go of it.
 func (l *loop) handOver(m wire.Join) {
+	l.up.lines.Store(m.Lines)
 	conn, how := l.offer(m)
 	l.up.send(wire.Joined{How: how})
 	l.up.drain(handoverMost)
@@ -267,8 +268,13 @@ func (l *loop) openJoin(ctx context.Context, e core.JoinChild) (s *remote.Sessio
 	stop := context.AfterFunc(ctx, s.Kill)
 	defer stop()
 	var m frame.Message
-	if _, err = s.Stdin.Write(frame.Append(nil, wire.Join{Job: l.jobID, Key: e.Key, Level: e.Level})); err == nil {
-		for frames := wire.Vocabulary.NewReader(s.Stdout, frame.Child); err == nil; {
+	join := frame.Append(nil, wire.Join{Job: l.jobID, Key: e.Key, Level: e.Level, Lines: l.lines})
+	if _, err = s.Stdin.Write(join); err == nil {
+		frames := wire.Vocabulary.NewReader(s.Stdout, frame.Child)
+		if l.lines {
+			frames.SkipNewlines()
+		}
+		for err == nil {
 			m, err = frames.Next()
 			if joined, ok := m.(wire.Joined); ok {
 				how = joined.How

@@ -31,6 +31,22 @@ type numbered struct {
 var slurmEnvironment = []string{"SLURM_JOB_ID", "SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_WORKING_CLUSTER", "SLURM_JWT",
 	"PATH", "HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "TMPDIR"}
 
+// stepWords are what srun needs besides for a step of several hosts: the end of a task or the loss
+// of a node does not end the others, whatever is configured. Links are no pipes of srun there.
+var stepWords = []string{"--input=none", "--no-kill", "--kill-on-bad-exit=0", "--wait=0"}
+
+// In the environment of a step's task: the address from which it was started, and the name by which
+// its host was given to the starter.
+const (
+	stepAddress = "SLURM_LAUNCH_NODE_IPADDR"
+	stepHost    = "SLURMD_NODENAME"
+)
+
+// shares reports whether the starter can start a step of several hosts.
+func (m *allocStarter) shares() bool {
+	return slices.ContainsFunc(m.words, func(w string) bool { return strings.Contains(w, job.StarterCount) })
+}
+
 // newAllocStarter is the starter for a way of launching, or nil if that is no manager's.
 func newAllocStarter(how job.LaunchOptions) *allocStarter {
 	m := &allocStarter{}
@@ -57,12 +73,17 @@ func newAllocStarter(how job.LaunchOptions) *allocStarter {
 	return m
 }
 
-// argv is the command that has a shell run text on a host.
-func (m *allocStarter) argv(host, text string) []string {
-	put := strings.NewReplacer(job.StarterHost, host, job.StarterNumber, m.number(host))
+// argv is the command that has a shell run text on hosts: on one, or on several of the same number
+// if the starter shares steps.
+func (m *allocStarter) argv(text string, hosts ...string) []string {
+	put := strings.NewReplacer(job.StarterHost, strings.Join(hosts, ","), job.StarterNumber, m.number(hosts[0]),
+		job.StarterCount, strconv.Itoa(len(hosts)))
 	var argv []string
 	for _, word := range m.words {
 		argv = append(argv, put.Replace(word))
+	}
+	if len(hosts) > 1 {
+		argv = append(argv, stepWords...)
 	}
 	if m.runs {
 		argv = append(argv, "/bin/sh", "-c")
@@ -75,7 +96,7 @@ func (m *allocStarter) number(host string) string {
 	for _, list := range m.numbers {
 		before := uint32(0)
 		for _, e := range list.hosts {
-			run := job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: e.Count}
+			run := runOf(e)
 			for i := range e.Count {
 				if run.Host(i) == host {
 					return strconv.FormatUint(uint64(list.first+list.step*(before+i)), 10)
@@ -85,6 +106,10 @@ func (m *allocStarter) number(host string) string {
 		}
 	}
 	return ""
+}
+
+func runOf(e hostlist.Entry) job.Run {
+	return job.Run{Prefix: e.Prefix, Suffix: e.Suffix, Width: uint8(e.Width), Lo: e.Lo, Count: e.Count}
 }
 
 // environ is what of this process's environment the starter sees.

@@ -81,11 +81,14 @@ func TestManagers(t *testing.T) {
 // Arguments of the user's stand before a host that is the last word, and else last.
 func TestArgumentsOfManagers(t *testing.T) {
 	how := job.LaunchOptions{Launcher: "sge", Starter: []string{"qrsh", "-inherit", "%h"}, Args: []string{"-x"}}
-	require.Equal(t, []string{"qrsh", "-inherit", "-x", "a", "true"}, newAllocStarter(how).argv("a", "true"))
+	require.Equal(t, []string{"qrsh", "-inherit", "-x", "a", "true"}, newAllocStarter(how).argv("true", "a"))
 	how = job.LaunchOptions{Launcher: "slurm", Starter: []string{"srun", "-w%h", "-u"}, Args: []string{"--mem=1"}}
 	require.Equal(t, []string{"srun", "-wa", "-u", "--mem=1", "/bin/sh", "-c", "true"},
-		newAllocStarter(how).argv("a", "true"))
-	_, err := New(job.LaunchOptions{Launcher: "slurm"}, Options{})
+		newAllocStarter(how).argv("true", "a"))
+	s, err := New(how, Options{})
+	require.NoError(t, err)
+	require.Equal(t, "srun -wa -u --mem=1 /bin/sh -c true", s.trial(Target{Host: "a"}))
+	_, err = New(job.LaunchOptions{Launcher: "slurm"}, Options{})
 	require.ErrorContains(t, err, "unknown launcher")
 }
 

@@ -18,7 +18,7 @@ func (ses *Session) CPU() time.Duration {
 		ran, _ := scheduled(fmt.Sprintf("/proc/%d/schedstat", pid))
 		sum += ran
 	}
-	return sum
+	return sum / time.Duration(max(1, ses.shared))
 }
 
 // scheduled is how long a thread has run so far, and how long it could have run and had

@@ -20,24 +20,42 @@ type process struct {
 	*proc.Process
 	in, out *os.File
 	drain   chan struct{}
-	reaper  bool // of this very machine
-	managed bool // a resource manager's starter
+	reaper  bool          // of this very machine
+	managed bool          // a resource manager's starter
+	most    time.Duration // that such a one has to end by itself
 }
 
 // farewell is how long the starter of a resource manager may take to end when its agent has. One
 // that is killed before leaves its manager to look for it, which holds the node's share of the job
-// for seconds.
-const farewell = time.Second
+// for seconds. A step of several hosts ends when all of them have.
+const (
+	farewell  = time.Second
+	farewells = 5 * time.Second
+)
 
 // spawn starts the launcher's process.
 func (s *Starter) spawn(t Target) (*Session, error) {
-	argv := s.argv(t)
-	path := "/proc/self/exe"
 	local := s.local || t.Local
-	if !local {
-		p, err := exec.LookPath(argv[0])
+	ses := &Session{}
+	return ses, s.carry(ses, carrier{s.argv(t), s.environ(local), local, s.most(t), &ses.stderr, farewell})
+}
+
+// carrier is a process that carries sessions.
+type carrier struct {
+	argv, env []string
+	local     bool
+	most      time.Duration // that its start may take
+	stderr    io.Writer     // gets what it prints there
+	farewell  time.Duration // of a resource manager's starter
+}
+
+// carry starts the process of a session.
+func (s *Starter) carry(ses *Session, c carrier) error {
+	path := "/proc/self/exe"
+	if !c.local {
+		p, err := exec.LookPath(c.argv[0])
 		if err != nil {
-			return nil, err
+			return err
 		}
 		path = p
 	}
@@ -55,33 +73,33 @@ func (s *Starter) spawn(t Target) (*Session, error) {
 		var err error
 		if ends[i][0], ends[i][1], err = os.Pipe(); err != nil {
 			closeAll(0, 1)
-			return nil, err
+			return err
 		}
 	}
 	theirs := []*os.File{ends[0][0], ends[1][1], ends[2][1]}
 	in, out, errs := ends[0][1], ends[1][0], ends[2][0]
 	// A launcher dies with us, so that none is left behind. A reaper of this very
 	// machine must not: it and its agent clean up first.
-	p, err := proc.Start(proc.Cmd{Path: path, Argv: argv, Env: s.environ(local), Files: theirs, Setsid: true,
-		Orphan: local, Most: s.most(t)})
+	p, err := proc.Start(proc.Cmd{Path: path, Argv: c.argv, Env: c.env, Files: theirs, Setsid: true,
+		Orphan: c.local, Most: c.most})
 	if err != nil {
 		closeAll(0, 1)
-		return nil, err
+		return err
 	}
 	for _, f := range theirs {
 		f.Close()
 	}
-	l := &process{p, in, out, make(chan struct{}), local, !local && s.alloc != nil}
-	ses := &Session{Stdin: in, Stdout: out, local: local, line: l, began: time.Now()}
-	if !local {
-		ses.launcher, ses.managed = filepath.Base(argv[0]), s.alloc != nil
+	l := &process{p, in, out, make(chan struct{}), c.local, !c.local && s.alloc != nil, c.farewell}
+	ses.Stdin, ses.Stdout, ses.local, ses.line, ses.began = in, out, c.local, l, time.Now()
+	if !c.local {
+		ses.launcher, ses.managed = filepath.Base(c.argv[0]), s.alloc != nil
 	}
 	go func() {
 		defer close(l.drain)
 		defer errs.Close()
-		_, _ = io.Copy(&ses.stderr, errs)
+		_, _ = io.Copy(c.stderr, errs)
 	}()
-	return ses, nil
+	return nil
 }
 
 // environ is what a session's process sees. A local agent is not behind the
@@ -109,7 +127,7 @@ func (p *process) Kill() {
 		go func() {
 			select {
 			case <-p.Done():
-			case <-time.After(farewell):
+			case <-time.After(p.most):
 				p.SignalGroup(syscall.SIGKILL)
 			}
 		}()

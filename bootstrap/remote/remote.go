@@ -65,6 +65,7 @@ type Target struct {
 	Most       time.Duration // that the session may take; 0: what the job says
 	other      bool          // where this binary lies here is another build there
 	role       string        // what the binary becomes that is sent there
+	member     *member       // of the step that starts it together with others; nil: it has its own
 }
 
 // Options may be left out.
@@ -142,7 +143,7 @@ func (s *Starter) argv(t Target) []string {
 		return []string{"ibrun", s.role()}
 	}
 	if s.alloc != nil {
-		return s.alloc.argv(t.Host, s.command(t))
+		return s.alloc.argv(s.command(t), t.Host)
 	}
 	argv := append([]string(nil), s.prefix...)
 	if s.dashes {
@@ -234,6 +235,7 @@ func (s *Starter) Start(ctx context.Context, t Target, progress func(Phase)) (*S
 	t.role = s.role()
 	for try := 1; ; try++ {
 		session, err := s.attempt(ctx, t, progress)
+		t.member = nil
 		if errors.Is(err, errOther) && !t.other {
 			t.other = true // once: the error is an *Error then
 			continue
@@ -287,6 +289,12 @@ func (s *Starter) most(t Target) time.Duration {
 // open makes the session, in this process if that can be done.
 func (s *Starter) open(ctx context.Context, t Target, progress func(Phase)) (*Session, error) {
 	var left error
+	if t.member != nil {
+		session, err := t.member.join(ctx, s.most(t)/stepShare, progress)
+		if !errors.Is(err, errAlone) {
+			return session, err
+		}
+	}
 	if s.native && !t.Local {
 		session, err := s.dial(ctx, t, progress)
 		if !errors.Is(err, errSSH) {

@@ -22,7 +22,7 @@ import (
 
 // The command passes through sh, csh and fish, and is short enough for in.rshd.
 func TestCommandIsForEveryShell(t *testing.T) {
-	for name, text := range map[string]string{"find": find, "install": install} {
+	for name, text := range map[string]string{"find": find, "install": install, "step": search + orAlone} {
 		require.NotContains(t, text, "'", name)
 		require.NotContains(t, text, "\\", name)
 		require.NotContains(t, text, "!", name)
@@ -49,6 +49,7 @@ func TestMarks(t *testing.T) {
 		"::ibrun-send:1::\n":                    sendMark,
 		"::ibrun-fail:1 no room::\n":            failMark,
 		"::ibrun-other:1::\n":                   otherMark,
+		"::ibrun-alone:1 n1::\n":                aloneMark,
 		"::ibrun-agent:1 b m 7\n":               "",
 		"hello\n":                               "",
 	} {

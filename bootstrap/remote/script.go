@@ -19,6 +19,7 @@ const (
 	sendMark  = "::ibrun-send:1"   // there is a place for it: send the binary
 	failMark  = "::ibrun-fail:1 "  // what is wrong, in words
 	otherMark = "::ibrun-other:1"  // where this binary lies here is another build there
+	aloneMark = "::ibrun-alone:1 " // host: of a step with several, this one needs a session of its own
 	lineEnd   = "::\n"
 )
 
@@ -42,7 +43,12 @@ const (
 // shared file system, says itself if it is another build, and the parent comes
 // again and does not look there. No shell waits for it: a node has enough
 // processes of ours. Nor does a shell wait for ever for a parent that is gone.
-const find = `b=BUILD; p="PATH"; f="./ibrun-$b"; c="${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}"; ` +
+const find = search + `echo "::ibrun-need:1 $(uname -m)::"; ` +
+	`for w in "timeout --foreground 60" "timeout 60" ""; do $w true 2>/dev/null && break; done; ` +
+	`s=$($w head -n 1); eval "$s"`
+
+// search is the part of find that looks.
+const search = `b=BUILD; p="PATH"; f="./ibrun-$b"; c="${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}"; ` +
 	`case "$c" in /*) c="$c/ibrun";; *) c=;; esac; ` +
 	`own() { o=; i=; k=; x=$(stat -c %u.%A.%i.%s.%.9Z /proc/self/. "$@" 2>/dev/null) || return 1; ` +
 	`for r in $x; do o="${o:-${r%%.*}}"; i="${i:-${k:+$r}}"; ` +
@@ -51,10 +57,10 @@ const find = `b=BUILD; p="PATH"; f="./ibrun-$b"; c="${XDG_CACHE_HOME:-${HOME:+$H
 	`if test -x "$c/$f" && cd -P "$c" && own "$f" . && { read -r s <"$f.sum"; } 2>/dev/null && test "$s" = "$i"; ` +
 	`then exec "$f" ROLE; fi; ` +
 	`if test -f "$p" && test -x "$p"; then l=; a="$p"; while test -n "$a"; do l="$l $a"; a="${a%/*}"; done; ` +
-	`if own $l /; then exec "$p" ROLE $b; fi; fi; ` +
-	`echo "::ibrun-need:1 $(uname -m)::"; ` +
-	`for w in "timeout --foreground 60" "timeout 60" ""; do $w true 2>/dev/null && break; done; ` +
-	`s=$($w head -n 1); eval "$s"`
+	`if own $l /; then exec "$p" ROLE $b; fi; fi; `
+
+// orAlone follows search where a step has several hosts: each is sent on its own what it has not.
+const orAlone = `echo "` + aloneMark + `$` + stepHost + `::"`
 
 // mostCommand is what in.rshd takes, and mostFind what is left of it for find.
 const (
@@ -138,15 +144,26 @@ func command(how job.LaunchOptions, here, role string) string {
 		}
 		return "exec " + quote(how.AgentPath) + " " + role
 	}
-	if filepath.Base(here) == cachedName() {
-		here = ""
-	}
-	fill := strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(here), "ROLE", role)
-	text := fill.Replace(find)
+	text := fillIn(find, here, role)
 	if len(text) > mostFind && here != "" {
 		return command(how, "", role)
 	}
 	return "exec /bin/sh -c '" + join + text + "'"
+}
+
+// taskText is what a shell that is a task of a step with several hosts reads.
+func taskText(how job.LaunchOptions, here, role string) string {
+	if how.AgentPath != "" {
+		return "exec " + quote(how.AgentPath) + " " + role
+	}
+	return fillIn(search+orAlone, here, role)
+}
+
+func fillIn(script, here, role string) string {
+	if filepath.Base(here) == cachedName() {
+		here = ""
+	}
+	return strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(here), "ROLE", role).Replace(script)
 }
 
 // cachedName is the name of this build in a cache.

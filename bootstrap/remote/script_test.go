@@ -40,6 +40,8 @@ func TestMain(m *testing.M) {
 		_, _ = os.Stdin.Read(make([]byte, 1))
 	case relayRole:
 		os.Exit(relay(os.Args[2:]))
+	case calledRole:
+		os.Exit(called())
 	default:
 		os.Exit(m.Run())
 	}

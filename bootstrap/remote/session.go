@@ -23,6 +23,7 @@ type Session struct {
 	local    bool
 	managed  bool   // a resource manager's starter carries it
 	launcher string // name of the program that carries it; empty: none does
+	shared   int    // sessions that this program carries; 0: one
 	began    time.Time
 	line     line
 	stderr   tail
@@ -155,7 +156,7 @@ func (ses *Session) allow(most time.Duration) {
 // marked finds one of our marks in a line; noise without a newline may stand
 // before it.
 func marked(line []byte) (mark string, words []string) {
-	for _, m := range []string{agentMark, needMark, sendMark, failMark, otherMark} {
+	for _, m := range []string{agentMark, needMark, sendMark, failMark, otherMark, aloneMark} {
 		i := bytes.Index(line, []byte(m))
 		if i >= 0 && bytes.HasSuffix(line, []byte(lineEnd)) {
 			return m, strings.Fields(string(line[i+len(m) : len(line)-len(lineEnd)]))

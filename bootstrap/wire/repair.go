@@ -35,6 +35,7 @@ type Join struct {
 	Job   string        // the job's ID
 	Key   job.NodeIndex // of the node
 	Level uint32        // of the agent that sends this
+	Lines bool          // what is answered may be held until a line ends
 }
 
 // Joined answers Join. After JoinedTaken the agent of the job reads and writes the link.
@@ -104,7 +105,13 @@ func (m Below) Encode(w *frame.Encoder) {
 	}
 }
 
-func (m Join) Encode(w *frame.Encoder)   { w.Text(m.Job); w.U32(uint32(m.Key)); w.U32(m.Level) }
+func (m Join) Encode(w *frame.Encoder) {
+	w.Text(m.Job)
+	w.U32(uint32(m.Key))
+	w.U32(m.Level)
+	w.Bool(m.Lines)
+}
+
 func (m Joined) Encode(w *frame.Encoder) { w.Byte(m.How) }
 func (m Resume) Encode(w *frame.Encoder) { w.U32(m.Credit) }
 
@@ -145,7 +152,7 @@ func parseBelow(r *frame.Decoder) frame.Message {
 }
 
 func parseJoin(r *frame.Decoder) frame.Message {
-	m := Join{Job: r.Text(), Key: job.NodeIndex(r.U32()), Level: r.U32()}
+	m := Join{Job: r.Text(), Key: job.NodeIndex(r.U32()), Level: r.U32(), Lines: r.Bool()}
 	if m.Level > MaxLevel {
 		r.Fail(frame.ErrRange)
 	}

@@ -84,7 +84,7 @@ func samples() []frame.Message {
 		Standing{Number: 4, Signals: 5, Serial: 3, Op: 1 << 20, Recall: 2, Everyone: job.Epoch(1, 1),
 			Floors: []RankFloor{{Rank: 70000, Epoch: job.Epoch(3, 1)}, {Rank: 70001, Epoch: job.Epoch(2, 1)}}},
 		Below{Left: 2, Key: 64, Head: 65, Parts: []job.Part{last}}, Below{},
-		Join{Job: "0123456789abcdef", Key: 7, Level: 3}, Joined{How: JoinedOther}, Resume{Credit: 1 << 18},
+		Join{Job: "0123456789abcdef", Key: 7, Level: 3, Lines: true}, Joined{How: JoinedOther}, Resume{Credit: 1 << 18},
 		State{Signals: 1, Input: 2, Held: 3, Released: 4, Floor: 5, Respawn: 6, Replaces: 7, Begun: true},
 		Report{Node: 7, Serial: 3, Repaired: true, Fault: Fault{What: FaultLost, Node: 7, Nodes: 1, Host: "a"}},
 		Passed{Node: 7, Serial: 3}, Chunk{At: 1 << 33, Output: Output{Rank: 300, Stream: 2, Data: []byte("hello")}},

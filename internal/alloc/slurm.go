@@ -245,11 +245,12 @@ func sameNumber(p Process, list string, hosts []Hosts) error {
 	return nil
 }
 
-// slurmStarter is srun for one agent: a step beside those of the user, with all that the job has on
+// slurmStarter is srun for agents: a step beside those of the user, with all that the job has on
 // the host, and with output that is not held until a line ends. It reaches a host of a
 // heterogeneous job by the number of the component only.
 func slurmStarter(p Process, id string, heterogeneous bool) []string {
-	argv := []string{"srun", "-Q", "--jobid=" + id, "-N1", "-n1", "--nodelist=" + job.StarterHost, "--overlap",
+	argv := []string{"srun", "-Q", "--jobid=" + id, "-N" + job.StarterCount, "-n" + job.StarterCount,
+		"--nodelist=" + job.StarterHost, "--overlap",
 		"--mem=0", "--mpi=none", "--cpu-bind=none", "-u"}
 	// Slurm since 23.11 writes its option for launchers into the environment of every job.
 	if strings.Contains(p.get("HYDRA_LAUNCHER_EXTRA_ARGS"), "--external-launcher") {

@@ -139,6 +139,7 @@ var effects = []effect{
 	{with: "-rmk slurm", base: "-n 1", env: "PBS_NODEFILE=/x", refused: "none of the variables"},
 	{with: "-rmk pbs", base: "-n 1", env: "PBS_NODEFILE=/x", refused: "PBS_NODEFILE=/x is not there"},
 	{with: "--no-allocation", base: "-n 1", env: "PBS_NODEFILE=/x"},
+	{with: "--shared-steps", refused: "no starter of a resource manager that takes several hosts"},
 	{with: "-rmk lsf", base: "-n 1", env: "PBS_NODEFILE=/x", refused: "none of the variables"},
 	{with: "-rmk sge", base: "-n 1", env: "PBS_NODEFILE=/x", refused: "none of the variables"},
 	{with: "-rmk ll", base: "-n 1", env: "PBS_NODEFILE=/x", refused: "none of the variables"},

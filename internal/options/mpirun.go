@@ -25,6 +25,7 @@ var otherOptions = []knob{
 		return nil
 	}},
 	{names: "no-allocation", set: on(func(r *Request) *bool { return &r.NoAllocation })},
+	{names: "shared-steps", set: on(func(r *Request) *bool { return &r.SharedSteps })},
 }
 
 // managers are what -rmk takes.

@@ -52,6 +52,7 @@ type Request struct {
 	Exclude         []hostlist.Entry
 	Manager         string    // -rmk; "none": no allocation counts
 	NoAllocation    bool      // --no-allocation: as if outside of any manager's job
+	SharedSteps     bool      // --shared-steps: agents of a step call back, which opens a port meanwhile
 	Nodes           NodeSpan  // --nodes
 	NodesOrPerNode  NodeSpan  // -N, whose meaning the hosts decide
 	RankFile        string    // --rankfile

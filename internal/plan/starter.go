@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"ibrun/internal/alloc"
@@ -22,6 +23,11 @@ func starting(
 ) (how job.LaunchOptions, why string, err error) {
 	how = r.Launch
 	chosen, own := managers[how.Launcher], false
+	defer func() {
+		if err == nil && r.SharedSteps && len(how.Starter) == 0 {
+			err = noShares
+		}
+	}()
 	switch {
 	case len(how.Exec) > 0:
 		if how.Launcher == "auto" {
@@ -49,12 +55,38 @@ func starting(
 		return how, "agents by ssh: " + why, nil
 	}
 	how.Launcher, how.Starter, how.Numbers = given.Launcher, given.Starter, given.Numbers
+	switch shares := strings.Contains(strings.Join(how.Starter, " "), job.StarterCount); {
+	case r.SharedSteps && !shares:
+		return how, "", noShares
+	case r.SharedSteps && how.Batch == 0:
+		how.Batch = stepHosts
+	case !r.SharedSteps:
+		how.Starter = alone(how.Starter)
+	}
 	command := plain.Text(filepath.Base(given.Starter[0]))
 	if how.Launcher == "pbs" {
 		command = "ssh and " + command
 	}
 	return how, fmt.Sprintf("agents by %s: %s", command, why), nil
 }
+
+// noShares is why a job cannot have --shared-steps.
+var noShares = exit.Usagef("--shared-steps: there is no starter of a resource manager that takes several hosts; " +
+	"hint: leave it out, or run ibrun in a job of Slurm without --launcher ssh")
+
+// alone is a starter for one host at a time: one for several would open a port for what their
+// agents say (docs/decisions/0036-shared-steps.md), which is the user's to ask for.
+func alone(starter []string) []string {
+	var words []string
+	for _, w := range starter {
+		words = append(words, strings.ReplaceAll(w, job.StarterCount, "1"))
+	}
+	return words
+}
+
+// stepHosts is how many hosts a parent starts at once by a starter that shares steps: one costs no
+// more than a few do, and what all of them say comes to this one process.
+const stepHosts = 64
 
 // endMargin is how long before the end of an allocation a job is ended, besides the grace of its
 // ranks: 2 s to ask who has not ended, and what the news takes through a tree on busy nodes.

@@ -49,6 +49,11 @@ func (b *bed) of(t *testing.T) *bed {
 
 // slurm brings Slurm up, without any sshd.
 func slurm(t *testing.T, nodes int, cfg SlurmConfig) *bed {
+	return slurmOn(t, cluster.Config{Nodes: nodes, NoSSH: true}, cfg)
+}
+
+// slurmOn brings Slurm up on a cluster.
+func slurmOn(t *testing.T, on cluster.Config, cfg SlurmConfig) *bed {
 	if _, err := exec.LookPath("slurmctld"); err != nil {
 		skip.Because(t, "no Slurm here: make test-managers installs it")
 	}
@@ -61,7 +66,7 @@ func slurm(t *testing.T, nodes int, cfg SlurmConfig) *bed {
 			s.RemoveGroups()
 		}
 	})
-	c := cluster.Require(t, cluster.Config{Nodes: nodes, NoSSH: true})
+	c := cluster.Require(t, on)
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	t.Cleanup(cancel)
 	var err error

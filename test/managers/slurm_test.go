@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/test/fleet/suite"
+	"ibrun/test/vcluster/cluster"
 )
 
 // where is a rank that says where it is.
@@ -61,7 +62,7 @@ func TestSlurm(t *testing.T) {
 	t.Parallel()
 	b := slurm(t, 4, SlurmConfig{CPUs: 16})
 	rank := b.script("where", where)
-	limited := b.of(t).limited()
+	limited, warned := b.of(t).limited(), b.of(t).warned()
 
 	t.Run("starts", func(t *testing.T) { b.of(t).starts(rank) })
 	t.Run("batch", func(t *testing.T) {
@@ -93,6 +94,7 @@ func TestSlurm(t *testing.T) {
 		require.Less(t, took, 5*time.Second)
 		b.note("the time limit, after SIGTERM", took)
 	})
+	t.Run("warning", func(t *testing.T) { warned(b.of(t)) })
 	t.Logf("what was left on all hosts, and when there was nothing:\n%s", strings.Join(*b.table, "\n"))
 }
 
@@ -123,6 +125,9 @@ func (b *bed) starts(rank string) {
 		require.Equal(b.t, c.want, sorted(b.run(args...)), "%s", words)
 		b.t.Logf("%.1f s: %s", time.Since(began).Seconds(), c.words)
 	}
+	step := b.run("salloc", "-Q", "-N4", "--ntasks-per-node=1", "sh", "-c", b.ibrun+" --shared-steps true && "+
+		"srun -Q -N1 -n1 sh -c 'echo $SLURM_STEP_ID'")
+	require.Equal(b.t, "1", step, "one step has had all four agents")
 }
 
 // trapper is a rank that counts signals. Its file name is how its processes are found.
@@ -204,16 +209,38 @@ func (b *bed) signal() {
 	require.Zero(b.t, b.count("signal.out", "signal 2"), "none gets it twice")
 }
 
-// limited starts a job whose time is nearly up, and sends how long after SIGTERM its processes are
-// gone: Slurm looks each half minute. Its launcher is a file of its own, as other jobs run beside
-// it.
-func (b *bed) limited() <-chan time.Duration {
-	launcher := filepath.Join(b.c.Shared(), "limited")
+// apart starts a job of two nodes that others run beside: its launcher is a file of its own.
+func (b *bed) apart(name string, options ...string) (id, launcher, rank string) {
+	launcher = filepath.Join(b.c.Shared(), name)
 	require.NoError(b.t, os.Link(b.ibrun, launcher))
-	rank := b.script("limit-rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
-	job := b.script("limit-job", launcher+" "+rank)
-	id := b.run("sbatch", "--parsable", "-t1", "-N2", "--ntasks-per-node=1", "-o", "limit.out", "-e", "limit.err", job)
-	b.until("all ranks to be up", func() bool { return b.count("limit.out", "up") == 2 })
+	rank = b.script(name+"-rank", strings.Replace(trapper, "SIGNAL", "USR1", 1))
+	job := b.script(name+"-job", launcher+" "+rank)
+	id = b.run(append(append([]string{"sbatch", "--parsable", "-N2", "-wnode0001,node0002", "--ntasks-per-node=1", "-o",
+		name + ".out", "-e", name + ".err"}, options...), job)...)
+	b.until("all ranks to be up", func() bool { return b.count(name+".out", "up") == 2 })
+	return id, launcher, rank
+}
+
+// warned starts a job with --signal=USR1@10 that has a bit longer, and returns what waits for the
+// signal to reach all ranks. Slurm sends it when it looks for time limits, which it does each half
+// minute: at the first time that is less than so long and 10 s before the end.
+func (b *bed) warned() func(*bed) {
+	id, launcher, rank := b.apart("warned", "-t2", "--signal=USR1@10")
+	b.run("scontrol", "update", "JobId="+id, "EndTime=now+39")
+	return func(b *bed) {
+		b.until("all ranks to be warned", func() bool { return b.count("warned.out", "signal 1") == 2 })
+		require.Zero(b.t, b.count("warned.out", "term"), "before the end")
+		require.NotContains(b.t, b.read("warned.err"), "CANCELLED")
+		b.run("scancel", id)
+		b.until("its end", func() bool { return len(b.processes(launcher)) == 0 && len(b.processes(rank)) == 0 })
+		require.Zero(b.t, b.count("warned.out", "signal 2"), "none gets it twice")
+	}
+}
+
+// limited starts a job whose time is nearly up, and sends how long after SIGTERM its processes are
+// gone: Slurm looks each half minute.
+func (b *bed) limited() <-chan time.Duration {
+	id, launcher, rank := b.apart("limit", "-t1")
 	b.run("scontrol", "update", "JobId="+id, "EndTime=now+5")
 	took := make(chan time.Duration, 1)
 	go func() {
@@ -258,14 +285,22 @@ func TestSlurmLarge(t *testing.T) {
 // the job has.
 func TestConfined(t *testing.T) {
 	t.Parallel()
-	b := slurm(t, 2, SlurmConfig{CPUs: 2, Confine: true})
+	b := slurmOn(t, cluster.Config{Nodes: 2, SSHD: []string{"UsePAM yes"}},
+		SlurmConfig{CPUs: 2, Confine: true, Lines: []string{"PrologFlags=Contain"}})
 	cpus := b.script("cpus", `sed -n 's/^Cpus_allowed_list://p' /proc/self/status`)
-	one := b.run("salloc", "-Q", "-N2", "--ntasks-per-node=1", b.ibrun, "--bind-to", "none", cpus)
-	for _, list := range strings.Fields(one) {
-		require.NotContains(t, list, "-")
-		require.NotContains(t, list, ",")
+	hasOne := func(t *testing.T, lists string) {
+		for _, list := range strings.Fields(lists) {
+			require.NotContains(t, list, "-")
+			require.NotContains(t, list, ",")
+		}
+		require.Len(t, strings.Fields(lists), 2)
 	}
-	require.Len(t, strings.Fields(one), 2)
+	hasOne(t, b.run("salloc", "-Q", "-N2", "--ntasks-per-node=1", b.ibrun, "--bind-to", "none", cpus))
+	t.Run("over ssh", func(t *testing.T) {
+		b := b.of(t)
+		hasOne(t, b.run(append(b.adopted(), "salloc", "-Q", "-N2", "--ntasks-per-node=1", b.ibrun, "--launcher", "ssh",
+			"--bind-to", "none", cpus)...))
+	})
 	two := b.run("salloc", "-Q", "-N2", "--ntasks-per-node=2", b.ibrun, "--bind-to", "none", cpus)
 	require.Equal(t, "0-1 0-1 0-1 0-1", strings.Join(strings.Fields(two), " "), "all that the job has there")
 	// A step of one task pins ibrun to a core, and so the ranks that it starts itself.
