@@ -215,6 +215,7 @@ func (c *Core) resumed(m wire.Resume) {
 	c.doCollectives(c.collectives.JoinAgain())
 	c.doLookups(c.lookups.AskAgain(c.now, Up))
 	c.doBulk(c.bulk.RequestAgain())
+	c.overviewAgain()
 	for _, question := range r.asked.Open() {
 		c.send(Up, question)
 	}
