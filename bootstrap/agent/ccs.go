@@ -150,6 +150,7 @@ type ccsPort struct {
 	*ccsSide
 	listener *net.TCPListener
 	room     chan struct{}
+	keys     ccsKeys
 	warnings atomic.Uint32
 }
 
@@ -164,12 +165,13 @@ func (p *ccsPort) warn(format string, args ...any) {
 
 // listenCCS opens the port of --ccs-port on the loopback: 0 is any. It tells by the words that such
 // clients look for.
-func (s *ccsSide) listenCCS(number uint16, warn func(string)) (*ccsPort, error) {
+func (s *ccsSide) listenCCS(number uint16, keys charm.Keys, warn func(string)) (*ccsPort, error) {
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(number)})
 	if err != nil {
 		return nil, fmt.Errorf("--ccs-port %d: %w", number, err)
 	}
-	p := &ccsPort{ccsSide: s, listener: l, room: make(chan struct{}, mostCCSClients)}
+	p := &ccsPort{ccsSide: s, listener: l, room: make(chan struct{}, mostCCSClients),
+		keys: ccsKeys{known: keys}}
 	warn(fmt.Sprintf("ccs: Server IP = 127.0.0.1, Server port = %d $", l.Addr().(*net.TCPAddr).Port))
 	go p.serve()
 	return p, nil
@@ -213,8 +215,11 @@ func (p *ccsPort) client(c *net.TCPConn) {
 		return
 	}
 	_ = c.SetDeadline(time.Now().Add(ccsPatience))
-	var head [charm.RequestSize]byte
-	if _, err := io.ReadFull(c, head[:]); err != nil {
+	head, answer, done, err := p.keys.admit(c)
+	if err != nil {
+		p.warn("a client of CCS is refused: %v", err)
+	}
+	if done || err != nil {
 		return
 	}
 	q, rest, err := charm.ParseRequest(head)
@@ -241,5 +246,5 @@ func (p *ccsPort) client(c *net.TCPConn) {
 		return
 	}
 	_ = c.SetWriteDeadline(time.Now().Add(ccsPatience))
-	_, _ = c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(reply))), reply...))
+	_, _ = c.Write(append(binary.BigEndian.AppendUint32(answer, uint32(len(reply))), reply...))
 }

@@ -11,6 +11,7 @@ import (
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
+	"ibrun/charm"
 	"ibrun/internal/proc"
 	"ibrun/job"
 )
@@ -31,8 +32,9 @@ type RootConfig struct {
 	Record func(file []byte)
 
 	// CCSPort, if not nil, is the port for clients of programs of Charm++ on this machine's
-	// loopback; 0: any.
+	// loopback; 0: any. CCSKeys are those that they must know.
 	CCSPort *uint16
+	CCSKeys charm.Keys
 	// Tool is the connection of a tool that has launched the job, or nil. When it ends while ranks
 	// are held, they are released, or with ToolEnds the job is ended.
 	Tool     *net.UnixConn
@@ -79,7 +81,7 @@ func RunRoot(ctx context.Context, cfg RootConfig) (core.Outcome, error) {
 	}
 	l.root.ccs = newCCS(l, cfg.Job)
 	if cfg.CCSPort != nil {
-		port, err := l.root.ccs.listenCCS(*cfg.CCSPort, l.warn)
+		port, err := l.root.ccs.listenCCS(*cfg.CCSPort, cfg.CCSKeys, l.warn)
 		if err != nil {
 			return core.Outcome{Code: 125}, err
 		}

@@ -118,6 +118,7 @@ type Core struct {
 	queries     queries.Queries
 	daemons     daemons.Daemons
 	resizing    resizing
+	overview    overview
 	sessions    sessions.Sessions
 	held        []Event       // about daemons, until the ranks of this node run
 	names       names.Service // at the root
@@ -393,6 +394,8 @@ func (c *Core) frame(from Link, m frame.Message) {
 		c.daemonsBelow(from, m)
 	case wire.CCSReply:
 		c.ccsUp(m)
+	case rankwire.Overview:
+		c.overviewBelow(from)
 	case wire.Departed:
 		k.departed = true
 	case wire.SessionCollect, wire.SessionPiece, wire.SessionRoom:
@@ -455,6 +458,8 @@ func (c *Core) order(m frame.Message) {
 		c.toRank(m.Rank, m)
 	case rankwire.JobSpawned:
 		c.spawnDown(m)
+	case rankwire.OverviewReply:
+		c.overviewed(m)
 	case wire.Blocks:
 		c.doLookups(c.lookups.Table(c.now, m.Values))
 	case wire.BulkFetch:

@@ -68,6 +68,8 @@ func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 		c.aborted(rank, m)
 	case rankwire.Rollback:
 		c.rollbackAsked(rank, m.Text)
+	case rankwire.Overview:
+		c.overviewFor(rank)
 	case rankwire.Finalize:
 		c.rankEnded(rank, false)
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
@@ -97,6 +98,8 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return c.daemons.LieOfEnds(l, m.ID, m.DaemonEnds, func(n uint32) bool { return c.ownsDaemon(l, m.ID, n) })
 	case wire.DaemonRoom:
 		return c.daemons.LieOfRoom(l, m.ID, int(m.N))
+	case rankwire.Overview:
+		return lieIf(slices.Contains(c.overview.links, l), "again, before the answer")
 	case wire.CCSReply:
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
 	case wire.Departed:
@@ -276,6 +279,8 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
 	case wire.DaemonInput:
 		return lieIf(c.isNewDaemon(m.ID), "for what was not ordered") + c.daemons.LieOfInput(m.ID, len(m.Data))
+	case rankwire.OverviewReply:
+		return lieIf(!c.overview.open, "that nobody asked for")
 	case wire.CCSRequest:
 		return lieIf(c.stage == launching || !c.below.Covers(m.Rank), "before Ready, or for another's rank")
 	case wire.Stdin:

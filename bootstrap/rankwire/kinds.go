@@ -19,6 +19,9 @@ const (
 	KindJobSpawned frame.Kind = 31 // to a rank
 	KindFailures   frame.Kind = 33 // to a rank: if the job goes on when ranks fail
 
+	KindOverview      frame.Kind = 115 // from a rank
+	KindOverviewReply frame.Kind = 116 // to a rank
+
 	// Between a rank and its agent only.
 	KindHello    frame.Kind = 64 // from a rank
 	KindWelcome  frame.Kind = 65 // to a rank
@@ -48,6 +51,9 @@ var Vocabulary = frame.Vocabulary{
 	KindSpawnJob:   {Name: "SpawnJob", From: frame.Rank, Parse: parseSpawnJob},
 	KindJobSpawned: {Name: "JobSpawned", From: frame.Agent, Parse: parseJobSpawned},
 	KindFailures:   {Name: "Failures", From: frame.Agent, Parse: parseFailures},
+
+	KindOverview:      {Name: "Overview", From: frame.Rank, Parse: parseOverview},
+	KindOverviewReply: {Name: "OverviewReply", From: frame.Agent, Parse: parseOverviewReply},
 
 	KindHello:    {Name: "Hello", From: frame.Rank, Parse: parseHello},
 	KindWelcome:  {Name: "Welcome", From: frame.Agent, Parse: parseWelcome, Once: true},

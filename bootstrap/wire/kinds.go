@@ -127,6 +127,9 @@ var Vocabulary = frame.Vocabulary{
 	rankwire.KindJobSpawned: relayed(rankwire.KindJobSpawned, frame.Parent|frame.Root),
 	rankwire.KindFailures:   relayed(rankwire.KindFailures, both),
 	rankwire.KindResize:     relayed(rankwire.KindResize, frame.Parent),
+
+	rankwire.KindOverview:      relayed(rankwire.KindOverview, frame.Child),
+	rankwire.KindOverviewReply: relayed(rankwire.KindOverviewReply, frame.Parent),
 }
 
 // relayed is the format of what ranks and agents say, for those who say it between agents.

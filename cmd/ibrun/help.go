@@ -71,6 +71,7 @@ launch
   --agent-path PATH      an ibrun that is installed on the nodes
   --pmi-port             PMI over 127.0.0.1 instead of a descriptor
   --ccs-port PORT        clients of a Charm++ program connect to 127.0.0.1 here
+  --ccs-auth FILE        and have to know a key of this file
   --timing, --trace FILE, --report FILE.html   see the launch (docs/timing.md)
   --record FILE          keep what happens to agents, for FILE if the job fails
   --replay FILE          print what agents of a record decided, and why

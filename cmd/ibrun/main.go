@@ -143,6 +143,10 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *rep
 	if reporter.Views, err = report.OpenViews(names, timed, reporter.Line); err != nil {
 		return 0, err
 	}
+	keys, err := readKeys(r.CCSAuth)
+	if err != nil {
+		return 0, err
+	}
 	out, errs := proc.ConsoleWriter(os.Stdout), proc.ConsoleWriter(os.Stderr)
 	terminal := openTerminal(p.Job)
 	defer terminal.give()
@@ -157,8 +161,8 @@ func start(r *options.Request, p *plan.Plan, at plan.Surroundings, reporter *rep
 	cfg := agent.RootConfig{
 		Out:    agent.NewSink(out, errs, style(p, r.Label, r.Timestamp, r.Prefix, reporter)),
 		Report: reporter.Event, Warn: reporter.Warn, Offspring: plan.Offspring(r),
-		CCSPort: r.CCSPort,
-		Record:  recordTo(r.Record, reporter.Line),
+		CCSPort: r.CCSPort, CCSKeys: keys,
+		Record: recordTo(r.Record, reporter.Line),
 	}
 	by.use(p, &cfg)
 	o, err := launch.Run(p, at, cfg)

@@ -133,6 +133,7 @@ var effects = []effect{
 	{with: "--mpi none"},
 	{with: "--mpi pmix"},
 	{with: "--mpi charm"},
+	{with: "--ccs-auth k", refused: "--ccs-auth is of --ccs-port"},
 	{with: "--ccs-port 0", base: local, prog: "true", shows: "ccs: Server IP = 127.0.0.1, Server port = "},
 	{with: "-rmk user", base: "-n 1", env: "PBS_NODEFILE=/x"},
 	{with: "-rmk none", base: "-n 1", env: "PBS_NODEFILE=/x"},

@@ -237,6 +237,7 @@ var launchOptions = []knob{
 	{names: "no-preflight", set: func(r *Request, _ string) error { r.Preflight = false; return nil }},
 	{names: "pmi-port", set: on(func(r *Request) *bool { return &r.PMIPort })},
 	{names: "ccs-port", takes: value, set: (*Request).setCCSPort},
+	{names: "ccs-auth", takes: value, set: func(r *Request, v string) error { return fileName(&r.CCSAuth, v) }},
 	{names: "mpi", takes: value, words: mpiWords, set: (*Request).setMPI},
 }
 

@@ -77,6 +77,7 @@ type Request struct {
 	MPI       job.MPI
 	PMIPort   bool    // --pmi-port
 	CCSPort   *uint16 // --ccs-port; nil: none; 0: any
+	CCSAuth   string  // --ccs-auth: a file of keys; empty: none
 	MPIGiven  string  // the option that is sure of an MPI library: "--mpi mpich"
 	Stdin     string  // "none", "all" or a rank
 	Output    job.Output
@@ -201,6 +202,7 @@ func (r *Request) finish() error {
 		{r.mostGiven && !r.Launch.Restarts, "--max-restarts goes with --on-failure restart or restart-all"},
 		{r.MPI == job.MPIOpen && r.PMIPort,
 			"--mpi openmpi contradicts --pmi-port, since libpmi has the descriptor only: write one of them"},
+		{r.CCSAuth != "" && r.CCSPort == nil, "--ccs-auth is of --ccs-port, which is not given"},
 		{r.MPI == job.MPINone && r.PMIPort, "--mpi none contradicts --pmi-port: write one of them"},
 		{r.Stdin != "" && r.Output.StdinFile != "", "--stdin contradicts --input: write one of them"},
 		{r.Output.Merge && r.Output.StderrFile != "",

@@ -20,6 +20,7 @@ func TestContradictions(t *testing.T) {
 	for line, why := range map[string]string{
 		"-n 2 --np 3 true":                         "--np 3 contradicts -n 2",
 		"--timeout 5 --timeout 6 true":             "contradicts",
+		"--ccs-auth keys true":                     "--ccs-auth is of --ccs-port",
 		"--mpi none --pmi-port true":               "--mpi none contradicts --pmi-port",
 		"--lazy=on --eager true":                   "--lazy=on contradicts",
 		"-f x -H a true":                           "both name hosts",

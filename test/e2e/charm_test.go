@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"ibrun/charm"
 	"ibrun/internal/skip"
 	"ibrun/test/product"
 )
@@ -215,13 +216,54 @@ func callCCS(t *testing.T, c net.Conn, pe int32, handler, data string) (reply st
 	return string(all[4:]), true
 }
 
+// signedCCS is what a client does that knows the key of level 3.
+func signedCCS(t *testing.T, port int) {
+	key := charm.Key{12, 34}
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+		require.NoError(t, err)
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(patience / 3))
+		return c
+	}
+	c := dial()
+	_, err := c.Write([]byte{0x80, 0, 1, 3, 0, 0, 0, 7})
+	require.NoError(t, err)
+	var theirs uint32
+	require.NoError(t, binary.Read(c, binary.BigEndian, &theirs))
+	proof := key.Sign(theirs, nil)
+	_, err = c.Write(proof[:])
+	require.NoError(t, err)
+	var own struct {
+		Proof        charm.Signature
+		Client, Salt uint32
+	}
+	require.NoError(t, binary.Read(c, binary.BigEndian, &own))
+	require.Equal(t, key.Sign(7, nil), own.Proof, "the server knows the key, too")
+	call := func() (reply []byte) {
+		head := append([]byte{0, 0, 0, 1, 0, 0, 0, 5, 'h', 'i'}, make([]byte, 30)...)
+		signature := key.Sign(own.Salt, head)
+		b := binary.BigEndian.AppendUint32([]byte{0x80, 0, 0, 3}, own.Client)
+		c := dial()
+		_, _ = c.Write(slices.Concat(binary.BigEndian.AppendUint32(b, 9), signature[:], head, []byte("x")))
+		reply, _ = io.ReadAll(c)
+		return reply
+	}
+	want := key.Sign(9, nil)
+	text := "process 2, PE 5, hi: x"
+	require.Equal(t, string(want[:])+"\x00\x00\x00"+string(rune(len(text)))+text, string(call()))
+	require.Empty(t, call(), "it is repeated")
+}
+
 var ccsPort = regexp.MustCompile(`ccs: Server IP = 127\.0\.0\.1, Server port = (\d+) \$`)
 
 // Requests of clients reach the process that has the PE, over any tree, by the control socket and
 // by a port; bad ones are refused, and other users are not answered.
 func TestCCS(t *testing.T) {
-	r := controlled(t, "--ccs-port", "0", "--launcher", "local", "--hosts", "a:2,b:2,c:2,d:2", "--tree", "chain",
-		netlrtsProgram(t), "+ppn", "2", "serve", "end:0")
+	keys := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(keys, []byte("3 1234\n"), 0o600))
+	r := controlled(t, "--ccs-port", "0", "--ccs-auth", keys, "--launcher", "local", "--hosts", "a:2,b:2,c:2,d:2",
+		"--tree", "chain", netlrtsProgram(t), "+ppn", "2", "serve", "end:0")
 	r.until("process 2, PE 5, hello: ", "ccs", "hello", "--pe", "5")
 	m := ccsPort.FindStringSubmatch(r.err.String())
 	require.NotNil(t, m, r.err.String())
@@ -258,6 +300,7 @@ func TestCCS(t *testing.T) {
 	require.Equal(t, 2, r.ctl("ccs", "hi", "--pe", "-1").code)
 	require.Equal(t, 2, r.ctl("status", "--pe", "1").code)
 
+	signedCCS(t, port)
 	if os.Geteuid() != 0 {
 		skip.Because(t, "only root can make sockets of another user")
 	}
