@@ -135,7 +135,7 @@ func drive(launcher string, rounds int, figures string) error {
 		}
 		rows = append(rows, some...)
 	}
-	shared, err := bundledBeside(run, rounds)
+	shared, err := aggregated(run, rounds)
 	if err != nil {
 		return err
 	}

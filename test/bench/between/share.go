@@ -58,8 +58,8 @@ func allToAll(ctx context.Context, w *ibrun.World, _ int) ([]row, error) {
 	return []row{{Ours: figure.Milliseconds(took)}}, err
 }
 
-// bundledBeside runs both in turns.
-func bundledBeside(run func(role string) ([]row, error), rounds int) (row, error) {
+// aggregated runs both in turns.
+func aggregated(run func(role string) ([]row, error), rounds int) (row, error) {
 	one := func(role string) func() (float64, error) {
 		return func() (float64, error) {
 			rows, err := run(role)
@@ -73,5 +73,6 @@ func bundledBeside(run func(role string) ([]row, error), rounds int) (row, error
 	if err := pair.Measure(rounds, one(roleBundled), one(rolePlain)); err != nil {
 		return row{}, err
 	}
-	return atMost("100 messages of 64 B from each of 64 ranks to each, aggregated, beside without", "ms", pair, 0.5), nil
+	const what = "100 messages of 64 B from each of 64 ranks to each, aggregated, beside without"
+	return atMost(what, "ms", pair, 0.5), nil
 }
