@@ -24,7 +24,7 @@ func inletOf(t *testing.T) (in *inlet, send func(b string)) {
 	require.NoError(t, in.control(func(fd int) error {
 		return unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 60})
 	}))
-	return in, func(b string) { require.NoError(t, f.send(tuple, []byte(b))) }
+	return in, func(b string) { require.NoError(t, f.send(tuple, []byte(b), 0)) }
 }
 
 // soon waits for what must not take long.
