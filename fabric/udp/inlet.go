@@ -60,8 +60,8 @@ const (
 	// inKernel is how long it waits in the kernel, which counts in ticks of 1 to 10 ms.
 	inKernel = 4 * time.Millisecond
 	// It waits there after leastShort waits in a row that took no longer than shortWait. Each time
-	// that none comes it takes twice as many, mostShort at most: while a thread waits in the kernel,
-	// Go's runtime wakes another every 20 us.
+	// that none comes, twice as many are needed, mostShort at most: while a thread waits in the
+	// kernel, Go's runtime wakes another every 20 us.
 	shortWait  = time.Millisecond
 	leastShort = 1
 	mostShort  = 64
