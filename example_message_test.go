@@ -246,3 +246,37 @@ func ExampleWorld_Failures() {
 	}
 	// Output: done by rank 0
 }
+
+// A program that sends many small messages lets those to the same rank share packets, and sends
+// what waits when it needs an answer.
+func ExampleWithAggregation() {
+	ctx := context.Background()
+	w, err := ibrun.Init(ctx, ibrun.WithAggregation(time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range 3 {
+		for to := range w.Size() {
+			if err := w.Send(ctx, to, []byte{byte(i)}); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+	if err := w.Flush(ctx); err != nil {
+		log.Fatal(err)
+	}
+	for range 3 * w.Size() {
+		from, m, err := w.Recv(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("message %d of rank %d\n", m[0], from)
+	}
+	if err := w.Finalize(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// message 0 of rank 0
+	// message 1 of rank 0
+	// message 2 of rank 0
+}

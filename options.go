@@ -23,11 +23,11 @@ type config struct {
 // for users and may change.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
-// WithAggregation lets small messages of this rank to the same rank of another node share packets: a
-// message may wait for others as long as delay says, some 100 us to 1 ms. It is for programs that
-// send many of them to many ranks and do not wait for each answer; other programs become slower by
-// it. Messages still arrive once and in order, Flush and Finalize send what waits, and other ranks
-// need not use the option. Without it, or with 0 or less, nothing waits.
+// WithAggregation lets small messages of this rank to the same rank of another node share packets.
+// A message may wait for others as long as delay says, usually 100 us to 1 ms. It is for programs
+// that send many small messages to many ranks and do not wait for each answer; other programs
+// become slower by it. Messages still arrive once and in order, Flush and Finalize send what waits,
+// and other ranks need not use the option. Without it, or with 0 or less, nothing waits.
 func WithAggregation(delay time.Duration) Option { return func(c *config) { c.bundle = delay } }
 
 // newConfig applies options to the defaults.

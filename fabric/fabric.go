@@ -63,6 +63,20 @@ type Driver interface {
 	Wake()
 }
 
+// Batcher is a Fabric that can send several datagrams at a time.
+type Batcher interface {
+	Fabric
+	// PostAll is Post for datagrams that lie one behind the other in b: each has size bytes, but
+	// the last may have less. There are at most MaxBatch of them.
+	PostAll(to Tuple, b []byte, size int) error
+}
+
+// MaxBatch and MaxBatchBytes are the most datagrams for one PostAll, and the most bytes.
+const (
+	MaxBatch      = 64
+	MaxBatchBytes = 60 << 10
+)
+
 // Stream is a reliable, ordered stream of bytes in both directions. Close
 // lets what was written arrive.
 type Stream interface {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"ibrun/fabric"
 	"ibrun/job"
 	"ibrun/lazy/peer"
 	"ibrun/lazy/upgrade"
@@ -125,6 +124,7 @@ func (t *Table) step(f *remotePeer, ev peer.Event) {
 		for _, e := range q.remote.peer.Step(q.remote.used, q.ev) {
 			t.perform(q.remote, &e)
 		}
+		t.post()
 	}
 	clear(t.todo)
 	t.todo = t.todo[:0]
@@ -165,22 +165,6 @@ func (t *Table) perform(f *remotePeer, e *peer.Effect) {
 		f.findSecond()
 	case peer.Moved:
 		f.moved()
-	}
-}
-
-func (t *Table) transmit(f *remotePeer, e *peer.Effect) {
-	t.out = t.cfg.Seal.Append(t.out[:0], fabric.Envelope{Kind: uint8(e.Packet), Dst: f.rank, DstEpoch: e.DstEpoch,
-		Gen: e.Gen, Path: e.Path}, e.Body)
-	way := t.by(e.To)
-	err := way.Post(e.To, t.out)
-	lost := t.down != nil && way == t.fabric
-	if err != nil && !lost && !errors.Is(err, fabric.ErrClosed) && f.dead == nil {
-		f.kill(err)
-		t.in.alarm(f.dead)
-	}
-	t.datagrams++
-	if e.Packet == peer.PacketState {
-		t.handshakes += uint64(len(t.out))
 	}
 }
 

@@ -150,7 +150,7 @@ type Table struct {
 	// share. One lock for all, since a rank has one socket anyway.
 	fmu     sync.Mutex
 	scratch peer.Scratch
-	out     []byte // the datagram that is being sent
+	out     batch
 	todo    []queued
 	blocks  map[uint32]*fabric.Block
 	asking  map[uint32][]waitingRemote // by node: who waits for its block

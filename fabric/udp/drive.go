@@ -41,7 +41,7 @@ func (f *Fabric) Pass() { f.drive.Leave() }
 func (f *Fabric) Wake() { f.in.wake(f.greet) }
 
 // greet sends an empty datagram to ourselves, which nobody else does.
-func (f *Fabric) greet() { _ = f.send(f.tuple, nil) }
+func (f *Fabric) greet() { _ = f.send(f.tuple, nil, 0) }
 
 // read hands what has come to the sink; the caller has the turn. direct: it may wait in the kernel.
 func (f *Fabric) read(direct bool) error {

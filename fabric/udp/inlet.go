@@ -28,7 +28,8 @@ type inlet struct {
 	ready  *os.File        // an epoll descriptor, which can be read when the socket can; see watch
 	epoll  int
 	watch  bool // whether ready looks at the socket
-	busy   bool // the last wait was short
+	short  int  // waits without a long one among them
+	need   int  // how many of those there must be before it waits in the kernel
 	four   bool // its addresses are of IPv4
 
 	space []byte
@@ -58,6 +59,12 @@ type head struct {
 const (
 	// inKernel is how long it waits in the kernel, which counts in ticks of 1 to 10 ms.
 	inKernel = 4 * time.Millisecond
+	// It waits there after leastShort waits in a row that took no longer than shortWait. Each time
+	// that none comes, twice as many are needed, mostShort at most: while a thread waits in the
+	// kernel, Go's runtime wakes another every 20 us.
+	shortWait  = time.Millisecond
+	leastShort = 1
+	mostShort  = 64
 	// space is the memory for what one call may bring, and most the number of those datagrams.
 	space = 64 << 10
 	most  = 32
@@ -67,7 +74,8 @@ const (
 func newInlet(socket *os.File, size int, four bool) (*inlet, error) {
 	count := min(max(space/size, 1), most)
 	i := &inlet{space: make([]byte, count*size), parts: make([]unix.Iovec, count),
-		names: make([]unix.RawSockaddrInet6, count), heads: make([]head, count), four: four}
+		names: make([]unix.RawSockaddrInet6, count), heads: make([]head, count), four: four,
+		need: leastShort}
 	for n := range i.heads {
 		i.parts[n].Base = &i.space[n*size]
 		i.parts[n].SetLen(size)
@@ -144,7 +152,7 @@ func (i *inlet) once() error {
 // next waits for datagrams and says how many have come: none if Wake was called. direct: it may
 // wait in the kernel.
 func (i *inlet) next(direct bool) (int, error) {
-	if direct && i.busy && i.wakes.Load() {
+	if direct && i.short >= i.need && i.wakes.Load() {
 		if i.look(false) {
 			go func() {}() // makes a thread look after Go's poller and timers, as this one did
 		}
@@ -155,15 +163,17 @@ func (i *inlet) next(direct bool) (int, error) {
 		}
 		i.inside.Store(false)
 		if i.err != unix.EAGAIN {
+			i.need = max(i.need-1, leastShort)
 			i.slept()
 			return i.came, i.err
 		}
-		i.busy = false
+		i.short, i.need = 0, min(2*i.need, mostShort)
 	}
 	if i.slept() {
 		return 0, nil
 	}
 	i.look(true)
+	began := time.Now()
 	err := i.poller.Read(i.poll)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -173,7 +183,10 @@ func (i *inlet) next(direct bool) (int, error) {
 	case err != nil:
 		return 0, net.ErrClosed
 	}
-	i.busy = true
+	i.short++
+	if time.Since(began) > shortWait {
+		i.short = 0
+	}
 	return i.came, i.err
 }
 

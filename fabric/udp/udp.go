@@ -70,6 +70,8 @@ type Fabric struct {
 	listener *net.TCPListener
 	watched  map[*net.TCPConn]*silence
 
+	single atomic.Bool // the kernel or the link cannot take several datagrams in one call
+
 	sent, sentBytes, received, receivedBytes, lost, dialled, accepted atomic.Uint64
 }
 
@@ -201,6 +203,7 @@ type outgoing struct {
 	to   unix.Sockaddr
 	four unix.SockaddrInet4
 	six  unix.SockaddrInet6
+	size int // of each datagram in b; 0: it is one
 	err  error
 	call func(fd uintptr) (done bool)
 }
@@ -208,8 +211,13 @@ type outgoing struct {
 var outgoings = sync.Pool{New: func() any {
 	o := &outgoing{}
 	o.call = func(fd uintptr) bool {
-		o.err = unix.Sendto(int(fd), o.b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, o.to)
-		return true // package net would wait for room here
+		const flags = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL // package net would wait for room
+		if o.size == 0 {
+			o.err = unix.Sendto(int(fd), o.b, flags, o.to)
+		} else {
+			_, o.err = unix.SendmsgN(int(fd), o.b, segments(o.size), o.to, flags)
+		}
+		return true
 	}
 	return o
 }}
@@ -225,9 +233,14 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 	case to.Kind != f.tuple.Kind:
 		return f.apart(to)
 	}
-	switch err := f.send(to, b); {
+	return f.posted(f.send(to, b, 0), b, 1)
+}
+
+// posted counts what was sent by one call, and says what never will.
+func (f *Fabric) posted(err error, b []byte, datagrams int) error {
+	switch {
 	case err == nil:
-		f.sent.Add(1)
+		f.sent.Add(uint64(datagrams))
 		f.sentBytes.Add(uint64(len(b)))
 		return nil
 	case err == fabric.ErrClosed:
@@ -235,12 +248,12 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 	case err == unix.EMSGSIZE:
 		return fabric.ErrTooLong
 	}
-	f.lost.Add(1)
+	f.lost.Add(uint64(datagrams))
 	return nil
 }
 
-// send is the system call.
-func (f *Fabric) send(to fabric.Tuple, b []byte) error {
+// send is the system call. size is that of each datagram; 0: b is one.
+func (f *Fabric) send(to fabric.Tuple, b []byte, size int) error {
 	o := outgoings.Get().(*outgoing)
 	if to.Kind == fabric.ETH4 {
 		o.four.Port, o.four.Addr = int(to.Num), [4]byte(to.Addr[:4])
@@ -249,7 +262,7 @@ func (f *Fabric) send(to fabric.Tuple, b []byte) error {
 		o.six.Port, o.six.Addr = int(to.Num), to.Addr
 		o.to = &o.six
 	}
-	o.b = b
+	o.b, o.size = b, size
 	closed := f.raw.Write(o.call)
 	err := o.err
 	o.b, o.err = nil, nil

@@ -130,7 +130,8 @@ func (k *packet) parse(kind PacketKind, b []byte) bool {
 		k.parseAck(b[4:])
 		k.payload = b[segmentLen:]
 		whole := k.flags&(flagFirst|flagLast) == flagFirst|flagLast
-		return k.flags&^flagsSegment == 0 && k.flags&kindFlags != kindFlags && k.window <= ring && (len(k.payload) > 0 || whole)
+		return k.flags&^flagsSegment == 0 && k.flags&kindFlags != kindFlags && k.window <= ring &&
+			(len(k.payload) > 0 || whole)
 	case PacketAck:
 		if len(b) != segmentLen-4 {
 			return false

@@ -59,8 +59,8 @@ func (p *Peer) receive(k *packet) {
 }
 
 // In a flood of segments an ACK is due for manyOwed of them, which is much less than a window. It
-// begins with fewOwed, and so it does again when one was not simply the next or the peer has paused:
-// who has lost something sends few at a time.
+// begins with fewOwed, and does so again when one was not simply the next or the peer has paused: a
+// sender that has lost something sends few at a time.
 const (
 	fewOwed  = 2
 	manyOwed = 8

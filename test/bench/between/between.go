@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,6 +47,8 @@ var parts = []part{
 	{"streams", list(2), 2, streams},
 	{"first", list(1 + firsts), 1 + firsts, first},
 	{"many", "node0001:1," + crowd(2, senders/7, 7), 1 + senders, many},
+	{rolePlain, crowd(1, 8, 8), 64, allToAll},
+	{roleBundled, crowd(1, 8, 8), 64, allToAll},
 }
 
 func list(nodes int) string { return strings.Join(hosts.Names(nodes), ",") }
@@ -77,7 +80,7 @@ func Run(args []string) error {
 // act is one rank of a part. Rank 0 prints the rows.
 func act(role string, rounds int) error {
 	ctx := context.Background()
-	w, err := ibrun.Init(ctx)
+	w, err := ibrun.Init(ctx, options(role)...)
 	if err != nil {
 		return err
 	}
@@ -105,22 +108,38 @@ func drive(launcher string, rounds int, figures string) error {
 	if err != nil {
 		return err
 	}
-	var rows []row
-	for _, p := range parts {
+	run := func(role string) ([]row, error) {
+		p := parts[slices.IndexFunc(parts, func(p part) bool { return p.name == role })]
 		// Eager would take the look-up out of the first message.
 		c := exec.Command(launcher, "--hosts", p.nodes, "-n", strconv.Itoa(p.ranks), "--timeout", "300", "--lazy", "--",
 			self, "data", roleMark+p.name, strconv.Itoa(rounds), figures)
 		c.Stderr = os.Stderr
 		out, err := c.Output()
 		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
-		var some []row
-		if err := json.NewDecoder(bytes.NewReader(out)).Decode(&some); err != nil {
-			return fmt.Errorf("%s: unexpected output %q: %w", p.name, out, err)
+		var rows []row
+		if err := json.NewDecoder(bytes.NewReader(out)).Decode(&rows); err != nil {
+			return nil, fmt.Errorf("%s: unexpected output %q: %w", p.name, out, err)
+		}
+		return rows, nil
+	}
+	var rows []row
+	for _, p := range parts {
+		if p.name == rolePlain || p.name == roleBundled {
+			continue
+		}
+		some, err := run(p.name)
+		if err != nil {
+			return err
 		}
 		rows = append(rows, some...)
 	}
+	shared, err := aggregated(run, rounds)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, shared)
 	table := tableOf(rows, rounds)
 	fmt.Print(table)
 	return errors.Join(judge(rows), keep(figures, table))

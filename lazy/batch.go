@@ -1,0 +1,72 @@
+package lazy
+
+import (
+	"errors"
+	"slices"
+
+	"ibrun/fabric"
+	"ibrun/lazy/peer"
+)
+
+// batch is the datagrams of one step of a peer that go to the fabric together: all as long as the
+// first, but for the last.
+type batch struct {
+	b      []byte
+	remote *remotePeer
+	to     fabric.Tuple
+	size   int  // of the first
+	count  int  // 0: there is none
+	closed bool // the last one is shorter
+}
+
+// transmit seals a packet. It is sent with those that follow it, by post.
+func (t *Table) transmit(f *remotePeer, e *peer.Effect) {
+	o := &t.out
+	size := len(e.Body) + fabric.Overhead
+	if o.count > 0 && (o.closed || e.To != o.to || f != o.remote || size > o.size || o.count == fabric.MaxBatch ||
+		len(o.b)+size > fabric.MaxBatchBytes) {
+		t.post()
+	}
+	if o.count == 0 {
+		o.b, o.remote, o.to, o.size = o.b[:0], f, e.To, size
+	}
+	o.count++
+	o.closed = size < o.size
+	o.b = t.cfg.Seal.Append(o.b, fabric.Envelope{Kind: uint8(e.Packet), Dst: f.rank, DstEpoch: e.DstEpoch,
+		Gen: e.Gen, Path: e.Path}, e.Body)
+	t.datagrams++
+	if e.Packet == peer.PacketState {
+		t.handshakes += uint64(size)
+	}
+}
+
+// post sends what transmit has sealed.
+func (t *Table) post() {
+	o := &t.out
+	if o.count == 0 {
+		return
+	}
+	f, way := o.remote, t.by(o.to)
+	err := postAll(way, o)
+	o.count, o.closed, o.remote = 0, false, nil
+	lost := t.down != nil && way == t.fabric
+	if err != nil && !lost && !errors.Is(err, fabric.ErrClosed) && f.dead == nil {
+		f.kill(err)
+		t.in.alarm(f.dead)
+	}
+}
+
+func postAll(way fabric.Fabric, o *batch) error {
+	if o.count == 1 {
+		return way.Post(o.to, o.b)
+	}
+	if w, ok := way.(fabric.Batcher); ok {
+		return w.PostAll(o.to, o.b, o.size)
+	}
+	for part := range slices.Chunk(o.b, o.size) {
+		if err := way.Post(o.to, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
