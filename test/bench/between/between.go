@@ -123,5 +123,5 @@ func drive(launcher string, rounds int, figures string) error {
 	}
 	table := tableOf(rows, rounds)
 	fmt.Print(table)
-	return errors.Join(judge(rows), keep(figures, table))
+	return errors.Join(judge(rows, os.Stdout), figure.Keep(figures, "make bench-data", table))
 }
