@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"bufio"
+	"bytes"
 	"net"
 	"os"
 	"testing"
@@ -168,4 +169,29 @@ func TestRefusedAfterAll(t *testing.T) {
 	d.close()
 	d.shut()
 	require.Empty(t, events)
+}
+
+// An answer that the other end takes at once costs no goroutine. What it does not take is sent later,
+// in order, and so is what comes after that.
+func TestAnswersAreSentAtOnce(t *testing.T) {
+	d, rank := entered(t, func(Event) {})
+	d.enqueue([]byte("now"))
+	require.False(t, d.writer)
+	b := make([]byte, 1<<16)
+	n, err := rank.Read(b)
+	require.NoError(t, err)
+	require.Equal(t, "now", string(b[:n]))
+
+	var want, got []byte
+	for i := range 1 << 10 {
+		words := bytes.Repeat([]byte{byte(i)}, 1<<10)
+		want = append(want, words...)
+		d.enqueue(words)
+	}
+	for len(got) < len(want) {
+		n, err := rank.Read(b)
+		require.NoError(t, err)
+		got = append(got, b[:n]...)
+	}
+	require.Equal(t, want, got)
 }

@@ -2,7 +2,7 @@
 // machine, the load and the commit, in a file and on a page. It says what differs from the run
 // before by more than the noise.
 //
-//	bench all FILE PAGE TARGET...
+//	bench all FILE PAGE TARGET [TARGET ...]
 //
 // A target is one of make's. `make bench-all` runs it. It fails if a target does, and refuses to
 // know what is measured.
@@ -56,7 +56,7 @@ type kept struct {
 // Run is the subcommand.
 func Run(args []string) error {
 	if len(args) < 3 {
-		return errors.New("usage: bench all FILE PAGE TARGET...")
+		return errors.New("usage: bench all FILE PAGE TARGET [TARGET ...]")
 	}
 	return all(args[0], args[1], args[2:], measure, os.Stdout)
 }
