@@ -211,7 +211,7 @@ func (r *run) err() (all error) {
 // table is what the page has: missed bounds first.
 func (r *run) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Commit %s, %s, %s; %.0f minutes.\n\n", r.Commit, r.Date, r.Machine, r.Minutes)
+	fmt.Fprintf(&b, "Commit %s, %s, %.0f minutes.\n%s.\n\n", r.Commit, r.Date, r.Minutes, r.Machine)
 	b.WriteString("| benchmark | figure | measured | before | bound | |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, met := range []bool{false, true} {
 		for _, t := range r.Targets {
