@@ -183,8 +183,8 @@ func TestAnswersAreSentAtOnce(t *testing.T) {
 	require.Equal(t, "now", string(b[:n]))
 
 	var want, got []byte
-	for i := range 1 << 10 {
-		words := bytes.Repeat([]byte{byte(i)}, 1<<10)
+	for i := range 1 << 6 { // the socket takes a part of the first
+		words := bytes.Repeat([]byte{byte(i)}, 1<<20>>i)
 		want = append(want, words...)
 		d.enqueue(words)
 	}
