@@ -50,8 +50,8 @@ func TestFetchThatIsLate(t *testing.T) {
 	require.Empty(t, l.FetchLie(maxRounds))
 }
 
-// A node gives what it knows, without waiting. After a change of size it neither gives nor takes: the
-// blocks may be of nodes that have left.
+// A node gives what it knows, without waiting. After a change of size it neither gives nor takes:
+// the blocks may be of nodes that have left.
 func TestKnown(t *testing.T) {
 	l := learning()
 	require.Nil(t, l.Known(), "no rank has published")
