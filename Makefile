@@ -45,7 +45,7 @@ TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 
 
 .PHONY: help build fleet libpmi run test test-all test-packages test-beside test-clocks test-computing test-ib ib-packages check messages bench bench-before restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi \
 	bench-spawn bench-spread bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz long-output numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak survive clean resize bench-resize picture stuck \
-	test-managers bench-managers kills spared tool-tree bench-data \
+	test-managers bench-managers bench-all bench-planner kills spared tool-tree bench-data \
 	bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster
 
 help: ## this list
@@ -174,12 +174,13 @@ bench-spread: ## 20 launches of 64 nodes, over ssh and the rsh stand-in: slowest
 	@$(MAKE) --no-print-directory build bin/bench
 	@bin/bench launch spread bin/ibrun
 
-bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each beside its floor; all-to-all lazily, eagerly and as auto chooses, on 16 nodes (as root); ROUNDS=5
+bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each beside its floor; dense and sparse programs lazily, eagerly and as auto chooses, on 4 to 64 nodes (as root); ROUNDS=5
 	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
-	@bin/bench lazy bin/ibrun
-	@CGO_ENABLED=0 go build -o bin/alltoall ./examples/alltoall
-	@if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); for p in 1 16; do bin/vcluster up 16 -- bin/bench lazy all 16 $$p $(ROUNDS) bin/ibrun $(CURDIR)/bin/alltoall; done; fi
-	@go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric
+	@for p in alltoall stencil3d; do CGO_ENABLED=0 go build -o bin/$$p ./examples/$$p; done
+	@missed=0; bin/bench lazy bin/ibrun || missed=1; \
+	if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); for n in 4 16 64; do for p in 1 4 16; do \
+		bin/vcluster up $$n -- bin/bench lazy all $$n $$p $(ROUNDS) bin/ibrun $(CURDIR)/bin/alltoall $(CURDIR)/bin/stencil3d || missed=1; done; done; fi; \
+	go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric; exit $$missed
 
 bench-data: ## messages between the nodes of a virtual cluster beside plain UDP and TCP, held against bounds; the memory of a peer; also in docs/figures.md (as root); ROUNDS=5
 	@test/packages $(RUN_PACKAGES)
@@ -191,12 +192,12 @@ bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64
 	@$(MAKE) --no-print-directory build bin/bench bin/fleet bin/pmi bin/vcluster
 	@go test -run '^$$' -bench Local ./bootstrap/pmiserver
 	@for how in --eager --lazy; do echo "$$how, two local agents:"; bin/ibrun --launcher local --hosts a,b $$how -n 2 bin/pmi -time 20000 | grep put; done
-	@for n in 16 64 128; do for p in 1 16; do bin/vcluster up $$n -- bin/bench mpi exchange $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi; done; done
 	@mpicc.mpich -o bin/mpi.mpich test/e2e/testdata/mpi.c; mpicc.openmpi -o bin/mpi.openmpi test/e2e/testdata/mpi.c
-	@for n in 4 16; do bin/vcluster up $$n -- bin/bench mpi hello $$n 1 $(ROUNDS) $(CURDIR)/bin/mpi.mpich $(CURDIR)/bin/mpi.openmpi; done
-	@bin/bench mpi busy $(ROUNDS) $(CURDIR)/bin/mpi.openmpi
-	@lib=$$(echo /usr/lib/*-linux-gnu/pmix2) && gcc -o bin/pmixclient test/e2e/testdata/pmixclient.c -I$$lib/include -L$$lib/lib -lpmix && bin/bench mpi agent $(ROUNDS) $(CURDIR)/bin/pmixclient
-	@root=$$(test/fleet/build); missed=0; for size in "4 1" "16 1" "16 4"; do bin/vcluster up -share $$root $${size% *} -- bin/bench mpi newer $$size $(ROUNDS) $$root $(CURDIR)/bin/mpi.openmpi || missed=1; done; exit $$missed
+	@missed=0; for n in 16 64 128; do for p in 1 16; do bin/vcluster up $$n -- bin/bench mpi exchange $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi || missed=1; done; done; \
+	for n in 4 16; do bin/vcluster up $$n -- bin/bench mpi hello $$n 1 $(ROUNDS) $(CURDIR)/bin/mpi.mpich $(CURDIR)/bin/mpi.openmpi || missed=1; done; \
+	bin/bench mpi busy $(ROUNDS) $(CURDIR)/bin/mpi.openmpi || missed=1; \
+	lib=$$(echo /usr/lib/*-linux-gnu/pmix2) && gcc -o bin/pmixclient test/e2e/testdata/pmixclient.c -I$$lib/include -L$$lib/lib -lpmix; bin/bench mpi agent $(ROUNDS) $(CURDIR)/bin/pmixclient || missed=1; \
+	root=$$(test/fleet/build); for size in "4 1" "16 1" "16 4"; do bin/vcluster up -share $$root $${size% *} -- bin/bench mpi newer $$size $(ROUNDS) $$root $(CURDIR)/bin/mpi.openmpi || missed=1; done; exit $$missed
 
 bench-exec: ## ibrun ctl exec true on a running job beside a launch of its own, over ssh, turn by turn (as root); NODES=16 ROUNDS=5
 	@test/packages $(RUN_PACKAGES)
@@ -223,7 +224,19 @@ bench-ib: ## InfiniBand beside ibv_rc_pingpong, in a machine with Soft-RoCE (as 
 	@test/packages $(IB_PACKAGES)
 	@$(MAKE) --no-print-directory bin/rdmavm
 	@go build -o bin/bench ./test/bench # with verbs
-	@for cpus in 1 2; do echo "$$cpus CPU(s):"; bin/rdmavm run -cpus $$cpus -timeout 5m -- bin/bench ib rxe0; done
+	@missed=0; for cpus in 1 2; do echo "$$cpus CPU(s):"; bin/rdmavm run -cpus $$cpus -timeout 5m -- bin/bench ib rxe0 || missed=1; done; exit $$missed
+
+# What bench-all runs: each holds ratios against bounds. Turns are fewer and launches of fewer sizes, so that all take less than 40 minutes.
+ALL_BENCHES ?= bench-launch bench-spread bench-tree bench-planner bench-spawn bench-ssh bench-exec bench-resize bench-lazy bench-data bench-mpi bench-topo bench-ib bench-managers
+
+bench-all: ## all benchmarks that have bounds, in turn: docs/figures.json and the page docs/figures.md, and what has changed since the run before by more than the noise (as root); ROUNDS=3 ALL_BENCHES="bench-topo bench-spawn"
+	@$(MAKE) --no-print-directory bin/bench
+	@cp bin/bench bin/bench-all # targets make bin/bench anew
+	@ROUNDS=$(if $(filter file,$(origin ROUNDS)),3,$(ROUNDS)) CASES="$(if $(filter file,$(origin CASES)),ssh:64x1 ssh:64x16 rsh:64x1 rsh:64x16 own,$(CASES))" \
+		bin/bench-all all docs/figures.json docs/figures.md $(ALL_BENCHES)
+
+bench-planner: ## planning for 100,000 and 1,000,000 nodes
+	@go test -count=1 -run '^$$' -bench 'Plan|WholeTree' ./bootstrap/tree
 
 bench-topo: ## reading 256 CPUs beside lstopo, and what binding adds to a start
 	@test/packages hwloc-nox
@@ -327,8 +340,7 @@ survive: ## a stencil over InfiniBand that loses a port, a rank and an inner nod
 	@test/packages $(RUN_PACKAGES) gcc libc6-dev libibverbs-dev
 	go test $(TAGS) -count=1 -timeout 20m -v ./test/survivor
 
-sim-launch: ## planning for 100,000 and 1,000,000 nodes; simulated launches beside the model: 1,048,576 ranks on 16,384 nodes, and nodes that are slow and dead
-	@go test -count=1 -run '^$$' -bench 'Plan|WholeTree' ./bootstrap/tree
+sim-launch: bench-planner ## planning for 100,000 and 1,000,000 nodes; simulated launches beside the model: 1,048,576 ranks on 16,384 nodes, and nodes that are slow and dead
 	@go test -count=1 -v -run 'MillionRanks|SlowAndDead' ./test/sim
 
 clean: ## what the other targets built

@@ -69,8 +69,8 @@ func stepped(t *testing.T, tasks map[string]string) (*Starter, map[string]*Targe
 	}
 }
 
-// own is what a task does that is started on its own, if others would not.
-const own = `[ -n "$IBRUN_CALL" ] || { echo "::ibrun-agent:1 BUILD m 1::"; ` +
+// alone is what a task does that is started by itself, if others would not.
+const alone = `[ -n "$IBRUN_CALL" ] || { echo "::ibrun-agent:1 BUILD m 1::"; ` +
 	`echo "$SLURMD_NODENAME heard $(cat)"; exit; }; `
 
 // startAll starts all targets at once.
@@ -102,7 +102,7 @@ func startAll(t *testing.T, s *Starter, targets map[string]*Target) map[string]*
 // A step brings the agents of several hosts, each with a link of its own that has two ends. A host
 // whose task is no agent, whatever it says of that, gets a session of its own.
 func TestStep(t *testing.T) {
-	alone := strings.ReplaceAll(own, "BUILD", build.ID())
+	alone := strings.ReplaceAll(alone, "BUILD", build.ID())
 	for name, c := range map[string]struct {
 		tasks map[string]string
 		calls int

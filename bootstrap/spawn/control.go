@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +21,9 @@ import (
 const ControlFD = 3
 
 // control is the agent's end of a rank's descriptor, or of a program's. A reader
-// goroutine posts what comes; a writer goroutine, started with the first frame
-// to the other end, empties a queue that the core's own questions and answers bound.
+// goroutine posts what comes. What goes to the other end is sent at once. What that end does not take
+// then, and what carries a descriptor, is left to a writer goroutine. It empties a queue that the
+// core's own questions and answers bound.
 //
 // The rank's descriptor is inherited by all that the rank starts. Words of PMI go
 // over it as they are. A program of package ibrun says Hello there, with a socket
@@ -129,8 +131,8 @@ func (d *control) read() {
 	in := &mouth{File: d.file}
 	defer in.discard()
 	speaksPMI, warned := false, false
+	b := make([]byte, pmiChunk) // of the reader: a client may say much in small pieces
 	for first := true; ; first = false {
-		b := make([]byte, pmiChunk)
 		n, err := in.Read(b)
 		hellos := in.take()
 		for _, fd := range hellos {
@@ -142,7 +144,7 @@ func (d *control) read() {
 		switch {
 		case n == 0 || len(hellos) > 0:
 		case speaksPMI:
-			d.post(PMIBytes{d.rank, b[:n]})
+			d.post(PMIBytes{d.rank, bytes.Clone(b[:n])})
 		case letter && d.joined() != nil:
 			d.post(Warning{fmt.Sprintf("rank %d: a program that speaks PMI cannot join after one of the package ibrun: "+
 				"start it as a job of its own", d.rank)})
@@ -273,6 +275,9 @@ func (d *control) mail(l letter) {
 		discard([]letter{l})
 		return
 	}
+	if l = d.sendNow(l); len(l.frame) == 0 && !l.last {
+		return
+	}
 	d.queue = append(d.queue, l)
 	d.queued += len(l.frame)
 	if !d.writer {
@@ -283,6 +288,25 @@ func (d *control) mail(l letter) {
 	case d.wake <- struct{}{}:
 	default:
 	}
+}
+
+// sendNow sends what it can of a letter without waiting, and returns the rest. Descriptors are left
+// to the writer, and so is what comes after a letter that waits.
+func (d *control) sendNow(l letter) letter {
+	if d.queued > 0 || len(d.queue) > 0 || l.fd >= 0 || len(l.frame) == 0 {
+		return l
+	}
+	raw, err := d.file.SyscallConn()
+	if err != nil {
+		return l
+	}
+	_ = raw.Control(func(fd uintptr) {
+		n, err := unix.SendmsgN(int(fd), l.frame, nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+		if err == nil {
+			l.frame = l.frame[n:]
+		}
+	})
+	return l
 }
 
 func (d *control) write() {

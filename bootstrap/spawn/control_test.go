@@ -2,6 +2,8 @@ package spawn
 
 import (
 	"bufio"
+	"bytes"
+	"io"
 	"net"
 	"os"
 	"testing"
@@ -168,4 +170,27 @@ func TestRefusedAfterAll(t *testing.T) {
 	d.close()
 	d.shut()
 	require.Empty(t, events)
+}
+
+// An answer that the other end takes at once costs no goroutine. What it does not take is sent later,
+// in order, and so is what comes after that.
+func TestAnswersAreSentAtOnce(t *testing.T) {
+	d, rank := entered(t, func(Event) {})
+	d.enqueue([]byte("now"))
+	require.False(t, d.writer)
+	b := make([]byte, 1<<16)
+	n, err := rank.Read(b)
+	require.NoError(t, err)
+	require.Equal(t, "now", string(b[:n]))
+
+	var want []byte
+	for i := range 1 << 6 { // the socket takes a part of the first
+		words := bytes.Repeat([]byte{byte(i)}, 1<<20>>i)
+		want = append(want, words...)
+		d.enqueue(words)
+	}
+	d.finish()
+	got, err := io.ReadAll(rank)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(want, got))
 }

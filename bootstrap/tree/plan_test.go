@@ -2,10 +2,13 @@ package tree
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/test/bench/figure"
 )
 
 // planCosts are the costs that are built in, with and without the window, and
@@ -100,11 +103,21 @@ func BenchmarkPlan(b *testing.B) {
 }
 
 func BenchmarkWholeTree(b *testing.B) {
-	for _, n := range []int{100_000, 1_000_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+	bounds := figure.Bounds{To: os.Stdout}
+	for _, c := range []struct {
+		nodes int
+		most  float64 // ms, of docs/launch.md
+	}{{100_000, 5}, {1_000_000, 50}} {
+		b.Run(fmt.Sprint(c.nodes), func(b *testing.B) {
 			for b.Loop() {
-				whole(Shape{Kind: Greedy, Cost: planCosts[1]}, n+1)
+				whole(Shape{Kind: Greedy, Cost: planCosts[1]}, c.nodes+1)
 			}
+			each := figure.Milliseconds(b.Elapsed()) / float64(b.N)
+			fmt.Println()
+			bounds.AtMost(fmt.Sprintf("planning for %d nodes, ms", c.nodes), each, c.most)
 		})
+	}
+	if err := bounds.Err(); err != nil {
+		b.Error(err)
 	}
 }

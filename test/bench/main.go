@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"ibrun/test/bench/between"
+	"ibrun/test/bench/every"
 	"ibrun/test/bench/exec"
 	"ibrun/test/bench/ib"
 	"ibrun/test/bench/launch"
@@ -44,6 +45,7 @@ var subjects = []subject{
 	{"spawn", "the start of a rank beside posix_spawn", spawn.Run},
 	{"ssh", "one ssh hop by native ssh beside the program ssh", ssh.Run},
 	{"topo", "reading a node beside lstopo, and what binding adds to a start", topo.Run},
+	{"all", "all that make has targets for, with the results in a file and on a page", every.Run},
 	{"tree", "launches over a remote shell with latency beside the best tree", tree.Run},
 }
 

@@ -115,3 +115,13 @@ func TestRefuses(t *testing.T) {
 	require.False(t, f.Refuses(1, 2), "the other child")
 	require.True(t, f.Refuses(1, 3))
 }
+
+// What was forgotten is not given to those that ask later.
+func TestForget(t *testing.T) {
+	f := New(below(true, 2))
+	f.Request(0, 1)
+	f.Gave(0, 1, list("a"))
+	f.Gave(1, 1, list("b"))
+	f.Forget()
+	require.Equal(t, []Effect{{Do: Send, To: 1, Fence: 1}}, f.Request(1, 1))
+}

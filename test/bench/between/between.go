@@ -142,5 +142,5 @@ func drive(launcher string, rounds int, figures string) error {
 	rows = append(rows, shared)
 	table := tableOf(rows, rounds)
 	fmt.Print(table)
-	return errors.Join(judge(rows), keep(figures, table))
+	return errors.Join(judge(rows, os.Stdout), figure.Keep(figures, "make bench-data", table))
 }

@@ -1,12 +1,8 @@
 package between
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
 
 	"ibrun/test/bench/figure"
@@ -67,9 +63,9 @@ func tableOf(rows []row, rounds int) string {
 	return b.String()
 }
 
-// judge says which bounds are missed.
-func judge(rows []row) error {
-	b := figure.Bounds{To: io.Discard} // the table has said it
+// judge prints the bounds, and says which are missed.
+func judge(rows []row, to io.Writer) error {
+	b := figure.Bounds{To: to}
 	for _, r := range rows {
 		if r.Least {
 			b.AtLeast(r.What, r.Ratio, r.Bound)
@@ -78,29 +74,4 @@ func judge(rows []row) error {
 		}
 	}
 	return b.Err()
-}
-
-// The table stands between these lines of the document.
-const (
-	begins = "<!-- make bench-data -->\n"
-	ends   = "<!-- end of make bench-data -->\n"
-)
-
-// keep puts the table into the document, in place of the one that is there.
-func keep(path, table string) error {
-	text, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return os.WriteFile(path, replace(text, table), 0o644)
-}
-
-// replace puts the table between the lines, which go to the end of a document that has none.
-func replace(text []byte, table string) []byte {
-	before, rest, found := bytes.Cut(text, []byte(begins))
-	_, after, closed := bytes.Cut(rest, []byte(ends))
-	if !found || !closed {
-		before, after = text, nil
-	}
-	return bytes.Join([][]byte{before, []byte(begins), []byte(table), []byte(ends), after}, nil)
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -27,6 +28,14 @@ import (
 var lengths = []struct{ bytes, trips int }{{8, 200}, {4 << 10, 200}, {1 << 20, 10}}
 
 const turns = 5
+
+// Bounds of docs/decisions/0012-infiniband.md.
+const (
+	mostPinned     = 64      // KiB registered without a peer
+	mostTrip       = 1.3     // of a round trip of ibv_rc_pingpong
+	leastBandwidth = 0.9     // of its bandwidth, from streamed on
+	streamed       = 1 << 20 // bytes of a message of which bandwidth counts
+)
 
 const echoRole = ":echo"
 
@@ -90,8 +99,9 @@ func drive(device string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("memory registered: %d bytes without a peer (bound 65536); opening took %v\n",
-		f.Counters().Pinned, f.Counters().Opening)
+	fmt.Printf("opening took %v\n", f.Counters().Opening)
+	bounds := figure.Bounds{To: os.Stdout}
+	bounds.AtMost("memory registered without a peer, KiB", float64(f.Counters().Pinned)/(1<<10), mostPinned)
 	other, err := worker.Start("the other process", worker.Self, "ib", echoRole, device)
 	if err != nil {
 		return err
@@ -128,10 +138,16 @@ func drive(device string) error {
 		}
 		a, b, ratio := took.Medians()
 		fmt.Printf("%10d  %11.1f us  %13.1f us  %6.2f   bandwidth %.2f of it\n", l.bytes, a, b, ratio, 1/ratio)
+		if l.bytes < streamed {
+			bounds.AtMost(fmt.Sprintf("round trip of %d bytes beside ibv_rc_pingpong", l.bytes), ratio, mostTrip)
+		} else {
+			what := fmt.Sprintf("bandwidth of %d bytes beside ibv_rc_pingpong", l.bytes)
+			bounds.AtLeast(what, 1/ratio, leastBandwidth)
+		}
 	}
 	c := f.Counters()
 	fmt.Printf("\nmemory registered with one peer: %d bytes; queue pairs made: %d\n", c.Pinned, c.Made)
-	return nil
+	return bounds.Err()
 }
 
 // peer is the other process.

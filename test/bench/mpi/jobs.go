@@ -3,6 +3,7 @@ package mpi
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -20,11 +21,22 @@ const (
 	patienceBusy     = 2 * time.Minute
 )
 
+// Bounds of an exchange of a size: the time of mpiexec.hydra divided by ibrun's.
+const (
+	leastOverSSH = 2.6
+	leastOverRsh = 1.1
+	boundNodes   = 64
+	boundPerNode = 16
+)
+
 // exchange runs a PMI client that prints one line once every rank has the keys of all.
 func (j job) exchange(program string) error {
 	native := &way{name: "ibrun", argv: j.underIbrun(program)}
 	ssh := &way{name: "ibrun --ssh exec", argv: j.underIbrun("--ssh", "exec", program)}
 	hydra := &way{name: "mpiexec.hydra", argv: j.underHydra(program)}
+	rsh := &way{name: "ibrun over rsh", argv: j.underIbrun("--launcher-exec", standIn, program)}
+	hydraRsh := &way{name: "mpiexec.hydra over rsh", argv: []string{"mpiexec.hydra", "-launcher", "rsh",
+		"-launcher-exec", standIn, "-n", j.ranks, "-f", j.hydra, program}}
 	turn := func(w *way) func() error {
 		return func() error {
 			out, took, err := w.run(patienceExchange)
@@ -35,14 +47,22 @@ func (j job) exchange(program string) error {
 			return err
 		}
 	}
-	if err := figure.Turns(j.rounds, turn(native), turn(ssh), turn(hydra)); err != nil {
+	if err := figure.Turns(j.rounds, turn(native), turn(ssh), turn(hydra), turn(rsh),
+		turn(hydraRsh)); err != nil {
 		return err
 	}
 	a, b := figure.Median(native.seconds), figure.Median(hydra.seconds)
 	fmt.Printf("%d nodes x %d ranks of %s over ssh, median of %d: ibrun %.3fs, with --ssh exec %.3fs, "+
 		"mpiexec.hydra %.3fs, ratio %.2f\n", j.nodes, j.perNode, filepath.Base(program), j.rounds,
 		a, figure.Median(ssh.seconds), b, a/b)
-	return nil
+	c, d := figure.Median(rsh.seconds), figure.Median(hydraRsh.seconds)
+	fmt.Printf("the same over the rsh stand-in: ibrun %.3fs, mpiexec.hydra %.3fs, ratio %.2f\n", c, d, c/d)
+	bounds := figure.Bounds{To: os.Stdout}
+	if j.nodes == boundNodes && j.perNode == boundPerNode {
+		bounds.AtLeast("PMI exchange on 64x16 over ssh: mpiexec.hydra / ibrun", b/a, leastOverSSH)
+		bounds.AtLeast("PMI exchange on 64x16 over the rsh stand-in: mpiexec.hydra / ibrun", d/c, leastOverRsh)
+	}
+	return bounds.Err()
 }
 
 // hello runs programs of MPICH and of Open MPI from the launch to the last word of all ranks.

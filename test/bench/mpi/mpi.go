@@ -1,7 +1,7 @@
 // Package mpi holds programs of PMI and MPI under ibrun against the same under their own launchers,
 // turn by turn:
 //
-//	bench mpi exchange NODES PPN ROUNDS PROGRAM      a PMI exchange over ssh; a line when all is well
+//	bench mpi exchange NODES PPN ROUNDS PROGRAM      a PMI exchange over ssh and the rsh stand-in
 //	bench mpi hello NODES PPN ROUNDS MPICH OPENMPI   programs of both libraries say hello
 //	bench mpi newer NODES PPN ROUNDS ROOT OPENMPI    Open MPI 5 in a root of test/fleet: jobs, MPI_Init
 //	bench mpi busy ROUNDS OPENMPI                    four ranks on two CPUs that others keep busy
@@ -25,6 +25,9 @@ import (
 )
 
 const ibrun = "bin/ibrun"
+
+// standIn is where each host of a virtual cluster has the rsh stand-in (cluster.VRSH).
+const standIn = "/run/vcluster/vrsh"
 
 // Run is the subcommand.
 func Run(args []string) error {
