@@ -14,7 +14,7 @@ ranks and hosts
   -o N                   slots to skip first, with -n (as TACC's ibrun)
   --nodes N              the first N hosts; --rankfile FILE as in mpirun
   --no-allocation        ignore the job of Slurm, PBS, LSF, ... that it runs in
-  --shared-steps         one step of Slurm for many nodes; opens a port meanwhile
+  --shared-steps         one step of Slurm for many nodes; opens a port then
   Without hosts those of that job count, or else this machine.
 
 placement (docs/placement.md; default: an equal share of the node's CPUs)
