@@ -34,9 +34,12 @@ func TestHold(t *testing.T) {
 	<-p.Done()
 	for _, p := range all {
 		require.False(t, p.Ended())
-		status, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid()) + "/status")
+		var status []byte
+		require.Eventually(t, func() bool { // it stops when it gets a processor, and runs nothing before
+			status, err = os.ReadFile("/proc/" + strconv.Itoa(p.Pid()) + "/status")
+			return err != nil || strings.Contains(string(status), "State:\tT (stopped)")
+		}, time.Minute, time.Millisecond)
 		require.NoError(t, err)
-		require.Contains(t, string(status), "State:\tT (stopped)")
 		require.Contains(t, string(status), "TracerPid:\t0\n")
 		maps, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid()) + "/maps")
 		require.NoError(t, err)

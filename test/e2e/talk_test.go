@@ -76,10 +76,10 @@ func TestGDB(t *testing.T) {
 	r := sleepers(t)
 	dir := t.TempDir()
 	script := filepath.Join(dir, "debugger")
-	require.NoError(t, os.WriteFile(script, []byte(`[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo "all three"
-trap 'echo interrupted' INT
+	require.NoError(t, os.WriteFile(script, []byte(`trap 'echo interrupted' INT
 trap 'resized=yes' WINCH
 trap 'echo left >`+dir+`/left; exit 3' HUP
+[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && echo "all three"
 echo "$* $IBRUN_HOST" $(stty size)
 while :; do
 	read -r line || continue
@@ -113,6 +113,7 @@ done`), 0o600))
 	u.sees("--gdb COMMAND")
 
 	u = r.debug("4", "bash "+script)
+	u.sees("all three\r")
 	u.gives()
 	r.end()
 	_ = u.ibrun.Wait()

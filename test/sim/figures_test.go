@@ -25,7 +25,9 @@ func TestPMIBytesAtScale(t *testing.T) {
 	require.Equal(t, size*bits.Len(uint(size-1)), x.taken)
 	require.Equal(t, 2*nodes, x.Sent[rankwire.KindCollect])
 	require.Equal(t, 2*nodes, x.Sent[rankwire.KindRelease])
-	require.Zero(t, x.Sent[wire.KindBulkFetch], "log2 n values are no reason to send all: auto and lazy are the same")
+	if scale.whole { // the values of few ranks cost no more than log2 n look-ups
+		require.Zero(t, x.Sent[wire.KindBulkFetch], "log2 n values are no reason to send all: auto and lazy are the same")
+	}
 	few, fewRoot := x.bytes()
 	lists := x.Bytes[rankwire.KindCollect] + x.Bytes[rankwire.KindRelease]
 	listsRoot := x.RootBytes[rankwire.KindCollect] + x.RootBytes[rankwire.KindRelease]
