@@ -26,7 +26,8 @@ func TestPMIBytesAtScale(t *testing.T) {
 	require.Equal(t, 2*nodes, x.Sent[rankwire.KindCollect])
 	require.Equal(t, 2*nodes, x.Sent[rankwire.KindRelease])
 	if scale.whole { // the values of few ranks cost no more than log2 n look-ups
-		require.Zero(t, x.Sent[wire.KindBulkFetch], "log2 n values are no reason to send all: auto and lazy are the same")
+		require.Zero(t, x.Sent[wire.KindBulkFetch],
+			"log2 n values are no reason to send all: auto and lazy are the same")
 	}
 	few, fewRoot := x.bytes()
 	lists := x.Bytes[rankwire.KindCollect] + x.Bytes[rankwire.KindRelease]
