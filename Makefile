@@ -321,7 +321,7 @@ resize: ## 64 ranks of a stencil grow from 8 to 12 nodes and shrink to 8 while t
 picture: ## docs/control-top.svg: what ibrun ctl top shows in a pseudo terminal
 	go test -count=1 ./test/e2e -run 'TestControlTop$$' -args -picture $(CURDIR)/docs/control-top.svg
 
-stuck: ## rank 17 of 256 on 16 nodes does not come to a barrier: ibrun ctl names it; package ibrun, MPICH and Open MPI (as root)
+stuck: ## rank 17 of 256 on 16 nodes does not come to a barrier: ibrun ctl names it; package ibrun, MPICH and Open MPI, which on two cores wants kernel.sched_autogroup_enabled=0 (as root)
 	@test/packages $(RUN_PACKAGES) mpich openmpi-bin
 	go test -count=1 -timeout 20m -v ./test/ssh -run TestControlOverNodes -wide
 
