@@ -5,6 +5,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -199,6 +200,11 @@ type LaunchOptions struct {
 // LineBuffered reports whether what an agent prints may be held until a line ends.
 func (l *LaunchOptions) LineBuffered() bool {
 	return len(l.Exec) == 0 && (l.Launcher == "slurm" || l.Launcher == "lsf" || l.Launcher == "flux")
+}
+
+// SharesSteps reports whether the starter starts a process on each of several hosts at once.
+func (l *LaunchOptions) SharesSteps() bool {
+	return slices.ContainsFunc(l.Starter, func(w string) bool { return strings.Contains(w, StarterCount) })
 }
 
 // What stands for hosts in a word of LaunchOptions.Starter: the name, or names with commas between;

@@ -42,11 +42,6 @@ const (
 	stepHost    = "SLURMD_NODENAME"
 )
 
-// shares reports whether the starter can start a step of several hosts.
-func (m *allocStarter) shares() bool {
-	return slices.ContainsFunc(m.words, func(w string) bool { return strings.Contains(w, job.StarterCount) })
-}
-
 // newAllocStarter is the starter for a way of launching, or nil if that is no manager's.
 func newAllocStarter(how job.LaunchOptions) *allocStarter {
 	m := &allocStarter{}

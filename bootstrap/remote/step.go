@@ -63,7 +63,7 @@ const mostUnknown = 64
 // Share lets one step start the agents of all targets that it can. Each still is to be started, all
 // at once. A job that repairs its tree shares nothing: the loss of a session costs one node there.
 func (s *Starter) Share(targets []*Target) {
-	if s.alloc == nil || !s.alloc.shares() || s.how.Repair {
+	if s.alloc == nil || !s.how.SharesSteps() || s.how.Repair {
 		return
 	}
 	groups := map[string][]*Target{} // by the number of their hosts

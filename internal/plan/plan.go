@@ -95,6 +95,9 @@ func New(r *options.Request, at Surroundings, id Identity) (*Plan, error) {
 		p.local = from.given.Local
 	}
 	how, why, err := starting(r, from.given, at)
+	if err == nil {
+		how, err = sharing(r.SharedSteps, how)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -23,11 +23,6 @@ func starting(
 ) (how job.LaunchOptions, why string, err error) {
 	how = r.Launch
 	chosen, own := managers[how.Launcher], false
-	defer func() {
-		if err == nil && r.SharedSteps && len(how.Starter) == 0 {
-			err = noShares
-		}
-	}()
 	switch {
 	case len(how.Exec) > 0:
 		if how.Launcher == "auto" {
@@ -55,14 +50,6 @@ func starting(
 		return how, "agents by ssh: " + why, nil
 	}
 	how.Launcher, how.Starter, how.Numbers = given.Launcher, given.Starter, given.Numbers
-	switch shares := strings.Contains(strings.Join(how.Starter, " "), job.StarterCount); {
-	case r.SharedSteps && !shares:
-		return how, "", noShares
-	case r.SharedSteps && how.Batch == 0:
-		how.Batch = stepHosts
-	case !r.SharedSteps:
-		how.Starter = alone(how.Starter)
-	}
 	command := plain.Text(filepath.Base(given.Starter[0]))
 	if how.Launcher == "pbs" {
 		command = "ssh and " + command
@@ -70,18 +57,24 @@ func starting(
 	return how, fmt.Sprintf("agents by %s: %s", command, why), nil
 }
 
-// noShares is why a job cannot have --shared-steps.
-var noShares = exit.Usagef("--shared-steps: there is no starter of a resource manager that takes several hosts; " +
-	"hint: leave it out, or run ibrun in a job of Slurm without --launcher ssh")
-
-// alone is a starter for one host at a time: one for several would open a port for what their
-// agents say (docs/decisions/0036-shared-steps.md), which is the user's to ask for.
-func alone(starter []string) []string {
-	var words []string
-	for _, w := range starter {
-		words = append(words, strings.ReplaceAll(w, job.StarterCount, "1"))
+// sharing decides whether hosts share steps. A starter for several hosts is made one for a single
+// host unless the user asks: their agents call back, which opens a port
+// (docs/decisions/0036-shared-steps.md).
+func sharing(asked bool, how job.LaunchOptions) (job.LaunchOptions, error) {
+	switch {
+	case asked && !how.SharesSteps():
+		return how, exit.Usagef("--shared-steps: there is no starter of a resource manager that takes several hosts; " +
+			"hint: leave it out, or run ibrun in a job of Slurm without --launcher ssh")
+	case asked && how.Batch == 0:
+		how.Batch = stepHosts
+	case !asked:
+		words := make([]string, len(how.Starter))
+		for i, w := range how.Starter {
+			words[i] = strings.ReplaceAll(w, job.StarterCount, "1")
+		}
+		how.Starter = words
 	}
-	return words
+	return how, nil
 }
 
 // stepHosts is how many hosts a parent starts at once by a starter that shares steps: one costs no

@@ -81,3 +81,22 @@ func TestNumbersOfComponents(t *testing.T) {
 	require.Equal(t, []job.NumberedHosts{{Hosts: "a"}, {Hosts: "b[1-2]", First: 1}}, p.Job.Launch.Numbers)
 	require.Contains(t, p.Job.Launch.Starter, "--het-group=%n")
 }
+
+// Hosts share a step of Slurm, which opens a port, only if the user asks for it.
+func TestSharedSteps(t *testing.T) {
+	p, err := inJob(t, threeNodes, "", "--launcher slurm true")
+	require.NoError(t, err)
+	require.False(t, p.Job.Launch.SharesSteps())
+	require.Subset(t, p.Job.Launch.Starter, []string{"-N1", "-n1"})
+	require.Zero(t, p.Job.Launch.Batch)
+	for line, batch := range map[string]uint32{"": stepHosts, "--batch 3 ": 3} {
+		p, err = inJob(t, threeNodes, "", "--launcher slurm --shared-steps "+line+"true")
+		require.NoError(t, err)
+		require.True(t, p.Job.Launch.SharesSteps())
+		require.EqualValues(t, batch, p.Job.Launch.Batch)
+	}
+	for _, line := range []string{"--launcher ssh --shared-steps true", "--shared-steps --ssh-args -v true"} {
+		_, err = inJob(t, threeNodes, "", line)
+		require.ErrorContains(t, err, "takes several hosts", line)
+	}
+}

@@ -91,6 +91,20 @@ func (u *user) leaves(code int) {
 	require.NotZero(u.t, how.Oflag&unix.OPOST)
 }
 
+// converses has a program that answers lines show that keys, Ctrl-C and the size reach it.
+func (u *user) converses() {
+	u.t.Helper()
+	u.types("hello\r")
+	u.sees("got <hello>\r\n")
+	u.types("\x03")
+	u.sees("interrupted\r\n")
+	require.NoError(u.t, proc.Resize(u.keys, 40, 120))
+	eventually(u.t, patience, "the size", func() bool {
+		u.types("size\r")
+		return strings.Contains(u.screen(), "size yes 40 120\r\n")
+	})
+}
+
 // A shell with a terminal on another node: keys, signals by keys, the size.
 func TestPty(t *testing.T) {
 	const rank = `
@@ -107,15 +121,7 @@ done`
 	u.sees("first 30 100\r")
 	u.sees("other has none\r\n") // which ends right on a raw terminal, too
 	u.gives()
-	u.types("hello\r")
-	u.sees("got <hello>\r\n")
-	u.types("\x03")
-	u.sees("interrupted\r\n")
-	require.NoError(t, proc.Resize(u.keys, 40, 120))
-	eventually(t, patience, "the size", func() bool {
-		u.types("size\r")
-		return strings.Contains(u.screen(), "size yes 40 120\r\n")
-	})
+	u.converses()
 	u.types("~~tilde\r")
 	u.sees("got <~tilde>\r\n")
 	u.types("quit\r")

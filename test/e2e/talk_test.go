@@ -13,8 +13,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/internal/proc"
 )
 
 // piped runs a command beside a rank, with input.
@@ -89,15 +87,7 @@ done`), 0o600))
 	u.sees("all three\r")
 	u.sees("-p " + r.pidOf("4") + " c 30 100\r")
 	u.gives()
-	u.types("hello\r")
-	u.sees("got <hello>\r\n")
-	u.types("\x03")
-	u.sees("interrupted\r\n")
-	require.NoError(t, proc.Resize(u.keys, 40, 120))
-	eventually(t, patience, "the size", func() bool {
-		u.types("size\r")
-		return strings.Contains(u.screen(), "size yes 40 120\r\n")
-	})
+	u.converses()
 	u.types("quit\r")
 	u.leaves(7)
 	u.sees("ibrun: c, beside rank 4: code 7: it exited\r\n")
