@@ -32,7 +32,7 @@ const (
 	againSoon = time.Minute
 	// orphanEnd is how long after the last frame from its parent an agent of such a job gives up waiting
 	// for another parent. The one above sees a silent host after 6 to 7 s, and then opens sessions.
-	orphanEnd = 13 * time.Second
+	orphanEnd = 11500 * time.Millisecond
 	// repairEnd is the same for the end of its ranks, as ownEnd is counted.
 	repairEnd = orphanEnd + heartbeatEvery + time.Second
 	// stuckEnd is how long after its loss an agent whose host answered has been ended by its reaper.
