@@ -164,6 +164,11 @@ bench-launch: ## ibrun beside mpiexec.hydra, mpirun and bare sessions on 4 to 12
 	@$(MAKE) --no-print-directory build bin/bench
 	@kept=0; bin/bench launch turns bin/ibrun $(ROUNDS) docs/launch-figures.json $(CASES) || kept=$$?; bin/bench launch plot docs/launch-figures.json docs/launch-figures.svg; exit $$kept
 
+bench-sweep: ## launches over sessions that take 0 to 2 s more, on 16 to 256 nodes: predicted, measured, mpiexec.hydra, bare sessions; a picture in docs (as root); ROUNDS=5
+	@test/packages $(RUN_PACKAGES) mpich
+	@$(MAKE) --no-print-directory build bin/bench
+	@bin/bench launch sweep bin/ibrun $(ROUNDS) docs/sweep.json docs/sweep.svg
+
 bench-before: ## the same launches by bin/ibrun and by an older build, turn by turn: OLDER=path ROUNDS=20 CASES=rsh:64x16
 	@test/packages $(RUN_PACKAGES)
 	@$(MAKE) --no-print-directory build bin/bench

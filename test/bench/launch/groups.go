@@ -70,7 +70,8 @@ const program = "hostname"
 type contestant struct {
 	name  string
 	argv  []string
-	lines int // that it prints
+	lines int                     // that it prints
+	read  func(said []byte) error // gets its standard error; nil: nobody wants that
 }
 
 // Names of contestants that are judged.
@@ -102,23 +103,26 @@ func (g group) contestants(ibrun string, st *stage, s size) []contestant {
 		hydraArgv[2] = "rsh"
 		openArgv = slices.Insert(openArgv, 1, "--mca", "plm_rsh_agent", st.shell)
 	}
-	all := []contestant{{ours, append(slices.Clone(mine), program), ranks}}
+	all := []contestant{{name: ours, argv: append(slices.Clone(mine), program), lines: ranks}}
 	if st.shell == "" && !g.alone {
-		all = append(all, contestant{"ibrun --ssh exec", append(slices.Clone(mine), "--ssh", "exec", program), ranks})
+		all = append(all, contestant{
+			name: "ibrun --ssh exec", argv: append(slices.Clone(mine), "--ssh", "exec", program), lines: ranks})
 	}
 	window := tree.Window
 	if g.latency > 0 { // they wait, and all at once is fastest
 		window = s.nodes
 	}
 	bare := []string{st.self, "launch", floorRole, how, strconv.Itoa(s.nodes), strconv.Itoa(window), program}
-	all = append(all, contestant{floorName, bare, s.nodes})
+	all = append(all, contestant{name: floorName, argv: bare, lines: s.nodes})
 	if g.alone {
 		return all
 	}
-	theirs := []contestant{{hydra, hydraArgv, ranks}, {openMPI, openArgv, ranks}}
+	theirs := []contestant{{name: hydra, argv: hydraArgv, lines: ranks}, {name: openMPI, argv: openArgv, lines: ranks}}
 	if s.ppn == 1 && st.shell == "" {
-		theirs = append(theirs, contestant{"pdsh", []string{"pdsh", "-R", "ssh", "-w", nodes, program}, ranks},
-			contestant{"parallel-ssh", []string{"parallel-ssh", "-P", "-p", "32", "-H", nodes, program}, ranks})
+		theirs = append(theirs,
+			contestant{name: "pdsh", argv: []string{"pdsh", "-R", "ssh", "-w", nodes, program}, lines: ranks},
+			contestant{name: "parallel-ssh",
+				argv: []string{"parallel-ssh", "-P", "-p", "32", "-H", nodes, program}, lines: ranks})
 	}
 	for _, c := range theirs {
 		if _, err := exec.LookPath(c.argv[0]); err == nil {

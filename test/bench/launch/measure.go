@@ -82,6 +82,9 @@ func (s *stage) launch(c contestant) (wall, used time.Duration, err error) {
 	if lines := bytes.Count(out, []byte("\n")); err == nil && lines != c.lines {
 		err = fmt.Errorf("%d lines instead of %d", lines, c.lines)
 	}
+	if err == nil && c.read != nil {
+		err = c.read(said.Bytes())
+	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("%s: %w: %s", c.name, err, said.Bytes())
 	}

@@ -71,7 +71,7 @@ func (r *row) print() {
 }
 
 // mostOwn is what ibrun may take per node besides sessions and ranks, in milliseconds.
-const mostOwn = 1.5
+const mostOwn = 3
 
 // judge says which bounds the row keeps.
 func (r *row) judge(b *figure.Bounds) {
@@ -86,12 +86,14 @@ func (r *row) judge(b *figure.Bounds) {
 		}
 	}
 	switch {
-	case r.Group == "ssh" && r.Nodes == 64:
-		bound(hydra, 3)
+	case r.Group == "ssh" && r.Nodes >= 64:
+		bound(hydra, 3.2)
 		bound(openMPI, 6)
 	case r.Group == "tuned":
 		bound(hydra, 1.2)
-	case r.Group == "rsh" && r.Nodes == 64 && r.PerNode == 16:
+	case r.Group == "rsh" && r.Nodes == 64:
+		bound(hydra, 1.1)
+	case r.Group == "rsh" && r.Nodes == 256:
 		bound(hydra, 1)
 	case r.Group == "half" || r.Group == "second":
 		bound(hydra, 1)

@@ -45,11 +45,13 @@ func TestBoundsOfCases(t *testing.T) {
 		r    row
 		want string
 	}{
-		{sample("ssh", 64, 1, 100, 300), ""},
-		{sample("ssh", 64, 16, 100, 299), "missed: 64 nodes x 16, ssh as shipped: mpiexec.hydra / ibrun"},
+		{sample("ssh", 64, 1, 100, 320), ""},
+		{sample("ssh", 64, 16, 100, 319), "missed: 64 nodes x 16, ssh as shipped: mpiexec.hydra / ibrun"},
 		{sample("ssh", 16, 1, 100, 1), ""}, // no bound is about it
 		{sample("tuned", 64, 1, 100, 119), "missed: 64 nodes x 1, ssh with curve25519 for all: mpiexec.hydra / ibrun"},
-		{sample("rsh", 64, 16, 100, 100), ""},
+		{sample("rsh", 64, 16, 100, 110), ""},
+		{sample("rsh", 64, 1, 100, 109), "missed: 64 nodes x 1, rsh stand-in: mpiexec.hydra / ibrun"},
+		{sample("rsh", 256, 1, 100, 100), ""},
 		{sample("latency", 128, 1, 100, 199),
 			"missed: 128 nodes x 1, rsh stand-in, 50 ms more for each session: mpiexec.hydra / ibrun"},
 		{sample("own", 64, 1, 100, 100), ""},

@@ -9,7 +9,6 @@ package tree
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"ibrun/bootstrap/timing"
 	"ibrun/bootstrap/tree"
 	"ibrun/test/bench/figure"
 	"ibrun/test/bench/hosts"
@@ -79,13 +79,7 @@ func bench(ibrun, times string) error {
 
 // measured is one launch.
 type measured struct {
-	Up    float64 `json:"last_agent_up_ms"`
-	Ready float64 `json:"ready_ms"`
-	Fit   struct {
-		SEQ    float64 `json:"seq_ms"`
-		REM    float64 `json:"rem_ms"`
-		Window int     `json:"window"` // in flight at a time
-	} `json:"measured"`
+	timing.Summary
 	optimum float64
 }
 
@@ -112,12 +106,12 @@ func series(ibrun string, rounds, agents int, latency time.Duration) (ratio floa
 		}
 		return figure.Median(values)
 	}
-	ratio = middle(func(m measured) float64 { return m.Up / m.optimum })
-	floor := tree.Cost{SEQ: time.Microsecond, REM: latency, Window: list[0].Fit.Window}.Optimum(agents + 1)
+	ratio = middle(func(m measured) float64 { return m.LastUp / m.optimum })
+	floor := tree.Cost{SEQ: time.Microsecond, REM: latency, Window: list[0].Measured.Window}.Optimum(agents + 1)
 	fmt.Printf("%6d %9v %6.2f ms %6.0f ms %9d %7.0f ms %7.0f ms %7.0f ms %7d ms %7.2f\n", agents, latency,
-		middle(func(m measured) float64 { return m.Fit.SEQ }), middle(func(m measured) float64 { return m.Fit.REM }),
-		list[0].Fit.Window, middle(func(m measured) float64 { return m.Up }),
-		middle(func(m measured) float64 { return m.Ready }), middle(func(m measured) float64 { return m.optimum }),
+		middle(func(m measured) float64 { return m.Measured.SEQ }), middle(func(m measured) float64 { return m.Measured.REM }),
+		list[0].Measured.Window, middle(func(m measured) float64 { return m.LastUp }),
+		middle(func(m measured) float64 { return m.End }), middle(func(m measured) float64 { return m.optimum }),
 		floor.Milliseconds(), ratio)
 	return ratio, nil
 }
@@ -138,14 +132,14 @@ func launch(ibrun, cache string, agents int, latency time.Duration) (m measured,
 	if err := cmd.Run(); err != nil {
 		return m, fmt.Errorf("%w: %s", err, said.Bytes())
 	}
-	at := bytes.Index(said.Bytes(), []byte(`{"nodes"`))
-	if at < 0 {
-		return m, fmt.Errorf("no line of times: %s", said.Bytes())
-	}
-	if err := json.NewDecoder(bytes.NewReader(said.Bytes()[at:])).Decode(&m); err != nil {
+	if m.Summary, err = hosts.Times(said.Bytes()); err != nil {
 		return m, err
 	}
-	cost := tree.Cost{SEQ: milliseconds(m.Fit.SEQ), REM: milliseconds(m.Fit.REM), Window: m.Fit.Window}
+	if m.Measured == nil {
+		return m, errors.New("no session was completed")
+	}
+	cost := tree.Cost{SEQ: milliseconds(m.Measured.SEQ), REM: milliseconds(m.Measured.REM),
+		Window: m.Measured.Window}
 	m.optimum = figure.Milliseconds(cost.Optimum(agents + 1))
 	return m, nil
 }
