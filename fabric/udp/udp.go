@@ -153,20 +153,14 @@ func listen(network string, at netip.AddrPort) (*os.File, fabric.Tuple, error) {
 // tune forbids fragments and asks for a receive buffer: the default one holds
 // some 280 small datagrams.
 func (f *Fabric) tune() error {
-	var fail error
 	err := f.raw.Control(func(fd uintptr) {
 		s := int(fd)
-		if f.tuple.Kind == fabric.ETH6 {
-			fail = unix.SetsockoptInt(s, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO)
-		} else {
-			fail = unix.SetsockoptInt(s, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
-		}
 		if unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, f.cfg.Buffer) != nil { // only for root
 			_ = unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_RCVBUF, f.cfg.Buffer)
 		}
 		f.granted, _ = unix.GetsockoptInt(s, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	})
-	return errors.Join(err, fail)
+	return errors.Join(err, f.discover(unix.IP_PMTUDISC_DO, unix.IPV6_PMTUDISC_DO))
 }
 
 // Name is "udp".
@@ -233,7 +227,31 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 	case to.Kind != f.tuple.Kind:
 		return f.apart(to)
 	}
-	return f.posted(f.send(to, b, 0), b, 1)
+	err := f.send(to, b, 0)
+	if err == unix.EMSGSIZE {
+		if err = f.fragment(); err == nil {
+			err = f.send(to, b, 0)
+		}
+	}
+	return f.posted(err, b, 1)
+}
+
+// fragment lets the kernel cut datagrams apart from now on, since a link takes less than it did: its
+// MTU was changed, or a router on the way has said so. Peers know how long ours are, so they stay.
+func (f *Fabric) fragment() error {
+	return f.discover(unix.IP_PMTUDISC_WANT, unix.IPV6_PMTUDISC_WANT)
+}
+
+// discover sets what the kernel does with a datagram that is longer than the way takes (ip(7)).
+func (f *Fabric) discover(four, six int) (fail error) {
+	err := f.raw.Control(func(fd uintptr) {
+		if f.tuple.Kind == fabric.ETH6 {
+			fail = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, six)
+		} else {
+			fail = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, four)
+		}
+	})
+	return errors.Join(err, fail)
 }
 
 // posted counts what was sent by one call, and says what never will.

@@ -1,14 +1,18 @@
 package udp
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"os"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
@@ -72,7 +76,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// What is longer than the path takes fails, it is not cut into fragments.
+// What is longer than the link takes is not cut into fragments, as long as the link stays as it is.
 func TestNoFragments(t *testing.T) {
 	for _, text := range []string{"127.0.0.1", "::1"} {
 		addr := netip.MustParseAddr(text)
@@ -83,7 +87,6 @@ func TestNoFragments(t *testing.T) {
 		f, _ := open(t, Config{Addr: addr})
 		f.mtu = 1 << 20 // so that the kernel is asked
 		require.NoError(t, f.Post(f.Tuple(), make([]byte, 1000)))
-		require.ErrorIs(t, f.Post(f.Tuple(), make([]byte, 65536)), fabric.ErrTooLong)
 		require.NoError(t, f.raw.Control(func(fd uintptr) {
 			level, option, want := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO
 			if addr.Is6() {
@@ -93,6 +96,37 @@ func TestNoFragments(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		}))
+		require.ErrorIs(t, f.Post(f.Tuple(), make([]byte, 65536)), fabric.ErrTooLong, "of no way at all")
+	}
+}
+
+// A link whose MTU falls while datagrams go over it: they arrive all the same, in fragments.
+func TestLinkShrinks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip.Because(t, "needs root: a network of its own")
+	}
+	runtime.LockOSThread() // and the thread ends with the test
+	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET))
+	lo, err := netlink.LinkByName("lo")
+	require.NoError(t, err)
+	require.NoError(t, netlink.LinkSetMTU(lo, 1500))
+	require.NoError(t, netlink.LinkSetUp(lo))
+	a, _ := open(t, Config{Addr: here})
+	b, got := open(t, Config{Addr: here})
+	const most, batch = 1472, 3
+	require.Equal(t, most, a.MTU())
+	message := func(n byte) []byte { return bytes.Repeat([]byte{n}, most) }
+	for n, mtu := range []int{1500, 1000, 576, 9000} {
+		require.NoError(t, netlink.LinkSetMTU(lo, mtu))
+		one, several := byte(n*(1+batch)), []byte(nil)
+		require.NoError(t, a.Post(b.Tuple(), message(one)))
+		for i := range batch {
+			several = append(several, message(one+byte(i)+1)...)
+		}
+		require.NoError(t, a.PostAll(b.Tuple(), several, most))
+		for i := range 1 + batch {
+			require.True(t, got.Has(string(message(one+byte(i)))), "with an MTU of %d", mtu)
+		}
 	}
 }
 

@@ -165,3 +165,37 @@ func TestLazyNodeCut(t *testing.T) {
 	}
 	require.Len(t, seen, 6, fmt.Sprintf("all but the victim's own node: %s%s", o.stdout, o.stderr))
 }
+
+// The MTU of a network falls and rises again while ranks use it, as datagrams of one packet and as
+// streams: all that was sent arrives, once.
+func TestNetworkShrinks(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	program := example(t, c, "examples/alltoall")
+	for _, size := range []string{"1300", "30000"} {
+		changed := make(chan error, 1)
+		ended := make(chan struct{})
+		go func() {
+			for {
+				for _, mtu := range []string{"700", "1500", "1280"} {
+					for _, node := range c.Nodes() {
+						if err := c.Exec(t.Context(), node, "ip", "link", "set", "eth0", "mtu", mtu).Run(); err != nil {
+							changed <- err
+							return
+						}
+					}
+					select {
+					case <-ended:
+						changed <- nil
+						return
+					case <-time.After(50 * time.Millisecond):
+					}
+				}
+			}
+		}()
+		o := ibrun(t, c, "-n", "4", "-ppn", "2", "--hosts", "node[0001-0002]", program, "-bytes", size, "-count", "1000")
+		close(ended)
+		require.NoError(t, <-changed)
+		require.Equal(t, 0, o.code, o.stderr)
+		require.Regexp(t, `^4 ranks sent 16000 messages of `+size+` bytes in \S+\n$`, o.stdout)
+	}
+}
