@@ -46,16 +46,33 @@ func TestSpared(t *testing.T) {
 	}
 }
 
-// spare lets a job of eight nodes, in a tree of depth three, survive.
+// spare lets jobs of eight nodes, in a tree of depth three, survive. A pause that a busy machine has
+// made longer than was meant shows nothing: a new job goes on then. Few may be so.
 func (s *site) spare(t *testing.T, options []string, rng *rand.Rand) {
+	count, long := map[string]int{}, 0
+	for end := time.Now().Add(*spared); time.Now().Before(end); {
+		if !s.spareOne(t, options, rng, end, count) {
+			long++
+		}
+	}
+	sum := 0
+	for _, n := range count {
+		sum += n
+	}
+	t.Logf("%v: %v, of which %d took longer than was meant", *spared, count, long)
+	require.LessOrEqual(t, long, sum/4, "pauses that took too long: is the machine busy?")
+}
+
+// spareOne lets one job survive until a time; false: a pause took too long before.
+func (s *site) spareOne(t *testing.T, options []string, rng *rand.Rand, end time.Time, count map[string]int) bool {
 	const ranks = 8
 	words := append([]string{program, "--tree", "kary:2", "--hosts", "node[0001-0008]", "-n", "8"}, options...)
 	j, err := s.start(append(words, "sh", "-c", "echo up; while sleep 0.2; do echo $RANK; done"))
 	require.NoError(t, err)
 	s.job = j
 	require.True(t, s.until(longestLaunch, func() bool { return j.up() == ranks }), s.output(j))
-	count, what := map[string]int{}, "nothing"
-	for end := time.Now().Add(*spared); time.Now().Before(end); {
+	what := "nothing"
+	for time.Now().Before(end) {
 		host := fmt.Sprintf("node%04d", 1+rng.IntN(ranks))
 		pause := shortest + time.Duration(rng.Int64N(int64(longest-shortest)))
 		kind := pick(rng, "cut", "cut", "freeze", "stop an agent", "stop the root")
@@ -63,7 +80,12 @@ func (s *site) spare(t *testing.T, options []string, rng *rand.Rand) {
 		count[kind]++
 		next, began := time.After(*sparedEvery), time.Now()
 		require.NoError(t, s.pause(kind, host, pause), what)
-		what += fmt.Sprintf(", which took %v", time.Since(began).Round(time.Millisecond))
+		if took := time.Since(began); took > longest+100*time.Millisecond {
+			t.Logf("%s, which took %v", what, took.Round(time.Millisecond))
+			j.interrupt()
+			require.True(t, s.until(cutEndedWithin+slack, j.over), s.output(j))
+			return false
+		}
 		select {
 		case <-next:
 		case <-j.ended:
@@ -78,7 +100,7 @@ func (s *site) spare(t *testing.T, options []string, rng *rand.Rand) {
 	j.interrupt()
 	require.True(t, s.until(cutEndedWithin+slack, j.over), s.output(j))
 	require.Equal(t, 130, j.code(), s.output(j))
-	t.Logf("%v: %v", *spared, count)
+	return true
 }
 
 // pause does something to a host that it takes back after a time.
