@@ -204,6 +204,22 @@ bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64
 	lib=$$(echo /usr/lib/*-linux-gnu/pmix2) && gcc -o bin/pmixclient test/e2e/testdata/pmixclient.c -I$$lib/include -L$$lib/lib -lpmix; bin/bench mpi agent $(ROUNDS) $(CURDIR)/bin/pmixclient || missed=1; \
 	root=$$(test/fleet/build); for size in "4 1" "16 1" "16 4"; do bin/vcluster up -share $$root $${size% *} -- bin/bench mpi newer $$size $(ROUNDS) $$root $(CURDIR)/bin/mpi.openmpi || missed=1; done; exit $$missed
 
+PATTERN_PACKAGES := $(RUN_PACKAGES) mpich libmpich-dev openmpi-bin libopenmpi-dev
+define patterns
+@test/packages $(PATTERN_PACKAGES)
+@$(MAKE) --no-print-directory build bin/bench bin/vcluster
+@mpicc.mpich -O2 -Wno-stringop-overflow -o bin/pattern.mpich test/bench/mpi/c/pattern.c
+@mpicc.openmpi -O2 -o bin/pattern.openmpi test/bench/mpi/c/pattern.c
+endef
+
+bench-apps: ## a step of stencil3d and of alltoall, package ibrun beside MPICH and Open MPI in C, 64 ranks on 16 nodes; also in docs/figures.md (as root); ROUNDS=5
+	$(patterns)
+	@bin/vcluster up 16 -- bin/bench mpi apps 16 4 $(ROUNDS) $(CURDIR)/bin/bench $(CURDIR)/bin/pattern.mpich $(CURDIR)/bin/pattern.openmpi docs/figures.md
+
+curve: ## round trips of 1 byte to 16 MiB between two nodes: package ibrun, plain TCP, MPICH, Open MPI; docs/curve.json and a picture (as root); ROUNDS=5
+	$(patterns)
+	@bin/vcluster up 2 -- bin/bench mpi curve $(ROUNDS) $(CURDIR)/bin/bench $(CURDIR)/bin/pattern.mpich $(CURDIR)/bin/pattern.openmpi docs/curve.json docs/curve.svg
+
 bench-exec: ## ibrun ctl exec true on a running job beside a launch of its own, over ssh, turn by turn (as root); NODES=16 ROUNDS=5
 	@test/packages $(RUN_PACKAGES)
 	@$(MAKE) --no-print-directory build bin/bench bin/vcluster

@@ -20,6 +20,7 @@ import (
 	"ibrun/test/bench/lazy"
 	"ibrun/test/bench/managers"
 	"ibrun/test/bench/mpi"
+	"ibrun/test/bench/pattern"
 	"ibrun/test/bench/resize"
 	"ibrun/test/bench/spawn"
 	"ibrun/test/bench/ssh"
@@ -38,6 +39,7 @@ var subjects = []subject{
 	{"data", "messages between nodes beside plain UDP and TCP, held against bounds", between.Run},
 	{"lazy", "messages beside plain UDP and TCP, and the time until ranks may send", lazy.Run},
 	{"mpi", "programs of MPI and PMI beside their own launchers", mpi.Run},
+	{"pattern", "a rank of the patterns that mpi measures", pattern.Run},
 	{"exec", "a command beside the ranks of a running job beside a launch of its own", exec.Run},
 	{"resize", "a running job that grows and shrinks beside a restart of it", resize.Run},
 	{"managers", "a launch in a job of Slurm beside plain srun", managers.Run},

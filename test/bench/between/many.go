@@ -10,6 +10,7 @@ import (
 
 	"ibrun"
 	"ibrun/test/bench/figure"
+	"ibrun/test/bench/hosts"
 )
 
 // each is the number of messages of one sender in a round, and quiet the time after which plain UDP
@@ -39,7 +40,7 @@ func many(ctx context.Context, w *ibrun.World, rounds int) ([]row, error) {
 
 // crowdSocket is a socket of each rank, and the address of that of rank 0.
 func crowdSocket(ctx context.Context, w *ibrun.World) (c *net.UDPConn, to netip.AddrPort, err error) {
-	ip, err := here()
+	ip, err := hosts.Address()
 	if err != nil {
 		return nil, to, err
 	}

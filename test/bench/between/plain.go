@@ -2,13 +2,13 @@ package between
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 
 	"ibrun"
+	"ibrun/test/bench/hosts"
 )
 
 // plain is the sockets of package net between rank 0 and another, used as plainly as can be.
@@ -19,27 +19,13 @@ type plain struct {
 	buf []byte
 }
 
-// here is this node's address on the link.
-func here() (net.IP, error) {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range all {
-		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && n.IP.To4() != nil {
-			return n.IP, nil
-		}
-	}
-	return nil, errors.New("this node has no address")
-}
-
 // newPlain connects rank 0 and another. Ranks beside these two get nothing.
 func newPlain(ctx context.Context, w *ibrun.World, to int) (*plain, error) {
 	if w.Rank() != 0 && w.Rank() != to {
 		return nil, nil
 	}
 	peer := to - w.Rank()
-	ip, err := here()
+	ip, err := hosts.Address()
 	if err != nil {
 		return nil, err
 	}

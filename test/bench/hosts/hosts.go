@@ -5,7 +5,9 @@
 package hosts
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +36,20 @@ func Files(dir string, nodes []string, ranks int) (hydra, openMPI string, err er
 		err = os.WriteFile(openMPI, []byte(slots.String()), 0o644)
 	}
 	return hydra, openMPI, err
+}
+
+// Address is this node's own on the link of a virtual cluster.
+func Address() (net.IP, error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && n.IP.To4() != nil {
+			return n.IP, nil
+		}
+	}
+	return nil, errors.New("this node has no address")
 }
 
 // Lag is what a remote shell with latency does: it waits so long, and becomes a program with argv.

@@ -6,7 +6,7 @@
 //	bench launch before IBRUN OLDER ROUNDS GROUP... the same job by two builds of ibrun
 //	bench launch spread IBRUN                       20 launches of 64 nodes
 //	bench launch plot FILE PICTURE.svg
-//	bench launch sweep IBRUN ROUNDS FILE            over how long a session takes, and nodes
+//	bench launch sweep IBRUN ROUNDS FILE PICTURE.svg    over how long a session takes, and nodes
 //
 // It refuses to prepare the machine: make bench-launch does.
 package launch
@@ -51,17 +51,17 @@ func Run(args []string) error {
 		return before(args[1], args[2], rounds, args[4:])
 	case len(args) == 2 && args[0] == "spread":
 		return spread(args[1])
-	case len(args) == 4 && args[0] == "sweep":
+	case len(args) == 5 && args[0] == "sweep":
 		rounds, err := figure.Rounds(args[2])
 		if err != nil {
 			return err
 		}
-		return sweep(args[1], rounds, args[3])
+		return sweep(args[1], rounds, args[3], args[4])
 	case len(args) == 3 && args[0] == "plot":
 		return plot(args[1], args[2])
 	}
 	return errors.New("usage: bench launch turns IBRUN ROUNDS FILE GROUP... | before IBRUN OLDER ROUNDS GROUP... | " +
-		"spread IBRUN | plot FILE PICTURE.svg | sweep IBRUN ROUNDS FILE")
+		"spread IBRUN | plot FILE PICTURE.svg | sweep IBRUN ROUNDS FILE PICTURE.svg")
 }
 
 // standIn is where each host of a virtual cluster has the rsh stand-in (cluster.VRSH).

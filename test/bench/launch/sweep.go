@@ -3,12 +3,15 @@ package launch
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"ibrun/test/bench/chart"
 	"ibrun/test/bench/figure"
 	"ibrun/test/bench/hosts"
 )
@@ -37,14 +40,15 @@ type point struct {
 }
 
 // sweep measures all of it, and keeps it in a file.
-func sweep(ibrun string, rounds int, file string) error {
+func sweep(ibrun string, rounds int, file, picture string) error {
 	ibrun, err := filepath.Abs(ibrun)
 	if err != nil {
 		return err
 	}
 	found := swept{Machine: figure.Machine()}
 	fmt.Println(found.Machine)
-	fmt.Printf("%8s %6s %12s %12s %12s %12s %12s\n", "latency", "nodes", "predicted", "agents up", "ibrun", hydra, floorName)
+	fmt.Printf("%8s %6s %12s %12s %12s %12s %12s\n", "latency", "nodes", "predicted", "agents up", ours, hydra,
+		floorName)
 	for _, latency := range sweepLatencies {
 		for _, nodes := range sweepNodes {
 			p, err := sweepPoint(ibrun, rounds, latency, nodes)
@@ -60,7 +64,54 @@ func sweep(ibrun string, rounds int, file string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, append(text, '\n'), 0o644)
+	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	to, err := os.Create(picture)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	return found.draw(to, rounds)
+}
+
+// draw makes a panel for each number of nodes. Latencies are equally far apart on it.
+func (f swept) draw(to io.Writer, rounds int) error {
+	var x []chart.Tick
+	at := map[float64]float64{}
+	for i, l := range sweepLatencies {
+		x = append(x, chart.Tick{At: math.Pow(2, float64(i)), Text: l.String()})
+		at[ms(l)] = x[i].At
+	}
+	var panels []chart.Panel
+	for _, nodes := range sweepNodes {
+		p := chart.Panel{Title: fmt.Sprintf("%d nodes", nodes), X: x, XLabel: "what a session takes besides",
+			Y: []chart.Tick{{At: 100, Text: "0.1 s"}, {At: 1000, Text: "1 s"}, {At: 10000, Text: "10 s"}}}
+		for _, line := range []struct {
+			series chart.Series
+			value  func(point) float64
+		}{
+			{chart.Series{Name: "predicted, agents up", Colour: "#5b8db8", Dashed: true},
+				func(p point) float64 { return p.Predicted }},
+			{chart.Series{Name: "measured, agents up", Colour: "#5b8db8"}, func(p point) float64 { return p.Up }},
+			{chart.Series{Name: "ibrun, whole job", Colour: colours[ours]}, func(p point) float64 { return p.Ours }},
+			{chart.Series{Name: hydra + ", whole job", Colour: colours[hydra]}, func(p point) float64 { return p.Hydra }},
+			{chart.Series{Name: floorName, Colour: colours[floorName]}, func(p point) float64 { return p.Floor }},
+		} {
+			for _, point := range f.Points {
+				if point.Nodes == nodes {
+					place := chart.Point{X: at[point.Latency], Y: line.value(point)}
+					line.series.Points = append(line.series.Points, place)
+				}
+			}
+			p.Series = append(p.Series, line.series)
+		}
+		panels = append(panels, p)
+	}
+	return chart.Draw(to, "Launches over sessions that take long", []string{
+		fmt.Sprintf("Medians of %d rounds in turns, one rank a node, over the rsh stand-in of a virtual cluster.", rounds),
+		f.Machine,
+	}, panels)
 }
 
 // sweepPoint measures one point. The round that does not count teaches ibrun what a session costs.
@@ -68,7 +119,9 @@ func sweepPoint(ibrun string, rounds int, latency time.Duration, nodes int) (p p
 	var predicted, up []float64
 	r, err := measure(rounds, group{stand: true, latency: latency}, size{nodes, 1}, func(st *stage) []contestant {
 		all := group{stand: true, latency: latency}.contestants(ibrun, st, size{nodes, 1})
-		all = slices.DeleteFunc(all, func(c contestant) bool { return c.name != ours && c.name != hydra && c.name != floorName })
+		all = slices.DeleteFunc(all, func(c contestant) bool {
+			return c.name != ours && c.name != hydra && c.name != floorName
+		})
 		mine := &all[0]
 		mine.argv = slices.Insert(mine.argv, 1, "--timing", "--json")
 		mine.read = func(said []byte) error {

@@ -4,11 +4,14 @@
 //	bench mpi exchange NODES PPN ROUNDS PROGRAM      a PMI exchange over ssh and the rsh stand-in
 //	bench mpi hello NODES PPN ROUNDS MPICH OPENMPI   programs of both libraries say hello
 //	bench mpi newer NODES PPN ROUNDS ROOT OPENMPI    Open MPI 5 in a root of test/fleet: jobs, MPI_Init
+//	bench mpi apps NODES PPN ROUNDS BENCH MPICH OPENMPI PAGE   steps of two patterns of messages
+//	bench mpi curve ROUNDS BENCH MPICH OPENMPI FILE PICTURE    round trips of all sizes between two nodes
 //	bench mpi busy ROUNDS OPENMPI                    four ranks on two CPUs that others keep busy
 //	bench mpi agent ROUNDS CLIENT                    an agent's memory with 16 clients of PMIx
 //
-// The first three run on the front of a virtual cluster, all in the directory that has bin/ibrun
-// and bin/fleet. MPICH and OPENMPI are test/e2e/testdata/mpi.c, built for each; CLIENT is
+// MPICH and OPENMPI of apps and curve are c/pattern.c; BENCH is this program, by which test/bench/pattern
+// is a rank. All but the last two run on the front of a virtual cluster, all in the directory that has bin/ibrun
+// and bin/fleet. Elsewhere MPICH and OPENMPI are test/e2e/testdata/mpi.c, built for each; CLIENT is
 // pmixclient.c there. `make bench-mpi` runs them.
 //
 // It refuses to build programs and to bring clusters up.
@@ -38,6 +41,12 @@ func Run(args []string) error {
 		return onCluster(args[1:4], func(j job) error { return j.hello(args[4], args[5]) })
 	case len(args) == 6 && args[0] == "newer":
 		return onCluster(args[1:4], func(j job) error { return j.newer(args[4], args[5]) })
+	case len(args) == 8 && args[0] == "apps":
+		return onCluster(args[1:4], func(j job) error { return j.apps(args[4], args[5], args[6], args[7]) })
+	case len(args) == 7 && args[0] == "curve":
+		return onCluster([]string{"2", "1", args[1]}, func(j job) error {
+			return j.curve(args[2], args[3], args[4], args[5], args[6])
+		})
 	case len(args) == 3 && (args[0] == "busy" || args[0] == "agent"):
 		rounds, err := figure.Rounds(args[1])
 		if err != nil {
@@ -49,7 +58,8 @@ func Run(args []string) error {
 		return busy(rounds, args[2])
 	}
 	return errors.New("usage: bench mpi exchange NODES PPN ROUNDS PROGRAM | hello NODES PPN ROUNDS MPICH OPENMPI | " +
-		"newer NODES PPN ROUNDS ROOT OPENMPI | busy ROUNDS OPENMPI | agent ROUNDS CLIENT")
+		"newer NODES PPN ROUNDS ROOT OPENMPI | apps NODES PPN ROUNDS BENCH MPICH OPENMPI PAGE | " +
+		"curve ROUNDS BENCH MPICH OPENMPI FILE PICTURE | busy ROUNDS OPENMPI | agent ROUNDS CLIENT")
 }
 
 // job is a size of job on a cluster.

@@ -109,7 +109,8 @@ func series(ibrun string, rounds, agents int, latency time.Duration) (ratio floa
 	ratio = middle(func(m measured) float64 { return m.LastUp / m.optimum })
 	floor := tree.Cost{SEQ: time.Microsecond, REM: latency, Window: list[0].Measured.Window}.Optimum(agents + 1)
 	fmt.Printf("%6d %9v %6.2f ms %6.0f ms %9d %7.0f ms %7.0f ms %7.0f ms %7d ms %7.2f\n", agents, latency,
-		middle(func(m measured) float64 { return m.Measured.SEQ }), middle(func(m measured) float64 { return m.Measured.REM }),
+		middle(func(m measured) float64 { return m.Measured.SEQ }),
+		middle(func(m measured) float64 { return m.Measured.REM }),
 		list[0].Measured.Window, middle(func(m measured) float64 { return m.LastUp }),
 		middle(func(m measured) float64 { return m.End }), middle(func(m measured) float64 { return m.optimum }),
 		floor.Milliseconds(), ratio)

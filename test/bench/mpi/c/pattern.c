@@ -1,0 +1,123 @@
+/* The patterns of test/bench/pattern, in MPI: the same messages in the same order of steps, whose
+ * contents are checked, and the same lines of rank 0.
+ *
+ *	pattern stencil3d|alltoall STEPS BYTES   microseconds of a step
+ *	pattern trips MOST                       bytes and microseconds of a round trip, a line for each size
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, size;
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "rank %d: %s\n", rank, what);
+	MPI_Abort(MPI_COMM_WORLD, 1);
+	exit(1);
+}
+
+static void *memory(size_t n)
+{
+	void *p = calloc(n ? n : 1, 1);
+	if (!p)
+		fail("no memory");
+	return p;
+}
+
+/* box splits n ranks into three factors as near to each other as they come. */
+static void box(int n, int dims[3])
+{
+	int best = n;
+	dims[0] = n, dims[1] = dims[2] = 1;
+	for (int x = 1; x * x * x <= n; x++)
+		for (int y = x; n % x == 0 && x * y * y <= n; y++)
+			if (n / x % y == 0 && n / x / y - x < best) {
+				best = n / x / y - x;
+				dims[0] = n / x / y, dims[1] = y, dims[2] = x;
+			}
+}
+
+static int neighbours(int list[6])
+{
+	int dims[3], count = 0, stride = 1;
+	box(size, dims);
+	for (int d = 0; d < 3; stride *= dims[d++]) {
+		int at = rank / stride % dims[d];
+		if (at > 0)
+			list[count++] = rank - stride;
+		if (at < dims[d] - 1)
+			list[count++] = rank + stride;
+	}
+	return count;
+}
+
+/* step exchanges a message with each peer. */
+static void step(const int *peers, int count, int bytes, char *out, char *in, MPI_Request *r, int number)
+{
+	memset(out, rank + number, bytes);
+	for (int i = 0; i < count; i++)
+		MPI_Irecv(in + (size_t)i * bytes, bytes, MPI_BYTE, peers[i], 0, MPI_COMM_WORLD, &r[i]);
+	for (int i = 0; i < count; i++)
+		MPI_Isend(out, bytes, MPI_BYTE, peers[i], 0, MPI_COMM_WORLD, &r[count + i]);
+	MPI_Waitall(2 * count, r, MPI_STATUSES_IGNORE);
+	for (int i = 0; i < count; i++)
+		if (in[(size_t)(i + 1) * bytes - 1] != (char)(peers[i] + number))
+			fail("a wrong message");
+}
+
+static void steps(const char *name, int number, int bytes)
+{
+	int *peers = memory(sizeof(int) * (size + 6)), count = 0;
+	if (!strcmp(name, "stencil3d"))
+		count = neighbours(peers);
+	else
+		for (int i = 1; i < size; i++)
+			peers[count++] = (rank + i) % size;
+	char *out = memory(bytes), *in = memory((size_t)bytes * (count + 1));
+	MPI_Request *r = memory(sizeof(MPI_Request) * 2 * (count + 1));
+	step(peers, count, bytes, out, in, r, 0); /* connects all */
+	MPI_Barrier(MPI_COMM_WORLD);
+	double began = MPI_Wtime();
+	for (int i = 1; i <= number; i++)
+		step(peers, count, bytes, out, in, r, i);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank == 0)
+		printf("%d %.3f\n", bytes, (MPI_Wtime() - began) * 1e6 / number);
+}
+
+static void trips(size_t most)
+{
+	char *m = memory(most);
+	for (size_t bytes = 1; bytes <= most; bytes *= 4) {
+		int count = bytes <= 16384 ? 200 : bytes <= 1 << 20 ? 40 : 5;
+		double began = 0;
+		for (int i = -count / 5; i < count; i++) {
+			if (i == 0)
+				began = MPI_Wtime();
+			if (rank == 0)
+				MPI_Send(m, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+			MPI_Recv(m, bytes, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			if (rank == 1)
+				MPI_Send(m, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+		}
+		if (rank == 0)
+			printf("%zu %.3f\n", bytes, (MPI_Wtime() - began) * 1e6 / count);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	if (argc == 4 && (!strcmp(argv[1], "stencil3d") || !strcmp(argv[1], "alltoall")))
+		steps(argv[1], atoi(argv[2]), atoi(argv[3]));
+	else if (argc == 3 && !strcmp(argv[1], "trips") && size == 2)
+		trips(strtoul(argv[2], NULL, 10));
+	else
+		fail("usage: pattern stencil3d|alltoall STEPS BYTES | trips MOST (two ranks)");
+	MPI_Finalize();
+	return 0;
+}

@@ -1,0 +1,181 @@
+package mpi
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"ibrun/test/bench/chart"
+	"ibrun/test/bench/figure"
+)
+
+// patiencePattern is for one pattern: 64 ranks of MPI that poll share two processors.
+const patiencePattern = 2 * time.Minute
+
+// rival is the same pattern over something else. All are started by ibrun.
+type rival struct {
+	name, colour string
+	argv         []string // before the pattern
+	tcp          bool     // its round trips are those of plain TCP
+}
+
+func rivals(self, mpich, openMPI string) []rival {
+	return []rival{
+		{name: "ibrun", colour: "#1f4e79", argv: []string{self, "pattern"}},
+		{name: "MPICH", colour: "#c8553d", argv: []string{mpich}},
+		{name: "Open MPI", colour: "#e0a458", argv: []string{openMPI}},
+	}
+}
+
+// apps measures a step of two programs of package ibrun beside the same over MPICH and Open MPI, and
+// puts a table on a page. There is no bound: which library is faster on processors that ranks share
+// depends on how they wait.
+func (j job) apps(self, mpich, openMPI, page string) error {
+	ways := rivals(self, mpich, openMPI)
+	var table strings.Builder
+	autogroup, _ := os.ReadFile("/proc/sys/kernel/sched_autogroup_enabled") // for the reader
+	fmt.Fprintf(&table, "Medians of %d rounds, %s, kernel.sched_autogroup_enabled=%s. %d nodes x %d ranks, all started "+
+		"by ibrun.\n\n", j.rounds, figure.Machine(), strings.TrimSpace(string(autogroup)), j.nodes, j.perNode)
+	table.WriteString("| a step of | ibrun | MPICH | Open MPI | ibrun / MPICH | ibrun / Open MPI |\n")
+	table.WriteString("| --- | --- | --- | --- | --- | --- |\n")
+	for _, p := range []struct {
+		pattern      string
+		steps, bytes int
+	}{{"stencil3d", 100, 1024}, {"stencil3d", 50, 65536}, {"alltoall", 20, 64}, {"alltoall", 10, 4096}} {
+		us := map[string][]float64{}
+		var turns []func() error
+		for _, r := range ways {
+			turns = append(turns, func() error {
+				w := &way{name: r.name, argv: j.underIbrun(append(r.argv, p.pattern, strconv.Itoa(p.steps),
+					strconv.Itoa(p.bytes))...)}
+				lines, err := w.lines()
+				if err == nil {
+					us[r.name] = append(us[r.name], lines[0].Y)
+				}
+				return err
+			})
+		}
+		if err := figure.Turns(j.rounds, turns...); err != nil {
+			return err
+		}
+		mine, second, third := figure.Median(us["ibrun"]), figure.Median(us["MPICH"]), figure.Median(us["Open MPI"])
+		fmt.Fprintf(&table, "| %s, %d bytes to each | %.2f ms | %.2f ms | %.2f ms | %.2f | %.2f |\n",
+			p.pattern, p.bytes, mine/1000, second/1000, third/1000, mine/second, mine/third)
+	}
+	fmt.Print(table.String())
+	return figure.Keep(page, "make bench-apps", table.String())
+}
+
+// lines runs a job whose rank 0 prints pairs of numbers: bytes and microseconds.
+func (w *way) lines() (list []chart.Point, err error) {
+	out, _, err := w.run(patiencePattern)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(out)) {
+		var p chart.Point
+		if _, err := fmt.Sscanf(line, "%f %f\n", &p.X, &p.Y); err != nil {
+			return nil, fmt.Errorf("%s: unexpected output %q: %w", w.name, line, err)
+		}
+		list = append(list, p)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s printed nothing", w.name)
+	}
+	return list, nil
+}
+
+// mostCurve is the longest message of the curve.
+const mostCurve = 16 << 20
+
+// measured is a point of a curve, as its file has it: half of a round trip is not taken.
+type measured struct {
+	What  string  `json:"what"`
+	Bytes float64 `json:"bytes"`
+	Us    float64 `json:"us"` // of a round trip, a median
+}
+
+// curve measures round trips of all sizes between two nodes, keeps them in a file, and draws them.
+func (j job) curve(self, mpich, openMPI, file, picture string) error {
+	ways := append(rivals(self, mpich, openMPI),
+		rival{name: "plain TCP", colour: "#7b8794", argv: []string{self, "pattern"}, tcp: true})
+	us := map[string]map[float64][]float64{}
+	var turns []func() error
+	for _, r := range ways {
+		us[r.name] = map[float64][]float64{}
+		turns = append(turns, func() error {
+			what := "trips"
+			if r.tcp {
+				what = "tcp"
+			}
+			w := &way{name: r.name, argv: j.underIbrun(append(r.argv, what, strconv.Itoa(mostCurve))...)}
+			lines, err := w.lines()
+			for _, p := range lines {
+				us[r.name][p.X] = append(us[r.name][p.X], p.Y)
+			}
+			return err
+		})
+	}
+	if err := figure.Turns(j.rounds, turns...); err != nil {
+		return err
+	}
+	var all []measured
+	var series []chart.Series
+	for _, r := range ways {
+		s := chart.Series{Name: r.name, Colour: r.colour}
+		for bytes := 1; bytes <= mostCurve; bytes *= 4 {
+			p := chart.Point{X: float64(bytes), Y: figure.Median(us[r.name][float64(bytes)])}
+			s.Points = append(s.Points, p)
+			all = append(all, measured{r.name, p.X, p.Y})
+		}
+		series = append(series, s)
+	}
+	text, err := json.MarshalIndent(struct {
+		Machine string     `json:"machine"`
+		Points  []measured `json:"points"`
+	}{figure.Machine(), all}, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	to, err := os.Create(picture)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	return chart.Draw(to, "Messages between two nodes", []string{
+		fmt.Sprintf("Medians of %d rounds in turns, one rank on each of two virtual nodes.", j.rounds), figure.Machine(),
+	}, []chart.Panel{tripsPanel(series), ratesPanel(series)})
+}
+
+// sizes are the ticks of messages' lengths.
+var sizes = []chart.Tick{{At: 1, Text: "1 B"}, {At: 64, Text: "64 B"}, {At: 4 << 10, Text: "4 KiB"},
+	{At: 256 << 10, Text: "256 KiB"}, {At: mostCurve, Text: "16 MiB"}}
+
+// tripsPanel has microseconds of a round trip.
+func tripsPanel(series []chart.Series) chart.Panel {
+	return chart.Panel{Title: "Round trip", XLabel: "length of a message", X: sizes, Series: series,
+		Y: []chart.Tick{{At: 1, Text: "1 us"}, {At: 10, Text: "10 us"}, {At: 100, Text: "100 us"},
+			{At: 1000, Text: "1 ms"}, {At: 1e4, Text: "10 ms"}, {At: 1e5, Text: "100 ms"}}}
+}
+
+// ratesPanel has megabytes a second, both directions counted.
+func ratesPanel(series []chart.Series) chart.Panel {
+	p := chart.Panel{Title: "Both ways together", XLabel: "length of a message", X: sizes,
+		Y: []chart.Tick{{At: 0.01, Text: "10 kB/s"}, {At: 0.1, Text: "100 kB/s"}, {At: 1, Text: "1 MB/s"},
+			{At: 10, Text: "10 MB/s"}, {At: 100, Text: "100 MB/s"}, {At: 1000, Text: "1 GB/s"}, {At: 1e4, Text: "10 GB/s"}}}
+	for _, s := range series {
+		rates := s
+		rates.Points = nil
+		for _, at := range s.Points {
+			rates.Points = append(rates.Points, chart.Point{X: at.X, Y: 2 * at.X / at.Y})
+		}
+		p.Series = append(p.Series, rates)
+	}
+	return p
+}
