@@ -36,6 +36,23 @@ func atLeast(what, unit string, p figure.Pair, bound float64) row {
 	return r
 }
 
+// middle has the medians of the same rows, measured several times.
+func middle(times [][]row) (list []row) {
+	of := func(i int, value func(row) float64) float64 {
+		var all []float64
+		for _, rows := range times {
+			all = append(all, value(rows[i]))
+		}
+		return figure.Median(all)
+	}
+	for i, r := range times[0] {
+		r.Ours, r.Theirs = of(i, func(r row) float64 { return r.Ours }), of(i, func(r row) float64 { return r.Theirs })
+		r.Ratio, r.CPU = of(i, func(r row) float64 { return r.Ratio }), of(i, func(r row) float64 { return r.CPU })
+		list = append(list, r)
+	}
+	return list
+}
+
 func (r row) met() bool {
 	if r.Least {
 		return r.Ratio >= r.Bound

@@ -31,3 +31,10 @@ func TestNames(t *testing.T) {
 	require.Equal(t, []string{"64 B", "1 KiB", "64 MiB"}, []string{bytesOf(64), bytesOf(1 << 10), bytesOf(bulk)})
 	require.Equal(t, 9.0, at([]float64{1, 5, 9}, 99))
 }
+
+// Rows that were measured in several jobs have the medians of each column.
+func TestMiddle(t *testing.T) {
+	list := middle([][]row{{{What: "a", Ours: 1, Theirs: 9, Ratio: 3}}, {{Ours: 5, Theirs: 7, Ratio: 1}},
+		{{Ours: 3, Theirs: 8, Ratio: 2}}})
+	require.Equal(t, []row{{What: "a", Ours: 3, Theirs: 8, Ratio: 2}}, list)
+}
