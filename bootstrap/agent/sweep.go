@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"os"
 	"strconv"
 	"time"
 
@@ -24,8 +23,8 @@ func (l *loop) sweepJob(e core.SweepJob) {
 	}
 	go func() {
 		killed, left, err := proc.KillMarked(mark, e.Grace, killWait)
-		scratch.Sweep(os.TempDir()) // of the lost agent, and of its reaper, which would have
-		if err != nil {             // the end of this link says that it is not known
+		scratch.SweepNode() // of the lost agent, and of its reaper, which would have
+		if err != nil {     // the end of this link says that it is not known
 			l.post(core.LinkLost{Link: core.Up, Cause: err.Error()})
 			return
 		}

@@ -148,7 +148,7 @@ func Main(args []string) int {
 	link.close()
 	proc.KillDescendants(patience)
 	cgroup.Tidy()
-	scratch.Sweep(os.TempDir())
+	scratch.SweepNode()
 	runtime.KeepAlive(alive)
 	switch s := p.Status(); {
 	case !ended:
@@ -278,7 +278,7 @@ func SweepMain(args []string) int {
 	shrug()
 	proc.KillDescendants(patience)
 	cgroup.Tidy()
-	scratch.Sweep(os.TempDir()) // of the agent, which is dead
+	scratch.SweepNode() // of the agent, which is dead
 	if len(args) != 1 {
 		return 125
 	}

@@ -8,6 +8,7 @@ import (
 
 	"ibrun/internal/elffile"
 	"ibrun/internal/libpmi"
+	"ibrun/internal/scratch"
 	"ibrun/job"
 )
 
@@ -133,7 +134,7 @@ func (s *Set) offer() (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mpi.file == nil && s.mpi.err == nil {
-		s.mpi.file, s.mpi.err = libpmi.Open(os.TempDir(), sharedMemory)
+		s.mpi.file, s.mpi.err = libpmi.Open(os.TempDir(), scratch.SharedMemory)
 	}
 	return s.mpi.file, s.mpi.err
 }

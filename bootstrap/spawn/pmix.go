@@ -188,7 +188,7 @@ func (s *Set) RemoveLater(call uint32, path string, tree bool) bool {
 
 func (s *Set) removable(path string, tree bool) (f scratch.File, ok bool) {
 	path = filepath.Clean(path)
-	for _, root := range append([]string{sharedMemory}, s.folders()...) {
+	for _, root := range append([]string{scratch.SharedMemory}, s.folders()...) {
 		if below, under := strings.CutPrefix(path, root+"/"); under {
 			return scratch.File{Root: root, Path: below, Tree: tree}, true
 		}

@@ -8,21 +8,20 @@ import (
 	"strings"
 
 	"ibrun/internal/owned"
+	"ibrun/internal/scratch"
 )
-
-// sharedMemory is where MPI libraries make files that ranks of a node share.
-const sharedMemory = "/dev/shm"
 
 // tidy removes what ranks of Open MPI leave behind when they do not end by
 // MPI_Finalize: the file of shared memory of each, and its folder in the
 // session's. All ranks have ended. The folder above is every job's, and stays:
-// one that starts may be about to use it.
+// one that starts may be about to use it. Files of UCX, which MPICH has too, go as well.
 //
 // All of it lies where other users can put something of the same name, so names
 // are exact, and only what is this user's is opened and removed.
 func (s *Set) tidy() {
 	s.pmix.removeFolder()
 	s.tidyRanks()
+	scratch.Unused(scratch.SharedMemory)
 }
 
 func (s *Set) tidyRanks() {
@@ -39,7 +38,7 @@ func (s *Set) tidyRanks() {
 			segments = append(segments, fmt.Sprintf("vader_segment.%s.%d.%x.%d", host, uid, id, r.local))
 			folders = append(folders, strconv.FormatUint(uint64(r.rank), 10))
 		}
-		removeFrom(sharedMemory, nil, segments, (*owned.Dir).Remove)
+		removeFrom(scratch.SharedMemory, nil, segments, (*owned.Dir).Remove)
 		session := []string{fmt.Sprintf("ompi.%s.%d", host, uid), fmt.Sprintf("jf.%d", id>>16), strconv.Itoa(int(id & 0xffff))}
 		for _, tmp := range s.folders() {
 			if _, err := os.Lstat(filepath.Join(tmp, session[0])); err != nil {
