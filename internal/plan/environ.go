@@ -95,8 +95,9 @@ func missing(e *options.EnvironRules, env []string) (warnings []string) {
 	return warnings
 }
 
-// readNames are the variables of ours in the user's environment that ibrun reads.
-var readNames = []string{"IBRUN_TASKS_PER_NODE", libraryVariable, "IBRUN_GDB"}
+// readNames are the variables of ours in the user's environment that ibrun reads, and the library for
+// programs of LIBI.
+var readNames = []string{"IBRUN_TASKS_PER_NODE", libraryVariable, "IBRUN_GDB", "IBRUN_LIBI_ARGS"}
 
 // libraryVariable names another libibverbs to the ranks (package cgo/verbs, which this program does
 // without).
