@@ -108,7 +108,7 @@ func samples() []frame.Message {
 		DaemonOutput{ID: 3, Number: 70000, Stream: 2, Data: []byte("hello")}, DaemonGrant{ID: 3, N: 1 << 16},
 		Enter{Op: 9, Start: 2, Resizes: 5, Floors: []RankFloor{{Rank: 6, Epoch: job.Epoch(2, 1)}}}, Departed{},
 		Session{ID: 3, Members: NewMemberSpans(MemberSpan{Nodes: NodeSpan{First: 2, Count: 3}, Each: 2},
-			MemberSpan{Nodes: NodeSpan{First: 5, Count: 1}, Each: 4}), Argv: rankwire.NewStrings("a", ""),
+			MemberSpan{Nodes: NodeSpan{First: 5, Count: 1}, Each: 4}), PerRank: true, Argv: rankwire.NewStrings("a", ""),
 			Env: rankwire.NewStrings("A=b"), Credit: 1 << 16},
 		SessionCollect{ID: 3, Part: rankwire.Collect{Op: 2, What: rankwire.Gather, Root: 1,
 			Parcels: rankwire.NewParcels(rankwire.Parcel{From: 1, To: 2, Value: []byte("v")})}},

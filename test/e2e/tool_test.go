@@ -20,6 +20,7 @@ import (
 func TestTool(t *testing.T) {
 	tool := withLibrary(t, "tool", "tool")
 	t.Run("session", func(t *testing.T) { toolSession(t, tool) })
+	t.Run("beside", func(t *testing.T) { toolBeside(t, tool) })
 	t.Run("ends", func(t *testing.T) { toolEnds(t, tool) })
 	t.Run("launch", func(t *testing.T) { toolLaunch(t, tool) })
 	t.Run("outside", func(t *testing.T) {
@@ -60,6 +61,30 @@ func toolSession(t *testing.T, tool string) {
 	}
 	require.Equal(t, want, lines)
 	r.until("6 ranks: runs", "status")
+	r.end()
+}
+
+// Members beside each rank, on all hosts and on some, in which a rank has ended: its member runs as
+// well, and knows of no process.
+func toolBeside(t *testing.T, tool string) {
+	r := controlled(t, "--launcher", "local", "--tree", "chain", "--hosts", "a:2,b:2,c:2", "--bind-to", "none",
+		"sh", "-c", "[ $IBRUN_RANK = 1 ] || exec sleep 1000")
+	r.until("5 ranks: runs", "status")
+	got := r.tool(tool, "beside", "-")
+	require.Equal(t, 0, got.code, got.stderr)
+	want := []string{"the job has no host x", "code 9", "code 9"}
+	for rank, host := range []string{"a", "a", "b", "b", "c", "c"} {
+		at, n := rank, 1
+		if rank == 1 {
+			at, n = -1, 0
+		}
+		want = append(want, fmt.Sprintf("member %d of 6 on %s: %d, %d ranks", rank, host, at, n))
+		if host != "a" {
+			want = append(want, fmt.Sprintf("member %d of 4 on %s: %d, 1 ranks", rank-2, host, rank))
+		}
+	}
+	slices.Sort(want)
+	require.Equal(t, want, inOrder(string(got.stdout)))
 	r.end()
 }
 

@@ -83,6 +83,13 @@ static int member(const char *how)
 		fflush(stdout);
 		sleep(1000);
 	}
+	if (!strcmp(how, "beside")) { /* its rank: each of these ends with its number */
+		int where = n ? ranks[0].rank : -1, all[64];
+		expect(n <= 1 && atoi(getenv("IBRUN_RANK")) == (n ? where : 1));
+		need(ib_allgather(&where, sizeof where, all));
+		printf("member %d of %d on %s: %d, %d ranks\n", ib_rank(), ib_size(), getenv("IBRUN_HOST"), where, (int)n);
+		return where == 3 ? 9 : 0;
+	}
 	printf("member %d of %d:", ib_rank(), ib_size());
 	for (unsigned i = 0; i < n; i++)
 		printf(" %s/%d/%d/%d", ranks[i].host, ranks[i].rank, ranks[i].local_rank, ranks[i].pid > 0);
@@ -151,6 +158,25 @@ static int session(ib_tool *t, char *self)
 	return 0;
 }
 
+/* beside runs members beside each rank, of all hosts and of some. */
+static int beside(ib_tool *t, char *self)
+{
+	char *argv[] = {self, "member", "beside", NULL};
+	struct ib_on some[] = {{"c", 0}, {"b", 0}}, nowhere[] = {{"x", 0}};
+	ib_session *s;
+	int code = -1;
+	expect(ib_spawn_per_rank(t, &s, nowhere, 1, argv, NULL) == -1);
+	printf("%s\n", ib_error());
+	need(ib_spawn_per_rank(t, &s, NULL, 0, argv, NULL));
+	need(ib_wait(s, &code));
+	printf("code %d\n", code);
+	fflush(stdout);
+	need(ib_spawn_per_rank(t, &s, some, 2, argv, NULL));
+	need(ib_wait(s, &code));
+	printf("code %d\n", code);
+	return 0;
+}
+
 /* watch runs a session of members that are not asked for anything. */
 static int watch(ib_tool *t, char *self, char *how)
 {
@@ -179,6 +205,12 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "watch")) {
 		need(ib_open(&t, NULL));
 		int err = watch(t, argv[0], argv[2]);
+		ib_close(t);
+		return err;
+	}
+	if (!strcmp(argv[1], "beside")) {
+		need(ib_open(&t, NULL));
+		int err = beside(t, argv[0]);
 		ib_close(t);
 		return err;
 	}
