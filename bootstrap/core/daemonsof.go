@@ -356,7 +356,7 @@ func (c *Core) openDaemons(m wire.Daemons, s *wire.Session, first job.Slot, memb
 // node is not meant.
 func (c *Core) ownDaemons(m wire.Daemons) (own []uint32, start StartDaemons) {
 	index := c.ranks.index
-	if c.below.Own.Count() == 0 {
+	if c.below.Own.Count() == 0 || c.below.Own.Left() { // another node may have its number
 		return nil, start
 	}
 	place, isMeant := uint32(0), m.Nodes.Len() == 0

@@ -127,7 +127,7 @@ func (c *Core) placeMembers(asked []MembersOn, perRank bool) (spans []wire.Membe
 	}
 	var all []at
 	for i := range c.children {
-		for _, p := range c.children[i].part {
+		for _, p := range c.partsOf(Link(i)) { // without nodes that may come
 			for k := range p.Nodes.Len() {
 				index, host := p.First+job.NodeIndex(k), c.hostOf(p, k)
 				count := want[host]
@@ -178,14 +178,14 @@ func (c *Core) orderSession(m wire.Session) {
 	}
 	g.Layout = job.NewLayout(shares)
 	for i := range c.children {
-		for _, p := range c.children[i].part {
+		for _, p := range c.partsOf(Link(i)) {
 			if first, count := membersOf(m, p.First, p.End()); count > 0 {
 				run := job.Run{Count: 1, Ranks: count}
 				g.Children[i] = append(g.Children[i], job.Part{First: p.First, Nodes: job.NewNodes(first, []job.Run{run})})
 			}
 		}
 	}
-	if c.below.Own.Count() > 0 {
+	if c.below.Own.Count() > 0 && !c.below.Own.Left() {
 		g.First, g.Count = membersOf(m, c.ranks.index, c.ranks.index+1)
 	}
 	order := wire.Daemons{ID: m.ID, PerRank: m.PerRank, Nodes: m.Nodes(), Argv: m.Argv, Credit: m.Credit}
