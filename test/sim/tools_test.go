@@ -240,3 +240,29 @@ func TestToolsOfRepairedJob(t *testing.T) {
 		})
 	}
 }
+
+// A spare that has taken the place of a lost node is asked for by its own host, and the lost one
+// is not there any more.
+func TestToolsOnSpare(t *testing.T) {
+	cfg := plan(6, 2, "chain")
+	cfg.Job.Launch.Restarts, cfg.Job.Launch.StartBarrier, cfg.Policy.MaxRestarts = true, true, 100
+	cfg.Policy.Spares = spares(1)
+	cfg.Silent = func(uint32) bool { return true }
+	w := New(cfg)
+	x := newTools(t, w)
+	spare, lost := cfg.Policy.Spares.At(0).Host, cfg.Nodes.At(5).Host
+	w.At(5*time.Second, func() { w.Kill(5) })
+	w.At(60*time.Second, func() {
+		require.Equal(t, 2, w.Spawned[5])
+		x.asked += 2
+		x.Session(core.SessionAsked{ID: 1, On: []core.MembersOn{{Host: lost, Count: 1}}, Argv: []string{"member"}})
+		x.Session(core.SessionAsked{ID: 2, On: []core.MembersOn{{Host: spare, Count: 2}}, Argv: []string{"member"}})
+	})
+	w.At(61*time.Second, func() {
+		require.Equal(t, "the job has no host "+lost, x.answered(1).Refused)
+		require.Equal(t, []core.SessionOpened{{ID: 2, On: []core.MembersOn{{Host: spare, Count: 2}}}}, w.Sessions)
+		require.Len(t, x.members(1), 2) // the first that the root has numbered
+		w.Interrupt(15)
+	})
+	require.NoError(t, w.Run(time.Hour))
+}
