@@ -1,5 +1,5 @@
-/* A front end and its members. tool front JOB; tool watch HOW; tool detach -; tool launch, release or ends with the
- * arguments of ibrun; as a member: tool member HOW. */
+/* A front end and its members. tool front JOB; tool watch HOW; tool detach -; tool launch, session, release or ends
+ * with the arguments of ibrun; as a member: tool member HOW. */
 #include "ibrun_tool.h"
 
 #include <signal.h>
@@ -223,9 +223,14 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	int ends = !strcmp(argv[1], "ends");
-	if (!ends && strcmp(argv[1], "launch") && strcmp(argv[1], "release"))
+	if (!ends && strcmp(argv[1], "launch") && strcmp(argv[1], "session") && strcmp(argv[1], "release"))
 		return 2;
 	need(ib_launch(&t, argv + 2, ends ? ib_then_end : ib_then_release));
+	if (!strcmp(argv[1], "session")) {
+		char *args[] = {argv[0], "member", "stay", NULL};
+		ib_session *s;
+		need(ib_spawn(t, &s, NULL, 0, args, NULL));
+	}
 	printf("held\n");
 	fflush(stdout);
 	if (getchar() == EOF) /* until then ranks are held */
