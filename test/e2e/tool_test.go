@@ -20,7 +20,7 @@ import (
 func TestTool(t *testing.T) {
 	tool := withLibrary(t, "tool", "tool")
 	t.Run("session", func(t *testing.T) { toolSession(t, tool) })
-	t.Run("beside", func(t *testing.T) { toolBeside(t, tool) })
+	t.Run("per-rank", func(t *testing.T) { toolPerRank(t, tool) })
 	t.Run("ends", func(t *testing.T) { toolEnds(t, tool) })
 	t.Run("launch", func(t *testing.T) { toolLaunch(t, tool) })
 	t.Run("outside", func(t *testing.T) {
@@ -66,11 +66,11 @@ func toolSession(t *testing.T, tool string) {
 
 // Members beside each rank, on all hosts and on some, in which a rank has ended: its member runs as
 // well, and knows of no process.
-func toolBeside(t *testing.T, tool string) {
+func toolPerRank(t *testing.T, tool string) {
 	r := controlled(t, "--launcher", "local", "--tree", "chain", "--hosts", "a:2,b:2,c:2", "--bind-to", "none",
 		"sh", "-c", "[ $IBRUN_RANK = 1 ] || exec sleep 1000")
 	r.until("5 ranks: runs", "status")
-	got := r.tool(tool, "beside", "-")
+	got := r.tool(tool, "per-rank", "-")
 	require.Equal(t, 0, got.code, got.stderr)
 	want := []string{"the job has no host x", "code 9", "code 9"}
 	for rank, host := range []string{"a", "a", "b", "b", "c", "c"} {

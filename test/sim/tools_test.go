@@ -164,7 +164,8 @@ func TestToolsOfResizingJob(t *testing.T) {
 			works(&first, 4, leaves)
 			works(&second, 4, leaves)
 			use(4)
-			s.then(func() { s.Resize(core.ResizeAsked{ID: 3, Hosts: []job.Run{{Prefix: "late", Width: 1, Lo: 1, Count: 2}}}) })
+			late := job.Run{Prefix: "late", Width: 1, Lo: 1, Count: 2}
+			s.then(func() { s.Resize(core.ResizeAsked{ID: 3, Hosts: []job.Run{late}}) })
 			use(4)
 			s.collective(rankwire.Resizing)
 			s.then(func() { s.nodes += 2 })

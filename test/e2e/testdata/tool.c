@@ -83,7 +83,7 @@ static int member(const char *how)
 		fflush(stdout);
 		sleep(1000);
 	}
-	if (!strcmp(how, "beside")) { /* its rank: each of these ends with its number */
+	if (!strcmp(how, "per-rank")) { /* its rank: each of these ends with its number */
 		int where = n ? ranks[0].rank : -1, all[64];
 		expect(n <= 1 && atoi(getenv("IBRUN_RANK")) == (n ? where : 1));
 		need(ib_allgather(&where, sizeof where, all));
@@ -158,10 +158,10 @@ static int session(ib_tool *t, char *self)
 	return 0;
 }
 
-/* beside runs members beside each rank, of all hosts and of some. */
-static int beside(ib_tool *t, char *self)
+/* per_rank runs members beside each rank, of all hosts and of some. */
+static int per_rank(ib_tool *t, char *self)
 {
-	char *argv[] = {self, "member", "beside", NULL};
+	char *argv[] = {self, "member", "per-rank", NULL};
 	struct ib_on some[] = {{"c", 0}, {"b", 0}}, nowhere[] = {{"x", 0}};
 	ib_session *s;
 	int code = -1;
@@ -208,9 +208,9 @@ int main(int argc, char **argv)
 		ib_close(t);
 		return err;
 	}
-	if (!strcmp(argv[1], "beside")) {
+	if (!strcmp(argv[1], "per-rank")) {
 		need(ib_open(&t, NULL));
-		int err = beside(t, argv[0]);
+		int err = per_rank(t, argv[0]);
 		ib_close(t);
 		return err;
 	}
