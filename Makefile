@@ -17,7 +17,7 @@ SCHEDULES ?= 100000
 CASES    ?= ssh tuned rsh latency own own-ssh
 
 RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
-TEST_PACKAGES := $(RUN_PACKAGES) nftables gcc libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich libmpich-dev libpmi2-0-dev openmpi-bin libopenmpi-dev libpmix-dev netpipe-mpich2 scalapack-mpi-test libcoarrays-mpich-dev python3-mpi4py tcsh fish hwloc-nox libibverbs-dev chromium chromium-driver fonts-dejavu-core gdb
+TEST_PACKAGES := $(RUN_PACKAGES) nftables gcc g++ libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich libmpich-dev libpmi2-0-dev openmpi-bin libopenmpi-dev libpmix-dev netpipe-mpich2 scalapack-mpi-test libcoarrays-mpich-dev python3-mpi4py tcsh fish hwloc-nox libibverbs-dev chromium chromium-driver fonts-dejavu-core gdb
 MANAGER_PACKAGES := slurmctld slurmd slurm-client slurm-wlm-basic-plugins libpam-slurm-adopt munge gridengine-master gridengine-exec gridengine-client msmtp-mta
 IB_PACKAGES   := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-utils gcc libc6-dev libibverbs-dev
 

@@ -21,10 +21,10 @@ func (l *loop) performDaemons(e core.Effect) {
 			l.daemons = map[uint32]*daemonSet{}
 		}
 		set := &daemonSet{left: 1}
-		if e.PerRank {
-			set.left = len(e.Ranks)
-		} else if e.Count > 0 {
+		if e.Count > 0 {
 			set.left = int(e.Count)
+		} else if e.PerRank {
+			set.left = len(e.Ranks)
 		}
 		set.Daemons = l.ranks.StartDaemons(spawn.Order{ID: e.ID, PerRank: e.PerRank, Argv: e.Argv, Number: e.Number,
 			Place: e.Place, Ranks: e.Ranks, Input: e.Input, Window: e.Window, Attach: l.attached(e.Ranks[0]),

@@ -133,11 +133,11 @@ func (c *controlSide) follow(r control.Request, put func(control.Response) error
 		}
 	}
 	for last := false; ; {
+		queue, over := x.take() // before the messages: all of them have come when it is over
 		if c.passSession(ticket, x, put) != nil {
 			leave()
 			return
 		}
-		queue, over := x.take()
 		for _, m := range queue {
 			number := m.Number
 			if r.PerRank {

@@ -99,8 +99,10 @@ func (c *controlSide) begin(r control.Request, put func(control.Response) error,
 	for _, m := range r.On {
 		on = append(on, core.MembersOn{Host: m.Host, Count: m.Count})
 	}
+	perRank := r.PerRank
+	r.PerRank = false // members have numbers of their own
 	c.follow(r, put, gone, func(ticket uint32) core.Event {
-		return core.SessionAsked{ID: ticket, On: on, Argv: r.Command, Env: r.Env}
+		return core.SessionAsked{ID: ticket, On: on, PerRank: perRank, Argv: r.Command, Env: r.Env}
 	})
 }
 

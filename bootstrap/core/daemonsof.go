@@ -179,11 +179,7 @@ func (c *Core) nodesOf(hosts []string) (nodes wire.NodeSpans, missing string) {
 	for i := range c.children {
 		for _, p := range c.partsOf(Link(i)) {
 			for k := range p.Nodes.Len() {
-				index, host := p.First+job.NodeIndex(k), p.Nodes.At(k).Host
-				if len(c.root.members.replaced) > 0 { // by spares, of which only their parents know
-					node, _ := c.nodeAt(index)
-					host = node.Host
-				}
+				index, host := p.First+job.NodeIndex(k), c.hostOf(p, k)
 				if _, asked := found[host]; asked {
 					found[host] = true
 					all = append(all, index)
@@ -206,6 +202,15 @@ func (c *Core) nodesOf(hosts []string) (nodes wire.NodeSpans, missing string) {
 		}
 	}
 	return wire.NewNodeSpans(spans...), ""
+}
+
+// hostOf is the host of a node of a part, at the root.
+func (c *Core) hostOf(p job.Part, k int) string {
+	if len(c.root.members.replaced) > 0 { // by spares, of which only their parents know
+		node, _ := c.nodeAt(p.First + job.NodeIndex(k))
+		return node.Host
+	}
+	return p.Nodes.At(k).Host
 }
 
 // daemonOrder obeys the parent. An agent whose ranks are being started waits for them: a daemon is
@@ -351,7 +356,7 @@ func (c *Core) openDaemons(m wire.Daemons, s *wire.Session, first job.Slot, memb
 // node is not meant.
 func (c *Core) ownDaemons(m wire.Daemons) (own []uint32, start StartDaemons) {
 	index := c.ranks.index
-	if c.below.Own.Count() == 0 {
+	if c.below.Own.Count() == 0 || c.below.Own.Left() { // another node may have its number
 		return nil, start
 	}
 	place, isMeant := uint32(0), m.Nodes.Len() == 0

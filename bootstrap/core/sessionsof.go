@@ -24,10 +24,11 @@ type MembersOn struct {
 // SessionAsked is a caller's order, at the root, as DaemonsAsked is. It is answered by SessionOpened,
 // or by DaemonsOver if none is started.
 type SessionAsked struct {
-	ID   uint32
-	On   []MembersOn // none: one on each node that has ranks
-	Argv []string
-	Env  []string
+	ID      uint32
+	On      []MembersOn // none: one on each node that has ranks
+	PerRank bool        // one beside each rank of these hosts, or of all: no count means anything
+	Argv    []string
+	Env     []string
 }
 
 // SessionSent is what a caller sends to member 0. The caller keeps to the credit of SessionRoom.
@@ -101,22 +102,24 @@ func (c *Core) askSession(ev SessionAsked) {
 	if !c.mayOrder(ev.ID) {
 		return
 	}
-	members, on, why := c.placeMembers(ev.On)
+	members, on, why := c.placeMembers(ev.On, ev.PerRank)
 	if why != "" {
 		c.refuseDaemons(ev.ID, why)
 		return
 	}
 	id := c.ticketed(ev.ID)
 	c.do(SessionOpened{ID: ev.ID, On: on})
-	c.orderSession(wire.Session{ID: id, Members: wire.NewMemberSpans(members...), Argv: rankwire.NewStrings(ev.Argv...),
-		Env: rankwire.NewStrings(ev.Env...), Credit: daemons.CallerCredit})
+	c.orderSession(wire.Session{ID: id, Members: wire.NewMemberSpans(members...), PerRank: ev.PerRank,
+		Argv: rankwire.NewStrings(ev.Argv...), Env: rankwire.NewStrings(ev.Env...), Credit: daemons.CallerCredit})
 }
 
-// placeMembers finds the nodes of hosts; none: each node has one member.
-func (c *Core) placeMembers(asked []MembersOn) (spans []wire.MemberSpan, on []MembersOn, why string) {
-	want := map[string]uint32{}
+// placeMembers finds the nodes of hosts; none: each node has one member, or one for each rank.
+func (c *Core) placeMembers(asked []MembersOn, perRank bool) (spans []wire.MemberSpan, on []MembersOn, why string) {
+	want, found := map[string]uint32{}, map[string]bool{}
 	for _, a := range asked {
-		want[a.Host] += a.Count
+		if want[a.Host] += a.Count; perRank {
+			want[a.Host] = 1
+		}
 	}
 	type at struct {
 		node job.NodeIndex
@@ -124,22 +127,27 @@ func (c *Core) placeMembers(asked []MembersOn) (spans []wire.MemberSpan, on []Me
 	}
 	var all []at
 	for i := range c.children {
-		for _, p := range c.children[i].part {
+		for _, p := range c.partsOf(Link(i)) { // without nodes that may come
 			for k := range p.Nodes.Len() {
-				n := p.Nodes.At(k)
-				count := want[n.Host]
-				delete(want, n.Host) // of nodes with one name the first has all
+				index, host := p.First+job.NodeIndex(k), c.hostOf(p, k)
+				count := want[host]
 				if len(asked) == 0 {
 					count = 1
 				}
+				if !perRank {
+					delete(want, host) // of nodes with one name the first has all
+				} else if count > 0 {
+					found[host] = true
+					_, count = c.job.Layout.SlotsOn(index)
+				}
 				if count > 0 {
-					all = append(all, at{p.First + job.NodeIndex(k), MembersOn{n.Host, count}})
+					all = append(all, at{index, MembersOn{host, count}})
 				}
 			}
 		}
 	}
 	for _, a := range asked {
-		if want[a.Host] > 0 {
+		if want[a.Host] > 0 && !found[a.Host] {
 			return nil, nil, "the job has no host " + a.Host
 		}
 	}
@@ -170,17 +178,17 @@ func (c *Core) orderSession(m wire.Session) {
 	}
 	g.Layout = job.NewLayout(shares)
 	for i := range c.children {
-		for _, p := range c.children[i].part {
+		for _, p := range c.partsOf(Link(i)) {
 			if first, count := membersOf(m, p.First, p.End()); count > 0 {
 				run := job.Run{Count: 1, Ranks: count}
 				g.Children[i] = append(g.Children[i], job.Part{First: p.First, Nodes: job.NewNodes(first, []job.Run{run})})
 			}
 		}
 	}
-	if c.below.Own.Count() > 0 {
+	if c.below.Own.Count() > 0 && !c.below.Own.Left() {
 		g.First, g.Count = membersOf(m, c.ranks.index, c.ranks.index+1)
 	}
-	order := wire.Daemons{ID: m.ID, Nodes: m.Nodes(), Argv: m.Argv, Credit: m.Credit}
+	order := wire.Daemons{ID: m.ID, PerRank: m.PerRank, Nodes: m.Nodes(), Argv: m.Argv, Credit: m.Credit}
 	sent, start := c.openDaemons(order, &m, g.First, g.Count)
 	for i := range g.Children {
 		if len(g.Children[i]) > 0 && !sent[Link(i)] {
@@ -197,6 +205,12 @@ func (c *Core) orderSession(m wire.Session) {
 			c.doSessions(c.sessions.Exited(m.ID, g.First+job.Slot(k)))
 		}
 	}
+}
+
+// besideRanks reports whether a session with a member beside each rank has so many on this node.
+func (c *Core) besideRanks(m wire.Session) bool {
+	_, count := membersOf(m, c.ranks.index, c.ranks.index+1)
+	return !m.PerRank || count == 0 || count == c.below.Own.Count()
 }
 
 // membersOf are the members on the nodes [lo, hi).

@@ -266,7 +266,7 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	case wire.Daemons:
 		return lieIf(c.stage == launching || m.ID < c.daemons.Next() || !c.hasNodes(m.Nodes) || !c.reachesItsRank(m), "before Ready, again, or of no nodes")
 	case wire.Session:
-		return lieIf(c.stage == launching || m.ID < c.daemons.Next() || !c.hasNodes(m.Nodes()), "before Ready, again, or of no nodes")
+		return lieIf(c.stage == launching || m.ID < c.daemons.Next() || !c.hasNodes(m.Nodes()) || !c.besideRanks(m), "before Ready, again, or of no nodes")
 	case wire.SessionRelease:
 		return lieIf(c.isNewDaemon(m.ID) || !c.sessions.Awaits(m.ID, m.Part.Op), "of what nobody has joined")
 	case wire.SessionPiece:

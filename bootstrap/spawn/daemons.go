@@ -95,15 +95,15 @@ func (s *Set) StartDaemons(o Order) *Daemons {
 		"IBRUN_JOB_ID=" + s.cfg.Job.ID, "IBRUN_EXEC=" + strconv.FormatUint(uint64(o.ID), 10),
 		"IBRUN_NODE=" + strconv.FormatUint(uint64(s.cfg.NodeIndex), 10),
 	}}}
-	for k := range o.Count {
-		d.add(o.First+k, o.Ranks...)
-	}
-	if o.PerRank {
+	switch {
+	case o.Count > 0:
+		d.addMembers()
+	case o.PerRank:
 		for _, slot := range o.Ranks {
-			d.add(uint32(slot), slot)
+			d.add(uint32(slot), slot, slot)
 		}
-	} else if o.Count == 0 {
-		d.add(o.Number, o.Ranks...)
+	default:
+		d.add(o.Number, o.Ranks[0], o.Ranks...)
 	}
 	for _, one := range d.all {
 		go d.run(one)
@@ -111,10 +111,10 @@ func (s *Set) StartDaemons(o Order) *Daemons {
 	return d
 }
 
-// add makes the daemon of a number, beside some ranks.
-func (d *Daemons) add(number uint32, slots ...job.Slot) {
+// add makes the daemon of a number, beside some ranks that run. It is started as the one at a slot was.
+func (d *Daemons) add(number uint32, at job.Slot, slots ...job.Slot) {
 	s := d.set
-	one := &daemon{number: number, rank: s.rank(slots[0])}
+	one := &daemon{number: number, rank: s.rank(at)}
 	for stream := 1; stream <= 2; stream++ {
 		cfg := s.cfg
 		cfg.Post = func(ev Event) {
@@ -123,10 +123,10 @@ func (d *Daemons) add(number uint32, slots ...job.Slot) {
 			}
 			s.cfg.Post(ev)
 		}
-		one.readers[stream] = newReader(slots[0], uint8(stream), nil, cfg)
+		one.readers[stream] = newReader(at, uint8(stream), nil, cfg)
 	}
 	if d.order.Input != wire.ReadsNothing {
-		d.addInput(one, slots[0])
+		d.addInput(one, at)
 	}
 	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
 	var ranks, pids []string
@@ -139,12 +139,15 @@ func (d *Daemons) add(number uint32, slots ...job.Slot) {
 	one.env = append(one.env, "IBRUN_HOST="+s.cfg.Node.Host, "IBRUN_NODES="+num(s.cfg.Job.Nodes),
 		"IBRUN_SIZE="+num(s.cfg.Job.Size), "IBRUN_LOCAL_SIZE="+num(s.cfg.Node.Ranks),
 		"IBRUN_RANKS="+strings.Join(ranks, ","), "IBRUN_PIDS="+strings.Join(pids, ","), "PWD="+one.rank.program.Dir)
-	if d.order.Count > 0 {
+	if d.order.PerRank {
+		one.env = append(one.env, "IBRUN_RANK="+num(uint32(one.rank.rank)), "IBRUN_LOCAL_RANK="+num(one.rank.local))
+	}
+	switch {
+	case d.order.Count > 0:
 		d.addMember(one, slots)
-	} else if d.order.PerRank {
-		one.env = append(one.env, "IBRUN_DAEMON="+num(uint32(one.rank.rank)), "IBRUN_RANK="+num(uint32(one.rank.rank)),
-			"IBRUN_LOCAL_RANK="+num(one.rank.local))
-	} else {
+	case d.order.PerRank:
+		one.env = append(one.env, "IBRUN_DAEMON="+num(uint32(one.rank.rank)))
+	default:
 		one.env = append(one.env, "IBRUN_DAEMON="+num(d.order.Place))
 	}
 	d.all = append(d.all, one)

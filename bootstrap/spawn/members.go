@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"slices"
 	"strconv"
 
 	"ibrun/bootstrap/frame"
@@ -11,6 +12,24 @@ import (
 // Members of a session are daemons with a channel of their own to the agent, on the same descriptor
 // that a rank has its on (docs/decisions/0035-tools.md). Another variable names it, so that no
 // program takes one for the other.
+
+// addMembers makes the members of this node: each beside all ranks that run, or beside one. That one may
+// have ended.
+func (d *Daemons) addMembers() {
+	o := &d.order
+	for k := range o.Count {
+		if !o.PerRank {
+			d.add(o.First+k, o.Ranks[0], o.Ranks...)
+			continue
+		}
+		slot := d.set.cfg.Node.First + job.Slot(k)
+		if slices.Contains(o.Ranks, slot) {
+			d.add(o.First+k, slot, slot)
+		} else {
+			d.add(o.First+k, slot)
+		}
+	}
+}
 
 // addMember makes a daemon the member of a session whose number it has, beside some ranks.
 func (d *Daemons) addMember(one *daemon, slots []job.Slot) {

@@ -23,6 +23,7 @@ const (
 type Session struct {
 	ID      uint32
 	Members MemberSpans
+	PerRank bool // each member is beside a rank of its node, of which all have one
 	Argv    rankwire.Strings
 	Env     rankwire.Strings // besides that of the job's program: NAME=value
 	Credit  uint32
@@ -88,6 +89,7 @@ func (SessionRoom) Kind() frame.Kind    { return KindSessionRoom }
 func (m Session) Encode(w *frame.Encoder) {
 	w.U32(m.ID)
 	m.Members.Encode(w)
+	w.Bool(m.PerRank)
 	m.Argv.Encode(w)
 	m.Env.Encode(w)
 	w.U32(m.Credit)
@@ -140,7 +142,7 @@ func decodeMemberSpans(r *frame.Decoder) MemberSpans {
 }
 
 func parseSession(r *frame.Decoder) frame.Message {
-	m := Session{ID: r.U32(), Members: decodeMemberSpans(r), Argv: rankwire.DecodeStrings(r),
+	m := Session{ID: r.U32(), Members: decodeMemberSpans(r), PerRank: r.Bool(), Argv: rankwire.DecodeStrings(r),
 		Env: rankwire.DecodeStrings(r), Credit: r.U32()}
 	if m.Members.Len() == 0 || m.Argv.Len() == 0 {
 		r.Fail(frame.ErrRange)
@@ -163,8 +165,8 @@ func parseSessionPiece(r *frame.Decoder) frame.Message {
 func parseSessionRoom(r *frame.Decoder) frame.Message { return SessionRoom{ID: r.U32(), N: r.U32()} }
 
 func (m Session) String() string {
-	return fmt.Sprintf("Session id=%d spans=%d argv=%d env=%d credit=%d", m.ID, m.Members.Len(), m.Argv.Len(),
-		m.Env.Len(), m.Credit)
+	return fmt.Sprintf("Session id=%d spans=%d ranks=%t argv=%d env=%d credit=%d", m.ID, m.Members.Len(), m.PerRank,
+		m.Argv.Len(), m.Env.Len(), m.Credit)
 }
 func (m SessionCollect) String() string { return fmt.Sprintf("SessionCollect id=%d %v", m.ID, m.Part) }
 func (m SessionRelease) String() string { return fmt.Sprintf("SessionRelease id=%d %v", m.ID, m.Part) }

@@ -273,7 +273,8 @@ static void drop(ib_session *s)
 	free(s);
 }
 
-API int ib_spawn(ib_tool *t, ib_session **to, const struct ib_on *on, unsigned n, char *const argv[], char *const env[])
+static int spawn(ib_tool *t, ib_session **to, const struct ib_on *on, unsigned n, char *const argv[], char *const env[],
+		 bool per_rank)
 {
 	struct text text = {0};
 	if (!argv || !argv[0])
@@ -290,6 +291,8 @@ API int ib_spawn(ib_tool *t, ib_session **to, const struct ib_on *on, unsigned n
 	request_list(&text, "command", argv);
 	if (env && env[0])
 		request_list(&text, "env", env);
+	if (per_rank)
+		text_put(&text, ",\"per_rank\":true");
 	if (n) {
 		request_field(&text, "on");
 		for (unsigned i = 0; i < n; i++) {
@@ -311,6 +314,17 @@ API int ib_spawn(ib_tool *t, ib_session **to, const struct ib_on *on, unsigned n
 	t->sessions = s;
 	*to = s;
 	return 0;
+}
+
+API int ib_spawn(ib_tool *t, ib_session **to, const struct ib_on *on, unsigned n, char *const argv[], char *const env[])
+{
+	return spawn(t, to, on, n, argv, env, false);
+}
+
+API int ib_spawn_per_rank(ib_tool *t, ib_session **to, const struct ib_on *on, unsigned n, char *const argv[],
+			  char *const env[])
+{
+	return spawn(t, to, on, n, argv, env, true);
 }
 
 API int ib_hosts(ib_session *s, char ***list, unsigned *n)

@@ -49,6 +49,10 @@ int ib_launch(ib_tool **t, char *const argv[], int then);
  * node by node, in the job's order of nodes. env: NAME=value, in addition to what ranks have; NULL: nothing. */
 int ib_spawn(ib_tool *t, ib_session **s, const struct ib_on *on, unsigned n, char *const argv[], char *const env[]);
 
+/* The same with one member beside each rank of these hosts, or of all, on the rank's CPUs: how many members a host has
+ * is not looked at. The table of such a member has its rank alone, or nothing if that has ended. */
+int ib_spawn_per_rank(ib_tool *t, ib_session **s, const struct ib_on *on, unsigned n, char *const argv[], char *const env[]);
+
 /* The host of each member, by rank. The list belongs to the session. */
 int ib_hosts(ib_session *s, char ***list, unsigned *n);
 

@@ -95,8 +95,8 @@ func missing(e *options.EnvironRules, env []string) (warnings []string) {
 	return warnings
 }
 
-// readNames are the variables of ours in the user's environment that ibrun reads.
-var readNames = []string{"IBRUN_TASKS_PER_NODE", libraryVariable, "IBRUN_GDB"}
+// readNames are the variables of ours in the user's environment that ibrun reads, or cgo/tool/libi.
+var readNames = []string{"IBRUN_TASKS_PER_NODE", libraryVariable, "IBRUN_GDB", "IBRUN_LIBI_ARGS"}
 
 // libraryVariable names another libibverbs to the ranks (package cgo/verbs, which this program does
 // without).

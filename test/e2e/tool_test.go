@@ -20,6 +20,7 @@ import (
 func TestTool(t *testing.T) {
 	tool := withLibrary(t, "tool", "tool")
 	t.Run("session", func(t *testing.T) { toolSession(t, tool) })
+	t.Run("per-rank", func(t *testing.T) { toolPerRank(t, tool) })
 	t.Run("ends", func(t *testing.T) { toolEnds(t, tool) })
 	t.Run("launch", func(t *testing.T) { toolLaunch(t, tool) })
 	t.Run("outside", func(t *testing.T) {
@@ -60,6 +61,30 @@ func toolSession(t *testing.T, tool string) {
 	}
 	require.Equal(t, want, lines)
 	r.until("6 ranks: runs", "status")
+	r.end()
+}
+
+// Members beside each rank, on all hosts and on some, in which a rank has ended: its member runs as
+// well, and knows of no process.
+func toolPerRank(t *testing.T, tool string) {
+	r := controlled(t, "--launcher", "local", "--tree", "chain", "--hosts", "a:2,b:2,c:2", "--bind-to", "none",
+		"sh", "-c", "[ $IBRUN_RANK = 1 ] || exec sleep 1000")
+	r.until("5 ranks: runs", "status")
+	got := r.tool(tool, "per-rank", "-")
+	require.Equal(t, 0, got.code, got.stderr)
+	want := []string{"the job has no host x", "code 9", "code 9"}
+	for rank, host := range []string{"a", "a", "b", "b", "c", "c"} {
+		at, n := rank, 1
+		if rank == 1 {
+			at, n = -1, 0
+		}
+		want = append(want, fmt.Sprintf("member %d of 6 on %s: %d, %d ranks", rank, host, at, n))
+		if host != "a" {
+			want = append(want, fmt.Sprintf("member %d of 4 on %s: %d, 1 ranks", rank-2, host, rank))
+		}
+	}
+	slices.Sort(want)
+	require.Equal(t, want, inOrder(string(got.stdout)))
 	r.end()
 }
 
@@ -128,9 +153,14 @@ func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *
 	require.NoError(t, os.Symlink("/bin/echo", link))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
+	starter := program
+	if how == "early" { // the tool dies before ibrun starts
+		starter, how = filepath.Join(dir, "starter"), "launch"
+		require.NoError(t, os.WriteFile(starter, []byte("#!/bin/sh\nkill -9 $PPID\nexec "+program+` "$@"`), 0o755))
+	}
 	c = exec.CommandContext(ctx, tool, how, "--launcher", "local", "--hosts", "a:2,b:2", "--bind-to", "none",
 		link, "ran")
-	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir, swift, "IBRUN="+program)
+	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir, swift, "IBRUN="+starter)
 	c.Stderr = os.Stderr
 	in, err = c.StdinPipe()
 	require.NoError(t, err)
@@ -139,6 +169,9 @@ func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *
 	require.NoError(t, c.Start())
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	out = bufio.NewReader(pipe)
+	if starter != program {
+		return c, in, out
+	}
 	line, err := out.ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "held\n", line)
@@ -171,13 +204,14 @@ func stoppedAtStart(t *testing.T, link string) (pids []int) {
 }
 
 // Ranks of a job that a tool launches stand before their first instruction until it releases them.
-// If it dies they are released, or the job is ended, as it has said before: nothing stays stopped.
+// If it dies they are released, or the job is ended, as it has said before: nothing stays stopped,
+// also if it dies while they start, or with a session, whose members die.
 func toolLaunch(t *testing.T, tool string) {
 	all := strings.Repeat("ran\n", 4)
-	for how, want := range map[string]string{"launch": all, "ends": "", "release": all} {
+	for how, want := range map[string]string{"launch": all, "early": all, "session": all, "ends": "", "release": all} {
 		c, in, out := held(t, tool, how)
 		_, err := in.Write([]byte("\n"))
-		require.NoError(t, err)
+		require.True(t, err == nil || how == "early", "%v", err)
 		rest := make([]byte, len(want)+1)
 		if how == "release" { // the tool stays
 			rest = rest[:len(want)]
@@ -185,5 +219,7 @@ func toolLaunch(t *testing.T, tool string) {
 		n, _ := io.ReadFull(out, rest)
 		require.Equal(t, want, string(rest[:n]), how)
 		_ = c.Process.Kill()
+		_ = c.Wait()
+		eventually(t, patience, "no member is left", func() bool { return len(named(t, tool)) == 0 })
 	}
 }

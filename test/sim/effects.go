@@ -83,6 +83,10 @@ func (w *World) perform(a *agent, eff core.Effect) {
 		w.printed(e)
 	case core.ResizeTold:
 		w.Resizes = append(w.Resizes, e)
+	case core.SessionOpened:
+		w.Sessions = append(w.Sessions, e)
+	case core.TellMember:
+		w.cfg.ToMember(a.node, e)
 	case core.DaemonsOver:
 		w.Ends = append(w.Ends, e)
 	case core.Answered:

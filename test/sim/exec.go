@@ -13,6 +13,9 @@ import (
 // Exec lets a caller start daemons, now.
 func (w *World) Exec(order core.DaemonsAsked) { w.deliver(event{to: w.root, ev: order}) }
 
+// Session lets a tool start members, now.
+func (w *World) Session(order core.SessionAsked) { w.deliver(event{to: w.root, ev: order}) }
+
 // daemon is one that runs on a node.
 type daemon struct{ id, number uint32 }
 
@@ -20,7 +23,12 @@ type daemon struct{ id, number uint32 }
 // by exit code 7.
 func (w *World) daemons(a *agent, e core.StartDaemons) {
 	numbers := []uint32{e.Number}
-	if e.PerRank {
+	if e.Count > 0 {
+		numbers = nil
+		for k := range e.Count {
+			numbers = append(numbers, uint32(e.First)+k)
+		}
+	} else if e.PerRank {
 		numbers = nil
 		for _, r := range e.Ranks {
 			numbers = append(numbers, uint32(r))

@@ -58,6 +58,8 @@ type Config struct {
 	Resumed func(node uint32, e core.Resume)
 	// Daemon is how long the daemons of an order run on a node; nil: they end at once.
 	Daemon func(node uint32, e core.StartDaemons) time.Duration
+	// ToMember gets what agents tell members of sessions.
+	ToMember func(node uint32, e core.TellMember)
 	// DaemonResumed is called when a daemon of a node may print again.
 	DaemonResumed func(node uint32, e core.ResumeDaemon)
 	// Stepped is called after each step of an agent.
@@ -88,6 +90,7 @@ type World struct {
 	Reports   []any
 	Answers   []wire.Reply // that the root has got to what it was asked
 	Ends      []core.DaemonsOver
+	Sessions  []core.SessionOpened
 	Printed   int // bytes of daemons that callers have got
 	Resizes   []core.ResizeTold
 	Ready     time.Duration // when the root knew that all ranks run; 0: it never did

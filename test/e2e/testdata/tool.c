@@ -1,5 +1,5 @@
-/* A front end and its members. tool front JOB; tool watch HOW; tool detach -; tool launch, release or ends with the
- * arguments of ibrun; as a member: tool member HOW. */
+/* A front end and its members. tool front JOB; tool watch HOW; tool detach -; tool launch, session, release or ends
+ * with the arguments of ibrun; as a member: tool member HOW. */
 #include "ibrun_tool.h"
 
 #include <signal.h>
@@ -83,6 +83,13 @@ static int member(const char *how)
 		fflush(stdout);
 		sleep(1000);
 	}
+	if (!strcmp(how, "per-rank")) { /* its rank: each of these ends with its number */
+		int where = n ? ranks[0].rank : -1, all[64];
+		expect(n <= 1 && atoi(getenv("IBRUN_RANK")) == (n ? where : 1));
+		need(ib_allgather(&where, sizeof where, all));
+		printf("member %d of %d on %s: %d, %d ranks\n", ib_rank(), ib_size(), getenv("IBRUN_HOST"), where, (int)n);
+		return where == 3 ? 9 : 0;
+	}
 	printf("member %d of %d:", ib_rank(), ib_size());
 	for (unsigned i = 0; i < n; i++)
 		printf(" %s/%d/%d/%d", ranks[i].host, ranks[i].rank, ranks[i].local_rank, ranks[i].pid > 0);
@@ -151,6 +158,25 @@ static int session(ib_tool *t, char *self)
 	return 0;
 }
 
+/* per_rank runs members beside each rank, of all hosts and of some. */
+static int per_rank(ib_tool *t, char *self)
+{
+	char *argv[] = {self, "member", "per-rank", NULL};
+	struct ib_on some[] = {{"c", 0}, {"b", 0}}, nowhere[] = {{"x", 0}};
+	ib_session *s;
+	int code = -1;
+	expect(ib_spawn_per_rank(t, &s, nowhere, 1, argv, NULL) == -1);
+	printf("%s\n", ib_error());
+	need(ib_spawn_per_rank(t, &s, NULL, 0, argv, NULL));
+	need(ib_wait(s, &code));
+	printf("code %d\n", code);
+	fflush(stdout);
+	need(ib_spawn_per_rank(t, &s, some, 2, argv, NULL));
+	need(ib_wait(s, &code));
+	printf("code %d\n", code);
+	return 0;
+}
+
 /* watch runs a session of members that are not asked for anything. */
 static int watch(ib_tool *t, char *self, char *how)
 {
@@ -182,6 +208,12 @@ int main(int argc, char **argv)
 		ib_close(t);
 		return err;
 	}
+	if (!strcmp(argv[1], "per-rank")) {
+		need(ib_open(&t, NULL));
+		int err = per_rank(t, argv[0]);
+		ib_close(t);
+		return err;
+	}
 	if (!strcmp(argv[1], "detach")) {
 		char *args[] = {argv[0], "member", "stay", NULL};
 		ib_session *s;
@@ -191,9 +223,14 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	int ends = !strcmp(argv[1], "ends");
-	if (!ends && strcmp(argv[1], "launch") && strcmp(argv[1], "release"))
+	if (!ends && strcmp(argv[1], "launch") && strcmp(argv[1], "session") && strcmp(argv[1], "release"))
 		return 2;
 	need(ib_launch(&t, argv + 2, ends ? ib_then_end : ib_then_release));
+	if (!strcmp(argv[1], "session")) {
+		char *args[] = {argv[0], "member", "stay", NULL};
+		ib_session *s;
+		need(ib_spawn(t, &s, NULL, 0, args, NULL));
+	}
 	printf("held\n");
 	fflush(stdout);
 	if (getchar() == EOF) /* until then ranks are held */

@@ -18,9 +18,9 @@ enum libi_rc_e {
 	LIBI_YES,
 	LIBI_NO,
 	LIBI_NOTIMPL,
-	LIBI_EINIT,                // a call before init, or after finalize
-	LIBI_ELAUNCH,
-	LIBI_ESESS,                // no such session, or it is not launched
+	LIBI_EINIT,                // a call before init or after finalize, or data for a session that is not launched
+	LIBI_ELAUNCH,              // it was not started, or is not yet
+	LIBI_ESESS,                // no such session
 	LIBI_EFRONTENDONLY,
 	LIBI_ESESSALREADYLAUNCHED,
 	LIBI_EIO                   // the other side is gone, or a collective failed
@@ -70,12 +70,18 @@ struct proc_dist_req_t {
 libi_rc_e LIBI_fe_init(int version);
 libi_rc_e LIBI_fe_createSession(libi_sess_handle_t &session);
 libi_rc_e LIBI_fe_addToSessionEnvironment(libi_sess_handle_t session, libi_env_t *variables);
-libi_rc_e LIBI_fe_launch(proc_dist_req_t requests[], int count);
+
+// Starts all sessions that are named. A session may have several requests: its processes are numbered host by
+// host, and on each in the order of the requests. A later launch on hosts of an earlier one starts no new job.
+libi_rc_e LIBI_fe_launch(proc_dist_req_t distributions[], int count);
+
 libi_rc_e LIBI_fe_getMaxMsgBufLen(int *bytes);
 libi_rc_e LIBI_fe_getHostlistSize(libi_sess_handle_t session, unsigned int *size);
 libi_rc_e LIBI_fe_getHostlist(libi_sess_handle_t session, char ***hosts, unsigned int *size);  // by rank; the caller's
 libi_rc_e LIBI_fe_sendUsrData(libi_sess_handle_t session, void *buf, int bytes);
 libi_rc_e LIBI_fe_recvUsrData(libi_sess_handle_t session, void **buf, int *bytes);             // the caller's
+
+// Leaves the processes of a session to themselves. The session may be launched again.
 libi_rc_e LIBI_fe_finalize(libi_sess_handle_t session);
 
 // A member. The root of each collective is the master, rank 0.
