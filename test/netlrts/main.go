@@ -15,6 +15,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,6 +57,8 @@ var variable, table = "NETSTART\x00", "initnodetab"
 
 func main() {
 	gen := flag.Int("gen", 69, "generation of the table")
+	again, argv := takeRestart(os.Args)
+	os.Args = slices.Clone(argv)
 	flag.Parse()
 	start := os.Getenv(strings.TrimRight(variable, "\x00"))
 	if start == "" {
@@ -84,8 +87,13 @@ func main() {
 		fmt.Println("early", c.rank)
 		steps = steps[1:]
 	}
+	all := len(steps)
+	steps = again.after(steps)
 	c.join()
-	for _, step := range steps {
+	for i, step := range steps {
+		if step == "resize" {
+			c.resize(again, all-len(steps)+i+1)
+		}
 		of, what, only := strings.Cut(step, "/")
 		if rank, err := strconv.Atoi(of); only && err == nil {
 			if rank != c.rank {
@@ -228,7 +236,15 @@ func (c *client) step(word, value string) {
 		_, _ = c.conn.Write([]byte(value))
 		c.receive()
 	case "end":
-		c.send("ending", append([]byte(value), 0))
+		if canResize() {
+			c.step("barrier", "")
+		}
+		if !canResize() || c.rank == 0 {
+			c.send("ending", append([]byte(value), 0))
+		}
+		if canResize() {
+			c.expect(acknowledged)
+		}
 		c.receive() // nothing but the end comes
 		fail("process %d got something after ending", c.rank)
 	default:
