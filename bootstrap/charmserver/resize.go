@@ -5,7 +5,6 @@ import (
 
 	"ibrun/bootstrap/rankwire"
 	"ibrun/charm"
-	"ibrun/job"
 )
 
 // A program that can change its size (package charm) does it together, after a barrier:
@@ -21,8 +20,8 @@ import (
 func (s *Server) resize(r *rank, m rankwire.Resize) {
 	r.change = m
 	switch {
-	case m.Step == rankwire.ResizeWaits && r.number == 0:
-		s.askForSize(r, m.Layout)
+	case m.Step == rankwire.ResizeWaits:
+		s.askForSize(r)
 	case m.Step == rankwire.ResizeDone && s.job.Size != m.Layout.Ranks():
 		j := *s.job // it is not ours
 		j.Layout, j.Nodes, j.Size = m.Layout, m.Layout.Nodes(), m.Layout.Ranks()
@@ -30,9 +29,14 @@ func (s *Server) resize(r *rank, m rankwire.Resize) {
 	}
 }
 
-// askForSize asks process 0 for another number of processes. Nobody waits for its reply.
-func (s *Server) askForSize(r *rank, l job.Layout) {
-	if next := l.Ranks(); next != s.job.Size && r.running {
+// askForSize asks process 0 for another number of processes, if one is wanted and it has its table.
+// Nobody waits for its reply.
+func (s *Server) askForSize(r *rank) {
+	l := r.change.Layout
+	if r.number != 0 || !r.running || r.change.Step != rankwire.ResizeWaits || l.Nodes() == 0 {
+		return
+	}
+	if next := l.Ranks(); next != s.job.Size {
 		s.asked.last++
 		s.send(r, charm.ResizeRequest(s.job.Size, min(next, s.job.Size), next).Forward(s.asked.last))
 	}

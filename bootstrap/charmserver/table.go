@@ -77,6 +77,7 @@ func (s *Server) run(r *rank) {
 	if r.resizes && r.number == 0 && r.change.Layout.Nodes() == 0 && s.onePE() {
 		s.report(r, rankwire.Follow{Step: rankwire.FollowCan})
 	}
+	s.askForSize(r) // while it executed itself again, another change may have come
 }
 
 // onePE reports whether each process has one PE: programs that can change their size know no other.

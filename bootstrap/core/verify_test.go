@@ -164,7 +164,7 @@ var lies = []struct{ plan, before, lie string }{
 	{"from running", "", "0 -> CCSReply id=1 rank=4"},
 	{"from running", "", "0 -> Follow"},
 	{"", "", "up -> Follow"},
-	{"from running", "", "up -> Follow step=can"},
+	{"from running", "", "up -> Follow"},
 	{"from running", "", "0 -> Departed"},
 	{"from running", "up -> Resize step=done layout=4x1", "0 -> Collect op=1 parcels=[{from=2 to=4}]"},
 	{"from running", "", "up -> Resize layout=1x1,4x2"},

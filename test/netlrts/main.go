@@ -34,6 +34,7 @@ type client struct {
 	conn       net.Conn
 	data       *net.UDPConn
 	table      []entry
+	asked      [][]byte // requests that came while something else was awaited
 }
 
 type entry struct {
@@ -173,7 +174,15 @@ func (c *client) receive() (kind string, data []byte) {
 
 // expect takes a frame of a type.
 func (c *client) expect(kind string) []byte {
+	if kind == "req_fw" && len(c.asked) > 0 {
+		data := c.asked[0]
+		c.asked = c.asked[1:]
+		return data
+	}
 	got, data := c.receive()
+	for ; got == "req_fw" && kind != got; got, data = c.receive() {
+		c.asked = append(c.asked, data)
+	}
 	if got != kind {
 		fail("process %d got %s instead of %s", c.rank, got, kind)
 	}
@@ -226,6 +235,10 @@ func (c *client) step(word, value string) {
 		c.serve()
 	case "abort":
 		c.send("abort", append([]byte(value), 0))
+		c.receive()
+	case "realloc": // that nobody wants
+		n, _ := strconv.Atoi(value)
+		c.send("realloc", words(uint32(n)))
 		c.receive()
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // acknowledged ends the wait of a program that is built to change its size. Tests that want such a
@@ -97,7 +96,6 @@ func (c *client) resize(r restart, done int) {
 		c.send("realloc", words(binary.NativeEndian.Uint32(data[c.size:])))
 	} else {
 		bitmap = make([]byte, c.size+6)
-		_ = c.data.SetReadDeadline(time.Now().Add(time.Minute))
 		n, _, err := c.data.ReadFromUDP(bitmap)
 		check(err)
 		bitmap = bitmap[:n]
