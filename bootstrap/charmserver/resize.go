@@ -49,8 +49,8 @@ func (s *Server) realloc(r *rank, data []byte) {
 	case !r.resizes || r.number != 0 || !ok:
 		s.refuse(r.conn, fmt.Errorf("%s of a process that cannot", charm.Realloc))
 	case r.change.Step != rankwire.ResizeWaits || r.change.Layout.Ranks() != next:
-		s.fail(r, fmt.Sprintf("it goes on with %d processes, which nobody has asked ibrun for; hint: ibrun ctl grow, shrink",
-			next))
+		s.fail(r, fmt.Sprintf("it goes on with %d processes, which nobody has asked ibrun for; "+
+			"hint: ibrun ctl grow, shrink", next))
 	default:
 		s.report(r, rankwire.Follow{Step: rankwire.FollowResize})
 	}

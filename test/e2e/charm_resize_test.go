@@ -27,9 +27,9 @@ func resizing(t *testing.T) string {
 // down costs a line, and nothing else.
 func TestNetlrtsResizes(t *testing.T) {
 	dir := t.TempDir()
-	r := controlled(t, "--launcher-exec", remoteShell(t), "--iface", "lo", "--hosts", "a:2,b:2", resizing(t),
-		"+shrinkexpand_basedir", dir, "barrier", "resize", "barrier", "0/table", "ring", "print:grown", "barrier", "resize",
-		"0/table", "ring", "print:shrunk", "serve", "end:5")
+	on := []string{"--launcher-exec", remoteShell(t), "--iface", "lo", "--hosts", "a:2,b:2", resizing(t)}
+	r := controlled(t, append(on, "+shrinkexpand_basedir", dir, "barrier", "resize", "barrier", "0/table", "ring",
+		"print:grown", "barrier", "resize", "0/table", "ring", "print:shrunk", "serve", "end:5")...)
 	var o outcome
 	ask := func(code int, pattern string, args ...string) {
 		t.Helper()
@@ -65,7 +65,8 @@ func TestNetlrtsResizeRefused(t *testing.T) {
 	for name, argv := range map[string][]string{
 		"not built for it": {netlrtsProgram(t)}, "several PEs": {resizing(t), "+ppn", "2"},
 	} {
-		r := controlled(t, append(append([]string{"--launcher", "local", "--hosts", "a,b"}, argv...), "serve", "end:0")...)
+		on := append([]string{"--launcher", "local", "--hosts", "a,b"}, argv...)
+		r := controlled(t, append(on, "serve", "end:0")...)
 		eventually(t, patience/2, name, func() bool {
 			return strings.Contains(r.ctl("shrink", "1").stderr, "none of Charm++ built for it (--enable-shrinkexpand)")
 		})

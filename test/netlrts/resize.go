@@ -109,7 +109,8 @@ func (c *client) resize(r restart, done int) {
 	if slices.Contains(bitmap[:c.rank], 0) {
 		fail("process %d stays, and one before it does not", c.rank)
 	}
-	argv := append(slices.Clone(os.Args), "+shrinkexpand", "+newnumpes", fmt.Sprint(next), "+mynewpe", fmt.Sprint(c.rank),
-		"+myoldpe", fmt.Sprint(c.rank), "+restart", r.dir, "+shrinkexpand_basedir", r.dir)
+	number := strconv.Itoa(c.rank)
+	argv := append(slices.Clone(os.Args), "+shrinkexpand", "+newnumpes", fmt.Sprint(next), "+mynewpe", number,
+		"+myoldpe", number, "+restart", r.dir, "+shrinkexpand_basedir", r.dir)
 	check(syscall.Exec("/proc/self/exe", argv, os.Environ()))
 }

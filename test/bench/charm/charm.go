@@ -1,5 +1,6 @@
-// Package charm measures how long ibrun takes to start and end a program of Charm++'s layer netlrts,
-// beside charmrun over the same ssh, turn by turn. It runs on the front of a virtual cluster:
+// Package charm measures how long ibrun takes to start and end a program of Charm++'s layer
+// netlrts, beside charmrun over the same ssh, turn by turn. It runs on the front of a virtual
+// cluster:
 //
 //	bench charm IBRUN CHARMRUN PROGRAM NODES PROCESSES ROUNDS
 //
@@ -82,7 +83,8 @@ func waysOf(dir, ibrun, charmrun, program string, nodes, processes int) ([]*way,
 		return &way{name: name, argv: append(argv, program)}
 	}
 	return []*way{
-		{name: "ibrun", argv: []string{ibrun, "--mpi", "charm", "--hosts", strings.Join(names, ","), "-ppn", each, program}},
+		{name: "ibrun", argv: []string{ibrun, "--mpi", "charm", "--hosts", strings.Join(names, ","), "-ppn", each,
+			program}},
 		theirs("charmrun"),
 		theirs("charmrun ++batch "+strconv.Itoa(nodes), "++batch", strconv.Itoa(nodes)),
 		theirs("charmrun ++numHosts "+strconv.Itoa(nodes), "++numHosts", strconv.Itoa(nodes)),
@@ -105,8 +107,8 @@ func compare(ways []*way, nodes, processes, rounds int) error {
 		return err
 	}
 	fmt.Println(figure.Machine())
-	fmt.Printf("%d processes on %d nodes over ssh, from the command to its end, medians of %d turns\n", processes, nodes,
-		rounds)
+	fmt.Printf("%d processes on %d nodes over ssh, from the command to its end, medians of %d turns\n", processes,
+		nodes, rounds)
 	ours, best := figure.Median(ways[0].seconds), 0.0
 	for i, w := range ways {
 		median := figure.Median(w.seconds)
@@ -116,8 +118,8 @@ func compare(ways []*way, nodes, processes, rounds int) error {
 		}
 	}
 	bounds := figure.Bounds{To: os.Stdout}
-	bounds.AtMost(fmt.Sprintf("netlrts, %d processes on %d nodes over ssh: ibrun / charmrun's fastest way", processes, nodes),
-		ours/best, mostOfCharmrun)
+	what := fmt.Sprintf("netlrts, %d processes on %d nodes over ssh: ibrun / charmrun's fastest way", processes, nodes)
+	bounds.AtMost(what, ours/best, mostOfCharmrun)
 	return bounds.Err()
 }
 
