@@ -45,7 +45,7 @@ TAGS = $(shell echo '\#include <infiniband/verbs.h>' | gcc -E - >/dev/null 2>&1 
 
 .PHONY: help build fleet libpmi run test test-all test-packages test-beside test-clocks test-computing test-ib ib-packages check messages bench bench-before restarts bench-exec bench-ib bench-launch bench-lazy bench-mpi \
 	bench-spawn bench-spread bench-ssh bench-topo bench-tree faults faults-rivals faults-smoke fuzz long-output numbers repeat short-jobs repair sim sim-faults sim-launch sim-sizes soak survive clean resize bench-resize picture stuck \
-	test-managers bench-managers bench-all bench-planner kills spared tool-tree bench-data \
+	test-managers bench-charm bench-managers bench-all bench-planner kills spared tool-tree bench-data \
 	bin/bench bin/fleet bin/pmi bin/rdmavm bin/vcluster
 
 help: ## this list
@@ -230,6 +230,15 @@ bench-resize: ## a running job grows by 4 of 16 nodes and shrinks back, beside a
 	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
 	go build -o bin/resize ./examples/resize
 	@bin/vcluster up $(NODES) -- bin/bench resize bin/ibrun bin/resize $(NODES) $(ROUNDS)
+
+# CHARM is built outside the repository (docs/hacking.md). PROCESS is any program of netlrts that ends by itself; without it
+# one of ours that speaks the protocol.
+bench-charm: ## 64 processes of Charm++'s layer netlrts on 16 nodes beside charmrun over ssh, turn by turn (as root); CHARM=dir, a build of Charm++ (its bin/charmrun is run); NODES=16 PROCESSES=64 ROUNDS=5 PROCESS=program
+	@[ -x "$(CHARM)/bin/charmrun" ] || { echo "bench-charm: CHARM=DIR is wanted, a build of Charm++ of layer netlrts: DIR/bin/charmrun is run; docs/hacking.md says how to build it" >&2; exit 1; }
+	@test/packages $(RUN_PACKAGES) gcc libc6-dev
+	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
+	@$(CC) $(filter-out -fPIC,$(CFLAGS_OF_OURS)) -D_GNU_SOURCE -static -o bin/charm-process test/bench/charm/c/process.c
+	@bin/vcluster up $(NODES) -- bin/bench charm bin/ibrun $(CHARM)/bin/charmrun $(or $(PROCESS),$(CURDIR)/bin/charm-process) $(NODES) $(or $(PROCESSES),64) $(ROUNDS)
 
 bench-managers: ## a launch in a job of Slurm, over steps of srun and over ssh, beside plain srun, turn by turn (as root); NODES=64 ROUNDS=5
 	@test/packages $(RUN_PACKAGES) $(MANAGER_PACKAGES)

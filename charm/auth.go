@@ -49,7 +49,8 @@ func (k Key) Sign(salt uint32, head []byte) Signature {
 
 // ParseKeys reads lines of a level and a key. A key is up to 16 pairs of digits, each a decimal
 // number, as clients read them: the rest of a key, from the first pair on that has no digit in
-// front, is zero.
+// front, is zero. Half a pair at the end is an error: clients of Charm++ read on behind it, in
+// whatever their memory has there, and their signatures are right by luck only.
 func ParseKeys(text string) (Keys, error) {
 	keys := Keys{}
 	for i, line := range strings.Split(text, "\n") {
@@ -65,6 +66,10 @@ func ParseKeys(text string) (Keys, error) {
 		if !ok {
 			return nil, fmt.Errorf("line %d: a key begins with a digit from 0 to 9", i+1)
 		}
+		if n := len(words[1]); n%2 == 1 && n < 2*len(key) {
+			return nil, fmt.Errorf("line %d: a key has an even number of digits; clients of Charm++ read another one "+
+				"each time; hint: add a 0", i+1)
+		}
 		keys[uint8(level)] = key
 	}
 	if len(keys) == 0 {
@@ -76,7 +81,7 @@ func ParseKeys(text string) (Keys, error) {
 func parseKey(text string) (k Key, ok bool) {
 	digit := func(i int) (byte, bool) {
 		if i >= len(text) {
-			return 0, i%2 == 1 // half a pair ends with 0
+			return 0, false
 		}
 		return text[i] - '0', text[i] >= '0' && text[i] <= '9'
 	}

@@ -22,11 +22,11 @@ func TestSign(t *testing.T) {
 
 // Keys are read as clients read them: pairs of decimal digits.
 func TestParseKeys(t *testing.T) {
-	keys, err := ParseKeys("0 1234\n\n 254  9a10ff99\n7 123\n")
+	keys, err := ParseKeys("0 1234\n\n 254  9a10ff99\n7 1230\n")
 	require.NoError(t, err)
 	require.Equal(t, Keys{0: {12, 34}, 254: {9, 10}, 7: {12, 30}}, keys)
 	for text, why := range map[string]string{"": "no key", "\n": "no key", "1": "line 1", "255 12": "line 1",
-		"0 12\nx 12": "line 2", "0 ff": "begins with a digit", "0 12 13": "line 1"} {
+		"0 12\nx 12": "line 2", "0 ff": "begins with a digit", "0 12 13": "line 1", "0 123": "even number of digits"} {
 		_, err := ParseKeys(text)
 		require.ErrorContains(t, err, why, text)
 	}

@@ -25,13 +25,13 @@ import (
 // has which PE it asks the agent of the first process, once.
 type ccsSide struct {
 	loop   *loop
-	layout job.Layout
 	ending <-chan struct{} // closed when nothing is answered any more
 
-	mu    sync.Mutex
-	last  uint32
-	waits map[uint32]ccsWait // by the number of a request
-	pes   []uint32           // of each process; nil: not asked
+	mu     sync.Mutex
+	layout job.Layout
+	last   uint32
+	waits  map[uint32]ccsWait // by the number of a request
+	pes    []uint32           // of each process; nil: not asked
 }
 
 // ccsWait is who waits for a reply, which comes from one rank only. The channel has room for it.
@@ -85,23 +85,39 @@ func (s *ccsSide) send(rank job.Slot, q charm.Request, gone <-chan struct{}) ([]
 // table is the PEs of each process.
 func (s *ccsSide) table(gone <-chan struct{}) ([]uint32, error) {
 	s.mu.Lock()
-	pes := s.pes
+	pes, size := s.pes, s.layout.Ranks()
 	s.mu.Unlock()
 	if pes != nil {
 		return pes, nil
 	}
-	b, err := s.send(s.layout.Slot(0), charm.Request{Handler: charm.InfoHandler}, gone)
+	b, err := s.send(s.slot(0), charm.Request{Handler: charm.InfoHandler}, gone)
 	if err != nil {
 		return nil, err
 	}
 	pes, ok := charm.ParseCensus(b)
-	if !ok || uint32(len(pes)) != s.layout.Ranks() {
+	if !ok || uint32(len(pes)) != size {
 		return nil, errors.New("the agent of rank 0 told the PEs of other processes")
 	}
 	s.mu.Lock()
-	s.pes = pes
+	if s.layout.Ranks() == size {
+		s.pes = pes
+	}
 	s.mu.Unlock()
 	return pes, nil
+}
+
+// resized forgets what held for another layout.
+func (s *ccsSide) resized(l job.Layout) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.layout, s.pes = l, nil
+}
+
+// slot is where a process is.
+func (s *ccsSide) slot(number job.Rank) job.Slot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.layout.Slot(number)
 }
 
 // answer answers a request.
@@ -116,7 +132,7 @@ func (s *ccsSide) answer(q charm.Request, gone <-chan struct{}) ([]byte, error) 
 	pe, all := q.First(), uint64(0)
 	for number, n := range pes {
 		if all += uint64(n); pe >= 0 && uint64(pe) < all {
-			return s.send(s.layout.Slot(job.Rank(number)), q, gone)
+			return s.send(s.slot(job.Rank(number)), q, gone)
 		}
 	}
 	return nil, fmt.Errorf("there is no PE %d: the program has %d", pe, all)

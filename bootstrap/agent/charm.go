@@ -20,7 +20,7 @@ func (l *loop) fromCharm(got any) bool {
 			l.charmAt = &at
 		}
 		l.charm.Place(*l.charmAt)
-		l.charm.Expect(got.Rank, got.PEs, got.Prints)
+		l.charm.Expect(got.Rank, got.PEs, got.Prints, got.Resizes)
 	case spawn.CharmBytes:
 		l.obeyCharm(l.charm.Receive(got.Call, got.Bytes))
 	case spawn.CharmClosed:

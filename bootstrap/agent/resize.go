@@ -12,6 +12,7 @@ import (
 // resized notes that the job has another layout.
 func (r *rootSide) resized(e core.JobResized) {
 	r.cfg.Job = e.Job
+	r.ccs.resized(e.Job.Layout)
 	if r.control != nil {
 		r.control.job.Store(e.Job)
 	}

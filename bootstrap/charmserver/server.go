@@ -110,6 +110,10 @@ type rank struct {
 	text   text
 	input  input
 
+	resizes bool            // it can go on with another number of processes
+	again   bool            // it executes itself again: initnode comes once more
+	change  rankwire.Resize // the last that it was told of
+
 	greeted  bool // it has said initnode
 	welcomed bool // by the core
 	running  bool // it has the table
@@ -128,6 +132,7 @@ const (
 	stepBarrier
 	stepBarrier0
 	stepEnding
+	stepResize
 )
 
 // New makes the server of a node of a job. Collectives up to number op are of earlier starts of the
@@ -145,10 +150,11 @@ func New(j *job.Job, n job.Node, op uint32) *Server {
 func (s *Server) Place(addr [4]byte) { s.addr = addr }
 
 // Expect says that a rank is a program of Charm++, started with as many PEs. What it prints is
-// taken from frames if prints is true, and from its descriptors otherwise.
-func (s *Server) Expect(slot job.Slot, pes uint32, prints bool) {
+// taken from frames if prints is true, and from its descriptors otherwise. If resizes is true it is
+// built for another number of processes as it runs, and ends as such programs do.
+func (s *Server) Expect(slot job.Slot, pes uint32, prints, resizes bool) {
 	r := s.local(slot)
-	r.pes, r.prints = max(pes, 1), prints
+	r.pes, r.prints, r.resizes = max(pes, 1), prints, resizes
 }
 
 // Expects reports whether a rank is a program of Charm++.
@@ -255,12 +261,17 @@ func (s *Server) greet(c *conn, f charm.Frame) {
 		s.die(c, err.Error())
 		s.warn("rank %d: %v", r.number, err)
 		return
-	case r.greeted || r.over:
+	case r.greeted && !r.again || r.over:
 		s.die(c, "another program speaks for this process already")
 		return
 	}
 	c.rank, r.conn, r.init, r.greeted = r, c, in, true
 	s.do(Admit{c.call, slot})
+	if r.again {
+		r.again, r.welcomed = false, true
+		s.joinTable(r)
+		return
+	}
 	if !s.joined {
 		s.joined = true
 		s.do(FirstClient{})
@@ -289,6 +300,8 @@ func (s *Server) join(r *rank, what step, parcels ...rankwire.Parcel) {
 	switch what {
 	case stepTable, stepEnding:
 		m.What = rankwire.AllGather
+	case stepResize:
+		m.What = rankwire.Resizing
 	case stepBarrier0:
 		m.What = rankwire.Gather // of nothing, at rank 0
 	}
@@ -309,6 +322,8 @@ func (s *Server) obey(r *rank, f charm.Frame) {
 		s.replied(r, f.Data)
 	case charm.Ending:
 		s.ending(r, f.Text())
+	case charm.Realloc:
+		s.realloc(r, f.Data)
 	case charm.Barrier, charm.Barrier0:
 		switch {
 		case !r.running:
@@ -366,6 +381,10 @@ func (s *Server) Deliver(slot job.Slot, m frame.Message) []Effect {
 			r.welcomed, r.op = true, m.Op
 			s.joinTable(r)
 		}
+	case rankwire.Resize:
+		s.resize(r, m)
+	case rankwire.Follow:
+		s.follow(r, m)
 	case rankwire.Refused:
 		s.fail(r, m.Text)
 	case rankwire.Release:
@@ -408,6 +427,8 @@ func (s *Server) release(r *rank, m rankwire.Release) {
 		}
 	case stepEnding:
 		s.allEnded(r, m.Parcels)
+	case stepResize:
+		s.resized(r)
 	}
 }
 

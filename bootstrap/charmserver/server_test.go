@@ -191,7 +191,7 @@ func TestText(t *testing.T) {
 // error goes to standard output if it was asked for.
 func TestDescriptors(t *testing.T) {
 	w := newWorld(1, 1, func(j *job.Job) { j.Output.Merge = true })
-	w.servers[0].Expect(0, 1, false)
+	w.servers[0].Expect(0, 1, false, false)
 	w.start(charm.Gen69)
 	n := len(w.trace)
 	w.sends(0, charm.PrintSyn, []byte("x\x00")...)

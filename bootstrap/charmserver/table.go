@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"ibrun/bootstrap/rankwire"
 	"ibrun/charm"
@@ -73,6 +74,15 @@ func (s *Server) run(r *rank) {
 	r.running = true
 	s.send(r, s.table.gen.TableHead(s.job.Size, uint32(r.number)))
 	s.send(r, s.table.entries)
+	if r.resizes && r.number == 0 && r.change.Layout.Nodes() == 0 && s.onePE() {
+		s.report(r, rankwire.Follow{Step: rankwire.FollowCan})
+	}
+	s.askForSize(r) // while it executed itself again, another change may have come
+}
+
+// onePE reports whether each process has one PE: programs that can change their size know no other.
+func (s *Server) onePE() bool {
+	return !slices.ContainsFunc(s.table.pes, func(n uint32) bool { return n != 1 })
 }
 
 // Errors of a table that cannot be.

@@ -184,9 +184,22 @@ func (s *Server) ending(r *rank, code string) {
 		s.refuse(r.conn, errBefore)
 		return
 	}
+	own := uint8(0)
 	if n, err := strconv.Atoi(strings.TrimSpace(code)); err == nil && n != 0 {
-		r.code = job.AbortCode(n)
+		own = job.AbortCode(n)
 	}
+	if r.resizes { // process 0 takes the leave of all
+		if r.number == 0 {
+			s.report(r, rankwire.Follow{Step: rankwire.FollowEnd, Code: own})
+		}
+		return
+	}
+	r.code = own
+	s.end(r)
+}
+
+// end joins the others in their end.
+func (s *Server) end(r *rank) {
 	r.ended = true
 	if !s.all(func(r *rank) bool { return r.ended }) {
 		s.join(r, stepEnding)
@@ -223,6 +236,9 @@ func (s *Server) allEnded(r *rank, parcels rankwire.Parcels) {
 	r.released = true
 	s.unanswered(r)
 	s.report(r, rankwire.Finalize{})
+	if r.resizes {
+		s.send(r, charm.Append(nil, charm.ReallocAck, 0))
+	}
 	if r.conn != nil {
 		r.conn.over = true
 		s.do(HangUp{r.conn.call})

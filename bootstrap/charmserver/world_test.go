@@ -52,7 +52,7 @@ func newWorld(nodes, ranks uint32, change func(*job.Job)) *world {
 		s := New(j, job.Node{First: job.Slot(i * ranks), Ranks: ranks}, 0)
 		s.Place([4]byte{10, 0, 0, byte(i + 1)})
 		for k := range ranks {
-			s.Expect(job.Slot(i*ranks+k), 1+k, true)
+			s.Expect(job.Slot(i*ranks+k), 1+k, true, false)
 		}
 		w.servers = append(w.servers, s)
 	}

@@ -398,6 +398,8 @@ func (c *Core) frame(from Link, m frame.Message) {
 		c.overviewBelow(from)
 	case wire.Departed:
 		k.departed = true
+	case rankwire.Follow:
+		c.followUp(m)
 	case wire.SessionCollect, wire.SessionPiece, wire.SessionRoom:
 		c.sessionBelow(from, m)
 	case wire.Exit:

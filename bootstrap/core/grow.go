@@ -61,6 +61,7 @@ type growing struct {
 	links    []Link   // of their agents
 	next     int      // first that is not started
 	can      bool     // the ranks have called Resize
+	charm    bool     // they are a program of Charm++
 	shrunken uint8    // how often nodes have left
 }
 
@@ -83,7 +84,8 @@ func (c *Core) notResizable() string {
 	case len(c.root.members.dropped) > 0:
 		return "the job has begun without some of its nodes"
 	case !g.can:
-		return "its program has not called Resize of the package ibrun; programs of MPI and others cannot change their size"
+		return "its program has not called Resize of the package ibrun, and is none of Charm++ built for it " +
+			"(--enable-shrinkexpand); programs of MPI and others cannot change their size"
 	case g.step == growLeaving:
 		return "nodes that leave the job have not ended yet"
 	case g.step != growNone:
@@ -164,6 +166,9 @@ func (c *Core) grow(ev ResizeAsked) string {
 	j := resizedJob(c.job, g.change.Layout)
 	j.Launch.StartBarrier, j.Launch.Timed, j.Launch.LateBinding = true, false, false
 	j.Transport.Eager, j.Stdin = false, job.Stdin{Mode: job.StdinNone}
+	if g.charm {
+		j.Programs = restartingPrograms(j.Programs)
+	}
 	if j.Hosts != "" {
 		j.Hosts = m.hosts() + "," + come.Nodes.HostList()
 	}

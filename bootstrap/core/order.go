@@ -62,6 +62,8 @@ func (c *Core) order(m frame.Message) {
 		c.toRank(m.Rank, m)
 	case rankwire.JobSpawned:
 		c.spawnDown(m)
+	case rankwire.Follow:
+		c.follow(m)
 	case rankwire.OverviewReply:
 		c.overviewed(m)
 	case wire.Blocks:

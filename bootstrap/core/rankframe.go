@@ -68,6 +68,10 @@ func (c *Core) rankFrame(rank job.Slot, m frame.Message) {
 		c.aborted(rank, m)
 	case rankwire.Rollback:
 		c.rollbackAsked(rank, m.Text)
+	case rankwire.Follow:
+		if c.isFirst(rank) {
+			c.followUp(m)
+		}
 	case rankwire.Overview:
 		c.overviewFor(rank)
 	case rankwire.Finalize:

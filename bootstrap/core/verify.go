@@ -102,6 +102,8 @@ func (c *Core) childLies(l Link, m frame.Message) (lie string) {
 		return lieIf(slices.Contains(c.overview.links, l), "again, before the answer")
 	case wire.CCSReply:
 		return lieIf(!k.hasRanks(m.Rank, 1), "of another's rank")
+	case rankwire.Follow:
+		return lieIf(!k.hasRanks(c.job.Layout.Slot(0), 1), "of another's rank")
 	case wire.Departed:
 		return lieIf(len(k.left) == 0 || k.departed, "of nodes that did not leave")
 	case wire.SessionCollect, wire.SessionPiece, wire.SessionRoom:
@@ -279,6 +281,8 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 		return lieIf(c.isNewDaemon(m.ID), "of what was not ordered")
 	case wire.DaemonInput:
 		return lieIf(c.isNewDaemon(m.ID), "for what was not ordered") + c.daemons.LieOfInput(m.ID, len(m.Data))
+	case rankwire.Follow:
+		return lieIf(c.stage == launching || m.Step == rankwire.FollowCan, "before Ready, or that is not for ranks")
 	case rankwire.OverviewReply:
 		return lieIf(!c.overview.open, "that nobody asked for")
 	case wire.CCSRequest:

@@ -43,7 +43,7 @@ func init() {
 		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{}, wire.Chunk{},
 		wire.Query{}, wire.Reply{},
 		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCSRequest{}, wire.CCSReply{},
-		wire.DaemonInput{}, wire.DaemonRoom{}, rankwire.Overview{}, rankwire.OverviewReply{},
+		wire.DaemonInput{}, wire.DaemonRoom{}, rankwire.Overview{}, rankwire.OverviewReply{}, rankwire.Follow{},
 		rankwire.Resize{}, wire.Enter{}, wire.Departed{},
 		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionPiece{}, wire.SessionRoom{},
 		rankwire.Member{}, rankwire.ToolPiece{}, rankwire.ToolRoom{},

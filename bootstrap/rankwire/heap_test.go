@@ -70,7 +70,7 @@ var dense = map[frame.Kind]func(size int) []frame.Message{
 			Rows: NewRankRows(make([]RankRow, MaxRows)...)}}}
 	},
 
-	KindToolRoom: nil, KindOverview: nil,
+	KindToolRoom: nil, KindOverview: nil, KindFollow: nil,
 	KindJobSpawned: nil, KindHello: nil, KindPublish: nil, KindPutDone: nil, KindPair: nil, KindFinalize: nil,
 	KindLater: nil, KindWanted: nil, KindRestarted: nil,
 }

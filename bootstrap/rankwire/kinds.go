@@ -71,6 +71,8 @@ var Vocabulary = frame.Vocabulary{
 	KindRollback:  {Name: "Rollback", From: frame.Rank, Parse: parseRollback},
 	KindResize:    {Name: "Resize", From: frame.Agent, Parse: parseResize},
 
+	KindFollow: {Name: "Follow", From: frame.Rank | frame.Agent, Parse: parseFollow},
+
 	KindMember:    {Name: "Member", From: frame.Agent, Parse: parseMember, Once: true},
 	KindToolPiece: {Name: "ToolPiece", From: frame.Rank | frame.Agent, Parse: parseToolPiece},
 	KindToolRoom:  {Name: "ToolRoom", From: frame.Rank | frame.Agent, Parse: parseToolRoom},

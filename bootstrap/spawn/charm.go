@@ -24,6 +24,8 @@ type (
 		Rank   job.Slot
 		PEs    uint32
 		Prints bool // what it prints is to come as frames, too; else its descriptors count
+		// Resizes: it is built to go on with another number of processes.
+		Resizes bool
 	}
 	// CharmBytes is what such a program sent, in whatever pieces.
 	CharmBytes struct {
@@ -61,27 +63,45 @@ func startsByCharmrun(path string, env []string) bool {
 	if !inCPlusPlus {
 		return false
 	}
-	offset, size, ok := f.Section(".rodata")
-	return ok && holdsBoth(f.File, offset, size)
+	variable := append([]byte(strings.ToUpper("netstart")), 0) // made here, so that this binary does not hold it
+	return holds(f, []byte(charm.NodeTab), variable)
+}
+
+// resizes reports whether a program of Charm++ is built to go on with another number of processes,
+// and looks once.
+func (s *Set) resizes(path string, p *job.Program) bool {
+	is, known := s.charmResizes[p]
+	if known {
+		return is
+	}
+	if f, err := elffile.Open(path); err == nil {
+		is = holds(f, []byte(charm.ReallocAck))
+		f.Close()
+	}
+	if s.charmResizes == nil {
+		s.charmResizes = map[*job.Program]bool{}
+	}
+	s.charmResizes[p] = is
+	return is
 }
 
 // mostConstants is how many bytes of a program's constants are searched; NAMD has 3 MB.
 const mostConstants = 64 << 20
 
-// holdsBoth looks for the words of charmrun's protocol in a part of a file. The part is mapped, so
-// that the agent's memory does not grow by it.
-func holdsBoth(f *os.File, offset, size uint64) bool {
+// holds looks for words of charmrun's protocol among the constants of a program. These are mapped, so
+// that the agent's memory does not grow by them.
+func holds(f *elffile.File, all ...[]byte) bool {
+	offset, size, ok := f.Section(".rodata")
 	within := offset % uint64(os.Getpagesize())
-	if size == 0 || size > mostConstants {
+	if !ok || size == 0 || size > mostConstants {
 		return false
 	}
-	text, err := unix.Mmap(int(f.Fd()), int64(offset-within), int(size+within), unix.PROT_READ, unix.MAP_PRIVATE)
+	text, err := unix.Mmap(int(f.File.Fd()), int64(offset-within), int(size+within), unix.PROT_READ, unix.MAP_PRIVATE)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = unix.Munmap(text) }()
-	variable := append([]byte(strings.ToUpper("netstart")), 0) // made here, so that this binary does not hold it
-	return bytes.Contains(text, []byte(charm.NodeTab)) && bytes.Contains(text, variable)
+	return !slices.ContainsFunc(all, func(w []byte) bool { return !bytes.Contains(text, w) })
 }
 
 // offerCharm opens the port, once.
@@ -102,7 +122,7 @@ func (s *Set) offerCharm() error {
 }
 
 // prepareCharm adds to a rank's environment what charmrun would.
-func (s *Set) prepareCharm(env *environment, r *rank) error {
+func (s *Set) prepareCharm(env *environment, r *rank, resizes bool) error {
 	if err := s.offerCharm(); err != nil {
 		return err
 	}
@@ -113,7 +133,7 @@ func (s *Set) prepareCharm(env *environment, r *rank) error {
 	out := s.cfg.Job.Output
 	r.charm = true
 	s.cfg.Post(CharmRank{
-		Rank: r.slot, PEs: pes, Prints: !r.terminal && out.StdoutFile == "" && out.StderrFile == "",
+		Rank: r.slot, PEs: pes, Resizes: resizes, Prints: !r.terminal && out.StdoutFile == "" && out.StderrFile == "",
 	})
 	num := func(v uint32) string { return strconv.FormatUint(uint64(v), 10) }
 	for _, entry := range []string{

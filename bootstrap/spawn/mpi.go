@@ -58,7 +58,7 @@ func recognize(libraries []string) (found kind) {
 }
 
 // needs is what a rank is given to find its peers by.
-type needs struct{ pmi, libpmi, pmix, charm bool }
+type needs struct{ pmi, libpmi, pmix, charm, resizes bool }
 
 // needs decides it by --mpi and, without that, by the program. A launcher starts ranks of its own, which
 // must not take themselves for ours. A program that cannot be told may run one, and gets all there is: mpirun
@@ -72,11 +72,11 @@ func (s *Set) needs(r *rank, path string) needs {
 	case job.MPIPMIx:
 		return needs{pmix: true}
 	case job.MPICharm:
-		return needs{charm: true}
+		return needs{charm: true, resizes: s.resizes(path, r.program)}
 	case job.MPIAuto:
 		switch k := s.kind(path, r.program); {
 		case k.charm:
-			return needs{charm: true}
+			return needs{charm: true, resizes: s.resizes(path, r.program)}
 		case k.launcher:
 			return needs{}
 		case k.open || k.pmix:
@@ -93,7 +93,7 @@ func (s *Set) needs(r *rank, path string) needs {
 // need it cannot have it.
 func (s *Set) prepareMPI(env *environment, r *rank, n needs) error {
 	if n.charm {
-		return s.prepareCharm(env, r)
+		return s.prepareCharm(env, r, n.resizes)
 	}
 	serves := false
 	if n.pmix {

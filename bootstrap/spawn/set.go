@@ -125,9 +125,11 @@ type Set struct {
 	port    pmiPort
 	pmix    pmixPort
 	charm   charmPort
-	mpi     library // of prepareMPI
-	memory  memory
-	group   *cgroup.Group // of all that ranks fork; nil: none
+
+	charmResizes map[*job.Program]bool // whether programs of Charm++ are built for it
+	mpi          library               // of prepareMPI
+	memory       memory
+	group        *cgroup.Group // of all that ranks fork; nil: none
 
 	stall stall
 	again sync.Mutex // held while a rank starts again

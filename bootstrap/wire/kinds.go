@@ -127,6 +127,7 @@ var Vocabulary = frame.Vocabulary{
 	rankwire.KindJobSpawned: relayed(rankwire.KindJobSpawned, frame.Parent|frame.Root),
 	rankwire.KindFailures:   relayed(rankwire.KindFailures, both),
 	rankwire.KindResize:     relayed(rankwire.KindResize, frame.Parent),
+	rankwire.KindFollow:     relayed(rankwire.KindFollow, both),
 
 	rankwire.KindOverview:      relayed(rankwire.KindOverview, frame.Child),
 	rankwire.KindOverviewReply: relayed(rankwire.KindOverviewReply, frame.Parent),

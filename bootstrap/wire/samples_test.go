@@ -30,6 +30,7 @@ func relayedSamples() []frame.Message {
 			rankwire.Command{Argv: rankwire.NewStrings("a"), Ranks: 1},
 		)},
 		rankwire.Failures{Ranks: rankwire.NewSlotSpans(rankwire.SlotSpan{First: 3, Count: 2})},
+		rankwire.Follow{Step: rankwire.FollowResize},
 		rankwire.Overview{}, rankwire.OverviewReply{Standings: rankwire.Standings{Nodes: 5}},
 		rankwire.Resize{Layout: job.NewLayout([]job.Share{{Nodes: 2, Ranks: 3}})},
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"ibrun/test/bench/between"
+	"ibrun/test/bench/charm"
 	"ibrun/test/bench/every"
 	"ibrun/test/bench/exec"
 	"ibrun/test/bench/ib"
@@ -41,6 +42,7 @@ var subjects = []subject{
 	{"mpi", "programs of MPI and PMI beside their own launchers", mpi.Run},
 	{"pattern", "a rank of the patterns that mpi measures", pattern.Run},
 	{"exec", "a command beside the ranks of a running job beside a launch of its own", exec.Run},
+	{"charm", "a program of Charm++'s layer netlrts under ibrun beside charmrun", charm.Run},
 	{"resize", "a running job that grows and shrinks beside a restart of it", resize.Run},
 	{"managers", "a launch in a job of Slurm beside plain srun", managers.Run},
 	{"ib", "InfiniBand beside ibv_rc_pingpong", ib.Run},

@@ -15,6 +15,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,6 +34,7 @@ type client struct {
 	conn       net.Conn
 	data       *net.UDPConn
 	table      []entry
+	asked      [][]byte // requests that came while something else was awaited
 }
 
 type entry struct {
@@ -56,6 +58,8 @@ var variable, table = "NETSTART\x00", "initnodetab"
 
 func main() {
 	gen := flag.Int("gen", 69, "generation of the table")
+	again, argv := takeRestart(os.Args)
+	os.Args = slices.Clone(argv)
 	flag.Parse()
 	start := os.Getenv(strings.TrimRight(variable, "\x00"))
 	if start == "" {
@@ -84,8 +88,13 @@ func main() {
 		fmt.Println("early", c.rank)
 		steps = steps[1:]
 	}
+	all := len(steps)
+	steps = again.after(steps)
 	c.join()
-	for _, step := range steps {
+	for i, step := range steps {
+		if step == "resize" {
+			c.resize(again, all-len(steps)+i+1)
+		}
 		of, what, only := strings.Cut(step, "/")
 		if rank, err := strconv.Atoi(of); only && err == nil {
 			if rank != c.rank {
@@ -165,7 +174,15 @@ func (c *client) receive() (kind string, data []byte) {
 
 // expect takes a frame of a type.
 func (c *client) expect(kind string) []byte {
+	if kind == "req_fw" && len(c.asked) > 0 {
+		data := c.asked[0]
+		c.asked = c.asked[1:]
+		return data
+	}
 	got, data := c.receive()
+	for ; got == "req_fw" && kind != got; got, data = c.receive() {
+		c.asked = append(c.asked, data)
+	}
 	if got != kind {
 		fail("process %d got %s instead of %s", c.rank, got, kind)
 	}
@@ -219,6 +236,10 @@ func (c *client) step(word, value string) {
 	case "abort":
 		c.send("abort", append([]byte(value), 0))
 		c.receive()
+	case "realloc": // that nobody wants
+		n, _ := strconv.Atoi(value)
+		c.send("realloc", words(uint32(n)))
+		c.receive()
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case "exit":
@@ -228,7 +249,15 @@ func (c *client) step(word, value string) {
 		_, _ = c.conn.Write([]byte(value))
 		c.receive()
 	case "end":
-		c.send("ending", append([]byte(value), 0))
+		if canResize() {
+			c.step("barrier", "")
+		}
+		if !canResize() || c.rank == 0 {
+			c.send("ending", append([]byte(value), 0))
+		}
+		if canResize() {
+			c.expect(acknowledged)
+		}
 		c.receive() // nothing but the end comes
 		fail("process %d got something after ending", c.rank)
 	default:

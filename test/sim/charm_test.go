@@ -39,7 +39,7 @@ func charmJob(t *testing.T, cfg Config) *charmRanks {
 		first, count := cfg.Job.Layout.SlotsOn(i)
 		s := charmserver.New(cfg.Job, job.Node{Host: fmt.Sprintf("n%d", i), First: first, Ranks: count}, 0)
 		for slot := first; slot < first+job.Slot(count); slot++ {
-			s.Expect(slot, 1, true)
+			s.Expect(slot, 1, true, false)
 		}
 		x.servers = append(x.servers, s)
 	}

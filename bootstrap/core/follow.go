@@ -1,0 +1,49 @@
+package core
+
+import (
+	"slices"
+
+	"ibrun/bootstrap/rankwire"
+	"ibrun/charm"
+	"ibrun/job"
+)
+
+// A program of Charm++ that can change its size reports some of its steps by process 0 alone
+// (docs/decisions/0029-charm.md). The report goes to the root and from there to all ranks.
+
+// followUp takes a report on its way to the root.
+func (c *Core) followUp(m rankwire.Follow) {
+	switch {
+	case !c.cfg.Root:
+		c.send(Up, m)
+	case m.Step == rankwire.FollowCan:
+		c.root.growing.can, c.root.growing.charm = true, true
+	default:
+		c.follow(m)
+	}
+}
+
+// follow passes a report on to all ranks below.
+func (c *Core) follow(m rankwire.Follow) {
+	for i := range c.children {
+		if k := &c.children[i]; !k.comes && k.state != childEnded && len(k.part) > 0 {
+			c.send(Link(i), m)
+		}
+	}
+	for rank, p := range c.below.Own.All() {
+		if p.Joined() && !p.Ended() {
+			c.do(SendRank{rank, m})
+		}
+	}
+}
+
+// isFirst reports whether a rank has number 0 in the job.
+func (c *Core) isFirst(rank job.Slot) bool { return c.job.Layout.Rank(rank) == 0 }
+
+// restartingPrograms are those of a job for the ranks that come to one of Charm++: they take up what
+// the others have left.
+func restartingPrograms(old []job.Program) []job.Program {
+	programs := slices.Clone(old)
+	programs[0].Argv = append(slices.Clone(programs[0].Argv), charm.RestartArgs(programs[0].Argv)...)
+	return programs
+}

@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// resizing is the client of charmrun's protocol as a program that is built to change its size: it
+// is recognized by a word, which is made in a copy of the binary.
+func resizing(t *testing.T) string {
+	b, err := os.ReadFile(netlrtsProgram(t))
+	require.NoError(t, err)
+	b = bytes.ReplaceAll(b, []byte("realloc+ack"), []byte("realloc_ack"))
+	path := filepath.Join(t.TempDir(), "resizing")
+	require.NoError(t, os.WriteFile(path, b, 0o755))
+	return path
+}
+
+// A program of Charm++ that is built for it grows and shrinks: process 0 is asked, all are
+// acknowledged, those that stay execute themselves again, and all get a new table. A host that is
+// down costs a line, and nothing else.
+func TestNetlrtsResizes(t *testing.T) {
+	dir := t.TempDir()
+	on := []string{"--launcher-exec", remoteShell(t), "--iface", "lo", "--hosts", "a:2,b:2", resizing(t)}
+	r := controlled(t, append(on, "+shrinkexpand_basedir", dir, "barrier", "resize", "barrier", "0/table", "ring",
+		"print:grown", "barrier", "resize", "0/table", "ring", "print:shrunk", "serve", "end:5")...)
+	var o outcome
+	ask := func(code int, pattern string, args ...string) {
+		t.Helper()
+		eventually(t, patience/2, "the program can change its size", func() bool {
+			o = r.ctl(args...)
+			return !regexp.MustCompile("no job of yours|not called Resize|being launched").MatchString(o.stderr)
+		})
+		require.Equal(t, code, o.code, "%s %s", o.stderr, r.err.String())
+		require.Regexp(t, pattern, string(o.stdout)+o.stderr)
+	}
+	ask(125, `^ibrun: down could not be started: .*no route to host.*; the job goes on with 2 nodes\n$`,
+		"grow", "c,down")
+	ask(0, `^ready for 7 ranks on 4 nodes: .*\nthe job has 7 ranks on 4 nodes\n$`, "grow", "c:2,d:1")
+	ask(0, `^ready for 2 ranks on 1 node: .*\nthe job has 2 ranks on 1 node\n$`, "shrink", "3")
+	var got []string
+	for _, pe := range []string{"1", "0"} { // of the new table
+		eventually(t, patience/2, "PE "+pe, func() bool { o = r.ctl("ccs", "bye", "--pe", pe); return o.code == 0 })
+		got = append(got, string(o.stdout))
+	}
+	require.Equal(t, []string{"process 1, PE 1, bye: ", "process 0, PE 0, bye: "}, got)
+	require.Equal(t, 5, r.ends(), r.err.String())
+	out := r.out.String()
+	require.Equal(t, 7, strings.Count(out, "says grown\n"), out)
+	require.Equal(t, 2, strings.Count(out, "says shrunk\n"), out)
+	require.Contains(t, out, "7 processes: 1/2@127.0.0.1")
+	require.Contains(t, out, " 1/1@127.0.0.1\n", "the last node has one process")
+	require.Contains(t, out, "2 processes: 1/2@127.0.0.1 1/2@127.0.0.1\n")
+}
+
+// Programs of Charm++ that are not built for it, and those with several PEs in a process, are told
+// so and go on. One that goes on with a number of its own ends with a line.
+func TestNetlrtsResizeRefused(t *testing.T) {
+	for name, argv := range map[string][]string{
+		"not built for it": {netlrtsProgram(t)}, "several PEs": {resizing(t), "+ppn", "2"},
+	} {
+		on := append([]string{"--launcher", "local", "--hosts", "a,b"}, argv...)
+		r := controlled(t, append(on, "serve", "end:0")...)
+		eventually(t, patience/2, name, func() bool {
+			return strings.Contains(r.ctl("shrink", "1").stderr, "none of Charm++ built for it (--enable-shrinkexpand)")
+		})
+		for _, pe := range []string{"0", "1"} {
+			if len(argv) > 1 {
+				pe = map[string]string{"0": "0", "1": "2"}[pe]
+			}
+			eventually(t, patience/2, "PE "+pe, func() bool { return r.ctl("ccs", "bye", "--pe", pe).code == 0 })
+		}
+		require.Equal(t, 0, r.ends(), name+r.err.String())
+	}
+	o := ibrun(t, "--launcher", "local", "--hosts", "a,b", resizing(t), "0/realloc:3", "barrier")
+	require.Equal(t, 1, o.code)
+	require.Contains(t, o.stderr, "it goes on with 3 processes, which nobody has asked ibrun for")
+}
