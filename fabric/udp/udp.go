@@ -236,8 +236,9 @@ func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
 	return f.posted(err, b, 1)
 }
 
-// fragment lets the kernel cut datagrams apart from now on, since a link takes less than it did: its
-// MTU was changed, or a router on the way has said so. Peers know how long ours are, so they stay.
+// fragment lets the kernel cut datagrams apart from now on, since a link takes less than it did:
+// its MTU was changed, or a router on the way has said so. Peers know how long ours are, so they
+// stay.
 func (f *Fabric) fragment() error {
 	return f.discover(unix.IP_PMTUDISC_WANT, unix.IPV6_PMTUDISC_WANT)
 }

@@ -13,20 +13,20 @@ import (
 // SharedMemory is where MPI libraries make files that processes of a node share.
 const SharedMemory = "/dev/shm"
 
-// uncertain begins the names of files whose maker removes them itself, unless it is killed: those of
-// UCX, which MPICH and Open MPI use. The rest of the name is random, so nobody else knows it.
+// uncertain begins the names of files whose maker removes them itself, unless it is killed: those
+// of UCX, which MPICH and Open MPI use. The rest of the name is random, so nobody else knows it.
 const uncertain = "ucx_shm_posix_"
 
-// SweepNode removes all that killed processes of this user have left on this node: abandoned folders
-// where temporary files are, and unused files of shared memory.
+// SweepNode removes all that killed processes of this user have left on this node: abandoned
+// folders where temporary files are, and unused files of shared memory.
 func SweepNode() {
 	Sweep(os.TempDir())
 	Unused(SharedMemory)
 }
 
 // Unused removes the files of UCX in dir that are this user's and that no process has open or
-// mapped, in whatever namespace it is: the kernel grants a lease for writing on no other (fcntl(2),
-// F_SETLEASE). UCX keeps such a file mapped from the moment that it makes it.
+// mapped, in whatever namespace it is: fcntl(2) with F_SETLEASE and F_WRLCK fails for all others.
+// UCX keeps such a file mapped from the moment that it makes it.
 func Unused(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -44,7 +44,7 @@ func removeUnused(dir, name string) {
 	if err != nil {
 		return
 	}
-	defer unix.Close(fd) // and with it the lease
+	defer unix.Close(fd)
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
 		return
 	}

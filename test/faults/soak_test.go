@@ -46,7 +46,7 @@ func TestSpared(t *testing.T) {
 	}
 }
 
-// spare lets jobs of eight nodes, in a tree of depth three, survive. A pause that a busy machine has
+// spare lets jobs of eight nodes, in a tree of depth three, survive. A pause that a busy machine
 // made longer than was meant shows nothing: a new job goes on then. Few may be so.
 func (s *site) spare(t *testing.T, options []string, rng *rand.Rand) {
 	count, long := map[string]int{}, 0

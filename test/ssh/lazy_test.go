@@ -192,7 +192,8 @@ func TestNetworkShrinks(t *testing.T) {
 				}
 			}
 		}()
-		o := ibrun(t, c, "-n", "4", "-ppn", "2", "--hosts", "node[0001-0002]", program, "-bytes", size, "-count", "1000")
+		o := ibrun(t, c, "-n", "4", "-ppn", "2", "--hosts", "node[0001-0002]", program, "-bytes", size,
+			"-count", "1000")
 		close(ended)
 		require.NoError(t, <-changed)
 		require.Equal(t, 0, o.code, o.stderr)

@@ -95,8 +95,10 @@ func (f swept) draw(to io.Writer, rounds int) error {
 				func(p point) float64 { return p.Predicted }},
 			{chart.Series{Name: "measured, agents up", Colour: "#5b8db8"}, func(p point) float64 { return p.Up }},
 			{chart.Series{Name: "ibrun, whole job", Colour: colours[ours]}, func(p point) float64 { return p.Ours }},
-			{chart.Series{Name: hydra + ", whole job", Colour: colours[hydra]}, func(p point) float64 { return p.Hydra }},
-			{chart.Series{Name: floorName, Colour: colours[floorName]}, func(p point) float64 { return p.Floor }},
+			{chart.Series{Name: hydra + ", whole job", Colour: colours[hydra]},
+				func(p point) float64 { return p.Hydra }},
+			{chart.Series{Name: floorName, Colour: colours[floorName]},
+				func(p point) float64 { return p.Floor }},
 		} {
 			for _, point := range f.Points {
 				if point.Nodes == nodes {
@@ -109,7 +111,7 @@ func (f swept) draw(to io.Writer, rounds int) error {
 		panels = append(panels, p)
 	}
 	return chart.Draw(to, "Launches over sessions that take long", []string{
-		fmt.Sprintf("Medians of %d rounds in turns, one rank a node, over the rsh stand-in of a virtual cluster.", rounds),
+		fmt.Sprintf("Medians of %d rounds in turns, one rank a node, rsh stand-in of a virtual cluster.", rounds),
 		f.Machine,
 	}, panels)
 }

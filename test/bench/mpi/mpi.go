@@ -4,15 +4,16 @@
 //	bench mpi exchange NODES PPN ROUNDS PROGRAM      a PMI exchange over ssh and the rsh stand-in
 //	bench mpi hello NODES PPN ROUNDS MPICH OPENMPI   programs of both libraries say hello
 //	bench mpi newer NODES PPN ROUNDS ROOT OPENMPI    Open MPI 5 in a root of test/fleet: jobs, MPI_Init
-//	bench mpi apps NODES PPN ROUNDS BENCH MPICH OPENMPI PAGE   steps of two patterns of messages
-//	bench mpi curve ROUNDS BENCH MPICH OPENMPI FILE PICTURE    round trips of all sizes between two nodes
+//	bench mpi apps NODES PPN ROUNDS BENCH MPICH OPENMPI PAGE   steps of patterns of messages
+//	bench mpi curve ROUNDS BENCH MPICH OPENMPI FILE PICTURE    round trips of all sizes
 //	bench mpi busy ROUNDS OPENMPI                    four ranks on two CPUs that others keep busy
 //	bench mpi agent ROUNDS CLIENT                    an agent's memory with 16 clients of PMIx
 //
-// MPICH and OPENMPI of apps and curve are c/pattern.c; BENCH is this program, by which test/bench/pattern
-// is a rank. All but the last two run on the front of a virtual cluster, all in the directory that has bin/ibrun
-// and bin/fleet. Elsewhere MPICH and OPENMPI are test/e2e/testdata/mpi.c, built for each; CLIENT is
-// pmixclient.c there. `make bench-mpi` runs them.
+// MPICH and OPENMPI of apps and curve are c/pattern.c; BENCH is this program, of which a rank is
+// test/bench/pattern. All but the last two run on the front of a virtual cluster, all in the
+// directory that has bin/ibrun and bin/fleet. Elsewhere MPICH and OPENMPI are
+// test/e2e/testdata/mpi.c, built for each; CLIENT is pmixclient.c there. `make bench-mpi` runs
+// them.
 //
 // It refuses to build programs and to bring clusters up.
 package mpi

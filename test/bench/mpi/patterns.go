@@ -30,15 +30,16 @@ func rivals(self, mpich, openMPI string) []rival {
 	}
 }
 
-// apps measures a step of two programs of package ibrun beside the same over MPICH and Open MPI, and
+// apps measures a step of two programs of package ibrun beside the same over MPICH and Open MPI. It
 // puts a table on a page. There is no bound: which library is faster on processors that ranks share
 // depends on how they wait.
 func (j job) apps(self, mpich, openMPI, page string) error {
 	ways := rivals(self, mpich, openMPI)
 	var table strings.Builder
 	autogroup, _ := os.ReadFile("/proc/sys/kernel/sched_autogroup_enabled") // for the reader
-	fmt.Fprintf(&table, "Medians of %d rounds, %s, kernel.sched_autogroup_enabled=%s. %d nodes x %d ranks, all started "+
-		"by ibrun.\n\n", j.rounds, figure.Machine(), strings.TrimSpace(string(autogroup)), j.nodes, j.perNode)
+	fmt.Fprintf(&table, "Medians of %d rounds, %s, kernel.sched_autogroup_enabled=%s. %d nodes x %d ranks, "+
+		"all started by ibrun.\n\n",
+		j.rounds, figure.Machine(), strings.TrimSpace(string(autogroup)), j.nodes, j.perNode)
 	table.WriteString("| a step of | ibrun | MPICH | Open MPI | ibrun / MPICH | ibrun / Open MPI |\n")
 	table.WriteString("| --- | --- | --- | --- | --- | --- |\n")
 	for _, p := range []struct {
@@ -149,7 +150,8 @@ func (j job) curve(self, mpich, openMPI, file, picture string) error {
 	}
 	defer to.Close()
 	return chart.Draw(to, "Messages between two nodes", []string{
-		fmt.Sprintf("Medians of %d rounds in turns, one rank on each of two virtual nodes.", j.rounds), figure.Machine(),
+		fmt.Sprintf("Medians of %d rounds in turns, one rank on each of two virtual nodes.", j.rounds),
+		figure.Machine(),
 	}, []chart.Panel{tripsPanel(series), ratesPanel(series)})
 }
 
@@ -168,7 +170,8 @@ func tripsPanel(series []chart.Series) chart.Panel {
 func ratesPanel(series []chart.Series) chart.Panel {
 	p := chart.Panel{Title: "Both ways together", XLabel: "length of a message", X: sizes,
 		Y: []chart.Tick{{At: 0.01, Text: "10 kB/s"}, {At: 0.1, Text: "100 kB/s"}, {At: 1, Text: "1 MB/s"},
-			{At: 10, Text: "10 MB/s"}, {At: 100, Text: "100 MB/s"}, {At: 1000, Text: "1 GB/s"}, {At: 1e4, Text: "10 GB/s"}}}
+			{At: 10, Text: "10 MB/s"}, {At: 100, Text: "100 MB/s"}, {At: 1000, Text: "1 GB/s"},
+			{At: 1e4, Text: "10 GB/s"}}}
 	for _, s := range series {
 		rates := s
 		rates.Points = nil
