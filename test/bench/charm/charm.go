@@ -5,8 +5,8 @@
 //	bench charm IBRUN CHARMRUN PROGRAM NODES PROCESSES ROUNDS
 //
 // charmrun takes turns in several ways: as it is, and with the options that may help it. The bound
-// is held against the fastest of them. A launch by charmrun that hangs is left out, and counted: its
-// queue of connections has room for five. PROGRAM must end by itself, without output.
+// is held against the fastest of them. A launch by charmrun that hangs is left out, and counted.
+// PROGRAM must end by itself, without output.
 package charm
 
 import (
