@@ -5,7 +5,8 @@
 //	bench charm IBRUN CHARMRUN PROGRAM NODES PROCESSES ROUNDS
 //
 // charmrun takes turns in several ways: as it is, and with the options that may help it. The bound
-// is held against the fastest of them. PROGRAM must end by itself, without output.
+// is held against the fastest of them. A launch by charmrun that hangs is left out, and counted.
+// PROGRAM must end by itself, without output.
 package charm
 
 import (
@@ -28,13 +29,14 @@ import (
 const mostOfCharmrun = 0.5
 
 // patience is how long a launch may take.
-const patience = 2 * time.Minute
+const patience = 30 * time.Second
 
 // way is how the program is started.
 type way struct {
 	name    string
 	argv    []string
-	seconds []float64
+	seconds []float64 // of launches that did well
+	failed  int
 }
 
 // Run is the subcommand.
@@ -94,13 +96,18 @@ func waysOf(dir, ibrun, charmrun, program string, nodes, processes int) ([]*way,
 func compare(ways []*way, nodes, processes, rounds int) error {
 	var turns []func() error
 	for _, w := range ways {
-		if err := w.run(); err != nil { // costs are learned from, and binaries arrive
-			return err
-		}
+		_ = w.run() // costs are learned from, and binaries arrive
 		turns = append(turns, func() error {
 			took, err := figure.Time(w.run)
-			w.seconds = append(w.seconds, took.Seconds())
-			return err
+			switch {
+			case err == nil:
+				w.seconds = append(w.seconds, took.Seconds())
+			case w == ways[0] || !errors.Is(err, errHangs):
+				return err
+			default:
+				w.failed++
+			}
+			return nil
 		})
 	}
 	if err := figure.Turns(rounds, turns...); err != nil {
@@ -111,8 +118,15 @@ func compare(ways []*way, nodes, processes, rounds int) error {
 		nodes, rounds)
 	ours, best := figure.Median(ways[0].seconds), 0.0
 	for i, w := range ways {
+		if len(w.seconds) == 0 {
+			return fmt.Errorf("%s: %w each time", w.name, errHangs)
+		}
 		median := figure.Median(w.seconds)
-		fmt.Printf("  %-24s %7.3f s\n", w.name, median)
+		fmt.Printf("  %-24s %7.3f s", w.name, median)
+		if w.failed > 0 {
+			fmt.Printf(" (%d of %d hung and are left out)", w.failed, rounds)
+		}
+		fmt.Println()
 		if i == 1 || i > 1 && median < best {
 			best = median
 		}
@@ -122,6 +136,9 @@ func compare(ways []*way, nodes, processes, rounds int) error {
 	bounds.AtMost(what, ours/best, mostOfCharmrun)
 	return bounds.Err()
 }
+
+// errHangs is of a launch that takes longer than patience.
+var errHangs = errors.New("the launch hangs")
 
 // run starts the program once. An error has what was printed.
 func (w *way) run() error {
@@ -133,8 +150,11 @@ func (w *way) run() error {
 		return err
 	}
 	late := time.AfterFunc(patience, func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
-	defer late.Stop()
-	if err := c.Wait(); err != nil {
+	err := c.Wait()
+	if !late.Stop() {
+		return fmt.Errorf("%s: %w: %s", w.name, errHangs, printed.Bytes())
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w: %s", w.name, err, printed.Bytes())
 	}
 	return nil

@@ -49,10 +49,19 @@ static void frame(int fd, const char *type, const void *data, uint32_t n) {
 static int join(const struct sockaddr_in *server, uint32_t rank) {
     struct sockaddr_in own = {.sin_family = AF_INET};
     socklen_t size = sizeof own;
-    int data = socket(AF_INET, SOCK_DGRAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+    int data = socket(AF_INET, SOCK_DGRAM, 0), fd, connected;
     check(bind(data, (struct sockaddr *)&own, sizeof own) == 0, "bind");
     check(getsockname(data, (struct sockaddr *)&own, &size) == 0, "getsockname");
-    check(connect(fd, (const struct sockaddr *)server, sizeof *server) == 0, "connect");
+    for (int tries = 0;; tries++) { // as programs of Charm++ do
+        fd = socket(AF_INET, SOCK_STREAM, 0);
+        connected = connect(fd, (const struct sockaddr *)server, sizeof *server) == 0;
+        if (connected || tries == 600) {
+            break;
+        }
+        close(fd);
+        usleep(100000);
+    }
+    check(connected, "connect");
     uint32_t init[10] = {rank, 1, 1, 1, rank, 1, 1, ntohs(own.sin_port), 0, INADDR_LOOPBACK};
     for (int i = 0; i < 10; i++) {
         init[i] = htonl(init[i]);
