@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -52,31 +53,53 @@ func TestCachedLookupAllocatesNothing(t *testing.T) {
 }
 
 // peerBytes is what a peer at rest costs that was sent messages and answered, in bytes of the
-// heap: what one of two such ranks has. Both are in this process.
+// heap: what one of two such ranks has, with its part of what the table keeps for all. Both are in
+// this process. Small tables are measured several at once, or it would be what the process keeps.
 func peerBytes(t testing.TB, peers uint32) float64 {
-	w := newWorld(t, peers+1, 1, overMem(mem.New(1, mem.Faults{}))).start()
+	const least = 256
+	count := (least + peers - 1) / peers
+	var worlds []*world
+	for range count {
+		worlds = append(worlds, newWorld(t, peers+1, 1, overMem(mem.New(1, mem.Faults{}))).start())
+	}
 	ctx := within(t)
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for to := uint32(1); to <= peers; to++ {
-		const burst = 20
-		for range burst {
-			require.NoError(t, w.table(0).Send(ctx, to, []byte("x")))
+	heap := func() float64 {
+		runtime.GC()
+		runtime.GC() // what pools keep lives through one
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	// At rest, which is after the last timer of any peer.
+	rest := func() float64 {
+		least := heap()
+		for same := 0; same < 3; same++ {
+			<-time.After(20 * time.Millisecond)
+			if now := heap(); now < least-1024 {
+				least, same = now, 0
+			}
 		}
-		for range burst {
-			_, err := w.table(to).Recv(ctx)
+		return least
+	}
+	before := heap()
+	for _, w := range worlds {
+		for to := uint32(1); to <= peers; to++ {
+			const burst = 20
+			for range burst {
+				require.NoError(t, w.table(0).Send(ctx, to, []byte("x")))
+			}
+			for range burst {
+				_, err := w.table(to).Recv(ctx)
+				require.NoError(t, err)
+			}
+			require.NoError(t, w.table(to).Send(ctx, 0, []byte("y")))
+			_, err := w.table(0).RecvFrom(ctx, to)
 			require.NoError(t, err)
 		}
-		require.NoError(t, w.table(to).Send(ctx, 0, []byte("y")))
-		_, err := w.table(0).RecvFrom(ctx, to)
-		require.NoError(t, err)
+		require.NoError(t, w.table(0).Flush(ctx))
 	}
-	require.NoError(t, w.table(0).Flush(ctx))
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	bytes := float64(after.HeapAlloc-before.HeapAlloc) / float64(peers) / 2
-	runtime.KeepAlive(w)
+	bytes := (rest() - before) / float64(count*peers) / 2
+	runtime.KeepAlive(worlds)
 	return bytes
 }
 
