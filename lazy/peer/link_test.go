@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// link is the way between two ranks, each direction by itself: packets leave one after the other, and
-// what finds too many before it is lost.
+// link is the way between two ranks, each direction by itself: packets leave one after the other,
+// and what finds too many before it is lost.
 type link struct {
 	each  time.Duration // that a packet takes to leave
 	depth int           // packets that wait to leave
@@ -62,9 +62,10 @@ func (f *flood) rate(loss float64, over time.Duration) float64 {
 	return float64(len(f.w.took)-before) / float64(over/time.Millisecond)
 }
 
-// TestLossyLink: a link of 100,000 packets in a second that loses some of everything carries at least
-// so much of what it can, and after that all of it again within a twentieth of a second. A window
-// that is halved for each loss carried 0.88, 0.35, 0.13 and 0.005 of it, and 0.05 after such a time.
+// TestLossyLink: a link of 100,000 packets in a second that loses some of everything carries at
+// least so much of what it can, and after that all of it again within a twentieth of a second. A
+// window that is halved for each loss carried 0.88, 0.35, 0.13 and 0.005 of it, and 0.05 after such
+// a time.
 func TestLossyLink(t *testing.T) {
 	const full, delay = 100.0, 100 * time.Microsecond
 	for _, c := range []struct {
@@ -86,8 +87,8 @@ func TestLossyLink(t *testing.T) {
 	}
 }
 
-// TestReorderedLink: the same where packets overtake each other by up to three others, and where the
-// link stands still for a while.
+// TestReorderedLink: the same where packets overtake each other by up to three others, and where
+// the link stands still for a while.
 func TestReorderedLink(t *testing.T) {
 	const full = 100.0
 	f := newFlood(link{each: 10 * time.Microsecond, depth: 1000}, 100*time.Microsecond, 30*time.Microsecond)

@@ -6,9 +6,9 @@ import (
 )
 
 // rate is what the way carries, as the acknowledgements show: the segments that arrived between the
-// last arrival before one was sent and its own, over that time (as in draft-cheng-iccrg-delivery-rate).
-// That time is a round trip at least, so what a single acknowledgement brings at once does not count
-// for more than the round trip has carried.
+// last arrival before one was sent and its own, over that time (as in
+// draft-cheng-iccrg-delivery-rate). That time is a round trip at least, so what a single
+// acknowledgement brings at once does not count for more than the round trip has carried.
 type rate struct {
 	arrived uint32        // segments that the peer has
 	at      time.Duration // when the last of them was known to be there, or when sending began after a rest
@@ -17,7 +17,8 @@ type rate struct {
 	least   time.Duration // the shortest round trip; 0: none was measured
 }
 
-// Of late is one to two times so many round trips. Losses in each of them do not make the way slower.
+// Of late is one to two times so many round trips. Losses in each of them do not make the way
+// slower.
 const rateTrips = 10
 
 // sample takes a segment that has arrived, and was sent once.

@@ -295,9 +295,9 @@ func (w *window) findLost() {
 	}
 }
 
-// fallen is the window after a loss: what the way is measured to carry without a queue (TCP Westwood),
-// and half of it if that is more. A way that loses some of everything keeps its rate, and one whose
-// queue was full gets the time to empty it.
+// fallen is the window after a loss: what the way is measured to carry without a queue (TCP
+// Westwood), and half of it if that is more. A way that loses some of everything keeps its rate,
+// and one whose queue was full gets the time to empty it.
 func (w *window) fallen() int {
 	return max(min(w.cwnd, w.rate.product()), w.cwnd/2, lossCwnd)
 }

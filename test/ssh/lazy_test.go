@@ -201,8 +201,8 @@ func TestNetworkShrinks(t *testing.T) {
 	}
 }
 
-// A network that loses packets of either kind, as datagrams of one packet and as streams, while it is
-// in use: all that was sent arrives, once, and soon.
+// A network that loses packets of either kind, as datagrams of one packet and as streams, while it
+// is in use: all that was sent arrives, once, and soon.
 func TestNetworkLoses(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 2})

@@ -42,8 +42,8 @@ const partFirst = "first"
 // firsts is the number of peers that rank 0 sends a first message to.
 const firsts = 7
 
-// jobsOfFirst is how many jobs measure first messages in a round: the ratio of one job has a standard
-// deviation of 0.15 on a busy machine, and the median of 20 jobs one of 0.04.
+// jobsOfFirst is how many jobs measure first messages in a round: the ratio of one job has a
+// standard deviation of 0.15 on a busy machine, and the median of 20 jobs one of 0.04.
 const jobsOfFirst = 4
 
 // senders is the number of ranks that send to rank 0 at the same time, on nodes of seven.
