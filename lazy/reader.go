@@ -92,7 +92,7 @@ func (r *reader) once(fd uintptr) bool {
 		room = room[:min(len(room), readBehind)]
 	}
 	r.fd, r.room = int(fd), room
-	if r.read(); r.err == unix.EAGAIN && r.wait {
+	if r.read(); r.err == unix.EAGAIN && r.wait && !r.long && r.m == nil { // or it would bring little by little
 		r.spin.Poll(r.try)
 	}
 	r.room = nil
