@@ -61,10 +61,10 @@ func (prompt) Read(p []byte) (int, error) {
 }
 
 // outgrows reports whether a leaf cannot do what it is told as the whole program would: start nodes
-// by native ssh, record its events, or write its machine as JSON.
+// by native ssh, record its events, or draw its machine and the places of ranks.
 func outgrows(m wire.Launch) bool {
 	starts := m.Nodes.Len() > 1 || len(m.Share) > 0 || m.Job.Launch.Repair
-	return starts && remote.Native(m.Job.Launch) || m.Job.Launch.Record || m.Job.Binding.Topo && m.Job.Binding.Data
+	return starts && remote.Native(m.Job.Launch) || m.Job.Launch.Record || m.Job.Binding.Topo || m.Job.Binding.Report
 }
 
 // becomeWhole executes the whole program, which is in the same file, as this agent. It returns if

@@ -35,9 +35,9 @@ func TestOutgrows(t *testing.T) {
 		m := wire.Launch{Job: &job.Job{Launch: c.how}, Nodes: nodes(c.nodes), Share: c.share}
 		require.Equal(t, c.want, outgrows(m), name)
 	}
-	for _, data := range []bool{false, true} {
-		m := wire.Launch{Job: &job.Job{Launch: native, Binding: job.Binding{Topo: true, Data: data}}, Nodes: nodes(1)}
-		require.Equal(t, data, outgrows(m))
+	for _, drawn := range []job.Binding{{Topo: true}, {Topo: true, Data: true}, {Report: true}} {
+		m := wire.Launch{Job: &job.Job{Launch: native, Binding: drawn}, Nodes: nodes(1)}
+		require.True(t, outgrows(m), drawn)
 	}
 }
 

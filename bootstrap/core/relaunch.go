@@ -31,7 +31,7 @@ const (
 	// againSoon is how long ago the last loss of a node may be, so that a spare is better.
 	againSoon = time.Minute
 	// orphanEnd is how long after the last frame from its parent an agent of such a job gives up waiting
-	// for another parent. The one above sees a silent host after 6 to 7 s, and then opens sessions.
+	// for another parent. The one above sees a silent host after 7 to 8 s, and then opens sessions.
 	orphanEnd = 11500 * time.Millisecond
 	// repairEnd is the same for the end of its ranks, as ownEnd is counted.
 	repairEnd = orphanEnd + heartbeatEvery + time.Second

@@ -31,11 +31,11 @@ const (
 	ownEnd = 11*time.Second + heartbeatEvery + time.Second
 	// lostAfter is how long a host is silent that is taken for lost, in a job that restarts ranks. Cuts
 	// of 5 s do no harm.
-	lostAfter = 6 * time.Second
+	lostAfter = 7 * time.Second
 )
 
 // hostLost is the cause of such a loss.
-const hostLost = "its host has not answered for 6 s"
+const hostLost = "its host has not answered for 7 s"
 
 // replacement is a node whose agent is lost, at the root.
 type replacement struct {

@@ -1,3 +1,5 @@
+//go:build !leaf
+
 package draw
 
 import (
