@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A child that has become its program since its parent last looked stays at the signal that says so,
+// A child that has become its program since its parent last looked stays at the signal of that,
 // which would kill it.
 func TestHoldSeesArrival(t *testing.T) {
 	c := Cmd{Path: "/bin/true", Argv: []string{"true"}, Env: os.Environ(), Hold: true}
