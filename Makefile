@@ -119,9 +119,9 @@ test-clocks: fleet # what watches a clock
 	$(TESTS) $(TAGS) -race -p 1 -timeout 30m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(SIMULATED)|$(WAITING)')
 
 test-computing:
-	nice -n 19 $(TESTS) $(TAGS) -race -p 2 -timeout 45m $$(go list ./... | grep -xE '$(COMPUTING)')
-	nice -n 19 $(TESTS) -short -timeout 45m $(SIMULATED)
-	nice -n 19 go tool staticcheck $(TAGS) ./...
+	nice -n 10 $(TESTS) $(TAGS) -race -p 2 -timeout 45m $$(go list ./... | grep -xE '$(COMPUTING)')
+	nice -n 10 $(TESTS) -short -timeout 45m $(SIMULATED)
+	nice -n 10 go tool staticcheck $(TAGS) ./...
 
 test-beside: test-ib fleet # the machine, then what waits
 	$(TESTS) $(TAGS) -race -p 2 -timeout 30m $$(go list ./... | grep -xE '$(WAITING)')

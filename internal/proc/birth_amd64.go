@@ -340,12 +340,25 @@ func ends(pipe int, most time.Duration) bool {
 const lookAgain = 20 * time.Millisecond
 
 // awaitProgram waits until a child that is to be held is its program, or cannot become it, or the
-// time is up.
-func (b *birth) awaitProgram(c Cmd, pid, over int) {
+// time is up. It returns the signal at which the program has stopped, if it has seen that.
+func (b *birth) awaitProgram(c Cmd, pid, over int) (s syscall.Signal) {
 	until := time.Now().Add(c.Most)
-	for !ends(over, lookAgain) && (c.Most == 0 || time.Now().Before(until)) {
-		if s, ok := stopSignal(pid, unix.WNOHANG); ok {
-			_ = unix.PtraceCont(pid, int(s))
-		}
+	for s == 0 && !ends(over, lookAgain) && (c.Most == 0 || time.Now().Before(until)) {
+		s = look(pid, over)
 	}
+	return s
+}
+
+// look lets a child go on that a signal has stopped on its way to its program. It may have arrived
+// since anybody looked: then the signal is its program's, and is returned.
+func look(pid, over int) syscall.Signal {
+	s, stopped := stopSignal(pid, unix.WNOHANG)
+	if !stopped {
+		return 0
+	}
+	if ends(over, time.Nanosecond) {
+		return s
+	}
+	_ = unix.PtraceCont(pid, int(s))
+	return 0
 }

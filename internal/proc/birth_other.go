@@ -30,6 +30,6 @@ func fork(c Cmd, files []int) (pid, over int, b *birth, err error) {
 	return pid, 0, nil, err
 }
 
-func (*birth) awaitProgram(Cmd, int, int) {}
+func (*birth) awaitProgram(Cmd, int, int) syscall.Signal { return 0 }
 
 func (*birth) result(Cmd, int) error { return nil }

@@ -23,19 +23,18 @@ type RLimit struct {
 // hold waits until a child has become its program, and leaves it stopped. The caller has forked it,
 // on this thread, and keeps the reaping goroutine from taking what the kernel says of it.
 func (c *Cmd) hold(pid, over int, b *birth) error {
-	b.awaitProgram(*c, pid, over)
+	s := b.awaitProgram(*c, pid, over)
 	if err := b.result(*c, over); err != nil {
 		return err
 	}
-	for {
-		s, ok := stopSignal(pid, 0)
-		if !ok {
+	for s != syscall.SIGTRAP {
+		if s != 0 {
+			_ = unix.PtraceCont(pid, int(s))
+		}
+		var ok bool
+		if s, ok = stopSignal(pid, 0); !ok {
 			return nil // it was killed: its end says so
 		}
-		if s == syscall.SIGTRAP {
-			break
-		}
-		_ = unix.PtraceCont(pid, int(s))
 	}
 	for _, l := range c.HoldLimits {
 		_ = unix.Prlimit(pid, l.Resource, &unix.Rlimit{Cur: l.Soft, Max: l.Hard}, nil)

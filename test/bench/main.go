@@ -21,7 +21,6 @@ import (
 	"ibrun/test/bench/lazy"
 	"ibrun/test/bench/managers"
 	"ibrun/test/bench/mpi"
-	"ibrun/test/bench/pattern"
 	"ibrun/test/bench/resize"
 	"ibrun/test/bench/spawn"
 	"ibrun/test/bench/ssh"
@@ -40,7 +39,6 @@ var subjects = []subject{
 	{"data", "messages between nodes beside plain UDP and TCP, held against bounds", between.Run},
 	{"lazy", "messages beside plain UDP and TCP, and the time until ranks may send", lazy.Run},
 	{"mpi", "programs of MPI and PMI beside their own launchers", mpi.Run},
-	{"pattern", "a rank of the patterns that mpi measures", pattern.Run},
 	{"exec", "a command beside the ranks of a running job beside a launch of its own", exec.Run},
 	{"charm", "a program of Charm++'s layer netlrts under ibrun beside charmrun", charm.Run},
 	{"resize", "a running job that grows and shrinks beside a restart of it", resize.Run},

@@ -190,9 +190,12 @@ func stoppedAtStart(t *testing.T, link string) (pids []int) {
 			continue
 		}
 		dir := filepath.Dir(path)
-		status, err := os.ReadFile(dir + "/status")
+		var status []byte
+		eventually(t, patience, "it stops when it gets a processor, and runs nothing before", func() bool {
+			status, err = os.ReadFile(dir + "/status")
+			return err != nil || strings.Contains(string(status), "State:\tT (stopped)")
+		})
 		require.NoError(t, err)
-		require.Contains(t, string(status), "State:\tT (stopped)")
 		require.Contains(t, string(status), "TracerPid:\t0\n")
 		maps, err := os.ReadFile(dir + "/maps")
 		require.NoError(t, err)

@@ -25,11 +25,11 @@ func TestProgramsOverNodes(t *testing.T) {
 		argv, says string
 		again      bool
 	}{
-		{"NPmpich2 -l 1 -u 8195 -n 200 -o /dev/null", "8195 bytes    200 times", false},
+		{"NPmpich2 -l 1 -u 8195 -n 20 -o /dev/null", "8195 bytes     20 times", false},
 		{coarrays + "co_sum_test", "Test passed", false},
 		{coarrays + "atomics", "Test passed", true},
 	} {
-		args := append([]string{"--hosts", "node[0001-0002]", "--timeout", "60", "-x", overTCP, "--bind-to", "none"},
+		args := append([]string{"--hosts", "node[0001-0002]", "--timeout", "120", "-x", overTCP, "--bind-to", "none"},
 			strings.Fields(p.argv)...)
 		o := ibrun(t, c, args...)
 		if o.code == 124 && p.again {

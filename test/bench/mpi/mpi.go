@@ -26,6 +26,7 @@ import (
 
 	"ibrun/test/bench/figure"
 	"ibrun/test/bench/hosts"
+	"ibrun/test/bench/pattern"
 )
 
 const ibrun = "bin/ibrun"
@@ -36,6 +37,8 @@ const standIn = "/run/vcluster/vrsh"
 // Run is the subcommand.
 func Run(args []string) error {
 	switch {
+	case len(args) > 0 && args[0] == "pattern": // a rank of apps and curve
+		return pattern.Run(args[1:])
 	case len(args) == 5 && args[0] == "exchange":
 		return onCluster(args[1:4], func(j job) error { return j.exchange(args[4]) })
 	case len(args) == 6 && args[0] == "hello":
@@ -60,7 +63,7 @@ func Run(args []string) error {
 	}
 	return errors.New("usage: bench mpi exchange NODES PPN ROUNDS PROGRAM | hello NODES PPN ROUNDS MPICH OPENMPI | " +
 		"newer NODES PPN ROUNDS ROOT OPENMPI | apps NODES PPN ROUNDS BENCH MPICH OPENMPI PAGE | " +
-		"curve ROUNDS BENCH MPICH OPENMPI FILE PICTURE | busy ROUNDS OPENMPI | agent ROUNDS CLIENT")
+		"curve ROUNDS BENCH MPICH OPENMPI FILE PICTURE | pattern ... | busy ROUNDS OPENMPI | agent ROUNDS CLIENT")
 }
 
 // job is a size of job on a cluster.

@@ -24,7 +24,7 @@ type rival struct {
 
 func rivals(self, mpich, openMPI string) []rival {
 	return []rival{
-		{name: "ibrun", colour: "#1f4e79", argv: []string{self, "pattern"}},
+		{name: "ibrun", colour: "#1f4e79", argv: []string{self, "mpi", "pattern"}},
 		{name: "MPICH", colour: "#c8553d", argv: []string{mpich}},
 		{name: "Open MPI", colour: "#e0a458", argv: []string{openMPI}},
 	}
@@ -102,7 +102,7 @@ type measured struct {
 // curve measures round trips of all sizes between two nodes, keeps them in a file, and draws them.
 func (j job) curve(self, mpich, openMPI, file, picture string) error {
 	ways := append(rivals(self, mpich, openMPI),
-		rival{name: "plain TCP", colour: "#7b8794", argv: []string{self, "pattern"}, tcp: true})
+		rival{name: "plain TCP", colour: "#7b8794", argv: []string{self, "mpi", "pattern"}, tcp: true})
 	us := map[string]map[float64][]float64{}
 	var turns []func() error
 	for _, r := range ways {

@@ -38,7 +38,7 @@ func Run(args []string) error {
 	case len(args) == 2 && (args[0] == "trips" || args[0] == "tcp"):
 		run = func(ctx context.Context, w *ibrun.World) error { return trips(ctx, w, args[0] == "tcp", numbers[0]) }
 	default:
-		return errors.New("usage: bench pattern stencil3d|alltoall STEPS BYTES | trips|tcp MOST")
+		return errors.New("usage: bench mpi pattern stencil3d|alltoall STEPS BYTES | trips|tcp MOST")
 	}
 	ctx := context.Background()
 	w, err := ibrun.Init(ctx)
