@@ -1,6 +1,7 @@
 package charm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 )
@@ -23,6 +24,12 @@ func ResizeRequest(processes, kept, next uint32) Request {
 	}
 	data = binary.NativeEndian.AppendUint32(data, next) // as the client's machine has an int
 	return Request{Handler: ResizeHandler, Data: append(data, 0)}
+}
+
+// Unhandled reports whether a program prints that no handler takes a ResizeRequest. It is all that a
+// client is answered then (conv-ccs.C): only some load balancers have one.
+func Unhandled(text []byte) bool {
+	return bytes.Contains(text, []byte("Unknown CCS handler name '"+ResizeHandler+"'"))
 }
 
 // ParseRealloc reads the data of Realloc.

@@ -4,7 +4,6 @@ package agent
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -21,7 +20,7 @@ import (
 
 // controlSide answers the callers of the control socket (docs/decisions/0025-control.md).
 type controlSide struct {
-	listener *net.UnixListener
+	listener *control.Listener
 	job      atomic.Pointer[job.Job]
 	host     string
 	began    time.Time

@@ -42,6 +42,14 @@ func (s *Server) askForSize(r *rank) {
 	}
 }
 
+// unhandled takes the word of process 0 that its program does not know what it was asked for.
+func (s *Server) unhandled(r *rank) {
+	if r.number == 0 && r.resizes && r.change.Step == rankwire.ResizeWaits && r.change.Layout.Nodes() > 0 {
+		r.change = rankwire.Resize{}
+		s.report(r, rankwire.Follow{Step: rankwire.FollowCannot})
+	}
+}
+
 // realloc takes the word of process 0 that all are ready to go on with another number.
 func (s *Server) realloc(r *rank, data []byte) {
 	next, ok := charm.ParseRealloc(data)

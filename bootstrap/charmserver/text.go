@@ -45,6 +45,9 @@ func (s *Server) print(r *rank, f charm.Frame) {
 		r.text.size += len(all)
 		s.pump(r, to)
 	}
+	if charm.Unhandled(f.Data) {
+		s.unhandled(r)
+	}
 	if f.Type == charm.PrintSyn || f.Type == charm.PrintErrSyn {
 		s.send(r, charm.Reply(charm.PrintDone))
 	}

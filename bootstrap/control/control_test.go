@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,7 +45,7 @@ func echo(r Request, put func(Response) error, gone <-chan struct{}) {
 }
 
 // served is the socket of a job that answers.
-func served(t *testing.T) (path string, l *net.UnixListener) {
+func served(t *testing.T) (path string, l *Listener) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	l, err := Listen("abc")
 	require.NoError(t, err)
@@ -210,13 +212,43 @@ func TestStale(t *testing.T) {
 	require.Empty(t, ids)
 	l, err := Listen("dead")
 	require.NoError(t, err)
-	l.SetUnlinkOnClose(false)
-	l.Close()
+	l.UnixListener.Close()
 	require.FileExists(t, filepath.Join(Folder(), "dead.sock"))
 	ids, err = Jobs()
 	require.NoError(t, err)
 	require.Empty(t, ids)
 	require.NoFileExists(t, filepath.Join(Folder(), "dead.sock"))
+}
+
+// A socket is not taken for one that has been left while it is made.
+func TestAskedWhileMade(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	var looks atomic.Uint32
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				_, _ = Jobs()
+				looks.Add(1)
+			}
+		}
+	}()
+	defer func() { close(over); <-ended }()
+	for range 1000 {
+		l, err := Listen("abc")
+		require.NoError(t, err)
+		for from := looks.Load(); looks.Load() < from+2; {
+			runtime.Gosched()
+		}
+		c, err := Dial("abc")
+		require.NoError(t, err)
+		c.Close()
+		l.Close()
+	}
 }
 
 func TestFolder(t *testing.T) {

@@ -17,6 +17,9 @@ import (
 
 const suffix = ".sock"
 
+// making is the same of a socket on which nobody listens yet.
+const making = ".new"
+
 // memory is a folder as /tmp in which a name costs no access to a disk.
 const memory = "/dev/shm"
 
@@ -49,8 +52,21 @@ func check(dir string) error {
 	return nil
 }
 
-// Listen makes the socket of a job. The error says why there is none.
-func Listen(jobID string) (*net.UnixListener, error) {
+// Listener is the socket of a job.
+type Listener struct {
+	*net.UnixListener
+	path string
+}
+
+// Close removes the socket and wakes whoever accepts.
+func (l *Listener) Close() error {
+	_ = os.Remove(l.path)
+	return l.UnixListener.Close()
+}
+
+// Listen makes the socket of a job. The error says why there is none. It gets its name when somebody
+// listens: before that a caller would take it for one that has been left, and remove it.
+func Listen(jobID string) (*Listener, error) {
 	dir := Folder()
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
@@ -59,12 +75,18 @@ func Listen(jobID string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	// What others can change of the path is the folder's own name, in a folder with the sticky bit.
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, jobID+suffix), Net: "unix"})
+	first, path := filepath.Join(dir, jobID+making), filepath.Join(dir, jobID+suffix)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: first, Net: "unix"})
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(true)
-	return l, nil
+	l.SetUnlinkOnClose(false)
+	if err := os.Rename(first, path); err != nil {
+		_ = os.Remove(first)
+		l.Close()
+		return nil, err
+	}
+	return &Listener{l, path}, nil
 }
 
 // Jobs are the IDs of this user's jobs on this machine. Sockets of jobs that are gone are removed.

@@ -122,7 +122,7 @@ const (
 // Serve answers callers, one goroutine each, until the listener is closed, and returns then. Answer
 // gets a request and where to put the responses; it returns when the last one is put. Put fails
 // when the caller is gone; gone is closed then, too.
-func Serve(l *net.UnixListener, answer func(r Request, put func(Response) error, gone <-chan struct{})) {
+func Serve(l *Listener, answer func(r Request, put func(Response) error, gone <-chan struct{})) {
 	room := make(chan struct{}, mostCallers)
 	open := callers{}
 	for {

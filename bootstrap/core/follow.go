@@ -18,6 +18,9 @@ func (c *Core) followUp(m rankwire.Follow) {
 		c.send(Up, m)
 	case m.Step == rankwire.FollowCan:
 		c.root.growing.can, c.root.growing.charm = true, true
+	case m.Step == rankwire.FollowCannot:
+		c.giveUpResize("its load balancer has no handler " + charm.ResizeHandler + ", by which Charm++ changes the size of " +
+			"a job; hint: +balancer MetisLB, or another of the class CentralLB")
 	default:
 		c.follow(m)
 	}

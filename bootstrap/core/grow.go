@@ -226,15 +226,19 @@ func lastLine(tail string) string {
 
 // growFailed gives a change up because of one new agent: the job goes on as it is.
 func (c *Core) growFailed(l Link, why string) {
-	g := &c.root.growing
 	host := c.children[l].host()
 	c.drop(l, job.Status{})
+	c.giveUpResize(fmt.Sprintf("%s could not be started: %s; the job goes on with %s", host, why,
+		plural.Of(int(c.job.Layout.Nodes()), "node")))
+}
+
+// giveUpResize ends a change that the ranks have not begun to make.
+func (c *Core) giveUpResize(why string) {
+	g := &c.root.growing
 	if g.step != growStarting && g.step != growWaiting {
 		return // it was given up before
 	}
-	text := fmt.Sprintf("%s could not be started: %s; the job goes on with %s", host, why,
-		plural.Of(int(c.job.Layout.Nodes()), "node"))
-	c.do(ResizeTold{ID: g.id, Refused: text, Over: true})
+	c.do(ResizeTold{ID: g.id, Refused: why, Over: true})
 	waited := g.step == growWaiting
 	g.step = growNone
 	for _, o := range g.links {

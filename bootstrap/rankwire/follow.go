@@ -17,11 +17,12 @@ const (
 	FollowCan    FollowStep = iota // the program can change its size; goes to the root only
 	FollowResize                   // all wait to go on with another number of processes
 	FollowEnd                      // all wait for the end of the job
+	FollowCannot                   // the change that is asked for is none that it can make; goes to the root only
 	followSteps
 )
 
 func (s FollowStep) String() string {
-	return [...]string{"can", "resize", "end", "?"}[min(s, followSteps)]
+	return [...]string{"can", "resize", "end", "cannot", "?"}[min(s, followSteps)]
 }
 
 // Follow is what one process has reported for all: rank 0 to the root, and the root to all others,

@@ -78,6 +78,20 @@ func TestNetlrtsResizeRefused(t *testing.T) {
 		}
 		require.Equal(t, 0, r.ends(), name+r.err.String())
 	}
+	r := controlled(t, "--launcher", "local", "--hosts", "a,b", resizing(t), "0/ignore", "0/ignore", "barrier", "serve",
+		"end:0")
+	for _, change := range [][]string{{"shrink", "1"}, {"grow", "c"}} {
+		var o outcome
+		eventually(t, patience/2, "the program can change its size", func() bool {
+			o = r.ctl(change...)
+			return strings.Contains(o.stderr, "has no handler set_bitmap")
+		})
+		require.Equal(t, 125, o.code)
+	}
+	for _, pe := range []string{"0", "1"} {
+		eventually(t, patience/2, "PE "+pe, func() bool { return r.ctl("ccs", "bye", "--pe", pe).code == 0 })
+	}
+	require.Equal(t, 0, r.ends(), r.err.String())
 	o := ibrun(t, "--launcher", "local", "--hosts", "a,b", resizing(t), "0/realloc:3", "barrier")
 	require.Equal(t, 1, o.code)
 	require.Contains(t, o.stderr, "it goes on with 3 processes, which nobody has asked ibrun for")

@@ -231,6 +231,8 @@ func (c *client) step(word, value string) {
 		c.print("print", text+"\n", os.Stdout)
 	case "ring":
 		c.ring()
+	case "ignore":
+		c.ignoreResize()
 	case "serve":
 		c.serve()
 	case "abort":

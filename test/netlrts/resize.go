@@ -73,6 +73,13 @@ func (r restart) after(steps []string) []string {
 	return steps[n:]
 }
 
+// ignoreResize takes a client's request for another number of processes as a library does whose load
+// balancer has no handler for it.
+func (c *client) ignoreResize() {
+	handler, _, _ := strings.Cut(string(c.expect("req_fw")[14:46]), "\x00")
+	c.print("print", fmt.Sprintf("CCS: Unknown CCS handler name '%s' requested. Ignoring...\n", handler), os.Stdout)
+}
+
 // resize waits for a client that wants another number of processes, and goes on with that: process
 // 0 tells the others by datagrams, as the library does by messages.
 func (c *client) resize(r restart, done int) {

@@ -44,10 +44,14 @@ func Run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == echoRole:
 		return echo(args[1])
+	case len(args) == 3 && args[0] == "curve":
+		return curveOf(args[1], args[2])
+	case len(args) == 5 && args[0] == "plot":
+		return plot(args[1], args[2], args[3], args[4])
 	case len(args) == 1:
 		return drive(args[0])
 	}
-	return errors.New("usage: bench ib DEVICE")
+	return errors.New("usage: bench ib DEVICE | curve DEVICE ROUNDS | plot PRINTED ROUNDS FILE PICTURE")
 }
 
 // box is a sink that keeps streams.
@@ -102,28 +106,11 @@ func drive(device string) error {
 	fmt.Printf("opening took %v\n", f.Counters().Opening)
 	bounds := figure.Bounds{To: os.Stdout}
 	bounds.AtMost("memory registered without a peer, KiB", float64(f.Counters().Pinned)/(1<<10), mostPinned)
-	other, err := worker.Start("the other process", worker.Self, "ib", echoRole, device)
+	p, err := echoes(f, device)
 	if err != nil {
 		return err
 	}
-	defer other.Kill()
-	line, err := other.Line()
-	if err != nil {
-		return err
-	}
-	var tuple, offer string
-	if _, err := fmt.Sscan(line, &tuple, &offer); err != nil {
-		return err
-	}
-	raw, _ := hex.DecodeString(tuple)
-	to, _, err := fabric.ParseTuple(raw)
-	if err != nil {
-		return err
-	}
-	p := peer{f: f, to: to}
-	if p.offer, err = hex.DecodeString(offer); err != nil {
-		return err
-	}
+	defer p.other.Kill()
 	if err := p.connects(); err != nil {
 		return err
 	}
@@ -152,9 +139,37 @@ func drive(device string) error {
 
 // peer is the other process.
 type peer struct {
+	other *worker.Worker
 	f     *ib.Fabric
 	to    fabric.Tuple
 	offer []byte
+}
+
+// echoes starts a process that sends back what comes.
+func echoes(f *ib.Fabric, device string) (p *peer, err error) {
+	p = &peer{f: f}
+	if p.other, err = worker.Start("the other process", worker.Self, "ib", echoRole, device); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.other.Kill()
+		}
+	}()
+	line, err := p.other.Line()
+	if err != nil {
+		return nil, err
+	}
+	var tuple, offer string
+	if _, err := fmt.Sscan(line, &tuple, &offer); err != nil {
+		return nil, err
+	}
+	raw, _ := hex.DecodeString(tuple)
+	if p.to, _, err = fabric.ParseTuple(raw); err != nil {
+		return nil, err
+	}
+	p.offer, err = hex.DecodeString(offer)
+	return p, err
 }
 
 // dial returns a stream whose other end echoes messages of a length.

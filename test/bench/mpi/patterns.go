@@ -1,7 +1,6 @@
 package mpi
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"ibrun/test/bench/chart"
+	"ibrun/test/bench/curve"
 	"ibrun/test/bench/figure"
 )
 
@@ -92,21 +92,14 @@ func (w *way) lines() (list []chart.Point, err error) {
 // mostCurve is the longest message of the curve.
 const mostCurve = 16 << 20
 
-// measured is a point of a curve, as its file has it: half of a round trip is not taken.
-type measured struct {
-	What  string  `json:"what"`
-	Bytes float64 `json:"bytes"`
-	Us    float64 `json:"us"` // of a round trip, a median
-}
-
-// curve measures round trips of all sizes between two nodes, keeps them in a file, and draws them.
+// curve measures round trips of all lengths between two nodes, keeps them in a file, and draws them.
 func (j job) curve(self, mpich, openMPI, file, picture string) error {
-	ways := append(rivals(self, mpich, openMPI),
+	kinds := append(rivals(self, mpich, openMPI),
 		rival{name: "plain TCP", colour: "#7b8794", argv: []string{self, "mpi", "pattern"}, tcp: true})
-	us := map[string]map[float64][]float64{}
+	ways := make([]curve.Way, len(kinds))
 	var turns []func() error
-	for _, r := range ways {
-		us[r.name] = map[float64][]float64{}
+	for i, r := range kinds {
+		ways[i] = curve.Way{Name: r.name, Colour: r.colour}
 		turns = append(turns, func() error {
 			what := "trips"
 			if r.tcp {
@@ -115,7 +108,7 @@ func (j job) curve(self, mpich, openMPI, file, picture string) error {
 			w := &way{name: r.name, argv: j.underIbrun(append(r.argv, what, strconv.Itoa(mostCurve))...)}
 			lines, err := w.lines()
 			for _, p := range lines {
-				us[r.name][p.X] = append(us[r.name][p.X], p.Y)
+				ways[i].Add(int(p.X), p.Y)
 			}
 			return err
 		})
@@ -123,62 +116,6 @@ func (j job) curve(self, mpich, openMPI, file, picture string) error {
 	if err := figure.Turns(j.rounds, turns...); err != nil {
 		return err
 	}
-	var all []measured
-	var series []chart.Series
-	for _, r := range ways {
-		s := chart.Series{Name: r.name, Colour: r.colour}
-		for bytes := 1; bytes <= mostCurve; bytes *= 4 {
-			p := chart.Point{X: float64(bytes), Y: figure.Median(us[r.name][float64(bytes)])}
-			s.Points = append(s.Points, p)
-			all = append(all, measured{r.name, p.X, p.Y})
-		}
-		series = append(series, s)
-	}
-	text, err := json.MarshalIndent(struct {
-		Machine string     `json:"machine"`
-		Points  []measured `json:"points"`
-	}{figure.Machine(), all}, "", " ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
-		return err
-	}
-	to, err := os.Create(picture)
-	if err != nil {
-		return err
-	}
-	defer to.Close()
-	return chart.Draw(to, "Messages between two nodes", []string{
-		fmt.Sprintf("Medians of %d rounds in turns, one rank on each of two virtual nodes.", j.rounds),
-		figure.Machine(),
-	}, []chart.Panel{tripsPanel(series), ratesPanel(series)})
-}
-
-// sizes are the ticks of messages' lengths.
-var sizes = []chart.Tick{{At: 1, Text: "1 B"}, {At: 64, Text: "64 B"}, {At: 4 << 10, Text: "4 KiB"},
-	{At: 256 << 10, Text: "256 KiB"}, {At: mostCurve, Text: "16 MiB"}}
-
-// tripsPanel has microseconds of a round trip.
-func tripsPanel(series []chart.Series) chart.Panel {
-	return chart.Panel{Title: "Round trip", XLabel: "length of a message", X: sizes, Series: series,
-		Y: []chart.Tick{{At: 1, Text: "1 us"}, {At: 10, Text: "10 us"}, {At: 100, Text: "100 us"},
-			{At: 1000, Text: "1 ms"}, {At: 1e4, Text: "10 ms"}, {At: 1e5, Text: "100 ms"}}}
-}
-
-// ratesPanel has megabytes a second, both directions counted.
-func ratesPanel(series []chart.Series) chart.Panel {
-	p := chart.Panel{Title: "Both ways together", XLabel: "length of a message", X: sizes,
-		Y: []chart.Tick{{At: 0.01, Text: "10 kB/s"}, {At: 0.1, Text: "100 kB/s"}, {At: 1, Text: "1 MB/s"},
-			{At: 10, Text: "10 MB/s"}, {At: 100, Text: "100 MB/s"}, {At: 1000, Text: "1 GB/s"},
-			{At: 1e4, Text: "10 GB/s"}}}
-	for _, s := range series {
-		rates := s
-		rates.Points = nil
-		for _, at := range s.Points {
-			rates.Points = append(rates.Points, chart.Point{X: at.X, Y: 2 * at.X / at.Y})
-		}
-		p.Series = append(p.Series, rates)
-	}
-	return p
+	how := fmt.Sprintf("Medians of %d rounds in turns, one rank on each of two virtual nodes.", j.rounds)
+	return curve.Save("Messages between two nodes", how, ways, mostCurve, file, picture)
 }
