@@ -119,9 +119,9 @@ test-clocks: fleet # what watches a clock
 	$(TESTS) $(TAGS) -race -p 1 -timeout 30m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(SIMULATED)|$(WAITING)')
 
 test-computing:
-	nice -n 10 $(TESTS) $(TAGS) -race -p 2 -timeout 45m $$(go list ./... | grep -xE '$(COMPUTING)')
-	nice -n 10 $(TESTS) -short -timeout 45m $(SIMULATED)
-	nice -n 10 go tool staticcheck $(TAGS) ./...
+	nice -n 15 $(TESTS) $(TAGS) -race -p 2 -timeout 45m $$(go list ./... | grep -xE '$(COMPUTING)')
+	nice -n 15 $(TESTS) -short -timeout 45m $(SIMULATED)
+	nice -n 15 go tool staticcheck $(TAGS) ./...
 
 test-beside: test-ib fleet # the machine, then what waits
 	$(TESTS) $(TAGS) -race -p 2 -timeout 30m $$(go list ./... | grep -xE '$(WAITING)')
@@ -140,9 +140,9 @@ fleet: ## Open MPI 5 of Debian 13, unpacked in ~/.cache/ibrun-fleet for tests (a
 # As root nothing is skipped here, nor left out of the build: IBRUN_TEST_ALL.
 test-ib: ib-packages ## tests on real verbs devices: Soft-RoCE in a virtual machine, and a made-up HCA (as root)
 	@[ "$$(id -u)" != 0 ] || [ -z "$(TAGS)" ] || { echo "no header of libibverbs, though it was installed" >&2; exit 1; }
-	[ "$$(id -u)" != 0 ] || export IBRUN_TEST_ALL=1; go test $(TAGS) -count=1 -p 1 -v $$(go list ./... | grep -xE '$(BOOTING)')
+	[ "$$(id -u)" != 0 ] || export IBRUN_TEST_ALL=1; go test $(TAGS) -count=1 -p 1 -v -timeout 25m $$(go list ./... | grep -xE '$(BOOTING)')
 	IBRUN_TEST_VERBS_REAL=vm go test $(TAGS) -count=1 ./cgo/verbs
-	IBRUN_TEST_VERBS_REAL=vm go test $(TAGS) -count=1 -v -run 'SchedulesOver|PortFails' ./lazy -schedules=6
+	IBRUN_TEST_VERBS_REAL=vm go test $(TAGS) -count=1 -v -timeout 25m -run 'SchedulesOver|PortFails' ./lazy -schedules=6
 
 ib-packages:
 	@test/packages $(IB_PACKAGES)

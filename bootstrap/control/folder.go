@@ -64,8 +64,8 @@ func (l *Listener) Close() error {
 	return l.UnixListener.Close()
 }
 
-// Listen makes the socket of a job. The error says why there is none. It gets its name when somebody
-// listens: before that a caller would take it for one that has been left, and remove it.
+// Listen makes the socket of a job. The error says why there is none. The socket gets its name when
+// somebody listens: before that a caller would take it for one that has been left, and remove it.
 func Listen(jobID string) (*Listener, error) {
 	dir := Folder()
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {

@@ -41,7 +41,7 @@ func idle(t *testing.T, before map[string]uint64) {
 			}
 		}
 		return true
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 }
 
 // TestSixtyFour has 64 processes at one device, of which a ring makes all talk off their node.
@@ -67,7 +67,7 @@ func TestKilled(t *testing.T) {
 		inside.Program("ring"), "-rounds", "1000000")
 	cmd.Stderr = &errs
 	require.NoError(t, cmd.Start())
-	require.Eventually(t, func() bool { return resources(t)["qp"] >= before["qp"]+8*2 }, time.Minute,
+	require.Eventually(t, func() bool { return resources(t)["qp"] >= before["qp"]+8*2 }, 3*time.Minute,
 		20*time.Millisecond)
 	ranks := children(t, "ring")
 	require.NotEmpty(t, ranks)

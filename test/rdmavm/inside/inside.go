@@ -96,7 +96,7 @@ func outside(cfg Config) (code int, err error) {
 		return 0, err
 	}
 	// go test's own time-out
-	args := slices.Concat([]string{"run", "-timeout", "10m"}, cfg.Options, []string{"--", self}, os.Args[1:])
+	args := slices.Concat([]string{"run", "-timeout", "20m"}, cfg.Options, []string{"--", self}, os.Args[1:])
 	cmd := exec.Command(vm, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), programs+"="+dir)
