@@ -73,8 +73,8 @@ func (r restart) after(steps []string) []string {
 	return steps[n:]
 }
 
-// ignoreResize takes a client's request for another number of processes as a library does whose load
-// balancer has no handler for it.
+// ignoreResize does as a library whose load balancer has no handler for another number of
+// processes.
 func (c *client) ignoreResize() {
 	handler, _, _ := strings.Cut(string(c.expect("req_fw")[14:46]), "\x00")
 	c.print("print", fmt.Sprintf("CCS: Unknown CCS handler name '%s' requested. Ignoring...\n", handler), os.Stdout)

@@ -72,7 +72,8 @@ func Save(title, how string, ways []Way, most int, file, picture string) error {
 		return err
 	}
 	defer to.Close()
-	return chart.Draw(to, title, []string{how, figure.Machine()}, []chart.Panel{trips(series, most), rates(series, most)})
+	panels := []chart.Panel{trips(series, most), rates(series, most)}
+	return chart.Draw(to, title, []string{how, figure.Machine()}, panels)
 }
 
 // sizes are the ticks of messages' lengths.

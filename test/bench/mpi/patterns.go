@@ -92,7 +92,8 @@ func (w *way) lines() (list []chart.Point, err error) {
 // mostCurve is the longest message of the curve.
 const mostCurve = 16 << 20
 
-// curve measures round trips of all lengths between two nodes, keeps them in a file, and draws them.
+// curve measures round trips of all lengths between two nodes, and keeps them in a file and a
+// picture.
 func (j job) curve(self, mpich, openMPI, file, picture string) error {
 	kinds := append(rivals(self, mpich, openMPI),
 		rival{name: "plain TCP", colour: "#7b8794", argv: []string{self, "mpi", "pattern"}, tcp: true})
