@@ -185,12 +185,12 @@ bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each besi
 	@missed=0; bin/bench lazy bin/ibrun || missed=1; \
 	if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); for n in 4 16 64; do for p in 1 4 16; do \
 		bin/vcluster up $$n -- bin/bench lazy all $$n $$p $(ROUNDS) bin/ibrun $(CURDIR)/bin/alltoall $(CURDIR)/bin/stencil3d || missed=1; done; done; fi; \
-	go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric; exit $$missed
+	go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric || missed=1; exit $$missed
 
 bench-data: ## messages between the nodes of a virtual cluster beside plain UDP and TCP, held against bounds; the memory of a peer; also in docs/figures.md (as root); ROUNDS=5
 	@test/packages $(RUN_PACKAGES)
 	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
-	@missed=0; bin/vcluster up 10 -- bin/bench data bin/ibrun $(ROUNDS) docs/figures.md || missed=$$?; go test -run '^$$' -bench LivePeer -benchtime 1x ./lazy; exit $$missed
+	@missed=0; bin/vcluster up 10 -- bin/bench data bin/ibrun $(ROUNDS) docs/figures.md || missed=$$?; go test -run '^$$' -bench LivePeer -benchtime 1x ./lazy || missed=1; exit $$missed
 
 bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64 and 128 nodes; MPICH and Open MPI, 4 and 5, beside their own launchers on 4 and 16, and on busy CPUs; ROUNDS=5
 	@test/packages $(RUN_PACKAGES) mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix-dev

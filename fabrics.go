@@ -13,6 +13,7 @@ import (
 	"ibrun/fabric/udp"
 	"ibrun/internal/netiface"
 	"ibrun/internal/pseudo"
+	"ibrun/internal/spin"
 	"ibrun/job"
 	"ibrun/lazy"
 	"ibrun/lazy/upgrade"
@@ -107,7 +108,8 @@ func (w *World) reportUnused() {
 func (w *World) openInfiniBand(to fabric.Sink) (fabric.Fabric, error) {
 	how, key := w.welcome.How, w.welcome.Key
 	f, err := ib.Open(ib.Config{
-		Port: os.Getenv(hcaVariable), GIDIndex: int(how.GID) - 1, SL: how.SL, PKey: how.PKey, Spin: how.Spin,
+		Port: os.Getenv(hcaVariable), GIDIndex: int(how.GID) - 1, SL: how.SL, PKey: how.PKey,
+		Spin: how.Poll == job.PollSpin,
 		QKey: key.QKey(), Key: key.ControlKey(),
 	}, to)
 	if err != nil {
@@ -130,7 +132,22 @@ func (w *World) openEthernet(why string, to fabric.Sink) (fabric.Fabric, error) 
 	if why != "" {
 		w.report("data does not go by InfiniBand: " + why)
 	}
-	return udp.Open(udp.Config{Addr: at.Addr, MTU: at.MTU, Instead: why}, to)
+	return udp.Open(udp.Config{Addr: at.Addr, MTU: at.MTU, Instead: why, Spin: spinner(w.welcome.How.Poll)}, to)
+}
+
+// ownCoresVariable is set by the agent for ranks with cores that no other rank of their node may
+// use.
+const ownCoresVariable = "IBRUN_OWN_CORES"
+
+// spinner says how long a rank polls before it sleeps.
+func spinner(how job.Poll) spin.Spinner {
+	switch {
+	case how == job.PollSpin:
+		return spin.New(spin.Long, true)
+	case how == job.PollAuto && os.Getenv(ownCoresVariable) == "1":
+		return spin.New(spin.Short, false)
+	}
+	return spin.Spinner{}
 }
 
 func chooseEthernet(w rankwire.Welcome) (netiface.Choice, error) {
@@ -149,7 +166,7 @@ func openSecondary(w rankwire.Welcome, to fabric.Sink) fabric.Fabric {
 	if err != nil {
 		return nil
 	}
-	f, err := udp.Open(udp.Config{Addr: at.Addr, MTU: at.MTU}, to)
+	f, err := udp.Open(udp.Config{Addr: at.Addr, MTU: at.MTU, Spin: spinner(w.How.Poll)}, to)
 	if err != nil {
 		return nil
 	}

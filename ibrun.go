@@ -110,7 +110,7 @@ func join(control *rankctl.Channel, welcome rankwire.Welcome, answer time.Durati
 		Least: job.ProgramOf(welcome.Epoch), Layout: welcome.Layout,
 		Agent: resolver{control, mark(welcome.Epoch)}, Answer: answer,
 		Seal: fabric.NewSeal(welcome.Key, uint32(welcome.Rank), welcome.Epoch), Streams: welcome.How.Fabric == "tcp",
-		Restarts: welcome.Restarts, Bundle: c.bundle,
+		Restarts: welcome.Restarts, Bundle: c.bundle, Spin: spinner(welcome.How.Poll),
 	}
 	switch {
 	case welcome.Layout.Nodes() > 1:

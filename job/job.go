@@ -87,8 +87,19 @@ type Transport struct {
 	SL   uint8  // service level
 	PKey uint16 // partition; 0: the first that the port is a full member of
 	GID  uint8  // 1 + the index in the port's table; 0: chosen
-	Spin bool   // poll without pause
+	Poll Poll   // of Ethernet too
 }
+
+// Poll is how ranks wait for what others send: --poll.
+type Poll uint8
+
+// The ways to wait.
+const (
+	PollAuto   Poll = iota // ranks with cores of their own poll for a moment, and then sleep
+	PollEvents             // they sleep
+	PollSpin               // they poll without pause
+	Polls                  // how many ways there are
+)
 
 // MaxSL is the highest service level of InfiniBand.
 const MaxSL = 15

@@ -53,6 +53,7 @@ type streamDriver struct {
 func (s *stream) receive(from uint32, in *inbox, memory *bufferPool) (came uint64, err error) {
 	d := &streamDriver{s: s, from: from, in: in, turn: turns.New(), r: newReader(s.conn, memory)}
 	defer d.r.end()
+	d.r.spin = s.spin
 	defer d.turn.End()
 	if d.r.raw != nil {
 		d.conn, _ = s.conn.(net.Conn)

@@ -71,6 +71,7 @@ func (t *Table) Paired(rank uint32, what rankwire.Answered, c net.Conn) {
 		return
 	}
 	s := newStream(c, upgrade.Token{}, t.start(rank))
+	s.spin = t.cfg.Spin
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || !n.decide(s, nil) {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
+	"ibrun/internal/spin"
 )
 
 // reader takes messages off a stream: several with one system call if they are short, and the rest
@@ -36,7 +37,12 @@ type reader struct {
 	n    int
 	full bool // it brought all that there was room for: there is more, most likely
 	err  error
+	fd   int
+	room []byte // of buf
 	call func(fd uintptr) bool
+	try  func() bool
+
+	spin spin.Spinner
 }
 
 const (
@@ -64,6 +70,7 @@ func newReader(c fabric.Stream, memory *bufferPool) *reader {
 		r.buf = new(make([]byte, readAheadOwn))
 	}
 	r.call = r.once
+	r.try = func() bool { r.read(); return r.err != unix.EAGAIN }
 	return r
 }
 
@@ -75,7 +82,7 @@ func (r *reader) end() {
 	r.buf, r.from, r.to = nil, 0, 0
 }
 
-// once is one system call; false: there is nothing to read, and it is to wait.
+// once reads once; false: there is nothing to read, and it is to wait.
 func (r *reader) once(fd uintptr) bool {
 	if r.buf == nil {
 		r.buf = readBuffers.Get().(*[]byte)
@@ -84,21 +91,30 @@ func (r *reader) once(fd uintptr) bool {
 	if r.long {
 		room = room[:min(len(room), readBehind)]
 	}
-	for {
-		if len(r.rest) > 0 {
-			r.n, r.err = unix.Readv(int(fd), [][]byte{r.rest, room})
-		} else {
-			r.n, r.err = unix.Read(int(fd), room)
-		}
-		if r.err != unix.EINTR {
-			break
-		}
+	r.fd, r.room = int(fd), room
+	if r.read(); r.err == unix.EAGAIN && r.wait && !r.long && r.m == nil { // or it would bring little by little
+		r.spin.Poll(r.try)
 	}
+	r.room = nil
 	if r.err == unix.EAGAIN && r.from == r.to {
 		r.end()
 	}
 	r.full = r.n == len(r.rest)+len(room)
 	return r.err != unix.EAGAIN || !r.wait
+}
+
+// read is the system call itself.
+func (r *reader) read() {
+	for {
+		if len(r.rest) > 0 {
+			r.n, r.err = unix.Readv(r.fd, [][]byte{r.rest, r.room})
+		} else {
+			r.n, r.err = unix.Read(r.fd, r.room)
+		}
+		if r.err != unix.EINTR {
+			return
+		}
+	}
 }
 
 // fill reads more: into the rest of the message under way, if that is long, and behind it into the

@@ -17,6 +17,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
+	"ibrun/internal/spin"
 	"ibrun/job"
 )
 
@@ -64,6 +65,9 @@ func TestReader(t *testing.T) {
 				}()
 				var memory bufferPool
 				in := newReader(hide(far), &memory)
+				if seed%2 > 0 {
+					in.spin = spin.New(spin.Short, seed%4 > 1)
+				}
 				var got [][]byte
 				var err error
 				for err == nil {

@@ -284,6 +284,9 @@ func (f *remotePeer) tick() {
 	defer f.t.fmu.Unlock()
 	if !f.t.stopped && !f.departed {
 		f.t.step(f, peer.Event{Kind: peer.Tick})
+		if f.peer.Unacked() == 0 {
+			f.t.out.b = nil // as the Peer does with what a burst has needed
+		}
 	}
 }
 

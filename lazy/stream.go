@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
+	"ibrun/internal/spin"
 	"ibrun/lazy/upgrade"
 )
 
@@ -33,6 +34,8 @@ type stream struct {
 	kept    *keeper // nil: what is lost with the stream is lost
 	resumed bool    // what was kept goes another way
 	peers   uint64  // messages that the peer had by then
+
+	spin spin.Spinner // of who reads
 
 	reading bool   // under the lock of remote peers, as is
 	came    uint64 // messages that were received

@@ -17,6 +17,7 @@ import (
 
 	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
+	"ibrun/internal/spin"
 	"ibrun/job"
 	"ibrun/lazy/peer"
 	"ibrun/lazy/upgrade"
@@ -105,6 +106,8 @@ type Config struct {
 	// Worth is when a pair moves to a stream although datagrams suffice; zero: never. Packet may be
 	// 0 for what one datagram carries.
 	Worth upgrade.Worth
+	// Spin is how long who waits for a stream polls before it sleeps.
+	Spin spin.Spinner
 	// Streams moves every pair to a stream before its first message.
 	Streams bool
 	// Answer is how long this node's agent took to answer; 0: not known. What

@@ -102,6 +102,7 @@ func (f *remotePeer) makeOffer() {
 // gotStream takes over a stream that both sides have proved.
 func (f *remotePeer) gotStream(s fabric.Stream, token upgrade.Token) {
 	f.stream = newStream(s, token, f.t.start(f.rank))
+	f.stream.spin = f.t.cfg.Spin
 	f.t.count(func(s *sums) { s[job.CountStreams]++ })
 	kept := f.t.secondary != nil && !isSecond(token) && f.stream.keep()
 	if f.step(upgrade.Event{Kind: upgrade.Connected, Token: token, Kept: kept}); kept {

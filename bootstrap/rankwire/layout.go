@@ -75,7 +75,7 @@ func EncodeTransport(w *frame.Encoder, t job.Transport) {
 	w.Byte(t.SL)
 	w.Uint(uint64(t.PKey))
 	w.Byte(t.GID)
-	w.Bool(t.Spin)
+	w.Byte(uint8(t.Poll))
 }
 
 // DecodeTransport takes what EncodeTransport writes.
@@ -83,9 +83,9 @@ func DecodeTransport(r *frame.Decoder) job.Transport {
 	t := job.Transport{
 		Fabric: r.Text(), Iface: r.Text(), Eager: r.Bool(), Learn: r.Bool(),
 		Why: r.Text(), Stats: r.Bool(), Verbose: r.Bool(), SL: r.Byte(),
-		PKey: uint16(r.Uint(math.MaxUint16)), GID: r.Byte(), Spin: r.Bool(),
+		PKey: uint16(r.Uint(math.MaxUint16)), GID: r.Byte(), Poll: job.Poll(r.Byte()),
 	}
-	if t.SL > job.MaxSL {
+	if t.SL > job.MaxSL || t.Poll >= job.Polls {
 		r.Fail(frame.ErrRange)
 	}
 	return t

@@ -69,7 +69,7 @@ func ownSamples() []frame.Message {
 	how := job.Transport{Fabric: "udp", Iface: "ib0", Eager: true, Learn: true, Why: "because", Stats: true,
 		Verbose: true}
 	more := how
-	more.SL, more.PKey, more.GID, more.Spin = 3, 0x8001, 4, true
+	more.SL, more.PKey, more.GID, more.Poll = 3, 0x8001, 4, job.PollSpin
 	var key fabric.Key
 	for i := range key {
 		key[i] = byte(100 + i)

@@ -46,12 +46,16 @@ func places(m *topo.Machine, want job.Binding, n job.Node, omp int, links []stri
 	if links = usable(m, links); len(ports) == 0 {
 		ports = make([]near.Choice, len(found))
 	}
+	own := alone(m, cpus)
 	for i, p := range found {
 		at := place{thread: proc.Thread{CPUs: p.CPUs, Mems: p.Mems, Interleave: p.Interleave}}
 		if ports[i].Port != nil {
 			at.port = ports[i].String()
 		}
 		at.devices = ports[i].Env(near.Link(m, p.CPUs, links))
+		if own[i] {
+			at.devices = append(at.devices, ownCores)
+		}
 		all = append(all, at)
 	}
 	return all, notes, nil

@@ -162,7 +162,7 @@ func moreSamples() []frame.Message {
 	full.Output.StderrFile, full.Output.StdinFile, full.Output.Unbuffered = "err.%r", "in.%r", true
 	full.Launch.Exec, full.Launch.AgentPath, full.Launch.Verbose = []string{"rsh", "-4"}, "/opt/ibrun", true
 	full.Launch.Hold = true
-	full.Transport.SL, full.Transport.PKey, full.Transport.GID, full.Transport.Spin = 3, 0x8001, 4, true
+	full.Transport.SL, full.Transport.PKey, full.Transport.GID, full.Transport.Poll = 3, 0x8001, 4, job.PollSpin
 	ordered := full
 	ordered.Size, ordered.Nodes, ordered.Programs = 5, 3, []job.Program{{Count: 5, Argv: []string{"a"}}}
 	ordered.Layout = job.NewLayout([]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}).By([]job.NodeIndex{1, 2, 0,

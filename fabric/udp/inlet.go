@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
+	"ibrun/internal/spin"
 )
 
 // inlet is what comes out of the socket. It waits in one of two ways.
@@ -31,6 +32,7 @@ type inlet struct {
 	short  int  // waits without a long one among them
 	need   int  // how many of those there must be before it waits in the kernel
 	four   bool // its addresses are of IPv4
+	spin   spin.Spinner
 
 	space []byte
 	parts []unix.Iovec
@@ -44,6 +46,7 @@ type inlet struct {
 	used  int // heads that the kernel has written into
 	call  func(fd uintptr) (done bool)
 	poll  func(uintptr) (done bool)
+	try   func() (done bool)
 
 	woken  atomic.Bool // Wake was called
 	inside atomic.Bool // whoever has the turn waits in the system call
@@ -85,6 +88,13 @@ func newInlet(socket *os.File, size int, four bool) (*inlet, error) {
 		i.heads[n].Namelen = unix.SizeofSockaddrInet6
 	}
 	i.call, i.poll = i.receive, i.polled
+	i.try = func() bool {
+		if i.woken.Load() {
+			i.came, i.err = 0, nil
+			return true
+		}
+		return i.polled(0)
+	}
 	var err error
 	if i.socket, err = socket.SyscallConn(); err != nil {
 		return nil, err
@@ -156,9 +166,9 @@ func (i *inlet) next(direct bool) (int, error) {
 		if i.look(false) {
 			go func() {}() // makes a thread look after Go's poller and timers, as this one did
 		}
-		i.flags = unix.MSG_WAITFORONE
 		i.inside.Store(true)
-		if i.came, i.err = 0, nil; !i.woken.Load() {
+		if i.came, i.err = 0, nil; !i.spin.Poll(i.try) && !i.woken.Load() {
+			i.flags = unix.MSG_WAITFORONE
 			_ = i.once()
 		}
 		i.inside.Store(false)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/fabric"
+	"ibrun/internal/spin"
 )
 
 // inletOf is an inlet and a way to send to it. It waits in the kernel for as long as it takes.
@@ -65,6 +66,30 @@ func TestInletWaitsInKernel(t *testing.T) {
 		require.False(t, in.watch, "what waits in Go's poller is not woken")
 	}
 	require.False(t, in.slept(), "it was woken once")
+}
+
+// A receiver that polls takes what comes without going to sleep, and Wake ends that too.
+func TestInletPolls(t *testing.T) {
+	in, send := inletOf(t)
+	in.wakes.Store(true)
+	in.spin = spin.New(time.Minute, false)
+	for _, end := range []struct {
+		by   func()
+		came int
+	}{{func() { send("one") }, 1}, {func() { in.wake(func() {}) }, 0}} {
+		in.short = leastShort
+		soon(t, func() {
+			go func() {
+				for !in.inside.Load() {
+					runtime.Gosched()
+				}
+				end.by()
+			}()
+			n, err := in.next(true)
+			require.NoError(t, err)
+			require.Equal(t, end.came, n)
+		})
+	}
 }
 
 // Without proof that it can be woken in the kernel, and if it is not a driver, it waits in Go's

@@ -19,6 +19,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/internal/netiface"
+	"ibrun/internal/spin"
 	"ibrun/internal/turns"
 )
 
@@ -29,6 +30,7 @@ type Config struct {
 	Buffer      int           // receive buffer that is asked for, in bytes; 0: 4 MiB
 	DialTimeout time.Duration // bounds Dial besides its context; 0: 10 s
 	Silence     time.Duration // of a far kernel, after which a stream ends; 0: 20 s
+	Spin        spin.Spinner  // how long a receiver polls before it sleeps
 	Instead     string        // why this node does not go by InfiniBand, for the errors about peers that do
 }
 
@@ -113,7 +115,9 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 		err = f.tune()
 	}
 	if err == nil {
-		f.in, err = newInlet(f.socket, f.mtu, f.tuple.Kind == fabric.ETH4)
+		if f.in, err = newInlet(f.socket, f.mtu, f.tuple.Kind == fabric.ETH4); err == nil {
+			f.in.spin = cfg.Spin
+		}
 	}
 	if err != nil {
 		f.socket.Close()

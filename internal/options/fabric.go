@@ -32,8 +32,8 @@ var fabricOptions = []knob{
 		r.GID = uint8(n + 1)
 		return err
 	}},
-	{names: "poll", takes: value, words: []string{"events", "spin"}, set: func(r *Request, v string) error {
-		r.Spin = v == "spin"
+	{names: "poll", takes: value, words: []string{"auto", "events", "spin"}, set: func(r *Request, v string) error {
+		r.Poll = map[string]job.Poll{"auto": job.PollAuto, "events": job.PollEvents, "spin": job.PollSpin}[v]
 		return nil
 	}},
 	{names: "lazy", takes: optional, words: []string{"", "auto", "on", "off"}, set: func(r *Request, v string) error {

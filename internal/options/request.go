@@ -103,11 +103,11 @@ type Request struct {
 	// How ranks that use the package ibrun reach each other.
 	Fabric  string // "auto", "ib", "udp" or "tcp"
 	Iface   string
-	SL      uint8  // service level, at most job.MaxSL
-	GID     uint8  // 1 + the index in the port's table
-	PKey    uint16 // partition
-	Spin    bool   // poll without pause
-	Lazy    string // "auto", "on" or "off"
+	SL      uint8    // service level, at most job.MaxSL
+	GID     uint8    // 1 + the index in the port's table
+	PKey    uint16   // partition
+	Poll    job.Poll // how ranks wait
+	Lazy    string   // "auto", "on" or "off"
 	Eager   bool
 	Stats   string // "text" or "json"
 	Timing  bool   // --timing

@@ -139,7 +139,8 @@ func TestThisMachine(t *testing.T) {
 func TestInfiniBandOptions(t *testing.T) {
 	how := mustPlan(t, "--fabric=ib", "--sl=3", "--pkey=0x8001", "--gid-index=0", "--poll=spin", "true").Job.Transport
 	require.Equal(t, "ib", how.Fabric)
-	require.Equal(t, []any{uint8(3), uint16(0x8001), uint8(1), true}, []any{how.SL, how.PKey, how.GID, how.Spin})
+	require.Equal(t, []any{uint8(3), uint16(0x8001), uint8(1), job.PollSpin},
+		[]any{how.SL, how.PKey, how.GID, how.Poll})
 	require.Equal(t, "auto", mustPlan(t, "true").Job.Transport.Fabric)
 }
 

@@ -12,7 +12,7 @@ import (
 func transport(r *options.Request, nodes, ranks uint32) job.Transport {
 	t := job.Transport{
 		Fabric: cmp.Or(r.Fabric, "auto"), Iface: r.Iface, Stats: r.Stats != "", Verbose: r.Verbose > 0,
-		SL: r.SL, PKey: r.PKey, GID: r.GID, Spin: r.Spin,
+		SL: r.SL, PKey: r.PKey, GID: r.GID, Poll: r.Poll,
 	}
 	switch {
 	case r.Eager || r.Lazy == "off":

@@ -192,7 +192,12 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 		p.emit(Effect{Kind: Writable})
 	}
 	p.arm()
-	return p.scratch.effects
+	effects := p.scratch.effects
+	if ev.Kind == Tick && p.pending == 0 {
+		p.queue = queue{}
+		p.scratch.free()
+	}
+	return effects
 }
 
 // follow does what follows from the state rather than from the event.

@@ -35,6 +35,7 @@ type chances struct {
 	freeze       time.Duration // how long, at most
 	work         time.Duration // all ranks share one core, which a packet takes so long
 	room         int           // packets that wait for a rank before more are lost
+	link         *link         // nil: packets take no room
 	cfg          Config
 	trace        func(format string, args ...any)
 }
@@ -427,8 +428,15 @@ func (w *world) post(e *end, f *Effect) {
 	if w.cut[[2]int{src.id, dst.id}] > w.now {
 		return
 	}
+	left := w.now
+	if w.link != nil {
+		var ok bool
+		if left, ok = w.link.leaves(src.id, w.now); !ok {
+			return
+		}
+	}
 	if !w.chance(w.loss) {
-		w.at(w.now+w.delay+w.upTo(w.sway), arrive)
+		w.at(left+w.delay+w.upTo(w.sway), arrive)
 	}
 	if w.chance(w.dup) {
 		w.at(w.now+w.delay+w.upTo(w.sway), arrive)

@@ -5,6 +5,7 @@ import "time"
 const (
 	firstCwnd = 32
 	leastCwnd = 2
+	lossCwnd  = lossAfter + 1         // below it, a loss is found by its timer only
 	firstRTO  = 20 * time.Millisecond // until a round trip has been measured
 	leastRTO  = 4 * time.Millisecond  // above the delay of an acknowledgement
 	lossAfter = 3                     // segments sent later and received before one counts as lost
@@ -14,13 +15,20 @@ const (
 // queue has given up.
 type sent struct {
 	payload []byte
-	at      time.Duration
-	order   uint64 // of transmissions, this one's last
-	cost    int    // of Stage, freed with the last segment of a message
+	cost    int // of Stage, freed with the last segment of a message
 	flags   uint8
-	resent  bool // its acknowledgement measures nothing
 	sacked  bool
 	lost    bool
+	sending
+}
+
+// sending is the last transmission of a segment.
+type sending struct {
+	at      time.Duration
+	order   uint64        // of transmissions
+	since   time.Duration // rate.at then
+	arrived uint32        // rate.arrived then
+	resent  bool          // its acknowledgement measures nothing
 }
 
 // window is both directions of a connection. It exists in Up and Closing.
@@ -32,6 +40,7 @@ type window struct {
 	credit           int    // acknowledged since cwnd grew
 	order, cutAt     uint64 // transmissions; the first since cwnd was cut
 	tops             [lossAfter]uint64
+	rate             rate
 	srtt, rttvar     time.Duration // RFC 6298
 	rto              time.Duration
 	out              []sent // a power of two of them, and no more than are needed: most pairs are at rest
@@ -125,7 +134,11 @@ func (p *Peer) pump() {
 func (p *Peer) post(seq uint32, s *sent) {
 	w := p.win
 	w.order++
+	if w.pipe() <= 1 { // this one
+		w.rate.at = p.now
+	}
 	s.at, s.order = p.now, w.order
+	s.since, s.arrived = w.rate.at, w.rate.arrived
 	k := packet{kind: PacketSegment, seq: seq, flags: s.flags, payload: s.payload}
 	p.acknowledged(&k)
 	p.transmit(&k)
@@ -165,13 +178,17 @@ func (p *Peer) takeAck(k *packet) {
 	}
 	before := p.pending
 	got := 0
+	var newest sending // of those that this reports: it brought the acknowledgement about
 	for ; w.una != k.ack; w.una++ {
 		s := w.slot(w.una)
 		if s.sacked {
 			w.sackedN--
 		} else {
 			got++
-			p.arrivedThere(s)
+			w.arrivedThere(s, p.now)
+			if s.order > newest.order {
+				newest = s.sending
+			}
 		}
 		if s.flags&flagLast != 0 {
 			p.unackedBytes -= s.cost
@@ -182,12 +199,21 @@ func (p *Peer) takeAck(k *packet) {
 	for bits, seq := k.sack, k.ack+1; bits != 0 && int32(w.next-seq) > 0; bits, seq = bits>>1, seq+1 {
 		if s := w.slot(seq); bits&1 != 0 && !s.sacked {
 			got++
-			p.arrivedThere(s)
+			w.arrivedThere(s, p.now)
+			if s.order > newest.order {
+				newest = s.sending
+			}
 			s.sacked = true
 			w.sackedN++
 		}
 	}
 	if got > 0 {
+		// The others may have been there long, if acknowledgements were lost.
+		if !newest.resent {
+			w.measure(p.now - newest.at)
+			w.rate.sample(p.now, w.srtt, &newest)
+			p.scratch.pace.learn(p.now - newest.at)
+		}
 		w.grow(got)
 		w.findLost()
 	}
@@ -207,16 +233,13 @@ func (p *Peer) takeAck(k *packet) {
 }
 
 // arrivedThere notes that a segment has reached the peer.
-func (p *Peer) arrivedThere(s *sent) {
-	w := p.win
+func (w *window) arrivedThere(s *sent, now time.Duration) {
 	if s.lost {
 		s.lost = false
 		w.lostN--
 	}
-	if !s.resent {
-		w.measure(p.now - s.at)
-		p.scratch.pace.learn(p.now - s.at)
-	}
+	w.rate.arrived++
+	w.rate.at = now
 	order := s.order
 	for i, top := range w.tops {
 		if order > top {
@@ -252,8 +275,8 @@ func (w *window) grow(got int) {
 	}
 }
 
-// findLost marks what was sent before three others that have arrived. The
-// window halves once for all that were under way at that time.
+// findLost marks what was sent before three others that have arrived. The window falls once for all
+// that were under way at that time.
 func (w *window) findLost() {
 	if w.sackedN == 0 {
 		return
@@ -266,10 +289,17 @@ func (w *window) findLost() {
 		s.lost = true
 		w.lostN++
 		if s.order > w.cutAt {
-			w.cwnd = max(w.cwnd/2, leastCwnd)
+			w.cwnd = w.fallen()
 			w.thresh, w.credit, w.cutAt = w.cwnd, 0, w.order
 		}
 	}
+}
+
+// fallen is the window after a loss: what the way is measured to carry without a queue (TCP
+// Westwood), and half of it if that is more. A way that loses some of everything keeps its rate,
+// and one whose queue was full gets the time to empty it.
+func (w *window) fallen() int {
+	return max(min(w.cwnd, w.rate.product()), w.cwnd/2, lossCwnd)
 }
 
 // timedOut takes everything under way for lost: pump sends the oldest again
@@ -281,6 +311,6 @@ func (w *window) timedOut() {
 			w.lostN++
 		}
 	}
-	w.thresh = max(w.cwnd/2, leastCwnd)
+	w.thresh = w.fallen()
 	w.cwnd, w.credit, w.cutAt = leastCwnd, 0, w.order
 }

@@ -200,3 +200,31 @@ func TestNetworkShrinks(t *testing.T) {
 		require.Regexp(t, `^4 ranks sent 16000 messages of `+size+` bytes in \S+\n$`, o.stdout)
 	}
 }
+
+// A network that loses packets of either kind, as datagrams of one packet and as streams, while it
+// is in use: all that was sent arrives, once, and soon.
+func TestNetworkLoses(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	program := example(t, c, "examples/alltoall")
+	nft := func(words ...string) {
+		for _, node := range c.Nodes() {
+			out, err := c.Exec(t.Context(), node, append([]string{"nft"}, words...)...).CombinedOutput()
+			require.NoError(t, err, string(out))
+		}
+	}
+	for _, one := range []struct{ inThousand, size, count int }{
+		{10, 1300, 1000}, {50, 1300, 300}, {50, 30000, 100}, {300, 1300, 10},
+	} {
+		nft("add table inet lossy; add chain inet lossy out { type filter hook output priority 0; }; " +
+			"add rule inet lossy out tcp sport 22 accept; add rule inet lossy out tcp dport 22 accept; " +
+			fmt.Sprintf("add rule inet lossy out numgen random mod 1000 < %d drop", one.inThousand))
+		began := time.Now()
+		o := ibrun(t, c, "-n", "4", "-ppn", "2", "--hosts", "node[0001-0002]", program, "-bytes",
+			strconv.Itoa(one.size), "-count", strconv.Itoa(one.count))
+		nft("delete table inet lossy")
+		require.Equal(t, 0, o.code, o.stderr)
+		require.Contains(t, o.stdout, fmt.Sprintf("4 ranks sent %d messages of %d bytes", 16*one.count, one.size))
+		t.Logf("%+v: %v, %s", one, time.Since(began), o.stdout)
+	}
+}
