@@ -26,8 +26,8 @@ func ResizeRequest(processes, kept, next uint32) Request {
 	return Request{Handler: ResizeHandler, Data: append(data, 0)}
 }
 
-// Unhandled reports whether a program prints that no handler takes a ResizeRequest, which is all that
-// it answers then (conv-ccs.C). Only some load balancers have one.
+// Unhandled reports whether a program prints that no handler takes a ResizeRequest, which is all
+// that it answers then (conv-ccs.C). Only some load balancers have one.
 func Unhandled(text []byte) bool {
 	return bytes.Contains(text, []byte("Unknown CCS handler name '"+ResizeHandler+"'"))
 }
