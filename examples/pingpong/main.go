@@ -17,20 +17,24 @@ import (
 
 func main() {
 	most := flag.Int("trips", 2000, "round trips of each length, at most; 16 at least")
+	longest := flag.Int("longest", 4<<20, "bytes of a message, at most")
 	flag.Parse()
-	if err := run(context.Background(), *most); err != nil {
+	if err := run(context.Background(), *most, *longest); err != nil {
 		fmt.Fprintln(os.Stderr, "pingpong:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, most int) error {
+func run(ctx context.Context, most, longest int) error {
 	w, err := ibrun.Init(ctx)
 	if err != nil {
 		return err
 	}
 	last := w.Size() - 1
 	for _, size := range []int{8, 64, 1024, 16 << 10, 256 << 10, 4 << 20} {
+		if size > longest {
+			break
+		}
 		trips := max(16, min(most, (16<<20)/size))
 		switch w.Rank() {
 		case 0:

@@ -64,7 +64,7 @@ func TestKilled(t *testing.T) {
 	var errs bytes.Buffer
 	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "--launch-timeout", "2m", "-n", "8", "--hosts",
 		"a,b", "--map-by", "node", "--fabric", "ib", "--lazy", "--kill-grace", "0",
-		inside.Program("ring"), "-rounds", "1000000")
+		inside.Program("ring"), "-rounds", "1000000", "-bytes", "70000") // each pair is worth a stream
 	cmd.Stderr = &errs
 	require.NoError(t, cmd.Start())
 	require.Eventually(t, func() bool { return resources(t)["qp"] >= before["qp"]+8*2 }, 3*time.Minute,

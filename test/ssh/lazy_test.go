@@ -66,11 +66,13 @@ func TestLazyRing(t *testing.T) {
 		for _, l := range s.Levels {
 			asked, own = asked+l.Asked, own+l.Own
 		}
-		// On a busy machine a rank asks whether a peer that is slow still has its address.
-		questions := 16 + s.Sums["checks"]
-		require.Equal(t, questions, own, "each is answered by the agent of the asked node")
+		// On a busy machine a rank asks whether a peer that is slow still has its address, and may end
+		// before it is answered.
+		require.GreaterOrEqual(t, own, 16, "each is answered by the agent of the asked node")
+		require.LessOrEqual(t, own, 16+s.Sums["checks"])
 		if tree == "flat" {
-			require.Equal(t, 3*questions, asked, "the rank's agent, the root, the owner's agent")
+			require.GreaterOrEqual(t, asked, 3*own, "the rank's agent, the root, the owner's agent")
+			require.LessOrEqual(t, asked, 3*(16+s.Sums["checks"]))
 		}
 	}
 	o := ibrun(t, c, "-n", "256", "--hosts", "node[0001-0016]", "--lazy", "--stats", ring)
