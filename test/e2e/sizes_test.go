@@ -18,8 +18,8 @@ import (
 
 var everyNumber = flag.Bool("every-number", false, "TestNumbersOfAgents runs all numbers up to 200")
 
-// The tree fails at no number of agents: each small one, some where a level or a window is full, and
-// a large one. `make numbers` runs all up to 200; every number up to 1200 runs in virtual time
+// The tree fails at no number of agents: each small one, some where a level or a window is full,
+// and a large one. `make numbers` runs all up to 200; every number up to 1200 runs in virtual time
 // (test/sim).
 func TestNumbersOfAgents(t *testing.T) {
 	t.Parallel()

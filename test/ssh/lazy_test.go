@@ -66,8 +66,8 @@ func TestLazyRing(t *testing.T) {
 		for _, l := range s.Levels {
 			asked, own = asked+l.Asked, own+l.Own
 		}
-		// On a busy machine a rank asks whether a peer that is slow still has its address, and may end
-		// before it is answered.
+		// On a busy machine a rank asks whether a peer that is slow still has its address, and may
+		// end before it is answered.
 		require.GreaterOrEqual(t, own, 16, "each is answered by the agent of the asked node")
 		require.LessOrEqual(t, own, 16+s.Sums["checks"])
 		if tree == "flat" {
