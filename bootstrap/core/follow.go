@@ -20,7 +20,7 @@ func (c *Core) followUp(m rankwire.Follow) {
 		c.root.growing.can, c.root.growing.charm = true, true
 	case m.Step == rankwire.FollowCannot:
 		c.giveUpResize("its load balancer has no handler " + charm.ResizeHandler + ", by which Charm++ changes the size of " +
-			"a job; hint: +balancer MetisLB, or another of the class CentralLB")
+			"a job, or none yet; hint: ask again if it has just begun, or start it with +balancer MetisLB")
 	default:
 		c.follow(m)
 	}
