@@ -204,7 +204,8 @@ func TestFolderOfOthers(t *testing.T) {
 	}
 }
 
-// The socket of a job that was killed is removed by the next look.
+// The socket of a job that was killed is removed by the next look, and that of one that was killed
+// while it made it by a later one.
 func TestStale(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	ids, err := Jobs()
@@ -214,10 +215,17 @@ func TestStale(t *testing.T) {
 	require.NoError(t, err)
 	l.UnixListener.Close()
 	require.FileExists(t, filepath.Join(Folder(), "dead.sock"))
+	fresh, old := filepath.Join(Folder(), "fresh.new"), filepath.Join(Folder(), "old.new")
+	for _, path := range []string{fresh, old} {
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+	}
+	require.NoError(t, os.Chtimes(old, time.Time{}, time.Now().Add(-2*time.Minute)))
 	ids, err = Jobs()
 	require.NoError(t, err)
 	require.Empty(t, ids)
 	require.NoFileExists(t, filepath.Join(Folder(), "dead.sock"))
+	require.NoFileExists(t, old)
+	require.FileExists(t, fresh)
 }
 
 // A socket is not taken for one that has been left while it is made.

@@ -103,6 +103,7 @@ func Jobs() (ids []string, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
+		removeUnfinished(dir, e)
 		id, ok := strings.CutSuffix(e.Name(), suffix)
 		if !ok {
 			continue
@@ -117,6 +118,17 @@ func Jobs() (ids []string, err error) {
 		}
 	}
 	return ids, nil
+}
+
+// removeUnfinished removes the socket of a job that was killed before it listened. Nobody takes so
+// long for that.
+func removeUnfinished(dir string, e os.DirEntry) {
+	if !strings.HasSuffix(e.Name(), making) {
+		return
+	}
+	if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Minute {
+		_ = os.Remove(filepath.Join(dir, e.Name()))
+	}
 }
 
 const dialPatience = 5 * time.Second
