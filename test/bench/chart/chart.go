@@ -1,13 +1,17 @@
-// Package chart draws lines over two logarithmic axes, in panels side by side, as a picture (SVG).
+// Package chart draws lines over two logarithmic axes, in panels side by side, as a picture (SVG),
+// and keeps what was measured beside it.
 //
 // It refuses to know what is drawn.
 package chart
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"html"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strings"
 )
@@ -46,6 +50,22 @@ const (
 	foot        = 52
 	legendStep  = 190
 )
+
+// Save writes what was measured as a file of JSON, and a picture of it.
+func Save(file string, measured any, picture, title string, notes []string, panels []Panel) error {
+	text, err := json.MarshalIndent(measured, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	var drawn bytes.Buffer
+	if err := Draw(&drawn, title, notes, panels); err != nil {
+		return err
+	}
+	return os.WriteFile(picture, drawn.Bytes(), 0o644)
+}
 
 // Draw draws panels below a title and notes.
 func Draw(to io.Writer, title string, notes []string, panels []Panel) error {

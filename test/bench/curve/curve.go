@@ -3,9 +3,7 @@
 package curve
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 
 	"ibrun/test/bench/chart"
 	"ibrun/test/bench/figure"
@@ -56,24 +54,13 @@ func Save(title, how string, ways []Way, most int, file, picture string) error {
 		}
 		series = append(series, s)
 	}
-	text, err := json.MarshalIndent(struct {
+	measured := struct {
 		Machine string  `json:"machine"`
 		How     string  `json:"how"`
 		Points  []point `json:"points"`
-	}{figure.Machine(), how, all}, "", " ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
-		return err
-	}
-	to, err := os.Create(picture)
-	if err != nil {
-		return err
-	}
-	defer to.Close()
+	}{figure.Machine(), how, all}
 	panels := []chart.Panel{trips(series, most), rates(series, most)}
-	return chart.Draw(to, title, []string{how, figure.Machine()}, panels)
+	return chart.Save(file, measured, picture, title, []string{how, measured.Machine}, panels)
 }
 
 // sizes are the ticks of messages' lengths.

@@ -1,12 +1,9 @@
 package launch
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -60,30 +57,20 @@ func sweep(ibrun string, rounds int, file, picture string) error {
 			found.Points = append(found.Points, p)
 		}
 	}
-	text, err := json.MarshalIndent(found, "", " ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
-		return err
-	}
-	to, err := os.Create(picture)
-	if err != nil {
-		return err
-	}
-	defer to.Close()
-	return found.draw(to, rounds)
+	return chart.Save(file, found, picture, "Launches over sessions that take long", []string{
+		fmt.Sprintf("Medians of %d rounds in turns, one rank a node, rsh stand-in of a virtual cluster.", rounds),
+		found.Machine,
+	}, found.panels())
 }
 
-// draw makes a panel for each number of nodes. Latencies are equally far apart on it.
-func (f swept) draw(to io.Writer, rounds int) error {
+// panels are one for each number of nodes. Latencies are equally far apart on it.
+func (f swept) panels() (panels []chart.Panel) {
 	var x []chart.Tick
 	at := map[float64]float64{}
 	for i, l := range sweepLatencies {
 		x = append(x, chart.Tick{At: math.Pow(2, float64(i)), Text: l.String()})
 		at[ms(l)] = x[i].At
 	}
-	var panels []chart.Panel
 	for _, nodes := range sweepNodes {
 		p := chart.Panel{Title: fmt.Sprintf("%d nodes", nodes), X: x, XLabel: "what a session takes besides",
 			Y: []chart.Tick{{At: 100, Text: "0.1 s"}, {At: 1000, Text: "1 s"}, {At: 10000, Text: "10 s"}}}
@@ -110,10 +97,7 @@ func (f swept) draw(to io.Writer, rounds int) error {
 		}
 		panels = append(panels, p)
 	}
-	return chart.Draw(to, "Launches over sessions that take long", []string{
-		fmt.Sprintf("Medians of %d rounds in turns, one rank a node, rsh stand-in of a virtual cluster.", rounds),
-		f.Machine,
-	}, panels)
+	return panels
 }
 
 // sweepPoint measures one point. The round that does not count teaches ibrun what a session costs.
