@@ -29,7 +29,7 @@ const (
 
 // TestSpared: cuts and pauses of less than five seconds cost a job nothing: no agent, no rank, no
 // line of an error. The second job restarts ranks and repairs its tree, and so gives a host up
-// after six seconds of silence.
+// after seven seconds of silence.
 func TestSpared(t *testing.T) {
 	if os.Geteuid() != 0 {
 		skip.Because(t, cluster.ErrNotRoot.Error())
