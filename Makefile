@@ -26,7 +26,11 @@ BOOTING := ibrun/test/(rdmavm|ib)
 
 # Tests that compute, or wait for what comes whoever else is busy. They take what those below leave of
 # the CPUs. All others watch a clock now and then, and run one package at a time.
-COMPUTING := ibrun/(bootstrap/(charmserver|core(/.*)?|frame|pmiserver|pmixserver|rankwire|timing(/views)?|tree|wire)|cgo/verbs|charm|examples/.*|fabric(/(ib|mem))?|internal/(alloc|build|cmdline|costfile|cpuset|environ|exit|fields|hostlist|libpmi|limits|mpir(/.*)?|netiface|options|plain|plan|plural|pseudo|rankfile|report|seeded|skip|sshconfig|turns)|job|lazy(/(peer|upgrade))?|pmix?|test/(bench.*|messages)|topo.*|doctor(/findings)?)
+COMPUTING := ibrun/(cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|libpmi|netiface|options|report|seeded|skip|turns)|lazy|test/(bench.*|messages|rota))
+
+# So do these, whose packages begin no goroutine (TestPolicySequential): the race detector finds nothing
+# in them and takes several times as long.
+SEQUENTIAL := ibrun/(bootstrap/(charmserver|core(/.*)?|frame|pmiserver|pmixserver|rankwire|timing(/views)?|tree|wire)|charm|internal/(alloc|cmdline|costfile|cpuset|environ|exit|fields|hostlist|limits|mpir(/.*)?|plain|plan|plural|pseudo|rankfile|sshconfig)|job|lazy/(peer|upgrade)|pmix?|topo.*|doctor(/findings)?)
 
 # Tests that do nothing for most of their time, or do not mind who is busy: beside those that watch a clock.
 WAITING := ibrun/test/(attack|faults|fleet|jobcontrol|login|page|managers|mender|pmix|restarter|survivor)
@@ -34,7 +38,7 @@ WAITING := ibrun/test/(attack|faults|fleet|jobcontrol|login|page|managers|mender
 # A program with the race detector sleeps for a second when it ends, by default; tests run many.
 export GORACE ?= atexit_sleep_ms=10
 
-# One goroutine, in which the race detector finds nothing and takes ten times as long.
+# The simulation has one goroutine too, and sizes.
 SIMULATED := ibrun/test/sim
 
 # How tests run here: vetted before, as a whole, and linked without what only debuggers read.
@@ -116,10 +120,11 @@ test-all:
 	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target test-clocks test-beside test-computing $(ALSO)
 
 test-clocks: fleet # what watches a clock
-	$(TESTS) $(TAGS) -race -p 1 -timeout 30m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(SIMULATED)|$(WAITING)')
+	$(TESTS) $(TAGS) -race -p 1 -timeout 30m $$(go list ./... | grep -vxE '$(BOOTING)|$(COMPUTING)|$(SEQUENTIAL)|$(SIMULATED)|$(WAITING)')
 
 test-computing:
 	nice -n 15 $(TESTS) $(TAGS) -race -p 2 -timeout 45m $$(go list ./... | grep -xE '$(COMPUTING)')
+	nice -n 15 $(TESTS) -p 2 -timeout 45m $$(go list ./... | grep -xE '$(SEQUENTIAL)')
 	nice -n 15 $(TESTS) -short -timeout 45m $(SIMULATED)
 	nice -n 15 go tool staticcheck $(TAGS) ./...
 

@@ -68,7 +68,7 @@ func scripted(t *testing.T, s stage, script string, more ...string) outcome {
 // A rank that is a script can run programs one after the other, each of which
 // joins the job: the later ones hear nothing of what the earlier ones said.
 func TestProgramsInARow(t *testing.T) {
-	for _, s := range stages() {
+	for _, s := range stages(t) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			o := scripted(t, s,

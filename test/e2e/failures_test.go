@@ -17,7 +17,7 @@ import (
 // A job that goes on when ranks fail: those that wait for any rank are told of each failure once,
 // by name, unless they have acknowledged it; collectives fail by name; Finalize does not wait.
 func TestWorldFailures(t *testing.T) {
-	for _, s := range append(stages(), local("--lazy", "kary:2", "n[1-4]", "-ppn", "4")) {
+	for _, s := range append(stages(t), local("--lazy", "kary:2", "n[1-4]", "-ppn", "4")) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			s.args = append([]string{"--keep-going"}, s.args...)

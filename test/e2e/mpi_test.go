@@ -102,7 +102,7 @@ func TestMPICHCounts(t *testing.T) {
 // A PMI client over all kinds of trees: each value is what its rank has put.
 func TestPMIOverTheTree(t *testing.T) {
 	client := pmiClient(t)
-	for _, s := range stages() {
+	for _, s := range stages(t) {
 		o := ibrun(t, s.run(client, "-all", "-bytes", "900")...)
 		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
 		require.Regexp(t, `^\d+ ranks exchanged\n$`, string(o.stdout))

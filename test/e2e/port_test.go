@@ -18,7 +18,7 @@ import (
 // Programs that find their agent through PMI_PORT, over all kinds of trees.
 func TestPort(t *testing.T) {
 	client := pmiClient(t)
-	for _, s := range stages() {
+	for _, s := range stages(t) {
 		o := ibrun(t, append([]string{"--pmi-port"}, s.run(client, "-all")...)...)
 		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)
 		require.Regexp(t, `^\d+ ranks exchanged\n$`, string(o.stdout))

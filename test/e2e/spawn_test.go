@@ -28,7 +28,7 @@ func printed(o outcome) []string {
 // shares the names, and may spawn another one.
 func TestSpawn(t *testing.T) {
 	client := pmiClient(t)
-	for _, s := range stages() {
+	for _, s := range stages(t) {
 		args := s.run(client, "-spawn", "3", "--", client, "-child")
 		o := ibrun(t, args...)
 		require.Equal(t, 0, o.code, "%s: %s", s.name, o.stderr)

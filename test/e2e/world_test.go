@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/test/rota"
 )
 
 // stage is a job's nodes and its tree.
@@ -55,18 +57,18 @@ func local(mode, tree string, hosts ...string) stage {
 func five(mode, tree string) stage { return local(mode, tree, "n[1-5]", "-ppn", "3") }
 
 // stages are one node, five equal and seven unequal ones, over several trees,
-// with look-ups and with the whole table, in blocks and dealt.
-func stages() []stage {
+// with look-ups and with the whole table, in blocks and dealt: in a run that has a turn, a third.
+func stages(t *testing.T) []stage {
 	unequal := "a:1,b:4,c:2,d:1,e:3,f:2,g:3"
 	dealt := local("--lazy", "kary:2", unequal, "-m", "cyclic")
 	dealt.name += " dealt"
-	return []stage{
+	return rota.Chosen(t, []stage{
 		apart,
 		{"one node", []string{"-n", "5"}},
 		five("--lazy", "flat"), five("--lazy", "chain"), five("--eager", "kary:2"),
 		local("--eager", "flat", unequal), local("--lazy=auto", "chain", unequal), local("--lazy", "kary:2", unequal),
 		dealt,
-	}
+	})
 }
 
 // swift spares ranks the second for which the race detector holds up an exit.
@@ -92,7 +94,7 @@ func succeeds(t *testing.T, s stage, scenario ...string) {
 }
 
 func TestWorld(t *testing.T) {
-	for _, s := range stages() {
+	for _, s := range stages(t) {
 		t.Run(s.name, func(t *testing.T) {
 			for _, scenario := range []string{"collectives", "trouble", "kvs", "messages"} {
 				succeeds(t, s, scenario)
@@ -112,7 +114,7 @@ func TestWorldLargeValues(t *testing.T) {
 // A rank of every kind ends before a collective: of the root's node, in the
 // middle of the tree, alone on a leaf.
 func TestWorldEndsBeforeACollective(t *testing.T) {
-	for _, s := range stages() {
+	for _, s := range stages(t) {
 		for _, victim := range []string{"0", "4"} {
 			succeeds(t, s, "ended", victim)
 		}
@@ -122,7 +124,7 @@ func TestWorldEndsBeforeACollective(t *testing.T) {
 }
 
 func TestWorldWill(t *testing.T) {
-	for _, s := range stages() {
+	for _, s := range stages(t) {
 		succeeds(t, s, "will", "1") // not alone on its node, whose agent keeps the value
 	}
 }

@@ -2,11 +2,9 @@ package faults
 
 import (
 	"flag"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/skip"
+	"ibrun/test/rota"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -107,13 +106,8 @@ func TestCatalogue(t *testing.T) {
 	require.GreaterOrEqual(t, own, 90, "cases with five checks each")
 }
 
-// turnVariable names the turn of a run that plays a third of the cases. Three turns in a row from
-// a multiple of three play all.
-const turnVariable = "IBRUN_TEST_TURN"
-
-// third are the cases of a turn: of each class a third, in other companies each time.
+// third are the cases of a turn: of each class a third.
 func third(cases []entry, turn uint64) (chosen []entry) {
-	rng := rand.New(rand.NewPCG(turn/3, 16))
 	for _, class := range []string{"A", "B", "C", "D"} {
 		var of []entry
 		for _, e := range cases {
@@ -121,39 +115,13 @@ func third(cases []entry, turn uint64) (chosen []entry) {
 				of = append(of, e)
 			}
 		}
-		for i, at := range rng.Perm(len(of)) {
-			if uint64(i)%3 == turn%3 {
-				chosen = append(chosen, of[at])
-			}
-		}
+		chosen = append(chosen, rota.Third(turn, of)...)
 	}
 	return chosen
 }
 
-func TestThird(t *testing.T) {
-	all := inputCases()
-	for turn := uint64(0); turn < 9; turn += 3 {
-		played := map[string]int{}
-		for i := range uint64(3) {
-			for _, e := range third(all, turn+i) {
-				played[e.fault]++
-			}
-		}
-		require.Len(t, played, len(all))
-		for fault, times := range played {
-			require.Equal(t, 1, times, fault)
-		}
-	}
-}
-
 // chosen are the cases of this run.
 func chosen(t *testing.T) (cases []entry) {
-	turn := uint64(time.Now().Unix() / (24 * 60 * 60)) // another one each day
-	if text := os.Getenv(turnVariable); text != "" {
-		var err error
-		turn, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, turnVariable)
-	}
 	for _, e := range catalogue() {
 		if e.in == "" && strings.Contains(e.String(), *match) {
 			cases = append(cases, e)
@@ -162,7 +130,11 @@ func chosen(t *testing.T) (cases []entry) {
 	if *whole || *match != "" {
 		return cases
 	}
-	t.Logf("%s=%d", turnVariable, turn)
+	turn, given := rota.Turn(t)
+	if !given {
+		turn = uint64(time.Now().Unix() / (24 * 60 * 60)) // another one each day
+		t.Logf("%s=%d", rota.Variable, turn)
+	}
 	return third(cases, turn)
 }
 

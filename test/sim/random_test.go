@@ -4,9 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
+	"ibrun/test/rota"
 )
 
 var (
@@ -280,10 +279,8 @@ func (c *chaos) mayLeave(err error) bool {
 // rank once. A failing seed is run again by -seed N -seeds 1 -trace.
 func TestRandomFaults(t *testing.T) {
 	first := *seed
-	if turn := os.Getenv("IBRUN_TEST_TURN"); first == 0 && turn != "" {
-		number, err := strconv.ParseUint(turn, 10, 32)
-		require.NoError(t, err, "IBRUN_TEST_TURN")
-		first = number * uint64(*seeds)
+	if turn, given := rota.Turn(t); given && first == 0 {
+		first = turn * uint64(*seeds)
 	}
 	first = max(first, 1)
 	for n := range uint64(*seeds) {
