@@ -17,6 +17,8 @@ type request struct {
 	gid    int    // index in the port's table; -1: chosen
 	pkey   uint16 // 0: the first full membership
 	sl     uint8
+	rank   int  // among those of the node: spreads them over a port's LIDs
+	path   bool // service levels come from the subnet manager
 }
 
 // parsePort reads "mlx5_0:1", "mlx5_0" or nothing.
@@ -72,25 +74,33 @@ func (p *found) subnet() [8]byte {
 	return [8]byte(p.gids[0].Addr[:8])
 }
 
-// pkeyIndex finds a partition key. Zero takes the first full membership, since limited
-// members do not reach each other. The top bit of what is wanted does not count.
+// fullMember is the bit of a partition key whose owner reaches all of the partition. Owners of keys
+// without it, limited members, reach only those.
+const fullMember = 1 << 15
+
+// pkeyIndex finds a partition key by its value. Zero takes the first full membership. The top bit of
+// what is wanted does not count; a full membership goes before a limited one.
 func (p *found) pkeyIndex(want uint16) (uint16, error) {
-	const full = 1 << 15
 	var have []string
+	limited := -1
 	for i, k := range p.pkeys {
 		switch {
-		case k&^full == 0:
+		case k&^fullMember == 0:
 			continue
-		case want == 0 && k&full != 0, want != 0 && k&^full == want&^full:
+		case k&fullMember != 0 && (want == 0 || k&^fullMember == want&^fullMember):
 			return uint16(i), nil
+		case limited < 0 && k == want&^fullMember:
+			limited = i
 		}
 		have = append(have, fmt.Sprintf("%#04x", k))
 	}
-	if want != 0 {
+	switch {
+	case limited >= 0:
+		return uint16(limited), nil
+	case want != 0:
 		return 0, fmt.Errorf("port %v is not in partition %#04x: it has %s; choose one of these with --pkey", p, want,
 			strings.Join(have, ", "))
-	}
-	if p.port.Link == verbs.LinkEthernet || len(have) == 0 {
+	case p.port.Link == verbs.LinkEthernet || len(have) == 0:
 		return 0, nil
 	}
 	return 0, fmt.Errorf("port %v is no full member of any partition: it has %s; name one with --pkey to try", p,
@@ -138,18 +148,32 @@ type local struct {
 	bits   uint8 // which of the port's LIDs
 	sl     uint8
 	pkey   uint16 // index
-	v1     bool   // RoCE v1
+	key    uint16 // at that index; 0: the table has none
+	lid    uint16 // the first of the port's LIDs
+	lmc    uint8  // there are 1<<lmc of them
 	mtu    verbs.MTU
 	global bool // packets have a GRH
+
+	sources *sources // of RoCE
 }
 
 // place makes the address of a port by one of its GIDs; -1 is none, which
 // InfiniBand within a subnet does not need.
 func (p *found) place(gid int, w request, pkey uint16) local {
-	l := local{name: p.String(), port: uint8(p.number), sl: w.sl, pkey: pkey, mtu: p.port.MTU}
+	l := local{name: p.String(), port: uint8(p.number), sl: w.sl, pkey: pkey, mtu: p.port.MTU, lid: p.port.LID}
+	if int(pkey) < len(p.pkeys) {
+		l.key = p.pkeys[pkey]
+	}
 	if gid >= 0 {
 		l.sgid, l.global = uint8(gid), true
 	}
+	if p.port.Link == verbs.LinkEthernet {
+		l.sources = &sources{ask: kernelSource, list: p.sources(gid, w.gid >= 0)}
+	} else if !w.path { // a record is of the first LIDs
+		l.lmc = min(p.port.LMC, mostLMC)
+		l.bits = lane(w.rank, l.lmc)
+	}
+	lid := l.lid + uint16(l.bits)
 	switch {
 	case p.port.Link == verbs.LinkEthernet && isIPv4(p.gids[gid].Addr):
 		l.tuple.Kind = fabric.ROCE4
@@ -157,17 +181,28 @@ func (p *found) place(gid int, w request, pkey uint16) local {
 	case p.port.Link == verbs.LinkEthernet:
 		l.tuple.Kind, l.tuple.Addr = fabric.ROCE6, p.gids[gid].Addr
 		if p.gids[gid].Type == verbs.GIDRoCEv1 {
-			l.tuple.Path, l.v1 = 1, true // tells v1 from v2, which do not reach each other
+			l.tuple.Path = 1 // tells v1 from v2, which do not reach each other
 		}
 	case gid >= 0:
-		l.tuple.Kind, l.tuple.LID, l.tuple.Addr = fabric.IBGID, p.port.LID, p.gids[gid].Addr
-	case p.subnet() != defaultSubnet: // or a LID of another subnet would be taken for one of this
-		l.tuple.Kind, l.tuple.LID, l.tuple.Addr = fabric.IBGID, p.port.LID, p.gids[0].Addr
+		l.tuple.Kind, l.tuple.LID, l.tuple.Addr = fabric.IBGID, lid, p.gids[gid].Addr
+	case w.path && len(p.gids) > 0, p.subnet() != defaultSubnet:
+		// A record is asked for by GID. And a LID of another subnet would be taken for one of this.
+		l.tuple.Kind, l.tuple.LID, l.tuple.Addr = fabric.IBGID, lid, p.gids[0].Addr
 	default:
-		l.tuple.Kind, l.tuple.LID = fabric.IB, p.port.LID
+		l.tuple.Kind, l.tuple.LID = fabric.IB, lid
+	}
+	if l.limited() {
+		l.tuple.Path = 1 // tells limited members, which do not reach each other
 	}
 	return l
 }
+
+// limited reports whether the endpoint is a limited member of its partition.
+func (l *local) limited() bool { return l.lid != 0 && l.key != 0 && l.key&fullMember == 0 }
+
+// mostLMC is the most low bits of a LID that a port may have to itself (InfiniBand architecture,
+// volume 1, 4.1.3).
+const mostLMC = 7
 
 // medium says what an address is one of.
 func medium(t fabric.Tuple) string {
@@ -205,6 +240,11 @@ func (l *local) apart(to fabric.Tuple) error {
 			"no way from one subnet to another: choose ports of one with --hca (ibrun --doctor lists them), or use "+
 			"--fabric udp",
 			to.LID, there, l.name, l.tuple.LID, here)
+	case theirs && ours && l.limited() && to.Path == 1:
+		return fmt.Errorf("ib: its port (LID %d) and port %s of this node (LID %d) are both limited members of "+
+			"partition %#04x, which do not reach each other: make one a full member in the subnet manager's "+
+			"partitions.conf, or choose another partition with --pkey; see smpquery pkeys %d",
+			to.LID, l.name, l.tuple.LID, l.key, l.lid)
 	case theirs && ours:
 		return nil
 	case to.Kind != l.tuple.Kind && (to.Kind == fabric.ROCE4 || to.Kind == fabric.ROCE6) && !ours,
@@ -219,30 +259,6 @@ func (l *local) apart(to fabric.Tuple) error {
 			"--hca (ibrun --doctor lists them), or use --fabric udp", medium(to), l.name, medium(l.tuple))
 	}
 	return nil
-}
-
-// route is the way from here to a tuple, or why there is none.
-func (l *local) route(to fabric.Tuple) (verbs.Route, error) {
-	r := verbs.Route{Port: l.port, SL: l.sl, PathBits: l.bits, Global: l.global, SGIDIndex: l.sgid, HopLimit: 255}
-	if !l.global {
-		r.HopLimit = 0
-	}
-	if err := l.apart(to); err != nil {
-		return r, err
-	}
-	switch to.Kind {
-	case fabric.ROCE4:
-		r.DGID[10], r.DGID[11] = 0xff, 0xff
-		copy(r.DGID[12:], to.Addr[:4])
-	case fabric.ROCE6:
-		r.DGID = to.Addr
-	default:
-		r.DLID = to.LID
-		if l.global {
-			r.DGID = to.Addr
-		}
-	}
-	return r, nil
 }
 
 // source is where a datagram came from, by its completion and the 40 bytes

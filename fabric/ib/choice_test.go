@@ -63,7 +63,7 @@ func TestUsable(t *testing.T) {
 
 func TestPKey(t *testing.T) {
 	p := infiniband()
-	for want, index := range map[uint16]uint16{0: 2, 0x8001: 2, 1: 2, 0xffff: 0, 0x7fff: 0} {
+	for want, index := range map[uint16]uint16{0: 2, 0x8001: 2, 1: 2, 0xffff: 3, 0x7fff: 3} {
 		got, err := p.pkeyIndex(want)
 		require.NoError(t, err)
 		require.Equal(t, index, got, "%#x", want)
@@ -137,7 +137,7 @@ func TestAddresses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			here := c.port.place(c.gid, request{sl: 3}, 0)
+			here := c.port.place(c.gid, request{sl: 3}, uint16(len(c.port.pkeys)-1))
 			require.Equal(t, c.tuple, here.tuple)
 			route, err := here.route(c.tuple)
 			require.NoError(t, err)
@@ -158,7 +158,7 @@ func inSubnet(last byte) found {
 // Ports that do not reach each other: it is said where both are, and what to do.
 func TestNoRoute(t *testing.T) {
 	at := func(p found, gid int) *local {
-		l := p.place(gid, request{}, 0)
+		l := p.place(gid, request{}, uint16(len(p.pkeys)-1))
 		return &l
 	}
 	lid, subnet1, subnet2 := at(infiniband(), -1), at(inSubnet(1), -1), at(inSubnet(2), -1)
@@ -197,7 +197,7 @@ func TestNoRoute(t *testing.T) {
 func TestSubnet(t *testing.T) {
 	here := new(found)
 	*here = inSubnet(1)
-	l := here.place(-1, request{}, 0)
+	l := here.place(-1, request{}, 3)
 	require.Equal(t, fabric.Tuple{Kind: fabric.IBGID, LID: 932, Addr: here.gids[0].Addr}, l.tuple)
 	route, err := l.route(l.tuple)
 	require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestSubnet(t *testing.T) {
 
 func FuzzControl(f *testing.F) {
 	c := control{call: connect, cookie: 1, nonce: 2, from: fabric.Tuple{Kind: fabric.IB, LID: 3, Num: 4},
-		side: side{5, 6, streamWindow, 7, verbs.MTU2048}}
+		side: side{5, 6, streamWindow, 7, verbs.MTU2048, fabric.Tuple{Kind: fabric.IB, LID: 4}}}
 	f.Add(c.append(nil))
 	f.Add((&control{call: refuse, nonce: 9, from: fabric.Tuple{Kind: fabric.ROCE4}}).append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {

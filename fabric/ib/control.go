@@ -12,14 +12,17 @@ import (
 // The fabric's own datagrams, which make streams, carry an immediate that the
 // table's do not have. Numbers are big-endian.
 //
-//	call:8 version:8 | cookie:64 nonce:64 | qpn:32 psn:32 window:32 | tag:16 mtu:8 | reply tuple | seal:128
+//	call:8 version:8 | cookie:64 nonce:64 | qpn:32 psn:32 window:32 | tag:16 mtu:8 | reply tuple, stream tuple | seal:128
+//
+// The reply tuple is what the sender publishes. The stream tuple is where its queue pair is: at
+// another LID of the port, or at the GID by which its node's routes lead to the other; number 0.
 //
 // The seal is HMAC-SHA256, cut to 16 bytes, over the receiver's tuple and what stands
 // before it. A program without the job's key, on any node of the network, cannot make
 // a queue pair or an address handle here, nor learn that there is one.
 const (
 	controlMark    = 0x69627231 // "ibr1"
-	controlVersion = 1
+	controlVersion = 2
 	controlHead    = 2 + 8 + 8 + 4 + 4 + 4 + 2 + 1
 	controlSeal    = 16
 )
@@ -49,6 +52,7 @@ type side struct {
 	window   uint32 // bytes that it takes before they are read
 	tag      uint16 // that each message to it has to carry
 	mtu      verbs.MTU
+	at       fabric.Tuple // of its queue pair; Num is 0
 }
 
 func (c *control) append(b []byte) []byte {
@@ -60,7 +64,7 @@ func (c *control) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, c.side.window)
 	b = binary.BigEndian.AppendUint16(b, c.side.tag)
 	b = append(b, byte(c.side.mtu))
-	return c.from.Append(b)
+	return c.side.at.Append(c.from.Append(b))
 }
 
 // parseControl reads one that fills all of b.
@@ -79,12 +83,16 @@ func parseControl(b []byte) (c control, ok bool) {
 			mtu: verbs.MTU(b[32]),
 		},
 	}
-	from, n, err := fabric.ParseTuple(b[controlHead:])
-	c.from = from
+	b = b[controlHead:]
+	var n, m int
+	var err error
+	if c.from, n, err = fabric.ParseTuple(b); err == nil {
+		c.side.at, m, err = fabric.ParseTuple(b[n:])
+	}
 	numbers := c.side.qpn < 1<<24 && c.side.psn < 1<<24
 	sane := c.call == refuse || c.call == abandon || c.side.mtu.Bytes() > 0 && c.side.window >= leastWindow &&
 		c.side.window <= mostWindow
-	return c, err == nil && n == len(b)-controlHead && c.call >= connect && c.call <= abandon && numbers && sane
+	return c, err == nil && n+m == len(b) && c.call >= connect && c.call <= abandon && numbers && sane
 }
 
 // seal adds the seal for a receiver.

@@ -37,6 +37,7 @@ type sender struct {
 	grown   bool
 	inline  int
 	handles map[fabric.Tuple]*handle
+	stale   []*handle // of ways that are no more; the device may still need them
 	closed  bool
 	broken  error // why no datagram can be sent any more
 	port    string
@@ -260,7 +261,7 @@ func (f *Fabric) handle(to fabric.Tuple) (*handle, error) {
 	if h := out.handles[to]; h != nil {
 		return h, nil
 	}
-	route, err := f.dev.at.route(to)
+	route, err := f.route(to)
 	if err != nil {
 		return nil, err
 	}
@@ -396,6 +397,9 @@ func (f *Fabric) closeDatagrams() (err error) {
 		keep(out.qp.Close())
 	}
 	for _, ah := range out.handles {
+		keep(ah.Close())
+	}
+	for _, ah := range out.stale {
 		keep(ah.Close())
 	}
 	for _, r := range in.rings {

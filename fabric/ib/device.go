@@ -90,7 +90,7 @@ func tryDevice(lib *verbs.Library, d verbs.Device, w request) (*device, error) {
 	return v, nil
 }
 
-// choosePort takes the wanted port, or the first that is active.
+// choosePort takes the wanted port, or the first that is active and in the partition.
 func (v *device) choosePort(w request) (first error) {
 	if w.port > v.limits.Ports {
 		return fmt.Errorf("%s has no port %d: it has %d", v.ctx.Device(), w.port, v.limits.Ports)
@@ -105,8 +105,10 @@ func (v *device) choosePort(w request) (first error) {
 		}
 		v.port = found{device: v.ctx.Device(), number: n, port: port}
 		if err = v.port.usable(); err == nil {
-			v.readTables(w)
-			return nil
+			v.readTables(&v.port, w.gid)
+			if _, err = v.port.pkeyIndex(w.pkey); err == nil {
+				return nil
+			}
 		}
 		if first == nil {
 			first = err
@@ -120,10 +122,9 @@ func (v *device) choosePort(w request) (first error) {
 const gap = 16
 
 // readTables reads GIDs and partition keys. What cannot be read is left empty:
-// containers refuse single entries.
-func (v *device) readTables(w request) {
-	p := &v.port
-	for i, empty := 0, 0; i < p.port.GIDs && (empty < gap || i <= w.gid); i, empty = i+1, empty+1 {
+// containers refuse single entries. GIDs are read up to an index at least.
+func (v *device) readTables(p *found, gid int) {
+	for i, empty := 0, 0; i < p.port.GIDs && (empty < gap || i <= gid); i, empty = i+1, empty+1 {
 		g, err := v.ctx.GID(p.number, i)
 		if p.gids = append(p.gids, g); err == nil && g.Addr != [16]byte{} {
 			empty = -1
@@ -154,19 +155,23 @@ func (v *device) chooseAddress(w request) error {
 	}
 	for _, gid := range order {
 		v.at = v.port.place(gid, w, pkey)
-		to, _ := v.at.route(v.at.tuple)
 		var self *verbs.AH
-		if self, err = v.pd.NewAH(to); err == nil {
+		if self, err = v.pd.NewAH(v.at.by(v.at.own(), v.at.tuple)); err == nil {
 			return self.Close()
 		}
 	}
 	return fmt.Errorf("port %v: no GID of it works: %w", &v.port, err)
 }
 
-func (v *device) hold() {
+// hold keeps the device open until release. It reports whether it was open.
+func (v *device) hold() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.holds == 0 {
+		return false
+	}
 	v.holds++
+	return true
 }
 
 // release gives up a hold; the last one closes the device.

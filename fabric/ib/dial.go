@@ -64,7 +64,7 @@ func (f *Fabric) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabri
 	if err := f.closedErr(); err != nil {
 		return nil, err
 	}
-	if _, err := f.dev.at.route(to); err != nil {
+	if err := f.dev.at.apart(to); err != nil {
 		return nil, err
 	}
 	if len(offer) != offerLen || offer[0] != controlVersion {
@@ -98,6 +98,9 @@ func (f *Fabric) Dial(ctx context.Context, to fabric.Tuple, offer []byte) (fabri
 
 // call asks until there is an answer, and connects the queue pair.
 func (f *Fabric) call(ctx context.Context, l *engine, e *queuePair, to fabric.Tuple, cookie uint64) (*stream, error) {
+	if err := f.learn(ctx, e, to); err != nil {
+		return nil, err
+	}
 	ask := control{call: connect, cookie: cookie, nonce: rand.Uint64(), from: f.tuple, side: f.side(e)}
 	d := &dialling{answer: make(chan control, 1)}
 	f.mu.Lock()
@@ -142,12 +145,12 @@ func (f *Fabric) call(ctx context.Context, l *engine, e *queuePair, to fabric.Tu
 // side is what a queue pair tells the other.
 func (f *Fabric) side(e *queuePair) side {
 	return side{qpn: e.qp.Number(), psn: randomPSN(), window: streamWindow, tag: uint16(rand.Uint32()),
-		mtu: f.dev.at.mtu}
+		mtu: f.dev.at.mtu, at: e.way.at}
 }
 
 // sendControl sends a control datagram. If it is lost, another will come.
 func (f *Fabric) sendControl(to fabric.Tuple, c control) {
-	var b [controlHead + fabric.MaxTuple + controlSeal]byte
+	var b [controlHead + 2*fabric.MaxTuple + controlSeal]byte
 	if f.post(to, f.seal(to, c.append(b[:0])), controlMark) == nil {
 		f.counters.control.Add(1)
 	}
@@ -229,6 +232,13 @@ func (f *Fabric) listen(l *engine, key callKey, c control) {
 		return
 	}
 	defer l.refill()
+	ctx, cancel := context.WithTimeout(f.ending, f.cfg.DialTimeout)
+	defer cancel()
+	if err := f.learn(ctx, e, c.side.at); err != nil {
+		forget()
+		l.drop(e)
+		return
+	}
 	mine := f.side(e)
 	if err := l.connect(e, mine, c); err != nil {
 		forget()
@@ -246,10 +256,12 @@ func (f *Fabric) listen(l *engine, key callKey, c control) {
 
 // connect brings a queue pair to where it can send and receive.
 func (l *engine) connect(e *queuePair, mine side, c control) error {
-	route, err := l.dev.at.route(c.from)
-	if err != nil {
+	at := &l.dev.at
+	if err := at.apart(c.side.at); err != nil {
 		return err
 	}
+	route := at.by(e.way, c.side.at)
+	route.SL = e.sl
 	limits := &l.dev.limits
 	if err := e.qp.Modify(verbs.QPState{
 		State:      verbs.ReadyToReceive,

@@ -22,6 +22,8 @@ func TestReadyBeforeAwait(t *testing.T) {
 	require.NoError(t, err)
 	theirs, err := far.take()
 	require.NoError(t, err)
+	require.NoError(t, a.learn(t.Context(), ours, b.tuple))
+	require.NoError(t, b.learn(t.Context(), theirs, a.tuple))
 	mine, its := a.side(ours), b.side(theirs)
 	require.NoError(t, near.connect(ours, mine, control{side: its, from: b.tuple}))
 	require.NoError(t, far.connect(theirs, its, control{side: mine, from: a.tuple}))

@@ -35,13 +35,6 @@ const (
 	streamWindow = 64 << 10
 )
 
-// queuePair is a queue pair in state Init with its send memory.
-type queuePair struct {
-	qp    *verbs.QP
-	mr    *verbs.MR
-	queue *sends
-}
-
 // sends is a completion queue of several queue pairs.
 type sends struct {
 	cq     *verbs.CQ

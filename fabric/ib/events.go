@@ -33,12 +33,16 @@ func (f *Fabric) watch() {
 }
 
 // happened gives an event to whom it concerns. What says nothing about this
-// endpoint's traffic is left alone: keys and subnet managers may change.
+// endpoint's traffic is left alone: subnet managers may change.
 func (f *Fabric) happened(e verbs.Event) {
 	switch e.Type {
 	case verbs.EventPortError, verbs.EventPortActive:
 		if e.Port == f.dev.port.number {
 			f.portIs(e.Type == verbs.EventPortActive)
+		}
+	case verbs.EventGIDChange, verbs.EventPKeyChange, verbs.EventLIDChange:
+		if e.Port == f.dev.port.number {
+			f.moved()
 		}
 	case verbs.EventQPFatal, verbs.EventQPRequest, verbs.EventQPAccess:
 		err := fmt.Errorf("ib: queue pair %d of %s: %v", e.QPN, f.dev.ctx.Device(), e.Type)

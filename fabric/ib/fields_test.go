@@ -30,7 +30,7 @@ func TestFieldsAreWhole(t *testing.T) {
 	}
 	c := control{
 		call: accept, cookie: 0x0102030405060708, nonce: 0x090a0b0c0d0e0f10, from: tuple,
-		side: side{qpn: 0x111213, psn: 0x141516, window: leastWindow, tag: 0x1718, mtu: verbs.MTU1024},
+		side: side{qpn: 0x111213, psn: 0x141516, window: leastWindow, tag: 0x1718, mtu: verbs.MTU1024, at: tuple},
 	}
 	said, ok := parseControl(c.append(nil))
 	require.True(t, ok)

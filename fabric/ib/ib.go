@@ -20,11 +20,14 @@ type Config struct {
 	Port        string        // "mlx5_0:1", "mlx5_0", or "" for the first active port
 	GIDIndex    int           // -1: chosen. On InfiniBand, another makes every packet carry a GRH
 	SL          uint8         // service level, 0 to 15
+	AskSL       bool          // on InfiniBand, the subnet manager's service level for each peer, and not SL
 	PKey        uint16        // partition; 0: the first full membership
+	Rank        int           // among those of its node: which of the port's LIDs it publishes
 	QKey        uint32        // the same in all endpoints of a job. It is no isolation
 	Key         [32]byte      // the same in all endpoints of a job: who has it may open streams
 	Spin        bool          // poll without pause: for those who own their cores
 	Receives    int           // datagrams that may wait for the sink once there is a peer; 0: 256
+	records     records       // of tests: where path records come from
 	DialTimeout time.Duration // bounds Dial besides its context; 0: 10 s
 	PortGrace   time.Duration // how long a port may be down before its streams fail; 0: 10 s
 }
@@ -59,6 +62,7 @@ type Fabric struct {
 	dev   *device
 	tuple fabric.Tuple
 	mtu   int
+	turn  atomic.Uint32 // of streams: each takes another LID of the port
 	out   sender
 	in    receiver
 
@@ -77,6 +81,8 @@ type Fabric struct {
 
 	mute     atomic.Bool // the owner does without the port: what is posted is dropped
 	failed   atomic.Bool // the device has failed for good
+	moving   atomic.Bool // somebody waits for an address to come back
+	levels   *levels     // nil: SL is for all peers
 	health   health
 	counters counters
 }
@@ -99,7 +105,7 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 	if cfg.SL > 15 {
 		return nil, fmt.Errorf("ib: service level %d: 0 to 15", cfg.SL)
 	}
-	w.gid, w.pkey, w.sl = cfg.GIDIndex, cfg.PKey, cfg.SL
+	w.gid, w.pkey, w.sl, w.rank, w.path = cfg.GIDIndex, cfg.PKey, cfg.SL, cfg.Rank, cfg.AskSL
 	if cfg.Receives == 0 {
 		cfg.Receives = defaultReceives
 	}
@@ -115,6 +121,11 @@ func Open(cfg Config, sink fabric.Sink) (*Fabric, error) {
 		return nil, fmt.Errorf("ib: %w", err)
 	}
 	f.ending, f.end = context.WithCancel(context.Background())
+	if err := f.askLevels(); err != nil {
+		f.end()
+		f.dev.release()
+		return nil, fmt.Errorf("ib: port %v: %w", &f.dev.port, err)
+	}
 	f.mtu = min(f.dev.at.mtu.Bytes(), mostBody)
 	if err := f.openDatagrams(); err != nil {
 		f.closeDatagrams()

@@ -50,7 +50,7 @@ func (f *Fabric) mend(w fabric.Watcher) {
 			return
 		}
 		port, err := f.dev.ctx.Port(f.dev.port.number)
-		if err != nil || port.State != verbs.PortActive || f.remake() != nil {
+		if err != nil || port.State != verbs.PortActive || f.still() != nil || f.remake() != nil {
 			continue
 		}
 		f.health.mu.Lock()

@@ -162,7 +162,7 @@ type Node struct {
 	MemLock int    // bytes that may be registered per open device; 0: all
 	Open    int    // errno of opening a device; 0: it works
 	QPN     int    // first queue pair number; 0: by the process
-	Log     string // a file that gets a line for each address handle, path and closed device
+	Log     string // a file that gets a line for each address handle, path, partition and closed device
 }
 
 // Env is the variables that make a program use the library as this node.
@@ -227,6 +227,9 @@ type Counts map[string]int
 //
 //	count DEVICE               nothing but to answer
 //	port DEVICE N down|active  the port's state, with its event
+//	lid DEVICE N LID           the port has another LID, with its event
+//	gid DEVICE N INDEX GID     that entry is -, or TYPE:32 hexadecimal digits, with its event
+//	pkey DEVICE N INDEX KEY    the same of partition keys
 //	qp DEVICE NUMBER           that queue pair fails, with its event
 //	fatal DEVICE               the device fails, with its event
 //

@@ -57,6 +57,7 @@ struct settings {
 };
 extern struct settings settings;
 void read_settings(void);
+void hex_gid(struct gid *g, const char *text); /* "-" or TYPE:32 hexadecimal digits */
 
 extern pthread_mutex_t world;
 extern pthread_cond_t acked; /* an event was acknowledged */

@@ -318,8 +318,11 @@ static int modify(struct qp *qp, struct ibv_qp_attr *a, int mask)
 		qp_fail(qp);
 		return 0;
 	}
-	if (mask & IBV_QP_PKEY_INDEX)
+	if (mask & IBV_QP_PKEY_INDEX) {
 		qp->attr.pkey_index = a->pkey_index;
+		note("init dev=%s qpn=%u pkey_index=%d pkey=%#x", c->device->ibv.name, qp->ibv.qp_num, a->pkey_index,
+		     p->pkey[a->pkey_index]);
+	}
 	if (mask & IBV_QP_PORT)
 		qp->attr.port_num = a->port_num;
 	if (mask & IBV_QP_QKEY)

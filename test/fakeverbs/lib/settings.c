@@ -8,8 +8,9 @@
 
 struct settings settings;
 
-static void hex_gid(struct gid *g, const char *text)
+void hex_gid(struct gid *g, const char *text)
 {
+	memset(g, 0, sizeof *g);
 	if (*text == '-') {
 		g->type = -1;
 		return;
