@@ -270,7 +270,7 @@ func (f *Fabric) handle(to fabric.Tuple) (*handle, error) {
 	}
 	ah, err := f.dev.pd.NewAH(route)
 	if err != nil {
-		return nil, err
+		return nil, f.noHandle(err)
 	}
 	out.handles[to] = &handle{AH: ah}
 	return out.handles[to], nil

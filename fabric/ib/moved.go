@@ -47,10 +47,21 @@ func (f *Fabric) still() error {
 	}
 	defer f.dev.release()
 	list, err := f.dev.still(f.cfg.GIDIndex >= 0)
-	if s := f.dev.at.sources; s != nil && s.set(list) {
+	if s := f.dev.at.sources; err == nil && s != nil && s.set(list) {
 		f.out.forget()
 	}
 	return err
+}
+
+// noHandle is what a datagram comes to that no address handle could be made for: it is lost if the
+// cause is an address that may come back, whether its event has come yet or not. The caller holds the
+// sender's lock.
+func (f *Fabric) noHandle(err error) error {
+	if _, gone := f.dev.still(f.cfg.GIDIndex >= 0); gone == nil {
+		return err
+	}
+	go f.moved()
+	return errFull
 }
 
 // still compares the port's tables with the address that was made of them. It returns the GIDs that

@@ -1,0 +1,142 @@
+//go:build cgo && !noib
+
+package ib
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/fabric"
+	"ibrun/fabric/fabrictest"
+	"ibrun/test/fakeverbs"
+)
+
+// asking opens an endpoint that asks for service levels, and answers instead of the kernel.
+func asking(t *testing.T, port string, answer func([16]byte) (uint8, error)) (*Fabric, *fabrictest.Box) {
+	t.Helper()
+	cfg := config(port)
+	cfg.AskSL, cfg.SL, cfg.records = true, 9, records{device: os.DevNull}
+	f, x := openAt(t, cfg)
+	f.levels = newLevels(f.ending, func(_ context.Context, to [16]byte) (uint8, error) { return answer(to) })
+	return f, x
+}
+
+// TestServiceLevelOfPath: each way has the level that is given for it, in address handles and in
+// both queue pairs of a stream, and is asked for once. Until it is known datagrams are lost, which
+// their sender repeats.
+func TestServiceLevelOfPath(t *testing.T) {
+	node := fakeverbs.Node{Devices: []fakeverbs.Device{
+		{Name: "mlx5_0", GUID: 1, Ports: []fakeverbs.Port{{LID: 0x3a4, LMC: 2, SMLID: 1, GIDs: ibGID(1)}}},
+		{Name: "mlx5_1", GUID: 2, Ports: []fakeverbs.Port{{LID: 0x2b0, LMC: 1, SMLID: 1, GIDs: ibGID(2)}}},
+	}}
+	lines, here := logged(t, node)
+	if !here {
+		return
+	}
+	var asked atomic.Int32
+	open := make(chan struct{})
+	a, _ := asking(t, "mlx5_0", func(to [16]byte) (uint8, error) {
+		asked.Add(1)
+		<-open
+		return 3 + to[15], nil // 5 to the second port
+	})
+	b, x := asking(t, "mlx5_1", func(to [16]byte) (uint8, error) { return 3 + to[15], nil })
+	require.Equal(t, fabric.IBGID, a.Tuple().Kind, "a record is asked for by GID")
+	for range 5 {
+		require.NoError(t, a.Post(b.Tuple(), []byte("too soon")))
+	}
+	require.EqualValues(t, 5, a.Counters().Lost)
+	require.Empty(t, lines("ah", "mlx5_0"))
+	close(open)
+	require.Eventually(t, func() bool {
+		return a.Post(b.Tuple(), []byte("known")) == nil && a.Counters().Sent > 0
+	}, patience, time.Millisecond)
+	require.True(t, x.Has("known"))
+	near, far := dialled(t, a, b, x)
+	passes(t, near, far, "at its level")
+	require.EqualValues(t, 1, asked.Load())
+	require.Equal(t, []string{"5"}, values(append(lines("ah", "mlx5_0"), lines("rtr", "mlx5_0")...), "sl"))
+	require.Equal(t, []string{"4"}, values(append(lines("ah", "mlx5_1"), lines("rtr", "mlx5_1")...), "sl"))
+	require.Equal(t, []string{"0"}, values(append(lines("ah", "mlx5_0"), lines("rtr", "mlx5_0")...), "src_path_bits"),
+		"the record is of the first LIDs")
+}
+
+// TestNoPathRecord: who cannot be told a level says why, and asks again later.
+func TestNoPathRecord(t *testing.T) {
+	var works atomic.Bool
+	lost := errors.New("ib: no path record")
+	a, _ := asking(t, "mlx5_0", func([16]byte) (uint8, error) {
+		if works.Load() {
+			return 1, nil
+		}
+		return 0, lost
+	})
+	b, x := asking(t, "mlx5_0", func([16]byte) (uint8, error) { return 1, nil })
+	fails := func() bool { return errors.Is(a.Post(b.Tuple(), []byte("x")), lost) }
+	require.Eventually(t, fails, patience, time.Millisecond)
+	offer, err := b.Offer()
+	require.NoError(t, err)
+	_, err = a.Dial(t.Context(), b.Tuple(), offer)
+	require.ErrorIs(t, err, lost)
+	works.Store(true)
+	again := func() bool { return a.Post(b.Tuple(), []byte("again")) == nil && a.Counters().Sent > 0 }
+	require.Eventually(t, again, patience, 10*time.Millisecond)
+	require.True(t, x.Has("again"))
+
+	to := b.Tuple()
+	to.Kind = fabric.IB
+	_, err = a.levels.now(to)
+	require.EqualError(t, err,
+		"ib: its address has no GID to ask the subnet manager about: give all ranks the same --sl")
+}
+
+// TestCannotAsk: what is missing is said before the first message.
+func TestCannotAsk(t *testing.T) {
+	cfg := config("mlx5_0")
+	cfg.AskSL, cfg.records = true, records{device: "/dev/infiniband/missing"}
+	_, err := Open(cfg, fabrictest.NewBox())
+	require.EqualError(t, err, "ib: port mlx5_0:1: --sl path needs the kernel's connection manager: open "+
+		"/dev/infiniband/missing: no such file or directory: as root, modprobe rdma_ucm; or write --sl N")
+	cfg.Port = "roce0"
+	f, err := Open(cfg, fabrictest.NewBox()) // there is no subnet manager to ask
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	_, err = records{device: os.DevNull}.path(t.Context(), [16]byte{1}, [16]byte{2}, 0xffff)
+	require.Error(t, err, "what is no connection manager")
+}
+
+// The kernel's structures, by the offsets of its headers.
+func TestRecordLayout(t *testing.T) {
+	b := make([]byte, cmRecordSize)
+	copy(b[8:], []byte{15: 2})
+	copy(b[24:], []byte{15: 1})
+	binary.BigEndian.PutUint16(b[40:], 688)
+	binary.BigEndian.PutUint16(b[42:], 932)
+	binary.BigEndian.PutUint16(b[50:], 0x8005)
+	binary.BigEndian.PutUint16(b[52:], 0xabc7) // class of service and level
+	r, err := parseRecord(b)
+	require.NoError(t, err)
+	require.Equal(t, record{from: [16]byte{15: 1}, to: [16]byte{15: 2}, dlid: 688, slid: 932, pkey: 0x8005, sl: 7}, r)
+	_, err = parseRecord(b[:63])
+	require.Error(t, err)
+
+	a := addressIB([16]byte{0xfe, 0x80, 15: 1}, 0x8005)
+	require.Len(t, a, 48)
+	require.EqualValues(t, afIB, binary.NativeEndian.Uint16(a))
+	require.Equal(t, []byte{0x80, 0x05, 0, 0, 0, 0, 0xfe, 0x80}, a[2:10])
+
+	event := make([]byte, cmEventSize)
+	binary.NativeEndian.PutUint32(event[12:], 3)
+	binary.NativeEndian.PutUint32(event[16:], ^uint32(syscall.ETIMEDOUT)+1)
+	what, status := parseEvent(event)
+	require.Equal(t, []any{uint32(3), syscall.ETIMEDOUT}, []any{what, status})
+	require.Equal(t, []byte{1, 2}, frame(cmQuery, []byte{1, 2}, 80)[8:])
+}
