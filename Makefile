@@ -22,7 +22,7 @@ MANAGER_PACKAGES := slurmctld slurmd slurm-client slurm-wlm-basic-plugins libpam
 IB_PACKAGES   := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-utils gcc libc6-dev libibverbs-dev
 
 # Tests that boot a machine; the race detector would only make it slow.
-BOOTING := ibrun/test/(rdmavm|ib)
+BOOTING := ibrun/(test/(rdmavm|ib)|fabric/ib/pathrecord)
 
 # Tests that compute, or wait for what comes whoever else is busy. They take what those below leave of
 # the CPUs. All others watch a clock now and then, and run one package at a time.

@@ -108,7 +108,8 @@ func (w *World) reportUnused() {
 func (w *World) openInfiniBand(to fabric.Sink) (fabric.Fabric, error) {
 	how, key := w.welcome.How, w.welcome.Key
 	f, err := ib.Open(ib.Config{
-		Port: os.Getenv(hcaVariable), GIDIndex: int(how.GID) - 1, SL: how.SL, PKey: how.PKey,
+		Port: os.Getenv(hcaVariable), GIDIndex: int(how.GID) - 1, PKey: how.PKey,
+		SL: how.SL % job.SLOfPath, AskSL: how.SL == job.SLOfPath, Rank: w.LocalRank(),
 		Spin: how.Poll == job.PollSpin,
 		QKey: key.QKey(), Key: key.ControlKey(),
 	}, to)

@@ -84,7 +84,7 @@ type Transport struct {
 	Verbose bool   // the first rank of each node says which address it chose, and why
 
 	// Of InfiniBand.
-	SL   uint8  // service level
+	SL   uint8  // service level, or SLOfPath
 	PKey uint16 // partition; 0: the first that the port is a full member of
 	GID  uint8  // 1 + the index in the port's table; 0: chosen
 	Poll Poll   // of Ethernet too
@@ -101,8 +101,11 @@ const (
 	Polls                  // how many ways there are
 )
 
-// MaxSL is the highest service level of InfiniBand.
-const MaxSL = 15
+// Service levels of InfiniBand.
+const (
+	MaxSL    = 15        // the highest
+	SLOfPath = MaxSL + 1 // none of them: that which the subnet manager gives for the path to each peer
+)
 
 // Program is one of the programs of a job; most jobs have one.
 type Program struct {

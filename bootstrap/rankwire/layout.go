@@ -85,7 +85,7 @@ func DecodeTransport(r *frame.Decoder) job.Transport {
 		Why: r.Text(), Stats: r.Bool(), Verbose: r.Bool(), SL: r.Byte(),
 		PKey: uint16(r.Uint(math.MaxUint16)), GID: r.Byte(), Poll: job.Poll(r.Byte()),
 	}
-	if t.SL > job.MaxSL || t.Poll >= job.Polls {
+	if t.SL > job.SLOfPath || t.Poll >= job.Polls {
 		r.Fail(frame.ErrRange)
 	}
 	return t

@@ -81,7 +81,7 @@ launch
 ranks that use the package ibrun
   --fabric auto|ib|udp|tcp   InfiniBand where available (auto), or only (ib);
                          Ethernet, datagrams first (udp) or TCP only (tcp)
-  --gid-index N, --sl N, --pkey KEY, --poll spin       InfiniBand and RoCE
+  --gid-index N, --sl N|path, --pkey KEY, --poll spin       InfiniBand and RoCE
   --lazy[=on|off|auto]   look up peers when needed; --eager: all at the start
   --iface NAME|ADDR/BITS the network interface for data
   --stats[=json]         peers, look-ups, connections, on standard error

@@ -24,19 +24,24 @@ func (f *Fabric) moved() {
 		case <-f.ending.Done():
 		}
 		f.moving.Store(false)
-		err := f.still()
-		if err == nil || f.ending.Err() != nil {
-			return
-		}
-		err = fmt.Errorf("ib: port %v: %w", &f.dev.port, err)
-		if f.spared(err) {
-			return
-		}
-		if l := f.streams(); l != nil {
-			l.breaks(err)
-		}
-		f.lost(err)
+		f.expire()
 	}()
+}
+
+// expire is the end of the grace: what is not there now is lost.
+func (f *Fabric) expire() {
+	err := f.still()
+	if err == nil || f.ending.Err() != nil {
+		return
+	}
+	err = fmt.Errorf("ib: port %v: %w", &f.dev.port, err)
+	if f.spared(err) {
+		return
+	}
+	if l := f.streams(); l != nil {
+		l.breaks(err)
+	}
+	f.lost(err)
 }
 
 // still says why peers cannot reach the endpoint by the address that it has published, or nil. It

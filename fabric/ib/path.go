@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -118,17 +119,17 @@ func (f *Fabric) askLevels() error {
 		return errors.New("it has no GID, which --sl path needs: write --sl N; see ibv_devinfo -v")
 	}
 	own := at.tuple.Addr
-	if err := f.cfg.records.available(); err != nil {
+	if err := f.cfg.records.Available(); err != nil {
 		return fmt.Errorf("--sl path needs the kernel's connection manager: %w: as root, modprobe rdma_ucm; or write "+
 			"--sl N", err)
 	}
 	f.levels = newLevels(f.ending, func(ctx context.Context, to [16]byte) (uint8, error) {
-		r, err := f.cfg.records.path(ctx, own, to, at.key)
+		r, err := f.cfg.records.Between(ctx, own, to, at.key)
 		if err != nil {
 			return 0, fmt.Errorf("ib: no path record from port %v to %s: %w; see saquery -p, or write --sl N",
-				&f.dev.port, gidText(to), err)
+				&f.dev.port, netip.AddrFrom16(to), err)
 		}
-		return r.sl, nil
+		return r.SL, nil
 	})
 	return nil
 }

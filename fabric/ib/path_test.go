@@ -4,11 +4,9 @@ package ib
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"os"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/fabric/fabrictest"
+	"ibrun/fabric/ib/pathrecord"
 	"ibrun/test/fakeverbs"
 )
 
@@ -23,7 +22,7 @@ import (
 func asking(t *testing.T, port string, answer func([16]byte) (uint8, error)) (*Fabric, *fabrictest.Box) {
 	t.Helper()
 	cfg := config(port)
-	cfg.AskSL, cfg.SL, cfg.records = true, 9, records{device: os.DevNull}
+	cfg.AskSL, cfg.SL, cfg.Rank, cfg.records = true, 9, 1, pathrecord.Source{Device: os.DevNull}
 	f, x := openAt(t, cfg)
 	f.levels = newLevels(f.ending, func(_ context.Context, to [16]byte) (uint8, error) { return answer(to) })
 	return f, x
@@ -62,6 +61,8 @@ func TestServiceLevelOfPath(t *testing.T) {
 	require.True(t, x.Has("known"))
 	near, far := dialled(t, a, b, x)
 	passes(t, near, far, "at its level")
+	near, far = dialled(t, a, b, x)
+	passes(t, near, far, "and another")
 	require.EqualValues(t, 1, asked.Load())
 	require.Equal(t, []string{"5"}, values(append(lines("ah", "mlx5_0"), lines("rtr", "mlx5_0")...), "sl"))
 	require.Equal(t, []string{"4"}, values(append(lines("ah", "mlx5_1"), lines("rtr", "mlx5_1")...), "sl"))
@@ -101,7 +102,7 @@ func TestNoPathRecord(t *testing.T) {
 // TestCannotAsk: what is missing is said before the first message.
 func TestCannotAsk(t *testing.T) {
 	cfg := config("mlx5_0")
-	cfg.AskSL, cfg.records = true, records{device: "/dev/infiniband/missing"}
+	cfg.AskSL, cfg.records = true, pathrecord.Source{Device: "/dev/infiniband/missing"}
 	_, err := Open(cfg, fabrictest.NewBox())
 	require.EqualError(t, err, "ib: port mlx5_0:1: --sl path needs the kernel's connection manager: open "+
 		"/dev/infiniband/missing: no such file or directory: as root, modprobe rdma_ucm; or write --sl N")
@@ -109,34 +110,4 @@ func TestCannotAsk(t *testing.T) {
 	f, err := Open(cfg, fabrictest.NewBox()) // there is no subnet manager to ask
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	_, err = records{device: os.DevNull}.path(t.Context(), [16]byte{1}, [16]byte{2}, 0xffff)
-	require.Error(t, err, "what is no connection manager")
-}
-
-// The kernel's structures, by the offsets of its headers.
-func TestRecordLayout(t *testing.T) {
-	b := make([]byte, cmRecordSize)
-	copy(b[8:], []byte{15: 2})
-	copy(b[24:], []byte{15: 1})
-	binary.BigEndian.PutUint16(b[40:], 688)
-	binary.BigEndian.PutUint16(b[42:], 932)
-	binary.BigEndian.PutUint16(b[50:], 0x8005)
-	binary.BigEndian.PutUint16(b[52:], 0xabc7) // class of service and level
-	r, err := parseRecord(b)
-	require.NoError(t, err)
-	require.Equal(t, record{from: [16]byte{15: 1}, to: [16]byte{15: 2}, dlid: 688, slid: 932, pkey: 0x8005, sl: 7}, r)
-	_, err = parseRecord(b[:63])
-	require.Error(t, err)
-
-	a := addressIB([16]byte{0xfe, 0x80, 15: 1}, 0x8005)
-	require.Len(t, a, 48)
-	require.EqualValues(t, afIB, binary.NativeEndian.Uint16(a))
-	require.Equal(t, []byte{0x80, 0x05, 0, 0, 0, 0, 0xfe, 0x80}, a[2:10])
-
-	event := make([]byte, cmEventSize)
-	binary.NativeEndian.PutUint32(event[12:], 3)
-	binary.NativeEndian.PutUint32(event[16:], ^uint32(syscall.ETIMEDOUT)+1)
-	what, status := parseEvent(event)
-	require.Equal(t, []any{uint32(3), syscall.ETIMEDOUT}, []any{what, status})
-	require.Equal(t, []byte{1, 2}, frame(cmQuery, []byte{1, 2}, 80)[8:])
 }

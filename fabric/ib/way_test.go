@@ -328,8 +328,11 @@ func TestTablesChange(t *testing.T) {
 			a, x := openAt(t, cfg)
 			changed(t, c.gone)
 			require.Eventually(t, a.moving.Load, patience, time.Millisecond)
+			require.NoError(t, a.Post(a.Tuple(), []byte("x")), "within the grace, it may be lost")
 			changed(t, c.again)
-			require.NoError(t, a.still())
+			a.expire()
+			require.NoError(t, a.Post(a.Tuple(), []byte("back")))
+			require.True(t, x.Has("back"))
 
 			cfg.PortGrace = time.Millisecond
 			b, _ := openAt(t, cfg)

@@ -227,6 +227,7 @@ var effects = []effect{
 	{with: "--fabric udp"},
 	{with: "--fabric tcp"},
 	{with: "--sl 3"},
+	{with: "--sl path"},
 	{with: "--pkey 0x8001"},
 	{with: "--gid-index 0"},
 	{with: "--poll auto", nothing: "--poll auto"},

@@ -18,9 +18,15 @@ var fabricOptions = []knob{
 		return nil
 	}},
 	{names: "sl", takes: value, set: func(r *Request, v string) error {
+		if v == "path" {
+			r.SL = job.SLOfPath
+			return nil
+		}
 		n, err := number(v, 0, job.MaxSL)
-		r.SL = uint8(n)
-		return err
+		if r.SL = uint8(n); err != nil {
+			return fmt.Errorf("%w, nor path", err)
+		}
+		return nil
 	}},
 	{names: "pkey", takes: value, set: func(r *Request, v string) error {
 		n, err := number(v, 1, 1<<16-1)

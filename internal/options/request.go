@@ -103,7 +103,7 @@ type Request struct {
 	// How ranks that use the package ibrun reach each other.
 	Fabric  string // "auto", "ib", "udp" or "tcp"
 	Iface   string
-	SL      uint8    // service level, at most job.MaxSL
+	SL      uint8    // service level, or job.SLOfPath
 	GID     uint8    // 1 + the index in the port's table
 	PKey    uint16   // partition
 	Poll    job.Poll // how ranks wait

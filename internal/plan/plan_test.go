@@ -142,6 +142,9 @@ func TestInfiniBandOptions(t *testing.T) {
 	require.Equal(t, []any{uint8(3), uint16(0x8001), uint8(1), job.PollSpin},
 		[]any{how.SL, how.PKey, how.GID, how.Poll})
 	require.Equal(t, "auto", mustPlan(t, "true").Job.Transport.Fabric)
+	require.EqualValues(t, job.SLOfPath, mustPlan(t, "--sl=path", "true").Job.Transport.SL)
+	_, err := planOf(t, "--sl=16", "true")
+	require.ErrorContains(t, err, "is not a number from 0 to 15, nor path")
 }
 
 func TestLaterOptionsWarn(t *testing.T) {

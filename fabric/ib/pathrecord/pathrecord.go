@@ -1,11 +1,19 @@
-package ib
+// Package pathrecord asks the subnet manager for the path between two ports of InfiniBand. Verbs have
+// no call for it; the kernel's connection manager does ask, and users may open it
+// (drivers/infiniband/core/ucma.c: mode 0666). It is spoken to directly: its structures are in
+// rdma/rdma_user_cm.h and rdma/ib_user_sa.h, the numbers are native, the addresses and the record
+// big-endian. docs/decisions/0040-paths.md has the other ways.
+//
+// A question is CREATE_ID, RESOLVE_ADDR (which finds our port by its GID), RESOLVE_ROUTE (which asks
+// the subnet manager, or ibacm if that listens to RDMA_NL_LS) and QUERY. Nothing is connected, and
+// nothing is kept.
+package pathrecord
 
 import (
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"runtime"
 	"syscall"
@@ -15,15 +23,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// records asks for path records. Verbs have no call for it; the kernel's connection manager does ask
-// the subnet manager, and users may open it (drivers/infiniband/core/ucma.c: mode 0666). It is spoken
-// to directly: its structures are in rdma/rdma_user_cm.h and rdma/ib_user_sa.h, the numbers are
-// native, the addresses and the record big-endian. docs/decisions/0040-paths.md has the other ways.
-//
-// A question is CREATE_ID, RESOLVE_ADDR (which finds our port by its GID), RESOLVE_ROUTE (which asks
-// the subnet manager, or ibacm if that listens to RDMA_NL_LS) and QUERY. Nothing is connected.
-type records struct {
-	device string // "": cmDevice
+// Source is who knows the records: the kernel. The zero value is ready.
+type Source struct {
+	Device string // of tests; "": cmDevice
 }
 
 // cmDevice is the connection manager.
@@ -42,9 +44,8 @@ const (
 
 	cmQueryPath  = 1
 	cmSpaceIB    = 0x013f
-	cmSpaceUDP   = 0x0111
-	cmReliable   = 2 // the service that a queue pair would have
-	cmDatagrams  = 4
+	cmSpaceTCP   = 0x0106
+	cmReliable   = 2   // the service that a queue pair would have
 	cmEventSize  = 512 // more than any version of the structure has
 	cmRecordSize = 64
 	cmRecords    = 2 // the kernel wants room for one more than it writes
@@ -55,40 +56,37 @@ const (
 	askTries    = 3
 )
 
-// record is what we need of a path record.
-type record struct {
-	from, to [16]byte
-	dlid     uint16
-	slid     uint16
-	pkey     uint16
-	sl       uint8
+// Record is what we need of a path record.
+type Record struct {
+	From, To [16]byte // GIDs
+	DLID     uint16   // of To
+	SLID     uint16   // of From
+	PKey     uint16
+	SL       uint8 // service level, 0 to 15
 }
 
 // parseRecord reads a path record (InfiniBand architecture, volume 1, 15.2.5.16).
-func parseRecord(b []byte) (r record, err error) {
+func parseRecord(b []byte) (r Record, err error) {
 	if len(b) < cmRecordSize {
 		return r, fmt.Errorf("a path record of %d bytes", len(b))
 	}
-	copy(r.to[:], b[8:])
-	copy(r.from[:], b[24:])
-	r.dlid, r.slid = binary.BigEndian.Uint16(b[40:]), binary.BigEndian.Uint16(b[42:])
-	r.pkey = binary.BigEndian.Uint16(b[50:])
-	r.sl = b[53] & 15 // the lower half of the byte; the rest is the class of service
+	copy(r.To[:], b[8:])
+	copy(r.From[:], b[24:])
+	r.DLID, r.SLID = binary.BigEndian.Uint16(b[40:]), binary.BigEndian.Uint16(b[42:])
+	r.PKey = binary.BigEndian.Uint16(b[50:])
+	r.SL = b[53] & 15 // the lower half of the byte; the rest is the class of service
 	return r, nil
 }
 
-// gidText is a GID as users write it.
-func gidText(gid [16]byte) string { return netip.AddrFrom16(gid).String() }
-
-func (c records) name() string {
-	if c.device != "" {
-		return c.device
+func (c Source) name() string {
+	if c.Device != "" {
+		return c.Device
 	}
 	return cmDevice
 }
 
-// available says why the connection manager cannot be asked, or nil.
-func (c records) available() error {
+// Available says why the connection manager cannot be asked, or nil.
+func (c Source) Available() error {
 	fd, err := unix.Open(c.name(), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: c.name(), Err: err}
@@ -96,8 +94,9 @@ func (c records) available() error {
 	return unix.Close(fd)
 }
 
-// path asks for the record of the path between the ports of two GIDs, in a partition.
-func (c records) path(ctx context.Context, from, to [16]byte, pkey uint16) (record, error) {
+// Between asks for the record of the path between the ports of two GIDs, in a partition. The first is
+// a port of this node. It takes the time of a question to the subnet manager, at most 4 s.
+func (c Source) Between(ctx context.Context, from, to [16]byte, pkey uint16) (Record, error) {
 	return c.resolve(ctx, cmSpaceIB, cmReliable, addressIB(from, pkey), addressIB(to, pkey))
 }
 
@@ -110,7 +109,7 @@ func addressIB(gid [16]byte, pkey uint16) []byte {
 }
 
 // resolve asks for the record of the path between two socket addresses.
-func (c records) resolve(ctx context.Context, space uint16, service uint8, from, to []byte) (r record, err error) {
+func (c Source) resolve(ctx context.Context, space uint16, service uint8, from, to []byte) (r Record, err error) {
 	m, err := openManager(c.name())
 	if err != nil {
 		return r, err
@@ -172,12 +171,14 @@ func frame(command uint32, in []byte, out int) []byte {
 
 // do writes a command. The kernel writes its answer to out, whose address stands at a place of in.
 func (m *manager) do(command uint32, in []byte, at int, out []byte) (err error) {
+	var pin runtime.Pinner // the kernel has the address as a number, which nothing would correct
+	defer pin.Unpin()
 	if at >= 0 {
+		pin.Pin(&out[0])
 		binary.NativeEndian.PutUint64(in[at:], uint64(uintptr(unsafe.Pointer(&out[0]))))
 	}
 	b := frame(command, in, len(out))
 	failed := m.raw.Control(func(fd uintptr) { _, err = unix.Write(int(fd), b) })
-	runtime.KeepAlive(out)
 	if failed != nil {
 		return failed
 	}
@@ -218,15 +219,16 @@ func (m *manager) await(ctx context.Context, want uint32, doing string) error {
 	stop := context.AfterFunc(ctx, func() { _ = m.file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	out := make([]byte, cmEventSize)
+	var pin runtime.Pinner
+	pin.Pin(&out[0])
+	defer pin.Unpin()
+	in := binary.NativeEndian.AppendUint64(nil, uint64(uintptr(unsafe.Pointer(&out[0])))) // response:64
 	for {
 		var err error
 		waited := m.raw.Read(func(fd uintptr) bool {
-			in := make([]byte, 8) // response:64
-			binary.NativeEndian.PutUint64(in, uint64(uintptr(unsafe.Pointer(&out[0]))))
 			_, err = unix.Write(int(fd), frame(cmGetEvent, in, len(out)))
 			return err != unix.EAGAIN
 		})
-		runtime.KeepAlive(out)
 		if waited != nil {
 			return fmt.Errorf("%s: %w", doing, waited)
 		}
@@ -257,14 +259,14 @@ func parseEvent(b []byte) (event uint32, status syscall.Errno) {
 	return event, status
 }
 
-func (m *manager) query() (record, error) {
+func (m *manager) query() (Record, error) {
 	in := append(make([]byte, 8), m.words(cmQueryPath)...) // response:64 id:32 option:32
 	out := make([]byte, 8+cmRecords*(8+cmRecordSize))      // count:32 0:32, and for each flags:32 0:32 record
 	if err := m.do(cmQuery, in, 0, out); err != nil {
-		return record{}, fmt.Errorf("reading the path record: %w", err)
+		return Record{}, fmt.Errorf("reading the path record: %w", err)
 	}
 	if binary.NativeEndian.Uint32(out) == 0 {
-		return record{}, errors.New("the subnet manager knows no path")
+		return Record{}, errors.New("the subnet manager knows no path")
 	}
 	return parseRecord(out[16:])
 }

@@ -1,0 +1,93 @@
+package pathrecord
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"ibrun/test/rdmavm/inside"
+)
+
+func TestMain(m *testing.M) { inside.Main(m, inside.Config{}) }
+
+// The kernel's structures, by the offsets of its headers.
+func TestRecordLayout(t *testing.T) {
+	b := make([]byte, cmRecordSize)
+	copy(b[8:], []byte{15: 2})
+	copy(b[24:], []byte{15: 1})
+	binary.BigEndian.PutUint16(b[40:], 688)
+	binary.BigEndian.PutUint16(b[42:], 932)
+	binary.BigEndian.PutUint16(b[50:], 0x8005)
+	binary.BigEndian.PutUint16(b[52:], 0xabc7) // class of service and level
+	r, err := parseRecord(b)
+	require.NoError(t, err)
+	require.Equal(t, Record{From: [16]byte{15: 1}, To: [16]byte{15: 2}, DLID: 688, SLID: 932, PKey: 0x8005, SL: 7}, r)
+	_, err = parseRecord(b[:63])
+	require.Error(t, err)
+
+	a := addressIB([16]byte{0xfe, 0x80, 15: 1}, 0x8005)
+	require.Len(t, a, 48)
+	require.EqualValues(t, afIB, binary.NativeEndian.Uint16(a))
+	require.Equal(t, []byte{0x80, 0x05, 0, 0, 0, 0, 0xfe, 0x80}, a[2:10])
+
+	event := make([]byte, cmEventSize)
+	binary.NativeEndian.PutUint32(event[12:], 3)
+	binary.NativeEndian.PutUint32(event[16:], ^uint32(syscall.ETIMEDOUT)+1)
+	what, status := parseEvent(event)
+	require.Equal(t, []any{uint32(3), syscall.ETIMEDOUT}, []any{what, status})
+	require.Equal(t, []byte{1, 2}, frame(cmQuery, []byte{1, 2}, 80)[8:])
+}
+
+// What is no connection manager is an error that says where it was noticed.
+func TestNoManager(t *testing.T) {
+	_, err := Source{Device: os.DevNull}.Between(t.Context(), [16]byte{1}, [16]byte{2}, 0xffff)
+	require.Error(t, err)
+	none := Source{Device: t.TempDir() + "/none"}
+	require.ErrorIs(t, none.Available(), os.ErrNotExist)
+	_, err = none.Between(t.Context(), [16]byte{1}, [16]byte{2}, 0xffff)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// addressIP is a struct sockaddr_in or sockaddr_in6.
+func addressIP(a netip.Addr) []byte {
+	if a.Is4() {
+		b := binary.NativeEndian.AppendUint16(nil, unix.AF_INET)
+		return append(append(b, 0, 0), append(a.AsSlice(), make([]byte, 8)...)...)
+	}
+	b := binary.NativeEndian.AppendUint16(nil, unix.AF_INET6)
+	return append(append(b, make([]byte, 6)...), append(a.AsSlice(), make([]byte, 4)...)...)
+}
+
+// The kernel's connection manager answers for a device of RoCE, whose records it makes itself: every
+// command, event and offset is its own. By GID it knows none there, and says so at the step that asks.
+func TestManagerAnswers(t *testing.T) {
+	inside.Require(t)
+	require.NoError(t, Source{}.Available())
+	nets, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	answered := 0
+	for _, n := range nets {
+		prefix, err := netip.ParsePrefix(n.String())
+		require.NoError(t, err)
+		at := prefix.Addr()
+		if at.IsLoopback() || !at.Is4() {
+			continue
+		}
+		r, err := Source{}.resolve(t.Context(), cmSpaceTCP, cmReliable, addressIP(at), addressIP(at))
+		require.NoError(t, err)
+		gid := at.As16()
+		require.Equal(t, Record{From: gid, To: gid, PKey: 0xffff, SL: r.SL}, r)
+		require.LessOrEqual(t, r.SL, uint8(7), "a priority")
+		answered++
+	}
+	require.NotZero(t, answered, "%v", nets)
+
+	_, err = Source{}.Between(t.Context(), [16]byte{0: 0xfe, 1: 0x80, 15: 1}, [16]byte{0: 0xfe, 1: 0x80, 15: 2}, 0xffff)
+	require.ErrorContains(t, err, "finding the port: ")
+}
