@@ -36,6 +36,7 @@ var floors = map[string]int{
 	"bootstrap/tree":             1,
 	"fabric":                     1,
 	"cgo/verbs":                  1,
+	"fabric/ib/pathrecord":       1,
 	"job":                        1,
 	"bootstrap/frame":            1,
 	"bootstrap/frame/...":        2, // for tests, over job

@@ -78,8 +78,8 @@ func (p *found) subnet() [8]byte {
 // without it, limited members, reach only those.
 const fullMember = 1 << 15
 
-// pkeyIndex finds a partition key by its value. Zero takes the first full membership. The top bit of
-// what is wanted does not count; a full membership goes before a limited one.
+// pkeyIndex finds a partition key by its value. Zero takes the first full membership. The top bit
+// of what is wanted does not count; a full membership goes before a limited one.
 func (p *found) pkeyIndex(want uint16) (uint16, error) {
 	var have []string
 	limited := -1

@@ -10,8 +10,8 @@ import (
 )
 
 // moved looks at what the endpoint's address rests on, since a table of the port has changed: LID,
-// partition, GID. If some of it is not there any more, it is given time to come back, as a port that
-// is down is: an interface that goes down and up loses its IPv6 addresses in between.
+// partition, GID. If some of it is not there any more, it is given time to come back, as a port
+// that is down is: an interface that goes down and up loses its IPv6 addresses in between.
 func (f *Fabric) moved() {
 	if f.still() == nil || !f.moving.CompareAndSwap(false, true) {
 		return
@@ -59,8 +59,8 @@ func (f *Fabric) still() error {
 }
 
 // noHandle is what a datagram comes to that no address handle could be made for: it is lost if the
-// cause is an address that may come back, whether its event has come yet or not. The caller holds the
-// sender's lock.
+// cause is an address that may come back, whether its event has come yet or not. The caller holds
+// the sender's lock.
 func (f *Fabric) noHandle(err error) error {
 	if _, gone := f.dev.still(f.cfg.GIDIndex >= 0); gone == nil {
 		return err

@@ -11,9 +11,10 @@ import (
 	"ibrun/fabric"
 )
 
-// levels are the service levels of the ways to peers, by the GIDs of their ports. The subnet manager
-// is asked once for each, when the first packet goes there: some routings (Torus-2QoS, LASH, DFSSSP)
-// are free of deadlocks only with the level that it gives. Safe for use by several goroutines.
+// levels are the service levels of the ways to peers, by the GIDs of their ports. The subnet
+// manager is asked once for each, when the first packet goes there: some routings (Torus-2QoS,
+// LASH, DFSSSP) are free of deadlocks only with the level that it gives. Safe for use by several
+// goroutines.
 type levels struct {
 	ctx  context.Context // of the endpoint
 	ask  func(ctx context.Context, gid [16]byte) (uint8, error)
@@ -32,11 +33,13 @@ type level struct {
 }
 
 const (
-	// mostAsking bounds the questions of one rank that are under way: a subnet manager has many ranks.
+	// mostAsking bounds the questions of one rank that are under way: a subnet manager has many
+	// ranks.
 	mostAsking = 4
 	// askAgain is how long a failure stands.
 	askAgain = time.Second
-	// askFor bounds one question. The kernel's own time-out is askPatience, and it asks askTries times.
+	// askFor bounds one question. The kernel's own time-out is askPatience, and it asks askTries
+	// times.
 	askFor = 10 * time.Second
 )
 

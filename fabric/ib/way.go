@@ -12,13 +12,13 @@ import (
 )
 
 // mostLanes bounds the LIDs of one port that ranks publish as their own. A node's block holds 256
-// different ones (fabric.MaxBases), and a mask of seven bits on three ports would have more. Streams
-// use all of them.
+// different ones (fabric.MaxBases), and a mask of seven bits on three ports would have more.
+// Streams use all of them.
 const mostLanes = 16
 
-// lane is which of a port's LIDs a rank publishes, and sends its datagrams from. Multiplication with
-// the golden ratio spreads ranks of any stride: those at one port may be every other one of a node,
-// or every fourth.
+// lane is which of a port's LIDs a rank publishes, and sends its datagrams from. Multiplication
+// with the golden ratio spreads ranks of any stride: those at one port may be every other one of a
+// node, or every fourth.
 func lane(rank int, lmc uint8) uint8 {
 	lanes := uint64(min(1<<lmc, mostLanes))
 	return uint8(uint64(uint32(rank)*0x9e3779b1) * lanes >> 32)
@@ -169,8 +169,8 @@ func (s *sources) set(list []source) (changed bool) {
 	return changed
 }
 
-// kernelSource asks the kernel's routes: a UDP socket that is connected has the address that packets
-// would leave with. Nothing is sent.
+// kernelSource asks the kernel's routes: a UDP socket that is connected has the address that
+// packets would leave with. Nothing is sent.
 func kernelSource(peer netip.Addr) netip.Addr {
 	const roce = 4791 // RoCE v2 (InfiniBand architecture, annex A17)
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(peer, roce)))

@@ -219,7 +219,8 @@ func TestLimitedMembers(t *testing.T) {
 	passes(t, near, far, "from a full member")
 }
 
-// twoNets are RoCE devices that are each in two IP networks, as by VLANs, and list them differently.
+// twoNets are RoCE devices that are each in two IP networks, as by VLANs, and list them
+// differently.
 func twoNets() fakeverbs.Node {
 	at := func(a, b verbs.GID) []fakeverbs.Port {
 		return []fakeverbs.Port{{Link: verbs.LinkEthernet, MTU: verbs.MTU1024,
@@ -301,8 +302,8 @@ func changed(t *testing.T, words string) {
 	require.NoError(t, err)
 }
 
-// TestTablesChange: what the endpoint's address rests on goes. It is lost with the cause, its streams
-// too, unless it is there again within the grace.
+// TestTablesChange: what the endpoint's address rests on goes. It is lost with the cause, its
+// streams too, unless it is there again within the grace.
 func TestTablesChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		node               fakeverbs.Node

@@ -1,12 +1,12 @@
-// Package pathrecord asks the subnet manager for the path between two ports of InfiniBand. Verbs have
-// no call for it; the kernel's connection manager does ask, and users may open it
+// Package pathrecord asks the subnet manager for the path between two ports of InfiniBand. Verbs
+// have no call for it; the kernel's connection manager does ask, and users may open it
 // (drivers/infiniband/core/ucma.c: mode 0666). It is spoken to directly: its structures are in
 // rdma/rdma_user_cm.h and rdma/ib_user_sa.h, the numbers are native, the addresses and the record
 // big-endian. docs/decisions/0040-paths.md has the other ways.
 //
-// A question is CREATE_ID, RESOLVE_ADDR (which finds our port by its GID), RESOLVE_ROUTE (which asks
-// the subnet manager, or ibacm if that listens to RDMA_NL_LS) and QUERY. Nothing is connected, and
-// nothing is kept.
+// A question is CREATE_ID, RESOLVE_ADDR (which finds our port by its GID), RESOLVE_ROUTE (which
+// asks the subnet manager, or ibacm if that listens to RDMA_NL_LS) and QUERY. Nothing is connected,
+// and nothing is kept.
 package pathrecord
 
 import (
@@ -94,13 +94,14 @@ func (c Source) Available() error {
 	return unix.Close(fd)
 }
 
-// Between asks for the record of the path between the ports of two GIDs, in a partition. The first is
-// a port of this node. It takes the time of a question to the subnet manager, at most 4 s.
+// Between asks for the record of the path between the ports of two GIDs, in a partition. The first
+// is a port of this node. It takes the time of a question to the subnet manager, at most 4 s.
 func (c Source) Between(ctx context.Context, from, to [16]byte, pkey uint16) (Record, error) {
 	return c.resolve(ctx, cmSpaceIB, cmReliable, addressIB(from, pkey), addressIB(to, pkey))
 }
 
-// addressIB is a struct sockaddr_ib (rdma/ib.h of the kernel): family, partition, flow, GID, service.
+// addressIB is a struct sockaddr_ib (rdma/ib.h of the kernel): family, partition, flow, GID,
+// service.
 func addressIB(gid [16]byte, pkey uint16) []byte {
 	b := binary.NativeEndian.AppendUint16(nil, afIB)
 	b = binary.BigEndian.AppendUint16(b, pkey)
@@ -110,7 +111,7 @@ func addressIB(gid [16]byte, pkey uint16) []byte {
 
 // resolve asks for the record of the path between two socket addresses.
 func (c Source) resolve(ctx context.Context, space uint16, service uint8, from, to []byte) (r Record, err error) {
-	m, err := openManager(c.name())
+	m, err := converse(c.name())
 	if err != nil {
 		return r, err
 	}
@@ -132,19 +133,19 @@ func (c Source) resolve(ctx context.Context, space uint16, service uint8, from, 
 	return r, err
 }
 
-// manager is one open connection manager with an id. Everything ends with its descriptor.
-type manager struct {
+// conversation is one open connection manager with an id. Everything ends with its descriptor.
+type conversation struct {
 	file *os.File
 	raw  syscall.RawConn
 	id   uint32
 }
 
-func openManager(name string) (*manager, error) {
+func converse(name string) (*conversation, error) {
 	file, err := os.OpenFile(name, os.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	m := &manager{file: file}
+	m := &conversation{file: file}
 	if m.raw, err = file.SyscallConn(); err != nil {
 		file.Close()
 		return nil, err
@@ -153,7 +154,7 @@ func openManager(name string) (*manager, error) {
 }
 
 // words are numbers of 32 bits behind the id, as most commands begin.
-func (m *manager) words(more ...uint32) []byte {
+func (m *conversation) words(more ...uint32) []byte {
 	b := binary.NativeEndian.AppendUint32(nil, m.id)
 	for _, w := range more {
 		b = binary.NativeEndian.AppendUint32(b, w)
@@ -170,7 +171,7 @@ func frame(command uint32, in []byte, out int) []byte {
 }
 
 // do writes a command. The kernel writes its answer to out, whose address stands at a place of in.
-func (m *manager) do(command uint32, in []byte, at int, out []byte) (err error) {
+func (m *conversation) do(command uint32, in []byte, at int, out []byte) (err error) {
 	var pin runtime.Pinner // the kernel has the address as a number, which nothing would correct
 	defer pin.Unpin()
 	if at >= 0 {
@@ -185,8 +186,9 @@ func (m *manager) do(command uint32, in []byte, at int, out []byte) (err error) 
 	return err
 }
 
-func (m *manager) create(space uint16, service uint8) error {
+func (m *conversation) create(space uint16, service uint8) error {
 	in := make([]byte, 24) // uid:64 response:64 space:16 service:8
+	in[0] = 1              // the kernel tells nobody of an id whose uid is 0
 	binary.NativeEndian.PutUint16(in[16:], space)
 	in[18] = service
 	out := make([]byte, 8)
@@ -197,7 +199,7 @@ func (m *manager) create(space uint16, service uint8) error {
 	return nil
 }
 
-func (m *manager) resolveAddr(from, to []byte) error {
+func (m *conversation) resolveAddr(from, to []byte) error {
 	in := m.words(askPatience)
 	in = binary.NativeEndian.AppendUint16(in, uint16(len(from)))
 	in = binary.NativeEndian.AppendUint16(in, uint16(len(to)))
@@ -211,7 +213,7 @@ func (m *manager) resolveAddr(from, to []byte) error {
 }
 
 // await takes events until one is the wanted one, or a failure.
-func (m *manager) await(ctx context.Context, want uint32, doing string) error {
+func (m *conversation) await(ctx context.Context, want uint32, doing string) error {
 	deadline, _ := ctx.Deadline()
 	if err := m.file.SetReadDeadline(deadline); err != nil {
 		return err
@@ -245,8 +247,8 @@ func (m *manager) await(ctx context.Context, want uint32, doing string) error {
 	}
 }
 
-// parseEvent reads uid:64 id:32 event:32 status:32. The status is a negative errno, or a code of the
-// subnet manager's.
+// parseEvent reads uid:64 id:32 event:32 status:32. The status is a negative errno, or a code of
+// the subnet manager's.
 func parseEvent(b []byte) (event uint32, status syscall.Errno) {
 	event = binary.NativeEndian.Uint32(b[12:])
 	code := int32(binary.NativeEndian.Uint32(b[16:]))
@@ -259,7 +261,7 @@ func parseEvent(b []byte) (event uint32, status syscall.Errno) {
 	return event, status
 }
 
-func (m *manager) query() (Record, error) {
+func (m *conversation) query() (Record, error) {
 	in := append(make([]byte, 8), m.words(cmQueryPath)...) // response:64 id:32 option:32
 	out := make([]byte, 8+cmRecords*(8+cmRecordSize))      // count:32 0:32, and for each flags:32 0:32 record
 	if err := m.do(cmQuery, in, 0, out); err != nil {

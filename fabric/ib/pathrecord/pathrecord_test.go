@@ -1,12 +1,14 @@
 package pathrecord
 
 import (
+	"context"
 	"encoding/binary"
 	"net"
 	"net/netip"
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -45,7 +47,7 @@ func TestRecordLayout(t *testing.T) {
 }
 
 // What is no connection manager is an error that says where it was noticed.
-func TestNoManager(t *testing.T) {
+func TestNoDevice(t *testing.T) {
 	_, err := Source{Device: os.DevNull}.Between(t.Context(), [16]byte{1}, [16]byte{2}, 0xffff)
 	require.Error(t, err)
 	none := Source{Device: t.TempDir() + "/none"}
@@ -64,11 +66,14 @@ func addressIP(a netip.Addr) []byte {
 	return append(append(b, make([]byte, 6)...), append(a.AsSlice(), make([]byte, 4)...)...)
 }
 
-// The kernel's connection manager answers for a device of RoCE, whose records it makes itself: every
-// command, event and offset is its own. By GID it knows none there, and says so at the step that asks.
-func TestManagerAnswers(t *testing.T) {
+// The kernel's connection manager answers for a device of RoCE, whose records it makes itself:
+// every command, event and offset is its own. By GID it knows none there, and says so at the step
+// that asks.
+func TestKernelAnswers(t *testing.T) {
 	inside.Require(t)
 	require.NoError(t, Source{}.Available())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	nets, err := net.InterfaceAddrs()
 	require.NoError(t, err)
 	answered := 0
@@ -79,15 +84,15 @@ func TestManagerAnswers(t *testing.T) {
 		if at.IsLoopback() || !at.Is4() {
 			continue
 		}
-		r, err := Source{}.resolve(t.Context(), cmSpaceTCP, cmReliable, addressIP(at), addressIP(at))
+		r, err := Source{}.resolve(ctx, cmSpaceTCP, cmReliable, addressIP(at), addressIP(at))
 		require.NoError(t, err)
 		gid := at.As16()
-		require.Equal(t, Record{From: gid, To: gid, PKey: 0xffff, SL: r.SL}, r)
+		require.Equal(t, Record{From: gid, To: gid, PKey: 0xffff, SL: r.SL, DLID: r.DLID}, r) // LIDs mean nothing
 		require.LessOrEqual(t, r.SL, uint8(7), "a priority")
 		answered++
 	}
 	require.NotZero(t, answered, "%v", nets)
 
-	_, err = Source{}.Between(t.Context(), [16]byte{0: 0xfe, 1: 0x80, 15: 1}, [16]byte{0: 0xfe, 1: 0x80, 15: 2}, 0xffff)
+	_, err = Source{}.Between(ctx, [16]byte{0: 0xfe, 1: 0x80, 15: 1}, [16]byte{0: 0xfe, 1: 0x80, 15: 2}, 0xffff)
 	require.ErrorContains(t, err, "finding the port: ")
 }
