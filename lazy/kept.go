@@ -27,16 +27,13 @@ type keptMessage struct {
 // Write returns when it has been read, or its sender still has it.
 const keepLimit = 64 << 10
 
-// headBytes is the length of a message's head on a stream.
-const headBytes = 4
-
 // begin counts a message that is about to be written, and keeps it. It returns its number.
 func (k *keeper) begin(m []byte, always bool) uint64 {
 	written, read := k.conn.Confirmed()
 	k.prune(read)
 	k.begun++
 	if always || len(m) < keepLimit {
-		k.add(m, written+headBytes+uint64(len(m)))
+		k.add(m, written+uint64(headBytes(len(m))+len(m)))
 	}
 	return k.begun
 }
@@ -134,7 +131,7 @@ func (s *stream) wrote(m []byte) error {
 
 // writeKept writes what a stream takes at once of a message, which it keeps if that is something.
 // The whole of it, with its head, is in buf.
-func (s *stream) writeKept() (n int, err error) {
+func (s *stream) writeKept(m []byte) (n int, err error) {
 	if s.kept == nil {
 		return writeSome(s.conn, s.buf)
 	}
@@ -143,7 +140,6 @@ func (s *stream) writeKept() (n int, err error) {
 	if s.err != nil {
 		return 0, s.err
 	}
-	m := s.buf[headBytes:]
 	written, _ := s.kept.conn.Confirmed()
 	n, err = writeSome(s.conn, s.buf)
 	if n > 0 {

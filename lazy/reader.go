@@ -193,17 +193,21 @@ func (r *reader) next(batch [][]byte) ([][]byte, error) {
 func (r *reader) take() ([]byte, error) {
 	there := r.to - r.from
 	if r.m == nil {
-		if there < headBytes {
+		if there < shortHead {
 			return nil, nil
 		}
 		size := binary.BigEndian.Uint32((*r.buf)[r.from:])
-		r.from += headBytes
 		if size == endMark {
+			r.from += shortHead
 			return nil, errEndMark
 		}
 		if size > MaxMessage {
 			return nil, fmt.Errorf("a message of %d bytes is announced", size)
 		}
+		if there < headBytes(int(size)) {
+			return nil, nil
+		}
+		r.from += headBytes(int(size))
 		r.size, r.got = int(size), 0
 		if r.m = r.memory.get(r.size); r.m == nil {
 			r.m = make([]byte, min(r.size, firstRead))

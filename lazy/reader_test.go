@@ -23,7 +23,11 @@ import (
 
 // framed is a message as a stream has it.
 func framed(m []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(m))), m...)
+	head := binary.BigEndian.AppendUint32(nil, uint32(len(m)))
+	if len(m) > 4096 {
+		head = append(head, make([]byte, 60)...)
+	}
+	return append(head, m...)
 }
 
 // bare hides that a stream is a socket.
