@@ -230,6 +230,8 @@ type Counts map[string]int
 //	lid DEVICE N LID           the port has another LID, with its event
 //	gid DEVICE N INDEX GID     that entry is -, or TYPE:32 hexadecimal digits, with its event
 //	pkey DEVICE N INDEX KEY    the same of partition keys
+//	hollow DEVICE BYTES        datagrams go nowhere, and a receive has one of so many bytes
+//	                           as soon as it is posted; 0: they travel again
 //	qp DEVICE NUMBER           that queue pair fails, with its event
 //	fatal DEVICE               the device fails, with its event
 //

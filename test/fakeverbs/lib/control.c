@@ -46,6 +46,8 @@ void control(struct context *c, const char *words, char *answer, size_t most)
 		port_order(c, number, state);
 	if (!strcmp(order, "lid") || !strcmp(order, "gid") || !strcmp(order, "pkey"))
 		table_order(c, order, number, atoi(state), value);
+	if (!strcmp(order, "hollow"))
+		c->hollow = number;
 	if (!strcmp(order, "fatal")) {
 		c->dead = true;
 		for (struct qp *qp = c->qps; qp; qp = qp->next)

@@ -201,6 +201,7 @@ struct context {
 	uint32_t next_qpn, next_key;
 	uint64_t random;
 	struct counts counts;
+	uint32_t hollow; /* if not 0, datagrams go nowhere, and a posted receive has one of so many bytes at once */
 	struct incoming *held; /* a datagram that the next one overtakes */
 	char held_path[96];
 	uint64_t held_until;
@@ -246,6 +247,7 @@ int fake_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /* ud.c, rc.c */
 void ud_send(struct qp *qp, struct work *w, const struct ibv_send_wr *wr);
 void ud_arrived(struct context *c, struct qp *qp, struct incoming *in);
+void ud_hollow(struct qp *qp); /* one arrives out of nothing */
 void rc_arrived(struct context *c, struct qp *qp, struct incoming *in);
 void rc_pump(struct qp *qp);
 uint64_t rc_timers(struct qp *qp, uint64_t t); /* acts; the next deadline or 0 */

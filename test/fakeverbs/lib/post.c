@@ -13,8 +13,8 @@ int fake_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 			cq_push((struct cq *)ibv->recv_cq,
 				(struct ibv_wc){.wr_id = wr->wr_id, .status = IBV_WC_WR_FLUSH_ERR, .qp_num = ibv->qp_num},
 				NULL, 0);
-		else
-			rc = more_recvs(&qp->queue, wr);
+		else if (!(rc = more_recvs(&qp->queue, wr)) && qp->context->hollow && ibv->qp_type == IBV_QPT_UD)
+			ud_hollow(qp);
 		if (rc) {
 			*bad = wr;
 			break;

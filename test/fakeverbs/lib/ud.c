@@ -17,6 +17,8 @@ void ud_send(struct qp *qp, struct work *w, const struct ibv_send_wr *wr)
 	if ((int)w->length > mtu_bytes(port->mtu)) /* as rxe: it is said to be sent, and is not */
 		return;
 	c->counts.sent++;
+	if (c->hollow)
+		return;
 	net_send(c, &ah->attr, &p, w->addr);
 }
 
@@ -65,4 +67,16 @@ void ud_arrived(struct context *c, struct qp *qp, struct incoming *in)
 	memcpy(r.addr + GRH, in->payload, p->size);
 	c->counts.received++;
 	cq_push((struct cq *)qp->ibv.recv_cq, wc, NULL, 0);
+}
+
+void ud_hollow(struct qp *qp)
+{
+	static struct incoming in; /* world guards it */
+	struct context *c = qp->context;
+	struct port *port = port_of(c, qp->attr.port_num);
+	in.packet = (struct packet){
+		.kind = UD_SEND, .pkey = port->pkey[qp->attr.pkey_index], .to = qp->ibv.qp_num, .from = 1,
+		.qkey = qp->attr.qkey, .dlid = port->lid, .slid = port->lid, .length = c->hollow, .size = c->hollow,
+	};
+	ud_arrived(c, qp, &in);
 }
