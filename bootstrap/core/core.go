@@ -156,6 +156,9 @@ func (c *Core) Step(now time.Duration, ev Event) []Effect {
 	if c.stage == done {
 		return nil
 	}
+	if f, ok := ev.(Frame); ok {
+		c.life(f.From).received = c.now // not when it is applied: it may be too early for that
+	}
 	c.apply(ev)
 	c.settle()
 	c.arm()
@@ -294,7 +297,6 @@ func (c *Core) apply(ev Event) {
 }
 
 func (c *Core) frame(from Link, m frame.Message) {
-	c.life(from).received = c.now
 	if from == Up {
 		if !c.clock.up.live {
 			return // it was given up; this subtree ends by itself

@@ -79,6 +79,8 @@ func (d *audit) write(a *agent, mark string, v any) {
 		line += fmt.Sprintf(" %d %x", v.From, frame.Append(nil, v.Msg))
 	case core.Send:
 		line += fmt.Sprintf(" %d %x", v.To, frame.Append(nil, v.Msg))
+	case core.Probe, core.Probed, core.LinkLost, core.CloseLink, core.SweepNode, core.ChildFailed:
+		line += fmt.Sprintf(" %+v", v)
 	}
 	fmt.Fprintln(d.trace, line)
 	if d.printLine != nil {
