@@ -33,7 +33,7 @@ COMPUTING := ibrun/(cgo/verbs|examples/.*|fabric(/(ib|mem))?|internal/(build|lib
 SEQUENTIAL := ibrun/(bootstrap/(charmserver|core(/.*)?|frame|pmiserver|pmixserver|rankwire|timing(/views)?|tree|wire)|charm|internal/(alloc|cmdline|costfile|cpuset|environ|exit|fields|hostlist|limits|mpir(/.*)?|plain|plan|plural|pseudo|rankfile|sshconfig)|job|lazy/(peer|upgrade)|pmix?|topo.*|doctor(/findings)?)
 
 # Tests that do nothing for most of their time, or do not mind who is busy: beside those that watch a clock.
-WAITING := ibrun/test/(attack|faults|fleet|jobcontrol|login|page|managers|mender|pmix|restarter|survivor)
+WAITING := ibrun/test/(attack|faults|fleet|jobcontrol|login|page|managers|mender|pmix|restarter|ssh|survivor)
 
 # A program with the race detector sleeps for a second when it ends, by default; tests run many.
 export GORACE ?= atexit_sleep_ms=10
