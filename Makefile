@@ -128,8 +128,8 @@ test-computing:
 	nice -n 15 $(TESTS) -short -timeout 45m $(SIMULATED)
 	nice -n 15 go tool staticcheck $(TAGS) ./...
 
-test-beside: test-ib fleet # the machine, then what waits
-	$(TESTS) $(TAGS) -race -p 2 -timeout 30m $$(go list ./... | grep -xE '$(WAITING)')
+test-beside: test-ib fleet # the machine, then what waits; test/ssh, which takes longest, with the first
+	$(TESTS) $(TAGS) -race -p 2 -timeout 30m $$(go list ./... | grep -xE '$(WAITING)' | sort -r)
 
 test-packages:
 	@test/packages $(TEST_PACKAGES) $(MANAGER_PACKAGES)
@@ -324,7 +324,7 @@ spared: ## two jobs that cuts and pauses of less than five seconds cost nothing:
 	@test/packages $(RUN_PACKAGES) mpich libmpich-dev gcc libc6-dev
 	go test -count=1 -timeout 5h -v ./test/faults -run 'TestSpared$$' -seed $(SEED) -spared $(or $(SPARED),2h) -spared-every $(or $(EVERY),30s)
 
-fuzz: ## each fuzz target with FUZZTIME=100000x inputs; out/fuzzed adds up those of all runs
+fuzz: ## each fuzz target with FUZZTIME=100000x inputs, or as many as take about FUZZTIME=60s; out/fuzzed adds up those of all runs
 	@nice -n 19 test/fuzz $(FUZZTIME)
 
 soak: ## a job of ten minutes with key exchanges, keepalives, Ctrl-Z for 90 s and an agent that is stopped for 50 s (as root)
@@ -353,7 +353,7 @@ sim-sizes: ## what of make sim is smaller in make test: the tests at scale, and 
 	nice -n 19 go test -count=1 -v -timeout 20m -run Schedules ./lazy/peer
 	nice -n 19 go test -count=1 -v -timeout 20m -run Schedules ./lazy/upgrade -schedules $(SCHEDULES)
 
-sim-faults: ## random faults over production cores, in virtual time: an hour and more; SEEDS=10000 SEED=1
+sim-faults: ## random faults over production cores, in virtual time: 15 to 25 minutes; SEEDS=10000 SEED=1
 	nice -n 19 go test -count=1 -timeout 5h ./test/sim -run 'TestRandomFaults$$' -seeds $(or $(SEEDS),10000) -seed $(or $(SEED),1)
 
 resize: ## 64 ranks of a stencil grow from 8 to 12 nodes and shrink to 8 while they compute, over ssh (as root)
