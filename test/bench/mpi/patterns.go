@@ -39,7 +39,7 @@ func (j job) apps(self, mpich, openMPI, page string) error {
 	ways := rivals(self, mpich, openMPI)
 	var table strings.Builder
 	autogroup, _ := os.ReadFile("/proc/sys/kernel/sched_autogroup_enabled") // for the reader
-	fmt.Fprintf(&table, "Medians of %d rounds, %s, kernel.sched_autogroup_enabled=%s. %d nodes x %d ranks, "+
+	fmt.Fprintf(&table, "Medians of %d rounds, %s.\nkernel.sched_autogroup_enabled=%s; %d nodes x %d ranks, "+
 		"all started by ibrun.\n\n",
 		j.rounds, figure.Machine(), strings.TrimSpace(string(autogroup)), j.nodes, j.perNode)
 	table.WriteString("| a step of | ibrun | MPICH | Open MPI | ibrun / MPICH | ibrun / Open MPI |\n")
@@ -89,7 +89,8 @@ func (j job) apps(self, mpich, openMPI, page string) error {
 	}
 	for _, r := range ways {
 		if err := stuck[r.name]; err != nil {
-			fmt.Fprintf(&table, "\n%s did not get through: %v\n", r.name, err)
+			fmt.Fprintf(&table, "\n%s did not get through within %v: %v\n", r.name, patiencePattern,
+				strings.TrimRight(err.Error(), ": \n"))
 		}
 	}
 	fmt.Print(table.String())
