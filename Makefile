@@ -124,7 +124,7 @@ test-clocks: fleet # what watches a clock
 
 test-computing:
 	nice -n 15 $(TESTS) $(TAGS) -race -p 2 -timeout 45m $$(go list ./... | grep -xE '$(COMPUTING)')
-	nice -n 15 $(TESTS) -p 2 -timeout 45m $$(go list ./... | grep -xE '$(SEQUENTIAL)')
+	nice -n 15 $(TESTS) $(TAGS) -p 2 -timeout 45m $$(go list ./... | grep -xE '$(SEQUENTIAL)')
 	nice -n 15 $(TESTS) -short -timeout 45m $(SIMULATED)
 	nice -n 15 go tool staticcheck $(TAGS) ./...
 

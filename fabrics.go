@@ -107,12 +107,15 @@ func (w *World) reportUnused() {
 // that is active.
 func (w *World) openInfiniBand(to fabric.Sink) (fabric.Fabric, error) {
 	how, key := w.welcome.How, w.welcome.Key
-	f, err := ib.Open(ib.Config{
-		Port: os.Getenv(hcaVariable), GIDIndex: int(how.GID) - 1, PKey: how.PKey,
-		SL: how.SL % job.SLOfPath, AskSL: how.SL == job.SLOfPath, Rank: w.LocalRank(),
+	cfg := ib.Config{
+		Port: os.Getenv(hcaVariable), GIDIndex: int(how.GID) - 1, PKey: how.PKey, Rank: w.LocalRank(),
 		Spin: how.Poll == job.PollSpin,
 		QKey: key.QKey(), Key: key.ControlKey(),
-	}, to)
+	}
+	if cfg.AskSL = how.SL == job.SLOfPath; !cfg.AskSL {
+		cfg.SL = how.SL
+	}
+	f, err := ib.Open(cfg, to)
 	if err != nil {
 		return nil, err
 	}

@@ -25,8 +25,13 @@ func concurrent(t *testing.T, name, text string) (places []string) {
 		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
-		if g, ok := n.(*ast.GoStmt); ok {
-			places = append(places, fset.Position(g.Pos()).String())
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			places = append(places, fset.Position(n.Pos()).String())
+		case *ast.SelectorExpr:
+			if n.Sel.Name == "AfterFunc" { // of time or context: its function runs in a goroutine
+				places = append(places, fset.Position(n.Pos()).String())
+			}
 		}
 		return true
 	})
@@ -63,7 +68,8 @@ func TestPolicySequential(t *testing.T) {
 	}
 	require.Greater(t, packages, 40)
 
-	for _, text := range []string{"import \"sync\"", "import \"sync/atomic\"", "func f() { go f() }"} {
+	for _, text := range []string{"import \"sync\"", "import \"sync/atomic\"", "func f() { go f() }",
+		"import \"time\"\nfunc f() { time.AfterFunc(1, f) }"} {
 		require.Len(t, concurrent(t, "bad.go", "package bad\n"+text), 1, text)
 	}
 }

@@ -80,13 +80,21 @@ func (s *levels) of(gid [16]byte) *level {
 	return v
 }
 
+// to is the answer for a peer's port.
+func (s *levels) to(peer fabric.Tuple) (*level, error) {
+	if peer.Kind != fabric.IBGID {
+		return nil, errNoGID
+	}
+	return s.of(peer.Addr), nil
+}
+
 // now is the service level of the way to a peer, errFull if it is not known yet: datagrams do not
 // wait, and come again.
 func (s *levels) now(to fabric.Tuple) (uint8, error) {
-	if to.Kind != fabric.IBGID {
-		return 0, errNoGID
+	v, err := s.to(to)
+	if err != nil {
+		return 0, err
 	}
-	v := s.of(to.Addr)
 	select {
 	case <-v.done:
 		return v.sl, v.err
@@ -97,10 +105,10 @@ func (s *levels) now(to fabric.Tuple) (uint8, error) {
 
 // wait is now for those who can wait.
 func (s *levels) wait(ctx context.Context, to fabric.Tuple) (uint8, error) {
-	if to.Kind != fabric.IBGID {
-		return 0, errNoGID
+	v, err := s.to(to)
+	if err != nil {
+		return 0, err
 	}
-	v := s.of(to.Addr)
 	select {
 	case <-v.done:
 		return v.sl, v.err

@@ -15,7 +15,6 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/fabrictest"
 	"ibrun/fabric/ib/pathrecord"
-	"ibrun/test/fakeverbs"
 )
 
 // asking opens an endpoint that asks for service levels, and answers instead of the kernel.
@@ -32,11 +31,7 @@ func asking(t *testing.T, port string, answer func([16]byte) (uint8, error)) (*F
 // both queue pairs of a stream, and is asked for once. Until it is known datagrams are lost, which
 // their sender repeats.
 func TestServiceLevelOfPath(t *testing.T) {
-	node := fakeverbs.Node{Devices: []fakeverbs.Device{
-		{Name: "mlx5_0", GUID: 1, Ports: []fakeverbs.Port{{LID: 0x3a4, LMC: 2, SMLID: 1, GIDs: ibGID(1)}}},
-		{Name: "mlx5_1", GUID: 2, Ports: []fakeverbs.Port{{LID: 0x2b0, LMC: 1, SMLID: 1, GIDs: ibGID(2)}}},
-	}}
-	lines, here := logged(t, node)
+	lines, here := logged(t, masks())
 	if !here {
 		return
 	}

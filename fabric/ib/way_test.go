@@ -98,14 +98,18 @@ func TestLane(t *testing.T) {
 	}
 }
 
-// TestMask: two ports whose masks differ. Ranks publish LIDs of their own and send datagrams from
-// them; the streams of one pair use all LIDs of both ports, each the one that the other expects.
-func TestMask(t *testing.T) {
-	node := fakeverbs.Node{Devices: []fakeverbs.Device{
+// masks is a node with two ports whose masks differ.
+func masks() fakeverbs.Node {
+	return fakeverbs.Node{Devices: []fakeverbs.Device{
 		{Name: "mlx5_0", GUID: 1, Ports: []fakeverbs.Port{{LID: 0x3a4, LMC: 2, SMLID: 1, GIDs: ibGID(1)}}},
 		{Name: "mlx5_1", GUID: 2, Ports: []fakeverbs.Port{{LID: 0x2b0, LMC: 1, SMLID: 1, GIDs: ibGID(2)}}},
 	}}
-	lines, here := logged(t, node)
+}
+
+// TestMask: two ports whose masks differ. Ranks publish LIDs of their own and send datagrams from
+// them; the streams of one pair use all LIDs of both ports, each the one that the other expects.
+func TestMask(t *testing.T) {
+	lines, here := logged(t, masks())
 	if !here {
 		return
 	}
