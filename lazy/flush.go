@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"ibrun/lazy/peer"
 	"ibrun/lazy/upgrade"
 )
 
@@ -16,6 +17,9 @@ func (t *Table) Flush(ctx context.Context) error {
 	t.mu.Lock()
 	fars := slices.Collect(maps.Values(t.fars))
 	t.mu.Unlock()
+	for _, f := range fars {
+		f.hurry()
+	}
 	var all error
 	for _, f := range fars {
 		if err := f.flush(ctx); err != nil {
@@ -23,6 +27,15 @@ func (t *Table) Flush(ctx context.Context) error {
 		}
 	}
 	return all
+}
+
+// hurry asks the peer for the acknowledgement that it holds back, if so.
+func (f *remotePeer) hurry() {
+	f.t.fmu.Lock()
+	defer f.t.fmu.Unlock()
+	if f.unbundle(); !f.t.stopped && !f.departed {
+		f.t.step(f, peer.Event{Kind: peer.Flush})
+	}
 }
 
 func (f *remotePeer) flush(ctx context.Context) error {

@@ -174,6 +174,7 @@ func (p *Peer) tick() {
 		if w.ackAt <= p.now {
 			w.answerNow()
 			w.ackWait = ackDelay
+			w.hold.expired()
 		}
 	}
 	if p.probeAt() <= p.now {

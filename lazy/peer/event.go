@@ -64,6 +64,7 @@ const (
 	Down                                // our own first network does not work
 	Recovered                           // it does again
 	SecondaryFound                      // Tuple: answer to ResolveSecondary
+	Flush                               // somebody waits until all that was sent is acknowledged
 	Floor                               // Epoch: the peer was restarted, and older epochs do not count any more
 )
 

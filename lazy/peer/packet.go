@@ -50,7 +50,7 @@ const (
 	ring       = 64  // most segments under way, the width of the selective acknowledgement
 	leastMTU   = 512 // bytes of body that everybody takes
 	stateHead  = 8
-	segmentLen = 18 // of a SEGMENT before its payload
+	segmentLen = 21 // of a SEGMENT before its payload
 )
 
 // packet is any body, parsed. Only the fields of its kind count.
@@ -66,6 +66,8 @@ type packet struct {
 	ack     uint32 // SEGMENT, ACK: the next segment expected
 	attempt uint32 // FIN, FINACK, FINNAK: counts from 1 in each generation
 	sack    uint64 // SEGMENT, ACK: bit i says that ack+1+i is here
+	held    uint16 // SEGMENT, ACK: since the last segment has come, in units of 16 us, or more
+	hold    uint8  // SEGMENT, ACK: how long acknowledgements may wait for a SEGMENT, in ms; 0: 3 ms
 	count   uint64 // FIN: messages sent in this generation
 	tuple   fabric.Tuple
 	payload []byte // SEGMENT: part of the body
@@ -100,7 +102,8 @@ func (k *packet) append(b []byte) []byte {
 func (k *packet) appendAck(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, k.ack)
 	b = binary.BigEndian.AppendUint64(b, k.sack)
-	return append(b, k.window, k.flags)
+	b = binary.BigEndian.AppendUint16(b, k.held)
+	return append(b, k.hold, k.window, k.flags)
 }
 
 // parse reads a body. It takes no byte too many, no unknown flag and no
@@ -130,14 +133,14 @@ func (k *packet) parse(kind PacketKind, b []byte) bool {
 		k.parseAck(b[4:])
 		k.payload = b[segmentLen:]
 		whole := k.flags&(flagFirst|flagLast) == flagFirst|flagLast
-		return k.flags&^flagsSegment == 0 && k.flags&kindFlags != kindFlags && k.window <= ring &&
+		return k.flags&^flagsSegment == 0 && k.flags&kindFlags != kindFlags && k.window <= ring && k.hold <= holdMost &&
 			(len(k.payload) > 0 || whole)
 	case PacketAck:
 		if len(b) != segmentLen-4 {
 			return false
 		}
 		k.parseAck(b)
-		return k.flags&^flagAsk == 0 && k.window <= ring
+		return k.flags&^flagAsk == 0 && k.window <= ring && k.hold <= holdMost
 	case PacketFin:
 		if len(b) != 12 {
 			return false
@@ -156,7 +159,7 @@ func (k *packet) parse(kind PacketKind, b []byte) bool {
 
 func (k *packet) parseAck(b []byte) {
 	k.ack, k.sack = binary.BigEndian.Uint32(b), binary.BigEndian.Uint64(b[4:])
-	k.window, k.flags = b[12], b[13]
+	k.held, k.hold, k.window, k.flags = binary.BigEndian.Uint16(b[12:]), b[14], b[15], b[16]
 }
 
 func (k *packet) parseTuple(b []byte) bool {

@@ -14,10 +14,11 @@ var samples = []packet{
 	{kind: PacketState, flags: flagHaveYou | flagAnswer, mtu: 4096, stamp: 9, echo: 65535,
 		tuple: fabric.Tuple{Kind: fabric.IB, LID: 9, Num: 70000}},
 	{kind: PacketReject, epoch: 3, tuple: fabric.Tuple{Kind: fabric.NONE}},
-	{kind: PacketSegment, seq: 7, ack: 3, sack: 5, window: 1, flags: flagFirst, payload: []byte("abc")},
+	{kind: PacketSegment, seq: 7, ack: 3, sack: 5, held: 3, hold: holdMost, window: 1, flags: flagFirst,
+		payload: []byte("abc")},
 	{kind: PacketSegment, flags: flagFirst | flagLast | flagControl, payload: []byte{}},
 	{kind: PacketSegment, flags: flagFirst | flagLast | flagBundle, payload: []byte("\x00\x01a")},
-	{kind: PacketAck, ack: 1 << 31, sack: 1 << 63, window: 64, flags: flagAsk},
+	{kind: PacketAck, ack: 1 << 31, sack: 1 << 63, held: 1<<16 - 1, hold: 4, window: 64, flags: flagAsk},
 	{kind: PacketFin, attempt: 1, count: 1 << 40},
 	{kind: PacketFinAck, attempt: 2},
 	{kind: PacketFinNak, attempt: 3},
@@ -51,6 +52,8 @@ func TestPacketsRefused(t *testing.T) {
 		"two kinds":          {kind: PacketSegment, flags: flagControl | flagBundle, payload: []byte{1}},
 		"attempt 0":          {kind: PacketFin},
 		"unknown in ACK":     {kind: PacketAck, flags: 2},
+		"hold":               {kind: PacketAck, hold: holdMost + 1},
+		"hold in segment":    {kind: PacketSegment, hold: holdMost + 1, payload: []byte{1}},
 		"unknown kind":       {kind: packetKinds, attempt: 1},
 	} {
 		var got packet

@@ -175,6 +175,10 @@ func (p *Peer) Step(now time.Duration, ev Event) []Effect {
 		p.rest()
 	case Taken:
 		p.taken(ev.N)
+	case Flush:
+		if p.state == Up && p.win.under() > 0 && p.win.hold.peers > 0 {
+			p.acknowledge(flagAsk)
+		}
 	case Down:
 		p.wentDown()
 	case Recovered:

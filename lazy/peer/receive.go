@@ -15,6 +15,7 @@ func (p *Peer) take(c *cue) {
 func (p *Peer) receive(k *packet) {
 	w := p.win
 	ahead := int32(k.seq - w.want)
+	w.hold.arrived(p.now, ahead == 0)
 	if ahead < 0 || ahead > 0 && ahead < ring && w.have>>(ahead-1)&1 != 0 {
 		p.counts.Doubled++
 		w.answerNow()
@@ -54,7 +55,7 @@ func (p *Peer) receive(k *packet) {
 		w.ackNow = true
 		w.most = min(w.most+1, manyOwed)
 	} else if w.ackAt == never {
-		w.ackAt = p.now + w.ackWait
+		w.ackAt = p.now + max(w.ackWait, w.hold.long)
 	}
 }
 

@@ -53,6 +53,7 @@ type window struct {
 	ackAt   time.Duration
 	ackWait time.Duration // from the first of them to ackAt
 	ackNow  bool
+	hold    hold
 	shut    bool // our last word was a window of 0
 	open    bool // partial is the beginning of a message
 	partial []byte
@@ -67,7 +68,7 @@ type piece struct {
 
 func newWindow(room uint8) *window {
 	return &window{limit: uint32(room), cwnd: firstCwnd, thresh: ring, rto: firstRTO, ackAt: never, ackWait: ackDelay,
-		most: fewOwed}
+		most: fewOwed, hold: hold{since: never}}
 }
 
 // under is how many numbers are given and not acknowledged in order.
@@ -139,6 +140,7 @@ func (p *Peer) post(seq uint32, s *sent) {
 	}
 	s.at, s.order = p.now, w.order
 	s.since, s.arrived = w.rate.at, w.rate.arrived
+	w.hold.leaves(p.now)
 	k := packet{kind: PacketSegment, seq: seq, flags: s.flags, payload: s.payload}
 	p.acknowledged(&k)
 	p.transmit(&k)
@@ -160,7 +162,9 @@ func (p *Peer) acknowledged(k *packet) {
 	if !w.shut {
 		k.window = uint8(p.cfg.Window)
 	}
+	w.hold.choose()
 	k.ack, k.sack = w.want, w.have
+	k.held, k.hold = w.hold.held(p.now), uint8(w.hold.long/holdUnit)
 	w.owed, w.ackAt, w.ackNow = 0, never, false
 }
 
@@ -210,19 +214,26 @@ func (p *Peer) takeAck(k *packet) {
 	if got > 0 {
 		// The others may have been there long, if acknowledgements were lost.
 		if !newest.resent {
-			w.measure(p.now - newest.at)
+			trip := w.hold.trip(p.now-newest.at, k.held)
+			w.measure(trip)
 			w.rate.sample(p.now, w.srtt, &newest)
-			p.scratch.pace.learn(p.now - newest.at)
+			p.scratch.pace.learn(trip)
 		}
 		w.grow(got)
 		w.findLost()
 	}
+	longer := time.Duration(k.hold)*holdUnit - w.hold.peers
+	w.hold.peers += longer
 	if limit := k.ack + uint32(k.window); int32(limit-w.limit) > 0 {
 		w.limit = limit
 		got++
 	}
-	if got > 0 && p.retry.at != never && p.state == Up {
+	switch {
+	case p.retry.at == never || p.state != Up:
+	case got > 0:
 		p.retry.begin(p.now, p.rto())
+	case longer > 0: // a segment that is there already may be held so long
+		p.retry.at += longer
 	}
 	if w.under() == 0 && len(w.out) > fewSlots {
 		w.out = nil
@@ -248,11 +259,12 @@ func (w *window) arrivedThere(s *sent, now time.Duration) {
 	}
 }
 
-// rto is how long a segment waits for its acknowledgement: as this pair's own
-// round trips say, but no shorter than answers take elsewhere.
-func (p *Peer) rto() time.Duration { return p.scratch.pace.first(p.win.rto) }
+// rto is how long a segment waits for its acknowledgement: as this pair's own round trips say, and
+// what the peer holds it, but no shorter than answers take elsewhere.
+func (p *Peer) rto() time.Duration { return p.scratch.pace.first(p.win.rto) + p.win.hold.peers }
 
-// measure takes a round trip into the time-out, RFC 6298.
+// measure takes a round trip into the time-out, RFC 6298. Those before may have had no delay of an
+// acknowledgement in them.
 func (w *window) measure(r time.Duration) {
 	if w.srtt == 0 {
 		w.srtt, w.rttvar = r, r/2
@@ -260,7 +272,7 @@ func (w *window) measure(r time.Duration) {
 		w.rttvar += (max(w.srtt-r, r-w.srtt) - w.rttvar) / 4
 		w.srtt += (r - w.srtt) / 8
 	}
-	w.rto = min(max(w.srtt+4*w.rttvar, leastRTO), lastRetry)
+	w.rto = min(w.srtt+max(4*w.rttvar, leastRTO), lastRetry)
 }
 
 func (w *window) grow(got int) {
