@@ -178,9 +178,10 @@ func openSecondary(w rankwire.Welcome, to fabric.Sink) fabric.Fabric {
 }
 
 // overInfiniBand is what is worth a reliable queue pair (docs/decisions/0012-infiniband.md), and
-// overEthernet what is worth a TCP connection (docs/decisions/0032-data-path.md): three messages of
-// 16 KiB in a row. One of a single packet is cheaper as a datagram.
+// overEthernet what is worth a TCP connection (docs/decisions/0042-held-acknowledgements.md): the
+// connection costs as much processor time as the 12 packets beyond the first ones of their messages
+// that it takes. One of a single packet is cheaper as a datagram.
 var (
 	overInfiniBand = upgrade.Worth{Limit: 16, PerSecond: 16, Packet: 4 << 10, Each: 1}
-	overEthernet   = upgrade.Worth{Limit: 32, PerSecond: 250}
+	overEthernet   = upgrade.Worth{Limit: 12, PerSecond: 1}
 )

@@ -9,7 +9,7 @@ import (
 )
 
 // ethernet is what package ibrun sets for links of 1,500 bytes.
-var ethernet = Worth{Limit: 32, PerSecond: 250, Packet: 1400}
+var ethernet = Worth{Limit: 12, PerSecond: 1, Packet: 1400}
 
 // after is how many messages in a row are sent until they are worth a stream; 0: more than most.
 func after(size int, every time.Duration, most int) int {
@@ -28,11 +28,13 @@ func TestWorth(t *testing.T) {
 		every time.Duration
 		after int
 	}{
-		{16 << 10, 20 * time.Microsecond, 3},
-		{16 << 10, 10 * time.Millisecond, 4},
-		{2 << 10, time.Millisecond, 43},
-		{16 << 10, 100 * time.Millisecond, 0},
-		{4 << 10, 50 * time.Microsecond, 17},
+		{16 << 10, 20 * time.Microsecond, 2},
+		{16 << 10, 100 * time.Millisecond, 2},
+		{16 << 10, 12 * time.Second, 0},
+		{2 << 10, time.Millisecond, 13},
+		{4 << 10, 50 * time.Microsecond, 7},
+		{4 << 10, 300 * time.Millisecond, 7}, // to each of 64 ranks that share two processors
+		{4 << 10, 2500 * time.Millisecond, 0},
 		{1 << 10, 30 * time.Microsecond, 0},
 		{64, time.Millisecond, 0},
 		{64, time.Second, 0},
