@@ -189,3 +189,22 @@ func TestHeldSchedules(t *testing.T) {
 	}
 	require.Greater(t, held, 500)
 }
+
+// TestHeldNarrow: a sender whose window is narrow after losses does not wait for what is held.
+func TestHeldNarrow(t *testing.T) {
+	k := fair(2)
+	k.delay = 4 * time.Millisecond
+	w := newWorld(1, k)
+	a, b := w.pair()
+	w.connect(0, 1)
+	const step = 60 * time.Millisecond
+	w.alternate(20, step)
+	w.runUntil(w.now + 20*step)
+	win := a.peer.win
+	require.Greater(t, win.hold.peers, 4*k.delay)
+	win.cwnd, win.thresh, b.peer.win.most = leastCwnd, leastCwnd, manyOwed
+	before := len(w.took)
+	a.send(6*a.peer.Packet(), false)
+	w.runUntil(w.now + 6*k.delay)
+	require.Len(t, w.took, before+1, "three round trips for two packets and more each")
+}

@@ -102,6 +102,7 @@ func (w *window) stretch() {
 // pump sends what may be sent: first what was lost, then what is new.
 func (p *Peer) pump() {
 	w := p.win
+	before := w.order
 	for seq := w.una; w.lostN > 0 && w.pipe() < w.cwnd; seq++ {
 		if s := w.slot(seq); s.lost {
 			s.lost, s.resent = false, true
@@ -122,6 +123,9 @@ func (p *Peer) pump() {
 		}
 		w.next++
 		p.post(w.next-1, s)
+	}
+	if left := w.lostN + p.queue.len(); left > 0 && w.order != before && w.pipe() < manyOwed && w.hold.peers > 0 {
+		p.acknowledge(flagAsk) // the peer may wait for more segments than may go
 	}
 	switch waiting := w.under() > 0 || p.queue.len() > 0; {
 	case !waiting:
