@@ -324,8 +324,8 @@ spared: ## two jobs that cuts and pauses of less than five seconds cost nothing:
 	@test/packages $(RUN_PACKAGES) mpich libmpich-dev gcc libc6-dev
 	go test -count=1 -timeout 5h -v ./test/faults -run 'TestSpared$$' -seed $(SEED) -spared $(or $(SPARED),2h) -spared-every $(or $(EVERY),30s)
 
-fuzz: ## each fuzz target with FUZZTIME=100000x inputs, or as many as take about FUZZTIME=60s; out/fuzzed adds up those of all runs
-	@nice -n 19 test/fuzz $(FUZZTIME)
+fuzz: ## each fuzz target with FUZZTIME=100000x inputs, or as many as take about FUZZTIME=60s, by coverage; WIDE=wide: without, many times as fast; out/fuzzed adds up all runs
+	@nice -n 19 test/fuzz $(FUZZTIME) $(WIDE)
 
 soak: ## a job of ten minutes with key exchanges, keepalives, Ctrl-Z for 90 s and an agent that is stopped for 50 s (as root)
 	go test -count=1 -v -timeout 20m -run Soak ./test/jobcontrol -soak 10m

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/fuzzed"
 )
 
 func tuples() []Tuple {
@@ -92,7 +94,7 @@ func FuzzParseBlock(f *testing.F) {
 	for _, b := range blocks() {
 		f.Add(b.Append(nil))
 	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
+	fuzzed.Fuzz(f, func(t *testing.T, raw []byte) {
 		if b, err := ParseBlock(raw); err == nil {
 			require.Equal(t, raw, b.Append(nil))
 		}
@@ -103,7 +105,7 @@ func FuzzParseTuple(f *testing.F) {
 	for _, tuple := range tuples() {
 		f.Add(tuple.Append(nil))
 	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
+	fuzzed.Fuzz(f, func(t *testing.T, raw []byte) {
 		if tuple, n, err := ParseTuple(raw); err == nil {
 			require.Equal(t, raw[:n], tuple.Append(nil))
 		}

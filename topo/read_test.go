@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"ibrun/internal/fuzzed"
 	"ibrun/topo"
 	"ibrun/topo/hwloctest"
 )
@@ -349,7 +350,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(true, more)
 		f.Add(false, more)
 	}
-	f.Fuzz(func(t *testing.T, whole bool, lines string) {
+	fuzzed.Fuzz(f, func(t *testing.T, whole bool, lines string) {
 		w := world(lines)
 		if whole {
 			w = two + twoGroups + world(lines)

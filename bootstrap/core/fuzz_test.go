@@ -30,7 +30,7 @@ func FuzzNeighbors(f *testing.F) {
 		}
 		f.Add(input)
 	}
-	f.Fuzz(func(t *testing.T, input []byte) {
+	fuzzed.Fuzz(f, func(t *testing.T, input []byte) {
 		if len(input) > 4<<10 {
 			return
 		}

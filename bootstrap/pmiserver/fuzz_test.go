@@ -23,7 +23,7 @@ func FuzzServer(f *testing.F) {
 		}
 		f.Add(input)
 	}
-	f.Fuzz(func(t *testing.T, input []byte) {
+	fuzzed.Fuzz(f, func(t *testing.T, input []byte) {
 		if len(input) > 2<<10 {
 			return
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/tree"
+	"ibrun/internal/fuzzed"
 )
 
 func seen(seq, rem time.Duration) Fit {
@@ -79,7 +80,7 @@ func FuzzParseCostCache(f *testing.F) {
 	good := ParseCostCache(nil)
 	good.Note("ssh", "node", seen(time.Millisecond, time.Second))
 	f.Add(good.Bytes())
-	f.Fuzz(func(t *testing.T, text []byte) {
+	fuzzed.Fuzz(f, func(t *testing.T, text []byte) {
 		b := ParseCostCache(text)
 		for _, s := range b.Places {
 			c, _, ok := b.Cost(s.Launcher, s.Site)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/fuzzed"
 )
 
 func small() *Parser {
@@ -87,7 +89,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	p := small()
-	f.Fuzz(func(t *testing.T, s string) {
+	fuzzed.Fuzz(f, func(t *testing.T, s string) {
 		words := strings.Split(s, "\x00")
 		programs, err := p.Parse(words)
 		if err != nil {

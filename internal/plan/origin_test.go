@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/exit"
+	"ibrun/internal/fuzzed"
 	"ibrun/job"
 )
 
@@ -159,7 +160,7 @@ func FuzzMultiProg(f *testing.F) {
 	for _, s := range []string{"0-3 a %t\n", "* a\n", "0,2 'a b' %o\\\n x\n1 b\n# c", "9999999-99999999 a"} {
 		f.Add([]byte(s))
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
+	fuzzed.Fuzz(f, func(t *testing.T, b []byte) {
 		lines, err := progLines("f", b)
 		if err != nil {
 			return

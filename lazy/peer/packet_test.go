@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/fabric"
+	"ibrun/internal/fuzzed"
 )
 
 var samples = []packet{
@@ -66,7 +67,7 @@ func FuzzPacket(f *testing.F) {
 	for _, k := range samples {
 		f.Add(uint8(k.kind), k.append(nil))
 	}
-	f.Fuzz(func(t *testing.T, kind uint8, b []byte) {
+	fuzzed.Fuzz(f, func(t *testing.T, kind uint8, b []byte) {
 		var k packet
 		if k.parse(PacketKind(kind), b) {
 			require.Equal(t, b, k.append([]byte{}))
