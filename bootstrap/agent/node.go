@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -121,27 +120,21 @@ func (l *loop) watchReaper() {
 }
 
 func (l *loop) watchSignals() {
-	c := make(chan os.Signal, 8)
-	direct := []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}
-	signal.Notify(c, append(direct, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)...)
+	signals := []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2}
 	for _, s := range reaper.Passed {
-		signal.Notify(c, reaper.AsPassed(s))
+		signals = append(signals, reaper.AsPassed(s))
 	}
-	go func() {
-		for s := range c {
-			n := s.(syscall.Signal)
-			passed := slices.Contains(reaper.Passed, reaper.WasPassed(n))
-			if passed {
-				n = reaper.WasPassed(n)
-			}
-			switch {
-			case passed && n != syscall.SIGTERM:
-				l.post(core.NodeSignal{Number: uint8(n)})
-			case slices.Contains(direct, os.Signal(n)):
-				l.post(core.NodeSignal{Number: uint8(n), Direct: true})
-			default:
-				l.post(core.EndRequested{Signal: uint8(n)})
-			}
+	proc.Signals(func(s syscall.Signal) {
+		was := reaper.WasPassed(s)
+		switch passed := slices.Contains(reaper.Passed, was); {
+		case passed && was != syscall.SIGTERM:
+			l.post(core.NodeSignal{Number: uint8(was)})
+		case passed:
+			l.post(core.EndRequested{Signal: uint8(was)})
+		case s == syscall.SIGUSR1 || s == syscall.SIGUSR2:
+			l.post(core.NodeSignal{Number: uint8(s), Direct: true})
+		default:
+			l.post(core.EndRequested{Signal: uint8(s)})
 		}
-	}()
+	}, signals...)
 }

@@ -286,6 +286,13 @@ sweep:
 	CALL1(SYS_exit, R13)
 
 agent:
+	// What it will wait for is blocked from the start: internal/proc/signal.go reads it from a signalfd.
+	MOVQ $const_held, AX
+	MOVQ AX, -24(SP)
+	XORL DX, DX
+	LEAQ -24(SP), SI
+	MOVL $8, R10
+	CALL1(SYS_rt_sigprocmask, $0) // SIG_BLOCK
 	CALL0(SYS_setsid)
 	CALL1(SYS_close, R15)
 	CMPQ R14, $3

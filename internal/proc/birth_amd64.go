@@ -137,6 +137,8 @@ func fork(c Cmd, files []int) (pid int, over int, b *birth, err error) {
 	}
 	syscall.ForkLock.Lock()
 	setMask(&b.mask, &b.mask) // a signal in the child would run this process's handlers
+	own := b.mask
+	b.mask &^= held
 	low := uint64(uintptr(unsafe.Pointer(&b.stack[0])))
 	b.into = cloneArgs{flags: uint64(flags) | clearHandlers, exitSignal: uint64(syscall.SIGCHLD),
 		stack: low, stackSize: uint64(uintptr(end)) - low}
@@ -154,7 +156,7 @@ func fork(c Cmd, files []int) (pid int, over int, b *birth, err error) {
 		b.cleared = false
 		n = int(clone(flags|uintptr(syscall.SIGCHLD), end, run, b))
 	}
-	setMask(&b.mask, nil)
+	setMask(&own, nil)
 	syscall.ForkLock.Unlock()
 	unix.Close(ends[1])
 	if n < 0 {
