@@ -343,6 +343,7 @@ repeat: ## the reproductions of docs/findings.md, list 21, each 20 times (as roo
 sim: ## the production cores in one process, in all cases and at scale
 	nice -n 19 go test -count=1 -v -timeout 20m -skip '$(SIZED)' ./test/sim
 	nice -n 19 go test -count=1 -v -timeout 20m -run '(Network|Test)Schedules$$' ./lazy -schedules 300
+	nice -n 19 go test -count=1 -v -timeout 20m -run Schedules ./lazy/peer
 	@$(MAKE) --no-print-directory sim-sizes
 
 # Tests of test/sim that are much smaller with -short (test/sim/size_test.go).
@@ -350,7 +351,6 @@ SIZED := AtScale|Million
 
 sim-sizes: ## what of make sim is smaller in make test: the tests at scale, and the schedules; SCHEDULES=100000
 	nice -n 19 go test -count=1 -v -timeout 20m -run '$(SIZED)' ./test/sim
-	nice -n 19 go test -count=1 -v -timeout 20m -run Schedules ./lazy/peer
 	nice -n 19 go test -count=1 -v -timeout 20m -run Schedules ./lazy/upgrade -schedules $(SCHEDULES)
 
 sim-faults: ## random faults over production cores, in virtual time: 15 to 25 minutes; SEEDS=10000 SEED=1
