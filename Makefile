@@ -164,10 +164,10 @@ messages: ## all texts that users can see, with their places in the source
 bench: ## Go benchmarks
 	go test $(TAGS) -run '^$$' -bench . -benchmem ./...
 
-bench-launch: ## ibrun beside mpiexec.hydra, mpirun and bare sessions on 4 to 128 virtual nodes, over ssh and the rsh stand-in; ROUNDS=5 CASES="ssh tuned rsh latency half second own own-ssh", or rsh:64x16
+bench-launch: ## ibrun beside mpiexec.hydra, mpirun and bare sessions on 4 to 128 virtual nodes, over ssh and the rsh stand-in; ROUNDS=5 CASES="ssh tuned rsh latency half second own own-ssh", or rsh:64x16; IBRUN=/opt/bin/ibrun for an installed one
 	@test/packages $(RUN_PACKAGES) mpich openmpi-bin
 	@$(MAKE) --no-print-directory build bin/bench
-	@kept=0; bin/bench launch turns bin/ibrun $(ROUNDS) docs/launch-figures.json $(CASES) || kept=$$?; bin/bench launch plot docs/launch-figures.json docs/launch-figures.svg; exit $$kept
+	@kept=0; bin/bench launch turns $(or $(IBRUN),bin/ibrun) $(ROUNDS) docs/launch-figures.json $(CASES) || kept=$$?; bin/bench launch plot docs/launch-figures.json docs/launch-figures.svg; exit $$kept
 
 bench-sweep: ## launches over sessions that take 0 to 2 s more, on 16 to 256 nodes: predicted, measured, mpiexec.hydra, bare sessions; a picture in docs (as root); ROUNDS=5
 	@test/packages $(RUN_PACKAGES) mpich

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"ibrun/internal/build"
 	"ibrun/job"
 )
@@ -47,16 +49,20 @@ const find = search + `echo "::ibrun-need:1 $(uname -m)::"; ` +
 	`for w in "timeout --foreground 60" "timeout 60" ""; do $w true 2>/dev/null && break; done; ` +
 	`s=$($w head -n 1); eval "$s"`
 
-// search is the part of find that looks.
-const search = `b=BUILD; p="PATH"; f="./ibrun-$b"; c="${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}"; ` +
+// search is the part of find that looks: for a copy in the cache, and where the parent's own lies.
+const search = searchCopy + searchPath
+
+const searchCopy = `b=BUILD; f="./ibrun-$b"; c="${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}"; ` +
 	`case "$c" in /*) c="$c/ibrun";; *) c=;; esac; ` +
 	`own() { o=; i=; k=; x=$(stat -c %u.%A.%i.%s.%.9Z /proc/self/. "$@" 2>/dev/null) || return 1; ` +
 	`for r in $x; do o="${o:-${r%%.*}}"; i="${i:-${k:+$r}}"; ` +
 	`case "${r%%.*}" in 0|$o) ;; *) return 1;; esac; r="${r#*.}"; ` +
 	`case "$r $k" in [d-]????-??-?.*|d????????t.*" d"*) k="$r";; *) return 1;; esac; done; }; ` +
 	`if test -x "$c/$f" && cd -P "$c" && own "$f" . && { read -r s <"$f.sum"; } 2>/dev/null && test "$s" = "$i"; ` +
-	`then exec "$f" ROLE; fi; ` +
-	`if test -f "$p" && test -x "$p"; then l=; a="$p"; while test -n "$a"; do l="$l $a"; a="${a%/*}"; done; ` +
+	`then exec "$f" ROLE; fi; `
+
+const searchPath = `p="PATH"; if test -f "$p" && test -x "$p"; then ` +
+	`l=; a="$p"; while test -n "$a"; do l="$l $a"; a="${a%/*}"; done; ` +
 	`if own $l /; then exec "$p" ROLE $b; fi; fi; `
 
 // orAlone follows search where a step has several hosts: each is sent on its own what it has not.
@@ -133,8 +139,8 @@ func installer(most time.Duration, role string) (string, error) {
 }
 
 // command is the remote command: one word for the login shell, whichever that
-// is. An agent that the user has installed is started as it is; otherwise one is
-// looked for where this binary lies here, unless that is empty, a copy in a cache,
+// is. An agent that the user or root has installed is started as it is; otherwise one
+// is looked for where this binary lies here, unless that is empty, a copy in a cache,
 // or too long. role is what the binary becomes.
 func command(how job.LaunchOptions, here, role string) string {
 	join := joining(how)
@@ -144,11 +150,42 @@ func command(how job.LaunchOptions, here, role string) string {
 		}
 		return "exec " + quote(how.AgentPath) + " " + role
 	}
+	if join == "" && here != "" && installed(here) {
+		if text := strings.ReplaceAll(atOnce, "PATH", here) + command(how, "", role); len(text) <= mostCommand {
+			return fillIn(text, "", role)
+		}
+	}
 	text := fillIn(find, here, role)
 	if len(text) > mostFind && here != "" {
 		return command(how, "", role)
 	}
 	return "exec /bin/sh -c '" + join + text + "'"
+}
+
+// atOnce starts an ibrun that is installed, without a shell that looks whose it is. csh and fish read
+// it as sh does. Where there is none the search for a copy follows.
+const atOnce = `test -x PATH && exec PATH ROLE BUILD; `
+
+// installed reports whether a file lies where no node lets anybody but root put one: below /usr or
+// /opt (Filesystem Hierarchy Standard 3.0, 3.13 and 4), and here that is so.
+func installed(path string) bool {
+	if !job.ShellSafe(path) || filepath.Clean(path) != path ||
+		!strings.HasPrefix(path, "/usr/") && !strings.HasPrefix(path, "/opt/") {
+		return false
+	}
+	for at := path; ; at = filepath.Dir(at) {
+		var st unix.Stat_t
+		kind := uint32(unix.S_IFDIR)
+		if at == path {
+			kind = unix.S_IFREG
+		}
+		if unix.Lstat(at, &st) != nil || st.Mode&unix.S_IFMT != kind || st.Uid != 0 || st.Mode&0o022 != 0 {
+			return false
+		}
+		if at == "/" {
+			return true
+		}
+	}
 }
 
 // taskText is what a shell that is a task of a step with several hosts reads.
@@ -159,24 +196,17 @@ func taskText(how job.LaunchOptions, here, role string) string {
 	return fillIn(search+orAlone, here, role)
 }
 
+// fillIn fills the blanks of a script. Without a path, or with one that a shell could take for
+// something else, it does not look there.
 func fillIn(script, here, role string) string {
-	if filepath.Base(here) == cachedName() {
-		here = ""
+	if filepath.Base(here) == cachedName() || !job.ShellSafe(here) {
+		script = strings.Replace(script, searchPath, "", 1)
 	}
-	return strings.NewReplacer("BUILD", build.ID(), "PATH", safePath(here), "ROLE", role).Replace(script)
+	return strings.NewReplacer("BUILD", build.ID(), "PATH", here, "ROLE", role).Replace(script)
 }
 
 // cachedName is the name of this build in a cache.
 func cachedName() string { return "ibrun-" + build.ID() }
-
-// safePath is a path that may stand in double quotes within single quotes in
-// any shell, or one that does not exist: then the node is sent the binary.
-func safePath(p string) string {
-	if !job.ShellSafe(p) {
-		return "/nonexistent"
-	}
-	return p
-}
 
 // quote makes one word of s for a login shell; s is ShellSafe.
 func quote(s string) string { return "'" + s + "'" }

@@ -138,6 +138,59 @@ func TestOthersFilesAreNotRun(t *testing.T) {
 	}
 }
 
+// An ibrun that root has installed is started without a search, by any login shell. It is searched
+// for where others could change it, and where a node has none.
+func TestInstalledIsRunAtOnce(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip.Because(t, "needs root: a file below /opt")
+	}
+	dir, err := os.MkdirTemp("/opt", "ibrun-test")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	path := filepath.Join(dir, "ibrun")
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho ran $*\n"), 0o755))
+	at := command(job.LaunchOptions{}, path, reaper.Role)
+	require.LessOrEqual(t, len(at), mostCommand)
+	said := func(shell, text string) string {
+		cmd := exec.Command(shell, "-c", text)
+		cmd.Env, cmd.Dir = []string{"PATH=" + os.Getenv("PATH")}, "/"
+		out, err := cmd.Output()
+		require.NoError(t, err, shell)
+		return string(out)
+	}
+	for _, shell := range append([]string{"/bin/tcsh", "/usr/bin/fish"}, shells...) {
+		t.Run(filepath.Base(shell), func(t *testing.T) {
+			if _, err := os.Stat(shell); err != nil {
+				skip.Because(t, "needs "+shell+": apt-get install tcsh fish")
+			}
+			require.Equal(t, "ran "+reaper.Role+" "+build.ID()+"\n", said(shell, at))
+			require.NoError(t, os.Rename(path, path+".away"))
+			require.Equal(t, needMark+build.Machine()+lineEnd, said(shell, at))
+			require.NoError(t, os.Rename(path+".away", path))
+		})
+	}
+	for name, spoil := range map[string]func() error{
+		"a file that the group may write":   func() error { return os.Chmod(path, 0o775) },
+		"a folder that all may write":       func() error { return os.Chmod(dir, 0o777) },
+		"another's file":                    func() error { return os.Chown(path, stranger, 0) },
+		"another's folder":                  func() error { return os.Chown(dir, stranger, 0) },
+		"a file that is not there any more": func() error { return os.Remove(path) },
+	} {
+		require.NoError(t, spoil(), name)
+		require.False(t, installed(path), name)
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755))
+		for _, p := range []string{path, dir} {
+			require.NoError(t, os.Chown(p, 0, 0))
+			require.NoError(t, os.Chmod(p, 0o755))
+		}
+		require.True(t, installed(path), name)
+	}
+	for _, p := range []string{"/bin/sh/..", "/opt/../tmp/x", "/optical/x", "/usr", "/opt/a b", dir} {
+		require.False(t, installed(p), p)
+	}
+}
+
 // arrange makes folders and in the last of them a program, as described.
 func arrange(t *testing.T, described string, me int) (path string) {
 	owners := map[string]int{"root": 0, "me": me, "other": stranger + 1}
