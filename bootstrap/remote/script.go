@@ -162,8 +162,8 @@ func command(how job.LaunchOptions, here, role string) string {
 	return "exec /bin/sh -c '" + join + text + "'"
 }
 
-// atOnce starts an ibrun that is installed, without a shell that looks whose it is. csh and fish read
-// it as sh does. Where there is none the search for a copy follows.
+// atOnce starts an ibrun that is installed, without a shell that looks whose it is. csh and fish
+// read it as sh does. Where there is none the search for a copy follows.
 const atOnce = `test -x PATH && exec PATH ROLE BUILD; `
 
 // installed reports whether a file lies where no node lets anybody but root put one: below /usr or
