@@ -67,7 +67,7 @@ type packet struct {
 	attempt uint32 // FIN, FINACK, FINNAK: counts from 1 in each generation
 	sack    uint64 // SEGMENT, ACK: bit i says that ack+1+i is here
 	held    uint16 // SEGMENT, ACK: since the last segment has come, in units of 16 us, or more
-	hold    uint8  // SEGMENT, ACK: how long acknowledgements may wait for a SEGMENT, in ms; 0: 3 ms
+	hold    uint8  // SEGMENT, ACK: how long acknowledgements may wait for a SEGMENT, in units of 4 ms; 0: 3 ms
 	count   uint64 // FIN: messages sent in this generation
 	tuple   fabric.Tuple
 	payload []byte // SEGMENT: part of the body
