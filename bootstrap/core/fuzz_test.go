@@ -177,8 +177,8 @@ func (w *world) happen() {
 	a := w.agents[c.Of(len(w.agents))]
 	switch c.Of(4) {
 	case 0:
-		if a.core.collectives.Passed > 0 {
-			w.post(a, BulkRequested{1 + uint32(c.Of(int(a.core.collectives.Passed)))})
+		if len(a.fences) > 0 { // what failed has no values
+			w.post(a, BulkRequested{a.fences[c.Of(len(a.fences))]})
 		}
 	case 1:
 		w.post(w.agents[0], Interrupted{10})

@@ -43,6 +43,7 @@ type member struct {
 	node     job.Node      // of its ranks
 	alive    map[job.Slot]bool
 	ops      map[job.Slot]uint32 // collectives that a rank has joined
+	fences   []uint32            // those that have succeeded, as a rank was told
 	heldUp   bool                // its link up has ended
 	over     bool
 }
@@ -273,6 +274,16 @@ func (w *world) told(a *member, e SendRank) {
 	m, err := rankwire.Vocabulary.Parse(frame.Append(nil, e.Msg)[4:])
 	require.NoError(w.t, err, "what a rank is told is refused: %v", e.Msg)
 	require.True(w.t, rankwire.Vocabulary.Allows(m.Kind(), frame.Agent), "%v", m)
+	switch m := m.(type) { // where it goes on counting after restarts
+	case rankwire.Welcome:
+		a.ops[e.Rank] = max(a.ops[e.Rank], m.Op)
+	case rankwire.Restarted:
+		a.ops[e.Rank] = max(a.ops[e.Rank], m.Op)
+	case rankwire.Release:
+		if m.Trouble == "" {
+			a.fences = append(a.fences, m.Op)
+		}
+	}
 	if w.liar.reaches(a) {
 		return
 	}
