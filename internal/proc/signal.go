@@ -40,7 +40,9 @@ func Signals(got func(syscall.Signal), signals ...syscall.Signal) {
 		go readSignals(os.NewFile(uintptr(fd), "signals"), c)
 	}
 	notified := make(chan os.Signal, 8)
-	signal.Notify(notified, rest...)
+	if len(rest) > 0 { // of none, all would be meant
+		signal.Notify(notified, rest...)
+	}
 	go func() {
 		for {
 			select {

@@ -168,10 +168,12 @@ func TestControlSignal(t *testing.T) {
 	r := controlled(t, "-n", "3", "--launcher", "local", "--hosts", "a,b,c", "sh", "-c",
 		`trap 'echo $IBRUN_RANK; exit 0' USR1; while :; do sleep 0.1; done`)
 	r.until("3 ranks", "status")
-	eventually(t, patience/2, "rank 1 has printed", func() bool {
-		require.Contains(t, string(r.ctl("signal", "USR1", "--ranks", "1").stdout), "signaled")
+	signaled := false
+	eventually(t, patience/2, "rank 1 has printed", func() bool { // again, if it had no trap yet
+		signaled = strings.Contains(string(r.ctl("signal", "USR1", "--ranks", "1").stdout), "signaled") || signaled
 		return strings.Contains(string(r.ctl("status").stdout), "1 rank: exited (ranks 1)")
 	})
+	require.True(t, signaled)
 	r.ctl("signal", "SIGKILL", "--ranks", "0,2")
 	require.Equal(t, 137, r.ends())
 	require.Equal(t, "1\n", r.out.String())

@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -119,7 +120,9 @@ done`
 	u := sit(t, "--launcher", "local", "-H", "a,b", "--pty", "--keep-going", "bash", "-c", rank)
 	u.sees("all three\r") // and perhaps another one, while the terminal is not raw yet
 	u.sees("first 30 100\r")
-	u.sees("other has none\r\n") // which ends right on a raw terminal, too
+	eventually(t, patience, "the other rank", func() bool { // which ends right on a raw terminal, too
+		return regexp.MustCompile("other has none\r\r?\n").MatchString(u.screen())
+	})
 	u.gives()
 	u.converses()
 	u.types("~~tilde\r")
