@@ -41,6 +41,10 @@
 #define CALL1(number, a) MOVQ a, DI; CALL0(number)
 #define CALL2(number, a, b) MOVQ b, SI; CALL1(number, a)
 
+// Blocks signals, a bit each, by SIG_BLOCK (0) and a set of 8 bytes.
+#define BLOCK(signals) MOVQ $signals, AX; MOVQ AX, -24(SP); XORL DX, DX; LEAQ -24(SP), SI; MOVL $8, R10; \
+	CALL1(SYS_rt_sigprocmask, $0)
+
 #define PR_SET_TIMERSLACK 29
 #define SLACK 1000000 // ns
 #define PR_SET_CHILD_SUBREAPER 36
@@ -112,12 +116,7 @@ TEXT ·entry(SB), NOSPLIT|NOFRAME|TOPFRAME, $0
 	JEQ  agent
 	MOVQ AX, R12
 
-	MOVQ $TAKEN, AX
-	MOVQ AX, -24(SP)
-	XORL DX, DX
-	LEAQ -24(SP), SI
-	MOVL $8, R10
-	CALL1(SYS_rt_sigprocmask, $0) // SIG_BLOCK
+	BLOCK(TAKEN)
 	// Of the link only standard input is kept, to see its end. Go would open
 	// /dev/null on descriptors that it finds closed.
 	CALL1(SYS_close, R14)
@@ -287,12 +286,7 @@ sweep:
 
 agent:
 	// What it will wait for is blocked from the start: internal/proc/signal.go reads it from a signalfd.
-	MOVQ $const_held, AX
-	MOVQ AX, -24(SP)
-	XORL DX, DX
-	LEAQ -24(SP), SI
-	MOVL $8, R10
-	CALL1(SYS_rt_sigprocmask, $0) // SIG_BLOCK
+	BLOCK(const_held)
 	CALL0(SYS_setsid)
 	CALL1(SYS_close, R15)
 	CMPQ R14, $3

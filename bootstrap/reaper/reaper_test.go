@@ -173,6 +173,13 @@ func TestSignalsDoNothing(t *testing.T) {
 			require.Zero(t, blocked>>(s-1)&1, s)
 			require.True(t, signal.Ignored(s) || ignored>>(s-1)&1 == 0, s)
 		}
+		if strings.HasSuffix(t.Name(), "/entry") {
+			held := uint64(1<<(syscall.SIGUSR1-1) | 1<<(syscall.SIGUSR2-1))
+			for _, s := range reaper.Passed {
+				held |= 1 << (reaper.AsPassed(s) - 1)
+			}
+			require.Equal(t, held, blocked, "what an agent reads from a descriptor")
+		}
 		require.Equal(t, 3, g.end(t))
 	})
 }

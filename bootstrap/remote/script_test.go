@@ -77,13 +77,12 @@ var shells = []string{"/bin/dash", "/bin/bash"}
 // stranger is the number of a user who is nobody here.
 const stranger = 64321
 
-// place is a folder below which a test may have anybody's files: all above it is
-// root's.
-func place(t *testing.T) string {
+// place is a folder in one of root's, below which a test may have anybody's files.
+func place(t *testing.T, in string) string {
 	if os.Geteuid() != 0 {
 		skip.Because(t, "needs root: files of several users")
 	}
-	dir, err := os.MkdirTemp("/var/lib", "ibrun-test")
+	dir, err := os.MkdirTemp(in, "ibrun-test")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o755))
@@ -141,13 +140,7 @@ func TestOthersFilesAreNotRun(t *testing.T) {
 // An ibrun that root has installed is started without a search, by any login shell. It is searched
 // for where others could change it, and where a node has none.
 func TestInstalledIsRunAtOnce(t *testing.T) {
-	if os.Geteuid() != 0 {
-		skip.Because(t, "needs root: a file below /opt")
-	}
-	dir, err := os.MkdirTemp("/opt", "ibrun-test")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	require.NoError(t, os.Chmod(dir, 0o755))
+	dir := place(t, "/opt")
 	path := filepath.Join(dir, "ibrun")
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho ran $*\n"), 0o755))
 	at := command(job.LaunchOptions{}, path, reaper.Role)
@@ -194,7 +187,7 @@ func TestInstalledIsRunAtOnce(t *testing.T) {
 // arrange makes folders and in the last of them a program, as described.
 func arrange(t *testing.T, described string, me int) (path string) {
 	owners := map[string]int{"root": 0, "me": me, "other": stranger + 1}
-	path = place(t)
+	path = place(t, "/var/lib")
 	parts := strings.Split(described, "/")
 	for i, part := range parts {
 		last := i == len(parts)-1

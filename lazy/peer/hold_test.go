@@ -90,23 +90,31 @@ func (r *rank) exchange(count int) {
 	look()
 }
 
+// heldDelay is a way on which two ranks with steps of 30 ms hold acknowledgements.
+const heldDelay = 4 * time.Millisecond
+
+// holding is two ranks that do.
+func holding(step time.Duration) (w *world, a, b *end) {
+	k := fair(2)
+	k.delay = heldDelay
+	w = newWorld(1, k)
+	a, b = w.pair()
+	w.connect(0, 1)
+	w.alternate(20, step)
+	w.runUntil(w.now + 20*step)
+	return w, a, b
+}
+
 // TestHeldEnds: the last acknowledgement is not held for longer than the peer was told, one that is
 // asked for comes at once, and what is one way only is not held.
 func TestHeldEnds(t *testing.T) {
-	k := fair(2)
-	k.delay = 4 * time.Millisecond
-	w := newWorld(1, k)
-	a, b := w.pair()
-	w.connect(0, 1)
-	const step = 30 * time.Millisecond
-	w.alternate(20, step)
-	w.runUntil(w.now + 20*step)
+	w, a, b := holding(30 * time.Millisecond)
 	a.send(64, false)
-	w.runUntil(w.now + 2*k.delay)
+	w.runUntil(w.now + 2*heldDelay)
 	require.Equal(t, 1, a.peer.Unacked(), "it is held")
 	require.Positive(t, a.peer.win.hold.peers)
 	a.step(Event{Kind: Flush})
-	w.runUntil(w.now + 2*k.delay)
+	w.runUntil(w.now + 2*heldDelay)
 	require.Zero(t, a.peer.Unacked())
 	before := w.posts[PacketAck]
 	a.step(Event{Kind: Flush})
@@ -116,10 +124,10 @@ func TestHeldEnds(t *testing.T) {
 	for w.now < sent+time.Second && a.peer.Unacked() > 0 {
 		w.runUntil(w.now + time.Millisecond)
 	}
-	require.LessOrEqual(t, w.now-sent, promised+2*k.delay+time.Millisecond)
+	require.LessOrEqual(t, w.now-sent, promised+2*heldDelay+time.Millisecond)
 	require.Zero(t, b.peer.win.hold.long, "nothing has carried it")
 	a.send(64, false)
-	w.runUntil(w.now + 2*k.delay + ackDelay)
+	w.runUntil(w.now + 2*heldDelay + ackDelay)
 	require.Zero(t, a.peer.Unacked())
 	require.Zero(t, a.peer.Counts().Resent+b.peer.Counts().Resent)
 }
@@ -192,19 +200,12 @@ func TestHeldSchedules(t *testing.T) {
 
 // TestHeldNarrow: a sender whose window is narrow after losses does not wait for what is held.
 func TestHeldNarrow(t *testing.T) {
-	k := fair(2)
-	k.delay = 4 * time.Millisecond
-	w := newWorld(1, k)
-	a, b := w.pair()
-	w.connect(0, 1)
-	const step = 60 * time.Millisecond
-	w.alternate(20, step)
-	w.runUntil(w.now + 20*step)
+	w, a, b := holding(60 * time.Millisecond)
 	win := a.peer.win
-	require.Greater(t, win.hold.peers, 4*k.delay)
+	require.Greater(t, win.hold.peers, 4*heldDelay)
 	win.cwnd, win.thresh, b.peer.win.most = leastCwnd, leastCwnd, manyOwed
 	before := len(w.took)
 	a.send(6*a.peer.Packet(), false)
-	w.runUntil(w.now + 6*k.delay)
+	w.runUntil(w.now + 6*heldDelay)
 	require.Len(t, w.took, before+1, "three round trips for two packets and more each")
 }
