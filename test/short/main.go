@@ -106,9 +106,10 @@ func job(args []string) error {
 }
 
 // report prints the numbers, and returns that of the goroutines. Those of what has ended go at
-// their next turn, so it waits for a number that stays.
+// their next turn, which on a busy machine takes a while, so it waits for a number that stays for a
+// second.
 func report() (routines int, err error) {
-	for same := 0; same < 20; time.Sleep(5 * time.Millisecond) {
+	for same := 0; same < 200; time.Sleep(5 * time.Millisecond) {
 		now := runtime.NumGoroutine()
 		if same++; now != routines {
 			routines, same = now, 0
