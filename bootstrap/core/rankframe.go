@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"ibrun/bootstrap/core/lookup"
@@ -90,6 +91,10 @@ func (c *Core) welcome(rank job.Slot) {
 	if p.Epoch() > 1 {
 		c.pairs.Forget(rank)
 	}
+	c.early = slices.DeleteFunc(c.early, func(ev Event) bool {
+		f, ok := ev.(RankFrame)
+		return ok && f.Rank == rank
+	})
 	*c.local(rank) = local{}
 	c.lookups.Joined(rank)
 	c.do(SendRank{rank, rankwire.Welcome{
