@@ -270,7 +270,12 @@ func (c *Core) heldDaemons() {
 	held := c.held
 	c.held = nil
 	for _, ev := range held {
-		c.daemonOrder(ev.(Frame).Msg)
+		m := ev.(Frame).Msg
+		if lie := c.parentLies(m); lie != "" { // the job has other nodes now, as agents below know
+			c.distrust(Up, m, lie)
+			return
+		}
+		c.daemonOrder(m)
 	}
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -154,6 +155,9 @@ func (c *Core) placeMembers(asked []MembersOn, perRank bool) (spans []wire.Membe
 	slices.SortFunc(all, func(a, b at) int { return int(a.node) - int(b.node) })
 	total := uint64(0)
 	for _, a := range all {
+		if a.Count > wire.MaxMembersOnNode {
+			return nil, nil, fmt.Sprintf("%s would have %d members: a node has %d at most", a.Host, a.Count, wire.MaxMembersOnNode)
+		}
 		total += uint64(a.Count)
 		on = append(on, a.MembersOn)
 		last := len(spans) - 1
@@ -207,10 +211,23 @@ func (c *Core) orderSession(m wire.Session) {
 	}
 }
 
-// besideRanks reports whether a session with a member beside each rank has so many on this node.
+// besideRanks reports whether a session with a member beside each rank has so many on each of its nodes,
+// which the job has. That is asked for all nodes at once: an agent below would refuse it otherwise.
 func (c *Core) besideRanks(m wire.Session) bool {
-	_, count := membersOf(m, c.ranks.index, c.ranks.index+1)
-	return !m.PerRank || count == 0 || count == c.below.Own.Count()
+	if !m.PerRank {
+		return true
+	}
+	shares, k, end := slices.Collect(c.job.Layout.Shares()), -1, job.NodeIndex(0)
+	for s := range m.Members.All() { // as long as shares at most, since both are joined where they can be
+		for end <= s.Nodes.First {
+			k++
+			end += job.NodeIndex(shares[k].Nodes)
+		}
+		if s.Each != shares[k].Ranks || s.Nodes.End() > end {
+			return false
+		}
+	}
+	return true
 }
 
 // membersOf are the members on the nodes [lo, hi).

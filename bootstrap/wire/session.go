@@ -40,8 +40,12 @@ type MemberSpans = frame.List[MemberSpan, memberSpanCodec]
 
 type memberSpanCodec struct{}
 
-// MaxMembers is how many members a session may have.
-const MaxMembers = job.MaxNodes
+// MaxMembers is how many members a session may have, and MaxMembersOnNode how many of them on one
+// node: as many as ranks.
+const (
+	MaxMembers       = job.MaxNodes
+	MaxMembersOnNode = job.MaxRanksOnNode
+)
 
 // SessionCollect is a Collect of a session's members.
 type SessionCollect struct {
@@ -131,7 +135,7 @@ func decodeMemberSpans(r *frame.Decoder) MemberSpans {
 		next, end := last.Nodes.End(), uint64(s.Nodes.First)+uint64(s.Nodes.Count)
 		members += uint64(s.Nodes.Count) * uint64(s.Each)
 		switch {
-		case s.Each == 0 || end > job.MaxNodes || members > MaxMembers:
+		case s.Each == 0 || s.Each > MaxMembersOnNode || end > job.MaxNodes || members > MaxMembers:
 			return frame.ErrRange
 		case s.Nodes.Count == 0, s.Nodes.First < next, s.Nodes.First == next && s.Each == last.Each:
 			return frame.ErrCanonical
