@@ -67,7 +67,7 @@ type growing struct {
 
 // notResizable is why a job cannot change its size now; empty: it can.
 func (c *Core) notResizable() string {
-	g, how := &c.root.growing, &c.job.Launch
+	g := &c.root.growing
 	switch {
 	case c.stage == ending:
 		return "the job ends"
@@ -75,7 +75,7 @@ func (c *Core) notResizable() string {
 		return "the job is being launched: ask again when its ranks run"
 	case c.clock.stopped:
 		return "the job is stopped; hint: ibrun ctl cont"
-	case how.Restarts || how.KeepGoing || how.Repair:
+	case c.keepsSize():
 		return "a job with --on-failure restart, restart-all or continue keeps its size"
 	case !rankwire.Resizable(c.job.Layout):
 		return "ranks are dealt to nodes in turn, or have an order of their own; hint: start the job with --map-by slot"

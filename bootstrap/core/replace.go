@@ -219,7 +219,6 @@ func (c *Core) stand(m wire.Standing) {
 	r.number, r.respawn, r.inputs = m.Number, m.Serial, wire.NoInput // all orders so far were for others
 	r.reports.Begin(m.Number << 16)
 	r.signals.Begin(m.Signals)
-	c.collectives.Passed = max(c.collectives.Passed, m.Op)
 	c.floors.Take(m.Serial)
 	c.floors.Here()
 	c.doCollectives(c.collectives.Floor(m.Op))
@@ -233,8 +232,9 @@ func (c *Core) stand(m wire.Standing) {
 // standingLies says what of the state of a job cannot be.
 func (c *Core) standingLies(m wire.Standing) string {
 	ranks := c.job.Layout.Ranks()
-	return lieIf(!c.job.Launch.Restarts || c.starts.begun || c.repair.number > 0 || m.Number == 0 || m.Number > mostReplaced ||
-		len(m.Floors) > 0 && uint32(m.Floors[len(m.Floors)-1].Rank) >= ranks, "of no ranks, or that nobody wants")
+	return lieIf(!c.job.Launch.Restarts || c.starts.begun || len(c.children) > 0 || c.repair.number > 0 || m.Number == 0 ||
+		m.Number > mostReplaced || len(m.Floors) > 0 && uint32(m.Floors[len(m.Floors)-1].Rank) >= ranks,
+		"of no ranks, or that nobody wants")
 }
 
 // replacementReady puts a new agent in the place of the lost one.

@@ -64,6 +64,12 @@ func (c *Core) resize(m rankwire.Resize) {
 	c.doLookups(c.lookups.Resized(c.now))
 }
 
+// keepsSize reports whether the job cannot change its size, because of what it does about failures.
+func (c *Core) keepsSize() bool {
+	how := &c.job.Launch
+	return how.Restarts || how.KeepGoing || how.Repair
+}
+
 // resizedJob is a job with another layout. Its one program has all ranks.
 func resizedJob(old *job.Job, l job.Layout) *job.Job {
 	j := *old
@@ -155,8 +161,12 @@ func (c *Core) enter(m wire.Enter) {
 	c.fork()
 }
 
-// resizeLies says what of a change cannot be: nodes of this subtree keep their ranks.
+// resizeLies says what of a change cannot be: nodes of this subtree keep their ranks. A size changes
+// when all ranks run, so that no agent below is told of it before its own do.
 func (c *Core) resizeLies(m rankwire.Resize) string {
+	if c.stage == launching || !c.starts.begun || c.keepsSize() {
+		return "before the ranks run, or that nobody wants"
+	}
 	nodes := job.NodeIndex(m.Layout.Nodes())
 	lies := !rankwire.Resizable(c.job.Layout) || !rankwire.Resizable(m.Layout) || len(c.job.Programs) != 1
 	if c.ranks.index < nodes && !c.below.Own.Left() {
