@@ -15,11 +15,16 @@ import (
 // part keeps its list and the values in it may be large.
 
 func (c *Core) doBulk(effects []bulk.Effect) {
+	var nothing uint32 // the fence for which a node gives nothing that has not started its ranks; after the others
 	for _, e := range effects {
 		switch e.Do {
 		case bulk.Request, bulk.Call:
 			c.send(e.To, wire.BulkFetch{Fence: e.Fence})
 		case bulk.Read:
+			if !c.starts.begun {
+				nothing = e.Fence
+				continue
+			}
 			c.do(ReadBulk{e.Fence})
 		case bulk.Send:
 			c.send(e.To, wire.BulkValues{Fence: e.Fence, Values: e.Values})
@@ -28,6 +33,9 @@ func (c *Core) doBulk(effects []bulk.Effect) {
 		}
 	}
 	clear(effects)
+	if nothing > 0 {
+		c.doBulk(c.bulk.ReadDone(nothing, nil))
+	}
 }
 
 // doTables is doBulk for addresses, which this node reads itself.

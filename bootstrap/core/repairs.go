@@ -192,7 +192,7 @@ func (c *Core) resumed(m wire.Resume) {
 	}
 	c.input.room, c.input.owed = inputWindow-held, 0
 	c.send(Up, wire.State{
-		Signals: r.signals.Count(), Input: r.inputs, Held: uint32(held), Released: c.collectives.Passed,
+		Signals: r.signals.Count(), Input: r.inputs, Held: uint32(held), Released: c.collectives.Over(),
 		Floor: c.floors.Taken(), Respawn: r.respawn, Replaces: c.waitsFor(), Begun: c.starts.begun || r.number > 0,
 	})
 	for _, report := range r.reports.Kept() {

@@ -256,7 +256,8 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	case rankwire.Resize:
 		return c.resizeLies(m)
 	case wire.Enter:
-		return lieIf(c.stage == launching || c.starts.begun || !c.job.Launch.StartBarrier, "that nobody waits for")
+		return lieIf(c.stage == launching || c.starts.begun || !c.job.Launch.StartBarrier || len(c.children) > 0,
+			"that nobody waits for")
 	case wire.Join:
 		return "with a job"
 	case wire.Resume:
@@ -309,15 +310,21 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	case rankwire.Failures:
 		return lieIf(!c.tellsFailures() || !belong(m.Ranks, c.job.Layout.Ranks()), "of no ranks, or that nobody wants")
 	case wire.BulkFetch:
-		return lieIf(m.Fence > c.collectives.Passed, "for a fence that is not passed")
+		return c.fenceLies(m.Fence)
 	case wire.BulkValues:
-		return lieIf(!c.bulk.Waits() || m.Fence > c.collectives.Passed, "that nobody asked for")
+		return lieIf(!c.bulk.Waits(), "that nobody asked for") + c.fenceLies(m.Fence)
 	case wire.TableFetch:
 		return c.lookups.FetchLie(m.Round)
 	case wire.TableValues:
 		return lieIf(!c.tables.Waits(), "that nobody asked for")
 	}
 	return ""
+}
+
+// fenceLies says what of a fence that others have passed cannot be. It may have failed for this
+// subtree alone, or been passed while none of its ranks took part.
+func (c *Core) fenceLies(fence uint32) string {
+	return lieIf(c.starts.begun && c.collectives.MayJoin() && fence > c.collectives.Over(), "for a fence that is not over")
 }
 
 func (c *Core) membershipLies(m wire.Membership) string {

@@ -68,6 +68,9 @@ var lies = []struct{ plan, before, lie string }{
 	{"eager\nfrom running", "", "0 -> Blocks values=[@2/2/10.0.0.3:7 @3/3/10.0.0.3:7 @3/3/10.0.0.3:7]"},
 	{"eager\nfrom running", "", "0 -> Blocks values=[short]"},
 	{"from running", "", "0 -> BulkFetch fence=1"},
+	{"from running", failedFence, "0 -> BulkFetch fence=1"},
+	{"from running", failedFence, "up -> BulkFetch fence=2"},
+	{"from running", "", "up -> BulkValues fence=1"},
 	{"from running", "", "0 -> BulkValues fence=1"},
 	{"from running", "", "0 -> TableFetch round=1"},
 	{"learn\nfrom running", "", "0 -> TableFetch round=5"},
@@ -128,6 +131,7 @@ var lies = []struct{ plan, before, lie string }{
 	{"restart 3\nfrom running", "", "up -> Replace part={first=2 nodes=n3}"},
 	{"from running", "", "up -> Standing"},
 	{"restart 3\nfrom running", "", "up -> Standing"},
+	{"restart 3\nheld\nfrom up", "", "up -> Standing number=1"},
 	{"from running", "", "up -> Join job=j"},
 	{"from running", "", "up -> Resume credit=1"},
 	{"from running", "", "up -> Passed serial=1"},
@@ -170,8 +174,13 @@ var lies = []struct{ plan, before, lie string }{
 	{"from running", "", "up -> Resize layout=1x1,4x2"},
 	{"from running", "", "up -> Resize layout=3x1,2x2"},
 	{"dealt\nfrom running", "", "up -> Resize layout=5x1"},
+	{"", "", "up -> Resize layout=5x1"},
+	{"held\nfrom up", "", "up -> Resize layout=5x1"},
+	{"restart 3\nfrom running", "", "up -> Resize layout=5x1"},
+	{"keep-going\nfrom running", "", "up -> Resize layout=5x1"},
 	{"from running", "", "up -> Enter"},
 	{"held", "", "up -> Enter"},
+	{"held\nfrom up", "", "up -> Enter"},
 	{"from running", "", "0 -> SessionCollect id=1 part={op=1}"},
 	{"from running", "up -> Session id=1 members=[{nodes={first=0 count=5} each=1}] argv=[a] credit=9", "0 -> SessionCollect id=1 part={op=2}"},
 	{"from running", "up -> Session id=1 members=[{nodes={first=0 count=5} each=1}] argv=[a] credit=9", "0 -> SessionCollect id=1 part={op=1 parcels=[{from=1 to=0}]}"},
@@ -182,14 +191,19 @@ var lies = []struct{ plan, before, lie string }{
 	{"", "", "up -> Session id=1 members=[{nodes={first=0 count=5} each=1}] argv=[a]"},
 	{"from running", "up -> Session id=1 members=[{nodes={first=0 count=5} each=1}] argv=[a] credit=9", "up -> Session id=1 members=[{nodes={first=0 count=5} each=1}] argv=[a]"},
 	{"from running", "", "up -> Session id=1 members=[{nodes={first=5 count=1} each=1}] argv=[a]"},
+	{"from running", "", "up -> Session id=1 members=[{nodes={first=1 count=1} each=2}] perrank argv=[a]"},
+	{"from running", "", "up -> Session id=1 members=[{nodes={first=4 count=1} each=2}] perrank argv=[a]"},
+	{"from running", "", "up -> Session id=1 members=[{nodes={first=0 count=2} each=1} {nodes={first=3 count=2} each=2}] perrank argv=[a]"},
 	{"from running", "up -> Session id=1 members=[{nodes={first=0 count=5} each=1}] argv=[a] credit=9", "up -> SessionRelease id=1 part={op=1}"},
 	{"from running", "", "up -> SessionPiece id=1 data={last}"},
 	{"from running", "", "up -> SessionRoom id=1 n=1"},
 	{"from running", "", "up -> BulkFetch fence=1"},
-	{"from running", "", "up -> BulkValues fence=1"},
 	{"from running", "", "up -> TableFetch round=1"},
 	{"learn\nfrom running", "", "up -> TableValues round=1"},
 }
+
+// failedFence is a collective that has failed.
+const failedFence = "rank 1 -> Collect op=1\n0 -> Collect op=1\n1 -> Collect op=1\nup -> Release op=1 trouble=x"
 
 // TestLies holds that a neighbour which lies is cut off, with a cause that names
 // it, before anything else is done about what it said.
@@ -203,8 +217,8 @@ func TestLies(t *testing.T) {
 				s.happens(line)
 			}
 		}
-		if l.before != "" {
-			s.happens(l.before)
+		for line := range strings.Lines(l.before) {
+			s.happens(strings.TrimSuffix(line, "\n"))
 		}
 		ev, err := readEvent(l.lie)
 		require.NoError(t, err, name)

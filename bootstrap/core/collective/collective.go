@@ -39,9 +39,10 @@ type Effect struct {
 
 // Collectives are those that an agent takes part in.
 type Collectives struct {
-	Passed   uint32 // number of the newest collective that was released here
+	Passed   uint32 // number of the newest collective that has succeeded here
 	Barriers uint64 // frames of barriers on the edge to the parent, both ways
 	newest   uint32 // number of the newest that somebody has joined here
+	released uint32 // and of the newest that was released here, though it may have failed
 	floor    uint32 // numbers up to this one have failed with a rank that was restarted
 
 	below    *subtree.Subtree
@@ -173,10 +174,30 @@ func (c *Collectives) Lie(l subtree.Link, m rankwire.Collect) string {
 	return ""
 }
 
-// Awaits reports whether the parent may release a collective: this subtree has joined it.
+// Awaits reports whether the parent may release a collective: this subtree has joined it, or is not
+// waited for.
 func (c *Collectives) Awaits(op uint32) bool {
 	g := c.open[op]
-	return g != nil && g.sent
+	return g != nil && g.sent || !c.MayJoin()
+}
+
+// Over is the number up to which collectives are over here: released, or failed with a floor.
+func (c *Collectives) Over() uint32 { return max(c.released, c.floor) }
+
+// MayJoin reports whether somebody of this subtree may join a collective. If nobody may, others go
+// on without it, and it does not know which collectives they have passed.
+func (c *Collectives) MayJoin() bool {
+	for _, p := range c.below.Own.All() {
+		if !c.below.Own.Left() && (!p.Ended() || p.MayReturn()) {
+			return true
+		}
+	}
+	for l := range subtree.Link(c.below.Children()) {
+		if !c.below.Ended(l) && !c.below.Resting(l) {
+			return true
+		}
+	}
+	return false
 }
 
 // named is the ranks of the slots [first, first+count), for the user.

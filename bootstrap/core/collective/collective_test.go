@@ -83,7 +83,7 @@ func TestWhoEndedIsNotAwaited(t *testing.T) {
 	failed := part(1)
 	failed.Trouble = "rank 5 ended before it joined"
 	require.Equal(t, []Effect{{Do: Collect, To: subtree.Up, Part: failed}}, c.Check())
-	require.Len(t, c.Release(failed), 3, "both children and rank 4; the core knows which link there is")
+	require.Len(t, c.Release(failed), 2, "the child that has joined, and rank 4")
 
 	c.Join(4, collect(2))
 	out := c.JoinBelow(0, 6, collect(2))

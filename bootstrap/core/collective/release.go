@@ -18,7 +18,9 @@ func (c *Collectives) release(m rankwire.Release) {
 		return
 	}
 	delete(c.open, m.Op)
-	c.Passed = max(c.Passed, m.Op)
+	if c.released = max(c.released, m.Op); m.Trouble == "" {
+		c.Passed = max(c.Passed, m.Op)
+	}
 	c.countBarrier(m.What)
 	parcels := m.Parcels.Join(g.kept)
 	if m.Trouble != "" {
@@ -48,7 +50,7 @@ func (c *Collectives) release(m rankwire.Release) {
 	}
 	for i := range children {
 		l := subtree.Link(i)
-		if c.below.Resting(l) && *c.child(l) < m.Op {
+		if *c.child(l) < m.Op {
 			continue // it failed without this child, which would take the outcome for a lie
 		}
 		c.do(Effect{Do: ReleaseChild, To: l, Part: to(i)})
