@@ -214,6 +214,8 @@ func (c *Core) childUp(ev ChildUp) {
 		*c.recalledBelow(l) = c.recall.serial
 		c.send(l, m)
 		c.send(l, c.standing(k.number))
+		c.doBulk(c.bulk.CallAgain(l))
+		c.doTables(c.tables.CallAgain(l))
 		if known := c.failures.known; c.repairs() && known.Len() > 0 {
 			c.send(l, rankFailures(known))
 		}

@@ -409,14 +409,12 @@ func (c *Core) saidOver() bool {
 
 // repeatedUp reports whether a child's message is one that is here already.
 func (c *Core) repeatedUp(from Link, m frame.Message) bool {
-	if !c.children[from].is {
-		return false
-	}
+	k := &c.children[from]
 	switch m := m.(type) {
 	case rankwire.Collect:
-		return c.collectives.Repeated(from, m.Op)
-	case wire.Blocks: // nobody waits for it
-		return true
+		return k.is && c.collectives.Repeated(from, m.Op)
+	case wire.Blocks: // nobody waits for it, and that of a lost agent may be here
+		return k.is || k.replaces
 	}
 	return false
 }

@@ -181,6 +181,9 @@ func (c *Core) startReplacement(old Link, m wire.Replace) {
 	k.local = k.local || own && local
 	k.replaces, k.old, k.number = true, old, m.Number
 	k.state, k.started, k.phase = childStarting, c.now, "start"
+	c.bulk.Took(l, old)
+	c.tables.Took(l, old)
+	c.doLookups(c.lookups.NoTableBelow(c.now, l))
 	c.starts.inFlight++
 	c.starts.next = len(c.children)
 	c.do(StartChild{Child: l, Node: part.Nodes.At(0), Local: k.local})
