@@ -130,7 +130,11 @@ func (w *world) madeUp(sender frame.Sender) frame.Message {
 		return v.Interface().(frame.Message)
 	}
 	var of []reflect.Type
-	for _, t := range sayable {
+	all := sayable
+	if w.job.Launch.Restarts {
+		all = slices.Concat(sayable, sayableOfRestarts)
+	}
+	for _, t := range all {
 		if vocabularyOf(sender).Allows(reflect.Zero(t).Interface().(frame.Message).Kind(), sender) {
 			of = append(of, t)
 		}
@@ -140,9 +144,10 @@ func (w *world) madeUp(sender frame.Sender) frame.Message {
 	return v.Interface().(frame.Message)
 }
 
-// sayable are the messages that agents and ranks say, but Launch.
-var sayable = func() (list []reflect.Type) {
-	for _, m := range []frame.Message{
+// sayable are the messages that agents and ranks say, but Launch, and those of a job that repairs its
+// tree; sayableOfRestarts are said in one that restarts ranks.
+var (
+	sayable = typesOf(
 		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
 		rankwire.Ask{}, rankwire.Answer{}, rankwire.Collect{}, rankwire.Release{}, wire.Blocks{}, rankwire.Tally{}, wire.Placed{}, rankwire.Name{}, rankwire.Notice{}, wire.BulkFetch{},
 		wire.BulkValues{}, wire.TableFetch{}, wire.TableValues{}, wire.Times{}, wire.Steal{}, wire.Return{}, wire.Membership{}, rankwire.SpawnJob{}, rankwire.JobSpawned{},
@@ -151,11 +156,19 @@ var sayable = func() (list []reflect.Type) {
 		wire.DaemonInput{}, wire.DaemonRoom{}, rankwire.Overview{}, rankwire.OverviewReply{}, rankwire.Follow{},
 		rankwire.Resize{}, wire.Enter{}, wire.Departed{},
 		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionPiece{}, wire.SessionRoom{},
-	} {
+	)
+	sayableOfRestarts = typesOf(
+		wire.Floor{}, wire.FloorSet{}, wire.Respawn{}, wire.Respawned{}, wire.Recall{}, wire.Recalled{}, wire.Rest{},
+		wire.Replace{}, wire.Replaced{}, wire.Standing{}, rankwire.Failures{},
+	)
+)
+
+func typesOf(messages ...frame.Message) (list []reflect.Type) {
+	for _, m := range messages {
 		list = append(list, reflect.TypeOf(m))
 	}
 	return list
-}()
+}
 
 // twist changes one field of a struct.
 func (w *world) twist(v reflect.Value) {

@@ -297,7 +297,7 @@ func (c *Core) parentLies(m frame.Message) (lie string) {
 	case wire.Floor:
 		return c.restartLies(m.First, m.Count)
 	case wire.Respawn:
-		return c.restartLies(m.First, m.Count)
+		return c.restartLies(m.First, m.Count) + lieIf(m.Serial > c.floors.Taken(), "before its Floor")
 	case wire.Replace:
 		return lieIf(!c.job.Launch.Restarts || uint32(m.Part.First) >= c.job.Layout.Nodes() || !m.Part.Fits(c.job.Layout),
 			"of no node, or that nobody wants")

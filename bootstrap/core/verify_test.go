@@ -126,6 +126,7 @@ var lies = []struct{ plan, before, lie string }{
 	{"restart 3\nfrom running", "", "up -> Floor serial=1 first=4 count=2 epoch=1025"},
 	{"from running", "", "up -> Respawn serial=1 first=0 count=1 epoch=1025"},
 	{"restart 3\nfrom running", "", "up -> Respawn serial=1 first=5 count=1 epoch=1025"},
+	{"restart 3\nfrom running", "", "up -> Respawn serial=1 first=2 count=1 epoch=1025"},
 	{"from running", "", "up -> Recall serial=1"},
 	{"from running", "", "up -> Replace part={first=2 nodes=n2}"},
 	{"restart 3\nfrom running", "", "up -> Replace part={first=2 nodes=n3}"},
