@@ -80,7 +80,7 @@ func (c *Core) arm() {
 		return
 	}
 	at := c.clock.next
-	if at <= c.now {
+	if at == 0 { // one that is due is not put off by what else happens then
 		at = c.now + period
 	}
 	if f := c.clock.fixed; f > 0 && f < at {
