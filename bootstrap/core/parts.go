@@ -15,7 +15,7 @@ import (
 // part keeps its list and the values in it may be large.
 
 func (c *Core) doBulk(effects []bulk.Effect) {
-	var nothing uint32 // the fence for which a node gives nothing that has not started its ranks; after the others
+	var nothing uint32 // a fence for which there is nothing, since no rank has started; after the others
 	for _, e := range effects {
 		switch e.Do {
 		case bulk.Request, bulk.Call:
