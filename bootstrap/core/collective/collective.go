@@ -160,7 +160,7 @@ func (c *Collectives) Lie(l subtree.Link, m rankwire.Collect) string {
 	if m.Op <= c.floor {
 		return ""
 	}
-	if m.Op != c.Next(l) {
+	if m.Op != c.Next(l) || m.Op <= c.released {
 		return "out of order"
 	}
 	for p := range m.Parcels.All() {
@@ -287,6 +287,7 @@ func (c *Collectives) check(op uint32) {
 				return
 			}
 			g.fail(c.named(rank, 1) + " ended before it joined")
+			*c.rank(rank) = op // the next program of the rank joins the one after it
 		}
 	}
 	for l := range subtree.Link(c.below.Children()) {

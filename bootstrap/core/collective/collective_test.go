@@ -241,3 +241,17 @@ func TestRestingChildIsNotAwaited(t *testing.T) {
 	c.Join(5, collect(2))
 	require.Empty(t, c.JoinBelow(0, 6, collect(2)), "its ranks start again")
 }
+
+// A rank or a child that has ended before it joined does not join the same collective afterwards.
+func TestJoinedOnce(t *testing.T) {
+	s, c := agent(false)
+	s.Own.Of(5).End(false)
+	s.Rest(1, true)
+	c.Join(4, collect(1))
+	out := c.JoinBelow(0, 6, collect(1))
+	require.Len(t, out, 1)
+	c.Release(out[0].Part)
+	require.Equal(t, "out of order", c.Lie(1, collect(1)))
+	require.True(t, s.Own.Of(5).Join())
+	require.Equal(t, uint32(1), c.Joined(5), "of which the next program is told")
+}
