@@ -74,11 +74,6 @@ func AsPassed(s syscall.Signal) syscall.Signal { return s + passedBy }
 // WasPassed is the signal that a reaper has passed on by s.
 func WasPassed(s syscall.Signal) syscall.Signal { return s - passedBy }
 
-// held are USR1 and USR2, and what is passed on, a bit each from signal 1 on. The agent of a reaper
-// that began before Go finds them blocked (internal/proc/signal.go).
-const held = 1<<(syscall.SIGUSR1-1) | 1<<(syscall.SIGUSR2-1) | (1<<(syscall.SIGUSR1-1)|1<<(syscall.SIGUSR2-1)|
-	1<<(syscall.SIGTERM-1)|1<<(syscall.SIGCONT-1)|1<<(syscall.SIGURG-1))<<passedBy
-
 // caught is where signals that are to be passed on come, each by a channel of its own: none takes
 // the place of another.
 type caught map[syscall.Signal]chan os.Signal
