@@ -220,7 +220,7 @@ func (w *world) startChild(a *member, e StartChild) {
 	}
 	a.children[e.Child] = k
 	w.agents = append(w.agents, k)
-	w.post(a, ChildUp{Child: e.Child})
+	w.posted = append(w.posted, delivery{a, k, ChildUp{Child: e.Child}}) // nothing is read from a link before
 }
 
 // closed is the end of a link by one side: the other sees the end of the stream.
