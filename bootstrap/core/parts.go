@@ -74,7 +74,9 @@ func (c *Core) doLookups(effects []lookup.Effect) {
 				c.send(e.To.Link, e.Msg)
 			}
 		case lookup.Table:
-			c.send(e.To.Link, wire.Blocks{Values: e.Blocks})
+			if e.To.Link == Up || !c.children[e.To.Link].comes { // who comes asks on demand
+				c.send(e.To.Link, wire.Blocks{Values: e.Blocks})
+			}
 		case lookup.Wake:
 			c.wakeAt(e.At)
 		case lookup.Fetch:
