@@ -3,6 +3,7 @@ package control
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -246,13 +247,14 @@ func TestAskedWhileMade(t *testing.T) {
 		}
 	}()
 	defer func() { close(over); <-ended }()
-	for range 1000 {
-		l, err := Listen("abc")
+	for i := range 1000 {
+		id := fmt.Sprint("job", i) // as jobs have: a look may remove what is left of the one before
+		l, err := Listen(id)
 		require.NoError(t, err)
 		for from := looks.Load(); looks.Load() < from+2; {
 			runtime.Gosched()
 		}
-		c, err := Dial("abc")
+		c, err := Dial(id)
 		require.NoError(t, err)
 		c.Close()
 		l.Close()
