@@ -187,7 +187,8 @@ func TestConsumerThatLeaves(t *testing.T) {
 	require.Equal(t, 141, cmd.ProcessState.ExitCode())
 	// It takes a tenth of a second, but on a busy machine a second and more. The bound is a second
 	// and the grace (docs/faults.md).
-	eventually(t, 3*time.Second, "nothing is left", func() bool { return len(marked(mark(t))) == 0 })
+	require.EventuallyWithT(t, func(c *assert.CollectT) { require.Empty(c, left(mark(t))) }, 3*time.Second,
+		10*time.Millisecond, "nothing is left")
 }
 
 func TestFullDisk(t *testing.T) {
