@@ -110,9 +110,13 @@ func (c *Core) tick() {
 }
 
 // excuse extends everybody's timeouts by the time this agent itself was late:
-// what it did not hear then, nobody may be blamed for.
+// what it did not hear then, nobody may be blamed for. In a job that restarts ranks this is not for
+// its parent: the root starts ranks of an agent that hears nothing elsewhere, by the clock
+// (decision 0020). A parent that is there has been heard meanwhile by this machine's kernel.
 func (c *Core) excuse(by time.Duration) {
-	c.clock.up.received = min(c.clock.up.received+by, c.now)
+	if c.job == nil || !c.job.Launch.Restarts {
+		c.clock.up.received = min(c.clock.up.received+by, c.now)
+	}
 	for i := range c.children {
 		c.children[i].received = min(c.children[i].received+by, c.now)
 	}
