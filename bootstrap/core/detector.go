@@ -136,19 +136,28 @@ func (c *Core) watch(l Link) {
 	case silent >= lookFrom && !k.asked:
 		k.asked = true
 		c.do(Probe{l})
+		most, _ := c.hostPatience(l)
+		if due := k.received + most; due > c.now {
+			c.wakeAt(due)
+		}
 	}
 }
 
 func (c *Core) probed(ev Probed) {
 	k := c.life(ev.Link)
 	k.asked = false
-	most, cause := hostTimeout, hostSilent
-	if ev.Link != Up && c.job != nil && c.job.Launch.Restarts && c.stage == running {
-		most, cause = lostAfter, hostLost
-	}
+	most, cause := c.hostPatience(ev.Link)
 	if k.live && ev.Known && k.unanswered(c.now, ev) && c.now-k.received >= most {
 		c.cut(ev.Link, cause)
 	}
+}
+
+// hostPatience is how long a host may be silent, and the cause of its loss.
+func (c *Core) hostPatience(l Link) (most time.Duration, cause string) {
+	if l != Up && c.job != nil && c.job.Launch.Restarts && c.stage == running {
+		return lostAfter, hostLost
+	}
+	return hostTimeout, hostSilent
 }
 
 // silence is how long a child has been silent, in milliseconds, where that matters.
