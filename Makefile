@@ -16,7 +16,7 @@ INPUTS   ?= 400
 SCHEDULES ?= 100000
 CASES    ?= ssh tuned rsh latency own own-ssh
 
-RUN_PACKAGES  := openssh-server openssh-client iproute2 procps
+RUN_PACKAGES  := openssh-server openssh-client iproute2 procps zstd
 TEST_PACKAGES := $(RUN_PACKAGES) nftables gcc g++ libc6-dev rsh-redone-server rsh-redone-client openbsd-inetd mpich libmpich-dev libpmi2-0-dev openmpi-bin libopenmpi-dev libpmix-dev netpipe-mpich2 scalapack-mpi-test libcoarrays-mpich-dev python3-mpi4py tcsh fish hwloc-nox libibverbs-dev chromium chromium-driver fonts-dejavu-core gdb
 MANAGER_PACKAGES := slurmctld slurmd slurm-client slurm-wlm-basic-plugins libpam-slurm-adopt munge gridengine-master gridengine-exec gridengine-client msmtp-mta
 IB_PACKAGES   := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-utils gcc libc6-dev libibverbs-dev
@@ -70,6 +70,7 @@ build: libpmi ## bin/ibrun, static, with libpmi inside where there is a C compil
 	CGO_ENABLED=0 go build -trimpath -ldflags '-w $(REAPER_FIRST)' -o bin/ibrun ./cmd/ibrun
 	@go run ./internal/mpir/symbols/keep bin/ibrun
 	$(JOIN_LEAF)
+	@go run ./internal/build/pack/into bin/ibrun bin/ibrun.zst
 
 TOOL_SOURCES = $(wildcard cgo/tool/*.c) cgo/pmgr/frame.c
 
@@ -184,12 +185,12 @@ bench-spread: ## 20 launches of 64 nodes, over ssh and the rsh stand-in: slowest
 	@$(MAKE) --no-print-directory build bin/bench
 	@bin/bench launch spread bin/ibrun
 
-bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each beside its floor; dense and sparse programs lazily, eagerly and as auto chooses, on 4 to 64 nodes (as root); ROUNDS=5
+bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each beside its floor; dense and sparse programs lazily, eagerly and as auto chooses, on 4 to 64 nodes (as root); ROUNDS=5, times 5 on 4 nodes, 3 on 16
 	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
 	@for p in alltoall stencil3d; do CGO_ENABLED=0 go build -o bin/$$p ./examples/$$p; done
 	@missed=0; bin/bench lazy bin/ibrun || missed=1; \
-	if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); for n in 4 16 64; do for p in 1 4 16; do \
-		bin/vcluster up $$n -- bin/bench lazy all $$n $$p $(ROUNDS) bin/ibrun $(CURDIR)/bin/alltoall $(CURDIR)/bin/stencil3d || missed=1; done; done; fi; \
+	if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); for size in "4 5" "16 3" "64 1"; do n=$${size% *}; for p in 1 4 16; do \
+		bin/vcluster up $$n -- bin/bench lazy all $$n $$p $$(($(ROUNDS) * $${size#* })) bin/ibrun $(CURDIR)/bin/alltoall $(CURDIR)/bin/stencil3d || missed=1; done; done; fi; \
 	go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric || missed=1; exit $$missed
 
 bench-data: ## messages between the nodes of a virtual cluster beside plain UDP and TCP, held against bounds; the memory of a peer; also in docs/figures.md (as root); ROUNDS=5
@@ -259,7 +260,8 @@ bench-ib: ## the software cost of a datagram over a library that does nothing; I
 	@test/packages $(IB_PACKAGES)
 	@$(MAKE) --no-print-directory bin/rdmavm
 	@go build -o bin/bench ./test/bench # with verbs
-	@missed=0; go test -run '^$$' -bench 'Send|Receive' -count 3 ./fabric/ib || missed=1; for cpus in 1 2; do echo "$$cpus CPU(s):"; bin/rdmavm run -cpus $$cpus -timeout 5m -- bin/bench ib rxe0 || missed=1; done; exit $$missed
+	@missed=0; go test -run '^$$' -bench 'Send|Receive' -count 3 ./fabric/ib || missed=1; for how in "-counted:events:counted in instructions" "-cpus 1:events:1 CPU" "-cpus 2:events:2 CPUs" "-cpus 2:polling:2 CPUs"; do \
+	machine=$${how##*:}; mode=$${how#*:}; echo "$$machine, $${mode%:*}:"; bin/rdmavm run $${how%%:*} -timeout 5m -- bin/bench ib rxe0 $${mode%:*} "$$machine" || missed=1; done; exit $$missed
 
 curve-ib: ## round trips of 1 byte to 1 MiB over InfiniBand beside ibv_rc_pingpong, in a machine with Soft-RoCE; docs/curve-ib.json and a picture (as root); ROUNDS=5
 	@test/packages $(IB_PACKAGES)

@@ -26,6 +26,8 @@ const module = "ibrun"
 var floors = map[string]int{
 	"internal/...":               0,
 	"internal/build":             1, // over pseudo
+	"internal/build/pack":        2,
+	"internal/build/pack/into":   3, // a command
 	"internal/cgroup":            1, // over pseudo
 	"internal/proc":              1, // over cpuset
 	"internal/alloc":             2, // over job

@@ -92,7 +92,7 @@ func prune(dir string, now time.Time) {
 	var builds []copied
 	for _, e := range entries {
 		switch name := e.Name(); {
-		case named(name, ".tmp.", 10, alphanumeric) && age(e, now) > keepParts:
+		case named(strings.TrimSuffix(name, ".z"), ".tmp.", 10, alphanumeric) && age(e, now) > keepParts:
 			_ = os.Remove(filepath.Join(dir, name))
 		case named(name, "ibrun-", 16, hexDigits) && name != cachedName():
 			used := age(e, now)

@@ -18,7 +18,7 @@ import (
 const (
 	agentMark = "::ibrun-agent:1 " // build, machine, pid
 	needMark  = "::ibrun-need:1 "  // machine: tell me how to install
-	sendMark  = "::ibrun-send:1"   // there is a place for it: send the binary
+	sendMark  = "::ibrun-send:1"   // unpacker, if there is one: there is a place for it, send the binary
 	failMark  = "::ibrun-fail:1 "  // what is wrong, in words
 	otherMark = "::ibrun-other:1"  // where this binary lies here is another build there
 	aloneMark = "::ibrun-alone:1 " // host: of a step with several, this one needs a session of its own
@@ -78,8 +78,12 @@ const (
 // or finds a folder that can hold the binary and run it, asks for it, checks it, and becomes the
 // reaper. Where the cache cannot be used (no home, not executable, full, writable by others) a
 // fresh folder is made elsewhere, whose name is never predictable. Either is entered, so that it
-// stays the folder that was checked. Nothing but a cache needs stat. SUM, SIZE, and the seconds for
-// all and for a step are filled in.
+// stays the folder that was checked. Nothing but a cache needs stat. Filled in are the digest and
+// the bytes of the binary, as it is (SUM, SIZE) and packed (PACK, PACKED; 0: it is not), the bytes
+// that it takes meanwhile (ROOM), and the seconds for all and for a step.
+//
+// Where there is zstd the binary is sent packed, and what came stays behind what is made of it, so
+// that this node can send it on.
 //
 // Nothing follows the binary until the agent has spoken, so it does no harm if
 // head reads ahead. However the shell ends, but for SIGKILL, it leaves no part of
@@ -89,17 +93,17 @@ const (
 // where it exists, as otherwise the parent's signal does not reach them.
 const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`t=; d=; why=; umask 077; v="${w:+${w% *} STEP}"; w="${w:+${w% *} LIMIT}"; ` +
-	`tidy() { if test -n "$t"; then rm -f "$t"; fi; if test -n "$d"; then cd /; rmdir "$d"; fi; }; ` +
+	`tidy() { if test -n "$t"; then rm -f "$t" "$t.z"; fi; if test -n "$d"; then cd /; rmdir "$d"; fi; }; ` +
 	`trap tidy EXIT; trap "exit 125" HUP INT TERM PIPE; ` +
 	`become() { trap - EXIT HUP INT TERM PIPE; exec "$f" ROLE; }; ` +
-	`fits() { x=$($v sha256sum <"$1") && test "${x%% *}" = SUM; }; ` +
+	`fits() { x=$($v sha256sum <"$1") && case "${x%% *}" in SUM|PACK) ;; *) return 1;; esac; }; ` +
 	`keep() { own "$f" . || say "others may write to $c"; echo "$i" >"$f.sum"; ` +
 	`IBRUN_CACHED=1; export IBRUN_CACHED; become; }; ` +
 	`try() { ` +
 	`t=$($v mktemp ./.tmp.XXXXXXXXXX 2>/dev/null) || { t=; why="$why $PWD (not writable)"; return 1; }; ` +
 	`echo : >"$t" 2>/dev/null; chmod 700 "$t"; ` +
 	`"$t" 2>/dev/null || { rm -f "$t"; t=; why="$why $PWD (noexec)"; return 1; }; ` +
-	`$v head -c SIZE /dev/zero >"$t" 2>/dev/null || { rm -f "$t"; t=; why="$why $PWD (full)"; return 1; }; ` +
+	`$v head -c ROOM /dev/zero >"$t" 2>/dev/null || { rm -f "$t"; t=; why="$why $PWD (full)"; return 1; }; ` +
 	`}; ` +
 	`if test -n "$c"; then ` +
 	`if { { test -n "$XDG_CACHE_HOME" || test -d "$HOME"; } && ` +
@@ -111,7 +115,11 @@ const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`d=$($v mktemp -d "$g/ibrun.XXXXXXXXXX" 2>/dev/null) || { d=; why="$why $g (not writable)"; continue; }; ` +
 	`if cd -P "$d" && test -O . && try; then d="$PWD"; f=./ibrun; break; fi; cd /; rmdir "$d"; d=; done; fi; ` +
 	`test -n "$t" || say "no folder can hold and run the agent:$why"; ` +
-	`echo "::ibrun-send:1::"; $w head -c SIZE >"$t"; fits "$t" || say "the binary arrived damaged or in part"; ` +
+	`z=; if test PACKED -gt 0 && command -v zstd >/dev/null 2>&1; then z=zstd; fi; ` +
+	`echo "::ibrun-send:1 $z::"; ` +
+	`if test -n "$z"; then $w head -c PACKED >"$t.z"; $v zstd -d -c -q <"$t.z" >"$t"; $v cat "$t.z" >>"$t"; ` +
+	`rm -f "$t.z"; ` +
+	`else $w head -c SIZE >"$t"; fi; fits "$t" || say "the binary arrived damaged or in part"; ` +
 	`mv -f "$t" "$f" || say "the binary could not be put in place in $PWD"; t=; ` +
 	`if test -z "$d"; then keep; fi; IBRUN_SHIPPED_TO="$d"; export IBRUN_SHIPPED_TO; become`
 
@@ -128,12 +136,14 @@ func Refuse(to io.Writer, wanted string) (refused bool) {
 // installer is install with its blanks filled in, as a line, for a parent that
 // gives up when it sees no progress for so long.
 func installer(most time.Duration, role string) (string, error) {
-	sum, size, err := build.Sum()
+	plain, packed, err := build.Forms()
 	if err != nil {
 		return "", fmt.Errorf("reading this binary: %w", err)
 	}
 	seconds := func(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second)+1, 10) }
-	fill := strings.NewReplacer("ROLE", role, "SUM", sum, "SIZE", strconv.FormatInt(size, 10),
+	bytes := func(n int64) string { return strconv.FormatInt(n, 10) }
+	fill := strings.NewReplacer("ROLE", role, "SUM", plain.Digest, "SIZE", bytes(plain.Size),
+		"PACKED", bytes(packed.Size), "PACK", packed.Digest, "ROOM", bytes(plain.Size+2*packed.Size),
 		"LIMIT", seconds(max(most, shipTime)), "STEP", seconds(most))
 	return fill.Replace(install) + "\n", nil
 }

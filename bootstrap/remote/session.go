@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -118,7 +119,7 @@ func (ses *Session) meet(t Target, most time.Duration, progress func(Phase)) err
 			err = ses.instruct(words, most, t.role)
 		case sendMark:
 			last = mark
-			err = ses.ship(most)
+			err = ses.ship(most, slices.Equal(words, []string{unpacker}))
 		default:
 			ses.noise = append(ses.noise, line...)
 		}
@@ -182,9 +183,12 @@ func (ses *Session) instruct(words []string, most time.Duration, role string) er
 	return nil
 }
 
+// unpacker is the program that a node names if it takes the binary packed.
+const unpacker = "zstd"
+
 // ship sends this binary.
-func (ses *Session) ship(most time.Duration) error {
-	f, err := build.Open()
+func (ses *Session) ship(most time.Duration, packed bool) error {
+	f, err := build.Open(packed)
 	if err != nil {
 		return err
 	}

@@ -85,46 +85,61 @@ func Path() string {
 	return p
 }
 
-// Whole is the file of this binary, open, up to the leaf that may be joined to it: a node
-// that is sent the binary does without that.
-type Whole struct {
+// Form is one in which this binary is sent to a node.
+type Form struct {
+	Size   int64  // bytes that are sent; 0: there is no such form
+	Digest string // SHA-256 of the file that comes of it on the node, in hexadecimal
+}
+
+// Sent is what is sent to a node, open.
+type Sent struct {
 	io.Reader
 	io.Closer
 }
 
-// Open opens this very binary for reading; the caller closes it.
-func Open() (*Whole, error) {
+// Open opens the program of this very binary for reading, or what zstd(1) makes the program of; the
+// caller closes it. A node does without a leaf that may be joined to it.
+func Open(packed bool) (*Sent, error) {
 	f, err := os.Open(self)
 	if err != nil {
 		return nil, err
 	}
-	if at := leafAt(f); at > 0 {
-		return &Whole{io.LimitReader(f, at), f}, nil
+	p, err := partsOf(f)
+	if err != nil {
+		f.Close()
+		return nil, err
 	}
-	return &Whole{f, f}, nil
+	if packed {
+		return &Sent{io.NewSectionReader(f, p.packed, p.packedSize), f}, nil
+	}
+	return &Sent{io.NewSectionReader(f, 0, p.program), f}, nil
 }
 
-// Sum is the SHA-256 digest of what Open reads, in hexadecimal, and its size. It is
-// reckoned once: that takes 10 ms.
-func Sum() (digest string, size int64, err error) {
+// Forms are those in which Open reads this binary. A node that unpacks it keeps both, the program
+// first. They are reckoned once: that takes 10 ms.
+func Forms() (plain, packed Form, err error) {
 	s := sum()
-	return s.digest, s.size, s.err
+	return s.plain, s.packed, s.err
 }
 
 type summed struct {
-	digest string
-	size   int64
-	err    error
+	plain, packed Form
+	err           error
 }
 
 var sum = sync.OnceValue(func() (s summed) {
-	f, err := Open()
-	if err != nil {
-		return summed{err: err}
-	}
-	defer f.Close()
 	hash := sha256.New()
-	s.size, s.err = io.Copy(hash, f)
-	s.digest = hex.EncodeToString(hash.Sum(nil))
+	for i, form := range []*Form{&s.plain, &s.packed} {
+		f, err := Open(i == 1)
+		if err != nil {
+			return summed{err: err}
+		}
+		form.Size, err = io.Copy(hash, f)
+		f.Close()
+		if err != nil {
+			return summed{err: err}
+		}
+		form.Digest = hex.EncodeToString(hash.Sum(nil))
+	}
 	return s
 })

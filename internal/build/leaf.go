@@ -2,15 +2,14 @@ package build
 
 import (
 	"encoding/binary"
-	"errors"
 	"io"
 	"os"
-	"path/filepath"
 )
 
 // An ibrun that a leaf was joined to is
 //
-//	the program, up to a multiple of 4096 bytes | the leaf | leafMark | the leaf's offset, 8 bytes
+//	the program, up to a multiple of 4096 bytes | the leaf | the program packed, or nothing | leafMark | the leaf's
+//	offset, 8 bytes
 //
 // The entry of the program finds the leaf by the end of the file, and maps it
 // (bootstrap/reaper/entry_linux_amd64.s).
@@ -38,24 +37,10 @@ func leafAt(f *os.File) int64 {
 	return at
 }
 
-// programOf is the text of the ibrun at a path, without a leaf.
-func programOf(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	all, err := io.ReadAll(f)
-	if at := leafAt(f); at > 0 {
-		all = all[:at]
-	}
-	return all, err
-}
-
 // Join joins this program, a leaf, to the ibrun at a path, which is replaced. It takes the place of
-// an older leaf.
+// an older leaf, and of what packed form there was.
 func Join(path string) error {
-	program, err := programOf(path)
+	program, err := Program(path)
 	if err != nil {
 		return err
 	}
@@ -64,19 +49,6 @@ func Join(path string) error {
 		return err
 	}
 	at := (len(program) + page - 1) / page * page
-	joined := append(program, make([]byte, at-len(program))...)
-	joined = binary.LittleEndian.AppendUint64(append(append(joined, leaf...), leafMark...), uint64(at))
-	f, err := os.CreateTemp(filepath.Dir(path), ".join-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(joined)
-	err = errors.Join(err, f.Chmod(0o755), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	end := binary.LittleEndian.AppendUint64([]byte(leafMark), uint64(at))
+	return replace(path, program, make([]byte, at-len(program)), leaf, end)
 }

@@ -41,7 +41,7 @@ func TestJoin(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, at+len(leaf)+int(endSize), len(all))
 		require.True(t, bytes.Equal(leaf, all[at:at+len(leaf)]))
-		sent, err := programOf(path)
+		sent, err := Program(path)
 		require.NoError(t, err)
 		require.Len(t, sent, at)
 		require.True(t, bytes.HasPrefix(sent, program))

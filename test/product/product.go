@@ -2,6 +2,7 @@
 package product
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ibrun/internal/build/pack"
 	"ibrun/internal/mpir/symbols"
 )
 
@@ -64,7 +66,13 @@ func Build(path string, tags ...string) error {
 	if err != nil || runtime.GOARCH != "amd64" {
 		return err
 	}
-	return joinLeaf(path, tags)
+	if err := joinLeaf(path, tags); err != nil {
+		return err
+	}
+	if err := pack.Into(path, "", pack.Quick); err != nil && !errors.Is(err, pack.ErrNone) {
+		return err
+	}
+	return nil
 }
 
 // joinLeaf builds the program of a leaf, as the Makefile does, and joins it to an ibrun.

@@ -1,0 +1,86 @@
+package remote
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/build"
+	"ibrun/internal/build/pack"
+	"ibrun/internal/skip"
+)
+
+// packedCopy is the variable that says where a packed copy of this test shall leave what was sent.
+const packedCopy = "IBRUN_TEST_PACKED_COPY"
+
+// A node that has zstd is sent the binary packed, and can send it on in the same way. One without
+// it is sent all bytes.
+func TestSentPacked(t *testing.T) {
+	if to := os.Getenv(packedCopy); to != "" {
+		sendPacked(t, to)
+		return
+	}
+	dir := t.TempDir()
+	program, err := os.ReadFile(build.Path())
+	require.NoError(t, err)
+	first, sent, again := filepath.Join(dir, "first"), filepath.Join(dir, "sent"), filepath.Join(dir, "again")
+	require.NoError(t, os.WriteFile(first, program, 0o755))
+	if err := pack.Into(first, "", pack.Quick); errors.Is(err, pack.ErrNone) {
+		skip.Because(t, err.Error())
+	} else {
+		require.NoError(t, err)
+	}
+	for _, hop := range [][2]string{{first, sent}, {sent, again}} {
+		cmd := exec.Command(hop[0], "-test.run", "^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), packedCopy+"="+hop[1])
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Equal(t, content(t, first), content(t, hop[1]))
+	}
+}
+
+// sendPacked is what a packed copy of this test does: it sends itself.
+func sendPacked(t *testing.T, to string) {
+	plain, packed, err := build.Forms()
+	require.NoError(t, err)
+	require.Less(t, packed.Size, plain.Size/2)
+
+	n := newNode(t, "/bin/sh", "", time.Minute)
+	require.Equal(t, shipped, n.launch(t))
+	require.Equal(t, found, n.launch(t))
+	require.Empty(t, left(t, n.cache()))
+	require.NoError(t, os.WriteFile(to, content(t, n.cached()), 0o755))
+
+	// What is kept, but for a few tools, is no zstd.
+	tools := t.TempDir()
+	for _, name := range []string{"sh", "stat", "head", "uname", "timeout", "mktemp", "chmod", "mkdir", "rm", "mv",
+		"cat", "sed", "sha256sum", "true", "rmdir"} {
+		at, err := exec.LookPath(name)
+		require.NoError(t, err)
+		require.NoError(t, os.Symlink(at, filepath.Join(tools, name)))
+	}
+	bare := newNode(t, "/bin/sh", "PATH="+tools, time.Minute)
+	require.Equal(t, shipped, bare.launch(t))
+	require.Len(t, content(t, bare.cached()), int(plain.Size))
+	require.Equal(t, found, bare.launch(t))
+
+	// One that unpacks nothing fails, and leaves nothing.
+	require.NoError(t, os.WriteFile(filepath.Join(tools, "zstd"), []byte("#!/bin/sh\necho no >&2; exit 1\n"), 0o755))
+	broken := newNode(t, "/bin/sh", "PATH="+tools, time.Minute)
+	_, err = broken.starter.Start(t.Context(), Target{Host: "h", other: true}, func(Phase) {})
+	require.ErrorContains(t, err, "arrived damaged or in part")
+	require.NoFileExists(t, broken.cached())
+	gone := func() bool { return len(left(t, broken.cache())) == 0 } // its shell tidies up after it has said so
+	require.Eventually(t, gone, 20*time.Second, 5*time.Millisecond)
+}
+
+func content(t *testing.T, file string) []byte {
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return text
+}
