@@ -26,6 +26,7 @@ import (
 const usage = `usage: rdmavm run [options] -- command...   in a machine with Soft-RoCE; its exit code, 125 if the machine failed
 options: -devices 2      rxe0, rxe1, ... over eth0, eth1, ... with 10.77.0.1, 10.77.0.2, ...
          -cpus 1         of which it needs no more: what Soft-RoCE does for one queue pair, it does on one
+         -counted        its time is the number of its instructions, 1 ns each, and not that of this machine, which may be busy
          -mem 1G         memory, which also holds what the command writes: it sees all files of this machine, and changes none
          -share DIR      but those below DIR
          -memlock SIZE   limit of locked memory (64k); unlimited
@@ -98,6 +99,7 @@ func inMachine(args []string) (int, error) {
 	memory := size(1 << 30)
 	flags.IntVar(&cfg.Devices, "devices", 2, "")
 	flags.IntVar(&cfg.CPUs, "cpus", 1, "")
+	flags.BoolVar(&cfg.Counted, "counted", false, "")
 	flags.Var(&memory, "mem", "")
 	flags.StringVar(&cfg.Share, "share", "", "")
 	flags.Var((*size)(&cfg.Memlock), "memlock", "")

@@ -19,11 +19,11 @@ func curveOf(device, rounds string) error {
 	if err != nil {
 		return err
 	}
-	f, _, err := open(device)
+	f, _, err := open(device, events)
 	if err != nil {
 		return err
 	}
-	p, err := echoes(f, device)
+	p, err := echoes(f, device, events)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func curveOf(device, rounds string) error {
 		var took figure.Pair
 		if err := took.Measure(n,
 			func() (float64, error) { return p.pingpong(bytes, trips) },
-			func() (float64, error) { return verbs(device, bytes, trips) }); err != nil {
+			func() (float64, error) { return verbs(device, events, bytes, trips) }); err != nil {
 			return err
 		}
 		for i := range took.Ours {

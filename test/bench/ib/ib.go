@@ -1,6 +1,6 @@
-// Package ib measures the InfiniBand fabric on a real verbs device beside ibv_rc_pingpong with
-// events: round trips in turns between two processes each, connecting, and memory. `make bench-ib`
-// runs it in a machine with Soft-RoCE.
+// Package ib measures the InfiniBand fabric on a real verbs device beside ibv_rc_pingpong, both
+// waiting for events or both polling: round trips in turns between two processes each, connecting,
+// and memory. `make bench-ib` runs it in machines with Soft-RoCE.
 //
 // It refuses to know verbs: it needs a program that was built with cgo, and says so without.
 package ib
@@ -25,7 +25,7 @@ import (
 )
 
 // Of each length, so many round trips in each of so many turns.
-var lengths = []struct{ bytes, trips int }{{8, 200}, {4 << 10, 200}, {1 << 20, 10}}
+var lengths = []struct{ bytes, trips int }{{64, 200}, {4 << 10, 200}, {1 << 20, 10}}
 
 const turns = 5
 
@@ -42,16 +42,17 @@ const echoRole = ":echo"
 // Run is the subcommand.
 func Run(args []string) error {
 	switch {
-	case len(args) == 2 && args[0] == echoRole:
-		return echo(args[1])
+	case len(args) == 3 && args[0] == echoRole:
+		return echo(args[1], mode(args[2]))
 	case len(args) == 3 && args[0] == "curve":
 		return curveOf(args[1], args[2])
 	case len(args) == 5 && args[0] == "plot":
 		return plot(args[1], args[2], args[3], args[4])
-	case len(args) == 1:
-		return drive(args[0])
+	case len(args) == 3 && (args[1] == string(events) || args[1] == string(polling)):
+		return drive(args[0], mode(args[1]), args[2])
 	}
-	return errors.New("usage: bench ib DEVICE | curve DEVICE ROUNDS | plot PRINTED ROUNDS FILE PICTURE")
+	return errors.New("usage: bench ib DEVICE events|polling MACHINE | " +
+		"curve DEVICE ROUNDS | plot PRINTED ROUNDS FILE PICTURE")
 }
 
 // box is a sink that keeps streams.
@@ -59,16 +60,25 @@ type box struct{ streams chan fabric.Stream }
 
 func (box) Datagram(fabric.Tuple, []byte) {}
 func (b box) Accepted(s fabric.Stream)    { b.streams <- s }
-func open(device string) (*ib.Fabric, box, error) {
+
+// mode is how both sides wait.
+type mode string
+
+const (
+	events  mode = "events"
+	polling mode = "polling"
+)
+
+func open(device string, m mode) (*ib.Fabric, box, error) {
 	b := box{make(chan fabric.Stream, 16)}
-	f, err := ib.Open(ib.Config{Port: device, GIDIndex: -1, QKey: 0x1234567}, b)
+	f, err := ib.Open(ib.Config{Port: device, GIDIndex: -1, QKey: 0x1234567, Spin: m == polling}, b)
 	return f, b, err
 }
 
 // echo is the other process: it sends back what comes, in pieces of the length that the first eight
 // digits say.
-func echo(device string) error {
-	f, b, err := open(device)
+func echo(device string, m mode) error {
+	f, b, err := open(device, m)
 	if err != nil {
 		return err
 	}
@@ -98,15 +108,16 @@ func echo(device string) error {
 	return nil
 }
 
-func drive(device string) error {
-	f, _, err := open(device)
+// drive prints and judges the figures of a machine, whose name is part of theirs.
+func drive(device string, m mode, machine string) error {
+	f, _, err := open(device, m)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("opening took %v\n", f.Counters().Opening)
 	bounds := figure.Bounds{To: os.Stdout}
 	bounds.AtMost("memory registered without a peer, KiB", float64(f.Counters().Pinned)/(1<<10), mostPinned)
-	p, err := echoes(f, device)
+	p, err := echoes(f, device, m)
 	if err != nil {
 		return err
 	}
@@ -120,16 +131,16 @@ func drive(device string) error {
 		var took figure.Pair
 		if err := took.Measure(turns,
 			func() (float64, error) { return p.pingpong(l.bytes, l.trips) },
-			func() (float64, error) { return verbs(device, l.bytes, l.trips) }); err != nil {
+			func() (float64, error) { return verbs(device, m, l.bytes, l.trips) }); err != nil {
 			return err
 		}
 		a, b, ratio := took.Medians()
 		fmt.Printf("%10d  %11.1f us  %13.1f us  %6.2f   bandwidth %.2f of it\n", l.bytes, a, b, ratio, 1/ratio)
+		what := fmt.Sprintf("of %d bytes beside ibv_rc_pingpong, %s, %s", l.bytes, machine, m)
 		if l.bytes < streamed {
-			bounds.AtMost(fmt.Sprintf("round trip of %d bytes beside ibv_rc_pingpong", l.bytes), ratio, mostTrip)
+			bounds.AtMost("round trip "+what, ratio, mostTrip)
 		} else {
-			what := fmt.Sprintf("bandwidth of %d bytes beside ibv_rc_pingpong", l.bytes)
-			bounds.AtLeast(what, 1/ratio, leastBandwidth)
+			bounds.AtLeast("bandwidth "+what, 1/ratio, leastBandwidth)
 		}
 	}
 	c := f.Counters()
@@ -146,9 +157,9 @@ type peer struct {
 }
 
 // echoes starts a process that sends back what comes.
-func echoes(f *ib.Fabric, device string) (p *peer, err error) {
+func echoes(f *ib.Fabric, device string, m mode) (p *peer, err error) {
 	p = &peer{f: f}
-	if p.other, err = worker.Start("the other process", worker.Self, "ib", echoRole, device); err != nil {
+	if p.other, err = worker.Start("the other process", worker.Self, "ib", echoRole, device, string(m)); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -242,9 +253,12 @@ func (p *peer) pingpong(size, trips int) (float64, error) {
 
 var perTrip = regexp.MustCompile(`= ([0-9.]+) usec/iter`)
 
-// verbs is the same of ibv_rc_pingpong, which waits for events, too.
-func verbs(device string, size, trips int) (float64, error) {
-	args := []string{"-e", "-d", device, "-g", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(trips), "-p", "18517"}
+// verbs is the same of ibv_rc_pingpong.
+func verbs(device string, m mode, size, trips int) (float64, error) {
+	args := []string{"-d", device, "-g", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(trips), "-p", "18517"}
+	if m == events {
+		args = append(args, "-e")
+	}
 	server := exec.Command("ibv_rc_pingpong", args...)
 	if err := server.Start(); err != nil {
 		return 0, err

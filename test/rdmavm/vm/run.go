@@ -38,6 +38,7 @@ type Config struct {
 
 	Devices int    // rxe0 and on, over eth0 and on, with addresses from 10.77.0.1 on; each reaches all
 	CPUs    int    // 0: one
+	Counted bool   // the guest's time is its number of instructions (qemu: -icount)
 	MiB     int    // of memory, which also holds what the command writes
 	Share   string // a folder that the command may change; empty: none
 	Memlock uint64 // limit of locked memory in bytes; below Unlimited the command also lacks the right to exceed it
@@ -168,11 +169,14 @@ func arguments(image Image, cfg Config) []string {
 		"virtserialport,chardev=line,name=" + portName,
 	}
 	// KVM without these extensions is one that cannot run a kernel as it is (kvm_pvm).
-	if cpu, err := os.ReadFile("/proc/cpuinfo"); err == nil && (strings.Contains(string(cpu), " vmx") ||
+	if cpu, err := os.ReadFile("/proc/cpuinfo"); !cfg.Counted && err == nil && (strings.Contains(string(cpu), " vmx") ||
 		strings.Contains(string(cpu), " svm")) {
 		args = append(args, "-accel", "kvm")
 	}
 	args = append(args, "-accel", "tcg") // where KVM does not work
+	if cfg.Counted {
+		args = append(args, "-icount", "shift=0,sleep=off") // 1 ns each, and no waiting for timers
+	}
 	folder := func(tag, path, more string) {
 		args = append(args, "-fsdev", fmt.Sprintf("local,id=%s,path=%s,security_model=none,multidevs=remap%s", tag,
 			strings.ReplaceAll(path, ",", ",,"), more),
