@@ -306,7 +306,7 @@ func (r *receiver) stop() {
 
 // receive is the goroutine that calls the sink with datagrams.
 func (f *Fabric) receive() {
-	cookies := make([]uint64, 4)
+	cookies := make([]uint64, 1)
 	grown := false
 	for f.ending.Err() == nil {
 		n, err := f.take(&grown)

@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// piece is the size of a message's buffer: 4 KiB of the application's, a
-	// header of ours, and room for one of theirs.
-	piece = 4096 + 256
+	// piece is the size of a message's buffer: 4 KiB of the application's, and room for a header of
+	// theirs. Of more than that, whole goes in one message: as many packets of any MTU.
+	piece = whole + 256
+	whole = 4096
 	// pieces of one stream, for sending, and smalls: messages that fit one go
 	// without a piece. Together they are 32 KiB.
 	pieces    = 7
@@ -77,7 +78,7 @@ type engine struct {
 	due     uint64 // queues that have said that they have something, by cookie
 	again   uint64 // those that may have more
 	more    bool
-	cookies [16]uint64
+	cookies [1]uint64 // one event a wait: to see that there is no other costs a read
 	ends    [pollBatch]verbs.Completion
 	reposts [pollBatch]verbs.Receive
 }

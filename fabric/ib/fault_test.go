@@ -374,10 +374,8 @@ func TestStale(t *testing.T) {
 	a, _ := openAt(t, config("mlx5_0"))
 	b, x := openAt(t, config("mlx5_0"))
 	near, far := dialled(t, a, b, x)
-	old := message{kind: kindData, tag: far.mine.tag + 1, body: []byte("old")}
-	buf := make([]byte, 64)
-	n := old.put(buf)
-	far.received(&verbs.Completion{Length: uint32(n)}, buf)
+	old := message{tag: far.mine.tag + 1}
+	far.received(&verbs.Completion{Length: 3, Imm: old.immediate(), Flags: verbs.HasImm}, []byte("old"))
 	_, err := near.Write([]byte("new"))
 	require.NoError(t, err)
 	got := make([]byte, 3)

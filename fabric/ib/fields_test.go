@@ -19,6 +19,12 @@ func TestFieldsAreWhole(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, m, parsed)
 
+	said := message{kind: kindData, tag: 0x1234, consumed: 0x56789abc &^ (consumedUnit - 1), body: []byte("body")}
+	for _, behind := range []uint32{0, 1, consumedUnit, mostWindow, said.consumed - 1} {
+		told := withImmediate(said.immediate(), said.consumed-min(behind, mostWindow), said.body)
+		require.Equal(t, said, told, behind)
+	}
+
 	g := &grant{addr: 0x0102030405060708, key: 0x090a0b0c, left: 0x0d0e0f1011121314}
 	memory, ok := parseGrant(g.append(nil))
 	require.True(t, ok)
@@ -32,8 +38,8 @@ func TestFieldsAreWhole(t *testing.T) {
 		call: accept, cookie: 0x0102030405060708, nonce: 0x090a0b0c0d0e0f10, from: tuple,
 		side: side{qpn: 0x111213, psn: 0x141516, window: leastWindow, tag: 0x1718, mtu: verbs.MTU1024, at: tuple},
 	}
-	said, ok := parseControl(c.append(nil))
+	controlled, ok := parseControl(c.append(nil))
 	require.True(t, ok)
-	require.Equal(t, c, said)
-	require.Empty(t, fields.Zero(nil, parsed, *memory, said))
+	require.Equal(t, c, controlled)
+	require.Empty(t, fields.Zero(nil, parsed, *memory, controlled))
 }

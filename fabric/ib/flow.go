@@ -120,11 +120,15 @@ func (s *stream) push(p []byte) (n int) {
 	for n < len(p) && len(batch) < cap(o.batch[:]) {
 		free, requests := s.room()
 		credit := int(o.allowed - o.sent)
-		size := min(len(p)-n, piece-headSize, credit)
-		if requests <= 0 || size <= 0 || size < len(p)-n && size < (piece-headSize)/2 {
+		size := len(p) - n
+		if size > piece {
+			size = whole
+		}
+		size = min(size, credit)
+		if requests <= 0 || size <= 0 || size < len(p)-n && size < whole/2 {
 			break // a little later it can be a longer one
 		}
-		isPiece := headSize+size > small
+		isPiece := size > small
 		if isPiece && free == 0 {
 			break
 		}
@@ -143,7 +147,6 @@ func (s *stream) push(p []byte) (n int) {
 func (s *stream) work(m message, isPiece, always bool) verbs.Send {
 	o, mr := &s.out, s.pair.mr
 	m.tag, m.consumed = s.theirs.tag, s.in.consumed
-	s.in.reported = s.in.consumed
 	offset := pieces*piece + int(o.next%depth)*small
 	if isPiece {
 		offset = o.head % pieces * piece
@@ -151,13 +154,17 @@ func (s *stream) work(m message, isPiece, always bool) verbs.Send {
 		o.head++
 	}
 	w := verbs.Send{
-		ID:     uint64(s.serial)<<32 | uint64(o.next),
-		Addr:   mr.Addr() + uint64(offset),
-		Length: uint32(m.put(mr.Bytes()[offset:])),
-
+		ID:    uint64(s.serial)<<32 | uint64(o.next),
+		Addr:  mr.Addr() + uint64(offset),
 		LKey:  mr.LKey(),
-		Op:    verbs.OpSend,
 		Flags: o.signal(isPiece, always),
+	}
+	if to := mr.Bytes()[offset:]; m.kind == kindData {
+		w.Op, w.Length, w.Imm = verbs.OpSendImm, uint32(copy(to, m.body)), m.immediate()
+		s.in.reported = m.consumed / consumedUnit * consumedUnit
+	} else {
+		w.Op, w.Length = verbs.OpSend, uint32(m.put(to))
+		s.in.reported = m.consumed
 	}
 	if int(w.Length) <= s.pair.qp.Granted().MaxInline {
 		w.Flags |= verbs.Inline

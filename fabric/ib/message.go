@@ -14,7 +14,7 @@ const (
 	kindRelease    kind = 6 // it has been read
 )
 
-// headSize is the length of a message's header: kind:8 0:8 tag:16 consumed:32.
+// headSize is the length of a header, which all but data have: kind:8 0:8 tag:16 consumed:32.
 const headSize = 8
 
 // message is one as it came.
@@ -39,7 +39,25 @@ func parseMessage(b []byte) (m message, ok bool) {
 	}
 	m = message{kind: kind(b[0]), tag: binary.BigEndian.Uint16(b[2:]), consumed: binary.BigEndian.Uint32(b[4:]),
 		body: b[headSize:]}
-	return m, b[1] == 0 && m.kind >= kindReady && m.kind <= kindRelease
+	return m, b[1] == 0 && m.kind >= kindReady && m.kind <= kindRelease && m.kind != kindData
+}
+
+// consumedUnit is what the bytes read are counted in where there are 16 bits for them. What is
+// under way is at most mostWindow, half of the circle.
+const consumedUnit = 512
+
+// immediate says what a header would, of a message of data: tag:16 consumed:16, in units. So what
+// the application sends fills packets, and no packet is sent for a header of ours alone.
+func (m *message) immediate() uint32 {
+	return uint32(m.tag)<<16 | m.consumed/consumedUnit&0xffff
+}
+
+// withImmediate is one of data. last is how much its sender has said before that it had
+// handed to its reader.
+func withImmediate(immediate, last uint32, body []byte) message {
+	units := last / consumedUnit
+	units += uint32(uint16(immediate) - uint16(units))
+	return message{kind: kindData, tag: uint16(immediate >> 16), consumed: units * consumedUnit, body: body}
 }
 
 // grant is memory of the other side that may be read.

@@ -379,7 +379,11 @@ func (s *stream) received(c *verbs.Completion, b []byte) {
 		s.failed(s.cause(c.Status))
 		return
 	}
-	m, ok := parseMessage(b[:min(int(c.Length), len(b))])
+	b = b[:min(int(c.Length), len(b))]
+	m, ok := withImmediate(c.Imm, s.out.allowed-s.out.window, b), true
+	if c.Flags&verbs.HasImm == 0 {
+		m, ok = parseMessage(b)
+	}
 	if !ok || m.tag != s.mine.tag {
 		return // of another stream, which had this number before
 	}
