@@ -14,20 +14,11 @@ import (
 	"ibrun/bootstrap/agent"
 	"ibrun/bootstrap/reaper"
 	"ibrun/bootstrap/remote"
-	"ibrun/internal/build"
 	"ibrun/internal/exit"
 )
 
-// joinWord makes this program put itself into an ibrun: leaf :join FILE.
-const joinWord = ":join"
-
 func main() {
 	switch args := os.Args[1:]; {
-	case len(args) == 2 && args[0] == joinWord:
-		if err := build.Join(args[1]); err != nil {
-			fmt.Fprintf(os.Stderr, "leaf: %v\n", err)
-			os.Exit(exit.Self)
-		}
 	case len(args) == 0 || args[0] != reaper.Agent:
 		fmt.Fprintln(os.Stderr, "leaf: this is a part of ibrun, and no command; hint: make build")
 		os.Exit(exit.Usage)

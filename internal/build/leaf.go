@@ -37,14 +37,14 @@ func leafAt(f *os.File) int64 {
 	return at
 }
 
-// Join joins this program, a leaf, to the ibrun at a path, which is replaced. It takes the place of
+// Join joins the leaf at a path to the ibrun at another, which is replaced. It takes the place of
 // an older leaf, and of what packed form there was.
-func Join(path string) error {
+func Join(path, leafPath string) error {
 	program, err := Program(path)
 	if err != nil {
 		return err
 	}
-	leaf, err := os.ReadFile(self)
+	leaf, err := os.ReadFile(leafPath)
 	if err != nil {
 		return err
 	}

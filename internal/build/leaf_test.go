@@ -36,7 +36,7 @@ func TestJoin(t *testing.T) {
 	require.NoError(t, err)
 	const at = 2 * page
 	for range 2 {
-		require.NoError(t, Join(path))
+		require.NoError(t, Join(path, self))
 		all, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, at+len(leaf)+int(endSize), len(all))
@@ -50,5 +50,5 @@ func TestJoin(t *testing.T) {
 	require.NoError(t, err)
 	defer short.Close()
 	require.Zero(t, leafAt(short))
-	require.Error(t, Join(path+"/nothing"))
+	require.Error(t, Join(path+"/nothing", self))
 }

@@ -19,7 +19,7 @@ func TestPack(t *testing.T) {
 			program := bytes.Repeat([]byte("program"), 1000)
 			require.NoError(t, os.WriteFile(path, program, 0o755))
 			if leaf {
-				require.NoError(t, Join(path))
+				require.NoError(t, Join(path, self))
 			}
 			plain, err := os.ReadFile(path)
 			require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestPack(t *testing.T) {
 				require.NoError(t, f.Close())
 			}
 			if leaf {
-				require.NoError(t, Join(path))
+				require.NoError(t, Join(path, self))
 				all, err := os.ReadFile(path)
 				require.NoError(t, err)
 				require.True(t, bytes.Equal(plain, all))

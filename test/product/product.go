@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ibrun/internal/build"
 	"ibrun/internal/build/pack"
 	"ibrun/internal/mpir/symbols"
 )
@@ -84,18 +85,15 @@ func joinLeaf(path string, tags []string) error {
 	if err != nil {
 		return err
 	}
-	if out, err := exec.Command(leaf, ":join", path).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w", out, err)
-	}
-	return nil
+	return build.Join(path, leaf)
 }
 
 // Program builds a program of this module with the flags that ibrun ships with: with others the
 // compiler would make each package once more. It may be given further flags that only link.
 func Program(path, pkg string, flags ...string) error {
-	build := exec.Command("go", slices.Concat([]string{"build", "-trimpath"}, flags, []string{"-o", path, pkg})...)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
+	compile := exec.Command("go", slices.Concat([]string{"build", "-trimpath"}, flags, []string{"-o", path, pkg})...)
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := compile.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w", out, err)
 	}
 	return nil
