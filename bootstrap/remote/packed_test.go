@@ -56,7 +56,7 @@ func sendPacked(t *testing.T, to string) {
 	require.Empty(t, left(t, n.cache()))
 	require.NoError(t, os.WriteFile(to, content(t, n.cached()), 0o755))
 
-	// What is kept, but for a few tools, is no zstd.
+	// One that has but a few tools, and no zstd that works.
 	tools := t.TempDir()
 	for _, name := range []string{"sh", "stat", "head", "uname", "timeout", "mktemp", "chmod", "mkdir", "rm", "mv",
 		"cat", "sed", "sha256sum", "true", "rmdir"} {
@@ -64,18 +64,25 @@ func sendPacked(t *testing.T, to string) {
 		require.NoError(t, err)
 		require.NoError(t, os.Symlink(at, filepath.Join(tools, name)))
 	}
-	bare := newNode(t, "/bin/sh", "PATH="+tools, time.Minute)
-	require.Equal(t, shipped, bare.launch(t))
-	require.Len(t, content(t, bare.cached()), int(plain.Size))
-	require.Equal(t, found, bare.launch(t))
+	for _, broken := range []string{"", "#!/bin/sh\necho no >&2; exit 1\n", "#!/bin/sh\nexit 0\n", "no program"} {
+		if broken != "" {
+			require.NoError(t, os.WriteFile(filepath.Join(tools, "zstd"), []byte(broken), 0o755))
+		}
+		bare := newNode(t, "/bin/sh", "PATH="+tools, time.Minute)
+		require.Equal(t, shipped, bare.launch(t), broken)
+		require.Len(t, content(t, bare.cached()), int(plain.Size), broken)
+		require.Equal(t, found, bare.launch(t), broken)
+		require.Empty(t, left(t, bare.cache()))
+	}
 
-	// One that unpacks nothing fails, and leaves nothing.
-	require.NoError(t, os.WriteFile(filepath.Join(tools, "zstd"), []byte("#!/bin/sh\necho no >&2; exit 1\n"), 0o755))
-	broken := newNode(t, "/bin/sh", "PATH="+tools, time.Minute)
-	_, err = broken.starter.Start(t.Context(), Target{Host: "h", other: true}, func(Phase) {})
+	// One that unpacks something else.
+	wrong := "#!/bin/sh\ncase $* in *-d*) echo x;; *) cat;; esac\n"
+	require.NoError(t, os.WriteFile(filepath.Join(tools, "zstd"), []byte(wrong), 0o755))
+	other := newNode(t, "/bin/sh", "PATH="+tools, time.Minute)
+	_, err = other.starter.Start(t.Context(), Target{Host: "h", other: true}, func(Phase) {})
 	require.ErrorContains(t, err, "arrived damaged or in part")
-	require.NoFileExists(t, broken.cached())
-	gone := func() bool { return len(left(t, broken.cache())) == 0 } // its shell tidies up after it has said so
+	require.NoFileExists(t, other.cached())
+	gone := func() bool { return len(left(t, other.cache())) == 0 } // its shell tidies up after it has said so
 	require.Eventually(t, gone, 20*time.Second, 5*time.Millisecond)
 }
 

@@ -82,7 +82,7 @@ const (
 // the bytes of the binary, as it is (SUM, SIZE) and packed (PACK, PACKED; 0: it is not), the bytes
 // that it takes meanwhile (ROOM), and the seconds for all and for a step.
 //
-// Where there is zstd the binary is sent packed, and what came stays behind what is made of it, so
+// Where zstd works the binary is sent packed, and what came stays behind what is made of it, so
 // that this node can send it on.
 //
 // Nothing follows the binary until the agent has spoken, so it does no harm if
@@ -115,7 +115,8 @@ const install = `say() { echo "::ibrun-fail:1 $1::"; exit 125; }; ` +
 	`d=$($v mktemp -d "$g/ibrun.XXXXXXXXXX" 2>/dev/null) || { d=; why="$why $g (not writable)"; continue; }; ` +
 	`if cd -P "$d" && test -O . && try; then d="$PWD"; f=./ibrun; break; fi; cd /; rmdir "$d"; d=; done; fi; ` +
 	`test -n "$t" || say "no folder can hold and run the agent:$why"; ` +
-	`z=; if test PACKED -gt 0 && command -v zstd >/dev/null 2>&1; then z=zstd; fi; ` +
+	`z=; if test PACKED -gt 0 && x=$(echo x | $v zstd -q -c 2>/dev/null | $v zstd -q -d -c 2>/dev/null) && ` +
+	`test "$x" = x; then z=zstd; fi; ` +
 	`echo "::ibrun-send:1 $z::"; ` +
 	`if test -n "$z"; then $w head -c PACKED >"$t.z"; $v zstd -d -c -q <"$t.z" >"$t"; $v cat "$t.z" >>"$t"; ` +
 	`rm -f "$t.z"; ` +
