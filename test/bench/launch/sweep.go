@@ -73,7 +73,8 @@ func (f swept) panels() (panels []chart.Panel) {
 	}
 	for _, nodes := range sweepNodes {
 		p := chart.Panel{Title: fmt.Sprintf("%d nodes", nodes), X: x, XLabel: "what a session takes besides",
-			Y: []chart.Tick{{At: 100, Text: "0.1 s"}, {At: 1000, Text: "1 s"}, {At: 10000, Text: "10 s"}}}
+			Y: []chart.Tick{{At: 10, Text: "10 ms"}, {At: 100, Text: "0.1 s"}, {At: 1000, Text: "1 s"},
+				{At: 10000, Text: "10 s"}}}
 		for _, line := range []struct {
 			series chart.Series
 			value  func(point) float64
