@@ -39,11 +39,12 @@ func TestPrune(t *testing.T) {
 	add(100, 2*day, false)
 	add(101, 40*day, false)
 	make(build(200), 3*day) // never finished: as old as it is
-	for _, name := range []string{".tmp.abcdefghij", "costs.json", ".tmp.x", "ibrun-old"} {
+	for _, name := range []string{".tmp.abcdefghij", ".tmp.abcdefghij.z", "costs.json", ".tmp.x", ".tmp.x.z",
+		"ibrun-old"} {
 		make(name, 90*day)
 	}
 	make(".tmp.0123456789", time.Minute) // on its way
-	keep("costs.json", ".tmp.x", "ibrun-old", ".tmp.0123456789")
+	keep("costs.json", ".tmp.x", ".tmp.x.z", "ibrun-old", ".tmp.0123456789")
 	prune(dir, now)
 	require.ElementsMatch(t, want, names(t, dir))
 

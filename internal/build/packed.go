@@ -3,6 +3,7 @@ package build
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -73,7 +74,7 @@ func Pack(path string, zstd []byte) error {
 	if err != nil {
 		return err
 	}
-	all, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<62))
+	all, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -96,12 +97,7 @@ func replace(path string, pieces ...[]byte) error {
 		return err
 	}
 	_, err = f.Write(bytes.Join(pieces, nil))
-	if e := f.Chmod(0o755); err == nil {
-		err = e
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
+	err = errors.Join(err, f.Chmod(0o755), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

@@ -116,7 +116,8 @@ func drive(device string, m mode, machine string) error {
 	}
 	fmt.Printf("opening took %v\n", f.Counters().Opening)
 	bounds := figure.Bounds{To: os.Stdout}
-	bounds.AtMost("memory registered without a peer, KiB", float64(f.Counters().Pinned)/(1<<10), mostPinned)
+	pinned := float64(f.Counters().Pinned) / (1 << 10)
+	bounds.AtMost(fmt.Sprintf("memory registered without a peer, KiB, %s, %s", machine, m), pinned, mostPinned)
 	p, err := echoes(f, device, m)
 	if err != nil {
 		return err
