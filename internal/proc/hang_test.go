@@ -42,6 +42,7 @@ func stuck(t *testing.T) (dir string, server *Process, end func()) {
 	end = func() {
 		theirs.Close()
 		ended(t, p)
+		word.Close() // it says more
 	}
 	t.Cleanup(func() {
 		end()
@@ -49,7 +50,6 @@ func stuck(t *testing.T) (dir string, server *Process, end func()) {
 	})
 	_, err = word.Read(make([]byte, 10))
 	require.NoError(t, err)
-	word.Close()
 	return dir, p, end
 }
 

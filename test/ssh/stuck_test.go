@@ -16,8 +16,9 @@ import (
 )
 
 // stick mounts a file system on a node, at /tmp/net, that does not answer; see
-// test/stuck. All that waits for it goes when the function is called.
-func stick(t *testing.T, c *cluster.Cluster, node string) (end func()) {
+// test/stuck. waits is closed when a process waits for it that can no longer be killed. All that
+// waits goes when end is called.
+func stick(t *testing.T, c *cluster.Cluster, node string) (waits <-chan struct{}, end func()) {
 	program := filepath.Join(c.Shared(), "stuck")
 	if _, err := os.Stat(program); err != nil {
 		require.NoError(t, product.Program(program, "ibrun/test/stuck"))
@@ -29,12 +30,29 @@ func stick(t *testing.T, c *cluster.Cluster, node string) (end func()) {
 	out, err := server.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, server.Start())
-	word, err := bufio.NewReader(out).ReadString('\n')
+	said := bufio.NewReader(out)
+	word, err := said.ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "ready\n", word)
-	return func() {
+	stuck := make(chan struct{})
+	go func() {
+		if word, _ := said.ReadString('\n'); word == "waits\n" {
+			close(stuck)
+		}
+	}()
+	return stuck, func() {
 		in.Close()
 		_ = server.Wait()
+	}
+}
+
+// asleep waits until a process waits for the file system: before, a signal would end it.
+func asleep(t *testing.T, waits <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-waits:
+	case <-time.After(2 * time.Minute):
+		require.Fail(t, "nothing waits for the file system")
 	}
 }
 
@@ -90,7 +108,7 @@ func TestHungStart(t *testing.T) {
 		{"name", "stat /tmp/net/none", []string{"/tmp/net/none", "-c", "exec sleep 1000"}, true},
 	} {
 		t.Run(h.name, func(t *testing.T) {
-			end := stick(t, c, node)
+			_, end := stick(t, c, node)
 			defer end()
 			args := append([]string{"--launch-timeout", "5", "--no-preflight", "--tree", "kary:2", "-ppn", "2",
 				"--hosts", "node[0001-0007]"}, h.args...)
@@ -128,7 +146,7 @@ func TestUnkillable(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 7})
 	const node = "node0002"
-	end := stick(t, c, node)
+	waits, end := stick(t, c, node)
 	defer end()
 	hung := func() (pid int) {
 		for _, p := range jobs(t, c, node) {
@@ -144,7 +162,8 @@ func TestUnkillable(t *testing.T) {
 	}
 
 	j := start(t, c, args("cat /tmp/net/program; exec sleep 1000")...)
-	eventually(t, 2*time.Minute, "it sleeps", func() bool { return hung() != 0 && len(jobs(t, c, "node0007")) == 4 })
+	eventually(t, 2*time.Minute, "all run", func() bool { return hung() != 0 && len(jobs(t, c, "node0007")) == 4 })
+	asleep(t, waits)
 	pid := hung()
 	interrupted := time.Now()
 	require.NoError(t, j.cmd.Process.Signal(os.Interrupt))
@@ -163,11 +182,13 @@ func TestUnkillable(t *testing.T) {
 	eventually(t, slack, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
 
 	// What ranks leave behind is named, too; the job has not failed by it.
-	end = stick(t, c, node)
+	waits, end = stick(t, c, node)
 	defer end()
-	o = ibrun(t, c,
-		args("sh -c 'cat /tmp/net/program >/dev/null 2>&1 & until grep -q request_wait /proc/$!/wchan; do :; done'; "+
-			"true")...)
+	j = start(t, c, args("sh -c 'cat /tmp/net/program >/dev/null 2>&1 & "+
+		"until test -e /tmp/go; do sleep 0.01; done'; true")...)
+	asleep(t, waits)
+	on(t, c, node, "touch", "/tmp/go")
+	o = j.wait()
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Contains(t, o.stderr, fmt.Sprintf("node0002: process %d (cat, state D) lives on after SIGKILL", hung()))
 	end()

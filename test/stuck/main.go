@@ -3,7 +3,8 @@
 //
 //	stuck DIR
 //
-// It says "ready" when it is mounted. Then DIR/program can be looked at, may be
+// It says "ready" when it is mounted, and "waits" for each request that it has taken and leaves
+// without an answer: until then who asks can be killed. DIR/program can be looked at, may be
 // executed and opened, and whoever reads of it waits; whoever enters DIR/house waits, and
 // so does who asks for any other name. Nothing ends a process that waits, not even
 // SIGKILL: the kernel has passed its request on, and leaves it only with the answer, or
@@ -131,10 +132,13 @@ func answer(in []byte) []byte {
 		}
 	case opRelease:
 		return reply(0, nil)
-	case opRead, opForget, opInterrupt, opBatch:
+	case opForget, opInterrupt, opBatch:
+		return nil
+	case opRead:
 	default:
 		return reply(syscall.ENOSYS, nil)
 	}
+	fmt.Println("waits")
 	return nil
 }
 
