@@ -168,6 +168,9 @@ func check(table map[string]int, files []source) (faults []string) {
 		if test && calls(parsed, "time", []string{"Sleep"}) != "" {
 			fault("time.Sleep in a test: wait for an event with a deadline")
 		}
+		if test && writesProgram(parsed) {
+			fault("os.WriteFile of a program: use executable.Write, or it may be busy when it is started")
+		}
 		if name := methods(parsed, []string{"Skip", "Skipf", "SkipNow"}); name != "" && dir != "internal/skip" {
 			fault("%s: use skip.Because, or make test does not tell what was left out", name)
 		}
@@ -246,6 +249,25 @@ func methods(file *ast.File, names []string) (found string) {
 			if s, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(names, s.Sel.Name) {
 				found = s.Sel.Name
 			}
+		}
+		return true
+	})
+	return found
+}
+
+// writesProgram tells whether a file calls os.WriteFile for what may be run.
+func writesProgram(file *ast.File) (found bool) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) != 3 {
+			return true
+		}
+		if s, ok := call.Fun.(*ast.SelectorExpr); !ok || s.Sel.Name != "WriteFile" {
+			return true
+		}
+		if mode, ok := call.Args[2].(*ast.BasicLit); ok {
+			bits, err := strconv.ParseUint(mode.Value, 0, 32)
+			found = found || err == nil && bits&0o111 != 0
 		}
 		return true
 	})
@@ -369,6 +391,8 @@ func TestPolicyFails(t *testing.T) {
 		"skip":          {file("job/a_test.go", "func f(t T) { t.Skipf(\"why\") }\n"), "Skipf: use skip.Because"},
 		"sleep": {file("job/a_test.go", "import \"time\"\n\nfunc f() { time.Sleep(1) }\n"),
 			"time.Sleep in a test"},
+		"busy": {file("job/a_test.go", "import \"os\"\n\nvar e = os.WriteFile(\"a\", nil, 0o700)\n"),
+			"os.WriteFile of a program"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			faults := check(floors, []source{c.file})

@@ -14,6 +14,7 @@ import (
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/build"
+	"ibrun/internal/executable"
 	"ibrun/job"
 )
 
@@ -42,7 +43,7 @@ func TestJoinOverLines(t *testing.T) {
 	ask := frame.Append(nil, wire.Join{Job: "4711", Lines: true})
 	text := fmt.Sprintf("#!/bin/sh\nprintf '::ibrun-agent:1 %s m 1::\\n'\nhead -c %d >%s\n"+
 		`printf '\n\n\0\0\0\002\072\001\n'`+"\n", build.ID(), len(ask), asked)
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o700))
+	require.NoError(t, executable.Write(path, []byte(text)))
 	l := newLoop(t.Context(), core.Config{})
 	how := job.LaunchOptions{Launcher: "lsf", Starter: []string{path, job.StarterHost}}
 	require.NoError(t, l.launched(&job.Job{ID: "4711", Launch: how}))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/executable"
 	"ibrun/internal/skip"
 )
 
@@ -147,7 +148,7 @@ func TestAnotherUser(t *testing.T) {
 		text, err := os.ReadFile(self)
 		require.NoError(t, err)
 		other := filepath.Join(open(t), "caller")
-		require.NoError(t, os.WriteFile(other, text, 0o755))
+		require.NoError(t, executable.Write(other, text))
 		c := exec.Command(other, ":call", path)
 		c.Dir = "/"
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/build"
+	"ibrun/internal/executable"
 	"ibrun/job"
 )
 
@@ -30,7 +31,7 @@ func managed(t *testing.T, how job.LaunchOptions, script string) (s *Starter, ca
 	called = filepath.Join(dir, "called")
 	path := filepath.Join(dir, filepath.Base(how.Starter[0]))
 	text := "#!/bin/sh\necho \"$#: $*\" >" + called + "\nenv >>" + called + "\n" + script + "\nexec \"$@\"\n"
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o700))
+	require.NoError(t, executable.Write(path, []byte(text)))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	how.Timeout = 30 * time.Second
 	s, err := New(how, Options{})
@@ -43,7 +44,7 @@ func managed(t *testing.T, how job.LaunchOptions, script string) (s *Starter, ca
 func TestManagers(t *testing.T) {
 	agent := filepath.Join(t.TempDir(), "agent")
 	hello := fmt.Sprintf("#!/bin/sh\necho '::ibrun-agent:1 %s m 1::'; cat\n", build.ID())
-	require.NoError(t, os.WriteFile(agent, []byte(hello), 0o700))
+	require.NoError(t, executable.Write(agent, []byte(hello)))
 	numbers := []job.NumberedHosts{{Hosts: "a,n[1-3]", First: 4, Step: 1}, {Hosts: "b", First: 9}}
 	t.Setenv("SLURM_NTASKS_PER_NODE", "2")
 	t.Setenv("SLURM_JOB_ID", "7")
@@ -96,9 +97,9 @@ func TestArgumentsOfManagers(t *testing.T) {
 func TestJoinsPBS(t *testing.T) {
 	dir := t.TempDir()
 	attach := filepath.Join(dir, "pbs_attach")
-	require.NoError(t, os.WriteFile(attach, []byte("#!/bin/sh\necho \"$@\" >"+dir+"/joined\n"), 0o700))
+	require.NoError(t, executable.Write(attach, []byte("#!/bin/sh\necho \"$@\" >"+dir+"/joined\n")))
 	agent := filepath.Join(dir, "agent")
-	require.NoError(t, os.WriteFile(agent, []byte("#!/bin/sh\necho $$ $1\n"), 0o700))
+	require.NoError(t, executable.Write(agent, []byte("#!/bin/sh\necho $$ $1\n")))
 	how := job.LaunchOptions{Launcher: "pbs", Starter: []string{attach, "-j", "12[3].server", "-p"}, AgentPath: agent}
 	s, err := New(how, Options{})
 	require.NoError(t, err)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
 )
 
 // What has not been used for a month goes, and of the rest what was not among the
@@ -17,7 +19,7 @@ func TestPrune(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	const day = 24 * time.Hour
 	make := func(name string, ago time.Duration) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o700))
+		require.NoError(t, executable.Write(filepath.Join(dir, name), nil))
 		require.NoError(t, os.Chtimes(filepath.Join(dir, name), now, now.Add(-ago)))
 	}
 	build := func(n int) string { return fmt.Sprintf("ibrun-%016x", n) }
@@ -76,7 +78,7 @@ func TestArrivalOfACopy(t *testing.T) {
 	n := newNode(t, "/bin/sh", "", 20*time.Second)
 	require.NoError(t, os.MkdirAll(n.cache(), 0o700))
 	old := filepath.Join(n.cache(), "ibrun-0123456789abcdef")
-	require.NoError(t, os.WriteFile(old, nil, 0o700))
+	require.NoError(t, executable.Write(old, nil))
 	long := time.Now().Add(-100 * 24 * time.Hour)
 	require.NoError(t, os.Chtimes(old, long, long))
 	require.Equal(t, shipped, n.launch(t))
@@ -84,7 +86,7 @@ func TestArrivalOfACopy(t *testing.T) {
 
 	digest := n.cached() + digestSuffix
 	require.NoError(t, os.Chtimes(digest, long, long))
-	require.NoError(t, os.WriteFile(old, nil, 0o700))
+	require.NoError(t, executable.Write(old, nil))
 	require.NoError(t, os.Chtimes(old, long, long))
 	require.Equal(t, found, n.launch(t))
 	st, err := os.Stat(digest)

@@ -12,6 +12,7 @@ import (
 
 	"ibrun/internal/build"
 	"ibrun/internal/build/pack"
+	"ibrun/internal/executable"
 	"ibrun/internal/skip"
 )
 
@@ -29,7 +30,7 @@ func TestSentPacked(t *testing.T) {
 	program, err := os.ReadFile(build.Path())
 	require.NoError(t, err)
 	first, sent, again := filepath.Join(dir, "first"), filepath.Join(dir, "sent"), filepath.Join(dir, "again")
-	require.NoError(t, os.WriteFile(first, program, 0o755))
+	require.NoError(t, executable.Write(first, program))
 	if err := pack.Into(first, "", pack.Quick); errors.Is(err, pack.ErrNone) {
 		skip.Because(t, err.Error())
 	} else {
@@ -54,7 +55,7 @@ func sendPacked(t *testing.T, to string) {
 	require.Equal(t, shipped, n.launch(t))
 	require.Equal(t, found, n.launch(t))
 	require.Empty(t, left(t, n.cache()))
-	require.NoError(t, os.WriteFile(to, content(t, n.cached()), 0o755))
+	require.NoError(t, executable.Write(to, content(t, n.cached())))
 
 	// One that has but a few tools, and no zstd that works.
 	tools := t.TempDir()
@@ -66,7 +67,7 @@ func sendPacked(t *testing.T, to string) {
 	}
 	for _, broken := range []string{"", "#!/bin/sh\necho no >&2; exit 1\n", "#!/bin/sh\nexit 0\n", "no program"} {
 		if broken != "" {
-			require.NoError(t, os.WriteFile(filepath.Join(tools, "zstd"), []byte(broken), 0o755))
+			require.NoError(t, executable.Write(filepath.Join(tools, "zstd"), []byte(broken)))
 		}
 		bare := newNode(t, "/bin/sh", "PATH="+tools, time.Minute)
 		require.Equal(t, shipped, bare.launch(t), broken)
@@ -77,7 +78,7 @@ func sendPacked(t *testing.T, to string) {
 
 	// One that unpacks something else.
 	wrong := "#!/bin/sh\ncase $* in *-d*) echo x;; *) cat;; esac\n"
-	require.NoError(t, os.WriteFile(filepath.Join(tools, "zstd"), []byte(wrong), 0o755))
+	require.NoError(t, executable.Write(filepath.Join(tools, "zstd"), []byte(wrong)))
 	other := newNode(t, "/bin/sh", "PATH="+tools, time.Minute)
 	_, err = other.starter.Start(t.Context(), Target{Host: "h", other: true}, func(Phase) {})
 	require.ErrorContains(t, err, "arrived damaged or in part")

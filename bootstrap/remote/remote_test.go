@@ -16,6 +16,7 @@ import (
 
 	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
+	"ibrun/internal/executable"
 	"ibrun/internal/sshconfig"
 	"ibrun/job"
 )
@@ -66,7 +67,7 @@ func TestMarks(t *testing.T) {
 // fake is a launcher: a shell script that is called as launcher host command.
 func fake(t *testing.T, script string, timeout time.Duration) *Starter {
 	f := filepath.Join(t.TempDir(), "launcher")
-	require.NoError(t, os.WriteFile(f, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+	require.NoError(t, executable.Write(f, []byte("#!/bin/sh\n"+script+"\n")))
 	s, err := New(job.LaunchOptions{Exec: []string{f}, Timeout: timeout}, Options{Rand: func() float64 { return 0 }})
 	require.NoError(t, err)
 	return s
@@ -149,7 +150,7 @@ func TestLeftToSSH(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	script := fmt.Sprintf("#!/bin/sh\necho '::ibrun-agent:1 %s m 1::'; cat\n", build.ID())
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o700))
+	require.NoError(t, executable.Write(filepath.Join(dir, "ssh"), []byte(script)))
 	how := job.LaunchOptions{Launcher: "ssh", Args: []string{"-J", "gate"}, Timeout: 5 * time.Second}
 	var notices []string
 	s, err := New(how, Options{Notify: func(text string) { notices = append(notices, text) }})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
+	"ibrun/internal/executable"
 	"ibrun/internal/skip"
 	"ibrun/job"
 )
@@ -25,7 +26,7 @@ func BenchmarkFind(b *testing.B) {
 	path := filepath.Join(dir, "ibrun")
 	text, err := os.ReadFile("/bin/true")
 	require.NoError(b, err)
-	require.NoError(b, os.WriteFile(path, text, 0o755))
+	require.NoError(b, executable.Write(path, text))
 	for _, shell := range shells {
 		b.Run(filepath.Base(shell), func(b *testing.B) {
 			for b.Loop() {

@@ -19,6 +19,7 @@ import (
 
 	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
+	"ibrun/internal/executable"
 	"ibrun/internal/skip"
 	"ibrun/job"
 )
@@ -142,7 +143,7 @@ func TestOthersFilesAreNotRun(t *testing.T) {
 func TestInstalledIsRunAtOnce(t *testing.T) {
 	dir := place(t, "/opt")
 	path := filepath.Join(dir, "ibrun")
-	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho ran $*\n"), 0o755))
+	require.NoError(t, executable.Write(path, []byte("#!/bin/sh\necho ran $*\n")))
 	at := command(job.LaunchOptions{}, path, reaper.Role)
 	require.LessOrEqual(t, len(at), mostCommand)
 	said := func(shell, text string) string {
@@ -172,7 +173,7 @@ func TestInstalledIsRunAtOnce(t *testing.T) {
 	} {
 		require.NoError(t, spoil(), name)
 		require.False(t, installed(path), name)
-		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755))
+		require.NoError(t, executable.Write(path, []byte("#!/bin/sh\n")))
 		for _, p := range []string{path, dir} {
 			require.NoError(t, os.Chown(p, 0, 0))
 			require.NoError(t, os.Chmod(p, 0o755))
@@ -217,7 +218,7 @@ func program(t *testing.T, path string, file bool) {
 		require.NoError(t, os.Mkdir(path, 0o755))
 		return
 	}
-	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho ran\n"), 0o755))
+	require.NoError(t, executable.Write(path, []byte("#!/bin/sh\necho ran\n")))
 }
 
 // look runs a command as a login shell would, as some user, with nothing to read.
@@ -304,8 +305,7 @@ func TestCachedCopy(t *testing.T) {
 			require.NoError(t, err)
 			change := func(text []byte) func() {
 				return func() {
-					require.NoError(t, os.WriteFile(n.cached(), text,
-						0o700))
+					require.NoError(t, executable.Write(n.cached(), text))
 				}
 			}
 			wrong := slices.Clone(right)

@@ -19,6 +19,7 @@ import (
 
 	"ibrun/bootstrap/reaper"
 	"ibrun/internal/build"
+	"ibrun/internal/executable"
 	"ibrun/job"
 )
 
@@ -105,7 +106,7 @@ func TestShippingIsGivenUp(t *testing.T) {
 					"for i in $(seq 2000); do test -e %s && break; sleep 0.01; done;; esac\nexec /usr/bin/%s \"$@\"\n",
 					stop.called, at("reached"), at("go"), stop.program)
 				require.NoError(t, os.Mkdir(at("bin"), 0o755))
-				require.NoError(t, os.WriteFile(filepath.Join(at("bin"), stop.program), []byte(program), 0o755))
+				require.NoError(t, executable.Write(filepath.Join(at("bin"), stop.program), []byte(program)))
 				n := newNode(t, shell, fmt.Sprintf("PATH=%s:$PATH", at("bin")), time.Minute)
 				script := strings.Replace(command(job.LaunchOptions{}, "", reaper.Role), "-c '",
 					"-c 'echo $$ >"+at("shell")+"; ", 1)

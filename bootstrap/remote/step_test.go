@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/build"
+	"ibrun/internal/executable"
 	"ibrun/job"
 )
 
@@ -47,7 +48,7 @@ wait
 func stepped(t *testing.T, tasks map[string]string) (*Starter, map[string]*Target, func() []string) {
 	dir := t.TempDir()
 	write := func(name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700))
+		require.NoError(t, executable.Write(filepath.Join(dir, name), []byte(text)))
 	}
 	write("srun", steps)
 	targets := map[string]*Target{}

@@ -1,10 +1,11 @@
 package spawn
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
 )
 
 // A launcher is found where a command line runs it, and not where a wrapper of programs of
@@ -16,7 +17,7 @@ func TestNamedLauncher(t *testing.T) {
 		"wrapper": "#!/bin/sh\n# under mpirun -n 2\ncase $LAUNCHER in\nmpirun) R=$OMPI_COMM_WORLD_RANK ;;\nesac\necho \"mpirun is not here\"\nexec \"$@\"\n",
 		"python":  "#!/usr/bin/python3\nmpirun -n 2\n",
 	} {
-		require.NoError(t, os.WriteFile(dir+"/"+name, []byte(text), 0o700))
+		require.NoError(t, executable.Write(dir+"/"+name, []byte(text)))
 	}
 	for _, c := range []struct {
 		path string

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
 )
 
 // A device file that this user may not open is a matter of permission, whatever the library says;
@@ -43,7 +45,7 @@ func TestNoPermission(t *testing.T) {
 	binary := filepath.Join(dir, "test")
 	text, err := os.ReadFile(os.Args[0])
 	require.NoError(t, err)
-	put("test", string(text), 0o755)
+	require.NoError(t, executable.Write(binary, text))
 	run := exec.Command(binary, "-test.run", "^TestNoPermission$", "-test.v")
 	run.Dir, run.Env = dir, append(os.Environ(), variable+"="+dir)
 	if os.Getuid() == 0 {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
 )
 
 // The build id that is found in the beginning of a file is the one that package debug/elf finds.
@@ -31,7 +33,7 @@ func TestBuildNote(t *testing.T) {
 func TestJoin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ibrun")
 	program := bytes.Repeat([]byte("program"), 1000)
-	require.NoError(t, os.WriteFile(path, program, 0o755))
+	require.NoError(t, executable.Write(path, program))
 	leaf, err := os.ReadFile(self)
 	require.NoError(t, err)
 	const at = 2 * page

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
 )
 
 // A packed form lies before the end that says where the leaf is, or at the end of an ibrun without
@@ -17,7 +19,7 @@ func TestPack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "ibrun")
 			program := bytes.Repeat([]byte("program"), 1000)
-			require.NoError(t, os.WriteFile(path, program, 0o755))
+			require.NoError(t, executable.Write(path, program))
 			if leaf {
 				require.NoError(t, Join(path, self))
 			}
@@ -60,7 +62,7 @@ func TestPackedSizes(t *testing.T) {
 		{0, 1 << 63}: false, {1 << 63, 32}: false, {7, 42}: false, {8, 41}: false, {1<<64 - 1, 1<<64 - 1}: false} {
 		text := append([]byte("program.."), append(bytes.Clone(skippable), packMark...)...)
 		text = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(text, sizes[0]), sizes[1])
-		require.NoError(t, os.WriteFile(path, text, 0o755))
+		require.NoError(t, executable.Write(path, text))
 		f, err := os.Open(path)
 		require.NoError(t, err)
 		p, err := partsOf(f)

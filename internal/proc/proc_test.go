@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"ibrun/internal/executable"
 )
 
 // patience is the most that a test waits for an event.
@@ -72,7 +74,7 @@ func TestStatuses(t *testing.T) {
 func TestStartFails(t *testing.T) {
 	dir := t.TempDir()
 	text, plain := dir+"/text", dir+"/plain"
-	require.NoError(t, os.WriteFile(text, []byte("echo hello\n"), 0o755))
+	require.NoError(t, executable.Write(text, []byte("echo hello\n")))
 	require.NoError(t, os.WriteFile(plain, nil, 0o644))
 	for _, c := range []struct {
 		cmd  Cmd

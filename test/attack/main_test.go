@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/executable"
 	"ibrun/test/product"
 	"ibrun/test/screen"
 	"ibrun/test/vcluster/cluster"
@@ -70,8 +71,8 @@ func newStage(t *testing.T) *stage {
 	s := &stage{t: t, dir: dir, Cluster: cluster.Require(t, cluster.Config{Nodes: nodes + 1, Share: []string{dir}})}
 	s.addUser(victim, victimID, home)
 	s.addUser(attacker, attackerID, "/")
-	s.self = s.share("/proc/self/exe", "attack.test", 0o755)
-	binary := s.share(program, "ibrun", 0o755) // the front alone sees it by another path
+	s.self = s.share("/proc/self/exe", "attack.test")
+	binary := s.share(program, "ibrun") // the front alone sees it by another path
 	const key = home + "/.ssh/id_ed25519"
 	prepare := "install -d -m 755 -o " + victimID + " -g " + victimID + " " + home + " && " +
 		"install -d -m 700 -o " + victimID + " -g " + victimID + " " + home + "/.ssh && " +
@@ -103,12 +104,12 @@ func (s *stage) addUser(name, id, home string) {
 	}
 }
 
-// share copies a file to where all nodes see it.
-func (s *stage) share(from, name string, mode os.FileMode) string {
+// share copies a program to where all nodes see it.
+func (s *stage) share(from, name string) string {
 	b, err := os.ReadFile(from)
 	require.NoError(s.t, err)
 	path := filepath.Join(s.dir, name)
-	require.NoError(s.t, os.WriteFile(path, b, mode))
+	require.NoError(s.t, executable.Write(path, b))
 	return path
 }
 

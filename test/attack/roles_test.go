@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ibrun/internal/executable"
 )
 
 // roles are what this program does on a node, as whom it was started.
@@ -261,7 +263,7 @@ func swap(args []string) int {
 				}
 				at := folder + "/" + e.Name()
 				for _, err := range []error{
-					os.WriteFile(at+"/ibrun", []byte("#!/bin/sh\n"), 0o755), os.Rename(at, at+".gone"), os.Remove(at),
+					executable.Write(at+"/ibrun", []byte("#!/bin/sh\n")), os.Rename(at, at+".gone"), os.Remove(at),
 					os.Symlink("/", at+"/x"), os.Chmod(at, 0o777),
 				} {
 					if err == nil && done.Add(1) == 1 {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
 )
 
 // resizing is the client of charmrun's protocol as a program that is built to change its size: it
@@ -18,7 +20,7 @@ func resizing(t *testing.T) string {
 	require.NoError(t, err)
 	b = bytes.ReplaceAll(b, []byte("realloc+ack"), []byte("realloc_ack"))
 	path := filepath.Join(t.TempDir(), "resizing")
-	require.NoError(t, os.WriteFile(path, b, 0o755))
+	require.NoError(t, executable.Write(path, b))
 	return path
 }
 

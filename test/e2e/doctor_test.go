@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/executable"
 	"ibrun/internal/skip"
 	"ibrun/topo"
 )
@@ -110,9 +111,9 @@ func TestDoctorWantsRDMA(t *testing.T) {
 // and the others are examined: also one that its parent cannot reach.
 func TestDoctorWithUnreachableNodes(t *testing.T) {
 	shell := t.TempDir() + "/shell"
-	require.NoError(t, os.WriteFile(shell,
+	require.NoError(t, executable.Write(shell,
 		[]byte("#!/bin/sh\nh=$1; shift\ncase $h in bad*) echo $h is out of order >&2; exit 7;; far) test "+
-			"\"$IBRUN_TEST_HOP\" || exit 7;; esac\nIBRUN_TEST_HOP= exec sh -c \"$*\"\n"), 0o700))
+			"\"$IBRUN_TEST_HOP\" || exit 7;; esac\nIBRUN_TEST_HOP= exec sh -c \"$*\"\n")))
 	c := command(t, "--doctor", "--json", "--launcher-exec", shell, "--tree", "kary:2", "--hosts",
 		"a,far,b,bad1,c,bad2,d")
 	c.Env = append(os.Environ(), "IBRUN_TEST_HOP=1")
@@ -165,7 +166,7 @@ func TestDoctorRefuses(t *testing.T) {
 // library that is looked for is a pipe that nobody writes.
 func TestDoctorIsNotHungUp(t *testing.T) {
 	shell := t.TempDir() + "/shell"
-	require.NoError(t, os.WriteFile(shell, []byte("#!/bin/sh\nexec sleep 60\n"), 0o700))
+	require.NoError(t, executable.Write(shell, []byte("#!/bin/sh\nexec sleep 60\n")))
 	o := ibrun(t, "--doctor", "--launcher-exec", shell, "--hosts", "deaf", "--launch-timeout", "1")
 	require.Equal(t, 1, o.code, o.stderr)
 	require.Contains(t, string(o.stdout), "error    deaf: launch: was not examined")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/executable"
 	"ibrun/test/screen"
 )
 
@@ -196,9 +197,9 @@ const strayPatience = 5 * time.Second
 func TestWhatRan(t *testing.T) {
 	launcher := filepath.Join(t.TempDir(), "launcher")
 	up := filepath.Join(t.TempDir(), "up")
-	require.NoError(t, os.WriteFile(launcher,
+	require.NoError(t, executable.Write(launcher,
 		[]byte("#!/bin/sh\nhost=$1\nshift\n[ $host = bad ] || exec sh -c \"$*\"\n"+
-			"until [ -e "+up+"0 ] && [ -e "+up+"1 ]; do sleep 0.01; done\necho no such host >&2\nexit 255\n"), 0o755))
+			"until [ -e "+up+"0 ] && [ -e "+up+"1 ]; do sleep 0.01; done\necho no such host >&2\nexit 255\n")))
 	run := func(hosts string) outcome {
 		return ibrun(t, "-ppn", "2", "--launcher-exec", launcher, "--hosts", hosts, "--tree", "flat", "sh", "-c",
 			"echo here; : >"+up+"$RANK; exec sleep 100")

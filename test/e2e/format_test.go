@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/executable"
 	"ibrun/internal/skip"
 )
 
@@ -46,7 +47,7 @@ func TestNoProgram(t *testing.T) {
 			"/other: wrong architecture"},
 	} {
 		path := filepath.Join(dir, c.name)
-		require.NoError(t, os.WriteFile(path, c.file, 0o755))
+		require.NoError(t, executable.Write(path, c.file))
 		for _, limits := range []string{"", "ulimit -S -n 100; "} {
 			cmd := command(t, "-n", "2", "--launcher", "local", "--hosts", "a,b", "sleep", "30", ":", "-n", "1", path)
 			cmd.Args = append([]string{"sh", "-c", limits + `exec "$@"`, "sh"}, cmd.Args...)
@@ -71,9 +72,9 @@ func TestLimitsOfANode(t *testing.T) {
 		skip.Because(t, "only root has limits raised")
 	}
 	launcher := filepath.Join(t.TempDir(), "launcher")
-	require.NoError(t, os.WriteFile(launcher,
+	require.NoError(t, executable.Write(launcher,
 		[]byte("#!/bin/sh\n[ $1 = b ] && set -- \"$@\" && shift && exec prlimit --nofile=100:200 setpriv "+
-			"--bounding-set=-sys_resource sh -c \"$*\"\nshift\nexec sh -c \"$*\"\n"), 0o755))
+			"--bounding-set=-sys_resource sh -c \"$*\"\nshift\nexec sh -c \"$*\"\n")))
 	o := ibrun(t, "-n", "8", "--launcher-exec", launcher, "--hosts", "a,b", "sh", "-c", "echo $(ulimit -n)")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, 4, strings.Count(string(o.stdout), "200\n"), string(o.stdout))

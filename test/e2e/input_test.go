@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
 )
 
 // What cannot be obeyed is refused within a second, and nothing is started:
@@ -18,7 +20,7 @@ func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
 	canary := filepath.Join(dir, "canary")
 	launcher := filepath.Join(dir, "launcher")
-	require.NoError(t, os.WriteFile(launcher, []byte("#!/bin/sh\ntouch "+canary+"\n"), 0o700))
+	require.NoError(t, executable.Write(launcher, []byte("#!/bin/sh\ntouch "+canary+"\n")))
 	file := func(name, content string) string {
 		f := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(f, []byte(content), 0o600))

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
 )
 
 // A launcher below a rank starts a job of its own, however it is called: its ranks are numbered
@@ -20,7 +22,7 @@ func TestNestedLaunchers(t *testing.T) {
 	sessions(t)
 	mpirun := []string{"mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", "2", openMPI, "ring"}
 	script := filepath.Join(dir, "script")
-	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\n"+strings.Join(mpirun, " ")+"\n"), 0o700))
+	require.NoError(t, executable.Write(script, []byte("#!/bin/sh\n"+strings.Join(mpirun, " ")+"\n")))
 	const python = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
 	with := func(before ...string) []string { return append(before, mpirun...) }
 	for name, c := range map[string]struct {
@@ -68,7 +70,7 @@ func sessions(t *testing.T) {
 // which rank it is. The user's word counts.
 func TestLauncherEnvironment(t *testing.T) {
 	srun := filepath.Join(t.TempDir(), "srun")
-	require.NoError(t, os.WriteFile(srun, []byte("#!/bin/sh\nenv\n"), 0o700))
+	require.NoError(t, executable.Write(srun, []byte("#!/bin/sh\nenv\n")))
 	o := ibrun(t, "-n", "2", "--pmi-port", srun)
 	require.Equal(t, 0, o.code, o.stderr)
 	require.NotRegexp(t, `(?m)^(PMI_FD|PMI_PORT|PMI_ID|PMI_JOBID|PMI_SPAWNED|FLUX_\w+)=`, string(o.stdout))

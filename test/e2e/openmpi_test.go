@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/executable"
 	"ibrun/internal/libpmi"
 	"ibrun/test/product"
 )
@@ -135,7 +136,7 @@ func TestOpenMPIUnreadable(t *testing.T) {
 	for name, from := range map[string]string{"ibrun": program, "openmpi": built} {
 		b, err := os.ReadFile(from)
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(dir+"/"+name, b, 0o755))
+		require.NoError(t, executable.Write(dir+"/"+name, b))
 	}
 	require.NoError(t, os.Chmod(dir+"/ibrun", 0o111))
 	c := command(t, "-n", "2", dir+"/openmpi", "ring")

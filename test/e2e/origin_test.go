@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
 )
 
 // sorted is what was printed, line by line, in one order.
@@ -160,7 +162,7 @@ func TestInsideAJobOfSlurm(t *testing.T) {
 func TestInsideAJobOfFlux(t *testing.T) {
 	dir := t.TempDir()
 	run := func(flux string) outcome {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "flux"), []byte("#!/bin/sh\n"+flux), 0o700))
+		require.NoError(t, executable.Write(filepath.Join(dir, "flux"), []byte("#!/bin/sh\n"+flux)))
 		c := command(t, "echo", "ran")
 		c.Env = append(os.Environ(), "FLUX_URI=local:///x", "PATH="+dir+":"+os.Getenv("PATH"))
 		return finish(t, c)

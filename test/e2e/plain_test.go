@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"ibrun/internal/executable"
 )
 
 // commanding is text that commands a terminal, in ways that terminals of 7 and of 8
@@ -39,7 +41,7 @@ func TestMessagesArePlain(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o700))
+		require.NoError(t, executable.Write(path, []byte(content)))
 		return path
 	}
 	for name, args := range map[string][]string{

@@ -1,12 +1,13 @@
 package e2e
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
 )
 
 // remoteShell is a command for --launcher-exec by which all hosts are this machine, but for those
@@ -18,7 +19,7 @@ case $1 in down*) echo "$1: no route to host" >&2; exit 255;; esac
 shift
 exec sh -c "$*"
 `
-	require.NoError(t, os.WriteFile(path, []byte(script), 0o755))
+	require.NoError(t, executable.Write(path, []byte(script)))
 	return path
 }
 

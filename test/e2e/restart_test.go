@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
 )
 
 // A rank that fails starts again, with nothing of its old start left: what it had started is killed
@@ -36,7 +38,7 @@ func TestRestart(t *testing.T) {
 // A program that is not there any more cannot be started again: both causes are named.
 func TestRestartOfNothing(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(dir+"/once", []byte("#!/bin/sh\nrm "+dir+"/once\nexit 3\n"), 0o755))
+	require.NoError(t, executable.Write(dir+"/once", []byte("#!/bin/sh\nrm "+dir+"/once\nexit 3\n")))
 	o := ibrun(t, "-n", "1", "--on-failure", "restart", dir+"/once")
 	require.Equal(t, 127, o.code, o.stderr)
 	require.Contains(t, o.stderr, "exited with code 3; it starts again")

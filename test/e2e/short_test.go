@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/executable"
 	"ibrun/test/product"
 )
 
@@ -25,7 +26,7 @@ func TestShortJobs(t *testing.T) {
 	short := filepath.Join(dir, "short")
 	require.NoError(t, product.Program(short, "ibrun/test/short"))
 	launcher := filepath.Join(dir, "launcher")
-	require.NoError(t, os.WriteFile(launcher, []byte("#!/bin/sh\nshift\nexec sh -c \"$*\"\n"), 0o700))
+	require.NoError(t, executable.Write(launcher, []byte("#!/bin/sh\nshift\nexec sh -c \"$*\"\n")))
 	mark := mark(t)
 	folders := []string{filepath.Join(dir, "tmp"), filepath.Join(dir, "cache")}
 	env := append(os.Environ(), "TMPDIR="+folders[0], "XDG_CACHE_HOME="+folders[1], mark)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/build/pack"
+	"ibrun/internal/executable"
 )
 
 var everyNumber = flag.Bool("every-number", false, "TestNumbersOfAgents runs all numbers up to 200")
@@ -60,7 +61,7 @@ func TestSizes(t *testing.T) {
 	best := filepath.Join(t.TempDir(), "ibrun")
 	text, err := os.ReadFile(program)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(best, text, 0o755))
+	require.NoError(t, executable.Write(best, text))
 	kept := best + ".zst"
 	require.NoError(t, pack.Into(best, kept, pack.Best))
 	size := func(file string) int64 {

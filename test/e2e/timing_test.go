@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
 )
 
 // A launch over real agents: every view has every node, in order of time.
@@ -112,7 +114,7 @@ func TestFailedLaunchIsDrawn(t *testing.T) {
 func TestProgressOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	slow := filepath.Join(dir, "slow")
-	require.NoError(t, os.WriteFile(slow, []byte("#!/bin/sh\nsleep 1.6\nshift\nexec sh -c \"$*\"\n"), 0o700))
+	require.NoError(t, executable.Write(slow, []byte("#!/bin/sh\nsleep 1.6\nshift\nexec sh -c \"$*\"\n")))
 	line := program + " --launcher-exec " + slow + " --hosts n1 echo said"
 	onTerminal := finish(t, under(t, "script", "-qec", line, "/dev/null"))
 	require.Equal(t, 0, onTerminal.code, string(onTerminal.stdout))

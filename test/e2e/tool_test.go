@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
 )
 
 // The library for tools, under sanitizers, over a chain of three agents.
@@ -156,7 +158,7 @@ func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *
 	starter := program
 	if how == "early" { // the tool dies before ibrun starts
 		starter, how = filepath.Join(dir, "starter"), "launch"
-		require.NoError(t, os.WriteFile(starter, []byte("#!/bin/sh\nkill -9 $PPID\nexec "+program+` "$@"`), 0o755))
+		require.NoError(t, executable.Write(starter, []byte("#!/bin/sh\nkill -9 $PPID\nexec "+program+` "$@"`)))
 	}
 	c = exec.CommandContext(ctx, tool, how, "--launcher", "local", "--hosts", "a:2,b:2", "--bind-to", "none",
 		link, "ran")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/executable"
 	"ibrun/test/rdmavm/inside"
 )
 
@@ -126,7 +127,7 @@ func TestDenied(t *testing.T) {
 	for _, name := range []string{"ibrun", "ring"} {
 		text, err := os.ReadFile(inside.Program(name))
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o755))
+		require.NoError(t, executable.Write(filepath.Join(dir, name), text))
 	}
 	cmd := exec.Command(filepath.Join(dir, "ibrun"), "--launcher", "local", "-n", "2", "--hosts", "a,b", "--fabric",
 		"ib", filepath.Join(dir, "ring"))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/executable"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -40,7 +41,7 @@ func TestStoppedForLong(t *testing.T) {
 	self, err := os.ReadFile("/proc/self/exe")
 	require.NoError(t, err)
 	ranks := filepath.Join(c.Shared(), "ranks")
-	require.NoError(t, os.WriteFile(ranks, self, 0o755))
+	require.NoError(t, executable.Write(ranks, self))
 	front := func(args ...string) *exec.Cmd { return c.Command(context.Background(), args...) }
 	t.Run("jobs", func(t *testing.T) {
 		for i := range 20 {
@@ -177,7 +178,7 @@ func TestStoppedAtOnce(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t, here)
 	slow := filepath.Join(t.TempDir(), "slow")
-	require.NoError(t, os.WriteFile(slow, []byte("#!/bin/sh\nsleep 2\nshift\nexec sh -c \"$*\"\n"), 0o755))
+	require.NoError(t, executable.Write(slow, []byte("#!/bin/sh\nsleep 2\nshift\nexec sh -c \"$*\"\n")))
 	term.line("echo now; %s -n 2 --launcher-exec %s --hosts a,b sh -c 'sleep 3; echo up'", program, slow)
 	term.expect("now\r\n")
 	require.True(t, within(patience, func() bool { return len(term.processes()) > 3 }), "sessions are being opened")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/executable"
 	"ibrun/internal/skip"
 	"ibrun/test/product"
 	"ibrun/test/vcluster/cluster"
@@ -82,7 +83,7 @@ func newBed(ctx context.Context, t *testing.T, c *cluster.Cluster, m scheduler) 
 		ibrun: filepath.Join(c.Shared(), "ibrun")}
 	binary, err := os.ReadFile(launcher)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(b.ibrun, binary, 0o755))
+	require.NoError(t, executable.Write(b.ibrun, binary))
 	return b
 }
 
@@ -99,7 +100,7 @@ func (b *bed) run(args ...string) string {
 // script writes a file that all hosts see.
 func (b *bed) script(name, text string) string {
 	path := filepath.Join(b.c.Shared(), name)
-	require.NoError(b.t, os.WriteFile(path, []byte("#!/bin/bash\n"+text), 0o755))
+	require.NoError(b.t, executable.Write(path, []byte("#!/bin/bash\n"+text)))
 	return path
 }
 

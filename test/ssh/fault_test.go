@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/executable"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -152,7 +153,7 @@ func TestNothingToSee(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	spied := filepath.Join(t.TempDir(), "stdin")
 	spy := filepath.Join(t.TempDir(), "spy")
-	require.NoError(t, os.WriteFile(spy, []byte("#!/bin/sh\ntee "+spied+" | "+c.VRSH()+" \"$@\"\n"), 0o700))
+	require.NoError(t, executable.Write(spy, []byte("#!/bin/sh\ntee "+spied+" | "+c.VRSH()+" \"$@\"\n")))
 	j := start(t, c, "--mpi", "none", "--launcher-exec", spy, "--hosts", "node0001", "sleep", "1000")
 	eventually(t, 2*time.Minute, "it runs", func() bool { return everywhere(t, c) == 3 })
 	secret := secretIn(t, spied)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/build"
+	"ibrun/internal/executable"
 	"ibrun/internal/skip"
 )
 
@@ -23,7 +24,7 @@ func TestKept(t *testing.T) {
 		return text
 	}
 	into := func(program string, level int) {
-		require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte(program), 1000), 0o755))
+		require.NoError(t, executable.Write(path, bytes.Repeat([]byte(program), 1000)))
 		err := Into(path, kept, level)
 		if err == ErrNone {
 			skip.Because(t, err.Error())
