@@ -165,7 +165,7 @@ messages: ## all texts that users can see, with their places in the source
 bench: ## Go benchmarks
 	go test $(TAGS) -run '^$$' -bench . -benchmem ./...
 
-bench-launch: ## ibrun beside mpiexec.hydra, mpirun and bare sessions on 4 to 128 virtual nodes, over ssh and the rsh stand-in; ROUNDS=5 CASES="ssh tuned rsh latency half second own own-ssh", or rsh:64x16; IBRUN=/opt/bin/ibrun for an installed one
+bench-launch: ## ibrun beside mpiexec.hydra, mpirun and bare sessions on 4 to 128 virtual nodes, over ssh and the rsh stand-in; ROUNDS=5 CASES="ssh tuned rsh latency half second here own own-ssh", or rsh:64x16; IBRUN=/opt/bin/ibrun for an installed one
 	@test/packages $(RUN_PACKAGES) mpich openmpi-bin
 	@$(MAKE) --no-print-directory build bin/bench
 	@kept=0; bin/bench launch turns $(or $(IBRUN),bin/ibrun) $(ROUNDS) docs/launch-figures.json $(CASES) || kept=$$?; bin/bench launch plot docs/launch-figures.json docs/launch-figures.svg; exit $$kept
@@ -273,10 +273,12 @@ curve-ib: ## round trips of 1 byte to 1 MiB over InfiniBand beside ibv_rc_pingpo
 # What bench-all runs: each holds ratios against bounds. Turns are fewer and launches of fewer sizes, so that all take less than 40 minutes.
 ALL_BENCHES ?= bench-launch bench-spread bench-tree bench-planner bench-spawn bench-ssh bench-exec bench-resize bench-lazy bench-data bench-mpi bench-topo bench-ib bench-managers
 
+ALL_CASES := ssh:64x1 ssh:64x16 ssh:256x1 ssh:256x16 rsh:64x1 rsh:64x16 rsh:256x1 half second here own
+
 bench-all: ## all benchmarks that have bounds, in turn: docs/figures.json and the page docs/figures.md, and what has changed since the run before by more than the noise (as root); ROUNDS=3 ALL_BENCHES="bench-topo bench-spawn"
 	@$(MAKE) --no-print-directory bin/bench
 	@cp bin/bench bin/bench-all # targets make bin/bench anew
-	@ROUNDS=$(if $(filter file,$(origin ROUNDS)),3,$(ROUNDS)) CASES="$(if $(filter file,$(origin CASES)),ssh:64x1 ssh:64x16 rsh:64x1 rsh:64x16 own,$(CASES))" \
+	@ROUNDS=$(if $(filter file,$(origin ROUNDS)),3,$(ROUNDS)) CASES="$(if $(filter file,$(origin CASES)),$(ALL_CASES),$(CASES))" \
 		bin/bench-all all docs/figures.json docs/figures.md $(ALL_BENCHES)
 
 bench-planner: ## planning for 100,000 and 1,000,000 nodes

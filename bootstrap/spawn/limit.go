@@ -75,7 +75,7 @@ const LimitRole = ":limit"
 const stubNumber = ControlFD + 1
 
 // execLimited starts the stub, and waits until it is the program, has ended, or hangs.
-func (s *Set) execLimited(c proc.Cmd, start starter) (*proc.Process, error) {
+func (s *Set) execLimited(c proc.Cmd, begin proc.Beginner) (*proc.Process, error) {
 	over, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (s *Set) execLimited(c proc.Cmd, start starter) (*proc.Process, error) {
 	path := c.Path
 	c.Path, c.Argv = "/proc/self/exe", append([]string{"ibrun", LimitRole, strings.Join(s.stub, ","), path}, c.Argv...)
 	c.Files = append(c.Files[:stubNumber:stubNumber], theirs)
-	p, err := start(c)
+	p, err := begin(c).Result()
 	theirs.Close()
 	if err != nil {
 		return nil, err

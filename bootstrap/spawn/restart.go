@@ -57,14 +57,8 @@ func (s *Set) Empty(most time.Duration) (left []int) {
 
 func (s *Set) restart(r *rank) {
 	s.again.Lock() // what starts have in common belongs to one of them
-	failed := s.startInTime([]*rank{r}, func() (failed []Failure) {
-		proc.Row(func(start func(proc.Cmd) (*proc.Process, error)) {
-			if f := s.startRank(r, nil, start); f != nil {
-				failed = append(failed, *f)
-			}
-		})
-		return failed
-	})
+	one := []*rank{r}
+	failed := s.startInTime(one, func() []Failure { return s.startRanks(one, nil) })
 	s.again.Unlock()
 	if len(failed) > 0 {
 		s.cfg.Post(Restarted{r.slot, &failed[0]})

@@ -208,13 +208,7 @@ func (s *Set) startAll() (failed []Failure) {
 		refused = s.port.open(s.cfg.Node, s.cfg.Post)
 	}
 	proc.ForgetStart() // what reading the machine needed, before the agent is at its largest
-	proc.Row(func(start func(proc.Cmd) (*proc.Process, error)) {
-		for _, r := range s.ranks {
-			if f := s.startRank(r, refused, start); f != nil {
-				failed = append(failed, *f)
-			}
-		}
-	})
+	failed = s.startRanks(s.ranks, refused)
 	s.memory.watch()
 	if refused == nil && (s.cfg.Job.Binding.Report || s.cfg.Job.Binding.Topo) {
 		s.cfg.Post(s.placed())

@@ -13,60 +13,107 @@ import (
 	"ibrun/job"
 )
 
-// starter starts a process: proc.Start, or its like within proc.Row.
-type starter func(proc.Cmd) (*proc.Process, error)
+// mostStarting is how many ranks are started at a time: while one becomes its program, the next is
+// forked. Each has descriptors and a stack until then.
+const mostStarting = 16
 
-// startRank starts one rank, or says why not. refused is why none of this node
-// may start.
-func (s *Set) startRank(r *rank, refused error, start starter) *Failure {
-	fail := func(code uint8, err error) *Failure {
-		if r.feed != nil {
-			r.feed.close()
+// startRanks starts some ranks in their order, and returns those that do not run. refused is why
+// none of this node may start.
+func (s *Set) startRanks(ranks []*rank, refused error) (failed []Failure) {
+	proc.Row(func(begin proc.Beginner) {
+		var begun []*starting
+		end := func() {
+			if f := s.endStart(begun[0], begin); f != nil {
+				failed = append(failed, *f)
+			}
+			begun = begun[1:]
 		}
-		r.control.close()
-		return &Failure{r.slot, code, advised(err)}
-	}
+		for _, r := range ranks {
+			if len(begun) == mostStarting {
+				end()
+			}
+			begun = append(begun, s.beginStart(r, refused, begin))
+		}
+		for len(begun) > 0 {
+			end()
+		}
+	})
+	return failed
+}
+
+// starting is a rank whose process may not be its program yet.
+type starting struct {
+	rank *rank
+	ends ends
+	cmd  proc.Cmd
+	code uint8 // goes with the error
+	err  error
+	// What was forked, or, if that is its program already, the process.
+	birth   *proc.Birth
+	process *proc.Process
+}
+
+// beginStart forks one rank.
+func (s *Set) beginStart(r *rank, refused error, begin proc.Beginner) *starting {
+	st := &starting{rank: r}
+	st.code, st.err = s.fork(st, refused, begin)
+	return st
+}
+
+// fork does what beginStart is for. The code goes with the error.
+func (s *Set) fork(st *starting, refused error, begin proc.Beginner) (code uint8, err error) {
 	if refused != nil {
-		return fail(125, refused)
+		return 125, refused
 	}
 	if s.stall.forbidden() {
-		return fail(126, errors.New("the job ended first"))
+		return 126, errors.New("the job ended first")
 	}
+	r := st.rank
 	s.stall.at("stat", r.program.Argv[0])
 	what := s.recipe(r.program)
 	if what.err != nil {
-		return fail(what.code, what.err)
+		return what.code, what.err
 	}
 	r.path = what.path
 	s.stall.at("open", what.path)
-	path, needs := what.path, s.needs(r, what.path)
+	needs := s.needs(r, what.path)
 	env := what.env.of(r.place.devices, s.identity(r, needs.pmi))
 	if err := s.prepareMPI(env, r, needs); err != nil {
-		return fail(126, err)
+		return 126, err
 	}
-	ends, err := s.connect(r)
-	defer ends.close()
-	if err != nil {
-		return fail(126, err)
+	if st.ends, err = s.connect(r); err != nil {
+		return 126, err
 	}
 	argv, err := r.argv()
 	if err != nil {
-		return fail(126, err)
+		return 126, err
 	}
 	s.stall.at("", "") // the start has an end of its own
-	p, code, err := s.exec(path, argv, env.list, r, ends.child, start)
-	if hasHung(err) {
+	return 126, s.exec(st, what.path, argv, env.list, begin)
+}
+
+// endStart waits until a rank runs, or says why it does not.
+func (s *Set) endStart(st *starting, begin proc.Beginner) *Failure {
+	defer st.ends.close()
+	if st.err == nil {
+		st.code, st.err = s.executed(st, begin)
+	}
+	if hasHung(st.err) {
 		s.stall.forbid() // the others would take as long
 	}
-	if err == nil && !s.stall.allow(r, p) {
-		p.SignalGroup(syscall.SIGKILL)
-		err = errors.New("the job ended first")
+	if st.err == nil && !s.stall.allow(st.rank, st.process) {
+		st.process.SignalGroup(syscall.SIGKILL)
+		st.code, st.err = 126, errors.New("the job ended first")
 	}
-	if err != nil {
-		return fail(code, err)
+	if st.err == nil {
+		st.ends.give(st.rank)
+		return nil
 	}
-	ends.give(r)
-	return nil
+	if st.rank.feed != nil {
+		st.rank.feed.close()
+	}
+	st.rank.control.close()
+	return &Failure{st.rank.slot, st.code, advised(st.err)}
 }
 
 // argv is the rank's arguments.
@@ -136,29 +183,39 @@ func notDir(err error) error {
 	return err
 }
 
-// exec starts the program itself, through the stub if limits ask for it. A text that
-// the kernel does not know how to run is given to the shell, as execvp does. The
-// code goes with the error.
-func (s *Set) exec(path string, argv, env []string, r *rank, files []*os.File, start starter) (p *proc.Process, code uint8, err error) {
-	c := proc.Cmd{
-		Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: files, Setpgid: true, Terminal: r.terminal, Thread: r.place.thread,
-		Most: s.cfg.Job.Launch.Timeout, Group: s.group.Dir(),
+// exec begins the program itself, or, if limits ask for it, starts it through the stub.
+func (s *Set) exec(st *starting, path string, argv, env []string, begin proc.Beginner) (err error) {
+	r := st.rank
+	st.cmd = proc.Cmd{
+		Path: path, Argv: argv, Env: env, Dir: r.program.Dir, Files: st.ends.child, Setpgid: true, Terminal: r.terminal,
+		Thread: r.place.thread, Most: s.cfg.Job.Launch.Timeout, Group: s.group.Dir(),
 	}
 	if s.cfg.Job.Launch.Hold && r.start == 0 {
-		c.Hold, c.HoldLimits = true, s.heldLimits
+		st.cmd.Hold, st.cmd.HoldLimits = true, s.heldLimits
 	} else if len(s.stub) > 0 {
-		p, err = s.execLimited(c, start)
-		return p, 126, err
+		st.process, err = s.execLimited(st.cmd, begin)
+		return err
 	}
-	if p, err = start(c); err == nil {
-		return p, 0, nil
+	st.birth = begin(st.cmd)
+	return nil
+}
+
+// executed waits until a process is its program. A text that the kernel does not know how to run is
+// given to the shell, as execvp does. The code goes with the error.
+func (s *Set) executed(st *starting, begin proc.Beginner) (code uint8, err error) {
+	if st.process != nil {
+		return 0, nil
 	}
-	if code, err = refusal(path, err); err != nil {
-		return nil, code, err
+	if st.process, err = st.birth.Result(); err == nil {
+		return 0, nil
 	}
-	c.Path, c.Argv = "/bin/sh", byShell(path, argv)
-	p, err = start(c)
-	return p, 126, err
+	c := st.cmd
+	if code, err = refusal(c.Path, err); err != nil {
+		return code, err
+	}
+	c.Path, c.Argv = "/bin/sh", byShell(c.Path, c.Argv)
+	st.process, err = begin(c).Result()
+	return 126, err
 }
 
 // byShell are the words by which a shell runs a script.

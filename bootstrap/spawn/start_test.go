@@ -2,11 +2,14 @@ package spawn
 
 import (
 	"fmt"
+	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/elffile"
+	"ibrun/internal/executable"
 	"ibrun/internal/limits"
 	"ibrun/job"
 )
@@ -35,6 +38,42 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, []string{fmt.Sprintf("7:64:%d", own[files].Hard)}, s.stub)
 	require.Equal(t, "unlimited", amount(limits.Infinity))
 	require.Equal(t, "64", amount(64))
+}
+
+// More ranks than are started at a time: each of them runs or has failed, in their order, and the
+// reason is known only when it was forked.
+func TestManyStart(t *testing.T) {
+	const half = 3 * mostStarting / 2
+	t.Setenv("TMPDIR", t.TempDir())
+	dir := t.TempDir()
+	text, broken := filepath.Join(dir, "text"), filepath.Join(dir, "broken")
+	require.NoError(t, executable.Write(text, []byte("exit 3\n")))
+	require.NoError(t, executable.Write(broken, []byte(elffile.Magic+"nothing more")))
+	events := make(chan Event, 10*half)
+	s := New(Config{
+		Job: &job.Job{Size: 2 * half, Programs: []job.Program{
+			{Count: half, Argv: []string{broken}, Dir: "/"}, {First: half, Count: half, Argv: []string{text}, Dir: "/"},
+		}},
+		Node: job.Node{Host: "n", Ranks: 2 * half}, Post: func(ev Event) { events <- ev },
+	})
+	go s.Start()
+	done, ok := next(t, events).(ForkDone)
+	require.True(t, ok)
+	require.Len(t, done.Failed, half)
+	for i, f := range done.Failed {
+		require.Equal(t, job.Slot(i), f.Rank)
+		require.EqualValues(t, 126, f.Code)
+		require.Contains(t, f.Cause, broken)
+	}
+	ended := map[job.Slot]job.Status{}
+	for len(ended) < half {
+		if e, ok := next(t, events).(Exited); ok {
+			ended[e.Rank] = e.Status
+		}
+	}
+	for r := job.Slot(half); r < 2*half; r++ {
+		require.Equal(t, job.Status{Code: 3}, ended[r])
+	}
 }
 
 // The stub's own words are checked before anything is set.

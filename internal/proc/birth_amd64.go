@@ -25,10 +25,12 @@ import (
 // this process's, which only reads of it until it is over.
 type birth struct {
 	path, dir *byte
-	argv, env []*byte // with a nil at the end
-	files     []int   // descriptors for 0, 1, 2, ...; -1: closed
-	alive     int     // the end of a pipe that closes when it is over
-	parent    int     // which the child must not outlive; 0: it may
+	argv, env []*byte   // with a nil at the end
+	files     []int     // descriptors for 0, 1, 2, ...; -1: closed
+	alive     int       // the end of a pipe that closes when it is over
+	over      int       // the other end of the pipe
+	until     time.Time // when that is too late, if there is such a time
+	parent    int       // which the child must not outlive; 0: it may
 	session   bool
 	group     bool
 	hold      bool         // this process traces it
@@ -117,17 +119,17 @@ func clone(flags uintptr, stack unsafe.Pointer, run uintptr, b *birth) (pid uint
 // clone3 is clone with what args has.
 func clone3(args *cloneArgs, size, run uintptr, b *birth) (pid uintptr)
 
-// fork makes a child. The calling thread must be locked. The pipe that it returns
+// fork makes a child. The calling thread must be locked. The pipe over of what it returns
 // ends when the child is its program, or has failed, as b says then.
-func fork(c Cmd, files []int) (pid int, over int, b *birth, err error) {
+func fork(c Cmd, files []int) (pid int, b *birth, err error) {
 	if b, err = newBirth(c, files); err != nil {
-		return 0, 0, nil, err
+		return 0, nil, err
 	}
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return 0, 0, nil, err
+		return 0, nil, err
 	}
-	b.alive, b.mask = ends[1], ^uint64(0)
+	b.over, b.alive, b.mask, b.until = ends[0], ends[1], ^uint64(0), time.Now().Add(c.Most)
 	end := unsafe.Pointer(uintptr(unsafe.Pointer(&b.stack[childStack-1])) &^ 15)
 	child := inChild
 	run := **(**uintptr)(unsafe.Pointer(&child))
@@ -161,9 +163,9 @@ func fork(c Cmd, files []int) (pid int, over int, b *birth, err error) {
 	unix.Close(ends[1])
 	if n < 0 {
 		unix.Close(ends[0])
-		return 0, 0, nil, syscall.Errno(-n)
+		return 0, nil, syscall.Errno(-n)
 	}
-	return n, ends[0], b, nil
+	return n, b, nil
 }
 
 // setMask changes which signals the calling thread gets.
@@ -295,11 +297,11 @@ func (b *birth) closeFrom(first, last int) {
 }
 
 // result waits until the child is its program, or cannot become it, or the time is up.
-func (b *birth) result(c Cmd, over int) error {
-	defer unix.Close(over)
+func (b *birth) result(c Cmd) error {
+	defer unix.Close(b.over)
 	defer runtime.KeepAlive(b)
 	var err error
-	if !ends(over, c.Most) {
+	if !b.ends(c) {
 		hung.Lock()
 		hung.births = append(hung.births, b)
 		hung.Unlock()
@@ -320,12 +322,20 @@ func (b *birth) result(c Cmd, over int) error {
 	return os.NewSyscallError("fork", err)
 }
 
-// ends waits for the end of a pipe; most is 0 if that may take as long as it likes.
+// ends waits until the pipe ends, or the child's time is up, if it has any.
+func (b *birth) ends(c Cmd) bool {
+	if c.Most == 0 {
+		return ends(b.over, -1)
+	}
+	return ends(b.over, max(0, time.Until(b.until)))
+}
+
+// ends waits for the end of a pipe; most is below 0 if that may take as long as it likes.
 func ends(pipe int, most time.Duration) bool {
 	at := []unix.PollFd{{Fd: int32(pipe)}}
 	for until := time.Now().Add(most); ; {
 		left := -1
-		if most > 0 {
+		if most >= 0 {
 			left = int(max(0, time.Until(until)).Milliseconds()) + 1
 		}
 		switch n, err := unix.Poll(at, left); {
@@ -343,22 +353,21 @@ const lookAgain = 20 * time.Millisecond
 
 // awaitProgram waits until a child that is to be held is its program, or cannot become it, or the
 // time is up. It returns the signal at which the program has stopped, if it has seen that.
-func (b *birth) awaitProgram(c Cmd, pid, over int) (s syscall.Signal) {
-	until := time.Now().Add(c.Most)
-	for s == 0 && !ends(over, lookAgain) && (c.Most == 0 || time.Now().Before(until)) {
-		s = look(pid, over)
+func (b *birth) awaitProgram(c Cmd, pid int) (s syscall.Signal) {
+	for s == 0 && !ends(b.over, lookAgain) && (c.Most == 0 || time.Now().Before(b.until)) {
+		s = b.look(pid)
 	}
 	return s
 }
 
 // look lets a child go on that a signal has stopped on its way to its program. It may have arrived
 // since anybody looked: then the signal is its program's, and is returned.
-func look(pid, over int) syscall.Signal {
+func (b *birth) look(pid int) syscall.Signal {
 	s, stopped := stopSignal(pid, unix.WNOHANG)
 	if !stopped {
 		return 0
 	}
-	if ends(over, time.Nanosecond) {
+	if ends(b.over, 0) {
 		return s
 	}
 	_ = unix.PtraceCont(pid, int(s))

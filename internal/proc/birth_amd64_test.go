@@ -21,14 +21,14 @@ func TestHoldSeesArrival(t *testing.T) {
 		defer runtime.UnlockOSThread()
 		waiting.Lock()
 		defer waiting.Unlock()
-		pid, over, b, err := fork(c, nil)
+		pid, b, err := fork(c, nil)
 		require.NoError(t, err)
 		p = &Process{pid: pid, done: make(chan struct{})}
 		waiting.live[pid] = p
 		var info unix.Siginfo
 		require.NoError(t, unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOWAIT, nil))
-		require.Equal(t, syscall.SIGTRAP, look(pid, over))
-		require.NoError(t, b.result(c, over))
+		require.Equal(t, syscall.SIGTRAP, b.look(pid))
+		require.NoError(t, b.result(c))
 		require.NoError(t, unix.PtraceDetach(pid))
 		select {
 		case waiting.wake <- struct{}{}:

@@ -12,7 +12,7 @@ type birth struct{}
 
 // fork stops this process for as long as an exec takes. One that hangs leaves an agent
 // that hangs, which its reaper ends.
-func fork(c Cmd, files []int) (pid, over int, b *birth, err error) {
+func fork(c Cmd, files []int) (pid int, b *birth, err error) {
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Sys: &syscall.SysProcAttr{Setsid: c.Setsid || c.Terminal,
 		Setctty: c.Terminal, Setpgid: c.Setpgid && !c.Terminal, Ptrace: c.Hold}}
 	for _, f := range files {
@@ -27,9 +27,9 @@ func fork(c Cmd, files []int) (pid, over int, b *birth, err error) {
 	if pid, err = syscall.ForkExec(c.Path, c.Argv, attr); err != nil {
 		err = &os.PathError{Op: "exec", Path: c.Path, Err: err}
 	}
-	return pid, 0, nil, err
+	return pid, nil, err
 }
 
-func (*birth) awaitProgram(Cmd, int, int) syscall.Signal { return 0 }
+func (*birth) awaitProgram(Cmd, int) syscall.Signal { return 0 }
 
-func (*birth) result(Cmd, int) error { return nil }
+func (*birth) result(Cmd) error { return nil }

@@ -22,9 +22,9 @@ type RLimit struct {
 
 // hold waits until a child has become its program, and leaves it stopped. The caller has forked it,
 // on this thread, and keeps the reaping goroutine from taking what the kernel says of it.
-func (c *Cmd) hold(pid, over int, b *birth) error {
-	s := b.awaitProgram(*c, pid, over)
-	if err := b.result(*c, over); err != nil {
+func (c *Cmd) hold(pid int, b *birth) error {
+	s := b.awaitProgram(*c, pid)
+	if err := b.result(*c); err != nil {
 		return err
 	}
 	for s != syscall.SIGTRAP {

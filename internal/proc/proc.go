@@ -116,29 +116,57 @@ func BecomeSubreaper() error {
 // Start starts a process. The error is an *os.PathError with the errno of chdir or
 // exec, or Hung, or one of fork; or it says what the thread could not be given.
 func Start(c Cmd) (p *Process, err error) {
-	Row(func(start func(Cmd) (*Process, error)) { p, err = start(c) })
+	Row(func(begin Beginner) { p, err = begin(c).Result() })
 	return p, err
 }
 
+// Beginner begins to start a process. Result of what it returns is to be called once.
+type Beginner func(Cmd) *Birth
+
 // Row lets f start several processes, with what it is given instead of Start:
 // all of it runs on one of the threads that fork, since going there and back for
-// each process takes half as long as the fork. f must not call Start.
-func Row(f func(start func(Cmd) (*Process, error))) {
+// each process takes half as long as the fork. f must not call Start. While a process becomes its
+// program, f can begin the next one.
+func Row(f func(Beginner)) {
 	waiting.start.Do(startReaping)
 	finished := make(chan struct{})
 	spawn(func(here *station) {
 		defer close(finished)
-		f(func(c Cmd) (*Process, error) {
-			if err := here.become(c.Thread); err != nil {
-				return nil, err
+		f(func(c Cmd) *Birth {
+			b := &Birth{cmd: c}
+			if b.err = here.become(c.Thread); b.err == nil {
+				b.birth, b.process, b.err = begin(c)
 			}
-			return start(c)
+			return b
 		})
 	})
 	<-finished
 }
 
-func start(c Cmd) (*Process, error) {
+// Birth is a process that may not be its program yet.
+type Birth struct {
+	birth   *birth
+	cmd     Cmd
+	process *Process
+	err     error // why it was not even forked
+}
+
+// Result waits until the process is its program, or cannot become it, or its time is up. The error
+// is as Start's.
+func (b *Birth) Result() (*Process, error) {
+	if b.err != nil || b.cmd.Hold { // which is its program since it was forked
+		return b.process, b.err
+	}
+	if err := b.birth.result(b.cmd); err != nil {
+		b.process.Signal(syscall.SIGKILL) // it may hang
+		return nil, err
+	}
+	return b.process, nil
+}
+
+// begin forks. The reaping goroutine looks a pid up under the same lock, so it cannot see a
+// child before the child is in the table, nor what a child does that is to be held.
+func begin(c Cmd) (b *birth, p *Process, err error) {
 	files := make([]int, len(c.Files))
 	for i, f := range c.Files {
 		files[i] = -1
@@ -146,28 +174,11 @@ func start(c Cmd) (*Process, error) {
 			files[i] = int(f.Fd())
 		}
 	}
-	p, over, b, err := begin(c, files)
-	if err != nil {
-		return nil, err
-	}
-	if c.Hold {
-		return p, nil
-	}
-	if err := b.result(c, over); err != nil {
-		p.Signal(syscall.SIGKILL) // it may hang
-		return nil, err
-	}
-	return p, nil
-}
-
-// begin forks. The reaping goroutine looks a pid up under the same lock, so it cannot see a
-// child before the child is in the table, nor what a child does that is to be held.
-func begin(c Cmd, files []int) (p *Process, over int, b *birth, err error) {
 	waiting.Lock()
 	defer waiting.Unlock()
-	pid, over, b, err := fork(c, files)
+	pid, b, err := fork(c, files)
 	if err != nil {
-		return nil, 0, nil, err
+		return nil, nil, err
 	}
 	p = &Process{pid: pid, done: make(chan struct{})}
 	waiting.live[pid] = p
@@ -176,11 +187,12 @@ func begin(c Cmd, files []int) (p *Process, over int, b *birth, err error) {
 	default:
 	}
 	if c.Hold {
-		if err = c.hold(pid, over, b); err != nil {
+		if err = c.hold(pid, b); err != nil {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may hang
+			return nil, nil, err
 		}
 	}
-	return p, over, b, err
+	return b, p, nil
 }
 
 // debugged says that a debugger has its breakpoints in this process.

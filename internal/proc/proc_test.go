@@ -213,19 +213,22 @@ func TestRow(t *testing.T) {
 	var all []*Process
 	var fails []error
 	threads := map[int]bool{}
-	Row(func(start func(Cmd) (*Process, error)) {
+	Row(func(begin Beginner) {
+		var begun []*Birth
 		for i := range 8 {
-			p, err := start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", fmt.Sprintf("exit %d", i)}})
+			begun = append(begun, begin(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", fmt.Sprintf("exit %d", i)}}))
 			threads[unix.Gettid()] = true
+		}
+		begun = append(begun, begin(Cmd{Path: "/nonexistent", Argv: []string{"x"}}))
+		for _, b := range begun {
+			p, err := b.Result()
 			all, fails = append(all, p), append(fails, err)
 		}
-		_, err := start(Cmd{Path: "/nonexistent", Argv: []string{"x"}})
-		fails = append(fails, err)
 	})
 	require.NoError(t, errors.Join(fails[:8]...))
 	require.ErrorIs(t, fails[8], os.ErrNotExist)
 	require.Len(t, threads, 1)
-	for i, p := range all {
+	for i, p := range all[:8] {
 		<-p.Done()
 		require.Equal(t, i, p.Status().ExitStatus())
 	}

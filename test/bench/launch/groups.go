@@ -20,6 +20,8 @@ type group struct {
 	stand      bool          // the rsh stand-in instead of ssh
 	latency    time.Duration // of each session besides
 	alone      bool          // only ibrun and the floor
+	here       bool          // no sessions: the ranks are where the launcher is
+	times      int           // as many rounds as others have; 0: as many
 }
 
 // groups by name.
@@ -30,6 +32,7 @@ var groups = map[string]group{
 	"latency": {nodes: []int{128}, ppn: []int{1}, stand: true, latency: 50 * time.Millisecond},
 	"half":    {nodes: []int{64, 128}, ppn: []int{1}, stand: true, latency: 500 * time.Millisecond},
 	"second":  {nodes: []int{64, 128}, ppn: []int{1}, stand: true, latency: time.Second},
+	"here":    {nodes: []int{1}, ppn: []int{1, 16}, here: true, times: 10},
 	"own":     {nodes: []int{64}, ppn: []int{1}, stand: true, alone: true},
 	"own-ssh": {nodes: []int{64}, ppn: []int{1}, alone: true},
 }
@@ -91,6 +94,13 @@ func (c contestant) mine() bool { return c.name == ours || c.name == older }
 func (g group) contestants(ibrun string, st *stage, s size) []contestant {
 	ranks := s.nodes * s.ppn
 	n := strconv.Itoa(ranks)
+	if g.here {
+		run := func(name string, argv ...string) contestant {
+			return contestant{name: name, argv: append(argv, "-n", n, program), lines: ranks}
+		}
+		return installed([]contestant{run(ours, ibrun)}, run(hydra, "mpiexec.hydra"),
+			run(openMPI, "mpirun.openmpi", "--oversubscribe"))
+	}
 	nodes := fmt.Sprintf(floorNodes, s.nodes)
 	how := "native"
 	mine := []string{ibrun, "-n", n, "-f", st.hydra}
@@ -124,6 +134,11 @@ func (g group) contestants(ibrun string, st *stage, s size) []contestant {
 			contestant{name: "parallel-ssh",
 				argv: []string{"parallel-ssh", "-P", "-p", "32", "-H", nodes, program}, lines: ranks})
 	}
+	return installed(all, theirs...)
+}
+
+// installed adds those of some contestants that are here.
+func installed(all []contestant, theirs ...contestant) []contestant {
 	for _, c := range theirs {
 		if _, err := exec.LookPath(c.argv[0]); err == nil {
 			all = append(all, c)

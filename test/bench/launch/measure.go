@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 const patience = 3 * time.Minute
 
-// stage is a cluster with what contestants need.
+// stage is a cluster with what contestants need. Without a cluster it is this machine.
 type stage struct {
 	*cluster.Cluster
 	shell       string // the remote shell in place of ssh, or empty
@@ -26,8 +27,11 @@ type stage struct {
 	hosts       []string // whose CPU time counts
 }
 
-// build brings up a cluster.
+// build brings up a cluster, if one is wanted.
 func build(g group, s size) (*stage, error) {
+	if g.here {
+		return &stage{}, nil
+	}
 	cfg := g.cluster
 	cfg.Nodes, cfg.NoSSH = s.nodes, g.stand
 	c, err := cluster.Up(context.Background(), cfg)
@@ -52,7 +56,23 @@ func build(g group, s size) (*stage, error) {
 	return st, nil
 }
 
-// cpu is what all hosts have used so far.
+// Close takes the cluster down.
+func (s *stage) Close() error {
+	if s.Cluster == nil {
+		return nil
+	}
+	return s.Cluster.Close()
+}
+
+// command is one to run where a launcher is.
+func (s *stage) command(ctx context.Context, argv []string) *exec.Cmd {
+	if s.Cluster == nil {
+		return exec.CommandContext(ctx, argv[0], argv[1:]...)
+	}
+	return s.Command(ctx, argv...)
+}
+
+// cpu is what all hosts have used so far; nothing without a cluster, whose control groups tell it.
 func (s *stage) cpu() (sum time.Duration, err error) {
 	for _, h := range s.hosts {
 		used, err := s.CPU(h)
@@ -72,7 +92,7 @@ func (s *stage) launch(c contestant) (wall, used time.Duration, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := s.Command(ctx, c.argv...)
+	cmd := s.command(ctx, c.argv)
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+s.cache,
 		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	var said bytes.Buffer
@@ -99,6 +119,7 @@ func measure(rounds int, g group, s size, contestants func(*stage) []contestant)
 		return r, err
 	}
 	defer st.Close()
+	rounds *= max(1, g.times)
 	r = row{Machine: figure.Machine(), Nodes: s.nodes, PerNode: s.ppn, Rounds: rounds}
 	all := contestants(st)
 	walls, cpus := make([][]time.Duration, len(all)), make([][]time.Duration, len(all))

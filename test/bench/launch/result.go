@@ -58,6 +58,9 @@ func (r *row) title() string {
 		"second":  "rsh stand-in, 1 s more for each session",
 		"own":     "rsh stand-in, ibrun's own part", "own-ssh": "ssh, ibrun's own part",
 	}[r.Group]
+	if r.Group == "here" {
+		return fmt.Sprintf("this machine, %d of hostname", r.PerNode)
+	}
 	return fmt.Sprintf("%d nodes x %d, %s", r.Nodes, r.PerNode, how)
 }
 
@@ -65,8 +68,12 @@ func (r *row) print() {
 	fmt.Printf("%s, medians of %d rounds in turns:\n", r.title(), r.Rounds)
 	mine, _ := r.find(ours)
 	for _, w := range r.Ways {
-		fmt.Printf("  %-18s %9.1f ms (least %9.1f), %7.2f ms CPU per node, %5.2f of ibrun's time, %5.2f of its CPU\n",
-			w.Name, w.Median, w.Least, w.CPU, w.Median/mine.Median, w.CPU/mine.CPU)
+		fmt.Printf("  %-18s %9.1f ms (least %9.1f), %5.2f of ibrun's time", w.Name, w.Median, w.Least,
+			w.Median/mine.Median)
+		if mine.CPU > 0 {
+			fmt.Printf("; %7.2f ms CPU per node, %5.2f of its CPU", w.CPU, w.CPU/mine.CPU)
+		}
+		fmt.Println()
 	}
 }
 
@@ -95,7 +102,7 @@ func (r *row) judge(b *figure.Bounds) {
 		bound(hydra, 1.1)
 	case r.Group == "rsh" && r.Nodes == 256:
 		bound(hydra, 1)
-	case r.Group == "half" || r.Group == "second":
+	case r.Group == "half" || r.Group == "second" || r.Group == "here":
 		bound(hydra, 1)
 	case r.Group == "latency":
 		bound(hydra, 2)
@@ -119,7 +126,7 @@ func load(file string) (kept *results, err error) {
 }
 
 // order is that of the plot.
-var order = []string{"ssh", "tuned", "rsh", "latency", "half", "second", "own", "own-ssh"}
+var order = []string{"ssh", "tuned", "rsh", "latency", "half", "second", "here", "own", "own-ssh"}
 
 // put takes a row in place of an earlier one of the same case.
 func (k *results) put(r row) {

@@ -54,6 +54,7 @@ func TestBoundsOfCases(t *testing.T) {
 		{sample("rsh", 256, 1, 100, 100), ""},
 		{sample("latency", 128, 1, 100, 199),
 			"missed: 128 nodes x 1, rsh stand-in, 50 ms more for each session: mpiexec.hydra / ibrun"},
+		{sample("here", 1, 16, 100, 99), "missed: this machine, 16 of hostname: mpiexec.hydra / ibrun"},
 		{sample("own", 64, 1, 100, 100), ""},
 	} {
 		b := figure.Bounds{To: io.Discard}

@@ -31,6 +31,7 @@ const (
 	heapRole    = "heap"    // the same, in a process with much memory
 	heap        = 256 << 20 // bytes of it
 	inARow      = 16        // starts, as the ranks of a node are
+	lone        = 4         // starts before them
 )
 
 // Run is the subcommand.
@@ -44,9 +45,8 @@ func Run(args []string) error {
 	return errors.New("usage: bench spawn ROUNDS POSIX PROGRAM [PROGRAM]")
 }
 
-// client speaks as the C program does: for each number of starts a line with the nanoseconds of
-// each, of all until the last has ended, and of CPU time since the line before, its own and the
-// programs'.
+// client speaks as the C program does: for each number of starts a line with the nanoseconds until
+// all run, until all have ended, and of CPU time since the line before, its own and the programs'.
 func client(large bool, program string) error {
 	runtime.GOMAXPROCS(1) // as an agent
 	if large {
@@ -63,15 +63,12 @@ func client(large bool, program string) error {
 			return err
 		}
 		began := time.Now()
-		took, err := row(program, count)
+		running, err := row(program, count)
 		all := time.Since(began)
 		if err != nil {
 			return err
 		}
-		for _, t := range took {
-			fmt.Printf("%d ", t.Nanoseconds())
-		}
-		fmt.Println(all.Nanoseconds(),
+		fmt.Println(running.Nanoseconds(), all.Nanoseconds(),
 			(used(unix.RUSAGE_SELF) - own).Nanoseconds(), (used(unix.RUSAGE_CHILDREN) - theirs).Nanoseconds())
 		own, theirs = used(unix.RUSAGE_SELF), used(unix.RUSAGE_CHILDREN)
 		return nil
@@ -85,32 +82,46 @@ func used(whose int) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// row starts some processes, and waits for all.
-func row(program string, count int) (took []time.Duration, err error) {
+// row starts some processes as an agent starts ranks, and waits for all. It returns the time until
+// all ran, without that which the opening of their descriptors took.
+func row(program string, count int) (running time.Duration, err error) {
+	var begun []*proc.Birth
 	var all []*proc.Process
-	proc.Row(func(start func(proc.Cmd) (*proc.Process, error)) {
-		for len(all) < count && err == nil {
-			var p *proc.Process
-			var t time.Duration
-			if p, t, err = one(program, start); err == nil {
-				all, took = append(all, p), append(took, t)
+	var opened []*os.File
+	defer func() {
+		for _, f := range opened {
+			f.Close()
+		}
+	}()
+	proc.Row(func(begin proc.Beginner) {
+		began := time.Now()
+		for range count {
+			opening := time.Now()
+			theirs, ours, fail := descriptors()
+			opened = append(append(opened, theirs...), ours...)
+			if err = fail; err != nil {
+				return
+			}
+			began = began.Add(time.Since(opening))
+			begun = append(begun, begin(proc.Cmd{Path: program, Argv: []string{program}, Env: os.Environ(),
+				Files: theirs, Setpgid: true}))
+		}
+		for _, b := range begun {
+			p, fail := b.Result()
+			if err = errors.Join(err, fail); fail == nil {
+				all = append(all, p)
 			}
 		}
+		running = time.Since(began)
 	})
 	for _, p := range all {
 		<-p.Done()
 	}
-	return took, err
+	return running, err
 }
 
-// one is one start with the descriptors of a rank; opening them is not counted.
-func one(program string, start func(proc.Cmd) (*proc.Process, error)) (p *proc.Process, took time.Duration, err error) {
-	var theirs, ours []*os.File
-	defer func() {
-		for _, f := range append(theirs, ours...) {
-			f.Close()
-		}
-	}()
+// descriptors opens those of a rank, and our sides of them.
+func descriptors() (theirs, ours []*os.File, err error) {
 	null, err := os.Open(os.DevNull)
 	theirs = append(theirs, null)
 	for i := 0; i < 2 && err == nil; i++ {
@@ -119,50 +130,62 @@ func one(program string, start func(proc.Cmd) (*proc.Process, error)) (p *proc.P
 		theirs, ours = append(theirs, w), append(ours, r)
 	}
 	if err != nil {
-		return nil, 0, err
+		return theirs, ours, err
 	}
 	a, b, err := spawn.SocketPair()
 	if err != nil {
-		return nil, 0, err
+		return theirs, ours, err
 	}
-	theirs = append(theirs, os.NewFile(uintptr(b), "rank's control channel"))
-	ours = append(ours, os.NewFile(uintptr(a), "control channel"))
-	began := time.Now()
-	p, err = start(proc.Cmd{Path: program, Argv: []string{program}, Env: os.Environ(), Files: theirs, Setpgid: true})
-	return p, time.Since(began), err
+	return append(theirs, os.NewFile(uintptr(b), "rank's control channel")),
+		append(ours, os.NewFile(uintptr(a), "control channel")), nil
 }
 
-// way is one of those that are compared.
+// way is one of those that are compared. What is measured in a row is for each start.
 type way struct {
 	name string
 	*worker.Worker
-	took []time.Duration // of each start
-	all  []time.Duration // of each turn, until all have ended
-	own  []time.Duration // CPU time of the process itself, of each turn
-	cpu  []time.Duration // that of the programs besides
+	lone    []time.Duration // of a start that is alone, until it runs
+	running []time.Duration // of a row, until all run
+	all     []time.Duration // until all have ended
+	own     []time.Duration // CPU time of the process itself
+	cpu     []time.Duration // that of the programs besides
 }
 
-// turn is a row of starts.
+// turn is a few lone starts and a row.
 func (w *way) turn() error {
-	answer, err := w.Ask(strconv.Itoa(inARow))
-	if err != nil {
-		return err
-	}
-	var list []time.Duration
-	for word := range strings.FieldsSeq(answer) {
-		n, err := strconv.ParseInt(word, 10, 64)
+	for range lone {
+		list, err := w.start(1)
 		if err != nil {
 			return err
 		}
-		list = append(list, time.Duration(n))
+		w.lone = append(w.lone, list[0])
 	}
-	if len(list) != inARow+3 {
-		return fmt.Errorf("%s said %q", w.name, answer)
+	list, err := w.start(inARow)
+	if err != nil {
+		return err
 	}
-	all, own, theirs := list[inARow], list[inARow+1], list[inARow+2]
-	w.took, w.all = append(w.took, list[:inARow]...), append(w.all, all)
-	w.own, w.cpu = append(w.own, own), append(w.cpu, own+theirs)
+	w.running, w.all = append(w.running, list[0]), append(w.all, list[1])
+	w.own, w.cpu = append(w.own, list[2]), append(w.cpu, list[2]+list[3])
 	return nil
+}
+
+// start has some started, and returns the times that it was told, for each start.
+func (w *way) start(count int) (list []time.Duration, err error) {
+	answer, err := w.Ask(strconv.Itoa(count))
+	if err != nil {
+		return nil, err
+	}
+	for word := range strings.FieldsSeq(answer) {
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, time.Duration(n)/time.Duration(count))
+	}
+	if len(list) != 4 {
+		return nil, fmt.Errorf("%s said %q", w.name, answer)
+	}
+	return list, nil
 }
 
 func bench(times, posix string, programs []string) error {
@@ -198,21 +221,22 @@ func compare(rounds int, posix, program string, bounds *figure.Bounds) error {
 		return err
 	}
 	name := filepath.Base(program)
-	fmt.Printf("%s, medians of %d starts, %d in a row in turns\n", name, rounds*inARow, inARow)
+	fmt.Printf("%s, medians of %d turns of %d lone starts and %d in a row\n", name, rounds, lone, inARow)
 	for _, w := range ways {
 		if _, err := w.Close(); err != nil {
 			return err
 		}
-		fmt.Printf("  %-18s %10v a start, %10v until all have ended, %10v CPU, %10v of it its own\n", w.name,
-			short(figure.Median(w.took)), short(figure.Median(w.all)/inARow),
-			short(figure.Median(w.cpu)/inARow), short(figure.Median(w.own)/inARow))
+		fmt.Printf("  %-18s %9v a lone start; in a row %9v a start, %9v until all have ended, %9v CPU, %9v its own\n",
+			w.name, short(figure.Median(w.lone)), short(figure.Median(w.running)), short(figure.Median(w.all)),
+			short(figure.Median(w.cpu)), short(figure.Median(w.own)))
 	}
 	for _, w := range ways[1:] {
 		against := func(of func(*way) []time.Duration) float64 {
 			return float64(figure.Median(of(w))) / float64(figure.Median(of(ways[0])))
 		}
 		what := name + ", " + w.name + " / posix_spawn: "
-		bounds.AtMost(what+"a start", against(func(w *way) []time.Duration { return w.took }), mostOfPosix)
+		bounds.AtMost(what+"a lone start", against(func(w *way) []time.Duration { return w.lone }), mostOfPosix)
+		bounds.AtMost(what+"a start in a row", against(func(w *way) []time.Duration { return w.running }), mostOfPosix)
 		bounds.AtMost(what+"until all have ended", against(func(w *way) []time.Duration { return w.all }), mostOfPosix)
 		bounds.AtMost(what+"CPU", against(func(w *way) []time.Duration { return w.cpu }), mostOfPosix)
 	}
