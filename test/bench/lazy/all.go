@@ -30,26 +30,28 @@ var allTook = regexp.MustCompile(`^\d+ ranks sent \d+ messages of \d+ bytes in (
 // times are the milliseconds of a pattern, by choice; a value for each round.
 type times map[string][]float64
 
-// all measures two patterns on the nodes of a virtual cluster: size is nodes, ranks per node and
-// rounds. Dense is examples/alltoall, of which each rank sends to one rank of each node. Sparse is
+// all measures two patterns on the nodes of a virtual cluster: size is nodes, ranks per node, and
+// the rounds of dense and of sparse, which depends on how the nodes happened to start. Dense is
+// examples/alltoall, of which each rank sends to one rank of each node. Sparse is
 // examples/stencil3d, of which the median first message counts. It fails if auto misses its bound.
 func all(size []string, launcher, dense, sparse string) error {
-	var n [3]int
+	var n [4]int
 	for i := range n {
 		var err error
 		if n[i], err = strconv.Atoi(size[i]); err != nil || n[i] < 1 {
 			return fmt.Errorf("invalid number of nodes, ranks per node or rounds: %q", size[i])
 		}
 	}
-	nodes, perNode, rounds := n[0], n[1], n[2]
+	nodes, perNode := n[0], n[1]
 	var missed error
 	for _, p := range []struct {
-		name string
-		argv []string
-		read func(stdout, stderr []byte) (float64, error)
+		name   string
+		rounds int
+		argv   []string
+		read   func(stdout, stderr []byte) (float64, error)
 	}{
-		{"dense", []string{dense, "-every", strconv.Itoa(perNode)}, allTime},
-		{"sparse", []string{"--stats=json", sparse}, firstTime},
+		{"dense", n[2], []string{dense, "-every", strconv.Itoa(perNode)}, allTime},
+		{"sparse", n[3], []string{"--stats=json", sparse}, firstTime},
 	} {
 		taken := times{}
 		turn := func(choice string) func() error {
@@ -71,7 +73,7 @@ func all(size []string, launcher, dense, sparse string) error {
 		for _, choice := range choices {
 			turns = append(turns, turn(choice))
 		}
-		if err := figure.Turns(rounds, turns...); err != nil {
+		if err := figure.Turns(p.rounds, turns...); err != nil {
 			return err
 		}
 		missed = errors.Join(missed, taken.print(os.Stdout, fmt.Sprintf("%s on %dx%d", p.name, nodes, perNode)))

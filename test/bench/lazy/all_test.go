@@ -25,10 +25,10 @@ func TestTimeOfFirstMessages(t *testing.T) {
 }
 
 func TestSizesOfAllToAll(t *testing.T) {
-	for _, bad := range [][]string{{"0", "1", "1"}, {"1", "x", "1"}, {"1", "1", "-1"}} {
+	for _, bad := range [][]string{{"0", "1", "1", "1"}, {"1", "x", "1", "1"}, {"1", "1", "1", "-1"}} {
 		require.ErrorContains(t, all(bad, "no-such-launcher", "true", "true"), "invalid number")
 	}
-	err := all([]string{"1", "1", "1"}, "no-such-launcher", "true", "true")
+	err := all([]string{"1", "1", "1", "1"}, "no-such-launcher", "true", "true")
 	require.ErrorContains(t, err, "no-such-launcher --lazy: ")
 }
 

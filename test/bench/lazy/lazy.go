@@ -4,7 +4,7 @@
 // peer beside it, since absolute times of one machine prove nothing. `make bench-lazy` runs it:
 //
 //	bench lazy IBRUN                                all but all-to-all; all agents are local
-//	bench lazy all NODES PPN ROUNDS IBRUN DENSE SPARSE
+//	bench lazy all NODES PPN ROUNDS ROUNDS IBRUN DENSE SPARSE
 //	                                                programs that need all addresses and few, on the
 //	                                                front of a virtual cluster
 //
@@ -35,10 +35,10 @@ const (
 // Run is the subcommand.
 func Run(args []string) error {
 	switch {
-	case len(args) == 7 && args[0] == "all":
-		return all(args[1:4], args[4], args[5], args[6])
+	case len(args) == 8 && args[0] == "all":
+		return all(args[1:5], args[5], args[6], args[7])
 	case len(args) != 1:
-		return errors.New("usage: bench lazy IBRUN | all NODES PPN ROUNDS IBRUN DENSE SPARSE")
+		return errors.New("usage: bench lazy IBRUN | all NODES PPN ROUNDS ROUNDS IBRUN DENSE SPARSE")
 	case args[0] == pairRole:
 		return pair(context.Background())
 	case args[0] == readyRole:
