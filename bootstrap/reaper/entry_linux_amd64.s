@@ -32,6 +32,7 @@
 #define SYS_exit 60
 #define SYS_wait4 61
 #define SYS_kill 62
+#define SYS_fcntl 72
 #define SYS_setsid 112
 #define SYS_prctl 157
 #define SYS_signalfd4 289
@@ -44,6 +45,18 @@
 // Blocks signals, a bit each, by SIG_BLOCK (0) and a set of 8 bytes.
 #define BLOCK(signals) MOVQ $signals, AX; MOVQ AX, -24(SP); XORL DX, DX; LEAQ -24(SP), SI; MOVL $8, R10; \
 	CALL1(SYS_rt_sigprocmask, $0)
+
+// Makes the table of descriptors as large as most processes of ours will need it, by a descriptor
+// that goes at once. A process of several threads whose table grows waits for an RCU grace period,
+// 10 ms and more (Linux, fs/file.c, expand_fdtable).
+#define WIDEN \
+	MOVL $DESCRIPTORS-1, DX; \
+	CALL2(SYS_fcntl, $0, $F_DUPFD); \
+	TESTQ AX, AX; \
+	JLT  4(PC); \
+	CALL1(SYS_close, AX)
+#define F_DUPFD 0
+#define DESCRIPTORS 1024 // the usual limit
 
 #define PR_SET_TIMERSLACK 29
 #define SLACK 1000000 // ns
@@ -287,6 +300,7 @@ sweep:
 agent:
 	// What it will wait for is blocked from the start: internal/proc/signal.go reads it from a signalfd.
 	BLOCK(const_held)
+	WIDEN
 	CALL0(SYS_setsid)
 	CALL1(SYS_close, R15)
 	CMPQ R14, $3
@@ -310,6 +324,7 @@ named:
 
 	// An agent that a reaper in Go has started. One with a third argument was a leaf.
 other:
+	WIDEN
 	CMPL (BX), $AGENT_0
 	JNE  program
 	CMPW 4(BX), $AGENT_4
