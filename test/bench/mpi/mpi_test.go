@@ -60,3 +60,16 @@ func TestMean(t *testing.T) {
 	require.Zero(t, mean(nil))
 	require.Equal(t, 2.0, mean([]float64{1, 3}))
 }
+
+// Where ranks share CPUs, MPICH that polls makes fewer steps, and as many where it yields.
+func TestCrowdedRivals(t *testing.T) {
+	steps := map[string]int{}
+	for _, r := range crowded("self", "mpich", "openmpi") {
+		steps[r.name] = r.steps(10)
+	}
+	require.Equal(t, map[string]int{"ibrun": 10, "MPICH": 2, "MPICH, yielding": 10, "Open MPI": 10}, steps)
+	for _, r := range rivals("self", "mpich", "openmpi") {
+		require.NotContains(t, r.argv, "-yield", r.name)
+		require.Equal(t, 10, r.steps(10), r.name)
+	}
+}

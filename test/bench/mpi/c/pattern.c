@@ -1,15 +1,20 @@
 /* The patterns of test/bench/pattern, in MPI: the same messages in the same order of steps, whose
  * contents are checked, and the same lines of rank 0.
  *
- *	pattern stencil3d|alltoall STEPS BYTES   microseconds of a step
- *	pattern trips MOST                       bytes and microseconds of a round trip, a line for each size
+ *	pattern [-yield] [-unfinished] stencil3d|alltoall STEPS BYTES   microseconds of a step
+ *	pattern [-unfinished] trips MOST    bytes and microseconds of a round trip, a line for each size
+ *
+ * With -yield a step gives its CPU away whenever no message has come, for a library that polls and has no
+ * setting for that. With -unfinished there is no MPI_Finalize: Debian's MPICH over TCP may stay in it for ever
+ * (docs/mpi-programs.md).
  */
 #include <mpi.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int rank, size;
+static int rank, size, yields, unfinished;
 
 static void fail(const char *what)
 {
@@ -53,6 +58,25 @@ static int neighbours(int list[6])
 	return count;
 }
 
+/* complete waits for all requests. */
+static void complete(MPI_Request *r, int count)
+{
+	if (!yields) {
+		MPI_Waitall(count, r, MPI_STATUSES_IGNORE);
+		return;
+	}
+	for (int done = 0; MPI_Testall(count, r, &done, MPI_STATUSES_IGNORE), !done;)
+		sched_yield();
+}
+
+/* together returns when all ranks have come. */
+static void together(void)
+{
+	MPI_Request r;
+	MPI_Ibarrier(MPI_COMM_WORLD, &r);
+	complete(&r, 1);
+}
+
 /* step exchanges a message with each peer. */
 static void step(const int *peers, int count, int bytes, char *out, char *in, MPI_Request *r, int number)
 {
@@ -61,7 +85,7 @@ static void step(const int *peers, int count, int bytes, char *out, char *in, MP
 		MPI_Irecv(in + (size_t)i * bytes, bytes, MPI_BYTE, peers[i], 0, MPI_COMM_WORLD, &r[i]);
 	for (int i = 0; i < count; i++)
 		MPI_Isend(out, bytes, MPI_BYTE, peers[i], 0, MPI_COMM_WORLD, &r[count + i]);
-	MPI_Waitall(2 * count, r, MPI_STATUSES_IGNORE);
+	complete(r, 2 * count);
 	for (int i = 0; i < count; i++)
 		if (in[(size_t)(i + 1) * bytes - 1] != (char)(peers[i] + number))
 			fail("a wrong message");
@@ -78,11 +102,11 @@ static void steps(const char *name, int number, int bytes)
 	char *out = memory(bytes), *in = memory((size_t)bytes * (count + 1));
 	MPI_Request *r = memory(sizeof(MPI_Request) * 2 * (count + 1));
 	step(peers, count, bytes, out, in, r, 0); /* connects all */
-	MPI_Barrier(MPI_COMM_WORLD);
+	together();
 	double began = MPI_Wtime();
 	for (int i = 1; i <= number; i++)
 		step(peers, count, bytes, out, in, r, i);
-	MPI_Barrier(MPI_COMM_WORLD);
+	together();
 	if (rank == 0)
 		printf("%d %.3f\n", bytes, (MPI_Wtime() - began) * 1e6 / number);
 }
@@ -112,12 +136,21 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	for (; argc > 1 && *argv[1] == '-'; argc--, argv++) {
+		yields |= !strcmp(argv[1], "-yield");
+		unfinished |= !strcmp(argv[1], "-unfinished");
+	}
 	if (argc == 4 && (!strcmp(argv[1], "stencil3d") || !strcmp(argv[1], "alltoall")))
 		steps(argv[1], atoi(argv[2]), atoi(argv[3]));
 	else if (argc == 3 && !strcmp(argv[1], "trips") && size == 2)
 		trips(strtoul(argv[2], NULL, 10));
 	else
-		fail("usage: pattern stencil3d|alltoall STEPS BYTES | trips MOST (two ranks)");
+		fail("usage: pattern [-yield] [-unfinished] stencil3d|alltoall STEPS BYTES | trips MOST (two ranks)");
+	fflush(stdout);
+	if (unfinished) {
+		together(); /* rank 0 has printed what it measured */
+		MPI_Abort(MPI_COMM_WORLD, 0);
+	}
 	MPI_Finalize();
 	return 0;
 }
