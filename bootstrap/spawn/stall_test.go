@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -34,6 +35,34 @@ func TestStartHangs(t *testing.T) {
 	require.False(t, s.stall.allow(s.ranks[0], nil))
 
 	fd, err := unix.Open(pipe, unix.O_RDWR, 0) // lets it go
+	require.NoError(t, err)
+	unix.Close(fd)
+}
+
+// Those that run before one that hangs have not failed.
+func TestOneOfManyHangs(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	dir := t.TempDir()
+	require.NoError(t, unix.Mkfifo(filepath.Join(dir, "3"), 0o600))
+	events := make(chan Event, 100)
+	s := New(Config{
+		Job: &job.Job{
+			Size: 5, Programs: []job.Program{{Count: 5, Argv: []string{"/bin/sleep", "1000"}, Dir: dir}},
+			Launch: job.LaunchOptions{Timeout: 300 * time.Millisecond}, Output: job.Output{StdinFile: "%r"},
+		},
+		Node: job.Node{Host: "n", Ranks: 5}, Post: func(ev Event) { events <- ev },
+	})
+	for _, name := range []string{"0", "1", "2", "4"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	t.Cleanup(func() { s.Signal(unix.SIGKILL) })
+	go s.Start()
+	done, ok := next(t, events).(ForkDone)
+	require.True(t, ok)
+	require.Len(t, done.Failed, 2, "%v", done)
+	require.Equal(t, job.Slot(3), done.Failed[0].Rank)
+
+	fd, err := unix.Open(filepath.Join(dir, "3"), unix.O_RDWR, 0) // lets it go
 	require.NoError(t, err)
 	unix.Close(fd)
 }

@@ -17,6 +17,15 @@ import (
 // forked. Each has descriptors and a stack until then.
 const mostStarting = 16
 
+// startingAtATime is one if ranks have files of their own: while one of those does not open, nobody
+// would look whether the ranks before it run.
+func (s *Set) startingAtATime() int {
+	if out := s.cfg.Job.Output; out.StdinFile != "" || out.StdoutFile != "" || out.StderrFile != "" {
+		return 1
+	}
+	return mostStarting
+}
+
 // startRanks starts some ranks in their order, and returns those that do not run. refused is why
 // none of this node may start.
 func (s *Set) startRanks(ranks []*rank, refused error) (failed []Failure) {
@@ -29,7 +38,7 @@ func (s *Set) startRanks(ranks []*rank, refused error) (failed []Failure) {
 			begun = begun[1:]
 		}
 		for _, r := range ranks {
-			if len(begun) == mostStarting {
+			if len(begun) == s.startingAtATime() {
 				end()
 			}
 			begun = append(begun, s.beginStart(r, refused, begin))
