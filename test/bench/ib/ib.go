@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"ibrun/fabric"
@@ -37,13 +38,18 @@ const (
 	streamed       = 1 << 20 // bytes of a message of which bandwidth counts
 )
 
-const echoRole = ":echo"
+const (
+	echoRole = ":echo"
+	turnRole = ":turn"
+)
 
 // Run is the subcommand.
 func Run(args []string) error {
 	switch {
 	case len(args) == 3 && args[0] == echoRole:
 		return echo(args[1], mode(args[2]))
+	case len(args) == 5 && args[0] == turnRole:
+		return turn(args[1], mode(args[2]), args[3], args[4])
 	case len(args) == 3 && args[0] == "curve":
 		return curveOf(args[1], args[2])
 	case len(args) == 5 && args[0] == "plot":
@@ -122,16 +128,19 @@ func drive(device string, m mode, machine string) error {
 	if err != nil {
 		return err
 	}
-	defer p.other.Kill()
-	if err := p.connects(); err != nil {
+	err = p.connects()
+	c := f.Counters()
+	p.other.Kill()
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
+	fmt.Printf("memory registered with one peer: %d bytes; queue pairs made: %d\n", c.Pinned, c.Made)
 	fmt.Printf("\n%10s  %14s  %16s  %6s   median of %d turns each, round trip\n",
 		"bytes", "ibrun", "ibv_rc_pingpong", "ratio", turns)
 	for _, l := range lengths {
 		var took figure.Pair
 		if err := took.Measure(turns,
-			func() (float64, error) { return p.pingpong(l.bytes, l.trips) },
+			func() (float64, error) { return inTurn(device, m, l.bytes, l.trips) },
 			func() (float64, error) { return verbs(device, m, l.bytes, l.trips) }); err != nil {
 			return err
 		}
@@ -144,9 +153,46 @@ func drive(device string, m mode, machine string) error {
 			bounds.AtLeast("bandwidth "+what, 1/ratio, leastBandwidth)
 		}
 	}
-	c := f.Counters()
-	fmt.Printf("\nmemory registered with one peer: %d bytes; queue pairs made: %d\n", c.Pinned, c.Made)
 	return bounds.Err()
+}
+
+// inTurn is the time of a round trip in microseconds between two processes that end with it, as
+// those of ibv_rc_pingpong do: a process that polls would take its CPU from theirs.
+func inTurn(device string, m mode, size, trips int) (float64, error) {
+	args := []string{"ib", turnRole, device, string(m), strconv.Itoa(size), strconv.Itoa(trips)}
+	cmd := exec.Command(worker.Self, args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, fmt.Errorf("one turn of ours: %w", err)
+	}
+	return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+}
+
+// turn is the process of inTurn that measures.
+func turn(device string, m mode, size, trips string) error {
+	bytes, err := strconv.Atoi(size)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(trips)
+	if err != nil {
+		return err
+	}
+	f, _, err := open(device, m)
+	if err != nil {
+		return err
+	}
+	p, err := echoes(f, device, m)
+	if err != nil {
+		return err
+	}
+	defer p.other.Kill()
+	took, err := p.pingpong(bytes, n)
+	if err == nil {
+		fmt.Println(took)
+	}
+	return err
 }
 
 // peer is the other process.
