@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -309,14 +310,15 @@ func (f *Fabric) receive() {
 	cookies := make([]uint64, 1)
 	grown := false
 	for f.ending.Err() == nil {
-		n, err := f.take(&grown)
+		polls := f.cfg.Spin && !f.streaming.Load() // one goroutine polls at a time, as a rank has one CPU
+		n, err := f.take(polls, &grown)
 		if err != nil {
 			f.breaks(err)
 			return
 		}
 		if n == 0 {
-			if f.cfg.Spin {
-				pause()
+			if polls {
+				runtime.Gosched()
 			} else if _, err := f.in.channel.Wait(cookies); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 				f.breaks(err)
 				return
@@ -325,12 +327,13 @@ func (f *Fabric) receive() {
 	}
 }
 
-// take takes one batch of what has arrived, and says how much that was.
-func (f *Fabric) take(grown *bool) (int, error) {
+// take takes one batch of what has arrived, and says how much that was. After none, the next one
+// makes an event, unless the caller polls.
+func (f *Fabric) take(polls bool, grown *bool) (int, error) {
 	f.in.mu.Lock()
 	defer f.in.mu.Unlock()
 	n, err := f.in.cq.Poll(f.in.ends[:])
-	if n == 0 && err == nil && !f.cfg.Spin {
+	if n == 0 && err == nil && !polls {
 		n, err = f.in.cq.ArmPoll(f.in.ends[:])
 	}
 	if n == 0 || err != nil {

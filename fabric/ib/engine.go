@@ -1,12 +1,9 @@
 package ib
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -78,15 +75,13 @@ type engine struct {
 	due     uint64 // queues that have said that they have something, by cookie
 	again   uint64 // those that may have more
 	more    bool
+	empty   int       // polls in a row that found nothing
 	cookies [1]uint64 // one event a wait: to see that there is no other costs a read
 	ends    [pollBatch]verbs.Completion
 	reposts [pollBatch]verbs.Receive
 }
 
 func randomPSN() uint32 { return rand.Uint32() & (1<<24 - 1) }
-
-// pause lets others run in a loop that does not wait.
-func pause() { runtime.Gosched() }
 
 // startEngine returns what streams need, made when the first one is wanted.
 func (f *Fabric) startEngine() (*engine, error) {
@@ -238,7 +233,7 @@ func (l *engine) take() (*queuePair, error) {
 		e, err = l.newQueuePair()
 	}
 	if err == nil {
-		l.inUse++
+		l.used(+1)
 		if posted := l.posted(); posted < l.srq.Size() && posted < l.inUse*sharedBy {
 			_ = l.addShared(min(firstShared, l.srq.Size()-posted)) // fewer will do, too
 		}
@@ -252,11 +247,20 @@ func (l *engine) posted() int {
 	return last.first + last.slots
 }
 
+// used counts the queue pairs in use. Where waits are polls, the goroutine polls from the first one
+// on. The caller holds the lock.
+func (l *engine) used(more int) {
+	l.inUse += more
+	if was := l.f.streaming.Swap(l.inUse > 0); !was && l.f.cfg.Spin {
+		l.poke()
+	}
+}
+
 // drop gives back a queue pair that became no stream.
 func (l *engine) drop(e *queuePair) {
 	l.mu.Lock()
 	l.discard(e)
-	l.inUse--
+	l.used(-1)
 	l.mu.Unlock()
 	l.poke()
 }
@@ -324,98 +328,6 @@ func (l *engine) of(qpn uint32) *stream {
 	return l.byQPN[qpn]
 }
 
-// serve is the goroutine that takes what the device has done for streams.
-func (l *engine) serve() {
-	for !l.sweep() {
-		l.step()
-	}
-	l.close()
-	l.dev.release()
-}
-
-// step waits for the device, or a poke, and takes what has been done.
-func (l *engine) step() {
-	if !l.f.cfg.Spin && !l.more {
-		n, err := l.channel.Wait(l.cookies[:])
-		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded): // poke
-			_ = l.channel.SetDeadline(noDeadline)
-		case err != nil:
-			l.breaks(err)
-		}
-		for _, c := range l.cookies[:n] {
-			l.due |= 1 << c
-		}
-	}
-	l.more = false
-	poll := (*verbs.CQ).ArmPoll // armed first: what is not in this batch makes an event
-	if l.f.cfg.Spin {
-		poll = (*verbs.CQ).Poll
-		l.due = ^uint64(0)
-		pause()
-	}
-	if l.due&1 != 0 {
-		l.receives(poll)
-	}
-	if l.due>>1 != 0 {
-		l.completes(poll)
-	}
-	l.due = l.again
-	l.again = 0
-	l.more = l.due != 0
-}
-
-// pollInto is CQ.Poll or CQ.ArmPoll.
-type pollInto func(*verbs.CQ, []verbs.Completion) (int, error)
-
-// receives takes one batch of what has arrived.
-func (l *engine) receives(poll pollInto) {
-	n, err := poll(l.cq, l.ends[:])
-	again := l.reposts[:0]
-	for i := range l.ends[:max(n, 0)] {
-		c := &l.ends[i]
-		r := l.ringOf(int(c.ID))
-		if s := l.of(c.QPN); s != nil {
-			s.received(c, r.mr.Bytes()[(int(c.ID)-r.first)*piece:])
-		}
-		again = append(again, r.request(int(c.ID)))
-	}
-	if n > 0 && err == nil {
-		_, err = l.srq.Post(again)
-	}
-	if n == len(l.ends) {
-		l.again |= 1
-	}
-	if err != nil {
-		l.breaks(err)
-	}
-}
-
-// completes takes one batch of what was sent from each queue that has some.
-func (l *engine) completes(poll pollInto) {
-	l.mu.Lock()
-	queues := l.queues
-	l.mu.Unlock()
-	for i, q := range queues {
-		bit := uint64(1) << q.cookie()
-		if l.due&bit == 0 {
-			continue
-		}
-		n, err := poll(q.cq, l.ends[:])
-		for j := range l.ends[:max(n, 0)] {
-			if s := l.of(l.ends[j].QPN); s != nil {
-				s.completed(&l.ends[j])
-			}
-		}
-		if n == len(l.ends) {
-			l.again |= bit
-		}
-		if err != nil {
-			l.breaks(fmt.Errorf("queue %d: %w", i, err))
-		}
-	}
-}
-
 // sweep frees the queue pairs of streams that are through. It reports whether
 // nothing is left to do for ever.
 func (l *engine) sweep() bool {
@@ -432,7 +344,7 @@ func (l *engine) sweep() bool {
 		delete(l.byQPN, e.qp.Number())
 		delete(l.calls, s.key)
 		l.discard(e)
-		l.inUse--
+		l.used(-1)
 		l.mu.Unlock()
 	}
 	l.mu.Lock()

@@ -80,6 +80,8 @@ type Fabric struct {
 	accepting sync.Mutex // held while the sink takes a stream
 	over      bool       // under accepting
 
+	streaming atomic.Bool // there are queue pairs of streams in use: who polls, polls for them alone
+
 	mute     atomic.Bool // the owner does without the port: what is posted is dropped
 	failed   atomic.Bool // the device has failed for good
 	moving   atomic.Bool // somebody waits for an address to come back

@@ -75,6 +75,18 @@ const (
 	polling mode = "polling"
 )
 
+// command is a program on one of both sides, ours without a name. One that polls has a CPU of its
+// own, as a rank that ibrun starts has.
+func (m mode) command(cpu int, name string, args ...string) (string, []string) {
+	if name == "" {
+		name, _ = os.Executable() // taskset has another /proc/self/exe
+	}
+	if m == polling {
+		return "taskset", append([]string{"-c", strconv.Itoa(cpu), name}, args...)
+	}
+	return name, args
+}
+
 func open(device string, m mode) (*ib.Fabric, box, error) {
 	b := box{make(chan fabric.Stream, 16)}
 	f, err := ib.Open(ib.Config{Port: device, GIDIndex: -1, QKey: 0x1234567, Spin: m == polling}, b)
@@ -159,8 +171,8 @@ func drive(device string, m mode, machine string) error {
 // inTurn is the time of a round trip in microseconds between two processes that end with it, as
 // those of ibv_rc_pingpong do: a process that polls would take its CPU from theirs.
 func inTurn(device string, m mode, size, trips int) (float64, error) {
-	args := []string{"ib", turnRole, device, string(m), strconv.Itoa(size), strconv.Itoa(trips)}
-	cmd := exec.Command(worker.Self, args...)
+	name, args := m.command(0, "", "ib", turnRole, device, string(m), strconv.Itoa(size), strconv.Itoa(trips))
+	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -204,30 +216,36 @@ type peer struct {
 }
 
 // echoes starts a process that sends back what comes.
-func echoes(f *ib.Fabric, device string, m mode) (p *peer, err error) {
-	p = &peer{f: f}
-	if p.other, err = worker.Start("the other process", worker.Self, "ib", echoRole, device, string(m)); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			p.other.Kill()
-		}
-	}()
-	line, err := p.other.Line()
+func echoes(f *ib.Fabric, device string, m mode) (*peer, error) {
+	name, args := m.command(1, "", "ib", echoRole, device, string(m))
+	other, err := worker.Start("the other process", name, args...)
 	if err != nil {
 		return nil, err
 	}
+	p := &peer{f: f, other: other}
+	if err := p.learn(); err != nil {
+		other.Kill()
+		return nil, err
+	}
+	return p, nil
+}
+
+// learn reads where the other process is.
+func (p *peer) learn() error {
+	line, err := p.other.Line()
+	if err != nil {
+		return err
+	}
 	var tuple, offer string
 	if _, err := fmt.Sscan(line, &tuple, &offer); err != nil {
-		return nil, err
+		return err
 	}
 	raw, _ := hex.DecodeString(tuple)
 	if p.to, _, err = fabric.ParseTuple(raw); err != nil {
-		return nil, err
+		return err
 	}
 	p.offer, err = hex.DecodeString(offer)
-	return p, err
+	return err
 }
 
 // dial returns a stream whose other end echoes messages of a length.
@@ -306,7 +324,8 @@ func verbs(device string, m mode, size, trips int) (float64, error) {
 	if m == events {
 		args = append(args, "-e")
 	}
-	server := exec.Command("ibv_rc_pingpong", args...)
+	name, line := m.command(1, "ibv_rc_pingpong", args...)
+	server := exec.Command(name, line...)
 	if err := server.Start(); err != nil {
 		return 0, err
 	}
@@ -318,7 +337,8 @@ func verbs(device string, m mode, size, trips int) (float64, error) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	out, err := exec.Command("ibv_rc_pingpong", append(args, "127.0.0.1")...).CombinedOutput()
+	name, line = m.command(0, "ibv_rc_pingpong", append(args, "127.0.0.1")...)
+	out, err := exec.Command(name, line...).CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("ibv_rc_pingpong: %w\n%s", err, out)
 	}
