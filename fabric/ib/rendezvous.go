@@ -2,7 +2,10 @@ package ib
 
 import (
 	"net"
+	"os"
+	"slices"
 	"sync"
+	"unsafe"
 
 	"ibrun/cgo/verbs"
 )
@@ -14,6 +17,10 @@ const (
 	fetchPiece       = 256 << 10
 	fetchAhead       = 4  // reads under way for one Read
 	mostPieces       = 16 // of all streams
+	mostRead         = 1 << 30
+	// directLength is the length from which the reader's own memory is registered, and the device
+	// writes to it: to copy as much takes longer.
+	directLength = 256 << 10
 )
 
 // bufferPool is registered memory that RDMA reads land in. It is the fabric's own, so
@@ -114,9 +121,74 @@ func (s *stream) rendezvous(p []byte) (ok bool, err error) {
 
 // read is one RDMA read under way.
 type read struct {
-	mr   *verbs.MR
+	mr   *verbs.MR // a piece, whose bytes are to be copied, or the reader's own memory
 	size int
 	at   uint32 // number of its work request
+}
+
+// target is the part of a reader's memory that the device writes itself: whole pages, as others may
+// hold the rest of a page, and a fork lets them have a copy of it that the device does not see. It
+// is registered for the time of that read only.
+type target struct {
+	mr   *verbs.MR // nil: there is none
+	from int       // where it begins
+}
+
+// aim registers the whole pages of p, if they are worth it and locked memory suffices.
+func (s *stream) aim(p []byte) (t target) {
+	page := uintptr(os.Getpagesize())
+	t.from = int(-uintptr(unsafe.Pointer(unsafe.SliceData(p))) % page)
+	whole := (len(p) - t.from) &^ int(page-1)
+	if whole < directLength {
+		return target{}
+	}
+	mr, err := s.l.dev.pd.Register(p[t.from:][:whole], verbs.LocalWrite)
+	if err != nil {
+		return target{}
+	}
+	s.l.f.counters.pinned.Add(int64(whole))
+	t.mr = mr
+	return t
+}
+
+// release ends the registration: no device writes to that memory any more.
+func (s *stream) release(t target) {
+	if t.mr != nil {
+		s.l.f.unregister(t.mr)
+	}
+}
+
+// next is where the read from a byte on goes that has so many bytes to come, and how long it is.
+func (t target) next(at, left int, free []*verbs.MR) (mr *verbs.MR, size int) {
+	switch {
+	case t.mr != nil && at == t.from:
+		return t.mr, len(t.mr.Bytes())
+	case t.mr != nil && at < t.from:
+		left = t.from - at
+	}
+	if len(free) == 0 {
+		return nil, 0
+	}
+	return free[0], min(fetchPiece, left)
+}
+
+// piecesFor takes pieces for so many bytes: one, which it waits for, and some more.
+func (p *bufferPool) piecesFor(bytes int) (all []*verbs.MR, err error) {
+	for i := range fetchAhead {
+		if i*fetchPiece >= bytes {
+			break
+		}
+		mr, failed := p.get(i == 0)
+		if mr == nil {
+			err = failed
+			break
+		}
+		all = append(all, mr)
+	}
+	if len(all) > 0 {
+		err = nil // fewer will do
+	}
+	return all, err
 }
 
 // fetch reads memory of the other side into p, some pieces ahead. It returns
@@ -127,37 +199,36 @@ func (s *stream) fetch(p []byte) (n int, err error) {
 		s.fetches = false
 		s.readable.Broadcast()
 	}()
-	var free []*verbs.MR
+	g, asked := s.granted, 0
+	p = p[:min(uint64(len(p)), g.left, mostRead)]
 	s.mu.Unlock()
-	for i := range fetchAhead {
-		if i > 0 && i*fetchPiece >= len(p) {
-			break
-		}
-		mr, failed := s.l.fetches.get(i == 0)
-		if mr == nil {
-			err = failed
-			break
-		}
-		free = append(free, mr)
+	own, rest := s.aim(p), len(p)
+	if own.mr != nil {
+		rest -= len(own.mr.Bytes())
 	}
+	all, err := s.l.fetches.piecesFor(rest)
 	s.mu.Lock()
-	if len(free) == 0 {
-		s.failed(err)
-		return 0, err
-	}
-	all := free
 	defer func() {
+		s.mu.Unlock()
+		s.release(own)
 		for _, mr := range all {
 			s.l.fetches.put(mr)
 		}
+		s.mu.Lock()
 	}()
-	free = append([]*verbs.MR(nil), all...)
-	g, asked := s.granted, 0
+	if err != nil {
+		s.failed(err)
+		return 0, err
+	}
+	free := slices.Clone(all)
 	var under []read
 	for {
-		for len(free) > 0 && asked < len(p) && g.left > 0 && s.pair != nil && !s.retired &&
-			s.out.next-s.out.done < depth-2 {
-			r := read{mr: free[0], size: min(fetchPiece, len(p)-asked, int(min(g.left, 1<<30))), at: s.out.next}
+		for asked < len(p) && s.pair != nil && !s.retired && s.out.next-s.out.done < depth-2 {
+			mr, size := own.next(asked, len(p)-asked, free)
+			if mr == nil {
+				break
+			}
+			r := read{mr: mr, size: size, at: s.out.next}
 			s.out.batch[0] = verbs.Send{
 				ID: uint64(s.serial)<<32 | uint64(r.at), Addr: r.mr.Addr(), Length: uint32(r.size), LKey: r.mr.LKey(),
 				RemoteAddr: g.addr, RKey: g.key, Op: verbs.OpRead, Flags: s.out.signal(false, true),
@@ -166,7 +237,10 @@ func (s *stream) fetch(p []byte) (n int, err error) {
 			if !s.post(s.out.batch[:1]) {
 				break
 			}
-			free, under = free[1:], append(under, r)
+			under = append(under, r)
+			if mr != own.mr {
+				free = free[1:]
+			}
 			asked += r.size
 			g.addr += uint64(r.size)
 			g.left -= uint64(r.size)
@@ -181,11 +255,14 @@ func (s *stream) fetch(p []byte) (n int, err error) {
 			}
 			s.readable.Wait()
 		}
-		s.mu.Unlock()
-		copy(p[n:], r.mr.Bytes()[:r.size])
-		s.mu.Lock()
+		if r.mr != own.mr {
+			s.mu.Unlock()
+			copy(p[n:], r.mr.Bytes()[:r.size])
+			s.mu.Lock()
+			free = append(free, r.mr)
+		}
 		n += r.size
-		under, free = under[1:], append(free, r.mr)
+		under = under[1:]
 	}
 	if g.left == 0 && s.granted == g {
 		if !s.control(kindRelease, nil) {
