@@ -66,6 +66,9 @@ func (g group) cases() (all []size) {
 	return all
 }
 
+// large is a number of nodes on which only those run that are judged: others take minutes.
+const large = 256
+
 // program is what the ranks run: it prints a line, so that none can be missing.
 const program = "hostname"
 
@@ -114,7 +117,8 @@ func (g group) contestants(ibrun string, st *stage, s size) []contestant {
 		openArgv = slices.Insert(openArgv, 1, "--mca", "plm_rsh_agent", st.shell)
 	}
 	all := []contestant{{name: ours, argv: append(slices.Clone(mine), program), lines: ranks}}
-	if st.shell == "" && !g.alone {
+	few := s.nodes >= large || g.alone
+	if st.shell == "" && !few {
 		all = append(all, contestant{
 			name: "ibrun --ssh exec", argv: append(slices.Clone(mine), "--ssh", "exec", program), lines: ranks})
 	}
@@ -128,7 +132,7 @@ func (g group) contestants(ibrun string, st *stage, s size) []contestant {
 		return all
 	}
 	theirs := []contestant{{name: hydra, argv: hydraArgv, lines: ranks}, {name: openMPI, argv: openArgv, lines: ranks}}
-	if s.ppn == 1 && st.shell == "" {
+	if s.ppn == 1 && st.shell == "" && !few {
 		theirs = append(theirs,
 			contestant{name: "pdsh", argv: []string{"pdsh", "-R", "ssh", "-w", nodes, program}, lines: ranks},
 			contestant{name: "parallel-ssh",
