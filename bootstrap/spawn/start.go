@@ -27,7 +27,8 @@ func (s *Set) startingAtATime() int {
 }
 
 // startRanks starts some ranks in their order, and returns those that do not run. refused is why
-// none of this node may start.
+// none of this node may start. The first rank of a program is waited for: where its file system does
+// not answer, one process hangs that nobody can end, and not as many as there are ranks.
 func (s *Set) startRanks(ranks []*rank, refused error) (failed []Failure) {
 	proc.Row(func(begin proc.Beginner) {
 		var begun []*starting
@@ -37,14 +38,13 @@ func (s *Set) startRanks(ranks []*rank, refused error) (failed []Failure) {
 			}
 			begun = begun[1:]
 		}
-		for _, r := range ranks {
-			if len(begun) == s.startingAtATime() {
+		most := s.startingAtATime()
+		for i, r := range ranks {
+			begun = append(begun, s.beginStart(r, refused, begin))
+			first, last := i == 0 || ranks[i-1].program != r.program, i == len(ranks)-1
+			for len(begun) == most || len(begun) > 0 && (first || last) {
 				end()
 			}
-			begun = append(begun, s.beginStart(r, refused, begin))
-		}
-		for len(begun) > 0 {
-			end()
 		}
 	})
 	return failed

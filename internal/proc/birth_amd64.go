@@ -79,9 +79,11 @@ const firstArgs = 64
 const slack = 50_000
 
 const (
-	signals    = 64
-	childStack = 16 << 10 // inChild calls nothing but system calls
-	notBorn    = 253      // exit code of a child that did not become its program
+	signals = 64
+	notBorn = 253 // exit code of a child that did not become its program
+	// childStack is enough, as inChild may not grow its stack: Go's linker allows 800 bytes for
+	// that. No signal is delivered on it.
+	childStack = 2 << 10
 )
 
 // hung are births that were not over in time: a child may yet need the memory.
