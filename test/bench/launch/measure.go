@@ -15,7 +15,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-const patience = 3 * time.Minute
+const patience = 90 * time.Second
 
 // stage is a cluster with what contestants need. Without a cluster it is this machine.
 type stage struct {
