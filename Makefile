@@ -64,7 +64,7 @@ REAPER_FIRST = $(if $(filter amd64,$(shell go env GOARCH)),-E ibrun/bootstrap/re
 
 # The program of most nodes' agents lies in the same file, linked to be mapped beside it (internal/build/leaf.go).
 LEAF_BASE := 0x10001000
-LEAF = $(if $(REAPER_FIRST),$(if $(filter amd64,$(shell go env GOHOSTARCH)),CGO_ENABLED=0 go build -trimpath -tags leaf -ldflags '-s -w -T $(LEAF_BASE) -funcalign 16' -o bin/leaf ./cmd/leaf))
+LEAF = $(if $(REAPER_FIRST),$(if $(filter amd64,$(shell go env GOHOSTARCH)),CGO_ENABLED=0 go build -trimpath -tags leaf -gcflags 'ibrun/...=-l' -ldflags '-s -w -T $(LEAF_BASE) -funcalign 16' -o bin/leaf ./cmd/leaf))
 
 build: libpmi ## bin/ibrun, static, with libpmi inside where there is a C compiler
 	CGO_ENABLED=0 go build -trimpath -ldflags '-w $(REAPER_FIRST)' -o bin/ibrun ./cmd/ibrun

@@ -80,8 +80,8 @@ func Build(path string, tags ...string) error {
 func joinLeaf(path string, tags []string) error {
 	leaf := path + ".leaf"
 	defer os.Remove(leaf)
-	err := Program(leaf, "ibrun/cmd/leaf", "-ldflags", "-s -w -T 0x10001000 -funcalign 16", "-tags",
-		strings.Join(append(tags, "leaf"), ","))
+	err := Program(leaf, "ibrun/cmd/leaf", "-gcflags", "ibrun/...=-l", "-ldflags",
+		"-s -w -T 0x10001000 -funcalign 16", "-tags", strings.Join(append(tags, "leaf"), ","))
 	if err != nil {
 		return err
 	}
