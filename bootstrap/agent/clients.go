@@ -63,17 +63,20 @@ func (l *loop) fromRanks(got any) {
 	}
 }
 
-// clientsStart is how long clients of PMIx take to start, with all that they ask for then.
-const clientsStart = 2 * time.Second
+// clientsStart is how long clients of PMIx take to start, with all that they ask for then, and on
+// a machine that has much else to do.
+var clientsStart = [2]time.Duration{2 * time.Second, 15 * time.Second}
 
 // saveMemory keeps what clients of PMIx ask for at their start from staying in memory: hundreds of
 // messages of some KiB, and code that is not needed again before they end.
 func saveMemory() {
 	debug.SetGCPercent(20)
-	time.AfterFunc(clientsStart, func() {
-		debug.FreeOSMemory()
-		proc.ForgetText()
-	})
+	for _, after := range clientsStart {
+		time.AfterFunc(after, func() {
+			debug.FreeOSMemory()
+			proc.ForgetText()
+		})
+	}
 }
 
 // pmixDue says that the time of a client's request is up.
