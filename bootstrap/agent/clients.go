@@ -63,20 +63,22 @@ func (l *loop) fromRanks(got any) {
 	}
 }
 
-// clientsStart is how long clients of PMIx take to start, with all that they ask for then, and on
-// a machine that has much else to do.
-var clientsStart = [2]time.Duration{2 * time.Second, 15 * time.Second}
+// clientsStart is how long a client of PMIx takes to start, with all that it asks for then.
+const clientsStart = 2 * time.Second
 
 // saveMemory keeps what clients of PMIx ask for at their start from staying in memory: hundreds of
-// messages of some KiB, and code that is not needed again before they end.
-func saveMemory() {
-	debug.SetGCPercent(20)
-	for _, after := range clientsStart {
-		time.AfterFunc(after, func() {
-			debug.FreeOSMemory()
-			proc.ForgetText()
-		})
+// messages of some KiB, and code that is not needed again before they end. It is called for each
+// client, as the last one may come long after the first.
+func (l *loop) saveMemory() {
+	if l.saving != nil {
+		l.saving.Reset(clientsStart)
+		return
 	}
+	debug.SetGCPercent(20)
+	l.saving = time.AfterFunc(clientsStart, func() {
+		debug.FreeOSMemory()
+		proc.ForgetText()
+	})
 }
 
 // pmixDue says that the time of a client's request is up.
@@ -127,6 +129,7 @@ func (l *loop) obeyPMIx(effects []pmixserver.Effect) {
 		case pmixserver.Bytes:
 			l.ranks.SendPMIx(e.Call, e.Bytes)
 		case pmixserver.Admit:
+			l.saveMemory()
 			l.ranks.BindPMIx(e.Call, e.Rank)
 		case pmixserver.HangUp:
 			l.ranks.HangUpPMIx(e.Call)
@@ -141,7 +144,6 @@ func (l *loop) obeyPMIx(effects []pmixserver.Effect) {
 		case pmixserver.Timer:
 			time.AfterFunc(e.After, func() { l.post(pmixDue{e.Call, e.Tag}) })
 		case pmixserver.FirstClient:
-			saveMemory()
 			l.hear(core.MPIFindings{MPIFindings: job.MPIFindings{SpokePMI: true}})
 		case pmixserver.Warn:
 			l.warn(e.Text)
