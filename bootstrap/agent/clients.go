@@ -31,6 +31,7 @@ func (l *loop) fromRanks(got any) {
 	case spawn.CallClosed:
 		l.server.CallClosed(got.Call)
 	case spawn.PMIxBytes:
+		l.thrift.heard()
 		l.obeyPMIx(l.pmix.Receive(got.Call, got.Bytes))
 	case spawn.PMIxClosed:
 		l.obeyPMIx(l.pmix.Closed(got.Call))
@@ -63,22 +64,35 @@ func (l *loop) fromRanks(got any) {
 	}
 }
 
-// clientsStart is how long a client of PMIx takes to start, with all that it asks for then.
-const clientsStart = 2 * time.Second
+// clientsRest is how long clients of PMIx are silent once they have started, or have asked for
+// something together.
+const clientsRest = 2 * time.Second
 
-// saveMemory keeps what clients of PMIx ask for at their start from staying in memory: hundreds of
-// messages of some KiB, and code that is not needed again before they end. It is called for each
-// client, as the last one may come long after the first.
-func (l *loop) saveMemory() {
-	if l.saving != nil {
-		l.saving.Reset(clientsStart)
+// thrift keeps what clients of PMIx ask for from staying in memory: hundreds of messages of some
+// KiB, and code that is not needed again before they end. What there is, is given back when all of
+// them are at rest, since a fence may be done long after the last of them came.
+type thrift struct{ rest *time.Timer } // nil: there was no client
+
+// client says that one has been admitted.
+func (t *thrift) client(giveBack func()) {
+	if t.rest != nil {
 		return
 	}
 	debug.SetGCPercent(20)
-	l.saving = time.AfterFunc(clientsStart, func() {
-		debug.FreeOSMemory()
-		proc.ForgetText()
-	})
+	t.rest = time.AfterFunc(clientsRest, giveBack)
+}
+
+// heard says that one of them has sent something.
+func (t *thrift) heard() {
+	if t.rest != nil {
+		t.rest.Reset(clientsRest)
+	}
+}
+
+// giveBack returns to the system what memory is not in use.
+func giveBack() {
+	debug.FreeOSMemory()
+	proc.ForgetText()
 }
 
 // pmixDue says that the time of a client's request is up.
@@ -129,7 +143,7 @@ func (l *loop) obeyPMIx(effects []pmixserver.Effect) {
 		case pmixserver.Bytes:
 			l.ranks.SendPMIx(e.Call, e.Bytes)
 		case pmixserver.Admit:
-			l.saveMemory()
+			l.thrift.client(giveBack)
 			l.ranks.BindPMIx(e.Call, e.Rank)
 		case pmixserver.HangUp:
 			l.ranks.HangUpPMIx(e.Call)

@@ -53,7 +53,7 @@ type loop struct {
 	ranks    *spawn.Set
 	server   *pmiserver.Server // of ranks
 	pmix     *pmixserver.Server
-	saving   *time.Timer // gives back what its clients took at their start; nil: there was none
+	thrift   thrift // of memory, where it has clients of PMIx
 	charm    *charmserver.Server
 	charmJob *job.Job        // that the server is of
 	charmAt  *[4]byte        // this node's address for datagrams; nil: not looked for

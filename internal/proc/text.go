@@ -26,8 +26,9 @@ func ForgetText() {
 	}
 	defer maps.Close()
 	for lines := bufio.NewScanner(maps); lines.Scan(); {
-		words := strings.Fields(lines.Text()) // proc_pid_maps(5): address perms offset dev inode pathname
-		if len(words) < 6 || words[5] != exe || words[1][1] == 'w' {
+		// proc_pid_maps(5): address perms offset dev inode pathname, which may have spaces
+		words := strings.Fields(lines.Text())
+		if len(words) < 6 || !strings.HasSuffix(lines.Text(), " "+exe) || words[1][1] == 'w' {
 			continue
 		}
 		lo, hi, _ := strings.Cut(words[0], "-")

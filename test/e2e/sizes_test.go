@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/build/pack"
@@ -103,8 +104,8 @@ func TestSizes(t *testing.T) {
 
 // Sixteen programs of Open MPI, half of them late, cost an agent at most 1 MiB of resident memory
 // when they have started: against as many ranks of the same command that ask for nothing. The agent
-// gives memory back two seconds after the last client, so the number is awaited. make bench-mpi
-// prints it for a client that commits less, and what of it is the agent's own.
+// gives memory back when its clients rest, so the number is awaited. make bench-mpi prints it for a
+// client that commits less, and what of it is the agent's own.
 func TestSizeWithClientsOfPMIx(t *testing.T) {
 	const most = 1 << 10 // KiB
 	openMPI, folder := openMPIProgram(t), t.TempDir()
@@ -140,10 +141,10 @@ func TestSizeWithClientsOfPMIx(t *testing.T) {
 	}
 	_, pid = own(`[ $PMIX_RANK -lt 8 ] || sleep 3; exec "$0" wait "$1"`)
 	now := 0
-	eventually(t, patience/2, "the agent gives memory back", func() bool {
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		now = memory(t, pid, "VmRSS")
-		return now <= least+most
-	})
+		require.LessOrEqual(c, now, least+most, "the agent gives memory back")
+	}, patience/2, 10*time.Millisecond)
 	t.Logf("the agent has %d KiB in memory with 16 clients of PMIx, %d KiB without", now, least)
 }
 
