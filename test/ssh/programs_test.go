@@ -15,29 +15,30 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// Programs that others have built, between two nodes: those that mpiexec.hydra
-// ends ten times of ten there. Of 60 runs of atomics it did not end one
-// (docs/mpi-programs.md), so that program alone is given a second run if it hangs.
+// Programs that others have built, between two nodes: those that mpiexec.hydra ends ten times of ten
+// there. On a busy machine MPICH hangs in MPI_Finalize now and then, whoever launched it
+// (docs/mpi-programs.md): a program that has said what it found and then hangs is run again, twice at
+// most. One that hangs before is not.
 func TestProgramsOverNodes(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 2})
 	const coarrays = "/usr/lib/x86_64-linux-gnu/open-coarrays/mpich/bin/OpenCoarrays-2.10.1-tests/"
-	for _, p := range []struct {
-		argv, says string
-		again      bool
-	}{
-		{"NPmpich2 -l 1 -u 8195 -n 20 -o /dev/null", "8195 bytes     20 times", false},
-		{coarrays + "co_sum_test", "Test passed", false},
-		{coarrays + "atomics", "Test passed", true},
+	for argv, says := range map[string]string{
+		"NPmpich2 -l 1 -u 8195 -n 20 -o /dev/null": "8195 bytes     20 times",
+		coarrays + "co_sum_test":                   "Test passed",
+		coarrays + "atomics":                       "Test passed",
 	} {
-		args := append([]string{"--hosts", "node[0001-0002]", "--timeout", "120", "-x", overTCP, "--bind-to", "none"},
-			strings.Fields(p.argv)...)
-		o := ibrun(t, c, args...)
-		if o.code == 124 && p.again {
-			t.Log(p.argv, "hung")
-			o = ibrun(t, c, args...)
+		args := append([]string{"--hosts", "node[0001-0002]", "--timeout", "60", "-x", overTCP, "--bind-to", "none"},
+			strings.Fields(argv)...)
+		for runs := 1; ; runs++ {
+			o := ibrun(t, c, args...)
+			require.Equal(t, 1, strings.Count(o.stdout+o.stderr, says), "%s: %s\n%s", argv, o.stdout, o.stderr)
+			if o.code == 124 && runs < 3 {
+				t.Log(argv, "hung in MPI_Finalize")
+				continue
+			}
+			require.Equal(t, 0, o.code, "%s: %s", argv, o.stderr)
+			break
 		}
-		require.Equal(t, 0, o.code, "%s: %s", p.argv, o.stderr)
-		require.Equal(t, 1, strings.Count(o.stdout+o.stderr, p.says), "%s: %s\n%s", p.argv, o.stdout, o.stderr)
 	}
 	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
 }
