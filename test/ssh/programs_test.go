@@ -15,10 +15,10 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// Programs that others have built, between two nodes: those that mpiexec.hydra ends ten times of ten
-// there. On a busy machine MPICH hangs in MPI_Finalize now and then, whoever launched it
-// (docs/mpi-programs.md): a program that has said what it found and then hangs is run again, twice at
-// most. One that hangs before is not.
+// Programs that others have built, between two nodes: those that mpiexec.hydra ends ten times of
+// ten there. On a busy machine MPICH hangs in MPI_Finalize now and then, whoever launched it
+// (docs/mpi-programs.md): a program that has said what it found and then hangs is run again, twice
+// at most. One that hangs before is not.
 func TestProgramsOverNodes(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 2})
 	const coarrays = "/usr/lib/x86_64-linux-gnu/open-coarrays/mpich/bin/OpenCoarrays-2.10.1-tests/"
