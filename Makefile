@@ -186,12 +186,12 @@ bench-spread: ## 20 launches of 64 nodes, over ssh and the rsh stand-in: slowest
 	@$(MAKE) --no-print-directory build bin/bench
 	@bin/bench launch spread bin/ibrun
 
-bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each beside its floor; dense and sparse programs lazily, eagerly and as auto chooses, on 4 to 64 nodes (as root); ROUNDS=5, times 5 on 4 nodes and 3 on 16; sparse times 15, 3 and 3
+bench-lazy: ## round trips, bulk, first messages, look-ups and memory, each beside its floor; dense and sparse programs lazily, eagerly and as auto chooses, on 4 to 64 nodes, autogroups off (as root); ROUNDS=5, times 5 on 4 nodes and 3 on 16; sparse times 15, 3 and 3
 	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
 	@for p in alltoall stencil3d; do CGO_ENABLED=0 go build -o bin/$$p ./examples/$$p; done
 	@missed=0; bin/bench lazy bin/ibrun || missed=1; \
 	if [ "$$(id -u)" = 0 ]; then test/packages $(RUN_PACKAGES); for size in "4 5 15" "16 3 3" "64 1 3"; do set -- $$size; for p in 1 4 16; do \
-		bin/vcluster up $$1 -- bin/bench lazy all $$1 $$p $$(($(ROUNDS) * $$2)) $$(($(ROUNDS) * $$3)) bin/ibrun $(CURDIR)/bin/alltoall $(CURDIR)/bin/stencil3d || missed=1; done; done; fi; \
+		test/ungrouped bin/vcluster up $$1 -- bin/bench lazy all $$1 $$p $$(($(ROUNDS) * $$2)) $$(($(ROUNDS) * $$3)) bin/ibrun $(CURDIR)/bin/alltoall $(CURDIR)/bin/stencil3d || missed=1; done; done; fi; \
 	go test -run '^$$' -bench 'CachedLookup|LivePeer|Seal|Step' -benchmem ./lazy/... ./fabric || missed=1; exit $$missed
 
 bench-data: ## messages between the nodes of a virtual cluster beside plain UDP and TCP, held against bounds; the memory of a peer; also in docs/figures.md (as root); ROUNDS=5
@@ -219,9 +219,9 @@ define patterns
 @mpicc.openmpi -O2 -o bin/pattern.openmpi test/bench/mpi/c/pattern.c
 endef
 
-bench-apps: ## a step of stencil3d and of alltoall, package ibrun beside MPICH and Open MPI in C, 64 ranks on 16 nodes; also in docs/figures.md (as root); ROUNDS=5
+bench-apps: ## a step of stencil3d and of alltoall, package ibrun beside MPICH and Open MPI in C, 64 ranks on 16 nodes, autogroups off; also in docs/figures.md (as root); ROUNDS=5
 	$(patterns)
-	@bin/vcluster up 16 -- bin/bench mpi apps 16 4 $(ROUNDS) $(CURDIR)/bin/bench $(CURDIR)/bin/pattern.mpich $(CURDIR)/bin/pattern.openmpi docs/figures.md
+	@test/ungrouped bin/vcluster up 16 -- bin/bench mpi apps 16 4 $(ROUNDS) $(CURDIR)/bin/bench $(CURDIR)/bin/pattern.mpich $(CURDIR)/bin/pattern.openmpi docs/figures.md
 
 curve: ## round trips of 1 byte to 16 MiB between two nodes: package ibrun, plain TCP, MPICH, Open MPI; docs/curve.json and a picture (as root); ROUNDS=5
 	$(patterns)
@@ -368,9 +368,9 @@ resize: ## 64 ranks of a stencil grow from 8 to 12 nodes and shrink to 8 while t
 picture: ## docs/control-top.svg: what ibrun ctl top shows in a pseudo terminal
 	go test -count=1 ./test/e2e -run 'TestControlTop$$' -args -picture $(CURDIR)/docs/control-top.svg
 
-stuck: ## rank 17 of 256 on 16 nodes does not come to a barrier: ibrun ctl names it; package ibrun, MPICH and Open MPI, which on two cores wants kernel.sched_autogroup_enabled=0 (as root)
+stuck: ## rank 17 of 256 on 16 nodes does not come to a barrier: ibrun ctl names it; package ibrun, MPICH and Open MPI (as root)
 	@test/packages $(RUN_PACKAGES) mpich openmpi-bin
-	go test -count=1 -timeout 20m -v ./test/ssh -run TestControlOverNodes -wide
+	test/ungrouped go test -count=1 -timeout 20m -v ./test/ssh -run TestControlOverNodes -wide
 
 restart: ## 100 restarts of a rank under traffic on a virtual cluster, by datagrams and by streams (as root); RESTARTS=100
 	@test/packages $(RUN_PACKAGES)
