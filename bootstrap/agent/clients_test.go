@@ -2,6 +2,7 @@ package agent
 
 import (
 	"runtime/debug"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,11 +17,11 @@ func TestThrift(t *testing.T) {
 	defer debug.SetGCPercent(percent)
 	synctest.Test(t, func(t *testing.T) {
 		var of thrift
-		given := 0
-		back := func() { given++ }
+		var given atomic.Int32
+		back := func() { given.Add(1) }
 		of.heard()
 		<-time.After(time.Hour)
-		require.Zero(t, given, "there is no client")
+		require.Zero(t, given.Load(), "there is no client")
 		of.client(back)
 		of.client(back)
 		for range 10 {
@@ -28,15 +29,15 @@ func TestThrift(t *testing.T) {
 			of.heard()
 		}
 		<-time.After(clientsRest - 1)
-		require.Zero(t, given, "they are not silent")
+		require.Zero(t, given.Load(), "they are not silent")
 		<-time.After(1)
 		synctest.Wait()
-		require.Equal(t, 1, given)
+		require.EqualValues(t, 1, given.Load())
 		<-time.After(time.Hour)
-		require.Equal(t, 1, given, "none of them has spoken")
+		require.EqualValues(t, 1, given.Load(), "none of them has spoken")
 		of.heard()
 		<-time.After(clientsRest)
 		synctest.Wait()
-		require.Equal(t, 2, given)
+		require.EqualValues(t, 2, given.Load())
 	})
 }
