@@ -102,6 +102,22 @@ func BenchmarkSend(b *testing.B) {
 	require.Zero(b, f.Counters().Lost)
 }
 
+// BenchmarkSendAll is a datagram of those that PostAll gets sixteen at a time.
+func BenchmarkSendAll(b *testing.B) {
+	f := hollow(b, &counter{})
+	m := make([]byte, 64*sendBatch)
+	require.NoError(b, f.Post(f.Tuple(), m[:64]))
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= sendBatch {
+		if err := f.PostAll(f.Tuple(), m[:64*min(left, sendBatch)], 64); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	cost(b, 0)
+	require.Zero(b, f.Counters().Lost)
+}
+
 // BenchmarkReceive is a datagram of 64 bytes from the library to the sink, its receive posted
 // again, beside the library's share of that.
 func BenchmarkReceive(b *testing.B) {

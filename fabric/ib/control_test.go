@@ -46,8 +46,10 @@ func TestStrangersMakeNothing(t *testing.T) {
 		c := control{call: call(1 + i%4), cookie: cookie + uint64(i/4%2), nonce: rand.Uint64(), side: side, from: from}
 		stranger.sendControl(f.Tuple(), c) // with a key of its own
 		b := other.seal(other.Tuple(), c.append(nil))
-		require.NoError(t, stranger.post(f.Tuple(), b, controlMark)) // as it has heard one for another endpoint
-		require.NoError(t, stranger.post(f.Tuple(), c.append(nil), controlMark))
+		for _, m := range [][]byte{b, c.append(nil)} { // as it has heard one for another endpoint, and not sealed
+			_, err := stranger.post(f.Tuple(), m, len(m), controlMark)
+			require.NoError(t, err)
+		}
 		last := fmt.Sprint("last", i)
 		require.NoError(t, stranger.Post(f.Tuple(), []byte(last))) // in its turn, and few under way
 		require.True(t, box.Has(last))

@@ -22,6 +22,8 @@ const (
 	pollBatch = 32
 	// inlineBytes is how much a work request may carry in itself.
 	inlineBytes = 64
+	// sendBatch is the number of datagrams that go to the device with one ring of its doorbell.
+	sendBatch = 16
 )
 
 // sender is the sending half of the datagram queue pair. Slots of its ring are
@@ -42,7 +44,7 @@ type sender struct {
 	closed  bool
 	broken  error // why no datagram can be sent any more
 	port    string
-	batch   [1]verbs.Send
+	batch   [sendBatch]verbs.Send
 	ends    [pollBatch]verbs.Completion
 }
 
@@ -162,85 +164,106 @@ func (f *Fabric) request(slot int) verbs.Receive {
 }
 
 // Post sends one datagram. What the device cannot take now is lost.
-func (f *Fabric) Post(to fabric.Tuple, b []byte) error {
-	err := f.post(to, b, 0)
-	if err == nil {
-		f.counters.sent.Add(1)
-		f.counters.sentBytes.Add(uint64(len(b)))
+func (f *Fabric) Post(to fabric.Tuple, b []byte) error { return f.PostAll(to, b, len(b)) }
+
+// PostAll implements fabric.Batcher: the device is told of several work requests at once.
+func (f *Fabric) PostAll(to fabric.Tuple, b []byte, size int) error {
+	for len(b) > 0 {
+		taken, err := f.post(to, b, size, 0)
+		if errors.Is(err, errFull) {
+			f.counters.lost.Add(uint64(datagrams(b, size)))
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		bytes := min(taken*size, len(b))
+		f.counters.sent.Add(uint64(taken))
+		f.counters.sentBytes.Add(uint64(bytes))
+		b = b[bytes:]
 	}
-	if errors.Is(err, errFull) {
-		f.counters.lost.Add(1)
-		return nil
-	}
-	return err
+	return nil
 }
+
+// datagrams is how many of a size there are in b; the last may have less.
+func datagrams(b []byte, size int) int { return (len(b) + size - 1) / size }
 
 var errFull = errors.New("no room in the send queue")
 
-// post sends a datagram; one with a mark is the fabric's own.
-func (f *Fabric) post(to fabric.Tuple, b []byte, mark uint32) error {
+// post sends the first of some datagrams and says how many, one at least if there is no error. They
+// have size bytes each, but the last may have less. Those with a mark are the fabric's own.
+func (f *Fabric) post(to fabric.Tuple, b []byte, size int, mark uint32) (taken int, err error) {
 	out := &f.out
 	out.mu.Lock()
 	defer out.mu.Unlock()
 	switch {
 	case out.closed || f.ending.Err() != nil:
-		return fabric.ErrClosed
-	case len(b) > f.mtu:
-		return fabric.ErrTooLong
+		return 0, fabric.ErrClosed
+	case size > f.mtu:
+		return 0, fabric.ErrTooLong
 	case f.mute.Load():
-		return errFull
+		return 0, errFull
 	case out.broken != nil:
-		return out.broken
+		return 0, out.broken
 	}
 	if !out.grown {
 		f.growSends()
 	}
-	if out.posted-out.done >= uint64(out.size) {
-		if free := out.reclaim(); out.broken != nil {
+	want := min(datagrams(b, size), sendBatch)
+	if out.free() < want {
+		if out.reclaim(); out.broken != nil {
 			go f.datagramsFail(out.broken) // whoever posts holds locks of the owner
-			return errFull
-		} else if !free {
-			return errFull
+			return 0, errFull
 		}
+	}
+	if want = min(want, out.free()); want == 0 {
+		return 0, errFull
 	}
 	ah, err := f.handle(to)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	offset := int(out.posted%uint64(out.size)) * f.mtu
-	copy(out.slots.Bytes()[offset:], b)
-	s := verbs.Send{
-		ID: out.posted, Addr: out.slots.Addr() + uint64(offset), Length: uint32(len(b)), LKey: out.slots.LKey(),
-		AH: ah.Ref(), QPN: to.Num, QKey: f.cfg.QKey, Op: verbs.OpSend,
+	batch := out.batch[:want]
+	for i := range batch {
+		m := b[i*size : min((i+1)*size, len(b))]
+		number := out.posted + uint64(i)
+		offset := int(number%uint64(out.size)) * f.mtu
+		copy(out.slots.Bytes()[offset:], m)
+		s := verbs.Send{
+			ID: number, Addr: out.slots.Addr() + uint64(offset), Length: uint32(len(m)), LKey: out.slots.LKey(),
+			AH: ah.Ref(), QPN: to.Num, QKey: f.cfg.QKey, Op: verbs.OpSend,
+		}
+		if len(m) <= out.inline {
+			s.Flags |= verbs.Inline
+		}
+		if number%uint64(out.size/4) == 0 {
+			s.Flags |= verbs.Signaled
+		}
+		if mark != 0 {
+			s.Op, s.Imm = verbs.OpSendImm, mark
+		}
+		batch[i] = s
 	}
-	if len(b) <= out.inline {
-		s.Flags |= verbs.Inline
+	if taken, _ = out.qp.PostSend(batch); taken == 0 {
+		return 0, errFull // as far as one can know, for now
 	}
-	if out.posted%uint64(out.size/4) == 0 {
-		s.Flags |= verbs.Signaled
-	}
-	if mark != 0 {
-		s.Op, s.Imm = verbs.OpSendImm, mark
-	}
-	out.batch[0] = s
-	if _, err := out.qp.PostSend(out.batch[:]); err != nil {
-		return errFull // as far as one can know, for now
-	}
-	ah.used = out.posted
-	out.posted++
-	return nil
+	out.posted += uint64(taken)
+	ah.used = out.posted - 1
+	return taken, nil
 }
+
+// free is the number of slots that are not under way.
+func (s *sender) free() int { return s.size - int(s.posted-s.done) }
 
 // reclaim looks for sends that are through. It does not wait, but lets the
 // device work.
-func (s *sender) reclaim() bool {
-	n, err := s.cq.Poll(s.ends[:])
+func (s *sender) reclaim() {
+	n, _ := s.cq.Poll(s.ends[:])
 	for _, c := range s.ends[:max(n, 0)] {
 		if s.done = max(s.done, c.ID+1); c.Status != verbs.Success && c.Status != verbs.Flushed && s.broken == nil {
 			s.broken = fmt.Errorf("ib: port %s: datagrams cannot be sent: %v", s.port, c.Status)
 		}
 	}
-	return err == nil && s.posted-s.done < uint64(s.size)
 }
 
 // growSends takes more slots at the first peer. The memory of the old ones stays,

@@ -151,7 +151,8 @@ func (f *Fabric) side(e *queuePair) side {
 // sendControl sends a control datagram. If it is lost, another will come.
 func (f *Fabric) sendControl(to fabric.Tuple, c control) {
 	var b [controlHead + 2*fabric.MaxTuple + controlSeal]byte
-	if f.post(to, f.seal(to, c.append(b[:0])), controlMark) == nil {
+	sealed := f.seal(to, c.append(b[:0]))
+	if _, err := f.post(to, sealed, len(sealed), controlMark); err == nil {
 		f.counters.control.Add(1)
 	}
 }

@@ -61,9 +61,9 @@ void control(struct context *c, const char *words, char *answer, size_t most)
 	}
 	snprintf(answer, most,
 		 "dev=%s pd=%d mr=%d channel=%d cq=%d srq=%d qp=%d ah=%d pinned=%llu sent=%llu lost=%llu double=%llu swapped=%llu "
-		 "received=%llu dropped=%llu rclost=%llu resent=%llu",
+		 "received=%llu dropped=%llu rclost=%llu resent=%llu bells=%llu",
 		 c->device->ibv.name, n->pd, n->mr, n->channel, n->cq, n->srq, n->qp, n->ah, (unsigned long long)n->pinned,
 		 (unsigned long long)n->sent, (unsigned long long)n->lost, (unsigned long long)n->twice,
 		 (unsigned long long)n->swapped, (unsigned long long)n->received, (unsigned long long)n->dropped,
-		 (unsigned long long)n->rc_lost, (unsigned long long)n->resent);
+		 (unsigned long long)n->rc_lost, (unsigned long long)n->resent, (unsigned long long)n->bells);
 }

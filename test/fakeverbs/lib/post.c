@@ -90,6 +90,7 @@ int fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
 	struct qp *qp = (struct qp *)ibv;
 	int rc = 0;
 	pthread_mutex_lock(&world);
+	qp->context->counts.bells++;
 	for (; wr && !rc; wr = wr->next) {
 		rc = post_one(qp, wr);
 		if (rc)
