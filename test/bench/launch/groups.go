@@ -131,7 +131,10 @@ func (g group) contestants(ibrun string, st *stage, s size) []contestant {
 	if g.alone {
 		return all
 	}
-	theirs := []contestant{{name: hydra, argv: hydraArgv, lines: ranks}, {name: openMPI, argv: openArgv, lines: ranks}}
+	theirs := []contestant{{name: hydra, argv: hydraArgv, lines: ranks}}
+	if g.latency == 0 { // where sessions wait, it takes several times as long, and is not judged
+		theirs = append(theirs, contestant{name: openMPI, argv: openArgv, lines: ranks})
+	}
 	if s.ppn == 1 && st.shell == "" && !few {
 		theirs = append(theirs,
 			contestant{name: "pdsh", argv: []string{"pdsh", "-R", "ssh", "-w", nodes, program}, lines: ranks},
