@@ -194,10 +194,10 @@ bench-lazy: ## round trips, bulk, first messages and look-ups, each beside its f
 		test/ungrouped bin/vcluster up $$1 -- bin/bench lazy all $$1 $$p $$(($(ROUNDS) * $$2)) $$(($(ROUNDS) * $$3)) bin/ibrun $(CURDIR)/bin/alltoall $(CURDIR)/bin/stencil3d || missed=1; done; done; fi; \
 	go test -run '^$$' -bench 'CachedLookup|Seal|Step' -benchmem ./lazy/... ./fabric || missed=1; exit $$missed
 
-bench-data: ## messages between the nodes of a virtual cluster beside plain UDP and TCP, held against bounds; the memory of a peer; also in docs/figures.md (as root); ROUNDS=5
+bench-data: ## messages between the nodes of a virtual cluster beside plain UDP and TCP, held against bounds, autogroups off; the memory of a peer; also in docs/figures.md (as root); ROUNDS=5
 	@test/packages $(RUN_PACKAGES)
 	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
-	@missed=0; bin/vcluster up 10 -- bin/bench data bin/ibrun $(ROUNDS) docs/figures.md || missed=$$?; go test -run '^$$' -bench LivePeer -benchtime 1x ./lazy || missed=1; exit $$missed
+	@missed=0; test/ungrouped bin/vcluster up 10 -- bin/bench data bin/ibrun $(ROUNDS) docs/figures.md || missed=$$?; go test -run '^$$' -bench LivePeer -benchtime 1x ./lazy || missed=1; exit $$missed
 
 EXCHANGE_NODES ?= 16 64 128
 

@@ -4,6 +4,7 @@ package curve
 
 import (
 	"fmt"
+	"math"
 
 	"ibrun/test/bench/chart"
 	"ibrun/test/bench/figure"
@@ -63,11 +64,11 @@ func Save(title, how string, ways []Way, most int, file, picture string) error {
 	return chart.Save(file, measured, picture, title, []string{how, measured.Machine}, panels)
 }
 
-// sizes are the ticks of messages' lengths.
+// sizes are the ticks of messages' lengths: the first, and those that leave room for the last.
 func sizes(most int) (ticks []chart.Tick) {
 	for _, t := range []chart.Tick{{At: 1, Text: "1 B"}, {At: 64, Text: "64 B"}, {At: 4 << 10, Text: "4 KiB"},
 		{At: 256 << 10, Text: "256 KiB"}, {At: 1 << 20, Text: "1 MiB"}, {At: 16 << 20, Text: "16 MiB"}} {
-		if t.At <= float64(most) && (t.At != 1<<20 || most == 1<<20) {
+		if last := float64(most); t.At == 1 || t.At == last || 32*t.At <= last {
 			ticks = append(ticks, t)
 		}
 	}
@@ -77,16 +78,30 @@ func sizes(most int) (ticks []chart.Tick) {
 // trips has microseconds of a round trip.
 func trips(series []chart.Series, most int) chart.Panel {
 	return chart.Panel{Title: "Round trip", XLabel: "length of a message", X: sizes(most), Series: series,
-		Y: []chart.Tick{{At: 1, Text: "1 us"}, {At: 10, Text: "10 us"}, {At: 100, Text: "100 us"},
-			{At: 1000, Text: "1 ms"}, {At: 1e4, Text: "10 ms"}, {At: 1e5, Text: "100 ms"}}}
+		Y: around(series, []chart.Tick{{At: 1, Text: "1 us"}, {At: 10, Text: "10 us"}, {At: 100, Text: "100 us"},
+			{At: 1000, Text: "1 ms"}, {At: 1e4, Text: "10 ms"}, {At: 1e5, Text: "100 ms"}, {At: 1e6, Text: "1 s"}})}
+}
+
+// around are the ticks that the points need, one below them and one above.
+func around(series []chart.Series, ticks []chart.Tick) []chart.Tick {
+	low, high := math.Inf(1), 0.0
+	for _, s := range series {
+		for _, p := range s.Points {
+			low, high = min(low, p.Y), max(high, p.Y)
+		}
+	}
+	for len(ticks) > 2 && ticks[1].At <= low {
+		ticks = ticks[1:]
+	}
+	for len(ticks) > 2 && ticks[len(ticks)-2].At >= high {
+		ticks = ticks[:len(ticks)-1]
+	}
+	return ticks
 }
 
 // rates has megabytes a second, both directions counted.
 func rates(series []chart.Series, most int) chart.Panel {
-	p := chart.Panel{Title: "Both ways together", XLabel: "length of a message", X: sizes(most),
-		Y: []chart.Tick{{At: 0.01, Text: "10 kB/s"}, {At: 0.1, Text: "100 kB/s"}, {At: 1, Text: "1 MB/s"},
-			{At: 10, Text: "10 MB/s"}, {At: 100, Text: "100 MB/s"}, {At: 1000, Text: "1 GB/s"},
-			{At: 1e4, Text: "10 GB/s"}}}
+	p := chart.Panel{Title: "Both ways together", XLabel: "length of a message", X: sizes(most)}
 	for _, s := range series {
 		r := s
 		r.Points = nil
@@ -95,5 +110,8 @@ func rates(series []chart.Series, most int) chart.Panel {
 		}
 		p.Series = append(p.Series, r)
 	}
+	p.Y = around(p.Series, []chart.Tick{{At: 0.001, Text: "1 kB/s"}, {At: 0.01, Text: "10 kB/s"},
+		{At: 0.1, Text: "100 kB/s"}, {At: 1, Text: "1 MB/s"}, {At: 10, Text: "10 MB/s"}, {At: 100, Text: "100 MB/s"},
+		{At: 1000, Text: "1 GB/s"}, {At: 1e4, Text: "10 GB/s"}})
 	return p
 }
