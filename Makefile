@@ -201,7 +201,7 @@ bench-data: ## messages between the nodes of a virtual cluster beside plain UDP 
 
 EXCHANGE_NODES ?= 16 64 128
 
-bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64 and 128 nodes; MPICH and Open MPI, 4 and 5, beside their own launchers on 4 and 16, and on busy CPUs; ROUNDS=5
+bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64 and 128 nodes; MPICH and Open MPI, 4 and 5, beside their own launchers on 4 and 16, and on busy CPUs; ROUNDS=5 EXCHANGE_NODES="16 64 128"
 	@test/packages $(RUN_PACKAGES) mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix-dev
 	@$(MAKE) --no-print-directory build bin/bench bin/fleet bin/pmi bin/vcluster
 	@go test -run '^$$' -bench Local ./bootstrap/pmiserver

@@ -184,7 +184,8 @@ struct incoming {
 
 struct counts {
 	int pd, mr, channel, cq, srq, qp, ah;
-	uint64_t pinned, sent, lost, twice, swapped, received, dropped, rc_lost, resent, bells; /* bells: calls that post sends */
+	uint64_t pinned, sent, lost, twice, swapped, received, dropped, rc_lost, resent;
+	uint64_t bells; /* calls that post sends */
 };
 
 struct context {
