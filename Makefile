@@ -165,10 +165,10 @@ messages: ## all texts that users can see, with their places in the source
 bench: ## Go benchmarks
 	go test $(TAGS) -run '^$$' -bench . -benchmem ./...
 
-bench-launch: ## ibrun beside mpiexec.hydra, mpirun and bare sessions on 4 to 128 virtual nodes, over ssh and the rsh stand-in; ROUNDS=5 CASES="ssh tuned rsh latency half second here own own-ssh", or rsh:64x16; IBRUN=/opt/bin/ibrun for an installed one
+bench-launch: ## ibrun, installed and not, beside mpiexec.hydra, mpirun and bare sessions on 4 to 128 virtual nodes, over ssh and the rsh stand-in; ROUNDS=5 CASES="ssh tuned rsh latency half second here own own-ssh", or rsh:64x16
 	@test/packages $(RUN_PACKAGES) mpich openmpi-bin
 	@$(MAKE) --no-print-directory build bin/bench
-	@kept=0; bin/bench launch turns $(or $(IBRUN),bin/ibrun) $(ROUNDS) docs/launch-figures.json $(CASES) || kept=$$?; bin/bench launch plot docs/launch-figures.json docs/launch-figures.svg; exit $$kept
+	@kept=0; test/installed sh -c 'bin/bench launch turns $$INSTALLED bin/ibrun $(ROUNDS) docs/launch-figures.json $(CASES)' || kept=$$?; bin/bench launch plot docs/launch-figures.json docs/launch-figures.svg; exit $$kept
 
 bench-sweep: ## launches over sessions that take 0 to 2 s more, on 16 to 256 nodes: predicted, measured, mpiexec.hydra, bare sessions; a picture in docs (as root); ROUNDS=5
 	@test/packages $(RUN_PACKAGES) mpich
@@ -207,11 +207,11 @@ bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64
 	@go test -run '^$$' -bench Local ./bootstrap/pmiserver
 	@for how in --eager --lazy; do echo "$$how, two local agents:"; bin/ibrun --launcher local --hosts a,b $$how -n 2 bin/pmi -time 20000 | grep put; done
 	@mpicc.mpich -o bin/mpi.mpich test/e2e/testdata/mpi.c; mpicc.openmpi -o bin/mpi.openmpi test/e2e/testdata/mpi.c
-	@missed=0; for n in $(EXCHANGE_NODES); do for p in 1 16; do bin/vcluster up $$n -- bin/bench mpi exchange $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi || missed=1; done; done; \
-	for n in 4 16; do bin/vcluster up $$n -- bin/bench mpi hello $$n 1 $(ROUNDS) $(CURDIR)/bin/mpi.mpich $(CURDIR)/bin/mpi.openmpi || missed=1; done; \
+	@missed=0; test/installed sh -c 'missed=0; for n in $(EXCHANGE_NODES); do for p in 1 16; do bin/vcluster up $$n -- bin/bench mpi exchange $$INSTALLED $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi || missed=1; done; done; exit $$missed' || missed=1; \
+	test/installed sh -c 'missed=0; for n in 4 16; do bin/vcluster up $$n -- bin/bench mpi hello $$INSTALLED $$n 1 $(ROUNDS) $(CURDIR)/bin/mpi.mpich $(CURDIR)/bin/mpi.openmpi || missed=1; done; exit $$missed' || missed=1; \
 	bin/bench mpi busy $(ROUNDS) $(CURDIR)/bin/mpi.openmpi || missed=1; \
 	lib=$$(echo /usr/lib/*-linux-gnu/pmix2) && gcc -o bin/pmixclient test/e2e/testdata/pmixclient.c -I$$lib/include -L$$lib/lib -lpmix; bin/bench mpi agent $(ROUNDS) $(CURDIR)/bin/pmixclient || missed=1; \
-	root=$$(test/fleet/build); for size in "4 1" "16 1" "16 4"; do bin/vcluster up -share $$root $${size% *} -- bin/bench mpi newer $$size $(ROUNDS) $$root $(CURDIR)/bin/mpi.openmpi || missed=1; done; exit $$missed
+	root=$$(test/fleet/build) test/installed sh -c 'missed=0; for size in "4 1" "16 1" "16 4"; do bin/vcluster up -share $$root $${size% *} -- bin/bench mpi newer $$INSTALLED $$size $(ROUNDS) $$root $(CURDIR)/bin/mpi.openmpi || missed=1; done; exit $$missed' || missed=1; exit $$missed
 
 PATTERN_PACKAGES := $(RUN_PACKAGES) mpich libmpich-dev openmpi-bin libopenmpi-dev
 define patterns

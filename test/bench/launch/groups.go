@@ -82,16 +82,17 @@ type contestant struct {
 
 // Names of contestants that are judged.
 const (
-	ours       = "ibrun"
-	older      = "ibrun of before"
-	hydra      = "mpiexec.hydra"
-	openMPI    = "mpirun"
-	floorName  = "bare sessions"
-	floorNodes = "node[0001-%04d]"
+	ours        = "ibrun"
+	uninstalled = "ibrun, not installed"
+	older       = "ibrun of before"
+	hydra       = "mpiexec.hydra"
+	openMPI     = "mpirun"
+	floorName   = "bare sessions"
+	floorNodes  = "node[0001-%04d]"
 )
 
 // mine says whether a failure is ibrun's own, and ends the benchmark.
-func (c contestant) mine() bool { return c.name == ours || c.name == older }
+func (c contestant) mine() bool { return slices.Contains([]string{ours, uninstalled, older}, c.name) }
 
 // contestants are those that are installed here, on a stage for the size.
 func (g group) contestants(ibrun string, st *stage, s size) []contestant {

@@ -2,11 +2,14 @@
 // where they are installed, each over the same sshd or the same rsh stand-in of a virtual cluster,
 // turn by turn. It keeps what it measured in a file, from which it draws a plot. As root:
 //
-//	bench launch turns IBRUN ROUNDS FILE GROUP...   all cases of a group, or one of them: rsh:64x16
+//	bench launch turns IBRUN COPY ROUNDS FILE GROUP...  all cases of a group, or one: rsh:64x16
 //	bench launch before IBRUN OLDER ROUNDS GROUP... the same job by two builds of ibrun
 //	bench launch spread IBRUN                       20 launches of 64 nodes
 //	bench launch plot FILE PICTURE.svg
 //	bench launch sweep IBRUN ROUNDS FILE PICTURE.svg    over how long a session takes, and nodes
+//
+// IBRUN of turns is installed, as the other launchers are (test/installed), and COPY the same
+// program elsewhere, which each node looks for.
 //
 // It refuses to prepare the machine: make bench-launch does.
 package launch
@@ -16,6 +19,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"ibrun/test/bench/figure"
 	"ibrun/test/bench/hosts"
@@ -37,12 +41,12 @@ func Run(args []string) error {
 		return hosts.Lag(args[1], standIn, append([]string{"vrsh"}, args[2:]...))
 	case len(args) == 5 && args[0] == floorRole:
 		return floor(args[1], args[2], args[3], args[4])
-	case len(args) >= 5 && args[0] == "turns":
-		rounds, err := figure.Rounds(args[2])
+	case len(args) >= 6 && args[0] == "turns":
+		rounds, err := figure.Rounds(args[3])
 		if err != nil {
 			return err
 		}
-		return turns(args[1], rounds, args[3], args[4:])
+		return turns(args[1], args[2], rounds, args[4], args[5:])
 	case len(args) >= 5 && args[0] == "before":
 		rounds, err := figure.Rounds(args[3])
 		if err != nil {
@@ -60,15 +64,16 @@ func Run(args []string) error {
 	case len(args) == 3 && args[0] == "plot":
 		return plot(args[1], args[2])
 	}
-	return errors.New("usage: bench launch turns IBRUN ROUNDS FILE GROUP... | before IBRUN OLDER ROUNDS GROUP... | " +
-		"spread IBRUN | plot FILE PICTURE.svg | sweep IBRUN ROUNDS FILE PICTURE.svg")
+	return errors.New("usage: bench launch turns IBRUN COPY ROUNDS FILE GROUP... | " +
+		"before IBRUN OLDER ROUNDS GROUP... | spread IBRUN | plot FILE PICTURE.svg | " +
+		"sweep IBRUN ROUNDS FILE PICTURE.svg")
 }
 
 // standIn is where each host of a virtual cluster has the rsh stand-in (cluster.VRSH).
 const standIn = "/run/vcluster/vrsh"
 
 // turns measures some groups, adds them to the file, and says which bounds are kept.
-func turns(ibrun string, rounds int, file string, names []string) error {
+func turns(ibrun, elsewhere string, rounds int, file string, names []string) error {
 	kept, err := load(file)
 	if err != nil {
 		return err
@@ -76,8 +81,17 @@ func turns(ibrun string, rounds int, file string, names []string) error {
 	if ibrun, err = filepath.Abs(ibrun); err != nil {
 		return err
 	}
+	if elsewhere, err = filepath.Abs(elsewhere); err != nil {
+		return err
+	}
 	return eachCase(rounds, names, func(g group, st *stage, s size) []contestant {
-		return g.contestants(ibrun, st, s)
+		all := g.contestants(ibrun, st, s)
+		if g.here || g.alone {
+			return all
+		}
+		second := g.contestants(elsewhere, st, s)[0]
+		second.name = uninstalled
+		return slices.Insert(all, 1, second)
 	}, func(r *row, bounds *figure.Bounds) error {
 		kept.put(*r)
 		r.print()

@@ -24,7 +24,7 @@ const (
 
 // colours of ways; grey is any other's.
 var colours = map[string]string{ours: "#1f4e79", "ibrun --ssh exec": "#5b8db8", hydra: "#c8553d",
-	openMPI: "#e0a458", floorName: "#a7b1bd"}
+	openMPI: "#e0a458", uninstalled: "#8fb3d0", floorName: "#a7b1bd"}
 
 // plot draws what a file holds.
 func plot(file, picture string) error {

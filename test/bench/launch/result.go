@@ -68,7 +68,7 @@ func (r *row) print() {
 	fmt.Printf("%s, medians of %d rounds in turns:\n", r.title(), r.Rounds)
 	mine, _ := r.find(ours)
 	for _, w := range r.Ways {
-		fmt.Printf("  %-18s %9.1f ms (least %9.1f), %5.2f of ibrun's time", w.Name, w.Median, w.Least,
+		fmt.Printf("  %-20s %9.1f ms (least %9.1f), %5.2f of ibrun's time", w.Name, w.Median, w.Least,
 			w.Median/mine.Median)
 		if mine.CPU > 0 {
 			fmt.Printf("; %7.2f ms CPU per node, %5.2f of its CPU", w.CPU, w.CPU/mine.CPU)
@@ -83,13 +83,14 @@ const mostOwn = 3
 // judge says which bounds the row keeps.
 func (r *row) judge(b *figure.Bounds) {
 	mine, _ := r.find(ours)
-	against := func(name string) (ratio float64, there bool) {
-		w, there := r.find(name)
-		return w.Median / mine.Median, there
-	}
 	bound := func(name string, least float64) {
-		if ratio, there := against(name); there {
-			b.AtLeast(r.title()+": "+name+" / ibrun", ratio, least)
+		theirs, there := r.find(name)
+		if !there {
+			return
+		}
+		b.AtLeast(r.title()+": "+name+" / ibrun", theirs.Median/mine.Median, least)
+		if copied, there := r.find(uninstalled); there {
+			b.AtLeast(r.title()+": "+name+" / "+uninstalled, theirs.Median/copied.Median, least)
 		}
 	}
 	switch {

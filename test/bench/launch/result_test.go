@@ -67,6 +67,15 @@ func TestBoundsOfCases(t *testing.T) {
 	}
 }
 
+// Installed or not, the bound is the same, and each has a line of its own.
+func TestBoundsOfBoth(t *testing.T) {
+	r := sample("rsh", 64, 16, 100, 115)
+	r.Ways = append(r.Ways, way{Name: uninstalled, Median: 110})
+	b := figure.Bounds{To: io.Discard}
+	r.judge(&b)
+	require.EqualError(t, b.Err(), "missed: 64 nodes x 16, rsh stand-in: mpiexec.hydra / ibrun, not installed")
+}
+
 // The picture is well formed whatever a machine is called, and has a bar for each way.
 func TestPlot(t *testing.T) {
 	k := results{Rows: []row{sample("ssh", 4, 1, 100, 2500), sample("rsh", 64, 16, 900, 600)}}

@@ -31,10 +31,15 @@ const (
 
 // exchange runs a PMI client that prints one line once every rank has the keys of all.
 func (j job) exchange(program string) error {
+	copied := j
+	copied.ibrun = ibrun
 	native := &way{name: "ibrun", argv: j.underIbrun(program)}
+	found := &way{name: "ibrun, not installed", argv: copied.underIbrun(program)}
 	ssh := &way{name: "ibrun --ssh exec", argv: j.underIbrun("--ssh", "exec", program)}
 	hydra := &way{name: "mpiexec.hydra", argv: j.underHydra(program)}
 	rsh := &way{name: "ibrun over rsh", argv: j.underIbrun("--launcher-exec", standIn, program)}
+	foundRsh := &way{name: "ibrun over rsh, not installed",
+		argv: copied.underIbrun("--launcher-exec", standIn, program)}
 	hydraRsh := &way{name: "mpiexec.hydra over rsh", argv: []string{"mpiexec.hydra", "-launcher", "rsh",
 		"-launcher-exec", standIn, "-n", j.ranks, "-f", j.hydra, program}}
 	turn := func(w *way) func() error {
@@ -47,7 +52,7 @@ func (j job) exchange(program string) error {
 			return err
 		}
 	}
-	if err := figure.Turns(j.rounds, turn(native), turn(ssh), turn(hydra), turn(rsh),
+	if err := figure.Turns(j.rounds, turn(native), turn(found), turn(ssh), turn(hydra), turn(rsh), turn(foundRsh),
 		turn(hydraRsh)); err != nil {
 		return err
 	}
@@ -59,8 +64,12 @@ func (j job) exchange(program string) error {
 	fmt.Printf("the same over the rsh stand-in: ibrun %.3fs, mpiexec.hydra %.3fs, ratio %.2f\n", c, d, c/d)
 	bounds := figure.Bounds{To: os.Stdout}
 	if j.nodes == boundNodes && j.perNode == boundPerNode {
-		bounds.AtLeast("PMI exchange on 64x16 over ssh: mpiexec.hydra / ibrun", b/a, leastOverSSH)
-		bounds.AtLeast("PMI exchange on 64x16 over the rsh stand-in: mpiexec.hydra / ibrun", d/c, leastOverRsh)
+		const what = "PMI exchange on 64x16 over "
+		bounds.AtLeast(what+"ssh: mpiexec.hydra / ibrun", b/a, leastOverSSH)
+		bounds.AtLeast(what+"ssh: mpiexec.hydra / "+found.name, b/figure.Median(found.seconds), leastOverSSH)
+		bounds.AtLeast(what+"the rsh stand-in: mpiexec.hydra / ibrun", d/c, leastOverRsh)
+		bounds.AtLeast(what+"the rsh stand-in: mpiexec.hydra / "+found.name, d/figure.Median(foundRsh.seconds),
+			leastOverRsh)
 	}
 	return bounds.Err()
 }

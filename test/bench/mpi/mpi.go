@@ -1,19 +1,20 @@
 // Package mpi holds programs of PMI and MPI under ibrun against the same under their own launchers,
 // turn by turn:
 //
-//	bench mpi exchange NODES PPN ROUNDS PROGRAM      a PMI exchange over ssh and the rsh stand-in
-//	bench mpi hello NODES PPN ROUNDS MPICH OPENMPI   programs of both libraries say hello
-//	bench mpi newer NODES PPN ROUNDS ROOT OPENMPI    Open MPI 5 in a root of test/fleet: jobs, MPI_Init
+//	bench mpi exchange IBRUN NODES PPN ROUNDS PROGRAM      a PMI exchange over ssh and as over rsh
+//	bench mpi hello IBRUN NODES PPN ROUNDS MPICH OPENMPI   programs of both libraries say hello
+//	bench mpi newer IBRUN NODES PPN ROUNDS ROOT OPENMPI    Open MPI 5 in a root of test/fleet
 //	bench mpi apps NODES PPN ROUNDS BENCH MPICH OPENMPI PAGE   steps of patterns of messages
 //	bench mpi curve ROUNDS BENCH MPICH OPENMPI FILE PICTURE    round trips of all sizes
 //	bench mpi busy ROUNDS OPENMPI                    four ranks on two CPUs that others keep busy
 //	bench mpi agent ROUNDS CLIENT                    an agent's memory with 16 clients of PMIx
 //
-// MPICH and OPENMPI of apps and curve are c/pattern.c; BENCH is this program, of which a rank is
-// test/bench/pattern. All but the last two run on the front of a virtual cluster, all in the
-// directory that has bin/ibrun and bin/fleet. Elsewhere MPICH and OPENMPI are
-// test/e2e/testdata/mpi.c, built for each; CLIENT is pmixclient.c there. `make bench-mpi` runs
-// them.
+// IBRUN is installed, as the other launchers are (test/installed). The exchange has bin/ibrun, too,
+// which each node looks for. MPICH and OPENMPI of apps and curve are c/pattern.c; BENCH is this
+// program, of which a rank is test/bench/pattern. All but the last two run on the front of a
+// virtual cluster, all in the directory that has bin/ibrun and bin/fleet. Elsewhere MPICH and
+// OPENMPI are test/e2e/testdata/mpi.c, built for each; CLIENT is pmixclient.c there. `make
+// bench-mpi` runs them.
 //
 // It refuses to build programs and to bring clusters up.
 package mpi
@@ -29,6 +30,7 @@ import (
 	"ibrun/test/bench/pattern"
 )
 
+// ibrun is not installed.
 const ibrun = "bin/ibrun"
 
 // standIn is where each host of a virtual cluster has the rsh stand-in (cluster.VRSH).
@@ -39,16 +41,16 @@ func Run(args []string) error {
 	switch {
 	case len(args) > 0 && args[0] == "pattern": // a rank of apps and curve
 		return pattern.Run(args[1:])
-	case len(args) == 5 && args[0] == "exchange":
-		return onCluster(args[1:4], func(j job) error { return j.exchange(args[4]) })
-	case len(args) == 6 && args[0] == "hello":
-		return onCluster(args[1:4], func(j job) error { return j.hello(args[4], args[5]) })
-	case len(args) == 6 && args[0] == "newer":
-		return onCluster(args[1:4], func(j job) error { return j.newer(args[4], args[5]) })
+	case len(args) == 6 && args[0] == "exchange":
+		return onCluster(args[1], args[2:5], func(j job) error { return j.exchange(args[5]) })
+	case len(args) == 7 && args[0] == "hello":
+		return onCluster(args[1], args[2:5], func(j job) error { return j.hello(args[5], args[6]) })
+	case len(args) == 7 && args[0] == "newer":
+		return onCluster(args[1], args[2:5], func(j job) error { return j.newer(args[5], args[6]) })
 	case len(args) == 8 && args[0] == "apps":
-		return onCluster(args[1:4], func(j job) error { return j.apps(args[4], args[5], args[6], args[7]) })
+		return onCluster(ibrun, args[1:4], func(j job) error { return j.apps(args[4], args[5], args[6], args[7]) })
 	case len(args) == 7 && args[0] == "curve":
-		return onCluster([]string{"2", "1", args[1]}, func(j job) error {
+		return onCluster(ibrun, []string{"2", "1", args[1]}, func(j job) error {
 			return j.curve(args[2], args[3], args[4], args[5], args[6])
 		})
 	case len(args) == 3 && (args[0] == "busy" || args[0] == "agent"):
@@ -61,21 +63,23 @@ func Run(args []string) error {
 		}
 		return busy(rounds, args[2])
 	}
-	return errors.New("usage: bench mpi exchange NODES PPN ROUNDS PROGRAM | hello NODES PPN ROUNDS MPICH OPENMPI | " +
-		"newer NODES PPN ROUNDS ROOT OPENMPI | apps NODES PPN ROUNDS BENCH MPICH OPENMPI PAGE | " +
-		"curve ROUNDS BENCH MPICH OPENMPI FILE PICTURE | pattern ... | busy ROUNDS OPENMPI | agent ROUNDS CLIENT")
+	return errors.New("usage: bench mpi exchange IBRUN NODES PPN ROUNDS PROGRAM | " +
+		"hello IBRUN NODES PPN ROUNDS MPICH OPENMPI | newer IBRUN NODES PPN ROUNDS ROOT OPENMPI | " +
+		"apps NODES PPN ROUNDS BENCH MPICH OPENMPI PAGE | curve ROUNDS BENCH MPICH OPENMPI FILE PICTURE | " +
+		"pattern ... | busy ROUNDS OPENMPI | agent ROUNDS CLIENT")
 }
 
 // job is a size of job on a cluster.
 type job struct {
+	ibrun                  string // the program
 	nodes, perNode, rounds int
 	ranks                  string // all of them, as launchers are told
 	hydra, openMPI         string // files of hosts
 }
 
 // onCluster measures jobs of a size: nodes, ranks per node, rounds.
-func onCluster(size []string, measure func(job) error) (err error) {
-	var j job
+func onCluster(ibrun string, size []string, measure func(job) error) (err error) {
+	j := job{ibrun: ibrun}
 	for i, to := range []*int{&j.nodes, &j.perNode, &j.rounds} {
 		if *to, err = strconv.Atoi(size[i]); err != nil || *to < 1 {
 			return fmt.Errorf("invalid number of nodes, ranks per node or rounds: %q", size[i])
@@ -94,7 +98,7 @@ func onCluster(size []string, measure func(job) error) (err error) {
 }
 
 func (j job) underIbrun(argv ...string) []string {
-	return append([]string{ibrun, "-n", j.ranks, "-f", j.hydra}, argv...)
+	return append([]string{j.ibrun, "-n", j.ranks, "-f", j.hydra}, argv...)
 }
 
 func (j job) underHydra(argv ...string) []string {
