@@ -249,10 +249,10 @@ bench-charm: ## 64 processes of Charm++'s layer netlrts on 16 nodes beside charm
 	@$(CC) $(filter-out -fPIC,$(CFLAGS_OF_OURS)) -D_GNU_SOURCE -static -o bin/charm-process test/bench/charm/c/process.c
 	@bin/vcluster up $(NODES) -- bin/bench charm bin/ibrun $(CHARM)/bin/charmrun $(or $(PROCESS),$(CURDIR)/bin/charm-process) $(NODES) $(or $(PROCESSES),64) $(ROUNDS)
 
-bench-managers: ## a launch in a job of Slurm, over steps of srun and over ssh, beside plain srun, turn by turn (as root); NODES=64 ROUNDS=5
+bench-managers: ## a launch in a job of Slurm, over steps of srun, a shared one and ssh, beside plain srun, turn by turn (as root); NODES=64 ROUNDS=5
 	@test/packages $(RUN_PACKAGES) $(MANAGER_PACKAGES)
 	@$(MAKE) --no-print-directory build bin/bench
-	@bin/bench managers bin/ibrun $(if $(filter file,$(origin NODES)),64,$(NODES)) 2 $(ROUNDS)
+	@test/installed sh -c 'bin/bench managers $$INSTALLED $(if $(filter file,$(origin NODES)),64,$(NODES)) 2 $(ROUNDS)'
 
 bench-ssh: ## one ssh hop: native ssh, ssh, and ssh with curve25519, turn by turn; ROUNDS=5, times 8
 	@test/packages $(RUN_PACKAGES)

@@ -164,6 +164,11 @@ func TestInstalledIsRunAtOnce(t *testing.T) {
 			require.NoError(t, os.Rename(path+".away", path))
 		})
 	}
+	task := taskText(job.LaunchOptions{}, path, reaper.Role) // of a step with several hosts
+	require.Equal(t, "ran "+reaper.Role+" "+build.ID()+"\n", said("/bin/sh", task))
+	require.NoError(t, os.Rename(path, path+".away"))
+	require.Equal(t, aloneMark+lineEnd, said("/bin/sh", task), "this node gets a session of its own")
+	require.NoError(t, os.Rename(path+".away", path))
 	for name, spoil := range map[string]func() error{
 		"a file that the group may write":   func() error { return os.Chmod(path, 0o775) },
 		"a folder that all may write":       func() error { return os.Chmod(dir, 0o777) },
