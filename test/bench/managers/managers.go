@@ -1,5 +1,5 @@
 // Package managers holds ibrun in a job of a real Slurm against plain srun, turn by turn: agents
-// over a step of srun for each, over one for all, and over ssh. It brings its own virtual cluster up:
+// over a step of srun for each, over one for all, and over ssh. It brings its own cluster up:
 //
 //	bench managers IBRUN NODES PERNODE ROUNDS
 //
@@ -112,8 +112,8 @@ func inside(ibrun, turns string) error {
 	}
 	plain := figure.Median(took[0])
 	fmt.Println(figure.Machine())
-	fmt.Printf("%s nodes, %s ranks, medians of %d turns: srun %.0f ms, ibrun over srun %.0f ms, over ssh %.0f ms, over "+
-		"a shared step %.0f ms\n",
+	fmt.Printf("%s nodes, %s ranks, medians of %d turns: srun %.0f ms, ibrun over srun %.0f ms, over ssh %.0f ms, "+
+		"over a shared step %.0f ms\n",
 		os.Getenv("SLURM_JOB_NUM_NODES"), os.Getenv("SLURM_NTASKS"), rounds, plain, figure.Median(took[1]),
 		figure.Median(took[2]), figure.Median(took[3]))
 	bounds := figure.Bounds{To: os.Stdout}
