@@ -15,6 +15,7 @@ import (
 	"ibrun/bootstrap/remote"
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/build"
+	"ibrun/internal/parked"
 )
 
 // LeafMain is Main in the program of a leaf, which has no ssh of its own
@@ -22,7 +23,7 @@ import (
 // that asks for what only the whole program has, or is late, it becomes that.
 func LeafMain() int {
 	return run(nil, func() (io.Reader, error) {
-		if _, err := greet(); err != nil {
+		if err := greet(); err != nil {
 			return nil, err
 		}
 		var received bytes.Buffer
@@ -31,7 +32,7 @@ func LeafMain() int {
 		if m, ok := m.(wire.Launch); ok && err == nil && outgrows(m) || errors.Is(err, errLate) {
 			becomeWhole(received.Bytes())
 		}
-		return io.MultiReader(&received, os.Stdin), nil
+		return io.MultiReader(&received, parked.Reader(os.Stdin)), nil
 	})
 }
 

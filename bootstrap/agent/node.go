@@ -15,6 +15,7 @@ import (
 	"ibrun/bootstrap/remote"
 	"ibrun/internal/build"
 	"ibrun/internal/owned"
+	"ibrun/internal/parked"
 	"ibrun/internal/proc"
 )
 
@@ -31,19 +32,22 @@ const lastWords = 60 * time.Second
 // received is what a leaf has read that became this program, nil for others.
 func Main(received *os.File) int {
 	if received != nil {
-		return run(io.MultiReader(received, os.Stdin), nil)
+		return run(io.MultiReader(received, parked.Reader(os.Stdin)), nil)
 	}
-	return run(os.Stdin, greet)
+	return run(nil, func() (io.Reader, error) {
+		err := greet()
+		return parked.Reader(os.Stdin), err
+	})
 }
 
 // greet is an agent's first word.
-func greet() (io.Reader, error) {
+func greet() error {
 	if err := remote.Call(); err != nil {
 		fmt.Fprintf(os.Stderr, "ibrun: %v\n", err)
-		return nil, err
+		return err
 	}
 	_, err := fmt.Printf("::ibrun-agent:1 %s %s %d::\n", build.ID(), build.Machine(), os.Getpid())
-	return os.Stdin, err
+	return err
 }
 
 // run is an agent that reads its parent from in, or from what greet returns.

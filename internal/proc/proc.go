@@ -7,6 +7,7 @@ package proc
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -52,7 +53,6 @@ type Process struct {
 var waiting struct {
 	sync.Mutex
 	live  map[int]*Process
-	wake  chan struct{} // capacity 1: there is a child again
 	start sync.Once
 }
 
@@ -182,10 +182,6 @@ func begin(c Cmd) (b *birth, p *Process, err error) {
 	}
 	p = &Process{pid: pid, done: make(chan struct{})}
 	waiting.live[pid] = p
-	select {
-	case waiting.wake <- struct{}{}:
-	default:
-	}
 	if c.Hold {
 		if err = c.hold(pid, b); err != nil {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may hang
@@ -213,22 +209,17 @@ func (h Hung) Error() string {
 
 func startReaping() {
 	waiting.live = map[int]*Process{}
-	waiting.wake = make(chan struct{}, 1)
-	go reap()
+	ended := make(chan os.Signal, 1) // one is enough: reapAll takes all there are
+	signal.Notify(ended, syscall.SIGCHLD)
+	go reap(ended)
 }
 
-// reap waits for every child there is, adopted ones included.
-func reap() {
+// reap waits for every child there is, adopted ones included. No thread waits in the kernel: it
+// would take a processor along, the only one of an agent (internal/parked).
+func reap(ended <-chan os.Signal) {
 	for {
-		var info unix.Siginfo
-		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil)
-		switch err {
-		case nil:
-			reapAll()
-		case unix.EINTR:
-		default: // no child at all
-			<-waiting.wake
-		}
+		reapAll()
+		<-ended
 	}
 }
 
