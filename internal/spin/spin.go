@@ -14,15 +14,14 @@ const (
 	Long  = time.Millisecond
 )
 
-// mostRest is how many waits at most go to sleep at once after polls that brought nothing.
+// mostRest is how many waits at most go without a try after tries that brought nothing.
 const mostRest = 64
 
 // Spinner is one waiter's polling. The zero value never polls.
 type Spinner struct {
 	most   time.Duration
 	always bool // it polls each time
-	rest   int  // waits that go without, after the last poll that brought nothing
-	skip   int  // of them, how many are left
+	rare   Rare
 }
 
 // New polls for so long at a time; always, or as long as that brings something.
@@ -34,18 +33,16 @@ func (s *Spinner) Poll(try func() (done bool)) bool {
 	if s.most == 0 {
 		return false
 	}
-	if s.skip > 0 && !s.always {
-		s.skip--
+	if !s.always && !s.rare.Due() {
 		return false
 	}
 	for began := time.Now(); ; {
 		if try() {
-			s.rest /= 2
+			s.rare.Note(true)
 			return true
 		}
 		if time.Since(began) > s.most {
-			s.rest = min(2*s.rest+1, mostRest)
-			s.skip = s.rest
+			s.rare.Note(false)
 			return false
 		}
 	}

@@ -26,6 +26,26 @@ func TestBecomesRare(t *testing.T) {
 	require.Equal(t, 100, polls(100, true))
 }
 
+func TestRare(t *testing.T) {
+	var r Rare
+	var tries []int
+	for wait := range 200 {
+		if r.Due() {
+			tries = append(tries, wait)
+			r.Note(false)
+		}
+	}
+	require.Equal(t, []int{0, 2, 6, 14, 30, 62, 126, 191}, tries)
+	for range 7 {
+		r.Note(true)
+	}
+	for !r.Due() {
+	}
+	r.Note(false)
+	require.False(t, r.Due())
+	require.True(t, r.Due(), "what has brought something counts")
+}
+
 func TestNeverAndAlways(t *testing.T) {
 	var never Spinner
 	require.False(t, never.Poll(func() bool { t.Error("it polls"); return true }))
