@@ -34,9 +34,10 @@ func (c *Context) NewChannel() (*Channel, error) {
 
 // Wait waits until an armed queue has something and takes what is there: one
 // cookie for each event, acknowledged already. One goroutine at a time may
-// wait. It fails with os.ErrDeadlineExceeded or os.ErrClosed.
-func (ch *Channel) Wait(cookies []uint64) (int, error) {
-	n, err := ch.ready.wait(func() int {
+// wait. For up to keep it does not give its processor back: see keeper. It fails
+// with os.ErrDeadlineExceeded or os.ErrClosed, after that time at the latest.
+func (ch *Channel) Wait(cookies []uint64, keep time.Duration) (int, error) {
+	n, err := ch.ready.wait(keep, func() int {
 		if ch.ptr == nil {
 			return -int(syscall.EBADF)
 		}
@@ -48,7 +49,27 @@ func (ch *Channel) Wait(cookies []uint64) (int, error) {
 	return max(n, 0), err
 }
 
-// SetDeadline bounds Wait; the zero time means never. A time that is past ends
+// Next waits as Wait does, for one queue. It arms that again and takes up to len(out) completions
+// of it; there is room for one at least. One crossing into C.
+func (ch *Channel) Next(out []Completion, keep time.Duration) (cookie uint64, n int, err error) {
+	rc, err := ch.ready.wait(keep, func() (rc int) {
+		if ch.ptr == nil {
+			return -int(syscall.EBADF)
+		}
+		cookie, n, rc = shimNext(ch.ptr, out)
+		return rc
+	})
+	switch {
+	case err != nil:
+	case rc < 0:
+		err = failed("reading a "+ch.name, rc, "")
+	case n < 0:
+		err = failed("polling for a "+ch.name, n, "")
+	}
+	return cookie, max(n, 0), err
+}
+
+// SetDeadline bounds Wait and Next; the zero time means never. A time that is past ends
 // a Wait that is under way.
 func (ch *Channel) SetDeadline(t time.Time) error { return ch.ready.file.SetReadDeadline(t) }
 

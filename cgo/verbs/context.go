@@ -282,7 +282,7 @@ type Event struct {
 // goroutine at a time may wait. It fails with os.ErrDeadlineExceeded or os.ErrClosed.
 func (c *Context) Event() (Event, error) {
 	var event Event
-	rc, err := c.events.wait(func() int {
+	rc, err := c.events.wait(0, func() int {
 		if c.ptr == nil {
 			return -int(syscall.EBADF)
 		}

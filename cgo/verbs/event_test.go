@@ -21,7 +21,7 @@ func TestWaiting(t *testing.T) {
 		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, b)
 		cookies := make([]uint64, 4)
 		require.NoError(t, b.channel.SetDeadline(time.Now().Add(5*time.Millisecond)))
-		_, err := b.channel.Wait(cookies)
+		_, err := b.channel.Wait(cookies, 0)
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 
 		postReceive(t, q, b.at(1, 0, 128), b.at(2, 128, 128))
@@ -29,7 +29,7 @@ func TestWaiting(t *testing.T) {
 		postSend(t, p, a.datagram(1, 0, 8, there, q), a.datagram(2, 0, 8, there, q))
 		a.done(t, 2)
 		require.NoError(t, b.channel.SetDeadline(time.Now().Add(patience)))
-		n, err := b.channel.Wait(cookies)
+		n, err := b.channel.Wait(cookies, 0)
 		require.NoError(t, err)
 		require.Equal(t, []uint64{cookie}, cookies[:n])
 		b.done(t, 2)
@@ -38,11 +38,35 @@ func TestWaiting(t *testing.T) {
 		require.NoError(t, err)
 		ended := make(chan error)
 		go func() {
-			_, err := ch.Wait(make([]uint64, 1))
+			_, err := ch.Wait(make([]uint64, 1), 0)
 			ended <- err
 		}()
 		require.NoError(t, ch.Close())
 		require.ErrorIs(t, <-ended, os.ErrClosed)
+	})
+}
+
+// TestNext: what an event is of is taken with it, and the next completion makes the next event.
+func TestNext(t *testing.T) {
+	pairs(t, func(t *testing.T, first, second string) {
+		a, b := open(t, first), open(t, second)
+		p, q, there := a.datagrams(t), b.datagrams(t), a.handle(t, b)
+		require.NoError(t, b.cq.Arm())
+		require.NoError(t, b.channel.SetDeadline(time.Now().Add(patience)))
+		out := make([]verbs.Completion, 4)
+		for i := range uint64(100) {
+			postReceive(t, q, b.at(i, 0, 128))
+			postSend(t, p, a.datagram(i, 0, 8, there, q))
+			from, n, err := b.channel.Next(out, time.Millisecond)
+			require.NoError(t, err)
+			require.Equal(t, uint64(cookie), from)
+			require.Equal(t, 1, n)
+			require.Equal(t, i, out[0].ID)
+			a.done(t, 1)
+		}
+		require.NoError(t, b.channel.SetDeadline(time.Now().Add(5*time.Millisecond)))
+		_, _, err := b.channel.Next(out, time.Millisecond)
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	})
 }
 
@@ -56,7 +80,7 @@ func TestUnpolled(t *testing.T) {
 		postReceive(t, q, b.at(1, 0, 128))
 		postSend(t, p, a.datagram(1, 0, 8, there, q))
 		require.NoError(t, b.channel.SetDeadline(time.Now().Add(patience)))
-		_, err := b.channel.Wait(make([]uint64, 1))
+		_, err := b.channel.Wait(make([]uint64, 1), 0)
 		require.NoError(t, err)
 	})
 }

@@ -190,7 +190,7 @@ func (e *end) wait(n int) ([]verbs.Completion, error) {
 		if got > 0 {
 			continue
 		}
-		events, err := e.channel.Wait(cookies)
+		events, err := e.channel.Wait(cookies, 0)
 		if err != nil {
 			return all, fmt.Errorf("%d of %d completions: %w", len(all), n, err)
 		}

@@ -206,7 +206,7 @@ func TestCloseOrder(t *testing.T) {
 		require.ErrorIs(t, err, verbs.ErrClosed)
 		_, err = cq.Poll(make([]verbs.Completion, 1))
 		require.ErrorIs(t, err, verbs.ErrClosed)
-		_, err = ch.Wait(make([]uint64, 1))
+		_, err = ch.Wait(make([]uint64, 1), 0)
 		require.ErrorIs(t, err, os.ErrClosed)
 	})
 }

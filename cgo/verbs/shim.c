@@ -253,6 +253,19 @@ int ibrun_take_events(void *channel, uint64_t *out, int max)
 	return n;
 }
 
+int ibrun_next(void *channel, uint64_t *cookie, struct ibrun_completion *out, int max, int *got)
+{
+	struct ibv_cq *cq;
+	void *of;
+	errno = 0;
+	if (lib.ibv_get_cq_event(channel, &cq, &of))
+		return failure();
+	*cookie = (uintptr_t)of;
+	*got = ibrun_arm_poll_cq(cq, out, max);
+	lib.ibv_ack_cq_events(cq, 1); /* last: no queue is destroyed before its events are acknowledged */
+	return 1;
+}
+
 int ibrun_create_cq(void *context, int entries, uint64_t cookie, void *channel, int vector, void **out, int *got)
 {
 	errno = 0;

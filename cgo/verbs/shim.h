@@ -69,6 +69,9 @@ struct ibrun_completion {
 int ibrun_poll_cq(void *cq, struct ibrun_completion *out, int max);
 /* Arms, then polls: what came before the arming is found by the poll. */
 int ibrun_arm_poll_cq(void *cq, struct ibrun_completion *out, int max);
+/* Takes one event and does that for its queue. Returns 1 and the queue's cookie, and in got what the
+ * poll found or a negative errno; -EAGAIN if there is no event. */
+int ibrun_next(void *channel, uint64_t *cookie, struct ibrun_completion *out, int max, int *got);
 
 int ibrun_create_srq(void *pd, uint32_t entries, void **srq, uint32_t *got);
 int ibrun_limit_srq(void *srq, uint32_t limit);

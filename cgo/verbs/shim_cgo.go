@@ -19,6 +19,8 @@ package verbs
 #cgo noescape ibrun_arm_cq
 #cgo nocallback ibrun_take_events
 #cgo noescape ibrun_take_events
+#cgo nocallback ibrun_next
+#cgo noescape ibrun_next
 #include <stdlib.h>
 #include "shim.h"
 */
@@ -136,6 +138,14 @@ func shimTakeEvents(channel unsafe.Pointer, cookies []uint64) int {
 		return 0
 	}
 	return int(C.ibrun_take_events(channel, (*C.uint64_t)(unsafe.Pointer(&cookies[0])), C.int(len(cookies))))
+}
+
+// shimNext needs room for one completion at least.
+func shimNext(channel unsafe.Pointer, out []Completion) (cookie uint64, n, rc int) {
+	var of C.uint64_t
+	var got C.int
+	rc = int(C.ibrun_next(channel, &of, (*C.struct_ibrun_completion)(unsafe.Pointer(&out[0])), C.int(len(out)), &got))
+	return uint64(of), int(got), rc
 }
 
 func shimCreateCQ(context unsafe.Pointer, size int, cookie uint64, channel unsafe.Pointer) (cq unsafe.Pointer, granted,

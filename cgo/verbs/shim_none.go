@@ -27,6 +27,7 @@ func shimDeregMR(unsafe.Pointer) int                               { return none
 func shimCreateChannel(unsafe.Pointer) (unsafe.Pointer, int, int)  { return nil, -1, none }
 func shimDestroyChannel(unsafe.Pointer) int                        { return none }
 func shimTakeEvents(unsafe.Pointer, []uint64) int                  { return none }
+func shimNext(unsafe.Pointer, []Completion) (uint64, int, int)     { return 0, 0, none }
 func shimDestroyCQ(unsafe.Pointer) int                             { return none }
 func shimArmCQ(unsafe.Pointer) int                                 { return none }
 func shimPollCQ(unsafe.Pointer, []Completion) int                  { return none }

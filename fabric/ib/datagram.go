@@ -342,7 +342,8 @@ func (f *Fabric) receive() {
 		if n == 0 {
 			if polls {
 				runtime.Gosched()
-			} else if _, err := f.in.channel.Wait(cookies); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			} else if _, err := f.in.channel.Wait(cookies, f.keeping(false)); err != nil &&
+				!errors.Is(err, os.ErrDeadlineExceeded) {
 				f.breaks(err)
 				return
 			}

@@ -74,11 +74,10 @@ type engine struct {
 	// Of the goroutine.
 	due     uint64 // queues that have said that they have something, by cookie
 	again   uint64 // those that may have more
-	more    bool
-	empty   int       // polls in a row that found nothing
-	cookies [1]uint64 // one event a wait: to see that there is no other costs a read
+	empty   int    // polls in a row that found nothing
 	ends    [pollBatch]verbs.Completion
-	reposts [pollBatch]verbs.Receive
+	reposts []verbs.Receive // receives that are free and not posted yet
+	keeps   int             // that many, so that one crossing into C posts several
 }
 
 func randomPSN() uint32 { return rand.Uint32() & (1<<24 - 1) }
@@ -90,7 +89,7 @@ func (f *Fabric) startEngine() (*engine, error) {
 	if f.engine != nil || f.ending.Err() != nil {
 		return f.engine, f.closedErr()
 	}
-	l := &engine{f: f, dev: f.dev, cookie: rand.Uint64(), more: true, due: 1, byQPN: map[uint32]*stream{},
+	l := &engine{f: f, dev: f.dev, cookie: rand.Uint64(), due: 1, byQPN: map[uint32]*stream{},
 		calls: map[callKey]*stream{}}
 	if err := l.open(); err != nil {
 		l.close()
@@ -118,7 +117,10 @@ func (l *engine) open() (err error) {
 		return err
 	}
 	l.fetches = newBufferPool(l.f)
-	return l.addShared(min(firstShared, size))
+	first := min(firstShared, size)
+	l.keeps = first / 8
+	l.reposts = make([]verbs.Receive, 0, l.keeps+pollBatch)
+	return l.addShared(first)
 }
 
 // addShared posts more shared receives; the caller holds the lock, or is alone.
