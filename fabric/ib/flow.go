@@ -7,7 +7,7 @@ const (
 	dataDepth = depth - 8
 	// signalEvery is how many small messages, and signalPieces how many pieces, are
 	// under way for each completion that says they are through.
-	signalEvery  = 8
+	signalEvery  = 12
 	signalPieces = 3
 )
 
