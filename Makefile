@@ -129,9 +129,8 @@ test-computing:
 	nice -n 15 $(TESTS) -short -timeout 45m $(SIMULATED)
 	nice -n 15 go tool staticcheck $(TAGS) ./...
 
-test-beside: fleet # what waits, and the machine at the end, when there is a processor for it; test/ssh takes longest
-	@failed=0; $(TESTS) $(TAGS) -race -p 2 -timeout 30m $$(go list ./... | grep -xE '$(WAITING)' | sort -r) || failed=$$?; \
-	$(MAKE) --no-print-directory test-ib || failed=$$?; exit $$failed
+test-beside: test-ib fleet # the machine, then what waits; test/ssh, which takes longest, with the first
+	$(TESTS) $(TAGS) -race -p 2 -timeout 30m $$(go list ./... | grep -xE '$(WAITING)' | sort -r)
 
 test-packages:
 	@test/packages $(TEST_PACKAGES) $(MANAGER_PACKAGES)

@@ -321,7 +321,7 @@ named:
 	REP; MOVSQ
 	LEAQ ·oneThreadWord(SB), AX
 	MOVQ AX, (DI)
-	JMP  patient
+	JMP  leaf
 
 	// An agent that a reaper in Go has started. One with a third argument was a leaf.
 other:
@@ -330,8 +330,6 @@ other:
 	JNE  program
 	CMPW 4(BX), $AGENT_4
 	JNE  program
-patient:
-	CALL2(SYS_prctl, $PR_SET_TIMERSLACK, $AGENT_SLACK) // nobody waits for its one processor: internal/parked
 	CMPQ 0(SP), $3
 	JGT  program
 
@@ -339,6 +337,8 @@ patient:
 	// lie elsewhere, so its segments are mapped as execve(2) would have done, and it begins on
 	// the same stack. R12 is the file, R13 the leaf's offset, R14 its ELF header, R15 a program header,
 	// BX how many follow (elf(5)).
+leaf:
+	CALL2(SYS_prctl, $PR_SET_TIMERSLACK, $AGENT_SLACK) // nobody waits for its one processor: internal/parked
 	LEAQ ·selfPath(SB), DI
 	MOVL $O_CLOEXEC, SI
 	XORL DX, DX
