@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
@@ -55,11 +54,22 @@ func start(t *testing.T, c *cluster.Cluster, args ...string) *watched {
 	return j
 }
 
-// until waits for something that the job prints.
+// until waits for something that the job prints, and no longer than the job lasts.
 func (j *watched) until(what string) {
 	printed := func() bool { return strings.Contains(j.stdout.String(), what) }
-	if !assert.Eventually(j.t, printed, 3*time.Minute, 5*time.Millisecond) {
-		require.FailNow(j.t, "not printed: "+what, "%s\n%s", j.stderr.String(), j.stdout.String())
+	fail := func(why string) {
+		require.FailNow(j.t, why+", not printed: "+what, "%s\n%s", j.stderr.String(), j.stdout.String())
+	}
+	for late := time.After(3 * time.Minute); !printed(); {
+		select {
+		case <-j.ended:
+			if !printed() {
+				fail("the job has ended")
+			}
+		case <-late:
+			fail("3 minutes")
+		case <-time.After(5 * time.Millisecond):
+		}
 	}
 }
 
