@@ -22,7 +22,7 @@ import (
 // (docs/decisions/0033-lean-agent.md). It reads the first message before it begins anything. If
 // that asks for what only the whole program has, or is late, it becomes that.
 func LeafMain() int {
-	return run(nil, func() (io.Reader, error) {
+	return run(func() (io.Reader, error) {
 		if err := greet(); err != nil {
 			return nil, err
 		}

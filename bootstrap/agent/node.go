@@ -31,12 +31,14 @@ const lastWords = 60 * time.Second
 // nothing about the job: 0, 125 if the agent could not begin, or remote.CutOff.
 // received is what a leaf has read that became this program, nil for others.
 func Main(received *os.File) int {
-	if received != nil {
-		return run(io.MultiReader(received, parked.Reader(os.Stdin)), nil)
-	}
-	return run(nil, func() (io.Reader, error) {
-		err := greet()
-		return parked.Reader(os.Stdin), err
+	return run(func() (io.Reader, error) {
+		if received != nil { // the leaf has greeted
+			return io.MultiReader(received, parked.Reader(os.Stdin)), nil
+		}
+		if err := greet(); err != nil {
+			return nil, err
+		}
+		return parked.Reader(os.Stdin), nil
 	})
 }
 
@@ -50,8 +52,8 @@ func greet() error {
 	return err
 }
 
-// run is an agent that reads its parent from in, or from what greet returns.
-func run(in io.Reader, greet func() (io.Reader, error)) int {
+// run is an agent that reads its parent from what begin returns.
+func run(begin func() (io.Reader, error)) int {
 	if err := proc.BecomeSubreaper(); err != nil {
 		fmt.Fprintf(os.Stderr, "ibrun: cannot adopt orphans on this node: %v\n", err)
 		return 125
@@ -65,11 +67,9 @@ func run(in io.Reader, greet func() (io.Reader, error)) int {
 		l.hear(core.Notice{Text: text})
 	}
 	l.up = newLink()
-	if greet != nil {
-		var err error
-		if in, err = greet(); err != nil {
-			return 125
-		}
+	in, err := begin()
+	if err != nil {
+		return 125
 	}
 	l.watchReaper()
 	l.watchSignals()

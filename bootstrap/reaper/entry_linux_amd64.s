@@ -60,7 +60,7 @@
 
 #define PR_SET_TIMERSLACK 29
 #define SLACK 1000000 // ns
-#define AGENT_SLACK 5000000
+#define LEAF_SLACK 5000000
 #define PR_SET_CHILD_SUBREAPER 36
 #define O_CLOEXEC 0x80000
 #define SIGCHLD 17
@@ -338,7 +338,7 @@ other:
 	// the same stack. R12 is the file, R13 the leaf's offset, R14 its ELF header, R15 a program header,
 	// BX how many follow (elf(5)).
 leaf:
-	CALL2(SYS_prctl, $PR_SET_TIMERSLACK, $AGENT_SLACK) // nobody waits for its one processor: internal/parked
+	CALL2(SYS_prctl, $PR_SET_TIMERSLACK, $LEAF_SLACK) // nobody waits for its one processor: internal/parked
 	LEAQ ·selfPath(SB), DI
 	MOVL $O_CLOEXEC, SI
 	XORL DX, DX

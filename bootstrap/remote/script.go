@@ -204,8 +204,8 @@ func taskText(how job.LaunchOptions, here, role string) string {
 	if how.AgentPath != "" {
 		return "exec " + quote(how.AgentPath) + " " + role
 	}
-	if here != "" && installed(here) {
-		return fillIn(strings.ReplaceAll(atOnce, "PATH", here)+searchCopy+orAlone, "", role)
+	if installed(here) {
+		return fillIn(atOnce+searchCopy+orAlone, here, role)
 	}
 	return fillIn(search+orAlone, here, role)
 }

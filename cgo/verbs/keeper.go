@@ -37,10 +37,8 @@ func (k *keeper) due() bool {
 	// in a queue of the processor. Twice in a row it does not.
 	runtime.Gosched()
 	runtime.Gosched()
-	if k.waits++; k.waits%othersEvery != 0 {
-		return true
-	}
-	if runtime.GOMAXPROCS(0) == 1 { // or another processor looks after them
+	k.waits++
+	if k.waits%othersEvery == 0 && runtime.GOMAXPROCS(0) == 1 { // of several, another looks after them
 		ownBell().ring()
 	}
 	return true

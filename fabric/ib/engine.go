@@ -72,12 +72,12 @@ type engine struct {
 	fatal   error // why there will be no stream any more
 
 	// Of the goroutine.
-	due     uint64 // queues that have said that they have something, by cookie
-	again   uint64 // those that may have more
-	empty   int    // polls in a row that found nothing
-	ends    [pollBatch]verbs.Completion
-	reposts []verbs.Receive // receives that are free and not posted yet
-	keeps   int             // that many, so that one crossing into C posts several
+	due      uint64 // queues that have said that they have something, by cookie
+	again    uint64 // those that may have more
+	empty    int    // polls in a row that found nothing
+	ends     [pollBatch]verbs.Completion
+	reposts  []verbs.Receive // receives that are free and not posted yet
+	heldBack int             // that many, so that one crossing into C posts several
 }
 
 func randomPSN() uint32 { return rand.Uint32() & (1<<24 - 1) }
@@ -118,8 +118,8 @@ func (l *engine) open() (err error) {
 	}
 	l.fetches = newBufferPool(l.f)
 	first := min(firstShared, size)
-	l.keeps = first / 8
-	l.reposts = make([]verbs.Receive, 0, l.keeps+pollBatch)
+	l.heldBack = first / 8
+	l.reposts = make([]verbs.Receive, 0, l.heldBack+pollBatch)
 	return l.addShared(first)
 }
 

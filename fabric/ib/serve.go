@@ -123,7 +123,7 @@ func (l *engine) receives(n int) {
 	if n == len(l.ends) {
 		l.again |= 1
 	}
-	if len(l.reposts) > l.keeps {
+	if len(l.reposts) > l.heldBack {
 		if _, err := l.srq.Post(l.reposts); err != nil {
 			l.breaks(err)
 		}

@@ -54,7 +54,7 @@ func agent(rounds int, client string) error {
 // ranks has printed that it has passed a fence. It ends the job.
 func resident(line string, args ...string) (kib float64, err error) {
 	n := strconv.Itoa(agentRanks)
-	cmd := exec.Command(ibrun, append([]string{"-n", n, "--launcher", "local", "--hosts", "a"}, args...)...)
+	cmd := exec.Command(built, append([]string{"-n", n, "--launcher", "local", "--hosts", "a"}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return 0, err

@@ -32,7 +32,7 @@ const (
 // exchange runs a PMI client that prints one line once every rank has the keys of all.
 func (j job) exchange(program string) error {
 	copied := j
-	copied.ibrun = ibrun
+	copied.ibrun = built
 	native := &way{name: "ibrun", argv: j.underIbrun(program)}
 	found := &way{name: "ibrun, not installed", argv: copied.underIbrun(program)}
 	ssh := &way{name: "ibrun --ssh exec", argv: j.underIbrun("--ssh", "exec", program)}
@@ -115,7 +115,7 @@ func busy(rounds int, program string) error {
 		}()
 	}
 	job := []string{"taskset", "-c", "0,1", program, "reductions", "60000"}
-	ours := &way{argv: append([]string{ibrun, "-n", "4", "--bind-to", "none"}, job...)}
+	ours := &way{argv: append([]string{built, "-n", "4", "--bind-to", "none"}, job...)}
 	theirs := &way{name: "mpirun",
 		argv: append([]string{"mpirun.openmpi", "-n", "4", "--oversubscribe", "--bind-to", "none"}, job...)}
 	err := compare(rounds, patienceBusy, ours, theirs, func(out []byte, _ time.Duration) (float64, bool) {

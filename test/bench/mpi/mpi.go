@@ -30,8 +30,8 @@ import (
 	"ibrun/test/bench/pattern"
 )
 
-// ibrun is not installed.
-const ibrun = "bin/ibrun"
+// built is an ibrun that is not installed.
+const built = "bin/ibrun"
 
 // standIn is where each host of a virtual cluster has the rsh stand-in (cluster.VRSH).
 const standIn = "/run/vcluster/vrsh"
@@ -48,9 +48,9 @@ func Run(args []string) error {
 	case len(args) == 7 && args[0] == "newer":
 		return onCluster(args[1], args[2:5], func(j job) error { return j.newer(args[5], args[6]) })
 	case len(args) == 8 && args[0] == "apps":
-		return onCluster(ibrun, args[1:4], func(j job) error { return j.apps(args[4], args[5], args[6], args[7]) })
+		return onCluster(built, args[1:4], func(j job) error { return j.apps(args[4], args[5], args[6], args[7]) })
 	case len(args) == 7 && args[0] == "curve":
-		return onCluster(ibrun, []string{"2", "1", args[1]}, func(j job) error {
+		return onCluster(built, []string{"2", "1", args[1]}, func(j job) error {
 			return j.curve(args[2], args[3], args[4], args[5], args[6])
 		})
 	case len(args) == 3 && (args[0] == "busy" || args[0] == "agent"):

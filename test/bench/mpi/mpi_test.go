@@ -33,7 +33,7 @@ func TestErrorsHaveWhatTheJobPrinted(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	for _, bad := range [][]string{{"0", "1", "1"}, {"1", "x", "1"}, {"1", "1", "-1"}} {
-		require.Error(t, onCluster(ibrun, bad, func(job) error { return nil }), bad)
+		require.Error(t, onCluster(built, bad, func(job) error { return nil }), bad)
 	}
 	require.NoError(t, onCluster("/opt/ibrun", []string{"2", "16", "1"}, func(j job) error {
 		require.Equal(t, []string{"/opt/ibrun", "-n", "32", "-f", j.hydra, "a"}, j.underIbrun("a"))
