@@ -164,7 +164,7 @@ func TestInstalledIsRunAtOnce(t *testing.T) {
 			require.NoError(t, os.Rename(path+".away", path))
 		})
 	}
-	t.Setenv("PATH", "/nonexistent") // no stat, with which it would be searched for
+	t.Setenv("PATH", "/nonexistent")                         // no stat, with which it would be searched for
 	task := taskText(job.LaunchOptions{}, path, reaper.Role) // of a step with several hosts
 	require.Equal(t, "ran "+reaper.Role+" "+build.ID()+"\n", said("/bin/sh", task))
 	require.NoError(t, os.Rename(path, path+".away"))
