@@ -123,6 +123,14 @@ func status(t *testing.T, pid int, word string) string {
 	return strings.TrimSpace(rest[:strings.IndexByte(rest, '\n')])
 }
 
+// stop stops a process, and waits until it is: a thread of it may go on for a moment, to the end of
+// its input.
+func stop(t *testing.T, pid int) {
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	require.Eventually(t, func() bool { return strings.HasPrefix(status(t, pid, "State"), "T") }, 2*time.Minute,
+		time.Millisecond)
+}
+
 // signals is one of the masks of proc(5), the signal 1 in the lowest bit.
 func signals(t *testing.T, pid int, word string) uint64 {
 	mask, err := strconv.ParseUint(status(t, pid, word), 16, 64)
@@ -259,7 +267,7 @@ func TestLinkLost(t *testing.T) {
 		left, err := strconv.Atoi(g.line(t))
 		require.NoError(t, err)
 		agent := g.agent(t)
-		require.NoError(t, syscall.Kill(agent, syscall.SIGSTOP))
+		stop(t, agent)
 		require.NoError(t, g.in.Close())
 		require.NoError(t, syscall.Kill(g.cmd.Process.Pid, syscall.SIGHUP)) // as a server of rsh sends it then
 		require.Never(t, func() bool { return gone(agent) || gone(left) }, reaper.LinkPatience-2*time.Second,
@@ -278,7 +286,7 @@ func TestRelinked(t *testing.T) {
 		t.Parallel()
 		g := start("exit", 5)
 		agent := g.agent(t)
-		require.NoError(t, syscall.Kill(agent, syscall.SIGSTOP)) // or it would end with its input
+		stop(t, agent) // or it would end with its input
 		require.NoError(t, g.in.Close())
 		blocks := func() bool { return signals(t, g.cmd.Process.Pid, "SigBlk")>>(41-1)&1 == 1 }
 		if strings.HasSuffix(t.Name(), "/entry") {
@@ -300,9 +308,7 @@ func TestStoppedAndContinued(t *testing.T) {
 		t.Parallel()
 		g := start("exit", 9)
 		agent := g.agent(t)
-		require.NoError(t, syscall.Kill(agent, syscall.SIGSTOP))
-		require.Eventually(t, func() bool { return strings.HasPrefix(status(t, agent, "State"), "T") }, 2*time.Minute,
-			time.Millisecond)
+		stop(t, agent)
 		require.NoError(t, syscall.Kill(agent, syscall.SIGCONT))
 		require.Equal(t, 9, g.end(t))
 	})

@@ -384,27 +384,40 @@ func TestStale(t *testing.T) {
 	require.Equal(t, "new", string(got))
 }
 
+// registered waits until a fabric with a peer has registered what it does in the background: the
+// queue pairs for the next ones, and receives after the first datagram.
+func registered(t *testing.T, f *Fabric) {
+	t.Helper()
+	spare := func() int {
+		f.engine.mu.Lock()
+		defer f.engine.mu.Unlock()
+		return len(f.engine.spare)
+	}
+	require.Eventually(t, func() bool {
+		return spare() == spares && f.Counters().Pinned-sharedMemory(f) >= defaultReceives*mostBody
+	}, patience, time.Millisecond)
+}
+
+// sharedMemory is that of the receives that all of a fabric's streams share, in bytes.
+func sharedMemory(f *Fabric) (n uint64) {
+	f.engine.mu.Lock()
+	defer f.engine.mu.Unlock()
+	for _, r := range f.engine.rings {
+		n += uint64(len(r.mr.Bytes()))
+	}
+	return n
+}
+
 // TestMemory: what is registered without peers, and for each stream besides what all share.
 func TestMemory(t *testing.T) {
 	a, _ := openAt(t, config("mlx5_0"))
 	b, x := openAt(t, config("mlx5_0"))
 	require.LessOrEqual(t, a.Counters().Pinned, uint64(64<<10))
 	dialled(t, a, b, x)
-	ready := func() bool { return a.Counters().Made >= 1+spares }
-	require.Eventually(t, ready, patience, time.Millisecond)
+	registered(t, a)
 	c := a.Counted()
 	require.Equal(t, []uint64{1, 1, spares}, []uint64{c.DatagramPairs, c.StreamPairs, c.SparePairs})
-	shared := func() (n uint64) {
-		a.engine.mu.Lock()
-		defer a.engine.mu.Unlock()
-		for _, r := range a.engine.rings {
-			n += uint64(len(r.mr.Bytes()))
-		}
-		return n
-	}
-	// The ring of receives grows after the first datagram, when its goroutine comes to it.
-	require.Eventually(t, func() bool { return a.Counters().Pinned-shared() >= defaultReceives*mostBody }, patience,
-		time.Millisecond)
+	shared := func() uint64 { return sharedMemory(a) }
 	before := a.Counters().Pinned - shared()
 	const more = 20
 	for range more {

@@ -43,6 +43,7 @@ func TestLongReads(t *testing.T) {
 			require.True(t, string(want) == string(aligned))
 		})
 	}
+	registered(t, b)
 	before := b.Counters().Pinned
 	read(0, directLength)
 	require.Equal(t, before, b.Counters().Pinned, "the device writes whole pages without a piece")

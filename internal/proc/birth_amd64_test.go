@@ -24,7 +24,7 @@ func TestHoldSeesArrival(t *testing.T) {
 		pid, b, err := fork(c, nil)
 		require.NoError(t, err)
 		p = &Process{pid: pid, done: make(chan struct{})}
-		waiting.live[pid] = p
+		waiting.live[pid], waiting.over = p, false
 		var info unix.Siginfo
 		require.NoError(t, unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOWAIT, nil))
 		require.Equal(t, syscall.SIGTRAP, b.look(pid))

@@ -196,6 +196,10 @@ const round = 2 * time.Millisecond
 // have not had a CPU since.
 func KillDescendants(most time.Duration, spare ...int) (left []int) {
 	waiting.start.Do(startReaping) // a round that meets the dead has not seen all
+	waiting.Lock()
+	waiting.over = false // whoever has started them
+	waiting.Unlock()
+	reapAll()
 	self := os.Getpid()
 	begin, late := time.Now(), false
 	for !childless() {

@@ -53,6 +53,7 @@ type Process struct {
 var waiting struct {
 	sync.Mutex
 	live  map[int]*Process
+	over  bool // there was no child when last looked, and none was started here since
 	start sync.Once
 }
 
@@ -181,7 +182,7 @@ func begin(c Cmd) (b *birth, p *Process, err error) {
 		return nil, nil, err
 	}
 	p = &Process{pid: pid, done: make(chan struct{})}
-	waiting.live[pid] = p
+	waiting.live[pid], waiting.over = p, false
 	if c.Hold {
 		if err = c.hold(pid, b); err != nil {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may hang
@@ -223,19 +224,23 @@ func reap(ended <-chan os.Signal) {
 	}
 }
 
+// reapAll leaves children alone that something else has started since ours were over: os/exec waits
+// for its own.
 func reapAll() {
-	for {
-		waiting.Lock()
+	waiting.Lock()
+	defer waiting.Unlock()
+	for !waiting.over {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-		p := waiting.live[pid]
-		delete(waiting.live, pid)
-		waiting.Unlock()
-		if p != nil {
+		if p := waiting.live[pid]; p != nil {
+			delete(waiting.live, pid)
 			p.status = status
-			close(p.done)
+			defer close(p.done) // when it is known whether there is another child
 		}
-		if err != nil && err != syscall.EINTR || pid == 0 {
+		switch {
+		case err == syscall.ECHILD:
+			waiting.over = true
+		case err != nil && err != syscall.EINTR || pid == 0:
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,6 +165,16 @@ func TestDescendants(t *testing.T) {
 
 // A signal that is shrugged off does nothing here, and is not ignored by what
 // this process starts.
+// Whoever else starts a process gets its end, once all of ours are over.
+func TestOthersAreNotReaped(t *testing.T) {
+	for range 100 {
+		p, err := Start(Cmd{Path: "/bin/true", Argv: []string{"true"}})
+		require.NoError(t, err)
+		<-p.Done()
+		require.NoError(t, exec.Command("/bin/true").Run())
+	}
+}
+
 func TestShrug(t *testing.T) {
 	Shrug(syscall.SIGUSR2)
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGUSR2))
