@@ -29,6 +29,7 @@ func (c *Context) NewChannel() (*Channel, error) {
 		ch.Close()
 		return nil, err
 	}
+	ch.ready.keeper.sent = &c.sent
 	return ch, nil
 }
 

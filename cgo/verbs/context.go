@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -15,6 +16,7 @@ type Context struct {
 	life
 	device string
 	events *pollable
+	sent   atomic.Uint32 // batches of requests that were posted; it wraps around
 }
 
 // OpenDevice opens a device by its name. It takes 20 to 80 ms on hardware.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -24,8 +25,10 @@ const othersEvery = 64
 // before; those that become so in the meantime wait until it is over, if there is no other
 // processor.
 type keeper struct {
-	rare  spin.Rare
-	waits int
+	rare   spin.Rare
+	waits  int
+	sent   *atomic.Uint32 // requests that this process has posted; nil: not known
+	before uint32         // of them, when the last wait was due
 }
 
 // due reports whether the wait that begins now is to keep the processor. Others have run then.
@@ -34,14 +37,27 @@ func (k *keeper) due() bool {
 		return false
 	}
 	// Go takes from the queue that this goroutine goes to first in each 61st turn, when others are
-	// in a queue of the processor. Twice in a row it does not.
+	// in a queue of the processor. Twice in a row it does not. Where one has sent something since
+	// the last wait, as an answer to what that brought, they have had their turn.
 	runtime.Gosched()
-	runtime.Gosched()
+	if !k.answered() {
+		runtime.Gosched()
+	}
 	k.waits++
 	if k.waits%othersEvery == 0 && runtime.GOMAXPROCS(0) == 1 { // of several, another looks after them
 		ownBell().ring()
 	}
 	return true
+}
+
+// answered reports whether something was sent since it was last called.
+func (k *keeper) answered() bool {
+	if k.sent == nil {
+		return false
+	}
+	before := k.before
+	k.before = k.sent.Load()
+	return k.before != before
 }
 
 // wait returns true when the descriptor has something, or perhaps has, and false after most. A

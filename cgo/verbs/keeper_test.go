@@ -175,3 +175,29 @@ func TestOthersHaveTheirTurn(t *testing.T) {
 		require.LessOrEqual(t, waits, 2*othersEvery, "round %d", round)
 	}
 }
+
+// Who can run has had a turn when a wait that keeps the only processor begins, whether or not
+// something was sent then.
+func TestOthersRunBefore(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var sent atomic.Uint32
+	for _, k := range []*keeper{{}, {sent: &sent}} {
+		for _, answers := range []bool{false, true} {
+			woken, ran := make(chan struct{}, 1), uint32(0)
+			go func() {
+				for range woken {
+					atomic.AddUint32(&ran, 1)
+					if answers {
+						sent.Add(1)
+					}
+				}
+			}()
+			for n := range uint32(1000) {
+				woken <- struct{}{}
+				require.True(t, k.due())
+				require.Equal(t, n+1, atomic.LoadUint32(&ran))
+			}
+			close(woken)
+		}
+	}
+}

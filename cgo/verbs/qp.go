@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 )
@@ -128,6 +129,7 @@ type QP struct {
 	life
 	granted QPConfig
 	number  uint32
+	sent    *atomic.Uint32 // of its context
 }
 
 // NewQP makes a queue pair in state reset.
@@ -135,7 +137,7 @@ func (p *PD) NewQP(cfg QPConfig) (*QP, error) {
 	if cfg.Send == nil || cfg.Receive == nil {
 		return nil, failed("making a queue pair without completion queues", -int(syscall.EINVAL), "")
 	}
-	q, owners := &QP{}, []*life{&p.life, &cfg.Send.life, &cfg.Receive.life}
+	q, owners := &QP{sent: &p.context.sent}, []*life{&p.life, &cfg.Send.life, &cfg.Receive.life}
 	if cfg.Shared != nil {
 		owners = append(owners, &cfg.Shared.life)
 	}
@@ -286,6 +288,7 @@ func (q *QP) PostSend(batch []Send) (int, error) {
 		return 0, ErrClosed
 	}
 	n, rc := shimPostSend(q.ptr, batch)
+	q.sent.Add(1)
 	if rc < 0 {
 		return n, failed("posting to "+q.name, rc, "")
 	}
