@@ -200,14 +200,16 @@ bench-data: ## messages between the nodes of a virtual cluster beside plain UDP 
 	@missed=0; test/ungrouped bin/vcluster up 10 -- bin/bench data bin/ibrun $(ROUNDS) docs/figures.md || missed=$$?; go test -run '^$$' -bench LivePeer -benchtime 1x ./lazy || missed=1; exit $$missed
 
 EXCHANGE_NODES ?= 16 64 128
+EXCHANGE_RANKS ?= 1 16
 
-bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64 and 128 nodes; MPICH and Open MPI, 4 and 5, beside their own launchers on 4 and 16, and on busy CPUs; ROUNDS=5 EXCHANGE_NODES="16 64 128"
-	@test/packages $(RUN_PACKAGES) mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix-dev
+bench-mpi: ## a local put and get; a PMI exchange beside mpiexec.hydra on 16, 64 and 128 nodes; MPICH and Open MPI, 4 and 5, beside their own launchers on 4 and 16, and on busy CPUs; ROUNDS=5 EXCHANGE_NODES="16 64 128" EXCHANGE_RANKS="1 16"
+	@test/packages $(RUN_PACKAGES) gcc libc6-dev mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix-dev
 	@$(MAKE) --no-print-directory build bin/bench bin/fleet bin/pmi bin/vcluster
 	@go test -run '^$$' -bench Local ./bootstrap/pmiserver
 	@for how in --eager --lazy; do echo "$$how, two local agents:"; bin/ibrun --launcher local --hosts a,b $$how -n 2 bin/pmi -time 20000 | grep put; done
+	@$(CC) -std=c11 -O2 -Wall -static -Icgo/libpmi -o bin/exchange test/bench/mpi/c/exchange.c cgo/libpmi/*.c
 	@mpicc.mpich -o bin/mpi.mpich test/e2e/testdata/mpi.c; mpicc.openmpi -o bin/mpi.openmpi test/e2e/testdata/mpi.c
-	@missed=0; test/installed sh -c 'missed=0; for n in $(EXCHANGE_NODES); do for p in 1 16; do bin/vcluster up $$n -- bin/bench mpi exchange $$INSTALLED $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi || missed=1; done; done; exit $$missed' || missed=1; \
+	@missed=0; test/installed sh -c 'missed=0; for n in $(EXCHANGE_NODES); do for p in $(EXCHANGE_RANKS); do bin/vcluster up $$n -- bin/bench mpi exchange $$INSTALLED $$n $$p $(ROUNDS) $(CURDIR)/bin/pmi $(CURDIR)/bin/exchange || missed=1; done; done; exit $$missed' || missed=1; \
 	test/installed sh -c 'missed=0; for n in 4 16; do bin/vcluster up $$n -- bin/bench mpi hello $$INSTALLED $$n 1 $(ROUNDS) $(CURDIR)/bin/mpi.mpich $(CURDIR)/bin/mpi.openmpi || missed=1; done; exit $$missed' || missed=1; \
 	bin/bench mpi busy $(ROUNDS) $(CURDIR)/bin/mpi.openmpi || missed=1; \
 	lib=$$(echo /usr/lib/*-linux-gnu/pmix2) && gcc -o bin/pmixclient test/e2e/testdata/pmixclient.c -I$$lib/include -L$$lib/lib -lpmix; bin/bench mpi agent $(ROUNDS) $(CURDIR)/bin/pmixclient || missed=1; \
@@ -283,6 +285,7 @@ bench-all: ## all benchmarks that have bounds, in turn: docs/figures.json and th
 	@cp bin/bench bin/bench-all # targets make bin/bench anew
 	@ROUNDS=$(if $(filter file,$(origin ROUNDS)),3,$(ROUNDS)) CASES="$(if $(filter file,$(origin CASES)),$(ALL_CASES),$(CASES))" \
 		EXCHANGE_NODES="$(if $(filter file,$(origin EXCHANGE_NODES)),64,$(EXCHANGE_NODES))" \
+		EXCHANGE_RANKS="$(if $(filter file,$(origin EXCHANGE_RANKS)),16,$(EXCHANGE_RANKS))" \
 		bin/bench-all all docs/figures.json docs/figures.md $(ALL_BENCHES)
 
 bench-planner: ## planning for 100,000 and 1,000,000 nodes

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"syscall"
@@ -29,13 +28,13 @@ const (
 	boundPerNode = 16
 )
 
-// exchange runs a PMI client that prints one line once every rank has the keys of all.
-func (j job) exchange(program string) error {
+// exchange runs a PMI client that prints one line once its ranks have values of others: what is how
+// its figures are called.
+func (j job) exchange(what, program string) error {
 	copied := j
 	copied.ibrun = built
 	native := &way{name: "ibrun", argv: j.underIbrun(program)}
 	found := &way{name: "ibrun, not installed", argv: copied.underIbrun(program)}
-	ssh := &way{name: "ibrun --ssh exec", argv: j.underIbrun("--ssh", "exec", program)}
 	hydra := &way{name: "mpiexec.hydra", argv: j.underHydra(program)}
 	rsh := &way{name: "ibrun over rsh", argv: j.underIbrun("--launcher-exec", standIn, program)}
 	foundRsh := &way{name: "ibrun over rsh, not installed",
@@ -52,23 +51,22 @@ func (j job) exchange(program string) error {
 			return err
 		}
 	}
-	if err := figure.Turns(j.rounds, turn(native), turn(found), turn(ssh), turn(hydra), turn(rsh), turn(foundRsh),
+	if err := figure.Turns(j.rounds, turn(native), turn(found), turn(hydra), turn(rsh), turn(foundRsh),
 		turn(hydraRsh)); err != nil {
 		return err
 	}
 	a, b := figure.Median(native.seconds), figure.Median(hydra.seconds)
-	fmt.Printf("%d nodes x %d ranks of %s over ssh, median of %d: ibrun %.3fs, with --ssh exec %.3fs, "+
-		"mpiexec.hydra %.3fs, ratio %.2f\n", j.nodes, j.perNode, filepath.Base(program), j.rounds,
-		a, figure.Median(ssh.seconds), b, a/b)
+	fmt.Printf("%s, %d nodes x %d ranks over ssh, median of %d: ibrun %.3fs, mpiexec.hydra %.3fs, ratio %.2f\n",
+		what, j.nodes, j.perNode, j.rounds, a, b, a/b)
 	c, d := figure.Median(rsh.seconds), figure.Median(hydraRsh.seconds)
 	fmt.Printf("the same over the rsh stand-in: ibrun %.3fs, mpiexec.hydra %.3fs, ratio %.2f\n", c, d, c/d)
 	bounds := figure.Bounds{To: os.Stdout}
 	if j.nodes == boundNodes && j.perNode == boundPerNode {
-		const what = "PMI exchange on 64x16 over "
-		bounds.AtLeast(what+"ssh: mpiexec.hydra / ibrun", b/a, leastOverSSH)
-		bounds.AtLeast(what+"ssh: mpiexec.hydra / "+found.name, b/figure.Median(found.seconds), leastOverSSH)
-		bounds.AtLeast(what+"the rsh stand-in: mpiexec.hydra / ibrun", d/c, leastOverRsh)
-		bounds.AtLeast(what+"the rsh stand-in: mpiexec.hydra / "+found.name, d/figure.Median(foundRsh.seconds),
+		over := what + " on 64x16 over "
+		bounds.AtLeast(over+"ssh: mpiexec.hydra / ibrun", b/a, leastOverSSH)
+		bounds.AtLeast(over+"ssh: mpiexec.hydra / "+found.name, b/figure.Median(found.seconds), leastOverSSH)
+		bounds.AtLeast(over+"the rsh stand-in: mpiexec.hydra / ibrun", d/c, leastOverRsh)
+		bounds.AtLeast(over+"the rsh stand-in: mpiexec.hydra / "+found.name, d/figure.Median(foundRsh.seconds),
 			leastOverRsh)
 	}
 	return bounds.Err()

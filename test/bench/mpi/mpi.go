@@ -1,7 +1,7 @@
 // Package mpi holds programs of PMI and MPI under ibrun against the same under their own launchers,
 // turn by turn:
 //
-//	bench mpi exchange IBRUN NODES PPN ROUNDS PROGRAM      a PMI exchange over ssh and as over rsh
+//	bench mpi exchange IBRUN NODES PPN ROUNDS GO C         a PMI exchange over ssh and as over rsh
 //	bench mpi hello IBRUN NODES PPN ROUNDS MPICH OPENMPI   programs of both libraries say hello
 //	bench mpi newer IBRUN NODES PPN ROUNDS ROOT OPENMPI    Open MPI 5 in a root of test/fleet
 //	bench mpi apps NODES PPN ROUNDS BENCH MPICH OPENMPI PAGE   steps of patterns of messages
@@ -10,11 +10,11 @@
 //	bench mpi agent ROUNDS CLIENT                    an agent's memory with 16 clients of PMIx
 //
 // IBRUN is installed, as the other launchers are (test/installed). The exchange has bin/ibrun, too,
-// which each node looks for. MPICH and OPENMPI of apps and curve are c/pattern.c; BENCH is this
-// program, of which a rank is test/bench/pattern. All but the last two run on the front of a
-// virtual cluster, all in the directory that has bin/ibrun and bin/fleet. Elsewhere MPICH and
-// OPENMPI are test/e2e/testdata/mpi.c, built for each; CLIENT is pmixclient.c there. `make
-// bench-mpi` runs them.
+// which each node looks for; its clients are test/pmi and c/exchange.c. MPICH and OPENMPI of apps
+// and curve are c/pattern.c; BENCH is this program, of which a rank is test/bench/pattern. All but
+// the last two run on the front of a virtual cluster, all in the directory that has bin/ibrun and
+// bin/fleet. Elsewhere MPICH and OPENMPI are test/e2e/testdata/mpi.c, built for each; CLIENT is
+// pmixclient.c there. `make bench-mpi` runs them.
 //
 // It refuses to build programs and to bring clusters up.
 package mpi
@@ -41,8 +41,11 @@ func Run(args []string) error {
 	switch {
 	case len(args) > 0 && args[0] == "pattern": // a rank of apps and curve
 		return pattern.Run(args[1:])
-	case len(args) == 6 && args[0] == "exchange":
-		return onCluster(args[1], args[2:5], func(j job) error { return j.exchange(args[5]) })
+	case len(args) == 7 && args[0] == "exchange":
+		return onCluster(args[1], args[2:5], func(j job) error {
+			return errors.Join(j.exchange("PMI exchange", args[5]),
+				j.exchange("PMI exchange of programs in C", args[6]))
+		})
 	case len(args) == 7 && args[0] == "hello":
 		return onCluster(args[1], args[2:5], func(j job) error { return j.hello(args[5], args[6]) })
 	case len(args) == 7 && args[0] == "newer":
@@ -63,7 +66,7 @@ func Run(args []string) error {
 		}
 		return busy(rounds, args[2])
 	}
-	return errors.New("usage: bench mpi exchange IBRUN NODES PPN ROUNDS PROGRAM | " +
+	return errors.New("usage: bench mpi exchange IBRUN NODES PPN ROUNDS GO C | " +
 		"hello IBRUN NODES PPN ROUNDS MPICH OPENMPI | newer IBRUN NODES PPN ROUNDS ROOT OPENMPI | " +
 		"apps NODES PPN ROUNDS BENCH MPICH OPENMPI PAGE | curve ROUNDS BENCH MPICH OPENMPI FILE PICTURE | " +
 		"pattern ... | busy ROUNDS OPENMPI | agent ROUNDS CLIENT")

@@ -1,0 +1,52 @@
+/*
+ * What test/pmi does without options, as a program in C: the ranks of MPI are no programs in Go,
+ * whose start is most of what a node has to do then. Each rank puts a value, and behind a fence gets
+ * those of the ranks at distances of powers of two. The last word of rank 0 is a line.
+ */
+#include <pmi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES 400
+#define KEY 64
+
+static void fail(const char *what, int rank)
+{
+	fprintf(stderr, "exchange: rank %d: %s\n", rank, what);
+	exit(1);
+}
+
+/* The value of a rank: its number, eight digits long, as often as there is room. */
+static void value_of(int rank, char value[BYTES + 1])
+{
+	for (int i = 0; i < BYTES; i += 8)
+		snprintf(value + i, 9, "%08x", (unsigned)rank * 2654435761u);
+}
+
+int main(void)
+{
+	int rank, size, spawned;
+	char name[256], key[KEY], want[BYTES + 1], got[BYTES + 1];
+
+	if (PMI_Init(&spawned) || PMI_Get_rank(&rank) || PMI_Get_size(&size))
+		fail("no launcher with PMI", -1);
+	if (PMI_KVS_Get_my_name(name, sizeof(name)) || PMI_Barrier())
+		fail("no barrier", rank);
+	snprintf(key, sizeof(key), "addr-%d", rank);
+	value_of(rank, want);
+	if (PMI_KVS_Put(name, key, want) || PMI_KVS_Commit(name) || PMI_Barrier())
+		fail("no put", rank);
+	for (int d = 1; d < size; d *= 2) {
+		int from = (rank + d) % size;
+		snprintf(key, sizeof(key), "addr-%d", from);
+		value_of(from, want);
+		if (PMI_KVS_Get(name, key, got, sizeof(got)) || strcmp(got, want) != 0)
+			fail(key, rank);
+	}
+	if (PMI_Barrier() || PMI_Finalize())
+		fail("no end", rank);
+	if (rank == 0)
+		printf("%d ranks exchanged\n", size);
+	return 0;
+}
