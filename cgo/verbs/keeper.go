@@ -27,8 +27,8 @@ const othersEvery = 64
 type keeper struct {
 	rare   spin.Rare
 	waits  int
-	sent   *atomic.Uint32 // requests that this process has posted; nil: not known
-	before uint32         // of them, when the last wait was due
+	sent   *atomic.Uint32 // what the context has posted; nil: not known
+	before uint32         // of that, when the last wait was due
 }
 
 // due reports whether the wait that begins now is to keep the processor. Others have run then.

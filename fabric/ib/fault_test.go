@@ -417,15 +417,14 @@ func TestMemory(t *testing.T) {
 	registered(t, a)
 	c := a.Counted()
 	require.Equal(t, []uint64{1, 1, spares}, []uint64{c.DatagramPairs, c.StreamPairs, c.SparePairs})
-	shared := func() uint64 { return sharedMemory(a) }
-	before := a.Counters().Pinned - shared()
+	before := a.Counters().Pinned - sharedMemory(a)
 	const more = 20
 	for range more {
 		dialled(t, a, b, x)
 	}
 	require.Eventually(t, func() bool { return a.Counters().Made >= 1+spares+more }, patience, time.Millisecond)
-	require.LessOrEqual(t, a.Counters().Pinned-shared()-before, uint64(more*32<<10))
-	require.LessOrEqual(t, shared(), uint64(mostShared*piece))
+	require.LessOrEqual(t, a.Counters().Pinned-sharedMemory(a)-before, uint64(more*32<<10))
+	require.LessOrEqual(t, sharedMemory(a), uint64(mostShared*piece))
 }
 
 // TestConnectCost: four datagrams at most, both ways, where none is lost.
