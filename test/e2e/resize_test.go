@@ -66,7 +66,8 @@ func TestGrowAndShrink(t *testing.T) {
 	require.Equal(t, []string{want[1], "4"}, got[1:], r.out.String())
 
 	looked := regexp.MustCompile(`look-ups (\d+) by (\d+) ranks`)
-	require.Equal(t, "2", looked.FindStringSubmatch(quiet.err.String())[1], "ranks 1 and 2")
+	few := looked.FindStringSubmatch(quiet.err.String())
+	require.Contains(t, []string{"1", "2"}, few[1], "ranks 1 and 2, or one, when it has heard from the other first")
 	most := looked.FindStringSubmatch(r.err.String())
 	require.Equal(t, "9", most[2], "4, 2 and 3 ranks")
 	require.LessOrEqual(t, number(most[1]), 2+3*2, "of those that come, and of ranks that move rows to them")
