@@ -34,7 +34,7 @@ func (s *Server) Request(id uint32, slot job.Slot, q charm.Request) []Effect {
 		trouble = "no process has this PE"
 	} else if r := s.local(slot); r.pes == 0 {
 		trouble = "the job is no program of Charm++'s layer netlrts that ibrun has started"
-	} else if !r.running {
+	} else if !r.running && !r.muting {
 		trouble = "the program has not started yet"
 	} else if q.Handler == charm.InfoHandler {
 		s.do(Replied{ID: id, Rank: slot, Data: charm.Census(s.table.pes)})
@@ -53,7 +53,11 @@ func (s *Server) Request(id uint32, slot job.Slot, q charm.Request) []Effect {
 			s.asked.open = map[uint32]request{}
 		}
 		s.asked.open[s.asked.last] = request{id, r}
-		s.send(r, q.Forward(s.asked.last))
+		if forward := q.Forward(s.asked.last); r.muting { // others of the job may run already
+			r.held = append(r.held, forward)
+		} else {
+			s.send(r, forward)
+		}
 		return s.done()
 	}
 	s.do(Replied{ID: id, Rank: slot, Trouble: trouble})
@@ -75,6 +79,7 @@ func (s *Server) replied(r *rank, data []byte) {
 
 // unanswered answers the requests to a program that is gone, in their order.
 func (s *Server) unanswered(r *rank) {
+	r.held = nil
 	for _, number := range slices.Sorted(maps.Keys(s.asked.open)) {
 		if q := s.asked.open[number]; q.rank == r {
 			delete(s.asked.open, number)

@@ -109,6 +109,7 @@ type rank struct {
 	open   map[uint32]step // collectives that it waits for
 	text   text
 	input  input
+	held   [][]byte // requests that came while it was muted
 
 	resizes bool            // it can go on with another number of processes
 	again   bool            // it executes itself again: initnode comes once more
@@ -116,6 +117,7 @@ type rank struct {
 
 	greeted  bool // it has said initnode
 	welcomed bool // by the core
+	muting   bool // it gets the table when all that its descriptors have is read
 	running  bool // it has the table
 	ended    bool // it has said ending
 	released bool // all have

@@ -235,6 +235,27 @@ func TestScanf(t *testing.T) {
 	require.Contains(t, w.since(0), "scanf-data", "more is not sent")
 }
 
+// The processes of a job get the table one after the other. A request for one that does not have it
+// yet comes after it, or is answered when the process ends before.
+func TestRequestsBeforeTheTable(t *testing.T) {
+	w := newWorld(1, 2, nil)
+	s := w.servers[0]
+	w.muting = func(slot job.Slot) {
+		w.obey(s, s.Request(7+uint32(slot), slot, charm.Request{Handler: "hi"}))
+		if slot == 1 {
+			w.obey(s, s.Exited(1, false))
+		}
+	}
+	w.start(charm.Gen69)
+	trace := w.since(0)
+	require.Regexp(t, `(?s)0 <- initnodetab.*0 <- req_fw`, trace)
+	require.Equal(t, 1, strings.Count(trace, "req_fw"))
+	require.Contains(t, trace, "{ID:8 Rank:1 Trouble:the process of this PE has ended")
+	n := len(w.trace)
+	w.sends(0, charm.ReplyFw, charm.Request{Handler: "hi"}.Forward(1)[16:]...)
+	require.Contains(t, w.since(n), "{ID:7 Rank:0 Trouble: ")
+}
+
 // A request has one answer: the reply, or why there is none.
 func TestRequests(t *testing.T) {
 	w := newWorld(1, 2, nil)

@@ -55,6 +55,7 @@ func (s *Server) begin(r *rank, parcels rankwire.Parcels) {
 		return
 	}
 	if r.prints {
+		r.muting = true
 		s.do(Mute{r.slot})
 		return
 	}
@@ -71,9 +72,13 @@ func (s *Server) Muted(slot job.Slot) []Effect {
 
 // run lets a program run.
 func (s *Server) run(r *rank) {
-	r.running = true
+	r.muting, r.running = false, true
 	s.send(r, s.table.gen.TableHead(s.job.Size, uint32(r.number)))
 	s.send(r, s.table.entries)
+	for _, request := range r.held {
+		s.send(r, request)
+	}
+	r.held = nil
 	if r.resizes && r.number == 0 && r.change.Layout.Nodes() == 0 && s.onePE() {
 		s.report(r, rankwire.Follow{Step: rankwire.FollowCan})
 	}

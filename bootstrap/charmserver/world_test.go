@@ -32,6 +32,7 @@ type world struct {
 	queue   []func()
 	printed map[string]int // chunks by rank and stream that have not been resumed
 	faults  []string       // what no server does
+	muting  func(job.Slot) // called while a rank is muted, if there is one
 }
 
 // newWorld is a job of nodes with so many ranks each, all of Charm++ with PEs as their number says.
@@ -112,6 +113,9 @@ func (w *world) effect(s *Server, e Effect) {
 		})
 	case Mute:
 		w.note("%d is muted", e.Rank)
+		if w.muting != nil {
+			w.muting(e.Rank)
+		}
 		later(func() []Effect { return s.Muted(e.Rank) })
 	case ClientFrame:
 		w.core(s, e, later)
