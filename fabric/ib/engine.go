@@ -161,8 +161,8 @@ func (l *engine) ringOf(slot int) (r ring) {
 }
 
 // newQueuePair makes a queue pair in Init; the caller holds the lock.
-func (l *engine) newQueuePair() (e *queuePair, err error) {
-	e = &queuePair{}
+func (l *engine) newQueuePair() (_ *queuePair, err error) {
+	e := &queuePair{} // no result: returns of nil would hide it from what follows
 	defer func() {
 		if err != nil {
 			l.discard(e)
