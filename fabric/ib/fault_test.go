@@ -298,6 +298,11 @@ func TestEvents(t *testing.T) {
 		}
 		require.Eventually(t, func() bool { return a.Post(a.Tuple(), []byte("x")) != nil }, patience, time.Millisecond)
 		require.ErrorContains(t, a.Post(a.Tuple(), []byte("x")), "device failed")
+		l := a.streams()
+		l.mu.Lock()
+		_, err := l.newQueuePair()
+		l.mu.Unlock()
+		require.Error(t, err, "one more, as it is made in the background")
 		offer, err := a.Offer()
 		require.NoError(t, err)
 		_, err = a.Dial(t.Context(), a.Tuple(), offer)
