@@ -13,6 +13,7 @@ import (
 // The table has the layout that debuggers know: two C strings, a number, 24 bytes for each.
 func TestSpawned(t *testing.T) {
 	require.False(t, BeingDebugged())
+	t.Cleanup(func() { *at.being = 0 })
 	*at.being = 1
 	require.True(t, BeingDebugged())
 	all := []Process{{"n1", "/bin/a", 7}, {"n1", "/bin/a", 8}, {"n2", "/bin/b", 9}}

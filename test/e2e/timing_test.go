@@ -18,6 +18,7 @@ func TestLaunchIsDrawn(t *testing.T) {
 	dir := t.TempDir()
 	trace, page, picture := filepath.Join(dir, "t.json"), filepath.Join(dir, "r.html"), filepath.Join(dir, "r.svg")
 	require.NoError(t, os.WriteFile(trace, []byte(strings.Repeat("old ", 1<<18)), 0o600))
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // what others have measured is not known here
 	args := []string{"-n", "12", "--launcher", "local", "--hosts", "n[01-06]", "--tree", "kary:2"}
 	o := ibrun(t, append(args, "--timing", "--trace", trace, "--report", page, "true")...)
 	require.Equal(t, 0, o.code, o.stderr)
