@@ -195,14 +195,37 @@ func (d *control) admit(f *os.File, speaksPMI bool) {
 	go p.readFrames()
 }
 
+// goneWords is how often a program that has closed its socket is waited for: its last words are here,
+// and an agent that gets no processor comes to them late.
+const goneWords = 50
+
 // over waits a little for what a program has said to be read to its end.
 func (d *control) over() bool {
-	select {
-	case <-d.ended:
-		return true
-	case <-time.After(lastWords):
-		return false
+	for range goneWords {
+		select {
+		case <-d.ended:
+			return true
+		case <-time.After(lastWords):
+			if !d.hungUp() {
+				return false
+			}
+		}
 	}
+	return false
+}
+
+// hungUp reports whether nobody has the other end any more.
+func (d *control) hungUp() (gone bool) {
+	raw, err := d.file.SyscallConn()
+	if err != nil {
+		return true
+	}
+	err = raw.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd)}} // POLLHUP is told unasked
+		_, _ = unix.Poll(fds, 0)
+		gone = fds[0].Revents&unix.POLLHUP != 0
+	})
+	return gone || err != nil
 }
 
 // readFrames is the reader of a program's own socket.

@@ -123,6 +123,28 @@ func TestProgramsTakeTurns(t *testing.T) {
 	require.Empty(t, events)
 }
 
+// A program that has ended is done, however late the agent comes to its last words: the next one is
+// let in.
+func TestNextProgramWaits(t *testing.T) {
+	events, late := make(chan Event, 100), make(chan struct{})
+	_, rank := entered(t, func(ev Event) {
+		if ev == Event(Frame{3, rankwire.Finalize{}}) {
+			<-late
+		}
+		events <- ev
+	})
+	first := hello(t, rank)
+	_, err := first.Write(frame.Append(nil, rankwire.Finalize{}))
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	second := hello(t, rank)
+	time.AfterFunc(5*lastWords, func() { close(late) })
+	for _, m := range []frame.Message{rankwire.Hello{}, rankwire.Finalize{}, rankwire.Hello{}} {
+		require.Equal(t, Frame{3, m}, next(t, events))
+	}
+	require.NoError(t, second.Close())
+}
+
 // Words of PMI and programs that say Hello do not mix, whichever comes first; what
 // is neither is named once and does not keep a program out.
 func TestProgramsAndPMI(t *testing.T) {
