@@ -83,7 +83,7 @@ func (c *Core) start(m wire.Launch) {
 	c.job, c.below.Layout = m.Job, m.Job.Layout
 	c.lookups.Open(m.Job.Transport)
 	c.level = int(m.Level)
-	c.openRepairs()
+	c.openRepairs(m)
 	c.openTimes(m.First)
 	c.starts.window = c.cfg.Window
 	if m.Job.Launch.Batch > 0 {
@@ -206,7 +206,8 @@ func (c *Core) childUp(ev ChildUp) {
 		k.times.head.CPU = ev.CPU
 	}
 	c.came(k, ev.Spent)
-	m := wire.Launch{Job: c.job, Nodes: k.planned.Nodes, First: k.planned.First, Level: uint32(c.level + 1), Credit: uint32(c.flow.window)}
+	m := wire.Launch{Job: c.job, Nodes: k.planned.Nodes, First: k.planned.First, Level: uint32(c.level + 1),
+		Credit: uint32(c.flow.window), SessionMs: uint32((c.now - k.started) / time.Millisecond)}
 	if k.comes {
 		m.Job = c.root.growing.job
 	}

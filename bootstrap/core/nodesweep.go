@@ -16,8 +16,8 @@ import (
 //
 //	lost --room in the window--> sweeping --NodeSwept--> looked at
 const (
-	sweepPatience  = 5 * time.Second        // that a session and the sweep behind it may take
-	silentPatience = 2 * time.Second        // the same on a host that has not answered
+	leastPatience  = 5 * time.Second        // that a session and the sweep behind it may take at least
+	silentPatience = 2 * time.Second        // that they may take on a host that has not answered
 	sweepSlack     = 500 * time.Millisecond // for the driver to say that the time is up
 	sweepWindow    = 16                     // sessions at once
 	mostSwept      = 64                     // nodes below lost agents: they end by themselves
@@ -45,12 +45,17 @@ func (c *Core) sweepLost(f wire.Fault) {
 	case how.StartBarrier && !c.root.out.AllStarted: // no rank has started
 		return
 	}
-	most := sweepPatience
+	most := c.sweepPatience()
 	if f.Cause == hostSilent || f.Cause == hostLost {
 		most = silentPatience
 	}
 	c.root.sweeps.below = c.root.sweeps.below || f.Nodes > 1
 	c.sweepNode(f.Node, most)
+}
+
+// sweepPatience is how long a sweep may take. Where sessions are slow it has twice their time.
+func (c *Core) sweepPatience() time.Duration {
+	return max(leastPatience, min(2*c.queue.cost.REM, waitSlow))
 }
 
 // sweepNode sweeps a node once, when there is room.
@@ -142,7 +147,7 @@ func (c *Core) nodesSwept() bool {
 
 // sweepBelow sweeps the nodes whose ranks are lost with an agent above them.
 func (c *Core) sweepBelow() {
-	most := sweepPatience
+	most := c.sweepPatience()
 	if c.root.sweeps.silent {
 		most = silentPatience
 	}

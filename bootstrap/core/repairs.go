@@ -21,11 +21,13 @@ import (
 // is lost with the report, it reports again.
 
 // How long an agent waits for a new parent. One below the root waits in vain if the root is lost,
-// and a host that was cut off has been silent for long.
+// and a host that was cut off has been silent for long. Where sessions are slow it waits for twice
+// the time of those that a new parent needs, but not for ever.
 const (
 	waitMost   = 6 * time.Second
 	waitRoot   = 2 * time.Second
 	waitSilent = 4 * time.Second
+	waitSlow   = 15 * time.Second
 )
 
 // overMost is how long an agent that is done waits for the ends of the agents below it.
@@ -38,6 +40,7 @@ const mostNotes = 64
 type repairing struct {
 	cutting   bool          // the link that is lost was cut by this agent
 	rooted    bool          // the parent is the root
+	session   time.Duration // that the session took by which this agent was started
 	waiting   bool          // for a parent
 	until     time.Duration // it waits no longer
 	unresumed bool          // there is a new link, and nothing is sent before Resume
@@ -75,10 +78,11 @@ func (c *Core) tellsFailures() bool {
 	return c.job.Launch.KeepGoing || c.job.Launch.Repair || c.job.Launch.Restarts
 }
 
-func (c *Core) openRepairs() {
+func (c *Core) openRepairs(m wire.Launch) {
 	if c.repairs() {
 		c.collectives.Keeps, c.bulk.Keeps, c.tables.Keeps = true, true, true
 		c.repair.streams, c.repair.rooted = repair.Streams{}, c.level == 1
+		c.repair.session = time.Duration(m.SessionMs) * time.Millisecond
 	}
 }
 
@@ -136,19 +140,26 @@ func (c *Core) holdsBack(to Link, m frame.Message) bool {
 // mayWait reports whether an agent that has lost its parent may get another one.
 func (c *Core) mayWait() bool { return c.repairs() && c.stage == running && c.starts.readied }
 
+// most is how long an agent waits that has lost its parent. The root makes one session, to this
+// agent. Another parent's parent needs one to see that it is lost, and then one to this agent.
+func (r *repairing) most() time.Duration {
+	least, sessions := waitMost, 2*r.session
+	switch {
+	case r.rooted:
+		least, sessions = waitRoot, r.session
+	case r.cutting:
+		least = waitSilent
+	}
+	return max(least, min(2*sessions, waitSlow))
+}
+
 // wait waits for a new parent.
 func (c *Core) wait() {
-	r, most := &c.repair, waitMost
+	r := &c.repair
 	if r.waiting {
 		return
 	}
-	switch {
-	case r.rooted:
-		most = waitRoot
-	case r.cutting:
-		most = waitSilent
-	}
-	c.clock.up.live, r.waiting, r.unresumed, r.until = false, true, false, c.now+most
+	c.clock.up.live, r.waiting, r.unresumed, r.until = false, true, false, c.now+r.most()
 	if c.relaunches() { // others may take the place of its ranks then
 		r.until = min(r.until, max(c.clock.up.received+orphanEnd, c.now))
 	}

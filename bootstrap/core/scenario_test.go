@@ -142,7 +142,7 @@ func inOne(parcels rankwire.Parcels) rankwire.Parcels {
 //	nodes 1 2 1                  ranks on each node
 //	tree kary:2, grace 2s, batch 1, stdin all, stdin 3, here 1, timeout 9s, patience 9s,
 //	kill-on-bad, keep-going, restart 3 (as often as that), restart-all 3, replaces (a lost one), eager,
-//	learn, stats, timed, report, dealt, join,
+//	session 3s, learn, stats, timed, report, dealt, join,
 //	offspring, depth 8, credit 65536, record, contain, late, held, spares 2 (s0 and s1), least 3,
 //	hosts (the job knows them), repair
 //	from running | from hello    the launch is over; and the agent's ranks have said hello
@@ -208,6 +208,8 @@ func newScenario(t *testing.T, plan string) *scenario {
 			j.Launch.Restarts, cfg.Policy.MaxRestarts = true, number(1)
 		case "restart-all":
 			j.Launch.Restarts, j.Launch.RestartAll, cfg.Policy.MaxRestarts = true, true, number(1)
+		case "session":
+			launch.SessionMs = uint32(s.duration(words[1]) / time.Millisecond)
 		case "replaces":
 			launch.Replaces = true
 		case "repair":

@@ -15,6 +15,7 @@ func (m Launch) Encode(w *frame.Encoder) {
 	w.U32(uint32(m.First))
 	w.U32(m.Level)
 	w.U32(m.Credit)
+	w.U32(m.SessionMs)
 	w.Bool(m.Replaces)
 	encodeNodes(w, m.Nodes)
 	w.Uint(uint64(len(m.Share)))
@@ -26,7 +27,7 @@ func (m Launch) Encode(w *frame.Encoder) {
 
 func parseLaunch(r *frame.Decoder) frame.Message {
 	m := Launch{First: job.NodeIndex(r.U32()), Level: r.U32(), Credit: r.U32(),
-		Replaces: r.Bool(), Nodes: decodeNodes(r)}
+		SessionMs: r.U32(), Replaces: r.Bool(), Nodes: decodeNodes(r)}
 	m.Share = frame.DecodeSlice(r, partLeast, func() job.Part { return decodePart(r) })
 	m.Job = decodeJob(r)
 	if r.Err() == nil {

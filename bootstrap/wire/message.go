@@ -17,6 +17,8 @@ type Launch struct {
 	First  job.NodeIndex // index of its first node in the job
 	Level  uint32        // depth of the child in the tree; the root is 0
 	Credit uint32        // bytes of Output that may be sent before the first Grant
+	// SessionMs is how long the session to the agent took.
+	SessionMs uint32
 	// Replaces says that the agent takes the place of one that was lost: Standing follows, and its
 	// ranks wait for Respawn.
 	Replaces bool

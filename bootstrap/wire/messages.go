@@ -176,8 +176,8 @@ func parseFault(r *frame.Decoder) frame.Message {
 }
 
 func (m Launch) String() string {
-	return fmt.Sprintf("Launch job=%s first=%d nodes=%d share=%d ranks=%d level=%d credit=%d", m.Job.ID, m.First,
-		m.Nodes.Len(), job.Parts(m.Share).Len(), m.Nodes.Ranks(), m.Level, m.Credit)
+	return fmt.Sprintf("Launch job=%s first=%d nodes=%d share=%d ranks=%d level=%d credit=%d session=%dms", m.Job.ID,
+		m.First, m.Nodes.Len(), job.Parts(m.Share).Len(), m.Nodes.Ranks(), m.Level, m.Credit, m.SessionMs)
 }
 func (m Ready) String() string { return fmt.Sprintf("Ready up=%d failed=%d", m.Up, m.Failed) }
 func (m Exit) String() string {

@@ -74,7 +74,8 @@ func samples() []frame.Message {
 	last := job.Part{First: 65, Nodes: job.NewNodes(1027,
 		[]job.Run{{Prefix: "n", Suffix: "-ib", Width: 1, Lo: 7, Count: 1, Ranks: 3}})}
 	return []frame.Message{
-		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18, Replaces: true, Share: []job.Part{last}},
+		Launch{Job: j, Nodes: nodes, First: 2, Level: 3, Credit: 1 << 18, SessionMs: 1_500, Replaces: true,
+			Share: []job.Part{last}},
 		Sweep{Job: "0123456789abcdef", Node: 7, GraceMs: 2000}, Swept{Killed: 3, Left: "process 9"},
 		Floor{Serial: 3, Op: 1 << 20, First: 70000, Count: 2, Epoch: job.Epoch(3, 1)}, FloorSet{Serial: 3},
 		Respawn{Serial: 3, First: 70000, Count: 2, Epoch: job.Epoch(3, 1)},

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
+	"ibrun/internal/executable"
 	"ibrun/test/product"
 	"ibrun/test/screen"
 	"ibrun/test/vcluster/cluster"
@@ -200,6 +201,23 @@ func TestLostSession(t *testing.T) {
 	joined, why := j.same(7)
 	require.Equal(t, "<nil>", why)
 	require.Greater(t, joined, leastCollectives)
+}
+
+// Where a session takes two and a half seconds, a lost one is replaced as well: agents below the
+// root know how long theirs took.
+func TestSlowSessions(t *testing.T) {
+	c, program := mender(t, 2)
+	const lines = 40
+	slow := filepath.Join(c.Shared(), "slow")
+	require.NoError(t, executable.Write(slow, []byte("#!/bin/sh\nsleep 2.5\nexec ssh \"$@\"\n")))
+	j := start(t, c, "--on-agent-loss", "repair", "--launcher-exec", slow, "-n", "2", "--hosts", "node[0001-0002]",
+		program, "-lines", strconv.Itoa(lines))
+	j.until("rank 0 line 10 ")
+	j.until("rank 1 line 10 ")
+	isSSH := func(argv []string) bool { return len(argv) > 0 && argv[0] == "ssh" }
+	j.kill(j.processes(cluster.FrontName, isSSH)[0])
+	j.end(2, 1, lines, nil)
+	require.Equal(t, 0, j.cmd.ProcessState.ExitCode(), j.stderr.String())
 }
 
 // fences is a client of PMI that puts a value, waits for all and gets that of another rank, again
