@@ -60,8 +60,8 @@ func TestInfiniBandWithoutC(t *testing.T) {
 		for _, mode := range []string{"--lazy", "--eager"} {
 			o := finish(t, command(t, append(append([]string{"--fabric", "ib"}, five(mode, "flat").args...), ring)...))
 			require.Equal(t, 1, o.code, o.stderr)
-			// A rank may say in its own words that another one of its node has ended, or that one of
-			// another node was lost: its own SIGTERM is on its way.
+			// A rank may say in its own words that another one of its node has ended, or that one
+			// of another node was lost: its own SIGTERM is on its way.
 			said := regexp.MustCompile(`(?m)^ring: rank \d+: it (has ended|was lost)\n`).ReplaceAllString(o.stderr, "")
 			require.Regexp(t,
 				`^ibrun: rank \d+ on \S+ aborted the job with code 1: ib: this program was built without `+
