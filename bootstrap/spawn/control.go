@@ -195,8 +195,8 @@ func (d *control) admit(f *os.File, speaksPMI bool) {
 	go p.readFrames()
 }
 
-// goneWords is how often a program that has closed its socket is waited for: its last words are here,
-// and an agent that gets no processor comes to them late.
+// goneWords is for how many times lastWords a program that has closed its socket is waited for: what
+// it said is here, and an agent that gets no processor comes to it late.
 const goneWords = 50
 
 // over waits a little for what a program has said to be read to its end.

@@ -50,7 +50,7 @@ func TestNumbersOfAgents(t *testing.T) {
 		require.Len(t, seen, n, tree)
 	}
 	// Agents have the mark, too. One that has said its last word is given the moment to be gone.
-	eventually(t, 10*time.Second, "nothing is left", func() bool { return len(marked(mark(t))) == 0 })
+	eventually(t, 2*time.Second, "nothing is left", func() bool { return len(marked(mark(t))) == 0 })
 }
 
 // The bounds on size: an agent at 16 ranks has 5 MiB of its own, and 8 MiB with the pages of the
