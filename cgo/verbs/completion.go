@@ -29,7 +29,7 @@ func (c *Context) NewChannel() (*Channel, error) {
 		ch.Close()
 		return nil, err
 	}
-	ch.ready.keeper.sent = &c.sent
+	ch.ready.keeper.follow(&c.sent)
 	return ch, nil
 }
 

@@ -31,6 +31,9 @@ type keeper struct {
 	before uint32         // of that, when the last wait was due
 }
 
+// follow has the keeper look at what a context has posted. What it posted before is no answer.
+func (k *keeper) follow(sent *atomic.Uint32) { k.sent, k.before = sent, sent.Load() }
+
 // due reports whether the wait that begins now is to keep the processor. Others have run then.
 func (k *keeper) due() bool {
 	if !k.rare.Due() {

@@ -181,7 +181,13 @@ func TestOthersHaveTheirTurn(t *testing.T) {
 func TestOthersRunBefore(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var sent atomic.Uint32
-	for _, k := range []*keeper{{}, {sent: &sent}} {
+	sent.Store(7) // by another channel of the context
+	for _, known := range []bool{false, true} {
+		var k keeper
+		if known {
+			k.follow(&sent)
+			require.False(t, k.answered())
+		}
 		for _, answers := range []bool{false, true} {
 			woken, ran := make(chan struct{}, 1), uint32(0)
 			go func() {
