@@ -177,12 +177,15 @@ func TestBackground(t *testing.T) {
 func TestStoppedAtOnce(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t, here)
-	slow := filepath.Join(t.TempDir(), "slow")
-	require.NoError(t, executable.Write(slow, []byte("#!/bin/sh\nsleep 2\nshift\nexec sh -c \"$*\"\n")))
-	term.line("echo now; %s -n 2 --launcher-exec %s --hosts a,b sh -c 'sleep 3; echo up'", program, slow)
-	term.expect("now\r\n")
-	require.True(t, within(patience, func() bool { return len(term.processes()) > 3 }), "sessions are being opened")
+	dir := t.TempDir()
+	slow, begun, file := filepath.Join(dir, "slow"), filepath.Join(dir, "begun"), filepath.Join(dir, "go")
+	require.NoError(t, executable.Write(slow, fmt.Appendf(nil,
+		"#!/bin/sh\n: >%s\nwhile [ ! -e %s ]; do sleep 0.1; done\nshift\nexec sh -c \"$*\"\n", begun, file)))
+	term.line("%s -n 2 --launcher-exec %s --hosts a,b sh -c 'sleep 3; echo up'", program, slow)
+	require.True(t, within(patience, func() bool { _, err := os.Stat(begun); return err == nil }), "%s", term.text())
 	term.keys(ctrlZ)
+	term.expect("^Z") // the signal was sent before
+	require.NoError(t, os.WriteFile(file, nil, 0o644))
 	term.expect("Stopped")
 	require.True(t, within(patience, func() bool { all, stopped := term.ranks(); return all >= 2 && stopped == all }))
 	term.line("fg; echo code=$?")
