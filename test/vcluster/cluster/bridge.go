@@ -114,11 +114,17 @@ func inNetwork(fd int, f func() error) error {
 }
 
 // onThread calls f on a thread of its own that ends with it, so that f may change the thread's
-// namespaces.
+// namespaces. It is never the main thread: that one does not end, and /proc shows its namespaces as
+// those of the process, which would be killed with the host that it seems to belong to.
 func onThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if unix.Gettid() == unix.Getpid() {
+			defer runtime.UnlockOSThread()
+			done <- onThread(f) // not the main thread, which is locked to this goroutine
+			return
+		}
 		done <- f()
 	}()
 	return <-done
