@@ -19,23 +19,24 @@ import (
 // Each agent that is joined is a new child, with a new link. What was known of the old one is
 // handed on before it ends, so that look-ups and collectives never miss its nodes.
 
-// joinMost is how long the session to an agent that is joined may take. It waits for as long as
-// that, and the time in which its loss was seen.
-const joinMost = 4 * time.Second
+// joinLeast is how long the session to an agent that is joined may take, or twice as long as its
+// first one took. The agent waits for as long as that, and the time in which its loss was seen.
+const joinLeast = 4 * time.Second
 
 // joinAgain is how long ago a link must have been joined to be joined again when it ends.
 const joinAgain = time.Second
 
 // adopted is what a parent keeps for the case that a child is lost.
 type adopted struct {
-	key    job.NodeIndex // by which the agent is found
-	below  []wire.Below  // its children
-	known  bool          // below is complete
-	itself bool          // it is joined because its own link was lost
-	again  bool          // it repeats what it has sent
-	is     bool          // it was joined
-	loss   LinkLost      // for which it is joined
-	heard  time.Duration // when the last frame came from it
+	key     job.NodeIndex // by which the agent is found
+	below   []wire.Below  // its children
+	known   bool          // below is complete
+	itself  bool          // it is joined because its own link was lost
+	again   bool          // it repeats what it has sent
+	is      bool          // it was joined
+	loss    LinkLost      // for which it is joined
+	heard   time.Duration // when the last frame came from it
+	session time.Duration // that the first session to it took, or to the lost one that had started it
 }
 
 // mayAdopt reports whether a child whose link has ended can be repaired. While all ranks are ended to
@@ -58,7 +59,9 @@ func (c *Core) repairChild(ev LinkLost) {
 	c.do(CloseLink{ev.Link})
 	n := c.join(child{
 		head: k.head, part: k.part, before: k.before, local: k.local,
-		adopted: adopted{key: k.key, below: k.below, known: k.known, itself: true, loss: ev, heard: k.heard},
+		adopted: adopted{
+			key: k.key, below: k.below, known: k.known, itself: true, loss: ev, heard: k.heard, session: k.session,
+		},
 	})
 	c.handOn(ev.Link, []Link{n}, nil)
 	c.startJoin(n)
@@ -75,7 +78,8 @@ func (c *Core) join(k child) Link {
 func (c *Core) startJoin(l Link) {
 	k := &c.children[l]
 	k.started = c.now
-	c.do(JoinChild{Child: l, Node: k.head.Nodes.At(0), Local: k.local, Most: joinMost, Key: k.key, Level: uint32(c.level)})
+	most := max(joinLeast, min(2*k.session, waitSlow))
+	c.do(JoinChild{Child: l, Node: k.head.Nodes.At(0), Local: k.local, Most: most, Key: k.key, Level: uint32(c.level)})
 }
 
 // handOn lets children stand for one that ends, but for the nodes that are lost with it.
@@ -115,7 +119,8 @@ func (c *Core) adoptBelow(from Link) {
 				lost = lost.Without(p.First, p.End())
 			}
 			to = append(to, c.join(child{
-				head: head[0], part: b.Parts, local: c.here(head[0]) == 0, adopted: adopted{key: b.Key, loss: k.loss},
+				head: head[0], part: b.Parts, local: c.here(head[0]) == 0,
+				adopted: adopted{key: b.Key, loss: k.loss, session: k.session},
 			}))
 		}
 	}

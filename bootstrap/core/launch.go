@@ -206,8 +206,9 @@ func (c *Core) childUp(ev ChildUp) {
 		k.times.head.CPU = ev.CPU
 	}
 	c.came(k, ev.Spent)
+	k.session = c.now - k.started
 	m := wire.Launch{Job: c.job, Nodes: k.planned.Nodes, First: k.planned.First, Level: uint32(c.level + 1),
-		Credit: uint32(c.flow.window), SessionMs: uint32((c.now - k.started) / time.Millisecond)}
+		Credit: uint32(c.flow.window), SessionMs: uint32(k.session / time.Millisecond)}
 	if k.comes {
 		m.Job = c.root.growing.job
 	}

@@ -203,13 +203,13 @@ func TestLostSession(t *testing.T) {
 	require.Greater(t, joined, leastCollectives)
 }
 
-// Where a session takes two and a half seconds, a lost one is replaced as well: agents below the
-// root know how long theirs took.
+// Where a session takes four and a half seconds, a lost one is replaced as well: who makes the new
+// one knows how long the first took, and so do agents below the root, which wait for it.
 func TestSlowSessions(t *testing.T) {
 	c, program := mender(t, 2)
 	const lines = 40
 	slow := filepath.Join(c.Shared(), "slow")
-	require.NoError(t, executable.Write(slow, []byte("#!/bin/sh\nsleep 2.5\nexec ssh \"$@\"\n")))
+	require.NoError(t, executable.Write(slow, []byte("#!/bin/sh\nsleep 4.5\nexec ssh \"$@\"\n")))
 	j := start(t, c, "--on-agent-loss", "repair", "--launcher-exec", slow, "-n", "2", "--hosts", "node[0001-0002]",
 		program, "-lines", strconv.Itoa(lines))
 	j.until("rank 0 line 10 ")
