@@ -23,7 +23,7 @@ import (
 // first one took. The agent waits for as long as that, and the time in which its loss was seen.
 const joinLeast = 4 * time.Second
 
-// joinAgain is how long ago a link must have been joined to be joined again when it ends.
+// joinAgain is how long a link that was joined must have lasted to be joined again when it ends.
 const joinAgain = time.Second
 
 // adopted is what a parent keeps for the case that a child is lost.
@@ -34,6 +34,7 @@ type adopted struct {
 	itself  bool          // it is joined because its own link was lost
 	again   bool          // it repeats what it has sent
 	is      bool          // it was joined
+	linked  time.Duration // when that was done
 	loss    LinkLost      // for which it is joined
 	heard   time.Duration // when the last frame came from it
 	session time.Duration // that the first session to it took, or to the lost one that had started it
@@ -52,7 +53,7 @@ func (c *Core) repairChild(ev LinkLost) {
 	k := &c.children[ev.Link]
 	k.live, k.loss, k.heard = false, ev, k.received
 	c.daemonsOfChildEnded(ev.Link, false)
-	if c.repair.cutting || k.is && c.now-k.started < joinAgain {
+	if c.repair.cutting || k.is && c.now-k.linked < joinAgain {
 		c.adoptBelow(ev.Link)
 		return
 	}
@@ -176,6 +177,7 @@ func (c *Core) joinRefused(ev JoinRefused) {
 // joinedChild begins the new link.
 func (c *Core) joinedChild(l Link) {
 	k := &c.children[l]
+	k.linked = c.now
 	k.state, k.life, k.credit = childResumed, life{live: true, received: c.now}, c.flow.window
 	c.send(l, wire.Resume{Credit: uint32(c.flow.window)})
 	if c.stage == ending {
