@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +24,7 @@ const ctrlZ = "\x1a"
 // terminal is a pseudo terminal with an interactive shell, which does job control.
 type terminal struct {
 	t      *testing.T
-	mark   string // in the environment of all that is started here
+	mark   string // in the environment of all that is started here, behind markName
 	shell  *exec.Cmd
 	master *os.File
 	passed int // bytes of the screen that expect has passed
@@ -36,11 +37,11 @@ type terminal struct {
 // at the end of the test is killed.
 func openTerminal(t *testing.T, enter func(args ...string) *exec.Cmd) *terminal {
 	master, slave := pseudoTerminal(t)
-	c := &terminal{t: t, master: master, mark: fmt.Sprintf("E2E_MARK=%s.%d", t.Name(), os.Getpid())}
+	c := &terminal{t: t, master: master, mark: fmt.Sprintf("%s.%d", t.Name(), os.Getpid())}
 	c.shell = enter("bash", "--norc", "--noprofile", "-i")
 	c.shell.Dir = "/" // nodes have it, too
 	c.shell.Stdin, c.shell.Stdout, c.shell.Stderr = slave, slave, slave
-	c.shell.Env = append(os.Environ(), c.mark, "PS1=ready> ", "TERM=dumb", "HISTFILE=")
+	c.shell.Env = append(os.Environ(), markName+c.mark, "PS1=ready> ", "TERM=dumb", "HISTFILE=")
 	c.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, c.shell.Start())
 	require.NoError(t, slave.Close())
@@ -133,30 +134,69 @@ func within(most time.Duration, ok func() bool) bool {
 	return ok()
 }
 
+// markName is the variable of the environment that says which terminal a process belongs to.
+const markName = "E2E_MARK="
+
 // process is one of this machine, nodes included.
 type process struct {
 	pid   int
 	state string // of proc(5): R, S, T, ...
 	rank  bool   // or what a rank has started
+	mark  string // of its terminal
 }
 
-// processes are those that live and were started here, wherever.
-func (c *terminal) processes() (list []process) {
-	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+// processes are all that belong to the terminal, at some time after the call began.
+func (c *terminal) processes() []process {
+	all, err := everybody.since(time.Now())
+	require.NoError(c.t, err)
+	return slices.DeleteFunc(slices.Clone(all), func(p process) bool { return p.mark != c.mark })
+}
+
+// everybody is of all terminals.
+var everybody census
+
+// census has the processes with a mark. Those who wait for one while another is taken share the
+// next: each reads the environments of all processes of the machine.
+type census struct {
+	mu    sync.Mutex
+	begun time.Time
+	list  []process
+}
+
+// since returns what was seen after a time. The slice is not to be changed.
+func (s *census) since(at time.Time) ([]process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun.After(at) {
+		return s.list, nil
+	}
+	begun, list := time.Now(), []process(nil)
+	files, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		return nil, err
+	}
 	for _, f := range files {
 		env, err := os.ReadFile(f)
-		env = append([]byte{0}, env...)
-		if err != nil || !bytes.Contains(env, []byte("\x00"+c.mark+"\x00")) {
+		if err != nil {
 			continue
 		}
+		env = append([]byte{0}, env...)
+		_, mark, marked := bytes.Cut(env, []byte("\x00"+markName))
+		if !marked {
+			continue
+		}
+		mark, _, _ = bytes.Cut(mark, []byte{0})
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
-		require.NoError(c.t, err)
+		if err != nil {
+			return nil, err
+		}
 		if stat, err := os.ReadFile(filepath.Dir(f) + "/stat"); err == nil {
 			state := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))[0]
-			list = append(list, process{pid, state, bytes.Contains(env, []byte("\x00IBRUN_RANK="))})
+			list = append(list, process{pid, state, bytes.Contains(env, []byte("\x00IBRUN_RANK=")), string(mark)})
 		}
 	}
-	return list
+	s.begun, s.list = begun, list
+	return list, nil
 }
 
 // ranks are the ranks and what they have started: how many, and how many of

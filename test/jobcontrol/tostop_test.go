@@ -93,6 +93,7 @@ func TestShellHasEnded(t *testing.T) {
 			require.True(t, within(patience, func() bool { all, _ := term.ranks(); return all >= 2 }))
 			<-time.After(800*time.Millisecond + time.Duration(i)*20*time.Millisecond) // before, amid and behind
 			require.NoError(t, term.shell.Process.Signal(syscall.SIGKILL))
+			require.NoError(t, term.master.Close()) // as a terminal does whose shell has ended
 			alive := func() (n int) {
 				for _, p := range term.processes() {
 					if p.pid != term.shell.Process.Pid {
