@@ -84,7 +84,7 @@ func TestLabels(t *testing.T) {
 	const ranks = 256
 	count := *longOutput / ranks / 95 / 4 // lines of about 95 bytes
 	o := ibrun(t, "-n", strconv.Itoa(ranks), "--launcher", "local", "--hosts", "h[01-16]", "--tree", "kary:2", "-l",
-		"sh", "-c", "seq -f \"$RANK %.0f "+strings.Repeat("x", 80)+"\" "+strconv.Itoa(count))
+		"--stdin", "none", "sh", "-c", "seq -f \"$RANK %.0f "+strings.Repeat("x", 80)+"\" "+strconv.Itoa(count))
 	require.Equal(t, 0, o.code, o.stderr)
 	next := make([]int, ranks)
 	tail := " " + strings.Repeat("x", 80) + "\n"
