@@ -19,8 +19,8 @@ import (
 // Each agent that is joined is a new child, with a new link. What was known of the old one is
 // handed on before it ends, so that look-ups and collectives never miss its nodes.
 
-// joinLeast is how long the session to an agent that is joined may take, or twice as long as its
-// first one took. The agent waits for as long as that, and the time in which its loss was seen.
+// joinLeast is how long the session to an agent that is joined may take, unless its first one was
+// slow. The agent waits for as long as that, and the time in which its loss was seen.
 const joinLeast = 4 * time.Second
 
 // joinAgain is how long a link that was joined must have lasted to be joined again when it ends.
@@ -79,8 +79,10 @@ func (c *Core) join(k child) Link {
 func (c *Core) startJoin(l Link) {
 	k := &c.children[l]
 	k.started = c.now
-	most := max(joinLeast, min(2*k.session, waitSlow))
-	c.do(JoinChild{Child: l, Node: k.head.Nodes.At(0), Local: k.local, Most: most, Key: k.key, Level: uint32(c.level)})
+	c.do(JoinChild{
+		Child: l, Node: k.head.Nodes.At(0), Local: k.local, Most: patience(joinLeast, k.session), Key: k.key,
+		Level: uint32(c.level),
+	})
 }
 
 // handOn lets children stand for one that ends, but for the nodes that are lost with it.

@@ -150,8 +150,12 @@ func (r *repairing) most() time.Duration {
 	case r.cutting:
 		least = waitSilent
 	}
-	return max(least, min(2*sessions, waitSlow))
+	return patience(least, sessions)
 }
+
+// patience is how long is waited for what took so long before: least, or twice that where it is
+// slow, but not for ever.
+func patience(least, before time.Duration) time.Duration { return max(least, min(2*before, waitSlow)) }
 
 // wait waits for a new parent.
 func (c *Core) wait() {

@@ -155,8 +155,8 @@ func (c *terminal) processes() []process {
 // everybody is of all terminals.
 var everybody census
 
-// census has the processes with a mark. Those who wait for one while another is taken share the
-// next: each reads the environments of all processes of the machine.
+// census has the processes with a mark. To take it costs much, as the environments of all processes
+// of the machine are read. So those who ask while one is taken share the next.
 type census struct {
 	mu    sync.Mutex
 	begun time.Time
