@@ -93,7 +93,7 @@ type RankOutput struct {
 type RankExited struct {
 	Rank     job.Slot
 	Status   job.Status
-	Signaled bool   // it had been sent a signal of the job's end before it died
+	Signaled bool   // it had been sent a signal of the job's end before it was dying
 	Awaited  bool   // it had joined its peers by PMI and not taken its leave
 	PMI      bool   // it has spoken PMI or PMIx
 	Handles  bool   // by PMIx it has asked to be told of ranks that end, so that its job can go on without them

@@ -33,7 +33,7 @@ type (
 	Exited struct {
 		Rank     job.Slot
 		Status   job.Status
-		Signaled bool   // it had been sent a signal that ends before it died
+		Signaled bool   // it had been sent a signal that ends before it was dying
 		Cause    string // what is known beyond the status, or empty
 	}
 	// Drained says that nothing more will come from a rank.
@@ -291,7 +291,7 @@ func (s *Set) signalGroups(number syscall.Signal) {
 	for _, r := range s.ranks {
 		r.mu.Lock()
 		p := r.process
-		r.signaled = r.signaled || p != nil && !p.Ended() && endsJobs(number)
+		r.signaled = r.signaled || endsJobs(number) && p != nil && !p.Dying()
 		r.mu.Unlock()
 		if p != nil {
 			p.SignalGroup(number)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -128,6 +129,32 @@ func over(words []string) bool {
 		return true
 	}
 	return words[0] == "Z" && (len(words) <= statThreads || words[statThreads] == "1")
+}
+
+// Of stat's words: the flags of the thread. The kernel sets one of them when the thread begins to
+// end (include/linux/sched.h, PF_EXITING), and closes files after that (kernel/exit.c, do_exit).
+const (
+	statFlags   = 6
+	flagExiting = 0x4
+)
+
+// exiting reports whether each thread of a process ends or has ended, so that the kernel may have
+// closed its files.
+func exiting(pid int) bool {
+	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
+	ends := func(thread string) bool {
+		_, words := readStat(dir + thread + "/stat")
+		if len(words) <= statFlags {
+			return true // it has been reaped
+		}
+		flags, _ := strconv.ParseUint(words[statFlags], 10, 32) // the kernel's own number
+		return flags&flagExiting != 0
+	}
+	if !ends(strconv.Itoa(pid)) {
+		return false
+	}
+	threads, _ := os.ReadDir(dir) // none: it has been reaped
+	return !slices.ContainsFunc(threads, func(e os.DirEntry) bool { return !ends(e.Name()) })
 }
 
 func dead(pid int) bool {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -72,10 +73,23 @@ func TestFirstThreadEnds(t *testing.T) {
 	pid, err := strconv.Atoi(line())
 	require.NoError(t, err)
 	require.False(t, dead(pid))
+	require.False(t, exiting(pid), "its other threads run")
 	require.Contains(t, Descendants(p.Pid()), pid)
 	require.Empty(t, KillDescendants(patience))
 	require.True(t, dead(pid))
 	require.True(t, ended(t, p).Signaled())
+}
+
+// A process is dying once it cannot do anything any more, also before it is reaped.
+func TestDying(t *testing.T) {
+	p, line := shell(t, "sleep 0 & echo $!; exec sleep 1000")
+	child, err := strconv.Atoi(line())
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return exiting(child) }, patience, time.Millisecond)
+	require.False(t, p.Dying())
+	p.Signal(syscall.SIGKILL)
+	ended(t, p)
+	require.True(t, p.Dying())
 }
 
 // A first round that has taken all the time there is still kills.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,5 +107,31 @@ exec sleep 1000
 			filepath.Join(t.TempDir(), fmt.Sprint("pid", i)))
 		require.Equal(t, 137, o.code, o.stderr)
 		require.Equal(t, "ibrun: rank 3 on d was killed by signal 9 (KILL)\n", o.stderr)
+	}
+}
+
+// The kernel closes the connections of a process that dies before it can be waited for, and may
+// have much to do in between, here to free a file. A peer that aborts meanwhile is not the cause.
+func TestSlowDeathBeforeAbort(t *testing.T) {
+	const program = speaker + `
+[ $RANK = 1 ] || { read -r pid <"$0/connection"; echo "cmd=abort exitcode=7" >&3; exec sleep 1000; }
+exec 4<>"$0/large"
+rm "$0/large"
+head -c 512M /dev/zero >&4
+exec 5>"$0/connection"
+`
+	for _, c := range []struct {
+		end  string
+		code int
+		says string
+	}{
+		{"kill -ABRT $$", 134, "was killed by signal 6 (ABRT)"},
+		{"exit 0", 1, "exited with code 0, and without MPI_Finalize"},
+	} {
+		dir := t.TempDir()
+		require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "connection"), 0o600))
+		o := ibrun(t, "--launcher", "local", "--hosts", "a,b", "sh", "-c", program+c.end, dir)
+		require.Equal(t, c.code, o.code, o.stderr)
+		require.Equal(t, "ibrun: rank 1 on b "+c.says+"\n", o.stderr)
 	}
 }
