@@ -146,6 +146,15 @@ func (r *reader) pass(data []byte) {
 	r.mu.Unlock()
 }
 
+// patience is how long the beginning of a line waits for more, when all that is there was read.
+func (r *reader) patience(began time.Time) time.Duration {
+	most := max(lineMost-time.Since(began), lineLast)
+	if r.feed.more() {
+		return min(most, lineGap)
+	}
+	return most
+}
+
 func (r *reader) run() {
 	defer close(r.ended)
 	defer r.file.Close()
@@ -159,10 +168,7 @@ func (r *reader) run() {
 	for {
 		most := time.Duration(0)
 		if n > 0 {
-			most = max(lineMost-time.Since(began), lineLast)
-			if r.feed.more() {
-				most = min(most, lineGap)
-			}
+			most = r.patience(began)
 		}
 		k, err := r.read(buf[n:], most)
 		if n == 0 {
@@ -176,6 +182,9 @@ func (r *reader) run() {
 			}
 			r.discard(buf)
 			return
+		}
+		if n > 0 && errors.Is(err, os.ErrDeadlineExceeded) && !r.over() && r.patience(began) > most {
+			continue // the rank's input has ended meanwhile: this is no prompt
 		}
 		full := n == len(buf)
 		if ready := r.ready(buf[:n], err); ready > 0 {

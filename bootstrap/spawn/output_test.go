@@ -76,6 +76,28 @@ func TestOutputOfPrompts(t *testing.T) {
 	require.Greater(t, dots, 2, "more than comes within a gap")
 }
 
+// A rank whose input ends while the beginning of a line waits prints no prompt: the rest belongs to
+// the line, as with all other ranks.
+func TestOutputWhenInputEnds(t *testing.T) {
+	for {
+		r, events, to := printing(t, job.Output{}, true)
+		began := time.Now()
+		_, err := to.WriteString("be")
+		require.NoError(t, err)
+		<-time.After(lineGap / 10)
+		r.feed.end()
+		ended := time.Since(began)
+		<-time.After(2 * lineGap)
+		_, err = to.WriteString("ginning\n")
+		require.NoError(t, err)
+		if ended > lineGap || time.Since(began) > lineMost {
+			continue // this machine was busy, and what came first may have been passed on
+		}
+		require.Equal(t, chunk("beginning\n"), next(t, events))
+		return
+	}
+}
+
 // One chunk is on its way at a time: the rank that prints on has to wait, and what
 // it printed meanwhile comes in whole lines, or in pieces if they are too long.
 func TestOutputWaitsForResume(t *testing.T) {
