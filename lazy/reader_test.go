@@ -153,6 +153,72 @@ func TestReaderEnds(t *testing.T) {
 	require.ErrorContains(t, err, "a message of 4294967294 bytes is announced")
 }
 
+// tcpPair is socketPair over TCP.
+func tcpPair(t *testing.T) (near, far *net.TCPConn) {
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	defer l.Close()
+	near, err = net.DialTCP("tcp", nil, l.Addr().(*net.TCPAddr))
+	require.NoError(t, err)
+	t.Cleanup(func() { near.Close() })
+	far, err = l.AcceptTCP()
+	require.NoError(t, err)
+	t.Cleanup(func() { far.Close() })
+	return near, far
+}
+
+// A long message that comes little by little does not wake its reader for each piece, but its last
+// byte does, and so does the first one of the next message, and the end of the stream within one.
+func TestReaderIsWokenSeldom(t *testing.T) {
+	near, far := tcpPair(t)
+	r := newReader(far, &bufferPool{})
+	calls, call := 0, r.call
+	r.call = func(fd uintptr) bool { calls++; return call(fd) }
+	const piece, pieces = 2 << 10, 512
+	message := make([]byte, piece*pieces)
+	trickle := func(b []byte) {
+		for len(b) > 0 {
+			n := min(piece, len(b))
+			if _, err := near.Write(b[:n]); err != nil {
+				return
+			}
+			b = b[n:]
+			<-time.After(time.Millisecond / 4) // without that, several come at once
+		}
+	}
+	for range 2 {
+		calls = 0
+		go trickle(framed(message))
+		batch, err := r.next(nil)
+		require.NoError(t, err)
+		require.Len(t, batch, 1)
+		require.Len(t, batch[0], len(message))
+		require.Less(t, calls, pieces)
+		go trickle(framed([]byte("short")))
+		batch, err = r.next(nil)
+		require.NoError(t, err)
+		require.Equal(t, "short", string(batch[0]))
+	}
+	go func() {
+		trickle(framed(message)[:piece*10+1])
+		near.Close()
+	}()
+	_, err := r.next(nil)
+	require.Equal(t, io.ErrUnexpectedEOF, err)
+}
+
+// A receive buffer that is smaller than what is waited for at least takes a message all the same.
+func TestReaderOfSmallBuffer(t *testing.T) {
+	near, far := tcpPair(t)
+	require.NoError(t, far.SetReadBuffer(lowBytes/8))
+	r := newReader(far, &bufferPool{})
+	message := make([]byte, 4<<20)
+	go near.Write(framed(message))
+	batch, err := r.next(nil)
+	require.NoError(t, err)
+	require.Len(t, batch[0], len(message))
+}
+
 // The pool keeps what was used last, within its bounds.
 func TestBufferPool(t *testing.T) {
 	var p bufferPool

@@ -51,6 +51,9 @@ func TestPostAll(t *testing.T) {
 	}
 	require.NoError(t, a.Post(f.Tuple(), []byte("first"))) // the receiver has room for few before
 	require.Equal(t, "first", string(arrives(t, in.came)))
+	f.in.mu.Lock() // of who has brought it, and makes room before letting go
+	require.Len(t, f.in.rings, 2)
+	f.in.mu.Unlock()
 	before := bells()
 	require.NoError(t, a.PostAll(f.Tuple(), b, size))
 	require.Equal(t, 3, bells()-before, "16, 16 and 8")
