@@ -41,7 +41,7 @@ type reader struct {
 	err  error
 	fd   int
 	room []byte // of buf
-	low  int    // how many bytes the kernel wakes this reader for; 0: not set, one. Of TCP
+	low  int    // how many bytes the kernel wakes this reader for; 0: what the last one has set. Of TCP
 	call func(fd uintptr) bool
 	try  func() bool
 
@@ -124,7 +124,7 @@ func (r *reader) setLow() (changed bool) {
 		buffer, _ := unix.GetsockoptInt(r.fd, unix.SOL_SOCKET, unix.SO_RCVBUF) // without it, for each byte
 		low = min(lowBytes, max(buffer/lowPart, 1))
 	}
-	if low == max(r.low, 1) {
+	if low == r.low {
 		return false
 	}
 	r.low = low

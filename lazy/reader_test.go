@@ -207,6 +207,44 @@ func TestReaderIsWokenSeldom(t *testing.T) {
 	require.Equal(t, io.ErrUnexpectedEOF, err)
 }
 
+// A stream goes on behind an end mark with another reader, whom the first byte wakes, whatever the
+// last reader waited for.
+func TestReaderAfterEndMark(t *testing.T) {
+	near, far := tcpPair(t)
+	message := framed(make([]byte, 3*lowBytes))
+	require.NoError(t, near.SetWriteBuffer(2*len(message)))
+	require.NoError(t, far.SetReadBuffer(2*len(message)))
+	r := newReader(far, &bufferPool{})
+	rests, all := make(chan struct{}), make(chan struct{})
+	call := r.call
+	r.call = func(fd uintptr) bool {
+		if call(fd) {
+			return true
+		}
+		if r.low > 1 {
+			close(rests)
+			<-all
+		}
+		return false
+	}
+	go func() {
+		near.Write(message[:longRest])
+		<-rests
+		near.Write(binary.BigEndian.AppendUint32(message[longRest:], endMark))
+		close(all) // before anything of it is read
+	}()
+	batch, err := r.next(nil)
+	require.NoError(t, err)
+	require.Len(t, batch, 1)
+	_, err = r.next(nil)
+	require.Equal(t, errEndMark, err)
+	require.Greater(t, r.low, 1, "it has not waited since")
+	go near.Write(framed([]byte("short")))
+	batch, err = newReader(far, &bufferPool{}).next(nil)
+	require.NoError(t, err)
+	require.Equal(t, "short", string(batch[0]))
+}
+
 // A receive buffer that is smaller than what is waited for at least takes a message all the same.
 func TestReaderOfSmallBuffer(t *testing.T) {
 	near, far := tcpPair(t)
