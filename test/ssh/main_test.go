@@ -79,9 +79,13 @@ func ibrun(t *testing.T, c *cluster.Cluster, args ...string) outcome {
 }
 
 // ours are the processes on a node that belong to a job: agents, reapers, ranks.
-func ours(t *testing.T, c *cluster.Cluster, node string) (found []cluster.Proc) {
+func ours(t *testing.T, c *cluster.Cluster, node string) []cluster.Proc {
 	all, err := c.Processes(node)
 	require.NoError(t, err)
+	return ofJob(all)
+}
+
+func ofJob(all []cluster.Proc) (found []cluster.Proc) {
 	for _, p := range all {
 		role := len(p.Argv) > 1 && (p.Argv[1] == ":reaper" || p.Argv[1] == ":agent")
 		if role || strings.Join(p.Argv, " ") == "sleep 1000" {
@@ -91,9 +95,13 @@ func ours(t *testing.T, c *cluster.Cluster, node string) (found []cluster.Proc) 
 	return found
 }
 
+// everywhere counts them on all nodes, in one look at the machine: one for each node takes seconds
+// beside other tests.
 func everywhere(t *testing.T, c *cluster.Cluster) (n int) {
+	all, err := c.AllProcesses()
+	require.NoError(t, err)
 	for _, node := range c.Nodes() {
-		n += len(ours(t, c, node))
+		n += len(ofJob(all[node]))
 	}
 	return n
 }
