@@ -138,23 +138,26 @@ const (
 	flagExiting = 0x4
 )
 
-// exiting reports whether each thread of a process ends or has ended, so that the kernel may have
-// closed its files.
+// exiting reports whether each thread of a process, which has not been reaped, ends or has ended,
+// so that the kernel may have closed its files. It is not known of one that this user cannot see.
 func exiting(pid int) bool {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task/"
-	ends := func(thread string) bool {
+	flags := func(thread string) (flags uint64, known bool) {
 		_, words := readStat(dir + thread + "/stat")
 		if len(words) <= statFlags {
-			return true // it has been reaped
+			return 0, false
 		}
-		flags, _ := strconv.ParseUint(words[statFlags], 10, 32) // the kernel's own number
-		return flags&flagExiting != 0
+		flags, err := strconv.ParseUint(words[statFlags], 10, 32)
+		return flags, err == nil
 	}
-	if !ends(strconv.Itoa(pid)) {
+	if first, known := flags(strconv.Itoa(pid)); !known || first&flagExiting == 0 {
 		return false
 	}
-	threads, _ := os.ReadDir(dir) // none: it has been reaped
-	return !slices.ContainsFunc(threads, func(e os.DirEntry) bool { return !ends(e.Name()) })
+	threads, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(threads, func(e os.DirEntry) bool {
+		thread, known := flags(e.Name())
+		return known && thread&flagExiting == 0 // one that is not known has ended
+	})
 }
 
 func dead(pid int) bool {

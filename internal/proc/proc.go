@@ -265,7 +265,11 @@ func (p *Process) Ended() bool {
 // Dying reports whether the process has ended or the kernel takes it apart, so that no signal will
 // be the reason. That lasts, if it has much memory or large files, and others may have seen its
 // connections end.
-func (p *Process) Dying() bool { return p.Ended() || exiting(p.pid) }
+func (p *Process) Dying() bool {
+	waiting.Lock() // or it could be reaped meanwhile
+	defer waiting.Unlock()
+	return waiting.live[p.pid] != p || exiting(p.pid)
+}
 
 // Status says how the process ended; call it after Done.
 func (p *Process) Status() syscall.WaitStatus { return p.status }
