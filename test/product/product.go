@@ -54,7 +54,8 @@ func keepBuildCache() error {
 	return os.Setenv("GOCACHE", strings.TrimSpace(string(dir)))
 }
 
-// Build builds ibrun as it ships, but for tags of Go's that a test may ask for.
+// Build builds ibrun with further build tags. In a labelled suite the binary is the one that make build
+// makes. Elsewhere it has the same code, without the parts that only make it start sooner.
 func Build(path string, tags ...string) error {
 	flags := "-w"
 	if runtime.GOARCH == "amd64" {
@@ -64,7 +65,7 @@ func Build(path string, tags ...string) error {
 	if err == nil {
 		err = symbols.Keep(path)
 	}
-	if err != nil || runtime.GOARCH != "amd64" {
+	if err != nil || runtime.GOARCH != "amd64" || !shipped {
 		return err
 	}
 	if err := joinLeaf(path, tags); err != nil {
@@ -88,10 +89,12 @@ func joinLeaf(path string, tags []string) error {
 	return build.Join(path, leaf)
 }
 
-// Program builds a program of this module with the flags that ibrun ships with: with others the
-// compiler would make each package once more. It may be given further flags that only link.
+// Program builds a static program of this module. Flags are further flags of go build.
 func Program(path, pkg string, flags ...string) error {
-	compile := exec.Command("go", slices.Concat([]string{"build", "-trimpath"}, flags, []string{"-o", path, pkg})...)
+	if shipped {
+		flags = append([]string{"-trimpath"}, flags...)
+	}
+	compile := exec.Command("go", slices.Concat([]string{"build"}, flags, []string{"-o", path, pkg})...)
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := compile.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w", out, err)

@@ -1,0 +1,73 @@
+// Package waitfor polls until a condition holds. It is for tests alone.
+//
+// A test that looks once at something that is about to change is a race. Where a test cannot wait for an
+// event, such as a message on a channel or the end of a process, it uses this package, which has the only
+// clock of unlabelled tests.
+package waitfor
+
+import (
+	"errors"
+	"time"
+)
+
+// Deadline is how long a test waits for anything: it only ends a test that hangs.
+const Deadline = time.Minute
+
+// interval is the time between two looks.
+const interval = 5 * time.Millisecond
+
+// ErrDeadline is returned if the condition does not hold within Deadline.
+var ErrDeadline = errors.New("timed out after " + Deadline.String())
+
+// True polls until ok returns true, and returns ErrDeadline if it does not within Deadline.
+func True(ok func() bool) error {
+	for end := time.Now().Add(Deadline); !ok(); time.Sleep(interval) {
+		if time.Now().After(end) {
+			return ErrDeadline
+		}
+	}
+	return nil
+}
+
+// TB is the part of testing.TB that this package uses.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// Require polls until ok returns true, and fails the test if it does not within Deadline.
+// What names the condition in the failure.
+func Require(t TB, what string, ok func() bool) {
+	t.Helper()
+	if err := True(ok); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// Receive returns the next value of c, and fails the test if there is none within Deadline or c is closed.
+func Receive[V any](t TB, c <-chan V) (v V) {
+	t.Helper()
+	select {
+	case v, ok := <-c:
+		if !ok {
+			t.Fatalf("the channel is closed")
+		}
+		return v
+	case <-time.After(Deadline):
+		t.Fatalf("nothing received: %v", ErrDeadline)
+		return v
+	}
+}
+
+// Closed waits until c is closed, and fails the test if it is not within Deadline or has a value.
+func Closed[V any](t TB, c <-chan V) {
+	t.Helper()
+	select {
+	case v, ok := <-c:
+		if ok {
+			t.Fatalf("received %v, want a closed channel", v)
+		}
+	case <-time.After(Deadline):
+		t.Fatalf("the channel is not closed: %v", ErrDeadline)
+	}
+}
