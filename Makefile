@@ -242,10 +242,10 @@ bench-resize: ## a running job grows by 4 of 16 nodes and shrinks back, beside a
 	go build -o bin/resize ./examples/resize
 	@bin/vcluster up $(NODES) -- bin/bench resize bin/ibrun bin/resize $(NODES) $(ROUNDS)
 
-# CHARM is built outside the repository (docs/hacking.md). PROCESS is any program of netlrts that ends by itself; without it
+# CHARM is built outside the repository (docs/dev/hacking.md). PROCESS is any program of netlrts that ends by itself; without it
 # one of ours that speaks the protocol.
 bench-charm: ## 64 processes of Charm++'s layer netlrts on 16 nodes beside charmrun over ssh, turn by turn (as root); CHARM=dir, a build of Charm++ (its bin/charmrun is run); NODES=16 PROCESSES=64 ROUNDS=5 PROCESS=program
-	@[ -x "$(CHARM)/bin/charmrun" ] || { echo "bench-charm: CHARM=DIR is wanted, a build of Charm++ of layer netlrts: DIR/bin/charmrun is run; docs/hacking.md says how to build it" >&2; exit 1; }
+	@[ -x "$(CHARM)/bin/charmrun" ] || { echo "bench-charm: CHARM=DIR is wanted, a build of Charm++ of layer netlrts: DIR/bin/charmrun is run; docs/dev/hacking.md says how to build it" >&2; exit 1; }
 	@test/packages $(RUN_PACKAGES) gcc libc6-dev
 	@$(MAKE) --no-print-directory build bin/bench bin/vcluster
 	@$(CC) $(filter-out -fPIC,$(CFLAGS_OF_OURS)) -D_GNU_SOURCE -static -o bin/charm-process test/bench/charm/c/process.c
@@ -347,7 +347,7 @@ long-output: ## a gigabyte of output through a deep tree, to a fast and a slow r
 numbers: ## jobs of every number of local agents from 1 to 200, where make test has a choice: four minutes
 	go test -count=1 -v -timeout 20m -run NumbersOfAgents ./test/e2e -every-number
 
-repeat: ## the reproductions of docs/findings.md, list 21, each 20 times (as root; half an hour); REPEAT=20
+repeat: ## the reproductions of docs/dev/findings.md, list 21, each 20 times (as root; half an hour); REPEAT=20
 	@$(MAKE) --no-print-directory libpmi
 	@test/repeat $(REPEAT)
 

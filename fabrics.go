@@ -177,8 +177,8 @@ func openSecondary(w rankwire.Welcome, to fabric.Sink) fabric.Fabric {
 	return f
 }
 
-// overInfiniBand is what is worth a reliable queue pair (docs/decisions/0012-infiniband.md), and
-// overEthernet what is worth a TCP connection (docs/decisions/0042-held-acknowledgements.md): the
+// overInfiniBand is what is worth a reliable queue pair (docs/dev/decisions/0012-infiniband.md), and
+// overEthernet what is worth a TCP connection (docs/dev/decisions/0042-held-acknowledgements.md): the
 // connection costs as much processor time as the 12 packets beyond the first ones of their messages
 // that it takes. One of a single packet is cheaper as a datagram.
 var (

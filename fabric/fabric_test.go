@@ -21,7 +21,7 @@ func tuples() []Tuple {
 	}
 }
 
-// The lengths are those of docs/protocol.md; nothing else is a form of the same tuple.
+// The lengths are those of docs/dev/protocol.md; nothing else is a form of the same tuple.
 func TestTuples(t *testing.T) {
 	for i, want := range []int{7, 19, 6, 8, 20, 22, 1} {
 		tuple := tuples()[i]

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// section is a part of docs/protocol.md, from its heading to the next one.
+// section is a part of docs/dev/protocol.md, from its heading to the next one.
 func section(t *testing.T, heading string) string {
-	text, err := os.ReadFile("../docs/protocol.md")
+	text, err := os.ReadFile("../docs/dev/protocol.md")
 	require.NoError(t, err)
 	_, rest, ok := strings.Cut(string(text), "\n## "+heading+"\n")
 	require.True(t, ok, heading)
@@ -58,7 +58,7 @@ func bits(t *testing.T, boxes []string, b []byte) map[string]uint64 {
 
 var sizeForm = regexp.MustCompile(`\d+(?:,|$)`) // of a part of a tuple, at the end of its description
 
-// TestProtocol compares docs/protocol.md with what is written: tuples' parts, and the places of the
+// TestProtocol compares docs/dev/protocol.md with what is written: tuples' parts, and the places of the
 // fields in the heads of tuples, blocks and datagrams.
 func TestProtocol(t *testing.T) {
 	kind := Kind(0)

@@ -10,7 +10,7 @@ import (
 // Kind says what an I-tuple is an address of.
 type Kind uint8
 
-// The kinds of I-tuple. The numbers are on the wire; docs/protocol.md.
+// The kinds of I-tuple. The numbers are on the wire; docs/dev/protocol.md.
 const (
 	ETH4  Kind = iota // IPv4 address and UDP port
 	ETH6              // IPv6 address and UDP port

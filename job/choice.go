@@ -2,7 +2,7 @@ package job
 
 // LookupBytes is how many bytes of a table cost an edge as much as one look-up. A look-up is some
 // four frames and as many changes between processes, about 80 us of processor time; that is what
-// 8 KiB take at 1 Gbit/s (docs/decisions/0031-measured-choices.md).
+// 8 KiB take at 1 Gbit/s (docs/dev/decisions/0031-measured-choices.md).
 const LookupBytes = 8 << 10
 
 // Enough reports whether so many look-ups have cost what all would cost together, which are so many

@@ -6,7 +6,7 @@ import (
 )
 
 // table is runs of nodes in the form in which they travel, one behind the other
-// (docs/protocol.md, "run"), so that a table which was received takes the memory
+// (docs/dev/protocol.md, "run"), so that a table which was received takes the memory
 // of its bytes, however short the names are. It is never changed.
 type table struct {
 	packed string

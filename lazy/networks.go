@@ -13,7 +13,7 @@ import (
 )
 
 // A rank with two networks goes on by the second one while the first does not work
-// (docs/decisions/0023-second-network.md).
+// (docs/dev/decisions/0023-second-network.md).
 
 var errMoved = errors.New("the pair goes by another network")
 

@@ -21,7 +21,7 @@ import (
 	"ibrun/job"
 )
 
-// ccsSide is the root's side of requests to programs of Charm++ (docs/decisions/0029-charm.md): who
+// ccsSide is the root's side of requests to programs of Charm++ (docs/dev/decisions/0029-charm.md): who
 // has which PE it asks the agent of the first process, once.
 type ccsSide struct {
 	loop   *loop

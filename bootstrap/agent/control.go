@@ -18,7 +18,7 @@ import (
 	"ibrun/job"
 )
 
-// controlSide answers the callers of the control socket (docs/decisions/0025-control.md).
+// controlSide answers the callers of the control socket (docs/dev/decisions/0025-control.md).
 type controlSide struct {
 	listener *control.Listener
 	job      atomic.Pointer[job.Job]

@@ -10,7 +10,7 @@ import (
 )
 
 // Debugger is how debuggers that speak MPIR find the ranks of a job in the root
-// (docs/decisions/0035-tools.md). Its functions may be called from any goroutine.
+// (docs/dev/decisions/0035-tools.md). Its functions may be called from any goroutine.
 type Debugger struct {
 	// Starts says that a debugger has started the job: it is given the ranks as soon as all run,
 	// and held ranks are released when it has let this process go on.

@@ -19,7 +19,7 @@ import (
 )
 
 // LeafMain is Main in the program of a leaf, which has no ssh of its own
-// (docs/decisions/0033-lean-agent.md). It reads the first message before it begins anything. If
+// (docs/dev/decisions/0033-lean-agent.md). It reads the first message before it begins anything. If
 // that asks for what only the whole program has, or is late, it becomes that.
 func LeafMain() int {
 	return run(func() (io.Reader, error) {

@@ -13,7 +13,7 @@ import (
 )
 
 // A caller of pipe or gdb has one daemon, beside one rank, and sends what it reads by the verb
-// input (docs/decisions/0026-gdb-pipe-overview.md).
+// input (docs/dev/decisions/0026-gdb-pipe-overview.md).
 
 // pipe starts the daemon, and passes on what it prints until it has ended.
 func (c *controlSide) pipe(r control.Request, ranks rankwire.SlotSpans, put func(control.Response) error,

@@ -26,7 +26,7 @@ import (
 )
 
 // An agent of a job that repairs its tree can be given another link
-// (docs/decisions/0021-tree-repair.md): it listens on an abstract Unix socket, which has no place
+// (docs/dev/decisions/0021-tree-repair.md): it listens on an abstract Unix socket, which has no place
 // in a file system and ends with the process. A fresh agent, which came by a session of the new
 // parent, hands over the two ends of that session:
 //

@@ -18,7 +18,7 @@ import (
 	"ibrun/job"
 )
 
-// tool is what the root knows of the tools of its job (docs/decisions/0035-tools.md): what has
+// tool is what the root knows of the tools of its job (docs/dev/decisions/0035-tools.md): what has
 // launched it, and what it releases held ranks for.
 type tool struct {
 	debugger *Debugger     // nil: none finds ranks here

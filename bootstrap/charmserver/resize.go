@@ -14,7 +14,7 @@ import (
 //	Release of it, the layout holds --> realloc_ack: a process leaves, or executes itself again
 //	initnode again --> joins the table of all, with those that have come
 //
-// To leave takes a second Resizing: the first one agrees on it (docs/decisions/0030).
+// To leave takes a second Resizing: the first one agrees on it (docs/dev/decisions/0030).
 
 // resize takes what becomes of the job's size.
 func (s *Server) resize(r *rank, m rankwire.Resize) {

@@ -1,7 +1,7 @@
 // Package charmserver is the state of one node's charmrun: what the ranks of a node that are
 // programs of Charm++'s layer netlrts say and are told. It turns their frames (package charm) into
 // what any rank says to its agent (package rankwire), and the answers back. It is pure: no I/O,
-// clock or goroutine; the agent's loop owns it. docs/decisions/0029-charm.md has the design.
+// clock or goroutine; the agent's loop owns it. docs/dev/decisions/0029-charm.md has the design.
 //
 //	connection --initnode--> greeted --Welcome--> joins the table --Release--> runs
 //	runs: barrier, barrier0 and ending are collectives; print, scanf and requests stay on the node

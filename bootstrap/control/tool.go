@@ -2,7 +2,7 @@ package control
 
 import "net"
 
-// What libibruntool asks, and is answered (docs/decisions/0035-tools.md).
+// What libibruntool asks, and is answered (docs/dev/decisions/0035-tools.md).
 
 // ToolRequest is a part of Request.
 type ToolRequest struct {

@@ -10,7 +10,7 @@ import (
 	"ibrun/job"
 )
 
-// The parent of an agent that is lost adopts its children (docs/decisions/0021-tree-repair.md).
+// The parent of an agent that is lost adopts its children (docs/dev/decisions/0021-tree-repair.md).
 //
 //	link lost --> joining again: the agent may live --ChildUp--> resumed --State--> ready
 //	              its host is silent, or JoinChild fails --> its children are joining, each the same way

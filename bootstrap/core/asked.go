@@ -9,7 +9,7 @@ import (
 	"ibrun/job"
 )
 
-// Questions to a job that runs (docs/decisions/0025-control.md). Package queries decides which way
+// Questions to a job that runs (docs/dev/decisions/0025-control.md). Package queries decides which way
 // they go; here is what the core knows of a rank, and what the root asks by itself.
 
 // Asked is a question of the user's, at the root. ID is the driver's, and not 0. It is answered by

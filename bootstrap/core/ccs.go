@@ -2,7 +2,7 @@ package core
 
 import "ibrun/bootstrap/wire"
 
-// Requests to programs of Charm++ (docs/decisions/0029-charm.md) go to the agent of a rank, and
+// Requests to programs of Charm++ (docs/dev/decisions/0029-charm.md) go to the agent of a rank, and
 // replies to the root. Nobody on the way remembers them: a request that is lost with a link has no
 // reply, and the job ends then.
 

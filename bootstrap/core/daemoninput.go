@@ -6,7 +6,7 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// Standard input of a daemon, which stands beside one rank (docs/decisions/0026-gdb-pipe-overview.md).
+// Standard input of a daemon, which stands beside one rank (docs/dev/decisions/0026-gdb-pipe-overview.md).
 
 // DaemonFed is what a caller sends to its daemon. The caller keeps to the credit of SessionRoom,
 // and begins with daemons.InputCredit.

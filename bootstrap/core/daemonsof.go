@@ -11,7 +11,7 @@ import (
 	"ibrun/job"
 )
 
-// Daemons of a job that runs (docs/decisions/0028-daemons.md). Package daemons decides about their
+// Daemons of a job that runs (docs/dev/decisions/0028-daemons.md). Package daemons decides about their
 // output and their ends; here is where an order goes.
 
 // DaemonsAsked is a caller's order, at the root: one daemon on each node, or on those of some hosts,

@@ -11,7 +11,7 @@ import (
 // a meaning: from lookFrom on this machine's kernel is asked what became of what was sent, and at
 // hostTimeout the host is cut off or dead if that is not acknowledged. If it is,
 // the agent there has until agentTimeout: it may be stopped or starved.
-// docs/protocol.md, "Failure detector"; the promises are in docs/faults.md.
+// docs/dev/protocol.md, "Failure detector"; the promises are in docs/faults.md.
 const (
 	heartbeatEvery = 2 * time.Second
 	lookFrom       = 5 * time.Second

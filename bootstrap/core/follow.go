@@ -9,7 +9,7 @@ import (
 )
 
 // A program of Charm++ that can change its size reports some of its steps by process 0 alone
-// (docs/decisions/0029-charm.md). The report goes to the root and from there to all ranks.
+// (docs/dev/decisions/0029-charm.md). The report goes to the root and from there to all ranks.
 
 // followUp takes a report on its way to the root.
 func (c *Core) followUp(m rankwire.Follow) {

@@ -11,7 +11,7 @@ import (
 	"ibrun/job"
 )
 
-// What the root does about a change of the job's size (docs/decisions/0030-grow-and-shrink.md):
+// What the root does about a change of the job's size (docs/dev/decisions/0030-grow-and-shrink.md):
 //
 //	none --ResizeAsked, grow--> starting --all agents ready--> waiting --ranks call Resize--> none
 //	                            starting --one fails--> given up: none

@@ -15,7 +15,7 @@ const (
 	slowEvery = 5 * time.Second
 )
 
-// The states of a child. docs/decisions/0013-late-binding.md says which agent owns
+// The states of a child. docs/dev/decisions/0013-late-binding.md says which agent owns
 // which node.
 //
 //	waiting --window--> starting --ChildUp--> up --Ready--> ready --Exit--> gone

@@ -10,7 +10,7 @@ import (
 )
 
 // members is the root's record of the nodes that take part. A dead node is replaced by a
-// spare, or dropped if the job may have fewer nodes, or ends the job. docs/decisions/0013-late-binding.md.
+// spare, or dropped if the job may have fewer nodes, or ends the job. docs/dev/decisions/0013-late-binding.md.
 type members struct {
 	all      job.Part
 	spares   job.Nodes                // that are left

@@ -12,7 +12,7 @@ import (
 
 // A node is clean when its agent has reported how its ranks ended. The root sweeps all others,
 // each by a session of its own: reaper and agent may have been killed in the same instant.
-// docs/decisions/0022-containment.md.
+// docs/dev/decisions/0022-containment.md.
 //
 //	lost --room in the window--> sweeping --NodeSwept--> looked at
 const (

@@ -7,7 +7,7 @@ import (
 	"ibrun/job"
 )
 
-// Ranks ask what all ranks do (docs/decisions/0026-gdb-pipe-overview.md). Whoever asks while a question
+// Ranks ask what all ranks do (docs/dev/decisions/0026-gdb-pipe-overview.md). Whoever asks while a question
 // is open gets the answer to it: one goes up and one answer down on each edge, however many ask.
 
 // overview is the open question of ranks.

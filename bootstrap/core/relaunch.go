@@ -13,7 +13,7 @@ import (
 )
 
 // In a job that restarts ranks and repairs its tree, the ranks of a lost node start again in the
-// repaired tree (docs/decisions/0021-tree-repair.md). The parent that has adopted the children of a
+// repaired tree (docs/dev/decisions/0021-tree-repair.md). The parent that has adopted the children of a
 // lost agent keeps its place, which is a child without a link; what is asked of it waits there. The
 // rest is as in replace.go, which starts an agent in a place, as a leaf.
 //

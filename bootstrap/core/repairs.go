@@ -12,7 +12,7 @@ import (
 )
 
 // An agent that has lost its parent waits for another one, in a job that repairs its tree. adopt.go
-// has the other side; docs/decisions/0021-tree-repair.md has the rules.
+// has the other side; docs/dev/decisions/0021-tree-repair.md has the rules.
 //
 //	linked --link lost--> waiting --Relinked--> linked, nothing is sent --Resume--> State, repetitions
 //	                      waiting --the time is up--> ending, as without repair

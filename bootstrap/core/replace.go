@@ -13,7 +13,7 @@ import (
 )
 
 // In a job that restarts ranks a spare takes the place of a node that is lost while ranks run
-// (docs/decisions/0020-restart.md). Its agent is started by the parent of the lost one, so that all
+// (docs/dev/decisions/0020-restart.md). Its agent is started by the parent of the lost one, so that all
 // other agents find its ranks where they were. Ranks start when nothing of the old ones can run.
 //
 //	at the root:    Fault --> Replace to the parent --Replaced--> ready --+--> Floor, Respawn

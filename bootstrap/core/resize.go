@@ -9,7 +9,7 @@ import (
 	"ibrun/job"
 )
 
-// A job that changes its size (docs/decisions/0030-grow-and-shrink.md). Here is what each agent
+// A job that changes its size (docs/dev/decisions/0030-grow-and-shrink.md). Here is what each agent
 // does; what the root decides is in grow.go.
 //
 //	Resize waits, agreed --> passed on, told to ranks

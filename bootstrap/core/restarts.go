@@ -11,7 +11,7 @@ import (
 	"ibrun/job"
 )
 
-// A rank that fails may start again (docs/decisions/0020-restart.md). Package restart
+// A rank that fails may start again (docs/dev/decisions/0020-restart.md). Package restart
 // decides when; here are what its decisions mean for this agent's ranks and links.
 //
 //	at the root:  Fault --> Floor to all agents --FloorSet of all--> Respawn to the rank's agent

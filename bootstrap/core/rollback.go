@@ -9,7 +9,7 @@ import (
 	"ibrun/job"
 )
 
-// All ranks may start again together (docs/decisions/0020-restart.md): each time one fails, or when
+// All ranks may start again together (docs/dev/decisions/0020-restart.md): each time one fails, or when
 // one asks for it. Sessions and agents stay.
 //
 //	at the root:  Fault --> Recall to all agents --Recalled of all--> Floor --FloorSet of all--> Respawn

@@ -13,7 +13,7 @@ import (
 	"ibrun/job"
 )
 
-// Sessions of tools (docs/decisions/0035-tools.md). Package sessions decides about what members say,
+// Sessions of tools (docs/dev/decisions/0035-tools.md). Package sessions decides about what members say,
 // package daemons about their output and ends; here is where an order goes.
 
 // MembersOn is a host, and how many members of a session it has.

@@ -14,7 +14,7 @@ import (
 // A neighbour may lie: its process may be damaged, or somebody else's. So what it
 // says is held against what an agent of this build can say in its place, before
 // anything is done about it: about nodes and ranks that are its own, in answer to
-// what it was asked, in the states of docs/protocol.md, "Permitted messages". A
+// what it was asked, in the states of docs/dev/protocol.md, "Permitted messages". A
 // child that lies is cut off, as if it had been lost, and its siblings go on; an
 // agent whose parent lies ends its part of the job.
 

@@ -11,7 +11,7 @@ import (
 
 // workQueue is the nodes of this agent that nobody has begun, in a tree that is
 // bound late: a session is for one node, and what its agent is to start is cut
-// from the work queue when it is up. docs/decisions/0013-late-binding.md.
+// from the work queue when it is up. docs/dev/decisions/0013-late-binding.md.
 //
 //	queue --window--> session --ChildUp--> agent
 //	queue --ChildUp of another--> that agent's work queue --Steal--> back

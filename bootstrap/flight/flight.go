@@ -1,6 +1,6 @@
 // Package flight is a flight recorder: it keeps what happened to an agent, as the events of its
 // core, so that a run can be repeated from them. A core is a function of its events. The package
-// is pure. docs/decisions/0024-recorder-and-simulation.md says what is kept, and what is not.
+// is pure. docs/dev/decisions/0024-recorder-and-simulation.md says what is kept, and what is not.
 //
 // A record is the first events of an agent and, in a ring, its last ones:
 //

@@ -1,6 +1,6 @@
 // Package frame has what all frames have in common: a length, the number of a kind, a payload of
 // numbers, texts and lists. It knows no message: a Vocabulary says which there are between two
-// ends. It is pure: it does no I/O of its own and keeps nothing between calls. docs/protocol.md,
+// ends. It is pure: it does no I/O of its own and keeps nothing between calls. docs/dev/protocol.md,
 // "Frames", is normative for the bytes.
 package frame
 

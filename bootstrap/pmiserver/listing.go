@@ -130,7 +130,7 @@ func extend(set []span, s span) []span {
 	return append(set, s)
 }
 
-// append encodes a listing; docs/protocol.md, "PMI".
+// append encodes a listing; docs/dev/protocol.md, "PMI".
 func (l *listing) append(to []byte) []byte {
 	number := func(n uint32) { to = binary.AppendUvarint(to, uint64(n)) }
 	number(uint32(len(l.sets)))

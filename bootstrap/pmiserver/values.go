@@ -11,8 +11,8 @@ import (
 	"ibrun/pmi"
 )
 
-// policy says what comes down with a fence (docs/decisions/0008-lazy-values.md,
-// docs/decisions/0031-measured-choices.md).
+// policy says what comes down with a fence (docs/dev/decisions/0008-lazy-values.md,
+// docs/dev/decisions/0031-measured-choices.md).
 type policy uint8
 
 const (

@@ -1,7 +1,7 @@
 // Package pmixserver is the state of a PMIx server: what the PMIx clients of one node share. It
 // turns what clients ask for into what any rank says to its agent (package rankwire), and the
 // answers back into replies of PMIx. It is pure: no I/O, clock or goroutine; the agent's loop owns
-// it. docs/decisions/0018-pmix.md has the design.
+// it. docs/dev/decisions/0018-pmix.md has the design.
 //
 // What a rank commits for other nodes stays on its node, as one value of the KVS, and others ask
 // for it. A fence is a Barrier that carries no values.

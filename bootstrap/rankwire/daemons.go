@@ -7,7 +7,7 @@ import (
 	"ibrun/job"
 )
 
-// DaemonEnds are ends of daemons of a subtree, merged (docs/decisions/0028-daemons.md).
+// DaemonEnds are ends of daemons of a subtree, merged (docs/dev/decisions/0028-daemons.md).
 type DaemonEnds struct {
 	Daemons uint32 // that were to run
 	Over    uint32 // nodes whose ranks had ended before

@@ -7,7 +7,7 @@ import (
 )
 
 // KindFollow is of programs of Charm++ that can change their size
-// (docs/decisions/0029-charm.md).
+// (docs/dev/decisions/0029-charm.md).
 const KindFollow frame.Kind = 117 // both, passed on by agents
 
 // FollowStep is what process 0 of such a program reports for all.

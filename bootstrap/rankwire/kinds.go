@@ -1,6 +1,6 @@
 // Package rankwire has what a rank and the agent of its node say to each other, and turns it into
 // frames and back. Some of it the agents pass on among themselves, in the same form; what else
-// agents say to each other is in package wire, which no rank needs. It is pure. docs/protocol.md is
+// agents say to each other is in package wire, which no rank needs. It is pure. docs/dev/protocol.md is
 // normative for the bytes; this package refuses what that page does not allow.
 package rankwire
 

@@ -8,7 +8,7 @@ import (
 )
 
 // What a member of a session, a daemon of a tool, and its agent say to each other
-// (docs/decisions/0035-tools.md). A member also sends Collect and Finalize, and gets Release; ranks
+// (docs/dev/decisions/0035-tools.md). A member also sends Collect and Finalize, and gets Release; ranks
 // in them are members.
 const (
 	KindMember    frame.Kind = 105 // to a member

@@ -7,7 +7,7 @@ import (
 )
 
 // Overview asks what all ranks of the job do. It is answered by one OverviewReply. On each link one
-// is open at a time, however many ranks ask (docs/decisions/0026-gdb-pipe-overview.md).
+// is open at a time, however many ranks ask (docs/dev/decisions/0026-gdb-pipe-overview.md).
 type Overview struct{}
 
 // OverviewReply is what all ranks of the job do.

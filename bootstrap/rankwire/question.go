@@ -8,7 +8,7 @@ import (
 )
 
 // What agents are asked about ranks that run, and what they answer
-// (docs/decisions/0025-control.md). The frames around it are package wire's.
+// (docs/dev/decisions/0025-control.md). The frames around it are package wire's.
 
 // QuestionKind says what is asked of each rank.
 type QuestionKind uint8

@@ -7,7 +7,7 @@ import (
 	"ibrun/job"
 )
 
-// KindResize is of a job that changes its size (docs/decisions/0030-grow-and-shrink.md).
+// KindResize is of a job that changes its size (docs/dev/decisions/0030-grow-and-shrink.md).
 const KindResize frame.Kind = 86 // to a rank, passed on by agents
 
 // ResizeStep is how far a change of the job's size is.

@@ -15,7 +15,7 @@ import (
 )
 
 // The first arguments of a reaper that is process 1 of a PID namespace of its own
-// (docs/decisions/0022-containment.md): when it ends, however, the kernel kills all others there.
+// (docs/dev/decisions/0022-containment.md): when it ends, however, the kernel kills all others there.
 const (
 	Contain = ":contain" // makes the namespaces, and waits outside of them
 	Inside  = ":inside"  // process 1: becomes the reaper when it has a /proc of its own

@@ -1,6 +1,6 @@
 // Package reaper stands above an agent: when the agent ends, of whatever cause,
 // it kills every descendant that is left, however it was forked and whatever
-// session it is in (docs/decisions/0002-reaper-above-the-agent.md). It does the
+// session it is in (docs/dev/decisions/0002-reaper-above-the-agent.md). It does the
 // same to an agent that does not end though its link has, or that is stopped
 // for too long. It knows nothing of jobs, and reads nothing.
 //

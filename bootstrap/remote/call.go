@@ -18,7 +18,7 @@ import (
 )
 
 // An agent of a step that has several hosts calls the agent that has started the step
-// (docs/decisions/0036-shared-steps.md). Before the lines of a session, each proves to the other
+// (docs/dev/decisions/0036-shared-steps.md). Before the lines of a session, each proves to the other
 // that it has the key of the step, by HMAC-SHA256 over who it is and both nonces:
 //
 //	agent -> parent   nonce (16 bytes)

@@ -10,7 +10,7 @@ import (
 )
 
 // clue is what is printed by one kind of failure. The text is that of OpenSSH 7
-// to 10, of rsh-redone, of shells and of Go's runtime; docs/protocol.md does not
+// to 10, of rsh-redone, of shells and of Go's runtime; docs/dev/protocol.md does not
 // depend on it, only how a failure is named.
 type clue struct {
 	text  string

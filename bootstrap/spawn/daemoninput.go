@@ -12,7 +12,7 @@ import (
 )
 
 // A daemon that reads what its caller sends: by a pipe, or by a terminal as a debugger does
-// (docs/decisions/0026-gdb-pipe-overview.md).
+// (docs/dev/decisions/0026-gdb-pipe-overview.md).
 
 // addInput lets a daemon read. What it writes is passed on at once: its caller talks with it.
 func (d *Daemons) addInput(one *daemon, slot job.Slot) {

@@ -17,7 +17,7 @@ import (
 	"ibrun/job"
 )
 
-// Order is what daemons a node shall run: one, or one beside each rank (docs/decisions/0028-daemons.md).
+// Order is what daemons a node shall run: one, or one beside each rank (docs/dev/decisions/0028-daemons.md).
 type Order struct {
 	ID      uint32
 	PerRank bool

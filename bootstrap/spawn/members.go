@@ -10,7 +10,7 @@ import (
 )
 
 // Members of a session are daemons with a channel of their own to the agent, on the same descriptor
-// that a rank has its on (docs/decisions/0035-tools.md). Another variable names it, so that no
+// that a rank has its on (docs/dev/decisions/0035-tools.md). Another variable names it, so that no
 // program takes one for the other.
 
 // addMembers makes the members of this node: each beside all ranks that run, or beside one. That one may

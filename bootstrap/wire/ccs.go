@@ -8,7 +8,7 @@ import (
 	"ibrun/job"
 )
 
-// The frames of requests to programs of Charm++ (docs/decisions/0029-charm.md).
+// The frames of requests to programs of Charm++ (docs/dev/decisions/0029-charm.md).
 const (
 	KindCCSRequest frame.Kind = 95 // down
 	KindCCSReply   frame.Kind = 96 // up

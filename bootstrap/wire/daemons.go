@@ -8,7 +8,7 @@ import (
 	"ibrun/job"
 )
 
-// The frames of daemons (docs/decisions/0028-daemons.md).
+// The frames of daemons (docs/dev/decisions/0028-daemons.md).
 const (
 	KindDaemons      frame.Kind = 78  // down
 	KindDaemonOutput frame.Kind = 79  // up

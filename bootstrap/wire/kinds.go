@@ -1,6 +1,6 @@
 // Package wire has what agents say to each other, and turns it into frames and back. What ranks say
 // and agents pass on is in package rankwire; the Vocabulary here has it, too. The package is pure.
-// docs/protocol.md is normative for the bytes; this package refuses what that page does not allow.
+// docs/dev/protocol.md is normative for the bytes; this package refuses what that page does not allow.
 package wire
 
 import (

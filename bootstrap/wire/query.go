@@ -7,7 +7,7 @@ import (
 	"ibrun/bootstrap/rankwire"
 )
 
-// The frames of control (docs/decisions/0025-control.md).
+// The frames of control (docs/dev/decisions/0025-control.md).
 const (
 	KindQuery frame.Kind = 76 // down
 	KindReply frame.Kind = 77 // up

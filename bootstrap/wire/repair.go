@@ -7,7 +7,7 @@ import (
 	"ibrun/job"
 )
 
-// The frames of a job that repairs its tree (docs/decisions/0021-tree-repair.md).
+// The frames of a job that repairs its tree (docs/dev/decisions/0021-tree-repair.md).
 const (
 	KindBelow  frame.Kind = 56 // up
 	KindJoin   frame.Kind = 57 // down, to an agent that has no job

@@ -8,7 +8,7 @@ import (
 )
 
 // The frames of a job that changes its size, besides rankwire.Resize
-// (docs/decisions/0030-grow-and-shrink.md).
+// (docs/dev/decisions/0030-grow-and-shrink.md).
 const (
 	KindEnter    frame.Kind = 87 // down
 	KindDeparted frame.Kind = 88 // up

@@ -7,7 +7,7 @@ import (
 	"ibrun/job"
 )
 
-// The frames of a job that restarts ranks (docs/decisions/0020-restart.md).
+// The frames of a job that restarts ranks (docs/dev/decisions/0020-restart.md).
 const (
 	KindFloor     frame.Kind = 36 // down
 	KindFloorSet  frame.Kind = 37 // up

@@ -8,7 +8,7 @@ import (
 )
 
 // The frames of a job whose ranks all start again, or whose lost nodes are replaced
-// (docs/decisions/0020-restart.md).
+// (docs/dev/decisions/0020-restart.md).
 const (
 	KindRecall   frame.Kind = 50 // down
 	KindRecalled frame.Kind = 51 // up

@@ -9,7 +9,7 @@ import (
 	"ibrun/job"
 )
 
-// The frames of sessions: daemons of a tool that know each other (docs/decisions/0035-tools.md).
+// The frames of sessions: daemons of a tool that know each other (docs/dev/decisions/0035-tools.md).
 // Output and ends are those of other daemons.
 const (
 	KindSession        frame.Kind = 108 // down

@@ -8,7 +8,7 @@ import (
 )
 
 // Sweep tells an agent that has no job to kill what a lost agent of its node has left
-// (docs/decisions/0022-containment.md).
+// (docs/dev/decisions/0022-containment.md).
 type Sweep struct {
 	Job     string        // the job's ID
 	Node    job.NodeIndex // as the ranks were told it

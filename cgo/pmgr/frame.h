@@ -1,4 +1,4 @@
-/* Payloads of frames (docs/protocol.md): numbers (LEB128) and strings (a number, so many bytes). */
+/* Payloads of frames (docs/dev/protocol.md): numbers (LEB128) and strings (a number, so many bytes). */
 #ifndef PMGR_FRAME_H
 #define PMGR_FRAME_H
 

@@ -1,4 +1,4 @@
-/* A rank's side of docs/protocol.md, as far as collectives need it: frames over the descriptor that the agent left in
+/* A rank's side of docs/dev/protocol.md, as far as collectives need it: frames over the descriptor that the agent left in
  * IBRUN_FD. A frame is a length of four bytes, a kind, and a payload of numbers (LEB128) and strings (a number, so many
  * bytes). On the wire ranks are slots, numbered node by node; users' numbers differ when ranks were dealt to nodes
  * like cards, and are converted here. What the agent sends is parsed strictly. */

@@ -1,4 +1,4 @@
-/* A member's side of docs/protocol.md: frames over the descriptor that the agent left in IBRUN_MEMBER_FD. What the agent
+/* A member's side of docs/dev/protocol.md: frames over the descriptor that the agent left in IBRUN_MEMBER_FD. What the agent
  * sends is parsed strictly. */
 #include "../pmgr/frame.h"
 #include "tool.h"

@@ -21,7 +21,7 @@ const othersEvery = 64
 // keeper waits for a descriptor in the kernel without giving its processor (P) back to Go. The
 // thread sleeps, so no CPU is used. It is for short waits: to give the last processor back puts
 // Go's monitor thread to sleep, and the next system call wakes it, which costs several switches of
-// threads (docs/decisions/0012-infiniband.md). The goroutines that are runnable have their turn
+// threads (docs/dev/decisions/0012-infiniband.md). The goroutines that are runnable have their turn
 // before; those that become so in the meantime wait until it is over, if there is no other
 // processor.
 type keeper struct {

@@ -13,7 +13,7 @@ import (
 	"ibrun/internal/proc"
 )
 
-// A tool that launches a job leaves a socket in these variables (docs/decisions/0035-tools.md).
+// A tool that launches a job leaves a socket in these variables (docs/dev/decisions/0035-tools.md).
 const (
 	toolVariable = "IBRUN_TOOL"      // its descriptor
 	endsVariable = "IBRUN_TOOL_ENDS" // not empty: the job ends if the tool does while ranks are held

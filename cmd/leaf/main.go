@@ -4,7 +4,7 @@
 
 // Command leaf is the agent of a node that starts no other by ssh, which is most nodes: the same
 // agent without the packages that only others need. It travels inside ibrun, whose entry maps it
-// (docs/decisions/0033-lean-agent.md). It knows no options, and has no role but that of an agent.
+// (docs/dev/decisions/0033-lean-agent.md). It knows no options, and has no role but that of an agent.
 package main
 
 import (

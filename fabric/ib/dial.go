@@ -12,11 +12,11 @@ import (
 	"ibrun/fabric"
 )
 
-// Attributes of connections; docs/verbs.md says what devices make of them.
+// Attributes of connections; docs/dev/verbs.md says what devices make of them.
 const (
 	ackTimeout = 18 // 4.096 us << 18: 1.07 s until a resend
 	// 7 is for ever on Soft-RoCE, and a stream to a queue pair that is gone would never end
-	// (docs/verbs.md)
+	// (docs/dev/verbs.md)
 	resends    = 6
 	rnrResends = 7  // for ever: the other side posts receives again as soon as it runs
 	minRNR     = 12 // a peer without receives is asked again after 0.64 ms

@@ -1,7 +1,7 @@
 // Package cgroup puts the ranks of a job on a node into a control group of version 2 (cgroups(7)),
 // where this process may make one: all that they fork is born in it, in whatever session and with
 // whatever environment, and one write kills all of it
-// (docs/decisions/0022-containment.md). It limits nothing, and it never moves a process.
+// (docs/dev/decisions/0022-containment.md). It limits nothing, and it never moves a process.
 package cgroup
 
 import (

@@ -59,7 +59,7 @@ func starting(
 
 // sharing decides whether hosts share steps. A starter for several hosts is made one for a single
 // host unless the user asks: their agents call back, which opens a port
-// (docs/decisions/0036-shared-steps.md).
+// (docs/dev/decisions/0036-shared-steps.md).
 func sharing(asked bool, how job.LaunchOptions) (job.LaunchOptions, error) {
 	switch {
 	case asked && !how.SharesSteps():

@@ -8,7 +8,7 @@ import (
 )
 
 // transport decides how ranks of a job of some size find each other. What --lazy=auto leaves open
-// is decided by what is measured (docs/decisions/0031-measured-choices.md).
+// is decided by what is measured (docs/dev/decisions/0031-measured-choices.md).
 func transport(r *options.Request, nodes, ranks uint32) job.Transport {
 	t := job.Transport{
 		Fabric: cmp.Or(r.Fabric, "auto"), Iface: r.Iface, Stats: r.Stats != "", Verbose: r.Verbose > 0,

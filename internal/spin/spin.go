@@ -8,7 +8,7 @@ package spin
 import "time"
 
 // How long is polled for: Short pays on a CPU of one's own, where an answer takes some tens of
-// microseconds (docs/decisions/0032-data-path.md). Long is for those who ask for it.
+// microseconds (docs/dev/decisions/0032-data-path.md). Long is for those who ask for it.
 const (
 	Short = 50 * time.Microsecond
 	Long  = time.Millisecond

@@ -9,7 +9,7 @@ import (
 // State is where a pair of ranks stands, as one of them sees it.
 type State uint8
 
-// The states. docs/states.md says how they follow each other.
+// The states. docs/dev/states.md says how they follow each other.
 const (
 	Idle      State = iota // no connection; costs next to nothing
 	Resolving              // the agent has been asked where the peer is

@@ -14,7 +14,7 @@ import (
 	"ibrun/fabric"
 )
 
-// A packet in docs/protocol.md: its number, its name and its fields. A width is in bits; the tuple
+// A packet in docs/dev/protocol.md: its number, its name and its fields. A width is in bits; the tuple
 // and the payload have the rest.
 var (
 	packetForm = regexp.MustCompile(`(?m)^    ([1-9])  ([A-Z]+) +((?:\w+:\d+ )*(?:\w+:\d+|tuple|payload))(?:  .*)?$`)
@@ -24,7 +24,7 @@ var (
 // TestProtocol decodes the samples by the page alone. Each field of a kind is set in some sample of
 // that kind, and no other one is: what encoder and decoder both drop is missed.
 func TestProtocol(t *testing.T) {
-	text, err := os.ReadFile("../../docs/protocol.md")
+	text, err := os.ReadFile("../../docs/dev/protocol.md")
 	require.NoError(t, err)
 	_, section, ok := strings.Cut(string(text), "\n## Packets\n")
 	require.True(t, ok)

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/states.md")
+var update = flag.Bool("update", false, "rewrite docs/dev/states.md")
 
-const statesFile = "../../docs/states.md"
+const statesFile = "../../docs/dev/states.md"
 
 // TestTable checks that the table says something about every state and input,
 // once, and why where nothing is done.
@@ -61,7 +61,7 @@ func renderStates() string {
 	return b.String()
 }
 
-// TestStates compares docs/states.md with the table.
+// TestStates compares docs/dev/states.md with the table.
 func TestStates(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(statesFile, []byte(renderStates()), 0o644))

@@ -79,7 +79,7 @@ type row struct {
 	why     string
 }
 
-// table is the whole of the handshake. docs/states.md is made of it.
+// table is the whole of the handshake. docs/dev/states.md is made of it.
 var table = []row{
 	{Idle, inWant, Resolving, []action{doAsk}, "the agent knows, or parks the question until the rank has published"},
 	{Idle, inWantKnown, Wait, []action{doOpen},
@@ -210,7 +210,7 @@ func indexed(rows []row) (x [states][inputs]*row) {
 	return x
 }
 
-// rules are what is looked at before the table, in lines of docs/states.md.
+// rules are what is looked at before the table, in lines of docs/dev/states.md.
 var rules = []string{
 	"A packet for another epoch of this rank: no state changes. If it is for an older epoch and asks\n" +
 		"for an answer, answer REJECT with the rank's epoch and tuple, to the address that it came from.\n" +

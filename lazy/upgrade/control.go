@@ -8,7 +8,7 @@ const TokenLen = 8
 // Token names a stream of a pair. The rank that makes the offer chooses it; zero is none.
 type Token [TokenLen]byte
 
-// Control is the first byte of a control message. docs/protocol.md has the format.
+// Control is the first byte of a control message. docs/dev/protocol.md has the format.
 type Control uint8
 
 // The controls. All but WANT have a token behind the first byte.

@@ -17,7 +17,7 @@ const (
 	ended      = "the pair has ended"
 )
 
-// table is all of it. docs/upgrade.md is made from it.
+// table is all of it. docs/dev/upgrade.md is made from it.
 var table = []row{
 	{in(None), inNeed, Wanted, []action{doAsk}, "the higher rank makes the offer, whichever wants the stream"},
 	{in(Wanted, Dialing), inNeed, same, nil, "it is under way"},

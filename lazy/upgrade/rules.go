@@ -231,7 +231,7 @@ func (p *Pair) do(a action, c *cue) {
 	}
 }
 
-// rules are what is looked at before the table. They are part of docs/upgrade.md.
+// rules are what is looked at before the table. They are part of docs/dev/upgrade.md.
 var rules = []string{
 	"WANT counts at the higher rank only, OFFER at the lower one only.",
 	"An OFFER with the token of the present attempt or stream is a repetition: ignore.",

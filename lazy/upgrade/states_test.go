@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/upgrade.md")
+var update = flag.Bool("update", false, "rewrite docs/dev/upgrade.md")
 
-const statesFile = "../../docs/upgrade.md"
+const statesFile = "../../docs/dev/upgrade.md"
 
 // TestTable checks that the table says something about every state of a region and
 // every input of it, once, and why where nothing is done.
@@ -71,7 +71,7 @@ func renderStates() string {
 	b.WriteString("Made from the table in lazy/upgrade that is executed;\n")
 	b.WriteString("`go test ./lazy/upgrade -run TestStates -update` rewrites it.\n")
 	b.WriteString("An upgrade is what one rank of a pair knows about the pair's stream: the stream itself,\n")
-	b.WriteString("the direction of its own messages, and that of the peer's. [lazy.md](lazy.md) has the\n")
+	b.WriteString("the direction of its own messages, and that of the peer's. [lazy.md](../lazy.md) has the\n")
 	b.WriteString("order of the messages in a drawing, and [protocol.md](protocol.md) their bytes.\n\n")
 	b.WriteString("## Before the table\n\n")
 	for _, r := range rules {
@@ -105,7 +105,7 @@ func renderStates() string {
 	return b.String()
 }
 
-// TestStates compares docs/upgrade.md with the table.
+// TestStates compares docs/dev/upgrade.md with the table.
 func TestStates(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(statesFile, []byte(renderStates()), 0o644))

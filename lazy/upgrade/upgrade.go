@@ -4,7 +4,7 @@
 // know how datagrams travel: its controls have to arrive once and in the order of
 // the pair's messages, as package peer sees to.
 //
-// docs/upgrade.md is generated from the table that is executed here.
+// docs/dev/upgrade.md is generated from the table that is executed here.
 package upgrade
 
 import (

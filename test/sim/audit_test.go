@@ -15,7 +15,7 @@ import (
 )
 
 // audit holds each step of each agent against the invariants of
-// docs/decisions/0024-recorder-and-simulation.md, and makes a hash of the whole run.
+// docs/dev/decisions/0024-recorder-and-simulation.md, and makes a hash of the whole run.
 type audit struct {
 	w     *World
 	of    map[*agent]*record

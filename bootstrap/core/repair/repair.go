@@ -1,6 +1,6 @@
 // Package repair is what an agent keeps so that a neighbour can be lost: what it has sent up and
 // what has come down, until that is certain to be elsewhere, and by which names repetitions are
-// recognised. docs/decisions/0021-tree-repair.md has the rules, and which frames follow from them.
+// recognised. docs/dev/decisions/0021-tree-repair.md has the rules, and which frames follow from them.
 //
 //	sent up --kept--> passed on by the root: forgotten
 //	                  link lost --new link--> sent again; the root has each name once

@@ -1,6 +1,6 @@
 // Package restart decides when a rank that has failed starts again: at the root, which alone knows
 // all failures (Director), and at each agent, which of the least epochs that count it has confirmed
-// (Floors). docs/decisions/0020-restart.md has the steps and their races.
+// (Floors). docs/dev/decisions/0020-restart.md has the steps and their races.
 //
 //	running --Failed--> fencing --Fenced--> announcing --Confirmed--> starting --Respawned--> running
 //	            |  all: Recall, Recalled                                 |

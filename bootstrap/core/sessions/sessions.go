@@ -1,5 +1,5 @@
 // Package sessions decides for one agent about the members of sessions: daemons of a tool that know
-// each other (docs/decisions/0035-tools.md). Their collectives are those of package collective,
+// each other (docs/dev/decisions/0035-tools.md). Their collectives are those of package collective,
 // over a subtree of their own; data between the front end and member 0 is passed on. How members
 // start and end is the business of package daemons.
 package sessions

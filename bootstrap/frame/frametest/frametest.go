@@ -1,4 +1,4 @@
-// Package frametest holds a vocabulary of frames against its samples and against docs/protocol.md:
+// Package frametest holds a vocabulary of frames against its samples and against docs/dev/protocol.md:
 // each kind comes back as it was sent, in one form, from those who may send it, at a bounded cost
 // in memory, and the page describes each of its fields. It is for tests only.
 package frametest

@@ -18,9 +18,9 @@ import (
 )
 
 // protocolPage is where the protocol is described, from the directory of a package of bootstrap.
-const protocolPage = "../../docs/protocol.md"
+const protocolPage = "../../docs/dev/protocol.md"
 
-// Protocol decodes a message of each kind by the tables of docs/protocol.md alone, and compares
+// Protocol decodes a message of each kind by the tables of docs/dev/protocol.md alone, and compares
 // what it finds with the message's fields: each field stands there, in its place, with its name and
 // type, and nothing else does. The page has each kind with its number, and who sends it; all kinds
 // that it gives to the speakers of the vocabulary are in that. Parts are names of elements of
@@ -76,7 +76,7 @@ type field struct {
 	optional  bool // ? behind it
 }
 
-// page is what docs/protocol.md says of payloads.
+// page is what docs/dev/protocol.md says of payloads.
 type page struct {
 	kinds   map[string][]field      // "1 Launch"
 	senders map[string]frame.Sender // by the same

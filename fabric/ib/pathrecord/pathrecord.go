@@ -2,7 +2,7 @@
 // have no call for it; the kernel's connection manager does ask, and users may open it
 // (drivers/infiniband/core/ucma.c: mode 0666). It is spoken to directly: its structures are in
 // rdma/rdma_user_cm.h and rdma/ib_user_sa.h, the numbers are native, the addresses and the record
-// big-endian. docs/decisions/0040-paths.md has the other ways.
+// big-endian. docs/dev/decisions/0040-paths.md has the other ways.
 //
 // A question is CREATE_ID, RESOLVE_ADDR (which finds our port by its GID), RESOLVE_ROUTE (which
 // asks the subnet manager, or ibacm if that listens to RDMA_NL_LS) and QUERY. Nothing is connected,

@@ -29,7 +29,7 @@ var lengths = []struct{ bytes, trips int }{{64, 200}, {4 << 10, 200}, {1 << 20, 
 
 const turns = 5
 
-// Bounds of docs/decisions/0012-infiniband.md.
+// Bounds of docs/dev/decisions/0012-infiniband.md.
 const (
 	mostPinned     = 64      // KiB registered without a peer
 	mostTrip       = 1.3     // of a round trip of ibv_rc_pingpong

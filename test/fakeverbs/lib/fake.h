@@ -2,7 +2,7 @@
  * A libibverbs of our own for tests: devices and ports as the environment
  * describes them, a network of Unix sockets in a folder that several processes
  * share, and faults that no real device makes when asked. See ../fakeverbs.go
- * for the words of its configuration, and docs/verbs.md.
+ * for the words of its configuration, and docs/dev/verbs.md.
  *
  * One mutex, world, guards all state. Each open device has two threads: one
  * only empties its socket, so that a blocking send by somebody who holds the
