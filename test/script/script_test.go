@@ -7,7 +7,6 @@
 package script
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -17,10 +16,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/waitfor"
 	"ibrun/test/product"
@@ -31,23 +32,31 @@ var program string
 
 func TestMain(m *testing.M) { os.Exit(product.Run(m, &program)) }
 
-func TestScript(t *testing.T) {
+func TestScript(t *testing.T) { run(t, "1", "testdata/*.txtar") }
+
+// run runs the scripts that match a pattern. A script that repeats something does it $SCALE times as
+// often as in TestScript, or with as much more data.
+func run(t *testing.T, scale, pattern string) {
+	files, err := filepath.Glob(pattern)
+	require.NoError(t, err)
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Files:               files,
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
-		Setup:               setup,
+		Setup:               func(e *testscript.Env) error { return setup(e, scale) },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"appears":  appears,
 			"cmplines": cmplines,
 			"exits":    exits,
+			"gone":     gone,
+			"program":  build,
 		},
 	})
 }
 
 // setup gives a script folders of its own, and puts ibrun on its path. When the script ends, no process
 // that it started may be left.
-func setup(e *testscript.Env) error {
+func setup(e *testscript.Env, scale string) error {
 	e.Setenv("PATH", filepath.Dir(program)+string(filepath.ListSeparator)+e.Getenv("PATH"))
 	for name, dir := range map[string]string{"HOME": "home", "XDG_RUNTIME_DIR": "run", "XDG_CACHE_HOME": "home/.cache"} {
 		path := filepath.Join(e.WorkDir, "."+dir)
@@ -57,21 +66,18 @@ func setup(e *testscript.Env) error {
 		e.Setenv(name, path)
 	}
 	e.Setenv("USER", "user") // ranks inherit it
-	work := "WORK=" + e.WorkDir
+	e.Setenv("SCALE", scale)
 	t := e.T()
 	e.Defer(func() {
-		left := processes(work)
-		if len(left) > 0 {
-			err := waitfor.True(func() bool { left = processes(work); return len(left) == 0 })
-			if err != nil {
-				t.Fatal("processes of the script are left: ", strings.Join(left, ", "))
-			}
+		if err := noneLeft(e.WorkDir); err != nil {
+			t.Fatal(err)
 		}
 	})
 	return nil
 }
 
 // exits runs a command and requires its exit code: exits CODE COMMAND [ARGUMENT...].
+// Lines of its standard error in which ibrun says what it waits for are dropped: they come on a busy machine.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND [ARGUMENT...]")
@@ -85,6 +91,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	} else {
 		ts.Check(err)
 	}
+	stdout, stderr := ts.ReadFile("stdout"), ts.ReadFile("stderr")
+	fmt.Fprint(ts.Stdout(), stdout)
+	fmt.Fprint(ts.Stderr(), product.Complaints(stderr))
 	if code != want {
 		ts.Fatalf("%s exited with code %d, want %d", args[1], code, want)
 	}
@@ -120,14 +129,45 @@ func appears(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// processes returns the live processes that have a variable in their environment.
-func processes(variable string) (found []string) {
-	files, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, file := range files {
-		environ, err := os.ReadFile(file)
-		if err == nil && bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+variable+"\x00")) {
-			argv, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
-			found = append(found, fmt.Sprintf("%s %q", filepath.Base(filepath.Dir(file)), argv))
+// gone waits until no process is left that the script has started.
+func gone(ts *testscript.TestScript, _ bool, _ []string) { ts.Check(noneLeft(ts.Getenv("WORK"))) }
+
+// builds serialises build.
+var builds sync.Mutex
+
+// build builds a program of this module, if it has not been built yet, and puts it on the path under
+// the last part of its package's name: program PACKAGE.
+func build(ts *testscript.TestScript, _ bool, args []string) {
+	builds.Lock()
+	defer builds.Unlock()
+	path := filepath.Join(filepath.Dir(program), filepath.Base(args[0]))
+	if _, err := os.Stat(path); err != nil {
+		ts.Check(product.Program(path, args[0]))
+	}
+}
+
+// noneLeft waits until no process is left of the script with a folder.
+func noneLeft(work string) error {
+	left := processes("WORK=" + work)
+	if len(left) == 0 {
+		return nil
+	}
+	err := waitfor.True(func() bool { left = processes("WORK=" + work); return len(left) == 0 })
+	if err != nil {
+		err = fmt.Errorf("processes of the script are left: %s", strings.Join(left, ", "))
+	}
+	return err
+}
+
+// processes returns the live processes that have an entry in their environment or among their arguments.
+// It looks at each thread: the first one has neither once it has ended.
+func processes(entry string) (found []string) {
+	threads, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
+	for _, thread := range threads {
+		environ, _ := os.ReadFile(thread + "/environ")
+		argv, _ := os.ReadFile(thread + "/cmdline")
+		if slices.Contains(strings.Split(string(environ)+"\x00"+string(argv), "\x00"), entry) {
+			found = append(found, fmt.Sprintf("%s %q", filepath.Base(thread), argv))
 		}
 	}
 	return found
