@@ -1,0 +1,106 @@
+package main
+
+import (
+	"go/ast"
+	"go/build/constraint"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// walk calls visit for each Go file below root, with its path relative to root.
+func walk(root string, visit func(path string, file *ast.File) error) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", "bin", "out", "testdata", "tools"}, entry.Name()):
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(path, ".go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		return visit(relative, file)
+	})
+}
+
+// hasLabel reports whether a file is built only with a label.
+func hasLabel(file *ast.File, label string) bool {
+	for _, group := range file.Comments {
+		if group.Pos() > file.Package {
+			break
+		}
+		for _, c := range group.List {
+			expr, err := constraint.Parse(c.Text)
+			if err == nil {
+				with := expr.Eval(func(tag string) bool { return tag == label || labels[tag] == 0 })
+				without := expr.Eval(func(tag string) bool { return labels[tag] == 0 })
+				return with && !without
+			}
+		}
+	}
+	return false
+}
+
+// labelledTests returns the names of the tests that have a label, and their packages.
+func labelledTests(root, label string) (tests, packages []string, err error) {
+	names, dirs := map[string]bool{}, map[string]bool{}
+	err = walk(root, func(path string, file *ast.File) error {
+		if !strings.HasSuffix(path, "_test.go") || !hasLabel(file, label) {
+			return nil
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" {
+				names[f.Name.Name] = true
+				dirs["./"+filepath.ToSlash(filepath.Dir(path))] = true
+			}
+		}
+		return nil
+	})
+	return slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(dirs)), err
+}
+
+// concurrent returns the packages with tests whose own files start a goroutine.
+func concurrent(root string) ([]string, error) {
+	starts, tested := map[string]bool{}, map[string]bool{}
+	err := walk(root, func(path string, file *ast.File) error {
+		dir := "./" + filepath.ToSlash(filepath.Dir(path))
+		for label := range labels {
+			if hasLabel(file, label) {
+				return nil
+			}
+		}
+		if strings.HasSuffix(path, "_test.go") {
+			tested[dir] = true
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				starts[dir] = true
+			case *ast.SelectorExpr:
+				starts[dir] = starts[dir] || n.Sel.Name == "AfterFunc"
+			}
+			return !starts[dir]
+		})
+		return nil
+	})
+	maps.DeleteFunc(starts, func(dir string, found bool) bool { return !found || !tested[dir] })
+	return slices.Sorted(maps.Keys(starts)), err
+}
