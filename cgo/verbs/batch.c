@@ -8,10 +8,11 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "shim.h"
+#if IBRUN_VERBS
 #include <infiniband/verbs.h>
 
 #include "result.h"
-#include "shim.h"
 
 int ibrun_arm_cq(void *cq)
 {
@@ -121,3 +122,5 @@ struct ibrun_batch ibrun_post_srq(void *srq, const struct ibrun_receive *batch, 
 {
 	return post(NULL, srq, batch, n);
 }
+
+#endif

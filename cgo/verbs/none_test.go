@@ -15,5 +15,5 @@ func TestNotBuilt(t *testing.T) {
 	require.Nil(t, library)
 	require.ErrorIs(t, err, verbs.ErrNotBuilt)
 	require.EqualError(t, err, "this program was built without InfiniBand support: no cgo, or tag noib; "+
-		"build with cgo, infiniband/verbs.h (Debian: libibverbs-dev) and without -tags noib")
+		"build with cgo, infiniband/verbs.h (Debian: libibverbs-dev) and -tags ib")
 }

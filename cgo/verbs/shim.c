@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shim.h"
+#if IBRUN_VERBS
 #include <infiniband/verbs.h>
 
 #include "result.h"
-#include "shim.h"
 
 #undef ibv_reg_mr
 #undef ibv_query_port
@@ -452,3 +453,5 @@ int ibrun_async_event(void *context, struct ibrun_async *out)
 	lib.ibv_ack_async_event(&event);
 	return 0;
 }
+
+#endif

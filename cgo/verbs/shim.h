@@ -10,9 +10,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* IBRUN_VERBS is 0 if this is compiled without verbs.h. Then shim.c and batch.c
+ * are empty, all functions below are weak and undefined, and verbs.Open fails
+ * before any of them is called. */
+#if !defined(__has_include) || defined(IBRUN_REQUIRE_VERBS)
+#define IBRUN_VERBS 1
+#elif __has_include(<infiniband/verbs.h>)
+#define IBRUN_VERBS 1
+#else
+#define IBRUN_VERBS 0
+#endif
+#if IBRUN_VERBS
+#define IBRUN_SHIM
+#else
+#define IBRUN_SHIM __attribute__((weak))
+#endif
+
 /* Loads the library once per process and keeps it. On failure why gets the
  * cause as the loader or the symbol's name tells it. */
-int ibrun_load(const char *path, char *why, size_t why_len);
+IBRUN_SHIM int ibrun_load(const char *path, char *why, size_t why_len);
 
 struct ibrun_device {
 	char name[64];
@@ -20,16 +36,16 @@ struct ibrun_device {
 	int32_t transport;
 	int32_t pad;
 };
-int ibrun_devices(struct ibrun_device *out, int max);
-int ibrun_open(const char *name, void **context, int *async_fd);
-int ibrun_close(void *context);
+IBRUN_SHIM int ibrun_devices(struct ibrun_device *out, int max);
+IBRUN_SHIM int ibrun_open(const char *name, void **context, int *async_fd);
+IBRUN_SHIM int ibrun_close(void *context);
 
 struct ibrun_limits {
 	uint64_t node_guid, max_mr_size;
 	int32_t max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_pd, max_ah, max_srq, max_srq_wr;
 	int32_t max_qp_rd_atom, max_qp_init_rd_atom, max_pkeys, ports;
 };
-int ibrun_query_device(void *context, struct ibrun_limits *out);
+IBRUN_SHIM int ibrun_query_device(void *context, struct ibrun_limits *out);
 
 struct ibrun_port {
 	int32_t state, max_mtu, active_mtu, gids, pkeys;
@@ -38,26 +54,26 @@ struct ibrun_port {
 	uint8_t lmc, sm_sl, link_layer, active_width, active_speed, phys_state;
 	uint8_t pad[2];
 };
-int ibrun_query_port(void *context, int port, struct ibrun_port *out);
+IBRUN_SHIM int ibrun_query_port(void *context, int port, struct ibrun_port *out);
 
 /* type is -1 where the library is too old to tell it; -ENODATA is an empty entry. */
-int ibrun_query_gid(void *context, int port, int index, uint8_t gid[16], int *type);
-int ibrun_query_pkey(void *context, int port, int index, uint16_t *pkey);
+IBRUN_SHIM int ibrun_query_gid(void *context, int port, int index, uint8_t gid[16], int *type);
+IBRUN_SHIM int ibrun_query_pkey(void *context, int port, int index, uint16_t *pkey);
 
-int ibrun_alloc_pd(void *context, void **pd);
-int ibrun_dealloc_pd(void *pd);
-int ibrun_reg_mr(void *pd, void *addr, size_t length, int access, void **mr, uint32_t *lkey, uint32_t *rkey);
-int ibrun_dereg_mr(void *mr);
+IBRUN_SHIM int ibrun_alloc_pd(void *context, void **pd);
+IBRUN_SHIM int ibrun_dealloc_pd(void *pd);
+IBRUN_SHIM int ibrun_reg_mr(void *pd, void *addr, size_t length, int access, void **mr, uint32_t *lkey, uint32_t *rkey);
+IBRUN_SHIM int ibrun_dereg_mr(void *mr);
 
 /* The channel's descriptor is made non-blocking. */
-int ibrun_create_channel(void *context, void **channel, int *fd);
-int ibrun_destroy_channel(void *channel);
+IBRUN_SHIM int ibrun_create_channel(void *context, void **channel, int *fd);
+IBRUN_SHIM int ibrun_destroy_channel(void *channel);
 /* Takes and acknowledges the events that are there; out gets each queue's cookie. */
-int ibrun_take_events(void *channel, uint64_t *out, int max);
+IBRUN_SHIM int ibrun_take_events(void *channel, uint64_t *out, int max);
 
-int ibrun_create_cq(void *context, int entries, uint64_t cookie, void *channel, int vector, void **cq, int *got);
-int ibrun_destroy_cq(void *cq);
-int ibrun_arm_cq(void *cq);
+IBRUN_SHIM int ibrun_create_cq(void *context, int entries, uint64_t cookie, void *channel, int vector, void **cq, int *got);
+IBRUN_SHIM int ibrun_destroy_cq(void *cq);
+IBRUN_SHIM int ibrun_arm_cq(void *cq);
 
 struct ibrun_completion {
 	uint64_t id;
@@ -66,16 +82,16 @@ struct ibrun_completion {
 	uint8_t sl, path_bits;
 	uint8_t pad[2];
 };
-int ibrun_poll_cq(void *cq, struct ibrun_completion *out, int max);
+IBRUN_SHIM int ibrun_poll_cq(void *cq, struct ibrun_completion *out, int max);
 /* Arms, then polls: what came before the arming is found by the poll. */
-int ibrun_arm_poll_cq(void *cq, struct ibrun_completion *out, int max);
+IBRUN_SHIM int ibrun_arm_poll_cq(void *cq, struct ibrun_completion *out, int max);
 /* Takes one event and does that for its queue. Returns 1 and the queue's cookie, and in got what the
  * poll found or a negative errno; -EAGAIN if there is no event. */
-int ibrun_next(void *channel, uint64_t *cookie, struct ibrun_completion *out, int max, int *got);
+IBRUN_SHIM int ibrun_next(void *channel, uint64_t *cookie, struct ibrun_completion *out, int max, int *got);
 
-int ibrun_create_srq(void *pd, uint32_t entries, void **srq, uint32_t *got);
-int ibrun_limit_srq(void *srq, uint32_t limit);
-int ibrun_destroy_srq(void *srq);
+IBRUN_SHIM int ibrun_create_srq(void *pd, uint32_t entries, void **srq, uint32_t *got);
+IBRUN_SHIM int ibrun_limit_srq(void *srq, uint32_t limit);
+IBRUN_SHIM int ibrun_destroy_srq(void *srq);
 
 struct ibrun_route {
 	uint8_t dgid[16];
@@ -85,16 +101,16 @@ struct ibrun_route {
 	uint8_t global, sgid_index, hop_limit, traffic_class;
 	uint8_t pad[2];
 };
-int ibrun_create_ah(void *pd, const struct ibrun_route *route, void **ah);
-int ibrun_destroy_ah(void *ah);
+IBRUN_SHIM int ibrun_create_ah(void *pd, const struct ibrun_route *route, void **ah);
+IBRUN_SHIM int ibrun_destroy_ah(void *ah);
 
 struct ibrun_queues {
 	void *send_cq, *recv_cq, *srq;
 	uint32_t type, max_send, max_receive, max_inline; /* the last three: asked for, then granted */
 	uint32_t signal_all, qpn;
 };
-int ibrun_create_qp(void *pd, struct ibrun_queues *queues, void **qp);
-int ibrun_destroy_qp(void *qp);
+IBRUN_SHIM int ibrun_create_qp(void *pd, struct ibrun_queues *queues, void **qp);
+IBRUN_SHIM int ibrun_destroy_qp(void *qp);
 
 struct ibrun_qp_state {
 	struct ibrun_route route;
@@ -104,8 +120,8 @@ struct ibrun_qp_state {
 	uint8_t pad[3];
 };
 /* Moves to in->state; which other fields count follows from it and the type of queue pair. */
-int ibrun_modify_qp(void *qp, const struct ibrun_qp_state *in);
-int ibrun_query_qp(void *qp, struct ibrun_qp_state *out);
+IBRUN_SHIM int ibrun_modify_qp(void *qp, const struct ibrun_qp_state *in);
+IBRUN_SHIM int ibrun_query_qp(void *qp, struct ibrun_qp_state *out);
 
 struct ibrun_send {
 	uint64_t id, addr, remote_addr, route; /* route: an address handle's pointer, for UD */
@@ -119,9 +135,9 @@ struct ibrun_receive {
 struct ibrun_batch {
 	int32_t done, err;
 };
-struct ibrun_batch ibrun_post_send(void *qp, const struct ibrun_send *batch, int n);
-struct ibrun_batch ibrun_post_recv(void *qp, const struct ibrun_receive *batch, int n);
-struct ibrun_batch ibrun_post_srq(void *srq, const struct ibrun_receive *batch, int n);
+IBRUN_SHIM struct ibrun_batch ibrun_post_send(void *qp, const struct ibrun_send *batch, int n);
+IBRUN_SHIM struct ibrun_batch ibrun_post_recv(void *qp, const struct ibrun_receive *batch, int n);
+IBRUN_SHIM struct ibrun_batch ibrun_post_srq(void *srq, const struct ibrun_receive *batch, int n);
 
 struct ibrun_async {
 	uint64_t cookie; /* of a completion queue's event */
@@ -129,6 +145,6 @@ struct ibrun_async {
 	uint32_t pad;
 };
 /* Takes and acknowledges one event; -EAGAIN when there is none. */
-int ibrun_async_event(void *context, struct ibrun_async *out);
+IBRUN_SHIM int ibrun_async_event(void *context, struct ibrun_async *out);
 
 #endif

@@ -28,7 +28,13 @@ import "C"
 
 import "unsafe"
 
-const notBuilt = ""
+// notBuilt returns the reason that Open fails, or "" if this was compiled with verbs.h.
+func notBuilt() string {
+	if C.IBRUN_VERBS == 0 {
+		return "infiniband/verbs.h was not found"
+	}
+	return ""
+}
 
 func shimLoad(path string) (why string, rc int) {
 	name := C.CString(path)

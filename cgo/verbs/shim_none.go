@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// notBuilt says why Open fails; no object exists then, so nothing below is reached.
-const notBuilt = "no cgo, or tag noib"
+// notBuilt returns the reason that Open fails. No object exists then, so nothing below is called.
+func notBuilt() string { return "no cgo, or tag noib" }
 
 const none = -int(syscall.ENOSYS)
 

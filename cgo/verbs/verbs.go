@@ -4,9 +4,11 @@
 // and polls in batches, one crossing into C for each. It has no policy, retries
 // nothing, logs nothing, calls nobody back and starts no goroutine.
 //
-// Its header, infiniband/verbs.h (Debian: libibverbs-dev), is needed to build it.
-// Where that is missing, build with -tags noib or CGO_ENABLED=0: the same
-// Go names are there, and Open says why it cannot.
+// InfiniBand support needs cgo and the header infiniband/verbs.h (Debian: libibverbs-dev)
+// when a program is built. Without them the package compiles too, and Open returns
+// ErrNotBuilt. With -tags ib a missing header is a compile error, and Go does not use
+// objects from its build cache that were compiled before the header was installed. The tag
+// noib leaves InfiniBand out although the header is there.
 //
 // Ownership: each object is made by its owner and closed by who made it.
 // Close may be called again and does nothing then. An object with others open
@@ -54,10 +56,9 @@ func Open() (*Library, error) {
 	if loaded.library != nil {
 		return loaded.library, nil
 	}
-	if notBuilt != "" {
-		return nil,
-			fmt.Errorf("%w: %s; build with cgo, infiniband/verbs.h (Debian: libibverbs-dev) and without -tags noib",
-				ErrNotBuilt, notBuilt)
+	if why := notBuilt(); why != "" {
+		return nil, fmt.Errorf("%w: %s; build with cgo, infiniband/verbs.h (Debian: libibverbs-dev) and -tags ib",
+			ErrNotBuilt, why)
 	}
 	path := os.Getenv(LibraryVariable)
 	if path == "" {
