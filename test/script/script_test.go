@@ -7,8 +7,10 @@
 package script
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +51,7 @@ func run(t *testing.T, scale, pattern string) {
 			"cmplines": cmplines,
 			"exits":    exits,
 			"gone":     gone,
+			"json":     isJSON,
 			"program":  build,
 		},
 	})
@@ -131,6 +134,18 @@ func appears(ts *testscript.TestScript, neg bool, args []string) {
 
 // gone waits until no process is left that the script has started.
 func gone(ts *testscript.TestScript, _ bool, _ []string) { ts.Check(noneLeft(ts.Getenv("WORK"))) }
+
+// isJSON requires that a file has JSON values and nothing else: json FILE. FILE can be stdout or stderr.
+func isJSON(ts *testscript.TestScript, _ bool, args []string) {
+	text := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
+	count, err := 0, error(nil)
+	for value := any(nil); err == nil; count++ {
+		err = text.Decode(&value)
+	}
+	if err != io.EOF || count == 1 {
+		ts.Fatalf("%s has %d values of JSON, then: %v", args[0], count-1, err)
+	}
+}
 
 // builds serialises build.
 var builds sync.Mutex
