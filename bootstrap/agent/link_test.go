@@ -5,14 +5,13 @@ import (
 	"errors"
 	"io"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/wire"
+	"ibrun/internal/waitfor"
 	"ibrun/job"
 )
 
@@ -71,43 +70,6 @@ func TestControlWaitsForOneBatch(t *testing.T) {
 	require.Equal(t, chunks/4, taken)
 	buf, end = l.take(buf[:0])
 	require.True(t, end && len(buf) == 0)
-}
-
-// A neighbour that reads nothing: sending never waits, and drain waits as long
-// as it was told to, to the moment.
-func TestDrainWithoutAReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLink()
-		r, w := io.Pipe()
-		go l.write(w)
-		for range 1000 {
-			l.send(wire.Output{Stream: 1, Data: make([]byte, 1000)})
-		}
-		began := time.Now()
-		l.drain(lastWords)
-		require.Equal(t, lastWords, time.Since(began))
-		r.Close() // the session is killed
-		<-l.written
-		began = time.Now()
-		l.drain(lastWords)
-		require.Zero(t, time.Since(began), "the stream has failed: there is nothing to wait for")
-	})
-}
-
-// When all is taken, drain does not wait, and the stream ends.
-func TestDrainWithAReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLink()
-		r, w := io.Pipe()
-		go l.write(w)
-		l.send(wire.Heartbeat{})
-		got := make(chan []frame.Message, 1)
-		go func() { got <- frames(t, r) }()
-		began := time.Now()
-		l.drain(lastWords)
-		require.Zero(t, time.Since(began))
-		require.Equal(t, []frame.Message{wire.Heartbeat{}}, <-got)
-	})
 }
 
 // The reading side posts frames as they come, and says why it ends: at the end
@@ -177,12 +139,7 @@ func TestLinkThroughLines(t *testing.T) {
 	for n := range uint32(3) { // the next one is sent when the one before has come
 		l.send(wire.Output{Rank: job.Slot(n), Stream: 1, Data: []byte("no newline")})
 		want := core.Frame{From: 4, Msg: wire.Output{Rank: job.Slot(n), Stream: 1, Data: []byte("no newline")}}
-		select {
-		case ev := <-posted:
-			require.Equal(t, want, ev)
-		case <-time.After(time.Minute):
-			t.Fatal("a message is held")
-		}
+		require.Equal(t, want, waitfor.Receive(t, posted))
 	}
 	l.finish()
 	_, more := <-posted

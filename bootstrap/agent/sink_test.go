@@ -8,8 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -98,13 +96,6 @@ func TestSinkHoldsLittle(t *testing.T) {
 	require.Equal(t, 3*ranks*wire.MaxData, strings.Count(out.String(), "x"))
 }
 
-func TestSinkTimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		out, _, _ := written(Style{Label: true, Timestamp: true}, write(3, 1, "a\n"))
-		require.Equal(t, time.Now().Format("2006-01-02 15:04:05.000")+" [3] a\n", out)
-	})
-}
-
 // A terminal is shown no control bytes that could command it, one-byte and
 // two-byte ones, even if a rank writes the two apart; text and progress bars stay.
 func TestSinkEscapes(t *testing.T) {
@@ -162,22 +153,4 @@ func TestSinkFails(t *testing.T) {
 		s.run(func(ev any) { events = append(events, ev) })
 		require.Equal(t, []any{core.Wrote{N: 3}, core.SinkFailed{Pipe: c.pipe, Cause: c.with.Error()}}, events)
 	}
-}
-
-// Nobody waits for a consumer that takes nothing: putting does not, and closing
-// does for a moment.
-func TestSinkWithoutAReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
-		s := NewSink(w, io.Discard, Style{})
-		go s.run(func(any) {})
-		for range 100 {
-			s.put(write(0, 1, "x"))
-		}
-		began := time.Now()
-		s.close()
-		require.Equal(t, sinkPatience, time.Since(began))
-		r.Close()
-		<-s.ended
-	})
 }
