@@ -61,11 +61,12 @@ func Build(path string, tags ...string) error {
 	if runtime.GOARCH == "amd64" {
 		flags += " -E ibrun/bootstrap/reaper.entry"
 	}
-	err := Program(path, "ibrun/cmd/ibrun", "-ldflags", flags, "-tags", strings.Join(tags, ","))
+	cover := coverFlags()
+	err := Program(path, "ibrun/cmd/ibrun", append(cover, "-ldflags", flags, "-tags", strings.Join(tags, ","))...)
 	if err == nil {
 		err = symbols.Keep(path)
 	}
-	if err != nil || runtime.GOARCH != "amd64" || !shipped {
+	if err != nil || runtime.GOARCH != "amd64" || !shipped || cover != nil {
 		return err
 	}
 	if err := joinLeaf(path, tags); err != nil {

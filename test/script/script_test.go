@@ -70,6 +70,9 @@ func setup(e *testscript.Env, scale string) error {
 	}
 	e.Setenv("USER", "user") // ranks inherit it
 	e.Setenv("SCALE", scale)
+	if dir := os.Getenv("GOCOVERDIR"); dir != "" { // test/coverage
+		e.Setenv("GOCOVERDIR", dir)
+	}
 	t := e.T()
 	e.Defer(func() {
 		if err := noneLeft(e.WorkDir); err != nil {

@@ -140,7 +140,7 @@ func sshFiles(dir string, cfg Config, files map[string]string) error {
 		"HostKey /etc/vcluster/host_key", "AuthorizedKeysFile /etc/vcluster/authorized_keys", "PidFile none",
 		"PermitRootLogin prohibit-password", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
 		"UsePAM no", "UseDNS no", "MaxStartups 1000", "MaxSessions 1000", "PermitUserEnvironment no", "PrintMotd no",
-		"X11Forwarding no", "LogLevel ERROR", "SetEnv PATH="+nodePath,
+		"X11Forwarding no", "LogLevel ERROR", strings.Join(append([]string{"SetEnv PATH=" + nodePath}, coverage()...), " "),
 	)
 	if cfg.Kex != "" {
 		config = append(config, "KexAlgorithms "+cfg.Kex)
@@ -170,4 +170,13 @@ func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
+}
+
+// coverage returns the variable that names the folder of coverage data, if test/coverage has set it: sessions
+// on nodes do not inherit it.
+func coverage() []string {
+	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
+		return []string{"GOCOVERDIR=" + dir}
+	}
+	return nil
 }

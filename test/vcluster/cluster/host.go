@@ -61,7 +61,7 @@ func (h *host) start(dir string, g groups) error {
 	defer log.Close()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{roleInit, h.name}
-	cmd.Env = []string{"GOMAXPROCS=2", "PATH=" + nodePath}
+	cmd.Env = append(coverage(), "GOMAXPROCS=2", "PATH="+nodePath)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{theirs}
 	flags := unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
 	if !h.isFront() {

@@ -67,8 +67,8 @@ func serveSession(conn *net.UnixConn, r *reaper) {
 		return
 	}
 	shell := rootShell()
-	env := []string{"HOME=" + homeDir, "USER=root", "LOGNAME=root", "SHELL=" + shell, "PATH=" + nodePath,
-		"LANG=C.UTF-8"}
+	env := append(coverage(), "HOME="+homeDir, "USER=root", "LOGNAME=root", "SHELL="+shell, "PATH="+nodePath,
+		"LANG=C.UTF-8")
 	argv, path := s.Argv, ""
 	if len(argv) == 0 {
 		argv, path = []string{filepath.Base(shell), "-c", s.Line}, shell
