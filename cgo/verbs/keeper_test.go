@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"ibrun/internal/waitfor"
 )
 
 // alarm is a descriptor that has something some time after it is set: no goroutine is needed for
@@ -16,7 +18,7 @@ import (
 type alarm struct {
 	*pollable
 	fd    int
-	takes int
+	takes atomic.Int32
 }
 
 func newAlarm(t *testing.T) *alarm {
@@ -34,7 +36,7 @@ func (a *alarm) set(after time.Duration) {
 }
 
 func (a *alarm) take() int {
-	a.takes++
+	a.takes.Add(1)
 	if n, err := unix.Read(a.fd, make([]byte, 8)); n < 0 {
 		return -int(err.(unix.Errno))
 	}
@@ -44,7 +46,7 @@ func (a *alarm) take() int {
 // keep is longer than any of these tests has to wait, and most what is waited for what hangs.
 const (
 	keep = 50 * time.Millisecond
-	most = 20 * time.Second
+	most = waitfor.Deadline
 )
 
 var past = time.Unix(1, 0)
@@ -52,12 +54,12 @@ var past = time.Unix(1, 0)
 // What comes while the processor is kept is taken with the first try, and none is made before it.
 func TestKeptWaitTakes(t *testing.T) {
 	// Go may stop the thread meanwhile, which ends the wait.
-	require.Eventually(t, func() bool {
+	waitfor.Require(t, "a wait that takes once", func() bool {
 		a := newAlarm(t)
 		a.set(time.Millisecond)
 		rc, err := a.wait(most, a.take)
-		return rc == 1 && err == nil && a.takes == 1
-	}, most, time.Microsecond)
+		return rc == 1 && err == nil && a.takes.Load() == 1
+	})
 }
 
 // Waits that bring nothing are kept ever more rarely; where all bring something, each is kept.
@@ -68,7 +70,7 @@ func TestKeepingBecomesRare(t *testing.T) {
 		_, err := a.wait(time.Nanosecond, a.take)
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	}
-	require.Less(t, a.keeper.waits, 25)
+	require.Less(t, a.keeper.waits, 100)
 	require.NoError(t, a.file.SetReadDeadline(time.Time{}))
 	for i := range 300 {
 		if i == 200 {
@@ -84,30 +86,34 @@ func TestKeepingBecomesRare(t *testing.T) {
 	require.ErrorIs(t, err, unix.EAGAIN)
 }
 
-// begin starts a wait in a goroutine, and returns when its processor is kept, or when that must be
-// over: where CPUs are busy nobody may have seen it.
-func (a *alarm) begin(take func() int) (ended chan error) {
+// begin starts a wait in a goroutine, and returns while its processor is kept, or later if the CPUs
+// are busy.
+func (a *alarm) begin(t *testing.T, take func() int) (ended chan error) {
 	ended = make(chan error, 1)
 	go func() {
-		_, err := a.wait(keep, take)
+		_, err := a.wait(keep, func() int { a.takes.Add(1); return take() })
 		ended <- err
 	}()
-	for began := time.Now(); time.Since(began) < 2*keep && a.open.TryLock(); runtime.Gosched() {
+	waitfor.Require(t, "a wait", func() bool {
+		if !a.open.TryLock() {
+			return true
+		}
 		a.open.Unlock()
-	}
+		return a.takes.Load() > 0
+	})
 	return ended
 }
 
 // A deadline that passes while the processor is kept ends that wait, or the next one.
 func TestDeadlineEndsKeptWait(t *testing.T) {
 	a := newAlarm(t)
-	ended := a.begin(a.take)
+	ended := a.begin(t, a.take)
 	require.NoError(t, a.file.SetReadDeadline(past))
 	require.ErrorIs(t, <-ended, os.ErrDeadlineExceeded)
 
 	b := newAlarm(t)
 	b.set(keep / 2)
-	ended = b.begin(b.take)
+	ended = b.begin(t, b.take)
 	require.NoError(t, b.file.SetReadDeadline(past))
 	if err := <-ended; err != nil {
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
@@ -120,13 +126,13 @@ func TestDeadlineEndsKeptWait(t *testing.T) {
 // Close ends a wait that keeps its processor, and returns when nothing is taken any more.
 func TestCloseEndsKeptWait(t *testing.T) {
 	a, b := newAlarm(t), newAlarm(t)
-	ended := a.begin(a.take)
+	ended := a.begin(t, a.take)
 	a.close()
 	require.ErrorIs(t, <-ended, os.ErrClosed)
 
 	closed, late := atomic.Bool{}, atomic.Bool{}
 	b.set(keep / 2)
-	ended = b.begin(func() int {
+	ended = b.begin(t, func() int {
 		late.Store(late.Load() || closed.Load())
 		return b.take()
 	})

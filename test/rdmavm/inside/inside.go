@@ -1,42 +1,40 @@
-// Package inside runs a test binary in a machine with Soft-RoCE, so that `go test` of a package is
-// all that it takes:
+// Package inside runs tests in a virtual machine with Soft-RoCE devices. A package whose tests all need
+// the machine calls Main; a test that needs it for some tests of its package calls Run:
 //
-//	func TestMain(m *testing.M) { inside.Main(m, inside.Config{Programs: []string{"ibrun/cmd/ibrun"}}) }
+//	func TestMain(m *testing.M) { inside.Main(m, "ibrun/cmd/ibrun") }
 //	func TestIt(t *testing.T)   { inside.Require(t); exec.Command(inside.Program("ibrun"), ...) }
 //
-// It refuses to compile anything in the machine, where that would take minutes.
+// The machine runs the test binary that is running here. Programs are built before it boots: a compiler
+// would take minutes in it.
 package inside
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
 	"ibrun/internal/skip"
 )
 
-// Config says what a package's tests need.
-type Config struct {
-	Programs []string // packages to build before
-	Options  []string // of rdmavm run
-}
+// programsVariable names the folder of the programs that were built for the machine.
+const programsVariable = "RDMAVM_PROGRAMS"
 
-// programs names the folder of what was built, in the environment.
-const programs = "RDMAVM_PROGRAMS"
-
-// In reports whether this process is in a machine of rdmavm's.
+// In reports whether this process runs in a machine.
 func In() bool { return os.Getenv("RDMAVM") != "" }
 
-// Program is the path of a program of Config.Programs, by its last name.
-func Program(name string) string { return filepath.Join(os.Getenv(programs), name) }
+// Program returns the path of a program that was given to Main, by the last element of its import path.
+func Program(name string) string { return filepath.Join(os.Getenv(programsVariable), name) }
 
-// Missing says why there cannot be a machine here; empty: there can.
+// Missing returns the reason that no machine can be booted here, or "".
 func Missing() string {
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
 		return "no machine with RDMA without qemu-system-x86_64: make test-ib installs it, as root"
@@ -44,7 +42,7 @@ func Missing() string {
 	return ""
 }
 
-// Require skips a test where there cannot be a machine.
+// Require skips a test of a package that calls Main if no machine can be booted.
 func Require(t testing.TB) {
 	t.Helper()
 	if !In() {
@@ -52,22 +50,13 @@ func Require(t testing.TB) {
 	}
 }
 
-// Main is all that a TestMain does: it runs the tests in a machine, which gets the arguments of
-// this process. It does not return.
-func Main(m *testing.M, cfg Config) {
+// Main runs the tests of a package in a machine, with the arguments of this process. It builds the
+// programs before, and does not return.
+func Main(m *testing.M, programs ...string) {
 	if In() || Missing() != "" {
 		os.Exit(m.Run())
 	}
-	Only(cfg)
-}
-
-// Only is Main for tests that mean nothing without a machine: it is an error that there is none.
-func Only(cfg Config) {
-	if why := Missing(); why != "" {
-		fmt.Fprintln(os.Stderr, why)
-		os.Exit(1)
-	}
-	code, err := outside(cfg)
+	code, err := run(os.Stdout, os.Stderr, programs, os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -75,7 +64,24 @@ func Only(cfg Config) {
 	os.Exit(code)
 }
 
-func outside(cfg Config) (code int, err error) {
+// Run runs the tests of this package that match a pattern in a machine. They must pass.
+func Run(t testing.TB, pattern string, args ...string) {
+	t.Helper()
+	if why := Missing(); why != "" {
+		skip.Because(t, why)
+	}
+	var out bytes.Buffer
+	code, err := run(&out, &out, nil, append([]string{"-test.v", "-test.run", pattern}, args...))
+	if err != nil || code != 0 || !strings.Contains(out.String(), "--- PASS") {
+		t.Fatalf("tests %s in the machine: exit code %d, error %v\n%s", pattern, code, err, &out)
+	}
+}
+
+// timeout is longer than that of go test, which stops a test that hangs and prints its goroutines.
+const timeout = "20m"
+
+// run runs this test binary in a machine and returns its exit code.
+func run(stdout, stderr io.Writer, programs, args []string) (code int, err error) {
 	dir, err := os.MkdirTemp("", "rdmavm-")
 	if err != nil {
 		return 0, err
@@ -85,8 +91,8 @@ func outside(cfg Config) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(cfg.Programs) > 0 {
-		if err := build(os.Environ(), dir, cfg.Programs...); err != nil {
+	if len(programs) > 0 {
+		if err := build(os.Environ(), dir, programs...); err != nil {
 			return 0, err
 		}
 	}
@@ -95,12 +101,11 @@ func outside(cfg Config) (code int, err error) {
 	if err := build(append(os.Environ(), "CGO_ENABLED=0"), vm, "ibrun/test/rdmavm"); err != nil {
 		return 0, err
 	}
-	// go test's own time-out
-	args := slices.Concat([]string{"run", "-timeout", "20m"}, cfg.Options, []string{"--", self}, os.Args[1:])
-	cmd := exec.Command(vm, args...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), programs+"="+dir)
+	cmd := exec.Command(vm, slices.Concat([]string{"run", "-timeout", timeout, "--", self}, args)...)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.Env = append(os.Environ(), programsVariable+"="+dir)
 	runtime.LockOSThread() // Pdeathsig is sent when the thread that forked ends
+	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
@@ -109,8 +114,9 @@ func outside(cfg Config) (code int, err error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
+// build compiles packages with the tags of the ib suite.
 func build(env []string, to string, packages ...string) error {
-	cmd := exec.Command("go", append([]string{"build", "-o", to}, packages...)...)
+	cmd := exec.Command("go", append([]string{"build", "-tags", "ib", "-o", to}, packages...)...)
 	cmd.Env = env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %v: %w\n%s", packages, err, out)

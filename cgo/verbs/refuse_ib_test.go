@@ -1,4 +1,4 @@
-//go:build cgo && !noib
+//go:build ib
 
 package verbs_test
 

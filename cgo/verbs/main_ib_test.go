@@ -1,4 +1,4 @@
-//go:build cgo && !noib
+//go:build ib
 
 package verbs_test
 
@@ -17,17 +17,16 @@ import (
 	"ibrun/test/rdmavm/inside"
 )
 
-// realVariable makes these tests use the machine's own devices, not the fake:
-// two ports of one link layer that reach each other. "vm" is a machine that
-// test/rdmavm boots for it.
-const realVariable = "IBRUN_TEST_VERBS_REAL"
+// givenVariable makes these tests use the library that the environment names, and not a fake of
+// their own.
+const givenVariable = "VERBS_TEST_GIVEN"
 
 // patience bounds every wait; nothing takes so long unless it hangs.
 const patience = 3 * time.Minute
 
 var (
-	onReal  = os.Getenv(realVariable) != ""
-	network *fakeverbs.Network // nil on real devices
+	onReal  = inside.In() || os.Getenv(givenVariable) != ""
+	network *fakeverbs.Network // nil on devices that take no orders
 )
 
 func ipv4(a, b, c, d byte) verbs.GID {
@@ -58,9 +57,6 @@ func machine() fakeverbs.Node {
 func TestMain(m *testing.M) {
 	if role := os.Getenv("VERBS_ROLE"); role != "" {
 		os.Exit(play(role))
-	}
-	if os.Getenv(realVariable) == "vm" && !inside.In() {
-		inside.Only(inside.Config{})
 	}
 	if onReal {
 		os.Exit(m.Run())
