@@ -41,7 +41,7 @@ setsid sleep 1000 & sleep 1000; sleep 1000`
 // more than there may be ends the job.
 func TestWorldRollback(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "restarter")
-	require.NoError(t, product.Program(program, "ibrun/test/restarter"))
+	require.NoError(t, product.Program(program, "ibrun/test/cluster/restarter"))
 	for _, how := range []string{"restart", "restart-all"} {
 		o := ibrun(t, "--launcher", "local", "-H", "a,b,c", "-n", "6", "--on-failure", how, program, "-rollbacks", "3")
 		require.Equal(t, 0, o.code, o.stderr)

@@ -1,0 +1,216 @@
+//go:build soak
+
+package faults
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"ibrun/test/product"
+)
+
+var (
+	kills = flag.Int("kills", 100, "rounds in which one process is killed")
+	stops = flag.Int("stops", 6, "rounds in which one agent is stopped; each takes more than a minute")
+	cuts  = flag.Int("cuts", 60, "rounds in which one node is cut off")
+	only  = flag.Int("only", -1, "the only round of each kind that is run, by its number")
+)
+
+// campaignNodes is the size of the clusters of campaigns.
+const campaignNodes = 16
+
+// round is one fault in one job.
+type round struct {
+	kind  string // of its flag
+	index int
+	rng   *rand.Rand
+	fault fault
+	shape shape
+}
+
+// fault is what is done to a job, and what must follow.
+type fault struct {
+	class string
+	phase string // launch, running, ending
+	after time.Duration
+	// strike does it and says what it did; undo takes back what would hurt the next round.
+	strike  func(*site, *round) (string, error)
+	undo    func(*site) error
+	victim  string // the host
+	cutOff  bool   // sshd is not told that sessions are over
+	litters bool   // files may stay behind
+	code    int    // of ibrun
+	goesOn  bool   // or the job may go on
+}
+
+func (r *round) String() string {
+	return fmt.Sprintf("-%s, -seed %d -only %d: %s while %s: %s", r.kind, *seed, r.index, r.fault.class,
+		r.fault.phase, r.shape)
+}
+
+// drawn makes the rounds of a kind.
+func drawn(kind string, count int, draw func(*round)) (rounds []*round) {
+	var salt uint64
+	for _, c := range kind {
+		salt = salt*31 + uint64(c)
+	}
+	for i := range count {
+		if *only < 0 || *only == i {
+			r := &round{kind: kind, index: i, rng: rand.New(rand.NewPCG(*seed, salt<<32+uint64(i)))}
+			draw(r)
+			rounds = append(rounds, r)
+		}
+	}
+	return rounds
+}
+
+// Whichever process is killed or stopped, and whichever node is cut off, at any time and in any tree: the job
+// ends as docs/faults.md promises, and leaves nothing.
+func TestFaults(t *testing.T) {
+	ranks := t.TempDir()
+	for _, name := range []string{"cluster/talker", "pmi"} {
+		require.NoError(t, product.Program(filepath.Join(ranks, filepath.Base(name)), "ibrun/test/"+name))
+	}
+	out, err := exec.Command("mpicc.mpich", "-o", filepath.Join(ranks, "mpi"), "../../mpi/testdata/mpi.c").CombinedOutput()
+	require.NoError(t, err, "packages mpich and libmpich-dev are needed: %s", out)
+	rounds := slices.Concat(drawn("stops", *stops, drawStop), drawn("cuts", *cuts, drawCut),
+		drawn("kills", *kills, drawKill))
+	onSites(t, 6, campaignNodes, rounds, func(s *site, r *round) {
+		wrong, output := s.play(r, ranks)
+		report(t, r, wrong, output)
+	})
+}
+
+const (
+	launch  = "launch"
+	running = "running"
+	ending  = "ending"
+)
+
+// goesOnAfter is how long a job runs after a fault that may cost it nothing until it is interrupted.
+const goesOnAfter = 15 * time.Second
+
+// play runs one round, and leaves the site as it was.
+func (s *site) play(r *round, ranks string) (wrong []string, output string) {
+	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	if err := command("cp", "-r", ranks+"/.", s.Shared()); err != nil {
+		fail("%v", err)
+	}
+	if r.shape.fresh {
+		for _, host := range r.shape.hosts {
+			_ = os.RemoveAll(filepath.Join(s.Root(host), "root/.cache/ibrun"))
+		}
+	}
+	words := slices.Concat([]string{program}, r.shape.args, []string{"--hosts", strings.Join(r.shape.hosts, ",")},
+		r.shape.words(s.Shared()))
+	j, err := s.start(words)
+	if err != nil {
+		fail("starting it: %v", err)
+		return wrong, ""
+	}
+	if !s.reach(r, j) && !j.over() {
+		fail("it was never %s", r.fault.phase)
+	}
+	happened, err := r.fault.strike(s, r)
+	missed := errors.Is(err, unix.ESRCH) // what should be hit had ended
+	if err != nil && !missed {
+		fail("%v", err)
+	}
+	interrupted := r.interrupts()
+	if (r.fault.goesOn || missed) && !interrupted && s.survives(r, j) {
+		interrupted = true
+		j.interrupt()
+	}
+	s.awaitEnd(j, fail)
+	wrong = append(wrong, s.judge(r, j, missed || interrupted)...)
+	var left []string
+	gone := s.until(func() bool {
+		left = left[:0]
+		for _, p := range s.processes() {
+			if r.fault.cutOff && p.role == session { // sshd waits for its kernel, and is not ours
+				continue
+			}
+			left = append(left, p.String())
+		}
+		return len(left) == 0
+	})
+	if gone && !r.fault.litters {
+		left = s.litter()
+	}
+	if len(left) > 0 {
+		fail("left:\n\t%s", strings.Join(left, "\n\t"))
+	}
+	output = happened + "\n" + s.output(j)
+	s.restore(r.fault.undo, fail)
+	return wrong, output
+}
+
+// interrupts tells whether the job is brought to its end by an interrupt.
+func (r *round) interrupts() bool { return r.fault.phase == ending && r.shape.program != brief }
+
+// reach waits for the phase in which the fault is to come.
+func (s *site) reach(r *round, j *job) bool {
+	started := r.rng.IntN(len(r.shape.hosts) + 1) // so many agents, during a launch
+	if r.fault.litters {                          // a shell is what comes before an agent
+		started = 0
+	}
+	return s.until(func() bool {
+		if j.up() == r.shape.ranks() || j.over() {
+			return true
+		}
+		return r.fault.phase == launch && len(s.of(agent, "")) >= started && len(s.of(root, "")) > 0
+	})
+}
+
+// survives reports whether a job still runs some time after all its ranks do.
+func (s *site) survives(r *round, j *job) bool {
+	calm := time.Now()
+	return s.until(func() bool {
+		if j.up() < r.shape.ranks() {
+			calm = time.Now()
+		}
+		return j.over() || time.Since(calm) > goesOnAfter
+	}) && !j.over()
+}
+
+// judge holds what ibrun said against its promises.
+func (s *site) judge(r *round, j *job, interrupted bool) (wrong []string) {
+	text, _ := os.ReadFile(j.err)
+	code, allowed := j.code(), []int{r.fault.code}
+	switch {
+	case interrupted:
+		allowed = append(allowed, 130, 0)
+	case r.fault.phase == ending:
+		allowed = append(allowed, 0)
+	case r.fault.phase == launch && r.fault.code != 0:
+		allowed = append(allowed, 125)
+	}
+	if !slices.Contains(allowed, code) {
+		wrong = append(wrong, fmt.Sprintf("exit code %d, not one of %v", code, allowed))
+	}
+	if traces.Match(text) {
+		wrong = append(wrong, "it crashed")
+	}
+	silent := []int{0, 130, 128 + int(unix.SIGKILL)}
+	if !slices.Contains(silent, code) && !bytes.Contains(text, []byte("ibrun: ")) {
+		wrong = append(wrong, "nothing says why")
+	}
+	lost := code == 125 && r.fault.phase == running
+	if lost && !bytes.Contains(text, []byte(r.fault.victim)) {
+		wrong = append(wrong, "nothing names "+r.fault.victim)
+	}
+	return wrong
+}

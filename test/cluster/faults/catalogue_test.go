@@ -1,0 +1,40 @@
+//go:build cluster || soak
+
+package faults
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// nodes are those of the jobs of the catalogue: a tree of depth three with a fan-out of two.
+const nodes = 7
+
+// playCases plays the cases of the catalogue that make soak plays alone, or all others.
+func playCases(t *testing.T, soak bool) {
+	cases := slices.Concat(inputCases(), launchCases(), runningCases(), attackCases())
+	seen := map[string]bool{}
+	for _, e := range cases {
+		require.False(t, seen[e.fault], "%s is there twice", e.fault)
+		seen[e.fault] = true
+	}
+	cases = slices.DeleteFunc(cases, func(e entry) bool {
+		return e.soak != soak || !strings.Contains(e.String(), *match)
+	})
+	slices.SortStableFunc(cases, func(a, b entry) int { return b.waits() - a.waits() })
+	onSites(t, 3, nodes, cases, func(s *site, e entry) {
+		wrong, output := s.enact(&e)
+		report(t, e, wrong, output)
+	})
+}
+
+// waits is greater for cases that wait for a detector. They come first, so that no cluster ends alone.
+func (e entry) waits() int {
+	if e.cut {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,262 @@
+//go:build cluster || soak
+
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/test/vcluster/cluster"
+)
+
+// up is what each rank prints first.
+const up = "echo up; "
+
+// leaves is a rank that leaves processes behind, one of them in a session of its own.
+const leaves = "(setsid sleep 1000 </dev/null >/dev/null 2>&1 &); sleep 1000 & exec sleep 1000"
+
+// deaf is a rank that only SIGKILL ends.
+const deaf = "trap '' INT TERM HUP; while :; do sleep 1; done"
+
+// places of a complete tree of seven nodes and fan-out 2, of depth three.
+var places = map[string]string{"child of the root": "node0001", "inner node": "node0002", "leaf": "node0007"}
+
+// tree is a job over all nodes. With a fan-out of 32 all agents are children of the root.
+func tree(shape string) []string {
+	return []string{"--hosts", fmt.Sprintf("node[0001-%04d]", nodes), "--tree", shape}
+}
+
+// onAll makes a case of a job on all nodes whose ranks have all printed.
+func onAll(fault, shape, script string) entry {
+	return entry{class: "C", fault: fault, args: append(tree(shape), "sh", "-c", up+script), ups: nodes,
+		code: []int{125}}
+}
+
+// runningCases are faults of jobs that run, or end.
+func runningCases() (cases []entry) {
+	return slices.Concat(killCases(), endingCases(), cutCases(), rankCases(), streamCases())
+}
+
+// lost are the processes of each case.
+var lost = map[string][]string{agent: {agent}, reaper: {reaper}, both: {reaper, agent}, session: {session}, rank: {rank}}
+
+// killCases are deaths of processes at each place of a tree of depth three, and of a flat one. All are shown
+// for the inner node. Elsewhere make soak shows what one case here does not.
+func killCases() (cases []entry) {
+	for _, shape := range []string{"kary:2", "kary:32"} {
+		for _, place := range []string{"leaf", "inner node", "child of the root"} {
+			if shape == "kary:32" && place != "child of the root" {
+				continue // all agents are that
+			}
+			for _, role := range []string{agent, reaper, both, session, rank} {
+				e := onAll(fmt.Sprintf("SIGKILL of %s: %s, %s", role, place, shape), shape, leaves)
+				e.strike, e.prints = send(unix.SIGKILL, places[place], lost[role]...), places[place]+" was lost"
+				if role == rank {
+					e.prints, e.code = "on "+places[place]+" was killed by signal 9", []int{137}
+				}
+				e.soak = place != "inner node" && role != agent
+				cases = append(cases, e)
+			}
+		}
+	}
+	for _, place := range []string{"leaf", "inner node", "child of the root"} {
+		e := onAll("SIGKILL of agent while others are started: "+place, "kary:2", "exec sleep 4")
+		host := places[place]
+		e.ready = func(s *site) bool { return len(s.of(agent, host)) > 0 }
+		e.strike, e.prints = send(unix.SIGKILL, host, agent), host
+		e.code = []int{0, 125} // others may start what it could not
+		e.soak = place != "inner node"
+		cases = append(cases, e)
+		e = onAll("SIGKILL of agent while the job ends: "+place, "kary:2", deaf)
+		e.strike = func(s *site, j *job) error {
+			p, err := s.at(agent, host) // before: to find it takes long on a busy machine
+			if err != nil {
+				return err
+			}
+			fd, err := s.aim(p)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			j.interrupt()
+			<-time.After(300 * time.Millisecond) // into the grace of 2 s
+			return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		}
+		e.code, e.prints = []int{130}, "."
+		e.soak = place != "inner node"
+		cases = append(cases, e)
+	}
+	two := onAll("parent and child agents in the same instant", "kary:2", leaves)
+	two.strike = sendAll(unix.SIGKILL, target{"node0001", agent}, target{"node0002", agent})
+	two.prints = "node000[12] was lost"
+	ssh := onAll("SIGKILL of an ssh client", "kary:2", leaves)
+	ssh.args = append([]string{"--ssh", "exec"}, ssh.args...)
+	ssh.strike, ssh.prints = send(unix.SIGKILL, "node0001", client), "killed by signal 9"
+	first := onAll("SIGKILL of the root", "kary:2", leaves)
+	first.strike, first.code = interrupts(unix.SIGKILL), []int{137}
+	exec := first
+	exec.fault, exec.args = "SIGKILL of the root, sessions of the program ssh", append([]string{"--ssh", "exec"}, first.args...)
+	contained := onAll("SIGKILL of root, reaper and agent in the same instant, --contain", "kary:2",
+		"(env -i setsid sleep 1000 </dev/null >/dev/null 2>&1 &); exec sleep 1000")
+	contained.args = append([]string{"--contain"}, contained.args...)
+	contained.strike = sendAll(unix.SIGKILL, target{cluster.FrontName, root}, target{"node0002", reaper},
+		target{"node0002", agent})
+	contained.code = []int{137}
+	bare := onAll("SIGKILL of reaper and agent, descendants without environment: their control group", "kary:2",
+		"(env -i setsid sleep 1000 </dev/null >/dev/null 2>&1 &); exec sleep 1000")
+	bare.strike, bare.prints = send(unix.SIGKILL, "node0002", reaper, agent), "node0002 was lost"
+	short := onAll("an agent stopped for 5 s: no effect", "kary:2", "sleep 8")
+	short.strike = func(s *site, j *job) error {
+		err := send(unix.SIGSTOP, "node0002", agent)(s, j)
+		<-time.After(5 * time.Second) // the fault's length
+		return errors.Join(err, send(unix.SIGCONT, "node0002", agent)(s, j))
+	}
+	short.code = []int{0}
+	return append(cases, two, ssh, first, exec, contained, bare, short)
+}
+
+// endingCases are orders to end, and ranks that do not obey.
+func endingCases() (cases []entry) {
+	ordered := func(fault, script string, code int, signals ...unix.Signal) entry {
+		e := onAll(fault, "kary:2", script)
+		e.strike, e.code, e.prints = interrupts(signals...), []int{code}, "."
+		return e
+	}
+	return []entry{
+		ordered("SIGINT, ranks ignore it and SIGTERM", deaf, 130, unix.SIGINT),
+		ordered("SIGINT twice", deaf, 130, unix.SIGINT, unix.SIGINT),
+		ordered("SIGTERM", "exec sleep 1000", 143, unix.SIGTERM),
+		inSoak(ordered("SIGHUP", "exec sleep 1000", 129, unix.SIGHUP)),
+		ordered("SIGINT, ranks are stopped", "kill -STOP $$", 130, unix.SIGINT),
+		inSoak(entry{class: "C", fault: "--timeout", args: append(tree("kary:2"), "--timeout", "3", "sh", "-c", up+leaves),
+			code: []int{124}, prints: "--timeout"}),
+	}
+}
+
+// inSoak leaves a case to make soak.
+func inSoak(e entry) entry {
+	e.soak = true
+	return e
+}
+
+// cutCases are losses of a node's network, or of the node.
+func cutCases() (cases []entry) {
+	cut := func(fault, shape, host, script string, strike, after func(*site, string) error) entry {
+		e := onAll(fault, shape, script)
+		e.strike = func(s *site, _ *job) error { return strike(s, host) }
+		e.after = func(s *site) error { return after(s, host) }
+		e.prints, e.cut = host+" was lost", true
+		return e
+	}
+	down := func(s *site, host string) error { return s.Cut(host) }
+	heal := func(s *site, host string) error { return s.Heal(host) }
+	filter := func(rules string) func(*site, string) error {
+		return func(s *site, host string) error { return s.filter(host, rules) }
+	}
+	const busy = "(while :; do echo line; sleep 0.01; done) & exec sleep 1000"
+	for _, place := range []string{"leaf", "inner node", "child of the root"} {
+		e := cut("link down for ever: "+place, "kary:2", places[place], leaves, down, heal)
+		e.soak = place != "inner node"
+		cases = append(cases, e)
+	}
+	brief := onAll("link down for 3 s: no effect", "kary:2", "sleep 8")
+	brief.strike = func(s *site, _ *job) error {
+		err := s.Cut("node0002")
+		<-time.After(3 * time.Second) // the fault's length
+		return errors.Join(err, s.Heal("node0002"))
+	}
+	brief.code = []int{0}
+	crash := onAll("a node loses its power", "kary:2", leaves)
+	crash.strike = func(s *site, _ *job) error { return s.Crash("node0002") }
+	crash.after = func(s *site) error { return s.restart("node0002") }
+	crash.prints, crash.cut = "node0002 was lost", true
+	crash.wiped = true // nobody is there to remove them
+	frozen := onAll("a node stands still for 4 s: no effect", "kary:2", "sleep 8")
+	frozen.strike = func(s *site, _ *job) error {
+		err := s.Freeze("node0002")
+		<-time.After(4 * time.Second) // the fault's length
+		return errors.Join(err, s.Thaw("node0002"))
+	}
+	frozen.code = []int{0}
+	return append(cases, brief, crash, frozen,
+		inSoak(cut("link down for ever: child of the root, flat", "kary:32", "node0001", leaves, down, heal)),
+		inSoak(cut("link down for ever, output under way", "kary:2", "node0002", busy, down, heal)),
+		cut("nothing leaves a node", "kary:2", "node0002", leaves, filter(dropOut), (*site).unfilter),
+		cut("nothing comes to a node", "kary:2", "node0002", leaves, filter(dropIn), (*site).unfilter),
+		cut("connections are reset", "kary:2", "node0002", leaves, filter(reset), (*site).unfilter))
+}
+
+// restart brings a node back that has crashed; its init has a new number, and its files are as new.
+func (s *site) restart(node string) error {
+	if err := errors.Join(s.Start(node), s.Heal(node)); err != nil {
+		return err
+	}
+	procs, err := s.Processes(node)
+	for _, p := range procs {
+		s.quiet[p.Pid] = true
+	}
+	for f := range s.Files() {
+		if host, _, _ := strings.Cut(f, ":"); host == node {
+			s.files[f] = true
+		}
+	}
+	return err
+}
+
+// rankCases are ranks that fail, or leave something behind.
+func rankCases() (cases []entry) {
+	ends := func(fault, script, prints string, code int) entry {
+		return entry{class: "C", fault: fault, args: append(tree("kary:2"), "sh", "-c", script),
+			code: []int{code}, prints: prints}
+	}
+	last := func(script string) string {
+		return fmt.Sprintf("[ $RANK = %d ] || exec sleep 1000; ", nodes-1) + script
+	}
+	const silent = " </dev/null >/dev/null 2>&1 & "
+	const fork = "r() { [ $1 = 0 ] && exec sleep 1000; r $(($1-1)) & }; for i in 1 2; do r 100; done"
+	return []entry{
+		inSoak(ends("rank exits with 1", last("exit 1"), "rank 6 on node0007 exited with code 1", 1)),
+		ends("rank exits with 7", last("exit 7"), "rank 6 on node0007 exited with code 7", 7),
+		inSoak(ends("rank exits with 255", last("exit 255"), "rank 6 on node0007 exited with code 255", 255)),
+		inSoak(ends("SIGSEGV of a rank", last("kill -SEGV $$"), "rank 6 on node0007 .*signal 11", 139)),
+		ends("all ranks exit with 3 at once", "exit 3", "rank [0-9]+ on node00.. exited with code 3", 3),
+		ends("double fork, setsid", "(setsid sleep 1000 &)"+silent+"true", "", 0),
+		ends("descendant without environment", "env -i setsid sleep 1000"+silent+"true", "", 0),
+		inSoak(ends("bounded fork bomb", fork+silent+"true", "", 0)),
+		ends("descendant holds standard output", "setsid sleep 1000 & true", "", 0),
+		ends("--keep-going: the others end by themselves", "[ $RANK != 3 ] || exit 9; sleep 1",
+			"rank 3 on node0004 exited with code 9", 9),
+	}
+}
+
+// streamCases are consumers and sources of data that leave or fail.
+func streamCases() []entry {
+	shell := func(fault, script string, code int, prints string, words ...string) entry {
+		return entry{class: "C", fault: fault, shell: []string{"bash", "-c", "set -o pipefail; " + script, "sh"},
+			args: append(tree("kary:2"), words...), code: []int{code}, prints: prints}
+	}
+	const much = "head -c 4000000 /dev/zero | tr '\\0' a | fold -w 99; echo"
+	lines := inSoak(shell("4 MB from each of seven ranks: lines whole", `"$@" | grep -cvE '^a{99}$|^a{4}$|^$' || true`, 0, "",
+		"sh", "-c", much))
+	lines.out = "^0\n$"
+	sums := shell("16 MB from one rank: byte-exact", `"$@" | sha256sum`, 0, "", "sh", "-c",
+		"[ $RANK != 6 ] || seq 10000000 | head -c 16000000")
+	sums.check = func(s *site) error {
+		return command("sh", "-c", `[ "$(seq 10000000 | head -c 16000000 | sha256sum)" = "$(cat `+
+			filepath.Join(s.dir, "out")+`)" ]`)
+	}
+	flood := inSoak(onAll("Ctrl-C while all ranks print", "kary:2", "exec yes"))
+	flood.code, flood.prints, flood.strike = []int{130}, ".", interrupts(unix.SIGINT)
+	return []entry{lines, sums, flood,
+		shell("| head -1", `"$@" | head -1 >/dev/null`, 141, "", "yes"),
+		shell("/dev/full", `"$@" >/dev/full`, 125, "no space left", "yes"),
+		shell("standard input of 16 MB that nobody reads", `head -c 16000000 /dev/zero | "$@"`, 141, "", "true"),
+		inSoak(shell("standard input closed", `"$@" <&-`, 0, "", "cat")),
+	}
+}

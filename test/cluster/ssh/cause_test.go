@@ -1,0 +1,62 @@
+//go:build cluster
+
+package ssh
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/vcluster/cluster"
+)
+
+// What a node does to a session is said as what it is.
+func TestCauses(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 1})
+	on := func(command string) {
+		out, err := c.Exec(t.Context(), "node0001", "/bin/bash", "-c", command).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	for _, f := range []struct {
+		name, spoil, mend string
+		says              string
+	}{
+		{"no /bin/sh", "mount --bind /root/.bashrc /bin/sh", "umount /bin/sh",
+			`node0001 .* start .*/bin/sh: .*Permission denied; .*ls -lL /bin/sh`},
+		{"little memory", "echo 'ulimit -v 60000' >/root/.bashrc", ": >/root/.bashrc",
+			`node0001 .* agent .*the node gives it too little: fatal error: .*; .*ulimit -v`},
+		{"a signal", "echo 'kill -SEGV $$' >/root/.bashrc", ": >/root/.bashrc",
+			`node0001 .* start .*(the command there was killed by signal 11|ssh failed)`},
+	} {
+		for _, ssh := range []string{"native", "exec"} {
+			t.Run(f.name+", "+ssh, func(t *testing.T) {
+				on(f.spoil)
+				defer on(f.mend)
+				o := ibrun(t, c, "--ssh", ssh, "--hosts", "node0001", "true")
+				require.Equal(t, 125, o.code, o.stderr)
+				require.Regexp(t, f.says, o.stderr)
+				require.NotContains(t, o.stderr, "goroutine")
+				require.NotContains(t, o.stderr, "authenticate")
+			})
+		}
+	}
+}
+
+// Packets to a node vanish and those from it arrive: it gives up, and that is said
+// as far as it is known here.
+func TestCutOneWay(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	j := start(t, c, "--hosts", "node[0001-0002]", "--tree", "flat", "sh", "-c", "echo up; exec sleep 1000")
+	eventually(t, 2*time.Minute, "both run", func() bool { return everywhere(t, c) == 2*(2+1) })
+	began := time.Now()
+	out, err := c.Command(t.Context(), "ip", "neigh", "replace", c.Address("node0002"),
+		"lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent").CombinedOutput()
+	require.NoError(t, err, string(out))
+	o := j.wait()
+	require.Equal(t, 125, o.code, o.stderr)
+	require.Less(t, time.Since(began), 30*time.Second)
+	require.Contains(t, o.stderr, "node0002")
+	require.Regexp(t, "received nothing from this host|has not answered", o.stderr)
+}

@@ -1,0 +1,62 @@
+//go:build cluster
+
+package ssh
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/vcluster/cluster"
+)
+
+// Programs of Charm++'s layer netlrts over real nodes and real ssh, in each generation of their
+// table: the addresses in it are those by which nodes reach each other, whatever a program guesses,
+// and clients' requests find the node.
+func TestNetlrtsOverNodes(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	client := example(t, c, "test/netlrts")
+	on := []string{"--hosts", "node[0001-0004]:2", "--bind-to", "none", "--timeout", "60"}
+	for gen, tree := range map[string]string{"65": "chain", "67": "kary:2", "69": "flat"} {
+		o := ibrun(t, c, append(on, "--tree", tree, client, "-gen", gen, "early", "barrier", "print:hi", "barrier0",
+			"ring", "0/table", "end:0")...)
+		require.Equal(t, 0, o.code, "%s: %s", gen, o.stderr)
+		for _, node := range c.Nodes() {
+			require.Equal(t, 2, strings.Count(o.stdout, "@"+c.Address(node)), "%s: %s", node, o.stdout)
+		}
+		require.Equal(t, 8, strings.Count(o.stdout, "says hi\n"))
+		require.Equal(t, 8, strings.Count(o.stdout, "early "))
+	}
+	o := ibrun(t, c, append(on, client, "3/end:5", "end:0")...)
+	require.Equal(t, 5, o.code, o.stderr)
+	o = ibrun(t, c, append(on, client, "6/kill", "barrier")...)
+	require.Equal(t, 137, o.code, o.stderr)
+	require.Contains(t, o.stderr, "rank 6 on node0004 was killed by signal 9 (KILL)")
+	o = ibrun(t, c, append(on, "-m", "cyclic", client, "end:0")...)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, 1, strings.Count(o.stderr, "hint: --map-by slot"), o.stderr)
+
+	dir, err := os.MkdirTemp("", "ctl")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	inDir := func(args ...string) []string {
+		return append([]string{"env", "XDG_RUNTIME_DIR=" + dir, program}, args...)
+	}
+	j := run(t, c, inDir(append(on, "--tree", "chain", client, "serve", "end:0")...)...)
+	var got outcome
+	eventually(t, time.Minute, "a reply", func() bool {
+		got = run(t, c, inDir("ctl", "ccs", "hello", "--pe", "7")...).wait()
+		return got.code == 0
+	})
+	require.Equal(t, "process 7, PE 7, hello: ", got.stdout, got.stderr)
+	for pe := range 8 {
+		got = run(t, c, inDir("ctl", "ccs", "bye", "--pe", fmt.Sprint(pe))...).wait()
+		require.Equal(t, fmt.Sprintf("process %d, PE %d, bye: ", pe, pe), got.stdout, got.stderr)
+	}
+	require.Equal(t, 0, j.wait().code, j.err.String())
+	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+}

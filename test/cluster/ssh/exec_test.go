@@ -1,0 +1,132 @@
+//go:build cluster
+
+package ssh
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/reaper"
+	"ibrun/test/vcluster/cluster"
+)
+
+// Over a tree and over a chain of nodes, each with its own processes, a daemon runs on each. It
+// sees the processes of its node's ranks. The end of the job ends daemons, and nothing is left.
+func TestExecOverNodes(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 8})
+	for _, tree := range []string{"chain", "kary:2"} {
+		dir, err := os.MkdirTemp("", "ctl")
+		require.NoError(t, err)
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		inDir := func(args ...string) []string {
+			return append([]string{"env", "XDG_RUNTIME_DIR=" + dir, program}, args...)
+		}
+		j := run(t, c, inDir("--tree", tree, "--hosts", "node[0001-0008]:2", "--bind-to", "none", "sleep", "1000")...)
+		var last outcome
+		eventually(t, time.Minute, "ranks", func() bool {
+			last = run(t, c, inDir("ctl", "status")...).wait()
+			return strings.Contains(last.stdout, "16 ranks: runs")
+		})
+
+		got := run(t, c, inDir("ctl", "exec", "--", "sh", "-c",
+			`echo $(hostname) $IBRUN_DAEMON $IBRUN_RANKS $(cd /proc; cat ${IBRUN_PIDS%,*}/comm ${IBRUN_PIDS#*,}/comm)`,
+		)...).wait()
+		require.Equal(t, 0, got.code, got.stderr)
+		lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
+		slices.Sort(lines)
+		require.Len(t, lines, 8, got.stdout)
+		for i, line := range lines {
+			require.Equal(t, fmt.Sprintf("node%04d %d %d,%d sleep sleep", i+1, i, 2*i, 2*i+1), line)
+		}
+		got = run(t, c, inDir("ctl", "exec", "--per-rank", "--hosts", "node[0003,0008]", "--", "sh", "-c",
+			"exit $IBRUN_RANK")...).wait()
+		require.Equal(t, 15, got.code)
+		require.Equal(t, 4, strings.Count(got.stderr, "it exited"), got.stderr)
+		require.Contains(t, got.stderr, "ibrun: node0008, beside rank 15: code 15: it exited\n")
+
+		k := run(t, c, inDir("ctl", "exec", "--", "sh", "-c", "echo up; exec sleep 2000")...)
+		eventually(t, time.Minute, "daemons", func() bool { return strings.Count(k.out.String(), "up") == 8 })
+		require.Equal(t, 0, run(t, c, inDir("ctl", "end")...).wait().code)
+		require.Equal(t, 143, j.wait().code, j.err.String())
+		ended := k.wait()
+		require.Equal(t, 137, ended.code, ended.stderr)
+		require.Equal(t, 8, strings.Count(ended.stderr, "code 137: signal 9, killed"), ended.stderr)
+	}
+	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+}
+
+// Daemons run while a rank starts again, and while the agent of an inner node is lost. Those of the
+// nodes below the lost agent are killed and counted as lost, and those of others run on. When the
+// ranks of the node have started again, daemons run beside them as on any node.
+func TestExecWhileRanksStartAgain(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	dir, err := os.MkdirTemp("", "ctl")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	inDir := func(args ...string) []string {
+		return append([]string{"env", "XDG_RUNTIME_DIR=" + dir, program}, args...)
+	}
+	j := run(t, c, inDir("--tree", "chain", "--hosts", "node[0001-0004]", "--on-failure", "restart", "sleep",
+		"1000")...)
+	all := func() bool {
+		o := run(t, c, inDir("ctl", "exec", "--", "sh", "-c", "echo at $IBRUN_HOST with $IBRUN_PIDS.")...).wait()
+		return o.code == 0 && strings.Count(o.stdout, "at ") == 4 && !strings.Contains(o.stdout, "with .")
+	}
+	eventually(t, time.Minute, "daemons on all nodes", all)
+	daemons := func() (on []string) {
+		found, err := c.AllProcesses()
+		require.NoError(t, err)
+		for _, node := range c.Nodes() {
+			if slices.ContainsFunc(found[node], func(p cluster.Proc) bool { return isCommand(p, "sleep", "2000") }) {
+				on = append(on, node)
+			}
+		}
+		return on
+	}
+	long := run(t, c, inDir("ctl", "exec", "--", "sleep", "2000")...)
+	eventually(t, time.Minute, "four daemons", func() bool { return len(daemons()) == 4 })
+
+	killed := killOn(t, c, "node0003", func(p cluster.Proc) bool { return isCommand(p, "sleep", "1000") })
+	eventually(t, time.Minute, "the rank starts again", func() bool {
+		found, err := c.AllProcesses()
+		require.NoError(t, err)
+		return slices.ContainsFunc(found["node0003"], func(p cluster.Proc) bool {
+			return isCommand(p, "sleep", "1000") && p.Pid != killed
+		})
+	})
+	require.Len(t, daemons(), 4)
+
+	killOn(t, c, "node0002", func(p cluster.Proc) bool { return len(p.Argv) > 1 && p.Argv[1] == reaper.Agent })
+	eventually(t, time.Minute, "those below are killed", func() bool {
+		return slices.Equal(daemons(), []string{"node0001"})
+	})
+	eventually(t, time.Minute, "daemons on all nodes again", all)
+
+	require.Equal(t, 0, run(t, c, inDir("ctl", "end")...).wait().code)
+	require.Equal(t, 143, j.wait().code, j.err.String())
+	ended := long.wait()
+	require.Equal(t, 137, ended.code, ended.stderr)
+	require.Contains(t, ended.stderr, "3 nodes with daemons lost")
+	require.NotContains(t, j.err.String(), "no agent sends")
+	eventually(t, 10*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+}
+
+func isCommand(p cluster.Proc, argv ...string) bool { return slices.Equal(p.Argv, argv) }
+
+// killOn kills the first process of its kind on a node.
+func killOn(t *testing.T, c *cluster.Cluster, node string, is func(cluster.Proc) bool) (pid int) {
+	t.Helper()
+	found, err := c.AllProcesses()
+	require.NoError(t, err)
+	i := slices.IndexFunc(found[node], is)
+	require.GreaterOrEqual(t, i, 0, "%v", found[node])
+	require.NoError(t, syscall.Kill(found[node][i].Pid, syscall.SIGKILL))
+	return found[node][i].Pid
+}

@@ -1,0 +1,130 @@
+//go:build cluster
+
+package ssh
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/vcluster/cluster"
+)
+
+// who is the output of ranks that print their host and the size of the job, by
+// the number that ibrun puts before it.
+func who(t *testing.T, stdout string) (hosts []string, size int) {
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	hosts = make([]string, len(lines))
+	for _, l := range lines {
+		words := strings.Fields(l)
+		require.Len(t, words, 3, l)
+		rank, err := strconv.Atoi(strings.Trim(words[0], "[]:"))
+		require.NoError(t, err, l)
+		require.Less(t, rank, len(hosts), "numbers have no gaps: %s", stdout)
+		require.Empty(t, hosts[rank], "rank %d twice", rank)
+		hosts[rank] = words[1]
+		size, err = strconv.Atoi(words[2])
+		require.NoError(t, err)
+		require.Len(t, lines, size, "each rank knows how many there are")
+	}
+	return hosts, size
+}
+
+// Nodes that are dead, slow, or out of each other's reach.
+func TestLateBinding(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 8})
+	on := func(node, command string) {
+		out, err := c.Exec(t.Context(), node, "sh", "-c", command).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	tell := []string{"-l", "sh", "-c", "echo $(hostname) $PMI_SIZE"}
+	run := func(args ...string) outcome { return ibrun(t, c, append(append(args, "-ppn", "2"), tell...)...) }
+	trees := [][]string{{"--tree", "greedy", "--batch", "1"}, {"--tree", "kary:2"}}
+
+	// Each node reaches those that it starts only from the front.
+	for _, node := range c.Nodes() {
+		on(node,
+			"mkdir -p /root/.ssh; printf 'Host *\nIdentityFile /dev/null\nIdentitiesOnly yes\n' > /root/.ssh/config")
+	}
+	for _, tree := range trees {
+		o := run(append(tree, "--hosts", "node[0001-0008]")...)
+		require.Equal(t, 0, o.code, o.stderr)
+		hosts, _ := who(t, o.stdout)
+		for i, h := range hosts {
+			require.Equal(t, fmt.Sprintf("node%04d", i/2+1), h)
+		}
+		if tree[1] == "kary:2" { // else it is the root's luck whom it has to ask
+			require.Equal(t, 1, strings.Count(o.stderr, "could not be reached from"), "said once: %s", o.stderr)
+		}
+	}
+	for _, node := range c.Nodes() {
+		on(node, "rm /root/.ssh/config")
+	}
+
+	// A slow node holds up nobody but itself.
+	on("node0002", "printf 'sleep 4\n' > /root/.bashrc")
+	o := ibrun(t, c, "--tree", "greedy", "--batch", "2", "--hosts", "node[0001-0008]", "sh", "-c",
+		"echo $(date +%s%N) $(hostname)")
+	require.Equal(t, 0, o.code, o.stderr)
+	words := strings.Fields(o.stdout)
+	began := map[string]int{}
+	for i := 0; i < len(words); i += 2 {
+		at, err := strconv.Atoi(words[i])
+		require.NoError(t, err, o.stdout)
+		began[words[i+1]] = at
+	}
+	require.Len(t, began, 8, o.stdout)
+	for host, at := range began {
+		if host != "node0002" {
+			require.Less(t, at, began["node0002"], "ranks start when their node is up: %s", o.stdout)
+		}
+	}
+	on("node0002", "rm /root/.bashrc")
+
+	// A dead node's ranks go to a spare, or nowhere.
+	require.NoError(t, c.Kill("node0003"))
+	for _, tree := range trees {
+		args := append(tree, "--launch-timeout", "3")
+		o := run(append(args, "--hosts", "node[0001-0008]", "--spares", "1")...)
+		require.Equal(t, 0, o.code, o.stderr)
+		require.Contains(t, o.stderr, "spare node0008 takes its place")
+		hosts, size := who(t, o.stdout)
+		require.Equal(t, 14, size)
+		for i, h := range hosts {
+			slot := i/2 + 1
+			if slot == 3 {
+				slot = 8
+			}
+			require.Equal(t, fmt.Sprintf("node%04d", slot), h)
+		}
+
+		o = run(append(args, "--hosts", "node[0001-0008]", "--min-nodes", "5")...)
+		require.Equal(t, 0, o.code, o.stderr)
+		require.Contains(t, o.stderr, "goes on with 7 of 8 nodes")
+		hosts, size = who(t, o.stdout)
+		require.Equal(t, 14, size)
+		for i, h := range hosts {
+			slot := i/2 + 1
+			if slot >= 3 {
+				slot++
+			}
+			require.Equal(t, fmt.Sprintf("node%04d", slot), h)
+		}
+
+		o = run(append(args, "--hosts", "node[0001-0007]", "--min-nodes", "7")...)
+		require.Equal(t, 125, o.code, o.stderr)
+		require.Empty(t, o.stdout, "no rank has begun")
+		require.Contains(t, o.stderr, "node0003")
+	}
+	// The same if it does not even refuse.
+	require.NoError(t, c.Cut("node0003"))
+	o = run("--tree", "greedy", "--batch", "2", "--launch-timeout", "3", "--hosts", "node[0001-0008]", "--spares", "2",
+		"--min-nodes", "6")
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Contains(t, o.stderr, "spare node0007 takes its place")
+	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+}

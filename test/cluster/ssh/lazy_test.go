@@ -1,0 +1,234 @@
+//go:build cluster
+
+package ssh
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/product"
+	"ibrun/test/vcluster/cluster"
+)
+
+// example builds a program of this repository for the nodes.
+func example(t *testing.T, c *cluster.Cluster, pkg string) string {
+	t.Helper()
+	path := filepath.Join(c.Shared(), filepath.Base(pkg))
+	require.NoError(t, product.Program(path, "ibrun/"+pkg))
+	return path
+}
+
+// statistics is the part of --stats=json that these tests look at.
+type statistics struct {
+	Mode, Why string
+	Ranks     int
+	Sums      map[string]int
+	Levels    []struct{ Asked, Own, Relayed int }
+	P99       float64 `json:"first_message_p99_us"`
+}
+
+func stats(t *testing.T, o outcome) (s statistics) {
+	t.Helper()
+	for line := range strings.Lines(o.stderr) {
+		if strings.HasPrefix(line, "{") {
+			require.NoError(t, json.Unmarshal([]byte(line), &s))
+			return s
+		}
+	}
+	require.Fail(t, "no statistics in: "+o.stderr)
+	return s
+}
+
+// A ring of 256 ranks on 16 nodes: each uses two peers, and each node's last
+// rank asks for the next node: 16 look-ups, each of which crosses the root of a
+// flat tree.
+func TestLazyRing(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 16})
+	ring := example(t, c, "examples/ring")
+	for _, tree := range []string{"flat", "kary:2", "auto"} {
+		o := ibrun(t, c, "-n", "256", "--hosts", "node[0001-0016]", "--tree", tree, "--lazy", "--stats=json", ring)
+		require.Equal(t, 0, o.code, o.stderr)
+		require.Equal(t, "the token went 3 times around 256 ranks\n", o.stdout)
+		s := stats(t, o)
+		require.Equal(t, "lazy", s.Mode)
+		require.Equal(t, 256, s.Sums["ranks"])
+		require.Equal(t, 2*256, s.Sums["peers"])
+		require.Equal(t, 2*240, s.Sums["local_peers"])
+		require.Equal(t, 16, s.Sums["lookups"], "one at each border of two nodes")
+		require.Equal(t, 32, s.Sums["connections"])
+		asked, own := 0, 0
+		for _, l := range s.Levels {
+			asked, own = asked+l.Asked, own+l.Own
+		}
+		// On a busy machine a rank asks whether a peer that is slow still has its address, and may
+		// end before it is answered.
+		require.GreaterOrEqual(t, own, 16, "each is answered by the agent of the asked node")
+		require.LessOrEqual(t, own, 16+s.Sums["checks"])
+		if tree == "flat" {
+			require.GreaterOrEqual(t, asked, 3*own, "the rank's agent, the root, the owner's agent")
+			require.LessOrEqual(t, asked, 3*(16+s.Sums["checks"]))
+		}
+	}
+	o := ibrun(t, c, "-n", "256", "--hosts", "node[0001-0016]", "--lazy", "--stats", ring)
+	require.Contains(t, o.stderr, "peers 2.0 per rank of 255 possible")
+	require.Contains(t, o.stderr, "look-ups 16 by 256 ranks")
+}
+
+// Everybody with everybody, at 16 and at 64 ranks, lazily, eagerly, and as auto chooses: the table
+// is small, and comes as with --eager, before the first barrier ends. Whether that choice is the
+// faster one is measured by `make bench-lazy`.
+func TestLazyAllToAll(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 16})
+	program := example(t, c, "examples/alltoall")
+	const asked, small = "as asked for", "the whole table costs no more than a look-up: it comes besides"
+	for _, j := range []allToAll{
+		{16, 1, "--lazy", "lazy", asked},
+		{16, 1, "--eager", "eager", asked},
+		{16, 1, "--lazy=auto", "eager", small},
+		{16, 4, "--lazy", "lazy", asked},
+		{16, 4, "--eager", "eager", asked},
+		{16, 4, "--lazy=auto", "eager", small},
+	} {
+		t.Run(fmt.Sprintf("%dx%d %s", j.nodes, j.perNode, j.option), func(t *testing.T) { j.run(t, c, program) })
+	}
+}
+
+// allToAll is a job of examples/alltoall, and what it is to choose.
+type allToAll struct {
+	nodes, perNode    int
+	option, mode, why string
+}
+
+// run holds what the job asked for against its mode. Lazily each node asks for the block of each
+// other node once, through the root; eagerly no look-up leaves its node. Checks whether a slow peer
+// runs are asked through the tree in any mode.
+func (j allToAll) run(t *testing.T, c *cluster.Cluster, program string) {
+	ranks := j.nodes * j.perNode
+	o := ibrun(t, c, "-n", strconv.Itoa(ranks), "--hosts", fmt.Sprintf("node[0001-%04d]", j.nodes),
+		"-ppn", strconv.Itoa(j.perNode), "--tree", "flat", j.option, "--stats=json", program)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Regexp(t, fmt.Sprintf(`^%d ranks sent %d messages of 64 bytes in \S+\n$`, ranks, ranks*ranks), o.stdout)
+	s := stats(t, o)
+	require.Equal(t, j.mode, s.Mode)
+	require.Equal(t, j.why, s.Why)
+	require.Equal(t, ranks*(ranks-1), s.Sums["peers"])
+	require.Equal(t, ranks*ranks, s.Sums["messages"])
+	require.LessOrEqual(t, s.Sums["lookups"], ranks*(j.nodes-1))
+	root, agents, checks := s.Levels[0], s.Levels[1], s.Sums["checks"]
+	if j.mode == "lazy" {
+		require.GreaterOrEqual(t, root.Relayed, j.nodes)
+		require.LessOrEqual(t, root.Relayed, j.nodes+checks, "each block crosses the edge to its node once")
+		require.LessOrEqual(t, agents.Relayed, j.nodes*(j.nodes-1)+checks, "and the edge to each other node once")
+		return
+	}
+	require.LessOrEqual(t, root.Asked, checks)
+	require.LessOrEqual(t, agents.Relayed, checks)
+}
+
+// A rank that is killed: all who send to it, on its node and on others, are told
+// soon, by name.
+func TestLazyRankKilled(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	talker := example(t, c, "test/cluster/talker")
+	for _, fabric := range []string{"udp", "tcp"} {
+		o := ibrun(t, c, "-n", "16", "-ppn", "4", "--hosts", "node[0001-0004]", "--keep-going", "--fabric", fabric,
+			talker, "-victim", "5", "-die", "500ms")
+		require.NotZero(t, o.code)
+		said := regexp.MustCompile(`rank (\d+): after (\d+) ms: rank 5: (\w+)`).FindAllStringSubmatch(o.stdout, -1)
+		require.Len(t, said, 15, "%s%s", o.stdout, o.stderr)
+		for _, m := range said {
+			ms, err := strconv.Atoi(m[2])
+			require.NoError(t, err)
+			require.Less(t, ms, 5000, m[0])
+		}
+	}
+}
+
+// A node that is cut off in the middle: the survivors' sends report it.
+func TestLazyNodeCut(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	talker := example(t, c, "test/cluster/talker")
+	j := start(t, c, "-n", "8", "-ppn", "2", "--hosts", "node[0001-0004]", "--kill-grace", "5", talker, "-victim", "7")
+	eventually(t, 2*time.Minute, "they talk", func() bool { return strings.Count(j.out.String(), "sends") >= 7 })
+	require.NoError(t, c.Cut("node0004"))
+	o := j.wait()
+	require.Equal(t, 125, o.code, o.stderr)
+	said := regexp.MustCompile(`rank (\d+): after (\d+) ms: rank 7: (\w+)`).FindAllStringSubmatch(o.stdout, -1)
+	seen := map[string]bool{}
+	for _, m := range said {
+		seen[m[1]] = true
+	}
+	require.Len(t, seen, 6, fmt.Sprintf("all but the victim's own node: %s%s", o.stdout, o.stderr))
+}
+
+// The MTU of a network falls and rises again while ranks use it, as datagrams of one packet and as
+// streams: all that was sent arrives, once.
+func TestNetworkShrinks(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	program := example(t, c, "examples/alltoall")
+	for _, size := range []string{"1300", "30000"} {
+		changed := make(chan error, 1)
+		ended := make(chan struct{})
+		go func() {
+			for {
+				for _, mtu := range []string{"700", "1500", "1280"} {
+					for _, node := range c.Nodes() {
+						if err := c.Exec(t.Context(), node, "ip", "link", "set", "eth0", "mtu", mtu).Run(); err != nil {
+							changed <- err
+							return
+						}
+					}
+					select {
+					case <-ended:
+						changed <- nil
+						return
+					case <-time.After(50 * time.Millisecond):
+					}
+				}
+			}
+		}()
+		o := ibrun(t, c, "-n", "4", "-ppn", "2", "--hosts", "node[0001-0002]", program, "-bytes", size,
+			"-count", "1000")
+		close(ended)
+		require.NoError(t, <-changed)
+		require.Equal(t, 0, o.code, o.stderr)
+		require.Regexp(t, `^4 ranks sent 16000 messages of `+size+` bytes in \S+\n$`, o.stdout)
+	}
+}
+
+// A network that loses packets of either kind, as datagrams of one packet and as streams, while it
+// is in use: all that was sent arrives, once, and soon.
+func TestNetworkLoses(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	program := example(t, c, "examples/alltoall")
+	nft := func(words ...string) {
+		for _, node := range c.Nodes() {
+			out, err := c.Exec(t.Context(), node, append([]string{"nft"}, words...)...).CombinedOutput()
+			require.NoError(t, err, string(out))
+		}
+	}
+	for _, one := range []struct{ inThousand, size, count int }{
+		{10, 1300, 1000}, {50, 1300, 300}, {50, 30000, 100}, {300, 1300, 10},
+	} {
+		nft("add table inet lossy; add chain inet lossy out { type filter hook output priority 0; }; " +
+			"add rule inet lossy out tcp sport 22 accept; add rule inet lossy out tcp dport 22 accept; " +
+			fmt.Sprintf("add rule inet lossy out numgen random mod 1000 < %d drop", one.inThousand))
+		began := time.Now()
+		o := ibrun(t, c, "-n", "4", "-ppn", "2", "--hosts", "node[0001-0002]", program, "-bytes",
+			strconv.Itoa(one.size), "-count", strconv.Itoa(one.count))
+		nft("delete table inet lossy")
+		require.Equal(t, 0, o.code, o.stderr)
+		require.Contains(t, o.stdout, fmt.Sprintf("4 ranks sent %d messages of %d bytes", 16*one.count, one.size))
+		t.Logf("%+v: %v, %s", one, time.Since(began), o.stdout)
+	}
+}

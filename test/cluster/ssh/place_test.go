@@ -1,0 +1,78 @@
+//go:build cluster
+
+package ssh
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/cpuset"
+	"ibrun/test/vcluster/cluster"
+	"ibrun/topo"
+)
+
+// where lets a rank say what its own kernel tells of it.
+const where = `grep -E '^(Cpus|Mems)_allowed_list' /proc/self/status | tr '\t\n' '  ' | sed "s/^/$IBRUN_RANK /"; ` +
+	`echo; sleep 0.3`
+
+var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on (\S+): CPUs (\S+), NUMA nodes (\S+)`)
+
+// Nodes whose cpuset leaves them one CPU, the other one, or all: ranks stay
+// inside, and what is reported is what each rank's kernel says, for each word.
+func TestPlacesOnRestrictedNodes(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 3})
+	all := topo.Read(os.DirFS("/")).Allowed
+	allowed := map[string]cpuset.Set{
+		"node0001": cpuset.Of(all.First()), "node0002": cpuset.Of(all.Last()), "node0003": all,
+	}
+	for name, cpus := range allowed {
+		require.NoError(t, c.Restrict(name, cpus.String(), "0"))
+	}
+	for _, word := range []string{"auto", "none", "hwthread", "core", "l3cache", "numa", "package"} {
+		for _, per := range []string{"1", "2"} {
+			o := ibrun(t, c, "-ppn", per, "--hosts", "node[0001-0003]", "--bind-to", word, "--report-bindings", "sh",
+				"-c", where)
+			require.Equal(t, 0, o.code, o.stderr)
+			found := reported.FindAllStringSubmatch(o.stderr, -1)
+			require.Len(t, found, 3*int(per[0]-'0'), o.stderr)
+			for _, f := range found {
+				require.Contains(t, o.stdout, fmt.Sprintf("%s Cpus_allowed_list: %s Mems_allowed_list: %s", f[1], f[3],
+					f[4]))
+				cpus, err := cpuset.ParseList(f[3])
+				require.NoError(t, err)
+				require.True(t, !cpus.Empty() && cpus.In(allowed[f[2]]), "%s is not in %s", cpus, allowed[f[2]])
+			}
+		}
+	}
+	o := ibrun(t, c, "-ppn", "1", "--hosts", "node[0001-0002]", "--cpu-bind", "map_cpu:"+fmt.Sprint(all.First()),
+		"true")
+	if all.Len() > 1 {
+		require.Equal(t, 125, o.code)
+		require.Contains(t, o.stderr, "on node0002 could not be started")
+	}
+}
+
+// --map-by load asks the nodes: the one that has all CPUs gets more ranks than
+// those that have one.
+func TestPlacesByLoad(t *testing.T) {
+	all := topo.Read(os.DirFS("/")).Allowed
+	if all.Len() < 2 {
+		t.Fatal("one CPU: nodes cannot differ; run the tests where there are two")
+	}
+	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	require.NoError(t, c.Restrict("node0001", fmt.Sprint(all.First()), "0"))
+	o := ibrun(t, c, "-n", "30", "--hosts", "node[0001-0002]", "--map-by", "load", "sh", "-c", "echo $IBRUN_HOST")
+	require.Equal(t, 0, o.code, o.stderr)
+	small, large := strings.Count(o.stdout, "node0001\n"), strings.Count(o.stdout, "node0002\n")
+	require.Equal(t, 30, small+large)
+	t.Logf("%d ranks where one CPU is allowed, %d where there are %d", small, large, all.Len())
+	require.GreaterOrEqual(t, large, small) // equal if the machine is so busy that both have next to nothing
+	o = ibrun(t, c, "-n", "2", "--hosts", "node0001,nosuchnode", "--map-by", "load", "true")
+	require.Equal(t, 125, o.code)
+	require.Contains(t, o.stderr, "nosuchnode")
+}

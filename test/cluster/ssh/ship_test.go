@@ -1,0 +1,233 @@
+//go:build cluster
+
+package ssh
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/vcluster/cluster"
+)
+
+// slowHead makes a user's login shell on a node find another head(1) than the
+// system's: when it is called as described it leaves a file and does what is said
+// first. Of what was there nothing stays.
+func slowHead(c *cluster.Cluster, node, home, called, first string) error {
+	script := fmt.Sprintf(`#!/bin/sh\ncase "$*" in %s) : >%s/reached; %s;; esac\n`, called, home, first)
+	command := fmt.Sprintf("cd %s; rm -rf reached .cache/ibrun; mkdir -p slow; printf '%s' >slow/head; "+
+		`echo 'exec /usr/bin/head "$@"' >>slow/head; chmod 755 slow/head; `+
+		`echo 'PATH=%s/slow:$PATH' >.bashrc`, home, script, home)
+	out, err := c.Exec(context.Background(), node, "sh", "-ec", command).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// The calls of head: for the line that says how, for room, for the binary.
+const headLine, headRoom, headBinary = `"-n 1"`, `"-c "*zero`, `"-c "*[0-9]`
+
+// shells are what sessions have on a node.
+func shells(c *cluster.Cluster, node string) (found []string) {
+	all, _ := c.Processes(node)
+	for _, p := range all {
+		line := strings.Join(p.Argv, " ")
+		if strings.Contains(line, "ibrun") || strings.Contains(line, "head") || strings.HasPrefix(line, "sleep") {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// emptied waits until no session has anything on a node, and returns what is left.
+func emptied(c *cluster.Cluster, node string, within time.Duration) (left []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	_ = until(ctx, func() bool {
+		left = shells(c, node)
+		return len(left) == 0
+	})
+	return left
+}
+
+// hungShells are nodes that hang while they are sent the binary: the launch's
+// limit holds, and what hangs there ends, in a minute at the latest, also where
+// nothing tells it to.
+func hungShells(ctx context.Context) func(*testing.T) {
+	type hang struct {
+		called, first, ssh string
+		cut                bool
+		o                  outcome
+		left               []string
+		err                error
+	}
+	var all []*hang
+	for _, ssh := range []string{"native", "exec"} {
+		for _, called := range []string{headLine, headRoom, headBinary} {
+			all = append(all, &hang{called: called, first: "exec sleep 999", ssh: ssh})
+		}
+		all = append(all, &hang{called: headBinary, first: "until test -e /root/cut; do sleep 0.1; done",
+			ssh: ssh, cut: true})
+	}
+	c, err := cluster.Up(ctx, cluster.Config{Nodes: len(all)})
+	if err != nil {
+		return failed(err)
+	}
+	defer c.Close()
+	var work sync.WaitGroup
+	for i, h := range all {
+		node := c.Nodes()[i]
+		meanwhile := func(*os.Process, io.WriteCloser) error {
+			if !h.cut {
+				return nil
+			}
+			reached := func() bool { return c.Exec(ctx, node, "test", "-e", "/root/reached").Run() == nil }
+			if err := until(ctx, reached); err != nil {
+				return err
+			}
+			if err := c.Cut(node); err != nil {
+				return err
+			}
+			return c.Exec(ctx, node, "touch", "/root/cut").Run()
+		}
+		work.Go(func() {
+			if h.err = slowHead(c, node, "/root", h.called, h.first); h.err == nil {
+				h.o, h.err = over(ctx, c, io.Discard, meanwhile, "--ssh", h.ssh, "--launch-timeout", "5", "--hosts",
+					node, "true")
+			}
+			h.left = emptied(c, node, 75*time.Second)
+		})
+	}
+	work.Wait()
+	return func(t *testing.T) {
+		for _, h := range all {
+			what := fmt.Sprintf("%s, %s, %v", h.called, h.ssh, h.cut)
+			require.NoError(t, h.err, what)
+			require.Equal(t, 125, h.o.code, h.o.stderr)
+			require.Regexp(t, `node\d+ .* ship .*(no answer from it|it took no more of the binary) in 5s`, h.o.stderr,
+				what)
+			require.Less(t, h.o.took, 15*time.Second, what)
+			require.Empty(t, h.left, what)
+		}
+	}
+}
+
+// Where sshd passes on signals, as it does for users other than root, what hangs is
+// ended at once, a login shell's start-up file included.
+func TestHungShellsAreEnded(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 1})
+	const home = "/var/tmp/worker"
+	for file, line := range map[string]string{
+		"passwd": "worker:x:1234:1234::" + home + ":/bin/bash\n", "shadow": "worker:*:19000:0:99999:7:::\n",
+	} {
+		f, err := os.OpenFile(filepath.Join(c.Etc(), file), os.O_APPEND|os.O_WRONLY, 0)
+		require.NoError(t, err)
+		_, err = f.WriteString(line)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}
+	on := func(command string) {
+		out, err := c.Exec(t.Context(), "node0001", "sh", "-ec", command).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	on("mkdir " + home)
+	for _, called := range []string{headLine, headRoom, headBinary, ""} {
+		t.Run(called, func(t *testing.T) {
+			phase := "ship"
+			if called != "" {
+				require.NoError(t, slowHead(c, "node0001", home, called, "exec sleep 999"))
+			} else {
+				on("echo sleep 999 >" + home + "/.bashrc")
+				phase = "start"
+			}
+			on("chown -R 1234:1234 " + home)
+			o := ibrun(t, c, "--launch-timeout", "3", "--hosts", "worker@node0001", "true")
+			require.Equal(t, 125, o.code, o.stderr)
+			require.Regexp(t, `node0001 .* `+phase+` .*(no answer from it|it took no more of the binary) in 3s`,
+				o.stderr)
+			require.Empty(t, emptied(c, "node0001", 10*time.Second))
+		})
+	}
+}
+
+// Ctrl-C while nodes are sent the binary leaves no part of it.
+func TestInterruptedWhileShipping(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 2, RSH: true})
+	for _, session := range []string{"--ssh native", "--ssh exec", "--launcher rsh"} {
+		for name, called := range map[string]string{"when it makes room": headRoom,
+			"when sent the binary": headBinary} {
+			t.Run(name+", "+session, func(t *testing.T) {
+				require.NoError(t, slowHead(c, "node0002", "/root", called, "sleep 1"))
+				j := start(t, c, append(strings.Fields(session), "--hosts", "node[0001-0002]", "--tree", "flat",
+					"true")...)
+				eventually(t, 2*time.Minute, "it is being sent", func() bool {
+					return c.Exec(t.Context(), "node0002", "test", "-e", "/root/reached").Run() == nil
+				})
+				require.NoError(t, j.cmd.Process.Signal(os.Interrupt))
+				o := j.wait()
+				require.Equal(t, 130, o.code, o.stderr)
+				require.Empty(t, emptied(c, "node0002", 10*time.Second))
+				out, _ := c.Exec(t.Context(), "node0002", "sh", "-c", "ls -A /root/.cache/ibrun /tmp /dev/shm").Output()
+				require.NotContains(t, string(out), ".tmp")
+				require.NotContains(t, string(out), "ibrun.")
+			})
+		}
+	}
+}
+
+// Another user of the node has put a program where ours lies on the front, or
+// where its copy will lie.
+func TestOthersFileOnANode(t *testing.T) {
+	const stranger = 4321
+	dir := filepath.Dir(program)
+	trap := func(dir, name string) string {
+		at := filepath.Join(dir, name)
+		return fmt.Sprintf(`printf '#!/bin/sh\nid -u >/dev/shm/caught\nexec sleep 9\n' >%s; chmod 755 %s; `, at, at)
+	}
+	for _, c := range []struct{ name, root, stranger string }{
+		{"a folder of his own", "", "mkdir -p " + dir + "; " + trap(dir, "ibrun")},
+		{"a link of his own", "", "mkdir /tmp/his; " + trap("/tmp/his", "ibrun") + "ln -s /tmp/his " + dir},
+		{"a folder of ours that all may write", "mkdir " + dir + "; chmod 777 " + dir, trap(dir, "ibrun")},
+		{"a cache of his own", "mkdir -m 777 /root/.cache; chmod 755 /root",
+			"mkdir /root/.cache/ibrun; " + trap("/root/.cache/ibrun", "ibrun-"+buildID(t))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			nodes := cluster.Require(t, cluster.Config{Nodes: 1})
+			for _, by := range []struct {
+				user    int
+				command string
+			}{{0, c.root}, {stranger, c.stranger}} {
+				as, command := fmt.Sprint(by.user), by.command
+				out, err := nodes.Exec(t.Context(), "node0001",
+					"setpriv", "--reuid="+as, "--regid="+as, "--clear-groups", "sh", "-ec", command).CombinedOutput()
+				require.NoError(t, err, string(out))
+			}
+			o := ibrun(t, nodes, "--hosts", "node0001", "hostname")
+			require.Equal(t, 0, o.code, o.stderr)
+			require.Equal(t, "node0001\n", o.stdout)
+			require.Error(t, nodes.Exec(t.Context(), "node0001", "test", "-e", "/dev/shm/caught").Run(),
+				"his program was run")
+		})
+	}
+}
+
+// buildID is what the binary under test calls its build.
+func buildID(t *testing.T) string {
+	out, err := exec.Command(program, "--version").Output()
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(out), "build ")
+	require.True(t, found)
+	return rest[:16]
+}

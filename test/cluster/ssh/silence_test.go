@@ -1,0 +1,101 @@
+//go:build cluster
+
+package ssh
+
+import (
+	"bufio"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/vcluster/cluster"
+)
+
+// cleanedUp is when nothing may be left of a job on both sides of a fault that
+// nobody is told of.
+const cleanedUp = 15 * time.Second
+
+// What a node sends is dropped before it leaves the node, so that its kernel counts
+// nothing as sent, and hears the other side until that has sent enough in vain.
+func TestOneWay(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 7})
+	nft := func(words string) {
+		out, err := c.Exec(t.Context(), "node0002", append([]string{"nft"},
+			strings.Fields(words)...)...).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	for _, one := range []struct{ name, what string }{
+		{"to the agents below", "tcp dport 22"},
+		{"to its parent", "tcp sport 22"},
+		{"to all", "meta l4proto tcp"},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			j := endless(t, c)
+			nft("add table inet oneway")
+			nft("add chain inet oneway out { type filter hook output priority 0 ; }")
+			nft("add rule inet oneway out " + one.what + " drop")
+			began := time.Now()
+			defer nft("delete table inet oneway")
+			o := j.wait()
+			require.Equal(t, 125, o.code, o.stderr)
+			require.Contains(t, o.stderr, "its host has not answered for 10 s")
+			eventually(t, cleanedUp-time.Since(began), "nothing is left", func() bool { return everywhere(t, c) == 0 })
+		})
+	}
+}
+
+// A parent is lost between the first word of its child's agent and the Launch that
+// should follow. The test is that parent.
+func TestNoLaunch(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 4, RSH: true})
+	shared := filepath.Join(c.Shared(), "ibrun")
+	require.NoError(t, exec.Command("cp", program, shared).Run())
+	calls := []struct {
+		launcher []string
+		node     string
+		cut      bool
+	}{
+		{[]string{"ssh"}, "node0001", true},
+		{[]string{"rsh"}, "node0002", true},
+		{[]string{"ssh"}, "node0003", false},
+		{[]string{c.VRSH()}, "node0004", false},
+	}
+	for _, call := range calls {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		parent := c.Command(ctx, append(call.launcher, call.node, "exec", shared, ":reaper")...)
+		in, err := parent.StdinPipe()
+		require.NoError(t, err)
+		defer in.Close()
+		out, err := parent.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, parent.Start())
+		word, err := bufio.NewReader(out).ReadString('\n')
+		require.NoError(t, err)
+		require.Contains(t, word, "::ibrun-agent:1 ")
+		require.Len(t, ours(t, c, call.node), 2)
+		if call.cut {
+			require.NoError(t, c.Cut(call.node))
+		}
+	}
+	began := time.Now()
+	gone := func(i int, most time.Duration) {
+		node := calls[i].node
+		eventually(t, most-time.Since(began), node+": nothing is left",
+			func() bool { return len(ours(t, c, node)) == 0 })
+	}
+	gone(0, cleanedUp)
+	gone(1, cleanedUp)
+	for _, call := range calls[2:] { // its parent's kernel answers
+		require.Len(t, ours(t, c, call.node), 2, call.node)
+	}
+	gone(2, agentTimeout+slack)
+	gone(3, agentTimeout+slack)
+}

@@ -1,0 +1,33 @@
+//go:build cluster
+
+package ssh
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/vcluster/cluster"
+)
+
+// A parent on one node spawns over all of its list; when ibrun is killed
+// nothing of either is left on any.
+func TestSpawnOverNodes(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	client := example(t, c, "test/pmi")
+	o := ibrun(t, c, "-n", "1", "--hosts", "node[0001-0004]", client, "-spawn", "8", "--", "sh", "-c",
+		`hostname; exec "$0" -child`, client)
+	require.Equal(t, 0, o.code, o.stderr)
+	for _, node := range c.Nodes() {
+		require.Equal(t, 2, strings.Count(o.stdout, node+"\n"), o.stdout)
+	}
+	require.Equal(t, 8, strings.Count(o.stdout, " of 8\n"), o.stdout)
+	j := start(t, c, "-n", "1", "--hosts", "node[0001-0004]", "sh", "-c", `"$@"; exec sleep 1000`, "sh", client,
+		"-spawn", "4", "--", "sleep", "1000")
+	eventually(t, 2*time.Minute, "reaper, agent and sleep of five", func() bool { return everywhere(t, c) == 3*5 })
+	require.NoError(t, j.cmd.Process.Kill())
+	j.wait()
+	eventually(t, 10*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+}

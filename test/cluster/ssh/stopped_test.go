@@ -1,0 +1,168 @@
+//go:build cluster
+
+package ssh
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/bootstrap/reaper"
+	"ibrun/test/vcluster/cluster"
+)
+
+// agentTimeout is how long an agent may say nothing while its host answers.
+const agentTimeout = 60 * time.Second
+
+// slack is what a busy machine may add to a wait.
+const slack = 10 * time.Second
+
+// crew are the processes of one job among others, by their numbers on the machine.
+type crew map[int]cluster.Proc
+
+// crewOf waits for a job whose ranks are `sleep MARK`, so many on each of some
+// hosts, and finds ranks, agents and reapers.
+func crewOf(t *testing.T, c *cluster.Cluster, hosts []string, mark string, each int) crew {
+	all := crew{}
+	eventually(t, 60*time.Second, mark+" runs everywhere", func() bool {
+		clear(all)
+		for _, host := range hosts {
+			procs, err := c.Processes(host)
+			require.NoError(t, err)
+			ranks := 0
+			for _, p := range procs {
+				if strings.Join(p.Argv, " ") != "sleep "+mark {
+					continue
+				}
+				ranks++
+				all[p.Pid] = p
+				agent := parentOf(t, p.Pid)
+				for _, above := range []int{agent, parentOf(t, agent)} {
+					if at := slices.IndexFunc(procs, func(p cluster.Proc) bool { return p.Pid == above }); at >= 0 {
+						all[above] = procs[at]
+					}
+				}
+			}
+			if ranks != each {
+				return false
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// agent is the agent of one of the hosts.
+func (all crew) agent(t *testing.T, c *cluster.Cluster, host string) int {
+	procs, err := c.Processes(host)
+	require.NoError(t, err)
+	for _, p := range procs {
+		if _, ours := all[p.Pid]; ours && len(p.Argv) > 1 && p.Argv[1] == reaper.Agent {
+			return p.Pid
+		}
+	}
+	t.Fatalf("no agent on %s", host)
+	return 0
+}
+
+// left are those that live.
+func (all crew) left() (living []cluster.Proc) {
+	for pid, p := range all {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && strings.Join(p.Argv, "\x00")+"\x00" == string(stat) {
+			living = append(living, p)
+		}
+	}
+	return living
+}
+
+// stopped is a job of which an agent is stopped.
+type stopped struct {
+	name   string
+	victim string
+	args   []string
+	job    *job
+	all    crew
+	agent  int
+}
+
+func (s *stopped) left() bool { return len(s.all.left()) > 0 }
+
+// A stopped agent does not see the end of its link, nor end its ranks: its reaper does. Each
+// launcher makes another kind of link. All jobs run at once, since each takes a minute; most agents
+// that are stopped are two or three links below the root, and have others below.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 7, RSH: true})
+	tree := []string{"--tree", "kary:2", "--hosts", strings.Join(c.Nodes(), ",")}
+	forEver := []*stopped{
+		{name: "native ssh", victim: "node0002", args: append(tree, "--ssh", "native")},
+		{name: "ssh", victim: "node0001", args: append(tree, "--ssh", "exec")},
+		{name: "rsh", victim: "node0002", args: append(tree, "--launcher", "rsh")},
+		{name: "rsh stand-in", victim: "node0004", args: append(tree, "--launcher-exec", c.VRSH())},
+		{name: "local", victim: cluster.FrontName, args: []string{"--launcher", "local"}},
+	}
+	awhile, rootless := &stopped{name: "50 s", victim: "node0002", args: tree}, &stopped{name: "root killed",
+		victim: "node0002", args: tree}
+	for i, s := range append(forEver, awhile, rootless) {
+		mark, hosts := fmt.Sprint(2000+i), c.Nodes()
+		if s.victim == cluster.FrontName {
+			hosts = []string{s.victim}
+		}
+		program := []string{"sh", "-c", "(setsid sleep " + mark + " </dev/null >/dev/null 2>&1 &); exec sleep " + mark}
+		each := 2
+		if s == awhile {
+			mark, each = "90", 1
+			program = []string{"sleep", mark}
+		}
+		s.job = start(t, c, append(s.args, program...)...)
+		s.all = crewOf(t, c, hosts, mark, each)
+		s.agent = s.all.agent(t, c, s.victim)
+	}
+	began := time.Now()
+	for _, s := range append(forEver, awhile, rootless) {
+		require.NoError(t, syscall.Kill(s.agent, syscall.SIGSTOP))
+	}
+	require.NoError(t, rootless.job.cmd.Process.Kill())
+	eventually(t, reaper.LinkPatience+slack, "nothing is left without a root", func() bool { return !rootless.left() })
+
+	<-time.After(50*time.Second - time.Since(began)) // the fault's length, not a wait for something
+	require.NoError(t, syscall.Kill(awhile.agent, syscall.SIGCONT))
+	for _, s := range forEver {
+		o := s.job.wait()
+		require.Equal(t, 125, o.code, "%s: %s", s.name, o.stderr)
+		require.Contains(t, o.stderr, s.victim, s.name)
+		require.Contains(t, o.stderr, "its agent has been silent for 60 s", s.name)
+	}
+	require.Greater(t, time.Since(began), agentTimeout-5*time.Second)
+	for _, s := range forEver {
+		eventually(t, agentTimeout+reaper.LinkPatience+slack-time.Since(began), s.name+": nothing is left",
+			func() bool { return !s.left() })
+	}
+	o := awhile.job.wait()
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Empty(t, o.stderr)
+	eventually(t, slack, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+}
+
+// Nothing tells a reaper behind a link that was cut silently: not its sshd, which
+// waits for nothing, nor its agent, which is stopped. It sees that.
+func TestStoppedAndCut(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 3})
+	j := start(t, c, "--tree", "chain", "--hosts", strings.Join(c.Nodes(), ","), "sleep", "2020")
+	all := crewOf(t, c, c.Nodes(), "2020", 1)
+	require.NoError(t, syscall.Kill(all.agent(t, c, "node0002"), syscall.SIGSTOP))
+	require.NoError(t, c.Cut("node0002"))
+	began := time.Now()
+	require.Equal(t, 125, j.wait().code)
+	require.Less(t, time.Since(began), 15*time.Second)
+	eventually(t, reaper.StopPatience+slack-time.Since(began), "nothing is left",
+		func() bool { return len(all.left()) == 0 })
+}

@@ -1,0 +1,198 @@
+//go:build cluster
+
+package ssh
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/product"
+	"ibrun/test/vcluster/cluster"
+)
+
+// stick mounts a file system on a node, at /tmp/net, that does not answer; see
+// test/stuck. waits is closed when a process waits for it that can no longer be killed. All that
+// waits goes when end is called.
+func stick(t *testing.T, c *cluster.Cluster, node string) (waits <-chan struct{}, end func()) {
+	program := filepath.Join(c.Shared(), "stuck")
+	if _, err := os.Stat(program); err != nil {
+		require.NoError(t, product.Program(program, "ibrun/test/stuck"))
+	}
+	on(t, c, node, "sh", "-c", "mkdir -p /tmp/net")
+	server := c.Exec(t.Context(), node, program, "/tmp/net")
+	in, err := server.StdinPipe()
+	require.NoError(t, err)
+	out, err := server.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	said := bufio.NewReader(out)
+	word, err := said.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "ready\n", word)
+	stuck := make(chan struct{})
+	go func() {
+		if word, _ := said.ReadString('\n'); word == "waits\n" {
+			close(stuck)
+		}
+	}()
+	return stuck, func() {
+		in.Close()
+		_ = server.Wait()
+	}
+}
+
+// asleep waits until a process waits for the file system: before, a signal would end it.
+func asleep(t *testing.T, waits <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-waits:
+	case <-time.After(2 * time.Minute):
+		require.Fail(t, "nothing waits for the file system")
+	}
+}
+
+// jobs are the processes of jobs on a node: all but sshd and the server of a file system.
+func jobs(t *testing.T, c *cluster.Cluster, node string) (found []cluster.Proc) {
+	all, err := c.Processes(node)
+	require.NoError(t, err)
+	for _, p := range all {
+		program := append(p.Argv, "")[0] // none: it is about to become another one
+		if !strings.Contains(program, "sshd") && !strings.HasSuffix(program, "/stuck") {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// limited runs ibrun with another limit of open files than the nodes have. Its ranks have it, too.
+func limited(t *testing.T, c *cluster.Cluster, args ...string) outcome {
+	return run(t, c, append([]string{"sh", "-c", `ulimit -S -n 300; exec "$@"`, "sh", program}, args...)...).wait()
+}
+
+func TestLimitOfFiles(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 1})
+	require.NotEqual(t, "300", on(t, c, "node0001", "sh", "-c", "ulimit -S -n"))
+	o := limited(t, c, "--hosts", "node0001", "sh", "-c", "ulimit -S -n")
+	require.Equal(t, "300\n", o.stdout, o.stderr)
+}
+
+// A file system does not answer on an inner node, when that node's ranks are to be
+// started. The launch says so, ends in time, and leaves only what nobody can end.
+func TestHungStart(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 7})
+	const node = "node0002"
+	for _, other := range c.Nodes() {
+		on(t, c, other, "sh", "-c",
+			"printf '#!/tmp/net/program\nexec sleep 1000\n' >/tmp/script && chmod 755 /tmp/script")
+		if other != node {
+			on(t, c, other, "sh", "-c",
+				"mkdir -p /tmp/net/house && cp /bin/sh /tmp/net/program && cp /bin/sh /tmp/net/none")
+		}
+	}
+	for _, h := range []struct {
+		name  string
+		says  string
+		args  []string
+		agent bool // hangs itself, in a thread of it
+	}{
+		{"exec", "exec /tmp/script", []string{"/tmp/script"}, false},
+		{"exec with limits", "exec /tmp/script", []string{"/tmp/script"}, false},
+		{"directory", "chdir /tmp/net/house", []string{"--wdir", "/tmp/net/house", "sleep", "1000"}, false},
+		{"file", "open /tmp/net/program", []string{"/tmp/net/program", "-c", "exec sleep 1000"}, true},
+		{"name", "stat /tmp/net/none", []string{"/tmp/net/none", "-c", "exec sleep 1000"}, true},
+	} {
+		t.Run(h.name, func(t *testing.T) {
+			_, end := stick(t, c, node)
+			defer end()
+			args := append([]string{"--launch-timeout", "5", "--no-preflight", "--tree", "kary:2", "-ppn", "2",
+				"--hosts", "node[0001-0007]"}, h.args...)
+			run := ibrun
+			if h.name == "exec with limits" {
+				run = limited
+			}
+			o := run(t, c, args...)
+			require.Equal(t, 126, o.code, o.stderr)
+			require.Contains(t, o.raw, "waiting for node0002 (start of its ranks, ")
+			require.Contains(t, o.stderr, "rank 2 and 1 others on node0002 could not be started: "+h.says+
+				": it has not returned for 5s; hint: ")
+			require.Less(t, o.took, 5*time.Second+5*time.Second+slack)
+			for _, other := range c.Nodes() {
+				if other != node {
+					eventually(t, slack, "nothing is left on "+other,
+						func() bool { return len(jobs(t, c, other)) == 0 })
+				}
+			}
+			if !h.agent {
+				eventually(t, 10*time.Second+slack, "its reaper has given up, too",
+					func() bool { return len(jobs(t, c, node)) == 1 })
+				left := jobs(t, c, node)[0]
+				require.Contains(t, o.stderr, fmt.Sprintf("node0002: process %d (", left.NodePid))
+				require.Contains(t, o.stderr, "state D) lives on after SIGKILL")
+			}
+			end()
+			eventually(t, slack, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
+		})
+	}
+}
+
+// A rank that sleeps in the kernel is named, by host and pid, and keeps nobody else.
+func TestUnkillable(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 7})
+	const node = "node0002"
+	waits, end := stick(t, c, node)
+	defer end()
+	hung := func() (pid int) {
+		for _, p := range jobs(t, c, node) {
+			if append(p.Argv, "")[0] == "cat" {
+				pid = p.NodePid
+			}
+		}
+		return pid
+	}
+	args := func(program string) []string {
+		return []string{"--tree", "kary:2", "-ppn", "2", "--hosts", "node[0001-0007]", "sh", "-c",
+			"test $(hostname) = node0002 && test $IBRUN_LOCAL_RANK = 0 && exec " + program}
+	}
+
+	j := start(t, c, args("cat /tmp/net/program; exec sleep 1000")...)
+	eventually(t, 2*time.Minute, "all run", func() bool { return hung() != 0 && len(jobs(t, c, "node0007")) == 4 })
+	asleep(t, waits)
+	pid := hung()
+	interrupted := time.Now()
+	require.NoError(t, j.cmd.Process.Signal(os.Interrupt))
+	o := j.wait()
+	require.Less(t, time.Since(interrupted), 3*time.Second+slack)
+	require.Equal(t, 130, o.code, o.stderr)
+	require.Contains(t, o.stderr, fmt.Sprintf("node0002: process %d (cat, state D) lives on after SIGKILL", pid))
+	for _, other := range c.Nodes() {
+		if other != node {
+			eventually(t, slack, "nothing is left on "+other, func() bool { return len(jobs(t, c, other)) == 0 })
+		}
+	}
+	eventually(t, 10*time.Second+slack, "its reaper has given up, too",
+		func() bool { return len(jobs(t, c, node)) == 1 })
+	end()
+	eventually(t, slack, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
+
+	// What ranks leave behind is named, too; the job has not failed by it.
+	waits, end = stick(t, c, node)
+	defer end()
+	j = start(t, c, args("sh -c 'cat /tmp/net/program >/dev/null 2>&1 & "+
+		"until test -e /tmp/go; do sleep 0.01; done'; true")...)
+	asleep(t, waits)
+	on(t, c, node, "touch", "/tmp/go")
+	o = j.wait()
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Contains(t, o.stderr, fmt.Sprintf("node0002: process %d (cat, state D) lives on after SIGKILL", hung()))
+	end()
+	eventually(t, slack, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
+}

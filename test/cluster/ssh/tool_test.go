@@ -1,0 +1,133 @@
+//go:build cluster
+
+package ssh
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/vcluster/cluster"
+)
+
+// compiled is a program of the worked example, with the library for tools, under sanitizers, where
+// all nodes see it.
+func compiled(t *testing.T, c *cluster.Cluster, name string) string {
+	t.Helper()
+	path := filepath.Join(c.Shared(), "tree-"+name)
+	sources, err := filepath.Glob("../../../cgo/tool/*.c")
+	require.NoError(t, err)
+	args := append([]string{"-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE",
+		"-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-I../../../cgo/tool", "-o", path,
+		"../../../cgo/tool/example/" + name + ".c", "../../../cgo/tool/example/net.c", "../../../cgo/pmgr/frame.c"}, sources...)
+	out, err := exec.Command("gcc", args...).CombinedOutput()
+	require.NoError(t, err, "packages gcc and libc6-dev are needed: %s", out)
+	return path
+}
+
+// A tree of communication processes starts on hosts of its own, beside a job that is held, and is
+// handed topology, hosts and ports: what its back ends count comes up their own connections.
+func TestToolTree(t *testing.T) {
+	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	front, node := compiled(t, c, "front"), compiled(t, c, "node")
+	dir, err := os.MkdirTemp("", "ctl")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	for _, fanout := range []string{"1", "2"} {
+		got := run(t, c, "env", "XDG_RUNTIME_DIR="+dir, "IBRUN="+program, front, fanout, node, "node0004,node0002",
+			"node0001,node0003", "hostname").wait()
+		require.Equal(t, 0, got.code, got.raw)
+		lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
+		require.Equal(t, "4 processes in the tree; ranks below it: 2 of 2", lines[0])
+		rest := lines[1:] // the program ran when the tree stood
+		slices.Sort(rest)
+		require.Equal(t, []string{"node0001", "node0002", "node0003", "node0004"}, rest)
+	}
+	eventually(t, 30*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+}
+
+// mpir is what a debugger that speaks MPIR does with the starter: it says that it is there, goes on
+// to the breakpoint, and reads the table. Then it does what the test says.
+const mpir = `set pagination off
+set confirm off
+handle SIGURG nostop noprint pass
+starti
+set var *(int*)&MPIR_being_debugged = 1
+break *(char*)&MPIR_Breakpoint
+continue
+printf "MPIR %%d state %%d\n", *(int*)&MPIR_proctable_size, *(int*)&MPIR_debug_state
+set $t = *(char**)&MPIR_proctable
+set $i = 0
+while $i < *(int*)&MPIR_proctable_size
+  printf "MPIR %%s %%s %%d\n", *(char**)($t + 24 * $i), *(char**)($t + 24 * $i + 8), *(int*)($t + 24 * $i + 16)
+  set $i = $i + 1
+end
+shell touch %[1]s/table; while [ ! -e %[1]s/go ]; do sleep 0.1; done
+delete
+%[2]s
+`
+
+// gdb drives ibrun as an MPIR debugger does. Ranks of two nodes stand before their first
+// instruction when the table is there, gdb attaches to them on their nodes, and they run when the
+// debugger lets ibrun go on. If the debugger is killed instead, the job ends: no rank stays
+// stopped.
+func TestMPIR(t *testing.T) {
+	if _, err := exec.LookPath("gdb"); err != nil {
+		require.NoError(t, err, "package gdb is needed")
+	}
+	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	for _, then := range []string{"continue", "kill"} {
+		dir := filepath.Join(c.Shared(), then)
+		require.NoError(t, os.Mkdir(dir, 0o755))
+		require.NoError(t, os.WriteFile(dir+"/commands", fmt.Appendf(nil, mpir, dir, "continue"), 0o644))
+		d := run(t, c, "gdb", "-q", "-batch", "-x", dir+"/commands", "--args", program, "--hosts", "node[0001-0002]:1",
+			"--bind-to", "none", "sleep", "0.05")
+		eventually(t, 90*time.Second, "the table", func() bool { _, err := os.Stat(dir + "/table"); return err == nil })
+		table := regexp.MustCompile(`MPIR (\S+) (\S+/sleep) (\d+)\n`).FindAllStringSubmatch(d.out.String(), -1)
+		require.Len(t, table, 2, d.out.String())
+		require.Contains(t, d.out.String(), "MPIR 2 state 1\n")
+		for i, row := range table {
+			require.Equal(t, fmt.Sprintf("node%04d", i+1), row[1])
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			out, err := c.Exec(ctx, row[1], "gdb", "-q", "-batch", "-p", row[3],
+				"-ex", "info proc mappings").CombinedOutput()
+			cancel()
+			require.NoError(t, err, "%s", out)
+			require.Contains(t, string(out), "/sleep", "gdb sees the rank's own program")
+			require.NotContains(t, string(out), "libc.so", "it has run nothing")
+			status, err := os.ReadFile(c.Root(row[1]) + "/proc/" + row[3] + "/status")
+			require.NoError(t, err)
+			require.Contains(t, string(status), "State:\tT", "it stands still when gdb has left")
+		}
+		if then == "kill" {
+			require.NoError(t, d.cmd.Process.Kill())
+		}
+		require.NoError(t, os.WriteFile(dir+"/go", nil, 0o644))
+		got := d.wait()
+		if then == "continue" {
+			require.Equal(t, 0, got.code, got.raw)
+			require.Contains(t, got.stdout, "exited normally")
+		}
+		eventually(t, time.Minute, "no rank is left", func() bool {
+			for _, row := range table {
+				all, err := c.Processes(row[1])
+				require.NoError(t, err)
+				for _, p := range all {
+					if strings.HasPrefix(strings.Join(p.Argv, " "), "sleep 0.05") {
+						return false
+					}
+				}
+			}
+			return true
+		})
+	}
+}
