@@ -99,8 +99,8 @@ test-managers: managers-setup ## test under real Slurm and Grid Engine (as root)
 test-all: cluster-setup mpi-setup ib-setup managers-setup ## run all suites but soak: one table
 	@$(SUITES) test cluster mpi ib managers
 
-soak: cluster-setup mpi-setup ib-setup managers-setup ## run the long campaigns: hours (as root)
-	@$(SUITES) soak
+soak: cluster-setup mpi-setup ib-setup managers-setup ## run the long campaigns: hours; RUN=TestX for some (as root)
+	@CGO_ENABLED=0 go run ./test/suites -run '$(RUN)' soak
 
 fuzz: ## fuzz each target with FUZZTIME=100000x inputs, or for about FUZZTIME=60s
 	@nice -n 19 test/fuzz $(or $(FUZZTIME),100000x) $(WIDE)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -58,8 +59,12 @@ func hasLabel(file *ast.File, label string) bool {
 	return false
 }
 
-// labelledTests returns the names of the tests that have a label, and their packages.
-func labelledTests(root, label string) (tests, packages []string, err error) {
+// labelledTests returns the names of the tests that have a label and match a pattern, and their packages.
+func labelledTests(root, label, pattern string) (tests, packages []string, err error) {
+	matches, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, nil, err
+	}
 	names, dirs := map[string]bool{}, map[string]bool{}
 	err = walk(root, func(path string, file *ast.File) error {
 		if !strings.HasSuffix(path, "_test.go") || !hasLabel(file, label) {
@@ -67,7 +72,7 @@ func labelledTests(root, label string) (tests, packages []string, err error) {
 		}
 		for _, d := range file.Decls {
 			f, ok := d.(*ast.FuncDecl)
-			if ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" {
+			if ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" && matches.MatchString(f.Name.Name) {
 				names[f.Name.Name] = true
 				dirs["./"+filepath.ToSlash(filepath.Dir(path))] = true
 			}

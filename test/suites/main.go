@@ -28,14 +28,15 @@ const maxUnstable = 2
 
 func main() {
 	cover := flag.String("cover", "", "write coverage data of tests and of ibrun to this `folder`")
+	only := flag.String("run", "", "of labelled suites, run only the tests whose names match this `pattern`")
 	flag.Parse()
-	if err := run(flag.Args(), *cover); err != nil {
+	if err := run(flag.Args(), *cover, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "suites:", err)
 		os.Exit(1)
 	}
 }
 
-func run(names []string, cover string) error {
+func run(names []string, cover, only string) error {
 	if err := os.MkdirAll("out", 0o755); err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func run(names []string, cover string) error {
 	}
 	var results []*result
 	for _, name := range names {
-		c, err := commandOf(name)
+		c, err := commandOf(name, only)
 		if err != nil {
 			return err
 		}
@@ -64,8 +65,8 @@ func run(names []string, cover string) error {
 	return report(results)
 }
 
-// commandOf returns the go test command of a suite.
-func commandOf(name string) (command, error) {
+// commandOf returns the go test command of a suite, with the tests of a labelled one that match only.
+func commandOf(name, only string) (command, error) {
 	c := command{suite: name, flags: []string{"-count=1", "-shuffle=on"}, packages: []string{"./..."}}
 	processes, labelled := labels[name]
 	switch {
@@ -78,12 +79,12 @@ func commandOf(name string) (command, error) {
 		c.env = []string{"CGO_ENABLED=1", "GORACE=atexit_sleep_ms=10"}
 		return c, err
 	case labelled:
-		tests, packages, err := labelledTests(".", name)
+		tests, packages, err := labelledTests(".", name, only)
 		if err != nil {
 			return c, err
 		}
 		if len(tests) == 0 {
-			return c, fmt.Errorf("no test has the label %s", name)
+			return c, fmt.Errorf("no test has the label %s and matches %q", name, only)
 		}
 		c.packages = packages
 		c.again = true

@@ -25,11 +25,11 @@ func TestLabelledTestsFindsTestsByTag(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
-	tests, packages, err := labelledTests(root, "mpi")
+	tests, packages, err := labelledTests(root, "mpi", "")
 	require.NoError(t, err)
 	require.Equal(t, []string{"TestBoth", "TestMPI"}, tests)
 	require.Equal(t, []string{"./a", "./test/mpi"}, packages)
-	tests, packages, err = labelledTests(root, "cluster")
+	tests, packages, err = labelledTests(root, "cluster", "C|Both")
 	require.NoError(t, err)
 	require.Equal(t, []string{"TestBoth", "TestC"}, tests)
 	require.Equal(t, []string{"./b", "./test/mpi"}, packages)
