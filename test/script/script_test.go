@@ -53,6 +53,12 @@ func run(t *testing.T, scale, pattern string) {
 			"gone":     gone,
 			"json":     isJSON,
 			"program":  build,
+			"ends":     ends,
+			"resize":   resize,
+			"start":    start,
+			"terminal": terminal,
+			"types":    types,
+			"until":    until,
 		},
 	})
 }
@@ -70,6 +76,7 @@ func setup(e *testscript.Env, scale string) error {
 	}
 	e.Setenv("USER", "user") // ranks inherit it
 	e.Setenv("SCALE", scale)
+	e.Values[commandsKey{}] = commands{}
 	if dir := os.Getenv("GOCOVERDIR"); dir != "" { // test/coverage
 		e.Setenv("GOCOVERDIR", dir)
 	}
