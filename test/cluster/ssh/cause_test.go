@@ -4,7 +4,6 @@ package ssh
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,15 +47,12 @@ func TestCauses(t *testing.T) {
 func TestCutOneWay(t *testing.T) {
 	t.Parallel()
 	c := cluster.Require(t, cluster.Config{Nodes: 2})
-	j := start(t, c, "--hosts", "node[0001-0002]", "--tree", "flat", "sh", "-c", "echo up; exec sleep 1000")
-	eventually(t, 2*time.Minute, "both run", func() bool { return everywhere(t, c) == 2*(2+1) })
-	began := time.Now()
+	j := asleep(t, c, 2, "--hosts", "node[0001-0002]", "--tree", "flat")
 	out, err := c.Command(t.Context(), "ip", "neigh", "replace", c.Address("node0002"),
 		"lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent").CombinedOutput()
 	require.NoError(t, err, string(out))
 	o := j.wait()
 	require.Equal(t, 125, o.code, o.stderr)
-	require.Less(t, time.Since(began), 30*time.Second)
 	require.Contains(t, o.stderr, "node0002")
 	require.Regexp(t, "received nothing from this host|has not answered", o.stderr)
 }

@@ -4,13 +4,12 @@ package ssh
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -40,15 +39,10 @@ func TestNetlrtsOverNodes(t *testing.T) {
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, 1, strings.Count(o.stderr, "hint: --map-by slot"), o.stderr)
 
-	dir, err := os.MkdirTemp("", "ctl")
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	inDir := func(args ...string) []string {
-		return append([]string{"env", "XDG_RUNTIME_DIR=" + dir, program}, args...)
-	}
+	inDir := inOwnFolder(t)
 	j := run(t, c, inDir(append(on, "--tree", "chain", client, "serve", "end:0")...)...)
 	var got outcome
-	eventually(t, time.Minute, "a reply", func() bool {
+	waitfor.Require(t, "a reply", func() bool {
 		got = run(t, c, inDir("ctl", "ccs", "hello", "--pe", "7")...).wait()
 		return got.code == 0
 	})
@@ -58,5 +52,5 @@ func TestNetlrtsOverNodes(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("process %d, PE %d, bye: ", pe, pe), got.stdout, got.stderr)
 	}
 	require.Equal(t, 0, j.wait().code, j.err.String())
-	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+	requireNothingLeft(t, c)
 }

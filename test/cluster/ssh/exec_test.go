@@ -4,16 +4,15 @@ package ssh
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
+	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -22,15 +21,10 @@ import (
 func TestExecOverNodes(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 8})
 	for _, tree := range []string{"chain", "kary:2"} {
-		dir, err := os.MkdirTemp("", "ctl")
-		require.NoError(t, err)
-		t.Cleanup(func() { os.RemoveAll(dir) })
-		inDir := func(args ...string) []string {
-			return append([]string{"env", "XDG_RUNTIME_DIR=" + dir, program}, args...)
-		}
+		inDir := inOwnFolder(t)
 		j := run(t, c, inDir("--tree", tree, "--hosts", "node[0001-0008]:2", "--bind-to", "none", "sleep", "1000")...)
 		var last outcome
-		eventually(t, time.Minute, "ranks", func() bool {
+		waitfor.Require(t, "ranks", func() bool {
 			last = run(t, c, inDir("ctl", "status")...).wait()
 			return strings.Contains(last.stdout, "16 ranks: runs")
 		})
@@ -52,14 +46,14 @@ func TestExecOverNodes(t *testing.T) {
 		require.Contains(t, got.stderr, "ibrun: node0008, beside rank 15: code 15: it exited\n")
 
 		k := run(t, c, inDir("ctl", "exec", "--", "sh", "-c", "echo up; exec sleep 2000")...)
-		eventually(t, time.Minute, "daemons", func() bool { return strings.Count(k.out.String(), "up") == 8 })
+		waitfor.Require(t, "daemons", func() bool { return strings.Count(k.out.String(), "up") == 8 })
 		require.Equal(t, 0, run(t, c, inDir("ctl", "end")...).wait().code)
 		require.Equal(t, 143, j.wait().code, j.err.String())
 		ended := k.wait()
 		require.Equal(t, 137, ended.code, ended.stderr)
 		require.Equal(t, 8, strings.Count(ended.stderr, "code 137: signal 9, killed"), ended.stderr)
 	}
-	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+	requireNothingLeft(t, c)
 }
 
 // Daemons run while a rank starts again, and while the agent of an inner node is lost. Those of the
@@ -67,19 +61,14 @@ func TestExecOverNodes(t *testing.T) {
 // ranks of the node have started again, daemons run beside them as on any node.
 func TestExecWhileRanksStartAgain(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
-	dir, err := os.MkdirTemp("", "ctl")
-	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	inDir := func(args ...string) []string {
-		return append([]string{"env", "XDG_RUNTIME_DIR=" + dir, program}, args...)
-	}
+	inDir := inOwnFolder(t)
 	j := run(t, c, inDir("--tree", "chain", "--hosts", "node[0001-0004]", "--on-failure", "restart", "sleep",
 		"1000")...)
 	all := func() bool {
 		o := run(t, c, inDir("ctl", "exec", "--", "sh", "-c", "echo at $IBRUN_HOST with $IBRUN_PIDS.")...).wait()
 		return o.code == 0 && strings.Count(o.stdout, "at ") == 4 && !strings.Contains(o.stdout, "with .")
 	}
-	eventually(t, time.Minute, "daemons on all nodes", all)
+	waitfor.Require(t, "daemons on all nodes", all)
 	daemons := func() (on []string) {
 		found, err := c.AllProcesses()
 		require.NoError(t, err)
@@ -91,10 +80,10 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 		return on
 	}
 	long := run(t, c, inDir("ctl", "exec", "--", "sleep", "2000")...)
-	eventually(t, time.Minute, "four daemons", func() bool { return len(daemons()) == 4 })
+	waitfor.Require(t, "four daemons", func() bool { return len(daemons()) == 4 })
 
 	killed := killOn(t, c, "node0003", func(p cluster.Proc) bool { return isCommand(p, "sleep", "1000") })
-	eventually(t, time.Minute, "the rank starts again", func() bool {
+	waitfor.Require(t, "the rank starts again", func() bool {
 		found, err := c.AllProcesses()
 		require.NoError(t, err)
 		return slices.ContainsFunc(found["node0003"], func(p cluster.Proc) bool {
@@ -104,10 +93,10 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 	require.Len(t, daemons(), 4)
 
 	killOn(t, c, "node0002", func(p cluster.Proc) bool { return len(p.Argv) > 1 && p.Argv[1] == reaper.Agent })
-	eventually(t, time.Minute, "those below are killed", func() bool {
+	waitfor.Require(t, "those below are killed", func() bool {
 		return slices.Equal(daemons(), []string{"node0001"})
 	})
-	eventually(t, time.Minute, "daemons on all nodes again", all)
+	waitfor.Require(t, "daemons on all nodes again", all)
 
 	require.Equal(t, 0, run(t, c, inDir("ctl", "end")...).wait().code)
 	require.Equal(t, 143, j.wait().code, j.err.String())
@@ -115,7 +104,7 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 	require.Equal(t, 137, ended.code, ended.stderr)
 	require.Contains(t, ended.stderr, "3 nodes with daemons lost")
 	require.NotContains(t, j.err.String(), "no agent sends")
-	eventually(t, 10*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+	requireNothingLeft(t, c)
 }
 
 func isCommand(p cluster.Proc, argv ...string) bool { return slices.Equal(p.Argv, argv) }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -126,5 +125,5 @@ func TestLateBinding(t *testing.T) {
 		"--min-nodes", "6")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Contains(t, o.stderr, "spare node0007 takes its place")
-	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+	requireNothingLeft(t, c)
 }

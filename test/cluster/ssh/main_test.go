@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build cluster || soak
 
 // Package ssh runs the real binary over real sshd, rsh and the rsh stand-in,
 // on nodes of the virtual cluster, and breaks them.
@@ -7,17 +7,18 @@ package ssh
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/libpmi"
+	"ibrun/internal/waitfor"
 	"ibrun/test/product"
 	"ibrun/test/screen"
 	"ibrun/test/vcluster/cluster"
@@ -29,7 +30,7 @@ var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	_ = flag.Set("test.parallel", "8") // those that are parallel wait
+	_ = flag.Set("test.parallel", "16") // those that are parallel wait
 	os.Exit(product.Run(m, &program))
 }
 
@@ -39,7 +40,6 @@ type outcome struct {
 	stdout string
 	stderr string // but for what it was waiting for
 	raw    string // all of it
-	took   time.Duration
 }
 
 // job is an ibrun that runs.
@@ -47,20 +47,19 @@ type job struct {
 	cmd    *exec.Cmd
 	out    screen.Screen
 	err    bytes.Buffer
-	began  time.Time
 	waited chan struct{}
 }
 
-// start runs ibrun on the cluster's front; it is killed after two minutes.
+// start runs ibrun on the cluster's front; it is killed after three minutes, which only ends a test that hangs.
 func start(t *testing.T, c *cluster.Cluster, args ...string) *job {
 	return run(t, c, append([]string{program}, args...)...)
 }
 
 // run is start for any command.
 func run(t *testing.T, c *cluster.Cluster, args ...string) *job {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
-	j := &job{cmd: c.Command(ctx, args...), began: time.Now(), waited: make(chan struct{})}
+	j := &job{cmd: c.Command(ctx, args...), waited: make(chan struct{})}
 	j.cmd.Stdout, j.cmd.Stderr = &j.out, &j.err
 	require.NoError(t, j.cmd.Start())
 	go func() {
@@ -73,7 +72,7 @@ func run(t *testing.T, c *cluster.Cluster, args ...string) *job {
 func (j *job) wait() outcome {
 	<-j.waited
 	raw := j.err.String()
-	return outcome{j.cmd.ProcessState.ExitCode(), j.out.String(), product.Complaints(raw), raw, time.Since(j.began)}
+	return outcome{j.cmd.ProcessState.ExitCode(), j.out.String(), product.Complaints(raw), raw}
 }
 
 func ibrun(t *testing.T, c *cluster.Cluster, args ...string) outcome {
@@ -108,9 +107,53 @@ func everywhere(t *testing.T, c *cluster.Cluster) (n int) {
 	return n
 }
 
-func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
+// requireNothingLeft waits until no node has a process of a job.
+func requireNothingLeft(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	require.Eventually(t, ok, within, 50*time.Millisecond, what)
+	waitfor.Require(t, "nothing is left", func() bool { return everywhere(t, c) == 0 })
 }
 
-func sum(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
+// inOwnFolder returns the command line of an ibrun whose jobs and control commands find each other, and no
+// others.
+func inOwnFolder(t *testing.T) func(args ...string) []string {
+	dir, err := os.MkdirTemp("", "ctl") // short: a socket's path has a limit
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return func(args ...string) []string {
+		return append([]string{"env", "XDG_RUNTIME_DIR=" + dir, program}, args...)
+	}
+}
+
+// example builds a program of this repository for the nodes.
+func example(t *testing.T, c *cluster.Cluster, pkg string) string {
+	t.Helper()
+	path := filepath.Join(c.Shared(), filepath.Base(pkg))
+	require.NoError(t, product.Program(path, "ibrun/"+pkg))
+	return path
+}
+
+// overTCP is what this MPICH needs to end well over TCP, under its own launcher too. Its tests bind no ranks: all
+// nodes are one machine, and each would bind its first rank to the same core, where ranks that poll take turns.
+// MPICH's ends need peers that answer at once (docs/mpi-programs.md).
+const overTCP = "UCX_TCP_PUT_ENABLE=n"
+
+// mpiProgram compiles the program of test/mpi with MPICH's compiler.
+func mpiProgram(t *testing.T, c *cluster.Cluster) string {
+	t.Helper()
+	return compiledBy(t, c, "mpicc.mpich", "packages mpich and libmpich-dev are needed")
+}
+
+// openMPIProgram compiles the program of test/mpi with Open MPI's compiler.
+func openMPIProgram(t *testing.T, c *cluster.Cluster) string {
+	t.Helper()
+	require.NotNil(t, libpmi.Image(), "make libpmi puts it where the binary takes it from")
+	return compiledBy(t, c, "mpicc.openmpi", "packages openmpi-bin and libopenmpi-dev are needed")
+}
+
+func compiledBy(t *testing.T, c *cluster.Cluster, compiler, need string) string {
+	t.Helper()
+	path := filepath.Join(c.Shared(), compiler+".program")
+	out, err := exec.Command(compiler, "-o", path, "../../mpi/testdata/mpi.c").CombinedOutput()
+	require.NoError(t, err, "%s: %s", need, out)
+	return path
+}

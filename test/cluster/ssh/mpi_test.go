@@ -4,34 +4,14 @@ package ssh
 
 import (
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"ibrun/test/vcluster/cluster"
 )
-
-// overTCP is what this MPICH needs to end well over TCP, under its own launcher
-// too.
-//
-// These tests bind no ranks: all nodes are one machine, and each would bind its
-// first rank to the same core, where ranks that poll take turns. MPICH's ends
-// need peers that answer at once (docs/mpi-programs.md).
-const overTCP = "UCX_TCP_PUT_ENABLE=n"
-
-// mpiProgram compiles the program of test/e2e with MPICH's compiler.
-func mpiProgram(t *testing.T, c *cluster.Cluster) string {
-	t.Helper()
-	path := filepath.Join(c.Shared(), "mpi")
-	out, err := exec.Command("mpicc.mpich", "-o", path, "../../mpi/testdata/mpi.c").CombinedOutput()
-	require.NoError(t, err, "packages mpich and libmpich-dev are needed: %s", out)
-	return path
-}
 
 // Stock MPICH over real nodes and real ssh, one rank each and several. There is
 // no MPI_Finalize: this MPICH hangs in it when more than two nodes talk, and at
@@ -49,7 +29,7 @@ func TestMPICHOverNodes(t *testing.T) {
 	o := ibrun(t, c, "-n", "16", "--hosts", "node[0001-0004]", "--timeout", "60", "-x", overTCP, "--bind-to", "none",
 		program, "abort", "7")
 	require.Equal(t, 7, o.code, o.stderr)
-	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+	requireNothingLeft(t, c)
 }
 
 // A PMI client without an MPI library: 1,024 ranks on 64 nodes.
@@ -63,7 +43,6 @@ func TestPMIOnSixtyFourNodes(t *testing.T) {
 		o := ibrun(t, c, "-n", strconv.Itoa(j.ranks), "--hosts", "node[0001-0064]", "--tree", j.tree, client)
 		require.Equal(t, 0, o.code, o.stderr)
 		require.Equal(t, fmt.Sprintf("%d ranks exchanged\n", j.ranks), o.stdout)
-		t.Logf("%s: %v", j.tree, o.took.Round(time.Millisecond))
 	}
-	eventually(t, 5*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+	requireNothingLeft(t, c)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -52,7 +53,7 @@ func TestToolTree(t *testing.T) {
 		slices.Sort(rest)
 		require.Equal(t, []string{"node0001", "node0002", "node0003", "node0004"}, rest)
 	}
-	eventually(t, 30*time.Second, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+	requireNothingLeft(t, c)
 }
 
 // mpir is what a debugger that speaks MPIR does with the starter: it says that it is there, goes on
@@ -91,7 +92,7 @@ func TestMPIR(t *testing.T) {
 		require.NoError(t, os.WriteFile(dir+"/commands", fmt.Appendf(nil, mpir, dir, "continue"), 0o644))
 		d := run(t, c, "gdb", "-q", "-batch", "-x", dir+"/commands", "--args", program, "--hosts", "node[0001-0002]:1",
 			"--bind-to", "none", "sleep", "0.05")
-		eventually(t, 90*time.Second, "the table", func() bool { _, err := os.Stat(dir + "/table"); return err == nil })
+		waitfor.Require(t, "the table", func() bool { _, err := os.Stat(dir + "/table"); return err == nil })
 		table := regexp.MustCompile(`MPIR (\S+) (\S+/sleep) (\d+)\n`).FindAllStringSubmatch(d.out.String(), -1)
 		require.Len(t, table, 2, d.out.String())
 		require.Contains(t, d.out.String(), "MPIR 2 state 1\n")
@@ -117,7 +118,7 @@ func TestMPIR(t *testing.T) {
 			require.Equal(t, 0, got.code, got.raw)
 			require.Contains(t, got.stdout, "exited normally")
 		}
-		eventually(t, time.Minute, "no rank is left", func() bool {
+		waitfor.Require(t, "no rank is left", func() bool {
 			for _, row := range table {
 				all, err := c.Processes(row[1])
 				require.NoError(t, err)

@@ -1,0 +1,106 @@
+//go:build cluster
+
+package ssh
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/waitfor"
+	"ibrun/test/vcluster/cluster"
+)
+
+// requireSoon is waitfor.Require for what may come only after a minute, such as the end of an agent that has
+// heard nothing for so long.
+func requireSoon(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	if waitfor.True(ok) != nil {
+		waitfor.Require(t, what, ok)
+	}
+}
+
+// upAndAsleep is a program that says that it runs, and does not end.
+var upAndAsleep = []string{"sh", "-c", "echo up; exec sleep 1000"}
+
+// asleep starts a job of so many ranks that sleep, and waits until all run.
+func asleep(t *testing.T, c *cluster.Cluster, ranks int, args ...string) *job {
+	t.Helper()
+	j := start(t, c, append(args, upAndAsleep...)...)
+	waitfor.Require(t, "all ranks run", func() bool { return strings.Count(j.out.String(), "up\n") == ranks })
+	return j
+}
+
+// pour writes so many bytes again and again until there is a file, and how many they were in another file.
+const pour = `i=0; while [ ! -e %[1]s ]; do head -c $1 /dev/zero; i=$((i + $1)); sleep 0.5; done; echo $i >%[1]s.$2`
+
+// Servers and clients exchange keys every ten seconds and every megabyte, on idle links too. Nothing of input
+// and output is lost.
+func TestRekey(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 4, SSHD: []string{"RekeyLimit 1M 10s", "LogLevel DEBUG1"}})
+	stop, script := filepath.Join(c.Shared(), "stop"), filepath.Join(c.Shared(), "pour")
+	require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, pour, stop), 0o644))
+	j := run(t, c, "sh", "-c", fmt.Sprintf(`sh %[1]s 60000 fed | %[2]s --ssh native --ssh-args "-o RekeyLimit=1M" `+
+		`--hosts node[0001-0004] --tree kary:2 sh -c 'case $RANK in 0) wc -c;; 3) sh %[1]s 200000 sent;; `+
+		`*) while [ ! -e %[3]s ]; do sleep 0.5; done;; esac'`, script, program, stop))
+	for _, node := range c.Nodes() {
+		waitfor.Require(t, "two more key exchanges of "+node, func() bool {
+			return strings.Count(read(c.Log(node)), "rekeying in, ") >= 2
+		})
+	}
+	require.NoError(t, os.WriteFile(stop, nil, 0o644))
+	o := j.wait()
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, read(stop+".sent"), fmt.Sprintln(strings.Count(o.stdout, "\x00")))
+	require.Contains(t, o.stdout, read(stop+".fed"))
+}
+
+// read is the text of a file, or nothing.
+func read(path string) string {
+	text, _ := os.ReadFile(path)
+	return string(text)
+}
+
+// The processes of a node stand still and its kernel answers: the node is given up after a minute.
+func TestFrozenNode(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	j := asleep(t, c, 2, "--hosts", "node[0001-0002]", "--tree", "flat")
+	require.NoError(t, c.Freeze("node0002"))
+	o := j.wait()
+	require.NoError(t, c.Thaw("node0002"))
+	require.Equal(t, 125, o.code, o.stderr)
+	require.Regexp(t, "node0002 .*("+
+		"its sshd has answered nothing for 1m0s|its host answers but its agent has been silent for 60 s)", o.stderr)
+}
+
+// A root that is stopped until its agents have given it up says so when it goes on.
+func TestStoppedRoot(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 1})
+	j := asleep(t, c, 1, "--hosts", "node0001")
+	require.NoError(t, j.cmd.Process.Signal(syscall.SIGSTOP))
+	requireSoon(t, "the agent ends", func() bool { return len(shells(c, "node0001")) == 0 })
+	require.NoError(t, j.cmd.Process.Signal(syscall.SIGCONT))
+	o := j.wait()
+	require.Equal(t, 125, o.code, o.stderr)
+	require.Contains(t, o.stderr, "its agent received nothing from this host and ended itself")
+}
+
+// A node is cut off behind a proxy whose kernel answers: the keepalives of the program ssh notice that.
+func TestCutBehindAProxy(t *testing.T) {
+	t.Parallel()
+	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	j := asleep(t, c, 1, "-v", "--ssh-args", "-J node0001", "--hosts", "node0002")
+	require.NoError(t, c.Cut("node0002"))
+	o := j.wait()
+	require.Equal(t, 125, o.code, o.stderr)
+	require.Contains(t, o.stderr, "node0002 is behind a proxy (proxyjump node0001): if it is cut off")
+	require.Regexp(t, `node0002 .*: ssh failed \(code 255\): Timeout, server node0002 not responding`, o.stderr)
+}

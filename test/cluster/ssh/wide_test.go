@@ -1,0 +1,95 @@
+//go:build cluster || soak
+
+package ssh
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/waitfor"
+	"ibrun/test/vcluster/cluster"
+)
+
+// controlOverNodes lets one rank of each of some jobs not come to the collective in which the others wait.
+// Control names it, with its node, and stacks are two groups. So with stock programs of MPICH and Open MPI.
+func controlOverNodes(t *testing.T, nodes, ppn int) {
+	c := cluster.Require(t, cluster.Config{Nodes: nodes})
+	late, node := ppn+1, "node0002"
+	others := fmt.Sprintf("0-%d,%d-%d", late-1, late+1, nodes*ppn-1)
+	for name, program := range map[string]string{
+		"package ibrun": example(t, c, "test/cluster/talker"), "MPICH": mpiProgram(t, c), "Open MPI": openMPIProgram(t, c),
+	} {
+		arg := "hello"
+		if name == "package ibrun" {
+			arg = ""
+		}
+		inDir := inOwnFolder(t)
+		j := run(t, c, inDir("-ppn", fmt.Sprint(ppn), "--hosts", fmt.Sprintf("node[0001-%04d]", nodes), "--bind-to",
+			"none", "sh", "-c", `[ $IBRUN_RANK = "$1" ] && exec sleep 1000; exec "$0" $2`, program, fmt.Sprint(late),
+			arg)...)
+		until := func(verb, text string) {
+			t.Helper()
+			found, last := regexp.MustCompile(text), outcome{}
+			err := waitfor.True(func() bool {
+				last = run(t, c, inDir("ctl", verb)...).wait()
+				return found.MatchString(last.stdout)
+			})
+			require.NoError(t, err, "%s: ctl %s: %s\n%s", name, verb, last.stdout, last.stderr)
+		}
+		until("ranks", fmt.Sprintf(`ranks have waited for [0-9.]+ s; missing: rank %d on %s \(process \d+, in nanosleep\)`,
+			late, node))
+		until("status", `ranks: in \w+ 1 for up to .* \(ranks `+others+`\)`)
+		if ppn < 16 || arg == "" { // else a debugger may not come to all 16 ranks of a node in time
+			until("stacks", `(?m)^\d+ ranks: `+others+` \(in \w+ 1\)$`)
+		}
+		until("stacks", fmt.Sprintf(`(?m)^1 rank: %d \(runs\)$`, late))
+		require.Equal(t, 0, run(t, c, inDir("ctl", "end")...).wait().code)
+		require.Equal(t, 143, j.wait().code, j.err.String())
+	}
+	requireNothingLeft(t, c)
+}
+
+// resizeOverNodes grows a stencil by some nodes and shrinks it back while it computes. Its result is that of the
+// undisturbed run, and nothing is left on the nodes that have left.
+func resizeOverNodes(t *testing.T, nodes, by, ppn int) {
+	c := cluster.Require(t, cluster.Config{Nodes: nodes + by})
+	heat := example(t, c, "examples/resize")
+	inDir := inOwnFolder(t)
+	start := func(changes string) *job {
+		return run(t, c, inDir("--hosts", fmt.Sprintf("node[0001-%04d]", nodes), "-ppn", fmt.Sprint(ppn), "--bind-to",
+			"none", heat, "-rows", "192", "-steps", "400", "-changes", changes)...)
+	}
+	total := regexp.MustCompile(fmt.Sprintf(`sum ([0-9a-f]{16}); %d ranks at the end, resized (\d) times`, nodes*ppn))
+	quiet := start("0").wait()
+	require.Equal(t, 0, quiet.code, quiet.stderr)
+	want := total.FindStringSubmatch(quiet.stdout)
+	require.NotEmpty(t, want, quiet.stdout)
+
+	j := start("2")
+	ask := func(words ...string) {
+		var o outcome
+		waitfor.Require(t, "the program has called Resize", func() bool {
+			o = run(t, c, inDir(append([]string{"ctl"}, words...)...)...).wait()
+			return !regexp.MustCompile("no job of yours|not called Resize|being launched").MatchString(o.stderr)
+		})
+		require.Equal(t, 0, o.code, o.stderr)
+	}
+	ask("grow", fmt.Sprintf("node[%04d-%04d]", nodes+1, nodes+by))
+	ask("shrink", fmt.Sprint(by))
+	waitfor.Require(t, "nothing is left on nodes that have left", func() bool {
+		for _, node := range c.Nodes()[nodes:] {
+			if len(ours(t, c, node)) > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	o := j.wait()
+	require.Equal(t, 0, o.code, o.stderr)
+	got := total.FindStringSubmatch(o.stdout)
+	require.Equal(t, []string{want[1], "2"}, got[1:], o.stdout)
+	requireNothingLeft(t, c)
+}
