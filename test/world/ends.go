@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	app "ibrun"
+	"ibrun/internal/waitfor"
+)
+
+// endsEarly is rank 3 that ends: killed, by exit, or by Finalize alone. Half of the
+// others are connected to it. All are told, and the rest goes on without it.
+func (r *rank) endsEarly(how string) {
+	const victim = 3
+	me, size := r.Rank(), r.Size()
+	known := me%2 == 0
+	if r.left = true; me == victim {
+		for range (size + 1) / 2 {
+			from, _, err := r.Recv(r.ctx)
+			require.NoError(r, err)
+			require.NoError(r, r.Send(r.ctx, from, []byte("good bye")))
+		}
+		require.NoError(r, r.Flush(r.ctx))
+		switch how {
+		case "kill":
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		case "finalize":
+			over, cancel := context.WithCancel(r.ctx)
+			cancel()
+			require.ErrorIs(r, r.Finalize(over), context.Canceled)
+			waitfor.Require(r, "all others are told while its process stays", func() bool {
+				told, _ := filepath.Glob("told.*")
+				return len(told) == size-1
+			})
+		}
+		return
+	}
+	if known {
+		require.NoError(r, r.Send(r.ctx, victim, []byte("hello")))
+		m, err := r.RecvFrom(r.ctx, victim)
+		require.NoError(r, err)
+		require.Equal(r, "good bye", string(m))
+		_, err = r.RecvFrom(r.ctx, victim) // who waits is told, and need not send
+		r.names(err, victim)
+	}
+	_, err := r.Get(r.ctx, victim, "never")
+	r.names(err, victim)
+	waitfor.Require(r, "a sender is told", func() bool {
+		if err = r.Send(r.ctx, victim, []byte("are you there?")); err == nil {
+			err = r.Flush(r.ctx)
+		}
+		return err != nil
+	})
+	r.names(err, victim)
+	require.NoError(r, os.WriteFile(fmt.Sprint("told.", me), nil, 0o600))
+	for to := range size {
+		if to != victim {
+			require.NoError(r, r.Send(r.ctx, to, value(me, to, 1000)))
+		}
+	}
+	for from := range size {
+		if from != victim {
+			got, err := r.RecvFrom(r.ctx, from)
+			require.NoError(r, err)
+			r.same(value(from, me, 1000), got, "from %d", from)
+		}
+	}
+	// A message that has only been taken is Finalize's to report.
+	if r.nodeOf(me) == r.nodeOf(victim) {
+		r.names(r.Send(r.ctx, victim, nil), victim)
+		require.NoError(r, r.Finalize(r.ctx))
+		return
+	}
+	require.NoError(r, r.Send(r.ctx, victim, nil))
+	r.names(r.Finalize(r.ctx), victim)
+}
+
+// abort lets one rank end all, which wait for other things. It says more than fits in a message.
+func (r *rank) abort(code string) {
+	if r.Rank() == r.Size()/2 {
+		r.Abort(number(code), "because"+strings.Repeat(" of that", 1<<10))
+	}
+	var err error
+	if r.Rank()%2 == 0 {
+		_, _, err = r.Recv(r.ctx)
+	} else {
+		err = r.Barrier(r.ctx)
+	}
+	require.Fail(r, "the job goes on", "%v", err)
+}
+
+// failures is ranks 4 and 2 that die one after the other, and rank 3, whose failure is acknowledged
+// before a Recv.
+func (r *rank) failures(string) {
+	me := r.Rank()
+	require.Empty(r, r.Failures())
+	require.NoError(r, r.Barrier(r.ctx))
+	// All to all, but one says nothing.
+	if me == 4 {
+		die()
+	}
+	for i := range r.Size() {
+		if to := (me + i) % r.Size(); to != 4 {
+			require.NoError(r, r.Send(r.ctx, to, []byte("all to all")))
+		}
+	}
+	for messages, told := 0, 0; messages < r.Size()-1 || told < 1; {
+		_, m, err := r.Recv(r.ctx)
+		if err != nil { // before, between or after them
+			r.names(err, 4)
+			require.ErrorIs(r, err, app.ErrFailed)
+			told++
+			continue
+		}
+		require.Equal(r, "all to all", string(m))
+		messages++
+	}
+	r.silence()
+	r.fails(r.Barrier(r.ctx), "rank 4 ended|ranks .* ended") // and all have heard of it
+
+	if me == 2 {
+		die()
+	}
+	r.awaitFailure(2)
+	r.silence()
+	require.Equal(r, []int{4, 2}, r.Failures())
+	r.fails(r.Barrier(r.ctx), "rank [24] ended|ranks .* ended")
+
+	if me == 3 {
+		die()
+	}
+	waitfor.Require(r, "rank 3 has failed, too", func() bool { return slices.Equal(r.Failures(), []int{4, 2, 3}) })
+	r.silence()
+}
+
+// awaitFailure requires that the next Recv is told of a rank that was killed.
+func (r *rank) awaitFailure(victim int) {
+	_, _, err := r.Recv(r.ctx)
+	r.names(err, victim)
+	require.ErrorIs(r, err, app.ErrFailed)
+}
+
+// silence requires that there is nothing to receive, and nothing to hear of.
+func (r *rank) silence() {
+	short, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
+	defer cancel()
+	from, m, err := r.Recv(short)
+	require.ErrorIs(r, err, context.DeadlineExceeded, fmt.Sprintf("%d: %q", from, m))
+}
+
+// die ends this rank without a word.
+func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }

@@ -1,0 +1,85 @@
+// Command world is a rank that uses package ibrun, for the scripts of test/script and the tests of
+// test/e2e: world SCENARIO [ARGUMENT]. A rank that finds something wrong says what and exits with 1.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/stretchr/testify/require"
+
+	app "ibrun"
+	"ibrun/internal/waitfor"
+)
+
+// rank is one rank of a scenario. It is a require.TestingT and a waitfor.TB, whose failure ends the rank
+// and so the job.
+type rank struct {
+	*app.World
+	ctx  context.Context
+	left bool // the scenario has finalized, or the rank must end without that
+}
+
+func (r *rank) Helper() {}
+
+func (r *rank) Errorf(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "rank %d of %d: %s\n", r.Rank(), r.Size(), fmt.Sprintf(format, args...))
+}
+
+func (r *rank) FailNow() { os.Exit(1) }
+
+func (r *rank) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	r.FailNow()
+}
+
+// scenarios are what a rank can be told to do, with one argument.
+var scenarios = map[string]func(r *rank, arg string){
+	"abort":       (*rank).abort,
+	"again":       (*rank).again,
+	"child":       (*rank).child,
+	"collectives": (*rank).collectives,
+	"converse":    (*rank).converse,
+	"ended":       (*rank).joinsNot,
+	"failures":    (*rank).failures,
+	"flood":       (*rank).flood,
+	"gone":        (*rank).endsEarly,
+	"heavy":       (*rank).heavy,
+	"hold":        (*rank).hold,
+	"kvs":         (*rank).kvs,
+	"large":       (*rank).large,
+	"leave":       func(r *rank, _ string) { r.left = true }, // without Finalize
+	"messages":    (*rank).messages,
+	"overview":    (*rank).overview,
+	"ranks":       (*rank).noSuchRanks,
+	"ring":        (*rank).ring,
+	"stuck":       (*rank).entersNoBarrier,
+	"trouble":     (*rank).disagree,
+	"twice":       (*rank).initTwice,
+	"will":        (*rank).will,
+}
+
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*waitfor.Deadline)
+	defer cancel()
+	w, err := app.Init(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	r := &rank{World: w, ctx: ctx}
+	scenarios[os.Args[1]](r, append(os.Args[2:], "")[0])
+	if !r.left {
+		require.NoError(r, w.Finalize(ctx))
+	}
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	app "ibrun"
+	"ibrun/internal/waitfor"
+)
+
+// lengths of messages: those around the change to a stream are among them.
+var lengths = []int{0, 1, 100, 1400, 16 << 10, 16<<10 + 1, 65_000, 100_000}
+
+// messages sends all lengths between all pairs, and to itself.
+func (r *rank) messages(string) {
+	defer r.departure()
+	me, size := r.Rank(), r.Size()
+	all := make([]int, size)
+	for i := range all {
+		all[i] = i
+	}
+	require.NoError(r, r.Warm(all...))
+	for round := range 2 {
+		var sending sync.WaitGroup
+		sending.Go(func() {
+			for _, n := range lengths {
+				for i := range size {
+					to := (me + i) % size
+					m := value(me, to, n)
+					if round == 0 {
+						require.NoError(r, r.Send(r.ctx, to, m))
+					} else {
+						r.trySend(to, m)
+					}
+					clear(m) // it is the caller's again
+				}
+			}
+		})
+		if round == 0 {
+			r.receiveAny()
+		} else {
+			for i := range size {
+				from := (me + size - i) % size
+				for _, n := range lengths {
+					got, err := r.RecvFrom(r.ctx, from)
+					require.NoError(r, err)
+					r.same(value(from, me, n), got, "from %d", from)
+				}
+			}
+		}
+		sending.Wait()
+		require.NoError(r, r.Flush(r.ctx))
+		require.NoError(r, r.Barrier(r.ctx))
+	}
+	for _, to := range []int{-1, size} {
+		require.ErrorIs(r, r.Send(r.ctx, to, nil), app.ErrNoSuchRank)
+		require.ErrorIs(r, r.TrySend(to, nil), app.ErrNoSuchRank)
+		require.ErrorIs(r, r.Warm(me, to), app.ErrNoSuchRank)
+		_, err := r.RecvFrom(r.ctx, to)
+		require.ErrorIs(r, err, app.ErrNoSuchRank)
+	}
+	brief, cancel := context.WithTimeout(r.ctx, time.Millisecond)
+	defer cancel()
+	_, _, err := r.Recv(brief)
+	require.ErrorIs(r, err, context.DeadlineExceeded)
+	require.NoError(r, r.Barrier(r.ctx)) // nothing came, since nobody has gone on
+}
+
+// receiveAny takes what all ranks send, in whichever order of the ranks.
+func (r *rank) receiveAny() {
+	seen := make([]int, r.Size())
+	for range len(lengths) * r.Size() {
+		from, got, err := r.Recv(r.ctx)
+		require.NoError(r, err)
+		require.Less(r, seen[from], len(lengths))
+		r.same(value(from, r.Rank(), lengths[seen[from]]), got, "message %d from %d", seen[from], from)
+		seen[from]++
+	}
+}
+
+func (r *rank) trySend(to int, m []byte) {
+	waitfor.Require(r, "there is room", func() bool {
+		err := r.TrySend(to, m)
+		require.True(r, err == nil || errors.Is(err, app.ErrWouldBlock), "%v", err)
+		return err == nil
+	})
+}
+
+// departure finalizes with messages on their way: who receives before its own
+// Finalize gets them all.
+func (r *rank) departure() {
+	last, count := r.Size()-1, 30
+	length := func(i int) int { return i * i * 13 % 3000 * (1 + i%7) }
+	if r.Rank() != last {
+		for i := range count {
+			require.NoError(r, r.Send(r.ctx, last, value(r.Rank(), i, length(i))))
+		}
+	} else {
+		waitfor.Require(r, "the others are in Finalize", func() bool {
+			o, err := r.Overview(r.ctx)
+			require.NoError(r, err)
+			return !slices.ContainsFunc(o.Groups, func(g app.OverviewGroup) bool { return g.State == "joined" && g.Count > 1 })
+		})
+		for from := range last {
+			for i := range count {
+				got, err := r.RecvFrom(r.ctx, from)
+				require.NoError(r, err)
+				r.same(value(from, i, length(i)), got, "message %d from %d", i, from)
+			}
+		}
+	}
+	require.NoError(r, r.Finalize(r.ctx))
+	r.left = true
+	me := r.Rank()
+	for name, call := range map[string]func() error{
+		"Finalize":  func() error { return r.Finalize(r.ctx) },
+		"Send":      func() error { return r.Send(r.ctx, 0, nil) },
+		"Send self": func() error { return r.Send(r.ctx, me, nil) },
+		"TrySend":   func() error { return r.TrySend(last, nil) },
+		"Warm":      func() error { return r.Warm(0, me) },
+		"Flush":     func() error { return r.Flush(r.ctx) },
+		"Recv":      func() error { _, _, err := r.Recv(r.ctx); return err },
+		"RecvFrom":  func() error { _, err := r.RecvFrom(r.ctx, 0); return err },
+		"Put":       func() error { return r.Put(r.ctx, "k", nil) },
+		"Get":       func() error { _, err := r.Get(r.ctx, 0, "k"); return err },
+		"Barrier":   func() error { return r.Barrier(r.ctx) },
+		"AllGather": func() error { _, err := r.AllGather(r.ctx, nil); return err },
+	} {
+		require.ErrorIs(r, call(), app.ErrFinalized, name)
+	}
+}
+
+// ring sends to the right and receives from the left.
+func (r *rank) ring(string) {
+	me, size := r.Rank(), r.Size()
+	for n := range 3 {
+		require.NoError(r, r.Send(r.ctx, (me+1)%size, value(me, 0, n)))
+		got, err := r.RecvFrom(r.ctx, (me+size-1)%size)
+		require.NoError(r, err)
+		r.same(value((me+size-1)%size, 0, n), got, "from the left")
+	}
+	if me == 0 {
+		fmt.Println("round")
+	}
+}
+
+// noSuchRanks gives each method that takes a rank those that there are not.
+func (r *rank) noSuchRanks(string) {
+	for _, bad := range []int{-1, r.Size(), 1 << 32, 1<<32 + r.Rank(), math.MinInt} {
+		for name, call := range map[string]func() error{
+			"NodeOf":    func() error { _, err := r.NodeOf(bad); return err },
+			"Send":      func() error { return r.Send(r.ctx, bad, nil) },
+			"TrySend":   func() error { return r.TrySend(bad, nil) },
+			"RecvFrom":  func() error { _, err := r.RecvFrom(r.ctx, bad); return err },
+			"Warm":      func() error { return r.Warm(r.Rank(), bad) },
+			"Get":       func() error { _, err := r.Get(r.ctx, bad, "k"); return err },
+			"Broadcast": func() error { _, err := r.Broadcast(r.ctx, bad, nil); return err },
+			"Gather":    func() error { _, err := r.Gather(r.ctx, bad, nil); return err },
+			"Scatter":   func() error { _, err := r.Scatter(r.ctx, bad, nil); return err },
+		} {
+			err := call()
+			require.ErrorIs(r, err, app.ErrNoSuchRank, "%s of rank %d", name, bad)
+			require.ErrorContains(r, err, fmt.Sprintf("ibrun: %s: rank %d of 0 to %d: ", name, bad, r.Size()-1))
+		}
+	}
+	require.NoError(r, r.Barrier(r.ctx))
+	short, cancel := context.WithTimeout(r.ctx, time.Millisecond)
+	defer cancel()
+	from, _, err := r.Recv(short)
+	require.ErrorIs(r, err, context.DeadlineExceeded)
+	require.ErrorIs(r, r.Send(r.ctx, from, nil), app.ErrNoSuchRank, "the sender of no message")
+	require.NoError(r, r.Barrier(r.ctx))
+}
+
+// nodeOf is the node of a rank that there is.
+func (r *rank) nodeOf(rank int) int {
+	node, err := r.NodeOf(rank)
+	require.NoError(r, err)
+	return node
+}
