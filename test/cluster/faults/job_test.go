@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -80,7 +81,9 @@ func (j *job) interrupt() { _ = j.cmd.Process.Signal(os.Interrupt) }
 
 // awaitEnd waits for the end of ibrun, which it kills if it hangs.
 func (s *site) awaitEnd(j *job, fail func(string, ...any)) {
-	if !s.until(j.over) {
+	select {
+	case <-j.ended:
+	case <-time.After(patience):
 		fail("ibrun still runs")
 		_ = j.cmd.Process.Kill()
 		<-j.ended

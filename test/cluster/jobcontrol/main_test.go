@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build cluster || soak
 
 // Package jobcontrol runs the real binary under a shell on a pseudo terminal,
 // and stops, continues and kills its jobs. Its tests wait for most of their time.

@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build cluster || soak
 
 package jobcontrol
 
@@ -108,10 +108,27 @@ func (c *terminal) line(format string, args ...any) { c.keys(fmt.Sprintf(format,
 // patience is the most that a test waits for an event.
 const patience = 3 * time.Minute
 
+// await polls until ok returns true. A look at all processes costs much, so it looks ten times a second.
+func (c *terminal) await(what string, ok func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(patience); !ok(); <-time.After(100 * time.Millisecond) {
+		require.True(c.t, time.Now().Before(end), "%s\n%v\n%s", what, c.processes(), c.text())
+	}
+}
+
+// awaitStop waits until the ranks, which are at least so many processes, are stopped.
+func (c *terminal) awaitStop(least int) {
+	c.t.Helper()
+	c.await("all ranks are stopped", func() bool {
+		all, stopped := c.ranks()
+		return all >= least && stopped == all
+	})
+}
+
 // expect waits until the terminal has shown a text behind what was expected before.
 func (c *terminal) expect(want string) {
 	c.t.Helper()
-	shown := func() bool {
+	c.await("the terminal shows "+want, func() bool {
 		text := c.text()[c.passed:]
 		at := strings.Index(text, want)
 		if at < 0 {
@@ -119,21 +136,7 @@ func (c *terminal) expect(want string) {
 		}
 		c.passed += at + len(want)
 		return true
-	}
-	if !within(patience, shown) {
-		require.FailNow(c.t, "the terminal does not show it", "%q\n%s", want, c.text())
-	}
-}
-
-// within waits for something that is about to happen.
-func within(most time.Duration, ok func() bool) bool {
-	for until := time.Now().Add(most); time.Now().Before(until); {
-		if ok() {
-			return true
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-	return ok()
+	})
 }
 
 // markName is the variable of the environment that says which terminal a process belongs to.
@@ -213,4 +216,14 @@ func (c *terminal) ranks() (all, stopped int) {
 		}
 	}
 	return all, stopped
+}
+
+// others counts the processes of the terminal but its shell and those that are dead.
+func (c *terminal) others() (n int) {
+	for _, p := range c.processes() {
+		if p.pid != c.shell.Process.Pid && p.state != "Z" {
+			n++
+		}
+	}
+	return n
 }

@@ -37,8 +37,7 @@ func TestBackgroundOutput(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t, here)
 	term.line("stty tostop; %s -n 4 %s sh -c 'sleep 1; echo out; while :; do sleep 0.1; done' &", program, local)
-	require.True(t, within(patience, func() bool { all, stopped := term.ranks(); return all >= 4 && stopped == all }),
-		"%s\n%v", term.text(), term.processes())
+	term.awaitStop(4)
 	require.Less(t, spent(root(term)), mostSpent)
 	term.line("jobs")
 	term.expect("Stopped")
@@ -61,8 +60,7 @@ func TestBackgroundReport(t *testing.T) {
 	term.expect("ibrun: rank ")
 	term.line("fg; fg; echo over") // if it was stopped before it was over
 	term.expect("over\r\n")
-	require.True(t, within(patience, func() bool { return len(term.processes()) == 1 }),
-		"%v\n%s", term.processes(), term.text())
+	term.await("only the shell is left", func() bool { return len(term.processes()) == 1 })
 }
 
 // A job that wants the terminal for a rank runs in the background without it, and takes it in
@@ -71,7 +69,7 @@ func TestBackgroundTerminal(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t, here)
 	term.line(`%s -n 1 --pty sh -c 'read a; stty raw; echo "got <$a>"' &`, program)
-	require.True(t, within(patience, func() bool { all, _ := term.ranks(); return all > 0 }))
+	term.await("the rank runs", func() bool { all, _ := term.ranks(); return all > 0 })
 	<-time.After(time.Second) // it spends time, or does not
 	require.Less(t, spent(root(term)), mostSpent)
 	term.line("echo ours")
@@ -86,25 +84,17 @@ func TestBackgroundTerminal(t *testing.T) {
 // A job does not stop when its shell is killed at the moment at which it is about to:
 // nobody would continue it. It ends when it cannot write.
 func TestShellHasEnded(t *testing.T) {
-	for i := range 20 {
+	for i := range 6 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
 			term := openTerminal(t, here)
 			const what = "'sleep 1; echo out; while :; do sleep 0.1; done'"
 			term.line("stty tostop; %s -n 2 %s sh -c %s &", program, local, what)
-			require.True(t, within(patience, func() bool { all, _ := term.ranks(); return all >= 2 }))
-			<-time.After(800*time.Millisecond + time.Duration(i)*20*time.Millisecond) // before, amid and behind
+			term.await("both ranks run", func() bool { all, _ := term.ranks(); return all >= 2 })
+			<-time.After(800*time.Millisecond + time.Duration(i)*70*time.Millisecond) // before, amid and behind
 			require.NoError(t, term.shell.Process.Signal(syscall.SIGKILL))
 			require.NoError(t, term.master.Close()) // as a terminal does whose shell has ended
-			alive := func() (n int) {
-				for _, p := range term.processes() {
-					if p.pid != term.shell.Process.Pid {
-						n++
-					}
-				}
-				return n
-			}
-			require.True(t, within(patience, func() bool { return alive() == 0 }), "%v", term.processes())
+			term.await("nothing is left", func() bool { return term.others() == 0 })
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -42,7 +41,7 @@ func TestNetlrtsOverNodes(t *testing.T) {
 	inDir := inOwnFolder(t)
 	j := run(t, c, inDir(append(on, "--tree", "chain", client, "serve", "end:0")...)...)
 	var got outcome
-	waitfor.Require(t, "a reply", func() bool {
+	await(t, "a reply", func() bool {
 		got = run(t, c, inDir("ctl", "ccs", "hello", "--pe", "7")...).wait()
 		return got.code == 0
 	})

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -24,7 +23,7 @@ func TestExecOverNodes(t *testing.T) {
 		inDir := inOwnFolder(t)
 		j := run(t, c, inDir("--tree", tree, "--hosts", "node[0001-0008]:2", "--bind-to", "none", "sleep", "1000")...)
 		var last outcome
-		waitfor.Require(t, "ranks", func() bool {
+		await(t, "ranks", func() bool {
 			last = run(t, c, inDir("ctl", "status")...).wait()
 			return strings.Contains(last.stdout, "16 ranks: runs")
 		})
@@ -46,7 +45,7 @@ func TestExecOverNodes(t *testing.T) {
 		require.Contains(t, got.stderr, "ibrun: node0008, beside rank 15: code 15: it exited\n")
 
 		k := run(t, c, inDir("ctl", "exec", "--", "sh", "-c", "echo up; exec sleep 2000")...)
-		waitfor.Require(t, "daemons", func() bool { return strings.Count(k.out.String(), "up") == 8 })
+		await(t, "daemons", func() bool { return strings.Count(k.out.String(), "up") == 8 })
 		require.Equal(t, 0, run(t, c, inDir("ctl", "end")...).wait().code)
 		require.Equal(t, 143, j.wait().code, j.err.String())
 		ended := k.wait()
@@ -68,7 +67,7 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 		o := run(t, c, inDir("ctl", "exec", "--", "sh", "-c", "echo at $IBRUN_HOST with $IBRUN_PIDS.")...).wait()
 		return o.code == 0 && strings.Count(o.stdout, "at ") == 4 && !strings.Contains(o.stdout, "with .")
 	}
-	waitfor.Require(t, "daemons on all nodes", all)
+	await(t, "daemons on all nodes", all)
 	daemons := func() (on []string) {
 		found, err := c.AllProcesses()
 		require.NoError(t, err)
@@ -80,10 +79,10 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 		return on
 	}
 	long := run(t, c, inDir("ctl", "exec", "--", "sleep", "2000")...)
-	waitfor.Require(t, "four daemons", func() bool { return len(daemons()) == 4 })
+	await(t, "four daemons", func() bool { return len(daemons()) == 4 })
 
 	killed := killOn(t, c, "node0003", func(p cluster.Proc) bool { return isCommand(p, "sleep", "1000") })
-	waitfor.Require(t, "the rank starts again", func() bool {
+	await(t, "the rank starts again", func() bool {
 		found, err := c.AllProcesses()
 		require.NoError(t, err)
 		return slices.ContainsFunc(found["node0003"], func(p cluster.Proc) bool {
@@ -93,10 +92,10 @@ func TestExecWhileRanksStartAgain(t *testing.T) {
 	require.Len(t, daemons(), 4)
 
 	killOn(t, c, "node0002", func(p cluster.Proc) bool { return len(p.Argv) > 1 && p.Argv[1] == reaper.Agent })
-	waitfor.Require(t, "those below are killed", func() bool {
+	await(t, "those below are killed", func() bool {
 		return slices.Equal(daemons(), []string{"node0001"})
 	})
-	waitfor.Require(t, "daemons on all nodes again", all)
+	await(t, "daemons on all nodes again", all)
 
 	require.Equal(t, 0, run(t, c, inDir("ctl", "end")...).wait().code)
 	require.Equal(t, 143, j.wait().code, j.err.String())

@@ -15,7 +15,6 @@ import (
 
 	"ibrun/bootstrap/wire"
 	"ibrun/internal/executable"
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -25,7 +24,7 @@ func endless(t *testing.T, c *cluster.Cluster, more ...string) *job {
 	args := append(more, "-n", "14", "--hosts", "node[0001-0007]", "--tree", "kary:2",
 		"sh", "-c", "(setsid sleep 1000 </dev/null >/dev/null 2>&1 &); exec sleep 1000")
 	j := start(t, c, args...)
-	waitfor.Require(t, "everything runs", func() bool { return everywhere(t, c) == 7*(2+4) })
+	await(t, "everything runs", func() bool { return everywhere(t, c) == 7*(2+4) })
 	return j
 }
 
@@ -58,7 +57,7 @@ func TestNothingToSee(t *testing.T) {
 	spy := filepath.Join(t.TempDir(), "spy")
 	require.NoError(t, executable.Write(spy, []byte("#!/bin/sh\ntee "+spied+" | "+c.VRSH()+" \"$@\"\n")))
 	j := start(t, c, "--mpi", "none", "--launcher-exec", spy, "--hosts", "node0001", "sleep", "1000")
-	waitfor.Require(t, "it runs", func() bool { return everywhere(t, c) == 3 })
+	await(t, "it runs", func() bool { return everywhere(t, c) == 3 })
 	secret := secretIn(t, spied)
 	for _, node := range c.Nodes() {
 		out, err := c.Exec(t.Context(), node, "ss", "-ltnpH").CombinedOutput()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -72,7 +71,7 @@ func TestShipping(t *testing.T) {
 		require.NoError(t, err, string(out))
 	}
 	// What a full disk or a crash made of it is mended.
-	waitfor.Require(t, "no agent runs it", func() bool { return everywhere(t, c) == 0 })
+	await(t, "no agent runs it", func() bool { return everywhere(t, c) == 0 })
 	on("node0001", "for f in /root/.cache/ibrun/ibrun-????????????????; do : >$f; done")
 	on("node0002", "for f in /root/.cache/ibrun/ibrun-????????????????; do truncate -s 1000000 $f; done")
 	require.Len(t, strings.Fields(stamps()), 6)
@@ -92,7 +91,7 @@ func TestShipping(t *testing.T) {
 	// A node whose copy was interrupted removes the part of it when its shell sees the end.
 	for _, node := range c.Nodes() {
 		const parts = "ls -d /tmp/ibrun.* /var/tmp/ibrun.* /dev/shm/ibrun.* /root/.cache/ibrun/.tmp*"
-		waitfor.Require(t, "nothing is left on "+node, func() bool {
+		await(t, "nothing is left on "+node, func() bool {
 			out, _ := c.Exec(t.Context(), node, "sh", "-c", parts).Output()
 			return len(out) == 0
 		})

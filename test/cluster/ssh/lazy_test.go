@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -143,7 +142,7 @@ func TestLazyNodeCut(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	talker := example(t, c, "test/cluster/talker")
 	j := start(t, c, "-n", "8", "-ppn", "2", "--hosts", "node[0001-0004]", "--kill-grace", "5", talker, "-victim", "7")
-	waitfor.Require(t, "they talk", func() bool { return strings.Count(j.out.String(), "sends") >= 7 })
+	await(t, "they talk", func() bool { return strings.Count(j.out.String(), "sends") >= 7 })
 	require.NoError(t, c.Cut("node0004"))
 	o := j.wait()
 	require.Equal(t, 125, o.code, o.stderr)

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/libpmi"
-	"ibrun/internal/waitfor"
 	"ibrun/test/product"
 	"ibrun/test/screen"
 	"ibrun/test/vcluster/cluster"
@@ -107,10 +106,19 @@ func everywhere(t *testing.T, c *cluster.Cluster) (n int) {
 	return n
 }
 
+// await polls until ok returns true. A look at all processes costs much, so it looks 20 times a second. Its
+// limit only ends a test that hangs: some events come after more than a minute.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); !ok(); <-time.After(50 * time.Millisecond) {
+		require.True(t, time.Now().Before(end), what)
+	}
+}
+
 // requireNothingLeft waits until no node has a process of a job.
 func requireNothingLeft(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	waitfor.Require(t, "nothing is left", func() bool { return everywhere(t, c) == 0 })
+	await(t, "nothing is left", func() bool { return everywhere(t, c) == 0 })
 }
 
 // inOwnFolder returns the command line of an ibrun whose jobs and control commands find each other, and no

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -76,7 +75,7 @@ func TestKilledInAllreduce(t *testing.T) {
 	for _, perNode := range []string{"1", "2"} {
 		j := start(t, c, "--hosts", "node[0001-0004]", "-ppn", perNode, "--timeout", "100", "-x", overTCP, "--bind-to",
 			"none", program, "spin")
-		waitfor.Require(t, "it has added up a hundred times", func() bool { return strings.Contains(j.out.String(), "spinning") })
+		await(t, "it has added up a hundred times", func() bool { return strings.Contains(j.out.String(), "spinning") })
 		pids := running(t, c, "node0003", program)
 		require.Equal(t, perNode, fmt.Sprint(len(pids)))
 		require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
@@ -87,7 +86,7 @@ func TestKilledInAllreduce(t *testing.T) {
 		require.Len(t, ours, 1, o.stderr)
 		require.Regexp(t, `^ibrun: rank (2|4|5) on node0003 was killed by signal 9 \(KILL\)\n$`, ours[0])
 		for _, node := range c.Nodes() {
-			waitfor.Require(t, "no rank is left", func() bool { return len(running(t, c, node, program)) == 0 })
+			await(t, "no rank is left", func() bool { return len(running(t, c, node, program)) == 0 })
 			require.Empty(t, on(t, c, node, "ls", "/dev/shm"), node)
 		}
 	}
@@ -102,7 +101,7 @@ func TestAgentKilledInAllreduce(t *testing.T) {
 	for range 2 {
 		j := start(t, c, "--hosts", "node[0001-0004]", "--tree", "chain", "--timeout", "100", "-x", overTCP,
 			"--bind-to", "none", program, "spin")
-		waitfor.Require(t, "it has added up a hundred times", func() bool { return strings.Contains(j.out.String(), "spinning") })
+		await(t, "it has added up a hundred times", func() bool { return strings.Contains(j.out.String(), "spinning") })
 		require.NoError(t, syscall.Kill(agentOf(t, c, "node0003"), syscall.SIGKILL))
 		o := j.wait()
 		require.Equal(t, 125, o.code, o.stderr)

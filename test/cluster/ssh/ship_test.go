@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -68,7 +67,7 @@ func TestHungShells(t *testing.T) {
 				require.NoError(t, slowHead(c, node, "/root", h.called, h.first))
 				j := start(t, c, "--ssh", ssh, "--launch-timeout", "5", "--hosts", node, "true")
 				if h.cut {
-					waitfor.Require(t, "it is being sent", func() bool {
+					await(t, "it is being sent", func() bool {
 						return c.Exec(t.Context(), node, "test", "-e", "/root/reached").Run() == nil
 					})
 					require.NoError(t, c.Cut(node))
@@ -86,7 +85,7 @@ func TestHungShells(t *testing.T) {
 // requireEmptied waits until no session has anything on a node.
 func requireEmptied(t *testing.T, c *cluster.Cluster, node string) {
 	t.Helper()
-	requireSoon(t, "no session has anything on "+node, func() bool { return len(shells(c, node)) == 0 })
+	await(t, "no session has anything on "+node, func() bool { return len(shells(c, node)) == 0 })
 }
 
 // Where sshd passes on signals, as it does for users other than root, what hangs is
@@ -139,7 +138,7 @@ func TestInterruptedWhileShipping(t *testing.T) {
 				require.NoError(t, slowHead(c, "node0002", "/root", called, "sleep 1"))
 				j := start(t, c, append(strings.Fields(session), "--hosts", "node[0001-0002]", "--tree", "flat",
 					"true")...)
-				waitfor.Require(t, "it is being sent", func() bool {
+				await(t, "it is being sent", func() bool {
 					return c.Exec(t.Context(), "node0002", "test", "-e", "/root/reached").Run() == nil
 				})
 				require.NoError(t, j.cmd.Process.Signal(os.Interrupt))

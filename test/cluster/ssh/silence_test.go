@@ -81,7 +81,7 @@ func TestNoLaunch(t *testing.T) {
 		}
 	}
 	gone := func(i int) {
-		requireSoon(t, calls[i].node+": nothing is left", func() bool { return len(ours(t, c, calls[i].node)) == 0 })
+		await(t, calls[i].node+": nothing is left", func() bool { return len(ours(t, c, calls[i].node)) == 0 })
 	}
 	gone(0)
 	gone(1)

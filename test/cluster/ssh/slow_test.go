@@ -12,18 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
-
-// requireSoon is waitfor.Require for what may come only after a minute, such as the end of an agent that has
-// heard nothing for so long.
-func requireSoon(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	if waitfor.True(ok) != nil {
-		waitfor.Require(t, what, ok)
-	}
-}
 
 // upAndAsleep is a program that says that it runs, and does not end.
 var upAndAsleep = []string{"sh", "-c", "echo up; exec sleep 1000"}
@@ -32,7 +22,7 @@ var upAndAsleep = []string{"sh", "-c", "echo up; exec sleep 1000"}
 func asleep(t *testing.T, c *cluster.Cluster, ranks int, args ...string) *job {
 	t.Helper()
 	j := start(t, c, append(args, upAndAsleep...)...)
-	waitfor.Require(t, "all ranks run", func() bool { return strings.Count(j.out.String(), "up\n") == ranks })
+	await(t, "all ranks run", func() bool { return strings.Count(j.out.String(), "up\n") == ranks })
 	return j
 }
 
@@ -50,7 +40,7 @@ func TestRekey(t *testing.T) {
 		`--hosts node[0001-0004] --tree kary:2 sh -c 'case $RANK in 0) wc -c;; 3) sh %[1]s 200000 sent;; `+
 		`*) while [ ! -e %[3]s ]; do sleep 0.5; done;; esac'`, script, program, stop))
 	for _, node := range c.Nodes() {
-		waitfor.Require(t, "two more key exchanges of "+node, func() bool {
+		await(t, "two more key exchanges of "+node, func() bool {
 			return strings.Count(read(c.Log(node)), "rekeying in, ") >= 2
 		})
 	}
@@ -86,7 +76,7 @@ func TestStoppedRoot(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 1})
 	j := asleep(t, c, 1, "--hosts", "node0001")
 	require.NoError(t, j.cmd.Process.Signal(syscall.SIGSTOP))
-	requireSoon(t, "the agent ends", func() bool { return len(shells(c, "node0001")) == 0 })
+	await(t, "the agent ends", func() bool { return len(shells(c, "node0001")) == 0 })
 	require.NoError(t, j.cmd.Process.Signal(syscall.SIGCONT))
 	o := j.wait()
 	require.Equal(t, 125, o.code, o.stderr)

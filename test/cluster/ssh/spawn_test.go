@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -26,7 +25,7 @@ func TestSpawnOverNodes(t *testing.T) {
 	require.Equal(t, 8, strings.Count(o.stdout, " of 8\n"), o.stdout)
 	j := start(t, c, "-n", "1", "--hosts", "node[0001-0004]", "sh", "-c", `"$@"; exec sleep 1000`, "sh", client,
 		"-spawn", "4", "--", "sleep", "1000")
-	waitfor.Require(t, "reaper, agent and sleep of five", func() bool { return everywhere(t, c) == 3*5 })
+	await(t, "reaper, agent and sleep of five", func() bool { return everywhere(t, c) == 3*5 })
 	require.NoError(t, j.cmd.Process.Kill())
 	j.wait()
 	requireNothingLeft(t, c)

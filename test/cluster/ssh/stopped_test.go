@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -25,7 +24,7 @@ type crew map[int]cluster.Proc
 // hosts, and finds ranks, agents and reapers.
 func crewOf(t *testing.T, c *cluster.Cluster, hosts []string, mark string, each int) crew {
 	all := crew{}
-	waitfor.Require(t, mark+" runs everywhere", func() bool {
+	await(t, mark+" runs everywhere", func() bool {
 		clear(all)
 		for _, host := range hosts {
 			procs, err := c.Processes(host)
@@ -125,7 +124,7 @@ func TestStopped(t *testing.T) {
 		require.NoError(t, syscall.Kill(s.agent, syscall.SIGSTOP))
 	}
 	require.NoError(t, rootless.job.cmd.Process.Kill())
-	requireSoon(t, "nothing is left without a root", func() bool { return !rootless.left() })
+	await(t, "nothing is left without a root", func() bool { return !rootless.left() })
 
 	<-awhileEnds
 	require.NoError(t, syscall.Kill(awhile.agent, syscall.SIGCONT))
@@ -136,7 +135,7 @@ func TestStopped(t *testing.T) {
 		require.Contains(t, o.stderr, "its agent has been silent for 60 s", s.name)
 	}
 	for _, s := range forEver {
-		requireSoon(t, s.name+": nothing is left", func() bool { return !s.left() })
+		await(t, s.name+": nothing is left", func() bool { return !s.left() })
 	}
 	o := awhile.job.wait()
 	require.Equal(t, 0, o.code, o.stderr)
@@ -154,5 +153,5 @@ func TestStoppedAndCut(t *testing.T) {
 	require.NoError(t, syscall.Kill(all.agent(t, c, "node0002"), syscall.SIGSTOP))
 	require.NoError(t, c.Cut("node0002"))
 	require.Equal(t, 125, j.wait().code)
-	requireSoon(t, "nothing is left", func() bool { return len(all.left()) == 0 })
+	await(t, "nothing is left", func() bool { return len(all.left()) == 0 })
 }

@@ -115,17 +115,17 @@ func TestHungStart(t *testing.T) {
 				": it has not returned for 5s; hint: ")
 			for _, other := range c.Nodes() {
 				if other != node {
-					waitfor.Require(t, "nothing is left on "+other, func() bool { return len(jobs(t, c, other)) == 0 })
+					await(t, "nothing is left on "+other, func() bool { return len(jobs(t, c, other)) == 0 })
 				}
 			}
 			if !h.agent {
-				waitfor.Require(t, "its reaper has given up, too", func() bool { return len(jobs(t, c, node)) == 1 })
+				await(t, "its reaper has given up, too", func() bool { return len(jobs(t, c, node)) == 1 })
 				left := jobs(t, c, node)[0]
 				require.Contains(t, o.stderr, fmt.Sprintf("node0002: process %d (", left.NodePid))
 				require.Contains(t, o.stderr, "state D) lives on after SIGKILL")
 			}
 			end()
-			waitfor.Require(t, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
+			await(t, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
 		})
 	}
 }
@@ -151,7 +151,7 @@ func TestUnkillable(t *testing.T) {
 	}
 
 	j := start(t, c, args("cat /tmp/net/program; exec sleep 1000")...)
-	waitfor.Require(t, "all run", func() bool { return hung() != 0 && len(jobs(t, c, "node0007")) == 4 })
+	await(t, "all run", func() bool { return hung() != 0 && len(jobs(t, c, "node0007")) == 4 })
 	waitfor.Closed(t, waits)
 	pid := hung()
 	require.NoError(t, j.cmd.Process.Signal(os.Interrupt))
@@ -160,12 +160,12 @@ func TestUnkillable(t *testing.T) {
 	require.Contains(t, o.stderr, fmt.Sprintf("node0002: process %d (cat, state D) lives on after SIGKILL", pid))
 	for _, other := range c.Nodes() {
 		if other != node {
-			waitfor.Require(t, "nothing is left on "+other, func() bool { return len(jobs(t, c, other)) == 0 })
+			await(t, "nothing is left on "+other, func() bool { return len(jobs(t, c, other)) == 0 })
 		}
 	}
-	waitfor.Require(t, "its reaper has given up, too", func() bool { return len(jobs(t, c, node)) == 1 })
+	await(t, "its reaper has given up, too", func() bool { return len(jobs(t, c, node)) == 1 })
 	end()
-	waitfor.Require(t, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
+	await(t, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
 
 	// What ranks leave behind is named, too; the job has not failed by it.
 	waits, end = stick(t, c, node)
@@ -178,5 +178,5 @@ func TestUnkillable(t *testing.T) {
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Contains(t, o.stderr, fmt.Sprintf("node0002: process %d (cat, state D) lives on after SIGKILL", hung()))
 	end()
-	waitfor.Require(t, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
+	await(t, "nothing is left", func() bool { return len(jobs(t, c, node)) == 0 })
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -92,7 +91,7 @@ func TestMPIR(t *testing.T) {
 		require.NoError(t, os.WriteFile(dir+"/commands", fmt.Appendf(nil, mpir, dir, "continue"), 0o644))
 		d := run(t, c, "gdb", "-q", "-batch", "-x", dir+"/commands", "--args", program, "--hosts", "node[0001-0002]:1",
 			"--bind-to", "none", "sleep", "0.05")
-		waitfor.Require(t, "the table", func() bool { _, err := os.Stat(dir + "/table"); return err == nil })
+		await(t, "the table", func() bool { _, err := os.Stat(dir + "/table"); return err == nil })
 		table := regexp.MustCompile(`MPIR (\S+) (\S+/sleep) (\d+)\n`).FindAllStringSubmatch(d.out.String(), -1)
 		require.Len(t, table, 2, d.out.String())
 		require.Contains(t, d.out.String(), "MPIR 2 state 1\n")
@@ -118,7 +117,7 @@ func TestMPIR(t *testing.T) {
 			require.Equal(t, 0, got.code, got.raw)
 			require.Contains(t, got.stdout, "exited normally")
 		}
-		waitfor.Require(t, "no rank is left", func() bool {
+		await(t, "no rank is left", func() bool {
 			for _, row := range table {
 				all, err := c.Processes(row[1])
 				require.NoError(t, err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -33,11 +32,10 @@ func controlOverNodes(t *testing.T, nodes, ppn int) {
 		until := func(verb, text string) {
 			t.Helper()
 			found, last := regexp.MustCompile(text), outcome{}
-			err := waitfor.True(func() bool {
+			await(t, name+": ctl "+verb+" shows "+text, func() bool {
 				last = run(t, c, inDir("ctl", verb)...).wait()
 				return found.MatchString(last.stdout)
 			})
-			require.NoError(t, err, "%s: ctl %s: %s\n%s", name, verb, last.stdout, last.stderr)
 		}
 		until("ranks", fmt.Sprintf(`ranks have waited for [0-9.]+ s; missing: rank %d on %s \(process \d+, in nanosleep\)`,
 			late, node))
@@ -71,7 +69,7 @@ func resizeOverNodes(t *testing.T, nodes, by, ppn int) {
 	j := start("2")
 	ask := func(words ...string) {
 		var o outcome
-		waitfor.Require(t, "the program has called Resize", func() bool {
+		await(t, "the program has called Resize", func() bool {
 			o = run(t, c, inDir(append([]string{"ctl"}, words...)...)...).wait()
 			return !regexp.MustCompile("no job of yours|not called Resize|being launched").MatchString(o.stderr)
 		})
@@ -79,7 +77,7 @@ func resizeOverNodes(t *testing.T, nodes, by, ppn int) {
 	}
 	ask("grow", fmt.Sprintf("node[%04d-%04d]", nodes+1, nodes+by))
 	ask("shrink", fmt.Sprint(by))
-	waitfor.Require(t, "nothing is left on nodes that have left", func() bool {
+	await(t, "nothing is left on nodes that have left", func() bool {
 		for _, node := range c.Nodes()[nodes:] {
 			if len(ours(t, c, node)) > 0 {
 				return false

@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build soak
 
 package jobcontrol
 
@@ -21,8 +21,8 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// soak is how long the job of TestSoak runs, stops included; make soak has ten minutes.
-var soak = flag.Duration("soak", 3*time.Minute, "of the job that much befalls")
+// soak is how long the job of TestSoak runs, stops included.
+var soak = flag.Duration("soak", 10*time.Minute, "of the job that much befalls")
 
 const (
 	soakNodes = 4
@@ -36,8 +36,13 @@ const (
 		`[ $RANK != 3 ] || echo; i=$((i+1)); sleep 1; done; echo $RANK done $i`
 )
 
+func TestManyStoppedForLong(t *testing.T) {
+	t.Parallel()
+	stopForLong(t, 20)
+}
+
 // A job outlives what befalls a long one: keys that both sides exchange again every ten
-// seconds and every megabyte, keepalives, Ctrl-Z for 90 s, and an agent that is stopped for 50 s.
+// seconds and every megabyte, keepalives, Ctrl-Z for 75 s, and an agent that is stopped for 50 s.
 // Nothing that a rank prints is lost.
 func TestSoak(t *testing.T) {
 	t.Parallel()
@@ -56,15 +61,11 @@ func TestSoak(t *testing.T) {
 			return err == nil && len(regexp.MustCompile(pattern).FindAll(text, -1)) >= soakNodes
 		}
 	}
-	require.True(t, within(patience, all(`(?m)^\d 2$`)), "all ranks count:\n%s", term.text())
+	term.await("all ranks count", all(`(?m)^\d 2$`))
 
 	term.keys(ctrlZ)
 	term.expect("Stopped")
-	require.True(t, within(patience, func() bool {
-		ranks, stopped := term.ranks()
-		return ranks >= soakNodes &&
-			stopped == ranks
-	}), "all ranks are stopped")
+	term.awaitStop(soakNodes)
 	held, err := os.ReadFile(out)
 	require.NoError(t, err)
 	<-time.After(long) // the fault's length, not a wait for something
