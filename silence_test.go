@@ -1,13 +1,8 @@
 package ibrun_test
 
 import (
-	"go/parser"
-	"go/token"
 	"log/slog"
-	"path"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,41 +11,6 @@ import (
 	"ibrun/bootstrap/rankwire"
 	"ibrun/job"
 )
-
-// linked are the packages of this module that a program gets with the package ibrun and that run in
-// its process.
-var linked = []string{
-	".", "lazy", "lazy/peer", "fabric", "fabric/ib", "fabric/udp", "cgo/verbs", "bootstrap/rankctl", "topo",
-	"topo/near",
-}
-
-// prints returns what a file uses that writes where the program writes, or "".
-func prints(t *testing.T, f source) string {
-	file, err := parser.ParseFile(token.NewFileSet(), f.path, f.text, 0)
-	require.NoError(t, err)
-	for pkg, names := range map[string][]string{
-		"os":   {"Stdout", "Stderr"},
-		"fmt":  {"Print", "Printf", "Println"},
-		"log":  {"Print", "Printf", "Println", "Fatal", "Fatalf", "Default"},
-		"slog": {"Default", "Debug", "Info", "Warn", "Error"},
-	} {
-		if name := calls(file, pkg, names); name != "" {
-			return pkg + "." + name
-		}
-	}
-	return ""
-}
-
-// The standard streams are the program's.
-func TestLibraryPrintsNothing(t *testing.T) {
-	for _, f := range sources(t) {
-		if slices.Contains(linked, path.Dir(f.path)) && !strings.HasSuffix(f.path, "_test.go") {
-			require.Empty(t, prints(t, f), f.path)
-		}
-	}
-	bad := source{"lazy/a.go", "package lazy\n\nimport \"os\"\n\nvar to = os.Stderr\n"}
-	require.Equal(t, "os.Stderr", prints(t, bad))
-}
 
 // records is a writer for a logger, which hands over one record at a time.
 type records chan string
