@@ -1,3 +1,5 @@
+//go:build managers
+
 package managers
 
 import (

@@ -1,3 +1,5 @@
+//go:build managers
+
 package managers
 
 import (
@@ -23,7 +25,7 @@ var launcher string
 
 func TestMain(m *testing.M) { os.Exit(product.Run(m, &launcher)) }
 
-// most bounds whatever a test waits for. Machines may be busy.
+// most is how long a test waits for anything: it only ends a test that hangs.
 const most = 3 * time.Minute
 
 // scheduler is a Slurm or Grid Engine.
@@ -38,14 +40,13 @@ type bed struct {
 	scheduler
 	ctx   context.Context
 	ibrun string
-	table *[]string // what was left, and for how long
 }
 
 // of is the bed for a part of a test.
 func (b *bed) of(t *testing.T) *bed {
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	t.Cleanup(cancel)
-	return &bed{t, b.c, b.scheduler, ctx, b.ibrun, b.table}
+	return &bed{t, b.c, b.scheduler, ctx, b.ibrun}
 }
 
 // slurm brings Slurm up, without any sshd.
@@ -79,8 +80,7 @@ func slurmOn(t *testing.T, on cluster.Config, cfg SlurmConfig) *bed {
 
 // newBed is a bed with ibrun at a path that all hosts see.
 func newBed(ctx context.Context, t *testing.T, c *cluster.Cluster, m scheduler) *bed {
-	b := &bed{t: t, c: c, scheduler: m, ctx: ctx, table: &[]string{},
-		ibrun: filepath.Join(c.Shared(), "ibrun")}
+	b := &bed{t, c, m, ctx, filepath.Join(c.Shared(), "ibrun")}
 	binary, err := os.ReadFile(launcher)
 	require.NoError(t, err)
 	require.NoError(t, executable.Write(b.ibrun, binary))
@@ -111,16 +111,21 @@ func (b *bed) read(name string) string {
 }
 
 // until waits for a condition.
-func (b *bed) until(what string, f func() bool) time.Duration {
-	began := time.Now()
+func (b *bed) until(what string, f func() bool) {
+	b.t.Helper()
 	for !f() {
 		select {
 		case <-b.ctx.Done():
 			b.t.Fatalf("waited for %s: %v", what, b.ctx.Err())
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	return time.Since(began)
+}
+
+// emptied waits until no process of a job is left: of its launcher, and with a word in its command line.
+func (b *bed) emptied(launcher, word string) {
+	b.t.Helper()
+	b.until("nothing to be left", func() bool { return len(b.processes(word))+len(b.processes(launcher)) == 0 })
 }
 
 // processes are those of jobs of ibrun on all hosts whose command lines have a word.

@@ -1,3 +1,5 @@
+//go:build managers
+
 package managers
 
 import (
@@ -6,7 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,7 +49,6 @@ func TestGridEngine(t *testing.T) {
 		id := b.run("qsub", "-terse", "-cwd", "-pe", "mpi", "8", "-o", "ends.out", "-e", "ends.err", job)
 		b.until("all ranks to be up", func() bool { return b.count("ends.out", "up") == 8 })
 		b.run("qdel", id)
-		require.Less(t, b.emptied("qdel", rank), 5*time.Second)
+		b.emptied(b.ibrun, rank)
 	})
-	t.Logf("what was left on all hosts, and when there was nothing:\n%s", strings.Join(*all.table, "\n"))
 }

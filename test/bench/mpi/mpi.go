@@ -13,7 +13,7 @@
 // which each node looks for; its clients are test/pmi and c/exchange.c. MPICH and OPENMPI of apps
 // and curve are c/pattern.c; BENCH is this program, of which a rank is test/bench/pattern. All but
 // the last two run on the front of a virtual cluster, all in the directory that has bin/ibrun and
-// bin/fleet. Elsewhere MPICH and OPENMPI are test/e2e/testdata/mpi.c, built for each; CLIENT is
+// bin/fleet. Elsewhere MPICH and OPENMPI are test/mpi/testdata/mpi.c, built for each; CLIENT is
 // pmixclient.c there. `make bench-mpi` runs them.
 //
 // It refuses to build programs and to bring clusters up.

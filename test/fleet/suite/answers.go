@@ -9,7 +9,7 @@ import (
 // notFound is PMIX_ERR_NOT_FOUND.
 const notFound = -46
 
-// PMIxAnswers are the lines that all ranks of test/e2e's pmixclient.c print together, sorted, where
+// PMIxAnswers are the lines that all ranks of test/mpi's pmixclient.c print together, sorted, where
 // perNode ranks in a row are on node0001 and so on. The line of univ-size is not among them:
 // launchers do not agree what it counts.
 func PMIxAnswers(ranks, perNode int) (all []string) {
@@ -48,7 +48,7 @@ func PMIxAnswers(ranks, perNode int) (all []string) {
 	return all
 }
 
-// MPIAnswers are the lines that all ranks of test/e2e's mpi.c print together, sorted.
+// MPIAnswers are the lines that all ranks of test/mpi's mpi.c print together, sorted.
 func MPIAnswers(ranks int, what string) (all []string) {
 	for rank := range ranks {
 		all = append(all, fmt.Sprintf("rank %d of %d: %s", rank, ranks, what))

@@ -3,7 +3,7 @@
 //
 //	newer := suite.Newer(t)
 //	c := cluster.Require(t, cluster.Config{Nodes: 4, Share: newer.Folders()})
-//	program := newer.MPI(t, "../e2e/testdata/mpi.c", c.Shared()+"/mpi")
+//	program := newer.MPI(t, "../mpi/testdata/mpi.c", c.Shared()+"/mpi")
 //	argv := newer.Command(t, c.Shared(), program, "ring") // for ibrun, or for the suite's own mpirun
 //
 // It refuses to install anything: where a library is missing, its test fails with the package's
@@ -12,12 +12,17 @@ package suite
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"ibrun/internal/executable"
 	"ibrun/internal/skip"
 )
 
@@ -138,14 +143,92 @@ func (s Suite) libraries(t *testing.T, name, pkg string) string {
 // library lacks, and will find them when they run.
 func (s Suite) compile(t *testing.T, source, path string, options ...string) string {
 	t.Helper()
-	args := append([]string{"-Wall", "-Wextra", "-Werror", "-o", path, source}, options...)
+	argv := append([]string{"gcc", "-Wall", "-Wextra", "-Werror", source}, options...)
 	if s.root != "" {
-		args = append(args, "-Wl,--unresolved-symbols=ignore-in-shared-libs")
+		argv = append(argv, "-Wl,--unresolved-symbols=ignore-in-shared-libs")
 	}
-	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-		t.Fatalf("gcc %s: %v\n%s", source, err, out)
+	return Compile(t, path, argv...)
+}
+
+// MPICH compiles a C program with this machine's MPICH and returns the path that it was told.
+func MPICH(t *testing.T, source, path string) string {
+	t.Helper()
+	return Compile(t, path, "mpicc.mpich", source)
+}
+
+// Compile runs a compiler that links a program to path, which it returns. A compiler costs more than
+// most tests, so the program is kept in the user's cache and copied from there as long as the
+// compiler, its arguments, the files among them and the headers beside these stay the same.
+func Compile(t *testing.T, path string, argv ...string) string {
+	t.Helper()
+	if errCache != nil {
+		t.Fatal(errCache)
+	}
+	sum, err := digest(argv)
+	if err != nil {
+		t.Fatalf("%s: %v: test/packages installs what a label needs", argv[0], err)
+	}
+	kept := filepath.Join(cache, "ibrun-programs", sum)
+	text, err := os.ReadFile(kept)
+	if err == nil {
+		err = executable.Write(path, text)
+	} else {
+		err = link(kept, path, argv)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", strings.Join(argv, " "), err)
 	}
 	return path
+}
+
+// digest identifies what a compiler makes of its arguments.
+func digest(argv []string) (string, error) {
+	compiler, err := exec.LookPath(argv[0])
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(compiler)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	fmt.Fprintln(sum, compiler, info.Size(), info.ModTime())
+	var headers []string
+	for _, arg := range argv[1:] {
+		text, err := os.ReadFile(arg)
+		if err != nil {
+			fmt.Fprintln(sum, arg)
+			continue
+		}
+		fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(arg), len(text), text)
+		found, _ := filepath.Glob(filepath.Join(filepath.Dir(arg), "*.h"))
+		headers = append(headers, found...)
+	}
+	slices.Sort(headers)
+	for _, header := range slices.Compact(headers) {
+		text, err := os.ReadFile(header)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(header), len(text), text)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+}
+
+// link runs the compiler, and keeps a copy of the program.
+func link(kept, path string, argv []string) error {
+	if out, err := exec.Command(argv[0], append(argv[1:len(argv):len(argv)], "-o", path)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(kept), 0o755); err != nil {
+		return err
+	}
+	part := fmt.Sprintf("%s.%d", kept, os.Getpid())
+	return errors.Join(os.WriteFile(part, text, 0o644), os.Rename(part, kept))
 }
 
 // module is the folder of the module, in one of whose packages a test runs.

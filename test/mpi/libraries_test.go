@@ -1,0 +1,371 @@
+//go:build mpi
+
+package mpi
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/frame"
+	"ibrun/bootstrap/rankwire"
+	"ibrun/job"
+)
+
+// withLibrary returns a program of testdata with a library of cgo, compiled as strictly as gcc can, and
+// so that a step out of bounds ends it.
+func withLibrary(t *testing.T, library string) string {
+	t.Helper()
+	sources, err := filepath.Glob("../../cgo/" + library + "/*.c")
+	require.NoError(t, err)
+	require.NotEmpty(t, sources)
+	if library == "tool" {
+		sources = append(sources, "../../cgo/pmgr/frame.c", "-D_GNU_SOURCE")
+	}
+	return compiled(t, library, append([]string{
+		"gcc", "-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-fanalyzer",
+		"-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-I../../cgo/" + library,
+		"testdata/" + library + ".c",
+	}, sources...)...)
+}
+
+func TestPMGR(t *testing.T) {
+	program := withLibrary(t, "pmgr")
+	t.Run("collectives", func(t *testing.T) { eachCollective(t, program) })
+	t.Run("ends", func(t *testing.T) { badEnds(t, program) })
+	t.Run("lies", func(t *testing.T) { lyingAgent(t, program) })
+}
+
+// eachCollective runs each with each root, over all kinds of trees.
+func eachCollective(t *testing.T, program string) {
+	unequal := " --hosts a:1,b:4,c:2,d:1,e:3 "
+	for _, options := range []string{
+		"-n 1", "-n 5", "--lazy --tree flat --hosts n[1-5] -ppn 3", "--lazy --tree kary:2" + unequal,
+		"--lazy --tree kary:2 -m cyclic" + unequal, "--lazy --tree chain -m plane=2" + unequal,
+	} {
+		args := strings.Fields(options)
+		if strings.Contains(options, "--hosts") {
+			args = onHosts(options)
+		}
+		o := ibrun(t, append(args, program, "all")...)
+		require.Equal(t, 0, o.code, "%s: %s", options, o.stderr)
+		require.Regexp(t, `^\d+ ranks: all\n$`, o.stdout)
+	}
+	all := " " + program + " all"
+	o := ibrun(t, onHosts("--lazy --tree kary:2 -n 4 -H a:2,b,c"+all+" : -n 3 -H b:3,d"+all+" : -n 2 -H a:4,d"+all)...)
+	require.Equal(t, "9 ranks: all\n", o.stdout, o.stderr)
+}
+
+// badEnds sees mistakes told to those whom they concern, and the end of a rank to
+// all.
+func badEnds(t *testing.T, program string) {
+	o := ibrun(t, "-n", "4", program, "mistakes")
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, 4, strings.Count(o.stdout, "collective failed: "), "%s", o.stdout)
+	require.Contains(t, o.stdout, "4 ranks: mistakes\n")
+	o = ibrun(t, "-n", "4", program, "leave")
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, strings.Repeat("collective failed: rank 1 ended before it joined\n", 3), o.stdout)
+	o = ibrun(t, "-n", "4", program, "abort")
+	require.Equal(t, 7, o.code, o.stderr)
+	require.Contains(t, o.stderr, "aborted the job with code 7: because\n")
+	o = ibrun(t, "-n", "4", program, "abort-256")
+	require.Equal(t, 1, o.code, o.stderr)
+	o = ibrun(t, "-n", "4", "--launcher", "local", "--hosts", "a,b", program, "die")
+	require.Equal(t, 137, o.code, o.stderr)
+	require.Contains(t, o.stderr, "ibrun: rank 1 on a was killed by signal 9 (KILL)\n")
+	out, err := exec.Command(program).CombinedOutput()
+	require.Error(t, err)
+	require.Equal(t, "not started by ibrun: there is no IBRUN_FD; try ibrun -n 2 and the program\n", string(out))
+}
+
+func TestLibpmi(t *testing.T) {
+	program := withLibrary(t, "libpmi")
+	t.Run("ibrun", func(t *testing.T) { longValues(t, program) })
+	t.Run("others", func(t *testing.T) { anyAnswers(t, program) })
+	t.Run("progress", func(t *testing.T) { progressWhileWaiting(t, program) })
+	t.Run("idle", func(t *testing.T) { idleWait(t, program) })
+}
+
+// progressWhileWaiting has rank 0 wait in a barrier to which rank 1 comes only after progress
+// of rank 0, which asks for a value in there. ibrun answers that after the barrier, and
+// mpiexec.hydra before.
+func progressWhileWaiting(t *testing.T, client string) {
+	for _, launcher := range []string{program, "mpiexec.hydra"} {
+		fifo := filepath.Join(t.TempDir(), "fifo")
+		require.NoError(t, unix.Mkfifo(fifo, 0o600))
+		o := finish(t, exec.CommandContext(t.Context(), launcher, "-n", "2", client, "progress", fifo))
+		o.went(t, []string{"rank 0 went on", "rank 1 went on"}, launcher)
+	}
+}
+
+// idleWait counts how often a rank that waits in a barrier makes progress: it
+// pauses in between, soon for 10 ms.
+func idleWait(t *testing.T, client string) {
+	const calls, early = 100, 60 // pauses grow for the first calls
+	conn, theirs := launcherSocket(t)
+	c := exec.CommandContext(t.Context(), client, "idle", fmt.Sprint(calls))
+	c.Env = append(os.Environ(), "PMI_FD=3", "PMI_RANK=2", "PMI_SIZE=4")
+	c.ExtraFiles = []*os.File{theirs}
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	theirs.Close()
+	for lines, asked := bufio.NewReader(conn), ""; !strings.HasPrefix(asked, "cmd=barrier_in"); {
+		asked, err = lines.ReadString('\n')
+		require.NoError(t, err)
+		for i, question := range []string{"cmd=init", "cmd=get_maxes", "cmd=get_my_kvsname"} {
+			if strings.HasPrefix(asked, question) {
+				_, err = fmt.Fprintln(conn, stock[i])
+				require.NoError(t, err)
+			}
+		}
+	}
+	waiting := time.Now()
+	printed := bufio.NewScanner(out)
+	require.True(t, printed.Scan())
+	require.Equal(t, "progress", printed.Text())
+	require.GreaterOrEqual(t, time.Since(waiting), (calls-early)*10*time.Millisecond)
+	_, err = fmt.Fprintln(conn, "cmd=barrier_out")
+	require.NoError(t, err)
+	require.True(t, printed.Scan())
+	require.Equal(t, "barrier 0", printed.Text())
+	require.NoError(t, c.Wait())
+}
+
+// longValues runs libpmi under ibrun and alone: values of 16 KiB, and the ranks of
+// a node however they were dealt.
+func longValues(t *testing.T, program string) {
+	for _, args := range [][]string{{"-n", "5"}, onHosts("--lazy --tree flat --hosts n[1-5] -ppn 3"),
+		onHosts("--lazy --tree kary:2 --hosts a:1,b:4,c:2,d:1 -m cyclic")} {
+		o := ibrun(t, append(args, program, "exchange")...)
+		require.Equal(t, 0, o.code, "%v: %s", args, o.stderr)
+		require.Regexp(t, `^\d+ ranks, values of 16384 bytes\n$`, o.stdout)
+	}
+	out, err := exec.Command(program, "exchange").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, "1 ranks, values of 16384 bytes\n", string(out))
+}
+
+// spoils is how many answers of launchers a test spoils.
+func spoils() int {
+	if *whole {
+		return 400
+	}
+	return 60
+}
+
+// stock is what a launcher that does not know libpmi answers to the calls of
+// "libpmi any", and anything what they print.
+var (
+	stock = []string{
+		"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+		"cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0",
+		"cmd=my_kvsname kvsname=space_1 rc=0", "cmd=universe_size size=-1 rc=0", "cmd=appnum appnum=3 rc=0",
+		"cmd=put_result rc=0 msg=success", "cmd=barrier_out",
+		"cmd=get_result rc=0 msg=success value=a b=c", "cmd=get_result rc=0 msg=success value=a b=c",
+		"cmd=get_result rc=0 msg=success value=(vector,(0,2,1),(0,1,2))",
+		"cmd=get_result rc=0 msg=success value=(vector,(0,2,1))",
+		"cmd=publish_result rc=0 info=ok", "cmd=lookup_result rc=0 port=p info=ok", "cmd=unpublish_result rc=1 msg=x",
+		"cmd=spawn_result rc=0", "cmd=finalize_ack rc=0",
+	}
+	answers = []string{
+		"rank 2 of 4", "universe -1", "appnum 3", "values 923", "name space_1", "put 0", "barrier 0", "get 0",
+		"get short 8",
+		"clique 3", "ranks 0", "publish 0", "lookup 0", "unpublish -1", "spawn 0", "finalize 0",
+	}
+)
+
+// launcherSocket is a launcher's end of a rank's descriptor, and the rank's.
+func launcherSocket(t *testing.T) (ours *net.UnixConn, theirs *os.File) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	theirs = os.NewFile(uintptr(fds[1]), "theirs")
+	file := os.NewFile(uintptr(fds[0]), "ours")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	t.Cleanup(func() { theirs.Close() })
+	return conn.(*net.UnixConn), theirs
+}
+
+// answered runs a program's "any" as rank 2 of 4 under a launcher that says some
+// words, whatever it is asked, and returns what the program printed and asked,
+// and its exit code.
+func answered(t *testing.T, program, words string, env ...string) (printed, asked string, code int) {
+	t.Helper()
+	conn, theirs := launcherSocket(t)
+	defer conn.Close() // many are made
+	defer theirs.Close()
+	c := exec.Command(program, "any")
+	c.Env = append(os.Environ(), env...)
+	c.ExtraFiles = []*os.File{theirs}
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	require.NoError(t, c.Start())
+	theirs.Close()
+	if slices.Contains(env, "IBRUN_FD=3") {
+		conn = greeted(t, conn)
+	}
+	go func() {
+		_, _ = conn.Write([]byte(words)) // unless the program has had enough before
+		_ = conn.CloseWrite()
+	}()
+	var heard bytes.Buffer
+	_, _ = heard.ReadFrom(conn) // until the program ends, which may be rude
+	_ = c.Wait()                // the code says it
+	return out.String(), heard.String(), c.ProcessState.ExitCode()
+}
+
+// greeted takes a program's Hello, and returns the socket that came with it.
+func greeted(t *testing.T, rank *net.UnixConn) *net.UnixConn {
+	t.Helper()
+	words, oob := make([]byte, 100), make([]byte, 100)
+	n, oobn, _, _, err := rank.ReadMsgUnix(words, oob)
+	require.NoError(t, err)
+	require.Equal(t, frame.Append(nil, rankwire.Hello{}), words[:n])
+	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+	require.NoError(t, err)
+	require.Len(t, messages, 1)
+	fds, err := unix.ParseUnixRights(&messages[0])
+	require.NoError(t, err)
+	require.Len(t, fds, 1)
+	f := os.NewFile(uintptr(fds[0]), "program")
+	defer f.Close()
+	c, err := net.FileConn(f)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c.(*net.UnixConn)
+}
+
+// anyAnswers runs libpmi under a launcher that is not ours, where it is a client
+// like any other; what makes no sense hurts nobody.
+func anyAnswers(t *testing.T, program string) {
+	env := []string{"PMI_FD=3", "PMI_RANK=2", "PMI_SIZE=4"}
+	printed, asked, _ := answered(t, program, strings.Join(stock, "\n")+"\n", env...)
+	require.Equal(t, strings.Join(answers, "\n")+"\n", printed)
+	require.True(t, strings.HasPrefix(asked,
+		"cmd=init pmi_version=1 pmi_subversion=1 ibrun_values=16384\ncmd=get_maxes\n"), asked)
+	require.Contains(t, asked, "cmd=put kvsname=space_1 key=key value=value\n")
+	require.Contains(t, asked,
+		"mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=2\nspawnssofar=1\narg1=x\nargcnt=1\npreput_num=1\n"+
+			"preput_key_0=k\npreput_val_0=v\ninfo_num=0\nendcmd\nmcmd=spawn\n")
+	require.True(t, strings.HasSuffix(asked, "cmd=finalize\n"), asked)
+
+	rng := rand.New(rand.NewPCG(5, 5))
+	for range spoils() {
+		lines := append([]string{}, stock...)
+		for range 1 + rng.IntN(3) {
+			k := rng.IntN(len(lines))
+			lines[k] = spoiled(rng, lines[k])
+		}
+		printed, _, code := answered(t, program, strings.Join(lines, "\n")+"\n", env...)
+		require.Zero(t, code, "%q: %s", lines, printed)
+		require.Regexp(t, `^(init -?\d+|rank 2 of 4\n(.+\n)*finalize -?\d+)\n$`, printed, "%q", lines)
+	}
+}
+
+// spoiled makes another line of one.
+func spoiled(rng *rand.Rand, line string) string {
+	at := rng.IntN(len(line))
+	switch rng.IntN(8) {
+	case 0:
+		return line[:at]
+	case 1:
+		return line + strings.Repeat("9", rng.IntN(40000))
+	case 2:
+		return line[:at] + string(rune(rng.IntN(256))) + line[at+1:]
+	case 3:
+		return line[:at] + "\n" + line[at:]
+	case 4:
+		return strings.NewReplacer("0", "99999999999", "1", "-1", "2", "2147483647").Replace(line)
+	case 5:
+		return strings.ReplaceAll(line, "(0,2,1)", fmt.Sprintf("(%d,%d,%d)", rng.IntN(3), rng.Uint32(), rng.IntN(3)))
+	case 6:
+		return stock[rng.IntN(len(stock))]
+	}
+	return line[at:] + line[:at]
+}
+
+// lyingAgent is one that spoils its frames: nothing is read or written out of
+// bounds, and the program ends.
+func lyingAgent(t *testing.T, program string) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	env := []string{"IBRUN_FD=3", "RANK=2", "WORLD_SIZE=4"}
+	good, bad := "allgather 0\nbcast 0\ngather 0\nscatter 0\n", 0
+	for i := range spoils() {
+		l := job.NewLayout([]job.Share{{Nodes: 2, Ranks: 1}, {Nodes: 1, Ranks: 2}}).Dealt(uint32(i % 3))
+		value := make([]byte, 100)
+		var all []rankwire.Parcel
+		for slot := range l.Ranks() {
+			all = append(all, rankwire.Parcel{From: job.Slot(slot), To: rankwire.Everyone, Value: value})
+		}
+		messages := []frame.Message{
+			rankwire.Welcome{JobID: "j", Rank: l.Slot(2), Epoch: 1, Layout: l},
+			rankwire.Release{Op: 1, What: rankwire.AllGather, Parcels: rankwire.NewParcels(all...)},
+			rankwire.Pair{Rank: 1, What: rankwire.Failed}, // of other programs' concern
+			rankwire.Release{Op: 2, What: rankwire.Broadcast, Root: 1, Parcels: rankwire.NewParcels(all[1])},
+			rankwire.Release{Op: 3, What: rankwire.Gather, Root: 2, Parcels: rankwire.NewParcels(all...)},
+			rankwire.Release{Op: 4, What: rankwire.Scatter, Parcels: rankwire.NewParcels(all[0])},
+		}
+		spoil := rng.IntN(len(messages))
+		var words []byte
+		for k, m := range messages {
+			f := frame.Append(nil, m)
+			if k == spoil && i > 2 {
+				f = spoiledFrame(rng, f)
+			}
+			words = append(words, f...)
+		}
+		printed, _, code := answered(t, program, string(words), env...)
+		require.Contains(t, []int{0, 1, 99}, code, "%v: %s", messages[spoil], printed)
+		require.NotRegexp(t, "Sanitizer|runtime error", printed, "%v", messages[spoil])
+		if i <= 2 {
+			require.Equal(t, good, printed)
+		} else if printed != good {
+			bad++
+		}
+	}
+	require.Greater(t, bad, spoils()/3) // much of it shows; a bit of a value need not
+}
+
+// A rank can run programs in C and in Go in turn. One that has left without its last word is the last.
+func TestProgramsInARowInC(t *testing.T) {
+	program, world := withLibrary(t, "pmgr"), ours(t, "test/world")
+	o := ibrun(t, append(onHosts("--lazy --tree kary:2 --hosts n[1-5] -ppn 3"), "sh", "-c",
+		`"$0" all && "$1" again b && "$0" all`, program, world)...)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, "15 ranks: all\nb: 15 ranks\n15 ranks: all\n", o.stdout)
+	o = ibrun(t, "-n", "2", "sh", "-c", `"$1" leave; exec "$0" all`, program, world)
+	require.NotEqual(t, 0, o.code)
+	require.Contains(t, o.stderr, "an earlier program of this rank ended without Finalize")
+}
+
+// spoiledFrame changes a frame: a bit, a byte, its end or its length.
+func spoiledFrame(rng *rand.Rand, f []byte) []byte {
+	switch at := 4 + rng.IntN(min(12, len(f)-4)); rng.IntN(4) {
+	case 0:
+		f[at] ^= byte(1 << rng.IntN(8))
+	case 1:
+		f[at] = 0xff
+	case 2:
+		return f[:at]
+	default:
+		f[rng.IntN(4)] = byte(rng.IntN(256))
+	}
+	return f
+}

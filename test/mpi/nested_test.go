@@ -1,0 +1,102 @@
+//go:build mpi
+
+package mpi
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
+)
+
+// A launcher below a rank starts a job of its own, however it is called: its ranks are numbered
+// from 0, and nothing is said.
+func TestNestedLaunchers(t *testing.T) {
+	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
+	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+	openMPI, mpich, dir := openMPI(t), mpich(t), t.TempDir()
+	sessions(t)
+	mpirun := []string{"mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", "2", openMPI, "ring"}
+	script := filepath.Join(dir, "script")
+	require.NoError(t, executable.Write(script, []byte("#!/bin/sh\n"+strings.Join(mpirun, " ")+"\n")))
+	const python = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
+	with := func(before ...string) []string { return append(before, mpirun...) }
+	for name, c := range map[string]struct {
+		ranks string
+		argv  []string
+	}{
+		"mpirun":                  {"1", mpirun},
+		"mpirun in each of two":   {"2", mpirun},
+		"behind a prefix":         {"2", with("env", "A=b")},
+		"in a script":             {"2", []string{script}},
+		"in a command of a shell": {"2", []string{"sh", "-c", strings.Join(mpirun, " ") + "; exit $?"}},
+		"by one rank of Python":   {"1", with("/usr/bin/python3", "-c", python)},
+		"by two":                  {"2", with("/usr/bin/python3", "-c", python)},
+		"mpiexec.hydra":           {"2", []string{"mpiexec.hydra", "-n", "2", mpich, "ring"}},
+		"hydra, outside a port":   {"2", []string{"--pmi-port", "mpiexec.hydra", "-n", "2", mpich, "ring"}},
+		"ibrun and Open MPI":      {"2", []string{program, "--bind-to", "none", "-n", "2", openMPI, "ring"}},
+		"ibrun and MPICH":         {"2", []string{program, "--bind-to", "none", "-n", "2", mpich, "ring"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := ibrun(t, append([]string{"--bind-to", "none", "-n", c.ranks}, c.argv...)...)
+			require.Equal(t, 0, o.code, o.stderr)
+			require.Empty(t, o.stderr)
+			for _, line := range []string{"rank 0 of 2: ring\n", "rank 1 of 2: ring\n"} {
+				require.Equal(t, map[string]int{"1": 1, "2": 2}[c.ranks], strings.Count(o.stdout, line), "%s",
+					o.stdout)
+			}
+		})
+	}
+}
+
+// sessions gives mpirun a folder for its sessions that is there already and stays: two that make it
+// at the same time fail (Open MPI 4.1, orte/util/session_dir.c), and the last one removes it.
+func sessions(t *testing.T) {
+	temp, err := os.MkdirTemp("", "") // short, since sockets are made in it
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(temp) })
+	t.Setenv("TMPDIR", temp)
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	host, _, _ = strings.Cut(host, ".")
+	require.NoError(t, os.MkdirAll(filepath.Join(temp, fmt.Sprintf("ompi.%s.%d", host, os.Getuid()), "stays"), 0o700))
+}
+
+// ibrun below another launcher starts ranks that are not that launcher's.
+func TestNestedIbrun(t *testing.T) {
+	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
+	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+	for _, outer := range []string{"mpirun.openmpi --oversubscribe --bind-to none", "mpiexec.hydra"} {
+		for library, path := range map[string]string{"libmpi": openMPI(t), "libmpich": mpich(t)} {
+			c := command(t, "-n", "2", path, "ring")
+			c.Args = append(append(strings.Fields(outer), "-n", "2", program), c.Args[1:]...)
+			c.Path = lookPath(t, c.Args[0])
+			o := finish(t, c)
+			require.Equal(t, 0, o.code, "%s, %s: %s", outer, library, o.stderr)
+			require.Equal(t, 2, strings.Count(o.stdout, "rank 1 of 2: ring\n"), "%s, %s: %s", outer, library,
+				o.stdout)
+		}
+		c := command(t, "-n", "1", "--mpi", "none", "env")
+		c.Args = append(append(strings.Fields(outer), "-n", "1", program), c.Args[1:]...)
+		c.Path = lookPath(t, c.Args[0])
+		o := finish(t, c)
+		require.Equal(t, 0, o.code, o.stderr)
+		require.Contains(t, o.stdout, "\nIBRUN_RANK=0\n")
+		// By orte_launch, two jobs below one mpirun had the same files of shared memory, and hung.
+		require.NotRegexp(t, `(?m)^(PMI_FD|PMI_PORT|PMIX_\w+|FLUX_\w+|OMPI_MCA_(ess\w*|orte_(hnp_uri|launch)))=`,
+			o.stdout, outer)
+	}
+}
+
+func lookPath(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	require.NoError(t, err)
+	return path
+}

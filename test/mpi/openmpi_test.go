@@ -1,0 +1,190 @@
+//go:build mpi
+
+package mpi
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
+	"ibrun/internal/waitfor"
+	"ibrun/test/product"
+)
+
+// Stock programs of Open MPI, found out by what they are linked with, or behind
+// a shell where nobody can tell.
+func TestOpenMPI(t *testing.T) {
+	program := openMPI(t)
+	for _, what := range []string{"hello", "ring", "collectives"} {
+		ibrun(t, "-n", "4", program, what).went(t, says(4, what))
+	}
+	for name, args := range map[string][]string{
+		"behind a shell": {"-n", "3", "sh", "-c", `"$0" collectives; exit $?`, program},
+		"as was said":    {"-n", "3", "--mpi", "openmpi", program, "collectives"},
+		"two programs":   {"-n", "2", program, "collectives", ":", "-n", "1", program, "collectives"},
+		"several agents": {"-n", "3", "--launcher", "local", "--hosts", "a,b", program, "collectives"},
+		"dealt": {"-n", "3", "--launcher", "local", "--hosts", "a:2,b", "--map-by", "node", program,
+			"collectives"},
+	} {
+		ibrun(t, args...).went(t, says(3, "collectives"), name)
+	}
+	ibrun(t, "-n", "12", program, "collectives").went(t, says(12, "collectives"), "more than there are CPUs, here")
+}
+
+// An interpreter tells nothing of the library that its script will load: Debian's
+// mpi4py is built with Open MPI. The python is the distribution's, as mpi4py is.
+func TestMPI4Py(t *testing.T) {
+	script, err := filepath.Abs("testdata/peers.py")
+	require.NoError(t, err)
+	ibrun(t, "-n", "3", "/usr/bin/python3", script).went(t, says(3, "mpi4py"))
+}
+
+// What was found out is told under -v, once, by the first node.
+func TestMPIDetected(t *testing.T) {
+	o := ibrun(t, "-v", "-n", "4", "--launcher", "local", "--hosts", "a,b", openMPI(t), "hello")
+	require.Equal(t, 1, strings.Count(o.stderr, "is linked with libmpi.so.40: Open MPI, which gets PMIx and libpmi\n"),
+		o.stderr)
+	require.Contains(t, o.stderr, "ibrun: a: ")
+	o = ibrun(t, "-v", "-n", "2", mpich(t), "hello")
+	require.Equal(t, 1, strings.Count(o.stderr, "is linked with libmpich.so.12: MPICH, which speaks PMI\n"), o.stderr)
+}
+
+// The environment of Open MPI: not for programs of MPICH, and the user's own
+// word counts.
+func TestOpenMPIEnvironment(t *testing.T) {
+	variables := func(args ...string) string {
+		o := ibrun(t, append(args, "env")...)
+		require.Equal(t, 0, o.code, o.stderr)
+		return o.stdout
+	}
+	crowd := fmt.Sprint(runtime.NumCPU() + 1)
+	require.Regexp(t, `(?m)^FLUX_PMI_LIBRARY_PATH=/proc/\d+/fd/\d+$`, variables("-n", "2"))
+	require.Regexp(t, `(?m)^FLUX_JOB_ID=\d+$`, variables("-n", "2", "FLUX_JOB_ID=mine"))
+	require.Regexp(t, `(?m)^FLUX_JOB_ID=\d+$`, variables("-n", "1"))
+	require.Contains(t, variables("-n", "1", "--mpi", "openmpi"), "FLUX_")
+	require.NotContains(t, variables("-n", "1", "--mpi", "openmpi"), "yield_when_idle")
+	require.Contains(t, variables("-n", crowd), "OMPI_MCA_mpi_yield_when_idle=1\n")
+	require.NotContains(t, variables("-n", crowd, "OMPI_MCA_mpi_yield_when_idle=0"), "yield_when_idle=1\n")
+	require.NotContains(t, variables("-n", crowd, "--mpi", "mpich"), "FLUX_")
+	require.NotContains(t, variables("-n", crowd, "--mpi", "none"), "FLUX_")
+}
+
+// Ranks that leave in another way than by MPI_Finalize end the job, with the
+// right code and line, and leave no file.
+func TestOpenMPIEnds(t *testing.T) {
+	program := openMPI(t)
+	for _, c := range append(slices.Clone(mpiEnds), mpiEnd{"spin", "was killed by signal 9 (KILL)", 137}) {
+		script := `[ $RANK != 0 ] || echo $FLUX_JOB_ID; [ "$1 $RANK" != "spin 1" ] || { sleep 0.5; kill -9 $$; } & ` +
+			`exec "$0" "$@"`
+		o := ibrun(t, append([]string{"-n", "4", "sh", "-c", script, program}, strings.Fields(c.args)...)...)
+		c.judge(t, o)
+		var id uint32
+		_, err := fmt.Sscan(o.stdout, &id)
+		require.NoError(t, err, "%s: %s", c.args, o.stdout)
+		require.Empty(t, leftOvers(t, id), c.args)
+	}
+}
+
+// An ibrun that its user may execute but not read serves Open MPI all the same.
+func TestOpenMPIUnreadable(t *testing.T) {
+	built := openMPI(t)
+	dir, err := os.MkdirTemp("", "ibrun-e2e-open")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	for name, from := range map[string]string{"ibrun": program, "openmpi": built} {
+		b, err := os.ReadFile(from)
+		require.NoError(t, err)
+		require.NoError(t, executable.Write(dir+"/"+name, b))
+	}
+	require.NoError(t, os.Chmod(dir+"/ibrun", 0o111))
+	c := command(t, "-n", "2", dir+"/openmpi", "ring")
+	c.Path, c.Dir, c.Env = dir+"/ibrun", dir, append(os.Environ(), "HOME="+dir)
+	if os.Getuid() == 0 {
+		const nobody = 65534
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	o := finish(t, c)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, 2, strings.Count(o.stdout, "of 2: ring\n"))
+}
+
+// leftOvers are files of a job of Open MPI.
+func leftOvers(t *testing.T, id uint32) []string {
+	t.Helper()
+	segments, err := filepath.Glob(fmt.Sprintf("/dev/shm/vader_segment.*.%x.*", id))
+	require.NoError(t, err)
+	folders, err := filepath.Glob(fmt.Sprintf("/tmp/ompi.*/jf.%d/%d", id>>16, id&0xffff))
+	require.NoError(t, err)
+	return append(segments, folders...)
+}
+
+// A binary that was built without a C compiler says so, and runs the rest.
+func TestWithoutLibpmi(t *testing.T) {
+	openMPI, without := openMPI(t), filepath.Join(filepath.Dir(program), "ibrun-without")
+	library, err := filepath.Abs("../../internal/libpmi/built/libpmi.so")
+	require.NoError(t, err)
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{library: ""}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(without+".json", overlay, 0o600))
+	require.NoError(t, product.Program(without, "ibrun/cmd/ibrun", "-ldflags", "-s -w", "-overlay", without+".json"))
+	run := func(args ...string) outcome {
+		c := command(t, args...)
+		c.Path = without
+		return finish(t, c)
+	}
+	o := run("--mpi", "openmpi", "-n", "2", openMPI)
+	require.Equal(t, 2, o.code)
+	require.Contains(t, o.stderr, "this build of ibrun has no libpmi, by which programs of Open MPI find each other: "+
+		"try make build where there is gcc\n")
+	require.Empty(t, o.stdout)
+	run("-n", "2", openMPI, "ring").went(t, says(2, "ring"), "by PMIx")
+	require.Empty(t, run("-n", "2", "true").stderr)
+}
+
+// Sixteen programs of Open MPI, half of them late, cost an agent at most 1 MiB of resident memory
+// when they have started: against as many ranks of the same command that ask for nothing. The agent
+// gives memory back when its clients rest, so the number is awaited. make bench-mpi prints it for a
+// client that commits less, and what of it is the agent's own.
+func TestSizeWithClientsOfPMIx(t *testing.T) {
+	const most = 1 << 10 // KiB
+	openMPI := openMPI(t)
+	started := func(script string) (r *running, agent int) {
+		folder := t.TempDir()
+		r = controlled(t, "-n", "16", "--launcher", "local", "--hosts", "h", "--mpi", "pmix", "--bind-to", "none", "sh",
+			"-c", `[ $RANK != 0 ] || echo $PPID; `+script, openMPI, folder)
+		waitfor.Require(t, "all ranks have started", func() bool {
+			files, err := os.ReadDir(folder)
+			return err == nil && len(files) == 16
+		})
+		_, err := fmt.Sscan(r.out.String(), &agent)
+		require.NoError(t, err)
+		return r, agent
+	}
+	quiet, agent := started(`: >"$1/$RANK"; exec sleep 1000`)
+	quiet.until("16 ranks: runs", "status")
+	least := resident(t, agent)
+	quiet.end()
+	_, agent = started(`[ $RANK -lt 8 ] || sleep 3; exec "$0" wait "$1"`)
+	waitfor.Require(t, "the agent gives memory back", func() bool { return resident(t, agent) <= least+most })
+}
+
+// resident is the memory of a process, in KiB.
+func resident(t *testing.T, pid int) (kib int) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	_, err = fmt.Sscan(rest, &kib)
+	require.NoError(t, err)
+	return kib
+}

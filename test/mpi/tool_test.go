@@ -1,0 +1,231 @@
+//go:build mpi
+
+package mpi
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/executable"
+	"ibrun/internal/waitfor"
+)
+
+// The library for tools, under sanitizers, over a chain of three agents.
+func TestTool(t *testing.T) {
+	tool := withLibrary(t, "tool")
+	t.Run("session", func(t *testing.T) { toolSession(t, tool) })
+	t.Run("per-rank", func(t *testing.T) { toolPerRank(t, tool) })
+	t.Run("ends", func(t *testing.T) { toolEnds(t, tool) })
+	t.Run("launch", func(t *testing.T) { toolLaunch(t, tool) })
+	t.Run("outside", func(t *testing.T) {
+		out, err := exec.Command(tool, "member", "all").CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(out), "not a member of a session")
+	})
+}
+
+// tool runs a front end beside a job.
+func (r *running) tool(tool string, args ...string) outcome {
+	c := exec.Command(tool, args...)
+	c.Env = r.env
+	return finish(r.t, c)
+}
+
+// Two sessions at a time: each has collectives of its own, its node's table of ranks, and messages
+// of all sizes to and from the front end.
+func toolSession(t *testing.T, tool string) {
+	r := sleepers(t)
+	got := r.tool(tool, "front", strconv.Itoa(r.cmd.Process.Pid))
+	require.Equal(t, 0, got.code, got.stderr)
+	want := []string{"host 0 a", "host 1 c", "host 2 c", "host 3 c", "the job has no host x"}
+	for i, host := range []string{"a", "a", "b", "b", "c", "c"} {
+		want = append(want, fmt.Sprintf("%s %d %d 1 /bin/sh", host, i, i%2))
+	}
+	ranks := map[string]string{"a": "a/0/0/1 a/1/1/1", "b": "b/2/0/1 b/3/1/1", "c": "c/4/0/1 c/5/1/1"}
+	for i, host := range []string{"a", "c", "c", "c"} {
+		want = append(want, fmt.Sprintf(`member %d of 4: %s a "quoted" one`, i, ranks[host]))
+	}
+	for i, host := range []string{"a", "b", "c"} {
+		want = append(want, fmt.Sprintf(`member %d of 3: %s a "quoted" one`, i, ranks[host]))
+	}
+	slices.Sort(want)
+	lines := sorted(got.stdout)
+	for i := range lines {
+		lines[i] = strings.ReplaceAll(lines[i], "/usr/bin/sh", "/bin/sh")
+	}
+	require.Equal(t, want, lines)
+	r.until("6 ranks: runs", "status")
+	r.end()
+}
+
+// Members beside each rank, on all hosts and on some, in which a rank has ended: its member runs as
+// well, and knows of no process.
+func toolPerRank(t *testing.T, tool string) {
+	r := controlled(t, "--launcher", "local", "--tree", "chain", "--hosts", "a:2,b:2,c:2", "--bind-to", "none",
+		"sh", "-c", "[ $IBRUN_RANK = 1 ] || exec sleep 1000")
+	r.until("5 ranks: runs", "status")
+	got := r.tool(tool, "per-rank", "-")
+	require.Equal(t, 0, got.code, got.stderr)
+	want := []string{"the job has no host x", "code 9", "code 9"}
+	for rank, host := range []string{"a", "a", "b", "b", "c", "c"} {
+		at, n := rank, 1
+		if rank == 1 {
+			at, n = -1, 0
+		}
+		want = append(want, fmt.Sprintf("member %d of 6 on %s: %d, %d ranks", rank, host, at, n))
+		if host != "a" {
+			want = append(want, fmt.Sprintf("member %d of 4 on %s: %d, 1 ranks", rank-2, host, rank))
+		}
+	}
+	slices.Sort(want)
+	require.Equal(t, want, sorted(got.stdout))
+	r.end()
+}
+
+// pidsOf are those that three members have printed.
+func pidsOf(t *testing.T, out io.Reader) (pids []int) {
+	lines := bufio.NewScanner(out)
+	for range 3 {
+		require.True(t, lines.Scan())
+		pid, err := strconv.Atoi(lines.Text())
+		require.NoError(t, err)
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// A member that crashes fails the collectives of the others, who are told; the job does not notice.
+// A front end that goes ends its members, and one that detaches does not: the end of the job does.
+func toolEnds(t *testing.T, tool string) {
+	r := sleepers(t)
+	got := r.tool(tool, "watch", "crash")
+	require.Equal(t, 0, got.code, got.stderr)
+	why := "collective failed: member 1 ended before it joined"
+	require.Equal(t, []string{"0: " + why, "2: " + why, "code 137"}, sorted(got.stdout))
+
+	c := exec.Command(tool, "watch", "stay")
+	c.Env = r.env
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	pids := pidsOf(t, out)
+	require.NoError(t, c.Process.Kill())
+	_ = c.Wait()
+	waitfor.Require(t, "the members end", func() bool {
+		return !slices.ContainsFunc(pids, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
+	})
+
+	got = r.tool(tool, "detach", "-")
+	require.Equal(t, 0, got.code, got.stderr)
+	script := `cat /proc/[0-9]*/cmdline | tr '\0' ' ' | grep -o 'member stay' | head -1`
+	waitfor.Require(t, "members run", func() bool {
+		return r.ctl("exec", "--hosts", "a", "--", "sh", "-c", script).stdout == "member stay\n"
+	})
+	r.until("6 ranks: runs", "status")
+	r.end()
+	waitfor.Require(t, "members end with the job", func() bool { return len(named(t, tool)) == 0 })
+}
+
+// named are the processes of a program.
+func named(t *testing.T, tool string) (pids []int) {
+	all, err := filepath.Glob("/proc/[0-9]*/exe")
+	require.NoError(t, err)
+	for _, exe := range all {
+		if to, err := os.Readlink(exe); err == nil && to == tool {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(exe)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// held starts a job by a tool, and returns when its ranks are held. The ranks print, when they run.
+func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *bufio.Reader) {
+	t.Helper()
+	dir := socketFolder(t)
+	link := filepath.Join(dir, "rank")
+	require.NoError(t, os.Symlink("/bin/echo", link))
+	starter := program
+	if how == "early" { // the tool dies before ibrun starts
+		starter, how = filepath.Join(dir, "starter"), "launch"
+		require.NoError(t, executable.Write(starter, []byte("#!/bin/sh\nkill -9 $PPID\nexec "+program+` "$@"`)))
+	}
+	c = exec.CommandContext(t.Context(), tool, how, "--launcher", "local", "--hosts", "a:2,b:2", "--bind-to", "none",
+		link, "ran")
+	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir, "IBRUN="+starter)
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	require.NoError(t, err)
+	pipe, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	out = bufio.NewReader(pipe)
+	if starter != program {
+		return c, in, out
+	}
+	line, err := out.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "held\n", line)
+	require.Len(t, stoppedAtStart(t, link), 4)
+	return c, in, out
+}
+
+// stoppedAtStart are the processes that are stopped and whose program has run nothing: it has no
+// heap, and no library but the loader.
+func stoppedAtStart(t *testing.T, link string) (pids []int) {
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, path := range all {
+		line, _ := os.ReadFile(path)
+		if string(line) != link+"\x00ran\x00" {
+			continue
+		}
+		dir := filepath.Dir(path)
+		var status []byte
+		waitfor.Require(t, "it stops when it gets a processor, and runs nothing before", func() bool {
+			status, err = os.ReadFile(dir + "/status")
+			return err != nil || strings.Contains(string(status), "State:\tT (stopped)")
+		})
+		require.NoError(t, err)
+		require.Contains(t, string(status), "TracerPid:\t0\n")
+		maps, err := os.ReadFile(dir + "/maps")
+		require.NoError(t, err)
+		require.NotContains(t, string(maps), "libc.so")
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// Ranks of a job that a tool launches stand before their first instruction until it releases them.
+// If it dies they are released, or the job is ended, as it has said before: nothing stays stopped,
+// also if it dies while they start, or with a session, whose members die.
+func toolLaunch(t *testing.T, tool string) {
+	all := strings.Repeat("ran\n", 4)
+	for how, want := range map[string]string{"launch": all, "early": all, "session": all, "ends": "", "release": all} {
+		c, in, out := held(t, tool, how)
+		_, err := in.Write([]byte("\n"))
+		require.True(t, err == nil || how == "early", "%v", err)
+		rest := make([]byte, len(want)+1)
+		if how == "release" { // the tool stays
+			rest = rest[:len(want)]
+		}
+		n, _ := io.ReadFull(out, rest)
+		require.Equal(t, want, string(rest[:n]), how)
+		_ = c.Process.Kill()
+		_ = c.Wait()
+		waitfor.Require(t, "no member is left", func() bool { return len(named(t, tool)) == 0 })
+	}
+}
