@@ -12,7 +12,10 @@ import (
 )
 
 // What was written can be started at once, whatever else is started then.
-func TestStartedAtOnce(t *testing.T) {
+func TestStartedAtOnce(t *testing.T) { startAtOnce(t, 50) }
+
+// startAtOnce writes programs and starts them, while others are started.
+func startAtOnce(t *testing.T, programs int) {
 	dir, stop, stopped := t.TempDir(), make(chan struct{}), make(chan error)
 	go func() {
 		for {
@@ -29,7 +32,7 @@ func TestStartedAtOnce(t *testing.T) {
 			}
 		}
 	}()
-	for i := range 500 {
+	for i := range programs {
 		path := filepath.Join(dir, fmt.Sprint(i))
 		require.NoError(t, Write(path, []byte("#!/bin/true\n")))
 		_, err := proc.Start(proc.Cmd{Path: path, Argv: []string{path}})

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"ibrun/internal/waitfor"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -19,7 +20,7 @@ func TestHold(t *testing.T) {
 	require.NoError(t, err)
 	defer null.Close()
 	c := Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", "exit $(ulimit -f)"}, Env: os.Environ(), Setpgid: true,
-		Files: []*os.File{null, null, null}, Hold: true, Most: time.Minute,
+		Files: []*os.File{null, null, null}, Hold: true, Most: waitfor.Deadline,
 		HoldLimits: []RLimit{{Resource: unix.RLIMIT_FSIZE, Soft: 37 * 512, Hard: 37 * 512}}}
 	var all []*Process
 	for range 3 {
@@ -35,10 +36,10 @@ func TestHold(t *testing.T) {
 	for _, p := range all {
 		require.False(t, p.Ended())
 		var status []byte
-		require.Eventually(t, func() bool { // it stops when it gets a processor, and runs nothing before
+		waitfor.Require(t, "it stops before it runs anything", func() bool {
 			status, err = os.ReadFile("/proc/" + strconv.Itoa(p.Pid()) + "/status")
 			return err != nil || strings.Contains(string(status), "State:\tT (stopped)")
-		}, time.Minute, time.Millisecond)
+		})
 		require.NoError(t, err)
 		require.Contains(t, string(status), "TracerPid:\t0\n")
 		maps, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid()) + "/maps")

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"ibrun/internal/waitfor"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,7 +23,7 @@ func marked(t *testing.T, mark Mark, argv ...string) int {
 	go func() { _ = cmd.Wait() }()
 	pid := cmd.Process.Pid
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	require.Eventually(t, func() bool { return mark.has(pid) }, 2*time.Minute, time.Millisecond)
+	waitfor.Require(t, "the program runs", func() bool { return mark.has(pid) })
 	return pid
 }
 
@@ -36,13 +38,13 @@ func TestMarkedAreKilled(t *testing.T) {
 	mine, other := markOf(t, "3"), markOf(t, "4")
 	one, two := marked(t, mine, "sleep", "1000"), marked(t, mine, "sleep", "1000")
 	spared := marked(t, other, "sleep", "1000")
-	killed, left, err := KillMarked(mine, 0, 10*time.Second)
+	killed, left, err := KillMarked(mine, 0, waitfor.Deadline)
 	require.NoError(t, err)
 	require.Equal(t, 2, killed)
 	require.Empty(t, left)
 	require.True(t, dead(one) && dead(two))
 	require.False(t, dead(spared))
-	killed, left, err = KillMarked(mine, 0, 10*time.Second)
+	killed, left, err = KillMarked(mine, 0, waitfor.Deadline)
 	require.NoError(t, err)
 	require.Zero(t, killed)
 	require.Empty(t, left)
@@ -52,7 +54,7 @@ func TestMarkedAreKilled(t *testing.T) {
 func TestMarkedThatFork(t *testing.T) {
 	mark := markOf(t, "0")
 	marked(t, mark, "sh", "-c", "while :; do sleep 1000 & [ $(jobs -p | wc -l) -lt 50 ] || wait; done")
-	_, left, err := KillMarked(mark, 0, 20*time.Second)
+	_, left, err := KillMarked(mark, 0, waitfor.Deadline)
 	require.NoError(t, err)
 	require.Empty(t, left)
 	found, err := mark.find()
@@ -60,33 +62,51 @@ func TestMarkedThatFork(t *testing.T) {
 	require.Empty(t, found)
 }
 
-// What is below a living agent has the grace to end by itself; what an agent has lost has none.
+// A process below a living agent has the grace to end by itself, and is killed after it.
 func TestMarkedBelowAKeeper(t *testing.T) {
 	mark := markOf(t, "0")
 	mark.Keeper = "-s" // a shell that reads its script, and the keeper's argument is its first
+	end, stay, err := os.Pipe()
+	require.NoError(t, err)
+	defer stay.Close()
 	keeper := exec.Command("sh", "-s", mark.Variables[0])
+	keeper.ExtraFiles = []*os.File{end}
 	in, err := keeper.StdinPipe()
 	require.NoError(t, err)
-	out, err := keeper.StdoutPipe()
-	require.NoError(t, err)
 	require.NoError(t, keeper.Start())
+	end.Close()
 	t.Cleanup(func() { _ = keeper.Process.Kill(); _ = keeper.Wait() })
-	_, err = in.Write([]byte("env $1 IBRUN_NODE=0 sleep 1000 & echo up; wait\n"))
-	require.NoError(t, err)
-	_, err = out.Read(make([]byte, 8))
-	require.NoError(t, err)
-	var found []int
-	require.Eventually(t, func() bool {
-		found, _ = mark.find()
-		return len(found) == 1
-	}, 10*time.Second, time.Millisecond)
-	require.True(t, mark.kept(found[0]))
-
-	begin := time.Now()
-	killed, left, err := KillMarked(mark, 300*time.Millisecond, 10*time.Second)
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, time.Since(begin), 300*time.Millisecond, "it had its grace")
-	require.Equal(t, 1, killed)
-	require.Empty(t, left)
-	require.True(t, dead(found[0]))
+	for _, polite := range []bool{true, false} {
+		_, err = in.Write([]byte("env $1 IBRUN_NODE=0 sh -c 'read x <&3' &\n"))
+		require.NoError(t, err)
+		var found []int
+		waitfor.Require(t, "the process runs", func() bool {
+			found, _ = mark.find()
+			return len(found) == 1
+		})
+		require.True(t, mark.kept(found[0]))
+		killed := make(chan int)
+		go func() {
+			grace := time.Duration(0)
+			if polite {
+				grace = waitfor.Deadline
+			}
+			n, left, err := KillMarked(mark, grace, waitfor.Deadline)
+			if err != nil || len(left) > 0 {
+				n = -1
+			}
+			killed <- n
+		}()
+		if polite {
+			for range 3 { // as long as KillMarked needs to look three times
+				_, _ = mark.find()
+			}
+			_, err = stay.Write([]byte("\n"))
+			require.NoError(t, err)
+			require.Zero(t, waitfor.Receive(t, killed))
+		} else {
+			require.Equal(t, 1, waitfor.Receive(t, killed))
+		}
+		require.True(t, dead(found[0]))
+	}
 }

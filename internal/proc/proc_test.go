@@ -13,16 +13,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"ibrun/internal/executable"
+	"ibrun/internal/waitfor"
 )
-
-// patience is the most that a test waits for an event.
-const patience = time.Minute
 
 // shell starts a script; what it prints comes line by line.
 func shell(t *testing.T, script string) (*Process, func() string) {
@@ -39,7 +36,6 @@ func shell(t *testing.T, script string) (*Process, func() string) {
 	})
 	lines := bufio.NewReader(r)
 	return p, func() string {
-		require.NoError(t, r.SetReadDeadline(time.Now().Add(patience)))
 		line, err := lines.ReadString('\n')
 		require.NoError(t, err)
 		return strings.TrimSpace(line)
@@ -47,13 +43,8 @@ func shell(t *testing.T, script string) (*Process, func() string) {
 }
 
 func ended(t *testing.T, p *Process) syscall.WaitStatus {
-	select {
-	case <-p.Done():
-		return p.Status()
-	case <-time.After(patience):
-		require.FailNow(t, "it lives on")
-		return 0
-	}
+	waitfor.Closed(t, p.Done())
+	return p.Status()
 }
 
 // How a process ended is told apart, whichever of many ends first.
@@ -153,21 +144,18 @@ func TestDescendants(t *testing.T) {
 	require.False(t, childless())
 
 	require.NoError(t, BecomeSubreaper())
-	left := KillDescendants(patience, p.Pid())
+	left := KillDescendants(waitfor.Deadline, p.Pid())
 	require.Empty(t, left)
 	require.False(t, dead(grandchild), "it was spared")
-	require.Empty(t, KillDescendants(patience))
+	require.Empty(t, KillDescendants(waitfor.Deadline))
 	require.True(t, ended(t, p).Signaled())
-	require.Eventually(t, func() bool { return dead(grandchild) && childless() }, patience, time.Millisecond,
-		"adopted orphans are reaped")
-	require.Empty(t, KillDescendants(patience))
+	waitfor.Require(t, "adopted orphans are reaped", func() bool { return dead(grandchild) && childless() })
+	require.Empty(t, KillDescendants(waitfor.Deadline))
 }
 
-// A signal that is shrugged off does nothing here, and is not ignored by what
-// this process starts.
 // Whoever else starts a process gets its end, once all of ours are over.
 func TestOthersAreNotReaped(t *testing.T) {
-	for range 100 {
+	for range 20 {
 		p, err := Start(Cmd{Path: "/bin/true", Argv: []string{"true"}})
 		require.NoError(t, err)
 		<-p.Done()
@@ -175,6 +163,8 @@ func TestOthersAreNotReaped(t *testing.T) {
 	}
 }
 
+// A signal that is shrugged off does nothing here, and is not ignored by what
+// this process starts.
 func TestShrug(t *testing.T) {
 	Shrug(syscall.SIGUSR2)
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGUSR2))
@@ -243,4 +233,34 @@ func TestRow(t *testing.T) {
 		<-p.Done()
 		require.Equal(t, i, p.Status().ExitStatus())
 	}
+}
+
+// Where the kernel refuses a group, the process runs without.
+func TestGroupRefused(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	require.NoError(t, err)
+	defer dir.Close()
+	p, err := Start(Cmd{Path: "/bin/true", Argv: []string{"true"}, Group: dir})
+	require.NoError(t, err)
+	require.Equal(t, 0, ended(t, p).ExitStatus())
+}
+
+// The soft limit of open files that a program finds is the one that this process was
+// started with, and not the one that package os has raised it to.
+func TestLimitOfFiles(t *testing.T) {
+	const inner = "IBRUN_TEST_LIMIT_OF_FILES"
+	if os.Getenv(inner) == "" {
+		p, line := shell(t, "ulimit -S -n 100; "+inner+"=1 exec /proc/"+strconv.Itoa(os.Getpid())+
+			"/exe -test.run='^TestLimitOfFiles$'")
+		require.Equal(t, "100", line())
+		require.Equal(t, 0, ended(t, p).ExitStatus())
+		return
+	}
+	var l syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l))
+	require.Greater(t, l.Cur, uint64(100))
+	p, err := Start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", "ulimit -S -n"}, Files: []*os.File{nil, os.Stdout,
+		os.Stderr}})
+	require.NoError(t, err)
+	require.Equal(t, 0, ended(t, p).ExitStatus())
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"ibrun/internal/waitfor"
 
 	"github.com/stretchr/testify/require"
 )
@@ -39,36 +40,40 @@ func TestStopDescendants(t *testing.T) {
 
 	// A parent in vfork sleeps, D, as long as its child is stopped.
 	halted := func(pid int) bool { return strings.IndexByte("TD", state(pid)) >= 0 }
-	for range 20 {
-		StopDescendants(patience, spared.Pid())
-		require.Eventually(t, func() bool { return halted(below[0]) && halted(below[1]) }, patience, time.Millisecond)
+	for range 5 {
+		StopDescendants(waitfor.Deadline, spared.Pid())
+		waitfor.Require(t, "both stop", func() bool { return halted(below[0]) && halted(below[1]) })
 		require.NotEqual(t, byte('T'), state(spared.Pid()))
-		ContinueDescendants(patience, spared.Pid())
-		require.Eventually(t, func() bool { return !halted(below[0]) && !halted(below[1]) }, patience, time.Millisecond)
+		ContinueDescendants(waitfor.Deadline, spared.Pid())
+		waitfor.Require(t, "both go on", func() bool { return !halted(below[0]) && !halted(below[1]) })
 	}
 }
 
 // Processes that fork a child and end, over and over, are stopped as well: afterwards nothing runs,
 // and nothing new comes. Every other time their parents ignore how they end, so that none is a
 // zombie.
-func TestStopOfThoseThatFork(t *testing.T) {
+func TestStopOfThoseThatFork(t *testing.T) { stopForkers(t, 2, 100) }
+
+// stopForkers stops processes that fork and end, several times. Each of their chains has a length.
+func stopForkers(t *testing.T, rounds, length int) {
 	require.NoError(t, BecomeSubreaper())
-	const chains = `r() { [ $1 = 0 ] && exec sleep 1000; r $(($1-1)) & }; for i in 1 2 3 4; do r 300 & done`
+	const each = `r() { [ $1 = 0 ] && exec sleep 1000; r $(($1-1)) & }; for i in 1 2 3 4; do r %d & done`
+	chains := fmt.Sprintf(each, length)
 	ignore := []string{"", "trap '' CHLD; "}
-	for i := range 50 {
+	for i := range rounds {
 		spared, err := Start(Cmd{Path: "/bin/sleep", Argv: []string{"sleep", "1000"}})
 		require.NoError(t, err)
 		p, err := Start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", ignore[i%2] + chains}, Setsid: true})
 		require.NoError(t, err)
 		<-p.Done()
-		StopDescendants(patience, spared.Pid())
+		StopDescendants(waitfor.Deadline, spared.Pid())
 		stopped := Descendants(os.Getpid(), spared.Pid())
 		for _, pid := range stopped {
 			require.Contains(t, "T", string(state(pid)), "%v", alive(stopped))
 		}
 		require.Equal(t, stopped, Descendants(os.Getpid(), spared.Pid()))
 		require.NotEqual(t, byte('T'), state(spared.Pid()))
-		require.Empty(t, KillDescendants(patience))
+		require.Empty(t, KillDescendants(waitfor.Deadline))
 		<-spared.Done()
 	}
 }
@@ -110,7 +115,7 @@ func TestSuspend(t *testing.T) {
 	_, line := shell(t, "exec bash -c 'set -m; "+program+" & echo $!; kill -STOP $$'")
 	pid, err := strconv.Atoi(line())
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return state(pid) == 'T' }, patience, time.Millisecond)
+	waitfor.Require(t, "it stops", func() bool { return state(pid) == 'T' })
 	require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
 	require.Equal(t, fmt.Sprint(pid, " true"), line())
 	require.Equal(t, "stopped", line())

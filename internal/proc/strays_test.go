@@ -7,17 +7,21 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
+
+	"ibrun/internal/waitfor"
 
 	"github.com/stretchr/testify/require"
 )
 
 // None of the processes that fork and end while they are killed is missed, whether or not
 // another one is spared.
-func TestNoneIsMissed(t *testing.T) {
+func TestNoneIsMissed(t *testing.T) { killForkers(t, 6) }
+
+// killForkers kills processes that fork and end, several times.
+func killForkers(t *testing.T, rounds int) {
 	require.NoError(t, BecomeSubreaper())
 	const each = `r() { [ $1 = 0 ] && exec sleep 1000; r $(($1-1)) & }; for i in 1 2 3 4; do r 30 & done`
-	for i := range 200 {
+	for i := range rounds {
 		var spare []int
 		spared, err := Start(Cmd{Path: "/bin/sleep", Argv: []string{"sleep", "1000"}})
 		require.NoError(t, err)
@@ -27,7 +31,7 @@ func TestNoneIsMissed(t *testing.T) {
 		p, err := Start(Cmd{Path: "/bin/sh", Argv: []string{"sh", "-c", each}, Setsid: true})
 		require.NoError(t, err)
 		<-p.Done()
-		require.Empty(t, KillDescendants(patience, spare...))
+		require.Empty(t, KillDescendants(waitfor.Deadline, spare...))
 		require.Equal(t, i%2 != 0, dead(spared.Pid()))
 		spared.Signal(syscall.SIGKILL)
 		<-spared.Done()
@@ -75,7 +79,7 @@ func TestFirstThreadEnds(t *testing.T) {
 	require.False(t, dead(pid))
 	require.False(t, exiting(pid), "its other threads run")
 	require.Contains(t, Descendants(p.Pid()), pid)
-	require.Empty(t, KillDescendants(patience))
+	require.Empty(t, KillDescendants(waitfor.Deadline))
 	require.True(t, dead(pid))
 	require.True(t, ended(t, p).Signaled())
 }
@@ -85,7 +89,7 @@ func TestDying(t *testing.T) {
 	p, line := shell(t, "sleep 0 & echo $!; exec sleep 1000")
 	child, err := strconv.Atoi(line())
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return exiting(child) }, patience, time.Millisecond)
+	waitfor.Require(t, "the child is exiting", func() bool { return exiting(child) })
 	require.False(t, p.Dying())
 	p.Signal(syscall.SIGKILL)
 	ended(t, p)

@@ -1,0 +1,7 @@
+//go:build soak
+
+package executable
+
+import "testing"
+
+func TestManyStartedAtOnce(t *testing.T) { startAtOnce(t, 500) }
