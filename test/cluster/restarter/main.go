@@ -47,11 +47,10 @@ type rank struct {
 
 func main() {
 	restarts := flag.Int("restarts", 10, "how often a rank kills itself")
-	bound := flag.Duration("bound", 2*time.Second, "that a restart may take")
 	seed := flag.Uint64("seed", 1, "of who kills itself, and of what is sent")
 	back := flag.Int("rollbacks", 0, "how often all ranks start again; then nothing else is played")
 	flag.Parse()
-	play := func() error { return run(*restarts, *bound, *seed) }
+	play := func() error { return run(*restarts, *seed) }
 	if *back > 0 {
 		play = func() error { return rollbacks(*back) }
 	}
@@ -61,7 +60,7 @@ func main() {
 	}
 }
 
-func run(restarts int, bound time.Duration, seed uint64) error {
+func run(restarts int, seed uint64) error {
 	ctx := context.Background()
 	w, err := ibrun.Init(ctx)
 	if err != nil {
@@ -74,15 +73,15 @@ func run(restarts int, bound time.Duration, seed uint64) error {
 	for i := range r.starts {
 		r.starts[i] = unknown
 	}
-	if err := r.play(restarts, bound); err != nil {
+	if err := r.play(restarts); err != nil {
 		w.Abort(1, err.Error()) // to exit would be one more failure to restart from
 	}
 	return nil
 }
 
-func (r *rank) play(restarts int, bound time.Duration) error {
+func (r *rank) play(restarts int) error {
 	if r.w.Rank() == 0 {
-		return r.conduct(restarts, bound)
+		return r.conduct(restarts)
 	}
 	if r.w.Restarted() > 0 {
 		for err := error(ibrun.ErrWouldBlock); errors.Is(err, ibrun.ErrWouldBlock); {
@@ -105,8 +104,11 @@ func (r *rank) play(restarts int, bound time.Duration) error {
 // unknown is the start of a rank of which nothing has been heard.
 const unknown = -1
 
+// patience only ends a job that hangs.
+const patience = time.Minute
+
 // conduct is rank 0.
-func (r *rank) conduct(restarts int, bound time.Duration) error {
+func (r *rank) conduct(restarts int) error {
 	var took []time.Duration
 	for i := range restarts {
 		victim := 1 + r.rng.IntN(r.w.Size()-1)
@@ -132,8 +134,8 @@ func (r *rank) conduct(restarts int, bound time.Duration) error {
 			if err := r.round(); err != nil {
 				return err
 			}
-			if time.Since(began) > bound {
-				return fmt.Errorf("restart %d: rank %d is not there after %v", i, victim, bound)
+			if time.Since(began) > patience {
+				return fmt.Errorf("restart %d: rank %d is not there after %v", i, victim, patience)
 			}
 		}
 		took = append(took, time.Since(began))

@@ -18,14 +18,14 @@ import (
 // Over a tree and over a chain of nodes, each with its own processes, a daemon runs on each. It
 // sees the processes of its node's ranks. The end of the job ends daemons, and nothing is left.
 func TestExecOverNodes(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 8})
+	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	for _, tree := range []string{"chain", "kary:2"} {
 		inDir := inOwnFolder(t)
-		j := run(t, c, inDir("--tree", tree, "--hosts", "node[0001-0008]:2", "--bind-to", "none", "sleep", "1000")...)
+		j := run(t, c, inDir("--tree", tree, "--hosts", "node[0001-0004]:2", "--bind-to", "none", "sleep", "1000")...)
 		var last outcome
 		await(t, "ranks", func() bool {
 			last = run(t, c, inDir("ctl", "status")...).wait()
-			return strings.Contains(last.stdout, "16 ranks: runs")
+			return strings.Contains(last.stdout, "8 ranks: runs")
 		})
 
 		got := run(t, c, inDir("ctl", "exec", "--", "sh", "-c",
@@ -34,23 +34,23 @@ func TestExecOverNodes(t *testing.T) {
 		require.Equal(t, 0, got.code, got.stderr)
 		lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
 		slices.Sort(lines)
-		require.Len(t, lines, 8, got.stdout)
+		require.Len(t, lines, 4, got.stdout)
 		for i, line := range lines {
 			require.Equal(t, fmt.Sprintf("node%04d %d %d,%d sleep sleep", i+1, i, 2*i, 2*i+1), line)
 		}
-		got = run(t, c, inDir("ctl", "exec", "--per-rank", "--hosts", "node[0003,0008]", "--", "sh", "-c",
+		got = run(t, c, inDir("ctl", "exec", "--per-rank", "--hosts", "node[0002,0004]", "--", "sh", "-c",
 			"exit $IBRUN_RANK")...).wait()
-		require.Equal(t, 15, got.code)
+		require.Equal(t, 7, got.code)
 		require.Equal(t, 4, strings.Count(got.stderr, "it exited"), got.stderr)
-		require.Contains(t, got.stderr, "ibrun: node0008, beside rank 15: code 15: it exited\n")
+		require.Contains(t, got.stderr, "ibrun: node0004, beside rank 7: code 7: it exited\n")
 
 		k := run(t, c, inDir("ctl", "exec", "--", "sh", "-c", "echo up; exec sleep 2000")...)
-		await(t, "daemons", func() bool { return strings.Count(k.out.String(), "up") == 8 })
+		await(t, "daemons", func() bool { return strings.Count(k.out.String(), "up") == 4 })
 		require.Equal(t, 0, run(t, c, inDir("ctl", "end")...).wait().code)
 		require.Equal(t, 143, j.wait().code, j.err.String())
 		ended := k.wait()
 		require.Equal(t, 137, ended.code, ended.stderr)
-		require.Equal(t, 8, strings.Count(ended.stderr, "code 137: signal 9, killed"), ended.stderr)
+		require.Equal(t, 4, strings.Count(ended.stderr, "code 137: signal 9, killed"), ended.stderr)
 	}
 	requireNothingLeft(t, c)
 }

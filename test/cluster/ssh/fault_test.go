@@ -18,13 +18,11 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// endless is a job on seven nodes, three links deep, whose ranks leave
-// processes of their own behind.
-func endless(t *testing.T, c *cluster.Cluster, more ...string) *job {
-	args := append(more, "-n", "14", "--hosts", "node[0001-0007]", "--tree", "kary:2",
+// endless is a job in a chain of all nodes, whose ranks leave processes of their own behind.
+func endless(t *testing.T, c *cluster.Cluster) *job {
+	j := start(t, c, "-ppn", "2", "--hosts", strings.Join(c.Nodes(), ","), "--tree", "chain",
 		"sh", "-c", "(setsid sleep 1000 </dev/null >/dev/null 2>&1 &); exec sleep 1000")
-	j := start(t, c, args...)
-	await(t, "everything runs", func() bool { return everywhere(t, c) == 7*(2+4) })
+	await(t, "everything runs", func() bool { return everywhere(t, c) == len(c.Nodes())*(2+4) })
 	return j
 }
 

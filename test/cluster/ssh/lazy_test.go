@@ -37,21 +37,21 @@ func stats(t *testing.T, o outcome) (s statistics) {
 	return s
 }
 
-// A ring of 256 ranks on 16 nodes: each uses two peers, and each node's last
+// A ring of 64 ranks on 16 nodes: each uses two peers, and each node's last
 // rank asks for the next node: 16 look-ups, each of which crosses the root of a
 // flat tree.
 func TestLazyRing(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 16})
 	ring := example(t, c, "examples/ring")
-	for _, tree := range []string{"flat", "kary:2", "auto"} {
-		o := ibrun(t, c, "-n", "256", "--hosts", "node[0001-0016]", "--tree", tree, "--lazy", "--stats=json", ring)
+	for _, tree := range []string{"flat", "kary:2"} {
+		o := ibrun(t, c, "-n", "64", "--hosts", "node[0001-0016]", "--tree", tree, "--lazy", "--stats=json", ring)
 		require.Equal(t, 0, o.code, o.stderr)
-		require.Equal(t, "the token went 3 times around 256 ranks\n", o.stdout)
+		require.Equal(t, "the token went 3 times around 64 ranks\n", o.stdout)
 		s := stats(t, o)
 		require.Equal(t, "lazy", s.Mode)
-		require.Equal(t, 256, s.Sums["ranks"])
-		require.Equal(t, 2*256, s.Sums["peers"])
-		require.Equal(t, 2*240, s.Sums["local_peers"])
+		require.Equal(t, 64, s.Sums["ranks"])
+		require.Equal(t, 2*64, s.Sums["peers"])
+		require.Equal(t, 2*48, s.Sums["local_peers"])
 		require.Equal(t, 16, s.Sums["lookups"], "one at each border of two nodes")
 		require.Equal(t, 32, s.Sums["connections"])
 		asked, own := 0, 0
@@ -67,12 +67,12 @@ func TestLazyRing(t *testing.T) {
 			require.LessOrEqual(t, asked, 3*(16+s.Sums["checks"]))
 		}
 	}
-	o := ibrun(t, c, "-n", "256", "--hosts", "node[0001-0016]", "--lazy", "--stats", ring)
-	require.Contains(t, o.stderr, "peers 2.0 per rank of 255 possible")
-	require.Contains(t, o.stderr, "look-ups 16 by 256 ranks")
+	o := ibrun(t, c, "-n", "64", "--hosts", "node[0001-0016]", "--lazy", "--stats", ring)
+	require.Contains(t, o.stderr, "peers 2.0 per rank of 63 possible")
+	require.Contains(t, o.stderr, "look-ups 16 by 64 ranks")
 }
 
-// Everybody with everybody, at 16 and at 64 ranks, lazily, eagerly, and as auto chooses: the table
+// Everybody with everybody, lazily, eagerly, and as auto chooses at 16 and at 64 ranks: the table
 // is small, and comes as with --eager, before the first barrier ends. Whether that choice is the
 // faster one is measured by `make bench-lazy`.
 func TestLazyAllToAll(t *testing.T) {
@@ -83,8 +83,6 @@ func TestLazyAllToAll(t *testing.T) {
 		{16, 1, "--lazy", "lazy", asked},
 		{16, 1, "--eager", "eager", asked},
 		{16, 1, "--lazy=auto", "eager", small},
-		{16, 4, "--lazy", "lazy", asked},
-		{16, 4, "--eager", "eager", asked},
 		{16, 4, "--lazy=auto", "eager", small},
 	} {
 		t.Run(fmt.Sprintf("%dx%d %s", j.nodes, j.perNode, j.option), func(t *testing.T) { j.run(t, c, program) })

@@ -3,8 +3,6 @@
 package ssh
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -29,20 +27,5 @@ func TestMPICHOverNodes(t *testing.T) {
 	o := ibrun(t, c, "-n", "16", "--hosts", "node[0001-0004]", "--timeout", "60", "-x", overTCP, "--bind-to", "none",
 		program, "abort", "7")
 	require.Equal(t, 7, o.code, o.stderr)
-	requireNothingLeft(t, c)
-}
-
-// A PMI client without an MPI library: 1,024 ranks on 64 nodes.
-func TestPMIOnSixtyFourNodes(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 64})
-	client := example(t, c, "test/pmi")
-	for _, j := range []struct {
-		ranks int
-		tree  string
-	}{{1024, "auto"}, {256, "kary:2"}} {
-		o := ibrun(t, c, "-n", strconv.Itoa(j.ranks), "--hosts", "node[0001-0064]", "--tree", j.tree, client)
-		require.Equal(t, 0, o.code, o.stderr)
-		require.Equal(t, fmt.Sprintf("%d ranks exchanged\n", j.ranks), o.stdout)
-	}
 	requireNothingLeft(t, c)
 }

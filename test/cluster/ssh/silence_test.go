@@ -20,7 +20,7 @@ import (
 // nothing as sent, and hears the other side until that has sent enough in vain.
 func TestOneWay(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 7})
+	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	nft := func(words string) {
 		out, err := c.Exec(t.Context(), "node0002", append([]string{"nft"},
 			strings.Fields(words)...)...).CombinedOutput()

@@ -93,13 +93,13 @@ func (s *stopped) left() bool { return len(s.all.left()) > 0 }
 // that are stopped are two or three links below the root, and have others below.
 func TestStopped(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 7, RSH: true})
-	tree := []string{"--tree", "kary:2", "--hosts", strings.Join(c.Nodes(), ",")}
+	c := cluster.Require(t, cluster.Config{Nodes: 4, RSH: true})
+	tree := []string{"--tree", "chain", "--hosts", strings.Join(c.Nodes(), ",")}
 	forEver := []*stopped{
 		{name: "native ssh", victim: "node0002", args: append(tree, "--ssh", "native")},
 		{name: "ssh", victim: "node0001", args: append(tree, "--ssh", "exec")},
 		{name: "rsh", victim: "node0002", args: append(tree, "--launcher", "rsh")},
-		{name: "rsh stand-in", victim: "node0004", args: append(tree, "--launcher-exec", c.VRSH())},
+		{name: "rsh stand-in", victim: "node0003", args: append(tree, "--launcher-exec", c.VRSH())},
 		{name: "local", victim: cluster.FrontName, args: []string{"--launcher", "local"}},
 	}
 	awhile, rootless := &stopped{name: "50 s", victim: "node0002", args: tree}, &stopped{name: "root killed",

@@ -77,7 +77,7 @@ func TestLimitOfFiles(t *testing.T) {
 // started. The launch says so, ends in time, and leaves only what nobody can end.
 func TestHungStart(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 7})
+	c := cluster.Require(t, cluster.Config{Nodes: 3})
 	const node = "node0002"
 	for _, other := range c.Nodes() {
 		on(t, c, other, "sh", "-c",
@@ -102,8 +102,8 @@ func TestHungStart(t *testing.T) {
 		t.Run(h.name, func(t *testing.T) {
 			_, end := stick(t, c, node)
 			defer end()
-			args := append([]string{"--launch-timeout", "5", "--no-preflight", "--tree", "kary:2", "-ppn", "2",
-				"--hosts", "node[0001-0007]"}, h.args...)
+			args := append([]string{"--launch-timeout", "5", "--no-preflight", "--tree", "chain", "-ppn", "2",
+				"--hosts", "node[0001-0003]"}, h.args...)
 			run := ibrun
 			if h.name == "exec with limits" {
 				run = limited
@@ -133,7 +133,7 @@ func TestHungStart(t *testing.T) {
 // A rank that sleeps in the kernel is named, by host and pid, and keeps nobody else.
 func TestUnkillable(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 7})
+	c := cluster.Require(t, cluster.Config{Nodes: 3})
 	const node = "node0002"
 	waits, end := stick(t, c, node)
 	defer end()
@@ -146,12 +146,12 @@ func TestUnkillable(t *testing.T) {
 		return pid
 	}
 	args := func(program string) []string {
-		return []string{"--tree", "kary:2", "-ppn", "2", "--hosts", "node[0001-0007]", "sh", "-c",
+		return []string{"--tree", "chain", "-ppn", "2", "--hosts", "node[0001-0003]", "sh", "-c",
 			"test $(hostname) = node0002 && test $IBRUN_LOCAL_RANK = 0 && exec " + program}
 	}
 
 	j := start(t, c, args("cat /tmp/net/program; exec sleep 1000")...)
-	await(t, "all run", func() bool { return hung() != 0 && len(jobs(t, c, "node0007")) == 4 })
+	await(t, "all run", func() bool { return hung() != 0 && len(jobs(t, c, "node0003")) == 4 })
 	waitfor.Closed(t, waits)
 	pid := hung()
 	require.NoError(t, j.cmd.Process.Signal(os.Interrupt))

@@ -5,6 +5,8 @@ package ssh
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -90,4 +92,26 @@ func resizeOverNodes(t *testing.T, nodes, by, ppn int) {
 	got := total.FindStringSubmatch(o.stdout)
 	require.Equal(t, []string{want[1], "2"}, got[1:], o.stdout)
 	requireNothingLeft(t, c)
+}
+
+// launchOn starts ranks over a kind of session in a shape of tree, and requires that each node has its ranks.
+func launchOn(t *testing.T, c *cluster.Cluster, session, tree string, nodes, ppn int) {
+	t.Helper()
+	sessions := map[string][]string{
+		"ssh": nil, "rsh": {"--launcher", "rsh"}, "stand-in": {"--launcher-exec", c.VRSH()},
+	}
+	o := ibrun(t, c, append(sessions[session], "-ppn", fmt.Sprint(ppn), "--hosts", fmt.Sprintf("node[0001-%04d]", nodes),
+		"--launch-timeout", "60", "--tree", tree, "hostname")...)
+	require.Equal(t, 0, o.code, "%s %s: %s", session, tree, o.stderr)
+	require.Empty(t, o.stderr)
+	require.ElementsMatch(t, slices.Repeat(c.Nodes()[:nodes], ppn), strings.Fields(o.stdout))
+}
+
+// exchangeOn lets ranks without an MPI library exchange values by PMI.
+func exchangeOn(t *testing.T, c *cluster.Cluster, tree string, nodes, ppn int) {
+	t.Helper()
+	o := ibrun(t, c, "-ppn", fmt.Sprint(ppn), "--hosts", fmt.Sprintf("node[0001-%04d]", nodes), "--launch-timeout", "60",
+		"--tree", tree, example(t, c, "test/pmi"))
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, fmt.Sprintf("%d ranks exchanged\n", nodes*ppn), o.stdout)
 }
