@@ -47,7 +47,7 @@ func probe(args []string) int {
 	last := len(args) - 1
 	cfg, err := sshconfig.Resolve(system, args[last], "", args[:last])
 	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		var s *native.Session
 		var printed bytes.Buffer

@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -141,11 +141,11 @@ func (s *site) serve(t *testing.T, port int, special string) {
 // listen waits until all servers do.
 func (s *site) listen(t *testing.T) {
 	for port := range servers {
-		require.Eventually(t, func() bool {
+		waitfor.Require(t, fmt.Sprintf("sshd listens on %d", port), func() bool {
 			out, err := s.Exec(context.Background(), "node0001", "sh", "-c",
 				fmt.Sprintf("exec 2>/dev/null; grep -q :%04X /proc/net/tcp", port)).CombinedOutput()
 			return err == nil || len(out) > 0
-		}, 10*time.Second, 20*time.Millisecond, "sshd on %d", port)
+		})
 	}
 }
 
@@ -158,13 +158,13 @@ func (s *site) agent(t *testing.T, keys ...string) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	require.Eventually(t, func() bool {
+	waitfor.Require(t, "ssh-agent listens", func() bool {
 		c, err := net.Dial("unix", socket)
 		if err == nil {
 			c.Close()
 		}
 		return err == nil
-	}, 5*time.Second, 10*time.Millisecond)
+	})
 	for _, k := range keys {
 		add := exec.Command("ssh-add", "-q", s.path(k))
 		add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket, "SSH_ASKPASS="+s.path("askpass"),

@@ -174,7 +174,7 @@ func (s *site) attempt(t *testing.T, c situation, agent string, native bool) (en
 	if host == "" {
 		host = "x"
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	self, err := os.Executable()
 	require.NoError(t, err)

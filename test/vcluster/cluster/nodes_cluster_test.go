@@ -1,3 +1,5 @@
+//go:build cluster
+
 package cluster_test
 
 import (
@@ -13,20 +15,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/skip"
+	"ibrun/internal/waitfor"
 	"ibrun/test/vcluster/cluster"
 )
-
-const deadline = 20 * time.Second
 
 // front runs a command line on the front and returns what it printed.
 func front(t *testing.T, c *cluster.Cluster, line string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	ctx, cancel := context.WithTimeout(t.Context(), waitfor.Deadline)
 	defer cancel()
 	out, err := c.Command(ctx, "sh", "-c", line).CombinedOutput()
 	require.NoError(t, err, "%s: %s", line, out)
@@ -36,7 +36,7 @@ func front(t *testing.T, c *cluster.Cluster, line string) string {
 // fails runs a command line on the front that must not succeed.
 func fails(t *testing.T, c *cluster.Cluster, line string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	ctx, cancel := context.WithTimeout(t.Context(), waitfor.Deadline)
 	defer cancel()
 	out, err := c.Command(ctx, "sh", "-c", line).CombinedOutput()
 	require.Error(t, err, "%s: %s", line, out)
@@ -77,7 +77,7 @@ func TestFourNodes(t *testing.T) {
 		fails(t, c, "ssh node0001 cat "+private)
 		wd, err := os.Getwd()
 		require.NoError(t, err)
-		require.Contains(t, front(t, c, "ssh node0002 ls "+wd), "cluster_test.go")
+		require.Contains(t, front(t, c, "ssh node0002 ls "+wd), "nodes_cluster_test.go")
 	})
 	t.Run("rsh stand-in", func(t *testing.T) {
 		require.Equal(t, "node0004 /root", front(t, c, c.VRSH()+` node0003 'vrsh node0004 "echo \$(hostname) \$PWD"'`))
@@ -93,15 +93,15 @@ func TestFourNodes(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cmd := c.Exec(ctx, "node0001", "sleep", "1000")
 		require.NoError(t, cmd.Start())
-		eventually(t, func() bool { return running(t, c, "node0001", "sleep") == 1 })
+		waitfor.Require(t, "processes that sleep: 1", func() bool { return running(t, c, "node0001", "sleep") == 1 })
 		cancel()
 		require.Error(t, cmd.Wait())
-		eventually(t, func() bool { return running(t, c, "node0001", "sleep") == 0 })
+		waitfor.Require(t, "processes that sleep: 0", func() bool { return running(t, c, "node0001", "sleep") == 0 })
 	})
 	t.Run("signals reach the command itself", func(t *testing.T) {
 		cmd := c.Command(t.Context(), "sleep", "1000")
 		require.NoError(t, cmd.Start())
-		eventually(t, func() bool { return running(t, c, cluster.FrontName, "sleep") == 1 })
+		waitfor.Require(t, "processes that sleep: 1", func() bool { return running(t, c, cluster.FrontName, "sleep") == 1 })
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 		require.ErrorContains(t, cmd.Wait(), "terminated")
 	})
@@ -129,7 +129,7 @@ func TestFourNodes(t *testing.T) {
 	t.Run("kill, start", func(t *testing.T) {
 		cmd := c.Exec(t.Context(), "node0004", "sh", "-c", "setsid sleep 1000 & exec sleep 1000")
 		require.NoError(t, cmd.Start())
-		eventually(t, func() bool { return running(t, c, "node0004", "sleep") == 2 })
+		waitfor.Require(t, "processes that sleep: 2", func() bool { return running(t, c, "node0004", "sleep") == 2 })
 		require.NoError(t, c.Kill("node0004"))
 		require.Error(t, cmd.Wait())
 		procs, err := c.Processes("node0004")
@@ -195,11 +195,6 @@ func running(t *testing.T, c *cluster.Cluster, host, program string) (n int) {
 	return n
 }
 
-func eventually(t *testing.T, ok func() bool) {
-	t.Helper()
-	require.Eventually(t, ok, deadline, 5*time.Millisecond)
-}
-
 // leftovers lists what this process's cluster could leave behind: children, cgroups, mounts.
 func leftovers(t *testing.T) []string {
 	t.Helper()
@@ -250,7 +245,7 @@ func TestMakerKilled(t *testing.T) {
 	require.DirExists(t, dir)
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
-	eventually(t, func() bool {
+	waitfor.Require(t, "nothing of the cluster is left", func() bool {
 		_, err := os.Stat(filepath.Dir(dir))
 		return os.IsNotExist(err) && !machineRuns(t, "4321")
 	})
