@@ -96,14 +96,3 @@ until [ -s held$RANK ]; do :; done; "$0" :world again b 2>&1; exec 4>&-; wait; "
 		o.stdout)
 	require.True(t, strings.HasSuffix(string(o.stdout), "c: 2 ranks\n"), "%s", o.stdout)
 }
-
-// The same from C, and from both languages in turn.
-func TestProgramsInARowInC(t *testing.T) {
-	program := withLibrary(t, "pmgr", "pmgr")
-	o := scripted(t, five("--lazy", "kary:2"), `export C="`+program+`"; "$C" all && "$0" :world again b && "$C" all`)
-	require.Equal(t, 0, o.code, o.stderr)
-	require.Equal(t, "15 ranks: all\nb: 15 ranks\n15 ranks: all\n", string(o.stdout))
-	o = scripted(t, stage{"", []string{"-n", "2"}}, `"$0" :world leave; exec "`+program+`" all`)
-	require.NotEqual(t, 0, o.code)
-	require.Contains(t, o.stderr, "an earlier program of this rank ended without Finalize")
-}

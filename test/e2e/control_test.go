@@ -218,26 +218,6 @@ func TestControlMissing(t *testing.T) {
 	require.Contains(t, r.err.String(), "missing: rank 7 on n3")
 }
 
-// Stock programs of MPICH and Open MPI: one rank is not in MPI_Init. Stacks of a debugger are those
-// of the programs.
-func TestControlMPI(t *testing.T) {
-	for name, program := range map[string]string{"MPICH": mpiProgram(t), "Open MPI": openMPIProgram(t)} {
-		r := controlled(t, "-n", "4", "--launcher", "local", "--hosts", "a,b:3", "--bind-to", "none", "sh", "-c",
-			`[ $IBRUN_RANK = 2 ] && exec sleep 600; exec "$0" hello`, program)
-		ranks := r.until(`3 ranks have waited for [0-9.]+ s; missing: rank 2 on b`, "ranks")
-		require.Regexp(t, `missing: rank 2 on b \(process \d+, in nanosleep\)`, ranks, name)
-		stacks := r.until(`(?m)^3 ranks: 0-1,3 \(in `, "stacks")
-		require.Regexp(t, `(?m)^1 rank: 2 \(`, stacks, name)
-		if _, err := exec.LookPath("gdb"); err == nil {
-			require.Regexp(t, `3 ranks.*\n.* <- .*`, stacks, name)
-			require.Contains(t, stacks, "nanosleep", name)
-		}
-		t.Logf("%s", stacks)
-		r.ctl("end")
-		require.Equal(t, 143, r.ends(), name)
-	}
-}
-
 // top in a terminal: a picture that is drawn over itself, and ends with the job. docs/control.md
 // has one.
 func TestControlTop(t *testing.T) {

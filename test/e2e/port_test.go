@@ -28,31 +28,6 @@ func TestPort(t *testing.T) {
 	require.Equal(t, strings.Repeat(".127.0.0.1:N\n", 2), string(o.stdout), o.stderr)
 }
 
-// Stock MPICH through the port: what it asks for, and how it ends.
-func TestPortMPICH(t *testing.T) {
-	program := mpiProgram(t)
-	for _, what := range []string{"ring", "names"} {
-		o := ibrun(t, "--pmi-port", "-n", "4", program, what)
-		require.Equal(t, 0, o.code, o.stderr)
-		for rank := range 4 {
-			require.Contains(t, string(o.stdout), fmt.Sprintf("rank %d of 4: %s\n", rank, what))
-		}
-	}
-	for _, c := range []struct {
-		args, says string
-		code       int
-	}{
-		{"abort 7", "aborted the job with code 7", 7},
-		{"leave", "exited with code 0, and without MPI_Finalize", 1},
-		{"die", "was killed by signal 6 (ABRT)", 134},
-	} {
-		o := ibrun(t, append([]string{"--pmi-port", "-n", "4", program}, strings.Fields(c.args)...)...)
-		require.Equal(t, c.code, o.code, "%s: %s", c.args, o.stderr)
-		require.Contains(t, o.stderr, c.says)
-		require.Equal(t, 1, strings.Count(o.stderr, "ibrun: "), o.stderr)
-	}
-}
-
 // caller is a connection to a rank's port that this test makes.
 type caller struct {
 	t *testing.T

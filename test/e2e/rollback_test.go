@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/test/fleet/suite"
 	"ibrun/test/product"
 )
 
@@ -55,41 +54,6 @@ func TestWorldRollback(t *testing.T) {
 	o = ibrun(t, "-n", "2", program, "-rollbacks", "2")
 	require.Equal(t, 1, o.code, o.stderr)
 	require.Contains(t, o.stderr, "no rank of this job is restarted: start it with --on-failure restart")
-}
-
-// Unmodified MPI programs start again too, by PMI and by PMIx: their servers are made new.
-func TestRestartAllOfMPI(t *testing.T) {
-	script := `[ $IBRUN_RESTART = 0 -a $RANK = 1 ] && { sleep 0.5; kill -9 $$; }
-exec "$0" ring`
-	for name, args := range map[string][]string{
-		"pmi":  {mpiProgram(t)},
-		"pmix": {openMPIProgram(t)},
-	} {
-		o := ibrun(t, append([]string{"--launcher", "local", "-H", "a,b", "-n", "4", "--on-failure", "restart-all",
-			"sh", "-c", script}, args...)...)
-		require.Equal(t, 0, o.code, "%s: %s", name, o.stderr)
-		require.Contains(t, o.stderr, "all ranks start again (restart 1)")
-		require.Equal(t, 4, strings.Count(string(o.stdout), "of 4: ring\n"), "%s: %s%s", name, o.stdout, o.stderr)
-	}
-}
-
-// A program that has asked, by PMIx, to be told of ranks that end goes on without them where ranks
-// are restarted. One that has not ends, with a line that says why.
-func TestPMIxEventOfARank(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "events")
-	own := suite.Own()
-	own.PMIx(t, "testdata/pmixevents.c", program)
-	args := []string{"--launcher", "local", "-H", "a,b", "-n", "3", "--mpi", "pmix", "--on-failure", "restart", program}
-	o := ibrun(t, args...)
-	require.Equal(t, 137, o.code, o.stderr)
-	require.Contains(t, o.stderr, "rank 2 on b was killed by signal 9 (KILL)")
-	require.NotContains(t, o.stderr, "cannot be restarted")
-	for rank := range 2 {
-		require.Contains(t, string(o.stdout), fmt.Sprintf("rank %d: rank 2 has ended\n", rank), o.stderr)
-	}
-	o = ibrun(t, append(args, "without")...)
-	require.Equal(t, 137, o.code, o.stderr)
-	require.Contains(t, o.stderr, "it uses PMI, so it cannot be restarted alone")
 }
 
 // In a job that does not repair its tree a spare takes the place of a node that is lost while ranks

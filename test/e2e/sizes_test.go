@@ -4,16 +4,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/build/pack"
@@ -102,52 +99,6 @@ func TestSizes(t *testing.T) {
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
 		_ = cmd.Wait()
 	}
-}
-
-// Sixteen programs of Open MPI, half of them late, cost an agent at most 1 MiB of resident memory
-// when they have started: against as many ranks of the same command that ask for nothing. The agent
-// gives memory back when its clients rest, so the number is awaited. make bench-mpi prints it for a
-// client that commits less, and what of it is the agent's own.
-func TestSizeWithClientsOfPMIx(t *testing.T) {
-	const most = 1 << 10 // KiB
-	openMPI, folder := openMPIProgram(t), t.TempDir()
-	own := func(script string) (cmd *exec.Cmd, pid int) {
-		cmd = command(t, "-n", "16", "--launcher", "local", "--hosts", "h", "--mpi", "pmix", "--bind-to", "none", "sh",
-			"-c", script, openMPI, folder)
-		cmd.Env = append(os.Environ(), mark(t))
-		require.NoError(t, cmd.Start())
-		t.Cleanup(func() {
-			_ = cmd.Process.Signal(os.Interrupt)
-			_ = cmd.Wait()
-		})
-		eventually(t, patience/2, "all ranks run", func() bool {
-			started, err := os.ReadDir(folder)
-			require.NoError(t, err)
-			return len(started) == 16
-		})
-		own := slices.DeleteFunc(agents(":agent"), func(pid int) bool {
-			return !slices.Contains(marked(mark(t)), strconv.Itoa(pid))
-		})
-		require.Len(t, own, 1)
-		return cmd, own[0]
-	}
-	quiet, pid := own(`: >"$1/$PMIX_RANK"; exec sleep 1000`)
-	least := memory(t, pid, "VmRSS")
-	require.NoError(t, quiet.Process.Signal(os.Interrupt))
-	_ = quiet.Wait()
-	eventually(t, patience, "nothing is left", func() bool { return len(marked(mark(t))) == 0 })
-	started, err := filepath.Glob(folder + "/*")
-	require.NoError(t, err)
-	for _, path := range started {
-		require.NoError(t, os.Remove(path))
-	}
-	_, pid = own(`[ $PMIX_RANK -lt 8 ] || sleep 3; exec "$0" wait "$1"`)
-	now := 0
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		now = memory(t, pid, "VmRSS")
-		require.LessOrEqual(c, now, least+most, "the agent gives memory back")
-	}, patience/2, 10*time.Millisecond)
-	t.Logf("the agent has %d KiB in memory with 16 clients of PMIx, %d KiB without", now, least)
 }
 
 // What an agent does before it does anything: the initialisation of its packages.

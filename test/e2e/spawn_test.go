@@ -3,8 +3,6 @@ package e2e
 import (
 	"bytes"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,17 +43,6 @@ func TestSpawn(t *testing.T) {
 		"sh", "-c", "echo $IBRUN_HOST $IBRUN_NODES $PMI_SIZE $E2E_X")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Subset(t, printed(o), []string{"a 3 3 x", "b 3 3 x", "c 3 3 x"})
-}
-
-// The same as Slurm's PMI-2 library asks for it.
-func TestSpawnPMI2(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pmi2")
-	out, err := exec.Command("gcc", "-o", path, "testdata/pmi2.c", "-lpmi2").CombinedOutput()
-	require.NoError(t, err, "package libpmi2-0-dev is needed: %s", out)
-	o := ibrun(t, "--launcher", "local", "--hosts", "a,b,c", "-n", "2", path)
-	require.Equal(t, 0, o.code, o.stderr)
-	require.Equal(t, []string{"child 0 of 3: x y;z; /usr; b c", "child 1 of 3: x y;z; /usr; b c",
-		"spawn: 0, job of 16, 000"}, printed(o))
 }
 
 // What cannot be spawned is refused, with the reason, and the parent goes on.
