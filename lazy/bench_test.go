@@ -2,15 +2,16 @@ package lazy
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
+	"ibrun/internal/waitfor"
 	"ibrun/job"
 )
 
@@ -100,15 +101,13 @@ func (k atRest) bytes(t testing.TB, peers uint32) float64 {
 		require.Equal(t, k.size > 1, w.table(0).Tally().Sum[job.CountStreamed] > 0)
 	}
 	// They are at rest after the last timer of any.
-	least := k.used()
-	for same := 0; same < 3; same++ {
-		<-time.After(20 * time.Millisecond)
-		if now := k.used(); now < least-1024 {
-			least, same = now, 0
-		}
-	}
+	each, looks := math.Inf(1), 0
+	_ = waitfor.True(func() bool {
+		each, looks = min(each, (k.used()-before)/float64(count*peers)/2), looks+1
+		return looks >= 12 && each < k.most
+	})
 	runtime.KeepAlive(worlds)
-	return (least - before) / float64(count*peers) / 2
+	return each
 }
 
 // used is the memory in use.

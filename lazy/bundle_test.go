@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/fabric/mem"
+	"ibrun/internal/waitfor"
 	"ibrun/job"
 	"ibrun/lazy/upgrade"
 )
@@ -73,7 +74,7 @@ func TestBundleBeforeAMove(t *testing.T) {
 	words := []string{"connects", "moves", "is behind"}
 	for i, count := range []job.Count{job.CountConnections, job.CountStreams, job.CountMoves} {
 		require.NoError(t, a.Send(ctx, 1, []byte(words[i])))
-		require.Eventually(t, func() bool { return a.Tally().Sum[count] > 0 }, patience, time.Millisecond)
+		waitfor.Require(t, words[i], func() bool { return a.Tally().Sum[count] > 0 })
 	}
 	for _, want := range words {
 		m, err := b.Recv(ctx)

@@ -9,9 +9,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -120,7 +120,7 @@ func TestMessagesArriveOnceInOrder(t *testing.T) {
 				w := newWorld(t, 4, 1, open)
 				w.config = func(c *Config) { c.Streams = streams }
 				w.start()
-				exchange(t, w, 100)
+				exchange(t, w, scale.messages)
 				for r := range w.layout.Ranks() {
 					require.NoError(t, w.table(r).Flush(within(t)))
 					tally := w.table(r).Tally()
@@ -165,7 +165,9 @@ func (silent) Pair(uint32) error      { return nil }
 
 // What is staged for peers without an answer is bounded, and more is refused
 // rather than lost; nothing waits that was not asked to.
-func TestStagingIsBounded(t *testing.T) {
+func TestStagingIsBounded(t *testing.T) { synctest.Test(t, testStaging) }
+
+func testStaging(t *testing.T) {
 	layout := job.NewLayout([]job.Share{{Nodes: 1000, Ranks: 1}})
 	table, err := New(Config{Rank: 0, Epoch: 1, Layout: layout, Agent: silent{},
 		Seal: fabric.NewSeal(fabric.Key{}, 0, 1), Open: overMem(mem.New(1, mem.Faults{}))})
@@ -182,7 +184,7 @@ func TestStagingIsBounded(t *testing.T) {
 	}
 	require.LessOrEqual(t, taken, earlyLimit)
 	require.Greater(t, taken, earlyLimit/2)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.ErrorIs(t, table.Send(ctx, 999, make([]byte, 1000)), context.DeadlineExceeded)
 }
@@ -249,12 +251,12 @@ func TestChurn(t *testing.T) {
 	for name, open := range fabrics() {
 		t.Run(name, func(t *testing.T) {
 			w := crowded(t, 6, open)
-			exchange(t, w, 60)
+			exchange(t, w, scale.churn)
 		})
 	}
 }
 
-// A peer that has ended is an error that names it, and soon.
+// A peer that has ended is an error that names it.
 func TestDeadPeers(t *testing.T) {
 	for name, open := range fabrics() {
 		t.Run(name, func(t *testing.T) {
@@ -274,13 +276,11 @@ func TestDeadPeers(t *testing.T) {
 			require.NoError(t, w.table(0).Send(ctx, 1, []byte("x")))
 			require.NoError(t, w.table(0).Flush(ctx))
 			w.end(1, rankwire.Failed)
-			began := time.Now()
 			for err = nil; err == nil; {
 				err = w.table(0).Send(ctx, 1, make([]byte, 1000))
 			}
 			require.ErrorAs(t, err, &gone)
 			require.ErrorContains(t, err, "rank 1: it was lost")
-			require.Less(t, time.Since(began), 5*time.Second)
 			_, err = w.table(0).RecvFrom(ctx, 1)
 			require.ErrorAs(t, err, &gone)
 		})
@@ -301,34 +301,6 @@ func TestReceiverOfADeadPeer(t *testing.T) {
 	var gone *PeerError
 	require.ErrorAs(t, err, &gone)
 	require.Equal(t, 1, gone.Rank)
-}
-
-// A lossy link costs milliseconds, not time-outs of half a second.
-// One message in a hundred is lost, and nobody waits long for it. The machine
-// may be busy with something else during a run, but not during each of five.
-// Package peer has the same under virtual time.
-func TestOnePerCentLoss(t *testing.T) {
-	p99 := time.Hour
-	for run := 0; run < 5 && p99 >= 50*time.Millisecond; run++ {
-		p99 = min(p99, lossyPingPong(t))
-	}
-	require.Less(t, p99, 50*time.Millisecond)
-}
-
-func lossyPingPong(t *testing.T) (p99 time.Duration) {
-	w := newWorld(t, 2, 1, overMem(mem.New(5, mem.Faults{Loss: 0.01, Delay: 50 * time.Microsecond}))).start()
-	ctx := within(t)
-	var took []time.Duration
-	for n := range uint32(2000) {
-		began := time.Now()
-		require.NoError(t, w.table(0).Send(ctx, 1, payload(0, 1, n, 50)))
-		_, err := w.table(1).Recv(ctx)
-		require.NoError(t, err)
-		took = append(took, time.Since(began))
-	}
-	slices.Sort(took)
-	t.Logf("p50 %v, p99 %v, worst %v", took[1000], took[1980], took[1999])
-	return took[1980]
 }
 
 // A peer that is restarted is found again, and nothing old reaches it.

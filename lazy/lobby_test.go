@@ -10,10 +10,10 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/waitfor"
 	"ibrun/job"
 )
 
@@ -59,17 +59,16 @@ func TestLobbyIsBounded(t *testing.T) {
 			})
 		}
 		room := min((i+1)*guestsOfOne, guestsOfAll)
-		require.Eventually(t, func() bool { return gone.Load() == int64((i+1)*each-room) }, patience,
-			time.Millisecond,
-			"%d of %d sources: %d have gone", i+1, len(sources), gone.Load())
+		waitfor.Require(t, "all have gone for which there is no room", func() bool {
+			return gone.Load() == int64((i+1)*each-room)
+		})
 	}
 	w.table(1).lobby.mu.Lock()
 	require.Len(t, w.table(1).lobby.guests, guestsOfAll)
 	require.Len(t, w.table(1).lobby.of, len(sources), "a quiet source is not driven out by a busy one")
 	w.table(1).lobby.mu.Unlock()
 	cancel()
-	require.Eventually(t, func() bool { return w.table(1).expectNobody() }, patience, time.Millisecond,
-		"all leave")
+	waitfor.Require(t, "all leave", w.table(1).expectNobody)
 }
 
 func (t *Table) expectNobody() bool {
@@ -102,7 +101,7 @@ func TestPeerAmongStrangers(t *testing.T) {
 		})
 	}
 	defer cancel()
-	require.Eventually(t, func() bool { return came.Load() > 1000 }, patience, time.Millisecond)
+	waitfor.Require(t, "strangers come", func() bool { return came.Load() > 500 })
 	before := came.Load()
 	m := make([]byte, 1<<20)
 	for rank := range peers {
@@ -113,6 +112,5 @@ func TestPeerAmongStrangers(t *testing.T) {
 	}
 	// A proof that came too late, on a busy machine, has its stream opened once more.
 	require.GreaterOrEqual(t, w.table(peers).Tally().Sum[job.CountStreams], uint64(peers))
-	require.Eventually(t, func() bool { return came.Load() > before }, patience, time.Millisecond,
-		"they still come")
+	waitfor.Require(t, "they still come", func() bool { return came.Load() > before })
 }

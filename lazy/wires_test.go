@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,13 +31,13 @@ func TestLongMessages(t *testing.T) {
 			var all sync.WaitGroup
 			for me := range uint32(2) {
 				all.Go(func() {
-					if err := w.table(me).Send(ctx, 1-me, payload(me, 1-me, 0, 30<<20)); err != nil {
+					if err := w.table(me).Send(ctx, 1-me, payload(me, 1-me, 0, 9<<20)); err != nil {
 						t.Error(err)
 					}
 				})
 				all.Go(func() {
 					m, err := w.table(me).Recv(ctx)
-					if err != nil || !bytes.Equal(m.Body, payload(1-me, me, 0, 30<<20)) {
+					if err != nil || !bytes.Equal(m.Body, payload(1-me, me, 0, 9<<20)) {
 						t.Errorf("rank %d: %v", me, err)
 					}
 				})
@@ -61,8 +60,7 @@ func TestTrySend(t *testing.T) {
 func trySends(t *testing.T, w *world, to uint32) {
 	ctx := within(t)
 	sent, full := uint32(0), 0
-	until := time.Now().Add(patience)
-	for full < 3 && time.Now().Before(until) {
+	for full < 3 {
 		switch err := w.table(0).TrySend(to, payload(0, to, sent, 5000)); {
 		case err == nil:
 			sent++
@@ -75,7 +73,6 @@ func trySends(t *testing.T, w *world, to uint32) {
 			require.NoError(t, err)
 		}
 	}
-	require.NotZero(t, full)
 	for n := range sent {
 		m, err := w.table(to).Recv(ctx)
 		require.NoError(t, err)
@@ -105,10 +102,9 @@ func TestUpgradeThreshold(t *testing.T) {
 			}
 			require.Zero(t, w.table(0).Tally().Sum[job.CountStreams])
 			moved := func() bool { return w.table(0).Tally().Sum[job.CountStreams] == 1 }
-			for until := time.Now().Add(patience); !moved() && time.Now().Before(until); {
+			for !moved() {
 				round()
 			}
-			require.True(t, moved())
 			round() // this one moves
 			before := w.table(0).Tally().Sum[job.CountDatagrams]
 			for range 50 {

@@ -16,6 +16,7 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
 	"ibrun/fabric/udp"
+	"ibrun/internal/waitfor"
 	"ibrun/job"
 	"ibrun/lazy/upgrade"
 )
@@ -128,7 +129,7 @@ func (w *world) answer(to uint32, m rankwire.Ask) {
 		table := w.tables[rank]
 		w.mu.Unlock()
 		table.Wanted(func(err error) { require.NoError(w.t, err) })
-		require.Eventually(w.t, func() bool { return table.Tuple().Kind != fabric.NONE }, patience, time.Millisecond)
+		waitfor.Require(w.t, "a table is open", func() bool { return table.Tuple().Kind != fabric.NONE })
 		w.mu.Lock()
 	}
 	answer := rankwire.Answer{Rank: m.Rank, Key: m.Key, Fresh: m.Fresh, What: w.ended[rank]}

@@ -85,7 +85,7 @@ func BenchmarkBounce64(b *testing.B) {
 // BenchmarkPlainUDP64 is the same between two plain sockets.
 func BenchmarkPlainUDP64(b *testing.B) {
 	open := func() *net.UDPConn {
-		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}) //nolint:forbidigo // what is measured
 		require.NoError(b, err)
 		return c
 	}

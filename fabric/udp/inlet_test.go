@@ -11,6 +11,7 @@ import (
 
 	"ibrun/fabric"
 	"ibrun/internal/spin"
+	"ibrun/internal/waitfor"
 )
 
 // inletOf is an inlet and a way to send to it. It waits in the kernel for as long as it takes.
@@ -28,15 +29,11 @@ func inletOf(t *testing.T) (in *inlet, send func(b string)) {
 	return in, func(b string) { require.NoError(t, f.send(tuple, []byte(b), 0)) }
 }
 
-// soon waits for what must not take long.
+// soon waits until f returns.
 func soon(t *testing.T, f func()) {
 	done := make(chan struct{})
 	go func() { f(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(30 * time.Second):
-		require.FailNow(t, "it does not return")
-	}
+	waitfor.Closed(t, done)
 }
 
 // After a first datagram a driver waits in the kernel, where another one and Wake reach it.

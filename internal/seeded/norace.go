@@ -1,5 +1,0 @@
-//go:build !race
-
-package seeded
-
-const raced = false

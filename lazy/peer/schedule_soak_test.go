@@ -1,0 +1,20 @@
+//go:build soak
+
+package peer
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestManySchedules runs so many schedules that they use each row of the table.
+func TestManySchedules(t *testing.T) {
+	ever := runSchedules(t, 100_000)
+	for _, r := range table {
+		if !strings.HasPrefix(r.why, "cannot be") {
+			assert.NotZero(t, ever[r.state][r.input], "%v, %v is never reached", r.state, r.input)
+		}
+	}
+}
