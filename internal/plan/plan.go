@@ -208,21 +208,21 @@ func (p *Plan) complete(draft job.Job, at Surroundings, id Identity) error {
 		draft.Output.Window = at.Window
 	}
 	p.Job = &draft
-	return p.fits()
+	return p.fits(spareFrame)
 }
 
 // spareFrame is what of a frame is kept for a tree that is bound late and for
 // spares: stretches of nodes that are cut up as agents come and go, in bytes.
 const spareFrame = 4 << 20
 
-// fits refuses a job that its agents could not be told of.
-func (p *Plan) fits() error {
-	err := wire.Vocabulary.Check(wire.Launch{Job: p.Job, Nodes: p.Nodes, Level: 1}, spareFrame)
+// fits refuses a job whose description does not fit into a frame less the spare bytes.
+func (p *Plan) fits(spare int) error {
+	err := wire.Vocabulary.Check(wire.Launch{Job: p.Job, Nodes: p.Nodes, Level: 1}, spare)
 	switch {
 	case errors.Is(err, frame.ErrSize):
 		return exit.Usagef("%s: their names take more than the %d MiB that can be sent at once; write those that "+
 			"differ in a number as a range, as in n[0001-0999]",
-			plural.Of(p.Nodes.Len(), "host"), (frame.MaxSize-spareFrame)>>20)
+			plural.Of(p.Nodes.Len(), "host"), (frame.MaxSize-spare)>>20)
 	case err != nil:
 		return exit.Usagef("this job cannot be sent to its hosts: %v; are there very many arguments, variables or "+
 			"hosts with different numbers of ranks?", err)

@@ -1,10 +1,8 @@
 package plan
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"ibrun/bootstrap/frame"
 	"ibrun/internal/exit"
 	"ibrun/internal/options"
+	"ibrun/job"
 )
 
 func TestContradictions(t *testing.T) {
@@ -141,23 +141,14 @@ func TestHostsFromAPipe(t *testing.T) {
 	require.NoError(t, <-wrote)
 }
 
-// Hosts whose names no frame can hold are refused before anything is started.
+// Names that do not fit into one message are refused.
 func TestTooManyLongNames(t *testing.T) {
-	dir := t.TempDir()
-	args := []string{}
-	for k := range 5 {
-		var names []byte
-		for i := range 60_000 {
-			names = append(names, fmt.Sprintf("%s-%d-%d\n", strings.Repeat("x", 240), k, i)...)
-		}
-		file := filepath.Join(dir, strconv.Itoa(k))
-		require.NoError(t, os.WriteFile(file, names, 0o600))
-		args = append(args, "-f", file)
-	}
-	_, err := planOf(t, append(args, "true")...)
+	const most = 1 << 20
+	nodes := job.NewNodes(0, []job.Run{{Prefix: strings.Repeat("x", most), Count: 1, Ranks: 1}})
+	err := (&Plan{Job: &job.Job{}, Nodes: nodes}).fits(frame.MaxSize - most)
 	require.Equal(t, exit.Usage, exit.Code(err))
 	require.ErrorContains(t, err,
-		"300000 hosts: their names take more than the 60 MiB that can be sent at once; write those")
+		"1 host: their names take more than the 1 MiB that can be sent at once; write those")
 }
 
 func TestConfigFile(t *testing.T) {
