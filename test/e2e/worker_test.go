@@ -71,7 +71,6 @@ var scenarios = map[string]func(r *rank, arg string){
 	"converse":    func(r *rank, other string) { r.converse(number(other)) },
 	"flood":       func(r *rank, other string) { r.flood(number(other)) },
 	"ring":        func(r *rank, _ string) { r.ring() },
-	"stuck":       func(r *rank, victim string) { r.entersNoBarrier(number(victim)) },
 	"overview":    func(r *rank, victim string) { r.overview(number(victim)) },
 	"child":       func(r *rank, _ string) { r.child() },
 }

@@ -1,0 +1,8 @@
+//go:build mpi
+
+package script
+
+import "testing"
+
+// TestScriptsOfForeignPrograms runs scripts that need programs that this module does not have.
+func TestScriptsOfForeignPrograms(t *testing.T) { run(t, "1", "testdata/mpi/*.txtar") }
