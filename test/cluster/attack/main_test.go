@@ -177,7 +177,7 @@ func (s *stage) begin(node, tool string, args ...string) (out *screen.Screen, en
 // await waits for something, in the test's own goroutine: ok may fail the test.
 func (s *stage) await(what string, ok func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !ok(); <-time.After(50 * time.Millisecond) { // a look may cost much
 		require.True(s.t, time.Now().Before(deadline), what)
 	}
 }
