@@ -1,3 +1,5 @@
+//go:build ib
+
 package ib
 
 import (
@@ -20,10 +22,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	inside.Main(m, inside.Config{Programs: []string{
-		"ibrun/cmd/ibrun", "ibrun/examples/stencil3d", "ibrun/examples/ring", "ibrun/examples/alltoall",
-		"ibrun/examples/pingpong",
-	}})
+	inside.Main(m, "ibrun/cmd/ibrun", "ibrun/examples/stencil3d", "ibrun/examples/ring",
+		"ibrun/examples/alltoall", "ibrun/examples/pingpong")
 }
 
 // output runs a program to its end and returns what it printed.

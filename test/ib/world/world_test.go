@@ -1,0 +1,146 @@
+//go:build ib
+
+// Package world runs programs of package ibrun on a made-up InfiniBand device, and without InfiniBand.
+package world
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/cgo/verbs"
+	"ibrun/internal/skip"
+	"ibrun/test/fakeverbs"
+)
+
+var (
+	bin     string             // the folder of ibrun and ring
+	network *fakeverbs.Network // has the library
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	if bin, err = os.MkdirTemp("", "world"); err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(bin)
+	cmd := exec.Command("go", "build", "-tags", "ib", "-o", bin, "ibrun/cmd/ibrun", "ibrun/examples/ring")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("%w: %s", err, out)
+	}
+	if network, err = fakeverbs.New(bin); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// namespace returns a command that runs a script, as root of a mount namespace of its own.
+func namespace(t *testing.T, script string, args ...string) *exec.Cmd {
+	if os.Getuid() != 0 {
+		skip.Because(t, "mounting needs root")
+	}
+	return exec.Command("unshare", append([]string{"-m", "sh", "-c", script, "sh"}, args...)...)
+}
+
+// local are the arguments of ibrun for two ranks on two nodes.
+func local(more ...string) []string {
+	return append([]string{"--launcher", "local", "--hosts", "a,b", "-n", "2"}, more...)
+}
+
+// finish runs a command and returns its exit code and its standard error.
+func finish(t *testing.T, cmd *exec.Cmd) (code int, stderr string) {
+	t.Helper()
+	var text bytes.Buffer
+	cmd.Stderr = &text
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return cmd.ProcessState.ExitCode(), text.String()
+}
+
+// onDevice runs a ring on nodes that have a device. Opening it fails with that errno, unless it is 0.
+func onDevice(t *testing.T, failure syscall.Errno, args ...string) (code int, stderr string) {
+	t.Helper()
+	cmd := namespace(t, `mount -t tmpfs tmpfs "$1" && mkdir "$1/upper" "$1/work" && mount -t overlay overlay `+
+		`-o "lowerdir=/dev,upperdir=$1/upper,workdir=$1/work" /dev && mkdir -p /dev/infiniband && shift && exec "$@"`,
+		slices.Concat([]string{t.TempDir(), filepath.Join(bin, "ibrun")}, local("--stats=json"), args,
+			[]string{filepath.Join(bin, "ring")})...)
+	port := fakeverbs.Port{LID: 5, SMLID: 1, GIDs: []verbs.GID{{Type: verbs.GIDIB, Addr: [16]byte{0: 0xfe, 1: 0x80,
+		15: 1}}}}
+	cmd.Env = append(os.Environ(), network.Env(fakeverbs.Node{Open: int(failure), Devices: []fakeverbs.Device{
+		{Name: "mlx5_0", GUID: 1, Ports: []fakeverbs.Port{port}}}})...)
+	return finish(t, cmd)
+}
+
+// TestWorldOfTwoNetworks: one node has InfiniBand, as its rank is told by the variable that agents
+// set, and the other has not. With --fabric auto that rank opens both, and the two talk over
+// Ethernet.
+func TestWorldOfTwoNetworks(t *testing.T) {
+	for fabric, pairs := range map[string]int{"auto": 1, "udp": 0} {
+		code, stderr := onDevice(t, 0, "--lazy", "--fabric", fabric, "sh", "-c",
+			`[ "$IBRUN_RANK" = 1 ] || export IBRUN_HCA=mlx5_0:1; exec "$0" "$@"`)
+		require.Equal(t, 0, code, stderr)
+		require.Contains(t, stderr, fmt.Sprintf(`"datagram_queue_pairs":%d,`, pairs))
+	}
+}
+
+// A port that is listed and cannot be opened: --fabric auto takes Ethernet and says why with -v,
+// --fabric ib says why and ends the job.
+func TestWorldDeviceCannotBeOpened(t *testing.T) {
+	port := []string{"sh", "-c", `export IBRUN_HCA=mlx5_0:1; exec "$0" "$@"`}
+	for _, mode := range []string{"--lazy", "--eager"} {
+		code, stderr := onDevice(t, syscall.ENODEV, append([]string{"--fabric", "auto", mode, "-v"}, port...)...)
+		require.Equal(t, 0, code, stderr)
+		require.Contains(t, stderr, `"datagram_queue_pairs":0,`)
+		require.Regexp(t, `(?m)^ibrun: \S+: data does not go by InfiniBand: ib: .*mlx5_0: no such device`, stderr)
+		code, stderr = onDevice(t, syscall.ENODEV, append([]string{"--fabric", "ib", mode}, port...)...)
+		require.Equal(t, 1, code, stderr)
+		require.Regexp(t,
+			`(?m)^ibrun: rank \d+ on \S+ aborted the job with code 1: ib: .*mlx5_0: no such device.*--fabric udp$`,
+			stderr)
+	}
+}
+
+// withoutHeader compiles where gcc does not find verbs.h. The option for the package keeps what is compiled
+// apart in the build cache, and changes nothing else.
+const withoutHeader = `mount -t tmpfs tmpfs /usr/include/infiniband && exec go build -gcflags=ibrun/cgo/verbs=-e "$@"`
+
+// A program that was compiled with cgo and without verbs.h runs over Ethernet, and says with --fabric ib why it
+// cannot run over InfiniBand.
+func TestWorldBuiltWithoutHeader(t *testing.T) {
+	ring := filepath.Join(t.TempDir(), "ring")
+	code, stderr := finish(t, namespace(t, withoutHeader, "-o", ring, "ibrun/examples/ring"))
+	require.Equal(t, 0, code, stderr)
+	launcher := filepath.Join(bin, "ibrun")
+	code, stderr = finish(t, exec.Command(launcher, local("--fabric", "auto", ring)...))
+	require.Equal(t, 0, code, stderr)
+	code, stderr = finish(t, exec.Command(launcher, local("--fabric", "ib", ring)...))
+	require.Equal(t, 1, code, stderr)
+	require.Regexp(t, `(?m)^ibrun: rank \d on \S+ aborted the job with code 1: ib: this program was built without `+
+		`InfiniBand support: infiniband/verbs.h was not found; build with cgo, infiniband/verbs.h `+
+		`\(Debian: libibverbs-dev\) and -tags ib; see ibrun --doctor, or use --fabric udp$`, stderr)
+}
+
+// With -tags ib a missing header is an error of the compiler.
+func TestTagNeedsHeader(t *testing.T) {
+	code, stderr := finish(t, namespace(t, withoutHeader, "-tags", "ib", "ibrun/cgo/verbs"))
+	require.Equal(t, 1, code, stderr)
+	require.Contains(t, stderr, "infiniband/verbs.h: No such file or directory")
+}
