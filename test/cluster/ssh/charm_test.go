@@ -8,15 +8,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/test/vcluster/cluster"
 )
 
 // Programs of Charm++'s layer netlrts over real nodes and real ssh, in each generation of their
 // table: the addresses in it are those by which nodes reach each other, whatever a program guesses,
 // and clients' requests find the node.
 func TestNetlrtsOverNodes(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	c := shared(t, 4)
 	client := example(t, c, "test/netlrts")
 	on := []string{"--hosts", "node[0001-0004]:2", "--bind-to", "none", "--timeout", "60"}
 	for gen, tree := range map[string]string{"65": "chain", "67": "kary:2", "69": "flat"} {

@@ -18,7 +18,7 @@ import (
 // Over a tree and over a chain of nodes, each with its own processes, a daemon runs on each. It
 // sees the processes of its node's ranks. The end of the job ends daemons, and nothing is left.
 func TestExecOverNodes(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	c := shared(t, 4)
 	for _, tree := range []string{"chain", "kary:2"} {
 		inDir := inOwnFolder(t)
 		j := run(t, c, inDir("--tree", tree, "--hosts", "node[0001-0004]:2", "--bind-to", "none", "sleep", "1000")...)
@@ -59,7 +59,7 @@ func TestExecOverNodes(t *testing.T) {
 // nodes below the lost agent are killed and counted as lost, and those of others run on. When the
 // ranks of the node have started again, daemons run beside them as on any node.
 func TestExecWhileRanksStartAgain(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	c := shared(t, 4)
 	inDir := inOwnFolder(t)
 	j := run(t, c, inDir("--tree", "chain", "--hosts", "node[0001-0004]", "--on-failure", "restart", "sleep",
 		"1000")...)

@@ -50,7 +50,7 @@ func parentOf(t *testing.T, pid int) int {
 // While a job runs nothing of ibrun listens if its ranks use no PMIx, and its secret can be read
 // nowhere: it is taken from the wire here and looked for.
 func TestNothingToSee(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	c := shared(t, 4)
 	spied := filepath.Join(t.TempDir(), "stdin")
 	spy := filepath.Join(t.TempDir(), "spy")
 	require.NoError(t, executable.Write(spy, []byte("#!/bin/sh\ntee "+spied+" | "+c.VRSH()+" \"$@\"\n")))

@@ -41,7 +41,7 @@ func stats(t *testing.T, o outcome) (s statistics) {
 // rank asks for the next node: 16 look-ups, each of which crosses the root of a
 // flat tree.
 func TestLazyRing(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 16})
+	c := shared(t, 16)
 	ring := example(t, c, "examples/ring")
 	for _, tree := range []string{"flat", "kary:2"} {
 		o := ibrun(t, c, "-n", "64", "--hosts", "node[0001-0016]", "--tree", tree, "--lazy", "--stats=json", ring)
@@ -76,7 +76,7 @@ func TestLazyRing(t *testing.T) {
 // is small, and comes as with --eager, before the first barrier ends. Whether that choice is the
 // faster one is measured by `make bench-lazy`.
 func TestLazyAllToAll(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 16})
+	c := shared(t, 16)
 	program := example(t, c, "examples/alltoall")
 	const asked, small = "as asked for", "the whole table costs no more than a look-up: it comes besides"
 	for _, j := range []allToAll{
@@ -123,7 +123,7 @@ func (j allToAll) run(t *testing.T, c *cluster.Cluster, program string) {
 
 // A rank that is killed: all who send to it, on its node and on others, are told, by name.
 func TestLazyRankKilled(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	c := shared(t, 4)
 	talker := example(t, c, "test/cluster/talker")
 	for _, fabric := range []string{"udp", "tcp"} {
 		o := ibrun(t, c, "-n", "16", "-ppn", "4", "--hosts", "node[0001-0004]", "--keep-going", "--fabric", fabric,

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/libpmi"
+	"ibrun/internal/skip"
 	"ibrun/test/product"
 	"ibrun/test/screen"
 	"ibrun/test/vcluster/cluster"
@@ -30,7 +32,39 @@ var program string
 func TestMain(m *testing.M) {
 	flag.Parse()
 	_ = flag.Set("test.parallel", "16") // those that are parallel wait
-	os.Exit(product.Run(m, &program))
+	code := product.Run(m, &program)
+	for _, c := range clusters {
+		if err := c.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
+}
+
+// clusters are those that tests share, by their number of nodes.
+var clusters = map[int]*cluster.Cluster{}
+
+// shared returns a cluster for a test that is not parallel and changes nothing on its nodes. The next such test gets
+// the same cluster, unless this one fails.
+func shared(t *testing.T, nodes int) *cluster.Cluster {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		skip.Because(t, cluster.ErrNotRoot.Error())
+	}
+	if clusters[nodes] == nil {
+		c, err := cluster.Up(context.Background(), cluster.Config{Nodes: nodes})
+		require.NoError(t, err)
+		clusters[nodes] = c
+	}
+	c := clusters[nodes]
+	t.Cleanup(func() {
+		if t.Failed() {
+			delete(clusters, nodes)
+			_ = c.Close()
+		}
+	})
+	return c
 }
 
 // outcome is what a finished ibrun showed.
@@ -136,7 +170,9 @@ func inOwnFolder(t *testing.T) func(args ...string) []string {
 func example(t *testing.T, c *cluster.Cluster, pkg string) string {
 	t.Helper()
 	path := filepath.Join(c.Shared(), filepath.Base(pkg))
-	require.NoError(t, product.Program(path, "ibrun/"+pkg))
+	if _, err := os.Stat(path); err != nil { // no test on this cluster has built it
+		require.NoError(t, product.Program(path, "ibrun/"+pkg))
+	}
 	return path
 }
 
@@ -161,6 +197,9 @@ func openMPIProgram(t *testing.T, c *cluster.Cluster) string {
 func compiledBy(t *testing.T, c *cluster.Cluster, compiler, need string) string {
 	t.Helper()
 	path := filepath.Join(c.Shared(), compiler+".program")
+	if _, err := os.Stat(path); err == nil { // a test on this cluster has compiled it
+		return path
+	}
 	out, err := exec.Command(compiler, "-o", path, "../../mpi/testdata/mpi.c").CombinedOutput()
 	require.NoError(t, err, "%s: %s", need, out)
 	return path

@@ -7,15 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/test/vcluster/cluster"
 )
 
 // Stock MPICH over real nodes and real ssh, one rank each and several. There is
 // no MPI_Finalize: this MPICH hangs in it when more than two nodes talk, and at
 // times between two, under mpiexec.hydra too (docs/mpi-programs.md).
 func TestMPICHOverNodes(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	c := shared(t, 4)
 	program := mpiProgram(t, c)
 	for _, what := range []string{"hello", "ring", "collectives", "names"} {
 		o := ibrun(t, c, "--hosts", "node[0001-0004]", "--timeout", "60", "-x", overTCP, "--bind-to", "none", program,

@@ -51,7 +51,7 @@ func TestOpenMPIOverNodes(t *testing.T) {
 // in the PMI barrier must still answer those that close their endpoints. mpirun ends it
 // 24 times of 24; without progress in libpmi 20 of 24 hung.
 func TestOpenMPIOverUCX(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	c := shared(t, 4)
 	program := openMPIProgram(t, c)
 	for round := range 2 {
 		what := []string{"ring", "collectives"}[round%2]

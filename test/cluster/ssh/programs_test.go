@@ -22,7 +22,7 @@ import (
 // (docs/mpi-programs.md): a program that has said what it found and then hangs is run again, twice
 // at most. One that hangs before is not.
 func TestProgramsOverNodes(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	c := shared(t, 4)
 	const coarrays = "/usr/lib/x86_64-linux-gnu/open-coarrays/mpich/bin/OpenCoarrays-2.10.1-tests/"
 	for argv, says := range map[string]string{
 		"NPmpich2 -l 1 -u 8195 -n 20 -o /dev/null": "8195 bytes     20 times",
@@ -96,7 +96,7 @@ func TestKilledInAllreduce(t *testing.T) {
 // An agent killed in the same loop: MPICH's ranks elsewhere see their connections end
 // and exit with 15, and some of that is heard of before the loss, which is the cause.
 func TestAgentKilledInAllreduce(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	c := shared(t, 4)
 	program := mpiProgram(t, c)
 	for range 2 {
 		j := start(t, c, "--hosts", "node[0001-0004]", "--tree", "chain", "--timeout", "100", "-x", overTCP,

@@ -7,14 +7,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/test/vcluster/cluster"
 )
 
 // A parent on one node spawns over all of its list; when ibrun is killed
 // nothing of either is left on any.
 func TestSpawnOverNodes(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	c := shared(t, 4)
 	client := example(t, c, "test/pmi")
 	o := ibrun(t, c, "-n", "1", "--hosts", "node[0001-0004]", client, "-spawn", "8", "--", "sh", "-c",
 		`hostname; exec "$0" -child`, client)

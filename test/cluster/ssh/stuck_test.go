@@ -67,7 +67,7 @@ func limited(t *testing.T, c *cluster.Cluster, args ...string) outcome {
 }
 
 func TestLimitOfFiles(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 1})
+	c := shared(t, 4)
 	require.NotEqual(t, "300", on(t, c, "node0001", "sh", "-c", "ulimit -S -n"))
 	o := limited(t, c, "--hosts", "node0001", "sh", "-c", "ulimit -S -n")
 	require.Equal(t, "300\n", o.stdout, o.stderr)

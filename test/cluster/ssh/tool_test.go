@@ -37,7 +37,7 @@ func compiled(t *testing.T, c *cluster.Cluster, name string) string {
 // A tree of communication processes starts on hosts of its own, beside a job that is held, and is
 // handed topology, hosts and ports: what its back ends count comes up their own connections.
 func TestToolTree(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	c := shared(t, 4)
 	front, node := compiled(t, c, "front"), compiled(t, c, "node")
 	dir, err := os.MkdirTemp("", "ctl")
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestMPIR(t *testing.T) {
 	if _, err := exec.LookPath("gdb"); err != nil {
 		require.NoError(t, err, "package gdb is needed")
 	}
-	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	c := shared(t, 4)
 	for _, then := range []string{"continue", "kill"} {
 		dir := filepath.Join(c.Shared(), then)
 		require.NoError(t, os.Mkdir(dir, 0o755))

@@ -17,7 +17,7 @@ import (
 // controlOverNodes lets one rank of each of some jobs not come to the collective in which the others wait.
 // Control names it, with its node, and stacks are two groups. So with stock programs of MPICH and Open MPI.
 func controlOverNodes(t *testing.T, nodes, ppn int) {
-	c := cluster.Require(t, cluster.Config{Nodes: nodes})
+	c := shared(t, nodes)
 	late, node := ppn+1, "node0002"
 	others := fmt.Sprintf("0-%d,%d-%d", late-1, late+1, nodes*ppn-1)
 	for name, program := range map[string]string{
@@ -55,7 +55,7 @@ func controlOverNodes(t *testing.T, nodes, ppn int) {
 // resizeOverNodes grows a stencil by some nodes and shrinks it back while it computes. Its result is that of the
 // undisturbed run, and nothing is left on the nodes that have left.
 func resizeOverNodes(t *testing.T, nodes, by, ppn int) {
-	c := cluster.Require(t, cluster.Config{Nodes: nodes + by})
+	c := shared(t, nodes+by)
 	heat := example(t, c, "examples/resize")
 	inDir := inOwnFolder(t)
 	start := func(changes string) *job {

@@ -10,14 +10,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/test/vcluster/cluster"
 )
 
 // What local agents cannot show of options: hosts of each program, files and terminals on nodes
 // that have their own name, files and devices.
 func TestOptionsOverNodes(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 3})
+	c := shared(t, 4)
 	lines := func(out string) string {
 		all := strings.Split(strings.TrimSpace(out), "\n")
 		slices.Sort(all)
