@@ -14,12 +14,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
 	"ibrun/internal/skip"
+	"ibrun/internal/waitfor"
 )
 
 // reaped is a run of testdata/reaped.
@@ -48,7 +48,7 @@ func run(m *testing.M) int {
 	}
 	for begin, flags := range flags {
 		programs[begin] = filepath.Join(dir, begin)
-		build := exec.Command("go", "build", "-trimpath", "-ldflags", flags, "-o", programs[begin], "./testdata/reaped")
+		build := exec.Command("go", "build", "-ldflags", "-w "+flags, "-o", programs[begin], "./testdata/reaped")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "%s\n", out)
@@ -127,8 +127,7 @@ func status(t *testing.T, pid int, word string) string {
 // its input.
 func stop(t *testing.T, pid int) {
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	require.Eventually(t, func() bool { return strings.HasPrefix(status(t, pid, "State"), "T") }, 2*time.Minute,
-		time.Millisecond)
+	waitfor.Require(t, "it stops", func() bool { return strings.HasPrefix(status(t, pid, "State"), "T") })
 }
 
 // signals is one of the masks of proc(5), the signal 1 in the lowest bit.
@@ -172,8 +171,7 @@ func TestSignalsDoNothing(t *testing.T) {
 		agent := g.agent(t)
 		// The reaper has let go of standard output when it is ready for signals: before, they would
 		// end it.
-		require.Eventually(t, func() bool { return !holds(t, g.cmd.Process.Pid, agent) }, 2*time.Minute,
-			time.Millisecond)
+		waitfor.Require(t, "the reaper lets go", func() bool { return !holds(t, g.cmd.Process.Pid, agent) })
 		// What the reaper does about signals is its own affair: the agent ignores none but those
 		// that we do.
 		blocked, ignored := signals(t, agent, "SigBlk"), signals(t, agent, "SigIgn")
@@ -255,49 +253,6 @@ func TestRoomForDescriptors(t *testing.T) {
 func gone(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || bytes.Contains(stat, []byte(") Z "))
-}
-
-// TestLinkLost: an agent that is stopped does not see the end of its link, so its
-// reaper does, and ends it with all below it. An agent that runs has time to do so itself.
-func TestLinkLost(t *testing.T) {
-	t.Parallel()
-	both(t, func(t *testing.T, start func(string, int) *reaped) {
-		t.Parallel()
-		g := start("leave", 0)
-		left, err := strconv.Atoi(g.line(t))
-		require.NoError(t, err)
-		agent := g.agent(t)
-		stop(t, agent)
-		require.NoError(t, g.in.Close())
-		require.NoError(t, syscall.Kill(g.cmd.Process.Pid, syscall.SIGHUP)) // as a server of rsh sends it then
-		require.Never(t, func() bool { return gone(agent) || gone(left) }, reaper.LinkPatience-2*time.Second,
-			100*time.Millisecond)
-		require.Eventually(t, func() bool { return gone(agent) && gone(left) }, 10*time.Second, 10*time.Millisecond,
-			"the agent is stopped, and its link has ended")
-		require.Error(t, g.cmd.Wait())
-		require.Equal(t, 128+int(syscall.SIGKILL), g.cmd.ProcessState.ExitCode())
-	})
-}
-
-// TestRelinked: the end of a link is not the agent's end if the agent has said that it has another.
-func TestRelinked(t *testing.T) {
-	t.Parallel()
-	both(t, func(t *testing.T, start func(string, int) *reaped) {
-		t.Parallel()
-		g := start("exit", 5)
-		agent := g.agent(t)
-		stop(t, agent) // or it would end with its input
-		require.NoError(t, g.in.Close())
-		blocks := func() bool { return signals(t, g.cmd.Process.Pid, "SigBlk")>>(41-1)&1 == 1 }
-		if strings.HasSuffix(t.Name(), "/entry") {
-			require.Eventually(t, blocks, 2*time.Minute, time.Millisecond)
-		}
-		require.NoError(t, syscall.Kill(g.cmd.Process.Pid, syscall.Signal(41)))
-		require.Never(t, func() bool { return gone(agent) }, reaper.LinkPatience+2*time.Second, 100*time.Millisecond)
-		require.NoError(t, syscall.Kill(agent, syscall.SIGCONT))
-		require.Error(t, g.cmd.Wait())
-		require.Equal(t, 5, g.cmd.ProcessState.ExitCode())
-	})
 }
 
 // TestStoppedAndContinued: an agent that is stopped for a while ends as it likes
