@@ -18,7 +18,7 @@ import (
 func TestBoundsAtAThousand(t *testing.T) {
 	const nodes, hop, perHop = 1000, 10 * time.Millisecond, 100 * time.Millisecond
 	shapes := []string{"kary:32", "kary:2", "auto"}
-	for _, shape := range shapes[:max(1, len(shapes)/stride(len(shapes)*8))] {
+	for _, shape := range shapes[:scale.sample(len(shapes))] {
 		for name, strike := range map[string]func(*World, uint32){
 			"rank": func(w *World, node uint32) {
 				a := w.agents[node]

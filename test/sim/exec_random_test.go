@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -11,8 +10,6 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/wire"
 )
-
-var execSeeds = flag.Int("exec-seeds", 4, "random runs of jobs beside whose ranks daemons run")
 
 // callers are those who start daemons in a random run, and what they must get: each one answer, in
 // which each node is counted once.
@@ -124,28 +121,19 @@ func (x *callers) ended(c *chaos) (wrong []string) {
 // again. Nobody is taken for a liar, each caller is answered once, and no daemon is left.
 func TestRandomDaemons(t *testing.T) {
 	ended, lost := 0, uint32(0)
-	for n := range uint64(*execSeeds) {
-		var lines []string
-		var printLine func(string)
-		if *traced {
-			printLine = func(line string) { lines = append(lines, line) }
-		}
-		number := max(*seed, 1) + n
-		c := chaosOf(number, repairing+flavour(number%2), printLine)
-		x := c.callers(number)
-		if wrong := append(played(c), x.ended(c)...); len(wrong) > 0 {
-			t.Errorf("-seed %d: %s\nfaults: %s\nwrong: %s\n%s", number, c.text, strings.Join(c.faults, "; "),
-				strings.Join(wrong[:min(len(wrong), 5)], "\n"), strings.Join(lines, "\n"))
-			continue
-		}
+	eachSeed(t, scale.daemons, func(seed uint64, printLine func(string)) (*chaos, []string) {
+		c := chaosOf(seed, repairing+flavour(seed%2), printLine)
+		x := c.callers(seed)
+		wrong := append(played(c), x.ended(c)...)
 		for _, e := range c.w.Ends {
-			if e.Refused == "" {
+			if len(wrong) == 0 && e.Refused == "" {
 				ended, lost = ended+1, lost+e.Lost
 			}
 		}
-	}
+		return c, wrong
+	})
 	t.Logf("%d orders were answered, %d of their nodes were lost", ended, lost)
-	if *execSeeds >= 20 && (ended < *execSeeds || lost == 0) {
+	if scale.daemons >= 20 && *seed == 0 && (ended < scale.daemons || lost == 0) {
 		t.Error("too few")
 	}
 }

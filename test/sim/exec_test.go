@@ -46,7 +46,8 @@ func executed(t *testing.T, cfg Config, order core.DaemonsAsked) (*World, core.D
 // Daemons on 16,384 nodes are one order down and one end up on each edge, of a bounded size, and
 // nothing else that the job sends changes.
 func TestExecMany(t *testing.T) {
-	const nodes, ppn = 16384, 4
+	const ppn = 4
+	nodes := 4 * scale.nodes
 	w, ends, edges := executed(t, plan(nodes, ppn, "kary:8"), core.DaemonsAsked{ID: 7, PerRank: true,
 		Argv: []string{"true"}})
 	require.Len(t, edges, nodes)

@@ -25,7 +25,7 @@ func TestPMIBytesAtScale(t *testing.T) {
 	require.Equal(t, size*bits.Len(uint(size-1)), x.taken)
 	require.Equal(t, 2*nodes, x.Sent[rankwire.KindCollect])
 	require.Equal(t, 2*nodes, x.Sent[rankwire.KindRelease])
-	if scale.whole { // the values of few ranks cost no more than log2 n look-ups
+	if scale.whole() { // the values of few ranks cost no more than log2 n look-ups
 		require.Zero(t, x.Sent[wire.KindBulkFetch],
 			"log2 n values are no reason to send all: auto and lazy are the same")
 	}
@@ -49,7 +49,7 @@ func TestPMIBytesAtScale(t *testing.T) {
 	require.Less(t, lists, uint64(128*nodes), "a fence is as short for many ranks as for few")
 	require.Less(t, 5*(lists+lazy(below)), 6*eager)
 	require.Less(t, 4*(lists+auto(below)), 5*eager)
-	if scale.whole {
+	if scale.whole() {
 		require.Less(t, 80*few, eager)
 		require.Less(t, fewRoot, eagerRoot)
 	}

@@ -43,7 +43,7 @@ func wholeJob(t *testing.T, w *World, at string) {
 // A launch in which nothing is slow costs no message more than a fixed tree, and
 // takes no longer than a tenth beyond the best.
 func TestLateCostsWhatAFixedTreeCosts(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 15, 16, 17, 31, 63, 64, 127, 255, 511, 1000, 4000} {
+	for _, n := range []int{1, 2, 3, 15, 16, 17, 31, 63, 64, 127, 255, 511, 1000, 4000}[:12+scale.sample(2)] {
 		w := succeed(t, lateBound(n, 2))
 		wholeJob(t, w, fmt.Sprint(n, " nodes"))
 		up := upBy(w, "")
@@ -146,15 +146,15 @@ func TestLaunchWithSlowAndDeadNodes(t *testing.T) {
 	detection := timeout + timeout/3
 	most := best(n) + slowBy*tree.DefaultCost.REM
 	var worst, fixed time.Duration
-	for seed := range uint64(20) {
+	for seed := range uint64(scale.sample(48)) {
 		w := run(seed, true)
 		live := upBy(w, "node")
 		require.Less(t, live, most+tree.DefaultCost.REM/2, "seed %d", seed)
 		require.Less(t, upBy(w, ""), most+detection, "seed %d", seed)
 		worst, fixed = max(worst, live), max(fixed, upBy(run(seed, false), "node"))
 	}
-	t.Logf("the last live node of 20 launches: bound late %v, in a fixed tree %v, %.1f times; T* and the slowest "+
-		"session are %v", worst, fixed, float64(fixed)/float64(worst), most)
+	t.Logf("the last live node of %d launches: bound late %v, in a fixed tree %v, %.1f times; T* and the slowest "+
+		"session are %v", scale.sample(48), worst, fixed, float64(fixed)/float64(worst), most)
 	require.Greater(t, fixed, 5*worst)
 }
 
@@ -188,7 +188,7 @@ func disorder(seed uint64) (Config, *rand.Rand) {
 // slots say, though ranks ask for each other from the first moment on.
 func TestLateInAnyOrder(t *testing.T) {
 	sent := map[frame.Kind]int{}
-	for seed := range uint64(150) {
+	for seed := range uint64(scale.sample(150)) {
 		cfg, rand := disorder(seed)
 		ppn := cfg.Job.Size / cfg.Job.Nodes
 		var l *lookups
@@ -207,14 +207,14 @@ func TestLateInAnyOrder(t *testing.T) {
 			sent[k] += n
 		}
 	}
-	require.Greater(t, sent[wire.KindSteal], 100, "slow ones are asked for what they have not begun")
-	require.Greater(t, sent[wire.KindReturn], 1000, "and nodes change owners")
+	require.Greater(t, sent[wire.KindSteal], 100/scale.part, "slow ones are asked for what they have not begun")
+	require.Greater(t, sent[wire.KindReturn], 1000/scale.part, "and nodes change owners")
 }
 
 // A launch that is broken off at any moment leaves nothing, whatever breaks it.
 func TestLateBrokenOff(t *testing.T) {
 	ends := map[int]int{}
-	for seed := range uint64(300) {
+	for seed := range uint64(scale.sample(300)) {
 		cfg, rand := disorder(seed)
 		cfg.Job.Launch.StartBarrier = rand.IntN(2) == 0
 		if rand.IntN(2) == 0 {
@@ -254,14 +254,14 @@ func TestLateBrokenOff(t *testing.T) {
 		ends[w.Outcome.Code]++
 	}
 	for _, code := range []int{-1, 125, 130, 143} {
-		require.Greater(t, ends[code], 5, "%v", ends)
+		require.Greater(t, ends[code], 5/scale.part, "%v", ends)
 	}
 }
 
 // Dead nodes are dropped as long as enough remain: the ranks of the others are
 // numbered without gaps, on all nodes alike, before any of them starts.
 func TestFewerNodes(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(scale.sample(60)) {
 		cfg, rand := disorder(seed)
 		n, ppn := int(cfg.Job.Nodes), cfg.Job.Size/cfg.Job.Nodes
 		x := trouble(seed, n, 0, rand.IntN(min(n, 9)))

@@ -40,7 +40,7 @@ func TestFaultsByPlace(t *testing.T) {
 	for _, size := range []struct {
 		shape string
 		nodes int
-	}{{"kary:2", 14}, {"kary:32", 32 + 32*32 + 64}} {
+	}{{"kary:2", 14}, {"kary:32", 32 + 32*32 + 64}}[:scale.sample(2)] {
 		cfg := plan(size.nodes, 1, size.shape)
 		cfg.Silent = func(uint32) bool { return true }
 		for place, node := range places(t, cfg) {

@@ -16,12 +16,10 @@ import (
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
-	"ibrun/test/rota"
 )
 
 var (
-	seeds  = flag.Int("seeds", 50, "random runs")
-	seed   = flag.Uint64("seed", 0, "of the first one; 0: others with each turn of IBRUN_TEST_TURN, else from 1 on")
+	seed   = flag.Uint64("seed", 0, "the only random run; 0: from 1 on")
 	traced = flag.Bool("trace", false, "the whole trace of each run that fails")
 	spare  = flag.Int("without", -1, "the fault that is left out, by its number")
 )
@@ -275,32 +273,37 @@ func (c *chaos) mayLeave(err error) bool {
 	})
 }
 
-// TestRandomFaults: whatever happens to a job, it ends, leaves nothing, and accounts for each
-// rank once. A failing seed is run again by -seed N -seeds 1 -trace.
-func TestRandomFaults(t *testing.T) {
-	first := *seed
-	if turn, given := rota.Turn(t); given && first == 0 {
-		first = turn * uint64(*seeds)
+// eachSeed plays count random runs, or the one of -seed, and reports what was wrong.
+func eachSeed(t *testing.T, count int, play func(seed uint64, printLine func(string)) (c *chaos, wrong []string)) {
+	first := uint64(1)
+	if *seed > 0 {
+		first, count = *seed, 1
 	}
-	first = max(first, 1)
-	for n := range uint64(*seeds) {
+	for n := range uint64(count) {
 		var lines []string
 		var printLine func(string)
 		if *traced {
 			printLine = func(line string) { lines = append(lines, line) }
 		}
-		c := newChaos(first+n, printLine)
-		if wrong := c.play(); len(wrong) > 0 {
-			t.Errorf("-seed %d: %s\nfaults: %s\nwrong: %s\ntrace %x\n%s", first+n, c.text,
-				strings.Join(c.faults, "; "), strings.Join(wrong, "\n"), c.audit.trace.Sum64(),
-				strings.Join(lines, "\n"))
+		if c, wrong := play(first+n, printLine); len(wrong) > 0 {
+			t.Errorf("-seed %d: %s\nfaults: %s\nwrong: %s\ntrace %x\n%s", first+n, c.text, strings.Join(c.faults, "; "),
+				strings.Join(wrong[:min(len(wrong), 5)], "\n"), c.audit.trace.Sum64(), strings.Join(lines, "\n"))
 		}
 	}
 }
 
+// TestRandomFaults: whatever happens to a job, it ends, leaves nothing, and accounts for each
+// rank once. A failing seed is run again by -seed N -trace.
+func TestRandomFaults(t *testing.T) {
+	eachSeed(t, scale.faults, func(seed uint64, printLine func(string)) (*chaos, []string) {
+		c := newChaos(seed, printLine)
+		return c, c.play()
+	})
+}
+
 // The same seed is the same run, to the last byte: nothing depends on the order of a map.
 func TestRandomFaultsRepeat(t *testing.T) {
-	for n := range uint64(20) {
+	for n := range uint64(scale.sample(20)) {
 		first, again := newChaos(n, nil), newChaos(n, nil)
 		require.Equal(t, first.play(), again.play(), "seed %d", n)
 		require.Equal(t, first.audit.trace.Sum64(), again.audit.trace.Sum64(), "seed %d", n)

@@ -29,7 +29,7 @@ func effectsOf(now time.Duration, effects []core.Effect) (lines []string) {
 // each effect, at its time, with its bytes. Only what ranks printed is not there.
 func TestRecordsReplay(t *testing.T) {
 	replayed := 0
-	for seed := range uint64(12) {
+	for seed := range uint64(scale.sample(24)) {
 		c := newChaos(seed, nil)
 		c.w.cfg.Job.Programs[0].Env = nil // a record has no environment
 		recorders, did := map[*agent]*flight.Recorder{}, map[*agent][]string{}
@@ -60,5 +60,5 @@ func TestRecordsReplay(t *testing.T) {
 			require.Equal(t, did[a], again, "seed %d, agent %s", seed, a.host)
 		}
 	}
-	require.Greater(t, replayed, 80)
+	require.Greater(t, replayed, 160/scale.part)
 }

@@ -14,19 +14,13 @@ import (
 // start of them runs. If only agents and sessions are lost, nearly all jobs lose no rank.
 func TestRandomRelaunches(t *testing.T) {
 	again, kills, whole := 0, 0, 0
-	for n := range uint64(*relaunchSeeds) {
-		var lines []string
-		var printLine func(string)
-		if *traced {
-			printLine = func(line string) { lines = append(lines, line) }
-		}
-		c := chaosOf(max(*seed, 1)+n, relaunches, printLine)
+	eachSeed(t, scale.relaunches, func(seed uint64, printLine func(string)) (*chaos, []string) {
+		c := chaosOf(seed, relaunches, printLine)
 		runs := 0
 		c.w.At(99*time.Second, func() { runs = c.alive() }) // it is ended at 100 s
-		if wrong := played(c); len(wrong) > 0 {
-			t.Errorf("-seed %d: %s\nfaults: %s\nwrong: %s\n%s", max(*seed, 1)+n, c.text, strings.Join(c.faults, "; "),
-				strings.Join(wrong[:min(len(wrong), 5)], "\n"), strings.Join(lines, "\n"))
-			continue
+		wrong := played(c)
+		if len(wrong) > 0 {
+			return c, wrong
 		}
 		again += c.repair.again
 		if o := c.w.Outcome; c.repair.others == 0 && o.AllStarted {
@@ -34,13 +28,14 @@ func TestRandomRelaunches(t *testing.T) {
 			if o.Cause == core.CauseNone && o.Code == 0 || o.Cause == core.CauseSignal && runs == c.nodes*c.ranks {
 				whole++
 			} else {
-				t.Logf("-seed %d: %d ranks run; %s: %+v", max(*seed, 1)+n, runs, strings.Join(c.faults, "; "), *o)
+				t.Logf("-seed %d: %d ranks run; %s: %+v", seed, runs, strings.Join(c.faults, "; "), *o)
 			}
 		}
-	}
+		return c, nil
+	})
 	t.Logf("the ranks of %d nodes started again; of %d jobs that have lost agents only, %d have lost no rank",
 		again, kills, whole)
-	if *relaunchSeeds >= 20 && (again < *relaunchSeeds/2 || whole < kills*9/10) {
+	if scale.relaunches >= 20 && *seed == 0 && (again < scale.relaunches/2 || whole < kills*9/10) {
 		t.Error("too few")
 	}
 }

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -12,11 +11,6 @@ import (
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
 	"ibrun/job"
-)
-
-var (
-	repairSeeds   = flag.Int("repair-seeds", 10, "random runs of jobs that repair their tree")
-	relaunchSeeds = flag.Int("relaunch-seeds", 6, "the same of jobs that let the ranks of lost nodes start again")
 )
 
 // repaired is what a run of a job that repairs its tree is held to besides: each byte that a rank
@@ -156,21 +150,14 @@ func (r *repaired) ended(c *chaos) {
 // hold, and nothing is lost or doubled where an agent lives. Agents are adopted in most runs.
 func TestRandomRepairs(t *testing.T) {
 	adopted, again := 0, 0
-	for n := range uint64(*repairSeeds) {
-		var lines []string
-		var printLine func(string)
-		if *traced {
-			printLine = func(line string) { lines = append(lines, line) }
-		}
-		c := chaosOf(max(*seed, 1)+n, repairing, printLine)
-		if wrong := c.play(); len(wrong) > 0 {
-			t.Errorf("-seed %d: %s\nfaults: %s\nwrong: %s\n%s", max(*seed, 1)+n, c.text, strings.Join(c.faults, "; "),
-				strings.Join(wrong[:min(len(wrong), 5)], "\n"), strings.Join(lines, "\n"))
-		}
+	eachSeed(t, scale.repairs, func(seed uint64, printLine func(string)) (*chaos, []string) {
+		c := chaosOf(seed, repairing, printLine)
+		wrong := c.play()
 		adopted, again = adopted+c.repair.adopted, again+c.repair.again
-	}
+		return c, wrong
+	})
 	t.Logf("%d agents got a new parent, the ranks of %d nodes started again", adopted, again)
-	if *repairSeeds >= 25 && adopted < *repairSeeds/2 {
+	if scale.repairs >= 25 && *seed == 0 && adopted < scale.repairs/2 {
 		t.Errorf("only %d agents got a new parent", adopted)
 	}
 }

@@ -60,14 +60,14 @@ func TestEveryNumberAndShape(t *testing.T) {
 	for _, shape := range shapes {
 		t.Run(shape, func(t *testing.T) {
 			t.Parallel()
-			for n := 1; n <= 1200; n += stride(n) {
+			for n := 1; n <= 1200; n += scale.stride(n) {
 				succeed(t, plan(n, 1, shape))
 			}
 		})
 	}
 }
 
-// Every number to 200, with each shape in its turn: with -short the test above takes steps.
+// Every number to 200, with each shape in its turn: the test above takes steps.
 func TestEveryNumber(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 200; n++ {
@@ -86,8 +86,12 @@ func TestBudgetAtScale(t *testing.T) {
 
 // The node that is this machine is a child of the root wherever it stands.
 func TestHereAnywhere(t *testing.T) {
+	counts := []int{1, 2, 3, 7, 20}
+	if scale.whole() {
+		counts = append(counts, 65)
+	}
 	for _, shape := range shapes {
-		for _, n := range []int{1, 2, 3, 7, 20, 65} {
+		for _, n := range counts {
 			for here := range n {
 				cfg := plan(n, 2, shape)
 				cfg.Here = here

@@ -1,33 +1,22 @@
 package sim
 
-import (
-	"flag"
-	"os"
-	"testing"
-)
-
-// sizes are how large the tests at scale are. Those of `make test` (go test -short) have a sample;
-// `make sim` has all.
+// sizes are the sizes of the tests, and how many seeds the random ones run.
 type sizes struct {
 	agents      int // of the budget test
 	clientNodes int // with 16 PMI clients each
 	nodes       int // of the tests of a million ranks, 64 each
-	whole       bool
+	part        int // Other tests run one case in part.
+
+	faults, repairs, relaunches, daemons int
 }
 
-var scale = sizes{agents: 65536, clientNodes: 4096, nodes: 16384, whole: true}
+// scale is a sample. TestFullSize, which has the build tag soak, runs all.
+var scale = sizes{agents: 1024, clientNodes: 32, nodes: 256, part: 8, faults: 16, repairs: 2, relaunches: 1, daemons: 1}
 
-func TestMain(m *testing.M) {
-	if flag.Parse(); testing.Short() {
-		scale = sizes{agents: 4096, clientNodes: 64, nodes: 256}
-	}
-	os.Exit(m.Run())
-}
+func (s sizes) whole() bool { return s.part == 1 }
 
-// stride is how far it is from one number of a test to the next, of those around n.
-func stride(n int) int {
-	if scale.whole {
-		return 1
-	}
-	return 1 + n/8
-}
+// sample returns how many of n cases are run.
+func (s sizes) sample(n int) int { return (n + s.part - 1) / s.part }
+
+// stride returns the distance between two numbers of a test that are close to n.
+func (s sizes) stride(n int) int { return 1 + n*(s.part-1)/32 }

@@ -1,0 +1,37 @@
+//go:build soak
+
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func init() {
+	scale = sizes{agents: 65536, clientNodes: 4096, nodes: 16384, part: 1, faults: 10_000, repairs: 300, relaunches: 300,
+		daemons: 100}
+}
+
+// TestFullSize runs the tests that are samples without the build tag soak.
+func TestFullSize(t *testing.T) {
+	for name, test := range map[string]func(*testing.T){
+		"AskMillion": TestAskMillion, "BoundsAtAThousand": TestBoundsAtAThousand, "BudgetAtScale": TestBudgetAtScale,
+		"EveryNumberAndShape": TestEveryNumberAndShape, "ExecMany": TestExecMany, "FaultsByPlace": TestFaultsByPlace,
+		"HereAnywhere": TestHereAnywhere, "LateBrokenOff": TestLateBrokenOff, "LateInAnyOrder": TestLateInAnyOrder,
+		"LaunchWithSlowAndDeadNodes": TestLaunchWithSlowAndDeadNodes, "PMIBytesAtScale": TestPMIBytesAtScale,
+		"PMIxAtScale": TestPMIxAtScale, "RandomDaemons": TestRandomDaemons, "RandomFaults": TestRandomFaults,
+		"RandomFaultsRepeat": TestRandomFaultsRepeat, "RandomPairsCrossEdgesOnce": TestRandomPairsCrossEdgesOnce,
+		"RandomRelaunches": TestRandomRelaunches, "RandomRepairs": TestRandomRepairs, "RecordsReplay": TestRecordsReplay,
+		"StencilAtScale": TestStencilAtScale, "FewerNodes": TestFewerNodes,
+		"LateCostsWhatAFixedTreeCosts": TestLateCostsWhatAFixedTreeCosts,
+		"MillionRanks": func(t *testing.T) {
+			began := time.Now()
+			TestMillionRanks(t)
+			require.Less(t, time.Since(began), 120*time.Second, "the bound of docs/launch.md")
+		},
+	} {
+		t.Run(name, test)
+	}
+}
