@@ -92,7 +92,7 @@ func collectives(ctx context.Context, w *ibrun.World, more <-chan bool) (o outco
 				stop = 1
 			}
 			value = append(value, stop)
-		case <-time.After(time.Millisecond):
+		case <-time.After(10 * time.Millisecond):
 			value = append(value, 0)
 		}
 		values, err := w.AllGather(ctx, value)

@@ -5,7 +5,6 @@
 package ssh
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -79,7 +78,7 @@ type outcome struct {
 type job struct {
 	cmd    *exec.Cmd
 	out    screen.Screen
-	err    bytes.Buffer
+	err    screen.Screen
 	waited chan struct{}
 }
 

@@ -115,3 +115,40 @@ func exchangeOn(t *testing.T, c *cluster.Cluster, tree string, nodes, ppn int) {
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, fmt.Sprintf("%d ranks exchanged\n", nodes*ppn), o.stdout)
 }
+
+// playTraffic lets ranks kill themselves under traffic, by datagrams and by streams. They start again. No message of
+// an old start is delivered, and none that was for one.
+func playTraffic(t *testing.T, restarts int) {
+	c := shared(t, 4)
+	program := example(t, c, "test/cluster/restarter")
+	for seed, fabric := range []string{"udp", "tcp"} {
+		o := ibrun(t, c, "-n", "8", "--hosts", "node[0001-0004]:2", "--fabric", fabric, "--on-failure", "restart",
+			"--max-restarts", "1000", program, "-restarts", fmt.Sprint(restarts), "-seed", fmt.Sprint(seed+1))
+		require.Equal(t, 0, o.code, "%s\n%s", o.stdout, o.stderr)
+		require.Equal(t, restarts, strings.Count(o.stderr, "killed by signal 9 (KILL); it starts again"), o.stderr)
+		require.Equal(t, 8, strings.Count(o.stdout, "none stale"), o.stdout)
+		require.Contains(t, o.stdout, fmt.Sprintf("%d restarts under traffic: ", restarts))
+		t.Logf("%s: %s", fabric, o.stdout)
+	}
+}
+
+// playSpare lets the ranks of a lost node run on a spare, also if the node is cut off and nobody can ask it.
+func playSpare(t *testing.T, cut bool) {
+	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	script := `echo $IBRUN_RESTART of $RANK
+[ $IBRUN_RESTART$RANK$0 = 02kill ] && { sleep 0.5; kill -9 $PPID; }
+[ $IBRUN_RESTART = 1 ] || exec sleep 1000`
+	how, loss := "kill", "end"
+	if cut {
+		how, loss = "cut", "repair"
+	}
+	j := start(t, c, "--hosts", "node[0001-0004]", "--spares", "1", "-n", "3", "--on-failure", "restart",
+		"--on-agent-loss", loss, "sh", "-c", script, how)
+	await(t, "all ranks run", func() bool { return strings.Count(j.out.String(), "0 of ") == 3 })
+	if cut {
+		require.NoError(t, c.Cut("node0003"))
+	}
+	await(t, "rank 2 runs on the spare", func() bool { return strings.Contains(j.out.String(), "1 of 2\n") })
+	require.NoError(t, j.cmd.Process.Kill())
+	require.Contains(t, j.wait().stderr, "spare node0004 takes the place of node0003")
+}

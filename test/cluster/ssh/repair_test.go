@@ -1,0 +1,115 @@
+//go:build cluster || soak
+
+package ssh
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/test/vcluster/cluster"
+)
+
+// watched is a job whose ranks print numbered lines, while what is above them is lost.
+type watched struct {
+	*job
+	t     *testing.T
+	c     *cluster.Cluster
+	again int // node whose ranks have started again, from 1; 0: none
+}
+
+func watch(t *testing.T, c *cluster.Cluster, args ...string) *watched {
+	return &watched{job: start(t, c, args...), t: t, c: c}
+}
+
+// over reports whether the job, which is killed after three minutes, has ended.
+func (j *watched) over() bool {
+	select {
+	case <-j.waited:
+		return true
+	default:
+		return false
+	}
+}
+
+// until waits for something that the job prints, and no longer than the job lasts.
+func (j *watched) until(what string) {
+	j.t.Helper()
+	for printed := false; !printed; <-time.After(5 * time.Millisecond) {
+		over := j.over()
+		printed = strings.Contains(j.out.String(), what)
+		require.True(j.t, printed || !over, "not printed: %s\n%s\n%s", what, j.err.String(), j.out.String())
+	}
+}
+
+// processes are those of a kind on a node.
+func (j *watched) processes(node string, is func(argv []string) bool) (pids []int) {
+	all, err := j.c.AllProcesses()
+	require.NoError(j.t, err)
+	for _, p := range all[node] {
+		if is(p.Argv) {
+			pids = append(pids, p.Pid)
+		}
+	}
+	return pids
+}
+
+func role(name string) func([]string) bool {
+	return func(argv []string) bool { return len(argv) > 1 && argv[1] == name }
+}
+
+// kill kills processes of a node in the same instant: none sees that another is gone before it is killed itself.
+func (j *watched) kill(pids ...int) {
+	require.NotEmpty(j.t, pids)
+	for _, pid := range slices.Backward(pids) {
+		require.NoError(j.t, syscall.Kill(pid, syscall.SIGSTOP))
+	}
+	for _, pid := range pids {
+		require.NoError(j.t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+}
+
+// end waits for the job's end and holds its output against what the ranks print: of all ranks but
+// those of the lost nodes each line once, in order.
+func (j *watched) end(ranks, each, lines int, lost map[int]bool) {
+	<-j.waited
+	next := make([]int, ranks)
+	for line := range strings.Lines(j.out.String()) {
+		var rank, n int
+		if _, err := fmt.Sscanf(line, "rank %d line %d ", &rank, &n); err != nil {
+			continue
+		}
+		if n == 0 && rank/each == j.again-1 {
+			next[rank] = 0
+		}
+		require.Equal(j.t, next[rank], n, "of rank %d\n%s", rank, j.err.String())
+		next[rank]++
+	}
+	for rank, n := range next {
+		if !lost[rank/each] {
+			require.Equal(j.t, lines, n, "lines of rank %d\n%s", rank, j.err.String())
+		}
+	}
+	requireNothingLeft(j.t, j.c)
+}
+
+var collective = regexp.MustCompile(`rank \d+: (\d+) collectives, then (.*)`)
+
+// same returns how many collectives all ranks have joined that could tell, and what ended them.
+func (j *watched) same(tell int) (joined int, why string) {
+	found := collective.FindAllStringSubmatch(j.out.String(), -1)
+	require.Len(j.t, found, tell, j.err.String())
+	for _, f := range found {
+		require.Equal(j.t, found[0][1:], f[1:])
+	}
+	joined, err := strconv.Atoi(found[0][1])
+	require.NoError(j.t, err)
+	return joined, found[0][2]
+}
