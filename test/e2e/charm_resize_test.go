@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/executable"
+	"ibrun/internal/waitfor"
 )
 
 // resizing is the client of charmrun's protocol as a program that is built to change its size: it
@@ -35,7 +36,7 @@ func TestNetlrtsResizes(t *testing.T) {
 	var o outcome
 	ask := func(code int, pattern string, args ...string) {
 		t.Helper()
-		eventually(t, patience/2, "the program can change its size", func() bool {
+		waitfor.Require(t, "the program can change its size", func() bool {
 			o = r.ctl(args...)
 			return !regexp.MustCompile("no job of yours|not called Resize|being launched").MatchString(o.stderr)
 		})
@@ -48,7 +49,7 @@ func TestNetlrtsResizes(t *testing.T) {
 	ask(0, `^ready for 2 ranks on 1 node: .*\nthe job has 2 ranks on 1 node\n$`, "shrink", "3")
 	var got []string
 	for _, pe := range []string{"1", "0"} { // of the new table
-		eventually(t, patience/2, "PE "+pe, func() bool { o = r.ctl("ccs", "bye", "--pe", pe); return o.code == 0 })
+		waitfor.Require(t, "PE "+pe, func() bool { o = r.ctl("ccs", "bye", "--pe", pe); return o.code == 0 })
 		got = append(got, string(o.stdout))
 	}
 	require.Equal(t, []string{"process 1, PE 1, bye: ", "process 0, PE 0, bye: "}, got)
@@ -69,14 +70,14 @@ func TestNetlrtsResizeRefused(t *testing.T) {
 	} {
 		on := append([]string{"--launcher", "local", "--hosts", "a,b"}, argv...)
 		r := controlled(t, append(on, "serve", "end:0")...)
-		eventually(t, patience/2, name, func() bool {
+		waitfor.Require(t, name, func() bool {
 			return strings.Contains(r.ctl("shrink", "1").stderr, "none of Charm++ built for it (--enable-shrinkexpand)")
 		})
 		for _, pe := range []string{"0", "1"} {
 			if len(argv) > 1 {
 				pe = map[string]string{"0": "0", "1": "2"}[pe]
 			}
-			eventually(t, patience/2, "PE "+pe, func() bool { return r.ctl("ccs", "bye", "--pe", pe).code == 0 })
+			waitfor.Require(t, "PE "+pe, func() bool { return r.ctl("ccs", "bye", "--pe", pe).code == 0 })
 		}
 		require.Equal(t, 0, r.ends(), name+r.err.String())
 	}
@@ -84,14 +85,14 @@ func TestNetlrtsResizeRefused(t *testing.T) {
 		"end:0")
 	for _, change := range [][]string{{"shrink", "1"}, {"grow", "c"}} {
 		var o outcome
-		eventually(t, patience/2, "the program can change its size", func() bool {
+		waitfor.Require(t, "the program can change its size", func() bool {
 			o = r.ctl(change...)
 			return strings.Contains(o.stderr, "has no handler set_bitmap")
 		})
 		require.Equal(t, 125, o.code)
 	}
 	for _, pe := range []string{"0", "1"} {
-		eventually(t, patience/2, "PE "+pe, func() bool { return r.ctl("ccs", "bye", "--pe", pe).code == 0 })
+		waitfor.Require(t, "PE "+pe, func() bool { return r.ctl("ccs", "bye", "--pe", pe).code == 0 })
 	}
 	require.Equal(t, 0, r.ends(), r.err.String())
 	o := ibrun(t, "--launcher", "local", "--hosts", "a,b", resizing(t), "0/realloc:3", "barrier")

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -36,163 +34,6 @@ func netlrtsProgram(t *testing.T) string {
 	return path
 }
 
-func sortedLines(out []byte) []string {
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	slices.Sort(lines)
-	return lines
-}
-
-// A program of Charm++'s layer netlrts starts without charmrun, in each generation of the table and
-// over agents of any tree: what it prints comes once, before and after it has its table.
-func TestNetlrts(t *testing.T) {
-	client := netlrtsProgram(t)
-	for _, gen := range []string{"65", "67", "69"} {
-		o := ibrun(t, "--launcher", "local", "--hosts", "a:2,b:2,c:2,d:2", "--tree", "kary:2", client, "-gen", gen,
-			"+ppn", "2", "early", "barrier", "print:hi", "barrier0", "barrier", "ring", "0/table", "1/printerr:x",
-			"sync:s", "end:0")
-		require.Equal(t, 0, o.code, "%s: %s", gen, o.stderr)
-		require.Equal(t, "1 complains x\n", o.stderr)
-		lines := sortedLines(o.stdout)
-		require.Len(t, lines, 25, "%s", o.stdout)
-		for rank := range 8 {
-			require.Contains(t, lines, fmt.Sprintf("early %d", rank))
-			require.Contains(t, lines, fmt.Sprintf("%d says hi", rank))
-		}
-		host := "2/2@"
-		if gen == "65" { // which has no processes of a host
-			host = "2/1@"
-		}
-		require.Equal(t, 1, strings.Count(string(o.stdout), "8 processes:"+strings.Repeat(" "+host, 1)))
-		require.Equal(t, 8, strings.Count(string(o.stdout), host))
-		require.NotContains(t, string(o.stdout), "\x00")
-	}
-	o := ibrun(t, "-n", "2", client, "early", "end:0")
-	require.Equal(t, []string{"early 0", "early 1"}, sortedLines(o.stdout), o.stderr)
-	o = ibrun(t, "--mpi", "none", "-n", "2", client, "end:0")
-	require.Equal(t, 2, strings.Count(string(o.stdout), "standalone mode"), o.stderr)
-}
-
-// How such a job ends: by what its processes say at their end, and not by what they end with.
-func TestNetlrtsEnds(t *testing.T) {
-	client := netlrtsProgram(t)
-	for steps, want := range map[string]struct {
-		code int
-		says string // on standard error; empty: nothing is
-	}{
-		"end:0":                  {0, ""},
-		"end:7":                  {7, "exited with code 7"},
-		"1/end:5 2/end:6 end:0":  {6, "exited with code 6"},
-		"1/kill barrier":         {137, "rank 1 on HOST was killed by signal 9 (KILL)"},
-		"1/exit:9 barrier":       {9, "rank 1 on HOST exited with code 9"},
-		"1/exit:0 barrier":       {1, "rank 1 on HOST aborted the job with code 1: its program ended without CkExit"},
-		"2/abort:no_way barrier": {1, "rank 2 on HOST aborted the job with code 1: no_way"},
-		"1/raw:GET_/_HTTP/1.0\\r\\n_ barrier": {
-			1, "rank 1 sent what no program of Charm++ sends",
-		},
-		"0/barrier0 barrier": {1, "aborted the job with code 1: it waits in a barrier of Charm++ in vain"},
-	} {
-		o := ibrun(t, append([]string{"-n", "4", "--timeout", "60", client}, strings.Fields(steps)...)...)
-		require.Equal(t, want.code, o.code, "%s: %s", steps, o.stderr)
-		host, _ := os.Hostname()
-		says := strings.ReplaceAll(want.says, "HOST", strings.ToLower(host))
-		if says == "" {
-			require.Empty(t, o.stderr, steps)
-		}
-		require.Contains(t, o.stderr, says, steps)
-	}
-	// Generations of one job must agree, and a process that is none is named.
-	o := ibrun(t, "--mpi", "charm", "-n", "2", "sh", "-c", `exec "$0" -gen $((67 + 2 * IBRUN_RANK)) end:0`, client)
-	require.Equal(t, 1, o.code)
-	require.Contains(t, o.stderr, "of different versions of Charm++")
-	o = ibrun(t, "-n", "1", client, ":", "-n", "1", "true")
-	require.Equal(t, 1, o.code, o.stderr)
-	require.Contains(t, o.stderr, "rank 1 ended before it joined")
-	o = ibrun(t, "-n", "2", client, "+ppn", "many", "end:0")
-	require.Equal(t, 126, o.code)
-	require.Contains(t, o.stderr, "a number of PEs from 1 to 65536 follows it")
-}
-
-// All processes of such a job can start again together: they say initnode anew, and get a new
-// table.
-func TestNetlrtsStartsAgain(t *testing.T) {
-	o := ibrun(t, "--mpi", "charm", "--on-failure", "restart-all", "--launcher", "local", "--hosts", "a:2,b:2",
-		"sh", "-c",
-		`[ $IBRUN_RESTART.$IBRUN_RANK = 0.1 ] && exec "$0" barrier kill; exec "$0" barrier barrier print:ok end:0`,
-		netlrtsProgram(t))
-	require.Equal(t, 0, o.code, o.stderr)
-	require.Equal(t, []string{"0 says ok", "1 says ok", "2 says ok", "3 says ok"}, sortedLines(o.stdout))
-	require.Contains(t, o.stderr, "all ranks start again (restart 1)")
-}
-
-// scanf reads ibrun's input, as much as its format eats.
-func TestNetlrtsInput(t *testing.T) {
-	client := netlrtsProgram(t)
-	c := command(t, "-n", "2", client, "0/scanf:%d %s", "0/scanf: %[^\\n]", "0/scanf:%d", "end:0")
-	c.Stdin = strings.NewReader("12\nabc rest of a line\n")
-	o := finish(t, c)
-	require.Equal(t, 0, o.code, o.stderr)
-	require.Equal(t, "read \"12 abc\\x00\"\nread \" rest of a line\\x00\"\nread \" \\x00\"\n", string(o.stdout))
-	c = command(t, "-n", "2", "--stdin", "1", client, "1/scanf:%d", "0/scanf:%d", "end:0")
-	c.Stdin = strings.NewReader("12\n")
-	o = finish(t, c)
-	require.Equal(t, []string{`read "12\x00"`, `read "\x00"`}, sortedLines(o.stdout))
-	require.Contains(t, o.stderr, "rank 0 calls scanf and is not the one that reads ibrun's input; hint: --stdin 0")
-}
-
-// All that processes print comes, whole and in their order, however slowly it is taken; and into
-// files if it was asked for.
-func TestNetlrtsOutput(t *testing.T) {
-	client := netlrtsProgram(t)
-	o := ibrun(t, "-n", "2", client, "flood:10000", "end:0")
-	require.Equal(t, 0, o.code, o.stderr)
-	next := [2]int{}
-	for line := range strings.Lines(string(o.stdout)) {
-		var rank, i int
-		_, err := fmt.Sscanf(line, "%d %d", &rank, &i)
-		require.NoError(t, err)
-		require.Equal(t, next[rank], i)
-		require.Len(t, line, len(fmt.Sprintf("%d %d ", rank, i))+201)
-		next[rank]++
-	}
-	require.Equal(t, [2]int{10000, 10000}, next)
-	dir := t.TempDir()
-	o = ibrun(t, "-n", "2", "--output", dir+"/out.%r", client, "print:hi", "end:0")
-	require.Equal(t, 0, o.code, o.stderr)
-	require.Empty(t, o.stdout)
-	for rank := range 2 {
-		text, err := os.ReadFile(fmt.Sprintf("%s/out.%d", dir, rank))
-		require.NoError(t, err)
-		require.Equal(t, fmt.Sprintf("%d says hi\n", rank), strings.TrimRight(string(text), "\x00"))
-	}
-}
-
-// A program of Charm++'s layer netlrts is recognized by what its library has in it: all is linked
-// statically, and in C++ or without any shared library. One that does not connect is told of
-// charmrun.
-func TestNetlrtsRecognized(t *testing.T) {
-	path, source := filepath.Join(t.TempDir(), "charm"), filepath.Join(t.TempDir(), "charm.c")
-	text := `#include <stdio.h>
-#include <stdlib.h>
-int main(void) { char *t = getenv("NETSTART"); return !puts(t ? t : "Charm++> standalone mode (not using charmrun)") || (!t && puts("initnodetab") < 0); }`
-	require.NoError(t, os.WriteFile(source, []byte(text), 0o600))
-	out, err := exec.Command("gcc", "-static", "-o", path, source).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	o := ibrun(t, "-n", "2", path)
-	require.Equal(t, 0, o.code, o.stderr)
-	require.Regexp(t, `^(0 127\.0\.0\.1 \d+ \d+ 0\n1 127\.0\.0\.1 \d+ \d+ 0\n|1 .*\n0 .*\n)$`, string(o.stdout))
-	const says = "no rank has connected to its agent, though the program looks like one of Charm++'s layer netlrts"
-	require.Equal(t, 1, strings.Count(o.stderr, says), o.stderr)
-	for _, args := range [][]string{{"-n", "1", path}, {"-q", "-n", "2", path}, {"-n", "2", "-x", "NETSTART=0 h 1 2 0",
-		path}, {"-n", "2", "true"}} {
-		o = ibrun(t, args...)
-		require.NotContains(t, o.stderr, "charmrun", "%v", args)
-	}
-	o = ibrun(t, "--mpi", "charm", "-n", "2", "true")
-	require.Contains(t, o.stderr, "though --mpi charm was given")
-	o = ibrun(t, "-n", "2", "-x", "NETSTART=0 h 1 2 0", path)
-	require.Equal(t, "0 h 1 2 0\n0 h 1 2 0\n", string(o.stdout))
-}
-
 // askCCS is a request of a client that knows nothing of ibrun.
 func askCCS(t *testing.T, port int, pe int32, handler, data string) (reply string, answered bool) {
 	c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
@@ -206,9 +47,7 @@ func callCCS(t *testing.T, c net.Conn, pe int32, handler, data string) (reply st
 	b = binary.BigEndian.AppendUint32(b, uint32(pe))
 	b = append(b, handler+strings.Repeat("\x00", 32-len(handler))...)
 	_, _ = c.Write(append(b, data...)) // it may have been closed already
-	_ = c.SetReadDeadline(time.Now().Add(patience / 3))
-	all, err := io.ReadAll(c)
-	require.False(t, os.IsTimeout(err), "%s is not answered", handler)
+	all, _ := io.ReadAll(c)            // a call that is refused may end in a reset
 	if len(all) < 4 {
 		return "", false
 	}
@@ -223,7 +62,6 @@ func signedCCS(t *testing.T, port int) {
 		c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 		require.NoError(t, err)
 		t.Cleanup(func() { c.Close() })
-		_ = c.SetDeadline(time.Now().Add(patience / 3))
 		return c
 	}
 	c := dial()

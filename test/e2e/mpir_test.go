@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"ibrun/internal/waitfor"
 )
 
 // debugger reads and writes a starter's memory as one that has attached to it does.
@@ -79,7 +81,7 @@ func TestMPIRLater(t *testing.T) {
 		require.NoError(t, err)
 	}
 	says(1)
-	eventually(t, patience, "the table", func() bool { return d.number("MPIR_debug_state") == 1 })
+	waitfor.Require(t, "the table", func() bool { return d.number("MPIR_debug_state") == 1 })
 	want := []string{}
 	for rank, host := range []string{"a", "a", "b", "b", "c", "c"} {
 		want = append(want, host+" "+r.pidOf(strconv.Itoa(rank)))

@@ -3,8 +3,8 @@
 //
 //	netlrts [-gen 65|67|69] [+ppn N] STEP ...
 //
-// A step is one of the list in steps; N/STEP is done by process N alone. It is recognized as such a
-// program by the strings in it. It uses nothing of ibrun, and runs under charmrun's rules: a socket
+// A step is one of the list in steps; N/STEP is done by process N alone. With the step mute it prints
+// NETSTART and connects to nobody. It is recognized as such a program by the strings in it. It uses nothing of ibrun, and runs under charmrun's rules: a socket
 // to the address in NETSTART, and no other word of who it is.
 package main
 
@@ -64,6 +64,10 @@ func main() {
 	start := os.Getenv(strings.TrimRight(variable, "\x00"))
 	if start == "" {
 		fmt.Println("Charm++> standalone mode (not using charmrun)")
+		return
+	}
+	if flag.Arg(0) == "mute" {
+		fmt.Println(start)
 		return
 	}
 	c := &client{gen: generations[*gen]}
