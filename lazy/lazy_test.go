@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"sync"
 	"testing"
@@ -20,36 +18,16 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/mem"
 	"ibrun/job"
-	"ibrun/test/rdmavm/inside"
 )
 
-// more are fabrics that not every build has.
-var (
-	more        = map[string]func(fabric.Sink) (fabric.Fabric, error){}
-	removeLater []string // folders
-)
-
-func TestMain(m *testing.M) {
-	if os.Getenv("IBRUN_TEST_VERBS_REAL") == "vm" && !inside.In() {
-		inside.Only(inside.Config{})
-	}
-	code := m.Run()
-	for _, dir := range removeLater {
-		os.RemoveAll(dir)
-	}
-	os.Exit(code)
-}
-
-// fabrics are the ways between nodes that the tests go.
-func fabrics() map[string]func(fabric.Sink) (fabric.Fabric, error) {
-	all := map[string]func(fabric.Sink) (fabric.Fabric, error){
+// fabrics returns the ways between nodes that tests go. Those with label ib set it to InfiniBand.
+var fabrics = func() map[string]func(fabric.Sink) (fabric.Fabric, error) {
+	return map[string]func(fabric.Sink) (fabric.Fabric, error){
 		"mem": overMem(mem.New(1, mem.Faults{})),
 		"mem nasty": overMem(mem.New(2, mem.Faults{Loss: 0.2, Dup: 0.1, Reorder: 0.1, Delay: 100 * time.Microsecond,
 			Jitter: 300 * time.Microsecond})),
 		"udp": overUDP,
 	}
-	maps.Copy(all, more)
-	return all
 }
 
 // payload is a message that shows from whom, to whom and which it is.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"sync"
 	"testing"
@@ -15,11 +14,9 @@ import (
 	"ibrun/job"
 )
 
-// wires are the fabrics whose streams are not made in this process.
-func wires() map[string]func(fabric.Sink) (fabric.Fabric, error) {
-	all := map[string]func(fabric.Sink) (fabric.Fabric, error){"udp": overUDP}
-	maps.Copy(all, more)
-	return all
+// wires returns the fabrics whose streams are not made in this process.
+var wires = func() map[string]func(fabric.Sink) (fabric.Fabric, error) {
+	return map[string]func(fabric.Sink) (fabric.Fabric, error){"udp": overUDP}
 }
 
 // One long message each way, at the same time.

@@ -1,4 +1,4 @@
-//go:build cgo && !noib
+//go:build ib
 
 package lazy
 
@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,22 +19,24 @@ import (
 	"ibrun/fabric"
 	"ibrun/fabric/ib"
 	"ibrun/fabric/udp"
+	"ibrun/internal/waitfor"
 	"ibrun/lazy/upgrade"
 	"ibrun/test/fakeverbs"
 	"ibrun/test/rdmavm/inside"
 )
 
-// fakeLibrary puts a made-up device into the environment, once for the process.
-var fakeLibrary = sync.OnceValue(func() error {
-	dir, err := os.MkdirTemp("", "fakeverbs")
-	if err != nil {
-		return err
+// ownVariable names the test that this process was started for.
+const ownVariable = "IBRUN_TEST_OWN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(ownVariable) != "" || inside.In() {
+		os.Exit(m.Run())
 	}
-	n, err := fakeverbs.New(dir)
-	if err != nil {
-		return err
-	}
-	node := fakeverbs.Node{}
+	os.Exit(fakeverbs.Run(m, devices(), func(*fakeverbs.Network) {}))
+}
+
+// devices returns a node with two devices.
+func devices() (node fakeverbs.Node) {
 	for i := range 2 {
 		node.Devices = append(node.Devices, fakeverbs.Device{Name: fmt.Sprintf("mlx5_%d", i), GUID: uint64(i + 1),
 			Ports: []fakeverbs.Port{{
@@ -43,45 +44,23 @@ var fakeLibrary = sync.OnceValue(func() error {
 					Addr: [16]byte{0: 0xfe, 1: 0x80, 15: byte(i + 1)}}},
 			}}})
 	}
-	if os.Getenv(ownVariable) == scheduleTest {
-		node.Faults = fakeverbs.Faults{Seed: *oneSchedule + 1, Lose: 30, Double: 10, Swap: 10}
-		node.QPN = 100 // the lowest free number, so that the next epoch has the queue pair of the one before
-	}
-	if os.Getenv(ownVariable) == memoryTest {
-		node.MemLock = 400 << 10 // enough for datagrams
-	}
-	for _, v := range n.Env(node) {
-		name, value, _ := strings.Cut(v, "=")
-		if err := os.Setenv(name, value); err != nil {
-			return err
-		}
-	}
-	removeLater = append(removeLater, dir)
-	return nil
-})
+	return node
+}
 
 func overIB(s fabric.Sink) (fabric.Fabric, error) {
-	if !inside.In() {
-		if err := fakeLibrary(); err != nil {
-			return nil, err
-		}
-	}
 	return ib.Open(ib.Config{GIDIndex: -1, QKey: 7}, s)
 }
 
-func init() { more["ib"] = overIB }
-
-// ownVariable names the test that this process was started for.
-const ownVariable = "IBRUN_TEST_OWN"
-
-// own runs a test in a process of its own, whose device may break, and reports whether this is it.
-func own(t *testing.T, args ...string) bool {
+// own runs a test in a process of its own, whose devices may break, and reports whether this is it.
+func own(t *testing.T, node fakeverbs.Node, args ...string) bool {
 	t.Helper()
 	if os.Getenv(ownVariable) == t.Name() {
 		return true
 	}
+	network, err := fakeverbs.Join().Another(t.TempDir())
+	require.NoError(t, err)
 	cmd := exec.Command(os.Args[0], append([]string{"-test.v", "-test.run", "^" + t.Name() + "$"}, args...)...)
-	cmd.Env = append(os.Environ(), ownVariable+"="+t.Name())
+	cmd.Env = append(append(os.Environ(), ownVariable+"="+t.Name()), network.Env(node)...)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "--- PASS: "+t.Name())
@@ -89,13 +68,37 @@ func own(t *testing.T, args ...string) bool {
 	return false
 }
 
-const scheduleTest = "TestSchedulesOverInfiniBand"
+// TestTablesOverInfiniBand runs over InfiniBand the tests that have no label and go over several fabrics.
+func TestTablesOverInfiniBand(t *testing.T) {
+	before, beforeWires := fabrics, wires
+	defer func() { fabrics, wires = before, beforeWires }()
+	fabrics = func() map[string]func(fabric.Sink) (fabric.Fabric, error) {
+		return map[string]func(fabric.Sink) (fabric.Fabric, error){"ib": overIB}
+	}
+	wires = fabrics
+	for name, test := range map[string]func(*testing.T){
+		"BulkMovesToAStream": TestBulkMovesToAStream, "Bundles": TestBundles, "Churn": TestChurn,
+		"DeadPeers": TestDeadPeers, "IdleConnectionsAreClosed": TestIdleConnectionsAreClosed,
+		"IdleStreamsAreClosed": TestIdleStreamsAreClosed, "LongMessages": TestLongMessages,
+		"MessagesArriveOnceInOrder": TestMessagesArriveOnceInOrder, "UpgradeThreshold": TestUpgradeThreshold,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// TestOnSoftRoCE runs the tests that work on any device in a machine with Soft-RoCE.
+func TestOnSoftRoCE(t *testing.T) {
+	inside.Run(t, "SchedulesOver|PortFails", "-schedules=2")
+}
 
 // TestSchedulesOverInfiniBand runs the schedules in a process where 30 % of the datagrams are lost,
 // those that make streams included, and others come twice or late. In a machine with Soft-RoCE the
 // network is what it is.
 func TestSchedulesOverInfiniBand(t *testing.T) {
-	if !inside.In() && !own(t, "-test.parallel=15", fmt.Sprintf("-schedules=%d", *schedules),
+	node := devices()
+	node.Faults = fakeverbs.Faults{Seed: *oneSchedule + 1, Lose: 30, Double: 10, Swap: 10}
+	node.QPN = 100 // the lowest free number, so that the next epoch has the queue pair of the one before
+	if !inside.In() && !own(t, node, "-test.parallel=15", fmt.Sprintf("-schedules=%d", *schedules),
 		fmt.Sprintf("-seed=%d", *oneSchedule)) {
 		return
 	}
@@ -118,7 +121,7 @@ func waiters(ctx context.Context, table *Table, from uint32) <-chan error {
 
 // TestBrokenDevice: who only waits for messages is told, too, and so is who comes later.
 func TestBrokenDevice(t *testing.T) {
-	if !own(t) {
+	if !own(t, devices()) {
 		return
 	}
 	w := newWorld(t, 3, 1, overIB).start()
@@ -141,7 +144,7 @@ func TestBrokenDevice(t *testing.T) {
 // TestBrokenStream: a queue pair that fails in the middle of a stream is an error on both sides,
 // also for who sends nothing on it; other pairs go on.
 func TestBrokenStream(t *testing.T) {
-	if !own(t) {
+	if !own(t, devices()) {
 		return
 	}
 	w := newWorld(t, 3, 1, overIB)
@@ -260,12 +263,12 @@ func TestMixedApart(t *testing.T) {
 	}
 }
 
-const memoryTest = "TestStreamsWithoutMemory"
-
 // TestStreamsWithoutMemory: a stream that cannot be made for want of memory to lock is an error
 // that says so, on both sides.
 func TestStreamsWithoutMemory(t *testing.T) {
-	if !own(t) {
+	node := devices()
+	node.MemLock = 400 << 10 // enough for datagrams
+	if !own(t, node) {
 		return
 	}
 	w := newWorld(t, 2, 1, overIB).start()
@@ -286,11 +289,6 @@ func ported(t *testing.T, second bool) (w *world, changed chan error) {
 		rank := c.Rank
 		c.Worth, c.Hold = worth(16), 50*time.Millisecond
 		c.Open = func(s fabric.Sink) (fabric.Fabric, error) {
-			if !inside.In() {
-				if err := fakeLibrary(); err != nil {
-					return nil, err
-				}
-			}
 			return ib.Open(ib.Config{Port: portOf(rank), GIDIndex: -1, QKey: 7, PortGrace: 100 * time.Millisecond}, s)
 		}
 		if second {
@@ -354,7 +352,7 @@ func (t *Table) path(rank uint32) string {
 // either goes down and comes back. Each message arrives once and in order, by Ethernet meanwhile
 // and by InfiniBand again.
 func TestPortFails(t *testing.T) {
-	if !inside.In() && !own(t) {
+	if !inside.In() && !own(t, devices()) {
 		return
 	}
 	w, changed := ported(t, true)
@@ -395,15 +393,10 @@ func TestPortFails(t *testing.T) {
 	}
 	there := func(second bool) {
 		t.Helper()
-		look, late := time.NewTicker(time.Millisecond), time.After(patience)
-		defer look.Stop()
-		for !t.Failed() && (w.table(0).bySecond(1) != second || w.table(1).bySecond(0) != second) {
-			select {
-			case <-look.C:
-			case <-late:
-				t.Fatalf("second %v: %s; %s", second, w.table(0).path(1), w.table(1).path(0))
-			}
-		}
+		err := waitfor.True(func() bool {
+			return t.Failed() || w.table(0).bySecond(1) == second && w.table(1).bySecond(0) == second
+		})
+		require.NoError(t, err, "second %v: %s; %s", second, w.table(0).path(1), w.table(1).path(0))
 	}
 	for move := range moves {
 		turn(t, uint32(move%2), false)
@@ -422,7 +415,7 @@ func TestPortFails(t *testing.T) {
 
 // TestOnlyPortFails: a rank that has nothing beside InfiniBand is told which port has failed.
 func TestOnlyPortFails(t *testing.T) {
-	if !inside.In() && !own(t) {
+	if !inside.In() && !own(t, devices()) {
 		return
 	}
 	w, _ := ported(t, false)
