@@ -1,7 +1,6 @@
 package spawn
 
 import (
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/charm"
 	"ibrun/job"
 )
 
@@ -20,21 +18,6 @@ func servingCharm(t *testing.T) (*Set, chan Event) {
 	require.NoError(t, s.offerCharm())
 	require.NoError(t, s.offerCharm(), "it is open")
 	return s, events
-}
-
-// Another user of the node is not heard at the port of Charm++, though it says the right word, and
-// this user's programs are.
-func TestCharmHearsItsUserOnly(t *testing.T) {
-	s, events := servingCharm(t)
-	words := charm.Append(nil, charm.InitNode, 40, make([]byte, 40)...)
-	deaf(t, &s.charm.port, events, words)
-	c, err := net.Dial("tcp4", "127.0.0.1:"+strconv.Itoa(s.charm.number))
-	require.NoError(t, err)
-	defer c.Close()
-	_, err = c.Write(words)
-	require.NoError(t, err)
-	got := next(t, events).(CharmBytes)
-	require.Equal(t, words, got.Bytes)
 }
 
 // Programs of a job agree on a number that those of another job do not have, and that says nothing

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -37,7 +38,7 @@ type reader struct {
 	unbuffered bool
 	feed       *feeder // what the rank reads of ibrun's input; nil: nothing
 	post       func(Event)
-	file       *os.File      // nil: nothing is read
+	file       pollable      // nil: nothing is read
 	copy       *os.File      // gets what is read, too; nil: nothing does
 	more       chan struct{} // capacity 1; filled by resume, one chunk a time
 	ended      chan struct{}
@@ -49,6 +50,12 @@ type reader struct {
 	drops  bool      // it is
 }
 
+// pollable is a stream whose Read ends at a deadline.
+type pollable interface {
+	io.ReadCloser
+	SetReadDeadline(at time.Time) error
+}
+
 func newReader(rank job.Slot, stream uint8, feed *feeder, cfg Config) *reader {
 	return &reader{
 		rank: rank, stream: stream, unbuffered: cfg.Job.Output.Unbuffered, feed: feed, post: cfg.Post,
@@ -56,7 +63,8 @@ func newReader(rank job.Slot, stream uint8, feed *feeder, cfg Config) *reader {
 	}
 }
 
-func (r *reader) start(f, copy *os.File) {
+// start reads f, which is an *os.File unless a test has it read something else.
+func (r *reader) start(f pollable, copy *os.File) {
 	r.mu.Lock()
 	r.file, r.copy = f, copy
 	r.mu.Unlock()
@@ -66,9 +74,9 @@ func (r *reader) start(f, copy *os.File) {
 // resize tells the program of a terminal of the new size.
 func (r *reader) resize(to job.Window) {
 	r.mu.Lock()
-	f := r.file
+	f, ok := r.file.(*os.File)
 	r.mu.Unlock()
-	if f != nil {
+	if ok {
 		_ = proc.Resize(f, to.Rows, to.Cols) // fails when the rank has ended
 	}
 }

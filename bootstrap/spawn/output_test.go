@@ -8,37 +8,35 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/waitfor"
 	"ibrun/job"
 )
 
-// patience is the most that a test waits for an event.
-const patience = time.Minute
-
 func next(t *testing.T, events <-chan Event) Event {
 	t.Helper()
-	select {
-	case ev := <-events:
-		return ev
-	case <-time.After(patience):
-		require.FailNow(t, "nothing came")
-		return nil
-	}
+	return waitfor.Receive(t, events)
 }
 
 // printing is a rank's stream 1: the reader of it, what it posts, and the
 // rank's end of the pipe.
 func printing(t *testing.T, out job.Output, prompts bool) (*reader, <-chan Event, *os.File) {
+	from, to, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { to.Close() })
+	r, events := reading(from, out, prompts)
+	return r, events, to
+}
+
+// reading is the reader of a rank's stream 1, and what it posts.
+func reading(from pollable, out job.Output, prompts bool) (*reader, <-chan Event) {
 	events := make(chan Event, 100)
 	var feed *feeder
 	if prompts {
 		feed = newFeeder(3, nil)
 	}
 	r := newReader(3, 1, feed, Config{Job: &job.Job{Output: out}, Post: func(ev Event) { events <- ev }})
-	from, to, err := os.Pipe()
-	require.NoError(t, err)
-	t.Cleanup(func() { to.Close() })
 	r.start(from, nil)
-	return r, events, to
+	return r, events
 }
 
 func chunk(text string) Event { return Output{Rank: 3, Stream: 1, Data: []byte(text)} }
@@ -51,51 +49,6 @@ func TestOutputGathersLines(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, chunk("hello\n"), next(t, events))
-}
-
-// A prompt without an end of line comes a moment later all the same, and with
-// --unbuffered nothing waits. A rank that reads nothing has no prompts: what it has
-// not ended waits longer, but not for ever, however often a little more comes.
-func TestOutputOfPrompts(t *testing.T) {
-	for _, unbuffered := range []bool{false, true} {
-		_, events, to := printing(t, job.Output{Unbuffered: unbuffered}, !unbuffered)
-		_, err := to.WriteString("name? ")
-		require.NoError(t, err)
-		require.Equal(t, chunk("name? "), next(t, events))
-	}
-	_, events, to := printing(t, job.Output{}, false)
-	require.False(t, (*feeder)(nil).more())
-	began, dots := time.Now(), 0
-	for ; len(events) == 0; dots++ {
-		_, err := to.WriteString(".")
-		require.NoError(t, err)
-		<-time.After(lineGap / 2)
-	}
-	require.Equal(t, ".", string(next(t, events).(Output).Data[:1]))
-	require.Greater(t, time.Since(began), lineMost)
-	require.Greater(t, dots, 2, "more than comes within a gap")
-}
-
-// A rank whose input ends while the beginning of a line waits prints no prompt: the rest belongs to
-// the line, as with all other ranks.
-func TestOutputWhenInputEnds(t *testing.T) {
-	for {
-		r, events, to := printing(t, job.Output{}, true)
-		began := time.Now()
-		_, err := to.WriteString("be")
-		require.NoError(t, err)
-		<-time.After(lineGap / 10)
-		r.feed.end()
-		ended := time.Since(began)
-		<-time.After(2 * lineGap)
-		_, err = to.WriteString("ginning\n")
-		require.NoError(t, err)
-		if ended > lineGap || time.Since(began) > lineMost {
-			continue // this machine was busy, and what came first may have been passed on
-		}
-		require.Equal(t, chunk("beginning\n"), next(t, events))
-		return
-	}
 }
 
 // One chunk is on its way at a time: the rank that prints on has to wait, and what
@@ -118,21 +71,8 @@ func TestOutputWaitsForResume(t *testing.T) {
 		r.resume()
 	}
 	to.Close()
-	r.wait(patience)
+	r.wait(waitfor.Deadline)
 	require.Empty(t, events)
-}
-
-// What is left of a line at the end comes at once.
-func TestOutputEndsWithinALine(t *testing.T) {
-	r, events, to := printing(t, job.Output{}, false)
-	began := time.Now()
-	_, err := to.WriteString("line\nrest")
-	require.NoError(t, err)
-	require.Equal(t, chunk("line\n"), next(t, events))
-	to.Close()
-	r.resume()
-	require.Equal(t, chunk("rest"), next(t, events))
-	require.Less(t, time.Since(began), lineMost)
 }
 
 // A rank is dead and something that it left behind holds its output open: what
@@ -146,7 +86,7 @@ func TestOutputHeldOpen(t *testing.T) {
 	_, err := to.WriteString("too late")
 	require.ErrorContains(t, err, "broken pipe")
 	require.Empty(t, events)
-	newReader(1, 2, nil, Config{Job: &job.Job{}}).wait(patience) // of a rank that prints into a file: nothing to wait for
+	newReader(1, 2, nil, Config{Job: &job.Job{}}).wait(waitfor.Deadline) // of a rank that prints into a file: nothing to wait for
 }
 
 // What a rank is fed is counted when it is taken, in order, and its end comes

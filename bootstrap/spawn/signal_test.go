@@ -6,10 +6,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/waitfor"
 	"ibrun/job"
 )
 
@@ -36,7 +36,7 @@ func TestSignalThatEndsJobs(t *testing.T) {
 		return strings.Count(string(text), word)
 	}
 	await := func(word string) {
-		require.Eventually(t, func() bool { return times(word) == 2 }, patience, time.Millisecond, word)
+		waitfor.Require(t, "both ranks print "+word, func() bool { return times(word) == 2 })
 	}
 	await("up")
 	s.Signal(syscall.SIGUSR1)

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package spawn
 
 import (
@@ -11,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"ibrun/charm"
 	"ibrun/internal/skip"
+	"ibrun/internal/waitfor"
 	"ibrun/pmix/pmixtest"
 )
 
@@ -88,7 +92,7 @@ func deaf(t *testing.T, p *port, events <-chan Event, words []byte) {
 	for i := range 3 {
 		fd := calling(t, p.number, 65534)
 		_, _ = unix.Write(fd, words) // it may have been closed already
-		wait := unix.Timeval{Sec: int64(patience / time.Second)}
+		wait := unix.Timeval{Sec: int64(waitfor.Deadline / time.Second)}
 		require.NoError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait))
 		n, err := unix.Read(fd, make([]byte, 1))
 		require.True(t, n <= 0 && err != unix.EAGAIN, "closed, not answered")
@@ -118,4 +122,19 @@ func TestPMIxHearsItsUserOnly(t *testing.T) {
 	s.pmix.dial(t, string(words))
 	require.IsType(t, PMIxNode{}, next(t, events), "a stranger gets no folder made")
 	require.Equal(t, words, next(t, events).(PMIxBytes).Bytes)
+}
+
+// Another user of the node is not heard at the port of Charm++, though it says the right word, and
+// this user's programs are.
+func TestCharmHearsItsUserOnly(t *testing.T) {
+	s, events := servingCharm(t)
+	words := charm.Append(nil, charm.InitNode, 40, make([]byte, 40)...)
+	deaf(t, &s.charm.port, events, words)
+	c, err := net.Dial("tcp4", "127.0.0.1:"+strconv.Itoa(s.charm.number))
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Write(words)
+	require.NoError(t, err)
+	got := next(t, events).(CharmBytes)
+	require.Equal(t, words, got.Bytes)
 }
