@@ -128,7 +128,7 @@ func flood(args []string) int {
 			for {
 				c, err := net.DialTimeout("tcp", args[0], 5*time.Second)
 				if err != nil {
-					<-time.After(time.Millisecond)
+					<-time.After(20 * time.Millisecond)
 					continue
 				}
 				_, _ = c.Write(says)
@@ -304,9 +304,12 @@ func listen(args []string) int {
 		fmt.Println(err)
 		return 1
 	}
-	defer l.Close()
 	fmt.Println("begun")
-	select {}
+	for {
+		if c, err := l.Accept(); err == nil {
+			c.Close()
+		}
+	}
 }
 
 // printDatagrams prints datagrams, and from whom it believes that they are.
@@ -330,7 +333,7 @@ func printDatagrams(args []string) int {
 // it can: USER FOLDER. It prints what was done.
 func disrupt(args []string) int {
 	fmt.Println("begun")
-	for {
+	for ; ; <-time.After(10 * time.Millisecond) { // the nodes have two CPUs for all
 		dirs, _ := os.ReadDir("/proc")
 		for _, d := range dirs {
 			i, err := d.Info()

@@ -56,7 +56,7 @@ func (w *worker) rounds() error {
 			select {
 			case text := <-orders:
 				order = []byte(text)
-			case <-time.After(5 * time.Millisecond): // the nodes have two CPUs for all
+			case <-time.After(50 * time.Millisecond): // the nodes have two CPUs for all
 			}
 		}
 		order, err := w.Broadcast(ctx, 0, order)

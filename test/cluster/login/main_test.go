@@ -1,4 +1,4 @@
-//go:build cluster
+//go:build cluster || soak
 
 // Package login holds native ssh against the program ssh: the same
 // configuration, keys and known hosts must lead to the same end with both.

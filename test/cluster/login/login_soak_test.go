@@ -1,0 +1,7 @@
+//go:build soak
+
+package login
+
+import "testing"
+
+func TestSameVerdictOnGrammar(t *testing.T) { requireSameVerdict(t, grammarSituations) }
