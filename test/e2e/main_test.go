@@ -5,11 +5,8 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,31 +25,9 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == ":digest" {
-		fmt.Println(digest(os.Args[2:], os.Environ()))
-		return
-	}
-	if len(os.Args) == 5 && os.Args[1] == ":lines" {
-		printLines(os.Args[2], os.Args[3], os.Args[4])
-		return
-	}
 	flag.Parse()
 	_ = flag.Set("test.parallel", "6") // those that are parallel wait, but for one
 	os.Exit(product.Run(m, &program))
-}
-
-// digest names arguments and the variables whose names begin with E2E_.
-func digest(args, env []string) string {
-	h := sha256.New()
-	for _, a := range args {
-		fmt.Fprintf(h, "%d:%s", len(a), a)
-	}
-	for _, e := range env {
-		if strings.HasPrefix(e, "E2E_") {
-			fmt.Fprintf(h, "%d:%s", len(e), e)
-		}
-	}
-	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
 // outcome is what a finished ibrun showed.
@@ -163,29 +138,4 @@ func agents(role string) (pids []int) {
 		}
 	}
 	return pids
-}
-
-// noise is a stream of n bytes that do not repeat, and their digest.
-func noise(n int64) (io.Reader, func() string) {
-	h := sha256.New()
-	r := io.TeeReader(io.LimitReader(&counter{}, n), h)
-	return r, func() string { return fmt.Sprintf("%x", h.Sum(nil)) }
-}
-
-// counter is a cheap stream in which no two blocks of 4 KiB are the same.
-type counter struct {
-	block [4096]byte
-	n     uint64
-	rest  []byte
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	if len(c.rest) == 0 {
-		c.n++
-		binary.LittleEndian.PutUint64(c.block[c.n*8%4096:], c.n)
-		c.rest = c.block[:]
-	}
-	n := copy(p, c.rest)
-	c.rest = c.rest[n:]
-	return n, nil
 }

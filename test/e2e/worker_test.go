@@ -68,8 +68,6 @@ var scenarios = map[string]func(r *rank, arg string){
 	"gone":        (*rank).endsEarly,
 	"failures":    func(r *rank, _ string) { r.failures() },
 	"abort":       func(r *rank, code string) { r.abort(number(code)) },
-	"converse":    func(r *rank, other string) { r.converse(number(other)) },
-	"flood":       func(r *rank, other string) { r.flood(number(other)) },
 	"ring":        func(r *rank, _ string) { r.ring() },
 	"overview":    func(r *rank, victim string) { r.overview(number(victim)) },
 	"child":       func(r *rank, _ string) { r.child() },

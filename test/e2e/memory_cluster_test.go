@@ -1,0 +1,36 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/skip"
+	"ibrun/test/memgroup"
+)
+
+// A rank that the kernel kills for lack of memory is reported with that reason. One that is killed by a
+// signal from elsewhere is not.
+func TestOutOfMemory(t *testing.T) {
+	if os.Getuid() != 0 {
+		skip.Because(t, "only root can make cgroups")
+	}
+	group, words := memgroup.Enter(t, 100<<20)
+	in := func(args ...string) outcome {
+		cmd := command(t, args...)
+		cmd.Args = slices.Concat(words, []string{program}, args)
+		cmd.Path = "/bin/sh"
+		return finish(t, cmd)
+	}
+	o := in("-n", "1", "sleep", "100", ":", "-n", "1", "tail", "/dev/zero") // which keeps the last lines
+	require.Equal(t, 128+int(syscall.SIGKILL), o.code, o.stderr)
+	require.Contains(t, o.stderr, "was killed by signal 9 (KILL): the kernel was out of memory (cgroup "+group+")")
+	o = in("-n", "2", "sh", "-c", "kill -9 $$")
+	require.Equal(t, 128+int(syscall.SIGKILL), o.code, o.stderr)
+	require.NotContains(t, o.stderr, "memory")
+}

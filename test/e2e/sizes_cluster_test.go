@@ -1,0 +1,114 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/build/pack"
+	"ibrun/internal/executable"
+	"ibrun/internal/waitfor"
+)
+
+// The bounds on size: an agent at 16 ranks has 5 MiB of its own, and 8 MiB with the pages of the
+// binary that it shares with the page cache, in a job of 16 ranks as in one of 256. A reaper that
+// begins before Go has next to nothing of its own, and of the page cache what the kernel maps
+// around one page: 2 MiB, if the file lies in large pages. The binary is within 18 MB with the
+// program of a leaf, and 4 MB more with what is sent to a node that has zstd.
+func TestSizes(t *testing.T) {
+	best := filepath.Join(t.TempDir(), "ibrun")
+	text, err := os.ReadFile(program)
+	require.NoError(t, err)
+	require.NoError(t, executable.Write(best, text))
+	kept := best + ".zst"
+	require.NoError(t, pack.Into(best, kept, pack.Best))
+	size := func(file string) int64 {
+		st, err := os.Stat(file)
+		require.NoError(t, err)
+		return st.Size()
+	}
+	require.LessOrEqual(t, size(kept), int64(4_000_000))
+	require.LessOrEqual(t, size(best)-size(kept), int64(18_000_000))
+	most := map[string]int{":agent": 8 << 10, ":reaper": 8 << 10} // KiB
+	own := map[string]int{":agent": 5 << 10, ":reaper": 5 << 10}
+	if runtime.GOARCH == "amd64" {
+		most[":reaper"], own[":reaper"] = 2<<10+256, 64 // no runtime of Go
+	}
+	for _, nodes := range []int{1, 16} {
+		cmd := command(t, "-ppn", "16", "--launcher", "local", "--hosts", fmt.Sprintf("h[01-%02d]", nodes), "sleep",
+			"1000")
+		cmd.Env = append(os.Environ(), mark(t))
+		require.NoError(t, cmd.Start())
+		ranks := 16 * nodes
+		waitfor.Require(t, "all ranks run", func() bool { return len(marked(mark(t))) == 1+2*nodes+ranks })
+		alone := func() bool { return len(agents(":agent")) == nodes } // a rank is a copy of its agent until exec
+		waitfor.Require(t, "each rank runs its program", alone)
+		for _, role := range []string{":agent", ":reaper"} {
+			pids := agents(role)
+			require.Len(t, pids, nodes)
+			for _, pid := range pids {
+				require.LessOrEqual(t, memory(t, pid, "RssAnon"), own[role], "KiB of %s in a job of %d", role, ranks)
+				require.LessOrEqual(t, memory(t, pid, "VmHWM"), most[role], "KiB of %s in a job of %d", role, ranks)
+			}
+		}
+		for _, role := range []string{":agent", ":reaper"} {
+			pid := agents(role)[0]
+			t.Logf("%d nodes: %s has %d KiB of its own, its peak is %d KiB", nodes, role, memory(t, pid, "RssAnon"),
+				memory(t, pid, "VmHWM"))
+		}
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		_ = cmd.Wait()
+	}
+}
+
+// 256 MiB meet a reader that pauses now and then. No agent takes more than 64 MiB at any time, and
+// Ctrl-C ends the job while the reader takes nothing.
+func TestSlowReader(t *testing.T) {
+	const size, pieces, most = 256 << 20, 256, 64 << 10 // bytes, reads, KiB
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	cmd := command(t, "--launcher", "local", "--hosts", "a,b,c,d", "--tree", "chain", "-n", "4", "sh", "-c",
+		"[ $RANK = 3 ] && exec cat /dev/zero; exec sleep 1000")
+	cmd.Env = append(os.Environ(), mark(t))
+	cmd.Stdout = w
+	require.NoError(t, cmd.Start())
+	w.Close()
+	for range pieces {
+		_, err = io.CopyN(io.Discard, r, size/pieces)
+		require.NoError(t, err)
+		time.Sleep(5 * time.Millisecond)
+	}
+	pids := slices.DeleteFunc(agents(":agent"), func(pid int) bool {
+		return !slices.Contains(marked(mark(t)), strconv.Itoa(pid))
+	})
+	require.Len(t, pids, 4)
+	for _, pid := range append(pids, cmd.Process.Pid) {
+		require.LessOrEqual(t, memory(t, pid, "VmHWM"), most, "KiB")
+	}
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	_ = cmd.Wait()
+	require.Equal(t, 130, cmd.ProcessState.ExitCode())
+}
+
+// memory is a line of a process's status, in KiB (proc_pid_status(5)).
+func memory(t *testing.T, pid int, line string) int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(b), line+":")
+	require.True(t, ok)
+	n, err := strconv.Atoi(strings.Fields(rest)[0])
+	require.NoError(t, err)
+	return n
+}

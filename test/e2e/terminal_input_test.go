@@ -1,0 +1,24 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/proc"
+)
+
+// A terminal that is a rank's input file does not become the controlling terminal of the agent's
+// session. If it did, reading from it would stop every rank.
+func TestTerminalAsInput(t *testing.T) {
+	ours, theirs, err := proc.OpenTerminal(30, 100, false)
+	require.NoError(t, err)
+	defer ours.Close()
+	defer theirs.Close()
+	_, err = ours.WriteString("typed\n")
+	require.NoError(t, err)
+	o := ibrun(t, "-n", "1", "--timeout", "60", "--input", theirs.Name(), "sh", "-c",
+		`read line; echo "$line"; cut -d" " -f7 /proc/$$/stat`)
+	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, "typed\n0\n", string(o.stdout))
+}

@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ibrun/topo"
+	"ibrun/topo/draw"
+	"ibrun/topo/hwloctest"
+	"ibrun/topo/topotest"
+)
+
+// reported matches a line of --report-bindings.
+var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on \S+: CPUs (\S+), NUMA nodes (\S+)`)
+
+// What --topo-input shows of a capture is what package topo reads, whose own tests compare it with hwloc.
+func TestTopoInput(t *testing.T) {
+	for name, dir := range hwloctest.Captures(t) {
+		o := ibrun(t, "--display", "topo", "--json", "--topo-input", dir)
+		require.Equal(t, 0, o.code, "%s: %s", name, o.stderr)
+		want, err := draw.JSON(topo.Read(os.DirFS(dir)))
+		require.NoError(t, err)
+		require.JSONEq(t, string(want), string(o.stdout), name)
+	}
+}
+
+// A dry run places ranks on a machine with four packages of four cores, as Ranger had.
+func TestRangerDryRun(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, topotest.Ranger.Files()))
+	for _, c := range []struct {
+		args string
+		cpus string // of each rank
+	}{
+		{"-n 16", "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15"},
+		{"-n 4 --map-by :PE=4", "0-3,4-7,8-11,12-15"},
+		{"-n 4", "0-3,4-7,8-11,12-15"},
+		{"-n 2", "0-7,8-15"},
+		{"-n 3", "0-7,8-11,12-15"},
+		{"-n 5", "0-1,2-3,4-7,8-11,12-15"},
+		{"-n 7", "0-1,2-3,4-5,6-7,8-9,10-11,12-15"},
+		{"-n 17", strings.Repeat("0-15,", 16) + "0-15"},
+	} {
+		o := ibrun(t, append(strings.Fields(c.args), "--dry-run", "--display", "bind", "--topo-input", dir, "true")...)
+		require.Equal(t, 0, o.code, o.stderr)
+		var cpus []string
+		for _, f := range reported.FindAllStringSubmatch(string(o.stdout), -1) {
+			cpus = append(cpus, f[2])
+		}
+		require.Equal(t, c.cpus, strings.Join(cpus, ","), c.args)
+		require.Equal(t, len(cpus), strings.Count(string(o.stdout), ", HCA mthca0:1"), string(o.stdout))
+	}
+}
