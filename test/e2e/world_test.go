@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/test/rota"
 )
 
 // stage is a job's nodes and its tree.
@@ -57,18 +55,18 @@ func local(mode, tree string, hosts ...string) stage {
 func five(mode, tree string) stage { return local(mode, tree, "n[1-5]", "-ppn", "3") }
 
 // stages are one node, five equal and seven unequal ones, over several trees,
-// with look-ups and with the whole table, in blocks and dealt: in a run that has a turn, a third.
+// with look-ups and with the whole table, in blocks and dealt.
 func stages(t *testing.T) []stage {
 	unequal := "a:1,b:4,c:2,d:1,e:3,f:2,g:3"
 	dealt := local("--lazy", "kary:2", unequal, "-m", "cyclic")
 	dealt.name += " dealt"
-	return rota.Chosen(t, []stage{
+	return []stage{
 		apart,
 		{"one node", []string{"-n", "5"}},
 		five("--lazy", "flat"), five("--lazy", "chain"), five("--eager", "kary:2"),
 		local("--eager", "flat", unequal), local("--lazy=auto", "chain", unequal), local("--lazy", "kary:2", unequal),
 		dealt,
-	})
+	}
 }
 
 // swift spares ranks the second for which the race detector holds up an exit.
