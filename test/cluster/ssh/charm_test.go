@@ -16,7 +16,7 @@ import (
 func TestNetlrtsOverNodes(t *testing.T) {
 	c := shared(t, 4)
 	client := example(t, c, "test/netlrts")
-	on := []string{"--hosts", "node[0001-0004]:2", "--bind-to", "none", "--timeout", "60"}
+	on := []string{"--hosts", "node[0001-0004]:2", "--bind-to", "none", "--timeout", "150"}
 	for gen, tree := range map[string]string{"65": "chain", "67": "kary:2", "69": "flat"} {
 		o := ibrun(t, c, append(on, "--tree", tree, client, "-gen", gen, "early", "barrier", "print:hi", "barrier0",
 			"ring", "0/table", "end:0")...)

@@ -16,13 +16,13 @@ func TestMPICHOverNodes(t *testing.T) {
 	c := shared(t, 4)
 	program := mpiProgram(t, c)
 	for _, what := range []string{"hello", "ring", "collectives", "names"} {
-		o := ibrun(t, c, "--hosts", "node[0001-0004]", "--timeout", "60", "-x", overTCP, "--bind-to", "none", program,
+		o := ibrun(t, c, "--hosts", "node[0001-0004]", "--timeout", "150", "-x", overTCP, "--bind-to", "none", program,
 			what, "unfinished")
 		require.Equal(t, 0, o.code, "%s: %s", what, o.stderr)
 		require.Equal(t, 4, strings.Count(o.stdout, "of 4: "+what+"\n"), o.stdout)
 		require.Contains(t, o.stderr, "aborted the job with code 0\n")
 	}
-	o := ibrun(t, c, "-n", "16", "--hosts", "node[0001-0004]", "--timeout", "60", "-x", overTCP, "--bind-to", "none",
+	o := ibrun(t, c, "-n", "16", "--hosts", "node[0001-0004]", "--timeout", "150", "-x", overTCP, "--bind-to", "none",
 		program, "abort", "7")
 	require.Equal(t, 7, o.code, o.stderr)
 	requireNothingLeft(t, c)

@@ -22,18 +22,18 @@ func TestOpenMPIOverNodes(t *testing.T) {
 		{"2", "node[0001-0002]", "hello"}, {"2", "node[0001-0002]", "ring"}, {"4", "node[0001-0002]:2", "collectives"},
 		{"4", "node[0001-0004]", "ring"}, {"8", "node[0001-0004]:2", "collectives"},
 	} {
-		o := ibrun(t, c, "-n", job.ranks, "--hosts", job.hosts, "--timeout", "60", program, job.what)
+		o := ibrun(t, c, "-n", job.ranks, "--hosts", job.hosts, "--timeout", "150", program, job.what)
 		require.Equal(t, 0, o.code, "%v: %s", job, o.stderr)
 		require.Empty(t, o.stderr)
 		require.Equal(t, job.ranks, strconv.Itoa(strings.Count(o.stdout, "of "+job.ranks+": "+job.what+"\n")), o.stdout)
 	}
-	o := ibrun(t, c, "-n", "8", "--hosts", "node[0001-0004]:2", "--timeout", "60", program, "abort", "7")
+	o := ibrun(t, c, "-n", "8", "--hosts", "node[0001-0004]:2", "--timeout", "150", program, "abort", "7")
 	require.Equal(t, 7, o.code, o.stderr)
-	o = ibrun(t, c, "-n", "8", "--hosts", "node[0001-0004]:2", "--timeout", "60", "sh", "-c",
+	o = ibrun(t, c, "-n", "8", "--hosts", "node[0001-0004]:2", "--timeout", "150", "sh", "-c",
 		`[ $RANK = 2 ] && { sleep 1; kill -9 $$; } & exec "$0" spin`, program)
 	require.Equal(t, 137, o.code, o.stderr)
 	require.Contains(t, o.stderr, "rank 2 on node0002 was killed by signal 9")
-	o = ibrun(t, c, "--keep-going", "-n", "8", "--hosts", "node[0001-0004]:2", "--timeout", "60", program, "spin",
+	o = ibrun(t, c, "--keep-going", "-n", "8", "--hosts", "node[0001-0004]:2", "--timeout", "150", program, "spin",
 		"fall")
 	require.Equal(t, 137, o.code, o.stderr)
 	require.Contains(t, o.stderr,
@@ -55,7 +55,7 @@ func TestOpenMPIOverUCX(t *testing.T) {
 	program := openMPIProgram(t, c)
 	for round := range 2 {
 		what := []string{"ring", "collectives"}[round%2]
-		o := ibrun(t, c, "-n", "4", "--hosts", "node[0001-0002]:2", "--timeout", "30", "OMPI_MCA_pml=ucx",
+		o := ibrun(t, c, "-n", "4", "--hosts", "node[0001-0002]:2", "--timeout", "150", "OMPI_MCA_pml=ucx",
 			"OMPI_MCA_pml_ucx_tls=any", "OMPI_MCA_pml_ucx_devices=any", program, what)
 		require.Equal(t, 0, o.code, "round %d: %s", round, o.stderr)
 		require.Equal(t, 4, strings.Count(o.stdout, "of 4: "+what+"\n"), o.stdout)

@@ -29,7 +29,7 @@ func TestProgramsOverNodes(t *testing.T) {
 		coarrays + "co_sum_test":                   "Test passed",
 		coarrays + "atomics":                       "Test passed",
 	} {
-		args := append([]string{"--hosts", "node[0001-0002]", "--timeout", "60", "-x", overTCP, "--bind-to", "none"},
+		args := append([]string{"--hosts", "node[0001-0002]", "--timeout", "150", "-x", overTCP, "--bind-to", "none"},
 			strings.Fields(argv)...)
 		for runs := 1; ; runs++ {
 			o := ibrun(t, c, args...)
@@ -73,7 +73,7 @@ func TestKilledInAllreduce(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 4})
 	program := mpiProgram(t, c)
 	for _, perNode := range []string{"1", "2"} {
-		j := start(t, c, "--hosts", "node[0001-0004]", "-ppn", perNode, "--timeout", "100", "-x", overTCP, "--bind-to",
+		j := start(t, c, "--hosts", "node[0001-0004]", "-ppn", perNode, "--timeout", "150", "-x", overTCP, "--bind-to",
 			"none", program, "spin")
 		await(t, "it has added up a hundred times", func() bool { return strings.Contains(j.out.String(), "spinning") })
 		pids := running(t, c, "node0003", program)
@@ -99,7 +99,7 @@ func TestAgentKilledInAllreduce(t *testing.T) {
 	c := shared(t, 4)
 	program := mpiProgram(t, c)
 	for range 2 {
-		j := start(t, c, "--hosts", "node[0001-0004]", "--tree", "chain", "--timeout", "100", "-x", overTCP,
+		j := start(t, c, "--hosts", "node[0001-0004]", "--tree", "chain", "--timeout", "150", "-x", overTCP,
 			"--bind-to", "none", program, "spin")
 		await(t, "it has added up a hundred times", func() bool { return strings.Contains(j.out.String(), "spinning") })
 		require.NoError(t, syscall.Kill(agentOf(t, c, "node0003"), syscall.SIGKILL))

@@ -135,7 +135,7 @@ func TestRelaunched(t *testing.T) {
 		if cut {
 			every, on, args = "120ms", "node0010", append(args, "--spares", "1")
 		} else {
-			args = append(args, "--timeout", "100")
+			args = append(args, "--timeout", "150")
 		}
 		script := `echo "start $IBRUN_RESTART of $IBRUN_RANK on $(hostname)"; exec "$@"`
 		j := watch(t, c, append(args, "sh", "-c", script, "sh", program, "-lines", strconv.Itoa(lines), "-every",
