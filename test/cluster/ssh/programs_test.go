@@ -29,7 +29,7 @@ func TestProgramsOverNodes(t *testing.T) {
 		coarrays + "co_sum_test":                   "Test passed",
 		coarrays + "atomics":                       "Test passed",
 	} {
-		args := append([]string{"--hosts", "node[0001-0002]", "--timeout", "150", "-x", overTCP, "--bind-to", "none"},
+		args := append([]string{"--hosts", "node[0001-0002]", "--timeout", "60", "-x", overTCP, "--bind-to", "none"},
 			strings.Fields(argv)...)
 		for runs := 1; ; runs++ {
 			o := ibrun(t, c, args...)
