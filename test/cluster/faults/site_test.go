@@ -179,7 +179,7 @@ func (s *site) until(ok func() bool) bool {
 			return false
 		}
 		select {
-		case <-time.After(100 * time.Millisecond): // a look at all processes costs much
+		case <-time.After(150 * time.Millisecond): // a look at all processes costs much
 		case <-s.ctx.Done():
 			return false
 		}

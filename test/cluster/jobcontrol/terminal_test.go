@@ -108,10 +108,10 @@ func (c *terminal) line(format string, args ...any) { c.keys(fmt.Sprintf(format,
 // patience is the most that a test waits for an event.
 const patience = 3 * time.Minute
 
-// await polls until ok returns true. A look at all processes costs much, so it looks ten times a second.
+// await polls until ok returns true. A look at all processes costs much, so it looks six times a second.
 func (c *terminal) await(what string, ok func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(patience); !ok(); <-time.After(100 * time.Millisecond) {
+	for end := time.Now().Add(patience); !ok(); <-time.After(150 * time.Millisecond) {
 		require.True(c.t, time.Now().Before(end), "%s\n%v\n%s", what, c.processes(), c.text())
 	}
 }

@@ -82,14 +82,14 @@ type job struct {
 	waited chan struct{}
 }
 
-// start runs ibrun on the cluster's front; it is killed after three minutes, which only ends a test that hangs.
+// start runs ibrun on the cluster's front; it is killed after six minutes, which only ends a test that hangs.
 func start(t *testing.T, c *cluster.Cluster, args ...string) *job {
 	return run(t, c, append([]string{program}, args...)...)
 }
 
 // run is start for any command.
 func run(t *testing.T, c *cluster.Cluster, args ...string) *job {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
 	t.Cleanup(cancel)
 	j := &job{cmd: c.Command(ctx, args...), waited: make(chan struct{})}
 	j.cmd.Stdout, j.cmd.Stderr = &j.out, &j.err
@@ -139,11 +139,11 @@ func everywhere(t *testing.T, c *cluster.Cluster) (n int) {
 	return n
 }
 
-// await polls until ok returns true. A look at all processes costs much, so it looks 20 times a second. Its
+// await polls until ok returns true. A look at all processes costs much, so it looks six times a second. Its
 // limit only ends a test that hangs: some events come after more than a minute.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(3 * time.Minute); !ok(); <-time.After(50 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !ok(); <-time.After(150 * time.Millisecond) {
 		require.True(t, time.Now().Before(end), what)
 	}
 }

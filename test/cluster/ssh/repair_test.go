@@ -29,7 +29,7 @@ func watch(t *testing.T, c *cluster.Cluster, args ...string) *watched {
 	return &watched{job: start(t, c, args...), t: t, c: c}
 }
 
-// over reports whether the job, which is killed after three minutes, has ended.
+// over reports whether the job, which is killed after six minutes, has ended.
 func (j *watched) over() bool {
 	select {
 	case <-j.waited:

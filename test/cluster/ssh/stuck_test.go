@@ -87,6 +87,8 @@ func TestHungStart(t *testing.T) {
 				"mkdir -p /tmp/net/house && cp /bin/sh /tmp/net/program && cp /bin/sh /tmp/net/none")
 		}
 	}
+	o := ibrun(t, c, "--hosts", strings.Join(c.Nodes(), ","), "true") // from now on the nodes have the binary
+	require.Equal(t, 0, o.code, o.stderr)
 	for _, h := range []struct {
 		name  string
 		says  string
