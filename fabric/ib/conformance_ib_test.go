@@ -16,7 +16,9 @@ import (
 // network too.
 func TestFabric(t *testing.T) {
 	for _, port := range []string{"mlx5_0:1", "roce0:1"} {
-		t.Run(port, func(t *testing.T) { fabrictest.Run(t, opener(config(port)), fabrictest.Options{Lossy: true}) })
+		t.Run(port, func(t *testing.T) {
+			fabrictest.Run(t, opener(config(port)), fabrictest.Options{Lossy: true, Flood: 20_000})
+		})
 	}
 }
 

@@ -13,11 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"ibrun/internal/waitfor"
 	"ibrun/test/rdmavm/inside"
 )
 
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 // output runs a program to its end and returns what it printed.
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waitfor.Deadline)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	require.NoError(t, err, "%s %v: %s", name, args, out)
@@ -66,13 +66,13 @@ func TestPingpong(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			before := []int{received(t, "rxe0"), received(t, "rxe1")}
 			common := []string{"-e", "-n", strconv.Itoa(rounds), "-g", strconv.Itoa(gid), "-p", strconv.Itoa(port)}
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), waitfor.Deadline)
 			defer cancel()
 			server := exec.CommandContext(ctx, "ibv_rc_pingpong", append(common, "-d", "rxe0")...)
 			var heard bytes.Buffer
 			server.Stdout, server.Stderr = &heard, &heard
 			require.NoError(t, server.Start())
-			require.Eventually(t, func() bool { return listens(t, port) }, 2*time.Minute, 10*time.Millisecond)
+			waitfor.Require(t, "a server", func() bool { return listens(t, port) })
 			out := output(t, "ibv_rc_pingpong", append(common, "-d", "rxe1", "10.77.0.1")...)
 			require.Contains(t, out, fmt.Sprintf("%d iters", rounds))
 			require.NoError(t, server.Wait(), heard.String())
@@ -140,7 +140,7 @@ func TestGuest(t *testing.T) {
 	out := output(t, "sh", "-c", "(sleep 0.01 & echo $!)")
 	pid, err := strconv.Atoi(strings.TrimSpace(out))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return unix.Kill(pid, 0) == unix.ESRCH }, 2*time.Minute, 10*time.Millisecond)
+	waitfor.Require(t, "the end of an orphan", func() bool { return unix.Kill(pid, 0) == unix.ESRCH })
 }
 
 // children are the processes of a program.

@@ -1,7 +1,11 @@
+//go:build ib
+
 package vm
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +21,7 @@ func TestRemains(t *testing.T) {
 		require.NoError(t, err)
 		_, err = write.WriteString(strings.Repeat("x", n))
 		require.NoError(t, err)
-		require.NoError(t, read.SetReadDeadline(time.Now()))
+		require.NoError(t, read.SetReadDeadline(time.Unix(1, 0)))
 		_, err = read.Read(make([]byte, 1))
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 		require.Equal(t, strings.Repeat("x", n), string(remains(read)))
@@ -25,4 +29,16 @@ func TestRemains(t *testing.T) {
 		require.Empty(t, remains(read))
 		require.NoError(t, read.Close())
 	}
+}
+
+// TestRefused tells the host what a shell would say of a command that it does not find.
+func TestRefused(t *testing.T) {
+	var sent bytes.Buffer
+	_, missing := exec.LookPath("no-such-program")
+	code, err := refused(newLine(&sent), job{Command: []string{"no-such-program"}}, missing)
+	require.NoError(t, err)
+	require.Equal(t, 127, code)
+	kind, content, err := newLine(&sent).receive()
+	require.NoError(t, err)
+	require.Equal(t, "e rdmavm: no-such-program: executable file not found in $PATH\n", string(kind)+" "+string(content))
 }

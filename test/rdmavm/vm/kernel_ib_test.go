@@ -1,3 +1,5 @@
+//go:build ib
+
 package vm
 
 import (
