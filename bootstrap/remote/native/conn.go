@@ -9,13 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// conn is a TCP connection to an sshd until and while the session is up. An
+// conn is a connection to an sshd until and while the session is up. It is a TCP connection, unless a
+// test passes another one in. An
 // unmodified sshd leaves Nagle's algorithm on until a channel opens, so that
 // its second small write waits for our delayed acknowledgement, 40 ms each
 // time. The kernel forgets TCP_QUICKACK: it is set again after each read.
 type conn struct {
-	*net.TCPConn
-	raw     syscall.RawConn
+	net.Conn
+	raw     syscall.RawConn // nil: it is no socket
 	quick   atomic.Bool
 	began   time.Time
 	last    atomic.Int64 // its age when something was last received, in nanoseconds
@@ -24,18 +25,23 @@ type conn struct {
 	have    []byte       // rest of early
 }
 
-func newConn(c *net.TCPConn, onWords func()) (*conn, error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return nil, err
+func newConn(c net.Conn, onWords func()) (*conn, error) {
+	w := &conn{Conn: c, began: time.Now(), onWords: onWords}
+	if socket, ok := c.(syscall.Conn); ok {
+		var err error
+		if w.raw, err = socket.SyscallConn(); err != nil {
+			return nil, err
+		}
 	}
-	w := &conn{TCPConn: c, raw: raw, began: time.Now(), onWords: onWords}
 	w.quick.Store(true)
 	w.acknowledge()
 	return w, nil
 }
 
 func (c *conn) acknowledge() {
+	if c.raw == nil {
+		return
+	}
 	_ = c.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1) })
 }
 
@@ -53,7 +59,7 @@ func (c *conn) Read(p []byte) (n int, err error) {
 		if len(p) < len(c.early) {
 			into = c.early[:]
 		}
-		n, err = c.TCPConn.Read(into)
+		n, err = c.Conn.Read(into)
 		if n > 0 {
 			c.last.Store(int64(c.age()))
 			if c.onWords != nil {
@@ -76,6 +82,9 @@ func (c *conn) Read(p []byte) (n int, err error) {
 
 // inode is the number by which /proc/net/tcp names the socket; 0: unknown.
 func (c *conn) inode() (n uint64) {
+	if c.raw == nil {
+		return 0
+	}
 	_ = c.raw.Control(func(fd uintptr) {
 		var st unix.Stat_t
 		if unix.Fstat(int(fd), &st) == nil {

@@ -1,88 +1,11 @@
 package native
 
 import (
-	"context"
-	"io"
-	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/crypto/ssh"
-
-	"ibrun/internal/sshconfig"
 )
-
-// answering is a server that counts keepalives, and answers them or does not.
-func answering(t *testing.T, answers bool) (*server, *atomic.Int32) {
-	s, asked := newServer(t), new(atomic.Int32)
-	s.accept(func(c net.Conn) {
-		_, channels, requests, err := ssh.NewServerConn(c, &s.config)
-		if err != nil {
-			return
-		}
-		go func() {
-			for n := range channels {
-				_, requests, _ := n.Accept()
-				go func() {
-					for r := range requests {
-						_ = r.Reply(true, nil)
-					}
-				}()
-			}
-		}()
-		for r := range requests {
-			asked.Add(1)
-			if answers {
-				_ = r.Reply(false, nil)
-			}
-		}
-	})
-	return s, asked
-}
-
-// quickly is a session with keepalives so often.
-func quickly(t *testing.T, cfg *sshconfig.Config, every time.Duration) *Session {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	l := &login{cfg: cfg, reached: func(Phase) {}, banner: func(string) {}, every: every}
-	n, err := l.start(ctx, "command", io.Discard)
-	require.NoError(t, err)
-	return n
-}
-
-func isOver(n *Session) bool {
-	select {
-	case <-n.Done():
-		return true
-	default:
-		return false
-	}
-}
-
-// A server that answers keeps its session however long it has nothing else to
-// say.
-func TestAnsweredKeepalives(t *testing.T) {
-	t.Parallel()
-	s, asked := answering(t, true)
-	n := quickly(t, s.login(t), 50*time.Millisecond)
-	defer n.Kill()
-	require.Eventually(t, func() bool { return asked.Load() > 12 || isOver(n) }, 2*time.Minute, 5*time.Millisecond)
-	require.False(t, isOver(n), "%v", n.End())
-}
-
-// One that does not answer loses it, and that is said.
-func TestKeepalivesWithoutAnswer(t *testing.T) {
-	t.Parallel()
-	s, asked := answering(t, false)
-	cfg := s.login(t)
-	cfg.AliveCount = 2
-	n := quickly(t, cfg, 20*time.Millisecond)
-	<-n.Done()
-	require.ErrorContains(t, n.End().Lost, "its sshd has answered nothing")
-	require.Equal(t, int32(1), asked.Load(), "the library sends one when the last was answered")
-}
 
 // TestDetector plays the clock: what was received and when the timer rang, in
 // seconds, and the question or verdict that follows.

@@ -32,6 +32,7 @@ type login struct {
 	offers  []string      // methods that the server takes, as last said
 	tried   []string      // types of keys that it refused
 	every   time.Duration // of silence, between keepalives
+	dialer  func(ctx context.Context, by time.Time) (net.Conn, error)
 }
 
 func (l *login) to(p Phase) {
@@ -71,25 +72,25 @@ func (l *login) connect(ctx context.Context) (*ssh.Client, *conn, error) {
 	}
 	by := time.Now().Add(most)
 	l.to(Connect)
-	tcp, err := l.dial(ctx, by)
+	link, err := l.dialer(ctx, by)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := newConn(tcp, func() { l.to(KeyExchange) })
+	c, err := newConn(link, func() { l.to(KeyExchange) })
 	if err != nil {
-		tcp.Close()
+		link.Close()
 		return nil, nil, l.fail("", "%v", err)
 	}
-	stop := context.AfterFunc(ctx, func() { tcp.Close() })
+	stop := context.AfterFunc(ctx, func() { link.Close() })
 	defer stop()
 	l.to(Version)
-	_ = tcp.SetDeadline(by)
+	_ = link.SetDeadline(by)
 	// The library calls back at each key exchange of the connection. Only the
 	// first is a step of the login; whoever has the session then sets its limits.
 	believed := sync.OnceFunc(func() {
 		l.to(Authenticate)
 		limit, _ := ctx.Deadline()
-		_ = tcp.SetDeadline(limit)
+		_ = link.SetDeadline(limit)
 	})
 	checked := config.HostKeyCallback
 	config.HostKeyCallback = func(name string, addr net.Addr, key ssh.PublicKey) error {
@@ -101,7 +102,7 @@ func (l *login) connect(ctx context.Context) (*ssh.Client, *conn, error) {
 	}
 	up, channels, requests, err := ssh.NewClientConn(c, l.cfg.Host, config)
 	if err != nil {
-		tcp.Close()
+		link.Close()
 		return nil, nil, l.explain(ctx, err, by, most)
 	}
 	return ssh.NewClient(up, channels, requests), c, nil
@@ -145,7 +146,7 @@ func resendSoon(_, _ string, c syscall.RawConn) error {
 }
 
 // dial connects, as often as the configuration says.
-func (l *login) dial(ctx context.Context, by time.Time) (*net.TCPConn, error) {
+func (l *login) dial(ctx context.Context, by time.Time) (net.Conn, error) {
 	d := net.Dialer{Deadline: by, Control: resendSoon}
 	if l.cfg.NoKeepAlive {
 		d.KeepAlive = -1
@@ -162,7 +163,7 @@ func (l *login) dial(ctx context.Context, by time.Time) (*net.TCPConn, error) {
 	for range l.cfg.Attempts {
 		var c net.Conn
 		if c, err = d.DialContext(ctx, l.cfg.Network, to); err == nil {
-			return c.(*net.TCPConn), nil
+			return c, nil
 		}
 	}
 	var dns *net.DNSError

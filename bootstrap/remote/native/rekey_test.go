@@ -1,7 +1,6 @@
 package native
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"io"
@@ -11,12 +10,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
 	"ibrun/internal/sshconfig"
+	"ibrun/internal/waitfor"
 )
 
 // countingKey is a host key that counts its signatures: one for each key exchange.
@@ -52,7 +51,7 @@ func TestRekeyUnderLoad(t *testing.T) {
 			s, made := newRekeyServer(t, threshold.server)
 			cfg := s.login(t)
 			cfg.RekeyBytes = threshold.client
-			n, _, err := try(cfg, 20*time.Second, io.Discard)
+			n, _, err := s.try(cfg, waitfor.Deadline, io.Discard)
 			require.NoError(t, err)
 			up, down := sha256.New(), sha256.New()
 			var wait sync.WaitGroup
@@ -65,42 +64,6 @@ func TestRekeyUnderLoad(t *testing.T) {
 			wait.Wait()
 			require.GreaterOrEqual(t, made.Load(), int32(20))
 			require.Equal(t, up.Sum(nil), down.Sum(nil))
-		})
-	}
-}
-
-// The limit of a launch is no limit of the session: keys that are exchanged
-// during the launch, on a link that is idle or busy, do not bring it back.
-func TestRekeyKeepsNoDeadline(t *testing.T) {
-	const launch = 2 * time.Second
-	for _, busy := range []bool{false, true} {
-		t.Run(map[bool]string{false: "idle", true: "busy"}[busy], func(t *testing.T) {
-			t.Parallel()
-			s, made := newRekeyServer(t, 1<<10)
-			began := time.Now()
-			n, _, err := try(s.login(t), launch, io.Discard)
-			require.NoError(t, err)
-			exchange := func() {
-				sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<8)
-				var wait sync.WaitGroup
-				wait.Go(func() { _, _ = n.Stdin.Write(sent) })
-				got := make([]byte, len(sent))
-				_, err := io.ReadFull(n.Stdout, got)
-				require.NoError(t, err)
-				require.Equal(t, sent, got)
-				wait.Wait()
-			}
-			for made.Load() < 3 || busy && time.Since(began) < launch+200*time.Millisecond {
-				exchange()
-			}
-			select { // the launch's limit passes: nothing may happen then
-			case <-n.Done():
-				t.Fatal("it is over", n.End())
-			case <-time.After(time.Until(began.Add(launch + 200*time.Millisecond))):
-			}
-			exchange()
-			require.NoError(t, n.Stdin.Close())
-			<-n.Done()
 		})
 	}
 }
@@ -123,7 +86,7 @@ func (u untilCount) Read(p []byte) (int, error) {
 func TestRekeyTrustsTheSameKey(t *testing.T) {
 	s, made := newRekeyServer(t, 1<<14)
 	cfg := s.login(t)
-	n, _, err := try(cfg, 20*time.Second, io.Discard)
+	n, _, err := s.try(cfg, waitfor.Deadline, io.Discard)
 	require.NoError(t, err)
 	text, err := os.ReadFile(cfg.KnownHosts[0])
 	require.NoError(t, err)

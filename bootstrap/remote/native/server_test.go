@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,22 +34,17 @@ func newKey(t *testing.T, where string) ssh.Signer {
 
 // server is an ssh server in this process that lets everybody in.
 type server struct {
-	listener net.Listener
-	host     ssh.Signer
-	config   ssh.ServerConfig
-	ended    chan struct{} // closed at the test's end: what hangs until then
+	host   ssh.Signer
+	config ssh.ServerConfig
+	serve  func(c net.Conn) // each connection, from its first byte on
+	ended  chan struct{}    // closed at the test's end: what hangs until then
 }
 
 func newServer(t *testing.T) *server {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &server{listener: l, host: newKey(t, ""), ended: make(chan struct{})}
+	s := &server{host: newKey(t, ""), ended: make(chan struct{})}
 	s.config.PublicKeyCallback = func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) { return nil, nil }
 	s.config.AddHostKey(s.host)
-	t.Cleanup(func() {
-		close(s.ended)
-		l.Close()
-	})
+	t.Cleanup(func() { close(s.ended) })
 	return s
 }
 
@@ -56,31 +52,93 @@ func newServer(t *testing.T) *server {
 func (s *server) login(t *testing.T) *sshconfig.Config {
 	dir := t.TempDir()
 	newKey(t, filepath.Join(dir, "key"))
-	at := s.listener.Addr().(*net.TCPAddr)
-	c := &sshconfig.Config{
-		Alias: "h", Host: at.IP.String(), Port: uint16(at.Port), User: "u", Identities: []string{filepath.Join(dir,
-			"key")}, IdentityGiven: true,
+	return &sshconfig.Config{
+		Alias: "h", Host: "h", Port: 22, User: "u", Identities: []string{filepath.Join(dir, "key")}, IdentityGiven: true,
 		KnownHosts: []string{filepath.Join(dir, "known")}, Strict: sshconfig.Accept, Network: "tcp", Attempts: 1,
 		AliveCount: 3, MinRSABits: 1024,
 	}
-	return c
+}
+
+// dial connects to the server in memory.
+func (s *server) dial(context.Context, time.Time) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	go func() {
+		c := buffer(theirs)
+		defer c.Close()
+		s.serve(c)
+	}()
+	return buffer(ours), nil
+}
+
+// buffered is an end of a pipe whose Write does not wait for the other end. Both sides of ssh begin with
+// a Write.
+type buffered struct {
+	net.Conn
+	mu     sync.Mutex
+	more   *sync.Cond
+	queue  []byte
+	closed bool
+}
+
+func buffer(c net.Conn) net.Conn {
+	b := &buffered{Conn: c}
+	b.more = sync.NewCond(&b.mu)
+	go b.pump()
+	return b
+}
+
+func (b *buffered) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, net.ErrClosed
+	}
+	b.queue = append(b.queue, p...)
+	b.more.Signal()
+	return len(p), nil
+}
+
+// pump passes on what was written, and after Close what is left of it.
+func (b *buffered) pump() {
+	defer b.Conn.Close()
+	for {
+		b.mu.Lock()
+		for len(b.queue) == 0 && !b.closed {
+			b.more.Wait()
+		}
+		p := b.queue
+		b.queue = nil
+		b.mu.Unlock()
+		if len(p) == 0 {
+			return
+		}
+		if _, err := b.Conn.Write(p); err != nil {
+			b.Close()
+			return
+		}
+	}
+}
+
+func (b *buffered) Read(p []byte) (int, error) {
+	n, err := b.Conn.Read(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil && b.closed {
+		err = net.ErrClosed
+	}
+	return n, err
+}
+
+func (b *buffered) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.more.Signal()
+	return b.SetReadDeadline(time.Unix(1, 0)) // ends Read
 }
 
 // accept serves each connection with f, from its first byte on.
-func (s *server) accept(f func(c net.Conn)) {
-	go func() {
-		for {
-			c, err := s.listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				f(c)
-			}()
-		}
-	}()
-}
+func (s *server) accept(f func(c net.Conn)) { s.serve = f }
 
 // sessions serves each session with f, once a command was asked for.
 func (s *server) sessions(f func(channel ssh.Channel, command string)) {
@@ -109,10 +167,13 @@ func (s *server) sessions(f func(channel ssh.Channel, command string)) {
 	})
 }
 
-func try(cfg *sshconfig.Config, most time.Duration, stderr io.Writer) (*Session, []Phase, error) {
+// try logs in and runs a command, within a time.
+func (s *server) try(cfg *sshconfig.Config, most time.Duration, stderr io.Writer) (*Session, []Phase, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	var phases []Phase
-	s, err := Start(ctx, cfg, "command", stderr, func(p Phase) { phases = append(phases, p) })
-	return s, phases, err
+	l := &login{cfg: cfg, reached: func(p Phase) { phases = append(phases, p) }, every: aliveInterval, dialer: s.dial}
+	l.banner = func(text string) { _, _ = io.WriteString(stderr, text) }
+	n, err := l.start(ctx, "command", stderr)
+	return n, phases, err
 }

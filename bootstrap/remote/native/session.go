@@ -44,6 +44,7 @@ func Start(ctx context.Context, cfg *sshconfig.Config, command string, stderr io
 	error) {
 	l := &login{cfg: cfg, reached: reached, every: aliveInterval}
 	l.banner = func(text string) { _, _ = io.WriteString(stderr, text) }
+	l.dialer = l.dial
 	return l.start(ctx, command, stderr)
 }
 
