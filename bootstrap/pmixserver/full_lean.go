@@ -2,6 +2,6 @@
 
 package pmixserver
 
-// maxFull is that of the ibrun with which test/pmix shows on a few nodes how clients of large jobs
+// maxFull is that of the ibrun with which test/mpi/nodes shows on a few nodes how clients of large jobs
 // fare: they are told of the ranks of their own node only.
 const maxFull = 0
