@@ -31,7 +31,7 @@ options: -devices 2      rxe0, rxe1, ... over eth0, eth1, ... with 10.77.0.1, 10
          -share DIR      but those below DIR
          -memlock SIZE   limit of locked memory (64k); unlimited
          -i              with standard input
-         -timeout 120s   for booting and the command
+         -timeout 5m     for booting and the command
        rdmavm image                         builds the newest kernel's image, unless it is there, and says where it is
        rdmavm sys [options] -- command...   with a made-up HCA under /sys and /dev (as root); its exit code
 options: -name mlx5_0 -lid 27 -state ACTIVE -layer InfiniBand -numa 0 -rate 100
@@ -104,7 +104,7 @@ func inMachine(args []string) (int, error) {
 	flags.StringVar(&cfg.Share, "share", "", "")
 	flags.Var((*size)(&cfg.Memlock), "memlock", "")
 	input := flags.Bool("i", false, "")
-	timeout := flags.Duration("timeout", 2*time.Minute, "")
+	timeout := flags.Duration("timeout", 5*time.Minute, "")
 	command, err := options(flags, args)
 	if err != nil {
 		return 0, err

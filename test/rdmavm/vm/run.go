@@ -47,9 +47,9 @@ type Config struct {
 // MostCPUs is as many as a machine may have.
 const MostCPUs = 16
 
-// bootTime is how long the guest may take until it speaks: 3 s where nothing else runs, a minute
-// where dozens of processes share two cores.
-const bootTime = 100 * time.Second
+// bootTime limits the time until the guest speaks, to end a machine that hangs. It takes 3 s on a machine
+// that is idle, and minutes if dozens of processes share two cores.
+const bootTime = 4 * time.Minute
 
 // Run boots, runs the command and returns its exit code; 128 + N after signal N, 127 and 126 where
 // it cannot be run. An error says what went wrong with the machine, or why ctx ended. The machine
