@@ -5,6 +5,7 @@ package managers
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +24,11 @@ import (
 // launcher is ibrun.
 var launcher string
 
-func TestMain(m *testing.M) { os.Exit(product.Run(m, &launcher)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "3") // all three managers wait for most of their time
+	os.Exit(product.Run(m, &launcher))
+}
 
 // most is how long a test waits for anything: it only ends a test that hangs.
 const most = 3 * time.Minute

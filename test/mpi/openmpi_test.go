@@ -76,6 +76,11 @@ func TestOpenMPIEnvironment(t *testing.T) {
 	require.NotContains(t, variables("-n", crowd, "OMPI_MCA_mpi_yield_when_idle=0"), "yield_when_idle=1\n")
 	require.NotContains(t, variables("-n", crowd, "--mpi", "mpich"), "FLUX_")
 	require.NotContains(t, variables("-n", crowd, "--mpi", "none"), "FLUX_")
+
+	srun := filepath.Join(t.TempDir(), "srun") // a launcher gets it only if the user says so
+	require.NoError(t, executable.Write(srun, []byte("#!/bin/sh\nenv\n")))
+	require.NotContains(t, ibrun(t, "-n", "2", srun).stdout, "FLUX_")
+	require.Regexp(t, `(?m)^FLUX_JOB_ID=`, ibrun(t, "-n", "2", "--mpi", "openmpi", srun).stdout)
 }
 
 // Ranks that leave in another way than by MPI_Finalize end the job, with the

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,9 +77,12 @@ func TestNodes(t *testing.T) {
 			t.Run("client", func(t *testing.T) { b.client(t, l) })
 			t.Run("falls", func(t *testing.T) { b.falls(t, l) })
 			t.Run("agent", func(t *testing.T) { b.agent(t, l) })
+			t.Run("keep going", func(t *testing.T) { b.keepGoing(t, l) })
 		})
 	}
 	t.Run("others", b.others)
+	t.Run("MPICH", b.mpich)
+	t.Run("UCX", func(t *testing.T) { b.openMPIOverUCX(t, b.libraries[1].mpi) })
 }
 
 // job is an ibrun that runs.
@@ -132,6 +136,9 @@ func (b *bed) nothingLeft(t *testing.T) {
 			if !b.quiet[p.Pid] {
 				left = append(left, p.String())
 			}
+		}
+		if len(left) > 0 {
+			time.Sleep(100 * time.Millisecond) // a look at all processes costs more than most jobs
 		}
 		return len(left) == 0
 	})

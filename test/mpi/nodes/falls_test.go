@@ -4,9 +4,7 @@ package nodes
 
 import (
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,6 +43,14 @@ func (b *bed) falls(t *testing.T, l library) {
 	}
 }
 
+// keepGoing kills a rank before MPI_Finalize, which ends the job despite --keep-going.
+func (b *bed) keepGoing(t *testing.T, l library) {
+	o := b.run(t, 8, 4, append([]string{"--keep-going"}, l.Command(t, b.Shared(), l.mpi, "spin", "fall")...)...)
+	require.Equal(t, 137, o.code, o.stderr)
+	require.Contains(t, o.stderr,
+		"rank 1 on node0001 was killed by signal 9 (KILL) before MPI_Finalize: the job ends despite --keep-going")
+}
+
 // agent ends the agent of a node while ranks wait for each other.
 func (b *bed) agent(t *testing.T, l library) {
 	for _, how := range []struct {
@@ -61,13 +67,7 @@ func (b *bed) agent(t *testing.T, l library) {
 			j := b.begin(t, program, 6, 3, l.Command(t, b.Shared(), how.program, how.what)...)
 			ready := func() bool { return how.ready(j.stdout.String()) }
 			waitfor.Require(t, how.what, ready)
-			procs, err := b.Processes("node0002")
-			require.NoError(t, err)
-			for _, p := range procs {
-				if slices.Contains(p.Argv, ":agent") {
-					require.NoError(t, syscall.Kill(p.Pid, syscall.SIGKILL))
-				}
-			}
+			b.kill(t, "node0002", ":agent")
 			o := j.wait(t)
 			require.Equal(t, 125, o.code, o.stderr)
 			require.Contains(t, o.stderr, "the agent on node0002 was lost")
