@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/build"
 	"ibrun/internal/executable"
+	"ibrun/internal/waitfor"
 	"ibrun/job"
 )
 
@@ -33,7 +33,7 @@ func managed(t *testing.T, how job.LaunchOptions, script string) (s *Starter, ca
 	text := "#!/bin/sh\necho \"$#: $*\" >" + called + "\nenv >>" + called + "\n" + script + "\nexec \"$@\"\n"
 	require.NoError(t, executable.Write(path, []byte(text)))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	how.Timeout = 30 * time.Second
+	how.Timeout = waitfor.Deadline
 	s, err := New(how, Options{})
 	require.NoError(t, err)
 	require.NoError(t, s.Check())
@@ -140,7 +140,7 @@ func TestAdoptionIsTriedAgain(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
 	s := fake(t, "printf x >>"+count+"; if [ $(wc -c <"+count+") -lt 3 ]; then echo 'Access denied by "+
 		"pam_slurm_adopt: you have no active jobs on this node' >&2; exit 255; fi; "+
-		fmt.Sprintf("echo '::ibrun-agent:1 %s m 1::'; cat", build.ID()), 30*time.Second)
+		fmt.Sprintf("echo '::ibrun-agent:1 %s m 1::'; cat", build.ID()), waitfor.Deadline)
 	session, err := s.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
 	require.NoError(t, err)
 	tries, _ := os.ReadFile(count)

@@ -16,7 +16,7 @@ import (
 // What has not been used for a month goes, and of the rest what was not among the
 // last eight, unless it was used today; parts go, other files do not.
 func TestPrune(t *testing.T) {
-	dir, now := t.TempDir(), time.Now()
+	dir, now := t.TempDir(), time.Unix(1<<30, 0)
 	const day = 24 * time.Hour
 	make := func(name string, ago time.Duration) {
 		require.NoError(t, executable.Write(filepath.Join(dir, name), nil))
@@ -70,28 +70,4 @@ func names(t *testing.T, dir string) (all []string) {
 		all = append(all, e.Name())
 	}
 	return all
-}
-
-// A start marks the copy that it runs as used, without making it another file to
-// the script; the first one of a build prunes.
-func TestArrivalOfACopy(t *testing.T) {
-	n := newNode(t, "/bin/sh", "", 20*time.Second)
-	require.NoError(t, os.MkdirAll(n.cache(), 0o700))
-	old := filepath.Join(n.cache(), "ibrun-0123456789abcdef")
-	require.NoError(t, executable.Write(old, nil))
-	long := time.Now().Add(-100 * 24 * time.Hour)
-	require.NoError(t, os.Chtimes(old, long, long))
-	require.Equal(t, shipped, n.launch(t))
-	require.NoFileExists(t, old)
-
-	digest := n.cached() + digestSuffix
-	require.NoError(t, os.Chtimes(digest, long, long))
-	require.NoError(t, executable.Write(old, nil))
-	require.NoError(t, os.Chtimes(old, long, long))
-	require.Equal(t, found, n.launch(t))
-	st, err := os.Stat(digest)
-	require.NoError(t, err)
-	require.Less(t, time.Since(st.ModTime()), time.Minute)
-	require.FileExists(t, old, "only what comes new makes room")
-	require.Equal(t, found, n.launch(t))
 }

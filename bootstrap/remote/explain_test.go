@@ -131,7 +131,7 @@ func TestFailuresOfTheCommand(t *testing.T) {
 		{"", ending{lost: io.EOF}, "",
 			Begin, "the connection to its sshd was lost: closed at the other end, before the agent spoke", "try ssh"},
 	} {
-		ses := &Session{launcher: c.launcher, line: over{c.how}, phase: Begin, began: time.Now()}
+		ses := &Session{launcher: c.launcher, line: over{c.how}, phase: Begin}
 		fmt.Fprint(&ses.stderr, c.printed)
 		var e *Error
 		require.ErrorAs(t, ses.explain(Target{Host: "h"}, io.EOF, s), &e)

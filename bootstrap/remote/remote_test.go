@@ -3,11 +3,9 @@ package remote
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"ibrun/internal/build"
 	"ibrun/internal/executable"
 	"ibrun/internal/sshconfig"
+	"ibrun/internal/waitfor"
 	"ibrun/job"
 )
 
@@ -95,7 +94,7 @@ func TestFailuresAreNamed(t *testing.T) {
 		{"yes | head -c 70000; cat >/dev/null", Agent, "64 KiB"},
 		{"echo last words >&2; exec sleep 1000", Begin, "no answer"},
 	} {
-		within := 30 * time.Second
+		within := waitfor.Deadline
 		if c.says == "no answer" {
 			within = 500 * time.Millisecond
 		}
@@ -114,7 +113,7 @@ func TestRetries(t *testing.T) {
 	tries := func() int { b, _ := os.ReadFile(count); return len(b) }
 	again := fake(t, "printf x >>"+count+"; if [ $(wc -c <"+count+
 		") -lt 3 ]; then echo kex_exchange_identification: closed >&2; exit 255; fi; "+
-		fmt.Sprintf("printf noise; echo '::ibrun-agent:1 %s m 1::'; cat", build.ID()), 5*time.Second)
+		fmt.Sprintf("printf noise; echo '::ibrun-agent:1 %s m 1::'; cat", build.ID()), waitfor.Deadline)
 	s, err := again.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
 	require.NoError(t, err)
 	require.Equal(t, 3, tries())
@@ -122,7 +121,7 @@ func TestRetries(t *testing.T) {
 	<-s.Done()
 	require.NoError(t, os.Remove(count))
 	_, err = fake(t, "printf x >>"+count+"; echo Permission denied >&2; exit 255",
-		time.Second).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
+		waitfor.Deadline).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
 	require.Error(t, err)
 	require.Equal(t, 1, tries())
 }
@@ -135,12 +134,12 @@ func TestAnotherBuild(t *testing.T) {
 	require.False(t, Refuse(&refusal, ""))
 	require.True(t, Refuse(&refusal, "0123456789abcdef"))
 	look := `case "$2" in *'p="` + build.Path() + `"'*) printf '` + refusal.String() + `'; exit 125;; esac; `
-	s := fake(t, look+fmt.Sprintf("echo '::ibrun-agent:1 %s m 1::'; cat", build.ID()), 5*time.Second)
+	s := fake(t, look+fmt.Sprintf("echo '::ibrun-agent:1 %s m 1::'; cat", build.ID()), waitfor.Deadline)
 	session, err := s.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
 	require.NoError(t, err)
 	session.Kill()
 	<-session.Done()
-	s = fake(t, "printf '"+refusal.String()+"'", 5*time.Second)
+	s = fake(t, "printf '"+refusal.String()+"'", waitfor.Deadline)
 	_, err = s.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
 	var e *Error
 	require.ErrorAs(t, err, &e)
@@ -155,7 +154,7 @@ func TestLeftToSSH(t *testing.T) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	script := fmt.Sprintf("#!/bin/sh\necho '::ibrun-agent:1 %s m 1::'; cat\n", build.ID())
 	require.NoError(t, executable.Write(filepath.Join(dir, "ssh"), []byte(script)))
-	how := job.LaunchOptions{Launcher: "ssh", Args: []string{"-J", "gate"}, Timeout: 5 * time.Second}
+	how := job.LaunchOptions{Launcher: "ssh", Args: []string{"-J", "gate"}, Timeout: waitfor.Deadline}
 	var notices []string
 	s, err := New(how, Options{Notify: func(text string) { notices = append(notices, text) }})
 	require.NoError(t, err)
@@ -225,7 +224,7 @@ func TestAliveInterval(t *testing.T) {
 }
 
 func TestDashedHostIsRefused(t *testing.T) {
-	_, err := fake(t, "exit 0", time.Second).Start(context.Background(), Target{Host: "-oProxyCommand=x"},
+	_, err := fake(t, "exit 0", waitfor.Deadline).Start(context.Background(), Target{Host: "-oProxyCommand=x"},
 		func(Phase) {})
 	require.ErrorContains(t, err, "not a host name")
 	s, err := New(job.LaunchOptions{Launcher: "ssh"}, Options{})
@@ -243,41 +242,4 @@ func TestSockets(t *testing.T) {
 		remote: netip.MustParseAddrPort("77.0.1.2:54321"), Evidence: Evidence{Resent: 5}, inode: "12345"}, s)
 	_, ok = parseSocket("  sl  local_address rem_address   st")
 	require.False(t, ok)
-}
-
-// TestEvidence: what the kernel says of a connection whose other end takes nothing
-// any more, as an agent that is stopped. It is not one whose host does not answer.
-func TestEvidence(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	c, err := net.Dial("tcp", l.Addr().String())
-	require.NoError(t, err)
-	defer c.Close()
-	far, err := l.Accept()
-	require.NoError(t, err)
-	defer far.Close()
-	ours := func(s tcpSocket) bool { return s.local.String() == c.LocalAddr().String() }
-	_, err = c.Write([]byte("twelve bytes"))
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		e, known := evidence(ours)
-		return known && !e.Waits && e.Resent == 0 && e.Acked >= 12
-	}, 10*time.Second, time.Millisecond)
-
-	written := 0
-	for err == nil { // until the kernel takes no more
-		var n int
-		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		n, err = c.Write(make([]byte, 1<<20))
-		written += n
-	}
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-	require.Eventually(t, func() bool {
-		e, known := evidence(ours)
-		return known && !e.Waits && e.Resent == 0 && e.Acked < uint64(written)
-	}, 10*time.Second, time.Millisecond)
-	require.True(t, slices.ContainsFunc(listed(), ours), "/proc has it, too")
-	_, known := evidence(func(tcpSocket) bool { return false })
-	require.False(t, known)
 }

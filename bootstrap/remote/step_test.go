@@ -16,6 +16,7 @@ import (
 
 	"ibrun/internal/build"
 	"ibrun/internal/executable"
+	"ibrun/internal/waitfor"
 	"ibrun/job"
 )
 
@@ -76,7 +77,7 @@ const alone = `[ -n "$IBRUN_CALL" ] || { echo "::ibrun-agent:1 BUILD m 1::"; ` +
 
 // startAll starts all targets at once.
 func startAll(t *testing.T, s *Starter, targets map[string]*Target) map[string]*Session {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), waitfor.Deadline)
 	defer cancel()
 	var all sync.WaitGroup
 	var mu sync.Mutex

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package remote
 
 import (
@@ -6,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,6 +15,7 @@ import (
 	"ibrun/internal/build/pack"
 	"ibrun/internal/executable"
 	"ibrun/internal/skip"
+	"ibrun/internal/waitfor"
 )
 
 // packedCopy is the variable that says where a packed copy of this test shall leave what was sent.
@@ -51,7 +53,7 @@ func sendPacked(t *testing.T, to string) {
 	require.NoError(t, err)
 	require.Less(t, packed.Size, plain.Size/2)
 
-	n := newNode(t, "/bin/sh", "", time.Minute)
+	n := newNode(t, "/bin/sh", "", waitfor.Deadline)
 	require.Equal(t, shipped, n.launch(t))
 	require.Equal(t, found, n.launch(t))
 	require.Empty(t, left(t, n.cache()))
@@ -69,7 +71,7 @@ func sendPacked(t *testing.T, to string) {
 		if broken != "" {
 			require.NoError(t, executable.Write(filepath.Join(tools, "zstd"), []byte(broken)))
 		}
-		bare := newNode(t, "/bin/sh", "PATH="+tools, time.Minute)
+		bare := newNode(t, "/bin/sh", "PATH="+tools, waitfor.Deadline)
 		require.Equal(t, shipped, bare.launch(t), broken)
 		require.Len(t, content(t, bare.cached()), int(plain.Size), broken)
 		require.Equal(t, found, bare.launch(t), broken)
@@ -79,12 +81,12 @@ func sendPacked(t *testing.T, to string) {
 	// One that unpacks something else.
 	wrong := "#!/bin/sh\ncase $* in *-d*) echo x;; *) cat;; esac\n"
 	require.NoError(t, executable.Write(filepath.Join(tools, "zstd"), []byte(wrong)))
-	other := newNode(t, "/bin/sh", "PATH="+tools, time.Minute)
+	other := newNode(t, "/bin/sh", "PATH="+tools, waitfor.Deadline)
 	_, err = other.starter.Start(t.Context(), Target{Host: "h", other: true}, func(Phase) {})
 	require.ErrorContains(t, err, "arrived damaged or in part")
 	require.NoFileExists(t, other.cached())
 	gone := func() bool { return len(left(t, other.cache())) == 0 } // its shell tidies up after it has said so
-	require.Eventually(t, gone, 20*time.Second, 5*time.Millisecond)
+	waitfor.Require(t, "nothing is left", gone)
 }
 
 func content(t *testing.T, file string) []byte {
