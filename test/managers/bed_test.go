@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 // most is how long a test waits for anything: it only ends a test that hangs.
-const most = 3 * time.Minute
+const most = 8 * time.Minute
 
 // scheduler is a Slurm or Grid Engine.
 type scheduler interface {
