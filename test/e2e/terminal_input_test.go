@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"ibrun/internal/proc"
 )
@@ -15,9 +17,11 @@ func TestTerminalAsInput(t *testing.T) {
 	require.NoError(t, err)
 	defer ours.Close()
 	defer theirs.Close()
+	number, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
 	_, err = ours.WriteString("typed\n")
 	require.NoError(t, err)
-	o := ibrun(t, "-n", "1", "--timeout", "60", "--input", theirs.Name(), "sh", "-c",
+	o := ibrun(t, "-n", "1", "--timeout", "60", "--input", "/dev/pts/"+strconv.Itoa(number), "sh", "-c",
 		`read line; echo "$line"; cut -d" " -f7 /proc/$$/stat`)
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Equal(t, "typed\n0\n", string(o.stdout))
