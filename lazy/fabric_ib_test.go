@@ -88,7 +88,7 @@ func TestTablesOverInfiniBand(t *testing.T) {
 
 // TestOnSoftRoCE runs the tests that work on any device in a machine with Soft-RoCE.
 func TestOnSoftRoCE(t *testing.T) {
-	inside.Run(t, "SchedulesOver|PortFails", "-schedules=2")
+	inside.Run(t, "SchedulesOver|PortFails", "-schedules=6")
 }
 
 // TestSchedulesOverInfiniBand runs the schedules in a process where 30 % of the datagrams are lost,
@@ -103,12 +103,18 @@ func TestSchedulesOverInfiniBand(t *testing.T) {
 		return
 	}
 	const together = 15 // they mostly wait
-	at := runSchedules(t, *schedules, together, func(t *testing.T, seed uint64) *schedule {
-		s := draw(t, seed, false, overIB)
-		s.run()
-		return s
-	})
-	require.True(t, at > 0 || inside.In() || *oneSchedule > 0)
+	// Whether a rank that starts again gets its old address is a matter of chance.
+	for range 10 {
+		at := runSchedules(t, *schedules, together, func(t *testing.T, seed uint64) *schedule {
+			s := draw(t, seed, false, overIB)
+			s.run()
+			return s
+		})
+		if at > 0 || t.Failed() || inside.In() || *oneSchedule > 0 {
+			return
+		}
+	}
+	require.Fail(t, "no rank started again at its old address")
 }
 
 // waiters are receivers of a rank that waits for another, and for any.

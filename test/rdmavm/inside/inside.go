@@ -22,6 +22,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ibrun/cgo/verbs"
 	"ibrun/internal/skip"
 )
 
@@ -103,7 +104,8 @@ func run(stdout, stderr io.Writer, programs, args []string) (code int, err error
 	}
 	cmd := exec.Command(vm, slices.Concat([]string{"run", "-timeout", timeout, "--", self}, args)...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.Env = append(os.Environ(), programsVariable+"="+dir)
+	// A fake library of this process is not for the machine, which has real devices.
+	cmd.Env = append(os.Environ(), programsVariable+"="+dir, verbs.LibraryVariable+"=")
 	runtime.LockOSThread() // Pdeathsig is sent when the thread that forked ends
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
