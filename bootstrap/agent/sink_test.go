@@ -79,7 +79,7 @@ func TestSinkLongLine(t *testing.T) {
 
 // What is held is bounded over all ranks, and nothing of it is lost.
 func TestSinkHoldsLittle(t *testing.T) {
-	const ranks = 500
+	const ranks = 300
 	var out bytes.Buffer
 	s := NewSink(&out, io.Discard, Style{Label: true})
 	most := 0

@@ -5,7 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
+
+	"ibrun/internal/waitfor"
 
 	"github.com/stretchr/testify/require"
 )
@@ -59,11 +60,11 @@ func TestLookAtAProgramInAShell(t *testing.T) {
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	var looks Looks
 	var look Look
-	require.Eventually(t, func() bool {
+	waitfor.Require(t, "the program sleeps", func() bool {
 		var lives bool
 		look, lives = looks.At(c.Process.Pid)
 		return lives && look.Waits == "nanosleep"
-	}, 30*time.Second, 10*time.Millisecond)
+	})
 	t.Cleanup(func() { kill(look.worker) })
 	require.NotEqual(t, c.Process.Pid, look.worker)
 	require.Equal(t, byte('S'), look.State)
@@ -86,10 +87,10 @@ func TestLookAtWhatComputes(t *testing.T) {
 	require.NoError(t, c.Start())
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	var looks Looks
-	require.Eventually(t, func() bool {
+	waitfor.Require(t, "it computes", func() bool {
 		look, lives := looks.At(c.Process.Pid)
 		return lives && look.State == 'R' && look.Waits == "" && look.Busy > 0 && look.CPU > 0
-	}, 60*time.Second, 250*time.Millisecond)
+	})
 	look, _ := looks.At(c.Process.Pid)
 	if look.Waits == "" {
 		require.Equal(t, "computes", Tool{}.Stack(look, 0))

@@ -166,11 +166,11 @@ func BenchmarkLocal(b *testing.B) {
 	for _, keys := range []int{10_000, 100_000, 1_000_000} {
 		for _, name := range []string{"eager", "lazy"} {
 			n := newNode(b, policies[name], 1)
-			began := time.Now()
+			began := time.Now() //nolint:forbidigo // a benchmark
 			n.putAll(keys)
-			put := time.Since(began)
+			put := time.Since(began) //nolint:forbidigo // a benchmark
 			n.fence(1)
-			fenced := time.Since(began)
+			fenced := time.Since(began) //nolint:forbidigo // a benchmark
 			b.Run(fmt.Sprintf("%s/get/%d", name, keys), func(b *testing.B) {
 				i := 0
 				for b.Loop() {
