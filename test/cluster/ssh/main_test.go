@@ -24,8 +24,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// program is ibrun as it ships. It lies outside what the nodes see, so that
-// they have to be sent it.
+// program is ibrun as it ships. Most nodes do not see it, so that they have to be sent it.
 var program string
 
 func TestMain(m *testing.M) {
@@ -45,14 +44,14 @@ func TestMain(m *testing.M) {
 var clusters = map[int]*cluster.Cluster{}
 
 // shared returns a cluster for a test that is not parallel and changes nothing on its nodes. The next such test gets
-// the same cluster, unless this one fails.
+// the same cluster, unless this one fails. Its nodes see ibrun, which need not be sent them.
 func shared(t *testing.T, nodes int) *cluster.Cluster {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		skip.Because(t, cluster.ErrNotRoot.Error())
 	}
 	if clusters[nodes] == nil {
-		c, err := cluster.Up(context.Background(), cluster.Config{Nodes: nodes})
+		c, err := cluster.Up(context.Background(), cluster.Config{Nodes: nodes, Share: []string{filepath.Dir(program)}})
 		require.NoError(t, err)
 		clusters[nodes] = c
 	}
@@ -174,11 +173,6 @@ func example(t *testing.T, c *cluster.Cluster, pkg string) string {
 	}
 	return path
 }
-
-// overTCP is what this MPICH needs to end well over TCP, under its own launcher too. Its tests bind no ranks: all
-// nodes are one machine, and each would bind its first rank to the same core, where ranks that poll take turns.
-// MPICH's ends need peers that answer at once (docs/mpi-programs.md).
-const overTCP = "UCX_TCP_PUT_ENABLE=n"
 
 // mpiProgram compiles the program of test/mpi with MPICH's compiler.
 func mpiProgram(t *testing.T, c *cluster.Cluster) string {
