@@ -2,8 +2,9 @@ package topotest_test
 
 import (
 	"cmp"
-	"os"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,17 +13,6 @@ import (
 	"ibrun/topo/hwloctest"
 	"ibrun/topo/topotest"
 )
-
-// read lets topo.Read read a machine, and holds what it finds against hwloc's
-// reading and against what only the description knows.
-func read(t testing.TB, m topotest.Machine, dir string) {
-	got := topo.Read(os.DirFS(dir))
-	hwloctest.Valid(t, got)
-	hwloctest.Compare(t, got, dir)
-	hwloctest.CompareDevices(t, got, dir)
-	require.Equal(t, got, topo.Read(m.Files()), "in memory")
-	compareReading(t, m, got)
-}
 
 // compareReading holds a reading against what hwloc does not look at, or does
 // not tell.
@@ -82,5 +72,63 @@ func comparePorts(t testing.TB, ports []topotest.Port, got []topo.Port) {
 		for _, gid := range g.GIDs {
 			require.Equal(t, p.Link, gid.Link)
 		}
+	}
+}
+
+// show lists objects in an order that does not depend on the tree: a line with
+// the number, if it counts, and the CPUs of each.
+func show(objects []topotest.Object, numbered bool) string {
+	var lines []string
+	for _, o := range objects {
+		line := o.CPUs.String()
+		if numbered {
+			line = fmt.Sprintf("%d: %s", o.ID, line)
+		}
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// dies are those that hwloc lists: with several CPUs, but fewer than their
+// package.
+func dies(m topotest.Machine, l topotest.Layout) []topotest.Object {
+	if m.Old {
+		return nil
+	}
+	return slices.DeleteFunc(l.Dies, func(die topotest.Object) bool {
+		whole := func(p topotest.Object) bool { return p.CPUs.Equal(die.CPUs) }
+		return die.CPUs.Len() == 1 || slices.ContainsFunc(l.Packages, whole)
+	})
+}
+
+// compareHwloc holds a reading against hwloc, if the tests have the build tag cluster.
+var compareHwloc = func(*testing.T, topotest.Machine, *topo.Machine) {}
+
+// TestHundredMachines draws a hundred machines over all that a description can say, and lets package
+// topo read them.
+func TestHundredMachines(t *testing.T) {
+	var all strings.Builder
+	for seed := range uint64(100) {
+		m := machine(seed)
+		all.WriteString(m.String() + "\n")
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			t.Log(m)
+			again, err := topotest.Parse(m.String())
+			require.NoError(t, err)
+			require.Equal(t, m, again, "text form")
+			got := topo.Read(m.Files())
+			hwloctest.Valid(t, got)
+			compareReading(t, m, got)
+			compareHwloc(t, m, got)
+		})
+	}
+	for _, word := range []string{"die:", "numa:2", "numa:4", "numa:1/2", "numa:none", "l3:", "l3:none", "l2:", "slow:",
+		"pu:", "memonly:", "order:split", "order:cyclic",
+		"cpuholes:", "coreholes:", "packholes:", "numaholes:", "offline:", "allowed:", "mems:", "affinity:", "quota:",
+		"cgroup:1", "old:yes",
+		"numa=-1", "pci=", ",lid=", ",roce=", ",down", ",virtual"} {
+		require.GreaterOrEqual(t, strings.Count(all.String(), word), 5, "machines with %s", word)
 	}
 }

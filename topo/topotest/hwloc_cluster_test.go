@@ -1,3 +1,5 @@
+//go:build cluster
+
 package topotest_test
 
 import (
@@ -13,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/cpuset"
+	"ibrun/topo"
+	"ibrun/topo/hwloctest"
 	"ibrun/topo/topotest"
 )
 
@@ -122,33 +126,6 @@ func (v *view) add(t testing.TB, e *element, cpus cpuset.Set, bus []string) {
 	}
 }
 
-// show lists objects in an order that does not depend on the tree: a line with
-// the number, if it counts, and the CPUs of each.
-func show(objects []topotest.Object, numbered bool) string {
-	var lines []string
-	for _, o := range objects {
-		line := o.CPUs.String()
-		if numbered {
-			line = fmt.Sprintf("%d: %s", o.ID, line)
-		}
-		lines = append(lines, line)
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n")
-}
-
-// write makes the tree on disk, in memory if it can: a tree is a thousand small
-// files, and few disks are quick with these.
-func write(t testing.TB, m topotest.Machine) string {
-	dir, err := os.MkdirTemp("/dev/shm", "topotest-")
-	if err != nil {
-		dir = t.TempDir()
-	}
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	require.NoError(t, os.CopyFS(dir, m.Files()))
-	return dir
-}
-
 // compare holds hwloc's view against the description.
 func compare(t testing.TB, m topotest.Machine, v view) {
 	l := m.Layout()
@@ -176,18 +153,6 @@ func compare(t testing.TB, m topotest.Machine, v view) {
 	for _, link := range m.Links {
 		compareLink(t, m, link, l, v)
 	}
-}
-
-// dies are those that hwloc lists: with several CPUs, but fewer than their
-// package.
-func dies(m topotest.Machine, l topotest.Layout) []topotest.Object {
-	if m.Old {
-		return nil
-	}
-	return slices.DeleteFunc(l.Dies, func(die topotest.Object) bool {
-		whole := func(p topotest.Object) bool { return p.CPUs.Equal(die.CPUs) }
-		return die.CPUs.Len() == 1 || slices.ContainsFunc(l.Packages, whole)
-	})
 }
 
 func compareMemory(t testing.TB, m topotest.Machine, l topotest.Layout, v view) {
@@ -271,29 +236,29 @@ func TestRangerWithHwloc(t *testing.T) {
 	require.Equal(t, "8-11", v.devices["mthca0"].cpus.String())
 }
 
-// TestHundredMachines draws a hundred machines over all that a description can
-// say, and lets hwloc and package topo read them.
-func TestHundredMachines(t *testing.T) {
-	var all strings.Builder
-	for seed := range uint64(100) {
-		m := machine(seed)
-		all.WriteString(m.String() + "\n")
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			t.Log(m)
-			again, err := topotest.Parse(m.String())
-			require.NoError(t, err)
-			require.Equal(t, m, again, "text form")
-			dir := write(t, m)
-			t.Run("hwloc", func(t *testing.T) { compare(t, m, look(t, dir)) })
-			t.Run("topo", func(t *testing.T) { read(t, m, dir) })
-		})
+func init() {
+	compareHwloc = func(t *testing.T, m topotest.Machine, got *topo.Machine) {
+		dir := write(t, m)
+		compare(t, m, look(t, dir))
+		require.Equal(t, got, topo.Read(os.DirFS(dir)), "on disk")
+		hwloctest.Compare(t, got, dir)
+		hwloctest.CompareDevices(t, got, dir)
 	}
-	for _, word := range []string{"die:", "numa:2", "numa:4", "numa:1/2", "numa:none", "l3:", "l3:none", "l2:", "slow:",
-		"pu:", "memonly:", "order:split", "order:cyclic",
-		"cpuholes:", "coreholes:", "packholes:", "numaholes:", "offline:", "allowed:", "mems:", "affinity:", "quota:",
-		"cgroup:1", "old:yes",
-		"numa=-1", "pci=", ",lid=", ",roce=", ",down", ",virtual"} {
-		require.GreaterOrEqual(t, strings.Count(all.String(), word), 5, "machines with %s", word)
+}
+
+// TestHwloc runs the tests of machines with hwloc, which reads each of them twice.
+func TestHwloc(t *testing.T) {
+	t.Run("HundredMachines", TestHundredMachines)
+}
+
+// write makes the tree on disk, in memory if it can: a tree is a thousand small
+// files, and few disks are quick with these.
+func write(t testing.TB, m topotest.Machine) string {
+	dir, err := os.MkdirTemp("/dev/shm", "topotest-")
+	if err != nil {
+		dir = t.TempDir()
 	}
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.CopyFS(dir, m.Files()))
+	return dir
 }

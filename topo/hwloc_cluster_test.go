@@ -1,3 +1,5 @@
+//go:build cluster
+
 package topo_test
 
 import (
@@ -10,6 +12,15 @@ import (
 	"ibrun/topo"
 	"ibrun/topo/hwloctest"
 )
+
+func init() { compare = hwloctest.Compare }
+
+// TestHwloc runs the tests of machines that hwloc reads, too, with the comparison.
+func TestHwloc(t *testing.T) {
+	t.Run("Read", TestRead)
+	t.Run("Hybrid", TestHybrid)
+	t.Run("Large", TestLarge)
+}
 
 // TestCaptures holds what is read of real machines against hwloc. None of them
 // contradicts itself, so that there is nothing to note but of devices.
