@@ -9,6 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// TestManyHeldSchedules runs more of the schedules of TestHeldSchedules.
+func TestManyHeldSchedules(t *testing.T) { runHeldSchedules(t, 20_000) }
+
 // TestManySchedules runs so many schedules that they use each row of the table.
 func TestManySchedules(t *testing.T) {
 	ever := runSchedules(t, 100_000)

@@ -218,7 +218,7 @@ func (u *usage) add(used *usage) {
 // partitions, crossing requests, closes, restarts and stale answers. All must
 // converge. A failure prints the command that replays it.
 func TestSchedules(t *testing.T) {
-	runSchedules(t, 10_000)
+	runSchedules(t, 4_000)
 }
 
 // runSchedules returns how often each input has come in each state.

@@ -12,16 +12,13 @@ import (
 	"ibrun/bootstrap/frame"
 )
 
-// heapSize is the size of dense messages, in bytes.
-const heapSize = 4 << 20
-
 // heapTries is how often a cost is measured at most: what the runtime allocates for itself in the
 // meantime, such as a thread of 5 KiB, is on the heap, too.
 const heapTries = 3
 
 // Heap holds the promise that a frame makes nobody keep more than twice its bytes, for each kind: a
-// new kind needs a line in Dense.
-func (s Suite) Heap(t *testing.T) {
+// new kind needs a line in Dense. Size is that of dense messages, in bytes.
+func (s Suite) Heap(t *testing.T, size int) {
 	frames := map[frame.Kind][][]byte{}
 	for _, m := range s.Samples {
 		frames[m.Kind()] = append(frames[m.Kind()], frame.Append(nil, m)[4:])
@@ -30,7 +27,7 @@ func (s Suite) Heap(t *testing.T) {
 		dense, ok := s.Dense[k]
 		require.True(t, ok, "what could cost most in a %s?", s.Vocabulary.Name(k))
 		if dense != nil {
-			for _, m := range dense(heapSize) {
+			for _, m := range dense(size) {
 				samples = append(samples, frame.Append(nil, m)[4:])
 			}
 		}
