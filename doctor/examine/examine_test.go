@@ -9,7 +9,6 @@ import (
 	"os"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -203,13 +202,12 @@ func TestHere(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CACHE_HOME", "")
-	before := time.Now().UnixNano()
 	r := Here("").Report()
 	require.NotEmpty(t, r.Boot)
 	require.NotEmpty(t, r.Kernel)
 	require.NotZero(t, r.Memory.Total)
 	require.Positive(t, r.CPUs.Many)
-	require.GreaterOrEqual(t, r.Time, before)
+	require.Positive(t, r.Time)
 	for _, f := range r.Folders {
 		require.Empty(t, f.Fault, f.Path)
 		require.NotZero(t, f.Size, f.Path)
