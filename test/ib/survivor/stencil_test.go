@@ -17,7 +17,6 @@ import (
 
 	"ibrun/cgo/verbs"
 	"ibrun/internal/skip"
-	"ibrun/internal/waitfor"
 	"ibrun/test/fakeverbs"
 	"ibrun/test/product"
 	"ibrun/test/screen"
@@ -62,22 +61,17 @@ func (j *job) until(of *screen.Screen, text string) {
 	j.await(text, func() bool { return strings.Contains(of.String(), text) })
 }
 
+// await polls until a condition holds. The job's context ends a job that hangs.
 func (j *job) await(what string, is func() bool) {
 	j.t.Helper()
-	ended := false
-	err := waitfor.True(func() bool {
-		if is() {
-			return true
-		}
+	for !is() {
 		select {
+		case <-time.After(10 * time.Millisecond):
 		case <-j.ended:
-			ended = true
-		default:
+			if !is() {
+				require.FailNow(j.t, "it does not come", "%s\n%s\n%s", what, &j.stdout, &j.stderr)
+			}
 		}
-		return ended
-	})
-	if err != nil || ended && !is() {
-		require.FailNow(j.t, "it does not come", "%s: %v\n%s\n%s", what, err, &j.stdout, &j.stderr)
 	}
 }
 
