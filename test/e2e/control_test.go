@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/internal/executable"
 	"ibrun/internal/waitfor"
 	"ibrun/test/screen"
 )
@@ -25,7 +27,7 @@ type running struct {
 func controlled(t *testing.T, args ...string) *running {
 	dir, err := os.MkdirTemp("", "ctl") // the path of a socket has 107 bytes at most
 	require.NoError(t, err)
-	r := &running{t: t, cmd: command(t, args...), env: append(os.Environ(), "XDG_RUNTIME_DIR="+dir, swift)}
+	r := &running{t: t, cmd: command(t, args...), env: append(os.Environ(), "XDG_RUNTIME_DIR="+dir)}
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = r.env, &r.out, &r.err
 	require.NoError(t, r.cmd.Start())
 	t.Cleanup(func() {
@@ -82,4 +84,17 @@ func (r *running) pidOf(rank string) string {
 	row := regexp.MustCompile(`(?m)^ *` + rank + ` +\w+ +(\d+) `).FindStringSubmatch(r.until("RANK", "ranks"))
 	require.NotNil(r.t, row)
 	return row[1]
+}
+
+// remoteShell is a command for --launcher-exec by which all hosts are this machine, but for those
+// that are down.
+func remoteShell(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "shell")
+	script := `#!/bin/sh
+case $1 in down*) echo "$1: no route to host" >&2; exit 255;; esac
+shift
+exec sh -c "$*"
+`
+	require.NoError(t, executable.Write(path, []byte(script)))
+	return path
 }
