@@ -26,17 +26,6 @@ func endless(t *testing.T, c *cluster.Cluster) *job {
 	return j
 }
 
-// agentOf is the agent of a node, by its number on the machine.
-func agentOf(t *testing.T, c *cluster.Cluster, node string) int {
-	for _, p := range ours(t, c, node) {
-		if len(p.Argv) > 1 && p.Argv[1] == ":agent" {
-			return p.Pid
-		}
-	}
-	t.Fatalf("no agent on %s", node)
-	return 0
-}
-
 // parentOf is the parent of a process, by its number on the machine.
 func parentOf(t *testing.T, pid int) int {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

@@ -17,7 +17,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/libpmi"
 	"ibrun/internal/skip"
 	"ibrun/test/product"
 	"ibrun/test/screen"
@@ -171,29 +170,5 @@ func example(t *testing.T, c *cluster.Cluster, pkg string) string {
 	if _, err := os.Stat(path); err != nil { // no test on this cluster has built it
 		require.NoError(t, product.Program(path, "ibrun/"+pkg))
 	}
-	return path
-}
-
-// mpiProgram compiles the program of test/mpi with MPICH's compiler.
-func mpiProgram(t *testing.T, c *cluster.Cluster) string {
-	t.Helper()
-	return compiledBy(t, c, "mpicc.mpich", "packages mpich and libmpich-dev are needed")
-}
-
-// openMPIProgram compiles the program of test/mpi with Open MPI's compiler.
-func openMPIProgram(t *testing.T, c *cluster.Cluster) string {
-	t.Helper()
-	require.NotNil(t, libpmi.Image(), "make libpmi puts it where the binary takes it from")
-	return compiledBy(t, c, "mpicc.openmpi", "packages openmpi-bin and libopenmpi-dev are needed")
-}
-
-func compiledBy(t *testing.T, c *cluster.Cluster, compiler, need string) string {
-	t.Helper()
-	path := filepath.Join(c.Shared(), compiler+".program")
-	if _, err := os.Stat(path); err == nil { // a test on this cluster has compiled it
-		return path
-	}
-	out, err := exec.Command(compiler, "-o", path, "../../mpi/testdata/mpi.c").CombinedOutput()
-	require.NoError(t, err, "%s: %s", need, out)
 	return path
 }

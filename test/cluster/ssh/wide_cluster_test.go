@@ -4,7 +4,10 @@ package ssh
 
 import "testing"
 
-func TestControlOverNodes(t *testing.T) { controlOverNodes(t, 4, 2) }
+func TestControlOverNodes(t *testing.T) {
+	c := shared(t, 4)
+	controlOverNodes(t, c, 4, 2, map[string]string{"package ibrun": example(t, c, "test/cluster/talker")})
+}
 
 func TestResizeOverNodes(t *testing.T) { resizeOverNodes(t, 2, 2, 2) }
 

@@ -5,6 +5,8 @@ package ssh
 import (
 	"flag"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -14,10 +16,43 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
+	"ibrun/internal/libpmi"
 	"ibrun/test/vcluster/cluster"
 )
 
-func TestControlOfManyRanks(t *testing.T) { controlOverNodes(t, 16, 16) }
+// So with stock programs of MPICH and Open MPI. Their ranks poll, and the debugger must come to all of them in time.
+func TestControlOfManyRanks(t *testing.T) {
+	c := shared(t, 16)
+	programs := map[string]string{
+		"package ibrun": example(t, c, "test/cluster/talker"), "MPICH": mpiProgram(t, c), "Open MPI": openMPIProgram(t, c),
+	}
+	controlOverNodes(t, c, 4, 2, programs)
+	controlOverNodes(t, c, 16, 16, programs)
+}
+
+// mpiProgram compiles the program of test/mpi with MPICH's compiler.
+func mpiProgram(t *testing.T, c *cluster.Cluster) string {
+	t.Helper()
+	return compiledBy(t, c, "mpicc.mpich", "packages mpich and libmpich-dev are needed")
+}
+
+// openMPIProgram compiles the program of test/mpi with Open MPI's compiler.
+func openMPIProgram(t *testing.T, c *cluster.Cluster) string {
+	t.Helper()
+	require.NotNil(t, libpmi.Image(), "make libpmi puts it where the binary takes it from")
+	return compiledBy(t, c, "mpicc.openmpi", "packages openmpi-bin and libopenmpi-dev are needed")
+}
+
+func compiledBy(t *testing.T, c *cluster.Cluster, compiler, need string) string {
+	t.Helper()
+	path := filepath.Join(c.Shared(), compiler+".program")
+	if _, err := os.Stat(path); err == nil { // a test on this cluster has compiled it
+		return path
+	}
+	out, err := exec.Command(compiler, "-o", path, "../../mpi/testdata/mpi.c").CombinedOutput()
+	require.NoError(t, err, "%s: %s", need, out)
+	return path
+}
 
 func TestResizeOfManyNodes(t *testing.T) { resizeOverNodes(t, 8, 4, 8) }
 

@@ -15,14 +15,11 @@ import (
 )
 
 // controlOverNodes lets one rank of each of some jobs not come to the collective in which the others wait.
-// Control names it, with its node, and stacks are two groups. So with stock programs of MPICH and Open MPI.
-func controlOverNodes(t *testing.T, nodes, ppn int) {
-	c := shared(t, nodes)
+// Control names it, with its node, and stacks are two groups.
+func controlOverNodes(t *testing.T, c *cluster.Cluster, nodes, ppn int, programs map[string]string) {
 	late, node := ppn+1, "node0002"
 	others := fmt.Sprintf("0-%d,%d-%d", late-1, late+1, nodes*ppn-1)
-	for name, program := range map[string]string{
-		"package ibrun": example(t, c, "test/cluster/talker"), "MPICH": mpiProgram(t, c), "Open MPI": openMPIProgram(t, c),
-	} {
+	for name, program := range programs {
 		arg := "hello"
 		if name == "package ibrun" {
 			arg = ""
