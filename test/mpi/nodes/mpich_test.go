@@ -48,7 +48,7 @@ func (b *bed) programsOfOthers(t *testing.T) {
 	} {
 		found, _ := filepath.Glob(c.program)
 		require.Len(t, found, 1, "%s: packages netpipe-mpich2 and libcoarrays-mpich-dev are needed", c.program)
-		argv := append(append(overTCP, "--timeout", "30", found[0]), strings.Fields(c.args)...)
+		argv := append(append(overTCP, found[0]), strings.Fields(c.args)...)
 		for runs := 1; ; runs++ {
 			o := b.run(t, 2, 2, argv...)
 			require.Equal(t, 1, strings.Count(o.stdout+o.stderr, c.says), "%s: %s\n%s", c.program, o.stdout, o.stderr)
