@@ -13,7 +13,7 @@ CLUSTER_PACKAGES := $(RUN_PACKAGES) $(COMPILER) nftables rsh-redone-server rsh-r
 MPI_PACKAGES := $(RUN_PACKAGES) $(COMPILER) mpich libmpich-dev libpmi2-0-dev openmpi-bin \
 	libopenmpi-dev libpmix-dev netpipe-mpich2 scalapack-mpi-test libcoarrays-mpich-dev \
 	python3-mpi4py gdb
-IB_PACKAGES := qemu-system-x86 iproute2 xz-utils ibverbs-providers ibverbs-utils gcc libc6-dev \
+IB_PACKAGES := $(RUN_PACKAGES) $(COMPILER) qemu-system-x86 xz-utils ibverbs-providers ibverbs-utils \
 	libibverbs-dev
 MANAGER_PACKAGES := $(RUN_PACKAGES) $(COMPILER) mpich libmpich-dev openmpi-bin libopenmpi-dev \
 	slurmctld slurmd slurm-client slurm-wlm-basic-plugins libpam-slurm-adopt munge \
@@ -120,6 +120,7 @@ mpi-setup:
 
 ib-setup:
 	@test/packages $(IB_PACKAGES)
+	@[ "$$(id -u)" != 0 ] || CGO_ENABLED=0 go run ./test/rdmavm image >/dev/null
 
 managers-setup:
 	@test/packages $(MANAGER_PACKAGES)

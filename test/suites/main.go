@@ -92,6 +92,9 @@ func commandOf(name, only string) (command, error) {
 		if name == "soak" {
 			c.flags = append(c.flags, "-timeout=5h")
 		}
+		if name == "ib" || name == "soak" {
+			c.env = []string{"CGO_ENABLED=1"}
+		}
 	default:
 		return c, fmt.Errorf("no such suite: %s", name)
 	}
