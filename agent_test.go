@@ -8,7 +8,6 @@ import (
 	"os"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -17,6 +16,7 @@ import (
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/fabric"
+	"ibrun/internal/waitfor"
 	"ibrun/job"
 	"ibrun/lazy"
 )
@@ -41,7 +41,7 @@ func withAgent(t *testing.T, ranks uint32, how job.Transport, options ...ibrun.O
 		welcome.Layout = job.NewLayout([]job.Share{{Nodes: 1, Ranks: ranks}})
 		welcomed <- answerHello(t, ends[0], welcome)
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitfor.Deadline)
 	defer cancel()
 	w, err := ibrun.Init(ctx, options...)
 	require.NoError(t, err)
@@ -83,7 +83,6 @@ func answerHello(t *testing.T, fd int, welcome rankwire.Welcome) *fakeAgent {
 
 // next is the next frame of the rank.
 func (a *fakeAgent) next() frame.Message {
-	require.NoError(a.t, a.conn.SetReadDeadline(time.Now().Add(patience)))
 	m, err := a.frames.Next()
 	require.NoError(a.t, err)
 	return m

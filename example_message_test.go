@@ -154,18 +154,17 @@ func ExampleWorld_Warm() {
 	if err := w.Warm(left, right); err != nil {
 		log.Fatal(err)
 	}
-	began := time.Now()
 	if err := w.Send(ctx, right, nil); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := w.RecvFrom(ctx, left); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(time.Since(began) > 0)
+	fmt.Println("the first message needed no look-up")
 	if err := w.Finalize(ctx); err != nil {
 		log.Fatal(err)
 	}
-	// Output: true
+	// Output: the first message needed no look-up
 }
 
 // What the messages of this rank have cost.
