@@ -71,7 +71,7 @@ func TestLateBinding(t *testing.T) {
 	// A dead node's ranks go to a spare, or nowhere.
 	require.NoError(t, c.Kill("node0003"))
 	for _, tree := range trees {
-		args := append(tree, "--launch-timeout", "3")
+		args := append(tree, "--launch-timeout", "10")
 		o := run(append(args, "--hosts", "node[0001-0008]", "--spares", "1")...)
 		require.Equal(t, 0, o.code, o.stderr)
 		require.Contains(t, o.stderr, "spare node0008 takes its place")
@@ -105,7 +105,7 @@ func TestLateBinding(t *testing.T) {
 	}
 	// The same if it does not even refuse.
 	require.NoError(t, c.Cut("node0003"))
-	o = run("--tree", "greedy", "--batch", "2", "--launch-timeout", "3", "--hosts", "node[0001-0008]", "--spares", "2",
+	o = run("--tree", "greedy", "--batch", "2", "--launch-timeout", "10", "--hosts", "node[0001-0008]", "--spares", "2",
 		"--min-nodes", "6")
 	require.Equal(t, 0, o.code, o.stderr)
 	require.Contains(t, o.stderr, "spare node0007 takes its place")
