@@ -14,7 +14,7 @@ import (
 )
 
 // machines is for each test; each machine gets several requests.
-const machines = 1500
+var machines = 200
 
 // anyMachine makes a machine that Read could have made: CPUs numbered anyhow,
 // cores of one to three threads, objects of all sizes, holes in what is

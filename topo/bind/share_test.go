@@ -33,7 +33,7 @@ func sums(sizes, lengths []int) (shares []int) {
 
 // TestJoin compares with all ways to divide some groups.
 func TestJoin(t *testing.T) {
-	seeds(t, 500, func(t *testing.T, r *rand.Rand) {
+	seeds(t, machines/3, func(t *testing.T, r *rand.Rand) {
 		sizes := make([]int, 2+r.IntN(7))
 		for i := range sizes {
 			sizes[i] = 1 + r.IntN(6)
