@@ -67,11 +67,11 @@ run: ## run 64 ranks over ssh on four virtual nodes (as root; otherwise on four 
 
 $(LINTER): tools/go.mod tools/go.sum
 	@echo "building golangci-lint, which takes minutes"
-	@go build -modfile=tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@CGO_ENABLED=0 go build -ldflags=-w -modfile=tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 lint: $(LINTER) ## check the format, the rules of .golangci.yml and those of test/policy
-	@$(LINTER) run
-	@go test -count=1 ./test/policy
+	@CGO_ENABLED=0 $(LINTER) run
+	@CGO_ENABLED=0 go test -count=1 ./test/policy
 
 hooks: ## install the commit hook that checks subjects
 	@git config core.hooksPath test/hooks
