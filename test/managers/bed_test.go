@@ -122,7 +122,7 @@ func (b *bed) until(what string, f func() bool) {
 		select {
 		case <-b.ctx.Done():
 			b.t.Fatalf("waited for %s: %v", what, b.ctx.Err())
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(150 * time.Millisecond): // a look at all processes costs CPU time
 		}
 	}
 }
