@@ -55,7 +55,7 @@ func whole(s Shape, agents int) []int32 {
 
 // The planner's work: how many different subtrees there are, each of which is
 // split once. They are few, and hardly more for more nodes, so that a plan for a
-// million takes about what one for a thousand takes. `make sim-launch` has times.
+// million takes about what one for a thousand takes. `make bench-planner` has times.
 func TestPlansAreFewSplits(t *testing.T) {
 	for _, c := range planCosts {
 		s := Shape{Kind: Greedy, Cost: c}
