@@ -8,8 +8,7 @@ MAKEFLAGS += --no-print-directory
 RUN_PACKAGES := openssh-server openssh-client iproute2 procps zstd
 COMPILER     := gcc g++ libc6-dev
 CLUSTER_PACKAGES := $(RUN_PACKAGES) $(COMPILER) nftables rsh-redone-server rsh-redone-client \
-	openbsd-inetd mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix-dev tcsh fish hwloc-nox \
-	chromium chromium-driver fonts-dejavu-core gdb
+	openbsd-inetd tcsh fish hwloc-nox chromium chromium-driver fonts-dejavu-core gdb
 MPI_PACKAGES := $(RUN_PACKAGES) $(COMPILER) mpich libmpich-dev libpmi2-0-dev openmpi-bin \
 	libopenmpi-dev libpmix-dev netpipe-mpich2 scalapack-mpi-test libcoarrays-mpich-dev \
 	python3-mpi4py gdb

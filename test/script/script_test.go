@@ -9,6 +9,7 @@ package script
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -32,7 +33,11 @@ import (
 // program is the path of the binary under test.
 var program string
 
-func TestMain(m *testing.M) { os.Exit(product.Run(m, &program)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "6") // most scripts wait
+	os.Exit(product.Run(m, &program))
+}
 
 func TestScript(t *testing.T) { run(t, "1", "testdata/*.txtar") }
 
