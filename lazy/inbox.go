@@ -209,7 +209,7 @@ func (b *inbox) take(ctx context.Context, from uint32, any bool) (Message, error
 		case <-turn:
 			b.drive(ctx, drives{d, from, any})
 		default:
-			if m, err, done := b.wait(ctx, &waiter{from: from, any: any, woken: make(chan struct{}, 1)}); done {
+			if m, done, err := b.wait(ctx, &waiter{from: from, any: any, woken: make(chan struct{}, 1)}); done {
 				return m, err
 			}
 		}
@@ -236,7 +236,7 @@ func (b *inbox) drivenBy(from uint32, any bool) (d driver, turn <-chan struct{})
 
 // wait waits until somebody gives this receiver a message, or the turn. The
 // caller holds the lock, which this gives back.
-func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, err error, done bool) {
+func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, done bool, err error) {
 	b.waiting = append(b.waiting, w)
 	d, turn := b.drivenBy(w.from, w.any) // a fabric that opens later has its own goroutine
 	b.mu.Unlock()
@@ -248,20 +248,20 @@ func (b *inbox) wait(ctx context.Context, w *waiter) (m Message, err error, done
 	case <-turn:
 		d.Pass() // whoever comes next may drive, most likely this goroutine
 		if b.leave(w) {
-			return m, nil, false
+			return m, false, nil
 		}
 		<-w.woken
 	case <-ctx.Done():
 		if b.leave(w) {
-			return m, ctx.Err(), true
+			return m, true, ctx.Err()
 		}
 		<-w.woken // a message is on its way; it must not be lost
 	}
 	if w.got == nil {
-		return m, nil, false // why, take will see
+		return m, false, nil // why, take will see
 	}
 	w.source.received(w.got)
-	return w.got.Message, nil, true
+	return w.got.Message, true, nil
 }
 
 // over is why nothing will come any more, if so, or what a receiver must know

@@ -51,7 +51,7 @@ func TestRelinked(t *testing.T) {
 			waitfor.Require(t, "the reaper blocks the signal", blocks)
 		}
 		require.NoError(t, syscall.Kill(g.cmd.Process.Pid, syscall.Signal(41)))
-		time.Sleep(reaper.LinkPatience + 2*time.Second)
+		time.Sleep(reaper.LinkPatience + 2*time.Second) //nolint:forbidigo // nothing happens in this time
 		require.False(t, gone(agent))
 		require.NoError(t, syscall.Kill(agent, syscall.SIGCONT))
 		require.Error(t, g.cmd.Wait())

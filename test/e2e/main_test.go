@@ -35,7 +35,6 @@ type outcome struct {
 	code   int
 	stdout []byte
 	stderr string // but for what it was waiting for
-	took   time.Duration
 }
 
 // patience bounds every job of these tests.
@@ -57,23 +56,16 @@ func finish(t *testing.T, c *exec.Cmd) outcome {
 		c.Stdout = &out
 	}
 	c.Stderr = &err
-	began := time.Now()
 	fail := c.Run()
 	if c.ProcessState == nil {
 		require.NoError(t, fail)
 	}
-	return outcome{c.ProcessState.ExitCode(), out.Bytes(), product.Complaints(err.String()), time.Since(began)}
+	return outcome{c.ProcessState.ExitCode(), out.Bytes(), product.Complaints(err.String())}
 }
 
 func ibrun(t *testing.T, args ...string) outcome {
 	t.Helper()
 	return finish(t, command(t, args...))
-}
-
-// eventually waits for something that is about to happen.
-func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
-	t.Helper()
-	require.Eventually(t, ok, within, 10*time.Millisecond, what)
 }
 
 // mark is a variable by which the processes of one test are known.

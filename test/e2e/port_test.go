@@ -10,9 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/waitfor"
 )
 
 // Programs that find their agent through PMI_PORT, over all kinds of trees.
@@ -39,7 +40,6 @@ func callPort(t *testing.T, at string) *caller {
 	c, err := net.Dial("tcp", at)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
-	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 	return &caller{t, c, bufio.NewReader(c)}
 }
 
@@ -77,7 +77,7 @@ func TestPortStrangers(t *testing.T) {
 	var id [3]string
 	for rank := range id {
 		name := filepath.Join(dir, fmt.Sprint(rank))
-		eventually(t, 2*time.Minute, "the rank is there", func() bool { _, err := os.Stat(name); return err == nil })
+		waitfor.Require(t, "the rank is there", func() bool { _, err := os.Stat(name); return err == nil })
 		b, err := os.ReadFile(name)
 		require.NoError(t, err)
 		_, err = fmt.Sscan(string(b), &at, &id[rank])
@@ -133,7 +133,7 @@ func TestPortOnlyWhenAsked(t *testing.T) {
 		require.NoError(t, err)
 		done := make(chan outcome, 1)
 		go func() { done <- finish(t, c) }()
-		eventually(t, 2*time.Minute, "the ranks run", func() bool { return len(marked(entry)) == 3 })
+		waitfor.Require(t, "the ranks run", func() bool { return len(marked(entry)) == 3 })
 		ours := listening(t, agents(":agent"))
 		require.Len(t, ours, 3*ports, asked)
 		for _, at := range ours {

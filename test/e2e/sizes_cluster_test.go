@@ -88,7 +88,7 @@ func TestSlowReader(t *testing.T) {
 	for range pieces {
 		_, err = io.CopyN(io.Discard, r, size/pieces)
 		require.NoError(t, err)
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // a slow reader
 	}
 	pids := slices.DeleteFunc(agents(":agent"), func(pid int) bool {
 		return !slices.Contains(marked(mark(t)), strconv.Itoa(pid))

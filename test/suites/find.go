@@ -79,7 +79,9 @@ func labelledTests(root, label, pattern string) (tests, packages []string, err e
 		}
 		return nil
 	})
-	return slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(dirs)), err
+	packages = slices.Sorted(maps.Keys(dirs))
+	slices.Reverse(packages) // those below test, which take longest, are started before the others
+	return slices.Sorted(maps.Keys(names)), packages, err
 }
 
 // concurrent returns the packages with tests whose own files start a goroutine.

@@ -121,7 +121,9 @@ func TestHundredMachines(t *testing.T) {
 			got := topo.Read(m.Files())
 			hwloctest.Valid(t, got)
 			compareReading(t, m, got)
-			compareHwloc(t, m, got)
+			if seed%4 == 0 { // hwloc takes half a second for each
+				compareHwloc(t, m, got)
+			}
 		})
 	}
 	for _, word := range []string{"die:", "numa:2", "numa:4", "numa:1/2", "numa:none", "l3:", "l3:none", "l2:", "slow:",

@@ -118,41 +118,39 @@ func TestFencesGoOn(t *testing.T) {
 	require.Equal(t, 0, j.cmd.ProcessState.ExitCode(), j.err.String())
 }
 
-// The ranks of a lost inner node start again in the repaired tree: on their node if only its agent
-// is killed, on a spare if the node is cut off. The others go on, nothing of theirs is lost or
-// doubled, and the job succeeds.
-func TestRelaunched(t *testing.T) {
-	c := shared(t, 16)
+// The ranks of an inner node whose agent is killed start again on that node, in the repaired tree. The
+// others go on, nothing of theirs is lost or doubled, and the job succeeds.
+func TestRelaunched(t *testing.T) { relaunched(t, shared(t, 16), false) }
+
+// The ranks of an inner node that is cut off start again on a spare.
+func TestRelaunchedOnASpare(t *testing.T) {
+	t.Parallel()
+	relaunched(t, cluster.Require(t, cluster.Config{Nodes: 10}), true)
+}
+
+func relaunched(t *testing.T, c *cluster.Cluster, cut bool) {
 	program := example(t, c, "test/cluster/mender")
-	for _, cut := range []bool{false, true} {
-		if cut {
-			c = cluster.Require(t, cluster.Config{Nodes: 10})
-			program = example(t, c, "test/cluster/mender")
-		}
-		const lines = 200
-		every, on, args := "30ms", "node0001", []string{"--on-failure", "restart", "--fanout", "2", "-n", "18", "--hosts",
-			"node[0001-0010]:2", "--kill-grace", "1"}
-		if cut {
-			every, on, args = "120ms", "node0010", append(args, "--spares", "1")
-		} else {
-			args = append(args, "--timeout", "150")
-		}
-		script := `echo "start $IBRUN_RESTART of $IBRUN_RANK on $(hostname)"; exec "$@"`
-		j := watch(t, c, append(args, "sh", "-c", script, "sh", program, "-lines", strconv.Itoa(lines), "-every",
-			every)...)
-		j.again = 1
-		j.until("rank 17 line 10 ")
-		if cut {
-			require.NoError(t, c.Cut("node0001"))
-		} else {
-			j.kill(j.processes("node0001", role(reaper.Agent))...)
-		}
-		j.until("start 1 of 0 on " + on)
-		j.until("start 1 of 1 on " + on)
-		j.end(18, 2, lines, nil)
-		require.Equal(t, 0, j.cmd.ProcessState.ExitCode(), j.err.String())
-		require.Equal(t, 20, strings.Count(j.out.String(), "start "), j.out.String())
-		require.Contains(t, j.err.String(), "its ranks start again (restart 1)")
-		require.Equal(t, cut, strings.Contains(j.err.String(), "spare node0010 takes the place of node0001"))
+	const lines = 200
+	every, on, args := "30ms", "node0001", []string{"--on-failure", "restart", "--fanout", "2", "-n", "18", "--hosts",
+		"node[0001-0010]:2", "--kill-grace", "1", "--timeout", "150"}
+	if cut {
+		every, on, args = "120ms", "node0010", append(args, "--spares", "1")
 	}
+	script := `echo "start $IBRUN_RESTART of $IBRUN_RANK on $(hostname)"; exec "$@"`
+	j := watch(t, c, append(args, "sh", "-c", script, "sh", program, "-lines", strconv.Itoa(lines), "-every",
+		every)...)
+	j.again = 1
+	j.until("rank 17 line 10 ")
+	if cut {
+		require.NoError(t, c.Cut("node0001"))
+	} else {
+		j.kill(j.processes("node0001", role(reaper.Agent))...)
+	}
+	j.until("start 1 of 0 on " + on)
+	j.until("start 1 of 1 on " + on)
+	j.end(18, 2, lines, nil)
+	require.Equal(t, 0, j.cmd.ProcessState.ExitCode(), j.err.String())
+	require.Equal(t, 20, strings.Count(j.out.String(), "start "), j.out.String())
+	require.Contains(t, j.err.String(), "its ranks start again (restart 1)")
+	require.Equal(t, cut, strings.Contains(j.err.String(), "spare node0010 takes the place of node0001"))
 }

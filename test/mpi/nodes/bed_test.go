@@ -138,7 +138,7 @@ func (b *bed) nothingLeft(t *testing.T) {
 			}
 		}
 		if len(left) > 0 {
-			time.Sleep(100 * time.Millisecond) // a look at all processes costs more than most jobs
+			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // a look at all processes costs more than most jobs
 		}
 		return len(left) == 0
 	})
