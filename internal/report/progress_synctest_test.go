@@ -14,21 +14,26 @@ func TestProgressMakesWayForOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s bytes.Buffer
 		p := NewProgress(&s, func() bool { return false }, 64, time.Second)
+		shown := func() string {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return s.String()
+		}
 		p.set(3)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Equal(t, "\ribrun: launching, 3 of 64 nodes settled (1 s)\x1b[K", s.String())
+		require.Equal(t, "\ribrun: launching, 3 of 64 nodes settled (1 s)\x1b[K", shown())
 		_, err := p.Under(&s).Write([]byte("output\n"))
 		require.NoError(t, err)
-		require.True(t, strings.HasSuffix(s.String(), "\x1b[K\r\x1b[Koutput\n"))
+		require.True(t, strings.HasSuffix(shown(), "\x1b[K\r\x1b[Koutput\n"))
 		time.Sleep(progressEvery)
 		synctest.Wait()
-		require.Contains(t, s.String(), "output\n\ribrun: launching, 3 of 64 nodes")
+		require.Contains(t, shown(), "output\n\ribrun: launching, 3 of 64 nodes")
 		p.end()
-		after := s.String()
+		after := shown()
 		require.True(t, strings.HasSuffix(after, "\r\x1b[K"))
 		time.Sleep(time.Hour)
-		require.Equal(t, after, s.String(), "it does not come back")
+		require.Equal(t, after, shown(), "it does not come back")
 	})
 }
 
