@@ -13,18 +13,21 @@ import (
 // Deadline is how long a test waits for anything: it only ends a test that hangs.
 const Deadline = time.Minute
 
-// interval is the time between two looks.
-const interval = 5 * time.Millisecond
+// maxInterval is the longest time between two looks. A look at all processes takes 20 ms of a core, so tests
+// that wait for seconds must not look all the time.
+const maxInterval = 100 * time.Millisecond
 
 // ErrDeadline is returned if the condition does not hold within Deadline.
 var ErrDeadline = errors.New("timed out after " + Deadline.String())
 
 // True polls until ok returns true, and returns ErrDeadline if it does not within Deadline.
 func True(ok func() bool) error {
-	for end := time.Now().Add(Deadline); !ok(); time.Sleep(interval) {
+	interval := time.Millisecond
+	for end := time.Now().Add(Deadline); !ok(); interval = min(2*interval, maxInterval) {
 		if time.Now().After(end) {
 			return ErrDeadline
 		}
+		time.Sleep(interval)
 	}
 	return nil
 }

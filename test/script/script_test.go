@@ -190,14 +190,23 @@ func noneLeft(work string) error {
 }
 
 // processes returns the live processes that have an entry in their environment or among their arguments.
-// It looks at each thread: the first one has neither once it has ended.
+// A process whose first thread has ended shows neither, so its other threads are looked at.
 func processes(entry string) (found []string) {
-	threads, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
-	for _, thread := range threads {
-		environ, _ := os.ReadFile(thread + "/environ")
-		argv, _ := os.ReadFile(thread + "/cmdline")
+	look := func(dir string) (empty bool) {
+		environ, _ := os.ReadFile(dir + "/environ")
+		argv, _ := os.ReadFile(dir + "/cmdline")
 		if slices.Contains(strings.Split(string(environ)+"\x00"+string(argv), "\x00"), entry) {
-			found = append(found, fmt.Sprintf("%s %q", filepath.Base(thread), argv))
+			found = append(found, fmt.Sprintf("%s %q", filepath.Base(dir), argv))
+		}
+		return len(environ)+len(argv) == 0
+	}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		if look(dir) {
+			threads, _ := filepath.Glob(dir + "/task/[0-9]*")
+			for _, thread := range threads {
+				look(thread)
+			}
 		}
 	}
 	return found
