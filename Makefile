@@ -12,8 +12,8 @@ CLUSTER_PACKAGES := $(RUN_PACKAGES) $(COMPILER) nftables rsh-redone-server rsh-r
 MPI_PACKAGES := $(RUN_PACKAGES) $(COMPILER) mpich libmpich-dev libpmi2-0-dev openmpi-bin \
 	libopenmpi-dev libpmix-dev netpipe-mpich2 scalapack-mpi-test libcoarrays-mpich-dev \
 	python3-mpi4py gdb
-IB_PACKAGES := $(RUN_PACKAGES) $(COMPILER) qemu-system-x86 xz-utils ibverbs-providers ibverbs-utils \
-	libibverbs-dev
+IB_PACKAGES := $(RUN_PACKAGES) $(COMPILER) qemu-system-x86 xz-utils ibverbs-providers \
+	ibverbs-utils libibverbs-dev
 MANAGER_PACKAGES := $(RUN_PACKAGES) $(COMPILER) mpich libmpich-dev openmpi-bin libopenmpi-dev \
 	slurmctld slurmd slurm-client slurm-wlm-basic-plugins libpam-slurm-adopt munge \
 	gridengine-master gridengine-exec gridengine-client msmtp-mta
@@ -66,7 +66,8 @@ run: ## run 64 ranks over ssh on four virtual nodes (as root; otherwise on four 
 
 $(LINTER): tools/go.mod tools/go.sum
 	@echo "building golangci-lint, which takes minutes"
-	@CGO_ENABLED=0 go build -ldflags=-w -modfile=tools/go.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@CGO_ENABLED=0 go build -ldflags=-w -modfile=tools/go.mod -o $@ \
+		github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 lint: $(LINTER) ## check the format, the rules of .golangci.yml and those of test/policy
 	@CGO_ENABLED=0 $(LINTER) run
@@ -98,7 +99,7 @@ test-managers: managers-setup ## test under real Slurm and Grid Engine (as root)
 test-all: cluster-setup mpi-setup ib-setup managers-setup ## run all suites but soak: one table
 	@$(SUITES) test cluster mpi ib managers
 
-soak: cluster-setup mpi-setup ib-setup managers-setup ## run the long campaigns: hours; RUN=TestX for some (as root)
+soak: cluster-setup mpi-setup ib-setup managers-setup ## run the long campaigns; RUN=PATTERN
 	@CGO_ENABLED=0 go run ./test/suites -run '$(RUN)' soak
 
 fuzz: ## fuzz each target with FUZZTIME=100000x inputs, or for about FUZZTIME=60s
