@@ -84,9 +84,10 @@ func labelledTests(root, label, pattern string) (tests, packages []string, err e
 	return slices.Sorted(maps.Keys(names)), packages, err
 }
 
-// concurrent returns the packages with tests whose own files start a goroutine.
+// concurrent returns the packages with tests that start a goroutine. Packages of tests alone run programs, which
+// are built without the race detector.
 func concurrent(root string) ([]string, error) {
-	starts, tested := map[string]bool{}, map[string]bool{}
+	starts, tested, code := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	err := walk(root, func(path string, file *ast.File) error {
 		dir := "./" + filepath.ToSlash(filepath.Dir(path))
 		for label := range labels {
@@ -96,6 +97,8 @@ func concurrent(root string) ([]string, error) {
 		}
 		if strings.HasSuffix(path, "_test.go") {
 			tested[dir] = true
+		} else {
+			code[dir] = true
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -108,6 +111,6 @@ func concurrent(root string) ([]string, error) {
 		})
 		return nil
 	})
-	maps.DeleteFunc(starts, func(dir string, found bool) bool { return !found || !tested[dir] })
+	maps.DeleteFunc(starts, func(dir string, found bool) bool { return !found || !tested[dir] || !code[dir] })
 	return slices.Sorted(maps.Keys(starts)), err
 }

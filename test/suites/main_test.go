@@ -20,7 +20,9 @@ func TestLabelledTestsFindsTestsByTag(t *testing.T) {
 		"b/arch_test.go":         "//go:build linux && amd64\n\npackage b\n\nfunc TestArch(t T) {}\n",
 		"b/c_cluster_test.go":    "//go:build cluster && linux\n\npackage b\n\nfunc TestC(t T) {}\n",
 		"b/testdata/x_test.go":   "//go:build mpi\n\npackage x\n\nfunc TestX(t T) {}\n",
+		"b/code.go":              "package b\n",
 		"c/starts_goroutines.go": "package c\n\nfunc f() { go g() }\n",
+		"d/only_test.go":         "package d\n\nfunc TestD(t T) { go f() }\n",
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
@@ -35,7 +37,7 @@ func TestLabelledTestsFindsTestsByTag(t *testing.T) {
 	require.Equal(t, []string{"./test/mpi", "./b"}, packages)
 	packages, err = concurrent(root)
 	require.NoError(t, err)
-	require.Equal(t, []string{"./b"}, packages, "c has no tests")
+	require.Equal(t, []string{"./b"}, packages, "c has no tests, d has no code")
 }
 
 func TestReadReportsFailuresAndSkips(t *testing.T) {
