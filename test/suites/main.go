@@ -21,7 +21,7 @@ import (
 )
 
 // labels are the suites that are build tags, with the number of packages that run at the same time.
-var labels = map[string]int{"cluster": 3, "mpi": 2, "ib": 1, "managers": 1, "soak": 1}
+var labels = map[string]int{"cluster": 2, "mpi": 2, "ib": 1, "managers": 1, "soak": 1}
 
 // maxUnstable is the number of unstable tests that a run may have.
 const maxUnstable = 2
