@@ -15,8 +15,8 @@ import (
 	"ibrun/internal/waitfor"
 )
 
-// TestLinkLost: an agent that is stopped does not see the end of its link, so its
-// reaper does, and ends it with all below it. An agent that runs has time to do so itself.
+// TestLinkLost ends the link to an agent. A stopped agent cannot notice that, so its reaper must kill it and all
+// processes below it. A running agent is given the time to end them itself.
 func TestLinkLost(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, start func(string, int) *reaped) {

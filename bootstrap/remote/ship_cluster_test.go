@@ -122,8 +122,8 @@ func TestShippingIsGivenUp(t *testing.T) {
 	}
 }
 
-// A parent that is cut off says nothing more, and its link does not end: the
-// shell ends by itself.
+// TestParentIsCutOff stops sending in the middle of the binary and leaves the session open, as a cut
+// network does. The shell on the node must end by itself.
 func TestParentIsCutOff(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()

@@ -221,7 +221,7 @@ func TestSchedules(t *testing.T) {
 	runSchedules(t, 4_000)
 }
 
-// runSchedules returns how often each input has come in each state.
+// runSchedules runs count random schedules. It returns how often each input came in each state.
 func runSchedules(t *testing.T, count int) usage {
 	ever := seeded.Run(t, count, "./lazy/peer", runSchedule, (*usage).add)
 	for _, r := range table {

@@ -176,7 +176,7 @@ func TestSchedules(t *testing.T) {
 	runSchedules(t, 3_000)
 }
 
-// runSchedules returns how often each input has come in each state.
+// runSchedules runs count random schedules. It returns how often each input came in each state.
 func runSchedules(t *testing.T, count int) usage {
 	ever := seeded.Run(t, count, "./lazy/upgrade", runSchedule, (*usage).add)
 	for s := range states {

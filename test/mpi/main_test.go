@@ -30,7 +30,7 @@ import (
 // program is ibrun as it ships. What tests compile lies beside it.
 var program string
 
-// whole asks for complete matrices, of which the suite has a part.
+// whole selects every combination. By default the tests run a sample of them.
 var whole = flag.Bool("whole", false, "all random answers, and all dialects of PMIx in all orders")
 
 func TestMain(m *testing.M) { os.Exit(product.Run(m, &program)) }

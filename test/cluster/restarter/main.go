@@ -104,7 +104,7 @@ func (r *rank) play(restarts int) error {
 // unknown is the start of a rank of which nothing has been heard.
 const unknown = -1
 
-// patience only ends a job that hangs.
+// patience is the time after which a rank gives up, so that a job that hangs ends.
 const patience = time.Minute
 
 // conduct is rank 0.

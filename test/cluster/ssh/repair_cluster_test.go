@@ -44,7 +44,8 @@ func TestLostAgent(t *testing.T) {
 	}
 }
 
-// The ssh client of a session is killed, and nothing else: its agent is found, and no rank notices.
+// TestLostSession kills the ssh client of one session. The agent at its other end must be reached by a new
+// session, and no rank may be disturbed.
 func TestLostSession(t *testing.T) {
 	c := shared(t, 16)
 	program := example(t, c, "test/cluster/mender")

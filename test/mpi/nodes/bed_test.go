@@ -33,7 +33,7 @@ const lean = "lean"
 
 func TestMain(m *testing.M) { os.Exit(product.Run(m, &program)) }
 
-// whole asks for complete matrices, of which the suite has a part.
+// whole selects every combination. By default the tests run a sample of them.
 var whole = flag.Bool("whole", false, "all dialects of PMIx on all numbers of nodes, all programs, all ends")
 
 // timeout ends a job that hangs, in seconds. It takes a second or two on an idle machine.

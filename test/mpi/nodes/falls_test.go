@@ -12,8 +12,8 @@ import (
 	"ibrun/internal/waitfor"
 )
 
-// falls are ends of a rank that the others must not wait for: each is one line and one code. The suite
-// has the client's with one library, and those of MPI programs with the other.
+// falls are ends of a rank that the others must not wait for: each is one line and one code. By
+// default a client of PMIx is tested with one library, and programs of MPI with the other.
 func (b *bed) falls(t *testing.T, l library) {
 	const killed = "was killed by signal 9 (KILL)"
 	for _, fall := range []struct {
