@@ -435,17 +435,3 @@ func TestIdentify(t *testing.T) {
 	require.Equal(t, "cmd=initack rc=-1 msg=it_is_here_already\n", string(steps[0].Bytes))
 	require.EqualError(t, steps[1].Err, "pmi-1: no place for number 5: it is here already")
 }
-
-func BenchmarkPutAndGet(b *testing.B) {
-	e := New(usual(0, 1))
-	e.Feed([]byte("cmd=init pmi_version=1 pmi_subversion=1\n"))
-	put := []byte("cmd=put kvsname=kvs_ibrun_0 key=-allgather-shm-1-0 value=" + strings.Repeat("A", 400) + "\n")
-	get := []byte("cmd=get kvsname=kvs_ibrun_0 key=-allgather-shm-1-0\n")
-	b.ReportAllocs()
-	for b.Loop() {
-		e.Feed(put)
-		e.Answer(Answer{})
-		e.Feed(get)
-		e.Answer(Answer{Found: true, Value: "v"})
-	}
-}
