@@ -12,6 +12,7 @@ import (
 
 	"ibrun/internal/executable"
 	"ibrun/internal/waitfor"
+	"ibrun/test/launch"
 )
 
 // resizing is the client of charmrun's protocol as a program that is built to change its size: it
@@ -25,23 +26,36 @@ func resizing(t *testing.T) string {
 	return path
 }
 
+// remoteShell is a command for --launcher-exec by which all hosts are this machine, but for those
+// that are down.
+func remoteShell(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "shell")
+	script := `#!/bin/sh
+case $1 in down*) echo "$1: no route to host" >&2; exit 255;; esac
+shift
+exec sh -c "$*"
+`
+	require.NoError(t, executable.Write(path, []byte(script)))
+	return path
+}
+
 // A program of Charm++ that is built for it grows and shrinks: process 0 is asked, all are
 // acknowledged, those that stay execute themselves again, and all get a new table. A host that is
 // down costs a line, and nothing else.
 func TestNetlrtsResizes(t *testing.T) {
 	dir := t.TempDir()
 	on := []string{"--launcher-exec", remoteShell(t), "--iface", "lo", "--hosts", "a:2,b:2", resizing(t)}
-	r := controlled(t, append(on, "+shrinkexpand_basedir", dir, "barrier", "resize", "barrier", "0/table", "ring",
+	r := launch.Start(t, append(on, "+shrinkexpand_basedir", dir, "barrier", "resize", "barrier", "0/table", "ring",
 		"print:grown", "barrier", "resize", "0/table", "ring", "print:shrunk", "serve", "end:5")...)
-	var o outcome
+	var o launch.Outcome
 	ask := func(code int, pattern string, args ...string) {
 		t.Helper()
 		waitfor.Require(t, "the program can change its size", func() bool {
-			o = r.ctl(args...)
-			return !regexp.MustCompile("no job of yours|not called Resize|being launched").MatchString(o.stderr)
+			o = r.Ctl(args...)
+			return !regexp.MustCompile("no job of yours|not called Resize|being launched").MatchString(o.Stderr)
 		})
-		require.Equal(t, code, o.code, "%s %s", o.stderr, r.err.String())
-		require.Regexp(t, pattern, string(o.stdout)+o.stderr)
+		require.Equal(t, code, o.Code, "%s %s", o.Stderr, r.Err.String())
+		require.Regexp(t, pattern, o.Stdout+o.Stderr)
 	}
 	ask(125, `^ibrun: down could not be started: .*no route to host.*; the job goes on with 2 nodes\n$`,
 		"grow", "c,down")
@@ -49,12 +63,12 @@ func TestNetlrtsResizes(t *testing.T) {
 	ask(0, `^ready for 2 ranks on 1 node: .*\nthe job has 2 ranks on 1 node\n$`, "shrink", "3")
 	var got []string
 	for _, pe := range []string{"1", "0"} { // of the new table
-		waitfor.Require(t, "PE "+pe, func() bool { o = r.ctl("ccs", "bye", "--pe", pe); return o.code == 0 })
-		got = append(got, string(o.stdout))
+		waitfor.Require(t, "PE "+pe, func() bool { o = r.Ctl("ccs", "bye", "--pe", pe); return o.Code == 0 })
+		got = append(got, o.Stdout)
 	}
 	require.Equal(t, []string{"process 1, PE 1, bye: ", "process 0, PE 0, bye: "}, got)
-	require.Equal(t, 5, r.ends(), r.err.String())
-	out := r.out.String()
+	require.Equal(t, 5, r.Wait(), r.Err.String())
+	out := r.Out.String()
 	require.Equal(t, 7, strings.Count(out, "says grown\n"), out)
 	require.Equal(t, 2, strings.Count(out, "says shrunk\n"), out)
 	require.Contains(t, out, "7 processes: 1/2@127.0.0.1")
@@ -69,33 +83,33 @@ func TestNetlrtsResizeRefused(t *testing.T) {
 		"not built for it": {netlrtsProgram(t)}, "several PEs": {resizing(t), "+ppn", "2"},
 	} {
 		on := append([]string{"--launcher", "local", "--hosts", "a,b"}, argv...)
-		r := controlled(t, append(on, "serve", "end:0")...)
+		r := launch.Start(t, append(on, "serve", "end:0")...)
 		waitfor.Require(t, name, func() bool {
-			return strings.Contains(r.ctl("shrink", "1").stderr, "none of Charm++ built for it (--enable-shrinkexpand)")
+			return strings.Contains(r.Ctl("shrink", "1").Stderr, "none of Charm++ built for it (--enable-shrinkexpand)")
 		})
 		for _, pe := range []string{"0", "1"} {
 			if len(argv) > 1 {
 				pe = map[string]string{"0": "0", "1": "2"}[pe]
 			}
-			waitfor.Require(t, "PE "+pe, func() bool { return r.ctl("ccs", "bye", "--pe", pe).code == 0 })
+			waitfor.Require(t, "PE "+pe, func() bool { return r.Ctl("ccs", "bye", "--pe", pe).Code == 0 })
 		}
-		require.Equal(t, 0, r.ends(), name+r.err.String())
+		require.Equal(t, 0, r.Wait(), name+r.Err.String())
 	}
-	r := controlled(t, "--launcher", "local", "--hosts", "a,b", resizing(t), "0/ignore", "0/ignore", "barrier", "serve",
+	r := launch.Start(t, "--launcher", "local", "--hosts", "a,b", resizing(t), "0/ignore", "0/ignore", "barrier", "serve",
 		"end:0")
 	for _, change := range [][]string{{"shrink", "1"}, {"grow", "c"}} {
-		var o outcome
+		var o launch.Outcome
 		waitfor.Require(t, "the program can change its size", func() bool {
-			o = r.ctl(change...)
-			return strings.Contains(o.stderr, "has no handler set_bitmap")
+			o = r.Ctl(change...)
+			return strings.Contains(o.Stderr, "has no handler set_bitmap")
 		})
-		require.Equal(t, 125, o.code)
+		require.Equal(t, 125, o.Code)
 	}
 	for _, pe := range []string{"0", "1"} {
-		waitfor.Require(t, "PE "+pe, func() bool { return r.ctl("ccs", "bye", "--pe", pe).code == 0 })
+		waitfor.Require(t, "PE "+pe, func() bool { return r.Ctl("ccs", "bye", "--pe", pe).Code == 0 })
 	}
-	require.Equal(t, 0, r.ends(), r.err.String())
-	o := ibrun(t, "--launcher", "local", "--hosts", "a,b", resizing(t), "0/realloc:3", "barrier")
-	require.Equal(t, 1, o.code)
-	require.Contains(t, o.stderr, "it goes on with 3 processes, which nobody has asked ibrun for")
+	require.Equal(t, 0, r.Wait(), r.Err.String())
+	o := launch.Ibrun(t, "--launcher", "local", "--hosts", "a,b", resizing(t), "0/realloc:3", "barrier")
+	require.Equal(t, 1, o.Code)
+	require.Contains(t, o.Stderr, "it goes on with 3 processes, which nobody has asked ibrun for")
 }

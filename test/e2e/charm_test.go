@@ -19,12 +19,13 @@ import (
 
 	"ibrun/charm"
 	"ibrun/internal/skip"
+	"ibrun/test/launch"
 	"ibrun/test/product"
 )
 
 // netlrts is a client of charmrun's protocol, built once.
 var netlrts = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(filepath.Dir(program), "netlrts")
+	path := filepath.Join(filepath.Dir(launch.Program), "netlrts")
 	return path, product.Program(path, "ibrun/test/netlrts")
 })
 
@@ -100,11 +101,11 @@ var ccsPort = regexp.MustCompile(`ccs: Server IP = 127\.0\.0\.1, Server port = (
 func TestCCS(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(keys, []byte("3 1234\n"), 0o600))
-	r := controlled(t, "--ccs-port", "0", "--ccs-auth", keys, "--launcher", "local", "--hosts", "a:2,b:2,c:2,d:2",
+	r := launch.Start(t, "--ccs-port", "0", "--ccs-auth", keys, "--launcher", "local", "--hosts", "a:2,b:2,c:2,d:2",
 		"--tree", "chain", netlrtsProgram(t), "+ppn", "2", "serve", "end:0")
-	r.until("process 2, PE 5, hello: ", "ccs", "hello", "--pe", "5")
-	m := ccsPort.FindStringSubmatch(r.err.String())
-	require.NotNil(t, m, r.err.String())
+	r.Until("process 2, PE 5, hello: ", "ccs", "hello", "--pe", "5")
+	m := ccsPort.FindStringSubmatch(r.Err.String())
+	require.NotNil(t, m, r.Err.String())
 	port := 0
 	_, err := fmt.Sscan(m[1], &port)
 	require.NoError(t, err)
@@ -112,7 +113,7 @@ func TestCCS(t *testing.T) {
 	got, ok := askCCS(t, port, -1, "ccs_getinfo", "")
 	require.True(t, ok)
 	require.Equal(t, "\x00\x00\x00\x08"+strings.Repeat("\x00\x00\x00\x02", 8), got)
-	require.Equal(t, got, string(r.ctl("ccs", "ccs_getinfo").stdout))
+	require.Equal(t, got, r.Ctl("ccs", "ccs_getinfo").Stdout)
 	for pe := range int32(16) {
 		got, _ := askCCS(t, port, pe, "hi", "data")
 		require.Equal(t, fmt.Sprintf("process %d, PE %d, hi: data", pe/2, pe), got)
@@ -132,11 +133,11 @@ func TestCCS(t *testing.T) {
 		_, ok := askCCS(t, port, bad.pe, bad.handler, bad.data)
 		require.False(t, ok, "%d %s", bad.pe, bad.handler)
 	}
-	require.Contains(t, r.ctl("ccs", "hi", "--pe", "16").stderr, "there is no PE 16: the program has 16")
-	require.Contains(t, r.ctl("ccs", "fetch stdio").stderr, "ctl attach")
-	require.Equal(t, 2, r.ctl("ccs").code)
-	require.Equal(t, 2, r.ctl("ccs", "hi", "--pe", "-1").code)
-	require.Equal(t, 2, r.ctl("status", "--pe", "1").code)
+	require.Contains(t, r.Ctl("ccs", "hi", "--pe", "16").Stderr, "there is no PE 16: the program has 16")
+	require.Contains(t, r.Ctl("ccs", "fetch stdio").Stderr, "ctl attach")
+	require.Equal(t, 2, r.Ctl("ccs").Code)
+	require.Equal(t, 2, r.Ctl("ccs", "hi", "--pe", "-1").Code)
+	require.Equal(t, 2, r.Ctl("status", "--pe", "1").Code)
 
 	signedCCS(t, port)
 	if os.Geteuid() != 0 {
@@ -150,9 +151,9 @@ func TestCCS(t *testing.T) {
 	// A client that waits for a process that falls gets no reply, and the job ends as ever.
 	_, ok = askCCS(t, port, 9, "fall", "")
 	require.False(t, ok)
-	require.Equal(t, 137, r.ends(), r.err.String())
-	require.Contains(t, r.err.String(), "user 65534 of this machine calls the port for CCS, and is not answered")
-	require.Contains(t, r.err.String(), "rank 4 on c was killed by signal 9 (KILL)")
+	require.Equal(t, 137, r.Wait(), r.Err.String())
+	require.Contains(t, r.Err.String(), "user 65534 of this machine calls the port for CCS, and is not answered")
+	require.Contains(t, r.Err.String(), "rank 4 on c was killed by signal 9 (KILL)")
 }
 
 // asUser connects to a port as another user does.

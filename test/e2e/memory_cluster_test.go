@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/skip"
+	"ibrun/test/launch"
 	"ibrun/test/memgroup"
 )
 
@@ -21,16 +22,16 @@ func TestOutOfMemory(t *testing.T) {
 		skip.Because(t, "only root can make cgroups")
 	}
 	group, words := memgroup.Enter(t, 100<<20)
-	in := func(args ...string) outcome {
-		cmd := command(t, args...)
-		cmd.Args = slices.Concat(words, []string{program}, args)
+	in := func(args ...string) launch.Outcome {
+		cmd := launch.Command(t, args...)
+		cmd.Args = slices.Concat(words, []string{launch.Program}, args)
 		cmd.Path = "/bin/sh"
-		return finish(t, cmd)
+		return launch.Finish(t, cmd)
 	}
 	o := in("-n", "1", "sleep", "100", ":", "-n", "1", "tail", "/dev/zero") // which keeps the last lines
-	require.Equal(t, 128+int(syscall.SIGKILL), o.code, o.stderr)
-	require.Contains(t, o.stderr, "was killed by signal 9 (KILL): the kernel was out of memory (cgroup "+group+")")
+	require.Equal(t, 128+int(syscall.SIGKILL), o.Code, o.Stderr)
+	require.Contains(t, o.Stderr, "was killed by signal 9 (KILL): the kernel was out of memory (cgroup "+group+")")
 	o = in("-n", "2", "sh", "-c", "kill -9 $$")
-	require.Equal(t, 128+int(syscall.SIGKILL), o.code, o.stderr)
-	require.NotContains(t, o.stderr, "memory")
+	require.Equal(t, 128+int(syscall.SIGKILL), o.Code, o.Stderr)
+	require.NotContains(t, o.Stderr, "memory")
 }

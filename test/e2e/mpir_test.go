@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/internal/waitfor"
+	"ibrun/test/launch"
 )
 
 // debugger reads and writes a starter's memory as one that has attached to it does.
@@ -26,7 +28,7 @@ type debugger struct {
 
 func attach(t *testing.T, pid int) debugger {
 	d := debugger{t: t, vars: map[string]int64{}}
-	file, err := elf.Open(program)
+	file, err := elf.Open(launch.Program)
 	require.NoError(t, err)
 	defer file.Close()
 	symbols, err := file.Symbols()
@@ -72,8 +74,8 @@ func (d debugger) table() (rows []string) {
 // A job that nobody debugs has no table. A debugger that comes later is given one when it says that
 // it is there, and again after it has gone; so is one whose user has asked before.
 func TestMPIRLater(t *testing.T) {
-	r := sleepers(t)
-	d := attach(t, r.cmd.Process.Pid)
+	r := launch.Sleepers(t)
+	d := attach(t, r.Cmd.Process.Pid)
 	require.Zero(t, d.number("MPIR_proctable_size"))
 	require.Zero(t, d.number("MPIR_debug_state"))
 	says := func(being byte) {
@@ -84,15 +86,24 @@ func TestMPIRLater(t *testing.T) {
 	waitfor.Require(t, "the table", func() bool { return d.number("MPIR_debug_state") == 1 })
 	want := []string{}
 	for rank, host := range []string{"a", "a", "b", "b", "c", "c"} {
-		want = append(want, host+" "+r.pidOf(strconv.Itoa(rank)))
+		want = append(want, host+" "+pidOf(t, r, rank))
 	}
 	require.Equal(t, want, d.table())
 	says(0)
 	first := d.pointer(d.vars["MPIR_proctable"])
-	got := r.ctl("mpir")
-	require.Equal(t, fmt.Sprintf("process %d has a table of 6 ranks for debuggers\n", r.cmd.Process.Pid),
-		string(got.stdout), got.stderr)
+	got := r.Ctl("mpir")
+	require.Equal(t, fmt.Sprintf("process %d has a table of 6 ranks for debuggers\n", r.Cmd.Process.Pid),
+		got.Stdout, got.Stderr)
 	require.NotEqual(t, first, d.pointer(d.vars["MPIR_proctable"]))
 	require.Equal(t, want, d.table())
-	r.end()
+	r.End()
+}
+
+// pidOf returns the process of a rank.
+func pidOf(t *testing.T, r *launch.Job, rank int) string {
+	t.Helper()
+	row := regexp.MustCompile(fmt.Sprintf(`(?m)^ *%d +\w+ +(\d+) `, rank))
+	found := row.FindStringSubmatch(r.Until("RANK", "ranks"))
+	require.NotNil(t, found)
+	return found[1]
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/test/launch"
 )
 
 // Another module requires the package as the README says, and its program runs as a job.
@@ -31,7 +33,7 @@ func TestAnotherModule(t *testing.T) {
 		out, err := c.CombinedOutput()
 		require.NoError(t, err, "go %s: %s", strings.Join(args, " "), out)
 	}
-	o := ibrun(t, "-n", "3", filepath.Join(dir, "solver"))
-	require.Equal(t, 0, o.code, o.stderr)
-	require.Empty(t, o.stderr)
+	o := launch.Ibrun(t, "-n", "3", filepath.Join(dir, "solver"))
+	require.Equal(t, 0, o.Code, o.Stderr)
+	require.Empty(t, o.Stderr)
 }

@@ -14,19 +14,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/waitfor"
+	"ibrun/test/launch"
 )
 
 // Programs that find their agent through PMI_PORT, over all kinds of trees.
 func TestPort(t *testing.T) {
 	client := pmiClient(t)
 	for _, options := range []string{"-n 5", "--launcher local --hosts n[1-5] -ppn 3 --tree kary:2"} {
-		o := ibrun(t, append(strings.Fields("--pmi-port "+options), client, "-all")...)
-		require.Equal(t, 0, o.code, "%s: %s", options, o.stderr)
-		require.Regexp(t, `^\d+ ranks exchanged\n$`, string(o.stdout))
-		require.Empty(t, o.stderr)
+		o := launch.Ibrun(t, append(strings.Fields("--pmi-port "+options), client, "-all")...)
+		require.Equal(t, 0, o.Code, "%s: %s", options, o.Stderr)
+		require.Regexp(t, `^\d+ ranks exchanged\n$`, o.Stdout)
+		require.Empty(t, o.Stderr)
 	}
-	o := ibrun(t, "--pmi-port", "-n", "2", "sh", "-c", `echo "$PMI_FD.$PMI_PORT" | sed 's/[0-9]*$/N/'`)
-	require.Equal(t, strings.Repeat(".127.0.0.1:N\n", 2), string(o.stdout), o.stderr)
+	o := launch.Ibrun(t, "--pmi-port", "-n", "2", "sh", "-c", `echo "$PMI_FD.$PMI_PORT" | sed 's/[0-9]*$/N/'`)
+	require.Equal(t, strings.Repeat(".127.0.0.1:N\n", 2), o.Stdout, o.Stderr)
 }
 
 // caller is a connection to a rank's port that this test makes.
@@ -67,12 +68,12 @@ func (c *caller) isHungUpOn() {
 // nothing.
 func TestPortStrangers(t *testing.T) {
 	dir := t.TempDir()
-	c := command(t, "--pmi-port", "-n", "3", "sh", "-c",
+	c := launch.Command(t, "--pmi-port", "-n", "3", "sh", "-c",
 		`echo "$PMI_PORT $PMI_ID" > "$0/$PMI_RANK.part"; mv "$0/$PMI_RANK.part" "$0/$PMI_RANK"; until [ -e "$0/go" `+
 			`]; do sleep 0.05; done; [ $PMI_RANK = 0 ] || exec "$1" -all`, dir,
 		pmiClient(t))
-	done := make(chan outcome, 1)
-	go func() { done <- finish(t, c) }()
+	done := make(chan launch.Outcome, 1)
+	go func() { done <- launch.Finish(t, c) }()
 	var at string
 	var id [3]string
 	for rank := range id {
@@ -113,9 +114,9 @@ func TestPortStrangers(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	first.isHungUpOn() // its rank has ended, which had not said init
 	o := <-done
-	require.NotEqual(t, 0, o.code, "two ranks waited for one that left") // as through a descriptor
-	require.Contains(t, o.stderr, "rank 0: a program that came through PMI_PORT was refused")
-	require.NotContains(t, o.stderr, "pmi-1")
+	require.NotEqual(t, 0, o.Code, "two ranks waited for one that left") // as through a descriptor
+	require.Contains(t, o.Stderr, "rank 0: a program that came through PMI_PORT was refused")
+	require.NotContains(t, o.Stderr, "pmi-1")
 }
 
 // What listens on this machine in the name of a job: nothing, unless it was asked for or programs
@@ -128,11 +129,11 @@ func TestPortOnlyWhenAsked(t *testing.T) {
 		entry := mark(t) + strings.ReplaceAll(asked, " ", "")
 		args := append(strings.Fields(asked), "--launcher", "local", "--hosts", "a,b,c", "-x", entry, "-n", "3",
 			"--stdin", "all", "sh", "-c", "read x || true")
-		c := command(t, args...)
+		c := launch.Command(t, args...)
 		stdin, err := c.StdinPipe()
 		require.NoError(t, err)
-		done := make(chan outcome, 1)
-		go func() { done <- finish(t, c) }()
+		done := make(chan launch.Outcome, 1)
+		go func() { done <- launch.Finish(t, c) }()
 		waitfor.Require(t, "the ranks run", func() bool { return len(marked(entry)) == 3 })
 		ours := listening(t, agents(":agent"))
 		require.Len(t, ours, 3*ports, asked)
@@ -140,7 +141,7 @@ func TestPortOnlyWhenAsked(t *testing.T) {
 			require.Contains(t, at, "0100007F:") // 127.0.0.1
 		}
 		stdin.Close()
-		require.Equal(t, 0, (<-done).code)
+		require.Equal(t, 0, (<-done).Code)
 	}
 }
 
@@ -174,12 +175,12 @@ const listens = "0A"
 func TestCharm(t *testing.T) {
 	client := pmiClient(t)
 	const ranks = 10
-	o := ibrun(t, "--launcher", "local", "--hosts", "a:1,b:4,c:2,d:3", "-n", fmt.Sprint(ranks), "--tree", "kary:2",
+	o := launch.Ibrun(t, "--launcher", "local", "--hosts", "a:1,b:4,c:2,d:3", "-n", fmt.Sprint(ranks), "--tree", "kary:2",
 		"--stats=json", client, "-charm")
-	require.Equal(t, 0, o.code, o.stderr)
-	require.Equal(t, "10 ranks exchanged\n", string(o.stdout))
+	require.Equal(t, 0, o.Code, o.Stderr)
+	require.Equal(t, "10 ranks exchanged\n", o.Stdout)
 	var n struct{ Sums map[string]int }
-	require.NoError(t, json.Unmarshal([]byte(o.stderr), &n), o.stderr)
+	require.NoError(t, json.Unmarshal([]byte(o.Stderr), &n), o.Stderr)
 	require.Equal(t, ranks, n.Sums["ranks"])
 	require.Equal(t, 2*ranks, n.Sums["pmi_puts"])
 	require.Equal(t, 2*ranks*ranks, n.Sums["pmi_gets"])

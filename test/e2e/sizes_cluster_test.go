@@ -19,6 +19,7 @@ import (
 	"ibrun/internal/build/pack"
 	"ibrun/internal/executable"
 	"ibrun/internal/waitfor"
+	"ibrun/test/launch"
 )
 
 // The bounds on size: an agent at 16 ranks has 5 MiB of its own, and 8 MiB with the pages of the
@@ -28,7 +29,7 @@ import (
 // program of a leaf, and 4 MB more with what is sent to a node that has zstd.
 func TestSizes(t *testing.T) {
 	best := filepath.Join(t.TempDir(), "ibrun")
-	text, err := os.ReadFile(program)
+	text, err := os.ReadFile(launch.Program)
 	require.NoError(t, err)
 	require.NoError(t, executable.Write(best, text))
 	kept := best + ".zst"
@@ -46,7 +47,7 @@ func TestSizes(t *testing.T) {
 		most[":reaper"], own[":reaper"] = 2<<10+256, 64 // no runtime of Go
 	}
 	for _, nodes := range []int{1, 16} {
-		cmd := command(t, "-ppn", "16", "--launcher", "local", "--hosts", fmt.Sprintf("h[01-%02d]", nodes), "sleep",
+		cmd := launch.Command(t, "-ppn", "16", "--launcher", "local", "--hosts", fmt.Sprintf("h[01-%02d]", nodes), "sleep",
 			"1000")
 		cmd.Env = append(os.Environ(), mark(t))
 		require.NoError(t, cmd.Start())
@@ -79,7 +80,7 @@ func TestSlowReader(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	cmd := command(t, "--launcher", "local", "--hosts", "a,b,c,d", "--tree", "chain", "-n", "4", "sh", "-c",
+	cmd := launch.Command(t, "--launcher", "local", "--hosts", "a,b,c,d", "--tree", "chain", "-n", "4", "sh", "-c",
 		"[ $RANK = 3 ] && exec cat /dev/zero; exec sleep 1000")
 	cmd.Env = append(os.Environ(), mark(t))
 	cmd.Stdout = w

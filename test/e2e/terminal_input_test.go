@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/internal/proc"
+	"ibrun/test/launch"
 )
 
 // A terminal that is a rank's input file does not become the controlling terminal of the agent's
@@ -21,8 +22,8 @@ func TestTerminalAsInput(t *testing.T) {
 	require.NoError(t, err)
 	_, err = ours.WriteString("typed\n")
 	require.NoError(t, err)
-	o := ibrun(t, "-n", "1", "--timeout", "60", "--input", "/dev/pts/"+strconv.Itoa(number), "sh", "-c",
+	o := launch.Ibrun(t, "-n", "1", "--timeout", "60", "--input", "/dev/pts/"+strconv.Itoa(number), "sh", "-c",
 		`read line; echo "$line"; cut -d" " -f7 /proc/$$/stat`)
-	require.Equal(t, 0, o.code, o.stderr)
-	require.Equal(t, "typed\n0\n", string(o.stdout))
+	require.Equal(t, 0, o.Code, o.Stderr)
+	require.Equal(t, "typed\n0\n", o.Stdout)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ibrun/test/launch"
 	"ibrun/topo"
 	"ibrun/topo/draw"
 	"ibrun/topo/hwloctest"
@@ -20,11 +21,11 @@ var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on \S+: CPUs (\S+), NU
 // What --topo-input shows of a capture is what package topo reads, whose own tests compare it with hwloc.
 func TestTopoInput(t *testing.T) {
 	for name, dir := range hwloctest.Captures(t) {
-		o := ibrun(t, "--display", "topo", "--json", "--topo-input", dir)
-		require.Equal(t, 0, o.code, "%s: %s", name, o.stderr)
+		o := launch.Ibrun(t, "--display", "topo", "--json", "--topo-input", dir)
+		require.Equal(t, 0, o.Code, "%s: %s", name, o.Stderr)
 		want, err := draw.JSON(topo.Read(os.DirFS(dir)))
 		require.NoError(t, err)
-		require.JSONEq(t, string(want), string(o.stdout), name)
+		require.JSONEq(t, string(want), o.Stdout, name)
 	}
 }
 
@@ -45,13 +46,13 @@ func TestRangerDryRun(t *testing.T) {
 		{"-n 7", "0-1,2-3,4-5,6-7,8-9,10-11,12-15"},
 		{"-n 17", strings.Repeat("0-15,", 16) + "0-15"},
 	} {
-		o := ibrun(t, append(strings.Fields(c.args), "--dry-run", "--display", "bind", "--topo-input", dir, "true")...)
-		require.Equal(t, 0, o.code, o.stderr)
+		o := launch.Ibrun(t, append(strings.Fields(c.args), "--dry-run", "--display", "bind", "--topo-input", dir, "true")...)
+		require.Equal(t, 0, o.Code, o.Stderr)
 		var cpus []string
-		for _, f := range reported.FindAllStringSubmatch(string(o.stdout), -1) {
+		for _, f := range reported.FindAllStringSubmatch(o.Stdout, -1) {
 			cpus = append(cpus, f[2])
 		}
 		require.Equal(t, c.cpus, strings.Join(cpus, ","), c.args)
-		require.Equal(t, len(cpus), strings.Count(string(o.stdout), ", HCA mthca0:1"), string(o.stdout))
+		require.Equal(t, len(cpus), strings.Count(o.Stdout, ", HCA mthca0:1"), o.Stdout)
 	}
 }
