@@ -10,12 +10,13 @@ import (
 
 	"ibrun/internal/cpuset"
 	"ibrun/topo"
+	"ibrun/topo/hwloctest"
 )
 
 func TestBinding(t *testing.T) {
 	limited := rome()
 	limited.Allowed = cpuset.Span(0, 15).Or(cpuset.Span(66, 79))
-	large := shape{2, 4, 1, 16, 2}.build()
+	large := hwloctest.Described("pack:2 numa:4 l3:4 core:64 pu:2 order:split")
 	large.Allowed = cpuset.Span(0, 70).Or(cpuset.Of(128))
 	for name, c := range map[string]struct {
 		machine *topo.Machine

@@ -5,52 +5,12 @@ import (
 
 	"ibrun/internal/cpuset"
 	"ibrun/topo"
+	"ibrun/topo/hwloctest"
 )
-
-// shape is a regular machine: how many of each there are in each of what is
-// above it. Threads are numbered after all cores, as most firmware does.
-type shape struct{ packages, memories, caches, cores, threads int }
-
-// build makes the machine; caches 0 makes none.
-func (s shape) build() *topo.Machine {
-	m := &topo.Machine{Load: -1}
-	total := s.packages * s.memories * max(s.caches, 1) * s.cores
-	core := 0
-	for p := range s.packages {
-		var pkg cpuset.Set
-		for n := range s.memories {
-			var numa cpuset.Set
-			for range max(s.caches, 1) {
-				var cache cpuset.Set
-				for range s.cores {
-					var c cpuset.Set
-					for t := range s.threads {
-						c.Add(core + t*total)
-					}
-					m.Cores = append(m.Cores, topo.Object{ID: core, CPUs: c})
-					cache = cache.Or(c)
-					core++
-				}
-				if s.caches > 0 {
-					m.L3s = append(m.L3s, topo.Object{ID: len(m.L3s), CPUs: cache})
-				}
-				numa = numa.Or(cache)
-			}
-			id := p*s.memories + n
-			m.Memories = append(m.Memories, topo.Memory{Object: topo.Object{ID: id, CPUs: numa}, Bytes: 8 << 30})
-			m.AllowedMems.Add(id)
-			pkg = pkg.Or(numa)
-		}
-		m.Packages = append(m.Packages, topo.Object{ID: p, CPUs: pkg})
-		m.Online = m.Online.Or(pkg)
-	}
-	m.Allowed = m.Online
-	return m
-}
 
 // ranger is a node of four quad-core packages with a two-port HCA.
 func ranger() *topo.Machine {
-	m := shape{4, 1, 1, 4, 1}.build()
+	m := hwloctest.Described("pack:4 core:4 mib:8192")
 	m.Load = 0.25
 	m.HCAs = []topo.HCA{{Name: "mlx4_0", Place: topo.Place{NUMA: 1}, Ports: []topo.Port{
 		{Number: 1, State: "ACTIVE", Physical: "LinkUp", Layer: "InfiniBand", LID: 0x3a4, Rate: 16},
@@ -67,10 +27,7 @@ func ranger() *topo.Machine {
 
 // rome has two packages of four NUMA nodes, eight cores of two threads in each.
 func rome() *topo.Machine {
-	m := shape{2, 4, 2, 4, 2}.build()
-	for i := range m.Memories {
-		m.Memories[i].Bytes = 64 << 30
-	}
+	m := hwloctest.Described("pack:2 numa:4 l3:8 core:32 pu:2 order:split mib:65536")
 	m.HCAs = []topo.HCA{{Name: "mlx5_0", Place: topo.Place{NUMA: 2}, Ports: []topo.Port{{
 		Number: 1, State: "ACTIVE", Layer: "Ethernet", Rate: 200,
 		GIDs: []topo.GID{{Link: "ens1"}, {Index: 1, Link: "ens1"}, {Index: 2, Link: "ens1.7"}},
@@ -79,20 +36,7 @@ func rome() *topo.Machine {
 }
 
 // hybrid has four cores of two threads and eight slower ones in clusters.
-func hybrid() *topo.Machine {
-	m := &topo.Machine{Load: -1, Online: cpuset.Span(0, 15), Allowed: cpuset.Span(0, 15), AllowedMems: cpuset.Of(0),
-		Slower: cpuset.Span(8, 15)}
-	all := topo.Object{CPUs: m.Online}
-	for c := range 4 {
-		m.Cores = append(m.Cores, topo.Object{ID: c, CPUs: cpuset.Span(2*c, 2*c+1)})
-	}
-	for c := range 8 {
-		m.Cores = append(m.Cores, topo.Object{ID: 8 + c, CPUs: cpuset.Of(8 + c)})
-	}
-	m.L3s, m.Packages, m.Memories = []topo.Object{all}, []topo.Object{all},
-		[]topo.Memory{{Object: all, Bytes: 16 << 30}}
-	return m
-}
+func hybrid() *topo.Machine { return hwloctest.Described("core:12 slow:8 pu:2 mib:16384") }
 
 // holes has two packages, some CPUs offline and some forbidden, and memory of
 // its own beside them.
@@ -124,7 +68,7 @@ func flat() *topo.Machine {
 // big has 8 packages, 256 CPUs, 64 functions of an HCA and 1,000 interfaces
 // without hardware.
 func big() *topo.Machine {
-	m := shape{8, 1, 1, 16, 2}.build()
+	m := hwloctest.Described("pack:8 core:16 pu:2 order:split mib:8192")
 	for i := range 64 {
 		m.HCAs = append(m.HCAs, topo.HCA{Name: fmt.Sprintf("mlx5_%d", i), Place: topo.Place{NUMA: 3},
 			Ports: []topo.Port{
@@ -141,32 +85,12 @@ func big() *topo.Machine {
 // interleaved is a large machine whose CPUs take turns between packages, under
 // caches larger than NUMA nodes.
 func interleaved() *topo.Machine {
-	m := &topo.Machine{Load: -1}
-	for p := range 2 {
-		var pkg cpuset.Set
-		for n := range 2 {
-			var numa cpuset.Set
-			for c := range 48 {
-				cpu := 2*(48*n+c) + p
-				m.Cores = append(m.Cores, topo.Object{ID: c, CPUs: cpuset.Of(cpu)})
-				numa.Add(cpu)
-			}
-			m.Memories = append(m.Memories, topo.Memory{Object: topo.Object{ID: 2*p + n, CPUs: numa}, Bytes: 1 << 38})
-			m.AllowedMems.Add(2*p + n)
-			pkg = pkg.Or(numa)
-		}
-		o := topo.Object{ID: p, CPUs: pkg}
-		m.Packages, m.L3s, m.Online = append(m.Packages, o), append(m.L3s, o), m.Online.Or(pkg)
-	}
-	m.Allowed = m.Online
-	return m
+	return hwloctest.Described("pack:2 numa:2 core:96 order:cyclic mib:262144")
 }
 
 // undivided has two packages in one NUMA node.
 func undivided() *topo.Machine {
-	m := shape{2, 1, 0, 2, 1}.build()
-	m.Memories = []topo.Memory{{Object: topo.Object{CPUs: m.Online}, Bytes: 8 << 30}}
-	m.AllowedMems = cpuset.Of(0)
+	m := hwloctest.Described("pack:2 numa:1/2 l3:none core:2 mib:8192")
 	m.HCAs = []topo.HCA{{Name: "hfi1_0"}}
 	return m
 }

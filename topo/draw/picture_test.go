@@ -8,6 +8,7 @@ import (
 
 	"ibrun/internal/cpuset"
 	"ibrun/topo"
+	"ibrun/topo/hwloctest"
 )
 
 func TestPicture(t *testing.T) {
@@ -174,12 +175,12 @@ package 2, NUMA node 2: 8.0 GiB
 // Kinds of cores are told apart in ranges too, and so many caches that they
 // would hide the rest are not drawn.
 func TestPictureOfMany(t *testing.T) {
-	m := shape{1, 1, 0, 60, 1}.build()
+	m := hwloctest.Described("l3:none core:60 mib:8192")
 	m.Slower = cpuset.Span(40, 59)
 	require.Contains(t, Picture(m), "\n  cores  40 cores: 0-39; 20 slower cores: 40-59\n")
 
-	require.Equal(t, 1+1+64, strings.Count(Picture(shape{1, 1, 64, 2, 1}.build()), "\n"))
-	require.Contains(t, Picture(shape{1, 1, 65, 2, 1}.build()), `130 CPUs, 8.0 GiB
+	require.Equal(t, 1+1+64, strings.Count(Picture(hwloctest.Described("l3:64 core:128 mib:8192")), "\n"))
+	require.Contains(t, Picture(hwloctest.Described("l3:65 core:130 mib:8192")), `130 CPUs, 8.0 GiB
 package 0, NUMA node 0: 8.0 GiB
   cores  130 cores: 0-129
 `)
