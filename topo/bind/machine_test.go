@@ -1,16 +1,17 @@
 package bind
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
 	"ibrun/internal/cpuset"
 	"ibrun/topo"
+	"ibrun/topo/hwloctest"
 )
 
 // builder makes a machine of lines. "PACKAGE NUMA CACHE: 0+8 4+12" is cores
-// with their CPUs; the cache is any word, or - for none. Other lines change
+// with their CPUs; the cache is any word, or - for none. "described core:8" is
+// a machine that package topotest describes so. Other lines change
 // what comes before them: "allow 0-3", "mems 2,3", "slower 8-15", "quota 1.5",
 // "empty 1" (a NUMA node without memory), "memory 4" (one without CPUs) and
 // "far 0: 10 20" (distances).
@@ -55,6 +56,8 @@ func (b builder) line(line string) {
 	}
 	word, rest, _ := strings.Cut(line, " ")
 	switch word {
+	case "described":
+		*b.Machine = *hwloctest.Described(rest)
 	case "allow":
 		b.Allowed = list(rest)
 	case "mems":
@@ -117,29 +120,6 @@ func (b builder) memory(id int) *topo.Memory {
 	return &b.Memories[at]
 }
 
-// shape writes the lines of a regular machine. CPUs are numbered as by most
-// firmware: the first threads of all cores, then the second ones.
-func shape(packages, numas, caches, cores, threads int) string {
-	var text strings.Builder
-	total, cpu := packages*numas*caches*cores, 0
-	for p := range packages {
-		for n := range numas {
-			for c := range caches {
-				fmt.Fprintf(&text, "%d %d %d.%d.%d:", p, p*numas+n, p, n, c)
-				for range cores {
-					fmt.Fprintf(&text, " %d", cpu)
-					for t := 1; t < threads; t++ {
-						fmt.Fprintf(&text, "+%d", cpu+t*total)
-					}
-					cpu++
-				}
-				text.WriteString("\n")
-			}
-		}
-	}
-	return text.String()
-}
-
 // The machines of the captures, as hwloc reads them.
 var shapes = map[string]string{
 	// 16amd64-4n4c-cgroup-distance-merge, as if without its cgroup
@@ -163,9 +143,9 @@ var shapes = map[string]string{
 		2 0 c: 3+11 7+15
 		3 0 d: 6 10`,
 	// 32em64t-2n8c+dax+nvme+mic+dimms
-	"sandy": shape(2, 1, 1, 8, 1),
+	"sandy": "described pack:2 core:8",
 	// 64amd64-4s2n4ca2co
-	"interlagos": shape(4, 2, 1, 8, 1),
+	"interlagos": "described pack:4 numa:2 l3:2 core:16",
 	// fakepcilocalities
 	"columns": `
 		0 0 -: 0 4 8 12 16 20 24 28 32 36
@@ -174,8 +154,8 @@ var shapes = map[string]string{
 		3 3 -: 3 7 11 15 19 23 27 31 35 39`,
 
 	// Not captured, but of this world.
-	"threads": shape(2, 1, 1, 4, 2),
-	"epyc":    shape(1, 4, 2, 4, 1),
+	"threads": "described pack:2 core:4 pu:2 order:split",
+	"epyc":    "described numa:4 l3:8 core:32",
 	"snc": `
 		0 0 a: 0 1 2 3
 		0 1 a: 4 5 6 7
@@ -192,13 +172,13 @@ var shapes = map[string]string{
 		1 1 -: 2 3
 		2 0 -: 4 5
 		3 1 -: 6 7`,
-	"lopsided": shape(2, 1, 1, 8, 1) + "allow 0,8-15",
+	"lopsided": "described pack:2 core:8\nallow 0,8-15",
 	"lone": `
 		0 0 a: 0 1
 		0 0 -: 2
 		1 1 b: 3 4
 		1 1 -: 5`,
 	"one":   "0 0 -: 0 1 2 3\nallow 2",
-	"quota": shape(1, 1, 1, 8, 1) + "quota 1.5",
-	"holes": shape(2, 1, 1, 4, 1) + "allow 0,5-7",
+	"quota": "described core:8\nquota 1.5",
+	"holes": "described pack:2 core:4\nallow 0,5-7",
 }

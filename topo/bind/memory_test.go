@@ -32,9 +32,9 @@ func TestMemory(t *testing.T) {
 		{"without memory", opteron + far + "\nempty 2", "n=4", []string{"near 0", "near 1", "near 3", "near 3"}},
 		{"of two without memory", opteron + far + "\nempty 2\nempty 3\nmems 0,2-3", "n=2", []string{"near 0",
 			"near 0"}},
-		{"sizes unknown", shape(2, 1, 1, 1, 1) + "empty 0\nempty 1", "n=2", []string{"near 0", "near 1"}},
-		{"memory alone is not near", shape(2, 1, 1, 1, 1) + "memory 7", "n=1", []string{"turns 0-1"}},
-		{"memory alone is the nearest", shape(2, 1, 1, 1, 1) + "memory 7\nempty 0\nfar 0: 10 21 17\nfar 1: 21 10 28",
+		{"sizes unknown", "described pack:2\nempty 0\nempty 1", "n=2", []string{"near 0", "near 1"}},
+		{"memory alone is not near", "described pack:2\nmemory 7", "n=1", []string{"turns 0-1"}},
+		{"memory alone is the nearest", "described pack:2\nmemory 7\nempty 0\nfar 0: 10 21 17\nfar 1: 21 10 28",
 			"n=2", []string{"near 7", "near 1"}},
 		{"cgroup of the capture", shapes["cgroup"], "n=1", []string{"near 2"}},
 	} {

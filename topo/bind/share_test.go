@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -8,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/job"
-	"ibrun/topo"
+	"ibrun/topo/hwloctest"
 )
 
 // sized makes groups of some sizes.
@@ -122,34 +123,9 @@ func TestApportionIsFair(t *testing.T) {
 
 // TestManyGroups: a machine that somebody made up does not take long.
 func TestManyGroups(t *testing.T) {
-	m := machine(shape(1, 3*mostGroups, 1, 2, 1))
+	m := hwloctest.Described(fmt.Sprintf("numa:%d core:%d", 3*mostGroups, 6*mostGroups))
 	places, _, err := Places(m, job.Binding{}, 2*mostGroups, 0)
 	require.NoError(t, err)
 	require.Len(t, places, 2*mostGroups)
 	require.Equal(t, "0-2", places[0].CPUs.String())
-}
-
-// BenchmarkPlaces is the whole decision for a large node, a rank per core.
-func BenchmarkPlaces(b *testing.B) {
-	m := machine(shape(2, 4, 4, 4, 2)) // 128 cores, 256 CPUs
-	for _, c := range []struct {
-		name string
-		want job.Binding
-	}{
-		{"default", job.Binding{}},
-		{"numa", job.Binding{Map: job.NUMA, Bind: job.NUMA}},
-	} {
-		b.Run(c.name, func(b *testing.B) { benchmark(b, m, c.want) })
-	}
-}
-
-func benchmark(b *testing.B, m *topo.Machine, want job.Binding) {
-	b.ReportAllocs()
-	ranks := len(m.Cores)
-	for b.Loop() {
-		if _, _, err := Places(m, want, ranks, 0); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(ranks), "ns/rank")
 }
