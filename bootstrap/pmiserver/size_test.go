@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,7 +25,7 @@ type node struct {
 	answers int // to clients
 }
 
-func newNode(t testing.TB, how job.Transport, ranks uint32) *node {
+func newNode(t *testing.T, how job.Transport, ranks uint32) *node {
 	nodes := job.NewNodes(0, []job.Run{{Prefix: "n", Width: 1, Lo: 1, Count: 2, Ranks: ranks}})
 	j := &job.Job{ID: "j", Size: 2 * ranks, Nodes: 2, Layout: nodes.Layout(), Transport: how, Programs: []job.Program{{Count: 2 * ranks}}}
 	j.Launch.Tree = "flat"
@@ -156,30 +155,6 @@ func TestMemoryOfANode(t *testing.T) {
 			t.Logf("%s, %d values a rank: %.2f MiB of %d MiB of values", name, pieces, float64(after-before)/(1<<20), ranks*size>>20)
 			require.Less(t, after-before, uint64(32<<20))
 			require.Less(t, after-before, uint64(4*ranks*size))
-		}
-	}
-}
-
-// One put or get of a client, engine and server together, when there are already so
-// many keys; and what each costs when a fence of all is counted with it.
-func BenchmarkLocal(b *testing.B) {
-	for _, keys := range []int{10_000, 100_000, 1_000_000} {
-		for _, name := range []string{"eager", "lazy"} {
-			n := newNode(b, policies[name], 1)
-			began := time.Now() //nolint:forbidigo // a benchmark
-			n.putAll(keys)
-			put := time.Since(began) //nolint:forbidigo // a benchmark
-			n.fence(1)
-			fenced := time.Since(began) //nolint:forbidigo // a benchmark
-			b.Run(fmt.Sprintf("%s/get/%d", name, keys), func(b *testing.B) {
-				i := 0
-				for b.Loop() {
-					i = (i + 7919) % keys
-					n.speak(0, "cmd=get kvsname=kvs_j key="+keyOf(i)+"\n")
-				}
-				b.ReportMetric(float64(put.Nanoseconds())/float64(keys), "ns/put")
-				b.ReportMetric(float64(fenced.Nanoseconds())/float64(keys), "ns/put+fence")
-			})
 		}
 	}
 }
