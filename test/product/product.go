@@ -57,12 +57,16 @@ func keepBuildCache() error {
 // Build builds ibrun with further build tags. In a labelled suite the binary is the one that make build
 // makes. Elsewhere it has the same code, without the parts that only make it start sooner.
 func Build(path string, tags ...string) error {
+	cover := coverFlags()
+	return kept(path, fmt.Sprint("ibrun ", shipped, tags), func(path string) error { return buildAll(path, cover, tags) })
+}
+
+func buildAll(path string, cover, tags []string) error {
 	flags := "-w"
 	if runtime.GOARCH == "amd64" {
 		flags += " -E ibrun/bootstrap/reaper.entry"
 	}
-	cover := coverFlags()
-	err := Program(path, "ibrun/cmd/ibrun", append(cover, "-ldflags", flags, "-tags", strings.Join(tags, ","))...)
+	err := compile(path, "ibrun/cmd/ibrun", append(cover, "-ldflags", flags, "-tags", strings.Join(tags, ","))...)
 	if err == nil {
 		err = symbols.Keep(path)
 	}
@@ -82,7 +86,7 @@ func Build(path string, tags ...string) error {
 func joinLeaf(path string, tags []string) error {
 	leaf := path + ".leaf"
 	defer os.Remove(leaf)
-	err := Program(leaf, "ibrun/cmd/leaf", "-gcflags", "ibrun/...=-l", "-ldflags",
+	err := compile(leaf, "ibrun/cmd/leaf", "-gcflags", "ibrun/...=-l", "-ldflags",
 		"-s -w -T 0x10001000 -funcalign 16", "-tags", strings.Join(append(tags, "leaf"), ","))
 	if err != nil {
 		return err
@@ -92,12 +96,16 @@ func joinLeaf(path string, tags []string) error {
 
 // Program builds a static program of this module. Flags are further flags of go build.
 func Program(path, pkg string, flags ...string) error {
+	return kept(path, fmt.Sprint(pkg, shipped, flags), func(path string) error { return compile(path, pkg, flags...) })
+}
+
+func compile(path, pkg string, flags ...string) error {
 	if shipped {
 		flags = append([]string{"-trimpath"}, flags...)
 	}
-	compile := exec.Command("go", slices.Concat([]string{"build"}, flags, []string{"-o", path, pkg})...)
-	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := compile.CombinedOutput(); err != nil {
+	cmd := exec.Command("go", slices.Concat([]string{"build"}, flags, []string{"-o", path, pkg})...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w", out, err)
 	}
 	return nil

@@ -46,6 +46,14 @@ func run(names []string, cover, only string) error {
 			return err
 		}
 	}
+	products, err := os.MkdirTemp("", "ibrun-products")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(products)
+	if err := os.Setenv("IBRUN_TEST_PRODUCTS", products); err != nil { // read by package product
+		return err
+	}
 	var results []*result
 	for _, name := range names {
 		c, err := commandOf(name, only)

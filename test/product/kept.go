@@ -1,0 +1,44 @@
+package product
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// kept makes the file path by calling build, unless another package of the same run of test/suites has made
+// one with the same key. Then path becomes a link to that file. Command suites keeps the files in the folder
+// IBRUN_TEST_PRODUCTS while it runs. Without it, each package builds its own.
+func kept(path, key string, build func(path string) error) error {
+	dir := os.Getenv("IBRUN_TEST_PRODUCTS")
+	if dir == "" {
+		return build(path)
+	}
+	file := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256([]byte(key)))[:16])
+	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+		made := file + ".new"
+		if err := build(made); err != nil {
+			return err
+		}
+		if err := os.Rename(made, file); err != nil {
+			return err
+		}
+	}
+	_ = os.Remove(path)
+	if err := os.Link(file, path); !errors.Is(err, unix.EXDEV) {
+		return err
+	}
+	return build(path)
+}
