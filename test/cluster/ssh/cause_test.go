@@ -12,7 +12,7 @@ import (
 
 // What a node does to a session is said as what it is.
 func TestCauses(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 1})
+	c := own(t, cluster.Config{Nodes: 1})
 	on := func(command string) {
 		out, err := c.Exec(t.Context(), "node0001", "/bin/bash", "-c", command).CombinedOutput()
 		require.NoError(t, err, string(out))
@@ -46,7 +46,7 @@ func TestCauses(t *testing.T) {
 // as far as it is known here.
 func TestCutOneWay(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	c := own(t, cluster.Config{Nodes: 2})
 	j := asleep(t, c, 2, "--hosts", "node[0001-0002]", "--tree", "flat")
 	out, err := c.Command(t.Context(), "ip", "neigh", "replace", c.Address("node0002"),
 		"lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent").CombinedOutput()

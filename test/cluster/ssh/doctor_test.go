@@ -60,7 +60,7 @@ const lowered = `ulimit -l 64; [ "$BASH_EXECUTION_STRING" ] && exec setpriv --bo
 // The doctor over real ssh: a node that is cut off, one whose limit of locked
 // memory is low and whose cpuset is small, and one that is well.
 func TestDoctorOnTroubledNodes(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 3})
+	c := own(t, cluster.Config{Nodes: 3})
 	all := topo.Read(os.DirFS("/")).Allowed
 	require.NoError(t, c.Restrict("node0002", cpuset.Of(all.First()).String(), "0"))
 	begin(t, c, "node0002", lowered)
@@ -93,7 +93,7 @@ func TestDoctorOnTroubledNodes(t *testing.T) {
 // same LID a second time, and one whose port is down. Such a device cannot be
 // opened, and netlink knows nothing of it, so that says the doctor too.
 func TestDoctorOnMadeUpHCAs(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 3})
+	c := own(t, cluster.Config{Nodes: 3})
 	for node, p := range map[string]topotest.Port{
 		"node0001": {LID: 0x1b, SMLID: 1, Rate: 100}, "node0002": {LID: 0x1b, SMLID: 1, Rate: 56},
 		"node0003": {State: "DOWN"},

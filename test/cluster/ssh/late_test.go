@@ -37,7 +37,7 @@ func who(t *testing.T, stdout string) (hosts []string, size int) {
 // Nodes that are dead, slow, or out of each other's reach.
 func TestLateBinding(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 8})
+	c := own(t, cluster.Config{Nodes: 8})
 	on := func(node, command string) {
 		out, err := c.Exec(t.Context(), node, "sh", "-c", command).CombinedOutput()
 		require.NoError(t, err, string(out))

@@ -16,7 +16,7 @@ import (
 
 // Jobs start over each kind of session, in each shape of tree, and on 64 nodes, where ranks exchange values by PMI.
 func TestSixtyFourNodes(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 64, RSH: true, Share: []string{filepath.Dir(program)}})
+	c := own(t, cluster.Config{Nodes: 64, RSH: true})
 	launchOn(t, c, "ssh", "greedy", 64, 4)
 	launchOn(t, c, "ssh", "flat", 12, 2)
 	launchOn(t, c, "ssh", "kary:8", 12, 2)

@@ -137,7 +137,7 @@ func TestLazyRankKilled(t *testing.T) {
 // A node that is cut off in the middle: the survivors' sends report it.
 func TestLazyNodeCut(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	c := own(t, cluster.Config{Nodes: 4})
 	talker := example(t, c, "test/cluster/talker")
 	j := start(t, c, "-n", "8", "-ppn", "2", "--hosts", "node[0001-0004]", "--kill-grace", "5", talker, "-victim", "7")
 	await(t, "they talk", func() bool { return strings.Count(j.out.String(), "sends") >= 7 })
@@ -155,7 +155,7 @@ func TestLazyNodeCut(t *testing.T) {
 // The MTU of a network falls and rises again while ranks use it, as datagrams of one packet and as
 // streams: all that was sent arrives, once.
 func TestNetworkShrinks(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	c := own(t, cluster.Config{Nodes: 2})
 	program := example(t, c, "examples/alltoall")
 	for _, size := range []string{"1300", "30000"} {
 		changed := make(chan error, 1)
@@ -191,7 +191,7 @@ func TestNetworkShrinks(t *testing.T) {
 // is in use: all that was sent arrives, once.
 func TestNetworkLoses(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	c := own(t, cluster.Config{Nodes: 2})
 	program := example(t, c, "examples/alltoall")
 	nft := func(words ...string) {
 		for _, node := range c.Nodes() {

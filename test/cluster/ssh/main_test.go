@@ -23,7 +23,7 @@ import (
 	"ibrun/test/vcluster/cluster"
 )
 
-// program is ibrun as it ships. Most nodes do not see it, so that they have to be sent it.
+// program is ibrun as it ships.
 var program string
 
 func TestMain(m *testing.M) {
@@ -42,6 +42,13 @@ func TestMain(m *testing.M) {
 // clusters are those that tests share, by their number of nodes.
 var clusters = map[int]*cluster.Cluster{}
 
+// own returns a cluster for one test. Its nodes see ibrun, which need not be sent them.
+func own(t *testing.T, config cluster.Config) *cluster.Cluster {
+	t.Helper()
+	config.Share = []string{filepath.Dir(program)}
+	return cluster.Require(t, config)
+}
+
 // shared returns a cluster for a test that is not parallel and changes nothing on its nodes. The next such test gets
 // the same cluster, unless this one fails. Its nodes see ibrun, which need not be sent them.
 func shared(t *testing.T, nodes int) *cluster.Cluster {
@@ -50,7 +57,8 @@ func shared(t *testing.T, nodes int) *cluster.Cluster {
 		skip.Because(t, cluster.ErrNotRoot.Error())
 	}
 	if clusters[nodes] == nil {
-		c, err := cluster.Up(context.Background(), cluster.Config{Nodes: nodes, Share: []string{filepath.Dir(program)}})
+		c, err := cluster.Up(context.Background(), cluster.Config{Nodes: nodes, Kex: cluster.TestKex,
+			Share: []string{filepath.Dir(program)}})
 		require.NoError(t, err)
 		clusters[nodes] = c
 	}

@@ -25,7 +25,7 @@ var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on (\S+): CPUs (\S+), 
 // Nodes whose cpuset leaves them one CPU, the other one, or all: ranks stay
 // inside, and what is reported is what each rank's kernel says, for each word.
 func TestPlacesOnRestrictedNodes(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 3})
+	c := own(t, cluster.Config{Nodes: 3})
 	machine := topo.Read(os.DirFS("/"))
 	all := machine.Allowed
 	allowed := map[string]cpuset.Set{
@@ -67,7 +67,7 @@ func TestPlacesByLoad(t *testing.T) {
 	if all.Len() < 2 {
 		t.Fatal("one CPU: nodes cannot differ; run the tests where there are two")
 	}
-	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	c := own(t, cluster.Config{Nodes: 2})
 	require.NoError(t, c.Restrict("node0001", fmt.Sprint(all.First()), "0"))
 	o := ibrun(t, c, "-n", "30", "--hosts", "node[0001-0002]", "--map-by", "load", "sh", "-c", "echo $IBRUN_HOST")
 	require.Equal(t, 0, o.code, o.stderr)

@@ -26,7 +26,7 @@ func on(t *testing.T, c *cluster.Cluster, node string, argv ...string) string {
 // Ranks killed before their peers have opened their shared memory: what they
 // have made on each of their nodes is removed.
 func TestSharedMemoryOverNodes(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 3})
+	c := shared(t, 4)
 	const program = `
 f=/dev/shm/left-by-$RANK; : >$f
 value=$(printf %s $f | od -An -v -tx1 | tr -d ' \n')

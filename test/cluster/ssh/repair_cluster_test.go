@@ -126,7 +126,7 @@ func TestRelaunched(t *testing.T) { relaunched(t, shared(t, 16), false) }
 // The ranks of an inner node that is cut off start again on a spare.
 func TestRelaunchedOnASpare(t *testing.T) {
 	t.Parallel()
-	relaunched(t, cluster.Require(t, cluster.Config{Nodes: 10}), true)
+	relaunched(t, own(t, cluster.Config{Nodes: 10}), true)
 }
 
 func relaunched(t *testing.T, c *cluster.Cluster, cut bool) {

@@ -65,7 +65,7 @@ func TestHungShells(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %s, cut %v", h.called, ssh, h.cut), func(t *testing.T) {
 				t.Parallel()
 				require.NoError(t, slowHead(c, node, "/root", h.called, h.first))
-				j := start(t, c, "--ssh", ssh, "--launch-timeout", "5", "--hosts", node, "true")
+				j := start(t, c, "--ssh", ssh, "--launch-timeout", "20", "--hosts", node, "true")
 				if h.cut {
 					await(t, "it is being sent", func() bool {
 						return c.Exec(t.Context(), node, "test", "-e", "/root/reached").Run() == nil
@@ -75,7 +75,7 @@ func TestHungShells(t *testing.T) {
 				}
 				o := j.wait()
 				require.Equal(t, 125, o.code, o.stderr)
-				require.Regexp(t, `node\d+ .* ship .*(no answer from it|it took no more of the binary) in 5s`, o.stderr)
+				require.Regexp(t, `node\d+ .* ship .*(no answer from it|it took no more of the binary) in 20s`, o.stderr)
 				requireEmptied(t, c, node)
 			})
 		}
@@ -118,9 +118,9 @@ func TestHungShellsAreEnded(t *testing.T) {
 				phase = "start"
 			}
 			on("chown -R 1234:1234 " + home)
-			o := ibrun(t, c, "--launch-timeout", "3", "--hosts", "worker@node0001", "true")
+			o := ibrun(t, c, "--launch-timeout", "8", "--hosts", "worker@node0001", "true")
 			require.Equal(t, 125, o.code, o.stderr)
-			require.Regexp(t, `node0001 .* `+phase+` .*(no answer from it|it took no more of the binary) in 3s`,
+			require.Regexp(t, `node0001 .* `+phase+` .*(no answer from it|it took no more of the binary) in 8s`,
 				o.stderr)
 			requireEmptied(t, c, "node0001")
 		})

@@ -5,8 +5,6 @@ package ssh
 import (
 	"bufio"
 	"context"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +18,7 @@ import (
 // nothing as sent, and hears the other side until that has sent enough in vain.
 func TestOneWay(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	c := own(t, cluster.Config{Nodes: 4})
 	nft := func(words string) {
 		out, err := c.Exec(t.Context(), "node0002", append([]string{"nft"},
 			strings.Fields(words)...)...).CombinedOutput()
@@ -49,9 +47,7 @@ func TestOneWay(t *testing.T) {
 // should follow. The test is that parent.
 func TestNoLaunch(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 4, RSH: true})
-	shared := filepath.Join(c.Shared(), "ibrun")
-	require.NoError(t, exec.Command("cp", program, shared).Run())
+	c := own(t, cluster.Config{Nodes: 4, RSH: true})
 	calls := []struct {
 		launcher []string
 		node     string
@@ -65,7 +61,7 @@ func TestNoLaunch(t *testing.T) {
 	for _, call := range calls {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		parent := c.Command(ctx, append(call.launcher, call.node, "exec", shared, ":reaper")...)
+		parent := c.Command(ctx, append(call.launcher, call.node, "exec", program, ":reaper")...)
 		in, err := parent.StdinPipe()
 		require.NoError(t, err)
 		defer in.Close()

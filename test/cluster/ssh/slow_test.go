@@ -33,7 +33,7 @@ const pour = `i=0; while [ ! -e %[1]s ]; do head -c $1 /dev/zero; i=$((i + $1));
 // and output is lost.
 func TestRekey(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 4, SSHD: []string{"RekeyLimit 1M 10s", "LogLevel DEBUG1"}})
+	c := own(t, cluster.Config{Nodes: 4, SSHD: []string{"RekeyLimit 1M 10s", "LogLevel DEBUG1"}})
 	stop, script := filepath.Join(c.Shared(), "stop"), filepath.Join(c.Shared(), "pour")
 	require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, pour, stop), 0o644))
 	j := run(t, c, "sh", "-c", fmt.Sprintf(`sh %[1]s 60000 fed | %[2]s --ssh native --ssh-args "-o RekeyLimit=1M" `+
@@ -60,7 +60,7 @@ func read(path string) string {
 // The processes of a node stand still and its kernel answers: the node is given up after a minute.
 func TestFrozenNode(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	c := own(t, cluster.Config{Nodes: 2})
 	j := asleep(t, c, 2, "--hosts", "node[0001-0002]", "--tree", "flat")
 	require.NoError(t, c.Freeze("node0002"))
 	o := j.wait()
@@ -73,7 +73,7 @@ func TestFrozenNode(t *testing.T) {
 // A root that is stopped until its agents have given it up says so when it goes on.
 func TestStoppedRoot(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 1})
+	c := own(t, cluster.Config{Nodes: 1})
 	j := asleep(t, c, 1, "--hosts", "node0001")
 	require.NoError(t, j.cmd.Process.Signal(syscall.SIGSTOP))
 	await(t, "the agent ends", func() bool { return len(shells(c, "node0001")) == 0 })
@@ -86,7 +86,7 @@ func TestStoppedRoot(t *testing.T) {
 // A node is cut off behind a proxy whose kernel answers: the keepalives of the program ssh notice that.
 func TestCutBehindAProxy(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 2})
+	c := own(t, cluster.Config{Nodes: 2})
 	j := asleep(t, c, 1, "-v", "--ssh-args", "-J node0001", "--hosts", "node0002")
 	require.NoError(t, c.Cut("node0002"))
 	o := j.wait()

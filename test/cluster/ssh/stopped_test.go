@@ -93,7 +93,7 @@ func (s *stopped) left() bool { return len(s.all.left()) > 0 }
 // that are stopped are two or three links below the root, and have others below.
 func TestStopped(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 4, RSH: true})
+	c := own(t, cluster.Config{Nodes: 4, RSH: true})
 	tree := []string{"--tree", "chain", "--hosts", strings.Join(c.Nodes(), ",")}
 	forEver := []*stopped{
 		{name: "native ssh", victim: "node0002", args: append(tree, "--ssh", "native")},
@@ -147,7 +147,7 @@ func TestStopped(t *testing.T) {
 // waits for nothing, nor its agent, which is stopped. It sees that.
 func TestStoppedAndCut(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 3})
+	c := own(t, cluster.Config{Nodes: 3})
 	j := start(t, c, "--tree", "chain", "--hosts", strings.Join(c.Nodes(), ","), "sleep", "2020")
 	all := crewOf(t, c, c.Nodes(), "2020", 1)
 	require.NoError(t, syscall.Kill(all.agent(t, c, "node0002"), syscall.SIGSTOP))

@@ -77,7 +77,7 @@ func TestLimitOfFiles(t *testing.T) {
 // started. The launch says so, ends in time, and leaves only what nobody can end.
 func TestHungStart(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 3})
+	c := own(t, cluster.Config{Nodes: 3})
 	const node = "node0002"
 	for _, other := range c.Nodes() {
 		on(t, c, other, "sh", "-c",
@@ -87,8 +87,6 @@ func TestHungStart(t *testing.T) {
 				"mkdir -p /tmp/net/house && cp /bin/sh /tmp/net/program && cp /bin/sh /tmp/net/none")
 		}
 	}
-	o := ibrun(t, c, "--hosts", strings.Join(c.Nodes(), ","), "true") // from now on the nodes have the binary
-	require.Equal(t, 0, o.code, o.stderr)
 	for _, h := range []struct {
 		name  string
 		says  string
@@ -135,7 +133,7 @@ func TestHungStart(t *testing.T) {
 // A rank that sleeps in the kernel is named, by host and pid, and keeps nobody else.
 func TestUnkillable(t *testing.T) {
 	t.Parallel()
-	c := cluster.Require(t, cluster.Config{Nodes: 3})
+	c := own(t, cluster.Config{Nodes: 3})
 	const node = "node0002"
 	waits, end := stick(t, c, node)
 	defer end()

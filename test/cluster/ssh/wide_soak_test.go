@@ -58,7 +58,7 @@ func TestResizeOfManyNodes(t *testing.T) { resizeOverNodes(t, 8, 4, 8) }
 
 // 64 nodes over each kind of session and tree; 1,024 ranks in the tree that is planned.
 func TestAllTreesOnSixtyFourNodes(t *testing.T) {
-	c := cluster.Require(t, cluster.Config{Nodes: 64, RSH: true, Share: []string{filepath.Dir(program)}})
+	c := own(t, cluster.Config{Nodes: 64, RSH: true})
 	for _, session := range []string{"ssh", "rsh", "stand-in"} {
 		for _, tree := range []string{"flat", "kary:2", "kary:8", "two-level"} {
 			launchOn(t, c, session, tree, 64, 2)

@@ -131,7 +131,7 @@ func playTraffic(t *testing.T, restarts int) {
 
 // playSpare lets the ranks of a lost node run on a spare, also if the node is cut off and nobody can ask it.
 func playSpare(t *testing.T, cut bool) {
-	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	c := own(t, cluster.Config{Nodes: 4})
 	script := `echo $IBRUN_RESTART of $RANK
 [ $IBRUN_RESTART$RANK$0 = 02kill ] && { sleep 0.5; kill -9 $PPID; }
 [ $IBRUN_RESTART = 1 ] || exec sleep 1000`
