@@ -191,12 +191,7 @@ func TestOriginOfHosts(t *testing.T) {
 // A rank file may name the hosts of the allocation, by name or by number.
 func TestRankFileInAllocation(t *testing.T) {
 	at := within(t, threeNodes, "rank 0=+n2 slot=0\nrank 1=n1 slot=0\n")
-	r, err := parse([]string{"-rf", "/f", "true"})
-	require.NoError(t, err)
-	p, err := New(r, at, Identity{})
-	require.NoError(t, err)
-	require.Equal(t, "n3=0 n1=1", ranksByNode(p))
-	at = within(t, threeNodes, "rank 0=x slot=0\n")
-	_, err = New(r, at, Identity{})
+	require.Equal(t, "n3=0 n1=1", ranksByNode(planAt(t, at, "-rf", "/f", "true")))
+	_, err := inJob(t, threeNodes, "rank 0=x slot=0\n", "-rf /f true")
 	require.ErrorContains(t, err, "no such host in the list: x")
 }

@@ -11,11 +11,9 @@ import (
 )
 
 func TestPlannedWithMeasuredCosts(t *testing.T) {
-	r, err := parse([]string{"--hosts", "node[1-20]", "--no-preflight", "a"})
-	require.NoError(t, err)
 	at := around(t)
-	p, err := New(r, at, Identity{})
-	require.NoError(t, err)
+	line := []string{"--hosts", "node[1-20]", "--no-preflight", "a"}
+	p := planAt(t, at, line...)
 	require.Equal(t, "built in", p.Source)
 	builtIn := tree.DefaultCost
 	builtIn.Window = tree.MostWindow
@@ -25,16 +23,12 @@ func TestPlannedWithMeasuredCosts(t *testing.T) {
 	at.Costs = func() timing.CostCache { return costs }
 	cost := tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond}
 	require.True(t, costs.Note("ssh", p.Site(), timing.Fit{Cost: cost, Sessions: 20, InFlight: 4, Most: 20}))
-	p, err = New(r, at, Identity{})
-	require.NoError(t, err)
+	p = planAt(t, at, line...)
 	require.Equal(t, "median of 1 measurement", p.Source)
 	require.Equal(t, tree.Cost{SEQ: 10 * time.Millisecond, REM: 40 * time.Millisecond, Window: tree.MostWindow},
 		p.Shape.Cost)
 	require.Equal(t, p.Shape.String(), p.Job.Launch.Tree)
-	r, err = parse([]string{"--tree", "greedy:1ms,2ms", "--hosts", "node[1-20]", "--no-preflight", "a"})
-	require.NoError(t, err)
-	p, err = New(r, at, Identity{})
-	require.NoError(t, err)
+	p = planAt(t, at, append([]string{"--tree", "greedy:1ms,2ms"}, line...)...)
 	require.Equal(t, time.Millisecond, p.Shape.Cost.SEQ, "what the user says holds")
 }
 
@@ -45,9 +39,5 @@ func TestNoCostsWithoutSessions(t *testing.T) {
 		t.Fatal("asked for")
 		return timing.CostCache{}
 	}
-	r, err := parse([]string{"-n", "2", "--no-preflight", "a"})
-	require.NoError(t, err)
-	p, err := New(r, at, Identity{})
-	require.NoError(t, err)
-	require.Equal(t, "built in", p.Source)
+	require.Equal(t, "built in", planAt(t, at, "-n", "2", "--no-preflight", "a").Source)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/exit"
 	"ibrun/job"
 	"ibrun/topo/topotest"
 )
@@ -53,8 +52,7 @@ func TestRankBy(t *testing.T) {
 		if strings.Contains(line, "package") {
 			line += " --topo-input " + ranger
 		}
-		p := mustPlan(t, append(strings.Fields(line), "--dry-run", "true")...)
-		require.Equal(t, want, ranksByNode(p), line)
+		places(t, map[string]string{line + " --dry-run true": want})
 	}
 	for line, want := range map[string]job.Binding{
 		"--rank-by package":                              {Rank: job.Package},
@@ -72,24 +70,18 @@ func TestRankBy(t *testing.T) {
 func TestNoOversubscribe(t *testing.T) {
 	for _, word := range []string{"--nooversubscribe", "--map-by slot:NOOVERSUBSCRIBE"} {
 		for line, why := range map[string]string{
-			"-n 4 -H a:1":               "a would get 4 ranks on 1 slot, which",
-			"-n 4 -H a":                 "a would get 4 ranks on 1 slot, which",
-			"-n 5 -H a:2,b:2":           "a would get 3 ranks on 2 slots, which",
-			"-n 4 -ppn 4 -H a:2,b:2":    "a would get 4 ranks on 2 slots, which",
-			"-n 60000":                  "login1.cluster would get 60000 ranks on ",
-			"-n 3 -o 1 -H a:2,b:2,c:2":  "",
-			"-n 4 -H a:2,b:2":           "",
-			"-H n[1-8]:3":               "",
-			"-n 1":                      "",
-			"-n 3 -H a:2,b:1 -m cyclic": "",
+			"-n 4 -H a:1":            "a would get 4 ranks on 1 slot, which",
+			"-n 4 -H a":              "a would get 4 ranks on 1 slot, which",
+			"-n 5 -H a:2,b:2":        "a would get 3 ranks on 2 slots, which",
+			"-n 4 -ppn 4 -H a:2,b:2": "a would get 4 ranks on 2 slots, which",
+			"-n 60000":               "login1.cluster would get 60000 ranks on ",
 		} {
-			_, err := planOf(t, append(strings.Fields(word+" "+line), "true")...)
-			if why == "" {
-				require.NoError(t, err, line)
-				continue
-			}
-			require.ErrorContains(t, err, why, line)
-			require.Equal(t, exit.Usage, exit.Code(err), line)
+			refuses(t, map[string]string{word + " " + line + " true": why})
+		}
+		for _, line := range []string{
+			"-n 3 -o 1 -H a:2,b:2,c:2", "-n 4 -H a:2,b:2", "-H n[1-8]:3", "-n 1", "-n 3 -H a:2,b:1 -m cyclic",
+		} {
+			mustPlan(t, strings.Fields(word+" "+line+" true")...)
 		}
 	}
 }

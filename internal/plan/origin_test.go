@@ -9,56 +9,48 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/exit"
 	"ibrun/internal/fuzzed"
 	"ibrun/job"
 )
 
 // Options of mpirun, hydra and srun, each with its meaning there.
 func TestPlacementOfOtherLaunchers(t *testing.T) {
-	for line, want := range map[string]string{
-		"--pernode -H a:4,b:4":                    "a=0 b=1",
-		"--pernode -n 1 -H a:4,b:4":               "a=0",
-		"--bynode -n 4 -H a:4,b:4":                "a=0,2 b=1,3",
-		"--byslot -n 5 -H a:4,b:4":                "a=0,1,2,3 b=4",
-		"--nodes 2 -H a:4,b:4,c:4":                "a=0 b=1",
-		"--nodes 2 -n 6 -H a:4,b:4,c:4":           "a=0,1,2,3 b=4,5",
-		"--nodes 3 -n 6 -H a:4,b:4,c:4":           "a=0,1,2,3 b=4 c=5",
-		"--nodes 2 -ppn 3 -H a,b,c":               "a=0,1,2 b=3,4,5",
-		"--nodes 2-9 -n 3 -H a:4,b:4,c:4":         "a=0 b=1 c=2",
-		"--nodes 3 -n 2 -H a:4,b:4,c:4":           "a=0 b=1",
-		"--nodes 2 -n 4 -m cyclic -H a:4,b:4,c:4": "a=0,2 b=1,3",
-		"-N 2 -n 4 -ppn 2 -H a,b,c":               "a=0,1 b=2,3",         // both come to the same
-		"-N 4 -n 8 -H a:4,b:4":                    "a=0,1,2,3 b=4,5,6,7", // there are not 4 nodes
-		"-N4 -H a,b":                              "a=0,1,2,3 b=4,5,6,7",
-		"-N 2 --ntasks-per-node 3 -H a,b,c":       "a=0,1,2 b=3,4,5", // there are not 2 on each
-		"-N 1 -n 3 -H a:4,b:4":                    "a=0,1,2",         // more than one on each
-		"-N 1-2 -n 4 -H a:2,b:2,c:2":              "a=0,1 b=2,3",
-		"-N 3 -n 9 -H a:3,b:3,c:3":                "a=0,1,2 b=3,4,5 c=6,7,8",
-	} {
-		p := mustPlan(t, append(strings.Fields(line), "true")...)
-		require.Equal(t, want, ranksByNode(p), line)
-	}
-	for line, why := range map[string]string{
-		"--nodes 3 -H a,b":              "--nodes 3: the list has 2 hosts",
-		"--nodes 0 -H a,b":              "not a whole number",
-		"--nodes 3-2 -H a,b,c":          "not a range",
-		"--nodes 2 -N 2 -H a,b":         "contradicts --nodes",
-		"--bynode --map-by slot -H a,b": "contradicts --bynode",
-		"--pernode -ppn 2 -H a,b":       "contradicts --pernode",
-		"--pernode=2 -H a,b":            "takes no value",
-		"-N 2 -H a:4,b:4,c:4":           "--nodes 2 or -ppn 2",
-		"-N 2 -n 2 -H a:2,b:2,c:2":      "--nodes 2 or -ppn 2",
-		"-N 3 -n 9 -H a,b": "neither nodes, as in srun (the list has 2 hosts), nor ranks per node, " +
+	places(t, map[string]string{
+		"--pernode -H a:4,b:4 true":                    "a=0 b=1",
+		"--pernode -n 1 -H a:4,b:4 true":               "a=0",
+		"--bynode -n 4 -H a:4,b:4 true":                "a=0,2 b=1,3",
+		"--byslot -n 5 -H a:4,b:4 true":                "a=0,1,2,3 b=4",
+		"--nodes 2 -H a:4,b:4,c:4 true":                "a=0 b=1",
+		"--nodes 2 -n 6 -H a:4,b:4,c:4 true":           "a=0,1,2,3 b=4,5",
+		"--nodes 3 -n 6 -H a:4,b:4,c:4 true":           "a=0,1,2,3 b=4 c=5",
+		"--nodes 2 -ppn 3 -H a,b,c true":               "a=0,1,2 b=3,4,5",
+		"--nodes 2-9 -n 3 -H a:4,b:4,c:4 true":         "a=0 b=1 c=2",
+		"--nodes 3 -n 2 -H a:4,b:4,c:4 true":           "a=0 b=1",
+		"--nodes 2 -n 4 -m cyclic -H a:4,b:4,c:4 true": "a=0,2 b=1,3",
+		"-N 2 -n 4 -ppn 2 -H a,b,c true":               "a=0,1 b=2,3",         // both come to the same
+		"-N 4 -n 8 -H a:4,b:4 true":                    "a=0,1,2,3 b=4,5,6,7", // there are not 4 nodes
+		"-N4 -H a,b true":                              "a=0,1,2,3 b=4,5,6,7",
+		"-N 2 --ntasks-per-node 3 -H a,b,c true":       "a=0,1,2 b=3,4,5", // there are not 2 on each
+		"-N 1 -n 3 -H a:4,b:4 true":                    "a=0,1,2",         // more than one on each
+		"-N 1-2 -n 4 -H a:2,b:2,c:2 true":              "a=0,1 b=2,3",
+		"-N 3 -n 9 -H a:3,b:3,c:3 true":                "a=0,1,2 b=3,4,5 c=6,7,8",
+	})
+	refuses(t, map[string]string{
+		"--nodes 3 -H a,b true":              "--nodes 3: the list has 2 hosts",
+		"--nodes 0 -H a,b true":              "not a whole number",
+		"--nodes 3-2 -H a,b,c true":          "not a range",
+		"--nodes 2 -N 2 -H a,b true":         "contradicts --nodes",
+		"--bynode --map-by slot -H a,b true": "contradicts --bynode",
+		"--pernode -ppn 2 -H a,b true":       "contradicts --pernode",
+		"--pernode=2 -H a,b true":            "takes no value",
+		"-N 2 -H a:4,b:4,c:4 true":           "--nodes 2 or -ppn 2",
+		"-N 2 -n 2 -H a:2,b:2,c:2 true":      "--nodes 2 or -ppn 2",
+		"-N 3 -n 9 -H a,b true": "neither nodes, as in srun (the list has 2 hosts), nor ranks per node, " +
 			"as in mpirun (9 ranks would",
-		"-N 3 --ntasks-per-node 4 -H a,b":   "4 ranks per node are asked for besides",
-		"--nodes 1 -H a true : -H b":        "one list",
-		"--oversubscribe --nooversubscribe": "contradicts",
-	} {
-		_, err := planOf(t, append(strings.Fields(line), "true")...)
-		require.ErrorContains(t, err, why, line)
-		require.Equal(t, exit.Usage, exit.Code(err), line)
-	}
+		"-N 3 --ntasks-per-node 4 -H a,b true":   "4 ranks per node are asked for besides",
+		"--nodes 1 -H a true : -H b true":        "one list",
+		"--oversubscribe --nooversubscribe true": "contradicts",
+	})
 	require.Contains(t, mustPlan(t, "-N", "4", "-H", "a,b", "true").Warnings[0],
 		"-N 4: the list has 2 hosts, so it is ranks per node, as in mpirun")
 	require.Contains(t, mustPlan(t, "-N", "2", "-ppn", "1", "-H", "a,b,c", "true").Warnings[0],
@@ -89,9 +81,7 @@ func TestRankFile(t *testing.T) {
 		"-rf /nowhere/file":             "rank file /nowhere/file: no such file",
 		"-rf FILE -H a true : -H b":     "one list",
 	} {
-		_, err := planOf(t, append(strings.Fields(strings.ReplaceAll(line, "FILE", file)), "true")...)
-		require.ErrorContains(t, err, why, line)
-		require.Equal(t, exit.Usage, exit.Code(err), line)
+		refuses(t, map[string]string{strings.ReplaceAll(line, "FILE", file) + " true": why})
 	}
 }
 
@@ -181,13 +171,7 @@ func FuzzMultiProg(f *testing.F) {
 
 func TestOutputFilename(t *testing.T) {
 	at := around(t)
-	out := func(line ...string) job.Output {
-		r, err := parse(append(line, "true"))
-		require.NoError(t, err)
-		p, err := New(r, at, Identity{})
-		require.NoError(t, err)
-		return p.Job.Output
-	}
+	out := func(line ...string) job.Output { return planAt(t, at, append(line, "true")...).Job.Output }
 	require.Equal(t, job.Output{
 		StdoutFile: at.Cwd + "/o/1/rank.%1r/stdout", StderrFile: at.Cwd + "/o/1/rank.%1r/stderr",
 		Copy: true, Dirs: true,
@@ -198,33 +182,25 @@ func TestOutputFilename(t *testing.T) {
 		out("--output-filename", "/o:copy", "--merge-stderr-to-stdout"))
 	require.Equal(t, "true.4%%.%j", out("--output", "%x.4%%.%j").StdoutFile)
 	require.Equal(t, "a%%b.%4r", out("--output", "%x.%4r", "-J", "a%b").StdoutFile)
-	for line, why := range map[string]string{
-		"--output-filename o --output x": "contradicts --output", "--output-filename o:x": "is not known",
-		"--output-filename :nocopy": "no file is named",
-		"-J a/b":                    "is no name", "--output %5": "after %",
-	} {
-		_, err := parse(append(strings.Fields(line), "true"))
-		require.ErrorContains(t, err, why, line)
-	}
+	refuses(t, map[string]string{
+		"--output-filename o --output x true": "contradicts --output", "--output-filename o:x true": "is not known",
+		"--output-filename :nocopy true": "no file is named", "-J a/b true": "is no name", "--output %5 true": "after %",
+	})
 }
 
 func TestPrependPattern(t *testing.T) {
-	for line, why := range map[string]string{
-		"-prepend-pattern %x": "after %", "-prepend-pattern %r -l": "contradicts -l",
-		"-prepend-pattern %h --min-nodes 1 -H a,b": "contradicts --min-nodes",
-	} {
-		_, err := parse(append(strings.Fields(line), "true"))
-		require.ErrorContains(t, err, why, line)
-	}
+	refuses(t, map[string]string{
+		"-prepend-pattern %x true": "after %", "-prepend-pattern %r -l true": "contradicts -l",
+		"-prepend-pattern %h --min-nodes 1 -H a,b true": "contradicts --min-nodes",
+	})
 }
 
 func TestNotesOfSlurm(t *testing.T) {
 	for _, line := range []string{"--mem 4G", "--mem=512", "--mem-per-cpu 100m", "--exclusive", "--exclusive=user"} {
 		require.Empty(t, mustPlan(t, append(strings.Fields(line), "true")...).Warnings, line)
 	}
-	for line, why := range map[string]string{"--mem 4X": "not an amount", "--mem G": "not an amount",
-		"--exclusive=x": "write user, mcs or topo"} {
-		_, err := planOf(t, append(strings.Fields(line), "true")...)
-		require.ErrorContains(t, err, why, line)
-	}
+	refuses(t, map[string]string{
+		"--mem 4X true": "not an amount", "--mem G true": "not an amount",
+		"--exclusive=x true": "write user, mcs or topo",
+	})
 }

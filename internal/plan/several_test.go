@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/exit"
 	"ibrun/internal/options"
 	"ibrun/job"
 )
@@ -49,9 +48,7 @@ func TestHostsOfEachProgram(t *testing.T) {
 		"-H a,b true : -H a,b --min-nodes 1 true":          "with several programs",
 		"-n 2 -H a:1 --nooversubscribe true : -H a:1 true": "a would get 3 ranks on 1 slot",
 	} {
-		_, err := planOf(t, strings.Fields(strings.ReplaceAll(line, "FILE", file))...)
-		require.ErrorContains(t, err, why, line)
-		require.Equal(t, exit.Usage, exit.Code(err), line)
+		refuses(t, map[string]string{strings.ReplaceAll(line, "FILE", file): why})
 	}
 	require.Len(t, mustPlan(t, strings.Fields("-n 2 -H a:1 true : -n 1 -H a:1 true")...).Warnings, 1)
 	require.Empty(t, mustPlan(t, strings.Fields("-n 2 -H a:2 true : -n 1 -H b:1 true")...).Warnings)

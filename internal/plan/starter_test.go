@@ -29,12 +29,9 @@ func TestStarterOfAnAllocation(t *testing.T) {
 		{lsf, "", "/lsf/blaunch", "true", "lsf", "/lsf/blaunch", "agents by blaunch"},
 		{"X=1", "", "srun", "-H a true", "ssh", "", ""},
 	} {
-		r, err := parse(strings.Fields(c.line))
-		require.NoError(t, err)
 		at := within(t, c.env, c.file)
 		at.Has = func(command string) bool { return command == c.has }
-		p, err := New(r, at, Identity{})
-		require.NoError(t, err, c)
+		p := planAt(t, at, strings.Fields(c.line)...)
 		require.Equal(t, c.launcher, p.Job.Launch.Launcher, c)
 		require.Equal(t, c.starter, strings.Join(first(p.Job.Launch.Starter), ""), c)
 		require.Contains(t, p.Origin, c.why)
@@ -74,10 +71,7 @@ func TestEndOfAnAllocation(t *testing.T) {
 // The hosts of a heterogeneous job are reached by the number of their component.
 func TestNumbersOfComponents(t *testing.T) {
 	const het = "SLURM_JOB_ID=7;SLURM_HET_SIZE=2;SLURM_JOB_NODELIST_HET_GROUP_0=a;SLURM_JOB_NODELIST_HET_GROUP_1=b[1-2]"
-	r, err := parse([]string{"--launcher", "slurm", "true"})
-	require.NoError(t, err)
-	p, err := New(r, within(t, het, ""), Identity{})
-	require.NoError(t, err)
+	p := planAt(t, within(t, het, ""), "--launcher", "slurm", "true")
 	require.Equal(t, []job.NumberedHosts{{Hosts: "a"}, {Hosts: "b[1-2]", First: 1}}, p.Job.Launch.Numbers)
 	require.Contains(t, p.Job.Launch.Starter, "--het-group=%n")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,6 +43,35 @@ func planOf(t *testing.T, line ...string) (*Plan, error) {
 	return p, err
 }
 
+// planAt is the plan of a command line in a place.
+func planAt(t *testing.T, at Surroundings, line ...string) *Plan {
+	t.Helper()
+	r, err := parse(line)
+	require.NoError(t, err, line)
+	p, err := New(r, at, Identity{})
+	require.NoError(t, err, line)
+	return p
+}
+
+// refuses checks that ibrun refuses command lines as a wrong usage, and why.
+func refuses(t *testing.T, lines map[string]string) {
+	t.Helper()
+	for line, why := range lines {
+		_, err := planOf(t, strings.Fields(line)...)
+		require.ErrorContains(t, err, why, line)
+		require.NotContains(t, err.Error(), "\n")
+		require.Equal(t, exit.Usage, exit.Code(err), line)
+	}
+}
+
+// places checks which ranks the nodes of command lines have.
+func places(t *testing.T, lines map[string]string) {
+	t.Helper()
+	for line, want := range lines {
+		require.Equal(t, want, ranksByNode(mustPlan(t, strings.Fields(line)...)), line)
+	}
+}
+
 func mustPlan(t *testing.T, line ...string) *Plan {
 	t.Helper()
 	p, err := planOf(t, line...)
@@ -62,4 +92,6 @@ func TestProgramIsLookedFor(t *testing.T) {
 		_, err = planOf(t, "--no-preflight", "--", program)
 		require.NoError(t, err)
 	}
+	_, err := planOf(t, "-K", "2", ":", "true")
+	require.ErrorContains(t, err, "not found")
 }
