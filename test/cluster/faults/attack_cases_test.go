@@ -36,7 +36,7 @@ func attackCases() []entry {
 				return s.write("node0002", "/root/.bashrc", "printf '\\033[31mbad\\n' >&2; exit 3\n")
 			},
 			after: func(s *site) error { return s.unwrite("node0002", "/root/.bashrc") }},
-		{class: "D", fault: "the folder of the copy is another user's link", code: []int{0},
+		{class: "D", fault: "the folder of the copy is another user's link", code: []int{0}, ships: true,
 			args: []string{"-H", "node0002", "echo", "started"}, out: started,
 			before: func(s *site) error {
 				return s.on("node0002", "sh", "-c", "rm -rf /root/.cache/ibrun; mkdir -p /root/.cache /tmp/theirs; "+
@@ -52,10 +52,10 @@ func attackCases() []entry {
 			after: func(s *site) error {
 				return s.on("node0002", "sh", "-c", "rm -rf /root/.cache/ibrun /tmp/theirs")
 			}},
-		{class: "D", fault: "the copy on a node was changed", code: []int{0},
+		{class: "D", fault: "the copy on a node was changed", code: []int{0}, ships: true,
 			args: []string{"-H", "node0002", "echo", "started"}, out: started,
 			before: func(s *site) error {
-				if err := s.on(cluster.FrontName, program, "-H", "node0002", "true"); err != nil {
+				if err := s.on(cluster.FrontName, s.unseen(), "-H", "node0002", "true"); err != nil {
 					return err
 				}
 				return s.on("node0002", "sh", "-c", "for f in /root/.cache/ibrun/*; do echo '#!/bin/sh' >$f; done")

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/test/product"
+	"ibrun/test/vcluster/cluster"
 )
 
 var (
@@ -88,7 +89,7 @@ func TestFaults(t *testing.T) {
 	require.NoError(t, err, "packages mpich and libmpich-dev are needed: %s", out)
 	rounds := slices.Concat(drawn("stops", *stops, drawStop), drawn("cuts", *cuts, drawCut),
 		drawn("kills", *kills, drawKill))
-	onSites(t, 6, campaignNodes, rounds, func(s *site, r *round) {
+	onSites(t, 6, cluster.Config{Nodes: campaignNodes}, rounds, func(s *site, r *round) {
 		wrong, output := s.play(r, ranks)
 		report(t, r, wrong, output)
 	})

@@ -9,8 +9,12 @@ import (
 
 var inputs = flag.Int("inputs", 400, "malformed inputs")
 
-// The same holds for the rest of the matrix of processes, places and trees.
-func TestMoreCases(t *testing.T) { playCases(t, true) }
+// The same holds in a tree of seven nodes with a fan-out of two, and for the rest of the matrix of processes,
+// places and trees.
+func TestMoreCases(t *testing.T) {
+	nodes, deep = 7, "kary:2"
+	playCases(t, true)
+}
 
 // The same holds for many more malformed inputs.
 func TestMoreInputs(t *testing.T) { playInputs(t, *inputs) }

@@ -40,6 +40,7 @@ type entry struct {
 	check  func(*site) error
 	cut    bool // sshd is not told that sessions are over, and keeps them
 	wiped  bool // files stay until the node's next job
+	ships  bool // nodes are sent the binary
 	theirs bool // a login shell stays that never came to ibrun's command: sshd tells none of root's
 }
 
@@ -48,6 +49,9 @@ func (e entry) String() string { return e.class + " " + e.fault }
 // words is the whole command.
 func (e *entry) words(s *site) []string {
 	words := append(slices.Clone(e.shell), program)
+	if e.ships {
+		words[len(e.shell)] = s.unseen()
+	}
 	for _, w := range e.args {
 		words = append(words, strings.ReplaceAll(w, file, filepath.Join(s.dir, "input")))
 	}
@@ -60,12 +64,13 @@ func (s *site) enact(e *entry) (wrong []string, output string) {
 	if err := os.WriteFile(filepath.Join(s.dir, "input"), []byte(e.file), 0o644); err != nil {
 		fail("%v", err)
 	}
+	var known []string
 	if e.before != nil {
 		if err := e.before(s); err != nil {
 			fail("before: %v", err)
 		}
+		known = s.litter()
 	}
-	known := s.litter()
 	j, err := s.start(e.words(s))
 	if err != nil {
 		fail("starting it: %v", err)
@@ -90,7 +95,9 @@ func (s *site) enact(e *entry) (wrong []string, output string) {
 			fail("%v", err)
 		}
 	}
-	s.restore(e.after, fail)
+	if e.after != nil || len(known) > 0 || e.cut || e.theirs || e.wiped || len(wrong) > 0 {
+		s.restore(e.after, fail)
+	}
 	return wrong, output
 }
 

@@ -22,7 +22,7 @@ import (
 
 // playInputs gives ibrun malformed inputs, half of which must be refused before any session is opened.
 func playInputs(t *testing.T, count int) {
-	s := newSite(t, 2)
+	s := newSite(t, seeing(2))
 	options := optionTable(t)
 	rng := rand.New(rand.NewPCG(*seed, 0))
 	refused := refusedInputs(options)

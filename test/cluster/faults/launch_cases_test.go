@@ -38,6 +38,7 @@ func launchCases() []entry {
 		"echo dozing; sleep 999")
 	asleep.theirs = true
 	fresh := func(e entry) entry {
+		e.ships = true
 		before := e.before
 		e.before = func(s *site) error {
 			err := os.RemoveAll(filepath.Join(s.Root("node0002"), "root/.cache/ibrun"))
@@ -61,12 +62,12 @@ func launchCases() []entry {
 		return s.on("node0002", "sh", "-c", "mkdir -p /root/.cache && mount -t tmpfs -o size=64k none /root/.cache")
 	}
 	full.after = func(s *site) error { return s.on("node0002", "umount", "/root/.cache") }
-	none := entry{class: "B", fault: "one of seven nodes has no program: one line, not four",
-		args: hosts("node[0001-0007]", "--no-preflight", "-ppn", "4", "/tmp/only-some"),
-		code: []int{127}, prints: `node0007.*could not be started`,
+	none := entry{class: "B", fault: "one node has no program: one line, not four",
+		args: append(tree(deep), "--no-preflight", "-ppn", "4", "/tmp/only-some"),
+		code: []int{127}, prints: leaf() + `.*could not be started`,
 		before: func(s *site) error {
 			for _, node := range s.Nodes() {
-				if node == "node0007" {
+				if node == leaf() {
 					continue
 				}
 				if err := s.on(node, "sh", "-c", "printf '#!/bin/sh\\nexec sleep 1000\\n' >/tmp/only-some; "+
@@ -82,17 +83,16 @@ func launchCases() []entry {
 			}
 			return nil
 		}}
-	crowd := works("20 agents on one host that admits ten logins at a time",
-		append(hosts("alias[01-20]", "--tree", "flat", "--ssh-args", "-o StrictHostKeyChecking=no "+
+	crowd := works("14 agents on one host that admits ten logins at a time",
+		append(hosts("alias[01-14]", "--tree", "flat", "--ssh-args", "-o StrictHostKeyChecking=no "+
 			"-o UserKnownHostsFile=/dev/null"), "true")...)
-	crowd.before = func(s *site) error { return s.alias("node0007", 20) }
+	crowd.before = func(s *site) error { return s.alias("node0002", 14) }
 	crowd.after = func(s *site) error { return s.alias("", 0) }
 	slow := works("one host slow: it starts", two()...)
 	interrupted := func(fault string, sig unix.Signal, code int) entry {
-		e := entry{class: "B", fault: fault, args: append(tree("kary:2"), "sh", "-c", up+"exec sleep 1000"),
+		return entry{class: "B", fault: fault, args: append(tree(deep), "sh", "-c", up+"exec sleep 1000"),
 			code:  []int{code},
-			ready: func(s *site) bool { return len(s.of(agent, "")) >= 3 }, strike: interrupts(sig)}
-		return e
+			ready: func(s *site) bool { return len(s.of(agent, "")) >= nodes/2 }, strike: interrupts(sig)}
 	}
 	sigint := interrupted("Ctrl-C during the launch", unix.SIGINT, 130)
 	sigint.prints = "interrupt|SIGINT|INT"

@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"ibrun/test/product"
+	"ibrun/test/vcluster/cluster"
 )
 
 var (
@@ -26,15 +28,20 @@ var (
 // patience only ends a test that hangs. It is longer than the 70 s after which a stopped agent is killed.
 const patience = 2 * time.Minute
 
-// program is ibrun. It lies outside of what nodes see, so that they have to be sent it.
+// program is ibrun. Nodes see it where seeing has made them, and have to be sent it elsewhere.
 var program string
+
+// seeing describes a cluster whose nodes see program, so that they need not be sent it.
+func seeing(nodes int) cluster.Config {
+	return cluster.Config{Nodes: nodes, Share: []string{filepath.Dir(program)}}
+}
 
 func TestMain(m *testing.M) { os.Exit(product.Run(m, &program)) }
 
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
 // onSites hands each item to one of several clusters, and calls play there. A cluster has one job at a time.
-func onSites[T any](t *testing.T, clusters, nodes int, items []T, play func(*site, T)) {
+func onSites[T any](t *testing.T, clusters int, config cluster.Config, items []T, play func(*site, T)) {
 	t.Helper()
 	queue := make(chan T, len(items))
 	for _, item := range items {
@@ -43,7 +50,7 @@ func onSites[T any](t *testing.T, clusters, nodes int, items []T, play func(*sit
 	close(queue)
 	var work sync.WaitGroup
 	for range min(clusters, len(items)) {
-		s := newSite(t, nodes)
+		s := newSite(t, config)
 		work.Go(func() {
 			for item := range queue {
 				play(s, item)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ibrun/internal/plain"
+	"ibrun/test/vcluster/cluster"
 )
 
 // rival is a launcher that gets the same faults.
@@ -191,7 +192,7 @@ func asCell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 func TestRivals(t *testing.T) {
 	all, cells := allRivals(), map[string]string{}
 	var mu sync.Mutex
-	onSites(t, len(all), 6, all, func(s *site, r rival) {
+	onSites(t, len(all), cluster.Config{Nodes: 6}, all, func(s *site, r rival) {
 		for _, f := range trials() {
 			text, err := s.try(r, f)
 			if err != nil {

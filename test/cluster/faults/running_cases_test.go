@@ -24,8 +24,13 @@ const leaves = "(setsid sleep 1000 </dev/null >/dev/null 2>&1 &); sleep 1000 & e
 // deaf is a rank that only SIGKILL ends.
 const deaf = "trap '' INT TERM HUP; while :; do sleep 1; done"
 
-// places of a complete tree of seven nodes and fan-out 2, of depth three.
-var places = map[string]string{"child of the root": "node0001", "inner node": "node0002", "leaf": "node0007"}
+// leaf is the last node, which has no child.
+func leaf() string { return fmt.Sprintf("node%04d", nodes) }
+
+// hostOf returns the host of a place in the tree.
+func hostOf(place string) string {
+	return map[string]string{"child of the root": "node0001", "inner node": "node0002", "leaf": leaf()}[place]
+}
 
 // tree is a job over all nodes. With a fan-out of 32 all agents are children of the root.
 func tree(shape string) []string {
@@ -49,16 +54,16 @@ var lost = map[string][]string{agent: {agent}, reaper: {reaper}, both: {reaper, 
 // killCases are deaths of processes at each place of a tree of depth three, and of a flat one. All are shown
 // for the inner node. Elsewhere make soak shows what one case here does not.
 func killCases() (cases []entry) {
-	for _, shape := range []string{"kary:2", "kary:32"} {
+	for _, shape := range []string{deep, "kary:32"} {
 		for _, place := range []string{"leaf", "inner node", "child of the root"} {
 			if shape == "kary:32" && place != "child of the root" {
 				continue // all agents are that
 			}
 			for _, role := range []string{agent, reaper, both, session, rank} {
 				e := onAll(fmt.Sprintf("SIGKILL of %s: %s, %s", role, place, shape), shape, leaves)
-				e.strike, e.prints = send(unix.SIGKILL, places[place], lost[role]...), places[place]+" was lost"
+				e.strike, e.prints = send(unix.SIGKILL, hostOf(place), lost[role]...), hostOf(place)+" was lost"
 				if role == rank {
-					e.prints, e.code = "on "+places[place]+" was killed by signal 9", []int{137}
+					e.prints, e.code = "on "+hostOf(place)+" was killed by signal 9", []int{137}
 				}
 				e.soak = place != "inner node" && role != agent
 				cases = append(cases, e)
@@ -66,14 +71,14 @@ func killCases() (cases []entry) {
 		}
 	}
 	for _, place := range []string{"leaf", "inner node", "child of the root"} {
-		e := onAll("SIGKILL of agent while others are started: "+place, "kary:2", "exec sleep 4")
-		host := places[place]
+		e := onAll("SIGKILL of agent while others are started: "+place, deep, "exec sleep 4")
+		host := hostOf(place)
 		e.ready = func(s *site) bool { return len(s.of(agent, host)) > 0 }
 		e.strike, e.prints = send(unix.SIGKILL, host, agent), host
 		e.code = []int{0, 125} // others may start what it could not
 		e.soak = place != "inner node"
 		cases = append(cases, e)
-		e = onAll("SIGKILL of agent while the job ends: "+place, "kary:2", deaf)
+		e = onAll("SIGKILL of agent while the job ends: "+place, deep, deaf)
 		e.strike = func(s *site, j *job) error {
 			p, err := s.at(agent, host) // before: to find it takes long on a busy machine
 			if err != nil {
@@ -92,26 +97,26 @@ func killCases() (cases []entry) {
 		e.soak = place != "inner node"
 		cases = append(cases, e)
 	}
-	two := onAll("parent and child agents in the same instant", "kary:2", leaves)
+	two := onAll("parent and child agents in the same instant", deep, leaves)
 	two.strike = sendAll(unix.SIGKILL, target{"node0001", agent}, target{"node0002", agent})
 	two.prints = "node000[12] was lost"
-	ssh := onAll("SIGKILL of an ssh client", "kary:2", leaves)
+	ssh := onAll("SIGKILL of an ssh client", deep, leaves)
 	ssh.args = append([]string{"--ssh", "exec"}, ssh.args...)
 	ssh.strike, ssh.prints = send(unix.SIGKILL, "node0001", client), "killed by signal 9"
-	first := onAll("SIGKILL of the root", "kary:2", leaves)
+	first := onAll("SIGKILL of the root", deep, leaves)
 	first.strike, first.code = interrupts(unix.SIGKILL), []int{137}
 	exec := first
 	exec.fault, exec.args = "SIGKILL of the root, sessions of the program ssh", append([]string{"--ssh", "exec"}, first.args...)
-	contained := onAll("SIGKILL of root, reaper and agent in the same instant, --contain", "kary:2",
+	contained := onAll("SIGKILL of root, reaper and agent in the same instant, --contain", deep,
 		"(env -i setsid sleep 1000 </dev/null >/dev/null 2>&1 &); exec sleep 1000")
 	contained.args = append([]string{"--contain"}, contained.args...)
 	contained.strike = sendAll(unix.SIGKILL, target{cluster.FrontName, root}, target{"node0002", reaper},
 		target{"node0002", agent})
 	contained.code = []int{137}
-	bare := onAll("SIGKILL of reaper and agent, descendants without environment: their control group", "kary:2",
+	bare := onAll("SIGKILL of reaper and agent, descendants without environment: their control group", deep,
 		"(env -i setsid sleep 1000 </dev/null >/dev/null 2>&1 &); exec sleep 1000")
 	bare.strike, bare.prints = send(unix.SIGKILL, "node0002", reaper, agent), "node0002 was lost"
-	short := onAll("an agent stopped for 5 s: no effect", "kary:2", "sleep 8")
+	short := onAll("an agent stopped for 5 s: no effect", deep, "sleep 8")
 	short.strike = func(s *site, j *job) error {
 		err := send(unix.SIGSTOP, "node0002", agent)(s, j)
 		<-time.After(5 * time.Second) // the fault's length
@@ -124,7 +129,7 @@ func killCases() (cases []entry) {
 // endingCases are orders to end, and ranks that do not obey.
 func endingCases() (cases []entry) {
 	ordered := func(fault, script string, code int, signals ...unix.Signal) entry {
-		e := onAll(fault, "kary:2", script)
+		e := onAll(fault, deep, script)
 		e.strike, e.code, e.prints = interrupts(signals...), []int{code}, "."
 		return e
 	}
@@ -134,7 +139,7 @@ func endingCases() (cases []entry) {
 		ordered("SIGTERM", "exec sleep 1000", 143, unix.SIGTERM),
 		inSoak(ordered("SIGHUP", "exec sleep 1000", 129, unix.SIGHUP)),
 		ordered("SIGINT, ranks are stopped", "kill -STOP $$", 130, unix.SIGINT),
-		inSoak(entry{class: "C", fault: "--timeout", args: append(tree("kary:2"), "--timeout", "3", "sh", "-c", up+leaves),
+		inSoak(entry{class: "C", fault: "--timeout", args: append(tree(deep), "--timeout", "3", "sh", "-c", up+leaves),
 			code: []int{124}, prints: "--timeout"}),
 	}
 }
@@ -161,23 +166,23 @@ func cutCases() (cases []entry) {
 	}
 	const busy = "(while :; do echo line; sleep 0.01; done) & exec sleep 1000"
 	for _, place := range []string{"leaf", "inner node", "child of the root"} {
-		e := cut("link down for ever: "+place, "kary:2", places[place], leaves, down, heal)
+		e := cut("link down for ever: "+place, deep, hostOf(place), leaves, down, heal)
 		e.soak = place != "inner node"
 		cases = append(cases, e)
 	}
-	brief := onAll("link down for 3 s: no effect", "kary:2", "sleep 8")
+	brief := onAll("link down for 3 s: no effect", deep, "sleep 8")
 	brief.strike = func(s *site, _ *job) error {
 		err := s.Cut("node0002")
 		<-time.After(3 * time.Second) // the fault's length
 		return errors.Join(err, s.Heal("node0002"))
 	}
 	brief.code = []int{0}
-	crash := onAll("a node loses its power", "kary:2", leaves)
+	crash := onAll("a node loses its power", deep, leaves)
 	crash.strike = func(s *site, _ *job) error { return s.Crash("node0002") }
 	crash.after = func(s *site) error { return s.restart("node0002") }
 	crash.prints, crash.cut = "node0002 was lost", true
 	crash.wiped = true // nobody is there to remove them
-	frozen := onAll("a node stands still for 4 s: no effect", "kary:2", "sleep 8")
+	frozen := onAll("a node stands still for 4 s: no effect", deep, "sleep 8")
 	frozen.strike = func(s *site, _ *job) error {
 		err := s.Freeze("node0002")
 		<-time.After(4 * time.Second) // the fault's length
@@ -186,10 +191,10 @@ func cutCases() (cases []entry) {
 	frozen.code = []int{0}
 	return append(cases, brief, crash, frozen,
 		inSoak(cut("link down for ever: child of the root, flat", "kary:32", "node0001", leaves, down, heal)),
-		inSoak(cut("link down for ever, output under way", "kary:2", "node0002", busy, down, heal)),
-		cut("nothing leaves a node", "kary:2", "node0002", leaves, filter(dropOut), (*site).unfilter),
-		cut("nothing comes to a node", "kary:2", "node0002", leaves, filter(dropIn), (*site).unfilter),
-		cut("connections are reset", "kary:2", "node0002", leaves, filter(reset), (*site).unfilter))
+		inSoak(cut("link down for ever, output under way", deep, "node0002", busy, down, heal)),
+		cut("nothing leaves a node", deep, "node0002", leaves, filter(dropOut), (*site).unfilter),
+		cut("nothing comes to a node", deep, "node0002", leaves, filter(dropIn), (*site).unfilter),
+		cut("connections are reset", deep, "node0002", leaves, filter(reset), (*site).unfilter))
 }
 
 // restart brings a node back that has crashed; its init has a new number, and its files are as new.
@@ -212,26 +217,27 @@ func (s *site) restart(node string) error {
 // rankCases are ranks that fail, or leave something behind.
 func rankCases() (cases []entry) {
 	ends := func(fault, script, prints string, code int) entry {
-		return entry{class: "C", fault: fault, args: append(tree("kary:2"), "sh", "-c", script),
+		return entry{class: "C", fault: fault, args: append(tree(deep), "sh", "-c", script),
 			code: []int{code}, prints: prints}
 	}
 	last := func(script string) string {
 		return fmt.Sprintf("[ $RANK = %d ] || exec sleep 1000; ", nodes-1) + script
 	}
+	final := fmt.Sprintf("rank %d on %s", nodes-1, leaf())
 	const silent = " </dev/null >/dev/null 2>&1 & "
 	const fork = "r() { [ $1 = 0 ] && exec sleep 1000; r $(($1-1)) & }; for i in 1 2; do r 100; done"
 	return []entry{
-		inSoak(ends("rank exits with 1", last("exit 1"), "rank 6 on node0007 exited with code 1", 1)),
-		ends("rank exits with 7", last("exit 7"), "rank 6 on node0007 exited with code 7", 7),
-		inSoak(ends("rank exits with 255", last("exit 255"), "rank 6 on node0007 exited with code 255", 255)),
-		inSoak(ends("SIGSEGV of a rank", last("kill -SEGV $$"), "rank 6 on node0007 .*signal 11", 139)),
+		inSoak(ends("rank exits with 1", last("exit 1"), final+" exited with code 1", 1)),
+		ends("rank exits with 7", last("exit 7"), final+" exited with code 7", 7),
+		inSoak(ends("rank exits with 255", last("exit 255"), final+" exited with code 255", 255)),
+		inSoak(ends("SIGSEGV of a rank", last("kill -SEGV $$"), final+" .*signal 11", 139)),
 		ends("all ranks exit with 3 at once", "exit 3", "rank [0-9]+ on node00.. exited with code 3", 3),
 		ends("double fork, setsid", "(setsid sleep 1000 &)"+silent+"true", "", 0),
 		ends("descendant without environment", "env -i setsid sleep 1000"+silent+"true", "", 0),
 		inSoak(ends("bounded fork bomb", fork+silent+"true", "", 0)),
 		ends("descendant holds standard output", "setsid sleep 1000 & true", "", 0),
-		ends("--keep-going: the others end by themselves", "[ $RANK != 3 ] || exit 9; sleep 1",
-			"rank 3 on node0004 exited with code 9", 9),
+		ends("--keep-going: the others end by themselves",
+			fmt.Sprintf("[ $RANK != %d ] || exit 9; sleep 1", nodes-1), final+" exited with code 9", 9),
 	}
 }
 
@@ -239,19 +245,19 @@ func rankCases() (cases []entry) {
 func streamCases() []entry {
 	shell := func(fault, script string, code int, prints string, words ...string) entry {
 		return entry{class: "C", fault: fault, shell: []string{"bash", "-c", "set -o pipefail; " + script, "sh"},
-			args: append(tree("kary:2"), words...), code: []int{code}, prints: prints}
+			args: append(tree(deep), words...), code: []int{code}, prints: prints}
 	}
 	const much = "head -c 4000000 /dev/zero | tr '\\0' a | fold -w 99; echo"
-	lines := inSoak(shell("4 MB from each of seven ranks: lines whole", `"$@" | grep -cvE '^a{99}$|^a{4}$|^$' || true`, 0, "",
+	lines := inSoak(shell("4 MB from each rank: lines whole", `"$@" | grep -cvE '^a{99}$|^a{4}$|^$' || true`, 0, "",
 		"sh", "-c", much))
 	lines.out = "^0\n$"
 	sums := shell("16 MB from one rank: byte-exact", `"$@" | sha256sum`, 0, "", "sh", "-c",
-		"[ $RANK != 6 ] || seq 10000000 | head -c 16000000")
+		fmt.Sprintf("[ $RANK != %d ] || seq 10000000 | head -c 16000000", nodes-1))
 	sums.check = func(s *site) error {
 		return command("sh", "-c", `[ "$(seq 10000000 | head -c 16000000 | sha256sum)" = "$(cat `+
 			filepath.Join(s.dir, "out")+`)" ]`)
 	}
-	flood := inSoak(onAll("Ctrl-C while all ranks print", "kary:2", "exec yes"))
+	flood := inSoak(onAll("Ctrl-C while all ranks print", deep, "exec yes"))
 	flood.code, flood.prints, flood.strike = []int{130}, ".", interrupts(unix.SIGINT)
 	return []entry{lines, sums, flood,
 		shell("| head -1", `"$@" | head -1 >/dev/null`, 141, "", "yes"),

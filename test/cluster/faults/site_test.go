@@ -41,10 +41,11 @@ type site struct {
 }
 
 // newSite returns a cluster that is closed at the end of the test. It skips the test without root.
-func newSite(t *testing.T, nodes int) *site {
+func newSite(t *testing.T, config cluster.Config) *site {
 	t.Helper()
-	c := cluster.Require(t, cluster.Config{Nodes: nodes})
+	c := cluster.Require(t, config)
 	s := &site{Cluster: c, ctx: t.Context(), dir: t.TempDir(), quiet: map[int]bool{}, files: c.Files()}
+	require.NoError(t, os.Link(program, s.unseen()))
 	all, err := c.AllProcesses()
 	require.NoError(t, err)
 	for _, procs := range all {
@@ -54,6 +55,9 @@ func newSite(t *testing.T, nodes int) *site {
 	}
 	return s
 }
+
+// unseen is another name of program, which nodes do not see.
+func (s *site) unseen() string { return filepath.Join(s.dir, "ibrun") }
 
 // Roles of a job's processes.
 const (

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"ibrun/test/vcluster/cluster"
 )
 
 var (
@@ -33,7 +35,7 @@ func TestSpared(t *testing.T) {
 	for i, options := range []string{"", "--on-failure restart"} {
 		t.Run(fmt.Sprintf("job%d", i), func(t *testing.T) {
 			t.Parallel()
-			newSite(t, 8).spare(t, strings.Fields(options), rand.New(rand.NewPCG(*seed, uint64(i))))
+			newSite(t, cluster.Config{Nodes: 8}).spare(t, strings.Fields(options), rand.New(rand.NewPCG(*seed, uint64(i))))
 		})
 	}
 }
