@@ -23,6 +23,7 @@ func TestStoppedForLong(t *testing.T) {
 
 // A stopped job that is killed leaves nothing, however it is killed.
 func TestKilledWhileStopped(t *testing.T) {
+	t.Parallel()
 	for _, k := range []struct {
 		name string
 		kill func(c *terminal, root int)

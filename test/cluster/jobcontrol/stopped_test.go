@@ -36,7 +36,7 @@ func waiting(file string) string {
 // stopForLong stops jobs over ssh and on this machine for longer than any patience of ibrun's. Each goes on
 // with all its ranks.
 func stopForLong(t *testing.T, jobs int) {
-	c := cluster.Require(t, cluster.Config{Nodes: 4})
+	c := cluster.Require(t, cluster.Config{Nodes: 4, Share: []string{filepath.Dir(program)}})
 	self, err := os.ReadFile("/proc/self/exe")
 	require.NoError(t, err)
 	ranks := filepath.Join(c.Shared(), "ranks")

@@ -112,7 +112,9 @@ const patience = 3 * time.Minute
 func (c *terminal) await(what string, ok func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(patience); !ok(); <-time.After(150 * time.Millisecond) {
-		require.True(c.t, time.Now().Before(end), "%s\n%v\n%s", what, c.processes(), c.text())
+		if time.Now().After(end) { // only now are all processes read
+			require.FailNow(c.t, what, "%v\n%s", c.processes(), c.text())
+		}
 	}
 }
 

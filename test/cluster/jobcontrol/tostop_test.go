@@ -84,6 +84,7 @@ func TestBackgroundTerminal(t *testing.T) {
 // A job does not stop when its shell is killed at the moment at which it is about to:
 // nobody would continue it. It ends when it cannot write.
 func TestShellHasEnded(t *testing.T) {
+	t.Parallel()
 	for i := range 6 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
