@@ -13,12 +13,16 @@ import (
 
 var seed = flag.Uint64("seed", 0, "run only this schedule of the simulator, and log all")
 
-// Run runs schedules of two ranks, and a tenth as many of eight. A schedule returns what it has
-// used, which add sums up; log is nil but for the one that -seed names. A failure prints the command
-// that replays it, in the package.
-func Run[U any](t *testing.T, schedules int, pkg string,
-	schedule func(seed uint64, ranks int, log func(string, ...any)) (*U, error), add func(sum, used *U),
-) (sum U) {
+// Counts is how often each input came in each state.
+type Counts map[[2]int]int
+
+// Run runs schedules of two ranks, and a tenth as many of eight. It returns the sum of what the
+// schedules counted; log is nil but for the one that -seed names. A failure prints the command that
+// replays it, in the package.
+func Run(t *testing.T, schedules int, pkg string,
+	schedule func(seed uint64, ranks int, log func(string, ...any)) (Counts, error),
+) Counts {
+	sum := Counts{}
 	for _, c := range []struct{ ranks, share int }{{2, 1}, {8, 10}} {
 		t.Run(fmt.Sprintf("of %d", c.ranks), func(t *testing.T) {
 			if *seed > 0 {
@@ -26,24 +30,31 @@ func Run[U any](t *testing.T, schedules int, pkg string,
 				require.NoError(t, err)
 				return
 			}
-			sums := make([]U, runtime.GOMAXPROCS(0))
+			sums := make([]Counts, runtime.GOMAXPROCS(0))
 			t.Run("shard", func(t *testing.T) {
 				for shard := range sums {
 					t.Run(fmt.Sprint(shard), func(t *testing.T) {
 						t.Parallel()
+						sums[shard] = Counts{}
 						for seed := shard + 1; seed <= schedules/c.share; seed += len(sums) {
 							used, err := schedule(uint64(seed), c.ranks, nil)
 							require.NoError(t, err,
 								"go test %s -run 'TestSchedules/of_%d$' -v -seed %d", pkg, c.ranks, seed)
-							add(&sums[shard], used)
+							sums[shard].add(used)
 						}
 					})
 				}
 			})
 			for shard := range sums {
-				add(&sum, &sums[shard])
+				sum.add(sums[shard])
 			}
 		})
 	}
 	return sum
+}
+
+func (c Counts) add(other Counts) {
+	for at, n := range other {
+		c[at] += n
+	}
 }

@@ -20,7 +20,7 @@ func FuzzPeer(f *testing.F) {
 		f.Add([]byte{0, 200, 3, 6, k, 1, 0, 1, 4, 1, 2, 6, k + 1, 1, 1, 1, 8, 8, 6, 3, 0, 1, 1, 0, 0, 7, 6, 5, 1, 1, 1,
 			2, 3, 4, 9})
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, input []byte) {
+	f.Fuzz(func(t *testing.T, input []byte) {
 		p := New(Config{Self: 0, Rank: 1, Epoch: 2, Tuple: samples[0].tuple, MTU: 1400, Seed: 1})
 		b := &owner{input}
 		now, given, received := time.Duration(0), 0, 0

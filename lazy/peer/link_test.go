@@ -50,7 +50,7 @@ func (f *flood) feed() {
 		f.from.send(size, false)
 	}
 	if !f.over {
-		f.w.at(f.w.now+often, f.feed)
+		f.w.At(f.w.Now+often, f.feed)
 	}
 }
 
@@ -58,7 +58,7 @@ func (f *flood) feed() {
 func (f *flood) rate(loss float64, over time.Duration) float64 {
 	f.w.loss = loss
 	before := len(f.w.took)
-	f.w.runUntil(f.w.now + over)
+	f.w.RunUntil(f.w.Now + over)
 	return float64(len(f.w.took)-before) / float64(over/time.Millisecond)
 }
 
@@ -75,7 +75,7 @@ func TestLossyLink(t *testing.T) {
 		f := newFlood(link{each: 10 * time.Microsecond, depth: c.depth}, delay, 0)
 		f.rate(0, 20*time.Millisecond)
 		require.Greater(t, f.rate(0, 20*time.Millisecond), 0.9*full)
-		during := f.rate(c.loss, 400*time.Millisecond)
+		during := f.rate(c.loss, 200*time.Millisecond)
 		require.Greater(t, during, c.least*full, "%+v", c)
 		// What was there long before its acknowledgement arrived is no round trip.
 		require.LessOrEqual(t, f.from.peer.win.rto, 2*leastRTO, "%+v", c)

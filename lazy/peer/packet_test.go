@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/fabric"
-	"ibrun/internal/fuzzed"
 )
 
 var samples = []packet{
@@ -67,7 +66,7 @@ func FuzzPacket(f *testing.F) {
 	for _, k := range samples {
 		f.Add(uint8(k.kind), k.append(nil))
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, kind uint8, b []byte) {
+	f.Fuzz(func(t *testing.T, kind uint8, b []byte) {
 		var k packet
 		if k.parse(PacketKind(kind), b) {
 			require.Equal(t, b, k.append([]byte{}))
@@ -77,9 +76,9 @@ func FuzzPacket(f *testing.F) {
 		w.connect(0, 1)
 		gen := e.peer.gen
 		for range 2 { // in Up, and in what follows
-			e.peer.Step(w.now, Event{Kind: Packet, Packet: PacketKind(kind), Gen: gen, SrcEpoch: 1, DstEpoch: 1,
+			e.peer.Step(w.Now, Event{Kind: Packet, Packet: PacketKind(kind), Gen: gen, SrcEpoch: 1, DstEpoch: 1,
 				Body: b, Tuple: e.other.tuple})
-			e.peer.Step(w.now, Event{Kind: Rest})
+			e.peer.Step(w.Now, Event{Kind: Rest})
 		}
 	})
 }

@@ -20,9 +20,9 @@ func fair(ranks int) chances {
 
 // connect lets one rank open the connection to another and waits for it.
 func (w *world) connect(from, to int) {
-	w.at(w.now, func() { w.ranks[from].ends[to].step(Event{Kind: Warm}) })
+	w.At(w.Now, func() { w.ranks[from].ends[to].step(Event{Kind: Warm}) })
 	if err := w.run(); err != nil {
-		w.broken("%v", err)
+		w.Broken("%v", err)
 	}
 }
 
@@ -38,7 +38,7 @@ func only(t *testing.T, effects []Effect, kind EffectKind) Effect {
 func TestOneSided(t *testing.T) {
 	w := newWorld(1, fair(2))
 	a, b := w.pair()
-	w.at(0, func() { a.step(Event{Kind: Warm}) })
+	w.At(0, func() { a.step(Event{Kind: Warm}) })
 	require.NoError(t, w.run())
 	require.Equal(t, 3, w.posts[PacketState], "STATE, STATE HY ACK, STATE HY")
 	require.Equal(t, Up, a.peer.State())
@@ -51,7 +51,7 @@ func TestOneSided(t *testing.T) {
 func TestFirstMessage(t *testing.T) {
 	w := newWorld(1, fair(2))
 	a, _ := w.pair()
-	w.at(0, func() { a.send(100, false) })
+	w.At(0, func() { a.send(100, false) })
 	require.NoError(t, w.run())
 	require.Len(t, w.took, 1)
 	require.LessOrEqual(t, w.took[0], 50*time.Microsecond+3*w.delay, "one question, one round trip, and there")
@@ -61,7 +61,7 @@ func TestFirstMessage(t *testing.T) {
 func TestCrossing(t *testing.T) {
 	w := newWorld(1, chances{ranks: 2, delay: 100 * time.Microsecond})
 	a, b := w.pair()
-	w.at(0, func() { a.step(Event{Kind: Warm}); b.step(Event{Kind: Warm}) })
+	w.At(0, func() { a.step(Event{Kind: Warm}); b.step(Event{Kind: Warm}) })
 	require.NoError(t, w.run())
 	require.Equal(t, Up, a.peer.State())
 	require.Equal(t, Up, b.peer.State())
@@ -74,7 +74,7 @@ func TestClose(t *testing.T) {
 	w := newWorld(1, fair(2))
 	a, b := w.pair()
 	w.connect(0, 1)
-	w.at(w.now, func() { a.step(Event{Kind: Rest}); a.send(50, false) })
+	w.At(w.Now, func() { a.step(Event{Kind: Rest}); a.send(50, false) })
 	require.NoError(t, w.run())
 	require.Equal(t, 1, a.closed)
 	require.Equal(t, 1, b.closed)
@@ -83,7 +83,7 @@ func TestClose(t *testing.T) {
 	require.Equal(t, uint32(2), a.peer.gen)
 	require.Empty(t, a.causes)
 
-	w.at(w.now, func() { a.step(Event{Kind: Rest}); b.step(Event{Kind: Rest}) })
+	w.At(w.Now, func() { a.step(Event{Kind: Rest}); b.step(Event{Kind: Rest}) })
 	require.NoError(t, w.run())
 	require.Equal(t, Idle, a.peer.State(), "crossing")
 	require.Equal(t, Idle, b.peer.State(), "crossing")
@@ -100,7 +100,7 @@ func TestFinSticks(t *testing.T) {
 	w.connect(0, 1)
 	fin := func(attempt uint32, count uint64) PacketKind {
 		k := packet{kind: PacketFin, attempt: attempt, count: count}
-		return only(t, a.peer.Step(w.now, Event{
+		return only(t, a.peer.Step(w.Now, Event{
 			Kind: Packet, Packet: PacketFin, Gen: 1, SrcEpoch: 1, DstEpoch: 1, Body: k.append(nil),
 			Tuple: a.other.tuple,
 		}), Transmit).Packet
@@ -214,14 +214,14 @@ func TestLeftGeneration(t *testing.T) {
 		a.peer.apply(inMissing, &cue{cause: Broken})
 		a.peer.enter(a.peer.gen + 1)
 	}
-	w.at(w.now, func() { b.send(30, false) })
+	w.At(w.Now, func() { b.send(30, false) })
 	require.NoError(t, w.run())
 	require.Equal(t, []Cause{WasReset}, b.causes, "it was Up and had sent")
-	w.at(w.now, func() { b.send(30, false) })
+	w.At(w.Now, func() { b.send(30, false) })
 	require.NoError(t, w.run())
 	require.Equal(t, uint32(5), b.peer.gen)
 	require.Zero(t, b.peer.Unacked())
-	require.Less(t, w.now, 50*time.Millisecond)
+	require.Less(t, w.Now, 50*time.Millisecond)
 }
 
 // Who has an address beside the first says that one to peers on Ethernet, and to
@@ -271,9 +271,9 @@ func TestRestarted(t *testing.T) {
 		w.start(r, false)
 	}
 	w.answer = time.Hour // would be noticed
-	start := w.now
-	w.at(start, func() { a.send(30, false) })
-	w.at(start+time.Millisecond, func() { a.send(30, false) })
+	start := w.Now
+	w.At(start, func() { a.send(30, false) })
+	w.At(start+time.Millisecond, func() { a.send(30, false) })
 	require.NoError(t, w.run())
 	require.Equal(t, []Cause{Restarted}, a.causes)
 	require.True(t, a.flow.sent[0].lost)

@@ -15,12 +15,12 @@ func (w *world) start(r *rank, anew bool) {
 	}
 	r.epochs = append(r.epochs, r.epoch)
 	r.alive, r.thaw = true, 0
-	if r.epoch == 1 || w.rng.IntN(2) == 0 {
+	if r.epoch == 1 || w.Rand.IntN(2) == 0 {
 		r.tuple = fabric.Tuple{Kind: fabric.ETH4, Num: uint32(r.id)<<8 | uint32(len(r.epochs))}
 	}
 	r.tuples = append(r.tuples, r.tuple)
 	clear(r.from)
-	w.log("rank %d starts as epoch %d at %d", r.id, r.epoch, r.tuple.Num)
+	w.Log("rank %d starts as epoch %d at %d", r.id, r.epoch, r.tuple.Num)
 	scratch := &Scratch{}
 	for _, other := range w.ranks {
 		if other == r {
@@ -35,14 +35,14 @@ func (w *world) start(r *rank, anew bool) {
 		cfg := w.cfg
 		cfg.Self, cfg.Rank, cfg.Epoch, cfg.Tuple, cfg.Scratch = uint32(r.id), uint32(other.id), r.epoch, r.tuple,
 			scratch
-		cfg.Seed = w.rng.Uint64()
+		cfg.Seed = w.Rand.Uint64()
 		e.peer = New(cfg)
 		if job.StartOf(other.epoch) > 0 {
 			e.raise(other.epoch) // the agent has said so before
 		}
 		e.peer.trace = func(used *row) {
-			w.log("  %d (%d): %v + %v -> %v", r.id, other.id, used.state, used.input, used.next)
-			w.used[used.state][used.input]++
+			w.Log("  %d (%d): %v + %v -> %v", r.id, other.id, used.state, used.input, used.next)
+			w.used[[2]int{int(used.state), int(used.input)}]++
 		}
 		r.ends[other.id] = e
 	}
@@ -50,7 +50,7 @@ func (w *world) start(r *rank, anew bool) {
 
 // raise is the agent's word that a rank was restarted.
 func (e *end) raise(epoch uint16) {
-	e.w.log("%d hears that %d counts from epoch %d on", e.self.id, e.other.id, epoch)
+	e.w.Log("%d hears that %d counts from epoch %d on", e.self.id, e.other.id, epoch)
 	e.floor = max(e.floor, epoch)
 	e.step(Event{Kind: Floor, Epoch: epoch})
 }
@@ -60,14 +60,14 @@ func (w *world) restart(r *rank) {
 	epoch := job.Epoch(job.StartOf(r.epoch)+1, 1)
 	for _, other := range w.ranks {
 		if other != r {
-			w.at(w.now+w.upTo(50*time.Millisecond), func() { w.when(other, func() { other.ends[r.id].raise(epoch) }) })
+			w.At(w.Now+w.UpTo(50*time.Millisecond), func() { w.when(other, func() { other.ends[r.id].raise(epoch) }) })
 		}
 	}
-	w.at(w.now+w.upTo(50*time.Millisecond), func() { w.start(r, true) })
+	w.At(w.Now+w.UpTo(50*time.Millisecond), func() { w.start(r, true) })
 }
 
 func (w *world) stop(r *rank, forGood bool) {
-	w.log("rank %d stops, for good: %v", r.id, forGood)
+	w.Log("rank %d stops, for good: %v", r.id, forGood)
 	r.alive, r.exited = false, forGood
 	for _, e := range r.ends {
 		if e != nil {

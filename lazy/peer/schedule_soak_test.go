@@ -17,7 +17,7 @@ func TestManySchedules(t *testing.T) {
 	ever := runSchedules(t, 100_000)
 	for _, r := range table {
 		if !strings.HasPrefix(r.why, "cannot be") {
-			assert.NotZero(t, ever[r.state][r.input], "%v, %v is never reached", r.state, r.input)
+			assert.NotZero(t, ever[[2]int{int(r.state), int(r.input)}], "%v, %v is never reached", r.state, r.input)
 		}
 	}
 }

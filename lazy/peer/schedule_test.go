@@ -59,12 +59,12 @@ func pick(seed uint64, ranks int) chances {
 func (w *world) plan() {
 	some := func(n int, do func(r *rank)) {
 		for range n {
-			r := w.ranks[w.rng.IntN(len(w.ranks))]
-			w.at(w.upTo(w.active), func() { do(r) })
+			r := w.ranks[w.Rand.IntN(len(w.ranks))]
+			w.At(w.UpTo(w.active), func() { do(r) })
 		}
 	}
 	other := func(r *rank) *end {
-		i := w.rng.IntN(len(w.ranks) - 1)
+		i := w.Rand.IntN(len(w.ranks) - 1)
 		if i >= r.id {
 			i++
 		}
@@ -73,31 +73,31 @@ func (w *world) plan() {
 	n := len(w.ranks) / 2
 	some(w.sends*n, func(r *rank) {
 		e := other(r)
-		for range 1 + w.rng.IntN(4) {
-			e.send(w.rng.IntN(w.size+1), w.rng.IntN(10) == 0)
+		for range 1 + w.Rand.IntN(4) {
+			e.send(w.Rand.IntN(w.size+1), w.Rand.IntN(10) == 0)
 		}
-		if w.rng.IntN(2) == 0 { // crossing
-			e.other.ends[r.id].send(w.rng.IntN(w.size+1), false)
+		if w.Rand.IntN(2) == 0 { // crossing
+			e.other.ends[r.id].send(w.Rand.IntN(w.size+1), false)
 		}
 	})
 	some(w.rests*n, func(r *rank) {
 		e := other(r)
 		e.step(Event{Kind: Rest})
-		if w.rng.IntN(2) == 0 {
+		if w.Rand.IntN(2) == 0 {
 			e.other.ends[r.id].step(Event{Kind: Rest})
 		}
 	})
-	w.at(w.active+w.freeze+time.Minute, w.curtain)
+	w.At(w.active+w.freeze+time.Minute, w.curtain)
 	some(2, func(r *rank) { other(r).step(Event{Kind: Tick}) })
-	some(w.rng.IntN(2), func(r *rank) { other(r).step(Event{Kind: Warm}) })
+	some(w.Rand.IntN(2), func(r *rank) { other(r).step(Event{Kind: Warm}) })
 	some(w.restarts, func(r *rank) {
 		if r.alive {
 			w.stop(r, false)
-			if w.rng.IntN(2) == 0 {
+			if w.Rand.IntN(2) == 0 {
 				w.restart(r)
 				return
 			}
-			w.at(w.now+w.upTo(50*time.Millisecond), func() { w.start(r, false) })
+			w.At(w.Now+w.UpTo(50*time.Millisecond), func() { w.start(r, false) })
 		}
 	})
 	some(w.exits, func(r *rank) {
@@ -107,15 +107,15 @@ func (w *world) plan() {
 	})
 	some(w.freezes, func(r *rank) {
 		if r.alive {
-			r.thaw = w.now + w.upTo(w.freeze)
-			w.log("rank %d stands still until %v", r.id, r.thaw)
+			r.thaw = w.Now + w.UpTo(w.freeze)
+			w.Log("rank %d stands still until %v", r.id, r.thaw)
 		}
 	})
 	some(w.splits, func(r *rank) {
 		o := other(r).other
-		until := w.now + w.upTo(w.split)
+		until := w.Now + w.UpTo(w.split)
 		w.cut[[2]int{r.id, o.id}] = until
-		if w.rng.IntN(2) == 0 {
+		if w.Rand.IntN(2) == 0 {
 			w.cut[[2]int{o.id, r.id}] = until
 		}
 	})
@@ -131,14 +131,14 @@ func (w *world) curtain() {
 			}
 			p, o := e.peer, e.other.ends[r.id].peer
 			if p.state != Up && p.state != Idle || !w.mayFail(WasReset) && (p.state != o.state || p.gen != o.gen) {
-				w.broken("%d is %v towards %d, generation %d; that is %v, %d", r.id, p.state, e.other.id, p.gen,
+				w.Broken("%d is %v towards %d, generation %d; that is %v, %d", r.id, p.state, e.other.id, p.gen,
 					o.state, o.gen)
 			}
-			first := w.now
+			first := w.Now
 			if r.id > e.other.id {
 				first += time.Second
 			}
-			w.at(first, func() { e.step(Event{Kind: Rest}) })
+			w.At(first, func() { e.step(Event{Kind: Rest}) })
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (w *world) atRest() error {
 	return nil
 }
 
-func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (*usage, error) {
+func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (seeded.Counts, error) {
 	k := pick(seed, ranks)
 	k.trace = trace
 	w := newWorld(seed, k)
@@ -200,32 +200,21 @@ func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (*usage, er
 	if err := w.run(); err != nil {
 		return nil, err
 	}
-	return &w.used, w.atRest()
-}
-
-// usage is how often each input has come in each state.
-type usage [states][inputs]int
-
-func (u *usage) add(used *usage) {
-	for s := range states {
-		for in := range inputs {
-			u[s][in] += used[s][in]
-		}
-	}
+	return w.used, w.atRest()
 }
 
 // TestSchedules runs seeded schedules of loss, duplicates, reordering,
 // partitions, crossing requests, closes, restarts and stale answers. All must
 // converge. A failure prints the command that replays it.
 func TestSchedules(t *testing.T) {
-	runSchedules(t, 4_000)
+	runSchedules(t, 1_000)
 }
 
 // runSchedules runs count random schedules. It returns how often each input came in each state.
-func runSchedules(t *testing.T, count int) usage {
-	ever := seeded.Run(t, count, "./lazy/peer", runSchedule, (*usage).add)
+func runSchedules(t *testing.T, count int) seeded.Counts {
+	ever := seeded.Run(t, count, "./lazy/peer", runSchedule)
 	for _, r := range table {
-		n := ever[r.state][r.input]
+		n := ever[[2]int{int(r.state), int(r.input)}]
 		t.Logf("%-10v %-20v %d", r.state, r.input, n)
 		if strings.HasPrefix(r.why, "cannot be") {
 			require.Zero(t, n, "%v, %v: %s", r.state, r.input, r.why)

@@ -2,14 +2,12 @@ package peer
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sort"
 	"time"
 
 	"ibrun/fabric"
+	"ibrun/internal/seeded"
 	"ibrun/job"
 )
 
@@ -43,27 +41,16 @@ type chances struct {
 // world is ranks, a network and an agent under virtual time.
 type world struct {
 	chances
-	rng     *rand.Rand
-	now     time.Duration
-	serial  uint64
-	heap    []entry
+	seeded.Time
 	ranks   []*rank
 	cut     map[[2]int]time.Duration // no packets from, to, until
-	steps   int
-	fault   error
-	used    usage
+	used    seeded.Counts
 	took    []time.Duration // from Send to Deliver
 	posts   [packetKinds]int
 	running bool // somebody has the core
 	next    int  // rank that had it last
 	posted  int  // packets that this turn has handled
 	timers  int  // SetTimer effects
-}
-
-type entry struct {
-	at     time.Duration
-	serial uint64
-	do     func()
 }
 
 // rank is one epoch after the other of one rank.
@@ -119,7 +106,7 @@ type fate struct {
 }
 
 func newWorld(seed uint64, k chances) *world {
-	w := &world{chances: k, rng: rand.New(rand.NewPCG(seed, 7)), cut: map[[2]int]time.Duration{}}
+	w := &world{chances: k, used: seeded.Counts{}, Time: seeded.NewTime(seed, 7, k.trace), cut: map[[2]int]time.Duration{}}
 	for id := range k.ranks {
 		w.ranks = append(w.ranks, &rank{id: id, ends: make([]*end, k.ranks), from: make([]uint16, k.ranks)})
 	}
@@ -130,123 +117,39 @@ func newWorld(seed uint64, k chances) *world {
 	return w
 }
 
-func (w *world) log(format string, args ...any) {
-	if w.trace != nil {
-		w.trace("%12v "+format, append([]any{w.now}, args...)...)
-	}
-}
-
 // when runs do, as soon as the rank does not stand still.
 func (w *world) when(r *rank, do func()) {
-	if r.thaw > w.now {
-		w.at(r.thaw, do)
+	if r.thaw > w.Now {
+		w.At(r.thaw, do)
 		return
 	}
 	do()
 }
 
-// at runs do later.
-func (w *world) at(t time.Duration, do func()) {
-	w.serial++
-	w.heap = append(w.heap, entry{t, w.serial, do})
-	for i := len(w.heap) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !w.heap[i].before(&w.heap[up]) {
-			break
-		}
-		w.heap[i], w.heap[up] = w.heap[up], w.heap[i]
-		i = up
-	}
-}
-
-func (e *entry) before(o *entry) bool {
-	return e.at < o.at || e.at == o.at && e.serial < o.serial
-}
-
-func (w *world) pop() entry {
-	h := w.heap
-	top, n := h[0], len(h)-1
-	h[0] = h[n]
-	h[n] = entry{}
-	h = h[:n]
-	for i := 0; ; {
-		least := i
-		for c := 2*i + 1; c <= 2*i+2 && c < n; c++ {
-			if h[c].before(&h[least]) {
-				least = c
-			}
-		}
-		if least == i {
-			break
-		}
-		h[i], h[least] = h[least], h[i]
-		i = least
-	}
-	w.heap = h
-	return top
-}
-
-var errEndless = errors.New("does not come to rest")
-
 // run goes on until nothing is left to happen.
-func (w *world) run() error {
-	for len(w.heap) > 0 && w.fault == nil {
-		next := w.pop()
-		w.now = next.at
-		next.do()
-		if w.steps++; w.steps > 2_000_000 || w.now > w.active+10*time.Minute {
-			return errEndless
-		}
-	}
-	return w.fault
-}
+func (w *world) run() error { return w.Run(w.active + 10*time.Minute) }
 
-// runUntil goes on for a time only.
-func (w *world) runUntil(stop time.Duration) {
-	for len(w.heap) > 0 && w.heap[0].at <= stop {
-		next := w.pop()
-		w.now = next.at
-		next.do()
-	}
-	w.now = stop
-}
-
-func (w *world) broken(format string, args ...any) {
-	if w.fault == nil {
-		w.fault = fmt.Errorf("at %v: "+format, append([]any{w.now}, args...)...)
-	}
-}
-
-func (w *world) clear() bool { return w.now >= w.active }
-
-func (w *world) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
-
-func (w *world) upTo(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return time.Duration(w.rng.Int64N(int64(d)))
-}
+func (w *world) clear() bool { return w.Now >= w.active }
 
 // step is the owner of a Peer.
 func (e *end) step(ev Event) {
 	w := e.w
-	if e.dead || w.fault != nil {
+	if e.dead || w.Fault != nil {
 		return
 	}
-	for _, f := range e.peer.Step(w.now, ev) {
+	for _, f := range e.peer.Step(w.Now, ev) {
 		e.perform(&f)
 	}
 	for len(e.waiting) > e.peer.Unacked() {
 		m := &e.flow.sent[e.waiting[0]]
 		if !m.delivered {
-			w.broken("%d->%d: message %d is acknowledged and was not delivered", e.self.id, e.other.id, e.waiting[0])
+			w.Broken("%d->%d: message %d is acknowledged and was not delivered", e.self.id, e.other.id, e.waiting[0])
 		}
 		m.acked = true
 		e.waiting = e.waiting[1:]
 	}
 	if len(e.waiting) != e.peer.Unacked() {
-		w.broken("%d->%d: %d messages wait, the Peer says %d", e.self.id, e.other.id, len(e.waiting), e.peer.Unacked())
+		w.Broken("%d->%d: %d messages wait, the Peer says %d", e.self.id, e.other.id, len(e.waiting), e.peer.Unacked())
 	}
 }
 
@@ -256,9 +159,9 @@ func (e *end) perform(f *Effect) {
 	case Transmit:
 		w.post(e, f)
 	case Resolve:
-		w.log("%d asks for %d, least %d fresh %v", e.self.id, e.other.id, f.Least, f.Fresh)
+		w.Log("%d asks for %d, least %d fresh %v", e.self.id, e.other.id, f.Least, f.Fresh)
 		least, fresh := f.Least, f.Fresh
-		w.at(w.now+w.upTo(w.answer), func() { w.resolve(e, least, fresh) })
+		w.At(w.Now+w.UpTo(w.answer), func() { w.resolve(e, least, fresh) })
 	case SetTimer:
 		w.timers++
 		e.timer++
@@ -272,7 +175,7 @@ func (e *end) perform(f *Effect) {
 			ring := tick
 			tick = func() { w.queue(e.self, false, ring) }
 		}
-		w.at(max(f.At, w.now), tick)
+		w.At(max(f.At, w.Now), tick)
 	case Deliver, DeliverControl:
 		w.delivered(e, f)
 	case Opened:
@@ -281,22 +184,22 @@ func (e *end) perform(f *Effect) {
 			e.whenOpened = nil
 			do()
 		}
-		w.log("%d up to %d, generation %d", e.self.id, e.other.id, e.peer.gen)
+		w.Log("%d up to %d, generation %d", e.self.id, e.other.id, e.peer.gen)
 	case Closed:
 		e.closed++
-		w.log("%d closed to %d", e.self.id, e.other.id)
+		w.Log("%d closed to %d", e.self.id, e.other.id)
 	case Renewed:
-		w.log("%d renewed to %d, epoch %d", e.self.id, e.other.id, f.Least)
+		w.Log("%d renewed to %d, epoch %d", e.self.id, e.other.id, f.Least)
 		if f.Least <= e.renewed || f.Least != e.peer.epoch {
-			w.broken("%d renewed to %d: epoch %d after %d, the Peer says %d", e.self.id, e.other.id, f.Least, e.renewed,
+			w.Broken("%d renewed to %d: epoch %d after %d, the Peer says %d", e.self.id, e.other.id, f.Least, e.renewed,
 				e.peer.epoch)
 		}
 		e.renewed = f.Least
 	case Failed:
-		w.log("%d failed to %d: %v, %d lost", e.self.id, e.other.id, f.Cause, f.Lost)
+		w.Log("%d failed to %d: %v, %d lost", e.self.id, e.other.id, f.Cause, f.Lost)
 		e.causes = append(e.causes, f.Cause)
 		if f.Lost > len(e.waiting) {
-			w.broken("%d of %d messages lost", f.Lost, len(e.waiting))
+			w.Broken("%d of %d messages lost", f.Lost, len(e.waiting))
 			return
 		}
 		for _, m := range e.waiting[:f.Lost] {
@@ -327,13 +230,13 @@ func (e *end) send(size int, control bool) {
 	for i := headLen; i < len(b); i++ {
 		b[i] = byte(seq + i)
 	}
-	e.flow.sent = append(e.flow.sent, fate{at: e.w.now, control: control, to: e.peer.epoch})
+	e.flow.sent = append(e.flow.sent, fate{at: e.w.Now, control: control, to: e.peer.epoch})
 	e.waiting = append(e.waiting, seq)
 	kind := Send
 	if control {
 		kind = Control
 	}
-	e.w.log("%d sends %d to %d", e.self.id, seq, e.other.id)
+	e.w.Log("%d sends %d to %d", e.self.id, seq, e.other.id)
 	e.step(Event{Kind: kind, Msg: b})
 }
 
@@ -341,48 +244,48 @@ func (e *end) send(size int, control bool) {
 func (w *world) delivered(e *end, f *Effect) {
 	b := f.Msg
 	if len(b) < headLen || int(binary.BigEndian.Uint32(b[16:])) != len(b) {
-		w.broken("a message of %d bytes", len(b))
+		w.Broken("a message of %d bytes", len(b))
 		return
 	}
 	src, dst := int(binary.BigEndian.Uint32(b)), int(binary.BigEndian.Uint32(b[4:]))
 	epoch, seq := binary.BigEndian.Uint16(b[8:]), int(binary.BigEndian.Uint32(b[12:]))
-	w.log("%d takes %d of %d epoch %d", e.self.id, seq, src, epoch)
+	w.Log("%d takes %d of %d epoch %d", e.self.id, seq, src, epoch)
 	for i := headLen; i < len(b); i++ {
 		if b[i] != byte(seq+i) {
-			w.broken("message %d->%d %d is not what was sent", src, dst, seq)
+			w.Broken("message %d->%d %d is not what was sent", src, dst, seq)
 			return
 		}
 	}
 	if src != e.other.id || dst != e.self.id {
-		w.broken("message %d->%d came to %d from %d", src, dst, e.self.id, e.other.id)
+		w.Broken("message %d->%d came to %d from %d", src, dst, e.self.id, e.other.id)
 		return
 	}
 	if epoch < e.self.from[src] || epoch != e.peer.epoch {
-		w.broken("message of epoch %d of %d after one of %d", epoch, src, e.self.from[src])
+		w.Broken("message of epoch %d of %d after one of %d", epoch, src, e.self.from[src])
 	}
 	if epoch < e.floor {
-		w.broken("message of epoch %d of %d, which counts from %d on", epoch, src, e.floor)
+		w.Broken("message of epoch %d of %d, which counts from %d on", epoch, src, e.floor)
 	}
 	e.self.from[src] = epoch
 	l := e.other.ends[dst].flows[slices.Index(e.other.epochs, epoch)]
 	if seq <= l.last {
-		w.broken("message %d->%d %d after %d", src, dst, seq, l.last)
+		w.Broken("message %d->%d %d after %d", src, dst, seq, l.last)
 	}
 	l.last = seq
 	m := &l.sent[seq]
 	if m.to != 0 && job.StartOf(m.to) != job.StartOf(e.self.epoch) {
-		w.broken("message %d->%d %d to epoch %d came to epoch %d", src, dst, seq, m.to, e.self.epoch)
+		w.Broken("message %d->%d %d to epoch %d came to epoch %d", src, dst, seq, m.to, e.self.epoch)
 	}
 	if m.delivered || m.control != (f.Kind == DeliverControl) {
-		w.broken("message %d->%d %d twice, or as what it is not", src, dst, seq)
+		w.Broken("message %d->%d %d twice, or as what it is not", src, dst, seq)
 	}
 	m.delivered = true
-	w.took = append(w.took, w.now-m.at)
+	w.took = append(w.took, w.Now-m.at)
 	if e.idle {
 		return
 	}
 	n := len(b)
-	w.at(w.now+w.upTo(w.slow), func() { e.step(Event{Kind: Taken, N: n}) })
+	w.At(w.Now+w.UpTo(w.slow), func() { e.step(Event{Kind: Taken, N: n}) })
 }
 
 // post is the network.
@@ -393,13 +296,13 @@ func (w *world) post(e *end, f *Effect) {
 		Body: clone(f.Body), Tuple: e.self.tuple,
 	}
 	if f.To.Num == 0 {
-		w.broken("%v to nowhere", f.Packet)
+		w.Broken("%v to nowhere", f.Packet)
 		return
 	}
-	if w.trace != nil {
+	if w.Trace != nil {
 		var k packet
 		k.parse(f.Packet, f.Body)
-		w.log("  %d>%d %v gen %d epochs %d>%d flags %d seq %d ack %d attempt %d", e.self.id, e.other.id, f.Packet,
+		w.Log("  %d>%d %v gen %d epochs %d>%d flags %d seq %d ack %d attempt %d", e.self.id, e.other.id, f.Packet,
 			f.Gen,
 			ev.SrcEpoch, ev.DstEpoch, k.flags, k.seq, k.ack, k.attempt)
 	}
@@ -411,9 +314,9 @@ func (w *world) post(e *end, f *Effect) {
 		o := dst.ends[src.id]
 		if ev.Packet == PacketSegment && o.peer.state == Wait && ev.Gen == o.peer.gen && ev.SrcEpoch == o.peer.epoch &&
 			ev.DstEpoch == dst.epoch {
-			w.broken("%d sends to %d before it may", src.id, dst.id)
+			w.Broken("%d sends to %d before it may", src.id, dst.id)
 		}
-		ev.Keep = o.keep || !w.clear() && w.chance(w.kept)
+		ev.Keep = o.keep || !w.clear() && w.Chance(w.kept)
 		w.when(dst, func() { o.step(ev) })
 	}
 	if w.work > 0 {
@@ -422,27 +325,27 @@ func (w *world) post(e *end, f *Effect) {
 		return
 	}
 	if w.clear() {
-		w.at(w.now+w.delay, arrive)
+		w.At(w.Now+w.delay, arrive)
 		return
 	}
-	if w.cut[[2]int{src.id, dst.id}] > w.now {
+	if w.cut[[2]int{src.id, dst.id}] > w.Now {
 		return
 	}
-	left := w.now
+	left := w.Now
 	if w.link != nil {
 		var ok bool
-		if left, ok = w.link.leaves(src.id, w.now); !ok {
+		if left, ok = w.link.leaves(src.id, w.Now); !ok {
 			return
 		}
 	}
-	if !w.chance(w.loss) {
-		w.at(left+w.delay+w.upTo(w.sway), arrive)
+	if !w.Chance(w.loss) {
+		w.At(left+w.delay+w.UpTo(w.sway), arrive)
 	}
-	if w.chance(w.dup) {
-		w.at(w.now+w.delay+w.upTo(w.sway), arrive)
+	if w.Chance(w.dup) {
+		w.At(w.Now+w.delay+w.UpTo(w.sway), arrive)
 	}
-	if w.chance(w.again) {
-		w.at(w.now+w.upTo(500*time.Millisecond), arrive)
+	if w.Chance(w.again) {
+		w.At(w.Now+w.UpTo(500*time.Millisecond), arrive)
 	}
 }
 
@@ -452,25 +355,25 @@ func (w *world) resolve(e *end, least uint16, fresh bool) {
 	o := e.other
 	switch {
 	case e.dead:
-	case e.self.thaw > w.now:
-		w.at(e.self.thaw, func() { w.resolve(e, least, fresh) })
+	case e.self.thaw > w.Now:
+		w.At(e.self.thaw, func() { w.resolve(e, least, fresh) })
 	case o.exited:
 		e.step(Event{Kind: Unresolved, Cause: Exited})
-	case !w.clear() && w.chance(w.wrong):
+	case !w.clear() && w.Chance(w.wrong):
 		e.step(Event{Kind: Unresolved, Cause: NoRank})
-	case !o.alive && w.rng.IntN(4) == 0:
+	case !o.alive && w.Rand.IntN(4) == 0:
 		e.step(Event{Kind: Unresolved, Cause: Broken})
 	case !o.alive:
-		w.at(w.now+10*time.Millisecond, func() { w.resolve(e, least, fresh) })
-	case fresh && o.thaw > w.now:
-		w.at(o.thaw, func() { w.resolve(e, least, fresh) })
+		w.At(w.Now+10*time.Millisecond, func() { w.resolve(e, least, fresh) })
+	case fresh && o.thaw > w.Now:
+		w.At(o.thaw, func() { w.resolve(e, least, fresh) })
 	default:
 		at := len(o.epochs) - 1
-		if !w.clear() && w.chance(w.wrong) {
-			at = w.rng.IntN(at + 1) // whatever was asked
-		} else if !fresh && w.chance(w.stale) {
+		if !w.clear() && w.Chance(w.wrong) {
+			at = w.Rand.IntN(at + 1) // whatever was asked
+		} else if !fresh && w.Chance(w.stale) {
 			if from := sort.Search(at, func(i int) bool { return o.epochs[i] >= least }); from < at {
-				at = from + w.rng.IntN(at-from+1)
+				at = from + w.Rand.IntN(at-from+1)
 			}
 		}
 		e.step(Event{Kind: Resolved, Epoch: o.epochs[at], Tuple: o.tuples[at], Fresh: fresh})

@@ -44,7 +44,7 @@ func (r *rank) turnToAll() {
 				}
 				e.whenOpened = func() {
 					openings.End(ticket, e.peer.Counts().Repeated > 0)
-					e.w.at(e.w.now, more)
+					e.w.At(e.w.Now, more)
 				}
 			}
 			e.send(headLen, false)
@@ -73,7 +73,7 @@ func (w *world) queue(r *rank, isPacket bool, do func()) {
 	})
 	if !w.running {
 		w.running = true
-		w.at(w.now, w.turn)
+		w.At(w.Now, w.turn)
 	}
 }
 
@@ -91,7 +91,7 @@ func (w *world) turn() {
 			r.todo = r.todo[1:]
 			do()
 		}
-		w.at(w.now+time.Duration(w.posted)*w.work, w.turn)
+		w.At(w.Now+time.Duration(w.posted)*w.work, w.turn)
 		return
 	}
 	w.running = false

@@ -17,24 +17,24 @@ func TestShut(t *testing.T) {
 	a, b := w.pair()
 	w.connect(0, 1)
 	b.idle = true
-	w.at(w.now, func() {
+	w.At(w.Now, func() {
 		for range 50 {
 			a.send(900, false)
 		}
 	})
-	stop := w.now + 2*giveUp
-	w.runUntil(stop)
-	require.NoError(t, w.fault)
+	stop := w.Now + 2*giveUp
+	w.RunUntil(stop)
+	require.NoError(t, w.Fault)
 	require.Equal(t, Up, a.peer.State(), "shut for a minute, but alive")
 	require.Empty(t, a.causes)
 	require.Greater(t, a.peer.Unacked(), 35)
 	require.LessOrEqual(t, b.peer.untaken, 5000+5*900)
 	require.Greater(t, w.posts[PacketAck], 100, "questions")
-	w.at(w.now, func() { b.step(Event{Kind: Taken, N: b.peer.untaken}) })
+	w.At(w.Now, func() { b.step(Event{Kind: Taken, N: b.peer.untaken}) })
 	b.idle = false
 	require.NoError(t, w.run())
 	require.Zero(t, a.peer.Unacked())
-	require.Less(t, w.now-stop, time.Second)
+	require.Less(t, w.Now-stop, time.Second)
 }
 
 // TestReopens: taking the messages says so at once, not when asked.
@@ -47,10 +47,10 @@ func TestReopens(t *testing.T) {
 	b.idle = true
 	a.send(500, false)
 	a.send(500, false)
-	w.runUntil(w.now + time.Second)
+	w.RunUntil(w.Now + time.Second)
 	require.Len(t, w.took, 1)
 	b.step(Event{Kind: Taken, N: 500})
-	w.runUntil(w.now + 3*w.delay)
+	w.RunUntil(w.Now + 3*w.delay)
 	require.Len(t, w.took, 2, "the word goes there, the message comes back")
 }
 
@@ -63,7 +63,7 @@ func TestLatency(t *testing.T) {
 	a, b := w.pair()
 	w.connect(0, 1)
 	for i := range 20_000 {
-		w.at(w.now+time.Duration(i)*200*time.Microsecond, func() {
+		w.At(w.Now+time.Duration(i)*200*time.Microsecond, func() {
 			a.send(64, false)
 			if i%3 == 0 {
 				b.send(3000, false)
@@ -92,7 +92,7 @@ func TestBulk(t *testing.T) {
 	x, y := a.peer.win, b.peer.win // numbers that are about to wrap
 	x.una, x.next, x.limit = x.una-100, x.next-100, x.limit-100
 	y.want -= 100
-	start := w.now
+	start := w.Now
 	for range 400 {
 		a.send(16<<10, false)
 	}
@@ -102,7 +102,7 @@ func TestBulk(t *testing.T) {
 	t.Logf("%v, %+v, round trip %v, time-out %v", slices.Max(w.took), c, a.peer.win.srtt, a.peer.win.rto)
 	require.Less(t, slices.Max(w.took), 500*time.Millisecond, "6.5 MB at about 10 segments in 200 us")
 	require.Less(t, c.TimedOut, uint64(10))
-	require.Greater(t, w.now, start)
+	require.Greater(t, w.Now, start)
 }
 
 // TestQuietTimer: a busy pair does not touch its timer for every message.
@@ -112,8 +112,8 @@ func TestQuietTimer(t *testing.T) {
 	w.connect(0, 1)
 	w.timers = 0
 	for i := range 1000 {
-		w.at(w.now+time.Duration(i)*200*time.Microsecond, func() { a.send(64, false) })
-		w.at(w.now+time.Duration(i)*200*time.Microsecond+100*time.Microsecond, func() { b.send(64, false) })
+		w.At(w.Now+time.Duration(i)*200*time.Microsecond, func() { a.send(64, false) })
+		w.At(w.Now+time.Duration(i)*200*time.Microsecond+100*time.Microsecond, func() { b.send(64, false) })
 	}
 	require.NoError(t, w.run())
 	require.Len(t, w.took, 2000)
@@ -140,7 +140,7 @@ func TestFlood(t *testing.T) {
 	for range fewOwed {
 		a.send(64, false)
 	}
-	w.runUntil(w.now + 3*w.delay)
+	w.RunUntil(w.Now + 3*w.delay)
 	require.Zero(t, a.peer.Unacked())
 }
 
@@ -149,7 +149,7 @@ func BenchmarkStep(b *testing.B) {
 	w := newWorld(1, fair(2))
 	x, y := w.pair()
 	w.connect(0, 1)
-	now := w.now
+	now := w.Now
 	x.peer.trace, y.peer.trace = nil, nil
 	msg := make([]byte, 64)
 	body := make([]byte, 128)

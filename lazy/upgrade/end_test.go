@@ -46,7 +46,7 @@ func (e *end) step(ev peer.Event) {
 		if e.dead {
 			return
 		}
-		for _, f := range e.peer.Step(e.w.now, ev) {
+		for _, f := range e.peer.Step(e.w.Now, ev) {
 			e.perform(&f)
 		}
 		e.waiting = e.waiting[max(0, len(e.waiting)-e.peer.Unacked()):]
@@ -66,11 +66,11 @@ func (e *end) perform(f *peer.Effect) {
 	case peer.Transmit:
 		e.post(f)
 	case peer.Resolve:
-		w.after(w.delay, e.answer)
+		w.After(w.delay, e.answer)
 	case peer.SetTimer:
 		e.timer++
 		mine := e.timer
-		w.after(max(0, f.At-w.now), func() {
+		w.After(max(0, f.At-w.Now), func() {
 			if mine == e.timer {
 				e.step(peer.Event{Kind: peer.Tick})
 			}
@@ -79,7 +79,7 @@ func (e *end) perform(f *peer.Effect) {
 		e.delivered(binary.BigEndian.Uint16(f.Msg), int(binary.BigEndian.Uint32(f.Msg[2:])), "datagram")
 		e.step(peer.Event{Kind: peer.Taken, N: len(f.Msg)})
 	case peer.DeliverControl:
-		w.log("%d hears %v of %d", e.self.id, Control(f.Msg[0]), e.other.id)
+		w.Log("%d hears %v of %d", e.self.id, Control(f.Msg[0]), e.other.id)
 		e.step(peer.Event{Kind: peer.Taken, N: len(f.Msg)})
 		e.upgrade(Event{Kind: Received, Msg: f.Msg, Busy: e.busy()})
 	case peer.Opened:
@@ -88,21 +88,21 @@ func (e *end) perform(f *peer.Effect) {
 		e.notify()
 	case peer.Closed:
 		e.connected = false
-		w.log("%d closed to %d", e.self.id, e.other.id)
+		w.Log("%d closed to %d", e.self.id, e.other.id)
 		e.upgrade(Event{Kind: Closed})
 		e.notify()
 	case peer.Failed:
 		e.connected = false
-		w.log("%d failed to %d: %v, %d lost", e.self.id, e.other.id, f.Cause, f.Lost)
+		w.Log("%d failed to %d: %v, %d lost", e.self.id, e.other.id, f.Cause, f.Lost)
 		if !e.mayFail() {
-			w.broken("%d failed to %d without a reason: %v", e.self.id, e.other.id, f.Cause)
+			w.Broken("%d failed to %d without a reason: %v", e.self.id, e.other.id, f.Cause)
 		}
 		e.waiting = e.waiting[min(f.Lost, len(e.waiting)):]
 		e.flow.excuse()
 		e.upgrade(Event{Kind: Failed})
 		e.notify()
 	case peer.Refused:
-		w.broken("%d: a message to %d was refused", e.self.id, e.other.id)
+		w.Broken("%d: a message to %d was refused", e.self.id, e.other.id)
 	case peer.Writable, peer.Drained:
 		e.notify()
 	}
@@ -128,10 +128,10 @@ func (e *end) post(f *peer.Effect) {
 		}
 	}
 	if !w.chance(w.loss) {
-		w.after(w.delay+w.upTo(w.sway), arrive)
+		w.After(w.delay+w.UpTo(w.sway), arrive)
 	}
 	if w.chance(w.dup) {
-		w.after(w.delay+w.upTo(20*w.sway), arrive)
+		w.After(w.delay+w.UpTo(20*w.sway), arrive)
 	}
 }
 
@@ -140,7 +140,7 @@ func (e *end) answer() {
 	switch {
 	case e.dead:
 	case !e.other.alive:
-		e.w.after(10*time.Millisecond, e.answer)
+		e.w.After(10*time.Millisecond, e.answer)
 	default:
 		e.step(peer.Event{Kind: peer.Resolved, Epoch: e.other.epoch, Tuple: e.other.tuple(), Fresh: true})
 	}
@@ -175,7 +175,7 @@ func (e *end) do(f Effect) {
 	w := e.w
 	switch f.Kind {
 	case Send:
-		w.log("%d says %v to %d", e.self.id, f.Control, e.other.id)
+		w.Log("%d says %v to %d", e.self.id, f.Control, e.other.id)
 		e.waiting = append(e.waiting, -1)
 		e.step(peer.Event{Kind: peer.Control, Msg: f.Msg})
 	case MakeOffer:
@@ -188,7 +188,7 @@ func (e *end) do(f Effect) {
 		binary.BigEndian.PutUint64(ev.Token[:], w.tokens)
 		e.upgrade(ev)
 	case Dial:
-		e.dial(f.Token, uint16(f.Offer[0]), w.now+10*time.Second)
+		e.dial(f.Token, uint16(f.Offer[0]), w.Now+10*time.Second)
 	case Read:
 		e.pipe.read(e)
 	case Mark:
@@ -196,9 +196,9 @@ func (e *end) do(f Effect) {
 	case Close:
 		e.shut()
 	case End:
-		w.log("%d has lost %d: %v", e.self.id, e.other.id, f.Why)
+		w.Log("%d has lost %d: %v", e.self.id, e.other.id, f.Why)
 		if w.breaks == 0 && w.restarts == 0 && (e.self.keeps && e.other.keeps || w.cuts == 0) {
-			w.broken("%d has lost %d without a reason: %v", e.self.id, e.other.id, f.Why)
+			w.Broken("%d has lost %d without a reason: %v", e.self.id, e.other.id, f.Why)
 		}
 		e.over, e.alarmed = true, e.alarmed || f.Alarm
 		e.outbox = nil
@@ -209,7 +209,7 @@ func (e *end) do(f Effect) {
 		e.pipe.stop(own)
 	case Lose:
 		if w.restarts == 0 {
-			w.broken("%d has lost what it sent to %d", e.self.id, e.other.id)
+			w.Broken("%d has lost what it sent to %d", e.self.id, e.other.id)
 		}
 		e.flow.excuse()
 	case Again:
@@ -221,7 +221,7 @@ func (e *end) do(f Effect) {
 	case Notify:
 		e.notify()
 	case Idle:
-		if w.rng.IntN(2) == 0 {
+		if w.Rand.IntN(2) == 0 {
 			e.step(peer.Event{Kind: peer.Rest})
 		}
 	}
@@ -255,7 +255,7 @@ func (e *end) send(size int) {
 func (e *end) notify() {
 	if !e.woken {
 		e.woken = true
-		e.w.after(e.w.upTo(20*time.Microsecond), func() {
+		e.w.After(e.w.UpTo(20*time.Microsecond), func() {
 			e.woken = false
 			e.pump()
 		})
@@ -268,7 +268,7 @@ func (e *end) pump() {
 	for len(e.outbox) > 0 && !e.writing && !e.dead && !e.over {
 		size := e.outbox[0]
 		full := e.peer.Room() < size
-		verdict, effects := e.up.Route(Message{Size: size, Full: full, Now: w.now})
+		verdict, effects := e.up.Route(Message{Size: size, Full: full, Now: w.Now})
 		e.outbox = e.outbox[1:] // the sender has the turn; what the effects bring up waits
 		e.writing = true
 		e.doAll(effects)
@@ -281,19 +281,19 @@ func (e *end) pump() {
 			continue
 		case verdict == ByDatagram && !full:
 			if size > LongMessage || e.wasFull && e.up.State() == Open {
-				w.broken("%d sends %d bytes to %d as a datagram", e.self.id, size, e.other.id)
+				w.Broken("%d sends %d bytes to %d as a datagram", e.self.id, size, e.other.id)
 			}
 			e.byDatagram(size)
 			continue
 		case verdict == ByDatagram && e.peer.Unacked() == 0:
 			if e.up.State() != Barred {
-				w.broken("%d cannot send %d bytes to %d in %v", e.self.id, size, e.other.id, e.up.State())
+				w.Broken("%d cannot send %d bytes to %d in %v", e.self.id, size, e.other.id, e.up.State())
 			}
 			continue // the application is told that there is no stream
 		}
 		e.outbox = append([]int{size}, e.outbox...)
 		if w.polls {
-			w.after(w.delay+time.Millisecond, e.notify)
+			w.After(w.delay+time.Millisecond, e.notify)
 		}
 		return
 	}
@@ -331,8 +331,8 @@ func (e *end) byStream() {
 			e.notify()
 		}
 	}
-	if d := e.w.upTo(e.w.slow); d > 0 {
-		e.w.after(d, done)
+	if d := e.w.UpTo(e.w.slow); d > 0 {
+		e.w.After(d, done)
 		return
 	}
 	done()
@@ -341,16 +341,16 @@ func (e *end) byStream() {
 // delivered holds a message against what was promised.
 func (e *end) delivered(epoch uint16, seq int, by string) {
 	w, from := e.w, e.other
-	w.log("%d takes %d of %d, epoch %d, by %s", e.self.id, seq, from.id, epoch, by)
+	w.Log("%d takes %d of %d, epoch %d, by %s", e.self.id, seq, from.id, epoch, by)
 	f := from.ends[e.self.id].flows[epoch-1]
 	switch {
 	case seq >= f.sent || f.got[seq]:
-		w.broken("message %d of %d to %d came twice, by %s", seq, from.id, e.self.id, by)
+		w.Broken("message %d of %d to %d came twice, by %s", seq, from.id, e.self.id, by)
 		return
 	case seq < f.last:
-		w.broken("message %d of %d to %d came after %d, by %s", seq, from.id, e.self.id, f.last, by)
+		w.Broken("message %d of %d to %d came after %d, by %s", seq, from.id, e.self.id, f.last, by)
 	case epoch < from.epoch && e.newest() > epoch:
-		w.broken("message of epoch %d of %d to %d after one of the next", epoch, from.id, e.self.id)
+		w.Broken("message of epoch %d of %d to %d after one of the next", epoch, from.id, e.self.id)
 	}
 	f.got[seq], f.last = true, seq
 }

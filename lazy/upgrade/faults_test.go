@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/internal/fuzzed"
 )
 
 // The faults that package lazy had in what this package decides now, each as the
@@ -283,7 +281,7 @@ func FuzzReceived(f *testing.F) {
 	for kind := range controls {
 		f.Add(message(kind, one, ""), true)
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, m []byte, dials bool) {
+	f.Fuzz(func(t *testing.T, m []byte, dials bool) {
 		for _, p := range []*machine{given(t, dials), withStream(t, dials)} {
 			p.Step(Event{Kind: Received, Msg: m})
 			p.Step(Event{Kind: Received, Msg: m, Busy: true})

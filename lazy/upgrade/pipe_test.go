@@ -55,25 +55,25 @@ func (e *end) dial(token Token, epoch uint16, until time.Duration) {
 		}
 	}
 	if w.chance(w.noDial) {
-		w.after(w.delay+w.upTo(10*time.Millisecond), func() { fails(errDial) })
+		w.After(w.delay+w.UpTo(10*time.Millisecond), func() { fails(errDial) })
 		return
 	}
 	p := &pipe{w: w, token: token}
-	w.after(2*w.delay+w.upTo(w.sway), func() {
+	w.After(2*w.delay+w.UpTo(w.sway), func() {
 		if e.dead || !e.up.Awaits(token) {
 			return
 		}
-		if !e.other.alive || e.other.epoch != epoch && w.rng.IntN(2) == 0 {
+		if !e.other.alive || e.other.epoch != epoch && w.Rand.IntN(2) == 0 {
 			fails(errDial)
 			return
 		}
 		o := e.other.ends[e.self.id]
 		if !o.up.Awaits(token) {
-			if w.now > until {
+			if w.Now > until {
 				fails(errHungUp)
 				return
 			}
-			w.after(100*time.Millisecond, func() { e.dial(token, epoch, until) })
+			w.After(100*time.Millisecond, func() { e.dial(token, epoch, until) })
 			return
 		}
 		p.sides = [2]*side{{end: e}, {end: o}}
@@ -82,9 +82,9 @@ func (e *end) dial(token Token, epoch uint16, until time.Duration) {
 		lost := w.chance(w.noProof)
 		later := time.Duration(0)
 		if lost {
-			later = w.upTo(200 * time.Millisecond) // it stands still until it is too late
+			later = w.UpTo(200 * time.Millisecond) // it stands still until it is too late
 		}
-		w.after(later+w.delay+w.upTo(w.sway), func() {
+		w.After(later+w.delay+w.UpTo(w.sway), func() {
 			switch {
 			case e.dead:
 			case !e.up.Awaits(token) || lost || p.sides[1].closed:
@@ -116,7 +116,7 @@ func (p *pipe) close(s *side) {
 	if far == s {
 		far = p.sides[1]
 	}
-	p.w.after(max(far.due-p.w.now, 0)+p.w.delay, func() { // behind what was written
+	p.w.After(max(far.due-p.w.Now, 0)+p.w.delay, func() { // behind what was written
 		if !far.cut && !s.stopped {
 			far.over = true
 			p.drain(far)
@@ -126,7 +126,7 @@ func (p *pipe) close(s *side) {
 
 // fail lets one side's hold fail; the other side is not told.
 func (p *pipe) fail(s *side) {
-	p.w.log("the stream of %d to %d fails", s.end.self.id, s.end.other.id)
+	p.w.Log("the stream of %d to %d fails", s.end.self.id, s.end.other.id)
 	s.failed = true
 	p.drain(s)
 }
@@ -137,11 +137,11 @@ func (p *pipe) cut(who int) {
 	if !p.sides[0].end.self.keeps || !p.sides[1].end.self.keeps {
 		who = 2 // or who does not keep would hear of it by its write alone, and who receives not at all
 	}
-	p.w.log("the stream of %d to %d is cut", p.sides[0].end.self.id, p.sides[1].end.self.id)
+	p.w.Log("the stream of %d to %d is cut", p.sides[0].end.self.id, p.sides[1].end.self.id)
 	for i, s := range p.sides {
 		s.cut, s.over = true, false
 		if who == i || who == 2 {
-			p.w.after(p.w.upTo(300*time.Millisecond), func() {
+			p.w.After(p.w.UpTo(300*time.Millisecond), func() {
 				if s.end.self.keeps && s.end.pipe == p || s.reading {
 					p.lost(s, errFailed)
 				}
@@ -155,14 +155,14 @@ func (p *pipe) stop(s *side) {
 	s.stopped = true
 	read := 0
 	if s.reading {
-		read = p.w.rng.IntN(len(s.items) + 1)
+		read = p.w.Rand.IntN(len(s.items) + 1)
 	}
-	p.w.after(p.w.upTo(30*time.Millisecond), func() { // the fabric says that what was aborted has failed
+	p.w.After(p.w.UpTo(30*time.Millisecond), func() { // the fabric says that what was aborted has failed
 		if e := s.end; !e.dead && !s.closed {
 			e.upgrade(Event{Kind: Lost, Token: p.token, Why: errFailed, Over: e.over, Kept: true})
 		}
 	})
-	p.w.after(p.w.upTo(20*time.Millisecond), func() {
+	p.w.After(p.w.UpTo(20*time.Millisecond), func() {
 		if s.end.dead || s.closed {
 			return
 		}
@@ -183,7 +183,7 @@ func (p *pipe) lost(s *side, why error) {
 	if e.dead || s.closed || s.stopped {
 		return
 	}
-	p.w.after(0, func() {
+	p.w.After(0, func() {
 		if !e.dead && !s.closed {
 			e.upgrade(Event{Kind: Lost, Token: p.token, Why: why, PeerEnded: why == errPeerEnded, Over: e.over,
 				Kept: e.self.keeps})
@@ -203,8 +203,8 @@ func (p *pipe) write(e *end, i item) {
 	case far.closed:
 		e.upgrade(Event{Kind: Lost, Token: p.token, Why: errPeerEnded, PeerEnded: true, Over: e.over})
 	default:
-		far.due = max(far.due, p.w.now+p.w.delay+p.w.upTo(p.w.sway))
-		p.w.after(far.due-p.w.now, func() {
+		far.due = max(far.due, p.w.Now+p.w.delay+p.w.UpTo(p.w.sway))
+		p.w.After(far.due-p.w.Now, func() {
 			if !far.cut {
 				far.items = append(far.items, i)
 				p.drain(far)
@@ -220,7 +220,7 @@ func (p *pipe) read(e *end) {
 		p.lost(own, errFailed)
 		return
 	}
-	p.w.after(0, func() { p.drain(own) })
+	p.w.After(0, func() { p.drain(own) })
 }
 
 // drain hands over what is here, if it is read, and then says how the stream ended.

@@ -15,7 +15,7 @@ func TestManySchedules(t *testing.T) {
 	for s := range states {
 		for _, in := range of[s.region()] {
 			if !strings.HasPrefix(index[s][in].why, "cannot be") {
-				assert.NotZero(t, ever[s][in], "%v, %v is never reached", s, in)
+				assert.NotZero(t, ever[[2]int{int(s), int(in)}], "%v, %v is never reached", s, in)
 			}
 		}
 	}

@@ -48,27 +48,27 @@ func pick(seed uint64, ranks int) chances {
 func (w *world) plan() {
 	some := func(n int, do func(e *end)) {
 		for range n {
-			i, j := w.rng.IntN(len(w.all)), w.rng.IntN(len(w.all)-1)
+			i, j := w.Rand.IntN(len(w.all)), w.Rand.IntN(len(w.all)-1)
 			if j >= i {
 				j++
 			}
-			w.after(w.upTo(w.active), func() { do(w.all[i].ends[j]) })
+			w.After(w.UpTo(w.active), func() { do(w.all[i].ends[j]) })
 		}
 	}
 	n := len(w.all) / 2
 	some(w.sends*n, func(e *end) {
-		for range 1 + w.rng.IntN(5) {
-			size := 6 + w.rng.IntN(500)
-			if w.rng.Float64() < w.long {
+		for range 1 + w.Rand.IntN(5) {
+			size := 6 + w.Rand.IntN(500)
+			if w.Rand.Float64() < w.long {
 				size = LongMessage + 1
 			}
-			if e.send(size); w.rng.IntN(4) == 0 {
+			if e.send(size); w.Rand.IntN(4) == 0 {
 				e.other.ends[e.self.id].send(size) // crossing
 			}
 		}
 	})
 	some(w.rests*n, func(e *end) {
-		if e.rest(); w.rng.IntN(3) == 0 {
+		if e.rest(); w.Rand.IntN(3) == 0 {
 			e.other.ends[e.self.id].rest()
 		}
 	})
@@ -80,17 +80,17 @@ func (w *world) plan() {
 	})
 	some(w.cuts*n, func(e *end) {
 		if e.pipe != nil {
-			e.pipe.cut(w.rng.IntN(3))
+			e.pipe.cut(w.Rand.IntN(3))
 		}
 	})
 	some(w.moves*n, func(e *end) { e.upgrade(Event{Kind: Moved}) })
 	some(w.restarts, func(e *end) {
 		if r := e.self; r.alive {
 			w.stop(r)
-			w.after(w.upTo(50*time.Millisecond), func() { w.start(r) })
+			w.After(w.UpTo(50*time.Millisecond), func() { w.start(r) })
 		}
 	})
-	w.after(w.active+10*time.Second, func() { // a rank that has said nothing since it started again is found by nobody
+	w.After(w.active+10*time.Second, func() { // a rank that has said nothing since it started again is found by nobody
 		for _, r := range w.all {
 			for _, e := range r.ends {
 				if e != nil && w.restarts > 0 {
@@ -99,7 +99,7 @@ func (w *world) plan() {
 			}
 		}
 	})
-	w.after(w.active+20*time.Second, func() { w.close(40) })
+	w.After(w.active+20*time.Second, func() { w.close(40) })
 }
 
 // close asks all pairs to rest, so many times or until they do.
@@ -112,7 +112,7 @@ func (w *world) close(times int) {
 		}
 	}
 	if times > 0 && w.atRest() != nil {
-		w.after(300*time.Millisecond+w.upTo(100*time.Millisecond), func() { w.close(times - 1) })
+		w.After(300*time.Millisecond+w.UpTo(100*time.Millisecond), func() { w.close(times - 1) })
 	}
 }
 
@@ -147,7 +147,7 @@ func (w *world) atRest() error {
 	return nil
 }
 
-func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (*usage, error) {
+func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (seeded.Counts, error) {
 	k := pick(seed, ranks)
 	k.trace = trace
 	w := newWorld(seed, k)
@@ -155,33 +155,22 @@ func runSchedule(seed uint64, ranks int, trace func(string, ...any)) (*usage, er
 	if err := w.run(); err != nil {
 		return nil, err
 	}
-	return &w.used, w.atRest()
-}
-
-// usage is how often each input has come in each state.
-type usage [states][inputs]int
-
-func (u *usage) add(used *usage) {
-	for s := range states {
-		for in := range inputs {
-			u[s][in] += used[s][in]
-		}
-	}
+	return w.used, w.atRest()
 }
 
 // TestSchedules runs seeded schedules of upgrades over real peers: loss, attempts that
 // fail, streams that break, rests and restarts. All must converge, with each message
 // once and in order. A failure prints the command that replays it.
 func TestSchedules(t *testing.T) {
-	runSchedules(t, 3_000)
+	runSchedules(t, 800)
 }
 
 // runSchedules runs count random schedules. It returns how often each input came in each state.
-func runSchedules(t *testing.T, count int) usage {
-	ever := seeded.Run(t, count, "./lazy/upgrade", runSchedule, (*usage).add)
+func runSchedules(t *testing.T, count int) seeded.Counts {
+	ever := seeded.Run(t, count, "./lazy/upgrade", runSchedule)
 	for s := range states {
 		for _, in := range of[s.region()] {
-			r, n := index[s][in], ever[s][in]
+			r, n := index[s][in], ever[[2]int{int(s), int(in)}]
 			t.Logf("%-10v %-30v %d", s, in, n)
 			if strings.HasPrefix(r.why, "cannot be") {
 				assert.Zero(t, n, "%v, %v: %s", s, in, r.why)

@@ -1,13 +1,10 @@
 package upgrade
 
 import (
-	"container/heap"
-	"errors"
-	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"ibrun/fabric"
+	"ibrun/internal/seeded"
 	"ibrun/lazy/peer"
 )
 
@@ -36,39 +33,10 @@ type chances struct {
 // world is ranks, a network and an agent under virtual time.
 type world struct {
 	chances
-	rng    *rand.Rand
-	now    time.Duration
-	serial uint64
-	soon   calendar
+	seeded.Time
 	all    []*rank
 	tokens uint64
-	fault  error
-	used   usage
-	steps  int
-}
-
-// entry is something that will happen; what comes at the same time happens in the
-// order in which it was planned.
-type entry struct {
-	at     time.Duration
-	serial uint64
-	do     func()
-}
-
-type calendar []entry
-
-func (c calendar) Len() int { return len(c) }
-func (c calendar) Less(i, j int) bool {
-	return c[i].at < c[j].at || c[i].at == c[j].at && c[i].serial < c[j].serial
-}
-func (c calendar) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
-func (c *calendar) Push(x any)   { *c = append(*c, x.(entry)) }
-func (c *calendar) Pop() any {
-	last := len(*c) - 1
-	e := (*c)[last]
-	(*c)[last] = entry{}
-	*c = (*c)[:last]
-	return e
+	used   seeded.Counts
 }
 
 // rank is one epoch after the other of one rank.
@@ -82,9 +50,9 @@ type rank struct {
 }
 
 func newWorld(seed uint64, k chances) *world {
-	w := &world{chances: k, rng: rand.New(rand.NewPCG(seed, 11))}
+	w := &world{chances: k, used: seeded.Counts{}, Time: seeded.NewTime(seed, 11, k.trace)}
 	for id := range k.ranks {
-		keeps := k.cuts > 0 && w.rng.Float64() >= k.keepless
+		keeps := k.cuts > 0 && w.Rand.Float64() >= k.keepless
 		w.all = append(w.all, &rank{id: id, ends: make([]*end, k.ranks), keeps: keeps})
 	}
 	for _, r := range w.all {
@@ -93,47 +61,12 @@ func newWorld(seed uint64, k chances) *world {
 	return w
 }
 
-func (w *world) log(format string, args ...any) {
-	if w.trace != nil {
-		w.trace("%12v "+format, append([]any{w.now}, args...)...)
-	}
-}
+func (w *world) clear() bool { return w.Now >= w.active }
 
-func (w *world) broken(format string, args ...any) {
-	if w.fault == nil {
-		w.fault = fmt.Errorf("at %v: "+format, append([]any{w.now}, args...)...)
-	}
-}
+func (w *world) chance(p float64) bool { return !w.clear() && w.Chance(p) }
 
-func (w *world) after(d time.Duration, do func()) {
-	w.serial++
-	heap.Push(&w.soon, entry{w.now + d, w.serial, do})
-}
-
-func (w *world) upTo(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return time.Duration(w.rng.Int64N(int64(d)))
-}
-
-func (w *world) clear() bool { return w.now >= w.active }
-
-func (w *world) chance(p float64) bool { return p > 0 && !w.clear() && w.rng.Float64() < p }
-
-var errEndless = errors.New("does not come to rest")
-
-func (w *world) run() error {
-	for len(w.soon) > 0 && w.fault == nil {
-		next := heap.Pop(&w.soon).(entry)
-		w.now = next.at
-		next.do()
-		if w.steps++; w.steps > 1_000_000 || w.now > w.active+10*time.Minute {
-			return errEndless
-		}
-	}
-	return w.fault
-}
+// run goes on until nothing is left to happen.
+func (w *world) run() error { return w.Run(w.active + 10*time.Minute) }
 
 func (r *rank) tuple() fabric.Tuple {
 	return fabric.Tuple{Kind: fabric.ETH4, Num: uint32(r.id+1)<<8 | uint32(r.epoch)}
@@ -143,7 +76,7 @@ func (r *rank) tuple() fabric.Tuple {
 func (w *world) start(r *rank) {
 	r.epoch++
 	r.alive = true
-	w.log("rank %d starts as epoch %d", r.id, r.epoch)
+	w.Log("rank %d starts as epoch %d", r.id, r.epoch)
 	scratch := &peer.Scratch{}
 	for _, other := range w.all {
 		if other == r {
@@ -156,16 +89,16 @@ func (w *world) start(r *rank) {
 		e.flows = append(e.flows, e.flow)
 		e.peer = peer.New(peer.Config{
 			Self: uint32(r.id), Rank: uint32(other.id), Epoch: r.epoch, Tuple: r.tuple(), MTU: 512, Stage: w.stage,
-			Seed: w.rng.Uint64(), Scratch: scratch,
+			Seed: w.Rand.Uint64(), Scratch: scratch,
 		})
 		cfg := w.cfg
 		cfg.Dials = r.id < other.id
 		e.up = New(cfg)
 		e.up.trace = func(used *row) {
-			if w.trace != nil { // boxing costs more than the rest of it
-				w.log("  %d (%d): %v + %v -> %v", r.id, other.id, used.from[0], used.input, used.next)
+			if w.Trace != nil { // boxing costs more than the rest of it
+				w.Log("  %d (%d): %v + %v -> %v", r.id, other.id, used.from[0], used.input, used.next)
 			}
-			w.used[used.from[0]][used.input]++
+			w.used[[2]int{int(used.from[0]), int(used.input)}]++
 		}
 		r.ends[other.id] = e
 	}
@@ -173,7 +106,7 @@ func (w *world) start(r *rank) {
 
 // stop ends a rank without a word.
 func (w *world) stop(r *rank) {
-	w.log("rank %d stops", r.id)
+	w.Log("rank %d stops", r.id)
 	r.alive = false
 	for _, e := range r.ends {
 		if e == nil {
