@@ -13,9 +13,12 @@ import (
 // Deadline is how long a test waits for anything: it only ends a test that hangs.
 const Deadline = time.Minute
 
-// maxInterval is the longest time between two looks. A look at all processes takes 20 ms of a core, so tests
-// that wait for seconds must not look all the time.
+// maxInterval is the longest time between two looks that take no time.
 const maxInterval = 100 * time.Millisecond
+
+// pause is the least time between two looks, as a multiple of the time that a look takes. A look at all
+// processes takes 20 ms of a core, and one that starts ibrun more, so tests must not look all the time.
+const pause = 4
 
 // ErrDeadline is returned if the condition does not hold within Deadline.
 var ErrDeadline = errors.New("timed out after " + Deadline.String())
@@ -23,11 +26,12 @@ var ErrDeadline = errors.New("timed out after " + Deadline.String())
 // True polls until ok returns true, and returns ErrDeadline if it does not within Deadline.
 func True(ok func() bool) error {
 	interval := time.Millisecond
-	for end := time.Now().Add(Deadline); !ok(); interval = min(2*interval, maxInterval) {
+	for began, end := time.Now(), time.Now().Add(Deadline); !ok(); began = time.Now() {
 		if time.Now().After(end) {
 			return ErrDeadline
 		}
-		time.Sleep(interval)
+		time.Sleep(max(interval, min(pause*time.Since(began), time.Second)))
+		interval = min(2*interval, maxInterval)
 	}
 	return nil
 }

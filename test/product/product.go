@@ -99,11 +99,21 @@ func Program(path, pkg string, flags ...string) error {
 	return kept(path, fmt.Sprint(pkg, shipped, flags), func(path string) error { return compile(path, pkg, flags...) })
 }
 
+// Programs builds static programs of this module in a folder, under the last parts of their packages' names. One
+// go build takes half the time of several.
+func Programs(dir string, pkgs ...string) error {
+	if len(pkgs) == 1 {
+		return Program(filepath.Join(dir, filepath.Base(pkgs[0])), pkgs[0])
+	}
+	return compile(dir, strings.Join(pkgs, " "))
+}
+
+// compile builds one package or, in a folder, several that are separated by spaces.
 func compile(path, pkg string, flags ...string) error {
 	if shipped {
 		flags = append([]string{"-trimpath"}, flags...)
 	}
-	cmd := exec.Command("go", slices.Concat([]string{"build"}, flags, []string{"-o", path, pkg})...)
+	cmd := exec.Command("go", slices.Concat([]string{"build"}, flags, []string{"-o", path}, strings.Fields(pkg))...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w", out, err)

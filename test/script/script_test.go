@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,6 +47,7 @@ func TestScript(t *testing.T) { run(t, "1", "testdata/*.txtar") }
 func run(t *testing.T, scale, pattern string) {
 	files, err := filepath.Glob(pattern)
 	require.NoError(t, err)
+	programs := sync.OnceValue(func() error { return buildPrograms(files) })
 	testscript.Run(t, testscript.Params{
 		Files:               files,
 		RequireUniqueNames:  true,
@@ -57,7 +59,7 @@ func run(t *testing.T, scale, pattern string) {
 			"exits":    exits,
 			"gone":     gone,
 			"json":     isJSON,
-			"program":  build,
+			"program":  func(ts *testscript.TestScript, _ bool, _ []string) { ts.Check(programs()) },
 			"ends":     ends,
 			"resize":   resize,
 			"start":    start,
@@ -162,18 +164,20 @@ func isJSON(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// builds serialises build.
-var builds sync.Mutex
-
-// build builds a program of this module, if it has not been built yet, and puts it on the path under
-// the last part of its package's name: program PACKAGE.
-func build(ts *testscript.TestScript, _ bool, args []string) {
-	builds.Lock()
-	defer builds.Unlock()
-	path := filepath.Join(filepath.Dir(program), filepath.Base(args[0]))
-	if _, err := os.Stat(path); err != nil {
-		ts.Check(product.Program(path, args[0]))
+// buildPrograms builds the programs of this module that scripts need, and puts them on the path under the last
+// parts of their packages' names. A script needs those that it names in lines of the form: program PACKAGE.
+func buildPrograms(files []string) error {
+	packages := map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for _, found := range regexp.MustCompile(`(?m)^program (.+)$`).FindAllSubmatch(text, -1) {
+			packages[string(found[1])] = true
+		}
 	}
+	return product.Programs(filepath.Dir(program), slices.Sorted(maps.Keys(packages))...)
 }
 
 // noneLeft waits until no process is left of the script with a folder.

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"github.com/stretchr/testify/require"
-
 	app "ibrun"
 	"ibrun/internal/waitfor"
 )
@@ -26,14 +24,14 @@ func (r *rank) barriers() {
 				return len(came) == r.Size()-1
 			})
 		}
-		require.NoError(r, os.WriteFile(fmt.Sprintf("came.%d.%d", round, r.Rank()), nil, 0o600))
-		require.NoError(r, r.Barrier(r.ctx))
+		r.noError(os.WriteFile(fmt.Sprintf("came.%d.%d", round, r.Rank()), nil, 0o600))
+		r.noError(r.Barrier(r.ctx))
 		came, err := filepath.Glob(fmt.Sprintf("came.%d.*", round))
-		require.NoError(r, err)
-		require.Len(r, came, r.Size())
+		r.noError(err)
+		r.equal(r.Size(), len(came))
 	}
 	for range 200 {
-		require.NoError(r, r.Barrier(r.ctx))
+		r.noError(r.Barrier(r.ctx))
 	}
 }
 
@@ -45,15 +43,15 @@ func (r *rank) collectives(string) {
 	length := func(from, to int) int { return (from*5 + to*3) % 4 * 700 }
 	for root := range size {
 		got, err := r.Broadcast(r.ctx, root, value(me, root, length(me, root)))
-		require.NoError(r, err)
+		r.noError(err)
 		r.same(value(root, root, length(root, root)), got, "Broadcast of root %d", root)
 
 		all, err := r.Gather(r.ctx, root, value(me, root, length(me, root)))
-		require.NoError(r, err)
+		r.noError(err)
 		if me != root {
-			require.Nil(r, all)
+			r.check(all == nil, "%d values", len(all))
 		} else {
-			require.Len(r, all, size)
+			r.equal(size, len(all))
 			for from := range all {
 				r.same(value(from, root, length(from, root)), all[from], "Gather of root %d from %d", root, from)
 			}
@@ -64,43 +62,43 @@ func (r *rank) collectives(string) {
 			parts[to] = value(me, to, length(me, to))
 		}
 		got, err = r.Scatter(r.ctx, root, parts)
-		require.NoError(r, err)
+		r.noError(err)
 		r.same(value(root, me, length(root, me)), got, "Scatter of root %d", root)
 	}
 	for shift := range 4 {
 		all, err := r.AllGather(r.ctx, value(me, 0, length(me, shift)))
-		require.NoError(r, err)
-		require.Len(r, all, size)
+		r.noError(err)
+		r.equal(size, len(all))
 		parts := make([][]byte, size)
 		for i := range size {
 			r.same(value(i, 0, length(i, shift)), all[i], "AllGather from %d", i)
 			parts[i] = value(me, i, length(me, i+shift))
 		}
 		all, err = r.AllToAll(r.ctx, parts)
-		require.NoError(r, err)
-		require.Len(r, all, size)
+		r.noError(err)
+		r.equal(size, len(all))
 		for from := range all {
 			r.same(value(from, me, length(from, me+shift)), all[from], "AllToAll from %d", from)
 		}
 	}
 	// Nothing at all is a value too.
 	all, err := r.AllGather(r.ctx, nil)
-	require.NoError(r, err)
-	require.Len(r, all, size)
-	require.Empty(r, bytes.Join(all, nil))
+	r.noError(err)
+	r.equal(size, len(all))
+	r.equal(0, len(bytes.Join(all, nil)))
 	got, err := r.Broadcast(r.ctx, size-1, nil)
-	require.NoError(r, err)
-	require.Empty(r, got)
+	r.noError(err)
+	r.equal(0, len(got))
 }
 
 // heavy carries values of 1 MiB.
 func (r *rank) heavy(string) {
 	me, root := r.Rank(), r.Size()/2
 	got, err := r.Broadcast(r.ctx, root, value(me, 0, 1<<20))
-	require.NoError(r, err)
+	r.noError(err)
 	r.same(value(root, 0, 1<<20), got, "Broadcast")
 	all, err := r.Gather(r.ctx, root, value(me, 0, 1<<20))
-	require.NoError(r, err)
+	r.noError(err)
 	for from := range all {
 		r.same(value(from, 0, 1<<20), all[from], "Gather from %d", from)
 	}
@@ -109,11 +107,11 @@ func (r *rank) heavy(string) {
 		parts = append(parts, value(me, to, 1<<20))
 	}
 	got, err = r.Scatter(r.ctx, root, parts)
-	require.NoError(r, err)
+	r.noError(err)
 	r.same(value(root, me, 1<<20), got, "Scatter")
 	all, err = r.AllGather(r.ctx, value(me, 0, 1<<20))
-	require.NoError(r, err)
-	require.Len(r, all, r.Size())
+	r.noError(err)
+	r.equal(r.Size(), len(all))
 	for from := range all {
 		r.same(value(from, 0, 1<<20), all[from], "AllGather from %d", from)
 	}
@@ -122,9 +120,9 @@ func (r *rank) heavy(string) {
 // fails requires that a collective failed, for one of these reasons.
 func (r *rank) fails(err error, causes ...string) {
 	var failed *app.CollectiveError
-	require.ErrorAs(r, err, &failed)
+	r.check(errors.As(err, &failed), "%v", err)
 	for _, c := range causes {
-		require.Regexp(r, c, failed.Err.Error())
+		r.check(regexp.MustCompile(c).MatchString(failed.Err.Error()), "%v: not %s", err, c)
 	}
 }
 
@@ -143,18 +141,18 @@ func (r *rank) joinsNot(arg string) {
 		err := call()
 		r.fails(err)
 		m := ranksOf.FindStringSubmatch(err.Error())
-		require.NotNil(r, m, "%v", err)
+		r.check(m != nil, "%v", err)
 		first, last := number(m[1]), number(m[1])
 		if m[2] != "" {
 			last = number(m[2])
 		}
 		if m[3] != "" { // ranks were dealt: a subtree's are no range
-			require.Less(r, number(m[3]), r.Size())
+			r.check(number(m[3]) < r.Size(), "%v", err)
 			continue
 		}
-		require.True(r, first <= victim && victim <= last, "%v: it is rank %d that ended", err, victim)
+		r.check(first <= victim && victim <= last, "%v: it is rank %d that ended", err, victim)
 	}
-	require.NoError(r, r.Finalize(r.ctx)) // a rank that has ended is not waited for
+	r.noError(r.Finalize(r.ctx)) // a rank that has ended is not waited for
 }
 
 // disagree calls different collectives and the same of different roots. What
@@ -167,23 +165,23 @@ func (r *rank) disagree(string) {
 		_, err := r.AllGather(r.ctx, []byte("x"))
 		r.fails(err, "rank [0-9]+ .*called", "Barrier", "AllGather")
 	}
-	require.NoError(r, r.Barrier(r.ctx))
+	r.noError(r.Barrier(r.ctx))
 	root := 1
 	if r.Rank() == odd {
 		root = 2
 	}
 	_, err := r.Gather(r.ctx, root, []byte("x"))
 	r.fails(err, "rank [0-9]+ .*called", "Gather of root 1", "Gather of root 2")
-	require.NoError(r, r.Barrier(r.ctx))
+	r.noError(r.Barrier(r.ctx))
 	for _, root := range []int{-1, r.Size()} {
 		_, err = r.Broadcast(r.ctx, root, nil)
-		require.ErrorIs(r, err, app.ErrNoSuchRank)
+		r.errorIs(err, app.ErrNoSuchRank)
 		_, err = r.Gather(r.ctx, root, nil)
-		require.ErrorIs(r, err, app.ErrNoSuchRank)
+		r.errorIs(err, app.ErrNoSuchRank)
 	}
 	_, err = r.AllToAll(r.ctx, make([][]byte, r.Size()+1))
-	require.ErrorIs(r, err, app.ErrValueCount)
-	require.NoError(r, r.Barrier(r.ctx))
+	r.errorIs(err, app.ErrValueCount)
+	r.noError(r.Barrier(r.ctx))
 }
 
 // large is too much: for one rank, which is told before anything is sent, and
@@ -192,11 +190,11 @@ func (r *rank) large(string) {
 	var failed *app.CollectiveError
 	if r.Rank() == 1 {
 		_, err := r.Gather(r.ctx, 0, make([]byte, 48<<20+1))
-		require.ErrorIs(r, err, app.ErrTooLong)
-		require.False(r, errors.As(err, &failed))
+		r.errorIs(err, app.ErrTooLong)
+		r.check(!errors.As(err, &failed), "%v", err)
 	}
-	require.NoError(r, r.Barrier(r.ctx))
+	r.noError(r.Barrier(r.ctx))
 	_, err := r.AllGather(r.ctx, make([]byte, 49<<20/r.Size()))
 	r.fails(err, "too much for the launch tree")
-	require.NoError(r, r.Barrier(r.ctx))
+	r.noError(r.Barrier(r.ctx))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	app "ibrun"
 	"ibrun/internal/waitfor"
@@ -25,17 +24,17 @@ func (r *rank) endsEarly(how string) {
 	if r.left = true; me == victim {
 		for range (size + 1) / 2 {
 			from, _, err := r.Recv(r.ctx)
-			require.NoError(r, err)
-			require.NoError(r, r.Send(r.ctx, from, []byte("good bye")))
+			r.noError(err)
+			r.noError(r.Send(r.ctx, from, []byte("good bye")))
 		}
-		require.NoError(r, r.Flush(r.ctx))
+		r.noError(r.Flush(r.ctx))
 		switch how {
 		case "kill":
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		case "finalize":
 			over, cancel := context.WithCancel(r.ctx)
 			cancel()
-			require.ErrorIs(r, r.Finalize(over), context.Canceled)
+			r.errorIs(r.Finalize(over), context.Canceled)
 			waitfor.Require(r, "all others are told while its process stays", func() bool {
 				told, _ := filepath.Glob("told.*")
 				return len(told) == size-1
@@ -44,10 +43,10 @@ func (r *rank) endsEarly(how string) {
 		return
 	}
 	if known {
-		require.NoError(r, r.Send(r.ctx, victim, []byte("hello")))
+		r.noError(r.Send(r.ctx, victim, []byte("hello")))
 		m, err := r.RecvFrom(r.ctx, victim)
-		require.NoError(r, err)
-		require.Equal(r, "good bye", string(m))
+		r.noError(err)
+		r.equal("good bye", string(m))
 		_, err = r.RecvFrom(r.ctx, victim) // who waits is told, and need not send
 		r.names(err, victim)
 	}
@@ -60,26 +59,26 @@ func (r *rank) endsEarly(how string) {
 		return err != nil
 	})
 	r.names(err, victim)
-	require.NoError(r, os.WriteFile(fmt.Sprint("told.", me), nil, 0o600))
+	r.noError(os.WriteFile(fmt.Sprint("told.", me), nil, 0o600))
 	for to := range size {
 		if to != victim {
-			require.NoError(r, r.Send(r.ctx, to, value(me, to, 1000)))
+			r.noError(r.Send(r.ctx, to, value(me, to, 1000)))
 		}
 	}
 	for from := range size {
 		if from != victim {
 			got, err := r.RecvFrom(r.ctx, from)
-			require.NoError(r, err)
+			r.noError(err)
 			r.same(value(from, me, 1000), got, "from %d", from)
 		}
 	}
 	// A message that has only been taken is Finalize's to report.
 	if r.nodeOf(me) == r.nodeOf(victim) {
 		r.names(r.Send(r.ctx, victim, nil), victim)
-		require.NoError(r, r.Finalize(r.ctx))
+		r.noError(r.Finalize(r.ctx))
 		return
 	}
-	require.NoError(r, r.Send(r.ctx, victim, nil))
+	r.noError(r.Send(r.ctx, victim, nil))
 	r.names(r.Finalize(r.ctx), victim)
 }
 
@@ -94,33 +93,33 @@ func (r *rank) abort(code string) {
 	} else {
 		err = r.Barrier(r.ctx)
 	}
-	require.Fail(r, "the job goes on", "%v", err)
+	r.Fatalf("the job goes on: %v", err)
 }
 
 // failures is ranks 4 and 2 that die one after the other, and rank 3, whose failure is acknowledged
 // before a Recv.
 func (r *rank) failures(string) {
 	me := r.Rank()
-	require.Empty(r, r.Failures())
-	require.NoError(r, r.Barrier(r.ctx))
+	r.equal(0, len(r.Failures()))
+	r.noError(r.Barrier(r.ctx))
 	// All to all, but one says nothing.
 	if me == 4 {
 		die()
 	}
 	for i := range r.Size() {
 		if to := (me + i) % r.Size(); to != 4 {
-			require.NoError(r, r.Send(r.ctx, to, []byte("all to all")))
+			r.noError(r.Send(r.ctx, to, []byte("all to all")))
 		}
 	}
 	for messages, told := 0, 0; messages < r.Size()-1 || told < 1; {
 		_, m, err := r.Recv(r.ctx)
 		if err != nil { // before, between or after them
 			r.names(err, 4)
-			require.ErrorIs(r, err, app.ErrFailed)
+			r.errorIs(err, app.ErrFailed)
 			told++
 			continue
 		}
-		require.Equal(r, "all to all", string(m))
+		r.equal("all to all", string(m))
 		messages++
 	}
 	r.silence()
@@ -131,7 +130,7 @@ func (r *rank) failures(string) {
 	}
 	r.awaitFailure(2)
 	r.silence()
-	require.Equal(r, []int{4, 2}, r.Failures())
+	r.equal([]int{4, 2}, r.Failures())
 	r.fails(r.Barrier(r.ctx), "rank [24] ended|ranks .* ended")
 
 	if me == 3 {
@@ -145,7 +144,7 @@ func (r *rank) failures(string) {
 func (r *rank) awaitFailure(victim int) {
 	_, _, err := r.Recv(r.ctx)
 	r.names(err, victim)
-	require.ErrorIs(r, err, app.ErrFailed)
+	r.errorIs(err, app.ErrFailed)
 }
 
 // silence requires that there is nothing to receive, and nothing to hear of.
@@ -153,7 +152,7 @@ func (r *rank) silence() {
 	short, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
 	defer cancel()
 	from, m, err := r.Recv(short)
-	require.ErrorIs(r, err, context.DeadlineExceeded, fmt.Sprintf("%d: %q", from, m))
+	r.check(errors.Is(err, context.DeadlineExceeded), "%d: %q, %v", from, m, err)
 }
 
 // die ends this rank without a word.

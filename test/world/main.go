@@ -1,21 +1,23 @@
-// Command world is a rank that uses package ibrun, for the scripts of test/script and the tests of
-// test/e2e: world SCENARIO [ARGUMENT]. A rank that finds something wrong says what and exits with 1.
+// Command world is a rank that uses package ibrun, for the scripts of test/script:
+// world SCENARIO [ARGUMENT]. A rank that finds something wrong says what and exits with 1.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"reflect"
+	"runtime/debug"
 	"strconv"
-
-	"github.com/stretchr/testify/require"
+	"strings"
+	"syscall"
 
 	app "ibrun"
 	"ibrun/internal/waitfor"
 )
 
-// rank is one rank of a scenario. It is a require.TestingT and a waitfor.TB, whose failure ends the rank
-// and so the job.
+// rank is one rank of a scenario. It is a waitfor.TB, whose failure ends the rank and so the job.
 type rank struct {
 	*app.World
 	ctx  context.Context
@@ -24,15 +26,27 @@ type rank struct {
 
 func (r *rank) Helper() {}
 
-func (r *rank) Errorf(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "rank %d of %d: %s\n", r.Rank(), r.Size(), fmt.Sprintf(format, args...))
+func (r *rank) Fatalf(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "rank %d of %d: %s\n%s", r.Rank(), r.Size(), fmt.Sprintf(format, args...), debug.Stack())
+	os.Exit(1)
 }
 
-func (r *rank) FailNow() { os.Exit(1) }
+func (r *rank) check(ok bool, format string, args ...any) {
+	if !ok {
+		r.Fatalf(format, args...)
+	}
+}
 
-func (r *rank) Fatalf(format string, args ...any) {
-	r.Errorf(format, args...)
-	r.FailNow()
+func (r *rank) noError(err error) { r.check(err == nil, "%v", err) }
+
+func (r *rank) errorIs(err, want error) { r.check(errors.Is(err, want), "%v: not %v", err, want) }
+
+func (r *rank) contains(err error, text string) {
+	r.check(err != nil && strings.Contains(err.Error(), text), "%v: not %s", err, text)
+}
+
+func (r *rank) equal(want, got any) {
+	r.check(reflect.DeepEqual(want, got), "%v instead of %v", got, want)
 }
 
 // scenarios are what a rank can be told to do, with one argument.
@@ -69,6 +83,12 @@ func number(s string) int {
 	return n
 }
 
+func init() {
+	if os.Args[1] == "first-thread" { // init runs on the first thread, which ends; those of Go's runtime stay
+		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
+	}
+}
+
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*waitfor.Deadline)
 	defer cancel()
@@ -80,6 +100,6 @@ func main() {
 	r := &rank{World: w, ctx: ctx}
 	scenarios[os.Args[1]](r, append(os.Args[2:], "")[0])
 	if !r.left {
-		require.NoError(r, w.Finalize(ctx))
+		r.noError(w.Finalize(ctx))
 	}
 }

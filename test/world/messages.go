@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	app "ibrun"
 	"ibrun/internal/waitfor"
 )
@@ -26,7 +24,7 @@ func (r *rank) messages(string) {
 	for i := range all {
 		all[i] = i
 	}
-	require.NoError(r, r.Warm(all...))
+	r.noError(r.Warm(all...))
 	for round := range 2 {
 		var sending sync.WaitGroup
 		sending.Go(func() {
@@ -35,7 +33,7 @@ func (r *rank) messages(string) {
 					to := (me + i) % size
 					m := value(me, to, n)
 					if round == 0 {
-						require.NoError(r, r.Send(r.ctx, to, m))
+						r.noError(r.Send(r.ctx, to, m))
 					} else {
 						r.trySend(to, m)
 					}
@@ -50,27 +48,27 @@ func (r *rank) messages(string) {
 				from := (me + size - i) % size
 				for _, n := range lengths {
 					got, err := r.RecvFrom(r.ctx, from)
-					require.NoError(r, err)
+					r.noError(err)
 					r.same(value(from, me, n), got, "from %d", from)
 				}
 			}
 		}
 		sending.Wait()
-		require.NoError(r, r.Flush(r.ctx))
-		require.NoError(r, r.Barrier(r.ctx))
+		r.noError(r.Flush(r.ctx))
+		r.noError(r.Barrier(r.ctx))
 	}
 	for _, to := range []int{-1, size} {
-		require.ErrorIs(r, r.Send(r.ctx, to, nil), app.ErrNoSuchRank)
-		require.ErrorIs(r, r.TrySend(to, nil), app.ErrNoSuchRank)
-		require.ErrorIs(r, r.Warm(me, to), app.ErrNoSuchRank)
+		r.errorIs(r.Send(r.ctx, to, nil), app.ErrNoSuchRank)
+		r.errorIs(r.TrySend(to, nil), app.ErrNoSuchRank)
+		r.errorIs(r.Warm(me, to), app.ErrNoSuchRank)
 		_, err := r.RecvFrom(r.ctx, to)
-		require.ErrorIs(r, err, app.ErrNoSuchRank)
+		r.errorIs(err, app.ErrNoSuchRank)
 	}
 	brief, cancel := context.WithTimeout(r.ctx, time.Millisecond)
 	defer cancel()
 	_, _, err := r.Recv(brief)
-	require.ErrorIs(r, err, context.DeadlineExceeded)
-	require.NoError(r, r.Barrier(r.ctx)) // nothing came, since nobody has gone on
+	r.errorIs(err, context.DeadlineExceeded)
+	r.noError(r.Barrier(r.ctx)) // nothing came, since nobody has gone on
 }
 
 // receiveAny takes what all ranks send, in whichever order of the ranks.
@@ -78,8 +76,8 @@ func (r *rank) receiveAny() {
 	seen := make([]int, r.Size())
 	for range len(lengths) * r.Size() {
 		from, got, err := r.Recv(r.ctx)
-		require.NoError(r, err)
-		require.Less(r, seen[from], len(lengths))
+		r.noError(err)
+		r.check(seen[from] < len(lengths), "too many messages from %d", from)
 		r.same(value(from, r.Rank(), lengths[seen[from]]), got, "message %d from %d", seen[from], from)
 		seen[from]++
 	}
@@ -88,7 +86,7 @@ func (r *rank) receiveAny() {
 func (r *rank) trySend(to int, m []byte) {
 	waitfor.Require(r, "there is room", func() bool {
 		err := r.TrySend(to, m)
-		require.True(r, err == nil || errors.Is(err, app.ErrWouldBlock), "%v", err)
+		r.check(err == nil || errors.Is(err, app.ErrWouldBlock), "%v", err)
 		return err == nil
 	})
 }
@@ -100,23 +98,23 @@ func (r *rank) departure() {
 	length := func(i int) int { return i * i * 13 % 3000 * (1 + i%7) }
 	if r.Rank() != last {
 		for i := range count {
-			require.NoError(r, r.Send(r.ctx, last, value(r.Rank(), i, length(i))))
+			r.noError(r.Send(r.ctx, last, value(r.Rank(), i, length(i))))
 		}
 	} else {
 		waitfor.Require(r, "the others are in Finalize", func() bool {
 			o, err := r.Overview(r.ctx)
-			require.NoError(r, err)
+			r.noError(err)
 			return !slices.ContainsFunc(o.Groups, func(g app.OverviewGroup) bool { return g.State == "joined" && g.Count > 1 })
 		})
 		for from := range last {
 			for i := range count {
 				got, err := r.RecvFrom(r.ctx, from)
-				require.NoError(r, err)
+				r.noError(err)
 				r.same(value(from, i, length(i)), got, "message %d from %d", i, from)
 			}
 		}
 	}
-	require.NoError(r, r.Finalize(r.ctx))
+	r.noError(r.Finalize(r.ctx))
 	r.left = true
 	me := r.Rank()
 	for name, call := range map[string]func() error{
@@ -133,7 +131,8 @@ func (r *rank) departure() {
 		"Barrier":   func() error { return r.Barrier(r.ctx) },
 		"AllGather": func() error { _, err := r.AllGather(r.ctx, nil); return err },
 	} {
-		require.ErrorIs(r, call(), app.ErrFinalized, name)
+		err := call()
+		r.check(errors.Is(err, app.ErrFinalized), "%s: %v", name, err)
 	}
 }
 
@@ -141,9 +140,9 @@ func (r *rank) departure() {
 func (r *rank) ring(string) {
 	me, size := r.Rank(), r.Size()
 	for n := range 3 {
-		require.NoError(r, r.Send(r.ctx, (me+1)%size, value(me, 0, n)))
+		r.noError(r.Send(r.ctx, (me+1)%size, value(me, 0, n)))
 		got, err := r.RecvFrom(r.ctx, (me+size-1)%size)
-		require.NoError(r, err)
+		r.noError(err)
 		r.same(value((me+size-1)%size, 0, n), got, "from the left")
 	}
 	if me == 0 {
@@ -166,22 +165,22 @@ func (r *rank) noSuchRanks(string) {
 			"Scatter":   func() error { _, err := r.Scatter(r.ctx, bad, nil); return err },
 		} {
 			err := call()
-			require.ErrorIs(r, err, app.ErrNoSuchRank, "%s of rank %d", name, bad)
-			require.ErrorContains(r, err, fmt.Sprintf("ibrun: %s: rank %d of 0 to %d: ", name, bad, r.Size()-1))
+			r.check(errors.Is(err, app.ErrNoSuchRank), "%s of rank %d: %v", name, bad, err)
+			r.contains(err, fmt.Sprintf("ibrun: %s: rank %d of 0 to %d: ", name, bad, r.Size()-1))
 		}
 	}
-	require.NoError(r, r.Barrier(r.ctx))
+	r.noError(r.Barrier(r.ctx))
 	short, cancel := context.WithTimeout(r.ctx, time.Millisecond)
 	defer cancel()
 	from, _, err := r.Recv(short)
-	require.ErrorIs(r, err, context.DeadlineExceeded)
-	require.ErrorIs(r, r.Send(r.ctx, from, nil), app.ErrNoSuchRank, "the sender of no message")
-	require.NoError(r, r.Barrier(r.ctx))
+	r.errorIs(err, context.DeadlineExceeded)
+	r.errorIs(r.Send(r.ctx, from, nil), app.ErrNoSuchRank)
+	r.noError(r.Barrier(r.ctx))
 }
 
 // nodeOf is the node of a rank that there is.
 func (r *rank) nodeOf(rank int) int {
 	node, err := r.NodeOf(rank)
-	require.NoError(r, err)
+	r.noError(err)
 	return node
 }

@@ -5,46 +5,44 @@ import (
 	"os"
 	"os/exec"
 
-	"github.com/stretchr/testify/require"
-
 	app "ibrun"
 )
 
 // initTwice requires that a second Init fails rather than be a job of one rank, and spoils nothing.
 func (r *rank) initTwice(string) {
 	second, err := app.Init(r.ctx)
-	require.ErrorIs(r, err, app.ErrInitialized)
-	require.Nil(r, second)
-	require.NoError(r, r.Barrier(r.ctx))
+	r.errorIs(err, app.ErrInitialized)
+	r.check(second == nil, "a second world")
+	r.noError(r.Barrier(r.ctx))
 }
 
 // again uses all that ranks share, with values that another program of the same
 // rank has other ones of.
 func (r *rank) again(program string) {
 	mine := func(rank int) []byte { return fmt.Appendf(nil, "%s of %d", program, rank) }
-	require.NoError(r, r.Put(r.ctx, "key", mine(r.Rank())))
+	r.noError(r.Put(r.ctx, "key", mine(r.Rank())))
 	for other := range r.Size() {
 		got, err := r.Get(r.ctx, other, "key")
-		require.NoError(r, err)
-		require.Equal(r, string(mine(other)), string(got))
+		r.noError(err)
+		r.equal(string(mine(other)), string(got))
 	}
 	for other := range r.Size() {
-		require.NoError(r, r.Send(r.ctx, other, mine(r.Rank())))
-		require.NoError(r, r.Send(r.ctx, other, append(mine(r.Rank()), make([]byte, 40<<10)...))) // over a stream
+		r.noError(r.Send(r.ctx, other, mine(r.Rank())))
+		r.noError(r.Send(r.ctx, other, append(mine(r.Rank()), make([]byte, 40<<10)...))) // over a stream
 	}
 	for other := range r.Size() {
 		for _, more := range []int{0, 40 << 10} {
 			m, err := r.RecvFrom(r.ctx, other)
-			require.NoError(r, err)
+			r.noError(err)
 			r.same(append(mine(other), make([]byte, more)...), m, "from %d", other)
 		}
 	}
 	all, err := r.AllGather(r.ctx, mine(r.Rank()))
-	require.NoError(r, err)
+	r.noError(err)
 	for other := range all {
-		require.Equal(r, string(mine(other)), string(all[other]))
+		r.equal(string(mine(other)), string(all[other]))
 	}
-	require.NoError(r, r.Barrier(r.ctx))
+	r.noError(r.Barrier(r.ctx))
 	if r.Rank() == 0 {
 		fmt.Printf("%s: %d ranks\n", program, r.Size())
 	}
@@ -58,13 +56,13 @@ func (r *rank) hold(string) {
 
 // child is a program that a rank starts: it has nothing of the rank's.
 func (r *rank) child(string) {
-	require.NoError(r, r.Send(r.ctx, (r.Rank()+1)%r.Size(), nil)) // there are sockets to inherit
+	r.noError(r.Send(r.ctx, (r.Rank()+1)%r.Size(), nil)) // there are sockets to inherit
 	_, _, err := r.Recv(r.ctx)
-	require.NoError(r, err)
+	r.noError(err)
 	out, err := exec.Command("sh", "-c",
 		`echo "[$IBRUN_FD]"; for f in /proc/self/fd/*; do readlink $f; done | grep -c socket:; true`).CombinedOutput()
-	require.NoError(r, err)
-	require.Equal(r, "[]\n0\n", string(out))
+	r.noError(err)
+	r.equal("[]\n0\n", string(out))
 }
 
 // overview lets all ranks ask at a time what all do. Then all but one wait in a barrier, and the
@@ -72,23 +70,23 @@ func (r *rank) child(string) {
 func (r *rank) overview(arg string) {
 	victim := number(arg)
 	_, err := r.Overview(r.ctx)
-	require.NoError(r, err)
+	r.noError(err)
 	for r.Rank() == victim {
 		o, err := r.Overview(r.ctx)
-		require.NoError(r, err)
+		r.noError(err)
 		for _, g := range o.Groups {
 			if g.State != "waits" || g.Count < r.Size()-1 {
 				continue
 			}
-			require.Equal(r, "Barrier", g.Collective)
+			r.equal("Barrier", g.Collective)
 			first := o.Ranks[0]
-			require.Equal(r, []any{victim, os.Getpid(), "joined"}, []any{first.Rank, first.PID, first.State})
+			r.equal([]any{victim, os.Getpid(), "joined"}, []any{first.Rank, first.PID, first.State})
 			fmt.Printf("%s wait for rank %d on %s; %d nodes, %d silent\n", g.Ranks, first.Rank, first.Host, o.Nodes,
 				o.Silent)
 			victim = -1
 		}
 	}
-	require.NoError(r, r.Barrier(r.ctx))
+	r.noError(r.Barrier(r.ctx))
 }
 
 // entersNoBarrier lets all ranks but one wait in a barrier. The one waits for the end of the job.
@@ -98,5 +96,5 @@ func (r *rank) entersNoBarrier(arg string) {
 	if r.Rank() == victim {
 		<-r.ctx.Done()
 	}
-	require.NoError(r, r.Barrier(r.ctx))
+	r.noError(r.Barrier(r.ctx))
 }

@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	app "ibrun"
 )
@@ -32,31 +31,31 @@ func value(from, to, n int) []byte {
 // same is a short complaint about long values.
 func (r *rank) same(want, got []byte, format string, args ...any) {
 	if !bytes.Equal(want, got) {
-		require.Fail(r, fmt.Sprintf(format, args...), "%d bytes, not the %d that were expected", len(got), len(want))
+		r.Fatalf("%s: %d bytes, not the %d that were expected", fmt.Sprintf(format, args...), len(got), len(want))
 	}
 }
 
 // kvs puts and gets.
 func (r *rank) kvs(string) {
 	me, size := r.Rank(), r.Size()
-	require.NoError(r, r.Put(r.ctx, "k", value(me, 0, me*100)))
-	require.NoError(r, r.Put(r.ctx, "empty", nil))
-	require.NoError(r, r.Put(r.ctx, "k", value(me, 0, me*100)))
-	require.ErrorIs(r, r.Put(r.ctx, "k", []byte("another")), app.ErrKeyExists)
+	r.noError(r.Put(r.ctx, "k", value(me, 0, me*100)))
+	r.noError(r.Put(r.ctx, "empty", nil))
+	r.noError(r.Put(r.ctx, "k", value(me, 0, me*100)))
+	r.errorIs(r.Put(r.ctx, "k", []byte("another")), app.ErrKeyExists)
 	if me == size/2 {
-		require.NoError(r, r.Put(r.ctx, strings.Repeat("l", 1024), value(me, 1, 1<<20)))
+		r.noError(r.Put(r.ctx, strings.Repeat("l", 1024), value(me, 1, 1<<20)))
 	}
 	for i := range size {
 		from := (me + i) % size
 		got, err := r.Get(r.ctx, from, "k")
-		require.NoError(r, err)
+		r.noError(err)
 		r.same(value(from, 0, from*100), got, "Get from %d", from)
 		got, err = r.Get(r.ctx, from, "empty")
-		require.NoError(r, err)
-		require.Empty(r, got)
+		r.noError(err)
+		r.equal(0, len(got))
 	}
 	got, err := r.Get(r.ctx, size/2, strings.Repeat("l", 1024))
-	require.NoError(r, err)
+	r.noError(err)
 	r.same(value(size/2, 1, 1<<20), got, "Get of a long value")
 
 	// Who asks early waits; who gives up does not spoil it for those who do not.
@@ -67,52 +66,52 @@ func (r *rank) kvs(string) {
 	for range 2 {
 		waiting.Go(func() {
 			got, err := r.Get(r.ctx, next, "late")
-			require.NoError(r, err)
-			require.Equal(r, fmt.Sprint("late ", next), string(got))
+			r.noError(err)
+			r.equal(fmt.Sprint("late ", next), string(got))
 		})
 	}
 	_, err = r.Get(brief, next, "late")
-	require.ErrorIs(r, err, context.DeadlineExceeded)
-	require.NoError(r, r.Barrier(r.ctx))
-	require.NoError(r, r.Put(r.ctx, "late", []byte(fmt.Sprint("late ", me))))
+	r.errorIs(err, context.DeadlineExceeded)
+	r.noError(r.Barrier(r.ctx))
+	r.noError(r.Put(r.ctx, "late", []byte(fmt.Sprint("late ", me))))
 	waiting.Wait()
 
 	for _, from := range []int{-1, size, 1 << 20} {
 		_, err := r.Get(r.ctx, from, "k")
-		require.ErrorIs(r, err, app.ErrNoSuchRank)
+		r.errorIs(err, app.ErrNoSuchRank)
 	}
 	for key, want := range map[string]error{
 		"": app.ErrInvalidKey, "\x00k": app.ErrInvalidKey, strings.Repeat("l", 1025): app.ErrTooLong,
 	} {
-		require.ErrorIs(r, r.Put(r.ctx, key, nil), want)
+		r.errorIs(r.Put(r.ctx, key, nil), want)
 		_, err := r.Get(r.ctx, next, key)
-		require.ErrorIs(r, err, want)
+		r.errorIs(err, want)
 	}
-	require.ErrorIs(r, r.Put(r.ctx, "long", make([]byte, 1<<20+1)), app.ErrTooLong)
+	r.errorIs(r.Put(r.ctx, "long", make([]byte, 1<<20+1)), app.ErrTooLong)
 	_, err = r.Get(r.ctx, next, "k") // the agent still listens
-	require.NoError(r, err)
+	r.noError(err)
 }
 
 // will is a value that is asked for after the end of the rank that put it.
 func (r *rank) will(arg string) {
 	victim := number(arg)
 	if r.left = true; r.Rank() == victim {
-		require.NoError(r, r.Put(r.ctx, "will", []byte("all to you")))
+		r.noError(r.Put(r.ctx, "will", []byte("all to you")))
 		return
 	}
 	_, err := r.Get(r.ctx, victim, "never")
 	r.names(err, victim)
-	require.ErrorIs(r, err, app.ErrNotPut)
+	r.errorIs(err, app.ErrNotPut)
 	got, err := r.Get(r.ctx, victim, "will")
-	require.NoError(r, err)
-	require.Equal(r, "all to you", string(got))
-	require.NoError(r, r.Finalize(r.ctx))
+	r.noError(err)
+	r.equal("all to you", string(got))
+	r.noError(r.Finalize(r.ctx))
 }
 
 // names requires a PeerError about one rank.
 func (r *rank) names(err error, victim int) {
 	var gone *app.PeerError
-	require.ErrorAs(r, err, &gone)
-	require.Equal(r, victim, gone.Rank)
-	require.ErrorContains(r, err, fmt.Sprintf("rank %d", victim))
+	r.check(errors.As(err, &gone), "%v", err)
+	r.equal(victim, gone.Rank)
+	r.contains(err, fmt.Sprintf("rank %d", victim))
 }
