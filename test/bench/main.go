@@ -1,62 +1,61 @@
-// Command bench measures ibrun beside what it is compared with. `bench` alone lists the subjects;
-// the targets bench-* of the Makefile build what each of them needs, and run it.
-//
-// It refuses to measure anything itself: each subject is a package below.
+// Command bench measures ibrun beside other programs. `bench` alone lists its subcommands. The script
+// run builds what each of them needs, and runs it.
 package main
 
 import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"ibrun/test/bench/between"
-	"ibrun/test/bench/charm"
-	"ibrun/test/bench/every"
-	"ibrun/test/bench/exec"
-	"ibrun/test/bench/ib"
 	"ibrun/test/bench/launch"
-	"ibrun/test/bench/lazy"
-	"ibrun/test/bench/managers"
+	"ibrun/test/bench/message"
 	"ibrun/test/bench/mpi"
-	"ibrun/test/bench/resize"
-	"ibrun/test/bench/spawn"
-	"ibrun/test/bench/ssh"
-	"ibrun/test/bench/topo"
-	"ibrun/test/bench/tree"
 )
 
-// subject is what can be measured.
-type subject struct {
-	name, what string
+// command is a subcommand. One whose name begins with a colon is a role of a process that another
+// one starts.
+type command struct {
+	name, args string
 	run        func(args []string) error
 }
 
-var subjects = []subject{
-	{"launch", "launches beside mpiexec.hydra, mpirun and bare sessions on virtual clusters", launch.Run},
-	{"data", "messages between nodes beside plain UDP and TCP, held against bounds", between.Run},
-	{"lazy", "messages beside plain UDP and TCP, and the time until ranks may send", lazy.Run},
-	{"mpi", "programs of MPI and PMI beside their own launchers", mpi.Run},
-	{"exec", "a command beside the ranks of a running job beside a launch of its own", exec.Run},
-	{"charm", "a program of Charm++'s layer netlrts under ibrun beside charmrun", charm.Run},
-	{"resize", "a running job that grows and shrinks beside a restart of it", resize.Run},
-	{"managers", "a launch in a job of Slurm beside plain srun", managers.Run},
-	{"ib", "InfiniBand beside ibv_rc_pingpong", ib.Run},
-	{"spawn", "the start of a rank beside posix_spawn", spawn.Run},
-	{"ssh", "one ssh hop by native ssh beside the program ssh", ssh.Run},
-	{"topo", "reading a node beside lstopo, and what binding adds to a start", topo.Run},
-	{"all", "all that make has targets for, with the results in a file and on a page", every.Run},
-	{"tree", "launches over a remote shell with latency beside the best tree", tree.Run},
+var commands = []command{
+	{"all", "PAGE TARGET...", all},
+	{"launch", "IBRUN COPY ROUNDS FILE CASE...", launch.Launch},
+	{"before", "IBRUN OLDER ROUNDS CASE...", launch.Before},
+	{"spread", "IBRUN", launch.Spread},
+	{"sweep", "IBRUN ROUNDS FILE", launch.Sweep},
+	{"tree", "IBRUN ROUNDS", launch.Tree},
+	{"exec", "IBRUN NODES ROUNDS", launch.Exec},
+	{"resize", "IBRUN PROGRAM NODES ROUNDS", launch.Resize},
+	{"managers", "IBRUN NODES PERNODE ROUNDS", launch.Managers},
+	{"ssh", "ROUNDS HOST", launch.SSH},
+	{"spawn", "ROUNDS POSIX PROGRAM", launch.Spawn},
+	{"topo", "IBRUN", launch.Topo},
+	{":floor", "SHELL NODES WINDOW PROGRAM", launch.Floor},
+	{":starts", "MIB PROGRAM", launch.Starts},
+	{":managed", "IBRUN ROUNDS", launch.Managed},
+	{"data", "IBRUN ROUNDS PAGE", message.Data},
+	{"here", "IBRUN ROUNDS", message.Here},
+	{"lazy", "NODES PERNODE ROUNDS ROUNDS IBRUN DENSE SPARSE", message.Lazy},
+	{":rank", "ROLE NUMBER...", message.Rank},
+	{"ib", "DEVICE MODE MACHINE", message.IB},
+	{"curve-ib", "DEVICE ROUNDS", message.CurveIB},
+	{":echo", "DEVICE MODE", message.Echo},
+	{":turn", "DEVICE MODE BYTES TRIPS", message.Turn},
+	{"apps", "NODES PERNODE ROUNDS BENCH MPICH OPENMPI PAGE", mpi.Apps},
+	{"curve", "ROUNDS BENCH MPICH OPENMPI FILE", mpi.Curve},
+	{"exchange", "IBRUN NODES PERNODE ROUNDS GO C", mpi.Exchange},
+	{"hello", "IBRUN NODES PERNODE ROUNDS MPICH OPENMPI", mpi.Hello},
+	{"newer", "IBRUN NODES PERNODE ROUNDS ROOT OPENMPI", mpi.Newer},
+	{"busy", "ROUNDS OPENMPI", mpi.Busy},
+	{"agent", "ROUNDS CLIENT", mpi.Agent},
 }
 
 func main() {
-	args := os.Args[1:]
-	if latency, ok := strings.CutPrefix(filepath.Base(os.Args[0]), launch.LagPrefix); ok {
-		args = append([]string{"launch", launch.LagRole, latency}, args...)
-	}
-	if err := run(args, os.Stdout); err != nil {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -64,16 +63,19 @@ func main() {
 
 func run(args []string, list io.Writer) error {
 	if len(args) == 0 {
-		for _, s := range subjects {
-			if _, err := fmt.Fprintf(list, "bench %-8s %s\n", s.name, s.what); err != nil {
-				return err
+		for _, c := range commands {
+			if !strings.HasPrefix(c.name, ":") {
+				fmt.Fprintln(list, "bench", c.name, c.args)
 			}
 		}
 		return nil
 	}
-	i := slices.IndexFunc(subjects, func(s subject) bool { return s.name == args[0] })
+	i := slices.IndexFunc(commands, func(c command) bool { return c.name == args[0] })
 	if i < 0 {
-		return fmt.Errorf("no such subject: %q; bench alone lists them", args[0])
+		return fmt.Errorf("no such subcommand: %q; bench alone lists them", args[0])
 	}
-	return subjects[i].run(args[1:])
+	if err := commands[i].run(args[1:]); err != nil {
+		return fmt.Errorf("%s: %w", args[0], err)
+	}
+	return nil
 }

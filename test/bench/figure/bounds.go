@@ -1,41 +1,93 @@
 package figure
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
-// Bounds are the ratios that a benchmark is for. It says of each whether it is
-// met, and fails at the end if one is not.
+// Figure is a value that was held against a bound.
+type Figure struct {
+	What  string
+	Got   float64
+	Side  string // "at most" or "at least"
+	Bound float64
+	Met   bool
+}
+
+// String is the line that Bounds prints, which ParseFigures reads.
+func (f Figure) String() string {
+	return fmt.Sprintf("%s: %.2f (bound: %s %.2f): %s", f.What, f.Got, f.Side, f.Bound,
+		map[bool]string{true: "met", false: "MISSED"}[f.Met])
+}
+
+var printed = regexp.MustCompile(`(?m)^(.+): (\S+) \(bound: (at most|at least) (\S+)\): (met|MISSED)$`)
+
+// ParseFigures finds what Bounds has printed in the output of a benchmark.
+func ParseFigures(output []byte) (list []Figure) {
+	for _, m := range printed.FindAllSubmatch(output, -1) {
+		f := Figure{What: string(m[1]), Side: string(m[3]), Met: string(m[5]) == "met"}
+		var errGot, errBound error
+		f.Got, errGot = strconv.ParseFloat(string(m[2]), 64)
+		f.Bound, errBound = strconv.ParseFloat(string(m[4]), 64)
+		if errors.Join(errGot, errBound) == nil {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// Bounds prints each value beside its bound, and fails at the end if one is missed.
 type Bounds struct {
 	To     io.Writer
 	missed []string
 }
 
-// AtMost and AtLeast compare a ratio with its bound.
+// AtMost compares a value with its upper bound.
 func (b *Bounds) AtMost(what string, got, bound float64) {
-	b.judge(what, got, bound, "at most", got <= bound)
+	b.Judge(Figure{what, got, "at most", bound, got <= bound})
 }
 
-// AtLeast is AtMost for ratios that should be large.
+// AtLeast compares a value with its lower bound.
 func (b *Bounds) AtLeast(what string, got, bound float64) {
-	b.judge(what, got, bound, "at least", got >= bound)
+	b.Judge(Figure{what, got, "at least", bound, got >= bound})
 }
 
-func (b *Bounds) judge(what string, got, bound float64, side string, met bool) {
-	word := "met"
-	if !met {
-		word = "MISSED"
-		b.missed = append(b.missed, what)
+// Judge prints a figure and notes whether it was met.
+func (b *Bounds) Judge(f Figure) {
+	if !f.Met {
+		b.missed = append(b.missed, f.What)
 	}
-	fmt.Fprintf(b.To, "%s: %.2f (bound: %s %.2f): %s\n", what, got, side, bound, word)
+	fmt.Fprintln(b.To, f)
 }
 
-// Err names what was missed.
+// Err names the bounds that were missed.
 func (b *Bounds) Err() error {
 	if len(b.missed) == 0 {
 		return nil
 	}
 	return fmt.Errorf("missed: %s", strings.Join(b.missed, "; "))
+}
+
+// Keep puts a table into a document, in place of the one that the same command has put there before.
+// The function makes the table from that one. A document that has none gets the table at its end.
+func Keep(path, command string, table func(before string) string) error {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	begins, ends := []byte("<!-- "+command+" -->\n"), []byte("<!-- end of "+command+" -->\n")
+	head, rest, found := bytes.Cut(text, begins)
+	old, tail, closed := bytes.Cut(rest, ends)
+	if !found || !closed {
+		head, old, tail = text, nil, nil
+	}
+	whole := bytes.Join([][]byte{head, begins, []byte(table(string(old))), ends, tail}, nil)
+	return os.WriteFile(path, whole, 0o644)
 }

@@ -3,10 +3,16 @@ package figure
 import (
 	"bytes"
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ibrun/internal/waitfor"
 )
 
 func TestMedian(t *testing.T) {
@@ -15,45 +21,98 @@ func TestMedian(t *testing.T) {
 	require.Equal(t, 2*time.Second, Median([]time.Duration{2 * time.Second, time.Second}))
 }
 
-func TestBounds(t *testing.T) {
-	var text bytes.Buffer
-	b := Bounds{To: &text}
-	b.AtMost("a", 1.1, 1.1)
-	b.AtLeast("b", 3, 3)
-	require.NoError(t, b.Err())
-	b.AtMost("c", 1.2, 1.1)
-	b.AtLeast("d", 2.9, 3)
-	require.EqualError(t, b.Err(), "missed: c; d")
-	require.Equal(t, "a: 1.10 (bound: at most 1.10): met\nb: 3.00 (bound: at least 3.00): met\n"+
-		"c: 1.20 (bound: at most 1.10): MISSED\nd: 2.90 (bound: at least 3.00): MISSED\n", text.String())
-}
-
-func TestMachine(t *testing.T) {
+func TestMachineIsOneLine(t *testing.T) {
 	require.Regexp(t, `^\d+ x .+, Linux \d+\..+, go.+, load \d+\.\d\d$`, Machine())
 }
 
-func TestRounds(t *testing.T) {
-	n, err := Rounds("3")
-	require.NoError(t, err)
-	require.Equal(t, 3, n)
-	for _, bad := range []string{"", "0", "-1", "x"} {
-		_, err := Rounds(bad)
-		require.Error(t, err, bad)
+func TestParseStoresArguments(t *testing.T) {
+	var text string
+	var number int
+	var rest []string
+	require.NoError(t, Parse([]string{"a", "2"}, &text, &number))
+	require.NoError(t, Parse([]string{"b", "c", "d"}, &text, &rest))
+	require.Equal(t, []any{"b", 2, []string{"c", "d"}}, []any{text, number, rest})
+	for _, bad := range [][]string{{}, {"a"}, {"a", "0"}, {"a", "x"}, {"a", "1", "b"}} {
+		require.Error(t, Parse(bad, &text, &number), bad)
 	}
+	require.Error(t, Parse([]string{"a"}, &text, &rest))
 }
 
-// Both ways are measured in each round, ours first, until one fails.
-func TestPair(t *testing.T) {
+// Both ways are measured in each round until one fails. The first round warms them, and a round that
+// is left out has no value.
+func TestMeasureTakesTurns(t *testing.T) {
 	var order string
 	value := 0.0
-	ours := func() (float64, error) { order, value = order+"a", value+2; return value, nil }
-	theirs := func() (float64, error) { order += "b"; return 2, nil }
-	var p Pair
-	require.NoError(t, p.Measure(3, ours, theirs))
-	require.Equal(t, "ababab", order)
-	a, b, ratio := p.Medians()
-	require.Equal(t, []float64{4, 2, 2}, []float64{a, b, ratio})
+	ours := &Way{Name: "ours", Do: func() (float64, error) { order, value = order+"a", value+2; return value, nil }}
+	theirs := &Way{Name: "theirs", Do: func() (float64, error) {
+		if order += "b"; len(order) == 4 {
+			return 0, ErrLeftOut
+		}
+		return 2, nil
+	}}
+	require.NoError(t, Measure(1, 3, ours, theirs))
+	require.Equal(t, "abababab", order)
+	require.Equal(t, []float64{4, 6, 8}, ours.Values)
+	require.Equal(t, []float64{2, 2}, theirs.Values)
+	require.Equal(t, 3.0, ours.Over(theirs))
 	failed := errors.New("failed")
-	require.Equal(t, failed, p.Measure(2, func() (float64, error) { return 0, failed }, theirs))
-	require.Equal(t, "ababab", order)
+	ours.Do = func() (float64, error) { return 0, failed }
+	require.ErrorIs(t, Measure(0, 2, ours, theirs), failed)
+	require.Equal(t, "abababab", order)
+}
+
+// An error has what the command said, and a command that hangs is killed.
+func TestRunEndsCommands(t *testing.T) {
+	r, err := Run(waitfor.Deadline, exec.Command("sh", "-c", "echo a"))
+	require.NoError(t, err)
+	require.Equal(t, "a\n", string(r.Out))
+	_, err = Run(waitfor.Deadline, exec.Command("sh", "-c", "echo why >&2; exit 3"))
+	require.EqualError(t, err, "sh: exit status 3: why\n")
+	_, err = Run(time.Millisecond, exec.Command("sh", "-c", "sleep 600"))
+	require.ErrorContains(t, err, "killed")
+}
+
+// What Bounds prints is found again in the output of a benchmark.
+func TestBoundsAreParsed(t *testing.T) {
+	var text bytes.Buffer
+	text.WriteString("a line: 3\n")
+	b := Bounds{To: &text}
+	b.AtLeast("two", 3, 3)
+	require.NoError(t, b.Err())
+	b.AtMost("one: auto", 1.25, 1.2)
+	require.EqualError(t, b.Err(), "missed: one: auto")
+	text.WriteString("x (bound: at most 3): met\n")
+	require.Equal(t, []Figure{
+		{"two", 3, "at least", 3, true}, {"one: auto", 1.25, "at most", 1.2, false},
+	}, ParseFigures(text.Bytes()))
+}
+
+// The table takes the place of the one before, and the rest of the document stays.
+func TestKeepReplacesTheTable(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.md")
+	require.NoError(t, os.WriteFile(page, []byte("# Figures\n"), 0o644))
+	add := func(line string) func(string) string { return func(before string) string { return before + line } }
+	require.NoError(t, Keep(page, "make it", add("one\n")))
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Equal(t, "# Figures\n<!-- make it -->\none\n<!-- end of make it -->\n", string(text))
+	require.NoError(t, os.WriteFile(page, append(text, "after\n"...), 0o644))
+	require.NoError(t, Keep(page, "make it", add("two\n")))
+	again, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Equal(t, strings.Replace(string(text), "one\n", "one\ntwo\n", 1)+"after\n", string(again))
+	require.ErrorContains(t, Keep(t.TempDir(), "make it", add("")), "directory")
+}
+
+func TestJobWritesFilesOfHosts(t *testing.T) {
+	j, err := NewJob(t.TempDir(), 2, 16)
+	require.NoError(t, err)
+	require.Equal(t, 32, j.Ranks)
+	for path, want := range map[string]string{
+		j.Hydra: "node0001:16\nnode0002:16\n", j.OpenMPI: "node0001 slots=16\nnode0002 slots=16\n",
+	} {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, want, string(text))
+	}
 }

@@ -1,123 +1,85 @@
-// Package launch holds launches by ibrun against those of mpiexec.hydra, mpirun and parallel shells
-// where they are installed, each over the same sshd or the same rsh stand-in of a virtual cluster,
-// turn by turn. It keeps what it measured in a file, from which it draws a plot. As root:
-//
-//	bench launch turns IBRUN COPY ROUNDS FILE GROUP...  all cases of a group, or one: rsh:64x16
-//	bench launch before IBRUN OLDER ROUNDS GROUP... the same job by two builds of ibrun
-//	bench launch spread IBRUN                       20 launches of 64 nodes
-//	bench launch plot FILE PICTURE.svg
-//	bench launch sweep IBRUN ROUNDS FILE PICTURE.svg    over how long a session takes, and nodes
-//
-// IBRUN of turns is installed, as the other launchers are (test/installed), and COPY the same
-// program elsewhere, which each node looks for.
-//
-// It refuses to prepare the machine: make bench-launch does.
+// Package launch measures how long it takes to start and end jobs and what belongs to that: launches
+// beside mpiexec.hydra, mpirun, parallel shells and bare sessions over the same sshd or the same rsh
+// stand-in of a virtual cluster; launches beside the best tree; commands beside a running job; a job
+// that grows; jobs of Slurm; one ssh session; the start of a rank; and the look at a node.
+// It does not prepare the machine: the script test/bench/run does.
 package launch
 
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"ibrun/test/bench/figure"
-	"ibrun/test/bench/hosts"
 )
 
-// Roles. LagPrefix begins the name of a link to the program, by which it is the rsh stand-in with
-// a latency: mpiexec.hydra gives its remote shell no arguments of ours. The program then calls Run
-// with LagRole, the latency behind the prefix, and its arguments.
-const (
-	LagPrefix = "lag-"
-	LagRole   = "lag"
-	floorRole = "floor"
-)
-
-// Run is the subcommand.
-func Run(args []string) error {
-	switch {
-	case len(args) > 2 && args[0] == LagRole:
-		return hosts.Lag(args[1], standIn, append([]string{"vrsh"}, args[2:]...))
-	case len(args) == 5 && args[0] == floorRole:
-		return floor(args[1], args[2], args[3], args[4])
-	case len(args) >= 6 && args[0] == "turns":
-		rounds, err := figure.Rounds(args[3])
-		if err != nil {
-			return err
-		}
-		return turns(args[1], args[2], rounds, args[4], args[5:])
-	case len(args) >= 5 && args[0] == "before":
-		rounds, err := figure.Rounds(args[3])
-		if err != nil {
-			return err
-		}
-		return before(args[1], args[2], rounds, args[4:])
-	case len(args) == 2 && args[0] == "spread":
-		return spread(args[1])
-	case len(args) == 5 && args[0] == "sweep":
-		rounds, err := figure.Rounds(args[2])
-		if err != nil {
-			return err
-		}
-		return sweep(args[1], rounds, args[3], args[4])
-	case len(args) == 3 && args[0] == "plot":
-		return plot(args[1], args[2])
-	}
-	return errors.New("usage: bench launch turns IBRUN COPY ROUNDS FILE GROUP... | " +
-		"before IBRUN OLDER ROUNDS GROUP... | spread IBRUN | plot FILE PICTURE.svg | " +
-		"sweep IBRUN ROUNDS FILE PICTURE.svg")
-}
-
-// standIn is where each host of a virtual cluster has the rsh stand-in (cluster.VRSH).
-const standIn = "/run/vcluster/vrsh"
-
-// turns measures some groups, adds them to the file, and says which bounds are kept.
-func turns(ibrun, elsewhere string, rounds int, file string, names []string) error {
-	kept, err := load(file)
-	if err != nil {
+// Launch measures some cases, adds them to a file, and fails if a bound is missed. IBRUN is installed,
+// as the other launchers are (test/installed), and COPY is the same program elsewhere, which each
+// node looks for.
+func Launch(args []string) error {
+	var ibrun, elsewhere, file string
+	var rounds int
+	var cases []string
+	if err := figure.Parse(args, &ibrun, &elsewhere, &rounds, &file, &cases); err != nil {
 		return err
 	}
-	if ibrun, err = filepath.Abs(ibrun); err != nil {
-		return err
-	}
-	if elsewhere, err = filepath.Abs(elsewhere); err != nil {
-		return err
-	}
-	return eachCase(rounds, names, func(g group, st *stage, s size) []contestant {
-		all := g.contestants(ibrun, st, s)
-		if g.here || g.alone {
-			return all
+	return eachCase(rounds, cases, func(st *stage) []*contestant {
+		all := st.contestants(ibrun)
+		if !st.here && !st.alone {
+			second := st.contestants(elsewhere)[0]
+			second.Name = uninstalled
+			all = slices.Insert(all, 1, second)
 		}
-		second := g.contestants(elsewhere, st, s)[0]
-		second.name = uninstalled
-		return slices.Insert(all, 1, second)
-	}, func(r *row, bounds *figure.Bounds) error {
-		kept.put(*r)
-		r.print()
+		return all
+	}, func(r row, bounds *figure.Bounds) error {
 		r.judge(bounds)
-		return kept.save(file)
+		return r.save(file)
 	})
 }
 
-// eachCase measures the cases of some groups, and gives each row to the caller. The error may be of
-// the bounds.
-func eachCase(rounds int, names []string, contestants func(group, *stage, size) []contestant,
-	take func(*row, *figure.Bounds) error) error {
+// maxAfter limits the time of a build of ibrun beside that of an older one, where a change was to
+// change nothing.
+const maxAfter = 1.03
+
+// Before launches the same jobs by two builds of ibrun, turn by turn.
+func Before(args []string) error {
+	var ibrun, earlier string
+	var rounds int
+	var cases []string
+	if err := figure.Parse(args, &ibrun, &earlier, &rounds, &cases); err != nil {
+		return err
+	}
+	return eachCase(rounds, cases, func(st *stage) []*contestant {
+		first, second := st.contestants(ibrun)[0], st.contestants(earlier)[0]
+		second.Name = older
+		return []*contestant{first, second}
+	}, func(r row, bounds *figure.Bounds) error {
+		bounds.AtMost(r.title()+": ibrun / ibrun of before", r.find(ours).Over(&r.find(older).Way), maxAfter)
+		return nil
+	})
+}
+
+// eachCase measures and prints some cases, and gives each row to the caller.
+func eachCase(rounds int, cases []string, contestants func(*stage) []*contestant,
+	take func(row, *figure.Bounds) error) error {
 	fmt.Println(figure.Machine())
 	bounds := figure.Bounds{To: os.Stdout}
-	for _, name := range names {
-		name, g, err := named(name)
+	for _, name := range cases {
+		g, sizes, err := parseCase(name)
 		if err != nil {
 			return err
 		}
-		for _, c := range g.cases() {
-			r, err := measure(rounds, g, c, func(st *stage) []contestant { return contestants(g, st, c) })
+		for _, s := range sizes {
+			r, err := measure(rounds, g, s, contestants)
 			if err != nil {
 				return err
 			}
-			r.Group = name
-			if err := take(&r, &bounds); err != nil {
+			r.print()
+			if err := take(r, &bounds); err != nil {
 				return err
 			}
 		}
@@ -125,28 +87,147 @@ func eachCase(rounds int, names []string, contestants func(group, *stage, size) 
 	return bounds.Err()
 }
 
-// mostAfter bounds the time of a build of ibrun beside that of an older one, where a change was to
-// change nothing.
-const mostAfter = 1.03
+// row is what was measured of one case.
+type row struct {
+	group
+	size
+	rounds  int
+	machine string
+	ways    []*contestant
+}
 
-// before launches the same jobs by two builds of ibrun, turn by turn.
-func before(ibrun, earlier string, rounds int, names []string) error {
-	ibrun, err := filepath.Abs(ibrun)
-	if err != nil {
-		return err
+func (r row) title() string {
+	if r.here {
+		return fmt.Sprintf("this machine, %d of %s", r.ppn, program)
 	}
-	if earlier, err = filepath.Abs(earlier); err != nil {
-		return err
-	}
-	return eachCase(rounds, names, func(g group, st *stage, s size) []contestant {
-		first, second := g.contestants(ibrun, st, s)[0], g.contestants(earlier, st, s)[0]
-		second.name = older
-		return []contestant{first, second}
-	}, func(r *row, bounds *figure.Bounds) error {
-		r.print()
-		mine, _ := r.find(ours)
-		was, _ := r.find(older)
-		bounds.AtMost(r.title()+": ibrun / ibrun of before", mine.Median/was.Median, mostAfter)
+	return fmt.Sprintf("%d nodes x %d, %s", r.nodes, r.ppn, r.how)
+}
+
+// find returns the contestant of a name, or nil.
+func (r row) find(name string) *contestant {
+	i := slices.IndexFunc(r.ways, func(c *contestant) bool { return c.Name == name })
+	if i < 0 {
 		return nil
-	})
+	}
+	return r.ways[i]
+}
+
+func (r row) print() {
+	fmt.Printf("%s, medians of %d rounds in turns:\n", r.title(), r.rounds)
+	mine := r.find(ours)
+	for _, c := range r.ways {
+		fmt.Printf("  %-20s %9.1f ms (least %9.1f), %5.2f of ibrun's time", c.Name, c.Median(), slices.Min(c.Values),
+			c.Over(&mine.Way))
+		if mine.cpu() > 0 {
+			fmt.Printf("; %7.2f ms CPU per node, %5.2f of its CPU", c.cpu(), c.cpu()/mine.cpu())
+		}
+		fmt.Println()
+	}
+}
+
+// maxOwn is what ibrun may take per node besides sessions and ranks, in milliseconds.
+const maxOwn = 3
+
+// judge says which bounds the row keeps.
+func (r row) judge(b *figure.Bounds) {
+	bound := func(name string, least float64) {
+		theirs := r.find(name)
+		for _, mine := range []string{ours, uninstalled} {
+			if c := r.find(mine); theirs != nil && c != nil {
+				b.AtLeast(r.title()+": "+name+" / "+mine, theirs.Over(&c.Way), least)
+			}
+		}
+	}
+	switch {
+	case r.name == "ssh" && r.nodes >= 64:
+		bound(hydra, 3.2)
+		bound(openMPI, 6)
+	case r.name == "tuned":
+		bound(hydra, 1.2)
+	case r.name == "rsh" && r.nodes == 64:
+		bound(hydra, 1.1)
+	case r.name == "rsh" && r.nodes == 256, r.name == "half", r.name == "second", r.here:
+		bound(hydra, 1)
+	case r.name == "latency":
+		bound(hydra, 2)
+	case r.alone:
+		more := r.find(ours).cpu() - r.find(floorName).cpu()
+		b.AtMost(r.title()+": ms of CPU per node beyond bare sessions", more, maxOwn)
+	}
+}
+
+// columns are the contestants in the file. Each has its median time and its CPU time per node, both
+// in milliseconds.
+var columns = []string{ours, uninstalled, "ibrun --ssh exec", floorName, hydra, openMPI}
+
+// save puts the row into a table, in place of an earlier one of the same case. The picture is drawn
+// from it (plot/launch.gp).
+func (r row) save(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	lines[0] = "case\trounds\tmachine"
+	line := fmt.Sprintf("%s\t%d\t%s", r.title(), r.rounds, r.machine)
+	for _, name := range columns {
+		lines[0] += "\t" + name + "\t" + name + ", CPU"
+		if c := r.find(name); c != nil {
+			line += fmt.Sprintf("\t%.2f\t%.2f", c.Median(), c.cpu())
+		} else {
+			line += "\t\t"
+		}
+	}
+	i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, r.title()+"\t") })
+	if i < 0 {
+		lines, i = append(lines, ""), len(lines)
+	}
+	lines[i] = line
+	return os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+}
+
+// spreadLaunches of spreadNodes may differ by maxSpread.
+const (
+	spreadLaunches = 20
+	spreadNodes    = 64
+	maxSpread      = 1.5
+)
+
+// Spread shows how much launches of the same job differ.
+func Spread(args []string) error {
+	var ibrun string
+	if err := figure.Parse(args, &ibrun); err != nil {
+		return err
+	}
+	fmt.Println(figure.Machine())
+	bounds := figure.Bounds{To: os.Stdout}
+	for _, g := range []group{{how: "ssh", alone: true}, {how: "the rsh stand-in", alone: true, stand: true}} {
+		r, err := measure(spreadLaunches, g, size{spreadNodes, 1},
+			func(st *stage) []*contestant { return st.contestants(ibrun)[:1] })
+		if err != nil {
+			return err
+		}
+		r.print()
+		times := r.ways[0].Values
+		bounds.AtMost("slowest / fastest over "+g.how, slices.Max(times)/slices.Min(times), maxSpread)
+	}
+	return bounds.Err()
+}
+
+// self is the path of this program.
+func self() string {
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}
+
+// absolute makes the path of a program one for hosts, whose working directory is another.
+func absolute(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	return abs
 }

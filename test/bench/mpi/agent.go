@@ -19,42 +19,38 @@ import (
 
 const (
 	agentRanks = 16
-	// boundAgent is how much more an agent may have in memory with clients of PMIx, in KiB.
-	boundAgent = 1024
-	// atRest is how long an agent is looked at: it gives back what clients needed at their start.
-	atRest = 4 * time.Second
+	maxMore    = 1024            // KiB that an agent may have more in memory with clients of PMIx
+	atRest     = 4 * time.Second // in which an agent is looked at: it gives back what clients needed at their start
 )
 
-// agent compares an agent's memory with clients of PMIx, all of which have met in a fence, and with
-// programs that say nothing to it.
-func agent(rounds int, client string) error {
-	bounds := figure.Bounds{To: os.Stdout}
-	for _, of := range []struct{ what, line string }{{"its own", "RssAnon"}, {"resident", "VmRSS"}} {
-		var pair figure.Pair
-		err := pair.Measure(rounds,
-			func() (float64, error) { return resident(of.line, client, "wait") },
-			func() (float64, error) {
-				return resident(of.line, "--mpi", "none", "sh", "-c",
-					`echo "rank $RANK: first fence = passed"; exec sleep 600`)
-			})
-		if err != nil {
-			return err
-		}
-		with, without, _ := pair.Medians()
-		fmt.Printf("the agent of %d ranks, %s, median of %d: %.0f KiB with PMIx, %.0f KiB without\n",
-			agentRanks, of.what, rounds, with, without)
-		if of.line == "VmRSS" {
-			bounds.AtMost("KiB more resident with PMIx", with-without, boundAgent)
-		}
+// Agent compares an agent's memory with clients of PMIx (test/mpi/testdata/pmixclient.c), all of which
+// have met in a fence, and with programs that say nothing to it.
+func Agent(args []string) error {
+	var client string
+	var rounds int
+	if err := figure.Parse(args, &rounds, &client); err != nil {
+		return err
 	}
+	way := func(name string, argv ...string) *figure.Way {
+		return &figure.Way{Name: name, Do: func() (float64, error) { return resident(argv...) }}
+	}
+	with := way("with PMIx", client, "wait")
+	without := way("without", "--mpi", "none", "sh", "-c", `echo "rank $RANK: first fence = passed"; exec sleep 600`)
+	if err := figure.Measure(0, rounds, with, without); err != nil {
+		return err
+	}
+	fmt.Printf("the agent of %d ranks, resident, median of %d: %.0f KiB with PMIx, %.0f KiB without\n",
+		agentRanks, rounds, with.Median(), without.Median())
+	bounds := figure.Bounds{To: os.Stdout}
+	bounds.AtMost("KiB more resident with PMIx", with.Median()-without.Median(), maxMore)
 	return bounds.Err()
 }
 
-// resident is the least of a line of an agent's /proc/PID/status, in KiB, from when each of its
-// ranks has printed that it has passed a fence. It ends the job.
-func resident(line string, args ...string) (kib float64, err error) {
-	n := strconv.Itoa(agentRanks)
-	cmd := exec.Command(built, append([]string{"-n", n, "--launcher", "local", "--hosts", "a"}, args...)...)
+// resident is the least memory of an agent in KiB, from when each of its ranks has printed that it has
+// passed a fence. It ends the job.
+func resident(args ...string) (kib float64, err error) {
+	argv := append([]string{"-n", strconv.Itoa(agentRanks), "--launcher", "local", "--hosts", "a"}, args...)
+	cmd := exec.Command(built, argv...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return 0, err
@@ -88,9 +84,9 @@ func resident(line string, args ...string) (kib float64, err error) {
 			return 0, err
 		}
 		now := 0.0
-		_, rest, _ := bytes.Cut(status, []byte("\n"+line+":"))
+		_, rest, _ := bytes.Cut(status, []byte("\nVmRSS:"))
 		if _, err := fmt.Sscan(string(rest), &now); err != nil {
-			return 0, fmt.Errorf("%s of the agent: %w", line, err)
+			return 0, fmt.Errorf("VmRSS of the agent: %w", err)
 		}
 		kib = min(kib, now)
 	}
@@ -99,33 +95,23 @@ func resident(line string, args ...string) (kib float64, err error) {
 
 // agentBelow is the process id of the agent that descends from a process.
 func agentBelow(ancestor int) (int, error) {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", ancestor))
 	if err != nil {
 		return 0, err
 	}
-	parents, agents := map[int]int{}, []int{}
-	for _, path := range stats {
-		text, _ := os.ReadFile(path) // of a process that may have ended
-		i := bytes.LastIndexByte(text, ')')
-		var state string
-		var parent int
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if i < 0 {
-			continue
-		}
-		if _, err := fmt.Sscan(string(text[i+1:]), &state, &parent); err != nil {
-			return 0, fmt.Errorf("%s: %w", path, err)
-		}
-		parents[pid] = parent
-		argv, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
-		if slices.Contains(strings.Split(string(argv), "\x00"), ":agent") {
-			agents = append(agents, pid)
-		}
-	}
-	for _, pid := range agents {
-		for p := pid; p > 1; p = parents[p] {
-			if p == ancestor {
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // of a process that may have ended
+		for word := range strings.FieldsSeq(string(text)) {
+			pid, err := strconv.Atoi(word)
+			if err != nil {
+				return 0, err
+			}
+			argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if slices.Contains(strings.Split(string(argv), "\x00"), ":agent") {
 				return pid, nil
+			}
+			if agent, err := agentBelow(pid); err == nil {
+				return agent, nil
 			}
 		}
 	}

@@ -1,114 +1,271 @@
 // Package mpi holds programs of PMI and MPI under ibrun against the same under their own launchers,
-// turn by turn:
-//
-//	bench mpi exchange IBRUN NODES PPN ROUNDS GO C         a PMI exchange over ssh and as over rsh
-//	bench mpi hello IBRUN NODES PPN ROUNDS MPICH OPENMPI   programs of both libraries say hello
-//	bench mpi newer IBRUN NODES PPN ROUNDS ROOT OPENMPI    Open MPI 5 in a root of test/fleet
-//	bench mpi apps NODES PPN ROUNDS BENCH MPICH OPENMPI PAGE   steps of patterns of messages
-//	bench mpi curve ROUNDS BENCH MPICH OPENMPI FILE PICTURE    round trips of all sizes
-//	bench mpi busy ROUNDS OPENMPI                    four ranks on two CPUs that others keep busy
-//	bench mpi agent ROUNDS CLIENT                    an agent's memory with 16 clients of PMIx
-//
-// IBRUN is installed, as the other launchers are (test/installed). The exchange has bin/ibrun, too,
-// which each node looks for; its clients are test/pmi and c/exchange.c. MPICH and OPENMPI of apps
-// and curve are c/pattern.c; BENCH is this program, of which a rank is test/bench/pattern. All but
-// the last two run on the front of a virtual cluster, all in the directory that has bin/ibrun and
-// bin/fleet. Elsewhere MPICH and OPENMPI are test/mpi/testdata/mpi.c, built for each; CLIENT is
-// pmixclient.c there. `make bench-mpi` runs them.
-//
-// It refuses to build programs and to bring clusters up.
+// turn by turn, and patterns of messages of package ibrun against the same over MPI. All subcommands
+// but Busy and Agent run on the front of a virtual cluster, and all in the directory that has
+// bin/ibrun and bin/fleet. It does not build programs or start clusters.
 package mpi
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strconv"
+	"syscall"
+	"time"
 
 	"ibrun/test/bench/figure"
-	"ibrun/test/bench/hosts"
-	"ibrun/test/bench/pattern"
 )
 
-// built is an ibrun that is not installed.
+// built is an ibrun that is not installed. The IBRUN of a subcommand is installed, as the other launchers
+// are (test/installed).
 const built = "bin/ibrun"
 
 // standIn is where each host of a virtual cluster has the rsh stand-in (cluster.VRSH).
 const standIn = "/run/vcluster/vrsh"
 
-// Run is the subcommand.
-func Run(args []string) error {
-	switch {
-	case len(args) > 0 && args[0] == "pattern": // a rank of apps and curve
-		return pattern.Run(args[1:])
-	case len(args) == 7 && args[0] == "exchange":
-		return onCluster(args[1], args[2:5], func(j job) error {
-			return errors.Join(j.exchange("PMI exchange", args[5]),
-				j.exchange("PMI exchange of programs in C", args[6]))
-		})
-	case len(args) == 7 && args[0] == "hello":
-		return onCluster(args[1], args[2:5], func(j job) error { return j.hello(args[5], args[6]) })
-	case len(args) == 7 && args[0] == "newer":
-		return onCluster(args[1], args[2:5], func(j job) error { return j.newer(args[5], args[6]) })
-	case len(args) == 8 && args[0] == "apps":
-		return onCluster(built, args[1:4], func(j job) error { return j.apps(args[4], args[5], args[6], args[7]) })
-	case len(args) == 7 && args[0] == "curve":
-		return onCluster(built, []string{"2", "1", args[1]}, func(j job) error {
-			return j.curve(args[2], args[3], args[4], args[5], args[6])
-		})
-	case len(args) == 3 && (args[0] == "busy" || args[0] == "agent"):
-		rounds, err := figure.Rounds(args[1])
-		if err != nil {
-			return err
-		}
-		if args[0] == "agent" {
-			return agent(rounds, args[2])
-		}
-		return busy(rounds, args[2])
-	}
-	return errors.New("usage: bench mpi exchange IBRUN NODES PPN ROUNDS GO C | " +
-		"hello IBRUN NODES PPN ROUNDS MPICH OPENMPI | newer IBRUN NODES PPN ROUNDS ROOT OPENMPI | " +
-		"apps NODES PPN ROUNDS BENCH MPICH OPENMPI PAGE | curve ROUNDS BENCH MPICH OPENMPI FILE PICTURE | " +
-		"pattern ... | busy ROUNDS OPENMPI | agent ROUNDS CLIENT")
-}
-
 // job is a size of job on a cluster.
 type job struct {
-	ibrun                  string // the program
-	nodes, perNode, rounds int
-	ranks                  string // all of them, as launchers are told
-	hydra, openMPI         string // files of hosts
+	*figure.Job
+	ibrun  string
+	ranks  string // all of them, as launchers are told
+	rounds int
 }
 
-// onCluster measures jobs of a size: nodes, ranks per node, rounds.
-func onCluster(ibrun string, size []string, measure func(job) error) (err error) {
-	j := job{ibrun: ibrun}
-	for i, to := range []*int{&j.nodes, &j.perNode, &j.rounds} {
-		if *to, err = strconv.Atoi(size[i]); err != nil || *to < 1 {
-			return fmt.Errorf("invalid number of nodes, ranks per node or rounds: %q", size[i])
-		}
+// onCluster measures jobs of a size. The arguments are that of ibrun, nodes, ranks per node, rounds, and
+// then as many as there are texts.
+func onCluster(args []string, measure func(job) error, texts ...any) error {
+	var ibrun string
+	var nodes, perNode, rounds int
+	if err := figure.Parse(args, append([]any{&ibrun, &nodes, &perNode, &rounds}, texts...)...); err != nil {
+		return err
 	}
-	j.ranks = strconv.Itoa(j.nodes * j.perNode)
 	dir, err := os.MkdirTemp("", "bench-mpi-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if j.hydra, j.openMPI, err = hosts.Files(dir, hosts.Names(j.nodes), j.perNode); err != nil {
+	files, err := figure.NewJob(dir, nodes, perNode)
+	if err != nil {
 		return err
 	}
-	return measure(j)
+	return measure(job{files, ibrun, strconv.Itoa(files.Ranks), rounds})
 }
 
 func (j job) underIbrun(argv ...string) []string {
-	return append([]string{j.ibrun, "-n", j.ranks, "-f", j.hydra}, argv...)
+	return append([]string{j.ibrun, "-n", j.ranks, "-f", j.Hydra}, argv...)
 }
 
-func (j job) underHydra(argv ...string) []string {
-	return append([]string{"mpiexec.hydra", "-launcher", "ssh", "-n", j.ranks, "-f", j.hydra}, argv...)
+// run runs a job once, with what Open MPI needs on two CPUs and as root.
+func run(patience time.Duration, argv []string) (figure.Result, error) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), "UCX_TCP_PUT_ENABLE=n", "OMPI_MCA_mpi_yield_when_idle=1",
+		"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	return figure.Run(patience, cmd)
 }
 
-func (j job) underOpenMPI(argv ...string) []string {
-	return append([]string{"mpirun.openmpi", "--hostfile", j.openMPI,
-		"-x", "OMPI_MCA_mpi_yield_when_idle", "-n", j.ranks}, argv...)
+// reader reads from a job's output, or from how long it ran, what it took in seconds. If there is no
+// such value, the job is left out, as one that failed or hung (docs/mpi-programs.md).
+type reader func(r figure.Result) (float64, error)
+
+// greeted is a reader of jobs in which each rank prints a text.
+func (j job) greeted(text string) reader {
+	return func(r figure.Result) (float64, error) {
+		if bytes.Count(r.Out, []byte("of "+j.ranks+": "+text)) != j.Ranks {
+			return 0, figure.ErrLeftOut
+		}
+		return r.Took.Seconds(), nil
+	}
+}
+
+// printed is a reader of seconds in the output.
+func printed(pattern *regexp.Regexp) reader {
+	return func(r figure.Result) (float64, error) {
+		found := pattern.FindSubmatch(r.Out)
+		if found == nil {
+			return 0, figure.ErrLeftOut
+		}
+		return strconv.ParseFloat(string(found[1]), 64)
+	}
+}
+
+// compare lets a job under ibrun and one under another launcher take turns, prints their times by a
+// middle of those that are not left out, and returns the ratio.
+func compare(what string, rounds int, patience time.Duration, read reader, middle func([]float64) float64,
+	ours []string, theirName string, theirs []string) (ratio float64, err error) {
+	way := func(name string, argv []string) *figure.Way {
+		return &figure.Way{Name: name, Do: func() (float64, error) {
+			if _, err := exec.LookPath(argv[0]); err != nil {
+				return 0, err
+			}
+			r, _ := run(patience, argv) // however it ends, its output tells
+			return read(r)
+		}}
+	}
+	a, b := way("ibrun", ours), way(theirName, theirs)
+	if err := figure.Measure(0, rounds, a, b); err != nil {
+		return 0, err
+	}
+	ratio = middle(a.Values) / middle(b.Values)
+	fmt.Printf("%s: ibrun %.3f s (%d of %d), %s %.3f s (%d of %d), ratio %.2f\n", what,
+		middle(a.Values), len(a.Values), rounds, b.Name, middle(b.Values), len(b.Values), rounds, ratio)
+	return ratio, nil
+}
+
+// Hello runs programs of MPICH and of Open MPI (test/mpi/testdata/mpi.c, built for each) from the launch
+// to the last word of all ranks. A program of MPICH may hang between nodes, under its own launcher, too.
+func Hello(args []string) error {
+	var mpich, openMPI string
+	return onCluster(args, func(j job) error {
+		compare := func(library string, ours []string, name string, theirs []string) error {
+			what := fmt.Sprintf("%d nodes x %d ranks of %s", j.Nodes, j.PerNode, library)
+			_, err := compare(what, j.rounds, time.Minute, j.greeted("hello"), figure.Median[float64], ours, name, theirs)
+			return err
+		}
+		if err := compare("MPICH", j.underIbrun(mpich, "hello", "unfinished"), "mpiexec.hydra",
+			[]string{"mpiexec.hydra", "-launcher", "ssh", "-n", j.ranks, "-f", j.Hydra, mpich, "hello",
+				"unfinished"}); err != nil {
+			return err
+		}
+		return compare("Open MPI", j.underIbrun(openMPI, "hello"), "mpirun", []string{"mpirun.openmpi", "--hostfile",
+			j.OpenMPI, "-x", "OMPI_MCA_mpi_yield_when_idle", "-n", j.ranks, openMPI, "hello"})
+	}, &mpich, &openMPI)
+}
+
+// Bounds of an exchange of a size: the time of mpiexec.hydra divided by ibrun's.
+const (
+	minOverSSH   = 2.6
+	minOverRsh   = 1.1
+	boundNodes   = 64
+	boundPerNode = 16
+)
+
+// Exchange runs a PMI exchange over ssh and over the rsh stand-in, by the clients test/pmi and
+// c/exchange.c. Besides IBRUN it runs bin/ibrun, which each node looks for.
+func Exchange(args []string) error {
+	var inGo, inC string
+	return onCluster(args, func(j job) error {
+		bounds := figure.Bounds{To: os.Stdout}
+		for _, of := range []struct{ what, program string }{{"PMI exchange", inGo},
+			{"PMI exchange of programs in C", inC}} {
+			if err := j.exchange(of.what, of.program, &bounds); err != nil {
+				return err
+			}
+		}
+		return bounds.Err()
+	}, &inGo, &inC)
+}
+
+// exchange runs a PMI client that prints one line once its ranks have values of others.
+func (j job) exchange(what, program string, bounds *figure.Bounds) error {
+	way := func(name string, argv ...string) *figure.Way {
+		return &figure.Way{Name: name, Do: func() (float64, error) {
+			r, err := run(3*time.Minute, append(argv, "-n", j.ranks, "-f", j.Hydra, program))
+			if lines := bytes.Count(r.Out, []byte("\n")); err == nil && lines != 1 {
+				err = fmt.Errorf("%d lines were printed, not 1", lines)
+			}
+			return r.Took.Seconds(), err
+		}}
+	}
+	const ours, copied, hydra = "ibrun", "ibrun, not installed", "mpiexec.hydra"
+	rsh := []string{"--launcher-exec", standIn}
+	ways := []*figure.Way{way(ours, j.ibrun), way(copied, built), way(hydra, hydra, "-launcher", "ssh"),
+		way(ours, append([]string{j.ibrun}, rsh...)...), way(copied, append([]string{built}, rsh...)...),
+		way(hydra, hydra, "-launcher", "rsh", "-launcher-exec", standIn)}
+	if err := figure.Measure(0, j.rounds, ways...); err != nil {
+		return err
+	}
+	for i, over := range []struct {
+		name  string
+		bound float64
+	}{{"ssh", minOverSSH}, {"the rsh stand-in", minOverRsh}} {
+		theirs := ways[3*i+2]
+		fmt.Printf("%s, %d nodes x %d ranks over %s, medians of %d: %s %.3f s\n",
+			what, j.Nodes, j.PerNode, over.name, j.rounds, hydra, theirs.Median())
+		for _, w := range ways[3*i : 3*i+2] {
+			fmt.Printf("  %s %.3f s, ratio %.2f\n", w.Name, w.Median(), w.Over(theirs))
+			if j.Nodes == boundNodes && j.PerNode == boundPerNode {
+				bounds.AtLeast(fmt.Sprintf("%s on 64x16 over %s: %s / %s", what, over.name, hydra, w.Name),
+					theirs.Over(w), over.bound)
+			}
+		}
+	}
+	return nil
+}
+
+// Bounds of jobs of Open MPI 5.
+const (
+	maxLaunch = 0.5 // of its own mpirun
+	maxInit   = 0.8 // of Open MPI 4.1 with libpmi under ibrun
+)
+
+// Newer runs a program of Open MPI under ibrun and under its own mpirun with the files of another suite
+// in a root of its own (test/fleet): each rank enters it, and so does mpirun with its daemons.
+func Newer(args []string) error {
+	var root, program string
+	enter, err := filepath.Abs("bin/fleet")
+	if err != nil {
+		return err
+	}
+	return onCluster(args, func(j job) error {
+		bounds := figure.Bounds{To: os.Stdout}
+		inside := func(argv ...string) []string { return append([]string{enter, root}, argv...) }
+		measure := func(what string, bound float64, read reader, ours []string, name string, theirs []string) error {
+			what = fmt.Sprintf("%d nodes x %d ranks, %s", j.Nodes, j.PerNode, what)
+			ratio, err := compare(what, j.rounds, time.Minute, read, figure.Median[float64], ours, name, theirs)
+			if err == nil {
+				bounds.AtMost(what, ratio, bound)
+			}
+			return err
+		}
+		for _, what := range []string{"hello", "neighbours"} {
+			theirs := inside("mpirun.openmpi", "--prtemca", "prte_launch_agent", enter+" "+root+" prted",
+				"--hostfile", j.OpenMPI, "--bind-to", "none", "-x", "OMPI_MCA_mpi_yield_when_idle",
+				"-n", j.ranks, program, what)
+			if err := measure("Open MPI 5 "+what, maxLaunch, j.greeted(what), j.underIbrun(inside(program, what)...),
+				"mpirun", theirs); err != nil {
+				return err
+			}
+		}
+		if err := measure("MPI_Init of Open MPI 5", maxInit,
+			printed(regexp.MustCompile(`(?m)^MPI_Init: ([0-9.]+) s$`)), j.underIbrun(inside(program, "init")...),
+			"ibrun --mpi openmpi with Open MPI 4.1", j.underIbrun("--mpi", "openmpi", program, "init")); err != nil {
+			return err
+		}
+		return bounds.Err()
+	}, &root, &program)
+}
+
+// Busy runs ranks of Open MPI on two CPUs that others keep busy. Ranks that wait call sched_yield, which
+// lets another rank go first only within one session (autogroups, sched(7)).
+func Busy(args []string) error {
+	var program string
+	var rounds int
+	if err := figure.Parse(args, &rounds, &program); err != nil {
+		return err
+	}
+	for range 2 {
+		other := exec.Command("taskset", "-c", "0,1", "sh", "-c", "while :; do :; done")
+		other.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+		if err := other.Start(); err != nil {
+			return err
+		}
+		defer func() {
+			_ = other.Process.Kill()
+			_ = other.Wait() // with the error that it was killed
+		}()
+	}
+	job := []string{"-n", "4", "--bind-to", "none", "taskset", "-c", "0,1", program, "reductions", "60000"}
+	mean := func(values []float64) float64 {
+		sum := 0.0
+		for _, v := range values {
+			sum += v
+		}
+		return sum / float64(max(1, len(values)))
+	}
+	_, err := compare("4 ranks of Open MPI on 2 busy CPUs", rounds, 2*time.Minute,
+		printed(regexp.MustCompile(`(?m)^60000 reductions: ([0-9.]+) s$`)), mean,
+		append([]string{built}, job...), "mpirun", append([]string{"mpirun.openmpi", "--oversubscribe"}, job...))
+	return err
 }

@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -8,29 +9,28 @@ import (
 	"strings"
 	"time"
 
-	"ibrun/test/bench/chart"
-	"ibrun/test/bench/curve"
 	"ibrun/test/bench/figure"
+	"ibrun/test/bench/message"
 )
 
-// patiencePattern is for one pattern: 64 ranks of MPI that poll share two processors.
+// patiencePattern limits one pattern: 64 ranks of MPI that poll share two processors.
 const patiencePattern = 2 * time.Minute
 
-// rival is the same pattern over something else. All are started by ibrun.
+// rival is the same pattern over a library. All are started by ibrun.
 type rival struct {
-	name, colour string
-	argv         []string // before the pattern
-	tcp          bool     // its round trips are those of plain TCP
-	part         int      // of the steps that others make, if not 0: one in so many
+	name string
+	argv []string // before the pattern
+	part int      // of the steps that others make, if not 0: one in so many
 }
 
-// rivals leave MPI_Finalize out with MPICH: its ranks close their connections there with the help
-// of each other, and some wait for ever (docs/mpi-programs.md).
+// rivals are package ibrun, MPICH and Open MPI. BENCH is this program and the others are c/pattern.c.
+// They leave MPI_Finalize out with MPICH: its ranks close their connections there with the help of each
+// other, and some wait for ever (docs/mpi-programs.md).
 func rivals(self, mpich, openMPI string) []rival {
 	return []rival{
-		{name: "ibrun", colour: "#1f4e79", argv: []string{self, "mpi", "pattern"}},
-		{name: "MPICH", colour: "#c8553d", argv: []string{mpich, "-unfinished"}},
-		{name: "Open MPI", colour: "#e0a458", argv: []string{"env", "OMPI_MCA_mpi_yield_when_idle=1", openMPI}},
+		{name: "ibrun", argv: []string{self, ":rank"}},
+		{name: "MPICH", argv: []string{mpich, "-unfinished"}},
+		{name: "Open MPI", argv: []string{"env", "OMPI_MCA_mpi_yield_when_idle=1", openMPI}},
 	}
 }
 
@@ -39,137 +39,141 @@ func rivals(self, mpich, openMPI string) []rival {
 // slices as there are ranks on the CPU: it makes fewer steps. The same program also yields itself.
 func crowded(self, mpich, openMPI string) []rival {
 	list := rivals(self, mpich, openMPI)
-	yields := list[1]
-	yields.name, yields.argv = "MPICH, yielding", append(slices.Clone(yields.argv), "-yield")
+	yields := rival{name: "MPICH, yielding", argv: append(slices.Clone(list[1].argv), "-yield")}
 	list[1].part = 4
 	return slices.Insert(list, 2, yields)
 }
 
-// steps are those of a pattern that r makes.
-func (r rival) steps(all int) int { return all / max(r.part, 1) }
+// way is a rival with a pattern. Rank 0 prints pairs of numbers: bytes and microseconds. Its value is in
+// the last line.
+func (j job) way(r rival, each func(bytes int, us float64), pattern ...string) *figure.Way {
+	return &figure.Way{Name: r.name, Do: func() (us float64, err error) {
+		result, err := run(patiencePattern, j.underIbrun(append(slices.Clone(r.argv), pattern...)...))
+		if err != nil {
+			return 0, err
+		}
+		for line := range bytes.Lines(result.Out) {
+			var bytes int
+			if _, err := fmt.Sscan(string(line), &bytes, &us); err != nil {
+				return 0, fmt.Errorf("unexpected output %q: %w", line, err)
+			}
+			each(bytes, us)
+		}
+		return us, err
+	}}
+}
 
-// apps measures a step of two programs of package ibrun beside the same over MPICH and Open MPI. It
+// Apps measures a step of two programs of package ibrun beside the same over MPICH and Open MPI. It
 // puts a table on a page. There is no bound: which library is faster on processors that ranks share
 // depends on how they wait. A library that does not get through once is left out from then on, and
 // the table says so.
-func (j job) apps(self, mpich, openMPI, page string) error {
-	ways := crowded(self, mpich, openMPI)
-	var table strings.Builder
+func Apps(args []string) error {
+	var self, mpich, openMPI, page string
+	return onCluster(append([]string{built}, args...), func(j job) error {
+		return j.apps(crowded(self, mpich, openMPI), page)
+	}, &self, &mpich, &openMPI, &page)
+}
+
+func (j job) apps(rivals []rival, page string) error {
 	autogroup, _ := os.ReadFile("/proc/sys/kernel/sched_autogroup_enabled") // for the reader
-	fmt.Fprintf(&table, "Medians of %d rounds, %s.\nkernel.sched_autogroup_enabled=%s; %d nodes x %d ranks, "+
+	table := fmt.Sprintf("Medians of %d rounds, %s.\nkernel.sched_autogroup_enabled=%s; %d nodes x %d ranks, "+
 		"all started by ibrun.\n\n",
-		j.rounds, figure.Machine(), strings.TrimSpace(string(autogroup)), j.nodes, j.perNode)
-	head, rule := "| a step of |", "| --- |"
-	for _, r := range ways {
-		head, rule = head+" "+r.name+" |", rule+" --- |"
+		j.rounds, figure.Machine(), strings.TrimSpace(string(autogroup)), j.Nodes, j.PerNode)
+	head := "| a step of |"
+	for _, r := range rivals {
+		head += " " + r.name + " |"
 	}
-	for _, r := range ways[1:] {
-		head, rule = head+" ibrun / "+r.name+" |", rule+" --- |"
+	for _, r := range rivals[1:] {
+		head += " ibrun / " + r.name + " |"
 	}
-	table.WriteString(head + "\n" + rule + "\n")
+	table += head + "\n" + strings.Repeat("| --- ", 2*len(rivals)) + "|\n"
 	stuck := map[string]error{}
 	for _, p := range []struct {
 		pattern      string
 		steps, bytes int
 	}{{"stencil3d", 100, 1024}, {"stencil3d", 50, 65536}, {"alltoall", 20, 64}, {"alltoall", 10, 4096}} {
-		us := map[string][]float64{}
-		var turns []func() error
-		for _, r := range ways {
-			turns = append(turns, func() error {
+		var ways []*figure.Way
+		for _, r := range rivals {
+			w := j.way(r, func(int, float64) {}, p.pattern, strconv.Itoa(p.steps/max(r.part, 1)), strconv.Itoa(p.bytes))
+			try := w.Do
+			w.Do = func() (float64, error) {
 				if stuck[r.name] != nil {
-					return nil
+					return 0, figure.ErrLeftOut
 				}
-				argv := append(slices.Clone(r.argv), p.pattern, strconv.Itoa(r.steps(p.steps)), strconv.Itoa(p.bytes))
-				w := &way{name: r.name, argv: j.underIbrun(argv...)}
-				lines, err := w.lines()
-				switch {
-				case err == nil:
-					us[r.name] = append(us[r.name], lines[0].Y)
-				case r.name == "ibrun":
-					return err
-				default:
-					stuck[r.name] = err
-					us[r.name] = nil
+				us, err := try()
+				if err != nil && r.name != rivals[0].name {
+					stuck[r.name], w.Values = err, nil
+					return 0, figure.ErrLeftOut
 				}
-				return nil
-			})
+				return us, err
+			}
+			ways = append(ways, w)
 		}
-		if err := figure.Turns(j.rounds, turns...); err != nil {
+		if err := figure.Measure(0, j.rounds, ways...); err != nil {
 			return err
 		}
-		mine := figure.Median(us["ibrun"])
-		var times, ratios string
-		for _, r := range ways[1:] {
-			if len(us[r.name]) == 0 {
-				times, ratios = times+" none |", ratios+" |"
+		line, ratios := fmt.Sprintf("| %s, %d bytes to each |", p.pattern, p.bytes), ""
+		for i, w := range ways {
+			if len(w.Values) == 0 {
+				line, ratios = line+" none |", ratios+" |"
 				continue
 			}
-			other := figure.Median(us[r.name])
-			times += fmt.Sprintf(" %.2f ms |", other/1000)
-			ratios += fmt.Sprintf(" %.2f |", mine/other)
+			line += fmt.Sprintf(" %.2f ms |", w.Median()/1000)
+			if i > 0 {
+				ratios += fmt.Sprintf(" %.2f |", ways[0].Over(w))
+			}
 		}
-		fmt.Fprintf(&table, "| %s, %d bytes to each | %.2f ms |%s%s\n", p.pattern, p.bytes, mine/1000, times, ratios)
+		table += line + ratios + "\n"
 	}
-	for _, r := range ways {
+	for _, r := range rivals {
 		if r.part > 1 {
-			fmt.Fprintf(&table, "\n%s makes one in %d of the steps.\n", r.name, r.part)
+			table += fmt.Sprintf("\n%s makes one in %d of the steps.\n", r.name, r.part)
 		}
 		if err := stuck[r.name]; err != nil {
-			fmt.Fprintf(&table, "\n%s did not get through within %v: %v\n", r.name, patiencePattern,
+			table += fmt.Sprintf("\n%s did not get through within %v: %v\n", r.name, patiencePattern,
 				strings.TrimRight(err.Error(), ": \n"))
 		}
 	}
-	fmt.Print(table.String())
-	return figure.Keep(page, "make bench-apps", table.String())
+	fmt.Print(table)
+	return figure.Keep(page, "make bench-apps", func(string) string { return table })
 }
 
-// lines runs a job whose rank 0 prints pairs of numbers: bytes and microseconds.
-func (w *way) lines() (list []chart.Point, err error) {
-	out, _, err := w.run(patiencePattern)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(out)) {
-		var p chart.Point
-		if _, err := fmt.Sscanf(line, "%f %f\n", &p.X, &p.Y); err != nil {
-			return nil, fmt.Errorf("%s: unexpected output %q: %w", w.name, line, err)
+// maxCurve is the longest message of the curve.
+const maxCurve = 16 << 20
+
+// Curve measures round trips of all lengths between two nodes, and writes a table of medians in
+// microseconds.
+func Curve(args []string) error {
+	var self, mpich, openMPI, file string
+	size := []string{built, "2", "1"}
+	return onCluster(append(size, args...), func(j job) error {
+		kinds := append(rivals(self, mpich, openMPI), rival{name: "plain TCP", argv: []string{self, ":rank"}})
+		table := "# " + figure.Machine() + "\nbytes"
+		us := make([]map[int][]float64, len(kinds))
+		var ways []*figure.Way
+		for i, r := range kinds {
+			pattern := "trips"
+			switch r.name {
+			case "ibrun":
+				pattern = "curve"
+			case "plain TCP":
+				pattern = "tcp"
+			}
+			us[i] = map[int][]float64{}
+			table += "\t" + r.name
+			ways = append(ways, j.way(r, func(bytes int, t float64) { us[i][bytes] = append(us[i][bytes], t) },
+				pattern, strconv.Itoa(maxCurve)))
 		}
-		list = append(list, p)
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%s printed nothing", w.name)
-	}
-	return list, nil
-}
-
-// mostCurve is the longest message of the curve.
-const mostCurve = 16 << 20
-
-// curve measures round trips of all lengths between two nodes, and keeps them in a file and a
-// picture.
-func (j job) curve(self, mpich, openMPI, file, picture string) error {
-	kinds := append(rivals(self, mpich, openMPI),
-		rival{name: "plain TCP", colour: "#7b8794", argv: []string{self, "mpi", "pattern"}, tcp: true})
-	ways := make([]curve.Way, len(kinds))
-	var turns []func() error
-	for i, r := range kinds {
-		ways[i] = curve.Way{Name: r.name, Colour: r.colour}
-		turns = append(turns, func() error {
-			what := "trips"
-			if r.tcp {
-				what = "tcp"
-			}
-			w := &way{name: r.name, argv: j.underIbrun(append(r.argv, what, strconv.Itoa(mostCurve))...)}
-			lines, err := w.lines()
-			for _, p := range lines {
-				ways[i].Add(int(p.X), p.Y)
-			}
+		if err := figure.Measure(0, j.rounds, ways...); err != nil {
 			return err
-		})
-	}
-	if err := figure.Turns(j.rounds, turns...); err != nil {
-		return err
-	}
-	how := fmt.Sprintf("Medians of %d rounds in turns, one rank on each of two virtual nodes.", j.rounds)
-	return curve.Save("Messages between two nodes", how, ways, mostCurve, file, picture)
+		}
+		for _, bytes := range message.Lengths(maxCurve) {
+			table += fmt.Sprintf("\n%d", bytes)
+			for i := range kinds {
+				table += fmt.Sprintf("\t%.3f", figure.Median(us[i][bytes]))
+			}
+		}
+		fmt.Println(table)
+		return os.WriteFile(file, []byte(table+"\n"), 0o644)
+	}, &self, &mpich, &openMPI, &file)
 }

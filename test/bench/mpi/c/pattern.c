@@ -1,4 +1,4 @@
-/* The patterns of test/bench/pattern, in MPI: the same messages in the same order of steps, whose
+/* The patterns of test/bench/message/pattern.go, in MPI: the same messages in the same order of steps, whose
  * contents are checked, and the same lines of rank 0.
  *
  *	pattern [-yield] [-unfinished] stencil3d|alltoall STEPS BYTES   microseconds of a step

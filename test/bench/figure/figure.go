@@ -1,0 +1,104 @@
+// Package figure is what the benchmarks share: the machine that they ran on, ways that take turns,
+// commands that are timed, medians, bounds, and tables in documents. It does not know what is
+// measured.
+package figure
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Machine describes the machine of a benchmark in one line, with the load of the last minute.
+func Machine() string {
+	model := "processor unknown"
+	text, _ := os.ReadFile("/proc/cpuinfo") // for the user
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			model = strings.TrimSpace(value)
+			break
+		}
+	}
+	release := "unknown"
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		release = unix.ByteSliceToString(u.Release[:])
+	}
+	text, _ = os.ReadFile("/proc/loadavg") // for the user
+	load, _, _ := strings.Cut(string(text), " ")
+	return fmt.Sprintf("%d x %s, Linux %s, %s, load %s", runtime.NumCPU(), model, release, runtime.Version(), load)
+}
+
+// Parse stores the arguments of a benchmark in variables: *string, *int for a number above 0, and at
+// the end *[]string for one argument or more.
+func Parse(args []string, into ...any) error {
+	for i, v := range into {
+		if i >= len(args) {
+			return fmt.Errorf("%d arguments are too few", len(args))
+		}
+		switch v := v.(type) {
+		case *string:
+			*v = args[i]
+		case *int:
+			n, err := strconv.Atoi(args[i])
+			if err != nil || n < 1 {
+				return fmt.Errorf("invalid number: %q", args[i])
+			}
+			*v = n
+		case *[]string:
+			*v = args[i:]
+			return nil
+		}
+	}
+	if len(args) > len(into) {
+		return fmt.Errorf("%d arguments are too many", len(args))
+	}
+	return nil
+}
+
+// Median returns the middle of some values, the larger of two, and 0 of none.
+func Median[T cmp.Ordered](values []T) (middle T) {
+	if len(values) == 0 {
+		return middle
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+// Time returns how long a function takes, and its error.
+func Time(f func() error) (time.Duration, error) {
+	began := time.Now()
+	err := f()
+	return time.Since(began), err
+}
+
+// Repeat calls a function n times, until one call fails.
+func Repeat(n int, f func() error) error {
+	for range n {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Milliseconds returns a time as a number for a table.
+func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Microseconds is Milliseconds for short times.
+func Microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// CPU returns the processor time of this process so far (RUSAGE_SELF) or of its children that have
+// ended (RUSAGE_CHILDREN).
+func CPU(who int) time.Duration {
+	var u unix.Rusage
+	_ = unix.Getrusage(who, &u) // for these two it cannot fail
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,215 @@
+package launch
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/spawn"
+	"ibrun/internal/proc"
+	"ibrun/test/bench/figure"
+)
+
+const (
+	maxOfPosix = 1.15
+	inARow     = 16 // starts, as the ranks of a node are
+	lone       = 4  // starts before them
+)
+
+// starter is a process that starts programs. For a number of starts it prints nanoseconds: until all
+// run, until all have ended, and of CPU time, its own and the programs'. So its CPU time is not mixed
+// with that of the other ways.
+type starter struct {
+	name string
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	// What was measured, for each start, in microseconds.
+	lone, running, ended, own, cpu []float64
+}
+
+func newStarter(name string, argv ...string) (s *starter, err error) {
+	s = &starter{name: name, cmd: exec.Command(argv[0], argv[1:]...)}
+	s.cmd.Stderr = os.Stderr
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.out = bufio.NewReader(out)
+	return s, s.cmd.Start()
+}
+
+// start has some programs started. It returns the four times for each start.
+func (s *starter) start(count int) (times [4]float64, err error) {
+	if _, err = fmt.Fprintln(s.in, count); err == nil {
+		_, err = fmt.Fscanln(s.out, &times[0], &times[1], &times[2], &times[3])
+	}
+	for i := range times {
+		times[i] /= float64(count) * float64(time.Microsecond)
+	}
+	return times, err
+}
+
+// turn is a few lone starts and a row.
+func (s *starter) turn() (float64, error) {
+	for range lone {
+		times, err := s.start(1)
+		if err != nil {
+			return 0, err
+		}
+		s.lone = append(s.lone, times[0])
+	}
+	times, err := s.start(inARow)
+	s.running, s.ended = append(s.running, times[0]), append(s.ended, times[1])
+	s.own, s.cpu = append(s.own, times[2]), append(s.cpu, times[2]+times[3])
+	return times[0], err
+}
+
+// Spawn holds what the start of a rank costs against posix_spawn of the same binary with the same
+// descriptors from a small C program. It fails if a start costs more than 1.15 of its time or CPU time.
+func Spawn(args []string) error {
+	var posix, program string
+	var rounds int
+	if err := figure.Parse(args, &rounds, &posix, &program); err != nil {
+		return err
+	}
+	var starters []*starter
+	var ways []*figure.Way
+	for _, argv := range [][]string{{"posix_spawn", posix, program}, {"ibrun", self(), ":starts", "1", program},
+		{"ibrun with 256 MiB", self(), ":starts", "256", program}} {
+		s, err := newStarter(argv[0], argv[1:]...)
+		if err != nil {
+			return err
+		}
+		defer s.cmd.Wait()
+		defer s.in.Close()
+		starters, ways = append(starters, s), append(ways, &figure.Way{Name: s.name, Do: s.turn})
+	}
+	if err := figure.Measure(0, rounds, ways...); err != nil {
+		return err
+	}
+	name := filepath.Base(program)
+	fmt.Println(figure.Machine())
+	fmt.Printf("%s, medians of %d turns of %d lone starts and %d in a row\n", name, rounds, lone, inARow)
+	bounds := figure.Bounds{To: os.Stdout}
+	first := starters[0]
+	for _, s := range starters {
+		fmt.Printf("  %-18s %8.1f us a lone start; in a row %8.1f us a start, %8.1f us until all have ended, "+
+			"%8.1f us CPU, %8.1f us its own\n", s.name, figure.Median(s.lone), figure.Median(s.running),
+			figure.Median(s.ended), figure.Median(s.cpu), figure.Median(s.own))
+		if s == first {
+			continue
+		}
+		for _, of := range []struct {
+			what         string
+			ours, theirs []float64
+		}{{"a lone start", s.lone, first.lone}, {"a start in a row", s.running, first.running},
+			{"until all have ended", s.ended, first.ended}, {"CPU", s.cpu, first.cpu}} {
+			bounds.AtMost(name+", "+s.name+" / posix_spawn: "+of.what,
+				figure.Median(of.ours)/figure.Median(of.theirs), maxOfPosix)
+		}
+	}
+	return bounds.Err()
+}
+
+// Starts is a starter that starts programs as an agent starts ranks, with so much memory in use.
+func Starts(args []string) error {
+	var program string
+	var mib int
+	if err := figure.Parse(args, &mib, &program); err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(1) // as an agent
+	weight := make([]byte, mib<<20)
+	for i := 0; i < len(weight); i += os.Getpagesize() {
+		weight[i] = 1
+	}
+	defer runtime.KeepAlive(weight)
+	own, theirs := figure.CPU(unix.RUSAGE_SELF), figure.CPU(unix.RUSAGE_CHILDREN)
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		count, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		running, err := startRow(program, count)
+		all := time.Since(began)
+		if err != nil {
+			return err
+		}
+		nowOwn, nowTheirs := figure.CPU(unix.RUSAGE_SELF), figure.CPU(unix.RUSAGE_CHILDREN)
+		fmt.Println(int64(running), int64(all), int64(nowOwn-own), int64(nowTheirs-theirs))
+		own, theirs = figure.CPU(unix.RUSAGE_SELF), figure.CPU(unix.RUSAGE_CHILDREN)
+	}
+	return nil
+}
+
+// startRow starts some processes and waits for all. It returns the time until all ran, without that
+// which the opening of their descriptors took.
+func startRow(program string, count int) (running time.Duration, err error) {
+	var begun []*proc.Birth
+	var all []*proc.Process
+	var opened []*os.File
+	defer func() {
+		for _, f := range opened {
+			f.Close()
+		}
+	}()
+	proc.Row(func(begin proc.Beginner) {
+		began := time.Now()
+		for range count {
+			opening := time.Now()
+			theirs, ours, fail := descriptors()
+			opened = append(append(opened, theirs...), ours...)
+			if err = fail; err != nil {
+				return
+			}
+			began = began.Add(time.Since(opening))
+			begun = append(begun, begin(proc.Cmd{Path: program, Argv: []string{program}, Env: os.Environ(),
+				Files: theirs, Setpgid: true}))
+		}
+		for _, b := range begun {
+			p, fail := b.Result()
+			if err = errors.Join(err, fail); fail == nil {
+				all = append(all, p)
+			}
+		}
+		running = time.Since(began)
+	})
+	for _, p := range all {
+		<-p.Done()
+	}
+	return running, err
+}
+
+// descriptors opens those of a rank, and our sides of them.
+func descriptors() (theirs, ours []*os.File, err error) {
+	null, err := os.Open(os.DevNull)
+	theirs = append(theirs, null)
+	for i := 0; i < 2 && err == nil; i++ {
+		var r, w *os.File
+		r, w, err = proc.PipeFrom()
+		theirs, ours = append(theirs, w), append(ours, r)
+	}
+	if err != nil {
+		return theirs, ours, err
+	}
+	a, b, err := spawn.SocketPair()
+	if err != nil {
+		return theirs, ours, err
+	}
+	return append(theirs, os.NewFile(uintptr(b), "rank's control channel")),
+		append(ours, os.NewFile(uintptr(a), "control channel")), nil
+}

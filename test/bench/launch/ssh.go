@@ -1,0 +1,127 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ibrun/bootstrap/remote/native"
+	"ibrun/internal/sshconfig"
+	"ibrun/test/bench/figure"
+)
+
+// session runs a command on a host by native ssh, and returns what it printed.
+func session(host, command string) ([]byte, error) {
+	system, err := sshconfig.Here()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := sshconfig.Resolve(system, host, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	s, err := native.Start(context.Background(), cfg, command, io.Discard, func(native.Phase) {})
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(s.Stdout)
+	<-s.Done()
+	if end := s.End(); err == nil && end != (native.End{}) {
+		err = fmt.Errorf("the session ended with %v", end)
+	}
+	return text, err
+}
+
+// Floor is what no launcher can be below: a session to each node that runs the program, from one
+// place, with a window of them at a time. SHELL is "native", or the path of a remote shell.
+func Floor(args []string) error {
+	var shell, program string
+	var nodes, window int
+	if err := figure.Parse(args, &shell, &nodes, &window, &program); err != nil {
+		return err
+	}
+	var mu sync.Mutex // of what follows
+	var printed bytes.Buffer
+	var fails []error
+	room := make(chan struct{}, window)
+	var all sync.WaitGroup
+	for _, host := range figure.Names(nodes) {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			var text []byte
+			var err error
+			if shell == "native" {
+				text, err = session(host, "exec "+program)
+			} else {
+				text, err = exec.Command(shell, host, "exec", program).Output()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			printed.Write(text)
+			fails = append(fails, err)
+		})
+	}
+	all.Wait()
+	_, err := os.Stdout.Write(printed.Bytes())
+	return errors.Join(append(fails, err)...)
+}
+
+// The bounds of native ssh against ssh as it is, against ssh with curve25519, and its share of the
+// client's CPU time.
+const (
+	minAgainstDefault = 3.0
+	minAgainstCheap   = 2.0
+	maxShareOfCPU     = 0.25
+)
+
+// SSH measures what one ssh hop costs: native ssh, the user's ssh as it is, and ssh with a cheap key
+// exchange, against one sshd. The CPU time is the client's, the mean of all rounds.
+func SSH(args []string) error {
+	var rounds int
+	var host string
+	if err := figure.Parse(args, &rounds, &host); err != nil {
+		return err
+	}
+	cpu := map[string]time.Duration{}
+	native := figure.Timed("native", func() error {
+		before := figure.CPU(unix.RUSAGE_SELF)
+		_, err := session(host, "true")
+		cpu["native"] += figure.CPU(unix.RUSAGE_SELF) - before
+		return err
+	})
+	login := func(name string, more ...string) *figure.Way {
+		argv := append([]string{"-T", "-x", "-a", "-e", "none", "-o", "BatchMode=yes"}, more...)
+		return figure.Timed(name, func() error {
+			r, err := figure.Run(patience, exec.Command("ssh", append(argv, "--", host, "true")...))
+			cpu[name] += r.CPU
+			return err
+		})
+	}
+	plain, cheap := login("ssh"), login("ssh with curve25519", "-o", "KexAlgorithms=curve25519-sha256")
+	if err := figure.Measure(0, rounds, native, plain, cheap); err != nil {
+		return err
+	}
+	version, _ := exec.Command("ssh", "-V").CombinedOutput() // for the user
+	fmt.Println(figure.Machine())
+	fmt.Printf("one ssh hop, %d rounds turn by turn, %s\n", rounds, strings.TrimSpace(string(version)))
+	for _, w := range []*figure.Way{native, plain, cheap} {
+		fmt.Printf("%-20s median %6.1f ms (least %.1f), client CPU %5.1f ms\n", w.Name, w.Median(),
+			slices.Min(w.Values), figure.Milliseconds(cpu[w.Name])/float64(rounds))
+	}
+	bounds := figure.Bounds{To: os.Stdout}
+	bounds.AtLeast("wall, ssh / native", plain.Over(native), minAgainstDefault)
+	bounds.AtLeast("wall, ssh with curve25519 / native", cheap.Over(native), minAgainstCheap)
+	bounds.AtMost("client CPU, native / ssh", float64(cpu["native"])/float64(cpu["ssh"]), maxShareOfCPU)
+	return bounds.Err()
+}

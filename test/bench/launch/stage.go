@@ -1,0 +1,261 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ibrun/bootstrap/tree"
+	"ibrun/test/bench/figure"
+	"ibrun/test/vcluster/cluster"
+)
+
+const patience = 90 * time.Second
+
+// group is launches over one kind of session.
+type group struct {
+	name, how  string
+	nodeCounts []int
+	rankCounts []int         // on each node
+	kex        string        // key exchange of the sshd; empty: the distribution's own
+	stand      bool          // the rsh stand-in instead of ssh
+	latency    time.Duration // of each session besides
+	alone      bool          // only ibrun and the floor
+	here       bool          // no sessions: the ranks are where the launcher is
+	times      int           // as many rounds as others have; 0: as many
+}
+
+var groups = map[string]group{
+	"ssh":   {how: "ssh as shipped", nodeCounts: []int{4, 16, 64, 128}, rankCounts: []int{1, 16}},
+	"tuned": {how: "ssh with curve25519 for all", nodeCounts: []int{64}, rankCounts: []int{1, 16}, kex: "curve25519-sha256"},
+	"rsh":   {how: "rsh stand-in", nodeCounts: []int{4, 16, 64, 128}, rankCounts: []int{1, 16}, stand: true},
+	"latency": {how: "rsh stand-in, 50 ms more for each session", nodeCounts: []int{128}, rankCounts: []int{1}, stand: true,
+		latency: 50 * time.Millisecond},
+	"half": {how: "rsh stand-in, 500 ms more for each session", nodeCounts: []int{64, 128}, rankCounts: []int{1}, stand: true,
+		latency: 500 * time.Millisecond},
+	"second": {how: "rsh stand-in, 1 s more for each session", nodeCounts: []int{64, 128}, rankCounts: []int{1}, stand: true,
+		latency: time.Second},
+	"here":    {nodeCounts: []int{1}, rankCounts: []int{1, 16}, here: true, times: 10},
+	"own":     {how: "rsh stand-in, ibrun's own part", nodeCounts: []int{64}, rankCounts: []int{1}, stand: true, alone: true},
+	"own-ssh": {how: "ssh, ibrun's own part", nodeCounts: []int{64}, rankCounts: []int{1}, alone: true},
+}
+
+// size is one case of a group.
+type size struct{ nodes, ppn int }
+
+// parseCase reads the name of a group with all its sizes, or with one: ssh:64x16.
+func parseCase(text string) (g group, sizes []size, err error) {
+	name, one, some := strings.Cut(text, ":")
+	g, ok := groups[name]
+	if !ok {
+		return g, nil, fmt.Errorf("no group %q: %s", name, strings.Join(slices.Sorted(maps.Keys(groups)), ", "))
+	}
+	g.name = name
+	if some {
+		var s size
+		if _, err := fmt.Sscanf(one, "%dx%d", &s.nodes, &s.ppn); err != nil {
+			return g, nil, fmt.Errorf("%q is no size: write 64x16", one)
+		}
+		return g, []size{s}, nil
+	}
+	for _, n := range g.nodeCounts {
+		for _, p := range g.rankCounts {
+			sizes = append(sizes, size{n, p})
+		}
+	}
+	return g, sizes, nil
+}
+
+// large is a number of nodes on which only those run that are judged: others take minutes.
+const large = 256
+
+// program is what the ranks run: it prints a line, so that none can be missing.
+const program = "hostname"
+
+// Names of contestants that are judged.
+const (
+	ours        = "ibrun"
+	uninstalled = "ibrun, not installed"
+	older       = "ibrun of before"
+	hydra       = "mpiexec.hydra"
+	openMPI     = "mpirun"
+	floorName   = "bare sessions"
+)
+
+// contestant is one way of running a job. Its times are in milliseconds.
+type contestant struct {
+	figure.Way
+	argv  []string
+	lines int                     // that it prints
+	cpus  []float64               // of all hosts, per node; the first round counts, too
+	read  func(said []byte) error // gets the standard error; nil: it is not read
+}
+
+// cpu is the median of the CPU time without the first round.
+func (c *contestant) cpu() float64 { return figure.Median(c.cpus[1:]) }
+
+// stage is a cluster with what contestants need. Without a cluster it is this machine.
+type stage struct {
+	*cluster.Cluster
+	group
+	size
+	shell string // the remote shell in place of ssh, or empty
+	job   *figure.Job
+	hosts []string // whose CPU time counts
+}
+
+// build brings up a cluster, if one is wanted.
+func build(g group, s size) (*stage, error) {
+	st := &stage{group: g, size: s}
+	if g.here {
+		return st, nil
+	}
+	c, err := cluster.Up(context.Background(), cluster.Config{Nodes: s.nodes, Kex: g.kex, NoSSH: g.stand})
+	if err != nil {
+		return nil, err
+	}
+	st.Cluster, st.hosts = c, append(c.Nodes(), cluster.FrontName)
+	if g.stand {
+		st.shell = c.VRSH()
+	}
+	if st.job, err = figure.NewJob(c.Shared(), s.nodes, s.ppn); err == nil && g.latency > 0 {
+		st.shell, err = slowShell(c.Shared(), g.latency, "exec "+st.shell+` "$@"`)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return st, nil
+}
+
+// slowShell writes a remote shell that waits before it becomes another command. mpiexec.hydra gives its
+// remote shell no arguments of ours, so the latency is in the script.
+func slowShell(dir string, latency time.Duration, command string) (path string, err error) {
+	path = filepath.Join(dir, "after-"+latency.String())
+	script := fmt.Sprintf("#!/bin/sh\nsleep %g\n%s\n", latency.Seconds(), command)
+	return path, os.WriteFile(path, []byte(script), 0o755)
+}
+
+// Close takes the cluster down.
+func (s *stage) Close() error {
+	if s.Cluster == nil {
+		return nil
+	}
+	return s.Cluster.Close()
+}
+
+// contestants are those that are installed here, ibrun first.
+func (s *stage) contestants(ibrun string) (all []*contestant) {
+	ibrun = absolute(ibrun)
+	ranks := s.nodes * s.ppn
+	n := strconv.Itoa(ranks)
+	add := func(name string, lines int, argv ...string) {
+		if _, err := exec.LookPath(argv[0]); err == nil || name == ours {
+			all = append(all, &contestant{Way: figure.Way{Name: name}, argv: argv, lines: lines})
+		}
+	}
+	if s.here {
+		add(ours, ranks, ibrun, "-n", n, program)
+		add(hydra, ranks, "mpiexec.hydra", "-n", n, program)
+		add(openMPI, ranks, "mpirun.openmpi", "--oversubscribe", "-n", n, program)
+		return all
+	}
+	few := s.nodes >= large || s.alone
+	how, window := "native", tree.Window
+	mine := []string{ibrun, "-n", n, "-f", s.job.Hydra}
+	launcher, agent := []string{"-launcher", "ssh"}, []string(nil)
+	if s.shell != "" {
+		how = s.shell
+		mine = append(mine, "--launcher-exec", s.shell)
+		launcher = []string{"-launcher", "rsh", "-launcher-exec", s.shell}
+		agent = []string{"--mca", "plm_rsh_agent", s.shell}
+	}
+	if s.latency > 0 { // they wait, and all at once is fastest
+		window = s.nodes
+	}
+	add(ours, ranks, append(slices.Clone(mine), program)...)
+	if s.shell == "" && !few {
+		add("ibrun --ssh exec", ranks, append(slices.Clone(mine), "--ssh", "exec", program)...)
+	}
+	add(floorName, s.nodes, self(), ":floor", how, strconv.Itoa(s.nodes), strconv.Itoa(window), program)
+	if s.alone {
+		return all
+	}
+	add(hydra, ranks, slices.Concat([]string{"mpiexec.hydra"}, launcher, []string{"-n", n, "-f", s.job.Hydra, program})...)
+	if s.latency == 0 { // where sessions wait, it takes several times as long, and is not judged
+		add(openMPI, ranks, slices.Concat([]string{"mpirun.openmpi"}, agent,
+			[]string{"--hostfile", s.job.OpenMPI, "-n", n, program})...)
+	}
+	return all
+}
+
+// cpu is what all hosts have used so far; nothing without a cluster, whose control groups tell it.
+func (s *stage) cpu() (sum time.Duration, err error) {
+	for _, h := range s.hosts {
+		used, err := s.CPU(h)
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
+}
+
+// launch runs one job and returns its time in milliseconds.
+func (s *stage) launch(c *contestant) (float64, error) {
+	before, err := s.cpu()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.Command(c.argv[0], c.argv[1:]...)
+	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	if s.Cluster != nil {
+		env := append(cmd.Env, "XDG_CACHE_HOME="+filepath.Join(s.Shared(), "cache")) // costs that ibrun remembers
+		cmd = s.Command(context.Background(), c.argv...)
+		cmd.Env = env
+	}
+	r, err := figure.Run(patience, cmd)
+	if lines := bytes.Count(r.Out, []byte("\n")); err == nil && lines != c.lines {
+		err = fmt.Errorf("%d lines instead of %d: %s", lines, c.lines, r.Said)
+	}
+	if err == nil && c.read != nil {
+		err = c.read(r.Said)
+	}
+	if err != nil {
+		return 0, err
+	}
+	after, err := s.cpu()
+	c.cpus = append(c.cpus, figure.Milliseconds(after-before)/float64(s.nodes))
+	return figure.Milliseconds(r.Took), err
+}
+
+// measure lets the contestants on a stage launch, turn by turn, after a round that does not count.
+func measure(rounds int, g group, s size, contestants func(*stage) []*contestant) (r row, err error) {
+	st, err := build(g, s)
+	if err != nil {
+		return r, err
+	}
+	defer st.Close()
+	r = row{group: g, size: s, rounds: rounds * max(1, g.times), machine: figure.Machine(), ways: contestants(st)}
+	var ways []*figure.Way
+	for _, c := range r.ways {
+		c.Do = func() (float64, error) {
+			took, err := st.launch(c)
+			if err != nil && !strings.HasPrefix(c.Name, ours) {
+				fmt.Println("  once more:", err) // mpiexec.hydra's proxies lose their connections now and then
+				return st.launch(c)
+			}
+			return took, err
+		}
+		ways = append(ways, &c.Way)
+	}
+	return r, figure.Measure(1, r.rounds, ways...)
+}

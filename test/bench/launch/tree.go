@@ -1,0 +1,114 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	"ibrun/bootstrap/timing"
+	"ibrun/bootstrap/tree"
+	"ibrun/test/bench/figure"
+)
+
+const (
+	maxOfOptimum = 1.10
+	maxOfWaiting = 1.15 // where a session takes half a second or one, and a parent could begin all at once
+)
+
+// treeLaunches are the numbers of agents with the latency of a session. It grows with them, so that two
+// cores, on which all agents share, are not what is measured. Bound is of the makespan beside T*.
+var treeLaunches = []struct {
+	agents  int
+	latency time.Duration
+	bound   float64
+}{
+	{15, 300 * time.Millisecond, maxOfOptimum}, {63, time.Second, maxOfOptimum},
+	{127, time.Second, maxOfOptimum}, {255, 2 * time.Second, maxOfOptimum},
+	{511, 4 * time.Second, maxOfOptimum},
+	{64, time.Second / 2, maxOfWaiting}, {128, time.Second / 2, maxOfWaiting},
+	{64, time.Second, maxOfWaiting}, {128, time.Second, maxOfWaiting},
+}
+
+// Tree holds launches on this machine against the best tree that there could be. The remote shell waits
+// before it runs the command here, and the costs are those that the same launch shows.
+func Tree(args []string) error {
+	var ibrun string
+	var rounds int
+	if err := figure.Parse(args, &ibrun, &rounds); err != nil {
+		return err
+	}
+	fmt.Println(figure.Machine())
+	fmt.Printf("medians of %d launches after one that is only learned from; "+
+		"T* is the makespan of the best tree for SEQ, REM and window of the same launch;\n", rounds)
+	fmt.Printf("floor is that of the best tree if a session took its latency and nothing else: " +
+		"no processor does that\n")
+	fmt.Printf("%6s %9s %9s %9s %9s %10s %10s %10s %10s %7s\n",
+		"agents", "latency", "SEQ", "REM", "in flight", "all up", "all ready", "T*", "floor", "up / T*")
+	bounds := figure.Bounds{To: os.Stdout}
+	for _, l := range treeLaunches {
+		ratio, err := series(ibrun, rounds, l.agents, l.latency)
+		if err != nil {
+			return fmt.Errorf("%d agents: %w", l.agents, err)
+		}
+		bounds.AtMost(fmt.Sprintf("%d agents, %v a session, makespan / T*", l.agents, l.latency), ratio, l.bound)
+	}
+	return bounds.Err()
+}
+
+// series is some launches of one size, planned with what the ones before have cost.
+func series(ibrun string, rounds, agents int, latency time.Duration) (ratio float64, err error) {
+	dir, err := os.MkdirTemp("", "bench-tree-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	shell, err := slowShell(dir, latency, `shift; exec sh -c "$*"`) // the first word is the host
+	if err != nil {
+		return 0, err
+	}
+	var list []timing.Summary
+	err = figure.Repeat(rounds+1, func() error {
+		cmd := exec.Command(ibrun, "--launcher-exec", shell, "--hosts", fmt.Sprintf("n[0001-%04d]", agents),
+			"--timing", "--json", "true")
+		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+dir)
+		r, err := figure.Run(patience, cmd)
+		if err != nil {
+			return err
+		}
+		s, err := times(r.Said)
+		if err == nil && s.Measured == nil {
+			err = errors.New("no session was completed")
+		}
+		list = append(list, s)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	list = list[1:]
+	middle := func(of func(s timing.Summary) float64) float64 {
+		var values []float64
+		for _, s := range list {
+			values = append(values, of(s))
+		}
+		return figure.Median(values)
+	}
+	ratio = middle(func(s timing.Summary) float64 { return s.LastUp / optimum(s, agents) })
+	floor := tree.Cost{SEQ: time.Microsecond, REM: latency, Window: list[0].Measured.Window}.Optimum(agents + 1)
+	fmt.Printf("%6d %9v %6.2f ms %6.0f ms %9d %7.0f ms %7.0f ms %7.0f ms %7d ms %7.2f\n", agents, latency,
+		middle(func(s timing.Summary) float64 { return s.Measured.SEQ }),
+		middle(func(s timing.Summary) float64 { return s.Measured.REM }),
+		list[0].Measured.Window, middle(func(s timing.Summary) float64 { return s.LastUp }),
+		middle(func(s timing.Summary) float64 { return s.End }),
+		middle(func(s timing.Summary) float64 { return optimum(s, agents) }), floor.Milliseconds(), ratio)
+	return ratio, nil
+}
+
+// optimum is the makespan of the best tree for what a launch has cost, in milliseconds.
+func optimum(s timing.Summary, agents int) float64 {
+	of := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+	cost := tree.Cost{SEQ: of(s.Measured.SEQ), REM: of(s.Measured.REM), Window: s.Measured.Window}
+	return figure.Milliseconds(cost.Optimum(agents + 1))
+}

@@ -1,0 +1,366 @@
+package message
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"ibrun/fabric"
+	"ibrun/fabric/ib"
+	"ibrun/test/bench/figure"
+)
+
+// Messages over a real verbs device beside ibv_rc_pingpong, both waiting for events or both polling, in
+// turns between two processes each. This needs a program that was built with cgo, and says so without.
+
+const ibRounds = 5
+
+// Bounds of docs/dev/decisions/0012-infiniband.md.
+const (
+	maxPinned    = 64      // KiB registered without a peer
+	maxTrip      = 1.3     // of a round trip of ibv_rc_pingpong
+	minBandwidth = 0.9     // of its bandwidth, from streamed on
+	streamed     = 1 << 20 // bytes of a message of which bandwidth counts
+)
+
+// MODE of the subcommands says how both sides wait.
+const (
+	events  = "events"
+	polling = "polling"
+)
+
+// accepted is a sink that keeps streams.
+type accepted struct{ streams chan fabric.Stream }
+
+func (accepted) Datagram(fabric.Tuple, []byte) {}
+func (a accepted) Accepted(s fabric.Stream)    { a.streams <- s }
+
+// onCPU is a program on one of both sides. One that polls has a CPU of its own, as a rank that ibrun
+// starts has.
+func onCPU(mode, cpu, name string, args ...string) *exec.Cmd {
+	if mode == polling {
+		return exec.Command("taskset", append([]string{"-c", cpu, name}, args...)...)
+	}
+	return exec.Command(name, args...)
+}
+
+// ofOurs is onCPU for this program.
+func ofOurs(mode, cpu string, args ...string) *exec.Cmd {
+	self, _ := os.Executable() // taskset has another /proc/self/exe
+	return onCPU(mode, cpu, self, args...)
+}
+
+func open(device, mode string) (*ib.Fabric, accepted, error) {
+	a := accepted{make(chan fabric.Stream, 16)}
+	if mode != events && mode != polling {
+		return nil, a, fmt.Errorf("invalid mode: %q is neither %s nor %s", mode, events, polling)
+	}
+	f, err := ib.Open(ib.Config{Port: device, GIDIndex: -1, QKey: 0x1234567, Spin: mode == polling}, a)
+	return f, a, err
+}
+
+// Echo is the other process: it sends back what comes, in pieces of the length that the first eight
+// digits say.
+func Echo(args []string) error {
+	var device, mode string
+	if err := figure.Parse(args, &device, &mode); err != nil {
+		return err
+	}
+	f, a, err := open(device, mode)
+	if err != nil {
+		return err
+	}
+	offer, err := f.Offer()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%x %x\n", f.Tuple().Append(nil), offer)
+	for s := range a.streams {
+		go func() {
+			defer s.Close()
+			head := make([]byte, 8)
+			if _, err := io.ReadFull(s, head); err != nil {
+				return
+			}
+			size, _ := strconv.Atoi(string(head))
+			for m := make([]byte, size); ; {
+				if _, err := io.ReadFull(s, m); err != nil {
+					return
+				}
+				if _, err := s.Write(m); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	return nil
+}
+
+// echo is a process that sends back what comes.
+type echo struct {
+	f     *ib.Fabric
+	other *exec.Cmd
+	to    fabric.Tuple
+	offer []byte
+}
+
+func startEcho(f *ib.Fabric, device, mode string) (*echo, error) {
+	e := &echo{f: f, other: ofOurs(mode, "1", ":echo", device, mode)}
+	e.other.Stderr = os.Stderr
+	out, err := e.other.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.other.Start(); err != nil {
+		return nil, err
+	}
+	var tuple, offer string
+	if _, err = fmt.Fscanln(bufio.NewReader(out), &tuple, &offer); err == nil {
+		raw, _ := hex.DecodeString(tuple)
+		e.to, _, err = fabric.ParseTuple(raw)
+	}
+	if err != nil {
+		e.kill()
+		return nil, fmt.Errorf("the other process: %w", err)
+	}
+	e.offer, err = hex.DecodeString(offer)
+	return e, err
+}
+
+func (e *echo) kill() {
+	_ = e.other.Process.Kill()
+	_ = e.other.Wait() // with the error that it was killed
+}
+
+// dial returns a stream whose other end echoes messages of a length.
+func (e *echo) dial(size int) (fabric.Stream, error) {
+	s, err := e.f.Dial(context.Background(), e.to, e.offer)
+	if err == nil {
+		_, err = fmt.Fprintf(s, "%08d", size)
+	}
+	return s, err
+}
+
+func streamTrip(s fabric.Stream, m []byte) error {
+	if _, err := s.Write(m); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(s, m)
+	return err
+}
+
+// pingpong is the time of a round trip in microseconds.
+func (e *echo) pingpong(size, trips int) (float64, error) {
+	s, err := e.dial(size)
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	m := make([]byte, size)
+	once := func() error { return streamTrip(s, m) }
+	// Queue pairs for later streams are made meanwhile, which counts as connecting.
+	if err := figure.Repeat(max(1, trips/10), once); err != nil {
+		return 0, err
+	}
+	took, err := figure.Time(func() error { return figure.Repeat(trips, once) })
+	return figure.Microseconds(took) / float64(trips), err
+}
+
+// IB prints and judges the figures of a machine, whose name is part of theirs.
+func IB(args []string) error {
+	var device, mode, machine string
+	if err := figure.Parse(args, &device, &mode, &machine); err != nil {
+		return err
+	}
+	f, _, err := open(device, mode)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("opening took %v\n", f.Counters().Opening)
+	bounds := figure.Bounds{To: os.Stdout}
+	pinned := float64(f.Counters().Pinned) / (1 << 10)
+	bounds.AtMost(fmt.Sprintf("memory registered without a peer, KiB, %s, %s", machine, mode), pinned, maxPinned)
+	e, err := startEcho(f, device, mode)
+	if err != nil {
+		return err
+	}
+	err = e.connects()
+	c := f.Counters()
+	e.kill()
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	fmt.Printf("memory registered with one peer: %d bytes; queue pairs made: %d\n", c.Pinned, c.Made)
+	fmt.Printf("medians of %d round trips in turns\n", ibRounds)
+	for _, l := range []struct{ bytes, trips int }{{64, 200}, {4 << 10, 200}, {streamed, 10}} {
+		ours := &figure.Way{Name: "ibrun", Do: func() (float64, error) { return inTurn(device, mode, l.bytes, l.trips) }}
+		theirs := verbs(device, mode, l.bytes, l.trips)
+		if err := figure.Measure(0, ibRounds, ours, theirs); err != nil {
+			return err
+		}
+		ratio := ours.Over(theirs)
+		fmt.Printf("%d bytes: ibrun %.1f us, ibv_rc_pingpong %.1f us\n", l.bytes, ours.Median(), theirs.Median())
+		what := fmt.Sprintf("of %d bytes beside ibv_rc_pingpong, %s, %s", l.bytes, machine, mode)
+		if l.bytes < streamed {
+			bounds.AtMost("round trip "+what, ratio, maxTrip)
+		} else {
+			bounds.AtLeast("bandwidth "+what, 1/ratio, minBandwidth)
+		}
+	}
+	return bounds.Err()
+}
+
+// connects prints the time from Dial to the first echo: the first time, with all that streams share to
+// be made, and then with queue pairs that wait.
+func (e *echo) connects() error {
+	var warm []float64
+	sent := uint64(0)
+	for i := range 12 {
+		before := e.f.Counters()
+		var s fabric.Stream
+		taken, err := figure.Time(func() (err error) {
+			if s, err = e.dial(8); err != nil {
+				return err
+			}
+			return streamTrip(s, make([]byte, 8))
+		})
+		if err != nil {
+			return err
+		}
+		took, after := figure.Microseconds(taken), e.f.Counters()
+		s.Close()
+		if i == 0 {
+			fmt.Printf("connect and first echo, cold: %.0f us, %d datagrams sent\n", took, after.Control-before.Control)
+		} else if after.Cold == before.Cold {
+			warm, sent = append(warm, took), max(sent, after.Control-before.Control)
+		}
+		next := time.Now().Add(time.Second) // until it is ready
+		for e.f.Counters().Made < uint64(i)+3 && time.Now().Before(next) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if len(warm) > 0 {
+		fmt.Printf("connect and first echo, warm: %.0f us, median of %d; %d datagrams sent at most, "+
+			"and as many received\n", figure.Median(warm), len(warm), sent)
+	}
+	return nil
+}
+
+// inTurn is the time of a round trip in microseconds between two processes that end with it, as
+// those of ibv_rc_pingpong do: a process that polls would take its CPU from theirs.
+func inTurn(device, mode string, size, trips int) (float64, error) {
+	r, err := figure.Run(patience, ofOurs(mode, "0", ":turn", device, mode, strconv.Itoa(size), strconv.Itoa(trips)))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(strings.TrimSpace(string(r.Out)), 64)
+}
+
+// Turn is the process of inTurn that measures.
+func Turn(args []string) error {
+	var device, mode string
+	var size, trips int
+	if err := figure.Parse(args, &device, &mode, &size, &trips); err != nil {
+		return err
+	}
+	f, _, err := open(device, mode)
+	if err != nil {
+		return err
+	}
+	e, err := startEcho(f, device, mode)
+	if err != nil {
+		return err
+	}
+	defer e.kill()
+	took, err := e.pingpong(size, trips)
+	if err == nil {
+		fmt.Println(took)
+	}
+	return err
+}
+
+// CurveIB prints a table of round trips of 1 byte to 1 MiB. Soft-RoCE under emulation carries the
+// longest in some milliseconds. A virtual machine prints more, so each line begins with a word.
+func CurveIB(args []string) error {
+	var device string
+	var rounds int
+	if err := figure.Parse(args, &device, &rounds); err != nil {
+		return err
+	}
+	f, _, err := open(device, events)
+	if err != nil {
+		return err
+	}
+	e, err := startEcho(f, device, events)
+	if err != nil {
+		return err
+	}
+	defer e.kill()
+	for _, bytes := range Lengths(1 << 20) {
+		const trips = 50
+		ours := &figure.Way{Name: "ibrun", Do: func() (float64, error) { return e.pingpong(bytes, trips) }}
+		theirs := verbs(device, events, bytes, trips)
+		if err := figure.Measure(0, rounds, ours, theirs); err != nil {
+			return err
+		}
+		fmt.Printf("curve %d %.3f %.3f\n", bytes, ours.Median(), theirs.Median())
+	}
+	return nil
+}
+
+var perTrip = regexp.MustCompile(`= ([0-9.]+) usec/iter`)
+
+// verbs is ibv_rc_pingpong, in microseconds of a round trip.
+func verbs(device, mode string, size, trips int) *figure.Way {
+	args := []string{"-d", device, "-g", "1", "-s", strconv.Itoa(size), "-n", strconv.Itoa(trips), "-p", "18517"}
+	if mode == events {
+		args = append(args, "-e")
+	}
+	return &figure.Way{Name: "ibv_rc_pingpong", Do: func() (float64, error) {
+		server := onCPU(mode, "1", "ibv_rc_pingpong", args...)
+		if err := server.Start(); err != nil {
+			return 0, err
+		}
+		defer server.Wait()
+		defer server.Process.Kill()
+		for until := time.Now().Add(20 * time.Second); !listens(18517); {
+			if time.Now().After(until) {
+				return 0, errors.New("it does not listen")
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		r, err := figure.Run(patience, onCPU(mode, "0", "ibv_rc_pingpong", append(args, "127.0.0.1")...))
+		if err != nil {
+			return 0, err
+		}
+		found := perTrip.FindSubmatch(r.Out)
+		if found == nil {
+			return 0, fmt.Errorf("it says no time: %s", r.Out)
+		}
+		return strconv.ParseFloat(string(found[1]), 64)
+	}}
+}
+
+// listens reports whether a process listens on a port of this machine (proc_net_tcp of the kernel's
+// documentation: state 0A). To try to listen would take the port from the server.
+func listens(port int) bool {
+	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		text, _ := os.ReadFile(name) // there may be no IPv6
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if len(f) > 3 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) && f[3] == "0A" {
+				return true
+			}
+		}
+	}
+	return false
+}

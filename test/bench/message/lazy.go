@@ -1,0 +1,91 @@
+package message
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"ibrun/internal/report"
+	"ibrun/test/bench/figure"
+)
+
+// autoBound limits the time of --lazy=auto, as a part of that of the better choice.
+const autoBound = 1.2
+
+// allTook finds the time that examples/alltoall took from barrier to barrier.
+var allTook = regexp.MustCompile(`^\d+ ranks sent \d+ messages of \d+ bytes in (\S+)\n$`)
+
+// Lazy lets lazy, eager and auto take turns on the nodes of a virtual cluster, with two patterns.
+// DENSE is examples/alltoall, of which each rank sends to one rank of each node. SPARSE is
+// examples/stencil3d, of which the median first message counts; it depends on how the nodes happened
+// to start. The numbers of rounds are theirs. Lazy fails if auto misses its bound.
+func Lazy(args []string) error {
+	var nodes, perNode, denseRounds, sparseRounds int
+	var launcher, dense, sparse string
+	if err := figure.Parse(args, &nodes, &perNode, &denseRounds, &sparseRounds, &launcher, &dense, &sparse); err != nil {
+		return err
+	}
+	hosts, ppn := strings.Join(figure.Names(nodes), ","), strconv.Itoa(perNode)
+	var missed error
+	for _, p := range []struct {
+		name   string
+		rounds int
+		argv   []string
+		read   func(figure.Result) (float64, error)
+	}{
+		{"dense", denseRounds, []string{dense, "-every", ppn}, allTime},
+		{"sparse", sparseRounds, []string{"--stats=json", sparse}, firstTime},
+	} {
+		way := func(choice string) *figure.Way {
+			return &figure.Way{Name: choice, Do: func() (float64, error) {
+				options := []string{"--hosts", hosts, "-ppn", ppn, "--timeout", "120", choice}
+				r, err := figure.Run(patience, exec.Command(launcher, append(options, p.argv...)...))
+				if err != nil {
+					return 0, err
+				}
+				return p.read(r)
+			}}
+		}
+		lazy, eager, auto := way("--lazy"), way("--eager"), way("--lazy=auto")
+		if err := figure.Measure(0, p.rounds, lazy, eager, auto); err != nil {
+			return err
+		}
+		title := fmt.Sprintf("%s on %dx%d", p.name, nodes, perNode)
+		better := min(lazy.Median(), eager.Median())
+		for _, w := range []*figure.Way{lazy, eager, auto} {
+			fmt.Printf("%s: %-11s %8.2f ms   %.2f of the better one\n", title, w.Name, w.Median(), w.Median()/better)
+		}
+		b := figure.Bounds{To: os.Stdout}
+		b.AtMost(title+": auto beside the better one", auto.Median()/better, autoBound)
+		missed = errors.Join(missed, b.Err())
+	}
+	return missed
+}
+
+// allTime reads the time that examples/alltoall printed, in milliseconds.
+func allTime(r figure.Result) (float64, error) {
+	m := allTook.FindSubmatch(r.Out)
+	if m == nil {
+		return 0, fmt.Errorf("unexpected output: %q", r.Out)
+	}
+	took, err := time.ParseDuration(string(m[1]))
+	return figure.Milliseconds(took), err
+}
+
+// firstTime reads the median time of first messages from the statistics, in milliseconds.
+func firstTime(r figure.Result) (float64, error) {
+	for line := range bytes.Lines(r.Said) {
+		var s report.Statistics
+		if json.Unmarshal(line, &s) == nil && s.P50 > 0 {
+			return s.P50 / 1000, nil
+		}
+	}
+	return 0, fmt.Errorf("no statistics: %q", r.Said)
+}

@@ -1,0 +1,166 @@
+package message
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"ibrun"
+	"ibrun/test/bench/figure"
+)
+
+// The roles below are held against test/bench/mpi/c/pattern.c, which does the same over MPI. Rank 0
+// prints a line for each length of messages: bytes, and microseconds of a step or of a round trip.
+
+func printLine(bytes int, took time.Duration, count int) {
+	fmt.Printf("%d %.3f\n", bytes, figure.Microseconds(took)/float64(count))
+}
+
+// stencil has a rank exchange messages with its neighbours in an open box.
+func stencil(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
+	var list []int
+	stride := 1
+	for _, n := range box(w.Size()) {
+		at := w.Rank() / stride % n
+		if at > 0 {
+			list = append(list, w.Rank()-stride)
+		}
+		if at < n-1 {
+			list = append(list, w.Rank()+stride)
+		}
+		stride *= n
+	}
+	return nil, steps(ctx, w, list, numbers)
+}
+
+// box splits n ranks into three factors as near to each other as they come.
+func box(n int) (dims [3]int) {
+	dims = [3]int{n, 1, 1}
+	best := n
+	for x := 1; x*x*x <= n; x++ {
+		for y := x; n%x == 0 && x*y*y <= n; y++ {
+			if n/x%y == 0 && n/x/y-x < best {
+				dims, best = [3]int{n / x / y, y, x}, n/x/y-x
+			}
+		}
+	}
+	return dims
+}
+
+// everybody has a rank exchange messages with all others, the next one first.
+func everybody(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
+	var list []int
+	for i := 1; i < w.Size(); i++ {
+		list = append(list, (w.Rank()+i)%w.Size())
+	}
+	return nil, steps(ctx, w, list, numbers)
+}
+
+// steps exchanges messages with the same peers again and again. The numbers are those of steps and of
+// bytes.
+func steps(ctx context.Context, w *ibrun.World, peers []int, numbers []int) error {
+	if len(numbers) != 2 {
+		return fmt.Errorf("%d numbers, not steps and bytes", len(numbers))
+	}
+	count, m, number := numbers[0], make([]byte, numbers[1]), 0
+	step := func() error {
+		for i := range m {
+			m[i] = byte(w.Rank() + number)
+		}
+		for _, to := range peers {
+			if err := w.Send(ctx, to, m); err != nil {
+				return err
+			}
+		}
+		for _, from := range peers {
+			got, err := w.RecvFrom(ctx, from)
+			if err != nil {
+				return err
+			}
+			if len(got) != len(m) || got[len(m)-1] != byte(from+number) {
+				return fmt.Errorf("a wrong message from rank %d", from)
+			}
+			w.Free(got)
+		}
+		number++
+		return nil
+	}
+	if err := step(); err != nil { // connects all
+		return err
+	}
+	if err := w.Barrier(ctx); err != nil {
+		return err
+	}
+	took, err := figure.Time(func() error {
+		if err := figure.Repeat(count, step); err != nil {
+			return err
+		}
+		return w.Barrier(ctx)
+	})
+	if err == nil && w.Rank() == 0 {
+		printLine(len(m), took, count)
+	}
+	return err
+}
+
+// curve has two ranks make round trips of 1 byte to the given number, each size four times the one
+// before.
+func curve(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
+	return nil, allLengths(w, numbers[0], func(m []byte) error { return trip(ctx, w, m) })
+}
+
+// curveOverTCP is curve over a connection of package net.
+func curveOverTCP(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
+	p, err := newPlain(ctx, w, 1)
+	if err != nil {
+		return nil, err
+	}
+	return nil, allLengths(w, numbers[0], func(m []byte) error {
+		if w.Rank() == 0 {
+			if _, err := p.tcp.Write(m); err != nil {
+				return err
+			}
+		}
+		_, err := io.ReadFull(p.tcp, m)
+		if err == nil && w.Rank() == 1 {
+			_, err = p.tcp.Write(m)
+		}
+		return err
+	})
+}
+
+// Lengths returns those of a curve: 1 byte and fourfold up to a maximum.
+func Lengths(maximum int) (all []int) {
+	for n := 1; n <= maximum; n *= 4 {
+		all = append(all, n)
+	}
+	return all
+}
+
+func allLengths(w *ibrun.World, maximum int, trip func(m []byte) error) error {
+	if w.Size() != 2 {
+		return fmt.Errorf("round trips need two ranks, not %d", w.Size())
+	}
+	for _, size := range Lengths(maximum) {
+		m, count := make([]byte, size), 200 // as pattern.c
+		switch {
+		case size > 1<<20:
+			count = 5
+		case size > 16<<10:
+			count = 40
+		}
+		once := func() error { return trip(m) }
+		if err := figure.Repeat(count/5, once); err != nil {
+			return err
+		}
+		took, err := figure.Time(func() error { return figure.Repeat(count, once) })
+		if err != nil {
+			return err
+		}
+		if w.Rank() == 0 {
+			printLine(size, took, count)
+		}
+	}
+	return nil
+}
