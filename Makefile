@@ -101,9 +101,10 @@ test-all: cluster-setup mpi-setup ib-setup managers-setup ## run all suites but 
 
 soak: cluster-setup mpi-setup ib-setup managers-setup ## run the long campaigns; RUN=PATTERN
 	@CGO_ENABLED=0 go run ./test/suites -run '$(RUN)' soak
+	@$(if $(RUN),,nice -n 19 test/fuzz 1000x)
 
 fuzz: ## fuzz each target with FUZZTIME=100000x inputs, or for about FUZZTIME=60s
-	@nice -n 19 test/fuzz $(or $(FUZZTIME),100000x) $(WIDE)
+	@nice -n 19 test/fuzz $(or $(FUZZTIME),100000x)
 
 coverage: cluster-setup mpi-setup ib-setup managers-setup ## print the coverage of make test-all
 	@test/coverage

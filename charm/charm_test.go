@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/internal/fuzzed"
 )
 
 // initnode is what a program of a generation says: process 5 with data port 4242 and an address
@@ -189,7 +187,7 @@ func TestEaten(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	f.Add(append(Append(nil, Print, 6, []byte("hello\x00")...), Reply(Barrier)...), "%d %s", "12 x")
 	f.Add(Request{Handler: "hi", PE: 3, Data: []byte("x")}.Forward(1), "%[a-", "")
-	fuzzed.Fuzz(f, func(t *testing.T, stream []byte, format, input string) {
+	f.Fuzz(func(t *testing.T, stream []byte, format, input string) {
 		var r Reader
 		r.Feed(stream)
 		var again []byte

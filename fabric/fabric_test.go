@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/internal/fuzzed"
 )
 
 func tuples() []Tuple {
@@ -94,7 +92,7 @@ func FuzzParseBlock(f *testing.F) {
 	for _, b := range blocks() {
 		f.Add(b.Append(nil))
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, raw []byte) {
+	f.Fuzz(func(t *testing.T, raw []byte) {
 		if b, err := ParseBlock(raw); err == nil {
 			require.Equal(t, raw, b.Append(nil))
 		}
@@ -105,7 +103,7 @@ func FuzzParseTuple(f *testing.F) {
 	for _, tuple := range tuples() {
 		f.Add(tuple.Append(nil))
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, raw []byte) {
+	f.Fuzz(func(t *testing.T, raw []byte) {
 		if tuple, n, err := ParseTuple(raw); err == nil {
 			require.Equal(t, raw[:n], tuple.Append(nil))
 		}

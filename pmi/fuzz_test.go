@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/internal/fuzzed"
 )
 
 // FuzzFeed gives an engine any bytes, in two kinds of pieces, with an owner that
@@ -41,7 +39,7 @@ func FuzzFeed(f *testing.F) {
 	} {
 		f.Add([]byte(text), uint8(1), false)
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, b []byte, piece uint8, port bool) {
+	f.Fuzz(func(t *testing.T, b []byte, piece uint8, port bool) {
 		if len(b) > 1<<16 {
 			return
 		}

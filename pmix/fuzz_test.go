@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/internal/fuzzed"
 )
 
 // conversation is all that the client of a trace says.
@@ -54,7 +52,7 @@ func FuzzFeed(f *testing.F) {
 		f.Add(b, uint8(1))
 	}
 	require.NotEmpty(f, all)
-	fuzzed.Fuzz(f, func(t *testing.T, b []byte, piece uint8) {
+	f.Fuzz(func(t *testing.T, b []byte, piece uint8) {
 		if len(b) > 1<<14 {
 			return
 		}
@@ -187,7 +185,7 @@ func FuzzPairs(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(p.Bytes, true)
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, b []byte, fixed bool) {
+	f.Fuzz(func(t *testing.T, b []byte, fixed bool) {
 		p := Pairs{Encoding: Flex, Bytes: b}
 		if fixed {
 			p.Encoding = Fixed

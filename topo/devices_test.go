@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/cpuset"
-	"ibrun/internal/fuzzed"
 )
 
 // tree makes a file system of lines "path: text" and "path -> target". Links
@@ -317,7 +316,7 @@ func FuzzDevices(f *testing.F) {
 		"-> ../../../devices/pci0000:00/0000:02:00.0")
 	f.Add("N/eth0 -> ../D/net/eth0\nD/numa_node: -1\nD/local_cpulist: 0-3\nD/net/eth0/mtu: 1500\nD/net/eth0/speed: " +
 		"-1\nN/pci: pci\nN/lo/flags: 0x9")
-	fuzzed.Fuzz(f, func(t *testing.T, lines string) {
+	f.Fuzz(func(t *testing.T, lines string) {
 		r := &reader{fsys: tree(long.Replace(lines))}
 		plain := func(texts ...string) {
 			for _, text := range texts {

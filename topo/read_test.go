@@ -5,7 +5,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"ibrun/internal/fuzzed"
 	"ibrun/topo"
 	"ibrun/topo/hwloctest"
 )
@@ -356,7 +355,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(true, more)
 		f.Add(false, more)
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, whole bool, lines string) {
+	f.Fuzz(func(t *testing.T, whole bool, lines string) {
 		w := world(lines)
 		if whole {
 			w = two + twoGroups + world(lines)

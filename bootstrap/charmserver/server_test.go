@@ -10,7 +10,6 @@ import (
 
 	"ibrun/bootstrap/rankwire"
 	"ibrun/charm"
-	"ibrun/internal/fuzzed"
 	"ibrun/job"
 )
 
@@ -312,7 +311,7 @@ func FuzzServer(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x00\x00\x01\x00\x02\x00\x03\x00\x00\x01\x01\x01\x02\x01\x03\x01\x00\x04\x01\x04"))
 	f.Add([]byte("\x00\x00\x01\x00\x02\x00\x03\x00\x00\x02\x00\x03\x00\x05\x00\x06\x01\x07\x01\x08\x02\x09"))
-	fuzzed.Fuzz(f, func(t *testing.T, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte) {
 		w := newWorld(2, 2, nil)
 		kinds := []string{
 			charm.InitNode, charm.Barrier, charm.Print, charm.PrintErrSyn, charm.Ending, charm.Scanf, charm.Barrier0,

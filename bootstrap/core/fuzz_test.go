@@ -30,7 +30,7 @@ func FuzzNeighbors(f *testing.F) {
 		}
 		f.Add(input)
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, input []byte) {
+	f.Fuzz(func(t *testing.T, input []byte) {
 		if len(input) > 4<<10 {
 			return
 		}

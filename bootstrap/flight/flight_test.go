@@ -16,7 +16,6 @@ import (
 	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/fuzzed"
 	"ibrun/job"
 )
 
@@ -196,7 +195,7 @@ func FuzzOpen(f *testing.F) {
 	for _, n := range []int{0, 10, 20, 40, len(whole) / 2, len(whole) - 1, len(whole)} {
 		f.Add(whole[:n])
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, file []byte) {
+	f.Fuzz(func(t *testing.T, file []byte) {
 		_, agents, err := Open(file)
 		if err != nil || len(file) > 1<<16 {
 			return

@@ -23,7 +23,7 @@ func FuzzServer(f *testing.F) {
 		}
 		f.Add(input)
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, input []byte) {
+	f.Fuzz(func(t *testing.T, input []byte) {
 		if len(input) > 2<<10 {
 			return
 		}

@@ -9,7 +9,6 @@ import (
 
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
-	"ibrun/internal/fuzzed"
 	"ibrun/job"
 )
 
@@ -82,7 +81,7 @@ func FuzzListing(f *testing.F) {
 	f.Add(l.append(nil))
 	f.Add([]byte{})
 	f.Add([]byte{1, 1, 'a', 0, 0, 2, 3, 1, 0xff, 0xff, 0xff, 0x07, 1, 1, 'k', 7})
-	fuzzed.Fuzz(f, func(t *testing.T, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte) {
 		value := append([]byte{holdsListing}, b...)
 		joined := Join(rankwire.NewParcels(rankwire.Parcel{To: rankwire.Everyone, Value: value}, rankwire.Parcel{From: 1, To: rankwire.Everyone, Value: value}))
 		require.Equal(t, 1, joined.Len())

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"ibrun/bootstrap/rankwire"
-	"ibrun/internal/fuzzed"
 	"ibrun/job"
 	"ibrun/pmix"
 	"ibrun/pmix/pmixtest"
@@ -62,7 +61,7 @@ func FuzzServer(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x01\x00\x00\x02\x02\x00\x09\x02\x00\x03\x03\x00\x04\x00\x0b"))
 	f.Add([]byte("\x01\x00\x00\x01\x01\x00\x00\x03\x02\x04\x00\x0b\x00\x03\x02\x00\x04\x00\x0b"))
 	f.Add([]byte("\x00\x00\x00\x02\x0a\x02\x05\x00\x00\x0b\x00\x18\x03\x02\x02\x04\x07\x00"))
-	fuzzed.Fuzz(f, func(t *testing.T, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte) {
 		s := &script{b[:min(len(b), 400)]}
 		w := newWorld(t, 2, 2)
 		var open []*client

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/reaper"
-	"ibrun/internal/fuzzed"
 )
 
 // FuzzMeet is a far side that says anything before there are frames. It gets the
@@ -21,7 +20,7 @@ func FuzzMeet(f *testing.F) {
 	f.Add([]byte("::ibrun-fail:1 no room ::\n::ibrun-other:1::\n"))
 	text, err := installer(time.Hour, reaper.Role)
 	require.NoError(f, err)
-	fuzzed.Fuzz(f, func(t *testing.T, received []byte) {
+	f.Fuzz(func(t *testing.T, received []byte) {
 		if bytes.Contains(received, []byte(sendMark)) {
 			return // TestFailuresAreNamed has them; the binary is long
 		}

@@ -8,7 +8,6 @@ import (
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
-	"ibrun/internal/fuzzed"
 )
 
 // FuzzControl is a rank that writes anything to its descriptor: what is posted are
@@ -19,7 +18,7 @@ func FuzzControl(f *testing.F) {
 	f.Add(frame.Append(nil, wire.Signal{Number: 9})) // which is not a rank's to send
 	f.Add([]byte("cmd=init pmi_version=1 pmi_subversion=1\n"))
 	f.Add([]byte{3, 0xff, 0xff, 0xff, byte(rankwire.KindCollect)})
-	fuzzed.Fuzz(f, func(t *testing.T, said []byte) {
+	f.Fuzz(func(t *testing.T, said []byte) {
 		if len(said) > 64<<10 {
 			return // more than a socket holds
 		}

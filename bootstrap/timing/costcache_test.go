@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/tree"
-	"ibrun/internal/fuzzed"
 )
 
 func seen(seq, rem time.Duration) Fit {
@@ -80,7 +79,7 @@ func FuzzParseCostCache(f *testing.F) {
 	good := ParseCostCache(nil)
 	good.Note("ssh", "node", seen(time.Millisecond, time.Second))
 	f.Add(good.Bytes())
-	fuzzed.Fuzz(f, func(t *testing.T, text []byte) {
+	f.Fuzz(func(t *testing.T, text []byte) {
 		b := ParseCostCache(text)
 		for _, s := range b.Places {
 			c, _, ok := b.Cost(s.Launcher, s.Site)

@@ -8,7 +8,6 @@ import (
 
 	"ibrun/cgo/verbs"
 	"ibrun/fabric"
-	"ibrun/internal/fuzzed"
 )
 
 func v4(a, b, c, d byte) verbs.GID {
@@ -215,7 +214,7 @@ func FuzzControl(f *testing.F) {
 		side: side{5, 6, streamWindow, 7, verbs.MTU2048, fabric.Tuple{Kind: fabric.IB, LID: 4}}}
 	f.Add(c.append(nil))
 	f.Add((&control{call: refuse, nonce: 9, from: fabric.Tuple{Kind: fabric.ROCE4}}).append(nil))
-	fuzzed.Fuzz(f, func(t *testing.T, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte) {
 		if c, ok := parseControl(b); ok {
 			require.Equal(t, b, c.append(nil))
 		}

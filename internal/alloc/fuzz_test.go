@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/exit"
-	"ibrun/internal/fuzzed"
 	"ibrun/internal/hostlist"
 	"ibrun/job"
 )
@@ -26,7 +25,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(strings.Join(s.Env, "\n"), []byte(content))
 	}
 	f.Add("SLURM_JOB_NODELIST=n[1-2]x[1-9]\nSLURM_TASKS_PER_NODE=2(x17),1", []byte(nil))
-	fuzzed.Fuzz(f, func(t *testing.T, env string, content []byte) {
+	f.Fuzz(func(t *testing.T, env string, content []byte) {
 		p := Process{
 			Env: strings.Split(env, "\n"), Host: "here",
 			Read: func(string) ([]byte, error) { return content, nil },

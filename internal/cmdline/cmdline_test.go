@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/internal/fuzzed"
 )
 
 func small() *Parser {
@@ -89,7 +87,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	p := small()
-	fuzzed.Fuzz(f, func(t *testing.T, s string) {
+	f.Fuzz(func(t *testing.T, s string) {
 		words := strings.Split(s, "\x00")
 		programs, err := p.Parse(words)
 		if err != nil {

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/internal/fuzzed"
 )
 
 func TestForms(t *testing.T) {
@@ -65,7 +63,7 @@ func TestAlgebra(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("0-3,8")
 	f.Add("00000001,80000000")
-	fuzzed.Fuzz(f, func(t *testing.T, text string) {
+	f.Fuzz(func(t *testing.T, text string) {
 		for _, parse := range []func(string) (Set, error){ParseList, ParseMask} {
 			s, err := parse(text)
 			if err != nil {

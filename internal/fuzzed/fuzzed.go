@@ -1,7 +1,6 @@
 // Package fuzzed turns the input of a fuzz target into choices, so that a target
-// can draw a whole course of events from it, counts what was allocated
-// meanwhile, and makes inputs of a corpus. It is for tests, and knows nothing of
-// what they test.
+// can draw a whole course of events from it, and counts what was allocated
+// meanwhile. It is for tests, and knows nothing of what they test.
 package fuzzed
 
 import "runtime/metrics"

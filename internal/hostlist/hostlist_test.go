@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/internal/fuzzed"
 )
 
 func TestInline(t *testing.T) {
@@ -142,7 +140,7 @@ func FuzzInline(f *testing.F) {
 	for _, s := range []string{"a:2,b", "n[01-16,20]", "u@a:4:mlx5_0:1", "[fe80::1]:4", "-o", "a;b"} {
 		f.Add(s)
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, s string) {
+	f.Fuzz(func(t *testing.T, s string) {
 		if e, err := Inline(s); err == nil {
 			check(t, e)
 		}
@@ -153,7 +151,7 @@ func FuzzFile(f *testing.F) {
 	for _, s := range []string{"a\nb slots=2\n", "\xef\xbb\xbfhost a ++cpus 2\r\n", "group main\n", "\x00"} {
 		f.Add([]byte(s))
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte) {
 		if e, err := File("h", b); err == nil {
 			check(t, e)
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/exit"
-	"ibrun/internal/fuzzed"
 	"ibrun/internal/plain"
 )
 
@@ -78,7 +77,7 @@ func FuzzCommandLine(f *testing.F) {
 		"-env\x00A\x00b\x00p\x00:\x00q", "-configfile\x00-n 2 'a b'\n"} {
 		f.Add(s)
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, s string) {
+	f.Fuzz(func(t *testing.T, s string) {
 		r, err := Parse(strings.Split(s, "\x00"), func(name string) ([]byte, error) { return []byte(name), nil })
 		if err != nil {
 			require.Equal(t, exit.Usage, exit.Code(err))

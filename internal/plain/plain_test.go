@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/fuzzed"
 	"ibrun/internal/plain"
 )
 
@@ -77,7 +76,7 @@ func TestJSON(t *testing.T) {
 // Nothing that a terminal obeys is left, whatever comes in.
 func FuzzOutput(f *testing.F) {
 	f.Add([]byte("\x1b\x9b\xc2\x9b\xd0\x9b"), 3)
-	fuzzed.Fuzz(f, func(t *testing.T, b []byte, cut int) {
+	f.Fuzz(func(t *testing.T, b []byte, cut int) {
 		cut = min(max(cut, 0), len(b))
 		first, rest := plain.Output(b[:cut])
 		require.Less(t, len(rest), utf8.UTFMax)

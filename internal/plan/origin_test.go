@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/fuzzed"
 	"ibrun/job"
 )
 
@@ -150,7 +149,7 @@ func FuzzMultiProg(f *testing.F) {
 	for _, s := range []string{"0-3 a %t\n", "* a\n", "0,2 'a b' %o\\\n x\n1 b\n# c", "9999999-99999999 a"} {
 		f.Add([]byte(s))
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte) {
 		lines, err := progLines("f", b)
 		if err != nil {
 			return

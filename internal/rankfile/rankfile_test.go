@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/internal/fuzzed"
 )
 
 func TestFile(t *testing.T) {
@@ -62,7 +60,7 @@ func FuzzFile(f *testing.F) {
 	for _, s := range []string{"rank 0=a slot=0:1\n", "rank 1=+n0 slot=*\nrank 0=b slot=1-2,5;0:3", "# x\n", "rank"} {
 		f.Add([]byte(s))
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte) {
 		all, err := File("f", b)
 		if err != nil {
 			require.NotEmpty(t, err.Error())

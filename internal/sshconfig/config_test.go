@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"ibrun/internal/fuzzed"
 )
 
 // place is a home directory with configuration files.
@@ -180,7 +178,7 @@ func FuzzResolve(f *testing.F) {
 	}
 	home := f.TempDir()
 	name := filepath.Join(home, "config")
-	fuzzed.Fuzz(f, func(t *testing.T, text string) {
+	f.Fuzz(func(t *testing.T, text string) {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 		s := System{Home: home, User: "me", Host: "h", Getenv: func(string) string { return "" }, SystemFile: name,
 			UserFile: filepath.Join(home, "none")}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/fuzzed"
 	"ibrun/topo"
 )
 
@@ -202,7 +201,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add("5 node1/sys/devices/system/cpu/cpu0\n2 node1/sys/class class\n1 node1/sys/b node1/sys/a")
 	f.Add("2 sys /proc\n2 proc /sys\n0 a/../b")
 	f.Add("0 sys/class/net/a/mtu\n2 sys/class/infiniband net")
-	fuzzed.Fuzz(f, func(t *testing.T, lines string) {
+	f.Fuzz(func(t *testing.T, lines string) {
 		if strings.Contains(lines, "\x00") {
 			return // ends a path in any tar
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/cpuset"
-	"ibrun/internal/fuzzed"
 )
 
 // read is a file of a tree without the new line at its end.
@@ -247,7 +246,7 @@ func TestBadDescriptions(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("pack:2 numa:2 l3:2 core:8 pu:2 order:cyclic offline:3,7 allowed:0-15")
 	f.Add(Ranger.String())
-	fuzzed.Fuzz(f, func(t *testing.T, text string) {
+	f.Fuzz(func(t *testing.T, text string) {
 		m, err := Parse(text)
 		if err != nil || m.Layout().Present.Len() > 64 || m.MemoryOnly > 64 {
 			return

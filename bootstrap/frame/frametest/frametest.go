@@ -17,7 +17,6 @@ import (
 
 	"ibrun/bootstrap/frame"
 	"ibrun/internal/fields"
-	"ibrun/internal/fuzzed"
 )
 
 // Suite is a vocabulary and what it is tested with.
@@ -173,7 +172,7 @@ func (s Suite) Fuzz(f *testing.F, look func(frame.Message)) {
 	for _, m := range slices.Concat(s.Samples, s.Borrowed) {
 		f.Add(frame.Append(nil, m)[4:])
 	}
-	fuzzed.Fuzz(f, func(t *testing.T, sent []byte) {
+	f.Fuzz(func(t *testing.T, sent []byte) {
 		m, err := s.Vocabulary.Parse(sent)
 		if err != nil {
 			return

@@ -12,7 +12,6 @@ import (
 
 	"ibrun/bootstrap/timing"
 	"ibrun/bootstrap/tree"
-	"ibrun/internal/fuzzed"
 	"ibrun/job"
 )
 
@@ -23,7 +22,7 @@ func FuzzViews(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0, 1}, uint8(9))
 	f.Add(bytes.Repeat([]byte{0xc0}, 1000), uint8(62))
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\x7f\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00\x01"), uint8(0x86))
-	fuzzed.Fuzz(f, func(t *testing.T, input []byte, nodes uint8) {
+	f.Fuzz(func(t *testing.T, input []byte, nodes uint8) {
 		number := func() (n int64) {
 			var b [8]byte
 			input = input[copy(b[:], input):]
