@@ -12,7 +12,7 @@ import (
 )
 
 // outputOf is what a process that is started with a thread's properties prints.
-func outputOf(t testing.TB, thread Thread, argv ...string) string {
+func outputOf(t *testing.T, thread Thread, argv ...string) string {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
@@ -26,7 +26,7 @@ func outputOf(t testing.TB, thread Thread, argv ...string) string {
 }
 
 // allowed is the CPUs of a process that was started so.
-func allowed(t testing.TB, thread Thread) cpuset.Set {
+func allowed(t *testing.T, thread Thread) cpuset.Set {
 	text := outputOf(t, thread, "/bin/grep", "Cpus_allowed_list", "/proc/self/status")
 	s, err := cpuset.ParseList(strings.TrimPrefix(text, "Cpus_allowed_list:"))
 	require.NoError(t, err)
@@ -71,21 +71,4 @@ func TestPolicyInWords(t *testing.T) {
 		Thread{}.Policy(), Thread{Mems: cpuset.Of(2)}.Policy(), Thread{Mems: cpuset.Of(0, 1),
 			Interleave: true}.Policy(),
 	})
-}
-
-// What binding adds to a start is the difference of the two.
-func BenchmarkStart(b *testing.B) {
-	first := allowed(b, Thread{}).First()
-	for _, c := range []struct {
-		name   string
-		thread Thread
-	}{{"unbound", Thread{}}, {"bound", Thread{CPUs: cpuset.Of(first), Mems: cpuset.Of(0)}}} {
-		b.Run(c.name, func(b *testing.B) {
-			for b.Loop() {
-				p, err := Start(Cmd{Path: "/bin/true", Argv: []string{"true"}, Thread: c.thread})
-				require.NoError(b, err)
-				<-p.Done()
-			}
-		})
-	}
 }

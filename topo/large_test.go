@@ -3,7 +3,6 @@ package topo_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -57,22 +56,4 @@ func TestLarge(t *testing.T) {
 	if compare != nil {
 		compare(t, m, dir)
 	}
-}
-
-// BenchmarkRead reads a node of 256 CPUs, beside what hwloc takes for it. The
-// bounds are 20 ms and 4 MiB.
-func BenchmarkRead(b *testing.B) {
-	dir := large().unfold(b)
-	b.Run("ibrun", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			topo.Read(os.DirFS(dir))
-		}
-	})
-	b.Run("lstopo", func(b *testing.B) {
-		for b.Loop() {
-			require.NoError(b, exec.Command("lstopo-no-graphics", "--if", "fsroot", "--input", dir, "--of",
-				"xml").Run())
-		}
-	})
 }
