@@ -2,6 +2,12 @@
 
 package login
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
-func TestSameVerdictOnGrammar(t *testing.T) { requireSameVerdict(t, grammarSituations) }
+// TestSameVerdictOfSSH requires the same verdicts of native ssh and of the program ssh.
+func TestSameVerdictOfSSH(t *testing.T) {
+	requireSameVerdict(t, slices.Concat(situations, grammarSituations), true)
+}

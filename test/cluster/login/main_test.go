@@ -7,11 +7,13 @@ package login
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,8 +21,8 @@ import (
 	"ibrun/internal/sshconfig"
 )
 
-// probeVariable makes this test's binary a native ssh client: options, host,
-// command. Its exit code and standard error tell what became of it.
+// probeVariable makes this test's binary a native ssh client. It reads logins from standard input, each as the words
+// that ssh would take, and answers with what each printed on standard output and standard error.
 const probeVariable = "IBRUN_TEST_PROBE"
 
 func TestMain(m *testing.M) {
@@ -28,7 +30,33 @@ func TestMain(m *testing.M) {
 		_ = flag.Set("test.parallel", "8") // a login mostly waits; -parallel still counts
 		os.Exit(m.Run())
 	}
-	os.Exit(probe(os.Args[1:]))
+	if err := probeAll(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func probeAll() error {
+	var logins [][]string
+	if err := json.NewDecoder(os.Stdin).Decode(&logins); err != nil {
+		return err
+	}
+	system, err := sshconfig.Here()
+	if err != nil {
+		return err
+	}
+	said := make([][2]string, len(logins))
+	var work sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	for i, words := range logins {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			said[i][0], said[i][1] = probe(system, words)
+		})
+	}
+	work.Wait()
+	return json.NewEncoder(os.Stdout).Encode(said)
 }
 
 // What the probe prints before the reason.
@@ -38,12 +66,7 @@ const (
 	sshdHere = "echo $USER $SSH_CONNECTION"
 )
 
-func probe(args []string) int {
-	system, err := sshconfig.Here()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+func probe(system sshconfig.System, args []string) (stdout, stderr string) {
 	last := len(args) - 1
 	cfg, err := sshconfig.Resolve(system, args[last], "", args[:last])
 	if err == nil {
@@ -55,22 +78,18 @@ func probe(args []string) int {
 			out := new(bytes.Buffer)
 			_, _ = out.ReadFrom(s.Stdout)
 			<-s.Done()
-			_, _ = os.Stdout.Write(out.Bytes())
-			_, _ = os.Stderr.Write(printed.Bytes())
-			return s.End().Code
+			return out.String(), printed.String()
 		}
 	}
 	var unfit *sshconfig.Unfit
 	var e *native.Error
 	switch {
 	case errors.As(err, &unfit):
-		fmt.Fprintf(os.Stderr, "%s%v\n", toExec, err)
+		return "", fmt.Sprintf("%s%v\n", toExec, err)
 	case errors.As(err, &e):
-		fmt.Fprintf(os.Stderr, "%s%s: %s; %s\n", refused, e.Phase, e.Cause, e.Hint)
-	default:
-		fmt.Fprintf(os.Stderr, "%v\n", err)
+		return "", fmt.Sprintf("%s%s: %s; %s\n", refused, e.Phase, e.Cause, e.Hint)
 	}
-	return 255
+	return "", err.Error()
 }
 
 // verdict puts what an attempt printed in a word or two: who reached what, or

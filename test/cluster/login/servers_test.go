@@ -140,13 +140,15 @@ func (s *site) serve(t *testing.T, port int, special string) {
 
 // listen waits until all servers do.
 func (s *site) listen(t *testing.T) {
-	for port := range servers {
-		waitfor.Require(t, fmt.Sprintf("sshd listens on %d", port), func() bool {
-			out, err := s.Exec(context.Background(), "node0001", "sh", "-c",
-				fmt.Sprintf("exec 2>/dev/null; grep -q :%04X /proc/net/tcp", port)).CombinedOutput()
-			return err == nil || len(out) > 0
-		})
-	}
+	waitfor.Require(t, "all sshd listen", func() bool {
+		out, err := s.Exec(t.Context(), "node0001", "cat", "/proc/net/tcp").Output()
+		for port := range servers {
+			if err != nil || !strings.Contains(string(out), fmt.Sprintf(":%04X ", port)) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // agent starts an ssh-agent with some keys and returns its socket.

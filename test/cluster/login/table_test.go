@@ -4,14 +4,15 @@ package login
 
 import (
 	"bytes"
-	"context"
+	"cmp"
+	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -97,8 +98,9 @@ var situations = slices.Concat([]situation{
 		exec: true},
 }, keySituations, configSituations)
 
-// requireSameVerdict logs in with both clients in each situation, and requires the same end.
-func requireSameVerdict(t *testing.T, situations []situation) {
+// requireSameVerdict logs in with native ssh in each situation and requires its verdict. With both, or where a key
+// is learnt, it requires the same of the program ssh.
+func requireSameVerdict(t *testing.T, situations []situation, both bool) {
 	s := newSite(t)
 	s.write(t, "askpass", "#!/bin/sh\necho secret\n")
 	require.NoError(t, os.Chmod(s.path("askpass"), 0o700))
@@ -110,15 +112,27 @@ func requireSameVerdict(t *testing.T, situations []situation) {
 	}
 	s.listen(t)
 	seen := map[string]bool{}
+	logins := map[string][]*attempt{}
 	for _, c := range situations {
 		require.False(t, seen[c.name], c.name)
 		seen[c.name] = true
+		logins[c.agent] = append(logins[c.agent], s.prepare(t, c))
+	}
+	for agent, all := range logins {
+		s.native(t, agents[agent], all)
+	}
+	for _, c := range slices.Concat(slices.Collect(maps.Values(logins))...) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			want := s.fill(c.want)
-			theirs, theirKnown, said := s.attempt(t, c, agents[c.agent], false)
-			require.Equal(t, want, theirs, "ssh: %s", said)
-			ours, ourKnown, said := s.attempt(t, c, agents[c.agent], true)
+			var theirKnown string
+			if both || c.learns {
+				theirs := s.prepare(t, c.situation)
+				s.ssh(t, agents[c.agent], theirs)
+				require.Equal(t, want, theirs.verdict(), "ssh: %s", theirs.said[1])
+				theirKnown = theirs.knownHosts(t)
+			}
+			ours, ourKnown, said := c.verdict(), c.knownHosts(t), c.said[1]
 			if c.exec {
 				require.Equal(t, "exec", ours, said)
 				return
@@ -155,47 +169,82 @@ func (s *site) findable(t *testing.T, files ...string) {
 	require.Equal(t, keys[0], keys[1])
 }
 
-// attempt runs one client and returns its verdict, the known_hosts it leaves,
-// and what it said.
-func (s *site) attempt(t *testing.T, c situation, agent string, native bool) (end, known, said string) {
+// attempt is a login in a situation.
+type attempt struct {
+	situation
+	words []string  // of ssh, the last of which is the host
+	file  string    // known_hosts
+	said  [2]string // on standard output and standard error
+}
+
+func (l *attempt) verdict() string { return verdict(l.said[0], l.said[1]) }
+
+// knownHosts returns what the attempt has left in known_hosts.
+func (l *attempt) knownHosts(t *testing.T) string {
+	text, err := os.ReadFile(l.file)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// prepare writes the files of an attempt.
+func (s *site) prepare(t *testing.T, c situation) *attempt {
 	dir := t.TempDir()
-	file, config := filepath.Join(dir, "known"), filepath.Join(dir, "config")
-	require.NoError(t, os.WriteFile(file, []byte(s.fill(c.known)), 0o600))
-	fill := func(text string) string { return strings.ReplaceAll(s.fill(text), "{KNOWN}", file) }
-	var args []string
+	l := &attempt{situation: c, file: filepath.Join(dir, "known")}
+	require.NoError(t, os.WriteFile(l.file, []byte(s.fill(c.known)), 0o600))
+	fill := func(text string) string { return strings.ReplaceAll(s.fill(text), "{KNOWN}", l.file) }
 	if c.config != "" {
+		config := filepath.Join(dir, "config")
 		require.NoError(t, os.WriteFile(config, []byte(fill(c.config)), 0o600))
-		args = append(args, "-F", config)
+		l.words = append(l.words, "-F", config)
 	}
 	for _, a := range c.args {
-		args = append(args, fill(a))
+		l.words = append(l.words, fill(a))
 	}
-	host := c.host
-	if host == "" {
-		host = "x"
+	l.words = append(l.words, cmp.Or(c.host, "x"))
+	return l
+}
+
+// native makes attempts with native ssh, in one process.
+func (s *site) native(t *testing.T, agent string, logins []*attempt) {
+	var words [][]string
+	for _, l := range logins {
+		words = append(words, l.words)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
+	text, err := json.Marshal(words)
+	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	cmd := s.Command(ctx, append([]string{self}, append(args, host)...)...)
-	if !native {
-		args = append([]string{"ssh", "-T", "-x", "-a", "-e", "none", "-o", "BatchMode=yes", "-o", "UpdateHostKeys=no"},
-			args...)
-		cmd = s.Command(ctx, append(args, "--", host, sshdHere)...)
+	cmd := s.client(t, agent, self)
+	cmd.Env = append(cmd.Env, probeVariable+"=1")
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	var said [][2]string
+	require.NoError(t, json.Unmarshal(out, &said))
+	require.Len(t, said, len(logins))
+	for i, l := range logins {
+		l.said = said[i]
 	}
+}
+
+// ssh makes an attempt with the program ssh.
+func (s *site) ssh(t *testing.T, agent string, l *attempt) {
+	words, host := l.words[:len(l.words)-1], l.words[len(l.words)-1]
+	cmd := s.client(t, agent, slices.Concat([]string{"ssh", "-T", "-x", "-a", "-e", "none", "-o", "BatchMode=yes", "-o",
+		"UpdateHostKeys=no"}, words, []string{"--", host, sshdHere})...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	_ = cmd.Run() // the verdict says it
+	l.said = [2]string{stdout.String(), stderr.String()}
+}
+
+// client returns the command of a client on the front, which ends with the test.
+func (s *site) client(t *testing.T, agent string, words ...string) *exec.Cmd {
+	cmd := s.Command(t.Context(), words...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "SSH_AUTH_SOCK=") })
 	cmd.Env = append(cmd.Env, "NODE_NUMBER=0001")
 	if agent != "" {
 		cmd.Env = append(cmd.Env, "SSH_AUTH_SOCK="+agent)
 	}
-	if native {
-		cmd.Env = append(cmd.Env, probeVariable+"=1")
-	}
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	_ = cmd.Run() // the verdict says it
-	after, err := os.ReadFile(file)
-	require.NoError(t, err)
-	return verdict(stdout.String(), stderr.String()), string(after), stderr.String()
+	return cmd
 }
