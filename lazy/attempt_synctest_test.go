@@ -52,9 +52,7 @@ func TestStreamsAreTriedTwice(t *testing.T) {
 			table := w.table(from)
 			long := func() error { return table.Send(ctx, to, payload(from, to, 0, 1<<20)) }
 			arrives := func() {
-				m, err := w.table(to).Recv(ctx)
-				require.NoError(t, err)
-				require.Equal(t, payload(from, to, 0, 1<<20), m.Body)
+				w.receives(ctx, to, payload(from, to, 0, 1<<20))
 				require.Equal(t, uint64(1), table.Tally().Sum[job.CountMoves])
 			}
 			if c.fail == 1 {
@@ -68,9 +66,7 @@ func TestStreamsAreTriedTwice(t *testing.T) {
 			}
 			require.ErrorContains(t, long(), "a message of 1048588 bytes needs a stream, and none could be made: "+why)
 			require.NoError(t, table.Send(ctx, to, payload(from, to, 1, 100)))
-			m, err := w.table(to).Recv(ctx)
-			require.NoError(t, err)
-			require.Equal(t, payload(from, to, 1, 100), m.Body)
+			w.receives(ctx, to, payload(from, to, 1, 100))
 			require.NoError(t, table.Flush(ctx))
 			table.fmu.Lock()
 			table.step(table.remotePeer(to), peer.Event{Kind: peer.Rest})
@@ -127,9 +123,7 @@ func TestStoppedDialler(t *testing.T) {
 				require.NoError(t, w.table(1).Send(ctx, 0, payload(1, 0, i, 1<<20)))
 			}
 			for i := range uint32(3) {
-				m, err := w.table(0).Recv(ctx)
-				require.NoError(t, err)
-				require.Equal(t, payload(1, 0, i, 1<<20), m.Body)
+				w.receives(ctx, 0, payload(1, 0, i, 1<<20))
 			}
 			require.Equal(t, c.dials, dials.Load())
 		})

@@ -34,6 +34,18 @@ func (o order) came(me uint32, m Message) error {
 	return nil
 }
 
+// takeInOrder receives so many messages and checks them.
+func takeInOrder(ctx context.Context, t *testing.T, table *Table, me uint32, count int, size func(from, n uint32) int) {
+	o := order{map[uint32]uint32{}, size}
+	for range count {
+		m, err := table.Recv(ctx)
+		if err = cmp.Or(err, o.came(me, m)); err != nil {
+			t.Errorf("rank %d: %v after %v", me, err, o.next)
+			return
+		}
+	}
+}
+
 // Messages of 16 KiB, the longest that a datagram connection carries, sent back to back: the sender
 // moves to a stream, once, and most messages go by it.
 func TestBulkMovesToAStream(t *testing.T) {
@@ -44,14 +56,7 @@ func TestBulkMovesToAStream(t *testing.T) {
 			ctx := within(t)
 			var all sync.WaitGroup
 			all.Go(func() {
-				o := order{map[uint32]uint32{}, func(uint32, uint32) int { return size }}
-				for range count {
-					m, err := w.table(1).Recv(ctx)
-					if err = cmp.Or(err, o.came(1, m)); err != nil {
-						t.Error(err)
-						return
-					}
-				}
+				takeInOrder(ctx, t, w.table(1), 1, count, func(uint32, uint32) int { return size })
 			})
 			for n := range uint32(count) {
 				require.NoError(t, w.table(0).Send(ctx, 1, payload(0, 1, n, size)))

@@ -1,7 +1,6 @@
 package lazy
 
 import (
-	"cmp"
 	"sync"
 	"testing"
 	"time"
@@ -44,16 +43,7 @@ func TestBundles(t *testing.T) {
 			a, b := bundled(t, time.Hour, over, upgrade.Worth{})
 			ctx := within(t)
 			var all sync.WaitGroup
-			all.Go(func() {
-				o := order{map[uint32]uint32{}, size}
-				for range count {
-					m, err := b.Recv(ctx)
-					if err = cmp.Or(err, o.came(1, m)); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
+			all.Go(func() { takeInOrder(ctx, t, b, 1, count, size) })
 			for n := range uint32(count) {
 				m := payload(0, 1, n, size(0, n))
 				if n%2 > 0 && n < count/2 && a.TrySend(1, m) == nil { // the streams of mem have no such call
@@ -133,9 +123,7 @@ func TestBundleForAnOldStart(t *testing.T) {
 	require.Equal(t, &RestartError{Rank: victim, Restarts: 1}, w.send(ctx, 0, victim, "refused"))
 	require.NoError(t, w.send(ctx, 0, victim, "new"))
 	require.NoError(t, a.Flush(ctx))
-	m, err := w.table(victim).RecvFrom(ctx, 0)
-	require.NoError(t, err)
-	require.Equal(t, "new", string(m.Body))
+	w.receivesFrom(ctx, victim, 0, []byte("new"))
 }
 
 // A bundle that is none is not read beyond its end.

@@ -1,7 +1,6 @@
 package lazy
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -73,19 +72,7 @@ func exchange(t *testing.T, w *world, count int) {
 			})
 		}
 		all.Go(func() {
-			next := make([]uint32, size)
-			for range int(size) * count {
-				m, err := table.Recv(ctx)
-				if err != nil {
-					t.Errorf("rank %d: %v after %v", me, err, next)
-					return
-				}
-				if !bytes.Equal(m.Body, payload(m.From, me, next[m.From], sizeOf(int(next[m.From])))) {
-					t.Errorf("rank %d: message %d of rank %d is wrong or out of order", me, next[m.From], m.From)
-					return
-				}
-				next[m.From]++
-			}
+			takeInOrder(ctx, t, table, me, int(size)*count, func(_, n uint32) int { return sizeOf(int(n)) })
 		})
 	}
 	all.Wait()
@@ -174,28 +161,7 @@ func crowded(t *testing.T, ranks uint32, open func(fabric.Sink) (fabric.Fabric, 
 	return w.start()
 }
 
-// Connections above the limit are closed when idle, and opened again.
-func TestIdleConnectionsAreClosed(t *testing.T) {
-	for name, open := range fabrics() {
-		t.Run(name, func(t *testing.T) {
-			w := crowded(t, 8, open)
-			ctx := within(t)
-			for round := range uint32(8) {
-				for to := uint32(1); to < 8; to++ {
-					require.NoError(t, w.table(0).Send(ctx, to, payload(0, to, round, 10)))
-					m, err := w.table(to).RecvFrom(ctx, 0)
-					require.NoError(t, err)
-					require.Equal(t, payload(0, to, round, 10), m.Body)
-					require.NoError(t, w.table(0).Flush(ctx))
-				}
-			}
-			tally := w.table(0).Tally()
-			require.Greater(t, tally.Sum[job.CountReopened], uint64(7))
-		})
-	}
-}
-
-// Streams are given up like other connections, and made again.
+// Connections above the limit are closed when idle, with their streams, and made again.
 func TestIdleStreamsAreClosed(t *testing.T) {
 	for name, open := range fabrics() {
 		t.Run(name, func(t *testing.T) {
@@ -204,15 +170,12 @@ func TestIdleStreamsAreClosed(t *testing.T) {
 			for round := range uint32(6) {
 				for to := uint32(1); to < 6; to++ {
 					size := 100_000 * int(round%2) // long and short ones in turns
-					require.NoError(t, w.table(0).Send(ctx, to, payload(0, to, round, size)))
-					m, err := w.table(to).RecvFrom(ctx, 0)
-					require.NoError(t, err)
-					require.Equal(t, payload(0, to, round, size), m.Body)
+					body := payload(0, to, round, size)
+					require.NoError(t, w.table(0).Send(ctx, to, body))
+					w.receivesFrom(ctx, to, 0, body)
 					if round%3 == 2 { // and both ways
-						require.NoError(t, w.table(to).Send(ctx, 0, m.Body))
-						back, err := w.table(0).RecvFrom(ctx, to)
-						require.NoError(t, err)
-						require.Equal(t, m.Body, back.Body)
+						require.NoError(t, w.table(to).Send(ctx, 0, body))
+						w.receivesFrom(ctx, 0, to, body)
 					}
 				}
 			}
@@ -272,37 +235,11 @@ func TestReceiverOfADeadPeer(t *testing.T) {
 	require.NoError(t, w.table(1).Send(ctx, 0, []byte("last words")))
 	require.NoError(t, w.table(1).Flush(ctx))
 	w.end(1, rankwire.Failed)
-	m, err := w.table(0).RecvFrom(ctx, 1)
-	require.NoError(t, err)
-	require.Equal(t, "last words", string(m.Body))
-	_, err = w.table(0).RecvFrom(ctx, 1)
+	w.receivesFrom(ctx, 0, 1, []byte("last words"))
+	_, err := w.table(0).RecvFrom(ctx, 1)
 	var gone *PeerError
 	require.ErrorAs(t, err, &gone)
 	require.Equal(t, 1, gone.Rank)
-}
-
-// A peer that is restarted is found again, and nothing old reaches it.
-func TestRestartedPeer(t *testing.T) {
-	w := newWorld(t, 2, 1, overMem(mem.New(3, mem.Faults{}))).start()
-	ctx := within(t)
-	require.NoError(t, w.table(0).Send(ctx, 1, []byte("first")))
-	m, err := w.table(1).Recv(ctx)
-	require.NoError(t, err)
-	require.Equal(t, "first", string(m.Body))
-	require.NoError(t, w.table(0).Flush(ctx))
-	w.table(1).Close()
-	again := w.startRank(1, 2)
-	require.NoError(t, w.table(0).Send(ctx, 1, []byte("second")))
-	for {
-		if err = w.table(0).Flush(ctx); err == nil {
-			break
-		}
-		require.ErrorContains(t, err, "rank 1")
-		require.NoError(t, w.table(0).Send(ctx, 1, []byte("third")))
-	}
-	m, err = again.Recv(ctx)
-	require.NoError(t, err)
-	require.NotEqual(t, "first", string(m.Body))
 }
 
 // What is not ours is counted and dropped, also under a flood, and never answered.
@@ -347,9 +284,7 @@ func TestStrangers(t *testing.T) {
 	strangers := func() uint64 { return w.table(1).Tally().Sum[job.CountStrangers] }
 	for n := uint32(0); n < 200 || strangers() <= 100; n++ {
 		require.NoError(t, w.table(0).Send(ctx, 1, payload(0, 1, n, 100)))
-		m, err := w.table(1).Recv(ctx)
-		require.NoError(t, err)
-		require.Equal(t, payload(0, 1, n, 100), m.Body)
+		w.receives(ctx, 1, payload(0, 1, n, 100))
 	}
 	close(stop)
 	flood.Wait()

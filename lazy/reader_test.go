@@ -41,7 +41,7 @@ func TestReader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(5) {
-				r := rand.New(rand.NewPCG(seed, 19))
+				r, bytesOf := rand.New(rand.NewPCG(seed, 19)), rand.NewChaCha8([32]byte{byte(seed)})
 				var sent [][]byte
 				var text []byte
 				for range 60 {
@@ -50,9 +50,7 @@ func TestReader(t *testing.T) {
 						most = min(most, 5000)
 					}
 					m := make([]byte, r.IntN(most))
-					for i := range m {
-						m[i] = byte(r.Uint32())
-					}
+					_, _ = bytesOf.Read(m)
 					sent, text = append(sent, m), append(text, framed(m)...)
 				}
 				text = binary.BigEndian.AppendUint32(text, endMark)
@@ -293,9 +291,7 @@ func TestStreamIsDriven(t *testing.T) {
 	next := uint32(0)
 	send := func() { require.NoError(t, w.table(0).Send(ctx, 1, payload(0, 1, next, 1000+int(next)*97))) }
 	receive := func() {
-		m, err := w.table(1).RecvFrom(ctx, 0)
-		require.NoError(t, err)
-		require.Equal(t, payload(0, 1, next, 1000+int(next)*97), m.Body)
+		w.receivesFrom(ctx, 1, 0, payload(0, 1, next, 1000+int(next)*97))
 		next++
 	}
 	driving := func() bool {
@@ -381,9 +377,7 @@ func TestReceiverStopsReading(t *testing.T) {
 				require.LessOrEqual(t, held, inboxLimit+batchBytes+size)
 			}
 			for n := range sent {
-				m, err := w.table(1).RecvFrom(ctx, 0)
-				require.NoError(t, err)
-				require.Equal(t, payload(0, 1, n, size), m.Body)
+				w.receivesFrom(ctx, 1, 0, payload(0, 1, n, size))
 			}
 			require.NoError(t, w.table(0).Send(ctx, 1, payload(0, 1, sent, size)))
 			_, err := w.table(1).RecvFrom(ctx, 0)

@@ -22,9 +22,7 @@ func TestResized(t *testing.T) {
 			talk := func(from, to uint32, text string) {
 				t.Helper()
 				require.NoError(t, w.send(ctx, from, to, text))
-				m, err := w.table(to).RecvFrom(ctx, from)
-				require.NoError(t, err)
-				require.Equal(t, text, string(m.Body))
+				w.receivesFrom(ctx, to, from, []byte(text))
 			}
 			lookups := func() uint64 { return w.table(0).Tally().Sum[countLookups] }
 			talk(0, 1, "stays")

@@ -66,28 +66,22 @@ func TestPeersOfARestartedRank(t *testing.T) {
 				require.NoError(t, w.send(ctx, victim, peer, "of the old start"))
 				require.NoError(t, w.table(victim).Flush(ctx))
 			}
-			m, err := w.table(1).Recv(ctx)
-			require.NoError(t, err)
-			require.Equal(t, "of the old start", string(m.Body), "what has come before can be received")
+			w.receives(ctx, 1, []byte("of the old start")) // it came before
 			w.table(victim).Close()
 			floor(victim)
 			want := &RestartError{Rank: victim, Restarts: 1}
 
 			require.Equal(t, want, w.send(ctx, 0, victim, "to the old start"))
-			_, err = w.table(1).RecvFrom(ctx, 2)
+			_, err := w.table(1).RecvFrom(ctx, 2)
 			require.Equal(t, want, err, "whoever is waited for")
 			w.table(2).Restarts()
 
 			again(victim)
 			for peer := range uint32(victim) {
 				require.NoError(t, w.send(ctx, peer, victim, "new"), "rank %d", peer)
-				m, err := w.table(victim).RecvFrom(ctx, peer)
-				require.NoError(t, err)
-				require.Equal(t, "new", string(m.Body), "nothing that was for the old start")
+				w.receivesFrom(ctx, victim, peer, []byte("new"))
 				require.NoError(t, w.send(ctx, victim, peer, "of the new start"))
-				m, err = w.table(peer).RecvFrom(ctx, victim)
-				require.NoError(t, err)
-				require.Equal(t, "of the new start", string(m.Body), "nothing of the old start")
+				w.receivesFrom(ctx, peer, victim, []byte("of the new start"))
 			}
 		})
 	}
@@ -207,9 +201,7 @@ func TestKnownRestarts(t *testing.T) {
 	require.NoError(t, w.send(ctx, 0, 3, "hello"))
 	_, err := w.table(3).Recv(ctx)
 	require.Equal(t, &RestartError{Rank: 0, Restarts: 1}, err)
-	m, err := w.table(3).Recv(ctx)
-	require.NoError(t, err)
-	require.Equal(t, "hello", string(m.Body))
+	w.receives(ctx, 3, []byte("hello"))
 	require.NoError(t, w.send(ctx, 3, 0, "hello"))
 	_, err = w.table(0).Recv(ctx)
 	require.NoError(t, err)

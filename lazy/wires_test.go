@@ -71,9 +71,7 @@ func trySends(t *testing.T, w *world, to uint32) {
 		}
 	}
 	for n := range sent {
-		m, err := w.table(to).Recv(ctx)
-		require.NoError(t, err)
-		require.Equal(t, payload(0, to, n, 5000), m.Body)
+		w.receives(ctx, to, payload(0, to, n, 5000))
 	}
 }
 
@@ -89,9 +87,7 @@ func TestUpgradeThreshold(t *testing.T) {
 			ctx, n := within(t), uint32(0)
 			round := func() {
 				require.NoError(t, w.table(0).Send(ctx, 1, payload(0, 1, n, 100)))
-				m, err := w.table(1).Recv(ctx)
-				require.NoError(t, err)
-				require.Equal(t, payload(0, 1, n, 100), m.Body)
+				w.receives(ctx, 1, payload(0, 1, n, 100))
 				n++
 			}
 			for range threshold - 1 {

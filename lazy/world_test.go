@@ -104,6 +104,22 @@ func (w *world) end(rank uint32, as rankwire.Answered) {
 	w.table(rank).Close()
 }
 
+// receives checks the next message that a rank receives.
+func (w *world) receives(ctx context.Context, rank uint32, body []byte) {
+	w.t.Helper()
+	m, err := w.table(rank).Recv(ctx)
+	require.NoError(w.t, err)
+	require.Equal(w.t, body, m.Body)
+}
+
+// receivesFrom checks the next message that a rank receives from another one.
+func (w *world) receivesFrom(ctx context.Context, rank, from uint32, body []byte) {
+	w.t.Helper()
+	m, err := w.table(rank).RecvFrom(ctx, from)
+	require.NoError(w.t, err)
+	require.Equal(w.t, body, m.Body)
+}
+
 // agent answers one rank's questions, later, as a real one does.
 type agent struct {
 	w    *world
