@@ -1,8 +1,6 @@
 package remote
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/internal/build"
 	"ibrun/internal/executable"
 	"ibrun/internal/waitfor"
 	"ibrun/job"
@@ -42,9 +39,8 @@ func managed(t *testing.T, how job.LaunchOptions, script string) (s *Starter, ca
 
 // The starters of managers run the remote command whole, whether they have a shell read it or not.
 func TestManagers(t *testing.T) {
-	agent := filepath.Join(t.TempDir(), "agent")
-	hello := fmt.Sprintf("#!/bin/sh\necho '::ibrun-agent:1 %s m 1::'; cat\n", build.ID())
-	require.NoError(t, executable.Write(agent, []byte(hello)))
+	path := filepath.Join(t.TempDir(), "agent")
+	require.NoError(t, executable.Write(path, []byte("#!/bin/sh\n"+agent+"\n")))
 	numbers := []job.NumberedHosts{{Hosts: "a,n[1-3]", First: 4, Step: 1}, {Hosts: "b", First: 9}}
 	t.Setenv("SLURM_NTASKS_PER_NODE", "2")
 	t.Setenv("SLURM_JOB_ID", "7")
@@ -63,10 +59,9 @@ func TestManagers(t *testing.T) {
 			"9: exec -q --setopt stdout_LINE_BUFFER=false -r 6 /bin/sh -c exec", true},
 	} {
 		t.Run(c.launcher, func(t *testing.T) {
-			how := job.LaunchOptions{Launcher: c.launcher, Starter: c.starter, Numbers: numbers, AgentPath: agent}
+			how := job.LaunchOptions{Launcher: c.launcher, Starter: c.starter, Numbers: numbers, AgentPath: path}
 			s, called := managed(t, how, standIns[c.starter[0]])
-			session, err := s.Start(context.Background(), Target{Host: c.host}, func(Phase) {})
-			require.NoError(t, err)
+			session := s.start(t, c.host)
 			text, err := os.ReadFile(called)
 			require.NoError(t, err)
 			require.True(t, strings.HasPrefix(string(text), c.call), "%s", text)
@@ -127,11 +122,7 @@ func TestFailuresOfManagers(t *testing.T) {
 		{"exit 0", Begin, "before the agent spoke"},
 	} {
 		s, _ := managed(t, job.LaunchOptions{Launcher: "slurm", Starter: []string{"srun", "-w%h"}}, c.script)
-		_, err := s.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
-		var e *Error
-		require.ErrorAs(t, err, &e)
-		require.Equal(t, c.phase, e.Phase)
-		require.ErrorContains(t, err, c.says)
+		s.fails(t, c.phase, c.says, c.script)
 	}
 }
 
@@ -139,12 +130,8 @@ func TestFailuresOfManagers(t *testing.T) {
 func TestAdoptionIsTriedAgain(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
 	s := fake(t, "printf x >>"+count+"; if [ $(wc -c <"+count+") -lt 3 ]; then echo 'Access denied by "+
-		"pam_slurm_adopt: you have no active jobs on this node' >&2; exit 255; fi; "+
-		fmt.Sprintf("echo '::ibrun-agent:1 %s m 1::'; cat", build.ID()), waitfor.Deadline)
-	session, err := s.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
-	require.NoError(t, err)
+		"pam_slurm_adopt: you have no active jobs on this node' >&2; exit 255; fi; "+agent, waitfor.Deadline)
+	s.start(t, "h")
 	tries, _ := os.ReadFile(count)
 	require.Len(t, tries, 3)
-	session.Kill()
-	<-session.Done()
 }

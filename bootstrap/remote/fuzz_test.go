@@ -25,7 +25,7 @@ func FuzzMeet(f *testing.F) {
 			return // TestFailuresAreNamed has them; the binary is long
 		}
 		var sent bytes.Buffer
-		s := &Session{Stdin: closer{&sent}, Stdout: bytes.NewReader(received), line: silent{}}
+		s := &Session{Stdin: closer{&sent}, Stdout: bytes.NewReader(received), line: over{}}
 		err := s.meet(Target{Host: "h"}, time.Hour, func(Phase) {})
 		require.LessOrEqual(t, sent.Len(), len(text))
 		require.LessOrEqual(t, len(s.noise), maxNoise+1)
@@ -40,22 +40,3 @@ func FuzzMeet(f *testing.F) {
 type closer struct{ io.Writer }
 
 func (closer) Close() error { return nil }
-
-// silent is a line on which nothing happens.
-type silent struct{}
-
-func (silent) Kill()                    {}
-func (silent) abandon()                 {}
-func (silent) Done() <-chan struct{}    { return ended }
-func (silent) end() ending              { return ending{} }
-func (silent) pids() []int              { return nil }
-func (silent) inodes() map[string]bool  { return nil }
-func (silent) setLimit(time.Time)       {}
-func (silent) drained() <-chan struct{} { return ended }
-func (silent) release()                 {}
-
-var ended = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()

@@ -72,6 +72,27 @@ func fake(t *testing.T, script string, timeout time.Duration) *Starter {
 	return s
 }
 
+// start starts an agent on a host, which comes up.
+func (s *Starter) start(t *testing.T, host string) *Session {
+	session, err := s.Start(context.Background(), Target{Host: host}, func(Phase) {})
+	require.NoError(t, err)
+	t.Cleanup(func() { session.Kill(); <-session.Done() })
+	return session
+}
+
+// fails starts an agent on host h, which does not come up: it ends in a phase, and the error says why.
+func (s *Starter) fails(t *testing.T, phase Phase, says, script string) {
+	_, err := s.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
+	var e *Error
+	require.ErrorAs(t, err, &e, script)
+	require.Equal(t, phase, e.Phase, "%s: %v", script, err)
+	require.ErrorContains(t, err, says, script)
+	require.Equal(t, "h", e.Host)
+}
+
+// agent is what a script prints and does as an agent of this build.
+var agent = fmt.Sprintf("echo '::ibrun-agent:1 %s m 1::'; cat", build.ID())
+
 func TestFailuresAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		script string
@@ -91,6 +112,7 @@ func TestFailuresAreNamed(t *testing.T) {
 		{"echo \"::ibrun-need:1 $(uname -m)::\"; read -r x; echo ::ibrun-send:1::; echo ::ibrun-send:1::; cat " +
 			">/dev/null", Ship, "again"},
 		{"echo ::ibrun-send:1::; cat >/dev/null", Ship, "out of turn"},
+		{need + send + "echo '" + failMark + "the disk is full::'", Ship, "the disk is full"}, // while it is written to
 		{"yes | head -c 70000; cat >/dev/null", Agent, "64 KiB"},
 		{"echo last words >&2; exec sleep 1000", Begin, "no answer"},
 	} {
@@ -98,12 +120,7 @@ func TestFailuresAreNamed(t *testing.T) {
 		if c.says == "no answer" {
 			within = 500 * time.Millisecond
 		}
-		_, err := fake(t, c.script, within).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
-		var e *Error
-		require.ErrorAs(t, err, &e, c.script)
-		require.Equal(t, c.phase, e.Phase, "%s: %v", c.script, err)
-		require.ErrorContains(t, err, c.says, c.script)
-		require.Equal(t, "h", e.Host)
+		fake(t, c.script, within).fails(t, c.phase, c.says, c.script)
 	}
 }
 
@@ -112,17 +129,13 @@ func TestRetries(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
 	tries := func() int { b, _ := os.ReadFile(count); return len(b) }
 	again := fake(t, "printf x >>"+count+"; if [ $(wc -c <"+count+
-		") -lt 3 ]; then echo kex_exchange_identification: closed >&2; exit 255; fi; "+
-		fmt.Sprintf("printf noise; echo '::ibrun-agent:1 %s m 1::'; cat", build.ID()), waitfor.Deadline)
-	s, err := again.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
-	require.NoError(t, err)
+		") -lt 3 ]; then echo kex_exchange_identification: closed >&2; exit 255; fi; printf noise; "+agent,
+		waitfor.Deadline)
+	again.start(t, "h")
 	require.Equal(t, 3, tries())
-	s.Kill()
-	<-s.Done()
 	require.NoError(t, os.Remove(count))
-	_, err = fake(t, "printf x >>"+count+"; echo Permission denied >&2; exit 255",
-		waitfor.Deadline).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
-	require.Error(t, err)
+	denied := fake(t, "printf x >>"+count+"; echo Permission denied >&2; exit 255", waitfor.Deadline)
+	denied.fails(t, Authenticate, "Permission denied", "")
 	require.Equal(t, 1, tries())
 }
 
@@ -134,17 +147,8 @@ func TestAnotherBuild(t *testing.T) {
 	require.False(t, Refuse(&refusal, ""))
 	require.True(t, Refuse(&refusal, "0123456789abcdef"))
 	look := `case "$2" in *'p="` + build.Path() + `"'*) printf '` + refusal.String() + `'; exit 125;; esac; `
-	s := fake(t, look+fmt.Sprintf("echo '::ibrun-agent:1 %s m 1::'; cat", build.ID()), waitfor.Deadline)
-	session, err := s.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
-	require.NoError(t, err)
-	session.Kill()
-	<-session.Done()
-	s = fake(t, "printf '"+refusal.String()+"'", waitfor.Deadline)
-	_, err = s.Start(context.Background(), Target{Host: "h"}, func(Phase) {})
-	var e *Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, Agent, e.Phase)
-	require.ErrorContains(t, err, "another build")
+	fake(t, look+agent, waitfor.Deadline).start(t, "h")
+	fake(t, "printf '"+refusal.String()+"'", waitfor.Deadline).fails(t, Agent, "another build", "")
 }
 
 // What native ssh cannot do the user's ssh does, and each reason is notices once;
@@ -152,19 +156,14 @@ func TestAnotherBuild(t *testing.T) {
 func TestLeftToSSH(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	script := fmt.Sprintf("#!/bin/sh\necho '::ibrun-agent:1 %s m 1::'; cat\n", build.ID())
-	require.NoError(t, executable.Write(filepath.Join(dir, "ssh"), []byte(script)))
+	require.NoError(t, executable.Write(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+agent+"\n")))
 	how := job.LaunchOptions{Launcher: "ssh", Args: []string{"-J", "gate"}, Timeout: waitfor.Deadline}
 	var notices []string
 	s, err := New(how, Options{Notify: func(text string) { notices = append(notices, text) }})
 	require.NoError(t, err)
 	require.NoError(t, s.Check())
 	for _, host := range []string{"a", "b"} {
-		session, err := s.Start(context.Background(), Target{Host: host}, func(Phase) {})
-		require.NoError(t, err)
-		require.Len(t, session.Pids(), 1)
-		session.Kill()
-		<-session.Done()
+		require.Len(t, s.start(t, host).Pids(), 1)
 	}
 	require.Equal(t, []string{
 		"native ssh leaves a to ssh: --ssh-args: -J",

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -17,13 +16,6 @@ var (
 	need = fmt.Sprintf("echo '%s%s::'; read -r s; ", needMark, build.Machine())
 	send = fmt.Sprintf("echo '%s::'; ", sendMark)
 )
-
-// What the far side says while it is written to is read.
-func TestFailureWhileShipping(t *testing.T) {
-	script := need + send + fmt.Sprintf("echo '%sthe disk is full::'", failMark)
-	_, err := fake(t, script, waitfor.Deadline).Start(context.Background(), Target{Host: "h"}, func(Phase) {})
-	require.ErrorContains(t, err, "h: ship: the disk is full")
-}
 
 // A node is sent the binary once, and again if its copy is not what was sent.
 func TestCopyIsRepaired(t *testing.T) {
