@@ -105,6 +105,9 @@ func dies(m topotest.Machine, l topotest.Layout) []topotest.Object {
 // compareHwloc holds a reading against hwloc, if the tests have the build tag cluster.
 var compareHwloc = func(*testing.T, topotest.Machine, *topo.Machine) {}
 
+// stride is greater than 1 if only some of the machines are read.
+var stride = uint64(1)
+
 // TestHundredMachines draws a hundred machines over all that a description can say, and lets package
 // topo read them.
 func TestHundredMachines(t *testing.T) {
@@ -112,6 +115,9 @@ func TestHundredMachines(t *testing.T) {
 	for seed := range uint64(100) {
 		m := machine(seed)
 		all.WriteString(m.String() + "\n")
+		if seed%stride != 0 {
+			continue
+		}
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			t.Log(m)
@@ -121,9 +127,7 @@ func TestHundredMachines(t *testing.T) {
 			got := topo.Read(m.Files())
 			hwloctest.Valid(t, got)
 			compareReading(t, m, got)
-			if seed%4 == 0 { // hwloc takes half a second for each
-				compareHwloc(t, m, got)
-			}
+			compareHwloc(t, m, got)
 		})
 	}
 	for _, word := range []string{"die:", "numa:2", "numa:4", "numa:1/2", "numa:none", "l3:", "l3:none", "l2:", "slow:",
