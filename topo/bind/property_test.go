@@ -1,7 +1,6 @@
 package bind
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -11,112 +10,38 @@ import (
 	"ibrun/internal/cpuset"
 	"ibrun/job"
 	"ibrun/topo"
+	"ibrun/topo/hwloctest"
 )
 
 // machines is for each test; each machine gets several requests.
 var machines = 200
 
-// anyMachine makes a machine that Read could have made: CPUs numbered anyhow,
-// cores of one to three threads, objects of all sizes, holes in what is
-// allowed. Half have several packages per NUMA node.
+// anyMachine draws a machine that Read could have made: objects of all sizes, holes in what is
+// online and allowed, memory of unknown size and distance.
 func anyMachine(r *rand.Rand) *topo.Machine {
-	b := builder{&topo.Machine{Load: -1}, map[string]int{}, map[string]int{}}
-	outers := 1 + r.IntN(4)
-	inner := make([]int, outers)
-	for i := range inner {
-		inner[i] = 1 + r.IntN(3)
-	}
-	packagesInside, caches := r.IntN(2) == 0, r.IntN(4)
-	cpus := r.Perm(400)
-	next, group := 0, 0
-	for o := range outers {
-		for range inner[o] {
-			p, n := o, group
-			if packagesInside {
-				p, n = n, p
-			}
-			group++
-			for c := range max(caches, 1) {
-				cache := "-"
-				if caches > 0 {
-					cache = fmt.Sprint(group, ".", c)
-				}
-				for range 1 + r.IntN(5) {
-					threads := 1 + r.IntN(3)
-					b.core(fmt.Sprint(p), n, cache, cpuset.Of(cpus[next:next+threads]...))
-					next += threads
-				}
-			}
-		}
-	}
-	if r.IntN(2) == 0 {
-		b.Allowed = some(r, b.Online)
-	}
+	m := hwloctest.Drawn(r)
+	m.L3s = slices.DeleteFunc(m.L3s, func(l3 topo.Object) bool { // those that hold several NUMA nodes do not count
+		return !slices.ContainsFunc(m.Memories, func(n topo.Memory) bool { return l3.CPUs.In(n.CPUs) })
+	})
 	if r.IntN(4) == 0 {
-		for _, c := range b.Cores {
+		m.Slower = cpuset.Set{}
+		for _, c := range m.Cores {
 			if r.IntN(2) == 0 {
-				b.Slower = b.Slower.Or(c.CPUs)
+				m.Slower = m.Slower.Or(c.CPUs)
 			}
 		}
 	}
-	for i := range b.Memories {
+	for i := range m.Memories {
 		if r.IntN(5) == 0 {
-			b.Memories[i].Bytes = 0
+			m.Memories[i].Bytes = 0
 		}
 		if r.IntN(2) == 0 {
-			for range b.Memories {
-				b.Memories[i].Distance = append(b.Memories[i].Distance, 10+r.IntN(3))
+			for range m.Memories {
+				m.Memories[i].Distance = append(m.Memories[i].Distance, 10+r.IntN(3))
 			}
 		}
 	}
-	if r.IntN(3) == 0 {
-		b.AllowedMems = some(r, b.AllowedMems)
-	}
-	return b.Machine
-}
-
-// oddMachine makes one that holds what Machine promises and nothing more: each
-// CPU is in some core, some NUMA node and some package, and that is all.
-func oddMachine(r *rand.Rand) *topo.Machine {
-	m := &topo.Machine{}
-	cpus := r.Perm(64)[:1+r.IntN(64)]
-	m.Online = cpuset.Of(cpus...)
-	deal := func() (objects []topo.Object) {
-		objects = make([]topo.Object, 1+r.IntN(len(cpus)))
-		for _, cpu := range cpus {
-			objects[r.IntN(len(objects))].CPUs.Add(cpu)
-		}
-		for i := range objects {
-			objects[i].ID = r.IntN(5) - 1
-		}
-		return objects
-	}
-	m.Cores, m.Packages = deal(), deal()
-	for i, o := range deal() {
-		m.Memories = append(m.Memories, topo.Memory{Object: o, Bytes: r.Uint64N(2), Distance: make([]int, r.IntN(4))})
-		m.Memories[i].ID = 3 * i
-	}
-	for range r.IntN(5) {
-		m.L3s = append(m.L3s, topo.Object{ID: -1, CPUs: some(r, cpuset.Span(0, 99))})
-	}
-	m.Slower = some(r, cpuset.Span(0, 99))
-	m.Allowed, m.AllowedMems = some(r, m.Online), some(r, cpuset.Span(0, 99))
-	m.Quota = float64(r.IntN(3)) / 2
 	return m
-}
-
-// some is a part of a set, and never nothing of it.
-func some(r *rand.Rand, of cpuset.Set) (s cpuset.Set) {
-	likely := 1 + r.IntN(9)
-	for n := range of.All() {
-		if r.IntN(10) < likely {
-			s.Add(n)
-		}
-	}
-	if s.Empty() {
-		s.Add(of.First())
-	}
-	return s
 }
 
 // anyRequest makes words; some of them cannot be met.
@@ -383,7 +308,7 @@ func each(t *testing.T, m *topo.Machine, want job.Binding, places []Place) {
 // topo.Machine, and lists of CPUs as users may write them.
 func TestOdd(t *testing.T) {
 	seeds(t, machines, func(t *testing.T, r *rand.Rand) {
-		m := oddMachine(r)
+		m := hwloctest.Odd(r, 64)
 		for range 8 {
 			want, omp := anyRequest(r)
 			n := r.IntN(2*m.Allowed.Len() + 2)

@@ -2,7 +2,6 @@ package draw
 
 import (
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -50,68 +49,11 @@ func TestBinding(t *testing.T) {
 	}
 }
 
-// random is any machine that keeps what topo.Machine says of itself: each
-// online CPU is in one core, one NUMA node and one package, which need not
-// nest.
-func random(r *rand.Rand) *topo.Machine {
-	m := &topo.Machine{Load: -1, Quota: float64(r.IntN(2))}
-	cpus := r.Perm(1 + r.IntN(180))
-	m.Packages = make([]topo.Object, 1+r.IntN(min(4, len(cpus))))
-	m.Memories = make([]topo.Memory, 1+r.IntN(6))
-	m.L3s = make([]topo.Object, r.IntN(90))
-	for len(cpus) > 0 {
-		threads := min(1+r.IntN(3), len(cpus))
-		core := cpuset.Of(cpus[:threads]...)
-		cpus = cpus[threads:]
-		m.Cores = append(m.Cores, topo.Object{ID: r.IntN(9) - 1, CPUs: core})
-		pkg, mem := &m.Packages[r.IntN(len(m.Packages))], &m.Memories[r.IntN(len(m.Memories))]
-		pkg.CPUs, mem.CPUs = pkg.CPUs.Or(core), mem.CPUs.Or(core)
-		if len(m.L3s) > 0 {
-			cache := &m.L3s[r.IntN(len(m.L3s))]
-			cache.CPUs = cache.CPUs.Or(core)
-		}
-		m.Online = m.Online.Or(core)
-	}
-	empty := func(o topo.Object) bool { return o.CPUs.Empty() }
-	m.Packages, m.L3s = slices.DeleteFunc(m.Packages, empty), slices.DeleteFunc(m.L3s, empty)
-	for i := range m.Memories {
-		m.Memories[i].ID = 3 * i
-		m.Memories[i].Bytes = uint64(r.IntN(2)) << r.IntN(45)
-	}
-	m.AllowedMems = cpuset.Of(3 * r.IntN(len(m.Memories)))
-	m.Allowed, m.Slower = some(r, m.Online), some(r, m.Online)
-	for range r.IntN(9) {
-		noise := make([]byte, r.IntN(200))
-		for i := range noise {
-			noise[i] = byte(r.IntN(256))
-		}
-		text, place := string(noise), topo.Place{NUMA: r.IntN(20) - 1}
-		m.HCAs = append(m.HCAs, topo.HCA{Name: text, Place: place, Ports: make([]topo.Port, r.IntN(3))})
-		for i := range m.HCAs[len(m.HCAs)-1].Ports {
-			m.HCAs[len(m.HCAs)-1].Ports[i] = topo.Port{State: text, Physical: text, Layer: text,
-				GIDs: []topo.GID{{Link: text}}}
-		}
-		m.Links = append(m.Links, topo.Link{Name: text, Place: place, Virtual: r.IntN(2) == 0, MTU: r.Int(),
-			Speed: r.Int(), Type: r.IntN(3)})
-		m.Notes = append(m.Notes, text)
-	}
-	return m
-}
-
-func some(r *rand.Rand, from cpuset.Set) (s cpuset.Set) {
-	for n := range from.All() {
-		if r.IntN(3) > 0 {
-			s.Add(n)
-		}
-	}
-	return s
-}
-
 func TestRandomMachines(t *testing.T) {
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 4))
-		m := random(r)
-		bound := some(r, m.Online)
+		m := hwloctest.Odd(r, 180)
+		bound := hwloctest.Some(r, m.Online)
 		line := Binding(m, bound.Or(cpuset.Of(5000)))
 		if m.Online.Len() <= singly {
 			require.Equal(t, bound.Len(), strings.Count(line, "B"), "seed %d: %s", seed, line)

@@ -1,10 +1,8 @@
 package draw
 
 import (
-	"encoding/json"
 	"math"
 	"reflect"
-	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -114,26 +112,4 @@ func TestJSONIsComplete(t *testing.T) {
 	}
 	change("Machine", reflect.ValueOf(m).Elem())
 	require.Greater(t, changed, 40)
-}
-
-func TestJSONNames(t *testing.T) {
-	b, err := JSON(full())
-	require.NoError(t, err)
-	var walk func(any)
-	walk = func(v any) {
-		switch v := v.(type) {
-		case map[string]any:
-			for name, under := range v {
-				require.Regexp(t, regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`), name)
-				walk(under)
-			}
-		case []any:
-			for _, under := range v {
-				walk(under)
-			}
-		}
-	}
-	var all any
-	require.NoError(t, json.Unmarshal(b, &all))
-	walk(all)
 }

@@ -3,36 +3,14 @@ package hwloctest
 import (
 	"archive/tar"
 	"bytes"
-	"cmp"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/topo"
 	"ibrun/topo/topotest"
 )
-
-// Described returns the machine that a description of topotest lays out, without reading files of
-// it. The machine has no devices, and its load is not known.
-func Described(words string) *topo.Machine {
-	d := topotest.Must(words)
-	l := d.Layout()
-	m := &topo.Machine{Online: l.Online, Allowed: l.Allowed, AllowedMems: l.Mems, Slower: l.Slower, Load: -1}
-	m.Cores, m.Packages, m.L3s = objects(l.Cores), objects(l.Packages), objects(l.L3s)
-	for _, o := range objects(l.Memories) {
-		m.Memories = append(m.Memories, topo.Memory{Object: o, Bytes: uint64(cmp.Or(d.MiBPerNUMA, 4096)) << 20})
-	}
-	return m
-}
-
-func objects(described []topotest.Object) (all []topo.Object) {
-	for _, o := range described {
-		all = append(all, topo.Object(o))
-	}
-	return all
-}
 
 // made are captures of our own, which are there on every machine: the trees that topotest
 // makes of descriptions. The first three are what a captured one is, the others

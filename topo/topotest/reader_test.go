@@ -3,6 +3,7 @@ package topotest_test
 import (
 	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +108,9 @@ var compareHwloc = func(*testing.T, topotest.Machine, *topo.Machine) {}
 
 // stride is greater than 1 if only some of the machines are read.
 var stride = uint64(1)
+
+// machine is one of those that the tests read, always the same for a seed.
+func machine(seed uint64) topotest.Machine { return topotest.Draw(rand.New(rand.NewPCG(4, seed)), 48) }
 
 // TestHundredMachines draws a hundred machines over all that a description can say, and lets package
 // topo read them.

@@ -1,25 +1,18 @@
-package topotest_test
+package topotest
 
 import (
 	"fmt"
 	"math/rand/v2"
 
 	"ibrun/internal/cpuset"
-	"ibrun/topo/topotest"
 )
 
-// mostDrawn is the number of CPUs that a drawn machine may have. Writing files
-// is what costs time here.
-const mostDrawn = 48
-
-// machine is one of those that the tests read, always the same for a seed.
-func machine(seed uint64) topotest.Machine { return draw(rand.New(rand.NewPCG(4, seed))) }
-
-// draw makes a machine by chance. What Check refuses is drawn again.
-func draw(r *rand.Rand) topotest.Machine {
+// Draw makes a machine by chance, of at most so many CPUs: the time that a test takes grows with
+// its number of files. What Check refuses is drawn again.
+func Draw(r *rand.Rand, maxCPUs int) Machine {
 	for {
 		m := drawParts(r)
-		if m.Check() != nil || m.Layout().Present.Len() > mostDrawn {
+		if m.Check() != nil || m.Layout().Present.Len() > maxCPUs {
 			continue
 		}
 		drawDevices(r, &m)
@@ -41,24 +34,24 @@ func some(r *rand.Rand, of cpuset.Set, oneIn int) (s cpuset.Set) {
 	return s
 }
 
-func drawParts(r *rand.Rand) topotest.Machine {
-	m := topotest.Machine{
+func drawParts(r *rand.Rand) Machine {
+	m := Machine{
 		Packages:        pick(r, 1, 2, 2, 3, 4, 8),
 		DiesPerPackage:  pick(r, 0, 0, 2, 4),
-		NUMAPerPackage:  pick(r, 0, 0, 0, 2, 2, 4, topotest.None),
-		L3PerPackage:    pick(r, 0, 0, 2, 3, 4, topotest.None),
+		NUMAPerPackage:  pick(r, 0, 0, 0, 2, 2, 4, None),
+		L3PerPackage:    pick(r, 0, 0, 2, 3, 4, None),
 		CoresPerL2:      pick(r, 0, 0, 2, 4),
 		CoresPerPackage: pick(r, 0, 2, 3, 4, 6, 8, 12, 16),
 		ThreadsPerCore:  pick(r, 0, 2, 2, 4),
 		MiBPerNUMA:      pick(r, 0, 8192),
-		Order:           pick(r, topotest.Adjacent, topotest.Split, topotest.Cyclic),
+		Order:           pick(r, Adjacent, Split, Cyclic),
 		Cgroup:          pick(r, 0, 1),
 		Old:             r.IntN(3) == 0,
 	}
 	if m.NUMAPerPackage == 0 {
 		m.PackagesPerNUMA = pick(r, 0, 0, 2)
 	}
-	if m.NUMAPerPackage != topotest.None {
+	if m.NUMAPerPackage != None {
 		m.MemoryOnly = pick(r, 0, 0, 0, 1, 2)
 	}
 	if m.CoresPerPackage > 2 {
@@ -71,7 +64,7 @@ func drawParts(r *rand.Rand) topotest.Machine {
 	return m
 }
 
-func drawLimits(r *rand.Rand, m *topotest.Machine) {
+func drawLimits(r *rand.Rand, m *Machine) {
 	l := m.Layout()
 	if r.IntN(3) == 0 {
 		m.Offline = some(r, l.Present, pick(r, 2, 4, 8))
@@ -91,13 +84,13 @@ func drawLimits(r *rand.Rand, m *topotest.Machine) {
 	m.Load = pick(r, 0, 0.25, 7)
 }
 
-func drawDevices(r *rand.Rand, m *topotest.Machine) {
+func drawDevices(r *rand.Rand, m *Machine) {
 	var nodes []int
 	for n := range m.Layout().Mems.All() {
 		nodes = append(nodes, n)
 	}
 	for i := range pick(r, 0, 1, 1, 2, 3) {
-		h := topotest.HCA{Name: fmt.Sprintf("mlx5_%d", i), NUMA: pick(r, nodes...)}
+		h := HCA{Name: fmt.Sprintf("mlx5_%d", i), NUMA: pick(r, nodes...)}
 		if r.IntN(8) == 0 {
 			h.NUMA = -1
 		}
@@ -109,20 +102,20 @@ func drawDevices(r *rand.Rand, m *topotest.Machine) {
 		rate := pick(r, 0, 10, 56, 200.0)
 		for range pick(r, 1, 1, 2) {
 			h.Ports = append(h.Ports, pick(r,
-				topotest.Port{LID: uint32(1 + r.IntN(0xbfff)), SMLID: 1, Rate: rate},
-				topotest.Port{State: "DOWN", Rate: rate},
-				topotest.Port{Layer: "Ethernet", Link: link, Rate: rate}))
+				Port{LID: uint32(1 + r.IntN(0xbfff)), SMLID: 1, Rate: rate},
+				Port{State: "DOWN", Rate: rate},
+				Port{Layer: "Ethernet", Link: link, Rate: rate}))
 		}
 		m.HCAs = append(m.HCAs, h)
-		m.Links = append(m.Links, topotest.Link{Name: link, HCA: h.Name, Speed: 100000})
+		m.Links = append(m.Links, Link{Name: link, HCA: h.Name, Speed: 100000})
 	}
 	for i := range r.IntN(3) {
-		m.Links = append(m.Links, topotest.Link{
+		m.Links = append(m.Links, Link{
 			Name: fmt.Sprintf("eth%d", i), NUMA: pick(r, nodes...), Speed: pick(r, 0, 1000, 25000),
 			MTU: pick(r, 0, 9000), Down: r.IntN(3) == 0,
 		})
 	}
 	if r.IntN(2) == 0 {
-		m.Links = append(m.Links, topotest.Link{Name: "docker0", Virtual: true})
+		m.Links = append(m.Links, Link{Name: "docker0", Virtual: true})
 	}
 }
