@@ -32,48 +32,6 @@ func ids(objects []Object) (ids []int) {
 	return ids
 }
 
-func TestRanger(t *testing.T) {
-	l := Ranger.Layout()
-	require.Equal(t, []string{"0-3", "4-7", "8-11", "12-15"}, list(l.Packages))
-	require.Equal(t, list(l.Packages), list(l.Memories))
-	require.Equal(t, list(l.Packages), list(l.L3s))
-	require.Len(t, l.Cores, 16)
-	require.Equal(t, "0-15", l.Allowed.String())
-
-	require.Equal(t, Ranger, Must(Ranger.String()))
-
-	tree := Ranger.Files()
-	for name, want := range map[string]string{
-		"sys/devices/system/cpu/cpu5/topology/thread_siblings":            "00000020",
-		"sys/devices/system/cpu/cpu5/topology/core_siblings":              "000000f0",
-		"sys/devices/system/cpu/cpu5/topology/physical_package_id":        "1",
-		"sys/devices/system/cpu/cpu5/topology/core_id":                    "1",
-		"sys/devices/system/cpu/cpu5/cache/index3/shared_cpu_map":         "000000f0",
-		"sys/devices/system/node/node3/cpulist":                           "12-15",
-		"sys/devices/system/node/node3/distance":                          "21 21 21 10",
-		"sys/class/infiniband/mthca0/ports/1/state":                       "4: ACTIVE",
-		"sys/class/infiniband/mthca0/ports/1/phys_state":                  "5: LinkUp",
-		"sys/class/infiniband/mthca0/ports/1/lid":                         "0x3a4",
-		"sys/class/infiniband/mthca0/ports/1/rate":                        "10 Gb/sec (4X)",
-		"sys/class/infiniband/mthca0/ports/1/gids/0":                      "fe80:0000:0000:0000:0002:c903:0001:0001",
-		"sys/class/infiniband/mthca0/ports/2/state":                       "1: DOWN",
-		"sys/class/infiniband/mthca0/device/numa_node":                    "2",
-		"sys/class/infiniband/mthca0/device/local_cpulist":                "8-11",
-		"sys/bus/pci/devices/0000:41:00.0/infiniband_verbs/uverbs0/ibdev": "mthca0",
-		"sys/class/net/ib0/type":                                          "32",
-		"sys/class/net/ib0/device/numa_node":                              "2",
-		"sys/class/net/lo/type":                                           "772",
-		"proc/self/cpuset":                                                "/",
-	} {
-		require.Equal(t, want, read(t, tree, name), name)
-	}
-	to, err := tree.ReadLink("sys/class/infiniband/mthca0")
-	require.NoError(t, err)
-	require.Equal(t, "../../devices/pci0000:40/0000:40:0e.0/0000:41:00.0/infiniband/mthca0", to)
-	require.NotContains(t, tree, "sys/devices/system/cpu/cpu0/topology/die_id", "its kernel is old")
-	require.NotContains(t, tree, "sys/devices/system/cpu/cpu0/online", "CPU 0 cannot be switched off")
-}
-
 func TestLayout(t *testing.T) {
 	for text, want := range map[string]Layout{
 		"pack:2 core:2 pu:2": {Cores: of("0-1", "2-3", "4-5", "6-7"), Packages: of("0-3",
@@ -134,43 +92,6 @@ func of(lists ...string) (objects []Object) {
 		objects = append(objects, Object{CPUs: s})
 	}
 	return objects
-}
-
-func TestFiles(t *testing.T) {
-	for text, want := range map[string]map[string]string{
-		"core:4": {
-			"proc/self/cgroup": "0::/", "sys/fs/cgroup/cpuset.cpus.effective": "0-3",
-			"sys/devices/system/cpu/offline": "",
-		},
-		"core:4 allowed:1-9 quota:1.5 offline:3 load:2.5": {
-			"proc/self/cgroup": "0::/job_7/step_0",
-			"sys/fs/cgroup/job_7/step_0/cpuset.cpus.effective": "1-2",
-			"sys/fs/cgroup/job_7/step_0/cpu.max":               "max 100000",
-			"sys/fs/cgroup/job_7/cpu.max":                      "150000 100000",
-			"sys/devices/system/cpu/offline":                   "3",
-			"sys/devices/system/cpu/cpu3/online":               "0",
-			"proc/loadavg":                                     "2.50 2.50 2.50 1/200 4242",
-		},
-		"pack:2 core:2 numa:2 memonly:1": {
-			"sys/devices/system/node/node1/distance": "12 10 21 21 28",
-			"sys/devices/system/node/node4/distance": "28 28 28 28 10",
-			"sys/devices/system/node/has_cpu":        "0-3",
-			"sys/devices/system/node/online":         "0-4",
-		},
-		"pack:2 core:2 mems:1 quota:2 cgroup:1": {
-			"proc/self/cpuset": "/job_7/step_0",
-			"sys/fs/cgroup/cpuset/job_7/step_0/cpuset.cpus":           "0-3",
-			"sys/fs/cgroup/cpuset/job_7/step_0/cpuset.mems":           "1",
-			"sys/fs/cgroup/cpu,cpuacct/job_7/cpu.cfs_quota_us":        "200000",
-			"sys/fs/cgroup/cpu,cpuacct/job_7/step_0/cpu.cfs_quota_us": "-1",
-		},
-	} {
-		for name, line := range want {
-			require.Equal(t, line, read(t, Must(text).Files(), name), "%s: %s", text, name)
-		}
-	}
-	status := read(t, Must("core:40 affinity:33").Files(), "proc/self/status")
-	require.Contains(t, status, "\nCpus_allowed:\t00000002,00000000\nCpus_allowed_list:\t33\nMems_allowed:\t00000001\n")
 }
 
 // TestLinks follows each symbolic link of a tree.
