@@ -19,13 +19,12 @@ func TestGroupsShrink(t *testing.T) {
 	s, list := w.servers[0], pmixtest.Procs(Namespace(w.job), 0, 1)
 	const long = 64 << 10
 	construct := func(name string) pmix.Attr {
-		var groups []func() (pmixtest.Reply, bool)
-		for _, c := range all {
+		groups := meet(t, pmix.Done, all, func(c *client) reply {
 			mine := word("pmix.grp.lclid", fmt.Sprint(name, c.Rank, strings.Repeat("x", long)))
 			info := pmix.Attr{Key: "pmix.grp.info", Value: pmix.AttrsValue(mine)}
-			groups = append(groups, c.group(name, list, pmixtest.Is("pmix.grp.actxid"), info))
-		}
-		number := pmix.SizeValue(contextOf(t, gives(t, pmix.Done, groups[0]), list))
+			return c.group(name, list, pmixtest.Is("pmix.grp.actxid"), info)
+		})
+		number := pmix.SizeValue(contextOf(t, groups[0], list))
 		return pmix.Attr{Key: "pmix.grp.ctxid", Value: number}
 	}
 	destruct := func(name string, members ...int) {

@@ -16,34 +16,22 @@ import (
 func TestFenceOfSome(t *testing.T) {
 	w := newWorld(t, 4, 2)
 	all := w.all()
-	members := []uint32{1, 2, 3, 6}
+	members := []*client{all[1], all[2], all[3], all[6]}
 	for round := 1; round <= 2; round++ {
 		all[6].commit(pmix.ScopeGlobal, word("k", string(rune('0'+round))))
-		var fences []func() (pmixtest.Reply, bool)
-		for i, rank := range members {
-			for _, f := range fences {
-				waits(t, f)
+		meet(t, pmix.Done, members, func(c *client) reply {
+			if c.Rank%2 == 0 {
+				return c.fence(pmixtest.Procs(c.Namespace, 6, 1, 3, 2))
 			}
-			list := pmixtest.Procs(Namespace(w.job), 6, 1, 3, 2)
-			if i%2 == 0 { // in any order, and twice
-				list = pmixtest.Procs(Namespace(w.job), 1, 2, 3, 6, 1)
-			}
-			fences = append(fences, all[rank].fence(list))
-		}
-		for _, f := range fences {
-			gives(t, pmix.Done, f)
-		}
+			return c.fence(pmixtest.Procs(c.Namespace, 1, 2, 3, 6, 1)) // in any order, and twice
+		})
 		require.True(t, gives(t, pmix.Done, all[1].get(6, "k")).Found("k", string(rune('0'+round))), "the newest")
 	}
 	require.Equal(t, 2*4+2, w.count(rankwire.KindAsk), "two for each node but the first, and two for values")
 	require.Zero(t, w.count(rankwire.KindCollect))
 
 	before := len(w.frames)
-	pair := pmixtest.Procs(Namespace(w.job), 4, 5)
-	f := all[4].fence(pair)
-	waits(t, f)
-	gives(t, pmix.Done, all[5].fence(pair))
-	gives(t, pmix.Done, f)
+	meet(t, pmix.Done, all[4:6], func(c *client) reply { return c.fence(pmixtest.Procs(c.Namespace, 4, 5)) })
 	require.Len(t, w.frames, before+2, "two empty blobs; nothing else leaves the node")
 }
 
@@ -67,7 +55,7 @@ func TestFenceOfSomeFails(t *testing.T) {
 			if name == "before anybody has joined" {
 				w.exit(c.dies)
 			}
-			var fences []func() (pmixtest.Reply, bool)
+			var fences []reply
 			for _, rank := range c.members {
 				if rank != c.dies {
 					fences = append(fences, all[rank].fence(list))
@@ -87,13 +75,12 @@ func TestFenceOfSomeFails(t *testing.T) {
 func TestFenceOfAllByName(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	all := w.all()
-	f := all[0].fence(pmixtest.Procs(Namespace(w.job), 1, 0))
-	gives(t, pmix.Done, all[1].fence(w.wildcard()))
-	gives(t, pmix.Done, f)
+	lists := [][]byte{pmixtest.Procs(Namespace(w.job), 1, 0), w.wildcard()}
+	meet(t, pmix.Done, all, func(c *client) reply { return c.fence(lists[c.Rank]) })
 	require.Equal(t, 2, w.count(rankwire.KindCollect))
 }
 
-func (c *client) group(name string, list []byte, attrs ...pmix.Attr) func() (pmixtest.Reply, bool) {
+func (c *client) group(name string, list []byte, attrs ...pmix.Attr) reply {
 	return c.start(pmixtest.GroupConstruct, pmixtest.Text(name), list, pmixtest.Attrs(attrs...))
 }
 
@@ -113,16 +100,19 @@ func TestGroups(t *testing.T) {
 		w := newWorld(t, 2, 2)
 		all := w.all()
 		list := pmixtest.Procs(Namespace(w.job), members...)
+		var clients []*client
+		for _, rank := range members {
+			clients = append(clients, all[rank])
+		}
 		for range 2 {
-			var groups []func() (pmixtest.Reply, bool)
-			for _, rank := range members {
-				mine := pmix.Attr{Key: "pmix.grp.lclid", Value: pmix.SizeValue(uint64(100 + rank))}
+			groups := meet(t, pmix.Done, clients, func(c *client) reply {
+				mine := pmix.Attr{Key: "pmix.grp.lclid", Value: pmix.SizeValue(uint64(100 + c.Rank))}
 				info := pmix.Attr{Key: "pmix.grp.info", Value: pmix.AttrsValue(mine)}
-				groups = append(groups, all[rank].group("g", list, pmixtest.Is("pmix.grp.actxid"), info))
-			}
-			context := contextOf(t, gives(t, pmix.Done, groups[0]), list)
+				return c.group("g", list, pmixtest.Is("pmix.grp.actxid"), info)
+			})
+			context := contextOf(t, groups[0], list)
 			for _, g := range groups {
-				require.Equal(t, context, contextOf(t, gives(t, pmix.Done, g), list))
+				require.Equal(t, context, contextOf(t, g, list))
 			}
 			number := pmix.Attr{Key: "pmix.grp.ctxid", Value: pmix.SizeValue(context)}
 			r := gives(t, pmix.Done, all[0].get(3, "pmix.grp.lclid", number))
@@ -149,16 +139,11 @@ func TestConnect(t *testing.T) {
 	ranks := append(a.all(), b.all()...)
 	list := pmixtest.AllProcs(a.wildcard(), b.wildcard())
 	for _, value := range []string{"one", "two"} {
-		var connects []func() (pmixtest.Reply, bool)
-		for _, c := range ranks {
+		connects := meet(t, pmix.Done, ranks, func(c *client) reply {
 			c.commit(pmix.ScopeRemote, word("k", value))
-			for _, f := range connects {
-				waits(t, f)
-			}
-			connects = append(connects, c.start(pmixtest.Connect, list, pmixtest.Attrs()))
-		}
-		for i, f := range connects {
-			r := gives(t, pmix.Done, f)
+			return c.start(pmixtest.Connect, list, pmixtest.Attrs())
+		})
+		for i, r := range connects {
 			other := map[bool]*world{true: b, false: a}[i < 4]
 			require.Contains(t, string(r.Body), Namespace(other.job))
 			require.Contains(t, string(r.Body), "pmix.job.size")
@@ -172,12 +157,9 @@ func TestConnect(t *testing.T) {
 		of(ranks[5], a, 3, "pmix.lrank")
 		gives(t, pmix.NotFound, ranks[5].start(pmixtest.Get, pmixtest.Text(Namespace(a.job)), pmixtest.U32(4),
 			pmixtest.Attrs(), pmixtest.Text("k")))
-		for _, c := range ranks {
-			connects = append(connects, c.start(pmixtest.Disconnect, list, pmixtest.Attrs()))
-		}
-		for _, f := range connects {
-			gives(t, pmix.Done, f)
-		}
+		meet(t, pmix.Done, ranks, func(c *client) reply {
+			return c.start(pmixtest.Disconnect, list, pmixtest.Attrs())
+		})
 	}
 	require.Empty(t, of[Warn](a))
 }
@@ -198,7 +180,7 @@ func TestConnectSome(t *testing.T) {
 
 	// One list is of all ranks of a job, which the other job does not know.
 	all := pmixtest.AllProcs(pmixtest.Procs(x.Namespace, 1), pmixtest.Procs(z.Namespace, 0, 1, 2))
-	fs := []func() (pmixtest.Reply, bool){z.start(pmixtest.Connect, all, pmixtest.Attrs())}
+	fs := []reply{z.start(pmixtest.Connect, all, pmixtest.Attrs())}
 	for _, rank := range []uint32{0, 1} {
 		fs = append(fs, b.client(rank).start(pmixtest.Connect, all, pmixtest.Attrs()))
 	}

@@ -23,24 +23,50 @@ func (c *client) commit(scope pmix.Scope, attrs ...pmix.Attr) pmixtest.Reply {
 }
 
 // get begins a Get of a rank's key.
-func (c *client) get(rank uint32, key string, attrs ...pmix.Attr) func() (pmixtest.Reply, bool) {
+func (c *client) get(rank uint32, key string, attrs ...pmix.Attr) reply {
 	return c.start(pmixtest.Get, pmixtest.Text(c.Namespace), pmixtest.U32(rank), pmixtest.Attrs(attrs...),
 		pmixtest.Text(key))
 }
 
-func (c *client) fence(list []byte) func() (pmixtest.Reply, bool) {
+func (c *client) fence(list []byte) reply {
 	return c.start(pmixtest.Fence, list, pmixtest.Attrs())
 }
 
+// reply is how to see the reply to a request.
+type reply = func() (pmixtest.Reply, bool)
+
+// meet lets clients ask for something that waits for all of them, and asserts the status that they
+// get: none gets it before the last one has asked.
+func meet(t *testing.T, want pmix.Status, clients []*client, ask func(c *client) reply) (all []pmixtest.Reply) {
+	t.Helper()
+	var asked []reply
+	for _, c := range clients {
+		for _, r := range asked {
+			waits(t, r)
+		}
+		asked = append(asked, ask(c))
+	}
+	for _, r := range asked {
+		all = append(all, gives(t, want, r))
+	}
+	return all
+}
+
+// fenceAll lets clients pass a fence of all ranks.
+func (w *world) fenceAll(t *testing.T, clients []*client) {
+	t.Helper()
+	meet(t, pmix.Done, clients, func(c *client) reply { return c.fence(w.wildcard()) })
+}
+
 // waits asserts that a request is not answered yet.
-func waits(t *testing.T, answer func() (pmixtest.Reply, bool)) {
+func waits(t *testing.T, answer reply) {
 	t.Helper()
 	_, ok := answer()
 	require.False(t, ok)
 }
 
 // gives asserts the status of the answer to a request.
-func gives(t *testing.T, want pmix.Status, answer func() (pmixtest.Reply, bool)) pmixtest.Reply {
+func gives(t *testing.T, want pmix.Status, answer reply) pmixtest.Reply {
 	t.Helper()
 	r, ok := answer()
 	require.True(t, ok, "there is no answer")
@@ -58,16 +84,7 @@ func TestModex(t *testing.T) {
 		c.commit(pmix.ScopeLocal, word("l", "local"))
 		c.commit(pmix.ScopeRemote, word("r", "remote"))
 	}
-	var fences []func() (pmixtest.Reply, bool)
-	for _, c := range all {
-		for _, f := range fences {
-			waits(t, f)
-		}
-		fences = append(fences, c.fence(w.wildcard()))
-	}
-	for _, f := range fences {
-		gives(t, pmix.Done, f)
-	}
+	w.fenceAll(t, all)
 	for _, c := range all {
 		for peer := range w.job.Size {
 			key, value := "r", "remote"
@@ -109,7 +126,7 @@ func TestGetWaits(t *testing.T) {
 	waits(t, far)
 	gives(t, pmix.Done, both)
 	all[0].commit(pmix.ScopeGlobal, word("k", "2"))
-	for _, f := range []func() (pmixtest.Reply, bool){near, far, again} {
+	for _, f := range []reply{near, far, again} {
 		r := gives(t, pmix.Done, f)
 		require.True(t, r.Found("k", "2"))
 		require.True(t, r.Found("j", "1"), "the second commit adds to the first")
@@ -138,9 +155,7 @@ func TestCommitAgain(t *testing.T) {
 				c.commit(pmix.ScopeGlobal, word("k", value))
 			}
 		}
-		for _, c := range all {
-			c.fence(w.wildcard())
-		}
+		w.fenceAll(t, all)
 		for _, c := range all {
 			for peer := range w.job.Size {
 				want := value
@@ -190,9 +205,7 @@ func TestPrograms(t *testing.T) {
 			c.commit(pmix.ScopeGlobal, word("k", value))
 		}
 		require.True(t, gives(t, pmix.Done, early).Found("k", value))
-		for _, c := range all {
-			c.fence(w.wildcard())
-		}
+		w.fenceAll(t, all)
 		require.True(t, gives(t, pmix.Done, all[0].get(1, "k")).Found("k", value))
 		for _, c := range all {
 			c.ask(pmixtest.Finalize)

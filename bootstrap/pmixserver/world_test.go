@@ -118,7 +118,7 @@ func (c *client) send(b []byte) {
 }
 
 // start sends a request, and returns how to see its reply.
-func (c *client) start(command byte, fields ...[]byte) func() (pmixtest.Reply, bool) {
+func (c *client) start(command byte, fields ...[]byte) reply {
 	b := c.Request(command, fields...)
 	tag := uint32(b[4])<<24 | uint32(b[5])<<16 | uint32(b[6])<<8 | uint32(b[7])
 	c.send(b)
