@@ -16,23 +16,10 @@ import (
 )
 
 // asked is a job that is asked once, when all of it runs, and its answer.
-func asked(t *testing.T, cfg Config, q rankwire.Question) (*World, wire.Reply, map[uint32][2]int) {
+func asked(t *testing.T, cfg Config, q rankwire.Question) (*World, wire.Reply) {
 	t.Helper()
-	edges := map[uint32][2]int{}
 	cfg.Run = 10 * time.Second
-	cfg.Sent = func(edge uint32, up bool, m frame.Message) {
-		n := edges[edge]
-		switch m.(type) {
-		case wire.Query:
-			n[0]++
-		case wire.Reply:
-			n[1]++
-			require.True(t, up)
-		default:
-			return
-		}
-		edges[edge] = n
-	}
+	crossed := crossings(&cfg, wire.KindQuery, wire.KindReply)
 	w := New(cfg)
 	w.At(5*time.Second, func() {
 		require.Positive(t, w.Ready)
@@ -42,7 +29,8 @@ func asked(t *testing.T, cfg Config, q rankwire.Question) (*World, wire.Reply, m
 	require.Equal(t, 0, w.Outcome.Code)
 	require.Len(t, w.Answers, 1)
 	require.Equal(t, uint32(7), w.Answers[0].ID)
-	return w, w.Answers[0], edges
+	onceEach(t, crossed, 2*w.Sent[wire.KindQuery])
+	return w, w.Answers[0]
 }
 
 // mostAnswer bounds the frame of a status, in bytes, however large the job is.
@@ -54,19 +42,10 @@ func TestAskMillion(t *testing.T) {
 	const ppn = 64
 	cfg := plan(scale.nodes, ppn, "kary:8")
 	question := rankwire.Question{What: rankwire.LookAtRanks, PatienceMs: 10_000}
-	w, reply, edges := asked(t, cfg, question)
-	require.Len(t, edges, scale.nodes)
-	for edge, n := range edges {
-		require.Equal(t, [2]int{1, 1}, n, "edge to node %d", edge)
-	}
-	delete(w.Sent, wire.KindHeartbeat)
-	require.Equal(t, scale.nodes, w.Sent[wire.KindQuery])
-	require.Equal(t, scale.nodes, w.Sent[wire.KindReply])
-	delete(w.Sent, wire.KindQuery)
-	delete(w.Sent, wire.KindReply)
+	w, reply := asked(t, cfg, question)
 	n := scale.nodes
-	quiet := map[frame.Kind]int{wire.KindLaunch: n, wire.KindReady: n, wire.KindExit: n}
-	require.Equal(t, quiet, w.Sent)
+	require.Equal(t, map[frame.Kind]int{wire.KindQuery: n, wire.KindReply: n, wire.KindLaunch: n, wire.KindReady: n,
+		wire.KindExit: n}, withoutHeartbeats(w.Sent))
 	require.Less(t, w.Bytes[wire.KindReply], uint64(mostAnswer*scale.nodes))
 
 	s := standing.Of(cfg.Job.Layout, reply.Standings)
@@ -81,16 +60,16 @@ func TestAskMillion(t *testing.T) {
 // messages on the way to them only.
 func TestAskSomeRanks(t *testing.T) {
 	cfg := plan(64, 4, "kary:2")
-	_, reply, edges := asked(t, cfg, rankwire.Question{What: rankwire.LookAtRanks, Rows: 10, PatienceMs: 10_000})
-	require.Len(t, edges, 64)
+	w, reply := asked(t, cfg, rankwire.Question{What: rankwire.LookAtRanks, Rows: 10, PatienceMs: 10_000})
+	require.Equal(t, 64, w.Sent[wire.KindQuery])
 	require.Equal(t, 10, reply.Rows.Len())
 	require.Equal(t, uint32(246), reply.More)
 	require.Equal(t, job.Slot(0), slices.Collect(reply.Rows.All())[0].Rank)
 
 	one := rankwire.NewSlotSpans(rankwire.SlotSpan{First: 255, Count: 1})
-	_, reply, edges = asked(t, cfg, rankwire.Question{What: rankwire.LookAtRanks, Rows: 10, PatienceMs: 10_000,
+	w, reply = asked(t, cfg, rankwire.Question{What: rankwire.LookAtRanks, Rows: 10, PatienceMs: 10_000,
 		Ranks: one})
-	require.LessOrEqual(t, len(edges), 7)
+	require.LessOrEqual(t, w.Sent[wire.KindQuery], 7)
 	require.Equal(t, 1, reply.Rows.Len())
 	require.Equal(t, "node000064", slices.Collect(reply.Rows.All())[0].Host)
 }
@@ -155,7 +134,7 @@ func TestMissingBeforeTheEnd(t *testing.T) {
 func TestAskMuteNode(t *testing.T) {
 	cfg := plan(64, 2, "kary:2")
 	cfg.Mute = func(node uint32) bool { return node == 63 }
-	_, reply, _ := asked(t, cfg, rankwire.Question{What: rankwire.LookAtRanks, PatienceMs: 2000})
+	_, reply := asked(t, cfg, rankwire.Question{What: rankwire.LookAtRanks, PatienceMs: 2000})
 	require.Equal(t, uint32(63), reply.Nodes)
 	require.Equal(t, uint32(1), reply.Silent)
 	total := uint32(0)

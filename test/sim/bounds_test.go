@@ -16,7 +16,8 @@ import (
 // killed process within 100 ms for each link between them, and nothing of the job is left a second
 // after the grace, which ranks that ignore SIGTERM use up.
 func TestBoundsAtAThousand(t *testing.T) {
-	const nodes, hop, perHop = 1000, 10 * time.Millisecond, 100 * time.Millisecond
+	const hop, perHop = 10 * time.Millisecond, 100 * time.Millisecond
+	nodes := min(1000, scale.nodes)
 	shapes := []string{"kary:32", "kary:2", "auto"}
 	for _, shape := range shapes[:scale.sample(len(shapes))] {
 		for name, strike := range map[string]func(*World, uint32){
@@ -28,7 +29,7 @@ func TestBoundsAtAThousand(t *testing.T) {
 			"reaper and agent": (*World).KillBoth,
 			"reaper":           (*World).KillReaper,
 		} {
-			for _, node := range []uint32{0, nodes - 1} {
+			for _, node := range []uint32{0, uint32(nodes) - 1} {
 				cfg := plan(nodes, 4, shape)
 				cfg.Hop, cfg.Stubborn, cfg.Silent = hop, true, func(uint32) bool { return true }
 				var struck, known, last time.Duration

@@ -21,12 +21,11 @@ import (
 // says initnode, waits in one barrier and says ending.
 type charmRanks struct {
 	*World
+	turns
 	t       *testing.T
 	job     *job.Job
 	servers []*charmserver.Server
 	tables  int // programs that got the table
-	late    []func()
-	busy    bool
 }
 
 func charmJob(t *testing.T, cfg Config) *charmRanks {
@@ -62,18 +61,9 @@ func (x *charmRanks) sends(slot job.Slot, kind string, data ...byte) {
 
 func (x *charmRanks) obey(node uint32, effects []charmserver.Effect) {
 	for _, e := range effects {
-		x.late = append(x.late, func() { x.effect(node, e) })
+		x.add(func() { x.effect(node, e) })
 	}
-	if x.busy {
-		return // below us on the stack somebody empties the queue
-	}
-	x.busy = true
-	for len(x.late) > 0 {
-		next := x.late[0]
-		x.late = x.late[1:]
-		next()
-	}
-	x.busy = false
+	x.takeAll()
 }
 
 func (x *charmRanks) effect(node uint32, e charmserver.Effect) {

@@ -22,15 +22,14 @@ import (
 // takes its leave.
 type clients struct {
 	*World
+	turns
 	t       *testing.T
 	cfg     Config
 	servers []*pmiserver.Server
 	ranks   []client
 	gets    func(rank, i int) (from int, more bool) // the i-th value that a rank gets
-	ready   []line
-	busy    bool
-	wrong   func(rank, from int, words string) // a get that was answered otherwise than it should
-	taken   int                                // gets that were answered
+	wrong   func(rank, from int, words string)      // a get that was answered otherwise than it should
+	taken   int                                     // gets that were answered
 
 	// leaves is when a rank leaves at the earliest, if there is no barrier at the
 	// end. Then ranks read when the test says so.
@@ -39,9 +38,26 @@ type clients struct {
 
 type client struct{ at, got, from int }
 
-type line struct {
-	rank  int
-	words string
+// turns calls functions one after the other, those that a function adds after it.
+type turns struct {
+	waiting []func()
+	busy    bool
+}
+
+func (q *turns) add(f func()) { q.waiting = append(q.waiting, f) }
+
+// takeAll calls all functions. If it is called from one of them, its caller goes on.
+func (q *turns) takeAll() {
+	if q.busy {
+		return
+	}
+	q.busy = true
+	for len(q.waiting) > 0 {
+		next := q.waiting[0]
+		q.waiting = q.waiting[1:]
+		next()
+	}
+	q.busy = false
 }
 
 // The steps of a rank, named by what it waits for.
@@ -101,7 +117,7 @@ func (x *clients) obey(node uint32, effects []pmiserver.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case pmiserver.Words:
-			x.ready = append(x.ready, line{int(e.Rank), string(e.Bytes)})
+			x.add(func() { x.next(int(e.Rank), string(e.Bytes)) })
 		case pmiserver.ClientFrame:
 			x.Post(node, core.RankFrame{Rank: e.Rank, Msg: e.Msg})
 		case pmiserver.BulkFetch:
@@ -110,16 +126,7 @@ func (x *clients) obey(node uint32, effects []pmiserver.Effect) {
 			x.t.Fatal(e.Text)
 		}
 	}
-	if x.busy {
-		return // below us on the stack somebody empties the queue
-	}
-	x.busy = true
-	for len(x.ready) > 0 {
-		h := x.ready[0]
-		x.ready = x.ready[1:]
-		x.next(h.rank, h.words)
-	}
-	x.busy = false
+	x.takeAll()
 }
 
 // next takes a rank's next step.

@@ -136,16 +136,6 @@ func (w *World) send(a *agent, e core.Send) {
 	if e.To != core.Up {
 		to, from, edge = a.children[e.To], core.Up, a.index[e.To]
 	}
-	counts := w.PerEdge[edge]
-	switch e.Msg.Kind() {
-	case wire.KindLaunch:
-		counts[0]++
-	case wire.KindReady:
-		counts[1]++
-	case wire.KindExit:
-		counts[2]++
-	}
-	w.PerEdge[edge] = counts
 	bytes := frame.Append(nil, e.Msg)
 	w.Bytes[e.Msg.Kind()] += uint64(len(bytes))
 	if a == w.root || to == w.root {

@@ -13,24 +13,11 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// executed is a job beside whose ranks daemons run once, their ends, and the orders and ends on
-// each edge.
-func executed(t *testing.T, cfg Config, order core.DaemonsAsked) (*World, core.DaemonsOver, map[uint32][2]int) {
+// executed is a job beside whose ranks daemons run once, and their ends.
+func executed(t *testing.T, cfg Config, order core.DaemonsAsked) (*World, core.DaemonsOver) {
 	t.Helper()
-	edges := map[uint32][2]int{}
 	cfg.Run = 10 * time.Second
-	cfg.Sent = func(edge uint32, _ bool, m frame.Message) {
-		n := edges[edge]
-		switch m.(type) {
-		case wire.Daemons:
-			n[0]++
-		case wire.DaemonsEnded:
-			n[1]++
-		default:
-			return
-		}
-		edges[edge] = n
-	}
+	crossed := crossings(&cfg, wire.KindDaemons, wire.KindDaemonsEnded)
 	w := New(cfg)
 	w.At(5*time.Second, func() {
 		require.Positive(t, w.Ready)
@@ -40,7 +27,8 @@ func executed(t *testing.T, cfg Config, order core.DaemonsAsked) (*World, core.D
 	require.Equal(t, 0, w.Outcome.Code)
 	require.Len(t, w.Ends, 1)
 	require.Equal(t, order.ID, w.Ends[0].ID)
-	return w, w.Ends[0], edges
+	onceEach(t, crossed, 2*w.Sent[wire.KindDaemons])
+	return w, w.Ends[0]
 }
 
 // Daemons on 16,384 nodes are one order down and one end up on each edge, of a bounded size, and
@@ -48,12 +36,8 @@ func executed(t *testing.T, cfg Config, order core.DaemonsAsked) (*World, core.D
 func TestExecMany(t *testing.T) {
 	const ppn = 4
 	nodes := 4 * scale.nodes
-	w, ends, edges := executed(t, plan(nodes, ppn, "kary:8"), core.DaemonsAsked{ID: 7, PerRank: true,
+	w, ends := executed(t, plan(nodes, ppn, "kary:8"), core.DaemonsAsked{ID: 7, PerRank: true,
 		Argv: []string{"true"}})
-	require.Len(t, edges, nodes)
-	for edge, n := range edges {
-		require.Equal(t, [2]int{1, 1}, n, "edge to node %d", edge)
-	}
 	require.Equal(t, uint32(nodes*ppn), ends.Daemons)
 	require.Equal(t, uint8(7), ends.Code)
 	require.Zero(t, ends.Lost+ends.Over+ends.More)
@@ -63,17 +47,15 @@ func TestExecMany(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(failed, byNumber))
 	require.Equal(t, uint32(999), failed[0].Number)
 	require.Less(t, w.Bytes[wire.KindDaemonsEnded], uint64(40*nodes))
-	for _, kind := range []frame.Kind{wire.KindHeartbeat, wire.KindDaemons, wire.KindDaemonsEnded} {
-		delete(w.Sent, kind)
-	}
-	require.Equal(t, map[frame.Kind]int{wire.KindLaunch: nodes, wire.KindReady: nodes, wire.KindExit: nodes}, w.Sent)
+	require.Equal(t, map[frame.Kind]int{wire.KindDaemons: nodes, wire.KindDaemonsEnded: nodes, wire.KindLaunch: nodes,
+		wire.KindReady: nodes, wire.KindExit: nodes}, withoutHeartbeats(w.Sent))
 }
 
 // An order for some hosts costs messages on the way to them only.
 func TestExecSomeHosts(t *testing.T) {
-	w, ends, edges := executed(t, plan(64, 4, "kary:2"), core.DaemonsAsked{ID: 7, Hosts: []string{"node000064"},
+	w, ends := executed(t, plan(64, 4, "kary:2"), core.DaemonsAsked{ID: 7, Hosts: []string{"node000064"},
 		Argv: []string{"true"}})
-	require.LessOrEqual(t, len(edges), 7)
+	require.LessOrEqual(t, w.Sent[wire.KindDaemons], 7)
 	require.Equal(t, uint32(1), ends.Daemons)
 	require.Zero(t, w.Sent[wire.KindDaemonOutput]+w.Sent[wire.KindDaemonGrant])
 }

@@ -16,7 +16,7 @@ import (
 type ward struct {
 	*World
 	ranks    uint32
-	up, down map[uint32]int            // frames of failures, by edge
+	crossed  map[crossing]int          // frames of failures
 	notified map[uint32]map[uint32]int // by rank: of which ranks, how often
 }
 
@@ -24,14 +24,8 @@ func newWard(n, ppn int, shape string) *ward {
 	cfg := plan(n, ppn, shape)
 	cfg.Run = time.Minute
 	cfg.Policy.KillOnBad, cfg.Job.Launch.KeepGoing = false, true
-	w := &ward{ranks: cfg.Job.Size, up: map[uint32]int{}, down: map[uint32]int{}, notified: map[uint32]map[uint32]int{}}
-	cfg.Sent = func(edge uint32, up bool, m frame.Message) {
-		if _, ok := m.(rankwire.Failures); ok && up {
-			w.up[edge]++
-		} else if ok {
-			w.down[edge]++
-		}
-	}
+	w := &ward{ranks: cfg.Job.Size, notified: map[uint32]map[uint32]int{}}
+	w.crossed = crossings(&cfg, rankwire.KindFailures)
 	cfg.ToRank = func(_, rank uint32, m frame.Message) {
 		f, _ := m.(rankwire.Failures)
 		for s := range f.Ranks.All() {
@@ -77,18 +71,18 @@ func TestFailures(t *testing.T) {
 		w.fail(ppn, at(0), victim)
 		require.NoError(t, w.Run(time.Hour))
 		require.Equal(t, 137, w.Outcome.Code)
-		require.Len(t, w.down, nodes, shape)
+		up := len(w.crossed) - nodes
+		onceEach(t, w.crossed, nodes+up)
 		for edge := range uint32(nodes) {
-			require.Equal(t, 1, w.down[edge], "%s: to node %d", shape, edge)
-			require.LessOrEqual(t, w.up[edge], 1, "%s: from node %d", shape, edge)
+			require.Contains(t, w.crossed, crossing{edge, false, rankwire.KindFailures}, shape)
 		}
 		switch shape {
 		case "flat":
-			require.Len(t, w.up, 1)
+			require.Equal(t, 1, up)
 		case "chain":
-			require.Len(t, w.up, victim/ppn+1)
+			require.Equal(t, victim/ppn+1, up)
 		default:
-			require.Less(t, len(w.up), 10, shape)
+			require.Less(t, up, 10, shape)
 		}
 		for rank := range uint32(nodes * ppn) {
 			if rank != victim {
@@ -101,25 +95,22 @@ func TestFailures(t *testing.T) {
 // Many failures at about the same time share their frames, and every rank that lives is told of
 // each, once.
 func TestManyFailures(t *testing.T) {
-	const nodes, ppn = 64, 16
+	const nodes, ppn = 64, 4
 	for seed, shape := range shapes {
 		r := rand.New(rand.NewPCG(uint64(seed), 5))
 		w := newWard(nodes, ppn, shape)
 		var victims []uint32
-		for _, v := range r.Perm(nodes * ppn)[:300] {
+		for _, v := range r.Perm(nodes * ppn)[:100] {
 			victims = append(victims, uint32(v))
 		}
 		w.fail(ppn, func() time.Duration { return time.Duration(r.IntN(20_000)) * time.Microsecond }, victims...)
 		require.NoError(t, w.Run(time.Hour))
-		most := 8 // one at once, and one more for each level that holds others back; of 300
+		most := 8 // one at once, and one more for each level that holds others back; of 100
 		if shape == "chain" {
 			most = nodes + 2
 		}
-		for edge, n := range w.down {
-			require.LessOrEqual(t, n, most, "%s: to node %d", shape, edge)
-		}
-		for edge, n := range w.up {
-			require.LessOrEqual(t, n, most, "%s: from node %d", shape, edge)
+		for c, n := range w.crossed {
+			require.LessOrEqual(t, n, most, "%s: %+v", shape, c)
 		}
 		dead := map[uint32]bool{}
 		for _, v := range victims {

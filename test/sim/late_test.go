@@ -43,7 +43,7 @@ func wholeJob(t *testing.T, w *World, at string) {
 // A launch in which nothing is slow costs no message more than a fixed tree, and
 // takes no longer than a tenth beyond the best.
 func TestLateCostsWhatAFixedTreeCosts(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 15, 16, 17, 31, 63, 64, 127, 255, 511, 1000, 4000}[:12+scale.sample(2)] {
+	for _, n := range []int{1, 2, 3, 15, 16, 17, 31, 63, 64, 127, 255, 511, 1000, 4000}[:10+scale.sample(4)] {
 		w := succeed(t, lateBound(n, 2))
 		wholeJob(t, w, fmt.Sprint(n, " nodes"))
 		up := upBy(w, "")
@@ -146,7 +146,8 @@ func TestLaunchWithSlowAndDeadNodes(t *testing.T) {
 	detection := timeout + timeout/3
 	most := best(n) + slowBy*tree.DefaultCost.REM
 	var worst, fixed time.Duration
-	for seed := range uint64(scale.sample(48)) {
+	launches := max(6, scale.sample(48))
+	for seed := range uint64(launches) {
 		w := run(seed, true)
 		live := upBy(w, "node")
 		require.Less(t, live, most+tree.DefaultCost.REM/2, "seed %d", seed)
@@ -154,7 +155,7 @@ func TestLaunchWithSlowAndDeadNodes(t *testing.T) {
 		worst, fixed = max(worst, live), max(fixed, upBy(run(seed, false), "node"))
 	}
 	t.Logf("the last live node of %d launches: bound late %v, in a fixed tree %v, %.1f times; T* and the slowest "+
-		"session are %v", scale.sample(48), worst, fixed, float64(fixed)/float64(worst), most)
+		"session are %v", launches, worst, fixed, float64(fixed)/float64(worst), most)
 	require.Greater(t, fixed, 5*worst)
 }
 
@@ -313,7 +314,7 @@ func TestFewerNodes(t *testing.T) {
 // A collective that ranks join as they start, while nodes still change owners, is
 // done once all are there, and each rank has what was meant for it.
 func TestLateCollective(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(scale.sample(60)) {
 		cfg, _ := disorder(seed)
 		size := cfg.Job.Size
 		ppn := size / cfg.Job.Nodes

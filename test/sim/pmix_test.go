@@ -22,15 +22,14 @@ import (
 // rank asks for the job, commits, fences, gets what some others have committed, fences and leaves.
 type pmixClients struct {
 	*World
+	turns
 	t       *testing.T
 	job     *job.Job
 	servers []*pmixserver.Server
 	ranks   []pmixRank
 	gets    func(rank, i int) (from int, more bool) // the i-th rank that a rank gets the values of
-	ready   []pmixReply
-	busy    bool
-	taken   int // gets that were answered
-	given   int // bytes of the job that the last rank was told
+	taken   int                                     // gets that were answered
+	given   int                                     // bytes of the job that the last rank was told
 }
 
 type pmixRank struct {
@@ -38,11 +37,6 @@ type pmixRank struct {
 	slot     job.Slot
 	step     int
 	got, due int
-}
-
-type pmixReply struct {
-	slot  job.Slot
-	bytes []byte
 }
 
 // pmixBlob is what a rank commits for others.
@@ -84,26 +78,19 @@ func (x *pmixClients) obey(node uint32, effects []pmixserver.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case pmixserver.Bytes:
-			x.ready = append(x.ready, pmixReply{job.Slot(e.Call - 1), e.Bytes})
+			x.add(func() {
+				r := &x.ranks[e.Call-1]
+				for _, reply := range r.Receive(e.Bytes) {
+					x.next(r, reply)
+				}
+			})
 		case pmixserver.ClientFrame:
 			x.Post(node, core.RankFrame{Rank: e.Rank, Msg: e.Msg})
 		case pmixserver.Warn:
 			x.t.Fatal(e.Text)
 		}
 	}
-	if x.busy {
-		return // below us on the stack somebody empties the queue
-	}
-	x.busy = true
-	for len(x.ready) > 0 {
-		next := x.ready[0]
-		x.ready = x.ready[1:]
-		r := &x.ranks[next.slot]
-		for _, reply := range r.Receive(next.bytes) {
-			x.next(r, reply)
-		}
-	}
-	x.busy = false
+	x.takeAll()
 }
 
 // next takes a rank's next step.
@@ -165,11 +152,11 @@ func (x *pmixClients) run() {
 // Over all trees: a fence is one message up and one down on each edge, as small as an empty
 // barrier; each value that is asked for from anywhere crosses each edge once.
 func TestPMIxFenceCarriesNothing(t *testing.T) {
-	const nodes, ppn, size = 16, 3, 16 * 3
+	const nodes, ppn, size = 10, 3, 10 * 3
 	for _, shape := range shapes {
 		cfg := plan(nodes, ppn, shape)
 		cfg.Job.Transport = eagerly // whatever it is: PMIx is lazy
-		below, _ := subtrees(&cfg)
+		below := subtrees(&cfg)
 		x := pmixJob(t, cfg, everybody(size, ppn))
 		x.run()
 		crossed := 0
@@ -186,7 +173,7 @@ func TestPMIxFenceCarriesNothing(t *testing.T) {
 		}{
 			{rankwire.KindCollect, rankwire.Collect{Op: 1}}, {rankwire.KindRelease, rankwire.Release{Op: 1}},
 		} {
-			require.Equal(t, 2*nodes*frameSize(fence.empty), x.Bytes[fence.kind], shape)
+			require.Equal(t, uint64(2*nodes*len(frame.Append(nil, fence.empty))), x.Bytes[fence.kind], shape)
 		}
 		require.Equal(t, size*(nodes-1), x.taken)
 		require.Equal(t, crossed, x.Sent[rankwire.KindAsk], shape)

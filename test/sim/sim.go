@@ -80,8 +80,6 @@ type World struct {
 	Outcome *core.Outcome
 	// Sent counts messages by kind, for all links together.
 	Sent map[frame.Kind]int
-	// PerEdge counts Launch, Ready and Exit of each edge, named by its child.
-	PerEdge map[uint32][3]uint32
 	// Bytes counts the frames between agents, by kind, and RootBytes those of them
 	// that the root sends or takes; RankBytes those between ranks and their agents.
 	Bytes     map[frame.Kind]uint64
@@ -188,7 +186,7 @@ func (q *events) pop() event {
 func New(cfg Config) *World {
 	w := &World{
 		cfg: cfg, agents: map[uint32]*agent{}, before: map[uint32][]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),
-		Sent: map[frame.Kind]int{}, PerEdge: map[uint32][3]uint32{}, Bytes: map[frame.Kind]uint64{},
+		Sent: map[frame.Kind]int{}, Bytes: map[frame.Kind]uint64{},
 		RootBytes: map[frame.Kind]uint64{}, Spawned: map[uint32]int{}, Stopped: map[uint32]bool{},
 		Strays: map[uint32]uint32{}, Swept: map[uint32]int{}, Starts: map[uint32]uint8{},
 		Up: map[string]time.Duration{},

@@ -19,7 +19,8 @@ func TestFullSize(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"AskMillion": TestAskMillion, "BoundsAtAThousand": TestBoundsAtAThousand, "BudgetAtScale": TestBudgetAtScale,
 		"EveryNumberAndShape": TestEveryNumberAndShape, "ExecMany": TestExecMany, "FaultsByPlace": TestFaultsByPlace,
-		"HereAnywhere": TestHereAnywhere, "LateBrokenOff": TestLateBrokenOff, "LateInAnyOrder": TestLateInAnyOrder,
+		"HereAnywhere": TestHereAnywhere, "ChosenTables": TestChosenTables, "KillAnyAgent": TestKillAnyAgent, "LateBrokenOff": TestLateBrokenOff,
+		"LateCollective": TestLateCollective, "LateInAnyOrder": TestLateInAnyOrder,
 		"LaunchWithSlowAndDeadNodes": TestLaunchWithSlowAndDeadNodes, "PMIBytesAtScale": TestPMIBytesAtScale,
 		"PMIxAtScale": TestPMIxAtScale, "RandomDaemons": TestRandomDaemons, "RandomFaults": TestRandomFaults,
 		"RandomFaultsRepeat": TestRandomFaultsRepeat, "RandomPairsCrossEdgesOnce": TestRandomPairsCrossEdgesOnce,

@@ -11,7 +11,7 @@ type sizes struct {
 }
 
 // scale is a sample. TestFullSize, which has the build tag soak, runs all.
-var scale = sizes{agents: 1024, clientNodes: 32, nodes: 256, part: 8, faults: 16, repairs: 2, relaunches: 1, daemons: 1}
+var scale = sizes{agents: 512, clientNodes: 16, nodes: 128, part: 16, faults: 8, repairs: 1, relaunches: 1, daemons: 1}
 
 func (s sizes) whole() bool { return s.part == 1 }
 

@@ -14,7 +14,7 @@ import (
 // nothing had been. It costs three messages on each edge: the stop, the word that
 // the subtree holds it, and the end of it.
 func TestStop(t *testing.T) {
-	const nodes = 40
+	const nodes = 20
 	for _, tree := range []string{"chain", "kary:2", "flat"} {
 		for _, at := range []time.Duration{0, 5 * time.Millisecond, time.Second} {
 			for _, long := range []time.Duration{time.Second, 90 * time.Second, 10 * time.Minute} {
