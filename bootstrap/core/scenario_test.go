@@ -154,6 +154,12 @@ func newScenario(t *testing.T, plan string) *scenario {
 	var nodes job.Nodes
 	launch := wire.Launch{Job: j, Level: 1, Credit: 1 << 20}
 	from, hosts, lo, hi := "", false, 0, 0
+	flags := map[string]*bool{
+		"hosts": &hosts, "kill-on-bad": &cfg.Policy.KillOnBad, "offspring": &cfg.HasSpawner, "replaces": &launch.Replaces,
+		"late": &j.Launch.LateBinding, "repair": &j.Launch.Repair, "keep-going": &j.Launch.KeepGoing,
+		"record": &j.Launch.Record, "contain": &j.Launch.Contain, "timed": &j.Launch.Timed, "eager": &j.Transport.Eager,
+		"learn": &j.Transport.Learn, "stats": &j.Transport.Stats, "report": &j.Binding.Report,
+	}
 	for line := range strings.Lines(plan) {
 		words := strings.Fields(line)
 		number := func(i int) (n int) {
@@ -161,6 +167,10 @@ func newScenario(t *testing.T, plan string) *scenario {
 			_, err := fmt.Sscan(words[i], &n)
 			require.NoError(t, err, line)
 			return n
+		}
+		if flag := flags[words[0]]; flag != nil {
+			*flag = true
+			continue
 		}
 		switch words[0] {
 		case "root":
@@ -191,10 +201,6 @@ func newScenario(t *testing.T, plan string) *scenario {
 			cfg.Policy.Wait = s.duration(words[1])
 		case "join":
 			cfg.Join = inOne
-		case "hosts":
-			hosts = true
-		case "late":
-			j.Launch.LateBinding = true
 		case "held":
 			j.Launch.StartBarrier = true
 			j.FirstHost = "n0"
@@ -202,38 +208,14 @@ func newScenario(t *testing.T, plan string) *scenario {
 			cfg.Policy.Spares = job.NewNodes(0, []job.Run{{Prefix: "s", Width: 1, Count: uint32(number(1))}})
 		case "least":
 			cfg.Policy.MinNodes = number(1)
-		case "kill-on-bad":
-			cfg.Policy.KillOnBad = true
 		case "restart":
 			j.Launch.Restarts, cfg.Policy.MaxRestarts = true, number(1)
 		case "restart-all":
 			j.Launch.Restarts, j.Launch.RestartAll, cfg.Policy.MaxRestarts = true, true, number(1)
 		case "session":
 			launch.SessionMs = uint32(s.duration(words[1]) / time.Millisecond)
-		case "replaces":
-			launch.Replaces = true
-		case "repair":
-			j.Launch.Repair = true
-		case "keep-going":
-			j.Launch.KeepGoing = true
-		case "record":
-			j.Launch.Record = true
-		case "contain":
-			j.Launch.Contain = true
-		case "eager":
-			j.Transport.Eager = true
-		case "learn":
-			j.Transport.Learn = true
-		case "stats":
-			j.Transport.Stats = true
-		case "timed":
-			j.Launch.Timed = true
-		case "report":
-			j.Binding.Report = true
 		case "dealt":
 			j.Layout = j.Layout.Dealt(1)
-		case "offspring":
-			cfg.HasSpawner = true
 		case "depth":
 			j.Depth = uint32(number(1))
 		case "credit":

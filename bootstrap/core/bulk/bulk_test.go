@@ -82,18 +82,6 @@ func TestFetchGoesOnWithoutAChild(t *testing.T) {
 	require.Equal(t, uint64(1), f.Started)
 }
 
-// A newer call takes the place of one that is not answered, and what comes for the older one is
-// not mixed into it.
-func TestNewerCall(t *testing.T) {
-	f := New(below(false, 1))
-	f.Call(1)
-	require.Empty(t, f.ReadDone(1, []byte("one")))
-	require.Equal(t, []Effect{call(0, 2), {Do: Read, Fence: 2}}, f.Call(2))
-	require.Empty(t, f.ReadDone(2, []byte("two")))
-	require.Empty(t, f.Gave(0, 1, list("of one")))
-	require.Equal(t, []Effect{send(up, 2, "two", "of two")}, f.Gave(0, 2, list("of two")))
-}
-
 // What is too much for the tree stays where it is, and the values come without it.
 func TestFetchOfTooMuch(t *testing.T) {
 	f := New(below(false, 1))

@@ -68,28 +68,6 @@ func TestPartsGoUpAndDown(t *testing.T) {
 	require.Empty(t, c.Release(part(1)), "nobody awaits it")
 }
 
-// Whoever has ended is not waited for, and the collective fails with its name, but for a program
-// that another one of its rank may follow.
-func TestWhoEndedIsNotAwaited(t *testing.T) {
-	s, c := agent(false)
-	s.Own.Of(5).Join()
-	c.Join(4, collect(1))
-	c.JoinBelow(0, 6, collect(1))
-	s.Own.Of(5).End(false)
-	require.Empty(t, c.Check())
-	s.End(1, false)
-	require.Empty(t, c.Check(), "another program of rank 5 may join")
-	s.Own.Of(5).Exit(false)
-	failed := part(1)
-	failed.Trouble = "rank 5 ended before it joined"
-	require.Equal(t, []Effect{{Do: Collect, To: subtree.Up, Part: failed}}, c.Check())
-	require.Len(t, c.Release(failed), 2, "the child that has joined, and rank 4")
-
-	c.Join(4, collect(2))
-	out := c.JoinBelow(0, 6, collect(2))
-	require.Equal(t, "rank 5 ended before it joined", out[0].Part.Trouble)
-}
-
 // The reason for a failure is the first one, and names ranks.
 func TestTrouble(t *testing.T) {
 	for want, join := range map[string]func(*subtree.Subtree, *Collectives) []Effect{
@@ -177,18 +155,6 @@ func TestTooMuch(t *testing.T) {
 	require.Contains(t, out[1].Part.Trouble, "too much for the launch tree")
 }
 
-// A child cannot join out of turn, for others, or send to no rank.
-func TestLie(t *testing.T) {
-	_, c := agent(false)
-	require.Empty(t, c.Lie(0, collect(1, parcel(7, 11, ""), parcel(6, rankwire.Everyone, ""))))
-	require.Equal(t, "out of order", c.Lie(0, collect(2)))
-	require.Equal(t, "from another's rank", c.Lie(0, collect(1, parcel(8, 0, ""))))
-	require.Equal(t, "from another's rank", c.Lie(0, collect(1, parcel(4, 0, ""))))
-	require.Equal(t, "for no rank", c.Lie(0, collect(1, parcel(6, 12, ""))))
-	c.JoinBelow(0, 6, collect(1))
-	require.Equal(t, "out of order", c.Lie(0, collect(1)))
-}
-
 // With a restarted rank all collectives fail that somebody has joined and the rank had not, whoever
 // joins them later; then all go on from one number.
 func TestFloor(t *testing.T) {
@@ -217,29 +183,6 @@ func TestFloor(t *testing.T) {
 	require.Equal(t, uint32(101+floorStride), c.NextFloor())
 	s.Own.Of(5).Exit(true)
 	require.Equal(t, []Effect{failed(4, 101)}, c.Floor(200), "rank 5 has ended")
-}
-
-// A child whose ranks have all ended, and which waits for the end of the job, is not waited for.
-func TestRestingChildIsNotAwaited(t *testing.T) {
-	s, c := agent(false)
-	c.Join(4, collect(1))
-	c.Join(5, collect(1))
-	require.Empty(t, c.JoinBelow(0, 6, collect(1)))
-	s.Rest(1, true)
-	out := c.Check()
-	require.Len(t, out, 1)
-	require.Equal(t, "ranks 8 to 9 ended before all had joined", out[0].Part.Trouble)
-	var told []subtree.Link
-	for _, e := range c.Release(out[0].Part) {
-		if e.Do == ReleaseChild {
-			told = append(told, e.To)
-		}
-	}
-	require.Equal(t, []subtree.Link{0}, told, "it has not joined, and would take the outcome for a lie")
-	s.Rest(1, false)
-	c.Join(4, collect(2))
-	c.Join(5, collect(2))
-	require.Empty(t, c.JoinBelow(0, 6, collect(2)), "its ranks start again")
 }
 
 // A rank or a child that has ended before it joined does not join the same collective afterwards.

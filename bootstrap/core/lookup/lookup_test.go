@@ -48,24 +48,6 @@ func found(rank job.Slot, value []byte) rankwire.Answer {
 	return rankwire.Answer{Rank: rank, Value: value}
 }
 
-// A question goes to the child that has the rank, or up; the same one is not passed on twice, and
-// the answer serves all who wait and all who ask later.
-func TestQuestionsGoOnOnce(t *testing.T) {
-	_, l := agent(false)
-	require.Equal(t, []Effect{send(Neighbour(0), about(6))}, l.Ask(0, Rank(4), about(6)))
-	require.Empty(t, l.Ask(0, up, about(7)), "one block serves both")
-	require.Equal(t, []Effect{send(up, about(0))}, l.Ask(0, Neighbour(1), about(0)))
-
-	b := block(3, 1, 7, 8)
-	require.Equal(t, []Effect{send(Rank(4), found(6, b)), send(up, found(7, b))}, l.Answered(found(6, b), false))
-	require.Equal(t, []Effect{send(Neighbour(1), found(7, b))}, l.Ask(0, Neighbour(1), about(7)))
-	require.Empty(t, l.Answered(found(6, b), false), "nobody asked")
-	require.Equal(t, job.LevelTally{Asked: 4, Hit: 1, Merged: 1, Relayed: 2}, l.Counts)
-
-	none := rankwire.Answer{Rank: 12, What: rankwire.NoRank}
-	require.Equal(t, []Effect{send(Rank(4), none)}, l.Ask(0, Rank(4), about(12)))
-}
-
 // An answer that lacks the rank, or has an older epoch of it, serves those whom it serves; the
 // others ask again. What was kept is not replaced by less.
 func TestAnswerServesSome(t *testing.T) {
@@ -130,19 +112,6 @@ func TestFreshQuestions(t *testing.T) {
 	l.Answered(rankwire.Answer{Rank: 6, Key: "k", Fresh: true, Value: []byte("v")}, false)
 	value := rankwire.Answer{Rank: 6, Key: "k", Value: []byte("v")}
 	require.Equal(t, []Effect{send(up, value)}, l.Ask(0, up, rankwire.Ask{Rank: 6, Key: "k"}))
-}
-
-// Values of other nodes are kept, up to a bound; beyond it they are asked for again.
-func TestValuesKept(t *testing.T) {
-	_, l := agent(false)
-	big := make([]byte, maxValues/2)
-	ask := func(key string) []Effect { return l.Ask(0, Rank(4), rankwire.Ask{Rank: 6, Key: key}) }
-	for _, key := range []string{"a", "b"} {
-		require.Equal(t, []Effect{send(Neighbour(0), rankwire.Ask{Rank: 6, Key: key})}, ask(key))
-		require.Len(t, l.Answered(rankwire.Answer{Rank: 6, Key: key, Value: big}, false), 1)
-		require.Equal(t, rankwire.Answer{Rank: 6, Key: key, Value: big}, ask(key)[0].Msg)
-	}
-	require.IsType(t, rankwire.Ask{}, ask("a")[0].Msg, "there was no room for both")
 }
 
 // A neighbour answers what it was asked, with the block of the node and the rank in it.

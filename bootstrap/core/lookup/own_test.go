@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/bootstrap/rankwire"
-	"ibrun/fabric"
 	"ibrun/job"
 )
 
@@ -45,21 +44,6 @@ func TestParkedUntilPublished(t *testing.T) {
 	require.Equal(t, []Effect{{Do: Wake, At: 15 * ms}}, l.Due(14*ms))
 	require.Equal(t, []Effect{send(up, found(4, both(7, 0)))}, l.Due(15*ms))
 	require.Empty(t, l.Due(16*ms), "nothing waits")
-}
-
-// A rank that publishes when it is wanted is told so, once, and holds up no block.
-func TestLater(t *testing.T) {
-	l := joined()
-	require.Empty(t, l.Later(0, 4))
-	require.Empty(t, l.Later(0, 5))
-	require.Equal(t, []Effect{send(Rank(4), rankwire.Wanted{})}, l.Ask(0, up, about(4)))
-	require.Empty(t, l.Ask(0, Rank(5), about(4)))
-	block := both(7, 0)
-	require.Equal(t, []Effect{send(up, found(4, block)), send(Rank(5), found(4, block))}, l.Publish(0, 4, tuple(2, 7)))
-	require.Empty(t, l.Later(0, 4), "it has published")
-	require.Equal(t, []Effect{send(up, found(4, block))}, l.Ask(0, up, about(4)))
-	wanted := send(Rank(4), rankwire.Wanted{})
-	require.Equal(t, []Effect{wanted, wake}, l.Ask(0, up, rankwire.Ask{Rank: 4, Fresh: true}), "once")
 }
 
 // A rank that ends takes its address with it, and those who wait hear how it ended, unless its next
@@ -105,46 +89,4 @@ func TestNextProgram(t *testing.T) {
 	l.below.Own.Of(5).Exit(false)
 	second := send(up, found(4, block(2, 2, 9, 0)))
 	require.Equal(t, []Effect{second, second}, l.RankEnded(0), "also who asked for the second program")
-}
-
-// A fresh question is answered when the rank has shown that it runs.
-func TestFreshOfOwn(t *testing.T) {
-	l := joined()
-	l.Publish(0, 4, tuple(2, 7))
-	l.Publish(0, 5, tuple(2, 8))
-	fresh := rankwire.Ask{Rank: 4, Fresh: true}
-	require.Equal(t, []Effect{send(Rank(4), rankwire.Wanted{}), wake}, l.Ask(0, up, fresh))
-	require.Equal(t, []Effect{wake}, l.Ask(0, Rank(5), fresh), "it has been asked")
-	require.Equal(t, []Effect{wake, wake}, l.Publish(0, 5, tuple(2, 8)), "the other one runs")
-	answer := rankwire.Answer{Rank: 4, Fresh: true, Value: both(7, 8)}
-	require.Equal(t, []Effect{send(up, answer), send(Rank(5), answer)}, l.Publish(0, 4, tuple(2, 1)))
-	require.Equal(t, send(Rank(4), rankwire.Wanted{}), l.Ask(0, up, fresh)[0], "and again")
-}
-
-// A value is put once for each key, and those who wait for it get it.
-func TestPut(t *testing.T) {
-	l := joined()
-	require.Empty(t, l.Ask(0, up, rankwire.Ask{Rank: 4, Key: "k"}))
-	put := rankwire.Put{Key: "k", Value: []byte("v")}
-	answer := rankwire.Answer{Rank: 4, Key: "k", Value: []byte("v")}
-	require.Equal(t, []Effect{send(Rank(4), rankwire.PutDone{}), send(up, answer)}, l.Put(0, 4, put))
-	require.Equal(t, []Effect{send(Rank(4), rankwire.PutDone{})}, l.Put(0, 4, put), "the same value")
-	put.Value = []byte("w")
-	require.Equal(t, []Effect{send(Rank(4), rankwire.PutDone{Again: true})}, l.Put(0, 4, put))
-	end(l, 4, true)
-	require.Equal(t, []Effect{send(up, answer)}, l.Ask(0, up, rankwire.Ask{Rank: 4, Key: "k"}), "it outlives the rank")
-}
-
-// One block holds the addresses of a node, so a rank of another network ends the job.
-func TestAddressesOfANode(t *testing.T) {
-	l := joined()
-	l.Publish(0, 4, tuple(2, 7))
-	other := tuple(2, 8)
-	other.Kind = fabric.NONE
-	out := l.Publish(0, 5, other)
-	require.Len(t, out, 1)
-	require.Equal(t, Abort, out[0].Do)
-	require.Equal(t, Rank(5), out[0].To)
-	require.Contains(t, out[0].Msg.(rankwire.Abort).Text, "choose ports or interfaces that are alike")
-	require.Empty(t, l.Ask(0, up, about(5)))
 }

@@ -69,16 +69,6 @@ func TestTableGoesUpAndDown(t *testing.T) {
 	require.Nil(t, l.cache.block(7), "there is no such node")
 }
 
-// The root's table comes down as soon as it is complete; what waited for it is answered.
-func TestTableOfTheRoot(t *testing.T) {
-	_, l := eager(true)
-	require.Equal(t, []Effect{{Do: Wake, At: tablePatience}}, l.Ask(0, Neighbour(1), about(6)))
-	require.Empty(t, l.TableBelow(0, 1, values()))
-	out := l.TableBelow(ms, 0, values(block(3, 1, 7, 8)))
-	require.Len(t, out, 3)
-	require.Equal(t, send(Neighbour(1), found(6, block(3, 1, 7, 8))), out[2])
-}
-
 // A table that does not come in time is not waited for; nor is it for questions that it cannot
 // answer.
 func TestTableThatIsLate(t *testing.T) {

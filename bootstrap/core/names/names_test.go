@@ -13,53 +13,6 @@ func ask(rank job.Slot, do rankwire.Naming, port string) rankwire.Name {
 	return rankwire.Name{Rank: rank, Do: do, Service: "ocean", Port: port}
 }
 
-// A service has one port, which is published, found and taken back, by any related job; the answer
-// goes to the job that asked.
-func TestOnePort(t *testing.T) {
-	s := New(false)
-	for _, c := range []struct {
-		job  uint32
-		do   rankwire.Naming
-		port string
-		done bool
-		gets string
-	}{
-		{0, rankwire.NameLookup, "", false, ""},
-		{0, rankwire.NameUnpublish, "", false, ""},
-		{3, rankwire.NamePublish, "p1", true, "p1"},
-		{0, rankwire.NamePublish, "p2", false, "p2"},
-		{0, rankwire.NameLookup, "", true, "p1"},
-		{4, rankwire.NameUnpublish, "", true, ""},
-		{3, rankwire.NameLookup, "", false, ""},
-		{0, rankwire.NamePublish, "p2", true, "p2"},
-	} {
-		want := ask(5, c.do, c.gets)
-		want.Done = c.done
-		require.Equal(t, []Effect{{Do: Answer, Job: c.job, Name: want}}, s.Question(c.job, ask(5, c.do, c.port)),
-			"%+v", c)
-	}
-	other := rankwire.Name{Service: "land", Do: rankwire.NameLookup}
-	require.Equal(t, []Effect{{Do: Answer, Name: other}}, s.Question(0, other), "another service has none")
-}
-
-// A spawned job asks its parent, with numbers of its own, and answers come in any order.
-func TestParentHasNames(t *testing.T) {
-	s := New(true)
-	require.Empty(t, s.Answered(ask(0, rankwire.NameLookup, "")), "nobody asked")
-	first, second := ask(1, rankwire.NameLookup, ""), ask(2, rankwire.NamePublish, "p")
-	first.ID, second.ID = 9, 9
-	numbered := func(m rankwire.Name, id uint32) rankwire.Name {
-		m.ID = id
-		return m
-	}
-	require.Equal(t, []Effect{{Do: Ask, Name: numbered(first, 1)}}, s.Question(7, first))
-	require.Equal(t, []Effect{{Do: Ask, Name: numbered(second, 2)}}, s.Question(0, second))
-	first.Port, first.Done, second.Done = "q", true, true
-	require.Equal(t, []Effect{{Do: Answer, Job: 0, Name: second}}, s.Answered(numbered(second, 2)))
-	require.Equal(t, []Effect{{Do: Answer, Job: 7, Name: first}}, s.Answered(numbered(first, 1)))
-	require.Empty(t, s.Answered(numbered(second, 2)))
-}
-
 // Lookups that wait are answered in their order; a port that is read once is taken by the first of
 // them, and the others wait on. Those of a job that has ended are forgotten.
 func TestWaiting(t *testing.T) {

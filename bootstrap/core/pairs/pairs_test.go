@@ -38,40 +38,6 @@ func TestNobodyToConnectTo(t *testing.T) {
 	require.Equal(t, []Effect{{A: 4, B: 7, What: rankwire.NoRank}}, p.Ask(4, 7))
 }
 
-// A rank that has ended is not waited for, and who asks after that hears of it as well.
-func TestEnded(t *testing.T) {
-	for failed, what := range map[bool]rankwire.Answered{false: rankwire.Exited, true: rankwire.Failed} {
-		own, p := node()
-		own.Of(5).Join()
-		require.Len(t, p.Ask(4, 5), 1)
-		require.Empty(t, p.Ask(4, 6))
-		own.Of(6).Exit(failed)
-		require.Equal(t, []Effect{{A: 4, B: 6, What: what}}, p.Retry())
-		own.Of(5).Exit(failed)
-		require.Empty(t, p.Retry(), "they were connected")
-		require.Equal(t, []Effect{{A: 4, B: 5, What: what}}, p.Ask(4, 5), "it asks again")
-	}
-	own, p := node()
-	require.Empty(t, p.Ask(4, 6))
-	own.Of(4).Exit(false)
-	require.Empty(t, p.Retry(), "6 has not joined, so its first frame is another")
-}
-
-// The next program of a rank is connected to programs of its own epoch only, and asks anew.
-func TestEpochs(t *testing.T) {
-	own, p := node()
-	own.Of(5).Join()
-	require.Len(t, p.Ask(4, 5), 1)
-	own.Of(4).End(false)
-	own.Of(4).Join()
-	p.Forget(4)
-	require.Empty(t, p.Ask(4, 5), "5 still runs its first program")
-	own.Of(5).End(false)
-	require.Empty(t, p.Retry())
-	own.Of(5).Join()
-	require.Equal(t, []Effect{{A: 4, B: 5}}, p.Retry())
-}
-
 // A rank whose socket has ended asks again. While the other one seems to run it is not answered,
 // and when that has ended it is; a rank that was restarted is connected anew when it has joined.
 func TestAskedAgain(t *testing.T) {

@@ -32,26 +32,6 @@ func report(span Span, number int) Effect {
 	return Effect{Do: Report, Span: span, Of: span, Number: number}
 }
 
-// A rank is announced, then started, and may fail again.
-func TestRestartOfARank(t *testing.T) {
-	d := opened(Policy{Most: 3})
-	require.True(t, d.Idle())
-	require.Equal(t, []Effect{report(one(3), 1), announce(1, one(3), 1)}, d.Failed(0, one(3), true))
-	require.False(t, d.Idle())
-	require.Empty(t, d.Failed(0, one(3), true), "it has not been started yet")
-	require.Empty(t, d.Confirmed(0))
-	require.Equal(t, []Effect{start(1, one(3), 1)}, d.Confirmed(1))
-	require.Empty(t, d.Confirmed(1), "once")
-	require.Empty(t, d.Respawned(1, one(3), ""))
-	require.True(t, d.Idle())
-	require.Equal(t, []Effect{report(one(3), 2), announce(2, one(3), 2)}, d.Failed(s, one(3), true))
-	require.Equal(t, []Effect{start(2, one(3), 2)}, d.Confirmed(2))
-	require.Equal(t, []Effect{report(one(3), 3), announce(3, one(3), 3)}, d.Failed(s, one(3), true),
-		"before its answer")
-	require.Empty(t, d.Respawned(2, one(3), ""), "it has failed since")
-	require.Equal(t, []Effect{start(3, one(3), 3)}, d.Confirmed(3))
-}
-
 // Ranks that fail at once have a floor each. One confirmation does for all before it.
 func TestSeveralAtOnce(t *testing.T) {
 	d := opened(Policy{Most: 9})

@@ -38,38 +38,6 @@ func TestWhichChildHasARank(t *testing.T) {
 	require.Equal(t, parts[0], s.Parts(0))
 }
 
-// The way to a rank leads to the child that has it, and up for all others. A child that has ended
-// answers for its ranks no more; above the root nobody is.
-func TestTowards(t *testing.T) {
-	for _, c := range []struct {
-		root          bool
-		ended, exited bool
-		rank          job.Slot
-		to            Link
-		ok            bool
-	}{
-		{rank: 1, to: 0, ok: true},
-		{rank: 1, ended: true},
-		{rank: 1, ended: true, exited: true},
-		{rank: 9, to: Up, ok: true},
-		{rank: 9, ended: true, exited: true, to: Up, ok: true},
-		{rank: 9, root: true, to: Up},
-		{rank: 1, root: true, to: 0, ok: true},
-	} {
-		s := Subtree{Root: c.root}
-		s.Adopt()
-		s.Route(func(Link) job.Parts { return job.Parts{part(1, 3)} })
-		if c.ended {
-			s.End(0, c.exited)
-		}
-		to, ok := s.Towards(c.rank)
-		require.Equal(t, c.ok, ok, "%+v", c)
-		require.Equal(t, c.ended, s.Ended(0))
-		require.Equal(t, c.exited, s.Exited(0), "%+v", c)
-		require.Equal(t, c.to, to, "%+v", c)
-	}
-}
-
 func TestRanks(t *testing.T) {
 	var r Ranks
 	r.Open(7, 3)
@@ -123,45 +91,6 @@ func TestProgramsOfARank(t *testing.T) {
 	require.Equal(t, uint16(job.MaxProgram), last.Epoch())
 	require.False(t, last.Join())
 	require.Equal(t, uint16(job.MaxProgram), last.Epoch())
-}
-
-// A rank that is restarted has run nothing: who waits for it goes on waiting. Its programs are
-// numbered anew, and each is newer than all of the start before.
-func TestRestartedRank(t *testing.T) {
-	var p Program
-	p.Join()
-	p.End(false)
-	p.Join()
-	p.Exit(true)
-	before := p.Epoch()
-	p.Restart(1)
-	require.False(t, p.Joined() || p.Ended() || p.Failed() || p.Exited() || p.Left(1) || p.Left(2))
-	require.Greater(t, p.Epoch(), before)
-	require.Equal(t, uint16(1), p.Number())
-	require.True(t, p.Join())
-	require.Equal(t, uint8(1), p.Start())
-	require.True(t, p.End(false))
-	require.True(t, p.Join())
-	require.Equal(t, job.Epoch(1, 2), p.Epoch())
-}
-
-// Floors rise only, and are told in the order of ranks.
-func TestFloors(t *testing.T) {
-	var f Floors
-	require.Zero(t, f.Of(3))
-	f.Raise(3, 2, 2049)
-	f.Raise(2, 2, 1025)
-	got := map[job.Slot]uint16{}
-	last := job.Slot(0)
-	for rank, epoch := range f.All() {
-		require.Greater(t, rank, last)
-		last, got[rank] = rank, epoch
-	}
-	require.Equal(t, map[job.Slot]uint16{2: 1025, 3: 2049, 4: 2049}, got)
-	require.Equal(t, uint16(2049), f.Of(4))
-	for range f.All() {
-		break
-	}
 }
 
 // A floor of all ranks is one number, above which single ranks may have their own.
