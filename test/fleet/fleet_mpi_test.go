@@ -14,6 +14,7 @@ import (
 
 	"ibrun/internal/waitfor"
 	"ibrun/test/fleet/suite"
+	"ibrun/test/launch"
 	"ibrun/test/vcluster/cluster"
 )
 
@@ -24,33 +25,28 @@ const (
 	mpi4py     = "../mpi/testdata/peers.py"
 )
 
-// output runs a command on the front and returns its exit code, what it printed, and what it
-// complained of.
-func output(t *testing.T, c *cluster.Cluster, argv ...string) (code int, stdout, stderr string) {
+// output runs a command on the front.
+func output(t *testing.T, c *cluster.Cluster, argv ...string) launch.Outcome {
 	t.Helper()
 	cmd := c.Command(t.Context(), argv...)
 	// What an mpirun leaves behind when it ends: a folder, and at times an ssh with its output.
 	cmd.Env = append(os.Environ(), "TMPDIR="+c.Shared())
 	cmd.WaitDelay = waitfor.Deadline
-	var out, complaint strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &complaint
-	err := cmd.Run()
-	require.NotNil(t, cmd.ProcessState, "%v: %v", argv, err)
-	return cmd.ProcessState.ExitCode(), out.String(), complaint.String()
+	return launch.Finish(t, cmd)
 }
 
-// beds are both suites on a cluster of two nodes.
-func beds(t *testing.T) (*cluster.Cluster, []suite.Suite) {
+// TestFleet runs programs of both suites on one cluster of two nodes.
+func TestFleet(t *testing.T) {
 	newer := suite.Newer(t)
 	c := cluster.Require(t, cluster.Config{Nodes: 2, Share: newer.Folders()})
-	return c, []suite.Suite{suite.Own(), newer}
+	t.Run("entered", func(t *testing.T) { entered(t, c, newer) })
+	t.Run("Open MPI 5 under its own launcher", func(t *testing.T) { underItsOwnLauncher(t, c, newer) })
+	t.Run("client of PMIx", func(t *testing.T) { clientOfPMIx(t, c, suite.Own(), newer) })
 }
 
 // The command is the caller's process, on the caller's host, with the other suite's programs, which
 // it cannot change.
-func TestEntered(t *testing.T) {
-	newer := suite.Newer(t)
-	c := cluster.Require(t, cluster.Config{Nodes: 1, Share: newer.Folders()})
+func entered(t *testing.T, c *cluster.Cluster, newer suite.Suite) {
 	const script = `. /etc/os-release; echo $VERSION_ID; echo $$; pwd; cat /proc/sys/kernel/hostname /etc/hostname
 echo 5 >&5; ls /dev/shm; echo $OF_THE_CALLER; cat /etc/hosts; > /usr/new || echo refused`
 	enter := newer.Command(t, c.Shared(), "sh", "-c", script)
@@ -76,32 +72,29 @@ exec 5>&1 "$@"`
 
 // Open MPI 5 runs under its own mpirun over ssh: the bed works, and ibrun can be held against it.
 // docs/mpi-programs.md has what mpirun does not end well.
-func TestOpenMPI5UnderItsOwnLauncher(t *testing.T) {
-	newer := suite.Newer(t)
-	c := cluster.Require(t, cluster.Config{Nodes: 2, Share: newer.Folders()})
+func underItsOwnLauncher(t *testing.T, c *cluster.Cluster, newer suite.Suite) {
 	own := newer.MPI(t, mpi, filepath.Join(c.Shared(), "mpi"))
-	mpirun := append(newer.Launcher(t, c.Shared()), "--host", "node0001:2,node0002:2", "-n", "4")
+	mpirun := append(newer.Launcher(t, c.Shared()), "--host", "node0001:1,node0002:1", "-n", "2")
 	script, err := filepath.Abs(mpi4py)
 	require.NoError(t, err)
 	for what, argv := range map[string][]string{
 		"alltoall": {own, "alltoall"}, "sessions": {own, "sessions"}, "mpi4py": {"/usr/bin/python3", script},
 	} {
-		code, stdout, stderr := output(t, c, slices.Concat(mpirun, argv)...)
-		require.Equal(t, 0, code, "%s: %s%s", what, stdout, stderr)
-		require.Equal(t, suite.MPIAnswers(4, what), suite.Lines(stdout), "%s: %s", what, stderr)
+		o := output(t, c, slices.Concat(mpirun, argv)...)
+		require.Equal(t, 0, o.Code, "%s: %s%s", what, o.Stdout, o.Stderr)
+		require.Equal(t, suite.MPIAnswers(2, what), launch.Lines(o.Stdout), "%s: %s", what, o.Stderr)
 	}
 }
 
 // What the client of PMIx prints where libpmix is the server too: test/mpi/nodes expects the same of
 // ibrun.
-func TestPMIxClient(t *testing.T) {
-	c, suites := beds(t)
+func clientOfPMIx(t *testing.T, c *cluster.Cluster, suites ...suite.Suite) {
 	for _, s := range suites {
 		client := s.PMIx(t, pmixClient, filepath.Join(c.Shared(), s.Name+"-pmixclient"))
-		code, stdout, stderr := output(t, c, append(s.Launcher(t, c.Shared()), "--host", "node0001:8,node0002:8",
-			"-n", "16", client)...)
-		require.Equal(t, 0, code, "%s: %s%s", s.Name, stdout, stderr)
-		require.Equal(t, suite.PMIxAnswers(16, 8), withoutSlots(suite.Lines(stdout)), "%s: %s", s.Name, stderr)
+		o := output(t, c, append(s.Launcher(t, c.Shared()), "--host", "node0001:4,node0002:4",
+			"-n", "7", client)...)
+		require.Equal(t, 0, o.Code, "%s: %s%s", s.Name, o.Stdout, o.Stderr)
+		require.Equal(t, suite.PMIxAnswers(7, 4), withoutSlots(launch.Lines(o.Stdout)), "%s: %s", s.Name, o.Stderr)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +67,19 @@ func Finish(t testing.TB, cmd *exec.Cmd) Outcome {
 		require.NoError(t, err)
 	}
 	return Outcome{cmd.ProcessState.ExitCode(), stdout.String(), product.Complaints(stderr.String())}
+}
+
+// Went requires that the program has ended well and has printed these lines in any order, and nothing else.
+func (o Outcome) Went(t testing.TB, lines []string, context ...any) {
+	t.Helper()
+	require.Equal(t, 0, o.Code, "%v: %s%s", context, o.Stdout, o.Stderr)
+	require.Equal(t, slices.Sorted(slices.Values(lines)), Lines(o.Stdout), "%v: %s", context, o.Stderr)
+	require.Empty(t, o.Stderr, context...)
+}
+
+// Lines returns the lines of a text in order.
+func Lines(text string) []string {
+	return slices.Sorted(strings.SplitSeq(strings.TrimSpace(text), "\n"))
 }
 
 // Job is an ibrun that runs, whose control socket is in a folder of its own.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/test/fleet/suite"
+	"ibrun/test/launch"
 )
 
 // withLIBI returns testdata/libi.cc with LIBI's names, compiled in C++ under sanitizers. The library
@@ -25,11 +26,11 @@ func withLIBI(t *testing.T) string {
 	require.NotEmpty(t, sources)
 	dir := t.TempDir()
 	sanitized := "-fsanitize=address,undefined"
-	argv := []string{"g++", "-std=c++11", "-g", "-Wall", "-Wextra", "-Wshadow", "-Werror", sanitized,
+	argv := []string{"g++", "-std=c++11", "-O1", "-g", "-Wall", "-Wextra", "-Wshadow", "-Werror", sanitized,
 		"-fno-sanitize-recover=all", "-I../../cgo/tool", "-I../../cgo/tool/libi", "testdata/libi.cc",
 		"../../cgo/tool/libi/libi.cc"}
 	for _, source := range append(sources, "../../cgo/pmgr/frame.c") {
-		argv = append(argv, suite.Compile(t, filepath.Join(dir, filepath.Base(source)+".o"), "gcc", "-std=c11",
+		argv = append(argv, suite.Compile(t, filepath.Join(dir, filepath.Base(source)+".o"), "gcc", "-std=c11", "-O1",
 			"-D_GNU_SOURCE", sanitized, "-I../../cgo/tool", "-c", source))
 	}
 	return compiled(t, "libi", argv...)
@@ -40,11 +41,11 @@ func withLIBI(t *testing.T) string {
 // already starts no job, and one on others does.
 func TestLIBI(t *testing.T) {
 	c := exec.CommandContext(t.Context(), withLIBI(t))
-	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+socketFolder(t), "IBRUN="+program,
+	c.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+launch.SocketFolder(t), "IBRUN="+launch.Program,
 		"IBRUN_LIBI_ARGS=--launcher  local")
-	got := finish(t, c)
-	require.Equal(t, 0, got.code, got.stderr)
-	require.Empty(t, got.stderr)
+	got := launch.Finish(t, c)
+	require.Equal(t, 0, got.Code, got.Stderr)
+	require.Empty(t, got.Stderr)
 	var want []string
 	say := func(job int, name string, rank, size int, host, hosts, variable string) {
 		want = append(want, fmt.Sprintf("%s %d/%d on %s job %d: %s %s", name, rank, size, host, job, hosts, variable))
@@ -64,7 +65,7 @@ func TestLIBI(t *testing.T) {
 	say(0, "late", 0, 1, "a", "a", `a "b" c`)
 	slices.Sort(want)
 	jobs := map[string]int{}
-	lines := sorted(got.stdout)
+	lines := launch.Lines(got.Stdout)
 	for i, line := range lines {
 		lines[i] = regexp.MustCompile(`job \w+`).ReplaceAllStringFunc(line, func(id string) string {
 			if _, known := jobs[id]; !known {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/executable"
+	"ibrun/test/launch"
 )
 
 // A launcher below a rank starts a job of its own, however it is called: its ranks are numbered
@@ -33,23 +34,23 @@ func TestNestedLaunchers(t *testing.T) {
 	}{
 		"mpirun":                  {"1", mpirun},
 		"mpirun in each of two":   {"2", mpirun},
-		"behind a prefix":         {"2", with("env", "A=b")},
-		"in a script":             {"2", []string{script}},
-		"in a command of a shell": {"2", []string{"sh", "-c", strings.Join(mpirun, " ") + "; exit $?"}},
+		"behind a prefix":         {"1", with("env", "A=b")},
+		"in a script":             {"1", []string{script}},
+		"in a command of a shell": {"1", []string{"sh", "-c", strings.Join(mpirun, " ") + "; exit $?"}},
 		"by one rank of Python":   {"1", with("/usr/bin/python3", "-c", python)},
 		"by two":                  {"2", with("/usr/bin/python3", "-c", python)},
 		"mpiexec.hydra":           {"2", []string{"mpiexec.hydra", "-n", "2", mpich, "ring"}},
 		"hydra, outside a port":   {"2", []string{"--pmi-port", "mpiexec.hydra", "-n", "2", mpich, "ring"}},
-		"ibrun and Open MPI":      {"2", []string{program, "--bind-to", "none", "-n", "2", openMPI, "ring"}},
-		"ibrun and MPICH":         {"2", []string{program, "--bind-to", "none", "-n", "2", mpich, "ring"}},
+		"ibrun and Open MPI":      {"2", []string{launch.Program, "--bind-to", "none", "-n", "2", openMPI, "ring"}},
+		"ibrun and MPICH":         {"2", []string{launch.Program, "--bind-to", "none", "-n", "2", mpich, "ring"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := ibrun(t, append([]string{"--bind-to", "none", "-n", c.ranks}, c.argv...)...)
-			require.Equal(t, 0, o.code, o.stderr)
-			require.Empty(t, o.stderr)
+			require.Equal(t, 0, o.Code, o.Stderr)
+			require.Empty(t, o.Stderr)
 			for _, line := range []string{"rank 0 of 2: ring\n", "rank 1 of 2: ring\n"} {
-				require.Equal(t, map[string]int{"1": 1, "2": 2}[c.ranks], strings.Count(o.stdout, line), "%s",
-					o.stdout)
+				require.Equal(t, map[string]int{"1": 1, "2": 2}[c.ranks], strings.Count(o.Stdout, line), "%s",
+					o.Stdout)
 			}
 		})
 	}
@@ -75,22 +76,22 @@ func TestNestedIbrun(t *testing.T) {
 	for _, outer := range []string{"mpirun.openmpi --oversubscribe --bind-to none", "mpiexec.hydra"} {
 		for library, path := range map[string]string{"libmpi": openMPI(t), "libmpich": mpich(t)} {
 			c := command(t, "-n", "2", path, "ring")
-			c.Args = append(append(strings.Fields(outer), "-n", "2", program), c.Args[1:]...)
+			c.Args = append(append(strings.Fields(outer), "-n", "2", launch.Program), c.Args[1:]...)
 			c.Path = lookPath(t, c.Args[0])
-			o := finish(t, c)
-			require.Equal(t, 0, o.code, "%s, %s: %s", outer, library, o.stderr)
-			require.Equal(t, 2, strings.Count(o.stdout, "rank 1 of 2: ring\n"), "%s, %s: %s", outer, library,
-				o.stdout)
+			o := launch.Finish(t, c)
+			require.Equal(t, 0, o.Code, "%s, %s: %s", outer, library, o.Stderr)
+			require.Equal(t, 2, strings.Count(o.Stdout, "rank 1 of 2: ring\n"), "%s, %s: %s", outer, library,
+				o.Stdout)
 		}
 		c := command(t, "-n", "1", "--mpi", "none", "env")
-		c.Args = append(append(strings.Fields(outer), "-n", "1", program), c.Args[1:]...)
+		c.Args = append(append(strings.Fields(outer), "-n", "1", launch.Program), c.Args[1:]...)
 		c.Path = lookPath(t, c.Args[0])
-		o := finish(t, c)
-		require.Equal(t, 0, o.code, o.stderr)
-		require.Contains(t, o.stdout, "\nIBRUN_RANK=0\n")
+		o := launch.Finish(t, c)
+		require.Equal(t, 0, o.Code, o.Stderr)
+		require.Contains(t, o.Stdout, "\nIBRUN_RANK=0\n")
 		// By orte_launch, two jobs below one mpirun had the same files of shared memory, and hung.
 		require.NotRegexp(t, `(?m)^(PMI_FD|PMI_PORT|PMIX_\w+|FLUX_\w+|OMPI_MCA_(ess\w*|orte_(hnp_uri|launch)))=`,
-			o.stdout, outer)
+			o.Stdout, outer)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 
 	"ibrun/internal/executable"
 	"ibrun/internal/waitfor"
+	"ibrun/test/fleet/suite"
+	"ibrun/test/launch"
 	"ibrun/test/product"
 )
 
@@ -24,20 +26,16 @@ import (
 // a shell where nobody can tell.
 func TestOpenMPI(t *testing.T) {
 	program := openMPI(t)
-	for _, what := range []string{"hello", "ring", "collectives"} {
-		ibrun(t, "-n", "4", program, what).went(t, says(4, what))
-	}
+	all := "hello+ring+collectives"
+	ibrun(t, "-n", "6", program, all).Went(t, suite.MPIAnswers(6, all), "more than there are CPUs, here")
 	for name, args := range map[string][]string{
 		"behind a shell": {"-n", "3", "sh", "-c", `"$0" collectives; exit $?`, program},
 		"as was said":    {"-n", "3", "--mpi", "openmpi", program, "collectives"},
 		"two programs":   {"-n", "2", program, "collectives", ":", "-n", "1", program, "collectives"},
-		"several agents": {"-n", "3", "--launcher", "local", "--hosts", "a,b", program, "collectives"},
-		"dealt": {"-n", "3", "--launcher", "local", "--hosts", "a:2,b", "--map-by", "node", program,
-			"collectives"},
+		"several agents": {"-n", "3", "--launcher", "local", "--hosts", "a:2,b", program, "collectives"},
 	} {
-		ibrun(t, args...).went(t, says(3, "collectives"), name)
+		ibrun(t, args...).Went(t, suite.MPIAnswers(3, "collectives"), name)
 	}
-	ibrun(t, "-n", "12", program, "collectives").went(t, says(12, "collectives"), "more than there are CPUs, here")
 }
 
 // An interpreter tells nothing of the library that its script will load: Debian's
@@ -45,17 +43,17 @@ func TestOpenMPI(t *testing.T) {
 func TestMPI4Py(t *testing.T) {
 	script, err := filepath.Abs("testdata/peers.py")
 	require.NoError(t, err)
-	ibrun(t, "-n", "3", "/usr/bin/python3", script).went(t, says(3, "mpi4py"))
+	ibrun(t, "-n", "2", "/usr/bin/python3", script).Went(t, suite.MPIAnswers(2, "mpi4py"))
 }
 
-// What was found out is told under -v, once, by the first node.
+// What was found out is told under -v, once, by the first node, before the program runs.
 func TestMPIDetected(t *testing.T) {
-	o := ibrun(t, "-v", "-n", "4", "--launcher", "local", "--hosts", "a,b", openMPI(t), "hello")
-	require.Equal(t, 1, strings.Count(o.stderr, "is linked with libmpi.so.40: Open MPI, which gets PMIx and libpmi\n"),
-		o.stderr)
-	require.Contains(t, o.stderr, "ibrun: a: ")
-	o = ibrun(t, "-v", "-n", "2", mpich(t), "hello")
-	require.Equal(t, 1, strings.Count(o.stderr, "is linked with libmpich.so.12: MPICH, which speaks PMI\n"), o.stderr)
+	o := ibrun(t, "-v", "-n", "2", "--launcher", "local", "--hosts", "a,b", openMPI(t), "mute")
+	require.Equal(t, 1, strings.Count(o.Stderr, "is linked with libmpi.so.40: Open MPI, which gets PMIx and libpmi\n"),
+		o.Stderr)
+	require.Contains(t, o.Stderr, "ibrun: a: ")
+	o = ibrun(t, "-v", "-n", "2", mpich(t), "mute")
+	require.Equal(t, 1, strings.Count(o.Stderr, "is linked with libmpich.so.12: MPICH, which speaks PMI\n"), o.Stderr)
 }
 
 // The environment of Open MPI: not for programs of MPICH, and the user's own
@@ -63,8 +61,8 @@ func TestMPIDetected(t *testing.T) {
 func TestOpenMPIEnvironment(t *testing.T) {
 	variables := func(args ...string) string {
 		o := ibrun(t, append(args, "env")...)
-		require.Equal(t, 0, o.code, o.stderr)
-		return o.stdout
+		require.Equal(t, 0, o.Code, o.Stderr)
+		return o.Stdout
 	}
 	crowd := fmt.Sprint(runtime.NumCPU() + 1)
 	require.Regexp(t, `(?m)^FLUX_PMI_LIBRARY_PATH=/proc/\d+/fd/\d+$`, variables("-n", "2"))
@@ -79,23 +77,34 @@ func TestOpenMPIEnvironment(t *testing.T) {
 
 	srun := filepath.Join(t.TempDir(), "srun") // a launcher gets it only if the user says so
 	require.NoError(t, executable.Write(srun, []byte("#!/bin/sh\nenv\n")))
-	require.NotContains(t, ibrun(t, "-n", "2", srun).stdout, "FLUX_")
-	require.Regexp(t, `(?m)^FLUX_JOB_ID=`, ibrun(t, "-n", "2", "--mpi", "openmpi", srun).stdout)
+	require.NotContains(t, ibrun(t, "-n", "2", srun).Stdout, "FLUX_")
+	require.Regexp(t, `(?m)^FLUX_JOB_ID=`, ibrun(t, "-n", "2", "--mpi", "openmpi", srun).Stdout)
 }
 
-// Ranks that leave in another way than by MPI_Finalize end the job, with the
-// right code and line, and leave no file.
+// Ranks that leave in another way than by MPI_Finalize end the job, with the right code and line, and leave no
+// file. How a job ends does not depend on the protocol.
 func TestOpenMPIEnds(t *testing.T) {
-	program := openMPI(t)
-	for _, c := range append(slices.Clone(mpiEnds), mpiEnd{"spin", "was killed by signal 9 (KILL)", 137}) {
-		script := `[ $RANK != 0 ] || echo $FLUX_JOB_ID; [ "$1 $RANK" != "spin 1" ] || { sleep 0.5; kill -9 $$; } & ` +
-			`exec "$0" "$@"`
-		o := ibrun(t, append([]string{"-n", "4", "sh", "-c", script, program}, strings.Fields(c.args)...)...)
-		c.judge(t, o)
-		var id uint32
-		_, err := fmt.Sscan(o.stdout, &id)
-		require.NoError(t, err, "%s: %s", c.args, o.stdout)
-		require.Empty(t, leftOvers(t, id), c.args)
+	const script = `[ "$1 $RANK" != "spin 1" ] || { sleep 0.5; kill -9 $$; } & exec "$0" "$@"`
+	program, before := openMPI(t), segments(t)
+	for _, protocol := range []string{"auto", "openmpi", "pmix"} {
+		for _, c := range append(slices.Clone(mpiEnds), mpiEnd{"spin", "was killed by signal 9 (KILL)", 137}) {
+			if protocol == "auto" && c.args != "spin" {
+				continue // it is one of the others
+			}
+			folder := t.TempDir()
+			run := command(t, append([]string{"-n", "2", "--mpi", protocol, "sh", "-c", script, program},
+				strings.Fields(c.args)...)...)
+			run.Env = append(os.Environ(), "TMPDIR="+folder)
+			c.judge(t, launch.Finish(t, run))
+			pattern := folder + "/*"
+			if protocol == "openmpi" { // Open MPI itself leaves the folder of all jobs
+				pattern = folder + "/ompi.*/jf.*/*"
+			}
+			left, err := filepath.Glob(pattern)
+			require.NoError(t, err)
+			require.Empty(t, left, "%s by %s", c.args, protocol)
+			require.Equal(t, before, segments(t), "%s by %s", c.args, protocol)
+		}
 	}
 }
 
@@ -106,7 +115,7 @@ func TestOpenMPIUnreadable(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o755))
-	for name, from := range map[string]string{"ibrun": program, "openmpi": built} {
+	for name, from := range map[string]string{"ibrun": launch.Program, "openmpi": built} {
 		b, err := os.ReadFile(from)
 		require.NoError(t, err)
 		require.NoError(t, executable.Write(dir+"/"+name, b))
@@ -118,42 +127,40 @@ func TestOpenMPIUnreadable(t *testing.T) {
 		const nobody = 65534
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	}
-	o := finish(t, c)
-	require.Equal(t, 0, o.code, o.stderr)
-	require.Equal(t, 2, strings.Count(o.stdout, "of 2: ring\n"))
+	o := launch.Finish(t, c)
+	require.Equal(t, 0, o.Code, o.Stderr)
+	require.Equal(t, 2, strings.Count(o.Stdout, "of 2: ring\n"))
 }
 
-// leftOvers are files of a job of Open MPI.
-func leftOvers(t *testing.T, id uint32) []string {
+// segments are files of shared memory of ranks of Open MPI.
+func segments(t *testing.T) []string {
 	t.Helper()
-	segments, err := filepath.Glob(fmt.Sprintf("/dev/shm/vader_segment.*.%x.*", id))
+	found, err := filepath.Glob("/dev/shm/*_segment.*")
 	require.NoError(t, err)
-	folders, err := filepath.Glob(fmt.Sprintf("/tmp/ompi.*/jf.%d/%d", id>>16, id&0xffff))
-	require.NoError(t, err)
-	return append(segments, folders...)
+	return found
 }
 
 // A binary that was built without a C compiler says so, and runs the rest.
 func TestWithoutLibpmi(t *testing.T) {
-	openMPI, without := openMPI(t), filepath.Join(filepath.Dir(program), "ibrun-without")
+	openMPI, without := openMPI(t), filepath.Join(filepath.Dir(launch.Program), "ibrun-without")
 	library, err := filepath.Abs("../../internal/libpmi/built/libpmi.so")
 	require.NoError(t, err)
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{library: ""}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(without+".json", overlay, 0o600))
 	require.NoError(t, product.Program(without, "ibrun/cmd/ibrun", "-ldflags", "-s -w", "-overlay", without+".json"))
-	run := func(args ...string) outcome {
+	run := func(args ...string) launch.Outcome {
 		c := command(t, args...)
 		c.Path = without
-		return finish(t, c)
+		return launch.Finish(t, c)
 	}
 	o := run("--mpi", "openmpi", "-n", "2", openMPI)
-	require.Equal(t, 2, o.code)
-	require.Contains(t, o.stderr, "this build of ibrun has no libpmi, by which programs of Open MPI find each other: "+
+	require.Equal(t, 2, o.Code)
+	require.Contains(t, o.Stderr, "this build of ibrun has no libpmi, by which programs of Open MPI find each other: "+
 		"try make build where there is gcc\n")
-	require.Empty(t, o.stdout)
-	run("-n", "2", openMPI, "ring").went(t, says(2, "ring"), "by PMIx")
-	require.Empty(t, run("-n", "2", "true").stderr)
+	require.Empty(t, o.Stdout)
+	run("-n", "2", openMPI, "ring").Went(t, suite.MPIAnswers(2, "ring"), "by PMIx")
+	require.Empty(t, run("-n", "2", "true").Stderr)
 }
 
 // Sixteen programs of Open MPI, half of them late, cost an agent at most 1 MiB of resident memory
@@ -163,22 +170,22 @@ func TestWithoutLibpmi(t *testing.T) {
 func TestSizeWithClientsOfPMIx(t *testing.T) {
 	const most = 1 << 10 // KiB
 	openMPI := openMPI(t)
-	started := func(script string) (r *running, agent int) {
+	started := func(script string) (r *launch.Job, agent int) {
 		folder := t.TempDir()
-		r = controlled(t, "-n", "16", "--launcher", "local", "--hosts", "h", "--mpi", "pmix", "--bind-to", "none", "sh",
+		r = launch.Start(t, "-n", "16", "--launcher", "local", "--hosts", "h", "--mpi", "pmix", "--bind-to", "none", "sh",
 			"-c", `[ $RANK != 0 ] || echo $PPID; `+script, openMPI, folder)
 		waitfor.Require(t, "all ranks have started", func() bool {
 			files, err := os.ReadDir(folder)
 			return err == nil && len(files) == 16
 		})
-		_, err := fmt.Sscan(r.out.String(), &agent)
+		_, err := fmt.Sscan(r.Out.String(), &agent)
 		require.NoError(t, err)
 		return r, agent
 	}
 	quiet, agent := started(`: >"$1/$RANK"; exec sleep 1000`)
-	quiet.until("16 ranks: runs", "status")
+	quiet.Until("16 ranks: runs", "status")
 	least := resident(t, agent)
-	quiet.end()
+	quiet.End()
 	_, agent = started(`[ $RANK -lt 8 ] || sleep 3; exec "$0" wait "$1"`)
 	waitfor.Require(t, "the agent gives memory back", func() bool { return resident(t, agent) <= least+most })
 }

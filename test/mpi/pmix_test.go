@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,79 +14,52 @@ import (
 
 	"ibrun/internal/waitfor"
 	"ibrun/test/fleet/suite"
+	"ibrun/test/launch"
 	"ibrun/test/product"
 )
-
-// segments are files of shared memory of ranks of Open MPI.
-func segments(t *testing.T) []string {
-	t.Helper()
-	found, err := filepath.Glob("/dev/shm/*_segment.*")
-	require.NoError(t, err)
-	return found
-}
 
 // Stock programs of Open MPI 4 by PMIx alone, over all kinds of agents, with nothing left behind.
 func TestPMIx(t *testing.T) {
 	program := openMPI(t)
 	for name, args := range map[string][]string{
 		"one agent":      {"-n", "4"},
-		"several agents": {"-n", "4", "--launcher", "local", "--hosts", "a,b,c"},
+		"several agents": {"-n", "4", "--launcher", "local", "--hosts", "a:2,b,c"},
 		"dealt":          {"-n", "4", "--launcher", "local", "--hosts", "a:2,b:2", "--map-by", "node"},
 	} {
-		for _, what := range []string{"ring", "collectives", "names"} {
-			o := ibrun(t, slices.Concat(args, []string{"--mpi", "pmix", program, what})...)
-			o.went(t, says(4, what), name)
-		}
+		const all = "ring+collectives+names"
+		ibrun(t, append(args, "--mpi", "pmix", program, all)...).Went(t, suite.MPIAnswers(4, all), name)
 	}
 	o := ibrun(t, "-n", "2", "--launcher", "local", "--hosts", "a,b", "--mpi", "pmix", "sh", "-c",
-		`"$0" ring && "$0" collectives && "$0" ring`, program)
-	o.went(t, slices.Concat(says(2, "ring"), says(2, "collectives"), says(2, "ring")), "one after the other")
-	o = ibrun(t, "-n", "2", "--mpi", "pmix", program, "ring", ":", "-n", "1", program, "ring")
-	o.went(t, says(3, "ring"), "two programs")
+		`"$0" ring && "$0" collectives`, program)
+	o.Went(t, suite.MPIAnswers(2, "ring+collectives"), "one after the other")
+	o = ibrun(t, "-n", "1", "--mpi", "pmix", program, "ring", ":", "-n", "1", program, "ring")
+	o.Went(t, suite.MPIAnswers(2, "ring"), "two programs")
 }
 
 // Without a word Open MPI 4 takes PMIx too, and asks only for the peers that it touches.
 func TestPMIxIsTheDefault(t *testing.T) {
 	o := ibrun(t, "-n", "4", "--launcher", "local", "--hosts", "a,b", "--stats", openMPI(t), "ring")
-	require.Equal(t, 0, o.code, o.stderr)
-	require.Regexp(t, `PMI: 4 puts, \d+ gets, \d+ fences; [1-8] questions about values left their node`, o.stderr)
+	require.Equal(t, 0, o.Code, o.Stderr)
+	require.Regexp(t, `PMI: 4 puts, \d+ gets, \d+ fences; [1-8] questions about values left their node`, o.Stderr)
 }
 
-// How a job ends does not depend on the protocol, and no file stays.
-func TestPMIxEnds(t *testing.T) {
-	program := openMPI(t)
-	before := segments(t)
-	for _, c := range mpiEnds {
-		folder := t.TempDir()
-		run := command(t, append([]string{"-n", "4", "--mpi", "pmix", program}, strings.Fields(c.args)...)...)
-		run.Env = append(os.Environ(), "TMPDIR="+folder)
-		c.judge(t, finish(t, run))
-		entries, err := os.ReadDir(folder)
-		require.NoError(t, err)
-		require.Empty(t, entries, c.args)
-		require.Equal(t, before, segments(t), c.args)
-	}
-}
-
-// Open MPI speaks each dialect, the newest that its rank is told of, and ranks of several dialects
-// understand each other.
+// Open MPI speaks each dialect, the newest that its rank is told of, and ranks of several dialects understand
+// each other. All other tests use the newest one.
 func TestPMIxDialects(t *testing.T) {
-	program := openMPI(t)
-	uris := []string{"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21"}
-	programs := []string{"collectives", "names", "port"}
-	for hidden := range 2 * len(uris) {
-		script := "unset none " + strings.Join(uris[:hidden%len(uris)], " ") + `; exec "$0" "$1"`
-		if hidden >= len(uris) {
-			script = "[ $(($RANK % 3)) = 0 ] || " + script // for the others it is the newest one
-			script += `; exec "$0" "$1"`
-		}
-		for i, what := range programs {
-			if !*whole && i != hidden%len(programs) {
+	const all = "collectives+names+port"
+	uris := []string{"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3"}
+	for older := 1; older <= len(uris); older++ {
+		for _, mixed := range []bool{false, true} {
+			if mixed && older < len(uris) && !*whole {
 				continue
 			}
-			o := ibrun(t, "-n", "4", "--launcher", "local", "--hosts", "a:2,b:2", "--mpi", "pmix", "sh", "-c", script,
-				program, what)
-			o.went(t, says(4, what), script)
+			script := "unset " + strings.Join(uris[:older], " ") + `; exec "$0" "$1"`
+			if mixed { // for rank 0 it is the newest one
+				script = "[ $RANK = 0 ] || " + script
+			}
+			o := ibrun(t, "-n", "3", "--launcher", "local", "--hosts", "a:2,b", "--mpi", "pmix", "sh", "-c", script,
+				openMPI(t), all)
+			o.Went(t, suite.MPIAnswers(3, all), script)
 		}
 	}
 }
@@ -98,9 +69,9 @@ func TestPMIxDialects(t *testing.T) {
 func TestPMIxPrograms(t *testing.T) {
 	program := openMPI(t)
 	o := ibrun(t, "-n", "2", "--mpi", "pmix", program, "programs", ":", "-n", "1", program, "programs")
-	require.Equal(t, 0, o.code, o.stderr)
+	require.Equal(t, 0, o.Code, o.Stderr)
 	for rank, number := range []int{0, 0, 1} {
-		require.Contains(t, o.stdout,
+		require.Contains(t, o.Stdout,
 			fmt.Sprintf("rank %d runs program %d of 2: sizes 2 1, first ranks 0 2\n", rank, number))
 	}
 }
@@ -108,7 +79,7 @@ func TestPMIxPrograms(t *testing.T) {
 // The programs of a rank speak one protocol. The first one decides; another is refused, and a line
 // says why.
 func TestPMIxAndOthers(t *testing.T) {
-	mpi, pmi, world := `"`+openMPI(t)+`" ring`, `"`+pmi(t)+`"`, `"`+ours(t, "test/world")+`" again b`
+	mpi, pmi, world := `"`+openMPI(t)+`" hello`, `"`+pmi(t)+`"`, `"`+ours(t, "test/world")+`" again b`
 	const why = "another program of this rank has joined the job by PMIx: start this one as a job of its own"
 	for _, c := range []struct{ first, second, says string }{
 		{mpi, pmi, "a program that speaks PMI was refused: " + why},
@@ -118,12 +89,12 @@ func TestPMIxAndOthers(t *testing.T) {
 	} {
 		o := ibrun(t, "-n", "2", "--mpi", "auto", "sh", "-c",
 			c.first+` && { `+c.second+`; [ $? != 0 ] && echo refused; }`)
-		require.Equal(t, 0, o.code, "%s; %s: %s%s", c.first, c.second, o.stdout, o.stderr)
-		require.Equal(t, 2, strings.Count(o.stdout, "refused\n"), "%s%s", o.stdout, o.stderr)
-		require.Equal(t, 2, strings.Count(o.stderr, c.says), "%s; %s: %s", c.first, c.second, o.stderr)
+		require.Equal(t, 0, o.Code, "%s; %s: %s%s", c.first, c.second, o.Stdout, o.Stderr)
+		require.Equal(t, 2, strings.Count(o.Stdout, "refused\n"), "%s%s", o.Stdout, o.Stderr)
+		require.Equal(t, 2, strings.Count(o.Stderr, c.says), "%s; %s: %s", c.first, c.second, o.Stderr)
 	}
 	o := ibrun(t, "-n", "2", "--mpi", "auto", "--pmi-port", "sh", "-c", mpi+`; `+pmi+` || echo refused`)
-	require.Equal(t, 2, strings.Count(o.stdout, "refused\n"), "%s%s", o.stdout, o.stderr)
+	require.Equal(t, 2, strings.Count(o.Stdout, "refused\n"), "%s%s", o.Stdout, o.Stderr)
 }
 
 // A program that has asked, by PMIx, to be told of ranks that end goes on without them where ranks
@@ -132,25 +103,25 @@ func TestPMIxEventOfARank(t *testing.T) {
 	program := once(t, "events", func(path string) { suite.Own().PMIx(t, "testdata/pmixevents.c", path) })
 	args := []string{"--launcher", "local", "-H", "a,b", "-n", "3", "--mpi", "pmix", "--on-failure", "restart", program}
 	o := ibrun(t, args...)
-	require.Equal(t, 137, o.code, o.stderr)
-	require.Contains(t, o.stderr, "rank 2 on b was killed by signal 9 (KILL)")
-	require.NotContains(t, o.stderr, "cannot be restarted")
+	require.Equal(t, 137, o.Code, o.Stderr)
+	require.Contains(t, o.Stderr, "rank 2 on b was killed by signal 9 (KILL)")
+	require.NotContains(t, o.Stderr, "cannot be restarted")
 	for rank := range 2 {
-		require.Contains(t, o.stdout, fmt.Sprintf("rank %d: rank 2 has ended\n", rank), o.stderr)
+		require.Contains(t, o.Stdout, fmt.Sprintf("rank %d: rank 2 has ended\n", rank), o.Stderr)
 	}
 	o = ibrun(t, append(args, "without")...)
-	require.Equal(t, 137, o.code, o.stderr)
-	require.Contains(t, o.stderr, "it uses PMI, so it cannot be restarted alone")
+	require.Equal(t, 137, o.Code, o.Stderr)
+	require.Contains(t, o.Stderr, "it uses PMI, so it cannot be restarted alone")
 }
 
 // Rubbish at the port of PMIx hurts nobody: the job beside it runs and ends well.
 func TestPMIxRubbish(t *testing.T) {
 	folder := t.TempDir()
-	r := controlled(t, "-n", "2", "--mpi", "pmix", "sh", "-c", `[ "$PMIX_RANK" = 1 ] || echo "$PMIX_SERVER_URI41"; `+
+	r := launch.Start(t, "-n", "2", "--mpi", "pmix", "sh", "-c", `[ "$PMIX_RANK" = 1 ] || echo "$PMIX_SERVER_URI41"; `+
 		`until [ -e "$1/go" ]; do sleep 0.05; done; exec "$0" collectives`, openMPI(t), folder)
 	uri := regexp.MustCompile(`tcp4://(.*)\n`)
-	waitfor.Require(t, "rank 0 has said the port", func() bool { return uri.MatchString(r.out.String()) })
-	at := uri.FindStringSubmatch(r.out.String())[1]
+	waitfor.Require(t, "rank 0 has said the port", func() bool { return uri.MatchString(r.Out.String()) })
+	at := uri.FindStringSubmatch(r.Out.String())[1]
 	hello := "\xff\xff\xff\xff\xff\xff\xff\xff"
 	for i := range 1000 { // more than may be silent
 		conn, err := net.Dial("tcp4", at)
@@ -168,7 +139,7 @@ func TestPMIxRubbish(t *testing.T) {
 		}
 	}
 	require.NoError(t, os.WriteFile(folder+"/go", nil, 0o600))
-	require.Equal(t, 0, r.ends(), r.err.String())
-	require.Equal(t, 2, strings.Count(r.out.String(), "of 2: collectives\n"))
-	require.Empty(t, product.Complaints(r.err.String()))
+	require.Equal(t, 0, r.Wait(), r.Err.String())
+	require.Equal(t, 2, strings.Count(r.Out.String(), "of 2: collectives\n"))
+	require.Empty(t, product.Complaints(r.Err.String()))
 }

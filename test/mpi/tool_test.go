@@ -19,6 +19,7 @@ import (
 
 	"ibrun/internal/executable"
 	"ibrun/internal/waitfor"
+	"ibrun/test/launch"
 )
 
 // The library for tools, under sanitizers, over a chain of three agents.
@@ -35,19 +36,12 @@ func TestTool(t *testing.T) {
 	})
 }
 
-// tool runs a front end beside a job.
-func (r *running) tool(tool string, args ...string) outcome {
-	c := exec.Command(tool, args...)
-	c.Env = r.env
-	return finish(r.t, c)
-}
-
 // Two sessions at a time: each has collectives of its own, its node's table of ranks, and messages
 // of all sizes to and from the front end.
 func toolSession(t *testing.T, tool string) {
-	r := sleepers(t)
-	got := r.tool(tool, "front", strconv.Itoa(r.cmd.Process.Pid))
-	require.Equal(t, 0, got.code, got.stderr)
+	r := launch.Sleepers(t)
+	got := r.Run(tool, "front", strconv.Itoa(r.Cmd.Process.Pid))
+	require.Equal(t, 0, got.Code, got.Stderr)
 	want := []string{"host 0 a", "host 1 c", "host 2 c", "host 3 c", "the job has no host x"}
 	for i, host := range []string{"a", "a", "b", "b", "c", "c"} {
 		want = append(want, fmt.Sprintf("%s %d %d 1 /bin/sh", host, i, i%2))
@@ -60,23 +54,24 @@ func toolSession(t *testing.T, tool string) {
 		want = append(want, fmt.Sprintf(`member %d of 3: %s a "quoted" one`, i, ranks[host]))
 	}
 	slices.Sort(want)
-	lines := sorted(got.stdout)
+	lines := launch.Lines(got.Stdout)
 	for i := range lines {
 		lines[i] = strings.ReplaceAll(lines[i], "/usr/bin/sh", "/bin/sh")
 	}
 	require.Equal(t, want, lines)
-	r.until("6 ranks: runs", "status")
-	r.end()
+	r.Until("6 ranks: runs", "status")
+	r.End()
 }
 
 // Members beside each rank, on all hosts and on some, in which a rank has ended: its member runs as
 // well, and knows of no process.
 func toolPerRank(t *testing.T, tool string) {
-	r := controlled(t, "--launcher", "local", "--tree", "chain", "--hosts", "a:2,b:2,c:2", "--bind-to", "none",
+	t.Setenv(sanitizerOptions, "detect_leaks=1")
+	r := launch.Start(t, "--launcher", "local", "--tree", "chain", "--hosts", "a:2,b:2,c:2", "--bind-to", "none",
 		"sh", "-c", "[ $IBRUN_RANK = 1 ] || exec sleep 1000")
-	r.until("5 ranks: runs", "status")
-	got := r.tool(tool, "per-rank", "-")
-	require.Equal(t, 0, got.code, got.stderr)
+	r.Until("5 ranks: runs", "status")
+	got := r.Run(tool, "per-rank", "-")
+	require.Equal(t, 0, got.Code, got.Stderr)
 	want := []string{"the job has no host x", "code 9", "code 9"}
 	for rank, host := range []string{"a", "a", "b", "b", "c", "c"} {
 		at, n := rank, 1
@@ -89,8 +84,8 @@ func toolPerRank(t *testing.T, tool string) {
 		}
 	}
 	slices.Sort(want)
-	require.Equal(t, want, sorted(got.stdout))
-	r.end()
+	require.Equal(t, want, launch.Lines(got.Stdout))
+	r.End()
 }
 
 // pidsOf are those that three members have printed.
@@ -108,14 +103,14 @@ func pidsOf(t *testing.T, out io.Reader) (pids []int) {
 // A member that crashes fails the collectives of the others, who are told; the job does not notice.
 // A front end that goes ends its members, and one that detaches does not: the end of the job does.
 func toolEnds(t *testing.T, tool string) {
-	r := sleepers(t)
-	got := r.tool(tool, "watch", "crash")
-	require.Equal(t, 0, got.code, got.stderr)
+	r := launch.Sleepers(t)
+	got := r.Run(tool, "watch", "crash")
+	require.Equal(t, 0, got.Code, got.Stderr)
 	why := "collective failed: member 1 ended before it joined"
-	require.Equal(t, []string{"0: " + why, "2: " + why, "code 137"}, sorted(got.stdout))
+	require.Equal(t, []string{"0: " + why, "2: " + why, "code 137"}, launch.Lines(got.Stdout))
 
 	c := exec.Command(tool, "watch", "stay")
-	c.Env = r.env
+	c.Env = r.Env
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, c.Start())
@@ -126,14 +121,14 @@ func toolEnds(t *testing.T, tool string) {
 		return !slices.ContainsFunc(pids, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
 	})
 
-	got = r.tool(tool, "detach", "-")
-	require.Equal(t, 0, got.code, got.stderr)
+	got = r.Run(tool, "detach", "-")
+	require.Equal(t, 0, got.Code, got.Stderr)
 	script := `cat /proc/[0-9]*/cmdline | tr '\0' ' ' | grep -o 'member stay' | head -1`
 	waitfor.Require(t, "members run", func() bool {
-		return r.ctl("exec", "--hosts", "a", "--", "sh", "-c", script).stdout == "member stay\n"
+		return r.Ctl("exec", "--hosts", "a", "--", "sh", "-c", script).Stdout == "member stay\n"
 	})
-	r.until("6 ranks: runs", "status")
-	r.end()
+	r.Until("6 ranks: runs", "status")
+	r.End()
 	waitfor.Require(t, "members end with the job", func() bool { return len(named(t, tool)) == 0 })
 }
 
@@ -153,13 +148,13 @@ func named(t *testing.T, tool string) (pids []int) {
 // held starts a job by a tool, and returns when its ranks are held. The ranks print, when they run.
 func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *bufio.Reader) {
 	t.Helper()
-	dir := socketFolder(t)
+	dir := launch.SocketFolder(t)
 	link := filepath.Join(dir, "rank")
 	require.NoError(t, os.Symlink("/bin/echo", link))
-	starter := program
+	starter := launch.Program
 	if how == "early" { // the tool dies before ibrun starts
 		starter, how = filepath.Join(dir, "starter"), "launch"
-		require.NoError(t, executable.Write(starter, []byte("#!/bin/sh\nkill -9 $PPID\nexec "+program+` "$@"`)))
+		require.NoError(t, executable.Write(starter, []byte("#!/bin/sh\nkill -9 $PPID\nexec "+launch.Program+` "$@"`)))
 	}
 	c = exec.CommandContext(t.Context(), tool, how, "--launcher", "local", "--hosts", "a:2,b:2", "--bind-to", "none",
 		link, "ran")
@@ -172,7 +167,7 @@ func held(t *testing.T, tool, how string) (c *exec.Cmd, in io.WriteCloser, out *
 	require.NoError(t, c.Start())
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	out = bufio.NewReader(pipe)
-	if starter != program {
+	if starter != launch.Program {
 		return c, in, out
 	}
 	line, err := out.ReadString('\n')

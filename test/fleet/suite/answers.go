@@ -48,16 +48,14 @@ func PMIxAnswers(ranks, perNode int) (all []string) {
 	return all
 }
 
-// MPIAnswers are the lines that all ranks of test/mpi's mpi.c print together, sorted.
+// MPIAnswers returns the lines that all ranks of test/mpi's mpi.c print together, sorted. Parts of what it does can
+// be joined by "+".
 func MPIAnswers(ranks int, what string) (all []string) {
 	for rank := range ranks {
-		all = append(all, fmt.Sprintf("rank %d of %d: %s", rank, ranks, what))
+		for part := range strings.SplitSeq(what, "+") {
+			all = append(all, fmt.Sprintf("rank %d of %d: %s", rank, ranks, part))
+		}
 	}
 	slices.Sort(all)
 	return all
-}
-
-// Lines are those of a text, sorted.
-func Lines(text string) []string {
-	return slices.Sorted(strings.SplitSeq(strings.TrimSpace(text), "\n"))
 }

@@ -5,12 +5,12 @@ package nodes
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"ibrun/test/fleet/suite"
+	"ibrun/test/launch"
 )
 
 // dialects are the names of the variables by which a client chooses one, best first.
@@ -25,30 +25,30 @@ func only(dialect string) []string {
 	return argv
 }
 
-// client asks for all that MPI libraries ask for, in each dialect: on one node and on several, with
-// job information about all ranks and about those of the own node.
+// client asks for all that MPI libraries ask for: on one node and on several, with job information about all ranks
+// and about those of the own node, by clients of one dialect and of several.
 func (b *bed) client(t *testing.T, l library) {
-	for i, dialect := range dialects {
-		for k, job := range []struct{ ranks, nodes int }{{1, 1}, {3, 2}, {16, 4}} {
-			for _, info := range []string{"full", lean} {
-				if info == lean && (i+k)%2 == 0 { // each size and each dialect lean, too, but not all of both
-					continue
-				}
-				if !*whole && (k != i%3 || info == lean && i%2 == 0) {
-					continue
-				}
-				b.ask(t, l, job.ranks, job.nodes, info, dialect, only(dialect)...)
+	for _, dialect := range dialects {
+		for _, job := range []struct{ ranks, nodes int }{{1, 1}, {3, 2}, {16, 4}} {
+			if *whole {
+				b.ask(t, l, job.ranks, job.nodes, "full", dialect, only(dialect)...)
+				b.ask(t, l, job.ranks, job.nodes, lean, dialect, only(dialect)...)
 			}
 		}
 	}
-	for ibrun, told := range map[string]string{program: "node0002 with ranks 2,3", b.lean: "status -46"} {
+	for ibrun, told := range map[string]string{launch.Program: "node0002 with ranks 2,3", b.lean: "status -46"} {
 		o := b.begin(t, ibrun, 4, 2, l.Command(t, b.Shared(), l.client, "far")...).wait(t)
-		require.Contains(t, o.stdout, fmt.Sprintf("rank 0: far = %s\n", told), o.stderr)
+		require.Contains(t, o.Stdout, fmt.Sprintf("rank 0: far = %s\n", told), o.Stderr)
 	}
-	b.ask(t, l, 16, 1, "full", "best")
-	b.ask(t, l, 16, 2, lean, "best")
-	mixed := `[ $(($RANK % 2)) = 0 ] || unset ` + strings.Join(dialects[:2], " ") + `; exec "$@"`
-	b.ask(t, l, 6, 2, "full", "mixed", "sh", "-c", mixed, "sh")
+	last := dialects[len(dialects)-1]
+	b.ask(t, l, 1, 1, "full", last, only(last)...)
+	b.ask(t, l, 11, 1, "full", "best")
+	// Each rank of the first node speaks another dialect, and so do those of the second one.
+	mixed := `[ $(($RANK % 4)) -lt 1 ] || unset ` + dialects[0] + `; [ $(($RANK % 4)) -lt 2 ] || unset ` + dialects[1] +
+		`; [ $(($RANK % 4)) -lt 3 ] || unset ` + dialects[2] + `; exec "$@"`
+	for _, info := range []string{"full", lean} {
+		b.ask(t, l, 7, 2, info, "mixed", "sh", "-c", mixed, "sh")
+	}
 }
 
 // ask runs the client behind a command, and compares each of its lines.
@@ -60,10 +60,10 @@ func (b *bed) ask(t *testing.T, l library, ranks, nodes int, info, dialect strin
 		for rank := range ranks {
 			want = append(want, fmt.Sprintf("rank %d: univ-size = %d", rank, ranks))
 		}
-		ibrun := program
+		ibrun := launch.Program
 		if info == lean {
 			ibrun = b.lean
 		}
-		b.begin(t, ibrun, ranks, nodes, argv...).wait(t).went(t, want)
+		b.begin(t, ibrun, ranks, nodes, argv...).wait(t).Went(t, want)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/internal/waitfor"
+	"ibrun/test/launch"
 )
 
 // falls are ends of a rank that the others must not wait for: each is one line and one code. By
@@ -34,20 +35,21 @@ func (b *bed) falls(t *testing.T, l library) {
 		}
 		t.Run(filepath.Base(fall.program)+" "+fall.how, func(t *testing.T) {
 			argv := append([]string{fall.program}, strings.Fields(fall.how)...)
-			o := b.run(t, 6, 3, l.Command(t, b.Shared(), argv...)...)
-			require.Equal(t, fall.code, o.code, "%s%s", o.stdout, o.stderr)
-			require.Len(t, o.lines(), 1, o.stderr)
-			require.Contains(t, o.lines()[0], "rank 1 on node0001 ")
-			require.Contains(t, o.lines()[0], fall.says)
+			o := b.run(t, 4, 2, l.Command(t, b.Shared(), argv...)...)
+			require.Equal(t, fall.code, o.Code, "%s%s", o.Stdout, o.Stderr)
+			require.Len(t, own(o), 1, o.Stderr)
+			require.Contains(t, own(o)[0], "rank 1 on node0001 ")
+			require.Contains(t, own(o)[0], fall.says)
 		})
 	}
 }
 
 // keepGoing kills a rank before MPI_Finalize, which ends the job despite --keep-going.
-func (b *bed) keepGoing(t *testing.T, l library) {
-	o := b.run(t, 8, 4, append([]string{"--keep-going"}, l.Command(t, b.Shared(), l.mpi, "spin", "fall")...)...)
-	require.Equal(t, 137, o.code, o.stderr)
-	require.Contains(t, o.stderr,
+func (b *bed) keepGoing(t *testing.T) {
+	l := b.libraries[0] // test/mpi has the other one
+	o := b.run(t, 4, 2, append([]string{"--keep-going"}, l.Command(t, b.Shared(), l.mpi, "spin", "fall")...)...)
+	require.Equal(t, 137, o.Code, o.Stderr)
+	require.Contains(t, o.Stderr,
 		"rank 1 on node0001 was killed by signal 9 (KILL) before MPI_Finalize: the job ends despite --keep-going")
 }
 
@@ -57,21 +59,21 @@ func (b *bed) agent(t *testing.T, l library) {
 		program, what string
 		ready         func(stdout string) bool
 	}{
-		{l.client, "wait", func(stdout string) bool { return strings.Count(stdout, "first fence = passed") == 6 }},
+		{l.client, "wait", func(stdout string) bool { return strings.Count(stdout, "first fence = passed") == 3 }},
 		{l.mpi, "spin", func(stdout string) bool { return strings.Contains(stdout, "spinning") }},
 	} {
 		if !*whole && (l.Name == "newer") != (how.program == l.client) {
 			continue
 		}
 		t.Run(filepath.Base(how.program)+" "+how.what, func(t *testing.T) {
-			j := b.begin(t, program, 6, 3, l.Command(t, b.Shared(), how.program, how.what)...)
+			j := b.begin(t, launch.Program, 3, 3, l.Command(t, b.Shared(), how.program, how.what)...)
 			ready := func() bool { return how.ready(j.stdout.String()) }
 			waitfor.Require(t, how.what, ready)
 			b.kill(t, "node0002", ":agent")
 			o := j.wait(t)
-			require.Equal(t, 125, o.code, o.stderr)
-			require.Contains(t, o.stderr, "the agent on node0002 was lost")
-			require.Len(t, o.lines(), 1, o.stderr)
+			require.Equal(t, 125, o.Code, o.Stderr)
+			require.Contains(t, o.Stderr, "the agent on node0002 was lost")
+			require.Len(t, own(o), 1, o.Stderr)
 		})
 	}
 }

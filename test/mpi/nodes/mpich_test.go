@@ -13,6 +13,7 @@ import (
 
 	"ibrun/internal/waitfor"
 	"ibrun/test/fleet/suite"
+	"ibrun/test/launch"
 )
 
 // overTCP is what this MPICH needs to end well over TCP, under its own launcher too
@@ -23,14 +24,13 @@ var overTCP = []string{"-x", "UCX_TCP_PUT_ENABLE=n"}
 // when more than two nodes talk, and at times between two, under mpiexec.hydra too.
 func (b *bed) mpich(t *testing.T) {
 	program := suite.MPICH(t, "../testdata/mpi.c", filepath.Join(b.Shared(), "mpich-nodes"))
-	for _, what := range []string{"collectives", "names"} {
-		o := b.run(t, 4, 4, append(overTCP, program, what, "unfinished")...)
-		require.Equal(t, 0, o.code, "%s: %s", what, o.stderr)
-		require.Equal(t, suite.MPIAnswers(4, what), suite.Lines(o.stdout), o.stderr)
-		require.Contains(t, o.stderr, "aborted the job with code 0\n")
-	}
-	o := b.run(t, 16, 4, append(overTCP, program, "abort", "7")...)
-	require.Equal(t, 7, o.code, o.stderr)
+	const all = "collectives+names"
+	o := b.run(t, 4, 4, append(overTCP, program, all, "unfinished")...)
+	require.Equal(t, 0, o.Code, o.Stderr)
+	require.Equal(t, suite.MPIAnswers(4, all), launch.Lines(o.Stdout), o.Stderr)
+	require.Contains(t, o.Stderr, "aborted the job with code 0\n")
+	o = b.run(t, 5, 3, append(overTCP, program, "abort", "7")...)
+	require.Equal(t, 7, o.Code, o.Stderr)
 	t.Run("programs", b.programsOfOthers)
 	t.Run("killed", func(t *testing.T) { b.killedInAllreduce(t, program) })
 	t.Run("agent", func(t *testing.T) { b.agentOfMPICH(t, program) })
@@ -51,20 +51,20 @@ func (b *bed) programsOfOthers(t *testing.T) {
 		argv := append(append(overTCP, found[0]), strings.Fields(c.args)...)
 		for runs := 1; ; runs++ {
 			o := b.run(t, 2, 2, argv...)
-			require.Equal(t, 1, strings.Count(o.stdout+o.stderr, c.says), "%s: %s\n%s", c.program, o.stdout, o.stderr)
-			if o.code == 124 && runs < 3 {
+			require.Equal(t, 1, strings.Count(o.Stdout+o.Stderr, c.says), "%s: %s\n%s", c.program, o.Stdout, o.Stderr)
+			if o.Code == 124 && runs < 3 {
 				t.Log(c.program, "hung in MPI_Finalize")
 				continue
 			}
-			require.Equal(t, 0, o.code, "%s: %s", c.program, o.stderr)
+			require.Equal(t, 0, o.Code, "%s: %s", c.program, o.Stderr)
 			break
 		}
 	}
 }
 
-// spinning starts ranks on four nodes that add up in a loop, and returns when they do.
+// spinning starts ranks on three nodes that add up in a loop, and returns when they do.
 func (b *bed) spinning(t *testing.T, ranks int, argv ...string) *job {
-	j := b.begin(t, program, ranks, 4, append(overTCP, argv...)...)
+	j := b.begin(t, launch.Program, ranks, 3, append(overTCP, argv...)...)
 	waitfor.Require(t, "it has added up a hundred times",
 		func() bool { return strings.Contains(j.stdout.String(), "spinning") })
 	return j
@@ -86,34 +86,31 @@ func (b *bed) kill(t *testing.T, node, word string) {
 // killedInAllreduce kills a rank in the middle of a loop of Allreduce: the job ends and says which it was.
 // MPICH may tell of the end of its connections.
 func (b *bed) killedInAllreduce(t *testing.T, program string) {
-	j := b.spinning(t, 8, program, "spin")
+	j := b.spinning(t, 6, program, "spin")
 	b.kill(t, "node0003", program)
 	o := j.wait(t)
-	require.Equal(t, 137, o.code, o.stderr)
-	ours := regexp.MustCompile(`(?m)^ibrun: .*\n`).FindAllString(o.stderr, -1)
-	require.Len(t, ours, 1, o.stderr)
+	require.Equal(t, 137, o.Code, o.Stderr)
+	ours := regexp.MustCompile(`(?m)^ibrun: .*\n`).FindAllString(o.Stderr, -1)
+	require.Len(t, ours, 1, o.Stderr)
 	require.Regexp(t, `^ibrun: rank (4|5) on node0003 was killed by signal 9 \(KILL\)\n$`, ours[0])
 }
 
 // agentOfMPICH kills an agent in the same loop: ranks elsewhere see their connections end and exit with 15,
 // and some of that is heard of before the loss, which is the cause.
 func (b *bed) agentOfMPICH(t *testing.T, program string) {
-	for range 2 {
-		j := b.spinning(t, 4, "--tree", "chain", program, "spin")
-		b.kill(t, "node0003", ":agent")
-		o := j.wait(t)
-		require.Equal(t, 125, o.code, o.stderr)
-		require.Contains(t, o.stderr, "the agent on node0003 was lost")
-	}
+	j := b.spinning(t, 3, "--tree", "chain", program, "spin")
+	b.kill(t, "node0003", ":agent")
+	o := j.wait(t)
+	require.Equal(t, 125, o.Code, o.Stderr)
+	require.Contains(t, o.Stderr, "the agent on node0003 was lost")
 }
 
 // openMPIOverUCX runs Open MPI over the layer of InfiniBand clusters: in MPI_Finalize a rank that waits in
 // the PMI barrier must still answer those that close their endpoints. mpirun ends it 24 times of 24;
 // without progress in libpmi 20 of 24 hung.
 func (b *bed) openMPIOverUCX(t *testing.T, program string) {
-	for _, what := range []string{"ring", "collectives"} {
-		o := b.run(t, 4, 2, "OMPI_MCA_pml=ucx", "OMPI_MCA_pml_ucx_tls=any", "OMPI_MCA_pml_ucx_devices=any", program, what)
-		require.Equal(t, 0, o.code, "%s: %s", what, o.stderr)
-		require.Equal(t, suite.MPIAnswers(4, what), suite.Lines(o.stdout), o.stderr)
-	}
+	const all = "ring+collectives"
+	o := b.run(t, 4, 2, "OMPI_MCA_pml=ucx", "OMPI_MCA_pml_ucx_tls=any", "OMPI_MCA_pml_ucx_devices=any", program, all)
+	require.Equal(t, 0, o.Code, o.Stderr)
+	require.Equal(t, suite.MPIAnswers(4, all), launch.Lines(o.Stdout), o.Stderr)
 }

@@ -1,4 +1,5 @@
-/* What a test of a launcher asks of an MPI program, by the first argument. */
+/* What a test of a launcher asks of an MPI program, by the first argument. Several of the parts that end
+ * by themselves can be joined: "ring+names" does both after one MPI_Init. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -56,6 +57,12 @@ static void alltoall(void)
 			wrong("alltoall");
 	free(out);
 	free(in);
+}
+
+static void collectives(void)
+{
+	allreduce();
+	alltoall();
 }
 
 /* Ranks of each parity in a communicator of their own, the last rank first. */
@@ -254,6 +261,34 @@ static void initialized(double began, double ended)
 		printf("MPI_Init: %.6f s\n", last[1] - last[0]);
 }
 
+static void hello(void) {}
+
+/* Parts that end by themselves. */
+static const struct {
+	const char *name;
+	void (*run)(void);
+} parts[] = {
+    {"hello", hello}, {"ring", ring}, {"neighbours", neighbours}, {"allreduce", allreduce}, {"alltoall", alltoall},
+    {"collectives", collectives}, {"split", split}, {"child", child}, {"port", port}, {"part", part},
+    {"names", names}, {"programs", programs},
+};
+
+/* Runs the parts that are joined, and says which have ended well. Returns 0 if that is no part. */
+static int run_parts(const char *joined)
+{
+	char all[256];
+	int found = 0;
+	snprintf(all, sizeof all, "%s", joined);
+	for (char *name = strtok(all, "+"); name; name = strtok(NULL, "+"))
+		for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+			if (!strcmp(name, parts[i].name)) {
+				parts[i].run();
+				printf("rank %d of %d: %s\n", rank, size, name);
+				found = 1;
+			}
+	return found;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "hello";
@@ -266,35 +301,13 @@ int main(int argc, char **argv)
 	const double ended = now();
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
-	if (!strcmp(what, "ring"))
-		ring();
-	else if (!strcmp(what, "neighbours"))
-		neighbours();
-	else if (!strcmp(what, "init"))
+	const int ran = run_parts(what);
+	if (!strcmp(what, "init"))
 		initialized(began, ended);
-	else if (!strcmp(what, "allreduce"))
-		allreduce();
-	else if (!strcmp(what, "alltoall"))
-		alltoall();
-	else if (!strcmp(what, "collectives")) {
-		allreduce();
-		alltoall();
-	} else if (!strcmp(what, "split"))
-		split();
 	else if (!strcmp(what, "spawn"))
 		spawn(argc > 2 ? argv + 2 : (char *[]){argv[0], "child", NULL});
-	else if (!strcmp(what, "child"))
-		child();
-	else if (!strcmp(what, "port"))
-		port();
-	else if (!strcmp(what, "part"))
-		part();
-	else if (!strcmp(what, "names"))
-		names();
 	else if (!strcmp(what, "wait"))
 		wait_for_end(argv[2]);
-	else if (!strcmp(what, "programs"))
-		programs();
 	else if (!strcmp(what, "reductions"))
 		reductions(atoi(argv[2]));
 	else if (!strcmp(what, "abort") && rank == 1)
@@ -315,7 +328,8 @@ int main(int argc, char **argv)
 		}
 	if (!strcmp(what, "abort") || !strcmp(what, "leave") || !strcmp(what, "die"))
 		MPI_Barrier(MPI_COMM_WORLD);
-	printf("rank %d of %d: %s\n", rank, size, what);
+	if (!ran)
+		printf("rank %d of %d: %s\n", rank, size, what);
 	fflush(stdout);
 	/* All come to MPI_Finalize together: a rank of this MPICH over TCP closes its endpoints with the help of the
 	 * others, who help no more when they wait in the PMI barrier. With "unfinished" there is no MPI_Finalize. */
