@@ -101,7 +101,7 @@ var ccsPort = regexp.MustCompile(`ccs: Server IP = 127\.0\.0\.1, Server port = (
 func TestCCS(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(keys, []byte("3 1234\n"), 0o600))
-	r := launch.Start(t, "--ccs-port", "0", "--ccs-auth", keys, "--launcher", "local", "--hosts", "a:2,b:2,c:2,d:2",
+	r := launch.Start(t, "--ccs-port", "0", "--ccs-auth", keys, "--launcher", "local", "--hosts", "a:4,b:4",
 		"--tree", "chain", netlrtsProgram(t), "+ppn", "2", "serve", "end:0")
 	r.Until("process 2, PE 5, hello: ", "ccs", "hello", "--pe", "5")
 	m := ccsPort.FindStringSubmatch(r.Err.String())
@@ -153,7 +153,7 @@ func TestCCS(t *testing.T) {
 	require.False(t, ok)
 	require.Equal(t, 137, r.Wait(), r.Err.String())
 	require.Contains(t, r.Err.String(), "user 65534 of this machine calls the port for CCS, and is not answered")
-	require.Contains(t, r.Err.String(), "rank 4 on c was killed by signal 9 (KILL)")
+	require.Contains(t, r.Err.String(), "rank 4 on b was killed by signal 9 (KILL)")
 }
 
 // asUser connects to a port as another user does.

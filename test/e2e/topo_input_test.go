@@ -11,28 +11,21 @@ import (
 	"ibrun/test/launch"
 	"ibrun/topo"
 	"ibrun/topo/draw"
-	"ibrun/topo/hwloctest"
 	"ibrun/topo/topotest"
 )
 
 // reported matches a line of --report-bindings.
 var reported = regexp.MustCompile(`(?m)^ibrun: rank (\d+) on \S+: CPUs (\S+), NUMA nodes (\S+)`)
 
-// What --topo-input shows of a capture is what package topo reads, whose own tests compare it with hwloc.
+// --topo-input shows a machine with four packages of four cores, as Ranger had, as package topo reads it. A
+// dry run places ranks on it.
 func TestTopoInput(t *testing.T) {
-	for name, dir := range hwloctest.Captures(t) {
-		o := launch.Ibrun(t, "--display", "topo", "--json", "--topo-input", dir)
-		require.Equal(t, 0, o.Code, "%s: %s", name, o.Stderr)
-		want, err := draw.JSON(topo.Read(os.DirFS(dir)))
-		require.NoError(t, err)
-		require.JSONEq(t, string(want), o.Stdout, name)
-	}
-}
-
-// A dry run places ranks on a machine with four packages of four cores, as Ranger had.
-func TestRangerDryRun(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, topotest.Ranger.Files()))
+	shown := launch.Ibrun(t, "--display", "topo", "--json", "--topo-input", dir)
+	want, err := draw.JSON(topo.Read(os.DirFS(dir)))
+	require.NoError(t, err)
+	require.JSONEq(t, string(want), shown.Stdout, shown.Stderr)
 	for _, c := range []struct {
 		args string
 		cpus string // of each rank
