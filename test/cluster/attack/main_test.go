@@ -53,7 +53,7 @@ const (
 // patience bounds every wait, longest every job: the first one runs during all attacks.
 const (
 	patience = 3 * time.Minute
-	longest  = 5 * time.Minute
+	longest  = 10 * time.Minute
 )
 
 // stage is a cluster with two users, and this program where all nodes see it.

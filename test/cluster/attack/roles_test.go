@@ -115,25 +115,23 @@ func grab(args []string) int {
 	return 0
 }
 
-// flood opens connections as fast as it can and holds them until they are closed
-// from the other side, with a few bytes in half of them.
+// flood opens connections and holds them until they are closed from the other side, with a few bytes in half of
+// them. Each is opened again half a second later: the nodes have two CPUs for all.
 func flood(args []string) int {
 	fmt.Println("begun")
-	for i := range 400 {
+	for i := range 200 {
 		go func() {
 			says := []byte{1}
 			if i%2 == 0 {
 				says = make([]byte, 53) // as long as a proof
 			}
 			for {
-				c, err := net.DialTimeout("tcp", args[0], 5*time.Second)
-				if err != nil {
-					<-time.After(20 * time.Millisecond)
-					continue
+				if c, err := net.DialTimeout("tcp", args[0], 5*time.Second); err == nil {
+					_, _ = c.Write(says)
+					_, _ = c.Read(make([]byte, 1))
+					c.Close()
 				}
-				_, _ = c.Write(says)
-				_, _ = c.Read(make([]byte, 1))
-				c.Close()
+				<-time.After(time.Second / 2)
 			}
 		}()
 	}
@@ -253,7 +251,7 @@ func sniff(args []string) int {
 func swap(args []string) int {
 	fmt.Println("begun")
 	var tried, done atomic.Int64
-	for {
+	for ; ; <-time.After(time.Millisecond) { // a folder is there for longer
 		for _, folder := range args[1:] {
 			entries, _ := os.ReadDir(folder)
 			for _, e := range entries {
