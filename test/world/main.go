@@ -1,5 +1,5 @@
 // Command world is a rank that uses package ibrun, for the scripts of test/script:
-// world SCENARIO [ARGUMENT]. A rank that finds something wrong says what and exits with 1.
+// world SCENARIO[,SCENARIO...] [ARGUMENT]. A rank that finds something wrong says what and exits with 1.
 package main
 
 import (
@@ -98,7 +98,9 @@ func main() {
 		os.Exit(1)
 	}
 	r := &rank{World: w, ctx: ctx}
-	scenarios[os.Args[1]](r, append(os.Args[2:], "")[0])
+	for name := range strings.SplitSeq(os.Args[1], ",") {
+		scenarios[name](r, append(os.Args[2:], "")[0])
+	}
 	if !r.left {
 		r.noError(w.Finalize(ctx))
 	}
