@@ -167,7 +167,7 @@ func (r row) save(file string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	lines[0] = "case\trounds\tmachine"
 	line := fmt.Sprintf("%s\t%d\t%s", r.title(), r.rounds, r.machine)
 	for _, name := range columns {

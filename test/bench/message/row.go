@@ -107,7 +107,7 @@ func (r row) figure() figure.Figure {
 func tableOf(rows []row, rounds int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %d rounds, %s.\n\n", rounds, figure.Machine())
-	b.WriteString("| between two nodes | ibrun | plain | ratio | bound | | CPU |\n")
+	b.WriteString("| messages | ibrun | plain | ratio | bound | | CPU |\n")
 	b.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range rows {
 		f, verdict, cpu := r.figure(), "hit", ""
