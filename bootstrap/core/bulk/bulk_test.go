@@ -35,34 +35,12 @@ func list(values ...string) (l frame.Values) {
 	return l
 }
 
-// A request of this node or of children goes up once for each fence; the parent's call goes down
-// to all, and what they have goes up when all have given, this node included.
-func TestFetchOfAnAgent(t *testing.T) {
-	f := New(below(false, 2))
-	require.False(t, f.Waits())
-	require.Equal(t, []Effect{request(2)}, f.Request(1, 2))
-	require.Empty(t, f.Request(up, 2), "on its way")
-	require.Empty(t, f.Request(0, 1), "the newer one does")
-	require.True(t, f.Waits())
-
-	require.Equal(t, []Effect{call(0, 2), call(1, 2), {Do: Read, Fence: 2}}, f.Call(2))
-	require.Empty(t, f.Call(2), "again")
-	require.Empty(t, f.Gave(1, 2, list("b")))
-	require.Empty(t, f.ReadDone(1, []byte("old")), "of another fence")
-	require.Empty(t, f.ReadDone(2, []byte("own")))
-	require.Equal(t, []Effect{send(up, 2, "b", "own", "a")}, f.Gave(0, 2, list("a")))
-	require.Empty(t, f.ReadDone(2, []byte("again")))
-
-	all := list("everything")
-	require.Equal(t, []Effect{
-		{Do: Send, To: 0, Fence: 2, Values: all}, {Do: Send, To: 1, Fence: 2, Values: all},
-		{Do: Deliver, Fence: 2, Values: all},
-	}, f.Values(2, all))
-	require.False(t, f.Waits())
-	require.Equal(t, []Effect{{Do: Send, To: 0, Fence: 2, Values: all}}, f.Request(0, 2), "to it alone")
-	require.Equal(t, []Effect{{Do: Deliver, Fence: 2, Values: all}}, f.Request(up, 1), "newer values do")
-	require.Equal(t, []Effect{request(3)}, f.Request(up, 3))
-	require.Zero(t, f.Started, "the root counts")
+// Values that have come are handed once to each that has asked for them.
+func TestValuesAreHandedOutOnce(t *testing.T) {
+	f, all := New(below(false, 2)), list("everything")
+	f.Request(up, 2)
+	require.Equal(t, []Effect{{Do: Deliver, Fence: 2, Values: all}}, f.Values(2, all))
+	require.Equal(t, []Effect{{Do: Send, To: 0, Fence: 2, Values: all}}, f.Request(0, 2))
 }
 
 // A child that leaves while values are gathered gives nothing; a late request gets the values that

@@ -1,7 +1,6 @@
 package collective
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,43 +28,6 @@ func collect(op uint32, parcels ...rankwire.Parcel) rankwire.Collect {
 
 func part(op uint32, parcels ...rankwire.Parcel) rankwire.Release {
 	return rankwire.Release(collect(op, parcels...))
-}
-
-// What all have joined goes up once, without what is for this subtree; the outcome brings each
-// what is for it and what is for everyone, with what was kept.
-func TestPartsGoUpAndDown(t *testing.T) {
-	_, c := agent(false)
-	require.Empty(t, c.Join(4, collect(1, parcel(4, 0, "up"), parcel(4, 6, "kept"))))
-	require.Empty(t, c.JoinBelow(0, 6, collect(1, parcel(6, 9, "across"))))
-	require.False(t, c.Awaits(1))
-	require.Empty(t, c.JoinBelow(1, 8, collect(1, parcel(8, rankwire.Everyone, "all"))))
-	up := []rankwire.Parcel{parcel(4, 0, "up"), parcel(8, rankwire.Everyone, "all")}
-	out := c.Join(5, collect(1))
-	require.Len(t, out, 1)
-	require.Equal(t, Collect, out[0].Do)
-	require.Equal(t, up, slices.Collect(out[0].Part.Parcels.All()))
-	require.True(t, c.Awaits(1))
-	require.Empty(t, c.Check(), "once")
-	require.Equal(t, uint32(1), c.Joined(5))
-	require.Equal(t, uint32(2), c.Next(1))
-
-	all := parcel(8, rankwire.Everyone, "all")
-	got := map[subtree.Link][]string{}
-	for _, e := range c.Release(part(1, parcel(0, 5, "down"), parcel(1, 11, "of others"), all)) {
-		to := e.To
-		if e.Do == ReleaseRank {
-			to = subtree.Link(100 + e.Rank)
-		}
-		for p := range e.Part.Parcels.All() {
-			got[to] = append(got[to], string(p.Value))
-		}
-	}
-	require.Equal(t, map[subtree.Link][]string{
-		0: {"kept", "all"}, 1: {"across", "all"}, 104: {"all"}, 105: {"down", "all"},
-	}, got)
-	require.Equal(t, uint32(1), c.Passed)
-	require.False(t, c.Awaits(1))
-	require.Empty(t, c.Release(part(1)), "nobody awaits it")
 }
 
 // The reason for a failure is the first one, and names ranks.
@@ -104,36 +66,21 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// The root releases what is complete at once. A barrier is joined before it goes on and counted on
-// the edge to the parent, which the root has not.
-func TestRootAndBarriers(t *testing.T) {
-	for _, root := range []bool{false, true} {
-		s, _ := agent(root)
-		joined := 0
-		c := New(s, func(p rankwire.Parcels) rankwire.Parcels {
-			joined = p.Len()
-			return rankwire.NewParcels(parcel(6, rankwire.Everyone, "one"))
-		})
-		barrier := func(p ...rankwire.Parcel) rankwire.Collect {
-			return rankwire.Collect{Op: 1, Parcels: rankwire.NewParcels(p...)}
-		}
-		if !root {
-			c.Join(4, barrier())
-			c.Join(5, barrier())
-		}
-		c.JoinBelow(0, 6, barrier(parcel(6, rankwire.Everyone, "a")))
-		out := c.JoinBelow(1, 8, barrier(parcel(8, rankwire.Everyone, "b")))
-		require.Equal(t, 2, joined)
-		one := rankwire.Release(barrier(parcel(6, rankwire.Everyone, "one")))
-		if root {
-			require.Equal(t, []Effect{{Do: ReleaseChild, Part: one}, {Do: ReleaseChild, To: 1, Part: one}}, out)
-			require.Zero(t, c.Barriers)
-			continue
-		}
-		require.Equal(t, []Effect{{Do: Collect, To: subtree.Up, Part: one}}, out)
-		c.Release(one)
-		require.Equal(t, uint64(2), c.Barriers)
+// The root releases what is complete at once. A barrier is joined before it goes on.
+func TestBarrierOfTheRoot(t *testing.T) {
+	s, joined := subtreetest.Agent(true), 0
+	c := New(s, func(p rankwire.Parcels) rankwire.Parcels {
+		joined = p.Len()
+		return rankwire.NewParcels(parcel(6, rankwire.Everyone, "one"))
+	})
+	barrier := func(p rankwire.Parcel) rankwire.Collect {
+		return rankwire.Collect{Op: 1, Parcels: rankwire.NewParcels(p)}
 	}
+	c.JoinBelow(0, 6, barrier(parcel(6, rankwire.Everyone, "a")))
+	out := c.JoinBelow(1, 8, barrier(parcel(8, rankwire.Everyone, "b")))
+	require.Equal(t, 2, joined)
+	one := rankwire.Release(barrier(parcel(6, rankwire.Everyone, "one")))
+	require.Equal(t, []Effect{{Do: ReleaseChild, Part: one}, {Do: ReleaseChild, To: 1, Part: one}}, out)
 }
 
 // More than the tree takes fails, also where it comes together on the way down only.
@@ -155,34 +102,19 @@ func TestTooMuch(t *testing.T) {
 	require.Contains(t, out[1].Part.Trouble, "too much for the launch tree")
 }
 
-// With a restarted rank all collectives fail that somebody has joined and the rank had not, whoever
-// joins them later; then all go on from one number.
+// With a restarted rank the collective fails that others have joined, but for a rank that has ended.
 func TestFloor(t *testing.T) {
 	s, c := agent(false)
 	s.Own.Of(4).Join()
 	s.Own.Of(5).Join()
-	require.Empty(t, c.Join(4, collect(1)))
+	failed := part(1)
+	failed.Trouble = restarted
+	c.Join(4, collect(1))
+	c.Join(5, collect(1))
 	require.Equal(t, uint32(1+floorStride), c.NextFloor())
-	failed := func(rank job.Slot, op uint32) Effect {
-		m := part(op)
-		m.Trouble = restarted
-		return Effect{Do: ReleaseRank, Rank: rank, Part: m}
-	}
-	require.Equal(t, []Effect{failed(4, 1)}, c.Floor(100))
-	require.False(t, c.Awaits(1))
-	require.Equal(t, []Effect{failed(4, 2)}, c.Join(4, collect(2)), "it has not heard of the floor")
-	require.Equal(t, []Effect{failed(5, 1)}, c.Join(5, collect(1)))
-	require.Empty(t, c.Lie(0, collect(1)), "nor has the child")
-	require.Empty(t, c.JoinBelow(0, 6, collect(1)))
-	require.Equal(t, "out of order", c.Lie(0, collect(102)))
-	require.Equal(t, uint32(100), c.Joined(5), "of which the new start is told")
-	c.Join(5, collect(101))
-	c.Join(4, collect(101))
-	c.JoinBelow(0, 6, collect(101))
-	require.Len(t, c.JoinBelow(1, 8, collect(101)), 1, "it goes up")
-	require.Equal(t, uint32(101+floorStride), c.NextFloor())
 	s.Own.Of(5).Exit(true)
-	require.Equal(t, []Effect{failed(4, 101)}, c.Floor(200), "rank 5 has ended")
+	require.Equal(t, []Effect{{Do: ReleaseRank, Rank: 4, Part: failed}}, c.Floor(100))
+	require.False(t, c.Awaits(1))
 }
 
 // A rank or a child that has ended before it joined does not join the same collective afterwards.
@@ -194,6 +126,7 @@ func TestJoinedOnce(t *testing.T) {
 	out := c.JoinBelow(0, 6, collect(1))
 	require.Len(t, out, 1)
 	c.Release(out[0].Part)
+	require.Empty(t, c.open)
 	require.Equal(t, "out of order", c.Lie(1, collect(1)))
 	require.True(t, s.Own.Of(5).Join())
 	require.Equal(t, uint32(1), c.Joined(5), "of which the next program is told")

@@ -48,30 +48,6 @@ func found(rank job.Slot, value []byte) rankwire.Answer {
 	return rankwire.Answer{Rank: rank, Value: value}
 }
 
-// An answer that lacks the rank, or has an older epoch of it, serves those whom it serves; the
-// others ask again. What was kept is not replaced by less.
-func TestAnswerServesSome(t *testing.T) {
-	_, l := agent(false)
-	l.Ask(0, Rank(4), about(6))
-	l.Ask(0, Rank(5), about(7))
-	later := rankwire.Ask{Rank: 6, Least: 2}
-	l.Ask(0, up, later)
-	half := block(3, 1, 7, 0)
-	require.Equal(t, []Effect{
-		send(Rank(4), found(6, half)),
-		send(Neighbour(0), about(7)),
-	}, l.Answered(found(6, half), false))
-	whole := block(3, 1, 7, 8)
-	require.Equal(t, []Effect{
-		send(Rank(5), found(7, whole)),
-		send(Neighbour(0), later),
-	}, l.Answered(found(7, whole), false))
-	l.cache.keepBlock(3, half)
-	require.Equal(t, []Effect{send(Rank(4), found(7, whole))}, l.Ask(0, Rank(4), about(7)))
-	failed := rankwire.Answer{Rank: 6, What: rankwire.Failed}
-	require.Equal(t, []Effect{send(up, failed)}, l.Answered(failed, false))
-}
-
 // Questions about a child that has ended are answered, those in flight in the order of their
 // subjects and later ones at once; a question from above never goes back up.
 func TestNobodyToAsk(t *testing.T) {

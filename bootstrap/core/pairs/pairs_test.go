@@ -32,12 +32,6 @@ func TestConnectedOnce(t *testing.T) {
 	require.Equal(t, []Effect{{A: 4, B: 5}}, p.Ask(5, 4))
 }
 
-func TestNobodyToConnectTo(t *testing.T) {
-	_, p := node()
-	require.Equal(t, []Effect{{A: 4, B: 4, What: rankwire.NoRank}}, p.Ask(4, 4))
-	require.Equal(t, []Effect{{A: 4, B: 7, What: rankwire.NoRank}}, p.Ask(4, 7))
-}
-
 // A rank whose socket has ended asks again. While the other one seems to run it is not answered,
 // and when that has ended it is; a rank that was restarted is connected anew when it has joined.
 func TestAskedAgain(t *testing.T) {

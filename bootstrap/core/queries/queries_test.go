@@ -91,24 +91,6 @@ func TestOnTheWayOnly(t *testing.T) {
 	require.Equal(t, []string{"wake 8s", "answer 3: 0 nodes, 0 silent"}, does(q.Ask(0, 3, some)))
 }
 
-// The ranks of a child that has ended with its Exit are over; those of a lost one are unknown.
-func TestChildrenThatEnded(t *testing.T) {
-	s, q := agent()
-	s.End(0, true)
-	require.Equal(t, []string{"ask 1", "inspect", "wake 8s"}, does(q.Ask(0, 1, look)))
-	s.End(1, false)
-	require.Empty(t, q.ChildEnded(1))
-	effects := q.Inspected(1, one(4, 5))
-	lost := 0
-	for _, p := range s.Parts(1) {
-		lost += p.Nodes.Len()
-	}
-	require.Equal(t, []string{fmt.Sprintf("answer 1: 1 nodes, %d silent", lost)}, does(effects))
-	over := slices.IndexFunc(slices.Collect(effects[0].Standings.Groups.All()),
-		func(g rankwire.RankGroup) bool { return g.State == rankwire.Over })
-	require.GreaterOrEqual(t, over, 0)
-}
-
 // The time of a question is bounded, whatever its nodes do.
 func TestPatience(t *testing.T) {
 	_, q := agent()

@@ -98,41 +98,11 @@ func TestMostRestartsOfARank(t *testing.T) {
 	require.Equal(t, Report, d.Failed(0, one(4), true)[0].Do)
 }
 
-// A floor is confirmed when this node is done with it and all children that are left have confirmed
-// it, once.
-func TestFloors(t *testing.T) {
-	var below subtree.Subtree
-	below.Adopt()
-	below.Adopt()
-	f := NewFloors(&below)
-	news := func() int {
-		if serial, news := f.News(); news {
-			return int(serial)
-		}
-		return 0
-	}
-	require.True(t, f.Has(0))
+// A floor is taken once.
+func TestFloorIsTakenOnce(t *testing.T) {
+	f := NewFloors(&subtree.Subtree{})
 	require.True(t, f.Take(1))
 	require.False(t, f.Take(1))
-	require.False(t, f.Has(0))
-	f.Confirm(0, 1)
-	f.Confirm(1, 1)
-	require.Zero(t, news(), "this node is not done")
-	f.Here()
-	require.Equal(t, 1, news())
-	require.Zero(t, news())
-	require.True(t, f.Take(2))
-	f.Here()
-	require.True(t, f.Take(3))
-	f.Confirm(0, 2)
-	f.Confirm(0, 1)
-	f.Confirm(1, 3)
-	require.Equal(t, 2, news())
-	f.Here()
-	require.Equal(t, uint32(3), f.Taken())
-	require.Zero(t, news())
-	below.End(0, true)
-	require.Equal(t, 3, news(), "a child that has ended does not count")
 }
 
 // All ranks start again when nothing of any runs and no node is missing. What fails meanwhile is no

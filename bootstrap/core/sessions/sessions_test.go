@@ -26,30 +26,12 @@ func agent(root bool) *Sessions {
 
 func collect(op uint32) rankwire.Collect { return rankwire.Collect{Op: op} }
 
-// A collective goes up when all members here and below have joined, and down to those children
-// alone that have members.
-func TestCollective(t *testing.T) {
+// A child joins the collectives of a session in their order, and only if it has members.
+func TestLie(t *testing.T) {
 	s := agent(false)
-	require.Empty(t, s.From(1, 2, collect(1)))
-	require.Empty(t, s.From(1, 3, collect(1)))
-	require.Empty(t, s.CollectBelow(0, 1, collect(1)))
-	require.False(t, s.Awaits(1, 1))
-	out := s.CollectBelow(2, 1, collect(1))
-	require.Len(t, out, 1)
-	require.Equal(t, Effect{Do: Collect, ID: 1, Part: rankwire.Release{Op: 1}}, out[0])
-	require.True(t, s.Awaits(1, 1))
-	var to []any
-	for _, e := range s.Release(1, rankwire.Release{Op: 1}) {
-		if e.Do == Release {
-			to = append(to, e.To)
-		} else {
-			require.Equal(t, ToMember, e.Do)
-			to = append(to, e.Member)
-		}
-	}
-	require.Equal(t, []any{subtree.Link(0), subtree.Link(2), job.Slot(2), job.Slot(3)}, to)
+	require.Empty(t, s.Lie(0, 1, collect(1)))
 	require.Equal(t, "out of order", s.Lie(0, 1, collect(3)))
-	require.Equal(t, "of what was not ordered there", s.Lie(1, 1, collect(2)))
+	require.Equal(t, "of what was not ordered there", s.Lie(1, 1, collect(1)))
 }
 
 // The end of a member, of a child's members or of a child fails what waits for them, with numbers.
