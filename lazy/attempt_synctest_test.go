@@ -16,7 +16,6 @@ import (
 	"ibrun/fabric/mem"
 	"ibrun/job"
 	"ibrun/lazy/peer"
-	"ibrun/lazy/upgrade"
 )
 
 // filtered is a fabric whose first few dials fail.
@@ -127,28 +126,6 @@ func TestStoppedDialler(t *testing.T) {
 			}
 			require.Equal(t, c.dials, dials.Load())
 		})
-	}
-}
-
-// The end of an older attempt that arrives when the next one has made a stream does not take that
-// stream from one side alone.
-func TestEndOfAnOlderAttempt(t *testing.T) {
-	w := newWorld(t, 2, 1, overMem(mem.New(1, mem.Faults{}))).start()
-	ctx, table := within(t), w.table(0)
-	require.NoError(t, w.table(1).Send(ctx, 0, payload(1, 0, 0, 1<<20)))
-	_, err := table.Recv(ctx)
-	require.NoError(t, err)
-	for rank := range uint32(2) {
-		other := w.table(1 - rank)
-		w.table(rank).fmu.Lock()
-		f := w.table(rank).remotePeer(1 - rank)
-		w.table(rank).step(f, peer.Event{Kind: peer.Control, Msg: []byte{byte(upgrade.GiveUp), 1, 2, 3, 4, 5, 6, 7, 8}})
-		w.table(rank).fmu.Unlock()
-		require.NoError(t, f.flush(ctx))
-		other.fmu.Lock()
-		stream := other.remotePeer(rank).stream
-		other.fmu.Unlock()
-		require.NotNil(t, stream)
 	}
 }
 

@@ -32,26 +32,12 @@ func TestShut(t *testing.T) {
 	require.Greater(t, w.posts[PacketAck], 100, "questions")
 	w.At(w.Now, func() { b.step(Event{Kind: Taken, N: b.peer.untaken}) })
 	b.idle = false
+	before := len(w.took)
+	w.RunUntil(stop + 3*w.delay)
+	require.Greater(t, len(w.took), before, "the word goes there at once, and a message comes back")
 	require.NoError(t, w.run())
 	require.Zero(t, a.peer.Unacked())
 	require.Less(t, w.Now-stop, time.Second)
-}
-
-// TestReopens: taking the messages says so at once, not when asked.
-func TestReopens(t *testing.T) {
-	k := fair(2)
-	k.cfg = Config{MTU: 1000, Inbox: 100, Window: 1}
-	w := newWorld(1, k)
-	a, b := w.pair()
-	w.connect(0, 1)
-	b.idle = true
-	a.send(500, false)
-	a.send(500, false)
-	w.RunUntil(w.Now + time.Second)
-	require.Len(t, w.took, 1)
-	b.step(Event{Kind: Taken, N: 500})
-	w.RunUntil(w.Now + 3*w.delay)
-	require.Len(t, w.took, 2, "the word goes there, the message comes back")
 }
 
 // TestLatency: one packet in a hundred is lost, and it costs little.

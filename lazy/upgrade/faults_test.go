@@ -136,30 +136,6 @@ func TestGiveUpAfterProof(t *testing.T) {
 	m.routes(long, ByStream, "SWITCH")
 }
 
-// One failed attempt is followed by a second one; after that datagrams carry
-// everything until the connection has rested. Why is known on both sides.
-func TestStreamsAreTriedTwice(t *testing.T) {
-	m, o := given(t, true), given(t, false)
-	for n := range 2 {
-		m.routes(long, Wait, "WANT")
-		token := Token{byte(n + 1)}
-		o.receives(Want, Token{}, "MakeOffer").gets(made(token), "OFFER")
-		m.receives(Offer, token, "Dial")
-		effects := m.Step(Event{Kind: DialFailed, Token: token, Why: errDial})
-		require.Equal(t, []string{"GIVEUP", "Notify"}, inWords(effects))
-		o.gets(Event{Kind: Received, Msg: effects[0].Msg}, "Notify")
-		require.ErrorIs(t, m.Why(), errDial)
-		require.EqualError(t, o.Why(), "the other side could not: the port is filtered")
-	}
-	for _, p := range []*machine{m, o} {
-		require.Equal(t, Barred, p.State())
-		p.routes(long, ByDatagram)
-		p.gets(Event{Kind: Closed}).gets(Event{Kind: Opened})
-		require.Equal(t, None, p.State())
-	}
-	m.routes(long, Wait, "WANT")
-}
-
 // A reason that a fabric gives goes along as far as it fits.
 func TestReasonIsBounded(t *testing.T) {
 	m := given(t, true).routes(long, Wait, "WANT").receives(Offer, one, "Dial")
@@ -173,6 +149,8 @@ func TestNoOffer(t *testing.T) {
 	effects := o.Step(Event{Kind: OfferFailed, Why: errDial})
 	m := given(t, true).routes(long, Wait, "WANT").gets(Event{Kind: Received, Msg: effects[0].Msg}, "Notify")
 	require.Equal(t, None, m.State())
+	require.ErrorIs(t, o.Why(), errDial)
+	require.EqualError(t, m.Why(), "the other side could not: the port is filtered")
 	m.routes(long, Wait, "WANT")
 }
 
