@@ -88,6 +88,8 @@ func TestMapping(t *testing.T) {
 		{[]job.Share{{Nodes: 1, Ranks: 2}, {Nodes: 2, Ranks: 1}}, 1, "(vector,(0,3,1))"}, // 0 1 2 0
 		{[]job.Share{{Nodes: 1, Ranks: 1}, {Nodes: 2, Ranks: 2}}, 1, "(vector,(0,3,1),(1,2,1))"},
 		{[]job.Share{{Nodes: 2, Ranks: 2}, {Nodes: 1, Ranks: 1}}, 1, "(vector,(0,3,1))"}, // 0 1 2 0 1
+		{[]job.Share{{Nodes: 16384, Ranks: 64}}, 0, "(vector,(0,16384,64))"},
+		{[]job.Share{{Nodes: 16384, Ranks: 64}}, 1, "(vector,(0,16384,1))"},
 		{[]job.Share{{Nodes: 2, Ranks: 128}, {Nodes: 62, Ranks: 127}}, 1, "(vector,(0,64,1))"},
 	} {
 		require.Equal(t, c.want, Mapping(job.NewLayout(c.shares).Dealt(c.plane)), "%v %d", c.shares, c.plane)
@@ -112,9 +114,4 @@ func TestMappingSaysTheLayout(t *testing.T) {
 		}
 	}
 	require.Greater(t, repeated, 1000)
-}
-
-func TestMappingOfManyRanks(t *testing.T) {
-	require.Equal(t, "(vector,(0,16384,64))", Mapping(job.NewLayout([]job.Share{{Nodes: 16384, Ranks: 64}})))
-	require.Equal(t, "(vector,(0,16384,1))", Mapping(job.NewLayout([]job.Share{{Nodes: 16384, Ranks: 64}}).Dealt(1)))
 }

@@ -75,15 +75,6 @@ func TestInterfaces(t *testing.T) {
 	}
 }
 
-// The user's own variable wins over what ibrun knows of devices, and who the
-// rank is over both.
-func TestUsersVariableWins(t *testing.T) {
-	p := &job.Program{Env: []string{"UCX_NET_DEVICES=mine", "RANK=7"}, Drop: []string{"NODE_*"}}
-	env := shared([]string{"NODE_X=1", "OTHER=2"}, p).of([]string{"UCX_NET_DEVICES=mlx5_0:1", "MV2_IBA_HCA=mlx5_0"}, []string{"RANK=0"}).list
-	slices.Sort(env)
-	require.Equal(t, []string{"MV2_IBA_HCA=mlx5_0", "NODE_X=1", "RANK=0", "UCX_NET_DEVICES=mine"}, env)
-}
-
 func TestThreads(t *testing.T) {
 	for value, want := range map[string]int{"4": 4, "4,2": 4, " 3 ": 3, "": 0, "x": 0, "-2": 0} {
 		require.Equal(t, want, threads(&job.Program{Env: []string{"A=1", "OMP_NUM_THREADS=" + value}}), value)
