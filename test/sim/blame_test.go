@@ -93,36 +93,6 @@ func TestWhoIsToBlame(t *testing.T) {
 	}
 }
 
-// The rank that aborts may end itself by a signal; it has aborted all the same.
-func TestAbortBySignal(t *testing.T) {
-	cfg := plan(3, 1, "flat")
-	cfg.Silent = func(uint32) bool { return true }
-	w := New(cfg)
-	w.At(time.Second, func() {
-		w.FromRank(1, 1, rankwire.Abort{Code: 7})
-		w.exit(w.agents[1], 1, job.Status{Kind: job.Signaled, Code: 6})
-	})
-	require.NoError(t, w.Run(time.Minute))
-	require.Equal(t, 7, w.Outcome.Code)
-}
-
-// The user is told of an abort before the job is over, if that takes long.
-func TestAbortIsReported(t *testing.T) {
-	cfg := plan(3, 1, "flat")
-	cfg.Silent = func(uint32) bool { return true }
-	w := New(cfg)
-	w.At(time.Second, func() {
-		w.Freeze(2, 5*time.Second)
-		w.FromRank(1, 1, rankwire.Abort{Code: 7})
-	})
-	told := 0
-	w.At(1900*time.Millisecond, func() { require.Empty(t, w.faults()) })
-	w.At(2100*time.Millisecond, func() { told = len(w.faults()); require.Nil(t, w.Outcome) })
-	require.NoError(t, w.Run(time.Minute))
-	require.Equal(t, 1, told)
-	require.Len(t, w.faults(), 1)
-}
-
 // faults are the failures that the user was told of, so far.
 func (w *World) faults() (list []wire.Fault) {
 	for _, r := range w.Reports {

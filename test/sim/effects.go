@@ -37,7 +37,6 @@ func (w *World) perform(a *agent, eff core.Effect) {
 	case core.Fork:
 		w.spawn(a, e)
 	case core.SendRank:
-		w.RankBytes += uint64(len(frame.Append(nil, e.Msg)))
 		if w.cfg.ToRank != nil {
 			w.cfg.ToRank(a.node, uint32(e.Rank), e.Msg)
 		}
@@ -199,7 +198,6 @@ func (w *World) sweep(a *agent, e core.SweepNode) {
 	if at := w.cfg.Nodes.Index(e.Node.Host); at >= 0 {
 		node = uint32(at) // as it was numbered before nodes were dropped
 	}
-	w.Swept[node]++
 	takes, comes := w.session(a.host, core.StartChild{Node: e.Node, Local: e.Local, Most: e.Most}, node)
 	k := w.agents[node]
 	if k != nil && w.isCut(k) {

@@ -50,12 +50,3 @@ func TestExecMany(t *testing.T) {
 	require.Equal(t, map[frame.Kind]int{wire.KindDaemons: nodes, wire.KindDaemonsEnded: nodes, wire.KindLaunch: nodes,
 		wire.KindReady: nodes, wire.KindExit: nodes}, withoutHeartbeats(w.Sent))
 }
-
-// An order for some hosts costs messages on the way to them only.
-func TestExecSomeHosts(t *testing.T) {
-	w, ends := executed(t, plan(64, 4, "kary:2"), core.DaemonsAsked{ID: 7, Hosts: []string{"node000064"},
-		Argv: []string{"true"}})
-	require.LessOrEqual(t, w.Sent[wire.KindDaemons], 7)
-	require.Equal(t, uint32(1), ends.Daemons)
-	require.Zero(t, w.Sent[wire.KindDaemonOutput]+w.Sent[wire.KindDaemonGrant])
-}

@@ -187,20 +187,6 @@ func TestRandomPairsCrossEdgesOnce(t *testing.T) {
 	}
 }
 
-// One question between the ends of a chain costs its hops, twice.
-func TestOneQuestionCostsItsPath(t *testing.T) {
-	cfg := plan(20, 1, "chain")
-	l := lookup(t, cfg, func(rank uint32) []uint32 {
-		if rank == 19 {
-			return []uint32{0, 0, 0}
-		}
-		return nil
-	})
-	l.run()
-	require.Equal(t, 19, l.Sent[rankwire.KindAsk])
-	require.Equal(t, 19, l.Sent[rankwire.KindAnswer])
-}
-
 // Eager: one message up and one down on each edge, and no question after.
 func TestEagerCostsTwoMessagesPerEdge(t *testing.T) {
 	for _, shape := range shapes {
@@ -318,32 +304,6 @@ func TestCollectiveCostsTwoMessagesPerEdge(t *testing.T) {
 	}
 }
 
-// A rank that ends before it joins fails the collective for all, by name.
-func TestCollectiveWithoutARank(t *testing.T) {
-	for _, shape := range shapes {
-		cfg := plan(20, 2, shape)
-		cfg.Run = time.Minute
-		told := 0
-		cfg.ToRank = func(_, _ uint32, m frame.Message) {
-			if r, ok := m.(rankwire.Release); ok {
-				require.Equal(t, "rank 31 ended before it joined", r.Trouble)
-				told++
-			}
-		}
-		w := New(cfg)
-		w.At(3*time.Second, func() {
-			for rank := range uint32(40) {
-				if rank != 31 {
-					w.FromRank(rank/2, rank, rankwire.Collect{Op: 1, What: rankwire.Barrier})
-				}
-			}
-		})
-		w.At(4*time.Second, func() { w.exit(w.agents[15], 31, job.Status{}) })
-		require.NoError(t, w.Run(time.Hour))
-		require.Equal(t, 39, told, shape)
-	}
-}
-
 // Questions about ranks that have not published wait; about those that have
 // ended or do not exist they are answered at once.
 func TestParkedAndNegative(t *testing.T) {
@@ -370,41 +330,6 @@ func TestParkedAndNegative(t *testing.T) {
 	}
 }
 
-// Questions may come before the agent that has to answer them.
-func TestQuestionsDuringTheLaunch(t *testing.T) {
-	for _, shape := range shapes {
-		cfg := plan(40, 1, shape)
-		l := lookup(t, cfg, func(uint32) []uint32 { return nil })
-		l.At(11*time.Millisecond, func() {
-			for node := range uint32(40) {
-				if l.Agent(node) && l.alive(node) {
-					for to := range uint32(40) {
-						l.asked++
-						l.FromRank(node, node, rankwire.Ask{Rank: job.Slot(to)})
-					}
-				}
-			}
-		})
-		l.run()
-		require.NotZero(t, l.asked, shape)
-		require.Empty(t, l.negative)
-	}
-}
-
-// alive reports whether a node's ranks have been started.
-func (l *lookups) alive(node uint32) bool { return len(l.agents[node].alive) > 0 }
-
-// A node that is lost with a question under way answers it: lost.
-func TestQuestionToALostNode(t *testing.T) {
-	cfg := plan(30, 1, "kary:3")
-	cfg.Policy.KillOnBad = false
-	l := lookup(t, cfg, func(uint32) []uint32 { return nil })
-	l.At(500*time.Millisecond, func() { l.asked++; l.FromRank(2, 2, rankwire.Ask{Rank: 29}) })
-	l.At(600*time.Millisecond, func() { l.Kill(29) })
-	require.NoError(t, l.Run(time.Hour))
-	require.Equal(t, 1, l.negative[rankwire.Failed])
-}
-
 // Two ranks of each node publish late: one block is enough for all who asked
 // before, and a partial one serves those who asked for a rank that has.
 func TestPartialBlocks(t *testing.T) {
@@ -429,41 +354,4 @@ func TestPartialBlocks(t *testing.T) {
 	require.NoError(t, w.Run(time.Hour))
 	require.InDelta(t, float64(2*time.Second+10*time.Millisecond), float64(got[0]), float64(time.Millisecond))
 	require.InDelta(t, float64(3*time.Second+10*time.Millisecond), float64(got[1]), float64(time.Millisecond))
-}
-
-// Ranks that publish when they are wanted are told once, the others of their
-// node are not waited for, and at different ports they share one block.
-func TestPublishedWhenWanted(t *testing.T) {
-	cfg := plan(10, 4, "kary:2")
-	cfg.Run = time.Minute
-	at := func(rank uint32) fabric.Tuple {
-		return fabric.Tuple{Kind: fabric.IB, LID: uint16(7 + rank%2), Num: rank}
-	}
-	got, wanted := map[uint32]fabric.Tuple{}, map[uint32]int{}
-	var w *World
-	cfg.ToRank = func(node, rank uint32, m frame.Message) {
-		switch m := m.(type) {
-		case rankwire.Wanted:
-			wanted[rank]++
-			w.FromRank(node, rank, rankwire.Publish{Tuple: at(rank)})
-		case rankwire.Answer:
-			b, err := fabric.ParseBlock(m.Value)
-			require.NoError(t, err)
-			require.Equal(t, 2*time.Second, w.Now().Truncate(time.Second), "nothing has waited")
-			got[rank], _, _ = b.Tuple(uint32(m.Rank))
-		}
-	}
-	w = New(cfg)
-	for rank := range cfg.Job.Size {
-		w.At(time.Second, func() { w.FromRank(rank/4, rank, rankwire.Later{}) })
-	}
-	asked := map[uint32]uint32{0: 36, 1: 37, 5: 36, 9: 39}
-	for rank, about := range asked {
-		w.At(2*time.Second, func() { w.FromRank(rank/4, rank, rankwire.Ask{Rank: job.Slot(about)}) })
-	}
-	require.NoError(t, w.Run(time.Hour))
-	require.Equal(t, map[uint32]int{36: 1, 37: 1, 39: 1}, wanted)
-	for rank, about := range asked {
-		require.Equal(t, at(about), got[rank])
-	}
 }

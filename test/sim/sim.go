@@ -81,10 +81,9 @@ type World struct {
 	// Sent counts messages by kind, for all links together.
 	Sent map[frame.Kind]int
 	// Bytes counts the frames between agents, by kind, and RootBytes those of them
-	// that the root sends or takes; RankBytes those between ranks and their agents.
+	// that the root sends or takes.
 	Bytes     map[frame.Kind]uint64
 	RootBytes map[frame.Kind]uint64
-	RankBytes uint64
 	Reports   []any
 	Answers   []wire.Reply // that the root has got to what it was asked
 	Ends      []core.DaemonsOver
@@ -97,10 +96,8 @@ type World struct {
 	// session to a host came up.
 	Spawned map[uint32]int
 	Stopped map[uint32]bool // nodes whose ranks are stopped
-	// Strays counts, by node, processes that nobody on the node is left to kill, and Swept the
-	// sessions to it that were to do so.
+	// Strays counts, by node, processes that nobody on the node is left to kill.
 	Strays map[uint32]uint32
-	Swept  map[uint32]int
 	Starts map[uint32]uint8 // by rank: how often it was restarted
 	Up     map[string]time.Duration
 	Events int
@@ -188,7 +185,7 @@ func New(cfg Config) *World {
 		cfg: cfg, agents: map[uint32]*agent{}, before: map[uint32][]*agent{}, rand: rand.New(rand.NewPCG(cfg.Seed, 1)),
 		Sent: map[frame.Kind]int{}, Bytes: map[frame.Kind]uint64{},
 		RootBytes: map[frame.Kind]uint64{}, Spawned: map[uint32]int{}, Stopped: map[uint32]bool{},
-		Strays: map[uint32]uint32{}, Swept: map[uint32]int{}, Starts: map[uint32]uint8{},
+		Strays: map[uint32]uint32{}, Starts: map[uint32]uint8{},
 		Up: map[string]time.Duration{},
 	}
 	w.root = &agent{host: "root", core: core.New(core.Config{Root: true, Host: "root", Here: cfg.Here,
@@ -359,7 +356,6 @@ func (w *World) Agent(node uint32) bool {
 
 // FromRank lets a rank say something to its agent, now.
 func (w *World) FromRank(node, rank uint32, m frame.Message) {
-	w.RankBytes += uint64(len(frame.Append(nil, m)))
 	w.deliver(event{to: w.agents[node], ev: core.RankFrame{Rank: job.Slot(rank), Msg: m}})
 }
 

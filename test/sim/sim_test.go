@@ -120,29 +120,6 @@ func TestHereAnywhere(t *testing.T) {
 	}
 }
 
-func TestFirstFailureDecides(t *testing.T) {
-	cfg := plan(40, 4, "kary:2")
-	cfg.Silent = func(r uint32) bool { return r != 77 }
-	cfg.Status = func(r uint32) job.Status { return job.Status{Code: 7} }
-	w := New(cfg)
-	require.NoError(t, w.Run(time.Minute))
-	require.Equal(t, 7, w.Outcome.Code)
-	require.Equal(t, job.Slot(77), w.Outcome.Fault.Rank)
-	require.Equal(t, "node000020", w.Outcome.Fault.Host)
-	require.Less(t, w.Now(), 10*time.Second)
-}
-
-func TestLaunchFailureNamesEveryHost(t *testing.T) {
-	cfg := plan(40, 4, "kary:4")
-	cfg.Silent = func(uint32) bool { return true }
-	cfg.Deaf = func(n uint32) bool { return n == 11 || n == 30 }
-	w := New(cfg)
-	require.NoError(t, w.Run(time.Minute))
-	require.Equal(t, 125, w.Outcome.Code)
-	require.False(t, w.Outcome.AllStarted)
-	require.Len(t, w.Outcome.Faults, 2)
-}
-
 // Any one agent, killed at any time, ends the job and leaves nothing.
 func TestKillAnyAgent(t *testing.T) {
 	for _, shape := range shapes {
@@ -166,25 +143,6 @@ func TestKillAnyAgent(t *testing.T) {
 					require.Equal(t, job.NodeIndex(node), w.Outcome.Fault.Node)
 				}
 			}
-		}
-	}
-}
-
-// Reaper and agent of any nodes, killed in the same instant, leave nothing either: the root sweeps
-// each such node once.
-func TestKillBoth(t *testing.T) {
-	for _, shape := range shapes {
-		for node := range uint32(20) {
-			cfg := plan(20, 2, shape)
-			cfg.Silent = func(uint32) bool { return true }
-			w := New(cfg)
-			below := (node + 7) % 20 // which may be below the other, or be lost before its agent ends
-			w.At(time.Second, func() { w.KillBoth(node); w.KillBoth(below) })
-			require.NoError(t, w.Run(time.Minute), "%s nodes %d and %d", shape, node, below)
-			require.Equal(t, 125, w.Outcome.Code)
-			require.Equal(t, 1, w.Swept[node])
-			require.Equal(t, 1, w.Swept[below])
-			require.Less(t, w.Now(), 10*time.Second)
 		}
 	}
 }
@@ -219,30 +177,4 @@ func TestFrozenAgent(t *testing.T) {
 			require.Contains(t, w.Outcome.Fault.Cause, "its agent has been silent for 60 s")
 		}
 	}
-}
-
-func TestInterruptOnceAndTwice(t *testing.T) {
-	for times, most := range []time.Duration{1: 4 * time.Second, 2: 2 * time.Second} {
-		if times == 0 {
-			continue
-		}
-		cfg := plan(9, 2, "kary:2")
-		cfg.Silent = func(uint32) bool { return true }
-		w := New(cfg)
-		for i := range times {
-			w.At(time.Second+time.Duration(i)*100*time.Millisecond, func() { w.Interrupt(2) })
-		}
-		require.NoError(t, w.Run(time.Minute))
-		require.Equal(t, 130, w.Outcome.Code)
-		require.Less(t, w.Now(), time.Second+most)
-	}
-}
-
-func TestTimeout(t *testing.T) {
-	cfg := plan(9, 2, "flat")
-	cfg.Silent = func(uint32) bool { return true }
-	cfg.Policy.Timeout = 30 * time.Second
-	w := New(cfg)
-	require.NoError(t, w.Run(time.Minute))
-	require.Equal(t, 124, w.Outcome.Code)
 }

@@ -41,14 +41,3 @@ func TestStop(t *testing.T) {
 		}
 	}
 }
-
-// The root is killed, or its host is cut off, while the job is stopped: nothing stays.
-func TestStoppedRootKilled(t *testing.T) {
-	cfg := plan(15, 2, "kary:2")
-	cfg.Silent = func(uint32) bool { return true }
-	w := New(cfg)
-	w.At(time.Second, func() { w.Stop(time.Hour) })
-	w.At(90*time.Second, w.KillRoot)
-	require.NoError(t, w.Run(100*time.Second))
-	require.Empty(t, w.Stopped)
-}

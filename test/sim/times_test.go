@@ -62,20 +62,6 @@ func withoutHeartbeats(sent map[frame.Kind]int) map[frame.Kind]int {
 	return sent
 }
 
-// Without the request the root has what it has seen itself, and nothing is sent
-// for it: succeed counts.
-func TestTimesOfOwnSessions(t *testing.T) {
-	cfg := plan(64, 1, "kary:4")
-	w := succeed(t, cfg)
-	s := started(t, w)
-	require.Len(t, s.Times, 4)
-	for _, at := range s.Times {
-		require.Zero(t, at.Parent)
-		require.Equal(t, cfg.Session, at.At[job.LaunchSent])
-		require.Equal(t, job.Never, at.At[job.LaunchReceived])
-	}
-}
-
 // A launch that fails is shown as far as it came.
 func TestTimesOfAFailedLaunch(t *testing.T) {
 	cfg := plan(8, 1, "flat")
@@ -89,18 +75,4 @@ func TestTimesOfAFailedLaunch(t *testing.T) {
 		require.Equal(t, i != 5, at.At[job.LaunchSent] != job.Never, "node %d", i)
 		require.Equal(t, i != 5, at.At[job.ReadySent] != job.Never, "node %d", i)
 	}
-}
-
-// How far a launch is counts nodes, and only up.
-func TestProgressCountsNodes(t *testing.T) {
-	w := succeed(t, plan(100, 1, "kary:8"))
-	var seen []int
-	for _, r := range w.Reports {
-		if p, ok := r.(core.Progress); ok {
-			seen = append(seen, p.Nodes)
-		}
-	}
-	require.Len(t, seen, 8)
-	require.IsIncreasing(t, seen)
-	require.Equal(t, 100, seen[7])
 }
