@@ -37,8 +37,8 @@ func plantProgram(s *stage, _ *job) {
 // cannot be used, to put another program there.
 func swapShipped(s *stage, _ *job) {
 	node := s.Nodes()[2]
-	s.root(node, "sh", "-c", "rm -rf "+home+"/.cache && install -m 600 /dev/null "+home+"/.cache")
-	defer s.root(node, "rm", home+"/.cache")
+	s.root(node, "sh", "-c", "cd "+home+" && mv .cache sent && install -m 600 /dev/null .cache")
+	defer s.root(node, "sh", "-c", "cd "+home+" && rm .cache && mv sent .cache")
 	out, end := s.begin(node, "swap", "weak", "/tmp")
 	s.root(node, "sh", "-c", "mkdir -m 777 /tmp/weak.1")
 	s.await("a folder that everybody can write to is taken", func() bool {
