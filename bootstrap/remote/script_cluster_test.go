@@ -263,7 +263,6 @@ func TestNoCache(t *testing.T) {
 				defer syscall.Unmount(n.cache(), syscall.MNT_DETACH)
 			}
 			require.Equal(t, shipped, n.launch(t))
-			require.Equal(t, shipped, n.launch(t))
 			require.Empty(t, left(t, n.tmp))
 			require.NoDirExists(t, "/nonexistent")
 			require.NoFileExists(t, n.cached())
