@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"ibrun/cgo/verbs"
+	"ibrun/test/compiled"
 )
 
 //go:embed lib
@@ -30,7 +30,7 @@ type Network struct {
 	library string
 }
 
-// New compiles the library into a folder and makes an empty network there. It needs gcc and
+// New compiles the library into a folder, unless the user's cache has it, and makes an empty network there. It needs gcc and
 // infiniband/verbs.h.
 func New(dir string) (*Network, error) {
 	n := &Network{dir: filepath.Join(dir, "net"), library: filepath.Join(dir, "libfakeverbs.so")}
@@ -45,14 +45,9 @@ func New(dir string) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fPIC", "-shared", "-pthread", "-Wl,-z,defs",
-		"-Wl,-soname,libibverbs.so.1",
-		"-Wl,--version-script=" + filepath.Join(lib, "symbols.map"), "-o", n.library}
-	out, err := exec.Command("gcc", append(args, files...)...).CombinedOutput()
-	if err != nil {
-		return nil, fmt.Errorf("compiling the fake libibverbs: %w\n%s", err, out)
-	}
-	return n, nil
+	args := []string{"gcc", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fPIC", "-shared", "-pthread", "-Wl,-z,defs",
+		"-Wl,-soname,libibverbs.so.1", "-Xlinker", "--version-script", "-Xlinker", filepath.Join(lib, "symbols.map")}
+	return n, compiled.Program(n.library, append(args, files...)...)
 }
 
 // Run is what a TestMain does: the tests run with the library as a node of a network of its own,

@@ -44,30 +44,17 @@ func idle(t *testing.T, before map[string]uint64) {
 	})
 }
 
-// TestManyProcesses has 16 processes at one device, of which a ring makes all talk off their node.
-func TestManyProcesses(t *testing.T) {
-	inside.Require(t)
-	before := resources(t)
-	_, stats := launch(t, "-n", "16", "--map-by", "node", "--hosts", "a,b,c,d", "--fabric", "ib", "--lazy", "--hca",
-		"rxe0", inside.Program("ring"), "-rounds", "1", "-bytes", "70000") // more than datagrams carry
-	require.Equal(t, 16, stats.Sums["datagram_queue_pairs"])
-	require.Equal(t, 2*16, stats.Sums["peers"]-stats.Sums["local_peers"])
-	require.Positive(t, stats.Sums["stream_queue_pairs"])
-	require.LessOrEqual(t, stats.Sums["stream_queue_pairs"], 2*16)
-	idle(t, before)
-}
-
 // TestKilled ends a job in the middle, so that nothing is closed by those who opened it.
 func TestKilled(t *testing.T) {
 	inside.Require(t)
 	before := resources(t)
 	var errs bytes.Buffer
-	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "--launch-timeout", "2m", "-n", "8", "--hosts",
+	cmd := exec.Command(inside.Program("ibrun"), "--launcher", "local", "--launch-timeout", "2m", "-n", "4", "--hosts",
 		"a,b", "--map-by", "node", "--fabric", "ib", "--lazy", "--kill-grace", "0",
 		inside.Program("ring"), "-rounds", "1000000", "-bytes", "70000") // each pair is worth a stream
 	cmd.Stderr = &errs
 	require.NoError(t, cmd.Start())
-	waitfor.Require(t, "queue pairs of all ranks", func() bool { return resources(t)["qp"] >= before["qp"]+8*2 })
+	waitfor.Require(t, "queue pairs of all ranks", func() bool { return resources(t)["qp"] >= before["qp"]+4*2 })
 	ranks := children(t, "ring")
 	require.NotEmpty(t, ranks)
 	require.NoError(t, syscall.Kill(ranks[0], syscall.SIGKILL))

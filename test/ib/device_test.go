@@ -22,8 +22,28 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	inside.Main(m, "ibrun/cmd/ibrun", "ibrun/examples/stencil3d", "ibrun/examples/ring",
-		"ibrun/examples/alltoall", "ibrun/examples/pingpong")
+	inside.Main(m, "ibrun/cmd/ibrun", "ibrun/examples/stencil3d", "ibrun/examples/ring", "ibrun/examples/alltoall",
+		"ibrun/lazy.test", "ibrun/cgo/verbs.test", "ibrun/fabric/ib/pathrecord.test")
+}
+
+// TestOtherPackages runs the tests of other packages that work on any device on those of this machine. The fake
+// library, with which these packages test the rest, has to behave as these devices do.
+func TestOtherPackages(t *testing.T) {
+	inside.Require(t)
+	for pkg, args := range map[string][]string{
+		"lazy":                 {"SchedulesOver|PortFails", "-schedules=6"},
+		"cgo/verbs":            {"/^roce$", "-test.skip", "Kept|Keeping|Others|NoPermission"},
+		"fabric/ib/pathrecord": {"^TestKernelAnswers$"},
+	} {
+		t.Run(filepath.Base(pkg), func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), inside.Program(filepath.Base(pkg)+".test"),
+				append([]string{"-test.v", "-test.run"}, args...)...)
+			cmd.Dir = filepath.Join("../..", pkg)
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Contains(t, string(out), "--- PASS")
+		})
+	}
 }
 
 // output runs a program to its end and returns what it printed.

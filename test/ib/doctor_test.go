@@ -21,9 +21,9 @@ import (
 // not.
 func TestDoctor(t *testing.T) {
 	inside.Require(t)
-	examine := func(kB string) (nodes []doctor.Node, code int, wrong []string) {
-		line := fmt.Sprintf("ulimit -l %s; exec %s --doctor --json --fabric ib --launcher local --hosts a,b", kB,
-			inside.Program("ibrun"))
+	examine := func(kB, hosts string) (nodes []doctor.Node, code int, wrong []string) {
+		line := fmt.Sprintf("ulimit -l %s; exec %s --doctor --json --fabric ib --launcher local --hosts %s", kB,
+			inside.Program("ibrun"), hosts)
 		var all struct {
 			Nodes    []doctor.Node
 			Findings []struct{ Severity, Subject, Text string }
@@ -37,7 +37,7 @@ func TestDoctor(t *testing.T) {
 		}
 		return all.Nodes, code, wrong
 	}
-	nodes, code, wrong := examine("unlimited")
+	nodes, code, wrong := examine("unlimited", "a,b")
 	require.Empty(t, wrong)
 	require.Equal(t, 0, code)
 	require.Len(t, nodes, 2)
@@ -64,7 +64,7 @@ func TestDoctor(t *testing.T) {
 		opened := func(d doctor.DeviceFile) bool { return strings.HasSuffix(d.Path, "uverbs0") && d.Fault == "" }
 		require.True(t, slices.ContainsFunc(r.Verbs.Devices, opened), "%v", r.Verbs.Devices)
 	}
-	_, code, wrong = examine("64")
+	_, code, wrong = examine("64", "a")
 	require.Equal(t, 1, code)
 	require.Len(t, wrong, 1)
 	require.Contains(t, wrong[0], "memlock: a process may lock 64 KiB")

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -20,6 +19,7 @@ import (
 
 	"ibrun/internal/skip"
 	"ibrun/internal/waitfor"
+	"ibrun/test/launch"
 	"ibrun/test/rdmavm/inside"
 )
 
@@ -27,47 +27,22 @@ import (
 var bin string
 
 func TestMain(m *testing.M) {
-	code, err := build(m)
-	if err != nil {
+	var err error
+	if bin, err = inside.Build(inside.Machine, "ibrun/cmd/ibrun"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		code = 1
+		os.Exit(1)
 	}
-	os.Exit(code)
-}
-
-func build(m *testing.M) (code int, err error) {
-	if bin, err = os.MkdirTemp("", "rdmavm-"); err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(bin)
-	cmd := exec.Command("go", "build", "-trimpath", "-o", bin, "ibrun/test/rdmavm", "ibrun/cmd/ibrun")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("%w: %s", err, out)
-	}
-	return m.Run(), nil
-}
-
-// outcome is how a program ended.
-type outcome struct {
-	code        int
-	out, errout string
+	os.Exit(m.Run())
 }
 
 // rdmavm runs the program to its end. It has a time-out of its own.
-func rdmavm(t *testing.T, change func(*exec.Cmd), args ...string) outcome {
+func rdmavm(t *testing.T, change func(*exec.Cmd), args ...string) launch.Outcome {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "rdmavm"), args...)
-	var out, errout bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errout
 	if change != nil {
 		change(cmd)
 	}
-	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) {
-		require.NoError(t, err)
-	}
-	return outcome{cmd.ProcessState.ExitCode(), out.String(), errout.String()}
+	return launch.Finish(t, cmd)
 }
 
 // image builds the image before the first test that needs it, so that no other test is told of
@@ -81,7 +56,7 @@ func requireQemu(t *testing.T) {
 	}
 	image.Do(func() {
 		o := rdmavm(t, nil, "image")
-		require.Equal(t, 0, o.code, o.errout)
+		require.Equal(t, 0, o.Code, o.Stderr)
 	})
 }
 
@@ -108,9 +83,9 @@ func TestCommand(t *testing.T) {
 		echo written >"$1/file"
 		head -c 60000 /dev/zero | tr '\0' x >&3
 		kill -9 $$`, "sh", share, "one\ttwo'")
-	require.Equal(t, 128+int(syscall.SIGKILL), o.code, o.errout)
-	require.True(t, string(input[:])+strings.Repeat("x", 60000) == o.out, "%d bytes came back", len(o.out))
-	require.Equal(t, dir+"\nrdmavm\n[two words ] 1 one\ttwo'\n2\n64\n0\nrxe0\nrxe1\nrxe2\nlost\n", o.errout)
+	require.Equal(t, 128+int(syscall.SIGKILL), o.Code, o.Stderr)
+	require.True(t, string(input[:])+strings.Repeat("x", 60000) == o.Stdout, "%d bytes came back", len(o.Stdout))
+	require.Equal(t, dir+"\nrdmavm\n[two words ] 1 one\ttwo'\n2\n64\n0\nrxe0\nrxe1\nrxe2\nlost\n", o.Stderr)
 	require.NoFileExists(t, filepath.Join(dir, "file"))
 	text, err := os.ReadFile(filepath.Join(share, "file"))
 	require.NoError(t, err)
@@ -159,43 +134,43 @@ func runs(pid string) bool {
 func TestTimeOut(t *testing.T) {
 	requireQemu(t)
 	o := rdmavm(t, nil, "run", "-timeout", "1ms", "--", "true")
-	require.Equal(t, 125, o.code)
-	require.Contains(t, o.errout, "rdmavm: no end within the time-out of 1ms")
+	require.Equal(t, 125, o.Code)
+	require.Contains(t, o.Stderr, "rdmavm: no end within the time-out of 1ms")
 }
 
 // TestNoBoot gives a kernel that is none.
 func TestNoBoot(t *testing.T) {
 	requireQemu(t)
-	real := strings.TrimSpace(rdmavm(t, nil, "image").out)
+	real := strings.TrimSpace(rdmavm(t, nil, "image").Stdout)
 	cache := t.TempDir()
 	dir := filepath.Join(cache, "ibrun-rdmavm", filepath.Base(filepath.Dir(real)))
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "modules.cpio"), nil, 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "vmlinux"), []byte("no kernel"), 0o644))
 	o := rdmavm(t, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache) }, "run", "--", "true")
-	require.Equal(t, 125, o.code)
-	require.Regexp(t, `(?s)the machine ended before the command did; the console's end:\nqemu.*kernel`, o.errout)
+	require.Equal(t, 125, o.Code)
+	require.Regexp(t, `(?s)the machine ended before the command did; the console's end:\nqemu.*kernel`, o.Stderr)
 }
 
 func TestMissingPackages(t *testing.T) {
 	bare := func(cmd *exec.Cmd) { cmd.Env = []string{"PATH=/nonexistent", "XDG_CACHE_HOME=" + t.TempDir()} }
 	o := rdmavm(t, bare, "image")
-	require.Equal(t, 125, o.code)
-	require.Contains(t, o.errout,
+	require.Equal(t, 125, o.Code)
+	require.Contains(t, o.Stderr,
 		"apt-get, dpkg-deb, xz: not found; apt-get install -y --no-install-recommends apt dpkg xz-utils")
 	requireQemu(t) // and so an image
 	o = rdmavm(t, func(cmd *exec.Cmd) { cmd.Env = []string{"PATH=/nonexistent", "HOME=" + os.Getenv("HOME")} }, "run",
 		"--", "true")
-	require.Equal(t, 125, o.code)
-	require.Contains(t, o.errout, "--no-install-recommends qemu-system-x86 iproute2")
+	require.Equal(t, 125, o.Code)
+	require.Contains(t, o.Stderr, "--no-install-recommends qemu-system-x86 iproute2")
 }
 
 func TestBadArguments(t *testing.T) {
 	for _, args := range []string{"", "walk", "run", "run -devices x -- true", "run -memlock 64q -- true",
 		"run -memlock -- true", "sys"} {
 		o := rdmavm(t, nil, strings.Fields(args)...)
-		require.Equal(t, 2, o.code, args)
-		require.Contains(t, o.errout, "usage: rdmavm run", args)
+		require.Equal(t, 2, o.Code, args)
+		require.Contains(t, o.Stderr, "usage: rdmavm run", args)
 	}
 	for args, why := range map[string]string{
 		"run -devices 65 -- true":       "0 to 64",
@@ -205,7 +180,7 @@ func TestBadArguments(t *testing.T) {
 		"run -share /dev/null -- true":  "not a folder",
 		"run -memlock 5000000T -- true": "usage",
 	} {
-		require.Contains(t, rdmavm(t, nil, strings.Fields(args)...).errout, why)
+		require.Contains(t, rdmavm(t, nil, strings.Fields(args)...).Stderr, why)
 	}
 }
 
@@ -233,15 +208,15 @@ func TestMadeUpHCA(t *testing.T) {
 		Interfaces []map[string]any
 		Packages   []map[string]any
 	}
-	read := func(o outcome) (m machine) {
-		require.Equal(t, 0, o.code, o.errout)
-		require.NoError(t, json.Unmarshal([]byte(o.out), &m))
+	read := func(o launch.Outcome) (m machine) {
+		require.Equal(t, 0, o.Code, o.Stderr)
+		require.NoError(t, json.Unmarshal([]byte(o.Stdout), &m))
 		return m
 	}
 	show := []string{filepath.Join(bin, "ibrun"), "--display", "topo", "--json"}
 	text, err := exec.Command(show[0], show[1:]...).Output()
 	require.NoError(t, err)
-	plain := read(outcome{out: string(text)})
+	plain := read(launch.Outcome{Stdout: string(text)})
 	made := read(rdmavm(t, nil, append([]string{"sys", "-name", "hfi1_0", "-lid", "0x3a4", "-state", "INIT", "-numa",
 		"0", "-rate", "56", "--"}, show...)...))
 	require.Equal(t, append([]hca{{"hfi1_0", 0, []port{{"INIT", "InfiniBand", 0x3a4, 56}}}}, plain.HCAs...), made.HCAs)
@@ -251,17 +226,17 @@ func TestMadeUpHCA(t *testing.T) {
 	o := rdmavm(t, nil, "sys", "--", "sh", "-c",
 		"ls -d /sys/fs/cgroup /dev/null /dev/infiniband/uverbs0; cat /sys/class/infiniband/mlx5_0/ports/1/lid; echo "+
 			"x >/dev/null; kill -9 $$")
-	require.Equal(t, outcome{137, "/dev/infiniband/uverbs0\n/dev/null\n/sys/fs/cgroup\n0x1b\n", ""}, o)
+	require.Equal(t, launch.Outcome{Code: 137, Stdout: "/dev/infiniband/uverbs0\n/dev/null\n/sys/fs/cgroup\n0x1b\n"}, o)
 	if _, err := exec.LookPath("ibv_devices"); err == nil {
-		require.Contains(t, rdmavm(t, nil, "sys", "--", "ibv_devices").out, "mlx5_0")
+		require.Contains(t, rdmavm(t, nil, "sys", "--", "ibv_devices").Stdout, "mlx5_0")
 	}
 	after, err := os.ReadDir("/sys/class")
 	require.NoError(t, err)
 	require.Equal(t, len(before), len(after))
 	o = rdmavm(t, nil, "sys", "-state", "SLEEPING", "--", "true")
-	require.Equal(t, 125, o.code)
-	require.Contains(t, o.errout, "SLEEPING")
-	require.Contains(t, rdmavm(t, nil, "sys", "--", "no-such-program").errout, "executable file not found")
+	require.Equal(t, 125, o.Code)
+	require.Contains(t, o.Stderr, "SLEEPING")
+	require.Contains(t, rdmavm(t, nil, "sys", "--", "no-such-program").Stderr, "executable file not found")
 }
 
 // TestDoctorOnMadeUpHCA examines the HCA that is not there: its LID is seen, and that it cannot be
@@ -272,8 +247,8 @@ func TestDoctorOnMadeUpHCA(t *testing.T) {
 	}
 	o := rdmavm(t, nil, "sys", "-lid", "0x3a4", "-rate", "56", "--", filepath.Join(bin, "ibrun"), "--doctor",
 		"--fabric", "ib")
-	require.Equal(t, 1, o.code, o.errout)
-	require.Regexp(t, `mlx5_0:1 ACTIVE InfiniBand 56 Gb/s LID 932\n`, o.out)
-	require.Contains(t, o.out, ": netlink: sysfs has devices, but the kernel does not list them")
-	require.NotContains(t, o.out, "no RDMA device")
+	require.Equal(t, 1, o.Code, o.Stderr)
+	require.Regexp(t, `mlx5_0:1 ACTIVE InfiniBand 56 Gb/s LID 932\n`, o.Stdout)
+	require.Contains(t, o.Stdout, ": netlink: sysfs has devices, but the kernel does not list them")
+	require.NotContains(t, o.Stdout, "no RDMA device")
 }

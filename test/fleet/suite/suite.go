@@ -12,18 +12,14 @@ package suite
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"ibrun/internal/executable"
 	"ibrun/internal/skip"
+	"ibrun/test/compiled"
 )
 
 // keyring verifies Debian's releases. Machines without it are not Debian.
@@ -156,79 +152,13 @@ func MPICH(t *testing.T, source, path string) string {
 	return Compile(t, path, "mpicc.mpich", source)
 }
 
-// Compile runs a compiler that links a program to path, which it returns. A compiler costs more than
-// most tests, so the program is kept in the user's cache and copied from there as long as the
-// compiler, its arguments, the files among them and the headers beside these stay the same.
+// Compile is compiled.Program for a test.
 func Compile(t *testing.T, path string, argv ...string) string {
 	t.Helper()
-	if errCache != nil {
-		t.Fatal(errCache)
-	}
-	sum, err := digest(argv)
-	if err != nil {
-		t.Fatalf("%s: %v: test/packages installs what a label needs", argv[0], err)
-	}
-	kept := filepath.Join(cache, "ibrun-programs", sum)
-	text, err := os.ReadFile(kept)
-	if err == nil {
-		err = executable.Write(path, text)
-	} else {
-		err = link(kept, path, argv)
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", strings.Join(argv, " "), err)
+	if err := compiled.Program(path, argv...); err != nil {
+		t.Fatal(err)
 	}
 	return path
-}
-
-// digest identifies what a compiler makes of its arguments.
-func digest(argv []string) (string, error) {
-	compiler, err := exec.LookPath(argv[0])
-	if err != nil {
-		return "", err
-	}
-	info, err := os.Stat(compiler)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.New()
-	fmt.Fprintln(sum, compiler, info.Size(), info.ModTime())
-	var headers []string
-	for _, arg := range argv[1:] {
-		text, err := os.ReadFile(arg)
-		if err != nil {
-			fmt.Fprintln(sum, arg)
-			continue
-		}
-		fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(arg), len(text), text)
-		found, _ := filepath.Glob(filepath.Join(filepath.Dir(arg), "*.h"))
-		headers = append(headers, found...)
-	}
-	slices.Sort(headers)
-	for _, header := range slices.Compact(headers) {
-		text, err := os.ReadFile(header)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(sum, "%s %d\n%s", filepath.Base(header), len(text), text)
-	}
-	return fmt.Sprintf("%x", sum.Sum(nil)), nil
-}
-
-// link runs the compiler, and keeps a copy of the program.
-func link(kept, path string, argv []string) error {
-	if out, err := exec.Command(argv[0], append(argv[1:len(argv):len(argv)], "-o", path)...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, out)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(kept), 0o755); err != nil {
-		return err
-	}
-	part := fmt.Sprintf("%s.%d", kept, os.Getpid())
-	return errors.Join(os.WriteFile(part, text, 0o644), os.Rename(part, kept))
 }
 
 // module is the folder of the module, in one of whose packages a test runs.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,9 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ibrun/cgo/verbs"
+	"ibrun/internal/executable"
 	"ibrun/internal/skip"
 	"ibrun/test/fakeverbs"
 	"ibrun/test/product"
+	"ibrun/test/rdmavm/inside"
 	"ibrun/test/screen"
 	"ibrun/test/vcluster/cluster"
 )
@@ -94,8 +95,11 @@ func TestStencil(t *testing.T) {
 	c := cluster.Require(t, cluster.Config{Nodes: 5})
 	net := devices(t, c)
 	program, dir := filepath.Join(c.Shared(), "survivor"), filepath.Join(c.Shared(), "checkpoints")
-	out, err := exec.Command("go", "build", "-tags", "ib", "-o", program, "ibrun/test/ib/survivor").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	bin, err := inside.Build("ibrun/test/ib/survivor")
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(bin, "survivor"))
+	require.NoError(t, err)
+	require.NoError(t, executable.Write(program, text))
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()

@@ -4,8 +4,6 @@
 package world
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +17,8 @@ import (
 	"ibrun/cgo/verbs"
 	"ibrun/internal/skip"
 	"ibrun/test/fakeverbs"
+	"ibrun/test/launch"
+	"ibrun/test/rdmavm/inside"
 )
 
 var (
@@ -36,15 +36,15 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
-	if bin, err = os.MkdirTemp("", "world"); err != nil {
+	if bin, err = inside.Build("ibrun/cmd/ibrun", "ibrun/examples/ring"); err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(bin)
-	cmd := exec.Command("go", "build", "-tags", "ib", "-o", bin, "ibrun/cmd/ibrun", "ibrun/examples/ring")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("%w: %s", err, out)
+	dir, err := os.MkdirTemp("", "world")
+	if err != nil {
+		return 0, err
 	}
-	if network, err = fakeverbs.New(bin); err != nil {
+	defer os.RemoveAll(dir)
+	if network, err = fakeverbs.New(dir); err != nil {
 		return 0, err
 	}
 	return m.Run(), nil
@@ -63,20 +63,8 @@ func local(more ...string) []string {
 	return append([]string{"--launcher", "local", "--hosts", "a,b", "-n", "2"}, more...)
 }
 
-// finish runs a command and returns its exit code and its standard error.
-func finish(t *testing.T, cmd *exec.Cmd) (code int, stderr string) {
-	t.Helper()
-	var text bytes.Buffer
-	cmd.Stderr = &text
-	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) {
-		require.NoError(t, err)
-	}
-	return cmd.ProcessState.ExitCode(), text.String()
-}
-
 // onDevice runs a ring on nodes that have a device. Opening it fails with that errno, unless it is 0.
-func onDevice(t *testing.T, failure syscall.Errno, args ...string) (code int, stderr string) {
+func onDevice(t *testing.T, failure syscall.Errno, args ...string) launch.Outcome {
 	t.Helper()
 	cmd := namespace(t, `mount -t tmpfs tmpfs "$1" && mkdir "$1/upper" "$1/work" && mount -t overlay overlay `+
 		`-o "lowerdir=/dev,upperdir=$1/upper,workdir=$1/work" /dev && mkdir -p /dev/infiniband && shift && exec "$@"`,
@@ -86,7 +74,7 @@ func onDevice(t *testing.T, failure syscall.Errno, args ...string) (code int, st
 		15: 1}}}}
 	cmd.Env = append(os.Environ(), network.Env(fakeverbs.Node{Open: int(failure), Devices: []fakeverbs.Device{
 		{Name: "mlx5_0", GUID: 1, Ports: []fakeverbs.Port{port}}}})...)
-	return finish(t, cmd)
+	return launch.Finish(t, cmd)
 }
 
 // TestWorldOfTwoNetworks: one node has InfiniBand, as its rank is told by the variable that agents
@@ -94,10 +82,10 @@ func onDevice(t *testing.T, failure syscall.Errno, args ...string) (code int, st
 // Ethernet.
 func TestWorldOfTwoNetworks(t *testing.T) {
 	for fabric, pairs := range map[string]int{"auto": 1, "udp": 0} {
-		code, stderr := onDevice(t, 0, "--lazy", "--fabric", fabric, "sh", "-c",
+		o := onDevice(t, 0, "--lazy", "--fabric", fabric, "sh", "-c",
 			`[ "$IBRUN_RANK" = 1 ] || export IBRUN_HCA=mlx5_0:1; exec "$0" "$@"`)
-		require.Equal(t, 0, code, stderr)
-		require.Contains(t, stderr, fmt.Sprintf(`"datagram_queue_pairs":%d,`, pairs))
+		require.Equal(t, 0, o.Code, o.Stderr)
+		require.Contains(t, o.Stderr, fmt.Sprintf(`"datagram_queue_pairs":%d,`, pairs))
 	}
 }
 
@@ -106,15 +94,15 @@ func TestWorldOfTwoNetworks(t *testing.T) {
 func TestWorldDeviceCannotBeOpened(t *testing.T) {
 	port := []string{"sh", "-c", `export IBRUN_HCA=mlx5_0:1; exec "$0" "$@"`}
 	for _, mode := range []string{"--lazy", "--eager"} {
-		code, stderr := onDevice(t, syscall.ENODEV, append([]string{"--fabric", "auto", mode, "-v"}, port...)...)
-		require.Equal(t, 0, code, stderr)
-		require.Contains(t, stderr, `"datagram_queue_pairs":0,`)
-		require.Regexp(t, `(?m)^ibrun: \S+: data does not go by InfiniBand: ib: .*mlx5_0: no such device`, stderr)
-		code, stderr = onDevice(t, syscall.ENODEV, append([]string{"--fabric", "ib", mode}, port...)...)
-		require.Equal(t, 1, code, stderr)
+		o := onDevice(t, syscall.ENODEV, append([]string{"--fabric", "auto", mode, "-v"}, port...)...)
+		require.Equal(t, 0, o.Code, o.Stderr)
+		require.Contains(t, o.Stderr, `"datagram_queue_pairs":0,`)
+		require.Regexp(t, `(?m)^ibrun: \S+: data does not go by InfiniBand: ib: .*mlx5_0: no such device`, o.Stderr)
+		o = onDevice(t, syscall.ENODEV, append([]string{"--fabric", "ib", mode}, port...)...)
+		require.Equal(t, 1, o.Code, o.Stderr)
 		require.Regexp(t,
 			`(?m)^ibrun: rank \d+ on \S+ aborted the job with code 1: ib: .*mlx5_0: no such device.*--fabric udp$`,
-			stderr)
+			o.Stderr)
 	}
 }
 
@@ -125,22 +113,22 @@ const withoutHeader = `mount -t tmpfs tmpfs /usr/include/infiniband && exec go b
 // A program that was compiled with cgo and without verbs.h runs over Ethernet, and says with --fabric ib why it
 // cannot run over InfiniBand.
 func TestWorldBuiltWithoutHeader(t *testing.T) {
-	ring := filepath.Join(t.TempDir(), "ring")
-	code, stderr := finish(t, namespace(t, withoutHeader, "-o", ring, "ibrun/examples/ring"))
-	require.Equal(t, 0, code, stderr)
+	ring := filepath.Join(bin, "ring-without-header")
+	o := launch.Finish(t, namespace(t, withoutHeader, "-o", ring, "ibrun/examples/ring"))
+	require.Equal(t, 0, o.Code, o.Stderr)
 	launcher := filepath.Join(bin, "ibrun")
-	code, stderr = finish(t, exec.Command(launcher, local("--fabric", "auto", ring)...))
-	require.Equal(t, 0, code, stderr)
-	code, stderr = finish(t, exec.Command(launcher, local("--fabric", "ib", ring)...))
-	require.Equal(t, 1, code, stderr)
+	o = launch.Finish(t, exec.Command(launcher, local("--fabric", "auto", ring)...))
+	require.Equal(t, 0, o.Code, o.Stderr)
+	o = launch.Finish(t, exec.Command(launcher, local("--fabric", "ib", ring)...))
+	require.Equal(t, 1, o.Code, o.Stderr)
 	require.Regexp(t, `(?m)^ibrun: rank \d on \S+ aborted the job with code 1: ib: this program was built without `+
 		`InfiniBand support: infiniband/verbs.h was not found; build with cgo, infiniband/verbs.h `+
-		`\(Debian: libibverbs-dev\) and -tags ib; see ibrun --doctor, or use --fabric udp$`, stderr)
+		`\(Debian: libibverbs-dev\) and -tags ib; see ibrun --doctor, or use --fabric udp$`, o.Stderr)
 }
 
 // With -tags ib a missing header is an error of the compiler.
 func TestTagNeedsHeader(t *testing.T) {
-	code, stderr := finish(t, namespace(t, withoutHeader, "-tags", "ib", "ibrun/cgo/verbs"))
-	require.Equal(t, 1, code, stderr)
-	require.Contains(t, stderr, "infiniband/verbs.h: No such file or directory")
+	o := launch.Finish(t, namespace(t, withoutHeader, "-tags", "ib", "ibrun/cgo/verbs"))
+	require.Equal(t, 1, o.Code, o.Stderr)
+	require.Contains(t, o.Stderr, "infiniband/verbs.h: No such file or directory")
 }

@@ -1,18 +1,18 @@
-// Package inside runs tests in a virtual machine with Soft-RoCE devices. A package whose tests all need
-// the machine calls Main; a test that needs it for some tests of its package calls Run:
+// Package inside runs tests in a virtual machine with Soft-RoCE devices:
 //
-//	func TestMain(m *testing.M) { inside.Main(m, "ibrun/cmd/ibrun") }
+//	func TestMain(m *testing.M) { inside.Main(m, "ibrun/cmd/ibrun", "ibrun/lazy.test") }
 //	func TestIt(t *testing.T)   { inside.Require(t); exec.Command(inside.Program("ibrun"), ...) }
+//
+// A program that ends in ".test" is the test binary of a package. Package test/ib runs all of these in one
+// machine, since a machine takes long to boot.
 //
 // The machine runs the test binary that is running here. Programs are built before it boots: a compiler
 // would take minutes in it.
 package inside
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,7 +57,7 @@ func Main(m *testing.M, programs ...string) {
 	if In() || Missing() != "" {
 		os.Exit(m.Run())
 	}
-	code, err := run(os.Stdout, os.Stderr, programs, os.Args[1:])
+	code, err := run(programs, os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -65,45 +65,21 @@ func Main(m *testing.M, programs ...string) {
 	os.Exit(code)
 }
 
-// Run runs the tests of this package that match a pattern in a machine. They must pass.
-func Run(t testing.TB, pattern string, args ...string) {
-	t.Helper()
-	if why := Missing(); why != "" {
-		skip.Because(t, why)
-	}
-	var out bytes.Buffer
-	code, err := run(&out, &out, nil, append([]string{"-test.v", "-test.run", pattern}, args...))
-	if err != nil || code != 0 || !strings.Contains(out.String(), "--- PASS") {
-		t.Fatalf("tests %s in the machine: exit code %d, error %v\n%s", pattern, code, err, &out)
-	}
-}
-
 // timeout is longer than that of go test, which stops a test that hangs and prints its goroutines.
 const timeout = "20m"
 
 // run runs this test binary in a machine and returns its exit code.
-func run(stdout, stderr io.Writer, programs, args []string) (code int, err error) {
-	dir, err := os.MkdirTemp("", "rdmavm-")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
+func run(programs, args []string) (code int, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err
 	}
-	if len(programs) > 0 {
-		if err := build(os.Environ(), dir, programs...); err != nil {
-			return 0, err
-		}
-	}
-	// The guest has no libraries when it starts.
-	vm := filepath.Join(dir, "rdmavm")
-	if err := build(append(os.Environ(), "CGO_ENABLED=0"), vm, "ibrun/test/rdmavm"); err != nil {
+	dir, err := Build(append(programs, Machine)...)
+	if err != nil {
 		return 0, err
 	}
-	cmd := exec.Command(vm, slices.Concat([]string{"run", "-timeout", timeout, "--", self}, args)...)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd := exec.Command(filepath.Join(dir, filepath.Base(Machine)), slices.Concat([]string{"run", "-timeout", timeout, "--", self}, args)...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	// A fake library of this process is not for the machine, which has real devices.
 	cmd.Env = append(os.Environ(), programsVariable+"="+dir, verbs.LibraryVariable+"=")
 	runtime.LockOSThread() // Pdeathsig is sent when the thread that forked ends
@@ -116,12 +92,42 @@ func run(stdout, stderr io.Writer, programs, args []string) (code int, err error
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// build compiles packages with the tags of the ib suite.
-func build(env []string, to string, packages ...string) error {
-	cmd := exec.Command("go", append([]string{"build", "-tags", "ib", "-o", to}, packages...)...)
-	cmd.Env = env
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build %v: %w\n%s", packages, err, out)
+// Machine is the program that boots the machine.
+const Machine = "ibrun/test/rdmavm"
+
+// Build builds programs and test binaries with the tag of the ib suite, and returns the path of their folder. It is
+// one of the user's cache: what has not changed since is not linked again.
+func Build(programs ...string) (dir string, err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
 	}
-	return nil
+	dir = filepath.Join(cache, "ibrun-programs", "ib") + "/" // of which go build knows that it is a folder
+	words := map[string][]string{}                           // of go, by its verb
+	for _, p := range programs {
+		verb := "build"
+		if pkg, isTest := strings.CutSuffix(p, ".test"); isTest {
+			p, verb = pkg, "test"
+		}
+		if p == Machine {
+			verb = "machine"
+		}
+		words[verb] = append(words[verb], p)
+	}
+	for verb, packages := range words {
+		env := os.Environ()
+		args := []string{"build", "-tags", "ib", "-o", dir}
+		switch verb {
+		case "test":
+			args = []string{"test", "-c", "-vet=off", "-tags", "ib", "-o", dir}
+		case "machine":
+			env = append(env, "CGO_ENABLED=0") // the guest has no libraries when it starts
+		}
+		cmd := exec.Command("go", append(args, packages...)...)
+		cmd.Env = env
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%v: %w\n%s", cmd, err, out)
+		}
+	}
+	return dir, nil
 }
