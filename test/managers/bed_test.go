@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,7 +124,7 @@ func (b *bed) until(what string, f func() bool) {
 		select {
 		case <-b.ctx.Done():
 			b.t.Fatalf("waited for %s: %v", what, b.ctx.Err())
-		case <-time.After(150 * time.Millisecond): // a look at all processes costs CPU time
+		case <-time.After(400 * time.Millisecond): // a look at all processes or at the queue costs CPU time
 		}
 	}
 }
@@ -130,20 +132,15 @@ func (b *bed) until(what string, f func() bool) {
 // emptied waits until no process of a job is left: of its launcher, and with a word in its command line.
 func (b *bed) emptied(launcher, word string) {
 	b.t.Helper()
-	b.until("nothing to be left", func() bool { return len(b.processes(word))+len(b.processes(launcher)) == 0 })
-}
-
-// processes are those of jobs of ibrun on all hosts whose command lines have a word.
-func (b *bed) processes(word string) (found []string) {
-	all, err := b.c.AllProcesses()
-	require.NoError(b.t, err)
-	for host, procs := range all {
-		for _, p := range procs {
+	b.until("nothing to be left", func() bool {
+		all, err := b.c.AllProcesses()
+		require.NoError(b.t, err)
+		for _, p := range slices.Concat(slices.Collect(maps.Values(all))...) {
 			line := strings.Join(p.Argv, " ")
-			if strings.Contains(line, word) {
-				found = append(found, host+": "+line)
+			if strings.Contains(line, word) || strings.Contains(line, launcher) {
+				return false
 			}
 		}
-	}
-	return found
+		return true
+	})
 }

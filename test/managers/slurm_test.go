@@ -125,7 +125,7 @@ const trapper = `n=0
 trap 'n=$((n+1)); echo "$SLURM_PROCID signal $n"' SIGNAL
 trap 'echo "$SLURM_PROCID term"; exit 0' TERM
 echo "$SLURM_PROCID up"
-for i in $(seq 3000); do sleep 0.1; done
+for i in $(seq 600); do sleep 0.5; done
 `
 
 // count is how many lines of a file have a text.
