@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,21 +35,13 @@ func init() {
 	} {
 		named[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
-	for _, v := range []any{
-		wire.Ready{}, wire.Exit{}, wire.Output{}, wire.Grant{}, wire.Stdin{}, wire.StdinRoom{}, wire.Signal{}, wire.End{}, wire.Fault{}, wire.Waiting{},
-		wire.Heartbeat{}, rankwire.Ask{}, rankwire.Answer{}, rankwire.Collect{}, rankwire.Release{}, wire.Blocks{}, rankwire.Tally{}, wire.Placed{}, wire.Times{}, rankwire.Name{}, rankwire.Notice{},
-		wire.BulkFetch{}, wire.BulkValues{}, wire.TableFetch{}, wire.TableValues{}, rankwire.SpawnJob{}, rankwire.JobSpawned{}, rankwire.Hello{}, rankwire.Publish{}, rankwire.Put{}, rankwire.Pair{}, rankwire.Abort{}, rankwire.Finalize{}, rankwire.Later{}, wire.Steal{}, wire.Return{}, wire.Membership{}, wire.Sweep{}, wire.Swept{}, wire.Record{}, rankwire.Failures{},
-		wire.Floor{}, wire.FloorSet{}, wire.Respawn{}, wire.Respawned{}, rankwire.Restarted{}, rankwire.Rollback{},
-		wire.Recall{}, wire.Recalled{}, wire.Rest{}, wire.Replace{}, wire.Replaced{}, wire.Standing{},
-		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{}, wire.Chunk{},
-		wire.Query{}, wire.Reply{},
-		wire.Daemons{}, wire.DaemonOutput{}, wire.DaemonGrant{}, wire.DaemonsEnd{}, wire.DaemonsEnded{}, wire.CCSRequest{}, wire.CCSReply{},
-		wire.DaemonInput{}, wire.DaemonRoom{}, rankwire.Overview{}, rankwire.OverviewReply{}, rankwire.Follow{},
-		rankwire.Resize{}, wire.Enter{}, wire.Departed{},
-		wire.Session{}, wire.SessionCollect{}, wire.SessionRelease{}, wire.SessionPiece{}, wire.SessionRoom{},
-		rankwire.Member{}, rankwire.ToolPiece{}, rankwire.ToolRoom{},
-	} {
-		named["-> "+reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
+	others := typesOf(
+		wire.Heartbeat{}, wire.Sweep{}, wire.Swept{}, wire.Record{}, rankwire.Restarted{}, rankwire.Rollback{},
+		wire.Below{}, wire.Join{}, wire.Joined{}, wire.Resume{}, wire.State{}, wire.Report{}, wire.Passed{},
+		wire.Chunk{}, rankwire.Member{}, rankwire.ToolPiece{}, rankwire.ToolRoom{},
+	)
+	for _, t := range slices.Concat(sayable, sayableOfRestarts, others) {
+		named["-> "+t.Name()] = t
 	}
 }
 
