@@ -1,9 +1,7 @@
 package capture_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,13 +21,12 @@ var passedOver = []string{
 }
 
 func TestCapturesOfOthers(t *testing.T) {
+	unpackedTars := hwloctest.Captures(t) // with nothing of package capture
 	for _, file := range hwloctest.Tars(t) {
 		t.Run(hwloctest.Name(file), func(t *testing.T) {
 			straight, err := capture.Open(file)
 			require.NoError(t, err)
-			dir := t.TempDir()
-			toDisk(t, file, dir)
-			unpacked, err := capture.Open(dir)
+			unpacked, err := capture.Open(unpackedTars[hwloctest.Name(file)])
 			require.NoError(t, err)
 			m := topo.Read(straight)
 			require.Equal(t, topo.Read(unpacked), m)
@@ -53,31 +50,5 @@ func TestCapturesOfOthers(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// toDisk unpacks a capture with nothing of ours but the choice of the compression.
-func toDisk(t *testing.T, file, dir string) {
-	f, err := os.Open(file)
-	require.NoError(t, err)
-	defer f.Close()
-	for tr := tar.NewReader(hwloctest.Text(file, f)); ; {
-		h, err := tr.Next()
-		if err == io.EOF {
-			return
-		}
-		require.NoError(t, err)
-		name := filepath.Join(dir, h.Name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		switch h.Typeflag {
-		case tar.TypeDir:
-			require.NoError(t, os.MkdirAll(name, 0o755))
-		case tar.TypeSymlink:
-			require.NoError(t, os.Symlink(h.Linkname, name))
-		case tar.TypeReg:
-			text, err := io.ReadAll(tr)
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(name, text, 0o600))
-		}
 	}
 }

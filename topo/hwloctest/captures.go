@@ -50,8 +50,8 @@ func Name(tar string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(tar), suffix), plainSuffix)
 }
 
-// Text is what a tar holds, uncompressed.
-func Text(tar string, f io.Reader) io.Reader {
+// content is what a tar holds, uncompressed.
+func content(tar string, f io.Reader) io.Reader {
 	if strings.HasSuffix(tar, suffix) {
 		return bzip2.NewReader(f)
 	}
@@ -109,7 +109,7 @@ func unpack(t testing.TB, path, to string) {
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
-	for in := tar.NewReader(Text(path, f)); ; {
+	for in := tar.NewReader(content(path, f)); ; {
 		head, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return
