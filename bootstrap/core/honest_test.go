@@ -60,6 +60,20 @@ func TestHonest(t *testing.T) {
 	}
 }
 
+// A program that has ended before the launch is over has joined no collective, and the next one of
+// its rank joins once.
+func TestNextProgramJoinsOnce(t *testing.T) {
+	s := newScenario(t, "agent 1 3\nnodes 1 1 1")
+	for _, line := range []string{
+		"begin", "ForkDone", "rank 1 -> Hello", "rank 1 -> Collect op=1", "rank 1 -> Finalize", "rank 1 -> Hello",
+		"rank 1 -> Collect op=1", "ChildUp child=0", "0 -> Ready up=1",
+	} {
+		s.happens(line)
+	}
+	require.Equal(t, []string{"up <- Collect op=1 what=Barrier"}, s.happens("0 -> Collect op=1"))
+	require.Empty(t, s.happens("0 -> Collect op=2"), "rank 1 has not joined")
+}
+
 // An order that has waited for this node's ranks is looked at again before it is passed on: nodes
 // may have left the job meanwhile, as agents below know.
 func TestHeldOrderIsOld(t *testing.T) {
