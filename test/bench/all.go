@@ -15,9 +15,8 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// all runs targets of make in turn and puts each figure with its bound on a page, beside what the
-// run before has found. What is not measured now stays on the page as it was. It fails if a target
-// does.
+// all runs targets of make in turn and puts each figure with its bound on a page, beside the figure
+// of the previous run. Rows of other targets stay on the page. It fails if a target fails.
 func all(args []string) error {
 	var page string
 	var targets []string
@@ -84,10 +83,11 @@ func runAll(page string, targets []string, measure func(string) ([]byte, error),
 
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
-// noise is the part by which a value may differ from that of the run before without a word.
+// noise is the fraction by which a value may differ from the previous run without being printed.
 const noise = 0.15
 
-// compare notes what the run before has found, and prints the row if that was much more or less.
+// compare adds the value of the previous run, and prints the row if the value has changed by more than
+// noise.
 func (r *row) compare(old []row, to io.Writer) {
 	i := slices.IndexFunc(old, func(o row) bool { return o.target == r.target && o.what == r.what })
 	if i < 0 {
@@ -103,7 +103,7 @@ func (r *row) compare(old []row, to io.Writer) {
 
 const tableHead = "| benchmark | figure | measured | before | bound | |\n| --- | --- | --- | --- | --- | --- |\n"
 
-// table has missed bounds and failures first.
+// table returns the table in Markdown, with missed bounds and failures first.
 func table(rows []row) string {
 	text := tableHead
 	for _, good := range []bool{false, true} {
@@ -117,7 +117,7 @@ func table(rows []row) string {
 	return text
 }
 
-// parseRows reads a page's table.
+// parseRows reads the table of a page.
 func parseRows(text string) (rows []row) {
 	_, text, _ = strings.Cut(text, tableHead)
 	for line := range strings.Lines(text) {

@@ -14,8 +14,8 @@ import (
 	"ibrun/test/bench/mpi"
 )
 
-// command is a subcommand. One whose name begins with a colon is a role of a process that another
-// one starts.
+// command is a subcommand. A name that begins with a colon is a role of a process that the benchmark
+// itself starts.
 type command struct {
 	name, args string
 	run        func(args []string) error

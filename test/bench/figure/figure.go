@@ -1,6 +1,5 @@
-// Package figure is what the benchmarks share: the machine that they ran on, ways that take turns,
-// commands that are timed, medians, bounds, and tables in documents. It does not know what is
-// measured.
+// Package figure has what the benchmarks share: a description of the machine, ways that take turns,
+// timed commands, medians, bounds, and tables in documents. It does not know what is measured.
 package figure
 
 import (

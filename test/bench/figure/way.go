@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Way is one of several ways to do the same. Values has what Do returned in each round.
+// Way is one of several ways to do the same thing. Values has the results of Do, one for each round.
 type Way struct {
 	Name   string
 	Do     func() (float64, error)
@@ -53,7 +53,7 @@ func (w *Way) Median() float64 { return Median(w.Values) }
 // Over returns the median of w divided by the median of another way.
 func (w *Way) Over(other *Way) float64 { return w.Median() / other.Median() }
 
-// Result is what a command printed and used.
+// Result is the output of a command and the time that it used.
 type Result struct {
 	Out, Said []byte // its standard output and its standard error
 	Took, CPU time.Duration
@@ -84,7 +84,7 @@ func Run(patience time.Duration, cmd *exec.Cmd) (r Result, err error) {
 	return r, nil
 }
 
-// Job is the size of a job on the first nodes of a virtual cluster, and what launchers are told.
+// Job is the size of a job on the first nodes of a virtual cluster, with files of hosts for launchers.
 type Job struct {
 	Nodes, PerNode int
 	Ranks          int

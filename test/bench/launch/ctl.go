@@ -12,7 +12,7 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// running is a job that commands of ctl are for.
+// running is a job that `ibrun ctl` talks to.
 type running struct {
 	ibrun, dir string // dir is for its control socket
 	job        *exec.Cmd
@@ -44,7 +44,7 @@ func (r *running) close() {
 	os.RemoveAll(r.dir)
 }
 
-// way runs ibrun.
+// way returns a way that runs ibrun.
 func (r *running) way(name string, args ...string) *figure.Way {
 	return figure.Timed(name, func() error {
 		_, err := figure.Run(patience, r.command(args...))
@@ -52,7 +52,8 @@ func (r *running) way(name string, args ...string) *figure.Way {
 	})
 }
 
-// ctl runs a command of ctl. It returns when one has succeeded: before, the job has not come up.
+// ctl returns a way that runs a command of ctl, after it has succeeded once: the job comes up
+// meanwhile.
 func (r *running) ctl(name, verb string, args ...string) (*figure.Way, error) {
 	w := r.way(name, append([]string{"ctl", verb, "--job", strconv.Itoa(r.job.Process.Pid)}, args...)...)
 	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
@@ -126,7 +127,8 @@ func Resize(args []string) error {
 	if err != nil {
 		return err
 	}
-	restart := r.way("restart", append(append([]string{"--hosts", strings.Join(names, ",")}, work...), "-steps", "1")...)
+	whole := append([]string{"--hosts", strings.Join(names, ",")}, work...)
+	restart := r.way("restart", append(whole, "-steps", "1")...)
 	if err := figure.Measure(1, rounds, grow, shrink, restart); err != nil {
 		return err
 	}

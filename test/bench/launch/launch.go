@@ -1,7 +1,7 @@
-// Package launch measures how long it takes to start and end jobs and what belongs to that: launches
-// beside mpiexec.hydra, mpirun, parallel shells and bare sessions over the same sshd or the same rsh
-// stand-in of a virtual cluster; launches beside the best tree; commands beside a running job; a job
-// that grows; jobs of Slurm; one ssh session; the start of a rank; and the look at a node.
+// Package launch measures how long it takes to start and end jobs, and the parts of that: launches
+// beside mpiexec.hydra, mpirun and bare sessions over the same sshd or the same rsh stand-in of a
+// virtual cluster; launches beside the best tree; commands beside a running job; a job that grows; jobs
+// of Slurm; one ssh session; the start of a rank; and reading the topology of a node.
 // It does not prepare the machine: the script test/bench/run does.
 package launch
 
@@ -87,7 +87,7 @@ func eachCase(rounds int, cases []string, contestants func(*stage) []*contestant
 	return bounds.Err()
 }
 
-// row is what was measured of one case.
+// row has the measurements of one case.
 type row struct {
 	group
 	size
@@ -125,10 +125,10 @@ func (r row) print() {
 	}
 }
 
-// maxOwn is what ibrun may take per node besides sessions and ranks, in milliseconds.
+// maxOwn limits the CPU time of ibrun per node besides sessions and ranks, in milliseconds.
 const maxOwn = 3
 
-// judge says which bounds the row keeps.
+// judge compares the row with its bounds.
 func (r row) judge(b *figure.Bounds) {
 	bound := func(name string, least float64) {
 		theirs := r.find(name)
@@ -214,7 +214,7 @@ func Spread(args []string) error {
 	return bounds.Err()
 }
 
-// self is the path of this program.
+// self returns the path of this program.
 func self() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -223,7 +223,7 @@ func self() string {
 	return path
 }
 
-// absolute makes the path of a program one for hosts, whose working directory is another.
+// absolute returns an absolute path: hosts have another working directory.
 func absolute(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {

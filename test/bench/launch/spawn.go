@@ -25,9 +25,9 @@ const (
 	lone       = 4  // starts before them
 )
 
-// starter is a process that starts programs. For a number of starts it prints nanoseconds: until all
-// run, until all have ended, and of CPU time, its own and the programs'. So its CPU time is not mixed
-// with that of the other ways.
+// starter is a process that starts programs. It reads a number of starts, and prints four times in
+// nanoseconds: until all run, until all have ended, its own CPU time, and that of the programs. It is a
+// process of its own so that its CPU time is not mixed with that of the other ways.
 type starter struct {
 	name string
 	cmd  *exec.Cmd
@@ -62,7 +62,7 @@ func (s *starter) start(count int) (times [4]float64, err error) {
 	return times, err
 }
 
-// turn is a few lone starts and a row.
+// turn makes a few lone starts and a row.
 func (s *starter) turn() (float64, error) {
 	for range lone {
 		times, err := s.start(1)
@@ -194,7 +194,7 @@ func startRow(program string, count int) (running time.Duration, err error) {
 	return running, err
 }
 
-// descriptors opens those of a rank, and our sides of them.
+// descriptors opens the descriptors of a rank, and our ends of them.
 func descriptors() (theirs, ours []*os.File, err error) {
 	null, err := os.Open(os.DevNull)
 	theirs = append(theirs, null)

@@ -42,8 +42,8 @@ func session(host, command string) ([]byte, error) {
 	return text, err
 }
 
-// Floor is what no launcher can be below: a session to each node that runs the program, from one
-// place, with a window of them at a time. SHELL is "native", or the path of a remote shell.
+// Floor starts a session to each node that runs the program, from one place, with a window of them at
+// a time. No launcher can be faster. SHELL is "native", or the path of a remote shell.
 func Floor(args []string) error {
 	var shell, program string
 	var nodes, window int

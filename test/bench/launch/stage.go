@@ -20,32 +20,32 @@ import (
 
 const patience = 90 * time.Second
 
-// group is launches over one kind of session.
+// group describes launches over one kind of session.
 type group struct {
-	name, how  string
-	nodeCounts []int
-	rankCounts []int         // on each node
-	kex        string        // key exchange of the sshd; empty: the distribution's own
-	stand      bool          // the rsh stand-in instead of ssh
-	latency    time.Duration // of each session besides
-	alone      bool          // only ibrun and the floor
-	here       bool          // no sessions: the ranks are where the launcher is
-	times      int           // as many rounds as others have; 0: as many
+	name, how string
+	counts    []int         // numbers of nodes
+	perNode   []int         // numbers of ranks on each node
+	kex       string        // key exchange of the sshd; empty: the distribution's own
+	stand     bool          // the rsh stand-in instead of ssh
+	latency   time.Duration // that each session takes besides
+	alone     bool          // only ibrun and the floor
+	here      bool          // no sessions: the ranks are where the launcher is
+	times     int           // as many rounds as others have; 0: as many
 }
 
 var groups = map[string]group{
-	"ssh":   {how: "ssh as shipped", nodeCounts: []int{4, 16, 64, 128}, rankCounts: []int{1, 16}},
-	"tuned": {how: "ssh with curve25519 for all", nodeCounts: []int{64}, rankCounts: []int{1, 16}, kex: "curve25519-sha256"},
-	"rsh":   {how: "rsh stand-in", nodeCounts: []int{4, 16, 64, 128}, rankCounts: []int{1, 16}, stand: true},
-	"latency": {how: "rsh stand-in, 50 ms more for each session", nodeCounts: []int{128}, rankCounts: []int{1}, stand: true,
+	"ssh":   {how: "ssh as shipped", counts: []int{4, 16, 64, 128}, perNode: []int{1, 16}},
+	"tuned": {how: "ssh with curve25519 for all", counts: []int{64}, perNode: []int{1, 16}, kex: "curve25519-sha256"},
+	"rsh":   {how: "rsh stand-in", counts: []int{4, 16, 64, 128}, perNode: []int{1, 16}, stand: true},
+	"latency": {how: "rsh stand-in, 50 ms more for each session", counts: []int{128}, perNode: []int{1}, stand: true,
 		latency: 50 * time.Millisecond},
-	"half": {how: "rsh stand-in, 500 ms more for each session", nodeCounts: []int{64, 128}, rankCounts: []int{1}, stand: true,
+	"half": {how: "rsh stand-in, 500 ms more for each session", counts: []int{64, 128}, perNode: []int{1}, stand: true,
 		latency: 500 * time.Millisecond},
-	"second": {how: "rsh stand-in, 1 s more for each session", nodeCounts: []int{64, 128}, rankCounts: []int{1}, stand: true,
+	"second": {how: "rsh stand-in, 1 s more for each session", counts: []int{64, 128}, perNode: []int{1}, stand: true,
 		latency: time.Second},
-	"here":    {nodeCounts: []int{1}, rankCounts: []int{1, 16}, here: true, times: 10},
-	"own":     {how: "rsh stand-in, ibrun's own part", nodeCounts: []int{64}, rankCounts: []int{1}, stand: true, alone: true},
-	"own-ssh": {how: "ssh, ibrun's own part", nodeCounts: []int{64}, rankCounts: []int{1}, alone: true},
+	"here":    {counts: []int{1}, perNode: []int{1, 16}, here: true, times: 10},
+	"own":     {how: "rsh stand-in, ibrun's own part", counts: []int{64}, perNode: []int{1}, stand: true, alone: true},
+	"own-ssh": {how: "ssh, ibrun's own part", counts: []int{64}, perNode: []int{1}, alone: true},
 }
 
 // size is one case of a group.
@@ -66,18 +66,18 @@ func parseCase(text string) (g group, sizes []size, err error) {
 		}
 		return g, []size{s}, nil
 	}
-	for _, n := range g.nodeCounts {
-		for _, p := range g.rankCounts {
+	for _, n := range g.counts {
+		for _, p := range g.perNode {
 			sizes = append(sizes, size{n, p})
 		}
 	}
 	return g, sizes, nil
 }
 
-// large is a number of nodes on which only those run that are judged: others take minutes.
+// large is a number of nodes on which only contestants with a bound run: others take minutes.
 const large = 256
 
-// program is what the ranks run: it prints a line, so that none can be missing.
+// program is run by the ranks. It prints a line, so that a missing rank is noticed.
 const program = "hostname"
 
 // Names of contestants that are judged.
@@ -99,7 +99,7 @@ type contestant struct {
 	read  func(said []byte) error // gets the standard error; nil: it is not read
 }
 
-// cpu is the median of the CPU time without the first round.
+// cpu returns the median of the CPU time without the first round.
 func (c *contestant) cpu() float64 { return figure.Median(c.cpus[1:]) }
 
 // stage is a cluster with what contestants need. Without a cluster it is this machine.
@@ -152,7 +152,7 @@ func (s *stage) Close() error {
 	return s.Cluster.Close()
 }
 
-// contestants are those that are installed here, ibrun first.
+// contestants returns those that are installed here, ibrun first.
 func (s *stage) contestants(ibrun string) (all []*contestant) {
 	ibrun = absolute(ibrun)
 	ranks := s.nodes * s.ppn
@@ -189,7 +189,8 @@ func (s *stage) contestants(ibrun string) (all []*contestant) {
 	if s.alone {
 		return all
 	}
-	add(hydra, ranks, slices.Concat([]string{"mpiexec.hydra"}, launcher, []string{"-n", n, "-f", s.job.Hydra, program})...)
+	add(hydra, ranks, slices.Concat([]string{"mpiexec.hydra"}, launcher,
+		[]string{"-n", n, "-f", s.job.Hydra, program})...)
 	if s.latency == 0 { // where sessions wait, it takes several times as long, and is not judged
 		add(openMPI, ranks, slices.Concat([]string{"mpirun.openmpi"}, agent,
 			[]string{"--hostfile", s.job.OpenMPI, "-n", n, program})...)
@@ -197,7 +198,7 @@ func (s *stage) contestants(ibrun string) (all []*contestant) {
 	return all
 }
 
-// cpu is what all hosts have used so far; nothing without a cluster, whose control groups tell it.
+// cpu returns the CPU time of all hosts so far, from their control groups. Without a cluster it is 0.
 func (s *stage) cpu() (sum time.Duration, err error) {
 	for _, h := range s.hosts {
 		used, err := s.CPU(h)

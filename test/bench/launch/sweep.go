@@ -70,7 +70,7 @@ func sweepPoint(ibrun string, rounds int, latency time.Duration, nodes int) (lin
 		r.find(ours).Median(), theirs.Median(), r.find(floorName).Median()), nil
 }
 
-// times is what ibrun wrote of a launch by --timing --json, among the rest of its standard error.
+// times finds the line of --timing --json in the standard error of ibrun.
 func times(said []byte) (s timing.Summary, err error) {
 	at := bytes.Index(said, []byte(`{"nodes"`))
 	if at < 0 {

@@ -57,7 +57,7 @@ func Tree(args []string) error {
 	return bounds.Err()
 }
 
-// series is some launches of one size, planned with what the ones before have cost.
+// series runs launches of one size, each planned with the costs of those before.
 func series(ibrun string, rounds, agents int, latency time.Duration) (ratio float64, err error) {
 	dir, err := os.MkdirTemp("", "bench-tree-")
 	if err != nil {
@@ -106,7 +106,7 @@ func series(ibrun string, rounds, agents int, latency time.Duration) (ratio floa
 	return ratio, nil
 }
 
-// optimum is the makespan of the best tree for what a launch has cost, in milliseconds.
+// optimum returns the makespan of the best tree for what a launch has cost, in milliseconds.
 func optimum(s timing.Summary, agents int) float64 {
 	of := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 	cost := tree.Cost{SEQ: of(s.Measured.SEQ), REM: of(s.Measured.REM), Window: s.Measured.Window}

@@ -14,17 +14,17 @@ import (
 
 const (
 	fromEach = 1000                   // messages of one sender in a round
-	quiet    = 200 * time.Millisecond // after which plain UDP has lost what has not come
+	quiet    = 200 * time.Millisecond // after this time a datagram of plain UDP counts as lost
 
 	// The all-to-all of small messages, once without and once with WithAggregation.
 	rolePlain   = "all"
 	roleBundled = "bundled"
 	eachTo      = 100              // messages from each rank to each
-	bundleWait  = time.Millisecond // that one may wait for others
+	bundleWait  = time.Millisecond // the longest that a message waits for others
 )
 
-// crowd measures messages of 1 KiB that all other ranks send to rank 0 at the same time: how many a
-// second arrive. Plain UDP loses some of them.
+// crowd measures messages of 1 KiB that all other ranks send to rank 0 at the same time: how many
+// arrive in a millisecond. Plain UDP loses some of them.
 func crowd(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	c, to, err := crowdSocket(ctx, w)
 	if err != nil {
@@ -39,7 +39,7 @@ func crowd(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	return []row{atLeast("63 senders of 1 KiB to one, beside what UDP delivers", "per ms", p, 0.5)}, nil
 }
 
-// crowdSocket is a socket of each rank, and the address of that of rank 0.
+// crowdSocket opens a socket in each rank, and returns it with the address of the socket of rank 0.
 func crowdSocket(ctx context.Context, w *ibrun.World) (c *net.UDPConn, to netip.AddrPort, err error) {
 	ip, err := address()
 	if err != nil {
@@ -60,7 +60,7 @@ func crowdSocket(ctx context.Context, w *ibrun.World) (c *net.UDPConn, to netip.
 	return c, to, err
 }
 
-// gather is one round.
+// gather runs one round with package ibrun, and returns the messages that rank 0 got in a millisecond.
 func gather(ctx context.Context, w *ibrun.World) (float64, error) {
 	if err := w.Barrier(ctx); err != nil {
 		return 0, err
@@ -80,7 +80,7 @@ func gather(ctx context.Context, w *ibrun.World) (float64, error) {
 	return fromEach * senders / figure.Milliseconds(took), err
 }
 
-// receive takes numbered messages from all. None may be lost, doubled or reordered.
+// receive receives numbered messages from all ranks. It fails if one is lost, doubled or reordered.
 func receive(ctx context.Context, w *ibrun.World, messages, size int) error {
 	next := make([]int, w.Size())
 	return figure.Repeat(messages, func() error {

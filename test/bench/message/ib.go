@@ -38,13 +38,13 @@ const (
 	polling = "polling"
 )
 
-// accepted is a sink that keeps streams.
+// accepted is a sink that passes streams on.
 type accepted struct{ streams chan fabric.Stream }
 
 func (accepted) Datagram(fabric.Tuple, []byte) {}
 func (a accepted) Accepted(s fabric.Stream)    { a.streams <- s }
 
-// onCPU is a program on one of both sides. One that polls has a CPU of its own, as a rank that ibrun
+// onCPU returns a command of one side. A program that polls has a CPU of its own, as a rank that ibrun
 // starts has.
 func onCPU(mode, cpu, name string, args ...string) *exec.Cmd {
 	if mode == polling {
@@ -68,8 +68,8 @@ func open(device, mode string) (*ib.Fabric, accepted, error) {
 	return f, a, err
 }
 
-// Echo is the other process: it sends back what comes, in pieces of the length that the first eight
-// digits say.
+// Echo is the other process. It sends messages back; the first eight digits of a stream are their
+// length.
 func Echo(args []string) error {
 	var device, mode string
 	if err := figure.Parse(args, &device, &mode); err != nil {
@@ -105,7 +105,7 @@ func Echo(args []string) error {
 	return nil
 }
 
-// echo is a process that sends back what comes.
+// echo is a process that runs Echo.
 type echo struct {
 	f     *ib.Fabric
 	other *exec.Cmd
@@ -158,7 +158,7 @@ func streamTrip(s fabric.Stream, m []byte) error {
 	return err
 }
 
-// pingpong is the time of a round trip in microseconds.
+// pingpong returns the time of a round trip in microseconds.
 func (e *echo) pingpong(size, trips int) (float64, error) {
 	s, err := e.dial(size)
 	if err != nil {
@@ -202,7 +202,9 @@ func IB(args []string) error {
 	fmt.Printf("memory registered with one peer: %d bytes; queue pairs made: %d\n", c.Pinned, c.Made)
 	fmt.Printf("medians of %d round trips in turns\n", ibRounds)
 	for _, l := range []struct{ bytes, trips int }{{64, 200}, {4 << 10, 200}, {streamed, 10}} {
-		ours := &figure.Way{Name: "ibrun", Do: func() (float64, error) { return inTurn(device, mode, l.bytes, l.trips) }}
+		ours := &figure.Way{Name: "ibrun", Do: func() (float64, error) {
+			return inTurn(device, mode, l.bytes, l.trips)
+		}}
 		theirs := verbs(device, mode, l.bytes, l.trips)
 		if err := figure.Measure(0, ibRounds, ours, theirs); err != nil {
 			return err

@@ -25,11 +25,12 @@ var allTook = regexp.MustCompile(`^\d+ ranks sent \d+ messages of \d+ bytes in (
 // Lazy lets lazy, eager and auto take turns on the nodes of a virtual cluster, with two patterns.
 // DENSE is examples/alltoall, of which each rank sends to one rank of each node. SPARSE is
 // examples/stencil3d, of which the median first message counts; it depends on how the nodes happened
-// to start. The numbers of rounds are theirs. Lazy fails if auto misses its bound.
+// to start. Each pattern has its own number of rounds. Lazy fails if auto misses its bound.
 func Lazy(args []string) error {
 	var nodes, perNode, denseRounds, sparseRounds int
 	var launcher, dense, sparse string
-	if err := figure.Parse(args, &nodes, &perNode, &denseRounds, &sparseRounds, &launcher, &dense, &sparse); err != nil {
+	err := figure.Parse(args, &nodes, &perNode, &denseRounds, &sparseRounds, &launcher, &dense, &sparse)
+	if err != nil {
 		return err
 	}
 	hosts, ppn := strings.Join(figure.Names(nodes), ","), strconv.Itoa(perNode)

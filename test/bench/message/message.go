@@ -1,7 +1,7 @@
 // Package message measures messages of package ibrun beside plain UDP and TCP of package net, in the
 // same processes and in turns: between the nodes of a virtual cluster, and on one machine. It also
-// measures lazy and eager jobs, InfiniBand beside ibv_rc_pingpong, and is a rank of the patterns that
-// package mpi holds against programs in C. It does not start clusters.
+// measures lazy and eager jobs, and InfiniBand beside ibv_rc_pingpong, and has the ranks of the
+// patterns that package mpi compares with programs in C. It does not start clusters.
 package message
 
 import (
@@ -23,7 +23,7 @@ import (
 // patience limits one job.
 const patience = 5 * time.Minute
 
-// role is what the ranks of a job do.
+// role is a function that each rank of a job runs.
 type role func(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error)
 
 var roles = map[string]role{
@@ -70,7 +70,7 @@ func Rank(args []string) error {
 	return w.Finalize(ctx)
 }
 
-// run runs a job of a role. It is lazy: eager would take the look-up out of the first message.
+// run runs a job of a role. The job is lazy: an eager one makes no look-up before the first message.
 func run(launcher, role string, number int, options ...string) (rows []row, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -146,10 +146,11 @@ func Data(args []string) error {
 		pair{ours: bundled.Values, theirs: single.Values}, 0.5))
 	table := tableOf(rows, rounds)
 	fmt.Print(table)
-	return errors.Join(judge(rows, os.Stdout), figure.Keep(page, "make bench-data", func(string) string { return table }))
+	return errors.Join(judge(rows, os.Stdout),
+		figure.Keep(page, "make bench-data", func(string) string { return table }))
 }
 
-// each gives each node so many ranks.
+// each returns a host list in which each node has the same number of ranks.
 func each(ranks int, nodes []string) (list []string) {
 	for _, name := range nodes {
 		list = append(list, fmt.Sprintf("%s:%d", name, ranks))

@@ -37,7 +37,8 @@ func TestTimesAreReadFromOutput(t *testing.T) {
 	require.Equal(t, 1250.0, took)
 	_, err = allTime(figure.Result{Out: []byte("ibrun: no such host\n")})
 	require.ErrorContains(t, err, "unexpected output")
-	took, err = firstTime(figure.Result{Said: []byte("ibrun: a word\n{\"mode\":\"lazy\",\"first_message_p50_us\":1500}\n")})
+	took, err = firstTime(figure.Result{Said: []byte("ibrun: a word\n" +
+		"{\"mode\":\"lazy\",\"first_message_p50_us\":1500}\n")})
 	require.NoError(t, err)
 	require.Equal(t, 1.5, took)
 	_, err = firstTime(figure.Result{Said: []byte("ibrun: a word\n")})

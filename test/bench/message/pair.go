@@ -16,8 +16,8 @@ const (
 	bulk  = 64 << 20 // bytes of a stream
 )
 
-// trips returns a role of two ranks that measures round trips of some lengths, which have names. The
-// numbers of a role of rows begin with that of rounds.
+// trips returns a role of two ranks that measures round trips of messages. The keys of names are the
+// lengths. The first number of each role that returns rows is the number of rounds.
 func trips(names map[int]string) role {
 	return func(ctx context.Context, w *ibrun.World, numbers []int) (rows []row, err error) {
 		p, err := newPlain(ctx, w, 1)
@@ -83,7 +83,7 @@ func trip(ctx context.Context, w *ibrun.World, m []byte) error {
 	return err
 }
 
-// stream is long messages in a row, with the least ratio of their rate to that of TCP.
+// stream describes long messages in a row. Their rate, divided by that of TCP, must reach the bound.
 type stream struct {
 	what  string
 	size  int
@@ -142,7 +142,7 @@ func inRow(ctx context.Context, w *ibrun.World, rounds int, list []stream) (rows
 	return rows, nil
 }
 
-// oneWay sends messages to rank 1 and waits for a word at the end.
+// oneWay sends messages to rank 1, which answers the last one.
 func oneWay(ctx context.Context, w *ibrun.World, messages int, m []byte) error {
 	if w.Rank() == 0 {
 		if err := figure.Repeat(messages, func() error { return w.Send(ctx, 1, m) }); err != nil {

@@ -17,7 +17,7 @@ func printLine(bytes int, took time.Duration, count int) {
 	fmt.Printf("%d %.3f\n", bytes, figure.Microseconds(took)/float64(count))
 }
 
-// stencil has a rank exchange messages with its neighbours in an open box.
+// stencil has each rank exchange messages with its neighbours in an open box.
 func stencil(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	var list []int
 	stride := 1
@@ -48,7 +48,7 @@ func box(n int) (dims [3]int) {
 	return dims
 }
 
-// everybody has a rank exchange messages with all others, the next one first.
+// everybody has each rank exchange messages with all others, the next one first.
 func everybody(ctx context.Context, w *ibrun.World, numbers []int) ([]row, error) {
 	var list []int
 	for i := 1; i < w.Size(); i++ {
@@ -86,7 +86,7 @@ func steps(ctx context.Context, w *ibrun.World, peers []int, numbers []int) erro
 		number++
 		return nil
 	}
-	if err := step(); err != nil { // connects all
+	if err := step(); err != nil { // connects all pairs
 		return err
 	}
 	if err := w.Barrier(ctx); err != nil {
@@ -130,7 +130,7 @@ func curveOverTCP(ctx context.Context, w *ibrun.World, numbers []int) ([]row, er
 	})
 }
 
-// Lengths returns those of a curve: 1 byte and fourfold up to a maximum.
+// Lengths returns the lengths of messages in a curve: 1 byte, 4 bytes, 16 bytes and so on.
 func Lengths(maximum int) (all []int) {
 	for n := 1; n <= maximum; n *= 4 {
 		all = append(all, n)
@@ -143,7 +143,7 @@ func allLengths(w *ibrun.World, maximum int, trip func(m []byte) error) error {
 		return fmt.Errorf("round trips need two ranks, not %d", w.Size())
 	}
 	for _, size := range Lengths(maximum) {
-		m, count := make([]byte, size), 200 // as pattern.c
+		m, count := make([]byte, size), 200 // the same counts as in pattern.c
 		switch {
 		case size > 1<<20:
 			count = 5

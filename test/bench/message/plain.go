@@ -10,7 +10,7 @@ import (
 	"ibrun"
 )
 
-// plain is the sockets of package net between rank 0 and another, used as plainly as can be.
+// plain has sockets of package net between rank 0 and another rank.
 type plain struct {
 	udp *net.UDPConn
 	to  netip.AddrPort
@@ -18,8 +18,8 @@ type plain struct {
 	buf []byte
 }
 
-// address returns that of this node on the link of a virtual cluster. A machine without a network has
-// that of its loopback.
+// address returns the address of this node on the link of a virtual cluster, or that of the loopback
+// if the machine has no other network.
 func address() (net.IP, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -33,10 +33,11 @@ func address() (net.IP, error) {
 	return net.IPv4(127, 0, 0, 1), nil
 }
 
-// plains counts those of this process: each has keys of its own, since a value stays as it is.
+// plains counts the calls of newPlain: each call has keys of its own, since a value that was put never
+// changes.
 var plains int
 
-// newPlain connects rank 0 and another. Ranks beside these two get nothing.
+// newPlain connects rank 0 and another rank. All other ranks get nil.
 func newPlain(ctx context.Context, w *ibrun.World, to int) (*plain, error) {
 	plains++
 	if w.Rank() != 0 && w.Rank() != to {
@@ -84,7 +85,7 @@ func newPlain(ctx context.Context, w *ibrun.World, to int) (*plain, error) {
 	return p, err
 }
 
-// datagram is one round trip, at either end.
+// datagram makes one round trip, at either end.
 func (p *plain) datagram(rank, size int) error {
 	if rank == 0 {
 		if _, err := p.udp.WriteToUDPAddrPort(p.buf[:size], p.to); err != nil {
@@ -99,7 +100,7 @@ func (p *plain) datagram(rank, size int) error {
 	return err
 }
 
-// stream sends from rank 0, and waits for a word at the end.
+// stream sends messages from rank 0 to the other rank, which answers the last one.
 func (p *plain) stream(rank, messages, size int) error {
 	if len(p.buf) < size {
 		p.buf = make([]byte, size)

@@ -13,7 +13,7 @@ import (
 	"ibrun/test/bench/figure"
 )
 
-// row is one line of the table: medians of both ways, and of what is bounded.
+// row is one line of the table: the medians of both ways, and their ratio with its bound.
 type row struct {
 	What         string
 	Unit         string
@@ -46,7 +46,8 @@ func beside(rounds int, ours, theirs func() (float64, error)) (p pair, err error
 	return p, err
 }
 
-// ratioOfCPU is that of both ways, over both ranks; rank 1 gets 0.
+// ratioOfCPU returns the processor time of both ranks with package ibrun, divided by that with plain
+// sockets. Rank 1 gets 0.
 func (p pair) ratioOfCPU(ctx context.Context, w *ibrun.World, what string) (float64, error) {
 	if w.Rank() > 0 {
 		return 0, w.Put(ctx, "cpu "+what, fmt.Appendf(nil, "%d %d", p.spentOurs, p.spentTheirs))
@@ -60,7 +61,7 @@ func (p pair) ratioOfCPU(ctx context.Context, w *ibrun.World, what string) (floa
 	return float64(p.spentOurs+ours) / float64(p.spentTheirs+theirs), err
 }
 
-// atMost is a row of a pair of times. The ratio is the median of the rounds' ratios: both ways of a
+// atMost returns the row of a pair of times. The ratio is the median of the rounds' ratios: both ways of a
 // round were measured beside the same load.
 func atMost(what, unit string, p pair, bound float64) row {
 	var ratios []float64
@@ -71,14 +72,14 @@ func atMost(what, unit string, p pair, bound float64) row {
 		Ratio: figure.Median(ratios), Bound: bound}
 }
 
-// atLeast is a row of a pair of rates.
+// atLeast returns the row of a pair of rates.
 func atLeast(what, unit string, p pair, bound float64) row {
 	r := atMost(what, unit, p, bound)
 	r.Least = true
 	return r
 }
 
-// medians has those of the same rows, measured several times.
+// medians returns the medians of rows that were measured several times.
 func medians(times [][]row) (list []row) {
 	of := func(i int, value func(row) float64) float64 {
 		var all []float64
@@ -103,7 +104,7 @@ func (r row) figure() figure.Figure {
 	return f
 }
 
-// tableOf is the table as a document has it.
+// tableOf returns the table in Markdown.
 func tableOf(rows []row, rounds int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Medians of %d rounds, %s.\n\n", rounds, figure.Machine())
@@ -123,7 +124,7 @@ func tableOf(rows []row, rounds int) string {
 	return b.String()
 }
 
-// judge prints the bounds, and says which are missed.
+// judge prints the bounds and returns an error that names those that are missed.
 func judge(rows []row, to io.Writer) error {
 	b := figure.Bounds{To: to}
 	for _, r := range rows {

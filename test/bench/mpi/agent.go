@@ -46,8 +46,8 @@ func Agent(args []string) error {
 	return bounds.Err()
 }
 
-// resident is the least memory of an agent in KiB, from when each of its ranks has printed that it has
-// passed a fence. It ends the job.
+// resident runs a job and returns the smallest resident memory of its agent in KiB, after each rank has
+// printed that it has passed a fence.
 func resident(args ...string) (kib float64, err error) {
 	argv := append([]string{"-n", strconv.Itoa(agentRanks), "--launcher", "local", "--hosts", "a"}, args...)
 	cmd := exec.Command(built, argv...)
@@ -93,7 +93,7 @@ func resident(args ...string) (kib float64, err error) {
 	return kib, nil
 }
 
-// agentBelow is the process id of the agent that descends from a process.
+// agentBelow returns the process id of the agent that descends from a process.
 func agentBelow(ancestor int) (int, error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", ancestor))
 	if err != nil {

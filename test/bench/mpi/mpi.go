@@ -120,7 +120,8 @@ func Hello(args []string) error {
 	return onCluster(args, func(j job) error {
 		compare := func(library string, ours []string, name string, theirs []string) error {
 			what := fmt.Sprintf("%d nodes x %d ranks of %s", j.Nodes, j.PerNode, library)
-			_, err := compare(what, j.rounds, time.Minute, j.greeted("hello"), figure.Median[float64], ours, name, theirs)
+			_, err := compare(what, j.rounds, time.Minute, j.greeted("hello"), figure.Median[float64],
+				ours, name, theirs)
 			return err
 		}
 		if err := compare("MPICH", j.underIbrun(mpich, "hello", "unfinished"), "mpiexec.hydra",

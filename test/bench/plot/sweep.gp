@@ -4,6 +4,7 @@ set output ARG2
 set datafile separator tab
 set logscale y
 set grid
+set for [i=1:8] linetype i pointtype 7 pointsize 0.5
 set yrange [10:*]
 set xrange [-0.3:3.3]
 set key bottom right
@@ -13,5 +14,5 @@ set ylabel "ms"
 set multiplot layout 1,3 title "Launches over sessions that take long"
 do for [block=0:2] {
 	set title word("16 64 256", block+1)." nodes"
-	plot for [i=2:6] ARG1 index block using 0:i:xticlabels(1) with linespoints pointtype 7 pointsize 0.5 title columnhead(i)
+	plot for [i=2:6] ARG1 index block using 0:i:xticlabels(1) with linespoints title columnhead(i)
 }
