@@ -103,21 +103,6 @@ func TestJobKeys(t *testing.T) {
 	}
 }
 
-// TestJobSize: what a rank more costs each client in the full form.
-func TestJobSize(t *testing.T) {
-	size := func(ranks int) int {
-		j := &Job{Nodes: []Node{{Host: "node0001"}}}
-		for rank := range Rank(ranks) {
-			j.Nodes[0].Ranks = append(j.Nodes[0].Ranks, rank)
-			j.Ranks = append(j.Ranks, RankPlace{Rank: rank, AppRank: rank, LocalRank: uint16(rank), Host: "node0001"})
-		}
-		w := writer{}
-		j.pairs(&w)
-		return len(w.b)
-	}
-	require.InDelta(t, 155, float64(size(2000)-size(1000))/1000, 10)
-}
-
 // TestJobWrittenOnce: a job is put into bytes for the first client of each encoding, and costs no
 // work for the others.
 func TestJobWrittenOnce(t *testing.T) {

@@ -36,6 +36,14 @@ func soon(t *testing.T, f func()) {
 	waitfor.Closed(t, done)
 }
 
+// during runs f while the inlet waits.
+func (i *inlet) during(f func()) {
+	for !i.inside.Load() {
+		runtime.Gosched()
+	}
+	f()
+}
+
 // After a first datagram a driver waits in the kernel, where another one and Wake reach it.
 func TestInletWaitsInKernel(t *testing.T) {
 	in, send := inletOf(t)
@@ -50,12 +58,7 @@ func TestInletWaitsInKernel(t *testing.T) {
 		came int
 	}{{func() { send("second") }, 1}, {func() { in.wake(func() { send("") }) }, 1}, {func() { send("third") }, 1}} {
 		soon(t, func() {
-			go func() {
-				for !in.inside.Load() {
-					runtime.Gosched()
-				}
-				end.by()
-			}()
+			go in.during(end.by)
 			n, err = in.next(true)
 		})
 		require.NoError(t, err)
@@ -76,12 +79,7 @@ func TestInletPolls(t *testing.T) {
 	}{{func() { send("one") }, 1}, {func() { in.wake(func() {}) }, 0}} {
 		in.short = leastShort
 		soon(t, func() {
-			go func() {
-				for !in.inside.Load() {
-					runtime.Gosched()
-				}
-				end.by()
-			}()
+			go in.during(end.by)
 			n, err := in.next(true)
 			require.NoError(t, err)
 			require.Equal(t, end.came, n)

@@ -142,11 +142,6 @@ func TestInfiniBandOptions(t *testing.T) {
 	require.ErrorContains(t, err, "is not a number from 0 to 15, nor path")
 }
 
-func TestLaterOptionsWarn(t *testing.T) {
-	require.Empty(t, mustPlan(t, "--mpi=pmix", "--bind-to=none", "--fabric=auto", "--lazy",
-		"--iface=eth0,10.0.0.0/8", "--stats=json", "--oversubscribe", "true").Warnings)
-}
-
 func TestPlacementWords(t *testing.T) {
 	for line, want := range map[string]job.Binding{
 		"":                                      {},
@@ -180,25 +175,14 @@ func TestPlacementWords(t *testing.T) {
 }
 
 func TestDealtToNodes(t *testing.T) {
-	for line, want := range map[string][]uint32{
-		"-n 8 -H a:4,b:4 -m cyclic":             {0, 2, 4, 6, 1, 3, 5, 7},
-		"-n 8 -H a:4,b:4 --map-by node":         {0, 2, 4, 6, 1, 3, 5, 7},
-		"-n 8 -H a:4,b:4 --rank-by node":        {0, 2, 4, 6, 1, 3, 5, 7},
-		"-n 8 -H a:4,b:4 -m plane=2":            {0, 1, 4, 5, 2, 3, 6, 7},
-		"-n 6 -H a:4,b:4 -m cyclic":             {0, 2, 4, 1, 3, 5},
-		"-n 6 -H a:4,b:4":                       {0, 1, 2, 3, 4, 5},
-		"-n 6 -H a:4,b:4 --map-by package:SPAN": {0, 1, 2, 3, 4, 5},
-		"-n 4 -H a,b --map-by node":             {0, 2, 1, 3},
-	} {
-		p := mustPlan(t, append(strings.Fields(line), "true")...)
-		var ranks []uint32
-		for slot := range job.Slot(p.Job.Size) {
-			ranks = append(ranks, uint32(p.Job.Layout.Rank(slot)))
-		}
-		require.Equal(t, want, ranks, line)
-	}
-	require.Equal(t, uint32(3), mustPlan(t, "-n", "6", "-H", "a:4,b:4", "--map-by", "package:SPAN",
-		"true").Nodes.At(1).Ranks)
+	places(t, map[string]string{
+		"-n 8 -H a:4,b:4 -m cyclic true":             "a=0,2,4,6 b=1,3,5,7",
+		"-n 8 -H a:4,b:4 --map-by node true":         "a=0,2,4,6 b=1,3,5,7",
+		"-n 8 -H a:4,b:4 --rank-by node true":        "a=0,2,4,6 b=1,3,5,7",
+		"-n 8 -H a:4,b:4 -m plane=2 true":            "a=0,1,4,5 b=2,3,6,7",
+		"-n 6 -H a:4,b:4 --map-by package:SPAN true": "a=0,1,2 b=3,4,5",
+		"-n 4 -H a,b --map-by node true":             "a=0,2 b=1,3",
+	})
 	require.Equal(t, job.Stdin{Mode: job.StdinOne, Rank: 2},
 		mustPlan(t, "-n", "4", "-H", "a:2,b:2", "-m", "cyclic", "--stdin", "1", "true").Job.Stdin, "its slot")
 }

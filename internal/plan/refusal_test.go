@@ -76,8 +76,9 @@ func TestTakenLines(t *testing.T) {
 		"-H a,b --exclude c true":          "no such host",
 		"-H a:2:mlx5_0:1 true":             "",
 		"-n 1 --output=out true":           "",
-		"-n 2 --output=/dev/null true":     "",
-		"-n 2 --output=o.%r true":          "",
+		"--mpi=pmix --bind-to=none --fabric=auto --lazy --iface=eth0,10.0.0.0/8 --stats=json --oversubscribe true": "",
+		"-n 2 --output=/dev/null true": "",
+		"-n 2 --output=o.%r true":      "",
 	} {
 		p := mustPlan(t, strings.Fields(line)...)
 		if warned == "" {
