@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ibrun/bootstrap/core"
 	"ibrun/bootstrap/frame"
 	"ibrun/bootstrap/rankwire"
 	"ibrun/bootstrap/wire"
@@ -111,25 +110,6 @@ func TestAskWhoIsMissing(t *testing.T) {
 	}
 }
 
-// SIGQUIT and the end of the job's time report who is missing before the job ends.
-func TestMissingBeforeTheEnd(t *testing.T) {
-	for name, end := range map[string]func(cfg *Config, w *World){
-		"SIGQUIT":   func(_ *Config, w *World) { w.Interrupt(3) },
-		"--timeout": func(*Config, *World) {},
-	} {
-		cfg := plan(16, 16, "kary:2")
-		if name == "--timeout" {
-			cfg.Policy.Timeout = 6 * time.Second
-		}
-		w := stuck(t, cfg, 17, func(w *World) { end(&cfg, w) })
-		found := slices.IndexFunc(w.Reports, isMissing)
-		require.GreaterOrEqual(t, found, 0, name)
-		s := standing.Of(cfg.Job.Layout, missingOf(w.Reports[found]))
-		require.Contains(t, s.Collectives()[0], "missing: rank 17 on node000002", name)
-		require.Equal(t, map[string]int{"SIGQUIT": 131, "--timeout": 124}[name], w.Outcome.Code)
-	}
-}
-
 // A node that does not answer holds up the answer for no longer than the patience, and is counted.
 func TestAskMuteNode(t *testing.T) {
 	cfg := plan(64, 2, "kary:2")
@@ -143,11 +123,3 @@ func TestAskMuteNode(t *testing.T) {
 	}
 	require.Equal(t, uint32(126), total)
 }
-
-// isMissing reports whether a report says who is missing.
-func isMissing(what any) bool {
-	_, ok := what.(core.Missing)
-	return ok
-}
-
-func missingOf(what any) rankwire.Standings { return what.(core.Missing).Standings }

@@ -9,26 +9,13 @@ import (
 	"ibrun/job"
 )
 
-// A rank that was restarted is asked for in its new start, whatever the requester knows and the
-// cache has; ranks of its node that were not are answered from the cache.
-func TestBlocksAfterARestart(t *testing.T) {
-	s, l := agent(false)
-	old := block(3, 1, 7, 8)
-	l.Ask(0, Rank(4), about(6))
-	l.Answered(found(6, old), false)
-	l.Ask(0, Rank(4), rankwire.Ask{Rank: 8})
-	s.Floors.Raise(6, 1, job.Epoch(1, 1))
-	s.Floors.Raise(8, 1, job.Epoch(1, 1))
-	require.Empty(t, l.Raised(0, 6, 1))
-	require.Empty(t, l.Raised(0, 8, 1))
-	require.Equal(t, []Effect{send(Rank(5), found(7, old))}, l.Ask(0, Rank(5), about(7)))
-	again := rankwire.Ask{Rank: 6, Least: job.Epoch(1, 1)}
-	require.Equal(t, []Effect{send(Neighbour(0), again)}, l.Ask(0, Rank(5), about(6)))
-	newer := block(3, job.Epoch(1, 1), 9, 8)
-	require.Equal(t, []Effect{send(Rank(5), found(6, newer))}, l.Answered(found(6, newer), false))
-	// The answer to what was asked before the floor crosses it.
-	require.Equal(t, []Effect{send(Neighbour(1), rankwire.Ask{Rank: 8, Least: job.Epoch(1, 1)})},
-		l.Answered(found(8, block(4, 1, 7, 8)), true))
+// A block answers questions about the epoch that it has and older ones.
+func TestBlockSatisfies(t *testing.T) {
+	b := block(3, 2, 7, 0)
+	for least, want := range []bool{true, true, true, false} {
+		require.Equal(t, want, satisfies(b, rankwire.Ask{Rank: 6, Least: uint16(least)}), "at least %d", least)
+	}
+	require.False(t, satisfies(b, about(7)), "it has not published")
 }
 
 // What an old start has put is forgotten where it is kept, and an answer that is on its way is not

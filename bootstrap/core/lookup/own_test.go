@@ -60,13 +60,6 @@ func TestEndedRanks(t *testing.T) {
 		require.Equal(t, []Effect{send(up, rankwire.Answer{Rank: 4, What: what})}, l.RankEnded(0))
 	}
 	l := joined()
-	l.Publish(0, 4, tuple(2, 7))
-	l.Publish(0, 5, tuple(2, 8))
-	require.Equal(t, []Effect{send(up, found(4, both(7, 8)))}, l.Ask(0, up, about(4)))
-	end(l, 4, false)
-	require.Equal(t, []Effect{send(up, found(5, both(0, 8)))}, l.Ask(0, up, about(5)), "the block is made anew")
-
-	l = joined()
 	l.Ask(0, up, about(4))
 	require.Equal(t, []Effect{send(up, rankwire.Answer{Rank: 4, What: rankwire.Failed})}, l.Dropped())
 	require.Empty(t, l.Dropped())

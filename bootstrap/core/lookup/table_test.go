@@ -33,12 +33,6 @@ func blocksIn(v frame.Values) (list [][]byte) {
 // The blocks of a subtree go up once, when its ranks have published, all children have reported or
 // ended, and no child will be added. The table goes down to all children.
 func TestTableGoesUpAndDown(t *testing.T) {
-	_, l := eager(false)
-	require.Empty(t, l.NoTableBelow(0, 1))
-	require.Empty(t, l.TableBelow(0, 0, values()))
-	require.Empty(t, l.Publish(0, 4, tuple(2, 7)))
-	require.Len(t, l.Publish(0, 5, tuple(2, 8)), 1)
-
 	s, l := eager(false)
 	s.Launched = false
 	require.Empty(t, l.Publish(0, 4, tuple(2, 7)))
