@@ -31,10 +31,8 @@ func tree(lines string) fstest.MapFS {
 	}
 	for name, to := range links {
 		at := path.Join(path.Dir(name), to) + "/"
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(links)), func(link string) bool {
-			return strings.HasPrefix(at,
-				link+"/")
-		}) {
+		through := func(link string) bool { return strings.HasPrefix(at, link+"/") }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(links)), through) {
 			fsys[name] = &fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte(to)}
 		}
 	}

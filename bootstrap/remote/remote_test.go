@@ -233,8 +233,7 @@ func TestDashedHostIsRefused(t *testing.T) {
 }
 
 func TestSockets(t *testing.T) {
-	s,
-		ok := parseSocket("   3: 0101004D:0016 0201004D:D431 01 00000024:00000000 01:000003E8 00000005     0        " +
+	s, ok := parseSocket("   3: 0101004D:0016 0201004D:D431 01 00000024:00000000 01:000003E8 00000005     0        " +
 		"0 12345 4 0000000000000000 1600 4 30 10 -1")
 	require.True(t, ok)
 	require.Equal(t, tcpSocket{local: netip.MustParseAddrPort("77.0.1.1:22"),

@@ -61,14 +61,11 @@ func TestOpen(t *testing.T) {
 	loopback, _ := open(t, Config{Addr: here})
 	require.Equal(t, 61440, loopback.MTU(), "however much the link takes")
 	for name, bad := range map[string]Config{
-		"203.0.113.9": {Addr: netip.MustParseAddr("203.0.113.9")},
-		"203.0.113.9:0": {Addr: netip.MustParseAddr("203.0.113.9"),
-			MTU: 1500},
-		"no address": {MTU: 1500},
-		"0.0.0.0": {Addr: netip.IPv4Unspecified(),
-			MTU: 1500},
-		"an MTU of 28": {Addr: here,
-			MTU: 28},
+		"203.0.113.9":     {Addr: netip.MustParseAddr("203.0.113.9")},
+		"203.0.113.9:0":   {Addr: netip.MustParseAddr("203.0.113.9"), MTU: 1500},
+		"no address":      {MTU: 1500},
+		"0.0.0.0":         {Addr: netip.IPv4Unspecified(), MTU: 1500},
+		"an MTU of 28":    {Addr: here, MTU: 28},
 		"an MTU of -1500": {Addr: here, MTU: -1500},
 	} {
 		_, err := Open(bad, fabrictest.NewBox())

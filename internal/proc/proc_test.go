@@ -109,10 +109,8 @@ func TestNothingElseIsInherited(t *testing.T) {
 // A signal to the group reaches what the process has started; one to the
 // process does not.
 func TestSignalsToGroups(t *testing.T) {
-	p,
-		line := shell(t,
-		`trap "echo self" TERM; sh -c 'exec 2>/dev/null; trap "echo child; exit" TERM; echo ready; while :; do sleep `+
-			`0.01; done' & wait $!; wait $!`)
+	p, line := shell(t, `trap "echo self" TERM; sh -c 'exec 2>/dev/null; trap "echo child; exit" TERM; echo ready; `+
+		`while :; do sleep 0.01; done' & wait $!; wait $!`)
 	require.Equal(t, "ready", line())
 	p.Signal(syscall.SIGTERM)
 	require.Equal(t, "self", line())

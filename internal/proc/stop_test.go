@@ -25,17 +25,15 @@ func TestStopDescendants(t *testing.T) {
 		}
 		return list
 	}
-	_,
-		line := shell(t,
-		`trap : TSTP CONT; echo $$; setsid sh -c 'echo $$; while :; do sleep 0.01; done' & `+
-			`while :; do sleep 0.01; done`)
+	const loop = "while :; do sleep 0.01; done"
+	_, line := shell(t, "trap : TSTP CONT; echo $$; setsid sh -c 'echo $$; "+loop+"' & "+loop)
 	below := pids(line, 2)
 	t.Cleanup(func() { // its session is another one
 		for _, pid := range below {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
-	spared, line := shell(t, `echo $$; while :; do sleep 0.01; done`)
+	spared, line := shell(t, "echo $$; "+loop)
 	pids(line, 1)
 
 	// A parent in vfork sleeps, D, as long as its child is stopped.
