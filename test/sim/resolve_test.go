@@ -187,19 +187,6 @@ func TestRandomPairsCrossEdgesOnce(t *testing.T) {
 	}
 }
 
-// Eager: one message up and one down on each edge, and no question after.
-func TestEagerCostsTwoMessagesPerEdge(t *testing.T) {
-	for _, shape := range shapes {
-		const nodes, size = 40, 120
-		cfg := plan(nodes, 3, shape)
-		cfg.Job.Transport.Eager = true
-		l := lookup(t, cfg, func(rank uint32) []uint32 { return []uint32{(rank + 7) % size, (rank * 31) % size} })
-		l.run()
-		require.Equal(t, 2*nodes, l.Sent[wire.KindBlocks], shape)
-		require.Zero(t, l.Sent[rankwire.KindAsk], shape)
-	}
-}
-
 // A job that chooses and has a small table sends it as eager mode does. With a large one, nodes
 // that ask for little cost what they cost lazily. When one asks for enough, the blocks rise and
 // come down once on each edge, and nodes ask for nothing after that.

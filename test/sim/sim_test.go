@@ -102,51 +102,6 @@ func TestBudgetAtScale(t *testing.T) {
 	}
 }
 
-// The node that is this machine is a child of the root wherever it stands.
-func TestHereAnywhere(t *testing.T) {
-	counts := []int{1, 2, 3, 7}
-	if scale.whole() {
-		counts = append(counts, 20, 65)
-	}
-	for _, shape := range shapes {
-		for _, n := range counts {
-			for here := range n {
-				cfg := plan(n, 2, shape)
-				cfg.Here = here
-				w := succeed(t, cfg)
-				require.Equal(t, 1, w.agents[uint32(here)].depth)
-			}
-		}
-	}
-}
-
-// Any one agent, killed at any time, ends the job and leaves nothing.
-func TestKillAnyAgent(t *testing.T) {
-	for _, shape := range shapes {
-		for node := uint32(0); node < 20; node += uint32(scale.stride(int(node))) {
-			for _, at := range []time.Duration{5 * time.Millisecond, 15 * time.Millisecond, 25 * time.Millisecond,
-				time.Second} {
-				cfg := plan(20, 2, shape)
-				cfg.Silent = func(uint32) bool { return true }
-				w := New(cfg)
-				killed := false
-				w.At(at, func() { killed = w.Agent(node); w.Kill(node) })
-				w.At(10*time.Second, func() {
-					if !killed {
-						w.Interrupt(15)
-					}
-				})
-				require.NoError(t, w.Run(time.Minute), "%s node %d at %v", shape, node, at)
-				if killed {
-					require.Equal(t, 125, w.Outcome.Code)
-					require.Equal(t, wire.FaultLost, w.Outcome.Fault.What)
-					require.Equal(t, job.NodeIndex(node), w.Outcome.Fault.Node)
-				}
-			}
-		}
-	}
-}
-
 func TestRootKilled(t *testing.T) {
 	cfg := plan(50, 2, "kary:2")
 	cfg.Silent = func(uint32) bool { return true }

@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,19 +17,7 @@ func eager(root bool) (*subtree.Subtree, *Lookups) {
 	return s, l
 }
 
-func values(blocks ...[]byte) (v frame.Values) {
-	for _, b := range blocks {
-		v.Add(frame.NewValues(b))
-	}
-	return v
-}
-
-func blocksIn(v frame.Values) (list [][]byte) {
-	for b := range v.All() {
-		list = append(list, b)
-	}
-	return list
-}
+func values(blocks ...[]byte) frame.Values { return frame.NewValues(blocks...) }
 
 // The blocks of a subtree go up once, when its ranks have published, all children have reported or
 // ended, and no child will be added. The table goes down to all children.
@@ -48,7 +37,7 @@ func TestTableGoesUpAndDown(t *testing.T) {
 	require.Len(t, out, 1)
 	require.Equal(t, Table, out[0].Do)
 	require.Equal(t, up, out[0].To)
-	require.Equal(t, [][]byte{block(3, 1, 1, 2), block(2, 1, 7, 8)}, blocksIn(out[0].Blocks))
+	require.Equal(t, [][]byte{block(3, 1, 1, 2), block(2, 1, 7, 8)}, slices.Collect(out[0].Blocks.All()))
 	require.Empty(t, l.Launched(0), "once")
 	require.NotZero(t, l.AddressBytes)
 
