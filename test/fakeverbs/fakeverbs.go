@@ -30,8 +30,8 @@ type Network struct {
 	library string
 }
 
-// New compiles the library into a folder, unless the user's cache has it, and makes an empty network there. It needs gcc and
-// infiniband/verbs.h.
+// New compiles the library into a folder, unless the user's cache has it, and makes an empty network there. It
+// needs gcc and infiniband/verbs.h.
 func New(dir string) (*Network, error) {
 	n := &Network{dir: filepath.Join(dir, "net"), library: filepath.Join(dir, "libfakeverbs.so")}
 	if err := os.Mkdir(n.dir, 0o777); err != nil {

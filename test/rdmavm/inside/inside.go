@@ -78,7 +78,8 @@ func run(programs, args []string) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	cmd := exec.Command(filepath.Join(dir, filepath.Base(Machine)), slices.Concat([]string{"run", "-timeout", timeout, "--", self}, args)...)
+	cmd := exec.Command(filepath.Join(dir, filepath.Base(Machine)),
+		slices.Concat([]string{"run", "-timeout", timeout, "--", self}, args)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	// A fake library of this process is not for the machine, which has real devices.
 	cmd.Env = append(os.Environ(), programsVariable+"="+dir, verbs.LibraryVariable+"=")
