@@ -53,9 +53,7 @@ func TestHonest(t *testing.T) {
 			plan = "agent 1 5\n" + plan
 		}
 		s := newScenario(t, plan)
-		for line := range strings.Lines(h.before) {
-			s.happens(strings.TrimSuffix(line, "\n"))
-		}
+		s.replay(h.before)
 		require.Equal(t, h.done, strings.Join(s.happens(h.said), "\n"), name)
 	}
 }
@@ -64,12 +62,8 @@ func TestHonest(t *testing.T) {
 // its rank joins once.
 func TestNextProgramJoinsOnce(t *testing.T) {
 	s := newScenario(t, "agent 1 3\nnodes 1 1 1")
-	for _, line := range []string{
-		"begin", "ForkDone", "rank 1 -> Hello", "rank 1 -> Collect op=1", "rank 1 -> Finalize", "rank 1 -> Hello",
-		"rank 1 -> Collect op=1", "ChildUp child=0", "0 -> Ready up=1",
-	} {
-		s.happens(line)
-	}
+	s.replay("begin\nForkDone\nrank 1 -> Hello\nrank 1 -> Collect op=1\nrank 1 -> Finalize\nrank 1 -> Hello\n" +
+		"rank 1 -> Collect op=1\nChildUp child=0\n0 -> Ready up=1")
 	require.Equal(t, []string{"up <- Collect op=1 what=Barrier"}, s.happens("0 -> Collect op=1"))
 	require.Empty(t, s.happens("0 -> Collect op=2"), "rank 1 has not joined")
 }

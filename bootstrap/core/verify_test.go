@@ -214,13 +214,9 @@ func TestLies(t *testing.T) {
 		name := l.plan + ": " + l.before + ": " + l.lie
 		s := newScenario(t, "agent 1 5\nnodes 1 1 1 1 1\ntree kary:2\n"+l.plan)
 		if !strings.Contains(l.plan, "from") {
-			for _, line := range []string{"begin", "ForkDone", "ChildUp child=0", "ChildUp child=1"} {
-				s.happens(line)
-			}
+			s.replay("begin\nForkDone\nChildUp child=0\nChildUp child=1")
 		}
-		for line := range strings.Lines(l.before) {
-			s.happens(strings.TrimSuffix(line, "\n"))
-		}
+		s.replay(l.before)
 		ev, err := readEvent(l.lie)
 		require.NoError(t, err, name)
 		kinds[ev.(Frame).Msg.Kind()] = true

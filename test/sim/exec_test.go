@@ -13,31 +13,25 @@ import (
 	"ibrun/bootstrap/wire"
 )
 
-// executed is a job beside whose ranks daemons run once, and their ends.
-func executed(t *testing.T, cfg Config, order core.DaemonsAsked) (*World, core.DaemonsOver) {
-	t.Helper()
-	cfg.Run = 10 * time.Second
-	crossed := crossings(&cfg, wire.KindDaemons, wire.KindDaemonsEnded)
-	w := New(cfg)
-	w.At(5*time.Second, func() {
-		require.Positive(t, w.Ready)
-		w.Exec(order)
-	})
-	require.NoError(t, w.Run(time.Hour))
-	require.Equal(t, 0, w.Outcome.Code)
-	require.Len(t, w.Ends, 1)
-	require.Equal(t, order.ID, w.Ends[0].ID)
-	onceEach(t, crossed, 2*w.Sent[wire.KindDaemons])
-	return w, w.Ends[0]
-}
-
 // Daemons on 16,384 nodes are one order down and one end up on each edge, of a bounded size, and
 // nothing else that the job sends changes.
 func TestExecMany(t *testing.T) {
 	const ppn = 4
 	nodes := 4 * scale.nodes
-	w, ends := executed(t, plan(nodes, ppn, "kary:8"), core.DaemonsAsked{ID: 7, PerRank: true,
-		Argv: []string{"true"}})
+	cfg := plan(nodes, ppn, "kary:8")
+	cfg.Run = 10 * time.Second
+	crossed := crossings(&cfg, wire.KindDaemons, wire.KindDaemonsEnded)
+	w := New(cfg)
+	w.At(5*time.Second, func() {
+		require.Positive(t, w.Ready)
+		w.Exec(core.DaemonsAsked{ID: 7, PerRank: true, Argv: []string{"true"}})
+	})
+	require.NoError(t, w.Run(time.Hour))
+	require.Equal(t, 0, w.Outcome.Code)
+	onceEach(t, crossed, 2*nodes)
+	require.Len(t, w.Ends, 1)
+	ends := w.Ends[0]
+	require.Equal(t, uint32(7), ends.ID)
 	require.Equal(t, uint32(nodes*ppn), ends.Daemons)
 	require.Equal(t, uint8(7), ends.Code)
 	require.Zero(t, ends.Lost+ends.Over+ends.More)
