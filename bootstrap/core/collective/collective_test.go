@@ -97,7 +97,7 @@ func TestTooMuch(t *testing.T) {
 	c.Join(5, collect(1))
 	c.JoinBelow(0, 6, collect(1, parcel(6, 8, half)))
 	require.Empty(t, c.JoinBelow(1, 8, collect(1))[0].Part.Trouble)
-	out = c.Release(part(1, parcel(0, 8, half)))
+	out = c.Release(part(1, parcel(0, 8, half), parcel(0, 11, "of another agent")))
 	require.Empty(t, out[0].Part.Trouble, "there is nothing for the first child")
 	require.Contains(t, out[1].Part.Trouble, "too much for the launch tree")
 }
@@ -115,6 +115,8 @@ func TestFloor(t *testing.T) {
 	s.Own.Of(5).Exit(true)
 	require.Equal(t, []Effect{{Do: ReleaseRank, Rank: 4, Part: failed}}, c.Floor(100))
 	require.False(t, c.Awaits(1))
+	require.Empty(t, c.Lie(0, collect(1)), "the child has not heard of the floor")
+	require.Empty(t, c.JoinBelow(0, 6, collect(1)))
 }
 
 // A rank or a child that has ended before it joined does not join the same collective afterwards.

@@ -125,6 +125,21 @@ func TestBounds(t *testing.T) {
 	require.Equal(t, rankwire.MaxSpans, g.Ranks.Len())
 }
 
+// Rows that are kept are those of ranks behind, then of the least busy ones; those that are over
+// come last.
+func TestRowsKept(t *testing.T) {
+	rows := []rankwire.RankRow{
+		{Rank: 0, State: rankwire.Waits, Op: 5, Busy: 10}, {Rank: 1, State: rankwire.Over},
+		{Rank: 2, State: rankwire.Joined, Op: 4, Busy: 900}, {Rank: 3, State: rankwire.Waits, Op: 5},
+	}
+	var got []job.Slot
+	a := Sum(rankwire.Question{Rows: 9}, rows, nil)
+	for r := range a.Rows.All() {
+		got = append(got, r.Rank)
+	}
+	require.Equal(t, []job.Slot{2, 3, 0, 1}, got)
+}
+
 func TestLies(t *testing.T) {
 	_, q := agent()
 	q.Ask(0, 3, look)
